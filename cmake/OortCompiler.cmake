@@ -1,0 +1,21 @@
+# Warnings and sanitizers, for every target of ours.
+function(oort_compile_options target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow
+    -Wnon-virtual-dtor -Woverloaded-virtual -Wno-missing-field-initializers)
+  if(OORT_WERROR)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+  if(OORT_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${OORT_SANITIZE} -fno-omit-frame-pointer
+      -fno-sanitize-recover=all)
+    target_link_options(${target} PUBLIC -fsanitize=${OORT_SANITIZE})
+  endif()
+  if(OORT_FUZZERS)
+    target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
+endfunction()
+
+find_program(OORT_CCACHE ccache)
+if(OORT_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${OORT_CCACHE})
+endif()

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+// The graph as a file describes it: operators, operands, parameters and attributes.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "oort/value.h"
+
+namespace oort {
+
+/// A `key=value` of an operator. The text is kept as written and typed on demand, because pnnx's
+/// own typing loses information (`inf` becomes a string, `expr=3` an int).
+class Parameter {
+ public:
+  Parameter() = default;
+  explicit Parameter(std::string text) : text_(std::move(text)) {}
+  /// Writes `value` the way pnnx does.
+  explicit Parameter(const Value& value) : text_(value.ToString()) {}
+
+  const std::string& text() const { return text_; }
+  /// None, bool, int, float, complex, string, or a list of these. Never throws: what is nothing
+  /// else is a string.
+  Value value() const;
+
+ private:
+  std::string text_;
+};
+
+/// A node. Edges are indices into Graph::operands, never names.
+struct Operator {
+  std::string type;
+  std::string name;
+  std::vector<int> inputs;
+  std::vector<int> outputs;
+  /// The `$name=operand` of each input; empty where the file names none.
+  std::vector<std::string> input_names;
+  std::map<std::string, Parameter> params;
+  std::map<std::string, Tensor> attributes;
+  int line = 0;  ///< in the .param file; 0 for operators made by a pass
+
+  /// "operator 'layer1.0.conv1' (nn.Conv2d, line 7)"
+  std::string Describe() const;
+};
+
+/// An edge: one producer, any number of consumers. Shape and dtype are hints from the trace.
+struct Operand {
+  std::string name;
+  int producer = -1;
+  std::vector<int> consumers;  ///< one entry a use, so an operator may appear twice
+  DType dtype = DType::kNull;  ///< kNull: unknown
+  bool has_shape = false;
+  Shape shape;  ///< Shape::kUnknown for `?`
+};
+
+/// Thread contract: none; a Graph is built and rewritten by one thread.
+class Graph {
+ public:
+  std::vector<Operator> operators;
+  std::vector<Operand> operands;
+
+  /// Adds an operand and returns its index.
+  int AddOperand(std::string name);
+  /// Adds an operator and enters it into its operands; returns its index.
+  int AddOperator(Operator op);
+  int FindOperator(std::string_view name) const;  ///< -1 if there is none
+  int FindOperand(std::string_view name) const;   ///< -1 if there is none
+
+  /// Every use of operand `from` becomes a use of `to`.
+  void ReplaceUses(int from, int to);
+  /// Detaches the operators whose flag is set and renumbers operators and operands;
+  /// operands without a producer and without uses go too.
+  void Remove(const std::vector<bool>& dead);
+
+  /// Everything wrong with the structure: dangling or doubly produced operands, duplicate names,
+  /// cycles (with the operators that form them), attributes that do not fit.
+  std::vector<Problem> Check() const;
+  /// Operator indices, producers first; ties keep file order. Throws kInvalidModel on a cycle.
+  std::vector<int> TopologicalOrder() const;
+
+  /// Operators of type pnnx.Input / pnnx.Output in the order of the numbers in their names.
+  std::vector<int> InputOperators() const;
+  std::vector<int> OutputOperators() const;
+};
+
+}  // namespace oort

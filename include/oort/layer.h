@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT
+// What an operator author implements. See docs/adding-an-operator.md.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "oort/schema.h"
+#include "oort/value.h"
+
+namespace oort {
+
+/// Instruction sets that kernels are compiled for, slowest first.
+enum class Isa : unsigned char { kScalar, kNeon, kAvx2, kAvx512 };
+std::string_view Name(Isa isa);
+/// Those that this build holds and this processor runs, slowest first.
+std::span<const Isa> SupportedIsas();
+/// The fastest supported one, or what the environment variable OORT_ISA names.
+Isa DefaultIsa();
+
+/// The arguments of one call, in the order of the schema; each is an input or a parameter, and
+/// a layer need not know which.
+class Args {
+ public:
+  Args(std::span<const Value* const> args, std::span<const Value* const> variadic,
+       std::span<const Value* const> inputs)
+      : args_(args), variadic_(variadic), inputs_(inputs) {}
+  const Value& operator[](int index) const { return *args_[static_cast<size_t>(index)]; }
+  int size() const { return static_cast<int>(args_.size()); }
+  bool Has(int index) const { return index >= 0 && !(*this)[index].IsNone(); }
+  const Tensor& tensor(int index) const { return (*this)[index].AsTensor(); }
+  const Shape& shape(int index) const { return tensor(index).shape(); }
+  /// What the variadic argument took.
+  std::span<const Value* const> variadic() const { return variadic_; }
+  /// All input operands as they stand in the file.
+  std::span<const Value* const> inputs() const { return inputs_; }
+
+ private:
+  std::span<const Value* const> args_;
+  std::span<const Value* const> variadic_;
+  std::span<const Value* const> inputs_;
+};
+
+/// What a kernel may use while it runs.
+class Context {
+ public:
+  Context(int threads, std::span<std::byte> workspace) : threads_(threads), workspace_(workspace) {}
+  int threads() const { return threads_; }
+  /// The bytes that Layer::Workspace asked for, aligned to 64.
+  template <typename T = std::byte>
+  T* workspace() const {
+    return reinterpret_cast<T*>(workspace_.data());
+  }
+  /// Runs body(begin, end) over [0, count), in pieces of at least `grain`, on threads().
+  /// The body may throw; the first exception is rethrown here.
+  void ParallelFor(int64_t count, int64_t grain,
+                   const std::function<void(int64_t begin, int64_t end)>& body) const;
+
+ private:
+  int threads_;
+  std::span<std::byte> workspace_;
+};
+
+/// Output `output` may share the memory of argument `argument`.
+struct Reuse {
+  enum Kind {
+    kView,     ///< its bytes *are* those of the argument at `offset`: Forward is not called for it
+    kInPlace,  ///< Forward may write the output over the argument, if nobody else reads it
+  };
+  Kind kind = kInPlace;
+  int argument = 0;
+  int output = 0;
+  size_t offset = 0;  ///< in bytes, for kView
+};
+
+/// Work of one call, for `oort info` and the profiler.
+struct Cost {
+  double flops = 0;
+  double bytes = 0;  ///< read and written, each tensor once
+};
+
+/// One operator of a model, ready to run. What depends on weights alone is done in its
+/// constructor. Thread contract: const methods run concurrently from any number of threads.
+class Layer {
+ public:
+  virtual ~Layer() = default;
+
+  /// Outputs' dtypes and shapes (Tensor::Meta), or their values where they are no tensors.
+  /// The tensors in `args` may lack elements. An output that depends on elements is
+  /// Value::Deferred(). Throws an Error that says what was expected and what came.
+  virtual std::vector<Value> Infer(const Args& args) const = 0;
+
+  /// Fills `outputs`: tensors are allocated as Infer said; a deferred one is assigned here.
+  virtual void Forward(const Context& context, const Args& args,
+                       std::span<Value> outputs) const = 0;
+
+  /// Which outputs may share memory with which arguments.
+  virtual std::vector<Reuse> Reuses(const Args& args) const;
+  /// Scratch bytes for one call.
+  virtual size_t Workspace(const Args& args, int threads) const;
+  /// Default: no FLOPs, the bytes of all tensors.
+  virtual Cost Work(const Args& args, std::span<const Value> outputs) const;
+};
+
+/// What a layer is made from.
+class LayerInit {
+ public:
+  LayerInit(const Operator& op, const OperatorSchema& schema, const BoundArgs& bound,
+            std::span<const Value> constant_inputs, Isa isa,
+            std::span<const Operand* const> outputs)
+      : op_(op), schema_(schema), bound_(bound), constant_inputs_(constant_inputs), isa_(isa),
+        outputs_(outputs) {}
+
+  const Operator& op() const { return op_; }
+  const std::string& type() const { return op_.type; }
+  Isa isa() const { return isa_; }
+  /// The traced shapes and dtypes of the outputs: hints, see Operand.
+  std::span<const Operand* const> outputs() const { return outputs_; }
+
+  /// Index of an argument for Args, or -1 if the schema has none of that name.
+  int Arg(std::string_view name) const { return schema_.Find(name); }
+  /// Whether the argument is known now (a parameter, an attribute or a folded constant).
+  bool IsConstant(std::string_view name) const;
+  /// Its value if it is constant, None otherwise (and where the schema has no such argument).
+  const Value& Constant(std::string_view name) const;
+  // Shorthands for constant parameters; they throw if the argument is not constant.
+  int64_t Int(std::string_view name) const { return Required(name).AsInt(); }
+  double Float(std::string_view name) const { return Required(name).AsFloat(); }
+  bool Bool(std::string_view name) const { return Required(name).AsBool(); }
+  const std::string& String(std::string_view name) const { return Required(name).AsString(); }
+  std::vector<int64_t> Ints(std::string_view name) const { return Required(name).AsInts(); }
+  std::vector<double> Floats(std::string_view name) const { return Required(name).AsFloats(); }
+  /// A constant weight as contiguous f32 (converted from f16, bf16 or f64), undefined if absent
+  /// or not constant. Found as "@name" or "name".
+  Tensor Weight(std::string_view name) const;
+
+ private:
+  const Value& Required(std::string_view name) const;
+  const Operator& op_;
+  const OperatorSchema& schema_;
+  const BoundArgs& bound_;
+  std::span<const Value> constant_inputs_;  // one for each input; deferred where not constant
+  Isa isa_;
+  std::span<const Operand* const> outputs_;
+};
+
+using LayerCreator = std::function<std::unique_ptr<Layer>(const LayerInit&)>;
+
+/// A creator that calls L's constructor.
+template <typename L>
+LayerCreator Create() {
+  return [](const LayerInit& init) { return std::make_unique<L>(init); };
+}
+
+/// Operator types, and for each the creators of its layers by device.
+/// Thread contract: const methods run concurrently; Add excludes everything else.
+class LayerRegistry {
+ public:
+  LayerRegistry();  ///< empty
+  LayerRegistry(const LayerRegistry& other);
+  LayerRegistry& operator=(const LayerRegistry&) = delete;
+  ~LayerRegistry();
+  /// All built-in operators, and what the program adds. Models that are loaded keep what they
+  /// were made of.
+  static LayerRegistry& Global();
+
+  /// Declares an operator with its CPU layer. Throws kInvalidArgument if one of its types is
+  /// there already; Replace overrides it.
+  void Add(OperatorSchema schema, LayerCreator cpu);
+  void Replace(OperatorSchema schema, LayerCreator cpu);
+  /// Adds a layer for another device to types that are declared.
+  void AddDevice(const std::vector<std::string>& types, DeviceType device, LayerCreator creator);
+
+  /// Null if there is none. The pointers stay valid as long as the registry.
+  const OperatorSchema* Schema(std::string_view type) const;
+  LayerCreator Creator(std::string_view type, DeviceType device) const;
+  std::vector<std::string> Types() const;  ///< sorted
+  /// Up to three declared types that look like `type`, nearest first.
+  std::vector<std::string> Similar(std::string_view type) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Each .cpp file in layers/ defines one registration function, named after the file:
+///   OORT_LAYERS(leaky_relu) { registry.Add(…); }
+#define OORT_LAYERS(file_stem)                                  \
+  namespace oort::builtin {                                     \
+  void Register_##file_stem(::oort::LayerRegistry& registry);   \
+  }                                                             \
+  void oort::builtin::Register_##file_stem(::oort::LayerRegistry& registry)
+
+}  // namespace oort

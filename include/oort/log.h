@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// The library is silent until the program asks for its log.
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+namespace oort::log {
+
+enum class Level { kDebug, kInfo, kWarning, kError, kOff };
+
+using Sink = std::function<void(Level level, std::string_view message)>;
+
+/// Sends messages of at least `level` to `sink`. An empty sink switches the log off.
+/// Thread contract: may be called at any time from any thread; sinks may be called concurrently.
+void SetSink(Sink sink, Level level = Level::kInfo);
+/// Sends messages to glog, which the program initializes and configures as it likes.
+void UseGlog(Level level = Level::kInfo);
+
+bool Enabled(Level level);
+void Write(Level level, std::string_view message);
+
+}  // namespace oort::log

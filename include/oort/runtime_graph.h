@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "oort/graph.h"
+#include "oort/layer.h"
+#include "oort/pnnx.h"
+
+namespace oort {
+
+struct LoadOptions {
+  Device device;
+  /// Where operators are looked up; null for LayerRegistry::Global().
+  const LayerRegistry* registry = nullptr;
+  /// Kernels to use; by default the fastest that the processor has.
+  Isa isa = DefaultIsa();
+  bool verify_checksums = true;
+  /// Passes to leave out, by name (see RuntimeGraph::PassNames), or "all".
+  std::vector<std::string> disabled_passes;
+  std::stop_token stop;
+  ProgressFunction progress;
+};
+
+/// An input or output of a model.
+struct Port {
+  std::string name;            ///< "pnnx_input_0", or the operand's name, both work
+  std::string operand;
+  DType dtype = DType::kNull;  ///< kNull where the file does not say
+  bool has_shape = false;
+  Shape shape;                 ///< as traced; a hint
+};
+
+/// Bytes of a memory plan.
+struct MemoryReport {
+  size_t weights = 0;      ///< attributes and what layers packed from them is not counted twice
+  size_t arena = 0;        ///< activations, planned with reuse
+  size_t without_reuse = 0;
+  size_t workspace = 0;    ///< largest scratch of one operator, inside the arena
+};
+
+/// One operator of the plan for given inputs.
+struct NodeReport {
+  std::string name, type;
+  int line = 0;
+  std::vector<std::string> inputs, outputs;  ///< "(1,3,224,224)f32"
+  Cost work;
+  size_t first_offset = 0;  ///< of output 0 in the arena
+  bool in_arena = false;
+  std::string sharing;      ///< "", "view of x", "in place of x"
+};
+
+struct PlanReport {
+  std::vector<NodeReport> nodes;
+  MemoryReport memory;
+};
+
+struct RuntimeImpl;
+
+/// A model ready to run: layers in topological order with their weights.
+/// Thread contract: immutable; share it between any number of threads and sessions.
+class RuntimeGraph {
+ public:
+  static std::shared_ptr<const RuntimeGraph> Load(const std::filesystem::path& param,
+                                                  const std::filesystem::path& bin,
+                                                  const LoadOptions& options = {});
+  static std::shared_ptr<const RuntimeGraph> Load(const ByteSource& param,
+                                                  std::shared_ptr<const ByteSource> bin,
+                                                  const LoadOptions& options = {});
+  static std::shared_ptr<const RuntimeGraph> Build(Graph graph, const LoadOptions& options = {});
+  /// Everything that would keep the graph from running: unknown operators, parameters that are
+  /// missing, unknown or out of range. Empty if Build would succeed so far as can be told.
+  static std::vector<Problem> Diagnose(const Graph& graph, const LoadOptions& options = {});
+  static std::vector<std::string> PassNames();
+
+  ~RuntimeGraph();
+  RuntimeGraph(const RuntimeGraph&) = delete;
+  RuntimeGraph& operator=(const RuntimeGraph&) = delete;
+
+  const std::vector<Port>& inputs() const;
+  const std::vector<Port>& outputs() const;
+  /// The graph as it runs, after all passes.
+  const Graph& graph() const;
+  Isa isa() const;
+  /// Plans for inputs of these shapes and dtypes (Tensor::Meta will do) without running.
+  PlanReport Plan(const std::vector<Tensor>& inputs, int threads = 1) const;
+  /// Shapes and dtypes of the outputs; a deferred one is undefined.
+  std::vector<Tensor> InferShapes(const std::vector<Tensor>& inputs) const;
+
+ private:
+  friend class Session;
+  explicit RuntimeGraph(std::unique_ptr<RuntimeImpl> impl);
+  std::unique_ptr<RuntimeImpl> impl_;
+};
+
+}  // namespace oort

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "oort/runtime_graph.h"
+
+namespace oort {
+
+struct SessionOptions {
+  /// Threads of one Forward; 0 for as many as the process may use.
+  int threads = 0;
+  /// Most bytes that activations may take in one Forward; 0 for no limit.
+  size_t memory_limit = 0;
+};
+
+/// What an observer sees after each operator.
+struct NodeEvent {
+  int index = 0;
+  const Operator& op;
+  std::span<const Value> outputs;
+  double seconds = 0;
+};
+
+struct RunOptions {
+  /// Checked between operators; when triggered, Forward throws kCancelled.
+  std::stop_token stop;
+  /// Results are written here instead of into new tensors. Undefined entries are allocated; the
+  /// others must have the right dtype and shape.
+  std::vector<Tensor> outputs;
+  /// Called after each operator.
+  std::function<void(const NodeEvent&)> observer;
+};
+
+/// The state of one running model: activations and cached plans. Cheap, reusable; stays usable
+/// after an Error. Thread contract: one thread at a time; make a Session for each thread.
+class Session {
+ public:
+  explicit Session(std::shared_ptr<const RuntimeGraph> graph, SessionOptions options = {});
+  ~Session();
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+
+  /// Runs the model on inputs of any legal shape. The results are the caller's.
+  std::vector<Tensor> Forward(const std::vector<Tensor>& inputs, const RunOptions& options = {});
+  /// The same with names, in any order; results come with theirs.
+  using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+  NamedTensors ForwardNamed(const NamedTensors& inputs, const RunOptions& options = {});
+  /// Like Forward for models whose inputs or outputs are not all tensors.
+  std::vector<Value> Run(const std::vector<Value>& inputs, const RunOptions& options = {});
+
+  const RuntimeGraph& graph() const;
+  int threads() const;
+  /// Bytes that this session holds for activations.
+  size_t memory() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace oort

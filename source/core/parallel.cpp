@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+#include "core/parallel.h"
+
+#ifdef __linux__
+#include <sched.h>
+#endif
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <fstream>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "oort/layer.h"
+
+namespace oort {
+namespace {
+
+/// Whole cores of a cgroup v2 quota; a large number where there is none.
+int QuotaThreads() {
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  std::string quota;
+  double period = 0;
+  if (!(file >> quota >> period) || quota == "max" || period <= 0) return 1 << 20;
+  const double cores = std::strtod(quota.c_str(), nullptr) / period;
+  return std::max(1, static_cast<int>(std::ceil(cores)));
+}
+
+int CountThreads() {
+  int threads = static_cast<int>(std::thread::hardware_concurrency());
+#ifdef __linux__
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) threads = CPU_COUNT(&set);
+#endif
+  return std::max(1, std::min(threads, QuotaThreads()));
+}
+
+}  // namespace
+
+int AvailableThreads() {
+  static const int threads = CountThreads();
+  return threads;
+}
+
+void ParallelFor(int threads, int64_t count, int64_t grain,
+                 const std::function<void(int64_t, int64_t)>& body) {
+  if (count <= 0) return;
+  const int64_t most = std::max<int64_t>(1, count / std::max<int64_t>(1, grain));
+  const int pieces = static_cast<int>(std::min<int64_t>(threads, most));
+#ifdef OORT_OPENMP
+  if (pieces > 1) {
+    std::exception_ptr failure;
+    std::mutex mutex;
+#pragma omp parallel for num_threads(pieces) schedule(static, 1)
+    for (int i = 0; i < pieces; ++i) {
+      try {
+        body(count * i / pieces, count * (i + 1) / pieces);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+      }
+    }
+    if (failure) std::rethrow_exception(failure);
+    return;
+  }
+#endif
+  body(0, count);
+}
+
+void Context::ParallelFor(int64_t count, int64_t grain,
+                          const std::function<void(int64_t, int64_t)>& body) const {
+  oort::ParallelFor(threads_, count, grain, body);
+}
+
+}  // namespace oort

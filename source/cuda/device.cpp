@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+#include "cuda/device.h"
+
+#include <cuda_runtime_api.h>
+
+namespace oort::cuda {
+
+bool BuiltIn() { return true; }
+
+std::vector<DeviceInfo> Devices(std::string* reason) {
+  int count = 0;
+  if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) {
+    *reason = cudaGetErrorString(error);
+    return {};
+  }
+  std::vector<DeviceInfo> devices;
+  for (int i = 0; i < count; ++i) {
+    cudaDeviceProp properties;
+    if (const cudaError_t error = cudaGetDeviceProperties(&properties, i); error != cudaSuccess) {
+      *reason = cudaGetErrorString(error);
+      return {};
+    }
+    devices.push_back({properties.name, properties.major, properties.minor,
+                       properties.multiProcessorCount, properties.totalGlobalMem});
+  }
+  return devices;
+}
+
+}  // namespace oort::cuda
