@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <shared_mutex>
+
+#include "oort/layer.h"
+
+namespace oort {
+
+namespace builtin {
+void RegisterAll(LayerRegistry& registry);  // generated from layers/ by the build
+}
+
+struct LayerRegistry::Impl {
+  struct Entry {
+    std::shared_ptr<const OperatorSchema> schema;
+    std::map<DeviceType, LayerCreator> creators;
+  };
+  mutable std::shared_mutex mutex;
+  std::map<std::string, Entry, std::less<>> entries;
+  // Schemas that were replaced: pointers to them may still be in use.
+  std::vector<std::shared_ptr<const OperatorSchema>> retired;
+
+  void Add(OperatorSchema schema, LayerCreator cpu, bool replace) {
+    if (schema.types().empty() || !cpu) {
+      throw Error(ErrorCode::kInvalidArgument, "an operator needs a type and a creator");
+    }
+    const auto shared = std::make_shared<const OperatorSchema>(std::move(schema));
+    const std::unique_lock lock(mutex);
+    for (const std::string& type : shared->types()) {
+      if (!replace && entries.count(type) != 0) {
+        throw Error(ErrorCode::kInvalidArgument,
+                    "operator type '" + type + "' is registered already");
+      }
+    }
+    for (const std::string& type : shared->types()) {
+      Entry& entry = entries[type];
+      if (entry.schema) retired.push_back(entry.schema);
+      entry = Entry{shared, {{DeviceType::kCpu, cpu}}};
+    }
+  }
+};
+
+LayerRegistry::LayerRegistry() : impl_(std::make_unique<Impl>()) {}
+
+LayerRegistry::LayerRegistry(const LayerRegistry& other) : impl_(std::make_unique<Impl>()) {
+  const std::shared_lock lock(other.impl_->mutex);
+  impl_->entries = other.impl_->entries;
+}
+
+LayerRegistry::~LayerRegistry() = default;
+
+LayerRegistry& LayerRegistry::Global() {
+  // Never destroyed: graphs in other static objects may outlive any order of destruction.
+  static LayerRegistry* const registry = [] {
+    auto built = std::make_unique<LayerRegistry>();
+    builtin::RegisterAll(*built);
+    return built.release();
+  }();
+  return *registry;
+}
+
+void LayerRegistry::Add(OperatorSchema schema, LayerCreator cpu) {
+  impl_->Add(std::move(schema), std::move(cpu), false);
+}
+
+void LayerRegistry::Replace(OperatorSchema schema, LayerCreator cpu) {
+  impl_->Add(std::move(schema), std::move(cpu), true);
+}
+
+void LayerRegistry::AddDevice(const std::vector<std::string>& types, DeviceType device,
+                              LayerCreator creator) {
+  const std::unique_lock lock(impl_->mutex);
+  for (const std::string& type : types) {
+    const auto entry = impl_->entries.find(type);
+    if (entry == impl_->entries.end()) {
+      throw Error(ErrorCode::kInvalidArgument, "operator type '" + type + "' is not declared");
+    }
+    entry->second.creators[device] = creator;
+  }
+}
+
+const OperatorSchema* LayerRegistry::Schema(std::string_view type) const {
+  const std::shared_lock lock(impl_->mutex);
+  const auto entry = impl_->entries.find(type);
+  return entry == impl_->entries.end() ? nullptr : entry->second.schema.get();
+}
+
+LayerCreator LayerRegistry::Creator(std::string_view type, DeviceType device) const {
+  const std::shared_lock lock(impl_->mutex);
+  const auto entry = impl_->entries.find(type);
+  if (entry == impl_->entries.end()) return nullptr;
+  const auto creator = entry->second.creators.find(device);
+  return creator == entry->second.creators.end() ? nullptr : creator->second;
+}
+
+std::vector<std::string> LayerRegistry::Types() const {
+  const std::shared_lock lock(impl_->mutex);
+  std::vector<std::string> types;
+  for (const auto& [type, entry] : impl_->entries) types.push_back(type);
+  return types;
+}
+
+namespace {
+
+/// Letters of the part after the last '.' or ':', without case and underscores.
+std::string Stem(std::string_view type) {
+  const size_t dot = type.find_last_of(".:");
+  std::string stem;
+  for (char c : type.substr(dot == std::string_view::npos ? 0 : dot + 1)) {
+    if (c != '_') stem += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  return stem;
+}
+
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::vector<std::string> LayerRegistry::Similar(std::string_view type) const {
+  const std::string wanted = Stem(type.substr(0, 200));
+  std::vector<std::pair<size_t, std::string>> ranked;
+  for (const std::string& known : Types()) {
+    const size_t distance = EditDistance(wanted, Stem(known));
+    if (distance <= std::max<size_t>(1, wanted.size() / 4)) ranked.emplace_back(distance, known);
+  }
+  std::sort(ranked.begin(), ranked.end());
+  std::vector<std::string> names;
+  for (size_t i = 0; i < ranked.size() && i < 3; ++i) names.push_back(ranked[i].second);
+  return names;
+}
+
+}  // namespace oort
