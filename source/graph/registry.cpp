@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
-#include <numeric>
 #include <shared_mutex>
 
+#include "core/similar.h"
 #include "oort/layer.h"
 
 namespace oort {
@@ -113,21 +113,6 @@ std::string Stem(std::string_view type) {
     if (c != '_') stem += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   }
   return stem;
-}
-
-size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row.back();
 }
 
 }  // namespace
