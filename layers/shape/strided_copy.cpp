@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: MIT
+#include "layers/shape/strided_copy.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/checked.h"
+
+namespace oort {
+namespace {
+
+constexpr int64_t kBytesPerTask = 64 * 1024;  // less is not worth waking a thread for
+constexpr int64_t kBlockBytes = 64 * 1024;    // long runs are cut here to share them out
+constexpr int64_t kTile = 32;                 // two tiles of 16-byte items still fit the L1 cache
+
+/// One loop of the copy; strides in bytes.
+struct Loop {
+  int64_t extent, source, target;
+};
+
+/// The nest of loops, outermost first, as short as it can be made.
+struct Nest {
+  std::array<Loop, Strided::kMaxAxes> loops;
+  int count = 0;
+  int64_t item = 0;  // bytes moved at once: an element, or a short run of them
+  int64_t source_offset = 0, target_offset = 0;
+
+  std::span<const Loop> Outer(int inner) const {
+    return {loops.data(), static_cast<size_t>(count - inner)};
+  }
+  const Loop& Last() const { return loops[static_cast<size_t>(count - 1)]; }
+  void Add(Loop loop);
+  void WidenItem();
+  int FindSourceRun() const;
+};
+
+void Nest::Add(Loop loop) {
+  if (loop.extent == 1) return;
+  if (count > 0) {
+    Loop& outer = loops[static_cast<size_t>(count - 1)];
+    if (outer.source == loop.source * loop.extent && outer.target == loop.target * loop.extent) {
+      outer = {outer.extent * loop.extent, loop.source, loop.target};
+      return;
+    }
+  }
+  loops[static_cast<size_t>(count++)] = loop;
+}
+
+/// A contiguous inner run of 2 to 16 bytes is moved as one item.
+void Nest::WidenItem() {
+  if (count < 2 || Last().source != item || Last().target != item) return;
+  const int64_t bytes = Last().extent * item;
+  if (bytes != 2 && bytes != 4 && bytes != 8 && bytes != 16) return;
+  item = bytes;
+  --count;
+}
+
+/// The loop, other than the last, along which the source is contiguous; -1 if there is none.
+int Nest::FindSourceRun() const {
+  for (int i = count - 1; i-- > 0;) {
+    if (loops[static_cast<size_t>(i)].source == item) return i;
+  }
+  return -1;
+}
+
+Nest MakeNest(size_t item, const Strided& from, const Strided& to) {
+  Nest nest;
+  nest.item = static_cast<int64_t>(item);
+  nest.source_offset = from.offset() * nest.item;
+  nest.target_offset = to.offset() * nest.item;
+  for (int i = 0; i < from.rank(); ++i) {
+    nest.Add({from[i].extent, from[i].stride * nest.item, to[i].stride * nest.item});
+  }
+  if (nest.count == 0) nest.loops[static_cast<size_t>(nest.count++)] = {1, nest.item, nest.item};
+  nest.WidenItem();
+  return nest;
+}
+
+/// Walks through a nest of loops like the digits of a counter.
+class Odometer {
+ public:
+  Odometer(std::span<const Loop> loops, int64_t index) : loops_(loops) {
+    for (size_t i = loops.size(); i-- > 0;) {
+      digits_[i] = index % loops[i].extent;
+      index /= loops[i].extent;
+      source_ += digits_[i] * loops[i].source;
+      target_ += digits_[i] * loops[i].target;
+    }
+  }
+  int64_t source() const { return source_; }
+  int64_t target() const { return target_; }
+  void Next() {
+    for (size_t i = loops_.size(); i-- > 0;) {
+      source_ += loops_[i].source;
+      target_ += loops_[i].target;
+      if (++digits_[i] < loops_[i].extent) return;
+      source_ -= loops_[i].extent * loops_[i].source;
+      target_ -= loops_[i].extent * loops_[i].target;
+      digits_[i] = 0;
+    }
+  }
+
+ private:
+  std::span<const Loop> loops_;
+  std::array<int64_t, Strided::kMaxAxes> digits_{};
+  int64_t source_ = 0, target_ = 0;
+};
+
+/// Runs kernel(source offset, target offset, block) for each position of the outer loops and each
+/// block of the inner work, on several threads where there is enough to do.
+template <typename Kernel>
+void ForEachBlock(const Context& context, std::span<const Loop> outer, int64_t blocks,
+                  int64_t bytes_per_block, const Kernel& kernel) {
+  int64_t rows = 1;
+  for (const Loop& loop : outer) rows *= loop.extent;
+  const int64_t grain = kBytesPerTask / std::max<int64_t>(bytes_per_block, 1) + 1;
+  context.ParallelFor(rows * blocks, grain, [&](int64_t begin, int64_t end) {
+    Odometer row(outer, begin / blocks);
+    int64_t block = begin % blocks;
+    for (int64_t i = begin; i < end; ++i) {
+      kernel(row.source(), row.target(), block);
+      if (++block == blocks) {
+        block = 0;
+        row.Next();
+      }
+    }
+  });
+}
+
+void CopyRuns(const Context& context, const Nest& nest, const std::byte* source,
+              std::byte* target) {
+  const int64_t bytes = nest.Last().extent * nest.item;
+  const int64_t block_bytes = std::min(bytes, kBlockBytes);
+  ForEachBlock(context, nest.Outer(1), CeilDivide(bytes, block_bytes), block_bytes,
+               [=](int64_t from, int64_t to, int64_t block) {
+                 const int64_t at = block * block_bytes;
+                 std::memcpy(target + to + at, source + from + at,
+                             static_cast<size_t>(std::min(block_bytes, bytes - at)));
+               });
+}
+
+void RepeatItems(const Context& context, const Nest& nest, const std::byte* source,
+                 std::byte* target) {
+  const int64_t count = nest.Last().extent;
+  const int64_t block_count = std::min(count, kBlockBytes / nest.item);
+  ForEachBlock(context, nest.Outer(1), CeilDivide(count, block_count), block_count * nest.item,
+               [&](int64_t from, int64_t to, int64_t block) {
+                 const int64_t at = block * block_count;
+                 FillItems(target + to + at * nest.item, source + from,
+                           static_cast<size_t>(nest.item), std::min(block_count, count - at));
+               });
+}
+
+// Elements are moved by memcpy of a constant size: one load and one store, aligned or not.
+template <size_t kItem>
+void CopyItems(const Context& context, const Nest& nest, const std::byte* source,
+               std::byte* target) {
+  const Loop inner = nest.Last();
+  const int64_t block_count = std::min<int64_t>(inner.extent, kBlockBytes / int64_t{kItem});
+  ForEachBlock(context, nest.Outer(1), CeilDivide(inner.extent, block_count),
+               block_count * int64_t{kItem}, [=](int64_t from, int64_t to, int64_t block) {
+                 const int64_t at = block * block_count;
+                 const int64_t count = std::min(block_count, inner.extent - at);
+                 const std::byte* s = source + from + at * inner.source;
+                 std::byte* t = target + to + at * inner.target;
+                 for (int64_t i = 0; i < count; ++i) {
+                   std::memcpy(t + i * inner.target, s + i * inner.source, kItem);
+                 }
+               });
+}
+
+/// A block of a matrix that is contiguous along `a` in the source and along `b` in the target.
+template <size_t kItem>
+void TransposeTile(const std::byte* source, std::byte* target, Loop a, Loop b) {
+  if (a.extent >= b.extent) {
+    for (int64_t j = 0; j < b.extent; ++j) {
+      for (int64_t i = 0; i < a.extent; ++i) {
+        std::memcpy(target + i * a.target + j * int64_t{kItem},
+                    source + i * int64_t{kItem} + j * b.source, kItem);
+      }
+    }
+  } else {
+    for (int64_t i = 0; i < a.extent; ++i) {
+      for (int64_t j = 0; j < b.extent; ++j) {
+        std::memcpy(target + i * a.target + j * int64_t{kItem},
+                    source + i * int64_t{kItem} + j * b.source, kItem);
+      }
+    }
+  }
+}
+
+/// Goes through the matrix in tiles, so that every cache line is used up while it is there.
+template <size_t kItem>
+void CopyTransposed(const Context& context, const Nest& nest, const std::byte* source,
+                    std::byte* target) {
+  const Loop a = nest.loops[static_cast<size_t>(nest.count - 2)];
+  const Loop b = nest.Last();
+  const int64_t tiles = CeilDivide(a.extent, kTile);
+  ForEachBlock(context, nest.Outer(2), tiles, std::min(a.extent, kTile) * b.extent * nest.item,
+               [=](int64_t from, int64_t to, int64_t tile) {
+                 Loop rows = a, columns = b;
+                 rows.extent = std::min(kTile, a.extent - tile * kTile);
+                 const std::byte* s = source + from + tile * kTile * a.source;
+                 std::byte* t = target + to + tile * kTile * a.target;
+                 for (int64_t j = 0; j < b.extent; j += kTile) {
+                   columns.extent = std::min(kTile, b.extent - j);
+                   TransposeTile<kItem>(s + j * b.source, t + j * b.target, rows, columns);
+                 }
+               });
+}
+
+template <size_t kItem>
+void CopyScattered(const Context& context, Nest& nest, const std::byte* source, std::byte* target) {
+  const int run = nest.FindSourceRun();
+  if (run < 0 || nest.Last().target != nest.item) {
+    CopyItems<kItem>(context, nest, source, target);
+    return;
+  }
+  // The order of the outer loops is free: bring the source's run next to the target's.
+  const auto first = nest.loops.begin() + run;
+  std::rotate(first, first + 1, nest.loops.begin() + nest.count - 1);
+  CopyTransposed<kItem>(context, nest, source, target);
+}
+
+}  // namespace
+
+void CopyStrided(const Context& context, size_t item, const std::byte* source, const Strided& from,
+                 std::byte* target, const Strided& to) {
+  if (from.IsEmpty()) return;
+  Nest nest = MakeNest(item, from, to);
+  source += nest.source_offset;
+  target += nest.target_offset;
+  const Loop& inner = nest.Last();
+  if (inner.source == nest.item && inner.target == nest.item) {
+    CopyRuns(context, nest, source, target);
+  } else if (inner.source == 0 && inner.target == nest.item) {
+    RepeatItems(context, nest, source, target);
+  } else {
+    switch (nest.item) {
+      case 1: return CopyScattered<1>(context, nest, source, target);
+      case 2: return CopyScattered<2>(context, nest, source, target);
+      case 4: return CopyScattered<4>(context, nest, source, target);
+      case 8: return CopyScattered<8>(context, nest, source, target);
+      case 16: return CopyScattered<16>(context, nest, source, target);
+      default: throw Error(ErrorCode::kInternal, "elements of an unknown size");
+    }
+  }
+}
+
+void CopyBytes(const Context& context, const std::byte* source, std::byte* target, size_t bytes) {
+  if (bytes == 0 || source == target) return;
+  CopyStrided(context, 1, source, Strided(Shape{static_cast<int64_t>(bytes)}), target);
+}
+
+void FillItems(std::byte* target, const std::byte* pattern, size_t item, int64_t count) {
+  if (count <= 0) return;
+  if (target != pattern) std::memcpy(target, pattern, item);
+  // What is written already is the pattern for the rest; a page of it stays in the cache.
+  const size_t total = item * static_cast<size_t>(count);
+  const size_t longest = std::max<size_t>(4096 / item, 1) * item;
+  for (size_t done = item; done < total;) {
+    const size_t bytes = std::min({done, longest, total - done});
+    std::memcpy(target + done, target, bytes);
+    done += bytes;
+  }
+}
+
+}  // namespace oort

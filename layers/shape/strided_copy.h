@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// The one routine that moves elements between two strided views.
+#pragma once
+
+#include <cstddef>
+
+#include "layers/shape/strided.h"
+#include "oort/layer.h"
+
+namespace oort {
+
+/// target[to] = source[from] for elements of `item` bytes (1, 2, 4, 8 or 16). The views have the
+/// same extents; no element of `to` occurs twice; the buffers do not overlap.
+void CopyStrided(const Context& context, size_t item, const std::byte* source, const Strided& from,
+                 std::byte* target, const Strided& to);
+
+/// Gathers the view into dense memory.
+inline void CopyStrided(const Context& context, size_t item, const std::byte* source,
+                        const Strided& from, std::byte* target) {
+  CopyStrided(context, item, source, from, target, Strided::DenseLike(from));
+}
+
+/// Copies `bytes` bytes, on several threads where they are many; none where both are the same.
+void CopyBytes(const Context& context, const std::byte* source, std::byte* target, size_t bytes);
+
+/// Writes `count` copies of the `item` bytes at `pattern`, which may lie at `target` itself.
+void FillItems(std::byte* target, const std::byte* pattern, size_t item, int64_t count);
+
+}  // namespace oort
