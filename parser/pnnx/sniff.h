@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+// Recognises files that are something else, so that the message can say what they are.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "oort/source.h"
+
+namespace oort::pnnx {
+
+/// Throws kInvalidModel, naming what the file is, unless it may be a .param.
+void CheckLooksLikeParam(const ByteSource& param);
+/// Throws kInvalidModel, naming what the file is, unless it may be a zip.
+void CheckLooksLikeBin(const ByteSource& bin);
+
+}  // namespace oort::pnnx

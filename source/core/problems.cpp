@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+#include "core/problems.h"
+
+namespace oort {
+
+std::string Quote(std::string_view text) {
+  constexpr size_t kMaxLength = 80;
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string quoted = "'";
+  for (const char c : text.substr(0, kMaxLength)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte >= 0x7f) {
+      quoted += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + (text.size() > kMaxLength ? "...'" : "'");
+}
+
+void ProblemList::Add(Problem problem) {
+  if (count_++ < kMaxListed) listed_.push_back(std::move(problem));
+}
+
+void ProblemList::Add(ErrorCode code, std::string message, int line) {
+  Add({.code = code, .message = std::move(message), .line = line});
+}
+
+void ProblemList::Add(const std::vector<Problem>& problems) {
+  for (const Problem& problem : problems) Add(problem);
+}
+
+void ProblemList::Throw(std::string_view headline) const {
+  if (empty()) return;
+  std::vector<Problem> problems = listed_;
+  if (count_ > listed_.size()) {
+    problems.push_back({.code = listed_.front().code,
+                        .message = "and " + std::to_string(count_ - listed_.size()) + " more"});
+  }
+  throw Error(headline, std::move(problems));
+}
+
+}  // namespace oort
