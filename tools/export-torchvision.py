@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Exports torchvision models, by name, as case folders for `oort verify`.
+
+    pip install -r tools/requirements.txt
+    tools/export-torchvision.py resnet18 mobilenet_v2 --out cases
+    tools/export-torchvision.py resnet18 --out cases --second-size 192 256     also writes cases/resnet18@192x256
+    build/oort verify cases/*
+
+Weights are seeded, nothing is downloaded: a network need not be trained to be compared with torch. Batch norms get
+the statistics of a few pictures, so that the input reaches the output as in a trained network (with arbitrary
+statistics it fades, and a wrong layer would go unseen), and heads that torchvision starts at zero are filled.
+The second size shows whether a graph works at another input size than the traced one. Where the trace froze sizes
+(channel shuffles reshape to fixed numbers), the second case has a graph of its own, traced for both sizes.
+"""
+import argparse
+import inspect
+import os
+import sys
+
+import pnnx_case
+import torch
+import torchvision
+
+
+def make(name, size):
+    """The network with seeded, trained-like weights, in inference mode."""
+    builder = torchvision.models.get_model_builder(name)
+    torch.manual_seed(0)
+    options = {"weights": None}
+    known = inspect.signature(torchvision.models.get_model_builder(name)).parameters
+    if "weights_backbone" in known:
+        options["weights_backbone"] = None
+    if name in ("googlenet", "inception_v3"):
+        # The auxiliary classifiers exist for training only; torchvision's own initialisation takes minutes.
+        options.update(aux_logits=False, init_weights=False)
+    net = builder(**options).eval()
+    for parameter in net.parameters():
+        if parameter.dim() == 2 and not parameter.any():
+            torch.nn.init.normal_(parameter, std=0.02)
+    return pnnx_case.calibrate(net, pnnx_case.pictures(4, size, seed=2))
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__.split("\n\n")[0], epilog="Names: torchvision.models.list_models()"
+    )
+    parser.add_argument("names", nargs="+", metavar="NAME")
+    parser.add_argument("--out", required=True, metavar="DIR", help="writes DIR/NAME")
+    parser.add_argument("--size", nargs=2, type=int, default=(224, 224), metavar=("H", "W"))
+    parser.add_argument(
+        "--second-size", nargs=2, type=int, metavar=("H", "W"), help="also writes DIR/NAME@HxW"
+    )
+    parser.add_argument("--batch", type=int, default=1, metavar="N")
+    arguments = parser.parse_args()
+
+    failed = 0
+    for name in arguments.names:
+        try:
+            net = pnnx_case.Flat(make(name, tuple(arguments.size))).eval()
+            second = second_folder = None
+            if arguments.second_size:
+                second = [pnnx_case.pictures(arguments.batch, tuple(arguments.second_size), seed=1)]
+                second_folder = os.path.join(
+                    arguments.out, "{}@{}x{}".format(name, *arguments.second_size)
+                )
+            kind = pnnx_case.write_case(
+                net,
+                [pnnx_case.pictures(arguments.batch, tuple(arguments.size), seed=0)],
+                os.path.join(arguments.out, name),
+                second=second,
+                second_folder=second_folder,
+            )
+            print(f"{name}: written" + (f"; second size: {kind} graph" if kind else ""), flush=True)
+        except Exception as error:
+            failed += 1
+            print(f"{name}: {error}", file=sys.stderr, flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
