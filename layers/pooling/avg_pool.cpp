@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+#include "core/dispatch.h"
+#include "layers/pooling/pool_rows.h"
+
+namespace oort {
+namespace {
+
+/// What the sum under a window is divided by. It is a product over the axes, unless overridden.
+class Divisor {
+ public:
+  Divisor(const PlaneWindow& window, bool include_pad, int64_t override_with)
+      : window_(window), include_pad_(include_pad), override_(override_with) {}
+  int64_t Along(int axis, int64_t i) const {
+    if (override_ != 0) return axis == 2 ? override_ : 1;
+    const WindowAxis& window = window_[static_cast<size_t>(axis)];
+    return include_pad_ ? window.PaddedCount(i) : window.At(i).count;
+  }
+
+ private:
+  const PlaneWindow& window_;
+  bool include_pad_;
+  int64_t override_;
+};
+
+template <typename T>
+void AveragePlane(const PlaneWindow& window, const Divisor& divisor, const T* in, T* out) {
+  using Wide = std::conditional_t<kIsHalf<T>, float, T>;
+  const auto& [depth, height, width] = window;
+  for (int64_t od = 0; od < depth.out; ++od) {
+    const WindowAxis::Taps ds = depth.At(od);
+    for (int64_t oh = 0; oh < height.out; ++oh) {
+      const WindowAxis::Taps hs = height.At(oh);
+      for (int64_t ow = 0; ow < width.out; ++ow) {
+        const WindowAxis::Taps ws = width.At(ow);
+        Wide sum = 0;
+        for (int64_t d = ds.begin; d < ds.begin + ds.count; ++d) {
+          for (int64_t h = hs.begin; h < hs.begin + hs.count; ++h) {
+            const T* row = in + (d * height.in + h) * width.in + ws.begin;
+            for (int64_t w = 0; w < ws.count; ++w) sum += static_cast<Wide>(row[w]);
+          }
+        }
+        const int64_t count = divisor.Along(0, od) * divisor.Along(1, oh) * divisor.Along(2, ow);
+        *out++ = static_cast<T>(sum / static_cast<Wide>(count));
+      }
+    }
+  }
+}
+
+class AvgPool : public Layer {
+ public:
+  AvgPool(const LayerInit& init, int spatial_rank)
+      : window_(init, spatial_rank),
+        include_pad_(init.Bool("count_include_pad")),
+        kernels_(PoolKernelsFor(init.isa())) {
+    window_.KernelElements();  // the divisor must be representable
+    if (const Value& divisor = init.Constant("divisor_override"); !divisor.IsNone()) {
+      divisor_override_ = divisor.AsInt();
+      if (divisor_override_ == 0) {
+        throw Error(ErrorCode::kInvalidArgument, "divisor_override must not be zero");
+      }
+    }
+  }
+
+  std::vector<Value> Infer(const Args& args) const override {
+    return {Tensor::Meta(args.tensor(0).dtype(), window_.Geometry(args.shape(0)).output)};
+  }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    const Tensor& input = args.tensor(0);
+    Tensor& output = outputs[0].AsTensor();
+    const PoolGeometry geometry = window_.Geometry(input.shape());
+    const Divisor divisor(geometry.window, include_pad_, divisor_override_);
+    if (input.dtype() == DType::kF32 && PoolRow::Fits(geometry.window[2])) {
+      return ForwardF32(context, geometry, divisor, input.data<float>(), output.data<float>());
+    }
+    VisitDType(input.dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::Type;
+      if constexpr (kIsHalf<T> || std::is_floating_point_v<T>) {
+        const T* in = input.data<T>();
+        T* out = output.data<T>();
+        context.ParallelFor(geometry.planes, PlaneGrain(geometry), [&](int64_t begin, int64_t end) {
+          for (int64_t p = begin; p < end; ++p) {
+            AveragePlane(geometry.window, divisor, in + p * geometry.in_plane(),
+                         out + p * geometry.out_plane());
+          }
+        });
+      }
+    });
+  }
+
+ private:
+  void ForwardF32(const Context& context, const PoolGeometry& geometry, const Divisor& divisor,
+                  const float* in, float* out) const {
+    const auto& [depth, height, width] = geometry.window;
+    std::vector<float> columns(static_cast<size_t>(width.out));
+    for (int64_t i = 0; i < width.out; ++i) {
+      columns[static_cast<size_t>(i)] = static_cast<float>(divisor.Along(2, i));
+    }
+    context.ParallelFor(geometry.planes, PlaneGrain(geometry), [&](int64_t begin, int64_t end) {
+      PoolRow row(width, 0);
+      float* to = out + begin * geometry.out_plane();
+      for (int64_t p = begin; p < end; ++p) {
+        const float* plane = in + p * geometry.in_plane();
+        for (int64_t d = 0; d < depth.out; ++d) {
+          for (int64_t h = 0; h < height.out; ++h, to += width.out) {
+            kernels_.sum_rows(RowsUnder(geometry.window, plane, d, h), row.inner());
+            kernels_.sum_windows(row.padded(), width.kernel, width.stride, 1, to, width.out);
+            const int64_t rows = divisor.Along(0, d) * divisor.Along(1, h);
+            kernels_.divide(to, columns.data(), static_cast<float>(rows), width.out);
+          }
+        }
+      }
+    });
+  }
+
+  WindowParams window_;
+  bool include_pad_;
+  int64_t divisor_override_ = 0;
+  const PoolKernels& kernels_;
+};
+
+}  // namespace
+}  // namespace oort
+
+OORT_LAYERS(avg_pool) {
+  for (int rank = 1; rank <= 3; ++rank) {
+    OperatorSchema schema(PoolTypes("AvgPool", "avg_pool", rank), "The mean under each window.");
+    schema.Tensor("input", kFloats)
+        .Ints("kernel_size", rank)
+        .Ints("stride", rank)
+        .Nullable()
+        .Ints("padding", rank, Value(0))
+        .Bool("ceil_mode", false)
+        .Bool("count_include_pad", true);
+    if (rank > 1) schema.Int("divisor_override").Nullable();
+    registry.Add(std::move(schema), CreatePool<AvgPool>(rank));
+  }
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+#include <cmath>
+
+#include "core/dispatch.h"
+#include "layers/pooling/window.h"
+
+namespace oort {
+namespace {
+
+template <typename T>
+void LpPlane(const PlaneWindow& window, double p, double elements, const T* in, T* out) {
+  const auto& [depth, height, width] = window;
+  for (int64_t od = 0; od < depth.out; ++od) {
+    const WindowAxis::Taps ds = depth.At(od);
+    for (int64_t oh = 0; oh < height.out; ++oh) {
+      const WindowAxis::Taps hs = height.At(oh);
+      for (int64_t ow = 0; ow < width.out; ++ow) {
+        const WindowAxis::Taps ws = width.At(ow);
+        double sum = 0;
+        for (int64_t d = ds.begin; d < ds.begin + ds.count; ++d) {
+          for (int64_t h = hs.begin; h < hs.begin + hs.count; ++h) {
+            const T* row = in + (d * height.in + h) * width.in + ws.begin;
+            for (int64_t w = 0; w < ws.count; ++w) {
+              const double x = ConvertElement<double>(row[w]);
+              sum += p == 2 ? x * x : std::pow(x, p);
+            }
+          }
+        }
+        // torch averages, then scales by the whole kernel: windows cut off by ceil_mode grow.
+        const double count = static_cast<double>(ds.count * hs.count * ws.count);
+        *out++ = ConvertElement<T>(std::pow(sum / count * elements, 1 / p));
+      }
+    }
+  }
+}
+
+class LpPool : public Layer {
+ public:
+  LpPool(const LayerInit& init, int spatial_rank)
+      : window_(init, spatial_rank),
+        p_(init.Float("norm_type")),
+        elements_(static_cast<double>(window_.KernelElements())) {
+    if (p_ == 0 || std::isnan(p_)) {
+      throw Error(ErrorCode::kInvalidArgument, "norm_type must be a number other than zero");
+    }
+  }
+
+  std::vector<Value> Infer(const Args& args) const override {
+    return {Tensor::Meta(args.tensor(0).dtype(), window_.Geometry(args.shape(0)).output)};
+  }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    const Tensor& input = args.tensor(0);
+    const PoolGeometry geometry = window_.Geometry(input.shape());
+    VisitDType(input.dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::Type;
+      if constexpr (kIsHalf<T> || std::is_floating_point_v<T>) {
+        const T* in = input.data<T>();
+        T* out = outputs[0].AsTensor().data<T>();
+        context.ParallelFor(geometry.planes, PlaneGrain(geometry), [&](int64_t begin, int64_t end) {
+          for (int64_t plane = begin; plane < end; ++plane) {
+            LpPlane(geometry.window, p_, elements_, in + plane * geometry.in_plane(),
+                    out + plane * geometry.out_plane());
+          }
+        });
+      }
+    });
+  }
+
+ private:
+  WindowParams window_;
+  double p_;
+  double elements_;
+};
+
+}  // namespace
+}  // namespace oort
+
+OORT_LAYERS(lp_pool) {
+  for (int rank = 1; rank <= 3; ++rank) {
+    registry.Add(OperatorSchema(PoolTypes("LPPool", "lp_pool", rank),
+                                "The p-norm under each window: (sum of x^p)^(1/p).")
+                     .Tensor("input", kFloats)
+                     .Float("norm_type")
+                     .Ints("kernel_size", rank)
+                     .Ints("stride", rank)
+                     .Nullable()
+                     .Bool("ceil_mode", false),
+                 CreatePool<LpPool>(rank));
+  }
+}
