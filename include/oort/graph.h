@@ -18,7 +18,7 @@ class Parameter {
   Parameter() = default;
   explicit Parameter(std::string text) : text_(std::move(text)) {}
   /// Writes `value` the way pnnx does.
-  explicit Parameter(const Value& value) : text_(value.ToString()) {}
+  static Parameter FromValue(const Value& value) { return Parameter(value.ToString()); }
 
   const std::string& text() const { return text_; }
   /// None, bool, int, float, complex, string, or a list of these. Never throws: what is nothing

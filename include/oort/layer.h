@@ -72,7 +72,7 @@ struct Reuse {
     kInPlace,  ///< Forward may write the output over the argument, if nobody else reads it
   };
   Kind kind = kInPlace;
-  int argument = 0;
+  int argument = 0;  ///< index into Args; Args::size() + i stands for variadic()[i]
   int output = 0;
   size_t offset = 0;  ///< in bytes, for kView
 };

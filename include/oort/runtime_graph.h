@@ -20,6 +20,9 @@ struct LoadOptions {
   /// Kernels to use; by default the fastest that the processor has.
   Isa isa = DefaultIsa();
   bool verify_checksums = true;
+  /// Infer all shapes from the traced ones at load, so that a model that contradicts itself is
+  /// refused before it is run.
+  bool check_traced_shapes = true;
   /// Passes to leave out, by name (see RuntimeGraph::PassNames), or "all".
   std::vector<std::string> disabled_passes;
   std::stop_token stop;
@@ -38,7 +41,8 @@ struct Port {
 /// Bytes of a memory plan.
 struct MemoryReport {
   size_t weights = 0;      ///< attributes and what layers packed from them is not counted twice
-  size_t arena = 0;        ///< activations, planned with reuse
+  size_t arena = 0;        ///< activations and scratch, planned with reuse
+  size_t outputs = 0;      ///< results, which belong to the caller
   size_t without_reuse = 0;
   size_t workspace = 0;    ///< largest scratch of one operator, inside the arena
 };

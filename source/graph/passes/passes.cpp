@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+#include "graph/passes/passes.h"
+
+#include <array>
+
+namespace oort {
+
+std::span<const Pass> Passes() {
+  // Dead code goes first, so that nothing is folded in vain, and last, to sweep up.
+  static constexpr std::array<Pass, 5> kPasses = {{{"flatten-tuples", FlattenTuples},
+                                                   {"dead-code", RemoveDeadCode},
+                                                   {"fold-constants", FoldConstants},
+                                                   {"fuse-conv-batchnorm", FuseConvBatchNorm},
+                                                   {"dead-code", RemoveDeadCode}}};
+  return kPasses;
+}
+
+}  // namespace oort

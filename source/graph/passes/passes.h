@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// Rewrites of a graph. Each pass is a file of its own with a test of before and after.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "oort/graph.h"
+
+namespace oort {
+
+/// Runs one operator on constant inputs; nothing if it cannot or should not be done at load.
+using Evaluator = std::function<std::optional<std::vector<Value>>(const Operator& op,
+                                                                  std::span<const Value> inputs)>;
+
+struct PassContext {
+  Evaluator evaluate;
+};
+
+struct Pass {
+  std::string_view name;
+  void (*run)(Graph& graph, const PassContext& context);
+};
+
+/// All passes in the order in which they run.
+std::span<const Pass> Passes();
+
+/// Removes tuples: outputs that are tuples become several outputs, and unpacking what was just
+/// packed becomes nothing.
+void FlattenTuples(Graph& graph, const PassContext& context);
+/// Removes operators whose results reach no output. Inputs of the model stay.
+void RemoveDeadCode(Graph& graph, const PassContext& context);
+/// Replaces operators whose inputs are all constant by pnnx.Attribute.
+void FoldConstants(Graph& graph, const PassContext& context);
+/// Folds nn.BatchNormNd into the weights of the nn.ConvNd before it.
+void FuseConvBatchNorm(Graph& graph, const PassContext& context);
+
+}  // namespace oort

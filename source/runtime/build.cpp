@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: MIT
+// From a Graph to a RuntimeGraph: diagnose, rewrite, make layers, lay out slots.
+#include <algorithm>
+
+#include "core/checked.h"
+#include "graph/passes/passes.h"
+#include "oort/log.h"
+#include "runtime/builder.h"
+#include "runtime/runtime_impl.h"
+
+namespace oort {
+namespace {
+
+bool IsPort(const Operator& op) {
+  return op.type == "pnnx.Input" || op.type == "pnnx.Output" || op.type == "pnnx.Attribute";
+}
+
+const LayerRegistry& RegistryOf(const LoadOptions& options) {
+  return options.registry != nullptr ? *options.registry : LayerRegistry::Global();
+}
+
+bool Disabled(const LoadOptions& options, std::string_view pass) {
+  return std::any_of(options.disabled_passes.begin(), options.disabled_passes.end(),
+                     [&](const std::string& name) { return name == pass || name == "all"; });
+}
+
+Problem MakeProblem(const Operator& op, ErrorCode code, const std::string& what) {
+  return {code, op.Describe() + ": " + what, op.name, op.type, op.line};
+}
+
+Problem UnknownOperator(const Operator& op, const LayerRegistry& registry) {
+  std::string text = "this operator type is not known";
+  std::string similar;
+  for (const std::string& type : registry.Similar(op.type)) {
+    similar += (similar.empty() ? "" : ", ") + type;
+  }
+  if (!similar.empty()) text += "; similar: " + similar;
+  return MakeProblem(op, ErrorCode::kUnsupported, text);
+}
+
+/// Which operands do not depend on any input of the model.
+std::vector<bool> ConstantOperands(const Graph& graph, const LayerRegistry& registry) {
+  std::vector<bool> constant(graph.operands.size(), false);
+  for (int index : graph.TopologicalOrder()) {
+    const Operator& op = graph.operators[static_cast<size_t>(index)];
+    if (op.type == "pnnx.Input") continue;
+    const OperatorSchema* schema = registry.Schema(op.type);
+    if (schema != nullptr && schema->random()) continue;
+    const bool all = std::all_of(op.inputs.begin(), op.inputs.end(),
+                                 [&](int input) { return constant[static_cast<size_t>(input)]; });
+    for (int output : op.outputs) constant[static_cast<size_t>(output)] = all;
+  }
+  return constant;
+}
+
+void CheckConstantArguments(const OperatorSchema& schema, const BoundArgs& bound,
+                            const Operator& op, const std::vector<bool>& constant,
+                            std::vector<Problem>& problems) {
+  for (size_t i = 0; i < bound.args.size(); ++i) {
+    const int input = bound.args[i].input;
+    const ArgSpec& spec = schema.args()[i];
+    if (input < 0 || spec.dynamic || spec.attribute) continue;
+    if (constant[static_cast<size_t>(op.inputs[static_cast<size_t>(input)])]) continue;
+    problems.push_back(MakeProblem(op, ErrorCode::kUnsupported,
+                                   "'" + spec.name + "' is computed while the model runs, but " +
+                                       "must be a constant"));
+  }
+}
+
+}  // namespace
+
+std::vector<Problem> RuntimeGraph::Diagnose(const Graph& graph, const LoadOptions& options) {
+  std::vector<Problem> problems = graph.Check();
+  if (!problems.empty()) return problems;
+  const LayerRegistry& registry = RegistryOf(options);
+  const std::vector<bool> constant = ConstantOperands(graph, registry);
+  for (const Operator& op : graph.operators) {
+    if (op.type == "pnnx.Attribute") {
+      if (op.attributes.count("data") == 0 || op.outputs.size() != 1) {
+        problems.push_back(MakeProblem(op, ErrorCode::kInvalidModel,
+                                       "needs one output and an attribute '@data'"));
+      }
+      continue;
+    }
+    if (IsPort(op)) continue;
+    const OperatorSchema* schema = registry.Schema(op.type);
+    if (schema == nullptr) {
+      problems.push_back(UnknownOperator(op, registry));
+      continue;
+    }
+    const BoundArgs bound = BindArguments(*schema, op, problems);
+    CheckConstantArguments(*schema, bound, op, constant, problems);
+    if (!registry.Creator(op.type, options.device.type)) {
+      problems.push_back(MakeProblem(op, ErrorCode::kUnsupported,
+                                     "has no layer for device " + options.device.ToString()));
+    }
+  }
+  return problems;
+}
+
+GraphBuilder::GraphBuilder(Graph graph, const LoadOptions& options)
+    : options_(options), impl_(std::make_unique<RuntimeImpl>()) {
+  impl_->graph = std::move(graph);
+  impl_->isa = options.isa;
+}
+
+std::unique_ptr<RuntimeImpl> GraphBuilder::Run() {
+  std::vector<Problem> problems = RuntimeGraph::Diagnose(impl_->graph, options_);
+  if (!problems.empty()) throw Error("the model cannot run", std::move(problems));
+  const std::span<const Isa> isas = SupportedIsas();
+  if (std::find(isas.begin(), isas.end(), options_.isa) == isas.end()) {
+    throw Error(ErrorCode::kInvalidArgument, "this machine has no instruction set '" +
+                                                 std::string(Name(options_.isa)) + "'");
+  }
+  RunPasses();
+  AssignSlots();
+  MakeNodes();
+  MakePorts();
+  CheckTracedShapes();
+  return std::move(impl_);
+}
+
+void GraphBuilder::CheckStop() const {
+  if (options_.stop.stop_requested()) throw Error(ErrorCode::kCancelled, "loading was cancelled");
+}
+
+std::shared_ptr<const OperatorSchema> GraphBuilder::SchemaOf(const std::string& type) {
+  std::shared_ptr<const OperatorSchema>& schema = schemas_[type];
+  // A copy: the graph may outlive the registry that it was made from.
+  if (!schema) {
+    const OperatorSchema* declared = RegistryOf(options_).Schema(type);
+    if (declared == nullptr) {
+      throw Error(ErrorCode::kUnsupported, "operator type '" + type + "' is not known");
+    }
+    schema = std::make_shared<const OperatorSchema>(*declared);
+  }
+  return schema;
+}
+
+Node GraphBuilder::MakeNode(const Operator& op, std::span<const Value> constant_inputs) {
+  Node node;
+  node.schema = SchemaOf(op.type);
+  std::vector<Problem> problems;
+  node.bound = BindArguments(*node.schema, op, problems);
+  if (!problems.empty()) throw Error(problems.front().code, problems.front().message);
+  std::vector<const Operand*> outputs;
+  for (int output : op.outputs) {
+    outputs.push_back(&impl_->graph.operands[static_cast<size_t>(output)]);
+  }
+  node.output_count = static_cast<int>(op.outputs.size());
+  const LayerCreator creator = RegistryOf(options_).Creator(op.type, options_.device.type);
+  const LayerInit init(op, *node.schema, node.bound, constant_inputs, options_.isa, outputs);
+  node.layer = WithOperator(op, [&] { return creator(init); });
+  return node;
+}
+
+GraphBuilder::LoneNode::LoneNode(Node made, const Operator& op, std::span<const Value> inputs)
+    : slots(inputs.begin(), inputs.end()) {
+  impl.graph.operators.push_back(op);
+  for (size_t i = 0; i < inputs.size(); ++i) made.inputs.push_back(static_cast<int>(i));
+  made.first_output = static_cast<int>(inputs.size());
+  slots.resize(inputs.size() + op.outputs.size());
+  impl.nodes.push_back(std::move(made));
+  table = ArgTable(impl, slots);
+}
+
+std::optional<std::vector<Value>> GraphBuilder::Evaluate(const Operator& op,
+                                                         std::span<const Value> inputs) {
+  if (IsPort(op) || SchemaOf(op.type)->random()) return {};
+  const LoneNode lone(MakeNode(op, inputs), op, inputs);
+  const std::vector<Value> outputs = InferNode(lone.impl, lone.node(), lone.args());
+  size_t bytes = 0, read = 0;
+  for (const Value& input : inputs) read += input.IsTensor() ? input.AsTensor().bytes() : 0;
+  for (const Value& output : outputs) {
+    if (output.IsTensor()) {
+      bytes = CheckedAdd(bytes, output.AsTensor().bytes());
+    } else if (!output.IsConcrete()) {
+      return {};
+    }
+  }
+  // Folding must not blow a small file up into a large graph.
+  constexpr size_t kSmall = size_t{1} << 20;
+  if (bytes > std::max(kSmall, 4 * read)) return {};
+  std::vector<Value> results(outputs.size());
+  WithOperator(op, [&] {
+    RunEagerly(*lone.node().layer, lone.args(), outputs, results, 1, [](size_t) {});
+  });
+  return results;
+}
+
+void GraphBuilder::RunPasses() {
+  const PassContext context{[this](const Operator& op, std::span<const Value> inputs) {
+    return Evaluate(op, inputs);
+  }};
+  for (const Pass& pass : Passes()) {
+    CheckStop();
+    if (Disabled(options_, pass.name)) continue;
+    const size_t before = impl_->graph.operators.size();
+    pass.run(impl_->graph, context);
+    if (log::Enabled(log::Level::kDebug)) {
+      log::Write(log::Level::kDebug, "pass " + std::string(pass.name) + ": " +
+                                         std::to_string(before) + " -> " +
+                                         std::to_string(impl_->graph.operators.size()) +
+                                         " operators");
+    }
+  }
+}
+
+void GraphBuilder::AssignSlots() {
+  order_ = impl_->graph.TopologicalOrder();
+  slot_of_.assign(impl_->graph.operands.size(), -1);
+  for (int index : order_) {
+    for (int output : impl_->graph.operators[static_cast<size_t>(index)].outputs) {
+      slot_of_[static_cast<size_t>(output)] = static_cast<int>(impl_->slot_names.size());
+      impl_->slot_names.push_back(impl_->graph.operands[static_cast<size_t>(output)].name);
+    }
+  }
+  impl_->constants.assign(impl_->slot_names.size(), Value::Deferred());
+}
+
+void GraphBuilder::MakeNodes() {
+  std::vector<Problem> problems;
+  const uint64_t total = order_.size();
+  uint64_t done = 0;
+  for (int index : order_) {
+    CheckStop();
+    if (options_.progress) options_.progress({"build", done++, total});
+    const Operator& op = impl_->graph.operators[static_cast<size_t>(index)];
+    if (op.type == "pnnx.Attribute") {
+      Constant(op.outputs[0]) = op.attributes.at("data");
+    } else if (!IsPort(op)) {
+      try {
+        AddNode(index, op);
+      } catch (const Error& error) {
+        if (error.code() == ErrorCode::kOutOfMemory) throw;
+        problems.push_back({error.code(), error.what(), op.name, op.type, op.line});
+      }
+    }
+  }
+  if (options_.progress) options_.progress({"build", total, total});
+  if (!problems.empty()) throw Error("the model cannot run", std::move(problems));
+}
+
+void GraphBuilder::AddNode(int index, const Operator& op) {
+  std::vector<Value> constant_inputs;
+  std::vector<int> slots;
+  bool all_constant = true;
+  for (int input : op.inputs) {
+    constant_inputs.push_back(Constant(input));
+    all_constant = all_constant && !constant_inputs.back().IsDeferred();
+    slots.push_back(slot_of_[static_cast<size_t>(input)]);
+  }
+  if (all_constant && KeepNumbers(op, constant_inputs)) return;
+  Node node = MakeNode(op, constant_inputs);
+  node.op = index;
+  node.inputs = std::move(slots);
+  node.first_output = op.outputs.empty() ? 0 : slot_of_[static_cast<size_t>(op.outputs[0])];
+  impl_->nodes.push_back(std::move(node));
+}
+
+bool GraphBuilder::KeepNumbers(const Operator& op, std::span<const Value> inputs) {
+  if (SchemaOf(op.type)->random()) return false;
+  const LoneNode lone(MakeNode(op, inputs), op, inputs);
+  const std::vector<Value> outputs = InferNode(lone.impl, lone.node(), lone.args());
+  const bool numbers = std::all_of(outputs.begin(), outputs.end(), [](const Value& value) {
+    return value.IsConcrete() && !value.IsTensor();
+  });
+  if (!numbers || outputs.empty()) return false;
+  for (size_t i = 0; i < outputs.size(); ++i) Constant(op.outputs[i]) = outputs[i];
+  return true;
+}
+
+Value& GraphBuilder::Constant(int operand) {
+  return impl_->constants[static_cast<size_t>(slot_of_[static_cast<size_t>(operand)])];
+}
+
+namespace {
+
+Port MakePort(const std::string& name, const Operand& operand) {
+  return {name, operand.name, operand.dtype, operand.has_shape, operand.shape};
+}
+
+}  // namespace
+
+void GraphBuilder::MakePorts() {
+  const Graph& graph = impl_->graph;
+  for (int index : graph.InputOperators()) {
+    const Operator& op = graph.operators[static_cast<size_t>(index)];
+    impl_->inputs.push_back(
+        MakePort(op.name, graph.operands[static_cast<size_t>(op.outputs[0])]));
+    impl_->input_slots.push_back(slot_of_[static_cast<size_t>(op.outputs[0])]);
+  }
+  for (int index : graph.OutputOperators()) {
+    for (int operand : graph.operators[static_cast<size_t>(index)].inputs) {
+      impl_->output_slots.push_back(slot_of_[static_cast<size_t>(operand)]);
+      const std::string name = "pnnx_output_" + std::to_string(impl_->outputs.size());
+      impl_->outputs.push_back(MakePort(name, graph.operands[static_cast<size_t>(operand)]));
+    }
+  }
+}
+
+void GraphBuilder::CheckTracedShapes() {
+  if (!options_.check_traced_shapes) return;
+  std::vector<Value> inputs;
+  for (const Port& port : impl_->inputs) {
+    if (port.dtype == DType::kNull || !port.has_shape || !port.shape.IsKnown()) return;
+    inputs.emplace_back(Tensor::Meta(port.dtype, port.shape));
+  }
+  impl_->PlanFor(inputs, 1);
+}
+
+}  // namespace oort

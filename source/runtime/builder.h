@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "oort/runtime_graph.h"
+#include "runtime/runtime_impl.h"
+
+namespace oort {
+
+/// Turns a Graph into a RuntimeImpl; used once.
+class GraphBuilder {
+ public:
+  GraphBuilder(Graph graph, const LoadOptions& options);
+  std::unique_ptr<RuntimeImpl> Run();
+
+ private:
+  /// One operator on constant inputs: a graph whose slots are its inputs and then its outputs.
+  struct LoneNode {
+    LoneNode(Node made, const Operator& op, std::span<const Value> inputs);
+    const Node& node() const { return impl.nodes.front(); }
+    Args args() const { return table[0]; }
+    RuntimeImpl impl;
+    std::vector<Value> slots;
+    ArgTable table;
+  };
+
+  void CheckStop() const;
+  std::shared_ptr<const OperatorSchema> SchemaOf(const std::string& type);
+  /// The layer with its arguments; slots are filled in by the caller.
+  Node MakeNode(const Operator& op, std::span<const Value> constant_inputs);
+  std::optional<std::vector<Value>> Evaluate(const Operator& op, std::span<const Value> inputs);
+  void RunPasses();
+  void AssignSlots();
+  void MakeNodes();
+  void AddNode(int index, const Operator& op);
+  /// Numbers and lists of numbers that are known now become constants and need no node.
+  bool KeepNumbers(const Operator& op, std::span<const Value> inputs);
+  void MakePorts();
+  void CheckTracedShapes();
+  Value& Constant(int operand);
+
+  const LoadOptions& options_;
+  std::unique_ptr<RuntimeImpl> impl_;
+  std::map<std::string, std::shared_ptr<const OperatorSchema>> schemas_;
+  std::vector<int> order_;
+  std::vector<int> slot_of_;  // by operand
+};
+
+}  // namespace oort

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "oort/layer.h"
+
+namespace oort {
+
+struct RuntimeImpl;
+
+/// Where the elements of a slot live.
+struct Placement {
+  enum Kind {
+    kNone,     ///< no tensor: a number, a list, or nothing
+    kInput,    ///< memory of a graph input or a constant (directly or as a view)
+    kArena,    ///< `offset` bytes into the arena
+    kOutput,   ///< `offset` bytes into the result number `index`
+    kDynamic,  ///< allocated when the operator runs, because its size is not known before
+  };
+  Kind kind = kNone;
+  size_t offset = 0;
+  int index = 0;  ///< kInput: the slot that owns the memory; kOutput: the number of the result
+};
+
+struct Step {
+  enum Kind {
+    kRun,      ///< shapes are known: just run the layer
+    kDynamic,  ///< infer, allocate, run
+    kSkip,     ///< nothing to do: views and numbers
+  };
+  Kind kind = kRun;
+  size_t workspace_offset = 0;
+  size_t workspace_size = 0;
+  std::vector<int> release;  ///< slots allocated at run time that nobody reads after this step
+  std::string sharing;       ///< for reports: "view of x", "in place of x"
+};
+
+/// Everything that can be decided once the shapes of the inputs are known. Immutable.
+struct ExecutionPlan {
+  std::vector<Value> specs;            ///< by slot: meta tensors, values, or deferred
+  std::vector<Placement> placements;   ///< by slot
+  std::vector<Step> steps;             ///< one for each node
+  /// For each result: whether it is produced in place (else it is copied at the end).
+  std::vector<bool> direct_outputs;
+  size_t arena_size = 0;
+  size_t largest_workspace = 0;
+  size_t bytes_without_reuse = 0;
+  size_t output_bytes = 0;
+};
+
+/// Infers all shapes and lays out the memory for inputs like `inputs` (meta tensors will do).
+ExecutionPlan MakePlan(const RuntimeImpl& graph, const std::vector<Value>& inputs, int threads);
+
+}  // namespace oort

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT
+#include "oort/runtime_graph.h"
+
+#include <algorithm>
+
+#include "graph/passes/passes.h"
+#include "runtime/builder.h"
+#include "runtime/runtime_impl.h"
+
+namespace oort {
+namespace {
+
+void AppendInt(std::string& key, int64_t value) {
+  key.append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+/// Everything of an input that a plan depends on.
+void AppendSignature(std::string& key, const Value& value) {
+  if (!value.IsTensor()) {
+    const std::string text = value.ToString();
+    AppendInt(key, -1 - static_cast<int64_t>(text.size()));
+    key += text;
+    return;
+  }
+  const Tensor& tensor = value.AsTensor();
+  AppendInt(key, static_cast<int64_t>(tensor.dtype()));
+  AppendInt(key, tensor.rank());
+  for (int64_t extent : tensor.shape()) AppendInt(key, extent);
+}
+
+std::vector<Value> ToValues(const std::vector<Tensor>& tensors) {
+  return {tensors.begin(), tensors.end()};
+}
+
+std::string SpecText(const Value& value) { return value.ToString(); }
+
+}  // namespace
+
+std::shared_ptr<const ExecutionPlan> RuntimeImpl::PlanFor(const std::vector<Value>& given,
+                                                          int threads) const {
+  if (given.size() != input_slots.size()) {
+    throw Error(ErrorCode::kInvalidArgument, "the model takes " +
+                                                 std::to_string(input_slots.size()) +
+                                                 " inputs, got " + std::to_string(given.size()));
+  }
+  std::string key;
+  AppendInt(key, threads);
+  for (const Value& value : given) AppendSignature(key, value);
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::find_if(plans_.begin(), plans_.end(),
+                                    [&](const CachedPlan& cached) { return cached.key == key; });
+    if (found != plans_.end()) {
+      plans_.splice(plans_.begin(), plans_, found);
+      return plans_.front().plan;
+    }
+  }
+  // Planned outside the lock: two threads may do the same work once, but none waits for it.
+  auto plan = std::make_shared<const ExecutionPlan>(MakePlan(*this, given, threads));
+  const std::lock_guard lock(mutex_);
+  plans_.push_front({std::move(key), plan});
+  if (plans_.size() > kMostPlans) plans_.pop_back();
+  return plan;
+}
+
+RuntimeGraph::RuntimeGraph(std::unique_ptr<RuntimeImpl> impl) : impl_(std::move(impl)) {}
+RuntimeGraph::~RuntimeGraph() = default;
+
+std::shared_ptr<const RuntimeGraph> RuntimeGraph::Build(Graph graph, const LoadOptions& options) {
+  return Guarded([&] {
+    std::unique_ptr<RuntimeImpl> impl = GraphBuilder(std::move(graph), options).Run();
+    return std::shared_ptr<const RuntimeGraph>(new RuntimeGraph(std::move(impl)));
+  });
+}
+
+std::shared_ptr<const RuntimeGraph> RuntimeGraph::Load(const ByteSource& param,
+                                                       std::shared_ptr<const ByteSource> bin,
+                                                       const LoadOptions& options) {
+  return Guarded([&] {
+    const ReadOptions read{options.verify_checksums, options.stop, options.progress};
+    return Build(ReadPnnx(param, std::move(bin), read), options);
+  });
+}
+
+std::shared_ptr<const RuntimeGraph> RuntimeGraph::Load(const std::filesystem::path& param,
+                                                       const std::filesystem::path& bin,
+                                                       const LoadOptions& options) {
+  return Guarded(
+      [&] { return Load(*ByteSource::File(param), ByteSource::File(bin), options); });
+}
+
+std::vector<std::string> RuntimeGraph::PassNames() {
+  std::vector<std::string> names;
+  for (const Pass& pass : Passes()) {
+    if (std::find(names.begin(), names.end(), pass.name) == names.end()) {
+      names.emplace_back(pass.name);
+    }
+  }
+  return names;
+}
+
+const std::vector<Port>& RuntimeGraph::inputs() const { return impl_->inputs; }
+const std::vector<Port>& RuntimeGraph::outputs() const { return impl_->outputs; }
+const Graph& RuntimeGraph::graph() const { return impl_->graph; }
+Isa RuntimeGraph::isa() const { return impl_->isa; }
+
+PlanReport RuntimeGraph::Plan(const std::vector<Tensor>& inputs, int threads) const {
+  return Guarded([&] {
+    const std::shared_ptr<const ExecutionPlan> plan = impl_->PlanFor(ToValues(inputs), threads);
+    PlanReport report;
+    report.memory.arena = plan->arena_size;
+    report.memory.outputs = plan->output_bytes;
+    report.memory.without_reuse = plan->bytes_without_reuse;
+    report.memory.workspace = plan->largest_workspace;
+    for (const Operator& op : impl_->graph.operators) {
+      for (const auto& [name, tensor] : op.attributes) report.memory.weights += tensor.bytes();
+    }
+    const ArgTable args(*impl_, plan->specs);
+    for (size_t i = 0; i < impl_->nodes.size(); ++i) {
+      const Node& node = impl_->nodes[i];
+      const Operator& op = impl_->OpOf(node);
+      NodeReport& row = report.nodes.emplace_back();
+      row.name = op.name;
+      row.type = op.type;
+      row.line = op.line;
+      for (int slot : node.inputs) {
+        row.inputs.push_back(SpecText(plan->specs[static_cast<size_t>(slot)]));
+      }
+      const std::span<const Value> outputs(
+          plan->specs.data() + node.first_output, static_cast<size_t>(node.output_count));
+      for (const Value& output : outputs) row.outputs.push_back(SpecText(output));
+      if (plan->steps[i].kind == Step::kRun) row.work = node.layer->Work(args[i], outputs);
+      row.sharing = plan->steps[i].sharing;
+      if (node.output_count > 0) {
+        const Placement& place = plan->placements[static_cast<size_t>(node.first_output)];
+        row.in_arena = place.kind == Placement::kArena;
+        row.first_offset = place.offset;
+      }
+    }
+    return report;
+  });
+}
+
+std::vector<Tensor> RuntimeGraph::InferShapes(const std::vector<Tensor>& inputs) const {
+  return Guarded([&] {
+    const std::shared_ptr<const ExecutionPlan> plan = impl_->PlanFor(ToValues(inputs), 1);
+    std::vector<Tensor> shapes;
+    for (int slot : impl_->output_slots) {
+      const Value& spec = plan->specs[static_cast<size_t>(slot)];
+      shapes.push_back(spec.IsTensor() ? Tensor::Meta(spec.AsTensor().dtype(),
+                                                      spec.AsTensor().shape())
+                                       : Tensor());
+    }
+    return shapes;
+  });
+}
+
+}  // namespace oort

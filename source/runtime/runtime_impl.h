@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+// What a RuntimeGraph is made of.
+#pragma once
+
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "oort/runtime_graph.h"
+#include "runtime/plan.h"
+
+namespace oort {
+
+/// One layer with its place in the graph. Values live in slots; the outputs of a node have
+/// consecutive slots, so that a layer sees them as one span.
+struct Node {
+  int op = 0;  ///< index into Graph::operators
+  std::shared_ptr<const OperatorSchema> schema;
+  BoundArgs bound;
+  std::unique_ptr<const Layer> layer;
+  std::vector<int> inputs;  ///< slots, in the order of Operator::inputs
+  int first_output = 0;     ///< slot
+  int output_count = 0;
+};
+
+struct RuntimeImpl {
+  Graph graph;
+  Isa isa = Isa::kScalar;
+  std::vector<Node> nodes;            ///< producers first
+  std::vector<Value> constants;       ///< by slot; deferred where a slot is computed
+  std::vector<Port> inputs, outputs;
+  std::vector<int> input_slots;
+  std::vector<int> output_slots;      ///< tuples flattened
+  std::vector<std::string> slot_names;  ///< operand names, for messages and reports
+
+  int slots() const { return static_cast<int>(constants.size()); }
+  const Operator& OpOf(const Node& node) const {
+    return graph.operators[static_cast<size_t>(node.op)];
+  }
+  bool IsConstant(int slot) const { return !constants[static_cast<size_t>(slot)].IsDeferred(); }
+
+  /// The plan for inputs like these; made once and kept for the next caller.
+  std::shared_ptr<const ExecutionPlan> PlanFor(const std::vector<Value>& inputs, int threads) const;
+
+ private:
+  static constexpr size_t kMostPlans = 64;
+  struct CachedPlan {
+    std::string key;
+    std::shared_ptr<const ExecutionPlan> plan;
+  };
+  mutable std::mutex mutex_;
+  mutable std::list<CachedPlan> plans_;  ///< most recently used first
+};
+
+/// Pointers to the arguments of each node, into `slots` and the bound parameters: made once.
+class ArgTable {
+ public:
+  ArgTable() = default;
+  ArgTable(const RuntimeImpl& graph, const std::vector<Value>& slots);
+  Args operator[](size_t node) const { return entries_[node].View(); }
+
+ private:
+  struct Entry {
+    std::vector<const Value*> args, variadic, inputs;
+    Args View() const { return {args, variadic, inputs}; }
+  };
+  std::vector<Entry> entries_;
+};
+
+/// "operator 'x' (type, line n): " before the message of whatever `body` throws.
+template <typename Body>
+decltype(auto) WithOperator(const Operator& op, Body&& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    throw error.WithContext(op.Describe() + ": ");
+  } catch (const std::bad_alloc&) {
+    throw Error::OutOfMemory();
+  } catch (const std::exception& error) {
+    throw Error(ErrorCode::kInternal, op.Describe() + ": " + error.what());
+  }
+}
+
+/// Layer::Infer with the dtypes checked first and errors that name the operator.
+std::vector<Value> InferNode(const RuntimeImpl& graph, const Node& node, const Args& args);
+
+/// Allocates the outputs that `specs` (from Infer) describe, views included, and runs the layer
+/// if anything is left to do. `reserve` is told the bytes before they are allocated.
+void RunEagerly(const Layer& layer, const Args& args, std::vector<Value> specs,
+                std::span<Value> outputs, int threads, const std::function<void(size_t)>& reserve);
+
+/// Calls `body`; what it throws becomes an oort::Error.
+template <typename Body>
+decltype(auto) Guarded(Body&& body) {
+  try {
+    return body();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw Error::OutOfMemory();
+  } catch (const std::exception& error) {
+    throw Error(ErrorCode::kInternal, error.what());
+  }
+}
+
+}  // namespace oort

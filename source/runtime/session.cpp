@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: MIT
+#include "oort/session.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "core/checked.h"
+#include "core/parallel.h"
+#include "runtime/runtime_impl.h"
+
+namespace oort {
+namespace {
+
+size_t ValueBytes(const Value& value) {
+  if (value.IsTensor()) return value.AsTensor().bytes();
+  size_t bytes = 0;
+  if (value.IsList()) {
+    for (const Value& item : value.AsList()) bytes += ValueBytes(item);
+  }
+  return bytes;
+}
+
+/// Results must not share memory with what the caller passed in or with the session.
+Value Detached(const Value& value) {
+  if (value.IsTensor()) return value.AsTensor().Clone();
+  if (!value.IsList()) return value;
+  Value::List copy;
+  for (const Value& item : value.AsList()) copy.push_back(Detached(item));
+  return copy;
+}
+
+void FlattenInto(std::vector<Value>& flat, Value value) {
+  if (!value.IsList()) {
+    flat.push_back(std::move(value));
+    return;
+  }
+  for (Value& item : value.AsList()) FlattenInto(flat, std::move(item));
+}
+
+}  // namespace
+
+struct Session::Impl {
+  std::shared_ptr<const RuntimeGraph> owner;
+  const RuntimeImpl& graph;
+  int threads;
+  size_t memory_limit;
+
+  std::vector<Value> slots;  ///< one value for each operand; its size never changes
+  ArgTable args;
+  std::shared_ptr<const ExecutionPlan> plan;  ///< what slots is bound to, if anything
+  std::shared_ptr<Buffer> arena;
+  size_t dynamic_bytes = 0;
+
+  Impl(std::shared_ptr<const RuntimeGraph> shared, const RuntimeImpl& impl,
+       const SessionOptions& options)
+      : owner(std::move(shared)),
+        graph(impl),
+        threads(options.threads > 0 ? options.threads : AvailableThreads()),
+        memory_limit(options.memory_limit),
+        slots(impl.constants) {
+    args = ArgTable(graph, slots);
+  }
+
+  std::vector<Value> Run(const std::vector<Value>& inputs, const RunOptions& options);
+  void CheckInputs(const std::vector<Value>& inputs) const;
+  void CheckLimit(size_t bytes) const;
+  void Bind(std::shared_ptr<const ExecutionPlan> next);
+  void BindInputs(const std::vector<Value>& inputs);
+  void BindOutputs(const RunOptions& options);
+  void RunSteps(const RunOptions& options);
+  void RunStep(size_t index);
+  void RunDynamic(size_t index, std::span<Value> outputs);
+  std::vector<Value> TakeResults(const RunOptions& options);
+  void Release();
+
+  Value& SlotAt(int slot) { return slots[static_cast<size_t>(slot)]; }
+  std::span<Value> OutputsOf(const Node& node) {
+    return {slots.data() + node.first_output, static_cast<size_t>(node.output_count)};
+  }
+};
+
+void Session::Impl::CheckInputs(const std::vector<Value>& inputs) const {
+  for (size_t i = 0; i < inputs.size() && i < graph.inputs.size(); ++i) {
+    if (!inputs[i].IsTensor()) continue;
+    const Tensor& tensor = inputs[i].AsTensor();
+    if (!tensor.defined() || !tensor.has_data()) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "input '" + graph.inputs[i].name + "' has no elements to read");
+    }
+    if (!(tensor.device() == Device::Cpu())) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "input '" + graph.inputs[i].name + "' is not in host memory");
+    }
+  }
+}
+
+void Session::Impl::CheckLimit(size_t bytes) const {
+  if (memory_limit != 0 && bytes > memory_limit) {
+    throw Error(ErrorCode::kLimit, "activations need " + std::to_string(bytes) +
+                                       " bytes, over the limit of " +
+                                       std::to_string(memory_limit));
+  }
+}
+
+/// Points every slot of known shape into the arena, once for each change of shapes.
+void Session::Impl::Bind(std::shared_ptr<const ExecutionPlan> next) {
+  if (next == plan) return;
+  CheckLimit(CheckedAdd(next->arena_size, next->output_bytes));
+  plan.reset();
+  slots.assign(graph.constants.begin(), graph.constants.end());  // same size: no pointer moves
+  if (!arena || arena->size() < next->arena_size) {
+    arena.reset();
+    arena = AllocateHost(next->arena_size);
+  }
+  for (size_t slot = 0; slot < slots.size(); ++slot) {
+    const Value& spec = next->specs[slot];
+    const Placement& place = next->placements[slot];
+    if (place.kind == Placement::kArena) {
+      slots[slot] =
+          Tensor(spec.AsTensor().dtype(), spec.AsTensor().shape(), arena, place.offset);
+    } else if (place.kind == Placement::kNone) {
+      slots[slot] = spec;
+    }
+  }
+  plan = std::move(next);
+}
+
+/// Inputs, and views of inputs and constants.
+void Session::Impl::BindInputs(const std::vector<Value>& inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) SlotAt(graph.input_slots[i]) = inputs[i];
+  for (size_t slot = 0; slot < slots.size(); ++slot) {
+    const Placement& place = plan->placements[slot];
+    if (place.kind != Placement::kInput || place.index == static_cast<int>(slot)) continue;
+    const Tensor& source = SlotAt(place.index).AsTensor();
+    const Tensor& spec = plan->specs[slot].AsTensor();
+    slots[slot] = Tensor(spec.dtype(), spec.shape(), source.buffer(),
+                         source.offset() + place.offset);
+  }
+}
+
+void Session::Impl::BindOutputs(const RunOptions& options) {
+  const size_t count = graph.output_slots.size();
+  if (options.outputs.size() > count) {
+    throw Error(ErrorCode::kInvalidArgument, "the model has " + std::to_string(count) +
+                                                 " outputs, got buffers for " +
+                                                 std::to_string(options.outputs.size()));
+  }
+  std::vector<Tensor> buffers(count);
+  for (size_t i = 0; i < count; ++i) {
+    const Value& spec = plan->specs[static_cast<size_t>(graph.output_slots[i])];
+    if (i < options.outputs.size() && options.outputs[i].defined()) {
+      const Tensor& given = options.outputs[i];
+      const bool fits = given.has_data() && spec.IsTensor() &&
+                        given.dtype() == spec.AsTensor().dtype() &&
+                        given.shape() == spec.AsTensor().shape();
+      // A result of unknown shape is compared when it is there.
+      if (!fits && !spec.IsDeferred()) {
+        throw Error(ErrorCode::kInvalidArgument,
+                    "the buffer for output '" + graph.outputs[i].name + "' is " +
+                        given.ToString() + ", but the output is " + spec.ToString());
+      }
+      buffers[i] = given;
+    } else if (plan->direct_outputs[i]) {
+      buffers[i] = Tensor(spec.AsTensor().dtype(), spec.AsTensor().shape());
+    }
+  }
+  for (size_t slot = 0; slot < slots.size(); ++slot) {
+    const Placement& place = plan->placements[slot];
+    if (place.kind != Placement::kOutput) continue;
+    const Tensor& target = buffers[static_cast<size_t>(place.index)];
+    const Tensor& spec = plan->specs[slot].AsTensor();
+    slots[slot] = Tensor(spec.dtype(), spec.shape(), target.buffer(),
+                         target.offset() + place.offset);
+  }
+}
+
+void Session::Impl::RunStep(size_t index) {
+  const Node& node = graph.nodes[index];
+  const Step& step = plan->steps[index];
+  const std::span<Value> outputs = OutputsOf(node);
+  if (step.kind == Step::kSkip) return;
+  WithOperator(graph.OpOf(node), [&] {
+    if (step.kind == Step::kDynamic) {
+      RunDynamic(index, outputs);
+      return;
+    }
+    const Context context(threads, {arena->data() + step.workspace_offset, step.workspace_size});
+    node.layer->Forward(context, args[index], outputs);
+  });
+}
+
+void Session::Impl::RunDynamic(size_t index, std::span<Value> outputs) {
+  const Node& node = graph.nodes[index];
+  const Args arguments = args[index];
+  RunEagerly(*node.layer, arguments, InferNode(graph, node, arguments), outputs, threads,
+             [this](size_t bytes) {
+               dynamic_bytes = CheckedAdd(dynamic_bytes, bytes);
+               CheckLimit(CheckedAdd(plan->arena_size, dynamic_bytes));
+             });
+}
+
+void Session::Impl::RunSteps(const RunOptions& options) {
+  using Clock = std::chrono::steady_clock;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (options.stop.stop_requested()) {
+      throw Error(ErrorCode::kCancelled, "the run was cancelled");
+    }
+    const Node& node = graph.nodes[i];
+    if (options.observer) {
+      const Clock::time_point start = Clock::now();
+      RunStep(i);
+      const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+      options.observer({static_cast<int>(i), graph.OpOf(node), OutputsOf(node), seconds});
+    } else {
+      RunStep(i);
+    }
+    for (int slot : plan->steps[i].release) {
+      dynamic_bytes -= std::min(dynamic_bytes, ValueBytes(SlotAt(slot)));
+      SlotAt(slot) = Value();
+    }
+  }
+}
+
+std::vector<Value> Session::Impl::TakeResults(const RunOptions& options) {
+  std::vector<Value> results;
+  results.reserve(graph.output_slots.size());
+  for (size_t i = 0; i < graph.output_slots.size(); ++i) {
+    const Value& value = SlotAt(graph.output_slots[i]);
+    const bool given = i < options.outputs.size() && options.outputs[i].defined();
+    if (given && !plan->direct_outputs[i]) {
+      Tensor target = options.outputs[i];
+      if (!value.IsTensor() || target.dtype() != value.AsTensor().dtype()) {
+        throw Error(ErrorCode::kInvalidArgument,
+                    "the buffer for output '" + graph.outputs[i].name + "' is " +
+                        target.ToString() + ", but the output is " + value.ToString());
+      }
+      CopyElements(value.AsTensor(), target);
+      results.emplace_back(target);
+    } else if (plan->direct_outputs[i]) {
+      results.push_back(value);
+    } else {
+      FlattenInto(results, Detached(value));
+    }
+  }
+  return results;
+}
+
+/// Lets go of everything that belongs to the caller or to one run.
+void Session::Impl::Release() {
+  dynamic_bytes = 0;
+  if (!plan) return;
+  for (size_t slot = 0; slot < slots.size(); ++slot) {
+    const Placement::Kind kind = plan->placements[slot].kind;
+    const bool constant = graph.IsConstant(static_cast<int>(slot));
+    const bool borrowed = kind == Placement::kInput || kind == Placement::kOutput ||
+                          kind == Placement::kDynamic;
+    if (borrowed && !constant) slots[slot] = Value();
+  }
+}
+
+std::vector<Value> Session::Impl::Run(const std::vector<Value>& inputs,
+                                      const RunOptions& options) {
+  struct Releaser {
+    Impl& impl;
+    ~Releaser() { impl.Release(); }
+  };
+  Bind(graph.PlanFor(inputs, threads));
+  CheckInputs(inputs);
+  const Releaser releaser{*this};
+  BindInputs(inputs);
+  BindOutputs(options);
+  RunSteps(options);
+  return TakeResults(options);
+}
+
+Session::Session(std::shared_ptr<const RuntimeGraph> graph, SessionOptions options) {
+  Guarded([&] {
+    if (!graph) throw Error(ErrorCode::kInvalidArgument, "a Session needs a graph");
+    const RuntimeImpl& impl = *graph->impl_;
+    impl_ = std::make_unique<Impl>(std::move(graph), impl, options);
+  });
+}
+
+Session::~Session() = default;
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+
+std::vector<Value> Session::Run(const std::vector<Value>& inputs, const RunOptions& options) {
+  return Guarded([&] { return impl_->Run(inputs, options); });
+}
+
+std::vector<Tensor> Session::Forward(const std::vector<Tensor>& inputs,
+                                     const RunOptions& options) {
+  return Guarded([&] {
+    std::vector<Tensor> results;
+    for (Value& value : impl_->Run({inputs.begin(), inputs.end()}, options)) {
+      if (!value.IsTensor()) {
+        throw Error(ErrorCode::kUnsupported, "output " + std::to_string(results.size()) + " is " +
+                                                 value.KindName() +
+                                                 ", no tensor; Session::Run returns it");
+      }
+      results.push_back(std::move(value.AsTensor()));
+    }
+    return results;
+  });
+}
+
+Session::NamedTensors Session::ForwardNamed(const NamedTensors& inputs,
+                                            const RunOptions& options) {
+  return Guarded([&] {
+    const std::vector<Port>& ports = impl_->graph.inputs;
+    std::vector<Tensor> ordered(ports.size());
+    for (const auto& [name, tensor] : inputs) {
+      const auto port = std::find_if(ports.begin(), ports.end(), [&, &wanted = name](const Port& p) {
+        return p.name == wanted || p.operand == wanted;
+      });
+      if (port == ports.end()) {
+        std::string known;
+        for (const Port& p : ports) known += (known.empty() ? "" : ", ") + p.name;
+        throw Error(ErrorCode::kNotFound,
+                    "the model has no input '" + name + "'; its inputs are: " + known);
+      }
+      Tensor& target = ordered[static_cast<size_t>(port - ports.begin())];
+      if (target.defined()) {
+        throw Error(ErrorCode::kInvalidArgument, "input '" + name + "' is given twice");
+      }
+      target = tensor;
+    }
+    for (size_t i = 0; i < ordered.size(); ++i) {
+      if (!ordered[i].defined()) {
+        throw Error(ErrorCode::kInvalidArgument, "input '" + ports[i].name + "' is missing");
+      }
+    }
+    const std::vector<Tensor> results = Forward(ordered, options);
+    NamedTensors named;
+    for (size_t i = 0; i < results.size(); ++i) {
+      const std::vector<Port>& outputs = impl_->graph.outputs;
+      const bool known = results.size() == outputs.size();
+      named.emplace_back(known ? outputs[i].name : "pnnx_output_" + std::to_string(i), results[i]);
+    }
+    return named;
+  });
+}
+
+const RuntimeGraph& Session::graph() const { return *impl_->owner; }
+int Session::threads() const { return impl_->threads; }
+size_t Session::memory() const { return impl_->arena ? impl_->arena->size() : 0; }
+
+}  // namespace oort
