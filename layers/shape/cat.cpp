@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+
+#include "core/checked.h"
+#include "layers/shape/strided_copy.h"
+#include "layers/shape/strided_layer.h"
+
+namespace oort {
+namespace {
+
+/// Joins its inputs along an axis that they have (torch.cat) or along a new one (torch.stack).
+class JoinLayer : public Layer {
+ public:
+  explicit JoinLayer(const LayerInit& init) : dim_(init.Arg("dim")) {}
+
+  std::vector<Value> Infer(const Args& args) const override {
+    const auto deferred = [](const Value* value) { return !IsKnown(*value); };
+    if (!args[dim_].IsConcrete() ||
+        std::any_of(args.variadic().begin(), args.variadic().end(), deferred)) {
+      return {Value::Deferred()};
+    }
+    const Join join = Plan(args);
+    return {Tensor::Meta(join.dtype, join.shape)};
+  }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    const Join join = Plan(args);
+    Tensor& output = OutputTensor(outputs[0], join.dtype, join.shape);
+    const Strided whole(join.shape);
+    int64_t at = 0;
+    for (const Tensor* part : join.parts) {
+      const Tensor converted = part->To(join.dtype);
+      const Shape shape = PartShape(part->shape(), join.axis);
+      CopyStrided(context, ItemSize(join.dtype), converted.raw(), Strided(shape), output.raw(),
+                  whole.Sliced(join.axis, at, shape[join.axis]));
+      at += shape[join.axis];
+    }
+  }
+
+ protected:
+  struct Join {
+    DType dtype = DType::kNull;
+    Shape shape;
+    int axis = 0;
+    std::vector<const Tensor*> parts;
+  };
+
+  /// Whether this input takes part; all of them decide the dtype.
+  virtual bool Counts(const Shape&) const { return true; }
+  /// The axis in the result.
+  virtual int ResultAxis(int64_t dim, int rank) const = 0;
+  /// The shape of a part with the axis along which it is joined.
+  virtual Shape PartShape(const Shape& part, int axis) const = 0;
+
+ private:
+  /// The inputs are tensors, or (in leftover graphs) lists of them.
+  static bool IsKnown(const Value& value) {
+    if (value.IsDeferred()) return false;
+    if (!value.IsList()) return true;
+    return std::all_of(value.AsList().begin(), value.AsList().end(), IsKnown);
+  }
+
+  static void Collect(const Value& value, std::vector<const Tensor*>* tensors) {
+    if (value.IsList()) {
+      for (const Value& item : value.AsList()) Collect(item, tensors);
+    } else {
+      tensors->push_back(&value.AsTensor());
+    }
+  }
+
+  Join Plan(const Args& args) const {
+    std::vector<const Tensor*> tensors;
+    for (const Value* value : args.variadic()) Collect(*value, &tensors);
+    if (tensors.empty()) throw Error(ErrorCode::kInvalidArgument, "expected at least one tensor");
+    Join join;
+    join.dtype = tensors.front()->dtype();
+    for (const Tensor* tensor : tensors) {
+      if (tensor->dtype() != join.dtype) join.dtype = PromoteTypes(join.dtype, tensor->dtype());
+      if (Counts(tensor->shape())) join.parts.push_back(tensor);
+    }
+    if (join.parts.empty()) join.parts.push_back(tensors.front());
+    const Shape& first = join.parts.front()->shape();
+    join.axis = ResultAxis(args[dim_].AsInt(), first.rank());
+    join.shape = PartShape(first, join.axis);
+    join.shape[join.axis] = 0;
+    for (const Tensor* part : join.parts) Extend(PartShape(part->shape(), join.axis), &join);
+    return join;
+  }
+
+  static void Extend(const Shape& part, Join* join) {
+    Shape expected = join->shape;
+    if (part.rank() == expected.rank()) expected[join->axis] = part[join->axis];
+    if (!(part == expected)) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "shapes " + join->parts.front()->shape().ToString() + " and " + part.ToString() +
+                      " do not join along axis " + std::to_string(join->axis));
+    }
+    join->shape[join->axis] = CheckedAdd(join->shape[join->axis], part[join->axis]);
+  }
+
+  int dim_;
+};
+
+class CatLayer final : public JoinLayer {
+ public:
+  using JoinLayer::JoinLayer;
+
+ protected:
+  // torch ignores tensors of shape (0), whatever the rank of the others.
+  bool Counts(const Shape& shape) const override { return !(shape == Shape{0}); }
+  int ResultAxis(int64_t dim, int rank) const override {
+    if (rank == 0) throw Error(ErrorCode::kInvalidArgument, "scalars cannot be concatenated");
+    return NormalizeAxis(dim, rank);
+  }
+  Shape PartShape(const Shape& part, int) const override { return part; }
+};
+
+class StackLayer final : public JoinLayer {
+ public:
+  using JoinLayer::JoinLayer;
+
+ protected:
+  int ResultAxis(int64_t dim, int rank) const override { return NormalizeAxis(dim, rank + 1); }
+  Shape PartShape(const Shape& part, int axis) const override {
+    Shape shape = part;
+    shape.Insert(std::min(axis, part.rank()), 1);
+    return shape;
+  }
+};
+
+}  // namespace
+}  // namespace oort
+
+OORT_LAYERS(cat) {
+  using namespace oort;
+  registry.Add(OperatorSchema({"torch.cat"}, "Joins tensors along an axis that they have")
+                   .Tensors("tensors", kAllDTypes)
+                   .Int("dim", 0)
+                   .Dynamic(),
+               Create<CatLayer>());
+  registry.Add(OperatorSchema({"torch.stack"}, "Joins tensors along a new axis")
+                   .Tensors("tensors", kAllDTypes)
+                   .Int("dim", 0)
+                   .Dynamic(),
+               Create<StackLayer>());
+}
