@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+#include <optional>
+
+#include "layers/norm/norm_common.h"
+
+namespace oort {
+namespace {
+
+class BatchNorm : public Layer {
+ public:
+  /// `rank` is that of the input, 0 for any.
+  BatchNorm(const LayerInit& init, int rank)
+      : rank_(rank),
+        eps_(init.Float("eps")),
+        training_(init.Arg("training") >= 0 && init.Bool("training")),
+        mean_(init, "running_mean"),
+        variance_(init, "running_var"),
+        weight_(init, "weight"),
+        bias_(init, "bias"),
+        tables_(init.isa()) {
+    const bool constant =
+        mean_.IsConstant() && variance_.IsConstant() && weight_.IsConstant() && bias_.IsConstant();
+    const Tensor mean = mean_.ConstantF64(), variance = variance_.ConstantF64();
+    // Infer finds out whether the weights fit; until then they are only taken if they all do.
+    if (!constant || training_ || !mean.defined() || !variance.defined()) return;
+    const Tensor weight = weight_.ConstantF64(), bias = bias_.ConstantF64();
+    for (const Tensor* part : {&variance, &weight, &bias}) {
+      if (part->defined() && part->elements() != mean.elements()) return;
+    }
+    folded_ = Stored(mean, variance);
+    AddWeights(*folded_, weight, bias);
+  }
+
+  std::vector<Value> Infer(const Args& args) const override {
+    const Tensor& x = args.tensor(0);
+    const bool fits = rank_ == 0   ? x.rank() >= 2
+                      : rank_ == 3 ? x.rank() == 2 || x.rank() == 3  // BatchNorm1d
+                                   : x.rank() == rank_;
+    if (!fits) {
+      throw Error(ErrorCode::kInvalidArgument, "expected an input of rank " +
+                                                   (rank_ == 0   ? "2 or more"
+                                                    : rank_ == 3 ? "2 or 3"
+                                                                 : std::to_string(rank_)) +
+                                                   ", got " + x.shape().ToString());
+    }
+    const Shape channels{x.shape()[1]};
+    for (const NormWeight* part : {&mean_, &variance_, &weight_, &bias_}) {
+      part->Check(args, channels);
+    }
+    if (mean_.Has(args) != variance_.Has(args)) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "running_mean and running_var must both be there, or neither");
+    }
+    const ChannelView view = View(x.shape());
+    if (UsesBatch(args) && view.outer * view.inner == 1) {
+      throw Error(
+          ErrorCode::kInvalidArgument,
+          "batch statistics need more than one value a channel, got input " + x.shape().ToString());
+    }
+    return {Tensor::Meta(x.dtype(), x.shape())};
+  }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    const Tensor& x = args.tensor(0);
+    const ChannelView view = View(x.shape());
+    Tensor& y = outputs[0].AsTensor();
+    if (folded_) return ApplyChannels(context, tables_, x, y, view, *folded_);
+    ChannelAffine affine =
+        UsesBatch(args) ? BatchStatistics(context, tables_, x, view, eps_)
+                        : Stored(mean_.As(args, DType::kF64), variance_.As(args, DType::kF64));
+    AddWeights(affine, weight_.As(args, DType::kF64), bias_.As(args, DType::kF64));
+    ApplyChannels(context, tables_, x, y, view, affine);
+  }
+
+  std::vector<Reuse> Reuses(const Args&) const override { return {{Reuse::kInPlace, 0, 0, 0}}; }
+
+ private:
+  static ChannelView View(const Shape& shape) {
+    return {shape[0], shape[1], shape.Product(2, shape.rank())};
+  }
+
+  bool UsesBatch(const Args& args) const { return training_ || !mean_.Has(args); }
+
+  ChannelAffine Stored(const Tensor& mean, const Tensor& variance) const {
+    ChannelAffine affine(mean.elements());
+    for (size_t c = 0; c < affine.center.size(); ++c) {
+      affine.center[c] = mean.data<double>()[c];
+      affine.scale[c] = 1 / std::sqrt(variance.data<double>()[c] + eps_);
+    }
+    return affine;
+  }
+
+  int rank_;
+  double eps_;
+  bool training_;
+  NormWeight mean_, variance_, weight_, bias_;
+  NormTables tables_;
+  std::optional<ChannelAffine> folded_;  // where everything is known at load
+};
+
+LayerCreator CreateBatchNorm(int rank) {
+  return [rank](const LayerInit& init) { return std::make_unique<BatchNorm>(init, rank); };
+}
+
+constexpr const char* kDoc = "(x - mean) / sqrt(variance + eps) * weight + bias, by channel.";
+
+}  // namespace
+}  // namespace oort
+
+OORT_LAYERS(batch_norm) {
+  for (int rank = 1; rank <= 3; ++rank) {
+    registry.Add(OperatorSchema({"nn.BatchNorm" + std::to_string(rank) + "d"}, kDoc)
+                     .Tensor("input", kFloats)
+                     .OptionalAttribute("running_mean")
+                     .OptionalAttribute("running_var")
+                     .OptionalAttribute("weight")
+                     .OptionalAttribute("bias")
+                     .Float("eps", 1e-5)
+                     .Ignored("num_features")
+                     .Ignored("affine")
+                     .Ignored("momentum")
+                     .Ignored("track_running_stats"),
+                 CreateBatchNorm(rank + 2));
+  }
+  registry.Add(OperatorSchema({"F.batch_norm"}, kDoc)
+                   .Tensor("input", kFloats)
+                   .OptionalTensor("running_mean", kFloats)
+                   .OptionalTensor("running_var", kFloats)
+                   .OptionalTensor("weight", kFloats)
+                   .OptionalTensor("bias", kFloats)
+                   .Bool("training", false)
+                   .Ignored("momentum")
+                   .Float("eps", 1e-5),
+               CreateBatchNorm(0));
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "cpu/kernels.h"
+
+namespace oort {
+
+/// (x - center) * scale + shift. Subtracting first keeps what a large mean would swallow.
+struct Affine {
+  float center, scale, shift;
+};
+
+// In all of these y may be x.
+struct NormKernels {
+  /// y = affine(x)
+  void (*apply)(const float* x, float* y, int64_t count, Affine affine);
+  /// y[i] = (x[i] - center[i]) * scale[i] + shift[i]
+  void (*apply_each)(const float* x, float* y, int64_t count, const float* center,
+                     const float* scale, const float* shift);
+  /// y[i] = affine(x[i]) * weight[i] + bias[i]; either may be null.
+  void (*apply_weighted)(const float* x, float* y, int64_t count, Affine affine,
+                         const float* weight, const float* bias);
+};
+OORT_DECLARE_KERNELS(NormKernels)
+
+}  // namespace oort
