@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "oort/testing.h"
+
+namespace oort::testing {
+namespace {
+
+constexpr int kThreadCounts[] = {1, 2};
+
+/// Operators whose dtypes are swept are converted only if they are real numbers.
+bool Convertible(DType dtype) { return IsFloat(dtype); }
+
+/// The dtypes that the schema declares for its first tensor argument, or for a variadic one.
+DTypeSet DeclaredDTypes(const OperatorSchema& schema) {
+  for (const ArgSpec& spec : schema.args()) {
+    if (spec.type == ArgType::kTensor && !spec.attribute) return spec.dtypes;
+  }
+  return kF32Only;
+}
+
+}  // namespace
+
+OperatorCase::OperatorCase(std::string type) : type_(std::move(type)) {}
+
+OperatorCase& OperatorCase::Param(std::string key, std::string text) {
+  params_[std::move(key)] = Parameter(std::move(text));
+  return *this;
+}
+
+OperatorCase& OperatorCase::Attribute(std::string name, Tensor value) {
+  attributes_[std::move(name)] = std::move(value);
+  return *this;
+}
+
+OperatorCase& OperatorCase::Input(Value value, std::string name) {
+  inputs_.push_back({std::move(value), std::move(name), false});
+  return *this;
+}
+
+OperatorCase& OperatorCase::Constant(Tensor value, std::string name) {
+  inputs_.push_back({Value(std::move(value)), std::move(name), true});
+  return *this;
+}
+
+OperatorCase& OperatorCase::Outputs(int count) {
+  outputs_ = count;
+  return *this;
+}
+
+OperatorCase& OperatorCase::Registry(const LayerRegistry* registry) {
+  registry_ = registry;
+  return *this;
+}
+
+Graph OperatorCase::BuildGraph() const {
+  Graph graph;
+  Operator op;
+  op.type = type_;
+  op.name = "tested";
+  op.params = params_;
+  op.attributes = attributes_;
+  int number = 0;
+  for (const Operand& input : inputs_) {
+    const int operand = graph.AddOperand("in" + std::to_string(op.inputs.size()));
+    Operator producer;
+    producer.outputs = {operand};
+    if (input.constant) {
+      producer.type = "pnnx.Attribute";
+      producer.name = "constant" + std::to_string(op.inputs.size());
+      producer.attributes["data"] = input.value.AsTensor();
+    } else {
+      producer.type = "pnnx.Input";
+      producer.name = "pnnx_input_" + std::to_string(number++);
+    }
+    graph.AddOperator(std::move(producer));
+    op.inputs.push_back(operand);
+    op.input_names.push_back(input.name);
+  }
+  Operator sink;
+  sink.type = "pnnx.Output";
+  sink.name = "pnnx_output_0";
+  for (int i = 0; i < outputs_; ++i) {
+    op.outputs.push_back(graph.AddOperand("out" + std::to_string(i)));
+    sink.inputs.push_back(op.outputs.back());
+  }
+  graph.AddOperator(std::move(op));
+  graph.AddOperator(std::move(sink));
+  return graph;
+}
+
+std::vector<Tensor> OperatorCase::RunOn(Isa isa, int threads) const {
+  LoadOptions options;
+  options.isa = isa;
+  options.registry = registry_;
+  Session session(RuntimeGraph::Build(BuildGraph(), options), {.threads = threads});
+  std::vector<Value> inputs;
+  for (const Operand& input : inputs_) {
+    if (!input.constant) inputs.push_back(input.value);
+  }
+  std::vector<Tensor> outputs;
+  for (Value& value : session.Run(inputs)) outputs.push_back(value.AsTensor());
+  return outputs;
+}
+
+std::vector<Tensor> OperatorCase::Run() const { return RunOn(DefaultIsa(), 1); }
+
+void OperatorCase::ExpectOutputs(const std::vector<Tensor>& expected, Tolerance tolerance) const {
+  int configurations = 0;
+  for (Isa isa : SupportedIsas()) {
+    for (int threads : kThreadCounts) {
+      SCOPED_TRACE(type_ + " on " + std::string(Name(isa)) + ", " + std::to_string(threads) +
+                   " threads");
+      std::vector<Tensor> outputs;
+      ASSERT_NO_THROW(outputs = RunOn(isa, threads));
+      ASSERT_EQ(outputs.size(), expected.size());
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        SCOPED_TRACE("output " + std::to_string(i));
+        ExpectNear(outputs[i], expected[i], tolerance);
+      }
+      ++configurations;
+    }
+  }
+  EXPECT_GT(configurations, 0) << type_ << " ran nowhere";
+}
+
+void OperatorCase::ExpectLike(const Reference& reference, Tolerance tolerance) const {
+  const LayerRegistry& registry = registry_ ? *registry_ : LayerRegistry::Global();
+  const OperatorSchema* schema = registry.Schema(type_);
+  ASSERT_NE(schema, nullptr) << type_ << " is not registered";
+  const DTypeSet declared = DeclaredDTypes(*schema);
+  int configurations = 0;
+  for (int i = 1; i < kDTypeCount; ++i) {
+    const DType dtype = static_cast<DType>(i);
+    if (!declared.Contains(dtype) || !Convertible(dtype)) continue;
+    SCOPED_TRACE("dtype " + std::string(Name(dtype)));
+    OperatorCase converted = *this;
+    std::vector<Tensor> wide;
+    for (Operand& input : converted.inputs_) {
+      if (!input.value.IsTensor()) continue;
+      if (IsFloat(input.value.AsTensor().dtype())) input.value = input.value.AsTensor().To(dtype);
+      const Tensor& tensor = input.value.AsTensor();
+      wide.push_back(IsFloat(tensor.dtype()) ? tensor.To(DType::kF64) : tensor);
+    }
+    std::vector<Tensor> expected = reference(wide);
+    for (Tensor& tensor : expected) {
+      if (tensor.dtype() == DType::kF64) tensor = tensor.To(dtype);
+    }
+    converted.ExpectOutputs(expected, tolerance);
+    ++configurations;
+  }
+  EXPECT_GT(configurations, 0) << type_ << " declares no dtype that could be tested";
+}
+
+void OperatorCase::ExpectError(ErrorCode code, std::string_view text) const {
+  for (Isa isa : SupportedIsas()) {
+    try {
+      RunOn(isa, 1);
+      ADD_FAILURE() << type_ << ": expected an error with '" << text << "', but it ran";
+    } catch (const Error& error) {
+      EXPECT_EQ(Name(error.code()), Name(code)) << error.what();
+      EXPECT_NE(std::string_view(error.what()).find(text), std::string_view::npos)
+          << "expected '" << text << "' in: " << error.what();
+    }
+  }
+}
+
+namespace {
+
+std::vector<Tensor> ReadNumbered(const std::filesystem::path& folder, const std::string& prefix) {
+  std::vector<Tensor> tensors;
+  for (int i = 0;; ++i) {
+    const std::filesystem::path path = folder / (prefix + std::to_string(i) + ".npy");
+    if (!std::filesystem::exists(path)) return tensors;
+    tensors.push_back(ReadNpy(path));
+  }
+}
+
+}  // namespace
+
+void ExpectCasePasses(const std::filesystem::path& folder) {
+  SCOPED_TRACE(folder.string());
+  const std::vector<Tensor> inputs = ReadNumbered(folder, "in");
+  const std::vector<Tensor> expected = ReadNumbered(folder, "out");
+  ASSERT_FALSE(expected.empty()) << "no out0.npy";
+  for (Isa isa : SupportedIsas()) {
+    SCOPED_TRACE(std::string(Name(isa)));
+    LoadOptions options;
+    options.isa = isa;
+    std::vector<Tensor> outputs;
+    try {
+      Session session(RuntimeGraph::Load(folder / "model.pnnx.param", folder / "model.pnnx.bin",
+                                         options));
+      outputs = session.Forward(inputs);
+    } catch (const Error& error) {
+      ADD_FAILURE() << error.what();
+      return;
+    }
+    ASSERT_EQ(outputs.size(), expected.size());
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      SCOPED_TRACE("output " + std::to_string(i));
+      ExpectNear(outputs[i], expected[i], {1e-4, 1e-3});
+    }
+  }
+}
+
+}  // namespace oort::testing
