@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/number_text.h"
+#include "graph/problem_of.h"
 #include "parser/pnnx/shape_text.h"
 
 namespace oort::pnnx {
@@ -266,22 +267,11 @@ class Parser {
     }
   }
 
-  void Fail(const std::string& message) {
-    problems_.Add({.code = ErrorCode::kInvalidModel,
-                   .message = "operator " + Quote(op_.name) + " (" + Shorten(op_.type) + ", line " +
-                              std::to_string(op_.line) + "): " + message,
-                   .operator_name = Shorten(op_.name),
-                   .operator_type = Shorten(op_.type),
-                   .line = op_.line});
-  }
+  void Fail(const std::string& message) { problems_.Add(ProblemOf(op_, message)); }
   void FailLine(const std::string& message) {
     content_.edges_known = false;
     last_is_operand_ = false;
     Fail(message);
-  }
-  static std::string Shorten(std::string_view text) {
-    const std::string quoted = Quote(text);
-    return quoted.substr(1, quoted.size() - 2);
   }
 
   std::string_view text_;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/crc32.h"
+#include "graph/problem_of.h"
 #include "oort/log.h"
 #include "parser/pnnx/sniff.h"
 #include "parser/pnnx/zip.h"
@@ -26,11 +27,8 @@ struct Match {
   const ZipEntry* entry;
 };
 
-Problem ProblemOf(const Operator& op, const std::string& attribute, const std::string& message) {
-  const std::string what =
-      "attribute " + Quote(attribute) + " of operator " + Quote(op.name) + " (" + op.type +
-      (op.line > 0 ? ", line " + std::to_string(op.line) : "") + "): " + message;
-  return {ErrorCode::kInvalidModel, what, op.name, op.type, op.line};
+Problem AttributeProblem(const Operator& op, const std::string& name, const std::string& message) {
+  return ProblemOf(op, "attribute " + Quote(name) + ": " + message);
 }
 
 bool IsAligned(const Buffer& buffer, DType dtype) {
@@ -70,17 +68,18 @@ class Loader {
       for (auto& [name, tensor] : op.attributes) {
         const auto at = index.find(op.name + "." + name);
         if (at == index.end()) {
-          problems_.Add(ProblemOf(op, name, "missing in " + bin_.name()));
+          problems_.Add(AttributeProblem(op, name, "missing in " + bin_.name()));
           continue;
         }
         const ZipEntry* entry = std::exchange(at->second, nullptr);
         if (entry == nullptr) {
-          problems_.Add(ProblemOf(op, name, "another attribute has the same zip entry already"));
+          problems_.Add(
+              AttributeProblem(op, name, "another attribute has the same zip entry already"));
         } else if (entry->size != tensor.bytes()) {
-          problems_.Add(ProblemOf(op, name,
-                                  tensor.ToString() + " needs " + std::to_string(tensor.bytes()) +
-                                      " bytes, but the zip entry has " +
-                                      std::to_string(entry->size)));
+          problems_.Add(
+              AttributeProblem(op, name,
+                               tensor.ToString() + " needs " + std::to_string(tensor.bytes()) +
+                                   " bytes, but the zip entry has " + std::to_string(entry->size)));
         } else {
           matches.push_back({&op, &name, &tensor, entry});
         }
@@ -116,8 +115,9 @@ class Loader {
       CheckStop(options_.stop);
     }
     if (options_.verify_checksums && crc != entry.crc) {
-      problems_.Add(ProblemOf(*match.op, *match.name,
-                              "its bytes do not fit their CRC-32 checksum: the file is damaged"));
+      problems_.Add(
+          AttributeProblem(*match.op, *match.name,
+                           "its bytes do not fit their CRC-32 checksum: the file is damaged"));
       return;
     }
     Tensor tensor(dtype, match.tensor->shape(), std::move(buffer));
@@ -139,7 +139,7 @@ class Loader {
 void RequireNoAttributes(const Graph& graph, ProblemList& problems) {
   for (const Operator& op : graph.operators) {
     for (const auto& [name, tensor] : op.attributes) {
-      problems.Add(ProblemOf(op, name, "no .bin was given to read it from"));
+      problems.Add(AttributeProblem(op, name, "no .bin was given to read it from"));
     }
   }
 }

@@ -3,20 +3,22 @@
 
 namespace oort {
 
-std::string Quote(std::string_view text) {
-  constexpr size_t kMaxLength = 80;
+std::string Shorten(std::string_view text) {
+  constexpr size_t kMaxLength = 120;
   constexpr char kDigits[] = "0123456789abcdef";
-  std::string quoted = "'";
+  std::string printable;
   for (const char c : text.substr(0, kMaxLength)) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte < 0x20 || byte >= 0x7f) {
-      quoted += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+      printable += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
     } else {
-      quoted += c;
+      printable += c;
     }
   }
-  return quoted + (text.size() > kMaxLength ? "...'" : "'");
+  return text.size() > kMaxLength ? printable + "..." : printable;
 }
+
+std::string Quote(std::string_view text) { return "'" + Shorten(text) + "'"; }
 
 void ProblemList::Add(Problem problem) {
   if (count_++ < kMaxListed) listed_.push_back(std::move(problem));
@@ -30,14 +32,17 @@ void ProblemList::Add(const std::vector<Problem>& problems) {
   for (const Problem& problem : problems) Add(problem);
 }
 
-void ProblemList::Throw(std::string_view headline) const {
-  if (empty()) return;
+std::vector<Problem> ProblemList::Listed() const {
   std::vector<Problem> problems = listed_;
   if (count_ > listed_.size()) {
     problems.push_back({.code = listed_.front().code,
                         .message = "and " + std::to_string(count_ - listed_.size()) + " more"});
   }
-  throw Error(headline, std::move(problems));
+  return problems;
+}
+
+void ProblemList::Throw(std::string_view headline) const {
+  if (!empty()) throw Error(headline, Listed());
 }
 
 }  // namespace oort

@@ -12,6 +12,8 @@ namespace oort {
 
 /// A name from a file for a message: in quotes, unprintable bytes as \xNN, long ones shortened.
 std::string Quote(std::string_view text);
+/// The same without the quotes.
+std::string Shorten(std::string_view text);
 
 class ProblemList {
  public:
@@ -24,6 +26,8 @@ class ProblemList {
 
   bool empty() const { return count_ == 0; }
   size_t count() const { return count_; }
+  /// The first kMaxListed, then one that says how many more there are.
+  std::vector<Problem> Listed() const;
   /// Throws an Error of all problems, if there are any.
   void Throw(std::string_view headline) const;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <unordered_map>
 
+#include "graph/problem_of.h"
 #include "graph/topology.h"
 #include "oort/graph.h"
 
@@ -15,13 +16,12 @@ class Checker {
     for (size_t i = 0; i < graph_.operators.size(); ++i) CheckOperator(static_cast<int>(i));
     CheckOperands();
     if (problems_.empty()) CheckOrder();
-    return std::move(problems_);
+    return problems_.Listed();
   }
 
  private:
   void Report(const Operator& op, const std::string& what) {
-    problems_.push_back({ErrorCode::kInvalidModel, op.Describe() + ": " + what, op.name, op.type,
-                         op.line});
+    problems_.Add(ProblemOf(op, what));
   }
 
   bool Exists(int operand) const {
@@ -57,7 +57,7 @@ class Checker {
     const auto [first, inserted] = producers_.emplace(output, index);
     if (!inserted) {
       const Operator& other = graph_.operators[static_cast<size_t>(first->second)];
-      Report(op, "operand '" + At(output).name + "' is already produced by " + other.Describe());
+      Report(op, "operand " + Quote(At(output).name) + " is already produced by " + other.Describe());
     }
   }
 
@@ -70,19 +70,19 @@ class Checker {
       const size_t consumer = static_cast<size_t>(operand.consumers.front());
       if (consumer >= graph_.operators.size()) continue;
       Report(graph_.operators[consumer],
-             "operand '" + operand.name + "' is used but no operator produces it");
+             "operand " + Quote(operand.name) + " is used but no operator produces it");
     }
   }
 
   void CheckOrder() {
     const std::vector<int> order = SortOperators(graph_);
     if (order.size() != graph_.operators.size()) {
-      problems_.push_back({ErrorCode::kInvalidModel, DescribeCycle(graph_, order), "", "", 0});
+      problems_.Add(ErrorCode::kInvalidModel, DescribeCycle(graph_, order));
     }
   }
 
   const Graph& graph_;
-  std::vector<Problem> problems_;
+  ProblemList problems_;
   std::unordered_map<std::string_view, int> names_;
   std::unordered_map<int, int> producers_;
 };

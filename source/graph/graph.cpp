@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "core/number_text.h"
+#include "core/problems.h"
 #include "graph/topology.h"
 
 namespace oort {
@@ -40,7 +41,7 @@ std::vector<int> PortOperators(const Graph& graph, std::string_view type) {
 }  // namespace
 
 std::string Operator::Describe() const {
-  std::string text = "operator '" + name + "' (" + type;
+  std::string text = "operator " + Quote(name) + " (" + Shorten(type);
   if (line > 0) text += ", line " + std::to_string(line);
   return text + ")";
 }

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <queue>
 
+#include "core/problems.h"
+
 namespace oort {
 namespace {
 
@@ -71,10 +73,10 @@ std::string DescribeCycle(const Graph& graph, const std::vector<int>& sorted) {
   constexpr size_t kMost = 8;
   std::string text = "operators form a cycle: ";
   for (size_t i = 0; i < walk.size() && i < kMost; ++i) {
-    text += "'" + graph.operators[static_cast<size_t>(walk[i])].name + "' -> ";
+    text += Quote(graph.operators[static_cast<size_t>(walk[i])].name) + " -> ";
   }
   if (walk.size() > kMost) text += "… (" + std::to_string(walk.size()) + " in all) -> ";
-  return text + "'" + graph.operators[static_cast<size_t>(walk.front())].name + "'";
+  return text + Quote(graph.operators[static_cast<size_t>(walk.front())].name);
 }
 
 }  // namespace oort
