@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+#include "cpu/vec.h"
+#include "cpu/vec_math.h"
+#include "layers/softmax/softmax_kernels.h"
+
+namespace oort::OORT_ISA {
+namespace {
+
+constexpr float kLowest = -__builtin_huge_valf();
+constexpr int64_t kRun = 1024;  // elements that are summed in f32; the runs are summed in f64
+
+/// The maximum of sign * x; NaN wins, and turns the whole row into NaN as in torch.
+float RowMax(const float* x, int64_t count, float sign) {
+  Vec a(kLowest), b(kLowest);
+  int64_t i = 0;
+  for (; i + 2 * Vec::kWidth <= count; i += 2 * Vec::kWidth) {
+    a = Max(a, Vec::Load(x + i) * sign);
+    b = Max(b, Vec::Load(x + i + Vec::kWidth) * sign);
+  }
+  for (; i < count; ++i) a = Max(a, Vec(x[i] * sign));
+  return ReduceMax(Max(a, b));
+}
+
+/// Sum of exp(sign * x - max), which goes to y unless y is null.
+template <bool kStore>
+double SumOfExp(const float* x, float* y, int64_t count, float sign, float max) {
+  double total = 0;
+  for (int64_t begin = 0; begin < count; begin += kRun) {
+    const int64_t end = begin + kRun < count ? begin + kRun : count;
+    Vec sum(0.0f);
+    int64_t i = begin;
+    for (; i + Vec::kWidth <= end; i += Vec::kWidth) {
+      const Vec e = Exp(Fma(Vec::Load(x + i), Vec(sign), Vec(-max)));
+      if constexpr (kStore) e.Store(y + i);
+      sum = sum + e;
+    }
+    if (i < end) {
+      const int lanes = static_cast<int>(end - i);
+      const Vec e = Exp(Fma(Vec::LoadPartial(x + i, lanes), Vec(sign), Vec(-max)));
+      float rest[Vec::kWidth] = {};
+      e.StorePartial(rest, lanes);
+      if constexpr (kStore) e.StorePartial(y + i, lanes);
+      sum = sum + Vec::Load(rest);
+    }
+    total += static_cast<double>(ReduceAdd(sum));
+  }
+  return total;
+}
+
+void SoftmaxRow(const float* x, float* y, int64_t count, float sign) {
+  const float max = RowMax(x, count, sign);
+  const Vec scale(static_cast<float>(1.0 / SumOfExp<true>(x, y, count, sign, max)));
+  MapVec(y, y, count, [=](Vec e) { return e * scale; });
+}
+
+void LogSoftmaxRow(const float* x, float* y, int64_t count, float sign) {
+  const float max = RowMax(x, count, sign);
+  const double sum = SumOfExp<false>(x, nullptr, count, sign, max);
+  const Vec shift(static_cast<float>(__builtin_log(sum)));
+  MapVec(x, y, count, [=](Vec v) { return Fma(v, Vec(sign), Vec(-max)) - shift; });
+}
+
+/// Columns [at, at + lanes): three walks down the rows with everything else in registers.
+template <bool kLog, typename Load, typename Store>
+void SoftmaxGroup(const SoftmaxBlock& block, float sign, int64_t at, Load load, Store store) {
+  const float* x = block.x + at;
+  float* y = block.y + at;
+  Vec max(kLowest);
+  for (int64_t r = 0; r < block.rows; ++r) max = Max(max, load(x + r * block.step) * sign);
+  Vec sum(0.0f), run(0.0f);
+  for (int64_t r = 0; r < block.rows; ++r) {
+    const Vec e = Exp(Fma(load(x + r * block.step), Vec(sign), -max));
+    if constexpr (!kLog) store(e, y + r * block.step);
+    run = run + e;
+    if (r % 64 == 63) {
+      // Sums of sums: the error stays small in long columns.
+      sum = sum + run;
+      run = Vec(0.0f);
+    }
+  }
+  sum = sum + run;
+  if constexpr (kLog) {
+    const Vec shift = Log(sum);
+    for (int64_t r = 0; r < block.rows; ++r) {
+      store(Fma(load(x + r * block.step), Vec(sign), -max) - shift, y + r * block.step);
+    }
+  } else {
+    const Vec scale = Vec(1.0f) / sum;
+    for (int64_t r = 0; r < block.rows; ++r) {
+      store(load(y + r * block.step) * scale, y + r * block.step);
+    }
+  }
+}
+
+template <bool kLog>
+void SoftmaxColumns(const SoftmaxBlock& block, float sign) {
+  int64_t at = 0;
+  for (; at + Vec::kWidth <= block.width; at += Vec::kWidth) {
+    SoftmaxGroup<kLog>(
+        block, sign, at, [](const float* p) { return Vec::Load(p); },
+        [](Vec v, float* p) { v.Store(p); });
+  }
+  if (at < block.width) {
+    const int lanes = static_cast<int>(block.width - at);
+    SoftmaxGroup<kLog>(
+        block, sign, at, [lanes](const float* p) { return Vec::LoadPartial(p, lanes); },
+        [lanes](Vec v, float* p) { v.StorePartial(p, lanes); });
+  }
+}
+
+}  // namespace
+}  // namespace oort::OORT_ISA
+
+OORT_DEFINE_KERNELS(SoftmaxKernels, {.softmax_row = SoftmaxRow,
+                                     .log_softmax_row = LogSoftmaxRow,
+                                     .softmax_columns = SoftmaxColumns<false>,
+                                     .log_softmax_columns = SoftmaxColumns<true>})
