@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: MIT
+#include "cpu/gemm.h"
+
+#include <algorithm>
+
+#include "core/checked.h"
+#include "core/parallel.h"
+
+namespace oort {
+namespace {
+
+constexpr int64_t kAlignFloats = 16;               // 64 bytes
+constexpr int64_t kSlackFloats = 16;               // kernels may read a vector past a panel
+constexpr int64_t kPrivateBlock = 128 * 1024;      // floats of one thread's block: half an L2
+constexpr int64_t kSharedBlock = 2 * 1024 * 1024;  // floats of a block that all threads share
+constexpr int64_t kFewPanels = 12;                 // for one thread: splitting them is uneven
+constexpr double kThreadWork = 64 * 1024;          // multiplications that pay for one more thread
+
+int PanelWidth(const GemmKernels& kernels, GemmSide side) {
+  return side == GemmSide::kA ? kernels.rows : kernels.columns;
+}
+
+/// How a product is cut. The kept side is the one whose panels exist as a whole; blocks of the
+/// other, the streamed side, are packed as they are needed.
+struct Plan {
+  GemmSide kept = GemmSide::kA;
+  int64_t kept_extent = 0, streamed_extent = 0, k = 0;
+  int kept_width = 0, streamed_width = 0;
+  int64_t kept_panels = 0, streamed_panels = 0;
+  int threads = 1;
+  bool gemv = false;
+  /// All threads work on one block of the streamed side, instead of each on its own.
+  bool shared = false;
+  int64_t k_step = 1;        // of one pass over the tiles
+  int64_t block_panels = 1;  // of the streamed side
+  int64_t kept_floats = 0;   // scratch for the kept side, if it is not packed yet
+  int64_t block_floats = 0;  // scratch for one block
+  int64_t workspace = 0;
+};
+
+/// Equal steps, so that no short one is left over.
+int64_t StepOf(int64_t k, int64_t most) {
+  const int64_t steps = std::max<int64_t>(1, CeilDivide(k, most));
+  return std::max<int64_t>(1, CeilDivide(k, steps));
+}
+
+int64_t AlignFloats(int64_t floats) {
+  return CheckedAdd<int64_t>(floats, 2 * kSlackFloats) / kAlignFloats * kAlignFloats;
+}
+
+int UsefulThreads(const GemmSize& size, int threads) {
+  const double work =
+      static_cast<double>(size.m) * static_cast<double>(size.n) * static_cast<double>(size.k);
+  return static_cast<int>(std::clamp(work / kThreadWork, 1.0, static_cast<double>(threads)));
+}
+
+void PlanBlocks(const GemmKernels& kernels, Plan& plan) {
+  plan.k_step = StepOf(plan.k, kernels.depth);
+  plan.shared = plan.threads > 1 && plan.streamed_panels < kFewPanels * plan.threads;
+  const int64_t depth = plan.shared ? plan.k : plan.k_step;
+  const int64_t panel = std::max<int64_t>(1, CheckedMultiply<int64_t>(depth, plan.streamed_width));
+  const int64_t most = std::max<int64_t>(1, (plan.shared ? kSharedBlock : kPrivateBlock) / panel);
+  const int64_t mine =
+      plan.shared ? plan.streamed_panels : CeilDivide(plan.streamed_panels, plan.threads);
+  plan.block_panels = std::clamp<int64_t>(mine, 1, most);
+  plan.block_floats = AlignFloats(CheckedMultiply(panel, plan.block_panels));
+}
+
+Plan MakePlan(const GemmKernels& kernels, const GemmSize& size, int threads) {
+  Plan plan;
+  plan.kept = size.b_packed ? GemmSide::kB : GemmSide::kA;
+  const bool a_kept = plan.kept == GemmSide::kA;
+  plan.k = size.k;
+  plan.kept_extent = a_kept ? size.m : size.n;
+  plan.streamed_extent = a_kept ? size.n : size.m;
+  plan.kept_width = a_kept ? kernels.rows : kernels.columns;
+  plan.streamed_width = a_kept ? kernels.columns : kernels.rows;
+  plan.kept_panels = CeilDivide(plan.kept_extent, plan.kept_width);
+  plan.streamed_panels = CeilDivide(plan.streamed_extent, plan.streamed_width);
+  plan.threads = UsefulThreads(size, threads);
+  if (!size.a_packed && !size.b_packed) {
+    plan.kept_floats = PackedSize(kernels, plan.kept, plan.kept_extent, plan.k);
+  }
+  plan.gemv = plan.streamed_extent == 1;
+  if (plan.gemv) {
+    plan.block_floats = AlignFloats(plan.k);
+    plan.workspace = CheckedAdd(plan.kept_floats, plan.block_floats);
+    return plan;
+  }
+  PlanBlocks(kernels, plan);
+  const int64_t blocks = plan.shared ? 1 : plan.threads;
+  plan.workspace =
+      CheckedAdd(plan.kept_floats, CheckedMultiply<int64_t>(plan.block_floats, blocks));
+  return plan;
+}
+
+/// One product being computed.
+class Run {
+ public:
+  Run(const GemmKernels& kernels, const GemmProblem& problem, const Plan& plan, float* workspace)
+      : kernels_(kernels), problem_(problem), plan_(plan), workspace_(workspace) {
+    a_kept_ = plan.kept == GemmSide::kA;
+    streamed_ = a_kept_ ? problem.b : problem.a;
+    kept_ = problem.packed;
+    if (kept_ == nullptr) {
+      PackMatrix(kernels, plan.kept, plan.kept_extent, plan.k, a_kept_ ? *problem.a : *problem.b,
+                 plan.threads, workspace);
+      kept_ = workspace;
+    }
+    blocks_ = workspace + plan.kept_floats;
+  }
+
+  void Go() const {
+    if (plan_.gemv) return Vector();
+    if (plan_.shared) return Shared();
+    Private();
+  }
+
+ private:
+  /// Each thread takes a range of the streamed side and works through it alone.
+  void Private() const {
+    ParallelFor(plan_.threads, plan_.threads, 1, [this](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) {
+        float* block = blocks_ + t * plan_.block_floats;
+        const int64_t first = plan_.streamed_panels * t / plan_.threads;
+        const int64_t last = plan_.streamed_panels * (t + 1) / plan_.threads;
+        for (int64_t p = first; p < last; p += plan_.block_panels) {
+          PrivateBlock(block, p, std::min(last, p + plan_.block_panels));
+        }
+      }
+    });
+  }
+
+  void PrivateBlock(float* block, int64_t first, int64_t last) const {
+    int64_t k0 = 0;
+    do {
+      const int64_t k1 = std::min(plan_.k, k0 + plan_.k_step);
+      const int64_t stride = (k1 - k0) * plan_.streamed_width;
+      for (int64_t p = first; p < last; ++p) PackStreamed(p, k0, k1, block + (p - first) * stride);
+      for (int64_t kept = 0; kept < plan_.kept_panels; ++kept) {
+        for (int64_t p = first; p < last; ++p) {
+          Tile(kept, p, k0, k1, block + (p - first) * stride);
+        }
+      }
+      k0 = k1;
+    } while (k0 < plan_.k);
+  }
+
+  /// The threads pack a block together, then share its tiles out.
+  void Shared() const {
+    const int64_t stride = plan_.k * plan_.streamed_width;
+    for (int64_t first = 0; first < plan_.streamed_panels; first += plan_.block_panels) {
+      const int64_t count = std::min(plan_.block_panels, plan_.streamed_panels - first);
+      ParallelFor(plan_.threads, count, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t p = begin; p < end; ++p) {
+          PackStreamed(first + p, 0, plan_.k, blocks_ + p * stride);
+        }
+      });
+      ParallelFor(plan_.threads, plan_.kept_panels * count, 1, [&](int64_t begin, int64_t end) {
+        int64_t k0 = 0;
+        do {
+          const int64_t k1 = std::min(plan_.k, k0 + plan_.k_step);
+          for (int64_t t = begin; t < end; ++t) {
+            const int64_t p = t % count;
+            const float* panel = blocks_ + p * stride + k0 * plan_.streamed_width;
+            Tile(t / count, first + p, k0, k1, panel);
+          }
+          k0 = k1;
+        } while (k0 < plan_.k);
+      });
+    }
+  }
+
+  void PackStreamed(int64_t p, int64_t k0, int64_t k1, float* panel) const {
+    const int64_t begin = p * plan_.streamed_width;
+    const int64_t end = std::min(plan_.streamed_extent, begin + plan_.streamed_width);
+    streamed_->Pack(k0, k1, begin, end, plan_.streamed_width, panel);
+  }
+
+  void Tile(int64_t kept, int64_t streamed, int64_t k0, int64_t k1, const float* panel) const {
+    const float* kept_panel = kept_ + (kept * plan_.k + k0) * plan_.kept_width;
+    const int64_t row = (a_kept_ ? kept : streamed) * kernels_.rows;
+    const int64_t column = (a_kept_ ? streamed : kept) * kernels_.columns;
+    GemmTile tile;
+    tile.k = k1 - k0;
+    tile.a = a_kept_ ? kept_panel : panel;
+    tile.b = a_kept_ ? panel : kept_panel;
+    tile.c = problem_.c + row * problem_.ldc + column;
+    tile.ldc = problem_.ldc;
+    tile.rows = static_cast<int>(std::min<int64_t>(kernels_.rows, problem_.size.m - row));
+    tile.columns = static_cast<int>(std::min<int64_t>(kernels_.columns, problem_.size.n - column));
+    if (problem_.row_bias != nullptr) tile.row_bias = problem_.row_bias + row;
+    if (problem_.column_bias != nullptr) tile.column_bias = problem_.column_bias + column;
+    tile.accumulate = k0 > 0;
+    tile.clamp = k1 == plan_.k && HasLimits();
+    tile.low = problem_.low;
+    tile.high = problem_.high;
+    kernels_.tile(tile);
+  }
+
+  bool HasLimits() const {
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    return problem_.low != -kInfinity || problem_.high != kInfinity;
+  }
+
+  /// The streamed side is one vector: each panel of the kept side is read once.
+  void Vector() const {
+    streamed_->Pack(0, plan_.k, 0, 1, 1, blocks_);
+    const auto gemv = a_kept_ ? kernels_.gemv_rows : kernels_.gemv_columns;
+    const float* kept_bias = a_kept_ ? problem_.row_bias : problem_.column_bias;
+    const float* other_bias = a_kept_ ? problem_.column_bias : problem_.row_bias;
+    ParallelFor(plan_.threads, plan_.kept_panels, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t p = begin; p < end; ++p) {
+        const int64_t first = p * plan_.kept_width;
+        float common[64];
+        GemvPanel panel;
+        panel.k = plan_.k;
+        panel.panel = kept_ + p * plan_.k * plan_.kept_width;
+        panel.x = blocks_;
+        panel.y_stride = a_kept_ ? problem_.ldc : 1;
+        panel.y = problem_.c + first * panel.y_stride;
+        panel.count =
+            static_cast<int>(std::min<int64_t>(plan_.kept_width, plan_.kept_extent - first));
+        if (kept_bias != nullptr) panel.bias = kept_bias + first;
+        if (other_bias != nullptr) {
+          std::fill_n(common, panel.count, *other_bias);
+          panel.bias = common;
+        }
+        panel.low = problem_.low;
+        panel.high = problem_.high;
+        gemv(panel);
+      }
+    });
+  }
+
+  const GemmKernels& kernels_;
+  const GemmProblem& problem_;
+  const Plan& plan_;
+  float* workspace_;
+  bool a_kept_ = true;
+  const PanelSource* streamed_ = nullptr;
+  const float* kept_ = nullptr;
+  float* blocks_ = nullptr;
+};
+
+/// Whether a batch is better spread product by product than by splitting each one.
+bool SpreadBatch(const GemmSize& size, int64_t count, int threads) {
+  if (threads <= 1 || count <= 1) return false;
+  return count % threads == 0 || count >= 4 * threads || UsefulThreads(size, threads) == 1;
+}
+
+int BatchThreads(const GemmSize& size, int64_t count, int threads) {
+  GemmSize all = size;
+  all.m = static_cast<int64_t>(
+      std::min(static_cast<double>(size.m) * static_cast<double>(count), 1e18));
+  return static_cast<int>(std::min<int64_t>(count, UsefulThreads(all, threads)));
+}
+
+}  // namespace
+
+int64_t PackedSize(const GemmKernels& kernels, GemmSide side, int64_t extent, int64_t k) {
+  const int64_t width = PanelWidth(kernels, side);
+  const int64_t padded = CheckedMultiply(CeilDivide(extent, width), width);
+  return AlignFloats(CheckedMultiply(padded, k));
+}
+
+void PackMatrix(const GemmKernels& kernels, GemmSide side, int64_t extent, int64_t k,
+                const PanelSource& source, int threads, float* panels) {
+  const int64_t width = PanelWidth(kernels, side);
+  const int64_t count = CeilDivide(extent, width);
+  const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, k * width));
+  ParallelFor(threads, count, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) {
+      source.Pack(0, k, p * width, std::min(extent, (p + 1) * width), static_cast<int>(width),
+                  panels + p * k * width);
+    }
+  });
+}
+
+PackedMatrix::PackedMatrix(const GemmKernels& kernels, GemmSide side, int64_t extent, int64_t k,
+                           const PanelSource& source) {
+  const int64_t floats = PackedSize(kernels, side, extent, k);
+  buffer_ = AllocateHost(CheckedMultiply(static_cast<size_t>(floats), sizeof(float)));
+  PackMatrix(kernels, side, extent, k, source, 1, reinterpret_cast<float*>(buffer_->data()));
+}
+
+int64_t GemmWorkspace(const GemmKernels& kernels, const GemmSize& size, int threads) {
+  if (size.m == 0 || size.n == 0) return 0;
+  return MakePlan(kernels, size, threads).workspace;
+}
+
+void Gemm(const GemmKernels& kernels, const GemmProblem& problem, int threads, float* workspace) {
+  if (problem.size.m == 0 || problem.size.n == 0) return;
+  const Plan plan = MakePlan(kernels, problem.size, threads);
+  Run(kernels, problem, plan, workspace).Go();
+}
+
+int64_t GemmBatchWorkspace(const GemmKernels& kernels, const GemmSize& size, int64_t count,
+                           int threads) {
+  if (count == 0) return 0;
+  if (!SpreadBatch(size, count, threads)) return GemmWorkspace(kernels, size, threads);
+  return CheckedMultiply<int64_t>(GemmWorkspace(kernels, size, 1),
+                                  BatchThreads(size, count, threads));
+}
+
+void GemmBatch(const GemmKernels& kernels, const GemmSize& size, int64_t count, int threads,
+               float* workspace, const GemmRun& run) {
+  if (!SpreadBatch(size, count, threads)) {
+    for (int64_t i = 0; i < count; ++i) run(i, threads, workspace);
+    return;
+  }
+  const int64_t floats = GemmWorkspace(kernels, size, 1);
+  const int pieces = BatchThreads(size, count, threads);
+  ParallelFor(pieces, pieces, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) {
+      for (int64_t i = count * t / pieces; i < count * (t + 1) / pieces; ++i) {
+        run(i, 1, workspace + t * floats);
+      }
+    }
+  });
+}
+
+}  // namespace oort

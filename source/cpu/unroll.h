@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// Loops that are unrolled by the language, not at the compiler's pleasure: arrays that are indexed
+// by constants alone stay in registers. Include it only from *.simd.cpp files.
+#pragma once
+
+#include <type_traits>
+#include <utility>
+
+namespace oort::OORT_ISA {
+
+template <typename Body, int... i>
+[[gnu::always_inline]] inline void UnrollOver(std::integer_sequence<int, i...>, Body body) {
+  (body(std::integral_constant<int, i>{}), ...);
+}
+
+/// body(0), body(1), … body(count-1), each index a compile-time constant:
+/// Unroll<4>([&](auto i) { constexpr int index = i; … });
+template <int count, typename Body>
+[[gnu::always_inline]] inline void Unroll(Body body) {
+  UnrollOver(std::make_integer_sequence<int, count>{}, body);
+}
+
+}  // namespace oort::OORT_ISA

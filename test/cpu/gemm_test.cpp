@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: MIT
+#include "cpu/gemm.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "oort/testing.h"
+
+namespace oort {
+namespace {
+
+using testing::RandomTensor;
+
+enum class Packed { kNone, kA, kB };
+enum class Bias { kNone, kRow, kColumn };
+
+struct Case {
+  int64_t m, n, k;
+  Packed packed = Packed::kA;
+  Bias bias = Bias::kNone;
+  bool a_transposed = false, b_transposed = false;
+  float low = -INFINITY, high = INFINITY;
+
+  std::string Describe() const {
+    return std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k) + " packed " +
+           std::to_string(static_cast<int>(packed)) + " bias " +
+           std::to_string(static_cast<int>(bias)) + (a_transposed ? " at" : "") +
+           (b_transposed ? " bt" : "");
+  }
+};
+
+struct Data {
+  explicit Data(const Case& c)
+      : a(RandomTensor(DType::kF32, {c.m * c.k}, 1)),
+        b(RandomTensor(DType::kF32, {c.k * c.n}, 2)),
+        bias(RandomTensor(DType::kF32, {std::max(c.m, c.n)}, 3)) {}
+  Tensor a, b, bias;
+};
+
+StridedMatrix ViewA(const Case& c, const Data& data) {
+  return {data.a.data<float>(), c.a_transposed ? c.m : 1, c.a_transposed ? 1 : c.k};
+}
+StridedMatrix ViewB(const Case& c, const Data& data) {
+  return {data.b.data<float>(), c.b_transposed ? 1 : c.n, c.b_transposed ? c.k : 1};
+}
+
+std::vector<double> Expected(const Case& c, const Data& data) {
+  const StridedMatrix a = ViewA(c, data), b = ViewB(c, data);
+  std::vector<double> result(static_cast<size_t>(c.m * c.n));
+  for (int64_t i = 0; i < c.m; ++i) {
+    for (int64_t j = 0; j < c.n; ++j) {
+      double sum = 0;
+      if (c.bias == Bias::kRow) sum = data.bias.data<float>()[i];
+      if (c.bias == Bias::kColumn) sum = data.bias.data<float>()[j];
+      for (int64_t p = 0; p < c.k; ++p) {
+        sum += static_cast<double>(a.data[p * a.k_stride + i * a.i_stride]) *
+               static_cast<double>(b.data[p * b.k_stride + j * b.i_stride]);
+      }
+      sum = std::min<double>(std::max<double>(sum, c.low), c.high);
+      result[static_cast<size_t>(i * c.n + j)] = sum;
+    }
+  }
+  return result;
+}
+
+constexpr float kUntouched = 12345.0f;
+
+/// Runs with a wider C than needed and exactly the scratch that was asked for, and checks that
+/// nothing outside of both was written.
+std::vector<float> Multiply(const GemmKernels& kernels, const Case& c, const Data& data,
+                            int threads) {
+  const MatrixSource a(kernels, ViewA(c, data)), b(kernels, ViewB(c, data));
+  PackedMatrix packed;
+  if (c.packed == Packed::kA) packed = PackedMatrix(kernels, GemmSide::kA, c.m, c.k, a);
+  if (c.packed == Packed::kB) packed = PackedMatrix(kernels, GemmSide::kB, c.n, c.k, b);
+  const int64_t ldc = c.n + 3;
+  std::vector<float> output(static_cast<size_t>(c.m * ldc + 1), kUntouched);
+  GemmProblem problem;
+  problem.size = {c.m, c.n, c.k, c.packed == Packed::kA, c.packed == Packed::kB};
+  if (!packed.empty()) problem.packed = packed.panels();
+  problem.a = &a;
+  problem.b = &b;
+  problem.c = output.data();
+  problem.ldc = ldc;
+  if (c.bias == Bias::kRow) problem.row_bias = data.bias.data<float>();
+  if (c.bias == Bias::kColumn) problem.column_bias = data.bias.data<float>();
+  problem.low = c.low;
+  problem.high = c.high;
+  const int64_t floats = GemmWorkspace(kernels, problem.size, threads);
+  Tensor workspace(DType::kF32, {floats + 16});
+  std::fill_n(workspace.data<float>() + floats, 16, kUntouched);
+  Gemm(kernels, problem, threads, workspace.data<float>());
+  for (int64_t i = floats; i < floats + 16; ++i) {
+    EXPECT_EQ(workspace.data<float>()[i], kUntouched) << "wrote past the workspace";
+  }
+  std::vector<float> result;
+  for (int64_t i = 0; i < c.m; ++i) {
+    const float* row = output.data() + i * ldc;
+    result.insert(result.end(), row, row + c.n);
+    for (int64_t j = c.n; j < ldc; ++j) EXPECT_EQ(row[j], kUntouched) << "wrote beside C";
+  }
+  EXPECT_EQ(output.back(), kUntouched);
+  return result;
+}
+
+void Check(const Case& c) {
+  SCOPED_TRACE(c.Describe());
+  const Data data(c);
+  const std::vector<double> expected = Expected(c, data);
+  for (Isa isa : SupportedIsas()) {
+    SCOPED_TRACE(std::string(Name(isa)));
+    const GemmKernels& kernels = GemmKernelsFor(isa);
+    const std::vector<float> one = Multiply(kernels, c, data, 1);
+    ASSERT_EQ(one.size(), expected.size());
+    const double tolerance = 2.4e-7 * static_cast<double>(8 + c.k);
+    for (size_t i = 0; i < one.size(); ++i) {
+      ASSERT_NEAR(one[i], expected[i], tolerance * (1 + std::fabs(expected[i]))) << "element " << i;
+    }
+    for (int threads : {2, 3, 8}) {
+      EXPECT_EQ(Multiply(kernels, c, data, threads), one)
+          << threads << " threads give another result";
+    }
+  }
+}
+
+TEST(Gemm, TakesEverySmallSize) {
+  for (int64_t m : {1, 2, 5, 7, 8, 9, 14, 17}) {
+    for (int64_t n : {1, 3, 4, 5, 11, 12, 13, 16, 25, 33}) {
+      for (int64_t k : {1, 2, 7, 16}) {
+        for (Packed packed : {Packed::kNone, Packed::kA, Packed::kB}) {
+          Check({.m = m, .n = n, .k = k, .packed = packed});
+        }
+      }
+    }
+  }
+}
+
+TEST(Gemm, CutsLongSums) {
+  for (int64_t k : {255, 256, 257, 511, 512, 513, 1030, 1537}) {
+    for (Packed packed : {Packed::kNone, Packed::kA, Packed::kB}) {
+      Check({.m = 9, .n = 29, .k = k, .packed = packed, .bias = Bias::kRow});
+      Check({.m = 1, .n = 29, .k = k, .packed = packed, .bias = Bias::kColumn});
+      Check({.m = 23, .n = 1, .k = k, .packed = packed, .bias = Bias::kRow});
+    }
+  }
+}
+
+TEST(Gemm, SplitsLargeProducts) {
+  for (Packed packed : {Packed::kNone, Packed::kA, Packed::kB}) {
+    Check({.m = 70, .n = 1200, .k = 300, .packed = packed, .bias = Bias::kColumn});
+    Check({.m = 1200, .n = 70, .k = 300, .packed = packed, .bias = Bias::kRow});
+    Check({.m = 130, .n = 131, .k = 1100, .packed = packed});
+  }
+}
+
+TEST(Gemm, TakesTransposedMatrices) {
+  for (Packed packed : {Packed::kNone, Packed::kA, Packed::kB}) {
+    for (int mask = 1; mask < 4; ++mask) {
+      Check({.m = 37,
+             .n = 45,
+             .k = 51,
+             .packed = packed,
+             .a_transposed = (mask & 1) != 0,
+             .b_transposed = (mask & 2) != 0});
+    }
+  }
+}
+
+TEST(Gemm, AddsBiasAndLimits) {
+  for (Packed packed : {Packed::kNone, Packed::kA, Packed::kB}) {
+    for (Bias bias : {Bias::kNone, Bias::kRow, Bias::kColumn}) {
+      for (auto [m, n] : {std::pair<int64_t, int64_t>{19, 27}, {1, 27}, {19, 1}, {1, 1}}) {
+        Check({.m = m, .n = n, .k = 40, .packed = packed, .bias = bias, .low = 0});
+        Check({.m = m, .n = n, .k = 700, .packed = packed, .bias = bias, .low = -3, .high = 4});
+      }
+    }
+  }
+}
+
+TEST(Gemm, GivesTheBiasWhereKIsZero) {
+  for (Packed packed : {Packed::kNone, Packed::kA, Packed::kB}) {
+    Check({.m = 10, .n = 13, .k = 0, .packed = packed});
+    Check({.m = 10, .n = 13, .k = 0, .packed = packed, .bias = Bias::kRow, .low = 0});
+    Check({.m = 1, .n = 13, .k = 0, .packed = packed, .bias = Bias::kColumn});
+    Check({.m = 0, .n = 13, .k = 5, .packed = packed});
+    Check({.m = 10, .n = 0, .k = 5, .packed = packed});
+  }
+}
+
+TEST(Gemm, KeepsNanThroughTheLimits) {
+  for (Isa isa : SupportedIsas()) {
+    const GemmKernels& kernels = GemmKernelsFor(isa);
+    for (int64_t n : {1, 5, 40}) {
+      const Case c{.m = 9, .n = n, .k = 8, .low = 0, .high = 6};
+      Data data(c);
+      data.a.data<float>()[3] = NAN;
+      const std::vector<float> result = Multiply(kernels, c, data, 1);
+      for (int64_t j = 0; j < n; ++j) {
+        EXPECT_TRUE(std::isnan(result[static_cast<size_t>(j)])) << Name(isa);
+        EXPECT_FALSE(std::isnan(result[static_cast<size_t>(n + j)])) << Name(isa);
+      }
+    }
+  }
+}
+
+TEST(Gemm, RunsBatches) {
+  const Case c{.m = 20, .n = 30, .k = 50, .packed = Packed::kNone};
+  for (Isa isa : SupportedIsas()) {
+    const GemmKernels& kernels = GemmKernelsFor(isa);
+    for (int64_t count : {0, 1, 3, 8}) {
+      for (int threads : {1, 2, 3}) {
+        const GemmSize size{c.m, c.n, c.k};
+        const Data data(c);
+        const std::vector<float> expected = Multiply(kernels, c, data, 1);
+        Tensor workspace(DType::kF32, {GemmBatchWorkspace(kernels, size, count, threads)});
+        Tensor output(DType::kF32, {count, c.m * c.n});
+        GemmBatch(kernels, size, count, threads, workspace.data<float>(),
+                  [&](int64_t i, int inner, float* scratch) {
+                    const MatrixSource a(kernels, ViewA(c, data)), b(kernels, ViewB(c, data));
+                    GemmProblem problem;
+                    problem.size = size;
+                    problem.a = &a;
+                    problem.b = &b;
+                    problem.c = output.data<float>() + i * c.m * c.n;
+                    problem.ldc = c.n;
+                    Gemm(kernels, problem, inner, scratch);
+                  });
+        for (int64_t i = 0; i < output.elements(); ++i) {
+          ASSERT_EQ(output.data<float>()[i], expected[static_cast<size_t>(i % (c.m * c.n))]);
+        }
+      }
+    }
+  }
+}
+
+TEST(Gemm, RefusesSizesThatOverflow) {
+  const GemmKernels& kernels = GemmKernelsFor(Isa::kScalar);
+  EXPECT_THROW(PackedSize(kernels, GemmSide::kA, INT64_MAX / 8, 100), Error);
+  EXPECT_THROW(GemmWorkspace(kernels, {INT64_MAX / 8, 100, 100}, 2), Error);
+}
+
+}  // namespace
+}  // namespace oort
