@@ -51,17 +51,36 @@ double SumAbs(const float* x, int64_t count) {
   return SumMapped(x, count, [](Vec v) { return Abs(v); });
 }
 
+void AddDeviations(const float* x, int64_t count, float center, Deviations& into) {
+  for (int64_t begin = 0; begin < count; begin += kRun) {
+    const int64_t end = begin + kRun < count ? begin + kRun : count;
+    Vec sum0(0.0f), sum1(0.0f), squares0(0.0f), squares1(0.0f);
+    int64_t i = begin;
+    for (; i + 2 * Vec::kWidth <= end; i += 2 * Vec::kWidth) {
+      const Vec a = Vec::Load(x + i) - center, b = Vec::Load(x + i + Vec::kWidth) - center;
+      sum0 = sum0 + a;
+      sum1 = sum1 + b;
+      squares0 = Fma(a, a, squares0);
+      squares1 = Fma(b, b, squares1);
+    }
+    into.sum += static_cast<double>(ReduceAdd(sum0 + sum1));
+    into.squares += static_cast<double>(ReduceAdd(squares0 + squares1));
+    for (; i < end; ++i) {
+      const float difference = x[i] - center;
+      into.sum += static_cast<double>(difference);
+      into.squares += static_cast<double>(difference * difference);
+    }
+  }
+}
+
 Moments TakeMoments(const float* x, int64_t count) {
   const double n = static_cast<double>(count);
   const float center = static_cast<float>(Sum(x, count) / n);
   // Differences from the rounded mean; their own mean corrects the rounding.
-  const double sum = SumMapped(x, count, [=](Vec v) { return v - center; });
-  const double squares = SumMapped(x, count, [=](Vec v) {
-    const Vec difference = v - center;
-    return difference * difference;
-  });
-  const double shift = sum / n;
-  return {static_cast<double>(center) + shift, squares - sum * shift};
+  Deviations all;
+  AddDeviations(x, count, center, all);
+  const double shift = all.sum / n;
+  return {static_cast<double>(center) + shift, all.squares - all.sum * shift};
 }
 
 struct MaxOp {
@@ -160,6 +179,7 @@ OORT_DEFINE_KERNELS(ReduceKernels, {.sum = Sum,
                                     .sum_squares = SumSquares,
                                     .sum_abs = SumAbs,
                                     .moments = TakeMoments,
+                                    .deviations = AddDeviations,
                                     .max = Extreme<MaxOp>,
                                     .min = Extreme<MinOp>,
                                     .sum_columns = SumColumns,

@@ -14,6 +14,11 @@ struct Moments {
   double squares;
 };
 
+/// Sums of differences from some center, and of their squares.
+struct Deviations {
+  double sum = 0, squares = 0;
+};
+
 /// `rows` rows of `width` elements, `step` apart.
 struct RowBlock {
   const float* first;
@@ -25,6 +30,8 @@ struct ReduceKernels {
   double (*sum_squares)(const float* x, int64_t count);
   double (*sum_abs)(const float* x, int64_t count);
   Moments (*moments)(const float* x, int64_t count);
+  /// Adds the differences from `center` and their squares to what is there.
+  void (*deviations)(const float* x, int64_t count, float center, Deviations& into);
   /// -inf (inf) for no elements; NaN wins.
   float (*max)(const float* x, int64_t count);
   float (*min)(const float* x, int64_t count);
