@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <numeric>
+
+#include "cli/inputs.h"
+#include "cli/model.h"
+#include "cli/text.h"
+
+namespace oort::cli {
+namespace {
+
+struct Options {
+  ModelOptions model;
+  std::vector<std::string> shapes;
+  int runs = 20, warmup = 3;
+  bool json = false;
+};
+
+struct Timing {
+  double min = 0, mean = 0, median = 0, p90 = 0;  // milliseconds
+};
+
+Timing Summarize(std::vector<double> times) {
+  std::sort(times.begin(), times.end());
+  const size_t count = times.size();
+  Timing timing;
+  timing.min = times.front();
+  timing.mean = std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(count);
+  timing.median = (times[(count - 1) / 2] + times[count / 2]) / 2;
+  timing.p90 = times[(count * 9 + 9) / 10 - 1];
+  return timing;
+}
+
+std::vector<double> Measure(Session& session, const std::vector<Tensor>& inputs,
+                            const Options& options) {
+  using Clock = std::chrono::steady_clock;
+  const std::vector<Value> values(inputs.begin(), inputs.end());
+  for (int i = 0; i < options.warmup; ++i) session.Run(values);
+  std::vector<double> times;
+  for (int i = 0; i < options.runs; ++i) {
+    const Clock::time_point start = Clock::now();
+    session.Run(values);
+    times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+  }
+  return times;
+}
+
+int Bench(const Options& options) {
+  const auto graph = options.model.LoadModel();
+  const std::vector<Tensor> inputs = RandomInputs(InputMetas(graph->inputs(), options.shapes));
+  Session session(graph, options.model.ForSession());
+  const Timing timing = Summarize(Measure(session, inputs, options));
+  std::vector<std::string> shapes;
+  for (const Tensor& input : inputs) shapes.push_back(input.ToString());
+  if (options.json) {
+    Print(std::cout, {{"model", options.model.model},
+                      {"inputs", shapes},
+                      {"isa", Name(graph->isa())},
+                      {"threads", session.threads()},
+                      {"warmup", options.warmup},
+                      {"runs", options.runs},
+                      {"min_ms", timing.min},
+                      {"mean_ms", timing.mean},
+                      {"p90_ms", timing.p90},
+                      {"median_ms", timing.median}});
+    return 0;
+  }
+  std::cout << options.model.model << "  inputs " << (shapes.empty() ? "none" : Join(shapes, " "))
+            << "  isa " << Name(graph->isa()) << "  threads " << session.threads() << "  runs "
+            << options.runs << '\n'
+            << "min_ms " << FormatFixed(timing.min, 3) << '\n'
+            << "mean_ms " << FormatFixed(timing.mean, 3) << '\n'
+            << "p90_ms " << FormatFixed(timing.p90, 3) << '\n'
+            << "median_ms " << FormatFixed(timing.median, 3) << '\n';
+  return 0;
+}
+
+}  // namespace
+
+Action AddBench(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  Options& o = *options;
+  o.model.AddModel(app);
+  o.model.AddThreads(app);
+  app.add_option("--runs", o.runs, "Runs that are measured")
+      ->type_name("R")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 10000000));
+  app.add_option("--warmup", o.warmup, "Runs before, that are not")
+      ->type_name("W")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 10000000));
+  app.add_option("--shape", o.shapes, "Another shape than the traced one: in0=1,3,320,320")
+      ->type_name("NAME=SHAPE");
+  o.model.AddLoad(app);
+  app.add_flag("--json", o.json, "Print JSON");
+  app.footer(
+      "Inputs are random, of the traced shapes. The last line is 'median_ms X'.\n"
+      "Example: one thread, half the size\n"
+      "  oort bench resnet18.pnnx.param --threads 1 --runs 50 --shape in0=1,3,112,112");
+  return [options] { return Bench(*options); };
+}
+
+}  // namespace oort::cli

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+#include "cli/catalog.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "cli/families.h"
+
+namespace oort::cli {
+namespace {
+
+/// What pnnx calls a string or a list, in a form that reads well in a table.
+std::string DefaultText(const ArgSpec& arg) {
+  if (arg.variadic) return "";
+  if (arg.required) return "required";
+  return arg.fallback.IsNone() ? "None" : arg.fallback.ToString();
+}
+
+std::string KindText(const ArgSpec& arg) {
+  if (arg.attribute) return "weight";
+  if (arg.type == ArgType::kTensor) return arg.variadic ? "inputs" : "input";
+  return arg.dynamic ? "parameter or input" : "parameter";
+}
+
+std::string BareName(const ArgSpec& arg) {
+  return arg.name.starts_with('@') ? arg.name.substr(1) : arg.name;
+}
+
+std::string Limits(const ArgSpec& arg) {
+  std::vector<std::string> parts;
+  if (!arg.dtypes.empty()) parts.push_back(DTypeNames(arg.dtypes));
+  if (arg.length >= 0) parts.push_back("length " + std::to_string(arg.length));
+  if (std::isfinite(arg.min)) parts.push_back("≥ " + FormatNumber(arg.min, 12));
+  if (std::isfinite(arg.max)) parts.push_back("≤ " + FormatNumber(arg.max, 12));
+  if (!arg.choices.empty()) parts.push_back(Join(arg.choices, " / "));
+  if (arg.nullable) parts.push_back("may be None");
+  return Join(parts, ", ");
+}
+
+std::string Escaped(const std::string& text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '|') escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}
+
+std::string Code(const std::vector<std::string>& names) {
+  std::vector<std::string> quoted;
+  for (const std::string& name : names) quoted.push_back("`" + name + "`");
+  return Join(quoted, ", ");
+}
+
+std::string Title(std::string family) {
+  std::replace(family.begin(), family.end(), '_', ' ');
+  if (!family.empty())
+    family[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(family[0])));
+  return family;
+}
+
+std::string OutputsText(const OperatorSchema& schema) {
+  if (schema.max_outputs() < 0) return "any number";
+  const std::string most = std::to_string(schema.max_outputs());
+  return schema.min_outputs() == schema.max_outputs()
+             ? most
+             : std::to_string(schema.min_outputs()) + " to " + most;
+}
+
+void WriteSection(std::ostream& out, const OperatorSchema& schema) {
+  out << "\n### " << Code(schema.types()) << "\n\n" << schema.doc() << "\n";
+  if (!schema.args().empty()) {
+    out << "\n| argument | kind | type | default | accepts |\n|---|---|---|---|---|\n";
+    for (const ArgSpec& arg : schema.args()) {
+      out << "| `" << BareName(arg) << "` | " << KindText(arg) << " | " << Name(arg.type) << " | "
+          << Escaped(DefaultText(arg)) << " | " << Escaped(Limits(arg)) << " |\n";
+    }
+  }
+  std::vector<std::string> notes;
+  if (schema.max_outputs() != 1 || schema.min_outputs() != 1) {
+    notes.push_back("Outputs: " + OutputsText(schema) + ".");
+  }
+  if (schema.random()) notes.push_back("Gives another result every time.");
+  if (schema.free_inputs()) notes.push_back("Inputs are matched by what they are.");
+  if (schema.open()) notes.push_back("Other parameters and weights are accepted.");
+  if (!notes.empty()) out << "\n" << Join(notes, " ") << "\n";
+}
+
+Json ArgJson(const ArgSpec& arg) {
+  Json json = {{"name", BareName(arg)},
+               {"kind", KindText(arg)},
+               {"type", Name(arg.type)},
+               {"required", arg.required}};
+  if (!arg.required) json["default"] = arg.fallback.ToString();
+  if (!arg.dtypes.empty()) json["dtypes"] = DTypeNames(arg.dtypes);
+  if (arg.length >= 0) json["length"] = arg.length;
+  if (std::isfinite(arg.min)) json["min"] = arg.min;
+  if (std::isfinite(arg.max)) json["max"] = arg.max;
+  if (!arg.choices.empty()) json["choices"] = arg.choices;
+  json["nullable"] = arg.nullable;
+  json["dynamic"] = arg.dynamic;
+  return json;
+}
+
+}  // namespace
+
+std::vector<Family> Catalog() {
+  std::map<std::string, std::string> family_of;  // by type
+  for (const LayerFile& file : LayerFiles()) {
+    LayerRegistry one;
+    file.add(one);
+    for (const std::string& type : one.Types()) family_of[type] = file.family;
+  }
+  const LayerRegistry& registry = LayerRegistry::Global();
+  std::map<std::string, Family> families;
+  std::set<const OperatorSchema*> seen;
+  for (const std::string& type : registry.Types()) {
+    const OperatorSchema* schema = registry.Schema(type);
+    if (!seen.insert(schema).second) continue;
+    const auto found = family_of.find(schema->types().front());
+    const std::string name = found == family_of.end() ? "other" : found->second;
+    families[name].name = name;
+    families[name].schemas.push_back(schema);
+  }
+  std::vector<Family> result;
+  for (auto& [name, family] : families) {
+    std::sort(
+        family.schemas.begin(), family.schemas.end(),
+        [](const OperatorSchema* a, const OperatorSchema* b) { return a->types() < b->types(); });
+    result.push_back(std::move(family));
+  }
+  return result;
+}
+
+std::string DTypeNames(DTypeSet dtypes) {
+  std::vector<std::string> names;
+  bool all = true;
+  for (int i = 1; i < kDTypeCount; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    if (dtypes.Contains(dtype)) {
+      names.emplace_back(Name(dtype));
+    } else {
+      all = false;
+    }
+  }
+  return all ? "any" : Join(names, " ");
+}
+
+std::string SupportedDTypes(const OperatorSchema& schema) {
+  for (const ArgSpec& arg : schema.args()) {
+    if (!arg.dtypes.empty() && !arg.attribute) return DTypeNames(arg.dtypes);
+  }
+  return "";
+}
+
+Json CatalogJson(const std::vector<Family>& families) {
+  Json list = Json::array();
+  for (const Family& family : families) {
+    for (const OperatorSchema* schema : family.schemas) {
+      Json args = Json::array();
+      for (const ArgSpec& arg : schema->args()) args.push_back(ArgJson(arg));
+      list.push_back({{"types", schema->types()},
+                      {"family", family.name},
+                      {"doc", schema->doc()},
+                      {"outputs", OutputsText(*schema)},
+                      {"random", schema->random()},
+                      {"open", schema->open()},
+                      {"arguments", args}});
+    }
+  }
+  return list;
+}
+
+std::string CatalogMarkdown(const std::vector<Family>& families) {
+  size_t types = 0, schemas = 0;
+  for (const Family& family : families) {
+    schemas += family.schemas.size();
+    for (const OperatorSchema* schema : family.schemas) types += schema->types().size();
+  }
+  std::ostringstream out;
+  out << "# Operators\n\n"
+         "<!-- Written by `oort operators --markdown`; a test compares it. Do not edit. -->\n\n"
+      << types << " operator types in " << schemas
+      << " declarations. An argument is looked for as an input `$name`, then by position, then as\n"
+         "a parameter `name=`; else the default counts. Anything that is not listed is an error "
+         "when the\nmodel is loaded.\n\n"
+         "| family | operators | dtypes of the first input |\n|---|---|---|\n";
+  for (const Family& family : families) {
+    for (const OperatorSchema* schema : family.schemas) {
+      out << "| " << Title(family.name) << " | " << Code(schema->types()) << " | "
+          << SupportedDTypes(*schema) << " |\n";
+    }
+  }
+  for (const Family& family : families) {
+    out << "\n## " << Title(family.name) << "\n";
+    for (const OperatorSchema* schema : family.schemas) WriteSection(out, *schema);
+  }
+  return out.str();
+}
+
+}  // namespace oort::cli

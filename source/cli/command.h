@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// What a command of the program is: one file each, and one line in main.cpp.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <functional>
+#include <stdexcept>
+#include <string>
+
+namespace oort::cli {
+
+/// The command line itself is wrong: one line on stderr and exit code 2.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Runs a parsed command and returns the exit code.
+using Action = std::function<int()>;
+
+// Each declares its options on `app` and returns what runs it.
+Action AddRun(CLI::App& app);
+Action AddVerify(CLI::App& app);
+Action AddInfo(CLI::App& app);
+Action AddDoctor(CLI::App& app);
+Action AddBench(CLI::App& app);
+Action AddConvert(CLI::App& app);
+Action AddOperators(CLI::App& app);
+Action AddDevices(CLI::App& app);
+
+}  // namespace oort::cli

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+#include <iostream>
+
+#include "cli/command.h"
+#include "cli/text.h"
+#include "core/parallel.h"
+#include "cuda/device.h"
+#include "oort/layer.h"
+
+namespace oort::cli {
+namespace {
+
+Json DeviceJson(const cuda::DeviceInfo& device) {
+  return {{"name", device.name},
+          {"compute",
+           std::to_string(device.compute_major) + "." + std::to_string(device.compute_minor)},
+          {"multiprocessors", device.multiprocessors},
+          {"memory", device.total_memory}};
+}
+
+int Devices(bool json) {
+  std::vector<std::string> isas;
+  for (const Isa isa : SupportedIsas()) isas.emplace_back(Name(isa));
+  const std::string chosen(Name(DefaultIsa()));
+  std::string reason;
+  const std::vector<cuda::DeviceInfo> gpus = cuda::Devices(&reason);
+  if (json) {
+    Json list = Json::array();
+    for (const cuda::DeviceInfo& gpu : gpus) list.push_back(DeviceJson(gpu));
+    Print(std::cout,
+          {{"cpu", {{"isas", isas}, {"default_isa", chosen}, {"threads", AvailableThreads()}}},
+           {"cuda", {{"built_in", cuda::BuiltIn()}, {"devices", list}, {"reason", reason}}}});
+    return 0;
+  }
+  Table table({{""}, {""}});
+  table.Row({"instruction sets", Join(isas, " ") + " (used: " + chosen + ")"});
+  table.Row({"threads", std::to_string(AvailableThreads())});
+  for (size_t i = 0; i < gpus.size(); ++i) {
+    table.Row({"cuda:" + std::to_string(i),
+               gpus[i].name + ", compute " + std::to_string(gpus[i].compute_major) + "." +
+                   std::to_string(gpus[i].compute_minor) + ", " +
+                   std::to_string(gpus[i].multiprocessors) + " multiprocessors, " +
+                   FormatBytes(static_cast<double>(gpus[i].total_memory))});
+  }
+  if (gpus.empty()) table.Row({"cuda", "none: " + SingleLine(reason)});
+  table.Print(std::cout);
+  return 0;
+}
+
+}  // namespace
+
+Action AddDevices(CLI::App& app) {
+  auto json = std::make_shared<bool>(false);
+  app.add_flag("--json", *json, "Print JSON");
+  app.footer(
+      "The environment variable OORT_ISA, or --isa, picks another instruction set.\n"
+      "Example:\n"
+      "  OORT_ISA=scalar oort bench net.pnnx.param");
+  return [json] { return Devices(*json); };
+}
+
+}  // namespace oort::cli

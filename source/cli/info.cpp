@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT
+#include <iostream>
+#include <map>
+
+#include "cli/inputs.h"
+#include "cli/model.h"
+#include "cli/text.h"
+
+namespace oort::cli {
+namespace {
+
+struct Options {
+  ModelOptions model;
+  std::vector<std::string> shapes;
+  bool json = false;
+};
+
+struct Totals {
+  int64_t parameters = 0;
+  double flops = 0, bytes = 0;
+};
+
+/// How many elements the weights of each operator have.
+std::map<std::string, int64_t> CountParameters(const Graph& graph) {
+  std::map<std::string, int64_t> counts;
+  for (const Operator& op : graph.operators) {
+    for (const auto& [name, tensor] : op.attributes) counts[op.name] += tensor.elements();
+  }
+  return counts;
+}
+
+Totals Sum(const PlanReport& plan, const std::map<std::string, int64_t>& parameters) {
+  Totals totals;
+  for (const auto& [name, count] : parameters) totals.parameters += count;
+  for (const NodeReport& node : plan.nodes) {
+    totals.flops += node.work.flops;
+    totals.bytes += node.work.bytes;
+  }
+  return totals;
+}
+
+Json PortsJson(const std::vector<Port>& ports, const std::vector<Tensor>& metas) {
+  Json list = Json::array();
+  for (size_t i = 0; i < ports.size(); ++i) {
+    Json json = {{"name", ports[i].name}, {"operand", ports[i].operand}};
+    if (ports[i].has_shape) json["traced_shape"] = ToJson(ports[i].shape);
+    if (i < metas.size() && metas[i].defined()) {
+      json["shape"] = ToJson(metas[i].shape());
+      json["dtype"] = Name(metas[i].dtype());
+    }
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+Json NodeJson(const NodeReport& node, int64_t parameters) {
+  Json json = {{"name", node.name},        {"type", node.type},        {"line", node.line},
+               {"inputs", node.inputs},    {"outputs", node.outputs},  {"parameters", parameters},
+               {"flops", node.work.flops}, {"bytes", node.work.bytes}, {"sharing", node.sharing}};
+  json["offset"] = node.in_arena ? Json(node.first_offset) : Json(nullptr);
+  return json;
+}
+
+void PrintPorts(const char* title, const std::vector<Port>& ports,
+                const std::vector<Tensor>& metas) {
+  Table table({{title}, {"operand"}, {"shape"}, {"as traced"}});
+  for (size_t i = 0; i < ports.size(); ++i) {
+    const bool known = i < metas.size() && metas[i].defined();
+    table.Row({ports[i].name, ports[i].operand, known ? metas[i].ToString() : "depends on data",
+               ports[i].has_shape ? ports[i].shape.ToString() : "unknown"});
+  }
+  table.Print(std::cout);
+  std::cout << '\n';
+}
+
+void PrintNodes(const PlanReport& plan, const std::map<std::string, int64_t>& parameters) {
+  Table table({{"operator"},
+               {"type"},
+               {"inputs"},
+               {"outputs"},
+               {"params", Table::kRight},
+               {"FLOPs", Table::kRight},
+               {"bytes", Table::kRight},
+               {"offset", Table::kRight},
+               {"memory"}});
+  for (const NodeReport& node : plan.nodes) {
+    const auto found = parameters.find(node.name);
+    table.Row({SingleLine(node.name), node.type, Join(node.inputs, " "), Join(node.outputs, " "),
+               found == parameters.end() ? "" : FormatCount(static_cast<double>(found->second)),
+               node.work.flops > 0 ? FormatCount(node.work.flops) : "",
+               FormatBytes(node.work.bytes), node.in_arena ? std::to_string(node.first_offset) : "",
+               node.sharing});
+  }
+  table.Print(std::cout);
+  std::cout << '\n';
+}
+
+void PrintTotals(const PlanReport& plan, const Totals& totals) {
+  const auto bytes = [](size_t count) { return FormatBytes(static_cast<double>(count)); };
+  Table table({{""}, {""}});
+  table.Row({"operators", std::to_string(plan.nodes.size())});
+  table.Row({"parameters", FormatCount(static_cast<double>(totals.parameters))});
+  table.Row({"work", FormatCount(totals.flops) + (totals.flops < 1000 ? " " : "") + "FLOPs, " +
+                         FormatBytes(totals.bytes) + " read and written"});
+  table.Row({"weights", bytes(plan.memory.weights)});
+  table.Row({"activations", bytes(plan.memory.arena) + " planned, " +
+                                bytes(plan.memory.without_reuse) + " without reuse"});
+  table.Row({"workspace", bytes(plan.memory.workspace) + " (within the activations)"});
+  table.Print(std::cout);
+}
+
+int Info(const Options& options) {
+  const auto graph = options.model.LoadModel();
+  const std::vector<Tensor> inputs = InputMetas(graph->inputs(), options.shapes);
+  const PlanReport plan =
+      graph->Plan(inputs, options.model.threads == 0 ? 1 : options.model.threads);
+  const std::vector<Tensor> outputs = graph->InferShapes(inputs);
+  const auto parameters = CountParameters(graph->graph());
+  const Totals totals = Sum(plan, parameters);
+  if (!options.json) {
+    PrintPorts("input", graph->inputs(), inputs);
+    PrintPorts("output", graph->outputs(), outputs);
+    PrintNodes(plan, parameters);
+    PrintTotals(plan, totals);
+    return 0;
+  }
+  Json nodes = Json::array();
+  for (const NodeReport& node : plan.nodes) {
+    const auto found = parameters.find(node.name);
+    nodes.push_back(NodeJson(node, found == parameters.end() ? 0 : found->second));
+  }
+  Print(std::cout, {{"model", options.model.model},
+                    {"isa", Name(graph->isa())},
+                    {"inputs", PortsJson(graph->inputs(), inputs)},
+                    {"outputs", PortsJson(graph->outputs(), outputs)},
+                    {"operators", nodes},
+                    {"parameters", totals.parameters},
+                    {"flops", totals.flops},
+                    {"bytes", totals.bytes},
+                    {"memory",
+                     {{"weights", plan.memory.weights},
+                      {"arena", plan.memory.arena},
+                      {"without_reuse", plan.memory.without_reuse},
+                      {"workspace", plan.memory.workspace}}}});
+  return 0;
+}
+
+}  // namespace
+
+Action AddInfo(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  Options& o = *options;
+  o.model.AddModel(app);
+  app.add_option("--shape", o.shapes, "Another shape than the traced one: in0=1,3,320,320")
+      ->type_name("NAME=SHAPE");
+  o.model.AddThreads(app);
+  o.model.AddLoad(app);
+  app.add_flag("--json", o.json, "Print JSON");
+  app.footer(
+      "The operators are those that run, after fusing; --no-passes shows those of the file.\n"
+      "'offset' is where the output of an operator lies in the memory for activations;\n"
+      "'memory' says whether it shares that place with an input.\n"
+      "Example: what a larger picture would cost\n"
+      "  oort info resnet18.pnnx.param --shape in0=1,3,448,448");
+  return [options] { return Info(*options); };
+}
+
+}  // namespace oort::cli

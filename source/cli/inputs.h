@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// Inputs of a model: their shapes from the trace or the command line, random ones, files.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/image.h"
+#include "oort/oort.h"
+
+namespace oort::cli {
+
+/// "1,3,224,224" (also with parentheses or 'x'); throws UsageError.
+Shape ParseShape(const std::string& text);
+
+/// Shape and dtype of every input: as traced, unless one of `shapes` ("in0=1,3,320,320", or
+/// without a name for the only input) says otherwise. An unknown batch counts as 1.
+std::vector<Tensor> InputMetas(const std::vector<Port>& ports,
+                               const std::vector<std::string>& shapes);
+
+/// Elements for metas: floats in [0,1), integers 0 or 1 (legal as indices almost everywhere).
+std::vector<Tensor> RandomInputs(const std::vector<Tensor>& metas);
+
+/// One input for each port from "x.npy", "picture.png", or "name=file" in any order.
+std::vector<Tensor> ReadInputs(const std::vector<Port>& ports,
+                               const std::vector<std::string>& files,
+                               const Normalization& normalization);
+
+}  // namespace oort::cli

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+#include <array>
+#include <exception>
+#include <iostream>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/text.h"
+#include "oort/error.h"
+
+namespace oort::cli {
+namespace {
+
+constexpr const char* kOverview =
+    "Oort runs neural networks that PyTorch exported through pnnx.\n"
+    "MODEL is a .pnnx.param file (its .pnnx.bin is found beside it) or a folder that holds one.";
+
+constexpr const char* kFooter =
+    "First steps:\n"
+    "  oort doctor net.pnnx.param                      would it run here?\n"
+    "  oort info net.pnnx.param                        what is in it, what does it cost?\n"
+    "  oort run net.pnnx.param --input cat.jpg --labels labels.txt\n"
+    "  oort bench net.pnnx.param --threads 4           how fast is it?\n"
+    "'oort COMMAND --help' explains a command with an example.\n"
+    "Exit codes: 0 success, 1 failure (one line on stderr), 2 wrong usage.";
+
+struct Entry {
+  const char* name;
+  const char* summary;
+  Action (*add)(CLI::App&);
+};
+
+constexpr std::array kCommands = {
+    Entry{"run", "Run a model on .npy files or pictures", AddRun},
+    Entry{"verify", "Compare models with the answers torch gave", AddVerify},
+    Entry{"info", "Show operators, shapes, work and the memory plan", AddInfo},
+    Entry{"doctor", "List everything that keeps a model from running", AddDoctor},
+    Entry{"bench", "Measure how long a model takes", AddBench},
+    Entry{"convert", "Rewrite a model with aligned weights", AddConvert},
+    Entry{"operators", "List the operators that this build knows", AddOperators},
+    Entry{"devices", "Show instruction sets, threads and GPUs", AddDevices},
+};
+
+int Fail(int code, const std::string& message) {
+  std::cout.flush();
+  std::cerr << "oort: " << SingleLine(message) << '\n';
+  return code;
+}
+
+int Finish(int code) {
+  if (!std::cout.flush()) return Fail(1, "cannot write to the standard output");
+  return code;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app{kOverview, "oort"};
+  app.footer(kFooter);
+  app.set_version_flag("--version", "oort " OORT_VERSION);
+  app.require_subcommand(0, 1);
+  std::vector<std::pair<CLI::App*, Action>> actions;
+  for (const Entry& entry : kCommands) {
+    CLI::App* command = app.add_subcommand(entry.name, entry.summary);
+    actions.emplace_back(command, entry.add(*command));
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return Finish(app.exit(error));  // --help, --version
+    const auto parsed = app.get_subcommands();
+    const std::string help = parsed.empty() ? "oort" : "oort " + parsed.front()->get_name();
+    return Fail(2, std::string(error.what()) + " (see '" + help + " --help')");
+  }
+  for (const auto& [command, action] : actions) {
+    if (command->parsed()) return Finish(action());
+  }
+  std::cout << app.help();
+  return Finish(0);
+}
+
+}  // namespace
+}  // namespace oort::cli
+
+int main(int argc, char** argv) {
+  using oort::cli::Fail;
+  try {
+    return oort::cli::Main(argc, argv);
+  } catch (const oort::cli::UsageError& error) {
+    return Fail(2, error.what());
+  } catch (const oort::Error& error) {
+    return Fail(1, oort::cli::Summary(error));
+  } catch (const std::bad_alloc&) {
+    return Fail(1, "out of memory");
+  } catch (const std::exception& error) {
+    return Fail(1, error.what());
+  }
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT
+#include "cli/model.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+
+#include "cli/text.h"
+
+namespace oort::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::string_view kParamEnding = ".pnnx.param";
+
+fs::path FindParam(const fs::path& model) {
+  std::error_code error;
+  if (!fs::is_directory(model, error)) {
+    if (!fs::exists(model, error)) {
+      throw Error(ErrorCode::kNotFound, "no such model: '" + model.string() + "'");
+    }
+    return model;
+  }
+  const fs::path usual = model / "model.pnnx.param";
+  if (fs::exists(usual, error)) return usual;
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(model, error)) {
+    if (entry.path().filename().string().ends_with(kParamEnding)) found.push_back(entry.path());
+  }
+  if (found.size() == 1) return found.front();
+  throw Error(ErrorCode::kNotFound,
+              "expected model.pnnx.param or exactly one *.pnnx.param in folder '" + model.string() +
+                  "', found " + std::to_string(found.size()));
+}
+
+/// A line on stderr that is redrawn; only on a terminal, and only when a load takes long.
+class ProgressLine {
+ public:
+  ~ProgressLine() {
+    if (shown_) std::cerr << "\r\x1b[K" << std::flush;
+  }
+  void Update(const Progress& progress) {
+    const Clock::time_point now = Clock::now();
+    if (now - start_ < std::chrono::milliseconds(500)) return;
+    if (shown_ && now - last_ < std::chrono::milliseconds(50)) return;
+    const double share = progress.total == 0 ? 0
+                                             : static_cast<double>(progress.done) /
+                                                   static_cast<double>(progress.total);
+    std::cerr << "\r\x1b[K" << progress.phase << "  " << FormatFixed(100 * share, 0) << " %  "
+              << Bar(share, 40) << std::flush;
+    shown_ = true;
+    last_ = now;
+  }
+
+ private:
+  Clock::time_point start_ = Clock::now(), last_;
+  bool shown_ = false;
+};
+
+Isa ParseIsa(const std::string& name) {
+  if (name.empty()) return DefaultIsa();
+  std::vector<std::string> names;
+  for (const Isa isa : SupportedIsas()) {
+    if (Name(isa) == name) return isa;
+    names.emplace_back(Name(isa));
+  }
+  throw UsageError("--isa: '" + name + "' is not one of this machine's: " + Join(names, ", "));
+}
+
+void Flatten(const Value& value, std::vector<Tensor>& tensors) {
+  if (value.IsList()) {
+    for (const Value& element : value.AsList()) Flatten(element, tensors);
+  } else if (value.IsTensor()) {
+    tensors.push_back(value.AsTensor());
+  } else if (value.IsBool()) {
+    tensors.push_back(Tensor::Scalar(value.AsBool()));
+  } else if (value.IsInt()) {
+    tensors.push_back(Tensor::Scalar(value.AsInt()));
+  } else if (value.IsFloat()) {
+    tensors.push_back(Tensor::Scalar(value.AsFloat()));
+  } else if (value.IsComplex()) {
+    tensors.push_back(Tensor::Scalar(value.AsComplex()));
+  } else {
+    throw Error(ErrorCode::kUnsupported,
+                "an output of the model is " + value.KindName() + ", which is no array");
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const ByteSource> ModelFiles::OpenBin(const Graph& graph) const {
+  if (!bin.empty()) return ByteSource::File(bin);
+  for (const Operator& op : graph.operators) {
+    if (op.attributes.empty()) continue;
+    throw Error(ErrorCode::kNotFound, "the model has weights, but '" +
+                                          fs::path(param).replace_extension(".bin").string() +
+                                          "' does not exist (give --bin)");
+  }
+  return nullptr;
+}
+
+ModelFiles FindModel(const std::string& model, const std::string& bin) {
+  std::error_code error;
+  ModelFiles files{FindParam(model), bin};
+  if (bin.empty()) {
+    fs::path beside = files.param;
+    beside.replace_extension(".bin");
+    if (beside != files.param && fs::exists(beside, error)) files.bin = beside;
+  } else if (!fs::exists(files.bin, error)) {
+    throw Error(ErrorCode::kNotFound, "no such file: '" + bin + "'");
+  }
+  return files;
+}
+
+void ModelOptions::AddModel(CLI::App& app) {
+  app.add_option("MODEL", model, "A .pnnx.param file, or a folder that holds one")->required();
+  app.add_option("--bin", bin, "The weights, where they are not beside the .param")
+      ->type_name("FILE");
+}
+
+void ModelOptions::AddLoad(CLI::App& app) {
+  app.add_option("--isa", isa, "Instruction set of the kernels (see 'oort devices')")
+      ->type_name("NAME");
+  app.add_flag("--no-passes", no_passes, "Run the graph as it stands in the file, nothing fused");
+  app.add_flag("--no-checksums", no_checksums, "Do not check the weights against their checksums");
+}
+
+void ModelOptions::AddThreads(CLI::App& app) {
+  app.add_option("--threads", threads, "Threads of one run; 0 for all that the process may use")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1024));
+}
+
+LoadOptions ModelOptions::Load() const {
+  LoadOptions options{.isa = ParseIsa(isa)};
+  options.verify_checksums = !no_checksums;
+  if (no_passes) options.disabled_passes = {"all"};
+  return options;
+}
+
+std::shared_ptr<const RuntimeGraph> ModelOptions::LoadModel() const {
+  const LoadOptions options = Load();  // a wrong option is told before a wrong file
+  return cli::LoadModel(FindModel(model, bin), options);
+}
+
+std::shared_ptr<const RuntimeGraph> LoadModel(const ModelFiles& files, LoadOptions options) {
+  ProgressLine line;
+  if (isatty(STDERR_FILENO) != 0) {
+    options.progress = [&line](const Progress& progress) { line.Update(progress); };
+  }
+  const auto param = files.OpenParam();
+  // The structure is only read twice where there is no .bin, to say that it is missing.
+  const auto bin = files.OpenBin(files.bin.empty() ? ReadPnnxParam(*param) : Graph());
+  return RuntimeGraph::Load(*param, bin, options);
+}
+
+std::vector<Tensor> Forward(Session& session, const std::vector<Tensor>& inputs,
+                            const RunOptions& options) {
+  std::vector<Tensor> outputs;
+  const std::vector<Value> values(inputs.begin(), inputs.end());
+  for (const Value& value : session.Run(values, options)) Flatten(value, outputs);
+  return outputs;
+}
+
+std::string Describe(const Port& port) {
+  std::string text = port.name;
+  if (port.has_shape) text += " " + port.shape.ToString();
+  if (port.dtype != DType::kNull)
+    text += (port.has_shape ? "" : " ") + std::string(Name(port.dtype));
+  return text;
+}
+
+}  // namespace oort::cli
