@@ -116,8 +116,9 @@ def convert(module, inputs, folder, *, second=None, optlevel=2, by_value=False, 
                 for name, tensor in zip(names, tensors):
                     np.save(os.path.join(scratch, name), tensor.numpy())
                 command.append(f"input{key}=" + ",".join(names))
-            else:
+            elif second is not None or all(tensor.dim() for tensor in tensors):
                 command.append(f"inputshape{key}=" + shapes(tensors))
+            # else: pnnx cannot read "[]", but finds the shapes of the trace by itself
         run = subprocess.run(command, cwd=scratch, capture_output=True, text=True, errors="replace")
         # pnnx may die in its later export to ncnn; what counts is that the graph was written.
         written = [os.path.join(scratch, f"model.pnnx.{end}") for end in ("param", "bin")]
@@ -147,25 +148,29 @@ def replay(rendering, binary, inputs):
         here = os.getcwd()
         os.chdir(scratch)  # the rendering opens its weights by a relative name
         try:
-            spec.loader.exec_module(program)
-            return reference(program.Model().eval(), inputs)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                spec.loader.exec_module(program)
+                return reference(program.Model().eval(), inputs)
         finally:
             os.chdir(here)
 
 
-def agree(ours, theirs):
-    """The rule of `oort verify`: same shapes and dtypes, floats within 1e-4 + 1e-3·|reference|."""
+def differences(ours, theirs):
+    """Complaints by the rule of `oort verify`: same shapes and dtypes, floats within 1e-4 + 1e-3·|reference|."""
     if len(ours) != len(theirs):
-        return False
-    for a, b in zip(ours, theirs):
+        return [f"{len(ours)} outputs instead of {len(theirs)}"]
+    found = []
+    for i, (a, b) in enumerate(zip(ours, theirs)):
         if a.shape != b.shape or a.dtype != b.dtype:
-            return False
-        if a.dtype.kind in "fc":
-            if not np.allclose(a, b, rtol=1e-3, atol=1e-4, equal_nan=True):
-                return False
-        elif not np.array_equal(a, b):
-            return False
-    return True
+            found.append(f"output {i} is {a.dtype}{a.shape} instead of {b.dtype}{b.shape}")
+        elif not np.allclose(a, b, rtol=1e-3, atol=1e-4, equal_nan=True) if a.dtype.kind in "fc" else (a != b).any():
+            found.append(f"output {i} has other values")
+    return found
+
+
+def agree(ours, theirs):
+    return not differences(ours, theirs)
 
 
 def save_tensors(folder, inputs, outputs):
@@ -189,6 +194,12 @@ def link_graph(source, target):
             os.link(os.path.join(source, name), path)
         except OSError:
             shutil.copyfile(os.path.join(source, name), path)
+
+
+def copy_graph(source, target):
+    os.makedirs(target, exist_ok=True)
+    for name in ("model.pnnx.param", "model.pnnx.bin"):
+        shutil.copyfile(os.path.join(source, name), os.path.join(target, name))
 
 
 def operators(param):

@@ -122,13 +122,16 @@ class Heads(nn.Module):
 
 
 class Detector(nn.Module):
-    """older: with the slicing stem, and heads that take boxes apart by slices instead of a split."""
+    """older: with the slicing stem, and heads that take boxes apart by slices instead of a split.
 
-    def __init__(self, depth=0.33, width=0.5, classes=80, older=False):
+    multiple: numbers of channels are rounded to it.
+    """
+
+    def __init__(self, depth=0.33, width=0.5, classes=80, older=False, multiple=8):
         super().__init__()
 
         def wide(channels):
-            return max(int(channels * width / 8 + 0.5), 1) * 8
+            return max(int(channels * width / multiple + 0.5), 1) * multiple
 
         def deep(repeats):
             return max(round(repeats * depth), 1)

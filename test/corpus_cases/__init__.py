@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: MIT
+"""The cases of test/corpus, a file for each family of operators."""
+from . import (  # noqa: F401
+    activation,
+    arithmetic,
+    attention,
+    convolution,
+    dynamic,
+    graph,
+    indexing,
+    matrix,
+    network,
+    normalization,
+    pooling,
+    reduction,
+    resampling,
+    shape,
+)
+from .kit import CASES  # noqa: F401
