@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+// Fails every single allocation of a load and of a forward, one after the other: each must come
+// out as an oort::Error, leave nothing behind, and leave the session usable.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <new>
+#include <sstream>
+
+#include "oort/oort.h"
+#include "oort/testing.h"
+
+namespace {
+
+struct Allocations {
+  bool counting = false;
+  long until_failure = -1;  // negative: never fail
+  long live = 0;
+  bool failed = false;
+};
+thread_local Allocations t_allocations;
+
+void* Allocate(std::size_t size, std::size_t alignment) {
+  Allocations& state = t_allocations;
+  if (state.counting && state.until_failure >= 0 && state.until_failure-- == 0) {
+    state.failed = true;
+    return nullptr;
+  }
+  void* memory = nullptr;
+  if (posix_memalign(&memory, alignment < sizeof(void*) ? sizeof(void*) : alignment,
+                     size == 0 ? 1 : size) != 0) {
+    return nullptr;
+  }
+  if (state.counting) ++state.live;
+  return memory;
+}
+
+void* AllocateOrThrow(std::size_t size, std::size_t alignment) {
+  void* memory = Allocate(size, alignment);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+void Free(void* memory) noexcept {
+  if (memory == nullptr) return;
+  if (t_allocations.counting) --t_allocations.live;
+  std::free(memory);
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) { return AllocateOrThrow(size, alignof(std::max_align_t)); }
+void* operator new[](std::size_t size) { return AllocateOrThrow(size, alignof(std::max_align_t)); }
+void* operator new(std::size_t size, std::align_val_t align) {
+  return AllocateOrThrow(size, static_cast<std::size_t>(align));
+}
+void* operator new[](std::size_t size, std::align_val_t align) {
+  return AllocateOrThrow(size, static_cast<std::size_t>(align));
+}
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return Allocate(size, alignof(std::max_align_t));
+}
+void* operator new(std::size_t size, std::align_val_t align, const std::nothrow_t&) noexcept {
+  return Allocate(size, static_cast<std::size_t>(align));
+}
+void operator delete(void* memory) noexcept { Free(memory); }
+void operator delete[](void* memory) noexcept { Free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { Free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { Free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { Free(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { Free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { Free(memory); }
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { Free(memory); }
+
+namespace oort {
+namespace {
+
+std::string ReadFile(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::span<const std::byte> Bytes(const std::string& text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+/// Runs `body` with the n-th allocation failing, for n = 0, 1, … until none fails any more.
+template <typename Body>
+long FailEachAllocation(Body body) {
+  for (long n = 0;; ++n) {
+    t_allocations = {true, n, 0, false};
+    bool threw = false;
+    try {
+      body();
+    } catch (const Error& error) {
+      threw = true;
+      EXPECT_EQ(error.code(), ErrorCode::kOutOfMemory) << "allocation " << n << ": " << error.what();
+    } catch (const std::exception& error) {
+      threw = true;
+      ADD_FAILURE() << "allocation " << n << ": not an oort::Error: " << error.what();
+    }
+    const Allocations state = t_allocations;
+    t_allocations.counting = false;
+    EXPECT_EQ(state.live, 0) << "allocation " << n << " left memory behind";
+    EXPECT_EQ(threw, state.failed) << "allocation " << n;
+    if (!state.failed || ::testing::Test::HasFailure()) return n;
+  }
+}
+
+class AllocationFailure : public ::testing::TestWithParam<const char*> {
+ protected:
+  std::filesystem::path folder = std::filesystem::path(OORT_TEST_DATA) / "corpus" / GetParam();
+  std::string param = ReadFile(folder / "model.pnnx.param");
+  std::string bin = ReadFile(folder / "model.pnnx.bin");
+  Tensor input = ReadNpy(folder / "in0.npy");
+
+  std::shared_ptr<const RuntimeGraph> Load() {
+    return RuntimeGraph::Load(*ByteSource::Memory(Bytes(param)), ByteSource::Memory(Bytes(bin)));
+  }
+};
+
+TEST_P(AllocationFailure, InALoadIsAnError) {
+  Load();  // fills the registry and other things that stay
+  EXPECT_GT(FailEachAllocation([&] { Load(); }), 100);
+}
+
+TEST_P(AllocationFailure, InAForwardIsAnErrorAndTheSessionGoesOn) {
+  const auto graph = Load();
+  const std::vector<Tensor> expected = Session(graph, {.threads = 1}).Forward({input});
+  EXPECT_GT(FailEachAllocation([&] {
+              Session session(graph, {.threads = 1});
+              session.Forward({input});
+            }),
+            3);
+  Session session(graph, {.threads = 1});
+  for (long n = 0;; ++n) {
+    t_allocations = {true, n, 0, false};
+    try {
+      session.Forward({input});
+    } catch (const Error&) {
+    }
+    const bool failed = t_allocations.failed;
+    t_allocations.counting = false;
+    if (!failed) break;
+    testing::ExpectNear(session.Forward({input})[0], expected[0]);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Networks, AllocationFailure,
+                         ::testing::Values("net_mini_resnet", "net_mini_vit"));
+
+}  // namespace
+}  // namespace oort

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+#include "oort/testing.h"
+#include "runtime/test_layers.h"
+
+namespace oort {
+namespace {
+
+constexpr const char* kOne =
+    "pnnx.Input pnnx_input_0 0 1 0\n"
+    "test.add_one a 1 1 0 1\n"
+    "pnnx.Output pnnx_output_0 1 0 1\n";
+
+TEST(LayerRegistry, AModelUsesTheRegistryItIsGiven) {
+  EXPECT_THROW(RuntimeGraph::Build(GraphFromText(kOne)), Error);
+  Session session(BuildText(kOne));
+  EXPECT_EQ(Floats(session.Forward({Tensor::From<float>({1}, {1})})[0]), (std::vector<float>{2}));
+}
+
+TEST(LayerRegistry, RefusesATypeThatIsTaken) {
+  LayerRegistry registry = TestRegistry();
+  OperatorSchema again({"test.new", "test.add_one"}, "for tests");
+  const auto creator = [](const LayerInit&) { return std::make_unique<AddOne>(); };
+  EXPECT_THROW(registry.Add(again, creator), Error);
+  EXPECT_EQ(registry.Schema("test.new"), nullptr) << "half of it was registered";
+}
+
+struct AddTwo : Layer {
+  explicit AddTwo(const LayerInit& init) : by(init.Float("by")) {}
+  std::vector<Value> Infer(const Args& args) const override {
+    return {Tensor::Meta(DType::kF32, args.shape(0))};
+  }
+  void Forward(const Context&, const Args& args, std::span<Value> outputs) const override {
+    for (int64_t i = 0; i < args.tensor(0).elements(); ++i) {
+      outputs[0].AsTensor().data<float>()[i] =
+          args.tensor(0).data<float>()[i] + static_cast<float>(by);
+    }
+  }
+  double by;
+};
+
+TEST(LayerRegistry, ReplaceOverridesAndLoadedModelsStayAsTheyWere) {
+  LayerRegistry registry = TestRegistry();
+  LoadOptions options;
+  options.registry = &registry;
+  const auto before = RuntimeGraph::Build(GraphFromText(kOne), options);
+  OperatorSchema schema({"test.add_one"}, "for tests");
+  schema.Tensor("input", kF32Only).Float("by", 2);
+  registry.Replace(schema, Create<AddTwo>());
+  const auto after = RuntimeGraph::Build(GraphFromText(kOne), options);
+  const Tensor x = Tensor::From<float>({1}, {1});
+  EXPECT_EQ(Floats(Session(before).Forward({x})[0]), (std::vector<float>{2}));
+  EXPECT_EQ(Floats(Session(after).Forward({x})[0]), (std::vector<float>{3}));
+}
+
+TEST(LayerRegistry, CustomOperatorsGetTheTestKit) {
+  LayerRegistry registry = TestRegistry();
+  const Tensor x = testing::RandomTensor(DType::kF32, {5});
+  testing::OperatorCase("test.add_one")
+      .Registry(&registry)
+      .Input(x)
+      .ExpectLike([](const std::vector<Tensor>& inputs) {
+        Tensor y = inputs[0].Clone();
+        for (int64_t i = 0; i < y.elements(); ++i) y.data<double>()[i] += 1;
+        return std::vector<Tensor>{y};
+      });
+}
+
+TEST(Build, ListsEverythingThatKeepsAModelFromRunning) {
+  try {
+    BuildText(
+        "pnnx.Input pnnx_input_0 0 1 0\n"
+        "test.ad_one a 1 1 0 1\n"
+        "test.ones b 0 1 2 count=-3\n"
+        "test.add_one c 1 1 1 3 speed=9\n"
+        "some.Thing d 1 1 3 4\n"
+        "pnnx.Output pnnx_output_0 2 0 2 4\n");
+    FAIL() << "expected an error";
+  } catch (const Error& error) {
+    ASSERT_EQ(error.problems().size(), 4u) << error.what();
+    EXPECT_NE(error.problems()[0].message.find("similar: test.add_one"), std::string::npos)
+        << error.what();
+    EXPECT_NE(error.problems()[1].message.find("count=-3"), std::string::npos) << error.what();
+    EXPECT_NE(error.problems()[2].message.find("unknown parameter speed=9"), std::string::npos);
+    EXPECT_EQ(error.problems()[3].operator_type, "some.Thing");
+    EXPECT_EQ(error.problems()[3].line, 7);
+  }
+}
+
+TEST(Build, RefusesShapesThatContradictTheTrace) {
+  const std::string lines =
+      "pnnx.Input pnnx_input_0 0 1 0 #0=(2)f32\n"
+      "pnnx.Input pnnx_input_1 0 1 1 #1=(3)f32\n"
+      "test.sum2 both 2 2 0 1 2 3\n"
+      "pnnx.Output pnnx_output_0 2 0 2 3\n";
+  EXPECT_THROW(BuildText(lines), Error);
+  const LayerRegistry registry = TestRegistry();
+  LoadOptions options;
+  options.registry = &registry;
+  options.check_traced_shapes = false;
+  EXPECT_NO_THROW(RuntimeGraph::Build(GraphFromText(lines), options));
+}
+
+TEST(Build, ReportsProgressAndCanBeCancelled) {
+  std::stop_source stop;
+  const LayerRegistry registry = TestRegistry();
+  LoadOptions options;
+  options.registry = &registry;
+  options.stop = stop.get_token();
+  uint64_t last = 0, total = 0;
+  options.progress = [&](const Progress& progress) {
+    EXPECT_EQ(progress.phase, "build");
+    EXPECT_GE(progress.done, last);
+    last = progress.done;
+    total = progress.total;
+  };
+  RuntimeGraph::Build(GraphFromText(kOne), options);
+  EXPECT_EQ(last, total);
+  EXPECT_EQ(total, 3u);
+  options.progress = [&](const Progress&) { stop.request_stop(); };
+  try {
+    RuntimeGraph::Build(GraphFromText(kOne), options);
+    FAIL() << "expected an error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kCancelled);
+  }
+}
+
+}  // namespace
+}  // namespace oort

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT
+#include "oort/session.h"
+
+#include "oort/testing.h"
+#include "runtime/test_layers.h"
+
+namespace oort {
+namespace {
+
+using Pointers = std::vector<std::pair<const float*, const float*>>;
+
+AddOne::Probe Recorder(Pointers& seen) {
+  return [&seen](const float* in, const float* out) { seen.emplace_back(in, out); };
+}
+
+constexpr const char* kChain =
+    "pnnx.Input pnnx_input_0 0 1 x\n"
+    "test.add_one a 1 1 x 1\n"
+    "test.add_one b 1 1 1 2\n"
+    "test.add_one c 1 1 2 3\n"
+    "pnnx.Output pnnx_output_0 1 0 3\n";
+
+template <typename Body>
+std::string ErrorOf(ErrorCode code, Body body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    EXPECT_EQ(Name(error.code()), Name(code)) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "expected an error";
+  return "";
+}
+
+TEST(Session, RunsAChainInPlaceButLeavesTheInputAlone) {
+  Pointers seen;
+  Session session(BuildText(kChain, Recorder(seen)));
+  const Tensor x = Tensor::From<float>({1, 2, 3}, {3});
+  EXPECT_EQ(Floats(session.Forward({x})[0]), (std::vector<float>{4, 5, 6}));
+  EXPECT_EQ(Floats(x), (std::vector<float>{1, 2, 3}));
+  ASSERT_EQ(seen.size(), 3u);
+  EXPECT_EQ(seen[0].first, x.data<float>()) << "the input was copied";
+  EXPECT_NE(seen[0].second, x.data<float>());
+  EXPECT_EQ(seen[1].first, seen[1].second) << "b could run in place";
+  EXPECT_EQ(seen[2].first, seen[2].second);
+}
+
+TEST(Session, ResultsAreTheCallersToKeep) {
+  Session session(BuildText(kChain));
+  const std::vector<Tensor> first = session.Forward({Tensor::From<float>({0}, {1})});
+  const std::vector<Tensor> second = session.Forward({Tensor::From<float>({10}, {1})});
+  EXPECT_EQ(Floats(first[0]), (std::vector<float>{3}));
+  EXPECT_EQ(Floats(second[0]), (std::vector<float>{13}));
+}
+
+TEST(Session, TakesAnotherShapeAtEveryCall) {
+  Session session(BuildText(kChain));
+  for (int64_t length : {3, 1, 0, 7, 3, 1000, 1}) {
+    const Tensor x = testing::RangeTensor(DType::kF32, {length});
+    const std::vector<Tensor> y = session.Forward({x});
+    EXPECT_EQ(y[0].shape(), (Shape{length}));
+    for (int64_t i = 0; i < length; ++i) {
+      EXPECT_EQ(y[0].data<float>()[i], static_cast<float>(i + 3));
+    }
+  }
+}
+
+TEST(Session, WritesIntoTheCallersBuffer) {
+  Session session(BuildText(kChain));
+  std::vector<float> memory(3, -1);
+  RunOptions options;
+  options.outputs = {Tensor::Borrow(memory.data(), {3})};
+  const auto y = session.Forward({Tensor::From<float>({1, 2, 3}, {3})}, options);
+  EXPECT_EQ(y[0].data<float>(), memory.data());
+  EXPECT_EQ(memory, (std::vector<float>{4, 5, 6}));
+  options.outputs = {Tensor(DType::kF32, {4})};
+  const std::string text = ErrorOf(ErrorCode::kInvalidArgument, [&] {
+    session.Forward({Tensor::From<float>({1, 2, 3}, {3})}, options);
+  });
+  EXPECT_NE(text.find("(4)f32"), std::string::npos) << text;
+  EXPECT_NE(text.find("(3)f32"), std::string::npos) << text;
+}
+
+TEST(Session, AnOutputThatIsAnInputIsCopied) {
+  Session session(BuildText(
+      "pnnx.Input pnnx_input_0 0 1 x\n"
+      "test.flat view 1 1 x 1\n"
+      "pnnx.Output pnnx_output_0 2 0 x 1\n"));
+  Tensor x = Tensor::From<float>({1, 2}, {1, 2});
+  const std::vector<Tensor> y = session.Forward({x});
+  x.data<float>()[0] = 9;
+  EXPECT_EQ(Floats(y[0]), (std::vector<float>{1, 2}));
+  EXPECT_EQ(y[1].shape(), (Shape{2}));
+  EXPECT_EQ(Floats(y[1]), (std::vector<float>{1, 2}));
+}
+
+TEST(Session, ViewsCostNothingAndBlockReuse) {
+  Pointers seen;
+  Session session(BuildText(
+      "pnnx.Input pnnx_input_0 0 1 x\n"
+      "test.add_one a 1 1 x 1\n"
+      "test.flat view 1 1 1 2\n"
+      "test.add_one b 1 1 1 3\n"   // may not overwrite 1: the view is read later
+      "test.add_one c 1 1 2 4\n"
+      "pnnx.Output pnnx_output_0 2 0 3 4\n",
+      Recorder(seen)));
+  const std::vector<Tensor> y = session.Forward({Tensor::From<float>({1, 2}, {1, 2})});
+  EXPECT_EQ(Floats(y[0]), (std::vector<float>{3, 4}));
+  EXPECT_EQ(Floats(y[1]), (std::vector<float>{3, 4}));
+  EXPECT_EQ(y[1].shape(), (Shape{2}));
+  EXPECT_EQ(seen[2].first, seen[1].first) << "the view was copied";
+  EXPECT_NE(seen[1].first, seen[1].second);
+}
+
+TEST(Session, SeveralInputsAndOutputsByName) {
+  Session session(BuildText(
+      "pnnx.Input pnnx_input_1 0 1 right\n"
+      "pnnx.Input pnnx_input_0 0 1 left\n"
+      "test.sum2 both 2 2 left right sum difference\n"
+      "test.add_one more 1 1 difference 4\n"
+      "prim::TupleConstruct tuple 3 1 sum 4 sum 5\n"
+      "pnnx.Output pnnx_output_0 1 0 5\n"));
+  const Tensor left = Tensor::From<float>({5, 7}, {2}), right = Tensor::From<float>({1, 2}, {2});
+  const std::vector<Tensor> y = session.Forward({left, right});
+  ASSERT_EQ(y.size(), 3u);
+  EXPECT_EQ(Floats(y[0]), (std::vector<float>{6, 9}));
+  EXPECT_EQ(Floats(y[1]), (std::vector<float>{5, 6}));
+  EXPECT_EQ(Floats(y[2]), (std::vector<float>{6, 9}));
+  EXPECT_NE(y[0].data<float>(), y[2].data<float>());
+
+  const auto named = session.ForwardNamed({{"right", right}, {"pnnx_input_0", left}});
+  ASSERT_EQ(named.size(), 3u);
+  EXPECT_EQ(named[1].first, "pnnx_output_1");
+  EXPECT_EQ(Floats(named[1].second), (std::vector<float>{5, 6}));
+  const std::string text = ErrorOf(ErrorCode::kNotFound, [&] {
+    session.ForwardNamed({{"middle", left}, {"right", right}});
+  });
+  EXPECT_NE(text.find("pnnx_input_0, pnnx_input_1"), std::string::npos) << text;
+  ErrorOf(ErrorCode::kInvalidArgument, [&] { session.ForwardNamed({{"right", right}}); });
+}
+
+TEST(Session, StaysUsableAfterAnError) {
+  Session session(BuildText(
+      "pnnx.Input pnnx_input_0 0 1 0\n"
+      "pnnx.Input pnnx_input_1 0 1 1\n"
+      "test.sum2 both 2 2 0 1 2 3\n"
+      "pnnx.Output pnnx_output_0 2 0 2 3\n"));
+  const Tensor two = Tensor::From<float>({1, 2}, {2}), one = Tensor::From<float>({1}, {1});
+  const std::string text =
+      ErrorOf(ErrorCode::kInvalidArgument, [&] { session.Forward({two, one}); });
+  EXPECT_NE(text.find("operator 'both' (test.sum2, line 5)"), std::string::npos) << text;
+  ErrorOf(ErrorCode::kInvalidArgument, [&] { session.Forward({two}); });
+  ErrorOf(ErrorCode::kInvalidArgument, [&] { session.Forward({two, Tensor()}); });
+  ErrorOf(ErrorCode::kInvalidArgument,
+          [&] { session.Forward({two, Tensor::Meta(DType::kF32, {2})}); });
+  const std::string dtype = ErrorOf(ErrorCode::kInvalidArgument, [&] {
+    session.Forward({two, Tensor::From<double>({1, 2}, {2})});
+  });
+  EXPECT_NE(dtype.find("'other' has dtype f64; it takes f32"), std::string::npos) << dtype;
+  EXPECT_EQ(Floats(session.Forward({two, two})[0]), (std::vector<float>{2, 4}));
+}
+
+TEST(Session, SizesThatDependOnDataAreFoundWhileRunning) {
+  Session session(BuildText(
+      "pnnx.Input pnnx_input_0 0 1 0\n"
+      "test.positive some 1 1 0 1\n"
+      "test.flat flat 1 1 1 2\n"
+      "test.size count 1 1 2 3\n"
+      "test.ones ones 1 1 3 4\n"
+      "test.sum2 both 2 2 2 4 5 6\n"
+      "pnnx.Output pnnx_output_0 2 0 1 5\n"));
+  auto y = session.Forward({Tensor::From<float>({-1, 2, 3}, {3})});
+  EXPECT_EQ(Floats(y[0]), (std::vector<float>{2, 3}));
+  EXPECT_EQ(Floats(y[1]), (std::vector<float>{3, 4}));
+  y = session.Forward({Tensor::From<float>({1, 2, 3}, {3})});
+  EXPECT_EQ(Floats(y[1]), (std::vector<float>{2, 3, 4}));
+  y = session.Forward({Tensor::From<float>({-1, -2, -3}, {3})});
+  EXPECT_EQ(y[1].shape(), (Shape{0}));
+}
+
+TEST(Session, SizesThatDependOnShapesAreKnownBefore) {
+  const auto graph = BuildText(
+      "pnnx.Input pnnx_input_0 0 1 0\n"
+      "test.size count 1 1 0 1\n"
+      "test.ones ones 1 1 1 2\n"
+      "pnnx.Output pnnx_output_0 1 0 2\n");
+  EXPECT_EQ(graph->InferShapes({Tensor::Meta(DType::kF32, {2, 5})})[0].shape(), (Shape{10}));
+  EXPECT_EQ(Session(graph).Forward({Tensor::Zeros(DType::kF32, {4})})[0].shape(), (Shape{4}));
+}
+
+TEST(Session, TuplesMadeByAnOperatorAreFlattened) {
+  Session session(BuildText(
+      "pnnx.Input pnnx_input_0 0 1 0\n"
+      "test.add_one a 1 1 0 1\n"
+      "test.pair pair 1 1 1 2\n"
+      "test.add_one later 1 1 0 3\n"  // must not reuse memory that the tuple still shares
+      "pnnx.Output pnnx_output_0 2 0 2 3\n"));
+  const auto y = session.Forward({Tensor::From<float>({1}, {1})});
+  ASSERT_EQ(y.size(), 3u);
+  EXPECT_EQ(Floats(y[0]), (std::vector<float>{2}));
+  EXPECT_EQ(Floats(y[1]), (std::vector<float>{3}));
+  EXPECT_EQ(Floats(y[2]), (std::vector<float>{2}));
+}
+
+TEST(Session, StopsBetweenOperatorsAndGoesOnLater) {
+  std::stop_source stop;
+  int calls = 0;
+  Session session(BuildText(kChain, [&](const float*, const float*) {
+    if (++calls == 2) stop.request_stop();
+  }));
+  RunOptions options;
+  options.stop = stop.get_token();
+  ErrorOf(ErrorCode::kCancelled,
+          [&] { session.Forward({Tensor::From<float>({1}, {1})}, options); });
+  EXPECT_EQ(calls, 2);
+  EXPECT_EQ(Floats(session.Forward({Tensor::From<float>({1}, {1})})[0]), (std::vector<float>{4}));
+}
+
+TEST(Session, HoldsItsMemoryLimit) {
+  Session session(BuildText(kChain), {.memory_limit = 4096});
+  EXPECT_NO_THROW(session.Forward({Tensor::Zeros(DType::kF32, {100})}));
+  const std::string text = ErrorOf(ErrorCode::kLimit, [&] {
+    session.Forward({Tensor::Zeros(DType::kF32, {100000})});
+  });
+  EXPECT_NE(text.find("4096"), std::string::npos) << text;
+  EXPECT_NO_THROW(session.Forward({Tensor::Zeros(DType::kF32, {100})}));
+}
+
+TEST(Session, ObserverSeesEveryOperator) {
+  Session session(BuildText(kChain));
+  std::string names;
+  RunOptions options;
+  options.observer = [&](const NodeEvent& event) {
+    names += event.op.name;
+    EXPECT_EQ(event.outputs.size(), 1u);
+    EXPECT_GE(event.seconds, 0);
+  };
+  session.Forward({Tensor::From<float>({1}, {1})}, options);
+  EXPECT_EQ(names, "abc");
+}
+
+TEST(Session, DoesNotKeepTheCallersTensors) {
+  Session session(BuildText(kChain));
+  const Tensor x = Tensor::From<float>({1}, {1});
+  const std::vector<Tensor> y = session.Forward({x});
+  EXPECT_EQ(x.buffer().use_count(), 1);
+  EXPECT_EQ(y[0].buffer().use_count(), 1);
+}
+
+TEST(Plan, ReportsReuseAndWork) {
+  const auto graph = BuildText(
+      "pnnx.Input pnnx_input_0 0 1 0\n"
+      "test.add_one a 1 1 0 1\n"
+      "test.add_one b 1 1 1 2\n"
+      "test.sum2 s 2 2 2 0 3 4\n"
+      "test.add_one d 1 1 4 5\n"
+      "pnnx.Output pnnx_output_0 2 0 3 5\n");
+  const PlanReport report = graph->Plan({Tensor::Meta(DType::kF32, {256})});
+  ASSERT_EQ(report.nodes.size(), 4u);
+  EXPECT_EQ(report.memory.without_reuse, 5 * 1024u);
+  EXPECT_EQ(report.memory.outputs, 2 * 1024u);
+  EXPECT_EQ(report.memory.arena, 1024u);  // 1 and 2 share; 3 and 5 are the caller's
+  EXPECT_EQ(report.nodes[1].sharing, "in place of 1");
+  EXPECT_EQ(report.nodes[0].work.flops, 256);
+  EXPECT_EQ(report.nodes[0].outputs[0], "(256)f32");
+}
+
+}  // namespace
+}  // namespace oort

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+// The thread contract: one graph, many sessions, each on its own thread. Run under
+// ThreadSanitizer as well.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "oort/oort.h"
+#include "oort/testing.h"
+
+namespace oort {
+namespace {
+
+constexpr int kThreads = 16;
+
+std::filesystem::path Case(const char* name) {
+  return std::filesystem::path(OORT_TEST_DATA) / "corpus" / name;
+}
+
+std::shared_ptr<const RuntimeGraph> LoadCase(const char* name) {
+  return RuntimeGraph::Load(Case(name) / "model.pnnx.param", Case(name) / "model.pnnx.bin");
+}
+
+bool SameBytes(const Tensor& a, const Tensor& b) {
+  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
+         std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
+}
+
+template <typename Body>
+void OnManyThreads(Body body) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) threads.emplace_back([=] { body(i); });
+  for (std::thread& thread : threads) thread.join();
+}
+
+class SharedGraph : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(SharedGraph, SixteenSessionsAnswerLikeOne) {
+  const auto graph = LoadCase(GetParam());
+  const Port& port = graph->inputs()[0];
+  std::vector<Tensor> inputs, expected;
+  for (int i = 0; i < kThreads; ++i) {
+    inputs.push_back(testing::RandomTensor(port.dtype, port.shape, static_cast<uint64_t>(i) + 1));
+    expected.push_back(Session(graph, {.threads = 1}).Forward({inputs.back()})[0]);
+  }
+  std::atomic<int> wrong = 0;
+  OnManyThreads([&](int i) {
+    Session session(graph, {.threads = 1});
+    for (int round = 0; round < 3; ++round) {
+      const size_t which = static_cast<size_t>((i + round) % kThreads);
+      if (!SameBytes(session.Forward({inputs[which]})[0], expected[which])) ++wrong;
+    }
+  });
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_P(SharedGraph, PlansForManyShapesAreSharedSafely) {
+  const auto graph = LoadCase(GetParam());
+  const Port& port = graph->inputs()[0];
+  std::atomic<int> wrong = 0;
+  OnManyThreads([&](int i) {
+    Session session(graph, {.threads = 1});
+    for (int64_t batch = 1; batch <= 3; ++batch) {
+      Shape shape = port.shape;
+      shape[0] = (batch + i) % 4 + 1;
+      const Tensor input = testing::RandomTensor(port.dtype, shape, 7);
+      if (session.Forward({input})[0].dim(0) != shape[0]) ++wrong;
+    }
+  });
+  EXPECT_EQ(wrong, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Networks, SharedGraph,
+                         ::testing::Values("net_mini_resnet", "net_mini_mobilenet"));
+
+TEST(SharedRegistry, IsReadWhileModelsAreBuilt) {
+  std::atomic<int> failed = 0;
+  OnManyThreads([&](int i) {
+    try {
+      if (i % 4 == 0) {
+        OperatorSchema schema({"test.thread" + std::to_string(i)}, "for tests");
+        schema.Tensor("input", kF32Only);
+        LayerRegistry::Global().Add(schema, [](const LayerInit&) -> std::unique_ptr<Layer> {
+          return nullptr;
+        });
+      } else {
+        LoadCase("net_mini_resnet");
+      }
+    } catch (const Error&) {
+      ++failed;
+    }
+  });
+  EXPECT_EQ(failed, 0);
+}
+
+TEST(SeveralThreadsInOneSession, GiveTheSameBits) {
+  const auto graph = LoadCase("net_mini_resnet");
+  const Port& port = graph->inputs()[0];
+  const Tensor input = testing::RandomTensor(port.dtype, port.shape, 3);
+  const Tensor one = Session(graph, {.threads = 1}).Forward({input})[0];
+  for (int threads : {2, 3, 8}) {
+    EXPECT_TRUE(SameBytes(Session(graph, {.threads = threads}).Forward({input})[0], one))
+        << threads << " threads";
+  }
+}
+
+}  // namespace
+}  // namespace oort
