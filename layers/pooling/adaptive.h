@@ -26,6 +26,10 @@ struct AdaptiveGeometry {
 /// `output_size` holds one extent for each spatial axis; None and 0 keep that of the input.
 AdaptiveGeometry AdaptTo(const Shape& input, const Value& output_size, int spatial_rank);
 
+/// The mean under each window; the tensors are as `geometry` says.
+void AdaptiveAverage(const Context& context, Isa isa, const AdaptiveGeometry& geometry,
+                     const Tensor& input, Tensor& output);
+
 /// The schema that both adaptive poolings share.
 OperatorSchema AdaptiveSchema(const std::string& module, const std::string& function, int rank,
                               std::string doc);

@@ -29,85 +29,88 @@ void AveragePlane(const std::array<AdaptiveAxis, 3>& axes, const T* in, T* out) 
   }
 }
 
+void AverageRows(const PoolKernels& pool, const ReduceKernels& reduce,
+                 const std::array<AdaptiveAxis, 3>& axes, const float* in, float* out,
+                 float* folded) {
+  const auto& [depth, height, width] = axes;
+  for (int64_t d = 0; d < depth.out; ++d) {
+    for (int64_t h = 0; h < height.out; ++h) {
+      const PoolRows rows = {in + (depth.Begin(d) * height.in + height.Begin(h)) * width.in,
+                             depth.End(d) - depth.Begin(d),
+                             height.in * width.in,
+                             height.End(h) - height.Begin(h),
+                             width.in,
+                             width.in};
+      pool.sum_rows(rows, folded);
+      for (int64_t w = 0; w < width.out; ++w) {
+        const int64_t first = width.Begin(w), count = width.End(w) - first;
+        const double divisor = static_cast<double>(rows.depth * rows.height * count);
+        *out++ = static_cast<float>(reduce.sum(folded + first, count) / divisor);
+      }
+    }
+  }
+}
+
+void AverageF32(const Context& context, Isa isa, const AdaptiveGeometry& geometry, const float* in,
+                float* out) {
+  const PoolKernels& pool = PoolKernelsFor(isa);
+  const ReduceKernels& reduce = ReduceKernelsFor(isa);
+  const int64_t in_plane = geometry.in_plane(), out_plane = geometry.out_plane();
+  context.ParallelFor(geometry.planes, geometry.Grain(), [&](int64_t begin, int64_t end) {
+    if (out_plane == 1) {
+      const double divisor = static_cast<double>(in_plane);
+      for (int64_t p = begin; p < end; ++p) {
+        out[p] = static_cast<float>(reduce.sum(in + p * in_plane, in_plane) / divisor);
+      }
+      return;
+    }
+    std::vector<float> folded(static_cast<size_t>(geometry.axes[2].in));
+    for (int64_t p = begin; p < end; ++p) {
+      AverageRows(pool, reduce, geometry.axes, in + p * in_plane, out + p * out_plane,
+                  folded.data());
+    }
+  });
+}
+
 class AdaptiveAvgPool : public Layer {
  public:
   AdaptiveAvgPool(const LayerInit& init, int spatial_rank)
-      : rank_(spatial_rank),
-        pool_(PoolKernelsFor(init.isa())),
-        reduce_(ReduceKernelsFor(init.isa())) {}
+      : rank_(spatial_rank), isa_(init.isa()) {}
 
   std::vector<Value> Infer(const Args& args) const override {
     return {Tensor::Meta(args.tensor(0).dtype(), AdaptTo(args.shape(0), args[1], rank_).output)};
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
-    const Tensor& input = args.tensor(0);
-    const AdaptiveGeometry geometry = AdaptTo(input.shape(), args[1], rank_);
-    VisitDType(input.dtype(), [&](auto tag) {
-      using T = typename decltype(tag)::Type;
-      if constexpr (kIsHalf<T> || std::is_floating_point_v<T>) {
-        const T* in = input.data<T>();
-        T* out = outputs[0].AsTensor().data<T>();
-        context.ParallelFor(geometry.planes, geometry.Grain(), [&](int64_t begin, int64_t end) {
-          RunPlanes(geometry, in, out, begin, end);
-        });
-      }
-    });
+    AdaptiveAverage(context, isa_, AdaptTo(args.shape(0), args[1], rank_), args.tensor(0),
+                    outputs[0].AsTensor());
   }
 
  private:
-  template <typename T>
-  void RunPlanes(const AdaptiveGeometry& geometry, const T* in, T* out, int64_t begin,
-                 int64_t end) const {
-    if constexpr (std::is_same_v<T, float>) {
-      if (geometry.out_plane() == 1) return RunGlobal(geometry, in, out, begin, end);
-      return RunRows(geometry, in, out, begin, end);
-    }
-    for (int64_t p = begin; p < end; ++p) {
-      AveragePlane(geometry.axes, in + p * geometry.in_plane(), out + p * geometry.out_plane());
-    }
-  }
-
-  void RunGlobal(const AdaptiveGeometry& geometry, const float* in, float* out, int64_t begin,
-                 int64_t end) const {
-    const int64_t plane = geometry.in_plane();
-    for (int64_t p = begin; p < end; ++p) {
-      out[p] = static_cast<float>(reduce_.sum(in + p * plane, plane) / static_cast<double>(plane));
-    }
-  }
-
-  void RunRows(const AdaptiveGeometry& geometry, const float* in, float* out, int64_t begin,
-               int64_t end) const {
-    const auto& [depth, height, width] = geometry.axes;
-    std::vector<float> folded(static_cast<size_t>(width.in));
-    float* to = out + begin * geometry.out_plane();
-    for (int64_t p = begin; p < end; ++p) {
-      const float* plane = in + p * geometry.in_plane();
-      for (int64_t d = 0; d < depth.out; ++d) {
-        for (int64_t h = 0; h < height.out; ++h) {
-          const PoolRows rows = {plane + (depth.Begin(d) * height.in + height.Begin(h)) * width.in,
-                                 depth.End(d) - depth.Begin(d),
-                                 height.in * width.in,
-                                 height.End(h) - height.Begin(h),
-                                 width.in,
-                                 width.in};
-          pool_.sum_rows(rows, folded.data());
-          for (int64_t w = 0; w < width.out; ++w) {
-            const int64_t first = width.Begin(w), count = width.End(w) - first;
-            const double divisor = static_cast<double>(rows.depth * rows.height * count);
-            *to++ = static_cast<float>(reduce_.sum(folded.data() + first, count) / divisor);
-          }
-        }
-      }
-    }
-  }
-
   int rank_;
-  const PoolKernels& pool_;
-  const ReduceKernels& reduce_;
+  Isa isa_;
 };
 
 }  // namespace
+
+void AdaptiveAverage(const Context& context, Isa isa, const AdaptiveGeometry& geometry,
+                     const Tensor& input, Tensor& output) {
+  VisitDType(input.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    if constexpr (std::is_same_v<T, float>) {
+      AverageF32(context, isa, geometry, input.data<float>(), output.data<float>());
+    } else if constexpr (kIsHalf<T> || std::is_floating_point_v<T>) {
+      const T* in = input.data<T>();
+      T* out = output.data<T>();
+      context.ParallelFor(geometry.planes, geometry.Grain(), [&](int64_t begin, int64_t end) {
+        for (int64_t p = begin; p < end; ++p) {
+          AveragePlane(geometry.axes, in + p * geometry.in_plane(), out + p * geometry.out_plane());
+        }
+      });
+    }
+  });
+}
+
 }  // namespace oort
 
 OORT_LAYERS(adaptive_avg_pool) {

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: MIT
+#include <cstring>
+#include <optional>
+
+#include "core/dispatch.h"
+#include "layers/pooling/adaptive.h"
+#include "layers/resize/resize_axis.h"
+#include "layers/resize/resize_kernels.h"
+
+namespace oort {
+namespace {
+
+/// What an input becomes: its spatial axes, outermost first and always three.
+struct ResizeGeometry {
+  std::array<ResizeAxis, 3> axes;
+  int64_t planes = 0;
+  Shape output;
+  int64_t in_plane() const { return axes[0].in * axes[1].in * axes[2].in; }
+  int64_t out_rows() const { return axes[0].out * axes[1].out; }
+};
+
+[[noreturn]] void Fail(const std::string& message) {
+  throw Error(ErrorCode::kInvalidArgument, message);
+}
+
+/// Copies elements of any type that has the size of T.
+template <typename T>
+void CopyNearest(const Context& context, const ResizeGeometry& geometry,
+                 const std::array<std::vector<int64_t>, 3>& from, const T* in, T* out) {
+  const int64_t rows = geometry.out_rows(), width = geometry.axes[2].out;
+  const int64_t* columns = from[2].data();
+  context.ParallelFor(geometry.planes * rows, 8192 / width + 1, [&](int64_t begin, int64_t end) {
+    const T* previous = nullptr;
+    for (int64_t r = begin; r < end; ++r) {
+      const int64_t d = r % rows / geometry.axes[1].out, h = r % geometry.axes[1].out;
+      const T* row = in + r / rows * geometry.in_plane() +
+                     (from[0][static_cast<size_t>(d)] * geometry.axes[1].in +
+                      from[1][static_cast<size_t>(h)]) *
+                         geometry.axes[2].in;
+      T* to = out + r * width;
+      if (row == previous) {
+        std::copy(to - width, to, to);
+      } else {
+        for (int64_t i = 0; i < width; ++i) to[i] = row[columns[i]];
+      }
+      previous = row;
+    }
+  });
+}
+
+/// Weighted sums: first of the rows around an output row, then along the row that results.
+template <typename T>
+class Blender {
+ public:
+  using Real = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  Blender(const ResizeGeometry& geometry, ResizeMode mode, bool align_corners,
+          const ResizeKernels& kernels)
+      : geometry_(geometry),
+        depth_(geometry.axes[0], mode, align_corners),
+        height_(geometry.axes[1], mode, align_corners),
+        width_(geometry.axes[2], mode, align_corners),
+        kernels_(kernels) {}
+
+  void Run(const Context& context, const T* in, T* out) const {
+    const int64_t rows = geometry_.out_rows(), width = geometry_.axes[2].out;
+    context.ParallelFor(geometry_.planes * rows, 4096 / width + 1, [&](int64_t begin, int64_t end) {
+      std::vector<Real> blended(static_cast<size_t>(geometry_.axes[2].in));
+      for (int64_t r = begin; r < end; ++r) {
+        BlendRows(in + r / rows * geometry_.in_plane(), r % rows, blended.data());
+        BlendColumns(blended.data(), out + r * width);
+      }
+    });
+  }
+
+ private:
+  static constexpr int kMaxTaps = 16;
+
+  void BlendRows(const T* plane, int64_t row, Real* blended) const {
+    const int64_t height = geometry_.axes[1].out, d = row / height, h = row % height;
+    const int64_t in_width = geometry_.axes[2].in;
+    std::array<const T*, kMaxTaps> rows;
+    std::array<Real, kMaxTaps> weights;
+    size_t taps = 0;
+    for (int i = 0; i < depth_.taps; ++i) {
+      const size_t a = static_cast<size_t>(i * geometry_.axes[0].out + d);
+      for (int j = 0; j < height_.taps; ++j, ++taps) {
+        const size_t b = static_cast<size_t>(j * height + h);
+        rows[taps] = plane + (depth_.index[a] * geometry_.axes[1].in + height_.index[b]) * in_width;
+        weights[taps] = depth_.weight[a] * height_.weight[b];
+      }
+    }
+    if constexpr (std::is_same_v<T, float>) {
+      kernels_.blend_rows(rows.data(), weights.data(), static_cast<int>(taps), blended, in_width);
+    } else {
+      for (int64_t i = 0; i < in_width; ++i) {
+        Real sum = 0;
+        for (size_t t = 0; t < taps; ++t) sum += static_cast<Real>(rows[t][i]) * weights[t];
+        blended[i] = sum;
+      }
+    }
+  }
+
+  void BlendColumns(const Real* row, T* out) const {
+    const int64_t count = geometry_.axes[2].out;
+    if constexpr (std::is_same_v<T, float>) {
+      kernels_.blend_columns(row, width_.index.data(), width_.weight.data(), width_.taps, out,
+                             count);
+    } else {
+      for (int64_t i = 0; i < count; ++i) {
+        Real sum = 0;
+        for (int t = 0; t < width_.taps; ++t) {
+          const size_t entry = static_cast<size_t>(t * count + i);
+          sum += row[width_.index[entry]] * width_.weight[entry];
+        }
+        out[i] = static_cast<T>(sum);
+      }
+    }
+  }
+
+  const ResizeGeometry& geometry_;
+  AxisTaps<Real> depth_, height_, width_;
+  const ResizeKernels& kernels_;
+};
+
+class Interpolate : public Layer {
+ public:
+  /// `mode` overrides the parameter of that name.
+  Interpolate(const LayerInit& init, const char* mode, bool align_corners)
+      : size_(init.Arg("size")),
+        scale_factor_(init.Arg("scale_factor")),
+        mode_name_(mode != nullptr ? mode : init.String("mode")),
+        align_corners_(align_corners),
+        isa_(init.isa()),
+        kernels_(ResizeKernelsFor(init.isa())) {
+    const auto flag = [&](const char* name) {
+      const Value& value = init.Constant(name);
+      return !value.IsNone() && value.AsBool();
+    };
+    align_corners_ = align_corners_ || flag("align_corners");
+    recompute_ = flag("recompute_scale_factor");
+    if (flag("antialias")) {
+      throw Error(ErrorCode::kUnsupported, "antialias=True is not supported");
+    }
+    mode_ = mode_name_ == "nearest"         ? ResizeMode::kNearest
+            : mode_name_ == "nearest-exact" ? ResizeMode::kNearestExact
+            : mode_name_ == "area"          ? ResizeMode::kArea
+            : mode_name_ == "bicubic"       ? ResizeMode::kCubic
+                                            : ResizeMode::kLinear;
+    const bool copies = mode_ == ResizeMode::kNearest || mode_ == ResizeMode::kNearestExact ||
+                        mode_ == ResizeMode::kArea;
+    if (copies && align_corners_) {
+      Fail("align_corners=True does not go with mode " + mode_name_);
+    }
+  }
+
+  std::vector<Value> Infer(const Args& args) const override {
+    const DType dtype = args.tensor(0).dtype();
+    if (dtype == DType::kU8 && !Copies()) {
+      throw Error(ErrorCode::kUnsupported, "mode " + mode_name_ + " does not take dtype u8");
+    }
+    return {Tensor::Meta(dtype, Geometry(args).output)};
+  }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    const Tensor& input = args.tensor(0);
+    Tensor& output = outputs[0].AsTensor();
+    const ResizeGeometry geometry = Geometry(args);
+    if (output.elements() == 0) return;
+    if (Copies()) return ForwardNearest(context, geometry, input, output);
+    if (mode_ == ResizeMode::kArea) {
+      const int rank = input.rank() - 2;
+      const AdaptiveGeometry windows =
+          AdaptTo(input.shape(), Value::Ints(output.shape().dims().subspan(2)), rank);
+      return AdaptiveAverage(context, isa_, windows, input, output);
+    }
+    VisitDType(input.dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::Type;
+      if constexpr (kIsHalf<T> || std::is_floating_point_v<T>) {
+        Blender<T>(geometry, mode_, align_corners_, kernels_)
+            .Run(context, input.data<T>(), output.data<T>());
+      }
+    });
+  }
+
+ private:
+  bool Copies() const {
+    return mode_ == ResizeMode::kNearest || mode_ == ResizeMode::kNearestExact;
+  }
+
+  void CheckRank(const Shape& input) const {
+    const int wanted = mode_name_ == "linear"                                ? 3
+                       : mode_name_ == "bilinear" || mode_name_ == "bicubic" ? 4
+                       : mode_name_ == "trilinear"                           ? 5
+                                                                             : 0;
+    if (wanted != 0 ? input.rank() != wanted : input.rank() < 3 || input.rank() > 5) {
+      Fail("mode " + mode_name_ + " takes an input of rank " +
+           (wanted != 0 ? std::to_string(wanted) : "3 to 5") + ", got " + input.ToString());
+    }
+  }
+
+  /// One value for each of `count` axes, from a number or a list.
+  template <typename Number>
+  static std::vector<Number> Spread(std::vector<Number> values, int count, const char* what) {
+    if (values.size() == 1) values.resize(static_cast<size_t>(count), values[0]);
+    if (values.size() != static_cast<size_t>(count)) {
+      Fail(std::string(what) + " has " + std::to_string(values.size()) + " values for " +
+           std::to_string(count) + " spatial axes");
+    }
+    return values;
+  }
+
+  static int64_t Scaled(int64_t extent, double factor) {
+    if (!(factor > 0)) Fail("scale_factor " + Value(factor).ToString() + " is not above zero");
+    const double scaled = std::floor(static_cast<double>(extent) * factor);
+    if (!(scaled < 0x1p53)) Fail("scale_factor " + Value(factor).ToString() + " is too large");
+    return static_cast<int64_t>(scaled);
+  }
+
+  ResizeGeometry Geometry(const Args& args) const {
+    const Shape& input = args.shape(0);
+    CheckRank(input);
+    const int rank = input.rank() - 2;
+    std::vector<int64_t> sizes;
+    std::vector<double> factors;
+    if (args.Has(size_)) {
+      sizes = Spread(args[size_].AsInts(), rank, "size");
+    } else if (args.Has(scale_factor_)) {
+      factors = Spread(args[scale_factor_].AsFloats(), rank, "scale_factor");
+    } else {
+      Fail("expected size or scale_factor");
+    }
+    ResizeGeometry geometry;
+    geometry.planes = input.Product(0, 2);
+    geometry.output = input;
+    for (int i = 0; i < rank; ++i) {
+      const size_t a = static_cast<size_t>(i);
+      ResizeAxis& axis = geometry.axes[static_cast<size_t>(3 - rank + i)];
+      axis.in = input[i + 2];
+      axis.out = sizes.empty() ? Scaled(axis.in, factors[a]) : sizes[a];
+      if (!factors.empty() && !recompute_) axis.factor = factors[a];
+      if (axis.in <= 0 || axis.out <= 0) {
+        Fail("spatial extents must be above zero: input " + input.ToString() + ", axis " +
+             std::to_string(i + 2) + " to " + std::to_string(axis.out));
+      }
+      geometry.output[i + 2] = axis.out;
+    }
+    geometry.output.elements();  // throws where the output is too large to exist
+    return geometry;
+  }
+
+  void ForwardNearest(const Context& context, const ResizeGeometry& geometry, const Tensor& input,
+                      Tensor& output) const {
+    const bool exact = mode_ == ResizeMode::kNearestExact;
+    std::array<std::vector<int64_t>, 3> from;
+    for (size_t i = 0; i < 3; ++i) {
+      from[i] = input.dtype() == DType::kF64 ? NearestIndices<double>(geometry.axes[i], exact)
+                                             : NearestIndices<float>(geometry.axes[i], exact);
+    }
+    VisitItemSize(input.dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::Type;
+      CopyNearest(context, geometry, from, reinterpret_cast<const T*>(input.raw()),
+                  reinterpret_cast<T*>(output.raw()));
+    });
+  }
+
+  int size_, scale_factor_;
+  std::string mode_name_;
+  ResizeMode mode_;
+  bool align_corners_;
+  bool recompute_ = false;
+  Isa isa_;
+  const ResizeKernels& kernels_;
+};
+
+LayerCreator CreateInterpolate(const char* mode, bool align_corners) {
+  return [=](const LayerInit& init) {
+    return std::make_unique<Interpolate>(init, mode, align_corners);
+  };
+}
+
+OperatorSchema ResizeSchema(std::vector<std::string> types, std::string doc) {
+  return OperatorSchema(std::move(types), std::move(doc))
+      .Tensor("input", kFloats | DType::kU8)
+      .Ints("size")
+      .Nullable()
+      .Dynamic()
+      .Floats("scale_factor")
+      .Nullable()
+      .Dynamic();
+}
+
+}  // namespace
+}  // namespace oort
+
+OORT_LAYERS(interpolate) {
+  registry.Add(
+      ResizeSchema({"F.interpolate", "F.upsample", "nn.Upsample"},
+                   "Resizes the spatial axes of an input.")
+          .String("mode", "nearest")
+          .OneOf({"nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear", "area"})
+          .Bool("align_corners")
+          .Nullable()
+          .Bool("recompute_scale_factor")
+          .Nullable()
+          .Bool("antialias", false),
+      CreateInterpolate(nullptr, false));
+  registry.Add(ResizeSchema({"F.upsample_nearest", "nn.UpsamplingNearest2d"},
+                            "Resizes an input by repeating its nearest elements."),
+               CreateInterpolate("nearest", false));
+  registry.Add(ResizeSchema({"F.upsample_bilinear", "nn.UpsamplingBilinear2d"},
+                            "Resizes an image linearly, its corners staying in place."),
+               CreateInterpolate("bilinear", true));
+}
