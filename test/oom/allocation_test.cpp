@@ -150,7 +150,7 @@ TEST_P(AllocationFailure, InAForwardIsAnErrorAndTheSessionGoesOn) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, AllocationFailure,
-                         ::testing::Values("net_mini_resnet", "net_mini_vit"));
+                         ::testing::Values("mini_resnet", "mini_vit"));
 
 }  // namespace
 }  // namespace oort

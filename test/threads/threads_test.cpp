@@ -73,7 +73,7 @@ TEST_P(SharedGraph, PlansForManyShapesAreSharedSafely) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, SharedGraph,
-                         ::testing::Values("net_mini_resnet", "net_mini_mobilenet"));
+                         ::testing::Values("mini_resnet", "mini_mobilenet"));
 
 TEST(SharedRegistry, IsReadWhileModelsAreBuilt) {
   std::atomic<int> failed = 0;
@@ -86,7 +86,7 @@ TEST(SharedRegistry, IsReadWhileModelsAreBuilt) {
           return nullptr;
         });
       } else {
-        LoadCase("net_mini_resnet");
+        LoadCase("mini_resnet");
       }
     } catch (const Error&) {
       ++failed;
@@ -96,7 +96,7 @@ TEST(SharedRegistry, IsReadWhileModelsAreBuilt) {
 }
 
 TEST(SeveralThreadsInOneSession, GiveTheSameBits) {
-  const auto graph = LoadCase("net_mini_resnet");
+  const auto graph = LoadCase("mini_resnet");
   const Port& port = graph->inputs()[0];
   const Tensor input = testing::RandomTensor(port.dtype, port.shape, 3);
   const Tensor one = Session(graph, {.threads = 1}).Forward({input})[0];
