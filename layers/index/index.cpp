@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT
+#include "layers/index/index_list.h"
+#include "layers/index/index_plan.h"
+#include "layers/shape/scalar_bytes.h"
+#include "layers/shape/strided_copy.h"
+#include "layers/shape/strided_layer.h"
+
+namespace oort {
+namespace {
+
+/// The entries of an index: written in the model as text, or computed.
+class IndexArg {
+ public:
+  IndexArg(const LayerInit& init, const char* name) : arg_(init.Arg(name)) {
+    const Value& value = init.Constant(name);
+    if (value.IsString()) parsed_ = ParseIndexList(value.AsString());
+  }
+
+  /// Whether the shape of what they name is known.
+  bool IsKnown(const Args& args) const { return !DependsOnElements(Entries(args)); }
+
+  Value::List Entries(const Args& args) const {
+    const Value& value = args[arg_];
+    if (value.IsString()) return parsed_;
+    return value.IsList() ? value.AsList() : Value::List{value};
+  }
+
+ private:
+  int arg_;
+  Value::List parsed_;
+};
+
+class IndexLayer final : public Layer {
+ public:
+  explicit IndexLayer(const LayerInit& init) : input_(init.Arg("input")), index_(init, "expr") {}
+
+  std::vector<Value> Infer(const Args& args) const override {
+    if (!index_.IsKnown(args)) return {Value::Deferred()};
+    const Tensor& input = args.tensor(input_);
+    return {Tensor::Meta(input.dtype(), IndexedShape(input.shape(), index_.Entries(args)))};
+  }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    const Tensor& input = args.tensor(input_);
+    const IndexPlan plan = PlanIndex(input.shape(), index_.Entries(args));
+    Tensor& output = OutputTensor(outputs[0], input.dtype(), plan.result);
+    CopyIndexed(context, ItemSize(input.dtype()), input.raw(), plan, output.raw());
+  }
+
+ private:
+  int input_;
+  IndexArg index_;
+};
+
+class IndexPutLayer final : public Layer {
+ public:
+  explicit IndexPutLayer(const LayerInit& init)
+      : input_(init.Arg("input")),
+        index_(init, "indices"),
+        values_(init.Arg("values")),
+        accumulate_(init.Bool("accumulate")) {}
+
+  std::vector<Value> Infer(const Args& args) const override {
+    const Tensor& input = args.tensor(input_);
+    if (index_.IsKnown(args)) {
+      CheckValues(args, IndexedShape(input.shape(), index_.Entries(args)));
+    }
+    return {Tensor::Meta(input.dtype(), input.shape())};
+  }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    const Tensor& input = args.tensor(input_);
+    const IndexPlan plan = PlanIndex(input.shape(), index_.Entries(args));
+    CheckValues(args, plan.result);
+    const Tensor values = Values(context, args, plan.result);
+    Tensor& output = OutputTensor(outputs[0], input.dtype(), input.shape());
+    CopyBytes(context, input.raw(), output.raw(), input.bytes());
+    if (accumulate_) {
+      AddAt(plan.AllOffsets(), values, output);
+    } else {
+      ScatterIndexed(ItemSize(input.dtype()), values.raw(), plan, output.raw());
+    }
+  }
+
+  std::vector<Reuse> Reuses(const Args&) const override {
+    return {{Reuse::kInPlace, input_, 0, 0}};
+  }
+
+ private:
+  void CheckValues(const Args& args, const Shape& region) const {
+    if (!args[values_].IsTensor()) return;
+    const Shape& values = args.shape(values_);
+    if (!(BroadcastShapes(region, values) == region)) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "values " + values.ToString() + " do not broadcast to " + region.ToString());
+    }
+  }
+
+  /// The values in the dtype of the input, repeated to the shape of the region.
+  Tensor Values(const Context& context, const Args& args, const Shape& region) const {
+    const DType dtype = args.tensor(input_).dtype();
+    Tensor values(dtype, region);
+    if (args[values_].IsTensor()) {
+      const Tensor given = args.tensor(values_).To(dtype);
+      CopyStrided(context, ItemSize(dtype), given.raw(), Strided(given.shape()).Broadcast(region),
+                  values.raw());
+    } else {
+      const std::array<std::byte, 16> item = ScalarBytes(args[values_], dtype);
+      FillItems(values.raw(), item.data(), ItemSize(dtype), values.elements());
+    }
+    return values;
+  }
+
+  int input_;
+  IndexArg index_;
+  int values_;
+  bool accumulate_;
+};
+
+}  // namespace
+}  // namespace oort
+
+OORT_LAYERS(index) {
+  using namespace oort;
+  registry.Add(
+      OperatorSchema({"Tensor.index"}, "input[expr]: integers, masks and None, one for each axis")
+          .Tensor("input", kAllDTypes)
+          .String("expr")
+          .Dynamic(),
+      Create<IndexLayer>());
+  registry.Add(OperatorSchema({"Tensor.index_put"},
+                              "input with input[indices] = values, or += values to accumulate")
+                   .Tensor("input", kReals | DType::kC64 | DType::kC128)
+                   .String("indices")
+                   .Dynamic()
+                   .Number("values")
+                   .Dynamic()
+                   .Bool("accumulate", false)
+                   .Ignored("unsafe"),
+               Create<IndexPutLayer>());
+}
