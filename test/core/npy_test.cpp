@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kit/errors.h"
 #include "kit/exact.h"
 #include "kit/files.h"
 #include "oort/testing.h"
@@ -34,13 +35,7 @@ Tensor Parse(std::string file) {
 }
 
 void ExpectNpyError(const std::string& file, ErrorCode code, std::string_view text) {
-  try {
-    Parse(file);
-    ADD_FAILURE() << "no error; expected '" << text << "'";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_NE(std::string_view(error.what()).find(text), std::string_view::npos) << error.what();
-  }
+  testing::ExpectThrows([&] { Parse(file); }, code, text);
 }
 
 TEST(Npy, ReadsWhatItWrote) {
