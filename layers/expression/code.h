@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// Register code: a tensor computation that runs over blocks of elements in one pass.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "layers/expression/dag.h"
+#include "oort/layer.h"
+
+namespace oort::expression {
+
+/// Instructions read and write slots. A slot is a block of elements: of the output (slot 0), of
+/// an operand, of a constant, or a register. The code does not depend on shapes.
+struct Code {
+  struct Instruction {
+    Kernel kernel;
+    std::array<int, 3> args;  ///< slots; -1 where there is none
+    int target;
+  };
+  struct OperandSlot {
+    int slot;
+    int operand;
+    size_t item;
+  };
+  struct ConstantSlot {
+    int slot;
+    ElementBytes value;
+    size_t item;
+  };
+  std::vector<Instruction> instructions;
+  std::vector<OperandSlot> operands;
+  std::vector<ConstantSlot> constants;
+  int slots = 1;
+  size_t item = 1;      ///< bytes of the widest element in any slot
+  DType dtype{};        ///< of the output
+  int arithmetic = 0;   ///< instructions that count as work
+};
+
+Code Compile(const Dag& dag, int root);
+
+/// Computes `out` from the operands that the code names; their shapes must broadcast to its own.
+/// `out` may share its memory with operands of the same shape and item size.
+void Run(const Code& code, std::span<const Tensor* const> operands, Tensor& out,
+         const Context& context);
+
+}  // namespace oort::expression

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: MIT
+// The functions on one element of each type, with torch's semantics. A function that lacks a
+// `Call` for some type does not exist for it.
+#pragma once
+
+#include <cmath>
+#include <complex>
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "core/dispatch.h"
+#include "layers/expression/f64.h"
+#include "layers/expression/formulas.h"
+#include "oort/error.h"
+
+namespace oort::expression {
+
+/// A bool as tensors store it. Any byte but 0 is true, so no file can hold an illegal one.
+struct Bool {
+  uint8_t bits = 0;
+  Bool() = default;
+  Bool(bool value) : bits(value ? 1 : 0) {}    // NOLINT: implicit on purpose
+  operator bool() const { return bits != 0; }  // NOLINT
+};
+
+template <typename T>
+concept Real = std::is_floating_point_v<T>;
+template <typename T>
+concept Integer = std::is_integral_v<T> && !std::is_same_v<T, bool>;
+template <typename T>
+concept Complex = kIsComplex<T>;
+template <typename T>
+concept RealOrComplex = Real<T> || Complex<T>;
+template <typename T>
+concept RealOrInteger = Real<T> || Integer<T>;
+template <typename T>
+concept Number = Real<T> || Integer<T> || Complex<T>;
+
+/// Unsigned and at least as wide as int, so that arithmetic wraps instead of overflowing.
+template <Integer T>
+using Wide = std::conditional_t<sizeof(T) < 4, uint32_t, std::make_unsigned_t<T>>;
+
+[[noreturn]] void ThrowDivisionByZero();
+
+namespace ops {
+
+// clang-format off: one function a line
+#define OORT_OP1(name, Kind, expression) \
+  struct name { template <Kind T> static T Call(T x) { return expression; } }
+#define OORT_OP2(name, Kind, expression) \
+  struct name { template <Kind T> static T Call(T a, T b) { return expression; } }
+#define OORT_COMPARE(name, Kind, op) \
+  struct name { \
+    template <Kind T> static Bool Call(T a, T b) { return a op b; } \
+    template <std::same_as<Bool> T> static Bool Call(T a, T b) { return bool(a) op bool(b); } \
+  }
+/// Formulas that are written once for vectors of f32 and for f64.
+#define OORT_FORMULA1(name) \
+  struct name { template <std::same_as<double> T> static T Call(T x) { return expression::name(F64(x)).v; } }
+#define OORT_FORMULA2(name) \
+  struct name { template <std::same_as<double> T> static T Call(T a, T b) { return expression::name(F64(a), F64(b)).v; } }
+#define OORT_FORMULA3(name) \
+  struct name { template <std::same_as<double> T> static T Call(T a, T b, T c) { return expression::name(F64(a), F64(b), F64(c)).v; } }
+
+OORT_OP1(Acos, RealOrComplex, std::acos(x));
+OORT_OP1(Acosh, RealOrComplex, std::acosh(x));
+OORT_OP1(Asin, RealOrComplex, std::asin(x));
+OORT_OP1(Asinh, RealOrComplex, std::asinh(x));
+OORT_OP1(Atan, RealOrComplex, std::atan(x));
+OORT_OP1(Atanh, RealOrComplex, std::atanh(x));
+OORT_OP1(Cos, RealOrComplex, std::cos(x));
+OORT_OP1(Cosh, RealOrComplex, std::cosh(x));
+OORT_OP1(Erf, Real, std::erf(x));
+OORT_OP1(Erfc, Real, std::erfc(x));
+OORT_OP1(Exp, RealOrComplex, std::exp(x));
+OORT_OP1(Log, RealOrComplex, std::log(x));
+OORT_OP1(Log10, RealOrComplex, std::log10(x));
+OORT_OP1(Reciprocal, RealOrComplex, T(1) / x);
+OORT_OP1(Rsqrt, RealOrComplex, T(1) / std::sqrt(x));
+OORT_OP1(Sigmoid, RealOrComplex, T(1) / (T(1) + std::exp(-x)));
+OORT_OP1(Sin, RealOrComplex, std::sin(x));
+OORT_OP1(Sinh, RealOrComplex, std::sinh(x));
+OORT_OP1(Softsign, RealOrComplex, x / (T(1) + T(std::abs(x))));
+OORT_OP1(Sqrt, RealOrComplex, std::sqrt(x));
+OORT_OP1(Tan, RealOrComplex, std::tan(x));
+OORT_OP1(Tanh, RealOrComplex, std::tanh(x));
+OORT_OP1(Tanhshrink, RealOrComplex, x - std::tanh(x));
+OORT_OP2(Atan2, Real, std::atan2(a, b));
+OORT_OP2(Div, RealOrComplex, a / b);
+
+OORT_COMPARE(Eq, Number, ==);
+OORT_COMPARE(Ne, Number, !=);
+OORT_COMPARE(Lt, RealOrInteger, <);
+OORT_COMPARE(Le, RealOrInteger, <=);
+OORT_COMPARE(Gt, RealOrInteger, >);
+OORT_COMPARE(Ge, RealOrInteger, >=);
+
+OORT_FORMULA1(Gelu);
+OORT_FORMULA1(GeluTanh);
+OORT_FORMULA1(Hardsigmoid);
+OORT_FORMULA1(Hardswish);
+OORT_FORMULA1(Logsigmoid);
+OORT_FORMULA1(Mish);
+OORT_FORMULA1(Selu);
+OORT_FORMULA2(Celu);
+OORT_FORMULA2(Elu);
+OORT_FORMULA2(Hardshrink);
+OORT_FORMULA2(LeakyRelu);
+OORT_FORMULA2(Logaddexp);
+OORT_FORMULA2(Softshrink);
+OORT_FORMULA3(Softplus);
+// clang-format on
+
+#undef OORT_OP1
+#undef OORT_OP2
+#undef OORT_COMPARE
+#undef OORT_FORMULA1
+#undef OORT_FORMULA2
+#undef OORT_FORMULA3
+
+struct Silu {
+  template <std::same_as<double> T>
+  static T Call(T x) {
+    return expression::Silu(F64(x)).v;
+  }
+  template <Complex T>
+  static T Call(T x) {
+    return x / (T(1) + std::exp(-x));
+  }
+};
+
+struct Abs {
+  template <RealOrComplex T>
+  static auto Call(T x) {
+    return std::abs(x);
+  }
+  template <Integer T>
+  static T Call(T x) {
+    return x < 0 ? static_cast<T>(Wide<T>(0) - static_cast<Wide<T>>(x)) : x;
+  }
+};
+
+struct Neg {
+  template <RealOrComplex T>
+  static T Call(T x) {
+    return -x;
+  }
+  template <Integer T>
+  static T Call(T x) {
+    return static_cast<T>(Wide<T>(0) - static_cast<Wide<T>>(x));
+  }
+};
+
+struct Sign {
+  template <RealOrInteger T>
+  static T Call(T x) {
+    return static_cast<T>((x > T(0) ? 1 : 0) - (x < T(0) ? 1 : 0));
+  }
+  template <std::same_as<Bool> T>
+  static T Call(T x) {
+    return x;
+  }
+};
+
+/// ceil, floor, round and trunc leave integers as they are.
+template <typename Rounding>
+struct RoundingOp {
+  template <Real T>
+  static T Call(T x) {
+    return Rounding()(x);
+  }
+  template <Integer T>
+  static T Call(T x) {
+    return x;
+  }
+};
+// clang-format off: one function a line
+struct CeilOf { template <typename T> T operator()(T x) const { return std::ceil(x); } };
+struct FloorOf { template <typename T> T operator()(T x) const { return std::floor(x); } };
+struct RoundOf { template <typename T> T operator()(T x) const { return std::nearbyint(x); } };
+struct TruncOf { template <typename T> T operator()(T x) const { return std::trunc(x); } };
+// clang-format on
+using Ceil = RoundingOp<CeilOf>;
+using Floor = RoundingOp<FloorOf>;
+using Round = RoundingOp<RoundOf>;
+using Trunc = RoundingOp<TruncOf>;
+
+struct BitwiseNot {
+  template <Integer T>
+  static T Call(T x) {
+    return static_cast<T>(~x);
+  }
+  template <std::same_as<Bool> T>
+  static T Call(T x) {
+    return !x;
+  }
+};
+
+template <typename Test>
+struct ClassifyOp {
+  template <Real T>
+  static Bool Call(T x) {
+    return Test::Real(x);
+  }
+  template <Complex T>
+  static Bool Call(T x) {
+    return Test::Both(Test::Real(x.real()), Test::Real(x.imag()));
+  }
+  template <Integer T>
+  static Bool Call(T) {
+    return Test::Real(0.0);
+  }
+  template <std::same_as<Bool> T>
+  static Bool Call(T) {
+    return Test::Real(0.0);
+  }
+};
+// clang-format off: one function a line
+struct FiniteTest { static bool Real(double x) { return std::isfinite(x); } static bool Both(bool a, bool b) { return a && b; } };
+struct InfTest { static bool Real(double x) { return std::isinf(x); } static bool Both(bool a, bool b) { return a || b; } };
+struct NanTest { static bool Real(double x) { return std::isnan(x); } static bool Both(bool a, bool b) { return a || b; } };
+// clang-format on
+using Isfinite = ClassifyOp<FiniteTest>;
+using Isinf = ClassifyOp<InfTest>;
+using Isnan = ClassifyOp<NanTest>;
+
+struct Exp2 {
+  template <Real T>
+  static T Call(T x) {
+    return std::exp2(x);
+  }
+  template <Complex T>
+  static T Call(T x) {
+    return std::exp(x * T(0.69314718055994530942));
+  }
+};
+
+struct Log2 {
+  template <Real T>
+  static T Call(T x) {
+    return std::log2(x);
+  }
+  template <Complex T>
+  static T Call(T x) {
+    return std::log(x) * T(1.44269504088896340736);
+  }
+};
+
+struct Expm1 {
+  template <Real T>
+  static T Call(T x) {
+    return std::expm1(x);
+  }
+  template <Complex T>
+  static T Call(T z) {
+    const auto x = z.real(), y = z.imag(), half = std::sin(y / 2);
+    return T(std::expm1(x) * std::cos(y) - 2 * half * half, std::exp(x) * std::sin(y));
+  }
+};
+
+struct Log1p {
+  template <Real T>
+  static T Call(T x) {
+    return std::log1p(x);
+  }
+  template <Complex T>
+  static T Call(T z) {
+    const auto x = z.real(), y = z.imag();
+    const auto angle = std::atan2(y, x + 1);
+    if (std::abs(z) < 0.5) return T(std::log1p(x * (2 + x) + y * y) / 2, angle);
+    return T(std::log(std::abs(z + T(1))), angle);
+  }
+};
+
+struct Lgamma {
+  template <Real T>
+  static T Call(T x) {
+#ifdef __GLIBC__
+    int sign;  // std::lgamma would write it to a global, which races
+    return static_cast<T>(::lgamma_r(x, &sign));
+#else
+    return std::lgamma(x);
+#endif
+  }
+};
+
+}  // namespace ops
+}  // namespace oort::expression

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+// Kernels in portable code. Included by one file for each kind of type, to keep compilation short.
+#pragma once
+
+#include "layers/expression/element_arithmetic.h"
+#include "layers/expression/kernels.h"
+
+namespace oort::expression {
+
+template <typename T, typename Op>
+Kernel Kernel1() {
+  if constexpr (requires(T x) { Op::Call(x); }) {
+    return [](const void* const* args, void* out, int64_t count) {
+      const T* x = static_cast<const T*>(args[0]);
+      auto* y = static_cast<decltype(Op::Call(T()))*>(out);
+      for (int64_t i = 0; i < count; ++i) y[i] = Op::Call(x[i]);
+    };
+  } else {
+    return nullptr;
+  }
+}
+
+template <typename T, typename Op>
+Kernel Kernel2() {
+  if constexpr (requires(T a) { Op::Call(a, a); }) {
+    return [](const void* const* args, void* out, int64_t count) {
+      const T* a = static_cast<const T*>(args[0]);
+      const T* b = static_cast<const T*>(args[1]);
+      auto* y = static_cast<decltype(Op::Call(T(), T()))*>(out);
+      for (int64_t i = 0; i < count; ++i) y[i] = Op::Call(a[i], b[i]);
+    };
+  } else {
+    return nullptr;
+  }
+}
+
+template <typename T, typename Op>
+Kernel Kernel3() {
+  if constexpr (requires(T a) { Op::Call(a, a, a); }) {
+    return [](const void* const* args, void* out, int64_t count) {
+      const T* a = static_cast<const T*>(args[0]);
+      const T* b = static_cast<const T*>(args[1]);
+      const T* c = static_cast<const T*>(args[2]);
+      T* y = static_cast<T*>(out);
+      for (int64_t i = 0; i < count; ++i) y[i] = Op::Call(a[i], b[i], c[i]);
+    };
+  } else {
+    return nullptr;
+  }
+}
+
+template <typename T>
+void WhereKernel(const void* const* args, void* out, int64_t count) {
+  const Bool* condition = static_cast<const Bool*>(args[0]);
+  const T* a = static_cast<const T*>(args[1]);
+  const T* b = static_cast<const T*>(args[2]);
+  T* y = static_cast<T*>(out);
+  for (int64_t i = 0; i < count; ++i) y[i] = condition[i] ? a[i] : b[i];
+}
+
+template <typename T>
+Kernel GenericKernel(Function function) {
+  switch (function) {
+#define OORT_CASE(arity, name) \
+  case Function::k##name: return Kernel##arity<T, ops::name>();
+    OORT_CASE(1, Abs)
+    OORT_CASE(1, Acos)
+    OORT_CASE(1, Acosh)
+    OORT_CASE(1, Asin)
+    OORT_CASE(1, Asinh)
+    OORT_CASE(1, Atan)
+    OORT_CASE(1, Atanh)
+    OORT_CASE(1, BitwiseNot)
+    OORT_CASE(1, Ceil)
+    OORT_CASE(1, Cos)
+    OORT_CASE(1, Cosh)
+    OORT_CASE(1, Erf)
+    OORT_CASE(1, Erfc)
+    OORT_CASE(1, Exp)
+    OORT_CASE(1, Exp2)
+    OORT_CASE(1, Expm1)
+    OORT_CASE(1, Floor)
+    OORT_CASE(1, Gelu)
+    OORT_CASE(1, GeluTanh)
+    OORT_CASE(1, Hardsigmoid)
+    OORT_CASE(1, Hardswish)
+    OORT_CASE(1, Isfinite)
+    OORT_CASE(1, Isinf)
+    OORT_CASE(1, Isnan)
+    OORT_CASE(1, Lgamma)
+    OORT_CASE(1, Log)
+    OORT_CASE(1, Log10)
+    OORT_CASE(1, Log1p)
+    OORT_CASE(1, Log2)
+    OORT_CASE(1, Logsigmoid)
+    OORT_CASE(1, Mish)
+    OORT_CASE(1, Neg)
+    OORT_CASE(1, Reciprocal)
+    OORT_CASE(1, Relu)
+    OORT_CASE(1, Round)
+    OORT_CASE(1, Rsqrt)
+    OORT_CASE(1, Selu)
+    OORT_CASE(1, Sigmoid)
+    OORT_CASE(1, Sign)
+    OORT_CASE(1, Silu)
+    OORT_CASE(1, Sin)
+    OORT_CASE(1, Sinh)
+    OORT_CASE(1, Softsign)
+    OORT_CASE(1, Sqrt)
+    OORT_CASE(1, Tan)
+    OORT_CASE(1, Tanh)
+    OORT_CASE(1, Tanhshrink)
+    OORT_CASE(1, Trunc)
+    OORT_CASE(2, Add)
+    OORT_CASE(2, And)
+    OORT_CASE(2, Atan2)
+    OORT_CASE(2, Celu)
+    OORT_CASE(2, Div)
+    OORT_CASE(2, Elu)
+    OORT_CASE(2, Eq)
+    OORT_CASE(2, FloorDivide)
+    OORT_CASE(2, Fmod)
+    OORT_CASE(2, Ge)
+    OORT_CASE(2, Gt)
+    OORT_CASE(2, Hardshrink)
+    OORT_CASE(2, Le)
+    OORT_CASE(2, LeakyRelu)
+    OORT_CASE(2, Logaddexp)
+    OORT_CASE(2, Lshift)
+    OORT_CASE(2, Lt)
+    OORT_CASE(2, Maximum)
+    OORT_CASE(2, Minimum)
+    OORT_CASE(2, Mul)
+    OORT_CASE(2, Ne)
+    OORT_CASE(2, Or)
+    OORT_CASE(2, Pow)
+    OORT_CASE(2, Remainder)
+    OORT_CASE(2, Rshift)
+    OORT_CASE(2, Softshrink)
+    OORT_CASE(2, Sub)
+    OORT_CASE(2, Xor)
+    OORT_CASE(3, Clamp)
+    OORT_CASE(3, Softplus)
+    OORT_CASE(3, Threshold)
+#undef OORT_CASE
+    case Function::kWhere: return &WhereKernel<T>;
+    default: return nullptr;  // rewritten into others before kernels are chosen
+  }
+}
+
+}  // namespace oort::expression

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// The arithmetic of one function on one block of elements.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "cpu/kernels.h"
+#include "oort/dtype.h"
+#include "parser/expression/function.h"
+
+namespace oort::expression {
+
+/// out[i] = f(args[0][i], …). `out` may be one of `args` where the element types are the same.
+using Kernel = void (*)(const void* const* args, void* out, int64_t count);
+
+/// f16 and bf16 are computed in f32 and rounded after each operation, as torch does; other dtypes
+/// are computed as they are.
+DType ComputeDType(DType dtype);
+
+/// The kernel for arguments of this compute dtype; null where torch has no such function either.
+/// Comparisons write bools and abs of complex numbers writes real ones; otherwise the result has
+/// the dtype of the arguments.
+Kernel FindKernel(Function function, DType dtype, Isa isa);
+
+/// From one dtype, as a tensor stores it, to another; null where there is no such conversion.
+Kernel FindConversion(DType from, DType to);
+
+/// Rounds f32 to the nearest f16 or bf16, and keeps it as f32.
+Kernel FindRounding(DType half);
+
+/// Kernels in portable code, by the C++ type of the elements.
+template <typename T>
+Kernel GenericKernel(Function function);
+
+/// f32 with vector instructions; null where the portable code serves.
+struct ExpressionKernels {
+  std::array<Kernel, kFunctionCount> functions{};
+};
+
+}  // namespace oort::expression
+
+namespace oort {
+using expression::ExpressionKernels;
+OORT_DECLARE_KERNELS(ExpressionKernels)
+}  // namespace oort

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "layers/expression/code.h"
+
+namespace oort::expression {
+namespace {
+
+constexpr size_t kBlockBytes = 16384;  // of all slots together: a part of the L1 cache
+constexpr size_t kStackBytes = 2 * kBlockBytes;
+constexpr int64_t kMaxBlock = 1024;
+constexpr int64_t kMinBlock = 64;
+
+void Fill(std::byte* target, const std::byte* value, size_t item, int64_t count) {
+  const auto fill = [&]<typename T>(T element) {
+    std::memcpy(&element, value, sizeof(T));
+    std::fill_n(reinterpret_cast<T*>(target), count, element);
+  };
+  switch (item) {
+    case 1: return fill(uint8_t());
+    case 2: return fill(uint16_t());
+    case 4: return fill(uint32_t());
+    case 8: return fill(uint64_t());
+    default: break;
+  }
+  for (int64_t i = 0; i < count; ++i) std::memcpy(target + i * static_cast<int64_t>(item), value, item);
+}
+
+/// How the elements of an operand lie along those of the output.
+class Access {
+ public:
+  Access(const Tensor& operand, const Shape& out, size_t item)
+      : base_(operand.raw()), item_(item), direct_(operand.elements() == out.elements()),
+        single_(operand.elements() == 1) {
+    if (!direct_ && !single_) Collapse(operand.shape(), out);
+  }
+
+  bool direct() const { return direct_; }
+  bool single() const { return single_ && !direct_; }
+  const std::byte* base() const { return base_; }
+  size_t item() const { return item_; }
+
+  /// The elements for output elements [begin, begin + count): where they lie, or copied to
+  /// `block`. `filled` remembers a value that the whole of `block` already holds.
+  const std::byte* Get(int64_t begin, int64_t count, std::byte* block,
+                       const std::byte** filled) const {
+    if (direct_) return base_ + Bytes(begin);
+    std::array<int64_t, Shape::kMaxRank> index{};
+    int64_t source = 0, rest = begin;
+    for (int axis = rank_ - 1; axis >= 0; --axis) {
+      index[At(axis)] = rest % extents_[At(axis)];
+      rest /= extents_[At(axis)];
+      source += index[At(axis)] * strides_[At(axis)];
+    }
+    const size_t last = At(rank_ - 1);
+    if (extents_[last] - index[last] >= count) {
+      const std::byte* from = base_ + Bytes(source);
+      if (strides_[last] != 0) return from;
+      if (*filled != from) Fill(block, from, item_, count);  // later blocks are no longer
+      *filled = from;
+      return block;
+    }
+    *filled = nullptr;
+    CopyRuns(index, source, count, block);
+    return block;
+  }
+
+ private:
+  static size_t At(int axis) { return static_cast<size_t>(axis); }
+  int64_t Bytes(int64_t elements) const { return elements * static_cast<int64_t>(item_); }
+
+  /// Merges axes that are walked as one: both repeated, or both stepped through in order.
+  void Collapse(const Shape& shape, const Shape& out) {
+    const int shift = out.rank() - shape.rank();
+    int64_t stride = 1;
+    for (int axis = out.rank() - 1; axis >= 0; --axis) {
+      if (out[axis] == 1) continue;
+      const bool repeated = axis < shift || shape[axis - shift] == 1;
+      const int64_t step = repeated ? 0 : stride;
+      if (rank_ > 0 && (step == 0) == (strides_[At(rank_ - 1)] == 0)) {
+        extents_[At(rank_ - 1)] *= out[axis];
+      } else {
+        extents_[At(rank_)] = out[axis];
+        strides_[At(rank_)] = step;
+        ++rank_;
+      }
+      if (!repeated) stride *= out[axis];
+    }
+    std::reverse(extents_.begin(), extents_.begin() + rank_);
+    std::reverse(strides_.begin(), strides_.begin() + rank_);
+  }
+
+  void CopyRuns(std::array<int64_t, Shape::kMaxRank>& index, int64_t source, int64_t count,
+                std::byte* block) const {
+    const size_t last = At(rank_ - 1);
+    while (count > 0) {
+      const int64_t run = std::min(count, extents_[last] - index[last]);
+      if (strides_[last] == 0) {
+        Fill(block, base_ + Bytes(source), item_, run);
+      } else {
+        std::memcpy(block, base_ + Bytes(source), static_cast<size_t>(Bytes(run)));
+      }
+      block += Bytes(run);
+      count -= run;
+      source -= index[last] * strides_[last];
+      index[last] = 0;
+      for (int axis = rank_ - 2; axis >= 0; --axis) {
+        source += strides_[At(axis)];
+        if (++index[At(axis)] < extents_[At(axis)]) break;
+        source -= index[At(axis)] * strides_[At(axis)];
+        index[At(axis)] = 0;
+      }
+    }
+  }
+
+  const std::byte* base_;
+  size_t item_;
+  bool direct_;
+  bool single_;
+  int rank_ = 0;
+  std::array<int64_t, Shape::kMaxRank> extents_{};
+  std::array<int64_t, Shape::kMaxRank> strides_{};
+};
+
+/// One pass over output elements [begin, end) by one thread.
+class Pass {
+ public:
+  Pass(const Code& code, std::span<const Access> accesses, Tensor& out, int64_t block)
+      : code_(code), accesses_(accesses), out_(out), block_(block),
+        slots_(static_cast<size_t>(code.slots)), filled_(accesses.size()) {
+    std::vector<bool> outside(slots_.size());  // of the memory of this pass
+    outside[0] = true;
+    for (size_t i = 0; i < accesses.size(); ++i) {
+      outside[At(code.operands[i].slot)] = accesses[i].direct();
+    }
+    const size_t slot_bytes = static_cast<size_t>(block) * code.item;
+    const size_t inside = static_cast<size_t>(std::count(outside.begin(), outside.end(), false));
+    std::byte* memory = stack_;
+    if (slot_bytes * inside > kStackBytes) {
+      heap_ = AllocateHost(slot_bytes * inside);
+      memory = heap_->data();
+    }
+    for (size_t slot = 0; slot < slots_.size(); ++slot) {
+      if (outside[slot]) continue;
+      slots_[slot] = memory;
+      memory += slot_bytes;
+    }
+    blocks_ = slots_;
+  }
+
+  void Run(int64_t begin, int64_t end) {
+    const int64_t longest = std::min(block_, end - begin);
+    for (const Code::ConstantSlot& constant : code_.constants) {
+      Fill(slots_[At(constant.slot)], constant.value.data(), constant.item, longest);
+    }
+    for (size_t i = 0; i < accesses_.size(); ++i) {
+      if (!accesses_[i].single()) continue;
+      Fill(slots_[At(code_.operands[i].slot)], accesses_[i].base(), accesses_[i].item(), longest);
+    }
+    for (; begin < end; begin += block_) RunBlock(begin, std::min(block_, end - begin));
+  }
+
+ private:
+  static size_t At(int slot) { return static_cast<size_t>(slot); }
+
+  void RunBlock(int64_t begin, int64_t count) {
+    blocks_[0] = out_.raw() + begin * static_cast<int64_t>(ItemSize(code_.dtype));
+    for (size_t i = 0; i < accesses_.size(); ++i) {
+      if (accesses_[i].single()) continue;
+      const size_t slot = At(code_.operands[i].slot);
+      // Operands are only read; the slots of the others are written.
+      blocks_[slot] =
+          const_cast<std::byte*>(accesses_[i].Get(begin, count, slots_[slot], &filled_[i]));
+    }
+    for (const Code::Instruction& instruction : code_.instructions) {
+      std::array<const void*, 3> args;
+      for (size_t i = 0; i < args.size(); ++i) {
+        args[i] = instruction.args[i] < 0 ? nullptr : blocks_[At(instruction.args[i])];
+      }
+      instruction.kernel(args.data(), blocks_[At(instruction.target)], count);
+    }
+  }
+
+  const Code& code_;
+  std::span<const Access> accesses_;
+  Tensor& out_;
+  int64_t block_;
+  std::vector<std::byte*> slots_;   // memory of each slot
+  std::vector<std::byte*> blocks_;  // where its elements are for the current block
+  std::vector<const std::byte*> filled_;
+  std::shared_ptr<Buffer> heap_;
+  alignas(64) std::byte stack_[kStackBytes];
+};
+
+}  // namespace
+
+void Run(const Code& code, std::span<const Tensor* const> operands, Tensor& out,
+         const Context& context) {
+  const int64_t elements = out.elements();
+  if (elements == 0) return;
+  std::vector<Access> accesses;
+  accesses.reserve(code.operands.size());
+  for (const Code::OperandSlot& slot : code.operands) {
+    accesses.emplace_back(*operands[static_cast<size_t>(slot.operand)], out.shape(), slot.item);
+  }
+  const auto direct = std::count_if(accesses.begin(), accesses.end(),
+                                    [](const Access& access) { return access.direct(); });
+  const size_t element_bytes = code.item * static_cast<size_t>(code.slots - direct);
+  const int64_t fitting = static_cast<int64_t>(kBlockBytes / element_bytes) / kMinBlock * kMinBlock;
+  const int64_t block = std::clamp(fitting, kMinBlock, kMaxBlock);
+  // A piece should take some microseconds at least, or starting a thread costs more.
+  const int64_t grain = 32768 / std::max<int64_t>(1, static_cast<int64_t>(code.instructions.size()));
+  context.ParallelFor(elements, std::max(block, grain), [&](int64_t begin, int64_t end) {
+    Pass(code, accesses, out, block).Run(begin, end);
+  });
+}
+
+}  // namespace oort::expression
