@@ -101,20 +101,21 @@ Item CallTensors(Dag& dag, Function function, std::span<const Item> args) {
   std::array<int, 3> nodes{};
   for (size_t i = 0; i < args.size(); ++i) {
     const bool condition = rule == TypeRule::kWhere && i == 0;
-    nodes[i] =
-        NodeOf(dag, args[i], condition ? DType::kBool : common, rule == TypeRule::kBool);
+    nodes[i] = NodeOf(dag, args[i], condition ? DType::kBool : common, rule == TypeRule::kBool);
   }
   const int node = dag.Call(function, common, result, {nodes.data(), args.size()});
   return TensorItem(args, node, result);
 }
 
 Item CallPlain(Dag& dag, Function function, std::span<const Item> args) {
-  const bool tensors = std::any_of(args.begin(), args.end(),
-                                   [](const Item& arg) { return arg.IsTensor(); });
+  const bool tensors =
+      std::any_of(args.begin(), args.end(), [](const Item& arg) { return arg.IsTensor(); });
   return tensors ? CallTensors(dag, function, args) : CallNumbers(function, args);
 }
 
-Item Call1(Dag& dag, Function function, const Item& x) { return CallPlain(dag, function, {{x}}); }
+Item Call1(Dag& dag, Function function, const Item& x) {
+  return CallPlain(dag, function, {{x}});
+}
 Item Call2(Dag& dag, Function function, const Item& a, const Item& b) {
   return CallPlain(dag, function, {{a, b}});
 }
@@ -129,8 +130,7 @@ Item CallPow(Dag& dag, const Item& base, const Item& exponent) {
   const DType common = Promote({{base, exponent}});
   const double power = exponent.value.AsFloat();
   if (IsInteger(common) && power < 0) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "integers to negative integer powers are not allowed");
+    throw Error(ErrorCode::kInvalidArgument, "integers to negative integer powers are not allowed");
   }
   if (common != DType::kF32 && common != DType::kF64) {
     return Call2(dag, Function::kPow, base, exponent);
@@ -180,6 +180,12 @@ Item CallFill(Dag& dag, const Item& x, const Item& value) {
 /// Clamps in the dtype of x, whatever the limits are.
 Item CallHardtanh(Dag& dag, const Item& x, const Item& low, const Item& high) {
   if (!x.IsTensor()) return Call3(dag, Function::kClamp, x, low, high);
+  const auto negative = [](const Item& limit) {
+    return limit.kind == Item::kValue && limit.value.AsFloat() < 0;
+  };
+  if (x.dtype == DType::kU8 && (negative(low) || negative(high))) {
+    throw Error(ErrorCode::kInvalidArgument, "u8 has no negative limits");
+  }
   return Call3(dag, Function::kClamp, x, CastItem(dag, low, x.dtype), CastItem(dag, high, x.dtype));
 }
 
@@ -198,9 +204,10 @@ Item CastItem(Dag& dag, const Item& x, DType dtype) {
     item.dtype = dtype;
     if (item.node != x.node) item.operand = -1;
   } else if (x.kind == Item::kLater) {
-    item.dtype = dtype == DType::kBool ? dtype : IsInteger(dtype)  ? DType::kI64
-                                             : IsFloat(dtype) ? DType::kF32
-                                                              : DType::kC64;
+    item.dtype = dtype == DType::kBool ? dtype
+                 : IsInteger(dtype)    ? DType::kI64
+                 : IsFloat(dtype)      ? DType::kF32
+                                       : DType::kC64;
   } else {
     CheckArguments(Function::kPositive, {{x}});
     item.value = CastNumber(x.value, dtype);
@@ -221,6 +228,8 @@ Item CallFunction(Dag& dag, Function function, std::span<const Item> args) {
     case Function::kHardtanh: return CallHardtanh(dag, args[0], args[1], args[2]);
     case Function::kRelu6: return CallHardtanh(dag, args[0], NumberItem(0), NumberItem(6));
     case Function::kFill: return CallFill(dag, args[0], args[1]);
+    case Function::kTypeAs:
+      return args[1].IsTensor() ? CastItem(dag, args[0], args[1].dtype) : args[0];
     case Function::kMaskedFill:
       return Call3(dag, Function::kWhere, args[1],
                    args[0].IsTensor() ? CastItem(dag, args[2], args[0].dtype) : args[2], args[0]);

@@ -32,16 +32,27 @@ struct Code {
   std::vector<OperandSlot> operands;
   std::vector<ConstantSlot> constants;
   int slots = 1;
-  size_t item = 1;      ///< bytes of the widest element in any slot
-  DType dtype{};        ///< of the output
-  int arithmetic = 0;   ///< instructions that count as work
+  size_t item = 1;     ///< bytes of the widest element in any slot
+  DType dtype{};       ///< of the output
+  int arithmetic = 0;  ///< instructions that count as work
 };
 
 Code Compile(const Dag& dag, int root);
 
+/// Elements of an operand: those of a tensor, or a part of them that is no tensor of its own.
+struct View {
+  const std::byte* data = nullptr;
+  Shape shape;
+  std::array<int64_t, Shape::kMaxRank> strides{};  ///< in elements; 1 or 0 along the last axis
+
+  View() = default;
+  View(const Tensor& tensor);  // NOLINT: implicit on purpose
+};
+/// One view for each value; of those that are no tensors it is empty.
+std::vector<View> ViewsOf(std::span<const Value* const> operands);
+
 /// Computes `out` from the operands that the code names; their shapes must broadcast to its own.
 /// `out` may share its memory with operands of the same shape and item size.
-void Run(const Code& code, std::span<const Tensor* const> operands, Tensor& out,
-         const Context& context);
+void Run(const Code& code, std::span<const View> operands, Tensor& out, const Context& context);
 
 }  // namespace oort::expression

@@ -10,7 +10,10 @@ namespace {
 class Compiler {
  public:
   Compiler(const Dag& dag, int root)
-      : dag_(dag), root_(root), need_(dag.nodes().size()), uses_(dag.nodes().size()),
+      : dag_(dag),
+        root_(root),
+        need_(dag.nodes().size()),
+        uses_(dag.nodes().size()),
         slot_(dag.nodes().size(), -1) {}
 
   Code Run() {
@@ -133,6 +136,8 @@ class Compiler {
 
 }  // namespace
 
-Code Compile(const Dag& dag, int root) { return Compiler(dag, root).Run(); }
+Code Compile(const Dag& dag, int root) {
+  return Compiler(dag, root).Run();
+}
 
 }  // namespace oort::expression

@@ -23,10 +23,10 @@ struct DagNode {
   /// Of the value. The block that holds it has ComputeDType(dtype), except for operands, which
   /// are as the tensor has them.
   DType dtype = DType::kNull;
-  size_t item = 0;             ///< bytes of an element in the block
-  int operand = 0;             ///< for kOperand
-  ElementBytes constant{};     ///< for kConstant
-  Kernel kernel = nullptr;     ///< for kInstruction
+  size_t item = 0;          ///< bytes of an element in the block
+  int operand = 0;          ///< for kOperand
+  ElementBytes constant{};  ///< for kConstant
+  Kernel kernel = nullptr;  ///< for kInstruction
   std::array<int, 3> args{-1, -1, -1};
   bool arithmetic = false;  ///< counts as work; conversions do not
 

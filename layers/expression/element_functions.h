@@ -48,21 +48,52 @@ namespace ops {
 
 // clang-format off: one function a line
 #define OORT_OP1(name, Kind, expression) \
-  struct name { template <Kind T> static T Call(T x) { return expression; } }
+  struct name {                          \
+    template <Kind T>                    \
+    static T Call(T x) {                 \
+      return expression;                 \
+    }                                    \
+  }
 #define OORT_OP2(name, Kind, expression) \
-  struct name { template <Kind T> static T Call(T a, T b) { return expression; } }
+  struct name {                          \
+    template <Kind T>                    \
+    static T Call(T a, T b) {            \
+      return expression;                 \
+    }                                    \
+  }
 #define OORT_COMPARE(name, Kind, op) \
-  struct name { \
-    template <Kind T> static Bool Call(T a, T b) { return a op b; } \
-    template <std::same_as<Bool> T> static Bool Call(T a, T b) { return bool(a) op bool(b); } \
+  struct name {                      \
+    template <Kind T>                \
+    static Bool Call(T a, T b) {     \
+      return a op b;                 \
+    }                                \
+    template <std::same_as<Bool> T>  \
+    static Bool Call(T a, T b) {     \
+      return bool(a) op bool(b);     \
+    }                                \
   }
 /// Formulas that are written once for vectors of f32 and for f64.
-#define OORT_FORMULA1(name) \
-  struct name { template <std::same_as<double> T> static T Call(T x) { return expression::name(F64(x)).v; } }
-#define OORT_FORMULA2(name) \
-  struct name { template <std::same_as<double> T> static T Call(T a, T b) { return expression::name(F64(a), F64(b)).v; } }
-#define OORT_FORMULA3(name) \
-  struct name { template <std::same_as<double> T> static T Call(T a, T b, T c) { return expression::name(F64(a), F64(b), F64(c)).v; } }
+#define OORT_FORMULA1(name)              \
+  struct name {                          \
+    template <std::same_as<double> T>    \
+    static T Call(T x) {                 \
+      return expression::name(F64(x)).v; \
+    }                                    \
+  }
+#define OORT_FORMULA2(name)                      \
+  struct name {                                  \
+    template <std::same_as<double> T>            \
+    static T Call(T a, T b) {                    \
+      return expression::name(F64(a), F64(b)).v; \
+    }                                            \
+  }
+#define OORT_FORMULA3(name)                              \
+  struct name {                                          \
+    template <std::same_as<double> T>                    \
+    static T Call(T a, T b, T c) {                       \
+      return expression::name(F64(a), F64(b), F64(c)).v; \
+    }                                                    \
+  }
 
 OORT_OP1(Acos, RealOrComplex, std::acos(x));
 OORT_OP1(Acosh, RealOrComplex, std::acosh(x));
@@ -177,10 +208,30 @@ struct RoundingOp {
   }
 };
 // clang-format off: one function a line
-struct CeilOf { template <typename T> T operator()(T x) const { return std::ceil(x); } };
-struct FloorOf { template <typename T> T operator()(T x) const { return std::floor(x); } };
-struct RoundOf { template <typename T> T operator()(T x) const { return std::nearbyint(x); } };
-struct TruncOf { template <typename T> T operator()(T x) const { return std::trunc(x); } };
+struct CeilOf {
+  template <typename T>
+  T operator()(T x) const {
+    return std::ceil(x);
+  }
+};
+struct FloorOf {
+  template <typename T>
+  T operator()(T x) const {
+    return std::floor(x);
+  }
+};
+struct RoundOf {
+  template <typename T>
+  T operator()(T x) const {
+    return std::nearbyint(x);
+  }
+};
+struct TruncOf {
+  template <typename T>
+  T operator()(T x) const {
+    return std::trunc(x);
+  }
+};
 // clang-format on
 using Ceil = RoundingOp<CeilOf>;
 using Floor = RoundingOp<FloorOf>;
@@ -218,9 +269,18 @@ struct ClassifyOp {
   }
 };
 // clang-format off: one function a line
-struct FiniteTest { static bool Real(double x) { return std::isfinite(x); } static bool Both(bool a, bool b) { return a && b; } };
-struct InfTest { static bool Real(double x) { return std::isinf(x); } static bool Both(bool a, bool b) { return a || b; } };
-struct NanTest { static bool Real(double x) { return std::isnan(x); } static bool Both(bool a, bool b) { return a || b; } };
+struct FiniteTest {
+  static bool Real(double x) { return std::isfinite(x); }
+  static bool Both(bool a, bool b) { return a && b; }
+};
+struct InfTest {
+  static bool Real(double x) { return std::isinf(x); }
+  static bool Both(bool a, bool b) { return a || b; }
+};
+struct NanTest {
+  static bool Real(double x) { return std::isnan(x); }
+  static bool Both(bool a, bool b) { return a || b; }
+};
 // clang-format on
 using Isfinite = ClassifyOp<FiniteTest>;
 using Isinf = ClassifyOp<InfTest>;

@@ -6,15 +6,6 @@
 namespace oort::expression {
 namespace {
 
-std::vector<const Tensor*> Tensors(std::span<const Value* const> operands) {
-  std::vector<const Tensor*> tensors;
-  tensors.reserve(operands.size());
-  for (const Value* operand : operands) {
-    tensors.push_back(operand->IsTensor() ? &operand->AsTensor() : nullptr);
-  }
-  return tensors;
-}
-
 /// Whether a number or anything unknown keeps the value from being told before it runs.
 bool IsDeferred(const Item& item) {
   if (item.kind == Item::kLater || item.kind == Item::kUnknown) return true;
@@ -97,19 +88,22 @@ std::shared_ptr<const Code> Engine::FindCode(const std::string& signature) const
 
 void Engine::Forward(const Context& context, std::span<const Value* const> operands,
                      Value& output) const {
-  const std::vector<const Tensor*> tensors = Tensors(operands);
+  Forward(context, operands, ViewsOf(operands), output);
+}
+
+void Engine::Forward(const Context& context, std::span<const Value* const> operands,
+                     std::span<const View> views, Value& output) const {
   const std::string signature = Signature(operands);
   const bool allocated = output.IsTensor() && output.AsTensor().has_data();
   if (allocated) {
     const std::shared_ptr<const Code> code = FindCode(signature);
     if (code && code->dtype == output.AsTensor().dtype()) {
-      return oort::expression::Run(*code, tensors, output.AsTensor(), context);
+      return oort::expression::Run(*code, views, output.AsTensor(), context);
     }
   }
   const Lowered lowered = Lower(program_, operands, isa_);
   const Item& result = lowered.result;
-  const bool fits = allocated && result.IsTensor() &&
-                    output.AsTensor().dtype() == result.dtype &&
+  const bool fits = allocated && result.IsTensor() && output.AsTensor().dtype() == result.dtype &&
                     output.AsTensor().shape() == result.shape;
   if (fits) {
     const auto code = std::make_shared<const Code>(Compile(lowered.dag, result.node));
@@ -117,33 +111,30 @@ void Engine::Forward(const Context& context, std::span<const Value* const> opera
       const std::lock_guard lock(mutex_);
       last_ = {signature, code};
     }
-    return oort::expression::Run(*code, tensors, output.AsTensor(), context);
+    return oort::expression::Run(*code, views, output.AsTensor(), context);
   }
   output = ValueOf(result, [&](const Item& item) -> Value {
     if (item.operand >= 0) return *operands[static_cast<size_t>(item.operand)];
     Tensor tensor(item.dtype, item.shape);
-    oort::expression::Run(Compile(lowered.dag, item.node), tensors, tensor, context);
+    oort::expression::Run(Compile(lowered.dag, item.node), views, tensor, context);
     return tensor;
   });
 }
 
-int Engine::ViewOf(std::span<const Value* const> operands) const {
+Engine::Sharing Engine::Share(std::span<const Value* const> operands) const {
   const Lowered lowered = Lower(program_, operands, isa_);
-  return lowered.result.IsTensor() ? lowered.result.operand : -1;
-}
-
-std::vector<int> Engine::InPlace(std::span<const Value* const> operands) const {
-  const Lowered lowered = Lower(program_, operands, isa_);
-  std::vector<int> fitting;
-  if (!lowered.result.IsTensor()) return fitting;
+  const Item& result = lowered.result;
+  Sharing sharing;
+  if (!result.IsTensor()) return sharing;
+  sharing.view = result.operand;
   for (size_t i = 0; i < operands.size(); ++i) {
     if (!operands[i]->IsTensor()) continue;
     const Tensor& tensor = operands[i]->AsTensor();
-    if (tensor.dtype() == lowered.result.dtype && tensor.shape() == lowered.result.shape) {
-      fitting.push_back(static_cast<int>(i));
+    if (tensor.dtype() == result.dtype && tensor.shape() == result.shape) {
+      sharing.in_place.push_back(static_cast<int>(i));
     }
   }
-  return fitting;
+  return sharing;
 }
 
 double Engine::OperationsPerElement(std::span<const Value* const> operands) const {

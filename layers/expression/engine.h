@@ -24,13 +24,17 @@ class Engine {
   /// The value without the elements of its tensors; Deferred where it depends on elements.
   Value Infer(std::span<const Value* const> operands) const;
   /// Computes the value. A tensor is written to `output` if that holds one of the right kind.
-  void Forward(const Context& context, std::span<const Value* const> operands,
-               Value& output) const;
+  void Forward(const Context& context, std::span<const Value* const> operands, Value& output) const;
 
-  /// Set if the result is that operand, unchanged.
-  int ViewOf(std::span<const Value* const> operands) const;
-  /// Operands that have the dtype and the shape of the result, so it may be written over them.
-  std::vector<int> InPlace(std::span<const Value* const> operands) const;
+  /// The same where the elements of the operands lie elsewhere than in their tensors.
+  void Forward(const Context& context, std::span<const Value* const> operands,
+               std::span<const View> views, Value& output) const;
+
+  struct Sharing {
+    int view = -1;              ///< the operand that the result is, unchanged; or -1
+    std::vector<int> in_place;  ///< operands with the result's dtype and shape
+  };
+  Sharing Share(std::span<const Value* const> operands) const;
   /// Arithmetic operations on each element of the result.
   double OperationsPerElement(std::span<const Value* const> operands) const;
 

@@ -1,35 +1,22 @@
 // SPDX-License-Identifier: MIT
-#include "layers/expression/engine.h"
-#include "oort/layer.h"
+#include "layers/expression/engine_layer.h"
 
 namespace oort {
 namespace {
 
-class ExpressionLayer final : public Layer {
+class ExpressionLayer final : public expression::EngineLayer {
  public:
-  explicit ExpressionLayer(const LayerInit& init)
-      : engine_(Parse(init), init.isa()), first_(init.Arg("inputs")) {}
+  explicit ExpressionLayer(const LayerInit& init) : EngineLayer(init, Parse(init)) {}
 
-  std::vector<Value> Infer(const Args& args) const override {
-    return {engine_.Infer(args.variadic())};
+ protected:
+  std::vector<const Value*> Operands(const Args& args) const override {
+    return {args.variadic().begin(), args.variadic().end()};
   }
-
-  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
-    engine_.Forward(context, args.variadic(), outputs[0]);
-  }
-
-  Cost Work(const Args& args, std::span<const Value> outputs) const override {
-    Cost cost = Layer::Work(args, outputs);
-    if (outputs[0].IsTensor()) {
-      cost.flops = engine_.OperationsPerElement(args.variadic()) *
-                   static_cast<double>(outputs[0].AsTensor().elements());
-    }
-    return cost;
-  }
+  int ArgumentOf(const Args& args, int operand) const override { return args.size() + operand; }
 
  private:
   static expression::Program Parse(const LayerInit& init) {
-    const expression::Program program = expression::Parse(init.String("expr"));
+    expression::Program program = expression::Parse(init.String("expr"));
     const int inputs = static_cast<int>(init.op().inputs.size());
     if (program.operands > inputs) {
       throw Error(ErrorCode::kInvalidModel,
@@ -38,9 +25,6 @@ class ExpressionLayer final : public Layer {
     }
     return program;
   }
-
-  expression::Engine engine_;
-  int first_;
 };
 
 }  // namespace
@@ -48,9 +32,9 @@ class ExpressionLayer final : public Layer {
 
 OORT_LAYERS(expression) {
   using namespace oort;
-  registry.Add(OperatorSchema({"pnnx.Expression"},
-                              "arithmetic on tensors, sizes and lists, in one pass")
-                   .Tensors("inputs", kAllDTypes)
-                   .String("expr"),
-               Create<ExpressionLayer>());
+  registry.Add(
+      OperatorSchema({"pnnx.Expression"}, "arithmetic on tensors, sizes and lists, in one pass")
+          .Tensors("inputs", kAllDTypes)
+          .String("expr"),
+      Create<ExpressionLayer>());
 }

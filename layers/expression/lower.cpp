@@ -33,8 +33,7 @@ class Lowering {
     const auto args = std::span(stack_).last(static_cast<size_t>(step.count));
     switch (step.kind) {
       case Step::kOperand: return OperandItem(step.index);
-      case Step::kLiteral:
-        return NumberItem(program_.literals[static_cast<size_t>(step.index)]);
+      case Step::kLiteral: return NumberItem(program_.literals[static_cast<size_t>(step.index)]);
       case Step::kCall: return CallFunction(lowered_.dag, step.function, args);
       case Step::kCast:
         return args[0].kind == Item::kUnknown ? args[0]
@@ -86,12 +85,9 @@ class Lowering {
                       (x.IsTensor() ? ", got shape " + x.shape.ToString() : std::string()));
     }
     if (!x.ready) return later;
-    std::vector<const Tensor*> tensors;
-    for (const Value* operand : operands_) {
-      tensors.push_back(operand->IsTensor() ? &operand->AsTensor() : nullptr);
-    }
     Tensor element(x.dtype, x.shape);
-    oort::expression::Run(Compile(lowered_.dag, x.node), tensors, element, Context(1, {}));
+    oort::expression::Run(Compile(lowered_.dag, x.node), ViewsOf(operands_), element,
+                          Context(1, {}));
     if (IsInteger(x.dtype) || x.dtype == DType::kBool) return NumberItem(Value(element).AsInt());
     return NumberItem(ToIntNumber(Value(element.Item())));
   }

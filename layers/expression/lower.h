@@ -22,13 +22,13 @@ struct Item {
     kUnknown  ///< anything: an operand is not known yet
   };
   Kind kind = kValue;
-  Value value;                   ///< for kValue
-  DType dtype = DType::kNull;    ///< of a tensor, or the kind of a number that comes later
-  Shape shape;                   ///< for kTensor
-  int node = -1;                 ///< for kTensor
-  int operand = -1;              ///< for kTensor: set if it is an operand as it is
-  bool ready = true;             ///< for kTensor: all that it is computed from has elements
-  std::vector<Item> items;       ///< for kList
+  Value value;                 ///< for kValue
+  DType dtype = DType::kNull;  ///< of a tensor, or the kind of a number that comes later
+  Shape shape;                 ///< for kTensor
+  int node = -1;               ///< for kTensor
+  int operand = -1;            ///< for kTensor: set if it is an operand as it is
+  bool ready = true;           ///< for kTensor: all that it is computed from has elements
+  std::vector<Item> items;     ///< for kList
 
   bool IsTensor() const { return kind == kTensor; }
 };

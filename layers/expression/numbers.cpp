@@ -105,8 +105,8 @@ Value EvaluateNumbers(Function function, std::span<const Value> args) {
   }
   const Kernel kernel = FindKernel(function, dtype, Isa::kScalar);
   if (kernel == nullptr) {
-    throw Error(ErrorCode::kInvalidModel, "'" + std::string(Info(function).name) +
-                                              "' does not take " + args[0].KindName());
+    throw Error(ErrorCode::kInvalidModel,
+                "'" + std::string(Info(function).name) + "' does not take " + args[0].KindName());
   }
   std::array<Element, 3> elements;
   std::array<const void*, 3> pointers{};

@@ -25,16 +25,17 @@ void Fill(std::byte* target, const std::byte* value, size_t item, int64_t count)
     case 8: return fill(uint64_t());
     default: break;
   }
-  for (int64_t i = 0; i < count; ++i) std::memcpy(target + i * static_cast<int64_t>(item), value, item);
+  for (int64_t i = 0; i < count; ++i)
+    std::memcpy(target + i * static_cast<int64_t>(item), value, item);
 }
 
 /// How the elements of an operand lie along those of the output.
 class Access {
  public:
-  Access(const Tensor& operand, const Shape& out, size_t item)
-      : base_(operand.raw()), item_(item), direct_(operand.elements() == out.elements()),
-        single_(operand.elements() == 1) {
-    if (!direct_ && !single_) Collapse(operand.shape(), out);
+  Access(const View& view, const Shape& out, size_t item)
+      : base_(view.data), item_(item), single_(view.shape.elements() == 1) {
+    Collapse(view, out);
+    direct_ = rank_ == 0 || (rank_ == 1 && strides_[0] == 1);
   }
 
   bool direct() const { return direct_; }
@@ -72,21 +73,19 @@ class Access {
   int64_t Bytes(int64_t elements) const { return elements * static_cast<int64_t>(item_); }
 
   /// Merges axes that are walked as one: both repeated, or both stepped through in order.
-  void Collapse(const Shape& shape, const Shape& out) {
-    const int shift = out.rank() - shape.rank();
-    int64_t stride = 1;
+  void Collapse(const View& view, const Shape& out) {
+    const int shift = out.rank() - view.shape.rank();
     for (int axis = out.rank() - 1; axis >= 0; --axis) {
       if (out[axis] == 1) continue;
-      const bool repeated = axis < shift || shape[axis - shift] == 1;
-      const int64_t step = repeated ? 0 : stride;
-      if (rank_ > 0 && (step == 0) == (strides_[At(rank_ - 1)] == 0)) {
+      const bool repeated = axis < shift || view.shape[axis - shift] == 1;
+      const int64_t step = repeated ? 0 : view.strides[At(axis - shift)];
+      if (rank_ > 0 && step == strides_[At(rank_ - 1)] * extents_[At(rank_ - 1)]) {
         extents_[At(rank_ - 1)] *= out[axis];
       } else {
         extents_[At(rank_)] = out[axis];
         strides_[At(rank_)] = step;
         ++rank_;
       }
-      if (!repeated) stride *= out[axis];
     }
     std::reverse(extents_.begin(), extents_.begin() + rank_);
     std::reverse(strides_.begin(), strides_.begin() + rank_);
@@ -117,7 +116,7 @@ class Access {
 
   const std::byte* base_;
   size_t item_;
-  bool direct_;
+  bool direct_ = false;
   bool single_;
   int rank_ = 0;
   std::array<int64_t, Shape::kMaxRank> extents_{};
@@ -128,8 +127,12 @@ class Access {
 class Pass {
  public:
   Pass(const Code& code, std::span<const Access> accesses, Tensor& out, int64_t block)
-      : code_(code), accesses_(accesses), out_(out), block_(block),
-        slots_(static_cast<size_t>(code.slots)), filled_(accesses.size()) {
+      : code_(code),
+        accesses_(accesses),
+        out_(out),
+        block_(block),
+        slots_(static_cast<size_t>(code.slots)),
+        filled_(accesses.size()) {
     std::vector<bool> outside(slots_.size());  // of the memory of this pass
     outside[0] = true;
     for (size_t i = 0; i < accesses.size(); ++i) {
@@ -196,14 +199,30 @@ class Pass {
 
 }  // namespace
 
-void Run(const Code& code, std::span<const Tensor* const> operands, Tensor& out,
-         const Context& context) {
+View::View(const Tensor& tensor) : data(tensor.raw()), shape(tensor.shape()) {
+  int64_t stride = 1;
+  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+    strides[static_cast<size_t>(axis)] = stride;
+    stride *= shape[axis];
+  }
+}
+
+std::vector<View> ViewsOf(std::span<const Value* const> operands) {
+  std::vector<View> views;
+  views.reserve(operands.size());
+  for (const Value* operand : operands) {
+    views.push_back(operand->IsTensor() ? View(operand->AsTensor()) : View());
+  }
+  return views;
+}
+
+void Run(const Code& code, std::span<const View> operands, Tensor& out, const Context& context) {
   const int64_t elements = out.elements();
   if (elements == 0) return;
   std::vector<Access> accesses;
   accesses.reserve(code.operands.size());
   for (const Code::OperandSlot& slot : code.operands) {
-    accesses.emplace_back(*operands[static_cast<size_t>(slot.operand)], out.shape(), slot.item);
+    accesses.emplace_back(operands[static_cast<size_t>(slot.operand)], out.shape(), slot.item);
   }
   const auto direct = std::count_if(accesses.begin(), accesses.end(),
                                     [](const Access& access) { return access.direct(); });
@@ -211,7 +230,8 @@ void Run(const Code& code, std::span<const Tensor* const> operands, Tensor& out,
   const int64_t fitting = static_cast<int64_t>(kBlockBytes / element_bytes) / kMinBlock * kMinBlock;
   const int64_t block = std::clamp(fitting, kMinBlock, kMaxBlock);
   // A piece should take some microseconds at least, or starting a thread costs more.
-  const int64_t grain = 32768 / std::max<int64_t>(1, static_cast<int64_t>(code.instructions.size()));
+  const int64_t grain =
+      32768 / std::max<int64_t>(1, static_cast<int64_t>(code.instructions.size()));
   context.ParallelFor(elements, std::max(block, grain), [&](int64_t begin, int64_t end) {
     Pass(code, accesses, out, block).Run(begin, end);
   });

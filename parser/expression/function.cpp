@@ -98,6 +98,7 @@ constexpr std::array<FunctionInfo, kFunctionCount> kFunctions = {{
     {"rshift", 2, R::kPromote},
     {"softshrink", 2, R::kFirst},
     {"sub", 2, R::kPromote},
+    {"type_as", 2, R::kFirst},
     {"xor", 2, R::kPromote},
     {"clamp", 3, R::kPromote},
     {"hardtanh", 3, R::kFirst},

@@ -98,6 +98,7 @@ enum class Function : uint8_t {
   kRshift,
   kSoftshrink,
   kSub,
+  kTypeAs,
   kXor,
   // of three
   kClamp,

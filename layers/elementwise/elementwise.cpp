@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+// Elementwise functions that pnnx writes as operators of their own, and the identities. The
+// arithmetic is in layers/expression.
+#include "layers/expression/engine_layer.h"
+
+namespace oort {
+namespace {
+
+using expression::CreateFromText;
+
+void AddUnary(LayerRegistry& registry, const std::string& name, const std::string& doc) {
+  registry.Add(OperatorSchema({"torch." + name, "aten::" + name}, doc).Tensor("input", kAllDTypes),
+               CreateFromText(name + "(@0)"));
+}
+
+void AddBinary(LayerRegistry& registry, const std::string& name, const std::string& doc) {
+  registry.Add(OperatorSchema({"torch." + name, "aten::" + name}, doc)
+                   .Tensor("input", kAllDTypes)
+                   .Tensor("other", kAllDTypes),
+               CreateFromText(name + "(@0,@1)"));
+}
+
+void AddFunctions(LayerRegistry& registry) {
+  for (const char* name :
+       {"abs",    "acos", "acosh", "asin",  "asinh", "atan",   "atanh",      "ceil",
+        "cos",    "cosh", "erf",   "erfc",  "exp",   "exp2",   "expm1",      "floor",
+        "lgamma", "log",  "log10", "log1p", "log2",  "neg",    "reciprocal", "round",
+        "rsqrt",  "sign", "sin",   "sinh",  "sqrt",  "square", "tan",        "trunc"}) {
+    AddUnary(registry, name, std::string(name) + " of each element");
+  }
+  AddUnary(registry, "positive", "the input itself");
+  AddUnary(registry, "isfinite", "whether an element is neither infinite nor NaN");
+  AddUnary(registry, "isinf", "whether an element is infinite");
+  AddUnary(registry, "isnan", "whether an element is NaN");
+  AddUnary(registry, "bitwise_not", "the complement of integers, not of bools");
+  AddUnary(registry, "logical_not", "whether an element is 0");
+  for (const char* name :
+       {"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift"}) {
+    AddBinary(registry, name, "on the bits of integers; logical on bools");
+  }
+  for (const char* name : {"logical_and", "logical_or", "logical_xor"}) {
+    AddBinary(registry, name, "on truth values: all but 0 is true");
+  }
+  for (const char* name : {"eq", "ne", "ge", "gt", "le", "lt"}) {
+    AddBinary(registry, name, "compares elements");
+  }
+  for (const char* name :
+       {"maximum", "minimum", "fmod", "atan2", "logaddexp", "remainder", "mul"}) {
+    AddBinary(registry, name, std::string(name) + " of each pair of elements");
+  }
+}
+
+void AddSelections(LayerRegistry& registry) {
+  registry.Add(OperatorSchema({"torch.clamp", "aten::clamp"}, "min(max(x, min), max)")
+                   .Tensor("input", kReals)
+                   .OptionalTensor("min", kReals)
+                   .OptionalTensor("max", kReals),
+               CreateFromText("clamp(@0,@1,@2)"));
+  registry.Add(OperatorSchema({"aten::clamp_min"}, "max(x, min)")
+                   .Tensor("input", kReals)
+                   .Tensor("min", kReals),
+               CreateFromText("clamp(@0,@1,None)"));
+  registry.Add(OperatorSchema({"aten::clamp_max"}, "min(x, max)")
+                   .Tensor("input", kReals)
+                   .Tensor("max", kReals),
+               CreateFromText("clamp(@0,None,@1)"));
+  registry.Add(OperatorSchema({"torch.where"}, "input where the condition holds, else other")
+                   .Tensor("condition", DType::kBool | DType::kU8)
+                   .Tensor("input", kAllDTypes)
+                   .Tensor("other", kAllDTypes),
+               CreateFromText("where(@0,@1,@2)"));
+  registry.Add(OperatorSchema({"Tensor.masked_fill"}, "value where the mask holds, else input")
+                   .Tensor("input", kAllDTypes)
+                   .Tensor("mask", DType::kBool | DType::kU8)
+                   .Tensor("value", kAllDTypes),
+               CreateFromText("masked_fill(@0,@1,@2)"));
+  registry.Add(OperatorSchema({"Tensor.fill"}, "value in the shape and the dtype of input")
+                   .Tensor("input", kAllDTypes)
+                   .Tensor("value", kAllDTypes),
+               CreateFromText("fill(@0,@1)"));
+}
+
+LayerCreator CreateCast() {
+  return [](const LayerInit& init) {
+    const Value& dtype = init.Constant("dtype");
+    const std::string text = dtype.IsNone() ? "@0" : "torch." + dtype.AsString() + "(@0)";
+    return CreateFromText(text)(init);
+  };
+}
+
+void AddCasts(LayerRegistry& registry) {
+  registry.Add(OperatorSchema({"Tensor.to"}, "converts to another dtype")
+                   .Tensor("input", kAllDTypes)
+                   .DTypeName("dtype")
+                   .Nullable()
+                   .Ignored("copy")
+                   .Ignored("memory_format")
+                   .Ignored("device")
+                   .Ignored("non_blocking"),
+               CreateCast());
+  registry.Add(OperatorSchema({"Tensor.type_as"}, "converts to the dtype of other")
+                   .Tensor("input", kAllDTypes)
+                   .Tensor("other", kAllDTypes),
+               CreateFromText("type_as(@0,@1)"));
+}
+
+void AddIdentities(LayerRegistry& registry) {
+  registry.Add(OperatorSchema({"torch.clone", "Tensor.clone"}, "the input itself")
+                   .Tensor("input", kAllDTypes)
+                   .Ignored("memory_format"),
+               CreateFromText("@0"));
+  registry.Add(
+      OperatorSchema({"nn.Dropout", "nn.Dropout1d", "nn.Dropout2d", "nn.Dropout3d",
+                      "nn.AlphaDropout", "nn.FeatureAlphaDropout", "F.dropout", "F.dropout1d",
+                      "F.dropout2d", "F.dropout3d", "F.alpha_dropout", "F.feature_alpha_dropout"},
+                     "the input itself: nothing is dropped outside of training")
+          .Tensor("input", kAllDTypes)
+          .Ignored("p")
+          .Ignored("training")
+          .Ignored("inplace"),
+      CreateFromText("@0"));
+}
+
+}  // namespace
+}  // namespace oort
+
+OORT_LAYERS(elementwise) {
+  using namespace oort;
+  AddFunctions(registry);
+  AddSelections(registry);
+  AddCasts(registry);
+  AddIdentities(registry);
+}
