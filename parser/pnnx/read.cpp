@@ -30,7 +30,7 @@ std::string Headline(const ByteSource& param) {
 
 Graph ReadPnnx(const ByteSource& param, std::shared_ptr<const ByteSource> bin,
                const ReadOptions& options) {
-  return GuardMemory([&] {
+  return Guarded([&] {
     pnnx::CheckStop(options.stop);
     ProblemList problems;
     Graph graph = ReadStructure(param, problems);
@@ -48,7 +48,7 @@ Graph ReadPnnx(const std::filesystem::path& param, const std::filesystem::path& 
 }
 
 Graph ReadPnnxParam(const ByteSource& param) {
-  return GuardMemory([&] {
+  return Guarded([&] {
     ProblemList problems;
     Graph graph = ReadStructure(param, problems);
     problems.Throw(Headline(param));

@@ -170,7 +170,7 @@ void Write(const Graph& graph, const std::filesystem::path& param,
 }  // namespace
 
 std::string PnnxParamText(const Graph& graph) {
-  return GuardMemory([&] {
+  return Guarded([&] {
     WritableCheck(graph).Run();
     return TextWriter(graph).Write();
   });
@@ -178,7 +178,7 @@ std::string PnnxParamText(const Graph& graph) {
 
 void WritePnnx(const Graph& graph, const std::filesystem::path& param,
                const std::filesystem::path& bin) {
-  GuardMemory([&] { Write(graph, param, bin); });
+  Guarded([&] { Write(graph, param, bin); });
 }
 
 }  // namespace oort

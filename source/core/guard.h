@@ -9,16 +9,19 @@
 
 namespace oort {
 
-/// Runs `body` at the border of the library: what the standard library throws when memory is
-/// refused becomes an oort::Error.
+/// Runs `body` at the border of the library: whatever it throws leaves as an oort::Error.
 template <typename Body>
-decltype(auto) GuardMemory(Body&& body) {
+decltype(auto) Guarded(Body&& body) {
   try {
     return std::forward<Body>(body)();
+  } catch (const Error&) {
+    throw;
   } catch (const std::bad_alloc&) {
     throw Error::OutOfMemory();
   } catch (const std::length_error&) {
     throw Error::OutOfMemory();
+  } catch (const std::exception& error) {
+    throw Error(ErrorCode::kInternal, error.what());
   }
 }
 

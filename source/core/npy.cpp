@@ -265,7 +265,7 @@ void Write(const std::filesystem::path& path, const Tensor& tensor) {
 }  // namespace
 
 Tensor ReadNpy(const ByteSource& source) {
-  return GuardMemory([&] {
+  return Guarded([&] {
     try {
       return Read(source);
     } catch (const Error& error) {
@@ -279,7 +279,7 @@ Tensor ReadNpy(const std::filesystem::path& path) {
 }
 
 void WriteNpy(const std::filesystem::path& path, const Tensor& tensor) {
-  GuardMemory([&] { Write(path, tensor); });
+  Guarded([&] { Write(path, tensor); });
 }
 
 }  // namespace oort

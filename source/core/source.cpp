@@ -149,15 +149,15 @@ std::shared_ptr<const ByteSource> OpenFile(const std::string& name) {
 }  // namespace
 
 std::shared_ptr<const ByteSource> ByteSource::File(const std::filesystem::path& path) {
-  return GuardMemory([&] { return OpenFile(path.string()); });
+  return Guarded([&] { return OpenFile(path.string()); });
 }
 
 std::shared_ptr<const ByteSource> ByteSource::Memory(std::span<const std::byte> bytes) {
-  return GuardMemory([&] { return std::make_shared<MemorySource>(nullptr, bytes, "memory"); });
+  return Guarded([&] { return std::make_shared<MemorySource>(nullptr, bytes, "memory"); });
 }
 
 std::shared_ptr<const ByteSource> ByteSource::Owned(std::string bytes) {
-  return GuardMemory([&] {
+  return Guarded([&] {
     auto owner = std::make_shared<const std::string>(std::move(bytes));
     const auto view = std::as_bytes(std::span(*owner));
     return std::make_shared<MemorySource>(std::move(owner), view, "memory");
@@ -167,7 +167,7 @@ std::shared_ptr<const ByteSource> ByteSource::Owned(std::string bytes) {
 std::shared_ptr<const ByteSource> ByteSource::Reader(uint64_t size, ReadFunction read,
                                                      std::string name) {
   if (!read) throw Error(ErrorCode::kInvalidArgument, "ByteSource::Reader: the function is empty");
-  return GuardMemory(
+  return Guarded(
       [&] { return std::make_shared<ReaderSource>(size, std::move(read), std::move(name)); });
 }
 

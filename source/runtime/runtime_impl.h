@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/guard.h"
 #include "oort/runtime_graph.h"
 #include "runtime/plan.h"
 
@@ -74,13 +75,9 @@ class ArgTable {
 template <typename Body>
 decltype(auto) WithOperator(const Operator& op, Body&& body) {
   try {
-    return body();
+    return Guarded(std::forward<Body>(body));
   } catch (const Error& error) {
     throw error.WithContext(op.Describe() + ": ");
-  } catch (const std::bad_alloc&) {
-    throw Error::OutOfMemory();
-  } catch (const std::exception& error) {
-    throw Error(ErrorCode::kInternal, op.Describe() + ": " + error.what());
   }
 }
 
@@ -91,19 +88,5 @@ std::vector<Value> InferNode(const RuntimeImpl& graph, const Node& node, const A
 /// if anything is left to do. `reserve` is told the bytes before they are allocated.
 void RunEagerly(const Layer& layer, const Args& args, std::vector<Value> specs,
                 std::span<Value> outputs, int threads, const std::function<void(size_t)>& reserve);
-
-/// Calls `body`; what it throws becomes an oort::Error.
-template <typename Body>
-decltype(auto) Guarded(Body&& body) {
-  try {
-    return body();
-  } catch (const Error&) {
-    throw;
-  } catch (const std::bad_alloc&) {
-    throw Error::OutOfMemory();
-  } catch (const std::exception& error) {
-    throw Error(ErrorCode::kInternal, error.what());
-  }
-}
 
 }  // namespace oort
