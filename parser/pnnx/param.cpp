@@ -13,9 +13,18 @@ namespace oort::pnnx {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r\v\f";
+/// What an operand takes at least in a file that pnnx wrote: two names and a little more.
+constexpr size_t kBytesOfAnOperand = 16;
 
 void Split(std::string_view line, std::vector<std::string_view>& words) {
   words.clear();
+  // Reserved to the count: growing by doubling would cost half as much again on a hostile line.
+  const auto is_blank = [](char c) { return kBlanks.find(c) != kBlanks.npos; };
+  size_t count = 0;
+  for (size_t i = 0; i < line.size(); ++i) {
+    count += !is_blank(line[i]) && (i == 0 || is_blank(line[i - 1]));
+  }
+  words.reserve(count);
   size_t begin = line.find_first_not_of(kBlanks);
   while (begin != line.npos) {
     const size_t end = std::min(line.find_first_of(kBlanks, begin), line.size());
@@ -99,6 +108,8 @@ class Parser {
     // Only what the file can hold is reserved, whatever it claims.
     const auto lines = std::count(text_.begin(), text_.end(), '\n') + 1;
     content_.graph.operators.reserve(static_cast<size_t>(std::min<int64_t>(operators_, lines)));
+    const auto plausible = static_cast<int64_t>(text_.size() / kBytesOfAnOperand);
+    content_.graph.operands.reserve(static_cast<size_t>(std::min(operands_, plausible)));
   }
 
   void ReadOperator() {
@@ -131,9 +142,10 @@ class Parser {
                         ": do the numbers of inputs and outputs fit?");
       }
     }
+    op_.inputs.reserve(static_cast<size_t>(*inputs));
+    op_.outputs.reserve(static_cast<size_t>(*outputs));
     for (size_t i = 4; i < first_output; ++i) op_.inputs.push_back(FindOrAdd(words[i]));
     for (size_t i = first_output; i < first_key; ++i) op_.outputs.push_back(FindOrAdd(words[i]));
-    op_.input_names.resize(op_.inputs.size());
     MarkUses();
     for (size_t i = first_key; i < words.size(); ++i) ReadKey(words[i]);
     last_is_operand_ = first_key == words.size() && first_key > 4;
@@ -232,6 +244,7 @@ class Parser {
                   ", which is no input that lacks a name");
     }
     const auto input = static_cast<size_t>(use->unnamed_input);
+    op_.input_names.resize(op_.inputs.size());
     op_.input_names[input] = word.key;
     use->unnamed_input = next_same_[input];
   }
