@@ -95,9 +95,10 @@ Item TensorItem(std::span<const Item> args, int node, DType dtype) {
 Item CallTensors(Dag& dag, Function function, std::span<const Item> args) {
   const TypeRule rule = Info(function).rule;
   const DType common = CommonDType(function, args);
-  const DType result = rule == TypeRule::kBool  ? DType::kBool
-                       : rule == TypeRule::kAbs ? RealDType(common)
-                                                : common;
+  const DType result = rule == TypeRule::kBool      ? DType::kBool
+                       : rule == TypeRule::kAbs     ? RealDType(common)
+                       : rule == TypeRule::kComplex ? ComplexDType(common)
+                                                    : common;
   std::array<int, 3> nodes{};
   for (size_t i = 0; i < args.size(); ++i) {
     const bool condition = rule == TypeRule::kWhere && i == 0;
@@ -228,6 +229,9 @@ Item CallFunction(Dag& dag, Function function, std::span<const Item> args) {
     case Function::kHardtanh: return CallHardtanh(dag, args[0], args[1], args[2]);
     case Function::kRelu6: return CallHardtanh(dag, args[0], NumberItem(0), NumberItem(6));
     case Function::kFill: return CallFill(dag, args[0], args[1]);
+    case Function::kReal:
+      if (args[0].IsTensor() && !IsComplex(args[0].dtype)) return args[0];
+      return CallPlain(dag, function, args);
     case Function::kTypeAs:
       return args[1].IsTensor() ? CastItem(dag, args[0], args[1].dtype) : args[0];
     case Function::kMaskedFill:

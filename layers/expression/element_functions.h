@@ -173,6 +173,27 @@ struct Abs {
   }
 };
 
+struct RealPart {
+  template <Complex T>
+  static auto Call(T x) {
+    return x.real();
+  }
+};
+
+struct ImagPart {
+  template <Complex T>
+  static auto Call(T x) {
+    return x.imag();
+  }
+};
+
+struct MakeComplex {
+  template <Real T>
+  static std::complex<T> Call(T a, T b) {
+    return {a, b};
+  }
+};
+
 struct Neg {
   template <RealOrComplex T>
   static T Call(T x) {

@@ -143,6 +143,9 @@ Kernel GenericKernel(Function function) {
     OORT_CASE(3, Softplus)
     OORT_CASE(3, Threshold)
 #undef OORT_CASE
+    case Function::kReal: return Kernel1<T, ops::RealPart>();
+    case Function::kImag: return Kernel1<T, ops::ImagPart>();
+    case Function::kComplex: return Kernel2<T, ops::MakeComplex>();
     case Function::kWhere: return &WhereKernel<T>;
     default: return nullptr;  // rewritten into others before kernels are chosen
   }

@@ -91,6 +91,7 @@ DType NumberResult(Function function, std::span<const DType> args) {
   switch (Info(function).rule) {
     case TypeRule::kBool: return DType::kBool;
     case TypeRule::kAbs: return RealDType(computed);
+    case TypeRule::kComplex: return DType::kC64;
     default: return IsRounding(function) && computed == DType::kF32 ? DType::kI64 : computed;
   }
 }
@@ -102,6 +103,13 @@ Value EvaluateNumbers(Function function, std::span<const Value> args) {
   DType dtype = WideDType(ComputeKind(function, {kinds.data(), args.size()}));
   if (function == Function::kPow && dtype == DType::kI64 && args[1].AsInt() < 0) {
     dtype = DType::kF64;  // as Python: 2 ** -1 is 0.5
+  }
+  if (function == Function::kReal || function == Function::kImag) {
+    const std::complex<double> number = args[0].AsComplex();
+    return Value(function == Function::kReal ? number.real() : number.imag());
+  }
+  if (function == Function::kComplex) {
+    return Value(std::complex<double>(args[0].AsFloat(), args[1].AsFloat()));
   }
   const Kernel kernel = FindKernel(function, dtype, Isa::kScalar);
   if (kernel == nullptr) {

@@ -4,19 +4,14 @@
 namespace oort::expression {
 namespace {
 
-DType ComplexDType(DType real) {
-  switch (real) {
-    case DType::kF16: return DType::kC32;
-    case DType::kF64: return DType::kC128;
-    default: return DType::kC64;
-  }
-}
-
 /// A weaker argument decides only where it is of a higher kind (integer < float < complex).
 DType Combine(DType stronger, DType weaker) {
   if (stronger == DType::kNull) return weaker;
   if (weaker == DType::kNull || IsComplex(stronger)) return stronger;
-  if (IsFloat(stronger)) return IsComplex(weaker) ? ComplexDType(stronger) : stronger;
+  if (IsFloat(stronger) && IsComplex(weaker)) {
+    return stronger == DType::kBF16 ? DType::kC64 : ComplexDType(stronger);
+  }
+  if (IsFloat(stronger)) return stronger;
   const bool higher = IsFloat(weaker) || IsComplex(weaker);
   if (stronger == DType::kBool || higher) return PromoteTypes(stronger, weaker);
   return stronger;
@@ -41,6 +36,15 @@ DType NumberDType(const Value& value) {
   if (value.IsFloat()) return DType::kF32;
   if (value.IsComplex()) return DType::kC64;
   return DType::kNull;
+}
+
+DType ComplexDType(DType real) {
+  switch (real) {
+    case DType::kF16: return DType::kC32;
+    case DType::kF32: return DType::kC64;
+    case DType::kF64: return DType::kC128;
+    default: return DType::kNull;
+  }
 }
 
 DType RealDType(DType dtype) {

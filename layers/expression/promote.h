@@ -28,5 +28,7 @@ DType NumberDType(const Value& value);
 
 /// f32 for c64, and so on; real dtypes stay.
 DType RealDType(DType dtype);
+/// c64 for f32, and so on; kNull for what has no complex dtype.
+DType ComplexDType(DType real);
 
 }  // namespace oort::expression

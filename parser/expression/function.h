@@ -35,6 +35,7 @@ enum class Function : uint8_t {
   kGeluTanh,
   kHardsigmoid,
   kHardswish,
+  kImag,
   kIsfinite,
   kIsinf,
   kIsnan,
@@ -48,6 +49,7 @@ enum class Function : uint8_t {
   kMish,
   kNeg,
   kPositive,
+  kReal,
   kReciprocal,
   kRelu,
   kRelu6,
@@ -71,6 +73,7 @@ enum class Function : uint8_t {
   kAnd,
   kAtan2,
   kCelu,
+  kComplex,
   kDiv,
   kElu,
   kEq,
@@ -117,6 +120,7 @@ enum class TypeRule : uint8_t {
   kFloatOnly,  ///< the common dtype, which must not be an integer or a bool
   kBool,       ///< computed in the common dtype, the result is bool
   kAbs,        ///< the common dtype; complex numbers become real
+  kComplex,    ///< the complex dtype of the common one, which must be real
   kFirst,      ///< the dtype of the first argument; the others are converted to it
   kWhere,      ///< a condition, then two arguments that are promoted
 };
