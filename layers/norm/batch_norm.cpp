@@ -27,7 +27,7 @@ class BatchNorm : public Layer {
     for (const Tensor* part : {&variance, &weight, &bias}) {
       if (part->defined() && part->elements() != mean.elements()) return;
     }
-    folded_ = Stored(mean, variance);
+    folded_ = StoredStatistics(mean, variance, eps_);
     AddWeights(*folded_, weight, bias);
   }
 
@@ -66,8 +66,9 @@ class BatchNorm : public Layer {
     Tensor& y = outputs[0].AsTensor();
     if (folded_) return ApplyChannels(context, tables_, x, y, view, *folded_);
     ChannelAffine affine =
-        UsesBatch(args) ? BatchStatistics(context, tables_, x, view, eps_)
-                        : Stored(mean_.As(args, DType::kF64), variance_.As(args, DType::kF64));
+        UsesBatch(args)
+            ? BatchStatistics(context, tables_, x, view, eps_)
+            : StoredStatistics(mean_.As(args, DType::kF64), variance_.As(args, DType::kF64), eps_);
     AddWeights(affine, weight_.As(args, DType::kF64), bias_.As(args, DType::kF64));
     ApplyChannels(context, tables_, x, y, view, affine);
   }
@@ -80,15 +81,6 @@ class BatchNorm : public Layer {
   }
 
   bool UsesBatch(const Args& args) const { return training_ || !mean_.Has(args); }
-
-  ChannelAffine Stored(const Tensor& mean, const Tensor& variance) const {
-    ChannelAffine affine(mean.elements());
-    for (size_t c = 0; c < affine.center.size(); ++c) {
-      affine.center[c] = mean.data<double>()[c];
-      affine.scale[c] = 1 / std::sqrt(variance.data<double>()[c] + eps_);
-    }
-    return affine;
-  }
 
   int rank_;
   double eps_;

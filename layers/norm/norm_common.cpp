@@ -162,6 +162,15 @@ ChannelAffine BatchStatistics(const Context& context, const NormTables& tables, 
   return affine;
 }
 
+ChannelAffine StoredStatistics(const Tensor& mean, const Tensor& variance, double eps) {
+  ChannelAffine affine(mean.elements());
+  for (size_t c = 0; c < affine.center.size(); ++c) {
+    affine.center[c] = mean.data<double>()[c];
+    affine.scale[c] = 1 / std::sqrt(variance.data<double>()[c] + eps);
+  }
+  return affine;
+}
+
 void AddWeights(ChannelAffine& affine, const Tensor& weight, const Tensor& bias) {
   for (size_t c = 0; c < affine.scale.size(); ++c) {
     if (weight.defined()) {

@@ -84,6 +84,9 @@ void NormalizeGroups(const Context& context, const NormTables& tables, const Ten
 ChannelAffine BatchStatistics(const Context& context, const NormTables& tables, const Tensor& x,
                               const ChannelView& view, double eps);
 
+/// Stored statistics (f64) as an affine map.
+ChannelAffine StoredStatistics(const Tensor& mean, const Tensor& variance, double eps);
+
 /// Applies weight and bias (f64, possibly undefined) after what is there.
 void AddWeights(ChannelAffine& affine, const Tensor& weight, const Tensor& bias);
 

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+#include "layers/norm/norm_common.h"
+
+namespace oort {
+namespace {
+
+class InstanceNorm : public Layer {
+ public:
+  /// `spatial_rank` 0 stands for any: the functional form, which is always batched.
+  InstanceNorm(const LayerInit& init, int spatial_rank)
+      : spatial_rank_(spatial_rank),
+        eps_(init.Float("eps")),
+        // The function takes running statistics, but normalizes by those of its input.
+        uses_stored_(spatial_rank > 0),
+        mean_(init, "running_mean"),
+        variance_(init, "running_var"),
+        weight_(init, "weight"),
+        bias_(init, "bias"),
+        tables_(init.isa()) {}
+
+  std::vector<Value> Infer(const Args& args) const override {
+    const Tensor& x = args.tensor(0);
+    const ChannelView view = View(x.shape());
+    for (const NormWeight* part : {&mean_, &variance_, &weight_, &bias_}) {
+      part->Check(args, {view.channels});
+    }
+    if (mean_.Has(args) != variance_.Has(args)) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "running_mean and running_var must both be there, or neither");
+    }
+    if (!Stored(args) && view.inner == 1) {
+      throw Error(
+          ErrorCode::kInvalidArgument,
+          "expected more than one element in each channel, got input " + x.shape().ToString());
+    }
+    return {Tensor::Meta(x.dtype(), x.shape())};
+  }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    const Tensor& x = args.tensor(0);
+    Tensor& y = outputs[0].AsTensor();
+    const ChannelView view = View(x.shape());
+    const Tensor weight = weight_.As(args, DType::kF64), bias = bias_.As(args, DType::kF64);
+    if (Stored(args)) {
+      ChannelAffine affine =
+          StoredStatistics(mean_.As(args, DType::kF64), variance_.As(args, DType::kF64), eps_);
+      AddWeights(affine, weight, bias);
+      ApplyChannels(context, tables_, x, y, view, affine);
+    } else {
+      NormalizeGroups(context, tables_, x, y, view, view.channels, eps_, weight, bias);
+    }
+  }
+
+  std::vector<Reuse> Reuses(const Args&) const override { return {{Reuse::kInPlace, 0, 0, 0}}; }
+
+ private:
+  bool Stored(const Args& args) const { return uses_stored_ && mean_.Has(args); }
+
+  ChannelView View(const Shape& shape) const {
+    const int rank = shape.rank();
+    if (spatial_rank_ == 0 ? rank < 2 : rank != spatial_rank_ + 1 && rank != spatial_rank_ + 2) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "expected an input of rank " +
+                      (spatial_rank_ == 0 ? "2 or more"
+                                          : std::to_string(spatial_rank_ + 1) + " or " +
+                                                std::to_string(spatial_rank_ + 2)) +
+                      ", got " + shape.ToString());
+    }
+    const bool batched = spatial_rank_ == 0 || rank == spatial_rank_ + 2;
+    const int channel = batched ? 1 : 0;
+    return {batched ? shape[0] : 1, shape[channel], shape.Product(channel + 1, rank)};
+  }
+
+  int spatial_rank_;
+  double eps_;
+  bool uses_stored_;
+  NormWeight mean_, variance_, weight_, bias_;
+  NormTables tables_;
+};
+
+LayerCreator CreateInstanceNorm(int spatial_rank) {
+  return [spatial_rank](const LayerInit& init) {
+    return std::make_unique<InstanceNorm>(init, spatial_rank);
+  };
+}
+
+constexpr const char* kDoc =
+    "(x - mean) / sqrt(variance + eps) * weight + bias, statistics by sample and channel.";
+
+}  // namespace
+}  // namespace oort
+
+OORT_LAYERS(instance_norm) {
+  for (int rank = 1; rank <= 3; ++rank) {
+    registry.Add(OperatorSchema({"nn.InstanceNorm" + std::to_string(rank) + "d"}, kDoc)
+                     .Tensor("input", kFloats)
+                     .OptionalAttribute("running_mean")
+                     .OptionalAttribute("running_var")
+                     .OptionalAttribute("weight")
+                     .OptionalAttribute("bias")
+                     .Float("eps", 1e-5)
+                     .Ignored("num_features")
+                     .Ignored("affine")
+                     .Ignored("momentum")
+                     .Ignored("track_running_stats"),
+                 CreateInstanceNorm(rank));
+  }
+  registry.Add(OperatorSchema({"F.instance_norm"}, kDoc)
+                   .Tensor("input", kFloats)
+                   .OptionalTensor("running_mean", kFloats)
+                   .OptionalTensor("running_var", kFloats)
+                   .OptionalTensor("weight", kFloats)
+                   .OptionalTensor("bias", kFloats)
+                   .Float("eps", 1e-5),
+               CreateInstanceNorm(0));
+}
