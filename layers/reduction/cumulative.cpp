@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+#include "core/dispatch.h"
+#include "layers/reduction/wanted_dtype.h"
+
+namespace oort {
+namespace {
+
+/// Floats gather in f64, integers in u64, whose overflow is defined.
+template <typename T>
+using Gathered = std::conditional_t<kIsComplex<T>, std::complex<double>,
+                                    std::conditional_t<std::is_integral_v<T>, uint64_t, double>>;
+
+/// Sums (products) of the first 1, 2, 3 … elements that lie `step` apart.
+template <typename T, bool kProduct>
+void Accumulate(const T* x, T* y, int64_t count, int64_t step) {
+  Gathered<T> gathered(kProduct ? 1 : 0);
+  for (int64_t i = 0; i < count; ++i) {
+    const auto value = ConvertElement<Gathered<T>>(x[i * step]);
+    if constexpr (kProduct) {
+      gathered *= value;
+    } else {
+      gathered += value;
+    }
+    y[i * step] = ConvertElement<T>(gathered);
+  }
+}
+
+class Cumulative : public Layer {
+ public:
+  Cumulative(const LayerInit& init, bool product)
+      : product_(product), dim_(init.Int("dim")), wanted_(WantedDType(init)) {
+    if (wanted_ == DType::kC32) wanted_ = DType::kNull;
+  }
+
+  std::vector<Value> Infer(const Args& args) const override {
+    const Tensor& x = args.tensor(0);
+    NormalizeAxis(dim_, x.rank());
+    return {Tensor::Meta(ResultType(x.dtype()), x.shape())};
+  }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    Tensor& y = outputs[0].AsTensor();
+    const Tensor x = args.tensor(0).To(y.dtype());
+    if (x.elements() == 0) return;
+    const int axis = NormalizeAxis(dim_, x.rank());
+    const int64_t extent = x.rank() == 0 ? 1 : x.shape()[axis];
+    const int64_t inner = x.shape().Product(std::min(axis + 1, x.rank()), x.rank());
+    VisitDType(x.dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::Type;
+      const T* in = x.data<T>();
+      T* out = y.data<T>();
+      const auto run = product_ ? Accumulate<T, true> : Accumulate<T, false>;
+      context.ParallelFor(x.elements() / extent, 16384 / extent + 1,
+                          [&](int64_t begin, int64_t end) {
+                            for (int64_t i = begin; i < end; ++i) {
+                              const int64_t at = i / inner * extent * inner + i % inner;
+                              run(in + at, out + at, extent, inner);
+                            }
+                          });
+    });
+  }
+
+  std::vector<Reuse> Reuses(const Args& args) const override {
+    const DType dtype = args.tensor(0).dtype();
+    if (ResultType(dtype) != dtype) return {};
+    return {{Reuse::kInPlace, 0, 0, 0}};
+  }
+
+ private:
+  DType ResultType(DType input) const {
+    if (wanted_ != DType::kNull) return wanted_;
+    return IsInteger(input) || input == DType::kBool ? DType::kI64 : input;
+  }
+
+  bool product_;
+  int64_t dim_;
+  DType wanted_;
+};
+
+LayerCreator CreateCumulative(bool product) {
+  return [product](const LayerInit& init) { return std::make_unique<Cumulative>(init, product); };
+}
+
+OperatorSchema CumulativeSchema(const char* type, const char* doc) {
+  return OperatorSchema({type}, doc)
+      .Tensor("input", kReals | DType::kC64 | DType::kC128)
+      .Int("dim")
+      .DTypeName("dtype")
+      .Nullable();
+}
+
+}  // namespace
+}  // namespace oort
+
+OORT_LAYERS(cumulative) {
+  registry.Add(CumulativeSchema("torch.cumsum", "Running sums along an axis."),
+               CreateCumulative(false));
+  registry.Add(CumulativeSchema("torch.cumprod", "Running products along an axis."),
+               CreateCumulative(true));
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+#include <cmath>
+
+#include "core/dispatch.h"
+#include "layers/reduction/reduce_plan.h"
+
+namespace oort {
+namespace {
+
+/// The maximum first, so that no exponential overflows.
+template <typename T>
+struct LogSumExpOp : ElementOp<LogSumExpOp<T>> {
+  struct State {
+    double max = -INFINITY, sum = 0;
+  };
+  static constexpr int kPasses = 2;
+  State Start() const { return {}; }
+  void Between(State& state, int) const {
+    // Infinities would give inf - inf; they come through the exponentials just as well.
+    if (std::isinf(state.max)) state.max = 0;
+  }
+  void Step(State& state, T element, int64_t, int pass) const {
+    const double value = ConvertElement<double>(element);
+    if (pass == 0) {
+      if (value > state.max || value != value) state.max = value;
+    } else {
+      state.sum += std::exp(value - state.max);
+    }
+  }
+};
+
+class LogSumExp : public Layer {
+ public:
+  explicit LogSumExp(const LayerInit& init) : axes_(init) {}
+
+  std::vector<Value> Infer(const Args& args) const override {
+    const Tensor& x = args.tensor(0);
+    return {
+        Tensor::Meta(IsFloat(x.dtype()) ? x.dtype() : DType::kF32, axes_.Plan(x.shape()).output)};
+  }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    Tensor& output = outputs[0].AsTensor();
+    const Tensor x = args.tensor(0).To(output.dtype());
+    const ReducePlan plan = axes_.Plan(x.shape());
+    VisitDType(x.dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::Type;
+      if constexpr (kIsHalf<T> || std::is_floating_point_v<T>) {
+        using Op = LogSumExpOp<T>;
+        T* y = output.data<T>();
+        Reduce(context, plan, x.data<T>(), Op{}, [&](int64_t i, const typename Op::State& state) {
+          y[i] = ConvertElement<T>(std::log(state.sum) + state.max);
+        });
+      }
+    });
+  }
+
+ private:
+  ReduceAxes axes_;
+};
+
+}  // namespace
+}  // namespace oort
+
+OORT_LAYERS(logsumexp) {
+  registry.Add(OperatorSchema({"torch.logsumexp"}, "log(sum of exp(x)) over some axes.")
+                   .Tensor("input", kReals)
+                   .Ints("dim")
+                   .Nullable()
+                   .Bool("keepdim", false),
+               Create<LogSumExp>());
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+#include "layers/reduction/reduce_norm.h"
+
+#include "layers/reduction/wanted_dtype.h"
+
+namespace oort {
+namespace {
+
+class Norm : public Layer {
+ public:
+  explicit Norm(const LayerInit& init)
+      : p_(NormPower(init.Constant("p"))), axes_(init), kernels_(ReduceKernelsFor(init.isa())) {
+    if (const DType dtype = WantedDType(init); IsFloat(dtype)) wanted_ = dtype;
+  }
+
+  std::vector<Value> Infer(const Args& args) const override {
+    const Tensor& x = args.tensor(0);
+    const ReducePlan plan = axes_.Plan(x.shape());
+    if (std::isinf(p_)) RequireElements(plan, x.shape());
+    return {Tensor::Meta(wanted_ == DType::kNull ? x.dtype() : wanted_, plan.output)};
+  }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    Tensor& output = outputs[0].AsTensor();
+    const Tensor x = args.tensor(0).To(output.dtype());
+    const ReducePlan plan = axes_.Plan(x.shape());
+    VisitDType(x.dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::Type;
+      if constexpr (kIsHalf<T> || std::is_floating_point_v<T>) {
+        T* y = output.data<T>();
+        const NormOp<T> op(p_, kernels_);
+        Reduce(context, plan, x.data<T>(), op,
+               [&](int64_t i, double state) { y[i] = ConvertElement<T>(op.Finish(state)); });
+      }
+    });
+  }
+
+ private:
+  double p_;
+  ReduceAxes axes_;
+  DType wanted_ = DType::kNull;
+  const ReduceKernels& kernels_;
+};
+
+}  // namespace
+}  // namespace oort
+
+OORT_LAYERS(reduce_norm) {
+  registry.Add(OperatorSchema({"torch.norm"}, "(sum of |x|^p)^(1/p) over some axes, or all.")
+                   .Tensor("input", kFloats)
+                   .Any("p", Value(2))
+                   .Ints("dim")
+                   .Nullable()
+                   .Bool("keepdim", false)
+                   .DTypeName("dtype")
+                   .Nullable(),
+               Create<Norm>());
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+
+#include "core/dispatch.h"
+#include "oort/layer.h"
+
+namespace oort {
+namespace {
+
+template <typename T>
+struct Candidate {
+  std::conditional_t<kIsHalf<T>, float, T> value;
+  int64_t index;
+};
+
+/// Largest (smallest) first; NaN is larger than everything.
+template <typename Value>
+bool Before(Value a, Value b, bool largest) {
+  const bool a_nan = a != a, b_nan = b != b;
+  return largest ? (a_nan && !b_nan) || a > b : (!a_nan && b_nan) || a < b;
+}
+
+/// Brings the best k to the front. Like torch, it sorts a part where k is small and selects
+/// otherwise, so that even equal and unsorted elements come in the same order.
+template <typename T>
+void Select(std::vector<Candidate<T>>& all, int64_t k, bool largest, bool sorted) {
+  const auto before = [largest](const Candidate<T>& a, const Candidate<T>& b) {
+    return Before(a.value, b.value, largest);
+  };
+  if (k == 0) return;
+  if (k * 64 <= static_cast<int64_t>(all.size())) {
+    std::partial_sort(all.begin(), all.begin() + k, all.end(), before);
+    return;
+  }
+  std::nth_element(all.begin(), all.begin() + k - 1, all.end(), before);
+  if (sorted) std::sort(all.begin(), all.begin() + k - 1, before);
+}
+
+class TopK : public Layer {
+ public:
+  explicit TopK(const LayerInit& init)
+      : k_(init.Arg("k")),
+        dim_(init.Int("dim")),
+        largest_(init.Bool("largest")),
+        sorted_(init.Bool("sorted")) {}
+
+  std::vector<Value> Infer(const Args& args) const override {
+    const Tensor& x = args.tensor(0);
+    const int axis = NormalizeAxis(dim_, x.rank());
+    const int64_t extent = x.rank() == 0 ? 1 : x.shape()[axis], k = args[k_].AsInt();
+    if (k < 0 || k > extent) {
+      throw Error(ErrorCode::kInvalidArgument, "k=" + std::to_string(k) + " is not in [0, " +
+                                                   std::to_string(extent) +
+                                                   "], the extent of axis " + std::to_string(axis));
+    }
+    Shape shape = x.shape();
+    if (shape.rank() > 0) shape[axis] = k;
+    return {Tensor::Meta(x.dtype(), shape), Tensor::Meta(DType::kI64, shape)};
+  }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    const Tensor& x = args.tensor(0);
+    const int axis = NormalizeAxis(dim_, x.rank());
+    const int64_t extent = x.rank() == 0 ? 1 : x.shape()[axis], k = args[k_].AsInt();
+    const int64_t inner = x.shape().Product(std::min(axis + 1, x.rank()), x.rank());
+    if (outputs[0].AsTensor().elements() == 0) return;
+    VisitDType(x.dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::Type;
+      if constexpr (!kIsComplex<T>) {
+        const T* in = x.data<T>();
+        T* values = outputs[0].AsTensor().data<T>();
+        int64_t* indices = outputs[1].AsTensor().data<int64_t>();
+        const auto run = [&](int64_t i, std::vector<Candidate<T>>& all) {
+          const int64_t outer = i / inner, column = i % inner;
+          for (int64_t j = 0; j < extent; ++j) {
+            const T element = in[(outer * extent + j) * inner + column];
+            all[static_cast<size_t>(j)] = {static_cast<decltype(all[0].value)>(element), j};
+          }
+          Select(all, k, largest_, sorted_);
+          for (int64_t j = 0; j < k; ++j) {
+            const int64_t at = (outer * k + j) * inner + column;
+            values[at] = static_cast<T>(all[static_cast<size_t>(j)].value);
+            indices[at] = all[static_cast<size_t>(j)].index;
+          }
+        };
+        context.ParallelFor(x.elements() / extent, 4096 / extent + 1,
+                            [&](int64_t begin, int64_t end) {
+                              std::vector<Candidate<T>> all(static_cast<size_t>(extent));
+                              for (int64_t i = begin; i < end; ++i) run(i, all);
+                            });
+      }
+    });
+  }
+
+ private:
+  int k_;
+  int64_t dim_;
+  bool largest_, sorted_;
+};
+
+}  // namespace
+}  // namespace oort
+
+OORT_LAYERS(topk) {
+  registry.Add(OperatorSchema({"torch.topk"},
+                              "The k largest (or smallest) elements along an axis, and where.")
+                   .Tensor("input", kFloats | kIntegers)
+                   .Int("k")
+                   .Dynamic()
+                   .Int("dim", -1)
+                   .Bool("largest", true)
+                   .Bool("sorted", true)
+                   .Outputs(2),
+               Create<TopK>());
+}
