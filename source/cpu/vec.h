@@ -7,7 +7,8 @@
 //   Mask     one truth value a lane, from comparisons
 //
 // Vec:  kWidth, Load(p), LoadPartial(p, n) (other lanes 0), Store(p), StorePartial(p, n) with
-//       0 <= n <= kWidth and any alignment; + - * / and unary -; == != < <= > >= give a Mask.
+//       0 <= n <= kWidth and any alignment; LoadEven(p) takes p[0], p[2], … and may read all of
+//       p[0 .. 2 kWidth); + - * / and unary -; == != < <= > >= give a Mask.
 // Free: Fma(a,b,c) = a*b+c, Fnma = c-a*b (fused where the processor can), Min/Max (NaN wins, as in
 //       torch), FastMin/FastMax (b if either is NaN; in one instruction), Abs, Sqrt, Floor, Ceil,
 //       Trunc, Round (half to even), CopySign(magnitude, sign), IsNan(a), Select(mask, a, b),

@@ -35,6 +35,10 @@ struct Vec {
   static Vec Broadcast(float value) { return _mm256_set1_ps(value); }
   static Vec Load(const float* p) { return _mm256_loadu_ps(p); }
   static Vec LoadPartial(const float* p, int n) { return _mm256_maskload_ps(p, FirstLanes(n)); }
+  static Vec LoadEven(const float* p) {
+    const __m256 mixed = _mm256_shuffle_ps(_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8), 0x88);
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(mixed), 0xd8));
+  }
   void Store(float* p) const { _mm256_storeu_ps(p, v); }
   void StorePartial(float* p, int n) const { _mm256_maskstore_ps(p, FirstLanes(n), v); }
 };

@@ -32,6 +32,11 @@ struct Vec {
   static Vec Broadcast(float value) { return _mm512_set1_ps(value); }
   static Vec Load(const float* p) { return _mm512_loadu_ps(p); }
   static Vec LoadPartial(const float* p, int n) { return _mm512_maskz_loadu_ps(FirstLanes(n), p); }
+  static Vec LoadEven(const float* p) {
+    const __m512i even =
+        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    return _mm512_permutex2var_ps(_mm512_loadu_ps(p), even, _mm512_loadu_ps(p + 16));
+  }
   void Store(float* p) const { _mm512_storeu_ps(p, v); }
   void StorePartial(float* p, int n) const { _mm512_mask_storeu_ps(p, FirstLanes(n), v); }
 };

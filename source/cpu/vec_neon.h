@@ -34,6 +34,7 @@ struct Vec {
     for (int i = 0; i < n; ++i) lanes[i] = p[i];
     return vld1q_f32(lanes);
   }
+  static Vec LoadEven(const float* p) { return vld2q_f32(p).val[0]; }
   void Store(float* p) const { vst1q_f32(p, v); }
   void StorePartial(float* p, int n) const {
     float lanes[kWidth];

@@ -27,6 +27,7 @@ struct Vec {
   static Vec Broadcast(float value) { return value; }
   static Vec Load(const float* p) { return *p; }
   static Vec LoadPartial(const float* p, int n) { return n > 0 ? *p : 0.0f; }
+  static Vec LoadEven(const float* p) { return *p; }
   void Store(float* p) const { *p = v; }
   void StorePartial(float* p, int n) const {
     if (n > 0) *p = v;

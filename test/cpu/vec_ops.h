@@ -22,6 +22,7 @@ struct VecOpKernels {
   void (*fma)(const float* a, const float* b, const float* c, float* fma, float* fnma);
   /// Sum, maximum and minimum of the first `width` elements.
   void (*reduce)(const float* x, float* results);
+  void (*load_even)(const float* x, float* y);
   /// Shifts, wrapping sums and differences of the first `width` elements' bits.
   void (*integers)(const int32_t* x, int32_t* results);
 };

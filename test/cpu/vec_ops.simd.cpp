@@ -46,6 +46,8 @@ void Reduce(const float* x, float* results) {
   results[2] = ReduceMin(Vec::Load(x));
 }
 
+void LoadEven(const float* x, float* y) { Vec::LoadEven(x).Store(y); }
+
 void Integers(const int32_t* x, int32_t* results) {
   float in[Vec::kWidth], out[Vec::kWidth];
   __builtin_memcpy(in, x, sizeof(in));
@@ -108,4 +110,5 @@ OORT_DEFINE_KERNELS(VecOpKernels, {.width = Vec::kWidth,
                                    .bits = OORT_VEC_BINARY(Or(And(a, b), AndNot(Xor(a, b), a))),
                                    .fma = FusedMultiply,
                                    .reduce = Reduce,
+                     .load_even = LoadEven,
                                    .integers = Integers})

@@ -200,6 +200,16 @@ TEST(Vec, Reduces) {
   });
 }
 
+TEST(Vec, LoadsEveryOtherElement) {
+  ForEachIsa([](const VecOpKernels& kernels) {
+    const size_t width = static_cast<size_t>(kernels.width);
+    std::vector<float> x(2 * width), y(width);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+    kernels.load_even(x.data(), y.data());
+    for (size_t i = 0; i < width; ++i) EXPECT_EQ(y[i], x[2 * i]);
+  });
+}
+
 TEST(Vec, HasWrappingIntegers) {
   ForEachIsa([](const VecOpKernels& kernels) {
     const size_t width = static_cast<size_t>(kernels.width);
