@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "core/dispatch.h"
-#include "layers/reduction/wanted_dtype.h"
+#include "layers/reduction/accumulate.h"
 
 namespace oort {
 namespace {
-
-/// Floats gather in f64, integers in u64, whose overflow is defined.
-template <typename T>
-using Gathered = std::conditional_t<kIsComplex<T>, std::complex<double>,
-                                    std::conditional_t<std::is_integral_v<T>, uint64_t, double>>;
 
 /// Sums (products) of the first 1, 2, 3 … elements that lie `step` apart.
 template <typename T, bool kProduct>

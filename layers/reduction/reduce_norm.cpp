@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "layers/reduction/reduce_norm.h"
 
-#include "layers/reduction/wanted_dtype.h"
+#include "layers/reduction/accumulate.h"
 
 namespace oort {
 namespace {

@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "core/dispatch.h"
+#include "layers/reduction/accumulate.h"
 #include "layers/reduction/reduce_kernels.h"
 #include "layers/reduction/reduce_plan.h"
-#include "layers/reduction/wanted_dtype.h"
 
 namespace oort {
 namespace {
 
 enum class Kind { kSum, kMean, kProduct };
-
-/// Floats gather in f64, integers in u64, whose overflow is defined, as is torch's.
-template <typename T>
-using Gathered = std::conditional_t<kIsComplex<T>, std::complex<double>,
-                                    std::conditional_t<std::is_integral_v<T>, uint64_t, double>>;
 
 template <typename T>
 Gathered<T> Widen(T value) {

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "core/dispatch.h"
-#include "layers/reduction/wanted_dtype.h"
+#include "layers/reduction/accumulate.h"
 #include "layers/softmax/softmax_kernels.h"
 
 namespace oort {

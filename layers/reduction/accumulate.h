@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
+// In which types sums and products are gathered and given out.
 #pragma once
 
+#include <complex>
+
+#include "core/dispatch.h"
 #include "oort/layer.h"
 
 namespace oort {
@@ -13,5 +17,10 @@ inline DType WantedDType(const LayerInit& init) {
   }
   return init.outputs().empty() ? DType::kNull : init.outputs()[0]->dtype;
 }
+
+/// Floats gather in f64, integers in u64, whose overflow is defined, as is torch's.
+template <typename T>
+using Gathered = std::conditional_t<kIsComplex<T>, std::complex<double>,
+                                    std::conditional_t<std::is_integral_v<T>, uint64_t, double>>;
 
 }  // namespace oort
