@@ -41,6 +41,10 @@ struct Operator {
   std::map<std::string, Tensor> attributes;
   int line = 0;  ///< in the .param file; 0 for operators made by a pass
 
+  /// Inputs, outputs and constants of the graph; every other operator needs a layer.
+  bool IsPort() const {
+    return type == "pnnx.Input" || type == "pnnx.Output" || type == "pnnx.Attribute";
+  }
   /// "operator 'layer1.0.conv1' (nn.Conv2d, line 7)"
   std::string Describe() const;
 };

@@ -91,8 +91,7 @@ std::vector<std::string> UnknownOperators(const ModelFiles& files) {
   std::set<std::string> unknown;
   const LayerRegistry& registry = LayerRegistry::Global();
   for (const Operator& op : ReadPnnxParam(*files.OpenParam()).operators) {
-    if (op.type == "pnnx.Input" || op.type == "pnnx.Output") continue;
-    if (registry.Schema(op.type) == nullptr) unknown.insert(op.type);
+    if (!op.IsPort() && registry.Schema(op.type) == nullptr) unknown.insert(op.type);
   }
   return {unknown.begin(), unknown.end()};
 }

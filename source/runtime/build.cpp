@@ -11,10 +11,6 @@
 namespace oort {
 namespace {
 
-bool IsPort(const Operator& op) {
-  return op.type == "pnnx.Input" || op.type == "pnnx.Output" || op.type == "pnnx.Attribute";
-}
-
 const LayerRegistry& RegistryOf(const LoadOptions& options) {
   return options.registry != nullptr ? *options.registry : LayerRegistry::Global();
 }
@@ -82,7 +78,7 @@ std::vector<Problem> RuntimeGraph::Diagnose(const Graph& graph, const LoadOption
       }
       continue;
     }
-    if (IsPort(op)) continue;
+    if (op.IsPort()) continue;
     const OperatorSchema* schema = registry.Schema(op.type);
     if (schema == nullptr) {
       problems.push_back(UnknownOperator(op, registry));
@@ -166,7 +162,7 @@ GraphBuilder::LoneNode::LoneNode(Node made, const Operator& op, std::span<const 
 
 std::optional<std::vector<Value>> GraphBuilder::Evaluate(const Operator& op,
                                                          std::span<const Value> inputs) {
-  if (IsPort(op) || SchemaOf(op.type)->random()) return {};
+  if (op.IsPort() || SchemaOf(op.type)->random()) return {};
   const LoneNode lone(MakeNode(op, inputs), op, inputs);
   const std::vector<Value> outputs = InferNode(lone.impl, lone.node(), lone.args());
   size_t bytes = 0, read = 0;
@@ -228,7 +224,7 @@ void GraphBuilder::MakeNodes() {
     const Operator& op = impl_->graph.operators[static_cast<size_t>(index)];
     if (op.type == "pnnx.Attribute") {
       Constant(op.outputs[0]) = op.attributes.at("data");
-    } else if (!IsPort(op)) {
+    } else if (!op.IsPort()) {
       try {
         AddNode(index, op);
       } catch (const Error& error) {

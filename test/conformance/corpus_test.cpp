@@ -48,9 +48,7 @@ std::set<std::string> UnknownOperators(const fs::path& folder) {
   const Graph graph = ReadPnnxParam(*ByteSource::File(folder / "model.pnnx.param"));
   std::set<std::string> unknown;
   for (const Operator& op : graph.operators) {
-    const bool port = op.type == "pnnx.Input" || op.type == "pnnx.Output" ||
-                      op.type == "pnnx.Attribute";
-    if (!port && LayerRegistry::Global().Schema(op.type) == nullptr) unknown.insert(op.type);
+    if (!op.IsPort() && LayerRegistry::Global().Schema(op.type) == nullptr) unknown.insert(op.type);
   }
   return unknown;
 }
