@@ -128,6 +128,7 @@ class Interpolate : public Layer {
   Interpolate(const LayerInit& init, const char* mode, bool align_corners)
       : size_(init.Arg("size")),
         scale_factor_(init.Arg("scale_factor")),
+        axis_factors_{init.Arg("scales_d"), init.Arg("scales_h"), init.Arg("scales_w")},
         mode_name_(mode != nullptr ? mode : init.String("mode")),
         align_corners_(align_corners),
         isa_(init.isa()),
@@ -238,6 +239,11 @@ class Interpolate : public Layer {
       axis.in = input[i + 2];
       axis.out = sizes.empty() ? Scaled(axis.in, factors[a]) : sizes[a];
       if (!factors.empty() && !recompute_) axis.factor = factors[a];
+      // The ATen form gives the size and, beside it, the factor that it came from.
+      if (const int arg = axis_factors_[static_cast<size_t>(3 - rank + i)]; args.Has(arg)) {
+        axis.factor = args[arg].AsFloat();
+        Scaled(axis.in, axis.factor);
+      }
       if (axis.in <= 0 || axis.out <= 0) {
         Fail("spatial extents must be above zero: input " + input.ToString() + ", axis " +
              std::to_string(i + 2) + " to " + std::to_string(axis.out));
@@ -264,6 +270,7 @@ class Interpolate : public Layer {
   }
 
   int size_, scale_factor_;
+  std::array<int, 3> axis_factors_;  // of the ATen form; -1 where there is none
   std::string mode_name_;
   ResizeMode mode_;
   bool align_corners_;
@@ -289,6 +296,17 @@ OperatorSchema ResizeSchema(std::vector<std::string> types, std::string doc) {
       .Dynamic();
 }
 
+/// aten::upsample_nearest2d(input, output_size, scales_h, scales_w) and its relatives.
+OperatorSchema AtenSchema(const std::string& prefix, int rank) {
+  OperatorSchema schema({"aten::" + prefix + std::to_string(rank) + "d"},
+                        "Resizes an input by repeating its nearest elements.");
+  schema.Tensor("input", kFloats | DType::kU8).Ints("size").Dynamic();
+  if (rank > 2) schema.Float("scales_d").Nullable().Dynamic();
+  if (rank > 1) schema.Float("scales_h").Nullable().Dynamic();
+  schema.Float("scales_w").Nullable().Dynamic();
+  return schema;
+}
+
 }  // namespace
 }  // namespace oort
 
@@ -310,4 +328,9 @@ OORT_LAYERS(interpolate) {
   registry.Add(ResizeSchema({"F.upsample_bilinear", "nn.UpsamplingBilinear2d"},
                             "Resizes an image linearly, its corners staying in place."),
                CreateInterpolate("bilinear", true));
+  for (int rank = 1; rank <= 3; ++rank) {
+    registry.Add(AtenSchema("upsample_nearest", rank), CreateInterpolate("nearest", false));
+    registry.Add(AtenSchema("_upsample_nearest_exact", rank),
+                 CreateInterpolate("nearest-exact", false));
+  }
 }
