@@ -68,7 +68,8 @@ void PlanBlocks(const GemmKernels& kernels, Plan& plan) {
 
 Plan MakePlan(const GemmKernels& kernels, const GemmSize& size, int threads) {
   Plan plan;
-  plan.kept = size.b_packed ? GemmSide::kB : GemmSide::kA;
+  const bool none = !size.a_packed && !size.b_packed;
+  plan.kept = size.b_packed || (none && size.n < size.m) ? GemmSide::kB : GemmSide::kA;
   const bool a_kept = plan.kept == GemmSide::kA;
   plan.k = size.k;
   plan.kept_extent = a_kept ? size.m : size.n;
@@ -78,7 +79,7 @@ Plan MakePlan(const GemmKernels& kernels, const GemmSize& size, int threads) {
   plan.kept_panels = CeilDivide(plan.kept_extent, plan.kept_width);
   plan.streamed_panels = CeilDivide(plan.streamed_extent, plan.streamed_width);
   plan.threads = UsefulThreads(size, threads);
-  if (!size.a_packed && !size.b_packed) {
+  if (none) {
     plan.kept_floats = PackedSize(kernels, plan.kept, plan.kept_extent, plan.k);
   }
   plan.gemv = plan.streamed_extent == 1;

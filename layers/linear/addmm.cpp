@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+#include "layers/linear/product.h"
+
+namespace oort {
+namespace {
+
+/// An operand that broadcasts to the rows of a result.
+template <typename T>
+class BroadcastRows {
+ public:
+  BroadcastRows(const Tensor& tensor, const Shape& result) : data_(tensor.data<T>()) {
+    const Shape& own = tensor.shape();
+    int64_t scale = 1;
+    for (int axis = own.rank() - 1; axis >= 0; --axis) {
+      const int at = axis + result.rank() - own.rank();
+      strides_[static_cast<size_t>(at)] = own[axis] == 1 ? 0 : scale;
+      scale *= own[axis];
+    }
+    last_ = strides_[static_cast<size_t>(result.rank() - 1)];
+  }
+  /// Start of row `row` of the result, whose elements are `step()` apart.
+  const T* Row(const Shape& result, int64_t row) const {
+    int64_t offset = 0;
+    for (int axis = result.rank() - 2; axis >= 0; --axis) {
+      offset += row % result[axis] * strides_[static_cast<size_t>(axis)];
+      row /= result[axis];
+    }
+    return data_ + offset;
+  }
+  int64_t step() const { return last_; }
+
+ private:
+  const T* data_;
+  std::array<int64_t, Shape::kMaxRank> strides_{};
+  int64_t last_ = 0;
+};
+
+/// output = alpha * output + beta * input, on a product that is there already.
+template <typename T>
+void Combine(const Context& context, T alpha, T beta, const Tensor& input, Tensor& output) {
+  const Shape& shape = output.shape();
+  const int64_t columns = shape[shape.rank() - 1];
+  const BroadcastRows<T> rows(input, shape);
+  context.ParallelFor(
+      output.elements() / columns, 16384 / columns + 1, [&](int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end; ++row) {
+          T* y = output.data<T>() + row * columns;
+          if (beta == T{0}) {  // what is in the input does not count then, not even NaN
+            for (int64_t i = 0; i < columns; ++i) y[i] = alpha * y[i];
+            continue;
+          }
+          const T* x = rows.Row(shape, row);
+          for (int64_t i = 0; i < columns; ++i) y[i] = alpha * y[i] + beta * x[i * rows.step()];
+        }
+      });
+}
+
+/// beta * input + alpha * (a @ b)
+class Addmm final : public Layer {
+ public:
+  Addmm(const LayerInit& init, const char* a, const char* b, int rank)
+      : input_(init.Arg("input")),
+        a_(init.Arg(a)),
+        b_(init.Arg(b)),
+        rank_(rank),
+        alpha_(init.Float("alpha")),
+        beta_(init.Float("beta")),
+        kernels_(GemmKernelsFor(init.isa())),
+        packed_(PackConstant(kernels_, init.Constant(b))) {}
+
+  std::vector<Value> Infer(const Args& args) const override {
+    const Tensor &a = args.tensor(a_), &b = args.tensor(b_), &input = args.tensor(input_);
+    if (a.rank() != rank_ || b.rank() != rank_ || (rank_ == 3 && a.dim(0) != b.dim(0))) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "expected two operands of rank " + std::to_string(rank_) + ", got " +
+                      a.shape().ToString() + " and " + b.shape().ToString());
+    }
+    CheckProductDTypes(a, b);
+    CheckProductDTypes(a, input);
+    const Shape output = ProductOf(args).output;
+    if (!(BroadcastShapes(input.shape(), output) == output)) {
+      throw Error(ErrorCode::kInvalidArgument, "expected an input that broadcasts to " +
+                                                   output.ToString() + ", got " +
+                                                   input.shape().ToString());
+    }
+    return {Tensor::Meta(a.dtype(), output)};
+  }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    const Product product = ProductOf(args);
+    const Tensor& input = args.tensor(input_);
+    Tensor& output = outputs[0].AsTensor();
+    if (output.elements() == 0) return;
+    ProductEnd end;
+    if (!packed_.empty()) end.packed_b = packed_.panels();
+    const bool bias = input.dtype() == DType::kF32 && alpha_ == 1 && beta_ == 1 &&
+                      input.elements() == product.n && input.dim(-1) == product.n;
+    if (bias) end.column_bias = input.data<float>();
+    RunProduct(kernels_, context, product, args.tensor(a_), args.tensor(b_), end, output);
+    if (bias) return;
+    if (input.dtype() == DType::kF32) {
+      Combine(context, static_cast<float>(alpha_), static_cast<float>(beta_), input, output);
+    } else {
+      Combine(context, alpha_, beta_, input, output);
+    }
+  }
+
+  size_t Workspace(const Args& args, int threads) const override {
+    return ProductWorkspace(kernels_, ProductOf(args), args.tensor(a_).dtype(), !packed_.empty(),
+                            threads);
+  }
+
+  Cost Work(const Args& args, std::span<const Value> outputs) const override {
+    Cost cost = Layer::Work(args, outputs);
+    cost.flops = 2 * ProductOf(args).multiplications();
+    return cost;
+  }
+
+ private:
+  Product ProductOf(const Args& args) const {
+    return MatmulProduct(args.shape(a_), args.shape(b_));
+  }
+
+  int input_, a_, b_, rank_;
+  double alpha_, beta_;
+  const GemmKernels& kernels_;
+  PackedMatrix packed_;
+};
+
+OperatorSchema Declare(const char* type, const char* a, const char* b, const char* doc) {
+  constexpr DTypeSet kDTypes = DType::kF32 | DType::kF64;
+  return OperatorSchema({type}, doc)
+      .Tensor("input", kDTypes)
+      .Tensor(a, kDTypes)
+      .Tensor(b, kDTypes)
+      .Float("beta", 1)
+      .Float("alpha", 1);
+}
+
+}  // namespace
+}  // namespace oort
+
+OORT_LAYERS(addmm) {
+  using namespace oort;
+  registry.Add(
+      Declare("torch.addmm", "mat1", "mat2", "beta * input + alpha * (mat1 @ mat2)"),
+      [](const LayerInit& init) { return std::make_unique<Addmm>(init, "mat1", "mat2", 2); });
+  registry.Add(
+      Declare("torch.baddbmm", "batch1", "batch2",
+              "beta * input + alpha * (batch1 @ batch2), matrix by matrix"),
+      [](const LayerInit& init) { return std::make_unique<Addmm>(init, "batch1", "batch2", 3); });
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+#include "core/checked.h"
+#include "cpu/gemm.h"
+#include "layers/linear/weight_arg.h"
+
+namespace oort {
+namespace {
+
+/// y = x W^T + b over the last axis.
+class Linear final : public Layer {
+ public:
+  explicit Linear(const LayerInit& init)
+      : input_(init.Arg("input")),
+        weight_(init, "weight"),
+        bias_(init, "bias"),
+        kernels_(GemmKernelsFor(init.isa())) {
+    const Tensor& weight = weight_.constant();
+    if (!weight.defined()) return;
+    CheckWeight(weight.shape());
+    packed_ = PackedMatrix(kernels_, GemmSide::kB, Out(weight.shape()), In(weight.shape()),
+                           MatrixSource(kernels_, Columns(weight.shape(), weight.data<float>())));
+  }
+
+  std::vector<Value> Infer(const Args& args) const override {
+    const Shape &input = args.shape(input_), &weight = weight_.shape(args);
+    CheckWeight(weight);
+    if (input.rank() == 0 || input[input.rank() - 1] != In(weight)) {
+      throw Error(ErrorCode::kInvalidArgument, "expected an input whose last axis is " +
+                                                   std::to_string(In(weight)) + ", got " +
+                                                   input.ToString());
+    }
+    weight_.CheckDType(args);
+    bias_.CheckDType(args);
+    bias_.CheckShape(args, weight.rank() == 1 ? Shape{} : Shape{Out(weight)});
+    Shape output = input;
+    if (weight.rank() == 1) {
+      output.Erase(output.rank() - 1);
+    } else {
+      output[output.rank() - 1] = Out(weight);
+    }
+    output.elements();
+    return {Tensor::Meta(DType::kF32, output)};
+  }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    const GemmSize size = SizeOf(args);
+    const MatrixSource rows(kernels_, {args.tensor(input_).data<float>(), 1, size.k});
+    const MatrixSource columns(kernels_, Columns(weight_.shape(args), weight_.data(args)));
+    GemmProblem problem;
+    problem.size = size;
+    if (size.b_packed) problem.packed = packed_.panels();
+    problem.a = &rows;
+    problem.b = &columns;
+    problem.c = outputs[0].AsTensor().data<float>();
+    problem.ldc = size.n;
+    problem.column_bias = bias_.data(args);
+    Gemm(kernels_, problem, context.threads(), context.workspace<float>());
+  }
+
+  size_t Workspace(const Args& args, int threads) const override {
+    const int64_t floats = GemmWorkspace(kernels_, SizeOf(args), threads);
+    return CheckedMultiply(static_cast<size_t>(floats), sizeof(float));
+  }
+
+  Cost Work(const Args& args, std::span<const Value> outputs) const override {
+    Cost cost = Layer::Work(args, outputs);
+    const GemmSize size = SizeOf(args);
+    cost.flops = 2.0 * static_cast<double>(size.m) * static_cast<double>(size.n) *
+                 static_cast<double>(size.k);
+    return cost;
+  }
+
+ private:
+  // A weight of one axis stands for one output without an axis.
+  static int64_t Out(const Shape& weight) { return weight.rank() == 1 ? 1 : weight[0]; }
+  static int64_t In(const Shape& weight) { return weight[weight.rank() - 1]; }
+
+  static void CheckWeight(const Shape& weight) {
+    if (weight.rank() == 1 || weight.rank() == 2) return;
+    throw Error(ErrorCode::kInvalidArgument,
+                "expected a weight of rank 1 or 2, got " + weight.ToString());
+  }
+
+  static StridedMatrix Columns(const Shape& weight, const float* data) {
+    return {data, 1, In(weight)};
+  }
+
+  GemmSize SizeOf(const Args& args) const {
+    const Shape &input = args.shape(input_), &weight = weight_.shape(args);
+    return {input.Product(0, input.rank() - 1), Out(weight), In(weight), false, !packed_.empty()};
+  }
+
+  int input_;
+  WeightArg weight_, bias_;
+  const GemmKernels& kernels_;
+  PackedMatrix packed_;
+};
+
+}  // namespace
+}  // namespace oort
+
+OORT_LAYERS(linear) {
+  using namespace oort;
+  const char* doc = "x W^T + b over the last axis";
+  registry.Add(OperatorSchema({"nn.Linear"}, doc)
+                   .Tensor("input", kF32Only)
+                   .Attribute("weight")
+                   .OptionalAttribute("bias")
+                   .Ignored("in_features")
+                   .Ignored("out_features")
+                   .Ignored("bias"),
+               Create<Linear>());
+  registry.Add(OperatorSchema({"F.linear"}, doc)
+                   .Tensor("input", kF32Only)
+                   .Tensor("weight", kFloats)
+                   .OptionalTensor("bias", kFloats),
+               Create<Linear>());
+}

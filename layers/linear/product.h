@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// Products of stacks of matrices, as torch.matmul defines them.
+#pragma once
+
+#include <vector>
+
+#include "cpu/gemm.h"
+#include "oort/layer.h"
+
+namespace oort {
+
+/// What matrix products take: every real number type but bool and the 16-bit floats.
+inline constexpr DTypeSet kProductDTypes = DType::kF32 | DType::kF64 | kIntegers;
+
+/// `batch` products of (m,k) by (k,n). Stacks broadcast; a stack of matrices times one matrix is
+/// a single product.
+struct Product {
+  int64_t m = 1, n = 1, k = 0;
+  Shape batch;             ///< of the result
+  Shape a_batch, b_batch;  ///< of the operands
+  Shape output;
+  int64_t count() const { return batch.elements(); }
+  double multiplications() const;
+};
+
+/// The rules of torch.matmul; throws kInvalidArgument where the shapes do not fit.
+Product MatmulProduct(const Shape& a, const Shape& b);
+
+/// Throws unless both are of one dtype.
+void CheckProductDTypes(const Tensor& a, const Tensor& b);
+
+/// The panels of a constant f32 matrix (k,n); empty for any other value.
+PackedMatrix PackConstant(const GemmKernels& kernels, const Value& b);
+
+/// What is done to an f32 product on its way out.
+struct ProductEnd {
+  const float* packed_b = nullptr;     ///< panels of b, where it is a constant matrix
+  const float* column_bias = nullptr;  ///< n elements
+};
+
+size_t ProductWorkspace(const GemmKernels& kernels, const Product& product, DType dtype,
+                        bool b_packed, int threads);
+/// Writes `output`, which has the elements of product.output.
+void RunProduct(const GemmKernels& kernels, const Context& context, const Product& product,
+                const Tensor& a, const Tensor& b, const ProductEnd& end, Tensor& output);
+
+}  // namespace oort

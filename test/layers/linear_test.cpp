@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT
+#include <gtest/gtest.h>
+
+#include "oort/testing.h"
+
+namespace oort::testing {
+namespace {
+
+/// x (…,in) by weight (out,in) plus bias (out), in double precision.
+Tensor Reference(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const int64_t in = weight.dim(1), out = weight.dim(0);
+  Shape shape = x.shape();
+  shape[shape.rank() - 1] = out;
+  Tensor y(DType::kF32, shape);
+  for (int64_t row = 0; row < shape.Product(0, shape.rank() - 1); ++row) {
+    for (int64_t o = 0; o < out; ++o) {
+      double sum = bias.defined() ? static_cast<double>(bias.data<float>()[o]) : 0.0;
+      for (int64_t i = 0; i < in; ++i) {
+        sum += static_cast<double>(x.data<float>()[row * in + i]) *
+               static_cast<double>(weight.data<float>()[o * in + i]);
+      }
+      y.data<float>()[row * out + o] = static_cast<float>(sum);
+    }
+  }
+  return y;
+}
+
+void Check(Shape input, int64_t out, bool with_bias) {
+  SCOPED_TRACE(input.ToString() + " to " + std::to_string(out));
+  const int64_t in = input[input.rank() - 1];
+  const Tensor x = RandomTensor(DType::kF32, input, 1);
+  const Tensor weight = RandomTensor(DType::kF32, {out, in}, 2);
+  const Tensor bias = with_bias ? RandomTensor(DType::kF32, {out}, 3) : Tensor();
+  const Tensor expected = Reference(x, weight, bias);
+  const Tolerance tolerance{1e-4, 1e-4};
+  OperatorCase module("nn.Linear");
+  module.Param("in_features", std::to_string(in)).Attribute("weight", weight);
+  if (with_bias) module.Attribute("bias", bias);
+  module.Input(x).ExpectOutputs({expected}, tolerance);
+  OperatorCase function("F.linear");
+  function.Input(x, "input").Input(weight, "weight");
+  if (with_bias) function.Input(bias, "bias");
+  function.ExpectOutputs({expected}, tolerance);
+}
+
+TEST(Linear, TakesEverySize) {
+  for (int64_t rows : {1, 2, 7, 8, 9, 50}) {
+    for (int64_t out : {1, 3, 12, 13, 32, 40}) {
+      for (int64_t in : {1, 16, 33}) Check({rows, in}, out, rows % 2 == 0);
+    }
+  }
+  Check({70, 700}, 200, true);
+  Check({1, 1000}, 300, true);
+}
+
+TEST(Linear, TakesInputsOfEveryRank) {
+  Check({5}, 4, true);
+  Check({2, 3, 5}, 4, false);
+  Check({2, 1, 3, 2, 5}, 4, true);
+}
+
+TEST(Linear, TakesInputsWithoutElements) {
+  Check({0, 5}, 4, true);
+  Check({3, 0, 5}, 4, true);
+  Check({3, 0}, 4, true);  // sums over nothing: the bias
+  Check({3, 5}, 0, false);
+}
+
+TEST(Linear, TakesAWeightOfOneAxis) {
+  const Tensor x = Tensor::From<float>({1, 2, 3, 4, 5, 6}, {2, 3});
+  const Tensor weight = Tensor::From<float>({1, 10, 100}, {3});
+  OperatorCase("F.linear")
+      .Input(x, "input")
+      .Input(weight, "weight")
+      .ExpectOutputs({Tensor::From<float>({321, 654}, {2})});
+  OperatorCase("F.linear")
+      .Input(x, "input")
+      .Constant(weight, "weight")
+      .Constant(Tensor::Scalar(0.5f), "bias")
+      .ExpectOutputs({Tensor::From<float>({321.5, 654.5}, {2})});
+}
+
+TEST(Linear, TakesASharedWeightAsFirstInput) {
+  const Tensor x = RandomTensor(DType::kF32, {3, 5}, 1);
+  const Tensor weight = RandomTensor(DType::kF32, {4, 5}, 2);
+  OperatorCase("nn.Linear")
+      .Constant(weight)
+      .Input(x)
+      .ExpectOutputs({Reference(x, weight, Tensor())});
+  OperatorCase("nn.Linear").Input(weight).Input(x).ExpectOutputs({Reference(x, weight, Tensor())});
+}
+
+TEST(Linear, TakesHalfWeights) {
+  const Tensor x = RandomTensor(DType::kF32, {3, 5}, 1);
+  for (DType dtype : {DType::kF16, DType::kBF16, DType::kF64}) {
+    const Tensor weight = RandomTensor(DType::kF32, {4, 5}, 2).To(dtype);
+    OperatorCase("nn.Linear")
+        .Attribute("weight", weight)
+        .Input(x)
+        .ExpectOutputs({Reference(x, weight.To(DType::kF32), Tensor())});
+  }
+}
+
+TEST(Linear, RefusesWhatDoesNotFit) {
+  const auto linear = [](Shape input, Shape weight) {
+    return OperatorCase("nn.Linear")
+        .Attribute("weight", RandomTensor(DType::kF32, weight))
+        .Input(RandomTensor(DType::kF32, input));
+  };
+  linear({3, 4}, {2, 5}).ExpectError(ErrorCode::kInvalidArgument, "last axis is 5, got (3,4)");
+  linear({}, {2, 5}).ExpectError(ErrorCode::kInvalidArgument, "last axis is 5");
+  linear({3, 4}, {2, 4, 1}).ExpectError(ErrorCode::kInvalidArgument, "rank 1 or 2");
+  linear({3, 4}, {2, 4})
+      .Attribute("bias", RandomTensor(DType::kF32, {3}))
+      .ExpectError(ErrorCode::kInvalidArgument, "'bias' of shape (2), got (3)");
+  OperatorCase("nn.Linear")
+      .Attribute("weight", RandomTensor(DType::kF32, {2, 4}))
+      .Input(RandomTensor(DType::kI64, {3, 4}))
+      .ExpectError(ErrorCode::kInvalidArgument, "i64");
+  OperatorCase("F.linear")
+      .Input(RandomTensor(DType::kF32, {3, 4}), "input")
+      .Input(RandomTensor(DType::kF64, {2, 4}), "weight")
+      .ExpectError(ErrorCode::kInvalidArgument, "'weight' of dtype f32");
+  OperatorCase("nn.Linear")
+      .Input(RandomTensor(DType::kF32, {3, 4}))
+      .ExpectError(ErrorCode::kInvalidModel, "weight");
+}
+
+}  // namespace
+}  // namespace oort::testing
