@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 #include "core/dispatch.h"
 #include "layers/expression/f64.h"
@@ -139,7 +140,6 @@ OORT_FORMULA2(Celu);
 OORT_FORMULA2(Elu);
 OORT_FORMULA2(Hardshrink);
 OORT_FORMULA2(LeakyRelu);
-OORT_FORMULA2(Logaddexp);
 OORT_FORMULA2(Softshrink);
 OORT_FORMULA3(Softplus);
 // clang-format on
@@ -352,6 +352,18 @@ struct Log1p {
     const auto angle = std::atan2(y, x + 1);
     if (std::abs(z) < 0.5) return T(std::log1p(x * (2 + x) + y * y) / 2, angle);
     return T(std::log(std::abs(z + T(1))), angle);
+  }
+};
+
+struct Logaddexp {
+  template <std::same_as<double> T>
+  static T Call(T a, T b) {
+    return expression::Logaddexp(F64(a), F64(b)).v;
+  }
+  template <Complex T>
+  static T Call(T a, T b) {
+    if (a.real() < b.real()) std::swap(a, b);
+    return a == b ? a + T(0.69314718055994530942) : a + Log1p::Call(std::exp(b - a));
   }
 };
 

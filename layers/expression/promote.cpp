@@ -9,7 +9,8 @@ DType Combine(DType stronger, DType weaker) {
   if (stronger == DType::kNull) return weaker;
   if (weaker == DType::kNull || IsComplex(stronger)) return stronger;
   if (IsFloat(stronger) && IsComplex(weaker)) {
-    return stronger == DType::kBF16 ? DType::kC64 : ComplexDType(stronger);
+    // torch has c32 for f16 and nothing for bf16; there is no arithmetic on c32 here.
+    return stronger == DType::kF64 ? DType::kC128 : DType::kC64;
   }
   if (IsFloat(stronger)) return stronger;
   const bool higher = IsFloat(weaker) || IsComplex(weaker);
