@@ -171,20 +171,29 @@ class Binder {
     }
   }
 
-  /// pnnx passes a weight that several modules share as extra inputs *before* the data.
+  /// pnnx passes a weight that several modules share as an extra input *before* the data, and
+  /// may store it with the operator as well; what is stored is taken then.
   void BindSharedWeights(std::vector<int>& unnamed) {
-    size_t wanted = 0;
+    size_t data = 0;
     for (size_t arg = 0; arg < bound_.size(); ++arg) {
       const ArgSpec& spec = Spec(arg);
       if (spec.variadic) return;
-      if (spec.type == ArgType::kTensor && !spec.attribute && spec.required && !bound_[arg]) {
-        ++wanted;
-      }
+      if (spec.type == ArgType::kTensor && !spec.attribute && !bound_[arg]) ++data;
     }
-    for (size_t arg = 0; arg < bound_.size() && unnamed.size() > wanted; ++arg) {
-      if (!Spec(arg).attribute || bound_[arg]) continue;
+    size_t extra = unnamed.size() > data ? unnamed.size() - data : 0;
+    const auto take = [&](size_t arg) {
       Bind(arg, {unnamed.front(), {}});
       unnamed.erase(unnamed.begin());
+      --extra;
+    };
+    for (size_t arg = 0; arg < bound_.size() && extra > 0; ++arg) {
+      if (Spec(arg).attribute && Spec(arg).required && !bound_[arg]) take(arg);
+    }
+    const size_t stored = std::min(extra, op_.attributes.size());
+    unnamed.erase(unnamed.begin(), unnamed.begin() + static_cast<std::ptrdiff_t>(stored));
+    extra -= stored;
+    for (size_t arg = 0; arg < bound_.size() && extra > 0; ++arg) {
+      if (Spec(arg).attribute && !bound_[arg]) take(arg);
     }
   }
 

@@ -80,6 +80,18 @@ TEST(BindArguments, ASharedWeightComesBeforeTheData) {
   EXPECT_EQ(bound.args[static_cast<size_t>(schema.Find("input"))].input, 1);
 }
 
+TEST(BindArguments, ASharedWeightThatIsStoredTooIsPassedOver) {
+  Operator op = OpWith({5, 4});
+  op.attributes["weight"] = Tensor::Zeros(DType::kF32, {1});
+  std::vector<Problem> problems;
+  const OperatorSchema schema = ConvLike();
+  const BoundArgs bound = BindArguments(schema, op, problems);
+  EXPECT_TRUE(problems.empty()) << Problems(problems);
+  EXPECT_TRUE(bound.args[static_cast<size_t>(schema.Find("@weight"))].value.IsTensor());
+  EXPECT_TRUE(bound.args[static_cast<size_t>(schema.Find("@bias"))].value.IsNone());
+  EXPECT_EQ(bound.args[static_cast<size_t>(schema.Find("input"))].input, 1);
+}
+
 TEST(BindArguments, NamesWinOverPositions) {
   OperatorSchema schema({"test.gather"}, "for tests");
   schema.Tensor("input", kF32Only).Tensor("index", DType::kI64);
@@ -145,7 +157,7 @@ TEST(BindArguments, ReportsTooManyInputs) {
   std::vector<Problem> problems;
   BindArguments(ConvLike(), op, problems);
   ASSERT_EQ(problems.size(), 1u) << Problems(problems);
-  EXPECT_NE(problems[0].message.find("3 more than it can take"), std::string::npos);
+  EXPECT_NE(problems[0].message.find("1 more than it can take"), std::string::npos);
 }
 
 }  // namespace
