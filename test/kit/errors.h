@@ -18,7 +18,7 @@ void ExpectThrows(const Action& action, ErrorCode code, std::string_view text) {
   } catch (const Error& error) {
     EXPECT_EQ(Name(error.code()), Name(code)) << error.what();
     EXPECT_NE(std::string_view(error.what()).find(text), std::string_view::npos)
-        << "got:      " << error.what() << "\nexpected: " << text;
+        << "got:      " << std::string_view(error.what()).substr(0, 2000) << "\nexpected: " << text;
   }
 }
 

@@ -1,0 +1,1 @@
+list(APPEND seeds ${CMAKE_CURRENT_BINARY_DIR}/fuzz/params)
