@@ -49,11 +49,7 @@ def finish(case, module, folder, rendering, inputs):
     outputs = pnnx_case.reference(module, inputs)
     pnnx_case.save_tensors(folder, inputs, outputs)
     name = os.path.basename(folder)
-    try:
-        replayed = pnnx_case.replay(rendering, os.path.join(folder, "model.pnnx.bin"), inputs)
-        faults = pnnx_case.differences(replayed, outputs)
-    except Exception as error:
-        faults = [f"pnnx's rendering fails: {error}".splitlines()[0]]
+    faults = pnnx_case.faults(rendering, os.path.join(folder, "model.pnnx.bin"), inputs, outputs)
     if faults and not case.unfaithful:
         return [f"{name}: {fault}" for fault in faults]
     if not faults and case.unfaithful:

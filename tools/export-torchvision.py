@@ -11,7 +11,7 @@ Weights are seeded, nothing is downloaded: a network need not be trained to be c
 the statistics of a few pictures, so that the input reaches the output as in a trained network (with arbitrary
 statistics it fades, and a wrong layer would go unseen), and heads that torchvision starts at zero are filled.
 The second size shows whether a graph works at another input size than the traced one. Where the trace froze sizes
-(channel shuffles reshape to fixed numbers), the second case has a graph of its own, traced for both sizes.
+(windows of a Swin transformer reshape to fixed numbers), the second case has a graph of its own, traced for both sizes.
 """
 import argparse
 import inspect
@@ -51,6 +51,9 @@ def main():
     parser.add_argument(
         "--second-size", nargs=2, type=int, metavar=("H", "W"), help="also writes DIR/NAME@HxW"
     )
+    parser.add_argument(
+        "--symbolic", action="store_true", help="the second case gets a graph for both sizes even where one for one would do"
+    )
     parser.add_argument("--batch", type=int, default=1, metavar="N")
     arguments = parser.parse_args()
 
@@ -70,6 +73,7 @@ def main():
                 os.path.join(arguments.out, name),
                 second=second,
                 second_folder=second_folder,
+                symbolic=arguments.symbolic,
             )
             print(f"{name}: written" + (f"; second size: {kind} graph" if kind else ""), flush=True)
         except Exception as error:
