@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+// softmax(Q K^T * scale + masks) V, for many heads at once.
+#pragma once
+
+#include <vector>
+
+#include "cpu/gemm.h"
+#include "layers/softmax/softmax_kernels.h"
+#include "oort/layer.h"
+
+namespace oort {
+
+/// The matrices of one operand: matrix i begins at data + offsets[i], its rows are `row` apart and
+/// their elements side by side.
+struct AttentionOperand {
+  const float* data = nullptr;
+  int64_t row = 0;
+  std::vector<int64_t> offsets;
+};
+
+/// What is added to the scores: numbers, or minus infinity where a flag equals `drop`.
+struct AttentionMask {
+  const float* numbers = nullptr;
+  const uint8_t* flags = nullptr;  ///< bools as bytes: those of a file may be more than 0 and 1
+  bool drop = false;
+  int64_t row = 0, column = 1;
+  int64_t columns = 0;  ///< keys behind these are not masked
+  std::vector<int64_t> offsets;
+};
+
+struct AttentionProblem {
+  int64_t count = 0;  ///< matrices, all heads of all batches
+  int64_t queries = 0, keys = 0, dim = 0, value_dim = 0;
+  AttentionOperand q, k, v;
+  std::vector<AttentionMask> masks;
+  float scale = 1;
+  bool causal = false;  ///< query i sees keys 0 … i
+  /// What a query gives that may see nothing: zeros, or the NaN of a plain softmax.
+  bool zero_if_masked = false;
+  float* output = nullptr;
+  int64_t output_row = 0;
+  std::vector<int64_t> output_offsets;
+  /// The softmax, or its mean over each `heads` matrices in a row; null if nobody wants it.
+  float* weights = nullptr;
+  int64_t heads = 1;
+  bool mean_weights = false;
+};
+
+struct AttentionKernels {
+  explicit AttentionKernels(Isa isa) : gemm(GemmKernelsFor(isa)), softmax(SoftmaxKernelsFor(isa)) {}
+  const GemmKernels& gemm;
+  const SoftmaxKernels& softmax;
+};
+
+/// Scratch floats; only the sizes of the problem count.
+int64_t AttentionWorkspace(const AttentionKernels& kernels, const AttentionProblem& problem,
+                           int threads);
+void RunAttention(const AttentionKernels& kernels, const AttentionProblem& problem, int threads,
+                  float* workspace);
+
+}  // namespace oort

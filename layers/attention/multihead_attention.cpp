@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "core/checked.h"
+#include "layers/attention/attention_core.h"
+#include "layers/attention/mha_inputs.h"
+#include "layers/linear/weight_arg.h"
+
+namespace oort {
+namespace {
+
+[[noreturn]] void Throw(const std::string& message) {
+  throw Error(ErrorCode::kInvalidArgument, message);
+}
+
+int64_t Aligned(int64_t floats) {
+  return CheckedAdd<int64_t>(floats, 15) / 16 * 16;
+}
+
+/// x W^T + b with a packed constant weight of shape (out,in).
+class Projection {
+ public:
+  Projection() = default;
+  Projection(const GemmKernels& kernels, const Tensor& weight, int64_t first_row, int64_t rows)
+      : in_(weight.shape()[1]), out_(rows) {
+    const MatrixSource columns(kernels, {weight.data<float>() + first_row * in_, 1, in_});
+    packed_ = PackedMatrix(kernels, GemmSide::kB, rows, in_, columns);
+  }
+  int64_t in() const { return in_; }
+  GemmSize Size(int64_t rows) const { return {rows, out_, in_, false, true}; }
+
+  void Run(const GemmKernels& kernels, int64_t rows, const float* x, const float* bias, float* y,
+           int threads, float* workspace) const {
+    const MatrixSource source(kernels, {x, 1, in_});
+    GemmProblem problem;
+    problem.size = Size(rows);
+    problem.packed = packed_.panels();
+    problem.a = &source;
+    problem.c = y;
+    problem.ldc = out_;
+    problem.column_bias = bias;
+    Gemm(kernels, problem, threads, workspace);
+  }
+
+ private:
+  int64_t in_ = 0, out_ = 0;
+  PackedMatrix packed_;
+};
+
+/// Which rows of a (batch, position) grid lie where, in torch's two layouts.
+struct TokenLayout {
+  int64_t batch_step, position_step;  // in tokens
+  static TokenLayout Of(int64_t batch, int64_t positions, bool batch_first) {
+    return batch_first ? TokenLayout{positions, 1} : TokenLayout{1, batch};
+  }
+};
+
+class MultiheadAttention final : public Layer {
+ public:
+  explicit MultiheadAttention(const LayerInit& init)
+      : names_(init.op().input_names),
+        heads_(init.Int("num_heads")),
+        batch_first_(init.Bool("batch_first")),
+        zero_attention_(init.Bool("add_zero_attn")),
+        in_bias_(init.Weight("in_proj_bias")),
+        out_bias_(init.Weight("out_proj.bias")),
+        bias_k_(init.Weight("bias_k")),
+        bias_v_(init.Weight("bias_v")),
+        kernels_(init.isa()) {
+    ReadProjections(init);
+    want_weights_ = init.outputs().size() > 1;
+    if (want_weights_ && init.outputs()[1]->has_shape) {
+      traced_weights_rank_ = init.outputs()[1]->shape.rank();
+    }
+  }
+
+  std::vector<Value> Infer(const Args& args) const override {
+    const Call call = CallOf(args);
+    Shape output = call.query->shape();
+    output.elements();
+    std::vector<Value> results = {Tensor::Meta(DType::kF32, output)};
+    if (want_weights_) results.emplace_back(Tensor::Meta(DType::kF32, WeightsShape(call)));
+    return results;
+  }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    const Call call = CallOf(args);
+    if (call.query->elements() == 0) return;
+    const Scratch scratch = ScratchOf(call, context.threads());
+    float* base = context.workspace<float>();
+    float *q = base + scratch.q, *k = base + scratch.k, *v = base + scratch.v;
+    float *mixed = base + scratch.mixed, *rest = base + scratch.rest;
+    const int threads = context.threads();
+    Project(0, *call.query, q, threads, rest);
+    ProjectKeys(call, 1, *call.key, bias_k_, k, threads, rest);
+    ProjectKeys(call, 2, *call.value, bias_v_, v, threads, rest);
+
+    AttentionProblem problem = ProblemOf(call);
+    problem.q = {q, call.query_layout.position_step * embed_, HeadOffsets(call, call.query_layout)};
+    problem.k = {k, call.key_layout.position_step * embed_, HeadOffsets(call, call.key_layout)};
+    problem.v = {v, problem.k.row, problem.k.offsets};
+    problem.output = mixed;
+    problem.output_row = problem.q.row;
+    problem.output_offsets = problem.q.offsets;
+    AddMasks(call, problem);
+    if (want_weights_) {
+      problem.weights = outputs[1].AsTensor().data<float>();
+      problem.mean_weights = !PerHead(call);
+    }
+    RunAttention(kernels_, problem, threads, rest);
+    const int64_t rows = call.batch * call.queries;
+    out_.Run(kernels_.gemm, rows, mixed, Data(out_bias_), outputs[0].AsTensor().data<float>(),
+             threads, rest);
+  }
+
+  size_t Workspace(const Args& args, int threads) const override {
+    const Scratch scratch = ScratchOf(CallOf(args), threads);
+    return CheckedMultiply(static_cast<size_t>(scratch.floats), sizeof(float));
+  }
+
+  Cost Work(const Args& args, std::span<const Value> outputs) const override {
+    Cost cost = Layer::Work(args, outputs);
+    for (const Value* input : args.inputs()) {
+      cost.bytes += static_cast<double>(input->AsTensor().bytes());
+    }
+    const Call call = CallOf(args);
+    const double embed = static_cast<double>(embed_), batch = static_cast<double>(call.batch);
+    const double queries = static_cast<double>(call.queries), keys = static_cast<double>(call.keys);
+    const double inputs = static_cast<double>(projections_[1].in() + projections_[2].in());
+    cost.flops = 2 * batch * embed * (2 * queries * embed + keys * inputs + 2 * queries * keys);
+    return cost;
+  }
+
+ private:
+  /// One call's inputs and sizes.
+  struct Call {
+    const Tensor *query = nullptr, *key = nullptr, *value = nullptr;
+    const Tensor *attention_mask = nullptr, *padding_mask = nullptr;
+    bool batched = false;
+    int64_t batch = 1, queries = 0;
+    int64_t given_keys = 0;  // of the input
+    int64_t keys = 0;        // with what bias_k and add_zero_attn append
+    TokenLayout query_layout{}, key_layout{};
+  };
+
+  /// Offsets into the workspace, in floats.
+  struct Scratch {
+    int64_t q = 0, k = 0, v = 0, mixed = 0, rest = 0, floats = 0;
+  };
+
+  static const float* Data(const Tensor& tensor) {
+    return tensor.defined() ? tensor.data<float>() : nullptr;
+  }
+
+  void ReadProjections(const LayerInit& init) {
+    const Tensor out = RequireMatrix(init, "out_proj.weight");
+    embed_ = out.shape()[0];
+    if (out.shape()[1] != embed_ || embed_ % heads_ != 0 || embed_ == 0) {
+      Throw("expected a square out_proj.weight that divides into " + std::to_string(heads_) +
+            " heads, got " + out.shape().ToString());
+    }
+    out_ = Projection(kernels_.gemm, out, 0, embed_);
+    const Tensor joint = init.Weight("in_proj_weight");
+    constexpr std::array<const char*, 3> kNames = {"q_proj_weight", "k_proj_weight",
+                                                   "v_proj_weight"};
+    for (size_t i = 0; i < 3; ++i) {
+      const Tensor weight = joint.defined() ? joint : RequireMatrix(init, kNames[i]);
+      const int64_t first = joint.defined() ? static_cast<int64_t>(i) * embed_ : 0;
+      const int64_t rows = joint.defined() ? 3 * embed_ : embed_;
+      if (weight.rank() != 2 || weight.shape()[0] != rows) {
+        Throw("expected a projection weight of " + std::to_string(rows) + " rows, got " +
+              weight.shape().ToString());
+      }
+      projections_[i] = Projection(kernels_.gemm, weight, first, embed_);
+    }
+    CheckVector("in_proj_bias", in_bias_, 3 * embed_);
+    CheckVector("out_proj.bias", out_bias_, embed_);
+    CheckVector("bias_k", bias_k_, embed_);
+    CheckVector("bias_v", bias_v_, embed_);
+    if (bias_k_.defined() != bias_v_.defined()) Throw("bias_k and bias_v belong together");
+  }
+
+  static Tensor RequireMatrix(const LayerInit& init, const char* name) {
+    Tensor weight = init.Weight(name);
+    if (!weight.defined() || weight.rank() != 2) {
+      throw Error(ErrorCode::kInvalidModel,
+                  std::string("attribute '@") + name + "' must be there and have rank 2");
+    }
+    return weight;
+  }
+
+  static void CheckVector(const char* name, const Tensor& tensor, int64_t elements) {
+    if (!tensor.defined() || tensor.elements() == elements) return;
+    Throw(std::string("expected '") + name + "' of " + std::to_string(elements) +
+          " elements, got " + tensor.shape().ToString());
+  }
+
+  Call CallOf(const Args& args) const {
+    const MhaInputs match = MatchMhaInputs(args.inputs(), names_, batch_first_);
+    const auto input = [&](int index) {
+      return index < 0 ? nullptr : &args.inputs()[static_cast<size_t>(index)]->AsTensor();
+    };
+    Call call;
+    call.query = input(match.query);
+    call.key = input(match.key);
+    call.value = input(match.value);
+    call.attention_mask = input(match.attention_mask);
+    call.padding_mask = input(match.padding_mask);
+    call.batched = call.query->rank() == 3;
+    const int length_axis = call.batched && batch_first_ ? 1 : 0;
+    call.queries = call.query->dim(length_axis);
+    call.given_keys = call.key->dim(length_axis);
+    if (call.batched) call.batch = call.query->dim(1 - length_axis);
+    call.keys = call.given_keys + (bias_k_.defined() ? 1 : 0) + (zero_attention_ ? 1 : 0);
+    const bool batch_first = batch_first_ || !call.batched;
+    call.query_layout = TokenLayout::Of(call.batch, call.queries, batch_first);
+    call.key_layout = TokenLayout::Of(call.batch, call.keys, batch_first);
+    CheckCall(call);
+    return call;
+  }
+
+  void CheckCall(const Call& call) const {
+    const Tensor* data[] = {call.query, call.key, call.value};
+    for (size_t i = 0; i < 3; ++i) {
+      if (data[i]->dtype() != DType::kF32 || data[i]->dim(-1) != projections_[i].in()) {
+        Throw("expected f32 inputs whose last axis is " + std::to_string(projections_[i].in()) +
+              ", got " + data[i]->ToString());
+      }
+    }
+    const int length_axis = call.batched && batch_first_ ? 1 : 0;
+    for (const Tensor* side : {call.key, call.value}) {
+      if (side->dim(length_axis) != call.given_keys ||
+          (call.batched && side->dim(1 - length_axis) != call.batch)) {
+        Throw("expected keys and values of one length and batch, got query " +
+              call.query->ToString() + ", key " + call.key->ToString() + ", value " +
+              call.value->ToString());
+      }
+    }
+    for (const Tensor* mask : {call.attention_mask, call.padding_mask}) {
+      if (mask != nullptr && mask->dtype() != DType::kF32 && mask->dtype() != DType::kBool) {
+        Throw("expected a mask of dtype f32 or bool, got " + mask->ToString());
+      }
+    }
+    const Tensor* mask = call.attention_mask;
+    if (mask == nullptr) return;
+    const Shape flat{call.queries, call.given_keys};
+    const Shape by_head{call.batch * heads_, call.queries, call.given_keys};
+    if (!(mask->shape() == flat) && !(mask->shape() == by_head)) {
+      Throw("expected an attention mask of shape " + flat.ToString() + " or " + by_head.ToString() +
+            ", got " + mask->shape().ToString());
+    }
+  }
+
+  bool PerHead(const Call& call) const { return traced_weights_rank_ == (call.batched ? 4 : 3); }
+
+  Shape WeightsShape(const Call& call) const {
+    Shape shape;
+    if (call.batched) shape.Append(call.batch);
+    if (PerHead(call)) shape.Append(heads_);
+    shape.Append(call.queries);
+    shape.Append(call.keys);
+    shape.elements();
+    return shape;
+  }
+
+  AttentionProblem ProblemOf(const Call& call) const {
+    AttentionProblem problem;
+    problem.count = call.batch * heads_;
+    problem.queries = call.queries;
+    problem.keys = call.keys;
+    problem.dim = problem.value_dim = embed_ / heads_;
+    problem.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(problem.dim)));
+    problem.heads = heads_;
+    problem.mean_weights = want_weights_ && !PerHead(call);
+    return problem;
+  }
+
+  Scratch ScratchOf(const Call& call, int threads) const {
+    const int64_t query_rows = CheckedMultiply(call.batch, call.queries);
+    const int64_t key_rows = CheckedMultiply(call.batch, call.keys);
+    const int64_t query_floats = Aligned(CheckedMultiply(query_rows, embed_));
+    const int64_t key_floats = Aligned(CheckedMultiply(key_rows, embed_));
+    Scratch scratch;
+    scratch.k = query_floats;
+    scratch.v = CheckedAdd(scratch.k, key_floats);
+    scratch.mixed = CheckedAdd(scratch.v, key_floats);
+    scratch.rest = CheckedAdd(scratch.mixed, query_floats);
+    int64_t rest = AttentionWorkspace(kernels_, ProblemOf(call), threads);
+    const int64_t keys_at_once =
+        Appends() && batch_first_ ? call.given_keys : call.batch * call.given_keys;
+    for (const GemmSize& size :
+         {projections_[0].Size(query_rows), projections_[1].Size(keys_at_once),
+          projections_[2].Size(keys_at_once), out_.Size(query_rows)}) {
+      rest = std::max(rest, GemmWorkspace(kernels_.gemm, size, threads));
+    }
+    scratch.floats = CheckedAdd(scratch.rest, rest);
+    return scratch;
+  }
+
+  bool Appends() const { return bias_k_.defined() || zero_attention_; }
+
+  const float* InBias(size_t part) const {
+    return in_bias_.defined() ? in_bias_.data<float>() + static_cast<int64_t>(part) * embed_
+                              : nullptr;
+  }
+
+  void Project(size_t part, const Tensor& x, float* y, int threads, float* workspace) const {
+    const int64_t rows = x.shape().Product(0, x.rank() - 1);
+    projections_[part].Run(kernels_.gemm, rows, x.data<float>(), InBias(part), y, threads,
+                           workspace);
+  }
+
+  /// Keys or values, with the rows that the module appends to those of each batch.
+  void ProjectKeys(const Call& call, size_t part, const Tensor& x, const Tensor& bias, float* y,
+                   int threads, float* workspace) const {
+    const bool batch_first = batch_first_ || !call.batched;
+    if (!Appends() || !batch_first) {
+      Project(part, x, y, threads, workspace);
+    } else {
+      const int64_t in = projections_[part].in();
+      for (int64_t b = 0; b < call.batch; ++b) {
+        projections_[part].Run(kernels_.gemm, call.given_keys,
+                               x.data<float>() + b * call.given_keys * in, InBias(part),
+                               y + b * call.keys * embed_, threads, workspace);
+      }
+    }
+    for (int64_t position = call.given_keys; position < call.keys; ++position) {
+      const bool is_bias = bias.defined() && position == call.given_keys;
+      for (int64_t b = 0; b < call.batch; ++b) {
+        float* row =
+            y +
+            (b * call.key_layout.batch_step + position * call.key_layout.position_step) * embed_;
+        if (is_bias) {
+          std::copy_n(bias.data<float>(), embed_, row);
+        } else {
+          std::fill_n(row, embed_, 0.0f);
+        }
+      }
+    }
+  }
+
+  std::vector<int64_t> HeadOffsets(const Call& call, const TokenLayout& layout) const {
+    std::vector<int64_t> offsets;
+    for (int64_t b = 0; b < call.batch; ++b) {
+      for (int64_t h = 0; h < heads_; ++h) {
+        offsets.push_back(b * layout.batch_step * embed_ + h * (embed_ / heads_));
+      }
+    }
+    return offsets;
+  }
+
+  void AddMasks(const Call& call, AttentionProblem& problem) const {
+    if (const Tensor* mask = call.attention_mask) {
+      const bool by_head = mask->rank() == 3;
+      AddMask(*mask, call, by_head ? 1 : 0, by_head ? call.queries * call.given_keys : 0,
+              call.given_keys, problem);
+    }
+    if (const Tensor* mask = call.padding_mask) {
+      AddMask(*mask, call, heads_, call.given_keys, 0, problem);
+    }
+  }
+
+  /// Matrices in groups of `shared` (0: all) read the same part of a mask; parts are `step` apart.
+  static void AddMask(const Tensor& tensor, const Call& call, int64_t shared, int64_t step,
+                      int64_t row, AttentionProblem& problem) {
+    AttentionMask mask;
+    if (tensor.dtype() == DType::kBool) {
+      mask.flags = reinterpret_cast<const uint8_t*>(tensor.raw());
+      mask.drop = true;  // true: does not take part
+    } else {
+      mask.numbers = tensor.data<float>();
+    }
+    mask.row = row;
+    mask.columns = call.given_keys;
+    for (int64_t i = 0; i < problem.count; ++i) {
+      mask.offsets.push_back(shared == 0 ? 0 : i / shared * step);
+    }
+    problem.masks.push_back(std::move(mask));
+  }
+
+  std::vector<std::string> names_;
+  int64_t heads_, embed_ = 0;
+  bool batch_first_, zero_attention_, want_weights_ = false;
+  int traced_weights_rank_ = -1;
+  Tensor in_bias_, out_bias_, bias_k_, bias_v_;
+  AttentionKernels kernels_;
+  std::array<Projection, 3> projections_;
+  Projection out_;
+};
+
+}  // namespace
+}  // namespace oort
+
+OORT_LAYERS(multihead_attention) {
+  using namespace oort;
+  registry.Add(OperatorSchema({"nn.MultiheadAttention"},
+                              "Attention of several heads with its projections; a bool mask is "
+                              "true where a key does not take part")
+                   .Tensors("inputs", DType::kF32 | DType::kBool)
+                   .OptionalAttribute("in_proj_weight")
+                   .OptionalAttribute("in_proj_bias")
+                   .OptionalAttribute("q_proj_weight")
+                   .OptionalAttribute("k_proj_weight")
+                   .OptionalAttribute("v_proj_weight")
+                   .OptionalAttribute("bias_k")
+                   .OptionalAttribute("bias_v")
+                   .OptionalAttribute("out_proj.weight")
+                   .OptionalAttribute("out_proj.bias")
+                   .Int("num_heads")
+                   .AtLeast(1)
+                   .Bool("batch_first", false)
+                   .Bool("add_zero_attn", false)
+                   .Ignored("add_bias_kv")
+                   .Ignored("bias")
+                   .Ignored("embed_dim")
+                   .Ignored("kdim")
+                   .Ignored("vdim")
+                   .Ignored("dropout")
+                   .FreeInputs()
+                   .Outputs(1, 2),
+               Create<MultiheadAttention>());
+}
