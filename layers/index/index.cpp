@@ -90,7 +90,7 @@ class IndexPutLayer final : public Layer {
   void CheckValues(const Args& args, const Shape& region) const {
     if (!args[values_].IsTensor()) return;
     const Shape& values = args.shape(values_);
-    if (!(BroadcastShapes(region, values) == region)) {
+    if (!BroadcastsTo(values, region)) {
       throw Error(ErrorCode::kInvalidArgument,
                   "values " + values.ToString() + " do not broadcast to " + region.ToString());
     }

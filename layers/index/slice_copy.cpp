@@ -43,7 +43,7 @@ class ReplaceLayer : public Layer {
     const Strided region = Region(args.shape(self_), args);
     const Shape shape = region.shape();
     const Shape& src = args.shape(src_);
-    const bool fits = Broadcasts() ? BroadcastShapes(shape, src) == shape : shape == src;
+    const bool fits = Broadcasts() ? BroadcastsTo(src, shape) : shape == src;
     if (!fits) {
       throw Error(ErrorCode::kInvalidArgument,
                   "src " + src.ToString() + " does not fit the region " + shape.ToString());

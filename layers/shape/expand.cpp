@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
+
 #include "layers/shape/strided_layer.h"
 
 namespace oort {
@@ -8,13 +10,10 @@ namespace {
 StridedOutput Expanded(const Shape& input, const std::vector<int64_t>& wanted) {
   Shape shape{std::span<const int64_t>(wanted)};
   const int added = shape.rank() - input.rank();
-  bool fits = added >= 0;
-  for (int i = 0; fits && i < shape.rank(); ++i) {
-    const bool inherited = i >= added;
-    if (inherited && shape[i] == -1) shape[i] = input[i - added];
-    fits = shape[i] >= 0 && (!inherited || input[i - added] == 1 || input[i - added] == shape[i]);
+  for (int i = std::max(added, 0); i < shape.rank(); ++i) {
+    if (shape[i] == -1) shape[i] = input[i - added];
   }
-  if (!fits) {
+  if (!shape.IsKnown() || !BroadcastsTo(input, shape)) {
     throw Error(ErrorCode::kInvalidArgument,
                 "cannot expand " + input.ToString() + " to " + Value::Ints(wanted).ToString());
   }

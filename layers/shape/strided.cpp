@@ -126,4 +126,12 @@ void Strided::Erase(int axis) {
   --rank_;
 }
 
+bool BroadcastsTo(const Shape& from, const Shape& to) {
+  const int added = to.rank() - from.rank();
+  for (int i = 0; added >= 0 && i < from.rank(); ++i) {
+    if (from[i] != 1 && from[i] != to[i + added]) return false;
+  }
+  return added >= 0;
+}
+
 }  // namespace oort

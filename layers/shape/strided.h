@@ -65,4 +65,7 @@ class Strided {
   int64_t offset_ = 0;
 };
 
+/// Whether a tensor of shape `from` can be repeated to shape `to`.
+bool BroadcastsTo(const Shape& from, const Shape& to);
+
 }  // namespace oort
