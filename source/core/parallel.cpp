@@ -48,7 +48,7 @@ void ParallelFor(int threads, int64_t count, int64_t grain,
                  const std::function<void(int64_t, int64_t)>& body) {
   if (count <= 0) return;
   const int64_t most = std::max<int64_t>(1, count / std::max<int64_t>(1, grain));
-  const int pieces = static_cast<int>(std::min<int64_t>(threads, most));
+  [[maybe_unused]] const int pieces = static_cast<int>(std::min<int64_t>(threads, most));
 #ifdef OORT_OPENMP
   if (pieces > 1) {
     std::exception_ptr failure;
