@@ -43,7 +43,7 @@ Code Compile(const Dag& dag, int root);
 struct View {
   const std::byte* data = nullptr;
   Shape shape;
-  std::array<int64_t, Shape::kMaxRank> strides{};  ///< in elements; 1 or 0 along the last axis
+  std::array<int64_t, Shape::kMaxRank> strides{};  ///< in elements
 
   View() = default;
   View(const Tensor& tensor);  // NOLINT: implicit on purpose

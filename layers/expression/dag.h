@@ -32,8 +32,8 @@ struct DagNode {
 
   friend bool operator<(const DagNode& a, const DagNode& b) {
     const auto key = [](const DagNode& n) {
-      const auto kernel = reinterpret_cast<uintptr_t>(n.kernel);
-      return std::tuple(n.kind, n.dtype, n.operand, n.constant, kernel, n.args);
+      const auto address = reinterpret_cast<uintptr_t>(n.kernel);
+      return std::tuple(n.kind, n.dtype, n.operand, n.constant, address, n.args);
     };
     return key(a) < key(b);
   }

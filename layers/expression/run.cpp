@@ -56,9 +56,9 @@ class Access {
       source += index[At(axis)] * strides_[At(axis)];
     }
     const size_t last = At(rank_ - 1);
-    if (extents_[last] - index[last] >= count) {
+    if (extents_[last] - index[last] >= count && strides_[last] <= 1) {
       const std::byte* from = base_ + Bytes(source);
-      if (strides_[last] != 0) return from;
+      if (strides_[last] == 1) return from;
       if (*filled != from) Fill(block, from, item_, count);  // later blocks are no longer
       *filled = from;
       return block;
@@ -98,8 +98,12 @@ class Access {
       const int64_t run = std::min(count, extents_[last] - index[last]);
       if (strides_[last] == 0) {
         Fill(block, base_ + Bytes(source), item_, run);
-      } else {
+      } else if (strides_[last] == 1) {
         std::memcpy(block, base_ + Bytes(source), static_cast<size_t>(Bytes(run)));
+      } else {
+        for (int64_t i = 0; i < run; ++i) {
+          std::memcpy(block + Bytes(i), base_ + Bytes(source + i * strides_[last]), item_);
+        }
       }
       block += Bytes(run);
       count -= run;
