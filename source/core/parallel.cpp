@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "core/parallel.h"
 
+#ifdef OORT_OPENMP
+#include <omp.h>
+#endif
 #ifdef __linux__
 #include <sched.h>
 #endif
@@ -53,8 +56,10 @@ void ParallelFor(int threads, int64_t count, int64_t grain,
   if (pieces > 1) {
     std::exception_ptr failure;
     std::mutex mutex;
-#pragma omp parallel for num_threads(pieces) schedule(static, 1)
-    for (int i = 0; i < pieces; ++i) {
+    // The team has the same size in every region, whatever there is to do: libgomp ends the
+    // threads that a smaller team leaves over, and starts them again for the next larger one.
+#pragma omp parallel num_threads(threads)
+    for (int i = omp_get_thread_num(); i < pieces; i += omp_get_num_threads()) {
       try {
         body(count * i / pieces, count * (i + 1) / pieces);
       } catch (...) {

@@ -240,7 +240,7 @@ TEST(Gemm, RunsBatches) {
 TEST(Gemm, RefusesSizesThatOverflow) {
   const GemmKernels& kernels = GemmKernelsFor(Isa::kScalar);
   EXPECT_THROW(PackedSize(kernels, GemmSide::kA, INT64_MAX / 8, 100), Error);
-  EXPECT_THROW(GemmWorkspace(kernels, {INT64_MAX / 8, 100, 100}, 2), Error);
+  EXPECT_THROW(GemmWorkspace(kernels, {100, 100, INT64_MAX / 8}, 2), Error);
 }
 
 }  // namespace
