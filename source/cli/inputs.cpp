@@ -134,8 +134,9 @@ std::vector<Tensor> ReadInputs(const std::vector<Port>& ports,
                                const Normalization& normalization) {
   std::vector<Tensor> inputs(ports.size());
   if (files.size() != ports.size()) {
-    throw UsageError("the model takes " + std::to_string(ports.size()) + " inputs (" +
-                     PortList(ports) + "), --input gives " + std::to_string(files.size()));
+    throw UsageError("the model takes " + std::to_string(ports.size()) +
+                     (ports.size() == 1 ? " input (" : " inputs (") + PortList(ports) +
+                     "), --input gives " + std::to_string(files.size()));
   }
   int next = 0;
   for (std::string path : files) {

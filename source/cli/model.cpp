@@ -7,6 +7,7 @@
 #include <chrono>
 #include <iostream>
 
+#include "cli/chart.h"
 #include "cli/text.h"
 
 namespace oort::cli {

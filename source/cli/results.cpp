@@ -8,6 +8,7 @@
 #include <limits>
 #include <numeric>
 
+#include "cli/chart.h"
 #include "oort/error.h"
 
 namespace oort::cli {
@@ -30,15 +31,6 @@ bool AreProbabilities(std::span<const double> row) {
   const bool in_range =
       std::all_of(row.begin(), row.end(), [](double x) { return x >= 0 && x <= 1; });
   return in_range && std::abs(std::accumulate(row.begin(), row.end(), 0.0) - 1) < 1e-3;
-}
-
-std::vector<double> Softmax(std::span<const double> row) {
-  std::vector<double> result(row.begin(), row.end());
-  const double top = *std::max_element(row.begin(), row.end());
-  for (double& value : result) value = std::exp(value - top);
-  const double sum = std::accumulate(result.begin(), result.end(), 0.0);
-  for (double& value : result) value /= sum;
-  return result;
 }
 
 std::vector<Guess> TopOfRow(std::span<const double> row, int count) {

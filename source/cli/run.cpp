@@ -6,6 +6,7 @@
 #include <regex>
 #include <set>
 
+#include "cli/chart.h"
 #include "cli/inputs.h"
 #include "cli/model.h"
 #include "cli/results.h"

@@ -81,15 +81,6 @@ std::string FormatFixed(double value, int decimals) {
   return Printf("%.*f", decimals, value);
 }
 
-std::string Bar(double share, int width) {
-  static constexpr std::array<const char*, 8> kPart = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
-  if (!(share > 0)) return "";
-  const int eighths = static_cast<int>(std::lround(std::min(share, 1.0) * width * 8));
-  std::string bar;
-  for (int i = 0; i < eighths / 8; ++i) bar += "█";
-  return bar + kPart[static_cast<size_t>(eighths % 8)];
-}
-
 std::string Join(const std::vector<std::string>& parts, std::string_view separator) {
   std::string text;
   for (size_t i = 0; i < parts.size(); ++i) {

@@ -24,8 +24,6 @@ std::string FormatBytes(double bytes);                   ///< "1.5 MiB"
 std::string FormatCount(double count);                   ///< "11.7 M"
 std::string FormatNumber(double value, int digits = 4);  ///< shortest with so many digits
 std::string FormatFixed(double value, int decimals);     ///< "12.345"
-/// `share` of `width` cells, in eighths of a cell.
-std::string Bar(double share, int width);
 std::string Join(const std::vector<std::string>& parts, std::string_view separator);
 
 /// Columns that line up; widths count characters, not bytes.
