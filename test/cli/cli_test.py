@@ -1,0 +1,526 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Runs the program `oort` as a user would. Needs nothing but the standard library.
+
+    OORT=build/oort OORT_DEMOS=build/demos OORT_SOURCE=. test/cli/cli_test.py [CLASS …]
+"""
+import json
+import os
+import pathlib
+import re
+import struct
+import subprocess
+import tempfile
+import unittest
+import zlib
+
+OORT = os.environ["OORT"]
+DEMOS = pathlib.Path(os.environ["OORT_DEMOS"])
+SOURCE = pathlib.Path(os.environ["OORT_SOURCE"]).resolve()
+DIGITS = SOURCE / "models" / "digits"
+CORPUS = SOURCE / "test" / "corpus"
+
+RELU = """7767517
+3 2
+pnnx.Input pnnx_input_0 0 1 0 #0=(1,4)f32
+F.relu relu 1 1 0 1 $input=0 #0=(1,4)f32 #1=(1,4)f32
+pnnx.Output pnnx_output_0 1 0 1 #1=(1,4)f32
+"""
+TWO_INPUTS = """7767517
+4 3
+pnnx.Input pnnx_input_0 0 1 a #a=(2)f32
+pnnx.Input pnnx_input_1 0 1 b #b=(2)f32
+pnnx.Expression sum 2 1 a b c expr=sub(@0,@1) #a=(2)f32 #b=(2)f32 #c=(2)f32
+pnnx.Output pnnx_output_0 1 0 c #c=(2)f32
+"""
+BROKEN_THRICE = """7767517
+6 5
+pnnx.Input pnnx_input_0 0 1 0 #0=(1,4,8)f32
+my.Unknown first 1 1 0 1
+my.Unknown second 1 1 1 2
+F.max_pool1d pool 1 1 2 3 ceil_mode=False dilation=(1) kernel_size=(0) padding=(0) return_indices=False stride=(1) $input=2
+F.rellu typo 1 1 3 4
+pnnx.Output pnnx_output_0 1 0 4
+"""
+
+
+def npy(values, shape, descr="<f4"):
+    """The bytes of a .npy file."""
+    code = {"<f4": "f", "<f8": "d", "<i8": "q", "|b1": "?"}[descr]
+    dims = "(" + "".join(f"{extent}," for extent in shape) + ")"
+    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {dims}, }}"
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(
+        f"<{len(values)}{code}", *values
+    )
+
+
+def read_npy(path):
+    data = pathlib.Path(path).read_bytes()
+    start = 10 + struct.unpack("<H", data[8:10])[0]
+    return list(struct.unpack(f"<{(len(data) - start) // 4}f", data[start:]))
+
+
+def png(width, height, pixel):
+    """An RGB picture; pixel(x, y) gives three bytes."""
+    rows = b"".join(
+        b"\0" + b"".join(bytes(pixel(x, y)) for x in range(width)) for y in range(height)
+    )
+
+    def chunk(kind, body):
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+        + chunk(b"IDAT", zlib.compress(rows))
+        + chunk(b"IEND", b"")
+    )
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.dir = pathlib.Path(folder.name)
+
+    def write(self, name, content):
+        path = self.dir / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    def oort(self, *arguments, code=0, env=None):
+        done = subprocess.run(
+            [OORT, *map(str, arguments)], capture_output=True, timeout=300, env={**os.environ, **(env or {})}
+        )
+        done.out, done.err = done.stdout.decode(), done.stderr.decode()
+        self.assertEqual(done.returncode, code, f"{arguments}\n{done.out}\n{done.err}")
+        if code == 0:
+            self.assertEqual(done.err, "")
+        return done
+
+    def fails(self, *arguments, code=1, says="", env=None):
+        """Exactly one line on stderr, and nothing on stdout."""
+        done = self.oort(*arguments, code=code, env=env)
+        self.assertRegex(done.err, r"\Aoort: [^\n]+\n\Z")
+        self.assertIn(says, done.err)
+        self.assertEqual(done.out, "")
+        return done
+
+    def json(self, *arguments, code=0):
+        return json.loads(self.oort(*arguments, "--json", code=code).out)
+
+    def relu_case(self, name, expected, shape=(1, 4)):
+        self.write(f"{name}/model.pnnx.param", RELU)
+        self.write(f"{name}/in0.npy", npy([-1, 2, float("nan"), 4], (1, 4)))
+        self.write(f"{name}/out0.npy", npy(expected, shape))
+        return self.dir / name
+
+
+class UsageTest(Case):
+    def test_overview_and_help(self):
+        overview = self.oort().out
+        for command in "run verify info doctor bench convert operators devices".split():
+            self.assertRegex(overview, rf"\n  {command} ")
+            text = self.oort(command, "--help").out
+            self.assertIn("Example", text)
+        self.assertRegex(self.oort("--version").out, r"\Aoort \d+\.\d+\.\d+\n\Z")
+
+    def test_wrong_usage_is_2(self):
+        model = self.write("m.pnnx.param", RELU)
+        for arguments in (
+            ["nonsense"],
+            ["run"],
+            ["run", model, "--nonsense"],
+            ["run", model, "extra"],
+            ["run", model, "--threads", "many"],
+            ["run", model, "--threads", "-1"],
+            ["run", model, "--isa", "mmx"],
+            ["run", model],
+            ["run", model, "--dump", "("],
+            ["run", model, "--dump", "x", "--input", "x.npy"],
+            ["run", model, "--input", "x.npy", "--std", "0"],
+            ["verify"],
+            ["verify", "x", "--jobs", "0"],
+            ["bench", model, "--runs", "0"],
+            ["bench", model, "--shape", "1,two"],
+            ["bench", model, "--shape", "in7=1,2"],
+            ["info", model, "--shape"],
+            ["convert", model],
+            ["convert", model, self.dir / "no-ending"],
+            ["operators", "--json", "--markdown"],
+        ):
+            self.fails(*arguments, code=2)
+
+    def test_model_is_a_file_or_a_folder(self):
+        self.write("a/model.pnnx.param", RELU)
+        self.write("b/net.pnnx.param", RELU)
+        self.write("c/one.pnnx.param", RELU)
+        self.write("c/two.pnnx.param", RELU)
+        self.oort("info", self.dir / "a")
+        self.oort("info", self.dir / "b")
+        self.fails("info", self.dir / "c", says="found 2")
+        self.fails("info", self.dir / "none.pnnx.param", says="none.pnnx.param")
+        self.fails("info", self.dir / "b", "--bin", "none.bin", says="none.bin")
+
+    def test_bad_models_are_1(self):
+        for name, content in {
+            "empty": "",
+            "html": "<!DOCTYPE html><html></html>",
+            "lines": "7767517\n1 1\nodd\n",
+            "thrice": BROKEN_THRICE,
+        }.items():
+            model = self.write(f"{name}.pnnx.param", content)
+            for command in (["run"], ["info"], ["bench"]):
+                self.fails(*command, model)
+            self.fails("convert", model, self.dir / "out.pnnx.param") if name != "thrice" else None
+
+    def test_line_breaks_in_names_stay_in_one_line(self):
+        self.fails("info", "no\nsuch\x1bmodel")
+
+    def test_missing_weights_are_named(self):
+        model = self.write(
+            "m.pnnx.param",
+            "7767517\n3 2\npnnx.Input pnnx_input_0 0 1 0 #0=(1,2)f32\n"
+            "nn.Linear linear 1 1 0 1 bias=False in_features=2 out_features=2 @weight=(2,2)f32\n"
+            "pnnx.Output pnnx_output_0 1 0 1\n",
+        )
+        self.fails("run", model, "--input", "x.npy", says="m.pnnx.bin")
+
+    def test_isa_from_the_environment(self):
+        model = self.write("m.pnnx.param", RELU)
+        self.assertEqual(json.loads(self.oort("bench", model, "--json", env={"OORT_ISA": "scalar"}).out)["isa"], "scalar")
+        self.fails("bench", model, env={"OORT_ISA": "abacus"}, says="abacus")
+
+    def test_a_closed_pipe_is_no_crash(self):
+        command = f"'{OORT}' operators | head -n 1; exit ${{PIPESTATUS[0]}}"
+        done = subprocess.run(["bash", "-c", command], capture_output=True, timeout=60)
+        self.assertIn(done.returncode, (0, 141), done.stderr)
+
+    def test_a_full_disk_is_told(self):
+        if not os.path.exists("/dev/full"):
+            self.skipTest("no /dev/full")
+        done = subprocess.run(["bash", "-c", f"'{OORT}' operators --json > /dev/full"], capture_output=True, timeout=60)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr.decode(), r"\Aoort: [^\n]+\n\Z")
+
+
+class RunTest(Case):
+    def test_arrays_in_arrays_out(self):
+        model = self.write("m.pnnx.param", RELU)
+        x = self.write("x.npy", npy([-1, 2, -3, 4], (1, 4)))
+        self.oort("run", model, "--input", x, "--output-dir", self.dir / "a" / "b")
+        self.assertEqual(read_npy(self.dir / "a" / "b" / "out0.npy"), [0, 2, 0, 4])
+
+    def test_option_before_the_model(self):
+        model = self.write("m.pnnx.param", RELU)
+        x = self.write("x.npy", npy([-1, 2, -3, 4], (1, 4)))
+        self.oort("run", "--input", x, model)
+
+    def test_inputs_by_name_and_order(self):
+        model = self.write("m.pnnx.param", TWO_INPUTS)
+        a = self.write("a.npy", npy([5, 6], (2,)))
+        b = self.write("b.npy", npy([1, 1], (2,)))
+        for inputs in ([a, b], [f"b={b}", f"a={a}"], [f"in1={b}", f"pnnx_input_0={a}"], [f"in1={b}", a]):
+            self.oort("run", model, "--input", *inputs, "--output-dir", self.dir)
+            self.assertEqual(read_npy(self.dir / "out0.npy"), [4, 5])
+        self.fails("run", model, "--input", a, code=2, says="takes 2 inputs")
+        self.fails("run", model, "--input", f"a={a}", f"a={b}", code=2)
+
+    def test_doubles_become_floats(self):
+        model = self.write("m.pnnx.param", RELU)
+        x = self.write("x.npy", npy([-1, 2, -3, 4], (1, 4), "<f8"))
+        self.assertEqual(self.json("run", model, "--input", x)["outputs"][0]["dtype"], "f32")
+
+    def test_statistics(self):
+        model = self.write("m.pnnx.param", RELU)
+        x = self.write("x.npy", npy([-1, 2, float("nan"), 4], (1, 4)))
+        self.assertIn("1 NaN", self.oort("run", model, "--input", x).out)
+        output = self.json("run", model, "--input", x)["outputs"][0]
+        self.assertEqual(output["shape"], [1, 4])
+        self.assertEqual(output["statistics"]["max"], 4)
+        self.assertEqual(output["statistics"]["mean"], 2)
+        self.assertEqual(output["statistics"]["nan"], 1)
+
+    def test_first_nan_is_found(self):
+        model = self.write("m.pnnx.param", RELU)
+        x = self.write("x.npy", npy([-1, 2, float("nan"), 4], (1, 4)))
+        self.fails("run", model, "--input", x, "--check-nan", says="'relu'")
+
+    def test_dump(self):
+        model = self.write("m.pnnx.param", RELU)
+        x = self.write("x.npy", npy([-1, 2, -3, 4], (1, 4)))
+        self.oort("run", model, "--input", x, "--output-dir", self.dir, "--dump", "^re")
+        self.assertEqual(read_npy(self.dir / "dump" / "relu.npy"), [0, 2, 0, 4])
+
+    def test_classes(self):
+        model = self.write("m.pnnx.param", RELU)
+        x = self.write("x.npy", npy([0, 0.6931472, 0, 0], (1, 4)))
+        labels = self.write("labels.txt", "cat\r\ndog\nowl\n")
+        lines = self.oort("run", model, "--input", x, "--labels", labels, "--top-k", "2").out.splitlines()
+        self.assertEqual(len(lines), 2)
+        self.assertRegex(lines[0], r"1\.  dog +40\.0 %  █+")
+        top = self.json("run", model, "--input", x, "--labels", labels)["top"][0]
+        self.assertEqual([guess["label"] for guess in top], ["dog", "cat", "owl", "class 3"])
+        self.assertAlmostEqual(top[0]["probability"], 0.4, places=5)
+        self.fails("run", model, "--input", x, "--labels", "none.txt", says="none.txt")
+
+    def picture_model(self, shape):
+        return self.write(
+            "p.pnnx.param",
+            f"7767517\n3 2\npnnx.Input pnnx_input_0 0 1 0 #0={shape}f32\n"
+            f"F.relu relu 1 1 0 1 $input=0 #0={shape}f32 #1={shape}f32\n"
+            f"pnnx.Output pnnx_output_0 1 0 1 #1={shape}f32\n",
+        )
+
+    def run_picture(self, shape, picture, *arguments):
+        model = self.picture_model(shape)
+        self.oort("run", model, "--input", picture, "--output-dir", self.dir, *arguments)
+        return read_npy(self.dir / "out0.npy")
+
+    def assertNear(self, got, want):
+        self.assertEqual(len(got), len(want))
+        for a, b in zip(got, want):
+            self.assertAlmostEqual(a, b, places=5)
+
+    def test_pictures(self):
+        picture = self.write("p.png", png(2, 1, lambda x, y: (255, 0, 51) if x == 0 else (0, 102, 255)))
+        self.assertNear(self.run_picture("(1,3,1,2)", picture), [1, 0, 0, 0.4, 0.2, 1])
+        self.assertNear(self.run_picture("(3,1,2)", picture), [1, 0, 0, 0.4, 0.2, 1])
+        self.assertNear(self.run_picture("(1,3,?,?)", picture), [1, 0, 0, 0.4, 0.2, 1])
+        gray = [0.299 + 0.114 * 0.2, 0.587 * 0.4 + 0.114]
+        self.assertNear(self.run_picture("(1,1,1,2)", picture), gray)
+        self.assertNear(self.run_picture("(1,1,1,2)", picture, "--invert"), [1 - x for x in gray])
+        self.assertNear(self.run_picture("(1,3,1,1)", picture), [0.5, 0.2, 0.6])
+        # Twice as wide: torch's and PIL's bilinear without aligned corners.
+        red = self.run_picture("(1,3,1,4)", picture)[:4]
+        self.assertNear(red, [1, 0.75, 0.25, 0])
+        normalized = self.run_picture("(1,3,1,2)", picture, "--mean", "0,0.4,0.1", "--std", "0.5,1,0.1")
+        self.assertNear(normalized, [2, 0, 0, 0, 1, 9])
+
+    def test_other_formats(self):
+        ppm = self.write("p.ppm", b"P6 2 1 255\n" + bytes([255, 0, 51, 0, 102, 255]))
+        self.assertNear(self.run_picture("(1,3,1,2)", ppm), [1, 0, 0, 0.4, 0.2, 1])
+        pgm = self.write("p.pgm", b"P5 2 1 255\n" + bytes([255, 51]))
+        self.assertNear(self.run_picture("(1,1,1,2)", pgm), [1, 0.2])
+
+    def test_bad_inputs_are_1(self):
+        model = self.picture_model("(1,3,2,2)")
+        whole = png(2, 2, lambda x, y: (1, 2, 3))
+        for name, content in {
+            "text.txt": b"hello",
+            "empty.png": b"",
+            "cut.png": whole[:50],
+            "huge.png": whole[:16] + struct.pack(">II", 30000, 30000) + whole[24:],
+            "cut.npy": npy([1, 2], (2,))[:20],
+        }.items():
+            self.fails("run", model, "--input", self.write(name, content))
+        self.fails("run", model, "--input", "none.png", says="none.png")
+        self.fails("run", self.picture_model("(1,5,2,2)"), "--input", self.write("p.png", whole), says="5 channels")
+        self.fails("run", self.picture_model("(7)"), "--input", self.write("p.png", whole), says="(7)")
+
+
+class VerifyTest(Case):
+    def test_a_case_passes(self):
+        case = self.relu_case("good", [0, 2, float("nan"), 4])
+        lines = self.oort("verify", case).out.splitlines()
+        self.assertRegex(lines[0], r"\Aok   good  max_abs 0 ")
+        self.assertEqual(lines[-1], "1 passed, 0 failed")
+
+    def test_failures(self):
+        self.relu_case("value", [0, 2.1, float("nan"), 4])
+        self.relu_case("nan", [0, 2, 3, 4])
+        self.relu_case("shape", [0, 2, float("nan"), 4], (4,))
+        self.relu_case("close", [0, 2.001, float("nan"), 4])
+        self.relu_case("absent", [0, 2, 3, 4])
+        (self.dir / "absent" / "out0.npy").unlink()
+        lines = self.oort("verify", self.dir, code=1).out.splitlines()
+        self.assertEqual(len(lines), 6)
+        found = {line.split()[1]: line for line in lines[:-1]}
+        self.assertEqual(list(found), sorted(found))
+        self.assertTrue(found["close"].startswith("ok   "))
+        self.assertRegex(found["value"], r"FAIL value +out0\[0,1\] is 2, expected 2\.0999\d+ \(1 of 4")
+        self.assertRegex(found["nan"], r"FAIL nan +out0\[0,2\] is nan, expected 3")
+        self.assertIn("(1,4)f32, expected (4)f32", found["shape"])
+        self.assertIn("out0.npy", found["absent"])
+        self.assertEqual(lines[-1], "1 passed, 4 failed")
+        self.oort("verify", self.dir / "value", "--atol", "0.2")
+        self.oort("verify", self.dir / "value", "--rtol", "0.1")
+        self.oort("verify", self.dir / "close", "--rtol", "0", "--atol", "1e-6", code=1)
+
+    def test_nothing_there(self):
+        self.assertEqual(self.oort("verify", self.dir / "none", code=1).out.splitlines()[-1], "0 passed, 1 failed")
+        self.assertEqual(self.oort("verify", self.dir, code=1).out.splitlines()[-1], "0 passed, 1 failed")
+
+    def test_unsupported_is_skipped_on_demand(self):
+        self.relu_case("good", [0, 2, float("nan"), 4])
+        self.write("odd/model.pnnx.param", BROKEN_THRICE)
+        lines = self.oort("verify", self.dir, "--skip-unsupported").out.splitlines()
+        self.assertEqual(lines[-1], "1 passed, 0 failed, 1 skipped")
+        self.assertRegex(lines[1], r"skip odd +unsupported: F.rellu, my.Unknown")
+        self.assertEqual(self.oort("verify", self.dir, code=1).out.splitlines()[-1], "1 passed, 1 failed")
+
+    def test_jobs_and_json(self):
+        for i in range(7):
+            self.relu_case(f"case{i}", [0, 2 + (i == 3), float("nan"), 4])
+        result = self.json("verify", self.dir, "--jobs", "3", code=1)
+        self.assertEqual((result["passed"], result["failed"]), (6, 1))
+        self.assertEqual([case["name"] for case in result["cases"]], [f"case{i}" for i in range(7)])
+        self.assertEqual(result["cases"][3]["status"], "failed")
+
+    def test_inputs_with_a_gap(self):
+        """pnnx may drop an unused input: in1.npy then belongs to pnnx_input_1, the only one."""
+        self.write("gap/model.pnnx.param", RELU.replace("pnnx_input_0", "pnnx_input_1"))
+        self.write("gap/in0.npy", npy([9, 9, 9, 9], (1, 4)))
+        self.write("gap/in1.npy", npy([-1, 2, 3, 4], (1, 4)))
+        self.write("gap/out0.npy", npy([0, 2, 3, 4], (1, 4)))
+        self.oort("verify", self.dir / "gap")
+
+
+class InfoTest(Case):
+    def test_table_and_totals(self):
+        model = self.write("m.pnnx.param", RELU)
+        text = self.oort("info", model).out
+        for part in ("pnnx_input_0", "F.relu", "(1,4)f32", "without reuse"):
+            self.assertIn(part, text)
+
+    def test_json_and_other_shape(self):
+        model = self.write("m.pnnx.param", RELU)
+        info = self.json("info", model, "--shape", "in0=8,16")
+        self.assertEqual(info["outputs"][0]["shape"], [8, 16])
+        self.assertEqual(info["inputs"][0]["traced_shape"], [1, 4])
+        self.assertEqual(info["operators"][0]["type"], "F.relu")
+        self.assertGreaterEqual(info["memory"]["without_reuse"], 0)
+
+    def test_unknown_shapes_ask(self):
+        model = self.write("m.pnnx.param", RELU.replace("(1,4)", "(?,?)"))
+        self.fails("info", model, says="--shape")
+        self.oort("info", model, "--shape", "1,4")
+
+
+class DoctorTest(Case):
+    def test_healthy(self):
+        model = self.write("m.pnnx.param", RELU)
+        self.assertEqual(self.oort("doctor", model).out.splitlines()[-1], "it would run")
+        self.assertTrue(self.json("doctor", model)["runs"])
+
+    def test_all_problems_at_once(self):
+        model = self.write("m.pnnx.param", BROKEN_THRICE)
+        text = self.oort("doctor", model, code=1).out
+        self.assertRegex(text, r"2x  my\.Unknown: unknown operator; first at 'first' in line 4")
+        self.assertRegex(text, r"1x  F\.rellu: .*similar: F\.relu")
+        self.assertRegex(text, r"1x  F\.max_pool1d: .*kernel_size")
+        self.assertIn("LayerRegistry::Global().Add", text)
+        self.assertIn("it would not run: 3 problems in 4 places", text)
+        report = self.json("doctor", model, code=1)
+        self.assertFalse(report["runs"])
+        kinds = {p["type"]: (p["kind"], p["count"], p["first"]["line"]) for p in report["problems"]}
+        self.assertEqual(kinds["my.Unknown"], ("unknown_operator", 2, 4))
+        self.assertEqual(kinds["F.max_pool1d"], ("problem", 1, 6))
+
+    def test_broken_file(self):
+        model = self.write("m.pnnx.param", RELU.replace("F.relu relu 1 1 0 1", "F.relu relu 1 1 7 1"))
+        self.assertEqual(self.oort("doctor", model, code=1).err, "")
+
+    def test_without_weights(self):
+        case = next(path for path in sorted(CORPUS.iterdir()) if "nn.Linear" in text_of(path / "model.pnnx.param"))
+        model = self.write("m.pnnx.param", text_of(case / "model.pnnx.param"))
+        self.assertEqual(self.json("doctor", model)["weights"], "missing")
+        self.assertEqual(self.json("doctor", case)["weights"], "checked")
+        weights = bytearray((case / "model.pnnx.bin").read_bytes())
+        weights[100] ^= 1
+        self.write("m.pnnx.bin", bytes(weights))
+        self.assertFalse(self.json("doctor", model, code=1)["runs"])
+
+    def test_shapes_that_do_not_fit(self):
+        model = self.write("m.pnnx.param", TWO_INPUTS.replace("#b=(2)", "#b=(3)"))
+        report = self.json("doctor", model, code=1)
+        self.assertEqual(len(report["problems"]), 1)
+
+
+def text_of(path):
+    return path.read_text() if path.exists() else ""
+
+
+class BenchTest(Case):
+    def test_last_line(self):
+        model = self.write("m.pnnx.param", RELU)
+        lines = self.oort("bench", model, "--threads", "1", "--runs", "3").out.splitlines()
+        self.assertRegex(lines[-1], r"\Amedian_ms \d+\.\d{3}\Z")
+        self.assertEqual([line.split()[0] for line in lines[1:]], ["min_ms", "mean_ms", "p90_ms", "median_ms"])
+
+    def test_json(self):
+        model = self.write("m.pnnx.param", RELU)
+        result = self.json("bench", model, "--runs", "4", "--warmup", "0", "--shape", "in0=2,4", "--threads", "1")
+        self.assertEqual((result["runs"], result["threads"], result["inputs"]), (4, 1, ["(2,4)f32"]))
+        self.assertLessEqual(result["min_ms"], result["median_ms"])
+        self.assertLessEqual(result["median_ms"], result["p90_ms"])
+
+
+class ConvertTest(Case):
+    def test_round_trip(self):
+        case = next(path for path in sorted(CORPUS.iterdir()) if "nn.Linear" in text_of(path / "model.pnnx.param"))
+        for path in case.glob("*.npy"):
+            self.write(f"copy/{path.name}", path.read_bytes())
+        self.oort("convert", case, self.dir / "copy" / "model.pnnx.param")
+        self.oort("verify", self.dir / "copy")
+        # Once more, over itself.
+        first = (self.dir / "copy" / "model.pnnx.bin").read_bytes()
+        self.oort("convert", self.dir / "copy", self.dir / "copy" / "model.pnnx.param")
+        self.assertEqual((self.dir / "copy" / "model.pnnx.bin").read_bytes(), first)
+        self.fails("convert", case, self.dir / "none" / "x.param")
+
+
+class OperatorsTest(Case):
+    def test_lists(self):
+        self.assertRegex(self.oort("operators").out, r"\nnn\.ReLU|F\.relu")
+        operators = self.json("operators")
+        types = [name for op in operators for name in op["types"]]
+        self.assertEqual(len(types), len(set(types)))
+        self.assertIn("F.relu", types)
+        self.assertNotIn("other", {op["family"] for op in operators})
+
+    def test_markdown_is_well_formed(self):
+        text = self.oort("operators", "--markdown").out
+        self.assertTrue(text.startswith("# Operators\n"))
+        for line in text.splitlines():
+            if line.startswith("|"):
+                self.assertEqual(len(re.findall(r"(?<!\\)\|", line)) in (4, 6), True, line)
+
+
+class DevicesTest(Case):
+    def test_devices(self):
+        devices = self.json("devices")
+        self.assertIn("scalar", devices["cpu"]["isas"])
+        self.assertGreaterEqual(devices["cpu"]["threads"], 1)
+        self.assertIn("instruction sets", self.oort("devices").out)
+
+
+@unittest.skipUnless((DIGITS / "digits.pnnx.param").exists(), "no models/digits")
+class DigitsTest(Case):
+    def test_samples_are_read(self):
+        for digit in range(10):
+            picture = DIGITS / "samples" / f"digit-{digit}.png"
+            top = self.json("run", DIGITS, "--input", picture, "--labels", DIGITS / "labels.txt")["top"][0]
+            self.assertEqual(top[0]["label"], str(digit))
+
+    def test_demo(self):
+        picture = DIGITS / "samples" / "digit-3.png"
+        done = subprocess.run([DEMOS / "resnet", DIGITS, picture], capture_output=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout.decode(), r"│  3 +\d+\.\d % █+.*←")
+        self.assertEqual(subprocess.run([DEMOS / "resnet"], capture_output=True, timeout=60).returncode, 2)
+        self.assertEqual(
+            subprocess.run([DEMOS / "resnet", DIGITS, "none.png"], capture_output=True, timeout=60).returncode, 1
+        )
+
+
+class CustomOperatorTest(unittest.TestCase):
+    def test_demo(self):
+        done = subprocess.run([DEMOS / "custom_operator"], capture_output=True, timeout=60)
+        self.assertEqual(done.stdout.decode(), "my.Swirl: 0 0.958851 1.68294 1.99499\n")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,46 @@
+# Other builds of the whole project, each in a folder of its own: first its build is a test, then
+# its tests are. One ctest so runs and sums up everything.
+function(oort_add_flavour name)
+  cmake_parse_arguments(PARSE_ARGV 1 flavour "" "" "OPTIONS;TARGETS;TESTS")
+  set(script ${OORT_BASH} ${CMAKE_CURRENT_SOURCE_DIR}/flavour)
+  set(dir ${PROJECT_BINARY_DIR}/flavours/${name})
+  add_test(NAME ${name}.build COMMAND ${script} build ${dir} ${PROJECT_SOURCE_DIR}
+    "${flavour_TARGETS}" -DOORT_WERROR=${OORT_WERROR} ${flavour_OPTIONS})
+  # It uses all processors, and what comes after needs it.
+  set_tests_properties(${name}.build PROPERTIES FIXTURES_SETUP ${name} RUN_SERIAL ON TIMEOUT 2400)
+  foreach(test IN LISTS flavour_TESTS)
+    string(REPLACE "=" ";" parts ${test})
+    list(GET parts 0 suffix)
+    list(GET parts 1 selection)
+    separate_arguments(selection UNIX_COMMAND ${selection})
+    add_test(NAME ${name}.${suffix} COMMAND ${script} test ${dir} ${selection})
+    set_tests_properties(${name}.${suffix} PROPERTIES FIXTURES_REQUIRED ${name} RUN_SERIAL ON
+      TIMEOUT 2400)
+  endforeach()
+endfunction()
+
+# -O1: the tests must not take longer than they need; line numbers are enough for a stack trace.
+set(sanitizer_options -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g1"
+  -DOORT_OPENMP=OFF -DOORT_CUDA=OFF -DOORT_INSTALL=OFF)
+find_program(OORT_CLANG clang++)
+if(OORT_CLANG)
+  # One build serves the tests and the fuzzers, which need clang.
+  oort_add_flavour(sanitize
+    OPTIONS -DCMAKE_CXX_COMPILER=${OORT_CLANG} -DOORT_SANITIZE=address,undefined -DOORT_FUZZERS=ON
+      ${sanitizer_options}
+    TESTS "tests=--label-exclude fuzz" "fuzz=--label-regex fuzz")
+else()
+  oort_add_flavour(sanitize OPTIONS -DOORT_SANITIZE=address,undefined ${sanitizer_options}
+    TESTS "tests=--label-exclude fuzz")
+endif()
+
+oort_add_flavour(thread
+  OPTIONS -DOORT_SANITIZE=thread -DOORT_CLI=OFF ${sanitizer_options}
+  TARGETS test_threads
+  TESTS "tests=--label-regex threads")
+
+if(OORT_HAS_CUDA)
+  oort_add_flavour(no_cuda OPTIONS -DCMAKE_BUILD_TYPE=Release -DOORT_CUDA=OFF -DOORT_INSTALL=OFF
+    TARGETS oort_cli test_runtime
+    TESTS "tests=--label-regex runtime")
+endif()
