@@ -27,6 +27,7 @@ struct ArgSpec {
   bool attribute = false;  ///< comes from `@name` (or, for shared weights, from an input)
   bool dynamic = false;    ///< may be computed at run time: `$name=operand` instead of `name=…`
   bool variadic = false;   ///< takes all inputs that are left
+  bool ignored = false;    ///< changes nothing here; only documented
   DTypeSet dtypes;         ///< for tensors
   int length = -1;         ///< for lists: the number of elements; one number stands for all
   double min = -std::numeric_limits<double>::infinity();

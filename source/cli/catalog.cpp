@@ -72,9 +72,14 @@ std::string OutputsText(const OperatorSchema& schema) {
 
 void WriteSection(std::ostream& out, const OperatorSchema& schema) {
   out << "\n### " << Code(schema.types()) << "\n\n" << schema.doc() << "\n";
-  if (!schema.args().empty()) {
+  std::vector<std::string> ignored;
+  for (const ArgSpec& arg : schema.args()) {
+    if (arg.ignored) ignored.push_back(arg.name);
+  }
+  if (schema.args().size() > ignored.size()) {
     out << "\n| argument | kind | type | default | accepts |\n|---|---|---|---|---|\n";
     for (const ArgSpec& arg : schema.args()) {
+      if (arg.ignored) continue;
       out << "| `" << BareName(arg) << "` | " << KindText(arg) << " | " << Name(arg.type) << " | "
           << Escaped(DefaultText(arg)) << " | " << Escaped(Limits(arg)) << " |\n";
     }
@@ -83,6 +88,7 @@ void WriteSection(std::ostream& out, const OperatorSchema& schema) {
   if (schema.max_outputs() != 1 || schema.min_outputs() != 1) {
     notes.push_back("Outputs: " + OutputsText(schema) + ".");
   }
+  if (!ignored.empty()) notes.push_back("Accepted without effect: " + Code(ignored) + ".");
   if (schema.random()) notes.push_back("Gives another result every time.");
   if (schema.free_inputs()) notes.push_back("Inputs are matched by what they are.");
   if (schema.open()) notes.push_back("Other parameters and weights are accepted.");
@@ -101,6 +107,7 @@ Json ArgJson(const ArgSpec& arg) {
   if (std::isfinite(arg.max)) json["max"] = arg.max;
   if (!arg.choices.empty()) json["choices"] = arg.choices;
   json["nullable"] = arg.nullable;
+  json["ignored"] = arg.ignored;
   json["dynamic"] = arg.dynamic;
   return json;
 }

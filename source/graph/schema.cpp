@@ -119,6 +119,7 @@ OperatorSchema& OperatorSchema::Any(std::string name, std::optional<Value> fallb
 
 OperatorSchema& OperatorSchema::Ignored(std::string name) {
   AddParam(std::move(name), ArgType::kAny, Value());
+  args_.back().ignored = true;
   return *this;
 }
 
