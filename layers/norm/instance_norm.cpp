@@ -10,8 +10,10 @@ class InstanceNorm : public Layer {
   InstanceNorm(const LayerInit& init, int spatial_rank)
       : spatial_rank_(spatial_rank),
         eps_(init.Float("eps")),
-        // The function takes running statistics, but normalizes by those of its input.
-        uses_stored_(spatial_rank > 0),
+        // The function takes running statistics, but normalizes by those of its input, unless
+        // it is told not to, in the form that pnnx leaves as ATen's.
+        uses_stored_(spatial_rank > 0 ||
+                     (init.Arg("use_input_stats") >= 0 && !init.Bool("use_input_stats"))),
         mean_(init, "running_mean"),
         variance_(init, "running_var"),
         weight_(init, "weight"),
@@ -112,5 +114,16 @@ OORT_LAYERS(instance_norm) {
                    .OptionalTensor("weight", kFloats)
                    .OptionalTensor("bias", kFloats)
                    .Float("eps", 1e-5),
+               CreateInstanceNorm(0));
+  registry.Add(OperatorSchema({"aten::instance_norm"}, kDoc)
+                   .Tensor("input", kFloats)
+                   .OptionalTensor("weight", kFloats)
+                   .OptionalTensor("bias", kFloats)
+                   .OptionalTensor("running_mean", kFloats)
+                   .OptionalTensor("running_var", kFloats)
+                   .Bool("use_input_stats")
+                   .Ignored("momentum")
+                   .Float("eps")
+                   .Ignored("cudnn_enabled"),
                CreateInstanceNorm(0));
 }

@@ -5,6 +5,7 @@
 #include <complex>
 
 #include "core/dispatch.h"
+#include "graph/dtype_names.h"
 #include "oort/layer.h"
 
 namespace oort {
@@ -12,9 +13,7 @@ namespace oort {
 /// The dtype that torch's `dtype=` asked for: the parameter where it is written, else the traced
 /// dtype of the first output, because pnnx drops the parameter; kNull where neither is known.
 inline DType WantedDType(const LayerInit& init) {
-  if (const Value& dtype = init.Constant("dtype"); dtype.IsString()) {
-    return ParseDType(dtype.AsString());
-  }
+  if (const Value& dtype = init.Constant("dtype"); !dtype.IsNone()) return ParseTorchDType(dtype);
   return init.outputs().empty() ? DType::kNull : init.outputs()[0]->dtype;
 }
 

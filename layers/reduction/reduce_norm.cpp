@@ -9,13 +9,19 @@ namespace {
 class Norm : public Layer {
  public:
   explicit Norm(const LayerInit& init)
-      : p_(NormPower(init.Constant("p"))), axes_(init), kernels_(ReduceKernelsFor(init.isa())) {
+      : p_(NormPower(init.Constant("p"))),
+        axes_(init),
+        linalg_(init.type() == "aten::linalg_norm" && !init.Constant("p").IsNone()),
+        kernels_(ReduceKernelsFor(init.isa())) {
     if (const DType dtype = WantedDType(init); IsFloat(dtype)) wanted_ = dtype;
   }
 
   std::vector<Value> Infer(const Args& args) const override {
     const Tensor& x = args.tensor(0);
     const ReducePlan plan = axes_.Plan(x.shape());
+    if (linalg_ && (axes_.dims.empty() ? x.rank() : static_cast<int>(axes_.dims.size())) != 1) {
+      throw Error(ErrorCode::kUnsupported, "norms of matrices are not supported");
+    }
     if (std::isinf(p_)) RequireElements(plan, x.shape());
     return {Tensor::Meta(wanted_ == DType::kNull ? x.dtype() : wanted_, plan.output)};
   }
@@ -38,6 +44,7 @@ class Norm : public Layer {
  private:
   double p_;
   ReduceAxes axes_;
+  bool linalg_;  // with an order, linalg_norm means the matrix norm unless there is one axis
   DType wanted_ = DType::kNull;
   const ReduceKernels& kernels_;
 };
@@ -49,6 +56,16 @@ OORT_LAYERS(reduce_norm) {
   registry.Add(OperatorSchema({"torch.norm"}, "(sum of |x|^p)^(1/p) over some axes, or all.")
                    .Tensor("input", kFloats)
                    .Any("p", Value(2))
+                   .Ints("dim")
+                   .Nullable()
+                   .Bool("keepdim", false)
+                   .DTypeName("dtype")
+                   .Nullable(),
+               Create<Norm>());
+  registry.Add(OperatorSchema({"aten::linalg_norm"}, "The p-norm of vectors.")
+                   .Tensor("input", kFloats)
+                   .Any("p")
+                   .Nullable()
                    .Ints("dim")
                    .Nullable()
                    .Bool("keepdim", false)

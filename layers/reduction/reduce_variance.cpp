@@ -54,8 +54,9 @@ struct VarianceOp : ElementOp<VarianceOp<T>> {
 
 class Variance : public Layer {
  public:
-  Variance(const LayerInit& init, bool root)
-      : root_(root), axes_(init), kernels_(ReduceKernelsFor(init.isa())) {
+  /// `with_mean` adds the mean as a second output.
+  Variance(const LayerInit& init, bool root, bool with_mean)
+      : root_(root), with_mean_(with_mean), axes_(init), kernels_(ReduceKernelsFor(init.isa())) {
     if (const Value& value = init.Constant("correction"); !value.IsNone()) {
       correction_ = value.AsFloat();
     } else if (const Value& unbiased = init.Constant("unbiased"); !unbiased.IsNone()) {
@@ -65,7 +66,9 @@ class Variance : public Layer {
   }
 
   std::vector<Value> Infer(const Args& args) const override {
-    return {Tensor::Meta(args.tensor(0).dtype(), axes_.Plan(args.shape(0)).output)};
+    const Tensor result = Tensor::Meta(args.tensor(0).dtype(), axes_.Plan(args.shape(0)).output);
+    if (with_mean_) return {result, result};
+    return {result};
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
@@ -77,6 +80,7 @@ class Variance : public Layer {
       using T = typename decltype(tag)::Type;
       if constexpr (kIsHalf<T> || std::is_floating_point_v<T>) {
         T* y = outputs[0].AsTensor().data<T>();
+        T* means = with_mean_ ? outputs[1].AsTensor().data<T>() : nullptr;
         Reduce(context, plan, x.data<T>(), VarianceOp<T>(plan.count, kernels_),
                [&](int64_t i, const VarianceState& state) {
                  const Deviations& all = state.deviations;
@@ -84,23 +88,24 @@ class Variance : public Layer {
                  if (squares < 0) squares = 0;
                  const double variance = squares / divisor;
                  y[i] = ConvertElement<T>(root_ ? std::sqrt(variance) : variance);
+                 if (means != nullptr) means[i] = ConvertElement<T>(state.mean + all.sum / count);
                });
       }
     });
   }
 
  private:
-  bool root_;
+  bool root_, with_mean_;
   double correction_ = 1;
   ReduceAxes axes_;
   const ReduceKernels& kernels_;
 };
 
-LayerCreator CreateVariance(bool root) {
-  return [root](const LayerInit& init) { return std::make_unique<Variance>(init, root); };
+LayerCreator CreateVariance(bool root, bool with_mean = false) {
+  return [=](const LayerInit& init) { return std::make_unique<Variance>(init, root, with_mean); };
 }
 
-OperatorSchema VarianceSchema(const char* type, const char* doc) {
+OperatorSchema VarianceSchema(const std::string& type, const char* doc) {
   return OperatorSchema({type}, doc)
       .Tensor("input", kFloats)
       .Ints("dim")
@@ -112,12 +117,22 @@ OperatorSchema VarianceSchema(const char* type, const char* doc) {
       .Nullable();
 }
 
+/// What pnnx leaves of x.var() and x.std(): no axes.
+OperatorSchema AtenSchema(const std::string& type, const char* doc) {
+  return OperatorSchema({type}, doc).Tensor("input", kFloats).Number("unbiased").Nullable();
+}
+
 }  // namespace
 }  // namespace oort
 
 OORT_LAYERS(reduce_variance) {
-  registry.Add(VarianceSchema("torch.var", "The variance over some axes, or all."),
-               CreateVariance(false));
-  registry.Add(VarianceSchema("torch.std", "The standard deviation over some axes, or all."),
-               CreateVariance(true));
+  for (const bool root : {false, true}) {
+    const std::string name = root ? "std" : "var";
+    const char* doc = root ? "The standard deviation over some axes, or all."
+                           : "The variance over some axes, or all.";
+    registry.Add(VarianceSchema("torch." + name, doc), CreateVariance(root));
+    registry.Add(AtenSchema("aten::" + name, doc), CreateVariance(root));
+    registry.Add(VarianceSchema("aten::" + name + "_mean", doc).Outputs(2),
+                 CreateVariance(root, true));
+  }
 }

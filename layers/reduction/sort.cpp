@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+
+#include "core/dispatch.h"
+#include "oort/layer.h"
+
+namespace oort {
+namespace {
+
+/// Sorts along an axis; equal elements keep their order. NaN is larger than everything.
+class Sort : public Layer {
+ public:
+  /// `values` tells sort from argsort.
+  Sort(const LayerInit& init, bool values)
+      : values_(values), dim_(init.Int("dim")), descending_(init.Bool("descending")) {}
+
+  std::vector<Value> Infer(const Args& args) const override {
+    const Tensor& x = args.tensor(0);
+    NormalizeAxis(dim_, x.rank());
+    const Tensor indices = Tensor::Meta(DType::kI64, x.shape());
+    if (!values_) return {indices};
+    return {Tensor::Meta(x.dtype(), x.shape()), indices};
+  }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    const Tensor& x = args.tensor(0);
+    const int axis = NormalizeAxis(dim_, x.rank());
+    const int64_t extent = x.rank() == 0 ? 1 : x.shape()[axis];
+    const int64_t inner = x.shape().Product(std::min(axis + 1, x.rank()), x.rank());
+    if (x.elements() == 0) return;
+    VisitDType(x.dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::Type;
+      if constexpr (!kIsComplex<T>) {
+        const T* in = x.data<T>();
+        T* values = values_ ? outputs[0].AsTensor().data<T>() : nullptr;
+        int64_t* indices = outputs.back().AsTensor().data<int64_t>();
+        context.ParallelFor(x.elements() / extent, 4096 / extent + 1,
+                            [&](int64_t begin, int64_t end) {
+                              std::vector<Item<T>> items(static_cast<size_t>(extent));
+                              for (int64_t i = begin; i < end; ++i) {
+                                const int64_t at = i / inner * extent * inner + i % inner;
+                                Line(in + at, values != nullptr ? values + at : nullptr,
+                                     indices + at, inner, items);
+                              }
+                            });
+      }
+    });
+  }
+
+ private:
+  template <typename T>
+  struct Item {
+    std::conditional_t<kIsHalf<T>, float, T> value;
+    int64_t index;
+  };
+
+  template <typename T>
+  void Line(const T* in, T* values, int64_t* indices, int64_t step,
+            std::vector<Item<T>>& items) const {
+    for (size_t i = 0; i < items.size(); ++i) {
+      const int64_t index = static_cast<int64_t>(i);
+      items[i] = {static_cast<decltype(items[i].value)>(in[index * step]), index};
+    }
+    std::stable_sort(items.begin(), items.end(), [this](const Item<T>& a, const Item<T>& b) {
+      const bool a_nan = a.value != a.value, b_nan = b.value != b.value;
+      return descending_ ? (a_nan && !b_nan) || a.value > b.value
+                         : (!a_nan && b_nan) || a.value < b.value;
+    });
+    for (size_t i = 0; i < items.size(); ++i) {
+      const int64_t at = static_cast<int64_t>(i) * step;
+      indices[at] = items[i].index;
+      if (values != nullptr) values[at] = in[items[i].index * step];
+    }
+  }
+
+  bool values_;
+  int64_t dim_;
+  bool descending_;
+};
+
+LayerCreator CreateSort(bool values) {
+  return [values](const LayerInit& init) { return std::make_unique<Sort>(init, values); };
+}
+
+OperatorSchema SortSchema(const char* type, const char* doc) {
+  return OperatorSchema({type}, doc)
+      .Tensor("input", kReals)
+      .Int("dim", -1)
+      .Bool("descending", false);
+}
+
+}  // namespace
+}  // namespace oort
+
+OORT_LAYERS(sort) {
+  registry.Add(
+      SortSchema("aten::sort", "Sorts along an axis; equal elements keep their order.").Outputs(2),
+      CreateSort(true));
+  registry.Add(SortSchema("aten::argsort", "The positions that sort an input along an axis."),
+               CreateSort(false));
+}
