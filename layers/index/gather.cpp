@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
+
 #include "layers/index/index_plan.h"
 #include "layers/shape/strided_copy.h"
 #include "layers/shape/strided_layer.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include <array>
+
 #include "layers/index/index_list.h"
 #include "layers/index/index_plan.h"
 #include "layers/shape/scalar_bytes.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "layers/index/index_plan.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/dispatch.h"

@@ -37,6 +37,18 @@ class JoinLayer : public Layer {
     }
   }
 
+  /// What is joined with nothing stays where it is.
+  std::vector<Reuse> Reuses(const Args& args) const override {
+    const Join join = Plan(args);
+    if (join.parts.size() != 1 || join.parts.front()->dtype() != join.dtype) return {};
+    for (size_t i = 0; i < args.variadic().size(); ++i) {
+      const Value& value = *args.variadic()[i];
+      if (!value.IsTensor() || &value.AsTensor() != join.parts.front()) continue;
+      return {{Reuse::kView, args.size() + static_cast<int>(i), 0, 0}};
+    }
+    return {};
+  }
+
  protected:
   struct Join {
     DType dtype = DType::kNull;

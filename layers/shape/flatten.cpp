@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
+
 #include "core/checked.h"
 #include "layers/shape/strided_layer.h"
 

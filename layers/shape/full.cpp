@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Tensors of one value: zeros, ones, full and their relatives.
+#include <array>
+
 #include "layers/shape/scalar_bytes.h"
 #include "layers/shape/strided_copy.h"
 #include "layers/shape/strided_layer.h"

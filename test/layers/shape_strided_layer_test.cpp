@@ -48,6 +48,7 @@ TEST(StridedLayer, SharesMemoryWhereElementsStayInOrder) {
   EXPECT_TRUE(IsView("Tensor.permute", {{"dims", "(0,2,1)"}}, {2, 1, 4}));
   EXPECT_TRUE(IsView("Tensor.expand", {{"sizes", "(2,3)"}}, {2, 3}));
   EXPECT_TRUE(IsView("Tensor.select", {{"dim", "0"}, {"index", "1"}}, {2, 3}));
+  EXPECT_TRUE(IsView("torch.cat", {{"dim", "0"}}, {2, 3}));  // of one tensor
   EXPECT_TRUE(IsView("torch.narrow", {{"dim", "0"}, {"start", "1"}, {"length", "2"}}, {4, 3}));
   EXPECT_TRUE(IsView("torch.narrow", {{"dim", "1"}, {"start", "1"}, {"length", "2"}}, {1, 3, 5}));
 }
