@@ -132,21 +132,31 @@ def train(net, pixels, labels, epochs):
     return net.eval()
 
 
-def correct(net, x, y):
+def guess(net, x):
     with torch.no_grad():
-        return int((net(x).argmax(1) == y).sum())
+        return net(x).argmax(1)
 
 
-def report(hits, count):
+def report(guesses, labels):
+    hits, count = int((guesses == labels).sum()), len(labels)
     return {"count": count, "correct": hits, "accuracy": round(hits / count, 4)}
 
 
-def write_samples(folder, pixels, labels):
-    """The first held-out digit of each class, every pixel four times as wide and high."""
+def write_samples(folder, pixels, labels, guesses):
+    """The first held-out digit of each class that is recognised, and the first of all that is not.
+
+    Every pixel becomes four times as wide and high.
+    """
     os.makedirs(folder, exist_ok=True)
+
+    def save(index, name):
+        picture = pixels[index, 0].repeat(4, 0).repeat(4, 1)
+        Image.fromarray(picture).save(os.path.join(folder, name))
+
     for digit in range(10):
-        picture = pixels[np.flatnonzero(labels == digit)[0], 0]
-        Image.fromarray(picture.repeat(4, 0).repeat(4, 1)).save(os.path.join(folder, f"digit-{digit}.png"))
+        save(np.flatnonzero((labels == digit) & (guesses == digit))[0], f"digit-{digit}.png")
+    for index in np.flatnonzero(labels != guesses)[:1]:
+        save(index, f"missed-{labels[index]}-as-{guesses[index]}.png")
 
 
 def main():
@@ -162,9 +172,10 @@ def main():
 
     held_x, held_y = torch.from_numpy(held_pixels).float() / 255, torch.from_numpy(held_labels)
     second_x, second_y = scikit_digits()
+    guesses = guess(net, held_x)
     accuracy = {
-        "held_out": report(correct(net, held_x, held_y), len(held_y)),
-        "scikit_learn_digits": report(correct(net, second_x, second_y), len(second_y)),
+        "held_out": report(guesses, held_y),
+        "scikit_learn_digits": report(guess(net, second_x), second_y),
         "trained_on": len(labels),
         "parameters": sum(p.numel() for p in net.parameters()),
         "torch": torch.__version__.split("+")[0],
@@ -177,7 +188,7 @@ def main():
         raise SystemExit("what pnnx wrote is not what was trained")
     np.save(os.path.join(out, "heldout", "in0.npy"), held_pixels)
     np.save(os.path.join(out, "heldout", "labels.npy"), held_labels)
-    write_samples(os.path.join(out, "samples"), held_pixels, held_labels)
+    write_samples(os.path.join(out, "samples"), held_pixels, held_labels, guesses.numpy())
     with open(os.path.join(out, "accuracy.json"), "w") as file:
         file.write(json.dumps(accuracy, indent=2) + "\n")
     with open(os.path.join(out, "labels.txt"), "w") as file:

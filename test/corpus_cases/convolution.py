@@ -235,3 +235,26 @@ def conv_after_pad():
         nn.Sequential(nn.ReflectionPad2d((2, 1, 1, 2)), nn.Conv2d(3, 4, 3, stride=2)),
         nn.Sequential(nn.ConstantPad2d(1, 0.5), nn.Conv2d(3, 4, 3)),
     )
+
+
+@case(
+    f32(2, 4, 7),
+    f32(1, 4, 5, 6),
+    f32(1, 4, 3, 4, 3),
+    unfaithful="y[0] of one picture becomes a torch.unbind, whose one result the rendering leaves in a tuple",
+)
+def conv_transpose_forms():
+    class Transposed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.row = nn.ConvTranspose1d(4, 6, 3, stride=2, padding=1, output_padding=1)
+            self.twice = nn.ConvTranspose2d(4, 3, 2, stride=2, bias=False)
+            self.alone = nn.ConvTranspose2d(4, 3, 3, padding=1)
+            self.grouped = nn.ConvTranspose2d(4, 6, 3, stride=(2, 1), padding=(1, 0), output_padding=(1, 0), groups=2)
+            self.spread = nn.ConvTranspose2d(4, 4, (2, 3), dilation=(3, 2), padding=1, groups=4)
+            self.volume = nn.ConvTranspose3d(4, 2, (2, 3, 2), stride=(1, 2, 2), padding=(0, 1, 0))
+
+        def forward(self, x, y, z):
+            return self.row(x), self.twice(y), self.grouped(y), self.spread(y), self.volume(z), self.alone(y[0])
+
+    return Transposed()
