@@ -2,6 +2,8 @@
 // Kernels in portable code. Included by one file for each kind of type, to keep compilation short.
 #pragma once
 
+#include <cstring>
+
 #include "layers/expression/element_arithmetic.h"
 #include "layers/expression/kernels.h"
 
@@ -49,13 +51,41 @@ Kernel Kernel3() {
   }
 }
 
-template <typename T>
+/// Chooses with masks rather than branches, so that it is vectorized. U has the size of T.
+template <typename T, typename U>
 void WhereKernel(const void* const* args, void* out, int64_t count) {
   const Bool* condition = static_cast<const Bool*>(args[0]);
   const T* a = static_cast<const T*>(args[1]);
   const T* b = static_cast<const T*>(args[2]);
   T* y = static_cast<T*>(out);
-  for (int64_t i = 0; i < count; ++i) y[i] = condition[i] ? a[i] : b[i];
+  for (int64_t i = 0; i < count; ++i) {
+    U if_true, if_false;
+    std::memcpy(&if_true, a + i, sizeof(U));
+    std::memcpy(&if_false, b + i, sizeof(U));
+    const U mask = static_cast<U>(U(0) - U(condition[i].bits != 0));
+    const U chosen = static_cast<U>((if_true & mask) | (if_false & static_cast<U>(~mask)));
+    std::memcpy(static_cast<void*>(y + i), &chosen, sizeof(U));
+  }
+}
+
+template <typename T>
+Kernel SelectWhereKernel() {
+  if constexpr (sizeof(T) == 1) {
+    return &WhereKernel<T, uint8_t>;
+  } else if constexpr (sizeof(T) == 2) {
+    return &WhereKernel<T, uint16_t>;
+  } else if constexpr (sizeof(T) == 4) {
+    return &WhereKernel<T, uint32_t>;
+  } else if constexpr (sizeof(T) == 8) {
+    return &WhereKernel<T, uint64_t>;
+  } else {
+    return [](const void* const* args, void* out, int64_t count) {
+      const Bool* condition = static_cast<const Bool*>(args[0]);
+      for (int64_t i = 0; i < count; ++i) {
+        static_cast<T*>(out)[i] = static_cast<const T*>(args[condition[i] ? 1 : 2])[i];
+      }
+    };
+  }
 }
 
 template <typename T>
@@ -146,7 +176,7 @@ Kernel GenericKernel(Function function) {
     case Function::kReal: return Kernel1<T, ops::RealPart>();
     case Function::kImag: return Kernel1<T, ops::ImagPart>();
     case Function::kComplex: return Kernel2<T, ops::MakeComplex>();
-    case Function::kWhere: return &WhereKernel<T>;
+    case Function::kWhere: return SelectWhereKernel<T>();
     default: return nullptr;  // rewritten into others before kernels are chosen
   }
 }
