@@ -12,6 +12,10 @@ function(oort_compile_options target)
   if(OORT_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${OORT_SANITIZE} -fno-omit-frame-pointer
       -fno-sanitize-recover=all)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      # Instrumented, GCC 12 takes the members of a std::variant for uninitialized.
+      target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
+    endif()
     target_link_options(${target} PUBLIC -fsanitize=${OORT_SANITIZE})
   endif()
   if(OORT_FUZZERS)
