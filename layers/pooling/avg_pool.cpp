@@ -91,7 +91,9 @@ class AvgPool : public Layer {
  private:
   void ForwardF32(const Context& context, const PoolGeometry& geometry, const Divisor& divisor,
                   const float* in, float* out) const {
-    const auto& [depth, height, width] = geometry.window;
+    // Names of their own, not bindings: clang 14 cannot capture those.
+    const auto &depth = geometry.window[0], &height = geometry.window[1],
+               &width = geometry.window[2];
     std::vector<float> columns(static_cast<size_t>(width.out));
     for (int64_t i = 0; i < width.out; ++i) {
       columns[static_cast<size_t>(i)] = static_cast<float>(divisor.Along(2, i));

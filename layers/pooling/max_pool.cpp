@@ -91,7 +91,9 @@ class MaxPool : public Layer {
  private:
   void ForwardF32(const Context& context, const PoolGeometry& geometry, const float* in,
                   float* out) const {
-    const auto& [depth, height, width] = geometry.window;
+    // Names of their own, not bindings: clang 14 cannot capture those.
+    const auto &depth = geometry.window[0], &height = geometry.window[1],
+               &width = geometry.window[2];
     context.ParallelFor(geometry.planes, PlaneGrain(geometry), [&](int64_t begin, int64_t end) {
       PoolRow row(width, -std::numeric_limits<float>::infinity());
       float* to = out + begin * geometry.out_plane();
