@@ -16,6 +16,7 @@ namespace oort {
 inline Tensor FromArma(const arma::fmat& matrix) {
   Tensor tensor(DType::kF32, {static_cast<int64_t>(matrix.n_rows),
                               static_cast<int64_t>(matrix.n_cols)});
+  if (matrix.is_empty()) return tensor;
   // A row-major matrix is the transpose of a column-major one in the same memory.
   arma::fmat target(tensor.data<float>(), matrix.n_cols, matrix.n_rows, false, true);
   target = matrix.t();
@@ -36,7 +37,7 @@ inline Tensor FromArma(const arma::fcube& cube) {
   Tensor tensor(DType::kF32, {static_cast<int64_t>(cube.n_slices),
                               static_cast<int64_t>(cube.n_rows),
                               static_cast<int64_t>(cube.n_cols)});
-  for (arma::uword i = 0; i < cube.n_slices; ++i) {
+  for (arma::uword i = 0; i < cube.n_slices && cube.n_elem_slice > 0; ++i) {
     float* slice = tensor.data<float>() + i * cube.n_elem_slice;
     arma::fmat target(slice, cube.n_cols, cube.n_rows, false, true);
     target = cube.slice(i).t();
@@ -49,9 +50,10 @@ inline arma::fmat ToFmat(const Tensor& tensor) {
   if (tensor.rank() != 2) {
     throw Error(ErrorCode::kInvalidArgument, "ToFmat: expected rank 2, got " + tensor.ToString());
   }
-  const arma::fmat transposed(tensor.data<float>(), static_cast<arma::uword>(tensor.dim(1)),
-                              static_cast<arma::uword>(tensor.dim(0)));
-  return transposed.t();
+  const auto rows = static_cast<arma::uword>(tensor.dim(0));
+  const auto columns = static_cast<arma::uword>(tensor.dim(1));
+  if (tensor.elements() == 0) return arma::fmat(rows, columns);
+  return arma::fmat(tensor.data<float>(), columns, rows).t();
 }
 
 /// Throws kInvalidArgument unless the tensor is f32 of rank 3.
