@@ -31,7 +31,10 @@ struct Plan {
   bool gemv = false;
   /// All threads work on one block of the streamed side, instead of each on its own.
   bool shared = false;
-  int64_t k_step = 1;        // of one pass over the tiles
+  int64_t k_step = 1;  // of one pass over the tiles
+  /// One step's part of the kept side stays in the L2 cache: then each streamed panel meets all of
+  /// it while it is in the L1 cache.
+  bool kept_in_cache = false;
   int64_t block_panels = 1;  // of the streamed side
   int64_t kept_floats = 0;   // scratch for the kept side, if it is not packed yet
   int64_t block_floats = 0;  // scratch for one block
@@ -60,6 +63,8 @@ void PlanBlocks(const GemmKernels& kernels, Plan& plan) {
   const int64_t depth = plan.shared ? plan.k : plan.k_step;
   const int64_t panel = std::max<int64_t>(1, CheckedMultiply<int64_t>(depth, plan.streamed_width));
   const int64_t most = std::max<int64_t>(1, (plan.shared ? kSharedBlock : kPrivateBlock) / panel);
+  plan.kept_in_cache =
+      !plan.shared && CheckedMultiply(plan.kept_extent, plan.k_step) <= kPrivateBlock;
   const int64_t mine =
       plan.shared ? plan.streamed_panels : CeilDivide(plan.streamed_panels, plan.threads);
   plan.block_panels = std::clamp<int64_t>(mine, 1, most);
@@ -137,10 +142,19 @@ class Run {
     do {
       const int64_t k1 = std::min(plan_.k, k0 + plan_.k_step);
       const int64_t stride = (k1 - k0) * plan_.streamed_width;
-      for (int64_t p = first; p < last; ++p) PackStreamed(p, k0, k1, block + (p - first) * stride);
-      for (int64_t kept = 0; kept < plan_.kept_panels; ++kept) {
+      if (plan_.kept_in_cache) {
         for (int64_t p = first; p < last; ++p) {
-          Tile(kept, p, k0, k1, block + (p - first) * stride);
+          PackStreamed(p, k0, k1, block);
+          for (int64_t kept = 0; kept < plan_.kept_panels; ++kept) Tile(kept, p, k0, k1, block);
+        }
+      } else {
+        for (int64_t p = first; p < last; ++p) {
+          PackStreamed(p, k0, k1, block + (p - first) * stride);
+        }
+        for (int64_t kept = 0; kept < plan_.kept_panels; ++kept) {
+          for (int64_t p = first; p < last; ++p) {
+            Tile(kept, p, k0, k1, block + (p - first) * stride);
+          }
         }
       }
       k0 = k1;

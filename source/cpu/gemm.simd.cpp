@@ -10,38 +10,49 @@ Vec Clamp(Vec x, float low, float high) {
   return Min(Max(x, Vec(low)), Vec(high));
 }
 
-/// The rest of a tile's work on one vector of C, of `count` elements: what is to be added to the
-/// sums, and the limits.
-template <typename Load, typename Store>
-void FinishVector(const GemmTile& tile, int row, int column, Vec sum, Load load, Store store) {
-  float* c = tile.c + row * tile.ldc + column;
-  if (tile.accumulate) {
-    sum = sum + load(c);
-  } else if (tile.row_bias != nullptr) {
-    sum = sum + Vec(tile.row_bias[row]);
-  } else if (tile.column_bias != nullptr) {
-    sum = sum + load(tile.column_bias + column);
+/// How a tile's sums end: each kind is compiled for itself, so that a row takes a few instructions.
+enum class End { kPlain, kAccumulate, kRowBias, kColumnBias };
+
+template <End end, bool clamp>
+void FinishRows(const GemmTile& tile, const float* sums) {
+  const int whole = tile.columns / Vec::kWidth * Vec::kWidth;
+  const int rest = tile.columns - whole;
+  const Vec low = Vec(tile.low), high = Vec(tile.high);
+  const auto finish = [&](Vec sum, Vec other) {
+    if constexpr (end != End::kPlain) sum = sum + other;
+    if constexpr (clamp) sum = Min(Max(sum, low), high);
+    return sum;
+  };
+  float* c = tile.c;
+  for (int r = 0; r < tile.rows; ++r, sums += kGemmColumns, c += tile.ldc) {
+    const Vec row_bias = end == End::kRowBias ? Vec(tile.row_bias[r]) : Vec::Zero();
+    const float* other = end == End::kAccumulate ? c : tile.column_bias;
+    constexpr bool kLoads = end == End::kAccumulate || end == End::kColumnBias;
+    for (int i = 0; i < whole; i += Vec::kWidth) {
+      const Vec added = kLoads ? Vec::Load(other + i) : row_bias;
+      finish(Vec::Load(sums + i), added).Store(c + i);
+    }
+    if (rest > 0) {
+      const Vec added = kLoads ? Vec::LoadPartial(other + whole, rest) : row_bias;
+      finish(Vec::Load(sums + whole), added).StorePartial(c + whole, rest);
+    }
   }
-  if (tile.clamp) sum = Clamp(sum, tile.low, tile.high);
-  store(sum, c);
+}
+
+template <End end>
+void FinishAs(const GemmTile& tile, const float* sums) {
+  if (tile.clamp) {
+    FinishRows<end, true>(tile, sums);
+  } else {
+    FinishRows<end, false>(tile, sums);
+  }
 }
 
 void Finish(const GemmTile& tile, const float* sums) {
-  const int whole = tile.columns / Vec::kWidth * Vec::kWidth;
-  const int rest = tile.columns - whole;
-  for (int r = 0; r < tile.rows; ++r, sums += kGemmColumns) {
-    for (int c = 0; c < whole; c += Vec::kWidth) {
-      FinishVector(
-          tile, r, c, Vec::Load(sums + c), [](const float* p) { return Vec::Load(p); },
-          [](Vec v, float* p) { v.Store(p); });
-    }
-    if (rest > 0) {
-      FinishVector(
-          tile, r, whole, Vec::Load(sums + whole),
-          [rest](const float* p) { return Vec::LoadPartial(p, rest); },
-          [rest](Vec v, float* p) { v.StorePartial(p, rest); });
-    }
-  }
+  if (tile.accumulate) return FinishAs<End::kAccumulate>(tile, sums);
+  if (tile.row_bias != nullptr) return FinishAs<End::kRowBias>(tile, sums);
+  if (tile.column_bias != nullptr) return FinishAs<End::kColumnBias>(tile, sums);
+  FinishAs<End::kPlain>(tile, sums);
 }
 
 using ComputeFunction = void (*)(int64_t k, const float* a, const float* b, float* out);

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+#include "bench/measure.h"
+
+#include <algorithm>
+#include <ctime>
+#include <vector>
+
+#include "bench/peak.h"
+#include "cpu/gemm.h"
+#ifdef OORT_OPENBLAS
+#include <cblas.h>
+#endif
+
+namespace oort::bench {
+namespace {
+
+double CpuSeconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+/// Median seconds of several runs, after one that does not count.
+template <typename Body>
+double MedianSeconds(int runs, Body body) {
+  body();
+  std::vector<double> seconds;
+  for (int i = 0; i < runs; ++i) {
+    const double start = CpuSeconds();
+    body();
+    seconds.push_back(CpuSeconds() - start);
+  }
+  std::nth_element(seconds.begin(), seconds.begin() + runs / 2, seconds.end());
+  return seconds[static_cast<size_t>(runs / 2)];
+}
+
+double RegisterFlops() {
+  constexpr int64_t kSteps = 200000;
+  const PeakKernels& kernels = PeakKernelsFor(DefaultIsa());
+  const double seconds = MedianSeconds(21, [&] { benchmark::DoNotOptimize(kernels.run(kSteps)); });
+  return static_cast<double>(kernels.flops) * kSteps / seconds;
+}
+
+/// A tile of the matrix product with everything in the L1 cache; where it is scheduled better than
+/// the compiler's loop, it is the peak.
+double TileFlops() {
+  const GemmKernels& kernels = GemmKernelsFor(DefaultIsa());
+  std::vector<float> a(static_cast<size_t>(kernels.rows * kernels.depth), 0.5f);
+  std::vector<float> b(static_cast<size_t>(kernels.columns * kernels.depth), 0.25f);
+  std::vector<float> c(static_cast<size_t>(kernels.rows * kernels.columns));
+  GemmTile tile;
+  tile.k = kernels.depth;
+  tile.a = a.data();
+  tile.b = b.data();
+  tile.c = c.data();
+  tile.ldc = tile.columns = kernels.columns;
+  tile.rows = kernels.rows;
+  constexpr int kTiles = 2000;
+  const double seconds = MedianSeconds(21, [&] {
+    for (int i = 0; i < kTiles; ++i) kernels.tile(tile);
+  });
+  return 2.0 * kernels.rows * kernels.columns * kernels.depth * kTiles / seconds;
+}
+
+}  // namespace
+
+double PeakFlops() {
+  static const double peak = std::max(RegisterFlops(), TileFlops());
+  return peak;
+}
+
+double OpenBlasFlops([[maybe_unused]] int64_t m, [[maybe_unused]] int64_t n,
+                     [[maybe_unused]] int64_t k) {
+#ifdef OORT_OPENBLAS
+  openblas_set_num_threads(1);
+  std::vector<float> a(static_cast<size_t>(m * k), 0.5f), b(static_cast<size_t>(k * n), 0.25f),
+      c(static_cast<size_t>(m * n));
+  const auto size = [](int64_t extent) { return static_cast<int>(extent); };
+  const double seconds = MedianSeconds(11, [&] {
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, size(m), size(n), size(k), 1.0f,
+                a.data(), size(k), b.data(), size(n), 0.0f, c.data(), size(n));
+  });
+  return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) / seconds;
+#else
+  return 0;
+#endif
+}
+
+void Report(benchmark::State& state, double flops, int threads, double openblas_flops) {
+  using benchmark::Counter;
+  // A rate's value is multiplied by the iterations and divided by the time.
+  const auto rate = [&](double unit) {
+    return Counter(flops / unit, Counter::kIsIterationInvariantRate);
+  };
+  state.counters["GFLOP/s"] = rate(1e9);
+  state.counters["peak%"] = rate(PeakFlops() * threads / 100);
+  if (openblas_flops > 0) state.counters["x_openblas"] = rate(openblas_flops * threads);
+}
+
+}  // namespace oort::bench
