@@ -2,9 +2,7 @@
 // What a command of the program is: one file each, and one line in main.cpp.
 #pragma once
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
+#include <CLI/CLI.hpp>
 #include <functional>
 #include <stdexcept>
 #include <string>

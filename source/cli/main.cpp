@@ -3,6 +3,7 @@
 #include <exception>
 #include <iostream>
 #include <new>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -54,7 +55,18 @@ int Finish(int code) {
   return code;
 }
 
+/// CLI11 would only say that the word was not expected.
+void CheckCommand(std::string_view word) {
+  std::vector<std::string> names;
+  for (const Entry& entry : kCommands) {
+    if (word == entry.name) return;
+    names.emplace_back(entry.name);
+  }
+  throw UsageError("unknown command '" + std::string(word) + "'; commands: " + Join(names, ", "));
+}
+
 int Main(int argc, char** argv) {
+  if (argc > 1 && argv[1][0] != '-') CheckCommand(argv[1]);
   CLI::App app{kOverview, "oort"};
   app.footer(kFooter);
   app.set_version_flag("--version", "oort " OORT_VERSION);

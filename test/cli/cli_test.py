@@ -152,6 +152,7 @@ class UsageTest(Case):
             ["operators", "--json", "--markdown"],
         ):
             self.fails(*arguments, code=2)
+        self.fails("nonsense", code=2, says="unknown command 'nonsense'; commands: run, verify")
 
     def test_model_is_a_file_or_a_folder(self):
         self.write("a/model.pnnx.param", RELU)
