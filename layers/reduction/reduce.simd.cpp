@@ -148,10 +148,13 @@ void ExtremeColumnGroup(const RowBlock& block, int64_t x, int lanes, float* into
   }
 }
 
-/// Calls wide(x, lanes) for groups of four vectors, then narrow(x, lanes) for what is left.
+/// Vectors side by side in a group: 64 columns, or as many as registers can hold.
+constexpr int kGroupVecs = Vec::kWidth >= 4 ? 64 / Vec::kWidth : 16;
+
+/// Calls wide(x, lanes) for whole groups, then narrow(x, lanes) for what is left.
 template <typename Wide, typename Narrow>
 void ForColumnGroups(int64_t width, Wide wide, Narrow narrow) {
-  constexpr int kGroup = 4 * Vec::kWidth;
+  constexpr int kGroup = kGroupVecs * Vec::kWidth;
   int64_t x = 0;
   for (; x + kGroup <= width; x += kGroup) wide(x, kGroup);
   for (; x < width; x += Vec::kWidth) {
@@ -161,14 +164,15 @@ void ForColumnGroups(int64_t width, Wide wide, Narrow narrow) {
 
 void SumColumns(const RowBlock& block, double* into) {
   ForColumnGroups(
-      block.width, [&](int64_t x, int lanes) { SumColumnGroup<4>(block, x, lanes, into); },
+      block.width, [&](int64_t x, int lanes) { SumColumnGroup<kGroupVecs>(block, x, lanes, into); },
       [&](int64_t x, int lanes) { SumColumnGroup<1>(block, x, lanes, into); });
 }
 
 template <typename Op>
 void ExtremeColumns(const RowBlock& block, float* into) {
   ForColumnGroups(
-      block.width, [&](int64_t x, int lanes) { ExtremeColumnGroup<Op, 4>(block, x, lanes, into); },
+      block.width,
+      [&](int64_t x, int lanes) { ExtremeColumnGroup<Op, kGroupVecs>(block, x, lanes, into); },
       [&](int64_t x, int lanes) { ExtremeColumnGroup<Op, 1>(block, x, lanes, into); });
 }
 
