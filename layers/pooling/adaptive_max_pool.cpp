@@ -3,6 +3,7 @@
 
 #include "core/dispatch.h"
 #include "layers/pooling/adaptive.h"
+#include "layers/reduction/reduce_kernels.h"
 
 namespace oort {
 namespace {
@@ -43,7 +44,8 @@ class AdaptiveMaxPool : public Layer {
         // pnnx gives the module a single tuple and the function two outputs.
         tuple_(init.outputs().size() == 1 && init.Bool("return_indices") &&
                init.type().starts_with("nn.")),
-        indices_(tuple_ || init.outputs().size() == 2) {}
+        indices_(tuple_ || init.outputs().size() == 2),
+        kernels_(ReduceKernelsFor(init.isa())) {}
 
   std::vector<Value> Infer(const Args& args) const override {
     const Shape output = AdaptTo(args.shape(0), args[1], rank_).output;
@@ -70,6 +72,12 @@ class AdaptiveMaxPool : public Layer {
         int64_t* indices = indices_ ? results[1].AsTensor().data<int64_t>() : nullptr;
         context.ParallelFor(geometry.planes, geometry.Grain(), [&](int64_t begin, int64_t end) {
           for (int64_t p = begin; p < end; ++p) {
+            if constexpr (std::is_same_v<T, float>) {
+              if (geometry.out_plane() == 1 && indices == nullptr) {
+                out[p] = kernels_.max(in + p * geometry.in_plane(), geometry.in_plane());
+                continue;
+              }
+            }
             const int64_t at = p * geometry.out_plane();
             MaxPlane(geometry.axes, in + p * geometry.in_plane(), out + at,
                      indices != nullptr ? indices + at : nullptr);
@@ -83,6 +91,7 @@ class AdaptiveMaxPool : public Layer {
   int rank_;
   bool tuple_;
   bool indices_;
+  const ReduceKernels& kernels_;
 };
 
 }  // namespace

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include <cstring>
-#include <optional>
+#include <algorithm>
 
 #include "core/dispatch.h"
 #include "layers/pooling/adaptive.h"
@@ -48,7 +47,8 @@ void CopyNearest(const Context& context, const ResizeGeometry& geometry,
   });
 }
 
-/// Weighted sums: first of the rows around an output row, then along the row that results.
+/// Weighted sums: first along the input rows around an output row, then of these rows. Output rows
+/// that follow each other share most input rows, so the sums along them are kept.
 template <typename T>
 class Blender {
  public:
@@ -64,55 +64,88 @@ class Blender {
   void Run(const Context& context, const T* in, T* out) const {
     const int64_t rows = geometry_.out_rows(), width = geometry_.axes[2].out;
     context.ParallelFor(geometry_.planes * rows, 4096 / width + 1, [&](int64_t begin, int64_t end) {
-      std::vector<Real> blended(static_cast<size_t>(geometry_.axes[2].in));
+      RowCache cache(depth_.taps * height_.taps, width);
       for (int64_t r = begin; r < end; ++r) {
-        BlendRows(in + r / rows * geometry_.in_plane(), r % rows, blended.data());
-        BlendColumns(blended.data(), out + r * width);
+        BlendRow(in + r / rows * geometry_.in_plane(), r % rows, cache, out + r * width);
       }
     });
   }
 
  private:
-  static constexpr int kMaxTaps = 16;
+  static constexpr size_t kMaxTaps = 16;
 
-  void BlendRows(const T* plane, int64_t row, Real* blended) const {
+  /// Rows that are resized along the width already, by the input rows that they come from.
+  class RowCache {
+   public:
+    RowCache(int slots, int64_t width)
+        : width_(static_cast<size_t>(width)),
+          keys_(static_cast<size_t>(slots), nullptr),
+          rows_(keys_.size() * width_) {}
+    /// The row for `key`, and whether it must be filled; `needed` rows are not given away.
+    std::pair<Real*, bool> Get(const T* key, std::span<const T* const> needed) {
+      const auto found = std::find(keys_.begin(), keys_.end(), key);
+      if (found != keys_.end()) return {Row(found), false};
+      const auto free = std::find_if(keys_.begin(), keys_.end(), [&](const T* held) {
+        return std::find(needed.begin(), needed.end(), held) == needed.end();
+      });
+      *free = key;
+      return {Row(free), true};
+    }
+
+   private:
+    Real* Row(typename std::vector<const T*>::iterator slot) {
+      return rows_.data() + static_cast<size_t>(slot - keys_.begin()) * width_;
+    }
+    size_t width_;
+    std::vector<const T*> keys_;
+    std::vector<Real> rows_;
+  };
+
+  void BlendRow(const T* plane, int64_t row, RowCache& cache, T* out) const {
     const int64_t height = geometry_.axes[1].out, d = row / height, h = row % height;
-    const int64_t in_width = geometry_.axes[2].in;
-    std::array<const T*, kMaxTaps> rows;
+    std::array<const T*, kMaxTaps> inputs;
+    std::array<const Real*, kMaxTaps> resized;
     std::array<Real, kMaxTaps> weights;
     size_t taps = 0;
     for (int i = 0; i < depth_.taps; ++i) {
       const size_t a = static_cast<size_t>(i * geometry_.axes[0].out + d);
       for (int j = 0; j < height_.taps; ++j, ++taps) {
         const size_t b = static_cast<size_t>(j * height + h);
-        rows[taps] = plane + (depth_.index[a] * geometry_.axes[1].in + height_.index[b]) * in_width;
+        inputs[taps] = plane + (depth_.index[a] * geometry_.axes[1].in + height_.index[b]) *
+                                   geometry_.axes[2].in;
         weights[taps] = depth_.weight[a] * height_.weight[b];
       }
     }
+    for (size_t t = 0; t < taps; ++t) {
+      const auto [to, fill] = cache.Get(inputs[t], {inputs.data(), taps});
+      if (fill) BlendColumns(inputs[t], to);
+      resized[t] = to;
+    }
+    const int64_t count = geometry_.axes[2].out;
     if constexpr (std::is_same_v<T, float>) {
-      kernels_.blend_rows(rows.data(), weights.data(), static_cast<int>(taps), blended, in_width);
+      kernels_.blend_rows(resized.data(), weights.data(), static_cast<int>(taps), out, count);
     } else {
-      for (int64_t i = 0; i < in_width; ++i) {
+      for (int64_t i = 0; i < count; ++i) {
         Real sum = 0;
-        for (size_t t = 0; t < taps; ++t) sum += static_cast<Real>(rows[t][i]) * weights[t];
-        blended[i] = sum;
+        for (size_t t = 0; t < taps; ++t) sum += resized[t][i] * weights[t];
+        out[i] = static_cast<T>(sum);
       }
     }
   }
 
-  void BlendColumns(const Real* row, T* out) const {
+  void BlendColumns(const T* row, Real* to) const {
     const int64_t count = geometry_.axes[2].out;
     if constexpr (std::is_same_v<T, float>) {
-      kernels_.blend_columns(row, width_.index.data(), width_.weight.data(), width_.taps, out,
+      kernels_.blend_columns(row, width_.index.data(), width_.weight.data(), width_.taps, to,
                              count);
     } else {
       for (int64_t i = 0; i < count; ++i) {
         Real sum = 0;
         for (int t = 0; t < width_.taps; ++t) {
           const size_t entry = static_cast<size_t>(t * count + i);
-          sum += row[width_.index[entry]] * width_.weight[entry];
+          sum += static_cast<Real>(row[width_.index[entry]]) * width_.weight[entry];
         }
-        out[i] = static_cast<T>(sum);
+        to[i] = sum;
       }
     }
   }
