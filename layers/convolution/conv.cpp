@@ -57,7 +57,10 @@ class Conv final : public Layer {
         im2col_(Im2colKernelsFor(init.isa())),
         depthwise_(DepthwiseKernelsFor(init.isa())) {
     if (init.Arg("padding_mode") >= 0) mode_ = ParsePadMode(init.String("padding_mode"));
-    if (weight_.constant().defined()) PackWeight(weight_.constant());
+    CheckBiasFlag(init);
+    if (!weight_.constant().defined()) return;
+    params_.CheckWeight(init, weight_.constant().shape());
+    PackWeight(weight_.constant());
   }
 
   std::vector<Value> Infer(const Args& args) const override {
@@ -121,7 +124,6 @@ class Conv final : public Layer {
   }
 
   void PackWeight(const Tensor& weight) {
-    params_.CheckWeight(weight.shape());
     const int64_t groups = params_.groups(), rows = weight.shape()[0] / groups;
     const int64_t k = weight.shape().Product(1, weight.rank());
     if (groups > 1 && weight.shape()[1] == 1 && weight.rank() < 5) return;  // depthwise: as it is

@@ -2,6 +2,7 @@
 #include "layers/convolution/conv_geometry.h"
 
 #include "core/checked.h"
+#include "layers/linear/weight_arg.h"
 
 namespace oort {
 namespace {
@@ -63,6 +64,14 @@ void ConvParams::CheckWeight(const Shape& weight) const {
     if (weight[i + 2] < 1)
       Throw("expected a kernel of at least 1, got weight " + weight.ToString());
   }
+}
+
+void ConvParams::CheckWeight(const LayerInit& init, const Shape& weight) const {
+  CheckWeight(weight);
+  const int64_t others = CheckedMultiply(weight[1], groups_);
+  CheckRepeated(init, "in_channels", {transposed_ ? weight[0] : others});
+  CheckRepeated(init, "out_channels", {transposed_ ? others : weight[0]});
+  CheckRepeated(init, "kernel_size", {weight.begin() + 2, weight.end()});
 }
 
 ConvAxis ConvParams::Axis(int axis, int64_t in, int64_t kernel) const {

@@ -39,6 +39,8 @@ class ConvParams {
   ConvGeometry Geometry(const Shape& input, const Shape& weight) const;
   /// Throws unless a weight of this shape can be split into the groups.
   void CheckWeight(const Shape& weight) const;
+  /// The same for a weight that is known at load, held against what the operator says of it.
+  void CheckWeight(const LayerInit& init, const Shape& weight) const;
   int64_t groups() const { return groups_; }
 
  private:

@@ -45,8 +45,9 @@ class ConvTranspose final : public Layer {
         bias_(init, "bias"),
         gemm_(GemmKernelsFor(init.isa())) {
     const Tensor& weight = weight_.constant();
+    CheckBiasFlag(init);
     if (!weight.defined()) return;
-    params_.CheckWeight(weight.shape());
+    params_.CheckWeight(init, weight.shape());
     const int64_t groups = params_.groups(), k = weight.shape()[0] / groups;
     const int64_t rows = weight.shape().Product(1, weight.rank());
     for (int64_t g = 0; g < groups; ++g) {

@@ -15,8 +15,11 @@ class Linear final : public Layer {
         bias_(init, "bias"),
         kernels_(GemmKernelsFor(init.isa())) {
     const Tensor& weight = weight_.constant();
+    CheckBiasFlag(init);
     if (!weight.defined()) return;
     CheckWeight(weight.shape());
+    CheckRepeated(init, "in_features", {In(weight.shape())});
+    CheckRepeated(init, "out_features", {Out(weight.shape())});
     packed_ = PackedMatrix(kernels_, GemmSide::kB, Out(weight.shape()), In(weight.shape()),
                            MatrixSource(kernels_, Columns(weight.shape(), weight.data<float>())));
   }

@@ -48,4 +48,28 @@ class WeightArg {
   Tensor constant_;
 };
 
+/// Modules repeat the shape of their weight in parameters (`in_features`, `kernel_size`). Throws
+/// where such a parameter is there and says something else.
+inline void CheckRepeated(const LayerInit& init, const std::string& name,
+                          std::vector<int64_t> actual) {
+  const Value& declared = init.Constant(name);
+  if (declared.IsNone()) return;
+  std::vector<int64_t> values = declared.AsInts();
+  if (values.size() == 1) values.resize(actual.size(), values[0]);
+  if (values == actual) return;
+  throw Error(ErrorCode::kInvalidModel, name + "=" + declared.ToString() +
+                                            " contradicts the weight, which has " +
+                                            Value::Ints(actual).ToString());
+}
+
+/// The same for `bias=True` and `bias=False`, which tell whether there is a bias.
+inline void CheckBiasFlag(const LayerInit& init) {
+  const Value& flag = init.Constant("bias");
+  if (!flag.IsBool() || init.Arg("@bias") < 0) return;
+  const bool absent = init.IsConstant("@bias") && init.Constant("@bias").IsNone();
+  if (flag.AsBool() != absent) return;
+  throw Error(ErrorCode::kInvalidModel, "bias=" + flag.ToString() + ", but the operator has " +
+                                            (absent ? "no" : "an") + " attribute '@bias'");
+}
+
 }  // namespace oort

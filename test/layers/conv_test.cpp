@@ -278,6 +278,17 @@ TEST(Conv, RefusesBadParameters) {
   Small().Param("surprise", "1").ExpectError(ErrorCode::kUnsupported, "surprise");
 }
 
+TEST(Conv, RefusesParametersThatContradictTheWeight) {
+  Small().Param("in_channels", "3").ExpectError(ErrorCode::kInvalidModel, "in_channels=3");
+  Small().Param("out_channels", "5").ExpectError(ErrorCode::kInvalidModel, "out_channels=5");
+  Small().Param("kernel_size", "(3,5)").ExpectError(ErrorCode::kInvalidModel, "which has (3,3)");
+  Small().Param("bias", "True").ExpectError(ErrorCode::kInvalidModel, "no attribute '@bias'");
+  Small()
+      .Param("bias", "False")
+      .Attribute("bias", RandomTensor(DType::kF32, {4}))
+      .ExpectError(ErrorCode::kInvalidModel, "an attribute '@bias'");
+}
+
 TEST(Conv, RefusesAbsurdSizes) {
   Small()
       .Param("dilation", "(2147483647,1)")
