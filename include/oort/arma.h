@@ -14,8 +14,8 @@
 namespace oort {
 
 inline Tensor FromArma(const arma::fmat& matrix) {
-  Tensor tensor(DType::kF32, {static_cast<int64_t>(matrix.n_rows),
-                              static_cast<int64_t>(matrix.n_cols)});
+  Tensor tensor(DType::kF32,
+                {static_cast<int64_t>(matrix.n_rows), static_cast<int64_t>(matrix.n_cols)});
   if (matrix.is_empty()) return tensor;
   // A row-major matrix is the transpose of a column-major one in the same memory.
   arma::fmat target(tensor.data<float>(), matrix.n_cols, matrix.n_rows, false, true);
@@ -34,9 +34,9 @@ inline Tensor FromArma(const arma::frowvec& vector) {
 }
 
 inline Tensor FromArma(const arma::fcube& cube) {
-  Tensor tensor(DType::kF32, {static_cast<int64_t>(cube.n_slices),
-                              static_cast<int64_t>(cube.n_rows),
-                              static_cast<int64_t>(cube.n_cols)});
+  Tensor tensor(DType::kF32,
+                {static_cast<int64_t>(cube.n_slices), static_cast<int64_t>(cube.n_rows),
+                 static_cast<int64_t>(cube.n_cols)});
   for (arma::uword i = 0; i < cube.n_slices && cube.n_elem_slice > 0; ++i) {
     float* slice = tensor.data<float>() + i * cube.n_elem_slice;
     arma::fmat target(slice, cube.n_cols, cube.n_rows, false, true);

@@ -94,17 +94,29 @@ inline constexpr DTypeSet kAllDTypes = kReals | kComplexes;
 /// DTypeOf<float> == DType::kF32, and so on.
 template <typename T>
 inline constexpr DType kDTypeOf = DType::kNull;
-template <> inline constexpr DType kDTypeOf<float> = DType::kF32;
-template <> inline constexpr DType kDTypeOf<double> = DType::kF64;
-template <> inline constexpr DType kDTypeOf<Half> = DType::kF16;
-template <> inline constexpr DType kDTypeOf<BFloat16> = DType::kBF16;
-template <> inline constexpr DType kDTypeOf<int8_t> = DType::kI8;
-template <> inline constexpr DType kDTypeOf<uint8_t> = DType::kU8;
-template <> inline constexpr DType kDTypeOf<int16_t> = DType::kI16;
-template <> inline constexpr DType kDTypeOf<int32_t> = DType::kI32;
-template <> inline constexpr DType kDTypeOf<int64_t> = DType::kI64;
-template <> inline constexpr DType kDTypeOf<bool> = DType::kBool;
-template <> inline constexpr DType kDTypeOf<std::complex<float>> = DType::kC64;
-template <> inline constexpr DType kDTypeOf<std::complex<double>> = DType::kC128;
+template <>
+inline constexpr DType kDTypeOf<float> = DType::kF32;
+template <>
+inline constexpr DType kDTypeOf<double> = DType::kF64;
+template <>
+inline constexpr DType kDTypeOf<Half> = DType::kF16;
+template <>
+inline constexpr DType kDTypeOf<BFloat16> = DType::kBF16;
+template <>
+inline constexpr DType kDTypeOf<int8_t> = DType::kI8;
+template <>
+inline constexpr DType kDTypeOf<uint8_t> = DType::kU8;
+template <>
+inline constexpr DType kDTypeOf<int16_t> = DType::kI16;
+template <>
+inline constexpr DType kDTypeOf<int32_t> = DType::kI32;
+template <>
+inline constexpr DType kDTypeOf<int64_t> = DType::kI64;
+template <>
+inline constexpr DType kDTypeOf<bool> = DType::kBool;
+template <>
+inline constexpr DType kDTypeOf<std::complex<float>> = DType::kC64;
+template <>
+inline constexpr DType kDTypeOf<std::complex<double>> = DType::kC128;
 
 }  // namespace oort

@@ -112,7 +112,11 @@ class LayerInit {
   LayerInit(const Operator& op, const OperatorSchema& schema, const BoundArgs& bound,
             std::span<const Value> constant_inputs, Isa isa,
             std::span<const Operand* const> outputs)
-      : op_(op), schema_(schema), bound_(bound), constant_inputs_(constant_inputs), isa_(isa),
+      : op_(op),
+        schema_(schema),
+        bound_(bound),
+        constant_inputs_(constant_inputs),
+        isa_(isa),
         outputs_(outputs) {}
 
   const Operator& op() const { return op_; }
@@ -189,10 +193,10 @@ class LayerRegistry {
 
 /// Each .cpp file in layers/ defines one registration function, named after the file:
 ///   OORT_LAYERS(leaky_relu) { registry.Add(…); }
-#define OORT_LAYERS(file_stem)                                  \
-  namespace oort::builtin {                                     \
-  void Register_##file_stem(::oort::LayerRegistry& registry);   \
-  }                                                             \
+#define OORT_LAYERS(file_stem)                                \
+  namespace oort::builtin {                                   \
+  void Register_##file_stem(::oort::LayerRegistry& registry); \
+  }                                                           \
   void oort::builtin::Register_##file_stem(::oort::LayerRegistry& registry)
 
 }  // namespace oort

@@ -31,20 +31,20 @@ struct LoadOptions {
 
 /// An input or output of a model.
 struct Port {
-  std::string name;            ///< "pnnx_input_0", or the operand's name, both work
+  std::string name;  ///< "pnnx_input_0", or the operand's name, both work
   std::string operand;
   DType dtype = DType::kNull;  ///< kNull where the file does not say
   bool has_shape = false;
-  Shape shape;                 ///< as traced; a hint
+  Shape shape;  ///< as traced; a hint
 };
 
 /// Bytes of a memory plan.
 struct MemoryReport {
-  size_t weights = 0;      ///< attributes and what layers packed from them is not counted twice
-  size_t arena = 0;        ///< activations and scratch, planned with reuse
-  size_t outputs = 0;      ///< results, which belong to the caller
+  size_t weights = 0;  ///< attributes and what layers packed from them is not counted twice
+  size_t arena = 0;    ///< activations and scratch, planned with reuse
+  size_t outputs = 0;  ///< results, which belong to the caller
   size_t without_reuse = 0;
-  size_t workspace = 0;    ///< largest scratch of one operator, inside the arena
+  size_t workspace = 0;  ///< largest scratch of one operator, inside the arena
 };
 
 /// One operator of the plan for given inputs.
@@ -55,7 +55,7 @@ struct NodeReport {
   Cost work;
   size_t first_offset = 0;  ///< of output 0 in the arena
   bool in_arena = false;
-  std::string sharing;      ///< "", "view of x", "in place of x"
+  std::string sharing;  ///< "", "view of x", "in place of x"
 };
 
 struct PlanReport {

@@ -14,7 +14,18 @@
 
 namespace oort {
 
-enum class ArgType { kTensor, kInt, kIntList, kFloat, kFloatList, kBool, kString, kNumber, kDType, kAny };
+enum class ArgType {
+  kTensor,
+  kInt,
+  kIntList,
+  kFloat,
+  kFloatList,
+  kBool,
+  kString,
+  kNumber,
+  kDType,
+  kAny
+};
 std::string_view Name(ArgType type);
 
 /// One argument: an input operand, a `key=value` parameter, or an `@attribute`.
@@ -22,7 +33,7 @@ struct ArgSpec {
   std::string name;
   ArgType type = ArgType::kAny;
   bool required = true;
-  Value fallback;  ///< used when it is absent and not required
+  Value fallback;          ///< used when it is absent and not required
   bool nullable = false;   ///< None is a legal value
   bool attribute = false;  ///< comes from `@name` (or, for shared weights, from an input)
   bool dynamic = false;    ///< may be computed at run time: `$name=operand` instead of `name=…`
@@ -115,8 +126,8 @@ struct BoundArg {
   Value value;     ///< used when input is -1
 };
 struct BoundArgs {
-  std::vector<BoundArg> args;     ///< one for each ArgSpec
-  std::vector<int> variadic;      ///< inputs taken by the variadic argument, if any
+  std::vector<BoundArg> args;  ///< one for each ArgSpec
+  std::vector<int> variadic;   ///< inputs taken by the variadic argument, if any
 };
 
 /// Matches an operator with its schema: `$name`, else position; then `name=`, else the default.

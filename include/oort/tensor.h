@@ -21,8 +21,7 @@ class Buffer {
   Device device() const { return device_; }
 
  protected:
-  Buffer(std::byte* data, size_t size, Device device)
-      : data_(data), size_(size), device_(device) {}
+  Buffer(std::byte* data, size_t size, Device device) : data_(data), size_(size), device_(device) {}
   std::byte* data_;
   size_t size_;
   Device device_;

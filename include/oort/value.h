@@ -19,16 +19,16 @@ class Value {
     friend bool operator==(DeferredTag, DeferredTag) { return true; }
   };
 
-  Value() = default;  ///< None
-  Value(bool value) : content_(value) {}                    // NOLINT: implicit on purpose
-  Value(int value) : content_(int64_t{value}) {}            // NOLINT
-  Value(int64_t value) : content_(value) {}                 // NOLINT
-  Value(double value) : content_(value) {}                  // NOLINT
-  Value(std::complex<double> value) : content_(value) {}    // NOLINT
-  Value(std::string value) : content_(std::move(value)) {}  // NOLINT
+  Value() = default;                                          ///< None
+  Value(bool value) : content_(value) {}                      // NOLINT: implicit on purpose
+  Value(int value) : content_(int64_t{value}) {}              // NOLINT
+  Value(int64_t value) : content_(value) {}                   // NOLINT
+  Value(double value) : content_(value) {}                    // NOLINT
+  Value(std::complex<double> value) : content_(value) {}      // NOLINT
+  Value(std::string value) : content_(std::move(value)) {}    // NOLINT
   Value(const char* value) : content_(std::string(value)) {}  // NOLINT
-  Value(Tensor value) : content_(std::move(value)) {}       // NOLINT
-  Value(List value) : content_(std::move(value)) {}         // NOLINT
+  Value(Tensor value) : content_(std::move(value)) {}         // NOLINT
+  Value(List value) : content_(std::move(value)) {}           // NOLINT
   static Value Ints(std::span<const int64_t> values);
   static Value Deferred() { return Value(DeferredTag{}); }
 
@@ -56,8 +56,8 @@ class Value {
   Tensor& AsTensor();
   const List& AsList() const;
   List& AsList();
-  std::vector<int64_t> AsInts() const;    ///< a list of ints; one int counts as a list of one
-  std::vector<double> AsFloats() const;   ///< likewise
+  std::vector<int64_t> AsInts() const;   ///< a list of ints; one int counts as a list of one
+  std::vector<double> AsFloats() const;  ///< likewise
 
   std::string KindName() const;  ///< "int", "list", "tensor (1,3)f32"
   std::string ToString() const;  ///< as pnnx would write it; tensors as shape and dtype

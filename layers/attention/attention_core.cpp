@@ -13,16 +13,10 @@ namespace {
 constexpr int64_t kBlockRows = 64;  // queries of one piece of work
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-int64_t Aligned(int64_t floats) {
-  return CheckedAdd<int64_t>(floats, 15) / 16 * 16;
-}
+int64_t Aligned(int64_t floats) { return CheckedAdd<int64_t>(floats, 15) / 16 * 16; }
 
-GemmSize ScoreSize(const AttentionProblem& p, int64_t rows) {
-  return {rows, p.keys, p.dim};
-}
-GemmSize ValueSize(const AttentionProblem& p, int64_t rows) {
-  return {rows, p.value_dim, p.keys};
-}
+GemmSize ScoreSize(const AttentionProblem& p, int64_t rows) { return {rows, p.keys, p.dim}; }
+GemmSize ValueSize(const AttentionProblem& p, int64_t rows) { return {rows, p.value_dim, p.keys}; }
 
 int64_t ScoreFloats(const AttentionProblem& p) {
   return Aligned(CheckedMultiply(std::min(kBlockRows, p.queries), p.keys));

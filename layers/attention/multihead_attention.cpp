@@ -15,9 +15,7 @@ namespace {
   throw Error(ErrorCode::kInvalidArgument, message);
 }
 
-int64_t Aligned(int64_t floats) {
-  return CheckedAdd<int64_t>(floats, 15) / 16 * 16;
-}
+int64_t Aligned(int64_t floats) { return CheckedAdd<int64_t>(floats, 15) / 16 * 16; }
 
 /// x W^T + b with a packed constant weight of shape (out,in).
 class Projection {

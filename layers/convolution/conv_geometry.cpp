@@ -151,9 +151,7 @@ ConvGeometry ConvParams::Geometry(const Shape& input, const Shape& weight) const
 
 namespace {
 
-std::string Number(int spatial_rank) {
-  return std::to_string(spatial_rank) + "d";
-}
+std::string Number(int spatial_rank) { return std::to_string(spatial_rank) + "d"; }
 
 void AddParams(OperatorSchema& schema, int rank, bool transposed) {
   schema.Ints("stride", rank, Value(1)).AtLeast(1);

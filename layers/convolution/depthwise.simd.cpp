@@ -6,9 +6,7 @@
 namespace oort::OORT_ISA {
 namespace {
 
-Vec Clamp(Vec x, const DepthwisePlane& p) {
-  return Min(Max(x, Vec(p.low)), Vec(p.high));
-}
+Vec Clamp(Vec x, const DepthwisePlane& p) { return Min(Max(x, Vec(p.low)), Vec(p.high)); }
 
 void StoreSome(Vec x, float* to, int64_t count) {
   if (count >= Vec::kWidth) {

@@ -114,9 +114,7 @@ Item CallPlain(Dag& dag, Function function, std::span<const Item> args) {
   return tensors ? CallTensors(dag, function, args) : CallNumbers(function, args);
 }
 
-Item Call1(Dag& dag, Function function, const Item& x) {
-  return CallPlain(dag, function, {{x}});
-}
+Item Call1(Dag& dag, Function function, const Item& x) { return CallPlain(dag, function, {{x}}); }
 Item Call2(Dag& dag, Function function, const Item& a, const Item& b) {
   return CallPlain(dag, function, {{a, b}});
 }

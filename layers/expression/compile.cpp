@@ -136,8 +136,6 @@ class Compiler {
 
 }  // namespace
 
-Code Compile(const Dag& dag, int root) {
-  return Compiler(dag, root).Run();
-}
+Code Compile(const Dag& dag, int root) { return Compiler(dag, root).Run(); }
 
 }  // namespace oort::expression

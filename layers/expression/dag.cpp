@@ -9,9 +9,7 @@
 namespace oort::expression {
 namespace {
 
-bool IsHalf(DType dtype) {
-  return dtype == DType::kF16 || dtype == DType::kBF16;
-}
+bool IsHalf(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
 
 template <typename T>
 T NumberAs(const Value& number) {

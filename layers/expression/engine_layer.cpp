@@ -12,9 +12,7 @@ std::vector<const Value*> EngineLayer::Operands(const Args& args) const {
   return operands;
 }
 
-int EngineLayer::ArgumentOf(const Args&, int operand) const {
-  return operand;
-}
+int EngineLayer::ArgumentOf(const Args&, int operand) const { return operand; }
 
 std::vector<Value> EngineLayer::Infer(const Args& args) const {
   return {engine_.Infer(Operands(args))};

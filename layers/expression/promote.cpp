@@ -27,9 +27,7 @@ void Promotion::Add(DType dtype, Weight weight) {
   kept = PromoteTypes(kept, dtype);
 }
 
-DType Promotion::Result() const {
-  return Combine(tensor_, Combine(scalar_tensor_, number_));
-}
+DType Promotion::Result() const { return Combine(tensor_, Combine(scalar_tensor_, number_)); }
 
 DType NumberDType(const Value& value) {
   if (value.IsBool()) return DType::kBool;

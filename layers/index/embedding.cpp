@@ -6,9 +6,7 @@
 namespace oort {
 namespace {
 
-bool IsHalf(DType dtype) {
-  return dtype == DType::kF16 || dtype == DType::kBF16;
-}
+bool IsHalf(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
 
 /// Row input[i] of the table for each index.
 class EmbeddingLayer final : public Layer {

@@ -9,9 +9,7 @@ namespace oort {
 namespace {
 
 /// A scalar counts as a vector of one.
-Shape AsVector(const Shape& shape) {
-  return shape.rank() == 0 ? Shape{1} : shape;
-}
+Shape AsVector(const Shape& shape) { return shape.rank() == 0 ? Shape{1} : shape; }
 
 /// What gather and scatter ask of their index: the rank of x, and no more than x along the axes
 /// other than `dim`.

@@ -7,9 +7,7 @@
 namespace oort {
 namespace {
 
-bool IsMask(DType dtype) {
-  return dtype == DType::kBool || dtype == DType::kU8;
-}
+bool IsMask(DType dtype) { return dtype == DType::kBool || dtype == DType::kU8; }
 
 /// Whether a nested list has these extents everywhere.
 bool IsRegular(const Value& value, const Shape& shape, int depth) {
@@ -179,8 +177,6 @@ bool DependsOnElements(const Value::List& indices) {
   });
 }
 
-Value::List ParseIndexList(std::string_view text) {
-  return ListParser(text).Parse();
-}
+Value::List ParseIndexList(std::string_view text) { return ListParser(text).Parse(); }
 
 }  // namespace oort

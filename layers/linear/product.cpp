@@ -71,9 +71,7 @@ GemmSize SizeOf(const Product& product, bool b_packed) {
   return {m, product.n, product.k, false, b_packed};
 }
 
-int64_t Products(const Product& product) {
-  return IsTall(product) ? 1 : product.count();
-}
+int64_t Products(const Product& product) { return IsTall(product) ? 1 : product.count(); }
 
 void RunFloat(const GemmKernels& kernels, const Context& context, const Product& product,
               const Tensor& a, const Tensor& b, const ProductEnd& end, Tensor& output) {

@@ -132,9 +132,7 @@ std::vector<std::string_view> MakeNames() {
 
 }  // namespace
 
-const FunctionInfo& Info(Function function) {
-  return kFunctions[static_cast<size_t>(function)];
-}
+const FunctionInfo& Info(Function function) { return kFunctions[static_cast<size_t>(function)]; }
 
 std::optional<Function> FindFunction(std::string_view name) {
   for (size_t i = 0; i < kFunctions.size(); ++i) {

@@ -259,8 +259,6 @@ std::string Program::ToString() const {
   return text;
 }
 
-Program Parse(std::string_view text) {
-  return Parser(text).Run();
-}
+Program Parse(std::string_view text) { return Parser(text).Run(); }
 
 }  // namespace oort::expression

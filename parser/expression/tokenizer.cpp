@@ -10,9 +10,7 @@ namespace {
 
 constexpr std::string_view kSeparators = "()[], \t\r\n";
 
-bool IsDigit(char c) {
-  return c >= '0' && c <= '9';
-}
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 /// Whether `word` must be a number: it starts with a digit, after a sign or a point if any.
 bool LooksNumeric(std::string_view word) {

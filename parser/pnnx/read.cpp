@@ -22,9 +22,7 @@ Graph ReadStructure(const ByteSource& param, ProblemList& problems) {
   }
 }
 
-std::string Headline(const ByteSource& param) {
-  return "cannot load " + param.name();
-}
+std::string Headline(const ByteSource& param) { return "cannot load " + param.name(); }
 
 }  // namespace
 

@@ -21,23 +21,15 @@ std::string IndexText(const Shape& shape, int64_t flat) {
   return text.empty() ? "" : "[" + text + "]";
 }
 
-std::string ValueText(double value) {
-  return FormatNumber(value, 9);
-}
-std::string ValueText(int64_t value) {
-  return std::to_string(value);
-}
+std::string ValueText(double value) { return FormatNumber(value, 9); }
+std::string ValueText(int64_t value) { return std::to_string(value); }
 std::string ValueText(std::complex<double> value) {
   return FormatNumber(value.real(), 9) + (std::signbit(value.imag()) ? "-" : "+") +
          FormatNumber(std::abs(value.imag()), 9) + "j";
 }
 
-bool IsNan(double value) {
-  return std::isnan(value);
-}
-bool IsNan(std::complex<double> value) {
-  return IsNan(value.real()) || IsNan(value.imag());
-}
+bool IsNan(double value) { return std::isnan(value); }
+bool IsNan(std::complex<double> value) { return IsNan(value.real()) || IsNan(value.imag()); }
 
 double Distance(int64_t a, int64_t b) {
   return std::abs(static_cast<double>(a) - static_cast<double>(b));
@@ -50,9 +42,7 @@ double Distance(T got, T want) {
   return std::isnan(distance) ? kInfinity : distance;
 }
 
-double Magnitude(int64_t value) {
-  return std::abs(static_cast<double>(value));
-}
+double Magnitude(int64_t value) { return std::abs(static_cast<double>(value)); }
 template <typename T>
 double Magnitude(T value) {
   return std::abs(value);

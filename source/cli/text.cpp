@@ -69,17 +69,11 @@ std::string FormatBytes(double bytes) {
   return Scaled(bytes, 1024, {"B", "KiB", "MiB", "GiB", "TiB"});
 }
 
-std::string FormatCount(double count) {
-  return Scaled(count, 1000, {"", "k", "M", "G", "T", "P"});
-}
+std::string FormatCount(double count) { return Scaled(count, 1000, {"", "k", "M", "G", "T", "P"}); }
 
-std::string FormatNumber(double value, int digits) {
-  return Printf("%.*g", digits, value);
-}
+std::string FormatNumber(double value, int digits) { return Printf("%.*g", digits, value); }
 
-std::string FormatFixed(double value, int decimals) {
-  return Printf("%.*f", decimals, value);
-}
+std::string FormatFixed(double value, int decimals) { return Printf("%.*f", decimals, value); }
 
 std::string Join(const std::vector<std::string>& parts, std::string_view separator) {
   std::string text;

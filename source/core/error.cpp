@@ -43,7 +43,8 @@ Error::Error(ErrorCode code, std::string message)
 Error::Error(std::string_view headline, std::vector<Problem> problems) {
   const ErrorCode code = problems.empty() ? ErrorCode::kInternal : problems.front().code;
   std::string message = Join(headline, problems);
-  content_ = std::make_shared<const Content>(Content{code, std::move(message), std::move(problems)});
+  content_ =
+      std::make_shared<const Content>(Content{code, std::move(message), std::move(problems)});
 }
 
 Error::Error(std::shared_ptr<const Content> content) noexcept : content_(std::move(content)) {}

@@ -274,9 +274,7 @@ Tensor ReadNpy(const ByteSource& source) {
   });
 }
 
-Tensor ReadNpy(const std::filesystem::path& path) {
-  return ReadNpy(*ByteSource::File(path));
-}
+Tensor ReadNpy(const std::filesystem::path& path) { return ReadNpy(*ByteSource::File(path)); }
 
 void WriteNpy(const std::filesystem::path& path, const Tensor& tensor) {
   Guarded([&] { Write(path, tensor); });

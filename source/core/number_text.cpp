@@ -51,8 +51,8 @@ std::optional<double> ParseFloat(std::string_view text) {
   if (end != text.data() + text.size()) return {};
   if (error == std::errc::result_out_of_range) {
     // Too small is zero, too large infinite, as strtod has it.
-    const bool tiny = text.find("e-") != std::string_view::npos ||
-                      text.find("E-") != std::string_view::npos;
+    const bool tiny =
+        text.find("e-") != std::string_view::npos || text.find("E-") != std::string_view::npos;
     const double magnitude = tiny ? 0.0 : std::numeric_limits<double>::infinity();
     return digit ? -magnitude : magnitude;
   }

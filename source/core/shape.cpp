@@ -71,9 +71,9 @@ bool operator==(const Shape& a, const Shape& b) {
 int NormalizeAxis(int64_t axis, int rank) {
   const int64_t limit = std::max(rank, 1);
   if (axis < -limit || axis >= limit) {
-    throw Error(ErrorCode::kInvalidArgument, "axis " + std::to_string(axis) +
-                                                 " is out of range for rank " +
-                                                 std::to_string(rank));
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        "axis " + std::to_string(axis) + " is out of range for rank " + std::to_string(rank));
   }
   return static_cast<int>(axis < 0 ? axis + limit : axis);
 }

@@ -133,8 +133,8 @@ std::string Tensor::ToString() const { return shape_.ToString() + std::string(Na
 
 void Tensor::CheckType(DType wanted) const {
   if (wanted != dtype_) {
-    throw Error(ErrorCode::kInvalidArgument, "a tensor " + ToString() + " read as " +
-                                                 std::string(Name(wanted)));
+    throw Error(ErrorCode::kInvalidArgument,
+                "a tensor " + ToString() + " read as " + std::string(Name(wanted)));
   }
 }
 

@@ -6,9 +6,7 @@
 namespace oort::OORT_ISA {
 namespace {
 
-Vec Clamp(Vec x, float low, float high) {
-  return Min(Max(x, Vec(low)), Vec(high));
-}
+Vec Clamp(Vec x, float low, float high) { return Min(Max(x, Vec(low)), Vec(high)); }
 
 /// How a tile's sums end: each kind is compiled for itself, so that a row takes a few instructions.
 enum class End { kPlain, kAccumulate, kRowBias, kColumnBias };

@@ -17,13 +17,14 @@
 #if defined(__aarch64__)
 #define OORT_FOR_EACH_ISA(apply, table) apply(table, scalar) apply(table, neon)
 #define OORT_ISA_CASES(table) \
-  case Isa::kNeon: return neon::table##Get();
+  case Isa::kNeon:            \
+    return neon::table##Get();
 #elif defined(__x86_64__)
-#define OORT_FOR_EACH_ISA(apply, table) \
-  apply(table, scalar) apply(table, avx2) apply(table, avx512)
-#define OORT_ISA_CASES(table)                  \
-  case Isa::kAvx2: return avx2::table##Get();  \
-  case Isa::kAvx512: return avx512::table##Get();
+#define OORT_FOR_EACH_ISA(apply, table) apply(table, scalar) apply(table, avx2) apply(table, avx512)
+#define OORT_ISA_CASES(table)                 \
+  case Isa::kAvx2: return avx2::table##Get(); \
+  case Isa::kAvx512:                          \
+    return avx512::table##Get();
 #else
 #define OORT_FOR_EACH_ISA(apply, table) apply(table, scalar)
 #define OORT_ISA_CASES(table)
@@ -35,20 +36,20 @@
   }
 
 /// Use inside namespace oort.
-#define OORT_DECLARE_KERNELS(table)                            \
-  OORT_FOR_EACH_ISA(OORT_DECLARE_KERNEL_GETTER, table)         \
-  inline const table& table##For(Isa selected) {               \
-    switch (selected) {                                        \
-      OORT_ISA_CASES(table)                                    \
-      default: return scalar::table##Get();                    \
-    }                                                          \
+#define OORT_DECLARE_KERNELS(table)                    \
+  OORT_FOR_EACH_ISA(OORT_DECLARE_KERNEL_GETTER, table) \
+  inline const table& table##For(Isa selected) {       \
+    switch (selected) {                                \
+      OORT_ISA_CASES(table)                            \
+      default: return scalar::table##Get();            \
+    }                                                  \
   }
 
 /// Use at global scope, at the end of a .simd.cpp.
-#define OORT_DEFINE_KERNELS(table, ...)              \
-  namespace oort::OORT_ISA {                         \
-  const table& table##Get() {                        \
-    static constexpr table kTable = __VA_ARGS__;     \
-    return kTable;                                   \
-  }                                                  \
+#define OORT_DEFINE_KERNELS(table, ...)          \
+  namespace oort::OORT_ISA {                     \
+  const table& table##Get() {                    \
+    static constexpr table kTable = __VA_ARGS__; \
+    return kTable;                               \
+  }                                              \
   }

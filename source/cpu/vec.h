@@ -34,9 +34,7 @@
 
 namespace oort::OORT_ISA {
 
-inline Mask IsNan(Vec a) {
-  return a != a;
-}
+inline Mask IsNan(Vec a) { return a != a; }
 
 inline Vec CopySign(Vec magnitude, Vec sign) {
   const Vec bit = FromBits(IntVec(INT32_MIN));

@@ -96,11 +96,17 @@ inline IntVec Select(Mask mask, IntVec a, IntVec b) {
   return Bits(Select(mask, FromBits(a), FromBits(b)));
 }
 template <int n>
-inline IntVec ShiftLeft(IntVec a) { return _mm256_slli_epi32(a.v, n); }
+inline IntVec ShiftLeft(IntVec a) {
+  return _mm256_slli_epi32(a.v, n);
+}
 template <int n>
-inline IntVec ShiftRight(IntVec a) { return _mm256_srli_epi32(a.v, n); }
+inline IntVec ShiftRight(IntVec a) {
+  return _mm256_srli_epi32(a.v, n);
+}
 template <int n>
-inline IntVec ShiftRightSigned(IntVec a) { return _mm256_srai_epi32(a.v, n); }
+inline IntVec ShiftRightSigned(IntVec a) {
+  return _mm256_srai_epi32(a.v, n);
+}
 
 inline Vec And(Vec a, Vec b) { return _mm256_and_ps(a.v, b.v); }
 inline Vec Or(Vec a, Vec b) { return _mm256_or_ps(a.v, b.v); }

@@ -100,11 +100,17 @@ inline IntVec operator^(IntVec a, IntVec b) { return _mm512_xor_si512(a.v, b.v);
 inline Mask operator==(IntVec a, IntVec b) { return {_mm512_cmpeq_epi32_mask(a.v, b.v)}; }
 inline Mask operator>(IntVec a, IntVec b) { return {_mm512_cmpgt_epi32_mask(a.v, b.v)}; }
 template <int n>
-inline IntVec ShiftLeft(IntVec a) { return _mm512_slli_epi32(a.v, n); }
+inline IntVec ShiftLeft(IntVec a) {
+  return _mm512_slli_epi32(a.v, n);
+}
 template <int n>
-inline IntVec ShiftRight(IntVec a) { return _mm512_srli_epi32(a.v, n); }
+inline IntVec ShiftRight(IntVec a) {
+  return _mm512_srli_epi32(a.v, n);
+}
 template <int n>
-inline IntVec ShiftRightSigned(IntVec a) { return _mm512_srai_epi32(a.v, n); }
+inline IntVec ShiftRightSigned(IntVec a) {
+  return _mm512_srai_epi32(a.v, n);
+}
 
 inline Vec And(Vec a, Vec b) { return _mm512_and_ps(a.v, b.v); }
 inline Vec Or(Vec a, Vec b) { return _mm512_or_ps(a.v, b.v); }

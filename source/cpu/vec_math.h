@@ -12,9 +12,7 @@
 namespace oort::OORT_ISA {
 
 /// 2^k for -127 < k < 128.
-inline Vec PowerOfTwo(IntVec k) {
-  return FromBits(ShiftLeft<23>(k + IntVec(127)));
-}
+inline Vec PowerOfTwo(IntVec k) { return FromBits(ShiftLeft<23>(k + IntVec(127))); }
 
 /// x = n ln 2 + r with |r| <= ln 2 / 2, for |x| < 2^20.
 struct ExpParts {

@@ -95,11 +95,17 @@ inline IntVec operator^(IntVec a, IntVec b) { return veorq_s32(a.v, b.v); }
 inline Mask operator==(IntVec a, IntVec b) { return {vceqq_s32(a.v, b.v)}; }
 inline Mask operator>(IntVec a, IntVec b) { return {vcgtq_s32(a.v, b.v)}; }
 template <int n>
-inline IntVec ShiftLeft(IntVec a) { return FromUnsigned(vshlq_n_u32(Unsigned(a), n)); }
+inline IntVec ShiftLeft(IntVec a) {
+  return FromUnsigned(vshlq_n_u32(Unsigned(a), n));
+}
 template <int n>
-inline IntVec ShiftRight(IntVec a) { return FromUnsigned(vshrq_n_u32(Unsigned(a), n)); }
+inline IntVec ShiftRight(IntVec a) {
+  return FromUnsigned(vshrq_n_u32(Unsigned(a), n));
+}
 template <int n>
-inline IntVec ShiftRightSigned(IntVec a) { return vshrq_n_s32(a.v, n); }
+inline IntVec ShiftRightSigned(IntVec a) {
+  return vshrq_n_s32(a.v, n);
+}
 
 inline Vec And(Vec a, Vec b) { return FromBits(Bits(a) & Bits(b)); }
 inline Vec Or(Vec a, Vec b) { return FromBits(Bits(a) | Bits(b)); }

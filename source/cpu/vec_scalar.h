@@ -90,11 +90,17 @@ inline IntVec operator^(IntVec a, IntVec b) { return a.v ^ b.v; }
 inline Mask operator==(IntVec a, IntVec b) { return {a.v == b.v}; }
 inline Mask operator>(IntVec a, IntVec b) { return {a.v > b.v}; }
 template <int n>
-inline IntVec ShiftLeft(IntVec a) { return FromUnsigned(Unsigned(a) << n); }
+inline IntVec ShiftLeft(IntVec a) {
+  return FromUnsigned(Unsigned(a) << n);
+}
 template <int n>
-inline IntVec ShiftRight(IntVec a) { return FromUnsigned(Unsigned(a) >> n); }
+inline IntVec ShiftRight(IntVec a) {
+  return FromUnsigned(Unsigned(a) >> n);
+}
 template <int n>
-inline IntVec ShiftRightSigned(IntVec a) { return a.v >> n; }
+inline IntVec ShiftRightSigned(IntVec a) {
+  return a.v >> n;
+}
 
 inline Vec And(Vec a, Vec b) { return FromBits(Bits(a) & Bits(b)); }
 inline Vec Or(Vec a, Vec b) { return FromBits(Bits(a) | Bits(b)); }

@@ -145,7 +145,8 @@ class Binder {
     if (name.empty()) return -1;
     for (const std::string& key : {name, "@" + name}) {
       const int arg = schema_.Find(key);
-      if (arg >= 0 && !bound_[static_cast<size_t>(arg)] && !Spec(static_cast<size_t>(arg)).variadic) {
+      if (arg >= 0 && !bound_[static_cast<size_t>(arg)] &&
+          !Spec(static_cast<size_t>(arg)).variadic) {
         return arg;
       }
     }
@@ -165,8 +166,8 @@ class Binder {
     BindSharedWeights(unnamed);
     BindByPosition(unnamed);
     if (!unnamed.empty()) {
-      Report(ErrorCode::kUnsupported, "has " + std::to_string(op_.inputs.size()) +
-                                          " inputs, " + std::to_string(unnamed.size()) +
+      Report(ErrorCode::kUnsupported, "has " + std::to_string(op_.inputs.size()) + " inputs, " +
+                                          std::to_string(unnamed.size()) +
                                           " more than it can take");
     }
   }
@@ -237,8 +238,7 @@ class Binder {
       result_.args[arg].value = Coerce(spec, value);
     } catch (const Error& error) {
       std::string text = parameter.text().substr(0, 80);
-      Report(ErrorCode::kInvalidModel,
-             "parameter " + spec.name + "=" + text + ": " + error.what());
+      Report(ErrorCode::kInvalidModel, "parameter " + spec.name + "=" + text + ": " + error.what());
     }
   }
 
@@ -251,8 +251,9 @@ class Binder {
         continue;
       }
       if (schema_.free_inputs() && !spec.attribute && spec.type == ArgType::kTensor) continue;
-      const char* kind = spec.attribute ? "attribute '@"
-                         : spec.type == ArgType::kTensor ? "input '" : "parameter '";
+      const char* kind = spec.attribute                  ? "attribute '@"
+                         : spec.type == ArgType::kTensor ? "input '"
+                                                         : "parameter '";
       Report(ErrorCode::kInvalidModel, kind + spec.name + "' is missing");
     }
   }
@@ -261,12 +262,12 @@ class Binder {
     const int count = static_cast<int>(op_.outputs.size());
     const bool too_many = schema_.max_outputs() >= 0 && count > schema_.max_outputs();
     if (count < schema_.min_outputs() || too_many) {
-      Report(ErrorCode::kInvalidModel, "has " + std::to_string(count) + " outputs, expected " +
-                                           std::to_string(schema_.min_outputs()) +
-                                           (too_many || schema_.max_outputs() !=
-                                                            schema_.min_outputs()
-                                                ? " to " + std::to_string(schema_.max_outputs())
-                                                : ""));
+      Report(ErrorCode::kInvalidModel,
+             "has " + std::to_string(count) + " outputs, expected " +
+                 std::to_string(schema_.min_outputs()) +
+                 (too_many || schema_.max_outputs() != schema_.min_outputs()
+                      ? " to " + std::to_string(schema_.max_outputs())
+                      : ""));
     }
   }
 

@@ -20,9 +20,7 @@ class Checker {
   }
 
  private:
-  void Report(const Operator& op, const std::string& what) {
-    problems_.Add(ProblemOf(op, what));
-  }
+  void Report(const Operator& op, const std::string& what) { problems_.Add(ProblemOf(op, what)); }
 
   bool Exists(int operand) const {
     return operand >= 0 && static_cast<size_t>(operand) < graph_.operands.size();
@@ -57,7 +55,8 @@ class Checker {
     const auto [first, inserted] = producers_.emplace(output, index);
     if (!inserted) {
       const Operator& other = graph_.operators[static_cast<size_t>(first->second)];
-      Report(op, "operand " + Quote(At(output).name) + " is already produced by " + other.Describe());
+      Report(op,
+             "operand " + Quote(At(output).name) + " is already produced by " + other.Describe());
     }
   }
 

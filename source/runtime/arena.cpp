@@ -50,11 +50,10 @@ ArenaLayout PlaceInArena(const std::vector<ArenaRequest>& requests) {
     if (size == 0) continue;
     const size_t begin = TightestGap(placed, request, size);
     const Placed block{begin, CheckedAdd(begin, size), request.first, request.last};
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), block,
-                                   [](const Placed& a, const Placed& b) {
-                                     return a.begin < b.begin;
-                                   }),
-                  block);
+    placed.insert(
+        std::upper_bound(placed.begin(), placed.end(), block,
+                         [](const Placed& a, const Placed& b) { return a.begin < b.begin; }),
+        block);
     layout.offsets[index] = begin;
     layout.size = std::max(layout.size, block.end);
   }

@@ -57,9 +57,9 @@ void CheckConstantArguments(const OperatorSchema& schema, const BoundArgs& bound
     const ArgSpec& spec = schema.args()[i];
     if (input < 0 || spec.dynamic || spec.attribute) continue;
     if (constant[static_cast<size_t>(op.inputs[static_cast<size_t>(input)])]) continue;
-    problems.push_back(MakeProblem(op, ErrorCode::kUnsupported,
-                                   "'" + spec.name + "' is computed while the model runs, but " +
-                                       "must be a constant"));
+    problems.push_back(MakeProblem(
+        op, ErrorCode::kUnsupported,
+        "'" + spec.name + "' is computed while the model runs, but " + "must be a constant"));
   }
 }
 
@@ -73,8 +73,8 @@ std::vector<Problem> RuntimeGraph::Diagnose(const Graph& graph, const LoadOption
   for (const Operator& op : graph.operators) {
     if (op.type == "pnnx.Attribute") {
       if (op.attributes.count("data") == 0 || op.outputs.size() != 1) {
-        problems.push_back(MakeProblem(op, ErrorCode::kInvalidModel,
-                                       "needs one output and an attribute '@data'"));
+        problems.push_back(
+            MakeProblem(op, ErrorCode::kInvalidModel, "needs one output and an attribute '@data'"));
       }
       continue;
     }
@@ -105,8 +105,8 @@ std::unique_ptr<RuntimeImpl> GraphBuilder::Run() {
   if (!problems.empty()) throw Error("the model cannot run", std::move(problems));
   const std::span<const Isa> isas = SupportedIsas();
   if (std::find(isas.begin(), isas.end(), options_.isa) == isas.end()) {
-    throw Error(ErrorCode::kInvalidArgument, "this machine has no instruction set '" +
-                                                 std::string(Name(options_.isa)) + "'");
+    throw Error(ErrorCode::kInvalidArgument,
+                "this machine has no instruction set '" + std::string(Name(options_.isa)) + "'");
   }
   RunPasses();
   AssignSlots();
@@ -178,26 +178,23 @@ std::optional<std::vector<Value>> GraphBuilder::Evaluate(const Operator& op,
   constexpr size_t kSmall = size_t{1} << 20;
   if (bytes > std::max(kSmall, 4 * read)) return {};
   std::vector<Value> results(outputs.size());
-  WithOperator(op, [&] {
-    RunEagerly(*lone.node().layer, lone.args(), outputs, results, 1, [](size_t) {});
-  });
+  WithOperator(
+      op, [&] { RunEagerly(*lone.node().layer, lone.args(), outputs, results, 1, [](size_t) {}); });
   return results;
 }
 
 void GraphBuilder::RunPasses() {
-  const PassContext context{[this](const Operator& op, std::span<const Value> inputs) {
-    return Evaluate(op, inputs);
-  }};
+  const PassContext context{
+      [this](const Operator& op, std::span<const Value> inputs) { return Evaluate(op, inputs); }};
   for (const Pass& pass : Passes()) {
     CheckStop();
     if (Disabled(options_, pass.name)) continue;
     const size_t before = impl_->graph.operators.size();
     pass.run(impl_->graph, context);
     if (log::Enabled(log::Level::kDebug)) {
-      log::Write(log::Level::kDebug, "pass " + std::string(pass.name) + ": " +
-                                         std::to_string(before) + " -> " +
-                                         std::to_string(impl_->graph.operators.size()) +
-                                         " operators");
+      log::Write(log::Level::kDebug,
+                 "pass " + std::string(pass.name) + ": " + std::to_string(before) + " -> " +
+                     std::to_string(impl_->graph.operators.size()) + " operators");
     }
   }
 }
@@ -282,8 +279,7 @@ void GraphBuilder::MakePorts() {
   const Graph& graph = impl_->graph;
   for (int index : graph.InputOperators()) {
     const Operator& op = graph.operators[static_cast<size_t>(index)];
-    impl_->inputs.push_back(
-        MakePort(op.name, graph.operands[static_cast<size_t>(op.outputs[0])]));
+    impl_->inputs.push_back(MakePort(op.name, graph.operands[static_cast<size_t>(op.outputs[0])]));
     impl_->input_slots.push_back(slot_of_[static_cast<size_t>(op.outputs[0])]);
   }
   for (int index : graph.OutputOperators()) {

@@ -53,9 +53,9 @@ std::vector<Value> InferNode(const RuntimeImpl& graph, const Node& node, const A
     }
     std::vector<Value> outputs = node.layer->Infer(args);
     if (outputs.size() != static_cast<size_t>(node.output_count)) {
-      throw Error(ErrorCode::kInvalidModel,
-                  "gives " + std::to_string(outputs.size()) + " outputs, but the model has " +
-                      std::to_string(node.output_count));
+      throw Error(ErrorCode::kInvalidModel, "gives " + std::to_string(outputs.size()) +
+                                                " outputs, but the model has " +
+                                                std::to_string(node.output_count));
     }
     return outputs;
   });
@@ -71,8 +71,7 @@ const Tensor& ReusedArgument(const Args& args, int argument) {
 }  // namespace
 
 void RunEagerly(const Layer& layer, const Args& args, std::vector<Value> specs,
-                std::span<Value> outputs, int threads,
-                const std::function<void(size_t)>& reserve) {
+                std::span<Value> outputs, int threads, const std::function<void(size_t)>& reserve) {
   std::vector<bool> done(specs.size(), false);
   for (const Reuse& reuse : layer.Reuses(args)) {
     if (reuse.kind != Reuse::kView) continue;

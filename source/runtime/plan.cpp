@@ -237,15 +237,14 @@ class Planner {
     for (size_t i = 0; i < storages_.size(); ++i) {
       if (storages_[i].kind != Placement::kArena) continue;
       owners.push_back(i);
-      requests.push_back({storages_[i].size, storages_[i].first,
-                          std::max(storages_[i].first, storages_[i].last)});
+      requests.push_back(
+          {storages_[i].size, storages_[i].first, std::max(storages_[i].first, storages_[i].last)});
     }
     const size_t storage_requests = requests.size();
     for (size_t i = 0; i < plan_.steps.size(); ++i) {
       if (plan_.steps[i].workspace_size == 0) continue;
       owners.push_back(i);
-      requests.push_back({plan_.steps[i].workspace_size, static_cast<int>(i),
-                          static_cast<int>(i)});
+      requests.push_back({plan_.steps[i].workspace_size, static_cast<int>(i), static_cast<int>(i)});
     }
     const ArenaLayout layout = PlaceInArena(requests);
     std::vector<size_t> base(storages_.size(), 0);

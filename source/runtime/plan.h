@@ -39,9 +39,9 @@ struct Step {
 
 /// Everything that can be decided once the shapes of the inputs are known. Immutable.
 struct ExecutionPlan {
-  std::vector<Value> specs;            ///< by slot: meta tensors, values, or deferred
-  std::vector<Placement> placements;   ///< by slot
-  std::vector<Step> steps;             ///< one for each node
+  std::vector<Value> specs;           ///< by slot: meta tensors, values, or deferred
+  std::vector<Placement> placements;  ///< by slot
+  std::vector<Step> steps;            ///< one for each node
   /// For each result: whether it is produced in place (else it is copied at the end).
   std::vector<bool> direct_outputs;
   size_t arena_size = 0;

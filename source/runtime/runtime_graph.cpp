@@ -85,8 +85,7 @@ std::shared_ptr<const RuntimeGraph> RuntimeGraph::Load(const ByteSource& param,
 std::shared_ptr<const RuntimeGraph> RuntimeGraph::Load(const std::filesystem::path& param,
                                                        const std::filesystem::path& bin,
                                                        const LoadOptions& options) {
-  return Guarded(
-      [&] { return Load(*ByteSource::File(param), ByteSource::File(bin), options); });
+  return Guarded([&] { return Load(*ByteSource::File(param), ByteSource::File(bin), options); });
 }
 
 std::vector<std::string> RuntimeGraph::PassNames() {
@@ -126,8 +125,8 @@ PlanReport RuntimeGraph::Plan(const std::vector<Tensor>& inputs, int threads) co
       for (int slot : node.inputs) {
         row.inputs.push_back(SpecText(plan->specs[static_cast<size_t>(slot)]));
       }
-      const std::span<const Value> outputs(
-          plan->specs.data() + node.first_output, static_cast<size_t>(node.output_count));
+      const std::span<const Value> outputs(plan->specs.data() + node.first_output,
+                                           static_cast<size_t>(node.output_count));
       for (const Value& output : outputs) row.outputs.push_back(SpecText(output));
       if (plan->steps[i].kind == Step::kRun) row.work = node.layer->Work(args[i], outputs);
       row.sharing = plan->steps[i].sharing;
@@ -147,9 +146,9 @@ std::vector<Tensor> RuntimeGraph::InferShapes(const std::vector<Tensor>& inputs)
     std::vector<Tensor> shapes;
     for (int slot : impl_->output_slots) {
       const Value& spec = plan->specs[static_cast<size_t>(slot)];
-      shapes.push_back(spec.IsTensor() ? Tensor::Meta(spec.AsTensor().dtype(),
-                                                      spec.AsTensor().shape())
-                                       : Tensor());
+      shapes.push_back(spec.IsTensor()
+                           ? Tensor::Meta(spec.AsTensor().dtype(), spec.AsTensor().shape())
+                           : Tensor());
     }
     return shapes;
   });

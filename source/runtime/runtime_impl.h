@@ -30,11 +30,11 @@ struct Node {
 struct RuntimeImpl {
   Graph graph;
   Isa isa = Isa::kScalar;
-  std::vector<Node> nodes;            ///< producers first
-  std::vector<Value> constants;       ///< by slot; deferred where a slot is computed
+  std::vector<Node> nodes;       ///< producers first
+  std::vector<Value> constants;  ///< by slot; deferred where a slot is computed
   std::vector<Port> inputs, outputs;
   std::vector<int> input_slots;
-  std::vector<int> output_slots;      ///< tuples flattened
+  std::vector<int> output_slots;        ///< tuples flattened
   std::vector<std::string> slot_names;  ///< operand names, for messages and reports
 
   int slots() const { return static_cast<int>(constants.size()); }

@@ -97,8 +97,7 @@ void Session::Impl::CheckInputs(const std::vector<Value>& inputs) const {
 void Session::Impl::CheckLimit(size_t bytes) const {
   if (memory_limit != 0 && bytes > memory_limit) {
     throw Error(ErrorCode::kLimit, "activations need " + std::to_string(bytes) +
-                                       " bytes, over the limit of " +
-                                       std::to_string(memory_limit));
+                                       " bytes, over the limit of " + std::to_string(memory_limit));
   }
 }
 
@@ -116,8 +115,7 @@ void Session::Impl::Bind(std::shared_ptr<const ExecutionPlan> next) {
     const Value& spec = next->specs[slot];
     const Placement& place = next->placements[slot];
     if (place.kind == Placement::kArena) {
-      slots[slot] =
-          Tensor(spec.AsTensor().dtype(), spec.AsTensor().shape(), arena, place.offset);
+      slots[slot] = Tensor(spec.AsTensor().dtype(), spec.AsTensor().shape(), arena, place.offset);
     } else if (place.kind == Placement::kNone) {
       slots[slot] = spec;
     }
@@ -133,8 +131,8 @@ void Session::Impl::BindInputs(const std::vector<Value>& inputs) {
     if (place.kind != Placement::kInput || place.index == static_cast<int>(slot)) continue;
     const Tensor& source = SlotAt(place.index).AsTensor();
     const Tensor& spec = plan->specs[slot].AsTensor();
-    slots[slot] = Tensor(spec.dtype(), spec.shape(), source.buffer(),
-                         source.offset() + place.offset);
+    slots[slot] =
+        Tensor(spec.dtype(), spec.shape(), source.buffer(), source.offset() + place.offset);
   }
 }
 
@@ -155,9 +153,9 @@ void Session::Impl::BindOutputs(const RunOptions& options) {
                         given.shape() == spec.AsTensor().shape();
       // A result of unknown shape is compared when it is there.
       if (!fits && !spec.IsDeferred()) {
-        throw Error(ErrorCode::kInvalidArgument,
-                    "the buffer for output '" + graph.outputs[i].name + "' is " +
-                        given.ToString() + ", but the output is " + spec.ToString());
+        throw Error(ErrorCode::kInvalidArgument, "the buffer for output '" + graph.outputs[i].name +
+                                                     "' is " + given.ToString() +
+                                                     ", but the output is " + spec.ToString());
       }
       buffers[i] = given;
     } else if (plan->direct_outputs[i]) {
@@ -169,8 +167,8 @@ void Session::Impl::BindOutputs(const RunOptions& options) {
     if (place.kind != Placement::kOutput) continue;
     const Tensor& target = buffers[static_cast<size_t>(place.index)];
     const Tensor& spec = plan->specs[slot].AsTensor();
-    slots[slot] = Tensor(spec.dtype(), spec.shape(), target.buffer(),
-                         target.offset() + place.offset);
+    slots[slot] =
+        Tensor(spec.dtype(), spec.shape(), target.buffer(), target.offset() + place.offset);
   }
 }
 
@@ -230,9 +228,9 @@ std::vector<Value> Session::Impl::TakeResults(const RunOptions& options) {
     if (given && !plan->direct_outputs[i]) {
       Tensor target = options.outputs[i];
       if (!value.IsTensor() || target.dtype() != value.AsTensor().dtype()) {
-        throw Error(ErrorCode::kInvalidArgument,
-                    "the buffer for output '" + graph.outputs[i].name + "' is " +
-                        target.ToString() + ", but the output is " + value.ToString());
+        throw Error(ErrorCode::kInvalidArgument, "the buffer for output '" + graph.outputs[i].name +
+                                                     "' is " + target.ToString() +
+                                                     ", but the output is " + value.ToString());
       }
       CopyElements(value.AsTensor(), target);
       results.emplace_back(target);
@@ -252,14 +250,13 @@ void Session::Impl::Release() {
   for (size_t slot = 0; slot < slots.size(); ++slot) {
     const Placement::Kind kind = plan->placements[slot].kind;
     const bool constant = graph.IsConstant(static_cast<int>(slot));
-    const bool borrowed = kind == Placement::kInput || kind == Placement::kOutput ||
-                          kind == Placement::kDynamic;
+    const bool borrowed =
+        kind == Placement::kInput || kind == Placement::kOutput || kind == Placement::kDynamic;
     if (borrowed && !constant) slots[slot] = Value();
   }
 }
 
-std::vector<Value> Session::Impl::Run(const std::vector<Value>& inputs,
-                                      const RunOptions& options) {
+std::vector<Value> Session::Impl::Run(const std::vector<Value>& inputs, const RunOptions& options) {
   struct Releaser {
     Impl& impl;
     ~Releaser() { impl.Release(); }
@@ -289,8 +286,7 @@ std::vector<Value> Session::Run(const std::vector<Value>& inputs, const RunOptio
   return Guarded([&] { return impl_->Run(inputs, options); });
 }
 
-std::vector<Tensor> Session::Forward(const std::vector<Tensor>& inputs,
-                                     const RunOptions& options) {
+std::vector<Tensor> Session::Forward(const std::vector<Tensor>& inputs, const RunOptions& options) {
   return Guarded([&] {
     std::vector<Tensor> results;
     for (Value& value : impl_->Run({inputs.begin(), inputs.end()}, options)) {
@@ -305,15 +301,14 @@ std::vector<Tensor> Session::Forward(const std::vector<Tensor>& inputs,
   });
 }
 
-Session::NamedTensors Session::ForwardNamed(const NamedTensors& inputs,
-                                            const RunOptions& options) {
+Session::NamedTensors Session::ForwardNamed(const NamedTensors& inputs, const RunOptions& options) {
   return Guarded([&] {
     const std::vector<Port>& ports = impl_->graph.inputs;
     std::vector<Tensor> ordered(ports.size());
     for (const auto& [name, tensor] : inputs) {
-      const auto port = std::find_if(ports.begin(), ports.end(), [&, &wanted = name](const Port& p) {
-        return p.name == wanted || p.operand == wanted;
-      });
+      const auto port = std::find_if(
+          ports.begin(), ports.end(),
+          [&, &wanted = name](const Port& p) { return p.name == wanted || p.operand == wanted; });
       if (port == ports.end()) {
         std::string known;
         for (const Port& p : ports) known += (known.empty() ? "" : ", ") + p.name;

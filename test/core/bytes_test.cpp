@@ -14,9 +14,7 @@ namespace {
 
 using testing::TemporaryFolder;
 
-uint32_t Crc(const std::string& text) {
-  return Crc32(std::as_bytes(std::span(text)));
-}
+uint32_t Crc(const std::string& text) { return Crc32(std::as_bytes(std::span(text))); }
 
 TEST(Crc32, KnownValues) {
   EXPECT_EQ(Crc(""), 0u);

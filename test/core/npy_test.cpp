@@ -30,9 +30,7 @@ std::string Header(const std::string& descr, const std::string& shape,
   return "{'descr': '" + descr + "', 'fortran_order': " + fortran + ", 'shape': " + shape + ", }\n";
 }
 
-Tensor Parse(std::string file) {
-  return ReadNpy(*ByteSource::Owned(std::move(file)));
-}
+Tensor Parse(std::string file) { return ReadNpy(*ByteSource::Owned(std::move(file))); }
 
 void ExpectNpyError(const std::string& file, ErrorCode code, std::string_view text) {
   testing::ExpectThrows([&] { Parse(file); }, code, text);

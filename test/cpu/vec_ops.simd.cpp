@@ -110,5 +110,5 @@ OORT_DEFINE_KERNELS(VecOpKernels, {.width = Vec::kWidth,
                                    .bits = OORT_VEC_BINARY(Or(And(a, b), AndNot(Xor(a, b), a))),
                                    .fma = FusedMultiply,
                                    .reduce = Reduce,
-                     .load_even = LoadEven,
+                                   .load_even = LoadEven,
                                    .integers = Integers})

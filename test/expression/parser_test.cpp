@@ -7,9 +7,7 @@
 namespace oort::expression {
 namespace {
 
-std::string Rpn(std::string_view text) {
-  return Parse(text).ToString();
-}
+std::string Rpn(std::string_view text) { return Parse(text).ToString(); }
 
 std::string ErrorOf(std::string_view text) {
   try {

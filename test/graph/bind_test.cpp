@@ -11,11 +11,15 @@ OperatorSchema ConvLike() {
   schema.Tensor("input", kF32Only)
       .Attribute("weight")
       .OptionalAttribute("bias")
-      .Ints("stride", 2, Value(1)).AtLeast(1)
-      .Ints("padding", 2, Value(0)).AtLeast(0).OneOf({"same", "valid"})
+      .Ints("stride", 2, Value(1))
+      .AtLeast(1)
+      .Ints("padding", 2, Value(0))
+      .AtLeast(0)
+      .OneOf({"same", "valid"})
       .Bool("bias", true)
       .Float("scale", 1.0)
-      .String("mode", "zeros").OneOf({"zeros", "reflect"});
+      .String("mode", "zeros")
+      .OneOf({"zeros", "reflect"});
   return schema;
 }
 

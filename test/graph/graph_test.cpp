@@ -66,7 +66,7 @@ TEST(GraphCheck, ListsAllProblemsAtOnce) {
   Graph graph = WithOperands(4);
   graph.AddOperator(MakeOp("pnnx.Input", "in", {}, {0}));
   graph.AddOperator(MakeOp("nn.ReLU", "same", {0}, {1}));
-  graph.AddOperator(MakeOp("nn.ReLU", "same", {0}, {1}));   // name and operand taken
+  graph.AddOperator(MakeOp("nn.ReLU", "same", {0}, {1}));    // name and operand taken
   graph.AddOperator(MakeOp("nn.ReLU", "orphan", {3}, {2}));  // 3 has no producer
   const std::vector<Problem> problems = graph.Check();
   ASSERT_EQ(problems.size(), 3u);

@@ -12,9 +12,8 @@ namespace {
 using testing::ExpectNear;
 using testing::RandomTensor;
 
-const PassContext kNoEvaluation{[](const Operator&, std::span<const Value>) {
-  return std::optional<std::vector<Value>>();
-}};
+const PassContext kNoEvaluation{
+    [](const Operator&, std::span<const Value>) { return std::optional<std::vector<Value>>(); }};
 
 TEST(RemoveDeadCode, DropsWhatReachesNoOutputButKeepsInputs) {
   Graph graph = GraphFromText(
@@ -72,13 +71,13 @@ TEST(FoldConstants, EvaluatesWhatDependsOnNoInput) {
       "pnnx.Output pnnx_output_0 2 0 2 3\n");
   graph.operators[1].attributes["data"] = Tensor::From<float>({-1, 2}, {2});
   int calls = 0;
-  const PassContext context{[&](const Operator& op, std::span<const Value> inputs)
-                                -> std::optional<std::vector<Value>> {
-    ++calls;
-    EXPECT_EQ(op.name, "constant");
-    EXPECT_EQ(inputs.size(), 1u);
-    return std::vector<Value>{Tensor::From<float>({0, 2}, {2})};
-  }};
+  const PassContext context{
+      [&](const Operator& op, std::span<const Value> inputs) -> std::optional<std::vector<Value>> {
+        ++calls;
+        EXPECT_EQ(op.name, "constant");
+        EXPECT_EQ(inputs.size(), 1u);
+        return std::vector<Value>{Tensor::From<float>({0, 2}, {2})};
+      }};
   FoldConstants(graph, context);
   EXPECT_EQ(calls, 1);
   RemoveDeadCode(graph, context);
@@ -94,10 +93,12 @@ Graph ConvBatchNorm(bool conv_bias, bool affine) {
   const std::string bias = conv_bias ? "bias=True" : "bias=False";
   Graph graph = GraphFromText(
       "pnnx.Input pnnx_input_0 0 1 0 #0=(2,3,6,5)f32\n"
-      "nn.Conv2d conv 1 1 0 1 " + bias +
+      "nn.Conv2d conv 1 1 0 1 " +
+      bias +
       " dilation=(1,1) groups=1 in_channels=3 kernel_size=(3,3) out_channels=4 padding=(1,1)"
       " padding_mode=zeros stride=(1,1)\n"
-      "nn.BatchNorm2d norm 1 1 1 2 affine=" + (affine ? "True" : "False") +
+      "nn.BatchNorm2d norm 1 1 1 2 affine=" +
+      (affine ? "True" : "False") +
       " eps=1.000000e-3 num_features=4\n"
       "pnnx.Output pnnx_output_0 1 0 2\n");
   graph.operators[1].attributes["weight"] = RandomTensor(DType::kF32, {4, 3, 3, 3}, 1);

@@ -25,7 +25,8 @@ bool Exact(DType dtype) { return IsInteger(dtype) || dtype == DType::kBool; }
 
 /// The error as a multiple of what is allowed; infinite where no tolerance could help.
 double Excess(double got, double want, const Tolerance& tolerance) {
-  if (std::isnan(want) || std::isnan(got)) return std::isnan(want) == std::isnan(got) ? 0 : INFINITY;
+  if (std::isnan(want) || std::isnan(got))
+    return std::isnan(want) == std::isnan(got) ? 0 : INFINITY;
   if (std::isinf(want) || std::isinf(got)) return want == got ? 0 : INFINITY;
   const double difference = std::abs(got - want);
   if (difference == 0) return 0;

@@ -191,8 +191,8 @@ void ExpectCasePasses(const std::filesystem::path& folder) {
     options.isa = isa;
     std::vector<Tensor> outputs;
     try {
-      Session session(RuntimeGraph::Load(folder / "model.pnnx.param", folder / "model.pnnx.bin",
-                                         options));
+      Session session(
+          RuntimeGraph::Load(folder / "model.pnnx.param", folder / "model.pnnx.bin", options));
       outputs = session.Forward(inputs);
     } catch (const Error& error) {
       ADD_FAILURE() << error.what();

@@ -12,12 +12,8 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-double Sigmoid(double x) {
-  return 1 / (1 + std::exp(-x));
-}
-double Relu6(double x) {
-  return std::fmin(std::fmax(x, 0), 6);
-}
+double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double Relu6(double x) { return std::fmin(std::fmax(x, 0), 6); }
 
 struct ActivationCase {
   std::vector<const char*> types;

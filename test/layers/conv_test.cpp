@@ -8,9 +8,7 @@
 namespace oort::testing {
 namespace {
 
-std::string Rank(int rank) {
-  return std::to_string(rank) + "d";
-}
+std::string Rank(int rank) { return std::to_string(rank) + "d"; }
 
 /// Runs nn.ConvNd and F.convNd, weights as attributes, constants and inputs, against the sums.
 /// The tensors have `rank` spatial axes.

@@ -10,9 +10,7 @@
 namespace oort::testing {
 namespace {
 
-bool IsTrue(double value) {
-  return value != 0;
-}
+bool IsTrue(double value) { return value != 0; }
 bool AnyOf(const Elements& all) {
   return std::any_of(all.values.begin(), all.values.end(), IsTrue);
 }

@@ -28,12 +28,8 @@ int64_t IndexOf(const Elements& all) {
   return static_cast<int64_t>(Best<kMax>(all));
 }
 
-TEST(Amax, TakesTheMaximumOverAnyAxes) {
-  ExpectReduction("torch.amax", {ValueOf<true>});
-}
-TEST(Amin, TakesTheMinimumOverAnyAxes) {
-  ExpectReduction("torch.amin", {ValueOf<false>});
-}
+TEST(Amax, TakesTheMaximumOverAnyAxes) { ExpectReduction("torch.amax", {ValueOf<true>}); }
+TEST(Amin, TakesTheMinimumOverAnyAxes) { ExpectReduction("torch.amin", {ValueOf<false>}); }
 
 TEST(Amax, RefusesWrongAxes) {
   for (const char* type : {"torch.amax", "torch.amin"}) ExpectReductionErrors(type);
@@ -75,12 +71,8 @@ void ExpectAlongOneAxis() {
   }
 }
 
-TEST(Max, GivesValuesAndPositions) {
-  ExpectAlongOneAxis<true>();
-}
-TEST(Min, GivesValuesAndPositions) {
-  ExpectAlongOneAxis<false>();
-}
+TEST(Max, GivesValuesAndPositions) { ExpectAlongOneAxis<true>(); }
+TEST(Min, GivesValuesAndPositions) { ExpectAlongOneAxis<false>(); }
 
 TEST(Max, WithoutAnAxisItIsOverAll) {
   const Tensor x = Tensor::From<float>({3, -7, 5, 1}, {2, 2});

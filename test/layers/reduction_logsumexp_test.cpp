@@ -14,9 +14,7 @@ double LogSumExpOf(const Elements& all) {
   return std::log(sum);
 }
 
-TEST(LogSumExp, OverAnyAxes) {
-  ExpectReduction("torch.logsumexp", {LogSumExpOf});
-}
+TEST(LogSumExp, OverAnyAxes) { ExpectReduction("torch.logsumexp", {LogSumExpOf}); }
 
 TEST(LogSumExp, LargeNumbersDoNotOverflow) {
   OperatorCase("torch.logsumexp")

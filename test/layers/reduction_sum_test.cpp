@@ -13,22 +13,14 @@ namespace {
 double SumOf(const Elements& all) {
   return std::accumulate(all.values.begin(), all.values.end(), 0.0);
 }
-double MeanOf(const Elements& all) {
-  return SumOf(all) / static_cast<double>(all.values.size());
-}
+double MeanOf(const Elements& all) { return SumOf(all) / static_cast<double>(all.values.size()); }
 double ProductOf(const Elements& all) {
   return std::accumulate(all.values.begin(), all.values.end(), 1.0, std::multiplies<>());
 }
 
-TEST(Sum, AddsOverAnyAxes) {
-  ExpectReduction("torch.sum", {SumOf});
-}
-TEST(Mean, AveragesOverAnyAxes) {
-  ExpectReduction("torch.mean", {MeanOf});
-}
-TEST(Prod, MultipliesOverAnyAxes) {
-  ExpectReduction("torch.prod", {ProductOf});
-}
+TEST(Sum, AddsOverAnyAxes) { ExpectReduction("torch.sum", {SumOf}); }
+TEST(Mean, AveragesOverAnyAxes) { ExpectReduction("torch.mean", {MeanOf}); }
+TEST(Prod, MultipliesOverAnyAxes) { ExpectReduction("torch.prod", {ProductOf}); }
 
 TEST(Sum, RefusesWrongAxes) {
   for (const char* type : {"torch.sum", "torch.mean", "torch.prod"}) ExpectReductionErrors(type);

@@ -7,9 +7,7 @@
 namespace oort {
 namespace {
 
-Graph Parse(std::string text) {
-  return ReadPnnxParam(*ByteSource::Owned(std::move(text)));
-}
+Graph Parse(std::string text) { return ReadPnnxParam(*ByteSource::Owned(std::move(text))); }
 
 /// The problems that reading `text` reports.
 std::vector<Problem> ProblemsOf(const std::string& text) {

@@ -8,13 +8,9 @@
 namespace oort {
 namespace {
 
-Value Typed(const std::string& text) {
-  return Parameter(text).value();
-}
+Value Typed(const std::string& text) { return Parameter(text).value(); }
 
-TEST(Parameter, None) {
-  EXPECT_TRUE(Typed("None").IsNone());
-}
+TEST(Parameter, None) { EXPECT_TRUE(Typed("None").IsNone()); }
 
 TEST(Parameter, Bool) {
   EXPECT_TRUE(Typed("True").IsBool() && Typed("True").AsBool());

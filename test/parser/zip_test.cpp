@@ -40,9 +40,7 @@ void ExpectProblem(const std::string& bin, std::string_view message,
 
 const std::string kTwo = Floats({1.5f, -2.0f});
 
-Tensor Two() {
-  return Tensor::From<float>({1.5f, -2.0f}, {2});
-}
+Tensor Two() { return Tensor::From<float>({1.5f, -2.0f}, {2}); }
 
 void ExpectTwo(const std::string& bin) {
   testing::ExpectSameBytes(Read("@data=(2)f32", bin).operators[0].attributes.at("data"), Two());

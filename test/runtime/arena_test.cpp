@@ -36,7 +36,8 @@ TEST(PlaceInArena, NeverOverlapsWhatLivesTogether) {
     size_t most_alive = 0;  // no plan can do with less
     for (int step = 0; step < 50; ++step) {
       size_t alive = 0;
-      for (const ArenaRequest& r : requests) alive += r.first <= step && step <= r.last ? r.size : 0;
+      for (const ArenaRequest& r : requests)
+        alive += r.first <= step && step <= r.last ? r.size : 0;
       most_alive = std::max(most_alive, alive);
     }
     EXPECT_GE(layout.size, most_alive);

@@ -82,10 +82,10 @@ TEST(Session, WritesIntoTheCallersBuffer) {
 }
 
 TEST(Session, AnOutputThatIsAnInputIsCopied) {
-  Session session(BuildText(
-      "pnnx.Input pnnx_input_0 0 1 x\n"
-      "test.flat view 1 1 x 1\n"
-      "pnnx.Output pnnx_output_0 2 0 x 1\n"));
+  Session session(
+      BuildText("pnnx.Input pnnx_input_0 0 1 x\n"
+                "test.flat view 1 1 x 1\n"
+                "pnnx.Output pnnx_output_0 2 0 x 1\n"));
   Tensor x = Tensor::From<float>({1, 2}, {1, 2});
   const std::vector<Tensor> y = session.Forward({x});
   x.data<float>()[0] = 9;
@@ -96,14 +96,14 @@ TEST(Session, AnOutputThatIsAnInputIsCopied) {
 
 TEST(Session, ViewsCostNothingAndBlockReuse) {
   Pointers seen;
-  Session session(BuildText(
-      "pnnx.Input pnnx_input_0 0 1 x\n"
-      "test.add_one a 1 1 x 1\n"
-      "test.flat view 1 1 1 2\n"
-      "test.add_one b 1 1 1 3\n"   // may not overwrite 1: the view is read later
-      "test.add_one c 1 1 2 4\n"
-      "pnnx.Output pnnx_output_0 2 0 3 4\n",
-      Recorder(seen)));
+  Session session(
+      BuildText("pnnx.Input pnnx_input_0 0 1 x\n"
+                "test.add_one a 1 1 x 1\n"
+                "test.flat view 1 1 1 2\n"
+                "test.add_one b 1 1 1 3\n"  // may not overwrite 1: the view is read later
+                "test.add_one c 1 1 2 4\n"
+                "pnnx.Output pnnx_output_0 2 0 3 4\n",
+                Recorder(seen)));
   const std::vector<Tensor> y = session.Forward({Tensor::From<float>({1, 2}, {1, 2})});
   EXPECT_EQ(Floats(y[0]), (std::vector<float>{3, 4}));
   EXPECT_EQ(Floats(y[1]), (std::vector<float>{3, 4}));
@@ -113,13 +113,13 @@ TEST(Session, ViewsCostNothingAndBlockReuse) {
 }
 
 TEST(Session, SeveralInputsAndOutputsByName) {
-  Session session(BuildText(
-      "pnnx.Input pnnx_input_1 0 1 right\n"
-      "pnnx.Input pnnx_input_0 0 1 left\n"
-      "test.sum2 both 2 2 left right sum difference\n"
-      "test.add_one more 1 1 difference 4\n"
-      "prim::TupleConstruct tuple 3 1 sum 4 sum 5\n"
-      "pnnx.Output pnnx_output_0 1 0 5\n"));
+  Session session(
+      BuildText("pnnx.Input pnnx_input_1 0 1 right\n"
+                "pnnx.Input pnnx_input_0 0 1 left\n"
+                "test.sum2 both 2 2 left right sum difference\n"
+                "test.add_one more 1 1 difference 4\n"
+                "prim::TupleConstruct tuple 3 1 sum 4 sum 5\n"
+                "pnnx.Output pnnx_output_0 1 0 5\n"));
   const Tensor left = Tensor::From<float>({5, 7}, {2}), right = Tensor::From<float>({1, 2}, {2});
   const std::vector<Tensor> y = session.Forward({left, right});
   ASSERT_EQ(y.size(), 3u);
@@ -140,19 +140,21 @@ TEST(Session, SeveralInputsAndOutputsByName) {
 }
 
 TEST(Session, StaysUsableAfterAnError) {
-  Session session(BuildText(
-      "pnnx.Input pnnx_input_0 0 1 0\n"
-      "pnnx.Input pnnx_input_1 0 1 1\n"
-      "test.sum2 both 2 2 0 1 2 3\n"
-      "pnnx.Output pnnx_output_0 2 0 2 3\n"));
+  Session session(
+      BuildText("pnnx.Input pnnx_input_0 0 1 0\n"
+                "pnnx.Input pnnx_input_1 0 1 1\n"
+                "test.sum2 both 2 2 0 1 2 3\n"
+                "pnnx.Output pnnx_output_0 2 0 2 3\n"));
   const Tensor two = Tensor::From<float>({1, 2}, {2}), one = Tensor::From<float>({1}, {1});
-  const std::string text =
-      ErrorOf(ErrorCode::kInvalidArgument, [&] { session.Forward({two, one}); });
+  const std::string text = ErrorOf(ErrorCode::kInvalidArgument, [&] {
+    session.Forward({two, one});
+  });
   EXPECT_NE(text.find("operator 'both' (test.sum2, line 5)"), std::string::npos) << text;
   ErrorOf(ErrorCode::kInvalidArgument, [&] { session.Forward({two}); });
   ErrorOf(ErrorCode::kInvalidArgument, [&] { session.Forward({two, Tensor()}); });
-  ErrorOf(ErrorCode::kInvalidArgument,
-          [&] { session.Forward({two, Tensor::Meta(DType::kF32, {2})}); });
+  ErrorOf(ErrorCode::kInvalidArgument, [&] {
+    session.Forward({two, Tensor::Meta(DType::kF32, {2})});
+  });
   const std::string dtype = ErrorOf(ErrorCode::kInvalidArgument, [&] {
     session.Forward({two, Tensor::From<double>({1, 2}, {2})});
   });
@@ -161,14 +163,14 @@ TEST(Session, StaysUsableAfterAnError) {
 }
 
 TEST(Session, SizesThatDependOnDataAreFoundWhileRunning) {
-  Session session(BuildText(
-      "pnnx.Input pnnx_input_0 0 1 0\n"
-      "test.positive some 1 1 0 1\n"
-      "test.flat flat 1 1 1 2\n"
-      "test.size count 1 1 2 3\n"
-      "test.ones ones 1 1 3 4\n"
-      "test.sum2 both 2 2 2 4 5 6\n"
-      "pnnx.Output pnnx_output_0 2 0 1 5\n"));
+  Session session(
+      BuildText("pnnx.Input pnnx_input_0 0 1 0\n"
+                "test.positive some 1 1 0 1\n"
+                "test.flat flat 1 1 1 2\n"
+                "test.size count 1 1 2 3\n"
+                "test.ones ones 1 1 3 4\n"
+                "test.sum2 both 2 2 2 4 5 6\n"
+                "pnnx.Output pnnx_output_0 2 0 1 5\n"));
   auto y = session.Forward({Tensor::From<float>({-1, 2, 3}, {3})});
   EXPECT_EQ(Floats(y[0]), (std::vector<float>{2, 3}));
   EXPECT_EQ(Floats(y[1]), (std::vector<float>{3, 4}));
@@ -189,12 +191,12 @@ TEST(Session, SizesThatDependOnShapesAreKnownBefore) {
 }
 
 TEST(Session, TuplesMadeByAnOperatorAreFlattened) {
-  Session session(BuildText(
-      "pnnx.Input pnnx_input_0 0 1 0\n"
-      "test.add_one a 1 1 0 1\n"
-      "test.pair pair 1 1 1 2\n"
-      "test.add_one later 1 1 0 3\n"  // must not reuse memory that the tuple still shares
-      "pnnx.Output pnnx_output_0 2 0 2 3\n"));
+  Session session(
+      BuildText("pnnx.Input pnnx_input_0 0 1 0\n"
+                "test.add_one a 1 1 0 1\n"
+                "test.pair pair 1 1 1 2\n"
+                "test.add_one later 1 1 0 3\n"  // must not reuse memory that the tuple still shares
+                "pnnx.Output pnnx_output_0 2 0 2 3\n"));
   const auto y = session.Forward({Tensor::From<float>({1}, {1})});
   ASSERT_EQ(y.size(), 3u);
   EXPECT_EQ(Floats(y[0]), (std::vector<float>{2}));
@@ -219,9 +221,8 @@ TEST(Session, StopsBetweenOperatorsAndGoesOnLater) {
 TEST(Session, HoldsItsMemoryLimit) {
   Session session(BuildText(kChain), {.memory_limit = 4096});
   EXPECT_NO_THROW(session.Forward({Tensor::Zeros(DType::kF32, {100})}));
-  const std::string text = ErrorOf(ErrorCode::kLimit, [&] {
-    session.Forward({Tensor::Zeros(DType::kF32, {100000})});
-  });
+  const std::string text =
+      ErrorOf(ErrorCode::kLimit, [&] { session.Forward({Tensor::Zeros(DType::kF32, {100000})}); });
   EXPECT_NE(text.find("4096"), std::string::npos) << text;
   EXPECT_NO_THROW(session.Forward({Tensor::Zeros(DType::kF32, {100})}));
 }

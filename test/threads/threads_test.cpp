@@ -72,8 +72,7 @@ TEST_P(SharedGraph, PlansForManyShapesAreSharedSafely) {
   EXPECT_EQ(wrong, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Networks, SharedGraph,
-                         ::testing::Values("mini_resnet", "mini_mobilenet"));
+INSTANTIATE_TEST_SUITE_P(Networks, SharedGraph, ::testing::Values("mini_resnet", "mini_mobilenet"));
 
 TEST(SharedRegistry, IsReadWhileModelsAreBuilt) {
   std::atomic<int> failed = 0;
@@ -82,9 +81,8 @@ TEST(SharedRegistry, IsReadWhileModelsAreBuilt) {
       if (i % 4 == 0) {
         OperatorSchema schema({"test.thread" + std::to_string(i)}, "for tests");
         schema.Tensor("input", kF32Only);
-        LayerRegistry::Global().Add(schema, [](const LayerInit&) -> std::unique_ptr<Layer> {
-          return nullptr;
-        });
+        LayerRegistry::Global().Add(
+            schema, [](const LayerInit&) -> std::unique_ptr<Layer> { return nullptr; });
       } else {
         LoadCase("mini_resnet");
       }

@@ -7,12 +7,8 @@ namespace {
 
 using enum ErrorCode;
 
-ZipSpec& Bias(Model& model) {
-  return model.entries[0];
-}
-ZipSpec& Weight(Model& model) {
-  return model.entries[1];
-}
+ZipSpec& Bias(Model& model) { return model.entries[0]; }
+ZipSpec& Weight(Model& model) { return model.entries[1]; }
 
 const Broken kBins[] = {
     // Files that are something else.

@@ -42,12 +42,8 @@ void Free(void* memory) noexcept {
 
 }  // namespace
 
-void* operator new(size_t size) {
-  return AllocateOrThrow(size);
-}
-void* operator new[](size_t size) {
-  return AllocateOrThrow(size);
-}
+void* operator new(size_t size) { return AllocateOrThrow(size); }
+void* operator new[](size_t size) { return AllocateOrThrow(size); }
 void* operator new(size_t size, std::align_val_t alignment) {
   return AllocateOrThrow(size, static_cast<size_t>(alignment));
 }
@@ -66,36 +62,16 @@ void* operator new(size_t size, std::align_val_t alignment, const std::nothrow_t
 void* operator new[](size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
   return Allocate(size, static_cast<size_t>(alignment));
 }
-void operator delete(void* memory) noexcept {
-  Free(memory);
-}
-void operator delete[](void* memory) noexcept {
-  Free(memory);
-}
-void operator delete(void* memory, size_t) noexcept {
-  Free(memory);
-}
-void operator delete[](void* memory, size_t) noexcept {
-  Free(memory);
-}
-void operator delete(void* memory, std::align_val_t) noexcept {
-  Free(memory);
-}
-void operator delete[](void* memory, std::align_val_t) noexcept {
-  Free(memory);
-}
-void operator delete(void* memory, size_t, std::align_val_t) noexcept {
-  Free(memory);
-}
-void operator delete[](void* memory, size_t, std::align_val_t) noexcept {
-  Free(memory);
-}
-void operator delete(void* memory, const std::nothrow_t&) noexcept {
-  Free(memory);
-}
-void operator delete[](void* memory, const std::nothrow_t&) noexcept {
-  Free(memory);
-}
+void operator delete(void* memory) noexcept { Free(memory); }
+void operator delete[](void* memory) noexcept { Free(memory); }
+void operator delete(void* memory, size_t) noexcept { Free(memory); }
+void operator delete[](void* memory, size_t) noexcept { Free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { Free(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { Free(memory); }
+void operator delete(void* memory, size_t, std::align_val_t) noexcept { Free(memory); }
+void operator delete[](void* memory, size_t, std::align_val_t) noexcept { Free(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { Free(memory); }
+void operator delete[](void* memory, const std::nothrow_t&) noexcept { Free(memory); }
 void operator delete(void* memory, std::align_val_t, const std::nothrow_t&) noexcept {
   Free(memory);
 }
@@ -105,15 +81,9 @@ void operator delete[](void* memory, std::align_val_t, const std::nothrow_t&) no
 
 namespace oort::testing {
 
-size_t LiveBytes() {
-  return g_live;
-}
-size_t PeakBytes() {
-  return g_peak;
-}
-void ResetPeak() {
-  g_peak = g_live.load();
-}
+size_t LiveBytes() { return g_live; }
+size_t PeakBytes() { return g_peak; }
+void ResetPeak() { g_peak = g_live.load(); }
 
 namespace {
 

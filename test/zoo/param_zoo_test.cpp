@@ -7,9 +7,7 @@ namespace {
 
 using enum ErrorCode;
 
-void FillWith(Model& model, const std::string& text) {
-  model.param = text;
-}
+void FillWith(Model& model, const std::string& text) { model.param = text; }
 
 const Broken kParams[] = {
     // Files that are something else.

@@ -20,9 +20,7 @@ struct Broken {
 inline std::string BrokenName(const ::testing::TestParamInfo<Broken>& info) {
   return info.param.name;
 }
-inline void PrintTo(const Broken& broken, std::ostream* out) {
-  *out << broken.name;
-}
+inline void PrintTo(const Broken& broken, std::ostream* out) { *out << broken.name; }
 
 /// What a load of these files may take at most, in bytes.
 inline size_t MemoryLimit(const Model& model, size_t factor = 32) {

@@ -6,9 +6,7 @@
 namespace oort::testing {
 namespace {
 
-std::string TextOf(const Graph& graph) {
-  return PnnxParamText(graph);
-}
+std::string TextOf(const Graph& graph) { return PnnxParamText(graph); }
 
 bool SameWeights(const Graph& a, const Graph& b) {
   for (const char* name : {"bias", "weight"}) {
