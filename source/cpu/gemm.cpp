@@ -104,7 +104,7 @@ Plan MakePlan(const GemmKernels& kernels, const GemmSize& size, int threads) {
 class Run {
  public:
   Run(const GemmKernels& kernels, const GemmProblem& problem, const Plan& plan, float* workspace)
-      : kernels_(kernels), problem_(problem), plan_(plan), workspace_(workspace) {
+      : kernels_(kernels), problem_(problem), plan_(plan) {
     a_kept_ = plan.kept == GemmSide::kA;
     streamed_ = a_kept_ ? problem.b : problem.a;
     kept_ = problem.packed;
@@ -251,7 +251,6 @@ class Run {
   const GemmKernels& kernels_;
   const GemmProblem& problem_;
   const Plan& plan_;
-  float* workspace_;
   bool a_kept_ = true;
   const PanelSource* streamed_ = nullptr;
   const float* kept_ = nullptr;
