@@ -34,8 +34,8 @@ Graph ConvGraph(const Layer& layer) {
   conv.params["padding"] = Parameter(Pair(layer.kernel / 2));
   conv.params["groups"] = Parameter(std::to_string(layer.groups));
   conv.attributes["weight"] =
-      Tensor::Zeros(DType::kF32, {layer.out, layer.in / layer.groups, layer.kernel, layer.kernel});
-  conv.attributes["bias"] = Tensor::Zeros(DType::kF32, {layer.out});
+      Filled({layer.out, layer.in / layer.groups, layer.kernel, layer.kernel});
+  conv.attributes["bias"] = Filled({layer.out});
   output.type = "pnnx.Output";
   output.name = "pnnx_output_0";
   output.inputs = {y};
@@ -47,10 +47,10 @@ Graph ConvGraph(const Layer& layer) {
 
 void RunConv(benchmark::State& state, Layer layer, int threads) {
   Session session(RuntimeGraph::Build(ConvGraph(layer)), {.threads = threads});
-  const Tensor x = Tensor::Zeros(DType::kF32, {1, layer.in, layer.extent, layer.extent});
+  const Tensor x = Filled({1, layer.in, layer.extent, layer.extent});
   const int64_t out = (layer.extent - 1) / layer.stride + 1;
   RunOptions options;
-  options.outputs = {Tensor::Zeros(DType::kF32, {1, layer.out, out, out})};
+  options.outputs = {Filled({1, layer.out, out, out})};
   for (auto _ : state) session.Forward({x}, options);
   const int64_t k = layer.in / layer.groups * layer.kernel * layer.kernel;
   const double flops = 2.0 * static_cast<double>(layer.out) * static_cast<double>(out * out) *

@@ -15,9 +15,9 @@ struct Size {
 
 void RunGemm(benchmark::State& state, Size size, int threads) {
   const GemmKernels& kernels = GemmKernelsFor(DefaultIsa());
-  Tensor a = Tensor::Zeros(DType::kF32, {size.m, size.k});
-  Tensor b = Tensor::Zeros(DType::kF32, {size.k, size.n});
-  Tensor c = Tensor::Zeros(DType::kF32, {size.m, size.n});
+  Tensor a = Filled({size.m, size.k});
+  Tensor b = Filled({size.k, size.n});
+  Tensor c = Filled({size.m, size.n});
   const MatrixSource rows(kernels, {a.data<float>(), 1, size.k});
   const MatrixSource columns(kernels, {b.data<float>(), size.n, 1});
   const PackedMatrix packed(kernels, GemmSide::kA, size.m, size.k, rows);

@@ -64,6 +64,14 @@ double TileFlops() {
 
 }  // namespace
 
+Tensor Filled(Shape shape) {
+  Tensor tensor(DType::kF32, shape);
+  for (int64_t i = 0; i < tensor.elements(); ++i) {
+    tensor.data<float>()[i] = static_cast<float>(i % 13) * 0.125f - 0.75f;
+  }
+  return tensor;
+}
+
 double PeakFlops() {
   static const double peak = std::max(RegisterFlops(), TileFlops());
   return peak;

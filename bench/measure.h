@@ -6,7 +6,13 @@
 
 #include <cstdint>
 
+#include "oort/tensor.h"
+
 namespace oort::bench {
+
+/// A tensor of small numbers. Every element is written: untouched pages would all be one page of
+/// zeros, which no real data is.
+Tensor Filled(Shape shape);
 
 /// Floating-point operations a second of one core with the kernels in use, measured once.
 double PeakFlops();

@@ -25,39 +25,63 @@ Vec LoadStep(const float* p) {
   }
 }
 
-/// `rows` rows of outputs at once, so that the inputs they have in common are loaded once.
+/// A block of outputs, `rows` by `vectors`: inputs that the rows have in common are loaded once,
+/// and there are enough independent sums to keep the multipliers busy.
+template <int kernel, int stride, int rows, int vectors>
+[[gnu::always_inline]] inline void Block(const DepthwisePlane& p,
+                                         const Vec (&weight)[kernel][kernel], int64_t h,
+                                         int64_t w) {
+  constexpr int kInputs = (rows - 1) * stride + kernel;
+  Vec sums[rows][vectors];
+  Unroll<rows>([&](auto r) { Unroll<vectors>([&](auto v) { sums[r][v] = Vec(p.bias); }); });
+  const float* x = p.plane + h * stride * p.row + w * stride;
+  Unroll<kInputs>([&](auto i) {
+    Unroll<kernel>([&](auto j) {
+      Vec inputs[vectors];
+      Unroll<vectors>([&](auto v) {
+        inputs[v] = LoadStep<stride>(x + i * p.row + j + v * Vec::kWidth * stride);
+      });
+      Unroll<rows>([&](auto r) {
+        constexpr int kTap = decltype(i)::value - decltype(r)::value * stride;
+        if constexpr (kTap >= 0 && kTap < kernel) {
+          Unroll<vectors>(
+              [&](auto v) { sums[r][v] = Fma(inputs[v], weight[kTap][j], sums[r][v]); });
+        }
+      });
+    });
+  });
+  Unroll<rows>([&](auto r) {
+    Unroll<vectors>([&](auto v) {
+      const int64_t at = w + v * Vec::kWidth;
+      StoreSome(Clamp(sums[r][v], p), p.out + (h + r) * p.out_w + at, p.out_w - at);
+    });
+  });
+}
+
 template <int kernel, int stride, int rows>
-void SquareRows(const DepthwisePlane& p, int64_t h) {
+void SquareRows(const DepthwisePlane& p, const Vec (&weight)[kernel][kernel], int64_t h) {
+  constexpr int kWidth = Vec::kWidth;
+  int64_t w = 0;
+  for (; w + 4 * kWidth <= p.out_w; w += 4 * kWidth)
+    Block<kernel, stride, rows, 4>(p, weight, h, w);
+  for (; w + 2 * kWidth <= p.out_w; w += 2 * kWidth)
+    Block<kernel, stride, rows, 2>(p, weight, h, w);
+  for (; w + kWidth <= p.out_w; w += kWidth) Block<kernel, stride, rows, 1>(p, weight, h, w);
+  if (w == p.out_w) return;
+  // The rest goes with some outputs that are there already, so that the vector is whole.
+  Block<kernel, stride, rows, 1>(p, weight, h, p.out_w < kWidth ? 0 : p.out_w - kWidth);
+}
+
+template <int kernel, int stride>
+void SquarePlane(const DepthwisePlane& plane) {
+  const DepthwisePlane p = plane;  // a copy of its own: what is stored cannot change it
   Vec weight[kernel][kernel];
   Unroll<kernel>([&](auto i) {
     Unroll<kernel>([&](auto j) { weight[i][j] = Vec(p.weight[i * kernel + j]); });
   });
-  constexpr int kInputs = (rows - 1) * stride + kernel;
-  for (int64_t w = 0; w < p.out_w; w += Vec::kWidth) {
-    Vec sums[rows];
-    Unroll<rows>([&](auto r) { sums[r] = Vec(p.bias); });
-    const float* x = p.plane + h * stride * p.row + w * stride;
-    Unroll<kInputs>([&](auto i) {
-      Unroll<kernel>([&](auto j) {
-        const Vec input = LoadStep<stride>(x + i * p.row + j);
-        Unroll<rows>([&](auto r) {
-          constexpr int kTap = decltype(i)::value - decltype(r)::value * stride;
-          if constexpr (kTap >= 0 && kTap < kernel) {
-            sums[r] = Fma(input, weight[kTap][j], sums[r]);
-          }
-        });
-      });
-    });
-    Unroll<rows>(
-        [&](auto r) { StoreSome(Clamp(sums[r], p), p.out + (h + r) * p.out_w + w, p.out_w - w); });
-  }
-}
-
-template <int kernel, int stride>
-void SquarePlane(const DepthwisePlane& p) {
   int64_t h = 0;
-  for (; h + 2 <= p.out_h; h += 2) SquareRows<kernel, stride, 2>(p, h);
-  if (h < p.out_h) SquareRows<kernel, stride, 1>(p, h);
+  for (; h + 2 <= p.out_h; h += 2) SquareRows<kernel, stride, 2>(p, weight, h);
+  if (h < p.out_h) SquareRows<kernel, stride, 1>(p, weight, h);
 }
 
 Vec LoadAny(const float* p, int64_t stride, int64_t count) {

@@ -109,6 +109,7 @@ void Gemv(const GemvPanel& p) {
 template <int width>
 void PackRows(const float* source, int64_t stride, int64_t k, float* panel) {
   for (; k > 0; --k, source += stride, panel += width) {
+    __builtin_prefetch(source + 2 * width);  // the next panel reads on from here
     if constexpr (width % Vec::kWidth == 0) {
       Unroll<width / Vec::kWidth>(
           [&](auto v) { Vec::Load(source + v * Vec::kWidth).Store(panel + v * Vec::kWidth); });

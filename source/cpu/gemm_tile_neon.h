@@ -10,7 +10,7 @@
 
 namespace oort::OORT_ISA {
 
-inline constexpr int kGemmRows = 8, kGemmVectors = 3, kGemmDepth = 512;
+inline constexpr int kGemmRows = 8, kGemmVectors = 3, kGemmDepth = 640;
 inline constexpr int kGemmColumns = kGemmVectors * Vec::kWidth;
 
 /// Fewer columns or rows than a whole tile.

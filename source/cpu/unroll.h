@@ -9,7 +9,8 @@
 namespace oort::OORT_ISA {
 
 template <typename Body, int... i>
-[[gnu::always_inline]] inline void UnrollOver(std::integer_sequence<int, i...>, Body body) {
+[[gnu::always_inline]] inline void UnrollOver(std::integer_sequence<int, i...>,
+                                              [[maybe_unused]] Body body) {
   (body(std::integral_constant<int, i>{}), ...);
 }
 

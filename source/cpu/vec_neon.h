@@ -30,16 +30,27 @@ struct Vec {
   static Vec Broadcast(float value) { return vdupq_n_f32(value); }
   static Vec Load(const float* p) { return vld1q_f32(p); }
   static Vec LoadPartial(const float* p, int n) {
-    float lanes[kWidth] = {};
-    for (int i = 0; i < n; ++i) lanes[i] = p[i];
-    return vld1q_f32(lanes);
+    if (n >= kWidth) return Load(p);
+    float32x2_t low = vdup_n_f32(0.0f), high = low;
+    if ((n & 2) != 0) {
+      low = vld1_f32(p);
+      if ((n & 1) != 0) high = vld1_lane_f32(p + 2, high, 0);
+    } else if ((n & 1) != 0) {
+      low = vld1_lane_f32(p, low, 0);
+    }
+    return vcombine_f32(low, high);
   }
   static Vec LoadEven(const float* p) { return vld2q_f32(p).val[0]; }
   void Store(float* p) const { vst1q_f32(p, v); }
   void StorePartial(float* p, int n) const {
-    float lanes[kWidth];
-    vst1q_f32(lanes, v);
-    for (int i = 0; i < n; ++i) p[i] = lanes[i];
+    if (n >= kWidth) return Store(p);
+    float32x2_t half = vget_low_f32(v);
+    if ((n & 2) != 0) {
+      vst1_f32(p, half);
+      p += 2;
+      half = vget_high_f32(v);
+    }
+    if ((n & 1) != 0) vst1_lane_f32(p, half, 0);
   }
 };
 
