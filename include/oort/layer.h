@@ -111,19 +111,22 @@ class LayerInit {
  public:
   LayerInit(const Operator& op, const OperatorSchema& schema, const BoundArgs& bound,
             std::span<const Value> constant_inputs, Isa isa,
-            std::span<const Operand* const> outputs)
+            std::span<const Operand* const> outputs, std::span<const Operand* const> inputs = {})
       : op_(op),
         schema_(schema),
         bound_(bound),
         constant_inputs_(constant_inputs),
         isa_(isa),
-        outputs_(outputs) {}
+        outputs_(outputs),
+        inputs_(inputs) {}
 
   const Operator& op() const { return op_; }
   const std::string& type() const { return op_.type; }
   Isa isa() const { return isa_; }
   /// The traced shapes and dtypes of the outputs: hints, see Operand.
   std::span<const Operand* const> outputs() const { return outputs_; }
+  /// Those of the inputs, in the order of the file.
+  std::span<const Operand* const> inputs() const { return inputs_; }
 
   /// Index of an argument for Args, or -1 if the schema has none of that name.
   int Arg(std::string_view name) const { return schema_.Find(name); }
@@ -150,6 +153,7 @@ class LayerInit {
   std::span<const Value> constant_inputs_;  // one for each input; deferred where not constant
   Isa isa_;
   std::span<const Operand* const> outputs_;
+  std::span<const Operand* const> inputs_;
 };
 
 using LayerCreator = std::function<std::unique_ptr<Layer>(const LayerInit&)>;

@@ -2,6 +2,7 @@
 #include "layers/linear/product.h"
 
 #include <algorithm>
+#include <complex>
 #include <type_traits>
 
 #include "core/checked.h"
@@ -163,6 +164,8 @@ void RunProduct(const GemmKernels& kernels, const Context& context, const Produc
   switch (a.dtype()) {
     case DType::kF32: return RunFloat(kernels, context, product, a, b, end, output);
     case DType::kF64: return RunPlain<double>(context, product, a, b, output);
+    case DType::kC64: return RunPlain<std::complex<float>>(context, product, a, b, output);
+    case DType::kC128: return RunPlain<std::complex<double>>(context, product, a, b, output);
     case DType::kI8: return RunPlain<int8_t>(context, product, a, b, output);
     case DType::kU8: return RunPlain<uint8_t>(context, product, a, b, output);
     case DType::kI16: return RunPlain<int16_t>(context, product, a, b, output);

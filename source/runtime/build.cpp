@@ -139,13 +139,16 @@ Node GraphBuilder::MakeNode(const Operator& op, std::span<const Value> constant_
   std::vector<Problem> problems;
   node.bound = BindArguments(*node.schema, op, problems);
   if (!problems.empty()) throw Error(problems.front().code, problems.front().message);
-  std::vector<const Operand*> outputs;
-  for (int output : op.outputs) {
-    outputs.push_back(&impl_->graph.operands[static_cast<size_t>(output)]);
-  }
+  const auto hints = [&](const std::vector<int>& indices) {
+    std::vector<const Operand*> operands;
+    for (int i : indices) operands.push_back(&impl_->graph.operands[static_cast<size_t>(i)]);
+    return operands;
+  };
+  const std::vector<const Operand*> outputs = hints(op.outputs), inputs = hints(op.inputs);
   node.output_count = static_cast<int>(op.outputs.size());
   const LayerCreator creator = RegistryOf(options_).Creator(op.type, options_.device.type);
-  const LayerInit init(op, *node.schema, node.bound, constant_inputs, options_.isa, outputs);
+  const LayerInit init(op, *node.schema, node.bound, constant_inputs, options_.isa, outputs,
+                       inputs);
   node.layer = WithOperator(op, [&] { return creator(init); });
   return node;
 }

@@ -12,6 +12,7 @@ from . import (  # noqa: F401
     network,
     normalization,
     pooling,
+    recurrent,
     reduction,
     resampling,
     shape,

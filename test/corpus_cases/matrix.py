@@ -124,3 +124,68 @@ def embedding_tied():
             return self.head(torch.tanh(self.words(x)))
 
     return Tied()
+
+
+@case(f32(3, 4), f32(4, 5), f32(2, 3, 4), f32(2, 5, 4), f32(4, 4), f32(2, 3, 3))
+def einsum_forms():
+    def body(a, b, c, d, e, f):
+        return (
+            torch.einsum("ij,jk->ik", a, b),
+            torch.einsum("ij,jk->ki", a, b),
+            torch.einsum("ij,jk", a, b),
+            torch.einsum("bij,bkj->bik", c, d),
+            torch.einsum("bij,bkj->kbi", c, d),
+            torch.einsum("bij,bkj,jl->bikl", c, d, e),
+            torch.einsum("ij->ji", a),
+            torch.einsum("ij->", a),
+            torch.einsum("bij->j", c),
+            torch.einsum("ii->i", e),
+            torch.einsum("ii", e),
+            torch.einsum("bii->b", f),
+            torch.einsum("ij,ij->ij", a, a),
+            torch.einsum("bij,ij->bij", c, a),
+            torch.einsum("i,j->ij", a[0], b[0]),
+        )
+
+    return body
+
+
+@case(
+    f32(2, 3, 4, 5),
+    f32(2, 3, 5, 6),
+    f32(3),
+    f32(5),
+    unfaithful="pnnx drops the ellipsis",
+)
+def einsum_ellipsis():
+    def body(a, b, c, d):
+        return (
+            torch.einsum("...ij,...jk->...ik", a, b),
+            torch.einsum("bi...,i->b...", a, c),
+            torch.einsum("b...j,j->b...", a, d),
+            torch.einsum("...j,j->...", a, d),
+        )
+
+    return body
+
+
+@case(f32(2, 3, 4), f32(2, 3, 4), f32(3, 3), f32(3, 3))
+def cross_products():
+    def body(a, b, c, d):
+        return torch.cross(a, b, dim=1), torch.cross(c, d), torch.cross(c, d, dim=-1)
+
+    return body
+
+
+@case(f32(3, 5), f32(3, 5), f32(1, 5))
+def distances():
+    def body(a, b, c):
+        return (
+            F.pairwise_distance(a, b),
+            F.pairwise_distance(a, b, p=1, keepdim=True),
+            F.pairwise_distance(a, b, p=float("inf")),
+            F.pairwise_distance(a, b, p=0.5, eps=0.1),
+            F.pairwise_distance(a, c),
+        )
+
+    return body

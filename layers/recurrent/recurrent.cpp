@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cstring>
+
+#include "core/checked.h"
+#include "cpu/gemm.h"
+#include "layers/recurrent/cell_kernels.h"
+#include "layers/recurrent/recurrent_outputs.h"
+
+namespace oort {
+namespace {
+
+[[noreturn]] void Throw(const std::string& message) {
+  throw Error(ErrorCode::kInvalidArgument, message);
+}
+
+/// What tells the operators of the family apart.
+struct RecurrentForm {
+  const char* type;
+  int gates;
+  bool has_cell;
+  const char* doc;
+};
+
+constexpr RecurrentForm kForms[] = {
+    {"nn.LSTM", 4, true, "Long short-term memory over a sequence"},
+    {"nn.GRU", 3, false, "Gated recurrent units over a sequence"},
+    {"nn.RNN", 1, false, "h = nonlinearity(W_ih x + b_ih + W_hh h + b_hh) over a sequence"},
+};
+
+/// Weights that are looked up by name, so that a file that lacks one, or has one too many, is
+/// refused.
+class Weights {
+ public:
+  explicit Weights(const LayerInit& init) : attributes_(init.op().attributes) {}
+
+  Tensor Take(const std::string& name, const Shape& shape) {
+    const auto found = attributes_.find(name);
+    if (found == attributes_.end()) {
+      throw Error(ErrorCode::kInvalidModel, "attribute '@" + name + "' is missing");
+    }
+    const Tensor& tensor = found->second;
+    if (!kFloats.Contains(tensor.dtype()) || !(tensor.shape() == shape)) {
+      throw Error(ErrorCode::kInvalidModel, "expected '@" + name + "' of shape " +
+                                                shape.ToString() + " and a float dtype, got " +
+                                                tensor.ToString());
+    }
+    ++taken_;
+    return tensor.To(DType::kF32);
+  }
+  void CheckAllTaken() const {
+    if (taken_ == attributes_.size()) return;
+    throw Error(ErrorCode::kUnsupported, "has " + std::to_string(attributes_.size()) +
+                                             " attributes, expected " + std::to_string(taken_));
+  }
+
+ private:
+  const std::map<std::string, Tensor>& attributes_;
+  size_t taken_ = 0;
+};
+
+/// x W^T + b, the weight packed once.
+struct Map {
+  int64_t in = 0, out = 0;
+  PackedMatrix packed;
+  Tensor bias;
+
+  Map() = default;
+  Map(const GemmKernels& kernels, const Tensor& weight, Tensor b)
+      : in(weight.shape()[1]), out(weight.shape()[0]), bias(std::move(b)) {
+    packed = PackedMatrix(kernels, GemmSide::kB, out, in,
+                          MatrixSource(kernels, {weight.data<float>(), 1, in}));
+  }
+  GemmSize Size(int64_t rows) const { return {rows, out, in, false, true}; }
+};
+
+/// Rows of a matrix somewhere in memory.
+template <typename T>
+struct RowsOf {
+  T* data = nullptr;
+  int64_t step = 0;  ///< floats from one row to the next
+  T* operator[](int64_t row) const { return data + row * step; }
+};
+
+/// One direction of one layer.
+struct Cell {
+  Map input, state, projection;
+};
+
+/// Layers of cells, each run along the sequence, once or in both directions.
+class Recurrent final : public Layer {
+ public:
+  Recurrent(const LayerInit& init, const RecurrentForm& form)
+      : form_(form),
+        input_(init.Arg("input")),
+        hidden_(init.Arg("h0")),
+        cell_(init.Arg("c0")),
+        gemm_(GemmKernelsFor(init.isa())) {
+    const CellKernels& kernels = CellKernelsFor(init.isa());
+    step_ = form.has_cell ? kernels.lstm : form.gates == 3 ? kernels.gru : kernels.tanh;
+    if (form.gates == 1 && init.String("nonlinearity") == "relu") step_ = kernels.relu;
+    CheckParameters(init);
+    ReadSizes(init);
+    ReadWeights(init);
+    returned_ = MatchRecurrentOutputs(sizes_, init.inputs().empty() ? nullptr : init.inputs()[0],
+                                      init.outputs());
+  }
+
+  std::vector<Value> Infer(const Args& args) const override {
+    const Shape& input = args.shape(input_);
+    if (input.rank() != 2 && input.rank() != 3) {
+      Throw("expected an input of rank 2 or 3, got " + input.ToString());
+    }
+    if (input[input.rank() - 1] != cells_[0].input.in) {
+      Throw("expected an input whose last axis is " + std::to_string(cells_[0].input.in) +
+            ", got " + input.ToString());
+    }
+    if (CallOf(args).steps == 0) Throw("expected a sequence of at least one step");
+    CheckState(args, hidden_, RecurrentOutput::kHidden);
+    CheckState(args, CellArg(args), RecurrentOutput::kCell);
+    std::vector<Value> results;
+    for (RecurrentOutput output : returned_) {
+      const Shape shape = sizes_.OutputShape(output, input);
+      shape.elements();
+      results.emplace_back(Tensor::Meta(DType::kF32, shape));
+    }
+    return results;
+  }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    const Call call = CallOf(args);
+    if (call.batch == 0) return;
+    const Scratch scratch = ScratchOf(call, context.threads());
+    float* base = context.workspace<float>();
+    RowsOf<const float> x{args.tensor(input_).data<float>(), cells_[0].input.in};
+    const int64_t width = sizes_.state * sizes_.directions;
+    for (int64_t layer = 0; layer < sizes_.layers; ++layer) {
+      float* y = base + scratch.sequences[static_cast<size_t>(layer % 2)];
+      Tensor* wanted = Find(outputs, RecurrentOutput::kSequence);
+      if (layer + 1 == sizes_.layers && wanted != nullptr) y = wanted->data<float>();
+      for (int64_t direction = 0; direction < sizes_.directions; ++direction) {
+        const int64_t index = layer * sizes_.directions + direction;
+        const RowsOf<float> target{y + direction * sizes_.state, width};
+        RunCell(context, args, call, scratch, index, x, target, outputs);
+      }
+      x = {y, width};
+    }
+  }
+
+  size_t Workspace(const Args& args, int threads) const override {
+    const Scratch scratch = ScratchOf(CallOf(args), threads);
+    return CheckedMultiply(static_cast<size_t>(scratch.floats), sizeof(float));
+  }
+
+  Cost Work(const Args& args, std::span<const Value> outputs) const override {
+    Cost cost = Layer::Work(args, outputs);
+    const Call call = CallOf(args);
+    for (const Cell& cell : cells_) {
+      for (const Map* map : {&cell.input, &cell.state, &cell.projection}) {
+        const double weights = static_cast<double>(map->in) * static_cast<double>(map->out);
+        cost.flops += 2 * weights * static_cast<double>(call.rows());
+        cost.bytes += weights * sizeof(float);
+      }
+    }
+    return cost;
+  }
+
+ private:
+  struct Call {
+    int64_t steps = 0, batch = 1;
+    int64_t step_rows = 1, batch_rows = 1;  // from one step, or sequence, to the next
+    int64_t rows() const { return steps * batch; }
+    int64_t Row(int64_t step, int64_t sequence) const {
+      return step * step_rows + sequence * batch_rows;
+    }
+  };
+
+  /// Offsets into the workspace, in floats.
+  struct Scratch {
+    int64_t x_gates = 0, h_gates = 0, zeros = 0, c = 0, unprojected = 0, gemm = 0, floats = 0;
+    std::array<int64_t, 2> sequences{};
+  };
+
+  /// The schema is open for weights of any layer, so the parameters are checked here.
+  static void CheckParameters(const LayerInit& init) {
+    for (const auto& [name, parameter] : init.op().params) {
+      if (init.Arg(name) < 0) {
+        throw Error(ErrorCode::kUnsupported,
+                    "unknown parameter " + name + "=" + parameter.text().substr(0, 80));
+      }
+    }
+  }
+
+  void ReadSizes(const LayerInit& init) {
+    sizes_.has_cell = form_.has_cell;
+    sizes_.batch_first = init.Bool("batch_first");
+    sizes_.layers = init.Int("num_layers");
+    sizes_.directions = init.Bool("bidirectional") ? 2 : 1;
+    sizes_.hidden = sizes_.state = init.Int("hidden_size");
+    CheckedMultiply(sizes_.layers, sizes_.directions);
+    if (!form_.has_cell) return;
+    const int64_t projected = init.Int("proj_size");
+    if (projected >= sizes_.hidden) {
+      Throw("expected a proj_size below hidden_size=" + std::to_string(sizes_.hidden) + ", got " +
+            std::to_string(projected));
+    }
+    if (projected > 0) sizes_.state = projected;
+  }
+
+  bool projects() const { return sizes_.state != sizes_.hidden; }
+
+  void ReadWeights(const LayerInit& init) {
+    Weights weights(init);
+    const bool has_bias = init.Bool("bias");
+    const int64_t gates = CheckedMultiply<int64_t>(form_.gates, sizes_.hidden);
+    for (int64_t i = 0; i < sizes_.cells(); ++i) {
+      const int64_t layer = i / sizes_.directions;
+      const std::string suffix =
+          "_l" + std::to_string(layer) + (i % sizes_.directions == 1 ? "_reverse" : "");
+      const int64_t in = layer == 0 ? init.Int("input_size") : sizes_.state * sizes_.directions;
+      Cell& cell = cells_.emplace_back();
+      const auto map = [&](const char* kind, int64_t width) {
+        const Tensor weight = weights.Take("weight_" + (kind + suffix), {gates, width});
+        Tensor bias;
+        if (has_bias) bias = weights.Take("bias_" + (kind + suffix), {gates});
+        return Map(gemm_, weight, bias);
+      };
+      cell.input = map("ih", in);
+      cell.state = map("hh", sizes_.state);
+      if (projects()) {
+        const Shape shape{sizes_.state, sizes_.hidden};
+        cell.projection = Map(gemm_, weights.Take("weight_hr" + suffix, shape), {});
+      }
+    }
+    weights.CheckAllTaken();
+  }
+
+  /// pnnx passes one operand where both initial states are the same.
+  int CellArg(const Args& args) const {
+    return form_.has_cell && !args.Has(cell_) ? hidden_ : cell_;
+  }
+
+  void CheckState(const Args& args, int arg, RecurrentOutput like) const {
+    if (!args.Has(arg)) return;
+    const Shape expected = sizes_.OutputShape(like, args.shape(input_));
+    if (args.shape(arg) == expected) return;
+    Throw(std::string("expected an initial ") +
+          (like == RecurrentOutput::kCell ? "cell" : "hidden") + " state of shape " +
+          expected.ToString() + ", got " + args.shape(arg).ToString());
+  }
+
+  Call CallOf(const Args& args) const {
+    const Shape& input = args.shape(input_);
+    Call call;
+    if (input.rank() == 2) {
+      call.steps = input[0];
+      return call;
+    }
+    call.steps = input[sizes_.batch_first ? 1 : 0];
+    call.batch = input[sizes_.batch_first ? 0 : 1];
+    (sizes_.batch_first ? call.batch_rows : call.step_rows) =
+        sizes_.batch_first ? call.steps : call.batch;
+    return call;
+  }
+
+  Tensor* Find(std::span<Value> outputs, RecurrentOutput which) const {
+    for (size_t i = 0; i < returned_.size(); ++i) {
+      if (returned_[i] == which) return &outputs[i].AsTensor();
+    }
+    return nullptr;
+  }
+
+  Scratch ScratchOf(const Call& call, int threads) const {
+    Scratch scratch;
+    const auto take = [&](int64_t rows, int64_t width) {
+      const int64_t at = scratch.floats;
+      const int64_t aligned = CheckedAdd<int64_t>(CheckedMultiply(rows, width), 15) / 16 * 16;
+      scratch.floats = CheckedAdd(at, aligned);
+      return at;
+    };
+    const int64_t gates = cells_[0].state.out;
+    scratch.x_gates = take(call.rows(), gates);
+    scratch.h_gates = take(call.batch, gates);
+    scratch.zeros = take(call.batch, sizes_.state);
+    if (form_.has_cell) scratch.c = take(call.batch, sizes_.hidden);
+    if (projects()) scratch.unprojected = take(call.batch, sizes_.hidden);
+    const bool returns_sequence =
+        std::count(returned_.begin(), returned_.end(), RecurrentOutput::kSequence) != 0;
+    const int64_t buffers = std::min<int64_t>(2, sizes_.layers - (returns_sequence ? 1 : 0));
+    // With one layer fewer buffers than two are touched, and the others may lie anywhere.
+    for (int64_t i = 0; i < buffers; ++i) {
+      scratch.sequences[static_cast<size_t>(i)] =
+          take(call.rows(), sizes_.state * sizes_.directions);
+    }
+    int64_t gemm = 0;
+    for (const Cell& cell : cells_) {
+      for (const auto& [map, rows] : {std::pair{&cell.input, call.rows()},
+                                      {&cell.state, call.batch},
+                                      {&cell.projection, call.batch}}) {
+        if (!map->packed.empty()) {
+          gemm = std::max(gemm, GemmWorkspace(gemm_, map->Size(rows), threads));
+        }
+      }
+    }
+    scratch.gemm = take(1, gemm);
+    return scratch;
+  }
+
+  void Multiply(const Context& context, const Map& map, int64_t rows, RowsOf<const float> x,
+                RowsOf<float> y, float* workspace) const {
+    const MatrixSource source(gemm_, {x.data, 1, x.step});
+    GemmProblem problem;
+    problem.size = map.Size(rows);
+    problem.packed = map.packed.panels();
+    problem.a = &source;
+    problem.c = y.data;
+    problem.ldc = y.step;
+    problem.column_bias = map.bias.defined() ? map.bias.data<float>() : nullptr;
+    Gemm(gemm_, problem, context.threads(), workspace);
+  }
+
+  /// The initial state of a cell, zeros where none is given.
+  RowsOf<const float> InitialState(const Args& args, const Call& call, int arg, int64_t index,
+                                   int64_t width, float* zeros) const {
+    if (args.Has(arg)) {
+      return {args.tensor(arg).data<float>() + index * call.batch * width, width};
+    }
+    std::fill_n(zeros, call.batch * width, 0.0f);
+    return {zeros, width};
+  }
+
+  /// Runs one direction of one layer over the sequences `x` into `y`, which have one row for each
+  /// step of each sequence.
+  void RunCell(const Context& context, const Args& args, const Call& call, const Scratch& scratch,
+               int64_t index, RowsOf<const float> x, RowsOf<float> y,
+               std::span<Value> outputs) const {
+    const Cell& cell = cells_[static_cast<size_t>(index)];
+    float* base = context.workspace<float>();
+    float *workspace = base + scratch.gemm, *c = base + scratch.c;
+    const int64_t gates = cell.input.out, hidden = sizes_.hidden;
+    const RowsOf<float> x_gates{base + scratch.x_gates, gates};
+    const RowsOf<float> h_gates{base + scratch.h_gates, gates};
+    Multiply(context, cell.input, call.rows(), x, x_gates, workspace);
+    if (form_.has_cell) {
+      const RowsOf<const float> first = InitialState(args, call, CellArg(args), index, hidden, c);
+      if (first.data != c) std::copy_n(first.data, call.batch * hidden, c);
+    }
+    RowsOf<const float> last =
+        InitialState(args, call, hidden_, index, sizes_.state, base + scratch.zeros);
+    const bool backwards = index % sizes_.directions == 1;
+    for (int64_t i = 0; i < call.steps; ++i) {
+      const int64_t step = backwards ? call.steps - 1 - i : i;
+      Multiply(context, cell.state, call.batch, last, h_gates, workspace);
+      const RowsOf<float> states{y[call.Row(step, 0)], call.batch_rows * y.step};
+      const RowsOf<float> made =
+          projects() ? RowsOf<float>{base + scratch.unprojected, hidden} : states;
+      context.ParallelFor(call.batch, 4096 / gates + 1, [&](int64_t begin, int64_t end) {
+        for (int64_t n = begin; n < end; ++n) {
+          step_({x_gates[call.Row(step, n)], h_gates[n], last[n], c + n * hidden, made[n], hidden});
+        }
+      });
+      if (projects()) {
+        Multiply(context, cell.projection, call.batch, {made.data, made.step}, states, workspace);
+      }
+      last = {states.data, states.step};
+    }
+    ReturnStates(call, index, last, c, outputs);
+  }
+
+  void ReturnStates(const Call& call, int64_t index, RowsOf<const float> last, const float* c,
+                    std::span<Value> outputs) const {
+    if (Tensor* wanted = Find(outputs, RecurrentOutput::kHidden)) {
+      float* target = wanted->data<float>() + index * call.batch * sizes_.state;
+      for (int64_t n = 0; n < call.batch; ++n) {
+        std::copy_n(last[n], sizes_.state, target + n * sizes_.state);
+      }
+    }
+    if (Tensor* wanted = Find(outputs, RecurrentOutput::kCell)) {
+      const int64_t count = call.batch * sizes_.hidden;
+      std::copy_n(c, count, wanted->data<float>() + index * count);
+    }
+  }
+
+  RecurrentForm form_;
+  int input_, hidden_, cell_;
+  const GemmKernels& gemm_;
+  void (*step_)(const CellStep&);
+  RecurrentSizes sizes_;
+  std::vector<Cell> cells_;  // by layer, then by direction
+  std::vector<RecurrentOutput> returned_;
+};
+
+OperatorSchema Declare(const RecurrentForm& form) {
+  OperatorSchema schema({form.type},
+                        std::string(form.doc) +
+                            ". Weights are named as in torch: `weight_ih_l0`, "
+                            "`weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0`, `weight_ih_l0_reverse`, "
+                            "`weight_ih_l1`, … The outputs are those that the network used: "
+                            "their traced shapes tell which.");
+  schema.Tensor("input", kF32Only).OptionalTensor("h0", kF32Only);
+  if (form.has_cell) schema.OptionalTensor("c0", kF32Only);
+  schema.Int("input_size").AtLeast(0);
+  schema.Int("hidden_size").AtLeast(1);
+  schema.Int("num_layers", 1).AtLeast(1);
+  schema.Bool("bias", true).Bool("batch_first", false).Bool("bidirectional", false);
+  if (form.has_cell) schema.Int("proj_size", 0).AtLeast(0);
+  if (form.gates == 1) schema.String("nonlinearity", "tanh").OneOf({"tanh", "relu"});
+  return schema.Outputs(1, form.has_cell ? 3 : 2).Open();
+}
+
+}  // namespace
+}  // namespace oort
+
+OORT_LAYERS(recurrent) {
+  using namespace oort;
+  for (const RecurrentForm& form : kForms) {
+    registry.Add(Declare(form), [&form](const LayerInit& init) {
+      return std::make_unique<Recurrent>(init, form);
+    });
+  }
+}
