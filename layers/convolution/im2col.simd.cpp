@@ -94,11 +94,12 @@ void CopyStep(Copy copy, const float* end, int count, int room) {
     ++whole;
     rest = 0;
   }
-  // Vectors may reach behind the image in its last channel only.
-  const float* last = copy.from + (copy.channels - 1) * copy.from_step;
-  if (end - last < whole * Vec::kWidth * stride) {
+  // In the last channels (several, where a plane is smaller than a vector) whole vectors would
+  // reach behind the image.
+  for (; copy.channels > 0; --copy.channels) {
+    const float* last = copy.from + (copy.channels - 1) * copy.from_step;
+    if (end - last >= whole * Vec::kWidth * stride) break;
     CopyElements({last, 0, copy.to + (copy.channels - 1) * copy.to_step, 0, 1}, stride, count);
-    --copy.channels;
   }
   CopyAny<stride>(copy, whole, rest);
 }
