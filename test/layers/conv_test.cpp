@@ -54,6 +54,16 @@ TEST(Conv, TakesKernelsOfEverySize) {
   }
 }
 
+/// Many planes that are smaller than a vector: reads must stay inside the image.
+TEST(Conv, TakesManySmallPlanes) {
+  for (int64_t size : {1, 2, 3}) {
+    for (int64_t stride : {1, 2}) {
+      Check2d({1, 21, size, size}, {4, 21, 3, 3}, true,
+              {.stride = {1, stride, stride}, .before = {0, 1, 1}});
+    }
+  }
+}
+
 TEST(Conv, TakesStridesAndDilations) {
   for (int64_t stride : {1, 2, 3}) {
     for (int64_t dilation : {1, 2, 3}) {
