@@ -28,7 +28,7 @@ class SliceIndexesLayer final : public Layer {
     for (const Entry& entry : entries_) {
       if (entry.is_input && !Input(args, entry).IsConcrete()) return {Value::Deferred()};
     }
-    return {List(args)};
+    return {Value(List(args))};
   }
 
   void Forward(const Context&, const Args& args, std::span<Value> outputs) const override {

@@ -14,7 +14,7 @@ class ConstructLayer final : public Layer {
   explicit ConstructLayer(const LayerInit& init)
       : step_(init.type() == "prim::DictConstruct" ? 2 : 1) {}
 
-  std::vector<Value> Infer(const Args& args) const override { return {List(args)}; }
+  std::vector<Value> Infer(const Args& args) const override { return {Value(List(args))}; }
   void Forward(const Context&, const Args& args, std::span<Value> outputs) const override {
     outputs[0] = List(args);
   }

@@ -103,7 +103,7 @@ TEST(Index, RefusesWrongIndices) {
   refuse({Tensor::Scalar(true)}, "a mask");
   refuse({Tensor::From<float>({1}, {1})}, "expected integers or bools");
   refuse({Tensor(DType::kI64, {2}), Tensor(DType::kI64, {3})}, "do not broadcast");
-  refuse({Value::List{Value::List{0, 1}, Value::List{0}}}, "differ in length");
+  refuse({Value(Value::List{Value::List{0, 1}, Value::List{0}})}, "differ in length");
 }
 
 TEST(Index, RefusesListsThatAreNone) {

@@ -110,7 +110,7 @@ class Pair final : public Layer {
  public:
   std::vector<Value> Infer(const Args& args) const override {
     const Tensor meta = Tensor::Meta(DType::kF32, args.shape(0));
-    return {Value::List{meta, meta}};
+    return {Value(Value::List{meta, meta})};
   }
   void Forward(const Context&, const Args& args, std::span<Value> outputs) const override {
     Tensor next = args.tensor(0).Clone();
