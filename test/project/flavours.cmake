@@ -28,10 +28,10 @@ if(OORT_CLANG)
   oort_add_flavour(sanitize
     OPTIONS -DCMAKE_CXX_COMPILER=${OORT_CLANG} -DOORT_SANITIZE=address,undefined -DOORT_FUZZERS=ON
       ${sanitizer_options}
-    TESTS "tests=--label-exclude fuzz" "fuzz=--label-regex fuzz")
+    TESTS "tests=--label-exclude fuzz|cli" "fuzz=--label-regex fuzz")
 else()
   oort_add_flavour(sanitize OPTIONS -DOORT_SANITIZE=address,undefined ${sanitizer_options}
-    TESTS "tests=--label-exclude fuzz")
+    TESTS "tests=--label-exclude fuzz|cli")
 endif()
 
 oort_add_flavour(thread
