@@ -28,6 +28,11 @@ function(oort_add_simd target sources)
       -fno-trapping-math -ffp-contract=fast)
     target_compile_definitions(${target}_${isa} PRIVATE OORT_ISA=${isa} OORT_ISA_${isa}=1)
     oort_compile_options(${target}_${isa})
+    if(OORT_SANITIZE MATCHES undefined AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+      # Checks of every pointer: AddressSanitizer does better, and they quadruple the compile time.
+      target_compile_options(${target}_${isa} PRIVATE
+        -fno-sanitize=null,alignment,object-size,pointer-overflow)
+    endif()
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_${isa}>)
   endforeach()
 endfunction()

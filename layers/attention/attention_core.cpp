@@ -13,13 +13,11 @@ namespace {
 constexpr int64_t kBlockRows = 64;  // queries of one piece of work
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-int64_t Aligned(int64_t floats) { return CheckedAdd<int64_t>(floats, 15) / 16 * 16; }
-
 GemmSize ScoreSize(const AttentionProblem& p, int64_t rows) { return {rows, p.keys, p.dim}; }
 GemmSize ValueSize(const AttentionProblem& p, int64_t rows) { return {rows, p.value_dim, p.keys}; }
 
 int64_t ScoreFloats(const AttentionProblem& p) {
-  return Aligned(CheckedMultiply(std::min(kBlockRows, p.queries), p.keys));
+  return AlignedFloats(CheckedMultiply(std::min(kBlockRows, p.queries), p.keys));
 }
 
 /// The last block may have fewer rows and then wants no more.
@@ -142,6 +140,12 @@ int UsefulThreads(const AttentionProblem& p, int threads) {
 }
 
 }  // namespace
+
+int64_t AlignedFloats(int64_t floats) { return CheckedAdd<int64_t>(floats, 15) / 16 * 16; }
+
+void ThrowAttention(const std::string& message) {
+  throw Error(ErrorCode::kInvalidArgument, message);
+}
 
 int64_t AttentionWorkspace(const AttentionKernels& kernels, const AttentionProblem& problem,
                            int threads) {

@@ -52,6 +52,11 @@ struct AttentionKernels {
   const SoftmaxKernels& softmax;
 };
 
+/// Rounded up so that what comes behind begins a cache line.
+int64_t AlignedFloats(int64_t floats);
+/// Inputs do not fit each other or the layer.
+[[noreturn]] void ThrowAttention(const std::string& message);
+
 /// Scratch floats; only the sizes of the problem count.
 int64_t AttentionWorkspace(const AttentionKernels& kernels, const AttentionProblem& problem,
                            int threads);

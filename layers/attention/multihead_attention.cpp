@@ -11,12 +11,6 @@
 namespace oort {
 namespace {
 
-[[noreturn]] void Throw(const std::string& message) {
-  throw Error(ErrorCode::kInvalidArgument, message);
-}
-
-int64_t Aligned(int64_t floats) { return CheckedAdd<int64_t>(floats, 15) / 16 * 16; }
-
 /// x W^T + b with a packed constant weight of shape (out,in).
 class Projection {
  public:
@@ -156,8 +150,8 @@ class MultiheadAttention final : public Layer {
     const Tensor out = RequireMatrix(init, "out_proj.weight");
     embed_ = out.shape()[0];
     if (out.shape()[1] != embed_ || embed_ % heads_ != 0 || embed_ == 0) {
-      Throw("expected a square out_proj.weight that divides into " + std::to_string(heads_) +
-            " heads, got " + out.shape().ToString());
+      ThrowAttention("expected a square out_proj.weight that divides into " +
+                     std::to_string(heads_) + " heads, got " + out.shape().ToString());
     }
     out_ = Projection(kernels_.gemm, out, 0, embed_);
     const Tensor joint = init.Weight("in_proj_weight");
@@ -168,8 +162,8 @@ class MultiheadAttention final : public Layer {
       const int64_t first = joint.defined() ? static_cast<int64_t>(i) * embed_ : 0;
       const int64_t rows = joint.defined() ? 3 * embed_ : embed_;
       if (weight.rank() != 2 || weight.shape()[0] != rows) {
-        Throw("expected a projection weight of " + std::to_string(rows) + " rows, got " +
-              weight.shape().ToString());
+        ThrowAttention("expected a projection weight of " + std::to_string(rows) + " rows, got " +
+                       weight.shape().ToString());
       }
       projections_[i] = Projection(kernels_.gemm, weight, first, embed_);
     }
@@ -177,7 +171,7 @@ class MultiheadAttention final : public Layer {
     CheckVector("out_proj.bias", out_bias_, embed_);
     CheckVector("bias_k", bias_k_, embed_);
     CheckVector("bias_v", bias_v_, embed_);
-    if (bias_k_.defined() != bias_v_.defined()) Throw("bias_k and bias_v belong together");
+    if (bias_k_.defined() != bias_v_.defined()) ThrowAttention("bias_k and bias_v belong together");
   }
 
   static Tensor RequireMatrix(const LayerInit& init, const char* name) {
@@ -191,8 +185,8 @@ class MultiheadAttention final : public Layer {
 
   static void CheckVector(const char* name, const Tensor& tensor, int64_t elements) {
     if (!tensor.defined() || tensor.elements() == elements) return;
-    Throw(std::string("expected '") + name + "' of " + std::to_string(elements) +
-          " elements, got " + tensor.shape().ToString());
+    ThrowAttention(std::string("expected '") + name + "' of " + std::to_string(elements) +
+                   " elements, got " + tensor.shape().ToString());
   }
 
   Call CallOf(const Args& args) const {
@@ -223,22 +217,22 @@ class MultiheadAttention final : public Layer {
     const Tensor* data[] = {call.query, call.key, call.value};
     for (size_t i = 0; i < 3; ++i) {
       if (data[i]->dtype() != DType::kF32 || data[i]->dim(-1) != projections_[i].in()) {
-        Throw("expected f32 inputs whose last axis is " + std::to_string(projections_[i].in()) +
-              ", got " + data[i]->ToString());
+        ThrowAttention("expected f32 inputs whose last axis is " +
+                       std::to_string(projections_[i].in()) + ", got " + data[i]->ToString());
       }
     }
     const int length_axis = call.batched && batch_first_ ? 1 : 0;
     for (const Tensor* side : {call.key, call.value}) {
       if (side->dim(length_axis) != call.given_keys ||
           (call.batched && side->dim(1 - length_axis) != call.batch)) {
-        Throw("expected keys and values of one length and batch, got query " +
-              call.query->ToString() + ", key " + call.key->ToString() + ", value " +
-              call.value->ToString());
+        ThrowAttention("expected keys and values of one length and batch, got query " +
+                       call.query->ToString() + ", key " + call.key->ToString() + ", value " +
+                       call.value->ToString());
       }
     }
     for (const Tensor* mask : {call.attention_mask, call.padding_mask}) {
       if (mask != nullptr && mask->dtype() != DType::kF32 && mask->dtype() != DType::kBool) {
-        Throw("expected a mask of dtype f32 or bool, got " + mask->ToString());
+        ThrowAttention("expected a mask of dtype f32 or bool, got " + mask->ToString());
       }
     }
     const Tensor* mask = call.attention_mask;
@@ -246,8 +240,8 @@ class MultiheadAttention final : public Layer {
     const Shape flat{call.queries, call.given_keys};
     const Shape by_head{call.batch * heads_, call.queries, call.given_keys};
     if (!(mask->shape() == flat) && !(mask->shape() == by_head)) {
-      Throw("expected an attention mask of shape " + flat.ToString() + " or " + by_head.ToString() +
-            ", got " + mask->shape().ToString());
+      ThrowAttention("expected an attention mask of shape " + flat.ToString() + " or " +
+                     by_head.ToString() + ", got " + mask->shape().ToString());
     }
   }
 
@@ -278,8 +272,8 @@ class MultiheadAttention final : public Layer {
   Scratch ScratchOf(const Call& call, int threads) const {
     const int64_t query_rows = CheckedMultiply(call.batch, call.queries);
     const int64_t key_rows = CheckedMultiply(call.batch, call.keys);
-    const int64_t query_floats = Aligned(CheckedMultiply(query_rows, embed_));
-    const int64_t key_floats = Aligned(CheckedMultiply(key_rows, embed_));
+    const int64_t query_floats = AlignedFloats(CheckedMultiply(query_rows, embed_));
+    const int64_t key_floats = AlignedFloats(CheckedMultiply(key_rows, embed_));
     Scratch scratch;
     scratch.k = query_floats;
     scratch.v = CheckedAdd(scratch.k, key_floats);

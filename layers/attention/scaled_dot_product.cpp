@@ -8,10 +8,6 @@
 namespace oort {
 namespace {
 
-[[noreturn]] void Throw(const std::string& message) {
-  throw Error(ErrorCode::kInvalidArgument, message);
-}
-
 Shape Leading(const Shape& shape, int dropped) {
   return Shape(shape.dims().first(static_cast<size_t>(shape.rank() - dropped)));
 }
@@ -102,7 +98,7 @@ class ScaledDotProduct final : public Layer {
   Sizes SizesOf(const Args& args) const {
     const Shape &q = args.shape(q_), &k = args.shape(k_), &v = args.shape(v_);
     if (q.rank() < 2 || k.rank() < 2 || v.rank() < 2) {
-      Throw("expected query, key and value of rank 2 or more, got " + Describe(q, k, v));
+      ThrowAttention("expected query, key and value of rank 2 or more, got " + Describe(q, k, v));
     }
     Sizes sizes{{},
                 Leading(q, 2),
@@ -113,8 +109,8 @@ class ScaledDotProduct final : public Layer {
                 q[q.rank() - 1],
                 v[v.rank() - 1]};
     if (k[k.rank() - 1] != sizes.dim || v[v.rank() - 2] != sizes.keys) {
-      Throw("expected a query and a key of one width, and as many values as keys, got " +
-            Describe(q, k, v));
+      ThrowAttention("expected a query and a key of one width, and as many values as keys, got " +
+                     Describe(q, k, v));
     }
     Shape key_stack = BroadcastShapes(sizes.k, sizes.v);
     if (gqa_) sizes.repeat = Repeat(sizes, q, k, v, key_stack);
@@ -126,13 +122,15 @@ class ScaledDotProduct final : public Layer {
   static int64_t Repeat(const Sizes& sizes, const Shape& q, const Shape& k, const Shape& v,
                         Shape& key_stack) {
     if (q.rank() < 3 || k.rank() != q.rank() || v.rank() != q.rank()) {
-      Throw("enable_gqa needs heads on the third axis from the end, got " + Describe(q, k, v));
+      ThrowAttention("enable_gqa needs heads on the third axis from the end, got " +
+                     Describe(q, k, v));
     }
     const int head = q.rank() - 3;
     const int64_t heads = sizes.q[head], shared = key_stack[head];
     if (shared == 0 || heads % shared != 0 || sizes.k[head] != sizes.v[head]) {
-      Throw("enable_gqa needs query heads that are a multiple of the key and value heads, got " +
-            Describe(q, k, v));
+      ThrowAttention(
+          "enable_gqa needs query heads that are a multiple of the key and value heads, got " +
+          Describe(q, k, v));
     }
     key_stack[head] = heads;
     return heads / shared;
@@ -152,8 +150,8 @@ class ScaledDotProduct final : public Layer {
   static void CheckMask(const Tensor& mask, const Sizes& sizes) {
     const Shape scores = ScoreShape(sizes);
     if (mask.rank() < 2 || !(BroadcastShapes(mask.shape(), scores) == scores)) {
-      Throw("expected a mask that broadcasts to " + scores.ToString() + ", got " +
-            mask.shape().ToString());
+      ThrowAttention("expected a mask that broadcasts to " + scores.ToString() + ", got " +
+                     mask.shape().ToString());
     }
   }
 

@@ -22,10 +22,6 @@ std::string LabelText(EinsumLabel label) {
   return label >= kEllipsis ? "'...'" : "'" + std::string(1, static_cast<char>(label)) + "'";
 }
 
-bool Contains(const EinsumLabels& labels, EinsumLabel label) {
-  return std::find(labels.begin(), labels.end(), label) != labels.end();
-}
-
 EinsumLabels ParseSubscripts(std::string_view text) {
   EinsumLabels labels;
   for (size_t i = 0; i < text.size(); ++i) {

@@ -2,6 +2,7 @@
 // The notation of torch.einsum.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <span>
 #include <string_view>
@@ -16,6 +17,10 @@ namespace oort {
 using EinsumLabel = int;
 inline constexpr EinsumLabel kEllipsis = 256;
 using EinsumLabels = std::vector<EinsumLabel>;
+
+inline bool Contains(const EinsumLabels& labels, EinsumLabel label) {
+  return std::find(labels.begin(), labels.end(), label) != labels.end();
+}
 
 struct EinsumEquation {
   std::vector<EinsumLabels> operands;

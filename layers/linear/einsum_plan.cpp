@@ -10,10 +10,6 @@
 namespace oort {
 namespace {
 
-bool Contains(const EinsumLabels& labels, EinsumLabel label) {
-  return std::find(labels.begin(), labels.end(), label) != labels.end();
-}
-
 EinsumLabels Joined(std::initializer_list<const EinsumLabels*> parts) {
   EinsumLabels all;
   for (const EinsumLabels* part : parts) all.insert(all.end(), part->begin(), part->end());

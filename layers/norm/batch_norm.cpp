@@ -94,14 +94,15 @@ LayerCreator CreateBatchNorm(int rank) {
   return [rank](const LayerInit& init) { return std::make_unique<BatchNorm>(init, rank); };
 }
 
-constexpr const char* kDoc = "(x - mean) / sqrt(variance + eps) * weight + bias, by channel.";
+constexpr const char* kBatchNormDoc =
+    "(x - mean) / sqrt(variance + eps) * weight + bias, by channel.";
 
 }  // namespace
 }  // namespace oort
 
 OORT_LAYERS(batch_norm) {
   for (int rank = 1; rank <= 3; ++rank) {
-    registry.Add(OperatorSchema({"nn.BatchNorm" + std::to_string(rank) + "d"}, kDoc)
+    registry.Add(OperatorSchema({"nn.BatchNorm" + std::to_string(rank) + "d"}, kBatchNormDoc)
                      .Tensor("input", kFloats)
                      .OptionalAttribute("running_mean")
                      .OptionalAttribute("running_var")
@@ -114,7 +115,7 @@ OORT_LAYERS(batch_norm) {
                      .Ignored("track_running_stats"),
                  CreateBatchNorm(rank + 2));
   }
-  registry.Add(OperatorSchema({"F.batch_norm"}, kDoc)
+  registry.Add(OperatorSchema({"F.batch_norm"}, kBatchNormDoc)
                    .Tensor("input", kFloats)
                    .OptionalTensor("running_mean", kFloats)
                    .OptionalTensor("running_var", kFloats)

@@ -47,14 +47,14 @@ class GroupNorm : public Layer {
   NormTables tables_;
 };
 
-constexpr const char* kDoc =
+constexpr const char* kGroupNormDoc =
     "(x - mean) / sqrt(variance + eps) * weight + bias, statistics by group of channels.";
 
 }  // namespace
 }  // namespace oort
 
 OORT_LAYERS(group_norm) {
-  registry.Add(OperatorSchema({"nn.GroupNorm"}, kDoc)
+  registry.Add(OperatorSchema({"nn.GroupNorm"}, kGroupNormDoc)
                    .Tensor("input", kFloats)
                    .Int("num_groups")
                    .AtLeast(1)
@@ -64,7 +64,7 @@ OORT_LAYERS(group_norm) {
                    .Ignored("num_channels")
                    .Ignored("affine"),
                Create<GroupNorm>());
-  registry.Add(OperatorSchema({"F.group_norm"}, kDoc)
+  registry.Add(OperatorSchema({"F.group_norm"}, kGroupNormDoc)
                    .Tensor("input", kFloats)
                    .Int("num_groups")
                    .AtLeast(1)

@@ -86,7 +86,7 @@ LayerCreator CreateInstanceNorm(int spatial_rank) {
   };
 }
 
-constexpr const char* kDoc =
+constexpr const char* kInstanceNormDoc =
     "(x - mean) / sqrt(variance + eps) * weight + bias, statistics by sample and channel.";
 
 }  // namespace
@@ -94,7 +94,7 @@ constexpr const char* kDoc =
 
 OORT_LAYERS(instance_norm) {
   for (int rank = 1; rank <= 3; ++rank) {
-    registry.Add(OperatorSchema({"nn.InstanceNorm" + std::to_string(rank) + "d"}, kDoc)
+    registry.Add(OperatorSchema({"nn.InstanceNorm" + std::to_string(rank) + "d"}, kInstanceNormDoc)
                      .Tensor("input", kFloats)
                      .OptionalAttribute("running_mean")
                      .OptionalAttribute("running_var")
@@ -107,7 +107,7 @@ OORT_LAYERS(instance_norm) {
                      .Ignored("track_running_stats"),
                  CreateInstanceNorm(rank));
   }
-  registry.Add(OperatorSchema({"F.instance_norm"}, kDoc)
+  registry.Add(OperatorSchema({"F.instance_norm"}, kInstanceNormDoc)
                    .Tensor("input", kFloats)
                    .OptionalTensor("running_mean", kFloats)
                    .OptionalTensor("running_var", kFloats)
@@ -115,7 +115,7 @@ OORT_LAYERS(instance_norm) {
                    .OptionalTensor("bias", kFloats)
                    .Float("eps", 1e-5),
                CreateInstanceNorm(0));
-  registry.Add(OperatorSchema({"aten::instance_norm"}, kDoc)
+  registry.Add(OperatorSchema({"aten::instance_norm"}, kInstanceNormDoc)
                    .Tensor("input", kFloats)
                    .OptionalTensor("weight", kFloats)
                    .OptionalTensor("bias", kFloats)

@@ -77,14 +77,14 @@ class LayerNorm : public Layer {
   NormTables tables_;
 };
 
-constexpr const char* kDoc =
+constexpr const char* kLayerNormDoc =
     "(x - mean) / sqrt(variance + eps) * weight + bias over the last axes.";
 
 }  // namespace
 }  // namespace oort
 
 OORT_LAYERS(layer_norm) {
-  registry.Add(OperatorSchema({"nn.LayerNorm"}, kDoc)
+  registry.Add(OperatorSchema({"nn.LayerNorm"}, kLayerNormDoc)
                    .Tensor("input", kFloats)
                    .Ints("normalized_shape")
                    .OptionalAttribute("weight")
@@ -92,7 +92,7 @@ OORT_LAYERS(layer_norm) {
                    .Float("eps", 1e-5)
                    .Ignored("elementwise_affine"),
                Create<LayerNorm>());
-  registry.Add(OperatorSchema({"F.layer_norm"}, kDoc)
+  registry.Add(OperatorSchema({"F.layer_norm"}, kLayerNormDoc)
                    .Tensor("input", kFloats)
                    .Ints("normalized_shape")
                    .OptionalTensor("weight", kFloats)

@@ -75,13 +75,13 @@ class RmsNorm : public Layer {
   NormTables tables_;
 };
 
-constexpr const char* kDoc = "x / sqrt(mean of x^2 + eps) * weight over the last axes.";
+constexpr const char* kRmsNormDoc = "x / sqrt(mean of x^2 + eps) * weight over the last axes.";
 
 }  // namespace
 }  // namespace oort
 
 OORT_LAYERS(rms_norm) {
-  registry.Add(OperatorSchema({"nn.RMSNorm"}, kDoc)
+  registry.Add(OperatorSchema({"nn.RMSNorm"}, kRmsNormDoc)
                    .Tensor("input", kFloats)
                    .Ints("normalized_shape")
                    .OptionalAttribute("weight")
@@ -89,7 +89,7 @@ OORT_LAYERS(rms_norm) {
                    .Nullable()
                    .Ignored("elementwise_affine"),
                Create<RmsNorm>());
-  registry.Add(OperatorSchema({"F.rms_norm"}, kDoc)
+  registry.Add(OperatorSchema({"F.rms_norm"}, kRmsNormDoc)
                    .Tensor("input", kFloats)
                    .Ints("normalized_shape")
                    .OptionalTensor("weight", kFloats)

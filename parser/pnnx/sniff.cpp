@@ -6,11 +6,10 @@
 #include <string_view>
 
 #include "core/problems.h"
+#include "parser/pnnx/param.h"
 
 namespace oort::pnnx {
 namespace {
-
-constexpr std::string_view kMagic = "7767517";
 
 std::string Head(const ByteSource& source) {
   std::string head(static_cast<size_t>(std::min<uint64_t>(source.size(), 256)), '\0');

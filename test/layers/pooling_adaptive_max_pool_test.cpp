@@ -8,14 +8,6 @@
 namespace oort::testing {
 namespace {
 
-size_t Best(const PoolWindow& window) {
-  size_t best = 0;
-  for (size_t i = 0; i < window.values.size(); ++i) {
-    if (std::isnan(window.values[i]) || window.values[i] > window.values[best]) best = i;
-  }
-  return best;
-}
-
 std::vector<Tensor> Maxima(const Tensor& x, const std::vector<int64_t>& sizes) {
   return {
       AdaptivePooled<double>(x, sizes, [](const PoolWindow& w) { return w.values[Best(w)]; }),

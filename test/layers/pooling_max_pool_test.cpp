@@ -9,15 +9,6 @@
 namespace oort::testing {
 namespace {
 
-/// Position of the maximum in the window: the first one, but the last NaN, as in torch.
-size_t Best(const PoolWindow& window) {
-  size_t best = 0;
-  for (size_t i = 0; i < window.values.size(); ++i) {
-    if (std::isnan(window.values[i]) || window.values[i] > window.values[best]) best = i;
-  }
-  return best;
-}
-
 double MaxOf(const PoolWindow& window) {
   return window.values.empty() ? -std::numeric_limits<double>::infinity()
                                : window.values[Best(window)];

@@ -2,6 +2,7 @@
 // Pooling by the definition: every window lists what lies under it.
 #pragma once
 
+#include <cmath>
 #include <functional>
 #include <string>
 #include <vector>
@@ -41,6 +42,15 @@ struct PoolWindow {
   std::vector<int64_t> indices;  ///< in the plane
   int64_t padded = 1;            ///< elements with the padding, without what lies beyond it
 };
+
+/// Position of the maximum in the window: the first one, but the last NaN, as in torch.
+inline size_t Best(const PoolWindow& window) {
+  size_t best = 0;
+  for (size_t i = 0; i < window.values.size(); ++i) {
+    if (std::isnan(window.values[i]) || window.values[i] > window.values[best]) best = i;
+  }
+  return best;
+}
 
 /// Counts windows one by one: they must fit or, with ceil_mode, start in the input or before it.
 inline int64_t CountWindows(int64_t in, int64_t kernel, int64_t stride, int64_t pad,

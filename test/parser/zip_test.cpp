@@ -33,8 +33,8 @@ Graph Read(const std::string& attributes, const std::string& bin, ReadOptions op
   return ReadPnnx(*ByteSource::Owned(ParamWith(attributes)), ByteSource::Owned(bin), options);
 }
 
-void ExpectProblem(const std::string& bin, std::string_view message,
-                   const std::string& attributes = "@data=(2)f32") {
+void ExpectZipProblem(const std::string& bin, std::string_view message,
+                      const std::string& attributes = "@data=(2)f32") {
   ExpectThrows([&] { Read(attributes, bin); }, ErrorCode::kInvalidModel, message);
 }
 
@@ -73,13 +73,13 @@ TEST(Zip, FindsTheEndBehindAComment) {
   ExpectTwo(BuildZip({{"w.data", kTwo}}, {.comment = std::string(65535, 'x')}));
   ExpectTwo(BuildZip({{"w.data", kTwo}}, {.zip64 = true, .comment = std::string(65535, 'x')}));
   ExpectTwo(BuildZip({{"w.data", kTwo}}, {.comment = "PK\5\6 in a comment of some length"}));
-  ExpectProblem(BuildZip({{"w.data", kTwo}}, {.after = "x"}), "end record is not at the end");
+  ExpectZipProblem(BuildZip({{"w.data", kTwo}}, {.after = "x"}), "end record is not at the end");
 }
 
 TEST(Zip, ReadsEntriesWithDataDescriptors) {
   ExpectTwo(
       BuildZip({{.name = "w.data", .bytes = kTwo, .flags = 8, .local_crc = 0, .local_size = 0}}));
-  ExpectProblem(BuildZip({{.name = "w.data", .bytes = kTwo, .local_crc = 0}}), "contradicts");
+  ExpectZipProblem(BuildZip({{.name = "w.data", .bytes = kTwo, .local_crc = 0}}), "contradicts");
 }
 
 TEST(Zip, IgnoresWhatNobodyAsksFor) {
@@ -93,10 +93,10 @@ TEST(Zip, IgnoresWhatNobodyAsksFor) {
 }
 
 TEST(Zip, AttributesMustBeThereAndFit) {
-  ExpectProblem(BuildZip({}), "attribute 'data': missing in memory");
-  ExpectProblem(BuildZip({{"w.data", kTwo + "x"}}),
-                "(2)f32 needs 8 bytes, but the zip entry has 9");
-  ExpectProblem(BuildZip({{"w.data", ""}}), "needs 8 bytes, but the zip entry has 0");
+  ExpectZipProblem(BuildZip({}), "attribute 'data': missing in memory");
+  ExpectZipProblem(BuildZip({{"w.data", kTwo + "x"}}),
+                   "(2)f32 needs 8 bytes, but the zip entry has 9");
+  ExpectZipProblem(BuildZip({{"w.data", ""}}), "needs 8 bytes, but the zip entry has 0");
   const auto empty = Read("@data=(2,0)f32", BuildZip({{"w.data", ""}}));
   EXPECT_EQ(empty.operators[0].attributes.at("data").elements(), 0);
   const auto scalar = Read("@data=()f32", BuildZip({{"w.data", Floats({3})}}));
@@ -120,7 +120,7 @@ TEST(Zip, NoEntryServesTwoAttributes) {
 
 TEST(Zip, ChecksumsAreCheckedUnlessSwitchedOff) {
   const std::string bin = BuildZip({{.name = "w.data", .bytes = kTwo, .crc = 1}});
-  ExpectProblem(bin, "CRC-32");
+  ExpectZipProblem(bin, "CRC-32");
   EXPECT_NO_THROW(Read("@data=(2)f32", bin, {.verify_checksums = false}));
 }
 
@@ -235,8 +235,8 @@ TEST(Zip, JoinsTheProblemsOfBothFiles) {
     EXPECT_NE(error.problems()[3].message.find("'b': its bytes do not fit"), std::string::npos);
   }
   // Also where the zip cannot be read at all.
-  ExpectProblem("PK", "'f99'", "@a=(2)f99");
-  ExpectProblem("PK", "too short for a zip", "@a=(2)f99");
+  ExpectZipProblem("PK", "'f99'", "@a=(2)f99");
+  ExpectZipProblem("PK", "too short for a zip", "@a=(2)f99");
 }
 
 }  // namespace

@@ -21,26 +21,25 @@ endfunction()
 
 # -O1: the tests must not take longer than they need; line numbers are enough for a stack trace.
 set(sanitizer_options -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g1"
-  -DOORT_OPENMP=OFF -DOORT_CUDA=OFF -DOORT_INSTALL=OFF)
+  -DOORT_OPENMP=OFF -DOORT_CUDA=OFF -DOORT_INSTALL=OFF -DOORT_CLI=OFF -DOORT_UNITY=ON)
 find_program(OORT_CLANG clang++)
 if(OORT_CLANG)
   # One build serves the tests and the fuzzers, which need clang.
   oort_add_flavour(sanitize
     OPTIONS -DCMAKE_CXX_COMPILER=${OORT_CLANG} -DOORT_SANITIZE=address,undefined -DOORT_FUZZERS=ON
       ${sanitizer_options}
-    TESTS "tests=--label-exclude fuzz|cli" "fuzz=--label-regex fuzz")
+    TESTS "tests=--label-exclude fuzz" "fuzz=--label-regex fuzz")
 else()
   oort_add_flavour(sanitize OPTIONS -DOORT_SANITIZE=address,undefined ${sanitizer_options}
-    TESTS "tests=--label-exclude fuzz|cli")
+    TESTS "tests=--label-exclude fuzz")
 endif()
 
-oort_add_flavour(thread
-  OPTIONS -DOORT_SANITIZE=thread -DOORT_CLI=OFF ${sanitizer_options}
+oort_add_flavour(thread OPTIONS -DOORT_SANITIZE=thread ${sanitizer_options}
   TARGETS test_threads
   TESTS "tests=--label-regex threads")
 
-if(OORT_HAS_CUDA)
-  oort_add_flavour(no_cuda OPTIONS -DCMAKE_BUILD_TYPE=Release -DOORT_CUDA=OFF -DOORT_INSTALL=OFF
-    TARGETS oort_cli test_runtime
-    TESTS "tests=--label-regex runtime")
-endif()
+# Without CUDA, and file by file: each must include what it uses.
+oort_add_flavour(plain
+  OPTIONS -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O0 -DOORT_CUDA=OFF -DOORT_INSTALL=OFF
+  TARGETS oort_cli test_runtime
+  TESTS "tests=--label-regex runtime")
