@@ -34,6 +34,15 @@ struct ConvGeometry {
 class ConvParams {
  public:
   ConvParams(const LayerInit& init, int spatial_rank, bool transposed);
+  /// Of a convolution over two axes whose parameters have other names; they must be in range.
+  ConvParams(std::array<int64_t, 2> stride, std::array<int64_t, 2> pad,
+             std::array<int64_t, 2> dilation, int64_t groups)
+      : rank_(2),
+        transposed_(false),
+        groups_(groups),
+        stride_{stride[0], stride[1], 1},
+        dilation_{dilation[0], dilation[1], 1},
+        pad_{pad[0], pad[1], 0} {}
 
   /// Throws unless input and weight fit each other and the parameters.
   ConvGeometry Geometry(const Shape& input, const Shape& weight) const;

@@ -38,4 +38,18 @@ struct DepthwiseKernels {
 };
 OORT_DECLARE_KERNELS(DepthwiseKernels)
 
+/// Where a deformed tap reads for each of some pixels: the four elements at and around index[i]
+/// (its right neighbour, and the two a row below), each with a weight.
+struct DeformedTap {
+  const int32_t* index = nullptr;
+  std::array<const float*, 4> weights{};
+};
+
+struct DeformKernels {
+  /// out[i] for i in [0, count); `row` floats from one row of the plane to the next.
+  void (*gather)(const float* plane, int64_t row, const DeformedTap& tap, int64_t count,
+                 float* out);
+};
+OORT_DECLARE_KERNELS(DeformKernels)
+
 }  // namespace oort

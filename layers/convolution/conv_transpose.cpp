@@ -1,39 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include <algorithm>
-
 #include "core/checked.h"
 #include "cpu/gemm.h"
-#include "layers/convolution/conv_geometry.h"
+#include "layers/convolution/window_taps.h"
 #include "layers/linear/weight_arg.h"
 
 namespace oort {
 namespace {
-
-/// Inputs i in [begin, end) of an axis whose output i * stride + offset exists.
-struct Reached {
-  Reached(const ConvAxis& axis, int64_t tap) : offset(tap * axis.dilation - axis.pad) {
-    begin = offset < 0 ? std::min(axis.in, (-offset + axis.stride - 1) / axis.stride) : 0;
-    const int64_t room = axis.out - offset;
-    end = room <= 0 ? 0 : std::min(axis.in, (room + axis.stride - 1) / axis.stride);
-  }
-  int64_t offset, begin, end;
-};
-
-/// Adds what one tap contributes: `products` holds a value for each input pixel.
-void ScatterTap(const std::array<ConvAxis, 3>& axes, int64_t tap, const float* products,
-                float* plane) {
-  const ConvAxis &d = axes[0], &h = axes[1], &w = axes[2];
-  const Reached in_d(d, tap / w.kernel / h.kernel), in_h(h, tap / w.kernel % h.kernel),
-      in_w(w, tap % w.kernel);
-  for (int64_t z = in_d.begin; z < in_d.end; ++z) {
-    for (int64_t y = in_h.begin; y < in_h.end; ++y) {
-      const float* from = products + (z * h.in + y) * w.in;
-      const int64_t row = (z * d.stride + in_d.offset) * h.out + y * h.stride + in_h.offset;
-      const int64_t first = row * w.out + in_w.offset;
-      for (int64_t x = in_w.begin; x < in_w.end; ++x) plane[first + x * w.stride] += from[x];
-    }
-  }
-}
 
 /// Multiplies every input pixel by the kernel and adds the results up where they overlap.
 class ConvTranspose final : public Layer {

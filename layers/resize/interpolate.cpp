@@ -3,20 +3,11 @@
 
 #include "core/dispatch.h"
 #include "layers/pooling/adaptive.h"
-#include "layers/resize/resize_axis.h"
+#include "layers/resize/antialias.h"
 #include "layers/resize/resize_kernels.h"
 
 namespace oort {
 namespace {
-
-/// What an input becomes: its spatial axes, outermost first and always three.
-struct ResizeGeometry {
-  std::array<ResizeAxis, 3> axes;
-  int64_t planes = 0;
-  Shape output;
-  int64_t in_plane() const { return axes[0].in * axes[1].in * axes[2].in; }
-  int64_t out_rows() const { return axes[0].out * axes[1].out; }
-};
 
 [[noreturn]] void Fail(const std::string& message) {
   throw Error(ErrorCode::kInvalidArgument, message);
@@ -158,23 +149,22 @@ class Blender {
 class Interpolate : public Layer {
  public:
   /// `mode` overrides the parameter of that name.
-  Interpolate(const LayerInit& init, const char* mode, bool align_corners)
+  Interpolate(const LayerInit& init, const char* mode, bool align_corners, bool antialias)
       : size_(init.Arg("size")),
         scale_factor_(init.Arg("scale_factor")),
         axis_factors_{init.Arg("scales_d"), init.Arg("scales_h"), init.Arg("scales_w")},
         mode_name_(mode != nullptr ? mode : init.String("mode")),
         align_corners_(align_corners),
+        align_corners_arg_(init.Arg("align_corners")),
+        antialias_(antialias),
         isa_(init.isa()),
         kernels_(ResizeKernelsFor(init.isa())) {
     const auto flag = [&](const char* name) {
       const Value& value = init.Constant(name);
       return !value.IsNone() && value.AsBool();
     };
-    align_corners_ = align_corners_ || flag("align_corners");
     recompute_ = flag("recompute_scale_factor");
-    if (flag("antialias")) {
-      throw Error(ErrorCode::kUnsupported, "antialias=True is not supported");
-    }
+    antialias_ = antialias_ || flag("antialias");
     mode_ = mode_name_ == "nearest"         ? ResizeMode::kNearest
             : mode_name_ == "nearest-exact" ? ResizeMode::kNearestExact
             : mode_name_ == "area"          ? ResizeMode::kArea
@@ -182,8 +172,11 @@ class Interpolate : public Layer {
                                             : ResizeMode::kLinear;
     const bool copies = mode_ == ResizeMode::kNearest || mode_ == ResizeMode::kNearestExact ||
                         mode_ == ResizeMode::kArea;
-    if (copies && align_corners_) {
+    if (copies && (align_corners_ || flag("align_corners"))) {
       Fail("align_corners=True does not go with mode " + mode_name_);
+    }
+    if (antialias_ && mode_name_ != "bilinear" && mode_name_ != "bicubic") {
+      Fail("antialias=True takes mode bilinear or bicubic, got " + mode_name_);
     }
   }
 
@@ -210,13 +203,26 @@ class Interpolate : public Layer {
     VisitDType(input.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::Type;
       if constexpr (kIsHalf<T> || std::is_floating_point_v<T>) {
-        Blender<T>(geometry, mode_, align_corners_, kernels_)
-            .Run(context, input.data<T>(), output.data<T>());
+        if (antialias_) {
+          ResizeAntialiased(context, geometry, mode_, AlignCorners(args), kernels_, input.data<T>(),
+                            output.data<T>());
+        } else {
+          Blender<T>(geometry, mode_, AlignCorners(args), kernels_)
+              .Run(context, input.data<T>(), output.data<T>());
+        }
       }
     });
   }
 
+  size_t Workspace(const Args& args, int) const override {
+    return antialias_ ? AntialiasWorkspace(Geometry(args), args.tensor(0).dtype()) : 0;
+  }
+
  private:
+  bool AlignCorners(const Args& args) const {
+    return align_corners_ || (args.Has(align_corners_arg_) && args[align_corners_arg_].AsBool());
+  }
+
   bool Copies() const {
     return mode_ == ResizeMode::kNearest || mode_ == ResizeMode::kNearestExact;
   }
@@ -260,6 +266,8 @@ class Interpolate : public Layer {
       sizes = Spread(args[size_].AsInts(), rank, "size");
     } else if (args.Has(scale_factor_)) {
       factors = Spread(args[scale_factor_].AsFloats(), rank, "scale_factor");
+    } else if (args.Has(axis_factors_[1])) {  // an ATen form with all factors in one list
+      factors = Spread(args[axis_factors_[1]].AsFloats(), rank, "scale_factors");
     } else {
       Fail("expected size or scale_factor");
     }
@@ -273,7 +281,8 @@ class Interpolate : public Layer {
       axis.out = sizes.empty() ? Scaled(axis.in, factors[a]) : sizes[a];
       if (!factors.empty() && !recompute_) axis.factor = factors[a];
       // The ATen form gives the size and, beside it, the factor that it came from.
-      if (const int arg = axis_factors_[static_cast<size_t>(3 - rank + i)]; args.Has(arg)) {
+      if (const int arg = axis_factors_[static_cast<size_t>(3 - rank + i)];
+          factors.empty() && args.Has(arg)) {
         axis.factor = args[arg].AsFloat();
         Scaled(axis.in, axis.factor);
       }
@@ -307,14 +316,16 @@ class Interpolate : public Layer {
   std::string mode_name_;
   ResizeMode mode_;
   bool align_corners_;
+  int align_corners_arg_;
+  bool antialias_;
   bool recompute_ = false;
   Isa isa_;
   const ResizeKernels& kernels_;
 };
 
-LayerCreator CreateInterpolate(const char* mode, bool align_corners) {
+LayerCreator CreateInterpolate(const char* mode, bool align_corners, bool antialias = false) {
   return [=](const LayerInit& init) {
-    return std::make_unique<Interpolate>(init, mode, align_corners);
+    return std::make_unique<Interpolate>(init, mode, align_corners, antialias);
   };
 }
 
@@ -338,6 +349,25 @@ OperatorSchema AtenSchema(const std::string& prefix, int rank) {
   if (rank > 1) schema.Float("scales_h").Nullable().Dynamic();
   schema.Float("scales_w").Nullable().Dynamic();
   return schema;
+}
+
+/// aten::_upsample_bilinear2d_aa(input, output_size, align_corners, scales_h, scales_w), or
+/// (input, output_size or None, align_corners, scale_factors).
+OperatorSchema AntialiasSchema(const std::string& mode) {
+  return OperatorSchema({"aten::_upsample_" + mode + "2d_aa"},
+                        "Resizes an image, with a filter as wide as what becomes one element.")
+      .Tensor("input", kFloats)
+      .Ints("size")
+      .Nullable()
+      .Dynamic()
+      .Bool("align_corners", false)
+      .Dynamic()
+      .Floats("scales_h")
+      .Nullable()
+      .Dynamic()
+      .Float("scales_w")
+      .Nullable()
+      .Dynamic();
 }
 
 }  // namespace
@@ -366,4 +396,6 @@ OORT_LAYERS(interpolate) {
     registry.Add(AtenSchema("_upsample_nearest_exact", rank),
                  CreateInterpolate("nearest-exact", false));
   }
+  registry.Add(AntialiasSchema("bilinear"), CreateInterpolate("bilinear", false, true));
+  registry.Add(AntialiasSchema("bicubic"), CreateInterpolate("bicubic", false, true));
 }

@@ -4,9 +4,12 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <vector>
+
+#include "oort/shape.h"
 
 namespace oort {
 
@@ -16,6 +19,15 @@ enum class ResizeMode { kNearest, kNearestExact, kLinear, kCubic, kArea };
 struct ResizeAxis {
   int64_t in = 1, out = 1;
   double factor = 0;  ///< the scale factor if coordinates follow it; 0 for out / in
+};
+
+/// What an input becomes: its spatial axes, outermost first and always three.
+struct ResizeGeometry {
+  std::array<ResizeAxis, 3> axes;
+  int64_t planes = 0;
+  Shape output;
+  int64_t in_plane() const { return axes[0].in * axes[1].in * axes[2].in; }
+  int64_t out_rows() const { return axes[0].out * axes[1].out; }
 };
 
 /// Step of the input coordinate for each output; Real is the type torch computes in.
@@ -40,6 +52,15 @@ std::vector<int64_t> NearestIndices(const ResizeAxis& axis, bool exact) {
     indices[static_cast<size_t>(i)] = std::min(static_cast<int64_t>(at), axis.in - 1);
   }
   return indices;
+}
+
+/// Weights of the inputs at -1, 0, 1 and 2 for a point at `t` in 0…1: Keys' cubic convolution.
+template <typename Real>
+std::array<Real, 4> CubicWeights(Real t) {
+  const Real a = Real(-0.75);
+  const auto near = [&](Real x) { return ((a + 2) * x - (a + 3)) * x * x + 1; };
+  const auto far = [&](Real x) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; };
+  return {far(t + 1), near(t), near(1 - t), far(2 - t)};
 }
 
 /// For each output `taps` inputs and their weights: entry t * out + i is tap t of output i.
@@ -84,17 +105,13 @@ struct AxisTaps {
     Set(axis, 1, i, first + 1, part);
   }
 
-  /// Keys' cubic convolution with a = -0.75.
   void SetCubic(const ResizeAxis& axis, int64_t i, Real at) {
-    const Real a = Real(-0.75);
     const int64_t first = std::min(static_cast<int64_t>(std::floor(at)), axis.in - 1);
     const Real t = std::clamp(at - static_cast<Real>(first), Real(0), Real(1));
-    const auto near = [&](Real x) { return ((a + 2) * x - (a + 3)) * x * x + 1; };
-    const auto far = [&](Real x) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; };
-    Set(axis, 0, i, first - 1, far(t + 1));
-    Set(axis, 1, i, first, near(t));
-    Set(axis, 2, i, first + 1, near(1 - t));
-    Set(axis, 3, i, first + 2, far(2 - t));
+    const std::array<Real, 4> weights = CubicWeights(t);
+    for (int tap = 0; tap < 4; ++tap) {
+      Set(axis, tap, i, first - 1 + tap, weights[static_cast<size_t>(tap)]);
+    }
   }
 };
 

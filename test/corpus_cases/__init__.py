@@ -16,5 +16,6 @@ from . import (  # noqa: F401
     reduction,
     resampling,
     shape,
+    vision,
 )
 from .kit import CASES  # noqa: F401

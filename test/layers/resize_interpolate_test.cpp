@@ -280,7 +280,7 @@ TEST(Interpolate, RefusesWhatIsWrong) {
       .Param("size", "3")
       .Param("antialias", "True")
       .Input(x)
-      .ExpectError(ErrorCode::kUnsupported, "antialias=True");
+      .ExpectError(ErrorCode::kInvalidArgument, "antialias=True takes mode bilinear or bicubic");
 }
 
 }  // namespace
