@@ -4,16 +4,12 @@
 
 #include <bit>
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include "test/cpu/vec_ops.h"
 
 namespace oort {
 namespace {
-
-constexpr float kInf = std::numeric_limits<float>::infinity();
-const float kNan = std::numeric_limits<float>::quiet_NaN();
 
 /// Distance from the exact result in units of the last place of the float nearest to it.
 double Ulps(float got, double exact) {

@@ -2,9 +2,14 @@
 // Kernels that do nothing but call the vector type, so that each instruction set's is tested.
 #pragma once
 
+#include <limits>
+
 #include "cpu/kernels.h"
 
 namespace oort {
+
+inline constexpr float kInf = std::numeric_limits<float>::infinity();
+inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 using UnaryKernel = void (*)(const float* x, float* y, int64_t count);
 using BinaryKernel = void (*)(const float* a, const float* b, float* y, int64_t count);

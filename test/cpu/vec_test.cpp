@@ -3,16 +3,12 @@
 
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <vector>
 
 #include "test/cpu/vec_ops.h"
 
 namespace oort {
 namespace {
-
-constexpr float kInf = std::numeric_limits<float>::infinity();
-const float kNan = std::numeric_limits<float>::quiet_NaN();
 
 const std::vector<float> kValues = {0.0f,  -0.0f, 1.0f,    -1.0f,      0.5f,       1.5f,   2.5f,
                                     -0.5f, -1.5f, -2.5f,   3.7f,       -3.7f,      1e-40f, -1e-40f,
