@@ -2,11 +2,12 @@
 #include <optional>
 
 #include "layers/norm/norm_common.h"
+#include "layers/per_element_layer.h"
 
 namespace oort {
 namespace {
 
-class BatchNorm : public Layer {
+class BatchNorm : public PerElementLayer<2> {
  public:
   /// `rank` is that of the input, 0 for any.
   BatchNorm(const LayerInit& init, int rank)

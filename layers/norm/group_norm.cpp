@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "layers/norm/norm_common.h"
+#include "layers/per_element_layer.h"
 
 namespace oort {
 namespace {
 
-class GroupNorm : public Layer {
+class GroupNorm : public PerElementLayer<7> {
  public:
   explicit GroupNorm(const LayerInit& init)
       : groups_(init.Int("num_groups")),

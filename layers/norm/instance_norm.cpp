@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "layers/norm/norm_common.h"
+#include "layers/per_element_layer.h"
 
 namespace oort {
 namespace {
 
-class InstanceNorm : public Layer {
+class InstanceNorm : public PerElementLayer<7> {
  public:
   /// `spatial_rank` 0 stands for any: the functional form, which is always batched.
   InstanceNorm(const LayerInit& init, int spatial_rank)

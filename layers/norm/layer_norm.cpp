@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/dispatch.h"
 #include "layers/norm/normalized_shape.h"
+#include "layers/per_element_layer.h"
 
 namespace oort {
 namespace {
@@ -23,7 +24,7 @@ void NormalizeRow(const T* x, T* y, int64_t count, double eps, const double* wei
   }
 }
 
-class LayerNorm : public Layer {
+class LayerNorm : public PerElementLayer<7> {
  public:
   explicit LayerNorm(const LayerInit& init)
       : normalized_(init),

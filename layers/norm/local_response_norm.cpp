@@ -43,6 +43,13 @@ class LocalResponseNorm : public Layer {
     });
   }
 
+  Cost Work(const Args& args, std::span<const Value> outputs) const override {
+    Cost cost = Layer::Work(args, outputs);
+    cost.flops =
+        static_cast<double>(args.tensor(0).elements()) * static_cast<double>(2 * size_ + 4);
+    return cost;
+  }
+
  private:
   /// Plane p / channels of sample p, which looks at the planes beside it.
   template <typename T>

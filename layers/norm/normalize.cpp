@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "layers/norm/norm_common.h"
+#include "layers/per_element_layer.h"
 #include "layers/reduction/reduce_norm.h"
 
 namespace oort {
 namespace {
 
-class Normalize : public Layer {
+class Normalize : public PerElementLayer<3> {
  public:
   explicit Normalize(const LayerInit& init)
       : p_(NormPower(init.Constant("p"))),

@@ -4,11 +4,12 @@
 
 #include "core/dispatch.h"
 #include "layers/norm/normalized_shape.h"
+#include "layers/per_element_layer.h"
 
 namespace oort {
 namespace {
 
-class RmsNorm : public Layer {
+class RmsNorm : public PerElementLayer<4> {
  public:
   explicit RmsNorm(const LayerInit& init)
       : normalized_(init), weight_(init, "weight"), tables_(init.isa()) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "core/dispatch.h"
+#include "layers/per_element_layer.h"
 #include "layers/pooling/adaptive.h"
 #include "layers/pooling/pool_rows.h"
 #include "layers/reduction/reduce_kernels.h"
@@ -72,7 +73,7 @@ void AverageF32(const Context& context, Isa isa, const AdaptiveGeometry& geometr
   });
 }
 
-class AdaptiveAvgPool : public Layer {
+class AdaptiveAvgPool : public PerElementLayer<1> {
  public:
   AdaptiveAvgPool(const LayerInit& init, int spatial_rank)
       : rank_(spatial_rank), isa_(init.isa()) {}

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "core/dispatch.h"
+#include "layers/per_element_layer.h"
 #include "layers/pooling/adaptive.h"
 #include "layers/reduction/reduce_kernels.h"
 
@@ -37,7 +38,7 @@ void MaxPlane(const std::array<AdaptiveAxis, 3>& axes, const T* in, T* out, int6
   }
 }
 
-class AdaptiveMaxPool : public Layer {
+class AdaptiveMaxPool : public PerElementLayer<1> {
  public:
   AdaptiveMaxPool(const LayerInit& init, int spatial_rank)
       : rank_(spatial_rank),

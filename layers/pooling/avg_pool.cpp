@@ -88,6 +88,10 @@ class AvgPool : public Layer {
     });
   }
 
+  Cost Work(const Args& args, std::span<const Value> outputs) const override {
+    return window_.Work(Layer::Work(args, outputs), outputs[0]);
+  }
+
  private:
   void ForwardF32(const Context& context, const PoolGeometry& geometry, const Divisor& divisor,
                   const float* in, float* out) const {

@@ -67,6 +67,10 @@ class LpPool : public Layer {
     });
   }
 
+  Cost Work(const Args& args, std::span<const Value> outputs) const override {
+    return window_.Work(Layer::Work(args, outputs), outputs[0]);
+  }
+
  private:
   WindowParams window_;
   double p_;

@@ -52,6 +52,12 @@ class WindowParams {
   PoolGeometry Geometry(const Shape& input) const;
   int spatial_rank() const { return rank_; }
   int64_t KernelElements() const;
+  /// `cost` with an operation for each element under each window.
+  Cost Work(Cost cost, const Value& output) const {
+    cost.flops =
+        static_cast<double>(output.AsTensor().elements()) * static_cast<double>(KernelElements());
+    return cost;
+  }
 
  private:
   int rank_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "core/dispatch.h"
+#include "layers/per_element_layer.h"
 #include "layers/reduction/reduce_plan.h"
 
 namespace oort {
@@ -17,7 +18,7 @@ struct TruthOp : ElementOp<TruthOp<T>> {
   }
 };
 
-class Truth : public Layer {
+class Truth : public PerElementLayer<1> {
  public:
   Truth(const LayerInit& init, bool all) : all_(all), axes_(init) {}
 

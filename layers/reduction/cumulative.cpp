@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "core/dispatch.h"
+#include "layers/per_element_layer.h"
 #include "layers/reduction/accumulate.h"
 
 namespace oort {
@@ -20,7 +21,7 @@ void Accumulate(const T* x, T* y, int64_t count, int64_t step) {
   }
 }
 
-class Cumulative : public Layer {
+class Cumulative : public PerElementLayer<1> {
  public:
   Cumulative(const LayerInit& init, bool product)
       : product_(product), dim_(init.Int("dim")), wanted_(WantedDType(init)) {

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "core/dispatch.h"
+#include "layers/per_element_layer.h"
 #include "layers/reduction/reduce_plan.h"
 
 namespace oort {
@@ -29,7 +30,7 @@ struct LogSumExpOp : ElementOp<LogSumExpOp<T>> {
   }
 };
 
-class LogSumExp : public Layer {
+class LogSumExp : public PerElementLayer<3> {
  public:
   explicit LogSumExp(const LayerInit& init) : axes_(init) {}
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "core/dispatch.h"
+#include "layers/per_element_layer.h"
 #include "layers/reduction/reduce_norm.h"
 #include "layers/shape/strided.h"
 
@@ -7,7 +8,7 @@ namespace oort {
 namespace {
 
 /// The p-norm of x1 - x2 + eps over the last axis.
-class PairwiseDistance final : public Layer {
+class PairwiseDistance final : public PerElementLayer<3> {
  public:
   explicit PairwiseDistance(const LayerInit& init)
       : p_(NormPower(init.Constant("p"))),

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "core/dispatch.h"
+#include "layers/per_element_layer.h"
 #include "layers/reduction/reduce_kernels.h"
 #include "layers/reduction/reduce_plan.h"
 
@@ -70,7 +71,7 @@ struct ExtremeF32Op {
 enum class Result { kValues, kValuesAndIndices, kIndices };
 
 template <bool kMax>
-class Extreme : public Layer {
+class Extreme : public PerElementLayer<1> {
  public:
   Extreme(const LayerInit& init, Result result)
       : result_(result), axes_(init), kernels_(ReduceKernelsFor(init.isa())) {

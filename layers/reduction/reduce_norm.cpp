@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "layers/reduction/reduce_norm.h"
+#include "layers/per_element_layer.h"
 
 #include "layers/reduction/accumulate.h"
 
 namespace oort {
 namespace {
 
-class Norm : public Layer {
+class Norm : public PerElementLayer<2> {
  public:
   explicit Norm(const LayerInit& init)
       : p_(NormPower(init.Constant("p"))),

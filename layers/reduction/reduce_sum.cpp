@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "core/dispatch.h"
+#include "layers/per_element_layer.h"
 #include "layers/reduction/accumulate.h"
 #include "layers/reduction/reduce_kernels.h"
 #include "layers/reduction/reduce_plan.h"
@@ -46,7 +47,7 @@ struct SumF32Op {
   }
 };
 
-class SumLayer : public Layer {
+class SumLayer : public PerElementLayer<1> {
  public:
   SumLayer(const LayerInit& init, Kind kind)
       : kind_(kind),

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "core/dispatch.h"
+#include "layers/per_element_layer.h"
 #include "layers/reduction/reduce_kernels.h"
 #include "layers/reduction/reduce_plan.h"
 
@@ -52,7 +53,7 @@ struct VarianceOp : ElementOp<VarianceOp<T>> {
   }
 };
 
-class Variance : public Layer {
+class Variance : public PerElementLayer<4> {
  public:
   /// `with_mean` adds the mean as a second output.
   Variance(const LayerInit& init, bool root, bool with_mean)

@@ -218,6 +218,18 @@ class Interpolate : public Layer {
     return antialias_ ? AntialiasWorkspace(Geometry(args), args.tensor(0).dtype()) : 0;
   }
 
+  Cost Work(const Args& args, std::span<const Value> outputs) const override {
+    Cost cost = Layer::Work(args, outputs);
+    if (Copies()) return cost;
+    // One axis after the other: a product and a sum for each tap.
+    const Tensor &input = args.tensor(0), &output = outputs[0].AsTensor();
+    cost.flops = mode_ == ResizeMode::kArea
+                     ? static_cast<double>(input.elements())
+                     : static_cast<double>(output.elements()) * (input.rank() - 2) *
+                           (mode_ == ResizeMode::kCubic ? 8 : 4);
+    return cost;
+  }
+
  private:
   bool AlignCorners(const Args& args) const {
     return align_corners_ || (args.Has(align_corners_arg_) && args[align_corners_arg_].AsBool());

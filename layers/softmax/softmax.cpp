@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "core/dispatch.h"
+#include "layers/per_element_layer.h"
 #include "layers/reduction/accumulate.h"
 #include "layers/softmax/softmax_kernels.h"
 
@@ -36,7 +37,7 @@ void SoftmaxRun(const T* x, T* y, int64_t count, int64_t step, bool log, double 
   }
 }
 
-class Softmax : public Layer {
+class Softmax : public PerElementLayer<5> {
  public:
   Softmax(const LayerInit& init, Form form)
       : log_(form == Form::kLogSoftmax),

@@ -85,7 +85,10 @@ std::shared_ptr<const RuntimeGraph> RuntimeGraph::Load(const ByteSource& param,
 std::shared_ptr<const RuntimeGraph> RuntimeGraph::Load(const std::filesystem::path& param,
                                                        const std::filesystem::path& bin,
                                                        const LoadOptions& options) {
-  return Guarded([&] { return Load(*ByteSource::File(param), ByteSource::File(bin), options); });
+  return Guarded([&] {
+    const auto weights = bin.empty() ? nullptr : ByteSource::File(bin);
+    return Load(*ByteSource::File(param), weights, options);
+  });
 }
 
 std::vector<std::string> RuntimeGraph::PassNames() {
