@@ -39,14 +39,34 @@ ConvParams::ConvParams(const LayerInit& init, int spatial_rank, bool transposed)
   Read(init, "stride", rank_, stride_);
   Read(init, "dilation", rank_, dilation_);
   Read(init, "output_padding", rank_, extra_);
+  ReadPadding(init);
+}
+
+void ConvParams::ReadPadding(const LayerInit& init) {
   const Value& padding = init.Constant("padding");
-  if (!padding.IsString()) {
-    Read(init, "padding", rank_, pad_);
-  } else if (padding.AsString() == "same") {
-    same_ = true;
+  if (padding.IsString()) {
+    same_ = padding.AsString() == "same";
     for (int64_t stride : stride_) {
-      if (stride != 1) Throw("padding=same needs stride 1, got " + std::to_string(stride));
+      if (same_ && stride != 1) {
+        Throw("padding=same needs stride 1, got " + std::to_string(stride));
+      }
     }
+    return;
+  }
+  std::vector<int64_t> list = padding.AsInts();
+  const size_t rank = static_cast<size_t>(rank_);
+  if (list.size() == 1) list.resize(rank, list[0]);
+  // Where it cannot read the module's own, pnnx writes what torch pads with: both sides of each
+  // axis, the last axis first.
+  const bool both_sides = init.Arg("padding_mode") >= 0 && list.size() == 2 * rank &&
+                          init.String("padding_mode") != "zeros";
+  if (list.size() != rank && !both_sides) {
+    Throw("expected padding of " + std::to_string(rank) + " elements, got " + padding.ToString());
+  }
+  for (size_t i = 0; i < rank; ++i) {
+    const size_t at = 2 * (rank - 1 - i);
+    pad_[i] = both_sides ? list[at] : list[i];
+    pad_after_[i] = both_sides ? list[at + 1] : list[i];
   }
 }
 
@@ -76,7 +96,7 @@ void ConvParams::CheckWeight(const LayerInit& init, const Shape& weight) const {
 
 ConvAxis ConvParams::Axis(int axis, int64_t in, int64_t kernel) const {
   const size_t i = static_cast<size_t>(axis);
-  ConvAxis result{in, 0, kernel, stride_[i], dilation_[i], pad_[i], pad_[i]};
+  ConvAxis result{in, 0, kernel, stride_[i], dilation_[i], pad_[i], pad_after_[i]};
   const int64_t reach = Reach(kernel, dilation_[i]);
   if (same_) {
     result.pad = (reach - 1) / 2;
@@ -153,9 +173,10 @@ namespace {
 
 std::string Number(int spatial_rank) { return std::to_string(spatial_rank) + "d"; }
 
-void AddParams(OperatorSchema& schema, int rank, bool transposed) {
+/// `pads`: how many elements `padding` has, or -1 where that is for ConvParams to say.
+void AddParams(OperatorSchema& schema, int rank, bool transposed, int pads) {
   schema.Ints("stride", rank, Value(1)).AtLeast(1);
-  schema.Ints("padding", rank, Value(0)).AtLeast(0);
+  schema.Ints("padding", pads, Value(0)).AtLeast(0);
   if (!transposed) schema.OneOf({"same", "valid"});
   if (transposed) schema.Ints("output_padding", rank, Value(0)).AtLeast(0);
   // torch's order of arguments differs between the two.
@@ -175,7 +196,7 @@ OperatorSchema ConvModuleSchema(int spatial_rank, bool transposed) {
   const std::string type = transposed ? "nn.ConvTranspose" : "nn.Conv";
   OperatorSchema schema({type + Number(spatial_rank)}, Doc(transposed));
   schema.Tensor("input", kF32Only).Attribute("weight").OptionalAttribute("bias");
-  AddParams(schema, spatial_rank, transposed);
+  AddParams(schema, spatial_rank, transposed, transposed ? spatial_rank : -1);
   if (transposed) {
     schema.String("padding_mode", "zeros").OneOf({"zeros"});
   } else {
@@ -189,7 +210,7 @@ OperatorSchema ConvFunctionSchema(int spatial_rank, bool transposed) {
   const std::string type = transposed ? "F.conv_transpose" : "F.conv";
   OperatorSchema schema({type + Number(spatial_rank)}, Doc(transposed));
   schema.Tensor("input", kF32Only).Tensor("weight", kFloats).OptionalTensor("bias", kFloats);
-  AddParams(schema, spatial_rank, transposed);
+  AddParams(schema, spatial_rank, transposed, spatial_rank);
   return schema;
 }
 

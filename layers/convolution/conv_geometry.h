@@ -53,13 +53,15 @@ class ConvParams {
   int64_t groups() const { return groups_; }
 
  private:
+  void ReadPadding(const LayerInit& init);
   ConvAxis Axis(int axis, int64_t in, int64_t kernel) const;
   ConvAxis TransposedAxis(int axis, int64_t in, int64_t kernel) const;
 
   int rank_;
   bool transposed_, same_ = false;
   int64_t groups_;
-  std::array<int64_t, 3> stride_{1, 1, 1}, dilation_{1, 1, 1}, pad_{0, 0, 0}, extra_{0, 0, 0};
+  std::array<int64_t, 3> stride_{1, 1, 1}, dilation_{1, 1, 1}, extra_{0, 0, 0};
+  std::array<int64_t, 3> pad_{0, 0, 0}, pad_after_{0, 0, 0};
 };
 
 /// {"nn.Conv2d", "F.conv2d"}-like names and the parameters of both forms, declared alike.

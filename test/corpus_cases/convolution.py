@@ -258,3 +258,15 @@ def conv_transpose_forms():
             return self.row(x), self.twice(y), self.grouped(y), self.spread(y), self.volume(z), self.alone(y[0])
 
     return Transposed()
+
+
+@case(
+    f32(2, 4, 5, 6, 7),
+    unfaithful="the rendering pads both sides of each axis twice",
+)
+def conv3d_circular():
+    """pnnx writes the padding of a circular 3d convolution as torch pads: both sides, the last axis first."""
+    return Each(
+        nn.Conv3d(4, 3, (3, 2, 1), padding=(1, 0, 2), dilation=(1, 2, 3), padding_mode="circular"),
+        nn.Conv3d(4, 3, (1, 3, 2), padding="same", padding_mode="circular"),
+    )

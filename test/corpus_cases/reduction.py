@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 import torch
 
-from .kit import Each, boolean, case, f32, integers, special
+from .kit import Each, boolean, case, f32, f64, integers, special
 
 
 @case(f32(2, 3, 4, 5))
@@ -93,5 +93,15 @@ def largest_few():
 def reductions_of_nothing():
     def body(x, y):
         return x.sum(1), x.mean(1), y.sum(0), y.prod(0), y.sum(1)
+
+    return body
+
+
+@case(f32(2, 3, 4), second=[f64(2, 3, 4)])
+def traced_in_f32_run_in_f64():
+    """pnnx drops `dtype=`; where the trace shows that none was asked for, a graph follows its inputs."""
+
+    def body(x):
+        return x.sum(1), x.mean((0, 2)), x.prod(-1), x.cumsum(1), torch.softmax(x, 1), torch.log_softmax(x, -1)
 
     return body

@@ -214,6 +214,25 @@ TEST(Conv, PadsByMode) {
       .ExpectError(ErrorCode::kInvalidArgument, "cannot pad");
 }
 
+TEST(Conv, TakesPaddingOfBothSidesAsTorchPads) {
+  const Tensor x = RandomTensor(DType::kF32, {2, 3, 5, 6}, 1);
+  const Tensor weight = RandomTensor(DType::kF32, {4, 3, 2, 3}, 2);
+  // (left, right, top, bottom): the axes of the image, last first.
+  const Tensor padded =
+      OperatorCase("F.pad").Param("mode", "circular").Param("pad", "(2,1,0,3)").Input(x).Run()[0];
+  OperatorCase("nn.Conv2d")
+      .Param("padding", "(2,1,0,3)")
+      .Param("padding_mode", "circular")
+      .Attribute("weight", weight)
+      .Input(x)
+      .ExpectOutputs({Expected2d(padded, weight)});
+  OperatorCase("nn.Conv2d")
+      .Param("padding", "(2,1,0,3)")
+      .Attribute("weight", weight)
+      .Input(x)
+      .ExpectError(ErrorCode::kInvalidArgument, "expected padding of 2 elements");
+}
+
 TEST(Conv, TakesInputsWithoutABatch) {
   const Tensor x = RandomTensor(DType::kF32, {1, 4, 6, 7}, 1);
   const Tensor weight = RandomTensor(DType::kF32, {5, 4, 3, 3}, 2);

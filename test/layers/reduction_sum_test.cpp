@@ -134,9 +134,11 @@ TEST(Sum, NanAndInfinityComeThrough) {
 }
 
 /// A graph whose output carries a traced dtype, as a .param gives it.
-Tensor RunTraced(const std::string& type, const Tensor& x, DType traced) {
+Tensor RunTraced(const std::string& type, const Tensor& x, DType traced,
+                 DType traced_input = DType::kNull) {
   Graph graph;
   const int in = graph.AddOperand("0"), out = graph.AddOperand("1");
+  graph.operands[static_cast<size_t>(in)].dtype = traced_input;
   graph.operands[static_cast<size_t>(out)].dtype = traced;
   graph.AddOperator({.type = "pnnx.Input", .name = "pnnx_input_0", .outputs = {in}});
   graph.AddOperator({.type = type,
@@ -158,6 +160,11 @@ TEST(Sum, TheTracedDTypeStandsForTheLostParameter) {
   ExpectNear(RunTraced("torch.mean", x.To(DType::kI64), DType::kF64),
              Tensor::From<double>({0.5, 2.5}, {2}));
   ExpectNear(RunTraced("torch.mean", x, DType::kI64), Tensor::From<float>({1.15f, 3}, {2}));
+  // A trace in f32 throughout asked for nothing: the graph runs on other dtypes as well.
+  ExpectNear(RunTraced("torch.sum", x.To(DType::kF64), DType::kF32, DType::kF32),
+             Tensor::From<double>({0.6f + 1.7, 6.0}, {2}), {1e-7, 1e-7});
+  ExpectNear(RunTraced("torch.sum", x.To(DType::kI32), DType::kI32, DType::kI32),
+             Tensor::From<int32_t>({1, 5}, {2}));
   OperatorCase("torch.sum")
       .Param("dtype", "torch.double")
       .Input(x)
