@@ -36,7 +36,7 @@ void AddFunctions(LayerRegistry& registry) {
   AddUnary(registry, "logical_not", "whether an element is 0");
   AddUnary(registry, "real", "the real parts");
   AddUnary(registry, "imag", "the imaginary parts");
-  registry.Add(OperatorSchema({"torch.complex"}, "complex numbers from their parts")
+  registry.Add(OperatorSchema({"torch.complex", "aten::complex"}, "complex numbers from their parts")
                    .Tensor("real", DType::kF32 | DType::kF64)
                    .Tensor("imag", DType::kF32 | DType::kF64),
                CreateFromText("complex(@0,@1)"));

@@ -16,6 +16,7 @@ from . import (  # noqa: F401
     reduction,
     resampling,
     shape,
+    spectral,
     vision,
 )
 from .kit import CASES  # noqa: F401
