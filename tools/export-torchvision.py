@@ -14,31 +14,11 @@ The second size shows whether a graph works at another input size than the trace
 (windows of a Swin transformer reshape to fixed numbers), the second case has a graph of its own, traced for both sizes.
 """
 import argparse
-import inspect
 import os
 import sys
 
+import networks
 import pnnx_case
-import torch
-import torchvision
-
-
-def make(name, size):
-    """The network with seeded, trained-like weights, in inference mode."""
-    builder = torchvision.models.get_model_builder(name)
-    torch.manual_seed(0)
-    options = {"weights": None}
-    known = inspect.signature(torchvision.models.get_model_builder(name)).parameters
-    if "weights_backbone" in known:
-        options["weights_backbone"] = None
-    if name in ("googlenet", "inception_v3"):
-        # The auxiliary classifiers exist for training only; torchvision's own initialisation takes minutes.
-        options.update(aux_logits=False, init_weights=False)
-    net = builder(**options).eval()
-    for parameter in net.parameters():
-        if parameter.dim() == 2 and not parameter.any():
-            torch.nn.init.normal_(parameter, std=0.02)
-    return pnnx_case.calibrate(net, pnnx_case.pictures(4, size, seed=2))
 
 
 def main():
@@ -60,7 +40,7 @@ def main():
     failed = 0
     for name in arguments.names:
         try:
-            net = pnnx_case.Flat(make(name, tuple(arguments.size))).eval()
+            net = pnnx_case.Flat(networks.vision(name, tuple(arguments.size))).eval()
             second = second_folder = None
             if arguments.second_size:
                 second = [pnnx_case.pictures(arguments.batch, tuple(arguments.second_size), seed=1)]
