@@ -13,6 +13,7 @@ trace froze sizes, it has a graph of its own, traced for both sizes.
 import argparse
 import os
 import sys
+import warnings
 
 import networks
 import pnnx_case
@@ -35,6 +36,8 @@ def main():
     if unknown:
         parser.error(f"no such network: {' '.join(unknown)}; there are {', '.join(networks.NETWORKS)}")
 
+    warnings.simplefilter("ignore")
+    os.environ["TRANSFORMERS_VERBOSITY"] = "error"
     torch.set_grad_enabled(False)
     failed = 0
     for name in arguments.names or networks.NETWORKS:
@@ -43,7 +46,7 @@ def main():
             network = networks.NETWORKS[name]()
             second = {} if arguments.one_size else {"second": network.second, "second_folder": folder + "@2"}
             kind = pnnx_case.write_case(
-                network.module, network.first, folder, symbolic=network.symbolic, **second
+                network.module, network.first, folder, symbolic=network.symbolic, replayed=network.replayed, **second
             )
             print(f"{name}: written" + (f"; second size: {kind} graph" if kind else ""), flush=True)
         except Exception as error:

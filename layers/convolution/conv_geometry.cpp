@@ -44,8 +44,11 @@ ConvParams::ConvParams(const LayerInit& init, int spatial_rank, bool transposed)
 
 void ConvParams::ReadPadding(const LayerInit& init) {
   const Value& padding = init.Constant("padding");
-  if (padding.IsString()) {
-    same_ = padding.AsString() == "same";
+  const bool mirrors = init.Arg("padding_mode") >= 0 && init.String("padding_mode") != "zeros";
+  // pnnx writes () for the uneven sides of padding=same with another mode than zeros.
+  const bool lost = mirrors && padding.IsList() && padding.AsList().empty();
+  if (padding.IsString() || lost) {
+    same_ = lost || padding.AsString() == "same";
     for (int64_t stride : stride_) {
       if (same_ && stride != 1) {
         Throw("padding=same needs stride 1, got " + std::to_string(stride));
@@ -58,8 +61,7 @@ void ConvParams::ReadPadding(const LayerInit& init) {
   if (list.size() == 1) list.resize(rank, list[0]);
   // Where it cannot read the module's own, pnnx writes what torch pads with: both sides of each
   // axis, the last axis first.
-  const bool both_sides = init.Arg("padding_mode") >= 0 && list.size() == 2 * rank &&
-                          init.String("padding_mode") != "zeros";
+  const bool both_sides = mirrors && list.size() == 2 * rank;
   if (list.size() != rank && !both_sides) {
     Throw("expected padding of " + std::to_string(rank) + " elements, got " + padding.ToString());
   }

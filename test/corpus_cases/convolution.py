@@ -270,3 +270,13 @@ def conv3d_circular():
         nn.Conv3d(4, 3, (3, 2, 1), padding=(1, 0, 2), dilation=(1, 2, 3), padding_mode="circular"),
         nn.Conv3d(4, 3, (1, 3, 2), padding="same", padding_mode="circular"),
     )
+
+
+@case(f32(2, 3, 8), unfaithful="the rendering has an empty padding")
+def conv1d_same_by_mode():
+    """Uneven sides with another mode than zeros: pnnx loses them in 1d."""
+    return Each(
+        nn.Conv1d(3, 4, 4, padding="same", padding_mode="reflect"),
+        nn.Conv1d(3, 4, 2, padding="same", padding_mode="circular"),
+        nn.Conv1d(3, 4, 3, padding="same", padding_mode="replicate"),
+    )

@@ -233,6 +233,25 @@ TEST(Conv, TakesPaddingOfBothSidesAsTorchPads) {
       .ExpectError(ErrorCode::kInvalidArgument, "expected padding of 2 elements");
 }
 
+TEST(Conv, TakesLostPaddingForSame) {
+  const Tensor x = RandomTensor(DType::kF32, {2, 3, 8}, 1);
+  const Tensor weight = RandomTensor(DType::kF32, {4, 3, 4}, 2);
+  const auto conv = [&](const char* padding) {
+    return OperatorCase("nn.Conv1d")
+        .Param("padding", padding)
+        .Param("padding_mode", "reflect")
+        .Attribute("weight", weight)
+        .Input(x);
+  };
+  conv("()").ExpectOutputs(conv("(1,2)").Run());
+  EXPECT_EQ(conv("()").Run()[0].shape(), Shape({2, 4, 8}));
+  OperatorCase("nn.Conv1d")
+      .Param("padding", "()")
+      .Attribute("weight", weight)
+      .Input(x)
+      .ExpectError(ErrorCode::kInvalidArgument, "expected padding of 1 elements");
+}
+
 TEST(Conv, TakesInputsWithoutABatch) {
   const Tensor x = RandomTensor(DType::kF32, {1, 4, 6, 7}, 1);
   const Tensor weight = RandomTensor(DType::kF32, {5, 4, 3, 3}, 2);
