@@ -11,8 +11,12 @@ namespace {
 class Sort : public Layer {
  public:
   /// `values` tells sort from argsort.
-  Sort(const LayerInit& init, bool values)
-      : values_(values), dim_(init.Int("dim")), descending_(init.Bool("descending")) {}
+  Sort(const LayerInit& init, bool values) : values_(values) {
+    // sort.stable has `stable` in front: what is matched by position is one place too far then.
+    const bool shifted = init.op().inputs.size() == 4;
+    dim_ = init.Int(shifted ? "descending" : "dim");
+    descending_ = init.Bool(shifted ? "stable" : "descending");
+  }
 
   std::vector<Value> Infer(const Args& args) const override {
     const Tensor& x = args.tensor(0);
@@ -74,19 +78,20 @@ class Sort : public Layer {
   }
 
   bool values_;
-  int64_t dim_;
-  bool descending_;
+  int64_t dim_ = -1;
+  bool descending_ = false;
 };
 
 LayerCreator CreateSort(bool values) {
   return [values](const LayerInit& init) { return std::make_unique<Sort>(init, values); };
 }
 
-OperatorSchema SortSchema(const char* type, const char* doc) {
-  return OperatorSchema({type}, doc)
+OperatorSchema SortSchema(const std::string& name, const char* doc) {
+  return OperatorSchema({"torch." + name, "aten::" + name}, doc)
       .Tensor("input", kReals)
       .Int("dim", -1)
-      .Bool("descending", false);
+      .Bool("descending", false)
+      .Bool("stable", false);
 }
 
 }  // namespace
@@ -94,8 +99,8 @@ OperatorSchema SortSchema(const char* type, const char* doc) {
 
 OORT_LAYERS(sort) {
   registry.Add(
-      SortSchema("aten::sort", "Sorts along an axis; equal elements keep their order.").Outputs(2),
+      SortSchema("sort", "Sorts along an axis; equal elements keep their order.").Outputs(2),
       CreateSort(true));
-  registry.Add(SortSchema("aten::argsort", "The positions that sort an input along an axis."),
+  registry.Add(SortSchema("argsort", "The positions that sort an input along an axis."),
                CreateSort(false));
 }

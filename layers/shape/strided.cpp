@@ -16,6 +16,13 @@ Strided::Strided(const Shape& shape) : rank_(shape.rank()) {
   }
 }
 
+Strided Strided::Of(std::span<const Axis> axes, int64_t offset) {
+  Strided view;
+  view.offset_ = offset;
+  for (const Axis& axis : axes) view.Insert(view.rank_, axis);
+  return view;
+}
+
 Strided Strided::DenseLike(const Strided& other) {
   Strided dense = other;
   dense.offset_ = 0;

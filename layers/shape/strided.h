@@ -24,6 +24,8 @@ class Strided {
 
   /// All elements of a dense tensor, row-major.
   explicit Strided(const Shape& shape);
+  /// Any axes; at most kMaxAxes of them.
+  static Strided Of(std::span<const Axis> axes, int64_t offset);
   /// The extents of `other`, laid out densely in that order.
   static Strided DenseLike(const Strided& other);
 

@@ -8,6 +8,7 @@ from . import (  # noqa: F401
     dynamic,
     graph,
     indexing,
+    leftovers,
     matrix,
     network,
     normalization,

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT
+// Views by strides that the model chooses: Tensor.unfold, diagonals and as_strided.
+#include <algorithm>
+
+#include "core/checked.h"
+#include "layers/shape/strided_layer.h"
+
+namespace oort {
+namespace {
+
+/// The windows of `size` elements along an axis, `step` apart, as a new last axis.
+class UnfoldAxisLayer final : public StridedLayer {
+ public:
+  explicit UnfoldAxisLayer(const LayerInit& init)
+      : StridedLayer(init),
+        dim_(init.Arg("dimension")),
+        size_(init.Arg("size")),
+        step_(init.Arg("step")) {}
+
+ protected:
+  std::vector<StridedOutput> Views(const Args& args) const override {
+    const Shape& input = input_shape(args);
+    const int dim = NormalizeAxis(args[dim_].AsInt(), input.rank());
+    const int64_t size = args[size_].AsInt(), step = args[step_].AsInt();
+    const Strided view(input.rank() == 0 ? Shape{1} : input);
+    const Strided::Axis along = view[dim];
+    if (size < 0 || size > along.extent || step <= 0) {
+      throw Error(ErrorCode::kInvalidArgument, "an axis of " + std::to_string(along.extent) +
+                                                   " has no windows of " + std::to_string(size) +
+                                                   ", " + std::to_string(step) + " apart");
+    }
+    std::vector<Strided::Axis> axes(view.axes().begin(), view.axes().end());
+    const int64_t windows = (along.extent - size) / step + 1;
+    axes[static_cast<size_t>(dim)] = {windows, windows == 1 ? 0 : along.stride * step};
+    if (input.rank() == 0) axes.clear();
+    axes.push_back({size, along.stride});
+    return {Strided::Of(axes, 0)};
+  }
+
+ private:
+  int dim_, size_, step_;
+};
+
+/// A diagonal of two axes as a new last axis.
+class DiagonalLayer final : public StridedLayer {
+ public:
+  explicit DiagonalLayer(const LayerInit& init)
+      : StridedLayer(init),
+        offset_(init.Arg("offset")),
+        dim1_(init.Arg("dim1")),
+        dim2_(init.Arg("dim2")) {}
+
+ protected:
+  std::vector<StridedOutput> Views(const Args& args) const override {
+    const Shape& input = input_shape(args);
+    const int row = NormalizeAxis(args[dim1_].AsInt(), input.rank());
+    const int column = NormalizeAxis(args[dim2_].AsInt(), input.rank());
+    if (row == column || input.rank() < 2) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "expected two axes of a shape, got one of " + input.ToString());
+    }
+    const int64_t offset = args[offset_].AsInt();
+    const Strided view(input);
+    const int64_t up = std::max<int64_t>(offset, 0);
+    const int64_t down = offset >= 0 ? 0 : offset == INT64_MIN ? INT64_MAX : -offset;
+    const int64_t rows = std::max<int64_t>(0, input[row] - std::min(down, input[row]));
+    const int64_t columns = std::max<int64_t>(0, input[column] - std::min(up, input[column]));
+    const int64_t length = std::min(rows, columns);
+    std::vector<Strided::Axis> axes;
+    for (int i = 0; i < input.rank(); ++i) {
+      if (i != row && i != column) axes.push_back(view[i]);
+    }
+    axes.push_back({length, view[row].stride + view[column].stride});
+    const int64_t start = length == 0 ? 0 : down * view[row].stride + up * view[column].stride;
+    return {Strided::Of(axes, start)};
+  }
+
+ private:
+  int offset_, dim1_, dim2_;
+};
+
+/// Elements at offset + Σ i_k · stride_k of the tensor, read as flat.
+class AsStridedLayer final : public StridedLayer {
+ public:
+  explicit AsStridedLayer(const LayerInit& init)
+      : StridedLayer(init),
+        size_(init.Arg("size")),
+        stride_(init.Arg("stride")),
+        offset_(init.Arg("storage_offset")) {}
+
+ protected:
+  std::vector<StridedOutput> Views(const Args& args) const override {
+    const auto ints = [&](int arg) {
+      return args.Has(arg) ? args[arg].AsInts() : std::vector<int64_t>();
+    };
+    const std::vector<int64_t> sizes = ints(size_), strides = ints(stride_);
+    const int64_t offset = args.Has(offset_) ? args[offset_].AsInt() : 0;
+    if (sizes.size() != strides.size() || offset < 0 || sizes.size() > Shape::kMaxRank) {
+      throw Error(ErrorCode::kInvalidArgument, "expected a stride for each size, got " +
+                                                   args[size_].ToString() + " and " +
+                                                   args[stride_].ToString());
+    }
+    const int64_t elements = Shape(sizes).elements();
+    std::vector<Strided::Axis> axes;
+    int64_t last = offset;
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      if (strides[i] < 0) {
+        throw Error(ErrorCode::kInvalidArgument,
+                    "expected strides of at least 0, got " + args[stride_].ToString());
+      }
+      axes.push_back({sizes[i], sizes[i] == 1 ? 0 : strides[i]});
+      if (elements > 0) last = CheckedAdd(last, CheckedMultiply(sizes[i] - 1, strides[i]));
+    }
+    if (elements > 0 && last >= input_shape(args).elements()) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "sizes " + args[size_].ToString() + " and strides " + args[stride_].ToString() +
+                      " reach beyond shape " + input_shape(args).ToString());
+    }
+    return {Strided::Of(axes, elements > 0 ? offset : 0)};
+  }
+
+ private:
+  int size_, stride_, offset_;
+};
+
+}  // namespace
+}  // namespace oort
+
+OORT_LAYERS(windows) {
+  using namespace oort;
+  registry.Add(OperatorSchema({"Tensor.unfold", "aten::unfold"},
+                              "Windows of `size` elements along an axis, `step` apart, as a new "
+                              "last axis")
+                   .Tensor("input", kAllDTypes)
+                   .Int("dimension")
+                   .Dynamic()
+                   .Int("size")
+                   .Dynamic()
+                   .Int("step")
+                   .Dynamic(),
+               Create<UnfoldAxisLayer>());
+  registry.Add(OperatorSchema({"torch.diagonal", "aten::diagonal"},
+                              "A diagonal of two axes as a new last axis")
+                   .Tensor("input", kAllDTypes)
+                   .Int("offset", 0)
+                   .Dynamic()
+                   .Int("dim1", 0)
+                   .Int("dim2", 1),
+               Create<DiagonalLayer>());
+  registry.Add(OperatorSchema({"aten::linalg_diagonal"},
+                              "A diagonal of the last two axes as a new last axis")
+                   .Tensor("input", kAllDTypes)
+                   .Int("offset", 0)
+                   .Dynamic()
+                   .Int("dim1", -2)
+                   .Int("dim2", -1),
+               Create<DiagonalLayer>());
+  registry.Add(OperatorSchema({"torch.as_strided", "aten::as_strided"},
+                              "The elements at storage_offset + sum of i_k * stride_k of the flat "
+                              "tensor")
+                   .Tensor("input", kAllDTypes)
+                   .Ints("size")
+                   .Nullable()
+                   .Dynamic()
+                   .Ints("stride")
+                   .Nullable()
+                   .Dynamic()
+                   .Int("storage_offset")
+                   .Nullable()
+                   .Dynamic(),
+               Create<AsStridedLayer>());
+}
