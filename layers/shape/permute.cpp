@@ -151,10 +151,6 @@ OORT_LAYERS(permute) {
                Create<MovedimLayer>());
   registry.Add(OperatorSchema({"aten::mT"}, "Swaps the last two axes").Tensor("input", kAllDTypes),
                Create<MatrixTransposeLastLayer>());
-  registry.Add(OperatorSchema({"aten::mH", "aten::matrix_H"},
-                              "Swaps the last two axes of a tensor of real numbers")
-                   .Tensor("input", kReals),
-               Create<MatrixTransposeLastLayer>());
   registry.Add(OperatorSchema({"aten::numpy_T"}, "Reverses the order of the axes")
                    .Tensor("input", kAllDTypes),
                Create<ReverseAxesLayer>());
