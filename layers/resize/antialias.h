@@ -16,7 +16,8 @@ template <typename Real>
 class FilterTaps {
  public:
   FilterTaps(const ResizeAxis& axis, ResizeMode mode, bool align_corners) {
-    const Real step = CoordinateStep<Real>(axis, align_corners);
+    // torch leaves an axis alone that keeps its size, whatever its scale factor.
+    const Real step = axis.in == axis.out ? Real(1) : CoordinateStep<Real>(axis, align_corners);
     const Real widening = std::max(step, Real(1));
     const Real support = widening * (mode == ResizeMode::kCubic ? Real(2) : Real(1));
     for (int64_t i = 0; i < axis.out; ++i) {

@@ -156,10 +156,12 @@ class RoiAlign final : public Layer {
         const Real* planes = image + box.image * input[1] * plane;
         const int64_t last = std::min(end, (i / channels + 1) * channels);
         for (; i < last; ++i) {
-          for (int64_t bin = 0; bin < bins; ++bin) {
-            const int64_t c = i % channels;
-            const int64_t from = spec_.position_sensitive ? c * bins + bin : c;
-            *out++ = box.Mean(planes + from * plane, input[3], bin / shape[3], bin % shape[3]);
+          int64_t from = spec_.position_sensitive ? i % channels * bins : i % channels;
+          for (int64_t h = 0; h < shape[2]; ++h) {
+            for (int64_t w = 0; w < shape[3]; ++w) {
+              *out++ = box.Mean(planes + from * plane, input[3], h, w);
+              if (spec_.position_sensitive) ++from;
+            }
           }
         }
       }
