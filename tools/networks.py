@@ -74,9 +74,10 @@ class SentenceEmbedder(nn.Module):
         self.encoder = encoder
 
     def forward(self, ids, mask):
-        weights = mask.unsqueeze(-1).to(torch.float32)
+        weights = mask.to(torch.float32)
         # The encoder would make this from `mask` by indexing with tensors that pnnx loses.
-        hidden = (1 - weights[:, None, None, :, 0]) * torch.finfo(torch.float32).min
+        hidden = (1 - weights).unsqueeze(1).unsqueeze(1) * torch.finfo(torch.float32).min
+        weights = weights.unsqueeze(-1)
         states = self.encoder(input_ids=ids, attention_mask=hidden).last_hidden_state
         mean = (states * weights).sum(1) / weights.sum(1).clamp(min=1e-9)
         return F.normalize(mean, p=2.0, dim=1)

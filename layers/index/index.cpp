@@ -34,12 +34,20 @@ class IndexArg {
 
 class IndexLayer final : public Layer {
  public:
-  explicit IndexLayer(const LayerInit& init) : input_(init.Arg("input")), index_(init, "expr") {}
+  explicit IndexLayer(const LayerInit& init) : input_(init.Arg("input")), index_(init, "expr") {
+    if (!init.Constant("expr").IsString() || init.inputs().empty()) return;
+    const Operand &input = *init.inputs()[0], &output = *init.outputs()[0];
+    if (!input.has_shape || !output.has_shape) return;
+    traced_input_rank_ = input.shape.rank();
+    traced_rank_ = output.shape.rank();
+  }
 
   std::vector<Value> Infer(const Args& args) const override {
     if (!index_.IsKnown(args)) return {Value::Deferred()};
     const Tensor& input = args.tensor(input_);
-    return {Tensor::Meta(input.dtype(), IndexedShape(input.shape(), index_.Entries(args)))};
+    const Shape shape = IndexedShape(input.shape(), index_.Entries(args));
+    CheckLoss(input.rank(), shape);
+    return {Tensor::Meta(input.dtype(), shape)};
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
@@ -50,8 +58,19 @@ class IndexLayer final : public Layer {
   }
 
  private:
+  /// pnnx writes a constant index of several axes as a list of as many elements as its first axis
+  /// has; only the rank of the traced result still tells.
+  void CheckLoss(int input_rank, const Shape& shape) const {
+    if (input_rank != traced_input_rank_ || shape.rank() == traced_rank_) return;
+    throw Error(ErrorCode::kUnsupported,
+                "the index has lost elements in conversion: expected a result of rank " +
+                    std::to_string(traced_rank_) + " as traced, got " + shape.ToString() +
+                    "; give the index to the model as an input");
+  }
+
   int input_;
   IndexArg index_;
+  int traced_input_rank_ = -1, traced_rank_ = -1;
 };
 
 class IndexPutLayer final : public Layer {

@@ -152,6 +152,38 @@ TEST(IndexPut, Accumulates) {
       .ExpectOutputs({Tensor::From<int8_t>({-128, 2, 1, 1}, {4})});
 }
 
+/// x[expr] where the trace says that x of rank 2 gives `traced`.
+std::vector<Tensor> RunTracedIndex(const Tensor& x, const char* expr, const Shape& traced) {
+  Graph graph;
+  const int in = graph.AddOperand("0"), out = graph.AddOperand("1");
+  graph.operands[static_cast<size_t>(in)].has_shape = true;
+  graph.operands[static_cast<size_t>(in)].shape = Shape{3, 4};
+  graph.operands[static_cast<size_t>(out)].has_shape = true;
+  graph.operands[static_cast<size_t>(out)].shape = traced;
+  graph.AddOperator({.type = "pnnx.Input", .name = "pnnx_input_0", .outputs = {in}});
+  graph.AddOperator({.type = "Tensor.index",
+                     .name = "tested",
+                     .inputs = {in},
+                     .outputs = {out},
+                     .params = {{"expr", Parameter(expr)}}});
+  graph.AddOperator({.type = "pnnx.Output", .name = "pnnx_output_0", .inputs = {out}});
+  return Session(RuntimeGraph::Build(std::move(graph))).Forward({x});
+}
+
+TEST(Index, RefusesAnIndexThatLostItsAxes) {
+  const Tensor x = RangeTensor(DType::kF32, {3, 4});
+  ExpectNear(RunTracedIndex(x, "[[0,1],[1,3]]", {2})[0], Tensor::From<float>({1, 7}, {2}));
+  try {
+    RunTracedIndex(x, "[[0,1],[1,3]]", {2, 2});
+    FAIL() << "an index of two axes was taken for one of one axis";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
+    EXPECT_NE(std::string(error.what()).find("lost elements"), std::string::npos);
+  }
+  // Another rank than the traced one says nothing.
+  EXPECT_EQ(RunTracedIndex(x.Reshaped({3, 2, 2}), "[[0,1],[1,0]]", {2})[0].shape(), Shape({2, 2}));
+}
+
 TEST(IndexPut, WritesRowsColumnsAndMasks) {
   const Tensor x = Tensor::Zeros(DType::kF32, {2, 3});
   Put(x, {Tensor::From<int64_t>({1}, {1})}, Tensor::From<float>({1, 2, 3}, {3}), "False")
