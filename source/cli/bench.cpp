@@ -13,7 +13,7 @@ namespace {
 
 struct Options {
   ModelOptions model;
-  std::vector<std::string> shapes;
+  std::vector<std::string> shapes, files;
   int runs = 20, warmup = 3;
   bool json = false;
 };
@@ -49,7 +49,9 @@ std::vector<double> Measure(Session& session, const std::vector<Tensor>& inputs,
 
 int Bench(const Options& options) {
   const auto graph = options.model.LoadModel();
-  const std::vector<Tensor> inputs = RandomInputs(InputMetas(graph->inputs(), options.shapes));
+  const std::vector<Tensor> inputs =
+      options.files.empty() ? RandomInputs(InputMetas(graph->inputs(), options.shapes))
+                            : ReadInputs(graph->inputs(), options.files, {});
   Session session(graph, options.model.ForSession());
   const Timing timing = Summarize(Measure(session, inputs, options));
   std::vector<std::string> shapes;
@@ -94,10 +96,13 @@ Action AddBench(CLI::App& app) {
       ->check(CLI::Range(0, 10000000));
   app.add_option("--shape", o.shapes, "Another shape than the traced one: in0=1,3,320,320")
       ->type_name("NAME=SHAPE");
+  app.add_option("--input", o.files, "Inputs from files instead: x.npy, a picture, in0=x.npy")
+      ->type_name("FILE")
+      ->excludes("--shape");
   o.model.AddLoad(app);
   app.add_flag("--json", o.json, "Print JSON");
   app.footer(
-      "Inputs are random, of the traced shapes. The last line is 'median_ms X'.\n"
+      "Inputs are random, of the traced shapes, unless given. The last line is 'median_ms X'.\n"
       "Example: one thread, half the size\n"
       "  oort bench resnet18.pnnx.param --threads 1 --runs 50 --shape in0=1,3,112,112");
   return [options] { return Bench(*options); };

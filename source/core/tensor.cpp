@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "oort/tensor.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <limits>
 #include <new>
 
 #include "core/checked.h"
@@ -10,15 +13,49 @@
 namespace oort {
 namespace {
 
-constexpr std::align_val_t kAlignment{64};
+constexpr size_t kAlignment = 64;
+
+// An aligned operator new is not used: glibc asks for a little more than the block that was freed a
+// moment ago, so a result of the same size in every call would take fresh pages again and again.
+// AddressSanitizer gets it all the same: only then does it see the first byte behind the tensor.
+#if defined(__SANITIZE_ADDRESS__)
+#define OORT_EXACT_BUFFERS
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define OORT_EXACT_BUFFERS
+#endif
+#endif
+
+#ifdef OORT_EXACT_BUFFERS
+std::byte* AllocateBlock(size_t size) {
+  return static_cast<std::byte*>(
+      ::operator new (std::max<size_t>(size, 1), std::align_val_t{kAlignment}, std::nothrow));
+}
+void FreeBlock(void* block) { ::operator delete (block, std::align_val_t{kAlignment}); }
+#else
+std::byte* AllocateBlock(size_t size) {
+  if (size > std::numeric_limits<size_t>::max() - kAlignment) return nullptr;
+  return static_cast<std::byte*>(::operator new(size + kAlignment, std::nothrow));
+}
+void FreeBlock(void* block) { ::operator delete(block); }
+#endif
+
+std::byte* AlignUp(std::byte* block) {
+  const auto misaligned = reinterpret_cast<uintptr_t>(block) % kAlignment;
+  return misaligned == 0 ? block : block + (kAlignment - misaligned);
+}
 
 class HostBuffer final : public Buffer {
  public:
-  explicit HostBuffer(size_t size) : Buffer(nullptr, size, Device::Cpu()) {
-    data_ = static_cast<std::byte*>(::operator new(size == 0 ? 1 : size, kAlignment, std::nothrow));
-    if (data_ == nullptr) throw Error::OutOfMemory();
+  explicit HostBuffer(size_t size)
+      : Buffer(nullptr, size, Device::Cpu()), block_(AllocateBlock(size)) {
+    if (block_ == nullptr) throw Error::OutOfMemory();
+    data_ = AlignUp(block_);
   }
-  ~HostBuffer() override { ::operator delete(data_, kAlignment); }
+  ~HostBuffer() override { FreeBlock(block_); }
+
+ private:
+  std::byte* block_;
 };
 
 class BorrowedBuffer final : public Buffer {
