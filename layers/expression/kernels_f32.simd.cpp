@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "cpu/unroll.h"
 #include "cpu/vec_math.h"
 #include "layers/expression/formulas.h"
 #include "layers/expression/kernels.h"
@@ -10,17 +11,18 @@ using expression::Function;
 using expression::Kernel;
 
 /// Lambdas without captures are stateless types, so a kernel can be made from the type alone.
-/// Two vectors a turn hide a part of the latency of long formulas.
+/// Several vectors a turn hide the latency of long formulas.
 template <typename Op>
 void Unary(const void* const* args, void* out, int64_t count) {
   const float* x = static_cast<const float*>(args[0]);
   float* y = static_cast<float*>(out);
   const Op op;
   int64_t i = 0;
-  for (; i + 2 * Vec::kWidth <= count; i += 2 * Vec::kWidth) {
-    const Vec first = op(Vec::Load(x + i)), second = op(Vec::Load(x + i + Vec::kWidth));
-    first.Store(y + i);
-    second.Store(y + i + Vec::kWidth);
+  constexpr int kTurn = 4;
+  for (; i + kTurn * Vec::kWidth <= count; i += kTurn * Vec::kWidth) {
+    Vec results[kTurn];
+    Unroll<kTurn>([&](auto v) { results[v] = op(Vec::Load(x + i + v * Vec::kWidth)); });
+    Unroll<kTurn>([&](auto v) { results[v].Store(y + i + v * Vec::kWidth); });
   }
   MapVec(x + i, y + i, count - i, op);
 }

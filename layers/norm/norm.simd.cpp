@@ -48,8 +48,20 @@ void ApplyWeighted(const float* x, float* y, int64_t count, Affine affine, const
   }
 }
 
+void Divide(const float* x, float* y, int64_t count, float divisor) {
+  const Vec d(divisor);
+  ForVecs(y, count, [=](auto load) { return load(x) / d; });
+}
+
+void DivideEach(const float* x, float* y, int64_t count, const float* divisors) {
+  ForVecs(y, count, [=](auto load) { return load(x) / load(divisors); });
+}
+
 }  // namespace
 }  // namespace oort::OORT_ISA
 
-OORT_DEFINE_KERNELS(NormKernels,
-                    {.apply = Apply, .apply_each = ApplyEach, .apply_weighted = ApplyWeighted})
+OORT_DEFINE_KERNELS(NormKernels, {.apply = Apply,
+                                  .apply_each = ApplyEach,
+                                  .apply_weighted = ApplyWeighted,
+                                  .divide = Divide,
+                                  .divide_each = DivideEach})

@@ -20,6 +20,10 @@ struct NormKernels {
   /// y[i] = affine(x[i]) * weight[i] + bias[i]; either may be null.
   void (*apply_weighted)(const float* x, float* y, int64_t count, Affine affine,
                          const float* weight, const float* bias);
+  /// y = x / divisor
+  void (*divide)(const float* x, float* y, int64_t count, float divisor);
+  /// y[i] = x[i] / divisors[i]
+  void (*divide_each)(const float* x, float* y, int64_t count, const float* divisors);
 };
 OORT_DECLARE_KERNELS(NormKernels)
 

@@ -12,7 +12,7 @@ class Normalize : public PerElementLayer<3> {
       : p_(NormPower(init.Constant("p"))),
         dims_(init.Ints("dim")),
         eps_(init.Float("eps")),
-        kernels_(ReduceKernelsFor(init.isa())) {}
+        tables_(init.isa()) {}
 
   std::vector<Value> Infer(const Args& args) const override {
     const Tensor& x = args.tensor(0);
@@ -28,13 +28,15 @@ class Normalize : public PerElementLayer<3> {
     VisitDType(x.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::Type;
       if constexpr (kIsHalf<T> || std::is_floating_point_v<T>) {
-        const NormOp<T> op(p_, kernels_);
-        std::vector<double> divisors(static_cast<size_t>(plan.results));
+        const NormOp<T> op(p_, tables_.reduce);
+        using Divisor = std::conditional_t<std::is_same_v<T, double>, double, float>;
+        std::vector<Divisor> divisors(static_cast<size_t>(plan.results));
         Reduce(context, plan, x.data<T>(), op, [&](int64_t i, double state) {
           const double norm = op.Finish(state);
-          divisors[static_cast<size_t>(i)] = norm < eps_ ? eps_ : norm;  // NaN stays
+          divisors[static_cast<size_t>(i)] =
+              static_cast<Divisor>(norm < eps_ ? eps_ : norm);  // NaN stays
         });
-        Divide(context, x, outputs[0].AsTensor(), divisors, TypeTag<T>{});
+        Divide(context, x.shape(), x.data<T>(), outputs[0].AsTensor().data<T>(), divisors);
       }
     });
   }
@@ -42,30 +44,52 @@ class Normalize : public PerElementLayer<3> {
  private:
   /// pnnx keeps one axis, so the input is (outer, axis, inner) and a divisor goes with (outer,
   /// inner).
-  template <typename T>
-  void Divide(const Context& context, const Tensor& x, Tensor& y,
-              const std::vector<double>& divisors, TypeTag<T>) const {
-    const Shape& shape = x.shape();
+  template <typename T, typename Divisor>
+  void Divide(const Context& context, const Shape& shape, const T* in, T* out,
+              const std::vector<Divisor>& divisors) const {
     const int axis = NormalizeAxis(dims_[0], shape.rank());
     const int64_t extent = shape.rank() == 0 ? 1 : shape[axis];
     const int64_t inner = shape.Product(std::min(axis + 1, shape.rank()), shape.rank());
-    const T* in = x.data<T>();
-    T* out = y.data<T>();
-    context.ParallelFor(x.elements() / inner, RowGrain(inner), [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) {
-        const double* row = divisors.data() + r / extent * inner;
-        for (int64_t i = 0; i < inner; ++i) {
-          const int64_t at = r * inner + i;
-          out[at] = ConvertElement<T>(ConvertElement<double>(in[at]) / row[i]);
+    const int64_t slab = extent * inner;
+    context.ParallelFor(shape.elements() / slab, RowGrain(slab), [&](int64_t begin, int64_t end) {
+      for (int64_t o = begin; o < end; ++o) {
+        const Divisor* divisor = divisors.data() + o * inner;
+        if (inner == 1) {
+          DivideRow(in + o * slab, out + o * slab, extent, *divisor);
+        } else {
+          for (int64_t row = o * slab; row < (o + 1) * slab; row += inner) {
+            DivideRow(in + row, out + row, inner, divisor);
+          }
         }
       }
     });
   }
 
+  /// By one divisor, or by one for each element if it is a pointer.
+  template <typename T, typename Divisor>
+  void DivideRow(const T* in, T* out, int64_t count, Divisor divisor) const {
+    constexpr bool each = std::is_pointer_v<Divisor>;
+    if constexpr (std::is_same_v<T, float> && each) {
+      tables_.norm.divide_each(in, out, count, divisor);
+    } else if constexpr (std::is_same_v<T, float>) {
+      tables_.norm.divide(in, out, count, divisor);
+    } else {
+      for (int64_t i = 0; i < count; ++i) {
+        double by;
+        if constexpr (each) {
+          by = divisor[i];
+        } else {
+          by = divisor;
+        }
+        out[i] = ConvertElement<T>(ConvertElement<double>(in[i]) / by);
+      }
+    }
+  }
+
   double p_;
   std::vector<int64_t> dims_;
   double eps_;
-  const ReduceKernels& kernels_;
+  NormTables tables_;
 };
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kBytesPerTask = 64 * 1024;  // less is not worth waking a thread for
 constexpr int64_t kBlockBytes = 64 * 1024;    // long runs are cut here to share them out
-constexpr int64_t kTile = 32;                 // two tiles of 16-byte items still fit the L1 cache
+constexpr int64_t kLine = 64;                 // bytes of a cache line
 
 /// One loop of the copy; strides in bytes.
 struct Loop {
@@ -151,6 +151,20 @@ void RepeatItems(const Context& context, const Nest& nest, const std::byte* sour
                });
 }
 
+using Four [[gnu::vector_size(16)]] = uint32_t;  // elements of four bytes
+
+/// target[i] = source[-i] for as many as go by fours; returns how many.
+int64_t ReverseFours(const std::byte* source, std::byte* target, int64_t count) {
+  int64_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    Four four;
+    std::memcpy(&four, source - (i + 3) * 4, sizeof(four));
+    four = __builtin_shufflevector(four, four, 3, 2, 1, 0);
+    std::memcpy(target + i * 4, &four, sizeof(four));
+  }
+  return i;
+}
+
 // Elements are moved by memcpy of a constant size: one load and one store, aligned or not.
 template <size_t kItem>
 void CopyItems(const Context& context, const Nest& nest, const std::byte* source,
@@ -163,7 +177,11 @@ void CopyItems(const Context& context, const Nest& nest, const std::byte* source
                  const int64_t count = std::min(block_count, inner.extent - at);
                  const std::byte* s = source + from + at * inner.source;
                  std::byte* t = target + to + at * inner.target;
-                 for (int64_t i = 0; i < count; ++i) {
+                 int64_t i = 0;
+                 if (kItem == 4 && inner.source == -4 && inner.target == 4) {
+                   i = ReverseFours(s, t, count);
+                 }
+                 for (; i < count; ++i) {
                    std::memcpy(t + i * inner.target, s + i * inner.source, kItem);
                  }
                });
@@ -171,28 +189,57 @@ void CopyItems(const Context& context, const Nest& nest, const std::byte* source
 
 /// A block of a matrix that is contiguous along `a` in the source and along `b` in the target.
 template <size_t kItem>
-void TransposeTile(const std::byte* source, std::byte* target, Loop a, Loop b) {
-  if (a.extent >= b.extent) {
+void TransposeAny(const std::byte* source, std::byte* target, Loop a, Loop b) {
+  for (int64_t i = 0; i < a.extent; ++i) {
     for (int64_t j = 0; j < b.extent; ++j) {
-      for (int64_t i = 0; i < a.extent; ++i) {
-        std::memcpy(target + i * a.target + j * int64_t{kItem},
-                    source + i * int64_t{kItem} + j * b.source, kItem);
-      }
-    }
-  } else {
-    for (int64_t i = 0; i < a.extent; ++i) {
-      for (int64_t j = 0; j < b.extent; ++j) {
-        std::memcpy(target + i * a.target + j * int64_t{kItem},
-                    source + i * int64_t{kItem} + j * b.source, kItem);
-      }
+      std::memcpy(target + i * a.target + j * int64_t{kItem},
+                  source + i * int64_t{kItem} + j * b.source, kItem);
     }
   }
 }
 
-/// Goes through the matrix in tiles, so that every cache line is used up while it is there.
+/// Four by four elements of four bytes, in registers.
+void Transpose4x4(const std::byte* source, int64_t source_row, std::byte* target,
+                  int64_t target_row) {
+  Four rows[4];
+  for (int i = 0; i < 4; ++i) std::memcpy(&rows[i], source + i * source_row, sizeof(Four));
+  const Four low02 = __builtin_shufflevector(rows[0], rows[2], 0, 4, 1, 5);
+  const Four high02 = __builtin_shufflevector(rows[0], rows[2], 2, 6, 3, 7);
+  const Four low13 = __builtin_shufflevector(rows[1], rows[3], 0, 4, 1, 5);
+  const Four high13 = __builtin_shufflevector(rows[1], rows[3], 2, 6, 3, 7);
+  rows[0] = __builtin_shufflevector(low02, low13, 0, 4, 1, 5);
+  rows[1] = __builtin_shufflevector(low02, low13, 2, 6, 3, 7);
+  rows[2] = __builtin_shufflevector(high02, high13, 0, 4, 1, 5);
+  rows[3] = __builtin_shufflevector(high02, high13, 2, 6, 3, 7);
+  for (int i = 0; i < 4; ++i) std::memcpy(target + i * target_row, &rows[i], sizeof(Four));
+}
+
+template <size_t kItem>
+void TransposeTile(const std::byte* source, std::byte* target, Loop a, Loop b) {
+  if constexpr (kItem == 4) {
+    const int64_t whole_a = a.extent / 4 * 4, whole_b = b.extent / 4 * 4;
+    for (int64_t j = 0; j < whole_b; j += 4) {
+      for (int64_t i = 0; i < whole_a; i += 4) {
+        Transpose4x4(source + i * 4 + j * b.source, b.source, target + i * a.target + j * 4,
+                     a.target);
+      }
+    }
+    const Loop rest_a{a.extent - whole_a, a.source, a.target};
+    const Loop rest_b{b.extent - whole_b, b.source, b.target};
+    TransposeAny<kItem>(source + whole_a * 4, target + whole_a * a.target, rest_a,
+                        {whole_b, b.source, b.target});
+    TransposeAny<kItem>(source + whole_b * b.source, target + whole_b * 4, a, rest_b);
+  } else {
+    TransposeAny<kItem>(source, target, a, b);
+  }
+}
+
+/// Goes through the matrix in tiles as wide and as high as a cache line is long: every line is used
+/// up while it is there, even where rows lie a power of two apart and compete for few places.
 template <size_t kItem>
 void CopyTransposed(const Context& context, const Nest& nest, const std::byte* source,
                     std::byte* target) {
+  constexpr int64_t kTile = kLine / int64_t{kItem};
   const Loop a = nest.loops[static_cast<size_t>(nest.count - 2)];
   const Loop b = nest.Last();
   const int64_t tiles = CeilDivide(a.extent, kTile);
