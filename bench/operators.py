@@ -7,12 +7,11 @@
     bench/operators.py --oort build/oort --only norm --json
 
 Each case is exported through pnnx once (kept in --cache) and then timed in turns, torch and Oort, so that a busy
-machine disturbs both; what counts is the fastest median of the rounds. A ratio above 1 means that Oort is slower.
+machine disturbs both; what counts is the fastest run of each. A ratio above 1 means that Oort is slower.
 """
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import time
@@ -150,7 +149,7 @@ def time_torch(module, inputs, runs):
             start = time.perf_counter()
             module(*inputs)
             times.append((time.perf_counter() - start) * 1e3)
-    return statistics.median(times)
+    return min(times)
 
 
 def time_oort(program, folder, count, threads, runs):
@@ -160,7 +159,7 @@ def time_oort(program, folder, count, threads, runs):
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip())
-    return json.loads(done.stdout)["median_ms"]
+    return json.loads(done.stdout)["min_ms"]
 
 
 def export(module, inputs, folder):

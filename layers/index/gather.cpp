@@ -54,9 +54,7 @@ class GatherLayer final : public AxisIndexLayer {
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     const Tensor& x = input(args);
     Tensor& output = OutputTensor(outputs[0], x.dtype(), index(args).shape());
-    IndexPlan plan;
-    plan.table = PlanGather(x.shape(), index(args), Axis(args));
-    CopyIndexed(context, ItemSize(x.dtype()), x.raw(), plan, output.raw());
+    GatherElements(context, x, index(args), Axis(args), output);
   }
 };
 

@@ -42,6 +42,37 @@ void MoveAnyBlocks(X x, std::span<const int64_t> offsets, size_t block, size_t i
   }
 }
 
+/// The elements of an index as rows along its last axis, and where they point in a dense x: a
+/// scalar counts as a vector of one.
+struct GatherRows {
+  GatherRows(const Shape& x, const Shape& index, int dim) : dense(x), shape(index), axis(dim) {
+    const int rank = x.rank();
+    length = index.rank() == 0 ? index.elements() : index[index.rank() - 1];
+    count = length == 0 ? 0 : index.elements() / length;
+    extent = rank == 0 ? 1 : x[dim];
+    stride = rank == 0 ? 1 : dense[dim].stride;
+    step = rank == 0 || dim == rank - 1 ? 0 : 1;
+  }
+  /// The place that the coordinates of a row stand for, without the indexed axis.
+  int64_t Base(int64_t row) const {
+    int64_t base = 0;
+    for (int i = std::min(shape.rank(), dense.rank()) - 1; i-- > 0;) {
+      if (i != axis) base += row % shape[i] * dense[i].stride;
+      row /= shape[i];
+    }
+    return base;
+  }
+  int64_t Offset(int64_t base, int64_t k, int64_t index) const {
+    CheckIndex(index, extent);
+    return base + index * stride + k * step;
+  }
+
+  Strided dense;
+  Shape shape;
+  int axis;
+  int64_t length, count, extent, stride, step;
+};
+
 /// Indexed axes side by side keep their place in the result; otherwise they come first. Gives
 /// everything but the table.
 IndexPlan Outline(const Shape& x, std::span<const IndexedAxis> indexed) {
@@ -106,12 +137,10 @@ std::vector<int64_t> ReadIndices(const Tensor& tensor) {
   return {elements.begin(), elements.end()};
 }
 
-void CheckIndex(int64_t index, int64_t extent) {
-  if (index < 0 || index >= extent) {
-    throw Error(ErrorCode::kInvalidArgument, "index " + std::to_string(index) +
-                                                 " is out of range for an axis of " +
-                                                 std::to_string(extent));
-  }
+void ThrowIndex(int64_t index, int64_t extent) {
+  throw Error(ErrorCode::kInvalidArgument, "index " + std::to_string(index) +
+                                               " is out of range for an axis of " +
+                                               std::to_string(extent));
 }
 
 IndexPlan PlanSelect(const Shape& x, int dim, std::vector<int64_t> indices) {
@@ -153,22 +182,43 @@ IndexPlan PlanIndex(const Shape& x, const Value::List& indices) {
 
 std::vector<int64_t> PlanGather(const Shape& x, const Tensor& index, int dim) {
   std::vector<int64_t> offsets = ReadIndices(index);
-  if (x.rank() == 0) {
-    for (int64_t offset : offsets) CheckIndex(offset, 1);
-    return offsets;
-  }
-  const Strided dense(x);
-  const Shape& shape = index.shape();
-  for (size_t i = 0; i < offsets.size(); ++i) {
-    CheckIndex(offsets[i], x[dim]);
-    int64_t rest = static_cast<int64_t>(i), offset = offsets[i] * dense[dim].stride;
-    for (int axis = shape.rank(); axis-- > 0;) {
-      if (axis != dim) offset += rest % shape[axis] * dense[axis].stride;
-      rest /= shape[axis];
+  const GatherRows rows(x, index.shape(), dim);
+  for (int64_t row = 0; row < rows.count; ++row) {
+    const int64_t base = rows.Base(row);
+    for (int64_t k = 0; k < rows.length; ++k) {
+      int64_t& offset = offsets[static_cast<size_t>(row * rows.length + k)];
+      offset = rows.Offset(base, k, offset);
     }
-    offsets[i] = offset;
   }
   return offsets;
+}
+
+void GatherElements(const Context& context, const Tensor& x, const Tensor& index, int dim,
+                    Tensor& output) {
+  const Tensor wide = index.To(DType::kI64);
+  const GatherRows rows(x.shape(), index.shape(), dim);
+  const auto gather = [&](auto item) {
+    constexpr size_t kItem = decltype(item)::value;
+    context.ParallelFor(
+        rows.count, 16384 / std::max<int64_t>(rows.length, 1) + 1, [&](int64_t begin, int64_t end) {
+          for (int64_t row = begin; row < end; ++row) {
+            const int64_t base = rows.Base(row);
+            const int64_t* ids = wide.data<int64_t>() + row * rows.length;
+            std::byte* to = output.raw() + row * rows.length * int64_t{kItem};
+            for (int64_t k = 0; k < rows.length; ++k) {
+              const int64_t at = rows.Offset(base, k, ids[k]);
+              std::memcpy(to + k * int64_t{kItem}, x.raw() + at * int64_t{kItem}, kItem);
+            }
+          }
+        });
+  };
+  switch (ItemSize(x.dtype())) {
+    case 1: return gather(std::integral_constant<size_t, 1>{});
+    case 2: return gather(std::integral_constant<size_t, 2>{});
+    case 4: return gather(std::integral_constant<size_t, 4>{});
+    case 8: return gather(std::integral_constant<size_t, 8>{});
+    default: return gather(std::integral_constant<size_t, 16>{});
+  }
 }
 
 void CopyIndexed(const Context& context, size_t item, const std::byte* x, const IndexPlan& plan,

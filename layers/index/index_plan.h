@@ -39,10 +39,17 @@ Shape IndexedShape(const Shape& x, const Value::List& indices);
 /// except along `dim`, where the element itself is the coordinate. Throws where it is outside.
 std::vector<int64_t> PlanGather(const Shape& x, const Tensor& index, int dim);
 
+/// output = those elements of x.
+void GatherElements(const Context& context, const Tensor& x, const Tensor& index, int dim,
+                    Tensor& output);
+
 /// The elements of an integer tensor as i64.
 std::vector<int64_t> ReadIndices(const Tensor& tensor);
+[[noreturn]] void ThrowIndex(int64_t index, int64_t extent);
 /// Throws unless 0 <= index < extent.
-void CheckIndex(int64_t index, int64_t extent);
+inline void CheckIndex(int64_t index, int64_t extent) {
+  if (index < 0 || index >= extent) ThrowIndex(index, extent);
+}
 
 /// result = x[plan], dense, for elements of `item` bytes.
 void CopyIndexed(const Context& context, size_t item, const std::byte* x, const IndexPlan& plan,

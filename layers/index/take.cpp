@@ -42,9 +42,7 @@ class TakeAlongDimLayer final : public Layer {
     const Tensor x = Repeated(context, args.tensor(0), plan.flat, plan.x);
     const Tensor index = Repeated(context, args.tensor(1), plan.flat, plan.index);
     Tensor& output = OutputTensor(outputs[0], x.dtype(), plan.index);
-    IndexPlan gather;
-    gather.table = PlanGather(plan.x, index, plan.dim);
-    CopyIndexed(context, ItemSize(x.dtype()), x.raw(), gather, output.raw());
+    GatherElements(context, x, index, plan.dim, output);
   }
 
  private:
