@@ -7,8 +7,8 @@
     tools/export-network.py minilm gpt2 --out cases      writes cases/minilm and, at another size, cases/minilm@2
     build/oort verify cases/*
 
-The second case shows that a network works at other batches, lengths or picture sizes than the traced one. Where the
-trace froze sizes, it has a graph of its own, traced for both sizes.
+The second case shows that a network works at other batches, lengths or picture sizes than the first. Where a plain
+trace would freeze sizes, the graph of both is traced for both sizes.
 """
 import argparse
 import os
@@ -18,6 +18,20 @@ import warnings
 import networks
 import pnnx_case
 import torch
+
+
+def write(network, folder, one_size):
+    """Writes the cases of a network; says which graphs they have."""
+    second_folder = None if one_size or network.second is None else folder + "@2"
+    if network.symbolic:
+        pnnx_case.write_pair(
+            network.module, network.first, folder,
+            second=network.second, second_folder=second_folder, replayed=network.replayed,
+        )  # fmt: skip
+        return "one graph for all sizes"
+    second = {"second": network.second, "second_folder": second_folder} if second_folder else {}
+    kind = pnnx_case.write_case(network.module, network.first, folder, **second)
+    return "written" + (f"; second size: {kind} graph" if kind else "")
 
 
 def main():
@@ -44,11 +58,7 @@ def main():
         folder = os.path.join(arguments.out, name)
         try:
             network = networks.NETWORKS[name]()
-            second = {} if arguments.one_size else {"second": network.second, "second_folder": folder + "@2"}
-            kind = pnnx_case.write_case(
-                network.module, network.first, folder, symbolic=network.symbolic, replayed=network.replayed, **second
-            )
-            print(f"{name}: written" + (f"; second size: {kind} graph" if kind else ""), flush=True)
+            print(f"{name}: {write(network, folder, arguments.one_size)}", flush=True)
         except Exception as error:
             failed += 1
             print(f"{name}: {error}", file=sys.stderr, flush=True)

@@ -216,13 +216,12 @@ def operators(param):
     return [(line.split()[0], line.split()[4 + int(line.split()[2]) + int(line.split()[3]) :]) for line in lines]
 
 
-def write_case(module, inputs, folder, *, second=None, second_folder=None, symbolic=False, replayed=True, **options):
+def write_case(module, inputs, folder, *, second=None, second_folder=None, symbolic=False, **options):
     """Writes the case, and with `second` inputs a second folder: the same network at other sizes.
 
     The second case uses the very same graph where that is right at the other size; where pnnx froze a size of the
     trace into it, or where `symbolic` asks for it, a graph traced for both sizes. Returns which: "traced" or "symbolic"
-    (None without `second`). replayed: a graph for both sizes must pass in pnnx's own rendering of it, which cannot
-    express all that pnnx writes (operators left as aten::).
+    (None without `second`).
     """
     rendering = convert(module, inputs, folder, **options)
     save_tensors(folder, inputs, reference(module, inputs))
@@ -241,12 +240,30 @@ def write_case(module, inputs, folder, *, second=None, second_folder=None, symbo
         rendering = convert(module, inputs, second_folder, second=second, **options)
         binary = os.path.join(second_folder, "model.pnnx.bin")
         found = faults(rendering, binary, second, wanted)
-        if found and replayed:
+        if found:
             shutil.rmtree(second_folder)
             raise ConversionError("traced for both sizes, pnnx's graph is wrong at the second: " + "; ".join(found))
         kind = "symbolic"
     save_tensors(second_folder, second, wanted)
     return kind
+
+
+def write_pair(module, inputs, folder, *, second, second_folder=None, replayed=True, **options):
+    """Writes one graph, traced for both sizes, as a case at each of them (or, without a second folder, at the first).
+
+    replayed: the graph must pass in pnnx's own rendering of it, which cannot express all that pnnx writes (operators
+    left as aten::).
+    """
+    rendering = convert(module, inputs, folder, second=second, **options)
+    binary = os.path.join(folder, "model.pnnx.bin")
+    for tensors in (inputs, second):
+        found = faults(rendering, binary, tensors, reference(module, tensors)) if replayed else []
+        if found:
+            raise ConversionError(f"traced for both sizes, pnnx's graph is wrong at {shapes(tensors)}: " + "; ".join(found))
+    save_tensors(folder, inputs, reference(module, inputs))
+    if second_folder:
+        link_graph(folder, second_folder)
+        save_tensors(second_folder, second, reference(module, second))
 
 
 def faults(rendering, binary, inputs, wanted):
