@@ -42,7 +42,8 @@ class ConvParams {
         groups_(groups),
         stride_{stride[0], stride[1], 1},
         dilation_{dilation[0], dilation[1], 1},
-        pad_{pad[0], pad[1], 0} {}
+        pad_{pad[0], pad[1], 0},
+        pad_after_(pad_) {}
 
   /// Throws unless input and weight fit each other and the parameters.
   ConvGeometry Geometry(const Shape& input, const Shape& weight) const;

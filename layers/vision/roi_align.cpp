@@ -28,20 +28,25 @@ class RoiAxis {
     if (at_least_one) length = std::max(length, Real(1));
     bin_ = length / static_cast<Real>(bins);
     samples_ = adaptive_ ? std::ceil(bin_) : static_cast<Real>(samples);
-    taps_.resize(static_cast<size_t>(bins));
-    for (int64_t i = 0; i < bins; ++i) Find(i, taps_[static_cast<size_t>(i)]);
+    starts_.reserve(static_cast<size_t>(bins) + 1);
+    for (int64_t i = 0; i < bins; ++i) {
+      starts_.push_back(taps_.size());
+      Find(start_ + static_cast<Real>(i) * bin_);
+    }
+    starts_.push_back(taps_.size());
   }
 
   Real samples() const { return samples_; }
-  const std::vector<RoiTap<Real>>& taps(int64_t bin) const {
-    return taps_[static_cast<size_t>(bin)];
+  std::span<const RoiTap<Real>> taps(int64_t bin) const {
+    const size_t i = static_cast<size_t>(bin);
+    return std::span(taps_).subspan(starts_[i], starts_[i + 1] - starts_[i]);
   }
 
  private:
-  void Find(int64_t bin, std::vector<RoiTap<Real>>& taps) const {
-    const Real first = start_ + static_cast<Real>(bin) * bin_;
+  /// The taps of a bin that begins at `first`.
+  void Find(Real first) {
     if (!std::isfinite(first) || !std::isfinite(bin_)) {
-      taps.push_back({0, std::numeric_limits<Real>::quiet_NaN()});
+      taps_.push_back({0, std::numeric_limits<Real>::quiet_NaN()});
       return;
     }
     double from = 0, to = static_cast<double>(samples_);
@@ -54,33 +59,36 @@ class RoiAxis {
       if (!(from < 0x1p50)) return;
     }
     for (double i = from; i < to; ++i) {
-      Add(first + static_cast<Real>(i + 0.5) * bin_ / samples_, taps);
+      Add(first + static_cast<Real>(i + 0.5) * bin_ / samples_);
     }
   }
 
   /// A sample between two elements; nothing where it is more than one element away from the image.
-  void Add(Real at, std::vector<RoiTap<Real>>& taps) const {
+  void Add(Real at) {
     if (!(at >= -1 && at <= static_cast<Real>(extent_))) return;
     at = std::max(at, Real(0));
     const int64_t low = static_cast<int64_t>(at);
-    if (low >= extent_ - 1) return Append(extent_ - 1, Real(1), taps);
+    if (low >= extent_ - 1) return Append(extent_ - 1, Real(1));
     const Real part = at - static_cast<Real>(low);
-    Append(low, 1 - part, taps);
-    Append(low + 1, part, taps);
+    Append(low, 1 - part);
+    Append(low + 1, part);
   }
 
-  static void Append(int64_t index, Real weight, std::vector<RoiTap<Real>>& taps) {
-    if (!taps.empty() && taps.back().index == index) {
-      taps.back().weight += weight;
-    } else {
-      taps.push_back({index, weight});
+  /// Neighbouring samples share their elements.
+  void Append(int64_t index, Real weight) {
+    for (size_t i = taps_.size(); i > starts_.back() && i + 2 > taps_.size(); --i) {
+      if (taps_[i - 1].index != index) continue;
+      taps_[i - 1].weight += weight;
+      return;
     }
+    taps_.push_back({index, weight});
   }
 
   Real start_, bin_, samples_;
   int64_t extent_;
   bool adaptive_;
-  std::vector<std::vector<RoiTap<Real>>> taps_;  // for each bin
+  std::vector<RoiTap<Real>> taps_;  // of all bins
+  std::vector<size_t> starts_;      // where each bin's begin, and the end of the last
 };
 
 /// A box with everything that does not depend on the channel.

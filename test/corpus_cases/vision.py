@@ -76,6 +76,11 @@ def fold_module():
     return Each(nn.Fold((5, 6), (2, 3), padding=1), nn.Fold((7, 8), (2, 3)))
 
 
+@case(f32(1, 2, 6, 7), second=[f32(1, 2, 9, 5)], symbolic=True)
+def fold_to_a_size_of_the_graph():
+    return lambda x: F.fold(F.unfold(x, 3, padding=1), (x.size(2), x.size(3)), 3, padding=1)
+
+
 def every_grid_sample(modes):
     def body(x, grid):
         choices = itertools.product(modes, ("zeros", "border", "reflection"), (False, True))
@@ -165,6 +170,14 @@ def nms_forms():
         ops.nms(corners, scores, 0.7),
         ops.nms(corners.double(), scores.double(), 0.5),
     )
+
+
+@case(
+    f32(1, 4, 16, 18), boxes(6), ties(6), second=[f32(1, 4, 11, 9), boxes(11), ties(11)], symbolic=True,
+    unfaithful=UNNAMED,
+)  # fmt: skip
+def regions_that_survive_nms():
+    return lambda x, rois, scores: ops.roi_align(x, rois[ops.nms(rois[:, 1:], scores, 0.1)], 3, 0.5, 2)
 
 
 @case(f32(2, 4, 9, 8), f32(2, 18, 9, 8), f32(2, 9, 9, 8))
