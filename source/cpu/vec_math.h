@@ -29,14 +29,19 @@ inline ExpParts SplitExp(Vec x) {
   return {Bits(shifted) - Bits(magic), r};
 }
 
+/// exp(r) for |r| <= ln 2 / 2
+inline Vec ExpNearZero(Vec r) {
+  Vec q = Fma(r, 0.00138131448f, 0.00836941879f);
+  q = Fma(q, r, 0.041668456f);
+  q = Fma(q, r, 0.166665152f);
+  q = Fma(q, r, 0.49999994f);
+  return Fma(r * r, q, r) + 1.0f;
+}
+
 inline Vec Exp(Vec x) {
   // Beyond these the result is 0 or infinity anyway. The order keeps NaN.
   const ExpParts s = SplitExp(FastMax(-104.0f, FastMin(89.0f, x)));
-  Vec q = Fma(s.r, 0.00138131448f, 0.00836941879f);
-  q = Fma(q, s.r, 0.041668456f);
-  q = Fma(q, s.r, 0.166665152f);
-  q = Fma(q, s.r, 0.49999994f);
-  const Vec e = Fma(s.r * s.r, q, s.r) + 1.0f;
+  const Vec e = ExpNearZero(s.r);
   // In two steps, because 2^n itself may be infinite or subnormal.
   const IntVec half = ShiftRightSigned<1>(s.n);
   return e * PowerOfTwo(half) * PowerOfTwo(s.n - half);
@@ -135,7 +140,8 @@ inline Vec Erf(Vec x) {
   q = Fma(q, t, -0.633346915f);
   q = Fma(q, t, -1.12951493f);
   q = Fma(q, t, 0.000174683286f);
-  const Vec far = 1.0f - Exp(q);
+  const ExpParts s = SplitExp(q);  // -16 < q <= 0: nothing can overflow
+  const Vec far = Fnma(ExpNearZero(s.r), PowerOfTwo(s.n), 1.0f);
   return CopySign(Select(t < 0.925f, near, far), x);
 }
 
