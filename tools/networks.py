@@ -194,6 +194,33 @@ def lstm_speech():
     )
 
 
+class LogMel(nn.Module):
+    """Sound to the features that speech networks read: short Fourier transforms, power, bands, logarithm."""
+
+    def __init__(self, rate=16000, length=400, step=160, bands=40):
+        super().__init__()
+        self.length, self.step = length, step
+        self.register_buffer("window", torch.hann_window(length))
+        # Triangles whose corners are evenly apart in mels.
+        top = 2595 * torch.log10(torch.tensor(1 + rate / 2 / 700))
+        corners = 700 * (10 ** (torch.linspace(0, top.item(), bands + 2) / 2595) - 1)
+        bins = torch.linspace(0, rate / 2, length // 2 + 1)
+        rise = (bins[None] - corners[:-2, None]) / (corners[1:-1] - corners[:-2])[:, None]
+        fall = (corners[2:, None] - bins[None]) / (corners[2:] - corners[1:-1])[:, None]
+        self.register_buffer("bands", torch.minimum(rise, fall).clamp(min=0))
+
+    def forward(self, sound):
+        spectrum = torch.stft(sound, self.length, self.step, window=self.window, return_complex=True)
+        power = torch.view_as_real(spectrum).square().sum(-1)
+        return torch.log(torch.matmul(self.bands, power) + 1e-6)
+
+
+def log_mel():
+    generator = torch.Generator().manual_seed(0)
+    first, second = (torch.randn(*shape, generator=generator) for shape in ((1, 16000), (3, 23456)))
+    return Network(LogMel().eval(), [first], [second], False)
+
+
 NETWORKS = {
     "minilm": minilm,
     "t5": t5,
@@ -204,4 +231,5 @@ NETWORKS = {
     "convnext_tiny": lambda: pictured("convnext_tiny", symbolic=False),
     "deeplabv3_mobilenet_v3_large": lambda: pictured("deeplabv3_mobilenet_v3_large"),
     "lstm_speech": lstm_speech,
+    "log_mel": log_mel,
 }

@@ -2,6 +2,7 @@
 // Tensors of one value: zeros, ones, full and their relatives.
 #include <array>
 
+#include "graph/dtype_names.h"
 #include "layers/shape/scalar_bytes.h"
 #include "layers/shape/strided_copy.h"
 #include "layers/shape/strided_layer.h"
@@ -36,7 +37,7 @@ class FullLayer final : public Layer {
 
   /// What is named; else that of the input; else that of the value, where there is one to go by.
   DType ResultType(const Args& args) const {
-    if (args.Has(dtype_)) return ParseDType(args[dtype_].AsString());
+    if (args.Has(dtype_)) return ParseTorchDType(args[dtype_]);
     if (input_ >= 0) return args.tensor(input_).dtype();
     if (fill_ < 0) return DType::kF32;
     const Value& fill = args[fill_];
@@ -87,11 +88,13 @@ constexpr Member kMembers[] = {
 OORT_LAYERS(full) {
   using namespace oort;
   for (const Member& member : kMembers) {
-    OperatorSchema schema({member.type}, member.doc);
+    const std::string type = member.type;
+    OperatorSchema schema({type, "aten::" + type.substr(type.find('.') + 1)}, member.doc);
     if (member.input) schema.Tensor("input", kAllDTypes);
     if (member.size) schema.Ints("size").Nullable().Dynamic();
     if (member.fill) schema.Number("fill_value").Dynamic();
     schema.DTypeName("dtype").Nullable();
+    schema.Ignored("layout").Ignored("device").Ignored("pin_memory").Ignored("memory_format");
     registry.Add(std::move(schema), [&member](const LayerInit& init) {
       return std::make_unique<FullLayer>(init, Value(member.value));
     });

@@ -191,3 +191,16 @@ def words_any_length():
             return self.mix(torch.relu(self.words(tokens) + self.places(places)))
 
     return Words()
+
+
+@case(
+    f32(2, 4),
+    second=[f32(5, 4)],
+    symbolic=True,
+    unfaithful="the rendering cannot call aten::new_full, which pnnx leaves where sizes are symbolic",
+)
+def new_full_any_size():
+    def body(x):
+        return x.new_full((2, 4), 1.5) + x.sum(0), x.new_full((x.size(0), 1), -2) * x, x.new_full((3,), 7, dtype=torch.int64)
+
+    return body

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
+#include "aten_form.h"
 #include "moved_elements.h"
 
 namespace oort::testing {
@@ -72,6 +73,17 @@ TEST(Full, FollowsTheInput) {
       .Param("size", "(0)")
       .Input(x)
       .ExpectOutputs({Filled(DType::kI32, {0}, 0)});
+}
+
+TEST(Full, TakesAtensForm) {
+  const Tensor x = RandomTensor(DType::kF32, {2, 3});
+  ExpectNear(RunAten("aten::new_full", {x}, {"[2,2]", "1.5", "None", "None", "None", "False"})[0],
+             Filled(DType::kF32, {2, 2}, 1.5));
+  // 4 is torch's number for int64.
+  ExpectNear(RunAten("aten::new_full", {x}, {"[3]", "7", "4", "None", "None", "False"})[0],
+             Filled(DType::kI64, {3}, 7));
+  ExpectNear(RunAten("aten::ones_like", {x}, {"4", "None", "None", "False", "None"})[0],
+             Filled(DType::kI64, {2, 3}, 1));
 }
 
 TEST(Full, RefusesAbsurdSizes) {
