@@ -2,8 +2,6 @@
 // The torch.fft family.
 #include <algorithm>
 #include <cmath>
-#include <complex>
-#include <numeric>
 
 #include "core/checked.h"
 #include "core/dispatch.h"
@@ -97,11 +95,12 @@ class FftLayer final : public Layer {
 
   Cost Work(const Args& args, std::span<const Value> outputs) const override {
     Cost cost = Layer::Work(args, outputs);
+    if (!args[points_].IsConcrete()) return cost;
     const FftAxes axes = Resolve(args);
-    const double points = std::accumulate(axes.points.begin(), axes.points.end(), 1.0,
-                                          [](double a, int64_t b) { return a * double(b); });
-    const auto elements = static_cast<double>(IntermediateShape(args, axes).elements());
-    cost.flops = 5 * elements * std::log2(std::max(points, 2.0));
+    const int64_t elements = IntermediateShape(args, axes).elements();
+    for (size_t i = 0; i < axes.points.size(); ++i) {
+      cost.flops += FftFlops(axes.points[i], elements / Stored(axes, i));
+    }
     return cost;
   }
 

@@ -2,6 +2,7 @@
 #include "layers/spectral/fft_lines.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/checked.h"
 #include "core/parallel.h"
@@ -67,6 +68,11 @@ int64_t FftLaneStep(T* const* lanes, int count) {
 }
 
 }  // namespace
+
+double FftFlops(int64_t n, int64_t lines) {
+  const auto points = static_cast<double>(n);
+  return 5 * points * std::log2(points) * static_cast<double>(lines);
+}
 
 template <typename T>
 int64_t FftJob<T>::lines() const {

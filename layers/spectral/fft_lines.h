@@ -45,6 +45,9 @@ struct FftJob {
   int64_t lines() const;
 };
 
+/// The usual count of operations for `lines` transforms of n points.
+double FftFlops(int64_t n, int64_t lines);
+
 /// Runs a job. It and its memory depend on the kind, n and the number of lines only.
 template <typename T>
 class FftRunner {

@@ -87,7 +87,8 @@ int64_t FftLongPlan<T>::block() const {
 
 template <typename T>
 size_t FftLongPlan<T>::bytes() const {
-  return (re_.size() + im_.size() + chirp_.size() + spectrum_.size()) * sizeof(T);
+  const size_t own = (re_.size() + im_.size() + chirp_.size() + spectrum_.size()) * sizeof(T);
+  return own + (inner_ ? inner_->bytes() : columns_->bytes() + rows_->bytes());
 }
 
 template <typename T>

@@ -210,7 +210,8 @@ void FftPlan<T>::AddConvolution() {
 template <typename T>
 size_t FftPlan<T>::bytes() const {
   return order_.size() * sizeof(int32_t) + stages_.size() * sizeof(FftStage) +
-         (table_.size() + chirp_.size() + spectrum_.size()) * sizeof(T);
+         (table_.size() + chirp_.size() + spectrum_.size()) * sizeof(T) +
+         (inner_ ? inner_->bytes() : 0);
 }
 
 template <typename T>

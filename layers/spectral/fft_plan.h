@@ -36,7 +36,7 @@ class FftPlan {
   int64_t length() const { return program_.length; }
   /// Elements of scratch memory for `transform`, beside the block.
   int64_t scratch() const { return inner_ ? 2 * inner_->length() : 0; }
-  size_t bytes() const;
+  size_t bytes() const;  ///< with those of the plans that it holds
 
  private:
   void AddStages();

@@ -138,6 +138,14 @@ class IstftLayer final : public Layer {
                      : MemoryOf<float>(args, call, threads).all();
   }
 
+  Cost Work(const Args& args, std::span<const Value> outputs) const override {
+    Cost cost = Layer::Work(args, outputs);
+    if (!args[length_].IsConcrete()) return cost;
+    const IstftCall call = MakeCall(args);
+    cost.flops = FftFlops(options_.n_fft, call.batch * call.frames);
+    return cost;
+  }
+
  private:
   IstftCall MakeCall(const Args& args) const {
     Value length = args[length_];

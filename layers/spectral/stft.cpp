@@ -65,6 +65,12 @@ class StftLayer final : public Layer {
         .Workspace(isa_, threads);
   }
 
+  Cost Work(const Args& args, std::span<const Value> outputs) const override {
+    Cost cost = Layer::Work(args, outputs);
+    cost.flops = StftCall(options_, padding_, args.tensor(input_), args[window_]).Flops();
+    return cost;
+  }
+
  private:
   /// Older models do not say; what came out then says it.
   static bool GivesPairs(const LayerInit& init) {
@@ -133,6 +139,12 @@ class SpectrogramLayer final : public Layer {
   size_t Workspace(const Args& args, int threads) const override {
     const StftCall call = MakeCall(args);
     return CheckedAdd(Points(call), call.Workspace(isa_, threads));
+  }
+
+  Cost Work(const Args& args, std::span<const Value> outputs) const override {
+    Cost cost = Layer::Work(args, outputs);
+    cost.flops = MakeCall(args).Flops();
+    return cost;
   }
 
  private:

@@ -146,6 +146,10 @@ size_t StftCall::Workspace(Isa isa, int threads) const {
   return wide_ ? WorkspaceOf<double>(isa, threads) : WorkspaceOf<float>(isa, threads);
 }
 
+double StftCall::Flops() const {
+  return FftFlops(options_.n_fft, shape_.elements() / shape_[shape_.rank() - 2]);
+}
+
 void StftCall::Run(const Context& context, Isa isa, double scale, const Tensor& signal,
                    const Value& window, std::byte* target, std::byte* workspace) const {
   if (shape_.elements() == 0) return;

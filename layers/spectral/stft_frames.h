@@ -61,6 +61,7 @@ class StftCall {
   const Shape& shape() const { return shape_; }
   DType dtype() const { return wide_ ? DType::kC128 : DType::kC64; }
   size_t Workspace(Isa isa, int threads) const;
+  double Flops() const;
   /// `target` is of dtype() (or pairs of its parts).
   void Run(const Context& context, Isa isa, double scale, const Tensor& signal, const Value& window,
            std::byte* target, std::byte* workspace) const;
