@@ -12,14 +12,17 @@ namespace {
               "cannot reshape " + input.ToString() + " to " + wanted.ToString());
 }
 
-/// Gives the one extent of -1 what the other extents leave; `known` is their product.
+/// Gives the one negative extent what the other extents leave. Where pnnx multiplied an unknown
+/// extent, written as -1, by a number of heads, it is -16 or the like.
 void FillFreeAxis(const Shape& input, const Value& wanted, int free_axis, Shape* shape) {
+  const int64_t unit = (*shape)[free_axis];
   int64_t known = 1;
   for (int i = 0; i < shape->rank(); ++i) {
     if (i != free_axis) known = CheckedMultiply(known, (*shape)[i]);
   }
   if (known == 0 || input.elements() % known != 0) ThrowShape(input, wanted);
   (*shape)[free_axis] = input.elements() / known;
+  if ((*shape)[free_axis] % unit != 0) ThrowShape(input, wanted);
 }
 
 /// pnnx writes 0 for "the extent of the input at this axis". Where the input has no elements a 0
@@ -30,8 +33,8 @@ Shape ResolveShape(const Shape& input, const Value& wanted) {
   int free_axis = -1;
   bool has_zero = false;
   for (int i = 0; i < shape.rank(); ++i) {
-    if (shape[i] < -1 || (shape[i] == -1 && free_axis >= 0)) ThrowShape(input, wanted);
-    if (shape[i] == -1) free_axis = i;
+    if (shape[i] < 0 && free_axis >= 0) ThrowShape(input, wanted);
+    if (shape[i] < 0) free_axis = i;
     has_zero = has_zero || shape[i] == 0;
   }
   const bool literal = has_zero && free_axis < 0 && input.elements() == 0;

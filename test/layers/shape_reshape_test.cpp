@@ -55,7 +55,7 @@ TEST(Reshape, TakesAComputedShape) {
 TEST(Reshape, RefusesWhatDoesNotFit) {
   const Tensor x = RandomTensor(DType::kF32, {2, 3, 4});
   for (const char* shape :
-       {"(5,-1)", "(23)", "(-1,-1)", "(-2,12)", "(2,3,4,0)", "(0,0,0,0)",
+       {"(5,-1)", "(23)", "(-1,-1)", "(-5,12)", "(-2,-1)", "(2,3,4,0)", "(0,0,0,0)",
         "(-1,2147483647,2147483647,2147483647)", "(2147483647,2147483647,2147483647,2147483647)"}) {
     SCOPED_TRACE(shape);
     OperatorCase("Tensor.reshape")
@@ -71,6 +71,14 @@ TEST(Reshape, RefusesWhatDoesNotFit) {
       .Param("shape", "abc")
       .Input(x)
       .ExpectError(ErrorCode::kInvalidModel, "shape=abc");
+}
+
+TEST(Reshape, TakesAnUnknownExtentTimesHeads) {
+  const Tensor x = RangeTensor(DType::kF32, {3, 4, 2});
+  OperatorCase("Tensor.reshape")
+      .Param("shape", "(-4,2)")
+      .Input(x)
+      .ExpectOutputs({x.Reshaped({12, 2})});
 }
 
 TEST(ReshapeAs, TakesTheShapeOnly) {
