@@ -137,6 +137,14 @@ def cases():
     yield "resize", "bicubic 3x224x224 to 256", Call(lambda x: F.interpolate(x, size=(256, 256), mode="bicubic")), [rand(1, 3, 224, 224)]
     yield "spectral", "fft 64x1024", Call(lambda x: torch.view_as_real(torch.fft.rfft(x))), [rand(64, 1024)]
     yield "spectral", "fft 64x1000", Call(lambda x: torch.view_as_real(torch.fft.rfft(x))), [rand(64, 1000)]
+    yield "spectral", "fft 8x400", Call(lambda x: torch.view_as_real(torch.fft.fft(x))), [rand(8, 400)]
+    yield "spectral", "fft 64x1009, a prime", Call(lambda x: torch.view_as_real(torch.fft.rfft(x))), [rand(64, 1009)]
+    yield "spectral", "fft 65536", Call(lambda x: torch.view_as_real(torch.fft.fft(x))), [rand(65536)]
+    yield "spectral", "fft2 256x256", Call(lambda x: torch.view_as_real(torch.fft.fft2(x))), [rand(256, 256)]
+    yield "spectral", "irfft2 of rfft2 256x256", Call(lambda x: torch.fft.irfft2(torch.fft.rfft2(x))), [rand(256, 256)]
+    window = torch.hann_window(400)
+    stft = Call(lambda x: torch.stft(x, 400, 160, window=window, return_complex=True).abs())
+    yield "spectral", "magnitudes of stft 400, 1 s", stft, [rand(1, 16000)]
     yield "vision", "grid_sample 32x128x128", Call(lambda x, g: F.grid_sample(x, g, align_corners=False)), [rand(1, 32, 128, 128), rand(1, 128, 128, 2) * 2 - 1]
 
 

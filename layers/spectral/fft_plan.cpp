@@ -11,7 +11,7 @@
 namespace oort {
 namespace {
 
-constexpr size_t kFftCacheBytes = size_t{32} << 20;
+constexpr size_t kFftCacheBytes = size_t{256} << 20;
 constexpr size_t kFftCachePlans = 64;
 
 /// Plans of one kind, the latest first.
