@@ -1,25 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "oort/layer.h"
 
 namespace oort {
 namespace {
-
-template <typename Real>
-struct NmsBox {
-  Real x1, y1, x2, y2, area;
-};
-
-/// Whether two boxes share more than `threshold` of what they cover together.
-template <typename Real>
-bool NmsOverlaps(const NmsBox<Real>& a, const NmsBox<Real>& b, double threshold) {
-  const Real width = std::max(Real(0), std::min(a.x2, b.x2) - std::max(a.x1, b.x1));
-  const Real height = std::max(Real(0), std::min(a.y2, b.y2) - std::max(a.y1, b.y1));
-  const Real shared = width * height;
-  return static_cast<double>(shared / (a.area + b.area - shared)) > threshold;
-}
 
 /// Boxes by falling scores, NaN first; equal scores keep their order.
 template <typename Real>
@@ -33,23 +22,60 @@ std::vector<int64_t> NmsOrder(std::span<const Real> scores) {
   return order;
 }
 
+/// The largest Real up to `threshold`: no Real lies between the two.
+template <typename Real>
+Real NmsLimit(double threshold) {
+  const Real limit = static_cast<Real>(threshold);
+  if (!(static_cast<double>(limit) > threshold)) return limit;
+  return std::nextafter(limit, -std::numeric_limits<Real>::infinity());
+}
+
+/// Boxes in the order of their scores, a coordinate at a time.
+template <typename Real>
+class NmsBoxes {
+ public:
+  NmsBoxes(const Real* boxes, std::span<const int64_t> order) : gone_(order.size(), 0) {
+    for (int64_t i : order) {
+      const Real* box = boxes + i * 4;
+      for (size_t c = 0; c < 4; ++c) corners_[c].push_back(box[c]);
+      areas_.push_back((box[2] - box[0]) * (box[3] - box[1]));
+    }
+  }
+
+  bool IsGone(size_t i) const { return gone_[i] != 0; }
+
+  /// Drops boxes that share more than `limit` of what they and box i cover together. All that
+  /// follow are tested, gone or not: without branches this takes a few of them at once.
+  void DropLike(size_t i, Real limit) {
+    const Real *x1 = corners_[0].data(), *y1 = corners_[1].data(), *x2 = corners_[2].data(),
+               *y2 = corners_[3].data(), *areas = areas_.data();
+    const Real left = x1[i], top = y1[i], right = x2[i], bottom = y2[i], area = areas[i];
+    Flag* gone = gone_.data();
+    for (size_t j = i + 1; j < gone_.size(); ++j) {
+      const Real width = std::max(Real(0), std::min(right, x2[j]) - std::max(left, x1[j]));
+      const Real height = std::max(Real(0), std::min(bottom, y2[j]) - std::max(top, y1[j]));
+      const Real shared = width * height;
+      gone[j] |= shared / (area + areas[j] - shared) > limit ? Flag{1} : Flag{0};
+    }
+  }
+
+ private:
+  using Flag = std::conditional_t<sizeof(Real) == 8, int64_t, int32_t>;  // as wide as a Real
+  std::array<std::vector<Real>, 4> corners_;
+  std::vector<Real> areas_;
+  std::vector<Flag> gone_;
+};
+
 template <typename Real>
 std::vector<int64_t> NmsKept(const Real* boxes, std::span<const Real> scores, double threshold) {
   const std::vector<int64_t> order = NmsOrder(scores);
-  std::vector<NmsBox<Real>> sorted;
-  sorted.reserve(order.size());
-  for (int64_t i : order) {
-    const Real* box = boxes + i * 4;
-    sorted.push_back({box[0], box[1], box[2], box[3], (box[2] - box[0]) * (box[3] - box[1])});
-  }
-  std::vector<uint8_t> gone(order.size(), 0);
+  const Real limit = NmsLimit<Real>(threshold);
+  NmsBoxes<Real> sorted(boxes, order);
   std::vector<int64_t> kept;
   for (size_t i = 0; i < order.size(); ++i) {
-    if (gone[i] != 0) continue;
+    if (sorted.IsGone(i)) continue;
     kept.push_back(order[i]);
-    for (size_t j = i + 1; j < order.size(); ++j) {
-      if (gone[j] == 0) gone[j] = NmsOverlaps(sorted[i], sorted[j], threshold) ? 1 : 0;
-    }
+    sorted.DropLike(i, limit);
   }
   return kept;
 }

@@ -37,6 +37,8 @@ class RoiAxis {
   }
 
   Real samples() const { return samples_; }
+  int64_t bins() const { return static_cast<int64_t>(starts_.size()) - 1; }
+  std::span<const RoiTap<Real>> taps() const { return taps_; }
   std::span<const RoiTap<Real>> taps(int64_t bin) const {
     const size_t i = static_cast<size_t>(bin);
     return std::span(taps_).subspan(starts_[i], starts_[i + 1] - starts_[i]);
@@ -108,6 +110,22 @@ struct RoiBins {
     }
     return sum / count;
   }
+
+  /// The means of all bins of a row. Its taps are read row of the image by row, all columns of
+  /// the bins in one go; `sums` has room for them.
+  void Means(const Real* plane, int64_t row_length, int64_t h, Real* sums, Real* out) const {
+    const std::span<const RoiTap<Real>> all = columns.taps();
+    std::fill_n(sums, all.size(), Real(0));
+    for (const RoiTap<Real>& y : rows.taps(h)) {
+      const Real* row = plane + y.index * row_length;
+      for (size_t i = 0; i < all.size(); ++i) sums[i] += row[all[i].index] * y.weight;
+    }
+    for (int64_t w = 0; w < columns.bins(); ++w) {
+      Real sum = 0;
+      for (const RoiTap<Real>& x : columns.taps(w)) sum += *sums++ * x.weight;
+      out[w] = sum / count;
+    }
+  }
 };
 
 class RoiAlign final : public Layer {
@@ -159,16 +177,22 @@ class RoiAlign final : public Layer {
     // Neighbouring channels share the work of finding taps.
     context.ParallelFor(shape[0] * channels, 512 / bins + 1, [&](int64_t begin, int64_t end) {
       Real* out = output.data<Real>() + begin * bins;
+      std::vector<Real> sums;
       for (int64_t i = begin; i < end;) {
         const RoiBins<Real> box = Bins(boxes + i / channels * 5, input);
         const Real* planes = image + box.image * input[1] * plane;
         const int64_t last = std::min(end, (i / channels + 1) * channels);
+        if (!spec_.position_sensitive) sums.resize(box.columns.taps().size());
         for (; i < last; ++i) {
-          int64_t from = spec_.position_sensitive ? i % channels * bins : i % channels;
-          for (int64_t h = 0; h < shape[2]; ++h) {
-            for (int64_t w = 0; w < shape[3]; ++w) {
-              *out++ = box.Mean(planes + from * plane, input[3], h, w);
-              if (spec_.position_sensitive) ++from;
+          const Real* channel =
+              planes + i % channels * plane * (spec_.position_sensitive ? bins : 1);
+          for (int64_t h = 0; h < shape[2]; ++h, out += shape[3]) {
+            if (!spec_.position_sensitive) {
+              box.Means(channel, input[3], h, sums.data(), out);
+              continue;
+            }
+            for (int64_t w = 0; w < shape[3]; ++w, channel += plane) {
+              out[w] = box.Mean(channel, input[3], h, w);
             }
           }
         }
