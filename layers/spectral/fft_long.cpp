@@ -38,23 +38,19 @@ void MultiplyPairs(T* x, const T* factors, int64_t count, bool conjugate) {
 
 template <typename T>
 FftLongPlan<T>::FftLongPlan(int64_t length) : length_(length) {
-  try {
-    if (!IsSmoothLength(length)) {
-      AddConvolution();
-      return;
-    }
-    const int64_t rows = FftBalancedDivisor(length), columns = length / rows;
-    columns_ = GetFftPlan<FftPlan<T>>(rows);
-    rows_ = GetFftPlan<FftPlan<T>>(columns);
-    re_.resize(static_cast<size_t>(length));
-    im_.resize(static_cast<size_t>(length));
-    for (int64_t i = 0; i < length; ++i) {
-      const std::complex<double> root = FftRoot(i / columns * (i % columns), length);
-      re_[static_cast<size_t>(i)] = static_cast<T>(root.real());
-      im_[static_cast<size_t>(i)] = static_cast<T>(-root.imag());
-    }
-  } catch (const std::bad_alloc&) {
-    throw Error::OutOfMemory();
+  if (!IsSmoothLength(length)) {
+    AddConvolution();
+    return;
+  }
+  const int64_t rows = FftBalancedDivisor(length), columns = length / rows;
+  columns_ = GetFftPlan<FftPlan<T>>(rows);
+  rows_ = GetFftPlan<FftPlan<T>>(columns);
+  re_.resize(static_cast<size_t>(length));
+  im_.resize(static_cast<size_t>(length));
+  for (int64_t i = 0; i < length; ++i) {
+    const std::complex<double> root = FftRoot(i / columns * (i % columns), length);
+    re_[static_cast<size_t>(i)] = static_cast<T>(root.real());
+    im_[static_cast<size_t>(i)] = static_cast<T>(-root.imag());
   }
 }
 

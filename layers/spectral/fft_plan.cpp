@@ -75,16 +75,6 @@ void AppendRoot(std::vector<T>& table, std::complex<double> root) {
   table.push_back(static_cast<T>(root.imag()));
 }
 
-/// A table that a plan needs may fail to fit into memory: an Error, as elsewhere.
-template <typename Body>
-void WithMemory(Body body) {
-  try {
-    body();
-  } catch (const std::bad_alloc&) {
-    throw Error::OutOfMemory();
-  }
-}
-
 }  // namespace
 
 void CheckFftLength(int64_t length) {
@@ -137,13 +127,11 @@ int64_t ConvenientLength(int64_t least) {
 template <typename T>
 FftPlan<T>::FftPlan(int64_t length) {
   program_.length = length;
-  WithMemory([&] {
-    if (IsSmoothLength(length)) {
-      AddStages();
-    } else {
-      AddConvolution();
-    }
-  });
+  if (IsSmoothLength(length)) {
+    AddStages();
+  } else {
+    AddConvolution();
+  }
   program_.order = order_.data();
   program_.stages = stages_.data();
   program_.stage_count = static_cast<int>(stages_.size());
@@ -216,9 +204,7 @@ size_t FftPlan<T>::bytes() const {
 
 template <typename T>
 FftTurns<T>::FftTurns(int64_t n) {
-  WithMemory([&] {
-    for (int64_t k = 0; 4 * k <= n; ++k) AppendRoot(turns_, FftRoot(k, n));
-  });
+  for (int64_t k = 0; 4 * k <= n; ++k) AppendRoot(turns_, FftRoot(k, n));
 }
 
 template <typename Plan>

@@ -323,6 +323,7 @@ OORT_LAYERS(istft) {
                    .Dynamic()
                    .Int("pad", 0)
                    .AtLeast(0)
+                   .AtMost(kFftMaxLength)
                    .OptionalTensor("window", kStftWindows)
                    .Int("n_fft")
                    .AtLeast(1)

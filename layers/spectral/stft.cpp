@@ -219,6 +219,7 @@ OORT_LAYERS(stft) {
           .Tensor("waveform", kStftSignals)
           .Int("pad", 0)
           .AtLeast(0)
+          .AtMost(kFftMaxLength)
           .OptionalTensor("window", kStftWindows)
           .Int("n_fft")
           .AtLeast(1)

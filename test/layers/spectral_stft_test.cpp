@@ -409,6 +409,11 @@ TEST(SpectralStft, RefusesWhatIsWrong) {
       .ExpectError(ErrorCode::kInvalidArgument, "add up to more than 0");
   OperatorCase("torchaudio.functional.spectrogram")
       .Param("n_fft", "8")
+      .Param("pad", "2147483647")
+      .Input(x, "waveform")
+      .ExpectError(ErrorCode::kInvalidModel, "pad=2147483647");
+  OperatorCase("torchaudio.functional.spectrogram")
+      .Param("n_fft", "8")
       .Param("normalized", "other")
       .Input(x, "waveform")
       .ExpectError(ErrorCode::kInvalidArgument, "normalized=other");
