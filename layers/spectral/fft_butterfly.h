@@ -8,15 +8,15 @@
 namespace oort::OORT_ISA {
 
 #if defined(OORT_ISA_scalar)
-constexpr int kDoubleWidth = 1;
+typedef double DoubleLanes;
 #else
-constexpr int kDoubleWidth = 2;  // every instruction set has registers of 16 bytes
+typedef double DoubleLanes __attribute__((vector_size(16)));  // what every instruction set has
 #endif
 
 /// f64 lanes.
 struct DoubleVec {
-  static constexpr int kWidth = kDoubleWidth;
-  typedef double Raw __attribute__((vector_size(8 * kDoubleWidth)));
+  using Raw = DoubleLanes;
+  static constexpr int kWidth = sizeof(Raw) / sizeof(double);
   Raw v;
   DoubleVec() = default;
   DoubleVec(Raw value) : v(value) {}  // NOLINT: implicit, as in Vec
@@ -29,7 +29,7 @@ struct DoubleVec {
   }
   static DoubleVec LoadPartial(const double* p, int n) {
     Raw raw{};
-    for (int i = 0; i < kWidth && i < n; ++i) raw[i] = p[i];
+    __builtin_memcpy(&raw, p, sizeof(double) * static_cast<size_t>(n < kWidth ? n : kWidth));
     return raw;
   }
   void Store(double* p) const { __builtin_memcpy(p, &v, sizeof(v)); }
