@@ -22,6 +22,7 @@ import pnnx_case  # noqa: E402
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
+from torchvision import ops  # noqa: E402
 
 
 class Call(nn.Module):
@@ -87,6 +88,9 @@ def cases():
     yield "convolution", "1d 64 k5 4000", nn.Conv1d(64, 64, 5, padding=2), [rand(1, 64, 4000)]
     yield "convolution", "3d 16 k3 16x32x32", nn.Conv3d(16, 16, 3, padding=1), [rand(1, 16, 16, 32, 32)]
     yield "convolution", "unfold 64 k3 56x56", nn.Unfold(3, padding=1), [image]
+    yield "convolution", "fold 64 k3 56x56", nn.Fold((56, 56), 3, padding=1), [rand(1, 576, 3136)]
+    deformed = Call(ops.DeformConv2d(64, 64, 3, padding=1))
+    yield "convolution", "deformed 3x3 64 56x56", deformed, [image, rand(1, 18, 56, 56) * 4 - 2]
     yield "linear", "linear 512x384x1536", nn.Linear(384, 1536), [rand(512, 384)]
     yield "linear", "linear 1x1024x1024", nn.Linear(1024, 1024), [rand(1, 1024)]
     yield "linear", "matmul 12x(128x64x128)", Call(torch.matmul), [rand(12, 128, 64), rand(12, 64, 128)]
@@ -135,6 +139,8 @@ def cases():
     yield "resize", "bilinear 64x56x56 to 112", nn.Upsample(scale_factor=2, mode="bilinear"), [image]
     yield "resize", "nearest 64x56x56 to 112", nn.Upsample(scale_factor=2), [image]
     yield "resize", "bicubic 3x224x224 to 256", Call(lambda x: F.interpolate(x, size=(256, 256), mode="bicubic")), [rand(1, 3, 224, 224)]
+    shrink = Call(lambda x: F.interpolate(x, size=(64, 64), mode="bilinear", antialias=True))
+    yield "resize", "antialiased 3x224x224 to 64", shrink, [rand(1, 3, 224, 224)]
     yield "spectral", "fft 64x1024", Call(lambda x: torch.view_as_real(torch.fft.rfft(x))), [rand(64, 1024)]
     yield "spectral", "fft 64x1000", Call(lambda x: torch.view_as_real(torch.fft.rfft(x))), [rand(64, 1000)]
     yield "spectral", "fft 8x400", Call(lambda x: torch.view_as_real(torch.fft.fft(x))), [rand(8, 400)]
@@ -146,6 +152,12 @@ def cases():
     stft = Call(lambda x: torch.stft(x, 400, 160, window=window, return_complex=True).abs())
     yield "spectral", "magnitudes of stft 400, 1 s", stft, [rand(1, 16000)]
     yield "vision", "grid_sample 32x128x128", Call(lambda x, g: F.grid_sample(x, g, align_corners=False)), [rand(1, 32, 128, 128), rand(1, 128, 128, 2) * 2 - 1]
+    corners = rand(3000, 2) * 600
+    boxes = torch.cat([corners, corners + rand(3000, 2) * 100], 1)
+    regions = torch.cat([torch.zeros(100, 1), boxes[:100]], 1)
+    align = Call(lambda x, b: ops.roi_align(x, b, 7, 0.0625, 2, True))
+    yield "vision", "roi_align 100 of 64x50x50", align, [rand(1, 64, 50, 50), regions]
+    yield "vision", "nms 3000", Call(lambda b, s: ops.nms(b, s, 0.5)), [boxes, rand(3000)]
 
 
 def time_torch(module, inputs, runs):
