@@ -1,32 +1,41 @@
 // SPDX-License-Identifier: MIT
-#include "core/dispatch.h"
+#include <limits>
+
 #include "layers/vision/grid_axis.h"
 #include "oort/layer.h"
 
 namespace oort {
 namespace {
 
-constexpr int64_t kGridChunk = 128;  // samples whose taps are found at once, for all channels
-
-/// Elements and weights of the samples of a chunk: entry t * kGridChunk + i is tap t of sample i.
+/// Elements and weights of some samples, found once for all channels: entry t * kSamples + i is
+/// tap t of sample i. Enough of them that what is read of a plane is read more than once while it
+/// is in the cache.
 template <typename Real, int taps>
 struct GridChunk {
-  std::array<int64_t, static_cast<size_t>(taps* kGridChunk)> index;
-  std::array<Real, static_cast<size_t>(taps* kGridChunk)> weight;
+  static constexpr int64_t kSamples = 4096 / taps;
+  static constexpr size_t kEntries = static_cast<size_t>(taps * kSamples);
+  std::array<int32_t, kEntries> index;
+  std::array<Real, kEntries> weight;
   bool inside = true;  ///< no index is -1
 
   void Set(int tap, int64_t sample, int64_t from, Real value) {
-    const size_t entry = static_cast<size_t>(tap * kGridChunk + sample);
-    index[entry] = from;
+    const size_t entry = static_cast<size_t>(tap * kSamples + sample);
+    index[entry] = static_cast<int32_t>(from);
     weight[entry] = value;
     inside = inside && from >= 0;
   }
 
   void Blend(const Real* plane, Real* out, int64_t count) const {
     if (inside) {
-      BlendWith([plane](int64_t at) { return plane[at]; }, out, count);
+      BlendWith([plane](int32_t at) { return plane[at]; }, out, count);
     } else {
-      BlendWith([plane](int64_t at) { return at < 0 ? Real(0) : plane[at]; }, out, count);
+      // Always loads, so that there is nothing to predict.
+      BlendWith(
+          [plane](int32_t at) {
+            const Real value = plane[at < 0 ? 0 : at];
+            return at < 0 ? Real(0) : value;
+          },
+          out, count);
     }
   }
 
@@ -36,7 +45,7 @@ struct GridChunk {
     for (int64_t i = 0; i < count; ++i) {
       Real sum = 0;
       for (int t = 0; t < taps; ++t) {
-        const size_t entry = static_cast<size_t>(t * kGridChunk + i);
+        const size_t entry = static_cast<size_t>(t * kSamples + i);
         sum += read(index[entry]) * weight[entry];
       }
       out[i] = sum;
@@ -61,12 +70,12 @@ class GridSampler {
         width_(geometry.extents[2], align_corners, padding, volume) {}
 
   void Run(const Context& context, const Real* input, const Real* grid, Real* output) const {
-    const int64_t chunks = (geometry_.samples + kGridChunk - 1) / kGridChunk;
-    const int64_t grain = 16 / geometry_.channels + 1;
+    const int64_t chunks = (geometry_.samples + Chunk::kSamples - 1) / Chunk::kSamples;
+    const int64_t grain = 8 / geometry_.channels + 1;
     context.ParallelFor(geometry_.batch * chunks, grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const int64_t image = i / chunks, first = i % chunks * kGridChunk;
-        const int64_t count = std::min(kGridChunk, geometry_.samples - first);
+        const int64_t image = i / chunks, first = i % chunks * Chunk::kSamples;
+        const int64_t count = std::min(Chunk::kSamples, geometry_.samples - first);
         Chunk chunk;
         FindTaps(grid + (image * geometry_.samples + first) * kAxes, count, chunk);
         for (int64_t c = image * geometry_.channels; c < (image + 1) * geometry_.channels; ++c) {
@@ -161,6 +170,9 @@ class GridSample final : public Layer {
       output[i] = grid[i - 1];
     }
     output.elements();
+    if (input.Product(2, rank) > std::numeric_limits<int32_t>::max()) {
+      throw Error(ErrorCode::kUnsupported, "no planes of 2^31 elements or more");
+    }
     return {Tensor::Meta(dtype, output)};
   }
 
