@@ -6,6 +6,7 @@
 #include "core/checked.h"
 #include "layers/attention/attention_core.h"
 #include "layers/attention/mha_inputs.h"
+#include "layers/linear/in_f32.h"
 #include "layers/linear/weight_arg.h"
 
 namespace oort {
@@ -389,8 +390,9 @@ OORT_LAYERS(multihead_attention) {
   using namespace oort;
   registry.Add(OperatorSchema({"nn.MultiheadAttention"},
                               "Attention of several heads with its projections; a bool mask is "
-                              "true where a key does not take part")
-                   .Tensors("inputs", DType::kF32 | DType::kBool)
+                              "true where a key does not take part; other dtypes are computed "
+                              "in f32")
+                   .Tensors("inputs", kFloats | DType::kBool)
                    .OptionalAttribute("in_proj_weight")
                    .OptionalAttribute("in_proj_bias")
                    .OptionalAttribute("q_proj_weight")
@@ -412,5 +414,5 @@ OORT_LAYERS(multihead_attention) {
                    .Ignored("dropout")
                    .FreeInputs()
                    .Outputs(1, 2),
-               Create<MultiheadAttention>());
+               InF32(Create<MultiheadAttention>(), ""));
 }

@@ -4,6 +4,7 @@
 
 #include "core/checked.h"
 #include "layers/attention/attention_core.h"
+#include "layers/linear/in_f32.h"
 
 namespace oort {
 namespace {
@@ -199,15 +200,15 @@ OORT_LAYERS(scaled_dot_product) {
   using namespace oort;
   registry.Add(OperatorSchema({"F.scaled_dot_product_attention"},
                               "softmax(Q K^T * scale + mask) V; a bool mask is true where a key "
-                              "takes part")
-                   .Tensor("query", kF32Only)
-                   .Tensor("key", kF32Only)
-                   .Tensor("value", kF32Only)
-                   .OptionalTensor("attn_mask", DType::kF32 | DType::kBool)
+                              "takes part; other dtypes are computed in f32")
+                   .Tensor("query", kFloats)
+                   .Tensor("key", kFloats)
+                   .Tensor("value", kFloats)
+                   .OptionalTensor("attn_mask", kFloats | DType::kBool)
                    .Float("dropout_p", 0)
                    .Bool("is_causal", false)
                    .Float("scale")
                    .Nullable()
                    .Bool("enable_gqa", false),
-               Create<ScaledDotProduct>());
+               InF32(Create<ScaledDotProduct>(), "query"));
 }

@@ -6,6 +6,7 @@
 #include "cpu/gemm.h"
 #include "layers/convolution/conv_geometry.h"
 #include "layers/convolution/conv_kernels.h"
+#include "layers/linear/in_f32.h"
 #include "layers/linear/weight_arg.h"
 #include "layers/pad/pad_copy.h"
 
@@ -267,8 +268,8 @@ class Conv final : public Layer {
 };
 
 LayerCreator CreateConv(int spatial_rank) {
-  return
-      [spatial_rank](const LayerInit& init) { return std::make_unique<Conv>(init, spatial_rank); };
+  return InF32(
+      [spatial_rank](const LayerInit& init) { return std::make_unique<Conv>(init, spatial_rank); });
 }
 
 }  // namespace

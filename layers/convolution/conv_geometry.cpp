@@ -188,8 +188,10 @@ void AddParams(OperatorSchema& schema, int rank, bool transposed, int pads) {
 }
 
 const char* Doc(bool transposed) {
-  return transposed ? "Transposed convolution: scatters each input over the kernel's window"
-                    : "Convolution (cross-correlation), with or without a batch axis";
+  return transposed ? "Transposed convolution: scatters each input over the kernel's window; "
+                      "other dtypes are computed in f32"
+                    : "Convolution (cross-correlation), with or without a batch axis; other "
+                      "dtypes are computed in f32";
 }
 
 }  // namespace
@@ -197,7 +199,7 @@ const char* Doc(bool transposed) {
 OperatorSchema ConvModuleSchema(int spatial_rank, bool transposed) {
   const std::string type = transposed ? "nn.ConvTranspose" : "nn.Conv";
   OperatorSchema schema({type + Number(spatial_rank)}, Doc(transposed));
-  schema.Tensor("input", kF32Only).Attribute("weight").OptionalAttribute("bias");
+  schema.Tensor("input", kFloats).Attribute("weight").OptionalAttribute("bias");
   AddParams(schema, spatial_rank, transposed, transposed ? spatial_rank : -1);
   if (transposed) {
     schema.String("padding_mode", "zeros").OneOf({"zeros"});
@@ -211,7 +213,7 @@ OperatorSchema ConvModuleSchema(int spatial_rank, bool transposed) {
 OperatorSchema ConvFunctionSchema(int spatial_rank, bool transposed) {
   const std::string type = transposed ? "F.conv_transpose" : "F.conv";
   OperatorSchema schema({type + Number(spatial_rank)}, Doc(transposed));
-  schema.Tensor("input", kF32Only).Tensor("weight", kFloats).OptionalTensor("bias", kFloats);
+  schema.Tensor("input", kFloats).Tensor("weight", kFloats).OptionalTensor("bias", kFloats);
   AddParams(schema, spatial_rank, transposed, spatial_rank);
   return schema;
 }

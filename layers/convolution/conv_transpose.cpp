@@ -2,6 +2,7 @@
 #include "core/checked.h"
 #include "cpu/gemm.h"
 #include "layers/convolution/window_taps.h"
+#include "layers/linear/in_f32.h"
 #include "layers/linear/weight_arg.h"
 
 namespace oort {
@@ -119,9 +120,9 @@ class ConvTranspose final : public Layer {
 };
 
 LayerCreator CreateConvTranspose(int spatial_rank) {
-  return [spatial_rank](const LayerInit& init) {
+  return InF32([spatial_rank](const LayerInit& init) {
     return std::make_unique<ConvTranspose>(init, spatial_rank);
-  };
+  });
 }
 
 }  // namespace

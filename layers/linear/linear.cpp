@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/checked.h"
 #include "cpu/gemm.h"
+#include "layers/linear/in_f32.h"
 #include "layers/linear/weight_arg.h"
 
 namespace oort {
@@ -104,18 +105,18 @@ class Linear final : public Layer {
 
 OORT_LAYERS(linear) {
   using namespace oort;
-  const char* doc = "x W^T + b over the last axis";
+  const char* doc = "x W^T + b over the last axis; other dtypes are computed in f32";
   registry.Add(OperatorSchema({"nn.Linear"}, doc)
-                   .Tensor("input", kF32Only)
+                   .Tensor("input", kFloats)
                    .Attribute("weight")
                    .OptionalAttribute("bias")
                    .Ignored("in_features")
                    .Ignored("out_features")
                    .Ignored("bias"),
-               Create<Linear>());
+               InF32(Create<Linear>()));
   registry.Add(OperatorSchema({"F.linear"}, doc)
-                   .Tensor("input", kF32Only)
+                   .Tensor("input", kFloats)
                    .Tensor("weight", kFloats)
                    .OptionalTensor("bias", kFloats),
-               Create<Linear>());
+               InF32(Create<Linear>()));
 }

@@ -4,6 +4,7 @@
 
 #include "core/checked.h"
 #include "cpu/gemm.h"
+#include "layers/linear/in_f32.h"
 #include "layers/recurrent/cell_kernels.h"
 #include "layers/recurrent/recurrent_outputs.h"
 
@@ -396,9 +397,9 @@ OperatorSchema Declare(const RecurrentForm& form) {
                             ". Weights are named as in torch: `weight_ih_l0`, "
                             "`weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0`, `weight_ih_l0_reverse`, "
                             "`weight_ih_l1`, … The outputs are those that the network used: "
-                            "their traced shapes tell which.");
-  schema.Tensor("input", kF32Only).OptionalTensor("h0", kF32Only);
-  if (form.has_cell) schema.OptionalTensor("c0", kF32Only);
+                            "their traced shapes tell which. Other dtypes are computed in f32.");
+  schema.Tensor("input", kFloats).OptionalTensor("h0", kFloats);
+  if (form.has_cell) schema.OptionalTensor("c0", kFloats);
   schema.Int("input_size").AtLeast(0);
   schema.Int("hidden_size").AtLeast(1);
   schema.Int("num_layers", 1).AtLeast(1);
@@ -414,8 +415,8 @@ OperatorSchema Declare(const RecurrentForm& form) {
 OORT_LAYERS(recurrent) {
   using namespace oort;
   for (const RecurrentForm& form : kForms) {
-    registry.Add(Declare(form), [&form](const LayerInit& init) {
-      return std::make_unique<Recurrent>(init, form);
-    });
+    registry.Add(Declare(form), InF32([&form](const LayerInit& init) {
+                   return std::make_unique<Recurrent>(init, form);
+                 }));
   }
 }

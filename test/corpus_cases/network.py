@@ -5,7 +5,7 @@ import torch.nn.functional as F
 import yolo_style
 from torch import nn
 
-from .kit import case, f32
+from .kit import case, f32, f64
 
 
 class Residual(nn.Module):
@@ -250,3 +250,22 @@ def mini_unet():
             return torch.sigmoid(self.out(F.relu(self.mix(torch.cat((self.up(self.deep(a)), a), 1)))))
 
     return Net()
+
+
+@case(f64(2, 3, 8, 6))
+def network_in_f64():
+    class Doubles(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.front = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.ConvTranspose2d(4, 2, 2))
+            self.recurrent = nn.GRU(14, 6, batch_first=True)
+            self.attention = nn.MultiheadAttention(6, 2, batch_first=True)
+            self.norm = nn.LayerNorm(6)
+            self.back = nn.Linear(6, 5)
+
+        def forward(self, x):
+            x = self.front(x).transpose(1, 2).flatten(2)
+            x = self.recurrent(x)[0]
+            return self.back(self.norm(x + self.attention(x, x, x, need_weights=False)[0])).softmax(-1)
+
+    return Doubles().double()

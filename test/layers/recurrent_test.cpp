@@ -313,7 +313,7 @@ TEST(Recurrent, RefusesWhatDoesNotFit) {
       .Input(RandomTensor(DType::kF32, {4, 3}))
       .Input(RandomTensor(DType::kF32, {1, 1, 5}))
       .ExpectError(ErrorCode::kInvalidArgument, "state of shape (1,5), got (1,1,5)");
-  gru().Input(RandomTensor(DType::kF64, {4, 2, 3})).ExpectError(ErrorCode::kInvalidArgument, "f64");
+  gru().Input(RandomTensor(DType::kI64, {4, 2, 3})).ExpectError(ErrorCode::kInvalidArgument, "i64");
   gru().Param("num_layers", "0").Input(x).ExpectError(ErrorCode::kInvalidModel, "at least 1");
   gru()
       .Param("num_layers", "2147483647")

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+// Layers of f32 kernels on other floating-point types.
+#include <gtest/gtest.h>
+
+#include "oort/testing.h"
+
+namespace oort::testing {
+namespace {
+
+constexpr DType kOthers[] = {DType::kF64, DType::kF16, DType::kBF16};
+
+Tolerance ToleranceOf(DType dtype) {
+  return dtype == DType::kBF16 ? Tolerance{1e-2, 1e-2} : Tolerance{1e-3, 1e-3};
+}
+
+TEST(InF32, LinearFollowsTheDTypeOfItsInput) {
+  const Tensor weight = Tensor::From<float>({1, 2, -1, 0.5f}, {2, 2});
+  const Tensor bias = Tensor::From<float>({0.25f, -4}, {2});
+  const Tensor x = Tensor::From<float>({1, 2, -3, 0.5f}, {2, 2});
+  const Tensor expected = Tensor::From<float>({5.25f, -4, -1.75f, -0.75f}, {2, 2});
+  for (DType dtype : kOthers) {
+    SCOPED_TRACE(Name(dtype));
+    OperatorCase("nn.Linear")
+        .Attribute("weight", weight.To(dtype))
+        .Attribute("bias", bias.To(dtype))
+        .Input(x.To(dtype))
+        .ExpectOutputs({expected.To(dtype)}, ToleranceOf(dtype));
+    OperatorCase("F.linear")
+        .Input(x.To(dtype), "input")
+        .Input(weight.To(dtype), "weight")
+        .Input(bias.To(dtype), "bias")
+        .ExpectOutputs({expected.To(dtype)}, ToleranceOf(dtype));
+  }
+}
+
+TEST(InF32, RefusesMixedInputs) {
+  const Tensor x = RandomTensor(DType::kF64, {2, 3}), weight = RandomTensor(DType::kF32, {4, 3});
+  OperatorCase("F.linear")
+      .Input(x, "input")
+      .Input(weight, "weight")
+      .ExpectError(ErrorCode::kInvalidArgument, "of one dtype, got f64 and f32");
+  OperatorCase("F.linear")
+      .Input(x.To(DType::kF32), "input")
+      .Input(weight.To(DType::kF64), "weight")
+      .ExpectError(ErrorCode::kInvalidArgument, "expected 'weight' of dtype f32");
+  OperatorCase("nn.Linear")
+      .Attribute("weight", weight)
+      .Input(RandomTensor(DType::kI64, {2, 3}))
+      .ExpectError(ErrorCode::kInvalidArgument, "dtype");
+}
+
+TEST(InF32, ConvolutionsFollowTheDTypeOfTheirInput) {
+  const Tensor x = Tensor::From<float>({1, 2, 3, 4}, {1, 1, 4});
+  const Tensor weight = Tensor::From<float>({1, -2}, {1, 1, 2});
+  for (DType dtype : kOthers) {
+    SCOPED_TRACE(Name(dtype));
+    OperatorCase("nn.Conv1d")
+        .Attribute("weight", weight.To(dtype))
+        .Input(x.To(dtype))
+        .ExpectOutputs({Tensor::From<float>({-3, -4, -5}, {1, 1, 3}).To(dtype)});
+    OperatorCase("F.conv_transpose1d")
+        .Input(x.To(dtype), "input")
+        .Input(weight.To(dtype), "weight")
+        .ExpectOutputs({Tensor::From<float>({1, 0, -1, -2, -8}, {1, 1, 5}).To(dtype)});
+  }
+}
+
+TEST(InF32, AttentionFollowsTheDTypeOfTheQuery) {
+  // The first query meets the first key only; the mask leaves the second key to the second query.
+  const Tensor q = Tensor::From<float>({60, 0, 0, 60}, {1, 2, 2});
+  const Tensor k = Tensor::From<float>({1, 0, 0, 1}, {1, 2, 2});
+  const Tensor v = Tensor::From<float>({1, 2, 3, 4}, {1, 2, 2});
+  const Tensor mask = Tensor::From<float>({0, 0, -1000, 0}, {2, 2});
+  for (DType dtype : kOthers) {
+    SCOPED_TRACE(Name(dtype));
+    OperatorCase("F.scaled_dot_product_attention")
+        .Input(q.To(dtype), "query")
+        .Input(k.To(dtype), "key")
+        .Input(v.To(dtype), "value")
+        .Input(mask.To(dtype), "attn_mask")
+        .ExpectOutputs({v.To(dtype)}, ToleranceOf(dtype));
+  }
+}
+
+TEST(InF32, RecurrentLayersGiveStatesOfTheSameDType) {
+  // h = relu(2 x + h): sums of what has come so far.
+  for (DType dtype : kOthers) {
+    SCOPED_TRACE(Name(dtype));
+    OperatorCase("nn.RNN")
+        .Param("input_size", "1")
+        .Param("hidden_size", "1")
+        .Param("bias", "False")
+        .Param("nonlinearity", "relu")
+        .Attribute("weight_ih_l0", Tensor::From<float>({2}, {1, 1}).To(dtype))
+        .Attribute("weight_hh_l0", Tensor::From<float>({1}, {1, 1}).To(dtype))
+        .Input(Tensor::From<float>({1, 2, 3}, {3, 1, 1}).To(dtype))
+        .Outputs(2)
+        .ExpectOutputs({Tensor::From<float>({2, 6, 12}, {3, 1, 1}).To(dtype),
+                        Tensor::From<float>({12}, {1, 1, 1}).To(dtype)});
+  }
+}
+
+TEST(InF32, MultiheadAttentionTakesABoolMaskBesides) {
+  const Tensor identity = Tensor::From<float>({1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1}, {6, 2});
+  const Tensor out = Tensor::From<float>({1, 0, 0, 1}, {2, 2});
+  const Tensor x = Tensor::From<float>({60, 0, 0, 60}, {2, 1, 2});
+  for (DType dtype : kOthers) {
+    SCOPED_TRACE(Name(dtype));
+    OperatorCase("nn.MultiheadAttention")
+        .Param("num_heads", "1")
+        .Attribute("in_proj_weight", identity.To(dtype))
+        .Attribute("out_proj.weight", out.To(dtype))
+        .Input(x.To(dtype))
+        .Input(Tensor::From<bool>({false, true, true, false}, {2, 2}), "attn_mask")
+        .ExpectOutputs({x.To(dtype)}, ToleranceOf(dtype));
+  }
+}
+
+}  // namespace
+}  // namespace oort::testing
