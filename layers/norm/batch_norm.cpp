@@ -103,17 +103,7 @@ constexpr const char* kBatchNormDoc =
 
 OORT_LAYERS(batch_norm) {
   for (int rank = 1; rank <= 3; ++rank) {
-    registry.Add(OperatorSchema({"nn.BatchNorm" + std::to_string(rank) + "d"}, kBatchNormDoc)
-                     .Tensor("input", kFloats)
-                     .OptionalAttribute("running_mean")
-                     .OptionalAttribute("running_var")
-                     .OptionalAttribute("weight")
-                     .OptionalAttribute("bias")
-                     .Float("eps", 1e-5)
-                     .Ignored("num_features")
-                     .Ignored("affine")
-                     .Ignored("momentum")
-                     .Ignored("track_running_stats"),
+    registry.Add(StatisticsModuleSchema("nn.BatchNorm" + std::to_string(rank) + "d", kBatchNormDoc),
                  CreateBatchNorm(rank + 2));
   }
   registry.Add(OperatorSchema({"F.batch_norm"}, kBatchNormDoc)

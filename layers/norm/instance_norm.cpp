@@ -95,18 +95,9 @@ constexpr const char* kInstanceNormDoc =
 
 OORT_LAYERS(instance_norm) {
   for (int rank = 1; rank <= 3; ++rank) {
-    registry.Add(OperatorSchema({"nn.InstanceNorm" + std::to_string(rank) + "d"}, kInstanceNormDoc)
-                     .Tensor("input", kFloats)
-                     .OptionalAttribute("running_mean")
-                     .OptionalAttribute("running_var")
-                     .OptionalAttribute("weight")
-                     .OptionalAttribute("bias")
-                     .Float("eps", 1e-5)
-                     .Ignored("num_features")
-                     .Ignored("affine")
-                     .Ignored("momentum")
-                     .Ignored("track_running_stats"),
-                 CreateInstanceNorm(rank));
+    registry.Add(
+        StatisticsModuleSchema("nn.InstanceNorm" + std::to_string(rank) + "d", kInstanceNormDoc),
+        CreateInstanceNorm(rank));
   }
   registry.Add(OperatorSchema({"F.instance_norm"}, kInstanceNormDoc)
                    .Tensor("input", kFloats)

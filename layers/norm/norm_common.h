@@ -51,6 +51,21 @@ inline Affine CenteredAffine(double mean, double scale, double shift) {
   return {center, static_cast<float>(scale), static_cast<float>(shift + rest * scale)};
 }
 
+/// What nn.BatchNorm* and nn.InstanceNorm* declare alike: they keep statistics from training.
+inline OperatorSchema StatisticsModuleSchema(const std::string& type, const char* doc) {
+  return OperatorSchema({type}, doc)
+      .Tensor("input", kFloats)
+      .OptionalAttribute("running_mean")
+      .OptionalAttribute("running_var")
+      .OptionalAttribute("weight")
+      .OptionalAttribute("bias")
+      .Float("eps", 1e-5)
+      .Ignored("num_features")
+      .Ignored("affine")
+      .Ignored("momentum")
+      .Ignored("track_running_stats");
+}
+
 /// An input as (outer, channels, inner).
 struct ChannelView {
   int64_t outer, channels, inner;

@@ -25,25 +25,13 @@ class Divisor {
 template <typename T>
 void AveragePlane(const PlaneWindow& window, const Divisor& divisor, const T* in, T* out) {
   using Wide = std::conditional_t<kIsHalf<T>, float, T>;
-  const auto& [depth, height, width] = window;
-  for (int64_t od = 0; od < depth.out; ++od) {
-    const WindowAxis::Taps ds = depth.At(od);
-    for (int64_t oh = 0; oh < height.out; ++oh) {
-      const WindowAxis::Taps hs = height.At(oh);
-      for (int64_t ow = 0; ow < width.out; ++ow) {
-        const WindowAxis::Taps ws = width.At(ow);
-        Wide sum = 0;
-        for (int64_t d = ds.begin; d < ds.begin + ds.count; ++d) {
-          for (int64_t h = hs.begin; h < hs.begin + hs.count; ++h) {
-            const T* row = in + (d * height.in + h) * width.in + ws.begin;
-            for (int64_t w = 0; w < ws.count; ++w) sum += static_cast<Wide>(row[w]);
-          }
-        }
-        const int64_t count = divisor.Along(0, od) * divisor.Along(1, oh) * divisor.Along(2, ow);
-        *out++ = static_cast<T>(sum / static_cast<Wide>(count));
-      }
-    }
-  }
+  ForEachWindow(window, [&](const WindowTaps& taps) {
+    Wide sum = 0;
+    ForEachTap(window, taps, [&](int64_t at) { sum += static_cast<Wide>(in[at]); });
+    const int64_t count = divisor.Along(0, taps.out_depth) * divisor.Along(1, taps.out_height) *
+                          divisor.Along(2, taps.out_width);
+    *out++ = static_cast<T>(sum / static_cast<Wide>(count));
+  });
 }
 
 class AvgPool : public Layer {

@@ -9,29 +9,16 @@ namespace {
 
 template <typename T>
 void LpPlane(const PlaneWindow& window, double p, double elements, const T* in, T* out) {
-  const auto& [depth, height, width] = window;
-  for (int64_t od = 0; od < depth.out; ++od) {
-    const WindowAxis::Taps ds = depth.At(od);
-    for (int64_t oh = 0; oh < height.out; ++oh) {
-      const WindowAxis::Taps hs = height.At(oh);
-      for (int64_t ow = 0; ow < width.out; ++ow) {
-        const WindowAxis::Taps ws = width.At(ow);
-        double sum = 0;
-        for (int64_t d = ds.begin; d < ds.begin + ds.count; ++d) {
-          for (int64_t h = hs.begin; h < hs.begin + hs.count; ++h) {
-            const T* row = in + (d * height.in + h) * width.in + ws.begin;
-            for (int64_t w = 0; w < ws.count; ++w) {
-              const double x = ConvertElement<double>(row[w]);
-              sum += p == 2 ? x * x : std::pow(x, p);
-            }
-          }
-        }
-        // torch averages, then scales by the whole kernel: windows cut off by ceil_mode grow.
-        const double count = static_cast<double>(ds.count * hs.count * ws.count);
-        *out++ = ConvertElement<T>(std::pow(sum / count * elements, 1 / p));
-      }
-    }
-  }
+  ForEachWindow(window, [&](const WindowTaps& taps) {
+    double sum = 0;
+    ForEachTap(window, taps, [&](int64_t at) {
+      const double x = ConvertElement<double>(in[at]);
+      sum += p == 2 ? x * x : std::pow(x, p);
+    });
+    // torch averages, then scales by the whole kernel: windows cut off by ceil_mode grow.
+    const double count = static_cast<double>(taps.count());
+    *out++ = ConvertElement<T>(std::pow(sum / count * elements, 1 / p));
+  });
 }
 
 class LpPool : public Layer {

@@ -15,35 +15,20 @@ void MaxPlane(const PlaneWindow& window, const T* in, T* out, int64_t* indices) 
   constexpr bool kHasInfinity = std::numeric_limits<Wide>::has_infinity;
   constexpr Wide kLowest =
       kHasInfinity ? -std::numeric_limits<Wide>::infinity() : std::numeric_limits<Wide>::lowest();
-  const auto& [depth, height, width] = window;
-  for (int64_t od = 0; od < depth.out; ++od) {
-    const WindowAxis::Taps ds = depth.At(od);
-    for (int64_t oh = 0; oh < height.out; ++oh) {
-      const WindowAxis::Taps hs = height.At(oh);
-      for (int64_t ow = 0; ow < width.out; ++ow) {
-        const WindowAxis::Taps ws = width.At(ow);
-        Wide best = kLowest;
-        int64_t where = (ds.begin * height.in + hs.begin) * width.in + ws.begin;
-        for (int64_t d = 0; d < ds.count; ++d) {
-          for (int64_t h = 0; h < hs.count; ++h) {
-            const int64_t row =
-                ((ds.begin + d * depth.dilation) * height.in + hs.begin + h * height.dilation) *
-                width.in;
-            for (int64_t w = 0; w < ws.count; ++w) {
-              const int64_t index = row + ws.begin + w * width.dilation;
-              const Wide value = static_cast<Wide>(in[index]);
-              if (value > best || value != value) {
-                best = value;
-                where = index;
-              }
-            }
-          }
-        }
-        *out++ = static_cast<T>(best);
-        if (indices != nullptr) *indices++ = where;
+  ForEachWindow(window, [&](const WindowTaps& taps) {
+    Wide best = kLowest;
+    int64_t where =
+        (taps.depth.begin * window[1].in + taps.height.begin) * window[2].in + taps.width.begin;
+    ForEachTap(window, taps, [&](int64_t at) {
+      const Wide value = static_cast<Wide>(in[at]);
+      if (value > best || value != value) {
+        best = value;
+        where = at;
       }
-    }
-  }
+    });
+    *out++ = static_cast<T>(best);
+    if (indices != nullptr) *indices++ = where;
+  });
 }
 
 class MaxPool : public Layer {

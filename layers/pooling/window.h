@@ -34,6 +34,41 @@ struct WindowAxis {
 /// The windows of one plane, outermost axis first; axes that are not there have extent 1.
 using PlaneWindow = std::array<WindowAxis, 3>;
 
+struct WindowTaps {
+  int64_t out_depth, out_height, out_width;  ///< which window
+  WindowAxis::Taps depth, height, width;     ///< what lies under it
+  int64_t count() const { return depth.count * height.count * width.count; }
+};
+
+/// Calls body(WindowTaps) for each window of a plane, in the order of the outputs.
+template <typename Body>
+void ForEachWindow(const PlaneWindow& window, Body body) {
+  for (int64_t od = 0; od < window[0].out; ++od) {
+    const WindowAxis::Taps depth = window[0].At(od);
+    for (int64_t oh = 0; oh < window[1].out; ++oh) {
+      const WindowAxis::Taps height = window[1].At(oh);
+      for (int64_t ow = 0; ow < window[2].out; ++ow) {
+        body(WindowTaps{od, oh, ow, depth, height, window[2].At(ow)});
+      }
+    }
+  }
+}
+
+/// Calls body(place in the plane) for each input under a window.
+template <typename Body>
+void ForEachTap(const PlaneWindow& window, const WindowTaps& taps, Body body) {
+  const auto& [depth, height, width] = window;
+  for (int64_t d = 0; d < taps.depth.count; ++d) {
+    const int64_t plane = (taps.depth.begin + d * depth.dilation) * height.in;
+    for (int64_t h = 0; h < taps.height.count; ++h) {
+      const int64_t row = (plane + taps.height.begin + h * height.dilation) * width.in;
+      for (int64_t w = 0; w < taps.width.count; ++w) {
+        body(row + taps.width.begin + w * width.dilation);
+      }
+    }
+  }
+}
+
 struct PoolGeometry {
   PlaneWindow window;
   int64_t planes = 0;
