@@ -3,6 +3,7 @@
 
 #include "core/checked.h"
 #include "layers/shape/strided_layer.h"
+#include "oort/log.h"
 
 namespace oort {
 namespace {
@@ -65,16 +66,37 @@ Shape ResolveShape(const Shape& input, const Value& wanted) {
 
 class ReshapeLayer final : public StridedLayer {
  public:
-  explicit ReshapeLayer(const LayerInit& init) : StridedLayer(init), shape_(init.Arg("shape")) {}
+  explicit ReshapeLayer(const LayerInit& init) : StridedLayer(init), shape_(init.Arg("shape")) {
+    DropExtra(init);
+  }
 
  protected:
   std::vector<StridedOutput> Views(const Args& args) const override {
     const Shape& input = input_shape(args);
-    return {Reshaped(input, ResolveShape(input, args[shape_]))};
+    return {Reshaped(input, ResolveShape(input, repaired_.IsNone() ? args[shape_] : repaired_))};
   }
 
  private:
+  /// pnnx may write extents that it inferred and factors of them once more behind them; the rank of
+  /// the traced result tells.
+  void DropExtra(const LayerInit& init) {
+    const Value& wanted = init.Constant("shape");
+    if (!wanted.IsList() || init.outputs().empty() || !init.outputs()[0]->has_shape) return;
+    Value::List list = wanted.AsList();
+    const Shape& traced = init.outputs()[0]->shape;
+    if (list.size() <= static_cast<size_t>(traced.rank())) return;
+    for (int i = 0; i < traced.rank(); ++i) {
+      const Value& extent = list[static_cast<size_t>(i)];
+      if (!extent.IsInt() || extent.AsInt() != traced[i]) return;
+    }
+    list.resize(static_cast<size_t>(traced.rank()));
+    repaired_ = Value(std::move(list));
+    log::Write(log::Level::kWarning, init.op().Describe() + ": took shape=" + wanted.ToString() +
+                                         " for " + repaired_.ToString());
+  }
+
   int shape_;
+  Value repaired_;
 };
 
 class ReshapeAsLayer final : public StridedLayer {
@@ -103,7 +125,7 @@ OORT_LAYERS(reshape) {
                    .Nullable()
                    .Dynamic(),
                Create<ReshapeLayer>());
-  registry.Add(OperatorSchema({"Tensor.reshape_as", "Tensor.view_as"},
+  registry.Add(OperatorSchema({"Tensor.reshape_as", "Tensor.view_as", "aten::view_as"},
                               "The same elements under the shape of `other`")
                    .Tensor("input", kAllDTypes)
                    .Tensor("other", kAllDTypes),

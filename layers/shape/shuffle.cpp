@@ -106,7 +106,7 @@ class PixelUnshuffleLayer final : public StridedLayer {
 
 OORT_LAYERS(shuffle) {
   using namespace oort;
-  registry.Add(OperatorSchema({"nn.ChannelShuffle", "F.channel_shuffle"},
+  registry.Add(OperatorSchema({"nn.ChannelShuffle", "F.channel_shuffle", "aten::channel_shuffle"},
                               "Deals the channels of each group out to all groups in turn")
                    .Tensor("input", kAllDTypes)
                    .Int("groups")

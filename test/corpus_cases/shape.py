@@ -197,3 +197,17 @@ def reshape_like():
 @case(f32())
 def rank_zero():
     return Each(lambda x: x + 1, lambda x: x.reshape(1, 1), lambda x: x.expand(3), lambda x: torch.relu(x))
+
+
+@case(f32(1, 3, 4, 8), unfaithful="the rendering reshapes to an extent too many")
+def reshape_to_rounded_sizes():
+    """Sizes that are rounded as tensors: pnnx writes factors of them again behind the shape."""
+
+    def body(x):
+        b, c, h, w = x.shape
+        tracing = torch.jit.is_tracing()
+        rows, columns = ((torch.ceil(n / 2) * 2).to(torch.int64) // 2 if tracing else -(-n // 2) for n in (h, w))
+        patches = x.reshape(b * c * rows, 2, columns, 2).transpose(1, 2).reshape(b, c, rows * columns, 4)
+        return patches.transpose(1, 3).reshape(b * 4, rows * columns, -1) * 2
+
+    return body

@@ -73,6 +73,29 @@ TEST(Reshape, RefusesWhatDoesNotFit) {
       .ExpectError(ErrorCode::kInvalidModel, "shape=abc");
 }
 
+TEST(Reshape, DropsAnExtentTooManyByTheTracedRank) {
+  const auto run = [](const char* shape, const Shape& traced) {
+    Graph graph;
+    const int in = graph.AddOperand("0"), out = graph.AddOperand("1");
+    graph.operands[static_cast<size_t>(out)].has_shape = true;
+    graph.operands[static_cast<size_t>(out)].shape = traced;
+    graph.AddOperator({.type = "pnnx.Input", .name = "pnnx_input_0", .outputs = {in}});
+    graph.AddOperator({.type = "Tensor.reshape",
+                       .name = "tested",
+                       .inputs = {in},
+                       .outputs = {out},
+                       .params = {{"shape", Parameter(shape)}}});
+    graph.AddOperator({.type = "pnnx.Output", .name = "pnnx_output_0", .inputs = {out}});
+    const Tensor x = RangeTensor(DType::kF32, {2, 3, 4});
+    return Session(RuntimeGraph::Build(std::move(graph))).Forward({x})[0].shape();
+  };
+  EXPECT_EQ(run("(3,8,8)", {3, 8}), Shape({3, 8}));
+  EXPECT_EQ(run("(3,8,-1)", {3, 8}), Shape({3, 8}));
+  EXPECT_EQ(run("(3,8,2,4)", {3, 8}), Shape({3, 8}));
+  EXPECT_EQ(run("(3,8,1)", {3, 8, 1}), Shape({3, 8, 1}));
+  EXPECT_EQ(run("(3,8,1)", {24, 1}), Shape({3, 8, 1}));
+}
+
 TEST(Reshape, TakesAnUnknownExtentTimesHeads) {
   const Tensor x = RangeTensor(DType::kF32, {3, 4, 2});
   OperatorCase("Tensor.reshape")
