@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "layers/linear/in_f32.h"
 #include "layers/linear/product.h"
 
 namespace oort {
@@ -128,7 +129,7 @@ class Addmm final : public Layer {
 };
 
 OperatorSchema Declare(const char* type, const char* a, const char* b, const char* doc) {
-  constexpr DTypeSet kDTypes = DType::kF32 | DType::kF64;
+  constexpr DTypeSet kDTypes = DType::kF32 | DType::kF64 | kHalves;
   return OperatorSchema({type}, doc)
       .Tensor("input", kDTypes)
       .Tensor(a, kDTypes)
@@ -144,9 +145,13 @@ OORT_LAYERS(addmm) {
   using namespace oort;
   registry.Add(
       Declare("torch.addmm", "mat1", "mat2", "beta * input + alpha * (mat1 @ mat2)"),
-      [](const LayerInit& init) { return std::make_unique<Addmm>(init, "mat1", "mat2", 2); });
-  registry.Add(
-      Declare("torch.baddbmm", "batch1", "batch2",
-              "beta * input + alpha * (batch1 @ batch2), matrix by matrix"),
-      [](const LayerInit& init) { return std::make_unique<Addmm>(init, "batch1", "batch2", 3); });
+      InF32([](const LayerInit& init) { return std::make_unique<Addmm>(init, "mat1", "mat2", 2); },
+            "input", kHalves));
+  registry.Add(Declare("torch.baddbmm", "batch1", "batch2",
+                       "beta * input + alpha * (batch1 @ batch2), matrix by matrix"),
+               InF32(
+                   [](const LayerInit& init) {
+                     return std::make_unique<Addmm>(init, "batch1", "batch2", 3);
+                   },
+                   "input", kHalves));
 }

@@ -6,6 +6,7 @@
 #include "core/checked.h"
 #include "core/dispatch.h"
 #include "layers/linear/einsum_plan.h"
+#include "layers/linear/in_f32.h"
 #include "layers/linear/product.h"
 #include "layers/shape/strided_copy.h"
 
@@ -240,7 +241,7 @@ OORT_LAYERS(einsum) {
   registry.Add(OperatorSchema({"torch.einsum"},
                               "Sums of products by Einstein's notation. Where pnnx lost a `...` of "
                               "the equation, the traced shapes tell where it was.")
-                   .Tensors("operands", kProductDTypes)
+                   .Tensors("operands", kProductDTypes | kHalves)
                    .String("equation"),
-               Create<Einsum>());
+               InF32(Create<Einsum>(), "", kHalves));
 }

@@ -6,11 +6,6 @@
 namespace oort {
 namespace {
 
-bool IsOther(const Value& value) {
-  return value.IsTensor() && IsFloat(value.AsTensor().dtype()) &&
-         value.AsTensor().dtype() != DType::kF32;
-}
-
 /// The arguments of a call with every floating-point input as f32.
 class F32Args {
  public:
@@ -48,10 +43,11 @@ class F32Args {
 
 class InF32Layer final : public Layer {
  public:
-  InF32Layer(std::unique_ptr<Layer> layer, int lead) : layer_(std::move(layer)), lead_(lead) {}
+  InF32Layer(std::unique_ptr<Layer> layer, int lead, DTypeSet others)
+      : layer_(std::move(layer)), lead_(lead), others_(others) {}
 
   std::vector<Value> Infer(const Args& args) const override {
-    if (!IsOther(Lead(args))) return layer_->Infer(args);
+    if (!Converts(args)) return layer_->Infer(args);
     const DType dtype = Lead(args).AsTensor().dtype();
     std::vector<Value> outputs = layer_->Infer(F32Args(args, dtype, false).args());
     for (Value& output : outputs) {
@@ -61,7 +57,7 @@ class InF32Layer final : public Layer {
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
-    if (!IsOther(Lead(args))) return layer_->Forward(context, args, outputs);
+    if (!Converts(args)) return layer_->Forward(context, args, outputs);
     const F32Args converted(args, Lead(args).AsTensor().dtype(), true);
     std::vector<Value> results;
     for (const Value& output : outputs) {
@@ -74,22 +70,27 @@ class InF32Layer final : public Layer {
   }
 
   std::vector<Reuse> Reuses(const Args& args) const override {
-    return IsOther(Lead(args)) ? std::vector<Reuse>{} : layer_->Reuses(args);
+    return Converts(args) ? std::vector<Reuse>{} : layer_->Reuses(args);
   }
 
   size_t Workspace(const Args& args, int threads) const override {
-    if (!IsOther(Lead(args))) return layer_->Workspace(args, threads);
+    if (!Converts(args)) return layer_->Workspace(args, threads);
     const F32Args converted(args, Lead(args).AsTensor().dtype(), false);
     return layer_->Workspace(converted.args(), threads);
   }
 
   Cost Work(const Args& args, std::span<const Value> outputs) const override {
-    if (!IsOther(Lead(args))) return layer_->Work(args, outputs);
+    if (!Converts(args)) return layer_->Work(args, outputs);
     const F32Args converted(args, Lead(args).AsTensor().dtype(), false);
     return layer_->Work(converted.args(), outputs);
   }
 
  private:
+  bool Converts(const Args& args) const {
+    const Value& lead = Lead(args);
+    return lead.IsTensor() && others_.Contains(lead.AsTensor().dtype());
+  }
+
   const Value& Lead(const Args& args) const {
     if (lead_ >= 0) return args[lead_];
     const auto inputs = args.inputs();
@@ -101,13 +102,14 @@ class InF32Layer final : public Layer {
 
   std::unique_ptr<Layer> layer_;
   int lead_;
+  DTypeSet others_;
 };
 
 }  // namespace
 
-LayerCreator InF32(LayerCreator creator, std::string lead) {
-  return [creator = std::move(creator), lead = std::move(lead)](const LayerInit& init) {
-    return std::make_unique<InF32Layer>(creator(init), init.Arg(lead));
+LayerCreator InF32(LayerCreator creator, std::string lead, DTypeSet others) {
+  return [creator = std::move(creator), lead = std::move(lead), others](const LayerInit& init) {
+    return std::make_unique<InF32Layer>(creator(init), init.Arg(lead), others);
   };
 }
 

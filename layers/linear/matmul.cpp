@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <optional>
 
+#include "layers/linear/in_f32.h"
 #include "layers/linear/product.h"
 
 namespace oort {
@@ -85,9 +86,11 @@ constexpr MatmulForm kForms[] = {
 OORT_LAYERS(matmul) {
   using namespace oort;
   for (const MatmulForm& form : kForms) {
-    registry.Add(OperatorSchema({form.type}, form.doc)
-                     .Tensor("input", kProductDTypes)
-                     .Tensor(form.b, kProductDTypes),
-                 [&form](const LayerInit& init) { return std::make_unique<Matmul>(init, form); });
+    registry.Add(
+        OperatorSchema({form.type}, form.doc)
+            .Tensor("input", kProductDTypes | kHalves)
+            .Tensor(form.b, kProductDTypes | kHalves),
+        InF32([&form](const LayerInit& init) { return std::make_unique<Matmul>(init, form); },
+              "input", kHalves));
   }
 }

@@ -9,7 +9,7 @@
 
 namespace oort {
 
-/// What matrix products take: every number type but bool and those of 16-bit floats.
+/// What RunProduct takes: every number type but bool and those of 16-bit floats.
 inline constexpr DTypeSet kProductDTypes =
     DType::kF32 | DType::kF64 | DType::kC64 | DType::kC128 | kIntegers;
 

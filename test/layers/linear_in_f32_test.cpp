@@ -33,6 +33,29 @@ TEST(InF32, LinearFollowsTheDTypeOfItsInput) {
   }
 }
 
+TEST(InF32, ProductsTakeHalves) {
+  const Tensor a = Tensor::From<float>({1, 2, -3, 0.5f}, {2, 2});
+  const Tensor b = Tensor::From<float>({1, -1, 2, 0.5f}, {2, 2});
+  const Tensor product = Tensor::From<float>({5, 0, -2, 3.25f}, {2, 2});
+  for (DType dtype : {DType::kF16, DType::kBF16}) {
+    SCOPED_TRACE(Name(dtype));
+    const Tensor expected = product.To(dtype);
+    const auto on = [&](const char* type) { return OperatorCase(type).Input(a.To(dtype)); };
+    on("torch.matmul").Input(b.To(dtype)).ExpectOutputs({expected});
+    on("torch.mm").Input(b.To(dtype)).ExpectOutputs({expected});
+    on("torch.einsum").Param("equation", "ij,jk->ik").Input(b.To(dtype)).ExpectOutputs({expected});
+    OperatorCase("torch.addmm")
+        .Input(Tensor::Zeros(dtype, {2}))
+        .Input(a.To(dtype))
+        .Input(b.To(dtype))
+        .ExpectOutputs({expected});
+  }
+  OperatorCase("torch.mm")
+      .Input(a.To(DType::kF16))
+      .Input(b)
+      .ExpectError(ErrorCode::kInvalidArgument, "of one dtype");
+}
+
 TEST(InF32, RefusesMixedInputs) {
   const Tensor x = RandomTensor(DType::kF64, {2, 3}), weight = RandomTensor(DType::kF32, {4, 3});
   OperatorCase("F.linear")
