@@ -7,6 +7,26 @@
 namespace oort {
 namespace {
 
+DType MagnitudeType(DType dtype) {
+  if (dtype == DType::kC64) return DType::kF32;
+  return dtype == DType::kC128 ? DType::kF64 : dtype;
+}
+
+/// |x| of complex numbers; anything else as it is.
+Tensor Magnitudes(const Tensor& x) {
+  if (!IsComplex(x.dtype())) return x;
+  Tensor result(MagnitudeType(x.dtype()), x.shape());
+  VisitDType(result.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    if constexpr (std::is_floating_point_v<T>) {
+      const std::complex<T>* from = x.data<std::complex<T>>();
+      T* to = result.data<T>();
+      for (int64_t i = 0; i < x.elements(); ++i) to[i] = std::abs(from[i]);
+    }
+  });
+  return result;
+}
+
 class Norm : public PerElementLayer<2> {
  public:
   explicit Norm(const LayerInit& init)
@@ -24,12 +44,13 @@ class Norm : public PerElementLayer<2> {
       throw Error(ErrorCode::kUnsupported, "norms of matrices are not supported");
     }
     if (std::isinf(p_)) RequireElements(plan, x.shape());
-    return {Tensor::Meta(wanted_ == DType::kNull ? x.dtype() : wanted_, plan.output)};
+    return {
+        Tensor::Meta(wanted_ == DType::kNull ? MagnitudeType(x.dtype()) : wanted_, plan.output)};
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     Tensor& output = outputs[0].AsTensor();
-    const Tensor x = args.tensor(0).To(output.dtype());
+    const Tensor x = Magnitudes(args.tensor(0)).To(output.dtype());
     const ReducePlan plan = axes_.Plan(x.shape());
     VisitDType(x.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::Type;
@@ -50,12 +71,14 @@ class Norm : public PerElementLayer<2> {
   const ReduceKernels& kernels_;
 };
 
+constexpr DTypeSet kNormDTypes = kFloats | DType::kC64 | DType::kC128;
+
 }  // namespace
 }  // namespace oort
 
 OORT_LAYERS(reduce_norm) {
   registry.Add(OperatorSchema({"torch.norm"}, "(sum of |x|^p)^(1/p) over some axes, or all.")
-                   .Tensor("input", kFloats)
+                   .Tensor("input", kNormDTypes)
                    .Any("p", Value(2))
                    .Ints("dim")
                    .Nullable()
@@ -64,7 +87,7 @@ OORT_LAYERS(reduce_norm) {
                    .Nullable(),
                Create<Norm>());
   registry.Add(OperatorSchema({"aten::linalg_norm"}, "The p-norm of vectors.")
-                   .Tensor("input", kFloats)
+                   .Tensor("input", kNormDTypes)
                    .Any("p")
                    .Nullable()
                    .Ints("dim")

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <complex>
 
 #include "aten_form.h"
 #include "reduction_reference.h"
@@ -91,6 +92,19 @@ TEST(Norm, RefusesWhatIsWrong) {
   OperatorCase("torch.norm")
       .Input(Tensor(DType::kI64, {2}))
       .ExpectError(ErrorCode::kInvalidArgument, "has dtype i64");
+}
+
+TEST(Norm, TakesTheMagnitudesOfComplexNumbers) {
+  using C64 = std::complex<float>;
+  using C128 = std::complex<double>;
+  OperatorCase("torch.norm")
+      .Param("dim", "1")
+      .Input(Tensor::From<C64>({{3, 4}, {0, -12}, {1, 0}, {0, 0}}, {2, 2}))
+      .ExpectOutputs({Tensor::From<float>({13, 1}, {2})});
+  OperatorCase("torch.norm")
+      .Param("p", "1")
+      .Input(Tensor::From<C128>({{3, 4}, {0, -12}}, {2}))
+      .ExpectOutputs({Tensor::Scalar<double>(17)});
 }
 
 }  // namespace
