@@ -50,8 +50,9 @@ void MultiplySmall(const StridedMatrix& a, const StridedMatrix& b, const GemmSiz
 class Einsum final : public Layer {
  public:
   explicit Einsum(const LayerInit& init)
-      : equation_(EinsumEquation::Parse(init.String("equation"), init.inputs().size())),
+      : equation_(EinsumEquation::Parse(init.String("equation"), init.op().inputs.size())),
         kernels_(GemmKernelsFor(init.isa())) {
+    if (init.inputs().empty()) return;  // a part of another layer, which has no traced shapes
     std::vector<Shape> shapes;
     for (const Operand* input : init.inputs()) {
       if (!input->has_shape) return;

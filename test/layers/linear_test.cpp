@@ -126,5 +126,19 @@ TEST(Linear, RefusesWhatDoesNotFit) {
       .ExpectError(ErrorCode::kInvalidModel, "weight");
 }
 
+TEST(Bilinear, MultipliesFromBothSides) {
+  const Tensor a = Tensor::From<float>({1, 2, 0, -1}, {2, 2});
+  const Tensor b = Tensor::From<float>({3, 1, 2, 5}, {2, 2});
+  const Tensor weight = Tensor::From<float>({1, 0, 0, 1, 0, 2, -1, 0}, {2, 2, 2});
+  const Tensor bias = Tensor::From<float>({10, 20}, {2});
+  // a·b, and 2 a0 b1 - a1 b0.
+  OperatorCase("F.bilinear")
+      .Input(a, "input1")
+      .Input(b, "input2")
+      .Input(weight, "weight")
+      .Input(bias, "bias")
+      .ExpectOutputs({Tensor::From<float>({15, 16, 5, 22}, {2, 2})});
+}
+
 }  // namespace
 }  // namespace oort::testing
