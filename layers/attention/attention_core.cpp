@@ -2,26 +2,49 @@
 #include "layers/attention/attention_core.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "core/checked.h"
 #include "core/parallel.h"
+#include "layers/linear/dense.h"
 
 namespace oort {
 namespace {
 
 constexpr int64_t kBlockRows = 64;  // queries of one piece of work
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+template <typename T>
+constexpr T kInfinity = std::numeric_limits<T>::infinity();
+template <typename T>
+constexpr bool kBlocked = std::is_same_v<T, float>;
 
-GemmSize ScoreSize(const AttentionProblem& p, int64_t rows) { return {rows, p.keys, p.dim}; }
-GemmSize ValueSize(const AttentionProblem& p, int64_t rows) { return {rows, p.value_dim, p.keys}; }
+/// By the largest element, so that no exponential overflows.
+void SoftmaxF64(double* scores, int64_t count) {
+  double largest = -kInfinity<double>, sum = 0;
+  for (int64_t j = 0; j < count; ++j) largest = std::max(largest, scores[j]);
+  for (int64_t j = 0; j < count; ++j) sum += scores[j] = std::exp(scores[j] - largest);
+  for (int64_t j = 0; j < count; ++j) scores[j] /= sum;
+}
 
-int64_t ScoreFloats(const AttentionProblem& p) {
+template <typename T>
+GemmSize ScoreSize(const AttentionProblem<T>& p, int64_t rows) {
+  return {rows, p.keys, p.dim};
+}
+template <typename T>
+GemmSize ValueSize(const AttentionProblem<T>& p, int64_t rows) {
+  return {rows, p.value_dim, p.keys};
+}
+
+template <typename T>
+int64_t ScoreFloats(const AttentionProblem<T>& p) {
   return AlignedFloats(CheckedMultiply(std::min(kBlockRows, p.queries), p.keys));
 }
 
 /// The last block may have fewer rows and then wants no more.
-int64_t PieceFloats(const AttentionKernels& kernels, const AttentionProblem& p) {
+template <typename T>
+int64_t PieceFloats(const AttentionKernels& kernels, const AttentionProblem<T>& p) {
+  if (!kBlocked<T>) return ScoreFloats(p);
   const int64_t rows = std::min(kBlockRows, p.queries);
   int64_t gemm = 0;
   for (int64_t r : {rows, p.queries % kBlockRows}) {
@@ -31,9 +54,10 @@ int64_t PieceFloats(const AttentionKernels& kernels, const AttentionProblem& p) 
   return CheckedAdd(ScoreFloats(p), gemm);
 }
 
+template <typename T>
 class Piece {
  public:
-  Piece(const AttentionKernels& kernels, const AttentionProblem& problem, float* workspace)
+  Piece(const AttentionKernels& kernels, const AttentionProblem<T>& problem, T* workspace)
       : kernels_(kernels),
         p_(problem),
         scores_(workspace),
@@ -43,12 +67,12 @@ class Piece {
   void Run(int64_t i, int64_t begin, int64_t end) const {
     Score(i, begin, end);
     for (int64_t row = begin; row < end; ++row) {
-      float* scores = scores_ + (row - begin) * p_.keys;
+      T* scores = scores_ + (row - begin) * p_.keys;
       const bool visible = Mask(i, row, scores);
       if (p_.zero_if_masked && !visible) {
-        std::fill_n(scores, p_.keys, 0.0f);
+        std::fill_n(scores, p_.keys, T{0});
       } else {
-        kernels_.softmax.softmax_row(scores, scores, p_.keys, 1.0f);
+        Softmax(scores);
       }
       if (p_.weights != nullptr) KeepWeights(i, row, scores);
     }
@@ -56,82 +80,108 @@ class Piece {
   }
 
  private:
+  void Softmax(T* scores) const {
+    if constexpr (kBlocked<T>) {
+      kernels_.softmax.softmax_row(scores, scores, p_.keys, 1.0f);
+    } else {
+      SoftmaxF64(scores, p_.keys);
+    }
+  }
+
   void Score(int64_t i, int64_t begin, int64_t end) const {
     const size_t at = static_cast<size_t>(i);
-    const MatrixSource a(kernels_.gemm,
-                         {p_.q.data + p_.q.offsets[at] + begin * p_.q.row, 1, p_.q.row});
-    const MatrixSource b(kernels_.gemm, {p_.k.data + p_.k.offsets[at], 1, p_.k.row});
-    GemmProblem problem;
-    problem.size = ScoreSize(p_, end - begin);
-    problem.a = &a;
-    problem.b = &b;
-    problem.c = scores_;
-    problem.ldc = p_.keys;
-    Gemm(kernels_.gemm, problem, 1, scratch_);
+    const T *q = p_.q.data + p_.q.offsets[at] + begin * p_.q.row, *k = p_.k.data + p_.k.offsets[at];
+    if constexpr (kBlocked<T>) {
+      const MatrixSource a(kernels_.gemm, {q, 1, p_.q.row}), b(kernels_.gemm, {k, 1, p_.k.row});
+      Multiply(ScoreSize(p_, end - begin), a, b, scores_, p_.keys);
+    } else {
+      MultiplyF64(1, end - begin, {q, p_.q.row}, {k, p_.k.row}, p_.keys, p_.dim, nullptr,
+                  {scores_, p_.keys});
+    }
   }
 
   void Combine(int64_t i, int64_t begin, int64_t end) const {
     const size_t at = static_cast<size_t>(i);
-    const MatrixSource a(kernels_.gemm, {scores_, 1, p_.keys});
-    const MatrixSource b(kernels_.gemm, {p_.v.data + p_.v.offsets[at], p_.v.row, 1});
+    const RowsOf<const T> v{p_.v.data + p_.v.offsets[at], p_.v.row};
+    const RowsOf<T> y{p_.output + p_.output_offsets[at] + begin * p_.output_row, p_.output_row};
+    if constexpr (kBlocked<T>) {
+      const MatrixSource a(kernels_.gemm, {scores_, 1, p_.keys});
+      const MatrixSource b(kernels_.gemm, {v.data, v.step, 1});
+      Multiply(ValueSize(p_, end - begin), a, b, y.data, y.step);
+    } else {
+      for (int64_t row = 0; row < end - begin; ++row) {
+        std::fill_n(y[row], p_.value_dim, T{0});
+        for (int64_t j = 0; j < p_.keys; ++j) {
+          const T weight = scores_[row * p_.keys + j];
+          for (int64_t d = 0; d < p_.value_dim; ++d) y[row][d] += weight * v[j][d];
+        }
+      }
+    }
+  }
+
+  void Multiply(const GemmSize& size, const MatrixSource& a, const MatrixSource& b, float* c,
+                int64_t ldc) const requires kBlocked<T> {
     GemmProblem problem;
-    problem.size = ValueSize(p_, end - begin);
+    problem.size = size;
     problem.a = &a;
     problem.b = &b;
-    problem.c = p_.output + p_.output_offsets[at] + begin * p_.output_row;
-    problem.ldc = p_.output_row;
+    problem.c = c;
+    problem.ldc = ldc;
     Gemm(kernels_.gemm, problem, 1, scratch_);
   }
 
   /// Scales a row of scores and hides what the query may not see; returns whether any is left.
-  bool Mask(int64_t i, int64_t row, float* scores) const {
+  bool Mask(int64_t i, int64_t row, T* scores) const {
     for (int64_t j = 0; j < p_.keys; ++j) scores[j] *= p_.scale;
-    for (const AttentionMask& mask : p_.masks) {
+    for (const AttentionMask<T>& mask : p_.masks) {
       const int64_t offset = mask.offsets[static_cast<size_t>(i)] + row * mask.row;
       if (mask.numbers != nullptr) {
-        const float* numbers = mask.numbers + offset;
+        const T* numbers = mask.numbers + offset;
         for (int64_t j = 0; j < mask.columns; ++j) scores[j] += numbers[j * mask.column];
       } else {
         const uint8_t* flags = mask.flags + offset;
         for (int64_t j = 0; j < mask.columns; ++j) {
-          if ((flags[j * mask.column] != 0) == mask.drop) scores[j] = -kInfinity;
+          if ((flags[j * mask.column] != 0) == mask.drop) scores[j] = -kInfinity<T>;
         }
       }
     }
     if (p_.causal && row + 1 < p_.keys) {
-      std::fill(scores + row + 1, scores + p_.keys, -kInfinity);
+      std::fill(scores + row + 1, scores + p_.keys, -kInfinity<T>);
     }
     if (!p_.zero_if_masked || (p_.masks.empty() && !p_.causal)) return true;
-    return std::any_of(scores, scores + p_.keys, [](float x) { return x != -kInfinity; });
+    return std::any_of(scores, scores + p_.keys, [](T x) { return x != -kInfinity<T>; });
   }
 
-  void KeepWeights(int64_t i, int64_t row, const float* scores) const {
+  void KeepWeights(int64_t i, int64_t row, const T* scores) const {
     if (!p_.mean_weights) {
       std::copy_n(scores, p_.keys, p_.weights + (i * p_.queries + row) * p_.keys);
       return;
     }
-    float* mean = p_.weights + (i / p_.heads * p_.queries + row) * p_.keys;
-    if (i % p_.heads == 0) std::fill_n(mean, p_.keys, 0.0f);
-    const float share = 1.0f / static_cast<float>(p_.heads);
+    T* mean = p_.weights + (i / p_.heads * p_.queries + row) * p_.keys;
+    if (i % p_.heads == 0) std::fill_n(mean, p_.keys, T{0});
+    const T share = 1 / static_cast<T>(p_.heads);
     for (int64_t j = 0; j < p_.keys; ++j) mean[j] += share * scores[j];
   }
 
   const AttentionKernels& kernels_;
-  const AttentionProblem& p_;
-  float* scores_;
-  float* scratch_;
+  const AttentionProblem<T>& p_;
+  T* scores_;
+  T* scratch_;
 };
 
 /// Heads whose weights are averaged belong to one piece of work.
-int64_t Together(const AttentionProblem& p) {
+template <typename T>
+int64_t Together(const AttentionProblem<T>& p) {
   return p.weights != nullptr && p.mean_weights ? p.heads : 1;
 }
 
-int64_t Pieces(const AttentionProblem& p) {
+template <typename T>
+int64_t Pieces(const AttentionProblem<T>& p) {
   return p.count / Together(p) * CeilDivide(p.queries, kBlockRows);
 }
 
-int UsefulThreads(const AttentionProblem& p, int threads) {
+template <typename T>
+int UsefulThreads(const AttentionProblem<T>& p, int threads) {
   constexpr double kThreadWork = 64 * 1024;
   const double work = static_cast<double>(p.count) * static_cast<double>(p.queries) *
                       static_cast<double>(p.keys) * static_cast<double>(p.dim + p.value_dim);
@@ -147,21 +197,23 @@ void ThrowAttention(const std::string& message) {
   throw Error(ErrorCode::kInvalidArgument, message);
 }
 
-int64_t AttentionWorkspace(const AttentionKernels& kernels, const AttentionProblem& problem,
+template <typename T>
+int64_t AttentionWorkspace(const AttentionKernels& kernels, const AttentionProblem<T>& problem,
                            int threads) {
   if (problem.count == 0 || problem.queries == 0) return 0;
   return CheckedMultiply<int64_t>(PieceFloats(kernels, problem), UsefulThreads(problem, threads));
 }
 
-void RunAttention(const AttentionKernels& kernels, const AttentionProblem& problem, int threads,
-                  float* workspace) {
+template <typename T>
+void RunAttention(const AttentionKernels& kernels, const AttentionProblem<T>& problem, int threads,
+                  T* workspace) {
   if (problem.count == 0 || problem.queries == 0) return;
   const int64_t blocks = CeilDivide(problem.queries, kBlockRows), heads = Together(problem);
   const int64_t floats = PieceFloats(kernels, problem), pieces = Pieces(problem);
   const int useful = UsefulThreads(problem, threads);
   ParallelFor(useful, useful, 1, [&](int64_t first, int64_t last) {
     for (int64_t t = first; t < last; ++t) {
-      const Piece piece(kernels, problem, workspace + t * floats);
+      const Piece<T> piece(kernels, problem, workspace + t * floats);
       for (int64_t i = pieces * t / useful; i < pieces * (t + 1) / useful; ++i) {
         const int64_t begin = i % blocks * kBlockRows;
         const int64_t end = std::min(problem.queries, begin + kBlockRows);
@@ -170,5 +222,10 @@ void RunAttention(const AttentionKernels& kernels, const AttentionProblem& probl
     }
   });
 }
+
+template int64_t AttentionWorkspace(const AttentionKernels&, const AttentionProblem<float>&, int);
+template int64_t AttentionWorkspace(const AttentionKernels&, const AttentionProblem<double>&, int);
+template void RunAttention(const AttentionKernels&, const AttentionProblem<float>&, int, float*);
+template void RunAttention(const AttentionKernels&, const AttentionProblem<double>&, int, double*);
 
 }  // namespace oort

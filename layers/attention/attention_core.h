@@ -11,16 +11,18 @@
 namespace oort {
 
 /// The matrices of one operand: matrix i begins at data + offsets[i], its rows are `row` apart and
-/// their elements side by side.
+/// their elements side by side. T is float or double.
+template <typename T>
 struct AttentionOperand {
-  const float* data = nullptr;
+  const T* data = nullptr;
   int64_t row = 0;
   std::vector<int64_t> offsets;
 };
 
 /// What is added to the scores: numbers, or minus infinity where a flag equals `drop`.
+template <typename T>
 struct AttentionMask {
-  const float* numbers = nullptr;
+  const T* numbers = nullptr;
   const uint8_t* flags = nullptr;  ///< bools as bytes: those of a file may be more than 0 and 1
   bool drop = false;
   int64_t row = 0, column = 1;
@@ -28,20 +30,21 @@ struct AttentionMask {
   std::vector<int64_t> offsets;
 };
 
+template <typename T>
 struct AttentionProblem {
   int64_t count = 0;  ///< matrices, all heads of all batches
   int64_t queries = 0, keys = 0, dim = 0, value_dim = 0;
-  AttentionOperand q, k, v;
-  std::vector<AttentionMask> masks;
-  float scale = 1;
+  AttentionOperand<T> q, k, v;
+  std::vector<AttentionMask<T>> masks;
+  T scale = 1;
   bool causal = false;  ///< query i sees keys 0 … i
   /// What a query gives that may see nothing: zeros, or the NaN of a plain softmax.
   bool zero_if_masked = false;
-  float* output = nullptr;
+  T* output = nullptr;
   int64_t output_row = 0;
   std::vector<int64_t> output_offsets;
   /// The softmax, or its mean over each `heads` matrices in a row; null if nobody wants it.
-  float* weights = nullptr;
+  T* weights = nullptr;
   int64_t heads = 1;
   bool mean_weights = false;
 };
@@ -57,10 +60,12 @@ int64_t AlignedFloats(int64_t floats);
 /// Inputs do not fit each other or the layer.
 [[noreturn]] void ThrowAttention(const std::string& message);
 
-/// Scratch floats; only the sizes of the problem count.
-int64_t AttentionWorkspace(const AttentionKernels& kernels, const AttentionProblem& problem,
+/// Scratch elements; only the sizes of the problem count.
+template <typename T>
+int64_t AttentionWorkspace(const AttentionKernels& kernels, const AttentionProblem<T>& problem,
                            int threads);
-void RunAttention(const AttentionKernels& kernels, const AttentionProblem& problem, int threads,
-                  float* workspace);
+template <typename T>
+void RunAttention(const AttentionKernels& kernels, const AttentionProblem<T>& problem, int threads,
+                  T* workspace);
 
 }  // namespace oort

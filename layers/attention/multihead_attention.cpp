@@ -6,41 +6,12 @@
 #include "core/checked.h"
 #include "layers/attention/attention_core.h"
 #include "layers/attention/mha_inputs.h"
-#include "layers/linear/in_f32.h"
+#include "layers/composite/float_dtypes.h"
+#include "layers/linear/dense.h"
 #include "layers/linear/weight_arg.h"
 
 namespace oort {
 namespace {
-
-/// x W^T + b with a packed constant weight of shape (out,in).
-class Projection {
- public:
-  Projection() = default;
-  Projection(const GemmKernels& kernels, const Tensor& weight, int64_t first_row, int64_t rows)
-      : in_(weight.shape()[1]), out_(rows) {
-    const MatrixSource columns(kernels, {weight.data<float>() + first_row * in_, 1, in_});
-    packed_ = PackedMatrix(kernels, GemmSide::kB, rows, in_, columns);
-  }
-  int64_t in() const { return in_; }
-  GemmSize Size(int64_t rows) const { return {rows, out_, in_, false, true}; }
-
-  void Run(const GemmKernels& kernels, int64_t rows, const float* x, const float* bias, float* y,
-           int threads, float* workspace) const {
-    const MatrixSource source(kernels, {x, 1, in_});
-    GemmProblem problem;
-    problem.size = Size(rows);
-    problem.packed = packed_.panels();
-    problem.a = &source;
-    problem.c = y;
-    problem.ldc = out_;
-    problem.column_bias = bias;
-    Gemm(kernels, problem, threads, workspace);
-  }
-
- private:
-  int64_t in_ = 0, out_ = 0;
-  PackedMatrix packed_;
-};
 
 /// Which rows of a (batch, position) grid lie where, in torch's two layouts.
 struct TokenLayout {
@@ -50,6 +21,8 @@ struct TokenLayout {
   }
 };
 
+/// In f32 or f64.
+template <typename T>
 class MultiheadAttention final : public Layer {
  public:
   explicit MultiheadAttention(const LayerInit& init)
@@ -57,10 +30,10 @@ class MultiheadAttention final : public Layer {
         heads_(init.Int("num_heads")),
         batch_first_(init.Bool("batch_first")),
         zero_attention_(init.Bool("add_zero_attn")),
-        in_bias_(init.Weight("in_proj_bias")),
-        out_bias_(init.Weight("out_proj.bias")),
-        bias_k_(init.Weight("bias_k")),
-        bias_v_(init.Weight("bias_v")),
+        in_bias_(ReadWeight<T>(init, "in_proj_bias")),
+        out_bias_(ReadWeight<T>(init, "out_proj.bias")),
+        bias_k_(ReadWeight<T>(init, "bias_k")),
+        bias_v_(ReadWeight<T>(init, "bias_v")),
         kernels_(init.isa()) {
     ReadProjections(init);
     want_weights_ = init.outputs().size() > 1;
@@ -73,8 +46,8 @@ class MultiheadAttention final : public Layer {
     const Call call = CallOf(args);
     Shape output = call.query->shape();
     output.elements();
-    std::vector<Value> results = {Tensor::Meta(DType::kF32, output)};
-    if (want_weights_) results.emplace_back(Tensor::Meta(DType::kF32, WeightsShape(call)));
+    std::vector<Value> results = {Tensor::Meta(kDTypeOf<T>, output)};
+    if (want_weights_) results.emplace_back(Tensor::Meta(kDTypeOf<T>, WeightsShape(call)));
     return results;
   }
 
@@ -82,15 +55,15 @@ class MultiheadAttention final : public Layer {
     const Call call = CallOf(args);
     if (call.query->elements() == 0) return;
     const Scratch scratch = ScratchOf(call, context.threads());
-    float* base = context.workspace<float>();
-    float *q = base + scratch.q, *k = base + scratch.k, *v = base + scratch.v;
-    float *mixed = base + scratch.mixed, *rest = base + scratch.rest;
+    T* base = context.workspace<T>();
+    T *q = base + scratch.q, *k = base + scratch.k, *v = base + scratch.v;
+    T *mixed = base + scratch.mixed, *rest = base + scratch.rest;
     const int threads = context.threads();
     Project(0, *call.query, q, threads, rest);
     ProjectKeys(call, 1, *call.key, bias_k_, k, threads, rest);
     ProjectKeys(call, 2, *call.value, bias_v_, v, threads, rest);
 
-    AttentionProblem problem = ProblemOf(call);
+    AttentionProblem<T> problem = ProblemOf(call);
     problem.q = {q, call.query_layout.position_step * embed_, HeadOffsets(call, call.query_layout)};
     problem.k = {k, call.key_layout.position_step * embed_, HeadOffsets(call, call.key_layout)};
     problem.v = {v, problem.k.row, problem.k.offsets};
@@ -99,18 +72,18 @@ class MultiheadAttention final : public Layer {
     problem.output_offsets = problem.q.offsets;
     AddMasks(call, problem);
     if (want_weights_) {
-      problem.weights = outputs[1].AsTensor().data<float>();
+      problem.weights = outputs[1].AsTensor().data<T>();
       problem.mean_weights = !PerHead(call);
     }
     RunAttention(kernels_, problem, threads, rest);
     const int64_t rows = call.batch * call.queries;
-    out_.Run(kernels_.gemm, rows, mixed, Data(out_bias_), outputs[0].AsTensor().data<float>(),
-             threads, rest);
+    out_.Run(kernels_.gemm, rows, {mixed, embed_}, Data(out_bias_),
+             {outputs[0].AsTensor().data<T>(), embed_}, threads, rest);
   }
 
   size_t Workspace(const Args& args, int threads) const override {
     const Scratch scratch = ScratchOf(CallOf(args), threads);
-    return CheckedMultiply(static_cast<size_t>(scratch.floats), sizeof(float));
+    return CheckedMultiply(static_cast<size_t>(scratch.floats), sizeof(T));
   }
 
   Cost Work(const Args& args, std::span<const Value> outputs) const override {
@@ -143,8 +116,8 @@ class MultiheadAttention final : public Layer {
     int64_t q = 0, k = 0, v = 0, mixed = 0, rest = 0, floats = 0;
   };
 
-  static const float* Data(const Tensor& tensor) {
-    return tensor.defined() ? tensor.data<float>() : nullptr;
+  static const T* Data(const Tensor& tensor) {
+    return tensor.defined() ? tensor.data<T>() : nullptr;
   }
 
   void ReadProjections(const LayerInit& init) {
@@ -154,8 +127,8 @@ class MultiheadAttention final : public Layer {
       ThrowAttention("expected a square out_proj.weight that divides into " +
                      std::to_string(heads_) + " heads, got " + out.shape().ToString());
     }
-    out_ = Projection(kernels_.gemm, out, 0, embed_);
-    const Tensor joint = init.Weight("in_proj_weight");
+    out_ = Dense<T>(kernels_.gemm, out);
+    const Tensor joint = ReadWeight<T>(init, "in_proj_weight");
     constexpr std::array<const char*, 3> kNames = {"q_proj_weight", "k_proj_weight",
                                                    "v_proj_weight"};
     for (size_t i = 0; i < 3; ++i) {
@@ -166,7 +139,7 @@ class MultiheadAttention final : public Layer {
         ThrowAttention("expected a projection weight of " + std::to_string(rows) + " rows, got " +
                        weight.shape().ToString());
       }
-      projections_[i] = Projection(kernels_.gemm, weight, first, embed_);
+      projections_[i] = Dense<T>(kernels_.gemm, weight, first, embed_);
     }
     CheckVector("in_proj_bias", in_bias_, 3 * embed_);
     CheckVector("out_proj.bias", out_bias_, embed_);
@@ -176,7 +149,7 @@ class MultiheadAttention final : public Layer {
   }
 
   static Tensor RequireMatrix(const LayerInit& init, const char* name) {
-    Tensor weight = init.Weight(name);
+    Tensor weight = ReadWeight<T>(init, name);
     if (!weight.defined() || weight.rank() != 2) {
       throw Error(ErrorCode::kInvalidModel,
                   std::string("attribute '@") + name + "' must be there and have rank 2");
@@ -217,9 +190,10 @@ class MultiheadAttention final : public Layer {
   void CheckCall(const Call& call) const {
     const Tensor* data[] = {call.query, call.key, call.value};
     for (size_t i = 0; i < 3; ++i) {
-      if (data[i]->dtype() != DType::kF32 || data[i]->dim(-1) != projections_[i].in()) {
-        ThrowAttention("expected f32 inputs whose last axis is " +
-                       std::to_string(projections_[i].in()) + ", got " + data[i]->ToString());
+      if (data[i]->dtype() != kDTypeOf<T> || data[i]->dim(-1) != projections_[i].in()) {
+        ThrowAttention("expected " + std::string(Name(kDTypeOf<T>)) +
+                       " inputs whose last axis is " + std::to_string(projections_[i].in()) +
+                       ", got " + data[i]->ToString());
       }
     }
     const int length_axis = call.batched && batch_first_ ? 1 : 0;
@@ -232,8 +206,9 @@ class MultiheadAttention final : public Layer {
       }
     }
     for (const Tensor* mask : {call.attention_mask, call.padding_mask}) {
-      if (mask != nullptr && mask->dtype() != DType::kF32 && mask->dtype() != DType::kBool) {
-        ThrowAttention("expected a mask of dtype f32 or bool, got " + mask->ToString());
+      if (mask != nullptr && mask->dtype() != kDTypeOf<T> && mask->dtype() != DType::kBool) {
+        ThrowAttention("expected a mask of the dtype of the query or bool, got " +
+                       mask->ToString());
       }
     }
     const Tensor* mask = call.attention_mask;
@@ -258,13 +233,13 @@ class MultiheadAttention final : public Layer {
     return shape;
   }
 
-  AttentionProblem ProblemOf(const Call& call) const {
-    AttentionProblem problem;
+  AttentionProblem<T> ProblemOf(const Call& call) const {
+    AttentionProblem<T> problem;
     problem.count = call.batch * heads_;
     problem.queries = call.queries;
     problem.keys = call.keys;
     problem.dim = problem.value_dim = embed_ / heads_;
-    problem.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(problem.dim)));
+    problem.scale = static_cast<T>(1 / std::sqrt(static_cast<double>(problem.dim)));
     problem.heads = heads_;
     problem.mean_weights = want_weights_ && !PerHead(call);
     return problem;
@@ -283,10 +258,11 @@ class MultiheadAttention final : public Layer {
     int64_t rest = AttentionWorkspace(kernels_, ProblemOf(call), threads);
     const int64_t keys_at_once =
         Appends() && batch_first_ ? call.given_keys : call.batch * call.given_keys;
-    for (const GemmSize& size :
-         {projections_[0].Size(query_rows), projections_[1].Size(keys_at_once),
-          projections_[2].Size(keys_at_once), out_.Size(query_rows)}) {
-      rest = std::max(rest, GemmWorkspace(kernels_.gemm, size, threads));
+    for (const auto& [map, rows] : {std::pair{&projections_[0], query_rows},
+                                    {&projections_[1], keys_at_once},
+                                    {&projections_[2], keys_at_once},
+                                    {&out_, query_rows}}) {
+      rest = std::max(rest, map->Workspace(kernels_.gemm, rows, threads));
     }
     scratch.floats = CheckedAdd(scratch.rest, rest);
     return scratch;
@@ -294,20 +270,19 @@ class MultiheadAttention final : public Layer {
 
   bool Appends() const { return bias_k_.defined() || zero_attention_; }
 
-  const float* InBias(size_t part) const {
-    return in_bias_.defined() ? in_bias_.data<float>() + static_cast<int64_t>(part) * embed_
-                              : nullptr;
+  const T* InBias(size_t part) const {
+    return in_bias_.defined() ? in_bias_.data<T>() + static_cast<int64_t>(part) * embed_ : nullptr;
   }
 
-  void Project(size_t part, const Tensor& x, float* y, int threads, float* workspace) const {
+  void Project(size_t part, const Tensor& x, T* y, int threads, T* workspace) const {
     const int64_t rows = x.shape().Product(0, x.rank() - 1);
-    projections_[part].Run(kernels_.gemm, rows, x.data<float>(), InBias(part), y, threads,
-                           workspace);
+    projections_[part].Run(kernels_.gemm, rows, {x.data<T>(), projections_[part].in()},
+                           InBias(part), {y, embed_}, threads, workspace);
   }
 
   /// Keys or values, with the rows that the module appends to those of each batch.
-  void ProjectKeys(const Call& call, size_t part, const Tensor& x, const Tensor& bias, float* y,
-                   int threads, float* workspace) const {
+  void ProjectKeys(const Call& call, size_t part, const Tensor& x, const Tensor& bias, T* y,
+                   int threads, T* workspace) const {
     const bool batch_first = batch_first_ || !call.batched;
     if (!Appends() || !batch_first) {
       Project(part, x, y, threads, workspace);
@@ -315,20 +290,19 @@ class MultiheadAttention final : public Layer {
       const int64_t in = projections_[part].in();
       for (int64_t b = 0; b < call.batch; ++b) {
         projections_[part].Run(kernels_.gemm, call.given_keys,
-                               x.data<float>() + b * call.given_keys * in, InBias(part),
-                               y + b * call.keys * embed_, threads, workspace);
+                               {x.data<T>() + b * call.given_keys * in, in}, InBias(part),
+                               {y + b * call.keys * embed_, embed_}, threads, workspace);
       }
     }
     for (int64_t position = call.given_keys; position < call.keys; ++position) {
       const bool is_bias = bias.defined() && position == call.given_keys;
       for (int64_t b = 0; b < call.batch; ++b) {
-        float* row =
-            y +
-            (b * call.key_layout.batch_step + position * call.key_layout.position_step) * embed_;
+        T* row = y + (b * call.key_layout.batch_step + position * call.key_layout.position_step) *
+                         embed_;
         if (is_bias) {
-          std::copy_n(bias.data<float>(), embed_, row);
+          std::copy_n(bias.data<T>(), embed_, row);
         } else {
-          std::fill_n(row, embed_, 0.0f);
+          std::fill_n(row, embed_, T{0});
         }
       }
     }
@@ -344,7 +318,7 @@ class MultiheadAttention final : public Layer {
     return offsets;
   }
 
-  void AddMasks(const Call& call, AttentionProblem& problem) const {
+  void AddMasks(const Call& call, AttentionProblem<T>& problem) const {
     if (const Tensor* mask = call.attention_mask) {
       const bool by_head = mask->rank() == 3;
       AddMask(*mask, call, by_head ? 1 : 0, by_head ? call.queries * call.given_keys : 0,
@@ -357,13 +331,13 @@ class MultiheadAttention final : public Layer {
 
   /// Matrices in groups of `shared` (0: all) read the same part of a mask; parts are `step` apart.
   static void AddMask(const Tensor& tensor, const Call& call, int64_t shared, int64_t step,
-                      int64_t row, AttentionProblem& problem) {
-    AttentionMask mask;
+                      int64_t row, AttentionProblem<T>& problem) {
+    AttentionMask<T> mask;
     if (tensor.dtype() == DType::kBool) {
       mask.flags = reinterpret_cast<const uint8_t*>(tensor.raw());
       mask.drop = true;  // true: does not take part
     } else {
-      mask.numbers = tensor.data<float>();
+      mask.numbers = tensor.data<T>();
     }
     mask.row = row;
     mask.columns = call.given_keys;
@@ -379,8 +353,8 @@ class MultiheadAttention final : public Layer {
   int traced_weights_rank_ = -1;
   Tensor in_bias_, out_bias_, bias_k_, bias_v_;
   AttentionKernels kernels_;
-  std::array<Projection, 3> projections_;
-  Projection out_;
+  std::array<Dense<T>, 3> projections_;
+  Dense<T> out_;
 };
 
 }  // namespace
@@ -388,31 +362,32 @@ class MultiheadAttention final : public Layer {
 
 OORT_LAYERS(multihead_attention) {
   using namespace oort;
-  registry.Add(OperatorSchema({"nn.MultiheadAttention"},
-                              "Attention of several heads with its projections; a bool mask is "
-                              "true where a key does not take part; other dtypes are computed "
-                              "in f32")
-                   .Tensors("inputs", kFloats | DType::kBool)
-                   .OptionalAttribute("in_proj_weight")
-                   .OptionalAttribute("in_proj_bias")
-                   .OptionalAttribute("q_proj_weight")
-                   .OptionalAttribute("k_proj_weight")
-                   .OptionalAttribute("v_proj_weight")
-                   .OptionalAttribute("bias_k")
-                   .OptionalAttribute("bias_v")
-                   .OptionalAttribute("out_proj.weight")
-                   .OptionalAttribute("out_proj.bias")
-                   .Int("num_heads")
-                   .AtLeast(1)
-                   .Bool("batch_first", false)
-                   .Bool("add_zero_attn", false)
-                   .Ignored("add_bias_kv")
-                   .Ignored("bias")
-                   .Ignored("embed_dim")
-                   .Ignored("kdim")
-                   .Ignored("vdim")
-                   .Ignored("dropout")
-                   .FreeInputs()
-                   .Outputs(1, 2),
-               InF32(Create<MultiheadAttention>(), ""));
+  const OperatorSchema schema =
+      OperatorSchema({"nn.MultiheadAttention"},
+                     "Attention of several heads with its projections; a bool mask is "
+                     "true where a key does not take part")
+          .Tensors("inputs", kFloats | DType::kBool)
+          .OptionalAttribute("in_proj_weight")
+          .OptionalAttribute("in_proj_bias")
+          .OptionalAttribute("q_proj_weight")
+          .OptionalAttribute("k_proj_weight")
+          .OptionalAttribute("v_proj_weight")
+          .OptionalAttribute("bias_k")
+          .OptionalAttribute("bias_v")
+          .OptionalAttribute("out_proj.weight")
+          .OptionalAttribute("out_proj.bias")
+          .Int("num_heads")
+          .AtLeast(1)
+          .Bool("batch_first", false)
+          .Bool("add_zero_attn", false)
+          .Ignored("add_bias_kv")
+          .Ignored("bias")
+          .Ignored("embed_dim")
+          .Ignored("kdim")
+          .Ignored("vdim")
+          .Ignored("dropout")
+          .FreeInputs()
+          .Outputs(1, 2);
+  registry.Add(schema, WithFloats(schema, Create<MultiheadAttention<float>>(),
+                                  Create<MultiheadAttention<double>>()));
 }

@@ -4,7 +4,7 @@
 
 #include "core/checked.h"
 #include "layers/attention/attention_core.h"
-#include "layers/linear/in_f32.h"
+#include "layers/composite/float_dtypes.h"
 
 namespace oort {
 namespace {
@@ -33,6 +33,8 @@ std::vector<int64_t> Offsets(const Shape& stack, const Shape& own, int64_t matri
   return offsets;
 }
 
+/// In f32 or f64.
+template <typename T>
 class ScaledDotProduct final : public Layer {
  public:
   explicit ScaledDotProduct(const LayerInit& init)
@@ -56,28 +58,28 @@ class ScaledDotProduct final : public Layer {
     output.Append(sizes.queries);
     output.Append(sizes.value_dim);
     output.elements();
-    return {Tensor::Meta(DType::kF32, output)};
+    return {Tensor::Meta(kDTypeOf<T>, output)};
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     const Sizes sizes = SizesOf(args);
-    AttentionProblem problem = ProblemOf(sizes);
-    problem.q = {args.tensor(q_).data<float>(), sizes.dim,
+    AttentionProblem<T> problem = ProblemOf(sizes);
+    problem.q = {args.tensor(q_).data<T>(), sizes.dim,
                  Offsets(sizes.stack, sizes.q, sizes.queries * sizes.dim, 1)};
-    problem.k = {args.tensor(k_).data<float>(), sizes.dim,
+    problem.k = {args.tensor(k_).data<T>(), sizes.dim,
                  Offsets(sizes.stack, sizes.k, sizes.keys * sizes.dim, sizes.repeat)};
-    problem.v = {args.tensor(v_).data<float>(), sizes.value_dim,
+    problem.v = {args.tensor(v_).data<T>(), sizes.value_dim,
                  Offsets(sizes.stack, sizes.v, sizes.keys * sizes.value_dim, sizes.repeat)};
     if (args.Has(mask_)) problem.masks.push_back(MaskOf(args.tensor(mask_), sizes));
-    problem.output = outputs[0].AsTensor().data<float>();
+    problem.output = outputs[0].AsTensor().data<T>();
     problem.output_row = sizes.value_dim;
     problem.output_offsets = Offsets(sizes.stack, sizes.stack, sizes.queries * sizes.value_dim, 1);
-    RunAttention(kernels_, problem, context.threads(), context.workspace<float>());
+    RunAttention(kernels_, problem, context.threads(), context.workspace<T>());
   }
 
   size_t Workspace(const Args& args, int threads) const override {
     const int64_t floats = AttentionWorkspace(kernels_, ProblemOf(SizesOf(args)), threads);
-    return CheckedMultiply(static_cast<size_t>(floats), sizeof(float));
+    return CheckedMultiply(static_cast<size_t>(floats), sizeof(T));
   }
 
   Cost Work(const Args& args, std::span<const Value> outputs) const override {
@@ -156,15 +158,15 @@ class ScaledDotProduct final : public Layer {
     }
   }
 
-  static AttentionMask MaskOf(const Tensor& tensor, const Sizes& sizes) {
+  static AttentionMask<T> MaskOf(const Tensor& tensor, const Sizes& sizes) {
     const Shape& shape = tensor.shape();
     const int64_t rows = shape[shape.rank() - 2], columns = shape[shape.rank() - 1];
-    AttentionMask mask;
+    AttentionMask<T> mask;
     if (tensor.dtype() == DType::kBool) {
       mask.flags = reinterpret_cast<const uint8_t*>(tensor.raw());
       mask.drop = false;  // true: takes part
     } else {
-      mask.numbers = tensor.data<float>();
+      mask.numbers = tensor.data<T>();
     }
     mask.row = rows == 1 ? 0 : columns;
     mask.column = columns == 1 ? 0 : 1;
@@ -173,15 +175,14 @@ class ScaledDotProduct final : public Layer {
     return mask;
   }
 
-  AttentionProblem ProblemOf(const Sizes& sizes) const {
-    AttentionProblem problem;
+  AttentionProblem<T> ProblemOf(const Sizes& sizes) const {
+    AttentionProblem<T> problem;
     problem.count = sizes.stack.elements();
     problem.queries = sizes.queries;
     problem.keys = sizes.keys;
     problem.dim = sizes.dim;
     problem.value_dim = sizes.value_dim;
-    problem.scale =
-        static_cast<float>(scale_.value_or(1 / std::sqrt(static_cast<double>(sizes.dim))));
+    problem.scale = static_cast<T>(scale_.value_or(1 / std::sqrt(static_cast<double>(sizes.dim))));
     problem.causal = causal_;
     problem.zero_if_masked = true;
     return problem;
@@ -198,17 +199,18 @@ class ScaledDotProduct final : public Layer {
 
 OORT_LAYERS(scaled_dot_product) {
   using namespace oort;
-  registry.Add(OperatorSchema({"F.scaled_dot_product_attention"},
-                              "softmax(Q K^T * scale + mask) V; a bool mask is true where a key "
-                              "takes part; other dtypes are computed in f32")
-                   .Tensor("query", kFloats)
-                   .Tensor("key", kFloats)
-                   .Tensor("value", kFloats)
-                   .OptionalTensor("attn_mask", kFloats | DType::kBool)
-                   .Float("dropout_p", 0)
-                   .Bool("is_causal", false)
-                   .Float("scale")
-                   .Nullable()
-                   .Bool("enable_gqa", false),
-               InF32(Create<ScaledDotProduct>(), "query"));
+  const OperatorSchema schema =
+      OperatorSchema({"F.scaled_dot_product_attention"},
+                     "softmax(Q K^T * scale + mask) V; a bool mask is true where a key takes part")
+          .Tensor("query", kFloats)
+          .Tensor("key", kFloats)
+          .Tensor("value", kFloats)
+          .OptionalTensor("attn_mask", kFloats | DType::kBool)
+          .Float("dropout_p", 0)
+          .Bool("is_causal", false)
+          .Float("scale")
+          .Nullable()
+          .Bool("enable_gqa", false);
+  registry.Add(schema, WithFloats(schema, Create<ScaledDotProduct<float>>(),
+                                  Create<ScaledDotProduct<double>>()));
 }

@@ -140,7 +140,7 @@ OORT_LAYERS(transformer_encoder_layer) {
       OperatorSchema({"aten::_transformer_encoder_layer_fwd"},
                      "A whole nn.TransformerEncoderLayer: attention, two linear layers, two norms; "
                      "the mask is true (or not 0) where a key does not take part")
-          .Tensor("src", DType::kF32)
+          .Tensor("src", kFloats)
           .Int("embed_dim")
           .AtLeast(1)
           .Int("num_heads")
@@ -160,7 +160,7 @@ OORT_LAYERS(transformer_encoder_layer) {
           .Tensor("ffn_bias_1", kFloats)
           .Tensor("ffn_weight_2", kFloats)
           .Tensor("ffn_bias_2", kFloats)
-          .OptionalTensor("mask", DType::kF32 | DType::kBool)
+          .OptionalTensor("mask", kFloats | DType::kBool)
           .Int("mask_type")
           .Nullable(),
       Create<TransformerEncoderLayer>());

@@ -4,11 +4,11 @@
 
 #include "core/checked.h"
 #include "cpu/gemm.h"
-#include "layers/convolution/conv_geometry.h"
+#include "layers/composite/float_dtypes.h"
+#include "layers/convolution/conv_f64.h"
 #include "layers/convolution/conv_kernels.h"
-#include "layers/linear/in_f32.h"
+#include "layers/convolution/conv_padding.h"
 #include "layers/linear/weight_arg.h"
-#include "layers/pad/pad_copy.h"
 
 namespace oort {
 namespace {
@@ -54,10 +54,10 @@ class Conv final : public Layer {
         input_(init.Arg("input")),
         weight_(init, "weight"),
         bias_(init, "bias"),
+        mode_(ConvPadMode(init)),
         gemm_(GemmKernelsFor(init.isa())),
         im2col_(Im2colKernelsFor(init.isa())),
         depthwise_(DepthwiseKernelsFor(init.isa())) {
-    if (init.Arg("padding_mode") >= 0) mode_ = ParsePadMode(init.String("padding_mode"));
     CheckBiasFlag(init);
     if (!weight_.constant().defined()) return;
     params_.CheckWeight(init, weight_.constant().shape());
@@ -66,10 +66,9 @@ class Conv final : public Layer {
 
   std::vector<Value> Infer(const Args& args) const override {
     const ConvGeometry g = Geometry(args);
-    weight_.CheckDType(args);
-    bias_.CheckDType(args);
     bias_.CheckShape(args, {g.out_channels});
-    if (mode_ != PadMode::kConstant) Pads(args, g).Apply(args.shape(input_));
+    if (mode_ != PadMode::kConstant)
+      ConvPadding(g, mode_, args.shape(input_).rank()).Apply(args.shape(input_));
     return {Tensor::Meta(DType::kF32, g.output)};
   }
 
@@ -81,7 +80,7 @@ class Conv final : public Layer {
     const float* image = input.data<float>();
     std::byte* workspace = context.workspace();
     if (mode_ != PadMode::kConstant) {
-      const Padding padding = Pads(args, g);
+      const Padding padding = ConvPadding(g, mode_, args.shape(input_).rank());
       Tensor padded =
           Tensor::Borrow(reinterpret_cast<float*>(workspace), padding.Apply(input.shape()));
       PadCopy(context, input, padding, Value(0), padded);
@@ -101,7 +100,8 @@ class Conv final : public Layer {
     ConvGeometry g = Geometry(args);
     size_t bytes = 0;
     if (mode_ != PadMode::kConstant) {
-      bytes = FloatBytes(Pads(args, g).Apply(args.shape(input_)).elements());
+      bytes = FloatBytes(
+          ConvPadding(g, mode_, args.shape(input_).rank()).Apply(args.shape(input_)).elements());
       g = Unpadded(g);
     }
     if (IsDepthwise(g)) {
@@ -132,28 +132,6 @@ class Conv final : public Layer {
       const MatrixSource source(gemm_, {weight.data<float>() + g * rows * k, 1, k});
       packed_.emplace_back(gemm_, GemmSide::kA, rows, k, source);
     }
-  }
-
-  /// What is added around the image before it is convolved, where that is not zeros.
-  Padding Pads(const Args& args, const ConvGeometry& g) const {
-    Padding padding;
-    padding.mode = mode_;
-    const int rank = args.shape(input_).rank();
-    for (size_t i = 0; i < 3; ++i) {
-      const int axis = rank - 3 + static_cast<int>(i);
-      if (axis < 0 || (g.axes[i].pad == 0 && g.axes[i].pad_after == 0)) continue;
-      padding.before[static_cast<size_t>(axis)] = g.axes[i].pad;
-      padding.after[static_cast<size_t>(axis)] = g.axes[i].pad_after;
-    }
-    return padding;
-  }
-
-  static ConvGeometry Unpadded(ConvGeometry g) {
-    for (ConvAxis& axis : g.axes) {
-      axis.in += axis.pad + axis.pad_after;
-      axis.pad = axis.pad_after = 0;
-    }
-    return g;
   }
 
   GemmSize SizeOf(const ConvGeometry& g) const {
@@ -260,24 +238,24 @@ class Conv final : public Layer {
   ConvParams params_;
   int input_;
   WeightArg weight_, bias_;
-  PadMode mode_ = PadMode::kConstant;
+  PadMode mode_;
   const GemmKernels& gemm_;
   const Im2colKernels& im2col_;
   const DepthwiseKernels& depthwise_;
   std::vector<PackedMatrix> packed_;  // one a group
 };
 
-LayerCreator CreateConv(int spatial_rank) {
-  return InF32(
-      [spatial_rank](const LayerInit& init) { return std::make_unique<Conv>(init, spatial_rank); });
-}
-
 }  // namespace
 }  // namespace oort
 
 OORT_LAYERS(conv) {
   for (int rank = 1; rank <= 3; ++rank) {
-    registry.Add(ConvModuleSchema(rank, false), CreateConv(rank));
-    registry.Add(ConvFunctionSchema(rank, false), CreateConv(rank));
+    const auto create = [rank](const LayerInit& init) {
+      return std::make_unique<Conv>(init, rank);
+    };
+    for (const OperatorSchema& schema :
+         {ConvModuleSchema(rank, false), ConvFunctionSchema(rank, false)}) {
+      registry.Add(schema, WithFloats(schema, create, CreateConvF64(rank)));
+    }
   }
 }

@@ -188,10 +188,8 @@ void AddParams(OperatorSchema& schema, int rank, bool transposed, int pads) {
 }
 
 const char* Doc(bool transposed) {
-  return transposed ? "Transposed convolution: scatters each input over the kernel's window; "
-                      "other dtypes are computed in f32"
-                    : "Convolution (cross-correlation), with or without a batch axis; other "
-                      "dtypes are computed in f32";
+  return transposed ? "Transposed convolution: scatters each input over the kernel's window"
+                    : "Convolution (cross-correlation), with or without a batch axis";
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "core/checked.h"
 #include "cpu/gemm.h"
+#include "layers/composite/float_dtypes.h"
+#include "layers/convolution/conv_f64.h"
 #include "layers/convolution/window_taps.h"
-#include "layers/linear/in_f32.h"
 #include "layers/linear/weight_arg.h"
 
 namespace oort {
@@ -31,8 +32,6 @@ class ConvTranspose final : public Layer {
 
   std::vector<Value> Infer(const Args& args) const override {
     const ConvGeometry g = Geometry(args);
-    weight_.CheckDType(args);
-    bias_.CheckDType(args);
     bias_.CheckShape(args, {g.out_channels});
     return {Tensor::Meta(DType::kF32, g.output)};
   }
@@ -119,18 +118,17 @@ class ConvTranspose final : public Layer {
   std::vector<PackedMatrix> packed_;  // one a group
 };
 
-LayerCreator CreateConvTranspose(int spatial_rank) {
-  return InF32([spatial_rank](const LayerInit& init) {
-    return std::make_unique<ConvTranspose>(init, spatial_rank);
-  });
-}
-
 }  // namespace
 }  // namespace oort
 
 OORT_LAYERS(conv_transpose) {
   for (int rank = 1; rank <= 3; ++rank) {
-    registry.Add(ConvModuleSchema(rank, true), CreateConvTranspose(rank));
-    registry.Add(ConvFunctionSchema(rank, true), CreateConvTranspose(rank));
+    const auto create = [rank](const LayerInit& init) {
+      return std::make_unique<ConvTranspose>(init, rank);
+    };
+    for (const OperatorSchema& schema :
+         {ConvModuleSchema(rank, true), ConvFunctionSchema(rank, true)}) {
+      registry.Add(schema, WithFloats(schema, create, CreateConvTransposeF64(rank)));
+    }
   }
 }

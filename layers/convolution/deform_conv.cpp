@@ -4,6 +4,8 @@
 
 #include "core/checked.h"
 #include "cpu/gemm.h"
+#include "layers/composite/float_dtypes.h"
+#include "layers/convolution/conv_f64.h"
 #include "layers/convolution/conv_geometry.h"
 #include "layers/convolution/conv_kernels.h"
 #include "layers/linear/weight_arg.h"
@@ -134,38 +136,84 @@ struct DeformNames {
   const char *input, *offset, *mask, *weight, *bias;
 };
 
-class DeformConv final : public Layer {
+/// The arguments, and what must be true of them; computes in T.
+template <typename T>
+class DeformLayer : public Layer {
  public:
   /// `offset_groups` is 0 where the shape of the offsets tells.
-  DeformConv(const LayerInit& init, const DeformNames& names, const ConvParams& params,
-             int64_t offset_groups, bool use_mask)
+  DeformLayer(const LayerInit& init, const DeformNames& names, const ConvParams& params,
+              int64_t offset_groups, bool use_mask)
       : params_(params),
         input_(init.Arg(names.input)),
         offset_(init.Arg(names.offset)),
         mask_(use_mask ? init.Arg(names.mask) : -1),
         offset_groups_(offset_groups),
         weight_(init, names.weight),
-        bias_(init, names.bias),
+        bias_(init, names.bias) {
+    CheckBiasFlag(init);
+    if (weight_.constant().defined()) params_.CheckWeight(init, weight_.constant().shape());
+  }
+
+  std::vector<Value> Infer(const Args& args) const override {
+    const DeformGeometry d = Geometry(args);
+    bias_.CheckShape(args, {d.g.out_channels});
+    return {Tensor::Meta(kDTypeOf<T>, d.g.output)};
+  }
+
+  Cost Work(const Args& args, std::span<const Value> outputs) const override {
+    Cost cost = Layer::Work(args, outputs);
+    cost.flops = 2 * Geometry(args).g.multiplications();
+    return cost;
+  }
+
+ protected:
+  DeformGeometry Geometry(const Args& args) const {
+    const Shape &input = args.shape(input_), &offset = args.shape(offset_);
+    if (input.rank() != 4) DeformFail("expected an input of rank 4, got " + input.ToString());
+    const ConvGeometry g = params_.Geometry(input, weight_.shape(args));
+    const int64_t taps = CheckedMultiply(g.axes[1].kernel, g.axes[2].kernel);
+    const int64_t pair = CheckedMultiply<int64_t>(2, taps);
+    const int64_t groups =
+        offset_groups_ > 0 || offset.rank() != 4 ? offset_groups_ : offset[1] / pair;
+    if (groups < 1 || g.in_channels % groups != 0) {
+      DeformFail("expected offsets (N, 2 * groups * " + std::to_string(taps) +
+                 ", H, W) in groups that divide " + std::to_string(g.in_channels) +
+                 " channels, got " + offset.ToString());
+    }
+    CheckField("offset", offset, g, CheckedMultiply(groups, pair));
+    if (args.Has(mask_)) CheckField("mask", args.shape(mask_), g, CheckedMultiply(groups, taps));
+    return {g, groups};
+  }
+
+  static void CheckField(const char* name, const Shape& shape, const ConvGeometry& g,
+                         int64_t channels) {
+    const Shape expected{g.batch, channels, g.axes[1].out, g.axes[2].out};
+    if (shape == expected) return;
+    DeformFail("expected '" + std::string(name) + "' of shape " + expected.ToString() + ", got " +
+               shape.ToString());
+  }
+
+  ConvParams params_;
+  int input_, offset_, mask_;
+  int64_t offset_groups_;
+  WeightArgOf<T> weight_, bias_;
+};
+
+class DeformConv final : public DeformLayer<float> {
+ public:
+  DeformConv(const LayerInit& init, const DeformNames& names, const ConvParams& params,
+             int64_t offset_groups, bool use_mask)
+      : DeformLayer(init, names, params, offset_groups, use_mask),
         gemm_(GemmKernelsFor(init.isa())),
         kernels_(DeformKernelsFor(init.isa())) {
-    CheckBiasFlag(init);
     const Tensor& weight = weight_.constant();
     if (!weight.defined()) return;
-    params_.CheckWeight(init, weight.shape());
     const int64_t groups = params_.groups(), rows = weight.shape()[0] / groups;
     const int64_t k = weight.shape().Product(1, weight.rank());
     for (int64_t g = 0; g < groups; ++g) {
       packed_.emplace_back(gemm_, GemmSide::kA, rows, k,
                            MatrixSource(gemm_, {weight.data<float>() + g * rows * k, 1, k}));
     }
-  }
-
-  std::vector<Value> Infer(const Args& args) const override {
-    const DeformGeometry d = Geometry(args);
-    weight_.CheckDType(args);
-    bias_.CheckDType(args);
-    bias_.CheckShape(args, {d.g.out_channels});
-    return {Tensor::Meta(DType::kF32, d.g.output)};
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
@@ -194,39 +242,7 @@ class DeformConv final : public Layer {
     return CheckedMultiply(static_cast<size_t>(floats), sizeof(float));
   }
 
-  Cost Work(const Args& args, std::span<const Value> outputs) const override {
-    Cost cost = Layer::Work(args, outputs);
-    cost.flops = 2 * Geometry(args).g.multiplications();
-    return cost;
-  }
-
  private:
-  DeformGeometry Geometry(const Args& args) const {
-    const Shape &input = args.shape(input_), &offset = args.shape(offset_);
-    if (input.rank() != 4) DeformFail("expected an input of rank 4, got " + input.ToString());
-    const ConvGeometry g = params_.Geometry(input, weight_.shape(args));
-    const int64_t taps = CheckedMultiply(g.axes[1].kernel, g.axes[2].kernel);
-    const int64_t pair = CheckedMultiply<int64_t>(2, taps);
-    const int64_t groups =
-        offset_groups_ > 0 || offset.rank() != 4 ? offset_groups_ : offset[1] / pair;
-    if (groups < 1 || g.in_channels % groups != 0) {
-      DeformFail("expected offsets (N, 2 * groups * " + std::to_string(taps) +
-                 ", H, W) in groups that divide " + std::to_string(g.in_channels) +
-                 " channels, got " + offset.ToString());
-    }
-    CheckField("offset", offset, g, CheckedMultiply(groups, pair));
-    if (args.Has(mask_)) CheckField("mask", args.shape(mask_), g, CheckedMultiply(groups, taps));
-    return {g, groups};
-  }
-
-  static void CheckField(const char* name, const Shape& shape, const ConvGeometry& g,
-                         int64_t channels) {
-    const Shape expected{g.batch, channels, g.axes[1].out, g.axes[2].out};
-    if (shape == expected) return;
-    DeformFail("expected '" + std::string(name) + "' of shape " + expected.ToString() + ", got " +
-               shape.ToString());
-  }
-
   GemmSize SizeOf(const ConvGeometry& g) const {
     return {g.group_out(), g.out_plane(), CheckedMultiply(g.group_in(), g.taps()), !packed_.empty(),
             false};
@@ -283,13 +299,87 @@ class DeformConv final : public Layer {
     Gemm(gemm_, problem, context.threads(), scratch);
   }
 
-  ConvParams params_;
-  int input_, offset_, mask_;
-  int64_t offset_groups_;
-  WeightArg weight_, bias_;
   const GemmKernels& gemm_;
   const DeformKernels& kernels_;
   std::vector<PackedMatrix> packed_;  // one a group
+};
+
+/// The same in f64, sample by sample.
+class DeformConvF64 final : public DeformLayer<double> {
+ public:
+  using DeformLayer::DeformLayer;
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    Tensor& output = outputs[0].AsTensor();
+    if (output.elements() == 0) return;
+    const DeformGeometry d = Geometry(args);
+    double* columns = context.workspace<double>();
+    for (int64_t i = 0; i < d.g.batch * d.g.groups; ++i) {
+      Gather(context, args, d, i, columns);
+      WeightedRows sum;
+      sum.rows = d.g.group_out();
+      sum.k = sum.row_step = d.g.group_in() * d.g.taps();
+      sum.n = d.g.out_plane();
+      sum.weight = weight_.data(args) + i % d.g.groups * sum.rows * sum.k;
+      const double* bias = bias_.data(args);
+      if (bias != nullptr) sum.bias = bias + i % d.g.groups * sum.rows;
+      SumRows(context, sum, columns, output.data<double>() + i * sum.rows * sum.n);
+    }
+  }
+
+  size_t Workspace(const Args& args, int) const override {
+    const ConvGeometry g = Geometry(args).g;
+    const int64_t rows = CheckedMultiply(g.group_in(), g.taps());
+    const int64_t count = CheckedMultiply(rows, g.out_plane());
+    return CheckedMultiply(static_cast<size_t>(count), sizeof(double));
+  }
+
+ private:
+  /// What each tap of group i (counting those of all images) reads for each output pixel.
+  void Gather(const Context& context, const Args& args, const DeformGeometry& d, int64_t i,
+              double* columns) const {
+    const ConvAxis &h = d.g.axes[1], &w = d.g.axes[2];
+    const int64_t image = i / d.g.groups, first = i % d.g.groups * d.g.group_in();
+    const int64_t taps = d.g.taps(), pixels = d.g.out_plane();
+    const int64_t sharing = d.g.in_channels / d.offset_groups;  // channels with the same offsets
+    const double* input = args.tensor(input_).data<double>();
+    const double* offsets = args.tensor(offset_).data<double>() + image * 2 * d.samples;
+    const double* mask =
+        args.Has(mask_) ? args.tensor(mask_).data<double>() + image * d.samples : nullptr;
+    context.ParallelFor(d.g.group_in() * taps, 2048 / pixels + 1, [&](int64_t begin, int64_t end) {
+      for (int64_t k = begin; k < end; ++k) {
+        const int64_t channel = first + k / taps;
+        const int64_t tap = channel / sharing * taps + k % taps;
+        const double* plane = input + (image * d.g.in_channels + channel) * d.g.in_plane();
+        const double *down = offsets + 2 * tap * pixels, *right = down + pixels;
+        const int64_t top = k % taps / w.kernel * h.dilation - h.pad;
+        const int64_t left = k % taps % w.kernel * w.dilation - w.pad;
+        for (int64_t p = 0; p < pixels; ++p) {
+          const double y = static_cast<double>(p / w.out * h.stride + top) + down[p];
+          const double x = static_cast<double>(p % w.out * w.stride + left) + right[p];
+          const double factor = mask != nullptr ? mask[tap * pixels + p] : 1.0;
+          columns[k * pixels + p] = factor * Sample(plane, h.in, w.in, y, x);
+        }
+      }
+    });
+  }
+
+  /// Between the four elements around a place; those outside of the plane are 0.
+  static double Sample(const double* plane, int64_t height, int64_t width, double y, double x) {
+    if (y <= -1 || y >= static_cast<double>(height) || x <= -1 || x >= static_cast<double>(width)) {
+      return 0;
+    }
+    if (y != y || x != x) return std::numeric_limits<double>::quiet_NaN();
+    const double top = std::floor(y), left = std::floor(x);
+    const auto at = [&](int64_t row, int64_t column) {
+      const bool inside = row >= 0 && row < height && column >= 0 && column < width;
+      return inside ? plane[row * width + column] : 0.0;
+    };
+    const auto row = static_cast<int64_t>(top), column = static_cast<int64_t>(left);
+    const double below = y - top, beside = x - left;
+    return (1 - below) * ((1 - beside) * at(row, column) + beside * at(row, column + 1)) +
+           below * ((1 - beside) * at(row + 1, column) + beside * at(row + 1, column + 1));
+  }
 };
 
 const char* kDeformDoc =
@@ -297,7 +387,7 @@ const char* kDeformDoc =
 
 OperatorSchema DeformModuleSchema() {
   OperatorSchema schema({"torchvision.ops.DeformConv2d"}, kDeformDoc);
-  schema.Tensor("input", kF32Only).Tensor("offset", kF32Only).OptionalTensor("mask", kF32Only);
+  schema.Tensor("input", kFloats).Tensor("offset", kFloats).OptionalTensor("mask", kFloats);
   schema.Attribute("weight").OptionalAttribute("bias");
   schema.Ints("stride", 2, Value(1)).AtLeast(1).Ints("padding", 2, Value(0)).AtLeast(0);
   schema.Ints("dilation", 2, Value(1)).AtLeast(1).Int("groups", 1).AtLeast(1);
@@ -309,8 +399,8 @@ OperatorSchema DeformModuleSchema() {
 /// each), groups, offset groups, whether there is a mask).
 OperatorSchema DeformCustomSchema() {
   OperatorSchema schema({"pnnx.custom_op.torchvision.deform_conv2d"}, kDeformDoc);
-  schema.Tensor("arg_0", kF32Only).Tensor("arg_1", kFloats).Tensor("arg_2", kF32Only);
-  schema.Tensor("arg_3", kF32Only).Tensor("arg_4", kFloats);
+  schema.Tensor("arg_0", kFloats).Tensor("arg_1", kFloats).Tensor("arg_2", kFloats);
+  schema.Tensor("arg_3", kFloats).Tensor("arg_4", kFloats);
   for (int i = 5; i <= 12; ++i) {
     schema.Int("arg_" + std::to_string(i)).AtLeast(i == 7 || i == 8 ? 0 : 1);
   }
@@ -318,23 +408,29 @@ OperatorSchema DeformCustomSchema() {
   return schema;
 }
 
+template <typename L>
+std::unique_ptr<Layer> DeformModule(const LayerInit& init) {
+  const DeformNames names{"input", "offset", "mask", "weight", "bias"};
+  return std::make_unique<L>(init, names, ConvParams(init, 2, false), 0, true);
+}
+
+template <typename L>
+std::unique_ptr<Layer> DeformCustom(const LayerInit& init) {
+  const auto pair = [&](const char* height, const char* width) {
+    return std::array<int64_t, 2>{init.Int(height), init.Int(width)};
+  };
+  const DeformNames names{"arg_0", "arg_2", "arg_3", "arg_1", "arg_4"};
+  const ConvParams params(pair("arg_5", "arg_6"), pair("arg_7", "arg_8"), pair("arg_9", "arg_10"),
+                          init.Int("arg_11"));
+  return std::make_unique<L>(init, names, params, init.Int("arg_12"), init.Bool("arg_13"));
+}
+
 }  // namespace
 }  // namespace oort
 
 OORT_LAYERS(deform_conv) {
   using namespace oort;
-  registry.Add(DeformModuleSchema(), [](const LayerInit& init) {
-    const DeformNames names{"input", "offset", "mask", "weight", "bias"};
-    return std::make_unique<DeformConv>(init, names, ConvParams(init, 2, false), 0, true);
-  });
-  registry.Add(DeformCustomSchema(), [](const LayerInit& init) {
-    const auto pair = [&](const char* height, const char* width) {
-      return std::array<int64_t, 2>{init.Int(height), init.Int(width)};
-    };
-    const DeformNames names{"arg_0", "arg_2", "arg_3", "arg_1", "arg_4"};
-    const ConvParams params(pair("arg_5", "arg_6"), pair("arg_7", "arg_8"), pair("arg_9", "arg_10"),
-                            init.Int("arg_11"));
-    return std::make_unique<DeformConv>(init, names, params, init.Int("arg_12"),
-                                        init.Bool("arg_13"));
-  });
+  const OperatorSchema module = DeformModuleSchema(), custom = DeformCustomSchema();
+  registry.Add(module, WithFloats(module, DeformModule<DeformConv>, DeformModule<DeformConvF64>));
+  registry.Add(custom, WithFloats(custom, DeformCustom<DeformConv>, DeformCustom<DeformConvF64>));
 }

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "layers/linear/in_f32.h"
+#include <cmath>
+#include <type_traits>
+
+#include "core/dispatch.h"
+#include "layers/composite/float_dtypes.h"
 #include "layers/linear/product.h"
 
 namespace oort {
@@ -36,9 +40,36 @@ class BroadcastRows {
   int64_t last_ = 0;
 };
 
+/// alpha * y + beta * x; integers wrap, and the factors are integers then.
+template <typename T>
+class AddmmEnd {
+ public:
+  AddmmEnd(double alpha, double beta) : alpha_(Factor(alpha)), beta_(Factor(beta)) {}
+  bool reads_input() const { return beta_ != U{0}; }
+  T operator()(T y) const { return static_cast<T>(static_cast<U>(alpha_ * static_cast<U>(y))); }
+  T operator()(T y, T x) const {
+    return static_cast<T>(static_cast<U>(alpha_ * static_cast<U>(y) + beta_ * static_cast<U>(x)));
+  }
+
+ private:
+  // Of at least the size of int, so that no promotion brings a sign back.
+  using U = std::conditional_t<std::is_integral_v<T>, uint64_t, T>;
+  static U Factor(double factor) {
+    if constexpr (std::is_integral_v<T>) return static_cast<U>(static_cast<int64_t>(factor));
+    return static_cast<U>(factor);
+  }
+  U alpha_, beta_;
+};
+
+/// Whether a factor of integers can be taken as one: float->int casts must be in range.
+bool IsAddmmInteger(double factor) {
+  return factor == std::trunc(factor) && std::fabs(factor) < 0x1p62;
+}
+
 /// output = alpha * output + beta * input, on a product that is there already.
 template <typename T>
-void Combine(const Context& context, T alpha, T beta, const Tensor& input, Tensor& output) {
+void Combine(const Context& context, const AddmmEnd<T>& combine, const Tensor& input,
+             Tensor& output) {
   const Shape& shape = output.shape();
   const int64_t columns = shape[shape.rank() - 1];
   const BroadcastRows<T> rows(input, shape);
@@ -46,12 +77,12 @@ void Combine(const Context& context, T alpha, T beta, const Tensor& input, Tenso
       output.elements() / columns, 16384 / columns + 1, [&](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; ++row) {
           T* y = output.data<T>() + row * columns;
-          if (beta == T{0}) {  // what is in the input does not count then, not even NaN
-            for (int64_t i = 0; i < columns; ++i) y[i] = alpha * y[i];
+          if (!combine.reads_input()) {  // what is in the input does not count, not even NaN
+            for (int64_t i = 0; i < columns; ++i) y[i] = combine(y[i]);
             continue;
           }
           const T* x = rows.Row(shape, row);
-          for (int64_t i = 0; i < columns; ++i) y[i] = alpha * y[i] + beta * x[i * rows.step()];
+          for (int64_t i = 0; i < columns; ++i) y[i] = combine(y[i], x[i * rows.step()]);
         }
       });
 }
@@ -78,6 +109,11 @@ class Addmm final : public Layer {
     }
     CheckProductDTypes(a, b);
     CheckProductDTypes(a, input);
+    if (IsInteger(a.dtype()) && !(IsAddmmInteger(alpha_) && IsAddmmInteger(beta_))) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "expected integers alpha and beta for dtype " + std::string(Name(a.dtype())) +
+                      ", got " + Value(alpha_).ToString() + " and " + Value(beta_).ToString());
+    }
     const Shape output = ProductOf(args).output;
     if (!(BroadcastShapes(input.shape(), output) == output)) {
       throw Error(ErrorCode::kInvalidArgument, "expected an input that broadcasts to " +
@@ -99,11 +135,13 @@ class Addmm final : public Layer {
     if (bias) end.column_bias = input.data<float>();
     RunProduct(kernels_, context, product, args.tensor(a_), args.tensor(b_), end, output);
     if (bias) return;
-    if (input.dtype() == DType::kF32) {
-      Combine(context, static_cast<float>(alpha_), static_cast<float>(beta_), input, output);
-    } else {
-      Combine(context, alpha_, beta_, input, output);
-    }
+    VisitDType(input.dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::Type;
+      if constexpr (std::is_floating_point_v<T> ||
+                    (std::is_integral_v<T> && !std::is_same_v<T, bool>)) {
+        Combine(context, AddmmEnd<T>(alpha_, beta_), input, output);
+      }
+    });
   }
 
   size_t Workspace(const Args& args, int threads) const override {
@@ -129,7 +167,7 @@ class Addmm final : public Layer {
 };
 
 OperatorSchema Declare(const char* type, const char* a, const char* b, const char* doc) {
-  constexpr DTypeSet kDTypes = DType::kF32 | DType::kF64 | kHalves;
+  constexpr DTypeSet kDTypes = kFloats | kIntegers;
   return OperatorSchema({type}, doc)
       .Tensor("input", kDTypes)
       .Tensor(a, kDTypes)
@@ -143,15 +181,13 @@ OperatorSchema Declare(const char* type, const char* a, const char* b, const cha
 
 OORT_LAYERS(addmm) {
   using namespace oort;
-  registry.Add(
-      Declare("torch.addmm", "mat1", "mat2", "beta * input + alpha * (mat1 @ mat2)"),
-      InF32([](const LayerInit& init) { return std::make_unique<Addmm>(init, "mat1", "mat2", 2); },
-            "input", kHalves));
-  registry.Add(Declare("torch.baddbmm", "batch1", "batch2",
-                       "beta * input + alpha * (batch1 @ batch2), matrix by matrix"),
-               InF32(
-                   [](const LayerInit& init) {
-                     return std::make_unique<Addmm>(init, "batch1", "batch2", 3);
-                   },
-                   "input", kHalves));
+  const auto add = [&](const char* type, const char* a, const char* b, int rank, const char* doc) {
+    const OperatorSchema schema = Declare(type, a, b, doc);
+    registry.Add(schema, WithHalves(schema, [=](const LayerInit& init) {
+                   return std::make_unique<Addmm>(init, a, b, rank);
+                 }));
+  };
+  add("torch.addmm", "mat1", "mat2", 2, "beta * input + alpha * (mat1 @ mat2)");
+  add("torch.baddbmm", "batch1", "batch2", 3,
+      "beta * input + alpha * (batch1 @ batch2), matrix by matrix");
 }

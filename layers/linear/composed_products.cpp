@@ -5,13 +5,12 @@
 
 #include "core/checked.h"
 #include "layers/composite/composite.h"
+#include "layers/composite/float_dtypes.h"
 #include "layers/linear/product.h"
 #include "layers/shape/strided_layer.h"
 
 namespace oort {
 namespace {
-
-constexpr DTypeSet kComposedDTypes = DType::kF32 | DType::kF64;
 
 Part MatmulPart(const LayerInit& init) {
   return Part(init, {.type = "torch.matmul", .inputs = {"input", "other"}});
@@ -259,15 +258,18 @@ class BilinearLayer final : public CompositeLayer {
 
 OperatorSchema AddProductSchema(const char* name, const char* a, const char* b, const char* doc) {
   return OperatorSchema({std::string("torch.") + name, std::string("aten::") + name}, doc)
-      .Tensor("input", kComposedDTypes)
-      .Tensor(a, kComposedDTypes)
-      .Tensor(b, kComposedDTypes)
+      .Tensor("input", kFloats)
+      .Tensor(a, kFloats)
+      .Tensor(b, kFloats)
       .Float("beta", 1)
       .Float("alpha", 1);
 }
 
-LayerCreator CreateAddProduct(AddProductLayer::Kind kind) {
-  return [kind](const LayerInit& init) { return std::make_unique<AddProductLayer>(init, kind); };
+/// In f32 as a whole where the operands have 16 bits.
+void AddProduct(LayerRegistry& registry, const OperatorSchema& schema, AddProductLayer::Kind kind) {
+  registry.Add(schema, WithHalves(schema, [kind](const LayerInit& init) {
+                 return std::make_unique<AddProductLayer>(init, kind);
+               }));
 }
 
 }  // namespace
@@ -293,13 +295,16 @@ OORT_LAYERS(composed_products) {
                    .Ints("dims_other")
                    .Nullable(),
                Create<TensordotLayer>());
-  registry.Add(AddProductSchema("addbmm", "batch1", "batch2",
-                                "beta * input + alpha * sum of (batch1 @ batch2)"),
-               CreateAddProduct(AddProductLayer::kBatchSum));
-  registry.Add(AddProductSchema("addmv", "mat", "vec", "beta * input + alpha * (mat @ vec)"),
-               CreateAddProduct(AddProductLayer::kVector));
-  registry.Add(AddProductSchema("addr", "vec1", "vec2", "beta * input + alpha * outer product"),
-               CreateAddProduct(AddProductLayer::kOuter));
+  AddProduct(registry,
+             AddProductSchema("addbmm", "batch1", "batch2",
+                              "beta * input + alpha * sum of (batch1 @ batch2)"),
+             AddProductLayer::kBatchSum);
+  AddProduct(registry,
+             AddProductSchema("addmv", "mat", "vec", "beta * input + alpha * (mat @ vec)"),
+             AddProductLayer::kVector);
+  AddProduct(registry,
+             AddProductSchema("addr", "vec1", "vec2", "beta * input + alpha * outer product"),
+             AddProductLayer::kOuter);
   registry.Add(OperatorSchema({"torch.kron", "aten::kron"}, "Blocks: each element of input * other")
                    .Tensor("input", kAllDTypes)
                    .Tensor("other", kAllDTypes),
@@ -314,10 +319,11 @@ OORT_LAYERS(composed_products) {
                    .Tensor("input", kProductDTypes)
                    .Int("n"),
                Create<ChainLayer>());
-  registry.Add(OperatorSchema({"F.bilinear", "aten::bilinear"}, "x1 W x2 + bias for each W")
-                   .Tensor("input1", kComposedDTypes)
-                   .Tensor("input2", kComposedDTypes)
-                   .Tensor("weight", kComposedDTypes)
-                   .OptionalTensor("bias", kComposedDTypes),
-               Create<BilinearLayer>());
+  const OperatorSchema bilinear =
+      OperatorSchema({"F.bilinear", "aten::bilinear"}, "x1 W x2 + bias for each W")
+          .Tensor("input1", kFloats)
+          .Tensor("input2", kFloats)
+          .Tensor("weight", kFloats)
+          .OptionalTensor("bias", kFloats);
+  registry.Add(bilinear, WithHalves(bilinear, Create<BilinearLayer>()));
 }

@@ -5,8 +5,8 @@
 
 #include "core/checked.h"
 #include "core/dispatch.h"
+#include "layers/composite/float_dtypes.h"
 #include "layers/linear/einsum_plan.h"
-#include "layers/linear/in_f32.h"
 #include "layers/linear/product.h"
 #include "layers/shape/strided_copy.h"
 
@@ -239,10 +239,11 @@ class Einsum final : public Layer {
 
 OORT_LAYERS(einsum) {
   using namespace oort;
-  registry.Add(OperatorSchema({"torch.einsum"},
-                              "Sums of products by Einstein's notation. Where pnnx lost a `...` of "
-                              "the equation, the traced shapes tell where it was.")
-                   .Tensors("operands", kProductDTypes | kHalves)
-                   .String("equation"),
-               InF32(Create<Einsum>(), "", kHalves));
+  const OperatorSchema schema =
+      OperatorSchema({"torch.einsum"},
+                     "Sums of products by Einstein's notation. Where pnnx lost a `...` of the "
+                     "equation, the traced shapes tell where it was.")
+          .Tensors("operands", kProductDTypes)
+          .String("equation");
+  registry.Add(schema, WithHalves(schema, Create<Einsum>()));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <optional>
 
-#include "layers/linear/in_f32.h"
+#include "layers/composite/float_dtypes.h"
 #include "layers/linear/product.h"
 
 namespace oort {
@@ -86,11 +86,11 @@ constexpr MatmulForm kForms[] = {
 OORT_LAYERS(matmul) {
   using namespace oort;
   for (const MatmulForm& form : kForms) {
-    registry.Add(
-        OperatorSchema({form.type}, form.doc)
-            .Tensor("input", kProductDTypes | kHalves)
-            .Tensor(form.b, kProductDTypes | kHalves),
-        InF32([&form](const LayerInit& init) { return std::make_unique<Matmul>(init, form); },
-              "input", kHalves));
+    const OperatorSchema schema = OperatorSchema({form.type}, form.doc)
+                                      .Tensor("input", kProductDTypes)
+                                      .Tensor(form.b, kProductDTypes);
+    registry.Add(schema, WithHalves(schema, [&form](const LayerInit& init) {
+                   return std::make_unique<Matmul>(init, form);
+                 }));
   }
 }

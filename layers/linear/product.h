@@ -9,9 +9,9 @@
 
 namespace oort {
 
-/// What RunProduct takes: every number type but bool and those of 16-bit floats.
-inline constexpr DTypeSet kProductDTypes =
-    DType::kF32 | DType::kF64 | DType::kC64 | DType::kC128 | kIntegers;
+/// What matrix products take: every number type but bool. RunProduct itself has none of 16-bit
+/// floats; layers get these through WithHalves.
+inline constexpr DTypeSet kProductDTypes = kFloats | DType::kC64 | DType::kC128 | kIntegers;
 
 /// `batch` products of (m,k) by (k,n). Stacks broadcast; a stack of matrices times one matrix is
 /// a single product.

@@ -7,13 +7,23 @@
 
 namespace oort {
 
-/// A weight of a layer: an attribute or a constant, known when the layer is made, or an input.
-class WeightArg {
+/// A constant weight as contiguous elements of T, undefined if absent or not constant.
+template <typename T>
+Tensor ReadWeight(const LayerInit& init, const std::string& name) {
+  const std::string attribute = "@" + name;
+  const Value& value = init.Constant(init.Arg(attribute) >= 0 ? attribute : name);
+  return value.IsTensor() ? value.AsTensor().To(kDTypeOf<T>) : Tensor();
+}
+
+/// A weight of a layer that computes in T: an attribute or a constant, known when the layer is
+/// made, or an input.
+template <typename T>
+class WeightArgOf {
  public:
-  WeightArg(const LayerInit& init, const std::string& name)
+  WeightArgOf(const LayerInit& init, const std::string& name)
       : name_(name),
         arg_(init.Arg("@" + name) >= 0 ? init.Arg("@" + name) : init.Arg(name)),
-        constant_(init.Weight(name)) {}
+        constant_(ReadWeight<T>(init, name)) {}
 
   const std::string& name() const { return name_; }
   int arg() const { return arg_; }
@@ -21,14 +31,6 @@ class WeightArg {
   const Shape& shape(const Args& args) const { return args.shape(arg_); }
   /// Undefined where it is an input.
   const Tensor& constant() const { return constant_; }
-  /// Throws unless the elements can be read as f32; for Infer.
-  void CheckDType(const Args& args) const {
-    if (constant_.defined() || !Has(args)) return;
-    const DType dtype = args.tensor(arg_).dtype();
-    if (dtype == DType::kF32) return;
-    throw Error(ErrorCode::kInvalidArgument,
-                "expected '" + name_ + "' of dtype f32, got " + std::string(Name(dtype)));
-  }
   /// Throws unless it is absent or has this shape.
   void CheckShape(const Args& args, const Shape& expected) const {
     if (!Has(args) || shape(args) == expected) return;
@@ -37,9 +39,9 @@ class WeightArg {
                                                  shape(args).ToString());
   }
   /// Null where it is absent.
-  const float* data(const Args& args) const {
-    if (constant_.defined()) return constant_.data<float>();
-    return Has(args) ? args.tensor(arg_).data<float>() : nullptr;
+  const T* data(const Args& args) const {
+    if (constant_.defined()) return constant_.data<T>();
+    return Has(args) ? args.tensor(arg_).data<T>() : nullptr;
   }
 
  private:
@@ -47,6 +49,7 @@ class WeightArg {
   int arg_;
   Tensor constant_;
 };
+using WeightArg = WeightArgOf<float>;
 
 /// Modules repeat the shape of their weight in parameters (`in_features`, `kernel_size`). Throws
 /// where such a parameter is there and says something else.

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
-#include <cstring>
 
 #include "core/checked.h"
-#include "cpu/gemm.h"
-#include "layers/linear/in_f32.h"
+#include "layers/composite/float_dtypes.h"
+#include "layers/linear/dense.h"
 #include "layers/recurrent/cell_kernels.h"
 #include "layers/recurrent/recurrent_outputs.h"
 
@@ -33,7 +32,7 @@ constexpr RecurrentForm kForms[] = {
 /// refused.
 class Weights {
  public:
-  explicit Weights(const LayerInit& init) : attributes_(init.op().attributes) {}
+  Weights(const LayerInit& init, DType dtype) : attributes_(init.op().attributes), dtype_(dtype) {}
 
   Tensor Take(const std::string& name, const Shape& shape) {
     const auto found = attributes_.find(name);
@@ -47,7 +46,7 @@ class Weights {
                                                 tensor.ToString());
     }
     ++taken_;
-    return tensor.To(DType::kF32);
+    return tensor.To(dtype_);
   }
   void CheckAllTaken() const {
     if (taken_ == attributes_.size()) return;
@@ -57,38 +56,25 @@ class Weights {
 
  private:
   const std::map<std::string, Tensor>& attributes_;
+  DType dtype_;
   size_t taken_ = 0;
 };
 
-/// x W^T + b, the weight packed once.
-struct Map {
-  int64_t in = 0, out = 0;
-  PackedMatrix packed;
-  Tensor bias;
-
-  Map() = default;
-  Map(const GemmKernels& kernels, const Tensor& weight, Tensor b)
-      : in(weight.shape()[1]), out(weight.shape()[0]), bias(std::move(b)) {
-    packed = PackedMatrix(kernels, GemmSide::kB, out, in,
-                          MatrixSource(kernels, {weight.data<float>(), 1, in}));
-  }
-  GemmSize Size(int64_t rows) const { return {rows, out, in, false, true}; }
-};
-
-/// Rows of a matrix somewhere in memory.
+/// x W^T + b
 template <typename T>
-struct RowsOf {
-  T* data = nullptr;
-  int64_t step = 0;  ///< floats from one row to the next
-  T* operator[](int64_t row) const { return data + row * step; }
+struct Map {
+  Dense<T> weight;
+  Tensor bias;
 };
 
 /// One direction of one layer.
+template <typename T>
 struct Cell {
-  Map input, state, projection;
+  Map<T> input, state, projection;
 };
 
-/// Layers of cells, each run along the sequence, once or in both directions.
+/// Layers of cells, each run along the sequence, once or in both directions; in f32 or f64.
+template <typename T>
 class Recurrent final : public Layer {
  public:
   Recurrent(const LayerInit& init, const RecurrentForm& form)
@@ -97,9 +83,11 @@ class Recurrent final : public Layer {
         hidden_(init.Arg("h0")),
         cell_(init.Arg("c0")),
         gemm_(GemmKernelsFor(init.isa())) {
-    const CellKernels& kernels = CellKernelsFor(init.isa());
-    step_ = form.has_cell ? kernels.lstm : form.gates == 3 ? kernels.gru : kernels.tanh;
-    if (form.gates == 1 && init.String("nonlinearity") == "relu") step_ = kernels.relu;
+    if constexpr (std::is_same_v<T, float>) {
+      ChooseStep(init, CellKernelsFor(init.isa()));
+    } else {
+      ChooseStep(init, kCellKernelsF64);
+    }
     CheckParameters(init);
     ReadSizes(init);
     ReadWeights(init);
@@ -112,8 +100,8 @@ class Recurrent final : public Layer {
     if (input.rank() != 2 && input.rank() != 3) {
       Throw("expected an input of rank 2 or 3, got " + input.ToString());
     }
-    if (input[input.rank() - 1] != cells_[0].input.in) {
-      Throw("expected an input whose last axis is " + std::to_string(cells_[0].input.in) +
+    if (input[input.rank() - 1] != cells_[0].input.weight.in()) {
+      Throw("expected an input whose last axis is " + std::to_string(cells_[0].input.weight.in()) +
             ", got " + input.ToString());
     }
     if (CallOf(args).steps == 0) Throw("expected a sequence of at least one step");
@@ -123,7 +111,7 @@ class Recurrent final : public Layer {
     for (RecurrentOutput output : returned_) {
       const Shape shape = sizes_.OutputShape(output, input);
       shape.elements();
-      results.emplace_back(Tensor::Meta(DType::kF32, shape));
+      results.emplace_back(Tensor::Meta(kDTypeOf<T>, shape));
     }
     return results;
   }
@@ -132,16 +120,16 @@ class Recurrent final : public Layer {
     const Call call = CallOf(args);
     if (call.batch == 0) return;
     const Scratch scratch = ScratchOf(call, context.threads());
-    float* base = context.workspace<float>();
-    RowsOf<const float> x{args.tensor(input_).data<float>(), cells_[0].input.in};
+    T* base = context.workspace<T>();
+    RowsOf<const T> x{args.tensor(input_).data<T>(), cells_[0].input.weight.in()};
     const int64_t width = sizes_.state * sizes_.directions;
     for (int64_t layer = 0; layer < sizes_.layers; ++layer) {
-      float* y = base + scratch.sequences[static_cast<size_t>(layer % 2)];
+      T* y = base + scratch.sequences[static_cast<size_t>(layer % 2)];
       Tensor* wanted = Find(outputs, RecurrentOutput::kSequence);
-      if (layer + 1 == sizes_.layers && wanted != nullptr) y = wanted->data<float>();
+      if (layer + 1 == sizes_.layers && wanted != nullptr) y = wanted->data<T>();
       for (int64_t direction = 0; direction < sizes_.directions; ++direction) {
         const int64_t index = layer * sizes_.directions + direction;
-        const RowsOf<float> target{y + direction * sizes_.state, width};
+        const RowsOf<T> target{y + direction * sizes_.state, width};
         RunCell(context, args, call, scratch, index, x, target, outputs);
       }
       x = {y, width};
@@ -150,17 +138,18 @@ class Recurrent final : public Layer {
 
   size_t Workspace(const Args& args, int threads) const override {
     const Scratch scratch = ScratchOf(CallOf(args), threads);
-    return CheckedMultiply(static_cast<size_t>(scratch.floats), sizeof(float));
+    return CheckedMultiply(static_cast<size_t>(scratch.floats), sizeof(T));
   }
 
   Cost Work(const Args& args, std::span<const Value> outputs) const override {
     Cost cost = Layer::Work(args, outputs);
     const Call call = CallOf(args);
-    for (const Cell& cell : cells_) {
-      for (const Map* map : {&cell.input, &cell.state, &cell.projection}) {
-        const double weights = static_cast<double>(map->in) * static_cast<double>(map->out);
+    for (const Cell<T>& cell : cells_) {
+      for (const Map<T>* map : {&cell.input, &cell.state, &cell.projection}) {
+        const double weights =
+            static_cast<double>(map->weight.in()) * static_cast<double>(map->weight.out());
         cost.flops += 2 * weights * static_cast<double>(call.rows());
-        cost.bytes += weights * sizeof(float);
+        cost.bytes += weights * sizeof(T);
       }
     }
     return cost;
@@ -181,6 +170,12 @@ class Recurrent final : public Layer {
     int64_t x_gates = 0, h_gates = 0, zeros = 0, c = 0, unprojected = 0, gemm = 0, floats = 0;
     std::array<int64_t, 2> sequences{};
   };
+
+  template <typename Kernels>
+  void ChooseStep(const LayerInit& init, const Kernels& kernels) {
+    step_ = form_.has_cell ? kernels.lstm : form_.gates == 3 ? kernels.gru : kernels.tanh;
+    if (form_.gates == 1 && init.String("nonlinearity") == "relu") step_ = kernels.relu;
+  }
 
   /// The schema is open for weights of any layer, so the parameters are checked here.
   static void CheckParameters(const LayerInit& init) {
@@ -211,7 +206,7 @@ class Recurrent final : public Layer {
   bool projects() const { return sizes_.state != sizes_.hidden; }
 
   void ReadWeights(const LayerInit& init) {
-    Weights weights(init);
+    Weights weights(init, kDTypeOf<T>);
     const bool has_bias = init.Bool("bias");
     const int64_t gates = CheckedMultiply<int64_t>(form_.gates, sizes_.hidden);
     for (int64_t i = 0; i < sizes_.cells(); ++i) {
@@ -219,18 +214,18 @@ class Recurrent final : public Layer {
       const std::string suffix =
           "_l" + std::to_string(layer) + (i % sizes_.directions == 1 ? "_reverse" : "");
       const int64_t in = layer == 0 ? init.Int("input_size") : sizes_.state * sizes_.directions;
-      Cell& cell = cells_.emplace_back();
+      Cell<T>& cell = cells_.emplace_back();
       const auto map = [&](const char* kind, int64_t width) {
         const Tensor weight = weights.Take("weight_" + (kind + suffix), {gates, width});
         Tensor bias;
         if (has_bias) bias = weights.Take("bias_" + (kind + suffix), {gates});
-        return Map(gemm_, weight, bias);
+        return Map<T>{Dense<T>(gemm_, weight), bias};
       };
       cell.input = map("ih", in);
       cell.state = map("hh", sizes_.state);
       if (projects()) {
         const Shape shape{sizes_.state, sizes_.hidden};
-        cell.projection = Map(gemm_, weights.Take("weight_hr" + suffix, shape), {});
+        cell.projection = {Dense<T>(gemm_, weights.Take("weight_hr" + suffix, shape)), {}};
       }
     }
     weights.CheckAllTaken();
@@ -279,7 +274,7 @@ class Recurrent final : public Layer {
       scratch.floats = CheckedAdd(at, aligned);
       return at;
     };
-    const int64_t gates = cells_[0].state.out;
+    const int64_t gates = cells_[0].state.weight.out();
     scratch.x_gates = take(call.rows(), gates);
     scratch.h_gates = take(call.batch, gates);
     scratch.zeros = take(call.batch, sizes_.state);
@@ -294,67 +289,56 @@ class Recurrent final : public Layer {
           take(call.rows(), sizes_.state * sizes_.directions);
     }
     int64_t gemm = 0;
-    for (const Cell& cell : cells_) {
+    for (const Cell<T>& cell : cells_) {
       for (const auto& [map, rows] : {std::pair{&cell.input, call.rows()},
                                       {&cell.state, call.batch},
                                       {&cell.projection, call.batch}}) {
-        if (!map->packed.empty()) {
-          gemm = std::max(gemm, GemmWorkspace(gemm_, map->Size(rows), threads));
-        }
+        gemm = std::max(gemm, map->weight.Workspace(gemm_, rows, threads));
       }
     }
     scratch.gemm = take(1, gemm);
     return scratch;
   }
 
-  void Multiply(const Context& context, const Map& map, int64_t rows, RowsOf<const float> x,
-                RowsOf<float> y, float* workspace) const {
-    const MatrixSource source(gemm_, {x.data, 1, x.step});
-    GemmProblem problem;
-    problem.size = map.Size(rows);
-    problem.packed = map.packed.panels();
-    problem.a = &source;
-    problem.c = y.data;
-    problem.ldc = y.step;
-    problem.column_bias = map.bias.defined() ? map.bias.data<float>() : nullptr;
-    Gemm(gemm_, problem, context.threads(), workspace);
+  void Multiply(const Context& context, const Map<T>& map, int64_t rows, RowsOf<const T> x,
+                RowsOf<T> y, T* workspace) const {
+    const T* bias = map.bias.defined() ? map.bias.template data<T>() : nullptr;
+    map.weight.Run(gemm_, rows, x, bias, y, context.threads(), workspace);
   }
 
   /// The initial state of a cell, zeros where none is given.
-  RowsOf<const float> InitialState(const Args& args, const Call& call, int arg, int64_t index,
-                                   int64_t width, float* zeros) const {
+  RowsOf<const T> InitialState(const Args& args, const Call& call, int arg, int64_t index,
+                               int64_t width, T* zeros) const {
     if (args.Has(arg)) {
-      return {args.tensor(arg).data<float>() + index * call.batch * width, width};
+      return {args.tensor(arg).data<T>() + index * call.batch * width, width};
     }
-    std::fill_n(zeros, call.batch * width, 0.0f);
+    std::fill_n(zeros, call.batch * width, T{0});
     return {zeros, width};
   }
 
   /// Runs one direction of one layer over the sequences `x` into `y`, which have one row for each
   /// step of each sequence.
   void RunCell(const Context& context, const Args& args, const Call& call, const Scratch& scratch,
-               int64_t index, RowsOf<const float> x, RowsOf<float> y,
-               std::span<Value> outputs) const {
-    const Cell& cell = cells_[static_cast<size_t>(index)];
-    float* base = context.workspace<float>();
-    float *workspace = base + scratch.gemm, *c = base + scratch.c;
-    const int64_t gates = cell.input.out, hidden = sizes_.hidden;
-    const RowsOf<float> x_gates{base + scratch.x_gates, gates};
-    const RowsOf<float> h_gates{base + scratch.h_gates, gates};
+               int64_t index, RowsOf<const T> x, RowsOf<T> y, std::span<Value> outputs) const {
+    const Cell<T>& cell = cells_[static_cast<size_t>(index)];
+    T* base = context.workspace<T>();
+    T *workspace = base + scratch.gemm, *c = base + scratch.c;
+    const int64_t gates = cell.input.weight.out(), hidden = sizes_.hidden;
+    const RowsOf<T> x_gates{base + scratch.x_gates, gates};
+    const RowsOf<T> h_gates{base + scratch.h_gates, gates};
     Multiply(context, cell.input, call.rows(), x, x_gates, workspace);
     if (form_.has_cell) {
-      const RowsOf<const float> first = InitialState(args, call, CellArg(args), index, hidden, c);
+      const RowsOf<const T> first = InitialState(args, call, CellArg(args), index, hidden, c);
       if (first.data != c) std::copy_n(first.data, call.batch * hidden, c);
     }
-    RowsOf<const float> last =
+    RowsOf<const T> last =
         InitialState(args, call, hidden_, index, sizes_.state, base + scratch.zeros);
     const bool backwards = index % sizes_.directions == 1;
     for (int64_t i = 0; i < call.steps; ++i) {
       const int64_t step = backwards ? call.steps - 1 - i : i;
       Multiply(context, cell.state, call.batch, last, h_gates, workspace);
-      const RowsOf<float> states{y[call.Row(step, 0)], call.batch_rows * y.step};
-      const RowsOf<float> made =
-          projects() ? RowsOf<float>{base + scratch.unprojected, hidden} : states;
+      const RowsOf<T> states{y[call.Row(step, 0)], call.batch_rows * y.step};
+      const RowsOf<T> made = projects() ? RowsOf<T>{base + scratch.unprojected, hidden} : states;
       context.ParallelFor(call.batch, 4096 / gates + 1, [&](int64_t begin, int64_t end) {
         for (int64_t n = begin; n < end; ++n) {
           step_({x_gates[call.Row(step, n)], h_gates[n], last[n], c + n * hidden, made[n], hidden});
@@ -368,26 +352,26 @@ class Recurrent final : public Layer {
     ReturnStates(call, index, last, c, outputs);
   }
 
-  void ReturnStates(const Call& call, int64_t index, RowsOf<const float> last, const float* c,
+  void ReturnStates(const Call& call, int64_t index, RowsOf<const T> last, const T* c,
                     std::span<Value> outputs) const {
     if (Tensor* wanted = Find(outputs, RecurrentOutput::kHidden)) {
-      float* target = wanted->data<float>() + index * call.batch * sizes_.state;
+      T* target = wanted->data<T>() + index * call.batch * sizes_.state;
       for (int64_t n = 0; n < call.batch; ++n) {
         std::copy_n(last[n], sizes_.state, target + n * sizes_.state);
       }
     }
     if (Tensor* wanted = Find(outputs, RecurrentOutput::kCell)) {
       const int64_t count = call.batch * sizes_.hidden;
-      std::copy_n(c, count, wanted->data<float>() + index * count);
+      std::copy_n(c, count, wanted->data<T>() + index * count);
     }
   }
 
   RecurrentForm form_;
   int input_, hidden_, cell_;
   const GemmKernels& gemm_;
-  void (*step_)(const CellStep&);
+  void (*step_)(const CellStepOf<T>&);
   RecurrentSizes sizes_;
-  std::vector<Cell> cells_;  // by layer, then by direction
+  std::vector<Cell<T>> cells_;  // by layer, then by direction
   std::vector<RecurrentOutput> returned_;
 };
 
@@ -397,7 +381,7 @@ OperatorSchema Declare(const RecurrentForm& form) {
                             ". Weights are named as in torch: `weight_ih_l0`, "
                             "`weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0`, `weight_ih_l0_reverse`, "
                             "`weight_ih_l1`, … The outputs are those that the network used: "
-                            "their traced shapes tell which. Other dtypes are computed in f32.");
+                            "their traced shapes tell which.");
   schema.Tensor("input", kFloats).OptionalTensor("h0", kFloats);
   if (form.has_cell) schema.OptionalTensor("c0", kFloats);
   schema.Int("input_size").AtLeast(0);
@@ -415,8 +399,14 @@ OperatorSchema Declare(const RecurrentForm& form) {
 OORT_LAYERS(recurrent) {
   using namespace oort;
   for (const RecurrentForm& form : kForms) {
-    registry.Add(Declare(form), InF32([&form](const LayerInit& init) {
-                   return std::make_unique<Recurrent>(init, form);
-                 }));
+    const OperatorSchema schema = Declare(form);
+    registry.Add(schema, WithFloats(
+                             schema,
+                             [&form](const LayerInit& init) {
+                               return std::make_unique<Recurrent<float>>(init, form);
+                             },
+                             [&form](const LayerInit& init) {
+                               return std::make_unique<Recurrent<double>>(init, form);
+                             }));
   }
 }

@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "test/kit/every_float.h"
 #include "test/layers/attention_reference.h"
 
 namespace oort::testing {
@@ -43,11 +44,11 @@ class MhaReference {
         result.Attribute(std::string(part) + "_proj_weight", weights.at(part));
       }
     } else {
-      Tensor joint(DType::kF32, {3 * m.embed, m.embed});
-      float* to = joint.data<float>();
+      Tensor joint(weights.at("q").dtype(), {3 * m.embed, m.embed});
+      std::byte* to = joint.raw();
       for (const char* part : {"q", "k", "v"}) {
         const Tensor& weight = weights.at(part);
-        to = std::copy_n(weight.data<float>(), weight.elements(), to);
+        to = std::copy_n(weight.raw(), weight.bytes(), to);
       }
       result.Attribute("in_proj_weight", joint);
     }
@@ -75,7 +76,7 @@ class MhaReference {
       if (s >= given) return 0.0;
       double sum = 0;
       if (call.attention_mask.defined()) {
-        sum += static_cast<double>(call.attention_mask.data<float>()[l * given + s]);
+        sum += Element(call.attention_mask, l * given + s);
       }
       if (call.padding_mask.defined() && call.padding_mask.data<bool>()[i / m.heads * given + s]) {
         sum = -kInf;
@@ -88,6 +89,12 @@ class MhaReference {
                1 / std::sqrt(static_cast<double>(dim)), mask, &soft);
     return {Output(mixed, batch, queries),
             Mean(soft, batch, queries * keys, {batch, queries, keys})};
+  }
+
+  MhaReference Converted(const Convert& convert) const {
+    MhaReference result = *this;
+    for (auto& [name, tensor] : result.weights) tensor = convert(tensor);
+    return result;
   }
 
   Module m;
@@ -106,15 +113,13 @@ class MhaReference {
           double value = 0;
           if (r < given) {
             for (int64_t i = 0; i < in; ++i) {
-              value += static_cast<double>(x.data<float>()[(b * given + r) * in + i]) *
-                       static_cast<double>(weight.data<float>()[e * in + i]);
+              value += Element(x, (b * given + r) * in + i) * Element(weight, e * in + i);
             }
             if (m.bias) {
-              value +=
-                  static_cast<double>(weights.at("in_bias").data<float>()[number * m.embed + e]);
+              value += Element(weights.at("in_bias"), number * m.embed + e);
             }
           } else if (r == given && m.bias_kv) {
-            value = static_cast<double>(weights.at(extra).data<float>()[e]);
+            value = Element(weights.at(extra), e);
           }
           result[static_cast<size_t>(((b * m.heads + e / dim) * rows + r) * dim + e % dim)] = value;
         }
@@ -129,17 +134,21 @@ class MhaReference {
     std::vector<double> out;
     for (int64_t row = 0; row < batch * queries; ++row) {
       for (int64_t e = 0; e < m.embed; ++e) {
-        double sum = m.bias ? static_cast<double>(weights.at("out_bias").data<float>()[e]) : 0.0;
+        double sum = m.bias ? Element(weights.at("out_bias"), e) : 0.0;
         for (int64_t i = 0; i < m.embed; ++i) {
           const int64_t b = row / queries, l = row % queries;
           const int64_t at = ((b * m.heads + i / dim) * queries + l) * dim + i % dim;
-          sum += mixed[static_cast<size_t>(at)] *
-                 static_cast<double>(weight.data<float>()[e * m.embed + i]);
+          sum += mixed[static_cast<size_t>(at)] * Element(weight, e * m.embed + i);
         }
         out.push_back(sum);
       }
     }
-    return ToF32(out, {batch, queries, m.embed});
+    return Rounded(out, {batch, queries, m.embed});
+  }
+
+  /// In the dtype of the weights.
+  Tensor Rounded(const std::vector<double>& values, Shape shape) const {
+    return Tensor::From<double>(std::span<const double>(values), shape).To(weights.at("q").dtype());
   }
 
   Tensor Mean(const std::vector<double>& soft, int64_t batch, int64_t block, Shape shape) const {
@@ -149,7 +158,7 @@ class MhaReference {
       const int64_t b = at / (m.heads * block);
       mean[static_cast<size_t>(b * block + at % block)] += soft[i] / static_cast<double>(m.heads);
     }
-    return ToF32(mean, shape);
+    return Rounded(mean, shape);
   }
 };
 
@@ -247,6 +256,31 @@ TEST(MultiheadAttention, TakesModulesOfEveryKind) {
           .Input(call.attention_mask, "attn_mask")
           .ExpectOutputs(expected, {1e-4, 1e-4});
     }
+  }
+}
+
+TEST(MultiheadAttention, TakesEveryFloat) {
+  for (bool appends : {false, true}) {
+    const MhaReference reference({.bias_kv = appends, .zero_attention = appends});
+    MhaCall call = Inputs(reference.m, 2, 5, 7);
+    call.attention_mask = RandomTensor(DType::kF32, {5, 7}, 31);
+    call.padding_mask = Flags({2, 7});
+    ExpectEveryFloat(
+        [&](const Convert& convert) {
+          return reference.Converted(convert)
+              .Case()
+              .Outputs(2)
+              .Input(call.padding_mask)
+              .Input(convert(call.query))
+              .Input(convert(call.key))
+              .Input(convert(call.value))
+              .Input(convert(call.attention_mask));
+        },
+        [&](const Convert& convert) {
+          MhaCall converted{convert(call.query), convert(call.key), convert(call.value),
+                            convert(call.attention_mask), call.padding_mask};
+          return reference.Converted(convert).Run(converted);
+        });
   }
 }
 

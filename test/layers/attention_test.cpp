@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
+#include "test/kit/every_float.h"
 #include "test/layers/attention_reference.h"
 
 namespace oort::testing {
@@ -165,6 +166,37 @@ TEST(ScaledDotProduct, RefusesWhatDoesNotFit) {
   attend({3, 4}, {5, 4}, {5, 4})
       .Param("dropout_p", "0.5")
       .ExpectError(ErrorCode::kUnsupported, "dropout_p");
+}
+
+TEST(ScaledDotProduct, TakesEveryFloat) {
+  Qkv qkv({2, 3}, 70, 6, 5, 4);
+  const Tensor mask = RandomTensor(DType::kF32, {70, 6}, 4);
+  ExpectEveryFloat(
+      [&](const Convert& convert) {
+        return OperatorCase("F.scaled_dot_product_attention")
+            .Input(convert(qkv.q), "query")
+            .Input(convert(qkv.k), "key")
+            .Input(convert(qkv.v), "value")
+            .Input(convert(mask), "attn_mask");
+      },
+      [&](const Convert& convert) -> std::vector<Tensor> {
+        const Tensor q = convert(qkv.q), k = convert(qkv.k), v = convert(qkv.v), m = convert(mask);
+        const std::vector<double> y = Attend(
+            qkv.sizes, q.data<double>(), k.data<double>(), v.data<double>(), 1 / std::sqrt(5.0),
+            [&](int64_t, int64_t l, int64_t s) { return m.data<double>()[l * 6 + s]; });
+        return {Tensor::From<double>(std::span<const double>(y), qkv.output)};
+      });
+}
+
+TEST(ScaledDotProduct, RefusesMixedDTypes) {
+  const Qkv qkv({2}, 3, 4, 5, 5);
+  for (DType dtype : {DType::kF16, DType::kF64}) {
+    OperatorCase("F.scaled_dot_product_attention")
+        .Input(qkv.q, "query")
+        .Input(qkv.k.To(dtype), "key")
+        .Input(qkv.v, "value")
+        .ExpectError(ErrorCode::kInvalidArgument, "one dtype, f32");
+  }
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <array>
 #include <vector>
 
-#include "oort/testing.h"
+#include "test/kit/every_float.h"
 
 namespace oort::testing {
 
@@ -20,7 +20,7 @@ struct ConvSpec {
 inline double At(const Tensor& x, int64_t n, int64_t c, int64_t d, int64_t h, int64_t w) {
   const Shape& s = x.shape();
   if (d < 0 || h < 0 || w < 0 || d >= s[2] || h >= s[3] || w >= s[4]) return 0;
-  return static_cast<double>(x.data<float>()[(((n * s[1] + c) * s[2] + d) * s[3] + h) * s[4] + w]);
+  return Element(x, (((n * s[1] + c) * s[2] + d) * s[3] + h) * s[4] + w);
 }
 
 /// `x` (N,C,D,H,W), `weight` (O,C/groups,KD,KH,KW), `bias` (O) or undefined.
@@ -33,15 +33,15 @@ inline Tensor ReferenceConv(const Tensor& x, const Tensor& weight, const Tensor&
     const int64_t reach = spec.dilation[a] * (ws[i + 2] - 1) + 1;
     out[i + 2] = (xs[i + 2] + spec.before[a] + spec.after[a] - reach) / spec.stride[a] + 1;
   }
-  Tensor y(DType::kF32, out);
+  Tensor y(DType::kF64, out);
   const int64_t group_out = ws[0] / spec.groups;
-  float* target = y.data<float>();
+  double* target = y.data<double>();
   for (int64_t n = 0; n < out[0]; ++n)
     for (int64_t o = 0; o < out[1]; ++o)
       for (int64_t d = 0; d < out[2]; ++d)
         for (int64_t h = 0; h < out[3]; ++h)
           for (int64_t w = 0; w < out[4]; ++w) {
-            double sum = bias.defined() ? static_cast<double>(bias.data<float>()[o]) : 0.0;
+            double sum = bias.defined() ? Element(bias, o) : 0.0;
             for (int64_t c = 0; c < ws[1]; ++c)
               for (int64_t i = 0; i < ws[2]; ++i)
                 for (int64_t j = 0; j < ws[3]; ++j)
@@ -51,9 +51,9 @@ inline Tensor ReferenceConv(const Tensor& x, const Tensor& weight, const Tensor&
                               h * spec.stride[1] - spec.before[1] + j * spec.dilation[1],
                               w * spec.stride[2] - spec.before[2] + k * spec.dilation[2]) *
                            At(weight, o, c, i, j, k);
-            *target++ = static_cast<float>(sum);
+            *target++ = sum;
           }
-  return y;
+  return y.To(x.dtype());
 }
 
 /// A tensor with `rank` spatial axes as one with three, and back.

@@ -270,13 +270,85 @@ TEST(Conv, TakesASharedWeightAsFirstInput) {
 
 TEST(Conv, TakesHalfWeights) {
   const Tensor x = RandomTensor(DType::kF32, {1, 4, 6, 7}, 1);
-  for (DType dtype : {DType::kF16, DType::kBF16, DType::kF64}) {
+  for (DType dtype : {DType::kF16, DType::kBF16}) {
     const Tensor weight = RandomTensor(DType::kF32, {5, 4, 3, 3}, 2).To(dtype);
     OperatorCase("nn.Conv2d")
         .Attribute("weight", weight)
         .Input(x)
         .ExpectOutputs({Expected2d(x, weight.To(DType::kF32))});
   }
+}
+
+TEST(Conv, TakesEveryFloat) {
+  const Tensor x = RandomTensor(DType::kF32, {2, 4, 6, 7}, 1);
+  const Tensor weight = RandomTensor(DType::kF32, {6, 2, 3, 2}, 2);
+  const Tensor bias = RandomTensor(DType::kF32, {6}, 3);
+  const ConvSpec spec{.stride = {1, 2, 1},
+                      .dilation = {1, 1, 2},
+                      .before = {0, 1, 2},
+                      .after = {0, 1, 2},
+                      .groups = 2};
+  const auto reference = [&](const Convert& convert) -> std::vector<Tensor> {
+    return {FromVolume(
+        ReferenceConv(ToVolume(convert(x), 2), ToVolume(convert(weight), 2), convert(bias), spec),
+        2)};
+  };
+  const auto with_params = [](const char* type) {
+    return OperatorCase(type)
+        .Param("stride", "(2,1)")
+        .Param("dilation", "(1,2)")
+        .Param("padding", "(1,2)")
+        .Param("groups", "2");
+  };
+  ExpectEveryFloat(
+      [&](const Convert& convert) {
+        return with_params("nn.Conv2d")
+            .Attribute("weight", convert(weight))
+            .Attribute("bias", convert(bias))
+            .Input(convert(x));
+      },
+      reference);
+  ExpectEveryFloat(
+      [&](const Convert& convert) {
+        return with_params("F.conv2d")
+            .Input(convert(x), "input")
+            .Input(convert(weight), "weight")
+            .Constant(convert(bias), "bias");
+      },
+      reference);
+}
+
+TEST(Conv, PadsEveryFloat) {
+  const Tensor x = RandomTensor(DType::kF32, {2, 3, 6}, 1);
+  const Tensor weight = RandomTensor(DType::kF32, {4, 3, 3}, 2);
+  ExpectEveryFloat(
+      [&](const Convert& convert) {
+        return OperatorCase("nn.Conv1d")
+            .Param("padding", "(1)")
+            .Param("padding_mode", "replicate")
+            .Attribute("weight", convert(weight))
+            .Input(convert(x));
+      },
+      [&](const Convert& convert) -> std::vector<Tensor> {
+        const Tensor image = convert(x);
+        Tensor padded(DType::kF64, {2, 3, 8});
+        for (int64_t i = 0; i < padded.elements(); ++i) {
+          const int64_t at = std::clamp<int64_t>(i % 8 - 1, 0, 5);
+          padded.data<double>()[i] = Element(image, i / 8 * 6 + at);
+        }
+        return {FromVolume(
+            ReferenceConv(ToVolume(padded, 1), ToVolume(convert(weight), 1), Tensor(), {}), 1)};
+      });
+}
+
+/// What pnnx folds into a network of 16 bits is f32.
+TEST(Conv, TakesHalvesWithFoldedWeights) {
+  const Tensor x = RandomTensor(DType::kF16, {1, 4, 6, 7}, 1);
+  const Tensor weight = RandomTensor(DType::kF32, {5, 4, 3, 3}, 2);
+  OperatorCase("nn.Conv2d")
+      .Attribute("weight", weight)
+      .Input(x)
+      .ExpectOutputs({Expected2d(x.To(DType::kF32), weight).To(DType::kF16)});
 }
 
 TEST(Conv, TakesEmptyBatches) {
@@ -379,7 +451,15 @@ TEST(Conv, RefusesBadInputs) {
   OperatorCase("F.conv2d")
       .Input(RandomTensor(DType::kF32, {1, 2, 5, 5}), "input")
       .Input(RandomTensor(DType::kF64, {4, 2, 3, 3}), "weight")
-      .ExpectError(ErrorCode::kInvalidArgument, "'weight' of dtype f32");
+      .ExpectError(ErrorCode::kInvalidArgument, "one dtype, f32, got dtype f64");
+  OperatorCase("nn.Conv2d")
+      .Attribute("weight", weight)
+      .Input(RandomTensor(DType::kF64, {1, 2, 5, 5}))
+      .ExpectError(ErrorCode::kInvalidArgument, "the dtype of the weights, got dtype f64");
+  OperatorCase("nn.Conv2d")
+      .Attribute("weight", weight.To(DType::kF64))
+      .Input(RandomTensor(DType::kF16, {1, 2, 5, 5}))
+      .ExpectError(ErrorCode::kInvalidArgument, "f64, as the weights are, got dtype f16");
 }
 
 }  // namespace

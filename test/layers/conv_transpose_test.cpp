@@ -20,7 +20,7 @@ Tensor Reference(const Tensor& x, const Tensor& weight, const Tensor& bias, cons
   double* target = y.data<double>();
   const int64_t group_in = xs[1] / spec.groups, plane = out[2] * out[3] * out[4];
   for (int64_t o = 0; bias.defined() && o < out[0] * out[1]; ++o) {
-    std::fill_n(target + o * plane, plane, static_cast<double>(bias.data<float>()[o % out[1]]));
+    std::fill_n(target + o * plane, plane, Element(bias, o % out[1]));
   }
   for (int64_t n = 0; n < xs[0]; ++n)
     for (int64_t c = 0; c < xs[1]; ++c)
@@ -41,7 +41,7 @@ Tensor Reference(const Tensor& x, const Tensor& weight, const Tensor& bias, cons
                     target[channel * plane + (z * out[3] + r) * out[4] + q] +=
                         At(x, n, c, d, h, w) * At(weight, c, o, i, j, k);
                   }
-  return y.To(DType::kF32);
+  return y.To(x.dtype());
 }
 
 void Check(int rank, Shape input, Shape weight_shape, bool with_bias, const ConvSpec& spec,
@@ -135,6 +135,29 @@ TEST(ConvTranspose, RefusesBadParameters) {
   small()
       .Param("stride", "(2147483647,2147483647)")
       .ExpectError(ErrorCode::kInvalidArgument, "overflow");
+}
+
+TEST(ConvTranspose, TakesEveryFloat) {
+  const ConvSpec spec{.stride = {1, 2, 1}, .dilation = {1, 1, 2}, .before = {0, 1, 1}, .groups = 2};
+  const Tensor x = RandomTensor(DType::kF32, {2, 4, 5, 6}, 1);
+  const Tensor weight = RandomTensor(DType::kF32, {4, 3, 3, 2}, 2);
+  const Tensor bias = RandomTensor(DType::kF32, {6}, 3);
+  ExpectEveryFloat(
+      [&](const Convert& convert) {
+        return OperatorCase("nn.ConvTranspose2d")
+            .Param("stride", "(2,1)")
+            .Param("dilation", "(1,2)")
+            .Param("padding", "(1,1)")
+            .Param("groups", "2")
+            .Attribute("weight", convert(weight))
+            .Attribute("bias", convert(bias))
+            .Input(convert(x));
+      },
+      [&](const Convert& convert) -> std::vector<Tensor> {
+        return {FromVolume(Reference(ToVolume(convert(x), 2), ToVolume(convert(weight), 2),
+                                     convert(bias), spec, {0, 0, 0}),
+                           2)};
+      });
 }
 
 }  // namespace

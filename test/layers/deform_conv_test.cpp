@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "oort/testing.h"
+#include "test/kit/every_float.h"
 
 namespace oort::testing {
 namespace {
@@ -44,9 +44,8 @@ struct Deformed {
       if (row < 0 || column < 0 || row >= static_cast<double>(s[2]) ||
           column >= static_cast<double>(s[3]))
         return 0.0;
-      return static_cast<double>(
-          x.data<float>()[((n * s[1] + c) * s[2] + static_cast<int64_t>(row)) * s[3] +
-                          static_cast<int64_t>(column)]);
+      return Element(x, ((n * s[1] + c) * s[2] + static_cast<int64_t>(row)) * s[3] +
+                            static_cast<int64_t>(column));
     };
     const double top = std::floor(y), left = std::floor(x_at);
     const double b = y - top, r = x_at - left;
@@ -58,30 +57,35 @@ struct Deformed {
     const auto [height, width] = Output();
     const Shape &xs = x.shape(), &ws = weight.shape();
     const int64_t taps = ws[2] * ws[3], pixels = height * width;
-    Tensor y(DType::kF32, {xs[0], ws[0], height, width});
-    float* out = y.data<float>();
+    Tensor y(DType::kF64, {xs[0], ws[0], height, width});
+    double* out = y.data<double>();
     for (int64_t n = 0; n < xs[0]; ++n)
       for (int64_t o = 0; o < ws[0]; ++o)
         for (int64_t i = 0; i < pixels; ++i) {
-          double sum = bias.defined() ? static_cast<double>(bias.data<float>()[o]) : 0;
+          double sum = bias.defined() ? Element(bias, o) : 0;
           for (int64_t k = 0; k < ws[1] * taps; ++k) {
             const int64_t c = o / (ws[0] / groups) * ws[1] + k / taps, tap = k % taps;
             const int64_t field = (n * offset_groups + c / (xs[1] / offset_groups)) * taps + tap;
-            const float* shift = offset.data<float>() + 2 * field * pixels + i;
+            const int64_t shift = 2 * field * pixels + i;
             const double row = static_cast<double>(i / width * stride[0] - padding[0] +
                                                    tap / ws[3] * dilation[0]) +
-                               static_cast<double>(shift[0]);
+                               Element(offset, shift);
             const double column = static_cast<double>(i % width * stride[1] - padding[1] +
                                                       tap % ws[3] * dilation[1]) +
-                                  static_cast<double>(shift[pixels]);
-            const double scale =
-                mask.defined() ? static_cast<double>(mask.data<float>()[field * pixels + i]) : 1;
-            sum += static_cast<double>(weight.data<float>()[o * ws[1] * taps + k]) * scale *
-                   Sample(n, c, row, column);
+                                  Element(offset, shift + pixels);
+            const double scale = mask.defined() ? Element(mask, field * pixels + i) : 1;
+            sum += Element(weight, o * ws[1] * taps + k) * scale * Sample(n, c, row, column);
           }
-          *out++ = static_cast<float>(sum);
+          *out++ = sum;
         }
-    return y;
+    return y.To(x.dtype());
+  }
+
+  Deformed Converted(const Convert& convert) const {
+    Deformed d = *this;
+    for (Tensor* tensor : {&d.x, &d.weight, &d.bias, &d.offset, &d.mask})
+      *tensor = convert(*tensor);
+    return d;
   }
 
   OperatorCase Module() const {
@@ -109,7 +113,7 @@ struct Deformed {
       test.Input(weight, "arg_1");
     }
     test.Input(offset, "arg_2");
-    test.Input(mask.defined() ? mask : Tensor::Zeros(DType::kF32, {1, 1}), "arg_3");
+    test.Input(mask.defined() ? mask : Tensor::Zeros(x.dtype(), {1, 1}), "arg_3");
     return test.Input(bias, "arg_4");
   }
 };
@@ -135,6 +139,20 @@ TEST(DeformConv, SumsDeformedTaps) {
     Deformed bare = d;
     bare.bias = {};
     bare.Module().ExpectOutputs({bare.Expected()}, kSums);
+  }
+}
+
+TEST(DeformConv, TakesEveryFloat) {
+  for (bool with_mask : {false, true}) {
+    const Deformed d =
+        Deformed::Random({{2, 1}, {1, 2}, {1, 2}, 2, 2}, 2, 4, 6, {3, 2}, {9, 8}, with_mask, 3);
+    const auto reference = [&](const Convert& convert) -> std::vector<Tensor> {
+      return {d.Converted(convert).Expected()};
+    };
+    ExpectEveryFloat([&](const Convert& convert) { return d.Converted(convert).Module(); },
+                     reference);
+    ExpectEveryFloat([&](const Convert& convert) { return d.Converted(convert).Function(false); },
+                     reference);
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
-#include "oort/testing.h"
+#include "test/kit/every_float.h"
 
 namespace oort::testing {
 namespace {
@@ -11,18 +11,17 @@ Tensor Reference(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const int64_t in = weight.dim(1), out = weight.dim(0);
   Shape shape = x.shape();
   shape[shape.rank() - 1] = out;
-  Tensor y(DType::kF32, shape);
+  Tensor y(DType::kF64, shape);
   for (int64_t row = 0; row < shape.Product(0, shape.rank() - 1); ++row) {
     for (int64_t o = 0; o < out; ++o) {
-      double sum = bias.defined() ? static_cast<double>(bias.data<float>()[o]) : 0.0;
+      double sum = bias.defined() ? Element(bias, o) : 0.0;
       for (int64_t i = 0; i < in; ++i) {
-        sum += static_cast<double>(x.data<float>()[row * in + i]) *
-               static_cast<double>(weight.data<float>()[o * in + i]);
+        sum += Element(x, row * in + i) * Element(weight, o * in + i);
       }
-      y.data<float>()[row * out + o] = static_cast<float>(sum);
+      y.data<double>()[row * out + o] = sum;
     }
   }
-  return y;
+  return y.To(x.dtype());
 }
 
 void Check(Shape input, int64_t out, bool with_bias) {
@@ -92,13 +91,50 @@ TEST(Linear, TakesASharedWeightAsFirstInput) {
 
 TEST(Linear, TakesHalfWeights) {
   const Tensor x = RandomTensor(DType::kF32, {3, 5}, 1);
-  for (DType dtype : {DType::kF16, DType::kBF16, DType::kF64}) {
+  for (DType dtype : {DType::kF16, DType::kBF16}) {
     const Tensor weight = RandomTensor(DType::kF32, {4, 5}, 2).To(dtype);
     OperatorCase("nn.Linear")
         .Attribute("weight", weight)
         .Input(x)
         .ExpectOutputs({Reference(x, weight.To(DType::kF32), Tensor())});
   }
+}
+
+TEST(Linear, TakesEveryFloat) {
+  for (int64_t in : {0, 1, 7, 40}) {
+    const Tensor x = RandomTensor(DType::kF32, {2, 3, in}, 1);
+    const Tensor weight = RandomTensor(DType::kF32, {5, in}, 2);
+    const Tensor bias = RandomTensor(DType::kF32, {5}, 3);
+    const auto reference = [&](const Convert& convert) -> std::vector<Tensor> {
+      return {Reference(convert(x), convert(weight), convert(bias))};
+    };
+    ExpectEveryFloat(
+        [&](const Convert& convert) {
+          return OperatorCase("nn.Linear")
+              .Attribute("weight", convert(weight))
+              .Attribute("bias", convert(bias))
+              .Input(convert(x));
+        },
+        reference);
+    ExpectEveryFloat(
+        [&](const Convert& convert) {
+          return OperatorCase("F.linear")
+              .Input(convert(x), "input")
+              .Constant(convert(weight), "weight")
+              .Input(convert(bias), "bias");
+        },
+        reference);
+  }
+}
+
+/// A bias or weight of f16 that the model holds serves an input of f32.
+TEST(Linear, TakesHalfConstants) {
+  const Tensor x = RandomTensor(DType::kF32, {3, 5}, 1);
+  const Tensor weight = RandomTensor(DType::kF16, {4, 5}, 2);
+  OperatorCase("F.linear")
+      .Input(x, "input")
+      .Constant(weight, "weight")
+      .ExpectOutputs({Reference(x, weight.To(DType::kF32), Tensor())});
 }
 
 TEST(Linear, RefusesWhatDoesNotFit) {
@@ -120,7 +156,7 @@ TEST(Linear, RefusesWhatDoesNotFit) {
   OperatorCase("F.linear")
       .Input(RandomTensor(DType::kF32, {3, 4}), "input")
       .Input(RandomTensor(DType::kF64, {2, 4}), "weight")
-      .ExpectError(ErrorCode::kInvalidArgument, "'weight' of dtype f32");
+      .ExpectError(ErrorCode::kInvalidArgument, "one dtype, f32, got dtype f64");
   OperatorCase("nn.Linear")
       .Input(RandomTensor(DType::kF32, {3, 4}))
       .ExpectError(ErrorCode::kInvalidModel, "weight");

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "oort/testing.h"
+#include "test/kit/every_float.h"
 
 namespace oort::testing {
 namespace {
@@ -50,9 +50,9 @@ Vector Map(const Weights& weights, const std::string& weight, const std::string&
   const Tensor& w = weights.at(weight);
   Vector y(static_cast<size_t>(w.shape()[0]));
   for (size_t i = 0; i < y.size(); ++i) {
-    if (weights.count(bias) != 0) y[i] = static_cast<double>(weights.at(bias).data<float>()[i]);
+    if (weights.count(bias) != 0) y[i] = Element(weights.at(bias), static_cast<int64_t>(i));
     for (size_t j = 0; j < x.size(); ++j) {
-      y[i] += static_cast<double>(w.data<float>()[i * x.size() + j]) * x[j];
+      y[i] += Element(w, static_cast<int64_t>(i * x.size() + j)) * x[j];
     }
   }
   return y;
@@ -88,16 +88,19 @@ std::vector<Tensor> Reference(const Spec& spec, const Weights& weights, const Te
                               const Tensor& h0, const Tensor& c0) {
   const int64_t steps = x.dim(0), batch = x.dim(1), d = spec.directions();
   const auto row = [](const Tensor& t, int64_t i, int64_t j) {
-    const float* p = t.data<float>() + (i * t.dim(1) + j) * t.dim(2);
-    return Vector(p, p + t.dim(2));
+    Vector values;
+    for (int64_t k = 0; k < t.dim(2); ++k) {
+      values.push_back(Element(t, (i * t.dim(1) + j) * t.dim(2) + k));
+    }
+    return values;
   };
   const auto put = [](Tensor& t, int64_t i, int64_t j, int64_t at, const Vector& v) {
-    std::copy(v.begin(), v.end(), t.data<float>() + (i * t.dim(1) + j) * t.dim(2) + at);
+    std::copy(v.begin(), v.end(), t.data<double>() + (i * t.dim(1) + j) * t.dim(2) + at);
   };
-  Tensor in = x, h_n(DType::kF32, {spec.layers * d, batch, spec.state()});
-  Tensor c_n(DType::kF32, {spec.layers * d, batch, spec.hidden});
+  Tensor in = x, h_n(DType::kF64, {spec.layers * d, batch, spec.state()});
+  Tensor c_n(DType::kF64, {spec.layers * d, batch, spec.hidden});
   for (int64_t layer = 0; layer < spec.layers; ++layer) {
-    Tensor out(DType::kF32, {steps, batch, spec.state() * d});
+    Tensor out(DType::kF64, {steps, batch, spec.state() * d});
     for (int64_t direction = 0; direction < d; ++direction) {
       const int64_t cell = layer * d + direction;
       const std::string suffix = "_l" + std::to_string(layer) + (direction ? "_reverse" : "");
@@ -115,8 +118,9 @@ std::vector<Tensor> Reference(const Spec& spec, const Weights& weights, const Te
     }
     in = out;
   }
-  if (!spec.lstm()) return {in, h_n};
-  return {in, h_n, c_n};
+  const DType dtype = x.dtype();
+  if (!spec.lstm()) return {in.To(dtype), h_n.To(dtype)};
+  return {in.To(dtype), h_n.To(dtype), c_n.To(dtype)};
 }
 
 OperatorCase CaseOf(const Spec& spec, const Weights& weights) {
@@ -288,6 +292,33 @@ TEST(Recurrent, ConvertsHalfWeights) {
   for (auto& [name, tensor] : weights) tensor = tensor.To(DType::kF32);
   const Tensor x = RandomTensor(DType::kF32, {3, 2, 3}, 1);
   half.Input(x).Outputs(2).ExpectOutputs(Reference(spec, weights, x, {}, {}));
+}
+
+TEST(Recurrent, TakesEveryFloat) {
+  for (const Spec& spec : {Spec{.layers = 2, .projection = 3, .both = true},
+                           Spec{.type = "nn.GRU", .layers = 2, .both = true},
+                           Spec{.type = "nn.RNN"}, Spec{.type = "nn.RNN", .relu = true}}) {
+    SCOPED_TRACE(spec.type);
+    const Tensor x = RandomTensor(DType::kF32, {4, 2, 3}, 1);
+    const int64_t cells = spec.layers * spec.directions();
+    const Tensor h0 = RandomTensor(DType::kF32, {cells, 2, spec.state()}, 2);
+    const Tensor c0 = RandomTensor(DType::kF32, {cells, 2, spec.hidden}, 3);
+    const auto converted = [&](const Convert& convert) {
+      Weights weights = MakeWeights(spec);
+      for (auto& [name, tensor] : weights) tensor = convert(tensor);
+      return weights;
+    };
+    ExpectEveryFloat(
+        [&](const Convert& convert) {
+          OperatorCase test = CaseOf(spec, converted(convert));
+          test.Input(convert(x)).Input(convert(h0)).Outputs(spec.lstm() ? 3 : 2);
+          if (spec.lstm()) test.Input(convert(c0));
+          return test;
+        },
+        [&](const Convert& convert) {
+          return Reference(spec, converted(convert), convert(x), convert(h0), convert(c0));
+        });
+  }
 }
 
 TEST(Recurrent, RefusesWhatDoesNotFit) {

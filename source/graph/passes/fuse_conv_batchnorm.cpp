@@ -68,20 +68,21 @@ bool FoldInto(Operator& conv, const Operator& norm) {
   const Affine affine = ReadBatchNorm(norm, channels);
   if (affine.scale.empty()) return false;
 
-  Tensor new_weight = weight->To(DType::kF32).Clone();
-  Tensor new_bias(DType::kF32, {channels});
-  const Tensor old_bias = bias != nullptr ? bias->To(DType::kF32) : Tensor();
+  // Of 16 bits the product would lose digits; in f64 it must not.
+  const DType dtype = weight->dtype() == DType::kF64 ? DType::kF64 : DType::kF32;
+  Tensor new_weight = weight->To(DType::kF64).Clone();
+  Tensor new_bias = bias != nullptr ? bias->To(DType::kF64).Clone().Reshaped({channels})
+                                    : Tensor::Zeros(DType::kF64, {channels});
   const int64_t row = new_weight.elements() / channels;
   for (int64_t c = 0; c < channels; ++c) {
     const double scale = affine.scale[static_cast<size_t>(c)];
-    float* values = new_weight.data<float>() + c * row;
-    for (int64_t i = 0; i < row; ++i) values[i] = static_cast<float>(values[i] * scale);
-    const double old_value = old_bias.defined() ? old_bias.data<float>()[c] : 0.0;
-    new_bias.data<float>()[c] =
-        static_cast<float>(old_value * scale + affine.shift[static_cast<size_t>(c)]);
+    double* values = new_weight.data<double>() + c * row;
+    for (int64_t i = 0; i < row; ++i) values[i] *= scale;
+    double& shift = new_bias.data<double>()[c];
+    shift = shift * scale + affine.shift[static_cast<size_t>(c)];
   }
-  conv.attributes["weight"] = new_weight;
-  conv.attributes["bias"] = new_bias;
+  conv.attributes["weight"] = new_weight.To(dtype);
+  conv.attributes["bias"] = new_bias.To(dtype);
   conv.params["bias"] = Parameter("True");
   return true;
 }

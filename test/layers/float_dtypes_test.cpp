@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Layers of f32 kernels on other floating-point types.
+// Layers for f32 and f64 on all floating-point types.
 #include <gtest/gtest.h>
 
 #include "oort/testing.h"
@@ -13,7 +13,7 @@ Tolerance ToleranceOf(DType dtype) {
   return dtype == DType::kBF16 ? Tolerance{1e-2, 1e-2} : Tolerance{1e-3, 1e-3};
 }
 
-TEST(InF32, LinearFollowsTheDTypeOfItsInput) {
+TEST(FloatDTypes, LinearFollowsTheDTypeOfItsInput) {
   const Tensor weight = Tensor::From<float>({1, 2, -1, 0.5f}, {2, 2});
   const Tensor bias = Tensor::From<float>({0.25f, -4}, {2});
   const Tensor x = Tensor::From<float>({1, 2, -3, 0.5f}, {2, 2});
@@ -33,7 +33,7 @@ TEST(InF32, LinearFollowsTheDTypeOfItsInput) {
   }
 }
 
-TEST(InF32, ProductsTakeHalves) {
+TEST(FloatDTypes, ProductsTakeHalves) {
   const Tensor a = Tensor::From<float>({1, 2, -3, 0.5f}, {2, 2});
   const Tensor b = Tensor::From<float>({1, -1, 2, 0.5f}, {2, 2});
   const Tensor product = Tensor::From<float>({5, 0, -2, 3.25f}, {2, 2});
@@ -56,23 +56,23 @@ TEST(InF32, ProductsTakeHalves) {
       .ExpectError(ErrorCode::kInvalidArgument, "of one dtype");
 }
 
-TEST(InF32, RefusesMixedInputs) {
+TEST(FloatDTypes, RefusesMixedInputs) {
   const Tensor x = RandomTensor(DType::kF64, {2, 3}), weight = RandomTensor(DType::kF32, {4, 3});
   OperatorCase("F.linear")
       .Input(x, "input")
       .Input(weight, "weight")
-      .ExpectError(ErrorCode::kInvalidArgument, "of one dtype, got f64 and f32");
+      .ExpectError(ErrorCode::kInvalidArgument, "one dtype, f64, got dtype f32");
   OperatorCase("F.linear")
       .Input(x.To(DType::kF32), "input")
       .Input(weight.To(DType::kF64), "weight")
-      .ExpectError(ErrorCode::kInvalidArgument, "expected 'weight' of dtype f32");
+      .ExpectError(ErrorCode::kInvalidArgument, "one dtype, f32, got dtype f64");
   OperatorCase("nn.Linear")
       .Attribute("weight", weight)
       .Input(RandomTensor(DType::kI64, {2, 3}))
       .ExpectError(ErrorCode::kInvalidArgument, "dtype");
 }
 
-TEST(InF32, ConvolutionsFollowTheDTypeOfTheirInput) {
+TEST(FloatDTypes, ConvolutionsFollowTheDTypeOfTheirInput) {
   const Tensor x = Tensor::From<float>({1, 2, 3, 4}, {1, 1, 4});
   const Tensor weight = Tensor::From<float>({1, -2}, {1, 1, 2});
   for (DType dtype : kOthers) {
@@ -88,7 +88,7 @@ TEST(InF32, ConvolutionsFollowTheDTypeOfTheirInput) {
   }
 }
 
-TEST(InF32, AttentionFollowsTheDTypeOfTheQuery) {
+TEST(FloatDTypes, AttentionFollowsTheDTypeOfTheQuery) {
   // The first query meets the first key only; the mask leaves the second key to the second query.
   const Tensor q = Tensor::From<float>({60, 0, 0, 60}, {1, 2, 2});
   const Tensor k = Tensor::From<float>({1, 0, 0, 1}, {1, 2, 2});
@@ -105,7 +105,7 @@ TEST(InF32, AttentionFollowsTheDTypeOfTheQuery) {
   }
 }
 
-TEST(InF32, RecurrentLayersGiveStatesOfTheSameDType) {
+TEST(FloatDTypes, RecurrentLayersGiveStatesOfTheSameDType) {
   // h = relu(2 x + h): sums of what has come so far.
   for (DType dtype : kOthers) {
     SCOPED_TRACE(Name(dtype));
@@ -123,7 +123,7 @@ TEST(InF32, RecurrentLayersGiveStatesOfTheSameDType) {
   }
 }
 
-TEST(InF32, MultiheadAttentionTakesABoolMaskBesides) {
+TEST(FloatDTypes, MultiheadAttentionTakesABoolMaskBesides) {
   const Tensor identity = Tensor::From<float>({1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1}, {6, 2});
   const Tensor out = Tensor::From<float>({1, 0, 0, 1}, {2, 2});
   const Tensor x = Tensor::From<float>({60, 0, 0, 60}, {2, 1, 2});
@@ -137,6 +137,77 @@ TEST(InF32, MultiheadAttentionTakesABoolMaskBesides) {
         .Input(Tensor::From<bool>({false, true, true, false}, {2, 2}), "attn_mask")
         .ExpectOutputs({x.To(dtype)}, ToleranceOf(dtype));
   }
+}
+
+/// What f32 could not hold survives.
+TEST(FloatDTypes, ComputesDoublesInDouble) {
+  const double fine = 1 + 0x1p-40;
+  const Tensor x = Tensor::From<double>({fine, 1}, {1, 2});
+  const Tensor weight = Tensor::From<double>({1, -1}, {1, 2});
+  OperatorCase("nn.Linear")
+      .Attribute("weight", weight)
+      .Input(x)
+      .ExpectOutputs({Tensor::From<double>({0x1p-40}, {1, 1})}, {0, 0});
+  OperatorCase("nn.Conv1d")
+      .Attribute("weight", weight.Reshaped({1, 2, 1}))
+      .Input(x.Reshaped({2, 1}))
+      .ExpectOutputs({Tensor::From<double>({0x1p-40}, {1, 1})}, {0, 0});
+}
+
+TEST(FloatDTypes, ProductsAndSumsTakeIntegers) {
+  const Tensor input = Tensor::From<int8_t>({1, 2}, {2});
+  const Tensor a = Tensor::From<int8_t>({1, 2, 3, 4}, {2, 2});
+  const Tensor b = Tensor::From<int8_t>({1, -1, 2, 60}, {2, 2});
+  const auto addmm = [&](const char* alpha, const char* beta) {
+    return OperatorCase("torch.addmm")
+        .Param("alpha", alpha)
+        .Param("beta", beta)
+        .Input(input, "input")
+        .Input(a, "mat1")
+        .Input(b, "mat2");
+  };
+  // a @ b is 5, 119, 11, 237 - 256.
+  addmm("1", "1").ExpectOutputs({Tensor::From<int8_t>({6, 121, 12, -17}, {2, 2})});
+  addmm("2", "-3").ExpectOutputs({Tensor::From<int8_t>({7, -24, 19, -44}, {2, 2})});
+  addmm("1", "0").ExpectOutputs({Tensor::From<int8_t>({5, 119, 11, -19}, {2, 2})});
+  addmm("0.5", "1").ExpectError(ErrorCode::kInvalidArgument, "integers alpha and beta");
+}
+
+TEST(FloatDTypes, SumsWithProductsTakeHalves) {
+  const Tensor input = Tensor::From<float>({1, 2}, {2});
+  const Tensor matrix = Tensor::From<float>({1, 2, 3, 4}, {2, 2});
+  const Tensor vector = Tensor::From<float>({1, -1}, {2});
+  for (DType dtype : kOthers) {
+    SCOPED_TRACE(Name(dtype));
+    OperatorCase("torch.addmv")
+        .Param("alpha", "2")
+        .Input(input.To(dtype), "input")
+        .Input(matrix.To(dtype), "mat")
+        .Input(vector.To(dtype), "vec")
+        .ExpectOutputs({Tensor::From<float>({-1, 0}, {2}).To(dtype)});
+  }
+}
+
+/// The dtypes of operands must agree; constants of 16 bits serve f32.
+TEST(FloatDTypes, MixesOnlyWithConstants) {
+  const Tensor a = Tensor::From<float>({1, 2, 3, 4}, {2, 2});
+  const Tensor product = Tensor::From<float>({7, 10, 15, 22}, {2, 2});
+  OperatorCase("torch.matmul")
+      .Input(a, "input")
+      .Constant(a.To(DType::kBF16), "other")
+      .ExpectOutputs({product});
+  OperatorCase("torch.matmul")
+      .Input(a.To(DType::kBF16), "input")
+      .Constant(a, "other")
+      .ExpectOutputs({product.To(DType::kBF16)});
+  OperatorCase("torch.matmul")
+      .Input(a.To(DType::kBF16), "input")
+      .Input(a, "other")
+      .ExpectError(ErrorCode::kInvalidArgument, "one dtype");
+  OperatorCase("torch.matmul")
+      .Input(a, "input")
+      .Input(a.To(DType::kF16), "other")
+      .ExpectError(ErrorCode::kInvalidArgument, "one dtype");
 }
 
 }  // namespace

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT
+#include "layers/composite/float_dtypes.h"
+
+#include <algorithm>
+#include <deque>
+
+namespace oort {
+namespace {
+
+bool IsHalf(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
+
+bool IsHalf(const Value& value) { return value.IsTensor() && IsHalf(value.AsTensor().dtype()); }
+
+Value Widened(const Value& value, bool elements) {
+  const Tensor& tensor = value.AsTensor();
+  return elements && tensor.has_data() ? tensor.To(DType::kF32)
+                                       : Tensor::Meta(DType::kF32, tensor.shape());
+}
+
+/// What is known of the arguments when the layer is made, one for each.
+struct ConstantArgs {
+  std::vector<bool> is_constant;
+  std::vector<bool> is_weight;  ///< an attribute: the layer has converted it itself
+  std::vector<Value> widened;   ///< other constants of 16 bits as f32, None elsewhere
+};
+
+/// The arguments of a call with those of 16 bits as f32, with or without their elements.
+class WideArgs {
+ public:
+  WideArgs(const Args& args, const ConstantArgs& constants, bool elements) : elements_(elements) {
+    for (int i = 0; i < args.size(); ++i) {
+      const auto at = static_cast<size_t>(i);
+      const Value& constant = constants.widened[at];
+      if (!constant.IsNone()) known_.emplace_back(&args[i], &constant);
+      args_.push_back(constants.is_weight[at] ? &args[i] : Wide(&args[i]));
+    }
+    for (const Value* value : args.variadic()) variadic_.push_back(Wide(value));
+    for (const Value* value : args.inputs()) inputs_.push_back(Wide(value));
+  }
+  Args args() const { return Args(args_, variadic_, inputs_); }
+
+ private:
+  /// An operand may stand in several places.
+  const Value* Wide(const Value* value) {
+    if (!IsHalf(*value)) return value;
+    for (const auto& [from, to] : known_) {
+      if (from == value) return to;
+    }
+    known_.emplace_back(value, &made_.emplace_back(Widened(*value, elements_)));
+    return known_.back().second;
+  }
+
+  bool elements_;
+  std::deque<Value> made_;  // which keeps its elements where they are
+  std::vector<std::pair<const Value*, const Value*>> known_;
+  std::vector<const Value*> args_, variadic_, inputs_;
+};
+
+class FloatDTypesLayer final : public Layer {
+ public:
+  FloatDTypesLayer(const LayerInit& init, const OperatorSchema& schema, const LayerCreator& main,
+                   const LayerCreator& f64)
+      : one_dtype_(f64 != nullptr), free_inputs_(schema.free_inputs()) {
+    ReadConstants(init, schema);
+    const bool holds_f64 = one_dtype_ && held_.Contains(DType::kF64);
+    if (!holds_f64) main_ = main(init);
+    if (holds_f64 || (one_dtype_ && held_.empty())) f64_ = f64(init);
+  }
+
+  std::vector<Value> Infer(const Args& args) const override {
+    const DType dtype = DTypeOf(args);
+    CheckDTypes(args, dtype);
+    if (!Widens(dtype)) return LayerOf(dtype).Infer(args);
+    std::vector<Value> results = main_->Infer(WideArgs(args, constants_, false).args());
+    for (Value& result : results) {
+      const bool rounded = result.IsTensor() && result.AsTensor().dtype() == DType::kF32;
+      if (rounded) result = Tensor::Meta(dtype, result.AsTensor().shape());
+    }
+    return results;
+  }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    const DType dtype = DTypeOf(args);
+    if (!Widens(dtype)) return LayerOf(dtype).Forward(context, args, outputs);
+    const WideArgs wide(args, constants_, true);
+    std::vector<Value> results(outputs.begin(), outputs.end());
+    for (Value& result : results) {
+      if (IsHalf(result)) result = Tensor(DType::kF32, result.AsTensor().shape());
+    }
+    main_->Forward(context, wide.args(), results);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (IsHalf(outputs[i])) CopyElements(results[i].AsTensor(), outputs[i].AsTensor());
+    }
+  }
+
+  std::vector<Reuse> Reuses(const Args& args) const override {
+    const DType dtype = DTypeOf(args);
+    return Widens(dtype) ? std::vector<Reuse>{} : LayerOf(dtype).Reuses(args);
+  }
+
+  size_t Workspace(const Args& args, int threads) const override {
+    const DType dtype = DTypeOf(args);
+    if (!Widens(dtype)) return LayerOf(dtype).Workspace(args, threads);
+    return main_->Workspace(WideArgs(args, constants_, false).args(), threads);
+  }
+
+  Cost Work(const Args& args, std::span<const Value> outputs) const override {
+    const DType dtype = DTypeOf(args);
+    if (!Widens(dtype)) return LayerOf(dtype).Work(args, outputs);
+    Cost cost = Layer::Work(args, outputs);
+    cost.flops = main_->Work(WideArgs(args, constants_, false).args(), outputs).flops;
+    return cost;
+  }
+
+ private:
+  void ReadConstants(const LayerInit& init, const OperatorSchema& schema) {
+    for (const ArgSpec& spec : schema.args()) {
+      const std::string name = spec.attribute ? "@" + spec.name : spec.name;
+      const bool tensor = spec.type == ArgType::kTensor && !spec.variadic;
+      const bool constant = tensor && init.IsConstant(name) && init.Constant(name).IsTensor();
+      constants_.is_constant.push_back(constant);
+      constants_.is_weight.push_back(constant && spec.attribute);
+      Value& widened = constants_.widened.emplace_back();
+      if (!constant) continue;
+      const Value& value = init.Constant(name);
+      Hold(value.AsTensor());
+      if (spec.attribute || !IsHalf(value)) continue;
+      widened = Widened(value, true);
+      has_widened_ = true;
+    }
+    for (const auto& [name, tensor] : init.op().attributes) Hold(tensor);
+  }
+
+  void Hold(const Tensor& tensor) {
+    if (IsFloat(tensor.dtype())) held_ = held_ | tensor.dtype();
+  }
+
+  /// Calls visit(value) for each operand that holds floats and is no constant.
+  template <typename Visitor>
+  void ForFloats(const Args& args, const Visitor& visit) const {
+    for (int i = 0; i < args.size(); ++i) {
+      if (!constants_.is_constant[static_cast<size_t>(i)]) VisitFloats(args[i], visit);
+    }
+    for (const Value* value : free_inputs_ ? args.inputs() : args.variadic()) {
+      VisitFloats(*value, visit);
+    }
+  }
+  template <typename Visitor>
+  static void VisitFloats(const Value& value, const Visitor& visit) {
+    if (value.IsTensor() && IsFloat(value.AsTensor().dtype())) visit(value.AsTensor());
+  }
+
+  /// That of the first operand that holds floats, of the constants where there is none.
+  DType DTypeOf(const Args& args) const {
+    DType dtype = DType::kNull;
+    ForFloats(args, [&](const Tensor& tensor) {
+      if (dtype == DType::kNull) dtype = tensor.dtype();
+    });
+    if (dtype != DType::kNull) return dtype;
+    for (int i = 0; i < args.size() && dtype == DType::kNull; ++i) {
+      VisitFloats(args[i], [&](const Tensor& tensor) { dtype = tensor.dtype(); });
+    }
+    return dtype;
+  }
+
+  void CheckDTypes(const Args& args, DType dtype) const {
+    if (one_dtype_ && (dtype == DType::kF64 ? f64_ : main_) == nullptr) {
+      Fail(dtype == DType::kF64 ? "an input of the dtype of the weights"
+                                : "an input of dtype f64, as the weights are",
+           dtype);
+    }
+    if (!one_dtype_ && !Widens(dtype)) return;
+    ForFloats(args, [&](const Tensor& tensor) {
+      if (tensor.dtype() == dtype) return;
+      Fail("tensors of one dtype, " + std::string(Name(dtype)), tensor.dtype());
+    });
+  }
+  [[noreturn]] static void Fail(const std::string& expected, DType got) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "expected " + expected + ", got dtype " + std::string(Name(got)));
+  }
+
+  bool Widens(DType dtype) const { return IsHalf(dtype) || (dtype == DType::kF32 && has_widened_); }
+  const Layer& LayerOf(DType dtype) const {
+    return dtype == DType::kF64 && f64_ != nullptr ? *f64_ : *main_;
+  }
+
+  bool one_dtype_, free_inputs_, has_widened_ = false;
+  std::unique_ptr<Layer> main_, f64_;
+  DTypeSet held_;  // by the model
+  ConstantArgs constants_;
+};
+
+}  // namespace
+
+LayerCreator WithHalves(const OperatorSchema& schema, LayerCreator creator) {
+  return WithFloats(schema, std::move(creator), nullptr);
+}
+
+LayerCreator WithFloats(const OperatorSchema& schema, LayerCreator f32, LayerCreator f64) {
+  return [schema, f32 = std::move(f32), f64 = std::move(f64)](const LayerInit& init) {
+    return std::make_unique<FloatDTypesLayer>(init, schema, f32, f64);
+  };
+}
+
+}  // namespace oort

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// Layers that are written for f32, and perhaps for f64, taking all float dtypes.
+#pragma once
+
+#include "oort/layer.h"
+
+namespace oort {
+
+/// For an operator whose layer takes any dtype but the 16-bit floats: these are converted to f32,
+/// and what the layer gives is rounded to their dtype, as torch's kernels do.
+LayerCreator WithHalves(const OperatorSchema& schema, LayerCreator creator);
+
+/// The same for a layer that takes f32 alone, beside one that takes f64. The weights that the model
+/// holds decide which of them is made, so that they are held once; without any both are. Weights of
+/// f32 and of 16 bits serve inputs of either kind: pnnx writes a 16-bit network with its own
+/// weights, but what it folds, and the operands as traced, in f32.
+LayerCreator WithFloats(const OperatorSchema& schema, LayerCreator f32, LayerCreator f64);
+
+}  // namespace oort
