@@ -56,14 +56,16 @@ OORT_LAYERS(activation) {
   Add(registry, {"nn.Softplus", "F.softplus"},
       "log(1 + exp(beta * x)) / beta, and x above the threshold", "softplus(@0,@1,@2)",
       {{"beta", 1}, {"threshold", 20}});
-  Add(registry, {"nn.Softsign", "F.softsign"}, "x / (1 + |x|)", "softsign(@0)");
+  Add(registry, {"nn.Softsign", "F.softsign"}, "x / (1 + |x|)", "softsign(@0)", {},
+      kFloatsAndIntegers | DType::kC64 | DType::kC128);
   Add(registry, {"nn.Mish", "F.mish"}, "x * tanh(softplus(x))", "mish(@0)");
   Add(registry, {"nn.LogSigmoid", "F.logsigmoid"}, "log(sigmoid(x))", "logsigmoid(@0)");
   Add(registry, {"nn.Hardshrink", "F.hardshrink"}, "0 within lambd of 0, else x",
       "hardshrink(@0,@1)", {{"lambd", 0.5}});
   Add(registry, {"nn.Softshrink", "F.softshrink"}, "x moved towards 0 by lambd",
       "softshrink(@0,@1)", {{"lambd", 0.5}});
-  Add(registry, {"nn.Tanhshrink", "F.tanhshrink"}, "x - tanh(x)", "tanhshrink(@0)");
+  Add(registry, {"nn.Tanhshrink", "F.tanhshrink"}, "x - tanh(x)", "tanhshrink(@0)", {},
+      kFloatsAndIntegers | DType::kC64 | DType::kC128);
   Add(registry, {"nn.Threshold", "F.threshold"}, "x above the threshold, else value",
       "threshold(@0,@1,@2)", {{"threshold", {}}, {"value", {}}}, kFloatsAndIntegers);
   registry.Add(OperatorSchema({"nn.GELU", "F.gelu"}, "x * P(X <= x) for a normal X")

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <complex>
 
 #include "layers/elementwise_reference.h"
 
@@ -163,6 +164,18 @@ TEST(Activation, Integers) {
   OperatorCase("F.hardtanh")
       .Input(RangeTensor(DType::kU8, {3}))
       .ExpectError(ErrorCode::kInvalidArgument, "u8 has no negative limits");
+}
+
+TEST(Activation, FractionsOfIntegersAndComplexNumbers) {
+  OperatorCase("nn.Softsign")
+      .Input(Tensor::From<int64_t>({-3, 0, 4}, {3}))
+      .ExpectOutputs({Tensor::From<float>({-0.75f, 0, 0.8f}, {3})});
+  OperatorCase("F.tanhshrink")
+      .Input(Tensor::From<int32_t>({-20, 0, 20}, {3}))
+      .ExpectOutputs({Tensor::From<float>({-19, 0, 19}, {3})});
+  OperatorCase("F.softsign")
+      .Input(Tensor::From<std::complex<float>>({{3, 4}}, {1}))
+      .ExpectOutputs({Tensor::From<std::complex<float>>({{0.5f, 4.0f / 6}}, {1})});
 }
 
 TEST(Activation, RefusesWrongArguments) {
