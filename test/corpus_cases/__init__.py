@@ -5,6 +5,7 @@ from . import (  # noqa: F401
     arithmetic,
     attention,
     convolution,
+    dtypes,
     dynamic,
     graph,
     indexing,
