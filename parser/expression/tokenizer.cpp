@@ -24,7 +24,7 @@ void ReadOperand(Token& token) {
   const std::string_view digits = token.text.substr(1);
   const auto index =
       digits.empty() || !IsDigit(digits[0]) ? std::optional<int64_t>() : ParseInt(digits);
-  if (!index || *index > std::numeric_limits<int>::max()) {
+  if (!index || *index >= std::numeric_limits<int>::max()) {
     ThrowAt(token.column, "expected an operand such as @0, got " + Quoted(token.text));
   }
   token.kind = Token::kOperand;

@@ -121,6 +121,8 @@ TEST(ExpressionParser, ErrorsPointAtTheColumn) {
   EXPECT_EQ(ErrorOf("add(@x,1)"), "column 5: expected an operand such as @0, got '@x'");
   EXPECT_EQ(ErrorOf("neg(@99999999999)"),
             "column 5: expected an operand such as @0, got '@99999999999'");
+  EXPECT_EQ(ErrorOf("add(@2147483647,1)"),
+            "column 5: expected an operand such as @0, got '@2147483647'");
   EXPECT_EQ(ErrorOf("neg(1.2.3)"), "column 5: '1.2.3' is not a number");
   EXPECT_EQ(ErrorOf("()"), "column 3: the expression has no value");
   EXPECT_EQ(ErrorOf("fo\x01(@0)"), "column 1: unknown function 'fo?'");
