@@ -70,7 +70,12 @@ class ScaledDotProduct final : public Layer {
                  Offsets(sizes.stack, sizes.k, sizes.keys * sizes.dim, sizes.repeat)};
     problem.v = {args.tensor(v_).data<T>(), sizes.value_dim,
                  Offsets(sizes.stack, sizes.v, sizes.keys * sizes.value_dim, sizes.repeat)};
-    if (args.Has(mask_)) problem.masks.push_back(MaskOf(args.tensor(mask_), sizes));
+    Tensor mask;  // of f32 it may be whatever the others are
+    if (args.Has(mask_)) {
+      mask = args.tensor(mask_);
+      if (mask.dtype() != DType::kBool) mask = mask.To(kDTypeOf<T>);
+      problem.masks.push_back(MaskOf(mask, sizes));
+    }
     problem.output = outputs[0].AsTensor().data<T>();
     problem.output_row = sizes.value_dim;
     problem.output_offsets = Offsets(sizes.stack, sizes.stack, sizes.queries * sizes.value_dim, 1);
@@ -212,5 +217,5 @@ OORT_LAYERS(scaled_dot_product) {
           .Nullable()
           .Bool("enable_gqa", false);
   registry.Add(schema, WithFloats(schema, Create<ScaledDotProduct<float>>(),
-                                  Create<ScaledDotProduct<double>>()));
+                                  Create<ScaledDotProduct<double>>(), "attn_mask"));
 }

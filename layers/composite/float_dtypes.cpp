@@ -59,8 +59,10 @@ class WideArgs {
 class FloatDTypesLayer final : public Layer {
  public:
   FloatDTypesLayer(const LayerInit& init, const OperatorSchema& schema, const LayerCreator& main,
-                   const LayerCreator& f64)
-      : one_dtype_(f64 != nullptr), free_inputs_(schema.free_inputs()) {
+                   const LayerCreator& f64, const std::string& mask)
+      : mask_(mask.empty() ? -1 : schema.Find(mask)),
+        one_dtype_(f64 != nullptr),
+        free_inputs_(schema.free_inputs()) {
     ReadConstants(init, schema);
     const bool holds_f64 = one_dtype_ && held_.Contains(DType::kF64);
     if (!holds_f64) main_ = main(init);
@@ -123,7 +125,7 @@ class FloatDTypesLayer final : public Layer {
       Value& widened = constants_.widened.emplace_back();
       if (!constant) continue;
       const Value& value = init.Constant(name);
-      Hold(value.AsTensor());
+      if (static_cast<int>(constants_.widened.size()) - 1 != mask_) Hold(value.AsTensor());
       if (spec.attribute || !IsHalf(value)) continue;
       widened = Widened(value, true);
       has_widened_ = true;
@@ -139,11 +141,15 @@ class FloatDTypesLayer final : public Layer {
   template <typename Visitor>
   void ForFloats(const Args& args, const Visitor& visit) const {
     for (int i = 0; i < args.size(); ++i) {
-      if (!constants_.is_constant[static_cast<size_t>(i)]) VisitFloats(args[i], visit);
+      const bool operand = !constants_.is_constant[static_cast<size_t>(i)] && !IsFreeMask(args, i);
+      if (operand) VisitFloats(args[i], visit);
     }
     for (const Value* value : free_inputs_ ? args.inputs() : args.variadic()) {
       VisitFloats(*value, visit);
     }
+  }
+  bool IsFreeMask(const Args& args, int i) const {
+    return i == mask_ && args[i].IsTensor() && args.tensor(i).dtype() == DType::kF32;
   }
   template <typename Visitor>
   static void VisitFloats(const Value& value, const Visitor& visit) {
@@ -185,6 +191,7 @@ class FloatDTypesLayer final : public Layer {
     return dtype == DType::kF64 && f64_ != nullptr ? *f64_ : *main_;
   }
 
+  int mask_;
   bool one_dtype_, free_inputs_, has_widened_ = false;
   std::unique_ptr<Layer> main_, f64_;
   DTypeSet held_;  // by the model
@@ -197,9 +204,11 @@ LayerCreator WithHalves(const OperatorSchema& schema, LayerCreator creator) {
   return WithFloats(schema, std::move(creator), nullptr);
 }
 
-LayerCreator WithFloats(const OperatorSchema& schema, LayerCreator f32, LayerCreator f64) {
-  return [schema, f32 = std::move(f32), f64 = std::move(f64)](const LayerInit& init) {
-    return std::make_unique<FloatDTypesLayer>(init, schema, f32, f64);
+LayerCreator WithFloats(const OperatorSchema& schema, LayerCreator f32, LayerCreator f64,
+                        std::string mask) {
+  return [schema, f32 = std::move(f32), f64 = std::move(f64),
+          mask = std::move(mask)](const LayerInit& init) {
+    return std::make_unique<FloatDTypesLayer>(init, schema, f32, f64, mask);
   };
 }
 

@@ -14,6 +14,8 @@ LayerCreator WithHalves(const OperatorSchema& schema, LayerCreator creator);
 /// holds decide which of them is made, so that they are held once; without any both are. Weights of
 /// f32 and of 16 bits serve inputs of either kind: pnnx writes a 16-bit network with its own
 /// weights, but what it folds, and the operands as traced, in f32.
-LayerCreator WithFloats(const OperatorSchema& schema, LayerCreator f32, LayerCreator f64);
+/// The argument `mask` may be f32 whatever the others are.
+LayerCreator WithFloats(const OperatorSchema& schema, LayerCreator f32, LayerCreator f64,
+                        std::string mask = "");
 
 }  // namespace oort

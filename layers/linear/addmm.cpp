@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include <cmath>
 #include <type_traits>
 
 #include "core/dispatch.h"
@@ -55,16 +54,16 @@ class AddmmEnd {
   // Of at least the size of int, so that no promotion brings a sign back.
   using U = std::conditional_t<std::is_integral_v<T>, uint64_t, T>;
   static U Factor(double factor) {
-    if constexpr (std::is_integral_v<T>) return static_cast<U>(static_cast<int64_t>(factor));
-    return static_cast<U>(factor);
+    if constexpr (std::is_integral_v<T>) {
+      return static_cast<U>(static_cast<int64_t>(factor));
+    } else if constexpr (kIsComplex<T>) {
+      return U(static_cast<typename T::value_type>(factor));
+    } else {
+      return static_cast<U>(factor);
+    }
   }
   U alpha_, beta_;
 };
-
-/// Whether a factor of integers can be taken as one: float->int casts must be in range.
-bool IsAddmmInteger(double factor) {
-  return factor == std::trunc(factor) && std::fabs(factor) < 0x1p62;
-}
 
 /// output = alpha * output + beta * input, on a product that is there already.
 template <typename T>
@@ -109,11 +108,7 @@ class Addmm final : public Layer {
     }
     CheckProductDTypes(a, b);
     CheckProductDTypes(a, input);
-    if (IsInteger(a.dtype()) && !(IsAddmmInteger(alpha_) && IsAddmmInteger(beta_))) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "expected integers alpha and beta for dtype " + std::string(Name(a.dtype())) +
-                      ", got " + Value(alpha_).ToString() + " and " + Value(beta_).ToString());
-    }
+    CheckFactors(a.dtype(), alpha_, beta_);
     const Shape output = ProductOf(args).output;
     if (!(BroadcastShapes(input.shape(), output) == output)) {
       throw Error(ErrorCode::kInvalidArgument, "expected an input that broadcasts to " +
@@ -137,8 +132,7 @@ class Addmm final : public Layer {
     if (bias) return;
     VisitDType(input.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::Type;
-      if constexpr (std::is_floating_point_v<T> ||
-                    (std::is_integral_v<T> && !std::is_same_v<T, bool>)) {
+      if constexpr (!kIsHalf<T> && !std::is_same_v<T, bool>) {
         Combine(context, AddmmEnd<T>(alpha_, beta_), input, output);
       }
     });
@@ -167,11 +161,10 @@ class Addmm final : public Layer {
 };
 
 OperatorSchema Declare(const char* type, const char* a, const char* b, const char* doc) {
-  constexpr DTypeSet kDTypes = kFloats | kIntegers;
   return OperatorSchema({type}, doc)
-      .Tensor("input", kDTypes)
-      .Tensor(a, kDTypes)
-      .Tensor(b, kDTypes)
+      .Tensor("input", kProductDTypes)
+      .Tensor(a, kProductDTypes)
+      .Tensor(b, kProductDTypes)
       .Float("beta", 1)
       .Float("alpha", 1);
 }

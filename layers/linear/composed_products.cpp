@@ -123,15 +123,15 @@ class AddProductLayer final : public CompositeLayer {
   AddProductLayer(const LayerInit& init, Kind kind)
       : kind_(kind),
         matmul_(MatmulPart(init)),
-        sum_(init, {.type = "torch.sum", .inputs = {"input"}, .params = {{"dim", "(0)"}}}) {
-    const double beta = init.Float("beta");
-    const std::string alpha = Value(init.Float("alpha")).ToString();
-    // With beta = 0 what is in the input does not count, not even NaN.
-    combine_.emplace(Part::Expression(
-        init,
-        beta == 0 ? "mul(@1," + alpha + ")"
-                  : "add(mul(@0," + Value(beta).ToString() + "),mul(@1," + alpha + "))",
-        2));
+        permute_(init,
+                 {.type = "torch.permute", .inputs = {"input"}, .params = {{"dims", "(1,0,2)"}}}),
+        alpha_(init.Float("alpha")),
+        beta_(init.Float("beta")),
+        combine_(Combine(init, Value(alpha_), Value(beta_))) {
+    // A float would make floats of integers.
+    if (!IsIntegerFactor(alpha_) || !IsIntegerFactor(beta_)) return;
+    combine_integers_.emplace(
+        Combine(init, Value(static_cast<int64_t>(alpha_)), Value(static_cast<int64_t>(beta_))));
   }
 
  protected:
@@ -142,16 +142,12 @@ class AddProductLayer final : public CompositeLayer {
     if (a.rank() != a_rank || b.rank() != b_rank) {
       ThrowRanks("ranks " + std::to_string(a_rank) + " and " + std::to_string(b_rank), a, b);
     }
-    Value product;
-    if (kind_ == kOuter) {
-      product = steps(matmul_, {Steps::Reshape(args[1], {a.elements(), 1}),
-                                Steps::Reshape(args[2], {1, b.elements()})});
-    } else {
-      product = steps(matmul_, {args[1], args[2]});
-    }
-    if (kind_ == kBatchSum) product = steps(sum_, {product});
+    CheckProductDTypes(a, args.tensor(0));
+    CheckFactors(a.dtype(), alpha_, beta_);
+    const Value product = Multiply(steps, args, a.shape(), b.shape());
     const Shape& shape = product.AsTensor().shape();
-    const Value result = steps(*combine_, {args[0], product});
+    const Part& combine = IsInteger(a.dtype()) ? *combine_integers_ : combine_;
+    const Value result = steps(combine, {args[0], product});
     if (!(result.AsTensor().shape() == shape)) {
       throw Error(ErrorCode::kInvalidArgument, "expected an input that broadcasts to " +
                                                    shape.ToString() + ", got " +
@@ -161,9 +157,34 @@ class AddProductLayer final : public CompositeLayer {
   }
 
  private:
+  /// With beta = 0 what is in the input does not count, not even NaN.
+  static Part Combine(const LayerInit& init, const Value& alpha, const Value& beta) {
+    const std::string product = "mul(@1," + alpha.ToString() + ")";
+    return Part::Expression(
+        init,
+        beta.AsFloat() == 0 ? product : "add(mul(@0," + beta.ToString() + ")," + product + ")", 2);
+  }
+
+  Value Multiply(const Steps& steps, const Args& args, const Shape& a, const Shape& b) const {
+    if (kind_ == kVector) return steps(matmul_, {args[1], args[2]});
+    if (kind_ == kOuter) {
+      return steps(matmul_,
+                   {Steps::Reshape(args[1], {a[0], 1}), Steps::Reshape(args[2], {1, b[0]})});
+    }
+    if (a[0] != b[0] || a[2] != b[1]) {
+      ThrowRanks("two batches of matrices that can be multiplied", args.tensor(1), args.tensor(2));
+    }
+    // The sum over the batch is part of the sum in one product of wide matrices.
+    const int64_t inner = CheckedMultiply(a[0], a[2]);
+    return steps(matmul_, {Steps::Reshape(steps(permute_, {args[1]}), {a[1], inner}),
+                           Steps::Reshape(args[2], {inner, b[2]})});
+  }
+
   Kind kind_;
-  Part matmul_, sum_;
-  std::optional<Part> combine_;
+  Part matmul_, permute_;
+  double alpha_, beta_;
+  Part combine_;
+  std::optional<Part> combine_integers_;
 };
 
 /// Blocks a[i,j] * b.
@@ -258,9 +279,9 @@ class BilinearLayer final : public CompositeLayer {
 
 OperatorSchema AddProductSchema(const char* name, const char* a, const char* b, const char* doc) {
   return OperatorSchema({std::string("torch.") + name, std::string("aten::") + name}, doc)
-      .Tensor("input", kFloats)
-      .Tensor(a, kFloats)
-      .Tensor(b, kFloats)
+      .Tensor("input", kProductDTypes)
+      .Tensor(a, kProductDTypes)
+      .Tensor(b, kProductDTypes)
       .Float("beta", 1)
       .Float("alpha", 1);
 }
@@ -321,9 +342,9 @@ OORT_LAYERS(composed_products) {
                Create<ChainLayer>());
   const OperatorSchema bilinear =
       OperatorSchema({"F.bilinear", "aten::bilinear"}, "x1 W x2 + bias for each W")
-          .Tensor("input1", kFloats)
-          .Tensor("input2", kFloats)
-          .Tensor("weight", kFloats)
-          .OptionalTensor("bias", kFloats);
+          .Tensor("input1", kProductDTypes)
+          .Tensor("input2", kProductDTypes)
+          .Tensor("weight", kProductDTypes)
+          .OptionalTensor("bias", kProductDTypes);
   registry.Add(bilinear, WithHalves(bilinear, Create<BilinearLayer>()));
 }

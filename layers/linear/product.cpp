@@ -2,6 +2,7 @@
 #include "layers/linear/product.h"
 
 #include <algorithm>
+#include <cmath>
 #include <complex>
 #include <type_traits>
 
@@ -139,6 +140,17 @@ void CheckProductDTypes(const Tensor& a, const Tensor& b) {
   if (a.dtype() == b.dtype()) return;
   throw Error(ErrorCode::kInvalidArgument,
               "expected two tensors of one dtype, got " + a.ToString() + " and " + b.ToString());
+}
+
+bool IsIntegerFactor(double factor) {
+  return factor == std::trunc(factor) && std::fabs(factor) < 0x1p62;
+}
+
+void CheckFactors(DType dtype, double alpha, double beta) {
+  if (!IsInteger(dtype) || (IsIntegerFactor(alpha) && IsIntegerFactor(beta))) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              "expected integers alpha and beta for dtype " + std::string(Name(dtype)) + ", got " +
+                  Value(alpha).ToString() + " and " + Value(beta).ToString());
 }
 
 PackedMatrix PackConstant(const GemmKernels& kernels, const Value& b) {

@@ -30,6 +30,11 @@ Product MatmulProduct(const Shape& a, const Shape& b);
 /// Throws unless both are of one dtype.
 void CheckProductDTypes(const Tensor& a, const Tensor& b);
 
+/// Whether a factor can be multiplied with integers and leave them integers.
+bool IsIntegerFactor(double factor);
+/// For sums with products: throws unless integers have integer factors.
+void CheckFactors(DType dtype, double alpha, double beta);
+
 /// The panels of a constant f32 matrix (k,n); empty for any other value.
 PackedMatrix PackConstant(const GemmKernels& kernels, const Value& b);
 

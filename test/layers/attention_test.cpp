@@ -188,6 +188,29 @@ TEST(ScaledDotProduct, TakesEveryFloat) {
       });
 }
 
+TEST(ScaledDotProduct, TakesAMaskOfF32WithEveryFloat) {
+  Qkv qkv({2}, 3, 4, 5, 5);
+  const Tensor mask = RandomTensor(DType::kF32, {3, 4}, 4);
+  for (bool constant : {false, true}) {
+    ExpectEveryFloat(
+        [&](const Convert& convert) {
+          OperatorCase test("F.scaled_dot_product_attention");
+          test.Input(convert(qkv.q), "query").Input(convert(qkv.k), "key");
+          test.Input(convert(qkv.v), "value");
+          return constant ? test.Constant(mask, "attn_mask") : test.Input(mask, "attn_mask");
+        },
+        [&](const Convert& convert) -> std::vector<Tensor> {
+          const Tensor q = convert(qkv.q), k = convert(qkv.k), v = convert(qkv.v);
+          const auto added = [&](int64_t, int64_t l, int64_t s) {
+            return Element(mask, l * 4 + s);
+          };
+          const std::vector<double> y = Attend(qkv.sizes, q.data<double>(), k.data<double>(),
+                                               v.data<double>(), 1 / std::sqrt(5.0), added);
+          return {Tensor::From<double>(std::span<const double>(y), qkv.output)};
+        });
+  }
+}
+
 TEST(ScaledDotProduct, RefusesMixedDTypes) {
   const Qkv qkv({2}, 3, 4, 5, 5);
   for (DType dtype : {DType::kF16, DType::kF64}) {

@@ -2,6 +2,8 @@
 // Layers for f32 and f64 on all floating-point types.
 #include <gtest/gtest.h>
 
+#include <complex>
+
 #include "oort/testing.h"
 
 namespace oort::testing {
@@ -171,6 +173,31 @@ TEST(FloatDTypes, ProductsAndSumsTakeIntegers) {
   addmm("2", "-3").ExpectOutputs({Tensor::From<int8_t>({7, -24, 19, -44}, {2, 2})});
   addmm("1", "0").ExpectOutputs({Tensor::From<int8_t>({5, 119, 11, -19}, {2, 2})});
   addmm("0.5", "1").ExpectError(ErrorCode::kInvalidArgument, "integers alpha and beta");
+}
+
+TEST(FloatDTypes, OtherSumsWithProductsTakeIntegers) {
+  const Tensor batch1 = Tensor::From<int32_t>({1, 2, 3, 4}, {2, 1, 2});
+  const Tensor batch2 = Tensor::From<int32_t>({1, -1, 2, 60}, {2, 2, 1});
+  OperatorCase("torch.addbmm")
+      .Param("alpha", "2")
+      .Input(Tensor::From<int32_t>({5}, {1}), "input")
+      .Input(batch1, "batch1")
+      .Input(batch2, "batch2")
+      .ExpectOutputs({Tensor::From<int32_t>({2 * (1 - 2 + 6 + 240) + 5}, {1, 1})});
+  OperatorCase("torch.addr")
+      .Param("beta", "0.5")
+      .Input(Tensor::From<int32_t>({5}, {1}), "input")
+      .Input(Tensor::From<int32_t>({1, 2}, {2}), "vec1")
+      .Input(Tensor::From<int32_t>({3}, {1}), "vec2")
+      .ExpectError(ErrorCode::kInvalidArgument, "integers alpha and beta");
+  using C = std::complex<float>;
+  OperatorCase("torch.addmm")
+      .Param("alpha", "2")
+      .Param("beta", "3")
+      .Input(Tensor::From<C>({C(1, 1)}, {1}), "input")
+      .Input(Tensor::From<C>({C(0, 1), C(2, 0)}, {1, 2}), "mat1")
+      .Input(Tensor::From<C>({C(0, 1), C(1, 1)}, {2, 1}), "mat2")
+      .ExpectOutputs({Tensor::From<C>({C(5, 7)}, {1, 1})});
 }
 
 TEST(FloatDTypes, SumsWithProductsTakeHalves) {
