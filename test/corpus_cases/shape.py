@@ -211,3 +211,16 @@ def reshape_to_rounded_sizes():
         return patches.transpose(1, 3).reshape(b * 4, rows * columns, -1) * 2
 
     return body
+
+
+@case(f32(1, 6, 8))
+def as_strided_of_a_view():
+    """Strides count in memory, and a transposed view has that of the tensor before."""
+
+    def body(x):
+        heads = (x * 2).view(6, 2, 4).transpose(0, 1)
+        windows = heads.as_strided((2, 5, 2, 4), (4, 8, 8, 1))
+        copied = heads.reshape(12, 4).as_strided((3, 4), (8, 1))
+        return windows, copied, heads.as_strided((2, 6, 4), (4, 8, 1)) - heads
+
+    return body

@@ -28,6 +28,45 @@ TEST(RemoveDeadCode, DropsWhatReachesNoOutputButKeepsInputs) {
   EXPECT_TRUE(graph.Check().empty());
 }
 
+std::string StridedInput(const std::string& lines) {
+  Graph graph = GraphFromText("pnnx.Input pnnx_input_0 0 1 0 #0=(1,6,8)f32\n" + lines +
+                              "pnnx.Output pnnx_output_0 1 0 9\n");
+  ReadStorage(graph, kNoEvaluation);
+  EXPECT_TRUE(graph.Check().empty());
+  const Operator& op = graph.operators[graph.operators.size() - 2];
+  return graph.operands[static_cast<size_t>(op.inputs[0])].name;
+}
+
+TEST(ReadStorage, GivesStridesTheMemoryThatTorchCountsIn) {
+  const std::string heads = "Tensor.reshape a 1 1 0 1 shape=(6,2,4) #1=(6,2,4)f32\n";
+  const std::string turned = "torch.transpose b 1 1 1 2 dim0=0 dim1=1 #2=(2,6,4)f32\n";
+  const std::string strided = " 9 size=(2,5,2,4) stride=(4,8,8,1) #9=(2,5,2,4)f32\n";
+  EXPECT_EQ(StridedInput(heads + turned + "torch.as_strided c 1 1 2" + strided), "0");
+  EXPECT_EQ(StridedInput(heads + "Tensor.permute b 1 1 1 2 dims=(1,0,2) #2=(2,6,4)f32\n" +
+                         "Tensor.reshape d 1 1 2 3 shape=(2,3,2,4) #3=(2,3,2,4)f32\n" +
+                         "torch.as_strided c 1 1 3" + strided),
+            "0");
+  // Merging what was turned copies: from there on the memory is another.
+  EXPECT_EQ(StridedInput(heads + turned + "Tensor.reshape d 1 1 2 3 shape=(12,4) #3=(12,4)f32\n" +
+                         "torch.as_strided c 1 1 3" + strided),
+            "3");
+}
+
+TEST(ReadStorage, LeavesWhatTheTraceDoesNotTell) {
+  const std::string strided = "torch.as_strided c 1 1 2 9 size=(2) stride=(1)\n";
+  for (const char* turned : {
+           "torch.transpose b 1 1 0 2 dim0=0 dim1=1\n",
+           "torch.transpose b 1 1 0 2 dim0=0 dim1=9 #2=(6,1,8)f32\n",
+           "torch.transpose b 1 1 0 2 dim0=0 dim1=1 #2=(6,?,8)f32\n",
+           "torch.transpose b 1 1 0 2 dim0=0 dim1=1 #2=(48)f32\n",
+           "Tensor.permute b 1 1 0 2 dims=(a,1,2) #2=(6,1,8)f32\n",
+           "Tensor.permute b 1 1 0 2 #2=(6,1,8)f32\n",
+       }) {
+    SCOPED_TRACE(turned);
+    EXPECT_EQ(StridedInput(turned + strided), "2");
+  }
+}
+
 TEST(FlattenTuples, TurnsATupleIntoSeveralOutputs) {
   Graph graph = GraphFromText(
       "pnnx.Input pnnx_input_0 0 1 0\n"

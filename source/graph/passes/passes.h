@@ -35,6 +35,9 @@ void FlattenTuples(Graph& graph, const PassContext& context);
 void RemoveDeadCode(Graph& graph, const PassContext& context);
 /// Replaces operators whose inputs are all constant by pnnx.Attribute.
 void FoldConstants(Graph& graph, const PassContext& context);
+/// torch.as_strided counts in the memory of its input, which in torch may be that of an operand
+/// before transpositions; gives it that operand.
+void ReadStorage(Graph& graph, const PassContext& context);
 /// Folds nn.BatchNormNd into the weights of the nn.ConvNd before it.
 void FuseConvBatchNorm(Graph& graph, const PassContext& context);
 
