@@ -95,7 +95,7 @@ class Piece {
       const MatrixSource a(kernels_.gemm, {q, 1, p_.q.row}), b(kernels_.gemm, {k, 1, p_.k.row});
       Multiply(ScoreSize(p_, end - begin), a, b, scores_, p_.keys);
     } else {
-      MultiplyF64(1, end - begin, {q, p_.q.row}, {k, p_.k.row}, p_.keys, p_.dim, nullptr,
+      MultiplyPlain<T>(1, end - begin, {q, p_.q.row}, {k, p_.k.row}, p_.keys, p_.dim, nullptr,
                   {scores_, p_.keys});
     }
   }

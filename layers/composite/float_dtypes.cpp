@@ -9,6 +9,11 @@ namespace {
 
 bool IsHalf(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
 
+/// Computed by the layer for f32.
+bool IsMain(DType dtype) { return dtype == DType::kF32 || IsHalf(dtype); }
+
+bool IsNumber(const Tensor& tensor) { return tensor.dtype() != DType::kBool; }
+
 bool IsHalf(const Value& value) { return value.IsTensor() && IsHalf(value.AsTensor().dtype()); }
 
 Value Widened(const Value& value, bool elements) {
@@ -59,14 +64,14 @@ class WideArgs {
 class FloatDTypesLayer final : public Layer {
  public:
   FloatDTypesLayer(const LayerInit& init, const OperatorSchema& schema, const LayerCreator& main,
-                   const LayerCreator& f64, const std::string& mask)
+                   const LayerCreator& plain, const std::string& mask)
       : mask_(mask.empty() ? -1 : schema.Find(mask)),
-        one_dtype_(f64 != nullptr),
+        one_dtype_(plain != nullptr),
         free_inputs_(schema.free_inputs()) {
     ReadConstants(init, schema);
-    const bool holds_f64 = one_dtype_ && held_.Contains(DType::kF64);
-    if (!holds_f64) main_ = main(init);
-    if (holds_f64 || (one_dtype_ && held_.empty())) f64_ = f64(init);
+    const bool holds_plain = one_dtype_ && held_plain_ != DType::kNull;
+    if (!holds_plain) main_ = main(init);
+    if (holds_plain || (one_dtype_ && !holds_main_)) plain_ = plain(init);
   }
 
   std::vector<Value> Infer(const Args& args) const override {
@@ -134,52 +139,68 @@ class FloatDTypesLayer final : public Layer {
   }
 
   void Hold(const Tensor& tensor) {
-    if (IsFloat(tensor.dtype())) held_ = held_ | tensor.dtype();
+    if (IsMain(tensor.dtype())) {
+      holds_main_ = true;
+    } else if (IsNumber(tensor)) {
+      held_plain_ = tensor.dtype();
+    }
   }
 
-  /// Calls visit(value) for each operand that holds floats and is no constant.
+  /// Calls visit(value) for each operand that holds numbers and is no constant.
   template <typename Visitor>
-  void ForFloats(const Args& args, const Visitor& visit) const {
+  void ForNumbers(const Args& args, const Visitor& visit) const {
     for (int i = 0; i < args.size(); ++i) {
       const bool operand = !constants_.is_constant[static_cast<size_t>(i)] && !IsFreeMask(args, i);
-      if (operand) VisitFloats(args[i], visit);
+      if (operand) VisitNumbers(args[i], visit);
     }
     for (const Value* value : free_inputs_ ? args.inputs() : args.variadic()) {
-      VisitFloats(*value, visit);
+      VisitNumbers(*value, visit);
     }
   }
   bool IsFreeMask(const Args& args, int i) const {
     return i == mask_ && args[i].IsTensor() && args.tensor(i).dtype() == DType::kF32;
   }
   template <typename Visitor>
-  static void VisitFloats(const Value& value, const Visitor& visit) {
-    if (value.IsTensor() && IsFloat(value.AsTensor().dtype())) visit(value.AsTensor());
+  static void VisitNumbers(const Value& value, const Visitor& visit) {
+    if (value.IsTensor() && IsNumber(value.AsTensor())) visit(value.AsTensor());
   }
 
-  /// That of the first operand that holds floats, of the constants where there is none.
+  /// That of the first operand that holds numbers, of the constants where there is none.
   DType DTypeOf(const Args& args) const {
     DType dtype = DType::kNull;
-    ForFloats(args, [&](const Tensor& tensor) {
+    ForNumbers(args, [&](const Tensor& tensor) {
       if (dtype == DType::kNull) dtype = tensor.dtype();
     });
     if (dtype != DType::kNull) return dtype;
     for (int i = 0; i < args.size() && dtype == DType::kNull; ++i) {
-      VisitFloats(args[i], [&](const Tensor& tensor) { dtype = tensor.dtype(); });
+      VisitNumbers(args[i], [&](const Tensor& tensor) { dtype = tensor.dtype(); });
     }
     return dtype;
   }
 
   void CheckDTypes(const Args& args, DType dtype) const {
-    if (one_dtype_ && (dtype == DType::kF64 ? f64_ : main_) == nullptr) {
-      Fail(dtype == DType::kF64 ? "an input of the dtype of the weights"
-                                : "an input of dtype f64, as the weights are",
+    if (one_dtype_ && (IsMain(dtype) ? main_ : plain_) == nullptr) {
+      Fail(IsMain(dtype)
+               ? "an input of dtype " + std::string(Name(held_plain_)) + ", as the weights are"
+               : "an input of the dtype of the weights",
            dtype);
     }
     if (!one_dtype_ && !Widens(dtype)) return;
-    ForFloats(args, [&](const Tensor& tensor) {
+    CheckConstants(args, dtype);
+    ForNumbers(args, [&](const Tensor& tensor) {
       if (tensor.dtype() == dtype) return;
       Fail("tensors of one dtype, " + std::string(Name(dtype)), tensor.dtype());
     });
+  }
+  /// Constants of f32 and 16 bits serve each other's layers; others must be what the operands are.
+  void CheckConstants(const Args& args, DType dtype) const {
+    for (int i = 0; i < args.size(); ++i) {
+      if (!constants_.is_constant[static_cast<size_t>(i)] || i == mask_) continue;
+      VisitNumbers(args[i], [&](const Tensor& tensor) {
+        if (tensor.dtype() == dtype || (IsMain(dtype) && IsMain(tensor.dtype()))) return;
+        Fail("tensors of one dtype, " + std::string(Name(dtype)), tensor.dtype());
+      });
+    }
   }
   [[noreturn]] static void Fail(const std::string& expected, DType got) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -188,13 +209,15 @@ class FloatDTypesLayer final : public Layer {
 
   bool Widens(DType dtype) const { return IsHalf(dtype) || (dtype == DType::kF32 && has_widened_); }
   const Layer& LayerOf(DType dtype) const {
-    return dtype == DType::kF64 && f64_ != nullptr ? *f64_ : *main_;
+    return !IsMain(dtype) && plain_ != nullptr ? *plain_ : *main_;
   }
 
   int mask_;
   bool one_dtype_, free_inputs_, has_widened_ = false;
-  std::unique_ptr<Layer> main_, f64_;
-  DTypeSet held_;  // by the model
+  std::unique_ptr<Layer> main_, plain_;
+  // What the model holds.
+  bool holds_main_ = false;
+  DType held_plain_ = DType::kNull;
   ConstantArgs constants_;
 };
 
@@ -204,11 +227,11 @@ LayerCreator WithHalves(const OperatorSchema& schema, LayerCreator creator) {
   return WithFloats(schema, std::move(creator), nullptr);
 }
 
-LayerCreator WithFloats(const OperatorSchema& schema, LayerCreator f32, LayerCreator f64,
+LayerCreator WithFloats(const OperatorSchema& schema, LayerCreator f32, LayerCreator plain,
                         std::string mask) {
-  return [schema, f32 = std::move(f32), f64 = std::move(f64),
+  return [schema, f32 = std::move(f32), plain = std::move(plain),
           mask = std::move(mask)](const LayerInit& init) {
-    return std::make_unique<FloatDTypesLayer>(init, schema, f32, f64, mask);
+    return std::make_unique<FloatDTypesLayer>(init, schema, f32, plain, mask);
   };
 }
 

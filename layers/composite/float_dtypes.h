@@ -10,12 +10,13 @@ namespace oort {
 /// and what the layer gives is rounded to their dtype, as torch's kernels do.
 LayerCreator WithHalves(const OperatorSchema& schema, LayerCreator creator);
 
-/// The same for a layer that takes f32 alone, beside one that takes f64. The weights that the model
+/// The same for a layer that takes f32 alone, beside one for f64 and what
+/// else the schema declares. The weights that the model
 /// holds decide which of them is made, so that they are held once; without any both are. Weights of
 /// f32 and of 16 bits serve inputs of either kind: pnnx writes a 16-bit network with its own
 /// weights, but what it folds, and the operands as traced, in f32.
 /// The argument `mask` may be f32 whatever the others are.
-LayerCreator WithFloats(const OperatorSchema& schema, LayerCreator f32, LayerCreator f64,
+LayerCreator WithFloats(const OperatorSchema& schema, LayerCreator f32, LayerCreator plain,
                         std::string mask = "");
 
 }  // namespace oort

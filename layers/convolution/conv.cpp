@@ -5,9 +5,9 @@
 #include "core/checked.h"
 #include "cpu/gemm.h"
 #include "layers/composite/float_dtypes.h"
-#include "layers/convolution/conv_f64.h"
 #include "layers/convolution/conv_kernels.h"
 #include "layers/convolution/conv_padding.h"
+#include "layers/convolution/conv_plain.h"
 #include "layers/linear/weight_arg.h"
 
 namespace oort {
@@ -255,7 +255,7 @@ OORT_LAYERS(conv) {
     };
     for (const OperatorSchema& schema :
          {ConvModuleSchema(rank, false), ConvFunctionSchema(rank, false)}) {
-      registry.Add(schema, WithFloats(schema, create, CreateConvF64(rank)));
+      registry.Add(schema, WithFloats(schema, create, CreateConvPlain(rank)));
     }
   }
 }

@@ -187,6 +187,11 @@ void AddParams(OperatorSchema& schema, int rank, bool transposed, int pads) {
   if (!transposed) schema.Int("groups", 1).AtLeast(1);
 }
 
+DTypeSet ConvDTypes(bool transposed) {
+  const DTypeSet both = kFloats | DType::kC64 | DType::kC128;
+  return transposed ? both : both | kIntegers;
+}
+
 const char* Doc(bool transposed) {
   return transposed ? "Transposed convolution: scatters each input over the kernel's window"
                     : "Convolution (cross-correlation), with or without a batch axis";
@@ -197,7 +202,8 @@ const char* Doc(bool transposed) {
 OperatorSchema ConvModuleSchema(int spatial_rank, bool transposed) {
   const std::string type = transposed ? "nn.ConvTranspose" : "nn.Conv";
   OperatorSchema schema({type + Number(spatial_rank)}, Doc(transposed));
-  schema.Tensor("input", kFloats).Attribute("weight").OptionalAttribute("bias");
+  const DTypeSet dtypes = ConvDTypes(transposed);
+  schema.Tensor("input", dtypes).Attribute("weight", dtypes).OptionalAttribute("bias", dtypes);
   AddParams(schema, spatial_rank, transposed, transposed ? spatial_rank : -1);
   if (transposed) {
     schema.String("padding_mode", "zeros").OneOf({"zeros"});
@@ -211,7 +217,8 @@ OperatorSchema ConvModuleSchema(int spatial_rank, bool transposed) {
 OperatorSchema ConvFunctionSchema(int spatial_rank, bool transposed) {
   const std::string type = transposed ? "F.conv_transpose" : "F.conv";
   OperatorSchema schema({type + Number(spatial_rank)}, Doc(transposed));
-  schema.Tensor("input", kFloats).Tensor("weight", kFloats).OptionalTensor("bias", kFloats);
+  const DTypeSet dtypes = ConvDTypes(transposed);
+  schema.Tensor("input", dtypes).Tensor("weight", dtypes).OptionalTensor("bias", dtypes);
   AddParams(schema, spatial_rank, transposed, spatial_rank);
   return schema;
 }

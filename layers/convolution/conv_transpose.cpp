@@ -2,7 +2,7 @@
 #include "core/checked.h"
 #include "cpu/gemm.h"
 #include "layers/composite/float_dtypes.h"
-#include "layers/convolution/conv_f64.h"
+#include "layers/convolution/conv_plain.h"
 #include "layers/convolution/window_taps.h"
 #include "layers/linear/weight_arg.h"
 
@@ -128,7 +128,7 @@ OORT_LAYERS(conv_transpose) {
     };
     for (const OperatorSchema& schema :
          {ConvModuleSchema(rank, true), ConvFunctionSchema(rank, true)}) {
-      registry.Add(schema, WithFloats(schema, create, CreateConvTransposeF64(rank)));
+      registry.Add(schema, WithFloats(schema, create, CreateConvTransposePlain(rank)));
     }
   }
 }

@@ -5,9 +5,9 @@
 #include "core/checked.h"
 #include "cpu/gemm.h"
 #include "layers/composite/float_dtypes.h"
-#include "layers/convolution/conv_f64.h"
 #include "layers/convolution/conv_geometry.h"
 #include "layers/convolution/conv_kernels.h"
+#include "layers/convolution/conv_plain.h"
 #include "layers/linear/weight_arg.h"
 
 namespace oort {
@@ -316,7 +316,7 @@ class DeformConvF64 final : public DeformLayer<double> {
     double* columns = context.workspace<double>();
     for (int64_t i = 0; i < d.g.batch * d.g.groups; ++i) {
       Gather(context, args, d, i, columns);
-      WeightedRows sum;
+      WeightedRows<double> sum;
       sum.rows = d.g.group_out();
       sum.k = sum.row_step = d.g.group_in() * d.g.taps();
       sum.n = d.g.out_plane();

@@ -4,6 +4,7 @@
 #include "core/dispatch.h"
 #include "layers/composite/float_dtypes.h"
 #include "layers/linear/product.h"
+#include "layers/linear/wrapping.h"
 
 namespace oort {
 namespace {
@@ -51,8 +52,7 @@ class AddmmEnd {
   }
 
  private:
-  // Of at least the size of int, so that no promotion brings a sign back.
-  using U = std::conditional_t<std::is_integral_v<T>, uint64_t, T>;
+  using U = Wrapping<T>;
   static U Factor(double factor) {
     if constexpr (std::is_integral_v<T>) {
       return static_cast<U>(static_cast<int64_t>(factor));

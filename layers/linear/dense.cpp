@@ -2,36 +2,56 @@
 #include "layers/linear/dense.h"
 
 #include <algorithm>
+#include <complex>
 
 #include "core/parallel.h"
+#include "layers/linear/wrapping.h"
 
 namespace oort {
 namespace {
 
 /// Four sums at a time, so that one addition need not wait for the last.
-double DenseDot(const double* a, const double* b, int64_t count) {
-  double sums[4] = {};
+template <typename T>
+Wrapping<T> DenseDot(const T* a, const T* b, int64_t count) {
+  using U = Wrapping<T>;
+  const auto product = [&](int64_t i) { return static_cast<U>(a[i]) * static_cast<U>(b[i]); };
+  U sums[4] = {};
   int64_t i = 0;
   for (; i + 4 <= count; i += 4) {
-    for (int64_t lane = 0; lane < 4; ++lane) sums[lane] += a[i + lane] * b[i + lane];
+    for (int64_t lane = 0; lane < 4; ++lane) sums[lane] += product(i + lane);
   }
-  for (; i < count; ++i) sums[0] += a[i] * b[i];
+  for (; i < count; ++i) sums[0] += product(i);
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
 }  // namespace
 
-void MultiplyF64(int threads, int64_t rows, RowsOf<const double> x, RowsOf<const double> weight,
-                 int64_t out, int64_t in, const double* bias, RowsOf<double> y) {
+template <typename T>
+void MultiplyPlain(int threads, int64_t rows, RowsOf<const T> x, RowsOf<const T> weight,
+                   int64_t out, int64_t in, const T* bias, RowsOf<T> y) {
   if (rows == 0 || out == 0) return;
   const int64_t grain = 16384 / std::max<int64_t>(1, in) + 1;
   ParallelFor(threads, rows * out, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t row = i / out, column = i % out;
-      const double sum = DenseDot(x[row], weight[column], in);
-      y[row][column] = bias != nullptr ? sum + bias[column] : sum;
+      Wrapping<T> sum = DenseDot(x[row], weight[column], in);
+      if (bias != nullptr) sum += static_cast<Wrapping<T>>(bias[column]);
+      y[row][column] = static_cast<T>(sum);
     }
   });
 }
+
+#define OORT_MULTIPLY_PLAIN(T)                                                                     \
+  template void MultiplyPlain<T>(int, int64_t, RowsOf<const T>, RowsOf<const T>, int64_t, int64_t, \
+                                 const T*, RowsOf<T>);
+OORT_MULTIPLY_PLAIN(double)
+OORT_MULTIPLY_PLAIN(std::complex<float>)
+OORT_MULTIPLY_PLAIN(std::complex<double>)
+OORT_MULTIPLY_PLAIN(int8_t)
+OORT_MULTIPLY_PLAIN(uint8_t)
+OORT_MULTIPLY_PLAIN(int16_t)
+OORT_MULTIPLY_PLAIN(int32_t)
+OORT_MULTIPLY_PLAIN(int64_t)
+#undef OORT_MULTIPLY_PLAIN
 
 }  // namespace oort

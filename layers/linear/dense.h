@@ -17,9 +17,11 @@ struct RowsOf {
   T* operator[](int64_t row) const { return data + row * step; }
 };
 
-/// y = x W^T + bias for `rows` rows; W has `out` rows of `in` elements, bias may be null.
-void MultiplyF64(int threads, int64_t rows, RowsOf<const double> x, RowsOf<const double> weight,
-                 int64_t out, int64_t in, const double* bias, RowsOf<double> y);
+/// y = x W^T + bias for `rows` rows; W has `out` rows of `in` elements, bias may be null. For f64,
+/// c64, c128 and integers, which wrap.
+template <typename T>
+void MultiplyPlain(int threads, int64_t rows, RowsOf<const T> x, RowsOf<const T> weight,
+                   int64_t out, int64_t in, const T* bias, RowsOf<T> y);
 
 /// A weight (out,in) that is known when the layer is made.
 template <typename T>
@@ -61,7 +63,7 @@ class Dense {
       problem.column_bias = bias;
       Gemm(kernels, problem, threads, workspace);
     } else {
-      MultiplyF64(threads, rows, x, {plain_.data<double>(), in_}, out_, in_, bias, y);
+      MultiplyPlain<T>(threads, rows, x, {plain_.data<T>(), in_}, out_, in_, bias, y);
     }
   }
 

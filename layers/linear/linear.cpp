@@ -3,30 +3,23 @@
 #include "layers/composite/float_dtypes.h"
 #include "layers/linear/dense.h"
 #include "layers/linear/weight_arg.h"
+#include "layers/linear/wrapping.h"
 
 namespace oort {
 namespace {
 
-/// y = x W^T + b over the last axis, in f32 or f64.
-template <typename T>
-class Linear final : public Layer {
+/// y = x W^T + b over the last axis: shapes.
+class LinearLayer : public Layer {
  public:
-  explicit Linear(const LayerInit& init)
-      : input_(init.Arg("input")),
-        weight_(init, "weight"),
-        bias_(init, "bias"),
-        kernels_(GemmKernelsFor(init.isa())) {
-    const Tensor& weight = weight_.constant();
+  explicit LinearLayer(const LayerInit& init)
+      : input_(init.Arg("input")), weight_(init, "weight"), bias_(init, "bias") {
     CheckBiasFlag(init);
-    if (!weight.defined()) return;
-    CheckWeight(weight.shape());
-    CheckRepeated(init, "in_features", {In(weight.shape())});
-    CheckRepeated(init, "out_features", {Out(weight.shape())});
-    if constexpr (kBlocked) {
-      const MatrixSource columns(kernels_, {weight.data<T>(), 1, In(weight.shape())});
-      packed_ =
-          PackedMatrix(kernels_, GemmSide::kB, Out(weight.shape()), In(weight.shape()), columns);
-    }
+    const Value& weight = init.Constant(init.Arg("@weight") >= 0 ? "@weight" : "weight");
+    if (!weight.IsTensor()) return;
+    const Shape& shape = weight.AsTensor().shape();
+    CheckWeight(shape);
+    CheckRepeated(init, "in_features", {In(shape)});
+    CheckRepeated(init, "out_features", {Out(shape)});
   }
 
   std::vector<Value> Infer(const Args& args) const override {
@@ -45,34 +38,7 @@ class Linear final : public Layer {
       output[output.rank() - 1] = Out(weight);
     }
     output.elements();
-    return {Tensor::Meta(kDTypeOf<T>, output)};
-  }
-
-  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
-    const GemmSize size = SizeOf(args);
-    const T *x = args.tensor(input_).data<T>(), *weight = weight_.data(args);
-    T* y = outputs[0].AsTensor().data<T>();
-    if constexpr (kBlocked) {
-      const MatrixSource rows(kernels_, {x, 1, size.k}), columns(kernels_, {weight, 1, size.k});
-      GemmProblem problem;
-      problem.size = size;
-      if (size.b_packed) problem.packed = packed_.panels();
-      problem.a = &rows;
-      problem.b = &columns;
-      problem.c = y;
-      problem.ldc = size.n;
-      problem.column_bias = bias_.data(args);
-      Gemm(kernels_, problem, context.threads(), context.workspace<float>());
-    } else {
-      MultiplyF64(context.threads(), size.m, {x, size.k}, {weight, size.k}, size.n, size.k,
-                  bias_.data(args), {y, size.n});
-    }
-  }
-
-  size_t Workspace(const Args& args, int threads) const override {
-    if (!kBlocked) return 0;
-    const int64_t floats = GemmWorkspace(kernels_, SizeOf(args), threads);
-    return CheckedMultiply(static_cast<size_t>(floats), sizeof(float));
+    return {Tensor::Meta(args.tensor(input_).dtype(), output)};
   }
 
   Cost Work(const Args& args, std::span<const Value> outputs) const override {
@@ -83,28 +49,88 @@ class Linear final : public Layer {
     return cost;
   }
 
- private:
-  static constexpr bool kBlocked = std::is_same_v<T, float>;
-
+ protected:
   // A weight of one axis stands for one output without an axis.
   static int64_t Out(const Shape& weight) { return weight.rank() == 1 ? 1 : weight[0]; }
   static int64_t In(const Shape& weight) { return weight[weight.rank() - 1]; }
 
+  GemmSize SizeOf(const Args& args) const {
+    const Shape &input = args.shape(input_), &weight = weight_.shape(args);
+    return {input.Product(0, input.rank() - 1), Out(weight), In(weight), false, false};
+  }
+
+  int input_;
+  AnyWeightArg weight_, bias_;
+
+ private:
   static void CheckWeight(const Shape& weight) {
     if (weight.rank() == 1 || weight.rank() == 2) return;
     throw Error(ErrorCode::kInvalidArgument,
                 "expected a weight of rank 1 or 2, got " + weight.ToString());
   }
+};
 
-  GemmSize SizeOf(const Args& args) const {
-    const Shape &input = args.shape(input_), &weight = weight_.shape(args);
-    return {input.Product(0, input.rank() - 1), Out(weight), In(weight), false, !packed_.empty()};
+class Linear final : public LinearLayer {
+ public:
+  explicit Linear(const LayerInit& init)
+      : LinearLayer(init),
+        f32_weight_(init, "weight"),
+        f32_bias_(init, "bias"),
+        kernels_(GemmKernelsFor(init.isa())) {
+    const Tensor& weight = f32_weight_.constant();
+    if (!weight.defined()) return;
+    const MatrixSource columns(kernels_, {weight.data<float>(), 1, In(weight.shape())});
+    packed_ =
+        PackedMatrix(kernels_, GemmSide::kB, Out(weight.shape()), In(weight.shape()), columns);
   }
 
-  int input_;
-  WeightArgOf<T> weight_, bias_;
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    GemmProblem problem;
+    problem.size = PackedSize(args);
+    const int64_t k = problem.size.k;
+    const MatrixSource rows(kernels_, {args.tensor(input_).data<float>(), 1, k});
+    const MatrixSource columns(kernels_, {f32_weight_.data(args), 1, k});
+    if (problem.size.b_packed) problem.packed = packed_.panels();
+    problem.a = &rows;
+    problem.b = &columns;
+    problem.c = outputs[0].AsTensor().data<float>();
+    problem.ldc = problem.size.n;
+    problem.column_bias = f32_bias_.data(args);
+    Gemm(kernels_, problem, context.threads(), context.workspace<float>());
+  }
+
+  size_t Workspace(const Args& args, int threads) const override {
+    const int64_t floats = GemmWorkspace(kernels_, PackedSize(args), threads);
+    return CheckedMultiply(static_cast<size_t>(floats), sizeof(float));
+  }
+
+ private:
+  GemmSize PackedSize(const Args& args) const {
+    GemmSize size = SizeOf(args);
+    size.b_packed = !packed_.empty();
+    return size;
+  }
+
+  WeightArg f32_weight_, f32_bias_;
   const GemmKernels& kernels_;
   PackedMatrix packed_;
+};
+
+/// In any other dtype.
+class LinearPlain final : public LinearLayer {
+ public:
+  using LinearLayer::LinearLayer;
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    const GemmSize size = SizeOf(args);
+    Tensor& output = outputs[0].AsTensor();
+    VisitPlain(output.dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::Type;
+      MultiplyPlain<T>(context.threads(), size.m, {args.tensor(input_).data<T>(), size.k},
+                       {weight_.given<T>(args), size.k}, size.n, size.k, bias_.given<T>(args),
+                       {output.data<T>(), size.n});
+    });
+  }
 };
 
 }  // namespace
@@ -113,17 +139,18 @@ class Linear final : public Layer {
 OORT_LAYERS(linear) {
   using namespace oort;
   const char* doc = "x W^T + b over the last axis";
+  constexpr DTypeSet kDTypes = kFloats | kPlainDTypes;
   for (const OperatorSchema& schema : {OperatorSchema({"nn.Linear"}, doc)
-                                           .Tensor("input", kFloats)
-                                           .Attribute("weight")
-                                           .OptionalAttribute("bias")
+                                           .Tensor("input", kDTypes)
+                                           .Attribute("weight", kDTypes)
+                                           .OptionalAttribute("bias", kDTypes)
                                            .Ignored("in_features")
                                            .Ignored("out_features")
                                            .Ignored("bias"),
                                        OperatorSchema({"F.linear"}, doc)
-                                           .Tensor("input", kFloats)
-                                           .Tensor("weight", kFloats)
-                                           .OptionalTensor("bias", kFloats)}) {
-    registry.Add(schema, WithFloats(schema, Create<Linear<float>>(), Create<Linear<double>>()));
+                                           .Tensor("input", kDTypes)
+                                           .Tensor("weight", kDTypes)
+                                           .OptionalTensor("bias", kDTypes)}) {
+    registry.Add(schema, WithFloats(schema, Create<Linear>(), Create<LinearPlain>()));
   }
 }

@@ -31,12 +31,12 @@ int64_t StackIndex(const Shape& result, const Shape& operand, int64_t i) {
 
 /// Integers wrap as in torch, so they are multiplied without a sign.
 template <typename T>
-using Wrapping = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>,
-                                             std::type_identity<T>>::type;
+using RowWrapping = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>,
+                                                std::type_identity<T>>::type;
 
 template <typename T>
 void MultiplyRow(const T* a, const T* b, int64_t n, int64_t k, T* c) {
-  using U = Wrapping<T>;
+  using U = RowWrapping<T>;
   std::fill_n(c, n, T{0});
   for (int64_t p = 0; p < k; ++p) {
     const U factor = static_cast<U>(a[p]);

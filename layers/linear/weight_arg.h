@@ -15,22 +15,16 @@ Tensor ReadWeight(const LayerInit& init, const std::string& name) {
   return value.IsTensor() ? value.AsTensor().To(kDTypeOf<T>) : Tensor();
 }
 
-/// A weight of a layer that computes in T: an attribute or a constant, known when the layer is
-/// made, or an input.
-template <typename T>
-class WeightArgOf {
+/// A weight of a layer: an attribute, a constant or an input, all of which calls are given.
+class AnyWeightArg {
  public:
-  WeightArgOf(const LayerInit& init, const std::string& name)
-      : name_(name),
-        arg_(init.Arg("@" + name) >= 0 ? init.Arg("@" + name) : init.Arg(name)),
-        constant_(ReadWeight<T>(init, name)) {}
+  AnyWeightArg(const LayerInit& init, const std::string& name)
+      : name_(name), arg_(init.Arg("@" + name) >= 0 ? init.Arg("@" + name) : init.Arg(name)) {}
 
   const std::string& name() const { return name_; }
   int arg() const { return arg_; }
   bool Has(const Args& args) const { return args.Has(arg_); }
   const Shape& shape(const Args& args) const { return args.shape(arg_); }
-  /// Undefined where it is an input.
-  const Tensor& constant() const { return constant_; }
   /// Throws unless it is absent or has this shape.
   void CheckShape(const Args& args, const Shape& expected) const {
     if (!Has(args) || shape(args) == expected) return;
@@ -38,15 +32,32 @@ class WeightArgOf {
                                                  expected.ToString() + ", got " +
                                                  shape(args).ToString());
   }
-  /// Null where it is absent.
-  const T* data(const Args& args) const {
-    if (constant_.defined()) return constant_.data<T>();
+  /// The elements as the call has them, which must be of T; null where it is absent.
+  template <typename T>
+  const T* given(const Args& args) const {
     return Has(args) ? args.tensor(arg_).data<T>() : nullptr;
   }
 
  private:
   std::string name_;
   int arg_;
+};
+
+/// The same for a layer that computes in T; what is known when the layer is made is converted once.
+template <typename T>
+class WeightArgOf : public AnyWeightArg {
+ public:
+  WeightArgOf(const LayerInit& init, const std::string& name)
+      : AnyWeightArg(init, name), constant_(ReadWeight<T>(init, name)) {}
+
+  /// Undefined where it is an input.
+  const Tensor& constant() const { return constant_; }
+  /// Null where it is absent.
+  const T* data(const Args& args) const {
+    return constant_.defined() ? constant_.data<T>() : given<T>(args);
+  }
+
+ private:
   Tensor constant_;
 };
 using WeightArg = WeightArgOf<float>;

@@ -237,5 +237,53 @@ TEST(FloatDTypes, MixesOnlyWithConstants) {
       .ExpectError(ErrorCode::kInvalidArgument, "one dtype");
 }
 
+/// Answers of torch.
+TEST(FloatDTypes, LinearAndConvolutionsTakeIntegers) {
+  const Tensor x = Tensor::From<float>({1, 2, 3, 60, 50, 40}, {2, 3});
+  const Tensor weight = Tensor::From<float>({1, 2, 3, 4, 1, 0}, {2, 3});
+  const Tensor bias = Tensor::From<float>({5, 7}, {2});
+  for (DType dtype : {DType::kU8, DType::kI8, DType::kI16, DType::kI32, DType::kI64}) {
+    SCOPED_TRACE(Name(dtype));
+    const bool wraps = dtype == DType::kI8 || dtype == DType::kU8;
+    const Tensor expected = wraps ? Tensor::From<float>({19, 13, 29, 41}, {2, 2})
+                                  : Tensor::From<float>({19, 13, 285, 297}, {2, 2});
+    OperatorCase("F.linear")
+        .Input(x.To(dtype), "input")
+        .Constant(weight.To(dtype), "weight")
+        .Input(bias.To(dtype), "bias")
+        .ExpectOutputs({expected.To(dtype)});
+    OperatorCase("F.conv1d")
+        .Input(x.To(dtype).Reshaped({1, 2, 3}), "input")
+        .Input(weight.To(dtype).Reshaped({1, 2, 3}), "weight")
+        .ExpectOutputs({Tensor::From<float>({wraps ? 48.0f : 304.0f}, {1, 1, 1}).To(dtype)});
+  }
+  OperatorCase("nn.Linear")
+      .Attribute("weight", weight)
+      .Input(x.To(DType::kI32))
+      .ExpectError(ErrorCode::kInvalidArgument, "the dtype of the weights, got dtype i32");
+}
+
+TEST(FloatDTypes, LinearAndConvolutionsTakeComplexNumbers) {
+  using C = std::complex<float>;
+  const Tensor x = Tensor::From<C>({C(1, 1), C(0, 2)}, {1, 2});
+  const Tensor weight = Tensor::From<C>({C(0, 1), C(3, 0)}, {1, 2});
+  for (DType dtype : {DType::kC64, DType::kC128}) {
+    SCOPED_TRACE(Name(dtype));
+    OperatorCase("nn.Linear")
+        .Attribute("weight", weight.To(dtype))
+        .Input(x.To(dtype))
+        .ExpectOutputs({Tensor::From<C>({C(-1, 7)}, {1, 1}).To(dtype)});
+    OperatorCase("nn.Conv1d")
+        .Param("padding", "(1)")
+        .Attribute("weight", weight.To(dtype).Reshaped({1, 1, 2}))
+        .Input(x.To(dtype).Reshaped({1, 1, 2}))
+        .ExpectOutputs({Tensor::From<C>({C(3, 3), C(-1, 7), C(-2, 0)}, {1, 1, 3}).To(dtype)});
+    OperatorCase("nn.ConvTranspose1d")
+        .Attribute("weight", weight.To(dtype).Reshaped({1, 1, 2}))
+        .Input(x.To(dtype).Reshaped({1, 1, 2}))
+        .ExpectOutputs({Tensor::From<C>({C(-1, 1), C(1, 3), C(0, 6)}, {1, 1, 3}).To(dtype)});
+  }
+}
+
 }  // namespace
 }  // namespace oort::testing
