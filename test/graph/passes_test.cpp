@@ -176,6 +176,24 @@ TEST(FuseConvBatchNorm, KeepsTheAnswer) {
   ExpectNear(Session(graph).Forward({input})[0], expected[0]);
 }
 
+TEST(FuseConvBatchNorm, KeepsTheDigitsOfF64) {
+  const auto build = [](const LoadOptions& options) {
+    Graph graph = ConvBatchNorm(true, true);
+    graph.operands[0].dtype = DType::kF64;
+    for (Operator& op : graph.operators) {
+      for (auto& [name, tensor] : op.attributes) tensor = tensor.To(DType::kF64);
+    }
+    return RuntimeGraph::Build(std::move(graph), options);
+  };
+  const Tensor input = RandomTensor(DType::kF64, {2, 3, 6, 5}, 7);
+  LoadOptions plain;
+  plain.disabled_passes = {"fuse-conv-batchnorm"};
+  const auto expected = Session(build(plain)).Forward({input});
+  const auto graph = build({});
+  EXPECT_EQ(graph->graph().FindOperator("norm"), -1);
+  ExpectNear(Session(graph).Forward({input})[0], expected[0], {1e-13, 1e-13});
+}
+
 TEST(FuseConvBatchNorm, LeavesAConvolutionThatOthersRead) {
   Graph graph = ConvBatchNorm(false, true);
   graph.operators[3].inputs.push_back(graph.operators[1].outputs[0]);

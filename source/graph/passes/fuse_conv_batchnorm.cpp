@@ -63,6 +63,7 @@ bool FoldInto(Operator& conv, const Operator& norm) {
   const Tensor* weight = FindAttribute(conv, "weight");
   const Tensor* bias = FindAttribute(conv, "bias");
   if (weight == nullptr || weight->rank() < 3 || !weight->has_data()) return false;
+  if (!IsFloat(weight->dtype()) || (bias != nullptr && !IsFloat(bias->dtype()))) return false;
   const int64_t channels = weight->dim(0);
   if (channels == 0 || (bias != nullptr && bias->elements() != channels)) return false;
   const Affine affine = ReadBatchNorm(norm, channels);
