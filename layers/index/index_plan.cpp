@@ -73,6 +73,20 @@ struct GatherRows {
   int64_t length, count, extent, stride, step;
 };
 
+/// Copies the elements that `ids` name along one row.
+template <size_t kItem>
+void GatherRow(const GatherRows& rows, int64_t base, const int64_t* ids, const std::byte* x,
+               std::byte* to) {
+  // Locals: for all the compiler knows, bytes written through `to` could be those of `rows`.
+  const int64_t length = rows.length, extent = rows.extent;
+  const int64_t stride = rows.stride * int64_t{kItem}, step = rows.step * int64_t{kItem};
+  const std::byte* from = x + base * int64_t{kItem};
+  for (int64_t k = 0; k < length; ++k) {
+    CheckIndex(ids[k], extent);
+    std::memcpy(to + k * int64_t{kItem}, from + ids[k] * stride + k * step, kItem);
+  }
+}
+
 /// Indexed axes side by side keep their place in the result; otherwise they come first. Gives
 /// everything but the table.
 IndexPlan Outline(const Shape& x, std::span<const IndexedAxis> indexed) {
@@ -199,18 +213,14 @@ void GatherElements(const Context& context, const Tensor& x, const Tensor& index
   const GatherRows rows(x.shape(), index.shape(), dim);
   const auto gather = [&](auto item) {
     constexpr size_t kItem = decltype(item)::value;
-    context.ParallelFor(
-        rows.count, 16384 / std::max<int64_t>(rows.length, 1) + 1, [&](int64_t begin, int64_t end) {
-          for (int64_t row = begin; row < end; ++row) {
-            const int64_t base = rows.Base(row);
-            const int64_t* ids = wide.data<int64_t>() + row * rows.length;
-            std::byte* to = output.raw() + row * rows.length * int64_t{kItem};
-            for (int64_t k = 0; k < rows.length; ++k) {
-              const int64_t at = rows.Offset(base, k, ids[k]);
-              std::memcpy(to + k * int64_t{kItem}, x.raw() + at * int64_t{kItem}, kItem);
-            }
-          }
-        });
+    const int64_t grain = 16384 / std::max<int64_t>(rows.length, 1) + 1;
+    context.ParallelFor(rows.count, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t at = row * rows.length;
+        GatherRow<kItem>(rows, rows.Base(row), wide.data<int64_t>() + at, x.raw(),
+                         output.raw() + at * int64_t{kItem});
+      }
+    });
   };
   switch (ItemSize(x.dtype())) {
     case 1: return gather(std::integral_constant<size_t, 1>{});
