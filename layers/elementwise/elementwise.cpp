@@ -36,10 +36,11 @@ void AddFunctions(LayerRegistry& registry) {
   AddUnary(registry, "logical_not", "whether an element is 0");
   AddUnary(registry, "real", "the real parts");
   AddUnary(registry, "imag", "the imaginary parts");
-  registry.Add(OperatorSchema({"torch.complex", "aten::complex"}, "complex numbers from their parts")
-                   .Tensor("real", DType::kF32 | DType::kF64)
-                   .Tensor("imag", DType::kF32 | DType::kF64),
-               CreateFromText("complex(@0,@1)"));
+  registry.Add(
+      OperatorSchema({"torch.complex", "aten::complex"}, "complex numbers from their parts")
+          .Tensor("real", DType::kF32 | DType::kF64)
+          .Tensor("imag", DType::kF32 | DType::kF64),
+      CreateFromText("complex(@0,@1)"));
   for (const char* name :
        {"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift"}) {
     AddBinary(registry, name, "on the bits of integers; logical on bools");

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "layers/expression/element_arithmetic.h"
+#include "layers/expression/element_special.h"
 #include "layers/expression/kernels.h"
 
 namespace oort::expression {
@@ -169,6 +170,25 @@ Kernel GenericKernel(Function function) {
     OORT_CASE(2, Softshrink)
     OORT_CASE(2, Sub)
     OORT_CASE(2, Xor)
+    OORT_CASE(1, Digamma)
+    OORT_CASE(1, Erfcx)
+    OORT_CASE(1, Erfinv)
+    OORT_CASE(1, I0)
+    OORT_CASE(1, I0e)
+    OORT_CASE(1, I1)
+    OORT_CASE(1, I1e)
+    OORT_CASE(1, LogNdtr)
+    OORT_CASE(1, Ndtri)
+    OORT_CASE(1, Signbit)
+    OORT_CASE(1, Sinc)
+    OORT_CASE(2, Copysign)
+    OORT_CASE(2, Gcd)
+    OORT_CASE(2, Hypot)
+    OORT_CASE(2, Igamma)
+    OORT_CASE(2, Igammac)
+    OORT_CASE(2, Lcm)
+    OORT_CASE(2, Nextafter)
+    OORT_CASE(2, Zeta)
     OORT_CASE(3, Clamp)
     OORT_CASE(3, Softplus)
     OORT_CASE(3, Threshold)
