@@ -78,6 +78,7 @@ constexpr MatmulForm kForms[] = {
     {"torch.mm", "mat2", 2, 2, "Product of two matrices"},
     {"torch.bmm", "mat2", 3, 3, "Products of two batches of matrices"},
     {"torch.mv", "vec", 2, 1, "Product of a matrix and a vector"},
+    {"aten::dot", "tensor", 1, 1, "The sum of the products of two vectors"},
 };
 
 }  // namespace

@@ -294,3 +294,106 @@ def aten_encoder_layer_masks():
                 )
 
     return Masked()
+
+
+@leftover(unit(3, 4), unit(3, 4))
+def aten_functions():
+    def body(x, y):
+        return (
+            torch.logit(x),
+            torch.logit(x, eps=0.2),
+            torch.hypot(x, y),
+            torch.addcmul(x, y, x, value=0.5),
+            torch.addcdiv(x, y, x, value=0.5),
+            torch.lerp(x, y, 0.3),
+            torch.lerp(x, y, y),
+            torch.nan_to_num(torch.log(x - y), nan=1.0),
+            torch.frac(x * 5),
+            torch.xlogy(x, y),
+            torch.signbit(x - y),
+            torch.copysign(x, y - 0.5),
+            torch.heaviside(x - y, y),
+            torch.ldexp(x, y),
+            torch.fmax(x, y),
+            torch.logaddexp2(x, y),
+            torch.deg2rad(x),
+            torch.isclose(x, y, rtol=0.1, atol=0.1),
+            torch.float_power(x, y),
+            torch.gcd((x * 50).long(), (y * 50).long()),
+            torch.lcm((x * 50).long(), (y * 50).long()),
+            torch.fake_quantize_per_tensor_affine(x, 0.1, 3, 0, 7),
+            x * y.numel(),
+        )
+
+    return body
+
+
+@leftover(unit(3, 4), unit(3, 4))
+def aten_special_functions():
+    def body(x, y):
+        z = (x - y) * 6
+        return (
+            torch.erfinv(x - y),
+            torch.digamma(z),
+            torch.i0(z),
+            torch.special.i0e(z * 9),
+            torch.special.i1(z),
+            torch.special.i1e(z * 9),
+            torch.sinc(z),
+            torch.polygamma(1, x),
+            torch.polygamma(2, y * 9),
+            torch.mvlgamma(x + 2, 3),
+            torch.special.zeta(x + 1.5, y),
+            torch.special.entr(x - y),
+            torch.special.erfcx(z * 3),
+            torch.special.ndtr(z),
+            torch.special.log_ndtr(z * 5),
+            torch.special.ndtri(x),
+            torch.special.xlog1py(x, y),
+            torch.igamma(x * 4, y * 4),
+            torch.special.gammaincc(x * 4, y * 4),
+        )
+
+    return body
+
+
+@leftover(f32(3, 4), f32(3, 4), f32(4), f32(2, 3, 4), f32(2, 4, 5), f32(3, 5))
+def aten_products():
+    def body(x, y, v, b, c, d):
+        return (
+            torch.outer(v, v),
+            torch.inner(x, y),
+            torch.dot(v, v),
+            torch.tensordot(b, c, dims=([0, 2], [0, 1])),
+            torch.tensordot(x, y.t(), dims=1),
+            torch.addbmm(d, b, c, beta=0.5, alpha=2.0),
+            torch.addmv(d[:, 0], x, v),
+            torch.addr(x, d[:, 1], v, alpha=0.5),
+            torch.kron(x, d),
+            torch.linalg.multi_dot([x, y.t(), d]),
+            torch.linalg.matrix_power(b[0] @ b[1].t(), 3),
+        )
+
+    return body
+
+
+@leftover(f32(4, 5), f32(4, 5), f32(30, 5))
+def aten_distances():
+    def body(x, y, many):
+        return (
+            torch.diff(x),
+            torch.diff(x, n=2, dim=0, prepend=y),
+            torch.cdist(x, y),
+            torch.cdist(x, many),
+            torch.cdist(x, y, p=1.0),
+            F.cosine_similarity(x, y, dim=0),
+            torch.renorm(x, 2, 0, 0.5),
+            torch.trace(x),
+            torch.count_nonzero(F.relu(x), dim=1),
+            torch.nansum(torch.log(x)),
+            torch.nanmean(torch.log(x), dim=1),
+            *torch.aminmax(x, dim=0),
+            torch.msort(x),
+        )
+
+    return body
