@@ -137,10 +137,4 @@ OORT_LAYERS(reduce_sum) {
   registry.Add(SumSchema("torch.mean", "The mean over some axes, or all."), CreateSum(Kind::kMean));
   registry.Add(SumSchema("torch.prod", "The product over some axes, or all."),
                CreateSum(Kind::kProduct));
-  // What pnnx leaves of x.prod(): no axes.
-  registry.Add(OperatorSchema({"aten::prod"}, "The product over all axes.")
-                   .Tensor("input", kReals | DType::kC64 | DType::kC128)
-                   .DTypeName("dtype")
-                   .Nullable(),
-               CreateSum(Kind::kProduct));
 }

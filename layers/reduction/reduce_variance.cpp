@@ -118,11 +118,6 @@ OperatorSchema VarianceSchema(const std::string& type, const char* doc) {
       .Nullable();
 }
 
-/// What pnnx leaves of x.var() and x.std(): no axes.
-OperatorSchema AtenSchema(const std::string& type, const char* doc) {
-  return OperatorSchema({type}, doc).Tensor("input", kFloats).Number("unbiased").Nullable();
-}
-
 }  // namespace
 }  // namespace oort
 
@@ -132,7 +127,6 @@ OORT_LAYERS(reduce_variance) {
     const char* doc = root ? "The standard deviation over some axes, or all."
                            : "The variance over some axes, or all.";
     registry.Add(VarianceSchema("torch." + name, doc), CreateVariance(root));
-    registry.Add(AtenSchema("aten::" + name, doc), CreateVariance(root));
     registry.Add(VarianceSchema("aten::" + name + "_mean", doc).Outputs(2),
                  CreateVariance(root, true));
   }
