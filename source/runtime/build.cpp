@@ -25,6 +25,13 @@ Problem MakeProblem(const Operator& op, ErrorCode code, const std::string& what)
 }
 
 Problem UnknownOperator(const Operator& op, const LayerRegistry& registry) {
+  // Their bodies are not in the file, so nobody can run them.
+  if (op.type == "prim::If" || op.type == "prim::Loop") {
+    return MakeProblem(op, ErrorCode::kUnsupported,
+                       "pnnx lost what happens inside; export again after torch.jit.trace with "
+                       "example inputs, which decides branches and unrolls loops, or write a "
+                       "branch as torch.where");
+  }
   std::string text = "this operator type is not known";
   std::string similar;
   for (const std::string& type : registry.Similar(op.type)) {

@@ -65,6 +65,92 @@ TEST(LayerRegistry, CustomOperatorsGetTheTestKit) {
       });
 }
 
+/// What pnnx passes through: a module kept whole by `moduleop=`, and an operator of a library.
+struct Described : Layer {
+  explicit Described(const LayerInit& init)
+      : scale(init.Float("scale")), weight(init.Weight("inner.weight")) {}
+  std::vector<Value> Infer(const Args& args) const override {
+    return {Tensor::Meta(DType::kF32, args.shape(0))};
+  }
+  void Forward(const Context&, const Args& args, std::span<Value> outputs) const override {
+    for (int64_t i = 0; i < args.tensor(0).elements(); ++i) {
+      outputs[0].AsTensor().data<float>()[i] =
+          args.tensor(0).data<float>()[i] * weight.data<float>()[i] * static_cast<float>(scale);
+    }
+  }
+  double scale;
+  Tensor weight;
+};
+
+TEST(LayerRegistry, ModulesThatPnnxPassesThroughGetParametersAndAttributesByName) {
+  LayerRegistry registry = TestRegistry();
+  registry.Add(OperatorSchema({"models.blocks.Gate"}, "for tests")
+                   .Tensor("input", kF32Only)
+                   .Attribute("inner.weight")
+                   .Float("scale")
+                   .Open(),  // what else the module has does not matter
+               Create<Described>());
+  Graph graph = GraphFromText(
+      "pnnx.Input pnnx_input_0 0 1 0\n"
+      "models.blocks.Gate gate 1 1 0 1 scale=2.0 name=first @inner.weight=(3)f32 @unused=(1)f32\n"
+      "pnnx.Output pnnx_output_0 1 0 1\n");
+  graph.operators[1].attributes.at("inner.weight") = Tensor::From<float>({1, 10, 100}, {3});
+  graph.operators[1].attributes.at("unused") = Tensor::From<float>({0}, {1});
+  LoadOptions options;
+  options.registry = &registry;
+  Session session(RuntimeGraph::Build(std::move(graph), options));
+  EXPECT_EQ(Floats(session.Forward({Tensor::From<float>({1, 2, 3}, {3})})[0]),
+            (std::vector<float>{2, 40, 600}));
+}
+
+/// arg_0 - arg_2 * arg_1
+struct CustomDifference : Layer {
+  explicit CustomDifference(const LayerInit& init) : factor(init.Int("arg_2")) {}
+  std::vector<Value> Infer(const Args& args) const override {
+    return {Tensor::Meta(DType::kF32, args.shape(0))};
+  }
+  void Forward(const Context&, const Args& args, std::span<Value> outputs) const override {
+    for (int64_t i = 0; i < args.tensor(0).elements(); ++i) {
+      outputs[0].AsTensor().data<float>()[i] =
+          args.tensor(0).data<float>()[i] -
+          static_cast<float>(factor) * args.tensor(1).data<float>()[i];
+    }
+  }
+  int64_t factor;
+};
+
+TEST(LayerRegistry, OperatorsOfLibrariesGetTheirArgumentsByNumber) {
+  LayerRegistry registry = TestRegistry();
+  registry.Add(OperatorSchema({"pnnx.custom_op.mylib.difference"}, "for tests")
+                   .Tensor("arg_0", kF32Only)
+                   .Tensor("arg_1", kF32Only)
+                   .Int("arg_2"),
+               Create<CustomDifference>());
+  LoadOptions options;
+  options.registry = &registry;
+  Session session(RuntimeGraph::Build(
+      GraphFromText("pnnx.Input pnnx_input_0 0 1 a\n"
+                    "pnnx.Input pnnx_input_1 0 1 b\n"
+                    "pnnx.custom_op.mylib.difference d 2 1 b a c arg_2=10 $arg_1=b $arg_0=a\n"
+                    "pnnx.Output pnnx_output_0 1 0 c\n"),
+      options));
+  EXPECT_EQ(Floats(session.Forward(
+                {Tensor::From<float>({1, 2}, {2}), Tensor::From<float>({3, 4}, {2})})[0]),
+            (std::vector<float>{-29, -38}));
+}
+
+TEST(Build, SaysWhatToDoAboutBranchesThatPnnxLost) {
+  try {
+    BuildText(
+        "pnnx.Input pnnx_input_0 0 1 0\n"
+        "prim::If branch 1 1 0 1\n"
+        "pnnx.Output pnnx_output_0 1 0 1\n");
+    FAIL() << "expected an error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("torch.jit.trace"), std::string::npos) << error.what();
+  }
+}
+
 TEST(Build, ListsEverythingThatKeepsAModelFromRunning) {
   try {
     BuildText(
