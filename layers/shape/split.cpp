@@ -151,6 +151,41 @@ class TensorSplitLayer final : public PartsLayer {
   int indices_, sections_;
 };
 
+/// numpy's hsplit, vsplit and dsplit: equal parts of an axis that the name implies, or the parts
+/// between indices.
+class NumpySplitLayer final : public StridedLayer {
+ public:
+  NumpySplitLayer(const LayerInit& init, int axis) : StridedLayer(init), axis_(axis) {}
+
+ protected:
+  std::vector<StridedOutput> Views(const Args& args) const override {
+    const Shape& input = input_shape(args);
+    // hsplit cuts columns; a vector has none but its elements.
+    const int least = axis_ == 1 ? 1 : std::max(axis_ + 1, 2);
+    if (input.rank() < least) {
+      throw Error(ErrorCode::kInvalidArgument, "expected a rank of at least " +
+                                                   std::to_string(least) + ", got shape " +
+                                                   input.ToString());
+    }
+    const int axis = std::min(axis_, input.rank() - 1);
+    std::vector<StridedOutput> views;
+    for (const Part& part : Cut(args[1], input[axis])) {
+      views.push_back(Strided(input).Sliced(axis, part.start, part.length));
+    }
+    return views;
+  }
+
+ private:
+  static Parts Cut(const Value& how, int64_t extent) {
+    if (how.IsList()) return PartsBetween(extent, how);
+    const int64_t count = PartCount(how);
+    if (extent % count != 0) ThrowCut(extent, std::to_string(count) + " equal parts");
+    return EvenParts(extent, count);
+  }
+
+  int axis_;
+};
+
 /// One output for each position along `dim`, without that axis.
 class UnbindLayer final : public StridedLayer {
  public:
@@ -209,6 +244,19 @@ OORT_LAYERS(split) {
           .Dynamic()
           .Outputs(1, -1),
       Create<TensorSplitLayer>());
+  int axis = 0;
+  for (const std::string name : {"vsplit", "hsplit", "dsplit"}) {
+    registry.Add(
+        OperatorSchema({"torch." + name, "aten::" + name},
+                       "Equal parts along axis " + std::to_string(axis) +
+                           (axis == 1 ? " (0 of a vector)" : "") + ", or the parts between indices")
+            .Tensor("input", kAllDTypes)
+            .Any("indices_or_sections")
+            .Dynamic()
+            .Outputs(1, -1),
+        [axis](const LayerInit& init) { return std::make_unique<NumpySplitLayer>(init, axis); });
+    ++axis;
+  }
   registry.Add(OperatorSchema({"torch.unbind"}, "The slices along `dim`, without that axis")
                    .Tensor("input", kAllDTypes)
                    .Int("dim", 0)

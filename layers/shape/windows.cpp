@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/checked.h"
+#include "layers/shape/diagonal_view.h"
 #include "layers/shape/strided_layer.h"
 
 namespace oort {
@@ -52,27 +53,8 @@ class DiagonalLayer final : public StridedLayer {
 
  protected:
   std::vector<StridedOutput> Views(const Args& args) const override {
-    const Shape& input = input_shape(args);
-    const int row = NormalizeAxis(args[dim1_].AsInt(), input.rank());
-    const int column = NormalizeAxis(args[dim2_].AsInt(), input.rank());
-    if (row == column || input.rank() < 2) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "expected two axes of a shape, got one of " + input.ToString());
-    }
-    const int64_t offset = args[offset_].AsInt();
-    const Strided view(input);
-    const int64_t up = std::max<int64_t>(offset, 0);
-    const int64_t down = offset >= 0 ? 0 : offset == INT64_MIN ? INT64_MAX : -offset;
-    const int64_t rows = std::max<int64_t>(0, input[row] - std::min(down, input[row]));
-    const int64_t columns = std::max<int64_t>(0, input[column] - std::min(up, input[column]));
-    const int64_t length = std::min(rows, columns);
-    std::vector<Strided::Axis> axes;
-    for (int i = 0; i < input.rank(); ++i) {
-      if (i != row && i != column) axes.push_back(view[i]);
-    }
-    axes.push_back({length, view[row].stride + view[column].stride});
-    const int64_t start = length == 0 ? 0 : down * view[row].stride + up * view[column].stride;
-    return {Strided::Of(axes, start)};
+    return {DiagonalView(input_shape(args), args[offset_].AsInt(), args[dim1_].AsInt(),
+                         args[dim2_].AsInt())};
   }
 
  private:
