@@ -32,6 +32,11 @@ Problem UnknownOperator(const Operator& op, const LayerRegistry& registry) {
                        "example inputs, which decides branches and unrolls loops, or write a "
                        "branch as torch.where");
   }
+  if (op.type.find("quantized.") != std::string::npos) {
+    return MakeProblem(op, ErrorCode::kUnsupported,
+                       "computes on quantized tensors, which pnnx writes without the scales of "
+                       "all weights; export the model before it is quantized");
+  }
   std::string text = "this operator type is not known";
   std::string similar;
   for (const std::string& type : registry.Similar(op.type)) {

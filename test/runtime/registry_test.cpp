@@ -151,6 +151,21 @@ TEST(Build, SaysWhatToDoAboutBranchesThatPnnxLost) {
   }
 }
 
+TEST(Build, SaysWhyQuantizedModulesDoNotRun) {
+  for (const char* type :
+       {"nn.quantized.Linear", "nn.intrinsic.quantized.ConvReLU2d", "nn.quantized.cat"}) {
+    try {
+      BuildText("pnnx.Input pnnx_input_0 0 1 0\n" + std::string(type) +
+                " module 1 1 0 1\n"
+                "pnnx.Output pnnx_output_0 1 0 1\n");
+      FAIL() << "expected an error";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("scales of all weights"), std::string::npos)
+          << error.what();
+    }
+  }
+}
+
 TEST(Build, ListsEverythingThatKeepsAModelFromRunning) {
   try {
     BuildText(
