@@ -51,7 +51,7 @@ class QuantizeLayer final : public Layer {
     Tensor integers(dtype_, x.shape());
     VisitDType(dtype_, [&](auto tag) {
       using T = typename decltype(tag)::Type;
-      if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+      if constexpr (std::is_integral_v<T> && sizeof(T) <= sizeof(int32_t)) {
         Round(context, x.data<float>(), x.elements(), quantizer, integers.data<T>());
       }
     });
@@ -112,7 +112,7 @@ class DequantizeLayer final : public Layer {
     float* y = outputs[0].AsTensor().data<float>();
     VisitDType(integers.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::Type;
-      if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+      if constexpr (std::is_integral_v<T> && sizeof(T) <= sizeof(int32_t)) {
         const T* q = integers.data<T>();
         context.ParallelFor(integers.elements(), 16384, [&](int64_t begin, int64_t end) {
           for (int64_t i = begin; i < end; ++i) {
