@@ -397,3 +397,46 @@ def aten_distances():
         )
 
     return body
+
+
+@leftover(f32(2, 4), f32(3))
+def aten_rearrangements():
+    def body(x, v):
+        return (
+            torch.broadcast_to(v, (2, 3)),
+            torch.ravel(x),
+            torch.atleast_2d(v),
+            torch.atleast_3d(v),
+            torch.hsplit(x, 2)[1],
+            torch.vsplit(x, [1])[0],
+            torch.dsplit(x[None], 2)[1],
+            torch.diag_embed(x, offset=1),
+            torch.diagflat(v),
+            torch.diagonal_scatter(x, v[:2]),
+            torch.block_diag(x, v[None]),
+            torch.vdot(v, v),
+            F.pdist(x),
+        )
+
+    return body
+
+
+class Bags(nn.Module):
+    """Rows gathered in every mode."""
+
+    def __init__(self):
+        super().__init__()
+        self.bags = nn.ModuleList(nn.EmbeddingBag(7, 3, mode=mode) for mode in ("sum", "mean", "max"))
+
+    def forward(self, indices):
+        return tuple(bag(indices) for bag in self.bags)
+
+
+@leftover(integers(2, 4, high=7))
+def aten_bags():
+    return Bags()
+
+
+@leftover(f32(3, 5))
+def aten_quantize():
+    return lambda x: torch.quantize_per_tensor(x, 0.1, 3, torch.quint8).dequantize()
