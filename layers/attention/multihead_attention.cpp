@@ -9,6 +9,7 @@
 #include "layers/composite/float_dtypes.h"
 #include "layers/linear/dense.h"
 #include "layers/linear/weight_arg.h"
+#include "layers/repair_log.h"
 
 namespace oort {
 namespace {
@@ -36,6 +37,11 @@ class MultiheadAttention final : public Layer {
         bias_v_(ReadWeight<T>(init, "bias_v")),
         kernels_(init.isa()) {
     ReadProjections(init);
+    for (const Operand* input : init.inputs()) {
+      if (input->has_shape && input->dtype == DType::kBool) {
+        LogRepair(init, "told its inputs apart by dtype and shape: their names are scrambled");
+      }
+    }
     want_weights_ = init.outputs().size() > 1;
     if (want_weights_ && init.outputs()[1]->has_shape) {
       traced_weights_rank_ = init.outputs()[1]->shape.rank();

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "layers/index/slice_spec.h"
 
+#include <algorithm>
+
 #include "layers/index/slice_range.h"
+#include "layers/repair_log.h"
 
 namespace oort {
 namespace {
@@ -25,7 +28,17 @@ SliceSpec::SliceSpec(const LayerInit& init)
       start_{init.Arg("start"), init.Arg("starts")},
       end_{init.Arg("end"), init.Arg("ends")},
       step_{init.Arg("step"), init.Arg("steps")},
-      select_{init.Arg("select"), init.Arg("selects")} {}
+      select_{init.Arg("select"), init.Arg("selects")} {
+  const Value &dims = init.Constant("dims"), &selects = init.Constant("selects");
+  if (!dims.IsList() || !selects.IsList() || dims.AsList().size() < 2) return;
+  const Value& first = dims.AsList().front();
+  const bool picks = std::any_of(
+      selects.AsList().begin(), selects.AsList().end(),
+      [](const Value& select) { return select.IsInt() && select.AsInt() != kNoSelect; });
+  if (picks && first.IsInt() && first.AsInt() < 0) {
+    LogRepair(init, "took dims=" + dims.ToString() + " for axes of what each select left");
+  }
+}
 
 bool SliceSpec::IsKnown(const Args& args) const {
   for (const Field& field : {dim_, start_, end_, step_, select_}) {

@@ -8,6 +8,7 @@
 #include "layers/composite/float_dtypes.h"
 #include "layers/linear/einsum_plan.h"
 #include "layers/linear/product.h"
+#include "layers/repair_log.h"
 #include "layers/shape/strided_copy.h"
 
 namespace oort {
@@ -59,7 +60,9 @@ class Einsum final : public Layer {
       shapes.push_back(input->shape);
     }
     const Operand& output = *init.outputs()[0];
+    const std::vector<EinsumLabels> written = equation_.operands;
     equation_.RestoreEllipsis(shapes, output.has_shape ? &output.shape : nullptr);
+    if (equation_.operands != written) LogRepair(init, "put a lost '...' back into its equation");
   }
 
   std::vector<Value> Infer(const Args& args) const override {

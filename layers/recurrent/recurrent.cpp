@@ -6,6 +6,7 @@
 #include "layers/linear/dense.h"
 #include "layers/recurrent/cell_kernels.h"
 #include "layers/recurrent/recurrent_outputs.h"
+#include "layers/repair_log.h"
 
 namespace oort {
 namespace {
@@ -93,6 +94,9 @@ class Recurrent final : public Layer {
     ReadWeights(init);
     returned_ = MatchRecurrentOutputs(sizes_, init.inputs().empty() ? nullptr : init.inputs()[0],
                                       init.outputs());
+    if (!returned_.empty() && returned_[0] != RecurrentOutput::kSequence) {
+      LogRepair(init, "took its outputs for the last states, by their shapes");
+    }
   }
 
   std::vector<Value> Infer(const Args& args) const override {

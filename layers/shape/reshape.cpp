@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "core/checked.h"
+#include "layers/repair_log.h"
 #include "layers/shape/strided_layer.h"
-#include "oort/log.h"
 
 namespace oort {
 namespace {
@@ -91,8 +91,7 @@ class ReshapeLayer final : public StridedLayer {
     }
     list.resize(static_cast<size_t>(traced.rank()));
     repaired_ = Value(std::move(list));
-    log::Write(log::Level::kWarning, init.op().Describe() + ": took shape=" + wanted.ToString() +
-                                         " for " + repaired_.ToString());
+    LogRepair(init, "took shape=" + wanted.ToString() + " for " + repaired_.ToString());
   }
 
   int shape_;
