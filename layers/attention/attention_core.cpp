@@ -96,7 +96,7 @@ class Piece {
       Multiply(ScoreSize(p_, end - begin), a, b, scores_, p_.keys);
     } else {
       MultiplyPlain<T>(1, end - begin, {q, p_.q.row}, {k, p_.k.row}, p_.keys, p_.dim, nullptr,
-                  {scores_, p_.keys});
+                       {scores_, p_.keys});
     }
   }
 

@@ -45,11 +45,12 @@ class ViewAsComplexLayer final : public StridedLayer {
 
 OORT_LAYERS(view_as) {
   using namespace oort;
-  registry.Add(
-      OperatorSchema({"torch.view_as_real", "aten::view_as_real"}, "A complex tensor as pairs of real and imaginary part")
-          .Tensor("input", kComplexes),
-      Create<ViewAsRealLayer>());
-  registry.Add(OperatorSchema({"torch.view_as_complex", "aten::view_as_complex"}, "Pairs of numbers as a complex tensor")
+  registry.Add(OperatorSchema({"torch.view_as_real", "aten::view_as_real"},
+                              "A complex tensor as pairs of real and imaginary part")
+                   .Tensor("input", kComplexes),
+               Create<ViewAsRealLayer>());
+  registry.Add(OperatorSchema({"torch.view_as_complex", "aten::view_as_complex"},
+                              "Pairs of numbers as a complex tensor")
                    .Tensor("input", DType::kF16 | DType::kF32 | DType::kF64),
                Create<ViewAsComplexLayer>());
 }

@@ -49,9 +49,9 @@ std::vector<double> Measure(Session& session, const std::vector<Tensor>& inputs,
 
 int Bench(const Options& options) {
   const auto graph = options.model.LoadModel();
-  const std::vector<Tensor> inputs =
-      options.files.empty() ? RandomInputs(InputMetas(graph->inputs(), options.shapes))
-                            : ReadInputs(graph->inputs(), options.files, {});
+  const std::vector<Tensor> inputs = options.files.empty()
+                                         ? RandomInputs(InputMetas(graph->inputs(), options.shapes))
+                                         : ReadInputs(graph->inputs(), options.files, {});
   Session session(graph, options.model.ForSession());
   const Timing timing = Summarize(Measure(session, inputs, options));
   std::vector<std::string> shapes;

@@ -156,7 +156,8 @@ TEST_P(AllocationFailure, InAForwardIsAnErrorAndTheSessionGoesOn) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Networks, AllocationFailure, ::testing::Values("mini_resnet", "mini_vit", "mel_front_end"));
+INSTANTIATE_TEST_SUITE_P(Networks, AllocationFailure,
+                         ::testing::Values("mini_resnet", "mini_vit", "mel_front_end"));
 
 }  // namespace
 }  // namespace oort
