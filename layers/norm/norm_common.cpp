@@ -107,6 +107,7 @@ void ApplyChannels(const Context& context, const NormTables& tables, const Tenso
 void NormalizeGroups(const Context& context, const NormTables& tables, const Tensor& x, Tensor& y,
                      const ChannelView& view, int64_t groups, double eps, const Tensor& weight,
                      const Tensor& bias) {
+  if (x.elements() == 0) return;  // there may be no group at all
   const int64_t channels = view.channels / groups, size = channels * view.inner;
   const double* weights = DataOrNull<double>(weight);
   const double* biases = DataOrNull<double>(bias);

@@ -67,6 +67,13 @@ TEST(InstanceNorm, TheModuleUsesStoredStatistics) {
       .ExpectOutputs({Tensor::From<float>({1, 2, 13, 16}, {1, 2, 2})});
 }
 
+TEST(InstanceNorm, LeavesNothingAsItIs) {
+  for (const Shape& shape : {Shape{1, 0, 3, 2}, Shape{0, 3, 4, 5}}) {
+    const Tensor x(DType::kF32, shape);
+    OperatorCase("nn.InstanceNorm2d").Input(x).ExpectOutputs({x});
+  }
+}
+
 TEST(InstanceNorm, TakesAtensForm) {
   const Tensor x = Tensor::From<float>({3, 5, 5, 8}, {1, 2, 2});
   const Tensor weight = Tensor::From<float>({1, 3}, {2}), bias = Tensor::From<float>({0, 10}, {2});
