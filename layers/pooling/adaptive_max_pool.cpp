@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <limits>
 
+#include "core/checked.h"
 #include "core/dispatch.h"
 #include "layers/per_element_layer.h"
 #include "layers/pooling/adaptive.h"
@@ -86,6 +87,15 @@ class AdaptiveMaxPool : public PerElementLayer<1> {
         });
       }
     });
+  }
+
+  /// Forward itself allocates what is inside a tuple: only through this does the memory plan, and
+  /// with it the limit of a session, know of it.
+  size_t Workspace(const Args& args, int) const override {
+    if (!tuple_) return 0;
+    const int64_t elements = AdaptTo(args.shape(0), args[1], rank_).output.elements();
+    return CheckedMultiply(static_cast<size_t>(elements),
+                           ItemSize(args.tensor(0).dtype()) + sizeof(int64_t));
   }
 
  private:

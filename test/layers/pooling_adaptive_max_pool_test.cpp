@@ -103,5 +103,21 @@ TEST(AdaptiveMaxPool, RefusesWhatIsWrong) {
   expect(Tensor(DType::kI64, {1, 4, 4}), "(1,1)", "has dtype i64");
 }
 
+TEST(AdaptiveMaxPool, ATupleCountsForTheMemoryLimit) {
+  const std::string text =
+      "7767517\n3 2\n"
+      "pnnx.Input pnnx_input_0 0 1 x #x=(1,3,10,7)f32\n"
+      "nn.AdaptiveMaxPool2d pool 1 1 x y output_size=(4096,4096) return_indices=True\n"
+      "pnnx.Output pnnx_output_0 1 0 y\n";
+  Session session(RuntimeGraph::Build(ReadPnnx(*ByteSource::Owned(text), nullptr)),
+                  {.threads = 1, .memory_limit = size_t{16} << 20});
+  try {
+    session.Forward({Tensor::Zeros(DType::kF32, {1, 3, 10, 7})});
+    FAIL() << "expected an error";
+  } catch (const Error& error) {
+    EXPECT_EQ(Name(error.code()), Name(ErrorCode::kLimit)) << error.what();
+  }
+}
+
 }  // namespace
 }  // namespace oort::testing
