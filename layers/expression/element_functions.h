@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "core/dispatch.h"
+#include "cpu/formulas.h"
 #include "layers/expression/f64.h"
-#include "layers/expression/formulas.h"
 #include "oort/error.h"
 
 namespace oort::expression {
@@ -74,26 +74,26 @@ namespace ops {
     }                                \
   }
 /// Formulas that are written once for vectors of f32 and for f64.
-#define OORT_FORMULA1(name)              \
-  struct name {                          \
-    template <std::same_as<double> T>    \
-    static T Call(T x) {                 \
-      return expression::name(F64(x)).v; \
-    }                                    \
+#define OORT_FORMULA1(name)            \
+  struct name {                        \
+    template <std::same_as<double> T>  \
+    static T Call(T x) {               \
+      return formulas::name(F64(x)).v; \
+    }                                  \
   }
-#define OORT_FORMULA2(name)                      \
-  struct name {                                  \
-    template <std::same_as<double> T>            \
-    static T Call(T a, T b) {                    \
-      return expression::name(F64(a), F64(b)).v; \
-    }                                            \
+#define OORT_FORMULA2(name)                    \
+  struct name {                                \
+    template <std::same_as<double> T>          \
+    static T Call(T a, T b) {                  \
+      return formulas::name(F64(a), F64(b)).v; \
+    }                                          \
   }
-#define OORT_FORMULA3(name)                              \
-  struct name {                                          \
-    template <std::same_as<double> T>                    \
-    static T Call(T a, T b, T c) {                       \
-      return expression::name(F64(a), F64(b), F64(c)).v; \
-    }                                                    \
+#define OORT_FORMULA3(name)                            \
+  struct name {                                        \
+    template <std::same_as<double> T>                  \
+    static T Call(T a, T b, T c) {                     \
+      return formulas::name(F64(a), F64(b), F64(c)).v; \
+    }                                                  \
   }
 
 OORT_OP1(Acos, RealOrComplex, std::acos(x));
@@ -154,7 +154,7 @@ OORT_FORMULA3(Softplus);
 struct Silu {
   template <std::same_as<double> T>
   static T Call(T x) {
-    return expression::Silu(F64(x)).v;
+    return formulas::Silu(F64(x)).v;
   }
   template <Complex T>
   static T Call(T x) {
@@ -358,7 +358,7 @@ struct Log1p {
 struct Logaddexp {
   template <std::same_as<double> T>
   static T Call(T a, T b) {
-    return expression::Logaddexp(F64(a), F64(b)).v;
+    return formulas::Logaddexp(F64(a), F64(b)).v;
   }
   template <Complex T>
   static T Call(T a, T b) {

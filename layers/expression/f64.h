@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One f64 with the operations of cpu/vec.h that layers/expression/formulas.h needs.
+// One f64 with the operations of cpu/vec.h that cpu/formulas.h needs.
 #pragma once
 
 #include <cmath>

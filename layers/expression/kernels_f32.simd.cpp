@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include "cpu/formulas.h"
 #include "cpu/unroll.h"
 #include "cpu/vec_math.h"
-#include "layers/expression/formulas.h"
 #include "layers/expression/kernels.h"
 
 namespace oort::OORT_ISA {
@@ -69,45 +69,45 @@ constexpr ExpressionKernels MakeTable() {
   OORT_UNARY(Exp, Exp(x));
   OORT_UNARY(Expm1, Expm1(x));
   OORT_UNARY(Floor, Floor(x));
-  OORT_UNARY(Gelu, expression::Gelu(x));
-  OORT_UNARY(GeluTanh, expression::GeluTanh(x));
-  OORT_UNARY(Hardsigmoid, expression::Hardsigmoid(x));
-  OORT_UNARY(Hardswish, expression::Hardswish(x));
+  OORT_UNARY(Gelu, formulas::Gelu(x));
+  OORT_UNARY(GeluTanh, formulas::GeluTanh(x));
+  OORT_UNARY(Hardsigmoid, formulas::Hardsigmoid(x));
+  OORT_UNARY(Hardswish, formulas::Hardswish(x));
   OORT_UNARY(Log, Log(x));
   OORT_UNARY(Log1p, Log1p(x));
-  OORT_UNARY(Logsigmoid, expression::Logsigmoid(x));
-  OORT_UNARY(Mish, expression::Mish(x));
+  OORT_UNARY(Logsigmoid, formulas::Logsigmoid(x));
+  OORT_UNARY(Mish, formulas::Mish(x));
   OORT_UNARY(Neg, -x);
   OORT_UNARY(Reciprocal, Vec(1.0f) / x);
-  OORT_UNARY(Relu, expression::Relu(x));
+  OORT_UNARY(Relu, formulas::Relu(x));
   OORT_UNARY(Round, Round(x));
   OORT_UNARY(Rsqrt, Vec(1.0f) / Sqrt(x));
-  OORT_UNARY(Selu, expression::Selu(x));
+  OORT_UNARY(Selu, formulas::Selu(x));
   OORT_UNARY(Sigmoid, Sigmoid(x));
-  OORT_UNARY(Sign, expression::Sign(x));
-  OORT_UNARY(Silu, expression::Silu(x));
+  OORT_UNARY(Sign, formulas::Sign(x));
+  OORT_UNARY(Silu, formulas::Silu(x));
   OORT_UNARY(Sin, Sin(x));
-  OORT_UNARY(Softsign, expression::Softsign(x));
+  OORT_UNARY(Softsign, formulas::Softsign(x));
   OORT_UNARY(Sqrt, Sqrt(x));
   OORT_UNARY(Tan, Tan(x));
   OORT_UNARY(Tanh, Tanh(x));
-  OORT_UNARY(Tanhshrink, expression::Tanhshrink(x));
+  OORT_UNARY(Tanhshrink, formulas::Tanhshrink(x));
   OORT_UNARY(Trunc, Trunc(x));
   OORT_BINARY(Add, a + b);
-  OORT_BINARY(Celu, expression::Celu(a, b));
+  OORT_BINARY(Celu, formulas::Celu(a, b));
   OORT_BINARY(Div, a / b);
-  OORT_BINARY(Elu, expression::Elu(a, b));
-  OORT_BINARY(Hardshrink, expression::Hardshrink(a, b));
-  OORT_BINARY(LeakyRelu, expression::LeakyRelu(a, b));
-  OORT_BINARY(Logaddexp, expression::Logaddexp(a, b));
+  OORT_BINARY(Elu, formulas::Elu(a, b));
+  OORT_BINARY(Hardshrink, formulas::Hardshrink(a, b));
+  OORT_BINARY(LeakyRelu, formulas::LeakyRelu(a, b));
+  OORT_BINARY(Logaddexp, formulas::Logaddexp(a, b));
   OORT_BINARY(Maximum, Max(a, b));
   OORT_BINARY(Minimum, Min(a, b));
   OORT_BINARY(Mul, a * b);
-  OORT_BINARY(Softshrink, expression::Softshrink(a, b));
+  OORT_BINARY(Softshrink, formulas::Softshrink(a, b));
   OORT_BINARY(Sub, a - b);
-  OORT_TERNARY(Clamp, expression::Clamp(a, b, c));
-  OORT_TERNARY(Softplus, expression::Softplus(a, b, c));
-  OORT_TERNARY(Threshold, expression::Threshold(a, b, c));
+  OORT_TERNARY(Clamp, formulas::Clamp(a, b, c));
+  OORT_TERNARY(Softplus, formulas::Softplus(a, b, c));
+  OORT_TERNARY(Threshold, formulas::Threshold(a, b, c));
 #undef OORT_UNARY
 #undef OORT_BINARY
 #undef OORT_TERNARY

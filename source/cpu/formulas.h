@@ -4,7 +4,7 @@
 // they may be used in *.simd.cpp files.
 #pragma once
 
-namespace oort::expression {
+namespace oort::formulas {
 
 template <typename V>
 inline V Relu(V x) {
@@ -123,4 +123,4 @@ inline V Logaddexp(V a, V b) {
   return Select(a == b, a + V(0.69314718055994530942), larger + Log1p(Exp(-Abs(a - b))));
 }
 
-}  // namespace oort::expression
+}  // namespace oort::formulas

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// Activations that a product or a convolution applies to its results before it writes them.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "oort/graph.h"
+
+namespace oort {
+
+enum class Activation : unsigned char {
+  kNone,
+  kRelu,
+  kClamp,  ///< to [a, b]
+  kSilu,
+  kHardswish,
+  kHardsigmoid,
+  kSigmoid,
+  kTanh,
+  kGelu,
+  kGeluTanh,
+  kLeakyRelu,  ///< a: the slope below 0
+  kElu,        ///< a: alpha
+  kMish,
+};
+
+/// An activation with its arguments.
+struct ActivationSpec {
+  Activation kind = Activation::kNone;
+  float a = 0, b = 0;
+};
+
+/// "gelu_tanh": as the parameter `activation` of operators that passes make.
+std::string_view Name(Activation activation);
+/// The activation of that name, or nothing.
+std::optional<Activation> ActivationNamed(std::string_view name);
+
+/// What `op` does, if it applies one of the activations to its only input: nn.ReLU, F.gelu,
+/// torch.clamp with constant limits, … Nothing for all other operators.
+std::optional<ActivationSpec> ActivationOf(const Operator& op);
+
+/// Writes `activation`, `activation_a` and `activation_b` into the parameters of `op`.
+void SetActivation(Operator& op, const ActivationSpec& spec);
+
+}  // namespace oort
