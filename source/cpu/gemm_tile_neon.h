@@ -52,8 +52,9 @@ inline void Compute(int64_t k, const float* a, const float* b, float* out) {
   OORT_FMA(11, 2, 0, 1)                                                                   \
   OORT_FMA(12, 3, 0, 1)                                                                   \
   OORT_FMA(13, 4, 0, 1)                                                                   \
-  OORT_FMA(14, 2, 0, 2) OORT_FMA(15, 3, 0, 2) OORT_FMA(16, 4, 0, 2) OORT_FMA(17, 2, 0, 3) \
-      OORT_FMA(18, 3, 0, 3) OORT_FMA(19, 4, 0, 3)
+  OORT_FMA(14, 2, 0, 2)                                                                   \
+  OORT_FMA(15, 3, 0, 2) OORT_FMA(16, 4, 0, 2) OORT_FMA(17, 2, 0, 3) OORT_FMA(18, 3, 0, 3) \
+      OORT_FMA(19, 4, 0, 3)
 #define OORT_BOTTOM_COLUMN(column, s0, s1, s2, s3) \
   OORT_FMA(s0, column, 1, 0)                       \
   OORT_FMA(s1, column, 1, 1) OORT_FMA(s2, column, 1, 2) OORT_FMA(s3, column, 1, 3)

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// Where the axes of an image lie when its channels are moved behind its pixels: (…, C, H, W) is
+// held as (…, H, W, C). Operators of such images keep torch's numbers of axes, those of (…, C, H,
+// W), and convert them by the rank that comes.
+#pragma once
+
+#include "oort/shape.h"
+
+namespace oort {
+
+/// The axis of the channels-last tensor that is axis `axis` of the channels-first one. The negative
+/// ones count from the end; throws where there is no such axis. Below rank 3 nothing moves.
+inline int ChannelsLastAxis(int64_t axis, int rank) {
+  const int normalized = NormalizeAxis(axis, rank);
+  if (rank < 3 || normalized < rank - 3) return normalized;
+  return normalized == rank - 3 ? rank - 1 : normalized - 1;
+}
+
+/// The shape of the same image with its channels behind; one of a rank below 3 is first padded with
+/// ones on the left, as broadcasting does.
+inline Shape ToChannelsLast(Shape shape) {
+  while (shape.rank() < 3) shape.Insert(0, 1);
+  Shape last = shape;
+  for (int i = 0; i < shape.rank(); ++i) last[ChannelsLastAxis(i, shape.rank())] = shape[i];
+  return last;
+}
+
+/// And back; one of a rank below 3 is no image and stays.
+inline Shape ToChannelsFirst(const Shape& shape) {
+  Shape first = shape;
+  for (int i = 0; i < shape.rank(); ++i) first[i] = shape[ChannelsLastAxis(i, shape.rank())];
+  return first;
+}
+
+/// An image with its channels behind, as extents. Only for ranks of at least 3.
+struct ChannelsLastImage {
+  int64_t batch, height, width, channels;
+  explicit ChannelsLastImage(const Shape& shape)
+      : batch(shape.Product(0, shape.rank() - 3)),
+        height(shape[shape.rank() - 3]),
+        width(shape[shape.rank() - 2]),
+        channels(shape[shape.rank() - 1]) {}
+  int64_t pixels() const { return height * width; }
+};
+
+}  // namespace oort

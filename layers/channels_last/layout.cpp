@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// The borders of a region of the graph that runs with the channels behind the pixels.
+#include "layers/channels_last/axes.h"
+#include "layers/shape/strided_layer.h"
+
+namespace oort {
+namespace {
+
+/// Moves axis -3 to the end. What has a single channel or a single pixel stays where it is.
+class EnterLayer final : public StridedLayer {
+ public:
+  using StridedLayer::StridedLayer;
+
+ protected:
+  std::vector<StridedOutput> Views(const Args& args) const override {
+    Shape input = input_shape(args);
+    while (input.rank() < 3) input.Insert(0, 1);
+    const int rank = input.rank();
+    return {Strided(input).Swapped(rank - 3, rank - 2).Swapped(rank - 2, rank - 1)};
+  }
+};
+
+/// Moves the last axis to place -3; below rank 3 there is nothing to move.
+class LeaveLayer final : public StridedLayer {
+ public:
+  using StridedLayer::StridedLayer;
+
+ protected:
+  std::vector<StridedOutput> Views(const Args& args) const override {
+    const Strided input(input_shape(args));
+    const int rank = input.rank();
+    if (rank < 3) return {input};
+    return {input.Swapped(rank - 2, rank - 1).Swapped(rank - 3, rank - 2)};
+  }
+};
+
+}  // namespace
+}  // namespace oort
+
+OORT_LAYERS(layout) {
+  using namespace oort;
+  registry.Add(
+      OperatorSchema({"channels_last.enter"},
+                     "Moves the channels of (…, C, H, W) behind the pixels; a rank below 3 "
+                     "is padded with ones first. Made by the channels-last pass")
+          .Tensor("input", kAllDTypes),
+      Create<EnterLayer>());
+  registry.Add(OperatorSchema({"channels_last.leave"},
+                              "Moves the channels of (…, H, W, C) before the pixels. Made by the "
+                              "channels-last pass")
+                   .Tensor("input", kAllDTypes),
+               Create<LeaveLayer>());
+}
