@@ -207,15 +207,14 @@ class Run {
     if (problem_.row_bias != nullptr) tile.row_bias = problem_.row_bias + row;
     if (problem_.column_bias != nullptr) tile.column_bias = problem_.column_bias + column;
     tile.accumulate = k0 > 0;
-    tile.clamp = k1 == plan_.k && HasLimits();
-    tile.low = problem_.low;
-    tile.high = problem_.high;
+    if (k1 == plan_.k) {
+      tile.activation = problem_.activation;
+      tile.addend_stride = problem_.addend_stride;
+      if (problem_.addend != nullptr) {
+        tile.addend = problem_.addend + row * problem_.addend_stride + column;
+      }
+    }
     kernels_.tile(tile);
-  }
-
-  bool HasLimits() const {
-    constexpr float kInfinity = std::numeric_limits<float>::infinity();
-    return problem_.low != -kInfinity || problem_.high != kInfinity;
   }
 
   /// The streamed side is one vector: each panel of the kept side is read once.
@@ -241,8 +240,10 @@ class Run {
           std::fill_n(common, panel.count, *other_bias);
           panel.bias = common;
         }
-        panel.low = problem_.low;
-        panel.high = problem_.high;
+        panel.addend_stride = a_kept_ ? problem_.addend_stride : 1;
+        if (problem_.addend != nullptr)
+          panel.addend = problem_.addend + first * panel.addend_stride;
+        panel.activation = problem_.activation;
         gemv(panel);
       }
     });

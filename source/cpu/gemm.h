@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Single-precision matrix products C[m,n] = A[m,k] B[k,n] + bias over packed panels.
+// Single-precision matrix products C[m,n] = activation(A[m,k] B[k,n] + bias + addend) over packed
+// panels.
 //
 // A panel holds a few rows of A (or columns of B) with k running outermost, so that a kernel reads
 // both sides as two streams. One side, usually the weights, is packed once and kept
@@ -10,9 +11,9 @@
 
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <memory>
 
+#include "cpu/activation.h"
 #include "cpu/kernels.h"
 #include "oort/tensor.h"
 
@@ -35,9 +36,10 @@ struct GemmTile {
   int rows = 0, columns = 0;
   const float* row_bias = nullptr;  ///< one for each row, or null
   const float* column_bias = nullptr;
-  bool accumulate = false;  ///< add to what C holds, instead of to the bias
-  bool clamp = false;       ///< the sum is complete: apply the limits
-  float low = 0, high = 0;
+  bool accumulate = false;        ///< add to what C holds, instead of to the bias
+  ActivationSpec activation;      ///< kNone where the sum is not complete yet
+  const float* addend = nullptr;  ///< null where the sum is not complete yet
+  int64_t addend_stride = 0;
 };
 
 /// `count` elements y = panel^T x + bias, for one panel of `width` columns.
@@ -49,7 +51,9 @@ struct GemvPanel {
   int64_t y_stride = 1;
   int count = 0;
   const float* bias = nullptr;
-  float low = 0, high = 0;
+  const float* addend = nullptr;
+  int64_t addend_stride = 1;
+  ActivationSpec activation;
 };
 
 struct GemmKernels {
@@ -125,8 +129,10 @@ struct GemmProblem {
   int64_t ldc = 0;
   const float* row_bias = nullptr;     ///< m elements, or null
   const float* column_bias = nullptr;  ///< n elements, or null; not both
-  float low = -std::numeric_limits<float>::infinity();
-  float high = std::numeric_limits<float>::infinity();
+  /// A matrix (m,n) that is added behind the bias, or null; it must not overlap C.
+  const float* addend = nullptr;
+  int64_t addend_stride = 0;  ///< from one row to the next
+  ActivationSpec activation;
 };
 
 /// Scratch floats that Gemm needs for such a problem.

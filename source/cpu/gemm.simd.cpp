@@ -1,52 +1,77 @@
 // SPDX-License-Identifier: MIT
 #include "cpu/gemm.h"
+#include "cpu/activation_epilogue.h"
 #include "cpu/gemm_tile.h"
 #include "cpu/vec.h"
 
 namespace oort::OORT_ISA {
 namespace {
 
-Vec Clamp(Vec x, float low, float high) { return Min(Max(x, Vec(low)), Vec(high)); }
-
 /// How a tile's sums end: each kind is compiled for itself, so that a row takes a few instructions.
 enum class End { kPlain, kAccumulate, kRowBias, kColumnBias };
 
-template <End end, bool clamp>
-void FinishRows(const GemmTile& tile, const float* sums) {
+/// Adds to each row of sums what belongs to it and writes finish(sum) to `target`.
+template <End end, typename Finish>
+void FinishRows(const GemmTile& tile, const float* sums, float* target, int64_t stride,
+                const Finish& finish) {
   const int whole = tile.columns / Vec::kWidth * Vec::kWidth;
   const int rest = tile.columns - whole;
-  const Vec low = Vec(tile.low), high = Vec(tile.high);
-  const auto finish = [&](Vec sum, Vec other) {
-    if constexpr (end != End::kPlain) sum = sum + other;
-    if constexpr (clamp) sum = Min(Max(sum, low), high);
-    return sum;
+  const auto add = [](Vec sum, Vec other) {
+    if constexpr (end == End::kPlain) return sum;
+    return sum + other;
   };
-  float* c = tile.c;
-  for (int r = 0; r < tile.rows; ++r, sums += kGemmColumns, c += tile.ldc) {
+  const float* c = tile.c;
+  for (int r = 0; r < tile.rows; ++r, sums += kGemmColumns, c += tile.ldc, target += stride) {
     const Vec row_bias = end == End::kRowBias ? Vec(tile.row_bias[r]) : Vec::Zero();
     const float* other = end == End::kAccumulate ? c : tile.column_bias;
     constexpr bool kLoads = end == End::kAccumulate || end == End::kColumnBias;
     for (int i = 0; i < whole; i += Vec::kWidth) {
       const Vec added = kLoads ? Vec::Load(other + i) : row_bias;
-      finish(Vec::Load(sums + i), added).Store(c + i);
+      finish(add(Vec::Load(sums + i), added)).Store(target + i);
     }
     if (rest > 0) {
       const Vec added = kLoads ? Vec::LoadPartial(other + whole, rest) : row_bias;
-      finish(Vec::Load(sums + whole), added).StorePartial(c + whole, rest);
+      finish(add(Vec::Load(sums + whole), added)).StorePartial(target + whole, rest);
     }
   }
 }
 
+/// The cheap activations on the way to C; the others and addends in the buffer of the sums, which
+/// is in the L1 cache.
 template <End end>
-void FinishAs(const GemmTile& tile, const float* sums) {
-  if (tile.clamp) {
-    FinishRows<end, true>(tile, sums);
-  } else {
-    FinishRows<end, false>(tile, sums);
+void FinishAs(const GemmTile& tile, float* sums) {
+  const ActivationSpec& activation = tile.activation;
+  if (tile.addend == nullptr) {
+    const Vec low = Vec(activation.a), high = Vec(activation.b);
+    switch (activation.kind) {
+      case Activation::kNone:
+        return FinishRows<end>(tile, sums, tile.c, tile.ldc, [](Vec x) { return x; });
+      case Activation::kRelu:
+        return FinishRows<end>(tile, sums, tile.c, tile.ldc,
+                               [](Vec x) { return formulas::Relu(x); });
+      case Activation::kClamp:
+        return FinishRows<end>(tile, sums, tile.c, tile.ldc,
+                               [&](Vec x) { return formulas::Clamp(x, low, high); });
+      default: break;
+    }
   }
+  FinishRows<end>(tile, sums, sums, kGemmColumns, [](Vec x) { return x; });
+  for (int r = 0; r < tile.rows && tile.addend != nullptr; ++r) {
+    float* row = sums + r * kGemmColumns;
+    MapVec(row, tile.addend + r * tile.addend_stride, row, tile.columns,
+           [](Vec x, Vec y) { return x + y; });
+  }
+  if (tile.columns == kGemmColumns) {
+    ActivateInPlace(activation, sums, tile.rows * kGemmColumns);
+  } else {
+    for (int r = 0; r < tile.rows; ++r) {
+      ActivateInPlace(activation, sums + r * kGemmColumns, tile.columns);
+    }
+  }
+  FinishRows<End::kPlain>(tile, sums, tile.c, tile.ldc, [](Vec x) { return x; });
 }
 
-void Finish(const GemmTile& tile, const float* sums) {
+void Finish(const GemmTile& tile, float* sums) {
   if (tile.accumulate) return FinishAs<End::kAccumulate>(tile, sums);
   if (tile.row_bias != nullptr) return FinishAs<End::kRowBias>(tile, sums);
   if (tile.column_bias != nullptr) return FinishAs<End::kColumnBias>(tile, sums);
@@ -100,9 +125,11 @@ void Gemv(const GemvPanel& p) {
     sum.Store(total + v * Vec::kWidth);
   });
   for (int i = 0; i < p.count; ++i) {
-    const Vec y = Vec(total[i] + (p.bias != nullptr ? p.bias[i] : 0.0f));
-    Clamp(y, p.low, p.high).StorePartial(p.y + i * p.y_stride, 1);
+    if (p.bias != nullptr) total[i] += p.bias[i];
+    if (p.addend != nullptr) total[i] += p.addend[i * p.addend_stride];
   }
+  ActivateInPlace(p.activation, total, p.count);
+  for (int i = 0; i < p.count; ++i) p.y[i * p.y_stride] = total[i];
 }
 
 /// i contiguous in memory: whole rows of the panel are copied.

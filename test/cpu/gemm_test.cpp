@@ -23,13 +23,15 @@ struct Case {
   Packed packed = Packed::kA;
   Bias bias = Bias::kNone;
   bool a_transposed = false, b_transposed = false;
-  float low = -INFINITY, high = INFINITY;
+  ActivationSpec activation = {};
+  bool addend = false;
 
   std::string Describe() const {
     return std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k) + " packed " +
            std::to_string(static_cast<int>(packed)) + " bias " +
            std::to_string(static_cast<int>(bias)) + (a_transposed ? " at" : "") +
-           (b_transposed ? " bt" : "");
+           (b_transposed ? " bt" : "") + " " + std::string(Name(activation.kind)) +
+           (addend ? " addend" : "");
   }
 };
 
@@ -37,9 +39,32 @@ struct Data {
   explicit Data(const Case& c)
       : a(RandomTensor(DType::kF32, {c.m * c.k}, 1)),
         b(RandomTensor(DType::kF32, {c.k * c.n}, 2)),
-        bias(RandomTensor(DType::kF32, {std::max(c.m, c.n)}, 3)) {}
-  Tensor a, b, bias;
+        bias(RandomTensor(DType::kF32, {std::max(c.m, c.n)}, 3)),
+        addend(RandomTensor(DType::kF32, {c.m, c.n + 2}, 4)) {}
+  Tensor a, b, bias, addend;
 };
+
+double Activated(const ActivationSpec& spec, double x) {
+  const double a = spec.a, b = spec.b, sigmoid = 1 / (1 + std::exp(-x));
+  const double hard = std::clamp(x + 3, 0.0, 6.0) / 6;
+  switch (spec.kind) {
+    case Activation::kNone: return x;
+    case Activation::kRelu: return std::max(x, 0.0);
+    case Activation::kClamp: return std::min(std::max(x, a), b);
+    case Activation::kSilu: return x * sigmoid;
+    case Activation::kHardswish: return x * hard;
+    case Activation::kHardsigmoid: return hard;
+    case Activation::kSigmoid: return sigmoid;
+    case Activation::kTanh: return std::tanh(x);
+    case Activation::kGelu: return x * 0.5 * (1 + std::erf(x / std::sqrt(2.0)));
+    case Activation::kGeluTanh:
+      return x * 0.5 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case Activation::kLeakyRelu: return x > 0 ? x : x * a;
+    case Activation::kElu: return x > 0 ? x : a * std::expm1(x);
+    case Activation::kMish: return x * std::tanh(std::log1p(std::exp(x)));
+  }
+  return NAN;
+}
 
 StridedMatrix ViewA(const Case& c, const Data& data) {
   return {data.a.data<float>(), c.a_transposed ? c.m : 1, c.a_transposed ? 1 : c.k};
@@ -60,8 +85,8 @@ std::vector<double> Expected(const Case& c, const Data& data) {
         sum += static_cast<double>(a.data[p * a.k_stride + i * a.i_stride]) *
                static_cast<double>(b.data[p * b.k_stride + j * b.i_stride]);
       }
-      sum = std::min<double>(std::max<double>(sum, c.low), c.high);
-      result[static_cast<size_t>(i * c.n + j)] = sum;
+      if (c.addend) sum += static_cast<double>(data.addend.data<float>()[i * (c.n + 2) + j]);
+      result[static_cast<size_t>(i * c.n + j)] = Activated(c.activation, sum);
     }
   }
   return result;
@@ -88,8 +113,9 @@ std::vector<float> Multiply(const GemmKernels& kernels, const Case& c, const Dat
   problem.ldc = ldc;
   if (c.bias == Bias::kRow) problem.row_bias = data.bias.data<float>();
   if (c.bias == Bias::kColumn) problem.column_bias = data.bias.data<float>();
-  problem.low = c.low;
-  problem.high = c.high;
+  problem.activation = c.activation;
+  if (c.addend) problem.addend = data.addend.data<float>();
+  problem.addend_stride = c.n + 2;
   const int64_t floats = GemmWorkspace(kernels, problem.size, threads);
   Tensor workspace(DType::kF32, {floats + 16});
   std::fill_n(workspace.data<float>() + floats, 16, kUntouched);
@@ -170,13 +196,45 @@ TEST(Gemm, TakesTransposedMatrices) {
   }
 }
 
+constexpr ActivationSpec kSix{Activation::kClamp, 0, 6};
+
 TEST(Gemm, AddsBiasAndLimits) {
   for (Packed packed : {Packed::kNone, Packed::kA, Packed::kB}) {
     for (Bias bias : {Bias::kNone, Bias::kRow, Bias::kColumn}) {
       for (auto [m, n] : {std::pair<int64_t, int64_t>{19, 27}, {1, 27}, {19, 1}, {1, 1}}) {
-        Check({.m = m, .n = n, .k = 40, .packed = packed, .bias = bias, .low = 0});
-        Check({.m = m, .n = n, .k = 700, .packed = packed, .bias = bias, .low = -3, .high = 4});
+        for (bool addend : {false, true}) {
+          Check({.m = m,
+                 .n = n,
+                 .k = 40,
+                 .packed = packed,
+                 .bias = bias,
+                 .activation = {Activation::kRelu},
+                 .addend = addend});
+          Check({.m = m,
+                 .n = n,
+                 .k = 700,
+                 .packed = packed,
+                 .bias = bias,
+                 .activation = {Activation::kClamp, -3, 4},
+                 .addend = addend});
+        }
       }
+    }
+  }
+}
+
+TEST(Gemm, AppliesEveryActivation) {
+  for (int kind = 0; kind <= static_cast<int>(Activation::kMish); ++kind) {
+    const ActivationSpec activation{static_cast<Activation>(kind), 0.25f, 1.5f};
+    for (auto [m, n] : {std::pair<int64_t, int64_t>{19, 40}, {1, 27}, {19, 1}}) {
+      Check({.m = m, .n = n, .k = 30, .packed = Packed::kB, .activation = activation});
+      Check({.m = m,
+             .n = n,
+             .k = 700,
+             .packed = Packed::kA,
+             .bias = Bias::kRow,
+             .activation = activation,
+             .addend = true});
     }
   }
 }
@@ -184,7 +242,7 @@ TEST(Gemm, AddsBiasAndLimits) {
 TEST(Gemm, GivesTheBiasWhereKIsZero) {
   for (Packed packed : {Packed::kNone, Packed::kA, Packed::kB}) {
     Check({.m = 10, .n = 13, .k = 0, .packed = packed});
-    Check({.m = 10, .n = 13, .k = 0, .packed = packed, .bias = Bias::kRow, .low = 0});
+    Check({.m = 10, .n = 13, .k = 0, .packed = packed, .bias = Bias::kRow, .activation = kSix});
     Check({.m = 1, .n = 13, .k = 0, .packed = packed, .bias = Bias::kColumn});
     Check({.m = 0, .n = 13, .k = 5, .packed = packed});
     Check({.m = 10, .n = 0, .k = 5, .packed = packed});
@@ -195,7 +253,7 @@ TEST(Gemm, KeepsNanThroughTheLimits) {
   for (Isa isa : SupportedIsas()) {
     const GemmKernels& kernels = GemmKernelsFor(isa);
     for (int64_t n : {1, 5, 40}) {
-      const Case c{.m = 9, .n = n, .k = 8, .low = 0, .high = 6};
+      const Case c{.m = 9, .n = n, .k = 8, .activation = kSix};
       Data data(c);
       data.a.data<float>()[3] = NAN;
       const std::vector<float> result = Multiply(kernels, c, data, 1);
