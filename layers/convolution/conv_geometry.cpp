@@ -3,6 +3,7 @@
 
 #include "core/checked.h"
 #include "layers/linear/weight_arg.h"
+#include "layers/window_bounds.h"
 
 namespace oort {
 namespace {
@@ -40,6 +41,29 @@ ConvParams::ConvParams(const LayerInit& init, int spatial_rank, bool transposed)
   Read(init, "dilation", rank_, dilation_);
   Read(init, "output_padding", rank_, extra_);
   ReadPadding(init);
+  CheckNumbers();
+}
+
+ConvParams::ConvParams(std::array<int64_t, 2> stride, std::array<int64_t, 2> pad,
+                       std::array<int64_t, 2> dilation, int64_t groups)
+    : rank_(2),
+      transposed_(false),
+      groups_(groups),
+      stride_{stride[0], stride[1], 1},
+      dilation_{dilation[0], dilation[1], 1},
+      pad_{pad[0], pad[1], 0},
+      pad_after_(pad_) {
+  CheckNumbers();
+}
+
+void ConvParams::CheckNumbers() const {
+  for (size_t i = 0; i < 3; ++i) {
+    CheckWindowNumber("stride", stride_[i], 1);
+    CheckWindowNumber("dilation", dilation_[i], 1);
+    CheckWindowNumber("padding", pad_[i], 0);
+    CheckWindowNumber("padding", pad_after_[i], 0);
+    CheckWindowNumber("output_padding", extra_[i], 0);
+  }
 }
 
 void ConvParams::ReadPadding(const LayerInit& init) {
@@ -105,6 +129,7 @@ ConvAxis ConvParams::Axis(int axis, int64_t in, int64_t kernel) const {
     result.pad_after = reach - 1 - result.pad;
   }
   const int64_t padded = CheckedAdd(CheckedAdd(in, result.pad), result.pad_after);
+  CheckWindowExtent(padded);
   if (padded < reach) {
     Throw("expected a padded input of at least " + std::to_string(reach) +
           " (the kernel with its dilation), got " + std::to_string(padded));
@@ -122,7 +147,9 @@ ConvAxis ConvParams::TransposedAxis(int axis, int64_t in, int64_t kernel) const 
   }
   const int64_t reach = Reach(kernel, dilation_[i]);
   const int64_t whole = CheckedAdd(CheckedMultiply(in - 1, stride_[i]), reach);
-  result.out = CheckedAdd(whole, extra_[i]) - CheckedMultiply<int64_t>(2, pad_[i]);
+  const int64_t last = CheckedAdd(whole, extra_[i]);
+  CheckWindowExtent(last);
+  result.out = last - 2 * pad_[i];
   if (in < 1 || result.out < 1) {
     Throw("expected an output of at least 1, got " + std::to_string(result.out) +
           " from an extent of " + std::to_string(in));
@@ -162,10 +189,11 @@ ConvGeometry ConvParams::Geometry(const Shape& input, const Shape& weight) const
     g.output[axis] = target.out;
   }
   // Throw where the extents multiply to too much, also where another extent is 0.
-  int64_t in = 1, out = 1;
+  int64_t in = 1, out = 1, taps = 1;
   for (const ConvAxis& axis : g.axes) {
     in = CheckedMultiply(in, axis.in);
     out = CheckedMultiply(out, axis.out);
+    taps = CheckedMultiply(taps, axis.kernel);
   }
   g.output.elements();
   return g;

@@ -34,16 +34,9 @@ struct ConvGeometry {
 class ConvParams {
  public:
   ConvParams(const LayerInit& init, int spatial_rank, bool transposed);
-  /// Of a convolution over two axes whose parameters have other names; they must be in range.
+  /// Of a convolution over two axes whose parameters have other names.
   ConvParams(std::array<int64_t, 2> stride, std::array<int64_t, 2> pad,
-             std::array<int64_t, 2> dilation, int64_t groups)
-      : rank_(2),
-        transposed_(false),
-        groups_(groups),
-        stride_{stride[0], stride[1], 1},
-        dilation_{dilation[0], dilation[1], 1},
-        pad_{pad[0], pad[1], 0},
-        pad_after_(pad_) {}
+             std::array<int64_t, 2> dilation, int64_t groups);
 
   /// Throws unless input and weight fit each other and the parameters.
   ConvGeometry Geometry(const Shape& input, const Shape& weight) const;
@@ -55,6 +48,7 @@ class ConvParams {
 
  private:
   void ReadPadding(const LayerInit& init);
+  void CheckNumbers() const;
   ConvAxis Axis(int axis, int64_t in, int64_t kernel) const;
   ConvAxis TransposedAxis(int axis, int64_t in, int64_t kernel) const;
 

@@ -2,6 +2,7 @@
 #include "core/checked.h"
 #include "core/dispatch.h"
 #include "layers/convolution/window_taps.h"
+#include "layers/window_bounds.h"
 
 namespace oort {
 namespace {
@@ -29,7 +30,14 @@ class UnfoldParams {
       : kernel_(init.Ints("kernel_size")),
         dilation_(init.Ints("dilation")),
         padding_(init.Ints("padding")),
-        stride_(init.Ints("stride")) {}
+        stride_(init.Ints("stride")) {
+    for (size_t i = 0; i < 2; ++i) {
+      CheckWindowNumber("kernel_size", kernel_[i], 1);
+      CheckWindowNumber("dilation", dilation_[i], 1);
+      CheckWindowNumber("padding", padding_[i], 0);
+      CheckWindowNumber("stride", stride_[i], 1);
+    }
+  }
 
   /// How windows slide over an image of this height and width.
   UnfoldGeometry Slide(std::span<const int64_t> image) const {
@@ -37,8 +45,9 @@ class UnfoldParams {
     for (size_t i = 0; i < 2; ++i) {
       ConvAxis& axis = g.axes[i + 1];
       axis = {0, image[i], kernel_[i], stride_[i], dilation_[i], padding_[i], padding_[i]};
-      const int64_t reach = CheckedAdd<int64_t>(CheckedMultiply(dilation_[i], kernel_[i] - 1), 1);
-      const int64_t padded = CheckedAdd(image[i], CheckedMultiply<int64_t>(2, padding_[i]));
+      const int64_t reach = dilation_[i] * (kernel_[i] - 1) + 1;
+      const int64_t padded = CheckedAdd(image[i], 2 * padding_[i]);
+      CheckWindowExtent(padded);
       if (image[i] < 1) UnfoldFail("expected an image of at least 1x1, got " + Text(image));
       if (padded < reach) {
         UnfoldFail("expected a padded image of at least " + std::to_string(reach) +

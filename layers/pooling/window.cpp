@@ -2,6 +2,7 @@
 #include "layers/pooling/window.h"
 
 #include "core/checked.h"
+#include "layers/window_bounds.h"
 
 namespace oort {
 namespace {
@@ -23,18 +24,10 @@ void ReadAxes(const LayerInit& init, std::string_view name, int rank,
 }
 
 void CheckAxis(int64_t kernel, int64_t stride, int64_t pad, int64_t dilation) {
-  constexpr int64_t kMost = INT32_MAX;
-  const auto in_range = [](std::string_view what, int64_t value, int64_t least) {
-    if (value < least || value > kMost) {
-      throw Error(ErrorCode::kInvalidArgument, std::string(what) + " " + std::to_string(value) +
-                                                   " is not in [" + std::to_string(least) + ", " +
-                                                   std::to_string(kMost) + "]");
-    }
-  };
-  in_range("kernel_size", kernel, 1);
-  in_range("stride", stride, 1);
-  in_range("padding", pad, 0);
-  in_range("dilation", dilation, 1);
+  CheckWindowNumber("kernel_size", kernel, 1);
+  CheckWindowNumber("stride", stride, 1);
+  CheckWindowNumber("padding", pad, 0);
+  CheckWindowNumber("dilation", dilation, 1);
   if (pad > kernel / 2) {
     throw Error(ErrorCode::kInvalidArgument, "padding " + std::to_string(pad) +
                                                  " is over half the kernel size " +
@@ -65,10 +58,11 @@ PoolGeometry WindowParams::Geometry(const Shape& input) const {
     const int64_t in = input[axis], pad = pad_[a], stride = stride_[a];
     // kernel, dilation and padding are below 2^31, so only the extent can overflow.
     const int64_t spread = dilation_[a] * (kernel_[a] - 1) + 1;
-    const int64_t room = CheckedAdd(in, 2 * pad) - spread;
+    const int64_t padded = CheckedAdd(in, 2 * pad), room = padded - spread;
+    CheckWindowExtent(padded);
     int64_t out = 0;
     if (room >= 0) {
-      out = (ceil_mode_ ? CheckedAdd(room, stride - 1) : room) / stride + 1;
+      out = (ceil_mode_ ? room + stride - 1 : room) / stride + 1;
       // The last window must start in the input or in the padding before it.
       if (ceil_mode_ && (out - 1) * stride >= in + pad) --out;
     } else if (ceil_mode_ && room > -stride) {

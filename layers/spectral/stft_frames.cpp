@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/checked.h"
+#include "layers/window_bounds.h"
 
 namespace oort {
 namespace {
@@ -27,6 +28,7 @@ StftOptions::StftOptions(const LayerInit& init, bool default_center)
       center(init.Arg("center") < 0 ? default_center : init.Bool("center")) {
   CheckFftLength(n_fft);
   if (hop < 1) ThrowStft("expected a hop_length of at least 1, got " + std::to_string(hop));
+  CheckWindowNumber("hop_length", hop, 1);
   if (win < 1 || win > n_fft) {
     ThrowStft("expected a win_length of 1 to n_fft=" + std::to_string(n_fft) + ", got " +
               std::to_string(win));

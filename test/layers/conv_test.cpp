@@ -411,15 +411,30 @@ TEST(Conv, RefusesAbsurdSizes) {
   Small()
       .Param("dilation", "(2147483647,1)")
       .ExpectError(ErrorCode::kInvalidArgument, "expected a padded input of at least 4294967295");
-  Small()
-      .Param("dilation", "(9223372036854775807,1)")
-      .ExpectError(ErrorCode::kInvalidArgument, "overflow");
+  for (const char* name : {"stride", "padding", "dilation"}) {
+    for (const char* value : {"9223372036854775807", "2147483648"}) {
+      Small()
+          .Param(name, "(" + std::string(value) + ",1)")
+          .ExpectError(ErrorCode::kInvalidArgument, std::string(name) + " " + value + " is not in");
+    }
+  }
   Small()
       .Param("padding", "(2147483647,2147483647)")
       .ExpectError(ErrorCode::kInvalidArgument, "overflow");
-  Small()
-      .Param("padding", "(9223372036854775807,1)")
-      .ExpectError(ErrorCode::kInvalidArgument, "overflow");
+}
+
+TEST(Conv, TakesAStrideFarOverTheImage) {
+  const Tensor x = RandomTensor(DType::kF32, {1, 2, 3, 3});
+  const Tensor w = RandomTensor(DType::kF32, {1, 2, 1, 1});
+  Tensor y(DType::kF32, {1, 1, 1, 1});
+  y.data<float>()[0] =
+      x.data<float>()[0] * w.data<float>()[0] + x.data<float>()[9] * w.data<float>()[1];
+  OperatorCase("nn.Conv2d")
+      .Attribute("weight", w)
+      .Param("stride", "2147483647")
+      .Param("dilation", "2147483647")
+      .Input(x)
+      .ExpectOutputs({y});
 }
 
 TEST(Conv, RefusesBadInputs) {

@@ -131,7 +131,10 @@ TEST(ConvTranspose, RefusesBadParameters) {
   small().Param("padding_mode", "reflect").ExpectError(ErrorCode::kInvalidModel, "one of zeros");
   small()
       .Param("stride", "(9223372036854775807,1)")
-      .ExpectError(ErrorCode::kInvalidArgument, "overflow");
+      .ExpectError(ErrorCode::kInvalidArgument, "stride 9223372036854775807 is not in");
+  small()
+      .Param("output_padding", "2147483648")
+      .ExpectError(ErrorCode::kInvalidArgument, "output_padding 2147483648 is not in");
   small()
       .Param("stride", "(2147483647,2147483647)")
       .ExpectError(ErrorCode::kInvalidArgument, "overflow");

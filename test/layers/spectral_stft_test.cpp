@@ -373,6 +373,7 @@ TEST(SpectralStft, RefusesWhatIsWrong) {
   };
   const std::string stft = "torch.stft", istft = "torch.istft";
   expect(stft, x, {{"hop_length", "0"}}, "hop_length of at least 1");
+  expect(stft, x, {{"hop_length", "9223372036854775807"}}, "is not in [1, ");
   expect(stft, x, {{"win_length", "9"}}, "win_length of 1 to n_fft=8");
   expect(stft, x, {{"win_length", "0"}}, "win_length of 1 to n_fft=8");
   expect(stft, x, {{"n_fft", "3"}}, "hop_length of at least 1");

@@ -164,6 +164,9 @@ TEST(Unfold, RefusesWhatIsWrong) {
   unfold("padding", "-1", x, ErrorCode::kInvalidModel, "padding");
   unfold("kernel_size", "(4,1)", x, ErrorCode::kInvalidArgument, "padded image of at least 4");
   unfold("dilation", "2147483647", x, ErrorCode::kInvalidArgument, "padded image of at least");
+  for (const char* name : {"kernel_size", "stride", "dilation", "padding"}) {
+    unfold(name, "9223372036854775807", x, ErrorCode::kInvalidArgument, "is not in [");
+  }
   unfold("padding", "2147483647", x, ErrorCode::kInvalidArgument, "overflows");
   unfold("stride", "1", Tensor(DType::kF32, {3, 4}), ErrorCode::kInvalidArgument,
          "input of rank 3 or 4");
