@@ -1,29 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "core/dispatch.h"
+#include "layers/pooling/pool_divisor.h"
 #include "layers/pooling/pool_rows.h"
 
 namespace oort {
 namespace {
 
-/// What the sum under a window is divided by. It is a product over the axes, unless overridden.
-class Divisor {
- public:
-  Divisor(const PlaneWindow& window, bool include_pad, int64_t override_with)
-      : window_(window), include_pad_(include_pad), override_(override_with) {}
-  int64_t Along(int axis, int64_t i) const {
-    if (override_ != 0) return axis == 2 ? override_ : 1;
-    const WindowAxis& window = window_[static_cast<size_t>(axis)];
-    return include_pad_ ? window.PaddedCount(i) : window.At(i).count;
-  }
-
- private:
-  const PlaneWindow& window_;
-  bool include_pad_;
-  int64_t override_;
-};
-
 template <typename T>
-void AveragePlane(const PlaneWindow& window, const Divisor& divisor, const T* in, T* out) {
+void AveragePlane(const PlaneWindow& window, const PoolDivisor& divisor, const T* in, T* out) {
   using Wide = std::conditional_t<kIsHalf<T>, float, T>;
   ForEachWindow(window, [&](const WindowTaps& taps) {
     Wide sum = 0;
@@ -37,16 +21,8 @@ void AveragePlane(const PlaneWindow& window, const Divisor& divisor, const T* in
 class AvgPool : public Layer {
  public:
   AvgPool(const LayerInit& init, int spatial_rank)
-      : window_(init, spatial_rank),
-        include_pad_(init.Bool("count_include_pad")),
-        kernels_(PoolKernelsFor(init.isa())) {
+      : window_(init, spatial_rank), divisor_(init), kernels_(PoolKernelsFor(init.isa())) {
     window_.KernelElements();  // the divisor must be representable
-    if (const Value& divisor = init.Constant("divisor_override"); !divisor.IsNone()) {
-      divisor_override_ = divisor.AsInt();
-      if (divisor_override_ == 0) {
-        throw Error(ErrorCode::kInvalidArgument, "divisor_override must not be zero");
-      }
-    }
   }
 
   std::vector<Value> Infer(const Args& args) const override {
@@ -57,7 +33,7 @@ class AvgPool : public Layer {
     const Tensor& input = args.tensor(0);
     Tensor& output = outputs[0].AsTensor();
     const PoolGeometry geometry = window_.Geometry(input.shape());
-    const Divisor divisor(geometry.window, include_pad_, divisor_override_);
+    const PoolDivisor divisor(geometry.window, divisor_);
     if (input.dtype() == DType::kF32 && PoolRow::Fits(geometry.window[2])) {
       return ForwardF32(context, geometry, divisor, input.data<float>(), output.data<float>());
     }
@@ -81,7 +57,7 @@ class AvgPool : public Layer {
   }
 
  private:
-  void ForwardF32(const Context& context, const PoolGeometry& geometry, const Divisor& divisor,
+  void ForwardF32(const Context& context, const PoolGeometry& geometry, const PoolDivisor& divisor,
                   const float* in, float* out) const {
     // Names of their own, not bindings: clang 14 cannot capture those.
     const auto &depth = geometry.window[0], &height = geometry.window[1],
@@ -108,8 +84,7 @@ class AvgPool : public Layer {
   }
 
   WindowParams window_;
-  bool include_pad_;
-  int64_t divisor_override_ = 0;
+  PoolDivisorParams divisor_;
   const PoolKernels& kernels_;
 };
 

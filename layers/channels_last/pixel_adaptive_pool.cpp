@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+#include "layers/channels_last/axes.h"
+#include "layers/channels_last/pixel_pool_kernels.h"
+#include "layers/per_element_layer.h"
+#include "layers/pooling/adaptive.h"
+
+namespace oort {
+namespace {
+
+enum class PixelFold { kMean, kMax };
+
+class PixelAdaptivePool final : public PerElementLayer<1> {
+ public:
+  PixelAdaptivePool(const LayerInit& init, PixelFold fold)
+      : fold_(fold), kernels_(PixelPoolKernelsFor(init.isa())) {
+    if (fold == PixelFold::kMax && init.Bool("return_indices")) {
+      throw Error(ErrorCode::kUnsupported, "expected return_indices=False, got True");
+    }
+  }
+
+  std::vector<Value> Infer(const Args& args) const override {
+    return {Tensor::Meta(args.tensor(0).dtype(), ToChannelsLast(Geometry(args).output))};
+  }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    const Tensor& input = args.tensor(0);
+    Tensor& output = outputs[0].AsTensor();
+    if (output.elements() == 0) return;
+    const AdaptiveGeometry geometry = Geometry(args);
+    const ChannelsLastImage image(input.shape());
+    // One pixel for all: its channels are shared out, not its rows.
+    constexpr int64_t kBlock = 64;
+    const int64_t block = geometry.out_plane() == 1 ? kBlock : image.channels;
+    const int64_t blocks = (image.channels + block - 1) / block;
+    const int64_t rows = geometry.axes[1].out;
+    const int64_t task = (image.pixels() / rows + geometry.axes[2].out) * block;
+    context.ParallelFor(
+        image.batch * rows * blocks, 32768 / task + 1, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) {
+            const int64_t row = i / blocks, channel = i % blocks * block;
+            PoolOneRow(geometry, image, row, channel, std::min(block, image.channels - channel),
+                       input.data<float>(), output.data<float>());
+          }
+        });
+  }
+
+ private:
+  static AdaptiveGeometry Geometry(const Args& args) {
+    return AdaptTo(ToChannelsFirst(args.shape(0)), args[1], 2);
+  }
+
+  /// `count` channels from `channel` on of all outputs in row `row` of all images.
+  void PoolOneRow(const AdaptiveGeometry& geometry, const ChannelsLastImage& image, int64_t row,
+                  int64_t channel, int64_t count, const float* in, float* out) const {
+    const AdaptiveAxis &height = geometry.axes[1], &width = geometry.axes[2];
+    const int64_t y = row % height.out;
+    const float* plane = in + row / height.out * image.pixels() * image.channels;
+    for (int64_t x = 0; x < width.out; ++x) {
+      const int64_t top = height.Begin(y), left = width.Begin(x);
+      PixelWindows windows;
+      windows.first = plane + (top * width.in + left) * image.channels + channel;
+      windows.height = height.End(y) - top;
+      windows.row_step = width.in * image.channels;
+      windows.width = width.End(x) - left;
+      windows.column_step = image.channels;
+      windows.count = 1;
+      windows.step = 0;
+      windows.channels = count;
+      windows.out = out + (row * width.out + x) * image.channels + channel;
+      windows.out_step = 0;
+      if (fold_ == PixelFold::kMax) {
+        kernels_.max(windows);
+      } else {
+        kernels_.mean(windows, static_cast<float>(windows.height * windows.width));
+      }
+    }
+  }
+
+  PixelFold fold_;
+  const PixelPoolKernels& kernels_;
+};
+
+LayerCreator CreatePixelAdaptive(PixelFold fold) {
+  return [fold](const LayerInit& init) { return std::make_unique<PixelAdaptivePool>(init, fold); };
+}
+
+}  // namespace
+}  // namespace oort
+
+OORT_LAYERS(pixel_adaptive_pool) {
+  using namespace oort;
+  registry.Add(
+      OperatorSchema({"channels_last.AdaptiveAvgPool2d"},
+                     "nn.AdaptiveAvgPool2d of (…, H, W, C). Made by the channels-last pass")
+          .Tensor("input", DType::kF32)
+          .Any("output_size")
+          .Dynamic(),
+      CreatePixelAdaptive(PixelFold::kMean));
+  registry.Add(
+      OperatorSchema({"channels_last.AdaptiveMaxPool2d"},
+                     "nn.AdaptiveMaxPool2d of (…, H, W, C). Made by the channels-last pass")
+          .Tensor("input", DType::kF32)
+          .Any("output_size")
+          .Dynamic()
+          .Bool("return_indices", false),
+      CreatePixelAdaptive(PixelFold::kMax));
+}

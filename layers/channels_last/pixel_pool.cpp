@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+#include "layers/channels_last/axes.h"
+#include "layers/channels_last/pixel_pool_kernels.h"
+#include "layers/pooling/pool_divisor.h"
+
+namespace oort {
+namespace {
+
+/// Pools over windows of one size; the outputs of a row that no padding reaches are one call.
+class PixelPool : public Layer {
+ public:
+  explicit PixelPool(const LayerInit& init)
+      : window_(init, 2), kernels_(PixelPoolKernelsFor(init.isa())) {}
+
+  std::vector<Value> Infer(const Args& args) const override {
+    const Shape output = window_.Geometry(ToChannelsFirst(args.shape(0))).output;
+    return {Tensor::Meta(args.tensor(0).dtype(), ToChannelsLast(output))};
+  }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    const Tensor& input = args.tensor(0);
+    Tensor& output = outputs[0].AsTensor();
+    if (output.elements() == 0) return;
+    const PoolGeometry geometry = window_.Geometry(ToChannelsFirst(input.shape()));
+    const ChannelsLastImage image(input.shape());
+    const WindowAxis &height = geometry.window[1], &width = geometry.window[2];
+    const int64_t row_work = width.out * image.channels * (height.kernel < 16 ? 9 : 64);
+    context.ParallelFor(
+        image.batch * height.out, 65536 / row_work + 1, [&](int64_t begin, int64_t end) {
+          for (int64_t r = begin; r < end; ++r) {
+            const int64_t plane = r / height.out * image.pixels() * image.channels;
+            PoolOneRow(geometry.window, image, input.data<float>() + plane, r % height.out,
+                       output.data<float>() + r * width.out * image.channels);
+          }
+        });
+  }
+
+  Cost Work(const Args& args, std::span<const Value> outputs) const override {
+    return window_.Work(Layer::Work(args, outputs), outputs[0]);
+  }
+
+ protected:
+  /// Pools `windows`, the first of which is output (y, x).
+  virtual void Fold(const PlaneWindow& window, const PixelWindows& windows, int64_t y,
+                    int64_t x) const = 0;
+
+  WindowParams window_;
+  const PixelPoolKernels& kernels_;
+
+ private:
+  void PoolOneRow(const PlaneWindow& window, const ChannelsLastImage& image, const float* in,
+                  int64_t y, float* out) const {
+    const WindowAxis &height = window[1], &width = window[2];
+    const WindowAxis::Taps rows = height.At(y);
+    // Outputs from `left` to `right` have all their taps.
+    const int64_t last_start = width.in + width.pad - 1 - width.dilation * (width.kernel - 1);
+    const int64_t left = std::min(width.out, (width.pad + width.stride - 1) / width.stride);
+    const int64_t right =
+        last_start < 0 ? left : std::clamp(last_start / width.stride + 1, left, width.out);
+    for (int64_t x = 0; x < width.out;) {
+      const WindowAxis::Taps columns = width.At(x);
+      const bool empty = rows.count == 0 || columns.count == 0;
+      PixelWindows windows;
+      windows.first = empty ? in : in + (rows.begin * width.in + columns.begin) * image.channels;
+      windows.height = empty ? 0 : rows.count;
+      windows.row_step = height.dilation * width.in * image.channels;
+      windows.width = columns.count;
+      windows.column_step = width.dilation * image.channels;
+      windows.count = x == left && left < right ? right - left : 1;
+      windows.step = width.stride * image.channels;
+      windows.channels = image.channels;
+      windows.out = out + x * image.channels;
+      windows.out_step = image.channels;
+      Fold(window, windows, y, x);
+      x += windows.count;
+    }
+  }
+};
+
+class PixelMaxPool final : public PixelPool {
+ public:
+  explicit PixelMaxPool(const LayerInit& init) : PixelPool(init) {
+    if (init.Bool("return_indices")) {
+      throw Error(ErrorCode::kUnsupported, "expected return_indices=False, got True");
+    }
+  }
+
+ protected:
+  void Fold(const PlaneWindow&, const PixelWindows& windows, int64_t, int64_t) const override {
+    kernels_.max(windows);
+  }
+};
+
+class PixelAvgPool final : public PixelPool {
+ public:
+  explicit PixelAvgPool(const LayerInit& init) : PixelPool(init), divisor_(init) {
+    window_.KernelElements();  // the divisor must be representable
+  }
+
+ protected:
+  void Fold(const PlaneWindow& window, const PixelWindows& windows, int64_t y,
+            int64_t x) const override {
+    const PoolDivisor divisor(window, divisor_);
+    kernels_.mean(windows, static_cast<float>(divisor.Along(1, y) * divisor.Along(2, x)));
+  }
+
+ private:
+  PoolDivisorParams divisor_;
+};
+
+}  // namespace
+}  // namespace oort
+
+OORT_LAYERS(pixel_pool) {
+  using namespace oort;
+  registry.Add(OperatorSchema({"channels_last.MaxPool2d"},
+                              "nn.MaxPool2d of (…, H, W, C). Made by the channels-last pass")
+                   .Tensor("input", DType::kF32)
+                   .Ints("kernel_size", 2)
+                   .Ints("stride", 2)
+                   .Nullable()
+                   .Ints("padding", 2, Value(0))
+                   .Ints("dilation", 2, Value(1))
+                   .Bool("ceil_mode", false)
+                   .Bool("return_indices", false),
+               Create<PixelMaxPool>());
+  registry.Add(OperatorSchema({"channels_last.AvgPool2d"},
+                              "nn.AvgPool2d of (…, H, W, C). Made by the channels-last pass")
+                   .Tensor("input", DType::kF32)
+                   .Ints("kernel_size", 2)
+                   .Ints("stride", 2)
+                   .Nullable()
+                   .Ints("padding", 2, Value(0))
+                   .Bool("ceil_mode", false)
+                   .Bool("count_include_pad", true)
+                   .Int("divisor_override")
+                   .Nullable(),
+               Create<PixelAvgPool>());
+}
