@@ -5,8 +5,7 @@
 #include <ctime>
 #include <vector>
 
-#include "bench/peak.h"
-#include "cpu/gemm.h"
+#include "cpu/roofs.h"
 #ifdef OORT_OPENBLAS
 #include <cblas.h>
 #endif
@@ -34,34 +33,6 @@ double MedianSeconds(int runs, Body body) {
   return seconds[static_cast<size_t>(runs / 2)];
 }
 
-double RegisterFlops() {
-  constexpr int64_t kSteps = 200000;
-  const PeakKernels& kernels = PeakKernelsFor(DefaultIsa());
-  const double seconds = MedianSeconds(21, [&] { benchmark::DoNotOptimize(kernels.run(kSteps)); });
-  return static_cast<double>(kernels.flops) * kSteps / seconds;
-}
-
-/// A tile of the matrix product with everything in the L1 cache; where it is scheduled better than
-/// the compiler's loop, it is the peak.
-double TileFlops() {
-  const GemmKernels& kernels = GemmKernelsFor(DefaultIsa());
-  std::vector<float> a(static_cast<size_t>(kernels.rows * kernels.depth), 0.5f);
-  std::vector<float> b(static_cast<size_t>(kernels.columns * kernels.depth), 0.25f);
-  std::vector<float> c(static_cast<size_t>(kernels.rows * kernels.columns));
-  GemmTile tile;
-  tile.k = kernels.depth;
-  tile.a = a.data();
-  tile.b = b.data();
-  tile.c = c.data();
-  tile.ldc = tile.columns = kernels.columns;
-  tile.rows = kernels.rows;
-  constexpr int kTiles = 2000;
-  const double seconds = MedianSeconds(21, [&] {
-    for (int i = 0; i < kTiles; ++i) kernels.tile(tile);
-  });
-  return 2.0 * kernels.rows * kernels.columns * kernels.depth * kTiles / seconds;
-}
-
 }  // namespace
 
 Tensor Filled(Shape shape) {
@@ -72,8 +43,8 @@ Tensor Filled(Shape shape) {
   return tensor;
 }
 
-double PeakFlops() {
-  static const double peak = std::max(RegisterFlops(), TileFlops());
+double Peak() {
+  static const double peak = PeakFlops(DefaultIsa());
   return peak;
 }
 
@@ -101,7 +72,7 @@ void Report(benchmark::State& state, double flops, int threads, double openblas_
     return Counter(flops / unit, Counter::kIsIterationInvariantRate);
   };
   state.counters["GFLOP/s"] = rate(1e9);
-  state.counters["peak%"] = rate(PeakFlops() * threads / 100);
+  state.counters["peak%"] = rate(Peak() * threads / 100);
   if (openblas_flops > 0) state.counters["x_openblas"] = rate(openblas_flops * threads);
 }
 

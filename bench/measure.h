@@ -15,7 +15,7 @@ namespace oort::bench {
 Tensor Filled(Shape shape);
 
 /// Floating-point operations a second of one core with the kernels in use, measured once.
-double PeakFlops();
+double Peak();
 
 /// Operations a second of OpenBLAS' sgemm of this size on one thread; 0 where it is not linked.
 double OpenBlasFlops(int64_t m, int64_t n, int64_t k);

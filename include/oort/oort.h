@@ -8,6 +8,7 @@
 #include "oort/log.h"            // IWYU pragma: export
 #include "oort/npy.h"            // IWYU pragma: export
 #include "oort/pnnx.h"           // IWYU pragma: export
+#include "oort/profile.h"        // IWYU pragma: export
 #include "oort/random.h"         // IWYU pragma: export
 #include "oort/runtime_graph.h"  // IWYU pragma: export
 #include "oort/session.h"        // IWYU pragma: export

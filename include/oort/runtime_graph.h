@@ -58,9 +58,18 @@ struct NodeReport {
   std::string sharing;  ///< "", "view of x", "in place of x"
 };
 
+/// A stretch of the arena, and the operators (indices into PlanReport::nodes) that need it.
+struct MemoryBlock {
+  std::string name;  ///< of the operand, or of the operator whose scratch it is
+  bool scratch = false;
+  size_t offset = 0, bytes = 0;
+  int first = 0, last = 0;  ///< both included
+};
+
 struct PlanReport {
   std::vector<NodeReport> nodes;
   MemoryReport memory;
+  std::vector<MemoryBlock> blocks;
 };
 
 struct RuntimeImpl;

@@ -13,6 +13,8 @@
 
 namespace oort {
 
+struct Profile;
+
 struct SessionOptions {
   /// Threads of one Forward; 0 for as many as the process may use.
   int threads = 0;
@@ -36,6 +38,8 @@ struct RunOptions {
   std::vector<Tensor> outputs;
   /// Called after each operator.
   std::function<void(const NodeEvent&)> observer;
+  /// Where the time of this Forward is written down (see oort/profile.h); null for nowhere.
+  Profile* profile = nullptr;
 };
 
 /// The state of one running model: activations and cached plans. Cheap, reusable; stays usable

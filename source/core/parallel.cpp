@@ -15,7 +15,9 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 
+#include "core/piece_observer.h"
 #include "oort/layer.h"
 
 namespace oort {
@@ -40,7 +42,29 @@ int CountThreads() {
   return std::max(1, std::min(threads, QuotaThreads()));
 }
 
+thread_local PieceObserver* piece_observer = nullptr;
+
+/// The same loop, told piece by piece.
+void ObservedFor(int threads, int64_t count, int64_t grain,
+                 const std::function<void(int64_t, int64_t)>& body) {
+  struct Restorer {
+    PieceObserver* observer;
+    ~Restorer() { piece_observer = observer; }
+  };
+  // A loop inside a piece is part of that piece.
+  const Restorer restorer{SetPieceObserver(nullptr)};
+  ParallelFor(threads, count, grain, [&](int64_t begin, int64_t end) {
+    const auto start = PieceObserver::Clock::now();
+    body(begin, end);
+    restorer.observer->OnPiece(start, PieceObserver::Clock::now());
+  });
+}
+
 }  // namespace
+
+PieceObserver* SetPieceObserver(PieceObserver* observer) {
+  return std::exchange(piece_observer, observer);
+}
 
 int AvailableThreads() {
   static const int threads = CountThreads();
@@ -50,6 +74,7 @@ int AvailableThreads() {
 void ParallelFor(int threads, int64_t count, int64_t grain,
                  const std::function<void(int64_t, int64_t)>& body) {
   if (count <= 0) return;
+  if (piece_observer != nullptr) return ObservedFor(threads, count, grain, body);
   const int64_t most = std::max<int64_t>(1, count / std::max<int64_t>(1, grain));
   [[maybe_unused]] const int pieces = static_cast<int>(std::min<int64_t>(threads, most));
 #ifdef OORT_OPENMP

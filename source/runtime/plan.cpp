@@ -249,6 +249,11 @@ class Planner {
     const ArenaLayout layout = PlaceInArena(requests);
     std::vector<size_t> base(storages_.size(), 0);
     for (size_t i = 0; i < requests.size(); ++i) {
+      const bool scratch = i >= storage_requests;
+      const int owner = scratch ? static_cast<int>(owners[i]) : storages_[owners[i]].owner;
+      const int last = std::min(requests[i].last, static_cast<int>(plan_.steps.size()) - 1);
+      plan_.blocks.push_back(
+          {owner, scratch, layout.offsets[i], requests[i].size, requests[i].first, last});
       if (i < storage_requests) {
         base[owners[i]] = layout.offsets[i];
       } else {

@@ -37,6 +37,14 @@ struct Step {
   std::string sharing;       ///< for reports: "view of x", "in place of x"
 };
 
+/// A stretch of the arena, for reports: the memory of a slot, or the scratch of a step.
+struct ArenaBlock {
+  int owner = 0;
+  bool scratch = false;
+  size_t offset = 0, size = 0;
+  int first = 0, last = 0;  ///< steps, both included
+};
+
 /// Everything that can be decided once the shapes of the inputs are known. Immutable.
 struct ExecutionPlan {
   std::vector<Value> specs;           ///< by slot: meta tensors, values, or deferred
@@ -44,6 +52,7 @@ struct ExecutionPlan {
   std::vector<Step> steps;            ///< one for each node
   /// For each result: whether it is produced in place (else it is copied at the end).
   std::vector<bool> direct_outputs;
+  std::vector<ArenaBlock> blocks;
   size_t arena_size = 0;
   size_t largest_workspace = 0;
   size_t bytes_without_reuse = 0;

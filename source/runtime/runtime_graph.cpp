@@ -117,6 +117,13 @@ PlanReport RuntimeGraph::Plan(const std::vector<Tensor>& inputs, int threads) co
     for (const Operator& op : impl_->graph.operators) {
       for (const auto& [name, tensor] : op.attributes) report.memory.weights += tensor.bytes();
     }
+    for (const ArenaBlock& block : plan->blocks) {
+      const size_t owner = static_cast<size_t>(block.owner);
+      const std::string& name =
+          block.scratch ? impl_->OpOf(impl_->nodes[owner]).name : impl_->slot_names[owner];
+      report.blocks.push_back(
+          {name, block.scratch, block.offset, block.size, block.first, block.last});
+    }
     const ArgTable args(*impl_, plan->specs);
     for (size_t i = 0; i < impl_->nodes.size(); ++i) {
       const Node& node = impl_->nodes[i];

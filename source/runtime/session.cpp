@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 #include "core/checked.h"
 #include "core/parallel.h"
+#include "runtime/profile_recorder.h"
 #include "runtime/runtime_impl.h"
 
 namespace oort {
@@ -67,7 +69,7 @@ struct Session::Impl {
   void Bind(std::shared_ptr<const ExecutionPlan> next);
   void BindInputs(const std::vector<Value>& inputs);
   void BindOutputs(const RunOptions& options);
-  void RunSteps(const RunOptions& options);
+  void RunSteps(const RunOptions& options, ProfileRecorder* recorder);
   void RunStep(size_t index);
   void RunDynamic(size_t index, std::span<Value> outputs);
   std::vector<Value> TakeResults(const RunOptions& options);
@@ -197,13 +199,14 @@ void Session::Impl::RunDynamic(size_t index, std::span<Value> outputs) {
              });
 }
 
-void Session::Impl::RunSteps(const RunOptions& options) {
+void Session::Impl::RunSteps(const RunOptions& options, ProfileRecorder* recorder) {
   using Clock = std::chrono::steady_clock;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     if (options.stop.stop_requested()) {
       throw Error(ErrorCode::kCancelled, "the run was cancelled");
     }
     const Node& node = graph.nodes[i];
+    if (recorder != nullptr) recorder->Begin(i);
     if (options.observer) {
       const Clock::time_point start = Clock::now();
       RunStep(i);
@@ -212,6 +215,7 @@ void Session::Impl::RunSteps(const RunOptions& options) {
     } else {
       RunStep(i);
     }
+    if (recorder != nullptr) recorder->End(i, plan->steps[i].kind == Step::kDynamic);
     for (int slot : plan->steps[i].release) {
       dynamic_bytes -= std::min(dynamic_bytes, ValueBytes(SlotAt(slot)));
       SlotAt(slot) = Value();
@@ -261,13 +265,17 @@ std::vector<Value> Session::Impl::Run(const std::vector<Value>& inputs, const Ru
     Impl& impl;
     ~Releaser() { impl.Release(); }
   };
+  std::optional<ProfileRecorder> recorder;
+  if (options.profile != nullptr) recorder.emplace(*options.profile, graph, args, slots);
   Bind(graph.PlanFor(inputs, threads));
   CheckInputs(inputs);
   const Releaser releaser{*this};
   BindInputs(inputs);
   BindOutputs(options);
-  RunSteps(options);
-  return TakeResults(options);
+  RunSteps(options, recorder ? &*recorder : nullptr);
+  std::vector<Value> results = TakeResults(options);
+  if (recorder) recorder->Finish(*plan);
+  return results;
 }
 
 Session::Session(std::shared_ptr<const RuntimeGraph> graph, SessionOptions options) {

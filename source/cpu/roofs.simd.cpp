@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "bench/peak.h"
+#include "cpu/roofs.h"
 
 #include "cpu/unroll.h"
 #include "cpu/vec.h"
@@ -13,7 +13,7 @@ constexpr int kBlocks = 8;
 
 /// Sources are loaded in every step, as in a matrix product: some cores can read registers that
 /// nobody has just written only half as fast.
-float Run(int64_t steps) {
+float MultiplyAdd(int64_t steps) {
   alignas(64) float data[kBlocks * kSources * Vec::kWidth];
   for (float& x : data) x = 0.5f;
   asm volatile("" : : "r"(data) : "memory");  // or else the compiler would know the elements
@@ -40,7 +40,25 @@ float Run(int64_t steps) {
   return ReduceAdd(total);
 }
 
+/// Two loads for each multiply-add, so that the loads are what takes the time.
+float Read(const float* data, int64_t count) {
+  constexpr int kPairs = 8, kStep = 2 * Vec::kWidth;
+  Vec sums[kPairs];
+  Unroll<kPairs>([&](auto i) { sums[i] = Vec::Zero(); });
+  for (int64_t at = 0; at < count; at += kPairs * kStep) {
+    const float* block = data + at;
+    Unroll<kPairs>([&](auto i) {
+      const float* pair = block + i * kStep;
+      sums[i] = Fma(Vec::Load(pair), Vec::Load(pair + Vec::kWidth), sums[i]);
+    });
+  }
+  Vec total = Vec::Zero();
+  Unroll<kPairs>([&](auto i) { total = total + sums[i]; });
+  return ReduceAdd(total);
+}
+
 }  // namespace
 }  // namespace oort::OORT_ISA
 
-OORT_DEFINE_KERNELS(PeakKernels, {.flops = 2 * kSums * Vec::kWidth, .run = Run})
+OORT_DEFINE_KERNELS(RoofKernels,
+                    {.flops = 2 * kSums * Vec::kWidth, .multiply_add = MultiplyAdd, .read = Read})

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// The loops behind MeasureRoofs (oort/profile.h).
+#pragma once
+
+#include "cpu/kernels.h"
+
+namespace oort {
+
+struct RoofKernels {
+  int flops;  ///< of one step of `multiply_add`
+  /// Does nothing but multiply and add in registers.
+  float (*multiply_add)(int64_t steps);
+  /// Reads `count` floats, a multiple of kRoofBlock.
+  float (*read)(const float* data, int64_t count);
+};
+constexpr int64_t kRoofBlock = 256;
+OORT_DECLARE_KERNELS(RoofKernels)
+
+/// Operations a second of one core with the kernels of `isa`: the faster of register arithmetic
+/// and the matrix product's tile in the L1 cache.
+double PeakFlops(Isa isa);
+
+}  // namespace oort
