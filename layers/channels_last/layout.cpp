@@ -9,15 +9,22 @@ namespace {
 /// Moves axis -3 to the end. What has a single channel or a single pixel stays where it is.
 class EnterLayer final : public StridedLayer {
  public:
-  using StridedLayer::StridedLayer;
+  explicit EnterLayer(const LayerInit& init) : StridedLayer(init), image_(init.Bool("image")) {}
 
  protected:
   std::vector<StridedOutput> Views(const Args& args) const override {
     Shape input = input_shape(args);
+    if (image_ && input.rank() != 3 && input.rank() != 4) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "expected an input of rank 3 or 4, got " + input.ToString());
+    }
     while (input.rank() < 3) input.Insert(0, 1);
     const int rank = input.rank();
     return {Strided(input).Swapped(rank - 3, rank - 2).Swapped(rank - 2, rank - 1)};
   }
+
+ private:
+  bool image_;
 };
 
 /// Moves the last axis to place -3; below rank 3 there is nothing to move.
@@ -40,10 +47,12 @@ class LeaveLayer final : public StridedLayer {
 OORT_LAYERS(layout) {
   using namespace oort;
   registry.Add(
-      OperatorSchema({"channels_last.enter"},
-                     "Moves the channels of (…, C, H, W) behind the pixels; a rank below 3 "
-                     "is padded with ones first. Made by the channels-last pass")
-          .Tensor("input", kAllDTypes),
+      OperatorSchema(
+          {"channels_last.enter"},
+          "Moves the channels of (…, C, H, W) behind the pixels; a rank below 3 "
+          "is padded with ones first, unless it must be an image. Made by the channels-last pass")
+          .Tensor("input", kAllDTypes)
+          .Bool("image", false),
       Create<EnterLayer>());
   registry.Add(OperatorSchema({"channels_last.leave"},
                               "Moves the channels of (…, H, W, C) before the pixels. Made by the "

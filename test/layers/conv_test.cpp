@@ -470,7 +470,7 @@ TEST(Conv, RefusesBadInputs) {
   OperatorCase("nn.Conv2d")
       .Attribute("weight", weight)
       .Input(RandomTensor(DType::kF64, {1, 2, 5, 5}))
-      .ExpectError(ErrorCode::kInvalidArgument, "the dtype of the weights, got dtype f64");
+      .ExpectError(ErrorCode::kInvalidArgument, "f64");
   OperatorCase("nn.Conv2d")
       .Attribute("weight", weight.To(DType::kF64))
       .Input(RandomTensor(DType::kF16, {1, 2, 5, 5}))

@@ -7,11 +7,13 @@ namespace oort {
 
 std::span<const Pass> Passes() {
   // Dead code goes first, so that nothing is folded in vain, and last, to sweep up.
-  static constexpr std::array<Pass, 6> kPasses = {{{"flatten-tuples", FlattenTuples},
+  static constexpr std::array<Pass, 8> kPasses = {{{"flatten-tuples", FlattenTuples},
                                                    {"read-storage", ReadStorage},
                                                    {"dead-code", RemoveDeadCode},
                                                    {"fold-constants", FoldConstants},
                                                    {"fuse-conv-batchnorm", FuseConvBatchNorm},
+                                                   {"channels-last", ChannelsLast},
+                                                   {"fuse-conv-epilogue", FuseConvEpilogue},
                                                    {"dead-code", RemoveDeadCode}}};
   return kPasses;
 }

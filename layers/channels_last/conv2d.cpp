@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT
+// Convolutions of images whose channels lie behind their pixels, with what passes fold into them.
+#include "core/checked.h"
+#include "layers/channels_last/axes.h"
+#include "layers/channels_last/windows.h"
+#include "layers/composite/float_dtypes.h"
+#include "layers/linear/epilogue.h"
+#include "layers/linear/weight_arg.h"
+
+namespace oort {
+namespace {
+
+/// (out, in, height, width) to (out, height, width, in).
+Tensor MoveChannels(const Tensor& weight) {
+  const Shape& shape = weight.shape();
+  const int64_t taps = shape[2] * shape[3], channels = shape[1];
+  Tensor moved(DType::kF32, {shape[0], shape[2], shape[3], channels});
+  const float* from = weight.data<float>();
+  float* to = moved.data<float>();
+  for (int64_t out = 0; out < shape[0]; ++out, from += channels * taps) {
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      for (int64_t c = 0; c < channels; ++c) *to++ = from[c * taps + tap];
+    }
+  }
+  return moved;
+}
+
+class ChannelsLastConv final : public Layer {
+ public:
+  explicit ChannelsLastConv(const LayerInit& init)
+      : params_(init, 2, false),
+        input_(init.Arg("input")),
+        weight_shape_(WeightOf(init).shape()),
+        bias_(init, "bias"),
+        epilogue_(init),
+        gemm_(GemmKernelsFor(init.isa())),
+        interleave_(InterleaveKernelsFor(init.isa())) {
+    CheckBiasFlag(init);
+    params_.CheckWeight(init, weight_shape_);
+    zeros_ = Tensor::Zeros(DType::kF32, {weight_shape_[1]});
+    PackWeight(MoveChannels(WeightOf(init)));
+  }
+
+  std::vector<Value> Infer(const Args& args) const override {
+    const ConvGeometry g = Geometry(args);
+    bias_.CheckShape(args, {g.out_channels});
+    const Shape output = ToChannelsLast(g.output);
+    epilogue_.Check(args, output);
+    return {Tensor::Meta(DType::kF32, output)};
+  }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    const ConvGeometry g = Geometry(args);
+    Tensor& output = outputs[0].AsTensor();
+    if (output.elements() == 0) return;
+    const GemmSize size = SizeOf(g);
+    ChannelsLastWindows windows;
+    windows.pixel = g.in_channels;
+    windows.channels = g.group_in();
+    windows.height = g.axes[1];
+    windows.width = g.axes[2];
+    windows.zeros = zeros_.data<float>();
+    GemmBatch(gemm_, size, g.groups, context.threads(), context.workspace<float>(),
+              [&](int64_t group, int threads, float* space) {
+                ChannelsLastWindows part = windows;
+                part.image = args.tensor(input_).data<float>() + group * g.group_in();
+                const ChannelsLastSource source(interleave_, part);
+                const int64_t first = group * size.n;
+                GemmProblem problem;
+                problem.size = size;
+                problem.a = &source;
+                problem.packed = packed_[static_cast<size_t>(group)].panels();
+                problem.c = output.data<float>() + first;
+                problem.ldc = g.out_channels;
+                if (const float* bias = bias_.data(args)) problem.column_bias = bias + first;
+                if (const float* addend = epilogue_.addend(args)) problem.addend = addend + first;
+                problem.addend_stride = g.out_channels;
+                problem.activation = epilogue_.activation();
+                Gemm(gemm_, problem, threads, space);
+              });
+  }
+
+  size_t Workspace(const Args& args, int threads) const override {
+    const ConvGeometry g = Geometry(args);
+    const int64_t floats = GemmBatchWorkspace(gemm_, SizeOf(g), g.groups, threads);
+    return CheckedMultiply(static_cast<size_t>(floats), sizeof(float));
+  }
+
+  Cost Work(const Args& args, std::span<const Value> outputs) const override {
+    Cost cost = Layer::Work(args, outputs);
+    cost.flops = 2 * Geometry(args).multiplications();
+    return cost;
+  }
+
+ private:
+  static Tensor WeightOf(const LayerInit& init) {
+    Tensor weight = ReadWeight<float>(init, "weight");
+    if (!weight.defined()) {
+      throw Error(ErrorCode::kInvalidModel, "expected a weight that is stored with the operator");
+    }
+    return weight;
+  }
+
+  ConvGeometry Geometry(const Args& args) const {
+    return params_.Geometry(ToChannelsFirst(args.shape(input_)), weight_shape_);
+  }
+
+  void PackWeight(const Tensor& weight) {
+    const int64_t groups = params_.groups(), columns = weight_shape_[0] / groups;
+    const int64_t k = weight_shape_.Product(1, 4);
+    for (int64_t g = 0; g < groups; ++g) {
+      const MatrixSource source(gemm_, {weight.data<float>() + g * columns * k, 1, k});
+      packed_.emplace_back(gemm_, GemmSide::kB, columns, k, source);
+    }
+  }
+
+  GemmSize SizeOf(const ConvGeometry& g) const {
+    return {CheckedMultiply(g.batch, g.out_plane()), g.group_out(),
+            CheckedMultiply(g.group_in(), g.taps()), false, true};
+  }
+
+  ConvParams params_;
+  int input_;
+  Shape weight_shape_;
+  WeightArg bias_;
+  FusedEpilogue epilogue_;
+  const GemmKernels& gemm_;
+  const InterleaveKernels& interleave_;
+  Tensor zeros_;
+  std::vector<PackedMatrix> packed_;  // one a group
+};
+
+}  // namespace
+}  // namespace oort
+
+OORT_LAYERS(conv2d) {
+  using namespace oort;
+  OperatorSchema schema({"channels_last.Conv2d"},
+                        "nn.Conv2d of (…, H, W, C), plus an addend, through an activation. Made by "
+                        "the channels-last pass");
+  constexpr DTypeSet kDTypes = kF32Only | DType::kF16 | DType::kBF16;
+  schema.Tensor("input", kDTypes)
+      .OptionalTensor("addend", kDTypes)
+      .Attribute("weight", kFloats)
+      .OptionalAttribute("bias", kFloats)
+      .Ints("stride", 2, Value(1))
+      .AtLeast(1)
+      .Ints("padding", -1, Value(0))
+      .AtLeast(0)
+      .OneOf({"same", "valid"})
+      .Ints("dilation", 2, Value(1))
+      .AtLeast(1)
+      .Int("groups", 1)
+      .AtLeast(1);
+  AddEpilogueParams(schema);
+  schema.Ignored("in_channels").Ignored("out_channels").Ignored("kernel_size").Ignored("bias");
+  registry.Add(schema, WithHalves(schema, Create<ChannelsLastConv>()));
+}

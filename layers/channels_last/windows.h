@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// The matrix that a convolution multiplies, gathered from an image whose channels lie behind its
+// pixels.
+#pragma once
+
+#include "cpu/gemm.h"
+#include "cpu/interleave.h"
+#include "layers/convolution/conv_geometry.h"
+
+namespace oort {
+
+/// Element (k, i) is what output pixel i reads at k = tap * channels + channel; the pixels of all
+/// images of a batch are counted on.
+struct ChannelsLastWindows {
+  const float* image = nullptr;
+  int64_t pixel = 0;     ///< floats from one pixel to the next
+  int64_t channels = 0;  ///< that are read of each
+  ConvAxis height, width;
+  const float* zeros = nullptr;  ///< as many as channels: what lies outside the image
+};
+
+class ChannelsLastSource final : public PanelSource {
+ public:
+  ChannelsLastSource(const InterleaveKernels& kernels, const ChannelsLastWindows& windows)
+      : kernels_(kernels), windows_(windows) {}
+  void Pack(int64_t k0, int64_t k1, int64_t i0, int64_t i1, int width, float* panel) const override;
+
+ private:
+  struct Pixel {
+    const float* image;  // of the batch
+    int64_t y, x;        // of the first tap, perhaps outside
+  };
+  void PackTaps(const Pixel* pixels, int count, int64_t k0, int64_t k1, int width,
+                float* panel) const;
+  void PackRows(const Pixel* pixels, int count, int width, float* panel) const;
+  void CopyWindow(const Pixel& pixel, float* row) const;
+  const float* At(const Pixel& pixel, int64_t kh, int64_t kw) const;
+
+  const InterleaveKernels& kernels_;
+  const ChannelsLastWindows& windows_;
+};
+
+}  // namespace oort

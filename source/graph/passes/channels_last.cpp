@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: MIT
+// Images are kept with their channels behind their pixels from convolution to convolution: the
+// rewritten operators take and give tensors of shape (…, H, W, C), and only at the borders of such
+// a region the channels are moved. Operators that treat all elements alike come along unchanged.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+
+#include "cpu/activation.h"
+#include "graph/passes/passes.h"
+
+namespace oort {
+namespace {
+
+/// How an operator takes part in a region.
+enum class Role {
+  kNone,      ///< it does not: it reads and writes channels-first
+  kAnchor,    ///< it begins a region
+  kFollower,  ///< it runs there as well if its inputs are there already
+};
+
+struct Renamed {
+  std::string_view from, to;
+};
+
+/// Operators that have a twin for channels-last images, with the same parameters.
+constexpr std::array kTwins = std::to_array<Renamed>({
+    {"nn.Conv2d", "channels_last.Conv2d"},
+    {"nn.MaxPool2d", "channels_last.MaxPool2d"},
+    {"F.max_pool2d", "channels_last.MaxPool2d"},
+    {"nn.AvgPool2d", "channels_last.AvgPool2d"},
+    {"F.avg_pool2d", "channels_last.AvgPool2d"},
+    {"nn.AdaptiveAvgPool2d", "channels_last.AdaptiveAvgPool2d"},
+    {"F.adaptive_avg_pool2d", "channels_last.AdaptiveAvgPool2d"},
+});
+
+/// Operators on single elements whose parameters are numbers.
+constexpr std::array<std::string_view, 10> kElementwise = {
+    "nn.Dropout",  "nn.Dropout2d", "nn.Identity", "nn.Softplus", "nn.SELU",
+    "nn.Softsign", "nn.CELU",      "F.selu",      "F.softplus",  "nn.Threshold"};
+
+std::string_view TwinOf(std::string_view type) {
+  for (const Renamed& twin : kTwins) {
+    if (twin.from == type) return twin.to;
+  }
+  return {};
+}
+
+std::string_view ParamText(const Operator& op, const char* name, std::string_view fallback) {
+  const auto found = op.params.find(name);
+  return found == op.params.end() ? fallback : std::string_view(found->second.text());
+}
+
+/// A convolution that a weight of its own makes f32, padded with zeros.
+bool IsPlainConv(const Operator& op) {
+  const auto weight = op.attributes.find("weight");
+  return weight != op.attributes.end() && weight->second.dtype() == DType::kF32 &&
+         weight->second.rank() == 4 && weight->second.has_data() && op.inputs.size() == 1 &&
+         ParamText(op, "padding_mode", "zeros") == "zeros";
+}
+
+/// One filter a channel: too little work to pay for moving the channels.
+bool IsDepthwise(const Operator& op) {
+  return op.attributes.at("weight").dim(1) == 1 && ParamText(op, "groups", "1") != "1";
+}
+
+/// An expression of elements alone, not of sizes.
+bool IsElementwiseExpression(const Operator& op) {
+  return op.type == "pnnx.Expression" &&
+         ParamText(op, "expr", "size").find("size") == std::string_view::npos;
+}
+
+Role RoleOf(const Operator& op) {
+  if (op.outputs.size() != 1 && TwinOf(op.type).empty()) return Role::kNone;
+  if (op.type == "nn.Conv2d") {
+    if (!IsPlainConv(op)) return Role::kNone;
+    return IsDepthwise(op) ? Role::kFollower : Role::kAnchor;
+  }
+  if (!TwinOf(op.type).empty()) return Role::kFollower;
+  const bool known =
+      std::find(kElementwise.begin(), kElementwise.end(), op.type) != kElementwise.end();
+  if (known || ActivationOf(op) || IsElementwiseExpression(op)) return Role::kFollower;
+  return Role::kNone;
+}
+
+class ChannelsLastPass {
+ public:
+  explicit ChannelsLastPass(Graph& graph) : graph_(graph) {}
+
+  void Run() {
+    for (int index : graph_.TopologicalOrder()) {
+      if (Joins(index)) Rewrite(index);
+    }
+    for (const auto& [first, last] : last_of_) Leave(first, last);
+  }
+
+ private:
+  bool IsLast(int operand) const { return last_of_.count(operand) != 0; }
+  Operator& Op(int index) { return graph_.operators[static_cast<size_t>(index)]; }
+  Operand& At(int operand) { return graph_.operands[static_cast<size_t>(operand)]; }
+
+  bool Joins(int index) {
+    const Operator& op = Op(index);
+    const Role role = RoleOf(op);
+    if (role != Role::kFollower) return role == Role::kAnchor && MayBeF32(op.inputs[0]);
+    bool any = false;
+    for (int input : op.inputs) {
+      any = any || IsLast(input);
+      if (!IsLast(input) && !MayEnter(input)) return false;
+    }
+    return any;
+  }
+
+  /// Networks of 16 bits keep the few weights that pnnx folds in f32.
+  bool MayBeF32(int operand) {
+    return At(operand).dtype == DType::kF32 || At(operand).dtype == DType::kNull;
+  }
+
+  /// Constants and tensors that are known to be such; the kind of other operands is not known.
+  bool MayEnter(int operand) {
+    const Operand& value = At(operand);
+    if (value.producer >= 0 && Op(value.producer).type == "pnnx.Attribute") return true;
+    return value.has_shape && value.shape.rank() >= 3;
+  }
+
+  void Rewrite(int index) {
+    std::vector<int> inputs = Op(index).inputs;
+    const bool image = RoleOf(Op(index)) == Role::kAnchor;
+    for (int& input : inputs) input = LastOf(input, image);
+    Operator& op = Op(index);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      std::vector<int>& users = At(op.inputs[i]).consumers;
+      users.erase(std::find(users.begin(), users.end(), index));
+      At(inputs[i]).consumers.push_back(index);
+    }
+    op.inputs = std::move(inputs);
+    if (const std::string_view twin = TwinOf(op.type); !twin.empty()) {
+      op.type = std::string(twin);
+      op.params.erase("padding_mode");
+    }
+    for (size_t i = 0; i < op.outputs.size(); ++i) {
+      const int first = Op(index).outputs[i];
+      const int last = Twin(first);
+      Op(index).outputs[i] = last;
+      At(last).producer = index;
+      At(first).producer = -1;  // until Leave
+      last_of_[first] = last;
+    }
+  }
+
+  /// A new operand for the same image with its channels behind.
+  int Twin(int first) {
+    const int last = graph_.AddOperand(At(first).name + ".channels_last");
+    const Operand& from = At(first);
+    Operand& to = At(last);
+    to.dtype = from.dtype;
+    to.has_shape = from.has_shape;
+    to.shape = Moved(from.shape);
+    return last;
+  }
+
+  static Shape Moved(Shape shape) {
+    while (shape.rank() < 3) shape.Insert(0, 1);
+    const int rank = shape.rank();
+    Shape moved = shape;
+    moved[rank - 3] = shape[rank - 2];
+    moved[rank - 2] = shape[rank - 1];
+    moved[rank - 1] = shape[rank - 3];
+    return moved;
+  }
+
+  /// The channels-last form of an operand, made where it is used for the first time.
+  int LastOf(int first, bool image) {
+    const auto found = last_of_.find(first);
+    if (found != last_of_.end()) return found->second;
+    const auto entered = entered_.find(first);
+    if (entered != entered_.end()) return entered->second;
+    const int last = Twin(first);
+    Operator enter;
+    enter.type = "channels_last.enter";
+    enter.name = "enter_" + At(first).name;
+    enter.inputs = {first};
+    enter.outputs = {last};
+    if (image) enter.params["image"] = Parameter("True");
+    graph_.AddOperator(std::move(enter));
+    entered_[first] = last;
+    return last;
+  }
+
+  /// Who still reads the channels-first form gets it back.
+  void Leave(int first, int last) {
+    if (At(first).consumers.empty()) return;
+    Operator leave;
+    leave.type = "channels_last.leave";
+    leave.name = "leave_" + At(first).name;
+    leave.inputs = {last};
+    leave.outputs = {first};
+    graph_.AddOperator(std::move(leave));
+  }
+
+  Graph& graph_;
+  std::map<int, int> last_of_;  // operands that a region makes
+  std::map<int, int> entered_;  // operands from outside
+};
+
+}  // namespace
+
+void ChannelsLast(Graph& graph, const PassContext&) {
+  ChannelsLastPass(graph).Run();
+  // Operands that nobody reads channels-first any more have no producer now.
+  graph.Remove(std::vector<bool>(graph.operators.size(), false));
+}
+
+}  // namespace oort

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+// Regions of channels-last images, and what their convolutions take in: the graph before, the graph
+// after, and that the answers stay the same.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "graph/graph_builder.h"
+#include "graph/passes/passes.h"
+#include "oort/testing.h"
+
+namespace oort {
+namespace {
+
+using testing::ExpectNear;
+using testing::RandomTensor;
+
+const PassContext kNoConstants{
+    [](const Operator&, std::span<const Value>) { return std::optional<std::vector<Value>>(); }};
+
+/// Gives each convolution named like {"conv1", (out, in, h, w)} its weight and bias.
+Graph WithWeights(const std::string& lines, const std::map<std::string, Shape>& weights) {
+  Graph graph = GraphFromText(lines);
+  uint64_t seed = 1;
+  for (const auto& [name, shape] : weights) {
+    Operator& op = graph.operators[static_cast<size_t>(graph.FindOperator(name))];
+    op.attributes["weight"] = RandomTensor(DType::kF32, shape, seed++);
+    op.attributes["bias"] = RandomTensor(DType::kF32, {shape[0]}, seed++);
+    op.params["padding"] =
+        Parameter("(" + std::to_string(shape[2] / 2) + "," + std::to_string(shape[3] / 2) + ")");
+  }
+  return graph;
+}
+
+/// conv1, a shortcut over conv2, and a pooling: what a residual network is made of.
+Graph Residual() {
+  return WithWeights(
+      "pnnx.Input pnnx_input_0 0 1 0 #0=(1,3,8,9)f32\n"
+      "nn.Conv2d conv1 1 1 0 1 $input=0 #0=(1,3,8,9)f32 #1=(1,20,8,9)f32\n"
+      "nn.ReLU relu1 1 1 1 2 #1=(1,20,8,9)f32 #2=(1,20,8,9)f32\n"
+      "nn.Conv2d conv2 1 1 2 3 $input=2 #2=(1,20,8,9)f32 #3=(1,20,8,9)f32\n"
+      "pnnx.Expression sum 2 1 3 2 4 expr=add(@0,@1) #3=(1,20,8,9)f32 #2=(1,20,8,9)f32 "
+      "#4=(1,20,8,9)f32\n"
+      "nn.SiLU silu 1 1 4 5 #4=(1,20,8,9)f32 #5=(1,20,8,9)f32\n"
+      "nn.MaxPool2d pool 1 1 5 6 ceil_mode=False dilation=(1,1) kernel_size=(2,2) padding=(0,0) "
+      "return_indices=False stride=(2,2) #5=(1,20,8,9)f32 #6=(1,20,4,4)f32\n"
+      "pnnx.Output pnnx_output_0 1 0 6 #6=(1,20,4,4)f32\n",
+      {{"conv1", {20, 3, 3, 3}}, {"conv2", {20, 20, 1, 1}}});
+}
+
+void ExpectSameWithoutPasses(Graph (*make)(), const Tensor& input) {
+  LoadOptions plain;
+  plain.disabled_passes = {"channels-last", "fuse-conv-epilogue"};
+  const auto expected = Session(RuntimeGraph::Build(make(), plain)).Forward({input});
+  const auto got = Session(RuntimeGraph::Build(make())).Forward({input});
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i) ExpectNear(got[i], expected[i], {1e-4, 1e-5});
+}
+
+TEST(ChannelsLast, MovesTheChannelsOnlyAtTheBorders) {
+  Graph graph = Residual();
+  ChannelsLast(graph, kNoConstants);
+  EXPECT_TRUE(graph.Check().empty());
+  std::map<std::string, int> counts;
+  for (const Operator& op : graph.operators) ++counts[op.type];
+  EXPECT_EQ(counts["channels_last.enter"], 1);
+  EXPECT_EQ(counts["channels_last.leave"], 1);
+  EXPECT_EQ(counts["channels_last.Conv2d"], 2);
+  EXPECT_EQ(counts["channels_last.MaxPool2d"], 1);
+  EXPECT_EQ(counts["nn.SiLU"], 1);
+  EXPECT_EQ(counts["pnnx.Expression"], 1);
+}
+
+TEST(ChannelsLast, KeepsNamesAndHintsOfTheBorders) {
+  Graph graph = Residual();
+  ChannelsLast(graph, kNoConstants);
+  const Operator& output = graph.operators[static_cast<size_t>(graph.OutputOperators()[0])];
+  const Operand& last = graph.operands[static_cast<size_t>(output.inputs[0])];
+  EXPECT_EQ(last.name, "6");
+  EXPECT_EQ(last.shape, Shape({1, 20, 4, 4}));
+  const int inside = graph.FindOperand("5.channels_last");
+  ASSERT_GE(inside, 0);
+  EXPECT_EQ(graph.operands[static_cast<size_t>(inside)].shape, Shape({1, 8, 9, 20}));
+}
+
+TEST(ChannelsLast, KeepsTheAnswerAtEverySizeAndRank) {
+  ExpectSameWithoutPasses(Residual, RandomTensor(DType::kF32, {1, 3, 8, 9}, 5));
+  ExpectSameWithoutPasses(Residual, RandomTensor(DType::kF32, {3, 3, 13, 6}, 6));
+  ExpectSameWithoutPasses(Residual, RandomTensor(DType::kF32, {3, 7, 7}, 7));
+}
+
+TEST(ChannelsLast, LeavesOtherDTypesAndPaddings) {
+  for (const char* what : {"dtype", "padding"}) {
+    Graph graph = Residual();
+    for (const char* name : {"conv1", "conv2"}) {
+      Operator& conv = graph.operators[static_cast<size_t>(graph.FindOperator(name))];
+      if (what == std::string("dtype")) {
+        conv.attributes["weight"] = conv.attributes["weight"].To(DType::kF64);
+      } else {
+        conv.params["padding_mode"] = Parameter("circular");
+      }
+    }
+    const std::string before = Types(graph);
+    ChannelsLast(graph, kNoConstants);
+    EXPECT_EQ(Types(graph), before) << what;
+  }
+}
+
+/// A value that both a convolution and something unknown read: the channels-first form comes back.
+TEST(ChannelsLast, GivesOthersTheFormThatTheyKnow) {
+  Graph graph = WithWeights(
+      "pnnx.Input pnnx_input_0 0 1 0 #0=(1,3,4,4)f32\n"
+      "nn.Conv2d conv1 1 1 0 1 $input=0 #0=(1,3,4,4)f32 #1=(1,3,4,4)f32\n"
+      "nn.Conv2d conv2 1 1 1 2 $input=1 #1=(1,3,4,4)f32 #2=(1,3,4,4)f32\n"
+      "torch.flatten flat 1 1 1 3 end_dim=-1 start_dim=1 $input=1 #1=(1,3,4,4)f32 #3=(1,48)f32\n"
+      "pnnx.Output pnnx_output_0 2 0 2 3\n",
+      {{"conv1", {3, 3, 3, 3}}, {"conv2", {3, 3, 1, 1}}});
+  ChannelsLast(graph, kNoConstants);
+  EXPECT_TRUE(graph.Check().empty());
+  EXPECT_NE(graph.FindOperator("leave_1"), -1);
+  EXPECT_NE(graph.FindOperator("leave_2"), -1);
+}
+
+TEST(FuseConvEpilogue, TakesInTheSumAndTheActivation) {
+  Graph graph = Residual();
+  ChannelsLast(graph, kNoConstants);
+  FuseConvEpilogue(graph, kNoConstants);
+  EXPECT_TRUE(graph.Check().empty());
+  for (const char* gone : {"relu1", "sum", "silu"}) EXPECT_EQ(graph.FindOperator(gone), -1) << gone;
+  const Operator& conv = graph.operators[static_cast<size_t>(graph.FindOperator("conv2"))];
+  EXPECT_EQ(conv.inputs.size(), 2u);
+  EXPECT_EQ(conv.input_names, (std::vector<std::string>{"input", "addend"}));
+  EXPECT_EQ(conv.params.at("activation").text(), "silu");
+}
+
+/// conv1 is read twice: by the sum and by the outside.
+TEST(FuseConvEpilogue, LeavesAConvolutionThatOthersRead) {
+  Graph graph = Residual();
+  graph.operators.back().inputs.push_back(graph.FindOperand("3"));
+  graph.Remove({});
+  ChannelsLast(graph, kNoConstants);
+  FuseConvEpilogue(graph, kNoConstants);
+  EXPECT_NE(graph.FindOperator("sum"), -1);
+  EXPECT_EQ(graph.FindOperator("relu1"), -1);
+}
+
+TEST(FuseConvEpilogue, LeavesASumThatSpreadsTheOther) {
+  Graph graph = WithWeights(
+      "pnnx.Input pnnx_input_0 0 1 0 #0=(1,3,4,4)f32\n"
+      "pnnx.Input pnnx_input_1 0 1 1 #1=(1,3,1,1)f32\n"
+      "nn.Conv2d conv1 1 1 0 2 $input=0 #0=(1,3,4,4)f32 #2=(1,3,4,4)f32\n"
+      "pnnx.Expression sum 2 1 2 1 3 expr=add(@0,@1) #2=(1,3,4,4)f32 #1=(1,3,1,1)f32 "
+      "#3=(1,3,4,4)f32\n"
+      "pnnx.Output pnnx_output_0 1 0 3\n",
+      {{"conv1", {3, 3, 3, 3}}});
+  ChannelsLast(graph, kNoConstants);
+  FuseConvEpilogue(graph, kNoConstants);
+  EXPECT_NE(graph.FindOperator("sum"), -1);
+}
+
+}  // namespace
+}  // namespace oort

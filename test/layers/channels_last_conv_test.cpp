@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+#include <gtest/gtest.h>
+
+#include "channels_last_reference.h"
+#include "conv_reference.h"
+#include "oort/testing.h"
+
+namespace oort::testing {
+namespace {
+
+struct ConvCase {
+  Shape image, weight;
+  int64_t stride = 1, pad = 0, dilation = 1, groups = 1;
+};
+
+std::string PairText(int64_t value) {
+  return "(" + std::to_string(value) + "," + std::to_string(value) + ")";
+}
+
+NamedParams ParamsOf(const ConvCase& c) {
+  return {{"stride", PairText(c.stride)},
+          {"padding", PairText(c.pad)},
+          {"dilation", PairText(c.dilation)},
+          {"groups", std::to_string(c.groups)}};
+}
+
+/// The channels-first layer, which has tests of its own against a plain loop.
+Tensor FirstAnswer(const ConvCase& c, const Tensor& image, const Tensor& weight,
+                   const Tensor& bias) {
+  OperatorCase first("F.conv2d");
+  for (const auto& [key, text] : ParamsOf(c)) first.Param(key, text);
+  return first.Input(image, "input").Input(weight, "weight").Input(bias, "bias").Run()[0];
+}
+
+void ExpectLikeConv(const ConvCase& c, bool with_addend, const std::string& activation) {
+  SCOPED_TRACE(c.image.ToString() + " " + c.weight.ToString() + " " + activation);
+  const Tensor image = RandomTensor(DType::kF32, c.image, 1);
+  const Tensor weight = RandomTensor(DType::kF32, c.weight, 2);
+  const Tensor bias = RandomTensor(DType::kF32, {c.weight[0]}, 3);
+  Tensor expected = FirstAnswer(c, image, weight, bias);
+  OperatorCase last("channels_last.Conv2d");
+  for (const auto& [key, text] : ParamsOf(c)) last.Param(key, text);
+  last.Attribute("weight", weight).Attribute("bias", bias).Input(WithChannelsLast(image), "input");
+  if (with_addend) {
+    const Tensor addend = RandomTensor(DType::kF32, expected.shape(), 4);
+    last.Input(WithChannelsLast(addend), "addend");
+    expected = OperatorCase("pnnx.Expression")
+                   .Param("expr", "add(@0,@1)")
+                   .Input(expected)
+                   .Input(addend)
+                   .Run()[0];
+  }
+  if (activation == "relu") {
+    last.Param("activation", "relu");
+    expected = OperatorCase("nn.ReLU").Input(expected).Run()[0];
+  } else if (activation == "clamp") {
+    last.Param("activation", "clamp").Param("activation_a", "-0.5").Param("activation_b", "1.5");
+    expected = OperatorCase("nn.Hardtanh")
+                   .Param("min_val", "-0.5")
+                   .Param("max_val", "1.5")
+                   .Input(expected)
+                   .Run()[0];
+  } else if (activation == "hardswish") {
+    last.Param("activation", "hardswish");
+    expected = OperatorCase("nn.Hardswish").Input(expected).Run()[0];
+  }
+  const double size = static_cast<double>(c.weight.Product(1, 4));
+  last.ExpectOutputs({WithChannelsLast(expected)}, {1e-5 * std::sqrt(size), 1e-4});
+}
+
+std::vector<ConvCase> ConvCases() {
+  std::vector<ConvCase> cases;
+  for (int64_t channels : {1, 3, 4, 5, 16, 17, 33, 64, 70}) {
+    const int64_t out = channels * 3 % 37 + 1;
+    cases.push_back({{1, channels, 7, 9}, {out, channels, 1, 1}});
+    cases.push_back({{2, channels, 7, 5}, {out, channels, 3, 3}, 1, 1});
+    cases.push_back({{1, channels, 9, 8}, {out, channels, 3, 3}, 2, 1});
+    cases.push_back({{channels, 6, 11}, {out, channels, 5, 2}, 3, 2, 1});
+    cases.push_back({{1, channels, 12, 9}, {out, channels, 3, 3}, 1, 3, 2});
+  }
+  cases.push_back({{2, 12, 6, 6}, {18, 4, 3, 3}, 1, 1, 1, 3});
+  cases.push_back({{1, 12, 6, 6}, {24, 1, 3, 3}, 1, 1, 1, 12});
+  cases.push_back({{1, 9, 6, 6}, {9, 1, 3, 3}, 2, 1, 1, 9});
+  cases.push_back({{1, 3, 20, 20}, {24, 3, 7, 7}, 2, 3});
+  cases.push_back({{0, 3, 5, 5}, {4, 3, 3, 3}, 1, 1});
+  return cases;
+}
+
+TEST(ChannelsLastConv2d, AnswersAsChannelsFirst) {
+  for (const ConvCase& c : ConvCases()) ExpectLikeConv(c, false, "none");
+}
+
+TEST(ChannelsLastConv2d, AddsAndActivates) {
+  const std::vector<ConvCase> cases = ConvCases();
+  const std::array<std::string, 4> activations = {"none", "relu", "clamp", "hardswish"};
+  for (size_t i = 0; i < cases.size(); ++i) {
+    ExpectLikeConv(cases[i], i % 2 == 0, activations[i % activations.size()]);
+  }
+}
+
+OperatorCase SmallConv() {
+  return OperatorCase("channels_last.Conv2d")
+      .Attribute("weight", RandomTensor(DType::kF32, {4, 3, 3, 3}));
+}
+
+TEST(ChannelsLastConv2d, RefusesWhatDoesNotFit) {
+  const Tensor image = RandomTensor(DType::kF32, {1, 5, 5, 3});
+  SmallConv()
+      .Input(RandomTensor(DType::kF32, {1, 5, 5, 4}))
+      .ExpectError(ErrorCode::kInvalidArgument, "expected 3 input channels");
+  SmallConv()
+      .Input(RandomTensor(DType::kF32, {5, 5}))
+      .ExpectError(ErrorCode::kInvalidArgument, "rank");
+  SmallConv()
+      .Input(image, "input")
+      .Input(RandomTensor(DType::kF32, {1, 5, 5, 4}), "addend")
+      .ExpectError(ErrorCode::kInvalidArgument, "expected an addend of shape");
+  SmallConv()
+      .Input(image)
+      .Param("activation", "wavy")
+      .ExpectError(ErrorCode::kInvalidModel, "wavy");
+  SmallConv().Input(image.To(DType::kF64)).ExpectError(ErrorCode::kInvalidArgument, "f64");
+}
+
+}  // namespace
+}  // namespace oort::testing
