@@ -3,6 +3,7 @@
 #include "core/checked.h"
 #include "layers/channels_last/axes.h"
 #include "layers/channels_last/windows.h"
+#include "layers/channels_last/winograd.h"
 #include "layers/composite/float_dtypes.h"
 #include "layers/linear/epilogue.h"
 #include "layers/linear/weight_arg.h"
@@ -37,6 +38,10 @@ class ChannelsLastConv final : public Layer {
         interleave_(InterleaveKernelsFor(init.isa())) {
     CheckBiasFlag(init);
     params_.CheckWeight(init, weight_shape_);
+    if (const auto variant = ChooseWinograd(init)) {
+      winograd_.emplace(init.isa(), WeightOf(init), bias_.constant(), *variant);
+      return;
+    }
     zeros_ = Tensor::Zeros(DType::kF32, {weight_shape_[1]});
     PackWeight(MoveChannels(WeightOf(init)));
   }
@@ -53,6 +58,7 @@ class ChannelsLastConv final : public Layer {
     const ConvGeometry g = Geometry(args);
     Tensor& output = outputs[0].AsTensor();
     if (output.elements() == 0) return;
+    if (winograd_) return RunWinograd(context, args, g, output);
     const GemmSize size = SizeOf(g);
     ChannelsLastWindows windows;
     windows.pixel = g.in_channels;
@@ -82,6 +88,7 @@ class ChannelsLastConv final : public Layer {
 
   size_t Workspace(const Args& args, int threads) const override {
     const ConvGeometry g = Geometry(args);
+    if (winograd_) return winograd_->Workspace(WinogradSizeOf(g), threads);
     const int64_t floats = GemmBatchWorkspace(gemm_, SizeOf(g), g.groups, threads);
     return CheckedMultiply(static_cast<size_t>(floats), sizeof(float));
   }
@@ -103,6 +110,48 @@ class ChannelsLastConv final : public Layer {
 
   ConvGeometry Geometry(const Args& args) const {
     return params_.Geometry(ToChannelsFirst(args.shape(input_)), weight_shape_);
+  }
+
+  static WinogradSize WinogradSizeOf(const ConvGeometry& g) {
+    return {g.batch, g.axes[1].out, g.axes[2].out, g.in_channels, g.out_channels};
+  }
+
+  /// By the traced size: the weights are kept in one form only, which serves other sizes as well.
+  std::optional<WinogradVariant> ChooseWinograd(const LayerInit& init) const {
+    const bool fits = params_.groups() == 1 && weight_shape_[2] == 3 && weight_shape_[3] == 3;
+    if (!fits || init.inputs().empty() || !init.inputs()[0]->has_shape) return std::nullopt;
+    const Shape& traced = init.inputs()[0]->shape;
+    for (int i = 0; i < traced.rank(); ++i) {
+      if (traced[i] <= 0) return std::nullopt;
+    }
+    try {
+      const ConvGeometry g = params_.Geometry(ToChannelsFirst(traced), weight_shape_);
+      for (const ConvAxis& axis : g.axes) {
+        if (axis.stride != 1 || axis.dilation != 1) return std::nullopt;
+      }
+      return WinogradConv::Choose(WinogradSizeOf(g), init.isa());
+    } catch (const Error&) {  // a traced shape is a hint: what is wrong with it is not said here
+      return std::nullopt;
+    }
+  }
+
+  void RunWinograd(const Context& context, const Args& args, const ConvGeometry& g,
+                   Tensor& output) const {
+    WinogradCall call;
+    call.input = args.tensor(input_).data<float>();
+    call.batch = g.batch;
+    call.height = g.axes[1].in;
+    call.width = g.axes[2].in;
+    call.input_stride = g.in_channels;
+    call.pad_top = g.axes[1].pad;
+    call.pad_left = g.axes[2].pad;
+    call.output = output.data<float>();
+    call.out_height = g.axes[1].out;
+    call.out_width = g.axes[2].out;
+    call.output_stride = call.add_stride = g.out_channels;
+    call.add = epilogue_.addend(args);
+    call.activation = epilogue_.activation();
+    winograd_->Run(call, context.threads(), context.workspace<float>());
   }
 
   void PackWeight(const Tensor& weight) {
@@ -127,7 +176,8 @@ class ChannelsLastConv final : public Layer {
   const GemmKernels& gemm_;
   const InterleaveKernels& interleave_;
   Tensor zeros_;
-  std::vector<PackedMatrix> packed_;  // one a group
+  std::vector<PackedMatrix> packed_;  // one a group; none where Winograd's algorithm serves
+  std::optional<WinogradConv> winograd_;
 };
 
 }  // namespace
