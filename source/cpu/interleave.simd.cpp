@@ -7,44 +7,42 @@
 namespace oort::OORT_ISA {
 namespace {
 
-/// `blocks` times four rows, four elements of each at a time.
-template <int blocks>
-int64_t InterleaveBlocks(const float* const* rows, int width, int64_t depth, float* panel) {
-  const float* from[4 * blocks];
-  Unroll<4 * blocks>([&](auto i) { from[i] = rows[i]; });
+/// `count` rows, four elements of each at a time; returns how many of each were taken.
+template <int count>
+int64_t InterleaveSome(const float* const* rows, int width, int64_t depth, float* panel) {
+  constexpr int kBlocks = (count + 3) / 4;
+  const float* from[4 * kBlocks];
+  Unroll<4 * kBlocks>([&](auto i) { from[i] = rows[i < count ? i : 0]; });
   int64_t k = 0;
   for (; k + 4 <= depth; k += 4, panel += 4 * width) {
-    Unroll<blocks>([&](auto b) {
+    Unroll<kBlocks>([&](auto b) {
+      constexpr int kUsed = count - 4 * b < 4 ? count - 4 * b : 4;
       Quad q[4];
       Unroll<4>([&](auto i) { q[i] = LoadQuad(from[4 * b + i] + k); });
       Transpose(q);
-      Unroll<4>([&](auto i) { StoreQuad(q[i], panel + i * width + 4 * b); });
+      Unroll<4>([&](auto i) { StoreFirst<kUsed>(q[i], panel + i * width + 4 * b); });
     });
   }
   return k;
 }
 
+using InterleaveFunction = int64_t (*)(const float* const* rows, int width, int64_t depth,
+                                       float* panel);
+constexpr InterleaveFunction kInterleave[] = {
+    InterleaveSome<1>, InterleaveSome<2>, InterleaveSome<3>, InterleaveSome<4>,
+    InterleaveSome<5>, InterleaveSome<6>, InterleaveSome<7>, InterleaveSome<8>};
+
 void InterleaveRows(const float* const* rows, int count, int width, int64_t depth, float* panel) {
-  for (int done = 0; done < width;) {
-    const int left = count - done;
-    const float* const* from = rows + done;
-    int64_t k = 0;
-    int taken = 4;
-    if (left >= 8) {
-      k = InterleaveBlocks<2>(from, width, depth, panel + done);
-      taken = 8;
-    } else if (left >= 4) {
-      k = InterleaveBlocks<1>(from, width, depth, panel + done);
-    } else if (left > 0) {
-      taken = left;
-    } else {
-      taken = width - done;
+  for (int done = 0; done < count; done += 8) {
+    const int taken = count - done < 8 ? count - done : 8;
+    int64_t k = kInterleave[taken - 1](rows + done, width, depth, panel + done);
+    for (; k < depth; ++k) {
+      for (int i = done; i < done + taken; ++i) panel[k * width + i] = rows[i][k];
     }
-    float* to = panel + k * width + done;
-    for (; k < depth; ++k, to += width) {
-      for (int i = 0; i < taken; ++i) to[i] = i < left ? from[i][k] : 0.0f;
-    }
-    done += taken;
+  }
+  if (count == width) return;
+  for (int64_t k = 0; k < depth; ++k) {
+    for (int i = count; i < width; ++i) panel[k * width + i] = 0.0f;
   }
 }
 

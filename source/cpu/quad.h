@@ -15,6 +15,11 @@ namespace oort::OORT_ISA {
 using Quad = float32x4_t;
 inline Quad LoadQuad(const float* p) { return vld1q_f32(p); }
 inline void StoreQuad(Quad q, float* p) { vst1q_f32(p, q); }
+inline void StorePair(Quad q, float* p) { vst1_f32(p, vget_low_f32(q)); }
+template <int i>
+inline void StoreOne(Quad q, float* p) {
+  vst1q_lane_f32(p, q, i);
+}
 
 /// Element i of q[j] becomes element j of q[i].
 inline void Transpose(Quad (&q)[4]) {
@@ -31,6 +36,11 @@ inline void Transpose(Quad (&q)[4]) {
 using Quad = __m128;
 inline Quad LoadQuad(const float* p) { return _mm_loadu_ps(p); }
 inline void StoreQuad(Quad q, float* p) { _mm_storeu_ps(p, q); }
+inline void StorePair(Quad q, float* p) { _mm_storel_pi(reinterpret_cast<__m64*>(p), q); }
+template <int i>
+inline void StoreOne(Quad q, float* p) {
+  _mm_store_ss(p, _mm_shuffle_ps(q, q, i));
+}
 inline void Transpose(Quad (&q)[4]) { _MM_TRANSPOSE4_PS(q[0], q[1], q[2], q[3]); }
 
 #else
@@ -41,6 +51,13 @@ struct Quad {
 inline Quad LoadQuad(const float* p) { return {{p[0], p[1], p[2], p[3]}}; }
 inline void StoreQuad(Quad q, float* p) {
   for (int i = 0; i < 4; ++i) p[i] = q.v[i];
+}
+inline void StorePair(Quad q, float* p) {
+  for (int i = 0; i < 2; ++i) p[i] = q.v[i];
+}
+template <int i>
+inline void StoreOne(Quad q, float* p) {
+  *p = q.v[i];
 }
 inline void Transpose(Quad (&q)[4]) {
   for (int i = 0; i < 4; ++i) {
@@ -53,5 +70,13 @@ inline void Transpose(Quad (&q)[4]) {
 }
 
 #endif
+
+/// The first `count` elements, 1 to 4.
+template <int count>
+inline void StoreFirst(Quad q, float* p) {
+  if constexpr (count == 4) return StoreQuad(q, p);
+  if constexpr (count >= 2) StorePair(q, p);
+  if constexpr (count % 2 == 1) StoreOne<count - 1>(q, p + count - 1);
+}
 
 }  // namespace oort::OORT_ISA
