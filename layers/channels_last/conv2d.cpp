@@ -2,6 +2,7 @@
 // Convolutions of images whose channels lie behind their pixels, with what passes fold into them.
 #include "core/checked.h"
 #include "layers/channels_last/axes.h"
+#include "layers/channels_last/depthwise.h"
 #include "layers/channels_last/windows.h"
 #include "layers/channels_last/winograd.h"
 #include "layers/composite/float_dtypes.h"
@@ -38,6 +39,10 @@ class ChannelsLastConv final : public Layer {
         interleave_(InterleaveKernelsFor(init.isa())) {
     CheckBiasFlag(init);
     params_.CheckWeight(init, weight_shape_);
+    if (params_.groups() > 1 && weight_shape_[1] == 1 && weight_shape_[0] == params_.groups()) {
+      depthwise_.emplace(init.isa(), WeightOf(init));
+      return;
+    }
     if (const auto variant = ChooseWinograd(init)) {
       winograd_.emplace(init.isa(), WeightOf(init), bias_.constant(), *variant);
       return;
@@ -58,7 +63,28 @@ class ChannelsLastConv final : public Layer {
     const ConvGeometry g = Geometry(args);
     Tensor& output = outputs[0].AsTensor();
     if (output.elements() == 0) return;
+    if (depthwise_) return RunDepthwise(context, args, g, output);
     if (winograd_) return RunWinograd(context, args, g, output);
+    RunGemm(context, args, g, output);
+  }
+
+  size_t Workspace(const Args& args, int threads) const override {
+    if (depthwise_) return 0;
+    const ConvGeometry g = Geometry(args);
+    if (winograd_) return winograd_->Workspace(WinogradSizeOf(g), threads);
+    const int64_t floats = GemmBatchWorkspace(gemm_, SizeOf(g), g.groups, threads);
+    return CheckedMultiply(static_cast<size_t>(floats), sizeof(float));
+  }
+
+  Cost Work(const Args& args, std::span<const Value> outputs) const override {
+    Cost cost = Layer::Work(args, outputs);
+    cost.flops = 2 * Geometry(args).multiplications();
+    return cost;
+  }
+
+ private:
+  void RunGemm(const Context& context, const Args& args, const ConvGeometry& g,
+               Tensor& output) const {
     const GemmSize size = SizeOf(g);
     ChannelsLastWindows windows;
     windows.pixel = g.in_channels;
@@ -86,20 +112,6 @@ class ChannelsLastConv final : public Layer {
               });
   }
 
-  size_t Workspace(const Args& args, int threads) const override {
-    const ConvGeometry g = Geometry(args);
-    if (winograd_) return winograd_->Workspace(WinogradSizeOf(g), threads);
-    const int64_t floats = GemmBatchWorkspace(gemm_, SizeOf(g), g.groups, threads);
-    return CheckedMultiply(static_cast<size_t>(floats), sizeof(float));
-  }
-
-  Cost Work(const Args& args, std::span<const Value> outputs) const override {
-    Cost cost = Layer::Work(args, outputs);
-    cost.flops = 2 * Geometry(args).multiplications();
-    return cost;
-  }
-
- private:
   static Tensor WeightOf(const LayerInit& init) {
     Tensor weight = ReadWeight<float>(init, "weight");
     if (!weight.defined()) {
@@ -154,6 +166,18 @@ class ChannelsLastConv final : public Layer {
     winograd_->Run(call, context.threads(), context.workspace<float>());
   }
 
+  void RunDepthwise(const Context& context, const Args& args, const ConvGeometry& g,
+                    Tensor& output) const {
+    DepthwiseConv::Operands operands;
+    operands.in = args.tensor(input_).data<float>();
+    operands.bias = bias_.data(args);
+    operands.addend = epilogue_.addend(args);
+    operands.activation = epilogue_.activation();
+    operands.out = output.data<float>();
+    operands.in_pixel = operands.addend_pixel = operands.out_pixel = g.out_channels;
+    depthwise_->Run(context, g, operands);
+  }
+
   void PackWeight(const Tensor& weight) {
     const int64_t groups = params_.groups(), columns = weight_shape_[0] / groups;
     const int64_t k = weight_shape_.Product(1, 4);
@@ -177,6 +201,7 @@ class ChannelsLastConv final : public Layer {
   const InterleaveKernels& interleave_;
   Tensor zeros_;
   std::vector<PackedMatrix> packed_;  // one a group; none where Winograd's algorithm serves
+  std::optional<DepthwiseConv> depthwise_;
   std::optional<WinogradConv> winograd_;
 };
 
