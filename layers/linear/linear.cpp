@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "core/checked.h"
+#include "layers/aten/spelling.h"
 #include "layers/composite/float_dtypes.h"
+#include "layers/fused_activation.h"
 #include "layers/linear/dense.h"
 #include "layers/linear/weight_arg.h"
 #include "layers/linear/wrapping.h"
@@ -70,7 +72,7 @@ class LinearLayer : public Layer {
   }
 };
 
-class Linear final : public LinearLayer {
+class Linear : public LinearLayer {
  public:
   explicit Linear(const LayerInit& init)
       : LinearLayer(init),
@@ -85,6 +87,18 @@ class Linear final : public LinearLayer {
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    Multiply(context, args, nullptr, {}, outputs[0].AsTensor());
+  }
+
+  size_t Workspace(const Args& args, int threads) const override {
+    const int64_t floats = GemmWorkspace(kernels_, PackedSize(args), threads);
+    return CheckedMultiply(static_cast<size_t>(floats), sizeof(float));
+  }
+
+ protected:
+  /// activation(x W^T + b + addend); the addend is null or has the shape of the output.
+  void Multiply(const Context& context, const Args& args, const float* addend,
+                const ActivationSpec& activation, Tensor& output) const {
     GemmProblem problem;
     problem.size = PackedSize(args);
     const int64_t k = problem.size.k;
@@ -93,15 +107,13 @@ class Linear final : public LinearLayer {
     if (problem.size.b_packed) problem.packed = packed_.panels();
     problem.a = &rows;
     problem.b = &columns;
-    problem.c = outputs[0].AsTensor().data<float>();
+    problem.c = output.data<float>();
     problem.ldc = problem.size.n;
     problem.column_bias = f32_bias_.data(args);
+    problem.addend = addend;
+    problem.addend_stride = problem.size.n;
+    problem.activation = activation;
     Gemm(kernels_, problem, context.threads(), context.workspace<float>());
-  }
-
-  size_t Workspace(const Args& args, int threads) const override {
-    const int64_t floats = GemmWorkspace(kernels_, PackedSize(args), threads);
-    return CheckedMultiply(static_cast<size_t>(floats), sizeof(float));
   }
 
  private:
@@ -114,6 +126,68 @@ class Linear final : public LinearLayer {
   WeightArg f32_weight_, f32_bias_;
   const GemmKernels& kernels_;
   PackedMatrix packed_;
+};
+
+/// What passes make of a linear operator and what follows it. What the product cannot do on its way
+/// out, other dtypes than f32 and an addend of another shape, is done by the parts.
+class FusedLinear final : public Linear {
+ public:
+  explicit FusedLinear(const LayerInit& init)
+      : Linear(init),
+        addend_(init.Arg("addend")),
+        activation_(ReadActivation(init)),
+        attributes_(init.op().attributes),
+        make_(init) {}
+
+  std::vector<Value> Infer(const Args& args) const override {
+    return Fits(args) ? Linear::Infer(args) : std::vector<Value>{Compose(Steps(nullptr), args)};
+  }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    if (!Fits(args)) {
+      CopyElements(Compose(Steps(&context), args).AsTensor(), outputs[0].AsTensor());
+      return;
+    }
+    const float* addend = args.Has(addend_) ? args.tensor(addend_).data<float>() : nullptr;
+    Multiply(context, args, addend, activation_, outputs[0].AsTensor());
+  }
+
+  size_t Workspace(const Args& args, int threads) const override {
+    return Fits(args) ? Linear::Workspace(args, threads) : 0;
+  }
+
+ private:
+  bool Fits(const Args& args) const {
+    if (args.tensor(input_).dtype() != DType::kF32) return false;
+    if (!args.Has(addend_)) return true;
+    const Tensor& addend = args.tensor(addend_);
+    const Shape &input = args.shape(input_), &weight = weight_.shape(args);
+    if (addend.dtype() != DType::kF32 || addend.rank() != input.rank()) return false;
+    const int last = input.rank() - 1;
+    for (int i = 0; i < last; ++i) {
+      if (addend.dim(i) != input[i]) return false;
+    }
+    return last >= 0 && addend.dim(last) == Out(weight);
+  }
+
+  Value Compose(const Steps& steps, const Args& args) const {
+    Value value = steps(make_({.type = "nn.Linear", .inputs = {""}, .attributes = attributes_}),
+                        {args[input_]});
+    const auto expression = [&](const std::string& text, std::vector<Value> inputs) {
+      const Part part = make_({.type = "pnnx.Expression",
+                               .inputs = std::vector<std::string>(inputs.size()),
+                               .params = {{"expr", text}}});
+      return steps(part, inputs);
+    };
+    if (args.Has(addend_)) value = expression("add(@0,@1)", {value, args[addend_]});
+    const std::string activation = ActivationText(activation_);
+    return activation.empty() ? value : expression(activation, {value});
+  }
+
+  int addend_;
+  ActivationSpec activation_;
+  std::map<std::string, Tensor> attributes_;  // the graph's own, not copies
+  PartMaker make_;
 };
 
 /// In any other dtype.
@@ -153,4 +227,12 @@ OORT_LAYERS(linear) {
                                            .OptionalTensor("bias", kDTypes)}) {
     registry.Add(schema, WithFloats(schema, Create<Linear>(), Create<LinearPlain>()));
   }
+  registry.Add(AddActivation(OperatorSchema({"oort.Linear"},
+                                            "activation(x W^T + b + addend) over the last axis; "
+                                            "made by passes, no file needs it")
+                                 .Tensor("input", kDTypes)
+                                 .OptionalTensor("addend", kAllDTypes)
+                                 .Attribute("weight", kFloats)
+                                 .OptionalAttribute("bias", kFloats)),
+               Create<FusedLinear>());
 }

@@ -127,6 +127,9 @@ void ModelOptions::AddLoad(CLI::App& app) {
   app.add_option("--isa", isa, "Instruction set of the kernels (see 'oort devices')")
       ->type_name("NAME");
   app.add_flag("--no-passes", no_passes, "Run the graph as it stands in the file, nothing fused");
+  app.add_option("--without", without, "Leave out this pass over the graph; may be repeated")
+      ->type_name("PASS")
+      ->check(CLI::IsMember(RuntimeGraph::PassNames()));
   app.add_flag("--no-checksums", no_checksums, "Do not check the weights against their checksums");
 }
 
@@ -139,6 +142,7 @@ void ModelOptions::AddThreads(CLI::App& app) {
 LoadOptions ModelOptions::Load() const {
   LoadOptions options{.isa = ParseIsa(isa)};
   options.verify_checksums = !no_checksums;
+  options.disabled_passes = without;
   if (no_passes) options.disabled_passes = {"all"};
   return options;
 }

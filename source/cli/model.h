@@ -30,11 +30,12 @@ struct ModelOptions {
   std::string model, bin, isa;
   int threads = 0;
   bool no_passes = false;
+  std::vector<std::string> without;
   bool no_checksums = false;
 
   /// MODEL and --bin.
   void AddModel(CLI::App& app);
-  /// --isa, --no-passes and --no-checksums.
+  /// --isa, --no-passes, --without and --no-checksums.
   void AddLoad(CLI::App& app);
   void AddThreads(CLI::App& app);
 

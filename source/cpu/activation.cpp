@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "core/number_text.h"
+
 namespace oort {
 namespace {
 
@@ -25,6 +27,7 @@ struct KnownActivation {
 };
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+constexpr float kInfinite = std::numeric_limits<float>::infinity();
 
 constexpr KnownActivation kKnownActivations[] = {
     {"nn.ReLU", Activation::kRelu, {}, {}},
@@ -122,9 +125,28 @@ std::optional<ActivationSpec> ActivationOf(const Operator& op) {
     if (known.kind == Activation::kGelu) return OfGelu(op);
     const auto a = ReadNumber(op, known.a), b = ReadNumber(op, known.b);
     if (!a || !b) return {};
+    // A limit that is no limit is written None; one that nothing passes must not become that.
+    if (known.kind == Activation::kClamp && (*a > *b || *a == kInfinite || *b == -kInfinite)) {
+      return {};
+    }
+    if (known.kind != Activation::kClamp && std::isinf(*a)) return {};
     return ActivationSpec{known.kind, *a, *b};
   }
   return {};
+}
+
+std::string ActivationText(const ActivationSpec& spec) {
+  const auto number = [](float value) {
+    return std::isinf(value) ? "None" : FormatFloat(static_cast<double>(value));
+  };
+  const std::string call = std::string(Name(spec.kind)) + "(@0";
+  switch (spec.kind) {
+    case Activation::kNone: return "";
+    case Activation::kClamp: return call + "," + number(spec.a) + "," + number(spec.b) + ")";
+    case Activation::kLeakyRelu:
+    case Activation::kElu: return call + "," + number(spec.a) + ")";
+    default: return call + ")";
+  }
 }
 
 void SetActivation(Operator& op, const ActivationSpec& spec) {

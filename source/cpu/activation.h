@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "oort/graph.h"
@@ -40,6 +41,8 @@ std::optional<Activation> ActivationNamed(std::string_view name);
 /// torch.clamp with constant limits, … Nothing for all other operators.
 std::optional<ActivationSpec> ActivationOf(const Operator& op);
 
+/// The same as the text of a pnnx.Expression: "leaky_relu(@0,0.1)"; empty for kNone.
+std::string ActivationText(const ActivationSpec& spec);
 /// Writes `activation`, `activation_a` and `activation_b` into the parameters of `op`.
 void SetActivation(Operator& op, const ActivationSpec& spec);
 

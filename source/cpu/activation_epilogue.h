@@ -54,22 +54,71 @@ inline void WithActivation(Activation kind, const Body& body) {
   }
 }
 
-/// x[i] = activation of x[i], for values that were just computed and are in the L1 cache.
-inline void ActivateInPlace(const ActivationSpec& spec, float* x, int64_t count) {
-  if (spec.kind == Activation::kNone) return;
-  WithActivation(spec.kind, [&](auto tag) {
-    constexpr Activation kKind = decltype(tag)::kKind;
-    const Vec a = Vec(spec.a), b = Vec(spec.b);
-    constexpr int kTurn = 4;  // vectors; they hide the latency of long formulas
-    int64_t i = 0;
-    for (; i + kTurn * Vec::kWidth <= count; i += kTurn * Vec::kWidth) {
+/// Where a block of values that were just computed is written to.
+struct ActivationBlock {
+  int rows, columns;
+  float* y;
+  int64_t stride;
+};
+
+/// y = activation of load(row, column), where load.Partial(row, column, count) gives the end of a
+/// row. Four vectors at a time hide the latency of long formulas: of four rows where a row has
+/// `vectors`, else of one. Flat, because a compiler that sees many activations at once would rather
+/// call their formulas.
+template <Activation kind, int vectors, typename Load>
+[[gnu::flatten]] void ActivateBlockAs(Vec a, Vec b, const ActivationBlock& block, const Load load) {
+  constexpr int kTurn = 4;
+  int r = 0;
+  for (; r + kTurn <= block.rows && block.columns == vectors * Vec::kWidth; r += kTurn) {
+    float* y = block.y + r * block.stride;
+    Unroll<vectors>([&](auto turn) {
+      Vec results[kTurn];
+      Unroll<kTurn>([&](auto v) {
+        constexpr int kAt = decltype(turn)::value * kTurn + decltype(v)::value;
+        results[v] = Activate<kind>(load(r + kAt / vectors, kAt % vectors * Vec::kWidth), a, b);
+      });
+      Unroll<kTurn>([&](auto v) {
+        constexpr int kAt = decltype(turn)::value * kTurn + decltype(v)::value;
+        results[v].Store(y + kAt / vectors * block.stride + kAt % vectors * Vec::kWidth);
+      });
+    });
+  }
+  for (; r < block.rows; ++r) {
+    float* y = block.y + r * block.stride;
+    int i = 0;
+    for (; i + kTurn * Vec::kWidth <= block.columns; i += kTurn * Vec::kWidth) {
       Vec results[kTurn];
       Unroll<kTurn>(
-          [&](auto v) { results[v] = Activate<kKind>(Vec::Load(x + i + v * Vec::kWidth), a, b); });
-      Unroll<kTurn>([&](auto v) { results[v].Store(x + i + v * Vec::kWidth); });
+          [&](auto v) { results[v] = Activate<kind>(load(r, i + v * Vec::kWidth), a, b); });
+      Unroll<kTurn>([&](auto v) { results[v].Store(y + i + v * Vec::kWidth); });
     }
-    MapVec(x + i, x + i, count - i, [&](Vec value) { return Activate<kKind>(value, a, b); });
+    for (; i < block.columns; i += Vec::kWidth) {
+      const int rest = block.columns - i < Vec::kWidth ? block.columns - i : Vec::kWidth;
+      Activate<kind>(load.Partial(r, i, rest), a, b).StorePartial(y + i, rest);
+    }
+  }
+}
+
+template <int vectors, typename Load>
+inline void ActivateBlock(const ActivationSpec& spec, const ActivationBlock& block,
+                          const Load& load) {
+  WithActivation(spec.kind, [&](auto tag) {
+    ActivateBlockAs<decltype(tag)::kKind, vectors>(Vec(spec.a), Vec(spec.b), block, load);
   });
+}
+
+/// Values that lie in memory.
+struct ActivationSource {
+  const float* x;
+  int64_t stride;
+  Vec operator()(int r, int i) const { return Vec::Load(x + r * stride + i); }
+  Vec Partial(int r, int i, int count) const { return Vec::LoadPartial(x + r * stride + i, count); }
+};
+
+/// x[i] = activation of x[i].
+inline void ActivateInPlace(const ActivationSpec& spec, float* x, int count) {
+  if (spec.kind == Activation::kNone) return;
+  ActivateBlock<1>(spec, {1, count, x, 0}, ActivationSource{x, 0});
 }
 
 /// One vector; the choice is made at each call, so this is for ends and for cheap loops.

@@ -11,64 +11,78 @@ namespace {
 enum class End { kPlain, kAccumulate, kRowBias, kColumnBias };
 
 /// Adds to each row of sums what belongs to it and writes finish(sum) to `target`.
-template <End end, typename Finish>
+template <End end, bool has_addend, typename Finish>
 void FinishRows(const GemmTile& tile, const float* sums, float* target, int64_t stride,
                 const Finish& finish) {
   const int whole = tile.columns / Vec::kWidth * Vec::kWidth;
   const int rest = tile.columns - whole;
-  const auto add = [](Vec sum, Vec other) {
-    if constexpr (end == End::kPlain) return sum;
-    return sum + other;
+  const auto add = [&](Vec sum, Vec other, Vec addend) {
+    if constexpr (end != End::kPlain) sum = sum + other;
+    if constexpr (has_addend) sum = sum + addend;
+    return finish(sum);
   };
-  const float* c = tile.c;
+  const float *c = tile.c, *addend = tile.addend;
   for (int r = 0; r < tile.rows; ++r, sums += kGemmColumns, c += tile.ldc, target += stride) {
     const Vec row_bias = end == End::kRowBias ? Vec(tile.row_bias[r]) : Vec::Zero();
     const float* other = end == End::kAccumulate ? c : tile.column_bias;
     constexpr bool kLoads = end == End::kAccumulate || end == End::kColumnBias;
     for (int i = 0; i < whole; i += Vec::kWidth) {
       const Vec added = kLoads ? Vec::Load(other + i) : row_bias;
-      finish(add(Vec::Load(sums + i), added)).Store(target + i);
+      const Vec last = has_addend ? Vec::Load(addend + i) : Vec::Zero();
+      add(Vec::Load(sums + i), added, last).Store(target + i);
     }
     if (rest > 0) {
       const Vec added = kLoads ? Vec::LoadPartial(other + whole, rest) : row_bias;
-      finish(add(Vec::Load(sums + whole), added)).StorePartial(target + whole, rest);
+      const Vec last = has_addend ? Vec::LoadPartial(addend + whole, rest) : Vec::Zero();
+      add(Vec::Load(sums + whole), added, last).StorePartial(target + whole, rest);
     }
+    if constexpr (has_addend) addend += tile.addend_stride;
   }
 }
 
-/// The cheap activations on the way to C; the others and addends in the buffer of the sums, which
-/// is in the L1 cache.
-template <End end>
+/// Sums with what C holds or with the bias: the two ends that are worth code of their own.
+struct SumSource {
+  const float *sums, *other;
+  int64_t stride;
+  Vec operator()(int r, int i) const {
+    return Vec::Load(sums + r * kGemmColumns + i) + Vec::Load(other + r * stride + i);
+  }
+  Vec Partial(int r, int i, int count) const {
+    return Vec::Load(sums + r * kGemmColumns + i) + Vec::LoadPartial(other + r * stride + i, count);
+  }
+};
+
+/// The cheap activations on the way to C, like the others where that is worth the code; else from
+/// the buffer of the sums, which is in the L1 cache.
+template <End end, bool has_addend>
 void FinishAs(const GemmTile& tile, float* sums) {
   const ActivationSpec& activation = tile.activation;
-  if (tile.addend == nullptr) {
-    const Vec low = Vec(activation.a), high = Vec(activation.b);
-    switch (activation.kind) {
-      case Activation::kNone:
-        return FinishRows<end>(tile, sums, tile.c, tile.ldc, [](Vec x) { return x; });
-      case Activation::kRelu:
-        return FinishRows<end>(tile, sums, tile.c, tile.ldc,
-                               [](Vec x) { return formulas::Relu(x); });
-      case Activation::kClamp:
-        return FinishRows<end>(tile, sums, tile.c, tile.ldc,
-                               [&](Vec x) { return formulas::Clamp(x, low, high); });
-      default: break;
-    }
+  const Vec low = Vec(activation.a), high = Vec(activation.b);
+  const auto finish_rows = [&](auto finish) {
+    FinishRows<end, has_addend>(tile, sums, tile.c, tile.ldc, finish);
+  };
+  switch (activation.kind) {
+    case Activation::kNone: return finish_rows([](Vec x) { return x; });
+    case Activation::kRelu: return finish_rows([](Vec x) { return formulas::Relu(x); });
+    case Activation::kClamp:
+      return finish_rows([&](Vec x) { return formulas::Clamp(x, low, high); });
+    default: break;
   }
-  FinishRows<end>(tile, sums, sums, kGemmColumns, [](Vec x) { return x; });
-  for (int r = 0; r < tile.rows && tile.addend != nullptr; ++r) {
-    float* row = sums + r * kGemmColumns;
-    MapVec(row, tile.addend + r * tile.addend_stride, row, tile.columns,
-           [](Vec x, Vec y) { return x + y; });
+  const ActivationBlock block{tile.rows, tile.columns, tile.c, tile.ldc};
+  if constexpr (!has_addend && end == End::kAccumulate) {
+    return ActivateBlock<kGemmVectors>(activation, block, SumSource{sums, tile.c, tile.ldc});
+  } else if constexpr (!has_addend && end == End::kColumnBias) {
+    return ActivateBlock<kGemmVectors>(activation, block, SumSource{sums, tile.column_bias, 0});
+  } else if constexpr (end != End::kPlain || has_addend) {
+    FinishRows<end, has_addend>(tile, sums, sums, kGemmColumns, [](Vec x) { return x; });
   }
-  if (tile.columns == kGemmColumns) {
-    ActivateInPlace(activation, sums, tile.rows * kGemmColumns);
-  } else {
-    for (int r = 0; r < tile.rows; ++r) {
-      ActivateInPlace(activation, sums + r * kGemmColumns, tile.columns);
-    }
-  }
-  FinishRows<End::kPlain>(tile, sums, tile.c, tile.ldc, [](Vec x) { return x; });
+  ActivateBlock<kGemmVectors>(activation, block, ActivationSource{sums, kGemmColumns});
+}
+
+template <End end>
+void FinishAs(const GemmTile& tile, float* sums) {
+  if (tile.addend != nullptr) return FinishAs<end, true>(tile, sums);
+  FinishAs<end, false>(tile, sums);
 }
 
 void Finish(const GemmTile& tile, float* sums) {

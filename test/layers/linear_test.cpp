@@ -176,5 +176,46 @@ TEST(Bilinear, MultipliesFromBothSides) {
       .ExpectOutputs({Tensor::From<float>({15, 16, 5, 22}, {2, 2})});
 }
 
+TEST(FusedLinear, AddsAndActivates) {
+  for (int64_t rows : {1, 3, 40}) {
+    const Tensor x = RandomTensor(DType::kF32, {2, rows, 33}, 1);
+    const Tensor weight = RandomTensor(DType::kF32, {29, 33}, 2);
+    const Tensor bias = RandomTensor(DType::kF32, {29}, 3);
+    const Tensor addend = RandomTensor(DType::kF32, {2, rows, 29}, 4);
+    Tensor expected = Reference(x, weight, bias).To(DType::kF64);
+    for (int64_t i = 0; i < expected.elements(); ++i) {
+      const double sum = Element(expected, i) + Element(addend, i);
+      expected.data<double>()[i] = sum > 0 ? sum : 0.25 * sum;
+    }
+    OperatorCase("oort.Linear")
+        .Attribute("weight", weight)
+        .Attribute("bias", bias)
+        .Param("activation", "leaky_relu")
+        .Param("activation_a", "0.25")
+        .Input(x)
+        .Input(addend)
+        .ExpectOutputs({expected.To(DType::kF32)}, {1e-4, 1e-4});
+  }
+}
+
+TEST(FusedLinear, RefusesWhatDoesNotFit) {
+  const Tensor weight = RandomTensor(DType::kF32, {4, 3}, 2);
+  const auto linear = [&] { return OperatorCase("oort.Linear").Attribute("weight", weight); };
+  const Tensor x = RandomTensor(DType::kF32, {2, 3}, 1);
+  linear().Param("activation", "softmax").Input(x).ExpectError(ErrorCode::kInvalidModel, "softmax");
+  linear()
+      .Param("activation", "elu")
+      .Param("activation_a", "1e300")
+      .Input(x)
+      .ExpectError(ErrorCode::kInvalidModel, "f32");
+  linear()
+      .Input(RandomTensor(DType::kF32, {2, 4}, 1))
+      .ExpectError(ErrorCode::kInvalidArgument, "last axis is 3");
+  linear()
+      .Input(x)
+      .Input(RandomTensor(DType::kF32, {3, 4}, 1))
+      .ExpectError(ErrorCode::kInvalidArgument, "");
+}
+
 }  // namespace
 }  // namespace oort::testing
