@@ -40,14 +40,11 @@ void FoldConstants(Graph& graph, const PassContext& context);
 void ReadStorage(Graph& graph, const PassContext& context);
 /// Folds nn.BatchNormNd into the weights of the nn.ConvNd before it.
 void FuseConvBatchNorm(Graph& graph, const PassContext& context);
-<<<<<<< HEAD
 /// Keeps images with their channels behind their pixels between convolutions.
 void ChannelsLast(Graph& graph, const PassContext& context);
 /// Folds a sum with another image and an activation into the convolution before them.
 void FuseConvEpilogue(Graph& graph, const PassContext& context);
-=======
 /// Folds activations and sums behind nn.Linear into it, which becomes oort.Linear.
 void FuseLinear(Graph& graph, const PassContext& context);
->>>>>>> ef0f9dc (Fold activations and residuals behind nn.Linear into it)
 
 }  // namespace oort
