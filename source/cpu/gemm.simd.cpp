@@ -100,7 +100,37 @@ ComputeFunction ForVectors(int vectors, std::integer_sequence<int, v...>) {
   return kTable[vectors - 1];
 }
 
+/// Most tiles are whole and end with a cheap activation: they never leave the registers.
+bool FinishesInRegisters(const GemmTile& tile) {
+  const Activation kind = tile.activation.kind;
+  return tile.rows == kGemmRows && tile.columns == kGemmColumns && tile.k > 0 &&
+         tile.addend == nullptr && (tile.accumulate || tile.row_bias == nullptr) &&
+         (kind == Activation::kNone || kind == Activation::kRelu || kind == Activation::kClamp);
+}
+
+void TileInRegisters(const GemmTile& tile) {
+  alignas(64) static constexpr float kZeros[kGemmColumns] = {};
+  WholeTile whole;
+  whole.k = tile.k;
+  whole.a = tile.a;
+  whole.b = tile.b;
+  whole.c = tile.c;
+  whole.ldc = tile.ldc;
+  if (tile.accumulate) {
+    whole.init = tile.c;
+    whole.init_stride = tile.ldc;
+  } else {
+    whole.init = tile.column_bias != nullptr ? tile.column_bias : kZeros;
+  }
+  whole.clamp = tile.activation.kind != Activation::kNone;
+  const bool relu = tile.activation.kind == Activation::kRelu;
+  whole.low = relu ? 0.0f : tile.activation.a;
+  whole.high = relu ? __builtin_inff() : tile.activation.b;
+  ComputeWhole(whole);
+}
+
 void Tile(const GemmTile& tile) {
+  if (FinishesInRegisters(tile)) return TileInRegisters(tile);
   alignas(64) float sums[kGemmRows * kGemmColumns];
   const int vectors = (tile.columns + Vec::kWidth - 1) / Vec::kWidth;
   constexpr auto kVectors = std::make_integer_sequence<int, kGemmVectors>{};

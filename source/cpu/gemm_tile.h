@@ -3,6 +3,7 @@
 // Compute<rows, vectors> leaves the sums of a tile in out[rows][kGemmColumns].
 #pragma once
 
+#include "cpu/gemm_whole_tile.h"
 #include "cpu/unroll.h"
 #include "cpu/vec.h"
 
@@ -39,6 +40,36 @@ inline void Compute(int64_t k, const float* a, const float* b, float* out) {
   }
   Unroll<rows>([&](auto r) {
     Unroll<vectors>([&](auto v) { sums[r][v].Store(out + r * kGemmColumns + v * Vec::kWidth); });
+  });
+}
+
+inline void ComputeWhole(const WholeTile& tile) {
+  Vec sums[kGemmRows][kGemmVectors];
+  Unroll<kGemmRows>([&](auto r) {
+    Unroll<kGemmVectors>([&](auto v) {
+      sums[r][v] = Vec::Load(tile.init + r * tile.init_stride + v * Vec::kWidth);
+    });
+  });
+  const float *a = tile.a, *b = tile.b;
+  for (int64_t k = tile.k; k > 0; --k) {
+    Vec columns[kGemmVectors];
+    Unroll<kGemmVectors>([&](auto v) { columns[v] = Vec::Load(b + v * Vec::kWidth); });
+    Unroll<kGemmRows>([&](auto r) {
+      const Vec row = Vec::Broadcast(a[r]);
+      Unroll<kGemmVectors>([&](auto v) { sums[r][v] = Fma(row, columns[v], sums[r][v]); });
+    });
+    a += kGemmRows;
+    b += kGemmColumns;
+  }
+  if (tile.clamp) {
+    Unroll<kGemmRows>([&](auto r) {
+      Unroll<kGemmVectors>(
+          [&](auto v) { sums[r][v] = Min(Max(sums[r][v], Vec(tile.low)), Vec(tile.high)); });
+    });
+  }
+  Unroll<kGemmRows>([&](auto r) {
+    Unroll<kGemmVectors>(
+        [&](auto v) { sums[r][v].Store(tile.c + r * tile.ldc + v * Vec::kWidth); });
   });
 }
 
