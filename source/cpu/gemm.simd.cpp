@@ -104,7 +104,7 @@ ComputeFunction ForVectors(int vectors, std::integer_sequence<int, v...>) {
 bool FinishesInRegisters(const GemmTile& tile) {
   const Activation kind = tile.activation.kind;
   return tile.rows == kGemmRows && tile.columns == kGemmColumns && tile.k > 0 &&
-         tile.addend == nullptr && (tile.accumulate || tile.row_bias == nullptr) &&
+         (tile.accumulate || tile.row_bias == nullptr) &&
          (kind == Activation::kNone || kind == Activation::kRelu || kind == Activation::kClamp);
 }
 
@@ -122,6 +122,8 @@ void TileInRegisters(const GemmTile& tile) {
   } else {
     whole.init = tile.column_bias != nullptr ? tile.column_bias : kZeros;
   }
+  whole.addend = tile.addend;
+  whole.addend_stride = tile.addend_stride;
   whole.clamp = tile.activation.kind != Activation::kNone;
   const bool relu = tile.activation.kind == Activation::kRelu;
   whole.low = relu ? 0.0f : tile.activation.a;

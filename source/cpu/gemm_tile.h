@@ -61,6 +61,14 @@ inline void ComputeWhole(const WholeTile& tile) {
     a += kGemmRows;
     b += kGemmColumns;
   }
+  if (tile.addend != nullptr) {
+    Unroll<kGemmRows>([&](auto r) {
+      Unroll<kGemmVectors>([&](auto v) {
+        const float* addend = tile.addend + r * tile.addend_stride + v * Vec::kWidth;
+        sums[r][v] = sums[r][v] + Vec::Load(addend);
+      });
+    });
+  }
   if (tile.clamp) {
     Unroll<kGemmRows>([&](auto r) {
       Unroll<kGemmVectors>(

@@ -63,6 +63,13 @@ inline void Compute(int64_t k, const float* a, const float* b, float* out) {
   "ldp q" #s0 ", q" #s1 ", [%[init]]\n"        \
   "ldr q" #s2 ", [%[init], #32]\n"             \
   "add %[init], %[init], %[init_stride]\n"
+#define OORT_ADD_ROW(s0, s1, s2)                   \
+  "ldp q0, q1, [%[addend]]\n"                       \
+  "ldr q2, [%[addend], #32]\n"                      \
+  "add %[addend], %[addend], %[addend_stride]\n"    \
+  "fadd v" #s0 ".4s, v" #s0 ".4s, v0.4s\n"          \
+  "fadd v" #s1 ".4s, v" #s1 ".4s, v1.4s\n"          \
+  "fadd v" #s2 ".4s, v" #s2 ".4s, v2.4s\n"
 #define OORT_STORE_ROW(s0, s1, s2)            \
   "stp q" #s0 ", q" #s1 ", [%[out]]\n"         \
   "str q" #s2 ", [%[out], #32]\n"              \
@@ -73,10 +80,11 @@ inline void Compute(int64_t k, const float* a, const float* b, float* out) {
 
 /// The whole tile from its first values to C, at least one step of k.
 inline void ComputeWhole(const WholeTile& tile) {
-  const float *a = tile.a, *b = tile.b, *init = tile.init;
+  const float *a = tile.a, *b = tile.b, *init = tile.init, *addend = tile.addend;
   float* out = tile.c;
   int64_t k = tile.k;
-  const int64_t init_stride = tile.init_stride * 4, out_stride = tile.ldc * 4;
+  const int64_t init_stride = tile.init_stride * 4, addend_stride = tile.addend_stride * 4;
+  const int64_t out_stride = tile.ldc * 4;
   const float limits[2] = {tile.low, tile.high};
   // clang-format off
   asm volatile(
@@ -107,6 +115,11 @@ inline void ComputeWhole(const WholeTile& tile) {
       OORT_BOTTOM_COLUMN(2, 20, 23, 26, 29)
       OORT_BOTTOM_COLUMN(3, 21, 24, 27, 30)
       OORT_BOTTOM_COLUMN(4, 22, 25, 28, 31)
+      "cbz %[addend], 4f\n"
+      OORT_ADD_ROW(8, 9, 10) OORT_ADD_ROW(11, 12, 13) OORT_ADD_ROW(14, 15, 16)
+      OORT_ADD_ROW(17, 18, 19) OORT_ADD_ROW(20, 21, 22) OORT_ADD_ROW(23, 24, 25)
+      OORT_ADD_ROW(26, 27, 28) OORT_ADD_ROW(29, 30, 31)
+      "4:\n"
       "cbz %w[clamp], 3f\n"
       "ldp s0, s1, [%[limits]]\n"
       "dup v0.4s, v0.s[0]\n"
@@ -119,8 +132,9 @@ inline void ComputeWhole(const WholeTile& tile) {
       OORT_STORE_ROW(8, 9, 10) OORT_STORE_ROW(11, 12, 13) OORT_STORE_ROW(14, 15, 16)
       OORT_STORE_ROW(17, 18, 19) OORT_STORE_ROW(20, 21, 22) OORT_STORE_ROW(23, 24, 25)
       OORT_STORE_ROW(26, 27, 28) OORT_STORE_ROW(29, 30, 31)
-      : [a] "+r"(a), [b] "+r"(b), [k] "+r"(k), [init] "+r"(init), [out] "+r"(out)
-      : [init_stride] "r"(init_stride), [out_stride] "r"(out_stride), [limits] "r"(limits),
+      : [a] "+r"(a), [b] "+r"(b), [k] "+r"(k), [init] "+r"(init), [out] "+r"(out),
+        [addend] "+r"(addend)
+      : [addend_stride] "r"(addend_stride), [init_stride] "r"(init_stride), [out_stride] "r"(out_stride), [limits] "r"(limits),
         [clamp] "r"(static_cast<int>(tile.clamp))
       : "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v8", "v9", "v10", "v11", "v12", "v13",
         "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26",
@@ -146,6 +160,7 @@ inline void Compute<8, 3>(int64_t k, const float* a, const float* b, float* out)
 }
 
 #undef OORT_INIT_ROW
+#undef OORT_ADD_ROW
 #undef OORT_STORE_ROW
 #undef OORT_CLAMP
 #undef OORT_FMA
