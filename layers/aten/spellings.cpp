@@ -93,7 +93,6 @@ constexpr PlainSpelling kShapes[] = {
     {"repeat", "Tensor.repeat", "*input sizes"},
     {"tile", "torch.tile", "*input dims"},
     {"reshape", "Tensor.reshape", "*input shape"},
-    {"view", "Tensor.view", "*input shape"},
     {"reshape_as", "Tensor.reshape_as", "*input *other"},
     {"squeeze", "torch.squeeze", "*input dim"},
     {"unsqueeze", "torch.unsqueeze", "*input dim"},
@@ -139,6 +138,10 @@ void AddReductions(LayerRegistry& registry) {
     const std::string target = std::string("torch.") + name;
     AddSpelling(registry, {std::string("aten::") + name},
                 {{target, "*input unbiased"}, {target, "*input dim unbiased keepdim"}});
+    AddSpelling(
+        registry, {std::string("aten::") + name + "_mean"},
+        {{target + "_mean", "*input unbiased"}, {target + "_mean", "*input dim unbiased keepdim"}},
+        2, 2);
   }
   AddSpelling(registry, {"aten::norm"},
               {{"torch.norm", "*input p dtype"}, {"torch.norm", "*input p dim keepdim dtype"}});

@@ -32,7 +32,6 @@ class Norm : public PerElementLayer<2> {
   explicit Norm(const LayerInit& init)
       : p_(NormPower(init.Constant("p"))),
         axes_(init),
-        linalg_(init.type() == "aten::linalg_norm" && !init.Constant("p").IsNone()),
         kernels_(ReduceKernelsFor(init.isa())) {
     if (const DType dtype = WantedDType(init); IsFloat(dtype)) wanted_ = dtype;
   }
@@ -40,9 +39,6 @@ class Norm : public PerElementLayer<2> {
   std::vector<Value> Infer(const Args& args) const override {
     const Tensor& x = args.tensor(0);
     const ReducePlan plan = axes_.Plan(x.shape());
-    if (linalg_ && (axes_.dims.empty() ? x.rank() : static_cast<int>(axes_.dims.size())) != 1) {
-      throw Error(ErrorCode::kUnsupported, "norms of matrices are not supported");
-    }
     if (std::isinf(p_)) RequireElements(plan, x.shape());
     return {
         Tensor::Meta(wanted_ == DType::kNull ? MagnitudeType(x.dtype()) : wanted_, plan.output)};
@@ -66,7 +62,6 @@ class Norm : public PerElementLayer<2> {
  private:
   double p_;
   ReduceAxes axes_;
-  bool linalg_;  // with an order, linalg_norm means the matrix norm unless there is one axis
   DType wanted_ = DType::kNull;
   const ReduceKernels& kernels_;
 };
@@ -80,16 +75,6 @@ OORT_LAYERS(reduce_norm) {
   registry.Add(OperatorSchema({"torch.norm"}, "(sum of |x|^p)^(1/p) over some axes, or all.")
                    .Tensor("input", kNormDTypes)
                    .Any("p", Value(2))
-                   .Ints("dim")
-                   .Nullable()
-                   .Bool("keepdim", false)
-                   .DTypeName("dtype")
-                   .Nullable(),
-               Create<Norm>());
-  registry.Add(OperatorSchema({"aten::linalg_norm"}, "The p-norm of vectors.")
-                   .Tensor("input", kNormDTypes)
-                   .Any("p")
-                   .Nullable()
                    .Ints("dim")
                    .Nullable()
                    .Bool("keepdim", false)

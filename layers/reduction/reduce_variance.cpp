@@ -127,7 +127,7 @@ OORT_LAYERS(reduce_variance) {
     const char* doc = root ? "The standard deviation over some axes, or all."
                            : "The variance over some axes, or all.";
     registry.Add(VarianceSchema("torch." + name, doc), CreateVariance(root));
-    registry.Add(VarianceSchema("aten::" + name + "_mean", doc).Outputs(2),
+    registry.Add(VarianceSchema("torch." + name + "_mean", doc).Outputs(2),
                  CreateVariance(root, true));
   }
 }

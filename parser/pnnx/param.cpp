@@ -7,6 +7,7 @@
 
 #include "core/number_text.h"
 #include "graph/problem_of.h"
+#include "oort/log.h"
 #include "parser/pnnx/shape_text.h"
 
 namespace oort::pnnx {
@@ -259,12 +260,21 @@ class Parser {
                     2);
     };
     say("operators", operators_, lines_of_operators_);
-    if (content_.edges_known) say("operands", operands_, content_.graph.operands.size());
+    if (!content_.edges_known) return;
+    const size_t found = content_.graph.operands.size();
+    // pnnx also counts operands of operators that it folded; no line of the file has them.
+    const bool whole = operators_ == static_cast<int64_t>(lines_of_operators_) && EndsInNewline();
+    if (whole && operands_ > static_cast<int64_t>(found)) {
+      log::Write(log::Level::kWarning, "line 2 counts " + std::to_string(operands_) +
+                                           " operands, but the file has " + std::to_string(found));
+      return;
+    }
+    say("operands", operands_, found);
   }
 
   /// A file cut inside its last word may still parse: `… 1 0 12` becomes `… 1 0 1`.
   void CheckLastLine() {
-    if (text_.empty() || text_.back() == '\n' || !last_is_operand_) return;
+    if (text_.empty() || EndsInNewline() || !last_is_operand_) return;
     const Operator& last = content_.graph.operators.back();
     const int index = last.outputs.empty() ? last.inputs.back() : last.outputs.back();
     const std::string& cut = content_.graph.operands[static_cast<size_t>(index)].name;
@@ -280,6 +290,7 @@ class Parser {
     }
   }
 
+  bool EndsInNewline() const { return text_.ends_with('\n'); }
   void Fail(const std::string& message) { problems_.Add(ProblemOf(op_, message)); }
   void FailLine(const std::string& message) {
     content_.edges_known = false;

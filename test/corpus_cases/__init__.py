@@ -14,6 +14,7 @@ from . import (  # noqa: F401
     network,
     normalization,
     pooling,
+    recipes,
     recurrent,
     reduction,
     resampling,

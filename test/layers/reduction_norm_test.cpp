@@ -72,7 +72,7 @@ TEST(Norm, NanComesThrough) {
   }
 }
 
-TEST(Norm, TakesAtensFormForVectors) {
+TEST(Norm, TakesAtensForm) {
   const Tensor x = Tensor::From<float>({3, 4, 6, 8}, {2, 2});
   const auto norm = [&](const std::string& p, const std::string& dim) {
     return RunAten("aten::linalg_norm", {x}, {p, dim, "False", "None"})[0];
@@ -80,7 +80,9 @@ TEST(Norm, TakesAtensFormForVectors) {
   ExpectNear(norm("None", "[1]"), Tensor::From<float>({5, 10}, {2}));
   ExpectNear(norm("1", "[0]"), Tensor::From<float>({9, 12}, {2}));
   ExpectNear(norm("None", "None"), Tensor::Scalar(11.1803399f));
-  EXPECT_THROW(norm("2", "[0,1]"), Error);
+  ExpectNear(norm("2", "[0,1]"), Tensor::Scalar(11.1803399f));
+  ExpectNear(norm("1", "None"), Tensor::Scalar(12.0f));
+  EXPECT_THROW(norm("3", "[0,1]"), Error);
 }
 
 TEST(Norm, RefusesWhatIsWrong) {
