@@ -13,27 +13,58 @@ Shape Leading(const Shape& shape, int dropped) {
   return Shape(shape.dims().first(static_cast<size_t>(shape.rank() - dropped)));
 }
 
-/// Where each matrix of the result's stack lies in an operand that broadcasts to it; `repeat`
-/// neighbours on the last axis of the stack share one.
-std::vector<int64_t> Offsets(const Shape& stack, const Shape& own, int64_t matrix, int64_t repeat) {
-  std::vector<int64_t> offsets(static_cast<size_t>(stack.elements()));
-  for (size_t i = 0; i < offsets.size(); ++i) {
-    int64_t rest = static_cast<int64_t>(i), scale = matrix, offset = 0;
-    for (int axis = stack.rank() - 1; axis >= 0; --axis) {
-      const int at = axis - (stack.rank() - own.rank());
-      int64_t position = rest % stack[axis];
-      rest /= stack[axis];
-      if (at < 0) continue;
-      if (axis == stack.rank() - 1) position /= repeat;
-      if (own[at] != 1) offset += position * scale;
-      scale *= own[at];
-    }
-    offsets[i] = offset;
-  }
-  return offsets;
-}
+/// The matrices of an operand: (…,heads,length,width), or (…,length,heads,width) where the heads
+/// stand last.
+struct MatrixStack {
+  Shape stack;                   // the leading axes, heads last
+  std::vector<int64_t> strides;  // of these, in elements
+  int64_t length = 0, width = 0, row = 0;
 
-/// In f32 or f64.
+  static MatrixStack Of(const Shape& shape, bool heads_last) {
+    MatrixStack result;
+    const int rank = shape.rank();
+    result.stack = Leading(shape, 2);
+    result.length = shape[rank - 2];
+    result.width = result.row = shape[rank - 1];
+    if (heads_last) {
+      std::swap(result.length, result.stack[rank - 3]);
+      result.row = CheckedMultiply(result.width, result.stack[rank - 3]);
+    }
+    int64_t stride = CheckedMultiply(result.length, result.row);
+    result.strides.resize(static_cast<size_t>(rank - 2));
+    for (int axis = rank - 3; axis >= 0; --axis) {
+      int64_t& own = result.strides[static_cast<size_t>(axis)];
+      if (heads_last && axis == rank - 3) {
+        own = result.width;
+      } else {
+        own = stride;
+        stride = CheckedMultiply(stride, result.stack[axis]);
+      }
+    }
+    return result;
+  }
+
+  /// Where each matrix of a stack lies to which this one broadcasts; `repeat` neighbours on the
+  /// last axis share one.
+  std::vector<int64_t> Offsets(const Shape& to, int64_t repeat) const {
+    std::vector<int64_t> offsets(static_cast<size_t>(to.elements()));
+    for (size_t i = 0; i < offsets.size(); ++i) {
+      int64_t rest = static_cast<int64_t>(i);
+      for (int axis = to.rank() - 1; axis >= 0; --axis) {
+        const int at = axis - (to.rank() - stack.rank());
+        int64_t position = rest % to[axis];
+        rest /= to[axis];
+        if (at < 0) continue;
+        if (axis == to.rank() - 1) position /= repeat;
+        if (stack[at] != 1) offsets[i] += position * strides[static_cast<size_t>(at)];
+      }
+    }
+    return offsets;
+  }
+};
+
+/// In f32 or f64. As F.scaled_dot_product_attention, or with the additions that passes make use
+/// of.
 template <typename T>
 class ScaledDotProduct final : public Layer {
  public:
@@ -44,6 +75,12 @@ class ScaledDotProduct final : public Layer {
         mask_(init.Arg("attn_mask")),
         causal_(init.Bool("is_causal")),
         gqa_(init.Bool("enable_gqa")),
+        q_heads_last_(Flag(init, "query_heads_last")),
+        k_heads_last_(Flag(init, "key_heads_last")),
+        v_heads_last_(Flag(init, "value_heads_last")),
+        output_heads_last_(Flag(init, "output_heads_last")),
+        rank_(init.Arg("rank") >= 0 ? init.Int("rank") : 0),
+        plain_(Flag(init, "plain_softmax")),
         kernels_(init.isa()) {
     if (init.Float("dropout_p") != 0) {
       throw Error(ErrorCode::kUnsupported, "dropout_p must be 0: models run in evaluation mode");
@@ -52,33 +89,29 @@ class ScaledDotProduct final : public Layer {
   }
 
   std::vector<Value> Infer(const Args& args) const override {
-    const Sizes sizes = SizesOf(args);
-    if (args.Has(mask_)) CheckMask(args.tensor(mask_), sizes);
-    Shape output = sizes.stack;
-    output.Append(sizes.queries);
-    output.Append(sizes.value_dim);
-    output.elements();
-    return {Tensor::Meta(kDTypeOf<T>, output)};
+    return {Tensor::Meta(kDTypeOf<T>, OutputShape(SizesOf(args)))};
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     const Sizes sizes = SizesOf(args);
     AttentionProblem<T> problem = ProblemOf(sizes);
-    problem.q = {args.tensor(q_).data<T>(), sizes.dim,
-                 Offsets(sizes.stack, sizes.q, sizes.queries * sizes.dim, 1)};
-    problem.k = {args.tensor(k_).data<T>(), sizes.dim,
-                 Offsets(sizes.stack, sizes.k, sizes.keys * sizes.dim, sizes.repeat)};
-    problem.v = {args.tensor(v_).data<T>(), sizes.value_dim,
-                 Offsets(sizes.stack, sizes.v, sizes.keys * sizes.value_dim, sizes.repeat)};
+    const auto operand = [&](int arg, const MatrixStack& matrices, int64_t repeat) {
+      return AttentionOperand<T>{args.tensor(arg).data<T>(), matrices.row,
+                                 matrices.Offsets(sizes.stack, repeat)};
+    };
+    problem.q = operand(q_, sizes.q, 1);
+    problem.k = operand(k_, sizes.k, sizes.repeat);
+    problem.v = operand(v_, sizes.v, sizes.repeat);
     Tensor mask;  // of f32 it may be whatever the others are
     if (args.Has(mask_)) {
-      mask = args.tensor(mask_);
-      if (mask.dtype() != DType::kBool) mask = mask.To(kDTypeOf<T>);
+      mask = MaskTensor(args);
+      if (mask.dtype() != DType::kBool || plain_) mask = mask.To(kDTypeOf<T>);
       problem.masks.push_back(MaskOf(mask, sizes));
     }
     problem.output = outputs[0].AsTensor().data<T>();
-    problem.output_row = sizes.value_dim;
-    problem.output_offsets = Offsets(sizes.stack, sizes.stack, sizes.queries * sizes.value_dim, 1);
+    const MatrixStack output = MatrixStack::Of(OutputShape(sizes), output_heads_last_);
+    problem.output_row = output.row;
+    problem.output_offsets = output.Offsets(sizes.stack, 1);
     RunAttention(kernels_, problem, context.threads(), context.workspace<T>());
   }
 
@@ -90,40 +123,54 @@ class ScaledDotProduct final : public Layer {
   Cost Work(const Args& args, std::span<const Value> outputs) const override {
     Cost cost = Layer::Work(args, outputs);
     const Sizes s = SizesOf(args);
-    cost.flops = 2.0 * static_cast<double>(s.stack.elements()) * static_cast<double>(s.queries) *
-                 static_cast<double>(s.keys) * static_cast<double>(s.dim + s.value_dim);
+    cost.flops = 2.0 * static_cast<double>(s.stack.elements()) * static_cast<double>(s.q.length) *
+                 static_cast<double>(s.k.length) * static_cast<double>(s.q.width + s.v.width);
     return cost;
   }
 
  private:
   struct Sizes {
-    Shape stack;    // of the result
-    Shape q, k, v;  // the leading axes of the operands
-    int64_t queries = 0, keys = 0, dim = 0, value_dim = 0;
-    int64_t repeat = 1;  // query heads for each key head
+    Shape stack;          // of the result
+    MatrixStack q, k, v;  // of the operands
+    int64_t repeat = 1;   // query heads for each key head
   };
+
+  static bool Flag(const LayerInit& init, const char* name) {
+    return init.Arg(name) >= 0 && init.Bool(name);
+  }
 
   Sizes SizesOf(const Args& args) const {
     const Shape &q = args.shape(q_), &k = args.shape(k_), &v = args.shape(v_);
-    if (q.rank() < 2 || k.rank() < 2 || v.rank() < 2) {
-      ThrowAttention("expected query, key and value of rank 2 or more, got " + Describe(q, k, v));
-    }
+    CheckRank(q, q_heads_last_);
+    CheckRank(k, k_heads_last_);
+    CheckRank(v, v_heads_last_);
     Sizes sizes{{},
-                Leading(q, 2),
-                Leading(k, 2),
-                Leading(v, 2),
-                q[q.rank() - 2],
-                k[k.rank() - 2],
-                q[q.rank() - 1],
-                v[v.rank() - 1]};
-    if (k[k.rank() - 1] != sizes.dim || v[v.rank() - 2] != sizes.keys) {
+                MatrixStack::Of(q, q_heads_last_),
+                MatrixStack::Of(k, k_heads_last_),
+                MatrixStack::Of(v, v_heads_last_)};
+    if (sizes.k.width != sizes.q.width || sizes.v.length != sizes.k.length) {
       ThrowAttention("expected a query and a key of one width, and as many values as keys, got " +
                      Describe(q, k, v));
     }
-    Shape key_stack = BroadcastShapes(sizes.k, sizes.v);
+    Shape key_stack = BroadcastShapes(sizes.k.stack, sizes.v.stack);
     if (gqa_) sizes.repeat = Repeat(sizes, q, k, v, key_stack);
-    sizes.stack = BroadcastShapes(sizes.q, key_stack);
+    sizes.stack = BroadcastShapes(sizes.q.stack, key_stack);
+    if (!args.Has(mask_)) return sizes;
+    const Tensor mask = MaskTensor(args);
+    // A sum of scores and mask may have more matrices than the scores.
+    if (plain_) sizes.stack = BroadcastShapes(sizes.stack, Leading(mask.shape(), 2));
+    CheckMask(mask, sizes);
     return sizes;
+  }
+
+  /// Of another rank than in the trace the heads would stand elsewhere.
+  void CheckRank(const Shape& shape, bool heads_last) const {
+    const int least = heads_last ? 3 : 2;
+    if (shape.rank() >= least && (!heads_last || rank_ == 0 || shape.rank() == rank_)) return;
+    ThrowAttention(
+        "expected query, key and value of rank " +
+        (heads_last && rank_ != 0 ? std::to_string(rank_) : std::to_string(least) + " or more") +
+        ", got " + shape.ToString());
   }
 
   /// How many query heads share a key head; the stack of the keys is widened to that.
@@ -134,8 +181,8 @@ class ScaledDotProduct final : public Layer {
                      Describe(q, k, v));
     }
     const int head = q.rank() - 3;
-    const int64_t heads = sizes.q[head], shared = key_stack[head];
-    if (shared == 0 || heads % shared != 0 || sizes.k[head] != sizes.v[head]) {
+    const int64_t heads = sizes.q.stack[head], shared = key_stack[head];
+    if (shared == 0 || heads % shared != 0 || sizes.k.stack[head] != sizes.v.stack[head]) {
       ThrowAttention(
           "enable_gqa needs query heads that are a multiple of the key and value heads, got " +
           Describe(q, k, v));
@@ -148,11 +195,33 @@ class ScaledDotProduct final : public Layer {
     return q.ToString() + ", " + k.ToString() + " and " + v.ToString();
   }
 
+  Shape OutputShape(const Sizes& sizes) const {
+    Shape shape = sizes.stack;
+    shape.Append(sizes.q.length);
+    shape.Append(sizes.v.width);
+    shape.elements();
+    const int rank = shape.rank();
+    if (!output_heads_last_) return shape;
+    if (rank < 3 || (rank_ != 0 && rank != rank_)) {
+      ThrowAttention("expected heads, got " + shape.ToString());
+    }
+    std::swap(shape[rank - 2], shape[rank - 3]);
+    return shape;
+  }
+
   static Shape ScoreShape(const Sizes& sizes) {
     Shape shape = sizes.stack;
-    shape.Append(sizes.queries);
-    shape.Append(sizes.keys);
+    shape.Append(sizes.q.length);
+    shape.Append(sizes.k.length);
     return shape;
+  }
+
+  /// What is merely added to the scores may have fewer axes than a matrix.
+  Tensor MaskTensor(const Args& args) const {
+    const Tensor& mask = args.tensor(mask_);
+    if (!plain_ || mask.rank() >= 2) return mask;
+    const Shape shape{1, mask.rank() == 0 ? 1 : mask.dim(0)};
+    return mask.has_data() ? mask.Reshaped(shape) : Tensor::Meta(mask.dtype(), shape);
   }
 
   static void CheckMask(const Tensor& mask, const Sizes& sizes) {
@@ -164,8 +233,7 @@ class ScaledDotProduct final : public Layer {
   }
 
   static AttentionMask<T> MaskOf(const Tensor& tensor, const Sizes& sizes) {
-    const Shape& shape = tensor.shape();
-    const int64_t rows = shape[shape.rank() - 2], columns = shape[shape.rank() - 1];
+    const MatrixStack matrices = MatrixStack::Of(tensor.shape(), false);
     AttentionMask<T> mask;
     if (tensor.dtype() == DType::kBool) {
       mask.flags = reinterpret_cast<const uint8_t*>(tensor.raw());
@@ -173,28 +241,32 @@ class ScaledDotProduct final : public Layer {
     } else {
       mask.numbers = tensor.data<T>();
     }
-    mask.row = rows == 1 ? 0 : columns;
-    mask.column = columns == 1 ? 0 : 1;
-    mask.columns = sizes.keys;
-    mask.offsets = Offsets(sizes.stack, Leading(shape, 2), rows * columns, 1);
+    mask.row = matrices.length == 1 ? 0 : matrices.width;
+    mask.column = matrices.width == 1 ? 0 : 1;
+    mask.columns = sizes.k.length;
+    mask.offsets = matrices.Offsets(sizes.stack, 1);
     return mask;
   }
 
   AttentionProblem<T> ProblemOf(const Sizes& sizes) const {
     AttentionProblem<T> problem;
     problem.count = sizes.stack.elements();
-    problem.queries = sizes.queries;
-    problem.keys = sizes.keys;
-    problem.dim = sizes.dim;
-    problem.value_dim = sizes.value_dim;
-    problem.scale = static_cast<T>(scale_.value_or(1 / std::sqrt(static_cast<double>(sizes.dim))));
+    problem.queries = sizes.q.length;
+    problem.keys = sizes.k.length;
+    problem.dim = sizes.q.width;
+    problem.value_dim = sizes.v.width;
+    problem.scale =
+        static_cast<T>(scale_.value_or(1 / std::sqrt(static_cast<double>(problem.dim))));
     problem.causal = causal_;
-    problem.zero_if_masked = true;
+    problem.zero_if_masked = !plain_;
     return problem;
   }
 
   int q_, k_, v_, mask_;
   bool causal_, gqa_;
+  bool q_heads_last_, k_heads_last_, v_heads_last_, output_heads_last_;
+  int64_t rank_;  // of operands whose heads stand last; 0 for any
+  bool plain_;    // a query that sees nothing gives the NaN of a softmax, and masks are just added
   std::optional<double> scale_;
   AttentionKernels kernels_;
 };
@@ -204,18 +276,34 @@ class ScaledDotProduct final : public Layer {
 
 OORT_LAYERS(scaled_dot_product) {
   using namespace oort;
-  const OperatorSchema schema =
-      OperatorSchema({"F.scaled_dot_product_attention"},
-                     "softmax(Q K^T * scale + mask) V; a bool mask is true where a key takes part")
-          .Tensor("query", kFloats)
-          .Tensor("key", kFloats)
-          .Tensor("value", kFloats)
-          .OptionalTensor("attn_mask", kFloats | DType::kBool)
-          .Float("dropout_p", 0)
-          .Bool("is_causal", false)
-          .Float("scale")
-          .Nullable()
-          .Bool("enable_gqa", false);
-  registry.Add(schema, WithFloats(schema, Create<ScaledDotProduct<float>>(),
-                                  Create<ScaledDotProduct<double>>(), "attn_mask"));
+  const auto add = [&](OperatorSchema schema) {
+    registry.Add(schema, WithFloats(schema, Create<ScaledDotProduct<float>>(),
+                                    Create<ScaledDotProduct<double>>(), "attn_mask"));
+  };
+  const auto attention = [](const char* type, const char* doc, DTypeSet masks) {
+    return OperatorSchema({type}, doc)
+        .Tensor("query", kFloats)
+        .Tensor("key", kFloats)
+        .Tensor("value", kFloats)
+        .OptionalTensor("attn_mask", masks)
+        .Float("dropout_p", 0)
+        .Bool("is_causal", false)
+        .Float("scale")
+        .Nullable()
+        .Bool("enable_gqa", false);
+  };
+  add(attention("F.scaled_dot_product_attention",
+                "softmax(Q K^T * scale + mask) V; a bool mask is true where a key takes part",
+                kFloats | DType::kBool));
+  add(attention("oort.Attention",
+                "The same on operands (…,length,heads,width) where a flag says so; with "
+                "plain_softmax masks are added as they are and a query that sees nothing gives "
+                "NaN. Made by passes, no file needs it",
+                kFloats | DType::kBool)
+          .Bool("query_heads_last", false)
+          .Bool("key_heads_last", false)
+          .Bool("value_heads_last", false)
+          .Bool("output_heads_last", false)
+          .Int("rank", 0)
+          .Bool("plain_softmax", false));
 }

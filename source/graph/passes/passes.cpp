@@ -11,6 +11,8 @@ std::span<const Pass> Passes() {
       {"dead-code", RemoveDeadCode},
       {"fold-constants", FoldConstants},
       {"fuse-conv-batchnorm", FuseConvBatchNorm},
+      {"match-attention", MatchAttention},
+      {"fold-heads", FoldHeads},
       {"channels-last", ChannelsLast},
       {"fuse-conv-epilogue", FuseConvEpilogue},
       {"fuse-linear", FuseLinear},

@@ -44,6 +44,10 @@ void FuseConvBatchNorm(Graph& graph, const PassContext& context);
 void ChannelsLast(Graph& graph, const PassContext& context);
 /// Folds a sum with another image and an activation into the convolution before them.
 void FuseConvEpilogue(Graph& graph, const PassContext& context);
+/// Makes oort.Attention of softmax(q k^T * scale + mask) v where it is spelled out.
+void MatchAttention(Graph& graph, const PassContext& context);
+/// Folds the transpositions that bring heads forward and back into the attention between them.
+void FoldHeads(Graph& graph, const PassContext& context);
 /// Folds activations and sums behind nn.Linear into it, which becomes oort.Linear.
 void FuseLinear(Graph& graph, const PassContext& context);
 
