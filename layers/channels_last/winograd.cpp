@@ -11,7 +11,7 @@
 namespace oort {
 namespace {
 
-constexpr int64_t kLine = 16;           // floats of a cache line
+constexpr int64_t kLine = 16;           // floats of a cache line; kernels read less behind an end
 constexpr int64_t kPatchChannels = 64;  // of an edge tile that are copied at once
 
 int64_t WinogradAlign(int64_t floats) { return CeilDivide(floats, kLine) * kLine; }
@@ -67,7 +67,8 @@ WinogradConv::WinogradConv(Isa isa, const Tensor& weight, const Tensor& bias,
   const int64_t size = WinogradTile(variant) + 2;
   const int64_t padded = CheckedMultiply<int64_t>(panels_, kernels_.columns);
   const int64_t floats = CheckedMultiply(CheckedMultiply(padded, k_), size * size);
-  weights_ = AllocateHost(CheckedMultiply<size_t>(static_cast<size_t>(floats), sizeof(float)));
+  weights_ = AllocateHost(
+      CheckedMultiply<size_t>(static_cast<size_t>(CheckedAdd(floats, kLine)), sizeof(float)));
   bias_ = AllocateHost(CheckedMultiply<size_t>(static_cast<size_t>(padded), sizeof(float)));
   float* to = reinterpret_cast<float*>(bias_->data());
   std::fill(to, to + padded, 0.0f);
@@ -141,7 +142,7 @@ void WinogradConv::PackWeights(const Tensor& weight) {
 }
 
 WinogradConv::Plan WinogradConv::MakePlan(const WinogradSize& size, int threads) const {
-  constexpr int64_t kGroup = 24;
+  constexpr int64_t kGroup = 25;
   const int64_t tile = WinogradTile(variant_), coefficients = (tile + 2) * (tile + 2);
   Plan plan;
   plan.tiles_y = CeilDivide(size.out_height, tile);
@@ -153,7 +154,9 @@ WinogradConv::Plan WinogradConv::MakePlan(const WinogradSize& size, int threads)
   const int64_t mine = plan.shared ? plan.tiles : CeilDivide(plan.tiles, plan.threads);
   const int64_t most = weights < (1 << 18) ? kGroup : 2 * kGroup;
   const int64_t groups = std::max<int64_t>(1, CeilDivide(mine, most));
+  // Whole turns of the product's kernel, except where everything is one group.
   plan.group = CeilDivide(mine, groups);
+  if (groups > 1) plan.group = CeilDivide(plan.group, kernels_.rows) * kernels_.rows;
   plan.panels = std::min<int64_t>(panels_, plan.group <= 16 ? 1 : 4);
   plan.part = plan.group;
   if (plan.shared) {
@@ -171,7 +174,7 @@ WinogradConv::Plan WinogradConv::MakePlan(const WinogradSize& size, int threads)
   plan.patch_floats = WinogradAlign(coefficients * std::min(k_, kPatchChannels));
   plan.thread_floats = plan.m_floats + plan.patch_floats + (plan.shared ? 0 : plan.v_floats);
   plan.floats = CheckedAdd(CheckedMultiply<int64_t>(plan.threads, plan.thread_floats),
-                           plan.shared ? plan.v_floats : 0);
+                           kLine + (plan.shared ? plan.v_floats : 0));
   return plan;
 }
 

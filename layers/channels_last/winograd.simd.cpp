@@ -4,6 +4,8 @@
 #include "layers/channels_last/winograd_tile.h"
 #include "layers/channels_last/winograd_transform.h"
 
+#define OORT_INLINE __attribute__((always_inline))
+
 namespace oort::OORT_ISA {
 namespace {
 
@@ -22,8 +24,9 @@ template <int out>
   Form::Last(at).Store(v + (out + 1) * stride);
 }
 
-/// The rows of the vertical transform are made pair by pair from the image itself: loading
-/// pixels more than once costs less than keeping a tile that has no room in the registers.
+/// The first, the middle and the last rows of the vertical transform are made one after another
+/// from the image itself: loading pixels more than once costs less than keeping a tile that has no
+/// room in the registers.
 template <int out>
 void TransformInput(const WinogradInput& input) {
   using Form = WinogradForm<out>;
@@ -37,21 +40,29 @@ void TransformInput(const WinogradInput& input) {
       const float* top = patch + j * pixel_stride;
       return [top, row_stride](auto i) { return Vec::Load(top + i * row_stride); };
     };
-    Vec plus[kIn], minus[kIn];
+    Vec plus[kIn];
     Unroll<kIn>([&](auto j) { plus[j] = Form::First(column(j)); });
     StoreCoefficients<out>(plus, v, stride);
-    Unroll<Form::kPairs>([&](auto pair) {
-      Unroll<kIn>([&](auto j) { Form::template Pair<pair>(column(j), plus[j], minus[j]); });
-      StoreCoefficients<out>(plus, v + (2 * pair + 1) * kIn * stride, stride);
-      StoreCoefficients<out>(minus, v + (2 * pair + 2) * kIn * stride, stride);
+    Vec pairs[2 * Form::kPairs][kIn];
+    Unroll<kIn>([&](auto j) {
+      Vec d[kIn];
+      Unroll<out>([&](auto i) { d[i + 1] = column(j)(Index<i + 1>()); });
+      const auto at = [&](auto i) { return d[i]; };
+      Unroll<Form::kPairs>([&](auto pair) {
+        Form::template Pair<pair>(at, pairs[2 * pair][j], pairs[2 * pair + 1][j]);
+      });
     });
+    Unroll<2 * Form::kPairs>(
+        [&](auto i) { StoreCoefficients<out>(pairs[i], v + (i + 1) * kIn * stride, stride); });
     Unroll<kIn>([&](auto j) { plus[j] = Form::Last(column(j)); });
     StoreCoefficients<out>(plus, v + (out + 1) * kIn * stride, stride);
   }
 }
 
 /// Writes pixels of one vector of channels. Activations that are limits are applied on the way.
-template <bool whole, Activation limits>
+enum class Extent { kWhole, kEdge, kPartial };  // of a tile; the last has too few channels as well
+
+template <Extent extent, Activation limits>
 struct WinogradPixels {
   const WinogradOutput& output;
   int64_t channel;
@@ -64,19 +75,19 @@ struct WinogradPixels {
         lanes(static_cast<int>(o.channels - c < Vec::kWidth ? o.channels - c : Vec::kWidth)) {}
 
   [[gnu::always_inline]] inline void Put(int row, int column, Vec y) const {
-    if (!whole && (row >= output.rows || column >= output.columns)) return;
+    if (extent != Extent::kWhole && (row >= output.rows || column >= output.columns)) return;
     y = y + bias;
     if (output.add != nullptr) {
       const float* add =
           output.add + row * output.add_row_stride + column * output.add_pixel_stride + channel;
-      y = y + (whole ? Vec::Load(add) : Vec::LoadPartial(add, lanes));
+      y = y + (extent == Extent::kPartial ? Vec::LoadPartial(add, lanes) : Vec::Load(add));
     }
     y = Activate<limits>(y, Vec(output.activation.a), Vec(output.activation.b));
     float* out = output.out + row * output.row_stride + column * output.pixel_stride + channel;
-    if constexpr (whole) {
-      y.Store(out);
-    } else {
+    if constexpr (extent == Extent::kPartial) {
       y.StorePartial(out, lanes);
+    } else {
+      y.Store(out);
     }
   }
 };
@@ -87,25 +98,25 @@ template <int out, typename Pixels>
   const auto at = [&](auto i) { return t[i]; };
   Vec y[out / 2];
   Form::Even(at, y);
-  Unroll<out / 2>([&](auto i) { pixels.Put(row, 2 * i, y[i]); });
+  Unroll<out / 2>([&](auto i) OORT_INLINE { pixels.Put(row, 2 * i, y[i]); });
   Form::Odd(at, y);
-  Unroll<out / 2>([&](auto i) { pixels.Put(row, 2 * i + 1, y[i]); });
+  Unroll<out / 2>([&](auto i) OORT_INLINE { pixels.Put(row, 2 * i + 1, y[i]); });
 }
 
 /// Even rows of the tile first, then the odd ones: each half fits the registers.
-template <int out, bool whole, Activation limits>
+template <int out, Extent extent, Activation limits>
 [[gnu::always_inline]] inline void OutputVector(const WinogradOutput& output, int64_t c) {
   using Form = WinogradForm<out>;
   constexpr int kIn = out + 2;
-  const WinogradPixels<whole, limits> pixels(output, c);
+  const WinogradPixels<extent, limits> pixels(output, c);
   const float* m = output.m + c;
   const int64_t stride = output.m_stride;
   const auto column = [&](auto j) {
     return [m, stride, j](auto i) { return Vec::Load(m + (i * kIn + j) * stride); };
   };
   Vec t[out / 2][kIn];
-  const auto store = [&](int first) {
-    Unroll<out / 2>([&](auto i) { StorePixels<out>(t[i], first + 2 * i, pixels); });
+  const auto store = [&](int first) OORT_INLINE {
+    Unroll<out / 2>([&](auto i) OORT_INLINE { StorePixels<out>(t[i], first + 2 * i, pixels); });
   };
   Unroll<kIn>([&](auto j) {
     Vec y[out / 2];
@@ -123,24 +134,29 @@ template <int out, bool whole, Activation limits>
 
 template <int out, Activation limits>
 void TransformOutputAs(const WinogradOutput& output) {
-  int64_t c = 0;
+  const int64_t whole = output.channels / Vec::kWidth * Vec::kWidth;
   if (output.rows == out && output.columns == out) {
-    for (; c + Vec::kWidth <= output.channels; c += Vec::kWidth) {
-      OutputVector<out, true, limits>(output, c);
+    for (int64_t c = 0; c < whole; c += Vec::kWidth) {
+      OutputVector<out, Extent::kWhole, limits>(output, c);
+    }
+  } else {
+    for (int64_t c = 0; c < whole; c += Vec::kWidth) {
+      OutputVector<out, Extent::kEdge, limits>(output, c);
     }
   }
-  for (; c < output.channels; c += Vec::kWidth) OutputVector<out, false, limits>(output, c);
+  if (whole < output.channels) OutputVector<out, Extent::kPartial, limits>(output, whole);
 }
 
 template <int out>
 void TransformOutput(const WinogradOutput& output) {
-  switch (output.activation.kind) {
-    case Activation::kRelu: return TransformOutputAs<out, Activation::kRelu>(output);
-    case Activation::kClamp: return TransformOutputAs<out, Activation::kClamp>(output);
-    default: break;
-  }
-  TransformOutputAs<out, Activation::kNone>(output);
-  if (output.activation.kind == Activation::kNone) return;
+  const Activation kind = output.activation.kind;
+  if (kind == Activation::kRelu) return TransformOutputAs<out, Activation::kRelu>(output);
+  if (kind == Activation::kClamp) return TransformOutputAs<out, Activation::kClamp>(output);
+  // No limits for the others: one copy of the code less than with a case for them.
+  WinogradOutput plain = output;
+  plain.activation = {Activation::kClamp, -__builtin_inff(), __builtin_inff()};
+  TransformOutputAs<out, Activation::kClamp>(plain);
+  if (kind == Activation::kNone) return;
   for (int row = 0; row < output.rows; ++row) {
     for (int column = 0; column < output.columns; ++column) {
       ActivateInPlace(output.activation,
@@ -153,10 +169,14 @@ void TransformOutput(const WinogradOutput& output) {
 /// Tiles in equal portions of at most kWinogradRows: a short last one would waste registers.
 void Product(const WinogradProduct& p) {
   const int64_t pieces = (p.tiles + kWinogradRows - 1) / kWinogradRows;
+  const int64_t rows = p.tiles / pieces, longer = p.tiles - rows * pieces;
+  const float* v = p.v;
+  float* m = p.m;
   for (int64_t i = 0; i < pieces; ++i) {
-    const int64_t begin = p.tiles * i / pieces, end = p.tiles * (i + 1) / pieces;
-    MultiplyRows(static_cast<int>(end - begin), p.v + begin * p.v_row, p.v_row, p.k, p.u,
-                 p.m + begin * p.m_row, p.m_row);
+    const int64_t count = rows + (i < longer ? 1 : 0);
+    MultiplyRows(static_cast<int>(count), v, p.v_row, p.k, p.u, m, p.m_row);
+    v += count * p.v_row;
+    m += count * p.m_row;
   }
 }
 
@@ -166,6 +186,7 @@ void Product(const WinogradProduct& p) {
 OORT_DEFINE_KERNELS(WinogradKernels,
                     {.width = Vec::kWidth,
                      .columns = kWinogradColumns,
+                     .rows = kWinogradRows,
                      .input = {TransformInput<2>, TransformInput<4>, TransformInput<6>},
                      .output = {TransformOutput<2>, TransformOutput<4>, TransformOutput<6>},
                      .product = Product})

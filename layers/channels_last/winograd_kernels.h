@@ -47,6 +47,7 @@ struct WinogradOutput {
 struct WinogradKernels {
   int width;    ///< of a vector
   int columns;  ///< of a panel of U
+  int rows;     ///< tiles that the product takes at once
   // One for each of F(2,3), F(4,3) and F(6,3).
   void (*input[3])(const WinogradInput& input);
   void (*output[3])(const WinogradOutput& output);

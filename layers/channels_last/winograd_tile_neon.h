@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Up to six rows by sixteen columns on NEON, multiplying by lanes of A, four steps of k at a time.
+// Up to five rows by sixteen columns on NEON, multiplying by lanes of A, eight steps of k a turn.
 // Only for winograd.simd.cpp, through winograd_tile.h.
+//
+// Reads up to four floats behind each row of A and eight behind B.
 #pragma once
 
 #include <arm_neon.h>
@@ -15,43 +17,57 @@ template <int rows>
 void MultiplySome(const float* a, int64_t lda, int64_t k, const float* b, float* c, int64_t ldc);
 
 // clang-format off
-// v0 to v5: four elements of each row; v6 and v7: columns in turn; v8 to v31: sums, four a row.
-// Each load stands behind the last use of its register.
-#define OORT_W_FMA(sum, column, row, lane) \
-  "fmla v" #sum ".4s, v" #column ".4s, v" #row ".s[" #lane "]\n"
+// v8 to v27: sums, four a row. v30 and v31: columns in turn. Four elements of each row are used
+// while the next four come, into two sets of registers: with one the loads' latency shows (92%
+// of the peak of a Neoverse V1 instead of 98%).
+// Names of registers: sums of row r and column vector j, elements of row r in sets E and O.
+#define OORT_W_S00 "8"
+#define OORT_W_S01 "9"
+#define OORT_W_S02 "10"
+#define OORT_W_S03 "11"
+#define OORT_W_S10 "12"
+#define OORT_W_S11 "13"
+#define OORT_W_S12 "14"
+#define OORT_W_S13 "15"
+#define OORT_W_S20 "16"
+#define OORT_W_S21 "17"
+#define OORT_W_S22 "18"
+#define OORT_W_S23 "19"
+#define OORT_W_S30 "20"
+#define OORT_W_S31 "21"
+#define OORT_W_S32 "22"
+#define OORT_W_S33 "23"
+#define OORT_W_S40 "24"
+#define OORT_W_S41 "25"
+#define OORT_W_S42 "26"
+#define OORT_W_S43 "27"
+#define OORT_W_E0 "0"
+#define OORT_W_E1 "1"
+#define OORT_W_E2 "2"
+#define OORT_W_E3 "3"
+#define OORT_W_E4 "4"
+#define OORT_W_O0 "5"
+#define OORT_W_O1 "6"
+#define OORT_W_O2 "7"
+#define OORT_W_O3 "28"
+#define OORT_W_O4 "29"
+#define OORT_W_FMA(row, j, column, set, lane) \
+  "fmla v" OORT_W_S##row##j ".4s, v" #column ".4s, v" OORT_W_##set##row ".s[" #lane "]\n"
 #define OORT_W_COLUMN(to) "ldr q" #to ", [%[b]], #16\n"
-#define OORT_W_LOAD(row) "ldr q" #row ", [%[a" #row "]], #16\n"
-// ROWSn: one column vector times n rows. RELOADn: the same, each row fetching its next four.
-#define OORT_W_ROWS1(b, l, s0, s1, s2, s3, s4, s5) OORT_W_FMA(s0, b, 0, l)
-#define OORT_W_ROWS2(b, l, s0, s1, s2, s3, s4, s5) \
-  OORT_W_ROWS1(b, l, s0, s1, s2, s3, s4, s5) OORT_W_FMA(s1, b, 1, l)
-#define OORT_W_ROWS3(b, l, s0, s1, s2, s3, s4, s5) \
-  OORT_W_ROWS2(b, l, s0, s1, s2, s3, s4, s5) OORT_W_FMA(s2, b, 2, l)
-#define OORT_W_ROWS4(b, l, s0, s1, s2, s3, s4, s5) \
-  OORT_W_ROWS3(b, l, s0, s1, s2, s3, s4, s5) OORT_W_FMA(s3, b, 3, l)
-#define OORT_W_ROWS5(b, l, s0, s1, s2, s3, s4, s5) \
-  OORT_W_ROWS4(b, l, s0, s1, s2, s3, s4, s5) OORT_W_FMA(s4, b, 4, l)
-#define OORT_W_ROWS6(b, l, s0, s1, s2, s3, s4, s5) \
-  OORT_W_ROWS5(b, l, s0, s1, s2, s3, s4, s5) OORT_W_FMA(s5, b, 5, l)
-#define OORT_W_RELOAD1(b, l, s0, s1, s2, s3, s4, s5) OORT_W_FMA(s0, b, 0, l) OORT_W_LOAD(0)
-#define OORT_W_RELOAD2(b, l, s0, s1, s2, s3, s4, s5) \
-  OORT_W_RELOAD1(b, l, s0, s1, s2, s3, s4, s5) OORT_W_FMA(s1, b, 1, l) OORT_W_LOAD(1)
-#define OORT_W_RELOAD3(b, l, s0, s1, s2, s3, s4, s5) \
-  OORT_W_RELOAD2(b, l, s0, s1, s2, s3, s4, s5) OORT_W_FMA(s2, b, 2, l) OORT_W_LOAD(2)
-#define OORT_W_RELOAD4(b, l, s0, s1, s2, s3, s4, s5) \
-  OORT_W_RELOAD3(b, l, s0, s1, s2, s3, s4, s5) OORT_W_FMA(s3, b, 3, l) OORT_W_LOAD(3)
-#define OORT_W_RELOAD5(b, l, s0, s1, s2, s3, s4, s5) \
-  OORT_W_RELOAD4(b, l, s0, s1, s2, s3, s4, s5) OORT_W_FMA(s4, b, 4, l) OORT_W_LOAD(4)
-#define OORT_W_RELOAD6(b, l, s0, s1, s2, s3, s4, s5) \
-  OORT_W_RELOAD5(b, l, s0, s1, s2, s3, s4, s5) OORT_W_FMA(s5, b, 5, l) OORT_W_LOAD(5)
-#define OORT_W_FIRST1 OORT_W_LOAD(0)
-#define OORT_W_FIRST2 OORT_W_FIRST1 OORT_W_LOAD(1)
-#define OORT_W_FIRST3 OORT_W_FIRST2 OORT_W_LOAD(2)
-#define OORT_W_FIRST4 OORT_W_FIRST3 OORT_W_LOAD(3)
-#define OORT_W_FIRST5 OORT_W_FIRST4 OORT_W_LOAD(4)
-#define OORT_W_FIRST6 OORT_W_FIRST5 OORT_W_LOAD(5)
-#define OORT_W_STORE(s0, s1, s2, s3)     \
-  "stp q" #s0 ", q" #s1 ", [%[c]]\n"     \
+#define OORT_W_LOAD(set, row) "ldr q" OORT_W_##set##row ", [%[a" #row "]], #16\n"
+// One vector of columns times n rows.
+#define OORT_W_ROWS1(j, b, set, l) OORT_W_FMA(0, j, b, set, l)
+#define OORT_W_ROWS2(j, b, set, l) OORT_W_ROWS1(j, b, set, l) OORT_W_FMA(1, j, b, set, l)
+#define OORT_W_ROWS3(j, b, set, l) OORT_W_ROWS2(j, b, set, l) OORT_W_FMA(2, j, b, set, l)
+#define OORT_W_ROWS4(j, b, set, l) OORT_W_ROWS3(j, b, set, l) OORT_W_FMA(3, j, b, set, l)
+#define OORT_W_ROWS5(j, b, set, l) OORT_W_ROWS4(j, b, set, l) OORT_W_FMA(4, j, b, set, l)
+#define OORT_W_LOADS1(set) OORT_W_LOAD(set, 0)
+#define OORT_W_LOADS2(set) OORT_W_LOADS1(set) OORT_W_LOAD(set, 1)
+#define OORT_W_LOADS3(set) OORT_W_LOADS2(set) OORT_W_LOAD(set, 2)
+#define OORT_W_LOADS4(set) OORT_W_LOADS3(set) OORT_W_LOAD(set, 3)
+#define OORT_W_LOADS5(set) OORT_W_LOADS4(set) OORT_W_LOAD(set, 4)
+#define OORT_W_STORE(s0, s1, s2, s3)      \
+  "stp q" #s0 ", q" #s1 ", [%[c]]\n"      \
   "stp q" #s2 ", q" #s3 ", [%[c], #32]\n" \
   "add %[c], %[c], %[ldc]\n"
 #define OORT_W_STORE1 OORT_W_STORE(8, 9, 10, 11)
@@ -59,52 +75,78 @@ void MultiplySome(const float* a, int64_t lda, int64_t k, const float* b, float*
 #define OORT_W_STORE3 OORT_W_STORE2 OORT_W_STORE(16, 17, 18, 19)
 #define OORT_W_STORE4 OORT_W_STORE3 OORT_W_STORE(20, 21, 22, 23)
 #define OORT_W_STORE5 OORT_W_STORE4 OORT_W_STORE(24, 25, 26, 27)
-#define OORT_W_STORE6 OORT_W_STORE5 OORT_W_STORE(28, 29, 30, 31)
-#define OORT_W_ZERO(sum) "movi v" #sum ".4s, #0\n"
-#define OORT_W_SUMS0 8, 12, 16, 20, 24, 28
-#define OORT_W_SUMS1 9, 13, 17, 21, 25, 29
-#define OORT_W_SUMS2 10, 14, 18, 22, 26, 30
-#define OORT_W_SUMS3 11, 15, 19, 23, 27, 31
-// One more expansion, so that the lists of sums become arguments.
-#define OORT_W_CALL(macro, ...) macro(__VA_ARGS__)
-#define OORT_W_STEP(n, lane)                                            \
-  OORT_W_CALL(OORT_W_ROWS##n, 28, lane, OORT_W_SUMS0) OORT_W_COLUMN(28) \
-  OORT_W_CALL(OORT_W_ROWS##n, 29, lane, OORT_W_SUMS1) OORT_W_COLUMN(29) \
-  OORT_W_CALL(OORT_W_ROWS##n, 30, lane, OORT_W_SUMS2) OORT_W_COLUMN(30)
-#define OORT_W_THREE(n) \
-  OORT_W_STEP(n, 0) OORT_W_CALL(OORT_W_ROWS##n, 31, 0, OORT_W_SUMS3) OORT_W_COLUMN(31) \
-  OORT_W_STEP(n, 1) OORT_W_CALL(OORT_W_ROWS##n, 31, 1, OORT_W_SUMS3) OORT_W_COLUMN(31) \
-  OORT_W_STEP(n, 2) OORT_W_CALL(OORT_W_ROWS##n, 31, 2, OORT_W_SUMS3) OORT_W_COLUMN(31)
-#define OORT_W_TILE(n)                                                                          \
-  template <>                                                                                   \
-  inline void MultiplySome<n>(const float* a, int64_t lda, int64_t k, const float* b, float* c, \
-                              int64_t ldc) {                                                    \
-    const auto row = [&](int r) { return r < (n) ? a + r * lda : a; };                          \
-    const float *a0 = row(0), *a1 = row(1), *a2 = row(2), *a3 = row(3), *a4 = row(4),           \
-                *a5 = row(5);                                                                   \
-    asm volatile(                                                                               \
-        OORT_W_ZERO(8) OORT_W_ZERO(9) OORT_W_ZERO(10) OORT_W_ZERO(11) OORT_W_ZERO(12)           \
-        OORT_W_ZERO(13) OORT_W_ZERO(14) OORT_W_ZERO(15) OORT_W_ZERO(16) OORT_W_ZERO(17)         \
-        OORT_W_ZERO(18) OORT_W_ZERO(19) OORT_W_ZERO(20) OORT_W_ZERO(21) OORT_W_ZERO(22)         \
-        OORT_W_ZERO(23) OORT_W_ZERO(24) OORT_W_ZERO(25) OORT_W_ZERO(26) OORT_W_ZERO(27)         \
-        OORT_W_ZERO(28) OORT_W_ZERO(29) OORT_W_ZERO(30) OORT_W_ZERO(31)                         \
-        OORT_W_FIRST##n OORT_W_COLUMN(28) OORT_W_COLUMN(29) OORT_W_COLUMN(30) OORT_W_COLUMN(31)                                                       \
-        "subs %[k], %[k], #4\n"                                                                 \
-        "b.le 2f\n"                                                                             \
-        "1:\n"                                                                                  \
-        OORT_W_THREE(n) OORT_W_STEP(n, 3)                                                       \
-        OORT_W_CALL(OORT_W_RELOAD##n, 31, 3, OORT_W_SUMS3) OORT_W_COLUMN(31)                      \
-        "subs %[k], %[k], #4\n"                                                                 \
-        "b.gt 1b\n"                                                                             \
-        "2:\n"                                                                                  \
-        OORT_W_THREE(n) OORT_W_CALL(OORT_W_ROWS##n, 28, 3, OORT_W_SUMS0) OORT_W_CALL(OORT_W_ROWS##n, 29, 3, OORT_W_SUMS1) OORT_W_CALL(OORT_W_ROWS##n, 30, 3, OORT_W_SUMS2) OORT_W_CALL(OORT_W_ROWS##n, 31, 3, OORT_W_SUMS3)                                        \
-        OORT_W_STORE##n                                                                         \
-        : [a0] "+r"(a0), [a1] "+r"(a1), [a2] "+r"(a2), [a3] "+r"(a3), [a4] "+r"(a4),            \
-          [a5] "+r"(a5), [b] "+r"(b), [k] "+r"(k), [c] "+r"(c)                                  \
-        : [ldc] "r"(ldc * 4)                                                                    \
-        : "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10",    \
-          "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22",   \
-          "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");                       \
+#define OORT_W_ZERO(s0, s1, s2, s3)      \
+  "movi v" #s0 ".4s, #0\n" "movi v" #s1 ".4s, #0\n" "movi v" #s2 ".4s, #0\n" "movi v" #s3 ".4s, #0\n"
+#define OORT_W_ZERO1 OORT_W_ZERO(8, 9, 10, 11)
+#define OORT_W_ZERO2 OORT_W_ZERO1 OORT_W_ZERO(12, 13, 14, 15)
+#define OORT_W_ZERO3 OORT_W_ZERO2 OORT_W_ZERO(16, 17, 18, 19)
+#define OORT_W_ZERO4 OORT_W_ZERO3 OORT_W_ZERO(20, 21, 22, 23)
+#define OORT_W_ZERO5 OORT_W_ZERO4 OORT_W_ZERO(24, 25, 26, 27)
+// A step loads row r of the next set, if there are so many rows.
+#define OORT_W_NEXT1_0(next) OORT_W_LOAD(next, 0)
+#define OORT_W_NEXT1_1(next)
+#define OORT_W_NEXT1_2(next)
+#define OORT_W_NEXT1_3(next)
+#define OORT_W_NEXT1_4(next)
+#define OORT_W_NEXT2_0(next) OORT_W_LOAD(next, 0)
+#define OORT_W_NEXT2_1(next) OORT_W_LOAD(next, 1)
+#define OORT_W_NEXT2_2(next)
+#define OORT_W_NEXT2_3(next)
+#define OORT_W_NEXT2_4(next)
+#define OORT_W_NEXT3_0(next) OORT_W_LOAD(next, 0)
+#define OORT_W_NEXT3_1(next) OORT_W_LOAD(next, 1)
+#define OORT_W_NEXT3_2(next) OORT_W_LOAD(next, 2)
+#define OORT_W_NEXT3_3(next)
+#define OORT_W_NEXT3_4(next)
+#define OORT_W_NEXT4_0(next) OORT_W_LOAD(next, 0)
+#define OORT_W_NEXT4_1(next) OORT_W_LOAD(next, 1)
+#define OORT_W_NEXT4_2(next) OORT_W_LOAD(next, 2)
+#define OORT_W_NEXT4_3(next) OORT_W_LOAD(next, 3)
+#define OORT_W_NEXT4_4(next)
+#define OORT_W_NEXT5_0(next) OORT_W_LOAD(next, 0)
+#define OORT_W_NEXT5_1(next) OORT_W_LOAD(next, 1)
+#define OORT_W_NEXT5_2(next) OORT_W_LOAD(next, 2)
+#define OORT_W_NEXT5_3(next) OORT_W_LOAD(next, 3)
+#define OORT_W_NEXT5_4(next) OORT_W_LOAD(next, 4)
+// Loads stand apart: several in a row would hold up the products. Weights of the next rows of B
+// come from far away where there are few tiles, so they are asked for early.
+#define OORT_W_STEP(n, set, lane, loads)                                                 \
+  OORT_W_ROWS##n(0, 30, set, lane) OORT_W_COLUMN(30)                                     \
+  OORT_W_ROWS##n(1, 31, set, lane) OORT_W_COLUMN(31) loads                               \
+  OORT_W_ROWS##n(2, 30, set, lane) OORT_W_COLUMN(30) "prfm pldl1keep, [%[b], #1024]\n"   \
+  OORT_W_ROWS##n(3, 31, set, lane) OORT_W_COLUMN(31)
+#define OORT_W_FOUR(n, set, next)                                                        \
+  OORT_W_STEP(n, set, 0, OORT_W_NEXT##n##_0(next))                                       \
+  OORT_W_STEP(n, set, 1, OORT_W_NEXT##n##_1(next))                                       \
+  OORT_W_STEP(n, set, 2, OORT_W_NEXT##n##_2(next) OORT_W_NEXT##n##_4(next))              \
+  OORT_W_STEP(n, set, 3, OORT_W_NEXT##n##_3(next))
+#define OORT_W_TILE(n)                                                                            \
+  template <>                                                                                     \
+  inline void MultiplySome<n>(const float* a, int64_t lda, int64_t k, const float* b, float* c,   \
+                              int64_t ldc) {                                                      \
+    const auto row = [&](int r) { return r < (n) ? a + r * lda : a; };                            \
+    const float *a0 = row(0), *a1 = row(1), *a2 = row(2), *a3 = row(3), *a4 = row(4);             \
+    asm volatile(                                                                                 \
+        OORT_W_ZERO##n OORT_W_COLUMN(30) OORT_W_COLUMN(31)                                        \
+        "tbnz %[k], #2, 1f\n"                                                                     \
+        OORT_W_LOADS##n(E)                                                              \
+        "b 2f\n"                                                                                  \
+        "1:\n"                                                                                    \
+        OORT_W_LOADS##n(O)                                                               \
+        "b 3f\n"                                                                                  \
+        "2:\n"                                                                                    \
+        OORT_W_FOUR(n, E, O)                                                   \
+        "3:\n"                                                                                    \
+        OORT_W_FOUR(n, O, E)                                                   \
+        "subs %[k], %[k], #8\n"                                                                   \
+        "b.gt 2b\n"                                                                               \
+        OORT_W_STORE##n                                                                           \
+        : [a0] "+r"(a0), [a1] "+r"(a1), [a2] "+r"(a2), [a3] "+r"(a3), [a4] "+r"(a4), [b] "+r"(b), \
+          [k] "+r"(k), [c] "+r"(c)                                                                \
+        : [ldc] "r"(ldc * 4)                                                                      \
+        : "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10",      \
+          "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22",     \
+          "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");                         \
   }
 
 OORT_W_TILE(1)
@@ -112,7 +154,6 @@ OORT_W_TILE(2)
 OORT_W_TILE(3)
 OORT_W_TILE(4)
 OORT_W_TILE(5)
-
 // clang-format on
 
 }  // namespace oort::OORT_ISA
