@@ -24,6 +24,7 @@ Action AddVerify(CLI::App& app);
 Action AddInfo(CLI::App& app);
 Action AddDoctor(CLI::App& app);
 Action AddBench(CLI::App& app);
+Action AddProfile(CLI::App& app);
 Action AddConvert(CLI::App& app);
 Action AddOperators(CLI::App& app);
 Action AddDevices(CLI::App& app);

@@ -24,6 +24,7 @@ constexpr const char* kFooter =
     "  oort info net.pnnx.param                        what is in it, what does it cost?\n"
     "  oort run net.pnnx.param --input cat.jpg --labels labels.txt\n"
     "  oort bench net.pnnx.param --threads 4           how fast is it?\n"
+    "  oort profile net.pnnx.param --html net.html     where does the time go?\n"
     "'oort COMMAND --help' explains a command with an example.\n"
     "Exit codes: 0 success, 1 failure (one line on stderr), 2 wrong usage.";
 
@@ -39,6 +40,7 @@ constexpr std::array kCommands = {
     Entry{"info", "Show operators, shapes, work and the memory plan", AddInfo},
     Entry{"doctor", "List everything that keeps a model from running", AddDoctor},
     Entry{"bench", "Measure how long a model takes", AddBench},
+    Entry{"profile", "Show where the time goes, beside what the machine can do", AddProfile},
     Entry{"convert", "Rewrite a model with aligned weights", AddConvert},
     Entry{"operators", "List the operators that this build knows", AddOperators},
     Entry{"devices", "Show instruction sets, threads and GPUs", AddDevices},

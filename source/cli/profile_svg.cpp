@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT
+// The roofline plot and the memory plan.
+#include <algorithm>
+#include <cmath>
+
+#include "cli/markup.h"
+#include "cli/profile_report.h"
+
+namespace oort::cli {
+namespace {
+
+constexpr double kWidth = 900, kHeight = 480, kLeft = 70, kRight = 150, kTop = 30, kBottom = 50;
+constexpr std::string_view kGrid = "stroke=\"#dddddd\"", kAxis = "stroke=\"#444444\"";
+constexpr std::string_view kEnd = "text-anchor=\"end\"", kMiddle = "text-anchor=\"middle\"";
+
+std::string Milliseconds(double seconds) { return FormatFixed(seconds * 1e3, 3) + " ms"; }
+
+/// Both axes are logarithmic: powers of ten from `low` to `high`.
+struct LogAxis {
+  double low, high;    ///< exponents of ten
+  double first, last;  ///< where they lie in the picture
+  double At(double value) const {
+    const double exponent = std::clamp(std::log10(std::max(value, 1e-30)), low, high);
+    return first + (exponent - low) / (high - low) * (last - first);
+  }
+};
+
+class Roofline {
+ public:
+  explicit Roofline(const ProfileReport& report) : report_(report), svg_(kWidth, kHeight) {
+    double least_x = 0.1, most_x = 100, least_y = 1;
+    for (const ProfileOperator& op : report.operators) {
+      if (!Shown(op)) continue;
+      const double x = op.cost.flops / op.cost.bytes;
+      least_x = std::min(least_x, x);
+      most_x = std::max(most_x, x);
+      least_y = std::min(least_y, op.cost.gflops());
+    }
+    x_ = {std::floor(std::log10(least_x)), std::ceil(std::log10(most_x)), kLeft, kWidth - kRight};
+    const double top = std::ceil(std::log10(report.peak() / 1e9) + 0.1);
+    y_ = {std::max(std::floor(std::log10(least_y)), top - 6), top, kHeight - kBottom, kTop};
+  }
+
+  std::string Draw() {
+    DrawGrid();
+    DrawRoofs();
+    DrawOperators();
+    DrawLegend();
+    return svg_.Finish();
+  }
+
+ private:
+  static bool Shown(const ProfileOperator& op) {
+    return op.cost.flops > 0 && op.cost.bytes > 0 && op.cost.seconds > 0;
+  }
+
+  void DrawGrid() {
+    for (double e = x_.low; e <= x_.high; ++e) {
+      const double x = x_.At(std::pow(10, e));
+      svg_.Line(x, kTop, x, kHeight - kBottom, kGrid);
+      svg_.Text(x, kHeight - kBottom + 16, FormatNumber(std::pow(10, e)), kMiddle);
+    }
+    for (double e = y_.low; e <= y_.high; ++e) {
+      const double y = y_.At(std::pow(10, e));
+      svg_.Line(kLeft, y, kWidth - kRight, y, kGrid);
+      svg_.Text(kLeft - 6, y + 4, FormatNumber(std::pow(10, e)), kEnd);
+    }
+    svg_.Line(kLeft, kTop, kLeft, kHeight - kBottom, kAxis);
+    svg_.Line(kLeft, kHeight - kBottom, kWidth - kRight, kHeight - kBottom, kAxis);
+    svg_.Text((kLeft + kWidth - kRight) / 2, kHeight - 12, "FLOPs for each byte", kMiddle);
+    svg_.Text(kLeft, kTop - 12, "GFLOP/s", kMiddle);
+  }
+
+  void DrawRoofs() {
+    const double peak = report_.peak() / 1e9, right = std::pow(10, x_.high);
+    for (const MachineRoofs::Memory& level : report_.roofs.memory) {
+      const double rate = report_.Read(level) / 1e9;
+      if (rate <= 0) continue;
+      // From the left or bottom edge to where the roof of arithmetic begins.
+      const double start = std::max(std::pow(10, x_.low), std::pow(10, y_.low) / rate);
+      const double knee = std::min(peak / rate, right);
+      svg_.Line(x_.At(start), y_.At(start * rate), x_.At(knee), y_.At(knee * rate),
+                "stroke=\"#4a7ab5\" stroke-width=\"1.5\"");
+      svg_.Text(x_.At(knee), y_.At(knee * rate) - 5,
+                level.name + " " + FormatNumber(rate, 3) + " GB/s",
+                "text-anchor=\"end\" fill=\"#4a7ab5\" font-size=\"10\"");
+    }
+    for (const MachineRoofs::Compute& compute : report_.roofs.compute) {
+      const double flops = (report_.threads > 1 ? compute.flops_all : compute.flops_one) / 1e9;
+      const bool used = compute.isa == report_.isa;
+      const double y = y_.At(flops);
+      svg_.Line(kLeft, y, kWidth - kRight, y,
+                used ? "stroke=\"#b5504a\" stroke-width=\"1.5\""
+                     : "stroke=\"#b5504a\" stroke-dasharray=\"4 4\" opacity=\"0.6\"");
+      svg_.Text(kWidth - kRight + 6, y + 4,
+                std::string(Name(compute.isa)) + " " + FormatNumber(flops, 4) + " GFLOP/s",
+                "fill=\"#b5504a\" font-size=\"10\"");
+    }
+  }
+
+  void DrawOperators() {
+    for (const ProfileOperator& op : report_.operators) {
+      if (!Shown(op)) continue;
+      const std::string title =
+          op.name + "\n" + op.type + "\n" + Milliseconds(op.cost.seconds) + ", " +
+          FormatFixed(100 * op.share, 1) + " %\n" + FormatNumber(op.cost.gflops()) + " GFLOP/s, " +
+          FormatFixed(100 * op.cost.roof(), 1) + " % of its roof (" + op.bound + ")";
+      svg_.Circle(x_.At(op.cost.flops / op.cost.bytes), y_.At(op.cost.gflops()),
+                  3 + 30 * std::sqrt(op.share),
+                  "fill=\"" + NameColor(op.type) + "\" fill-opacity=\"0.55\" stroke=\"white\"",
+                  title);
+    }
+  }
+
+  void DrawLegend() {
+    double y = kTop + 60;
+    for (const ProfileGroup& group : GroupByType(report_)) {
+      if (group.cost.flops <= 0 || y > kHeight - kBottom) continue;
+      svg_.Circle(kWidth - kRight + 14, y - 4, 5, "fill=\"" + NameColor(group.name) + "\"");
+      svg_.Text(kWidth - kRight + 24, y, group.name, "font-size=\"10\"");
+      y += 16;
+    }
+  }
+
+  const ProfileReport& report_;
+  SvgWriter svg_;
+  LogAxis x_{}, y_{};
+};
+
+}  // namespace
+
+std::string RooflineSvg(const ProfileReport& report) { return Roofline(report).Draw(); }
+
+std::string MemorySvg(const ProfileReport& report) {
+  SvgWriter svg(kWidth, kHeight);
+  const double steps = static_cast<double>(std::max<size_t>(1, report.operators.size()));
+  const double bytes = static_cast<double>(std::max<size_t>(1, report.plan.memory.arena));
+  const double width = kWidth - kLeft - 20, height = kHeight - kTop - kBottom;
+  const auto x = [&](double step) { return kLeft + step / steps * width; };
+  const auto y = [&](double offset) { return kHeight - kBottom - offset / bytes * height; };
+  for (int i = 0; i <= 4; ++i) {
+    svg.Line(kLeft, y(bytes * i / 4), kLeft + width, y(bytes * i / 4), kGrid);
+    svg.Text(kLeft - 6, y(bytes * i / 4) + 4, FormatBytes(bytes * i / 4), kEnd);
+  }
+  for (const MemoryBlock& block : report.plan.blocks) {
+    const double top = static_cast<double>(block.offset) + static_cast<double>(block.bytes);
+    const std::string color = block.scratch ? "#bbbbbb" : NameColor(block.name);
+    svg.Rect(x(block.first), y(top), x(block.last + 1) - x(block.first),
+             static_cast<double>(block.bytes) / bytes * height,
+             "fill=\"" + color + "\" fill-opacity=\"0.7\" stroke=\"white\" stroke-width=\"0.5\"",
+             (block.scratch ? "scratch of " : "") + block.name + "\n" +
+                 FormatBytes(static_cast<double>(block.bytes)) + " at " +
+                 std::to_string(block.offset) + "\nsteps " + std::to_string(block.first) + " to " +
+                 std::to_string(block.last));
+  }
+  svg.Line(kLeft, kTop, kLeft, kHeight - kBottom, kAxis);
+  svg.Line(kLeft, kHeight - kBottom, kLeft + width, kHeight - kBottom, kAxis);
+  svg.Text(kLeft + width / 2, kHeight - 16,
+           "operators in the order they run, 0 to " + std::to_string(report.operators.size() - 1),
+           kMiddle);
+  svg.Text(kLeft, kTop - 12,
+           FormatBytes(bytes) + " planned, " +
+               FormatBytes(static_cast<double>(report.plan.memory.without_reuse)) +
+               " without reuse; grey is scratch");
+  return svg.Finish();
+}
+
+}  // namespace oort::cli
