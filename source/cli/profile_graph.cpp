@@ -57,15 +57,23 @@ std::string ProfileDot(const ProfileReport& report) {
 }
 
 std::string ProfileParam(const ProfileReport& report) {
-  Graph graph = report.graph;
   const auto timed = ByName(report);
-  for (Operator& op : graph.operators) {
-    const auto found = timed.find(op.name);
-    if (found == timed.end()) continue;
-    op.params["profile_ms"] = Parameter(FormatFixed(found->second->cost.seconds * 1e3, 4));
-    op.params["profile_percent"] = Parameter(FormatFixed(100 * found->second->share, 2));
+  Graph ordered;  // passes add operators at the end, but readers want producers first
+  for (const Operand& operand : report.graph.operands) {
+    Operand& copy = ordered.operands[static_cast<size_t>(ordered.AddOperand(operand.name))];
+    copy.dtype = operand.dtype;
+    copy.has_shape = operand.has_shape;
+    copy.shape = operand.shape;
   }
-  return PnnxParamText(graph);
+  for (const int index : report.graph.TopologicalOrder()) {
+    Operator op = report.graph.operators[static_cast<size_t>(index)];
+    if (const auto found = timed.find(op.name); found != timed.end()) {
+      op.params["profile_ms"] = Parameter(FormatFixed(found->second->cost.seconds * 1e3, 4));
+      op.params["profile_percent"] = Parameter(FormatFixed(100 * found->second->share, 2));
+    }
+    ordered.AddOperator(std::move(op));
+  }
+  return PnnxParamText(ordered);
 }
 
 }  // namespace oort::cli

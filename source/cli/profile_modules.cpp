@@ -11,13 +11,17 @@ namespace {
 
 class ModuleFinder {
  public:
-  explicit ModuleFinder(const Graph& graph) : graph_(graph), paths_(graph.operators.size()) {
+  explicit ModuleFinder(const Graph& graph)
+      : graph_(graph), paths_(graph.operators.size()), position_(graph.operators.size()) {
     for (size_t i = 0; i < paths_.size(); ++i) paths_[i] = OwnPath(graph.operators[i]);
     named_ = paths_;
   }
 
   ModuleMap Run() {
     const std::vector<int> order = graph_.TopologicalOrder();
+    for (size_t i = 0; i < order.size(); ++i) {
+      position_[static_cast<size_t>(order[i])] = static_cast<int>(i);
+    }
     // A layer with weights goes with a neighbour that still has its name.
     for (const int op : order) {
       if (Weighted(op) && At(op).empty())
@@ -52,12 +56,16 @@ class ModuleFinder {
   const Operator& Op(int op) const { return graph_.operators[static_cast<size_t>(op)]; }
   bool Weighted(int op) const { return !Op(op).attributes.empty() && !Op(op).IsPort(); }
 
+  /// The one that ran last comes last.
   std::vector<int> Producers(int op) const {
     std::vector<int> list;
     for (const int input : Op(op).inputs) {
       const int producer = graph_.operands[static_cast<size_t>(input)].producer;
       if (producer >= 0) list.push_back(producer);
     }
+    std::sort(list.begin(), list.end(), [&](int a, int b) {
+      return position_[static_cast<size_t>(a)] < position_[static_cast<size_t>(b)];
+    });
     return list;
   }
 
@@ -85,10 +93,11 @@ class ModuleFinder {
   static auto Depth(const std::string& path) {
     return path.empty() ? -1 : std::count(path.begin(), path.end(), '.');
   }
-  /// The first where both are as deep.
+  /// `a` where both are as deep.
   static std::string Deepest(const std::string& a, const std::string& b) {
     return Depth(b) > Depth(a) ? b : a;
   }
+  /// The last of those that are as deep.
   static std::string DeepestOf(const std::vector<std::string>& paths) {
     std::string best;
     for (const std::string& path : paths) best = Deepest(path, best);
@@ -105,6 +114,7 @@ class ModuleFinder {
 
   const Graph& graph_;
   std::vector<std::string> paths_, named_;
+  std::vector<int> position_;  ///< of each operator in the topological order
 };
 
 }  // namespace

@@ -81,9 +81,9 @@ class Roofline {
       const double knee = std::min(peak / rate, right);
       svg_.Line(x_.At(start), y_.At(start * rate), x_.At(knee), y_.At(knee * rate),
                 "stroke=\"#4a7ab5\" stroke-width=\"1.5\"");
-      svg_.Text(x_.At(knee), y_.At(knee * rate) - 5,
+      svg_.Text(x_.At(start) + 4, y_.At(start * rate) - 10,
                 level.name + " " + FormatNumber(rate, 3) + " GB/s",
-                "text-anchor=\"end\" fill=\"#4a7ab5\" font-size=\"10\"");
+                "fill=\"#4a7ab5\" font-size=\"10\"");
     }
     for (const MachineRoofs::Compute& compute : report_.roofs.compute) {
       const double flops = (report_.threads > 1 ? compute.flops_all : compute.flops_one) / 1e9;
