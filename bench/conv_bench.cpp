@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Convolutions of ResNet-50 and MobileNetV2 at 224 x 224. The ratio is to OpenBLAS' product of the
-// same size alone, without the gathering of the image.
+// Convolutions of ResNet-50, MobileNetV2 and V3 at 224 x 224. The ratio is to OpenBLAS' product of
+// the same size alone, without the gathering of the image.
 #include <string>
 
 #include "bench/measure.h"
-#include "core/parallel.h"
-#include "oort/oort.h"
 
 namespace oort::bench {
 namespace {
@@ -15,47 +13,22 @@ struct Layer {
   int64_t in, out, extent, kernel, stride, groups;
 };
 
-std::string Pair(int64_t value) {
-  return "(" + std::to_string(value) + "," + std::to_string(value) + ")";
-}
-
-Graph ConvGraph(const Layer& layer) {
-  Graph graph;
-  const int x = graph.AddOperand("x"), y = graph.AddOperand("y");
-  Operator input, conv, output;
-  input.type = "pnnx.Input";
-  input.name = "pnnx_input_0";
-  input.outputs = {x};
-  conv.type = "nn.Conv2d";
-  conv.name = "conv";
-  conv.inputs = {x};
-  conv.outputs = {y};
-  conv.params["stride"] = Parameter(Pair(layer.stride));
-  conv.params["padding"] = Parameter(Pair(layer.kernel / 2));
-  conv.params["groups"] = Parameter(std::to_string(layer.groups));
-  conv.attributes["weight"] =
+/// One channel of an image after the other, or the channels of one pixel after the other: the
+/// second is what networks mostly run.
+void RunConv(benchmark::State& state, const Layer& layer, bool channels_last, int threads) {
+  OperatorCase op;
+  op.type = channels_last ? "channels_last.Conv2d" : "nn.Conv2d";
+  op.params["stride"] = Pair(layer.stride);
+  op.params["padding"] = Pair(layer.kernel / 2);
+  op.params["groups"] = std::to_string(layer.groups);
+  op.attributes["weight"] =
       Filled({layer.out, layer.in / layer.groups, layer.kernel, layer.kernel});
-  conv.attributes["bias"] = Filled({layer.out});
-  output.type = "pnnx.Output";
-  output.name = "pnnx_output_0";
-  output.inputs = {y};
-  graph.AddOperator(std::move(input));
-  graph.AddOperator(std::move(conv));
-  graph.AddOperator(std::move(output));
-  return graph;
-}
-
-void RunConv(benchmark::State& state, Layer layer, int threads) {
-  Session session(RuntimeGraph::Build(ConvGraph(layer)), {.threads = threads});
-  const Tensor x = Filled({1, layer.in, layer.extent, layer.extent});
+  op.attributes["bias"] = Filled({layer.out});
+  op.inputs = {channels_last ? Shape{1, layer.extent, layer.extent, layer.in}
+                             : Shape{1, layer.in, layer.extent, layer.extent}};
   const int64_t out = (layer.extent - 1) / layer.stride + 1;
-  RunOptions options;
-  options.outputs = {Filled({1, layer.out, out, out})};
-  for (auto _ : state) session.Forward({x}, options);
   const int64_t k = layer.in / layer.groups * layer.kernel * layer.kernel;
-  const double flops = 2.0 * static_cast<double>(layer.out) * static_cast<double>(out * out) *
-                       static_cast<double>(k);
-  Report(state, flops, threads, layer.groups == 1 ? OpenBlasFlops(layer.out, out * out, k) : 0);
+  RunOperator(state, op, threads, layer.groups == 1 ? OpenBlasFlops(layer.out, out * out, k) : 0);
 }
 
 constexpr Layer kLayers[] = {
@@ -75,19 +48,21 @@ constexpr Layer kLayers[] = {
     {"mobilenet/dw3x3s2_96@112", 96, 96, 112, 3, 2, 96},
     {"mobilenet/dw3x3_192@28", 192, 192, 28, 3, 1, 192},
     {"mobilenet/dw3x3_960@7", 960, 960, 7, 3, 1, 960},
+    {"mobilenet/dw5x5s2_96@28", 96, 96, 28, 5, 2, 96},
+    {"mobilenet/dw5x5_240@14", 240, 240, 14, 5, 1, 240},
+    {"mobilenet/dw5x5_576@7", 576, 576, 7, 5, 1, 576},
     {"mobilenet/1x1_16_96@112", 16, 96, 112, 1, 1, 1},
     {"mobilenet/1x1_960_160@7", 960, 160, 7, 1, 1, 1},
 };
 
 void RegisterAll() {
-  const int all = AvailableThreads();
-  for (const Layer& layer : kLayers) {
-    const std::string name = std::string("conv/") + layer.name;
-    benchmark::RegisterBenchmark((name + "/threads:1").c_str(), RunConv, layer, 1);
-    if (all == 1) continue;
-    benchmark::RegisterBenchmark((name + "/threads:" + std::to_string(all)).c_str(), RunConv, layer,
-                                 all)
-        ->UseRealTime();
+  for (const bool channels_last : {false, true}) {
+    for (const Layer& layer : kLayers) {
+      const std::string layout = channels_last ? "channels_last/" : "channels_first/";
+      ForThreads("conv/" + layout + layer.name, [=](benchmark::State& state, int threads) {
+        RunConv(state, layer, channels_last, threads);
+      });
+    }
   }
 }
 

@@ -3,7 +3,6 @@
 #include <string>
 
 #include "bench/measure.h"
-#include "core/parallel.h"
 #include "cpu/gemm.h"
 
 namespace oort::bench {
@@ -41,16 +40,11 @@ constexpr Size kSizes[] = {
 };
 
 void RegisterAll() {
-  const int all = AvailableThreads();
   for (const Size& size : kSizes) {
     const std::string name = "gemm/" + std::to_string(size.m) + "x" + std::to_string(size.n) + "x" +
                              std::to_string(size.k);
-    // One thread is timed by its processor time, which a busy machine disturbs less.
-    benchmark::RegisterBenchmark((name + "/threads:1").c_str(), RunGemm, size, 1);
-    if (all == 1) continue;
-    benchmark::RegisterBenchmark((name + "/threads:" + std::to_string(all)).c_str(), RunGemm, size,
-                                 all)
-        ->UseRealTime();
+    ForThreads(name,
+               [size](benchmark::State& state, int threads) { RunGemm(state, size, threads); });
   }
 }
 

@@ -53,7 +53,8 @@ int Bench(const Options& options) {
                                          ? RandomInputs(InputMetas(graph->inputs(), options.shapes))
                                          : ReadInputs(graph->inputs(), options.files, {});
   Session session(graph, options.model.ForSession());
-  const Timing timing = Summarize(Measure(session, inputs, options));
+  const std::vector<double> times = Measure(session, inputs, options);
+  const Timing timing = Summarize(times);
   std::vector<std::string> shapes;
   for (const Tensor& input : inputs) shapes.push_back(input.ToString());
   if (options.json) {
@@ -66,7 +67,8 @@ int Bench(const Options& options) {
                       {"min_ms", timing.min},
                       {"mean_ms", timing.mean},
                       {"p90_ms", timing.p90},
-                      {"median_ms", timing.median}});
+                      {"median_ms", timing.median},
+                      {"times_ms", times}});
     return 0;
   }
   std::cout << options.model.model << "  inputs " << (shapes.empty() ? "none" : Join(shapes, " "))

@@ -59,6 +59,16 @@ std::string Replaced(std::string_view text, const std::array<char, count>& from,
 
 }  // namespace
 
+std::string CleanText(std::string_view text) { return Replaced<0>(text, {}, {}); }
+
+std::string ShortenedEnd(std::string_view text, size_t length) {
+  const std::string line = CleanText(text);
+  if (line.size() <= length) return line;
+  size_t start = line.size() - length + 1;
+  while (start < line.size() && (line[start] & 0xc0) == 0x80) ++start;  // inside a character
+  return "…" + line.substr(start);
+}
+
 std::string EscapeMarkup(std::string_view text) {
   static constexpr std::array<char, 5> kFrom = {'&', '<', '>', '"', '\n'};
   static constexpr std::array<const char*, 5> kTo = {"&amp;", "&lt;", "&gt;", "&quot;", "\n"};

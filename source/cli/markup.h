@@ -7,6 +7,10 @@
 
 namespace oort::cli {
 
+/// Text alone: what is no UTF-8 and what would move the cursor is replaced.
+std::string CleanText(std::string_view text);
+/// Clean, and at most about `length` bytes: the end of a name says more than its beginning.
+std::string ShortenedEnd(std::string_view text, size_t length);
 /// For text and attributes of HTML and SVG: markup escaped, what is no text replaced.
 std::string EscapeMarkup(std::string_view text);
 /// For a string between double quotes in DOT.

@@ -135,10 +135,7 @@ class Layout {
   double width_ = 0;
 };
 
-std::string LayoutLabel(const std::string& text) {
-  const std::string line = SingleLine(text);
-  return line.size() <= kLabelLength ? line : "…" + line.substr(line.size() - kLabelLength + 1);
-}
+std::string LayoutLabel(const std::string& text) { return ShortenedEnd(text, kLabelLength); }
 
 void DrawBox(SvgWriter& svg, const ProfileReport& report, const LayoutNode& node,
              const ProfileOperator* timed) {

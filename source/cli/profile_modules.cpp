@@ -46,10 +46,16 @@ class ModuleFinder {
  private:
   /// "layer1.0" of "layer1.0.conv1". Functions are called "F.relu_3": a type is no path.
   static std::string OwnPath(const Operator& op) {
-    if (op.IsPort() || op.name.starts_with(op.type)) return "";
     const bool module = op.type.starts_with("nn.") || op.type.find('.') == std::string::npos;
-    const size_t dot = op.name.rfind('.');
-    return !module || dot == std::string::npos ? "" : op.name.substr(0, dot);
+    if (!module || op.name.starts_with(op.type)) return "";
+    if (const size_t dot = op.name.rfind('.'); dot != std::string::npos) {
+      return op.name.substr(0, dot);
+    }
+    // A module of the network itself, unless pnnx made the name up: "convbn2d_3", "pnnx_unique_0".
+    const size_t end = op.name.find_last_not_of("0123456789");
+    const bool made_up =
+        end + 1 < op.name.size() && end != std::string::npos && op.name[end] == '_';
+    return made_up ? "" : "(top)";
   }
 
   std::string& At(int op) { return paths_[static_cast<size_t>(op)]; }

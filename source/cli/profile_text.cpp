@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "cli/chart.h"
+#include "cli/markup.h"
 #include "cli/profile_report.h"
 
 namespace oort::cli {
@@ -15,11 +16,7 @@ std::string Milliseconds(double seconds) { return FormatFixed(seconds * 1e3, 3);
 std::string Percent(double share) { return FormatFixed(100 * share, 1) + " %"; }
 std::string Rate(double giga) { return giga > 0 ? FormatFixed(giga, giga < 10 ? 2 : 1) : ""; }
 
-/// The end of a name says more than its beginning.
-std::string Shortened(const std::string& text) {
-  const std::string line = SingleLine(text);
-  return line.size() <= kNameWidth ? line : "…" + line.substr(line.size() - kNameWidth + 1);
-}
+std::string Shortened(const std::string& text) { return ShortenedEnd(text, kNameWidth); }
 
 /// Cells that every kind of row ends with.
 std::vector<std::string> CostCells(const ProfileCost& cost, double share) {

@@ -121,7 +121,7 @@ class Case(unittest.TestCase):
 class UsageTest(Case):
     def test_overview_and_help(self):
         overview = self.oort().out
-        for command in "run verify info doctor bench convert operators devices".split():
+        for command in "run verify info doctor bench profile convert operators devices".split():
             self.assertRegex(overview, rf"\n  {command} ")
             text = self.oort(command, "--help").out
             self.assertIn("Example", text)
@@ -455,6 +455,8 @@ class BenchTest(Case):
         model = self.write("m.pnnx.param", RELU)
         result = self.json("bench", model, "--runs", "4", "--warmup", "0", "--shape", "in0=2,4", "--threads", "1")
         self.assertEqual((result["runs"], result["threads"], result["inputs"]), (4, 1, ["(2,4)f32"]))
+        self.assertEqual(len(result["times_ms"]), 4)
+        self.assertEqual(min(result["times_ms"]), result["min_ms"])
         self.assertLessEqual(result["min_ms"], result["median_ms"])
         self.assertLessEqual(result["median_ms"], result["p90_ms"])
 
