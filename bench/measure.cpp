@@ -14,6 +14,7 @@
 namespace oort::bench {
 namespace {
 
+#ifdef OORT_OPENBLAS
 double CpuSeconds() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -33,6 +34,7 @@ double MedianSeconds(int runs, Body body) {
   std::nth_element(seconds.begin(), seconds.begin() + runs / 2, seconds.end());
   return seconds[static_cast<size_t>(runs / 2)];
 }
+#endif
 
 /// A rate: its value is multiplied by the iterations and divided by the time.
 benchmark::Counter RateOf(double work, double unit) {
