@@ -13,6 +13,7 @@ namespace {
 
 constexpr int64_t kLine = 16;           // floats of a cache line; kernels read less behind an end
 constexpr int64_t kPatchChannels = 64;  // of an edge tile that are copied at once
+constexpr double kThreadWork = 64 * 1024;  // products that pay for one more thread
 
 int64_t WinogradAlign(int64_t floats) { return CeilDivide(floats, kLine) * kLine; }
 
@@ -148,8 +149,10 @@ WinogradConv::Plan WinogradConv::MakePlan(const WinogradSize& size, int threads)
   plan.tiles_y = CeilDivide(size.out_height, tile);
   plan.tiles_x = CeilDivide(size.out_width, tile);
   plan.tiles = CheckedMultiply(CheckedMultiply(plan.tiles_y, plan.tiles_x), size.batch);
-  plan.threads = std::max(1, threads);
   const int64_t weights = coefficients * k_ * panels_ * kernels_.columns;
+  const double products = static_cast<double>(plan.tiles) * static_cast<double>(weights);
+  plan.threads = static_cast<int>(
+      std::clamp(products / kThreadWork, 1.0, std::max(1.0, static_cast<double>(threads))));
   plan.shared = plan.threads > 1 && plan.tiles < plan.threads * (weights < (1 << 20) ? 12 : 48);
   const int64_t mine = plan.shared ? plan.tiles : CeilDivide(plan.tiles, plan.threads);
   const int64_t most = weights < (1 << 18) ? kGroup : 2 * kGroup;
@@ -157,7 +160,8 @@ WinogradConv::Plan WinogradConv::MakePlan(const WinogradSize& size, int threads)
   // Whole turns of the product's kernel, except where everything is one group.
   plan.group = CeilDivide(mine, groups);
   if (groups > 1) plan.group = CeilDivide(plan.group, kernels_.rows) * kernels_.rows;
-  plan.panels = std::min<int64_t>(panels_, plan.group <= 16 ? 1 : 4);
+  // Where weights are read once, in the order they lie; else some panels for each row of V.
+  plan.panels = std::min<int64_t>(panels_, plan.group <= 16 ? 1 : k_ <= 64 ? 4 : 2);
   plan.part = plan.group;
   if (plan.shared) {
     while (plan.panels > 1 && panels_ < plan.panels * plan.threads) --plan.panels;
@@ -382,10 +386,71 @@ void WinogradConv::Run(const WinogradCall& call, int threads, float* workspace) 
   Job(*this, call, plan, workspace).Go();
 }
 
-std::optional<WinogradVariant> WinogradConv::Choose(const WinogradSize& size, Isa) {
-  if (size.channels < 16 || size.out_channels < 16 || size.out_height * size.out_width < 16)
-    return std::nullopt;
-  return WinogradVariant::kF4;
+namespace {
+
+/// Rates that the choice rests on, of one core: what several share grows with their number, near
+/// enough. Only their ratios matter.
+struct WinogradMachine {
+  double products;  // a nanosecond
+  double bytes;     // of weights from memory, a nanosecond
+  double clock;     // GHz
+};
+
+WinogradMachine MachineOf(Isa isa) {
+  switch (isa) {
+    case Isa::kAvx512: return {80, 12, 2.8};
+    case Isa::kAvx2: return {48, 12, 3.0};
+    case Isa::kNeon: return {41, 25, 2.6};
+    default: return {1, 12, 3.0};
+  }
+}
+
+/// Nanoseconds of a product that reads its weights once: the one hides most of the other.
+double ProductTime(const WinogradMachine& machine, double products, double weights) {
+  const double compute = products / (0.9 * machine.products);
+  const double read = 4 * weights / machine.bytes;
+  return std::max(compute, read) + 0.1 * std::min(compute, read);
+}
+
+double WinogradTime(const WinogradMachine& machine, const WinogradSize& size, Isa isa,
+                    WinogradVariant variant) {
+  // Cycles of the transforms for one vector of channels of a tile, measured on a Neoverse V1.
+  constexpr double kInput[] = {30, 110, 400}, kOutput[] = {22, 95, 380};
+  const WinogradKernels& kernels = WinogradKernelsFor(isa);
+  const int64_t tile = WinogradTile(variant);
+  const double tiles = static_cast<double>(size.batch) *
+                       static_cast<double>(CeilDivide(size.out_height, tile)) *
+                       static_cast<double>(CeilDivide(size.out_width, tile));
+  const double in = static_cast<double>(CeilDivide(size.channels, kernels.width));
+  const double out = static_cast<double>(CeilDivide(size.out_channels, kernels.columns));
+  const double weights = static_cast<double>((tile + 2) * (tile + 2)) * in * out *
+                         static_cast<double>(kernels.width * kernels.columns);
+  const double cycles = in * kInput[static_cast<int>(variant)] +
+                        out * kernels.columns / kernels.width * kOutput[static_cast<int>(variant)];
+  // Fewer than four tiles leave some of the product's registers without work.
+  return ProductTime(machine, std::max(tiles, 4.0) * weights, weights) +
+         tiles * cycles / machine.clock;
+}
+
+}  // namespace
+
+std::optional<WinogradVariant> WinogradConv::Choose(const WinogradSize& size, Isa isa) {
+  const WinogradMachine machine = MachineOf(isa);
+  const double weights =
+      9 * static_cast<double>(size.channels) * static_cast<double>(size.out_channels);
+  const double pixels = static_cast<double>(size.batch) * static_cast<double>(size.out_height) *
+                        static_cast<double>(size.out_width);
+  // A larger tile costs memory and accuracy: it must be worth it.
+  constexpr double kGain = 0.92;
+  double best = ProductTime(machine, pixels * weights, weights);
+  std::optional<WinogradVariant> chosen;
+  for (const auto variant : {WinogradVariant::kF2, WinogradVariant::kF4, WinogradVariant::kF6}) {
+    const double time = WinogradTime(machine, size, isa, variant);
+    if (time >= kGain * best) continue;
+    best = time;
+    chosen = variant;
+  }
+  return chosen;
 }
 
 }  // namespace oort

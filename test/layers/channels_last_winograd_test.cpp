@@ -193,6 +193,17 @@ TEST(Winograd, DoesNothingForAnEmptyBatch) {
   EXPECT_TRUE(data.Run(DefaultIsa(), WinogradVariant::kF4).empty());
 }
 
+TEST(Winograd, IsChosenWhereItPays) {
+  const auto choose = [](int64_t extent, int64_t channels, int64_t out_channels) {
+    return WinogradConv::Choose({1, extent, extent, channels, out_channels}, DefaultIsa());
+  };
+  EXPECT_EQ(choose(28, 128, 128), WinogradVariant::kF4);
+  EXPECT_EQ(choose(14, 256, 256), WinogradVariant::kF4);
+  EXPECT_EQ(choose(112, 3, 8), std::nullopt) << "the transforms cost more than the products";
+  EXPECT_EQ(choose(1, 512, 512), std::nullopt) << "the weights grow";
+  EXPECT_EQ(WinogradConv::Choose({0, 8, 8, 64, 64}, DefaultIsa()), std::nullopt);
+}
+
 TEST(Winograd, KeepsWhatIsNotFiniteInItsTiles) {
   for (const WinogradVariant variant : kVariants) {
     WinogradData data({1, 30, 30, 5, 6});
