@@ -8,19 +8,18 @@
 namespace oort {
 namespace {
 
-constexpr int64_t kLineFloats = 16;
+constexpr int64_t kLineChannels = 16;
 
 }  // namespace
 
 DepthwiseConv::DepthwiseConv(Isa isa, const Tensor& weight)
     : kernels_(PixelDepthwiseKernelsFor(isa)), channels_(weight.dim(0)) {
-  const int64_t taps = weight.shape().Product(1, weight.rank());
-  const int64_t row = CeilDivide(channels_, kLineFloats) * kLineFloats;
-  weight_ = Tensor::Zeros(DType::kF32, {taps, row});
+  const int64_t taps = weight.shape().Product(1, weight.rank()), lanes = kernels_.lanes;
+  weight_ = Tensor::Zeros(DType::kF32, {CeilDivide(channels_, lanes), taps, lanes});
   const float* from = weight.data<float>();
   float* to = weight_.data<float>();
   for (int64_t c = 0; c < channels_; ++c) {
-    for (int64_t t = 0; t < taps; ++t) to[t * row + c] = from[c * taps + t];
+    for (int64_t t = 0; t < taps; ++t) to[(c / lanes * taps + t) * lanes + c % lanes] = *from++;
   }
 }
 
@@ -29,58 +28,54 @@ DepthwiseConv::DepthwiseConv(Isa isa, const Tensor& weight)
 int64_t DepthwiseConv::BlockOf(const ConvGeometry& g) const {
   constexpr int64_t kCachedFloats = 10 * 1024;
   const ConvAxis &height = g.axes[1], &width = g.axes[2];
-  const int64_t rows = std::min(height.in, height.kernel + height.stride);
+  const int64_t rows = std::min(height.in, height.kernel + 2 * height.stride);
   const int64_t pixels = std::max<int64_t>(1, rows * width.in);
-  return std::max(kLineFloats, kCachedFloats / pixels / kLineFloats * kLineFloats);
+  return std::max(kLineChannels, kCachedFloats / pixels / kLineChannels * kLineChannels);
 }
 
 void DepthwiseConv::Run(const Context& context, const ConvGeometry& g,
                         const Operands& operands) const {
   constexpr int64_t kWork = 64 * 1024;  // multiplications that are worth a thread
   const int64_t block = std::min(BlockOf(g), channels_);
-  const int64_t blocks = CeilDivide(channels_, block), rows = g.axes[1].out;
-  const int64_t grain = kWork / std::max<int64_t>(1, g.axes[2].out * block * g.taps()) + 1;
-  context.ParallelFor(g.batch * blocks * rows, grain, [&](int64_t begin, int64_t end) {
+  const int64_t blocks = CeilDivide(channels_, block), pairs = CeilDivide(g.axes[1].out, 2);
+  const int64_t grain = kWork / std::max<int64_t>(1, 2 * g.axes[2].out * block * g.taps()) + 1;
+  context.ParallelFor(g.batch * blocks * pairs, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t image = i / (blocks * rows), channel = i / rows % blocks * block;
-      RunRow(g, operands, image * rows + i % rows, channel, std::min(block, channels_ - channel));
+      const int64_t image = i / (blocks * pairs), channel = i / pairs % blocks * block;
+      RunRows(g, operands, image, i % pairs * 2, channel, std::min(block, channels_ - channel));
     }
   });
 }
 
-/// Row `row` of all outputs, `count` channels from `channel` on.
-void DepthwiseConv::RunRow(const ConvGeometry& g, const Operands& operands, int64_t row,
-                           int64_t channel, int64_t count) const {
+/// Up to two rows of outputs of image `image` from row `y` on, `count` channels from `channel` on.
+void DepthwiseConv::RunRows(const ConvGeometry& g, const Operands& operands, int64_t image,
+                            int64_t y, int64_t channel, int64_t count) const {
   const ConvAxis &height = g.axes[1], &width = g.axes[2];
-  const int64_t image = row / height.out, start = row % height.out * height.stride - height.pad;
-  const int64_t skip = start < 0 ? CeilDivide(-start, height.dilation) : 0;
-  const int64_t end = start < height.in ? CeilDivide(height.in - start, height.dilation) : 0;
-  PixelDepthwiseRow r;
+  const int64_t pixel = (image * height.out + y) * width.out;
+  PixelDepthwiseRows r;
   r.in = operands.in + image * height.in * width.in * operands.in_pixel + channel;
+  r.in_height = height.in;
+  r.in_width = width.in;
   r.in_row = width.in * operands.in_pixel;
   r.in_pixel = operands.in_pixel;
-  r.in_width = width.in;
-  r.rows = std::max<int64_t>(0, std::min(height.kernel, end) - skip);
-  r.top = r.rows == 0 ? 0 : start + skip * height.dilation;
-  r.row_dilation = height.dilation;
-  r.weight_tap = weight_.dim(1);
-  r.weight = weight_.data<float>() + channel;
-  if (r.rows > 0) r.weight += skip * width.kernel * r.weight_tap;
+  r.top = y * height.stride - height.pad;
+  r.left = -width.pad;
+  r.down = {height.kernel, height.stride, height.dilation};
+  r.along = {width.kernel, width.stride, width.dilation};
+  r.weight = weight_.data<float>() + channel * g.taps();
   r.bias = operands.bias == nullptr ? nullptr : operands.bias + channel;
-  r.kernel = width.kernel;
-  r.stride = width.stride;
-  r.pad = width.pad;
-  r.dilation = width.dilation;
-  const int64_t pixel = row * width.out;
+  r.addend = operands.addend == nullptr ? nullptr
+                                        : operands.addend + pixel * operands.addend_pixel + channel;
+  r.addend_row = width.out * operands.addend_pixel;
   r.addend_pixel = operands.addend_pixel;
-  r.addend =
-      operands.addend == nullptr ? nullptr : operands.addend + pixel * r.addend_pixel + channel;
   r.out = operands.out + pixel * operands.out_pixel + channel;
+  r.out_row = width.out * operands.out_pixel;
   r.out_pixel = operands.out_pixel;
+  r.out_rows = std::min<int64_t>(2, height.out - y);
   r.out_width = width.out;
   r.channels = count;
   r.activation = operands.activation;
-  kernels_.row(r);
+  kernels_.rows(r);
 }
 
 }  // namespace oort

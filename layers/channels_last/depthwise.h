@@ -34,12 +34,12 @@ class DepthwiseConv {
 
  private:
   int64_t BlockOf(const ConvGeometry& geometry) const;
-  void RunRow(const ConvGeometry& geometry, const Operands& operands, int64_t row, int64_t channel,
-              int64_t count) const;
+  void RunRows(const ConvGeometry& geometry, const Operands& operands, int64_t image, int64_t y,
+               int64_t channel, int64_t count) const;
 
   const PixelDepthwiseKernels& kernels_;
   int64_t channels_;
-  Tensor weight_;  // (taps, channels rounded up)
+  Tensor weight_;  // (vectors of channels, taps, lanes)
 };
 
 }  // namespace oort

@@ -23,150 +23,181 @@ struct Limits {
   explicit Limits(const ActivationSpec& spec) : kind(spec.kind), low(spec.a), high(spec.b) {
     if (kind == Activation::kRelu) low = Vec(0.0f);
   }
-  Vec Apply(Vec x) const {
-    if (kind == Activation::kRelu) return Max(x, low);
-    if (kind == Activation::kClamp) return Min(Max(x, low), high);
-    return x;
+  bool IsAll() const {
+    return kind == Activation::kNone || kind == Activation::kRelu || kind == Activation::kClamp;
+  }
+  template <int count>
+  [[gnu::always_inline]] void Apply(Vec (&x)[count]) const {
+    if (kind == Activation::kRelu || kind == Activation::kClamp) {
+      Unroll<count>([&](auto i) { x[i] = Max(x[i], low); });
+    }
+    if (kind == Activation::kClamp) Unroll<count>([&](auto i) { x[i] = Min(x[i], high); });
   }
   Activation kind;
   Vec low, high;
 };
 
-/// Where a tile of outputs lies in its row.
+/// Neighbouring outputs of one row.
 struct Tile {
-  int64_t x;                  ///< the first output
-  int64_t left;               ///< the input column under its first tap; below 0 in the padding
-  int64_t begin, end, count;  ///< columns from `left` on that are inputs; outputs that are wanted
+  int64_t x;           ///< the first output
+  int64_t left;        ///< the input column under its first tap; below 0 in the padding
+  int64_t begin, end;  ///< columns from `left` on that are inputs
+  int64_t count;       ///< outputs that are wanted
 };
 
-/// `width` neighbouring outputs of one vector of channels: each input is loaded once for all that
-/// it goes into. A clipped tile passes over padding and over outputs that are not wanted.
-template <int kernel, int stride, int width, bool clipped>
-[[gnu::always_inline]] inline void SumTile(const PixelDepthwiseRow& r, const Tile& tile, int64_t c,
-                                           int lanes, Vec (&sums)[width]) {
-  constexpr int kColumns = (width - 1) * stride + kernel;
-  const float* in = r.in + r.top * r.in_row + c;
-  const float* weight = r.weight + c;
-  const int64_t in_step = r.row_dilation * r.in_row, weight_step = kernel * r.weight_tap;
-  for (int64_t y = 0; y < r.rows; ++y, in += in_step, weight += weight_step) {
-    Vec taps[kernel];
-    Unroll<kernel>([&](auto k) { taps[k] = LoadChannels(weight + k * r.weight_tap, lanes); });
-    Unroll<kColumns>([&](auto j) {
-      constexpr int kColumn = j;
-      if (clipped && (kColumn < tile.begin || kColumn >= tile.end)) return;
-      const Vec x = LoadChannels(in + (tile.left + kColumn) * r.in_pixel, lanes);
-      Unroll<kernel>([&](auto k) {
-        constexpr int kOffset = kColumn - decltype(k)::value;
-        if constexpr (kOffset >= 0 && kOffset % stride == 0 && kOffset / stride < width) {
-          sums[kOffset / stride] = Fma(x, taps[k], sums[kOffset / stride]);
-        }
-      });
+/// The rows of inputs under a row of outputs, and the weights of the first of them.
+struct RowsUnder {
+  const float* in;
+  const float* weight;
+  int64_t count;
+};
+
+/// Adds what one row of inputs gives to the outputs of a tile, for one vector of channels: each
+/// input is loaded once for all that it goes into. A clipped tile passes over padding.
+template <int kernel, int stride, bool clipped, int width, int columns>
+[[gnu::always_inline]] inline void AddInputs(const float* inputs, const float* weight,
+                                             const int64_t (&places)[columns], const Tile& tile,
+                                             int lanes, Vec (&sums)[width]) {
+  Vec taps[kernel];
+  Unroll<kernel>([&](auto k) { taps[k] = Vec::Load(weight + k * Vec::kWidth); });
+  Unroll<columns>([&](auto j) {
+    constexpr int kColumn = j;
+    if (clipped && (kColumn < tile.begin || kColumn >= tile.end)) return;
+    const Vec x = LoadChannels(inputs + places[j], lanes);
+    Unroll<kernel>([&](auto k) {
+      constexpr int kOffset = kColumn - decltype(k)::value;
+      if constexpr (kOffset >= 0 && kOffset % stride == 0 && kOffset / stride < width) {
+        sums[kOffset / stride] = Fma(x, taps[k], sums[kOffset / stride]);
+      }
     });
-  }
+  });
 }
 
-template <int kernel, int stride, int width, bool clipped>
-void RunTile(const PixelDepthwiseRow& r, const Tile& tile, const Limits& limits) {
-  constexpr int kStep = Vec::kWidth;
-  float* out = r.out + tile.x * r.out_pixel;
+template <int kernel, int stride, bool clipped, int width>
+void RunTile(const PixelDepthwiseRows& r, const RowsUnder& rows, const Tile& tile,
+             const Limits& limits) {
+  constexpr int kStep = Vec::kWidth, kColumns = (width - 1) * stride + kernel;
+  // Everything that the stores below might change, for all the compiler knows, is read before.
+  const int64_t channels = r.channels, in_row = r.in_row, row_count = rows.count;
+  int64_t columns[kColumns], places[width];
+  Unroll<kColumns>([&](auto j) { columns[j] = (tile.left + j) * r.in_pixel; });
+  Unroll<width>([&](auto q) { places[q] = q * r.out_pixel; });
+  const float* bias = r.bias;
+  const float* weight = rows.weight;
   const float* addend = r.addend == nullptr ? nullptr : r.addend + tile.x * r.addend_pixel;
-  const int64_t end = kMasked ? r.channels : r.channels / kStep * kStep;
-  for (int64_t c = 0; c < end; c += kStep) {
-    const int lanes = r.channels - c < kStep ? static_cast<int>(r.channels - c) : kStep;
-    const Vec bias = r.bias == nullptr ? Vec::Zero() : LoadChannels(r.bias + c, lanes);
+  float* out = r.out + tile.x * r.out_pixel;
+  const int64_t last = kMasked ? channels - 1 : channels - kStep;
+  for (int64_t c = 0; c <= last; c += kStep, weight += kernel * kernel * kStep) {
+    const int lanes = channels - c < kStep ? static_cast<int>(channels - c) : kStep;
+    const Vec start = bias == nullptr ? Vec::Zero() : LoadChannels(bias + c, lanes);
     Vec sums[width];
-    Unroll<width>([&](auto q) { sums[q] = bias; });
-    SumTile<kernel, stride, width, clipped>(r, tile, c, lanes, sums);
+    Unroll<width>([&](auto q) { sums[q] = start; });
+    const float* inputs = rows.in + c;
+    const float* taps = weight;
+    for (int64_t y = 0; y < row_count; ++y, inputs += in_row, taps += kernel * kStep) {
+      AddInputs<kernel, stride, clipped>(inputs, taps, columns, tile, lanes, sums);
+    }
+    const auto wanted = [&](int q) { return !clipped || q < tile.count; };
     if (addend != nullptr) {
       Unroll<width>([&](auto q) {
-        if (clipped && q >= tile.count) return;
+        if (!wanted(q)) return;
         sums[q] = sums[q] + LoadChannels(addend + q * r.addend_pixel + c, lanes);
       });
     }
-    Unroll<width>([&](auto q) { sums[q] = limits.Apply(sums[q]); });
+    limits.Apply(sums);
     Unroll<width>([&](auto q) {
-      if (clipped && q >= tile.count) return;
-      StoreChannels(sums[q], out + q * r.out_pixel + c, lanes);
+      if (wanted(q)) StoreChannels(sums[q], out + c + places[q], lanes);
     });
   }
 }
 
 /// The tile from output `x` on, at most `width` wide.
 template <int kernel, int stride, int width>
-void PlaceTile(const PixelDepthwiseRow& r, int64_t x, const Limits& limits) {
+void PlaceTile(const PixelDepthwiseRows& r, const RowsUnder& rows, int64_t x,
+               const Limits& limits) {
   constexpr int64_t kColumns = (width - 1) * stride + kernel;
   Tile tile;
   tile.x = x;
-  tile.left = x * stride - r.pad;
+  tile.left = x * stride + r.left;
   tile.count = r.out_width - x < width ? r.out_width - x : width;
   tile.begin = tile.left < 0 ? -tile.left : 0;
   tile.end = r.in_width - tile.left < kColumns ? r.in_width - tile.left : kColumns;
   if (tile.begin == 0 && tile.end == kColumns && tile.count == width) {
-    RunTile<kernel, stride, width, false>(r, tile, limits);
+    RunTile<kernel, stride, false, width>(r, rows, tile, limits);
   } else {
-    RunTile<kernel, stride, width, true>(r, tile, limits);
+    RunTile<kernel, stride, true, width>(r, rows, tile, limits);
   }
 }
 
+/// One row of outputs.
 template <int kernel, int stride>
-void TiledRow(const PixelDepthwiseRow& r, const Limits& limits) {
+void TiledRow(const PixelDepthwiseRows& r, const Limits& limits) {
+  const int64_t first = r.top < 0 ? -r.top : 0;
+  const int64_t end = r.in_height - r.top < kernel ? r.in_height - r.top : kernel;
+  RowsUnder rows = {r.in, r.weight, 0};
+  if (first < end) {
+    rows = {r.in + (r.top + first) * r.in_row, r.weight + first * kernel * Vec::kWidth,
+            end - first};
+  }
   // Extents of networks for images of 224 are multiples of 7, some of 8.
   const bool sevens = r.out_width % 8 != 0 && r.out_width % 7 == 0;
   for (int64_t x = 0; x < r.out_width;) {
-    const int64_t left = r.out_width - x;
-    if (sevens || left == 7) {
-      PlaceTile<kernel, stride, 7>(r, x, limits);
+    if (sevens || r.out_width - x == 7) {
+      PlaceTile<kernel, stride, 7>(r, rows, x, limits);
       x += 7;
-    } else if (left > 4) {
-      PlaceTile<kernel, stride, 8>(r, x, limits);
-      x += 8;
     } else {
-      PlaceTile<kernel, stride, 4>(r, x, limits);
-      x += 4;
+      PlaceTile<kernel, stride, 8>(r, rows, x, limits);
+      x += 8;
     }
   }
 }
 
 /// One output of `vectors` vectors of channels by any kernel; the last may be partial.
 template <int vectors>
-void AnyOutput(const PixelDepthwiseRow& r, int64_t x, int64_t c, int lanes, const Limits& limits) {
+void AnyOutput(const PixelDepthwiseRows& r, int64_t x, int64_t c, int lanes, const Limits& limits) {
   const auto load = [&](const float* p, int v) {
     return vectors == 1 ? Vec::LoadPartial(p, lanes) : Vec::Load(p + v * Vec::kWidth);
   };
-  const int64_t start = x * r.stride - r.pad;
-  const int64_t first = start < 0 ? (-start + r.dilation - 1) / r.dilation : 0;
+  const int64_t taps = r.down.kernel * r.along.kernel;
+  const int64_t left = r.left + x * r.along.stride;
   Vec sums[vectors];
   Unroll<vectors>([&](auto v) { sums[v] = r.bias == nullptr ? Vec::Zero() : load(r.bias + c, v); });
-  for (int64_t y = 0; y < r.rows; ++y) {
-    const float* in = r.in + (r.top + y * r.row_dilation) * r.in_row + c;
-    const float* weight = r.weight + y * r.kernel * r.weight_tap + c;
-    for (int64_t k = first; k < r.kernel; ++k) {
-      const int64_t column = start + k * r.dilation;
+  for (int64_t i = 0; i < r.down.kernel; ++i) {
+    const int64_t row = r.top + i * r.down.dilation;
+    if (row < 0) continue;
+    if (row >= r.in_height) break;
+    const float* weight = r.weight + (c / Vec::kWidth * taps + i * r.along.kernel) * Vec::kWidth;
+    for (int64_t j = 0; j < r.along.kernel; ++j) {
+      const int64_t column = left + j * r.along.dilation;
+      if (column < 0) continue;
       if (column >= r.in_width) break;
+      const float* in = r.in + row * r.in_row + column * r.in_pixel + c;
       Unroll<vectors>([&](auto v) {
-        sums[v] =
-            Fma(load(in + column * r.in_pixel, v), load(weight + k * r.weight_tap, v), sums[v]);
+        const Vec tap = Vec::Load(weight + (v * taps + j) * Vec::kWidth);
+        sums[v] = Fma(load(in, v), tap, sums[v]);
       });
     }
   }
+  if (r.addend != nullptr) {
+    const float* addend = r.addend + x * r.addend_pixel + c;
+    Unroll<vectors>([&](auto v) { sums[v] = sums[v] + load(addend, v); });
+  }
+  limits.Apply(sums);
   float* out = r.out + x * r.out_pixel + c;
-  Unroll<vectors>([&](auto v) {
-    if (r.addend != nullptr) sums[v] = sums[v] + load(r.addend + x * r.addend_pixel + c, v);
-    const Vec result = limits.Apply(sums[v]);
-    if constexpr (vectors == 1) {
-      result.StorePartial(out, lanes);
-    } else {
-      result.Store(out + v * Vec::kWidth);
-    }
-  });
+  if constexpr (vectors == 1) {
+    sums[0].StorePartial(out, lanes);
+  } else {
+    Unroll<vectors>([&](auto v) { sums[v].Store(out + v * Vec::kWidth); });
+  }
 }
 
-void AnyRow(const PixelDepthwiseRow& r, int64_t begin, const Limits& limits) {
-  constexpr int kVectors = 4;
+/// Channels from `begin` on of one row.
+void AnyRow(const PixelDepthwiseRows& r, int64_t begin, const Limits& limits) {
+  constexpr int kFour = 4;
   for (int64_t x = 0; x < r.out_width; ++x) {
     int64_t c = begin;
-    for (; c + kVectors * Vec::kWidth <= r.channels; c += kVectors * Vec::kWidth) {
-      AnyOutput<kVectors>(r, x, c, Vec::kWidth, limits);
+    for (; c + kFour * Vec::kWidth <= r.channels; c += kFour * Vec::kWidth) {
+      AnyOutput<kFour>(r, x, c, Vec::kWidth, limits);
     }
     for (; c < r.channels; c += Vec::kWidth) {
       const int64_t left = r.channels - c;
@@ -176,36 +207,35 @@ void AnyRow(const PixelDepthwiseRow& r, int64_t begin, const Limits& limits) {
 }
 
 /// Whether there are tiles for the kernel; then all whole vectors of channels are done.
-bool TryTiles(const PixelDepthwiseRow& r, const Limits& limits) {
-  if (r.dilation != 1 || r.stride > 2) return false;
-  const bool one = r.stride == 1;
-  switch (r.kernel) {
-    case 3: one ? TiledRow<3, 1>(r, limits) : TiledRow<3, 2>(r, limits); return true;
-    case 5: one ? TiledRow<5, 1>(r, limits) : TiledRow<5, 2>(r, limits); return true;
-    case 7: one ? TiledRow<7, 1>(r, limits) : TiledRow<7, 2>(r, limits); return true;
-    default: return false;
-  }
+bool TryTiles(const PixelDepthwiseRows& r, const Limits& limits) {
+  const PixelSteps &down = r.down, &along = r.along;
+  if (down.kernel != along.kernel || down.dilation != 1 || along.dilation != 1) return false;
+  const bool one = along.stride == 1, two = along.stride == 2;
+  if (along.kernel == 3 && one) return TiledRow<3, 1>(r, limits), true;
+  if (along.kernel == 3 && two) return TiledRow<3, 2>(r, limits), true;
+  if (along.kernel == 5 && one) return TiledRow<5, 1>(r, limits), true;
+  if (along.kernel == 5 && two) return TiledRow<5, 2>(r, limits), true;
+  if (along.kernel == 7 && one) return TiledRow<7, 1>(r, limits), true;
+  return false;
 }
 
-void DepthwiseRow(const PixelDepthwiseRow& given) {
-  const PixelDepthwiseRow r = given;  // a copy of its own: what is stored cannot change it
+void Depthwise(const PixelDepthwiseRows& given) {
+  PixelDepthwiseRows r = given;  // a copy of its own: what is stored cannot change it
   const Limits limits(r.activation);
-  if (!TryTiles(r, limits)) {
-    AnyRow(r, 0, limits);
-  } else if (!kMasked && r.channels % Vec::kWidth != 0) {
-    AnyRow(r, r.channels / Vec::kWidth * Vec::kWidth, limits);
-  }
-  const Activation kind = r.activation.kind;
-  if (kind == Activation::kNone || kind == Activation::kRelu || kind == Activation::kClamp) return;
-  if (r.out_pixel == r.channels) {
-    return ActivateInPlace(r.activation, r.out, r.out_width * r.channels);
-  }
-  for (int64_t x = 0; x < r.out_width; ++x) {
-    ActivateInPlace(r.activation, r.out + x * r.out_pixel, r.channels);
+  const int64_t whole = kMasked ? r.channels : r.channels / Vec::kWidth * Vec::kWidth;
+  for (int64_t o = 0; o < given.out_rows; ++o) {
+    const int64_t done = TryTiles(r, limits) ? whole : 0;
+    if (done < r.channels) AnyRow(r, done, limits);
+    for (int64_t x = 0; x < r.out_width && !limits.IsAll(); ++x) {
+      ActivateInPlace(r.activation, r.out + x * r.out_pixel, r.channels);
+    }
+    r.top += r.down.stride;
+    if (r.addend != nullptr) r.addend += r.addend_row;
+    r.out += r.out_row;
   }
 }
 
 }  // namespace
 }  // namespace oort::OORT_ISA
 
-OORT_DEFINE_KERNELS(PixelDepthwiseKernels, {.row = DepthwiseRow})
+OORT_DEFINE_KERNELS(PixelDepthwiseKernels, {.lanes = Vec::kWidth, .rows = Depthwise})

@@ -8,28 +8,34 @@
 
 namespace oort {
 
-/// Some channels of one row of outputs. Steps from one pixel to the next are in floats.
-struct PixelDepthwiseRow {
+/// How a kernel moves along one axis.
+struct PixelSteps {
+  int64_t kernel, stride, dilation;
+};
+
+/// Some channels of a few rows of outputs. Distances are in floats.
+struct PixelDepthwiseRows {
   const float* in;  ///< the first of the channels, in row 0 and column 0 of the image
+  int64_t in_height, in_width;
   int64_t in_row, in_pixel;
-  int64_t in_width;
-  int64_t top, rows;     ///< the first input row under the kernel, and how many rows follow
-  int64_t row_dilation;  ///< from one of these rows to the next
-  const float* weight;   ///< that of the first of these rows: [kernel row][kernel column][C]
-  int64_t weight_tap;    ///< from one tap to the next
-  const float* bias;     ///< may be null
-  int64_t kernel, stride, pad, dilation;  ///< along the row
-  const float* addend;                    ///< may be null
-  int64_t addend_pixel;
+  int64_t top, left;  ///< what lies under the first tap of the first output; padding is outside
+  PixelSteps down, along;
+  /// [vector of channels][kernel row][kernel column][lane], zero behind the last channel.
+  const float* weight;
+  const float* bias;    ///< may be null
+  const float* addend;  ///< may be null, may be `out`
+  int64_t addend_row, addend_pixel;
   float* out;
-  int64_t out_pixel, out_width;
+  int64_t out_row, out_pixel;
+  int64_t out_rows, out_width;
   int64_t channels;
   ActivationSpec activation;
 };
 
 struct PixelDepthwiseKernels {
+  int lanes;  ///< of a vector; the first channel is a multiple of it
   /// out = activation(convolution + bias + addend).
-  void (*row)(const PixelDepthwiseRow& row);
+  void (*rows)(const PixelDepthwiseRows& rows);
 };
 OORT_DECLARE_KERNELS(PixelDepthwiseKernels)
 

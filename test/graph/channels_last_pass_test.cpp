@@ -106,6 +106,56 @@ TEST(ChannelsLast, LeavesOtherDTypesAndPaddings) {
   }
 }
 
+/// What shufflenet is made of: channels are joined, shuffled and cut, and pixels averaged.
+Graph Shuffled() {
+  return WithWeights(
+      "pnnx.Input pnnx_input_0 0 1 0 #0=(1,3,8,9)f32\n"
+      "nn.Conv2d conv1 1 1 0 1 $input=0 #0=(1,3,8,9)f32 #1=(1,6,8,9)f32\n"
+      "nn.Conv2d conv2 1 1 1 2 $input=1 #1=(1,6,8,9)f32 #2=(1,4,8,9)f32\n"
+      "torch.cat cat 2 1 1 2 3 dim=1 #1=(1,6,8,9)f32 #2=(1,4,8,9)f32 #3=(1,10,8,9)f32\n"
+      "nn.ChannelShuffle shuffle 1 1 3 4 groups=2 $input=3 #3=(1,10,8,9)f32 #4=(1,10,8,9)f32\n"
+      "torch.chunk chunk 1 2 4 5 6 chunks=2 dim=1 $input=4 #4=(1,10,8,9)f32 #5=(1,5,8,9)f32 "
+      "#6=(1,5,8,9)f32\n"
+      "pnnx.Expression product 2 1 5 6 7 expr=mul(@0,@1) #5=(1,5,8,9)f32 #6=(1,5,8,9)f32 "
+      "#7=(1,5,8,9)f32\n"
+      "torch.mean mean 1 1 7 8 dim=(2,3) keepdim=False $input=7 #7=(1,5,8,9)f32 #8=(1,5)f32\n"
+      "pnnx.Output pnnx_output_0 1 0 8 #8=(1,5)f32\n",
+      {{"conv1", {6, 3, 3, 3}}, {"conv2", {4, 6, 1, 1}}});
+}
+
+TEST(ChannelsLast, JoinsShufflesCutsAndAveragesInside) {
+  Graph graph = Shuffled();
+  ChannelsLast(graph, kNoConstants);
+  EXPECT_TRUE(graph.Check().empty());
+  std::map<std::string, int> counts;
+  for (const Operator& op : graph.operators) ++counts[op.type];
+  EXPECT_EQ(counts["channels_last.enter"], 1);
+  EXPECT_EQ(counts["channels_last.leave"], 0);
+  for (const char* type : {"cat", "ChannelShuffle", "chunk", "mean"}) {
+    EXPECT_EQ(counts[std::string("channels_last.") + type], 1) << type;
+  }
+  ExpectSameWithoutPasses(Shuffled, RandomTensor(DType::kF32, {1, 3, 8, 9}, 5));
+  ExpectSameWithoutPasses(Shuffled, RandomTensor(DType::kF32, {2, 3, 5, 4}, 6));
+}
+
+/// Indices of a maximum count along channels-first planes, and an axis may be computed.
+TEST(ChannelsLast, LeavesOperatorsThatHaveNoTwin) {
+  for (const char* line :
+       {"nn.MaxPool2d op 1 2 1 2 3 kernel_size=(2,2) return_indices=True #1=(1,3,4,4)f32\n",
+        "torch.mean op 1 1 1 2 dim=(3) keepdim=False #1=(1,3,4,4)f32\n",
+        "torch.mean op 1 1 1 2 dim=None keepdim=False #1=(1,3,4,4)f32\n",
+        "F.softmax op 1 1 1 2 dim=None #1=(1,3,4,4)f32\n"}) {
+    Graph graph = WithWeights(std::string("pnnx.Input pnnx_input_0 0 1 0 #0=(1,3,4,4)f32\n"
+                                          "nn.Conv2d conv1 1 1 0 1 $input=0 #0=(1,3,4,4)f32 "
+                                          "#1=(1,3,4,4)f32\n") +
+                                  line + "pnnx.Output pnnx_output_0 1 0 2\n",
+                              {{"conv1", {3, 3, 3, 3}}});
+    ChannelsLast(graph, kNoConstants);
+    const Operator& op = graph.operators[static_cast<size_t>(graph.FindOperator("op"))];
+    EXPECT_FALSE(op.type.starts_with("channels_last")) << line;
+  }
+}
+
 /// A value that both a convolution and something unknown read: the channels-first form comes back.
 TEST(ChannelsLast, GivesOthersTheFormThatTheyKnow) {
   Graph graph = WithWeights(

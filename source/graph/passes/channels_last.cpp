@@ -18,6 +18,7 @@ enum class Role {
   kNone,      ///< it does not: it reads and writes channels-first
   kAnchor,    ///< it begins a region
   kFollower,  ///< it runs there as well if its inputs are there already
+  kExit,      ///< so does it, but what it gives is no image any more
 };
 
 struct Renamed {
@@ -33,6 +34,22 @@ constexpr std::array kTwins = std::to_array<Renamed>({
     {"F.avg_pool2d", "channels_last.AvgPool2d"},
     {"nn.AdaptiveAvgPool2d", "channels_last.AdaptiveAvgPool2d"},
     {"F.adaptive_avg_pool2d", "channels_last.AdaptiveAvgPool2d"},
+    {"nn.AdaptiveMaxPool2d", "channels_last.AdaptiveMaxPool2d"},
+    {"F.adaptive_max_pool2d", "channels_last.AdaptiveMaxPool2d"},
+    {"torch.cat", "channels_last.cat"},
+    {"torch.chunk", "channels_last.chunk"},
+    {"torch.split", "channels_last.split"},
+    {"torch.mean", "channels_last.mean"},
+    {"torch.sum", "channels_last.sum"},
+    {"nn.Softmax", "channels_last.softmax"},
+    {"F.softmax", "channels_last.softmax"},
+    {"nn.LogSoftmax", "channels_last.log_softmax"},
+    {"F.log_softmax", "channels_last.log_softmax"},
+    {"nn.ChannelShuffle", "channels_last.ChannelShuffle"},
+    {"nn.PixelShuffle", "channels_last.PixelShuffle"},
+    {"F.pixel_shuffle", "channels_last.PixelShuffle"},
+    {"nn.PixelUnshuffle", "channels_last.PixelUnshuffle"},
+    {"F.pixel_unshuffle", "channels_last.PixelUnshuffle"},
 });
 
 /// Operators on single elements whose parameters are numbers.
@@ -71,13 +88,48 @@ bool IsElementwiseExpression(const Operator& op) {
          ParamText(op, "expr", "size").find("size") == std::string_view::npos;
 }
 
-Role RoleOf(const Operator& op) {
-  if (op.outputs.size() != 1 && TwinOf(op.type).empty()) return Role::kNone;
+/// Axes that are computed, or that torch finds by an old rule, stay where they are.
+bool HasKnownAxis(const Operator& op) {
+  const bool computed =
+      std::find(op.input_names.begin(), op.input_names.end(), "dim") != op.input_names.end();
+  return !computed && ParamText(op, "dim", "None") != "None";
+}
+
+/// A reduction that keeps the rank gives an image; one over all pixels of a batch the same matrix
+/// in both layouts.
+Role ReductionRole(const Operator& op, int rank) {
+  if (!HasKnownAxis(op)) return Role::kNone;
+  if (ParamText(op, "keepdim", "False") == "True") return Role::kFollower;
+  const Value dims = op.params.at("dim").value();
+  if (rank != 4 || !dims.IsList() || dims.AsList().size() != 2) return Role::kNone;
+  std::array<bool, 4> reduced{};
+  for (int64_t dim : dims.AsInts()) {
+    if (dim < -4 || dim > 3) return Role::kNone;
+    reduced[static_cast<size_t>((dim + 4) % 4)] = true;
+  }
+  return reduced[2] && reduced[3] ? Role::kExit : Role::kNone;
+}
+
+/// `rank` is that of the first input, -1 where it is not known.
+Role TwinRole(const Operator& op, int rank) {
+  const std::string_view twin = TwinOf(op.type).substr(std::string_view("channels_last.").size());
+  if (twin.ends_with("Pool2d")) {
+    const bool indices = ParamText(op, "return_indices", "False") != "False";
+    return indices || op.outputs.size() != 1 ? Role::kNone : Role::kFollower;
+  }
+  if (twin == "mean" || twin == "sum") return ReductionRole(op, rank);
+  const bool along_axis = twin == "cat" || twin == "chunk" || twin == "split" ||
+                          twin == "softmax" || twin == "log_softmax";
+  return !along_axis || HasKnownAxis(op) ? Role::kFollower : Role::kNone;
+}
+
+Role RoleOf(const Operator& op, int rank) {
   if (op.type == "nn.Conv2d") {
     if (!IsPlainConv(op)) return Role::kNone;
     return IsDepthwise(op) ? Role::kFollower : Role::kAnchor;
   }
-  if (!TwinOf(op.type).empty()) return Role::kFollower;
+  if (!TwinOf(op.type).empty()) return TwinRole(op, rank);
+  if (op.outputs.size() != 1) return Role::kNone;
   const bool known =
       std::find(kElementwise.begin(), kElementwise.end(), op.type) != kElementwise.end();
   if (known || ActivationOf(op) || IsElementwiseExpression(op)) return Role::kFollower;
@@ -102,14 +154,21 @@ class ChannelsLastPass {
 
   bool Joins(int index) {
     const Operator& op = Op(index);
-    const Role role = RoleOf(op);
-    if (role != Role::kFollower) return role == Role::kAnchor && MayBeF32(op.inputs[0]);
+    const Role role = RoleAt(index);
+    if (role == Role::kNone) return false;
+    if (role == Role::kAnchor) return MayBeF32(op.inputs[0]);
     bool any = false;
     for (int input : op.inputs) {
       any = any || IsLast(input);
       if (!IsLast(input) && !MayEnter(input)) return false;
     }
     return any;
+  }
+
+  Role RoleAt(int index) {
+    const Operator& op = Op(index);
+    const Operand* first = op.inputs.empty() ? nullptr : &At(op.inputs[0]);
+    return RoleOf(op, first != nullptr && first->has_shape ? first->shape.rank() : -1);
   }
 
   /// Networks of 16 bits keep the few weights that pnnx folds in f32.
@@ -126,8 +185,8 @@ class ChannelsLastPass {
 
   void Rewrite(int index) {
     std::vector<int> inputs = Op(index).inputs;
-    const bool image = RoleOf(Op(index)) == Role::kAnchor;
-    for (int& input : inputs) input = LastOf(input, image);
+    const Role role = RoleAt(index);
+    for (int& input : inputs) input = LastOf(input, role == Role::kAnchor);
     Operator& op = Op(index);
     for (size_t i = 0; i < inputs.size(); ++i) {
       std::vector<int>& users = At(op.inputs[i]).consumers;
@@ -139,7 +198,8 @@ class ChannelsLastPass {
       op.type = std::string(twin);
       op.params.erase("padding_mode");
     }
-    for (size_t i = 0; i < op.outputs.size(); ++i) {
+    if (role == Role::kExit) return;
+    for (size_t i = 0; i < Op(index).outputs.size(); ++i) {
       const int first = Op(index).outputs[i];
       const int last = Twin(first);
       Op(index).outputs[i] = last;
