@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "oort/function_ref.h"
 #include "oort/schema.h"
 #include "oort/value.h"
 
@@ -55,10 +56,12 @@ class Context {
   T* workspace() const {
     return reinterpret_cast<T*>(workspace_.data());
   }
-  /// Runs body(begin, end) over [0, count), in pieces of at least `grain`, on threads().
-  /// The body may throw; the first exception is rethrown here.
+  /// Runs body(begin, end) over [0, count), in pieces of at least `grain`, on threads(). A grain is
+  /// as many items as one thread does in about two microseconds: what is less, and what would not
+  /// end sooner on several threads, runs right here. The body may throw; the first exception is
+  /// rethrown here. A loop inside a body runs on one thread.
   void ParallelFor(int64_t count, int64_t grain,
-                   const std::function<void(int64_t begin, int64_t end)>& body) const;
+                   FunctionRef<void(int64_t begin, int64_t end)> body) const;
 
  private:
   int threads_;

@@ -4,58 +4,91 @@
 #ifdef OORT_OPENMP
 #include <omp.h>
 #endif
-#ifdef __linux__
-#include <sched.h>
-#endif
 
-#include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <exception>
-#include <fstream>
 #include <mutex>
-#include <string>
-#include <thread>
 #include <utility>
 
 #include "core/piece_observer.h"
+#include "core/thread_budget.h"
 #include "oort/layer.h"
 
 namespace oort {
 namespace {
 
-/// Whole cores of a cgroup v2 quota; a large number where there is none.
-int QuotaThreads() {
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
-  std::string quota;
-  double period = 0;
-  if (!(file >> quota >> period) || quota == "max" || period <= 0) return 1 << 20;
-  const double cores = std::strtod(quota.c_str(), nullptr) / period;
-  return std::max(1, static_cast<int>(std::ceil(cores)));
+// Measured with libgomp: a region costs under a microsecond while its threads spin, and about ten
+// once they sleep, which they do after a millisecond or so without work.
+constexpr double kWarmStart = 500, kWarmThread = 100;  // nanoseconds
+constexpr double kColdStart = 10000, kColdThread = 500;
+
+/// Of the lease that this thread holds.
+thread_local int t_team = 0;
+
+#ifdef OORT_OPENMP
+
+using Clock = std::chrono::steady_clock;
+constexpr Clock::duration kStaysWarm = std::chrono::microseconds(500);
+
+thread_local Clock::time_point t_last_region;
+
+/// The first exception of several threads.
+class Failure {
+ public:
+  template <typename Body>
+  void Catch(Body body) {
+    try {
+      body();
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (!failure_) failure_ = std::current_exception();
+    }
+  }
+  void Rethrow() const {
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::exception_ptr failure_;
+};
+
+/// The size of the team that runs now: one inside another parallel region.
+int TeamSize(int threads) {
+  if (threads <= 1 || omp_in_parallel()) return 1;
+  return std::min(std::max(threads, t_team), ThreadBudget::Global().cap());
 }
 
-int CountThreads() {
-  int threads = static_cast<int>(std::thread::hardware_concurrency());
-#ifdef __linux__
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) threads = CPU_COUNT(&set);
+bool IsWarm() { return Clock::now() - t_last_region < kStaysWarm; }
+
+template <typename Body>
+void RunTeam(int team, int pieces, const Body& body) {
+  Failure failure;
+#pragma omp parallel num_threads(team)
+  for (int i = omp_get_thread_num(); i < pieces; i += omp_get_num_threads()) {
+    failure.Catch([&] { body(i); });
+  }
+  t_last_region = Clock::now();
+  failure.Rethrow();
+}
+
 #endif
-  return std::max(1, std::min(threads, QuotaThreads()));
-}
 
-thread_local PieceObserver* piece_observer = nullptr;
+thread_local PieceObserver* t_piece_observer = nullptr;
 
-/// The same loop, told piece by piece.
-void ObservedFor(int threads, int64_t count, int64_t grain,
-                 const std::function<void(int64_t, int64_t)>& body) {
+/// Runs `loop` with a function that does `piece` and tells the observer of it.
+template <typename Loop, typename Piece>
+void Observed(const Loop& loop, const Piece& piece) {
   struct Restorer {
     PieceObserver* observer;
-    ~Restorer() { piece_observer = observer; }
+    ~Restorer() { t_piece_observer = observer; }
   };
   // A loop inside a piece is part of that piece.
   const Restorer restorer{SetPieceObserver(nullptr)};
-  ParallelFor(threads, count, grain, [&](int64_t begin, int64_t end) {
+  loop([&](auto... range) {
     const auto start = PieceObserver::Clock::now();
-    body(begin, end);
+    piece(range...);
     restorer.observer->OnPiece(start, PieceObserver::Clock::now());
   });
 }
@@ -63,44 +96,75 @@ void ObservedFor(int threads, int64_t count, int64_t grain,
 }  // namespace
 
 PieceObserver* SetPieceObserver(PieceObserver* observer) {
-  return std::exchange(piece_observer, observer);
+  return std::exchange(t_piece_observer, observer);
 }
 
-int AvailableThreads() {
-  static const int threads = CountThreads();
-  return threads;
+ThreadLease::ThreadLease(int threads)
+    : threads_(threads), team_before_(std::exchange(t_team, threads)) {
+  ThreadBudget::Global().Enter(threads_, ThreadBudget::Clock::now());
+}
+
+ThreadLease::~ThreadLease() {
+  ThreadBudget::Global().Leave(threads_, ThreadBudget::Clock::now());
+  t_team = team_before_;
+}
+
+int ChoosePieces(int threads, double grains, bool warm) {
+  if (threads <= 1 || !(grains >= 2)) return 1;
+  const double work = grains * kGrainNanoseconds;
+  const double overhead =
+      warm ? kWarmStart + kWarmThread * threads : kColdStart + kColdThread * threads;
+  const double pieces = std::floor(std::min(static_cast<double>(threads), grains));
+  return work / pieces + overhead < 0.9 * work ? static_cast<int>(pieces) : 1;
 }
 
 void ParallelFor(int threads, int64_t count, int64_t grain,
-                 const std::function<void(int64_t, int64_t)>& body) {
+                 FunctionRef<void(int64_t, int64_t)> body) {
   if (count <= 0) return;
-  if (piece_observer != nullptr) return ObservedFor(threads, count, grain, body);
-  const int64_t most = std::max<int64_t>(1, count / std::max<int64_t>(1, grain));
-  [[maybe_unused]] const int pieces = static_cast<int>(std::min<int64_t>(threads, most));
-#ifdef OORT_OPENMP
-  if (pieces > 1) {
-    std::exception_ptr failure;
-    std::mutex mutex;
-    // The team has the same size in every region, whatever there is to do: libgomp ends the
-    // threads that a smaller team leaves over, and starts them again for the next larger one.
-#pragma omp parallel num_threads(threads)
-    for (int i = omp_get_thread_num(); i < pieces; i += omp_get_num_threads()) {
-      try {
-        body(count * i / pieces, count * (i + 1) / pieces);
-      } catch (...) {
-        const std::lock_guard lock(mutex);
-        if (!failure) failure = std::current_exception();
-      }
-    }
-    if (failure) std::rethrow_exception(failure);
-    return;
+  if (t_piece_observer != nullptr) {
+    return Observed([&](auto observed) { ParallelFor(threads, count, grain, observed); }, body);
   }
+#ifdef OORT_OPENMP
+  const int64_t grains = count / std::max<int64_t>(1, grain);
+  const int team = grains > 1 ? TeamSize(threads) : 1;
+  if (team > 1) {
+    const int pieces =
+        std::min(threads, ChoosePieces(team, static_cast<double>(grains), IsWarm()));
+    if (pieces > 1) {
+      RunTeam(team, pieces, [&](int i) {
+        // Without the product of two large numbers, which could overflow.
+        const int64_t size = count / pieces, rest = count % pieces;
+        const int64_t begin = size * i + std::min<int64_t>(i, rest);
+        body(begin, begin + size + (i < rest ? 1 : 0));
+      });
+      return;
+    }
+  }
+#else
+  static_cast<void>(threads);
+  static_cast<void>(grain);
 #endif
   body(0, count);
 }
 
+void ParallelPieces([[maybe_unused]] int threads, int pieces, [[maybe_unused]] double grains,
+                    FunctionRef<void(int)> body) {
+  if (t_piece_observer != nullptr) {
+    return Observed([&](auto observed) { ParallelPieces(threads, pieces, grains, observed); },
+                    body);
+  }
+#ifdef OORT_OPENMP
+  const int team = pieces > 1 ? TeamSize(threads) : 1;
+  if (team > 1 && ChoosePieces(team, grains, IsWarm()) > 1) {
+    RunTeam(team, pieces, body);
+    return;
+  }
+#endif
+  for (int i = 0; i < pieces; ++i) body(i);
+}
+
 void Context::ParallelFor(int64_t count, int64_t grain,
-                          const std::function<void(int64_t, int64_t)>& body) const {
+                          FunctionRef<void(int64_t, int64_t)> body) const {
   oort::ParallelFor(threads_, count, grain, body);
 }
 

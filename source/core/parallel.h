@@ -1,18 +1,62 @@
 // SPDX-License-Identifier: MIT
+// Loops over several threads, through OpenMP, with a cost model that keeps small ones on one.
+//
+// The unit of cost is the grain: as many items as make up about kGrainNanoseconds of work on one
+// thread. A loop of so many grains is cut so that it ends soonest, counting what it costs to wake
+// the threads and to wait for them; that is much more where they have gone to sleep.
+// A loop inside the body of another, or inside a parallel region of the caller's, runs on the
+// thread that it is on. Loops of several sessions at once share the processors (ThreadBudget).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <functional>
+
+#include "core/cpu_limits.h"
+#include "oort/function_ref.h"
 
 namespace oort {
 
-/// Cores that this process may use: the affinity mask and the container's quota count.
-int AvailableThreads();
+inline constexpr double kGrainNanoseconds = 2000;
+
+/// What one item of a loop costs.
+struct ItemCost {
+  double bytes = 0;  ///< read and written
+  double flops = 0;  ///< simple vector arithmetic; a division or a function counts about ten
+};
+/// Items that make up a grain. Memory moves at about 32 bytes a nanosecond on one thread, and
+/// plain vector code does about 16 operations.
+inline int64_t GrainOf(const ItemCost& item) {
+  const double nanoseconds = std::max({item.bytes / 32, item.flops / 16, 1e-3});
+  return std::max<int64_t>(1, static_cast<int64_t>(kGrainNanoseconds / nanoseconds));
+}
+
+/// Whoever runs loops on up to `threads` threads for a while, as a Forward does, holds one: it takes
+/// part in the ThreadBudget, and all its loops use one team of threads, whatever their own size.
+/// libgomp ends the threads that a smaller team leaves over and starts them again for a larger one.
+class ThreadLease {
+ public:
+  explicit ThreadLease(int threads);
+  ~ThreadLease();
+  ThreadLease(const ThreadLease&) = delete;
+  ThreadLease& operator=(const ThreadLease&) = delete;
+
+ private:
+  int threads_;
+  int team_before_;
+};
+
+/// In how many pieces a loop of `grains` ends soonest on a team of `threads`; `warm`: the threads
+/// ran a moment ago.
+int ChoosePieces(int threads, double grains, bool warm);
 
 /// Runs body(begin, end) over [0, count) on at most `threads` threads, in pieces of at least
 /// `grain`. With one piece it runs right here, without touching a thread. The first exception
 /// that a body throws is rethrown once all pieces have ended.
 void ParallelFor(int threads, int64_t count, int64_t grain,
-                 const std::function<void(int64_t begin, int64_t end)>& body);
+                 FunctionRef<void(int64_t begin, int64_t end)> body);
+
+/// Runs body(i) for i in [0, pieces), for work that must be cut in a number of pieces that was
+/// decided before: those that have scratch of their own. `grains` is the cost of all together.
+void ParallelPieces(int threads, int pieces, double grains, FunctionRef<void(int piece)> body);
 
 }  // namespace oort

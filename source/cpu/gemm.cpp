@@ -319,7 +319,7 @@ int64_t GemmBatchWorkspace(const GemmKernels& kernels, const GemmSize& size, int
 }
 
 void GemmBatch(const GemmKernels& kernels, const GemmSize& size, int64_t count, int threads,
-               float* workspace, const GemmRun& run) {
+               float* workspace, GemmRun run) {
   if (!SpreadBatch(size, count, threads)) {
     for (int64_t i = 0; i < count; ++i) run(i, threads, workspace);
     return;

@@ -10,11 +10,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 
 #include "cpu/activation.h"
 #include "cpu/kernels.h"
+#include "oort/function_ref.h"
 #include "oort/tensor.h"
 
 namespace oort {
@@ -144,8 +144,8 @@ void Gemm(const GemmKernels& kernels, const GemmProblem& problem, int threads, f
 /// all threads. `run(i, threads, workspace)` does the i-th and may run concurrently.
 int64_t GemmBatchWorkspace(const GemmKernels& kernels, const GemmSize& size, int64_t count,
                            int threads);
-using GemmRun = std::function<void(int64_t i, int threads, float* workspace)>;
+using GemmRun = FunctionRef<void(int64_t i, int threads, float* workspace)>;
 void GemmBatch(const GemmKernels& kernels, const GemmSize& size, int64_t count, int threads,
-               float* workspace, const GemmRun& run);
+               float* workspace, GemmRun run);
 
 }  // namespace oort

@@ -71,7 +71,7 @@ const Tensor& ReusedArgument(const Args& args, int argument) {
 }  // namespace
 
 void RunEagerly(const Layer& layer, const Args& args, std::vector<Value> specs,
-                std::span<Value> outputs, int threads, const std::function<void(size_t)>& reserve) {
+                std::span<Value> outputs, int threads, FunctionRef<void(size_t)> reserve) {
   std::vector<bool> done(specs.size(), false);
   for (const Reuse& reuse : layer.Reuses(args)) {
     if (reuse.kind != Reuse::kView) continue;

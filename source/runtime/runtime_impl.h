@@ -87,6 +87,6 @@ std::vector<Value> InferNode(const RuntimeImpl& graph, const Node& node, const A
 /// Allocates the outputs that `specs` (from Infer) describe, views included, and runs the layer
 /// if anything is left to do. `reserve` is told the bytes before they are allocated.
 void RunEagerly(const Layer& layer, const Args& args, std::vector<Value> specs,
-                std::span<Value> outputs, int threads, const std::function<void(size_t)>& reserve);
+                std::span<Value> outputs, int threads, FunctionRef<void(size_t)> reserve);
 
 }  // namespace oort

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// What the machine, the container and the environment say about how many threads to use.
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+namespace oort {
+
+/// No limit that anybody has set.
+inline constexpr int kNoThreadLimit = 1 << 20;
+
+/// Processors in this thread's affinity mask.
+int AffinityThreads();
+/// Whole processors that the control groups of this process grant, rounded up: version 2
+/// (cpu.max) and version 1 (cpu.cfs_quota_us), in its own group and all those around it.
+/// `membership` is the text of /proc/self/cgroup, `mount` where the groups are mounted.
+int CgroupThreads(const std::filesystem::path& mount, std::string_view membership);
+/// The first number of an OMP_NUM_THREADS ("8" or "8,2"); 0 where it says nothing usable.
+int ParseOmpThreads(const char* text);
+
+/// Threads that one Forward takes by default: OMP_NUM_THREADS if it is set, else the processors
+/// of the affinity mask within the container's quota. Determined once.
+int AvailableThreads();
+
+}  // namespace oort
