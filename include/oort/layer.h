@@ -105,6 +105,9 @@ class Layer {
   virtual std::vector<Reuse> Reuses(const Args& args) const;
   /// Scratch bytes for one call.
   virtual size_t Workspace(const Args& args, int threads) const;
+  /// Whether the constructor made a copy of its own (packed, converted) of this constant argument.
+  /// Then the original is let go of: afterwards its shape and dtype are there, but no elements.
+  virtual bool Packs(int argument) const;
   /// Default: no FLOPs, the bytes of all tensors.
   virtual Cost Work(const Args& args, std::span<const Value> outputs) const;
 };

@@ -23,6 +23,8 @@ struct LoadOptions {
   /// Infer all shapes from the traced ones at load, so that a model that contradicts itself is
   /// refused before it is run.
   bool check_traced_shapes = true;
+  /// Keep the weights of graph() also where a layer has packed them, for who writes them to a file.
+  bool keep_weights = false;
   /// Passes to leave out, by name (see RuntimeGraph::PassNames), or "all".
   std::vector<std::string> disabled_passes;
   std::stop_token stop;
@@ -40,8 +42,9 @@ struct Port {
 
 /// Bytes of a memory plan.
 struct MemoryReport {
-  size_t weights = 0;  ///< attributes and what layers packed from them is not counted twice
-  size_t arena = 0;    ///< activations and scratch, planned with reuse
+  size_t weights = 0;      ///< held by the graph, packed or as in the file; all sessions share them
+  size_t arena = 0;        ///< activations and scratch, planned with reuse
+  size_t arena_bound = 0;  ///< most bytes that are needed at one time: no plan takes less
   size_t outputs = 0;  ///< results, which belong to the caller
   size_t without_reuse = 0;
   size_t workspace = 0;  ///< largest scratch of one operator, inside the arena

@@ -16,7 +16,9 @@ namespace oort {
 struct Profile;
 
 struct SessionOptions {
-  /// Threads of one Forward; 0 for as many as the process may use.
+  /// Threads of one Forward; 0 for as many as the process may use: OMP_NUM_THREADS if set, else the
+  /// processors of its affinity mask within the container's quota. Sessions that run at the same
+  /// time share these; one inside a parallel region of the caller's stays on its thread.
   int threads = 0;
   /// Most bytes that activations may take in one Forward; 0 for no limit.
   size_t memory_limit = 0;
@@ -53,6 +55,11 @@ class Session {
 
   /// Runs the model on inputs of any legal shape. The results are the caller's.
   std::vector<Tensor> Forward(const std::vector<Tensor>& inputs, const RunOptions& options = {});
+  /// The same into tensors of the caller's, one for each output, as RunOptions::outputs. Where all
+  /// are given, and the last Forward had inputs of the same shapes, nothing is allocated: not by the
+  /// session, nor by the layers of usual f32 networks.
+  void ForwardInto(std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                   const RunOptions& options = {});
   /// The same with names, in any order; results come with theirs.
   using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
   NamedTensors ForwardNamed(const NamedTensors& inputs, const RunOptions& options = {});

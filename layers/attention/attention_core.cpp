@@ -181,12 +181,16 @@ int64_t Pieces(const AttentionProblem<T>& p) {
 }
 
 template <typename T>
+double GrainsOf(const AttentionProblem<T>& p) {
+  constexpr double kGrainWork = 64 * 1024;
+  return static_cast<double>(p.count) * static_cast<double>(p.queries) *
+         static_cast<double>(p.keys) * static_cast<double>(p.dim + p.value_dim) / kGrainWork;
+}
+
+template <typename T>
 int UsefulThreads(const AttentionProblem<T>& p, int threads) {
-  constexpr double kThreadWork = 64 * 1024;
-  const double work = static_cast<double>(p.count) * static_cast<double>(p.queries) *
-                      static_cast<double>(p.keys) * static_cast<double>(p.dim + p.value_dim);
-  const double most = std::min(work / kThreadWork, static_cast<double>(Pieces(p)));
-  return static_cast<int>(std::clamp(most, 1.0, static_cast<double>(threads)));
+  return static_cast<int>(
+      std::min<int64_t>(ChoosePieces(threads, GrainsOf(p), true), std::max<int64_t>(1, Pieces(p))));
 }
 
 }  // namespace
@@ -211,14 +215,12 @@ void RunAttention(const AttentionKernels& kernels, const AttentionProblem<T>& pr
   const int64_t blocks = CeilDivide(problem.queries, kBlockRows), heads = Together(problem);
   const int64_t floats = PieceFloats(kernels, problem), pieces = Pieces(problem);
   const int useful = UsefulThreads(problem, threads);
-  ParallelFor(useful, useful, 1, [&](int64_t first, int64_t last) {
-    for (int64_t t = first; t < last; ++t) {
-      const Piece<T> piece(kernels, problem, workspace + t * floats);
-      for (int64_t i = pieces * t / useful; i < pieces * (t + 1) / useful; ++i) {
-        const int64_t begin = i % blocks * kBlockRows;
-        const int64_t end = std::min(problem.queries, begin + kBlockRows);
-        for (int64_t h = 0; h < heads; ++h) piece.Run(i / blocks * heads + h, begin, end);
-      }
+  ParallelPieces(threads, useful, GrainsOf(problem), [&](int t) {
+    const Piece<T> piece(kernels, problem, workspace + t * floats);
+    for (int64_t i = pieces * t / useful; i < pieces * (t + 1) / useful; ++i) {
+      const int64_t begin = i % blocks * kBlockRows;
+      const int64_t end = std::min(problem.queries, begin + kBlockRows);
+      for (int64_t h = 0; h < heads; ++h) piece.Run(i / blocks * heads + h, begin, end);
     }
   });
 }

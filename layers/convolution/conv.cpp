@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "core/checked.h"
+#include "core/parallel.h"
 #include "cpu/gemm.h"
 #include "layers/composite/float_dtypes.h"
 #include "layers/convolution/conv_kernels.h"
@@ -175,11 +176,14 @@ class Conv final : public Layer {
     return CheckedAdd(CheckedMultiply(axis.out - 1, axis.stride), axis.reach());
   }
 
+  static double DepthwiseGrains(const ConvGeometry& g) {
+    constexpr double kGrainWork = 32 * 1024;
+    return g.multiplications() / kGrainWork;
+  }
+
   static int DepthwisePieces(const ConvGeometry& g, int threads) {
-    constexpr double kPieceWork = 32 * 1024;
-    const double most = std::min<double>(static_cast<double>(g.batch * g.out_channels),
-                                         g.multiplications() / kPieceWork);
-    return static_cast<int>(std::clamp<double>(most, 1, threads));
+    const int64_t useful = ChoosePieces(threads, DepthwiseGrains(g), true);
+    return static_cast<int>(std::clamp<int64_t>(g.batch * g.out_channels, 1, useful));
   }
 
   void RunDepthwise(const Context& context, const Args& args, const ConvGeometry& g,
@@ -188,21 +192,19 @@ class Conv final : public Layer {
     const int64_t planes = g.batch * g.out_channels;
     const float* weight = weight_.data(args);
     const float* bias = bias_.data(args);
-    context.ParallelFor(pieces, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t piece = begin; piece < end; ++piece) {
-        float* padded = scratch + piece * PlaneFloats(g);
-        std::fill_n(padded, PlaneFloats(g), 0.0f);
-        int64_t loaded = -1;
-        for (int64_t i = planes * piece / pieces; i < planes * (piece + 1) / pieces; ++i) {
-          const int64_t source = i / g.group_out(), channel = i % g.out_channels;
-          if (source != loaded) PadPlane(g, image + source * g.in_plane(), padded);
-          loaded = source;
-          DepthwisePlane plane = PlaneOf(g, padded);
-          plane.weight = weight + channel * g.taps();
-          if (bias != nullptr) plane.bias = bias[channel];
-          plane.out = output + i * g.out_plane();
-          depthwise_.plane(plane);
-        }
+    ParallelPieces(context.threads(), pieces, DepthwiseGrains(g), [&](int piece) {
+      float* padded = scratch + piece * PlaneFloats(g);
+      std::fill_n(padded, PlaneFloats(g), 0.0f);
+      int64_t loaded = -1;
+      for (int64_t i = planes * piece / pieces; i < planes * (piece + 1) / pieces; ++i) {
+        const int64_t source = i / g.group_out(), channel = i % g.out_channels;
+        if (source != loaded) PadPlane(g, image + source * g.in_plane(), padded);
+        loaded = source;
+        DepthwisePlane plane = PlaneOf(g, padded);
+        plane.weight = weight + channel * g.taps();
+        if (bias != nullptr) plane.bias = bias[channel];
+        plane.out = output + i * g.out_plane();
+        depthwise_.plane(plane);
       }
     });
   }

@@ -52,7 +52,8 @@ class PdistLayer final : public PerElementLayer<3> {
       if constexpr (kIsHalf<T> || std::is_floating_point_v<T>) {
         const T* in = x.data<T>();
         T* out = outputs[0].AsTensor().data<T>();
-        context.ParallelFor(rows, 1, [&](int64_t begin, int64_t end) {
+        const int64_t grain = 8192 / std::max<int64_t>(1, rows * width) + 1;
+        context.ParallelFor(rows, grain, [&](int64_t begin, int64_t end) {
           for (int64_t i = begin; i < end; ++i) {
             T* to = out + i * (2 * rows - i - 1) / 2;
             for (int64_t j = i + 1; j < rows; ++j) {

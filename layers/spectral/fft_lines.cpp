@@ -226,9 +226,7 @@ void FftRunner<T>::RunBlocks(const FftJob<T>& job, T* workspace) const {
     }
     if (filled > 0) flush();
   };
-  ParallelFor(threads_, pieces_, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t piece = begin; piece < end; ++piece) run_piece(piece);
-  });
+  ParallelPieces(threads_, static_cast<int>(pieces_), kManyGrains, run_piece);
 }
 
 template <typename T>

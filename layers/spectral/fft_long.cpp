@@ -105,12 +105,10 @@ void FftLongPlan<T>::RunMatrix(const FftLaneKernels<T>& kernels, T* line, T* mid
   // Every thread has a block of its own, so the pieces are dealt out by thread.
   const auto over_groups = [&](int64_t count, const auto& body) {
     const int64_t groups = CeilDivide(count, lanes), pieces = std::min<int64_t>(threads, groups);
-    ParallelFor(threads, pieces, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t piece = begin; piece < end; ++piece) {
-        T* const own = blocks + piece * 2 * lanes * block();
-        for (int64_t g = groups * piece / pieces; g < groups * (piece + 1) / pieces; ++g) {
-          body(g * lanes, static_cast<int>(std::min<int64_t>(lanes, count - g * lanes)), own);
-        }
+    ParallelPieces(threads, static_cast<int>(pieces), kManyGrains, [&](int piece) {
+      T* const own = blocks + piece * 2 * lanes * block();
+      for (int64_t g = groups * piece / pieces; g < groups * (piece + 1) / pieces; ++g) {
+        body(g * lanes, static_cast<int>(std::min<int64_t>(lanes, count - g * lanes)), own);
       }
     });
   };

@@ -45,6 +45,9 @@ class ThreadLease {
   int team_before_;
 };
 
+/// Of a loop that whoever cut it into pieces has found worth several threads, asleep or not.
+inline constexpr double kManyGrains = 1e9;
+
 /// In how many pieces a loop of `grains` ends soonest on a team of `threads`; `warm`: the threads
 /// ran a moment ago.
 int ChoosePieces(int threads, double grains, bool warm);

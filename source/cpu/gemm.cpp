@@ -5,6 +5,7 @@
 
 #include "core/checked.h"
 #include "core/parallel.h"
+#include "cpu/gemm_split.h"
 
 namespace oort {
 namespace {
@@ -14,7 +15,7 @@ constexpr int64_t kSlackFloats = 16;               // kernels may read a vector 
 constexpr int64_t kPrivateBlock = 128 * 1024;      // floats of one thread's block: half an L2
 constexpr int64_t kSharedBlock = 2 * 1024 * 1024;  // floats of a block that all threads share
 constexpr int64_t kFewPanels = 12;                 // for one thread: splitting them is uneven
-constexpr double kThreadWork = 64 * 1024;          // multiplications that pay for one more thread
+constexpr double kGrainWork = 64 * 1024;           // multiplications of one grain (see parallel.h)
 
 int PanelWidth(const GemmKernels& kernels, GemmSide side) {
   return side == GemmSide::kA ? kernels.rows : kernels.columns;
@@ -51,10 +52,14 @@ int64_t AlignFloats(int64_t floats) {
   return CheckedAdd<int64_t>(floats, 2 * kSlackFloats) / kAlignFloats * kAlignFloats;
 }
 
+double GrainsOf(const GemmSize& size) {
+  return static_cast<double>(size.m) * static_cast<double>(size.n) * static_cast<double>(size.k) /
+         kGrainWork;
+}
+
+/// Depends on nothing but the arguments: the workspace is made for that many.
 int UsefulThreads(const GemmSize& size, int threads) {
-  const double work =
-      static_cast<double>(size.m) * static_cast<double>(size.n) * static_cast<double>(size.k);
-  return static_cast<int>(std::clamp(work / kThreadWork, 1.0, static_cast<double>(threads)));
+  return ChoosePieces(threads, GrainsOf(size), true);
 }
 
 void PlanBlocks(const GemmKernels& kernels, Plan& plan) {
@@ -125,14 +130,12 @@ class Run {
  private:
   /// Each thread takes a range of the streamed side and works through it alone.
   void Private() const {
-    ParallelFor(plan_.threads, plan_.threads, 1, [this](int64_t begin, int64_t end) {
-      for (int64_t t = begin; t < end; ++t) {
-        float* block = blocks_ + t * plan_.block_floats;
-        const int64_t first = plan_.streamed_panels * t / plan_.threads;
-        const int64_t last = plan_.streamed_panels * (t + 1) / plan_.threads;
-        for (int64_t p = first; p < last; p += plan_.block_panels) {
-          PrivateBlock(block, p, std::min(last, p + plan_.block_panels));
-        }
+    ParallelPieces(plan_.threads, plan_.threads, GrainsOf(problem_.size), [this](int t) {
+      float* block = blocks_ + t * plan_.block_floats;
+      const int64_t last = PartBegin(plan_.streamed_panels, plan_.threads, t + 1);
+      for (int64_t p = PartBegin(plan_.streamed_panels, plan_.threads, t); p < last;
+           p += plan_.block_panels) {
+        PrivateBlock(block, p, std::min(last, p + plan_.block_panels));
       }
     });
   }
@@ -163,27 +166,59 @@ class Run {
 
   /// The threads pack a block together, then share its tiles out.
   void Shared() const {
-    const int64_t stride = plan_.k * plan_.streamed_width;
     for (int64_t first = 0; first < plan_.streamed_panels; first += plan_.block_panels) {
       const int64_t count = std::min(plan_.block_panels, plan_.streamed_panels - first);
-      ParallelFor(plan_.threads, count, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t p = begin; p < end; ++p) {
-          PackStreamed(first + p, 0, plan_.k, blocks_ + p * stride);
-        }
-      });
-      ParallelFor(plan_.threads, plan_.kept_panels * count, 1, [&](int64_t begin, int64_t end) {
-        int64_t k0 = 0;
-        do {
-          const int64_t k1 = std::min(plan_.k, k0 + plan_.k_step);
-          for (int64_t t = begin; t < end; ++t) {
-            const int64_t p = t % count;
-            const float* panel = blocks_ + p * stride + k0 * plan_.streamed_width;
-            Tile(t / count, first + p, k0, k1, panel);
-          }
-          k0 = k1;
-        } while (k0 < plan_.k);
+      PackShared(first, count);
+      const GemmSplit split = SplitTiles(plan_.kept_panels, plan_.kept_width, count,
+                                         plan_.streamed_width, plan_.threads);
+      ParallelPieces(plan_.threads, split.parts(), GrainsOf(problem_.size), [&](int piece) {
+        const int kept = piece / split.streamed_parts, streamed = piece % split.streamed_parts;
+        SharedTiles(first,
+                    {PartBegin(plan_.kept_panels, split.kept_parts, kept),
+                     PartBegin(plan_.kept_panels, split.kept_parts, kept + 1)},
+                    {PartBegin(count, split.streamed_parts, streamed),
+                     PartBegin(count, split.streamed_parts, streamed + 1)});
       });
     }
+  }
+
+  /// Few panels are cut along k too, so that every thread has some to pack.
+  void PackShared(int64_t first, int64_t count) const {
+    const int64_t width = plan_.streamed_width;
+    const int64_t slices =
+        std::clamp<int64_t>(4 * plan_.threads / count, 1, std::max<int64_t>(1, plan_.k / 64));
+    const int64_t depth = CeilDivide(plan_.k, slices);
+    const int64_t grain = GrainOf({.bytes = 8.0 * static_cast<double>(depth * width)});
+    ParallelFor(plan_.threads, count * slices, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t p = i / slices, k0 = std::min(plan_.k, i % slices * depth);
+        PackStreamed(first + p, k0, std::min(plan_.k, k0 + depth),
+                     blocks_ + (p * plan_.k + k0) * width);
+      }
+    });
+  }
+
+  struct Range {
+    int64_t begin, end;
+  };
+
+  /// A rectangle of tiles, in strips whose part of the block stays in one thread's L2 cache.
+  void SharedTiles(int64_t first, Range kept, Range streamed) const {
+    const int64_t width = plan_.streamed_width;
+    const int64_t strip = std::max<int64_t>(1, kPrivateBlock / (plan_.k_step * width));
+    int64_t k0 = 0;
+    do {
+      const int64_t k1 = std::min(plan_.k, k0 + plan_.k_step);
+      for (int64_t begin = streamed.begin; begin < streamed.end; begin += strip) {
+        const int64_t end = std::min(streamed.end, begin + strip);
+        for (int64_t i = kept.begin; i < kept.end; ++i) {
+          for (int64_t p = begin; p < end; ++p) {
+            Tile(i, first + p, k0, k1, blocks_ + (p * plan_.k + k0) * width);
+          }
+        }
+      }
+      k0 = k1;
+    } while (k0 < plan_.k);
   }
 
   void PackStreamed(int64_t p, int64_t k0, int64_t k1, float* panel) const {
@@ -223,7 +258,9 @@ class Run {
     const auto gemv = a_kept_ ? kernels_.gemv_rows : kernels_.gemv_columns;
     const float* kept_bias = a_kept_ ? problem_.row_bias : problem_.column_bias;
     const float* other_bias = a_kept_ ? problem_.column_bias : problem_.row_bias;
-    ParallelFor(plan_.threads, plan_.kept_panels, 1, [&](int64_t begin, int64_t end) {
+    const int64_t grain =
+        GrainOf({.bytes = 4.0 * static_cast<double>(plan_.k) * plan_.kept_width});
+    ParallelFor(plan_.threads, plan_.kept_panels, grain, [&](int64_t begin, int64_t end) {
       for (int64_t p = begin; p < end; ++p) {
         const int64_t first = p * plan_.kept_width;
         float common[64];
@@ -283,7 +320,8 @@ void PackMatrix(const GemmKernels& kernels, GemmSide side, int64_t extent, int64
                 const PanelSource& source, int threads, float* panels) {
   const int64_t width = PanelWidth(kernels, side);
   const int64_t count = CeilDivide(extent, width);
-  const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, k * width));
+  const int64_t grain =
+      GrainOf({.bytes = 8.0 * static_cast<double>(k) * static_cast<double>(width)});
   ParallelFor(threads, count, grain, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {
       source.Pack(0, k, p * width, std::min(extent, (p + 1) * width), static_cast<int>(width),
@@ -296,7 +334,8 @@ PackedMatrix::PackedMatrix(const GemmKernels& kernels, GemmSide side, int64_t ex
                            const PanelSource& source) {
   const int64_t floats = PackedSize(kernels, side, extent, k);
   buffer_ = AllocateHost(CheckedMultiply(static_cast<size_t>(floats), sizeof(float)));
-  PackMatrix(kernels, side, extent, k, source, 1, reinterpret_cast<float*>(buffer_->data()));
+  PackMatrix(kernels, side, extent, k, source, AvailableThreads(),
+             reinterpret_cast<float*>(buffer_->data()));
 }
 
 int64_t GemmWorkspace(const GemmKernels& kernels, const GemmSize& size, int threads) {
@@ -326,11 +365,11 @@ void GemmBatch(const GemmKernels& kernels, const GemmSize& size, int64_t count, 
   }
   const int64_t floats = GemmWorkspace(kernels, size, 1);
   const int pieces = BatchThreads(size, count, threads);
-  ParallelFor(pieces, pieces, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) {
-      for (int64_t i = count * t / pieces; i < count * (t + 1) / pieces; ++i) {
-        run(i, 1, workspace + t * floats);
-      }
+  const double grains = GrainsOf(size) * static_cast<double>(count);
+  ParallelPieces(threads, pieces, grains, [&](int t) {
+    const int64_t end = PartBegin(count, pieces, t + 1);
+    for (int64_t i = PartBegin(count, pieces, t); i < end; ++i) {
+      run(i, 1, workspace + t * floats);
     }
   });
 }

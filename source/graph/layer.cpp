@@ -19,6 +19,8 @@ std::vector<Reuse> Layer::Reuses(const Args&) const { return {}; }
 
 size_t Layer::Workspace(const Args&, int) const { return 0; }
 
+bool Layer::Packs(int) const { return false; }
+
 Cost Layer::Work(const Args& args, std::span<const Value> outputs) const {
   Cost cost;
   for (int i = 0; i < args.size(); ++i) cost.bytes += TensorBytes(args[i]);
