@@ -87,6 +87,12 @@ class MultiheadAttention final : public Layer {
              {outputs[0].AsTensor().data<T>(), embed_}, threads, rest);
   }
 
+  /// The f32 projections; others use the given weights themselves.
+  bool Packs(int argument) const override {
+    return std::is_same_v<T, float> &&
+           std::find(packed_.begin(), packed_.end(), argument) != packed_.end();
+  }
+
   size_t Workspace(const Args& args, int threads) const override {
     const Scratch scratch = ScratchOf(CallOf(args), threads);
     return CheckedMultiply(static_cast<size_t>(scratch.floats), sizeof(T));
@@ -134,6 +140,9 @@ class MultiheadAttention final : public Layer {
                      std::to_string(heads_) + " heads, got " + out.shape().ToString());
     }
     out_ = Dense<T>(kernels_.gemm, out);
+    packed_ = {init.Arg("@out_proj.weight"), init.Arg("@in_proj_weight"),
+               init.Arg("@q_proj_weight"), init.Arg("@k_proj_weight"),
+               init.Arg("@v_proj_weight")};
     const Tensor joint = ReadWeight<T>(init, "in_proj_weight");
     constexpr std::array<const char*, 3> kNames = {"q_proj_weight", "k_proj_weight",
                                                    "v_proj_weight"};
@@ -360,6 +369,7 @@ class MultiheadAttention final : public Layer {
   Tensor in_bias_, out_bias_, bias_k_, bias_v_;
   AttentionKernels kernels_;
   std::array<Dense<T>, 3> projections_;
+  std::array<int, 5> packed_{};  // arguments, -1 for those that the operator lacks
   Dense<T> out_;
 };
 

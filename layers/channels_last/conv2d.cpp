@@ -32,6 +32,7 @@ class ChannelsLastConv final : public Layer {
   explicit ChannelsLastConv(const LayerInit& init)
       : params_(init, 2, false),
         input_(init.Arg("input")),
+        weight_(init.Arg("@weight")),
         weight_shape_(WeightOf(init).shape()),
         bias_(init, "bias"),
         epilogue_(init),
@@ -75,6 +76,8 @@ class ChannelsLastConv final : public Layer {
     const int64_t floats = GemmBatchWorkspace(gemm_, SizeOf(g), g.groups, threads);
     return CheckedMultiply(static_cast<size_t>(floats), sizeof(float));
   }
+
+  bool Packs(int argument) const override { return argument == weight_; }
 
   Cost Work(const Args& args, std::span<const Value> outputs) const override {
     Cost cost = Layer::Work(args, outputs);
@@ -193,7 +196,7 @@ class ChannelsLastConv final : public Layer {
   }
 
   ConvParams params_;
-  int input_;
+  int input_, weight_;
   Shape weight_shape_;
   WeightArg bias_;
   FusedEpilogue epilogue_;

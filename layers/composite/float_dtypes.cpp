@@ -111,6 +111,11 @@ class FloatDTypesLayer final : public Layer {
     return main_->Workspace(WideArgs(args, constants_, false).args(), threads);
   }
 
+  bool Packs(int argument) const override {
+    return (main_ == nullptr || main_->Packs(argument)) &&
+           (plain_ == nullptr || plain_->Packs(argument));
+  }
+
   Cost Work(const Args& args, std::span<const Value> outputs) const override {
     const DType dtype = DTypeOf(args);
     if (!Widens(dtype)) return LayerOf(dtype).Work(args, outputs);

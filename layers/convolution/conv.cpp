@@ -63,6 +63,8 @@ class Conv final : public Layer {
     if (!weight_.constant().defined()) return;
     params_.CheckWeight(init, weight_.constant().shape());
     PackWeight(weight_.constant());
+    const bool depthwise = params_.groups() > 1 && weight_.constant().shape()[1] == 1;
+    if (!packed_.empty() && !depthwise) weight_.Forget();
   }
 
   std::vector<Value> Infer(const Args& args) const override {
@@ -114,6 +116,8 @@ class Conv final : public Layer {
     return CheckedAdd(bytes, FloatBytes(floats));
   }
 
+  bool Packs(int argument) const override { return weight_.Packed(argument); }
+
   Cost Work(const Args& args, std::span<const Value> outputs) const override {
     Cost cost = Layer::Work(args, outputs);
     cost.flops = 2 * Geometry(args).multiplications();
@@ -151,7 +155,8 @@ class Conv final : public Layer {
               [&](int64_t i, int threads, float* space) {
                 const int64_t group = i % g.groups;
                 const float* channels = image + i * g.group_in() * g.in_plane();
-                const MatrixSource rows(gemm_, {weight + group * size.m * size.k, 1, size.k});
+                const int64_t first = size.a_packed ? 0 : group * size.m * size.k;
+                const MatrixSource rows(gemm_, {weight + first, 1, size.k});
                 const MatrixSource pixels(gemm_, {channels, g.in_plane(), 1});
                 const Im2colSource windows(im2col_, {channels, image_end, g.axes});
                 GemmProblem problem;

@@ -28,6 +28,7 @@ class ConvTranspose final : public Layer {
       packed_.emplace_back(gemm_, GemmSide::kA, rows, k,
                            MatrixSource(gemm_, {weight.data<float>() + g * k * rows, rows, 1}));
     }
+    if (!packed_.empty()) weight_.Forget();
   }
 
   std::vector<Value> Infer(const Args& args) const override {
@@ -54,6 +55,8 @@ class ConvTranspose final : public Layer {
     const int64_t floats = CheckedAdd(ProductFloats(g), GemmWorkspace(gemm_, SizeOf(g), threads));
     return CheckedMultiply(static_cast<size_t>(floats), sizeof(float));
   }
+
+  bool Packs(int argument) const override { return weight_.Packed(argument); }
 
   Cost Work(const Args& args, std::span<const Value> outputs) const override {
     Cost cost = Layer::Work(args, outputs);
@@ -83,7 +86,8 @@ class ConvTranspose final : public Layer {
   void Multiply(const Context& context, const Args& args, const ConvGeometry& g, int64_t group,
                 const float* input, float* products) const {
     const GemmSize size = SizeOf(g);
-    const float* weight = weight_.data(args) + group * size.k * size.m;
+    const int64_t first = size.a_packed ? 0 : group * size.k * size.m;
+    const float* weight = weight_.data(args) + first;
     const MatrixSource rows(gemm_, {weight, size.m, 1}), pixels(gemm_, {input, size.n, 1});
     GemmProblem problem;
     problem.size = size;

@@ -143,6 +143,8 @@ class Addmm final : public Layer {
                             threads);
   }
 
+  bool Packs(int argument) const override { return argument == b_ && !packed_.empty(); }
+
   Cost Work(const Args& args, std::span<const Value> outputs) const override {
     Cost cost = Layer::Work(args, outputs);
     cost.flops = 2 * ProductOf(args).multiplications();

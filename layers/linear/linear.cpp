@@ -84,11 +84,14 @@ class Linear : public LinearLayer {
     const MatrixSource columns(kernels_, {weight.data<float>(), 1, In(weight.shape())});
     packed_ =
         PackedMatrix(kernels_, GemmSide::kB, Out(weight.shape()), In(weight.shape()), columns);
+    f32_weight_.Forget();
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     Multiply(context, args, nullptr, {}, outputs[0].AsTensor());
   }
+
+  bool Packs(int argument) const override { return f32_weight_.Packed(argument); }
 
   size_t Workspace(const Args& args, int threads) const override {
     const int64_t floats = GemmWorkspace(kernels_, PackedSize(args), threads);

@@ -52,6 +52,12 @@ class WeightArgOf : public AnyWeightArg {
 
   /// Undefined where it is an input.
   const Tensor& constant() const { return constant_; }
+  /// Lets go of the elements, once the layer has packed them; the shape stays.
+  void Forget() { constant_ = Tensor::Meta(constant_.dtype(), constant_.shape()); }
+  /// For Layer::Packs.
+  bool Packed(int argument) const {
+    return argument == arg() && constant_.defined() && !constant_.has_data();
+  }
   /// Null where it is absent.
   const T* data(const Args& args) const {
     return constant_.defined() ? constant_.data<T>() : given<T>(args);

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "core/crc32.h"
+#include "core/host_memory.h"
+#include "core/parallel.h"
 #include "graph/problem_of.h"
 #include "oort/log.h"
 #include "parser/pnnx/sniff.h"
@@ -17,7 +19,8 @@ namespace oort::pnnx {
 namespace {
 
 /// Large enough to be fast, small enough that a stop is heard soon.
-constexpr size_t kPiece = size_t{4} << 20;
+constexpr size_t kPiece = size_t{1} << 20;
+constexpr size_t kSmallestMap = size_t{64} << 10;
 
 /// An attribute and the bytes that belong to it.
 struct Match {
@@ -56,7 +59,7 @@ class Loader {
     const std::vector<Match> matches = MatchAll(graph, entries);
     for (const Match& match : matches) total_ += match.entry->size;
     Report(0);
-    for (const Match& match : matches) Read(match);
+    ReadAll(matches);
   }
 
  private:
@@ -97,31 +100,87 @@ class Loader {
     }
   }
 
-  void Read(const Match& match) {
-    CheckStop(options_.stop);
-    const ZipEntry& entry = *match.entry;
-    const DType dtype = match.tensor->dtype();
-    auto buffer = bin_.Map(entry.offset, entry.size);
-    const bool mapped = buffer != nullptr && IsAligned(*buffer, dtype);
+  /// An attribute while its bytes come in.
+  struct Job {
+    const Match* match;
+    std::shared_ptr<Buffer> buffer;
+    bool mapped = false;      // the bytes are there
+    bool concurrent = false;  // several threads may read them: they are not the user's reader's
     uint32_t crc = 0;
-    if (!mapped) buffer = AllocateHost(static_cast<size_t>(entry.size));
-    for (size_t done = 0; done < buffer->size();) {
-      const size_t size = std::min(kPiece, buffer->size() - done);
-      const std::span<std::byte> piece(buffer->data() + done, size);
-      if (!mapped) bin_.ReadAt(entry.offset + done, piece);
-      if (options_.verify_checksums) crc = Crc32(piece, crc);
-      done += size;
-      Report(size);
-      CheckStop(options_.stop);
+  };
+  struct Piece {
+    Job* job;
+    size_t offset, size;
+    uint32_t crc = 0;
+  };
+
+  /// What is mapped costs no copy, but only whole pages, and many weights do not lie aligned.
+  Job Begin(const Match& match) {
+    const ZipEntry& entry = *match.entry;
+    Job job{&match, bin_.Map(entry.offset, entry.size)};
+    job.concurrent = job.buffer != nullptr;
+    job.mapped = job.concurrent && entry.size >= kSmallestMap &&
+                 IsAligned(*job.buffer, match.tensor->dtype());
+    if (!job.mapped) job.buffer = AllocatePages(static_cast<size_t>(entry.size));
+    return job;
+  }
+
+  void ReadAll(const std::vector<Match>& matches) {
+    std::vector<Job> jobs;
+    jobs.reserve(matches.size());
+    for (const Match& match : matches) jobs.push_back(Begin(match));
+    std::vector<Piece> pieces;
+    for (Job& job : jobs) {
+      for (size_t done = 0; done < job.buffer->size(); done += kPiece) {
+        pieces.push_back({&job, done, std::min(kPiece, job.buffer->size() - done)});
+      }
     }
-    if (options_.verify_checksums && crc != entry.crc) {
+    const bool concurrent =
+        std::all_of(jobs.begin(), jobs.end(), [](const Job& job) { return job.concurrent; });
+    const ThreadLease lease(AvailableThreads());
+    ReadPieces(pieces, concurrent ? AvailableThreads() : 1);
+    for (const Piece& piece : pieces) {
+      piece.job->crc = Crc32Combine(piece.job->crc, piece.crc, piece.size);
+    }
+    for (Job& job : jobs) Finish(job);
+  }
+
+  /// In batches: a stop is heard, and progress told, between two of them, on this thread.
+  void ReadPieces(std::vector<Piece>& pieces, int threads) {
+    for (size_t first = 0; first < pieces.size();) {
+      CheckStop(options_.stop);
+      size_t last = first, bytes = 0;
+      while (last < pieces.size() && bytes < kPiece * static_cast<size_t>(threads)) {
+        bytes += pieces[last++].size;
+      }
+      const int64_t count = static_cast<int64_t>(last - first);
+      const int64_t grain = GrainOf({.bytes = 2.0 * static_cast<double>(bytes / (last - first))});
+      ParallelFor(threads, count, grain, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) ReadPiece(pieces[first + static_cast<size_t>(i)]);
+      });
+      Report(bytes);
+      first = last;
+    }
+    CheckStop(options_.stop);
+  }
+
+  void ReadPiece(Piece& piece) const {
+    const std::span<std::byte> bytes(piece.job->buffer->data() + piece.offset, piece.size);
+    if (!piece.job->mapped) bin_.ReadAt(piece.job->match->entry->offset + piece.offset, bytes);
+    if (options_.verify_checksums) piece.crc = Crc32(bytes);
+  }
+
+  void Finish(Job& job) {
+    const Match& match = *job.match;
+    if (options_.verify_checksums && job.crc != match.entry->crc) {
       problems_.Add(
           AttributeProblem(*match.op, *match.name,
                            "its bytes do not fit their CRC-32 checksum: the file is damaged"));
       return;
     }
-    Tensor tensor(dtype, match.tensor->shape(), std::move(buffer));
-    if (dtype == DType::kBool) NormalizeBools(tensor, mapped);
+    const DType dtype = match.tensor->dtype();
+    Tensor tensor(dtype, match.tensor->shape(), std::move(job.buffer));
+    if (dtype == DType::kBool) NormalizeBools(tensor, job.mapped);
     *match.tensor = std::move(tensor);
   }
 

@@ -27,7 +27,7 @@ class SharedBuffer final : public Buffer {
   std::shared_ptr<const void> owner_;
 };
 
-/// Bytes in memory: the caller's, a string's, or a mapped file's; `owner` keeps them.
+/// Bytes in memory, the caller's or a string's; `owner` keeps them.
 class MemorySource final : public ByteSource {
  public:
   MemorySource(std::shared_ptr<const void> owner, std::span<const std::byte> bytes,
@@ -113,6 +113,36 @@ void ReadDescriptor(const FileDescriptor& file, const std::string& name, uint64_
   }
 }
 
+/// A regular file. Each part is mapped for itself, so that its pages can go when it is let go of.
+class FileSource final : public ByteSource {
+ public:
+  FileSource(std::shared_ptr<const FileDescriptor> file, uint64_t size, std::string name)
+      : ByteSource(size, std::move(name)), file_(std::move(file)) {}
+
+  void ReadAt(uint64_t offset, std::span<std::byte> destination) const override {
+    CheckRange(offset, destination.size());
+    ReadDescriptor(*file_, name(), offset, destination);
+  }
+
+  std::shared_ptr<Buffer> Map(uint64_t offset, uint64_t size) const override {
+    CheckRange(offset, size);
+    if (size == 0 || size > SIZE_MAX / 2) return nullptr;
+    const uint64_t page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)), skip = offset % page;
+    const size_t bytes = static_cast<size_t>(size + skip);
+    // Private and writable: who writes to a weight gets his own copy of the page, not a crash.
+    void* address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
+                           file_->get(), static_cast<off_t>(offset - skip));
+    if (address == MAP_FAILED) return nullptr;
+    const std::shared_ptr<const void> owner(
+        address, [bytes](const void* p) { ::munmap(const_cast<void*>(p), bytes); });
+    return std::make_shared<SharedBuffer>(owner, static_cast<const std::byte*>(address) + skip,
+                                          static_cast<size_t>(size));
+  }
+
+ private:
+  std::shared_ptr<const FileDescriptor> file_;
+};
+
 std::shared_ptr<const ByteSource> OpenFile(const std::string& name) {
   // O_NONBLOCK above: opening a pipe that nobody writes to must not hang.
   auto file = std::make_shared<FileDescriptor>(name);
@@ -123,27 +153,7 @@ std::shared_ptr<const ByteSource> OpenFile(const std::string& name) {
                                     (S_ISDIR(status.st_mode) ? "a directory" : "no regular file"));
   }
   const uint64_t size = static_cast<uint64_t>(status.st_size);
-  if (size == 0) {
-    return std::make_shared<MemorySource>(nullptr, std::span<const std::byte>(), name);
-  }
-  if (size <= SIZE_MAX) {
-    // Private and writable: who writes to a weight gets his own copy of the page, not a crash.
-    void* address = ::mmap(nullptr, static_cast<size_t>(size), PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_NORESERVE, file->get(), 0);
-    if (address != MAP_FAILED) {
-      const std::shared_ptr<const void> owner(
-          address, [size](const void* p) { ::munmap(const_cast<void*>(p), size); });
-      return std::make_shared<MemorySource>(
-          owner, std::span(static_cast<const std::byte*>(address), static_cast<size_t>(size)),
-          name);
-    }
-  }
-  return ByteSource::Reader(
-      size,
-      [file, name](uint64_t offset, std::span<std::byte> destination) {
-        ReadDescriptor(*file, name, offset, destination);
-      },
-      name);
+  return std::make_shared<FileSource>(std::move(file), size, name);
 }
 
 }  // namespace

@@ -9,6 +9,8 @@
 
 #include "core/checked.h"
 #include "core/dispatch.h"
+#include "core/exact_buffers.h"
+#include "core/host_memory.h"
 
 namespace oort {
 namespace {
@@ -18,14 +20,6 @@ constexpr size_t kAlignment = 64;
 // An aligned operator new is not used: glibc asks for a little more than the block that was freed a
 // moment ago, so a result of the same size in every call would take fresh pages again and again.
 // AddressSanitizer gets it all the same: only then does it see the first byte behind the tensor.
-#if defined(__SANITIZE_ADDRESS__)
-#define OORT_EXACT_BUFFERS
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define OORT_EXACT_BUFFERS
-#endif
-#endif
-
 #ifdef OORT_EXACT_BUFFERS
 std::byte* AllocateBlock(size_t size) {
   return static_cast<std::byte*>(
@@ -51,8 +45,12 @@ class HostBuffer final : public Buffer {
       : Buffer(nullptr, size, Device::Cpu()), block_(AllocateBlock(size)) {
     if (block_ == nullptr) throw Error::OutOfMemory();
     data_ = AlignUp(block_);
+    CountHostBytes(static_cast<int64_t>(size));
   }
-  ~HostBuffer() override { FreeBlock(block_); }
+  ~HostBuffer() override {
+    FreeBlock(block_);
+    CountHostBytes(-static_cast<int64_t>(size_));
+  }
 
  private:
   std::byte* block_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/checked.h"
+#include "core/host_memory.h"
 #include "core/parallel.h"
 #include "cpu/gemm_split.h"
 
@@ -333,7 +334,7 @@ void PackMatrix(const GemmKernels& kernels, GemmSide side, int64_t extent, int64
 PackedMatrix::PackedMatrix(const GemmKernels& kernels, GemmSide side, int64_t extent, int64_t k,
                            const PanelSource& source) {
   const int64_t floats = PackedSize(kernels, side, extent, k);
-  buffer_ = AllocateHost(CheckedMultiply(static_cast<size_t>(floats), sizeof(float)));
+  buffer_ = AllocatePages(CheckedMultiply(static_cast<size_t>(floats), sizeof(float)));
   PackMatrix(kernels, side, extent, k, source, AvailableThreads(),
              reinterpret_cast<float*>(buffer_->data()));
 }

@@ -2,6 +2,8 @@
 #include "runtime/arena.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
 #include <numeric>
 
 #include "core/checked.h"
@@ -58,6 +60,18 @@ ArenaLayout PlaceInArena(const std::vector<ArenaRequest>& requests) {
     layout.size = std::max(layout.size, block.end);
   }
   return layout;
+}
+
+size_t MostAtOnce(const std::vector<ArenaRequest>& requests) {
+  // What begins at a step counts there; what ends at one counts no more behind it.
+  std::map<int64_t, int64_t> changes;
+  for (const ArenaRequest& request : requests) {
+    changes[request.first] += static_cast<int64_t>(request.size);
+    changes[int64_t{request.last} + 1] -= static_cast<int64_t>(request.size);
+  }
+  int64_t now = 0, most = 0;
+  for (const auto& [step, change] : changes) most = std::max(most, now += change);
+  return static_cast<size_t>(most);
 }
 
 }  // namespace oort

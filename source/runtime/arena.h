@@ -22,4 +22,7 @@ struct ArenaLayout {
 /// the tightest gap that takes it.
 ArenaLayout PlaceInArena(const std::vector<ArenaRequest>& requests);
 
+/// Most bytes of requests that are needed at the same step: no layout is smaller.
+size_t MostAtOnce(const std::vector<ArenaRequest>& requests);
+
 }  // namespace oort

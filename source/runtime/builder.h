@@ -41,6 +41,11 @@ class GraphBuilder {
   void AddNode(int index, const Operator& op);
   /// Numbers and lists of numbers that are known now become constants and need no node.
   bool KeepNumbers(const Operator& op, std::span<const Value> inputs);
+  /// Lets go of the weights that the node's layer has packed.
+  void ReleaseWeights(int index, Node& node);
+  /// The same for constants that are operands, once all who read them are there.
+  void ReleaseConstants();
+  void CountWeights();
   void MakePorts();
   void CheckTracedShapes();
   Value& Constant(int operand);
@@ -48,6 +53,7 @@ class GraphBuilder {
   const LoadOptions& options_;
   std::unique_ptr<RuntimeImpl> impl_;
   std::map<std::string, std::shared_ptr<const OperatorSchema>> schemas_;
+  int64_t layer_bytes_ = 0;  // that layers allocated and keep
   std::vector<int> order_;
   std::vector<int> slot_of_;  // by operand
 };

@@ -34,13 +34,15 @@ class Planner {
   Planner(const RuntimeImpl& graph, const std::vector<Value>& inputs, int threads)
       : graph_(graph), threads_(threads) {
     const size_t slots = static_cast<size_t>(graph.slots());
+    plan_.inputs.reserve(inputs.size());
+    for (const Value& input : inputs) plan_.inputs.push_back(Meta(input));
     plan_.specs = graph.constants;
     plan_.placements.resize(slots);
     plan_.steps.resize(graph.nodes.size());
     storage_of_.assign(slots, -1);
     offset_in_.assign(slots, 0);
     for (size_t i = 0; i < inputs.size(); ++i) {
-      plan_.specs[static_cast<size_t>(graph.input_slots[i])] = Meta(inputs[i]);
+      plan_.specs[static_cast<size_t>(graph.input_slots[i])] = plan_.inputs[i];
     }
     args_ = ArgTable(graph, plan_.specs);
     FindLastUses();
@@ -56,6 +58,7 @@ class Planner {
     AssignOutputs();
     PlaceStorages();
     ReleaseDynamic();
+    ListBound();
     return std::move(plan_);
   }
 
@@ -261,6 +264,7 @@ class Planner {
       }
     }
     plan_.arena_size = layout.size;
+    plan_.arena_bound = MostAtOnce(requests);
     for (size_t slot = 0; slot < plan_.placements.size(); ++slot) {
       if (storage_of_[slot] < 0) continue;
       const size_t index = static_cast<size_t>(storage_of_[slot]);
@@ -278,6 +282,16 @@ class Planner {
         continue;
       }
       plan_.steps[static_cast<size_t>(last)].release.push_back(static_cast<int>(slot));
+    }
+  }
+
+  void ListBound() {
+    for (int slot = 0; slot < graph_.slots(); ++slot) {
+      const Placement& place = plan_.placements[static_cast<size_t>(slot)];
+      if (place.kind == Placement::kOutput) plan_.output_slots.push_back(slot);
+      if (place.kind == Placement::kInput && place.index != slot) plan_.input_views.push_back(slot);
+      const bool owned = place.kind == Placement::kArena || place.kind == Placement::kNone;
+      if (!owned && !graph_.IsConstant(slot)) plan_.borrowed.push_back(slot);
     }
   }
 

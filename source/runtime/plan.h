@@ -47,13 +47,19 @@ struct ArenaBlock {
 
 /// Everything that can be decided once the shapes of the inputs are known. Immutable.
 struct ExecutionPlan {
+  std::vector<Value> inputs;          ///< what it was made for; tensors without elements
   std::vector<Value> specs;           ///< by slot: meta tensors, values, or deferred
   std::vector<Placement> placements;  ///< by slot
   std::vector<Step> steps;            ///< one for each node
   /// For each result: whether it is produced in place (else it is copied at the end).
   std::vector<bool> direct_outputs;
   std::vector<ArenaBlock> blocks;
+  // Slots that each run binds anew, and lets go of at its end.
+  std::vector<int> input_views;   ///< views of inputs
+  std::vector<int> output_slots;  ///< that live in a result
+  std::vector<int> borrowed;      ///< all whose memory is not the session's
   size_t arena_size = 0;
+  size_t arena_bound = 0;  ///< most bytes that are needed at one time
   size_t largest_workspace = 0;
   size_t bytes_without_reuse = 0;
   size_t output_bytes = 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/parallel.h"
 #include "graph/passes/passes.h"
 #include "runtime/builder.h"
 #include "runtime/runtime_impl.h"
@@ -68,6 +69,7 @@ RuntimeGraph::~RuntimeGraph() = default;
 
 std::shared_ptr<const RuntimeGraph> RuntimeGraph::Build(Graph graph, const LoadOptions& options) {
   return Guarded([&] {
+    const ThreadLease lease(AvailableThreads());
     std::unique_ptr<RuntimeImpl> impl = GraphBuilder(std::move(graph), options).Run();
     return std::shared_ptr<const RuntimeGraph>(new RuntimeGraph(std::move(impl)));
   });
@@ -111,12 +113,11 @@ PlanReport RuntimeGraph::Plan(const std::vector<Tensor>& inputs, int threads) co
     const std::shared_ptr<const ExecutionPlan> plan = impl_->PlanFor(ToValues(inputs), threads);
     PlanReport report;
     report.memory.arena = plan->arena_size;
+    report.memory.arena_bound = plan->arena_bound;
     report.memory.outputs = plan->output_bytes;
     report.memory.without_reuse = plan->bytes_without_reuse;
     report.memory.workspace = plan->largest_workspace;
-    for (const Operator& op : impl_->graph.operators) {
-      for (const auto& [name, tensor] : op.attributes) report.memory.weights += tensor.bytes();
-    }
+    report.memory.weights = impl_->weight_bytes;
     for (const ArenaBlock& block : plan->blocks) {
       const size_t owner = static_cast<size_t>(block.owner);
       const std::string& name =

@@ -31,6 +31,7 @@ struct RuntimeImpl {
   Graph graph;
   Isa isa = Isa::kScalar;
   std::vector<Node> nodes;       ///< producers first
+  size_t weight_bytes = 0;       ///< that constants and layers hold
   std::vector<Value> constants;  ///< by slot; deferred where a slot is computed
   std::vector<Port> inputs, outputs;
   std::vector<int> input_slots;

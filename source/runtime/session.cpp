@@ -39,6 +39,12 @@ void FlattenInto(std::vector<Value>& flat, Value value) {
   for (Value& item : value.AsList()) FlattenInto(flat, std::move(item));
 }
 
+[[noreturn]] void ThrowNoTensor(size_t output, const Value& value) {
+  throw Error(ErrorCode::kUnsupported, "output " + std::to_string(output) + " is " +
+                                           value.KindName() +
+                                           ", no tensor; Session::Run returns it");
+}
+
 }  // namespace
 
 struct Session::Impl {
@@ -52,6 +58,9 @@ struct Session::Impl {
   std::shared_ptr<const ExecutionPlan> plan;  ///< what slots is bound to, if anything
   std::shared_ptr<Buffer> arena;
   size_t dynamic_bytes = 0;
+  // Kept from run to run, so that a run need not allocate them.
+  std::vector<Value> given_inputs;
+  std::vector<Tensor> result_buffers;
 
   Impl(std::shared_ptr<const RuntimeGraph> shared, const RuntimeImpl& impl,
        const SessionOptions& options)
@@ -59,20 +68,30 @@ struct Session::Impl {
         graph(impl),
         threads(options.threads > 0 ? options.threads : AvailableThreads()),
         memory_limit(options.memory_limit),
-        slots(impl.constants) {
+        slots(impl.constants),
+        result_buffers(impl.output_slots.size()) {
     args = ArgTable(graph, slots);
   }
 
   std::vector<Value> Run(const std::vector<Value>& inputs, const RunOptions& options);
+  void RunInto(std::span<const Tensor> inputs, std::span<Tensor> outputs,
+               const RunOptions& options);
+  /// Everything but the results: `take` gets them out of their slots.
+  template <typename Take>
+  void Execute(const std::vector<Value>& inputs, std::span<const Tensor> outputs,
+               const RunOptions& options, const Take& take);
+  bool PlanFits(const std::vector<Value>& inputs) const;
   void CheckInputs(const std::vector<Value>& inputs) const;
   void CheckLimit(size_t bytes) const;
   void Bind(std::shared_ptr<const ExecutionPlan> next);
+  void BindTo(int slot, const Tensor& source);
   void BindInputs(const std::vector<Value>& inputs);
-  void BindOutputs(const RunOptions& options);
+  void BindOutputs(std::span<const Tensor> given);
   void RunSteps(const RunOptions& options, ProfileRecorder* recorder);
   void RunStep(size_t index);
   void RunDynamic(size_t index, std::span<Value> outputs);
-  std::vector<Value> TakeResults(const RunOptions& options);
+  std::vector<Value> TakeResults(std::span<const Tensor> given);
+  void CopyResult(size_t index, Tensor& target);
   void Release();
 
   Value& SlotAt(int slot) { return slots[static_cast<size_t>(slot)]; }
@@ -128,50 +147,48 @@ void Session::Impl::Bind(std::shared_ptr<const ExecutionPlan> next) {
 /// Inputs, and views of inputs and constants.
 void Session::Impl::BindInputs(const std::vector<Value>& inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) SlotAt(graph.input_slots[i]) = inputs[i];
-  for (size_t slot = 0; slot < slots.size(); ++slot) {
-    const Placement& place = plan->placements[slot];
-    if (place.kind != Placement::kInput || place.index == static_cast<int>(slot)) continue;
-    const Tensor& source = SlotAt(place.index).AsTensor();
-    const Tensor& spec = plan->specs[slot].AsTensor();
-    slots[slot] =
-        Tensor(spec.dtype(), spec.shape(), source.buffer(), source.offset() + place.offset);
+  for (int slot : plan->input_views) {
+    const Placement& place = plan->placements[static_cast<size_t>(slot)];
+    BindTo(slot, SlotAt(place.index).AsTensor());
   }
 }
 
-void Session::Impl::BindOutputs(const RunOptions& options) {
+void Session::Impl::BindOutputs(std::span<const Tensor> given) {
   const size_t count = graph.output_slots.size();
-  if (options.outputs.size() > count) {
+  if (given.size() > count) {
     throw Error(ErrorCode::kInvalidArgument, "the model has " + std::to_string(count) +
                                                  " outputs, got buffers for " +
-                                                 std::to_string(options.outputs.size()));
+                                                 std::to_string(given.size()));
   }
-  std::vector<Tensor> buffers(count);
   for (size_t i = 0; i < count; ++i) {
     const Value& spec = plan->specs[static_cast<size_t>(graph.output_slots[i])];
-    if (i < options.outputs.size() && options.outputs[i].defined()) {
-      const Tensor& given = options.outputs[i];
-      const bool fits = given.has_data() && spec.IsTensor() &&
-                        given.dtype() == spec.AsTensor().dtype() &&
-                        given.shape() == spec.AsTensor().shape();
+    if (i < given.size() && given[i].defined()) {
+      const bool fits = given[i].has_data() && spec.IsTensor() &&
+                        given[i].dtype() == spec.AsTensor().dtype() &&
+                        given[i].shape() == spec.AsTensor().shape();
       // A result of unknown shape is compared when it is there.
       if (!fits && !spec.IsDeferred()) {
         throw Error(ErrorCode::kInvalidArgument, "the buffer for output '" + graph.outputs[i].name +
-                                                     "' is " + given.ToString() +
+                                                     "' is " + given[i].ToString() +
                                                      ", but the output is " + spec.ToString());
       }
-      buffers[i] = given;
+      result_buffers[i] = given[i];
     } else if (plan->direct_outputs[i]) {
-      buffers[i] = Tensor(spec.AsTensor().dtype(), spec.AsTensor().shape());
+      result_buffers[i] = Tensor(spec.AsTensor().dtype(), spec.AsTensor().shape());
     }
   }
-  for (size_t slot = 0; slot < slots.size(); ++slot) {
-    const Placement& place = plan->placements[slot];
-    if (place.kind != Placement::kOutput) continue;
-    const Tensor& target = buffers[static_cast<size_t>(place.index)];
-    const Tensor& spec = plan->specs[slot].AsTensor();
-    slots[slot] =
-        Tensor(spec.dtype(), spec.shape(), target.buffer(), target.offset() + place.offset);
+  for (int slot : plan->output_slots) {
+    const Placement& place = plan->placements[static_cast<size_t>(slot)];
+    BindTo(slot, result_buffers[static_cast<size_t>(place.index)]);
   }
+}
+
+/// The slot becomes a part of the memory of `source`, where the plan says.
+void Session::Impl::BindTo(int slot, const Tensor& source) {
+  const size_t index = static_cast<size_t>(slot);
+  const Tensor& spec = plan->specs[index].AsTensor();
+  slots[index] = Tensor(spec.dtype(), spec.shape(), source.buffer(),
+                        source.offset() + plan->placements[index].offset);
 }
 
 void Session::Impl::RunStep(size_t index) {
@@ -223,23 +240,17 @@ void Session::Impl::RunSteps(const RunOptions& options, ProfileRecorder* recorde
   }
 }
 
-std::vector<Value> Session::Impl::TakeResults(const RunOptions& options) {
+std::vector<Value> Session::Impl::TakeResults(std::span<const Tensor> given) {
   std::vector<Value> results;
   results.reserve(graph.output_slots.size());
   for (size_t i = 0; i < graph.output_slots.size(); ++i) {
     const Value& value = SlotAt(graph.output_slots[i]);
-    const bool given = i < options.outputs.size() && options.outputs[i].defined();
-    if (given && !plan->direct_outputs[i]) {
-      Tensor target = options.outputs[i];
-      if (!value.IsTensor() || target.dtype() != value.AsTensor().dtype()) {
-        throw Error(ErrorCode::kInvalidArgument, "the buffer for output '" + graph.outputs[i].name +
-                                                     "' is " + target.ToString() +
-                                                     ", but the output is " + value.ToString());
-      }
-      CopyElements(value.AsTensor(), target);
-      results.emplace_back(target);
-    } else if (plan->direct_outputs[i]) {
+    if (plan->direct_outputs[i]) {
       results.push_back(value);
+    } else if (i < given.size() && given[i].defined()) {
+      Tensor target = given[i];
+      CopyResult(i, target);
+      results.emplace_back(std::move(target));
     } else {
       FlattenInto(results, Detached(value));
     }
@@ -247,35 +258,83 @@ std::vector<Value> Session::Impl::TakeResults(const RunOptions& options) {
   return results;
 }
 
+void Session::Impl::CopyResult(size_t index, Tensor& target) {
+  const Value& value = SlotAt(graph.output_slots[index]);
+  if (!value.IsTensor() || target.dtype() != value.AsTensor().dtype()) {
+    throw Error(ErrorCode::kInvalidArgument, "the buffer for output '" + graph.outputs[index].name +
+                                                 "' is " + target.ToString() +
+                                                 ", but the output is " + value.ToString());
+  }
+  CopyElements(value.AsTensor(), target);
+}
+
 /// Lets go of everything that belongs to the caller or to one run.
 void Session::Impl::Release() {
   dynamic_bytes = 0;
+  for (Value& input : given_inputs) input = Value();
+  for (Tensor& buffer : result_buffers) buffer = Tensor();
   if (!plan) return;
-  for (size_t slot = 0; slot < slots.size(); ++slot) {
-    const Placement::Kind kind = plan->placements[slot].kind;
-    const bool constant = graph.IsConstant(static_cast<int>(slot));
-    const bool borrowed =
-        kind == Placement::kInput || kind == Placement::kOutput || kind == Placement::kDynamic;
-    if (borrowed && !constant) slots[slot] = Value();
-  }
+  for (int slot : plan->borrowed) SlotAt(slot) = Value();
 }
 
-std::vector<Value> Session::Impl::Run(const std::vector<Value>& inputs, const RunOptions& options) {
+/// Whether the plan that the slots are bound to is the one for these inputs, told without looking
+/// for it among the cached ones.
+bool Session::Impl::PlanFits(const std::vector<Value>& inputs) const {
+  if (!plan || plan->inputs.size() != inputs.size()) return false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].IsTensor() || !plan->inputs[i].IsTensor()) return false;
+    const Tensor &given = inputs[i].AsTensor(), &planned = plan->inputs[i].AsTensor();
+    if (given.dtype() != planned.dtype() || !(given.shape() == planned.shape())) return false;
+  }
+  return true;
+}
+
+template <typename Take>
+void Session::Impl::Execute(const std::vector<Value>& inputs, std::span<const Tensor> outputs,
+                            const RunOptions& options, const Take& take) {
   struct Releaser {
     Impl& impl;
     ~Releaser() { impl.Release(); }
   };
+  const Releaser releaser{*this};
+  const ThreadLease lease(threads);
   std::optional<ProfileRecorder> recorder;
   if (options.profile != nullptr) recorder.emplace(*options.profile, graph, args, slots);
-  Bind(graph.PlanFor(inputs, threads));
+  if (!PlanFits(inputs)) Bind(graph.PlanFor(inputs, threads));
   CheckInputs(inputs);
-  const Releaser releaser{*this};
   BindInputs(inputs);
-  BindOutputs(options);
+  BindOutputs(outputs);
   RunSteps(options, recorder ? &*recorder : nullptr);
-  std::vector<Value> results = TakeResults(options);
+  take();
   if (recorder) recorder->Finish(*plan);
+}
+
+std::vector<Value> Session::Impl::Run(const std::vector<Value>& inputs, const RunOptions& options) {
+  std::vector<Value> results;
+  Execute(inputs, options.outputs, options, [&] { results = TakeResults(options.outputs); });
   return results;
+}
+
+void Session::Impl::RunInto(std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                            const RunOptions& options) {
+  if (outputs.size() != graph.output_slots.size()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "the model has " + std::to_string(graph.output_slots.size()) +
+                    " outputs, got tensors for " + std::to_string(outputs.size()));
+  }
+  given_inputs.resize(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) given_inputs[i] = inputs[i];
+  Execute(given_inputs, outputs, options, [&] {
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const Value& value = SlotAt(graph.output_slots[i]);
+      if (!value.IsTensor()) ThrowNoTensor(i, value);
+      if (outputs[i].defined()) {
+        if (!plan->direct_outputs[i]) CopyResult(i, outputs[i]);
+      } else {
+        outputs[i] = plan->direct_outputs[i] ? value.AsTensor() : value.AsTensor().Clone();
+      }
+    }
+  });
 }
 
 Session::Session(std::shared_ptr<const RuntimeGraph> graph, SessionOptions options) {
@@ -298,15 +357,16 @@ std::vector<Tensor> Session::Forward(const std::vector<Tensor>& inputs, const Ru
   return Guarded([&] {
     std::vector<Tensor> results;
     for (Value& value : impl_->Run({inputs.begin(), inputs.end()}, options)) {
-      if (!value.IsTensor()) {
-        throw Error(ErrorCode::kUnsupported, "output " + std::to_string(results.size()) + " is " +
-                                                 value.KindName() +
-                                                 ", no tensor; Session::Run returns it");
-      }
+      if (!value.IsTensor()) ThrowNoTensor(results.size(), value);
       results.push_back(std::move(value.AsTensor()));
     }
     return results;
   });
+}
+
+void Session::ForwardInto(std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                          const RunOptions& options) {
+  Guarded([&] { impl_->RunInto(inputs, outputs, options); });
 }
 
 Session::NamedTensors Session::ForwardNamed(const NamedTensors& inputs, const RunOptions& options) {
