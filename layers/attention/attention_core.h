@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "core/scratch_vector.h"
 #include "cpu/gemm.h"
 #include "layers/softmax/softmax_kernels.h"
 #include "oort/layer.h"
@@ -16,7 +17,7 @@ template <typename T>
 struct AttentionOperand {
   const T* data = nullptr;
   int64_t row = 0;
-  std::vector<int64_t> offsets;
+  ScratchVector<int64_t> offsets;
 };
 
 /// What is added to the scores: numbers, or minus infinity where a flag equals `drop`.
@@ -27,7 +28,7 @@ struct AttentionMask {
   bool drop = false;
   int64_t row = 0, column = 1;
   int64_t columns = 0;  ///< keys behind these are not masked
-  std::vector<int64_t> offsets;
+  ScratchVector<int64_t> offsets;
 };
 
 template <typename T>
@@ -35,14 +36,14 @@ struct AttentionProblem {
   int64_t count = 0;  ///< matrices, all heads of all batches
   int64_t queries = 0, keys = 0, dim = 0, value_dim = 0;
   AttentionOperand<T> q, k, v;
-  std::vector<AttentionMask<T>> masks;
+  ScratchVector<AttentionMask<T>> masks;
   T scale = 1;
   bool causal = false;  ///< query i sees keys 0 … i
   /// What a query gives that may see nothing: zeros, or the NaN of a plain softmax.
   bool zero_if_masked = false;
   T* output = nullptr;
   int64_t output_row = 0;
-  std::vector<int64_t> output_offsets;
+  ScratchVector<int64_t> output_offsets;
   /// The softmax, or its mean over each `heads` matrices in a row; null if nobody wants it.
   T* weights = nullptr;
   int64_t heads = 1;

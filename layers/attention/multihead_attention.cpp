@@ -323,8 +323,8 @@ class MultiheadAttention final : public Layer {
     }
   }
 
-  std::vector<int64_t> HeadOffsets(const Call& call, const TokenLayout& layout) const {
-    std::vector<int64_t> offsets;
+  ScratchVector<int64_t> HeadOffsets(const Call& call, const TokenLayout& layout) const {
+    ScratchVector<int64_t> offsets;
     for (int64_t b = 0; b < call.batch; ++b) {
       for (int64_t h = 0; h < heads_; ++h) {
         offsets.push_back(b * layout.batch_step * embed_ + h * (embed_ / heads_));

@@ -16,8 +16,8 @@ Shape Leading(const Shape& shape, int dropped) {
 /// The matrices of an operand: (…,heads,length,width), or (…,length,heads,width) where the heads
 /// stand last.
 struct MatrixStack {
-  Shape stack;                   // the leading axes, heads last
-  std::vector<int64_t> strides;  // of these, in elements
+  Shape stack;                     // the leading axes, heads last
+  ScratchVector<int64_t> strides;  // of these, in elements
   int64_t length = 0, width = 0, row = 0;
 
   static MatrixStack Of(const Shape& shape, bool heads_last) {
@@ -46,8 +46,8 @@ struct MatrixStack {
 
   /// Where each matrix of a stack lies to which this one broadcasts; `repeat` neighbours on the
   /// last axis share one.
-  std::vector<int64_t> Offsets(const Shape& to, int64_t repeat) const {
-    std::vector<int64_t> offsets(static_cast<size_t>(to.elements()));
+  ScratchVector<int64_t> Offsets(const Shape& to, int64_t repeat) const {
+    ScratchVector<int64_t> offsets(static_cast<size_t>(to.elements()));
     for (size_t i = 0; i < offsets.size(); ++i) {
       int64_t rest = static_cast<int64_t>(i);
       for (int axis = to.rank() - 1; axis >= 0; --axis) {

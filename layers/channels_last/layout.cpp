@@ -12,7 +12,7 @@ class EnterLayer final : public StridedLayer {
   explicit EnterLayer(const LayerInit& init) : StridedLayer(init), image_(init.Bool("image")) {}
 
  protected:
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     Shape input = input_shape(args);
     if (image_ && input.rank() != 3 && input.rank() != 4) {
       throw Error(ErrorCode::kInvalidArgument,
@@ -33,7 +33,7 @@ class LeaveLayer final : public StridedLayer {
   using StridedLayer::StridedLayer;
 
  protected:
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Strided input(input_shape(args));
     const int rank = input.rank();
     if (rank < 3) return {input};

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "core/small_vector.h"
 #include "layers/expression/dag.h"
 #include "oort/layer.h"
 
@@ -49,7 +50,7 @@ struct View {
   View(const Tensor& tensor);  // NOLINT: implicit on purpose
 };
 /// One view for each value; of those that are no tensors it is empty.
-std::vector<View> ViewsOf(std::span<const Value* const> operands);
+SmallVector<View, 4> ViewsOf(std::span<const Value* const> operands);
 
 /// Computes `out` from the operands that the code names; their shapes must broadcast to its own.
 /// `out` may share its memory with operands of the same shape and item size.

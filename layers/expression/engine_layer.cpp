@@ -6,8 +6,8 @@ namespace oort::expression {
 EngineLayer::EngineLayer(const LayerInit& init, Program program)
     : engine_(program, init.isa()), operands_(program.operands) {}
 
-std::vector<const Value*> EngineLayer::Operands(const Args& args) const {
-  std::vector<const Value*> operands;
+EngineLayer::OperandList EngineLayer::Operands(const Args& args) const {
+  OperandList operands;
   for (int i = 0; i < operands_; ++i) operands.push_back(&args[i]);
   return operands;
 }

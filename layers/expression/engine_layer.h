@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "core/small_vector.h"
 #include "layers/expression/engine.h"
 #include "oort/layer.h"
 
@@ -22,7 +23,8 @@ class EngineLayer : public Layer {
  protected:
   const Engine& engine() const { return engine_; }
   /// What `@0`, `@1`, … stand for.
-  virtual std::vector<const Value*> Operands(const Args& args) const;
+  using OperandList = SmallVector<const Value*, 8>;
+  virtual OperandList Operands(const Args& args) const;
   /// The argument that operand `operand` is, as Reuse counts them.
   virtual int ArgumentOf(const Args& args, int operand) const;
 

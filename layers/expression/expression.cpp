@@ -9,7 +9,7 @@ class ExpressionLayer final : public expression::EngineLayer {
   explicit ExpressionLayer(const LayerInit& init) : EngineLayer(init, Parse(init)) {}
 
  protected:
-  std::vector<const Value*> Operands(const Args& args) const override {
+  OperandList Operands(const Args& args) const override {
     return {args.variadic().begin(), args.variadic().end()};
   }
   int ArgumentOf(const Args& args, int operand) const override { return args.size() + operand; }

@@ -136,8 +136,9 @@ class Pass {
         out_(out),
         block_(block),
         slots_(static_cast<size_t>(code.slots)),
+        blocks_(slots_.size()),
         filled_(accesses.size()) {
-    std::vector<bool> outside(slots_.size());  // of the memory of this pass
+    SmallVector<bool, 16> outside(slots_.size());  // of the memory of this pass
     outside[0] = true;
     for (size_t i = 0; i < accesses.size(); ++i) {
       outside[At(code.operands[i].slot)] = accesses[i].direct();
@@ -154,7 +155,7 @@ class Pass {
       slots_[slot] = memory;
       memory += slot_bytes;
     }
-    blocks_ = slots_;
+    std::copy(slots_.begin(), slots_.end(), blocks_.begin());
   }
 
   void Run(int64_t begin, int64_t end) {
@@ -194,9 +195,9 @@ class Pass {
   std::span<const Access> accesses_;
   Tensor& out_;
   int64_t block_;
-  std::vector<std::byte*> slots_;   // memory of each slot
-  std::vector<std::byte*> blocks_;  // where its elements are for the current block
-  std::vector<const std::byte*> filled_;
+  SmallVector<std::byte*, 16> slots_;   // memory of each slot
+  SmallVector<std::byte*, 16> blocks_;  // where its elements are for the current block
+  SmallVector<const std::byte*, 8> filled_;
   std::shared_ptr<Buffer> heap_;
   alignas(64) std::byte stack_[kStackBytes];
 };
@@ -211,9 +212,8 @@ View::View(const Tensor& tensor) : data(tensor.raw()), shape(tensor.shape()) {
   }
 }
 
-std::vector<View> ViewsOf(std::span<const Value* const> operands) {
-  std::vector<View> views;
-  views.reserve(operands.size());
+SmallVector<View, 4> ViewsOf(std::span<const Value* const> operands) {
+  SmallVector<View, 4> views;
   for (const Value* operand : operands) {
     views.push_back(operand->IsTensor() ? View(operand->AsTensor()) : View());
   }
@@ -223,8 +223,7 @@ std::vector<View> ViewsOf(std::span<const Value* const> operands) {
 void Run(const Code& code, std::span<const View> operands, Tensor& out, const Context& context) {
   const int64_t elements = out.elements();
   if (elements == 0) return;
-  std::vector<Access> accesses;
-  accesses.reserve(code.operands.size());
+  SmallVector<Access, 4> accesses;
   for (const Code::OperandSlot& slot : code.operands) {
     accesses.emplace_back(operands[static_cast<size_t>(slot.operand)], out.shape(), slot.item);
   }

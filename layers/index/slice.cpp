@@ -12,7 +12,7 @@ class SliceLayer final : public StridedLayer {
   explicit SliceLayer(const LayerInit& init) : StridedLayer(init), spec_(init) {}
 
  protected:
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     return {spec_.View(input_shape(args), args)};
   }
 
@@ -26,7 +26,7 @@ class SelectLayer final : public StridedLayer {
       : StridedLayer(init), dim_(init.Arg("dim")), index_(init.Arg("index")) {}
 
  protected:
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Shape& input = input_shape(args);
     const int dim = NormalizeAxis(args[dim_].AsInt(), input.rank());
     if (input.rank() == 0) throw Error(ErrorCode::kInvalidArgument, "cannot select from a scalar");
@@ -46,7 +46,7 @@ class NarrowLayer final : public StridedLayer {
         length_(init.Arg("length")) {}
 
  protected:
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Shape& input = input_shape(args);
     const int dim = NormalizeAxis(args[dim_].AsInt(), input.rank());
     if (input.rank() == 0) throw Error(ErrorCode::kInvalidArgument, "cannot narrow a scalar");

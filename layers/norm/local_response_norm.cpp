@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/dispatch.h"
+#include "core/scratch_vector.h"
 #include "layers/norm/norm_common.h"
 
 namespace oort {
@@ -35,7 +36,7 @@ class LocalResponseNorm : public Layer {
         T* out = outputs[0].AsTensor().data<T>();
         context.ParallelFor(view.outer * view.channels, RowGrain(view.inner),
                             [&](int64_t begin, int64_t end) {
-                              std::vector<double> squares(static_cast<size_t>(view.inner));
+                              ScratchVector<double> squares(static_cast<size_t>(view.inner));
                               for (int64_t p = begin; p < end; ++p)
                                 Plane(view, in, out, p, squares);
                             });
@@ -54,7 +55,7 @@ class LocalResponseNorm : public Layer {
   /// Plane p / channels of sample p, which looks at the planes beside it.
   template <typename T>
   void Plane(const ChannelView& view, const T* in, T* out, int64_t p,
-             std::vector<double>& squares) const {
+             ScratchVector<double>& squares) const {
     const int64_t channel = p % view.channels, sample = p - channel;
     const int64_t first = std::max<int64_t>(0, channel - size_ / 2);
     const int64_t last = std::min(view.channels - 1, channel + (size_ - 1) / 2);

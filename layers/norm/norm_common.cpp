@@ -45,7 +45,7 @@ void ApplyPlane(const NormTables& tables, const T* x, T* y, int64_t count, doubl
 /// (outer, channels) without inner axes, in f32: one pass over each row.
 void ApplyRows(const Context& context, const NormTables& tables, const float* x, float* y,
                const ChannelView& view, const ChannelAffine& affine) {
-  std::vector<float> center, scale, shift;
+  ScratchVector<float> center, scale, shift;
   for (size_t c = 0; c < affine.center.size(); ++c) {
     const Affine narrow = CenteredAffine(affine.center[c], affine.scale[c], affine.shift[c]);
     center.push_back(narrow.center);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/scratch_vector.h"
 #include "layers/norm/norm_kernels.h"
 #include "layers/reduction/reduce_kernels.h"
 #include "oort/layer.h"
@@ -73,7 +74,7 @@ struct ChannelView {
 
 /// (x - center) * scale + shift for each channel.
 struct ChannelAffine {
-  std::vector<double> center, scale, shift;
+  ScratchVector<double> center, scale, shift;
   explicit ChannelAffine(int64_t channels)
       : center(static_cast<size_t>(channels), 0.0),
         scale(static_cast<size_t>(channels), 1.0),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "core/dispatch.h"
+#include "core/scratch_vector.h"
 #include "layers/per_element_layer.h"
 #include "layers/pooling/adaptive.h"
 #include "layers/pooling/pool_rows.h"
@@ -65,7 +66,7 @@ void AverageF32(const Context& context, Isa isa, const AdaptiveGeometry& geometr
       }
       return;
     }
-    std::vector<float> folded(static_cast<size_t>(geometry.axes[2].in));
+    ScratchVector<float> folded(static_cast<size_t>(geometry.axes[2].in));
     for (int64_t p = begin; p < end; ++p) {
       AverageRows(pool, reduce, geometry.axes, in + p * in_plane, out + p * out_plane,
                   folded.data());

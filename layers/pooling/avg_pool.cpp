@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "core/dispatch.h"
+#include "core/scratch_vector.h"
 #include "layers/pooling/pool_divisor.h"
 #include "layers/pooling/pool_rows.h"
 
@@ -62,7 +63,7 @@ class AvgPool : public Layer {
     // Names of their own, not bindings: clang 14 cannot capture those.
     const auto &depth = geometry.window[0], &height = geometry.window[1],
                &width = geometry.window[2];
-    std::vector<float> columns(static_cast<size_t>(width.out));
+    ScratchVector<float> columns(static_cast<size_t>(width.out));
     for (int64_t i = 0; i < width.out; ++i) {
       columns[static_cast<size_t>(i)] = static_cast<float>(divisor.Along(2, i));
     }

@@ -5,6 +5,7 @@
 #include <array>
 #include <vector>
 
+#include "core/scratch_vector.h"
 #include "layers/pooling/pool_kernels.h"
 #include "layers/pooling/window.h"
 
@@ -38,7 +39,7 @@ class PoolRow {
 
  private:
   std::array<float, 1024> fixed_;
-  std::vector<float> large_;
+  ScratchVector<float> large_;
   float* data_ = fixed_.data();
   int64_t size_, pad_;
 };

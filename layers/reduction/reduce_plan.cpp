@@ -15,7 +15,7 @@ ReducePlan PlanReduction(const Shape& input, const std::vector<int64_t>& dims, b
   if (dims.empty()) reduce.fill(true);
 
   ReducePlan plan;
-  std::vector<ReducePlan::Axis>* last = nullptr;
+  ScratchVector<ReducePlan::Axis>* last = nullptr;
   int64_t stride = std::max<int64_t>(1, input.elements());
   for (int i = 0; i < input.rank(); ++i) {
     const bool gone = reduce[static_cast<size_t>(i)];
@@ -24,7 +24,7 @@ ReducePlan PlanReduction(const Shape& input, const std::vector<int64_t>& dims, b
     if (!gone || keepdim) plan.output.Append(gone ? 1 : extent);
     if (extent == 1) continue;
     stride /= std::max<int64_t>(1, extent);
-    std::vector<ReducePlan::Axis>& list = gone ? plan.reduced : plan.kept;
+    ScratchVector<ReducePlan::Axis>& list = gone ? plan.reduced : plan.kept;
     if (last == &list) {
       list.back() = {list.back().extent * extent, stride};
     } else {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/scratch_vector.h"
 #include "oort/layer.h"
 
 namespace oort {
@@ -21,7 +22,7 @@ struct ReducePlan {
   int64_t results = 1;
   bool contiguous = true;  ///< whether the innermost axis is reduced
   // Merged axes, outermost first; each has at least one entry.
-  std::vector<Axis> kept, reduced;
+  ScratchVector<Axis> kept, reduced;
 };
 
 /// None and an empty list stand for all axes. Throws for axes that are out of range or repeated.
@@ -39,7 +40,7 @@ struct ReduceAxes {
 void RequireElements(const ReducePlan& plan, const Shape& input);
 
 /// Where element `index` of the axes [0, axes) begins.
-inline int64_t OffsetOf(const std::vector<ReducePlan::Axis>& list, size_t axes, int64_t index) {
+inline int64_t OffsetOf(const ScratchVector<ReducePlan::Axis>& list, size_t axes, int64_t index) {
   int64_t offset = 0;
   for (size_t i = axes; i-- > 0;) {
     offset += index % list[i].extent * list[i].stride;

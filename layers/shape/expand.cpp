@@ -26,7 +26,7 @@ class ExpandLayer final : public StridedLayer {
   explicit ExpandLayer(const LayerInit& init) : StridedLayer(init), sizes_(init.Arg("sizes")) {}
 
  protected:
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Value& sizes = args[sizes_];
     return {Expanded(input_shape(args), sizes.IsNone() ? std::vector<int64_t>{} : sizes.AsInts())};
   }
@@ -40,7 +40,7 @@ class ExpandAsLayer final : public StridedLayer {
   explicit ExpandAsLayer(const LayerInit& init) : StridedLayer(init), other_(init.Arg("other")) {}
 
  protected:
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Shape& other = args.shape(other_);
     return {Expanded(input_shape(args), {other.begin(), other.end()})};
   }

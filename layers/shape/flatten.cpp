@@ -13,7 +13,7 @@ class FlattenLayer final : public StridedLayer {
       : StridedLayer(init), start_(init.Arg("start_dim")), end_(init.Arg("end_dim")) {}
 
  protected:
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Shape& input = input_shape(args);
     const int start = NormalizeAxis(args[start_].AsInt(), input.rank());
     const int end = NormalizeAxis(args[end_].AsInt(), input.rank());
@@ -40,7 +40,7 @@ class UnflattenLayer final : public StridedLayer {
         sizes_(init.Arg(init.Arg("sizes") >= 0 ? "sizes" : "unflattened_size")) {}
 
  protected:
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Shape& input = input_shape(args);
     const int dim = NormalizeAxis(args[dim_].AsInt(), input.rank());
     if (input.rank() == 0) {

@@ -9,7 +9,7 @@ class FlipLayer final : public StridedLayer {
   explicit FlipLayer(const LayerInit& init) : StridedLayer(init), dims_(init.Arg("dims")) {}
 
  protected:
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Shape& input = input_shape(args);
     const std::vector<int> axes = NormalizeAxes(args[dims_], input.rank());
     Strided view(input);
@@ -28,7 +28,7 @@ class FlipAxisLayer final : public StridedLayer {
   FlipAxisLayer(const LayerInit& init, int axis) : StridedLayer(init), axis_(axis) {}
 
  protected:
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Shape& input = input_shape(args);
     if (input.rank() <= axis_) {
       throw Error(ErrorCode::kInvalidArgument, "expected a rank of at least " +
@@ -49,7 +49,7 @@ class Rot90Layer final : public StridedLayer {
       : StridedLayer(init), k_(init.Arg("k")), dims_(init.Arg("dims")) {}
 
  protected:
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Shape& input = input_shape(args);
     const std::vector<int> axes = NormalizeAxes(args[dims_], input.rank());
     if (axes.size() != 2 || input.rank() < 2) {

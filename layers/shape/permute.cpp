@@ -9,7 +9,7 @@ class PermuteLayer final : public StridedLayer {
   explicit PermuteLayer(const LayerInit& init) : StridedLayer(init), dims_(init.Arg("dims")) {}
 
  protected:
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Shape& input = input_shape(args);
     const std::vector<int> order = NormalizeAxes(args[dims_], input.rank());
     if (static_cast<int>(order.size()) != input.rank()) {
@@ -30,7 +30,7 @@ class TransposeLayer final : public StridedLayer {
       : StridedLayer(init), dim0_(init.Arg("dim0")), dim1_(init.Arg("dim1")) {}
 
  protected:
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Shape& input = input_shape(args);
     const int a = NormalizeAxis(args[dim0_].AsInt(), input.rank());
     const int b = NormalizeAxis(args[dim1_].AsInt(), input.rank());
@@ -47,7 +47,7 @@ class MatrixTransposeLayer final : public StridedLayer {
   using StridedLayer::StridedLayer;
 
  protected:
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Shape& input = input_shape(args);
     if (input.rank() > 2) {
       throw Error(ErrorCode::kInvalidArgument,
@@ -64,7 +64,7 @@ class MovedimLayer final : public StridedLayer {
       : StridedLayer(init), source_(init.Arg("source")), destination_(init.Arg("destination")) {}
 
  protected:
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Shape& input = input_shape(args);
     const std::vector<int> from = NormalizeAxes(args[source_], input.rank());
     const std::vector<int> to = NormalizeAxes(args[destination_], input.rank());
@@ -99,7 +99,7 @@ class MatrixTransposeLastLayer final : public StridedLayer {
   using StridedLayer::StridedLayer;
 
  protected:
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Shape& input = input_shape(args);
     if (input.rank() < 2) {
       throw Error(ErrorCode::kInvalidArgument,
@@ -115,7 +115,7 @@ class ReverseAxesLayer final : public StridedLayer {
   using StridedLayer::StridedLayer;
 
  protected:
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     std::vector<int> order;
     for (int i = input_shape(args).rank(); i-- > 0;) order.push_back(i);
     return {Strided(input_shape(args)).Permuted(order)};

@@ -37,7 +37,7 @@ class RepeatLayer final : public StridedLayer {
         counts_(init.Arg(tile_ ? "dims" : "sizes")) {}
 
  protected:
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Shape& input = input_shape(args);
     std::vector<int64_t> counts;
     if (args.Has(counts_)) counts = args[counts_].AsInts();

@@ -71,7 +71,7 @@ class ReshapeLayer final : public StridedLayer {
   }
 
  protected:
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Shape& input = input_shape(args);
     return {Reshaped(input, ResolveShape(input, repaired_.IsNone() ? args[shape_] : repaired_))};
   }
@@ -103,7 +103,7 @@ class ReshapeAsLayer final : public StridedLayer {
   explicit ReshapeAsLayer(const LayerInit& init) : StridedLayer(init), other_(init.Arg("other")) {}
 
  protected:
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     return {Reshaped(input_shape(args), args.shape(other_))};
   }
 

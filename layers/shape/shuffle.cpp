@@ -42,7 +42,7 @@ class ChannelShuffleLayer final : public StridedLayer {
       : StridedLayer(init), groups_(init.Int("groups")) {}
 
  protected:
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Shape& input = input_shape(args);
     CheckRank(input, 3);
     const int64_t inner = Quotient(input, 1, groups_);
@@ -60,7 +60,7 @@ class PixelShuffleLayer final : public StridedLayer {
       : StridedLayer(init), factor_(init.Int("upscale_factor")) {}
 
  protected:
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Shape& input = input_shape(args);
     CheckRank(input, 3);
     const int c = input.rank() - 3;
@@ -84,7 +84,7 @@ class PixelUnshuffleLayer final : public StridedLayer {
       : StridedLayer(init), factor_(init.Int("downscale_factor")) {}
 
  protected:
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Shape& input = input_shape(args);
     CheckRank(input, 3);
     const int c = input.rank() - 3;

@@ -87,13 +87,13 @@ class PartsLayer : public StridedLayer {
  protected:
   virtual Parts Cut(const Args& args, int64_t extent) const = 0;
 
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Shape& input = input_shape(args);
     const int dim = NormalizeAxis(args[dim_].AsInt(), input.rank());
     if (input.rank() == 0) {
       throw Error(ErrorCode::kInvalidArgument, "expected a rank of at least 1, got 0");
     }
-    std::vector<StridedOutput> views;
+    ScratchVector<StridedOutput> views;
     for (const Part& part : Cut(args, input[dim])) {
       views.push_back(Strided(input).Sliced(dim, part.start, part.length));
     }
@@ -158,7 +158,7 @@ class NumpySplitLayer final : public StridedLayer {
   NumpySplitLayer(const LayerInit& init, int axis) : StridedLayer(init), axis_(axis) {}
 
  protected:
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Shape& input = input_shape(args);
     // hsplit cuts columns; a vector has none but its elements.
     const int least = axis_ == 1 ? 1 : std::max(axis_ + 1, 2);
@@ -168,7 +168,7 @@ class NumpySplitLayer final : public StridedLayer {
                                                    input.ToString());
     }
     const int axis = std::min(axis_, input.rank() - 1);
-    std::vector<StridedOutput> views;
+    ScratchVector<StridedOutput> views;
     for (const Part& part : Cut(args[1], input[axis])) {
       views.push_back(Strided(input).Sliced(axis, part.start, part.length));
     }
@@ -192,13 +192,13 @@ class UnbindLayer final : public StridedLayer {
   explicit UnbindLayer(const LayerInit& init) : StridedLayer(init), dim_(init.Arg("dim")) {}
 
  protected:
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Shape& input = input_shape(args);
     const int dim = NormalizeAxis(args[dim_].AsInt(), input.rank());
     if (input.rank() == 0 || input[dim] > kMostParts) {
       throw Error(ErrorCode::kInvalidArgument, "cannot unbind shape " + input.ToString());
     }
-    std::vector<StridedOutput> views;
+    ScratchVector<StridedOutput> views;
     for (int64_t i = 0; i < input[dim]; ++i) views.push_back(Strided(input).Selected(dim, i));
     return views;
   }

@@ -11,7 +11,7 @@ class SqueezeLayer final : public StridedLayer {
   explicit SqueezeLayer(const LayerInit& init) : StridedLayer(init), dim_(init.Arg("dim")) {}
 
  protected:
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Shape& input = input_shape(args);
     const std::vector<int> axes = NormalizeAxes(args[dim_], input.rank());
     Shape shape;
@@ -31,7 +31,7 @@ class UnsqueezeLayer final : public StridedLayer {
   explicit UnsqueezeLayer(const LayerInit& init) : StridedLayer(init), dim_(init.Arg("dim")) {}
 
  protected:
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Shape& input = input_shape(args);
     // Several axes (as ONNX has them) count in the result, so they go in from left to right.
     const int rank = input.rank() + static_cast<int>(args[dim_].AsInts().size());

@@ -44,7 +44,7 @@ std::vector<Value> StridedLayer::Infer(const Args& args) const {
 
 std::vector<Reuse> StridedLayer::Reuses(const Args& args) const {
   if (!IsKnown(args)) return {};
-  const std::vector<StridedOutput> views = Views(args);
+  const ScratchVector<StridedOutput> views = Views(args);
   const bool dense = std::all_of(views.begin(), views.end(),
                                  [](const StridedOutput& output) { return output.view.IsDense(); });
   if (!dense || views.size() != output_count_) return {};
@@ -61,7 +61,7 @@ void StridedLayer::Forward(const Context& context, const Args& args,
                            std::span<Value> outputs) const {
   const Tensor& input = args.tensor(input_);
   const DType dtype = ResultType(input.dtype());
-  const std::vector<StridedOutput> views = Views(args);
+  const ScratchVector<StridedOutput> views = Views(args);
   if (views.size() != outputs.size()) {
     if (outputs.size() != 1) throw Error(ErrorCode::kInternal, "outputs changed their number");
     if (!outputs[0].IsList()) outputs[0] = Value::List(views.size());

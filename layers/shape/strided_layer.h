@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "core/scratch_vector.h"
 #include "layers/shape/strided.h"
 #include "oort/layer.h"
 
@@ -31,7 +32,7 @@ class StridedLayer : public Layer {
 
  protected:
   /// All outputs in order; called only when every argument that matters is known.
-  virtual std::vector<StridedOutput> Views(const Args& args) const = 0;
+  virtual ScratchVector<StridedOutput> Views(const Args& args) const = 0;
   /// The dtype of the outputs.
   virtual DType ResultType(DType input) const { return input; }
 

@@ -13,7 +13,7 @@ class ViewAsRealLayer final : public StridedLayer {
   DType ResultType(DType input) const override {
     return input == DType::kC128 ? DType::kF64 : input == DType::kC64 ? DType::kF32 : DType::kF16;
   }
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     Shape shape = input_shape(args);
     shape.Append(2);
     return {{Strided(input_shape(args)), shape}};
@@ -28,7 +28,7 @@ class ViewAsComplexLayer final : public StridedLayer {
   DType ResultType(DType input) const override {
     return input == DType::kF64 ? DType::kC128 : input == DType::kF32 ? DType::kC64 : DType::kC32;
   }
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     Shape shape = input_shape(args);
     const int last = shape.rank() - 1;
     if (last < 0 || shape[last] != 2) {

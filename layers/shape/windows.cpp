@@ -19,7 +19,7 @@ class UnfoldAxisLayer final : public StridedLayer {
         step_(init.Arg("step")) {}
 
  protected:
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Shape& input = input_shape(args);
     const int dim = NormalizeAxis(args[dim_].AsInt(), input.rank());
     const int64_t size = args[size_].AsInt(), step = args[step_].AsInt();
@@ -52,7 +52,7 @@ class DiagonalLayer final : public StridedLayer {
         dim2_(init.Arg("dim2")) {}
 
  protected:
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     return {DiagonalView(input_shape(args), args[offset_].AsInt(), args[dim1_].AsInt(),
                          args[dim2_].AsInt())};
   }
@@ -71,7 +71,7 @@ class AsStridedLayer final : public StridedLayer {
         offset_(init.Arg("storage_offset")) {}
 
  protected:
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     const auto ints = [&](int arg) {
       return args.Has(arg) ? args[arg].AsInts() : std::vector<int64_t>();
     };

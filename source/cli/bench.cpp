@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <iostream>
 #include <numeric>
 
@@ -47,14 +50,30 @@ std::vector<double> Measure(Session& session, const std::vector<Tensor>& inputs,
   return times;
 }
 
+/// Bytes of this process that are in memory; 0 where the system does not tell.
+size_t ResidentBytes() {
+  std::ifstream file("/proc/self/statm");
+  size_t total = 0, resident = 0;
+  file >> total >> resident;
+  return resident * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+}
+
 int Bench(const Options& options) {
+  using Clock = std::chrono::steady_clock;
+  const size_t before = ResidentBytes();
+  const Clock::time_point start = Clock::now();
   const auto graph = options.model.LoadModel();
+  const double load_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   const std::vector<Tensor> inputs = options.files.empty()
                                          ? RandomInputs(InputMetas(graph->inputs(), options.shapes))
                                          : ReadInputs(graph->inputs(), options.files, {});
   Session session(graph, options.model.ForSession());
   const std::vector<double> times = Measure(session, inputs, options);
   const Timing timing = Summarize(times);
+  // What the plan says that model and session hold, and how much the process has really grown.
+  const size_t resident = ResidentBytes() - std::min(before, ResidentBytes());
+  const MemoryReport memory = graph->Plan(inputs, session.threads()).memory;
+  const size_t planned = memory.weights + memory.arena + memory.outputs;
   std::vector<std::string> shapes;
   for (const Tensor& input : inputs) shapes.push_back(input.ToString());
   if (options.json) {
@@ -64,6 +83,13 @@ int Bench(const Options& options) {
                       {"threads", session.threads()},
                       {"warmup", options.warmup},
                       {"runs", options.runs},
+                      {"load_ms", load_ms},
+                      {"memory",
+                       {{"weights", memory.weights},
+                        {"arena", memory.arena},
+                        {"outputs", memory.outputs},
+                        {"planned", planned},
+                        {"resident", resident}}},
                       {"min_ms", timing.min},
                       {"mean_ms", timing.mean},
                       {"p90_ms", timing.p90},
@@ -74,6 +100,10 @@ int Bench(const Options& options) {
   std::cout << options.model.model << "  inputs " << (shapes.empty() ? "none" : Join(shapes, " "))
             << "  isa " << Name(graph->isa()) << "  threads " << session.threads() << "  runs "
             << options.runs << '\n'
+            << "load_ms " << FormatFixed(load_ms, 3) << '\n'
+            << "memory_planned " << planned << " (weights " << memory.weights << ", arena "
+            << memory.arena << ", outputs " << memory.outputs << ")\n"
+            << "memory_resident " << resident << '\n'
             << "min_ms " << FormatFixed(timing.min, 3) << '\n'
             << "mean_ms " << FormatFixed(timing.mean, 3) << '\n'
             << "p90_ms " << FormatFixed(timing.p90, 3) << '\n'

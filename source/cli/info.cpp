@@ -104,6 +104,7 @@ void PrintTotals(const PlanReport& plan, const Totals& totals) {
                          FormatBytes(totals.bytes) + " read and written"});
   table.Row({"weights", bytes(plan.memory.weights)});
   table.Row({"activations", bytes(plan.memory.arena) + " planned, " +
+                                bytes(plan.memory.arena_bound) + " at one time, " +
                                 bytes(plan.memory.without_reuse) + " without reuse"});
   table.Row({"workspace", bytes(plan.memory.workspace) + " (within the activations)"});
   table.Print(std::cout);
@@ -140,6 +141,7 @@ int Info(const Options& options) {
                     {"memory",
                      {{"weights", plan.memory.weights},
                       {"arena", plan.memory.arena},
+                      {"arena_bound", plan.memory.arena_bound},
                       {"without_reuse", plan.memory.without_reuse},
                       {"workspace", plan.memory.workspace}}}});
   return 0;

@@ -40,6 +40,7 @@ TEST(PlaceInArena, NeverOverlapsWhatLivesTogether) {
         alive += r.first <= step && step <= r.last ? r.size : 0;
       most_alive = std::max(most_alive, alive);
     }
+    EXPECT_EQ(MostAtOnce(requests), most_alive);
     EXPECT_GE(layout.size, most_alive);
     EXPECT_LE(layout.size, most_alive * 3 / 2 + 64 * 60);
     for (size_t a = 0; a < requests.size(); ++a) {

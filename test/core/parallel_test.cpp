@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: MIT
+// Which loops run on how many threads: decisions, never times.
+#include "core/parallel.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/thread_budget.h"
+
+namespace oort {
+namespace {
+
+TEST(ChoosePieces, OneThreadOrLittleWorkStaysWhole) {
+  EXPECT_EQ(ChoosePieces(1, 1e6, true), 1);
+  EXPECT_EQ(ChoosePieces(16, 0, true), 1);
+  EXPECT_EQ(ChoosePieces(16, 1.9, true), 1);
+  EXPECT_EQ(ChoosePieces(2, 1, true), 1);
+}
+
+TEST(ChoosePieces, ThreadsThatSleepNeedMoreWork) {
+  EXPECT_EQ(ChoosePieces(2, 4, true), 2);
+  EXPECT_EQ(ChoosePieces(2, 4, false), 1);
+  EXPECT_EQ(ChoosePieces(2, 100, false), 2);
+}
+
+TEST(ChoosePieces, ALargeTeamIsNotWokenForCrumbs) {
+  EXPECT_EQ(ChoosePieces(64, 2, true), 1);
+  EXPECT_EQ(ChoosePieces(16, 1000, true), 16);
+  EXPECT_EQ(ChoosePieces(16, 6, true), 6);
+}
+
+TEST(ChoosePieces, IsNeverExpectedToTakeLongerThanOneThread) {
+  for (int threads : {2, 3, 4, 8, 16, 64, 256}) {
+    for (bool warm : {false, true}) {
+      for (double grains = 0.5; grains < 1e4; grains *= 1.3) {
+        const int pieces = ChoosePieces(threads, grains, warm);
+        ASSERT_GE(pieces, 1);
+        ASSERT_LE(pieces, threads);
+        ASSERT_LE(pieces, std::max(1.0, grains));
+        if (pieces == 1) continue;
+        // Even if waking the team takes ten microseconds where nobody has run for long.
+        const double saved = grains * kGrainNanoseconds * (1 - 1.0 / pieces);
+        ASSERT_GT(saved, warm ? 500 : 10000) << threads << " threads, " << grains << " grains";
+      }
+    }
+  }
+}
+
+TEST(GrainOf, FollowsTheDearerOfBytesAndArithmetic) {
+  EXPECT_EQ(GrainOf({.bytes = 32}), 2000);
+  EXPECT_EQ(GrainOf({.flops = 16}), 2000);
+  EXPECT_EQ(GrainOf({.bytes = 32, .flops = 160}), 200);
+  EXPECT_EQ(GrainOf({.bytes = 1e9}), 1);
+  EXPECT_GT(GrainOf({}), 1000000);
+}
+
+TEST(ParallelFor, CoversEveryItemOnce) {
+  for (int threads : {1, 2, 3, 8, 33}) {
+    for (int64_t count : {0, 1, 2, 7, 64, 1000}) {
+      for (int64_t grain : {0, 1, 5, 2000}) {
+        std::vector<std::atomic<int>> seen(static_cast<size_t>(count));
+        ParallelFor(threads, count, grain, [&](int64_t begin, int64_t end) {
+          ASSERT_LT(begin, end);
+          for (int64_t i = begin; i < end; ++i) ++seen[static_cast<size_t>(i)];
+        });
+        for (const std::atomic<int>& times : seen) ASSERT_EQ(times, 1);
+      }
+    }
+  }
+}
+
+TEST(ParallelFor, SmallLoopsStayOnTheCallersThread) {
+  const std::thread::id self = std::this_thread::get_id();
+  int calls = 0;
+  ParallelFor(8, 1000, 1000, [&](int64_t begin, int64_t end) {
+    EXPECT_EQ(std::this_thread::get_id(), self);
+    EXPECT_EQ(end - begin, 1000);
+    ++calls;
+  });
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(ParallelFor, ALoopInsideALoopStaysOnItsThread) {
+  std::atomic<int> wrong = 0;
+  ParallelPieces(4, 4, kManyGrains, [&](int) {
+    const std::thread::id self = std::this_thread::get_id();
+    ParallelFor(4, 100000, 1, [&](int64_t begin, int64_t end) {
+      if (std::this_thread::get_id() != self || end - begin != 100000) ++wrong;
+    });
+  });
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(ParallelFor, RethrowsOneFailureAfterAllPieces) {
+  for (int threads : {1, 4}) {
+    std::atomic<int> ran = 0;
+    EXPECT_THROW(ParallelPieces(threads, 4, kManyGrains,
+                                [&](int piece) {
+                                  ++ran;
+                                  if (piece == 3) throw std::runtime_error("broken");
+                                }),
+                 std::runtime_error);
+    EXPECT_EQ(ran, 4);
+  }
+}
+
+TEST(ParallelPieces, RunsEachOnceEvenOnFewerThreads) {
+  for (int threads : {1, 2, 7}) {
+    for (double grains : {0.0, kManyGrains}) {
+      std::vector<std::atomic<int>> seen(13);
+      ParallelPieces(threads, 13, grains, [&](int piece) { ++seen[static_cast<size_t>(piece)]; });
+      for (const std::atomic<int>& times : seen) ASSERT_EQ(times, 1);
+    }
+  }
+}
+
+using Clock = ThreadBudget::Clock;
+constexpr Clock::time_point At(int milliseconds) {
+  return Clock::time_point(std::chrono::hours(1) + std::chrono::milliseconds(milliseconds));
+}
+
+TEST(ThreadBudget, WhoRunsAloneIsNotLimited) {
+  ThreadBudget budget(4);
+  EXPECT_EQ(budget.cap(), ThreadBudget::kUnlimited);
+  budget.Enter(64, At(0));
+  EXPECT_EQ(budget.cap(), ThreadBudget::kUnlimited);
+}
+
+TEST(ThreadBudget, EveryoneGetsAShare) {
+  ThreadBudget budget(16);
+  budget.Enter(16, At(0));
+  budget.Enter(16, At(1));
+  EXPECT_EQ(budget.cap(), 8);
+  budget.Enter(16, At(2));
+  EXPECT_EQ(budget.cap(), 5);
+  for (int i = 0; i < 30; ++i) budget.Enter(16, At(3));
+  EXPECT_EQ(budget.cap(), 1);
+}
+
+TEST(ThreadBudget, ModestOnesLeaveTheirShareToOthers) {
+  ThreadBudget budget(16);
+  budget.Enter(1, At(0));
+  budget.Enter(16, At(1));
+  EXPECT_EQ(budget.cap(), 15);
+  budget.Enter(4, At(2));
+  EXPECT_EQ(budget.cap(), 11);
+  ThreadBudget enough(16);
+  enough.Enter(8, At(0));
+  enough.Enter(8, At(0));
+  EXPECT_EQ(enough.cap(), ThreadBudget::kUnlimited);
+}
+
+TEST(ThreadBudget, ACapRisesOnlyAfterAWhile) {
+  ThreadBudget budget(8);
+  budget.Enter(8, At(0));
+  budget.Enter(8, At(1));
+  budget.Leave(8, At(2));
+  EXPECT_EQ(budget.cap(), 4) << "the other may be back in a moment";
+  budget.Leave(8, At(50));
+  budget.Enter(8, At(51));
+  EXPECT_EQ(budget.cap(), 4);
+  budget.Leave(8, At(150));
+  budget.Enter(8, At(260));
+  EXPECT_EQ(budget.cap(), ThreadBudget::kUnlimited);
+}
+
+TEST(ThreadBudget, WhatHeldUntilNowWasSeenNow) {
+  ThreadBudget budget(8);
+  budget.Enter(8, At(0));
+  budget.Enter(8, At(1));
+  budget.Leave(8, At(10000));  // both ran for ten seconds
+  EXPECT_EQ(budget.cap(), 4);
+}
+
+TEST(OmpThreads, ReadsTheFirstNumber) {
+  EXPECT_EQ(ParseOmpThreads(nullptr), 0);
+  EXPECT_EQ(ParseOmpThreads(""), 0);
+  EXPECT_EQ(ParseOmpThreads("4"), 4);
+  EXPECT_EQ(ParseOmpThreads(" 12 "), 12);
+  EXPECT_EQ(ParseOmpThreads("8,2"), 8);
+  EXPECT_EQ(ParseOmpThreads("0"), 0);
+  EXPECT_EQ(ParseOmpThreads("-3"), 0);
+  EXPECT_EQ(ParseOmpThreads("many"), 0);
+  EXPECT_EQ(ParseOmpThreads("4x"), 0);
+  EXPECT_EQ(ParseOmpThreads("99999999999999"), 0);
+}
+
+/// A folder of control groups.
+class Cgroups : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = std::filesystem::path(::testing::TempDir()) /
+            ("cgroups." + std::to_string(::getpid()) + "." +
+             ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::filesystem::create_directories(root_);
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+  void Write(const std::string& file, const std::string& text) {
+    std::filesystem::create_directories((root_ / file).parent_path());
+    std::ofstream(root_ / file) << text << '\n';
+  }
+  std::filesystem::path root_;
+};
+
+TEST_F(Cgroups, NoneMeansNoLimit) {
+  EXPECT_EQ(CgroupThreads(root_, ""), kNoThreadLimit);
+  EXPECT_EQ(CgroupThreads(root_, "0::/\n"), kNoThreadLimit);
+  EXPECT_EQ(CgroupThreads(root_, "nonsense\n::\n"), kNoThreadLimit);
+}
+
+TEST_F(Cgroups, VersionTwo) {
+  Write("cpu.max", "max 100000");
+  EXPECT_EQ(CgroupThreads(root_, "0::/\n"), kNoThreadLimit);
+  Write("cpu.max", "250000 100000");
+  EXPECT_EQ(CgroupThreads(root_, "0::/\n"), 3) << "what is begun counts";
+  Write("cpu.max", "1000 100000");
+  EXPECT_EQ(CgroupThreads(root_, "0::/\n"), 1);
+  Write("cpu.max", "broken");
+  EXPECT_EQ(CgroupThreads(root_, "0::/\n"), kNoThreadLimit);
+}
+
+TEST_F(Cgroups, TheTightestGroupOnThePathDecides) {
+  Write("cpu.max", "max 100000");
+  Write("a/cpu.max", "200000 100000");
+  Write("a/b/cpu.max", "800000 100000");
+  EXPECT_EQ(CgroupThreads(root_, "0::/a/b\n"), 2);
+  EXPECT_EQ(CgroupThreads(root_, "0::/not/to/be/seen\n"), kNoThreadLimit);
+}
+
+TEST_F(Cgroups, VersionOne) {
+  const std::string membership = "5:memory:/x\n4:cpu,cpuacct:/docker/1\n";
+  Write("cpu/docker/1/cpu.cfs_quota_us", "-1");
+  Write("cpu/docker/1/cpu.cfs_period_us", "100000");
+  EXPECT_EQ(CgroupThreads(root_, membership), kNoThreadLimit);
+  Write("cpu/docker/1/cpu.cfs_quota_us", "400000");
+  EXPECT_EQ(CgroupThreads(root_, membership), 4);
+  Write("cpu,cpuacct/cpu.cfs_quota_us", "150000");
+  Write("cpu,cpuacct/cpu.cfs_period_us", "100000");
+  EXPECT_EQ(CgroupThreads(root_, membership), 2);
+}
+
+TEST(AvailableThreads, StaysWithinTheAffinityMask) {
+  EXPECT_GE(AffinityThreads(), 1);
+  EXPECT_GE(AvailableThreads(), 1);
+  if (ParseOmpThreads(std::getenv("OMP_NUM_THREADS")) == 0) {
+    EXPECT_LE(AvailableThreads(), AffinityThreads());
+  }
+}
+
+}  // namespace
+}  // namespace oort
