@@ -58,8 +58,9 @@ class Context {
   }
   /// Runs body(begin, end) over [0, count), in pieces of at least `grain`, on threads(). A grain is
   /// as many items as one thread does in about two microseconds: what is less, and what would not
-  /// end sooner on several threads, runs right here. The body may throw; the first exception is
-  /// rethrown here. A loop inside a body runs on one thread.
+  /// end sooner on several threads, runs right here. Grain 1 says that every item is worth a thread.
+  /// The body may throw; the first exception is rethrown here. A loop inside a body runs on one
+  /// thread.
   void ParallelFor(int64_t count, int64_t grain,
                    FunctionRef<void(int64_t begin, int64_t end)> body) const;
 

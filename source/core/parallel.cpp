@@ -125,11 +125,11 @@ void ParallelFor(int threads, int64_t count, int64_t grain,
     return Observed([&](auto observed) { ParallelFor(threads, count, grain, observed); }, body);
   }
 #ifdef OORT_OPENMP
-  const int64_t grains = count / std::max<int64_t>(1, grain);
-  const int team = grains > 1 ? TeamSize(threads) : 1;
+  const int64_t most = std::min<int64_t>(threads, count / std::max<int64_t>(1, grain));
+  const int team = most > 1 ? TeamSize(threads) : 1;
   if (team > 1) {
-    const int pieces =
-        std::min(threads, ChoosePieces(team, static_cast<double>(grains), IsWarm()));
+    const double grains = grain <= 1 ? kManyGrains : static_cast<double>(count / grain);
+    const int pieces = std::min(static_cast<int>(most), ChoosePieces(team, grains, IsWarm()));
     if (pieces > 1) {
       RunTeam(team, pieces, [&](int i) {
         // Without the product of two large numbers, which could overflow.

@@ -53,8 +53,9 @@ inline constexpr double kManyGrains = 1e9;
 int ChoosePieces(int threads, double grains, bool warm);
 
 /// Runs body(begin, end) over [0, count) on at most `threads` threads, in pieces of at least
-/// `grain`. With one piece it runs right here, without touching a thread. The first exception
-/// that a body throws is rethrown once all pieces have ended.
+/// `grain`. With one piece it runs right here, without touching a thread. A grain of 1 says that
+/// every item is worth a thread. The first exception that a body throws is rethrown once all pieces
+/// have ended.
 void ParallelFor(int threads, int64_t count, int64_t grain,
                  FunctionRef<void(int64_t begin, int64_t end)> body);
 
