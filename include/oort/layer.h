@@ -57,10 +57,9 @@ class Context {
     return reinterpret_cast<T*>(workspace_.data());
   }
   /// Runs body(begin, end) over [0, count), in pieces of at least `grain`, on threads(). A grain is
-  /// as many items as one thread does in about two microseconds: what is less, and what would not
-  /// end sooner on several threads, runs right here. Grain 1 says that every item is worth a thread.
-  /// The body may throw; the first exception is rethrown here. A loop inside a body runs on one
-  /// thread.
+  /// as many items as one thread does in two microseconds, or 1 for larger ones: less work runs
+  /// right here, and so does a loop inside a body. The body may throw; the first exception is
+  /// rethrown here.
   void ParallelFor(int64_t count, int64_t grain,
                    FunctionRef<void(int64_t begin, int64_t end)> body) const;
 
