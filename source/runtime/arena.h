@@ -18,8 +18,8 @@ struct ArenaLayout {
   size_t size = 0;              ///< of the whole arena
 };
 
-/// Places blocks so that no two that are needed at the same time overlap: largest first, each at
-/// the tightest gap that takes it.
+/// Places blocks so that no two that are needed at the same time overlap, each at the tightest gap
+/// that takes it: largest first, and in some other orders if that leaves gaps; the best counts.
 ArenaLayout PlaceInArena(const std::vector<ArenaRequest>& requests);
 
 /// Most bytes of requests that are needed at the same step: no layout is smaller.
