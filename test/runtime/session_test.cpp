@@ -81,6 +81,48 @@ TEST(Session, WritesIntoTheCallersBuffer) {
   EXPECT_NE(text.find("(3)f32"), std::string::npos) << text;
 }
 
+TEST(Session, ForwardIntoFillsWhatIsGivenAndMakesTheRest) {
+  Session session(
+      BuildText("pnnx.Input pnnx_input_0 0 1 x\n"
+                "test.add_one a 1 1 x 1\n"
+                "test.flat view 1 1 x 2\n"
+                "pnnx.Output pnnx_output_0 3 0 1 2 x\n"));
+  const std::vector<Tensor> inputs = {Tensor::From<float>({1, 2}, {1, 2})};
+  std::vector<float> memory(2, -1), copy(2, -1);
+  std::vector<Tensor> outputs = {Tensor::Borrow(memory.data(), {1, 2}),
+                                 Tensor::Borrow(copy.data(), {2}), Tensor()};
+  for (int round = 0; round < 2; ++round) {
+    session.ForwardInto(inputs, outputs);
+    EXPECT_EQ(memory, (std::vector<float>{2, 3}));
+    EXPECT_EQ(copy, (std::vector<float>{1, 2}));
+    EXPECT_EQ(Floats(outputs[2]), (std::vector<float>{1, 2}));
+  }
+  EXPECT_NE(outputs[2].raw(), inputs[0].raw());
+  EXPECT_EQ(inputs[0].buffer().use_count(), 1);
+  EXPECT_EQ(outputs[0].buffer().use_count(), 1);
+  ErrorOf(ErrorCode::kInvalidArgument,
+          [&] { session.ForwardInto(inputs, std::span(outputs).first(2)); });
+  ErrorOf(ErrorCode::kInvalidArgument, [&] {
+    std::vector<Tensor> wrong = {Tensor(DType::kF32, {3}), {}, {}};
+    session.ForwardInto(inputs, wrong);
+  });
+  session.ForwardInto(inputs, outputs);
+  EXPECT_EQ(memory, (std::vector<float>{2, 3}));
+}
+
+TEST(Session, ForwardIntoTakesAnotherShapeAtEveryCall) {
+  Session session(BuildText(kChain));
+  for (int64_t length : {3, 1, 0, 7, 3}) {
+    const std::vector<Tensor> inputs = {testing::RangeTensor(DType::kF32, {length})};
+    std::vector<Tensor> outputs(1);
+    session.ForwardInto(inputs, outputs);
+    EXPECT_EQ(outputs[0].shape(), (Shape{length}));
+    for (int64_t i = 0; i < length; ++i) {
+      EXPECT_EQ(outputs[0].data<float>()[i], static_cast<float>(i + 3));
+    }
+  }
+}
+
 TEST(Session, AnOutputThatIsAnInputIsCopied) {
   Session session(
       BuildText("pnnx.Input pnnx_input_0 0 1 x\n"
