@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "core/scratch_vector.h"
+
 namespace oort {
 namespace {
 
@@ -97,7 +99,7 @@ class Matcher {
   std::span<const Value* const> inputs_;
   const std::vector<std::string>& names_;
   bool batch_first_;
-  std::vector<int> data_, masks_;
+  ScratchVector<int> data_, masks_;
   size_t bool_masks_ = 0;
   MhaInputs result_;
 };

@@ -76,8 +76,8 @@ class TensordotLayer final : public CompositeLayer {
  protected:
   std::vector<Value> Compute(const Steps& steps, const Args& args) const override {
     const Tensor &a = args.tensor(0), &b = args.tensor(1);
-    const std::vector<int> left = NormalizeAxes(dims_a_, a.rank());
-    const std::vector<int> right = NormalizeAxes(dims_b_, b.rank());
+    const ScratchVector<int> left = NormalizeAxes(dims_a_, a.rank());
+    const ScratchVector<int> right = NormalizeAxes(dims_b_, b.rank());
     int64_t inner = 1;
     bool fits = left.size() == right.size();
     for (size_t i = 0; fits && i < left.size(); ++i) {
@@ -93,7 +93,7 @@ class TensordotLayer final : public CompositeLayer {
   }
 
  private:
-  static Shape Rest(const Shape& shape, const std::vector<int>& summed) {
+  static Shape Rest(const Shape& shape, const ScratchVector<int>& summed) {
     Shape rest;
     for (int i = 0; i < shape.rank(); ++i) {
       if (std::find(summed.begin(), summed.end(), i) == summed.end()) rest.Append(shape[i]);
@@ -102,7 +102,8 @@ class TensordotLayer final : public CompositeLayer {
   }
 
   /// The axes that are summed over come first or last, in their order.
-  Value Moved(const Steps& steps, const Value& x, const std::vector<int>& axes, bool first) const {
+  Value Moved(const Steps& steps, const Value& x, const ScratchVector<int>& axes,
+              bool first) const {
     Value::List from, to;
     const int rest = x.AsTensor().rank() - static_cast<int>(axes.size());
     for (size_t i = 0; i < axes.size(); ++i) {

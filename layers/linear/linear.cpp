@@ -99,6 +99,13 @@ class Linear : public LinearLayer {
   }
 
  protected:
+  bool weight_packed() const { return !packed_.empty(); }
+  Tensor UnpackWeight(const Shape& shape) const {
+    Tensor weight(DType::kF32, shape);
+    UnpackMatrix(kernels_, GemmSide::kB, Out(shape), In(shape), packed_.panels(),
+                 weight.data<float>());
+    return weight;
+  }
   /// activation(x W^T + b + addend); the addend is null or has the shape of the output.
   void Multiply(const Context& context, const Args& args, const float* addend,
                 const ActivationSpec& activation, Tensor& output) const {
@@ -140,7 +147,9 @@ class FusedLinear final : public Linear {
         addend_(init.Arg("addend")),
         activation_(ReadActivation(init)),
         attributes_(init.op().attributes),
-        make_(init) {}
+        make_(init) {
+    if (weight_packed()) attributes_.erase("weight");
+  }
 
   std::vector<Value> Infer(const Args& args) const override {
     return Fits(args) ? Linear::Infer(args) : std::vector<Value>{Compose(Steps(nullptr), args)};
@@ -174,7 +183,9 @@ class FusedLinear final : public Linear {
   }
 
   Value Compose(const Steps& steps, const Args& args) const {
-    Value value = steps(make_({.type = "nn.Linear", .inputs = {""}, .attributes = attributes_}),
+    std::map<std::string, Tensor> attributes = attributes_;
+    if (weight_packed()) attributes.emplace("weight", UnpackWeight(weight_.shape(args)));
+    Value value = steps(make_({.type = "nn.Linear", .inputs = {""}, .attributes = attributes}),
                         {args[input_]});
     const auto expression = [&](const std::string& text, std::vector<Value> inputs) {
       const Part part = make_({.type = "pnnx.Expression",
@@ -189,7 +200,7 @@ class FusedLinear final : public Linear {
 
   int addend_;
   ActivationSpec activation_;
-  std::map<std::string, Tensor> attributes_;  // the graph's own, not copies
+  std::map<std::string, Tensor> attributes_;  // without a weight that is packed
   PartMaker make_;
 };
 

@@ -7,7 +7,9 @@ namespace oort {
 
 AdaptiveGeometry AdaptTo(const Shape& input, const Value& output_size, int spatial_rank) {
   CheckPoolInput(input, spatial_rank);
-  const Value::List sizes = output_size.IsList() ? output_size.AsList() : Value::List{output_size};
+  const std::span<const Value> sizes = output_size.IsList()
+                                           ? std::span<const Value>(output_size.AsList())
+                                           : std::span(&output_size, 1);
   if (sizes.size() != 1 && sizes.size() != static_cast<size_t>(spatial_rank)) {
     throw Error(ErrorCode::kInvalidArgument, "expected " + std::to_string(spatial_rank) +
                                                  " values in output_size, got " +

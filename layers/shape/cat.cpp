@@ -54,7 +54,7 @@ class JoinLayer : public Layer {
     DType dtype = DType::kNull;
     Shape shape;
     int axis = 0;
-    std::vector<const Tensor*> parts;
+    ScratchVector<const Tensor*> parts;
   };
 
   /// Whether this input takes part; all of them decide the dtype.
@@ -72,7 +72,7 @@ class JoinLayer : public Layer {
     return std::all_of(value.AsList().begin(), value.AsList().end(), IsKnown);
   }
 
-  static void Collect(const Value& value, std::vector<const Tensor*>* tensors) {
+  static void Collect(const Value& value, ScratchVector<const Tensor*>* tensors) {
     if (value.IsList()) {
       for (const Value& item : value.AsList()) Collect(item, tensors);
     } else {
@@ -81,7 +81,7 @@ class JoinLayer : public Layer {
   }
 
   Join Plan(const Args& args) const {
-    std::vector<const Tensor*> tensors;
+    ScratchVector<const Tensor*> tensors;
     for (const Value* value : args.variadic()) Collect(*value, &tensors);
     if (tensors.empty()) throw Error(ErrorCode::kInvalidArgument, "expected at least one tensor");
     Join join;

@@ -11,7 +11,7 @@ class FlipLayer final : public StridedLayer {
  protected:
   ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Shape& input = input_shape(args);
-    const std::vector<int> axes = NormalizeAxes(args[dims_], input.rank());
+    const ScratchVector<int> axes = NormalizeAxes(args[dims_], input.rank());
     Strided view(input);
     if (input.rank() == 0) return {view};
     for (int axis : axes) view = view.Flipped(axis);
@@ -51,7 +51,7 @@ class Rot90Layer final : public StridedLayer {
  protected:
   ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Shape& input = input_shape(args);
-    const std::vector<int> axes = NormalizeAxes(args[dims_], input.rank());
+    const ScratchVector<int> axes = NormalizeAxes(args[dims_], input.rank());
     if (axes.size() != 2 || input.rank() < 2) {
       throw Error(ErrorCode::kInvalidArgument, "expected two axes of a shape, got " +
                                                    args[dims_].ToString() + " of " +

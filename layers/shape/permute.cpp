@@ -11,7 +11,7 @@ class PermuteLayer final : public StridedLayer {
  protected:
   ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Shape& input = input_shape(args);
-    const std::vector<int> order = NormalizeAxes(args[dims_], input.rank());
+    const ScratchVector<int> order = NormalizeAxes(args[dims_], input.rank());
     if (static_cast<int>(order.size()) != input.rank()) {
       throw Error(ErrorCode::kInvalidArgument, "expected an order of " +
                                                    std::to_string(input.rank()) + " axes, got " +
@@ -66,8 +66,8 @@ class MovedimLayer final : public StridedLayer {
  protected:
   ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Shape& input = input_shape(args);
-    const std::vector<int> from = NormalizeAxes(args[source_], input.rank());
-    const std::vector<int> to = NormalizeAxes(args[destination_], input.rank());
+    const ScratchVector<int> from = NormalizeAxes(args[source_], input.rank());
+    const ScratchVector<int> to = NormalizeAxes(args[destination_], input.rank());
     if (from.size() != to.size()) {
       throw Error(ErrorCode::kInvalidArgument, "expected as many places as axes, got " +
                                                    args[source_].ToString() + " and " +

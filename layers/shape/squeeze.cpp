@@ -13,7 +13,7 @@ class SqueezeLayer final : public StridedLayer {
  protected:
   ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Shape& input = input_shape(args);
-    const std::vector<int> axes = NormalizeAxes(args[dim_], input.rank());
+    const ScratchVector<int> axes = NormalizeAxes(args[dim_], input.rank());
     Shape shape;
     for (int i = 0; i < input.rank(); ++i) {
       const bool named = !args.Has(dim_) || std::find(axes.begin(), axes.end(), i) != axes.end();
@@ -35,7 +35,7 @@ class UnsqueezeLayer final : public StridedLayer {
     const Shape& input = input_shape(args);
     // Several axes (as ONNX has them) count in the result, so they go in from left to right.
     const int rank = input.rank() + static_cast<int>(args[dim_].AsInts().size());
-    std::vector<int> axes = NormalizeAxes(args[dim_], rank);
+    ScratchVector<int> axes = NormalizeAxes(args[dim_], rank);
     std::sort(axes.begin(), axes.end());
     Shape shape = input;
     for (int axis : axes) shape.Insert(axis, 1);

@@ -87,10 +87,13 @@ Tensor& OutputTensor(Value& output, DType dtype, const Shape& shape) {
   return output.AsTensor();
 }
 
-std::vector<int> NormalizeAxes(const Value& axes, int rank) {
-  std::vector<int> result;
+ScratchVector<int> NormalizeAxes(const Value& axes, int rank) {
+  ScratchVector<int> result;
   if (axes.IsNone()) return result;
-  for (int64_t axis : axes.AsInts()) {
+  const std::span<const Value> list =
+      axes.IsList() ? std::span<const Value>(axes.AsList()) : std::span(&axes, 1);
+  for (const Value& item : list) {
+    const int64_t axis = item.AsInt();
     const int normalized = NormalizeAxis(axis, rank);
     if (std::find(result.begin(), result.end(), normalized) != result.end()) {
       throw Error(ErrorCode::kInvalidArgument,

@@ -52,6 +52,6 @@ StridedOutput Reshaped(const Shape& from, const Shape& to);
 Tensor& OutputTensor(Value& output, DType dtype, const Shape& shape);
 
 /// Axes in [-rank, rank) as axes in [0, rank), each at most once. None or an empty list gives none.
-std::vector<int> NormalizeAxes(const Value& axes, int rank);
+ScratchVector<int> NormalizeAxes(const Value& axes, int rank);
 
 }  // namespace oort

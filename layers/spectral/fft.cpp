@@ -154,7 +154,8 @@ class FftLayer final : public Layer {
                     "expected as many numbers of points as axes, got " + std::to_string(wanted) +
                         " for " + std::to_string(dims.size()));
       }
-      return NormalizeAxes(args[dim_], rank);
+      const ScratchVector<int> given = NormalizeAxes(args[dim_], rank);
+      return {given.begin(), given.end()};
     }
     if (wanted > rank) {
       throw Error(ErrorCode::kInvalidArgument, "expected at most " + std::to_string(rank) +

@@ -331,6 +331,15 @@ void PackMatrix(const GemmKernels& kernels, GemmSide side, int64_t extent, int64
   });
 }
 
+void UnpackMatrix(const GemmKernels& kernels, GemmSide side, int64_t extent, int64_t k_extent,
+                  const float* panels, float* matrix) {
+  const int64_t width = PanelWidth(kernels, side);
+  for (int64_t i = 0; i < extent; ++i) {
+    const float* from = panels + i / width * width * k_extent + i % width;
+    for (int64_t k = 0; k < k_extent; ++k) matrix[i * k_extent + k] = from[k * width];
+  }
+}
+
 PackedMatrix::PackedMatrix(const GemmKernels& kernels, GemmSide side, int64_t extent, int64_t k,
                            const PanelSource& source) {
   const int64_t floats = PackedSize(kernels, side, extent, k);

@@ -102,6 +102,10 @@ int64_t PackedSize(const GemmKernels& kernels, GemmSide side, int64_t extent, in
 void PackMatrix(const GemmKernels& kernels, GemmSide side, int64_t extent, int64_t k,
                 const PanelSource& source, int threads, float* panels);
 
+/// The reverse: element (k, i) goes to matrix[i * k_extent + k].
+void UnpackMatrix(const GemmKernels& kernels, GemmSide side, int64_t extent, int64_t k_extent,
+                  const float* panels, float* matrix);
+
 /// A matrix packed for one instruction set, kept by the layer whose weight it is.
 class PackedMatrix {
  public:
