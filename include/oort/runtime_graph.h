@@ -45,7 +45,7 @@ struct MemoryReport {
   size_t weights = 0;      ///< held by the graph, packed or as in the file; all sessions share them
   size_t arena = 0;        ///< activations and scratch, planned with reuse
   size_t arena_bound = 0;  ///< most bytes that are needed at one time: no plan takes less
-  size_t outputs = 0;  ///< results, which belong to the caller
+  size_t outputs = 0;      ///< results, which belong to the caller
   size_t without_reuse = 0;
   size_t workspace = 0;  ///< largest scratch of one operator, inside the arena
 };

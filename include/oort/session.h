@@ -56,8 +56,8 @@ class Session {
   /// Runs the model on inputs of any legal shape. The results are the caller's.
   std::vector<Tensor> Forward(const std::vector<Tensor>& inputs, const RunOptions& options = {});
   /// The same into tensors of the caller's, one for each output, as RunOptions::outputs. Where all
-  /// are given, and the last Forward had inputs of the same shapes, nothing is allocated: not by the
-  /// session, nor by the layers of usual f32 networks.
+  /// are given, and the last Forward had inputs of the same shapes, nothing is allocated: not by
+  /// the session, nor by the layers of usual f32 networks.
   void ForwardInto(std::span<const Tensor> inputs, std::span<Tensor> outputs,
                    const RunOptions& options = {});
   /// The same with names, in any order; results come with theirs.

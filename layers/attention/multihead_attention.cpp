@@ -141,8 +141,7 @@ class MultiheadAttention final : public Layer {
     }
     out_ = Dense<T>(kernels_.gemm, out);
     packed_ = {init.Arg("@out_proj.weight"), init.Arg("@in_proj_weight"),
-               init.Arg("@q_proj_weight"), init.Arg("@k_proj_weight"),
-               init.Arg("@v_proj_weight")};
+               init.Arg("@q_proj_weight"), init.Arg("@k_proj_weight"), init.Arg("@v_proj_weight")};
     const Tensor joint = ReadWeight<T>(init, "in_proj_weight");
     constexpr std::array<const char*, 3> kNames = {"q_proj_weight", "k_proj_weight",
                                                    "v_proj_weight"};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Defines OORT_EXACT_BUFFERS under AddressSanitizer: every buffer then has exactly its size, so that
-// the first byte behind it is seen.
+// Defines OORT_EXACT_BUFFERS under AddressSanitizer: every buffer then has exactly its size, so
+// that the first byte behind it is seen.
 #pragma once
 
 #if defined(__SANITIZE_ADDRESS__)

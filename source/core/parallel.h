@@ -30,9 +30,10 @@ inline int64_t GrainOf(const ItemCost& item) {
   return std::max<int64_t>(1, static_cast<int64_t>(kGrainNanoseconds / nanoseconds));
 }
 
-/// Whoever runs loops on up to `threads` threads for a while, as a Forward does, holds one: it takes
-/// part in the ThreadBudget, and all its loops use one team of threads, whatever their own size.
-/// libgomp ends the threads that a smaller team leaves over and starts them again for a larger one.
+/// Whoever runs loops on up to `threads` threads for a while, as a Forward does, holds one: it
+/// takes part in the ThreadBudget, and all its loops use one team of threads, whatever their own
+/// size. libgomp ends the threads that a smaller team leaves over and starts them again for a
+/// larger one.
 class ThreadLease {
  public:
   explicit ThreadLease(int threads);

@@ -50,7 +50,7 @@ void* ScratchPool::Take(size_t bytes) {
   const int size_class = ClassOf(bytes);
   if (size_class >= kClasses) return ::operator new(bytes);
   Shelf& shelf = t_shelves[static_cast<size_t>(size_class)];
-  if (shelf.first == nullptr) return ::operator new(size_t{1} << (size_class + kSmallestBits));
+  if (shelf.first == nullptr) return ::operator new (size_t{1} << (size_class + kSmallestBits));
   FreeBlock* block = shelf.first;
   shelf.first = block->next;
   --shelf.count;

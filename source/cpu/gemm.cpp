@@ -259,8 +259,7 @@ class Run {
     const auto gemv = a_kept_ ? kernels_.gemv_rows : kernels_.gemv_columns;
     const float* kept_bias = a_kept_ ? problem_.row_bias : problem_.column_bias;
     const float* other_bias = a_kept_ ? problem_.column_bias : problem_.row_bias;
-    const int64_t grain =
-        GrainOf({.bytes = 4.0 * static_cast<double>(plan_.k) * plan_.kept_width});
+    const int64_t grain = GrainOf({.bytes = 4.0 * static_cast<double>(plan_.k) * plan_.kept_width});
     ParallelFor(plan_.threads, plan_.kept_panels, grain, [&](int64_t begin, int64_t end) {
       for (int64_t p = begin; p < end; ++p) {
         const int64_t first = p * plan_.kept_width;
