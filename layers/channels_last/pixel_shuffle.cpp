@@ -46,7 +46,7 @@ class PixelChannelShuffle final : public StridedLayer {
   }
 
  protected:
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Shape& input = input_shape(args);
     CheckImageRank(input);
     const int axis = ChannelsLastAxis(1, input.rank());
@@ -65,7 +65,7 @@ class PixelsFromChannels final : public StridedLayer {
       : StridedLayer(init), factor_(init.Int("upscale_factor")) {}
 
  protected:
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Shape& input = input_shape(args);
     CheckImageRank(input);
     const int h = input.rank() - 3, w = h + 1, c = h + 2;
@@ -90,7 +90,7 @@ class ChannelsFromPixels final : public StridedLayer {
       : StridedLayer(init), factor_(init.Int("downscale_factor")) {}
 
  protected:
-  std::vector<StridedOutput> Views(const Args& args) const override {
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Shape& input = input_shape(args);
     CheckImageRank(input);
     const int h = input.rank() - 3, w = h + 1, c = h + 2;
