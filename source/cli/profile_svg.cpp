@@ -81,7 +81,7 @@ class Roofline {
       const double knee = std::min(peak / rate, right);
       svg_.Line(x_.At(start), y_.At(start * rate), x_.At(knee), y_.At(knee * rate),
                 "stroke=\"#4a7ab5\" stroke-width=\"1.5\"");
-      svg_.Text(x_.At(start) + 4, y_.At(start * rate) - 10,
+      svg_.Text(x_.At(start) + 8, y_.At(start * rate) + 13,
                 level.name + " " + FormatNumber(rate, 3) + " GB/s",
                 "fill=\"#4a7ab5\" font-size=\"10\"");
     }

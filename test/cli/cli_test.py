@@ -455,7 +455,7 @@ class BenchTest(Case):
         model = self.write("m.pnnx.param", RELU)
         result = self.json("bench", model, "--runs", "4", "--warmup", "0", "--shape", "in0=2,4", "--threads", "1")
         self.assertEqual((result["runs"], result["threads"], result["inputs"]), (4, 1, ["(2,4)f32"]))
-        self.assertEqual(len(result["times_ms"]), 4)
+        self.assertEqual((len(result["times_ms"]), len(result["cpu_times_ms"])), (4, 4))
         self.assertEqual(min(result["times_ms"]), result["min_ms"])
         self.assertLessEqual(result["min_ms"], result["median_ms"])
         self.assertLessEqual(result["median_ms"], result["p90_ms"])
