@@ -7,6 +7,7 @@
 #include <cstring>
 #include <thread>
 
+#include "core/thread_budget.h"
 #include "oort/oort.h"
 #include "oort/testing.h"
 
@@ -14,6 +15,12 @@ namespace oort {
 namespace {
 
 constexpr int kThreads = 16;
+
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kTeams = false;
+#else
+constexpr bool kTeams = true;
+#endif
 
 std::filesystem::path Case(const char* name) {
   return std::filesystem::path(OORT_TEST_DATA) / "corpus" / name;
@@ -102,6 +109,38 @@ TEST(SeveralThreadsInOneSession, GiveTheSameBits) {
     EXPECT_TRUE(SameBytes(Session(graph, {.threads = threads}).Forward({input})[0], one))
         << threads << " threads";
   }
+}
+
+TEST(ThreadBudget, ManyComeAndGoAtOnce) {
+  ThreadBudget budget(kThreads);
+  std::atomic<int> wrong = 0;
+  OnManyThreads([&](int i) {
+    for (int round = 0; round < 200; ++round) {
+      const int wanted = 1 + (i + round) % 8;
+      budget.Enter(wanted, ThreadBudget::Clock::now());
+      if (budget.cap() < 1) ++wrong;
+      budget.Leave(wanted, ThreadBudget::Clock::now());
+    }
+  });
+  EXPECT_EQ(wrong, 0);
+  budget.Enter(64, ThreadBudget::Clock::now() + std::chrono::seconds(1));
+  EXPECT_EQ(budget.cap(), ThreadBudget::kUnlimited) << "somebody is still counted";
+}
+
+TEST(ThreadBudget, SessionsAtOnceGiveTheAnswersOfOne) {
+  const auto graph = LoadCase("mini_resnet");
+  const Port& port = graph->inputs()[0];
+  const Tensor input = testing::RandomTensor(port.dtype, port.shape, 1);
+  const Tensor expected = Session(graph, {.threads = 1}).Forward({input})[0];
+  std::atomic<int> wrong = 0;
+  OnManyThreads([&](int i) {
+    // Under ThreadSanitizer one thread each: it does not know OpenMP's barriers.
+    Session session(graph, {.threads = kTeams ? 1 + i % 4 : 1});
+    for (int round = 0; round < 3; ++round) {
+      if (!SameBytes(session.Forward({input})[0], expected)) ++wrong;
+    }
+  });
+  EXPECT_EQ(wrong, 0);
 }
 
 }  // namespace
