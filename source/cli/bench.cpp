@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <numeric>
+#include <string>
 
 #include "cli/inputs.h"
 #include "cli/model.h"
@@ -58,16 +58,29 @@ Times Measure(Session& session, const std::vector<Tensor>& inputs, const Options
   return times;
 }
 
-/// Bytes of this process that are in memory; 0 where the system does not tell.
+/// Bytes of this process that are in memory, without the program and its libraries, which come in
+/// page by page as they are used; 0 where the system does not tell.
 size_t ResidentBytes() {
-  std::ifstream file("/proc/self/statm");
-  size_t total = 0, resident = 0;
-  file >> total >> resident;
-  return resident * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  std::error_code error;
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe", error).string();
+  std::ifstream file("/proc/self/smaps");
+  size_t bytes = 0;
+  bool code = false;
+  for (std::string line; std::getline(file, line);) {
+    const size_t space = line.find(' ');
+    if (line.compare(0, 4, "Rss:") == 0) {
+      bytes += code ? 0 : std::stoull(line.substr(4)) * 1024;
+    } else if (space != std::string::npos && line[space - 1] != ':') {  // "from-to rwxp … path"
+      const std::string path = line.substr(std::min(line.find('/'), line.size()));
+      code = !path.empty() && (path == program || path.find(".so") != std::string::npos);
+    }
+  }
+  return bytes;
 }
 
 int Bench(const Options& options) {
   using Clock = std::chrono::steady_clock;
+  LayerRegistry::Global();  // no part of the model
   const size_t before = ResidentBytes();
   const Clock::time_point start = Clock::now();
   const auto graph = options.model.LoadModel();
@@ -81,7 +94,9 @@ int Bench(const Options& options) {
   // What the plan says that model and session hold, and how much the process has really grown.
   const size_t resident = ResidentBytes() - std::min(before, ResidentBytes());
   const MemoryReport memory = graph->Plan(inputs, session.threads()).memory;
-  const size_t planned = memory.weights + memory.arena + memory.outputs;
+  size_t input_bytes = 0;
+  for (const Tensor& input : inputs) input_bytes += input.bytes();
+  const size_t planned = memory.weights + memory.arena + memory.outputs + input_bytes;
   std::vector<std::string> shapes;
   for (const Tensor& input : inputs) shapes.push_back(input.ToString());
   if (options.json) {
@@ -96,6 +111,7 @@ int Bench(const Options& options) {
                        {{"weights", memory.weights},
                         {"arena", memory.arena},
                         {"outputs", memory.outputs},
+                        {"inputs", input_bytes},
                         {"planned", planned},
                         {"resident", resident}}},
                       {"min_ms", timing.min},
@@ -111,7 +127,7 @@ int Bench(const Options& options) {
             << options.runs << '\n'
             << "load_ms " << FormatFixed(load_ms, 3) << '\n'
             << "memory_planned " << planned << " (weights " << memory.weights << ", arena "
-            << memory.arena << ", outputs " << memory.outputs << ")\n"
+            << memory.arena << ", outputs " << memory.outputs << ", inputs " << input_bytes << ")\n"
             << "memory_resident " << resident << '\n'
             << "min_ms " << FormatFixed(timing.min, 3) << '\n'
             << "mean_ms " << FormatFixed(timing.mean, 3) << '\n'
