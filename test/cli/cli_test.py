@@ -393,6 +393,7 @@ class InfoTest(Case):
         self.assertEqual(info["inputs"][0]["traced_shape"], [1, 4])
         self.assertEqual(info["operators"][0]["type"], "F.relu")
         self.assertGreaterEqual(info["memory"]["without_reuse"], 0)
+        self.assertGreaterEqual(info["memory"]["arena"], info["memory"]["arena_bound"])
 
     def test_unknown_shapes_ask(self):
         model = self.write("m.pnnx.param", RELU.replace("(1,4)", "(?,?)"))
@@ -449,7 +450,8 @@ class BenchTest(Case):
         model = self.write("m.pnnx.param", RELU)
         lines = self.oort("bench", model, "--threads", "1", "--runs", "3").out.splitlines()
         self.assertRegex(lines[-1], r"\Amedian_ms \d+\.\d{3}\Z")
-        self.assertEqual([line.split()[0] for line in lines[1:]], ["min_ms", "mean_ms", "p90_ms", "median_ms"])
+        names = "load_ms memory_planned memory_resident min_ms mean_ms p90_ms median_ms".split()
+        self.assertEqual([line.split()[0] for line in lines[1:]], names)
 
     def test_json(self):
         model = self.write("m.pnnx.param", RELU)
@@ -459,6 +461,9 @@ class BenchTest(Case):
         self.assertEqual(min(result["times_ms"]), result["min_ms"])
         self.assertLessEqual(result["min_ms"], result["median_ms"])
         self.assertLessEqual(result["median_ms"], result["p90_ms"])
+        memory = result["memory"]
+        self.assertEqual(memory["planned"], sum(memory[part] for part in ("weights", "arena", "outputs", "inputs")))
+        self.assertGreater(result["load_ms"], 0)
 
 
 class ConvertTest(Case):
