@@ -26,9 +26,10 @@ struct Profile {
 
 /// The most that this machine was seen to do.
 struct MachineRoofs {
-  /// Multiply-adds on f32 registers, two operations each.
+  /// Multiply-adds in registers, two operations each.
   struct Compute {
     Isa isa = Isa::kScalar;
+    DType dtype = DType::kF32;
     double flops_one = 0, flops_all = 0;  ///< a second, of one thread and of all together
   };
   /// Reading alone.
@@ -39,7 +40,7 @@ struct MachineRoofs {
     double one = 0, all = 0;  ///< bytes a second
   };
   int threads = 1;
-  std::vector<Compute> compute;  ///< in the order of SupportedIsas
+  std::vector<Compute> compute;  ///< f32 in the order of SupportedIsas, then smaller types
   std::vector<Memory> memory;    ///< smallest first
   double loop_seconds = 0;       ///< what a parallel loop over nothing takes with all threads
 };

@@ -24,6 +24,7 @@ Json RoofsJson(const ProfileReport& report) {
   Json compute = Json::array(), memory = Json::array();
   for (const MachineRoofs::Compute& roof : report.roofs.compute) {
     compute.push_back({{"isa", Name(roof.isa)},
+                       {"dtype", Name(roof.dtype)},
                        {"gflops_1", roof.flops_one / 1e9},
                        {"gflops_all", roof.flops_all / 1e9}});
   }

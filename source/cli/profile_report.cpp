@@ -52,7 +52,7 @@ void Judge(const ProfileReport& report, double weights, ProfileOperator& op) {
     op.bound = "-";
     return;
   }
-  const double compute = op.cost.flops / report.peak();
+  const double compute = op.cost.flops / report.Peak(op.dtype);
   const Traffic traffic = TrafficOf(report, op.cost.bytes, weights);
   const double overhead = op.threads > 1 ? report.roofs.loop_seconds : kStepSeconds;
   op.cost.ideal = std::max(compute, traffic.seconds);
@@ -132,11 +132,18 @@ void ProfileCost::Add(const ProfileCost& other) {
   ideal += other.ideal;
 }
 
-double ProfileReport::peak() const {
+double ProfileReport::Peak(DType dtype) const {
+  double peak = 1;
   for (const MachineRoofs::Compute& compute : roofs.compute) {
-    if (compute.isa == isa) return threads > 1 ? compute.flops_all : compute.flops_one;
+    const bool usable = compute.dtype == DType::kF32 || compute.dtype == dtype;
+    if (compute.isa == isa && usable) peak = std::max(peak, Flops(compute));
   }
-  return 1;
+  return peak;
+}
+
+std::string RoofName(const MachineRoofs::Compute& compute) {
+  const std::string name(Name(compute.isa));
+  return compute.dtype == DType::kF32 ? name : name + " " + std::string(Name(compute.dtype));
 }
 
 double ProfileReport::Read(const MachineRoofs::Memory& m) const {
@@ -162,11 +169,15 @@ void Analyze(ProfileReport& report, const std::vector<Profile>& runs, std::vecto
   for (size_t i = 0; i < report.operators.size(); ++i) {
     ProfileOperator& op = report.operators[i];
     op.threads = teams[i];
-    const int index = report.graph.FindOperator(op.name);
-    const bool known = index >= 0;
-    Judge(report,
-          known ? WeightBytes(report.graph, report.graph.operators[static_cast<size_t>(index)]) : 0,
-          op);
+    double weights = 0;
+    if (const int index = report.graph.FindOperator(op.name); index >= 0) {
+      const Operator& source = report.graph.operators[static_cast<size_t>(index)];
+      weights = WeightBytes(report.graph, source);
+      if (!source.outputs.empty()) {
+        op.dtype = report.graph.operands[static_cast<size_t>(source.outputs.front())].dtype;
+      }
+    }
+    Judge(report, weights, op);
     report.total.Add(op.cost);
   }
   for (ProfileOperator& op : report.operators) {

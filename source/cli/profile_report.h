@@ -26,6 +26,7 @@ struct ProfileCost {
 struct ProfileOperator {
   std::string name, type, module;
   std::vector<std::string> inputs, outputs;  ///< "(1,3,224,224)f32"
+  DType dtype = DType::kF32;                 ///< of the first output
   std::string sharing;                       ///< "", "view of x", "in place of x"
   ProfileCost cost;
   double median = 0;  ///< seconds
@@ -59,13 +60,21 @@ struct ProfileReport {
   double explained = 0;  ///< operators' share of the profiled wall time
   Profile timeline;      ///< the fastest run
 
-  double peak() const;                               ///< FLOPs a second with all threads
+  /// FLOPs a second of all threads together with the instructions in use; those of f32 where
+  /// there are none for `dtype`.
+  double Peak(DType dtype = DType::kF32) const;
+  double Flops(const MachineRoofs::Compute& c) const {
+    return threads > 1 ? c.flops_all : c.flops_one;
+  }
   double Read(const MachineRoofs::Memory& m) const;  ///< bytes a second
   size_t Size(const MachineRoofs::Memory& m) const;  ///< bytes that fit
 };
 
 /// Fills `operators` and what follows from the profiles of some runs and the walls of others.
 void Analyze(ProfileReport& report, const std::vector<Profile>& runs, std::vector<double> walls);
+
+/// "neon", or "neon f16" for what is not f32.
+std::string RoofName(const MachineRoofs::Compute& compute);
 
 /// Slowest first.
 std::vector<ProfileGroup> GroupByType(const ProfileReport& report);

@@ -25,6 +25,14 @@ struct LogAxis {
   }
 };
 
+double HighestRoof(const ProfileReport& report) {
+  double highest = 1;
+  for (const MachineRoofs::Compute& compute : report.roofs.compute) {
+    highest = std::max(highest, report.Flops(compute));
+  }
+  return highest;
+}
+
 class Roofline {
  public:
   explicit Roofline(const ProfileReport& report) : report_(report), svg_(kWidth, kHeight) {
@@ -37,7 +45,7 @@ class Roofline {
       least_y = std::min(least_y, op.cost.gflops());
     }
     x_ = {std::floor(std::log10(least_x)), std::ceil(std::log10(most_x)), kLeft, kWidth - kRight};
-    const double top = std::ceil(std::log10(report.peak() / 1e9) + 0.1);
+    const double top = std::ceil(std::log10(HighestRoof(report) / 1e9) + 0.1);
     y_ = {std::max(std::floor(std::log10(least_y)), top - 6), top, kHeight - kBottom, kTop};
   }
 
@@ -72,7 +80,7 @@ class Roofline {
   }
 
   void DrawRoofs() {
-    const double peak = report_.peak() / 1e9, right = std::pow(10, x_.high);
+    const double peak = report_.Peak() / 1e9, right = std::pow(10, x_.high);
     for (const MachineRoofs::Memory& level : report_.roofs.memory) {
       const double rate = report_.Read(level) / 1e9;
       if (rate <= 0) continue;
@@ -86,14 +94,14 @@ class Roofline {
                 "fill=\"#4a7ab5\" font-size=\"10\"");
     }
     for (const MachineRoofs::Compute& compute : report_.roofs.compute) {
-      const double flops = (report_.threads > 1 ? compute.flops_all : compute.flops_one) / 1e9;
-      const bool used = compute.isa == report_.isa;
+      const double flops = report_.Flops(compute) / 1e9;
+      const bool used = compute.isa == report_.isa && compute.dtype == DType::kF32;
       const double y = y_.At(flops);
       svg_.Line(kLeft, y, kWidth - kRight, y,
                 used ? "stroke=\"#b5504a\" stroke-width=\"1.5\""
                      : "stroke=\"#b5504a\" stroke-dasharray=\"4 4\" opacity=\"0.6\"");
       svg_.Text(kWidth - kRight + 6, y + 4,
-                std::string(Name(compute.isa)) + " " + FormatNumber(flops, 4) + " GFLOP/s",
+                RoofName(compute) + " " + FormatNumber(flops, 4) + " GFLOP/s",
                 "fill=\"#b5504a\" font-size=\"10\"");
     }
   }

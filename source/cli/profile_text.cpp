@@ -104,8 +104,7 @@ void PrintModules(std::ostream& out, const ProfileReport& report, int top) {
 void PrintRoofs(std::ostream& out, const ProfileReport& report) {
   out << "roofs of " << report.threads << (report.threads == 1 ? " thread" : " threads") << ":";
   for (const MachineRoofs::Compute& compute : report.roofs.compute) {
-    const double flops = report.threads > 1 ? compute.flops_all : compute.flops_one;
-    out << "  " << Name(compute.isa) << " " << FormatFixed(flops / 1e9, 1);
+    out << "  " << RoofName(compute) << " " << FormatFixed(report.Flops(compute) / 1e9, 1);
   }
   out << " GFLOP/s; read";
   for (const MachineRoofs::Memory& level : report.roofs.memory) {

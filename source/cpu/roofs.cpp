@@ -207,6 +207,17 @@ MachineRoofs MeasureRoofs(int threads) {
       compute.flops_all *= RegisterFlops(isa, roofs.threads) / registers;
     }
   }
+  for (const LowRoof& low : LowRoofs()) {
+    const auto rate = [&](int team) {
+      return BestRate(team, [&](int, int64_t repeats) {
+        low.run(1000 * repeats);
+        return static_cast<double>(low.flops) * 1000 * static_cast<double>(repeats);
+      });
+    };
+    const double one = rate(1);
+    roofs.compute.push_back(
+        {low.isa, low.dtype, one, roofs.threads > 1 ? rate(roofs.threads) : one});
+  }
   roofs.memory = MemoryRoofs(SupportedIsas().back(), roofs.threads);
   roofs.loop_seconds = LoopSeconds(roofs.threads);
   return roofs;

@@ -2,6 +2,8 @@
 // The loops behind MeasureRoofs (oort/profile.h).
 #pragma once
 
+#include <vector>
+
 #include "cpu/kernels.h"
 
 namespace oort {
@@ -15,6 +17,15 @@ struct RoofKernels {
 };
 constexpr int64_t kRoofBlock = 256;
 OORT_DECLARE_KERNELS(RoofKernels)
+
+/// Multiply-adds of a smaller type that this processor has instructions for.
+struct LowRoof {
+  DType dtype;
+  Isa isa;
+  int flops;  ///< of one step
+  void (*run)(int64_t steps);
+};
+std::vector<LowRoof> LowRoofs();
 
 /// Operations a second of one core with the kernels of `isa`: the faster of register arithmetic
 /// and the matrix product's tile in the L1 cache.

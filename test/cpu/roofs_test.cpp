@@ -32,9 +32,13 @@ TEST(Roofs, EveryInstructionSetReadsEverything) {
 TEST(Roofs, AreMeasuredForAllLevels) {
   const MachineRoofs roofs = MeasureRoofs(2);
   EXPECT_EQ(roofs.threads, 2);
-  ASSERT_EQ(roofs.compute.size(), SupportedIsas().size());
+  ASSERT_EQ(roofs.compute.size(), SupportedIsas().size() + LowRoofs().size());
   for (size_t i = 0; i < roofs.compute.size(); ++i) {
-    EXPECT_EQ(roofs.compute[i].isa, SupportedIsas()[i]);
+    const bool whole = i < SupportedIsas().size();
+    if (whole) {
+      EXPECT_EQ(roofs.compute[i].isa, SupportedIsas()[i]);
+    }
+    EXPECT_EQ(roofs.compute[i].dtype == DType::kF32, whole);
     EXPECT_GT(roofs.compute[i].flops_one, 0);
     EXPECT_GT(roofs.compute[i].flops_all, 0);
   }
