@@ -18,12 +18,12 @@ inline V Clamp(V x, V low, V high) {
 
 template <typename V>
 inline V Hardsigmoid(V x) {
-  return Clamp(x + V(3.0f), V(0.0f), V(6.0f)) / V(6.0f);
+  return Clamp(x + V(3.0f), V(0.0f), V(6.0f)) * V(1.0 / 6.0);
 }
 
 template <typename V>
 inline V Hardswish(V x) {
-  return x * Clamp(x + V(3.0f), V(0.0f), V(6.0f)) / V(6.0f);
+  return x * Clamp(x + V(3.0f), V(0.0f), V(6.0f)) * V(1.0 / 6.0);
 }
 
 template <typename V>

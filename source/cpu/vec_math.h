@@ -118,8 +118,16 @@ inline Vec Tanh(Vec x) {
 }
 
 inline Vec Sigmoid(Vec x) {
-  const Vec z = Exp(-Abs(x));
-  return Select(x < 0.0f, z, Vec(1.0f)) / (z + 1.0f);
+  // 0.5 / (0.5 + e) with e = exp(-x) / 2, so that 2^(n-1) is finite as long as exp(-x) is; from
+  // n = 129 on it is infinite, and the result 0 like torch's. The order keeps NaN.
+  const Vec t = FastMax(-89.2f, FastMin(87.0f, x));
+  const Vec magic = 12582912.0f;
+  const Vec shifted = Fma(t, -1.44269504f, magic);
+  const Vec n = shifted - magic;
+  const Vec r = Fnma(n, -0.00021219444f, -Fma(n, 0.693359375f, t));
+  // The shift leaves n alone of what is added to it above.
+  const Vec scale = FromBits(ShiftLeft<23>(Bits(shifted)) + IntVec(126 << 23));
+  return Vec(0.5f) / Fma(ExpNearZero(r), scale, 0.5f);
 }
 
 inline Vec Erf(Vec x) {
