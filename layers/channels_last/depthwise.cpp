@@ -24,13 +24,13 @@ DepthwiseConv::DepthwiseConv(Isa isa, const Tensor& weight)
 }
 
 /// Channels that are done together: few enough that the rows under the kernel stay in the L1 cache
-/// until the next row of outputs needs them again, in whole cache lines.
+/// until the next row of outputs needs them again, but enough to read memory in long runs.
 int64_t DepthwiseConv::BlockOf(const ConvGeometry& g) const {
-  constexpr int64_t kCachedFloats = 10 * 1024;
+  constexpr int64_t kCachedFloats = 10 * 1024, kLeast = 6 * kLineChannels;
   const ConvAxis &height = g.axes[1], &width = g.axes[2];
   const int64_t rows = std::min(height.in, height.kernel + 2 * height.stride);
   const int64_t pixels = std::max<int64_t>(1, rows * width.in);
-  return std::max(kLineChannels, kCachedFloats / pixels / kLineChannels * kLineChannels);
+  return std::max(kLeast, kCachedFloats / pixels / kLineChannels * kLineChannels);
 }
 
 void DepthwiseConv::Run(const Context& context, const ConvGeometry& g,
