@@ -65,17 +65,29 @@ class MultiheadAttention final : public Layer {
     T *q = base + scratch.q, *k = base + scratch.k, *v = base + scratch.v;
     T *mixed = base + scratch.mixed, *rest = base + scratch.rest;
     const int threads = context.threads();
-    Project(0, *call.query, q, threads, rest);
-    ProjectKeys(call, 1, *call.key, bias_k_, k, threads, rest);
-    ProjectKeys(call, 2, *call.value, bias_v_, v, threads, rest);
+    // What attends to itself is projected by one product, (rows,3*embed).
+    const bool joint = ProjectsJointly(call);
+    const int64_t width = joint ? 3 * embed_ : embed_;
+    if (joint) {
+      k = q + embed_;
+      v = k + embed_;
+      joint_.Run(kernels_.gemm, call.batch * call.queries,
+                 {call.query->template data<T>(), joint_.in()}, InBias(0), {q, width}, threads,
+                 rest);
+    } else {
+      Project(0, *call.query, q, threads, rest);
+      ProjectKeys(call, 1, *call.key, bias_k_, k, threads, rest);
+      ProjectKeys(call, 2, *call.value, bias_v_, v, threads, rest);
+    }
 
     AttentionProblem<T> problem = ProblemOf(call);
-    problem.q = {q, call.query_layout.position_step * embed_, HeadOffsets(call, call.query_layout)};
-    problem.k = {k, call.key_layout.position_step * embed_, HeadOffsets(call, call.key_layout)};
+    const TokenLayout &queries = call.query_layout, &keys = call.key_layout;
+    problem.q = {q, queries.position_step * width, HeadOffsets(call, queries, width)};
+    problem.k = {k, keys.position_step * width, HeadOffsets(call, keys, width)};
     problem.v = {v, problem.k.row, problem.k.offsets};
     problem.output = mixed;
-    problem.output_row = problem.q.row;
-    problem.output_offsets = problem.q.offsets;
+    problem.output_row = queries.position_step * embed_;
+    problem.output_offsets = HeadOffsets(call, queries, embed_);
     AddMasks(call, problem);
     if (want_weights_) {
       problem.weights = outputs[1].AsTensor().data<T>();
@@ -143,6 +155,11 @@ class MultiheadAttention final : public Layer {
     packed_ = {init.Arg("@out_proj.weight"), init.Arg("@in_proj_weight"),
                init.Arg("@q_proj_weight"), init.Arg("@k_proj_weight"), init.Arg("@v_proj_weight")};
     const Tensor joint = ReadWeight<T>(init, "in_proj_weight");
+    // Its parts are parts of the panels, too, where each begins one.
+    const bool aligned = !std::is_same_v<T, float> || embed_ % kernels_.gemm.columns == 0;
+    if (joint.defined() && joint.rank() == 2 && joint.shape()[0] == 3 * embed_ && aligned) {
+      joint_ = Dense<T>(kernels_.gemm, joint);
+    }
     constexpr std::array<const char*, 3> kNames = {"q_proj_weight", "k_proj_weight",
                                                    "v_proj_weight"};
     for (size_t i = 0; i < 3; ++i) {
@@ -153,7 +170,8 @@ class MultiheadAttention final : public Layer {
         ThrowAttention("expected a projection weight of " + std::to_string(rows) + " rows, got " +
                        weight.shape().ToString());
       }
-      projections_[i] = Dense<T>(kernels_.gemm, weight, first, embed_);
+      projections_[i] = joint_.empty() ? Dense<T>(kernels_.gemm, weight, first, embed_)
+                                       : joint_.Part(first, embed_);
     }
     CheckVector("in_proj_bias", in_bias_, 3 * embed_);
     CheckVector("out_proj.bias", out_bias_, embed_);
@@ -278,8 +296,16 @@ class MultiheadAttention final : public Layer {
                                     {&out_, query_rows}}) {
       rest = std::max(rest, map->Workspace(kernels_.gemm, rows, threads));
     }
+    if (!joint_.empty()) {
+      rest = std::max(rest, joint_.Workspace(kernels_.gemm, query_rows, threads));
+    }
     scratch.floats = CheckedAdd(scratch.rest, rest);
     return scratch;
+  }
+
+  bool ProjectsJointly(const Call& call) const {
+    return !joint_.empty() && !Appends() && call.key->raw() == call.query->raw() &&
+           call.value->raw() == call.query->raw() && call.key->shape() == call.query->shape();
   }
 
   bool Appends() const { return bias_k_.defined() || zero_attention_; }
@@ -322,11 +348,12 @@ class MultiheadAttention final : public Layer {
     }
   }
 
-  ScratchVector<int64_t> HeadOffsets(const Call& call, const TokenLayout& layout) const {
+  ScratchVector<int64_t> HeadOffsets(const Call& call, const TokenLayout& layout,
+                                     int64_t width) const {
     ScratchVector<int64_t> offsets;
     for (int64_t b = 0; b < call.batch; ++b) {
       for (int64_t h = 0; h < heads_; ++h) {
-        offsets.push_back(b * layout.batch_step * embed_ + h * (embed_ / heads_));
+        offsets.push_back(b * layout.batch_step * width + h * (embed_ / heads_));
       }
     }
     return offsets;
@@ -367,8 +394,9 @@ class MultiheadAttention final : public Layer {
   int traced_weights_rank_ = -1;
   Tensor in_bias_, out_bias_, bias_k_, bias_v_;
   AttentionKernels kernels_;
-  std::array<Dense<T>, 3> projections_;
-  std::array<int, 5> packed_{};  // arguments, -1 for those that the operator lacks
+  Dense<T> joint_;                       // of queries, keys and values; empty if there is none
+  std::array<Dense<T>, 3> projections_;  // its parts, or matrices of their own
+  std::array<int, 5> packed_{};          // arguments, -1 for those that the operator lacks
   Dense<T> out_;
 };
 

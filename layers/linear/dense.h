@@ -41,6 +41,18 @@ class Dense {
   Dense(const GemmKernels& kernels, const Tensor& weight)
       : Dense(kernels, weight, 0, weight.shape()[0]) {}
 
+  /// Rows [first, first + rows) of the weight, which must begin a panel; shares its elements.
+  Dense Part(int64_t first, int64_t rows) const {
+    Dense part = *this;
+    part.out_ = rows;
+    if constexpr (std::is_same_v<T, float>) {
+      part.first_ += first * in_;
+    } else {
+      part.plain_ = plain_.Rows(first, first + rows);
+    }
+    return part;
+  }
+
   int64_t in() const { return in_; }
   int64_t out() const { return out_; }
   bool empty() const { return packed_.empty() && !plain_.defined(); }
@@ -56,7 +68,7 @@ class Dense {
       const MatrixSource source(kernels, {x.data, 1, x.step});
       GemmProblem problem;
       problem.size = Size(rows);
-      problem.packed = packed_.panels();
+      problem.packed = packed_.panels() + first_;
       problem.a = &source;
       problem.c = y.data;
       problem.ldc = y.step;
@@ -71,6 +83,7 @@ class Dense {
   GemmSize Size(int64_t rows) const { return {rows, out_, in_, false, true}; }
 
   int64_t in_ = 0, out_ = 0;
+  int64_t first_ = 0;    // floats of the panels before it
   PackedMatrix packed_;  // f32
   Tensor plain_;         // f64
 };

@@ -146,12 +146,18 @@ class FusedLinear final : public Linear {
       : Linear(init),
         addend_(init.Arg("addend")),
         activation_(ReadActivation(init)),
+        rank_(init.Int("rank")),
         attributes_(init.op().attributes),
         make_(init) {
     if (weight_packed()) attributes_.erase("weight");
   }
 
   std::vector<Value> Infer(const Args& args) const override {
+    if (rank_ != 0 && args.shape(input_).rank() != rank_) {
+      throw Error(ErrorCode::kInvalidArgument, "expected an input of rank " +
+                                                   std::to_string(rank_) + ", got " +
+                                                   args.shape(input_).ToString());
+    }
     return Fits(args) ? Linear::Infer(args) : std::vector<Value>{Compose(Steps(nullptr), args)};
   }
 
@@ -200,6 +206,7 @@ class FusedLinear final : public Linear {
 
   int addend_;
   ActivationSpec activation_;
+  int64_t rank_;                              // that the input must have; 0 for any
   std::map<std::string, Tensor> attributes_;  // without a weight that is packed
   PartMaker make_;
 };
@@ -247,6 +254,7 @@ OORT_LAYERS(linear) {
                                  .Tensor("input", kDTypes)
                                  .OptionalTensor("addend", kAllDTypes)
                                  .Attribute("weight", kFloats)
-                                 .OptionalAttribute("bias", kFloats)),
+                                 .OptionalAttribute("bias", kFloats)
+                                 .Int("rank", 0)),
                Create<FusedLinear>());
 }

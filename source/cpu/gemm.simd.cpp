@@ -40,20 +40,8 @@ void FinishRows(const GemmTile& tile, const float* sums, float* target, int64_t 
   }
 }
 
-/// Sums with what C holds or with the bias: the two ends that are worth code of their own.
-struct SumSource {
-  const float *sums, *other;
-  int64_t stride;
-  Vec operator()(int r, int i) const {
-    return Vec::Load(sums + r * kGemmColumns + i) + Vec::Load(other + r * stride + i);
-  }
-  Vec Partial(int r, int i, int count) const {
-    return Vec::Load(sums + r * kGemmColumns + i) + Vec::LoadPartial(other + r * stride + i, count);
-  }
-};
-
-/// The cheap activations on the way to C, like the others where that is worth the code; else from
-/// the buffer of the sums, which is in the L1 cache.
+/// The cheap activations on the way to C; the others from the buffer of the sums, which is in the
+/// L1 cache.
 template <End end, bool has_addend>
 void FinishAs(const GemmTile& tile, float* sums) {
   const ActivationSpec& activation = tile.activation;
@@ -69,11 +57,7 @@ void FinishAs(const GemmTile& tile, float* sums) {
     default: break;
   }
   const ActivationBlock block{tile.rows, tile.columns, tile.c, tile.ldc};
-  if constexpr (!has_addend && end == End::kAccumulate) {
-    return ActivateBlock<kGemmVectors>(activation, block, SumSource{sums, tile.c, tile.ldc});
-  } else if constexpr (!has_addend && end == End::kColumnBias) {
-    return ActivateBlock<kGemmVectors>(activation, block, SumSource{sums, tile.column_bias, 0});
-  } else if constexpr (end != End::kPlain || has_addend) {
+  if constexpr (end != End::kPlain || has_addend) {
     FinishRows<end, has_addend>(tile, sums, sums, kGemmColumns, [](Vec x) { return x; });
   }
   ActivateBlock<kGemmVectors>(activation, block, ActivationSource{sums, kGemmColumns});
@@ -100,22 +84,27 @@ ComputeFunction ForVectors(int vectors, std::integer_sequence<int, v...>) {
   return kTable[vectors - 1];
 }
 
-/// Most tiles are whole and end with a cheap activation: they never leave the registers.
-bool FinishesInRegisters(const GemmTile& tile) {
-  const Activation kind = tile.activation.kind;
+/// Most tiles are whole: their sums never leave the registers before they are complete.
+bool IsWhole(const GemmTile& tile) {
   return tile.rows == kGemmRows && tile.columns == kGemmColumns && tile.k > 0 &&
-         (tile.accumulate || tile.row_bias == nullptr) &&
-         (kind == Activation::kNone || kind == Activation::kRelu || kind == Activation::kClamp);
+         (tile.accumulate || tile.row_bias == nullptr);
 }
 
+/// Cheap activations are applied there, too; the others to what is in the L1 cache. The sums are
+/// the same in both cases, so that fusing an activation changes no bit.
 void TileInRegisters(const GemmTile& tile) {
   alignas(64) static constexpr float kZeros[kGemmColumns] = {};
+  alignas(64) float sums[kGemmRows * kGemmColumns];
+  const ActivationSpec& activation = tile.activation;
+  const bool relu = activation.kind == Activation::kRelu;
+  const bool clamp = relu || activation.kind == Activation::kClamp;
+  const bool direct = clamp || activation.kind == Activation::kNone;
   WholeTile whole;
   whole.k = tile.k;
   whole.a = tile.a;
   whole.b = tile.b;
-  whole.c = tile.c;
-  whole.ldc = tile.ldc;
+  whole.c = direct ? tile.c : sums;
+  whole.ldc = direct ? tile.ldc : kGemmColumns;
   if (tile.accumulate) {
     whole.init = tile.c;
     whole.init_stride = tile.ldc;
@@ -124,15 +113,17 @@ void TileInRegisters(const GemmTile& tile) {
   }
   whole.addend = tile.addend;
   whole.addend_stride = tile.addend_stride;
-  whole.clamp = tile.activation.kind != Activation::kNone;
-  const bool relu = tile.activation.kind == Activation::kRelu;
-  whole.low = relu ? 0.0f : tile.activation.a;
-  whole.high = relu ? __builtin_inff() : tile.activation.b;
+  whole.clamp = clamp;
+  whole.low = relu ? 0.0f : activation.a;
+  whole.high = relu ? __builtin_inff() : activation.b;
   ComputeWhole(whole);
+  if (direct) return;
+  ActivateBlock<kGemmVectors>(activation, {tile.rows, tile.columns, tile.c, tile.ldc},
+                              ActivationSource{sums, kGemmColumns});
 }
 
 void Tile(const GemmTile& tile) {
-  if (FinishesInRegisters(tile)) return TileInRegisters(tile);
+  if (IsWhole(tile)) return TileInRegisters(tile);
   alignas(64) float sums[kGemmRows * kGemmColumns];
   const int vectors = (tile.columns + Vec::kWidth - 1) / Vec::kWidth;
   constexpr auto kVectors = std::make_integer_sequence<int, kGemmVectors>{};

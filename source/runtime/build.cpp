@@ -203,7 +203,8 @@ std::optional<std::vector<Value>> GraphBuilder::Evaluate(const Operator& op,
 
 void GraphBuilder::RunPasses() {
   const PassContext context{
-      [this](const Operator& op, std::span<const Value> inputs) { return Evaluate(op, inputs); }};
+      [this](const Operator& op, std::span<const Value> inputs) { return Evaluate(op, inputs); },
+      [this](const Operator& op) { return !op.IsPort() && SchemaOf(op.type)->random(); }};
   for (const Pass& pass : Passes()) {
     CheckStop();
     if (Disabled(options_, pass.name)) continue;

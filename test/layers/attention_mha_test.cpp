@@ -218,6 +218,27 @@ TEST(MultiheadAttention, TakesOneTwoOrThreeInputs) {
   }
 }
 
+TEST(MultiheadAttention, ProjectsByOneProductOrByThree) {
+  constexpr Tolerance kWide{2e-3, 2e-3};  // long sums make sharp weights
+  for (int64_t embed : {96, 20}) {        // whole panels on every instruction set, and not
+    for (bool batch_first : {true, false}) {
+      const MhaReference reference(
+          {.embed = embed, .heads = 4, .kdim = embed, .vdim = embed, .batch_first = batch_first});
+      const auto arrange = [&](const Tensor& x) { return batch_first ? x : SwapFirst(x); };
+      MhaCall call = Inputs(reference.m, 3, 9, 9);
+      reference.Case()
+          .Input(arrange(call.query))
+          .Input(arrange(call.key))
+          .Input(arrange(call.value))
+          .ExpectOutputs({arrange(reference.Run(call)[0])}, kWide);
+      call.value = call.key = call.query;
+      reference.Case()
+          .Input(arrange(call.query))
+          .ExpectOutputs({arrange(reference.Run(call)[0])}, kWide);
+    }
+  }
+}
+
 TEST(MultiheadAttention, GivesTheMeanWeights) {
   const MhaReference reference({.embed = 12, .heads = 3, .kdim = 12, .vdim = 12});
   const MhaCall call = Inputs(reference.m, 2, 70, 9);

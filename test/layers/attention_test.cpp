@@ -222,5 +222,58 @@ TEST(ScaledDotProduct, RefusesMixedDTypes) {
   }
 }
 
+/// (b,x,y,d) to (b,y,x,d).
+Tensor SwapMiddle(const Tensor& tensor) {
+  const int64_t b = tensor.dim(0), x = tensor.dim(1), y = tensor.dim(2), d = tensor.dim(3);
+  Tensor result(DType::kF32, {b, y, x, d});
+  for (int64_t i = 0; i < tensor.elements(); ++i) {
+    const int64_t at = ((i / d / y / x * y + i / d % y) * x + i / d / y % x) * d + i % d;
+    result.data<float>()[at] = tensor.data<float>()[i];
+  }
+  return result;
+}
+
+TEST(FusedAttention, ReadsHeadsBehindPositions) {
+  for (int64_t queries : {1, 5, 70}) {
+    const Qkv qkv({2, 3}, queries, 6, 4, 5);
+    const Tensor expected = qkv.Expected(0.5, nullptr);
+    for (int flags = 0; flags < 16; ++flags) {
+      SCOPED_TRACE(flags);
+      OperatorCase attention("oort.Attention");
+      const Tensor* operands[] = {&qkv.q, &qkv.k, &qkv.v};
+      const char* names[] = {"query_heads_last", "key_heads_last", "value_heads_last"};
+      for (int i = 0; i < 3; ++i) {
+        const bool last = (flags >> i & 1) != 0;
+        attention.Input(last ? SwapMiddle(*operands[i]) : *operands[i]);
+        if (last) attention.Param(names[i], "True");
+      }
+      if ((flags & 8) != 0) attention.Param("output_heads_last", "True");
+      attention.Param("rank", "4")
+          .ExpectOutputs({(flags & 8) != 0 ? SwapMiddle(expected) : expected});
+    }
+  }
+}
+
+TEST(FusedAttention, RefusesOtherRanks) {
+  const Qkv qkv({2}, 5, 6, 4, 4);
+  const auto attention = [&] {
+    return OperatorCase("oort.Attention").Input(qkv.q).Input(qkv.k).Input(qkv.v);
+  };
+  attention()
+      .Param("query_heads_last", "True")
+      .Param("rank", "4")
+      .ExpectError(ErrorCode::kInvalidArgument, "rank 4");
+  attention()
+      .Param("output_heads_last", "True")
+      .Param("rank", "4")
+      .ExpectError(ErrorCode::kInvalidArgument, "heads");
+  OperatorCase("oort.Attention")
+      .Param("key_heads_last", "True")
+      .Input(RandomTensor(DType::kF32, {3, 4}, 1))
+      .Input(RandomTensor(DType::kF32, {3, 4}, 1))
+      .Input(RandomTensor(DType::kF32, {3, 4}, 1))
+      .ExpectError(ErrorCode::kInvalidArgument, "3 or more");
+}
+
 }  // namespace
 }  // namespace oort::testing

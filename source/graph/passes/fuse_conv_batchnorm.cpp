@@ -3,21 +3,47 @@
 #include <cmath>
 
 #include "graph/passes/passes.h"
+#include "graph/passes/rewrite.h"
 
 namespace oort {
 namespace {
 
-const Tensor* FindAttribute(const Operator& op, const char* name) {
-  const auto found = op.attributes.find(name);
-  return found == op.attributes.end() ? nullptr : &found->second;
+/// "nn.Conv2d" or "nn.ConvTranspose2d" and "nn.BatchNorm2d", whose digits must agree.
+bool IsPair(const Operator& conv, const Operator& norm) {
+  constexpr std::string_view kNorm = "nn.BatchNorm";
+  if (norm.type.size() != kNorm.size() + 2 || !norm.type.starts_with(kNorm)) return false;
+  const std::string axes = norm.type.substr(kNorm.size());
+  if (conv.type == "nn.Linear") return axes == "1d";
+  return conv.type == "nn.Conv" + axes || conv.type == "nn.ConvTranspose" + axes;
 }
 
-/// The digit of "nn.Conv2d" and "nn.BatchNorm2d" must agree.
-bool IsPair(const Operator& conv, const Operator& norm) {
-  constexpr std::string_view kConv = "nn.Conv", kNorm = "nn.BatchNorm";
-  if (conv.type.size() != kConv.size() + 2 || norm.type.size() != kNorm.size() + 2) return false;
-  return conv.type.starts_with(kConv) && norm.type.starts_with(kNorm) &&
-         conv.type.substr(kConv.size()) == norm.type.substr(kNorm.size());
+bool IsTransposed(const Operator& conv) { return conv.type.starts_with("nn.ConvTranspose"); }
+
+/// How the weight names its output channels: (out,…), or (in,out/groups,…) where it is transposed.
+struct WeightAxes {
+  int64_t channels = 0;
+  int64_t row = 1;           // elements of one channel side by side
+  int64_t per_group = 0;     // transposed: channels of a group
+  int64_t group_inputs = 0;  // transposed: inputs of a group
+
+  int64_t ChannelOf(int64_t element) const {
+    if (per_group == 0) return element / row;
+    const int64_t input = element / (per_group * row);
+    return input / group_inputs * per_group + element / row % per_group;
+  }
+};
+
+/// Without channels where the weight is not what it should be.
+WeightAxes ReadAxes(const Operator& conv, const Tensor& weight) {
+  const int least = conv.type == "nn.Linear" ? 2 : 3;
+  if (weight.rank() < least || weight.elements() == 0) return {};
+  if (conv.type == "nn.Linear" && weight.rank() != 2) return {};
+  if (!IsTransposed(conv)) return {weight.dim(0), weight.elements() / weight.dim(0)};
+  const Value groups = ParameterValue(conv, "groups");
+  const int64_t count = groups.IsInt() ? groups.AsInt() : 1;
+  if (count < 1 || weight.dim(0) % count != 0) return {};
+  return {weight.dim(1) * count, weight.elements() / weight.dim(0) / weight.dim(1), weight.dim(1),
+          weight.dim(0) / count};
 }
 
 /// y = scale * x + shift for each channel; empty if the operator is not what it should be.
@@ -62,9 +88,10 @@ Affine ReadBatchNorm(const Operator& norm, int64_t channels) {
 bool FoldInto(Operator& conv, const Operator& norm) {
   const Tensor* weight = FindAttribute(conv, "weight");
   const Tensor* bias = FindAttribute(conv, "bias");
-  if (weight == nullptr || weight->rank() < 3 || !weight->has_data()) return false;
+  if (weight == nullptr || !weight->has_data()) return false;
   if (!IsFloat(weight->dtype()) || (bias != nullptr && !IsFloat(bias->dtype()))) return false;
-  const int64_t channels = weight->dim(0);
+  const WeightAxes axes = ReadAxes(conv, *weight);
+  const int64_t channels = axes.channels;
   if (channels == 0 || (bias != nullptr && bias->elements() != channels)) return false;
   const Affine affine = ReadBatchNorm(norm, channels);
   if (affine.scale.empty()) return false;
@@ -74,13 +101,13 @@ bool FoldInto(Operator& conv, const Operator& norm) {
   Tensor new_weight = weight->To(DType::kF64).Clone();
   Tensor new_bias = bias != nullptr ? bias->To(DType::kF64).Clone().Reshaped({channels})
                                     : Tensor::Zeros(DType::kF64, {channels});
-  const int64_t row = new_weight.elements() / channels;
+  double* values = new_weight.data<double>();
+  for (int64_t i = 0; i < new_weight.elements(); ++i) {
+    values[i] *= affine.scale[static_cast<size_t>(axes.ChannelOf(i))];
+  }
   for (int64_t c = 0; c < channels; ++c) {
-    const double scale = affine.scale[static_cast<size_t>(c)];
-    double* values = new_weight.data<double>() + c * row;
-    for (int64_t i = 0; i < row; ++i) values[i] *= scale;
     double& shift = new_bias.data<double>()[c];
-    shift = shift * scale + affine.shift[static_cast<size_t>(c)];
+    shift = shift * affine.scale[static_cast<size_t>(c)] + affine.shift[static_cast<size_t>(c)];
   }
   conv.attributes["weight"] = new_weight.To(dtype);
   conv.attributes["bias"] = new_bias.To(dtype);
@@ -99,7 +126,20 @@ void FuseConvBatchNorm(Graph& graph, const PassContext&) {
     if (between.producer < 0 || between.consumers.size() != 1) continue;
     Operator& conv = graph.operators[static_cast<size_t>(between.producer)];
     if (!IsPair(conv, norm) || conv.outputs.size() != 1 || conv.inputs.size() != 1) continue;
+    // Of rank 3 the norm is over another axis than the last.
+    const bool linear = conv.type == "nn.Linear";
+    if (linear && (!between.has_shape || between.shape.rank() != 2)) continue;
+    if (linear && FindAttribute(conv, "weight") != nullptr &&
+        FindAttribute(conv, "weight")->dtype() != DType::kF32) {
+      continue;
+    }
     if (!FoldInto(conv, norm)) continue;
+    if (linear) {
+      conv.type = "oort.Linear";
+      conv.params.clear();
+      conv.params["rank"] = Parameter("2");
+      conv.input_names.clear();
+    }
     conv.outputs[0] = norm.outputs[0];
     graph.operands[static_cast<size_t>(conv.outputs[0])].producer = between.producer;
     fused[i] = true;

@@ -4,18 +4,27 @@
 namespace oort {
 
 std::span<const Pass> Passes() {
-  // Dead code goes first, so that nothing is folded in vain, and last, to sweep up.
+  // Dead code goes first, so that nothing is folded in vain, and last, to sweep up; and before what
+  // asks whether an operand has other readers.
   static constexpr Pass kPasses[] = {
       {"flatten-tuples", FlattenTuples},
       {"read-storage", ReadStorage},
       {"dead-code", RemoveDeadCode},
       {"fold-constants", FoldConstants},
+      {"merge-common", MergeCommon},
+      {"merge-permutations", MergePermutations},
       {"fuse-conv-batchnorm", FuseConvBatchNorm},
+      {"fuse-pad-conv", FusePadConv},
+      {"match-activations", MatchActivations},
+      {"dead-code", RemoveDeadCode},
+      {"match-linear", MatchLinear},
       {"match-attention", MatchAttention},
       {"fold-heads", FoldHeads},
+      {"dead-code", RemoveDeadCode},
       {"channels-last", ChannelsLast},
       {"fuse-conv-epilogue", FuseConvEpilogue},
       {"fuse-linear", FuseLinear},
+      {"fuse-expressions", FuseExpressions},
       {"dead-code", RemoveDeadCode},
   };
   return kPasses;

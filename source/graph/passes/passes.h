@@ -18,6 +18,8 @@ using Evaluator = std::function<std::optional<std::vector<Value>>(const Operator
 
 struct PassContext {
   Evaluator evaluate;
+  /// Whether an operator may give something else each time; without it all may.
+  std::function<bool(const Operator& op)> is_random = {};
 };
 
 struct Pass {
@@ -38,12 +40,25 @@ void FoldConstants(Graph& graph, const PassContext& context);
 /// torch.as_strided counts in the memory of its input, which in torch may be that of an operand
 /// before transpositions; gives it that operand.
 void ReadStorage(Graph& graph, const PassContext& context);
-/// Folds nn.BatchNormNd into the weights of the nn.ConvNd before it.
+/// Folds nn.BatchNormNd into the weights of the nn.ConvNd, nn.ConvTransposeNd or nn.Linear before
+/// it.
 void FuseConvBatchNorm(Graph& graph, const PassContext& context);
 /// Keeps images with their channels behind their pixels between convolutions.
 void ChannelsLast(Graph& graph, const PassContext& context);
 /// Folds a sum with another image and an activation into the convolution before them.
 void FuseConvEpilogue(Graph& graph, const PassContext& context);
+/// Operators that do the same to the same operands become one.
+void MergeCommon(Graph& graph, const PassContext& context);
+/// Permutations of permutations become one, or none.
+void MergePermutations(Graph& graph, const PassContext& context);
+/// Folds zeros padded around an image into the padding of the nn.ConvNd behind them.
+void FusePadConv(Graph& graph, const PassContext& context);
+/// Makes activations of formulas that spell them out.
+void MatchActivations(Graph& graph, const PassContext& context);
+/// Makes nn.Linear of other products with a constant matrix.
+void MatchLinear(Graph& graph, const PassContext& context);
+/// Element by element operators of one use go into the formula of what reads them.
+void FuseExpressions(Graph& graph, const PassContext& context);
 /// Makes oort.Attention of softmax(q k^T * scale + mask) v where it is spelled out.
 void MatchAttention(Graph& graph, const PassContext& context);
 /// Folds the transpositions that bring heads forward and back into the attention between them.
