@@ -336,6 +336,9 @@ class WinogradConv::Job {
       product.v = v + i * plan_.v_stride + (begin - origin) * conv_.k_;
       for (int64_t p = 0; p < panels; ++p) {
         product.u = weights + ((panel + p) * coefficients + i) * matrix;
+        const bool last = p + 1 == panels;  // of those that this coefficient meets
+        product.soon = last ? weights + (panel * coefficients + i + 1) * matrix
+                            : product.u + coefficients * matrix;
         product.m = m + i * plan_.m_stride + p * columns;
         kernels_.product(product);
       }

@@ -172,9 +172,14 @@ void Product(const WinogradProduct& p) {
   const int64_t rows = p.tiles / pieces, longer = p.tiles - rows * pieces;
   const float* v = p.v;
   float* m = p.m;
+  // A panel comes from far away while the one before is used; one that is used only once cannot
+  // wait that long, so that its own rows are asked for.
+  const float* soon = pieces == 1 ? p.u + 256 : p.soon;
+  const int64_t soon_step = (kWinogradColumns * 4 + pieces - 1) / pieces;  // bytes a step of k
   for (int64_t i = 0; i < pieces; ++i) {
     const int64_t count = rows + (i < longer ? 1 : 0);
-    MultiplyRows(static_cast<int>(count), v, p.v_row, p.k, p.u, m, p.m_row);
+    MultiplyRows(static_cast<int>(count), v, p.v_row, p.k, p.u, m, p.m_row, soon, soon_step);
+    soon += p.k * soon_step / 4;
     v += count * p.v_row;
     m += count * p.m_row;
   }

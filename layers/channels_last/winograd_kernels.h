@@ -24,8 +24,9 @@ struct WinogradProduct {
   const float* v = nullptr;
   int64_t v_row = 0;  ///< between tiles
   int64_t tiles = 0;
-  int64_t k = 0;             ///< a multiple of the kernels' width
-  const float* u = nullptr;  ///< k rows of `columns`
+  int64_t k = 0;                ///< a multiple of the kernels' width
+  const float* u = nullptr;     ///< k rows of `columns`
+  const float* soon = nullptr;  ///< what the next product reads as u
   float* m = nullptr;
   int64_t m_row = 0;
 };

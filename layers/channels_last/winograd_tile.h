@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A few rows times one panel of columns, in registers. Only for winograd.simd.cpp.
-// MultiplyRows(rows, a, lda, k, b, c, ldc): c[rows][kWinogradColumns] = a[rows][k] b.
+// MultiplyRows(rows, a, lda, k, b, c, ldc, soon, soon_step): c[rows][kWinogradColumns] =
+// a[rows][k] b. `soon` may be fetched into the cache, soon_step bytes for each step of k.
 #pragma once
 
 #include "cpu/unroll.h"
@@ -23,7 +24,7 @@ inline constexpr int kWinogradColumns = kWinogradVectors * Vec::kWidth;
 
 template <int rows>
 inline void MultiplySome(const float* a, int64_t lda, int64_t k, const float* b, float* c,
-                         int64_t ldc) {
+                         int64_t ldc, const float* /*soon*/, int64_t /*soon_step*/) {
   constexpr int kVectors = kWinogradVectors;
   Vec sums[rows][kVectors];
   Unroll<rows>([&](auto r) { Unroll<kVectors>([&](auto v) { sums[r][v] = Vec::Zero(); }); });
@@ -46,19 +47,19 @@ inline void MultiplySome(const float* a, int64_t lda, int64_t k, const float* b,
 
 namespace oort::OORT_ISA {
 
+using MultiplyFunction = void (*)(const float*, int64_t, int64_t, const float*, float*, int64_t,
+                                  const float*, int64_t);
+
+template <int... i>
+MultiplyFunction MultiplyFor(int rows, std::integer_sequence<int, i...>) {
+  static constexpr MultiplyFunction kTable[] = {MultiplySome<i + 1>...};
+  return kTable[rows - 1];
+}
+
 inline void MultiplyRows(int rows, const float* a, int64_t lda, int64_t k, const float* b, float* c,
-                         int64_t ldc) {
-  using Function = void (*)(const float*, int64_t, int64_t, const float*, float*, int64_t);
-  static constexpr Function kTable[] = {
-    MultiplySome<1>,
-    MultiplySome<2>,
-    MultiplySome<3>,
-    MultiplySome<4>,
-#if !defined(OORT_ISA_scalar)
-    MultiplySome<5>
-#endif
-  };
-  kTable[rows - 1](a, lda, k, b, c, ldc);
+                         int64_t ldc, const float* soon, int64_t soon_step) {
+  constexpr auto kRows = std::make_integer_sequence<int, kWinogradRows>{};
+  MultiplyFor(rows, kRows)(a, lda, k, b, c, ldc, soon, soon_step);
 }
 
 }  // namespace oort::OORT_ISA

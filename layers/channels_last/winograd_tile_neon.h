@@ -14,7 +14,8 @@ namespace oort::OORT_ISA {
 inline constexpr int kWinogradRows = 5, kWinogradColumns = 16;
 
 template <int rows>
-void MultiplySome(const float* a, int64_t lda, int64_t k, const float* b, float* c, int64_t ldc);
+void MultiplySome(const float* a, int64_t lda, int64_t k, const float* b, float* c, int64_t ldc,
+                  const float* soon, int64_t soon_step);
 
 // clang-format off
 // v8 to v27: sums, four a row. v30 and v31: columns in turn. Four elements of each row are used
@@ -108,12 +109,12 @@ void MultiplySome(const float* a, int64_t lda, int64_t k, const float* b, float*
 #define OORT_W_NEXT5_2(next) OORT_W_LOAD(next, 2)
 #define OORT_W_NEXT5_3(next) OORT_W_LOAD(next, 3)
 #define OORT_W_NEXT5_4(next) OORT_W_LOAD(next, 4)
-// Loads stand apart: several in a row would hold up the products. Weights of the next rows of B
-// come from far away where there are few tiles, so they are asked for early.
+// Loads stand apart: several in a row would hold up the products.
+#define OORT_W_SOON "prfm pldl1keep, [%[soon]]\n add %[soon], %[soon], %[soon_step]\n"
 #define OORT_W_STEP(n, set, lane, loads)                                                 \
   OORT_W_ROWS##n(0, 30, set, lane) OORT_W_COLUMN(30)                                     \
   OORT_W_ROWS##n(1, 31, set, lane) OORT_W_COLUMN(31) loads                               \
-  OORT_W_ROWS##n(2, 30, set, lane) OORT_W_COLUMN(30) "prfm pldl1keep, [%[b], #1024]\n"   \
+  OORT_W_ROWS##n(2, 30, set, lane) OORT_W_COLUMN(30) OORT_W_SOON                         \
   OORT_W_ROWS##n(3, 31, set, lane) OORT_W_COLUMN(31)
 #define OORT_W_FOUR(n, set, next)                                                        \
   OORT_W_STEP(n, set, 0, OORT_W_NEXT##n##_0(next))                                       \
@@ -123,7 +124,7 @@ void MultiplySome(const float* a, int64_t lda, int64_t k, const float* b, float*
 #define OORT_W_TILE(n)                                                                            \
   template <>                                                                                     \
   inline void MultiplySome<n>(const float* a, int64_t lda, int64_t k, const float* b, float* c,   \
-                              int64_t ldc) {                                                      \
+                              int64_t ldc, const float* soon, int64_t soon_step) {                \
     const auto row = [&](int r) { return r < (n) ? a + r * lda : a; };                            \
     const float *a0 = row(0), *a1 = row(1), *a2 = row(2), *a3 = row(3), *a4 = row(4);             \
     asm volatile(                                                                                 \
@@ -142,8 +143,8 @@ void MultiplySome(const float* a, int64_t lda, int64_t k, const float* b, float*
         "b.gt 2b\n"                                                                               \
         OORT_W_STORE##n                                                                           \
         : [a0] "+r"(a0), [a1] "+r"(a1), [a2] "+r"(a2), [a3] "+r"(a3), [a4] "+r"(a4), [b] "+r"(b), \
-          [k] "+r"(k), [c] "+r"(c)                                                                \
-        : [ldc] "r"(ldc * 4)                                                                      \
+          [k] "+r"(k), [c] "+r"(c), [soon] "+r"(soon)                                                                \
+        : [ldc] "r"(ldc * 4), [soon_step] "r"(soon_step)                                                                      \
         : "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10",      \
           "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22",     \
           "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");                         \
