@@ -15,6 +15,7 @@ thread_local int64_t t_host_bytes = 0;
 
 // Below this a page that is only begun weighs too much.
 constexpr size_t kSmallestPages = size_t{256} << 10;
+[[maybe_unused]] constexpr size_t kLargePage = size_t{2} << 20;
 
 class PageBuffer final : public Buffer {
  public:
@@ -34,14 +35,17 @@ void* MapPages([[maybe_unused]] size_t bytes) {
 #ifdef OORT_EXACT_BUFFERS
   return nullptr;
 #else
-  // All at once: a fault for every page would take longer than filling it.
-  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS
-#ifdef MAP_POPULATE
-                         | MAP_POPULATE
+  void* pages = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED) return nullptr;
+    // Large pages, and all of them at once: a fault for every small one would take longer than
+    // filling it. Both are wishes; where the system does not grant them, pages come one by one.
+#ifdef MADV_HUGEPAGE
+  if (bytes >= kLargePage) ::madvise(pages, bytes, MADV_HUGEPAGE);
 #endif
-      ;
-  void* pages = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, kFlags, -1, 0);
-  return pages == MAP_FAILED ? nullptr : pages;
+#ifdef MADV_POPULATE_WRITE
+  ::madvise(pages, bytes, MADV_POPULATE_WRITE);
+#endif
+  return pages;
 #endif
 }
 
