@@ -14,7 +14,7 @@ constexpr int64_t kMostParts = 1 << 20;
 struct Part {
   int64_t start, length;
 };
-using Parts = std::vector<Part>;
+using Parts = ScratchVector<Part>;
 
 [[noreturn]] void ThrowCut(int64_t extent, const std::string& how) {
   throw Error(ErrorCode::kInvalidArgument,

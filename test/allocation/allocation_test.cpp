@@ -138,8 +138,7 @@ INSTANTIATE_TEST_SUITE_P(
         Model{"test/corpus/mini_densenet", 2}, Model{"test/corpus/mini_googlenet", 1},
         Model{"test/corpus/mini_googlenet", 2}, Model{"test/corpus/mini_shufflenet", 1},
         Model{"test/corpus/mini_shufflenet", 2}, Model{"test/corpus/mini_squeezenet", 1},
-        Model{"test/corpus/mini_squeezenet", 2}, Model{"test/corpus/mini_unet", 1},
-        Model{"test/corpus/mini_unet", 2}, Model{"test/corpus/mini_vit", 1},
+        Model{"test/corpus/mini_squeezenet", 2}, Model{"test/corpus/mini_vit", 1},
         Model{"test/corpus/mini_vit", 2}),
     [](const auto& info) {
       const std::string folder = info.param.folder;
