@@ -5,13 +5,10 @@
 #include "layers/pooling/adaptive.h"
 #include "layers/resize/antialias.h"
 #include "layers/resize/resize_kernels.h"
+#include "layers/resize/resize_params.h"
 
 namespace oort {
 namespace {
-
-[[noreturn]] void Fail(const std::string& message) {
-  throw Error(ErrorCode::kInvalidArgument, message);
-}
 
 /// Copies elements of any type that has the size of T.
 template <typename T>
@@ -150,40 +147,15 @@ class Interpolate : public Layer {
  public:
   /// `mode` overrides the parameter of that name.
   Interpolate(const LayerInit& init, const char* mode, bool align_corners, bool antialias)
-      : size_(init.Arg("size")),
-        scale_factor_(init.Arg("scale_factor")),
-        axis_factors_{init.Arg("scales_d"), init.Arg("scales_h"), init.Arg("scales_w")},
-        mode_name_(mode != nullptr ? mode : init.String("mode")),
-        align_corners_(align_corners),
-        align_corners_arg_(init.Arg("align_corners")),
-        antialias_(antialias),
+      : params_(init, mode, align_corners, antialias),
         isa_(init.isa()),
-        kernels_(ResizeKernelsFor(init.isa())) {
-    const auto flag = [&](const char* name) {
-      const Value& value = init.Constant(name);
-      return !value.IsNone() && value.AsBool();
-    };
-    recompute_ = flag("recompute_scale_factor");
-    antialias_ = antialias_ || flag("antialias");
-    mode_ = mode_name_ == "nearest"         ? ResizeMode::kNearest
-            : mode_name_ == "nearest-exact" ? ResizeMode::kNearestExact
-            : mode_name_ == "area"          ? ResizeMode::kArea
-            : mode_name_ == "bicubic"       ? ResizeMode::kCubic
-                                            : ResizeMode::kLinear;
-    const bool copies = mode_ == ResizeMode::kNearest || mode_ == ResizeMode::kNearestExact ||
-                        mode_ == ResizeMode::kArea;
-    if (copies && (align_corners_ || flag("align_corners"))) {
-      Fail("align_corners=True does not go with mode " + mode_name_);
-    }
-    if (antialias_ && mode_name_ != "bilinear" && mode_name_ != "bicubic") {
-      Fail("antialias=True takes mode bilinear or bicubic, got " + mode_name_);
-    }
-  }
+        kernels_(ResizeKernelsFor(init.isa())) {}
 
   std::vector<Value> Infer(const Args& args) const override {
     const DType dtype = args.tensor(0).dtype();
-    if (dtype == DType::kU8 && !Copies()) {
-      throw Error(ErrorCode::kUnsupported, "mode " + mode_name_ + " does not take dtype u8");
+    if (dtype == DType::kU8 && !params_.Copies()) {
+      throw Error(ErrorCode::kUnsupported,
+                  "mode " + params_.mode_name() + " does not take dtype u8");
     }
     return {Tensor::Meta(dtype, Geometry(args).output)};
   }
@@ -193,8 +165,8 @@ class Interpolate : public Layer {
     Tensor& output = outputs[0].AsTensor();
     const ResizeGeometry geometry = Geometry(args);
     if (output.elements() == 0) return;
-    if (Copies()) return ForwardNearest(context, geometry, input, output);
-    if (mode_ == ResizeMode::kArea) {
+    if (params_.Copies()) return ForwardNearest(context, geometry, input, output);
+    if (params_.mode() == ResizeMode::kArea) {
       const int rank = input.rank() - 2;
       const AdaptiveGeometry windows =
           AdaptTo(input.shape(), Value::Ints(output.shape().dims().subspan(2)), rank);
@@ -203,11 +175,11 @@ class Interpolate : public Layer {
     VisitDType(input.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::Type;
       if constexpr (kIsHalf<T> || std::is_floating_point_v<T>) {
-        if (antialias_) {
-          ResizeAntialiased(context, geometry, mode_, AlignCorners(args), kernels_, input.data<T>(),
-                            output.data<T>());
+        if (params_.antialias()) {
+          ResizeAntialiased(context, geometry, params_.mode(), params_.AlignCorners(args), kernels_,
+                            input.data<T>(), output.data<T>());
         } else {
-          Blender<T>(geometry, mode_, AlignCorners(args), kernels_)
+          Blender<T>(geometry, params_.mode(), params_.AlignCorners(args), kernels_)
               .Run(context, input.data<T>(), output.data<T>());
         }
       }
@@ -215,102 +187,27 @@ class Interpolate : public Layer {
   }
 
   size_t Workspace(const Args& args, int) const override {
-    return antialias_ ? AntialiasWorkspace(Geometry(args), args.tensor(0).dtype()) : 0;
+    return params_.antialias() ? AntialiasWorkspace(Geometry(args), args.tensor(0).dtype()) : 0;
   }
 
   Cost Work(const Args& args, std::span<const Value> outputs) const override {
     Cost cost = Layer::Work(args, outputs);
-    if (Copies()) return cost;
+    if (params_.Copies()) return cost;
     // One axis after the other: a product and a sum for each tap.
     const Tensor &input = args.tensor(0), &output = outputs[0].AsTensor();
-    cost.flops = mode_ == ResizeMode::kArea
+    cost.flops = params_.mode() == ResizeMode::kArea
                      ? static_cast<double>(input.elements())
                      : static_cast<double>(output.elements()) * (input.rank() - 2) *
-                           (mode_ == ResizeMode::kCubic ? 8 : 4);
+                           (params_.mode() == ResizeMode::kCubic ? 8 : 4);
     return cost;
   }
 
  private:
-  bool AlignCorners(const Args& args) const {
-    return align_corners_ || (args.Has(align_corners_arg_) && args[align_corners_arg_].AsBool());
-  }
-
-  bool Copies() const {
-    return mode_ == ResizeMode::kNearest || mode_ == ResizeMode::kNearestExact;
-  }
-
-  void CheckRank(const Shape& input) const {
-    const int wanted = mode_name_ == "linear"                                ? 3
-                       : mode_name_ == "bilinear" || mode_name_ == "bicubic" ? 4
-                       : mode_name_ == "trilinear"                           ? 5
-                                                                             : 0;
-    if (wanted != 0 ? input.rank() != wanted : input.rank() < 3 || input.rank() > 5) {
-      Fail("mode " + mode_name_ + " takes an input of rank " +
-           (wanted != 0 ? std::to_string(wanted) : "3 to 5") + ", got " + input.ToString());
-    }
-  }
-
-  /// One value for each of `count` axes, from a number or a list.
-  template <typename Number>
-  static std::vector<Number> Spread(std::vector<Number> values, int count, const char* what) {
-    if (values.size() == 1) values.resize(static_cast<size_t>(count), values[0]);
-    if (values.size() != static_cast<size_t>(count)) {
-      Fail(std::string(what) + " has " + std::to_string(values.size()) + " values for " +
-           std::to_string(count) + " spatial axes");
-    }
-    return values;
-  }
-
-  static int64_t Scaled(int64_t extent, double factor) {
-    if (!(factor > 0)) Fail("scale_factor " + Value(factor).ToString() + " is not above zero");
-    const double scaled = std::floor(static_cast<double>(extent) * factor);
-    if (!(scaled < 0x1p53)) Fail("scale_factor " + Value(factor).ToString() + " is too large");
-    return static_cast<int64_t>(scaled);
-  }
-
-  ResizeGeometry Geometry(const Args& args) const {
-    const Shape& input = args.shape(0);
-    CheckRank(input);
-    const int rank = input.rank() - 2;
-    std::vector<int64_t> sizes;
-    std::vector<double> factors;
-    if (args.Has(size_)) {
-      sizes = Spread(args[size_].AsInts(), rank, "size");
-    } else if (args.Has(scale_factor_)) {
-      factors = Spread(args[scale_factor_].AsFloats(), rank, "scale_factor");
-    } else if (args.Has(axis_factors_[1])) {  // an ATen form with all factors in one list
-      factors = Spread(args[axis_factors_[1]].AsFloats(), rank, "scale_factors");
-    } else {
-      Fail("expected size or scale_factor");
-    }
-    ResizeGeometry geometry;
-    geometry.planes = input.Product(0, 2);
-    geometry.output = input;
-    for (int i = 0; i < rank; ++i) {
-      const size_t a = static_cast<size_t>(i);
-      ResizeAxis& axis = geometry.axes[static_cast<size_t>(3 - rank + i)];
-      axis.in = input[i + 2];
-      axis.out = sizes.empty() ? Scaled(axis.in, factors[a]) : sizes[a];
-      if (!factors.empty() && !recompute_) axis.factor = factors[a];
-      // The ATen form gives the size and, beside it, the factor that it came from.
-      if (const int arg = axis_factors_[static_cast<size_t>(3 - rank + i)];
-          factors.empty() && args.Has(arg)) {
-        axis.factor = args[arg].AsFloat();
-        Scaled(axis.in, axis.factor);
-      }
-      if (axis.in <= 0 || axis.out <= 0) {
-        Fail("spatial extents must be above zero: input " + input.ToString() + ", axis " +
-             std::to_string(i + 2) + " to " + std::to_string(axis.out));
-      }
-      geometry.output[i + 2] = axis.out;
-    }
-    geometry.output.elements();  // throws where the output is too large to exist
-    return geometry;
-  }
+  ResizeGeometry Geometry(const Args& args) const { return params_.Geometry(args.shape(0), args); }
 
   void ForwardNearest(const Context& context, const ResizeGeometry& geometry, const Tensor& input,
                       Tensor& output) const {
-    const bool exact = mode_ == ResizeMode::kNearestExact;
+    const bool exact = params_.mode() == ResizeMode::kNearestExact;
     std::array<std::vector<int64_t>, 3> from;
     for (size_t i = 0; i < 3; ++i) {
       from[i] = input.dtype() == DType::kF64 ? NearestIndices<double>(geometry.axes[i], exact)
@@ -323,14 +220,7 @@ class Interpolate : public Layer {
     });
   }
 
-  int size_, scale_factor_;
-  std::array<int, 3> axis_factors_;  // of the ATen form; -1 where there is none
-  std::string mode_name_;
-  ResizeMode mode_;
-  bool align_corners_;
-  int align_corners_arg_;
-  bool antialias_;
-  bool recompute_ = false;
+  ResizeParams params_;
   Isa isa_;
   const ResizeKernels& kernels_;
 };

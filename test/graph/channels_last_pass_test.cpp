@@ -138,6 +138,31 @@ TEST(ChannelsLast, JoinsShufflesCutsAndAveragesInside) {
   ExpectSameWithoutPasses(Shuffled, RandomTensor(DType::kF32, {2, 3, 5, 4}, 6));
 }
 
+/// A decoder: images grow between convolutions.
+Graph Upsampled() {
+  return WithWeights(
+      "pnnx.Input pnnx_input_0 0 1 0 #0=(1,3,4,5)f32\n"
+      "nn.Conv2d conv1 1 1 0 1 $input=0 #0=(1,3,4,5)f32 #1=(1,6,4,5)f32\n"
+      "F.interpolate up1 1 1 1 2 align_corners=False antialias=False mode=bilinear "
+      "scale_factor=(2.0,2.0) size=None $input=1 #1=(1,6,4,5)f32 #2=(1,6,8,10)f32\n"
+      "nn.Upsample up2 1 1 2 3 mode=nearest scale_factor=None size=(9,20) #2=(1,6,8,10)f32 "
+      "#3=(1,6,9,20)f32\n"
+      "nn.Conv2d conv2 1 1 3 4 $input=3 #3=(1,6,9,20)f32 #4=(1,4,9,20)f32\n"
+      "pnnx.Output pnnx_output_0 1 0 4 #4=(1,4,9,20)f32\n",
+      {{"conv1", {6, 3, 3, 3}}, {"conv2", {4, 6, 1, 1}}});
+}
+
+TEST(ChannelsLast, ResizesInside) {
+  Graph graph = Upsampled();
+  ChannelsLast(graph, kNoConstants);
+  EXPECT_TRUE(graph.Check().empty());
+  for (const char* name : {"up1", "up2"}) {
+    const Operator& op = graph.operators[static_cast<size_t>(graph.FindOperator(name))];
+    EXPECT_EQ(op.type, "channels_last.Upsample");
+  }
+  ExpectSameWithoutPasses(Upsampled, RandomTensor(DType::kF32, {2, 3, 4, 5}, 5));
+}
+
 /// Indices of a maximum count along channels-first planes, and an axis may be computed.
 TEST(ChannelsLast, LeavesOperatorsThatHaveNoTwin) {
   for (const char* line :

@@ -45,6 +45,11 @@ constexpr std::array kTwins = std::to_array<Renamed>({
     {"F.softmax", "channels_last.softmax"},
     {"nn.LogSoftmax", "channels_last.log_softmax"},
     {"F.log_softmax", "channels_last.log_softmax"},
+    {"nn.Upsample", "channels_last.Upsample"},
+    {"F.interpolate", "channels_last.Upsample"},
+    {"F.upsample", "channels_last.Upsample"},
+    {"nn.UpsamplingNearest2d", "channels_last.Upsample"},
+    {"F.upsample_nearest", "channels_last.Upsample"},
     {"nn.ChannelShuffle", "channels_last.ChannelShuffle"},
     {"nn.PixelShuffle", "channels_last.PixelShuffle"},
     {"F.pixel_shuffle", "channels_last.PixelShuffle"},
@@ -110,6 +115,15 @@ Role ReductionRole(const Operator& op, int rank) {
   return reduced[2] && reduced[3] ? Role::kExit : Role::kNone;
 }
 
+/// Of rank 3 these resize one axis; sizes that are computed stay where they are.
+bool ResizesImages(const Operator& op, int rank) {
+  constexpr std::array<std::string_view, 4> kModes = {"nearest", "nearest-exact", "bilinear",
+                                                      "bicubic"};
+  const std::string_view mode = ParamText(op, "mode", "nearest");
+  return rank == 4 && op.inputs.size() == 1 && ParamText(op, "antialias", "False") == "False" &&
+         std::find(kModes.begin(), kModes.end(), mode) != kModes.end();
+}
+
 /// `rank` is that of the first input, -1 where it is not known.
 Role TwinRole(const Operator& op, int rank) {
   const std::string_view twin = TwinOf(op.type).substr(std::string_view("channels_last.").size());
@@ -118,6 +132,7 @@ Role TwinRole(const Operator& op, int rank) {
     return indices || op.outputs.size() != 1 ? Role::kNone : Role::kFollower;
   }
   if (twin == "mean" || twin == "sum") return ReductionRole(op, rank);
+  if (twin == "Upsample") return ResizesImages(op, rank) ? Role::kFollower : Role::kNone;
   const bool along_axis = twin == "cat" || twin == "chunk" || twin == "split" ||
                           twin == "softmax" || twin == "log_softmax";
   return !along_axis || HasKnownAxis(op) ? Role::kFollower : Role::kNone;
@@ -196,7 +211,7 @@ class ChannelsLastPass {
     op.inputs = std::move(inputs);
     if (const std::string_view twin = TwinOf(op.type); !twin.empty()) {
       op.type = std::string(twin);
-      op.params.erase("padding_mode");
+      for (const char* settled : {"padding_mode", "antialias"}) op.params.erase(settled);
     }
     if (role == Role::kExit) return;
     for (size_t i = 0; i < Op(index).outputs.size(); ++i) {
