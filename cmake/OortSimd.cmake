@@ -1,38 +1,62 @@
 # A file named *.simd.cpp is compiled once for each instruction set, each time into a namespace of
 # its own (OORT_ISA), and the one to use is picked when a graph is built. See source/cpu/README.md.
+# A file named *.bf16.cpp is compiled likewise once for each kind of bf16 unit (cpu/features.h); what
+# it shares with the *.simd.cpp is that of the instruction set the unit comes with.
 
 # scalar: what every processor of the architecture has; also the reference in the tests.
 set(OORT_ISA_FLAGS_scalar "")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   set(OORT_ISAS scalar neon)
   set(OORT_ISA_FLAGS_neon "")
+  set(OORT_BF16_UNITS neon_bf16)
+  set(OORT_UNIT_ISA_neon_bf16 neon)
+  set(OORT_ISA_FLAGS_neon_bf16 -march=armv8.2-a+bf16)
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(OORT_ISAS scalar avx2 avx512)
   set(OORT_ISA_FLAGS_avx2 -mavx2 -mfma -mf16c -mbmi2)
   set(OORT_ISA_FLAGS_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mf16c -mbmi2
     -mprefer-vector-width=512)
+  set(OORT_BF16_UNITS avx512_bf16 amx)
+  set(OORT_UNIT_ISA_avx512_bf16 avx512)
+  set(OORT_ISA_FLAGS_avx512_bf16 ${OORT_ISA_FLAGS_avx512} -mavx512bf16)
+  set(OORT_UNIT_ISA_amx avx512)
+  set(OORT_ISA_FLAGS_amx ${OORT_ISA_FLAGS_avx512_bf16} -mamx-tile -mamx-bf16)
 else()
   set(OORT_ISAS scalar)
 endif()
 
-function(oort_add_simd target sources)
+# Compiles `sources` into the namespace `name`, over the vector type of `isa`.
+function(oort_add_kernels target name isa sources)
   if(NOT sources)
     return()
   endif()
+  add_library(${target}_${name} OBJECT ${sources})
+  target_include_directories(${target}_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include
+    ${PROJECT_SOURCE_DIR}/source ${PROJECT_SOURCE_DIR})
+  # No exceptions about fused multiply-add: every set may contract, and errno is never read.
+  target_compile_options(${target}_${name} PRIVATE ${OORT_ISA_FLAGS_${name}} -O3 -fno-math-errno
+    -fno-trapping-math -ffp-contract=fast)
+  target_compile_definitions(${target}_${name} PRIVATE OORT_ISA=${name} OORT_ISA_${isa}=1)
+  oort_compile_options(${target}_${name})
+  if(OORT_SANITIZE MATCHES undefined AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    # Checks of every pointer: AddressSanitizer does better, and they quadruple the compile time.
+    target_compile_options(${target}_${name} PRIVATE
+      -fno-sanitize=null,alignment,object-size,pointer-overflow)
+  endif()
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_${name}>)
+endfunction()
+
+function(oort_add_simd target sources)
   foreach(isa IN LISTS OORT_ISAS)
-    add_library(${target}_${isa} OBJECT ${sources})
-    target_include_directories(${target}_${isa} PRIVATE ${PROJECT_SOURCE_DIR}/include
-      ${PROJECT_SOURCE_DIR}/source ${PROJECT_SOURCE_DIR})
-    # No exceptions about fused multiply-add: every set may contract, and errno is never read.
-    target_compile_options(${target}_${isa} PRIVATE ${OORT_ISA_FLAGS_${isa}} -O3 -fno-math-errno
-      -fno-trapping-math -ffp-contract=fast)
-    target_compile_definitions(${target}_${isa} PRIVATE OORT_ISA=${isa} OORT_ISA_${isa}=1)
-    oort_compile_options(${target}_${isa})
-    if(OORT_SANITIZE MATCHES undefined AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-      # Checks of every pointer: AddressSanitizer does better, and they quadruple the compile time.
-      target_compile_options(${target}_${isa} PRIVATE
-        -fno-sanitize=null,alignment,object-size,pointer-overflow)
+    oort_add_kernels(${target} ${isa} ${isa} "${sources}")
+  endforeach()
+endfunction()
+
+function(oort_add_bf16 target sources)
+  foreach(unit IN LISTS OORT_BF16_UNITS)
+    oort_add_kernels(${target} ${unit} ${OORT_UNIT_ISA_${unit}} "${sources}")
+    if(sources)
+      target_compile_definitions(${target}_${unit} PRIVATE OORT_UNIT_${unit}=1)
     endif()
-    target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_${isa}>)
   endforeach()
 endfunction()

@@ -10,6 +10,7 @@
 #include "oort/graph.h"
 #include "oort/layer.h"
 #include "oort/pnnx.h"
+#include "oort/precision.h"
 
 namespace oort {
 
@@ -19,6 +20,9 @@ struct LoadOptions {
   const LayerRegistry* registry = nullptr;
   /// Kernels to use; by default the fastest that the processor has.
   Isa isa = DefaultIsa();
+  /// What products and convolutions multiply: less than f32 is faster and less exact. An operator
+  /// whose parameter `precision` is in the file keeps that one.
+  Precision precision = Precision::kF32;
   bool verify_checksums = true;
   /// Infer all shapes from the traced ones at load, so that a model that contradicts itself is
   /// refused before it is run.
@@ -102,6 +106,7 @@ class RuntimeGraph {
   /// The graph as it runs, after all passes.
   const Graph& graph() const;
   Isa isa() const;
+  Precision precision() const;
   /// Plans for inputs of these shapes and dtypes (Tensor::Meta will do) without running.
   PlanReport Plan(const std::vector<Tensor>& inputs, int threads = 1) const;
   /// Shapes and dtypes of the outputs; a deferred one is undefined.

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/scratch_vector.h"
-#include "cpu/gemm.h"
+#include "layers/precision_param.h"
 #include "layers/softmax/softmax_kernels.h"
 #include "oort/layer.h"
 
@@ -51,7 +51,8 @@ struct AttentionProblem {
 };
 
 struct AttentionKernels {
-  explicit AttentionKernels(Isa isa) : gemm(GemmKernelsFor(isa)), softmax(SoftmaxKernelsFor(isa)) {}
+  explicit AttentionKernels(const LayerInit& init)
+      : gemm(GemmKernelsFor(init)), softmax(SoftmaxKernelsFor(init.isa())) {}
   const GemmKernels& gemm;
   const SoftmaxKernels& softmax;
 };

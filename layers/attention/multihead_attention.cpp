@@ -35,7 +35,7 @@ class MultiheadAttention final : public Layer {
         out_bias_(ReadWeight<T>(init, "out_proj.bias")),
         bias_k_(ReadWeight<T>(init, "bias_k")),
         bias_v_(ReadWeight<T>(init, "bias_v")),
-        kernels_(init.isa()) {
+        kernels_(init) {
     ReadProjections(init);
     for (const Operand* input : init.inputs()) {
       if (input->has_shape && input->dtype == DType::kBool) {
@@ -405,7 +405,7 @@ class MultiheadAttention final : public Layer {
 
 OORT_LAYERS(multihead_attention) {
   using namespace oort;
-  const OperatorSchema schema =
+  OperatorSchema schema =
       OperatorSchema({"nn.MultiheadAttention"},
                      "Attention of several heads with its projections; a bool mask is "
                      "true where a key does not take part")
@@ -431,6 +431,7 @@ OORT_LAYERS(multihead_attention) {
           .Ignored("dropout")
           .FreeInputs()
           .Outputs(1, 2);
+  AddPrecisionParam(schema);
   registry.Add(schema, WithFloats(schema, Create<MultiheadAttention<float>>(),
                                   Create<MultiheadAttention<double>>()));
 }

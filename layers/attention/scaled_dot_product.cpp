@@ -81,7 +81,7 @@ class ScaledDotProduct final : public Layer {
         output_heads_last_(Flag(init, "output_heads_last")),
         rank_(init.Arg("rank") >= 0 ? init.Int("rank") : 0),
         plain_(Flag(init, "plain_softmax")),
-        kernels_(init.isa()) {
+        kernels_(init) {
     if (init.Float("dropout_p") != 0) {
       throw Error(ErrorCode::kUnsupported, "dropout_p must be 0: models run in evaluation mode");
     }
@@ -277,6 +277,7 @@ class ScaledDotProduct final : public Layer {
 OORT_LAYERS(scaled_dot_product) {
   using namespace oort;
   const auto add = [&](OperatorSchema schema) {
+    AddPrecisionParam(schema);
     registry.Add(schema, WithFloats(schema, Create<ScaledDotProduct<float>>(),
                                     Create<ScaledDotProduct<double>>(), "attn_mask"));
   };

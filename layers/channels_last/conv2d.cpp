@@ -8,6 +8,7 @@
 #include "layers/composite/float_dtypes.h"
 #include "layers/linear/epilogue.h"
 #include "layers/linear/weight_arg.h"
+#include "layers/precision_param.h"
 
 namespace oort {
 namespace {
@@ -36,7 +37,7 @@ class ChannelsLastConv final : public Layer {
         weight_shape_(WeightOf(init).shape()),
         bias_(init, "bias"),
         epilogue_(init),
-        gemm_(GemmKernelsFor(init.isa())),
+        gemm_(GemmKernelsFor(init.isa(), ReadRowsPrecision(init))),
         interleave_(InterleaveKernelsFor(init.isa())) {
     CheckBiasFlag(init);
     params_.CheckWeight(init, weight_shape_);
@@ -44,7 +45,9 @@ class ChannelsLastConv final : public Layer {
       depthwise_.emplace(init.isa(), WeightOf(init));
       return;
     }
-    if (const auto variant = ChooseWinograd(init)) {
+    // In bf16 its transforms would cost more exactness than the multiplications they save.
+    const bool f32 = ReadRowsPrecision(init) == Precision::kF32;
+    if (const auto variant = f32 ? ChooseWinograd(init) : std::nullopt) {
       winograd_.emplace(init.isa(), WeightOf(init), bias_.constant(), *variant);
       return;
     }
@@ -231,6 +234,7 @@ OORT_LAYERS(conv2d) {
       .Int("groups", 1)
       .AtLeast(1);
   AddEpilogueParams(schema);
+  AddPrecisionParam(schema);
   schema.Ignored("in_channels").Ignored("out_channels").Ignored("kernel_size").Ignored("bias");
   registry.Add(schema, WithHalves(schema, Create<ChannelsLastConv>()));
 }

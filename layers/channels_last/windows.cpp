@@ -20,8 +20,9 @@ const float* ChannelsLastSource::At(const Pixel& pixel, int64_t kh, int64_t kw) 
   return pixel.image + (y * w.width.in + x) * w.pixel;
 }
 
-void ChannelsLastSource::Pack(int64_t k0, int64_t k1, int64_t i0, int64_t i1, int width,
-                              float* panel) const {
+template <typename PackRun>
+void ChannelsLastSource::Gather(int64_t k0, int64_t k1, int64_t i0, int64_t i1, int width,
+                                const PackRun& pack) const {
   const ChannelsLastWindows& w = windows_;
   const int count = static_cast<int>(i1 - i0);
   std::array<Pixel, kMostPixels> pixels;
@@ -40,14 +41,15 @@ void ChannelsLastSource::Pack(int64_t k0, int64_t k1, int64_t i0, int64_t i1, in
   const int64_t taps = w.height.kernel * w.width.kernel, all = taps * w.channels;
   const bool whole = k0 == 0 && k1 == all && all * width <= kMostFloats;
   if (whole && taps > 1 && w.channels < kFewChannels) {
-    PackRows(pixels.data(), count, width, panel);
+    GatherWindows(pixels.data(), count, pack);
   } else {
-    PackTaps(pixels.data(), count, k0, k1, width, panel);
+    GatherTaps(pixels.data(), count, k0, k1, pack);
   }
 }
 
-void ChannelsLastSource::PackTaps(const Pixel* pixels, int count, int64_t k0, int64_t k1, int width,
-                                  float* panel) const {
+template <typename PackRun>
+void ChannelsLastSource::GatherTaps(const Pixel* pixels, int count, int64_t k0, int64_t k1,
+                                    const PackRun& pack) const {
   const int64_t channels = windows_.channels;
   std::array<const float*, kMostPixels> rows;
   for (int64_t k = k0; k < k1;) {
@@ -57,7 +59,7 @@ void ChannelsLastSource::PackTaps(const Pixel* pixels, int count, int64_t k0, in
     for (int i = 0; i < count; ++i) {
       rows[static_cast<size_t>(i)] = At(pixels[i], kh, kw) + first;
     }
-    kernels_.rows(rows.data(), count, width, depth, panel + (k - k0) * width);
+    pack(rows.data(), count, k - k0, depth);
     k += depth;
   }
 }
@@ -82,7 +84,8 @@ void ChannelsLastSource::CopyWindow(const Pixel& pixel, float* row) const {
   }
 }
 
-void ChannelsLastSource::PackRows(const Pixel* pixels, int count, int width, float* panel) const {
+template <typename PackRun>
+void ChannelsLastSource::GatherWindows(const Pixel* pixels, int count, const PackRun& pack) const {
   alignas(64) float copies[kMostFloats];
   std::array<const float*, kMostPixels> rows;
   const int64_t depth = windows_.height.kernel * windows_.width.kernel * windows_.channels;
@@ -90,7 +93,25 @@ void ChannelsLastSource::PackRows(const Pixel* pixels, int count, int width, flo
     rows[static_cast<size_t>(i)] = copies + i * depth;
     CopyWindow(pixels[i], copies + i * depth);
   }
-  kernels_.rows(rows.data(), count, width, depth, panel);
+  pack(rows.data(), count, int64_t{0}, depth);
+}
+
+void ChannelsLastSource::Pack(int64_t k0, int64_t k1, int64_t i0, int64_t i1, int width,
+                              float* panel) const {
+  Gather(k0, k1, i0, i1, width,
+         [&](const float* const* rows, int count, int64_t first, int64_t depth) {
+           kernels_.rows(rows, count, width, depth, panel + first * width);
+         });
+}
+
+void ChannelsLastSource::PackFor(const GemmKernels& kernels, int64_t k0, int64_t k1, int64_t i0,
+                                 int64_t i1, const PanelPart& part) const {
+  if (kernels.pack_rows == nullptr) return PanelSource::PackFor(kernels, k0, k1, i0, i1, part);
+  ZeroLastSteps(kernels, k1 - k0, part);
+  Gather(k0, k1, i0, i1, part.width,
+         [&](const float* const* rows, int count, int64_t first, int64_t depth) {
+           kernels.pack_rows(rows, count, first, depth, part);
+         });
 }
 
 }  // namespace oort

@@ -24,15 +24,23 @@ class ChannelsLastSource final : public PanelSource {
   ChannelsLastSource(const InterleaveKernels& kernels, const ChannelsLastWindows& windows)
       : kernels_(kernels), windows_(windows) {}
   void Pack(int64_t k0, int64_t k1, int64_t i0, int64_t i1, int width, float* panel) const override;
+  void PackFor(const GemmKernels& kernels, int64_t k0, int64_t k1, int64_t i0, int64_t i1,
+               const PanelPart& part) const override;
 
  private:
   struct Pixel {
     const float* image;  // of the batch
     int64_t y, x;        // of the first tap, perhaps outside
   };
-  void PackTaps(const Pixel* pixels, int count, int64_t k0, int64_t k1, int width,
-                float* panel) const;
-  void PackRows(const Pixel* pixels, int count, int width, float* panel) const;
+  /// Takes rows with some steps of k, behind `first` of the panel:
+  /// pack(const float* const* rows, int count, int64_t first, int64_t depth)
+  template <typename PackRun>
+  void Gather(int64_t k0, int64_t k1, int64_t i0, int64_t i1, int width, const PackRun& pack) const;
+  template <typename PackRun>
+  void GatherTaps(const Pixel* pixels, int count, int64_t k0, int64_t k1,
+                  const PackRun& pack) const;
+  template <typename PackRun>
+  void GatherWindows(const Pixel* pixels, int count, const PackRun& pack) const;
   void CopyWindow(const Pixel& pixel, float* row) const;
   const float* At(const Pixel& pixel, int64_t kh, int64_t kw) const;
 

@@ -10,6 +10,7 @@
 #include "layers/convolution/conv_padding.h"
 #include "layers/convolution/conv_plain.h"
 #include "layers/linear/weight_arg.h"
+#include "layers/precision_param.h"
 
 namespace oort {
 namespace {
@@ -56,7 +57,7 @@ class Conv final : public Layer {
         weight_(init, "weight"),
         bias_(init, "bias"),
         mode_(ConvPadMode(init)),
-        gemm_(GemmKernelsFor(init.isa())),
+        gemm_(GemmKernelsFor(init)),
         im2col_(Im2colKernelsFor(init.isa())),
         depthwise_(DepthwiseKernelsFor(init.isa())) {
     CheckBiasFlag(init);
@@ -260,8 +261,8 @@ OORT_LAYERS(conv) {
     const auto create = [rank](const LayerInit& init) {
       return std::make_unique<Conv>(init, rank);
     };
-    for (const OperatorSchema& schema :
-         {ConvModuleSchema(rank, false), ConvFunctionSchema(rank, false)}) {
+    for (OperatorSchema schema : {ConvModuleSchema(rank, false), ConvFunctionSchema(rank, false)}) {
+      AddPrecisionParam(schema);
       registry.Add(schema, WithFloats(schema, create, CreateConvPlain(rank)));
     }
   }

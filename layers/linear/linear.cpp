@@ -6,6 +6,7 @@
 #include "layers/linear/dense.h"
 #include "layers/linear/weight_arg.h"
 #include "layers/linear/wrapping.h"
+#include "layers/precision_param.h"
 
 namespace oort {
 namespace {
@@ -78,7 +79,7 @@ class Linear : public LinearLayer {
       : LinearLayer(init),
         f32_weight_(init, "weight"),
         f32_bias_(init, "bias"),
-        kernels_(GemmKernelsFor(init.isa())) {
+        kernels_(GemmKernelsFor(init.isa(), ReadRowsPrecision(init))) {
     const Tensor& weight = f32_weight_.constant();
     if (!weight.defined()) return;
     const MatrixSource columns(kernels_, {weight.data<float>(), 1, In(weight.shape())});
@@ -235,26 +236,29 @@ OORT_LAYERS(linear) {
   using namespace oort;
   const char* doc = "x W^T + b over the last axis";
   constexpr DTypeSet kDTypes = kFloats | kPlainDTypes;
-  for (const OperatorSchema& schema : {OperatorSchema({"nn.Linear"}, doc)
-                                           .Tensor("input", kDTypes)
-                                           .Attribute("weight", kDTypes)
-                                           .OptionalAttribute("bias", kDTypes)
-                                           .Ignored("in_features")
-                                           .Ignored("out_features")
-                                           .Ignored("bias"),
-                                       OperatorSchema({"F.linear"}, doc)
-                                           .Tensor("input", kDTypes)
-                                           .Tensor("weight", kDTypes)
-                                           .OptionalTensor("bias", kDTypes)}) {
+  for (OperatorSchema schema : {OperatorSchema({"nn.Linear"}, doc)
+                                    .Tensor("input", kDTypes)
+                                    .Attribute("weight", kDTypes)
+                                    .OptionalAttribute("bias", kDTypes)
+                                    .Ignored("in_features")
+                                    .Ignored("out_features")
+                                    .Ignored("bias"),
+                                OperatorSchema({"F.linear"}, doc)
+                                    .Tensor("input", kDTypes)
+                                    .Tensor("weight", kDTypes)
+                                    .OptionalTensor("bias", kDTypes)}) {
+    AddPrecisionParam(schema);
     registry.Add(schema, WithFloats(schema, Create<Linear>(), Create<LinearPlain>()));
   }
-  registry.Add(AddActivation(OperatorSchema({"oort.Linear"},
-                                            "activation(x W^T + b + addend) over the last axis; "
-                                            "made by passes, no file needs it")
-                                 .Tensor("input", kDTypes)
-                                 .OptionalTensor("addend", kAllDTypes)
-                                 .Attribute("weight", kFloats)
-                                 .OptionalAttribute("bias", kFloats)
-                                 .Int("rank", 0)),
-               Create<FusedLinear>());
+  OperatorSchema fused =
+      AddActivation(OperatorSchema({"oort.Linear"},
+                                   "activation(x W^T + b + addend) over the last axis; "
+                                   "made by passes, no file needs it")
+                        .Tensor("input", kDTypes)
+                        .OptionalTensor("addend", kAllDTypes)
+                        .Attribute("weight", kFloats)
+                        .OptionalAttribute("bias", kFloats)
+                        .Int("rank", 0));
+  AddPrecisionParam(fused);
+  registry.Add(fused, Create<FusedLinear>());
 }

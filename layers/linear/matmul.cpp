@@ -3,6 +3,7 @@
 
 #include "layers/composite/float_dtypes.h"
 #include "layers/linear/product.h"
+#include "layers/precision_param.h"
 
 namespace oort {
 namespace {
@@ -28,7 +29,7 @@ class Matmul final : public Layer {
       : form_(form),
         a_(init.Arg("input")),
         b_(init.Arg(form.b)),
-        kernels_(GemmKernelsFor(init.isa())),
+        kernels_(GemmKernelsFor(init)),
         packed_(PackConstant(kernels_, init.Constant(form.b))) {}
 
   std::vector<Value> Infer(const Args& args) const override {
@@ -89,9 +90,10 @@ constexpr MatmulForm kForms[] = {
 OORT_LAYERS(matmul) {
   using namespace oort;
   for (const MatmulForm& form : kForms) {
-    const OperatorSchema schema = OperatorSchema({form.type}, form.doc)
-                                      .Tensor("input", kProductDTypes)
-                                      .Tensor(form.b, kProductDTypes);
+    OperatorSchema schema = OperatorSchema({form.type}, form.doc)
+                                .Tensor("input", kProductDTypes)
+                                .Tensor(form.b, kProductDTypes);
+    AddPrecisionParam(schema);
     registry.Add(schema, WithHalves(schema, [&form](const LayerInit& init) {
                    return std::make_unique<Matmul>(init, form);
                  }));

@@ -40,7 +40,7 @@ PackedMatrix PackConstant(const GemmKernels& kernels, const Value& b);
 
 /// What is done to an f32 product on its way out.
 struct ProductEnd {
-  const float* packed_b = nullptr;     ///< panels of b, where it is a constant matrix
+  const void* packed_b = nullptr;      ///< panels of b, where it is a constant matrix
   const float* column_bias = nullptr;  ///< n elements
 };
 

@@ -103,6 +103,7 @@ int Bench(const Options& options) {
     Print(std::cout, {{"model", options.model.model},
                       {"inputs", shapes},
                       {"isa", Name(graph->isa())},
+                      {"precision", Name(graph->precision())},
                       {"threads", session.threads()},
                       {"warmup", options.warmup},
                       {"runs", options.runs},
@@ -123,8 +124,8 @@ int Bench(const Options& options) {
     return 0;
   }
   std::cout << options.model.model << "  inputs " << (shapes.empty() ? "none" : Join(shapes, " "))
-            << "  isa " << Name(graph->isa()) << "  threads " << session.threads() << "  runs "
-            << options.runs << '\n'
+            << "  isa " << Name(graph->isa()) << "  precision " << Name(graph->precision())
+            << "  threads " << session.threads() << "  runs " << options.runs << '\n'
             << "load_ms " << FormatFixed(load_ms, 3) << '\n'
             << "memory_planned " << planned << " (weights " << memory.weights << ", arena "
             << memory.arena << ", outputs " << memory.outputs << ", inputs " << input_bytes << ")\n"

@@ -60,6 +60,7 @@ Comparison CompareAs(const Tensor& got, const Tensor& want, const Limits& limits
   for (int64_t i = 0; i < got.elements(); ++i) {
     const double distance = Distance(a[i], b[i]);
     const double size = Magnitude(b[i]);
+    if (std::isfinite(size)) result.largest = std::max(result.largest, size);
     result.max_absolute = std::max(result.max_absolute, distance);
     if (distance > 0) result.max_relative = std::max(result.max_relative, distance / size);
     const double allowed = kExact ? 0 : limits.absolute + limits.relative * size;

@@ -16,6 +16,7 @@ struct Comparison {
   std::string difference;   ///< empty if all is well; else the first thing that differs
   double max_absolute = 0;  ///< largest |got - want|; infinity where only one is a number
   double max_relative = 0;
+  double largest = 0;  ///< of the finite |want|
 };
 
 /// Shape and dtype must be the same, integers and booleans exact; NaN equals NaN.

@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "cli/text.h"
 #include "core/parallel.h"
+#include "cpu/features.h"
 #include "cuda/device.h"
 #include "oort/layer.h"
 
@@ -22,18 +23,24 @@ int Devices(bool json) {
   std::vector<std::string> isas;
   for (const Isa isa : SupportedIsas()) isas.emplace_back(Name(isa));
   const std::string chosen(Name(DefaultIsa()));
+  const std::vector<std::string> features = ThisCpu().Names();
   std::string reason;
   const std::vector<cuda::DeviceInfo> gpus = cuda::Devices(&reason);
   if (json) {
     Json list = Json::array();
     for (const cuda::DeviceInfo& gpu : gpus) list.push_back(DeviceJson(gpu));
     Print(std::cout,
-          {{"cpu", {{"isas", isas}, {"default_isa", chosen}, {"threads", AvailableThreads()}}},
+          {{"cpu",
+            {{"isas", isas},
+             {"default_isa", chosen},
+             {"features", features},
+             {"threads", AvailableThreads()}}},
            {"cuda", {{"built_in", cuda::BuiltIn()}, {"devices", list}, {"reason", reason}}}});
     return 0;
   }
   Table table({{""}, {""}});
   table.Row({"instruction sets", Join(isas, " ") + " (used: " + chosen + ")"});
+  table.Row({"also", features.empty() ? "no units for bf16" : Join(features, ", ")});
   table.Row({"threads", std::to_string(AvailableThreads())});
   for (size_t i = 0; i < gpus.size(); ++i) {
     table.Row({"cuda:" + std::to_string(i),

@@ -72,6 +72,14 @@ Isa ParseIsa(const std::string& name) {
   throw UsageError("--isa: '" + name + "' is not one of this machine's: " + Join(names, ", "));
 }
 
+Precision ParsePrecision(const std::string& name) {
+  try {
+    return PrecisionOf(name);
+  } catch (const Error& error) {
+    throw UsageError("--precision: " + std::string(error.what()));
+  }
+}
+
 void Flatten(const Value& value, std::vector<Tensor>& tensors) {
   if (value.IsList()) {
     for (const Value& element : value.AsList()) Flatten(element, tensors);
@@ -126,6 +134,11 @@ void ModelOptions::AddModel(CLI::App& app) {
 void ModelOptions::AddLoad(CLI::App& app) {
   app.add_option("--isa", isa, "Instruction set of the kernels (see 'oort devices')")
       ->type_name("NAME");
+  app.add_option(
+         "--precision", precision,
+         "What products multiply: f32, or bf16 for speed; 'oort verify' tells what it costs")
+      ->type_name("NAME")
+      ->capture_default_str();
   app.add_flag("--no-passes", no_passes, "Run the graph as it stands in the file, nothing fused");
   app.add_option("--without", without, "Leave out this pass over the graph; may be repeated")
       ->type_name("PASS")
@@ -140,7 +153,7 @@ void ModelOptions::AddThreads(CLI::App& app) {
 }
 
 LoadOptions ModelOptions::Load() const {
-  LoadOptions options{.isa = ParseIsa(isa)};
+  LoadOptions options{.isa = ParseIsa(isa), .precision = ParsePrecision(precision)};
   options.verify_checksums = !no_checksums;
   options.disabled_passes = without;
   if (no_passes) options.disabled_passes = {"all"};

@@ -27,7 +27,7 @@ ModelFiles FindModel(const std::string& model, const std::string& bin = "");
 
 /// Options that several commands share, and the model they lead to.
 struct ModelOptions {
-  std::string model, bin, isa;
+  std::string model, bin, isa, precision = "f32";
   int threads = 0;
   bool no_passes = false;
   std::vector<std::string> without;

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <iostream>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -20,6 +21,7 @@ namespace fs = std::filesystem;
 struct Options {
   std::vector<std::string> cases;
   Limits limits;
+  bool own_limits = false;
   ModelOptions model;
   int jobs = 1;
   bool skip_unsupported = false, json = false;
@@ -29,6 +31,7 @@ struct Result {
   enum Status { kPassed, kFailed, kSkipped } status = kFailed;
   std::string name, reason;
   double max_absolute = 0, max_relative = 0;
+  std::optional<double> from_f32;  // largest difference over the largest output
   std::vector<std::string> unsupported;
 };
 
@@ -96,6 +99,27 @@ std::vector<std::string> UnknownOperators(const ModelFiles& files) {
   return {unknown.begin(), unknown.end()};
 }
 
+/// Largest difference over the largest output, of all outputs.
+double ShareOfLargest(const std::vector<Tensor>& got, const std::vector<Tensor>& want) {
+  double share = 0;
+  for (size_t i = 0; i < got.size() && i < want.size(); ++i) {
+    const Comparison comparison = Compare(got[i], want[i], {});
+    if (comparison.max_absolute == 0) continue;
+    share = std::max(share, comparison.max_absolute / comparison.largest);
+  }
+  return share;
+}
+
+/// What a precision below f32 may cost where the user does not say: a share of the largest output.
+void LoosenLimits(const std::vector<Tensor>& want, Limits& limits) {
+  constexpr double kShare = 0.02;
+  double largest = 0;
+  for (const Tensor& tensor : want) {
+    largest = std::max(largest, Compare(tensor, tensor, {}).largest);
+  }
+  limits.absolute = std::max(limits.absolute, kShare * largest);
+}
+
 void CompareOutputs(const std::vector<Tensor>& got, const std::vector<Tensor>& want,
                     const Limits& limits, Result& result) {
   if (got.size() != want.size()) {
@@ -126,10 +150,20 @@ void RunCase(const fs::path& path, const Options& options, const LoadOptions& lo
     }
   }
   const std::vector<Tensor> want = ReadExpected(folder);
-  const auto graph = LoadModel(files, load);
-  Session session(graph, {.threads = threads});
-  const std::vector<Tensor> got = Forward(session, ReadCaseInputs(folder, graph->inputs()));
-  CompareOutputs(got, want, options.limits, result);
+  Limits limits = options.limits;
+  const auto run = [&](const LoadOptions& how) {
+    const auto graph = LoadModel(files, how);
+    Session session(graph, {.threads = threads});
+    return Forward(session, ReadCaseInputs(folder, graph->inputs()));
+  };
+  const std::vector<Tensor> got = run(load);
+  if (load.precision != Precision::kF32) {
+    LoadOptions exact = load;
+    exact.precision = Precision::kF32;
+    result.from_f32 = ShareOfLargest(got, run(exact));
+    if (!options.own_limits) LoosenLimits(want, limits);
+  }
+  CompareOutputs(got, want, limits, result);
 }
 
 Result Check(const fs::path& folder, const Options& options, const LoadOptions& load, int threads) {
@@ -153,7 +187,9 @@ void PrintLine(const Result& result, int width) {
   switch (result.status) {
     case Result::kPassed:
       std::cout << "ok   " << name << "  max_abs " << FormatNumber(result.max_absolute, 3)
-                << "  max_rel " << FormatNumber(result.max_relative, 3) << '\n';
+                << "  max_rel " << FormatNumber(result.max_relative, 3);
+      if (result.from_f32) std::cout << "  from_f32 " << FormatNumber(*result.from_f32, 3);
+      std::cout << '\n';
       break;
     case Result::kFailed: std::cout << "FAIL " << name << "  " << result.reason << '\n'; break;
     case Result::kSkipped:
@@ -203,6 +239,7 @@ Json ToJson(const Result& result) {
   if (result.status == Result::kPassed) {
     json["max_abs"] = result.max_absolute;
     json["max_rel"] = result.max_relative;
+    if (result.from_f32) json["from_f32"] = *result.from_f32;
   }
   return json;
 }
@@ -273,10 +310,17 @@ Action AddVerify(CLI::App& app) {
       "  out0.npy out1.npy …                 what torch answered\n"
       "It passes when every output has the same shape and dtype, floats with\n"
       "|ours - torch| <= atol + rtol * |torch| (NaN equals NaN), integers exactly.\n"
+      "With --precision below f32 each line says besides how far the outputs are from those in "
+      "f32:\n"
+      "the largest difference over the largest output; unless --rtol or --atol is given, 0.02 of\n"
+      "the largest output is allowed.\n"
       "The last line is 'N passed, M failed'; the exit code is 0 if none failed.\n"
       "Example: all cases of a folder\n"
       "  oort verify cases --jobs 4");
-  return [options] { return Verify(*options); };
+  return [options, &app] {
+    options->own_limits = app.count("--rtol") + app.count("--atol") > 0;
+    return Verify(*options);
+  };
 }
 
 }  // namespace oort::cli

@@ -2,6 +2,7 @@
 #include "cpu/gemm.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/checked.h"
 #include "core/host_memory.h"
@@ -11,12 +12,14 @@
 namespace oort {
 namespace {
 
-constexpr int64_t kAlignFloats = 16;               // 64 bytes
-constexpr int64_t kSlackFloats = 16;               // kernels may read a vector past a panel
-constexpr int64_t kPrivateBlock = 128 * 1024;      // floats of one thread's block: half an L2
-constexpr int64_t kSharedBlock = 2 * 1024 * 1024;  // floats of a block that all threads share
+constexpr int64_t kAlign = 64;                     // bytes
+constexpr int64_t kSlack = 64;                     // kernels may read a vector past a panel
+constexpr int64_t kPrivateBlock = 512 * 1024;      // bytes of one thread's block: half an L2
+constexpr int64_t kSharedBlock = 8 * 1024 * 1024;  // bytes of a block that all threads share
 constexpr int64_t kFewPanels = 12;                 // for one thread: splitting them is uneven
 constexpr double kGrainWork = 64 * 1024;           // multiplications of one grain (see parallel.h)
+constexpr int64_t kPiece = 4096;                   // floats that are converted at a time
+constexpr int64_t kMostWidth = 64;                 // of a panel
 
 int PanelWidth(const GemmKernels& kernels, GemmSide side) {
   return side == GemmSide::kA ? kernels.rows : kernels.columns;
@@ -26,7 +29,9 @@ int PanelWidth(const GemmKernels& kernels, GemmSide side) {
 /// other, the streamed side, are packed as they are needed.
 struct Plan {
   GemmSide kept = GemmSide::kA;
-  int64_t kept_extent = 0, streamed_extent = 0, k = 0;
+  int64_t kept_extent = 0, streamed_extent = 0;
+  int64_t k = 0;         // steps that the panels have
+  int64_t source_k = 0;  // steps that the sources have: the rest is zeros
   int kept_width = 0, streamed_width = 0;
   int64_t kept_panels = 0, streamed_panels = 0;
   int threads = 1;
@@ -38,20 +43,47 @@ struct Plan {
   /// it while it is in the L1 cache.
   bool kept_in_cache = false;
   int64_t block_panels = 1;  // of the streamed side
-  int64_t kept_floats = 0;   // scratch for the kept side, if it is not packed yet
-  int64_t block_floats = 0;  // scratch for one block
-  int64_t workspace = 0;
+  int64_t kept_bytes = 0;    // scratch for the kept side, if it is not packed yet
+  int64_t block_bytes = 0;   // scratch for one block
+  int64_t workspace = 0;     // bytes
 };
 
 /// Equal steps, so that no short one is left over.
-int64_t StepOf(int64_t k, int64_t most) {
+int64_t StepOf(const PanelFormat& format, int64_t k, int64_t most) {
   const int64_t steps = std::max<int64_t>(1, CeilDivide(k, most));
-  return std::max<int64_t>(1, CeilDivide(k, steps));
+  return format.Padded(std::max<int64_t>(1, CeilDivide(k, steps)));
 }
 
-int64_t AlignFloats(int64_t floats) {
-  return CheckedAdd<int64_t>(floats, 2 * kSlackFloats) / kAlignFloats * kAlignFloats;
+int64_t AlignBytes(int64_t bytes) {
+  return CheckedAdd<int64_t>(bytes, 2 * kSlack) / kAlign * kAlign;
 }
+
+/// Bytes of k steps of a panel.
+int64_t PanelBytes(const GemmKernels& kernels, int64_t k, int64_t width) {
+  return CheckedMultiply<int64_t>(CheckedMultiply(k, width), kernels.format.element);
+}
+
+/// The steps of k that panels have for k steps.
+int64_t PanelSteps(const GemmKernels& kernels, int64_t k) {
+  CheckedAdd<int64_t>(k, kernels.format.k_multiple);
+  return kernels.format.Padded(k);
+}
+
+/// What a thread does around its tiles.
+class TileScope {
+ public:
+  explicit TileScope(const GemmKernels& kernels) : kernels_(kernels) {
+    if (kernels_.begin != nullptr) kernels_.begin();
+  }
+  TileScope(const TileScope&) = delete;
+  TileScope& operator=(const TileScope&) = delete;
+  ~TileScope() {
+    if (kernels_.end != nullptr) kernels_.end();
+  }
+
+ private:
+  const GemmKernels& kernels_;
+};
 
 double GrainsOf(const GemmSize& size) {
   return static_cast<double>(size.m) * static_cast<double>(size.n) * static_cast<double>(size.k) /
@@ -64,17 +96,18 @@ int UsefulThreads(const GemmSize& size, int threads) {
 }
 
 void PlanBlocks(const GemmKernels& kernels, Plan& plan) {
-  plan.k_step = StepOf(plan.k, kernels.depth);
+  plan.k_step = StepOf(kernels.format, plan.k, kernels.depth);
   plan.shared = plan.threads > 1 && plan.streamed_panels < kFewPanels * plan.threads;
   const int64_t depth = plan.shared ? plan.k : plan.k_step;
-  const int64_t panel = std::max<int64_t>(1, CheckedMultiply<int64_t>(depth, plan.streamed_width));
+  const int64_t panel =
+      std::max<int64_t>(kernels.format.element, PanelBytes(kernels, depth, plan.streamed_width));
   const int64_t most = std::max<int64_t>(1, (plan.shared ? kSharedBlock : kPrivateBlock) / panel);
   plan.kept_in_cache =
-      !plan.shared && CheckedMultiply(plan.kept_extent, plan.k_step) <= kPrivateBlock;
+      !plan.shared && PanelBytes(kernels, plan.k_step, plan.kept_extent) <= kPrivateBlock;
   const int64_t mine =
       plan.shared ? plan.streamed_panels : CeilDivide(plan.streamed_panels, plan.threads);
   plan.block_panels = std::clamp<int64_t>(mine, 1, most);
-  plan.block_floats = AlignFloats(CheckedMultiply(panel, plan.block_panels));
+  plan.block_bytes = AlignBytes(CheckedMultiply(panel, plan.block_panels));
 }
 
 Plan MakePlan(const GemmKernels& kernels, const GemmSize& size, int threads) {
@@ -82,7 +115,8 @@ Plan MakePlan(const GemmKernels& kernels, const GemmSize& size, int threads) {
   const bool none = !size.a_packed && !size.b_packed;
   plan.kept = size.b_packed || (none && size.n < size.m) ? GemmSide::kB : GemmSide::kA;
   const bool a_kept = plan.kept == GemmSide::kA;
-  plan.k = size.k;
+  plan.source_k = size.k;
+  plan.k = PanelSteps(kernels, size.k);
   plan.kept_extent = a_kept ? size.m : size.n;
   plan.streamed_extent = a_kept ? size.n : size.m;
   plan.kept_width = a_kept ? kernels.rows : kernels.columns;
@@ -91,35 +125,35 @@ Plan MakePlan(const GemmKernels& kernels, const GemmSize& size, int threads) {
   plan.streamed_panels = CeilDivide(plan.streamed_extent, plan.streamed_width);
   plan.threads = UsefulThreads(size, threads);
   if (none) {
-    plan.kept_floats = PackedSize(kernels, plan.kept, plan.kept_extent, plan.k);
+    plan.kept_bytes = PackedBytes(kernels, plan.kept, plan.kept_extent, size.k);
   }
   plan.gemv = plan.streamed_extent == 1;
   if (plan.gemv) {
-    plan.block_floats = AlignFloats(plan.k);
-    plan.workspace = CheckedAdd(plan.kept_floats, plan.block_floats);
+    plan.block_bytes = AlignBytes(CheckedMultiply<int64_t>(plan.k, sizeof(float)));
+    plan.workspace = CheckedAdd(plan.kept_bytes, plan.block_bytes);
     return plan;
   }
   PlanBlocks(kernels, plan);
   const int64_t blocks = plan.shared ? 1 : plan.threads;
-  plan.workspace =
-      CheckedAdd(plan.kept_floats, CheckedMultiply<int64_t>(plan.block_floats, blocks));
+  plan.workspace = CheckedAdd(plan.kept_bytes, CheckedMultiply<int64_t>(plan.block_bytes, blocks));
   return plan;
 }
 
 /// One product being computed.
 class Run {
  public:
-  Run(const GemmKernels& kernels, const GemmProblem& problem, const Plan& plan, float* workspace)
+  Run(const GemmKernels& kernels, const GemmProblem& problem, const Plan& plan,
+      std::byte* workspace)
       : kernels_(kernels), problem_(problem), plan_(plan) {
     a_kept_ = plan.kept == GemmSide::kA;
     streamed_ = a_kept_ ? problem.b : problem.a;
-    kept_ = problem.packed;
+    kept_ = static_cast<const std::byte*>(problem.packed);
     if (kept_ == nullptr) {
-      PackMatrix(kernels, plan.kept, plan.kept_extent, plan.k, a_kept_ ? *problem.a : *problem.b,
-                 plan.threads, workspace);
+      PackMatrix(kernels, plan.kept, plan.kept_extent, plan.source_k,
+                 a_kept_ ? *problem.a : *problem.b, plan.threads, workspace);
       kept_ = workspace;
     }
-    blocks_ = workspace + plan.kept_floats;
+    blocks_ = workspace + plan.kept_bytes;
   }
 
   void Go() const {
@@ -132,7 +166,8 @@ class Run {
   /// Each thread takes a range of the streamed side and works through it alone.
   void Private() const {
     ParallelPieces(plan_.threads, plan_.threads, GrainsOf(problem_.size), [this](int t) {
-      float* block = blocks_ + t * plan_.block_floats;
+      const TileScope scope(kernels_);
+      std::byte* block = blocks_ + t * plan_.block_bytes;
       const int64_t last = PartBegin(plan_.streamed_panels, plan_.threads, t + 1);
       for (int64_t p = PartBegin(plan_.streamed_panels, plan_.threads, t); p < last;
            p += plan_.block_panels) {
@@ -141,11 +176,11 @@ class Run {
     });
   }
 
-  void PrivateBlock(float* block, int64_t first, int64_t last) const {
+  void PrivateBlock(std::byte* block, int64_t first, int64_t last) const {
     int64_t k0 = 0;
     do {
       const int64_t k1 = std::min(plan_.k, k0 + plan_.k_step);
-      const int64_t stride = (k1 - k0) * plan_.streamed_width;
+      const int64_t stride = Bytes(k1 - k0, plan_.streamed_width);
       if (plan_.kept_in_cache) {
         for (int64_t p = first; p < last; ++p) {
           PackStreamed(p, k0, k1, block);
@@ -173,6 +208,7 @@ class Run {
       const GemmSplit split = SplitTiles(plan_.kept_panels, plan_.kept_width, count,
                                          plan_.streamed_width, plan_.threads);
       ParallelPieces(plan_.threads, split.parts(), GrainsOf(problem_.size), [&](int piece) {
+        const TileScope scope(kernels_);
         const int kept = piece / split.streamed_parts, streamed = piece % split.streamed_parts;
         SharedTiles(first,
                     {PartBegin(plan_.kept_panels, split.kept_parts, kept),
@@ -188,13 +224,13 @@ class Run {
     const int64_t width = plan_.streamed_width;
     const int64_t slices =
         std::clamp<int64_t>(4 * plan_.threads / count, 1, std::max<int64_t>(1, plan_.k / 64));
-    const int64_t depth = CeilDivide(plan_.k, slices);
+    const int64_t depth = kernels_.format.Padded(CeilDivide(plan_.k, slices));
     const int64_t grain = GrainOf({.bytes = 8.0 * static_cast<double>(depth * width)});
     ParallelFor(plan_.threads, count * slices, grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t p = i / slices, k0 = std::min(plan_.k, i % slices * depth);
         PackStreamed(first + p, k0, std::min(plan_.k, k0 + depth),
-                     blocks_ + (p * plan_.k + k0) * width);
+                     blocks_ + Bytes(p * plan_.k + k0, width));
       }
     });
   }
@@ -206,7 +242,7 @@ class Run {
   /// A rectangle of tiles, in strips whose part of the block stays in one thread's L2 cache.
   void SharedTiles(int64_t first, Range kept, Range streamed) const {
     const int64_t width = plan_.streamed_width;
-    const int64_t strip = std::max<int64_t>(1, kPrivateBlock / (plan_.k_step * width));
+    const int64_t strip = std::max<int64_t>(1, kPrivateBlock / Bytes(plan_.k_step, width));
     int64_t k0 = 0;
     do {
       const int64_t k1 = std::min(plan_.k, k0 + plan_.k_step);
@@ -214,7 +250,7 @@ class Run {
         const int64_t end = std::min(streamed.end, begin + strip);
         for (int64_t i = kept.begin; i < kept.end; ++i) {
           for (int64_t p = begin; p < end; ++p) {
-            Tile(i, first + p, k0, k1, blocks_ + (p * plan_.k + k0) * width);
+            Tile(i, first + p, k0, k1, blocks_ + Bytes(p * plan_.k + k0, width));
           }
         }
       }
@@ -222,14 +258,20 @@ class Run {
     } while (k0 < plan_.k);
   }
 
-  void PackStreamed(int64_t p, int64_t k0, int64_t k1, float* panel) const {
+  /// Of k steps of a panel.
+  int64_t Bytes(int64_t k, int64_t width) const { return k * width * kernels_.format.element; }
+
+  void PackStreamed(int64_t p, int64_t k0, int64_t k1, std::byte* panel) const {
+    if (k0 >= plan_.source_k) return;
     const int64_t begin = p * plan_.streamed_width;
     const int64_t end = std::min(plan_.streamed_extent, begin + plan_.streamed_width);
-    streamed_->Pack(k0, k1, begin, end, plan_.streamed_width, panel);
+    const GemmSide side = a_kept_ ? GemmSide::kB : GemmSide::kA;
+    streamed_->PackFor(kernels_, k0, std::min(k1, plan_.source_k), begin, end,
+                       {side, plan_.streamed_width, panel});
   }
 
-  void Tile(int64_t kept, int64_t streamed, int64_t k0, int64_t k1, const float* panel) const {
-    const float* kept_panel = kept_ + (kept * plan_.k + k0) * plan_.kept_width;
+  void Tile(int64_t kept, int64_t streamed, int64_t k0, int64_t k1, const std::byte* panel) const {
+    const std::byte* kept_panel = kept_ + Bytes(kept * plan_.k + k0, plan_.kept_width);
     const int64_t row = (a_kept_ ? kept : streamed) * kernels_.rows;
     const int64_t column = (a_kept_ ? streamed : kept) * kernels_.columns;
     GemmTile tile;
@@ -255,7 +297,9 @@ class Run {
 
   /// The streamed side is one vector: each panel of the kept side is read once.
   void Vector() const {
-    streamed_->Pack(0, plan_.k, 0, 1, 1, blocks_);
+    float* x = reinterpret_cast<float*>(blocks_);
+    streamed_->Pack(0, plan_.source_k, 0, 1, 1, x);
+    std::fill_n(x + plan_.source_k, plan_.k - plan_.source_k, 0.0f);
     const auto gemv = a_kept_ ? kernels_.gemv_rows : kernels_.gemv_columns;
     const float* kept_bias = a_kept_ ? problem_.row_bias : problem_.column_bias;
     const float* other_bias = a_kept_ ? problem_.column_bias : problem_.row_bias;
@@ -263,11 +307,11 @@ class Run {
     ParallelFor(plan_.threads, plan_.kept_panels, grain, [&](int64_t begin, int64_t end) {
       for (int64_t p = begin; p < end; ++p) {
         const int64_t first = p * plan_.kept_width;
-        float common[64];
+        float common[kMostWidth];
         GemvPanel panel;
         panel.k = plan_.k;
-        panel.panel = kept_ + p * plan_.k * plan_.kept_width;
-        panel.x = blocks_;
+        panel.panel = kept_ + Bytes(p * plan_.k, plan_.kept_width);
+        panel.x = x;
         panel.y_stride = a_kept_ ? problem_.ldc : 1;
         panel.y = problem_.c + first * panel.y_stride;
         panel.count =
@@ -291,8 +335,8 @@ class Run {
   const Plan& plan_;
   bool a_kept_ = true;
   const PanelSource* streamed_ = nullptr;
-  const float* kept_ = nullptr;
-  float* blocks_ = nullptr;
+  const std::byte* kept_ = nullptr;
+  std::byte* blocks_ = nullptr;
 };
 
 /// Whether a batch is better spread product by product than by splitting each one.
@@ -310,52 +354,96 @@ int BatchThreads(const GemmSize& size, int64_t count, int threads) {
 
 }  // namespace
 
-int64_t PackedSize(const GemmKernels& kernels, GemmSide side, int64_t extent, int64_t k) {
+void PanelSource::PackFor(const GemmKernels& kernels, int64_t k0, int64_t k1, int64_t i0,
+                          int64_t i1, const PanelPart& part) const {
+  if (kernels.convert == nullptr) {
+    return Pack(k0, k1, i0, i1, part.width, static_cast<float*>(part.panel));
+  }
+  alignas(64) float piece[kPiece];
+  const int64_t multiple = kernels.format.k_multiple;
+  const int64_t step = std::max<int64_t>(1, kPiece / part.width / multiple) * multiple;
+  PanelPart rest = part;
+  for (int64_t k = k0; k < k1; k += step) {
+    const int64_t end = std::min(k1, k + step);
+    Pack(k, end, i0, i1, part.width, piece);
+    kernels.convert(piece, end - k, rest);
+    rest.panel = static_cast<std::byte*>(rest.panel) + PanelBytes(kernels, step, part.width);
+  }
+}
+
+void MatrixSource::PackFor(const GemmKernels& kernels, int64_t k0, int64_t k1, int64_t i0,
+                           int64_t i1, const PanelPart& part) const {
+  if (kernels.pack_rows == nullptr || matrix_.k_stride != 1) {
+    return PanelSource::PackFor(kernels, k0, k1, i0, i1, part);
+  }
+  std::array<const float*, kMostWidth> rows;
+  for (int64_t i = i0; i < i1; ++i) {
+    rows[static_cast<size_t>(i - i0)] = matrix_.data + i * matrix_.i_stride + k0;
+  }
+  ZeroLastSteps(kernels, k1 - k0, part);
+  kernels.pack_rows(rows.data(), static_cast<int>(i1 - i0), 0, k1 - k0, part);
+}
+
+void ZeroLastSteps(const GemmKernels& kernels, int64_t k, const PanelPart& part) {
+  const int64_t multiple = kernels.format.k_multiple;
+  if (k % multiple == 0) return;
+  std::byte* last = static_cast<std::byte*>(part.panel) +
+                    PanelBytes(kernels, k / multiple * multiple, part.width);
+  std::fill_n(last, PanelBytes(kernels, multiple, part.width), std::byte{0});
+}
+
+int64_t PackedBytes(const GemmKernels& kernels, GemmSide side, int64_t extent, int64_t k) {
   const int64_t width = PanelWidth(kernels, side);
   const int64_t padded = CheckedMultiply(CeilDivide(extent, width), width);
-  return AlignFloats(CheckedMultiply(padded, k));
+  return AlignBytes(PanelBytes(kernels, PanelSteps(kernels, k), padded));
 }
 
 void PackMatrix(const GemmKernels& kernels, GemmSide side, int64_t extent, int64_t k,
-                const PanelSource& source, int threads, float* panels) {
+                const PanelSource& source, int threads, void* panels) {
   const int64_t width = PanelWidth(kernels, side);
   const int64_t count = CeilDivide(extent, width);
+  const int64_t bytes = PanelBytes(kernels, PanelSteps(kernels, k), width);
   const int64_t grain =
       GrainOf({.bytes = 8.0 * static_cast<double>(k) * static_cast<double>(width)});
   ParallelFor(threads, count, grain, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {
-      source.Pack(0, k, p * width, std::min(extent, (p + 1) * width), static_cast<int>(width),
-                  panels + p * k * width);
+      std::byte* panel = static_cast<std::byte*>(panels) + p * bytes;
+      source.PackFor(kernels, 0, k, p * width, std::min(extent, (p + 1) * width),
+                     {side, static_cast<int>(width), panel});
     }
   });
 }
 
 void UnpackMatrix(const GemmKernels& kernels, GemmSide side, int64_t extent, int64_t k_extent,
-                  const float* panels, float* matrix) {
-  const int64_t width = PanelWidth(kernels, side);
+                  const void* panels, float* matrix) {
+  const int64_t width = PanelWidth(kernels, side), group = kernels.format.group(side);
+  const int64_t steps = PanelSteps(kernels, k_extent);
   for (int64_t i = 0; i < extent; ++i) {
-    const float* from = panels + i / width * width * k_extent + i % width;
-    for (int64_t k = 0; k < k_extent; ++k) matrix[i * k_extent + k] = from[k * width];
+    const int64_t first = i / width * width * steps + i % width * group;
+    for (int64_t k = 0; k < k_extent; ++k) {
+      const int64_t at = first + k / group * group * width + k % group;
+      matrix[i * k_extent + k] = kernels.format.element == sizeof(float)
+                                     ? static_cast<const float*>(panels)[at]
+                                     : static_cast<float>(static_cast<const BFloat16*>(panels)[at]);
+    }
   }
 }
 
 PackedMatrix::PackedMatrix(const GemmKernels& kernels, GemmSide side, int64_t extent, int64_t k,
                            const PanelSource& source) {
-  const int64_t floats = PackedSize(kernels, side, extent, k);
-  buffer_ = AllocatePages(CheckedMultiply(static_cast<size_t>(floats), sizeof(float)));
-  PackMatrix(kernels, side, extent, k, source, AvailableThreads(),
-             reinterpret_cast<float*>(buffer_->data()));
+  buffer_ = AllocatePages(static_cast<size_t>(PackedBytes(kernels, side, extent, k)));
+  PackMatrix(kernels, side, extent, k, source, AvailableThreads(), buffer_->data());
 }
 
 int64_t GemmWorkspace(const GemmKernels& kernels, const GemmSize& size, int threads) {
   if (size.m == 0 || size.n == 0) return 0;
-  return MakePlan(kernels, size, threads).workspace;
+  return MakePlan(kernels, size, threads).workspace / static_cast<int64_t>(sizeof(float));
 }
 
 void Gemm(const GemmKernels& kernels, const GemmProblem& problem, int threads, float* workspace) {
   if (problem.size.m == 0 || problem.size.n == 0) return;
   const Plan plan = MakePlan(kernels, problem.size, threads);
-  Run(kernels, problem, plan, workspace).Go();
+  Run(kernels, problem, plan, reinterpret_cast<std::byte*>(workspace)).Go();
 }
 
 int64_t GemmBatchWorkspace(const GemmKernels& kernels, const GemmSize& size, int64_t count,

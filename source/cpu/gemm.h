@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Single-precision matrix products C[m,n] = activation(A[m,k] B[k,n] + bias + addend) over packed
-// panels.
+// Matrix products C[m,n] = activation(A[m,k] B[k,n] + bias + addend) of f32 over packed panels.
 //
 // A panel holds a few rows of A (or columns of B) with k running outermost, so that a kernel reads
 // both sides as two streams. One side, usually the weights, is packed once and kept
 // (PackedMatrix); the other is packed block by block while the product runs, by a PanelSource,
 // which may gather from anywhere: a convolution gathers straight from its image.
+// The kernels say what panels hold: f32, or factors that were rounded to bf16 on the way.
 // Results do not depend on the number of threads: sums over k are always cut at the same places.
 #pragma once
 
@@ -15,6 +15,7 @@
 #include "cpu/activation.h"
 #include "cpu/kernels.h"
 #include "oort/function_ref.h"
+#include "oort/precision.h"
 #include "oort/tensor.h"
 
 namespace oort {
@@ -29,8 +30,8 @@ struct StridedMatrix {
 /// One tile of C. What lies beyond `rows` and `columns` is computed and dropped.
 struct GemmTile {
   int64_t k = 0;
-  const float* a = nullptr;  ///< panel of A: k times the kernel's rows
-  const float* b = nullptr;  ///< panel of B: k times the kernel's columns
+  const void* a = nullptr;  ///< panel of A: k times the kernel's rows
+  const void* b = nullptr;  ///< panel of B: k times the kernel's columns
   float* c = nullptr;
   int64_t ldc = 0;
   int rows = 0, columns = 0;
@@ -45,7 +46,7 @@ struct GemmTile {
 /// `count` elements y = panel^T x + bias, for one panel of `width` columns.
 struct GemvPanel {
   int64_t k = 0;
-  const float* panel = nullptr;
+  const void* panel = nullptr;
   const float* x = nullptr;
   float* y = nullptr;
   int64_t y_stride = 1;
@@ -56,20 +57,56 @@ struct GemvPanel {
   ActivationSpec activation;
 };
 
+enum class GemmSide { kA, kB };
+
+/// What panels hold: element (k, i) stands at [k / group][i][k % group].
+struct PanelFormat {
+  int element = sizeof(float);   ///< bytes
+  int a_group = 1, b_group = 1;  ///< of the panels of A and of B
+  int k_multiple = 1;  ///< a panel has so many steps of k or a multiple; the last are zero
+  int group(GemmSide side) const { return side == GemmSide::kA ? a_group : b_group; }
+  int64_t Padded(int64_t k) const { return (k + k_multiple - 1) / k_multiple * k_multiple; }
+};
+
+/// A part of a panel in the format of the kernels.
+struct PanelPart {
+  GemmSide side = GemmSide::kA;
+  int width = 0;  ///< of the panel
+  void* panel = nullptr;
+};
+
 struct GemmKernels {
+  PanelFormat format = {};
   int rows;     ///< of a tile: the width of A's panels
   int columns;  ///< of a tile: the width of B's panels
-  int depth;    ///< most steps of k that a tile takes at once
+  int depth;    ///< most steps of k that a tile takes at once: a multiple of format.k_multiple
   void (*tile)(const GemmTile& tile);
   void (*gemv_rows)(const GemvPanel& panel);     ///< on a panel of A
   void (*gemv_columns)(const GemvPanel& panel);  ///< on a panel of B
   /// Panel elements (k, i) for k in [k0, k1), i in [i0, i1), zeros up to `width`.
   void (*pack)(const StridedMatrix& matrix, int64_t k0, int64_t k1, int64_t i0, int64_t i1,
                int width, float* panel);
+  // Null where panels hold f32 with a group of 1:
+  /// Fills the panel from an f32 one (group 1) of `k` steps, with zeros up to a whole multiple.
+  void (*convert)(const float* from, int64_t k, const PanelPart& part) = nullptr;
+  /// Panel elements (first + k, i) = rows[i][k] for k in [0, depth) and i in [0, count), zeros for
+  /// the i up to the width; other steps of k are left as they are. May be null.
+  void (*pack_rows)(const float* const* rows, int count, int64_t first, int64_t depth,
+                    const PanelPart& part) = nullptr;
+  /// Called by each thread before its tiles and after them, unless null.
+  void (*begin)() = nullptr;
+  void (*end)() = nullptr;
 };
 OORT_DECLARE_KERNELS(GemmKernels)
+/// The same kernels on factors that were rounded to bf16: for processors that have no such units.
+struct RoundedGemmKernels {
+  GemmKernels gemm;
+};
+OORT_DECLARE_KERNELS(RoundedGemmKernels)
+/// The kernels for a precision: on this processor's matrix units, where it has them.
+const GemmKernels& GemmKernelsFor(Isa isa, Precision precision);
 
-/// Fills panels. Thread contract: Pack runs concurrently.
+/// Fills panels. Thread contract: const methods run concurrently.
 class PanelSource {
  public:
   virtual ~PanelSource() = default;
@@ -77,6 +114,10 @@ class PanelSource {
   /// [i0, i1), i1 - i0 <= width; the rest of each row becomes zero.
   virtual void Pack(int64_t k0, int64_t k1, int64_t i0, int64_t i1, int width,
                     float* panel) const = 0;
+  /// The same in the format of the kernels, k0 being a multiple of format.k_multiple. By default
+  /// f32 is packed and converted piece by piece; overridden by those that can do without.
+  virtual void PackFor(const GemmKernels& kernels, int64_t k0, int64_t k1, int64_t i0, int64_t i1,
+                       const PanelPart& part) const;
 };
 
 /// A matrix in memory with any strides.
@@ -88,23 +129,27 @@ class MatrixSource final : public PanelSource {
             float* panel) const override {
     kernels_.pack(matrix_, k0, k1, i0, i1, width, panel);
   }
+  void PackFor(const GemmKernels& kernels, int64_t k0, int64_t k1, int64_t i0, int64_t i1,
+               const PanelPart& part) const override;
 
  private:
   const GemmKernels& kernels_;
   StridedMatrix matrix_;
 };
 
-enum class GemmSide { kA, kB };
+/// For those who fill panels with GemmKernels::pack_rows: makes the steps of k behind the last one
+/// that there is zero, together with the few before it that share its multiple.
+void ZeroLastSteps(const GemmKernels& kernels, int64_t k, const PanelPart& part);
 
-/// Floats that a packed matrix takes; throws kInvalidArgument where they overflow.
-int64_t PackedSize(const GemmKernels& kernels, GemmSide side, int64_t extent, int64_t k);
-/// Packs a whole matrix into PackedSize floats.
+/// Bytes that a packed matrix takes; throws kInvalidArgument where they overflow.
+int64_t PackedBytes(const GemmKernels& kernels, GemmSide side, int64_t extent, int64_t k);
+/// Packs a whole matrix into PackedBytes.
 void PackMatrix(const GemmKernels& kernels, GemmSide side, int64_t extent, int64_t k,
-                const PanelSource& source, int threads, float* panels);
+                const PanelSource& source, int threads, void* panels);
 
 /// The reverse: element (k, i) goes to matrix[i * k_extent + k].
 void UnpackMatrix(const GemmKernels& kernels, GemmSide side, int64_t extent, int64_t k_extent,
-                  const float* panels, float* matrix);
+                  const void* panels, float* matrix);
 
 /// A matrix packed for one instruction set, kept by the layer whose weight it is.
 class PackedMatrix {
@@ -113,7 +158,7 @@ class PackedMatrix {
   PackedMatrix(const GemmKernels& kernels, GemmSide side, int64_t extent, int64_t k,
                const PanelSource& source);
   bool empty() const { return buffer_ == nullptr; }
-  const float* panels() const { return reinterpret_cast<const float*>(buffer_->data()); }
+  const void* panels() const { return buffer_->data(); }
 
  private:
   std::shared_ptr<Buffer> buffer_;
@@ -126,7 +171,7 @@ struct GemmSize {
 
 struct GemmProblem {
   GemmSize size;
-  const float* packed = nullptr;   ///< panels of the side that is packed, if one is
+  const void* packed = nullptr;    ///< panels of the side that is packed, if one is
   const PanelSource* a = nullptr;  ///< sources of the sides that are not
   const PanelSource* b = nullptr;
   float* c = nullptr;

@@ -50,7 +50,8 @@ inline void ComputeWhole(const WholeTile& tile) {
       sums[r][v] = Vec::Load(tile.init + r * tile.init_stride + v * Vec::kWidth);
     });
   });
-  const float *a = tile.a, *b = tile.b;
+  const float* a = static_cast<const float*>(tile.a);
+  const float* b = static_cast<const float*>(tile.b);
   for (int64_t k = tile.k; k > 0; --k) {
     Vec columns[kGemmVectors];
     Unroll<kGemmVectors>([&](auto v) { columns[v] = Vec::Load(b + v * Vec::kWidth); });

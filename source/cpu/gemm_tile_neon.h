@@ -45,42 +45,50 @@ inline void Compute(int64_t k, const float* a, const float* b, float* out) {
 // v0, v1: eight rows of A; v2 to v4: twelve columns of B; v8 to v31: sums, three a row.
 #define OORT_FMA(sum, column, row, lane) \
   "fmla v" #sum ".4s, v" #column ".4s, v" #row ".s[" #lane "]\n"
-#define OORT_TOP_ROWS                                                                     \
-  OORT_FMA(8, 2, 0, 0)                                                                    \
-  OORT_FMA(9, 3, 0, 0)                                                                    \
-  OORT_FMA(10, 4, 0, 0)                                                                   \
-  OORT_FMA(11, 2, 0, 1)                                                                   \
-  OORT_FMA(12, 3, 0, 1)                                                                   \
-  OORT_FMA(13, 4, 0, 1)                                                                   \
-  OORT_FMA(14, 2, 0, 2)                                                                   \
-  OORT_FMA(15, 3, 0, 2) OORT_FMA(16, 4, 0, 2) OORT_FMA(17, 2, 0, 3) OORT_FMA(18, 3, 0, 3) \
-      OORT_FMA(19, 4, 0, 3)
+#define OORT_TOP_ROWS   \
+  OORT_FMA(8, 2, 0, 0)  \
+  OORT_FMA(9, 3, 0, 0)  \
+  OORT_FMA(10, 4, 0, 0) \
+  OORT_FMA(11, 2, 0, 1) \
+  OORT_FMA(12, 3, 0, 1) \
+  OORT_FMA(13, 4, 0, 1) \
+  OORT_FMA(14, 2, 0, 2) \
+  OORT_FMA(15, 3, 0, 2) \
+  OORT_FMA(16, 4, 0, 2) OORT_FMA(17, 2, 0, 3) OORT_FMA(18, 3, 0, 3) OORT_FMA(19, 4, 0, 3)
 #define OORT_BOTTOM_COLUMN(column, s0, s1, s2, s3) \
   OORT_FMA(s0, column, 1, 0)                       \
   OORT_FMA(s1, column, 1, 1) OORT_FMA(s2, column, 1, 2) OORT_FMA(s3, column, 1, 3)
 
-#define OORT_INIT_ROW(s0, s1, s2)             \
-  "ldp q" #s0 ", q" #s1 ", [%[init]]\n"        \
-  "ldr q" #s2 ", [%[init], #32]\n"             \
+#define OORT_INIT_ROW(s0, s1, s2) \
+  "ldp q" #s0 ", q" #s1           \
+  ", [%[init]]\n"                 \
+  "ldr q" #s2                     \
+  ", [%[init], #32]\n"            \
   "add %[init], %[init], %[init_stride]\n"
-#define OORT_ADD_ROW(s0, s1, s2)                   \
-  "ldp q0, q1, [%[addend]]\n"                       \
-  "ldr q2, [%[addend], #32]\n"                      \
-  "add %[addend], %[addend], %[addend_stride]\n"    \
-  "fadd v" #s0 ".4s, v" #s0 ".4s, v0.4s\n"          \
-  "fadd v" #s1 ".4s, v" #s1 ".4s, v1.4s\n"          \
+#define OORT_ADD_ROW(s0, s1, s2)                 \
+  "ldp q0, q1, [%[addend]]\n"                    \
+  "ldr q2, [%[addend], #32]\n"                   \
+  "add %[addend], %[addend], %[addend_stride]\n" \
+  "fadd v" #s0 ".4s, v" #s0                      \
+  ".4s, v0.4s\n"                                 \
+  "fadd v" #s1 ".4s, v" #s1                      \
+  ".4s, v1.4s\n"                                 \
   "fadd v" #s2 ".4s, v" #s2 ".4s, v2.4s\n"
-#define OORT_STORE_ROW(s0, s1, s2)            \
-  "stp q" #s0 ", q" #s1 ", [%[out]]\n"         \
-  "str q" #s2 ", [%[out], #32]\n"              \
+#define OORT_STORE_ROW(s0, s1, s2) \
+  "stp q" #s0 ", q" #s1            \
+  ", [%[out]]\n"                   \
+  "str q" #s2                      \
+  ", [%[out], #32]\n"              \
   "add %[out], %[out], %[out_stride]\n"
-#define OORT_CLAMP(sum)                            \
-  "fmax v" #sum ".4s, v" #sum ".4s, v0.4s\n"       \
+#define OORT_CLAMP(sum)       \
+  "fmax v" #sum ".4s, v" #sum \
+  ".4s, v0.4s\n"              \
   "fmin v" #sum ".4s, v" #sum ".4s, v1.4s\n"
 
 /// The whole tile from its first values to C, at least one step of k.
 inline void ComputeWhole(const WholeTile& tile) {
-  const float *a = tile.a, *b = tile.b, *init = tile.init, *addend = tile.addend;
+  const void *a = tile.a, *b = tile.b;
+  const float *init = tile.init, *addend = tile.addend;
   float* out = tile.c;
   int64_t k = tile.k;
   const int64_t init_stride = tile.init_stride * 4, addend_stride = tile.addend_stride * 4;

@@ -2,7 +2,8 @@
 // A tile of C with all its rows and columns, finished in registers. Only for *.simd.cpp.
 #pragma once
 
-#include <cstdint>
+#include "cpu/activation_epilogue.h"
+#include "cpu/gemm.h"
 
 namespace oort::OORT_ISA {
 
@@ -10,7 +11,7 @@ namespace oort::OORT_ISA {
 /// for all rows where the stride is 0, or what C holds already.
 struct WholeTile {
   int64_t k = 0;
-  const float *a = nullptr, *b = nullptr;
+  const void *a = nullptr, *b = nullptr;
   const float* init = nullptr;
   int64_t init_stride = 0;
   const float* addend = nullptr;  ///< may be null
@@ -20,5 +21,45 @@ struct WholeTile {
   bool clamp = false;
   float low = 0, high = 0;
 };
+
+/// Most tiles are whole: their sums never leave the registers before they are complete.
+template <int rows, int columns>
+inline bool IsWhole(const GemmTile& tile) {
+  return tile.rows == rows && tile.columns == columns && tile.k > 0 &&
+         (tile.accumulate || tile.row_bias == nullptr);
+}
+
+/// Cheap activations are applied there, too; the others to what is in the L1 cache. The sums are
+/// the same in both cases, so that fusing an activation changes no bit.
+template <int rows, int columns, typename Compute>
+inline void TileInRegisters(const GemmTile& tile, const Compute& compute) {
+  alignas(64) static constexpr float kZeros[columns] = {};
+  alignas(64) float sums[rows * columns];
+  const ActivationSpec& activation = tile.activation;
+  const bool relu = activation.kind == Activation::kRelu;
+  const bool clamp = relu || activation.kind == Activation::kClamp;
+  const bool direct = clamp || activation.kind == Activation::kNone;
+  WholeTile whole;
+  whole.k = tile.k;
+  whole.a = tile.a;
+  whole.b = tile.b;
+  whole.c = direct ? tile.c : sums;
+  whole.ldc = direct ? tile.ldc : columns;
+  if (tile.accumulate) {
+    whole.init = tile.c;
+    whole.init_stride = tile.ldc;
+  } else {
+    whole.init = tile.column_bias != nullptr ? tile.column_bias : kZeros;
+  }
+  whole.addend = tile.addend;
+  whole.addend_stride = tile.addend_stride;
+  whole.clamp = clamp;
+  whole.low = relu ? 0.0f : activation.a;
+  whole.high = relu ? __builtin_inff() : activation.b;
+  compute(whole);
+  if (direct) return;
+  ActivateBlock<columns / Vec::kWidth>(activation, {tile.rows, tile.columns, tile.c, tile.ldc},
+                                       ActivationSource{sums, columns});
+}
 
 }  // namespace oort::OORT_ISA

@@ -5,6 +5,7 @@
 #include "core/checked.h"
 #include "core/host_memory.h"
 #include "graph/passes/passes.h"
+#include "layers/precision_param.h"
 #include "oort/log.h"
 #include "runtime/builder.h"
 #include "runtime/runtime_impl.h"
@@ -111,6 +112,7 @@ GraphBuilder::GraphBuilder(Graph graph, const LoadOptions& options)
     : options_(options), impl_(std::make_unique<RuntimeImpl>()) {
   impl_->graph = std::move(graph);
   impl_->isa = options.isa;
+  impl_->precision = options.precision;
 }
 
 std::unique_ptr<RuntimeImpl> GraphBuilder::Run() {
@@ -122,6 +124,7 @@ std::unique_ptr<RuntimeImpl> GraphBuilder::Run() {
                 "this machine has no instruction set '" + std::string(Name(options_.isa)) + "'");
   }
   RunPasses();
+  SetPrecision();
   AssignSlots();
   MakeNodes();
   MakePorts();
@@ -199,6 +202,17 @@ std::optional<std::vector<Value>> GraphBuilder::Evaluate(const Operator& op,
   WithOperator(
       op, [&] { RunEagerly(*lone.node().layer, lone.args(), outputs, results, 1, [](size_t) {}); });
   return results;
+}
+
+/// Operators that the file gives a precision keep it; the others that have one get that of the
+/// load.
+void GraphBuilder::SetPrecision() {
+  if (options_.precision == Precision::kF32) return;
+  for (Operator& op : impl_->graph.operators) {
+    const OperatorSchema* schema = RegistryOf(options_).Schema(op.type);
+    if (schema == nullptr || schema->Find(kPrecisionParam) < 0) continue;
+    op.params.emplace(kPrecisionParam, Parameter(std::string(Name(options_.precision))));
+  }
 }
 
 void GraphBuilder::RunPasses() {

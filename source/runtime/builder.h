@@ -36,6 +36,7 @@ class GraphBuilder {
   Node MakeNode(const Operator& op, std::span<const Value> constant_inputs);
   std::optional<std::vector<Value>> Evaluate(const Operator& op, std::span<const Value> inputs);
   void RunPasses();
+  void SetPrecision();
   void AssignSlots();
   void MakeNodes();
   void AddNode(int index, const Operator& op);

@@ -107,6 +107,7 @@ const std::vector<Port>& RuntimeGraph::inputs() const { return impl_->inputs; }
 const std::vector<Port>& RuntimeGraph::outputs() const { return impl_->outputs; }
 const Graph& RuntimeGraph::graph() const { return impl_->graph; }
 Isa RuntimeGraph::isa() const { return impl_->isa; }
+Precision RuntimeGraph::precision() const { return impl_->precision; }
 
 PlanReport RuntimeGraph::Plan(const std::vector<Tensor>& inputs, int threads) const {
   return Guarded([&] {

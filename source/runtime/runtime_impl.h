@@ -30,6 +30,7 @@ struct Node {
 struct RuntimeImpl {
   Graph graph;
   Isa isa = Isa::kScalar;
+  Precision precision = Precision::kF32;
   std::vector<Node> nodes;       ///< producers first
   size_t weight_bytes = 0;       ///< that constants and layers hold
   std::vector<Value> constants;  ///< by slot; deferred where a slot is computed

@@ -137,6 +137,8 @@ class UsageTest(Case):
             ["run", model, "--threads", "many"],
             ["run", model, "--threads", "-1"],
             ["run", model, "--isa", "mmx"],
+            ["run", model, "--precision", "f16"],
+            ["bench", model, "--precision", "half"],
             ["run", model],
             ["run", model, "--dump", "("],
             ["run", model, "--dump", "x", "--input", "x.npy"],
@@ -349,6 +351,17 @@ class VerifyTest(Case):
         self.oort("verify", self.dir / "value", "--atol", "0.2")
         self.oort("verify", self.dir / "value", "--rtol", "0.1")
         self.oort("verify", self.dir / "close", "--rtol", "0", "--atol", "1e-6", code=1)
+
+    def test_a_precision_below_f32_tells_what_it_costs(self):
+        case = CORPUS / "conv2d_batch"
+        line = self.oort("verify", case, "--precision", "bf16").out.splitlines()[0]
+        cost = float(re.search(r"  from_f32 (\S+)\Z", line).group(1))
+        self.assertGreater(cost, 1e-5)
+        self.assertLess(cost, 0.02)
+        found = json.loads(self.oort("verify", case, "--precision", "bf16", "--json").out)
+        self.assertAlmostEqual(found["cases"][0]["from_f32"], cost, delta=1e-3 * cost + 1e-6)
+        self.assertNotIn("from_f32", self.oort("verify", case).out)
+        self.oort("verify", case, "--precision", "bf16", "--rtol", "1e-6", "--atol", "1e-6", code=1)
 
     def test_nothing_there(self):
         self.assertEqual(self.oort("verify", self.dir / "none", code=1).out.splitlines()[-1], "0 passed, 1 failed")

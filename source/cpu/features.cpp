@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+#include "cpu/features.h"
+
+#if defined(__linux__) && defined(__aarch64__)
+#include <sys/auxv.h>
+#elif defined(__x86_64__)
+#include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+#endif
+
+namespace oort {
+namespace {
+
+#if defined(__x86_64__)
+
+bool Bit(unsigned value, int bit) { return ((value >> bit) & 1u) != 0; }
+
+/// Which registers the system saves (XCR0).
+unsigned SavedState() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || !Bit(c, 27)) return 0;
+  unsigned low = 0, high = 0;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return low;
+}
+
+/// A process asks for the eight tiles once; Linux saves them only for those that did.
+bool MayUseTiles(unsigned saved) {
+  constexpr unsigned kTiles = (1u << 17) | (1u << 18);
+  if ((saved & kTiles) != kTiles) return false;
+#if defined(__linux__) && defined(SYS_arch_prctl)
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
+#endif
+
+CpuFeatures ProbeFeatures() {
+  CpuFeatures features;
+#if defined(__linux__) && defined(__aarch64__)
+  constexpr unsigned long kBf16 = 1ul << 14;  // HWCAP2_BF16
+  features.arm_bf16 = (getauxval(AT_HWCAP2) & kBf16) != 0;
+#elif defined(__APPLE__) && defined(__aarch64__) && defined(__ARM_FEATURE_BF16)
+  features.arm_bf16 = true;
+#elif defined(__x86_64__)
+  unsigned a = 0, b = 0, c = 0, d = 0, a1 = 0, b1 = 0, c1 = 0, d1 = 0;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return features;
+  if (a >= 1) __get_cpuid_count(7, 1, &a1, &b1, &c1, &d1);
+  const unsigned saved = SavedState();
+  constexpr unsigned kVectors = 0xe6;  // of 512 bits, and masks
+  features.avx512_bf16 = Bit(a1, 5) && (saved & kVectors) == kVectors;
+  features.amx_bf16 = features.avx512_bf16 && Bit(d, 22) && Bit(d, 24) && MayUseTiles(saved);
+#endif
+  return features;
+}
+
+}  // namespace
+
+std::vector<std::string> CpuFeatures::Names() const {
+  std::vector<std::string> names;
+  if (arm_bf16) names.emplace_back("bf16 matrices (BFMMLA)");
+  if (amx_bf16) names.emplace_back("bf16 tiles (AMX)");
+  if (avx512_bf16) names.emplace_back("bf16 pairs (AVX512-BF16)");
+  return names;
+}
+
+const CpuFeatures& ThisCpu() {
+  static const CpuFeatures features = ProbeFeatures();
+  return features;
+}
+
+}  // namespace oort

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// What this processor has beyond the instruction sets of cpu/kernels.h.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace oort {
+
+struct CpuFeatures {
+  bool arm_bf16 = false;     ///< BFMMLA: products of 2x4 by 4x2 matrices of bf16
+  bool avx512_bf16 = false;  ///< VDPBF16PS: sums of pairs of products of bf16
+  bool amx_bf16 = false;     ///< TDPBF16PS: products of 16x32 by 32x16 matrices of bf16
+
+  /// "bf16 matrices (BFMMLA)", …; for people.
+  std::vector<std::string> Names() const;
+};
+
+/// Asked of the processor and the system once; on Linux this asks for the permission to use AMX.
+const CpuFeatures& ThisCpu();
+
+}  // namespace oort

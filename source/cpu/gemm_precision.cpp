@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+#include "cpu/gemm_precision.h"
+
+#include <string>
+
+#include "cpu/features.h"
+#include "oort/error.h"
+
+namespace oort {
+namespace {
+
+void AddBf16(Isa isa, std::vector<GemmVariant>& variants) {
+  variants.push_back({"rounded", isa, &RoundedGemmKernelsFor(isa).gemm});
+#if defined(__aarch64__)
+  if (isa == Isa::kNeon && ThisCpu().arm_bf16) {
+    variants.push_back({"neon_bf16", isa, &neon_bf16::GemmKernelsGet()});
+  }
+#elif defined(__x86_64__)
+  if (isa == Isa::kAvx512 && ThisCpu().avx512_bf16) {
+    variants.push_back({"avx512_bf16", isa, &avx512_bf16::GemmKernelsGet()});
+  }
+  if (isa == Isa::kAvx512 && ThisCpu().amx_bf16) {
+    variants.push_back({"amx", isa, &amx::GemmKernelsGet()});
+  }
+#endif
+}
+
+}  // namespace
+
+std::string_view Name(Precision precision) {
+  return precision == Precision::kBF16 ? "bf16" : "f32";
+}
+
+Precision PrecisionOf(std::string_view name) {
+  for (const Precision precision : {Precision::kF32, Precision::kBF16}) {
+    if (Name(precision) == name) return precision;
+  }
+  throw Error(ErrorCode::kInvalidArgument,
+              "expected precision f32 or bf16, got '" + std::string(name) + "'" +
+                  (name == "f16" ? ": there are no kernels for f16" : ""));
+}
+
+std::vector<GemmVariant> GemmVariants(Precision precision) {
+  std::vector<GemmVariant> variants;
+  for (const Isa isa : SupportedIsas()) {
+    if (precision == Precision::kBF16) {
+      AddBf16(isa, variants);
+    } else {
+      variants.push_back({Name(isa), isa, &GemmKernelsFor(isa)});
+    }
+  }
+  return variants;
+}
+
+const GemmKernels& GemmKernelsFor(Isa isa, Precision precision) {
+  if (precision == Precision::kF32) return GemmKernelsFor(isa);
+  std::vector<GemmVariant> variants;
+  AddBf16(isa, variants);
+  return *variants.back().kernels;
+}
+
+}  // namespace oort
