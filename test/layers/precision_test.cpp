@@ -12,9 +12,7 @@
 namespace oort::testing {
 namespace {
 
-Tensor RoundedToBf16(const Tensor& tensor) {
-  return tensor.To(DType::kBF16).To(DType::kF32);
-}
+Tensor RoundedToBf16(const Tensor& tensor) { return tensor.To(DType::kBF16).To(DType::kF32); }
 
 Tolerance SumsOf(double terms) { return {1e-6 * terms, 1e-5}; }
 
