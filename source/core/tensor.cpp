@@ -11,6 +11,7 @@
 #include "core/dispatch.h"
 #include "core/exact_buffers.h"
 #include "core/host_memory.h"
+#include "core/memory_budget.h"
 
 namespace oort {
 namespace {
@@ -42,17 +43,24 @@ std::byte* AlignUp(std::byte* block) {
 class HostBuffer final : public Buffer {
  public:
   explicit HostBuffer(size_t size)
-      : Buffer(nullptr, size, Device::Cpu()), block_(AllocateBlock(size)) {
-    if (block_ == nullptr) throw Error::OutOfMemory();
+      : Buffer(nullptr, size, Device::Cpu()), account_(MemoryBudget::Current()) {
+    if (account_) account_->Take(size);
+    block_ = AllocateBlock(size);
+    if (block_ == nullptr) {
+      if (account_) account_->GiveBack(size);
+      throw Error::OutOfMemory();
+    }
     data_ = AlignUp(block_);
     CountHostBytes(static_cast<int64_t>(size));
   }
   ~HostBuffer() override {
     FreeBlock(block_);
     CountHostBytes(-static_cast<int64_t>(size_));
+    if (account_) account_->GiveBack(size_);
   }
 
  private:
+  std::shared_ptr<MemoryAccount> account_;  // null where nobody counts
   std::byte* block_;
 };
 

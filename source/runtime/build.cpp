@@ -4,6 +4,7 @@
 
 #include "core/checked.h"
 #include "core/host_memory.h"
+#include "core/memory_budget.h"
 #include "graph/passes/passes.h"
 #include "layers/precision_param.h"
 #include "oort/log.h"
@@ -199,8 +200,14 @@ std::optional<std::vector<Value>> GraphBuilder::Evaluate(const Operator& op,
   constexpr size_t kSmall = size_t{1} << 20;
   if (bytes > std::max(kSmall, 4 * read)) return {};
   std::vector<Value> results(outputs.size());
-  WithOperator(
-      op, [&] { RunEagerly(*lone.node().layer, lone.args(), outputs, results, 1, [](size_t) {}); });
+  const MemoryBudget budget(CheckedMultiply<size_t>(16, std::max(4 * kSmall, read)));
+  try {
+    WithOperator(op, [&] { RunEagerly(*lone.node().layer, lone.args(), outputs, results, 1); });
+  } catch (const Error& error) {
+    // Nor may what an operator needs on the way.
+    if (error.code() == ErrorCode::kLimit) return {};
+    throw;
+  }
   return results;
 }
 

@@ -71,7 +71,7 @@ const Tensor& ReusedArgument(const Args& args, int argument) {
 }  // namespace
 
 void RunEagerly(const Layer& layer, const Args& args, std::vector<Value> specs,
-                std::span<Value> outputs, int threads, FunctionRef<void(size_t)> reserve) {
+                std::span<Value> outputs, int threads) {
   std::vector<bool> done(specs.size(), false);
   for (const Reuse& reuse : layer.Reuses(args)) {
     if (reuse.kind != Reuse::kView) continue;
@@ -88,7 +88,6 @@ void RunEagerly(const Layer& layer, const Args& args, std::vector<Value> specs,
     // Infer gives numbers and lists of numbers whole; tensors and what is deferred must be run.
     work_left = work_left || specs[i].IsTensor() || !specs[i].IsConcrete();
     if (specs[i].IsTensor()) {
-      reserve(specs[i].AsTensor().bytes());
       outputs[i] = Tensor(specs[i].AsTensor().dtype(), specs[i].AsTensor().shape());
     } else {
       outputs[i] = std::move(specs[i]);
@@ -96,7 +95,6 @@ void RunEagerly(const Layer& layer, const Args& args, std::vector<Value> specs,
   }
   if (!work_left) return;
   const size_t workspace_size = layer.Workspace(args, threads);
-  reserve(workspace_size);
   const std::shared_ptr<Buffer> workspace = AllocateHost(workspace_size);
   layer.Forward(Context(threads, {workspace->data(), workspace_size}), args, outputs);
 }

@@ -87,8 +87,8 @@ decltype(auto) WithOperator(const Operator& op, Body&& body) {
 std::vector<Value> InferNode(const RuntimeImpl& graph, const Node& node, const Args& args);
 
 /// Allocates the outputs that `specs` (from Infer) describe, views included, and runs the layer
-/// if anything is left to do. `reserve` is told the bytes before they are allocated.
+/// if anything is left to do.
 void RunEagerly(const Layer& layer, const Args& args, std::vector<Value> specs,
-                std::span<Value> outputs, int threads, FunctionRef<void(size_t)> reserve);
+                std::span<Value> outputs, int threads);
 
 }  // namespace oort

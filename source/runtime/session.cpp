@@ -6,21 +6,13 @@
 #include <optional>
 
 #include "core/checked.h"
+#include "core/memory_budget.h"
 #include "core/parallel.h"
 #include "runtime/profile_recorder.h"
 #include "runtime/runtime_impl.h"
 
 namespace oort {
 namespace {
-
-size_t ValueBytes(const Value& value) {
-  if (value.IsTensor()) return value.AsTensor().bytes();
-  size_t bytes = 0;
-  if (value.IsList()) {
-    for (const Value& item : value.AsList()) bytes += ValueBytes(item);
-  }
-  return bytes;
-}
 
 /// Results must not share memory with what the caller passed in or with the session.
 Value Detached(const Value& value) {
@@ -57,7 +49,6 @@ struct Session::Impl {
   ArgTable args;
   std::shared_ptr<const ExecutionPlan> plan;  ///< what slots is bound to, if anything
   std::shared_ptr<Buffer> arena;
-  size_t dynamic_bytes = 0;
   // Kept from run to run, so that a run need not allocate them.
   std::vector<Value> given_inputs;
   std::vector<Tensor> result_buffers;
@@ -209,14 +200,11 @@ void Session::Impl::RunStep(size_t index) {
 void Session::Impl::RunDynamic(size_t index, std::span<Value> outputs) {
   const Node& node = graph.nodes[index];
   const Args arguments = args[index];
-  RunEagerly(*node.layer, arguments, InferNode(graph, node, arguments), outputs, threads,
-             [this](size_t bytes) {
-               dynamic_bytes = CheckedAdd(dynamic_bytes, bytes);
-               CheckLimit(CheckedAdd(plan->arena_size, dynamic_bytes));
-             });
+  RunEagerly(*node.layer, arguments, InferNode(graph, node, arguments), outputs, threads);
 }
 
 void Session::Impl::RunSteps(const RunOptions& options, ProfileRecorder* recorder) {
+  const MemoryBudget budget(memory_limit, plan->arena_size);
   using Clock = std::chrono::steady_clock;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     if (options.stop.stop_requested()) {
@@ -233,10 +221,7 @@ void Session::Impl::RunSteps(const RunOptions& options, ProfileRecorder* recorde
       RunStep(i);
     }
     if (recorder != nullptr) recorder->End(i, plan->steps[i].kind == Step::kDynamic);
-    for (int slot : plan->steps[i].release) {
-      dynamic_bytes -= std::min(dynamic_bytes, ValueBytes(SlotAt(slot)));
-      SlotAt(slot) = Value();
-    }
+    for (int slot : plan->steps[i].release) SlotAt(slot) = Value();
   }
 }
 
@@ -270,7 +255,6 @@ void Session::Impl::CopyResult(size_t index, Tensor& target) {
 
 /// Lets go of everything that belongs to the caller or to one run.
 void Session::Impl::Release() {
-  dynamic_bytes = 0;
   for (Value& input : given_inputs) input = Value();
   for (Tensor& buffer : result_buffers) buffer = Tensor();
   if (!plan) return;

@@ -269,6 +269,18 @@ TEST(Session, HoldsItsMemoryLimit) {
   EXPECT_NO_THROW(session.Forward({Tensor::Zeros(DType::kF32, {100})}));
 }
 
+TEST(Session, HoldsItsMemoryLimitWhereOnlyTheElementsTellTheSize) {
+  // As many classes as the largest index says.
+  constexpr const char* kOneHot =
+      "7767517\n3 2\npnnx.Input in 0 1 0 #0=(1)i64\n"
+      "F.one_hot hot 1 1 0 1 num_classes=-1\npnnx.Output out 1 0 1\n";
+  const auto graph = RuntimeGraph::Build(ReadPnnxParam(*ByteSource::Owned(kOneHot)));
+  Session session(graph, {.memory_limit = 4096});
+  EXPECT_EQ(session.Forward({Tensor::From<int64_t>({99}, {1})})[0].shape(), (Shape{1, 100}));
+  ErrorOf(ErrorCode::kLimit, [&] { session.Forward({Tensor::From<int64_t>({1 << 30}, {1})}); });
+  EXPECT_NO_THROW(session.Forward({Tensor::From<int64_t>({99}, {1})}));
+}
+
 TEST(Session, ObserverSeesEveryOperator) {
   Session session(BuildText(kChain));
   std::string names;
