@@ -93,7 +93,8 @@ int Dag::Convert(int node, DType dtype) {
 int Dag::Call(Function function, DType common, DType result, std::span<const int> args) {
   const DType computed = ComputeDType(common);
   const Kernel kernel = FindKernel(function, computed, isa_);
-  if (kernel == nullptr) ThrowUnsupported(Info(function).name, common);
+  // f16 is computed as f32, but nothing rounds pairs of them to c32.
+  if (kernel == nullptr || result == DType::kC32) ThrowUnsupported(Info(function).name, common);
   if (!IsHalf(result)) return AddInstruction(kernel, result, args, true);
   const int wide = AddInstruction(kernel, DType::kF32, args, true);
   return AddInstruction(FindRounding(result), result, {{wide}}, false);
