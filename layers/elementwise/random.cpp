@@ -74,7 +74,7 @@ class RandomLayer final : public Layer {
 
   DType ResultType(const Args& args) const {
     const bool integers = distribution_ == Distribution::kIntegers;
-    const DType dtype = args.Has(dtype_) ? ParseTorchDType(args[dtype_])
+    const DType dtype = args.Has(dtype_) ? RequireTorchDType(args[dtype_])
                         : input_ >= 0    ? args.tensor(input_).dtype()
                         : integers       ? DType::kI64
                                          : DType::kF32;

@@ -14,7 +14,7 @@ namespace oort {
 /// dtype of the first output, because pnnx drops the parameter; kNull where neither is known, and
 /// where the trace shows that none was asked for, so that a graph runs on other dtypes too.
 inline DType WantedDType(const LayerInit& init) {
-  if (const Value& dtype = init.Constant("dtype"); !dtype.IsNone()) return ParseTorchDType(dtype);
+  if (const Value& dtype = init.Constant("dtype"); !dtype.IsNone()) return RequireTorchDType(dtype);
   if (init.outputs().empty()) return DType::kNull;
   const DType traced = init.outputs()[0]->dtype;
   // Only small integers are widened without being asked.

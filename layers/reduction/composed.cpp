@@ -77,7 +77,7 @@ class MappedReduction final : public CompositeLayer {
       cast_.emplace(init,
                     Part::Spec{.type = "Tensor.to",
                                .inputs = {"input"},
-                               .params = {{"dtype", std::string(Name(ParseTorchDType(dtype)))}}});
+                               .params = {{"dtype", std::string(Name(RequireTorchDType(dtype)))}}});
     }
     if (divisor == nullptr) return;
     divisor_.emplace(Part::Expression(init, divisor, 1));

@@ -37,7 +37,7 @@ class FullLayer final : public Layer {
 
   /// What is named; else that of the input; else that of the value, where there is one to go by.
   DType ResultType(const Args& args) const {
-    if (args.Has(dtype_)) return ParseTorchDType(args[dtype_]);
+    if (args.Has(dtype_)) return RequireTorchDType(args[dtype_]);
     if (input_ >= 0) return args.tensor(input_).dtype();
     if (fill_ < 0) return DType::kF32;
     const Value& fill = args[fill_];

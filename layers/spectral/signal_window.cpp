@@ -107,7 +107,7 @@ class SignalLayer final : public Layer {
 
   DType ResultType(const Args& args) const {
     const Value& given = *args.inputs()[inputs_ - kTensorOptions];
-    const DType dtype = given.IsNone() ? DType::kF32 : ParseTorchDType(given);
+    const DType dtype = given.IsNone() ? DType::kF32 : RequireTorchDType(given);
     if (!IsFloat(dtype)) {
       throw Error(ErrorCode::kInvalidArgument,
                   "expected a floating-point dtype, got " + std::string(Name(dtype)));

@@ -46,4 +46,12 @@ DType ParseTorchDType(const Value& value) {
   return ParseDType(name);
 }
 
+DType RequireTorchDType(const Value& value) {
+  const DType dtype = ParseTorchDType(value);
+  if (dtype == DType::kNull) {
+    throw Error(ErrorCode::kInvalidArgument, "expected a dtype, got " + value.ToString());
+  }
+  return dtype;
+}
+
 }  // namespace oort
