@@ -2,6 +2,7 @@
 // Matches the inputs, parameters and attributes of an operator with what its schema declares.
 #include <algorithm>
 
+#include "graph/bind_constants.h"
 #include "graph/dtype_names.h"
 #include "oort/schema.h"
 
@@ -283,6 +284,26 @@ class Binder {
 BoundArgs BindArguments(const OperatorSchema& schema, const Operator& op,
                         std::vector<Problem>& problems) {
   return Binder(schema, op, problems).Run();
+}
+
+void BindConstants(const OperatorSchema& schema, std::span<const Value> constant_inputs,
+                   BoundArgs& bound) {
+  for (size_t i = 0; i < bound.args.size(); ++i) {
+    const ArgSpec& spec = schema.args()[i];
+    BoundArg& arg = bound.args[i];
+    if (arg.input < 0 || spec.type == ArgType::kTensor || spec.type == ArgType::kAny) continue;
+    const Value& value = constant_inputs[static_cast<size_t>(arg.input)];
+    // A tensor is for the layer to read, None for its default; where a text may also be given as
+    // values, they are as good as they are.
+    if (!value.IsConcrete() || value.IsTensor() || value.IsNone()) continue;
+    if (spec.type == ArgType::kString && !value.IsString()) continue;
+    try {
+      arg = {-1, Coerce(spec, value)};
+    } catch (const Error& error) {
+      throw Error(ErrorCode::kInvalidModel,
+                  "parameter " + spec.name + "=" + value.ToString() + ": " + error.what());
+    }
+  }
 }
 
 }  // namespace oort

@@ -5,6 +5,7 @@
 #include "core/checked.h"
 #include "core/host_memory.h"
 #include "core/memory_budget.h"
+#include "graph/bind_constants.h"
 #include "graph/passes/passes.h"
 #include "layers/precision_param.h"
 #include "oort/log.h"
@@ -158,6 +159,7 @@ Node GraphBuilder::MakeNode(const Operator& op, std::span<const Value> constant_
   std::vector<Problem> problems;
   node.bound = BindArguments(*node.schema, op, problems);
   if (!problems.empty()) throw Error(problems.front().code, problems.front().message);
+  WithOperator(op, [&] { BindConstants(*node.schema, constant_inputs, node.bound); });
   const auto hints = [&](const std::vector<int>& indices) {
     std::vector<const Operand*> operands;
     for (int i : indices) operands.push_back(&impl_->graph.operands[static_cast<size_t>(i)]);

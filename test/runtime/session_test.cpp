@@ -281,6 +281,25 @@ TEST(Session, HoldsItsMemoryLimitWhereOnlyTheElementsTellTheSize) {
   EXPECT_NO_THROW(session.Forward({Tensor::From<int64_t>({99}, {1})}));
 }
 
+TEST(Session, HoldsConstantOperandsAgainstTheSchema) {
+  const auto build = [](const std::string& stride) {
+    return RuntimeGraph::Build(ReadPnnxParam(*ByteSource::Owned(
+        "7767517\n5 4\npnnx.Input in 0 1 0 #0=(1,1,3,3)f32\n"
+        "pnnx.Input weight 0 1 1 #1=(1,1,1,1)f32\npnnx.Expression s 0 1 2 expr=" +
+        stride +
+        "\nF.conv2d c 3 1 0 1 2 3 $input=0 $weight=1 $stride=2\npnnx.Output out 1 0 3\n")));
+  };
+  ErrorOf(ErrorCode::kInvalidModel, [&] { build("[2,2,2]"); });
+  ErrorOf(ErrorCode::kInvalidModel, [&] { build("0"); });
+  ErrorOf(ErrorCode::kInvalidModel, [&] { build("word"); });
+  for (const char* stride : {"2", "[2]", "[2,2]"}) {  // one number stands for both axes
+    Session session(build(stride));
+    const Tensor x = Tensor::Zeros(DType::kF32, {1, 1, 3, 3});
+    const Tensor w = Tensor::Zeros(DType::kF32, {1, 1, 1, 1});
+    EXPECT_EQ(session.Forward({x, w})[0].shape(), (Shape{1, 1, 2, 2}));
+  }
+}
+
 TEST(Session, ObserverSeesEveryOperator) {
   Session session(BuildText(kChain));
   std::string names;
