@@ -3,8 +3,11 @@
 #include <string_view>
 #include <vector>
 
+#include "harness.h"
 #include "layers/expression/engine.h"
 #include "oort/layer.h"
+#include "parser/expression/function.h"
+#include "type_ring.h"
 
 namespace {
 
@@ -48,7 +51,55 @@ std::vector<const Value*> Pointers(const std::vector<Value>& values) {
   return pointers;
 }
 
+/// Calls of functions by name, with arguments that may be calls themselves.
+class CallGenerator {
+ public:
+  explicit CallGenerator(const std::vector<std::string>& names) : names_(names), ring_(names) {}
+  const std::vector<std::string>& names() const { return names_; }
+
+  std::string Generate(const std::string& name, oort::fuzz::Random& random, int depth = 0) const {
+    const auto function = oort::expression::FindFunction(name);
+    const bool known = function.has_value() && !random.OneIn(16);
+    const size_t count =
+        known ? static_cast<size_t>(oort::expression::Info(*function).arity) : 1 + random.Below(3);
+    std::string text = name + "(";
+    for (size_t i = 0; i < count; ++i) {
+      if (i > 0) text += ",";
+      if (depth < 3 && random.OneIn(3)) {
+        text += Generate(ring_.Pick(random), random, depth + 1);
+      } else if (random.OneIn(3)) {
+        text += random.Pick(kAtoms);
+      } else {
+        text += "@" + std::to_string(random.Below(16));
+      }
+    }
+    return text + ")";
+  }
+
+ private:
+  static constexpr const char* kAtoms[] = {
+      "2",     "0",    "-1",    "1.5",   "inf",    "nan.0",
+      "-inf",  "None", "True",  "False", "64",     "1e300",
+      "[1,2]", "-0.0", "1e-45", "7",     "1e-300", "9223372036854775807",
+      "@99",   "3.5",  "-63",   "1e19",  "-1e19",  "-9223372036854775808",
+      "-2",    "-1.5", "word",  "[]",    "1j",     "1.5e+00-2.5e+00j"};
+
+  std::vector<std::string> names_;
+  oort::fuzz::TypeRing ring_;
+};
+
 }  // namespace
+
+oort::fuzz::Target oort::fuzz::MakeTarget() {
+  const auto names = oort::expression::FunctionNames();
+  static const CallGenerator generator({names.begin(), names.end()});
+  Target target;
+  target.generators = generator.names();
+  target.generate = [](const std::string& name, Random& random) {
+    return generator.Generate(name, random);
+  };
+  return target;
+}
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const std::vector<Value> described = MakeOperands(true), computed = MakeOperands(false);
@@ -65,6 +116,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       output = Tensor(inferred.AsTensor().dtype(), inferred.AsTensor().shape());
     }
     engine.Forward(oort::Context(1, {}), operands, output);
+    oort::fuzz::CountWhole();
   } catch (const oort::Error&) {
     // Refused, as it should be.
   }

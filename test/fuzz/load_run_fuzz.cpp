@@ -2,11 +2,11 @@
 // A .param, followed by a zip or not: load it, and run it on small inputs. Only an Error may come
 // out. Without a zip the weights are made up, so that mutations of the text alone reach far.
 #include <cstring>
-#include <random>
 
+#include "harness.h"
+#include "model_generator.h"
 #include "oort/oort.h"
-
-extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
+#include "param_mutator.h"
 
 namespace {
 
@@ -16,8 +16,45 @@ constexpr int64_t kMaxElements = 1 << 16;
 constexpr double kMaxFlops = 5e7;
 constexpr size_t kMemory = size_t{64} << 20;
 
+/// What a tensor is filled with.
+enum class Filling { kZeros, kSmall, kLargest, kOnes, kSmallest };
+
+/// Small numbers, some negative and out of range for an index; or the bits of the largest integers,
+/// of -1 and NaN, of the smallest integers.
+void Fill(Tensor& tensor, Filling filling) {
+  if (tensor.dtype() == DType::kBool) {
+    for (int64_t i = 0; i < tensor.elements(); ++i) {
+      tensor.data<bool>()[i] = filling == Filling::kSmall ? i % 2 == 0 : filling != Filling::kZeros;
+    }
+  } else if (filling == Filling::kSmall) {
+    if (tensor.dtype() == DType::kC32) return;
+    Tensor wide(DType::kF64, tensor.shape());
+    for (int64_t i = 0; i < wide.elements(); ++i) {
+      wide.data<double>()[i] = static_cast<double>(i % 7 - 2);
+    }
+    CopyElements(wide, tensor);
+  } else if (filling != Filling::kZeros) {
+    const size_t item = ItemSize(tensor.dtype());
+    const int rest = filling == Filling::kSmallest ? 0 : 0xff;
+    const int high = filling == Filling::kSmallest ? 0x80 : rest;
+    for (size_t i = 0; i < tensor.bytes(); ++i) {
+      const bool top = i % item == item - 1;
+      tensor.raw()[i] = static_cast<std::byte>(filling == Filling::kLargest ? 0x7f
+                                               : top                        ? high
+                                                                            : rest);
+    }
+  }
+}
+
+Filling PickFilling(fuzz::Random& random) {
+  static constexpr Filling kFillings[] = {Filling::kSmall,   Filling::kSmall,   Filling::kSmall,
+                                          Filling::kZeros,   Filling::kLargest, Filling::kOnes,
+                                          Filling::kSmallest};
+  return random.Pick(kFillings);
+}
+
 /// Gives every attribute elements, unless they are too many.
-bool FillAttributes(Graph& graph) {
+bool FillAttributes(Graph& graph, fuzz::Random& random) {
   int64_t elements = 0;
   for (Operator& op : graph.operators) {
     for (auto& [name, tensor] : op.attributes) {
@@ -25,160 +62,57 @@ bool FillAttributes(Graph& graph) {
       elements += tensor.elements();
       if (elements > 4 * kMaxElements) return false;
       tensor = Tensor::Zeros(tensor.dtype(), tensor.shape());
-      std::byte* bytes = tensor.raw();
-      const bool boolean = tensor.dtype() == DType::kBool;
-      for (size_t i = 0; i < tensor.bytes(); ++i) {
-        bytes[i] = static_cast<std::byte>(boolean ? i % 2 : i * 37 % 64);
-      }
+      Fill(tensor, PickFilling(random));
     }
   }
   return true;
 }
 
-/// Small numbers, some negative and out of range for an index; or the largest that there are.
-void FillInput(Tensor& tensor, bool extreme) {
-  const bool boolean = tensor.dtype() == DType::kBool;
-  if (extreme) {
-    std::memset(tensor.raw(), boolean ? 1 : 0x7f, tensor.bytes());
-  } else if (tensor.dtype() != DType::kC32) {
-    Tensor wide(DType::kF64, tensor.shape());
-    for (int64_t i = 0; i < wide.elements(); ++i) {
-      wide.data<double>()[i] = static_cast<double>(i % 7 - 2);
-    }
-    CopyElements(wide, tensor);
-  }
-}
-
-bool MakeInputs(const RuntimeGraph& graph, size_t variant, std::vector<Tensor>& inputs) {
+/// `unknown` stands where the model does not say an extent.
+bool MakeInputs(const RuntimeGraph& graph, fuzz::Random& random, int64_t unknown,
+                std::vector<Tensor>& inputs) {
   for (const Port& port : graph.inputs()) {
     Shape shape = port.shape;
     for (int i = 0; i < shape.rank(); ++i) {
-      if (shape[i] == Shape::kUnknown) shape[i] = 3;
+      if (shape[i] == Shape::kUnknown) shape[i] = unknown;
     }
     const DType dtype = port.dtype == DType::kNull ? DType::kF32 : port.dtype;
     if (shape.elements() > kMaxElements) return false;
     inputs.push_back(Tensor::Zeros(dtype, shape));
-    if (variant % 4 != 0) FillInput(inputs.back(), variant % 4 == 1);
+    Fill(inputs.back(), PickFilling(random));
   }
   return inputs.size() < 16;
 }
 
+bool IsCheap(const RuntimeGraph& graph, const std::vector<Tensor>& inputs) {
+  double flops = 0, bytes = 0;
+  for (const NodeReport& node : graph.Plan(inputs).nodes) {
+    flops += node.work.flops;
+    bytes += node.work.bytes;
+  }
+  return flops <= kMaxFlops && bytes <= kMaxFlops;
+}
+
 void LoadAndRun(std::string param, std::string bin) {
-  const size_t variant = std::hash<std::string>()(param);
+  fuzz::Random random(fuzz::Hash(param));
   const LoadOptions options{.verify_checksums = false};
   std::shared_ptr<const RuntimeGraph> graph;
   if (bin.empty()) {
     Graph structure = ReadPnnxParam(*ByteSource::Owned(std::move(param)));
-    if (!FillAttributes(structure)) return;
+    if (!FillAttributes(structure, random)) return;
     graph = RuntimeGraph::Build(std::move(structure), options);
   } else {
     graph = RuntimeGraph::Load(*ByteSource::Owned(std::move(param)),
                                ByteSource::Owned(std::move(bin)), options);
   }
-  std::vector<Tensor> inputs;
-  if (!MakeInputs(*graph, variant, inputs)) return;
-  double flops = 0, bytes = 0;
-  for (const NodeReport& node : graph->Plan(inputs).nodes) {
-    flops += node.work.flops;
-    bytes += node.work.bytes;
-  }
-  if (flops > kMaxFlops || bytes > kMaxFlops) return;
   Session session(graph, {.threads = 1, .memory_limit = kMemory});
-  session.Forward(inputs);
+  for (const int64_t unknown : {3, 5}) {  // a session meets inputs of different sizes
+    std::vector<Tensor> inputs;
+    if (!MakeInputs(*graph, random, unknown, inputs) || !IsCheap(*graph, inputs)) return;
+    session.Run({inputs.begin(), inputs.end()});
+  }
+  fuzz::CountWhole();
 }
-
-/// Changes one value of the text, so that the rest of the model stays whole and the change reaches
-/// the operator that it is meant for.
-class TextMutator {
- public:
-  TextMutator(std::string& text, unsigned seed) : text_(text), random_(seed) {}
-
-  void Mutate() {
-    // A random word of the form key=value.
-    const size_t equal = text_.find('=', text_.empty() ? 0 : random_() % text_.size());
-    if (equal == text_.npos || equal == 0) return;
-    const size_t begin = text_.find_last_of(" \n", equal) + 1;
-    const size_t end = std::min(text_.find_first_of(" \n", equal), text_.size());
-    const std::string key = text_.substr(begin, equal - begin + 1);
-    const std::string value = text_.substr(equal + 1, end - equal - 1);
-    if (key.starts_with('#')) {
-      // A hint stands at every use of its operand: all must change alike.
-      const std::string changed = key + ChangeShape(value);
-      for (size_t at = 0; (at = text_.find(key + value, at)) != text_.npos; at += changed.size()) {
-        text_.replace(at, key.size() + value.size(), changed);
-      }
-    } else if (key.starts_with('@')) {
-      text_.replace(equal + 1, value.size(), ChangeShape(value));
-    } else {
-      text_.replace(equal + 1, value.size(), ChangeValue(value));
-    }
-  }
-
- private:
-  static constexpr const char* kNumbers[] = {"0",
-                                             "1",
-                                             "-1",
-                                             "2",
-                                             "3",
-                                             "7",
-                                             "-7",
-                                             "4",
-                                             "65536",
-                                             "nan",
-                                             "inf",
-                                             "1.5",
-                                             "2147483647",
-                                             "4294967296",
-                                             "-2147483648",
-                                             "1e300",
-                                             "0.0",
-                                             "-0.5",
-                                             "9223372036854775807",
-                                             "-9223372036854775808"};
-  static constexpr const char* kWords[] = {"None", "True",    "False",     "()",     "zeros",
-                                           "same", "reflect", "replicate", "linear", "constant",
-                                           "mean", "@0",      "(1,2,3,4)", "[0,1]",  "size(@0,0)"};
-  static constexpr const char* kDTypes[] = {"f32", "f64", "f16",  "bf16", "i8",   "u8", "i16",
-                                            "i32", "i64", "bool", "c64",  "c128", "c32"};
-
-  template <size_t N>
-  std::string Pick(const char* const (&choices)[N]) {
-    return choices[random_() % N];
-  }
-
-  /// Another number in the place of one of those in `value`.
-  std::string ChangeNumber(std::string value, const std::string& by) {
-    const size_t from = value.empty() ? 0 : random_() % value.size();
-    const size_t digit = value.find_first_of("0123456789", from);
-    if (digit == value.npos) return by;
-    const size_t end = std::min(value.find_first_not_of("0123456789", digit), value.size());
-    return value.replace(digit, end - digit, by);
-  }
-  std::string ChangeShape(const std::string& value) {
-    const size_t close = value.find(')');
-    if (close == value.npos || random_() % 8 == 0) return "(2,3)f32";
-    const std::string shape = value.substr(0, close + 1), dtype = value.substr(close + 1);
-    switch (random_() % 6) {
-      case 0: return shape + Pick(kDTypes);
-      case 1:
-        return "(" + std::to_string(random_() % 3) + (shape == "()" ? "" : ",") + value.substr(1);
-      case 2: return "()" + dtype;
-      default: return ChangeNumber(shape, std::to_string(random_() % 6)) + dtype;
-    }
-  }
-  std::string ChangeValue(const std::string& value) {
-    switch (random_() % 6) {
-      case 0: return Pick(kWords);
-      case 1: return value.starts_with('(') ? "(1," + value.substr(1) : "(" + value + ",1)";
-      case 2: return ChangeNumber(value, Pick(kNumbers));
-      case 3: return Pick(kNumbers);
-      default: return ChangeNumber(value, std::to_string(random_() % 5));
-    }
-  }
-
-  std::string& text_;
-  std::minstd_rand random_;
-};
 
 size_t FindZip(const std::string& input) {
   return std::min({input.find("PK\3\4"), input.find("PK\5\6"), input.size()});
@@ -186,18 +120,21 @@ size_t FindZip(const std::string& input) {
 
 }  // namespace
 
-extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
-                                          unsigned seed) {
-  if (seed % 8 == 0) return LLVMFuzzerMutate(data, size, max_size);
-  const std::string input(reinterpret_cast<const char*>(data), size);
-  std::string text = input.substr(0, FindZip(input));
-  const std::string zip = input.substr(text.size());
-  TextMutator mutator(text, seed);
-  for (unsigned i = 0; i <= seed % 3; ++i) mutator.Mutate();
-  text += zip;
-  if (text.size() > max_size) return LLVMFuzzerMutate(data, size, max_size);
-  std::copy(text.begin(), text.end(), data);
-  return text.size();
+oort::fuzz::Target oort::fuzz::MakeTarget() {
+  static const LayerRegistry& registry = LayerRegistry::Global();
+  static const ParamMutator mutator{TypeRing(registry.Types())};
+  static const ModelGenerator generator(registry);
+  Target target;
+  target.mutate = [](const std::string& input, Random& random) {
+    const size_t zip = FindZip(input);
+    return mutator.Mutate(input.substr(0, zip), random) + input.substr(zip);
+  };
+  target.generators = registry.Types();
+  target.generate = [](const std::string& type, Random& random) {
+    const std::string text = generator.Generate(type, random);
+    return random.OneIn(2) ? text : mutator.Mutate(text, random);
+  };
+  return target;
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -2,7 +2,19 @@
 // Any text as a .param: an Error, or a graph that survives being written and read again.
 #include <cstdlib>
 
+#include "harness.h"
+#include "oort/layer.h"
 #include "oort/pnnx.h"
+#include "param_mutator.h"
+
+oort::fuzz::Target oort::fuzz::MakeTarget() {
+  static const ParamMutator mutator{TypeRing(LayerRegistry::Global().Types())};
+  Target target;
+  target.mutate = [](const std::string& input, Random& random) {
+    return mutator.Mutate(input, random);
+  };
+  return target;
+}
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace oort;
@@ -19,5 +31,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   // What was written must be read without complaint, and come out the same.
   if (PnnxParamText(ReadPnnxParam(*ByteSource::Owned(text))) != text) std::abort();
+  oort::fuzz::CountWhole();
   return 0;
 }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Any bytes as the .bin of a fixed model: an Error, or attributes whose bytes can be read.
+#include "harness.h"
 #include "oort/pnnx.h"
 
 volatile int g_sum;  // so that reading the bytes is not optimized away
+
+oort::fuzz::Target oort::fuzz::MakeTarget() { return {}; }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace oort;
@@ -20,6 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
           for (size_t i = 0; i < tensor.bytes(); ++i) sum += static_cast<int>(tensor.raw()[i]);
         }
         for (const bool b : graph.operators[0].attributes.at("b").span<bool>()) sum += b;
+        oort::fuzz::CountWhole();
       } catch (const Error&) {
       }
     }

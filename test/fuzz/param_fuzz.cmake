@@ -1,1 +1,0 @@
-list(APPEND seeds ${CMAKE_CURRENT_BINARY_DIR}/fuzz/params)
