@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Quantized tensors. One is held as a list of its integers, its scale and its zero point, so that
-// an operator that does not know of these refuses it instead of reading the integers as numbers.
+#include "layers/aten/quantized.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "core/dispatch.h"
 #include "graph/dtype_names.h"
-#include "oort/layer.h"
+#include "layers/aten/recipe.h"
 
 namespace oort {
 namespace {
-
-constexpr DTypeSet kQuantizedInts = DType::kI8 | DType::kU8 | DType::kI32;
 
 DType QuantizedDType(const Value& value) {
   std::string name = value.IsString() ? value.AsString() : "";
@@ -96,46 +94,82 @@ class QuantizeLayer final : public Layer {
   int scale_, zero_point_;
 };
 
-class DequantizeLayer final : public Layer {
- public:
-  explicit DequantizeLayer(const LayerInit&) {}
-
-  std::vector<Value> Infer(const Args& args) const override {
-    return {Tensor::Meta(DType::kF32, Integers(args).shape())};
+/// (q - zero_point) * scale, in f32.
+std::vector<Value> Dequantize(const Calls& call, const Args& args) {
+  const bool per_channel = IsQuantizedPerChannel(args[0]);
+  if (!per_channel) RequireQuantized(args[0]);
+  const Value::List& parts = args[0].AsList();
+  Value scale = parts[1], zero_point = parts[2];
+  if (per_channel) {
+    const Shape& shape = parts[0].AsTensor().shape();
+    Shape along;
+    for (int i = 0; i < shape.rank(); ++i) along.Append(i == parts[3].AsInt() ? shape[i] : 1);
+    scale = Steps::Reshape(scale, along);
+    zero_point = Steps::Reshape(zero_point, along);
   }
+  return {
+      call.Formula("torch.float(mul(sub(torch.float(@0),@1),@2))", {parts[0], zero_point, scale})};
+}
 
-  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
-    const Tensor& integers = Integers(args);
-    const float scale = static_cast<float>(args[0].AsList()[1].AsFloat());
-    const float zero_point = static_cast<float>(args[0].AsList()[2].AsInt());
-    if (!outputs[0].IsTensor()) outputs[0] = Tensor(DType::kF32, integers.shape());
-    float* y = outputs[0].AsTensor().data<float>();
-    VisitDType(integers.dtype(), [&](auto tag) {
-      using T = typename decltype(tag)::Type;
-      if constexpr (std::is_integral_v<T> && sizeof(T) <= sizeof(int32_t)) {
-        const T* q = integers.data<T>();
-        context.ParallelFor(integers.elements(), 16384, [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i) {
-            y[i] = (static_cast<float>(q[i]) - zero_point) * scale;
-          }
-        });
-      }
-    });
+/// input, scales, zero_points, axis, dtype
+std::vector<Value> QuantizePerChannel(const Calls& call, const Args& args) {
+  const Shape& shape = args.shape(0);
+  const int axis = NormalizeAxis(args[3].AsInt(), shape.rank());
+  if (args.tensor(1).elements() != shape[axis] || args.tensor(2).elements() != shape[axis]) {
+    throw Error(ErrorCode::kInvalidArgument, "expected a scale and a zero point for each slice");
   }
+  Shape along;
+  for (int i = 0; i < shape.rank(); ++i) along.Append(i == axis ? shape[i] : 1);
+  const DType dtype = QuantizedDType(args[4]);
+  const int64_t least = dtype == DType::kU8 ? 0 : dtype == DType::kI8 ? -128 : INT32_MIN;
+  const int64_t most = dtype == DType::kU8 ? 255 : dtype == DType::kI8 ? 127 : INT32_MAX;
+  const Value rounded = call.Formula(
+      "clamp(add(round(torch.double(mul(@0,div(1.0,torch.float(@1))))),@2),@3,@4)",
+      {args[0], Steps::Reshape(args[1], along), Steps::Reshape(args[2], along), least, most});
+  const Value integers =
+      call("Tensor.to", {{"input", rounded}, {"dtype", std::string(Name(dtype))}});
+  return {Value(Value::List{integers, args[1], args[2], axis})};
+}
 
- private:
-  static const Tensor& Integers(const Args& args) {
-    const bool quantized = args[0].IsList() && args[0].AsList().size() == 3 &&
-                           args[0].AsList()[0].IsTensor() &&
-                           kQuantizedInts.Contains(args[0].AsList()[0].AsTensor().dtype());
-    if (!quantized) {
-      throw Error(ErrorCode::kUnsupported,
-                  "takes what an operator of this graph has quantized; the scale of any other "
-                  "tensor is not in the file");
-    }
-    return args[0].AsList()[0].AsTensor();
+/// torch's choice of scale and zero point for numbers from `low` to `high`.
+Value::List ChooseScale(const Tensor& x, DType dtype, bool reduce_range) {
+  float low = 0, high = 0;
+  for (const float value : x.span<float>()) {
+    low = std::min(low, value);
+    high = std::max(high, value);
   }
-};
+  const double shrink = reduce_range ? 2 : 1;
+  const double least = dtype == DType::kU8 ? 0 : -128 / shrink;
+  const double most = dtype == DType::kU8 ? std::floor(255 / shrink) : std::floor(127 / shrink);
+  double scale = (static_cast<double>(high) - static_cast<double>(low)) / (most - least);
+  if (static_cast<float>(scale) == 0 || std::isinf(1 / static_cast<float>(scale))) scale = 0.1;
+  constexpr double kSmallest = 6.1e-5;
+  if (scale < kSmallest) scale = kSmallest;
+  const double from_low = least - static_cast<double>(low) / scale;
+  const double from_high = most - static_cast<double>(high) / scale;
+  const double low_error = std::abs(least) - std::abs(static_cast<double>(low) / scale);
+  const double high_error = std::abs(most) - std::abs(static_cast<double>(high) / scale);
+  const double zero = low_error < high_error ? from_low : from_high;
+  const double nudged = std::clamp(std::isnan(zero) ? least : std::nearbyint(zero), least, most);
+  return {Value(static_cast<double>(static_cast<float>(scale))),
+          Value(static_cast<int64_t>(nudged))};
+}
+
+/// input, dtype, reduce_range
+std::vector<Value> QuantizeDynamic(const Calls& call, const Args& args) {
+  if (!call.computes()) return {Value::Deferred()};
+  const Value::List chosen = ChooseScale(args.tensor(0).To(DType::kF32), QuantizedDType(args[1]),
+                                         ValueOr(args, 2, false).AsBool());
+  const Value dtype = args[1].IsString() ? args[1] : Value(args[1].AsInt());
+  return {call(
+      "torch.quantize_per_tensor",
+      {{"input", args[0]}, {"scale", chosen[0]}, {"zero_point", chosen[1]}, {"dtype", dtype}})};
+}
+
+std::vector<Value> IntegersOf(const Calls&, const Args& args) {
+  if (!IsQuantizedPerChannel(args[0])) RequireQuantized(args[0]);
+  return {args[0].AsList()[0]};
+}
 
 }  // namespace
 }  // namespace oort
@@ -145,7 +179,7 @@ OORT_LAYERS(quantized) {
   registry.Add(OperatorSchema({"torch.quantize_per_tensor", "aten::quantize_per_tensor",
                                "nn.quantized.Quantize"},
                               "round(x / scale) + zero_point as integers of 8 or 32 bits, for "
-                              "`torch.dequantize` alone")
+                              "`torch.dequantize` and `nn.quantized`")
                    .Tensor("input", kFloats)
                    .Any("scale")
                    .Dynamic()
@@ -153,9 +187,21 @@ OORT_LAYERS(quantized) {
                    .Dynamic()
                    .Any("dtype"),
                Create<QuantizeLayer>());
-  registry.Add(OperatorSchema({"torch.dequantize", "aten::dequantize", "nn.quantized.DeQuantize"},
-                              "(q - zero_point) * scale of what was quantized")
-                   .Any("input")
-                   .Dynamic(),
-               Create<DequantizeLayer>());
+  AddRecipe(registry,
+            RecipeSchema({"torch.dequantize", "aten::dequantize", "nn.quantized.DeQuantize"},
+                         "(q - zero_point) * scale of what was quantized", "input"),
+            Dequantize);
+  AddRecipe(registry,
+            RecipeSchema({"aten::quantize_per_channel"},
+                         "`torch.quantize_per_tensor` with a scale for each slice of an axis",
+                         "*input *scales *zero_points axis dtype"),
+            QuantizePerChannel);
+  AddRecipe(registry,
+            RecipeSchema({"aten::quantize_per_tensor_dynamic"},
+                         "`torch.quantize_per_tensor` with a scale that fits the elements",
+                         "*input dtype reduce_range", kFloats),
+            QuantizeDynamic);
+  AddRecipe(registry,
+            RecipeSchema({"aten::int_repr"}, "The integers of what was quantized", "input"),
+            IntegersOf);
 }

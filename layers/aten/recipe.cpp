@@ -77,10 +77,14 @@ OperatorSchema RecipeSchema(std::vector<std::string> types, std::string doc,
   return schema;
 }
 
-void AddRecipe(LayerRegistry& registry, OperatorSchema schema, Recipe recipe) {
-  registry.Add(std::move(schema), [recipe = std::move(recipe)](const LayerInit& init) {
+LayerCreator CreateFromRecipe(Recipe recipe) {
+  return [recipe = std::move(recipe)](const LayerInit& init) {
     return std::make_unique<RecipeLayer>(init, recipe);
-  });
+  };
+}
+
+void AddRecipe(LayerRegistry& registry, OperatorSchema schema, Recipe recipe) {
+  registry.Add(std::move(schema), CreateFromRecipe(std::move(recipe)));
 }
 
 }  // namespace oort

@@ -44,6 +44,9 @@ using Recipe = std::function<std::vector<Value>(const Calls& call, const Args& a
 OperatorSchema RecipeSchema(std::vector<std::string> types, std::string doc,
                             const std::string& arguments, DTypeSet dtypes = kAllDTypes);
 
+/// A creator of layers that give what `recipe` does.
+LayerCreator CreateFromRecipe(Recipe recipe);
+
 /// Declares an operator whose outputs `recipe` gives.
 void AddRecipe(LayerRegistry& registry, OperatorSchema schema, Recipe recipe);
 

@@ -204,11 +204,10 @@ std::vector<Value> NonzeroStatic(const Calls& call, const Args& args) {
 
 OORT_LAYERS(recipes_shape) {
   using namespace oort;
-  AddRecipe(
-      registry,
-      RecipeSchema({"aten::tensor_split"}, "`torch.tensor_split`", "*input indices_or_sections dim")
-          .Outputs(1, -1),
-      TensorSplit);
+  AddRecipe(registry,
+            RecipeSchema({"aten::tensor_split"}, "`torch.tensor_split`",
+                         "*input indices_or_sections dim"),
+            TensorSplit);
   AddRecipe(registry,
             RecipeSchema({"aten::repeat_interleave"},
                          "`torch.repeat_interleave`; of repeats alone the positions",

@@ -217,7 +217,7 @@ void AddParams(OperatorSchema& schema, int rank, bool transposed, int pads) {
 
 DTypeSet ConvDTypes(bool transposed) {
   const DTypeSet both = kFloats | DType::kC64 | DType::kC128;
-  return transposed ? both : both | kIntegers;
+  return transposed ? both | DType::kI64 : both | kIntegers;
 }
 
 const char* Doc(bool transposed) {

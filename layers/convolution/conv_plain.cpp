@@ -143,7 +143,9 @@ class ConvTransposePlain final : public ConvPlainBase {
     if (output.elements() == 0) return;
     VisitPlain(output.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::Type;
-      if constexpr (!std::is_integral_v<T>) Run<T>(context, args, output);
+      if constexpr (!std::is_integral_v<T> || std::is_same_v<T, int64_t>) {
+        Run<T>(context, args, output);
+      }
     });
   }
 

@@ -7,8 +7,7 @@
 namespace oort {
 namespace {
 
-constexpr DTypeSet kUnfoldDTypes = kFloats | DType::kBool | DType::kC64 | DType::kC128;
-constexpr DTypeSet kFoldDTypes = kFloats | DType::kC64 | DType::kC128;
+constexpr DTypeSet kFoldDTypes = kFloats | DType::kBool | DType::kC64 | DType::kC128;
 
 [[noreturn]] void UnfoldFail(const std::string& message) {
   throw Error(ErrorCode::kInvalidArgument, message);
@@ -128,7 +127,7 @@ class Fold final : public Layer {
     const UnfoldGeometry g = Geometry(args);
     VisitDType(args.tensor(0).dtype(), [&](auto tag) {
       using T = typename decltype(tag)::Type;
-      if constexpr (kIsHalf<T> || kIsComplex<T> || std::is_floating_point_v<T>) {
+      if constexpr (!std::is_integral_v<T> || std::is_same_v<T, bool>) {
         Run<T>(context, g, args.tensor(0).data<T>(), outputs[0].AsTensor().data<T>());
       }
     });
@@ -194,7 +193,7 @@ OORT_LAYERS(unfold) {
   using namespace oort;
   OperatorSchema unfold({"F.unfold", "nn.Unfold"},
                         "The windows that slide over an image, each as a column");
-  unfold.Tensor("input", kUnfoldDTypes);
+  unfold.Tensor("input", kFoldDTypes);
   AddWindow(unfold);
   registry.Add(unfold, Create<Unfold>());
   OperatorSchema fold({"F.fold", "nn.Fold"},

@@ -28,11 +28,15 @@ inline std::array<TapRange, 3> TapRanges(const std::array<ConvAxis, 3>& axes, in
           TapRange(axes[2], tap % width)};
 }
 
-/// 16-bit floats are rounded at every step, as in torch.
+/// 16-bit floats are rounded at every step, as in torch; integers wrap around.
 template <typename T>
 void AddTo(T& sum, T value) {
   if constexpr (kIsHalf<T>) {
     sum = T(static_cast<float>(sum) + static_cast<float>(value));
+  } else if constexpr (std::is_same_v<T, bool>) {
+    sum = sum || value;
+  } else if constexpr (std::is_integral_v<T>) {
+    sum = static_cast<T>(static_cast<uint64_t>(sum) + static_cast<uint64_t>(value));
   } else {
     sum += value;
   }

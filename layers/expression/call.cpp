@@ -182,10 +182,13 @@ Item CallHardtanh(Dag& dag, const Item& x, const Item& low, const Item& high) {
   const auto negative = [](const Item& limit) {
     return limit.kind == Item::kValue && limit.value.AsFloat() < 0;
   };
-  if (x.dtype == DType::kU8 && (negative(low) || negative(high))) {
-    throw Error(ErrorCode::kInvalidArgument, "u8 has no negative limits");
+  if (x.dtype == DType::kU8 && negative(high)) {
+    throw Error(ErrorCode::kInvalidArgument, "u8 has no negative max_val");
   }
-  return Call3(dag, Function::kClamp, x, CastItem(dag, low, x.dtype), CastItem(dag, high, x.dtype));
+  // Below 0 there is nothing to clamp in u8.
+  const Item least = x.dtype == DType::kU8 && negative(low) ? NumberItem(Value(0)) : low;
+  return Call3(dag, Function::kClamp, x, CastItem(dag, least, x.dtype),
+               CastItem(dag, high, x.dtype));
 }
 
 }  // namespace

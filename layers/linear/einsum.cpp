@@ -71,15 +71,17 @@ class Einsum final : public Layer {
     const Shape output = AxesOf(ShapesOf(operands)).output_shape;
     output.elements();
     PlanOf(args);  // throws where an intermediate result is impossible
-    return {Tensor::Meta(operands[0]->dtype(), output)};
+    return {Tensor::Meta(ResultDType(operands), output)};
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     Tensor& output = outputs[0].AsTensor();
     if (output.elements() == 0) return;
-    const std::vector<const Tensor*> operands = Operands(args);
+    std::vector<const Tensor*> operands = Operands(args);
     const EinsumPlan plan = PlanOf(args);
     const DType dtype = output.dtype();
+    const Tensor wide = operands[0]->To(dtype);
+    if (operands.size() == 1) operands[0] = &wide;
     Run run{context, operands, dtype, ItemSize(dtype), nullptr};
     run.scratch = context.workspace() + GemmBytes(plan, dtype, context.threads());
     for (const EinsumStep& step : plan.steps) {
@@ -96,7 +98,7 @@ class Einsum final : public Layer {
   }
 
   size_t Workspace(const Args& args, int threads) const override {
-    const DType dtype = Operands(args)[0]->dtype();
+    const DType dtype = ResultDType(Operands(args));
     const EinsumPlan plan = PlanOf(args);
     return CheckedAdd(GemmBytes(plan, dtype, threads),
                       CheckedMultiply(static_cast<size_t>(plan.elements), ItemSize(dtype)));
@@ -111,6 +113,18 @@ class Einsum final : public Layer {
   }
 
  private:
+  /// A sum of one operand is torch.sum, which widens integers.
+  DType ResultDType(const std::vector<const Tensor*>& operands) const {
+    const DType dtype = operands[0]->dtype();
+    if (operands.size() > 1 || !IsInteger(dtype)) return dtype;
+    const EinsumLabels& labels = equation_.operands[0];
+    const bool sums = std::any_of(labels.begin(), labels.end(), [&](EinsumLabel label) {
+      if (equation_.has_output) return !Contains(equation_.output, label);
+      return std::count(labels.begin(), labels.end(), label) > 1;
+    });
+    return sums ? DType::kI64 : dtype;
+  }
+
   struct Run {
     const Context& context;
     const std::vector<const Tensor*>& operands;

@@ -9,13 +9,16 @@ namespace {
 
 template <typename T>
 void AveragePlane(const PlaneWindow& window, const PoolDivisor& divisor, const T* in, T* out) {
-  using Wide = std::conditional_t<kIsHalf<T>, float, T>;
+  // Sums of integers wrap around, as torch's do.
+  using Wide =
+      std::conditional_t<kIsHalf<T>, float, std::conditional_t<std::is_integral_v<T>, uint64_t, T>>;
+  using Mean = std::conditional_t<std::is_integral_v<T>, int64_t, Wide>;
   ForEachWindow(window, [&](const WindowTaps& taps) {
     Wide sum = 0;
     ForEachTap(window, taps, [&](int64_t at) { sum += static_cast<Wide>(in[at]); });
     const int64_t count = divisor.Along(0, taps.out_depth) * divisor.Along(1, taps.out_height) *
                           divisor.Along(2, taps.out_width);
-    *out++ = static_cast<T>(sum / static_cast<Wide>(count));
+    *out++ = static_cast<T>(static_cast<Mean>(sum) / static_cast<Mean>(count));
   });
 }
 
@@ -40,7 +43,7 @@ class AvgPool : public Layer {
     }
     VisitDType(input.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::Type;
-      if constexpr (kIsHalf<T> || std::is_floating_point_v<T>) {
+      if constexpr (kIsHalf<T> || std::is_floating_point_v<T> || std::is_same_v<T, int64_t>) {
         const T* in = input.data<T>();
         T* out = output.data<T>();
         context.ParallelFor(geometry.planes, PlaneGrain(geometry), [&](int64_t begin, int64_t end) {
@@ -95,7 +98,7 @@ class AvgPool : public Layer {
 OORT_LAYERS(avg_pool) {
   for (int rank = 1; rank <= 3; ++rank) {
     OperatorSchema schema(PoolTypes("AvgPool", "avg_pool", rank), "The mean under each window.");
-    schema.Tensor("input", kFloats)
+    schema.Tensor("input", kFloats | DType::kI64)
         .Ints("kernel_size", rank)
         .Ints("stride", rank)
         .Nullable()

@@ -33,11 +33,17 @@ class LpPool : public Layer {
   }
 
   std::vector<Value> Infer(const Args& args) const override {
-    return {Tensor::Meta(args.tensor(0).dtype(), window_.Geometry(args.shape(0)).output)};
+    const DType dtype = args.tensor(0).dtype();
+    // torch takes these with a whole norm_type too, and rounds then; the file does not tell.
+    if (dtype == DType::kI64 || dtype == DType::kBool) {
+      throw Error(ErrorCode::kUnsupported, "does not take dtype " + std::string(Name(dtype)));
+    }
+    return {
+        Tensor::Meta(IsFloat(dtype) ? dtype : DType::kF32, window_.Geometry(args.shape(0)).output)};
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
-    const Tensor& input = args.tensor(0);
+    const Tensor input = args.tensor(0).To(outputs[0].AsTensor().dtype());
     const PoolGeometry geometry = window_.Geometry(input.shape());
     VisitDType(input.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::Type;
@@ -71,7 +77,7 @@ OORT_LAYERS(lp_pool) {
   for (int rank = 1; rank <= 3; ++rank) {
     registry.Add(OperatorSchema(PoolTypes("LPPool", "lp_pool", rank),
                                 "The p-norm under each window: (sum of x^p)^(1/p).")
-                     .Tensor("input", kFloats)
+                     .Tensor("input", kFloats | kIntegers)
                      .Float("norm_type")
                      .Ints("kernel_size", rank)
                      .Ints("stride", rank)

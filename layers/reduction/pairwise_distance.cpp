@@ -23,25 +23,28 @@ class PairwiseDistance final : public PerElementLayer<3> {
     }
     const ReducePlan plan = PlanReduction(pairs, {-1}, keepdim_);
     if (std::isinf(p_)) RequireElements(plan, pairs);
-    return {
-        Tensor::Meta(PromoteTypes(args.tensor(0).dtype(), args.tensor(1).dtype()), plan.output)};
+    // eps makes floats of integers.
+    const DType dtype = PromoteTypes(args.tensor(0).dtype(), args.tensor(1).dtype());
+    return {Tensor::Meta(IsFloat(dtype) ? dtype : DType::kF32, plan.output)};
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     Tensor& output = outputs[0].AsTensor();
-    const Tensor a = args.tensor(0).To(output.dtype()), b = args.tensor(1).To(output.dtype());
+    const DType dtype = PromoteTypes(args.tensor(0).dtype(), args.tensor(1).dtype());
+    const Tensor a = args.tensor(0).To(dtype), b = args.tensor(1).To(dtype);
     const Shape pairs = Pairs(args);
     const Strided x = Strided(a.shape()).Broadcast(pairs), y = Strided(b.shape()).Broadcast(pairs);
-    VisitDType(output.dtype(), [&](auto tag) {
+    VisitDType(dtype, [&](auto tag) {
       using T = typename decltype(tag)::Type;
-      if constexpr (kIsHalf<T> || std::is_floating_point_v<T>) {
+      if constexpr (!kIsComplex<T> && !std::is_same_v<T, bool>) {
+        using Out = std::conditional_t<std::is_integral_v<T>, float, T>;
         const int64_t length = pairs[pairs.rank() - 1];
         context.ParallelFor(
             output.elements(), 16384 / (length + 1) + 1, [&](int64_t begin, int64_t end) {
               for (int64_t i = begin; i < end; ++i) {
-                output.data<T>()[i] =
+                output.data<Out>()[i] = ConvertElement<Out>(
                     Distance(a.data<T>() + RowOffset(x, i), x[x.rank() - 1].stride,
-                             b.data<T>() + RowOffset(y, i), y[y.rank() - 1].stride, length);
+                             b.data<T>() + RowOffset(y, i), y[y.rank() - 1].stride, length));
               }
             });
       }
@@ -61,16 +64,26 @@ class PairwiseDistance final : public PerElementLayer<3> {
     return offset;
   }
 
+  /// Differences of integers wrap around.
+  template <typename Real, typename T>
+  static Real Difference(T x, T y) {
+    if constexpr (std::is_integral_v<T>) {
+      return static_cast<Real>(static_cast<T>(static_cast<uint64_t>(x) - static_cast<uint64_t>(y)));
+    } else {
+      return static_cast<Real>(x) - static_cast<Real>(y);
+    }
+  }
+
   template <typename T>
-  T Distance(const T* x, int64_t x_step, const T* y, int64_t y_step, int64_t length) const {
+  double Distance(const T* x, int64_t x_step, const T* y, int64_t y_step, int64_t length) const {
     using Real = std::conditional_t<std::is_same_v<T, double>, double, float>;
     const NormOp<Real> op(p_, kernels_);
     double state = op.Start();
     for (int64_t i = 0; i < length; ++i) {
-      const Real difference = static_cast<Real>(x[i * x_step]) - static_cast<Real>(y[i * y_step]);
+      const Real difference = Difference<Real>(x[i * x_step], y[i * y_step]);
       op.Step(state, difference + static_cast<Real>(eps_), i, 0);
     }
-    return ConvertElement<T>(op.Finish(state));
+    return op.Finish(state);
   }
 
   double p_, eps_;
@@ -85,8 +98,8 @@ OORT_LAYERS(pairwise_distance) {
   using namespace oort;
   registry.Add(OperatorSchema({"F.pairwise_distance", "nn.PairwiseDistance"},
                               "The p-norm of x1 - x2 + eps over the last axis")
-                   .Tensor("x1", kFloats)
-                   .Tensor("x2", kFloats)
+                   .Tensor("x1", kFloats | kIntegers)
+                   .Tensor("x2", kFloats | kIntegers)
                    .Any("p", Value(2))
                    .Float("eps", 1e-6)
                    .Bool("keepdim", false),

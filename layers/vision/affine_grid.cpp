@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <array>
 
+#include "layers/composite/float_dtypes.h"
 #include "oort/layer.h"
 
 namespace oort {
@@ -107,12 +108,13 @@ class AffineGrid final : public Layer {
 
 OORT_LAYERS(affine_grid) {
   using namespace oort;
-  registry.Add(OperatorSchema({"F.affine_grid"},
-                              "The grid of an affine map, for sampling with F.grid_sample")
-                   .Tensor("theta", DType::kF32 | DType::kF64)
-                   .Ints("size")
-                   .Dynamic()
-                   .Bool("align_corners")
-                   .Nullable(),
-               Create<AffineGrid>());
+  const OperatorSchema schema =
+      OperatorSchema({"F.affine_grid"},
+                     "The grid of an affine map, for sampling with F.grid_sample")
+          .Tensor("theta", kFloats)
+          .Ints("size")
+          .Dynamic()
+          .Bool("align_corners")
+          .Nullable();
+  registry.Add(schema, WithHalves(schema, Create<AffineGrid>()));
 }

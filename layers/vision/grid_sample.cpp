@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <limits>
 
+#include "layers/composite/float_dtypes.h"
 #include "layers/vision/grid_axis.h"
 #include "oort/layer.h"
 
@@ -226,15 +227,16 @@ class GridSample final : public Layer {
 
 OORT_LAYERS(grid_sample) {
   using namespace oort;
-  registry.Add(OperatorSchema({"F.grid_sample"},
-                              "Reads an image or a volume at the points that a grid gives")
-                   .Tensor("input", DType::kF32 | DType::kF64)
-                   .Tensor("grid", DType::kF32 | DType::kF64)
-                   .String("mode", "bilinear")
-                   .OneOf({"bilinear", "nearest", "bicubic"})
-                   .String("padding_mode", "zeros")
-                   .OneOf({"zeros", "border", "reflection"})
-                   .Bool("align_corners")
-                   .Nullable(),
-               Create<GridSample>());
+  const OperatorSchema schema =
+      OperatorSchema({"F.grid_sample"},
+                     "Reads an image or a volume at the points that a grid gives")
+          .Tensor("input", kFloats)
+          .Tensor("grid", kFloats)
+          .String("mode", "bilinear")
+          .OneOf({"bilinear", "nearest", "bicubic"})
+          .String("padding_mode", "zeros")
+          .OneOf({"zeros", "border", "reflection"})
+          .Bool("align_corners")
+          .Nullable();
+  registry.Add(schema, WithHalves(schema, Create<GridSample>()));
 }

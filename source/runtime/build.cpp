@@ -50,6 +50,17 @@ Problem UnknownOperator(const Operator& op, const LayerRegistry& registry) {
   return MakeProblem(op, ErrorCode::kUnsupported, text);
 }
 
+/// pnnx passes a weight that several modules share as an input before the data.
+void LogSharedWeights(const Operator& op, const OperatorSchema& schema, const BoundArgs& bound) {
+  for (size_t i = 0; i < bound.args.size(); ++i) {
+    const int input = bound.args[i].input;
+    if (input < 0 || !schema.args()[i].attribute) continue;
+    log::Write(log::Level::kWarning, op.Describe() + ": took input " + std::to_string(input) +
+                                         " for its '@" + schema.args()[i].name +
+                                         "', which it shares with another module");
+  }
+}
+
 /// Which operands do not depend on any input of the model.
 std::vector<bool> ConstantOperands(const Graph& graph, const LayerRegistry& registry) {
   std::vector<bool> constant(graph.operands.size(), false);
@@ -159,6 +170,7 @@ Node GraphBuilder::MakeNode(const Operator& op, std::span<const Value> constant_
   std::vector<Problem> problems;
   node.bound = BindArguments(*node.schema, op, problems);
   if (!problems.empty()) throw Error(problems.front().code, problems.front().message);
+  LogSharedWeights(op, *node.schema, node.bound);
   WithOperator(op, [&] { BindConstants(*node.schema, constant_inputs, node.bound); });
   const auto hints = [&](const std::vector<int>& indices) {
     std::vector<const Operand*> operands;

@@ -98,3 +98,23 @@ def products_of_integers():
         lambda a, b: torch.addmm(a[:, :2], a, b, alpha=3, beta=-2),
         lambda a, b: torch.addmm(a[0, :2], a, b),
     )
+
+
+@case(integers(1, 2, 6, 6, low=-9, high=9), integers(2, 3, 3, 3, low=-3, high=3), integers(3, 4, low=-9, high=9))
+def integer_windows():
+    def body(x, w, rows):
+        return (
+            F.avg_pool2d(x, 3, stride=2, padding=1),
+            F.avg_pool1d(rows.unsqueeze(0), 2),
+            F.lp_pool2d(x.int(), 2.0, 2),
+            F.conv_transpose2d(x, w, stride=2),
+            F.pairwise_distance(rows, rows.flip(0)),
+            F.softsign(rows),
+        )
+
+    return body
+
+
+@case(integers(2, 3, dtype=torch.int32, low=-9, high=9))
+def integer_einsum():
+    return lambda x: (torch.einsum("ij->j", x), torch.einsum("ij->ji", x), torch.einsum("ij,ij->i", x, x))

@@ -3,6 +3,8 @@
 import torch
 import torch.nn.functional as F
 
+from torch import nn
+
 from .kit import f32, integers, unit
 from .leftovers import leftover
 
@@ -184,5 +186,19 @@ def aten_diagonals():
             x.clone().fill_diagonal_(5.0),
             tall.clone().fill_diagonal_(5.0, wrap=True),
         )
+
+    return body
+
+
+@leftover(f32(3, 4), f32(3, 5))
+def aten_bilinear():
+    return nn.Bilinear(4, 5, 6)
+
+
+@leftover(f32(3, 4), f32(3, 4))
+def aten_complex_norms():
+    def body(x, y):
+        z = torch.complex(x, y)
+        return torch.norm(z, dim=1), torch.norm(z, p=1, dim=0, keepdim=True), torch.linalg.norm(z)
 
     return body

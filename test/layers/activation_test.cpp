@@ -163,7 +163,7 @@ TEST(Activation, Integers) {
   OperatorCase("F.relu6").Input(x).ExpectOutputs({relu6});
   OperatorCase("F.hardtanh")
       .Input(RangeTensor(DType::kU8, {3}))
-      .ExpectError(ErrorCode::kInvalidArgument, "u8 has no negative limits");
+      .ExpectError(ErrorCode::kInvalidArgument, "u8 has no negative max_val");
 }
 
 TEST(Activation, FractionsOfIntegersAndComplexNumbers) {

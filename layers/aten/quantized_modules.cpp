@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+// Convolutions and dense layers on quantized tensors, exact in integers as torch's kernels are.
+#include "layers/aten/quantized.h"
+#include "layers/aten/recipe.h"
+
+namespace oort {
+namespace {
+
+/// Arguments that the modules have in common, by their place in the schema.
+enum ModuleArg { kWeight, kBias, kScales, kZeroPoints, kScale, kZeroPoint, kStride };
+
+/// Integers without their zero point: f32 where sums of `terms` products are exact there.
+Value Centred(const Calls& call, const Value& integers, const Value& zero_point, bool exact) {
+  const char* text =
+      exact ? "torch.float(sub(torch.int(@0),torch.int(@1)))" : "sub(torch.int(@0),torch.int(@1))";
+  return call.Formula(text, {integers, zero_point});
+}
+
+Value Quantized(const Value& integers, const Value& scale, const Value& zero_point) {
+  return Value(Value::List{integers, scale, zero_point});
+}
+
+/// round(x * multiplier) + zero_point as u8.
+Value ToBytes(const Calls& call, const std::string& x, std::vector<Value> operands,
+              const Value& zero_point, bool relu) {
+  const std::string least = relu ? zero_point.ToString() : "0";
+  const std::string text =
+      "clamp(add(round(" + x + ")," + zero_point.ToString() + ")," + least + ",255)";
+  return call("Tensor.to", {{"input", call.Formula(text, operands)}, {"dtype", "torch.uint8"}});
+}
+
+Recipe ModuleRecipe(bool convolution, bool relu) {
+  return [=](const Calls& call, const Args& args) -> std::vector<Value> {
+    if (args.inputs().size() != 1) {
+      throw Error(ErrorCode::kInvalidModel,
+                  "expected one input, got " + std::to_string(args.inputs().size()));
+    }
+    const Value& quantized = *args.inputs()[0];
+    if (quantized.IsDeferred()) return {quantized};
+    RequireQuantized(quantized);
+    const Value::List& x = quantized.AsList();
+    const Shape& shape = args.shape(kWeight);
+    if (shape.rank() != (convolution ? 4 : 2) || args.tensor(kScales).elements() != shape[0] ||
+        args.tensor(kZeroPoints).elements() != shape[0]) {
+      throw Error(ErrorCode::kInvalidModel, "expected a scale and a zero point for each of " +
+                                                std::to_string(shape[0]) + " outputs");
+    }
+    const int64_t terms = shape.Product(1, shape.rank());
+    const bool exact = terms <= (int64_t{1} << 24) / (255 * 255);
+    // One value for each output, beside the axes that follow.
+    const Shape column = convolution ? Shape{shape[0], 1, 1} : Shape{shape[0]};
+    Shape rows{shape[0]};
+    while (rows.rank() < shape.rank()) rows.Append(1);
+    const Value weight =
+        Centred(call, args[kWeight], Steps::Reshape(args[kZeroPoints], rows), exact);
+    const Value input = Centred(call, x[0], x[2], exact);
+    std::vector<Calls::Argument> arguments{{"input", input}, {"weight", weight}};
+    if (convolution) {
+      int at = kStride;
+      for (const char* name : {"stride", "padding", "dilation", "groups"}) {
+        arguments.emplace_back(name, args[at++]);
+      }
+    }
+    const Value sums = call(convolution ? "F.conv2d" : "F.linear", arguments);
+    const Value scales =
+        call.Formula("torch.float(mul(@0,@1))", {Steps::Reshape(args[kScales], column), x[1]});
+    const double out = args[kScale].AsFloat();
+    std::string sum = "torch.float(@0)";
+    std::vector<Value> operands{sums, scales, out};
+    if (args.Has(kBias)) {
+      sum = "add(torch.float(@0),round(div(@3,@1)))";
+      operands.push_back(Steps::Reshape(args[kBias], column));
+    }
+    const Value bytes =
+        ToBytes(call, "mul(" + sum + ",div(@1,@2))", operands, args[kZeroPoint], relu);
+    return {Quantized(bytes, args[kScale], args[kZeroPoint])};
+  };
+}
+
+/// Modules whose weights have one scale for all are refused when the model is loaded.
+LayerCreator CreateModule(bool convolution, bool relu) {
+  return [create = CreateFromRecipe(ModuleRecipe(convolution, relu))](const LayerInit& init) {
+    if (init.Constant("@weight.q_per_channel_scales").IsNone() ||
+        init.Constant("@weight.q_per_channel_zero_points").IsNone()) {
+      throw Error(ErrorCode::kUnsupported,
+                  "its weights are quantized with one scale for all, which pnnx does not write; "
+                  "quantize them per channel, or export the model before it is quantized");
+    }
+    return create(init);
+  };
+}
+
+OperatorSchema ModuleSchema(const std::string& type, const char* doc) {
+  return OperatorSchema({type}, doc)
+      .FreeInputs()  // a list, which position would not tell from a weight
+      .Attribute("weight", DTypeSet(DType::kI8))
+      .OptionalAttribute("bias")
+      .OptionalAttribute("weight.q_per_channel_scales", DType::kF32 | DType::kF64)
+      .OptionalAttribute("weight.q_per_channel_zero_points", kReals)
+      .Float("scale")
+      .AtLeast(1e-30)
+      .Int("zero_point")
+      .AtLeast(0)
+      .AtMost(255);
+}
+
+OperatorSchema ConvSchema(const std::string& type, const char* doc) {
+  return ModuleSchema(type, doc)
+      .Any("stride", Value(1))
+      .Any("padding", Value(0))
+      .Any("dilation", Value(1))
+      .Int("groups", 1)
+      .String("padding_mode", "zeros")
+      .OneOf({"zeros"})
+      .Ignored("in_channels")
+      .Ignored("out_channels")
+      .Ignored("kernel_size")
+      .Ignored("bias");
+}
+
+OperatorSchema LinearSchema(const std::string& type, const char* doc) {
+  return ModuleSchema(type, doc).Ignored("in_features").Ignored("out_features").Ignored("bias");
+}
+
+/// Quantized tensors, one after another or in one list, brought to one scale.
+class QuantizedCat final : public CompositeLayer {
+ public:
+  explicit QuantizedCat(const LayerInit& init)
+      : make_(init),
+        dim_(init.Constant("dim")),
+        scale_(init.Constant("scale")),
+        zero_point_(init.Constant("zero_point")) {}
+
+ protected:
+  std::vector<Value> Compute(const Steps& steps, const Args& args) const override {
+    const Calls call(steps, make_);
+    Value::List parts;
+    for (const Value* input : args.inputs()) {
+      if (input->IsDeferred()) return {Value::Deferred()};
+      if (IsQuantized(*input)) {
+        parts.push_back(Bytes(call, *input));
+      } else if (input->IsList()) {
+        for (const Value& item : input->AsList()) parts.push_back(Bytes(call, item));
+      } else {
+        RequireQuantized(*input);
+      }
+    }
+    const Value joined = call("torch.cat", {{"", Value(std::move(parts))}, {"dim", dim_}});
+    return {Quantized(joined, scale_, zero_point_)};
+  }
+
+ private:
+  Value Bytes(const Calls& call, const Value& value) const {
+    RequireQuantized(value);
+    const Value::List& x = value.AsList();
+    return ToBytes(call, "div(torch.float(mul(sub(torch.float(@0),@1),@2)),@3)",
+                   {x[0], x[2], x[1], scale_}, zero_point_, false);
+  }
+
+  PartMaker make_;
+  Value dim_, scale_, zero_point_;
+};
+
+}  // namespace
+}  // namespace oort
+
+OORT_LAYERS(quantized_modules) {
+  using namespace oort;
+  registry.Add(ConvSchema("nn.quantized.Conv2d", "A convolution of quantized tensors"),
+               CreateModule(true, false));
+  registry.Add(ConvSchema("nn.intrinsic.quantized.ConvReLU2d",
+                          "A convolution of quantized tensors, negative results as 0"),
+               CreateModule(true, true));
+  registry.Add(LinearSchema("nn.quantized.Linear", "A dense layer on quantized tensors"),
+               CreateModule(false, false));
+  registry.Add(LinearSchema("nn.intrinsic.quantized.LinearReLU",
+                            "A dense layer on quantized tensors, negative results as 0"),
+               CreateModule(false, true));
+  registry.Add(OperatorSchema({"nn.quantized.cat"}, "Joins quantized tensors along `dim`")
+                   .Int("dim", 0)
+                   .Float("scale")
+                   .AtLeast(1e-30)
+                   .Int("zero_point")
+                   .AtLeast(0)
+                   .AtMost(255)
+                   .FreeInputs(),
+               Create<QuantizedCat>());
+}
