@@ -184,6 +184,12 @@ std::vector<Value> Combinations(const Calls& call, const Args& args) {
   return {Steps::Reshape(picked, r > 0 ? Shape{rows, r} : Shape{0})};
 }
 
+std::vector<Value> EinsumOfList(const Calls& call, const Args& args) {
+  std::vector<Calls::Argument> arguments{{"equation", args[0]}};
+  for (const Value& operand : args[1].AsList()) arguments.emplace_back("", operand);
+  return {call("torch.einsum", arguments)};
+}
+
 /// The coordinates of the first `size` elements that are not 0, filled up with a value.
 std::vector<Value> NonzeroStatic(const Calls& call, const Args& args) {
   const int64_t size = args[1].AsInt(), fill = ValueOr(args, 2, -1).AsInt();
@@ -244,7 +250,9 @@ OORT_LAYERS(recipes_shape) {
       RecipeSchema({"aten::nonzero_static"}, "`torch.nonzero`, cut or filled up to `size` rows",
                    "*input size fill_value"),
       NonzeroStatic);
-  AddSpelling(registry, {"aten::einsum"}, {{"torch.einsum", "equation +operands -path"}});
+  AddRecipe(registry,
+            RecipeSchema({"aten::einsum"}, "`torch.einsum` of a list", "equation operands path"),
+            EinsumOfList);
   AddSpelling(registry, {"aten::index", "aten::_unsafe_index"}, {{"Tensor.index", "*input +expr"}});
   AddSpelling(registry, {"aten::unsafe_split_with_sizes"},
               {{"torch.split", "*tensor split_size_or_sections dim"}}, 1, -1);

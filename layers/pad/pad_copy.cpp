@@ -82,9 +82,21 @@ class RowPadder {
       Constant(target + begin * block_, end - begin);
       return;
     }
+    // Few bytes are moved by loads and stores of a constant size.
+    if (block_ == 4) return Gather<4>(source, target, begin, end);
+    if (block_ == 2) return Gather<2>(source, target, begin, end);
+    if (block_ == 8) return Gather<8>(source, target, begin, end);
     for (int64_t i = begin; i < end; ++i) {
       std::memcpy(target + i * block_, source + axis_.positions[static_cast<size_t>(i)] * block_,
                   static_cast<size_t>(block_));
+    }
+  }
+
+  template <int64_t kBlock>
+  void Gather(const std::byte* source, std::byte* target, int64_t begin, int64_t end) const {
+    const int64_t* positions = axis_.positions.data();
+    for (int64_t i = begin; i < end; ++i) {
+      std::memcpy(target + i * kBlock, source + positions[i] * kBlock, kBlock);
     }
   }
 
@@ -179,8 +191,16 @@ void PadCopy(const Context& context, const Tensor& input, const Padding& padding
     --last;
   }
   std::vector<PadAxis> axes;
+  int64_t whole = 1;  // of the axes before, which are not padded: they count as one
   for (int i = 0; i < last; ++i) {
     const size_t axis = static_cast<size_t>(i);
+    const bool padded = padding.before[axis] != 0 || padding.after[axis] != 0;
+    if (!padded && i + 1 < last) {
+      whole *= input.shape()[i];
+      continue;
+    }
+    if (whole != 1) axes.emplace_back(whole, 0, 0, padding.mode);
+    whole = 1;
     axes.emplace_back(input.shape()[i], padding.before[axis], padding.after[axis], padding.mode);
   }
   if (axes.empty()) axes.emplace_back(1, 0, 0, padding.mode);  // a scalar

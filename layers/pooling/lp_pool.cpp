@@ -34,10 +34,6 @@ class LpPool : public Layer {
 
   std::vector<Value> Infer(const Args& args) const override {
     const DType dtype = args.tensor(0).dtype();
-    // torch takes these with a whole norm_type too, and rounds then; the file does not tell.
-    if (dtype == DType::kI64 || dtype == DType::kBool) {
-      throw Error(ErrorCode::kUnsupported, "does not take dtype " + std::string(Name(dtype)));
-    }
     return {
         Tensor::Meta(IsFloat(dtype) ? dtype : DType::kF32, window_.Geometry(args.shape(0)).output)};
   }
@@ -70,6 +66,9 @@ class LpPool : public Layer {
   double elements_;
 };
 
+/// torch takes i64 with a whole norm_type too, and rounds then; the file does not tell.
+constexpr DTypeSet kLpDTypes = kFloats | DType::kI32 | DType::kI16 | DType::kI8 | DType::kU8;
+
 }  // namespace
 }  // namespace oort
 
@@ -77,7 +76,7 @@ OORT_LAYERS(lp_pool) {
   for (int rank = 1; rank <= 3; ++rank) {
     registry.Add(OperatorSchema(PoolTypes("LPPool", "lp_pool", rank),
                                 "The p-norm under each window: (sum of x^p)^(1/p).")
-                     .Tensor("input", kFloats | kIntegers)
+                     .Tensor("input", kLpDTypes)
                      .Float("norm_type")
                      .Ints("kernel_size", rank)
                      .Ints("stride", rank)

@@ -4,6 +4,7 @@
 #include "core/dispatch.h"
 #include "layers/per_element_layer.h"
 #include "layers/reduction/reduce_plan.h"
+#include "layers/softmax/softmax_kernels.h"
 
 namespace oort {
 namespace {
@@ -15,6 +16,9 @@ struct LogSumExpOp : ElementOp<LogSumExpOp<T>> {
     double max = -INFINITY, sum = 0;
   };
   static constexpr int kPasses = 2;
+  const SoftmaxKernels& kernels;
+
+  explicit LogSumExpOp(const SoftmaxKernels& table) : kernels(table) {}
   State Start() const { return {}; }
   void Between(State& state, int) const {
     // Infinities would give inf - inf; they come through the exponentials just as well.
@@ -28,11 +32,24 @@ struct LogSumExpOp : ElementOp<LogSumExpOp<T>> {
       state.sum += std::exp(value - state.max);
     }
   }
+  void Run(State& state, const T* x, int64_t count, int64_t index, int pass) const {
+    if constexpr (std::is_same_v<T, float>) {
+      if (pass == 1) {
+        state.sum += kernels.sum_exp(x, count, static_cast<float>(state.max));
+        return;
+      }
+      const auto max = static_cast<double>(kernels.row_max(x, count, 1));
+      if (max > state.max || max != max) state.max = max;
+    } else {
+      ElementOp<LogSumExpOp<T>>::Run(state, x, count, index, pass);
+    }
+  }
 };
 
 class LogSumExp : public PerElementLayer<3> {
  public:
-  explicit LogSumExp(const LayerInit& init) : axes_(init) {}
+  explicit LogSumExp(const LayerInit& init)
+      : axes_(init), kernels_(SoftmaxKernelsFor(init.isa())) {}
 
   std::vector<Value> Infer(const Args& args) const override {
     const Tensor& x = args.tensor(0);
@@ -49,15 +66,17 @@ class LogSumExp : public PerElementLayer<3> {
       if constexpr (kIsHalf<T> || std::is_floating_point_v<T>) {
         using Op = LogSumExpOp<T>;
         T* y = output.data<T>();
-        Reduce(context, plan, x.data<T>(), Op{}, [&](int64_t i, const typename Op::State& state) {
-          y[i] = ConvertElement<T>(std::log(state.sum) + state.max);
-        });
+        Reduce(context, plan, x.data<T>(), Op(kernels_),
+               [&](int64_t i, const typename Op::State& state) {
+                 y[i] = ConvertElement<T>(std::log(state.sum) + state.max);
+               });
       }
     });
   }
 
  private:
   ReduceAxes axes_;
+  const SoftmaxKernels& kernels_;
 };
 
 }  // namespace

@@ -20,20 +20,41 @@ bool Before(Value a, Value b, bool largest) {
   return largest ? (a_nan && !b_nan) || a > b : (!a_nan && b_nan) || a < b;
 }
 
-/// Brings the best k to the front. Like torch, it sorts a part where k is small and selects
-/// otherwise, so that even equal and unsorted elements come in the same order.
+/// Whether torch would sort a part of all elements; it selects otherwise. To do the same brings
+/// even equal and unsorted elements into the same order.
+bool SortsPart(int64_t k, int64_t extent) { return k * 64 <= extent; }
+
+/// Brings the best k to the front.
 template <typename T>
 void Select(std::vector<Candidate<T>>& all, int64_t k, bool largest, bool sorted) {
   const auto before = [largest](const Candidate<T>& a, const Candidate<T>& b) {
     return Before(a.value, b.value, largest);
   };
   if (k == 0) return;
-  if (k * 64 <= static_cast<int64_t>(all.size())) {
-    std::partial_sort(all.begin(), all.begin() + k, all.end(), before);
-    return;
-  }
   std::nth_element(all.begin(), all.begin() + k - 1, all.end(), before);
   if (sorted) std::sort(all.begin(), all.begin() + k - 1, before);
+}
+
+/// What std::partial_sort would bring to the front, step by step: a heap of the best k, and each
+/// element that is better than the worst of them takes its place. `element(j)` reads one.
+template <bool kLargest, typename T, typename Read>
+void SortPart(std::vector<Candidate<T>>& heap, int64_t k, int64_t extent, const Read& element) {
+  using Element = decltype(Candidate<T>::value);
+  const auto before = [](const Candidate<T>& a, const Candidate<T>& b) {
+    return Before(a.value, b.value, kLargest);
+  };
+  for (int64_t j = 0; j < k; ++j) heap[static_cast<size_t>(j)] = {element(j), j};
+  const auto end = heap.begin() + k;
+  std::make_heap(heap.begin(), end, before);
+  Element worst = heap.front().value;
+  for (int64_t j = k; j < extent; ++j) {
+    const Element value = element(j);
+    if (!Before(value, worst, kLargest)) continue;
+    heap[static_cast<size_t>(k)] = {value, j};
+    std::pop_heap(heap.begin(), end + 1, before);
+    worst = heap.front().value;
+  }
+  std::sort_heap(heap.begin(), end, before);
 }
 
 class TopK : public Layer {
@@ -64,6 +85,7 @@ class TopK : public Layer {
     const int64_t extent = x.rank() == 0 ? 1 : x.shape()[axis], k = args[k_].AsInt();
     const int64_t inner = x.shape().Product(std::min(axis + 1, x.rank()), x.rank());
     if (outputs[0].AsTensor().elements() == 0) return;
+    const bool part = SortsPart(k, extent);
     VisitDType(x.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::Type;
       if constexpr (!kIsComplex<T>) {
@@ -72,22 +94,29 @@ class TopK : public Layer {
         int64_t* indices = outputs[1].AsTensor().data<int64_t>();
         const auto run = [&](int64_t i, std::vector<Candidate<T>>& all) {
           const int64_t outer = i / inner, column = i % inner;
-          for (int64_t j = 0; j < extent; ++j) {
-            const T element = in[(outer * extent + j) * inner + column];
-            all[static_cast<size_t>(j)] = {static_cast<decltype(all[0].value)>(element), j};
+          const T* line = in + outer * extent * inner + column;
+          const auto element = [&](int64_t j) {
+            return static_cast<decltype(all[0].value)>(line[j * inner]);
+          };
+          if (part && largest_) {
+            SortPart<true>(all, k, extent, element);
+          } else if (part) {
+            SortPart<false>(all, k, extent, element);
+          } else {
+            for (int64_t j = 0; j < extent; ++j) all[static_cast<size_t>(j)] = {element(j), j};
+            Select(all, k, largest_, sorted_);
           }
-          Select(all, k, largest_, sorted_);
           for (int64_t j = 0; j < k; ++j) {
             const int64_t at = (outer * k + j) * inner + column;
             values[at] = static_cast<T>(all[static_cast<size_t>(j)].value);
             indices[at] = all[static_cast<size_t>(j)].index;
           }
         };
-        context.ParallelFor(x.elements() / extent, 4096 / extent + 1,
-                            [&](int64_t begin, int64_t end) {
-                              std::vector<Candidate<T>> all(static_cast<size_t>(extent));
-                              for (int64_t i = begin; i < end; ++i) run(i, all);
-                            });
+        context.ParallelFor(
+            x.elements() / extent, 4096 / extent + 1, [&](int64_t begin, int64_t end) {
+              std::vector<Candidate<T>> all(static_cast<size_t>(part ? k + 1 : extent));
+              for (int64_t i = begin; i < end; ++i) run(i, all);
+            });
       }
     });
   }

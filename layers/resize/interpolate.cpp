@@ -4,6 +4,7 @@
 #include "core/dispatch.h"
 #include "layers/pooling/adaptive.h"
 #include "layers/resize/antialias.h"
+#include "layers/resize/resize_bytes.h"
 #include "layers/resize/resize_kernels.h"
 #include "layers/resize/resize_params.h"
 
@@ -153,9 +154,10 @@ class Interpolate : public Layer {
 
   std::vector<Value> Infer(const Args& args) const override {
     const DType dtype = args.tensor(0).dtype();
-    if (dtype == DType::kU8 && !params_.Copies()) {
-      throw Error(ErrorCode::kUnsupported,
-                  "mode " + params_.mode_name() + " does not take dtype u8");
+    const std::string& mode = params_.mode_name();
+    const bool image = mode == "bilinear" || mode == "bicubic";
+    if (dtype == DType::kU8 && !params_.Copies() && !image) {
+      throw Error(ErrorCode::kUnsupported, "mode " + mode + " does not take dtype u8");
     }
     return {Tensor::Meta(dtype, Geometry(args).output)};
   }
@@ -172,6 +174,10 @@ class Interpolate : public Layer {
           AdaptTo(input.shape(), Value::Ints(output.shape().dims().subspan(2)), rank);
       return AdaptiveAverage(context, isa_, windows, input, output);
     }
+    if (input.dtype() == DType::kU8) {
+      return ResizeBytes(context, geometry, params_.mode(), params_.AlignCorners(args),
+                         params_.antialias(), input.data<uint8_t>(), output.data<uint8_t>());
+    }
     VisitDType(input.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::Type;
       if constexpr (kIsHalf<T> || std::is_floating_point_v<T>) {
@@ -187,6 +193,9 @@ class Interpolate : public Layer {
   }
 
   size_t Workspace(const Args& args, int) const override {
+    if (args.tensor(0).dtype() == DType::kU8) {
+      return params_.Copies() ? 0 : static_cast<size_t>(ResizeBytesWorkspace(Geometry(args)));
+    }
     return params_.antialias() ? AntialiasWorkspace(Geometry(args), args.tensor(0).dtype()) : 0;
   }
 
@@ -258,7 +267,7 @@ OperatorSchema AtenSchema(const std::string& prefix, int rank) {
 OperatorSchema AntialiasSchema(const std::string& mode) {
   return OperatorSchema({"aten::_upsample_" + mode + "2d_aa"},
                         "Resizes an image, with a filter as wide as what becomes one element.")
-      .Tensor("input", kFloats)
+      .Tensor("input", kFloats | DType::kU8)
       .Ints("size")
       .Nullable()
       .Dynamic()

@@ -2,6 +2,7 @@
 #include "layers/shape/strided_copy.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "core/checked.h"
@@ -299,8 +300,25 @@ void CopyBytes(const Context& context, const std::byte* source, std::byte* targe
   CopyStrided(context, 1, source, Strided(Shape{static_cast<int64_t>(bytes)}), target);
 }
 
+namespace {
+
+/// Stores of a constant size: for few elements the calls below cost more than the bytes.
+template <size_t kItem>
+void FillFew(std::byte* target, const std::byte* pattern, int64_t count) {
+  std::array<std::byte, kItem> value;
+  std::memcpy(value.data(), pattern, kItem);
+  for (int64_t i = 0; i < count; ++i) {
+    std::memcpy(target + i * static_cast<int64_t>(kItem), value.data(), kItem);
+  }
+}
+
+}  // namespace
+
 void FillItems(std::byte* target, const std::byte* pattern, size_t item, int64_t count) {
   if (count <= 0) return;
+  if (count <= 16 && item == 4) return FillFew<4>(target, pattern, count);
+  if (count <= 16 && item == 2) return FillFew<2>(target, pattern, count);
+  if (count <= 16 && item == 8) return FillFew<8>(target, pattern, count);
   if (target != pattern) std::memcpy(target, pattern, item);
   // What is written already is the pattern for the rest; a page of it stays in the cache.
   const size_t total = item * static_cast<size_t>(count);

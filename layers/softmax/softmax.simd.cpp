@@ -47,6 +47,10 @@ double SumOfExp(const float* x, float* y, int64_t count, float sign, float max) 
   return total;
 }
 
+double SumExp(const float* x, int64_t count, float max) {
+  return SumOfExp<false>(x, nullptr, count, 1, max);
+}
+
 void SoftmaxRow(const float* x, float* y, int64_t count, float sign) {
   const float max = RowMax(x, count, sign);
   const Vec scale(static_cast<float>(1.0 / SumOfExp<true>(x, y, count, sign, max)));
@@ -111,7 +115,9 @@ void SoftmaxColumns(const SoftmaxBlock& block, float sign) {
 }  // namespace
 }  // namespace oort::OORT_ISA
 
-OORT_DEFINE_KERNELS(SoftmaxKernels, {.softmax_row = SoftmaxRow,
+OORT_DEFINE_KERNELS(SoftmaxKernels, {.row_max = RowMax,
+                                     .sum_exp = SumExp,
+                                     .softmax_row = SoftmaxRow,
                                      .log_softmax_row = LogSoftmaxRow,
                                      .softmax_columns = SoftmaxColumns<false>,
                                      .log_softmax_columns = SoftmaxColumns<true>})

@@ -14,6 +14,10 @@ struct SoftmaxBlock {
 
 /// All kernels work on sign * x, so that softmin is softmax with sign -1.
 struct SoftmaxKernels {
+  /// The largest of sign * x, or NaN where there is one.
+  float (*row_max)(const float* x, int64_t count, float sign);
+  /// The sum of exp(x - max).
+  double (*sum_exp)(const float* x, int64_t count, float max);
   void (*softmax_row)(const float* x, float* y, int64_t count, float sign);
   void (*log_softmax_row)(const float* x, float* y, int64_t count, float sign);
   /// Down the columns of a block.

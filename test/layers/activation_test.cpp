@@ -163,6 +163,10 @@ TEST(Activation, Integers) {
   OperatorCase("F.relu6").Input(x).ExpectOutputs({relu6});
   OperatorCase("F.hardtanh")
       .Input(RangeTensor(DType::kU8, {3}))
+      .ExpectOutputs({Tensor::From<uint8_t>({0, 1, 1}, {3})});
+  OperatorCase("F.hardtanh")
+      .Param("max_val", "-0.5")
+      .Input(RangeTensor(DType::kU8, {3}))
       .ExpectError(ErrorCode::kInvalidArgument, "u8 has no negative max_val");
 }
 

@@ -9,9 +9,9 @@
 
 namespace oort::testing {
 
-/// Runs `type` on `tensors`, followed by `constants` as pnnx.Expression would give them.
-inline std::vector<Tensor> RunAten(const std::string& type, const std::vector<Tensor>& tensors,
-                                   const std::vector<std::string>& constants, int outputs = 1) {
+/// `type` with `tensors` inputs, followed by `constants` as pnnx.Expression would give them.
+inline Session AtenSession(const std::string& type, size_t tensors,
+                           const std::vector<std::string>& constants, int outputs = 1) {
   Graph graph;
   Operator op{.type = type, .name = "tested"};
   Operator sink{.type = "pnnx.Output", .name = "pnnx_output_0"};
@@ -20,7 +20,7 @@ inline std::vector<Tensor> RunAten(const std::string& type, const std::vector<Te
     producer.outputs = {op.inputs.back()};
     graph.AddOperator(std::move(producer));
   };
-  for (size_t i = 0; i < tensors.size(); ++i) {
+  for (size_t i = 0; i < tensors; ++i) {
     add_input({.type = "pnnx.Input", .name = "pnnx_input_" + std::to_string(i)});
   }
   for (size_t i = 0; i < constants.size(); ++i) {
@@ -34,7 +34,13 @@ inline std::vector<Tensor> RunAten(const std::string& type, const std::vector<Te
   sink.inputs = op.outputs;
   graph.AddOperator(std::move(op));
   graph.AddOperator(std::move(sink));
-  return Session(RuntimeGraph::Build(std::move(graph))).Forward(tensors);
+  return Session(RuntimeGraph::Build(std::move(graph)));
+}
+
+/// Runs it on `tensors`.
+inline std::vector<Tensor> RunAten(const std::string& type, const std::vector<Tensor>& tensors,
+                                   const std::vector<std::string>& constants, int outputs = 1) {
+  return AtenSession(type, tensors.size(), constants, outputs).Forward(tensors);
 }
 
 }  // namespace oort::testing

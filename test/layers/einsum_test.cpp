@@ -203,9 +203,15 @@ TEST(Einsum, OfOtherNumbers) {
        {DType::kF64, DType::kI8, DType::kI32, DType::kI64, DType::kC64, DType::kC128}) {
     SCOPED_TRACE(std::string(Name(dtype)));
     Check("bij,kj->bik", {{2, 3, 4}, {5, 4}}, "", dtype);
-    Check("ijk->kj", {{2, 3, 4}}, "", dtype);
+    Check("ijk->kji", {{2, 3, 4}}, "", dtype);
     Check("ij,ij->ij", {{3, 4}, {3, 4}}, "", dtype);
   }
+}
+
+TEST(Einsum, WidensIntegersThatItSums) {
+  const Tensor x = Tensor::From<int8_t>({100, 100, 100, -3}, {2, 2});
+  CaseOf("ij->i", {x}).ExpectOutputs({Tensor::From<int64_t>({200, 97}, {2})});
+  CaseOf("ii", {x}).ExpectOutputs({Tensor::Scalar<int64_t>(97)});
 }
 
 TEST(Einsum, OfNothing) {

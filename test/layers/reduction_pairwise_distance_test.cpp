@@ -89,9 +89,9 @@ TEST(PairwiseDistance, RefusesWhatDoesNotFit) {
       .Input(RandomTensor(DType::kF32, {3, 5}))
       .ExpectError(ErrorCode::kInvalidArgument, "broadcast");
   OperatorCase("F.pairwise_distance")
-      .Input(x.To(DType::kI64))
+      .Input(x.To(DType::kBool))
       .Input(x)
-      .ExpectError(ErrorCode::kInvalidArgument, "i64");
+      .ExpectError(ErrorCode::kInvalidArgument, "bool");
   OperatorCase("F.pairwise_distance")
       .Param("p", "big")
       .Input(x)

@@ -221,10 +221,36 @@ TEST(Interpolate, NearestTakesBytes) {
       .Input(x)
       .ExpectOutputs({Tensor::From<uint8_t>({1, 1, 2, 2, 3, 3, 4, 4}, {1, 1, 2, 4})});
   OperatorCase("F.interpolate")
-      .Param("mode", "bilinear")
+      .Param("mode", "area")
       .Param("size", "(2,4)")
       .Input(x)
-      .ExpectError(ErrorCode::kUnsupported, "mode bilinear does not take dtype u8");
+      .ExpectError(ErrorCode::kUnsupported, "mode area does not take dtype u8");
+}
+
+TEST(Interpolate, RoundsBytesAfterEachAxis) {
+  const Tensor x = Tensor::From<uint8_t>({0, 255, 7, 100, 50, 200}, {1, 1, 2, 3});
+  const auto expect = [&](const char* mode, const char* size, bool corners, bool antialias,
+                          const Tensor& want) {
+    OperatorCase("F.interpolate")
+        .Param("mode", mode)
+        .Param("size", size)
+        .Param("align_corners", corners ? "True" : "False")
+        .Param("antialias", antialias ? "True" : "False")
+        .Input(x)
+        .ExpectOutputs({want});
+  };
+  const auto bytes = [](std::initializer_list<uint8_t> values, Shape shape) {
+    return Tensor::From<uint8_t>(values, shape);
+  };
+  const Shape large{1, 1, 3, 5};
+  expect("bilinear", "(3,5)", false, false,
+         bytes({0, 102, 255, 106, 7, 50, 91, 153, 123, 104, 100, 80, 50, 140, 200}, large));
+  expect("bicubic", "(3,5)", false, false,
+         bytes({0, 121, 255, 121, 0, 53, 94, 153, 130, 107, 114, 66, 32, 139, 233}, large));
+  expect("bicubic", "(3,5)", true, false,
+         bytes({0, 151, 255, 155, 7, 50, 106, 153, 138, 104, 100, 61, 50, 120, 200}, large));
+  expect("bilinear", "(1,2)", false, true, bytes({89, 122}, {1, 1, 1, 2}));
+  expect("bicubic", "(3,2)", false, true, bytes({101, 101, 88, 125, 74, 149}, {1, 1, 3, 2}));
 }
 
 TEST(Interpolate, WorksOnAnEmptyBatch) {
