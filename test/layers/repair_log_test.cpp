@@ -62,5 +62,31 @@ TEST(RepairLog, ShapesWithExtentsTooMany) {
   EXPECT_TRUE(Says(log, "took shape=")) << log;
 }
 
+TEST(RepairLog, DTypesThatAreNotWritten) {
+  const auto log_of = [](const char* type, const char* from, const char* to) {
+    return LogOf(std::string("pnnx.Input pnnx_input_0 0 1 x\n") + type +
+                     " s 1 1 x y dim=(1) keepdim=False #x=(3,4)" + from + " #y=(3)" + to +
+                     "\npnnx.Output pnnx_output_0 1 0 y\n",
+                 "3 2");
+  };
+  EXPECT_TRUE(Says(log_of("torch.sum", "f32", "f64"), "took dtype=f64 from the trace"));
+  EXPECT_TRUE(Says(log_of("torch.mean", "i64", "f32"), "took dtype=f32 from the trace"));
+  // Nothing is missing where the dtype follows from the input.
+  EXPECT_EQ(log_of("torch.sum", "f32", "f32"), "");
+  EXPECT_EQ(log_of("torch.sum", "i32", "i64"), "");
+  EXPECT_EQ(log_of("torch.norm", "c64", "f32"), "");
+}
+
+TEST(RepairLog, WeightsThatModulesShare) {
+  const std::string log = LogOf(
+      "pnnx.Input pnnx_input_0 0 1 w\n"
+      "pnnx.Input pnnx_input_1 0 1 x\n"
+      "nn.Linear l 2 1 w x y bias=False in_features=4 out_features=3 "
+      "#w=(3,4)f32 #x=(2,4)f32 #y=(2,3)f32\n"
+      "pnnx.Output pnnx_output_0 1 0 y\n",
+      "4 3");
+  EXPECT_TRUE(Says(log, "took input 0 for its '@weight'")) << log;
+}
+
 }  // namespace
 }  // namespace oort
