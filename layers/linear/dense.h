@@ -46,7 +46,7 @@ class Dense {
     Dense part = *this;
     part.out_ = rows;
     if constexpr (std::is_same_v<T, float>) {
-      part.first_ += first * in_;
+      part.first_ += first;
     } else {
       part.plain_ = plain_.Rows(first, first + rows);
     }
@@ -68,7 +68,8 @@ class Dense {
       const MatrixSource source(kernels, {x.data, 1, x.step});
       GemmProblem problem;
       problem.size = Size(rows);
-      problem.packed = packed_.panels() + first_;
+      problem.packed = static_cast<const std::byte*>(packed_.panels()) +
+                       PackedBytes(kernels, GemmSide::kB, first_, in_);
       problem.a = &source;
       problem.c = y.data;
       problem.ldc = y.step;
@@ -83,7 +84,7 @@ class Dense {
   GemmSize Size(int64_t rows) const { return {rows, out_, in_, false, true}; }
 
   int64_t in_ = 0, out_ = 0;
-  int64_t first_ = 0;    // floats of the panels before it
+  int64_t first_ = 0;    // rows of the packed weight before it
   PackedMatrix packed_;  // f32
   Tensor plain_;         // f64
 };
