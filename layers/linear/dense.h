@@ -69,7 +69,7 @@ class Dense {
       GemmProblem problem;
       problem.size = Size(rows);
       problem.packed = static_cast<const std::byte*>(packed_.panels()) +
-                       PackedBytes(kernels, GemmSide::kB, first_, in_);
+                       first_ * kernels.format.Padded(in_) * kernels.format.element;
       problem.a = &source;
       problem.c = y.data;
       problem.ldc = y.step;
