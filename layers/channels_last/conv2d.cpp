@@ -3,6 +3,7 @@
 #include "core/checked.h"
 #include "layers/channels_last/axes.h"
 #include "layers/channels_last/depthwise.h"
+#include "layers/channels_last/row_conv.h"
 #include "layers/channels_last/windows.h"
 #include "layers/channels_last/winograd.h"
 #include "layers/composite/float_dtypes.h"
@@ -40,6 +41,9 @@ class ChannelsLastConv final : public Layer {
         gemm_(GemmKernelsFor(init.isa(), ReadRowsPrecision(init))),
         interleave_(InterleaveKernelsFor(init.isa())) {
     CheckBiasFlag(init);
+    if (!init.IsConstant("@bias")) {
+      throw Error(ErrorCode::kUnsupported, "expected a bias that is stored with the operator");
+    }
     params_.CheckWeight(init, weight_shape_);
     if (params_.groups() > 1 && weight_shape_[1] == 1 && weight_shape_[0] == params_.groups()) {
       depthwise_.emplace(init.isa(), WeightOf(init));
@@ -49,6 +53,10 @@ class ChannelsLastConv final : public Layer {
     const bool f32 = ReadRowsPrecision(init) == Precision::kF32;
     if (const auto variant = f32 ? ChooseWinograd(init) : std::nullopt) {
       winograd_.emplace(init.isa(), WeightOf(init), bias_.constant(), *variant);
+      return;
+    }
+    if (f32) {
+      rows_.emplace(init.isa(), WeightOf(init), bias_.constant(), params_.groups());
       return;
     }
     zeros_ = Tensor::Zeros(DType::kF32, {weight_shape_[1]});
@@ -69,6 +77,7 @@ class ChannelsLastConv final : public Layer {
     if (output.elements() == 0) return;
     if (depthwise_) return RunDepthwise(context, args, g, output);
     if (winograd_) return RunWinograd(context, args, g, output);
+    if (rows_) return RunRows(context, args, g, output);
     RunGemm(context, args, g, output);
   }
 
@@ -76,6 +85,7 @@ class ChannelsLastConv final : public Layer {
     if (depthwise_) return 0;
     const ConvGeometry g = Geometry(args);
     if (winograd_) return winograd_->Workspace(WinogradSizeOf(g), threads);
+    if (rows_) return rows_->Workspace(g, threads);
     const int64_t floats = GemmBatchWorkspace(gemm_, SizeOf(g), g.groups, threads);
     return CheckedMultiply(static_cast<size_t>(floats), sizeof(float));
   }
@@ -184,6 +194,16 @@ class ChannelsLastConv final : public Layer {
     depthwise_->Run(context, g, operands);
   }
 
+  void RunRows(const Context& context, const Args& args, const ConvGeometry& g,
+               Tensor& output) const {
+    RowConv::Operands operands;
+    operands.in = args.tensor(input_).data<float>();
+    operands.addend = epilogue_.addend(args);
+    operands.activation = epilogue_.activation();
+    operands.out = output.data<float>();
+    rows_->Run(context, g, operands);
+  }
+
   void PackWeight(const Tensor& weight) {
     const int64_t groups = params_.groups(), columns = weight_shape_[0] / groups;
     const int64_t k = weight_shape_.Product(1, 4);
@@ -208,6 +228,7 @@ class ChannelsLastConv final : public Layer {
   Tensor zeros_;
   std::vector<PackedMatrix> packed_;  // one a group; none where Winograd's algorithm serves
   std::optional<DepthwiseConv> depthwise_;
+  std::optional<RowConv> rows_;
   std::optional<WinogradConv> winograd_;
 };
 

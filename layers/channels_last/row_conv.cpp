@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT
+#include "layers/channels_last/row_conv.h"
+
+#include <algorithm>
+
+#include "core/checked.h"
+
+namespace oort {
+namespace {
+
+constexpr int64_t kFewChannels = 8;           // below, whole windows are copied into rows
+constexpr int64_t kSlackFloats = 16;          // kernels may read behind the last panel
+constexpr double kThreadWork = 64 * 1024;     // multiplications that pay for one more thread
+constexpr int64_t kNearBytes = 32 * 1024;     // half an L1 cache
+constexpr int64_t kFarBytes = 256 * 1024;     // a quarter of an L2 cache
+constexpr int64_t kManyWeights = 512 * 1024;  // bytes that do not stay in an L2 cache
+
+std::shared_ptr<Buffer> AllocateFloats(int64_t count) {
+  return AllocateHost(CheckedMultiply(static_cast<size_t>(count), sizeof(float)));
+}
+
+float* FloatsOf(const std::shared_ptr<Buffer>& buffer) {
+  return reinterpret_cast<float*>(buffer->data());
+}
+
+}  // namespace
+
+/// How a call is cut: blocks of pixels, each multiplied with all panels of a part of the filters.
+struct RowConv::Plan {
+  int64_t pixels = 0, tiles = 0;  // of the whole batch
+  bool copies = false;            // windows become rows of their own
+  int64_t taps = 0, depth = 0;    // as the kernel sees them
+  int64_t block_tiles = 1;
+  int pixel_pieces = 1, panel_pieces = 1;
+  size_t pointer_bytes = 0, thread_bytes = 0;
+};
+
+RowConv::RowConv(Isa isa, const Tensor& weight, const Tensor& bias, int64_t groups)
+    : kernels_(RowConvKernelsFor(isa)),
+      groups_(groups),
+      columns_(weight.dim(0) / groups),
+      channels_(weight.dim(1)),
+      taps_(weight.shape().Product(2, 4)),
+      panels_(CeilDivide(columns_, kernels_.columns)),
+      zeros_(Tensor::Zeros(DType::kF32, {channels_})) {
+  Pack(weight, bias);
+}
+
+void RowConv::Pack(const Tensor& weight, const Tensor& bias) {
+  const int64_t width = kernels_.columns, panels = CheckedMultiply(groups_, panels_);
+  const int64_t padded = CheckedMultiply(panels, width), k = taps_ * channels_;
+  weights_ = AllocateFloats(CheckedAdd(CheckedMultiply(padded, k), kSlackFloats));
+  bias_ = AllocateFloats(padded);
+  const float* from = weight.data<float>();
+  float *to = FloatsOf(weights_), *bias_to = FloatsOf(bias_);
+  for (int64_t panel = 0; panel < panels; ++panel) {
+    const int64_t first = panel % panels_ * width, group = panel / panels_;
+    const int64_t used = std::min(width, columns_ - first);
+    const int64_t out = group * columns_ + first;
+    for (int64_t c = 0; c < width; ++c) {
+      *bias_to++ = bias.defined() && c < used ? bias.data<float>()[out + c] : 0.0f;
+    }
+    for (int64_t tap = 0; tap < taps_; ++tap) {
+      for (int64_t channel = 0; channel < channels_; ++channel) {
+        const float* filter = from + out * k + channel * taps_ + tap;
+        for (int64_t c = 0; c < width; ++c) *to++ = c < used ? filter[c * k] : 0.0f;
+      }
+    }
+  }
+  std::fill_n(to, kSlackFloats, 0.0f);
+}
+
+RowConv::Plan RowConv::MakePlan(const ConvGeometry& g, int threads) const {
+  Plan plan;
+  plan.pixels = CheckedMultiply(g.batch, g.out_plane());
+  plan.tiles = CeilDivide(plan.pixels, kernels_.rows);
+  const int64_t k = taps_ * channels_;
+  plan.copies = taps_ > 1 && channels_ < kFewChannels;
+  plan.taps = plan.copies ? 1 : taps_;
+  plan.depth = plan.copies ? k : channels_;
+  // Pixels of a block stay near while all panels pass by; where the panels come from far away, a
+  // larger block makes them pass less often.
+  const int64_t row_bytes = std::max<int64_t>(4, k * 4), weight_bytes = k * columns_ * 4;
+  const int64_t block_bytes = weight_bytes > kManyWeights ? kFarBytes : kNearBytes;
+  plan.block_tiles = std::clamp<int64_t>(block_bytes / (row_bytes * kernels_.rows), 1, 64);
+  const int useful = static_cast<int>(
+      std::clamp(g.multiplications() / kThreadWork, 1.0, static_cast<double>(threads)));
+  // Few pixels and many filters are split by filters, so that each is read by one thread only.
+  const bool by_pixels = plan.tiles >= 8 * useful || panels_ * groups_ < 2 * useful;
+  plan.pixel_pieces = by_pixels ? static_cast<int>(std::min<int64_t>(useful, plan.tiles)) : 1;
+  plan.panel_pieces = by_pixels ? 1 : useful;
+  plan.block_tiles = std::min(plan.block_tiles, CeilDivide(plan.tiles, plan.pixel_pieces));
+  const int64_t rows = plan.block_tiles * kernels_.rows;
+  const size_t pointers = CheckedMultiply(static_cast<size_t>(rows * plan.taps), sizeof(float*));
+  plan.pointer_bytes = AlignUp(pointers, 64);
+  const size_t copied = plan.copies ? static_cast<size_t>(rows * row_bytes) : 0;
+  plan.thread_bytes = AlignUp(CheckedAdd(plan.pointer_bytes, copied), 64);
+  return plan;
+}
+
+size_t RowConv::Workspace(const ConvGeometry& geometry, int threads) const {
+  const Plan plan = MakePlan(geometry, threads);
+  return CheckedMultiply(plan.thread_bytes,
+                         static_cast<size_t>(plan.pixel_pieces * plan.panel_pieces));
+}
+
+class RowConv::Job {
+ public:
+  Job(const RowConv& conv, const ConvGeometry& g, const Operands& operands, const Plan& plan)
+      : conv_(conv), kernels_(conv.kernels_), g_(g), operands_(operands), plan_(plan) {}
+
+  void Go(const Context& context) const {
+    const int64_t pieces = plan_.pixel_pieces * plan_.panel_pieces;
+    context.ParallelFor(pieces, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t piece = begin; piece < end; ++piece) {
+        RunPiece(piece, context.workspace() + static_cast<size_t>(piece) * plan_.thread_bytes);
+      }
+    });
+  }
+
+ private:
+  struct Block {
+    int64_t first, tiles;    // of pixels
+    const float** pointers;  // by tile, tap and row
+    float* copies;
+  };
+  struct Panels {
+    int64_t first, last;  // of one group
+  };
+
+  void RunPiece(int64_t piece, std::byte* scratch) const {
+    const int64_t pixel_piece = piece % plan_.pixel_pieces,
+                  panel_piece = piece / plan_.pixel_pieces;
+    const int64_t begin = plan_.tiles * pixel_piece / plan_.pixel_pieces;
+    const int64_t end = plan_.tiles * (pixel_piece + 1) / plan_.pixel_pieces;
+    const int64_t all = conv_.panels_ * conv_.groups_;
+    const int64_t first = all * panel_piece / plan_.panel_pieces;
+    const int64_t last = all * (panel_piece + 1) / plan_.panel_pieces;
+    Block block;
+    block.pointers = reinterpret_cast<const float**>(scratch);
+    block.copies = reinterpret_cast<float*>(scratch + plan_.pointer_bytes);
+    for (int64_t tile = begin; tile < end; tile += plan_.block_tiles) {
+      block.first = tile;
+      block.tiles = std::min(plan_.block_tiles, end - tile);
+      for (int64_t panel = first; panel < last;) {
+        const int64_t group = panel / conv_.panels_;
+        const int64_t stop = std::min(last, (group + 1) * conv_.panels_);
+        FindRows(block, group);
+        for (; panel < stop; ++panel) Multiply(block, panel);
+      }
+    }
+  }
+
+  /// Fills in where the pixels of a block read their channels of a group.
+  void FindRows(const Block& block, int64_t group) const {
+    const int rows = kernels_.rows;
+    const float* in = operands_.in + group * conv_.channels_;
+    const int64_t last = plan_.pixels - 1, first = block.first * rows;
+    const ConvAxis &h = g_.axes[1], &w = g_.axes[2];
+    const int64_t image = h.in * w.in * g_.in_channels;
+    int64_t x = first % w.out, y = first / w.out % h.out, n = first / w.out / h.out;
+    for (int64_t i = 0; i < block.tiles * rows; ++i) {
+      const float** to = block.pointers + i / rows * plan_.taps * rows + i % rows;
+      const int64_t top = y * h.stride - h.pad, left = x * w.stride - w.pad;
+      if (plan_.copies) {
+        float* row = block.copies + i * plan_.depth;
+        CopyWindow(in + n * image, top, left, row);
+        *to = row;
+      } else {
+        FindTaps(in + n * image, top, left, to);
+      }
+      if (first + i >= last) continue;  // rows behind the last pixel repeat it
+      if (++x < w.out) continue;
+      x = 0;
+      if (++y < h.out) continue;
+      y = 0;
+      ++n;
+    }
+  }
+
+  void FindTaps(const float* in, int64_t top, int64_t left, const float** to) const {
+    const ConvAxis &h = g_.axes[1], &w = g_.axes[2];
+    const float* zeros = conv_.zeros_.data<float>();
+    for (int64_t kh = 0; kh < h.kernel; ++kh) {
+      const int64_t y = top + kh * h.dilation;
+      const bool in_rows = y >= 0 && y < h.in;
+      for (int64_t kw = 0; kw < w.kernel; ++kw, to += kernels_.rows) {
+        const int64_t x = left + kw * w.dilation;
+        *to = in_rows && x >= 0 && x < w.in ? in + (y * w.in + x) * g_.in_channels : zeros;
+      }
+    }
+  }
+
+  /// Few channels: all that a window reads, as one row. What is not at the border comes in runs.
+  void CopyWindow(const float* in, int64_t top, int64_t left, float* row) const {
+    const ConvAxis &h = g_.axes[1], &w = g_.axes[2];
+    const int64_t channels = conv_.channels_, run = w.kernel * channels;
+    const bool runs =
+        g_.in_channels == channels && w.dilation == 1 && left >= 0 && left + w.kernel <= w.in;
+    for (int64_t kh = 0; kh < h.kernel; ++kh, row += run) {
+      const int64_t y = top + kh * h.dilation;
+      if (y < 0 || y >= h.in) {
+        std::fill_n(row, run, 0.0f);
+        continue;
+      }
+      const float* from = in + (y * w.in + left) * g_.in_channels;
+      if (runs) {
+        for (int64_t i = 0; i < run; ++i) row[i] = from[i];
+        continue;
+      }
+      for (int64_t kw = 0; kw < w.kernel; ++kw) {
+        const int64_t x = left + kw * w.dilation;
+        const bool inside = x >= 0 && x < w.in;
+        for (int64_t c = 0; c < channels; ++c) {
+          row[kw * channels + c] = inside ? in[(y * w.in + x) * g_.in_channels + c] : 0.0f;
+        }
+      }
+    }
+  }
+
+  void Multiply(const Block& block, int64_t panel) const {
+    const int64_t column = panel % conv_.panels_ * kernels_.columns;
+    const int64_t out = panel / conv_.panels_ * conv_.columns_ + column;
+    const int used_columns =
+        static_cast<int>(std::min<int64_t>(kernels_.columns, conv_.columns_ - column));
+    RowTile tile;
+    tile.taps = plan_.taps;
+    tile.depth = plan_.depth;
+    tile.weights =
+        FloatsOf(conv_.weights_) + panel * conv_.taps_ * conv_.channels_ * kernels_.columns;
+    tile.bias = FloatsOf(conv_.bias_) + panel * kernels_.columns;
+    tile.out_stride = tile.addend_stride = g_.out_channels;
+    for (int64_t t = 0; t < block.tiles; ++t) {
+      const int64_t pixel = (block.first + t) * kernels_.rows;
+      tile.rows = block.pointers + t * plan_.taps * kernels_.rows;
+      tile.out = operands_.out + pixel * g_.out_channels + out;
+      if (operands_.addend != nullptr) {
+        tile.addend = operands_.addend + pixel * g_.out_channels + out;
+      }
+      const int used_rows =
+          static_cast<int>(std::min<int64_t>(kernels_.rows, plan_.pixels - pixel));
+      kernels_.tile(tile, used_rows, used_columns, operands_.activation);
+    }
+  }
+
+  const RowConv& conv_;
+  const RowConvKernels& kernels_;
+  const ConvGeometry& g_;
+  const Operands& operands_;
+  const Plan& plan_;
+};
+
+void RowConv::Run(const Context& context, const ConvGeometry& geometry,
+                  const Operands& operands) const {
+  const Plan plan = MakePlan(geometry, context.threads());
+  Job(*this, geometry, operands, plan).Go(context);
+}
+
+}  // namespace oort
