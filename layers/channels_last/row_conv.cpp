@@ -8,18 +8,18 @@
 namespace oort {
 namespace {
 
-constexpr int64_t kFewChannels = 8;           // below, whole windows are copied into rows
-constexpr int64_t kSlackFloats = 16;          // kernels may read behind the last panel
-constexpr double kThreadWork = 64 * 1024;     // multiplications that pay for one more thread
-constexpr int64_t kNearBytes = 32 * 1024;     // half an L1 cache
-constexpr int64_t kFarBytes = 256 * 1024;     // a quarter of an L2 cache
-constexpr int64_t kManyWeights = 512 * 1024;  // bytes that do not stay in an L2 cache
+constexpr int64_t kRowFewChannels = 8;           // below, whole windows are copied into rows
+constexpr int64_t kRowSlackFloats = 16;          // kernels may read behind the last panel
+constexpr double kRowThreadWork = 64 * 1024;     // multiplications that pay for one more thread
+constexpr int64_t kRowNearBytes = 32 * 1024;     // half an L1 cache
+constexpr int64_t kRowFarBytes = 256 * 1024;     // a quarter of an L2 cache
+constexpr int64_t kRowManyWeights = 512 * 1024;  // bytes that do not stay in an L2 cache
 
-std::shared_ptr<Buffer> AllocateFloats(int64_t count) {
+std::shared_ptr<Buffer> AllocateRowFloats(int64_t count) {
   return AllocateHost(CheckedMultiply(static_cast<size_t>(count), sizeof(float)));
 }
 
-float* FloatsOf(const std::shared_ptr<Buffer>& buffer) {
+float* RowFloatsOf(const std::shared_ptr<Buffer>& buffer) {
   return reinterpret_cast<float*>(buffer->data());
 }
 
@@ -49,10 +49,10 @@ RowConv::RowConv(Isa isa, const Tensor& weight, const Tensor& bias, int64_t grou
 void RowConv::Pack(const Tensor& weight, const Tensor& bias) {
   const int64_t width = kernels_.columns, panels = CheckedMultiply(groups_, panels_);
   const int64_t padded = CheckedMultiply(panels, width), k = taps_ * channels_;
-  weights_ = AllocateFloats(CheckedAdd(CheckedMultiply(padded, k), kSlackFloats));
-  bias_ = AllocateFloats(padded);
+  weights_ = AllocateRowFloats(CheckedAdd(CheckedMultiply(padded, k), kRowSlackFloats));
+  bias_ = AllocateRowFloats(padded);
   const float* from = weight.data<float>();
-  float *to = FloatsOf(weights_), *bias_to = FloatsOf(bias_);
+  float *to = RowFloatsOf(weights_), *bias_to = RowFloatsOf(bias_);
   for (int64_t panel = 0; panel < panels; ++panel) {
     const int64_t first = panel % panels_ * width, group = panel / panels_;
     const int64_t used = std::min(width, columns_ - first);
@@ -67,7 +67,7 @@ void RowConv::Pack(const Tensor& weight, const Tensor& bias) {
       }
     }
   }
-  std::fill_n(to, kSlackFloats, 0.0f);
+  std::fill_n(to, kRowSlackFloats, 0.0f);
 }
 
 RowConv::Plan RowConv::MakePlan(const ConvGeometry& g, int threads) const {
@@ -75,16 +75,16 @@ RowConv::Plan RowConv::MakePlan(const ConvGeometry& g, int threads) const {
   plan.pixels = CheckedMultiply(g.batch, g.out_plane());
   plan.tiles = CeilDivide(plan.pixels, kernels_.rows);
   const int64_t k = taps_ * channels_;
-  plan.copies = taps_ > 1 && channels_ < kFewChannels;
+  plan.copies = taps_ > 1 && channels_ < kRowFewChannels;
   plan.taps = plan.copies ? 1 : taps_;
   plan.depth = plan.copies ? k : channels_;
   // Pixels of a block stay near while all panels pass by; where the panels come from far away, a
   // larger block makes them pass less often.
   const int64_t row_bytes = std::max<int64_t>(4, k * 4), weight_bytes = k * columns_ * 4;
-  const int64_t block_bytes = weight_bytes > kManyWeights ? kFarBytes : kNearBytes;
+  const int64_t block_bytes = weight_bytes > kRowManyWeights ? kRowFarBytes : kRowNearBytes;
   plan.block_tiles = std::clamp<int64_t>(block_bytes / (row_bytes * kernels_.rows), 1, 64);
   const int useful = static_cast<int>(
-      std::clamp(g.multiplications() / kThreadWork, 1.0, static_cast<double>(threads)));
+      std::clamp(g.multiplications() / kRowThreadWork, 1.0, static_cast<double>(threads)));
   // Few pixels and many filters are split by filters, so that each is read by one thread only.
   const bool by_pixels = plan.tiles >= 8 * useful || panels_ * groups_ < 2 * useful;
   plan.pixel_pieces = by_pixels ? static_cast<int>(std::min<int64_t>(useful, plan.tiles)) : 1;
@@ -227,8 +227,8 @@ class RowConv::Job {
     tile.taps = plan_.taps;
     tile.depth = plan_.depth;
     tile.weights =
-        FloatsOf(conv_.weights_) + panel * conv_.taps_ * conv_.channels_ * kernels_.columns;
-    tile.bias = FloatsOf(conv_.bias_) + panel * kernels_.columns;
+        RowFloatsOf(conv_.weights_) + panel * conv_.taps_ * conv_.channels_ * kernels_.columns;
+    tile.bias = RowFloatsOf(conv_.bias_) + panel * kernels_.columns;
     tile.out_stride = tile.addend_stride = g_.out_channels;
     for (int64_t t = 0; t < block.tiles; ++t) {
       const int64_t pixel = (block.first + t) * kernels_.rows;
