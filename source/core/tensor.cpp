@@ -26,13 +26,13 @@ std::byte* AllocateBlock(size_t size) {
   return static_cast<std::byte*>(
       ::operator new (std::max<size_t>(size, 1), std::align_val_t{kAlignment}, std::nothrow));
 }
-void FreeBlock(void* block) { ::operator delete (block, std::align_val_t{kAlignment}); }
+void FreeBytes(void* block) { ::operator delete (block, std::align_val_t{kAlignment}); }
 #else
 std::byte* AllocateBlock(size_t size) {
   if (size > std::numeric_limits<size_t>::max() - kAlignment) return nullptr;
   return static_cast<std::byte*>(::operator new(size + kAlignment, std::nothrow));
 }
-void FreeBlock(void* block) { ::operator delete(block); }
+void FreeBytes(void* block) { ::operator delete(block); }
 #endif
 
 std::byte* AlignUp(std::byte* block) {
@@ -54,7 +54,7 @@ class HostBuffer final : public Buffer {
     CountHostBytes(static_cast<int64_t>(size));
   }
   ~HostBuffer() override {
-    FreeBlock(block_);
+    FreeBytes(block_);
     CountHostBytes(-static_cast<int64_t>(size_));
     if (account_) account_->GiveBack(size_);
   }

@@ -140,9 +140,9 @@ INSTANTIATE_TEST_SUITE_P(
         Model{"test/corpus/mini_shufflenet", 2}, Model{"test/corpus/mini_squeezenet", 1},
         Model{"test/corpus/mini_squeezenet", 2}, Model{"test/corpus/mini_vit", 1},
         Model{"test/corpus/mini_vit", 2}),
-    [](const auto& info) {
-      const std::string folder = info.param.folder;
-      return folder.substr(folder.rfind('/') + 1) + "_" + std::to_string(info.param.threads);
+    [](const auto& tested) {
+      const std::string folder = tested.param.folder;
+      return folder.substr(folder.rfind('/') + 1) + "_" + std::to_string(tested.param.threads);
     });
 
 }  // namespace
