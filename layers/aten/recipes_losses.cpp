@@ -25,7 +25,7 @@ struct LossFormula {
 
 constexpr LossFormula kLosses[] = {
     {"mse_loss", "*input *target reduction", "square(sub(@0,@1))", 2, "(x - y)²"},
-    {"l1_loss", "*input *target reduction", "abs(sub(@0,@1))", 2, "|x - y|"},
+    {"l1_loss", "*input *target reduction", "abs(sub(@0,@1))", 2, "abs(x - y)"},
     {"huber_loss", "*input *target reduction delta",
      "where(le(abs(sub(@0,@1)),@3),mul(0.5,square(sub(@0,@1))),"
      "mul(@3,sub(abs(sub(@0,@1)),mul(0.5,@3))))",

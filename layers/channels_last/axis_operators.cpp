@@ -107,9 +107,11 @@ class AxisOperator : public Layer {
     if (rank >= kLeast && rank <= kMost && ranked_[Place(rank)] != nullptr) {
       return *ranked_[Place(rank)];
     }
-    throw Error(ErrorCode::kInvalidArgument, "expected an input of a rank up to 5 that has axes " +
-                                                 dim_.ToString() + ", got rank " +
-                                                 std::to_string(rank));
+    if (!dim_.IsNone()) {
+      for (int64_t dim : Dims()) NormalizeAxis(dim, rank);  // says which one is not there
+    }
+    throw Error(ErrorCode::kInvalidArgument,
+                "expected an input of a rank up to 5, got rank " + std::to_string(rank));
   }
 
   Value dim_;

@@ -58,7 +58,8 @@ TEST(ByteSource, MapsWithoutCopyAndKeepsTheBytes) {
   auto source = ByteSource::File(folder / "x");
   const auto whole = source->Map(0, 10), part = source->Map(2, 3);
   ASSERT_TRUE(whole && part);
-  EXPECT_EQ(whole->data() + 2, part->data());
+  EXPECT_TRUE(testing::IsMappedFrom("x", whole->data()));
+  EXPECT_TRUE(testing::IsMappedFrom("x", part->data()));
   source.reset();
   std::filesystem::remove(folder / "x");
   EXPECT_EQ(Text(*part), "234");

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -40,6 +41,19 @@ inline std::string FileBytes(const std::filesystem::path& path) {
 
 inline void WriteFile(const std::filesystem::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
+}
+
+/// Whether the bytes at `address` are pages of that file.
+inline bool IsMappedFrom(const std::filesystem::path& path, const void* address) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    size_t end = 0;
+    const auto first = std::stoull(line, &end, 16);
+    const auto last = std::stoull(line.substr(end + 1), nullptr, 16);
+    const auto at = reinterpret_cast<uintptr_t>(address);
+    if (at >= first && at < last) return line.ends_with(path.filename().string());
+  }
+  return false;
 }
 
 }  // namespace oort::testing

@@ -191,7 +191,7 @@ TEST(Param, NoticesACutInTheLastWord) {
 
 TEST(Param, ReportsAllProblemsWithTheirLines) {
   const auto problems = ProblemsOf(
-      "7767517\n5 9\n"
+      "7767517\n5 1\n"
       "pnnx.Input in 0 1 0\n"
       "nn.ReLU a 1 1 0 1 @w=(1)f99 #0=(x)f32\n"
       "nn.ReLU b 1 1 0 1\n"
@@ -211,7 +211,7 @@ TEST(Param, ReportsAllProblemsWithTheirLines) {
 }
 
 TEST(Param, ListsAHundredProblems) {
-  std::string text = "7767517\n302 2\npnnx.Input in 0 1 0\n";
+  std::string text = "7767517\n302 0\npnnx.Input in 0 1 0\n";
   for (int i = 0; i < 300; ++i) text += "nn.ReLU r" + std::to_string(i) + " 1 0 0 @w=(1)f99\n";
   const auto problems = ProblemsOf(text + "pnnx.Output out 1 0 0\n");
   ASSERT_EQ(problems.size(), 101u);

@@ -57,8 +57,8 @@ const Broken kParams[] = {
      "is it cut off?"},
     {"operator_too_many", [](Model& m) { m.Replace("4 3", "3 3"); }, kInvalidModel,
      "says 3 operators, but the file has 4"},
-    {"operand_count", [](Model& m) { m.Replace("4 3", "4 4"); }, kInvalidModel,
-     "says 4 operands, but the file has 3"},
+    {"operand_count", [](Model& m) { m.Replace("4 3", "4 2"); }, kInvalidModel,
+     "says 2 operands, but the file has 3"},
     // Lines.
     {"line_too_short", [](Model& m) { m.AddLine("nn.ReLU short"); }, kInvalidModel,
      "operator 'short' (nn.ReLU, line 6): expected 'type name"},
