@@ -13,37 +13,12 @@
 
 #include "core/dispatch.h"
 #include "cpu/formulas.h"
+#include "layers/expression/element_rounding.h"
+#include "layers/expression/element_types.h"
 #include "layers/expression/f64.h"
 #include "oort/error.h"
 
 namespace oort::expression {
-
-/// A bool as tensors store it. Any byte but 0 is true, so no file can hold an illegal one.
-struct Bool {
-  uint8_t bits = 0;
-  Bool() = default;
-  Bool(bool value) : bits(value ? 1 : 0) {}    // NOLINT: implicit on purpose
-  operator bool() const { return bits != 0; }  // NOLINT
-};
-
-template <typename T>
-concept Real = std::is_floating_point_v<T>;
-template <typename T>
-concept Integer = std::is_integral_v<T> && !std::is_same_v<T, bool>;
-template <typename T>
-concept Complex = kIsComplex<T>;
-template <typename T>
-concept RealOrComplex = Real<T> || Complex<T>;
-template <typename T>
-concept RealOrInteger = Real<T> || Integer<T>;
-template <typename T>
-concept Number = Real<T> || Integer<T> || Complex<T>;
-
-/// Unsigned and at least as wide as int, so that arithmetic wraps instead of overflowing.
-template <Integer T>
-using Wide = std::conditional_t<sizeof(T) < 4, uint32_t, std::make_unsigned_t<T>>;
-
-[[noreturn]] void ThrowDivisionByZero();
 
 namespace ops {
 
@@ -215,97 +190,6 @@ struct Sign {
     return x;
   }
 };
-
-/// ceil, floor, round and trunc leave integers as they are.
-template <typename Rounding>
-struct RoundingOp {
-  template <Real T>
-  static T Call(T x) {
-    return Rounding()(x);
-  }
-  template <Integer T>
-  static T Call(T x) {
-    return x;
-  }
-};
-// clang-format off: one function a line
-struct CeilOf {
-  template <typename T>
-  T operator()(T x) const {
-    return std::ceil(x);
-  }
-};
-struct FloorOf {
-  template <typename T>
-  T operator()(T x) const {
-    return std::floor(x);
-  }
-};
-struct RoundOf {
-  template <typename T>
-  T operator()(T x) const {
-    return std::nearbyint(x);
-  }
-};
-struct TruncOf {
-  template <typename T>
-  T operator()(T x) const {
-    return std::trunc(x);
-  }
-};
-// clang-format on
-using Ceil = RoundingOp<CeilOf>;
-using Floor = RoundingOp<FloorOf>;
-using Round = RoundingOp<RoundOf>;
-using Trunc = RoundingOp<TruncOf>;
-
-struct BitwiseNot {
-  template <Integer T>
-  static T Call(T x) {
-    return static_cast<T>(~x);
-  }
-  template <std::same_as<Bool> T>
-  static T Call(T x) {
-    return !x;
-  }
-};
-
-template <typename Test>
-struct ClassifyOp {
-  template <Real T>
-  static Bool Call(T x) {
-    return Test::Real(x);
-  }
-  template <Complex T>
-  static Bool Call(T x) {
-    return Test::Both(Test::Real(x.real()), Test::Real(x.imag()));
-  }
-  template <Integer T>
-  static Bool Call(T) {
-    return Test::Real(0.0);
-  }
-  template <std::same_as<Bool> T>
-  static Bool Call(T) {
-    return Test::Real(0.0);
-  }
-};
-// clang-format off: one function a line
-struct FiniteTest {
-  static bool Real(double x) { return std::isfinite(x); }
-  static bool Both(bool a, bool b) { return a && b; }
-};
-struct InfTest {
-  static bool Real(double x) { return std::isinf(x); }
-  static bool Both(bool a, bool b) { return a || b; }
-};
-struct NanTest {
-  static bool Real(double x) { return std::isnan(x); }
-  static bool Both(bool a, bool b) { return a || b; }
-};
-// clang-format on
-using Isfinite = ClassifyOp<FiniteTest>;
-using Isinf = ClassifyOp<InfTest>;
-using Isnan = ClassifyOp<NanTest>;
 
 struct Exp2 {
   template <Real T>

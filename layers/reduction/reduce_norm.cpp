@@ -30,9 +30,7 @@ Tensor Magnitudes(const Tensor& x) {
 class Norm : public PerElementLayer<2> {
  public:
   explicit Norm(const LayerInit& init)
-      : p_(NormPower(init.Constant("p"))),
-        axes_(init),
-        kernels_(ReduceKernelsFor(init.isa())) {
+      : p_(NormPower(init.Constant("p"))), axes_(init), kernels_(ReduceKernelsFor(init.isa())) {
     if (const DType dtype = WantedDType(init); IsFloat(dtype)) wanted_ = dtype;
   }
 
