@@ -74,6 +74,7 @@ RowConv::Plan RowConv::MakePlan(const ConvGeometry& g, int threads) const {
   Plan plan;
   plan.pixels = CheckedMultiply(g.batch, g.out_plane());
   plan.tiles = CeilDivide(plan.pixels, kernels_.rows);
+  if (plan.tiles == 0) return plan;
   const int64_t k = taps_ * channels_;
   plan.copies = taps_ > 1 && channels_ < kRowFewChannels;
   plan.taps = plan.copies ? 1 : taps_;
