@@ -42,7 +42,7 @@ std::vector<Value> ViewDType(const Calls& call, const Args& args) {
   if (size.IsDeferred()) return {size};
   if (size.IsList()) return {call("Tensor.view", {{"input", args[0]}, {"shape", size}})};
   const Tensor& x = args.tensor(0);
-  const DType dtype = ParseTorchDType(size);
+  const DType dtype = RequireTorchDType(size);
   const auto from = static_cast<int64_t>(ItemSize(x.dtype()));
   const auto to = static_cast<int64_t>(ItemSize(dtype));
   Shape shape = x.shape();

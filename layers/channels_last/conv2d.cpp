@@ -45,6 +45,11 @@ class ChannelsLastConv final : public Layer {
       throw Error(ErrorCode::kUnsupported, "expected a bias that is stored with the operator");
     }
     params_.CheckWeight(init, weight_shape_);
+    if (bias_.constant().defined() && bias_.constant().shape() != Shape{weight_shape_[0]}) {
+      throw Error(ErrorCode::kInvalidArgument, "expected 'bias' of shape " +
+                                                   Shape{weight_shape_[0]}.ToString() + ", got " +
+                                                   bias_.constant().shape().ToString());
+    }
     if (params_.groups() > 1 && weight_shape_[1] == 1 && weight_shape_[0] == params_.groups()) {
       depthwise_.emplace(init.isa(), WeightOf(init));
       return;
