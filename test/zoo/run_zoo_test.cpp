@@ -55,7 +55,7 @@ const Broken kRuns[] = {
     {"negative_padding", [](Model& m) { m.Replace("padding=(1,1)", "padding=(-1,1)"); },
      kInvalidModel, "padding"},
     {"padding_of_64_bits",
-     [](Model& m) { m.Replace("padding=(1,1)", "padding=(9223372036854775807,1)"); }, kInvalidModel,
+     [](Model& m) { m.Replace("padding=(1,1)", "padding=(9223372036854775807,1)"); }, kInvalidArgument,
      "padding 9223372036854775807 is not in"},
     {"stride_of_three", [](Model& m) { m.Replace("stride=(1,1)", "stride=(1,1,1)"); },
      kInvalidModel, "stride"},
