@@ -200,13 +200,7 @@ std::vector<Value> HouseholderProduct(const Calls& call, const Args& args) {
 
 OORT_LAYERS(factors) {
   using namespace oort;
-  const auto add = [&](std::vector<std::string> types, const char* doc, const char* arguments,
-                       Recipe recipe, int outputs = 1) {
-    AddRecipe(registry,
-              RecipeSchema(std::move(types), doc, arguments, linalg::kMatrixDTypes | DType::kI32)
-                  .Outputs(outputs),
-              std::move(recipe));
-  };
+  const linalg::MatrixRecipes add{registry, linalg::kMatrixDTypes | DType::kI32};
   add(
       {"aten::linalg_lu_factor"}, "L and U in one matrix, and the rows that were exchanged",
       "*input pivot",

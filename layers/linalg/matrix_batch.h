@@ -12,6 +12,17 @@ namespace oort::linalg {
 
 inline constexpr DTypeSet kMatrixDTypes = DType::kF32 | DType::kF64 | DType::kC64 | DType::kC128;
 
+/// Registers operators on matrices that are written as recipes.
+struct MatrixRecipes {
+  LayerRegistry& registry;
+  DTypeSet dtypes;
+  void operator()(std::vector<std::string> types, const char* doc, const char* arguments,
+                  Recipe recipe, int outputs = 1) const {
+    AddRecipe(registry, RecipeSchema(std::move(types), doc, arguments, dtypes).Outputs(outputs),
+              std::move(recipe));
+  }
+};
+
 [[noreturn]] inline void Fail(const std::string& expected, const Tensor& got) {
   throw Error(ErrorCode::kInvalidArgument, "expected " + expected + ", got " + got.ToString());
 }

@@ -154,12 +154,7 @@ std::vector<Value> TensorSolve(const Calls& call, const Args& args) {
 
 OORT_LAYERS(norms) {
   using namespace oort;
-  const auto add = [&](std::vector<std::string> types, const char* doc, const char* arguments,
-                       Recipe recipe) {
-    AddRecipe(registry,
-              RecipeSchema(std::move(types), doc, arguments, linalg::kMatrixDTypes | kFloats),
-              std::move(recipe));
-  };
+  const linalg::MatrixRecipes add{registry, linalg::kMatrixDTypes | kFloats};
   add({"aten::linalg_norm"}, "A norm of matrices, or the p-norm of vectors",
       "*input ord dim keepdim dtype", AnyNorm);
   add({"aten::linalg_matrix_norm"}, "A norm of matrices: fro, nuc, or ±1, ±2, ±inf",

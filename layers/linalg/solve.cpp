@@ -262,13 +262,7 @@ Recipe OfDeterminant(Determinant kind) {
 
 OORT_LAYERS(solve) {
   using namespace oort;
-  const auto add = [&](std::vector<std::string> types, const char* doc, const char* arguments,
-                       Recipe recipe, int outputs = 1) {
-    AddRecipe(
-        registry,
-        RecipeSchema(std::move(types), doc, arguments, linalg::kMatrixDTypes).Outputs(outputs),
-        std::move(recipe));
-  };
+  const linalg::MatrixRecipes add{registry, linalg::kMatrixDTypes};
   add({"aten::linalg_inv", "aten::inverse", "torch.inverse"}, "The inverse of square matrices",
       "*input", WithInfo(Inverse, false));
   add({"aten::linalg_inv_ex"}, "The inverse, and where a matrix has none", "*input check_errors",

@@ -205,13 +205,7 @@ std::vector<Value> MatrixExponential(const Calls& call, const Args& args) {
 
 OORT_LAYERS(spectrum) {
   using namespace oort;
-  const auto add = [&](std::vector<std::string> types, const char* doc, const char* arguments,
-                       Recipe recipe, int outputs = 1) {
-    AddRecipe(
-        registry,
-        RecipeSchema(std::move(types), doc, arguments, linalg::kMatrixDTypes).Outputs(outputs),
-        std::move(recipe));
-  };
+  const linalg::MatrixRecipes add{registry, linalg::kMatrixDTypes};
   add(
       {"aten::linalg_svd"}, "U, S and Vᴴ with U diag(S) Vᴴ = A, up to signs",
       "*input full_matrices driver",

@@ -17,8 +17,7 @@ namespace {
 
 struct Options {
   ModelOptions model;
-  std::vector<std::string> shapes, files;
-  int runs = 20, warmup = 3;
+  MeasuredRuns measured;
   bool json = false;
 };
 
@@ -45,9 +44,9 @@ struct Times {
 Times Measure(Session& session, const std::vector<Tensor>& inputs, const Options& options) {
   using Clock = std::chrono::steady_clock;
   const std::vector<Value> values(inputs.begin(), inputs.end());
-  for (int i = 0; i < options.warmup; ++i) session.Run(values);
+  for (int i = 0; i < options.measured.warmup; ++i) session.Run(values);
   Times times;
-  for (int i = 0; i < options.runs; ++i) {
+  for (int i = 0; i < options.measured.runs; ++i) {
     const Clock::time_point start = Clock::now();
     const std::clock_t cpu_start = std::clock();
     session.Run(values);
@@ -85,9 +84,7 @@ int Bench(const Options& options) {
   const Clock::time_point start = Clock::now();
   const auto graph = options.model.LoadModel();
   const double load_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-  const std::vector<Tensor> inputs = options.files.empty()
-                                         ? RandomInputs(InputMetas(graph->inputs(), options.shapes))
-                                         : ReadInputs(graph->inputs(), options.files, {});
+  const std::vector<Tensor> inputs = options.measured.Inputs(graph->inputs());
   Session session(graph, options.model.ForSession());
   const Times times = Measure(session, inputs, options);
   const Timing timing = Summarize(times.wall);
@@ -105,8 +102,8 @@ int Bench(const Options& options) {
                       {"isa", Name(graph->isa())},
                       {"precision", Name(graph->precision())},
                       {"threads", session.threads()},
-                      {"warmup", options.warmup},
-                      {"runs", options.runs},
+                      {"warmup", options.measured.warmup},
+                      {"runs", options.measured.runs},
                       {"load_ms", load_ms},
                       {"memory",
                        {{"weights", memory.weights},
@@ -125,7 +122,7 @@ int Bench(const Options& options) {
   }
   std::cout << options.model.model << "  inputs " << (shapes.empty() ? "none" : Join(shapes, " "))
             << "  isa " << Name(graph->isa()) << "  precision " << Name(graph->precision())
-            << "  threads " << session.threads() << "  runs " << options.runs << '\n'
+            << "  threads " << session.threads() << "  runs " << options.measured.runs << '\n'
             << "load_ms " << FormatFixed(load_ms, 3) << '\n'
             << "memory_planned " << planned << " (weights " << memory.weights << ", arena "
             << memory.arena << ", outputs " << memory.outputs << ", inputs " << input_bytes << ")\n"
@@ -144,19 +141,7 @@ Action AddBench(CLI::App& app) {
   Options& o = *options;
   o.model.AddModel(app);
   o.model.AddThreads(app);
-  app.add_option("--runs", o.runs, "Runs that are measured")
-      ->type_name("R")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 10000000));
-  app.add_option("--warmup", o.warmup, "Runs before, that are not")
-      ->type_name("W")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 10000000));
-  app.add_option("--shape", o.shapes, "Another shape than the traced one: in0=1,3,320,320")
-      ->type_name("NAME=SHAPE");
-  app.add_option("--input", o.files, "Inputs from files instead: x.npy, a picture, in0=x.npy")
-      ->type_name("FILE")
-      ->excludes("--shape");
+  o.measured.Add(app, 10000000);
   o.model.AddLoad(app);
   app.add_flag("--json", o.json, "Print JSON");
   app.footer(

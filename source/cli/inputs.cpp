@@ -150,4 +150,24 @@ std::vector<Tensor> ReadInputs(const std::vector<Port>& ports,
   return inputs;
 }
 
+void MeasuredRuns::Add(CLI::App& app, int most) {
+  app.add_option("--runs", runs, "Runs that are measured")
+      ->type_name("R")
+      ->capture_default_str()
+      ->check(CLI::Range(1, most));
+  app.add_option("--warmup", warmup, "Runs before, that are not")
+      ->type_name("W")
+      ->capture_default_str()
+      ->check(CLI::Range(0, most));
+  app.add_option("--shape", shapes, "Another shape than the traced one: in0=1,3,320,320")
+      ->type_name("NAME=SHAPE");
+  app.add_option("--input", files, "Inputs from files instead: x.npy, a picture, in0=x.npy")
+      ->type_name("FILE")
+      ->excludes("--shape");
+}
+
+std::vector<Tensor> MeasuredRuns::Inputs(const std::vector<Port>& ports) const {
+  return files.empty() ? RandomInputs(InputMetas(ports, shapes)) : ReadInputs(ports, files, {});
+}
+
 }  // namespace oort::cli

@@ -8,6 +8,10 @@
 #include "cli/image.h"
 #include "oort/oort.h"
 
+namespace CLI {
+class App;
+}
+
 namespace oort::cli {
 
 /// "1,3,224,224" (also with parentheses or 'x'); throws UsageError.
@@ -25,5 +29,14 @@ std::vector<Tensor> RandomInputs(const std::vector<Tensor>& metas);
 std::vector<Tensor> ReadInputs(const std::vector<Port>& ports,
                                const std::vector<std::string>& files,
                                const Normalization& normalization);
+
+/// What `bench` and `profile` measure: how many runs, of which inputs.
+struct MeasuredRuns {
+  int runs = 20, warmup = 3;
+  std::vector<std::string> shapes, files;
+  void Add(CLI::App& app, int most);
+  /// Of the files, or random ones.
+  std::vector<Tensor> Inputs(const std::vector<Port>& ports) const;
+};
 
 }  // namespace oort::cli

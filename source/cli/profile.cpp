@@ -14,8 +14,8 @@ namespace {
 
 struct Options {
   ModelOptions model;
-  std::vector<std::string> shapes, files;
-  int runs = 20, warmup = 3, top = 15;
+  MeasuredRuns measured;
+  int top = 15;
   std::string by = "operator";
   std::string html, trace, dot, param, svg;
   bool json = false;
@@ -55,9 +55,9 @@ void TakeGraph(ProfileReport& report, Session& session, const std::vector<Value>
 void Measure(ProfileReport& report, Session& session, const std::vector<Value>& inputs,
              const Options& options) {
   using Clock = std::chrono::steady_clock;
-  std::vector<Profile> runs(static_cast<size_t>(options.runs));
+  std::vector<Profile> runs(static_cast<size_t>(options.measured.runs));
   std::vector<double> walls;
-  for (int i = 0; i < options.warmup; ++i) session.Run(inputs);
+  for (int i = 0; i < options.measured.warmup; ++i) session.Run(inputs);
   for (Profile& profile : runs) {
     const Clock::time_point start = Clock::now();
     session.Run(inputs);
@@ -107,15 +107,13 @@ void WriteFiles(const ProfileReport& report, const Options& options) {
 
 int RunProfile(const Options& options) {
   const auto graph = options.model.LoadModel();
-  const std::vector<Tensor> inputs = options.files.empty()
-                                         ? RandomInputs(InputMetas(graph->inputs(), options.shapes))
-                                         : ReadInputs(graph->inputs(), options.files, {});
+  const std::vector<Tensor> inputs = options.measured.Inputs(graph->inputs());
   Session session(graph, options.model.ForSession());
   ProfileReport report;
   report.model = options.model.model;
   report.isa = graph->isa();
   report.threads = session.threads();
-  report.runs = options.runs;
+  report.runs = options.measured.runs;
   for (const Tensor& input : inputs) report.inputs.push_back(input.ToString());
   report.plan = graph->Plan(inputs, session.threads());
   const std::vector<Value> values(inputs.begin(), inputs.end());
@@ -152,19 +150,7 @@ Action AddProfile(CLI::App& app) {
   Options& o = *options;
   o.model.AddModel(app);
   o.model.AddThreads(app);
-  app.add_option("--runs", o.runs, "Runs that are measured")
-      ->type_name("R")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 100000));
-  app.add_option("--warmup", o.warmup, "Runs before, that are not")
-      ->type_name("W")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 100000));
-  app.add_option("--shape", o.shapes, "Another shape than the traced one: in0=1,3,320,320")
-      ->type_name("NAME=SHAPE");
-  app.add_option("--input", o.files, "Inputs from files instead: x.npy, a picture, in0=x.npy")
-      ->type_name("FILE")
-      ->excludes("--shape");
+  o.measured.Add(app, 100000);
   app.add_option("--by", o.by, "Rows of the table: operator, type or module")
       ->type_name("WHAT")
       ->capture_default_str()
