@@ -96,8 +96,14 @@ struct BlockQ8_0 {
 };
 
 /// Two bits of Q2_K and Q3_K: four elements a byte, 32 apart.
-int TwoBits(const uint8_t* qs, int i) {
-  return qs[32 * (i / 128) + i % 32] >> (2 * (i % 128 / 32)) & 3;
+void ReadTwoBits(const uint8_t* qs, int8_t* q) {
+  for (int half = 0; half < 2; ++half) {
+    for (int j = 0; j < 4; ++j) {
+      for (int i = 0; i < 32; ++i) {
+        q[128 * half + 32 * j + i] = static_cast<int8_t>(qs[32 * half + i] >> (2 * j) & 3);
+      }
+    }
+  }
 }
 
 struct BlockQ2K {
@@ -113,7 +119,7 @@ struct BlockQ2K {
       scale[g] = step * static_cast<float>(Low(sc[g]));
       minimum[g] = -(minimum_step * static_cast<float>(High(sc[g])));
     }
-    for (int i = 0; i < 256; ++i) q[i] = static_cast<int8_t>(TwoBits(qs, i));
+    ReadTwoBits(qs, q);
   }
 };
 
@@ -129,9 +135,12 @@ struct BlockQ3K {
   void Read(int8_t* q, float* scale, float*) const {
     const float step = HalfBitsToFloat(d);
     for (int g = 0; g < 16; ++g) scale[g] = step * static_cast<float>(Scale(g));
-    for (int i = 0; i < 256; ++i) {
-      const int below = (hm[i % 32] >> (i / 32) & 1) != 0 ? 0 : 4;
-      q[i] = static_cast<int8_t>(TwoBits(qs, i) - below);
+    ReadTwoBits(qs, q);
+    for (int j = 0; j < 8; ++j) {
+      for (int i = 0; i < 32; ++i) {
+        const int below = 4 - ((hm[i] >> j & 1) << 2);  // 4 where the bit is 0
+        q[32 * j + i] = static_cast<int8_t>(q[32 * j + i] - below);
+      }
     }
   }
 };

@@ -24,11 +24,16 @@ struct BlockFormat {
 const BlockFormat* BlockFormatOf(WeightFormat format);
 
 /// HalfToFloat without branches, for loops: a product scales the exponent, of subnormals as well.
+/// (A signalling NaN may come out quiet.)
 inline float HalfBitsToFloat(uint16_t bits) {
+#if defined(__aarch64__)
+  return static_cast<float>(std::bit_cast<__fp16>(bits));
+#else
   const uint32_t magnitude = (bits & 0x7fffU) << 13;
   const uint32_t finite = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112F);
   const uint32_t value = magnitude >= 0x7c00U << 13 ? magnitude | 0x7f800000U : finite;
   return std::bit_cast<float>((bits & 0x8000U) << 16 | value);
+#endif
 }
 
 }  // namespace oort

@@ -129,9 +129,12 @@ TEST(WeightFormat, BlocksMayLieAnywhere) {
 TEST(WeightFormat, HalvesBecomeFloats) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto half = static_cast<uint16_t>(bits);
-    EXPECT_EQ(std::bit_cast<uint32_t>(HalfBitsToFloat(half)),
-              std::bit_cast<uint32_t>(HalfToFloat(half)))
-        << bits;
+    const float got = HalfBitsToFloat(half), want = HalfToFloat(half);
+    if (std::isnan(want)) {
+      EXPECT_TRUE(std::isnan(got)) << bits;
+    } else {
+      EXPECT_EQ(std::bit_cast<uint32_t>(got), std::bit_cast<uint32_t>(want)) << bits;
+    }
   }
 }
 
