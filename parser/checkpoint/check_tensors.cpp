@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+#include <set>
+
+#include "core/problems.h"
+#include "parser/checkpoint/tensor_table.h"
+
+namespace oort {
+namespace {
+
+/// Ticks off what a config asks for.
+class TensorChecker {
+ public:
+  TensorChecker(const DecoderConfig& config, const TensorTable& table)
+      : config_(config), table_(table) {}
+
+  void All() {
+    const bool enough = table_.size() >= static_cast<size_t>(config_.layers);
+    for (int64_t i = 0; enough && i < config_.layers; ++i) {
+      Layer("model.layers." + std::to_string(i) + ".");
+    }
+    if (!enough) {
+      problems_.Add(ErrorCode::kInvalidModel, std::to_string(table_.size()) +
+                                                  " tensors are too few for " +
+                                                  std::to_string(config_.layers) + " layers");
+    }
+    Matrix("model.embed_tokens", config_.vocabulary, config_.hidden);
+    if (config_.learned_positions) {
+      Matrix("model.embed_positions", config_.context, config_.hidden);
+    }
+    Norm("model.norm", config_.hidden);
+    if (!config_.tied_head) Linear("lm_head", config_.vocabulary, config_.hidden);
+    if (enough) Unused();
+  }
+  void Throw(std::string_view headline) const { problems_.Throw(headline); }
+
+ private:
+  void Layer(const std::string& layer) {
+    const DecoderConfig& c = config_;
+    const int64_t queries = c.heads * c.head_dim, keys = c.kv_heads * c.head_dim;
+    Norm(layer + "input_layernorm", c.hidden);
+    Norm(layer + "post_attention_layernorm", c.hidden);
+    if (c.post_norms) {
+      Norm(layer + "pre_feedforward_layernorm", c.hidden);
+      Norm(layer + "post_feedforward_layernorm", c.hidden);
+    }
+    Linear(layer + "self_attn.q_proj", queries, c.hidden);
+    Linear(layer + "self_attn.k_proj", keys, c.hidden);
+    Linear(layer + "self_attn.v_proj", keys, c.hidden);
+    Linear(layer + "self_attn.o_proj", c.hidden, queries);
+    if (c.query_key_norm) {
+      Vector(layer + "self_attn.q_norm.weight", c.head_dim);
+      Vector(layer + "self_attn.k_norm.weight", c.head_dim);
+    }
+    if (c.gated) Linear(layer + "mlp.gate_proj", c.intermediate, c.hidden);
+    Linear(layer + "mlp.up_proj", c.intermediate, c.hidden);
+    Linear(layer + "mlp.down_proj", c.hidden, c.intermediate);
+  }
+
+  void Norm(const std::string& name, int64_t size) {
+    Vector(name + ".weight", size);
+    if (config_.norm == DecoderConfig::Norm::kLayer) Vector(name + ".bias", size);
+  }
+  void Linear(const std::string& name, int64_t rows, int64_t columns) {
+    Matrix(name, rows, columns);
+    if (table_.Find(name + ".bias") != nullptr) Vector(name + ".bias", rows);
+  }
+  void Matrix(const std::string& name, int64_t rows, int64_t columns) {
+    Shaped(name + ".weight", 2, rows, columns);
+  }
+  void Vector(const std::string& name, int64_t size) { Shaped(name, 1, 1, size); }
+
+  void Shaped(const std::string& name, int rank, int64_t rows, int64_t columns) {
+    const PlacedTensor* placed = table_.Find(name);
+    PlacedTensor wanted;
+    wanted.rank = rank;
+    wanted.rows = rows;
+    wanted.columns = columns;
+    used_.insert(name);
+    if (placed == nullptr) {
+      problems_.Add(ErrorCode::kInvalidModel,
+                    Quote(name) + " of " + wanted.ShapeText() + " is missing");
+    } else if (placed->rank != rank || placed->rows != rows || placed->columns != columns) {
+      problems_.Add(ErrorCode::kInvalidModel, Quote(name) + " should be of " + wanted.ShapeText() +
+                                                  ", but is of " + placed->ShapeText());
+    }
+  }
+
+  void Unused() {
+    for (const auto& [name, placed] : table_.tensors()) {
+      if (used_.contains(name)) continue;
+      problems_.Add(
+          ErrorCode::kUnsupported,
+          Quote(name) + " has no place in a model of the family " + Quote(config_.family));
+    }
+  }
+
+  const DecoderConfig& config_;
+  const TensorTable& table_;
+  std::set<std::string> used_;
+  ProblemList problems_;
+};
+
+}  // namespace
+
+void CheckTensors(const DecoderConfig& config, const TensorTable& table, std::string_view file) {
+  TensorChecker checker(config, table);
+  checker.All();
+  checker.Throw(std::string(file) + ": the tensors do not make up the model");
+}
+
+}  // namespace oort

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// What the readers of the file formats find, before it becomes a Checkpoint.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "oort/source.h"
+#include "parser/checkpoint/checkpoint.h"
+#include "parser/checkpoint/tensor_table.h"
+#include "parser/checkpoint/tokenizer_source.h"
+
+namespace oort {
+
+struct CheckpointContents {
+  DecoderConfig config;
+  TensorTable tensors;
+  TokenizerSource tokenizer;
+  std::vector<NamedTemplate> templates;
+  std::vector<int32_t> end_tokens;
+  uint64_t file_bytes = 0;
+};
+
+/// Adds a token that ends an answer, once; throws kInvalidModel where the vocabulary has no such.
+void AddEndToken(CheckpointContents& contents, int64_t token);
+
+/// Throws kInvalidModel unless every string is UTF-8.
+void RequireUtf8(std::string_view text, std::string_view what);
+
+// One for each format, in the folder of its name.
+CheckpointContents ReadGguf(const std::filesystem::path& path);
+CheckpointContents ReadHuggingFace(const std::filesystem::path& folder);
+bool LooksLikeLlama2c(const ByteSource& source);
+CheckpointContents ReadLlama2c(const std::filesystem::path& path);
+
+}  // namespace oort

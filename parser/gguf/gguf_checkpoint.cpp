@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT
+// From the tensors of a GGUF to those of the llama layout.
+#include <charconv>
+
+#include "core/problems.h"
+#include "parser/checkpoint/contents.h"
+#include "parser/checkpoint/families.h"
+#include "parser/gguf/gguf.h"
+#include "parser/gguf/gguf_config.h"
+#include "parser/gguf/gguf_tokenizer.h"
+
+namespace oort {
+namespace gguf {
+namespace {
+
+struct RenamedPart {
+  std::string_view file, ours;
+};
+
+constexpr RenamedPart kTopNames[] = {{"token_embd", "model.embed_tokens"},
+                                     {"position_embd", "model.embed_positions"},
+                                     {"output_norm", "model.norm"},
+                                     {"output", "lm_head"}};
+constexpr RenamedPart kLayerNames[] = {
+    {"attn_norm", "input_layernorm"},
+    {"attn_q", "self_attn.q_proj"},
+    {"attn_k", "self_attn.k_proj"},
+    {"attn_v", "self_attn.v_proj"},
+    {"attn_output", "self_attn.o_proj"},
+    {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_k_norm", "self_attn.k_norm"},
+    {"post_attention_norm", "post_attention_layernorm"},
+    {"post_ffw_norm", "post_feedforward_layernorm"},
+    {"ffn_gate", "mlp.gate_proj"},
+    {"ffn_up", "mlp.up_proj"},
+    {"ffn_down", "mlp.down_proj"},
+};
+
+template <size_t kCount>
+std::string_view Renamed(const RenamedPart (&names)[kCount], std::string_view name) {
+  for (const RenamedPart& part : names) {
+    if (part.file == name) return part.ours;
+  }
+  return {};
+}
+
+/// Tables that older converters wrote, and what becomes part of the config.
+bool IsNoWeight(std::string_view name) {
+  return name == "rope_freqs.weight" || name.starts_with("rope_factors_") ||
+         name.ends_with(".attn_rot_embd.weight") || name.ends_with(".attn_rot_embd") ||
+         name.ends_with(".attn.rot_embd");
+}
+
+class TensorMapper {
+ public:
+  TensorMapper(const DecoderConfig& config, TensorTable& table) : config_(config), table_(table) {}
+
+  void Map(const File& file) {
+    for (const TensorEntry& entry : file.tensors) {
+      if (IsNoWeight(entry.name)) continue;
+      if (!entry.type->format) {
+        problems_.Add(ErrorCode::kUnsupported, Quote(entry.name) + " is stored as " +
+                                                   std::string(entry.type->name) +
+                                                   ", which cannot be read");
+      } else if (!Place(entry.name, PlacedOf(file, entry))) {
+        problems_.Add(
+            ErrorCode::kUnsupported,
+            Quote(entry.name) + " has no place in a model of the family " + Quote(config_.family));
+      }
+    }
+  }
+  void Throw(const std::string& file) const {
+    problems_.Throw(file + ": there are tensors that cannot be used");
+  }
+
+ private:
+  static PlacedTensor PlacedOf(const File& file, const TensorEntry& entry) {
+    PlacedTensor placed;
+    placed.source = file.source;
+    placed.offset = entry.offset;
+    placed.format = *entry.type->format;
+    placed.columns = entry.dims[0];
+    placed.rows = entry.dims[1] * entry.dims[2] * entry.dims[3];
+    placed.rank = entry.rank <= 1 ? 1 : 2;
+    return placed;
+  }
+
+  /// Whether the name is known.
+  bool Place(std::string_view name, const PlacedTensor& placed) {
+    const size_t dot = name.rfind('.');
+    if (dot == name.npos) return false;
+    const std::string_view stem = name.substr(0, dot);
+    const std::string ending(name.substr(dot));
+    if (ending != ".weight" && ending != ".bias") return false;
+    if (stem.starts_with("blk.")) return PlaceInLayer(stem.substr(4), ending, placed);
+    const std::string_view ours = Renamed(kTopNames, stem);
+    if (ours.empty()) return false;
+    table_.Add(std::string(ours) + ending, placed);
+    return true;
+  }
+
+  bool PlaceInLayer(std::string_view stem, const std::string& ending, const PlacedTensor& placed) {
+    int64_t layer = -1;
+    const auto [end, error] = std::from_chars(stem.data(), stem.data() + stem.size(), layer);
+    const auto digits = static_cast<size_t>(end - stem.data());
+    if (error != std::errc() || layer < 0 || layer >= config_.layers || digits >= stem.size() ||
+        stem[digits] != '.' || std::to_string(layer).size() != digits) {
+      return false;
+    }
+    const std::string prefix = "model.layers." + std::to_string(layer) + ".";
+    return PlaceNamed(prefix, stem.substr(digits + 1), ending, placed);
+  }
+
+  bool PlaceNamed(const std::string& prefix, std::string_view name, const std::string& ending,
+                  const PlacedTensor& placed) {
+    const int64_t queries = config_.heads * config_.head_dim;
+    const int64_t keys = config_.kv_heads * config_.head_dim;
+    const int64_t units = placed.rank == 1 ? placed.columns : placed.rows;
+    if (name == "attn_qkv" && units == queries + 2 * keys) {
+      table_.Add(prefix + "self_attn.q_proj" + ending, placed.Cut(0, queries));
+      table_.Add(prefix + "self_attn.k_proj" + ending, placed.Cut(queries, keys));
+      table_.Add(prefix + "self_attn.v_proj" + ending, placed.Cut(queries + keys, keys));
+      return true;
+    }
+    if (name == "ffn_up" && config_.gated && units == 2 * config_.intermediate) {
+      table_.Add(prefix + "mlp.gate_proj" + ending, placed.Cut(0, config_.intermediate));
+      table_.Add(prefix + "mlp.up_proj" + ending,
+                 placed.Cut(config_.intermediate, config_.intermediate));
+      return true;
+    }
+    const std::string_view ffn_norm =
+        config_.post_norms ? "pre_feedforward_layernorm" : "post_attention_layernorm";
+    const std::string_view ours = name == "ffn_norm" ? ffn_norm : Renamed(kLayerNames, name);
+    if (ours.empty()) return false;
+    table_.Add(prefix + std::string(ours) + ending, placed);
+    return true;
+  }
+
+  const DecoderConfig& config_;
+  TensorTable& table_;
+  ProblemList problems_;
+};
+
+const TensorEntry* FindEntry(const std::vector<File>& files, std::string_view name,
+                             const File** owner) {
+  for (const File& file : files) {
+    for (const TensorEntry& entry : file.tensors) {
+      if (entry.name != name) continue;
+      *owner = &file;
+      return &entry;
+    }
+  }
+  return nullptr;
+}
+
+/// A small f32 tensor as numbers; empty where it is not there.
+std::vector<float> ReadSmall(const std::vector<File>& files, std::string_view name) {
+  constexpr uint64_t kMostBytes = 1 << 20;
+  const File* file = nullptr;
+  const TensorEntry* entry = FindEntry(files, name, &file);
+  if (entry == nullptr) return {};
+  if (entry->type->format != WeightFormat::kF32 || entry->bytes > kMostBytes) {
+    throw Error(ErrorCode::kInvalidModel, Quote(name) + " should be a few numbers in f32");
+  }
+  std::vector<float> numbers(static_cast<size_t>(entry->bytes / sizeof(float)));
+  file->source->ReadAt(entry->offset, std::as_writable_bytes(std::span(numbers)));
+  return numbers;
+}
+
+CheckpointContents ReadContents(const std::vector<File>& files) {
+  const Metadata& metadata = files.front().metadata;
+  CheckpointContents contents;
+  RotaryFactors factors;
+  factors.frequencies = ReadSmall(files, "rope_freqs.weight");
+  factors.long_factors = ReadSmall(files, "rope_factors_long.weight");
+  factors.short_factors = ReadSmall(files, "rope_factors_short.weight");
+  DecoderConfig& config = contents.config;
+  config = ReadConfig(metadata, factors);
+  const File* owner = nullptr;
+  const TensorEntry* embeddings = FindEntry(files, "token_embd.weight", &owner);
+  config.vocabulary = embeddings == nullptr ? 0 : embeddings->dims[1];
+  config.tied_head = FindEntry(files, "output.weight", &owner) == nullptr;
+  FinishConfig(config);
+  TensorMapper mapper(config, contents.tensors);
+  for (const File& file : files) {
+    mapper.Map(file);
+    contents.file_bytes += file.source->size();
+  }
+  mapper.Throw(files.front().source->name());
+  CheckTensors(config, contents.tensors, files.front().source->name());
+  ReadTokenizer(metadata, contents);
+  return contents;
+}
+
+}  // namespace
+}  // namespace gguf
+
+CheckpointContents ReadGguf(const std::filesystem::path& path) {
+  const std::vector<gguf::File> files = gguf::ReadFiles(path);
+  try {
+    return gguf::ReadContents(files);
+  } catch (const Error& error) {
+    if (!error.problems().empty()) throw;  // these name the file already
+    throw error.WithContext(path.filename().string() + ": ");
+  }
+}
+
+}  // namespace oort

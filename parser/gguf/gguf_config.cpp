@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT
+#include "parser/gguf/gguf_config.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/problems.h"
+#include "parser/checkpoint/families.h"
+#include "parser/checkpoint/rotary.h"
+
+namespace oort::gguf {
+namespace {
+
+constexpr int64_t kGemma2Window = 4096;
+constexpr int64_t kLayersOfGemma2_27b = 46;
+
+/// Keys of the architecture: "llama." stands before all of them.
+class ArchitectureKeys {
+ public:
+  ArchitectureKeys(const Metadata& metadata, std::string_view architecture)
+      : metadata_(metadata), prefix_(std::string(architecture) + ".") {}
+
+  std::string Key(std::string_view name) const { return prefix_ + std::string(name); }
+  std::optional<int64_t> Integer(std::string_view name) const {
+    return metadata_.Integer(Key(name));
+  }
+  std::optional<double> Number(std::string_view name) const { return metadata_.Number(Key(name)); }
+  float Float(std::string_view name, double otherwise) const {
+    return static_cast<float>(Number(name).value_or(otherwise));
+  }
+
+  /// A number that may be stored for each layer, if it is the same for all of them.
+  std::optional<int64_t> OfAllLayers(std::string_view name) const {
+    const std::vector<int64_t> numbers = metadata_.Integers(Key(name));
+    if (numbers.empty()) return std::nullopt;
+    if (std::count(numbers.begin(), numbers.end(), numbers[0]) !=
+        static_cast<std::ptrdiff_t>(numbers.size())) {
+      throw Error(ErrorCode::kUnsupported,
+                  "the value of " + Quote(Key(name)) + " differs from layer to layer");
+    }
+    return numbers[0];
+  }
+
+  template <typename T>
+  T Require(std::optional<T> value, std::string_view name) const {
+    if (value) return *value;
+    throw Error(ErrorCode::kInvalidModel, "the key " + Quote(Key(name)) + " is missing");
+  }
+
+ private:
+  const Metadata& metadata_;
+  std::string prefix_;
+};
+
+/// The kind of rope scaling that the metadata names.
+RotaryScaling ReadScaling(const ArchitectureKeys& keys, const Metadata& metadata) {
+  using Kind = RotaryScaling::Kind;
+  RotaryScaling scaling;
+  const std::string type(metadata.Text(keys.Key("rope.scaling.type")).value_or("linear"));
+  const std::string name =
+      metadata.Has(keys.Key("rope.scaling.factor")) ? "rope.scaling.factor" : "rope.scale_linear";
+  const double factor = keys.Number(name).value_or(1);
+  scaling.factor = factor == 0 ? 1 : factor;  // 0 stands for "not set"
+  scaling.original_context = keys.Integer("rope.scaling.original_context_length").value_or(0);
+  const double magnitude = keys.Number("rope.scaling.attn_factor").value_or(1) *
+                           keys.Number("rope.scaling.yarn_attn_factor").value_or(1);
+  if (type == "linear") {
+    scaling.kind = Kind::kLinear;
+  } else if (type == "yarn") {
+    scaling.kind = Kind::kYarn;
+    scaling.extrapolation = keys.Number("rope.scaling.yarn_ext_factor").value_or(1);
+    scaling.beta_fast = keys.Number("rope.scaling.yarn_beta_fast").value_or(32);
+    scaling.beta_slow = keys.Number("rope.scaling.yarn_beta_slow").value_or(1);
+    if (scaling.original_context == 0) {
+      scaling.original_context = keys.Integer("context_length").value_or(0);
+    }
+    // What is stored comes on top of what yarn itself says.
+    const double own = scaling.factor > 1 ? 0.1 * std::log(scaling.factor) + 1 : 1;
+    scaling.attention_factor = own * magnitude;
+  } else if (type != "none" && type != "longrope") {
+    throw Error(ErrorCode::kUnsupported, "rope scaling of type " + Quote(type) +
+                                             " is not known; linear, yarn, longrope and none are");
+  }
+  return scaling;
+}
+
+void ReadRotary(const ArchitectureKeys& keys, const Metadata& metadata,
+                const RotaryFactors& factors, DecoderConfig& config) {
+  RotaryScaling scaling = ReadScaling(keys, metadata);
+  if (!factors.long_factors.empty()) {
+    scaling.kind = RotaryScaling::Kind::kLongrope;
+    scaling.short_factors = factors.short_factors;
+    scaling.long_factors = factors.long_factors;
+    if (scaling.original_context == 0) scaling.original_context = config.context;
+    scaling.factor =
+        static_cast<double>(config.context) / static_cast<double>(scaling.original_context);
+    scaling.attention_factor = keys.Number("rope.scaling.attn_factor");
+  } else if (!factors.frequencies.empty()) {
+    if (scaling.kind == RotaryScaling::Kind::kYarn || scaling.factor != 1) {
+      throw Error(ErrorCode::kUnsupported,
+                  "rope_freqs.weight together with another rope scaling is not known");
+    }
+    scaling.kind = RotaryScaling::Kind::kDivided;
+    scaling.short_factors = factors.frequencies;
+  }
+  const int64_t dims = keys.Integer("rope.dimension_count").value_or(config.head_dim);
+  config.rotary = MakeRotary(dims, keys.Number("rope.freq_base").value_or(10000), scaling);
+  // The rows of q and k were reordered for it when the file was made.
+  config.rotary.interleaved = config.family == "llama";
+}
+
+void ReadSizes(const ArchitectureKeys& keys, DecoderConfig& config) {
+  config.context = keys.Require(keys.Integer("context_length"), "context_length");
+  config.hidden = keys.Require(keys.Integer("embedding_length"), "embedding_length");
+  config.layers = keys.Require(keys.Integer("block_count"), "block_count");
+  config.heads = keys.Require(keys.OfAllLayers("attention.head_count"), "attention.head_count");
+  config.kv_heads = keys.OfAllLayers("attention.head_count_kv").value_or(config.heads);
+  config.intermediate =
+      keys.Require(keys.OfAllLayers("feed_forward_length"), "feed_forward_length");
+  const int64_t whole = config.heads > 0 ? config.hidden / config.heads : 0;
+  config.head_dim = keys.Integer("attention.key_length").value_or(whole);
+  if (keys.Integer("attention.value_length").value_or(config.head_dim) != config.head_dim) {
+    throw Error(ErrorCode::kUnsupported, "keys and values of different sizes are not supported");
+  }
+  const std::string_view epsilon = config.norm == DecoderConfig::Norm::kRms
+                                       ? "attention.layer_norm_rms_epsilon"
+                                       : "attention.layer_norm_epsilon";
+  config.norm_epsilon = static_cast<float>(keys.Require(keys.Number(epsilon), epsilon));
+  if (keys.Integer("expert_count").value_or(0) != 0) {
+    throw Error(ErrorCode::kUnsupported, "mixtures of experts are not supported");
+  }
+}
+
+void ReadWindows(const ArchitectureKeys& keys, DecoderConfig& config) {
+  const std::string& family = config.family;
+  const bool alternating = family == "gemma2";
+  if (!alternating && family != "llama" && family != "phi3") return;
+  if (config.layers < 1 || config.layers > 4096) return;  // FinishConfig says so
+  const int64_t window =
+      keys.OfAllLayers("attention.sliding_window").value_or(alternating ? kGemma2Window : 0);
+  for (int64_t i = 0; i < config.layers; ++i) {
+    config.windows.push_back(alternating && i % 2 == 1 ? 0 : window);
+  }
+}
+
+void ReadGemma(const ArchitectureKeys& keys, DecoderConfig& config) {
+  config.embedding_scale = std::sqrt(static_cast<float>(config.hidden));
+  if (config.family != "gemma2") return;
+  config.attention_softcap = keys.Float("attn_logit_softcapping", 50);
+  config.final_softcap = keys.Float("final_logit_softcapping", 30);
+  if (config.layers == kLayersOfGemma2_27b && config.heads > 0) {
+    // The largest scales queries by another size than that of its heads, and no key says so.
+    config.attention_scale = static_cast<float>(
+        1 / std::sqrt(static_cast<double>(config.hidden) / static_cast<double>(config.heads)));
+  }
+}
+
+}  // namespace
+
+DecoderConfig ReadConfig(const Metadata& metadata, const RotaryFactors& factors) {
+  const auto architecture = metadata.Text("general.architecture");
+  if (!architecture) {
+    throw Error(ErrorCode::kInvalidModel, "the key 'general.architecture' is missing");
+  }
+  DecoderConfig config = RequireFamily(*architecture);
+  const ArchitectureKeys keys(metadata, *architecture);
+  ReadSizes(keys, config);
+  ReadWindows(keys, config);
+  if (config.family.starts_with("gemma")) ReadGemma(keys, config);
+  if (const auto scale = keys.Number("attention.scale"); scale && *scale != 0) {
+    config.attention_scale = static_cast<float>(*scale);
+  }
+  if (!config.learned_positions) ReadRotary(keys, metadata, factors, config);
+  return config;
+}
+
+}  // namespace oort::gguf
