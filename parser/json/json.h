@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// JSON of untrusted files: nothing but an oort::Error is thrown, and depth has a limit.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace oort::json {
+
+using Json = nlohmann::json;
+
+/// Throws kInvalidModel for what is no JSON, is nested too deeply or has a key twice; `what` names
+/// it in messages.
+Json Parse(std::string_view text, const std::string& what);
+
+/// Members of an object by their type. A member that is missing or null gives nothing; one of
+/// another type throws kInvalidModel.
+class Object {
+ public:
+  /// Throws unless the value is an object, which must outlive this view.
+  Object(const Json& value, std::string what);
+
+  const Json* Find(std::string_view key) const;  ///< null where missing or null
+  std::optional<int64_t> Integer(std::string_view key) const;
+  std::optional<double> Number(std::string_view key) const;
+  std::optional<bool> Bool(std::string_view key) const;
+  std::optional<std::string_view> Text(std::string_view key) const;
+  /// A list of numbers; empty where missing.
+  std::vector<float> Floats(std::string_view key) const;
+  std::optional<Object> Member(std::string_view key) const;
+  int64_t RequireInteger(std::string_view key) const;
+  const std::string& what() const { return what_; }
+  [[noreturn]] void ThrowWrongType(std::string_view key, std::string_view wanted) const;
+
+ private:
+  const Json* value_;
+  std::string what_;
+};
+
+}  // namespace oort::json
