@@ -1,7 +1,8 @@
 # A file named *.simd.cpp is compiled once for each instruction set, each time into a namespace of
 # its own (OORT_ISA), and the one to use is picked when a graph is built. See source/cpu/README.md.
-# A file named *.bf16.cpp is compiled likewise once for each kind of bf16 unit (cpu/features.h); what
-# it shares with the *.simd.cpp is that of the instruction set the unit comes with.
+# A file named *.bf16.cpp is compiled likewise once for each kind of bf16 unit (cpu/features.h), one
+# named *.dot.cpp for each kind of unit that sums products of bytes; what they share with the
+# *.simd.cpp is that of the instruction set the unit comes with.
 
 # scalar: what every processor of the architecture has; also the reference in the tests.
 set(OORT_ISA_FLAGS_scalar "")
@@ -11,6 +12,9 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   set(OORT_BF16_UNITS neon_bf16)
   set(OORT_UNIT_ISA_neon_bf16 neon)
   set(OORT_ISA_FLAGS_neon_bf16 -march=armv8.2-a+bf16)
+  set(OORT_DOT_UNITS neon_dot)
+  set(OORT_UNIT_ISA_neon_dot neon)
+  set(OORT_ISA_FLAGS_neon_dot -march=armv8.2-a+dotprod)
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(OORT_ISAS scalar avx2 avx512)
   set(OORT_ISA_FLAGS_avx2 -mavx2 -mfma -mf16c -mbmi2)
@@ -21,6 +25,11 @@ elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(OORT_ISA_FLAGS_avx512_bf16 ${OORT_ISA_FLAGS_avx512} -mavx512bf16)
   set(OORT_UNIT_ISA_amx avx512)
   set(OORT_ISA_FLAGS_amx ${OORT_ISA_FLAGS_avx512_bf16} -mamx-tile -mamx-bf16)
+  set(OORT_DOT_UNITS avx2_dot avx512_vnni)
+  set(OORT_UNIT_ISA_avx2_dot avx2)
+  set(OORT_ISA_FLAGS_avx2_dot ${OORT_ISA_FLAGS_avx2})
+  set(OORT_UNIT_ISA_avx512_vnni avx512)
+  set(OORT_ISA_FLAGS_avx512_vnni ${OORT_ISA_FLAGS_avx512} -mavx512vnni)
 else()
   set(OORT_ISAS scalar)
 endif()
@@ -52,8 +61,9 @@ function(oort_add_simd target sources)
   endforeach()
 endfunction()
 
-function(oort_add_bf16 target sources)
-  foreach(unit IN LISTS OORT_BF16_UNITS)
+# Compiles `sources` for each of `units`.
+function(oort_add_units target units sources)
+  foreach(unit IN LISTS units)
     oort_add_kernels(${target} ${unit} ${OORT_UNIT_ISA_${unit}} "${sources}")
     if(sources)
       target_compile_definitions(${target}_${unit} PRIVATE OORT_UNIT_${unit}=1)

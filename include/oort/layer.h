@@ -46,11 +46,17 @@ class Args {
   std::span<const Value* const> inputs_;
 };
 
+struct SequenceBatch;  // oort/kv_cache.h
+
 /// What a kernel may use while it runs.
 class Context {
  public:
-  Context(int threads, std::span<std::byte> workspace) : threads_(threads), workspace_(workspace) {}
+  Context(int threads, std::span<std::byte> workspace, const SequenceBatch* sequences = nullptr)
+      : threads_(threads), workspace_(workspace), sequences_(sequences) {}
   int threads() const { return threads_; }
+  /// Whose tokens the rows of this run are, and where their keys and values lie; null outside of
+  /// language models.
+  const SequenceBatch* sequences() const { return sequences_; }
   /// The bytes that Layer::Workspace asked for, aligned to 64.
   template <typename T = std::byte>
   T* workspace() const {
@@ -66,6 +72,7 @@ class Context {
  private:
   int threads_;
   std::span<std::byte> workspace_;
+  const SequenceBatch* sequences_;
 };
 
 /// Output `output` may share the memory of argument `argument`.

@@ -40,6 +40,8 @@ struct RunOptions {
   std::vector<Tensor> outputs;
   /// Called after each operator.
   std::function<void(const NodeEvent&)> observer;
+  /// What the attention of a language model reads and writes (see oort/kv_cache.h); null for none.
+  const SequenceBatch* sequences = nullptr;
   /// Where the time of this Forward is written down (see oort/profile.h); null for nowhere.
   Profile* profile = nullptr;
 };

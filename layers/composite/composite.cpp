@@ -91,7 +91,8 @@ std::vector<Value> Part::Run(const Context& context, const std::vector<Value>& i
   if (!work_left) return outputs;
   const size_t bytes = layer_->Workspace(args, context.threads());
   const std::shared_ptr<Buffer> workspace = AllocateHost(bytes);
-  layer_->Forward(Context(context.threads(), {workspace->data(), bytes}), args, outputs);
+  layer_->Forward(Context(context.threads(), {workspace->data(), bytes}, context.sequences()), args,
+                  outputs);
   return outputs;
 }
 

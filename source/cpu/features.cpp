@@ -46,14 +46,20 @@ CpuFeatures ProbeFeatures() {
 #if defined(__linux__) && defined(__aarch64__)
   constexpr unsigned long kBf16 = 1ul << 14;  // HWCAP2_BF16
   features.arm_bf16 = (getauxval(AT_HWCAP2) & kBf16) != 0;
-#elif defined(__APPLE__) && defined(__aarch64__) && defined(__ARM_FEATURE_BF16)
+  constexpr unsigned long kDot = 1ul << 20;  // HWCAP_ASIMDDP
+  features.arm_dot = (getauxval(AT_HWCAP) & kDot) != 0;
+#elif defined(__APPLE__) && defined(__aarch64__)
+  features.arm_dot = true;
+#if defined(__ARM_FEATURE_BF16)
   features.arm_bf16 = true;
+#endif
 #elif defined(__x86_64__)
   unsigned a = 0, b = 0, c = 0, d = 0, a1 = 0, b1 = 0, c1 = 0, d1 = 0;
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return features;
   if (a >= 1) __get_cpuid_count(7, 1, &a1, &b1, &c1, &d1);
   const unsigned saved = SavedState();
   constexpr unsigned kVectors = 0xe6;  // of 512 bits, and masks
+  features.avx512_vnni = Bit(c, 11) && (saved & kVectors) == kVectors;
   features.avx512_bf16 = Bit(a1, 5) && (saved & kVectors) == kVectors;
   features.amx_bf16 = features.avx512_bf16 && Bit(d, 22) && Bit(d, 24) && MayUseTiles(saved);
 #endif
@@ -65,6 +71,8 @@ CpuFeatures ProbeFeatures() {
 std::vector<std::string> CpuFeatures::Names() const {
   std::vector<std::string> names;
   if (arm_bf16) names.emplace_back("bf16 matrices (BFMMLA)");
+  if (arm_dot) names.emplace_back("sums of byte products (SDOT)");
+  if (avx512_vnni) names.emplace_back("sums of byte products (AVX512-VNNI)");
   if (amx_bf16) names.emplace_back("bf16 tiles (AMX)");
   if (avx512_bf16) names.emplace_back("bf16 pairs (AVX512-BF16)");
   return names;

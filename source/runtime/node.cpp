@@ -71,7 +71,7 @@ const Tensor& ReusedArgument(const Args& args, int argument) {
 }  // namespace
 
 void RunEagerly(const Layer& layer, const Args& args, std::vector<Value> specs,
-                std::span<Value> outputs, int threads) {
+                std::span<Value> outputs, int threads, const SequenceBatch* sequences) {
   std::vector<bool> done(specs.size(), false);
   for (const Reuse& reuse : layer.Reuses(args)) {
     if (reuse.kind != Reuse::kView) continue;
@@ -96,7 +96,7 @@ void RunEagerly(const Layer& layer, const Args& args, std::vector<Value> specs,
   if (!work_left) return;
   const size_t workspace_size = layer.Workspace(args, threads);
   const std::shared_ptr<Buffer> workspace = AllocateHost(workspace_size);
-  layer.Forward(Context(threads, {workspace->data(), workspace_size}), args, outputs);
+  layer.Forward(Context(threads, {workspace->data(), workspace_size}, sequences), args, outputs);
 }
 
 }  // namespace oort

@@ -89,6 +89,6 @@ std::vector<Value> InferNode(const RuntimeImpl& graph, const Node& node, const A
 /// Allocates the outputs that `specs` (from Infer) describe, views included, and runs the layer
 /// if anything is left to do.
 void RunEagerly(const Layer& layer, const Args& args, std::vector<Value> specs,
-                std::span<Value> outputs, int threads);
+                std::span<Value> outputs, int threads, const SequenceBatch* sequences = nullptr);
 
 }  // namespace oort

@@ -79,8 +79,8 @@ struct Session::Impl {
   void BindInputs(const std::vector<Value>& inputs);
   void BindOutputs(std::span<const Tensor> given);
   void RunSteps(const RunOptions& options, ProfileRecorder* recorder);
-  void RunStep(size_t index);
-  void RunDynamic(size_t index, std::span<Value> outputs);
+  void RunStep(size_t index, const SequenceBatch* sequences);
+  void RunDynamic(size_t index, std::span<Value> outputs, const SequenceBatch* sequences);
   std::vector<Value> TakeResults(std::span<const Tensor> given);
   void CopyResult(size_t index, Tensor& target);
   void Release();
@@ -182,25 +182,28 @@ void Session::Impl::BindTo(int slot, const Tensor& source) {
                         source.offset() + plan->placements[index].offset);
 }
 
-void Session::Impl::RunStep(size_t index) {
+void Session::Impl::RunStep(size_t index, const SequenceBatch* sequences) {
   const Node& node = graph.nodes[index];
   const Step& step = plan->steps[index];
   const std::span<Value> outputs = OutputsOf(node);
   if (step.kind == Step::kSkip) return;
   WithOperator(graph.OpOf(node), [&] {
     if (step.kind == Step::kDynamic) {
-      RunDynamic(index, outputs);
+      RunDynamic(index, outputs, sequences);
       return;
     }
-    const Context context(threads, {arena->data() + step.workspace_offset, step.workspace_size});
+    const Context context(threads, {arena->data() + step.workspace_offset, step.workspace_size},
+                          sequences);
     node.layer->Forward(context, args[index], outputs);
   });
 }
 
-void Session::Impl::RunDynamic(size_t index, std::span<Value> outputs) {
+void Session::Impl::RunDynamic(size_t index, std::span<Value> outputs,
+                               const SequenceBatch* sequences) {
   const Node& node = graph.nodes[index];
   const Args arguments = args[index];
-  RunEagerly(*node.layer, arguments, InferNode(graph, node, arguments), outputs, threads);
+  RunEagerly(*node.layer, arguments, InferNode(graph, node, arguments), outputs, threads,
+             sequences);
 }
 
 void Session::Impl::RunSteps(const RunOptions& options, ProfileRecorder* recorder) {
@@ -214,11 +217,11 @@ void Session::Impl::RunSteps(const RunOptions& options, ProfileRecorder* recorde
     if (recorder != nullptr) recorder->Begin(i);
     if (options.observer) {
       const Clock::time_point start = Clock::now();
-      RunStep(i);
+      RunStep(i, options.sequences);
       const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
       options.observer({static_cast<int>(i), graph.OpOf(node), OutputsOf(node), seconds});
     } else {
-      RunStep(i);
+      RunStep(i, options.sequences);
     }
     if (recorder != nullptr) recorder->End(i, plan->steps[i].kind == Step::kDynamic);
     for (int slot : plan->steps[i].release) SlotAt(slot) = Value();

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+// The memory of a language model: keys and values of past tokens, in blocks that sequences share.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "oort/tensor.h"
+
+namespace oort {
+
+/// How keys and values are kept. kInt8 has a scale for each token and head.
+enum class KvType : unsigned char { kF32, kF16, kInt8 };
+std::string_view Name(KvType type);
+/// Throws kInvalidArgument unless it is a name of one.
+KvType KvTypeOf(std::string_view name);
+
+struct KvShape {
+  int64_t layers = 0;
+  int64_t heads = 0;     ///< of keys and values
+  int64_t head_dim = 0;  ///< of both
+  KvType type = KvType::kF16;
+};
+
+/// Keys and values of all layers, in blocks of kBlockTokens tokens. Who owns a block is the
+/// caller's book-keeping, with a count of its users here, so that sequences can share a prefix.
+/// Thread contract: one thread at a time.
+class KvCache {
+ public:
+  static constexpr int64_t kBlockTokens = 16;
+
+  KvCache(const KvShape& shape, int64_t blocks);
+
+  const KvShape& shape() const { return shape_; }
+  int64_t blocks() const { return static_cast<int64_t>(users_.size()); }
+  int64_t free_blocks() const { return static_cast<int64_t>(free_.size()); }
+  /// Blocks that `tokens` of one sequence need.
+  static int64_t BlocksFor(int64_t tokens) { return (tokens + kBlockTokens - 1) / kBlockTokens; }
+  /// Bytes of one block over all layers.
+  static size_t BlockBytes(const KvShape& shape);
+
+  /// A block with one user; throws kLimit when none is left.
+  int32_t Take();
+  void Share(int32_t block);
+  /// The last user gives the block back.
+  void Release(int32_t block);
+
+  /// Where a layer's keys of one head stand in a block: (head_dim, kBlockTokens), a row for each
+  /// element, so that scores of all tokens are made at once. Values: (kBlockTokens, head_dim). Of
+  /// kInt8 the kBlockTokens scales of the tokens, f32, stand behind the elements.
+  std::byte* Keys(int64_t layer, int32_t block, int64_t head) const;
+  std::byte* Values(int64_t layer, int32_t block, int64_t head) const {
+    return Keys(layer, block, head) + side_bytes_;
+  }
+
+ private:
+  KvShape shape_;
+  size_t side_bytes_ = 0;   // keys or values of one head in a block
+  size_t block_bytes_ = 0;  // of one layer
+  size_t layer_bytes_ = 0;  // of all blocks
+  std::shared_ptr<Buffer> buffer_;
+  std::vector<int32_t> users_;
+  std::vector<int32_t> free_;
+};
+
+/// Tokens of one sequence among the rows of a step.
+struct SequenceSlice {
+  int64_t first = 0;                ///< row of its first token in this step
+  int64_t count = 0;                ///< of its tokens in this step
+  int64_t position = 0;             ///< of its first token in the sequence
+  std::span<const int32_t> blocks;  ///< of the sequence, for position + count tokens at least
+};
+
+/// Whose tokens the rows of one step are; together the slices cover all rows in order.
+struct SequenceBatch {
+  std::span<const SequenceSlice> slices;
+  KvCache* cache = nullptr;
+};
+
+}  // namespace oort

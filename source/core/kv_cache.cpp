@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+#include "oort/kv_cache.h"
+
+#include <array>
+#include <string>
+
+#include "core/checked.h"
+
+namespace oort {
+namespace {
+
+constexpr std::array<std::string_view, 3> kKvTypeNames = {"f32", "f16", "int8"};
+
+size_t ItemBytes(KvType type) {
+  switch (type) {
+    case KvType::kF32: return 4;
+    case KvType::kF16: return 2;
+    case KvType::kInt8: return 1;
+  }
+  return 4;
+}
+
+/// Keys, or values, of one head in one block: a multiple of 64 bytes.
+size_t SideBytes(const KvShape& shape) {
+  const size_t elements = CheckedMultiply(static_cast<size_t>(shape.head_dim),
+                                          static_cast<size_t>(KvCache::kBlockTokens));
+  const size_t scales =
+      shape.type == KvType::kInt8 ? static_cast<size_t>(KvCache::kBlockTokens) * sizeof(float) : 0;
+  const size_t bytes = CheckedAdd(CheckedMultiply(elements, ItemBytes(shape.type)), scales);
+  return CheckedAdd(bytes, size_t{63}) / 64 * 64;
+}
+
+}  // namespace
+
+std::string_view Name(KvType type) { return kKvTypeNames[static_cast<size_t>(type)]; }
+
+KvType KvTypeOf(std::string_view name) {
+  for (size_t i = 0; i < kKvTypeNames.size(); ++i) {
+    if (kKvTypeNames[i] == name) return static_cast<KvType>(i);
+  }
+  throw Error(ErrorCode::kInvalidArgument,
+              "keys and values are kept as f32, f16 or int8, not as '" + std::string(name) + "'");
+}
+
+size_t KvCache::BlockBytes(const KvShape& shape) {
+  const size_t heads = CheckedMultiply(static_cast<size_t>(shape.heads), SideBytes(shape));
+  return CheckedMultiply(CheckedMultiply(heads, size_t{2}), static_cast<size_t>(shape.layers));
+}
+
+KvCache::KvCache(const KvShape& shape, int64_t blocks) : shape_(shape) {
+  if (shape.layers < 1 || shape.heads < 1 || shape.head_dim < 1 || blocks < 1 ||
+      blocks > INT32_MAX) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "a KvCache needs layers, heads, elements and blocks, at least one of each");
+  }
+  side_bytes_ = SideBytes(shape);
+  block_bytes_ = CheckedMultiply(static_cast<size_t>(shape.heads), side_bytes_ * 2);
+  layer_bytes_ = CheckedMultiply(block_bytes_, static_cast<size_t>(blocks));
+  buffer_ = AllocateHost(CheckedMultiply(layer_bytes_, static_cast<size_t>(shape.layers)));
+  users_.resize(static_cast<size_t>(blocks));
+  free_.reserve(users_.size());
+  // The first blocks are taken first: memory that nobody has used yet is not touched.
+  for (int64_t block = blocks - 1; block >= 0; --block) {
+    free_.push_back(static_cast<int32_t>(block));
+  }
+}
+
+int32_t KvCache::Take() {
+  if (free_.empty()) {
+    throw Error(ErrorCode::kLimit, "all " + std::to_string(blocks()) + " blocks of " +
+                                       std::to_string(kBlockTokens) +
+                                       " tokens of the key-value cache are in use");
+  }
+  const int32_t block = free_.back();
+  free_.pop_back();
+  users_[static_cast<size_t>(block)] = 1;
+  return block;
+}
+
+void KvCache::Share(int32_t block) { ++users_[static_cast<size_t>(block)]; }
+
+void KvCache::Release(int32_t block) {
+  if (--users_[static_cast<size_t>(block)] == 0) free_.push_back(block);
+}
+
+std::byte* KvCache::Keys(int64_t layer, int32_t block, int64_t head) const {
+  return buffer_->data() + static_cast<size_t>(layer) * layer_bytes_ +
+         static_cast<size_t>(block) * block_bytes_ + static_cast<size_t>(head) * side_bytes_ * 2;
+}
+
+}  // namespace oort
