@@ -73,10 +73,7 @@ std::unique_ptr<Checkpoint> Checkpoint::Open(const std::filesystem::path& path) 
 }
 
 void AddEndToken(CheckpointContents& contents, int64_t token) {
-  if (token < 0 || token >= contents.config.vocabulary) {
-    throw Error(ErrorCode::kInvalidModel, "the token " + std::to_string(token) +
-                                              " that ends an answer is not in the vocabulary");
-  }
+  if (token < 0 || token >= contents.config.vocabulary) return;
   std::vector<int32_t>& tokens = contents.end_tokens;
   const auto id = static_cast<int32_t>(token);
   if (std::find(tokens.begin(), tokens.end(), id) == tokens.end()) tokens.push_back(id);

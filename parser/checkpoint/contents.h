@@ -24,10 +24,10 @@ struct CheckpointContents {
   uint64_t file_bytes = 0;
 };
 
-/// Adds a token that ends an answer, once; throws kInvalidModel where the vocabulary has no such.
+/// Adds a token that ends an answer, once. One that the vocabulary does not have ends nothing.
 void AddEndToken(CheckpointContents& contents, int64_t token);
 
-/// Throws kInvalidModel unless every string is UTF-8.
+/// Throws kInvalidModel unless the text is UTF-8.
 void RequireUtf8(std::string_view text, std::string_view what);
 
 // One for each format, in the folder of its name.

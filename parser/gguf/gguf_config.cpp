@@ -144,7 +144,7 @@ void ReadWindows(const ArchitectureKeys& keys, DecoderConfig& config) {
 }
 
 void ReadGemma(const ArchitectureKeys& keys, DecoderConfig& config) {
-  config.embedding_scale = std::sqrt(static_cast<float>(config.hidden));
+  config.embedding_scale = std::sqrt(static_cast<float>(std::max<int64_t>(0, config.hidden)));
   if (config.family != "gemma2") return;
   config.attention_softcap = keys.Float("attn_logit_softcapping", 50);
   config.final_softcap = keys.Float("final_logit_softcapping", 30);

@@ -112,7 +112,7 @@ void ReadTokenizer(const Metadata& metadata, CheckpointContents& contents) {
   ReadTemplates(metadata, contents);
   for (const std::string_view name : {"eos_token_id", "eot_token_id", "eom_token_id"}) {
     const auto id = metadata.Integer(std::string(kGgml) + std::string(name));
-    if (id && *id >= 0 && *id < contents.config.vocabulary) AddEndToken(contents, *id);
+    if (id) AddEndToken(contents, *id);
   }
   if (!metadata.Has(std::string(kGgml) + "model")) return;
   TokenizerSource& tokenizer = contents.tokenizer;

@@ -76,6 +76,11 @@ const Json* Object::Find(std::string_view key) const {
   return at == value_->end() || at->is_null() ? nullptr : &*at;
 }
 
+bool Object::IsNull(std::string_view key) const {
+  const auto at = value_->find(key);
+  return at != value_->end() && at->is_null();
+}
+
 std::optional<int64_t> Object::Integer(std::string_view key) const {
   const Json* value = Find(key);
   if (value == nullptr) return std::nullopt;

@@ -24,6 +24,7 @@ class Object {
   Object(const Json& value, std::string what);
 
   const Json* Find(std::string_view key) const;  ///< null where missing or null
+  bool IsNull(std::string_view key) const;       ///< it is there, and null
   std::optional<int64_t> Integer(std::string_view key) const;
   std::optional<double> Number(std::string_view key) const;
   std::optional<bool> Bool(std::string_view key) const;

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT
+#include "parser/huggingface/config.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/checked.h"
+#include "core/guard.h"
+#include "core/problems.h"
+#include "parser/checkpoint/families.h"
+
+namespace oort {
+namespace huggingface {
+namespace {
+
+using Activation = DecoderConfig::Activation;
+
+Activation ActivationNamed(std::string_view name) {
+  if (name == "silu" || name == "swish") return Activation::kSilu;
+  if (name == "gelu") return Activation::kGelu;
+  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") {
+    return Activation::kGeluTanh;
+  }
+  if (name == "relu") return Activation::kRelu;
+  throw Error(ErrorCode::kUnsupported, "the activation " + Quote(name) +
+                                           " is not known; silu, gelu, gelu_new, " +
+                                           "gelu_pytorch_tanh and relu are");
+}
+
+void ReadActivation(const json::Object& file, DecoderConfig& config) {
+  if (config.family == "gemma2") {  // hidden_act of its files was a mistake and is not looked at
+    if (const auto name = file.Text("hidden_activation")) {
+      config.activation = ActivationNamed(*name);
+    }
+    return;
+  }
+  const auto name = file.Text(config.family == "gpt2" ? "activation_function" : "hidden_act");
+  // "gelu" of the first gemma meant the other one.
+  if (!name || (config.family == "gemma" && *name == "gelu")) return;
+  config.activation = ActivationNamed(*name);
+}
+
+void ReadGpt2Sizes(const json::Object& file, DecoderConfig& config) {
+  config.hidden = file.RequireInteger("n_embd");
+  config.layers = file.RequireInteger("n_layer");
+  config.heads = config.kv_heads = file.RequireInteger("n_head");
+  config.head_dim = config.heads > 0 ? config.hidden / config.heads : 0;
+  config.context = file.Integer("n_positions").value_or(1024);
+  const auto inner = file.Integer("n_inner");
+  config.intermediate = inner ? *inner : CheckedMultiply<int64_t>(4, config.hidden);
+  config.norm_epsilon = static_cast<float>(file.Number("layer_norm_epsilon").value_or(1e-5));
+  if (!file.Bool("scale_attn_weights").value_or(true)) config.attention_scale = 1;
+  if (file.Bool("scale_attn_by_inverse_layer_idx").value_or(false)) {
+    throw Error(ErrorCode::kUnsupported, "attention scaled by the index of the layer");
+  }
+}
+
+int64_t UsualContext(std::string_view family) {
+  if (family == "mistral") return 131072;
+  if (family == "qwen2" || family == "qwen3") return 32768;
+  if (family == "gemma" || family == "gemma2") return 8192;
+  return family == "phi3" ? 4096 : 2048;
+}
+
+void ReadSizes(const json::Object& file, DecoderConfig& config) {
+  config.hidden = file.RequireInteger("hidden_size");
+  config.layers = file.RequireInteger("num_hidden_layers");
+  config.heads = file.RequireInteger("num_attention_heads");
+  config.kv_heads = file.Integer("num_key_value_heads").value_or(config.heads);
+  config.intermediate = file.RequireInteger("intermediate_size");
+  config.context = file.Integer("max_position_embeddings").value_or(UsualContext(config.family));
+  const int64_t whole = config.heads > 0 ? config.hidden / config.heads : 0;
+  const bool is_gemma = config.family == "gemma" || config.family == "gemma2";
+  const int64_t usual = is_gemma ? 256 : config.family == "qwen3" ? 128 : whole;
+  // Written as null, it follows from the others, whatever the family.
+  const bool is_null = file.IsNull("head_dim");
+  config.head_dim = file.Integer("head_dim").value_or(is_null ? whole : usual);
+  const double epsilon = config.family == "phi3" ? 1e-5 : 1e-6;
+  config.norm_epsilon = static_cast<float>(file.Number("rms_norm_eps").value_or(epsilon));
+}
+
+/// Of files that have the key: null is none.
+int64_t WindowOf(const json::Object& file, int64_t otherwise) {
+  if (file.IsNull("sliding_window")) return 0;
+  return file.Integer("sliding_window").value_or(otherwise);
+}
+
+/// Which layers look at a window only.
+std::vector<bool> WindowedLayers(const json::Object& file, const DecoderConfig& config) {
+  std::vector<bool> windowed(static_cast<size_t>(config.layers), true);
+  if (config.family == "mistral" || config.family == "phi3") return windowed;
+  const json::Json* types = file.Find("layer_types");
+  if (types != nullptr && (!types->is_array() || types->size() != windowed.size())) {
+    file.ThrowWrongType("layer_types", "a list of as many strings as there are layers");
+  }
+  const int64_t first = file.Integer("max_window_layers").value_or(28);
+  for (size_t i = 0; i < windowed.size(); ++i) {
+    if (types == nullptr) {
+      windowed[i] = config.family == "gemma2" ? i % 2 == 0 : static_cast<int64_t>(i) >= first;
+      continue;
+    }
+    const json::Json& item = (*types)[i];
+    const std::string type = item.is_string() ? item.get<std::string>() : "";
+    windowed[i] = type == "sliding_attention";
+    if (!windowed[i] && type != "full_attention") {
+      file.ThrowWrongType("layer_types", "sliding_attention or full_attention for every layer");
+    }
+  }
+  return windowed;
+}
+
+void ReadWindows(const json::Object& file, DecoderConfig& config) {
+  const std::string& family = config.family;
+  int64_t window = 0;
+  if (family == "mistral" || family == "gemma2") {
+    window = WindowOf(file, 4096);
+  } else if (family == "phi3") {
+    window = WindowOf(file, 0);
+  } else if (family == "qwen2" || family == "qwen3") {
+    window = file.Bool("use_sliding_window").value_or(false) ? WindowOf(file, 4096) : 0;
+  }
+  if (window == 0 || config.layers < 1 || config.layers > 4096) return;
+  for (const bool windowed : WindowedLayers(file, config)) {
+    config.windows.push_back(windowed ? window : 0);
+  }
+}
+
+/// 0 where the file says null.
+float SoftcapOf(const json::Object& file, std::string_view key, double otherwise) {
+  if (file.IsNull(key)) return 0;
+  return static_cast<float>(file.Number(key).value_or(otherwise));
+}
+
+void ReadGemma(const json::Object& file, DecoderConfig& config) {
+  if (file.Bool("use_bidirectional_attention").value_or(false)) {
+    throw Error(ErrorCode::kUnsupported, "attention in both directions");
+  }
+  config.embedding_scale = std::sqrt(static_cast<float>(std::max<int64_t>(0, config.hidden)));
+  if (config.family != "gemma2") return;
+  config.attention_softcap = SoftcapOf(file, "attn_logit_softcapping", 50);
+  config.final_softcap = SoftcapOf(file, "final_logit_softcapping", 30);
+  const double scalar = file.Number("query_pre_attn_scalar").value_or(256);
+  if (!(scalar > 0)) file.ThrowWrongType("query_pre_attn_scalar", "a number above 0");
+  config.attention_scale = static_cast<float>(1 / std::sqrt(scalar));
+}
+
+}  // namespace
+
+DecoderConfig ReadConfig(const json::Object& file) {
+  const auto family = file.Text("model_type");
+  if (!family) {
+    throw Error(ErrorCode::kInvalidModel, file.what() + ": 'model_type' is missing");
+  }
+  DecoderConfig config = RequireFamily(*family);
+  if (file.Find("quantization_config") != nullptr) {
+    throw Error(ErrorCode::kUnsupported,
+                file.what() +
+                    ": the weights are quantized (quantization_config); those in f32, f16 "
+                    "and bf16 can be read, and quantized ones from GGUF");
+  }
+  config.vocabulary = file.RequireInteger("vocab_size");
+  config.tied_head = file.Bool("tie_word_embeddings").value_or(config.tied_head);
+  if (config.family == "gpt2") {
+    ReadGpt2Sizes(file, config);
+  } else {
+    ReadSizes(file, config);
+  }
+  ReadActivation(file, config);
+  ReadWindows(file, config);
+  if (config.family.starts_with("gemma")) ReadGemma(file, config);
+  if (!config.learned_positions) config.rotary = ReadRotary(file, config);
+  FinishConfig(config);
+  return config;
+}
+
+}  // namespace huggingface
+
+DecoderConfig ReadDecoderConfig(std::string_view text, const std::string& what) {
+  return Guarded([&] {
+    const json::Json config = json::Parse(text, what);
+    return huggingface::ReadConfig(json::Object(config, what));
+  });
+}
+
+}  // namespace oort

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// config.json of Hugging Face.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "parser/checkpoint/decoder_config.h"
+#include "parser/json/json.h"
+
+namespace oort {
+
+/// The model that the text of a config.json describes; weights are not needed. `what` names it in
+/// messages. Throws kUnsupported for families that cannot be read.
+DecoderConfig ReadDecoderConfig(std::string_view text, const std::string& what = "config.json");
+
+namespace huggingface {
+
+DecoderConfig ReadConfig(const json::Object& config);
+/// Rotary embeddings: rope_theta and rope_scaling of old files, rope_parameters of new ones.
+RotaryConfig ReadRotary(const json::Object& config, const DecoderConfig& decoder);
+
+}  // namespace huggingface
+}  // namespace oort

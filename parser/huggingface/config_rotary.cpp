@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+#include <cmath>
+
+#include "core/problems.h"
+#include "parser/checkpoint/rotary.h"
+#include "parser/huggingface/config.h"
+
+namespace oort::huggingface {
+namespace {
+
+using Kind = RotaryScaling::Kind;
+
+/// Parameters of each type of layers are one where they are all the same.
+std::optional<json::Object> OfOneType(const json::Object& parameters) {
+  std::optional<json::Object> all;
+  const json::Json* first = nullptr;
+  for (const std::string_view type : {"full_attention", "sliding_attention"}) {
+    const json::Json* value = parameters.Find(type);
+    if (value == nullptr) continue;
+    if (first != nullptr && *first != *value) {
+      throw Error(ErrorCode::kUnsupported,
+                  parameters.what() + ": layers with different rotary embeddings");
+    }
+    first = value;
+    all = parameters.Member(type);
+  }
+  return all;
+}
+
+/// rope_scaling of old files, rope_parameters of new ones, whichever says something.
+std::optional<json::Object> ParametersOf(const json::Object& config) {
+  for (const std::string_view key : {"rope_scaling", "rope_parameters"}) {
+    const json::Json* value = config.Find(key);
+    if (value == nullptr || (value->is_object() && value->empty())) continue;
+    const auto parameters = config.Member(key);
+    if (auto nested = OfOneType(*parameters)) return nested;
+    return parameters;
+  }
+  return std::nullopt;
+}
+
+Kind KindNamed(std::string_view name, const DecoderConfig& decoder) {
+  const bool is_phi3 = decoder.family == "phi3";
+  // "dynamic" changes nothing within the context that a model was made for.
+  if (name == "default" || name == "dynamic") return Kind::kNone;
+  if (name == "linear") return Kind::kLinear;
+  if (name == "llama3") return Kind::kLlama3;
+  if (name == "longrope" || (is_phi3 && (name == "su" || name == "yarn"))) return Kind::kLongrope;
+  if (name == "yarn") return Kind::kYarn;
+  throw Error(ErrorCode::kUnsupported,
+              "rope scaling of type " + Quote(name) +
+                  " is not known; default, linear, dynamic, llama3, yarn and longrope are");
+}
+
+std::string_view TypeOf(const json::Object& parameters) {
+  if (const auto type = parameters.Text("rope_type")) return *type;
+  return parameters.Text("type").value_or("default");
+}
+
+int64_t OriginalContext(const json::Object& config, const json::Object& parameters,
+                        const DecoderConfig& decoder) {
+  constexpr std::string_view kKey = "original_max_position_embeddings";
+  if (const auto context = config.Integer(kKey)) return *context;
+  if (const auto context = parameters.Integer(kKey)) return *context;
+  return decoder.family == "phi3" ? 4096 : decoder.context;
+}
+
+RotaryScaling ReadScaling(const json::Object& config, const json::Object& parameters,
+                          const DecoderConfig& decoder) {
+  RotaryScaling scaling;
+  scaling.kind = KindNamed(TypeOf(parameters), decoder);
+  if (scaling.kind == Kind::kNone) return scaling;
+  scaling.original_context = OriginalContext(config, parameters, decoder);
+  const double stretch =
+      scaling.original_context > 0
+          ? static_cast<double>(decoder.context) / static_cast<double>(scaling.original_context)
+          : 0;
+  const bool may_follow = scaling.kind == Kind::kYarn || scaling.kind == Kind::kLongrope;
+  const auto factor = parameters.Number("factor");
+  if (!factor && !may_follow) {
+    throw Error(ErrorCode::kInvalidModel, parameters.what() + ": 'factor' is missing");
+  }
+  scaling.factor = factor.value_or(stretch);
+  scaling.low_frequency_factor = parameters.Number("low_freq_factor").value_or(1);
+  scaling.high_frequency_factor = parameters.Number("high_freq_factor").value_or(4);
+  const auto or_default = [](std::optional<double> number, double otherwise) {
+    return number.value_or(0) == 0 ? otherwise : *number;
+  };
+  scaling.beta_fast = or_default(parameters.Number("beta_fast"), 32);
+  scaling.beta_slow = or_default(parameters.Number("beta_slow"), 1);
+  scaling.truncate = parameters.Bool("truncate").value_or(true);
+  scaling.mscale = parameters.Number("mscale");
+  scaling.mscale_all_dim = parameters.Number("mscale_all_dim");
+  scaling.attention_factor = parameters.Number("attention_factor");
+  scaling.short_factors = parameters.Floats("short_factor");
+  scaling.long_factors = parameters.Floats("long_factor");
+  return scaling;
+}
+
+}  // namespace
+
+RotaryConfig ReadRotary(const json::Object& config, const DecoderConfig& decoder) {
+  const auto parameters = ParametersOf(config);
+  const auto number = [&](std::string_view key, double otherwise) {
+    const auto own = parameters ? parameters->Number(key) : std::nullopt;
+    return own ? *own : config.Number(key).value_or(otherwise);
+  };
+  const double part = number("partial_rotary_factor", 1);
+  if (!(part > 0 && part <= 1)) {
+    config.ThrowWrongType("partial_rotary_factor", "a number above 0 and up to 1");
+  }
+  if (decoder.head_dim < 0 || decoder.head_dim > 65536) return {};  // FinishConfig says so
+  const auto dims = static_cast<int64_t>(static_cast<double>(decoder.head_dim) * part);
+  const RotaryScaling scaling =
+      parameters ? ReadScaling(config, *parameters, decoder) : RotaryScaling{};
+  return MakeRotary(dims, number("rope_theta", 10000), scaling);
+}
+
+}  // namespace oort::huggingface

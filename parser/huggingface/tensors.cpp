@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT
+#include "parser/huggingface/tensors.h"
+
+#include <charconv>
+#include <map>
+#include <set>
+
+#include "core/problems.h"
+#include "parser/json/json.h"
+#include "parser/safetensors/safetensors.h"
+
+namespace oort::huggingface {
+namespace {
+
+constexpr std::string_view kSingle = "model.safetensors";
+constexpr std::string_view kIndex = "model.safetensors.index.json";
+
+struct HubName {
+  std::string_view file, ours;
+};
+constexpr HubName kGpt2Layer[] = {{"ln_1", "input_layernorm"},
+                                  {"ln_2", "post_attention_layernorm"},
+                                  {"attn.c_proj", "self_attn.o_proj"},
+                                  {"mlp.c_fc", "mlp.up_proj"},
+                                  {"mlp.c_proj", "mlp.down_proj"}};
+constexpr HubName kGpt2Top[] = {{"wte", "model.embed_tokens"},
+                                {"wpe", "model.embed_positions"},
+                                {"ln_f", "model.norm"},
+                                {"lm_head", "lm_head"}};
+
+/// "" where it is none of them.
+template <size_t kCount>
+std::string_view OursOf(const HubName (&names)[kCount], std::string_view name) {
+  for (const HubName& entry : names) {
+    if (entry.file == name) return entry.ours;
+  }
+  return {};
+}
+
+/// A name taken apart: "layers.3.mlp.up_proj.weight" is layer 3, "mlp.up_proj" and ".weight".
+struct NameParts {
+  std::optional<int64_t> layer;
+  std::string stem, ending;
+};
+
+std::optional<NameParts> TakeApart(std::string_view name, std::string_view layers) {
+  NameParts parts;
+  const size_t dot = name.rfind('.');
+  if (dot == name.npos) return std::nullopt;
+  parts.ending = name.substr(dot);
+  std::string_view stem = name.substr(0, dot);
+  if (stem.starts_with(layers)) {
+    stem.remove_prefix(layers.size());
+    int64_t layer = -1;
+    const auto [end, error] = std::from_chars(stem.data(), stem.data() + stem.size(), layer);
+    const auto digits = static_cast<size_t>(end - stem.data());
+    if (error != std::errc() || layer < 0 || digits >= stem.size() || stem[digits] != '.' ||
+        std::to_string(layer).size() != digits) {
+      return std::nullopt;
+    }
+    parts.layer = layer;
+    stem.remove_prefix(digits + 1);
+  }
+  parts.stem = stem;
+  return parts;
+}
+
+/// Buffers that old files saved with the weights.
+bool IsBuffer(std::string_view name) {
+  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
+         name.ends_with("rotary_emb.inv_freq");
+}
+
+class HubMapper {
+ public:
+  explicit HubMapper(CheckpointContents& contents)
+      : config_(contents.config), table_(contents.tensors) {}
+
+  void Map(const std::shared_ptr<const ByteSource>& source, const safetensors::Entry& entry) {
+    if (IsBuffer(entry.name)) return;
+    if (config_.tied_head && entry.name == "lm_head.weight") return;  // the same once more
+    if (!entry.format) {
+      problems_.Add(ErrorCode::kUnsupported, Quote(entry.name) + " is stored as " + entry.dtype +
+                                                 "; F32, F16 and BF16 can be read");
+      return;
+    }
+    PlacedTensor placed;
+    placed.source = source;
+    placed.offset = entry.offset;
+    placed.format = *entry.format;
+    placed.rank = static_cast<int>(entry.shape.size());
+    const bool shaped = placed.rank == 1 || placed.rank == 2;
+    if (shaped) placed.columns = entry.shape.back();
+    if (placed.rank == 2) placed.rows = entry.shape.front();
+    if (shaped && Place(entry.name, std::move(placed))) return;
+    problems_.Add(
+        ErrorCode::kUnsupported,
+        Quote(entry.name) + " has no place in a model of the family " + Quote(config_.family));
+  }
+  void Throw(const std::string& folder) const {
+    problems_.Throw(folder + ": there are tensors that cannot be used");
+  }
+
+ private:
+  bool Place(std::string_view name, PlacedTensor placed) {
+    const bool is_gpt2 = config_.family == "gpt2";
+    const std::string_view prefix = is_gpt2 ? "transformer." : "model.";
+    if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
+    const auto parts = TakeApart(name, is_gpt2 ? "h." : "layers.");
+    if (!parts || (parts->layer && *parts->layer >= config_.layers)) return false;
+    const std::string ours =
+        parts->layer ? "model.layers." + std::to_string(*parts->layer) + "." : "";
+    if (is_gpt2) return PlaceGpt2(*parts, ours, std::move(placed));
+    if (config_.family.starts_with("gemma") && parts->stem.ends_with("norm")) placed.added = 1;
+    if (parts->layer) return PlaceInLayer(*parts, ours, placed);
+    const bool is_top = parts->stem == "embed_tokens" || parts->stem == "norm";
+    if (!is_top && parts->stem != "lm_head") return false;
+    table_.Add((is_top ? "model." : "") + parts->stem + parts->ending, std::move(placed));
+    return true;
+  }
+
+  bool PlaceInLayer(const NameParts& parts, const std::string& ours, const PlacedTensor& placed) {
+    if (parts.stem == "self_attn.qkv_proj") return CutQkv(ours, parts.ending, placed);
+    if (parts.stem == "mlp.gate_up_proj") {
+      table_.Add(ours + "mlp.gate_proj" + parts.ending, placed.Cut(0, config_.intermediate));
+      table_.Add(ours + "mlp.up_proj" + parts.ending,
+                 placed.Cut(config_.intermediate, config_.intermediate));
+      return Units(placed) == 2 * config_.intermediate;
+    }
+    table_.Add(ours + parts.stem + parts.ending, placed);  // CheckTensors knows what belongs there
+    return true;
+  }
+
+  bool PlaceGpt2(const NameParts& parts, const std::string& ours, PlacedTensor placed) {
+    if (!parts.layer) {
+      const std::string_view top = OursOf(kGpt2Top, parts.stem);
+      if (top.empty()) return false;
+      table_.Add(std::string(top) + parts.ending, std::move(placed));
+      return true;
+    }
+    // Its matrices multiply from the other side.
+    if (placed.rank == 2) {
+      placed.transposed_stride = placed.columns;
+      std::swap(placed.rows, placed.columns);
+    }
+    if (parts.stem == "attn.c_attn") return CutQkv(ours, parts.ending, placed);
+    const std::string_view stem = OursOf(kGpt2Layer, parts.stem);
+    if (stem.empty()) return false;
+    table_.Add(ours + std::string(stem) + parts.ending, std::move(placed));
+    return true;
+  }
+
+  static int64_t Units(const PlacedTensor& placed) {
+    return placed.rank == 1 ? placed.columns : placed.rows;
+  }
+
+  bool CutQkv(const std::string& ours, const std::string& ending, const PlacedTensor& placed) {
+    const int64_t queries = config_.heads * config_.head_dim;
+    const int64_t keys = config_.kv_heads * config_.head_dim;
+    table_.Add(ours + "self_attn.q_proj" + ending, placed.Cut(0, queries));
+    table_.Add(ours + "self_attn.k_proj" + ending, placed.Cut(queries, keys));
+    table_.Add(ours + "self_attn.v_proj" + ending, placed.Cut(queries + keys, keys));
+    return Units(placed) == queries + 2 * keys;
+  }
+
+  const DecoderConfig& config_;
+  TensorTable& table_;
+  ProblemList problems_;
+};
+
+/// Which tensors the files of an index hold.
+std::map<std::string, std::set<std::string>> ReadIndex(const Folder& folder) {
+  const json::Json index = json::Parse(*folder.Text(kIndex), std::string(kIndex));
+  const json::Object object(index, std::string(kIndex));
+  const json::Json* map = object.Find("weight_map");
+  if (map == nullptr || !map->is_object()) object.ThrowWrongType("weight_map", "an object");
+  std::map<std::string, std::set<std::string>> files;
+  for (const auto& [name, file] : map->items()) {
+    if (!file.is_string()) object.ThrowWrongType("weight_map", "names of files for all tensors");
+    files[file.get<std::string>()].insert(name);
+  }
+  return files;
+}
+
+void ReadSharded(const Folder& folder, CheckpointContents& contents, HubMapper& mapper) {
+  for (auto& [file, names] : ReadIndex(folder)) {
+    const auto source = folder.Open(file);
+    contents.file_bytes += source->size();
+    for (const safetensors::Entry& entry : safetensors::ReadHeader(*source)) {
+      if (names.erase(entry.name) != 0) mapper.Map(source, entry);
+    }
+    if (!names.empty()) {
+      throw Error(ErrorCode::kInvalidModel, std::string(kIndex) + ": the tensor " +
+                                                Quote(*names.begin()) + " should be in " +
+                                                Quote(file) + ", but is not");
+    }
+  }
+}
+
+}  // namespace
+
+void ReadTensors(const Folder& folder, CheckpointContents& contents) {
+  HubMapper mapper(contents);
+  if (folder.Has(kSingle)) {
+    const auto source = folder.Open(kSingle);
+    contents.file_bytes = source->size();
+    for (const safetensors::Entry& entry : safetensors::ReadHeader(*source)) {
+      mapper.Map(source, entry);
+    }
+  } else if (folder.Has(kIndex)) {
+    ReadSharded(folder, contents, mapper);
+  } else {
+    throw Error(ErrorCode::kNotFound, Quote(folder.path().string()) + " has neither " +
+                                          std::string(kSingle) + " nor " + std::string(kIndex) +
+                                          " (weights in pytorch_model.bin cannot be read)");
+  }
+  mapper.Throw(folder.path().string());
+}
+
+}  // namespace oort::huggingface
