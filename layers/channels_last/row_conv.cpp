@@ -2,18 +2,18 @@
 #include "layers/channels_last/row_conv.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "core/checked.h"
 
 namespace oort {
 namespace {
 
-constexpr int64_t kRowFewChannels = 8;           // below, whole windows are copied into rows
-constexpr int64_t kRowSlackFloats = 16;          // kernels may read behind the last panel
-constexpr double kRowThreadWork = 64 * 1024;     // multiplications that pay for one more thread
-constexpr int64_t kRowNearBytes = 32 * 1024;     // half an L1 cache
-constexpr int64_t kRowFarBytes = 256 * 1024;     // a quarter of an L2 cache
-constexpr int64_t kRowManyWeights = 512 * 1024;  // bytes that do not stay in an L2 cache
+constexpr int64_t kRowFewChannels = 8;          // below, windows are copied into rows
+constexpr int64_t kRowMoreTiles = 2;            // that kernels may read of
+constexpr int64_t kRowSlackFloats = 16;         // kernels may read behind the last panel
+constexpr double kRowThreadWork = 64 * 1024;    // multiplications that pay for one more thread
+constexpr int64_t kRowBlockBytes = 256 * 1024;  // a quarter of an L2 cache
 
 std::shared_ptr<Buffer> AllocateRowFloats(int64_t count) {
   return AllocateHost(CheckedMultiply(static_cast<size_t>(count), sizeof(float)));
@@ -28,8 +28,6 @@ float* RowFloatsOf(const std::shared_ptr<Buffer>& buffer) {
 /// How a call is cut: blocks of pixels, each multiplied with all panels of a part of the filters.
 struct RowConv::Plan {
   int64_t pixels = 0, tiles = 0;  // of the whole batch
-  bool copies = false;            // windows become rows of their own
-  int64_t taps = 0, depth = 0;    // as the kernel sees them
   int64_t block_tiles = 1;
   int pixel_pieces = 1, panel_pieces = 1;
   size_t pointer_bytes = 0, thread_bytes = 0;
@@ -42,19 +40,26 @@ RowConv::RowConv(Isa isa, const Tensor& weight, const Tensor& bias, int64_t grou
       channels_(weight.dim(1)),
       taps_(weight.shape().Product(2, 4)),
       panels_(CeilDivide(columns_, kernels_.columns)),
+      padded_((panels_ - 1) * kernels_.columns +
+              kernels_.PanelWidth(columns_ - (panels_ - 1) * kernels_.columns)),
+      copies_(taps_ > 1 && channels_ < kRowFewChannels),
+      tile_taps_(copies_ ? 1 : taps_),
+      // Whole fours, since kernels like these best.
+      depth_(copies_ ? CeilDivide(CheckedMultiply(taps_, channels_), 4) * 4 : channels_),
       zeros_(Tensor::Zeros(DType::kF32, {channels_})) {
   Pack(weight, bias);
 }
 
 void RowConv::Pack(const Tensor& weight, const Tensor& bias) {
-  const int64_t width = kernels_.columns, panels = CheckedMultiply(groups_, panels_);
-  const int64_t padded = CheckedMultiply(panels, width), k = taps_ * channels_;
-  weights_ = AllocateRowFloats(CheckedAdd(CheckedMultiply(padded, k), kRowSlackFloats));
+  const int64_t k = taps_ * channels_, padded = CheckedMultiply(groups_, padded_);
+  const int64_t rows = CheckedMultiply(tile_taps_, depth_);
+  weights_ = AllocateRowFloats(CheckedAdd(CheckedMultiply(padded, rows), kRowSlackFloats));
   bias_ = AllocateRowFloats(padded);
   const float* from = weight.data<float>();
   float *to = RowFloatsOf(weights_), *bias_to = RowFloatsOf(bias_);
-  for (int64_t panel = 0; panel < panels; ++panel) {
-    const int64_t first = panel % panels_ * width, group = panel / panels_;
+  for (int64_t panel = 0; panel < groups_ * panels_; ++panel) {
+    const int64_t first = panel % panels_ * kernels_.columns, group = panel / panels_;
+    const int64_t width = kernels_.PanelWidth(columns_ - first);
     const int64_t used = std::min(width, columns_ - first);
     const int64_t out = group * columns_ + first;
     for (int64_t c = 0; c < width; ++c) {
@@ -66,6 +71,7 @@ void RowConv::Pack(const Tensor& weight, const Tensor& bias) {
         for (int64_t c = 0; c < width; ++c) *to++ = c < used ? filter[c * k] : 0.0f;
       }
     }
+    to = std::fill_n(to, (rows - k) * width, 0.0f);
   }
   std::fill_n(to, kRowSlackFloats, 0.0f);
 }
@@ -75,15 +81,11 @@ RowConv::Plan RowConv::MakePlan(const ConvGeometry& g, int threads) const {
   plan.pixels = CheckedMultiply(g.batch, g.out_plane());
   plan.tiles = CeilDivide(plan.pixels, kernels_.rows);
   if (plan.tiles == 0) return plan;
-  const int64_t k = taps_ * channels_;
-  plan.copies = taps_ > 1 && channels_ < kRowFewChannels;
-  plan.taps = plan.copies ? 1 : taps_;
-  plan.depth = plan.copies ? k : channels_;
-  // Pixels of a block stay near while all panels pass by; where the panels come from far away, a
-  // larger block makes them pass less often.
-  const int64_t row_bytes = std::max<int64_t>(4, k * 4), weight_bytes = k * columns_ * 4;
-  const int64_t block_bytes = weight_bytes > kRowManyWeights ? kRowFarBytes : kRowNearBytes;
-  plan.block_tiles = std::clamp<int64_t>(block_bytes / (row_bytes * kernels_.rows), 1, 64);
+  const ConvAxis &h = g.axes[1], &w = g.axes[2];
+  // Pixels of a block stay in the L2 cache while all panels pass by. Neighbours share inputs.
+  const int64_t own = std::min(h.kernel, h.stride) * std::min(w.kernel, w.stride);
+  const int64_t row_bytes = std::max<int64_t>(4, channels_ * own * 4);
+  plan.block_tiles = std::clamp<int64_t>(kRowBlockBytes / (row_bytes * kernels_.rows), 2, 64);
   const int useful = static_cast<int>(
       std::clamp(g.multiplications() / kRowThreadWork, 1.0, static_cast<double>(threads)));
   // Few pixels and many filters are split by filters, so that each is read by one thread only.
@@ -92,9 +94,11 @@ RowConv::Plan RowConv::MakePlan(const ConvGeometry& g, int threads) const {
   plan.panel_pieces = by_pixels ? 1 : useful;
   plan.block_tiles = std::min(plan.block_tiles, CeilDivide(plan.tiles, plan.pixel_pieces));
   const int64_t rows = plan.block_tiles * kernels_.rows;
-  const size_t pointers = CheckedMultiply(static_cast<size_t>(rows * plan.taps), sizeof(float*));
+  const size_t pointers = CheckedMultiply(
+      static_cast<size_t>((rows + kRowMoreTiles * kernels_.rows) * tile_taps_), sizeof(float*));
   plan.pointer_bytes = AlignUp(pointers, 64);
-  const size_t copied = plan.copies ? static_cast<size_t>(rows * row_bytes) : 0;
+  const size_t copied =
+      copies_ ? CheckedMultiply(static_cast<size_t>(rows * depth_), sizeof(float)) : 0;
   plan.thread_bytes = AlignUp(CheckedAdd(plan.pointer_bytes, copied), 64);
   return plan;
 }
@@ -147,7 +151,8 @@ class RowConv::Job {
         const int64_t group = panel / conv_.panels_;
         const int64_t stop = std::min(last, (group + 1) * conv_.panels_);
         FindRows(block, group);
-        for (; panel < stop; ++panel) Multiply(block, panel);
+        Multiply(block, group, panel % conv_.panels_, stop - panel);
+        panel = stop;
       }
     }
   }
@@ -161,10 +166,10 @@ class RowConv::Job {
     const int64_t image = h.in * w.in * g_.in_channels;
     int64_t x = first % w.out, y = first / w.out % h.out, n = first / w.out / h.out;
     for (int64_t i = 0; i < block.tiles * rows; ++i) {
-      const float** to = block.pointers + i / rows * plan_.taps * rows + i % rows;
+      const float** to = block.pointers + i / rows * conv_.tile_taps_ * rows + i % rows;
       const int64_t top = y * h.stride - h.pad, left = x * w.stride - w.pad;
-      if (plan_.copies) {
-        float* row = block.copies + i * plan_.depth;
+      if (conv_.copies_) {
+        float* row = block.copies + i * conv_.depth_;
         CopyWindow(in + n * image, top, left, row);
         *to = row;
       } else {
@@ -177,6 +182,9 @@ class RowConv::Job {
       y = 0;
       ++n;
     }
+    const int64_t pointers = conv_.tile_taps_ * rows;
+    std::fill_n(block.pointers + block.tiles * pointers, kRowMoreTiles * pointers,
+                block.pointers[0]);
   }
 
   void FindTaps(const float* in, int64_t top, int64_t left, const float** to) const {
@@ -195,53 +203,62 @@ class RowConv::Job {
   /// Few channels: all that a window reads, as one row. What is not at the border comes in runs.
   void CopyWindow(const float* in, int64_t top, int64_t left, float* row) const {
     const ConvAxis &h = g_.axes[1], &w = g_.axes[2];
-    const int64_t channels = conv_.channels_, run = w.kernel * channels;
-    const bool runs =
-        g_.in_channels == channels && w.dilation == 1 && left >= 0 && left + w.kernel <= w.in;
+    const int64_t run = w.kernel * conv_.channels_;
+    const bool runs = conv_.groups_ == 1 && w.dilation == 1 && left >= 0 && left + w.kernel <= w.in;
+    float* end = row + conv_.depth_;
     for (int64_t kh = 0; kh < h.kernel; ++kh, row += run) {
       const int64_t y = top + kh * h.dilation;
       if (y < 0 || y >= h.in) {
         std::fill_n(row, run, 0.0f);
-        continue;
+      } else if (runs) {
+        CopyRun(in + (y * w.in + left) * g_.in_channels, run, row);
+      } else {
+        CopyPixels(in + y * w.in * g_.in_channels, left, row);
       }
-      const float* from = in + (y * w.in + left) * g_.in_channels;
-      if (runs) {
-        for (int64_t i = 0; i < run; ++i) row[i] = from[i];
-        continue;
-      }
-      for (int64_t kw = 0; kw < w.kernel; ++kw) {
-        const int64_t x = left + kw * w.dilation;
-        const bool inside = x >= 0 && x < w.in;
-        for (int64_t c = 0; c < channels; ++c) {
-          row[kw * channels + c] = inside ? in[(y * w.in + x) * g_.in_channels + c] : 0.0f;
-        }
+    }
+    std::fill(row, end, 0.0f);
+  }
+
+  /// By fours, the last of which may overlap the one before.
+  static void CopyRun(const float* from, int64_t count, float* to) {
+    if (count < 4) {
+      std::copy_n(from, count, to);
+      return;
+    }
+    for (int64_t i = 0; i + 4 <= count; i += 4) std::memcpy(to + i, from + i, 4 * sizeof(float));
+    std::memcpy(to + count - 4, from + count - 4, 4 * sizeof(float));
+  }
+
+  void CopyPixels(const float* in, int64_t left, float* row) const {
+    const ConvAxis& w = g_.axes[2];
+    for (int64_t kw = 0; kw < w.kernel; ++kw) {
+      const int64_t x = left + kw * w.dilation;
+      const bool inside = x >= 0 && x < w.in;
+      for (int64_t c = 0; c < conv_.channels_; ++c) {
+        *row++ = inside ? in[x * g_.in_channels + c] : 0.0f;
       }
     }
   }
 
-  void Multiply(const Block& block, int64_t panel) const {
-    const int64_t column = panel % conv_.panels_ * kernels_.columns;
-    const int64_t out = panel / conv_.panels_ * conv_.columns_ + column;
-    const int used_columns =
-        static_cast<int>(std::min<int64_t>(kernels_.columns, conv_.columns_ - column));
-    RowTile tile;
-    tile.taps = plan_.taps;
-    tile.depth = plan_.depth;
-    tile.weights =
-        RowFloatsOf(conv_.weights_) + panel * conv_.taps_ * conv_.channels_ * kernels_.columns;
-    tile.bias = RowFloatsOf(conv_.bias_) + panel * kernels_.columns;
-    tile.out_stride = tile.addend_stride = g_.out_channels;
-    for (int64_t t = 0; t < block.tiles; ++t) {
-      const int64_t pixel = (block.first + t) * kernels_.rows;
-      tile.rows = block.pointers + t * plan_.taps * kernels_.rows;
-      tile.out = operands_.out + pixel * g_.out_channels + out;
-      if (operands_.addend != nullptr) {
-        tile.addend = operands_.addend + pixel * g_.out_channels + out;
-      }
-      const int used_rows =
-          static_cast<int>(std::min<int64_t>(kernels_.rows, plan_.pixels - pixel));
-      kernels_.tile(tile, used_rows, used_columns, operands_.activation);
-    }
+  /// All pixels of a block times `panels` panels of a group from `panel` on.
+  void Multiply(const Block& block, int64_t group, int64_t panel, int64_t panels) const {
+    const int64_t column = panel * kernels_.columns;
+    const int64_t padded = group * conv_.padded_ + column;
+    const int64_t pixel = block.first * kernels_.rows;
+    const int64_t offset = pixel * g_.out_channels + group * conv_.columns_ + column;
+    RowBlock part;
+    part.rows = block.pointers;
+    part.pixels = std::min(block.tiles * kernels_.rows, plan_.pixels - pixel);
+    part.taps = conv_.tile_taps_;
+    part.depth = conv_.depth_;
+    part.weights = RowFloatsOf(conv_.weights_) + padded * conv_.tile_taps_ * conv_.depth_;
+    part.bias = RowFloatsOf(conv_.bias_) + padded;
+    part.columns = std::min(panels * kernels_.columns, conv_.columns_ - column);
+    part.addend = operands_.addend == nullptr ? nullptr : operands_.addend + offset;
+    part.out = operands_.out + offset;
+    part.stride = g_.out_channels;
+    part.activation = operands_.activation;
+    kernels_.block(part);
   }
 
   const RowConv& conv_;

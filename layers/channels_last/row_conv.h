@@ -36,7 +36,9 @@ class RowConv {
 
   const RowConvKernels& kernels_;
   int64_t groups_, columns_, channels_, taps_;  // columns and channels of one group
-  int64_t panels_;                              // of a group
+  int64_t panels_, padded_;                     // of a group: panels, and their columns
+  bool copies_;                                 // of windows, as rows of their own
+  int64_t tile_taps_, depth_;                   // as the kernels see them
   std::shared_ptr<Buffer> weights_, bias_;      // by group and panel
   Tensor zeros_;                                // what lies outside the image
 };

@@ -5,6 +5,8 @@
 namespace oort::OORT_ISA {
 namespace {
 
+constexpr int64_t kPanelBytes = 40 * 1024;  // of a panel, that stay in an L1 cache beside rows
+
 /// Cheap activations are limits, which the tile applies; says whether this is one.
 bool SetLimits(RowTile& tile, const ActivationSpec& activation) {
   const bool relu = activation.kind == Activation::kRelu;
@@ -14,41 +16,150 @@ bool SetLimits(RowTile& tile, const ActivationSpec& activation) {
   return tile.clamp;
 }
 
-/// Computed beside the image, then copied as far as it is wanted.
-void PartTile(const RowTile& tile, int used_rows, int used_columns) {
-  alignas(64) float sums[kTileRows * kTileColumns], addends[kTileRows * kTileColumns] = {};
-  RowTile whole = tile;
-  whole.out = sums;
-  whole.out_stride = whole.addend_stride = kTileColumns;
-  if (tile.addend != nullptr) {
-    whole.addend = addends;
-    for (int r = 0; r < used_rows; ++r) {
-      for (int c = 0; c < used_columns; ++c) {
-        addends[r * kTileColumns + c] = tile.addend[r * tile.addend_stride + c];
-      }
+void CopyColumns(const float* from, float* to, int count) {
+  int i = 0;
+  for (; i + Vec::kWidth <= count; i += Vec::kWidth) Vec::Load(from + i).Store(to + i);
+  if (i < count) Vec::LoadPartial(from + i, count - i).StorePartial(to + i, count - i);
+}
+
+/// Some pixels of a block times some taps of one panel.
+struct Part {
+  const RowBlock& block;
+  int64_t first, end;  // pixels
+  RowTile tile;        // of the panel, at the block's first pixel
+  int columns;         // that are wanted
+  ActivationSpec activation;
+
+  RowTile At(int64_t pixel) const {
+    RowTile moved = tile;
+    moved.rows += pixel / kTileRows * block.taps * kTileRows;
+    moved.out += pixel * block.stride;
+    if (moved.addend != nullptr) moved.addend += pixel * block.stride;
+    return moved;
+  }
+};
+
+/// `count` tiles one after another.
+template <int vectors>
+void Compute(const Part& part, RowTile tile, int64_t count) {
+  const int64_t pointers = part.block.taps * kTileRows;
+  if constexpr (vectors == kTileVectors) {
+    const int64_t skip = pointers - tile.taps * kTileRows;
+    if (kInnerTiles && tile.depth % 4 == 0 && tile.taps * tile.depth > 0) {
+      return ComputeTiles(tile, count, skip);
     }
   }
-  ComputeRows(whole);
-  for (int r = 0; r < used_rows; ++r) {
-    float* out = tile.out + r * tile.out_stride;
-    for (int c = 0; c < used_columns; ++c) out[c] = sums[r * kTileColumns + c];
+  for (int64_t i = 0; i < count; ++i) {
+    tile.more_rows = tile.rows + pointers;
+    ComputeRows<vectors>(tile);
+    tile.rows += kRowsOf<vectors> / kTileRows * pointers;
+    tile.out += kRowsOf<vectors> * tile.stride;
+    if (tile.addend != nullptr) tile.addend += kRowsOf<vectors> * tile.stride;
   }
 }
 
-void Tile(RowTile tile, int used_rows, int used_columns, const ActivationSpec& activation) {
-  const bool finished = SetLimits(tile, activation);
-  if (used_rows == kTileRows && used_columns == kTileColumns) {
-    ComputeRows(tile);
-  } else {
-    PartTile(tile, used_rows, used_columns);
+/// Computed beside the image, then copied as far as it is wanted.
+template <int vectors>
+void ComputeBeside(const Part& part, const RowTile& tile, int64_t pixels) {
+  constexpr int kColumns = vectors * Vec::kWidth, kRows = kRowsOf<vectors>, kMost = 8 * kRows;
+  alignas(64) float sums[kMost * kColumns], addends[kMost * kColumns];
+  const int64_t stride = tile.stride;
+  for (int64_t pixel = 0; pixel < pixels; pixel += kMost) {
+    const int64_t count = pixels - pixel < kMost ? pixels - pixel : kMost;
+    RowTile moved = tile;
+    moved.rows += pixel * part.block.taps;
+    moved.out = sums;
+    moved.stride = kColumns;
+    if (tile.addend != nullptr) {
+      moved.addend = addends;
+      for (int64_t r = 0; r < count; ++r) {
+        CopyColumns(tile.addend + (pixel + r) * stride, addends + r * kColumns, part.columns);
+      }
+    }
+    Compute<vectors>(part, moved, (count + kRows - 1) / kRows);
+    for (int64_t r = 0; r < count; ++r) {
+      CopyColumns(sums + r * kColumns, tile.out + (pixel + r) * stride, part.columns);
+    }
   }
-  if (finished || activation.kind == Activation::kNone) return;
-  for (int r = 0; r < used_rows; ++r) {
-    ActivateInPlace(activation, tile.out + r * tile.out_stride, used_columns);
+}
+
+template <int vectors>
+void RunTiles(const Part& part) {
+  constexpr int64_t kRows = kRowsOf<vectors>;
+  RowTile tile = part.At(part.first);
+  const bool finished = SetLimits(tile, part.activation);
+  const int64_t pixels = part.end - part.first;
+  const int64_t whole = part.columns == vectors * Vec::kWidth ? pixels / kRows * kRows : 0;
+  if (whole > 0) Compute<vectors>(part, tile, whole / kRows);
+  if (whole < pixels) {
+    RowTile rest = part.At(part.first + whole);
+    SetLimits(rest, part.activation);
+    ComputeBeside<vectors>(part, rest, pixels - whole);
+  }
+  if (finished || part.activation.kind == Activation::kNone) return;
+  ActivateBlock<vectors>(part.activation,
+                         {static_cast<int>(pixels), part.columns, tile.out, tile.stride},
+                         ActivationSource{tile.out, tile.stride});
+}
+
+/// As wide as the panel is.
+void RunPanel(const Part& part, int width) {
+  Unroll<kTileVectors>([&](auto v) {
+    constexpr int kVectors = v + 1;
+    if constexpr (kVectors * Vec::kWidth % kTileGranule == 0) {
+      if (width == kVectors * Vec::kWidth) RunTiles<kVectors>(part);
+    }
+  });
+}
+
+/// Taps that are done at once: so few that their part of the panel stays in the L1 cache.
+int64_t TapsOf(const RowBlock& block, int64_t pixels, int width) {
+  const int64_t bytes = block.depth * width * static_cast<int64_t>(sizeof(float));
+  if (pixels <= 2 * kTileRows || bytes * block.taps <= kPanelBytes) return block.taps;
+  const int64_t most = kPanelBytes / bytes < 1 ? 1 : kPanelBytes / bytes;
+  const int64_t parts = (block.taps + most - 1) / most;
+  return (block.taps + parts - 1) / parts;
+}
+
+/// Pixels [first, end) times the panel that starts at `column`.
+void MultiplyPanel(const RowBlock& block, int64_t first, int64_t end, int64_t column) {
+  alignas(64) static constexpr float kZeros[kTileColumns] = {};
+  const int64_t left = block.columns - column;
+  const int used = static_cast<int>(left < kTileColumns ? left : kTileColumns);
+  const int width = (used + kTileGranule - 1) / kTileGranule * kTileGranule;
+  const int64_t taps = TapsOf(block, end - first, width);
+  Part part = {block, first, end, {}, used, {}};
+  part.tile.rows = block.rows;
+  part.tile.depth = block.depth;
+  part.tile.weights = block.weights + column * block.taps * block.depth;
+  part.tile.bias = block.bias + column;
+  part.tile.addend = block.addend == nullptr ? nullptr : block.addend + column;
+  part.tile.out = block.out + column;
+  part.tile.stride = block.stride;
+  for (int64_t tap = 0; tap < block.taps || tap == 0; tap += taps) {
+    const bool last = tap + taps >= block.taps;
+    part.tile.taps = last ? block.taps - tap : taps;
+    if (last) part.activation = block.activation;
+    RunPanel(part, width);
+    if (last) break;
+    // The others add to what these leave.
+    part.tile.bias = kZeros;
+    part.tile.addend = part.tile.out;
+    part.tile.rows += taps * kTileRows;
+    part.tile.weights += taps * block.depth * width;
+  }
+}
+
+void Block(const RowBlock& block) {
+  for (int64_t column = 0; column < block.columns; column += kTileColumns) {
+    MultiplyPanel(block, 0, block.pixels, column);
   }
 }
 
 }  // namespace
 }  // namespace oort::OORT_ISA
 
-OORT_DEFINE_KERNELS(RowConvKernels, {.rows = kTileRows, .columns = kTileColumns, .tile = Tile})
+OORT_DEFINE_KERNELS(RowConvKernels, {.rows = kTileRows,
+                                     .columns = kTileColumns,
+                                     .granule = kTileGranule,
+                                     .block = Block})

@@ -6,26 +6,32 @@
 
 namespace oort {
 
-/// Output pixels of a convolution times a panel of filters. What pixel r reads at a tap are the
-/// `depth` floats at rows[tap * kernels.rows + r].
-struct RowTile {
+/// Neighbouring output pixels times neighbouring panels of filters. What pixel r of a tile reads at
+/// a tap are the `depth` floats at rows[(tile * taps + tap) * kernels.rows + r].
+struct RowBlock {
   const float* const* rows = nullptr;
+  int64_t pixels = 0;  ///< that are wanted; `rows` holds two more tiles, which are readable
   int64_t taps = 0, depth = 0;
-  const float* weights = nullptr;  ///< taps * depth rows of kernels.columns floats
-  const float* bias = nullptr;     ///< kernels.columns floats
-  const float* addend = nullptr;   ///< of the shape of the output, or null
-  int64_t addend_stride = 0;
+  /// Panel by panel taps * depth rows of kernels.columns floats. The last panel of the filters may
+  /// be narrower: kernels.PanelWidth().
+  const float* weights = nullptr;
+  const float* bias = nullptr;    ///< as many as a row of all panels has
+  int64_t columns = 0;            ///< that are wanted
+  const float* addend = nullptr;  ///< of the shape of the output, or null
   float* out = nullptr;
-  int64_t out_stride = 0;
-  bool clamp = false;
-  float low = 0, high = 0;
+  int64_t stride = 0;  ///< between pixels of the output and of the addend
+  ActivationSpec activation;
 };
 
 struct RowConvKernels {
   int rows, columns;
-  /// A tile of which only the first `used_rows` and `used_columns` are wanted; the pointers of the
-  /// other rows must be readable as well. `activation` makes the limits of `tile` itself.
-  void (*tile)(RowTile tile, int used_rows, int used_columns, const ActivationSpec& activation);
+  int granule;  ///< a last panel is some of these wide
+  void (*block)(const RowBlock& block);
+
+  /// Of a panel of which `left` columns are wanted.
+  int64_t PanelWidth(int64_t left) const {
+    return left >= columns ? columns : (left + granule - 1) / granule * granule;
+  }
 };
 OORT_DECLARE_KERNELS(RowConvKernels)
 

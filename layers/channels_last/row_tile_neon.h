@@ -1,15 +1,33 @@
 // SPDX-License-Identifier: MIT
-// Five pixels by sixteen filters on NEON, multiplying by lanes of the pixels. Only for
-// row_conv.simd.cpp, through row_tile.h.
+// Five pixels by sixteen filters on NEON, or ten by eight, multiplying by lanes of the pixels. Only
+// for row_conv.simd.cpp, through row_tile.h.
 #pragma once
 
 #include <arm_neon.h>
 
-#include "layers/channels_last/row_conv_kernels.h"
+#include <cstdint>
 
 namespace oort::OORT_ISA {
 
-inline constexpr int kTileRows = 5, kTileVectors = 4, kTileColumns = 16;
+inline constexpr int kTileRows = 5, kTileVectors = 4, kTileColumns = 16, kTileGranule = 8;
+template <int vectors>
+inline constexpr int kRowsOf = vectors == 2 ? 10 : 5;  // twenty sums in both cases
+inline constexpr bool kInnerTiles = true;
+
+template <int vectors>
+void ComputeRows(const RowTile& tile);
+
+/// Two vectors, or none.
+struct TileLimits {
+  explicit TileLimits(const RowTile& tile) : at(tile.clamp ? limits : nullptr) {
+    for (int i = 0; i < 4; ++i) {
+      limits[i] = tile.low;
+      limits[i + 4] = tile.high;
+    }
+  }
+  float limits[8];
+  const float* at;
+};
 
 // clang-format off
 // v8 to v27: sums, four a row; v30 and v31: filters in turn. Four channels of each pixel are used
@@ -47,30 +65,46 @@ inline constexpr int kTileRows = 5, kTileVectors = 4, kTileColumns = 16;
 #define OORT_R_FIRST(s0, s1, s2, s3)            \
   "ldp q" #s0 ", q" #s1 ", [%[bias]]\n"         \
   "ldp q" #s2 ", q" #s3 ", [%[bias], #32]\n"
-#define OORT_R_ADD(s0, s1, s2, s3)                                                    \
-  "ldp q0, q1, [%[addend]]\n"                                                         \
-  "ldp q2, q3, [%[addend], #32]\n"                                                    \
-  "add %[addend], %[addend], %[addend_stride]\n"                                      \
-  "fadd v" #s0 ".4s, v" #s0 ".4s, v0.4s\n" "fadd v" #s1 ".4s, v" #s1 ".4s, v1.4s\n"   \
-  "fadd v" #s2 ".4s, v" #s2 ".4s, v2.4s\n" "fadd v" #s3 ".4s, v" #s3 ".4s, v3.4s\n"
-#define OORT_R_LIMIT(sum) \
-  "fmax v" #sum ".4s, v" #sum ".4s, v0.4s\n" "fmin v" #sum ".4s, v" #sum ".4s, v1.4s\n"
-#define OORT_R_LIMITS(s0, s1, s2, s3) \
-  OORT_R_LIMIT(s0) OORT_R_LIMIT(s1) OORT_R_LIMIT(s2) OORT_R_LIMIT(s3)
+// With registers t0 to t3 that hold nothing else then.
+#define OORT_R_ADD(t0, t1, t2, t3, s0, s1, s2, s3)                                               \
+  "ldp q" #t0 ", q" #t1 ", [%[addend]]\n"                                                        \
+  "ldp q" #t2 ", q" #t3 ", [%[addend], #32]\n"                                                   \
+  "add %[addend], %[addend], %[stride]\n"                                                        \
+  "fadd v" #s0 ".4s, v" #s0 ".4s, v" #t0 ".4s\n" "fadd v" #s1 ".4s, v" #s1 ".4s, v" #t1 ".4s\n"   \
+  "fadd v" #s2 ".4s, v" #s2 ".4s, v" #t2 ".4s\n" "fadd v" #s3 ".4s, v" #s3 ".4s, v" #t3 ".4s\n"
+#define OORT_R_LIMIT(low, high, sum)                    \
+  "fmax v" #sum ".4s, v" #sum ".4s, v" #low ".4s\n"     \
+  "fmin v" #sum ".4s, v" #sum ".4s, v" #high ".4s\n"
+#define OORT_R_LIMITS(low, high, s0, s1, s2, s3)                            \
+  OORT_R_LIMIT(low, high, s0) OORT_R_LIMIT(low, high, s1)                   \
+  OORT_R_LIMIT(low, high, s2) OORT_R_LIMIT(low, high, s3)
+#define OORT_R_EPILOGUE(t0, t1, t2, t3)                                                     \
+  "cbz %[addend], 70f\n"                                                                    \
+  OORT_R_ADD(t0, t1, t2, t3, 8, 9, 10, 11) OORT_R_ADD(t0, t1, t2, t3, 12, 13, 14, 15)       \
+  OORT_R_ADD(t0, t1, t2, t3, 16, 17, 18, 19) OORT_R_ADD(t0, t1, t2, t3, 20, 21, 22, 23)     \
+  OORT_R_ADD(t0, t1, t2, t3, 24, 25, 26, 27)                                                \
+  "70:\n"                                                                                   \
+  "cbz %[limits], 71f\n"                                                                    \
+  "ldp q" #t0 ", q" #t1 ", [%[limits]]\n"                                                   \
+  OORT_R_LIMITS(t0, t1, 8, 9, 10, 11) OORT_R_LIMITS(t0, t1, 12, 13, 14, 15)                 \
+  OORT_R_LIMITS(t0, t1, 16, 17, 18, 19) OORT_R_LIMITS(t0, t1, 20, 21, 22, 23)               \
+  OORT_R_LIMITS(t0, t1, 24, 25, 26, 27)                                                     \
+  "71:\n"
 #define OORT_R_STORE(s0, s1, s2, s3)            \
   "stp q" #s0 ", q" #s1 ", [%[out]]\n"          \
   "stp q" #s2 ", q" #s3 ", [%[out], #32]\n"     \
-  "add %[out], %[out], %[out_stride]\n"
+  "add %[out], %[out], %[stride]\n"
 #define OORT_R_EACH_ROW(apply)                                                       \
   apply(8, 9, 10, 11) apply(12, 13, 14, 15) apply(16, 17, 18, 19) apply(20, 21, 22, 23) \
   apply(24, 25, 26, 27)
 
-inline void ComputeRows(const RowTile& tile) {
+template <>
+inline void ComputeRows<4>(const RowTile& tile) {
   const float* const* rows = tile.rows;
   const float *b = tile.weights, *addend = tile.addend, *p0, *p1, *p2, *p3, *p4;
   float* out = tile.out;
   int64_t taps = tile.taps, left;
-  const float limits[2] = {tile.low, tile.high};
+  const TileLimits limits(tile);
   asm volatile(
       OORT_R_EACH_ROW(OORT_R_FIRST)
       "cbz %[taps], 9f\n"
@@ -112,22 +146,176 @@ inline void ComputeRows(const RowTile& tile) {
       "subs %[taps], %[taps], #1\n"
       "b.ne 1b\n"
       "9:\n"
-      "cbz %[addend], 10f\n"
-      OORT_R_EACH_ROW(OORT_R_ADD)
-      "10:\n"
-      "cbz %w[clamp], 11f\n"
-      "ldp s0, s1, [%[limits]]\n"
-      "dup v0.4s, v0.s[0]\n"
-      "dup v1.4s, v1.s[0]\n"
-      OORT_R_EACH_ROW(OORT_R_LIMITS)
-      "11:\n"
+      OORT_R_EPILOGUE(0, 1, 2, 3)
       OORT_R_EACH_ROW(OORT_R_STORE)
-      : [rows] "+r"(rows), [b] "+r"(b), [addend] "+r"(addend), [out] "+r"(out), [taps] "+r"(taps),
+      : [rows] "+&r"(rows), [b] "+&r"(b), [addend] "+&r"(addend), [out] "+&r"(out), [taps] "+&r"(taps),
         [left] "=&r"(left), [p0] "=&r"(p0), [p1] "=&r"(p1), [p2] "=&r"(p2), [p3] "=&r"(p3),
         [p4] "=&r"(p4)
-      : [depth] "r"(tile.depth), [bias] "r"(tile.bias), [addend_stride] "r"(tile.addend_stride * 4),
-        [out_stride] "r"(tile.out_stride * 4), [limits] "r"(limits),
-        [clamp] "r"(static_cast<int>(tile.clamp))
+      : [depth] "r"(tile.depth), [bias] "r"(tile.bias), [stride] "r"(tile.stride * 4),
+        [limits] "r"(limits.at)
+      : "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11",
+        "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24",
+        "v25", "v26", "v27", "v28", "v29", "v30", "v31");
+}
+
+// While the last four channels of a tap are used, the first of the next tap or tile come already:
+// else its latencies show, as long as ten channels take.
+#define OORT_R_NEXT_TAP                      \
+  "subs %[tap], %[tap], #1\n"                \
+  "csel %[p0], %[skip], xzr, eq\n"           \
+  "add %[rows], %[rows], %[p0]\n"            \
+  "ldp %[p0], %[p1], [%[rows]], #16\n"       \
+  "ldp %[p2], %[p3], [%[rows]], #16\n"       \
+  "ldr %[p4], [%[rows]], #8\n"               \
+  "mov %[left], %[fours]\n"
+#define OORT_R_RENEW(s0, s1, s2, s3) OORT_R_STORE(s0, s1, s2, s3) OORT_R_FIRST(s0, s1, s2, s3)
+#define OORT_R_FINISH(t0, t1, t2, t3)                           \
+  "mov %[b], %[weights]\n"                                      \
+  "ldr q30, [%[b]], #16\n"                                      \
+  "ldr q31, [%[b]], #16\n"                                      \
+  "mov %[tap], %[taps]\n"                                       \
+  "sub %[tiles], %[tiles], #1\n"                                \
+  OORT_R_EPILOGUE(t0, t1, t2, t3) OORT_R_EACH_ROW(OORT_R_RENEW)
+
+inline void ComputeTiles(const RowTile& tile, int64_t tiles, int64_t skip) {
+  const float* const* rows = tile.rows;
+  const float *b = tile.weights, *addend = tile.addend, *p0, *p1, *p2, *p3, *p4;
+  float* out = tile.out;
+  int64_t tap = tile.taps, left = tile.depth / 4;
+  const TileLimits limits(tile);
+  asm volatile(
+      OORT_R_EACH_ROW(OORT_R_FIRST)
+      "ldr q30, [%[b]], #16\n"
+      "ldr q31, [%[b]], #16\n"
+      "ldp %[p0], %[p1], [%[rows]], #16\n"
+      "ldp %[p2], %[p3], [%[rows]], #16\n"
+      "ldr %[p4], [%[rows]], #8\n"
+      OORT_R_LOAD(E, 0) OORT_R_LOAD(E, 1) OORT_R_LOAD(E, 2) OORT_R_LOAD(E, 3) OORT_R_LOAD(E, 4)
+      "2:\n"
+      "subs %[left], %[left], #1\n"
+      "b.eq 4f\n"
+      OORT_R_FOUR(E, O)
+      "3:\n"
+      "subs %[left], %[left], #1\n"
+      "b.eq 5f\n"
+      OORT_R_FOUR(O, E)
+      "b 2b\n"
+      "4:\n"  // the last four of a tap
+      OORT_R_NEXT_TAP
+      OORT_R_FOUR(E, O)
+      "cbnz %[tap], 3b\n"
+      OORT_R_FINISH(0, 1, 2, 3)
+      "cbnz %[tiles], 3b\n"
+      "b 6f\n"
+      "5:\n"
+      OORT_R_NEXT_TAP
+      OORT_R_FOUR(O, E)
+      "cbnz %[tap], 2b\n"
+      OORT_R_FINISH(5, 6, 7, 28)
+      "cbnz %[tiles], 2b\n"
+      "6:\n"
+      : [rows] "+&r"(rows), [b] "+&r"(b), [addend] "+&r"(addend), [out] "+&r"(out), [tap] "+&r"(tap),
+        [left] "+&r"(left), [tiles] "+&r"(tiles), [p0] "=&r"(p0), [p1] "=&r"(p1), [p2] "=&r"(p2),
+        [p3] "=&r"(p3), [p4] "=&r"(p4)
+      : [taps] "r"(tile.taps), [fours] "r"(tile.depth / 4), [skip] "r"(skip * 8),
+        [weights] "r"(tile.weights), [bias] "r"(tile.bias), [stride] "r"(tile.stride * 4),
+        [limits] "r"(limits.at)
+      : "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11",
+        "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24",
+        "v25", "v26", "v27", "v28", "v29", "v30", "v31");
+}
+
+// v0 to v9: four channels of each pixel; v10 and v11: filters; v12 to v31: sums, two a row.
+#define OORT_N_LOAD(row) "ldr q" #row ", [%[p" #row "]], #16\n"
+#define OORT_N_ONE(row) "ldr s" #row ", [%[p" #row "]], #4\n"
+#define OORT_N_NONE(row)
+#define OORT_N_LOW(row, sum, lane) "fmla v" #sum ".4s, v10.4s, v" #row ".s[" #lane "]\n"
+#define OORT_N_HIGH(row, sum, lane, load) \
+  "fmla v" #sum ".4s, v11.4s, v" #row ".s[" #lane "]\n" load(row)
+#define OORT_N_STEP(lane, load)                                                       \
+  OORT_N_LOW(0, 12, lane) OORT_N_LOW(1, 14, lane) OORT_N_LOW(2, 16, lane)             \
+  OORT_N_LOW(3, 18, lane) OORT_N_LOW(4, 20, lane) OORT_N_LOW(5, 22, lane)             \
+  OORT_N_LOW(6, 24, lane) OORT_N_LOW(7, 26, lane) OORT_N_LOW(8, 28, lane)             \
+  OORT_N_LOW(9, 30, lane) "ldr q10, [%[b]], #16\n"                                    \
+  OORT_N_HIGH(0, 13, lane, load) OORT_N_HIGH(1, 15, lane, load)                       \
+  OORT_N_HIGH(2, 17, lane, load) OORT_N_HIGH(3, 19, lane, load)                       \
+  OORT_N_HIGH(4, 21, lane, load) OORT_N_HIGH(5, 23, lane, load)                       \
+  OORT_N_HIGH(6, 25, lane, load) OORT_N_HIGH(7, 27, lane, load)                       \
+  OORT_N_HIGH(8, 29, lane, load) OORT_N_HIGH(9, 31, lane, load) "ldr q11, [%[b]], #16\n"
+#define OORT_N_FOUR(load)                                               \
+  OORT_N_STEP(0, OORT_N_NONE) OORT_N_STEP(1, OORT_N_NONE) OORT_N_STEP(2, OORT_N_NONE) \
+  OORT_N_STEP(3, load)
+#define OORT_N_ROWS(apply) \
+  apply(0) apply(1) apply(2) apply(3) apply(4) apply(5) apply(6) apply(7) apply(8) apply(9)
+#define OORT_N_SUMS(apply)                                              \
+  apply(12, 13) apply(14, 15) apply(16, 17) apply(18, 19) apply(20, 21) \
+  apply(22, 23) apply(24, 25) apply(26, 27) apply(28, 29) apply(30, 31)
+#define OORT_N_FIRST(s0, s1) "ldp q" #s0 ", q" #s1 ", [%[bias]]\n"
+#define OORT_N_ADD(s0, s1)                                              \
+  "ldp q0, q1, [%[addend]]\n"                                           \
+  "add %[addend], %[addend], %[stride]\n"                               \
+  "fadd v" #s0 ".4s, v" #s0 ".4s, v0.4s\n" "fadd v" #s1 ".4s, v" #s1 ".4s, v1.4s\n"
+#define OORT_N_LIMITS(s0, s1) OORT_R_LIMIT(0, 1, s0) OORT_R_LIMIT(0, 1, s1)
+#define OORT_N_STORE(s0, s1) \
+  "stp q" #s0 ", q" #s1 ", [%[out]]\n" "add %[out], %[out], %[stride]\n"
+
+template <>
+inline void ComputeRows<2>(const RowTile& tile) {
+  const float *const *rows = tile.rows, *const *more = tile.more_rows;
+  const float *b = tile.weights, *addend = tile.addend;
+  const float *p0, *p1, *p2, *p3, *p4, *p5, *p6, *p7, *p8, *p9;
+  float* out = tile.out;
+  int64_t taps = tile.taps;
+  const TileLimits limits(tile);
+  int64_t left;
+  asm volatile(
+      OORT_N_SUMS(OORT_N_FIRST)
+      "cbz %[taps], 9f\n"
+      "ldr q10, [%[b]], #16\n"
+      "ldr q11, [%[b]], #16\n"
+      "1:\n"  // a tap
+      "ldp %[p0], %[p1], [%[rows]], #16\n"
+      "ldp %[p2], %[p3], [%[rows]], #16\n"
+      "ldr %[p4], [%[rows]], #8\n"
+      "ldp %[p5], %[p6], [%[more]], #16\n"
+      "ldp %[p7], %[p8], [%[more]], #16\n"
+      "ldr %[p9], [%[more]], #8\n"
+      "lsr %[left], %[depth], #2\n"
+      "cbz %[left], 5f\n"
+      OORT_N_ROWS(OORT_N_LOAD)
+      "2:\n"
+      "subs %[left], %[left], #1\n"
+      "b.eq 3f\n"
+      OORT_N_FOUR(OORT_N_LOAD)
+      "b 2b\n"
+      "3:\n"
+      OORT_N_FOUR(OORT_N_NONE)
+      "5:\n"
+      "ands %[left], %[depth], #3\n"
+      "b.eq 7f\n"
+      "6:\n"  // channels that are no four
+      OORT_N_ROWS(OORT_N_ONE)
+      OORT_N_STEP(0, OORT_N_NONE)
+      "subs %[left], %[left], #1\n"
+      "b.ne 6b\n"
+      "7:\n"
+      "subs %[taps], %[taps], #1\n"
+      "b.ne 1b\n"
+      "9:\n"
+      "cbz %[addend], 10f\n"
+      OORT_N_SUMS(OORT_N_ADD)
+      "10:\n"
+      "cbz %[limits], 11f\n"
+      "ldp q0, q1, [%[limits]]\n"
+      OORT_N_SUMS(OORT_N_LIMITS)
+      "11:\n"
+      OORT_N_SUMS(OORT_N_STORE)
+      : [rows] "+&r"(rows), [more] "+&r"(more), [b] "+&r"(b), [addend] "+&r"(addend), [out] "+&r"(out),
+        [taps] "+&r"(taps), [left] "=&r"(left), [p0] "=&r"(p0), [p1] "=&r"(p1), [p2] "=&r"(p2),
+        [p3] "=&r"(p3), [p4] "=&r"(p4), [p5] "=&r"(p5), [p6] "=&r"(p6), [p7] "=&r"(p7),
+        [p8] "=&r"(p8), [p9] "=&r"(p9)
+      : [depth] "r"(tile.depth), [bias] "r"(tile.bias), [stride] "r"(tile.stride * 4),
+        [limits] "r"(limits.at)
       : "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11",
         "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24",
         "v25", "v26", "v27", "v28", "v29", "v30", "v31");
@@ -156,5 +344,22 @@ inline void ComputeRows(const RowTile& tile) {
 #undef OORT_R_LIMITS
 #undef OORT_R_STORE
 #undef OORT_R_EACH_ROW
+#undef OORT_R_EPILOGUE
+#undef OORT_R_NEXT_TAP
+#undef OORT_R_RENEW
+#undef OORT_R_FINISH
+#undef OORT_N_LOAD
+#undef OORT_N_ONE
+#undef OORT_N_NONE
+#undef OORT_N_LOW
+#undef OORT_N_HIGH
+#undef OORT_N_STEP
+#undef OORT_N_FOUR
+#undef OORT_N_ROWS
+#undef OORT_N_SUMS
+#undef OORT_N_FIRST
+#undef OORT_N_ADD
+#undef OORT_N_LIMITS
+#undef OORT_N_STORE
 
 }  // namespace oort::OORT_ISA
