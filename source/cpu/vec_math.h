@@ -121,13 +121,18 @@ inline Vec Sigmoid(Vec x) {
   // 0.5 / (0.5 + e) with e = exp(-x) / 2, so that 2^(n-1) is finite as long as exp(-x) is; from
   // n = 129 on it is infinite, and the result 0 like torch's. The order keeps NaN.
   const Vec t = FastMax(-89.2f, FastMin(87.0f, x));
-  const Vec magic = 12582912.0f;
+  // As in SplitExp, with what makes n - 1 an exponent added at once; s is -r.
+  const Vec magic = 12582912.0f + 126.0f;
   const Vec shifted = Fma(t, -1.44269504f, magic);
   const Vec n = shifted - magic;
-  const Vec r = Fnma(n, -0.00021219444f, -Fma(n, 0.693359375f, t));
-  // The shift leaves n alone of what is added to it above.
-  const Vec scale = FromBits(ShiftLeft<23>(Bits(shifted)) + IntVec(126 << 23));
-  return Vec(0.5f) / Fma(ExpNearZero(r), scale, 0.5f);
+  const Vec s = Fma(n, -0.00021219444f, Fma(n, 0.693359375f, t));
+  const Vec scale = FromBits(ShiftLeft<23>(Bits(shifted)));
+  // exp(r) as in ExpNearZero, by pairs: the chain of dependent steps is what takes the time.
+  const Vec s2 = s * s;
+  const Vec low = Fma(s, -0.166665152f, 0.49999994f);
+  const Vec high = Fma(s2, 0.00138131448f, Fma(s, -0.00836941879f, 0.041668456f));
+  const Vec e = Fma(s2, Fma(high, s2, low), -s) + 1.0f;
+  return Vec(0.5f) / Fma(e, scale, 0.5f);
 }
 
 inline Vec Erf(Vec x) {
