@@ -6,13 +6,16 @@
 
 FAMILY/config.json, *.safetensors   as transformers saves them
 FAMILY.gguf                         the same weights, laid out as llama.cpp's converter does
-FAMILY.json                         frequencies of the rotary embedding, and for some tokens the logits in f32
+FAMILY.json                         frequencies of the rotary embedding, some elements of all weights under the names
+                                    of the llama layout, and for some tokens the logits in f32
+llama2c_v{0,1,2}.bin, tokenizer.bin a llama in the three formats of llama2.c
 
 Needs torch, transformers, safetensors and gguf.
 """
 import json
 import pathlib
 import shutil
+import struct
 import sys
 
 import gguf
@@ -228,24 +231,165 @@ def write_gguf(model, path, family):
     writer.close()
 
 
+def hub_weights(model):
+    """All weights under the names of the llama layout, cut and turned as Oort has them."""
+    config = model.config
+    layer_names = {"ln_1": "input_layernorm", "ln_2": "post_attention_layernorm", "attn.c_proj": "self_attn.o_proj", "mlp.c_fc": "mlp.up_proj", "mlp.c_proj": "mlp.down_proj"}
+    top_names = {"wte": "model.embed_tokens", "wpe": "model.embed_positions", "ln_f": "model.norm"}
+    weights = {}
+    for name, weight in model.state_dict().items():
+        if name == "lm_head.weight":
+            if not config.tie_word_embeddings:
+                weights[name] = weight
+            continue
+        if config.model_type.startswith("gemma") and "norm" in name:
+            weight = weight + 1
+        if config.model_type == "gpt2":
+            *stem, ending = name.removeprefix("transformer.").split(".")
+            if stem[0] != "h":
+                weights[f"{top_names[stem[0]]}.{ending}"] = weight
+                continue
+            weight = weight.T if weight.dim() == 2 else weight
+            prefix, stem = f"model.layers.{stem[1]}.", ".".join(stem[2:])
+            if stem == "attn.c_attn":
+                for part, rows in zip("qkv", weight.chunk(3)):
+                    weights[f"{prefix}self_attn.{part}_proj.{ending}"] = rows
+            else:
+                weights[f"{prefix}{layer_names[stem]}.{ending}"] = weight
+        elif "qkv_proj" in name:
+            size = config.hidden_size // config.num_attention_heads
+            counts = [config.num_attention_heads * size] + 2 * [config.num_key_value_heads * size]
+            for part, rows in zip("qkv", weight.split(counts)):
+                weights[name.replace("qkv_proj", f"{part}_proj")] = rows
+        elif "gate_up_proj" in name:
+            for part, rows in zip(("gate", "up"), weight.chunk(2)):
+                weights[name.replace("gate_up_proj", f"{part}_proj")] = rows
+        else:
+            weights[name] = weight
+    return {name: weight.numpy() for name, weight in weights.items()}
+
+
+def sample(weight):
+    """The shape, and elements from the beginning, from the middle of the second row, and from the end."""
+    flat = weight.ravel()
+    at = [0, 1, weight.shape[-1] + weight.shape[-1] // 2 if weight.ndim == 2 else weight.shape[0] // 2, flat.size - 1]
+    return dict(shape=list(weight.shape), at=at, values=[float(flat[i]) for i in at])
+
+
+def write_llama2c(path, model, version, group=8):
+    """As llama2.c's export.py lays it out; what the file holds is put into the model."""
+    config, weights = model.config, model.state_dict()
+    layers, heads, kv_heads = config.num_hidden_layers, config.num_attention_heads, config.num_key_value_heads
+    sizes = [config.hidden_size, config.intermediate_size, layers, heads, kv_heads, config.vocab_size, config.max_position_embeddings]
+    file = open(path, "wb")
+
+    def turned(name, values):
+        if "q_proj" not in name and "k_proj" not in name:
+            return np.ascontiguousarray(values)
+        return np.ascontiguousarray(permuted(values, heads if "q_proj" in name else kv_heads))
+
+    def put(name, quantize=False):
+        weight = weights[name].numpy()
+        if not quantize:
+            file.write(turned(name, weight).tobytes())
+            return
+        groups = weight.reshape(-1, group)
+        scale = (np.abs(groups).max(axis=1, keepdims=True) / 127).astype(np.float32)
+        q = np.round(groups / scale).astype(np.int8)
+        weights[name].copy_(torch.from_numpy(q * scale).reshape(weight.shape))
+        # A group never leaves its row, so rows can be turned after they were quantized.
+        scales = turned(name, scale.reshape(weight.shape[0], -1))
+        file.write(turned(name, q.reshape(weight.shape)).tobytes() + scales.tobytes())
+
+    def put_layers(stem, quantize=False):
+        for i in range(layers):
+            put(f"model.layers.{i}.{stem}.weight", quantize)
+
+    attention = [f"self_attn.{part}_proj" for part in "qkvo"]
+    feed = ["mlp.gate_proj", "mlp.down_proj", "mlp.up_proj"]
+    if version == 0:
+        sizes[5] = -sizes[5]
+        file.write(struct.pack("<7i", *sizes))
+        put("model.embed_tokens.weight")
+        put_layers("input_layernorm")
+        for stem in attention:
+            put_layers(stem)
+        put_layers("post_attention_layernorm")
+        for stem in feed:
+            put_layers(stem)
+        put("model.norm.weight")
+        file.write(np.full(2 * sizes[6] * (sizes[0] // heads // 2), 7.0, dtype=np.float32).tobytes())
+        put("lm_head.weight")
+    else:
+        header = struct.pack("<Ii7iB", 0x616B3432, version, *sizes, 0)
+        if version == 2:
+            header += struct.pack("<i", group)
+        file.write(header.ljust(256, b"\0"))
+        quantize = version == 2
+        put_layers("input_layernorm")
+        put_layers("post_attention_layernorm")
+        put("model.norm.weight")
+        put("model.embed_tokens.weight", quantize)
+        for stem in attention + feed:
+            put_layers(stem, quantize)
+        put("lm_head.weight", quantize)
+    file.close()
+
+
+def make_llama2c():
+    config = transformers.LlamaConfig(**(COMMON | dict(rms_norm_eps=1e-5) | rope(10000.0)))
+    for version in (0, 1, 2):
+        model = make_model(config, "float32")
+        with torch.no_grad():
+            write_llama2c(HERE / f"llama2c_v{version}.bin", model, version)
+        write_answer(model, f"llama2c_v{version}", "llama")
+    pieces = [b"<unk>", b"\n<s>\n", b"\n</s>\n"] + [bytes([ord("A") + i]) for i in range(VOCABULARY - 3)]
+    with open(HERE / "tokenizer.bin", "wb") as file:
+        file.write(struct.pack("<I", max(map(len, pieces))))
+        for i, piece in enumerate(pieces):
+            file.write(struct.pack("<fi", -float(i), len(piece)) + piece)
+
+
 def rounded(numbers):
     if isinstance(numbers, list):
         return [rounded(number) for number in numbers]
     return float(f"{numbers:.9g}")
 
 
+def write_answer(model, name, family):
+    config = model.config
+    weights = hub_weights(model)
+    interleaved = {}
+    if family == "llama":
+        heads = dict(q_proj=config.num_attention_heads, k_proj=config.num_key_value_heads)
+        for key, weight in weights.items():
+            for part, count in heads.items():
+                if part in key:
+                    interleaved[key] = sample(permuted(weight, count))
+    answer = dict(
+        rotary={key: rounded(value) for key, value in rotary_of(model).items()},
+        weights={key: sample(weight) for key, weight in weights.items()},
+        interleaved=interleaved,
+        tokens=TOKENS,
+        logits=rounded(logits_of(model, TOKENS)),
+    )
+    if name == "phi3":  # short enough for the other frequencies
+        with torch.no_grad():
+            fresh = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().eval()
+            fresh.load_state_dict(model.state_dict())
+        answer |= dict(short_tokens=TOKENS[:6], short_logits=rounded(logits_of(fresh, TOKENS[:6])))
+    (HERE / f"{name}.json").write_text(json.dumps(answer) + "\n")
+
+
 def main():
     for name in sys.argv[1:] or MODELS:
         family, make_config, arguments, dtype, shard = MODELS[name]
-        config = make_config(**arguments)
-        model = make_model(config, dtype)
+        model = make_model(make_config(**arguments), dtype)
         save_folder(model, HERE / name, dtype, shard)
         write_gguf(model, HERE / f"{name}.gguf", family)
-        answer = dict(rotary={key: rounded(value) for key, value in rotary_of(model).items()}, tokens=TOKENS, logits=rounded(logits_of(model, TOKENS)))
-        if name == "phi3":  # short enough for the other frequencies
-            answer["short_tokens"] = TOKENS[:6]
-            answer["short_logits"] = rounded(logits_of(make_model(config, dtype), TOKENS[:6]))
-        (HERE / f"{name}.json").write_text(json.dumps(answer) + "\n")
+        write_answer(model, name, family)
+    if not sys.argv[1:]:
+        make_llama2c()
 
 
 if __name__ == "__main__":
