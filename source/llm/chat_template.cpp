@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+#include "oort/chat_template.h"
+
+#include "llm/jinja/clock.h"
+#include "llm/jinja/interpreter.h"
+#include "llm/jinja/json.h"
+#include "llm/jinja/parser.h"
+
+namespace oort {
+namespace {
+
+using jinja::Dict;
+using jinja::Kind;
+using jinja::Value;
+
+/// A message's thoughts go by several names; templates find them under two.
+Value WithReasoning(jinja::Budget* budget, const Value& message) {
+  const Dict& fields = message.dict();
+  const Value* reasoning = nullptr;
+  for (const std::string_view name : {"reasoning_content", "thinking", "reasoning"}) {
+    const Value* found = fields.Find(name);
+    if (!found || found->Is(Kind::kNone)) continue;
+    reasoning = found;
+    break;
+  }
+  if (!reasoning) return message;
+  auto copy = std::make_shared<Dict>(budget);
+  copy->Set(Value::String(budget, "thinking"), *reasoning);
+  for (const auto& [key, value] : fields.items) copy->Set(key, value);
+  copy->Set(Value::String(budget, "reasoning_content"), *reasoning);
+  return Value::Of(std::shared_ptr<const Dict>(std::move(copy)));
+}
+
+/// An array of objects; none where the text is empty.
+Value ReadObjects(jinja::Budget* budget, const std::string& json, std::string_view what) {
+  if (json.empty()) return Value::None();
+  Value list = jinja::ParseJson(budget, json, what);
+  const bool array = list.Is(Kind::kList);
+  bool objects = array;
+  for (size_t i = 0; objects && i < list.sequence().items.size(); ++i) {
+    objects = list.sequence().items[i].Is(Kind::kDict);
+  }
+  if (list.Is(Kind::kNone) || objects) return list;
+  throw Error(ErrorCode::kInvalidArgument, std::string(what) + " must be a JSON array of objects");
+}
+
+Value ReadMessages(jinja::Budget* budget, const std::string& json) {
+  const Value list = ReadObjects(budget, json.empty() ? "[]" : json, "messages");
+  if (list.Is(Kind::kNone)) {
+    throw Error(ErrorCode::kInvalidArgument, "messages must be a JSON array of objects");
+  }
+  std::vector<Value> messages;
+  for (const Value& message : list.sequence().items)
+    messages.push_back(WithReasoning(budget, message));
+  return Value::List(budget, std::move(messages));
+}
+
+void SetVariables(jinja::Interpreter& interpreter, const ChatInputs& inputs) {
+  jinja::Budget* budget = interpreter.budget();
+  if (!inputs.variables.empty()) {
+    const Value variables = jinja::ParseJson(budget, inputs.variables, "variables");
+    if (!variables.Is(Kind::kDict)) {
+      throw Error(ErrorCode::kInvalidArgument, "variables must be a JSON object");
+    }
+    for (const auto& [name, value] : variables.dict().items)
+      interpreter.SetVariable(name.str(), value);
+  }
+  interpreter.SetVariable("messages", ReadMessages(budget, inputs.messages));
+  interpreter.SetVariable("tools", ReadObjects(budget, inputs.tools, "tools"));
+  interpreter.SetVariable("documents", ReadObjects(budget, inputs.documents, "documents"));
+  interpreter.SetVariable("add_generation_prompt", Value::Bool(inputs.add_generation_prompt));
+}
+
+jinja::Clock ReadClock(const std::optional<ChatTime>& now) {
+  if (!now) return jinja::SystemClock();
+  return {now->year, now->month, now->day, now->hour, now->minute, now->second, 0};
+}
+
+}  // namespace
+
+struct ChatTemplate::Content {
+  jinja::Body body;
+};
+
+ChatTemplate::ChatTemplate(std::shared_ptr<const Content> content) : content_(std::move(content)) {}
+
+ChatTemplate ChatTemplate::Parse(std::string_view source) {
+  auto content = std::make_shared<Content>();
+  content->body = jinja::ParseTemplate(source);
+  return ChatTemplate(std::move(content));
+}
+
+std::string ChatTemplate::Render(const ChatInputs& inputs, const ChatLimits& limits) const {
+  jinja::Interpreter interpreter({limits.steps, limits.memory_bytes, limits.output_bytes},
+                                 [&] { return ReadClock(inputs.now); });
+  SetVariables(interpreter, inputs);
+  try {
+    return interpreter.Render(content_->body);
+  } catch (const Error& error) {
+    throw error.WithContext("chat template, line " + std::to_string(interpreter.line()) + ": ");
+  }
+}
+
+std::string ToJson(std::span<const ChatMessage> messages) {
+  jinja::Budget budget(INT64_MAX, SIZE_MAX);
+  std::vector<Value> list;
+  for (const ChatMessage& message : messages) {
+    auto fields = std::make_shared<Dict>(&budget);
+    fields->Set(Value::String(&budget, "role"), Value::String(&budget, message.role));
+    fields->Set(Value::String(&budget, "content"), Value::String(&budget, message.content));
+    list.push_back(Value::Of(std::shared_ptr<const Dict>(std::move(fields))));
+  }
+  return jinja::DumpJson(budget, Value::List(&budget, std::move(list)), {});
+}
+
+}  // namespace oort
