@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "core/checked.h"
+#include "core/parallel.h"
+#include "layers/language/kv_kernels.h"
+#include "oort/layer.h"
+
+namespace oort {
+namespace {
+
+/// Causal attention of new tokens over all tokens of their sequences.
+class CachedAttention final : public Layer {
+ public:
+  explicit CachedAttention(const LayerInit& init)
+      : query_(init.Arg("query")),
+        key_(init.Arg("key")),
+        value_(init.Arg("value")),
+        layer_(init.Int("layer")),
+        heads_(init.Int("heads")),
+        kv_heads_(init.Int("kv_heads")),
+        head_dim_(init.Int("head_dim")),
+        window_(init.Int("window")),
+        scale_(static_cast<float>(init.Float("scale"))),
+        softcap_(static_cast<float>(init.Float("softcap"))),
+        kernels_(KvKernelsFor(init.isa())) {
+    if (heads_ % kv_heads_ != 0) {
+      throw Error(ErrorCode::kInvalidModel, std::to_string(heads_) +
+                                                " heads of queries cannot share " +
+                                                std::to_string(kv_heads_) + " of keys evenly");
+    }
+    CheckedMultiply(std::max(heads_, kv_heads_), head_dim_);
+  }
+
+  std::vector<Value> Infer(const Args& args) const override {
+    const Shape& query = args.shape(query_);
+    const Shape expected{query.rank() > 0 ? query[0] : 0, heads_ * head_dim_};
+    const Shape kv{expected[0], kv_heads_ * head_dim_};
+    ExpectShape(query, expected, "queries");
+    ExpectShape(args.shape(key_), kv, "keys");
+    ExpectShape(args.shape(value_), kv, "values");
+    return {Tensor::Meta(DType::kF32, query)};
+  }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    const Batch batch = BatchOf(context, args.shape(query_)[0]);
+    WriteNew(context, batch, args);
+    Attend(context, batch, args.tensor(query_).data<float>(), outputs[0].AsTensor().data<float>());
+  }
+
+  Cost Work(const Args& args, std::span<const Value> outputs) const override {
+    // What the cache holds is not known here: the tokens of this step alone.
+    Cost cost = Layer::Work(args, outputs);
+    const double tokens = static_cast<double>(args.shape(query_)[0]);
+    cost.flops = 2 * tokens * tokens * static_cast<double>(heads_ * head_dim_);
+    return cost;
+  }
+
+ private:
+  struct Batch {
+    const SequenceBatch& sequences;
+    KvCache& cache;
+  };
+  /// A few rows of one sequence that share a head of keys and values.
+  struct Chunk {
+    const SequenceSlice* slice;
+    int64_t head;
+    int64_t row;  ///< the first, counting the queries of all tokens that use this head
+    int rows;
+  };
+
+  static void ExpectShape(const Shape& got, const Shape& expected, const char* what) {
+    if (got == expected) return;
+    throw Error(ErrorCode::kInvalidArgument, std::string("expected ") + what + " " +
+                                                 expected.ToString() + ", got " + got.ToString());
+  }
+
+  /// The caller's batch, once it is known to fit the model and the rows of this run.
+  Batch BatchOf(const Context& context, int64_t rows) const {
+    const SequenceBatch* sequences = context.sequences();
+    if (sequences == nullptr || sequences->cache == nullptr) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "attention over a cache needs RunOptions::sequences");
+    }
+    const KvCache& cache = *sequences->cache;
+    const KvShape& shape = cache.shape();
+    if (layer_ >= shape.layers || shape.heads != kv_heads_ || shape.head_dim != head_dim_) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "the cache has other layers or heads than the model");
+    }
+    int64_t next = 0;
+    for (const SequenceSlice& slice : sequences->slices) {
+      const int64_t tokens = CheckedAdd(slice.position, slice.count);
+      const bool fits = slice.first == next && slice.count >= 0 && slice.position >= 0 &&
+                        KvCache::BlocksFor(tokens) <= static_cast<int64_t>(slice.blocks.size()) &&
+                        std::all_of(slice.blocks.begin(), slice.blocks.end(), [&](int32_t block) {
+                          return block >= 0 && block < cache.blocks();
+                        });
+      if (!fits) {
+        throw Error(ErrorCode::kInvalidArgument,
+                    "a sequence of the batch has no blocks for its tokens, or its rows are not the "
+                    "next ones");
+      }
+      next += slice.count;
+    }
+    if (next != rows) {
+      throw Error(ErrorCode::kInvalidArgument, "the sequences of the batch have " +
+                                                   std::to_string(next) + " rows, the input has " +
+                                                   std::to_string(rows));
+    }
+    return {*sequences, *sequences->cache};
+  }
+
+  void WriteNew(const Context& context, const Batch& batch, const Args& args) const {
+    const float* keys = args.tensor(key_).data<float>();
+    const float* values = args.tensor(value_).data<float>();
+    const int64_t grain = GrainOf({static_cast<double>(head_dim_) * 24, 0});
+    for (const SequenceSlice& slice : batch.sequences.slices) {
+      context.ParallelFor(slice.count * kv_heads_, grain, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t token = i / kv_heads_, head = i % kv_heads_;
+          const int64_t position = slice.position + token;
+          const int32_t block = slice.blocks[static_cast<size_t>(position / KvCache::kBlockTokens)];
+          const int64_t from = ((slice.first + token) * kv_heads_ + head) * head_dim_;
+          kernels_.write(batch.cache.shape().type, keys + from, values + from, head_dim_,
+                         position % KvCache::kBlockTokens, batch.cache.Keys(layer_, block, head),
+                         batch.cache.Values(layer_, block, head));
+        }
+      });
+    }
+  }
+
+  std::vector<Chunk> Chunks(const Batch& batch) const {
+    const int64_t group = heads_ / kv_heads_;
+    std::vector<Chunk> chunks;
+    for (const SequenceSlice& slice : batch.sequences.slices) {
+      const int64_t rows = slice.count * group;
+      for (int64_t row = 0; row < rows; row += kKvRows) {
+        for (int64_t head = 0; head < kv_heads_; ++head) {
+          chunks.push_back(
+              {&slice, head, row, static_cast<int>(std::min<int64_t>(kKvRows, rows - row))});
+        }
+      }
+    }
+    return chunks;
+  }
+
+  void Attend(const Context& context, const Batch& batch, const float* query, float* out) const {
+    const std::vector<Chunk> chunks = Chunks(batch);
+    double grains = 0;
+    for (const Chunk& chunk : chunks) {
+      grains += static_cast<double>(chunk.slice->position + chunk.slice->count) *
+                static_cast<double>(head_dim_) * kKvRows / (16 * kGrainNanoseconds);
+    }
+    const int pieces =
+        static_cast<int>(std::min<size_t>(static_cast<size_t>(context.threads()), chunks.size()));
+    if (pieces == 0) return;
+    // Later tokens see more: every thread takes its share of early and of late ones.
+    ParallelPieces(context.threads(), pieces, grains, [&](int piece) {
+      std::vector<KvBlock> blocks;
+      for (size_t i = static_cast<size_t>(piece); i < chunks.size();
+           i += static_cast<size_t>(pieces)) {
+        AttendChunk(batch, chunks[i], query, out, blocks);
+      }
+    });
+  }
+
+  void AttendChunk(const Batch& batch, const Chunk& chunk, const float* query, float* out,
+                   std::vector<KvBlock>& blocks) const {
+    const SequenceSlice& slice = *chunk.slice;
+    const int64_t group = heads_ / kv_heads_;
+    KvAttention attention;
+    attention.type = batch.cache.shape().type;
+    attention.head_dim = head_dim_;
+    attention.rows = chunk.rows;
+    attention.scale = scale_;
+    attention.softcap = softcap_;
+    attention.begin = INT64_MAX;
+    for (int r = 0; r < chunk.rows; ++r) {
+      const int64_t row = chunk.row + r, token = row / group;
+      const int64_t head = chunk.head * group + row % group;
+      const int64_t at = ((slice.first + token) * heads_ + head) * head_dim_;
+      attention.query[r] = query + at;
+      attention.sums[r] = out + at;
+      attention.last[r] = slice.position + token;
+      attention.first[r] = window_ > 0 ? std::max<int64_t>(0, attention.last[r] - window_ + 1) : 0;
+      attention.begin = std::min(attention.begin, attention.first[r]);
+      attention.end = std::max(attention.end, attention.last[r] + 1);
+    }
+    blocks.resize(static_cast<size_t>(KvCache::BlocksFor(attention.end)));
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      blocks[i] = {batch.cache.Keys(layer_, slice.blocks[i], chunk.head),
+                   batch.cache.Values(layer_, slice.blocks[i], chunk.head)};
+    }
+    attention.blocks = blocks.data();
+    kernels_.attend(attention);
+    for (int r = 0; r < chunk.rows; ++r) {
+      const float inverse = 1.0f / attention.weight[r];
+      for (int64_t d = 0; d < head_dim_; ++d) attention.sums[r][d] *= inverse;
+    }
+  }
+
+  int query_, key_, value_;
+  int64_t layer_, heads_, kv_heads_, head_dim_, window_;
+  float scale_, softcap_;
+  const KvKernels& kernels_;
+};
+
+}  // namespace
+}  // namespace oort
+
+OORT_LAYERS(cached_attention) {
+  using namespace oort;
+  registry.Add(
+      OperatorSchema({"oort.CachedAttention"},
+                     "Causal attention with grouped heads: writes keys and values (tokens, "
+                     "kv_heads * head_dim) of the new tokens into the blocks of their sequences, "
+                     "then lets each query see all tokens of its sequence up to its own, or the "
+                     "last `window` of them. Sequences and cache come with the run")
+          .Tensor("query", kF32Only)
+          .Tensor("key", kF32Only)
+          .Tensor("value", kF32Only)
+          .Int("layer")
+          .AtLeast(0)
+          .Int("heads")
+          .AtLeast(1)
+          .Int("kv_heads")
+          .AtLeast(1)
+          .Int("head_dim")
+          .AtLeast(1)
+          .Float("scale")
+          .Float("softcap", 0.0)
+          .AtLeast(0)
+          .Int("window", 0)
+          .AtLeast(0)
+          .Random(),
+      Create<CachedAttention>());
+}

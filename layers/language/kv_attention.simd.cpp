@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT
+#include <cstring>
+
+#include "cpu/compact/compact_scales.h"
+#include "cpu/unroll.h"
+#include "cpu/vec.h"
+#include "cpu/vec_math.h"
+#include "layers/language/kv_kernels.h"
+
+namespace oort::OORT_ISA {
+namespace {
+
+constexpr int kTokens = static_cast<int>(KvCache::kBlockTokens);
+constexpr int kTokenVectors = kTokens / Vec::kWidth;
+constexpr int kStepBlocks = 8;  // whose scores are made before the values are summed
+constexpr float kMasked = -1e30f;
+
+/// Vec::kWidth elements from element `index` on.
+template <KvType type>
+inline Vec LoadKv(const std::byte* p, int64_t index) {
+  if constexpr (type == KvType::kF32) {
+    return LoadScale(p + 4 * index, 0, false);
+  } else if constexpr (type == KvType::kF16) {
+    return LoadHalf(p + 2 * index, 0);
+  } else {
+#if defined(OORT_ISA_neon)
+    int32_t four;
+    std::memcpy(&four, p + index, 4);
+    const int8x8_t bytes = vreinterpret_s8_s32(vdup_n_s32(four));
+    return Vec(vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(bytes)))));
+#elif defined(OORT_ISA_avx512)
+    return Vec(_mm512_cvtepi32_ps(
+        _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + index)))));
+#elif defined(OORT_ISA_avx2)
+    return Vec(_mm256_cvtepi32_ps(
+        _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + index)))));
+#else
+    return Vec(static_cast<float>(static_cast<int8_t>(p[index])));
+#endif
+  }
+}
+
+template <KvType type>
+inline const std::byte* ScalesOf(const std::byte* side, int64_t head_dim) {
+  return side + head_dim * kTokens;
+}
+
+/// scores[row][token] of one block.
+template <KvType type, int rows>
+inline void BlockScores(const KvAttention& a, const std::byte* keys,
+                        float (&scores)[kKvRows][kStepBlocks * kTokens], int at) {
+  Vec sums[rows][kTokenVectors];
+  Unroll<rows>([&](auto r) { Unroll<kTokenVectors>([&](auto t) { sums[r][t] = Vec(0.0f); }); });
+  for (int64_t d = 0; d < a.head_dim; ++d) {
+    Vec k[kTokenVectors];
+    Unroll<kTokenVectors>(
+        [&](auto t) { k[t] = LoadKv<type>(keys, d * kTokens + t * Vec::kWidth); });
+    Unroll<rows>([&](auto r) {
+      const Vec q(a.query[r][d]);
+      Unroll<kTokenVectors>([&](auto t) { sums[r][t] = Fma(k[t], q, sums[r][t]); });
+    });
+  }
+  const Vec scale(a.scale);
+  Unroll<kTokenVectors>([&](auto t) {
+    Vec factor = scale;
+    if constexpr (type == KvType::kInt8) {
+      factor = factor * LoadScale(ScalesOf<type>(keys, a.head_dim), t * Vec::kWidth, false);
+    }
+    Unroll<rows>([&](auto r) {
+      Vec score = sums[r][t] * factor;
+      if (a.softcap > 0) score = Tanh(score / Vec(a.softcap)) * Vec(a.softcap);
+      score.Store(scores[r] + at + t * Vec::kWidth);
+    });
+  });
+}
+
+/// Scores of tokens that the row does not see go; the rest become weights, and what was summed so
+/// far is brought to the new largest score.
+inline void WeighScores(KvAttention& a, int row, int64_t first_token, int count, float* scores) {
+  for (int i = 0; i < count; ++i) {
+    const int64_t token = first_token + i;
+    if (token < a.first[row] || token > a.last[row]) scores[i] = kMasked;
+  }
+  Vec largest(kMasked);
+  for (int i = 0; i < count; i += Vec::kWidth) largest = FastMax(Vec::Load(scores + i), largest);
+  const float most = ReduceMax(largest);
+  if (most > a.max[row]) {
+    const float shrink = a.weight[row] == 0.0f ? 0.0f : __builtin_expf(a.max[row] - most);
+    a.max[row] = most;
+    a.weight[row] *= shrink;
+    const Vec factor(shrink);
+    for (int64_t d = 0; d < a.head_dim; d += Vec::kWidth) {
+      const int rest =
+          a.head_dim - d < Vec::kWidth ? static_cast<int>(a.head_dim - d) : Vec::kWidth;
+      (Vec::LoadPartial(a.sums[row] + d, rest) * factor).StorePartial(a.sums[row] + d, rest);
+    }
+  }
+  Vec sum(0.0f);
+  const Vec max(a.max[row]), masked(kMasked);
+  for (int i = 0; i < count; i += Vec::kWidth) {
+    const Vec score = Vec::Load(scores + i);
+    const Vec weight = Select(score > masked, Exp(score - max), Vec(0.0f));
+    weight.Store(scores + i);
+    sum = sum + weight;
+  }
+  a.weight[row] += ReduceAdd(sum);
+}
+
+/// Adds the values of one block, `width` vectors from element d on.
+template <KvType type, int rows, int width>
+inline void AddValues(const KvAttention& a, const std::byte* values, int64_t d, int tokens,
+                      const float (&weights)[kKvRows][kStepBlocks * kTokens], int at) {
+  Vec sums[rows][width];
+  Unroll<rows>([&](auto r) {
+    Unroll<width>([&](auto i) { sums[r][i] = Vec::Load(a.sums[r] + d + i * Vec::kWidth); });
+  });
+  for (int t = 0; t < tokens; ++t) {
+    Vec v[width];
+    Unroll<width>(
+        [&](auto i) { v[i] = LoadKv<type>(values, t * a.head_dim + d + i * Vec::kWidth); });
+    Unroll<rows>([&](auto r) {
+      const Vec weight(weights[r][at + t]);
+      Unroll<width>([&](auto i) { sums[r][i] = Fma(v[i], weight, sums[r][i]); });
+    });
+  }
+  Unroll<rows>([&](auto r) {
+    Unroll<width>([&](auto i) { sums[r][i].Store(a.sums[r] + d + i * Vec::kWidth); });
+  });
+}
+
+/// The elements of a head that make no whole vector.
+template <KvType type>
+inline float ElementAt(const std::byte* values, int64_t index) {
+  if constexpr (type == KvType::kF32) {
+    float value;
+    std::memcpy(&value, values + 4 * index, 4);
+    return value;
+  } else if constexpr (type == KvType::kF16) {
+    uint16_t half;
+    std::memcpy(&half, values + 2 * index, 2);
+    return HalfToFloat(half);
+  } else {
+    return static_cast<float>(static_cast<int8_t>(values[index]));
+  }
+}
+
+template <KvType type, int rows>
+inline void BlockValues(const KvAttention& a, const std::byte* values, int tokens,
+                        float (&weights)[kKvRows][kStepBlocks * kTokens], int at) {
+  if constexpr (type == KvType::kInt8) {
+    const std::byte* scales = ScalesOf<type>(values, a.head_dim);
+    for (int t = 0; t < tokens; ++t) {
+      float scale;
+      std::memcpy(&scale, scales + 4 * t, 4);
+      Unroll<rows>([&](auto r) { weights[r][at + t] *= scale; });
+    }
+  }
+  int64_t d = 0;
+  for (; d + 4 * Vec::kWidth <= a.head_dim; d += 4 * Vec::kWidth) {
+    AddValues<type, rows, 4>(a, values, d, tokens, weights, at);
+  }
+  for (; d + Vec::kWidth <= a.head_dim; d += Vec::kWidth) {
+    AddValues<type, rows, 1>(a, values, d, tokens, weights, at);
+  }
+  for (; d < a.head_dim; ++d) {
+    for (int t = 0; t < tokens; ++t) {
+      const float value = ElementAt<type>(values, t * a.head_dim + d);
+      Unroll<rows>([&](auto r) { a.sums[r][d] += weights[r][at + t] * value; });
+    }
+  }
+}
+
+template <KvType type, int rows>
+void AttendRows(KvAttention& a) {
+  alignas(64) float scores[kKvRows][kStepBlocks * kTokens];
+  const int64_t last_block = (a.end + kTokens - 1) / kTokens;
+  for (int64_t block = a.begin / kTokens; block < last_block; block += kStepBlocks) {
+    const int count =
+        static_cast<int>(last_block - block < kStepBlocks ? last_block - block : kStepBlocks);
+    for (int i = 0; i < count; ++i) {
+      BlockScores<type, rows>(a, a.blocks[block + i].keys, scores, i * kTokens);
+    }
+    Unroll<rows>([&](auto r) { WeighScores(a, r, block * kTokens, count * kTokens, scores[r]); });
+    for (int i = 0; i < count; ++i) {
+      // Places behind the last token hold what was there before: they are not read.
+      const int64_t left = a.end - (block + i) * kTokens;
+      const int tokens = left < kTokens ? static_cast<int>(left) : kTokens;
+      BlockValues<type, rows>(a, a.blocks[block + i].values, tokens, scores, i * kTokens);
+    }
+  }
+}
+
+template <KvType type>
+void AttendType(KvAttention& a) {
+  switch (a.rows) {
+    case 1: return AttendRows<type, 1>(a);
+    case 2: return AttendRows<type, 2>(a);
+    case 3: return AttendRows<type, 3>(a);
+    default: return AttendRows<type, 4>(a);
+  }
+}
+
+void Attend(KvAttention& attention) {
+  for (int r = 0; r < attention.rows; ++r) {
+    attention.max[r] = kMasked;
+    attention.weight[r] = 0;
+    std::memset(attention.sums[r], 0, static_cast<size_t>(attention.head_dim) * sizeof(float));
+  }
+  switch (attention.type) {
+    case KvType::kF32: return AttendType<KvType::kF32>(attention);
+    case KvType::kF16: return AttendType<KvType::kF16>(attention);
+    case KvType::kInt8: return AttendType<KvType::kInt8>(attention);
+  }
+}
+
+inline float LargestOf(const float* x, int64_t count) {
+  float most = 0;
+  for (int64_t i = 0; i < count; ++i)
+    most = __builtin_fabsf(x[i]) > most ? __builtin_fabsf(x[i]) : most;
+  return most;
+}
+
+/// Elements of one side, `stride` apart; the scale of the token stands behind all elements.
+void WriteSide(KvType type, const float* x, int64_t count, int64_t slot, int64_t first,
+               int64_t stride, std::byte* side) {
+  if (type == KvType::kInt8) {
+    const float most = LargestOf(x, count);
+    const float inverse = most > 0 && most < 3.4e38f ? 127.0f / most : 0.0f;
+    const float scale = inverse > 0 ? most / 127.0f : 0.0f;
+    std::memcpy(side + count * kTokens + 4 * slot, &scale, 4);
+    for (int64_t i = 0; i < count; ++i) {
+      const float q = __builtin_rintf(x[i] * inverse);
+      side[first + i * stride] =
+          static_cast<std::byte>(static_cast<int8_t>(q >= -127 ? q : -127.0f));
+    }
+  } else if (type == KvType::kF16) {
+    for (int64_t i = 0; i < count; ++i) {
+      const uint16_t half = FloatToHalf(x[i]);
+      std::memcpy(side + 2 * (first + i * stride), &half, 2);
+    }
+  } else {
+    for (int64_t i = 0; i < count; ++i) std::memcpy(side + 4 * (first + i * stride), x + i, 4);
+  }
+}
+
+void Write(KvType type, const float* key, const float* value, int64_t head_dim, int64_t slot,
+           std::byte* keys, std::byte* values) {
+  WriteSide(type, key, head_dim, slot, slot, kTokens, keys);
+  WriteSide(type, value, head_dim, slot, slot * head_dim, 1, values);
+}
+
+}  // namespace
+}  // namespace oort::OORT_ISA
+
+OORT_DEFINE_KERNELS(KvKernels, {.attend = OORT_ISA::Attend, .write = OORT_ISA::Write})

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "core/parallel.h"
+#include "layers/linear/weight_arg.h"
+#include "oort/kv_cache.h"
+#include "oort/layer.h"
+
+namespace oort {
+namespace {
+
+/// Cosines and sines of the angles by which the pairs of a head turn at each token's position.
+class RotaryAngles final : public Layer {
+ public:
+  explicit RotaryAngles(const LayerInit& init)
+      : positions_(init.Arg("positions")),
+        magnitude_(init.Float("magnitude")),
+        long_magnitude_(init.Float("long_magnitude")),
+        original_context_(init.Int("original_context")),
+        frequencies_(Frequencies(init, "frequencies")),
+        long_frequencies_(Frequencies(init, "long_frequencies")) {
+    if (original_context_ > 0 && long_frequencies_.size() != frequencies_.size()) {
+      throw Error(ErrorCode::kInvalidModel,
+                  "original_context needs as many long_frequencies as frequencies");
+    }
+  }
+
+  std::vector<Value> Infer(const Args& args) const override {
+    const Shape& positions = args.shape(positions_);
+    if (positions.rank() != 1) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "expected a position for each token, got " + positions.ToString());
+    }
+    const int64_t pairs = static_cast<int64_t>(frequencies_.size());
+    return {Tensor::Meta(DType::kF32, Shape{positions[0], 2, pairs})};
+  }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    const Tensor positions = args.tensor(positions_).To(DType::kI64);
+    const std::vector<bool> is_long = LongTokens(context, positions.span<int64_t>());
+    const int64_t pairs = static_cast<int64_t>(frequencies_.size());
+    float* angles = outputs[0].AsTensor().data<float>();
+    // A sine or a cosine counts as fifty simple operations.
+    const int64_t grain = GrainOf({0, static_cast<double>(pairs) * 100});
+    context.ParallelFor(positions.elements(), grain, [&](int64_t begin, int64_t end) {
+      for (int64_t token = begin; token < end; ++token) {
+        Write(positions.data<int64_t>()[token], is_long[static_cast<size_t>(token)],
+              angles + token * 2 * pairs);
+      }
+    });
+  }
+
+ private:
+  static std::vector<float> Frequencies(const LayerInit& init, const std::string& name) {
+    const Tensor tensor = ReadWeight<float>(init, name);
+    if (!tensor.defined()) return {};
+    if (tensor.rank() != 1) {
+      throw Error(ErrorCode::kInvalidModel,
+                  "expected a list of " + name + ", got " + tensor.ToString());
+    }
+    return {tensor.span<float>().begin(), tensor.span<float>().end()};
+  }
+
+  /// Whether a token belongs to a sequence that is longer by now than the original context.
+  std::vector<bool> LongTokens(const Context& context, std::span<const int64_t> positions) const {
+    std::vector<bool> is_long(positions.size(), false);
+    if (original_context_ == 0) return is_long;
+    if (context.sequences() == nullptr) {
+      int64_t length = 0;
+      for (int64_t position : positions) length = std::max(length, position + 1);
+      is_long.assign(positions.size(), length > original_context_);
+      return is_long;
+    }
+    for (const SequenceSlice& slice : context.sequences()->slices) {
+      for (int64_t i = 0; i < slice.count; ++i) {
+        is_long[static_cast<size_t>(slice.first + i)] =
+            slice.position + slice.count > original_context_;
+      }
+    }
+    return is_long;
+  }
+
+  /// Angles are products of f32, as in torch; their sine and cosine are taken in f64.
+  void Write(int64_t position, bool is_long, float* out) const {
+    const std::vector<float>& frequencies = is_long ? long_frequencies_ : frequencies_;
+    const double magnitude = is_long ? long_magnitude_ : magnitude_;
+    const size_t pairs = frequencies.size();
+    for (size_t i = 0; i < pairs; ++i) {
+      const double angle = static_cast<double>(static_cast<float>(position) * frequencies[i]);
+      out[i] = static_cast<float>(std::cos(angle) * magnitude);
+      out[pairs + i] = static_cast<float>(std::sin(angle) * magnitude);
+    }
+  }
+
+  int positions_;
+  double magnitude_, long_magnitude_;
+  int64_t original_context_;
+  std::vector<float> frequencies_, long_frequencies_;
+};
+
+/// Turns pairs of elements of each head of queries and keys.
+class Rotary final : public Layer {
+ public:
+  explicit Rotary(const LayerInit& init)
+      : query_(init.Arg("query")),
+        key_(init.Arg("key")),
+        angles_(init.Arg("angles")),
+        head_dim_(init.Int("head_dim")),
+        interleaved_(init.Bool("interleaved")) {}
+
+  std::vector<Value> Infer(const Args& args) const override {
+    const Shape& angles = args.shape(angles_);
+    if (angles.rank() != 3 || angles[1] != 2 || angles[2] * 2 > head_dim_) {
+      throw Error(ErrorCode::kInvalidArgument, "expected angles (tokens, 2, at most " +
+                                                   std::to_string(head_dim_ / 2) + "), got " +
+                                                   angles.ToString());
+    }
+    std::vector<Value> outputs;
+    for (int arg : {query_, key_}) {
+      const Shape& shape = args.shape(arg);
+      if (shape.rank() != 2 || shape[1] % head_dim_ != 0 || shape[0] != angles[0]) {
+        throw Error(ErrorCode::kInvalidArgument, "expected (" + std::to_string(angles[0]) +
+                                                     ", heads * " + std::to_string(head_dim_) +
+                                                     "), got " + shape.ToString());
+      }
+      outputs.emplace_back(Tensor::Meta(DType::kF32, shape));
+    }
+    return outputs;
+  }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    const Tensor& angles = args.tensor(angles_);
+    const double width =
+        static_cast<double>(args.shape(query_)[1] + args.shape(key_)[1]) * sizeof(float);
+    context.ParallelFor(angles.dim(0), GrainOf({width * 2, 0}), [&](int64_t begin, int64_t end) {
+      for (int64_t token = begin; token < end; ++token) {
+        Turn(args.tensor(query_), outputs[0].AsTensor(), token, angles);
+        Turn(args.tensor(key_), outputs[1].AsTensor(), token, angles);
+      }
+    });
+  }
+
+  std::vector<Reuse> Reuses(const Args&) const override {
+    return {{Reuse::kInPlace, query_, 0, 0}, {Reuse::kInPlace, key_, 1, 0}};
+  }
+
+ private:
+  void Turn(const Tensor& from, Tensor& to, int64_t token, const Tensor& angles) const {
+    const int64_t width = from.shape()[1], pairs = angles.dim(2);
+    const float* in = from.data<float>() + token * width;
+    float* out = to.data<float>() + token * width;
+    const float* cosines = angles.data<float>() + token * 2 * pairs;
+    const float* sines = cosines + pairs;
+    for (int64_t head = 0; head < width; head += head_dim_, in += head_dim_, out += head_dim_) {
+      if (interleaved_) {
+        TurnPairs(in, out, cosines, sines, pairs);
+      } else {
+        TurnHalves(in, out, cosines, sines, pairs);
+      }
+      if (in != out) std::copy(in + 2 * pairs, in + head_dim_, out + 2 * pairs);
+    }
+  }
+
+  static void TurnPairs(const float* in, float* out, const float* cosines, const float* sines,
+                        int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      const float a = in[2 * i], b = in[2 * i + 1];
+      out[2 * i] = a * cosines[i] - b * sines[i];
+      out[2 * i + 1] = b * cosines[i] + a * sines[i];
+    }
+  }
+  static void TurnHalves(const float* in, float* out, const float* cosines, const float* sines,
+                         int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      const float a = in[i], b = in[count + i];
+      out[i] = a * cosines[i] - b * sines[i];
+      out[count + i] = b * cosines[i] + a * sines[i];
+    }
+  }
+
+  int query_, key_, angles_;
+  int64_t head_dim_;
+  bool interleaved_;
+};
+
+}  // namespace
+}  // namespace oort
+
+OORT_LAYERS(rotary) {
+  using namespace oort;
+  registry.Add(
+      OperatorSchema({"oort.RotaryAngles"},
+                     "(tokens, 2, pairs): magnitude times cosine and sine of position * "
+                     "frequencies[i]; of sequences longer than original_context (unless 0) with "
+                     "long_frequencies and long_magnitude")
+          .Tensor("positions", kIntegers)
+          .Float("magnitude", 1.0)
+          .Float("long_magnitude", 1.0)
+          .Int("original_context", 0)
+          .AtLeast(0)
+          .Attribute("frequencies", kF32Only)
+          .OptionalAttribute("long_frequencies", kF32Only),
+      Create<RotaryAngles>());
+  registry.Add(
+      OperatorSchema({"oort.Rotary"},
+                     "Rotary position embedding of queries and keys (tokens, heads * head_dim): "
+                     "pair i of each head, elements (i, pairs + i) or, interleaved, (2i, 2i + 1), "
+                     "turns by the angle that oort.RotaryAngles gives")
+          .Tensor("query", kF32Only)
+          .Tensor("key", kF32Only)
+          .Tensor("angles", kF32Only)
+          .Int("head_dim")
+          .AtLeast(2)
+          .Bool("interleaved", false)
+          .Outputs(2),
+      Create<Rotary>());
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+// Kernels on weights of 32 to 4 bits in panels of 16 rows. See compact_matrix.h.
+//
+// A panel holds 16 rows of the weight (16 outputs of the product). Of quantized weights it is a
+// sequence of groups along k, each of which holds
+//   16 scales, f16 or f32; 16 minimums of the same type, if there are any;
+//   lines of 64 bytes, 4 for each row. 8 bits: a line is 4 steps of k, int8. 4 bits: a line is 8
+//   steps, of byte j the low half is step j and the high half step 4 + j, as 0..15.
+// Of floating-point weights a panel is (k, 16) elements.
+#pragma once
+
+#include <cstdint>
+
+#include "cpu/activation.h"
+#include "cpu/kernels.h"
+
+namespace oort {
+
+inline constexpr int kCompactRows = 16;
+
+/// What elements of a panel are.
+enum class CompactType : unsigned char { kF32, kF16, kBf16, kInt8, kInt4 };
+
+struct CompactLayout {
+  CompactType type = CompactType::kF32;
+  int group = 1;  ///< steps of k that share scales: 16, 32, 64, …; 1 for floating point
+  bool has_minimum = false;  ///< value = scale * q + minimum
+  bool f16_scales = false;
+  int zero = 0;  ///< value = scale * (q - zero) + minimum
+
+  bool quantized() const { return type == CompactType::kInt8 || type == CompactType::kInt4; }
+  int scale_bytes() const { return f16_scales ? 2 : 4; }
+  /// Bytes of scales and minimums of a group.
+  int64_t head_bytes() const {
+    return quantized() ? kCompactRows * scale_bytes() * (has_minimum ? 2 : 1) : 0;
+  }
+  /// Bytes of a group of a panel.
+  int64_t group_bytes() const {
+    switch (type) {
+      case CompactType::kF32: return 4 * kCompactRows;
+      case CompactType::kF16:
+      case CompactType::kBf16: return 2 * kCompactRows;
+      case CompactType::kInt8: return head_bytes() + int64_t{group} * kCompactRows;
+      case CompactType::kInt4: return head_bytes() + int64_t{group} * kCompactRows / 2;
+    }
+    return 0;
+  }
+};
+
+/// One panel times rows of x: y[row][i], 16 each.
+struct CompactGemv {
+  CompactLayout layout;
+  int64_t k = 0;  ///< a multiple of the group
+  const std::byte* panel = nullptr;
+  const float* x = nullptr;
+  int64_t x_stride = 0;
+  int rows = 0;  ///< at most kCompactGemvRows
+  float* y = nullptr;
+};
+
+/// Rows of x that were rounded to bytes, in pieces of `piece` steps of k with a scale each.
+struct ByteRows {
+  int piece = 32;  ///< 16 or 32; divides the groups of the weight
+  const int8_t* q = nullptr;
+  const float* scale = nullptr;
+  const int32_t* sum = nullptr;  ///< of the bytes of a piece
+  int64_t q_stride = 0;          ///< from one row to the next
+  int64_t piece_stride = 0;
+};
+
+/// What is done to the products of one panel, 16 for each row, on their way out:
+/// y = activation(z + bias + addend), or activation(z + bias) * (up + up_bias).
+struct CompactFinish {
+  int rows = 0;
+  int columns = 0;  ///< at most 16
+  const float* z = nullptr;
+  int64_t z_stride = kCompactRows;
+  const float* up = nullptr;  ///< null: not gated; its rows lie as those of z
+  const float* bias = nullptr;
+  const float* up_bias = nullptr;
+  const float* addend = nullptr;
+  int64_t addend_stride = 0;
+  ActivationSpec activation;
+  float* y = nullptr;
+  int64_t y_stride = 0;
+};
+
+/// One panel times rows of bytes.
+struct CompactDot {
+  CompactLayout layout;
+  int64_t k = 0;
+  const std::byte* panel = nullptr;
+  ByteRows x;
+  int rows = 0;
+  float* y = nullptr;
+};
+
+inline constexpr int kCompactGemvRows = 4;
+
+struct CompactKernels {
+  /// Exact products of f32.
+  void (*gemv)(const CompactGemv& gemv);
+  /// Steps [k0, k1) of a panel as f32, to out[(k - k0) * stride + row]; of quantized weights both
+  /// are multiples of 8.
+  void (*unpack)(const CompactLayout& layout, const std::byte* panel, int64_t k0, int64_t k1,
+                 float* out, int64_t stride);
+  /// Rounds `count` elements, a multiple of `piece`, to bytes with a scale for each piece.
+  void (*quantize)(const float* x, int64_t count, int piece, int8_t* q, float* scale, int32_t* sum);
+  void (*finish)(const CompactFinish& finish);
+};
+OORT_DECLARE_KERNELS(CompactKernels)
+
+/// Kernels on units that sum products of bytes; null where the processor has none.
+struct CompactDotKernels {
+  void (*dot)(const CompactDot& dot);
+};
+const CompactDotKernels* CompactDotKernelsFor(Isa isa);
+
+}  // namespace oort

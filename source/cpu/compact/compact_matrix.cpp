@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT
+#include "cpu/compact/compact_matrix.h"
+
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <tuple>
+#include <vector>
+
+#include "core/checked.h"
+#include "core/host_memory.h"
+#include "core/parallel.h"
+
+namespace oort {
+namespace {
+
+/// Groups that the kernels can take; other weights are unpacked to f32.
+constexpr int kGroupStep = 16;
+
+CompactLayout ChooseLayout(const StoredMatrix& stored) {
+  CompactLayout layout;
+  const GroupLayout groups = LayoutOf(stored);
+  if (groups.bits == 0) {
+    if (stored.format == WeightFormat::kF16) layout.type = CompactType::kF16;
+    if (stored.format == WeightFormat::kBf16) layout.type = CompactType::kBf16;
+    return layout;
+  }
+  if (groups.group % kGroupStep != 0) return layout;
+  layout.type = groups.bits == 4 ? CompactType::kInt4 : CompactType::kInt8;
+  layout.group = groups.group;
+  layout.has_minimum = groups.has_minimum;
+  layout.f16_scales = groups.f16_scales;
+  layout.zero = groups.bits == 4 && groups.is_signed ? 8 : 0;
+  return layout;
+}
+
+/// The 16 rows of a panel as they were read.
+struct PanelRows {
+  std::vector<int8_t> q;
+  std::vector<float> scale, minimum;
+
+  PanelRows(int64_t columns, int64_t groups)
+      : q(static_cast<size_t>(columns * kCompactRows)),
+        scale(static_cast<size_t>(groups * kCompactRows)),
+        minimum(static_cast<size_t>(groups * kCompactRows)) {}
+  /// Rows beyond the last are zeros.
+  void Read(const StoredMatrix& stored, int64_t begin, int64_t end) {
+    if (end - begin < kCompactRows) {
+      std::fill(q.begin(), q.end(), int8_t{0});
+      std::fill(scale.begin(), scale.end(), 0.0f);
+      std::fill(minimum.begin(), minimum.end(), 0.0f);
+    }
+    ReadGroups(stored, begin, end, q.data(), scale.data(), minimum.data());
+  }
+};
+
+void WriteScales(const float* from, int64_t stride, bool f16, std::byte* to) {
+  for (int row = 0; row < kCompactRows; ++row) {
+    const float value = from[row * stride];
+    if (f16) {
+      const uint16_t half = FloatToHalf(value);
+      std::memcpy(to + 2 * row, &half, 2);
+    } else {
+      std::memcpy(to + 4 * row, &value, 4);
+    }
+  }
+}
+
+/// Byte j of each row's four: step j in the low half, step 4 + j in the high half.
+void WriteNibbles(const int8_t* q, int64_t stride, int group, int zero, std::byte* to) {
+  const uint32_t offset = static_cast<uint32_t>(zero) * 0x01010101u;
+  for (int k = 0; k < group; k += 8, to += 64) {
+    for (int row = 0; row < kCompactRows; ++row) {
+      uint32_t low, high;
+      std::memcpy(&low, q + row * stride + k, 4);
+      std::memcpy(&high, q + row * stride + k + 4, 4);
+      // Four bits of -8 to 7 with the highest one turned are 0 to 15.
+      low = (low & 0x0f0f0f0fu) ^ offset;
+      high = (high & 0x0f0f0f0fu) ^ offset;
+      const uint32_t both = low | (high << 4);
+      std::memcpy(to + 4 * row, &both, 4);
+    }
+  }
+}
+
+void WriteBytes(const int8_t* q, int64_t stride, int group, std::byte* to) {
+  for (int k = 0; k < group; k += 4, to += 64) {
+    for (int row = 0; row < kCompactRows; ++row) std::memcpy(to + 4 * row, q + row * stride + k, 4);
+  }
+}
+
+void WritePanel(const CompactLayout& layout, int64_t columns, const PanelRows& rows,
+                std::byte* to) {
+  const int64_t groups = columns / layout.group;
+  const int64_t scales = kCompactRows * layout.scale_bytes();
+  for (int64_t g = 0; g < groups; ++g, to += layout.group_bytes()) {
+    WriteScales(rows.scale.data() + g, groups, layout.f16_scales, to);
+    if (layout.has_minimum) {
+      WriteScales(rows.minimum.data() + g, groups, layout.f16_scales, to + scales);
+    }
+    const int8_t* q = rows.q.data() + g * layout.group;
+    std::byte* lines = to + layout.head_bytes();
+    if (layout.type == CompactType::kInt4) {
+      WriteNibbles(q, columns, layout.group, layout.zero, lines);
+    } else {
+      WriteBytes(q, columns, layout.group, lines);
+    }
+  }
+}
+
+/// Element `item` bytes wide of (16, columns) rows to (columns, 16).
+template <typename T>
+void Transpose(const T* from, int64_t rows, int64_t columns, T* to) {
+  for (int64_t k = 0; k < columns; ++k, to += kCompactRows) {
+    for (int64_t row = 0; row < kCompactRows; ++row) {
+      to[row] = row < rows ? from[row * columns + k] : T{};
+    }
+  }
+}
+
+/// What tells a stored matrix from another for as long as it lives.
+using SharedKey = std::tuple<const std::byte*, WeightFormat, int64_t, int64_t>;
+struct SharedEntry {
+  std::weak_ptr<Buffer> source;
+  std::weak_ptr<const CompactMatrix> packed;
+};
+
+}  // namespace
+
+CompactMatrix::CompactMatrix(const StoredMatrix& stored, int threads)
+    : rows_(stored.rows), columns_(stored.columns) {
+  Check(stored);
+  layout_ = ChooseLayout(stored);
+  const int64_t groups = columns_ / layout_.group;
+  panel_bytes_ = CheckedMultiply(groups, layout_.group_bytes());
+  const int64_t bytes = CheckedMultiply(panels(), panel_bytes_);
+  buffer_ = AllocatePages(CheckedAdd(static_cast<size_t>(bytes), size_t{64}));
+  if (layout_.quantized()) {
+    PackQuantized(stored, threads);
+  } else {
+    PackFloat(stored, threads);
+  }
+}
+
+int64_t CompactMatrix::panels() const { return CeilDivide(rows_, kCompactRows); }
+
+void CompactMatrix::PackQuantized(const StoredMatrix& stored, int threads) {
+  ParallelFor(threads, panels(), GrainOf({static_cast<double>(panel_bytes_) * 8, 0}),
+              [&](int64_t begin, int64_t end) {
+                PanelRows read(columns_, columns_ / layout_.group);
+                for (int64_t p = begin; p < end; ++p) {
+                  const int64_t first = p * kCompactRows;
+                  read.Read(stored, first, std::min(first + kCompactRows, rows_));
+                  WritePanel(layout_, columns_, read, buffer_->data() + p * panel_bytes_);
+                }
+              });
+}
+
+void CompactMatrix::PackFloat(const StoredMatrix& stored, int threads) {
+  const bool halves = layout_.type != CompactType::kF32;
+  ParallelFor(
+      threads, panels(), GrainOf({static_cast<double>(panel_bytes_) * 8, 0}),
+      [&](int64_t begin, int64_t end) {
+        std::vector<float> values(halves ? 0 : static_cast<size_t>(kCompactRows * columns_));
+        for (int64_t p = begin; p < end; ++p) {
+          const int64_t first = p * kCompactRows, last = std::min(first + kCompactRows, rows_);
+          std::byte* to = buffer_->data() + p * panel_bytes_;
+          if (halves) {
+            Transpose(reinterpret_cast<const uint16_t*>(stored.data.raw()) + first * columns_,
+                      last - first, columns_, reinterpret_cast<uint16_t*>(to));
+          } else {
+            ReadRows(stored, first, last, values.data());
+            Transpose(values.data(), last - first, columns_, reinterpret_cast<float*>(to));
+          }
+        }
+      });
+}
+
+void CompactMatrix::ReadRow(int64_t row, float* values) const {
+  const int lane = static_cast<int>(row % kCompactRows);
+  const CompactKernels& kernels = CompactKernelsFor(Isa::kScalar);
+  constexpr int64_t kSteps = 64;
+  float steps[kSteps * kCompactRows];
+  for (int64_t k = 0; k < columns_; k += kSteps) {
+    const int64_t end = std::min(k + kSteps, columns_);
+    kernels.unpack(layout_, panel(row / kCompactRows), k, end, steps, kCompactRows);
+    for (int64_t i = k; i < end; ++i) values[i] = steps[(i - k) * kCompactRows + lane];
+  }
+}
+
+std::shared_ptr<const CompactMatrix> CompactMatrix::Shared(const StoredMatrix& stored,
+                                                           int threads) {
+  static std::mutex mutex;
+  static std::map<SharedKey, SharedEntry> entries;
+  const std::shared_ptr<Buffer>& source = stored.data.buffer();
+  const SharedKey key{stored.data.raw(), stored.format, stored.rows, stored.columns};
+  {
+    const std::scoped_lock lock(mutex);
+    std::erase_if(entries, [](const auto& entry) { return entry.second.packed.expired(); });
+    const auto found = entries.find(key);
+    // The address says nothing once the memory there was given back.
+    if (found != entries.end() && found->second.source.lock() == source && source != nullptr) {
+      if (auto packed = found->second.packed.lock()) return packed;
+    }
+  }
+  auto packed = std::make_shared<const CompactMatrix>(stored, threads);
+  const std::scoped_lock lock(mutex);
+  entries[key] = {source, packed};
+  return packed;
+}
+
+}  // namespace oort

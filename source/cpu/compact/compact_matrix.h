@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+// A matrix of weights of 32 to 4 bits, packed once for the kernels, and products with it.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "cpu/activation.h"
+#include "cpu/compact/compact_kernels.h"
+#include "cpu/gemm.h"
+#include "cpu/weight_format.h"
+#include "oort/precision.h"
+#include "oort/tensor.h"
+
+namespace oort {
+
+/// Weights (rows: outputs, columns: inputs) in panels that all instruction sets share; nothing is
+/// lost that the stored matrix has. Thread contract: immutable.
+class CompactMatrix {
+ public:
+  /// Packs on up to `threads` threads.
+  CompactMatrix(const StoredMatrix& stored, int threads);
+  /// The one for this stored matrix if it is in use somewhere (an embedding that is the head, too).
+  static std::shared_ptr<const CompactMatrix> Shared(const StoredMatrix& stored, int threads);
+
+  int64_t rows() const { return rows_; }
+  int64_t columns() const { return columns_; }
+  const CompactLayout& layout() const { return layout_; }
+  int64_t panels() const;
+  const std::byte* panel(int64_t index) const { return buffer_->data() + index * panel_bytes_; }
+  int64_t panel_bytes() const { return panel_bytes_; }
+  size_t bytes() const { return buffer_->size(); }
+  /// One row as f32.
+  void ReadRow(int64_t row, float* values) const;
+
+ private:
+  void PackQuantized(const StoredMatrix& stored, int threads);
+  void PackFloat(const StoredMatrix& stored, int threads);
+
+  int64_t rows_, columns_;
+  CompactLayout layout_;
+  int64_t panel_bytes_ = 0;
+  std::shared_ptr<Buffer> buffer_;
+};
+
+/// y = activation(x W^T + bias) + addend, or, of two matrices, activation(x W0^T) * (x W1^T) +
+/// addend.
+struct CompactProduct {
+  int64_t rows = 0;  ///< of x
+  const float* x = nullptr;
+  int64_t x_stride = 0;
+  /// One result for each matrix, or one for both where `gated`.
+  std::span<const std::shared_ptr<const CompactMatrix>> matrices;
+  std::span<const float* const> biases;  ///< null where there is none
+  std::span<float* const> y;
+  const float* addend = nullptr;  ///< of the first result
+  bool gated = false;
+  ActivationSpec activation;  ///< of the first matrix's product
+};
+
+/// How products are computed: which kernels, and what activations are rounded to.
+class CompactMultiplier {
+ public:
+  /// kF32 is exact. kBF16 rounds x to bytes in pieces of 16 or 32 for few rows, and both sides to
+  /// bf16 for many.
+  CompactMultiplier(Isa isa, Precision precision);
+
+  size_t Workspace(const CompactProduct& product, int threads) const;
+  void Run(const CompactProduct& product, int threads, std::byte* workspace) const;
+
+ private:
+  struct Job;
+  void RunFew(const Job& job) const;
+  void RunMany(const Job& job) const;
+
+  const CompactKernels& kernels_;
+  const CompactDotKernels* dot_;  // null: exact, or no such units
+  const GemmKernels& gemm_;
+};
+
+}  // namespace oort

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: MIT
+// Products with compact weights. Few rows: each panel of weights is read once and multiplied where
+// it is. Many rows: a few panels at a time are unpacked for the kernels of the blocked product.
+#include <algorithm>
+#include <numeric>
+
+#include "core/checked.h"
+#include "core/parallel.h"
+#include "cpu/compact/compact_matrix.h"
+
+namespace oort {
+namespace {
+
+constexpr int64_t kMostFewRows = 16;    // that are ever multiplied as few
+constexpr int64_t kUnpackSteps = 64;    // of k that are unpacked at a time
+constexpr int64_t kProductSlack = 512;  // bytes behind panels that kernels may read
+
+int64_t AlignLine(int64_t bytes) {
+  return static_cast<int64_t>(AlignUp(static_cast<size_t>(bytes), 64));
+}
+
+/// The pieces in which x is rounded to bytes: they divide all groups.
+int PieceOf(const CompactProduct& product) {
+  for (const auto& matrix : product.matrices) {
+    if (matrix->layout().group % 32 != 0) return 16;
+  }
+  return 32;
+}
+
+bool AllQuantized(const CompactProduct& product) {
+  return std::all_of(product.matrices.begin(), product.matrices.end(),
+                     [](const auto& matrix) { return matrix->layout().quantized(); });
+}
+
+/// x as bytes, in scratch memory.
+struct ByteScratch {
+  int64_t columns, pieces, bytes;
+  ByteScratch(int64_t rows, int64_t k, int piece)
+      : columns(AlignLine(k)),
+        pieces(CeilDivide(k, piece)),
+        bytes(AlignLine(rows * columns) + AlignLine(rows * pieces * 4) * 2) {}
+};
+
+void Finish(const CompactKernels& kernels, const CompactProduct& product, size_t result,
+            int64_t column, int columns, CompactFinish finish) {
+  const auto at = [&](const float* p) { return p == nullptr ? nullptr : p + column; };
+  finish.columns = columns;
+  finish.bias = at(product.biases[result]);
+  if (product.gated) finish.up_bias = at(product.biases[1]);
+  const int64_t width = product.matrices[result]->rows();
+  if (result == 0) {
+    finish.activation = product.activation;
+    finish.addend = at(product.addend);
+    finish.addend_stride = width;
+  }
+  finish.y = product.y[result] + column;
+  finish.y_stride = width;
+  kernels.finish(finish);
+}
+
+}  // namespace
+
+struct CompactMultiplier::Job {
+  const CompactProduct& product;
+  int threads;
+  std::byte* workspace;
+  int64_t k;
+  size_t results;  // 1 where gated
+
+  Job(const CompactProduct& p, int t, std::byte* w)
+      : product(p),
+        threads(t),
+        workspace(w),
+        k(p.matrices[0]->columns()),
+        results(p.gated ? 1 : p.matrices.size()) {}
+};
+
+namespace {
+
+/// Counts stretches of rows of all results: which result, and from which row on.
+struct Stretch {
+  size_t result;
+  int64_t row;
+};
+
+int64_t CountStretches(const CompactProduct& product, size_t results, int64_t width) {
+  int64_t count = 0;
+  for (size_t i = 0; i < results; ++i) count += CeilDivide(product.matrices[i]->rows(), width);
+  return count;
+}
+
+Stretch StretchAt(const CompactProduct& product, int64_t width, int64_t index) {
+  size_t result = 0;
+  for (;; ++result) {
+    const int64_t here = CeilDivide(product.matrices[result]->rows(), width);
+    if (index < here) return {result, index * width};
+    index -= here;
+  }
+}
+
+/// What one thread needs to unpack a stretch of columns for the blocked product.
+struct UnpackScratch {
+  int64_t unit;         ///< columns at a time: whole panels of both kinds
+  int64_t panel_bytes;  ///< of one panel of the blocked product
+  int64_t panels;       ///< of a unit
+  int64_t sides;        ///< 2 where gated
+  int64_t steps_bytes, sums_bytes, bytes;
+
+  UnpackScratch(const GemmKernels& gemm, int64_t rows, int64_t k, bool gated)
+      : unit(std::lcm<int64_t>(kCompactRows, gemm.columns)),
+        panel_bytes(AlignLine(gemm.format.Padded(k) * gemm.columns * gemm.format.element)),
+        panels(unit / gemm.columns),
+        sides(gated ? 2 : 1),
+        steps_bytes(AlignLine(kUnpackSteps * (unit + gemm.columns) * 4)),
+        sums_bytes(gated ? AlignLine(rows * unit * 4) : 0),
+        bytes(panels * panel_bytes + kProductSlack + steps_bytes + sides * sums_bytes) {}
+};
+
+int64_t PackedRowsBytes(const GemmKernels& gemm, int64_t rows, int64_t k) {
+  return AlignLine(PackedBytes(gemm, GemmSide::kA, rows, k) + kProductSlack);
+}
+
+/// Fills the panels of a unit of columns.
+void UnpackUnit(const CompactKernels& kernels, const GemmKernels& gemm, const CompactMatrix& matrix,
+                int64_t first_row, const UnpackScratch& scratch, std::byte* panels, float* steps) {
+  const int64_t columns = gemm.columns, k = matrix.columns();
+  float* one = steps + kUnpackSteps * scratch.unit;
+  const int64_t unit =
+      std::min(scratch.unit, kCompactRows * (matrix.panels() - first_row / kCompactRows));
+  for (int64_t k0 = 0; k0 < k; k0 += kUnpackSteps) {
+    const int64_t k1 = std::min(k0 + kUnpackSteps, k), count = k1 - k0;
+    for (int64_t i = 0; i < unit; i += kCompactRows) {
+      kernels.unpack(matrix.layout(), matrix.panel((first_row + i) / kCompactRows), k0, k1,
+                     steps + i, scratch.unit);
+    }
+    for (int64_t p = 0; p * columns < unit; ++p) {
+      const float* from = steps + p * columns;
+      if (scratch.unit != columns) {
+        for (int64_t s = 0; s < count; ++s) {
+          std::copy_n(from + s * scratch.unit, columns, one + s * columns);
+        }
+        from = one;
+      }
+      std::byte* to = panels + p * scratch.panel_bytes + k0 * columns * gemm.format.element;
+      if (gemm.convert != nullptr) {
+        gemm.convert(from, count, {GemmSide::kB, gemm.columns, to});
+      } else {
+        std::copy_n(from, count * columns, reinterpret_cast<float*>(to));
+      }
+    }
+  }
+}
+
+/// Tiles of one panel of columns under all rows; epilogues where `last` holds them.
+struct ColumnTiles {
+  const GemmKernels& gemm;
+  int64_t rows, k;
+  const std::byte* a;
+  const std::byte* b;
+  float* c = nullptr;
+  int64_t ldc = 0;
+  int columns = 0;
+  const float* bias = nullptr;
+  const float* addend = nullptr;
+  ActivationSpec activation = {};
+
+  void Run() const {
+    const int64_t padded = gemm.format.Padded(k), step = gemm.depth;
+    const int64_t a_panel = padded * gemm.rows * gemm.format.element;
+    for (int64_t row = 0; row < rows; row += gemm.rows) {
+      const std::byte* panel = a + row / gemm.rows * a_panel;
+      for (int64_t k0 = 0; k0 < padded; k0 += step) {
+        GemmTile tile;
+        tile.k = std::min(step, padded - k0);
+        tile.a = panel + k0 * gemm.rows * gemm.format.element;
+        tile.b = b + k0 * gemm.columns * gemm.format.element;
+        tile.c = c + row * ldc;
+        tile.ldc = ldc;
+        tile.rows = static_cast<int>(std::min<int64_t>(gemm.rows, rows - row));
+        tile.columns = columns;
+        tile.accumulate = k0 > 0;
+        tile.column_bias = bias;
+        if (k0 + step >= padded) {
+          tile.activation = activation;
+          tile.addend = addend == nullptr ? nullptr : addend + row * ldc;
+          tile.addend_stride = ldc;
+        }
+        gemm.tile(tile);
+      }
+    }
+  }
+};
+
+}  // namespace
+
+CompactMultiplier::CompactMultiplier(Isa isa, Precision precision)
+    : kernels_(CompactKernelsFor(isa)),
+      dot_(precision == Precision::kF32 ? nullptr : CompactDotKernelsFor(isa)),
+      gemm_(GemmKernelsFor(isa, precision)) {}
+
+namespace {
+
+int64_t FewRows(bool bytes) { return bytes ? 12 : kCompactGemvRows; }
+
+}  // namespace
+
+size_t CompactMultiplier::Workspace(const CompactProduct& product, int threads) const {
+  const int64_t k = product.matrices[0]->columns();
+  const bool bytes = dot_ != nullptr && AllQuantized(product);
+  if (product.rows <= FewRows(bytes)) {
+    return bytes ? static_cast<size_t>(ByteScratch(product.rows, k, PieceOf(product)).bytes) : 0;
+  }
+  const UnpackScratch scratch(gemm_, product.rows, k, product.gated);
+  return static_cast<size_t>(
+      CheckedAdd(PackedRowsBytes(gemm_, product.rows, k),
+                 CheckedMultiply<int64_t>(AlignLine(scratch.bytes), std::max(1, threads))));
+}
+
+void CompactMultiplier::Run(const CompactProduct& product, int threads,
+                            std::byte* workspace) const {
+  if (product.rows == 0) return;
+  const Job job(product, threads, workspace);
+  const bool bytes = dot_ != nullptr && AllQuantized(product);
+  if (product.rows <= FewRows(bytes)) {
+    RunFew(job);
+  } else {
+    RunMany(job);
+  }
+}
+
+void CompactMultiplier::RunFew(const Job& job) const {
+  const CompactProduct& product = job.product;
+  const bool bytes = dot_ != nullptr && AllQuantized(product);
+  ByteRows x;
+  if (bytes) {
+    x.piece = PieceOf(product);
+    const ByteScratch scratch(product.rows, job.k, x.piece);
+    int8_t* q = reinterpret_cast<int8_t*>(job.workspace);
+    float* scale =
+        reinterpret_cast<float*>(job.workspace + AlignLine(product.rows * scratch.columns));
+    int32_t* sum = reinterpret_cast<int32_t*>(reinterpret_cast<std::byte*>(scale) +
+                                              AlignLine(product.rows * scratch.pieces * 4));
+    for (int64_t row = 0; row < product.rows; ++row) {
+      kernels_.quantize(product.x + row * product.x_stride, job.k, x.piece,
+                        q + row * scratch.columns, scale + row * scratch.pieces,
+                        sum + row * scratch.pieces);
+    }
+    x.q = q;
+    x.scale = scale;
+    x.sum = sum;
+    x.q_stride = scratch.columns;
+    x.piece_stride = scratch.pieces;
+  }
+  const auto multiply = [&](const CompactMatrix& matrix, int64_t panel, float* y) {
+    const int rows = static_cast<int>(product.rows);
+    if (bytes) {
+      dot_->dot({matrix.layout(), job.k, matrix.panel(panel), x, rows, y});
+    } else {
+      kernels_.gemv(
+          {matrix.layout(), job.k, matrix.panel(panel), product.x, product.x_stride, rows, y});
+    }
+  };
+  const double panel_bytes = static_cast<double>(product.matrices[0]->panel_bytes());
+  const int64_t grain = GrainOf({panel_bytes * (product.gated ? 2 : 1),
+                                 bytes ? 0.0 : static_cast<double>(job.k * product.rows) * 64});
+  ParallelFor(job.threads, CountStretches(product, job.results, kCompactRows), grain,
+              [&](int64_t begin, int64_t end) {
+                alignas(64) float z[kMostFewRows * kCompactRows], up[kMostFewRows * kCompactRows];
+                for (int64_t index = begin; index < end; ++index) {
+                  const auto [result, row] = StretchAt(product, kCompactRows, index);
+                  const CompactMatrix& matrix = *product.matrices[result];
+                  multiply(matrix, row / kCompactRows, z);
+                  if (product.gated) multiply(*product.matrices[1], row / kCompactRows, up);
+                  CompactFinish finish;
+                  finish.rows = static_cast<int>(product.rows);
+                  finish.z = z;
+                  finish.up = product.gated ? up : nullptr;
+                  const int64_t columns = std::min<int64_t>(kCompactRows, matrix.rows() - row);
+                  Finish(kernels_, product, result, row, static_cast<int>(columns), finish);
+                }
+              });
+}
+
+void CompactMultiplier::RunMany(const Job& job) const {
+  const CompactProduct& product = job.product;
+  const UnpackScratch scratch(gemm_, product.rows, job.k, product.gated);
+  std::byte* a = job.workspace;
+  std::byte* own = a + PackedRowsBytes(gemm_, product.rows, job.k);
+  const MatrixSource source(gemm_, {product.x, 1, product.x_stride});
+  PackMatrix(gemm_, GemmSide::kA, product.rows, job.k, source, job.threads, a);
+
+  const auto run_unit = [&](int64_t index, std::byte* mine) {
+    const auto [result, first] = StretchAt(product, scratch.unit, index);
+    const CompactMatrix& matrix = *product.matrices[result];
+    std::byte* panels = mine;
+    float* steps =
+        reinterpret_cast<float*>(mine + scratch.panels * scratch.panel_bytes + kProductSlack);
+    float* sums =
+        reinterpret_cast<float*>(reinterpret_cast<std::byte*>(steps) + scratch.steps_bytes);
+    const int64_t width = matrix.rows(), end = std::min(first + scratch.unit, width);
+    for (int64_t side = 0; side < scratch.sides; ++side) {
+      const CompactMatrix& weights = *product.matrices[result + static_cast<size_t>(side)];
+      UnpackUnit(kernels_, gemm_, weights, first, scratch, panels, steps);
+      float* side_sums = sums + side * scratch.sums_bytes / 4;
+      for (int64_t column = first; column < end; column += gemm_.columns) {
+        ColumnTiles tiles{gemm_, product.rows, job.k, a,
+                          panels + (column - first) / gemm_.columns * scratch.panel_bytes};
+        tiles.columns = static_cast<int>(std::min<int64_t>(gemm_.columns, end - column));
+        if (product.gated) {
+          tiles.c = side_sums + (column - first);
+          tiles.ldc = scratch.unit;
+        } else {
+          tiles.c = product.y[result] + column;
+          tiles.ldc = width;
+          tiles.bias =
+              product.biases[result] == nullptr ? nullptr : product.biases[result] + column;
+          if (result == 0) {
+            tiles.addend = product.addend == nullptr ? nullptr : product.addend + column;
+            tiles.activation = product.activation;
+          }
+        }
+        tiles.Run();
+      }
+    }
+    if (!product.gated) return;
+    for (int64_t column = first; column < end; column += kCompactRows) {
+      CompactFinish finish;
+      finish.rows = static_cast<int>(product.rows);
+      finish.z = sums + (column - first);
+      finish.up = finish.z + scratch.sums_bytes / 4;
+      finish.z_stride = scratch.unit;
+      const int64_t columns = std::min<int64_t>(kCompactRows, end - column);
+      Finish(kernels_, product, result, column, static_cast<int>(columns), finish);
+    }
+  };
+
+  const int64_t units = CountStretches(product, job.results, scratch.unit);
+  const int pieces = static_cast<int>(std::min<int64_t>(std::max(1, job.threads), units));
+  ParallelPieces(job.threads, pieces, kManyGrains, [&](int piece) {
+    if (gemm_.begin != nullptr) gemm_.begin();
+    std::byte* mine = own + piece * AlignLine(scratch.bytes);
+    for (int64_t i = units * piece / pieces; i < units * (piece + 1) / pieces; ++i)
+      run_unit(i, mine);
+    if (gemm_.end != nullptr) gemm_.end();
+  });
+}
+
+}  // namespace oort

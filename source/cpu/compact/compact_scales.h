@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+// Loads of 16-bit floating-point numbers. Only for *.simd.cpp and *.dot.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+
+#include "cpu/vec.h"
+#include "oort/dtype.h"
+
+namespace oort::OORT_ISA {
+
+/// Vec::kWidth numbers from element `index` on.
+inline Vec LoadHalf(const std::byte* p, int index) {
+  const std::byte* from = p + 2 * index;
+#if defined(OORT_ISA_neon)
+  return Vec(vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(reinterpret_cast<const uint8_t*>(from)))));
+#elif defined(OORT_ISA_avx512)
+  return Vec(_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))));
+#elif defined(OORT_ISA_avx2)
+  return Vec(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
+#else
+  uint16_t halves[Vec::kWidth];
+  std::memcpy(halves, from, sizeof(halves));
+  float floats[Vec::kWidth];
+  for (int i = 0; i < Vec::kWidth; ++i) floats[i] = HalfToFloat(halves[i]);
+  return Vec::Load(floats);
+#endif
+}
+
+inline Vec LoadBf16At(const std::byte* p, int index) {
+  const std::byte* from = p + 2 * index;
+#if defined(OORT_ISA_neon)
+  const uint16x4_t halves = vreinterpret_u16_u8(vld1_u8(reinterpret_cast<const uint8_t*>(from)));
+  return Vec(vreinterpretq_f32_u32(vshll_n_u16(halves, 16)));
+#elif defined(OORT_ISA_avx512)
+  const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+  return Vec(_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16)));
+#elif defined(OORT_ISA_avx2)
+  const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  return Vec(_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16)));
+#else
+  uint16_t halves[Vec::kWidth];
+  std::memcpy(halves, from, sizeof(halves));
+  float floats[Vec::kWidth];
+  for (int i = 0; i < Vec::kWidth; ++i) {
+    floats[i] = __builtin_bit_cast(float, static_cast<uint32_t>(halves[i]) << 16);
+  }
+  return Vec::Load(floats);
+#endif
+}
+
+/// Vec::kWidth scales from number `index` on.
+inline Vec LoadScale(const std::byte* p, int index, bool f16) {
+  if (f16) return LoadHalf(p, index);
+  float floats[Vec::kWidth];
+  std::memcpy(floats, p + 4 * index, sizeof(floats));
+  return Vec::Load(floats);
+}
+
+}  // namespace oort::OORT_ISA

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+#include "cpu/compact/compact_kernels.h"
+#include "cpu/features.h"
+
+namespace oort {
+
+#if defined(__aarch64__)
+namespace neon_dot {
+const CompactDotKernels& CompactDotKernelsGet();
+}
+const CompactDotKernels* CompactDotKernelsFor(Isa isa) {
+  return isa == Isa::kNeon && ThisCpu().arm_dot ? &neon_dot::CompactDotKernelsGet() : nullptr;
+}
+#elif defined(__x86_64__)
+namespace avx2_dot {
+const CompactDotKernels& CompactDotKernelsGet();
+}
+namespace avx512_vnni {
+const CompactDotKernels& CompactDotKernelsGet();
+}
+const CompactDotKernels* CompactDotKernelsFor(Isa isa) {
+  if (isa == Isa::kAvx512 && ThisCpu().avx512_vnni) return &avx512_vnni::CompactDotKernelsGet();
+  return isa == Isa::kAvx2 || isa == Isa::kAvx512 ? &avx2_dot::CompactDotKernelsGet() : nullptr;
+}
+#else
+const CompactDotKernels* CompactDotKernelsFor(Isa) { return nullptr; }
+#endif
+
+}  // namespace oort
