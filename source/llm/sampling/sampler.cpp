@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: MIT
+#include "oort/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <unordered_map>
+
+#include "core/random.h"
+#include "llm/sampling/softmax.h"
+#include "oort/error.h"
+
+namespace oort {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+/// Below it logits divided by the temperature leave the range of floats.
+constexpr float kGreedy = 1e-5F;
+
+struct Candidate {
+  float logit;
+  int32_t token;
+};
+
+bool Likelier(const Candidate& a, const Candidate& b) {
+  return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
+}
+
+[[noreturn]] void FailOption(const char* name, const char* rule, double value) {
+  throw Error(ErrorCode::kInvalidArgument,
+              std::string(name) + " must be " + rule + ", not " + std::to_string(value));
+}
+
+void CheckOptions(const SamplingOptions& o) {
+  const auto finite = [](float value) { return std::isfinite(value); };
+  if (!finite(o.temperature) || o.temperature < 0)
+    FailOption("temperature", "0 or more", o.temperature);
+  if (o.top_k < 0) FailOption("top_k", "0 or more", static_cast<double>(o.top_k));
+  if (!(o.top_p > 0 && o.top_p <= 1)) FailOption("top_p", "above 0 and at most 1", o.top_p);
+  if (!(o.min_p >= 0 && o.min_p <= 1)) FailOption("min_p", "from 0 to 1", o.min_p);
+  if (!finite(o.repetition_penalty) || o.repetition_penalty <= 0) {
+    FailOption("repetition_penalty", "above 0", o.repetition_penalty);
+  }
+  if (!finite(o.presence_penalty)) FailOption("presence_penalty", "a number", o.presence_penalty);
+  if (!finite(o.frequency_penalty))
+    FailOption("frequency_penalty", "a number", o.frequency_penalty);
+  if (o.top_logprobs < -1) FailOption("top_logprobs", "-1 or more", o.top_logprobs);
+  for (const auto& [token, bias] : o.logit_bias) {
+    if (token < 0) FailOption("a token of logit_bias", "0 or more", token);
+    if (std::isnan(bias)) FailOption("a logit_bias", "a number", bias);
+  }
+}
+
+/// The k-th largest value: all of it is read once, and few values are kept.
+float KthLargest(std::span<const float> values, size_t k, std::vector<float>& kept) {
+  kept.clear();
+  float floor = -kInfinity;
+  const auto shrink = [&] {
+    std::nth_element(kept.begin(), kept.begin() + static_cast<ptrdiff_t>(k - 1), kept.end(),
+                     std::greater<>());
+    kept.resize(k);
+    floor = kept[k - 1];
+  };
+  for (const float value : values) {
+    if (!(value > floor)) continue;
+    kept.push_back(value);
+    if (kept.size() >= 2 * k + 1024) shrink();
+  }
+  if (kept.size() < k) return floor;  // so many equal the floor
+  shrink();
+  return floor;
+}
+
+}  // namespace
+
+struct Sampler::State {
+  SamplingOptions options;
+  const SamplingKernels& kernels = SamplingKernelsFor(DefaultIsa());
+  RandomSeries random;
+  int64_t drawn = 0;
+  std::unordered_map<int32_t, int64_t> seen;  ///< how often in the answer; 0: in the prompt
+  std::vector<float> adjusted, weights, kept;
+  std::vector<Candidate> candidates, ranked;
+
+  explicit State(SamplingOptions given)
+      : options(std::move(given)), random(RandomSeries(options.seed).Bits(0)) {}
+
+  bool ChangesLogits() const {
+    return !options.logit_bias.empty() ||
+           (!seen.empty() && (options.repetition_penalty != 1 || options.presence_penalty != 0 ||
+                              options.frequency_penalty != 0));
+  }
+
+  std::span<const float> Adjust(std::span<const float> logits);
+  int32_t Argmax(std::span<const float> logits, float max) const;
+  int32_t Draw(std::span<const float> logits, float max);
+  void Gather(std::span<const float> logits, float floor);
+  void KeepTopP(std::span<const float> logits, float max, float floor);
+  int32_t DrawFromAll(std::span<const float> logits, float max);
+  int32_t DrawFromCandidates(float max);
+  void Report(std::span<const float> logits, SampledToken& sampled);
+};
+
+/// The logits with biases and penalties.
+std::span<const float> Sampler::State::Adjust(std::span<const float> logits) {
+  if (!ChangesLogits()) return logits;
+  adjusted.assign(logits.begin(), logits.end());
+  const auto size = static_cast<int64_t>(adjusted.size());
+  for (const auto& [token, bias] : options.logit_bias) {
+    if (token >= size) {
+      throw Error(ErrorCode::kInvalidArgument, "logit_bias names token " + std::to_string(token) +
+                                                   ", but there are only " + std::to_string(size));
+    }
+    adjusted[static_cast<size_t>(token)] += bias;
+  }
+  for (const auto& [token, times] : seen) {
+    if (token < 0 || token >= size) continue;
+    float& logit = adjusted[static_cast<size_t>(token)];
+    logit = logit < 0 ? logit * options.repetition_penalty : logit / options.repetition_penalty;
+    if (times > 0) {
+      logit -= options.presence_penalty + options.frequency_penalty * static_cast<float>(times);
+    }
+  }
+  return adjusted;
+}
+
+int32_t Sampler::State::Argmax(std::span<const float> logits, float max) const {
+  return static_cast<int32_t>(std::find(logits.begin(), logits.end(), max) - logits.begin());
+}
+
+void Sampler::State::Gather(std::span<const float> logits, float floor) {
+  candidates.clear();
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if (logits[i] >= floor) candidates.push_back({logits[i], static_cast<int32_t>(i)});
+  }
+}
+
+/// Leaves the likeliest candidates whose probabilities reach top_p. Looks at those near the maximum
+/// first, which are few and mostly enough, and finds the last one by halves: nothing is sorted.
+void Sampler::State::KeepTopP(std::span<const float> logits, float max, float floor) {
+  const float scale = 1 / options.temperature;
+  const auto mass = [&](std::span<const Candidate> part) {
+    double sum = 0;
+    for (const Candidate& c : part) sum += static_cast<double>(std::exp((c.logit - max) * scale));
+    return sum;
+  };
+  const double total =
+      floor == -kInfinity
+          ? kernels.exp_sum(logits.data(), nullptr, static_cast<int64_t>(logits.size()), max, scale)
+          : mass(candidates);
+  const double target = static_cast<double>(options.top_p) * total;
+  for (float depth = 1;; depth *= 2) {
+    const float lowest = depth > 600 ? floor : std::max(floor, max - depth * options.temperature);
+    Gather(logits, lowest);
+    if (lowest == floor || mass(candidates) >= target) break;
+  }
+  ranked = candidates;
+  double before = 0;
+  size_t begin = 0, end = ranked.size();
+  while (end - begin > 1) {
+    const size_t middle = begin + (end - begin) / 2;
+    std::nth_element(ranked.begin() + static_cast<ptrdiff_t>(begin),
+                     ranked.begin() + static_cast<ptrdiff_t>(middle),
+                     ranked.begin() + static_cast<ptrdiff_t>(end), Likelier);
+    const double half = mass(std::span(ranked).subspan(begin, middle - begin));
+    if (before + half >= target) {
+      end = middle;
+    } else {
+      before += half;
+      begin = middle;
+    }
+  }
+  const Candidate last = ranked[begin];
+  std::erase_if(candidates, [&](const Candidate& c) { return Likelier(last, c); });
+}
+
+/// By position on the sum of all weights, in the order of ids.
+int32_t Sampler::State::DrawFromAll(std::span<const float> logits, float max) {
+  weights.resize(logits.size());
+  const double total =
+      kernels.exp_sum(logits.data(), weights.data(), static_cast<int64_t>(logits.size()), max,
+                      1 / options.temperature);
+  double left = random.Uniform(drawn) * total;
+  size_t last = 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i] <= 0) continue;
+    last = i;
+    left -= static_cast<double>(weights[i]);
+    if (left < 0) break;
+  }
+  return static_cast<int32_t>(last);
+}
+
+int32_t Sampler::State::DrawFromCandidates(float max) {
+  const double scale = 1 / static_cast<double>(options.temperature);
+  const auto weight = [&](const Candidate& c) {
+    return max == kInfinity
+               ? 1.0
+               : std::exp((static_cast<double>(c.logit) - static_cast<double>(max)) * scale);
+  };
+  double total = 0;
+  for (const Candidate& c : candidates) total += weight(c);
+  double left = random.Uniform(drawn) * total;
+  for (const Candidate& c : candidates) {
+    left -= weight(c);
+    if (left < 0) return c.token;
+  }
+  return candidates.front().token;
+}
+
+int32_t Sampler::State::Draw(std::span<const float> logits, float max) {
+  if (max == kInfinity) {  // these share all of the probability
+    Gather(logits, kInfinity);
+    return DrawFromCandidates(max);
+  }
+  float floor = -kInfinity;
+  if (options.top_k > 0 && static_cast<size_t>(options.top_k) < logits.size()) {
+    floor = KthLargest(logits, static_cast<size_t>(options.top_k), kept);
+  }
+  const bool limited = floor > -kInfinity;
+  if (limited) Gather(logits, floor);
+  // The share is the same before and after top_p, so both can be looked at in either order.
+  if (options.top_p < 1) KeepTopP(logits, max, floor);
+  if (options.min_p > 0) {
+    const float least = max + options.temperature * std::log(options.min_p);
+    if (!limited && options.top_p >= 1) Gather(logits, least);
+    std::erase_if(candidates, [&](const Candidate& c) { return c.logit < least; });
+  }
+  if (!limited && options.top_p >= 1 && options.min_p <= 0) return DrawFromAll(logits, max);
+  return DrawFromCandidates(max);
+}
+
+void Sampler::State::Report(std::span<const float> logits, SampledToken& sampled) {
+  const auto size = static_cast<int64_t>(logits.size());
+  const float max = kernels.max(logits.data(), size);
+  const double total =
+      std::isfinite(max) ? kernels.exp_sum(logits.data(), nullptr, size, max, 1) : 1;
+  const auto logprob = [&](float logit) {
+    if (!std::isfinite(max)) return logit == max ? 0.0F : -kInfinity;
+    return static_cast<float>(static_cast<double>(logit) - static_cast<double>(max) -
+                              std::log(total));
+  };
+  sampled.logprob = logprob(logits[static_cast<size_t>(sampled.token)]);
+  const size_t count = std::min(static_cast<size_t>(options.top_logprobs), logits.size());
+  if (count == 0) return;
+  Gather(logits, count < logits.size() ? KthLargest(logits, count, kept) : -kInfinity);
+  const size_t found = std::min(count, candidates.size());
+  std::partial_sort(candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(found),
+                    candidates.end(), Likelier);
+  for (size_t i = 0; i < found; ++i)
+    sampled.top.push_back({candidates[i].token, logprob(candidates[i].logit)});
+}
+
+Sampler::Sampler(SamplingOptions options) {
+  CheckOptions(options);
+  state_ = std::make_unique<State>(std::move(options));
+}
+Sampler::Sampler(Sampler&&) noexcept = default;
+Sampler& Sampler::operator=(Sampler&&) noexcept = default;
+Sampler::~Sampler() = default;
+
+const SamplingOptions& Sampler::options() const { return state_->options; }
+
+void Sampler::AddPrompt(std::span<const int32_t> tokens) {
+  if (state_->options.repetition_penalty == 1) return;
+  for (const int32_t token : tokens) state_->seen.try_emplace(token, 0);
+}
+
+void Sampler::Accept(int32_t token) {
+  ++state_->drawn;
+  ++state_->seen[token];
+}
+
+SampledToken Sampler::Sample(std::span<const float> logits) {
+  if (logits.size() > static_cast<size_t>(INT32_MAX)) {
+    throw Error(ErrorCode::kInvalidArgument, "there are more logits than token ids");
+  }
+  const std::span<const float> changed = state_->Adjust(logits);
+  const float max = state_->kernels.max(changed.data(), static_cast<int64_t>(changed.size()));
+  if (max == -kInfinity) {
+    throw Error(ErrorCode::kInvalidArgument, "no token can be picked: no logit is above -infinity");
+  }
+  SampledToken sampled;
+  sampled.token = state_->options.temperature < kGreedy ? state_->Argmax(changed, max)
+                                                        : state_->Draw(changed, max);
+  if (state_->options.top_logprobs >= 0) state_->Report(logits, sampled);
+  Accept(sampled.token);
+  return sampled;
+}
+
+}  // namespace oort

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "cpu/kernels.h"
+
+namespace oort {
+
+struct SamplingKernels {
+  /// The largest of x; -infinity where there are only NaNs.
+  float (*max)(const float* x, int64_t count);
+  /// y = exp((x - max) * scale), 0 where x is NaN; returns the sum. y may be null.
+  double (*exp_sum)(const float* x, float* y, int64_t count, float max, float scale);
+};
+OORT_DECLARE_KERNELS(SamplingKernels)
+
+}  // namespace oort

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+#include "llm/sampling/softmax.h"
+
+#include "cpu/vec.h"
+#include "cpu/vec_math.h"
+
+namespace oort::OORT_ISA {
+namespace {
+
+constexpr float kLowest = -__builtin_inff();
+
+float SamplingMax(const float* x, int64_t count) {
+  Vec best = kLowest;
+  int64_t i = 0;
+  for (; i + Vec::kWidth <= count; i += Vec::kWidth) {
+    const Vec value = Vec::Load(x + i);
+    best = Select(value > best, value, best);  // false for NaN
+  }
+  float max = ReduceMax(best);
+  for (; i < count; ++i) max = x[i] > max ? x[i] : max;
+  return max;
+}
+
+double SamplingExpSum(const float* x, float* y, int64_t count, float max, float scale) {
+  double total = 0;
+  // Blocks short enough for their f32 sum to be exact to the last bits.
+  constexpr int64_t kBlock = 1024;
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t end = begin + kBlock < count ? begin + kBlock : count;
+    Vec sum = 0.0f;
+    for (int64_t i = begin; i < end; i += Vec::kWidth) {
+      const int rest = static_cast<int>(end - i < Vec::kWidth ? end - i : Vec::kWidth);
+      const Vec value = rest == Vec::kWidth ? Vec::Load(x + i) : Vec::LoadPartial(x + i, rest);
+      Vec e = Select(IsNan(value), Vec(0.0f), Exp((value - max) * scale));
+      if (y) e.StorePartial(y + i, rest);
+      if (rest < Vec::kWidth) {
+        float lanes[Vec::kWidth];
+        e.Store(lanes);
+        for (int k = 0; k < rest; ++k) total += static_cast<double>(lanes[k]);
+      } else {
+        sum = sum + e;
+      }
+    }
+    total += static_cast<double>(ReduceAdd(sum));
+  }
+  return total;
+}
+
+}  // namespace
+}  // namespace oort::OORT_ISA
+
+OORT_DEFINE_KERNELS(SamplingKernels,
+                    {.max = OORT_ISA::SamplingMax, .exp_sum = OORT_ISA::SamplingExpSum})
