@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: MIT
+// config.json of all kinds, and folders that are traps.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kit/errors.h"
+#include "kit/files.h"
+#include "parser/checkpoint/checkpoint.h"
+#include "parser/checkpoint/tokenizer_source.h"
+#include "parser/huggingface/config.h"
+
+namespace oort {
+namespace {
+
+namespace fs = std::filesystem;
+using json::Json;
+using testing::ExpectThrows;
+using testing::FileBytes;
+using testing::TemporaryFolder;
+using testing::WriteFile;
+
+const fs::path kHubModels = fs::path(OORT_TEST_DATA) / "checkpoints";
+
+void ExpectNumbers(const std::vector<float>& got, const Json& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    const double number = want[i].get<double>();
+    EXPECT_NEAR(got[i], number, 3e-7 * number) << i;
+  }
+}
+
+/// configs.json is made by make_configs.py: the answers are those of transformers.
+TEST(HuggingFaceConfig, ReadsWhatTransformersReads) {
+  const Json cases = json::Parse(FileBytes(kHubModels / "configs.json"), "configs");
+  EXPECT_GT(cases.size(), 20u);
+  for (const Json& item : cases) {
+    SCOPED_TRACE(item["name"].get<std::string>());
+    const Json& want = item["answer"];
+    const DecoderConfig got = ReadDecoderConfig(item["config"].dump());
+    EXPECT_EQ(got.family, item["config"]["model_type"].get<std::string>());
+    EXPECT_EQ(got.vocabulary, want["vocabulary"].get<int64_t>());
+    EXPECT_EQ(got.hidden, want["hidden"].get<int64_t>());
+    EXPECT_EQ(got.layers, want["layers"].get<int64_t>());
+    EXPECT_EQ(got.heads, want["heads"].get<int64_t>());
+    EXPECT_EQ(got.kv_heads, want["kv_heads"].get<int64_t>());
+    EXPECT_EQ(got.head_dim, want["head_dim"].get<int64_t>());
+    EXPECT_EQ(got.intermediate, want["intermediate"].get<int64_t>());
+    EXPECT_EQ(got.context, want["context"].get<int64_t>());
+    EXPECT_FLOAT_EQ(got.norm_epsilon, want["epsilon"].get<float>());
+    EXPECT_EQ(got.tied_head, want["tied"].get<bool>());
+    EXPECT_EQ(got.windows, want["windows"].get<std::vector<int64_t>>());
+    EXPECT_FLOAT_EQ(got.attention_scale, want["attention_scale"].get<float>());
+    EXPECT_FLOAT_EQ(got.attention_softcap, want["attention_softcap"].get<float>());
+    EXPECT_FLOAT_EQ(got.final_softcap, want["final_softcap"].get<float>());
+    const Json& rotary = want["rotary"];
+    EXPECT_EQ(got.rotary.dims == 0, rotary.empty());
+    if (rotary.empty()) continue;
+    ExpectNumbers(got.rotary.frequencies, rotary["frequencies"]);
+    EXPECT_FLOAT_EQ(got.rotary.magnitude, rotary["magnitude"].get<float>());
+    EXPECT_EQ(got.rotary.original_context, rotary.value("original_context", int64_t{0}));
+    if (!rotary.contains("long_frequencies")) continue;
+    ExpectNumbers(got.rotary.long_frequencies, rotary["long_frequencies"]);
+    EXPECT_FLOAT_EQ(got.rotary.long_magnitude, rotary["long_magnitude"].get<float>());
+  }
+}
+
+Json SmallConfig(std::string_view family = "llama") {
+  return {{"model_type", family},     {"vocab_size", 10},
+          {"hidden_size", 16},        {"intermediate_size", 8},
+          {"num_hidden_layers", 2},   {"num_attention_heads", 4},
+          {"num_key_value_heads", 2}, {"max_position_embeddings", 32}};
+}
+
+TEST(HuggingFaceConfig, ActivationsByName) {
+  using Activation = DecoderConfig::Activation;
+  for (const auto& [name, want] :
+       {std::pair{"silu", Activation::kSilu}, std::pair{"gelu", Activation::kGelu},
+        std::pair{"gelu_new", Activation::kGeluTanh},
+        std::pair{"gelu_pytorch_tanh", Activation::kGeluTanh},
+        std::pair{"relu", Activation::kRelu}}) {
+    Json config = SmallConfig();
+    config["hidden_act"] = name;
+    EXPECT_EQ(ReadDecoderConfig(config.dump()).activation, want) << name;
+  }
+  Json gemma = SmallConfig("gemma");
+  gemma["hidden_act"] = "gelu";
+  EXPECT_EQ(ReadDecoderConfig(gemma.dump()).activation, Activation::kGeluTanh);
+}
+
+TEST(HuggingFaceConfig, OldNamesOfLongrope) {
+  Json config = SmallConfig("phi3");
+  config["rope_scaling"] = {{"long_factor", {2.0, 3.0}}, {"short_factor", {1.0, 1.5}}};
+  config["original_max_position_embeddings"] = 8;
+  for (const std::string type : {"longrope", "su", "yarn"}) {
+    config["rope_scaling"]["type"] = type;
+    const RotaryConfig rotary = ReadDecoderConfig(config.dump()).rotary;
+    EXPECT_EQ(rotary.frequencies[1], 1.0F / (1.5F * 100));
+    EXPECT_EQ(rotary.long_frequencies[1], 1.0F / (3.0F * 100));
+    EXPECT_FLOAT_EQ(rotary.magnitude, std::sqrt(1 + std::log(4.0F) / std::log(8.0F)));
+  }
+}
+
+TEST(HuggingFaceConfig, ParametersOfEachTypeOfLayer) {
+  Json config = SmallConfig("gemma2");
+  const Json same = {{"rope_type", "linear"}, {"rope_theta", 500.0}, {"factor", 2.0}};
+  config["rope_parameters"] = {{"full_attention", same}, {"sliding_attention", same}};
+  EXPECT_EQ(ReadDecoderConfig(config.dump()).rotary.frequencies[0], 0.5F);
+  config["rope_parameters"]["full_attention"]["rope_theta"] = 600.0;
+  ExpectThrows([&] { ReadDecoderConfig(config.dump()); }, ErrorCode::kUnsupported,
+               "different rotary embeddings");
+}
+
+void ExpectConfigProblem(const Json& change, std::string_view message,
+                         ErrorCode code = ErrorCode::kInvalidModel) {
+  Json config = SmallConfig();
+  config.update(change);
+  ExpectThrows([&] { ReadDecoderConfig(config.dump()); }, code, message);
+}
+
+TEST(HuggingFaceConfig, RefusesWhatItDoesNotKnow) {
+  ExpectConfigProblem({{"model_type", "mamba"}},
+                      "gemma, gemma2, gpt2, llama, mistral, phi3, qwen2 and qwen3",
+                      ErrorCode::kUnsupported);
+  ExpectConfigProblem({{"quantization_config", {{"bits", 4}}}}, "quantization_config",
+                      ErrorCode::kUnsupported);
+  ExpectConfigProblem({{"hidden_act", "mish"}}, "the activation 'mish'", ErrorCode::kUnsupported);
+  ExpectConfigProblem({{"rope_scaling", {{"type", "mrope"}}}}, "'mrope'", ErrorCode::kUnsupported);
+}
+
+TEST(HuggingFaceConfig, NumbersMakeSense) {
+  const int64_t huge = INT64_MAX;
+  ExpectConfigProblem({{"model_type", nullptr}}, "'model_type' is missing");
+  ExpectConfigProblem({{"model_type", 3}}, "'model_type' should be a string");
+  ExpectConfigProblem({{"hidden_size", nullptr}}, "'hidden_size' is missing");
+  ExpectConfigProblem({{"hidden_size", "16"}}, "'hidden_size' should be an integer");
+  ExpectConfigProblem({{"hidden_size", 16.5}}, "'hidden_size' should be an integer");
+  ExpectConfigProblem({{"hidden_size", UINT64_MAX}}, "'hidden_size' should be an integer");
+  ExpectConfigProblem({{"num_attention_heads", 0}}, "the number of attention heads is 0");
+  ExpectConfigProblem({{"num_key_value_heads", 3}}, "cannot share 3 key and value heads");
+  ExpectConfigProblem({{"num_key_value_heads", -1}}, "the number of key and value heads is -1");
+  for (const char* key :
+       {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
+        "num_attention_heads", "num_key_value_heads", "head_dim", "max_position_embeddings"}) {
+    for (const int64_t number : {huge, INT64_MIN, int64_t{-5}}) {
+      ExpectConfigProblem({{key, number}}, "is");
+    }
+  }
+  ExpectConfigProblem({{"head_dim", 7}}, "an even number of dimensions, not 7");
+  ExpectConfigProblem({{"rope_theta", 0}}, "above 0");
+  ExpectConfigProblem({{"rope_theta", -1e300}}, "above 0");
+  ExpectConfigProblem({{"partial_rotary_factor", 2}}, "'partial_rotary_factor'");
+  ExpectConfigProblem({{"rms_norm_eps", -1}}, "epsilon");
+  ExpectConfigProblem({{"rms_norm_eps", 1e300}}, "epsilon");
+  ExpectConfigProblem({{"rope_scaling", 7}}, "should be a JSON object");
+  ExpectConfigProblem({{"rope_scaling", {{"type", "linear"}}}}, "'factor' is missing");
+  ExpectConfigProblem({{"rope_scaling", {{"type", "linear"}, {"factor", 0}}}}, "above 0");
+  ExpectConfigProblem(
+      {{"rope_scaling", {{"type", "llama3"}, {"factor", 2}, {"low_freq_factor", 5}}}},
+      "low_freq_factor < high_freq_factor");
+  ExpectConfigProblem({{"rope_scaling", {{"type", "yarn"}, {"factor", 2}, {"beta_fast", -3}}}},
+                      "beta_fast");
+  ExpectConfigProblem({{"rope_scaling", {{"type", "yarn"}}}, {"rope_theta", 1}}, "a base above 1");
+  ExpectConfigProblem(
+      {{"rope_scaling",
+        {{"type", "yarn"}, {"factor", 2}, {"original_max_position_embeddings", -4}}}},
+      "original context");
+  ExpectConfigProblem({{"rope_scaling", {{"type", "longrope"}}}}, "needs 2 factors");
+  ExpectConfigProblem({{"rope_scaling", {{"type", "longrope"}, {"short_factor", {1, "x"}}}}},
+                      "a list of numbers");
+  ExpectConfigProblem(
+      {{"rope_scaling", {{"type", "longrope"}, {"short_factor", {0, 1}}, {"long_factor", {1, 1}}}}},
+      "not finite");
+  ExpectThrows([] { ReadDecoderConfig("[]"); }, ErrorCode::kInvalidModel, "JSON object");
+  ExpectThrows([] { ReadDecoderConfig(""); }, ErrorCode::kInvalidModel, "no valid JSON");
+  ExpectThrows([] { ReadDecoderConfig(std::string(100000, '[')); }, ErrorCode::kInvalidModel,
+               "nested too deeply");
+}
+
+/// A copy of a tiny model that tests may spoil.
+class HubFolder {
+ public:
+  explicit HubFolder(const std::string& model = "llama") {
+    for (const auto& entry : fs::directory_iterator(kHubModels / model)) {
+      fs::copy_file(entry.path(), path() / entry.path().filename());
+    }
+  }
+  const fs::path& path() const { return folder_.path(); }
+  std::unique_ptr<Checkpoint> Open() const { return Checkpoint::Open(path()); }
+  void Write(const std::string& name, const std::string& bytes) const {
+    WriteFile(path() / name, bytes);
+  }
+  void ExpectProblem(std::string_view message, ErrorCode code = ErrorCode::kInvalidModel) const {
+    ExpectThrows([&] { Open(); }, code, message);
+  }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+TEST(HuggingFace, FindsTokenizerAndTemplates) {
+  const HubFolder folder;
+  folder.Write("tokenizer.model", "pieces");
+  EXPECT_EQ(folder.Open()->tokenizer().kind, TokenizerSource::Kind::kSentencePiece);
+  EXPECT_EQ(folder.Open()->tokenizer().bytes, "pieces");
+  folder.Write("tokenizer.json", "{}");
+  folder.Write("tokenizer_config.json", R"({"chat_template": "one"})");
+  auto checkpoint = folder.Open();
+  EXPECT_EQ(checkpoint->tokenizer().kind, TokenizerSource::Kind::kJson);
+  EXPECT_EQ(checkpoint->tokenizer().bytes, "{}");
+  EXPECT_EQ(checkpoint->tokenizer().config, R"({"chat_template": "one"})");
+  ASSERT_EQ(checkpoint->chat_templates().size(), 1u);
+  EXPECT_EQ(checkpoint->chat_templates()[0].text, "one");
+  folder.Write("tokenizer_config.json",
+               R"({"chat_template": [{"name": "default", "template": "a"},
+                                     {"name": "rag", "template": "b"}]})");
+  checkpoint = folder.Open();
+  ASSERT_EQ(checkpoint->chat_templates().size(), 2u);
+  EXPECT_EQ(checkpoint->chat_templates()[1].name, "rag");
+  EXPECT_EQ(checkpoint->chat_templates()[1].text, "b");
+  folder.Write("chat_template.jinja", "two\n");
+  fs::create_directory(folder.path() / "additional_chat_templates");
+  folder.Write("additional_chat_templates/tool_use.jinja", "three");
+  checkpoint = folder.Open();
+  ASSERT_EQ(checkpoint->chat_templates().size(), 2u);
+  EXPECT_EQ(checkpoint->chat_templates()[0].text, "two\n");
+  EXPECT_EQ(checkpoint->chat_templates()[1].name, "tool_use");
+  EXPECT_EQ(checkpoint->chat_templates()[1].text, "three");
+  folder.Write("chat_template.jinja", "\xff");
+  folder.ExpectProblem("is not UTF-8");
+}
+
+TEST(HuggingFace, TemplatesOfTheConfigAreSound) {
+  const HubFolder folder;
+  folder.Write("tokenizer_config.json", R"({"chat_template": 7})");
+  folder.ExpectProblem("'chat_template' should be");
+  folder.Write("tokenizer_config.json", R"({"chat_template": [{"name": "x"}]})");
+  folder.ExpectProblem("should be a text beside a name");
+  folder.Write("tokenizer_config.json", "{");
+  folder.ExpectProblem("tokenizer_config.json: no valid JSON");
+}
+
+TEST(HuggingFace, EndTokensComeFromTwoFiles) {
+  const HubFolder folder;
+  folder.Write("generation_config.json", R"({"eos_token_id": [5, 3, 5, 1000, -1]})");
+  EXPECT_EQ(folder.Open()->end_tokens(), (std::vector<int32_t>{5, 3}));
+  folder.Write("generation_config.json", "{}");
+  EXPECT_EQ(folder.Open()->end_tokens(), std::vector<int32_t>{2});
+  fs::remove(folder.path() / "generation_config.json");
+  EXPECT_EQ(folder.Open()->end_tokens(), std::vector<int32_t>{2});
+  folder.Write("generation_config.json", R"({"eos_token_id": "x"})");
+  folder.ExpectProblem("a token or a list of tokens");
+}
+
+TEST(HuggingFace, WeightsMustBeThereAndFit) {
+  const HubFolder folder;
+  const std::string weights = FileBytes(folder.path() / "model.safetensors");
+  Json config = json::Parse(FileBytes(folder.path() / "config.json"), "config");
+  fs::remove(folder.path() / "model.safetensors");
+  folder.ExpectProblem("neither model.safetensors nor", ErrorCode::kNotFound);
+  folder.Write("model.safetensors", weights.substr(0, 1000));
+  EXPECT_THROW(folder.Open(), Error);
+  folder.Write("model.safetensors", weights);
+  for (const auto& [key, message] :
+       {std::pair{"hidden_size", "should be of"}, std::pair{"vocab_size", "should be of (41,32)"},
+        std::pair{"intermediate_size", "should be of (25,32)"},
+        std::pair{"num_hidden_layers", "'model.layers.2.self_attn.q_proj.weight' of"}}) {
+    Json wrong = config;
+    wrong[key] = wrong[key].get<int64_t>() + (key == std::string("hidden_size") ? 4 : 1);
+    folder.Write("config.json", wrong.dump());
+    folder.ExpectProblem(message);
+  }
+  Json fewer = config;
+  fewer["num_hidden_layers"] = 1;
+  folder.Write("config.json", fewer.dump());
+  folder.ExpectProblem("has no place in a model of the family 'llama'", ErrorCode::kUnsupported);
+  Json many = config;
+  many["num_hidden_layers"] = 4000;
+  folder.Write("config.json", many.dump());
+  folder.ExpectProblem("too few for 4000 layers");
+  Json tied = config;
+  tied["tie_word_embeddings"] = true;
+  folder.Write("config.json", tied.dump());
+  EXPECT_FALSE(folder.Open()->Has("lm_head.weight"));
+}
+
+TEST(HuggingFace, TheIndexIsNotTrusted) {
+  const HubFolder folder("mistral");
+  const std::string name = "model.safetensors.index.json";
+  const Json index = json::Parse(FileBytes(folder.path() / name), name);
+  EXPECT_EQ(folder.Open()->config().family, "mistral");
+  const auto expect = [&](const Json& file, std::string_view message,
+                          ErrorCode code = ErrorCode::kInvalidModel) {
+    Json wrong = index;
+    wrong["weight_map"]["model.norm.weight"] = file;
+    folder.Write(name, wrong.dump());
+    folder.ExpectProblem(message, code);
+  };
+  for (const char* path : {"../secret", "/etc/passwd", "a/b.safetensors", "..", ".", "", "a\\b"}) {
+    expect(path, "is not the name of a file");
+  }
+  expect(std::string("model\0", 6), "is not the name of a file");
+  expect(7, "names of files");
+  expect("none.safetensors", "cannot open", ErrorCode::kNotFound);
+  expect("model-00001-of-00005.safetensors", "'model.norm.weight' should be in");
+  folder.Write(name, "{}");
+  folder.ExpectProblem("'weight_map' should be an object");
+  folder.Write(name, R"({"weight_map": {}})");
+  folder.ExpectProblem("too few for 2 layers");
+}
+
+TEST(HuggingFace, LinksDoNotLeadOut) {
+  const HubFolder folder;
+  const TemporaryFolder elsewhere;
+  const fs::path weights = folder.path() / "model.safetensors";
+  fs::rename(weights, elsewhere / "weights");
+  fs::create_symlink(elsewhere / "weights", weights);
+  folder.ExpectProblem("is a link out of the model's folder");
+  fs::remove(weights);
+  fs::rename(elsewhere / "weights", folder.path() / "real");
+  fs::create_symlink("real", weights);
+  EXPECT_EQ(folder.Open()->config().layers, 2);
+}
+
+TEST(HuggingFace, ReadsASnapshotOfTheHubsCache) {
+  const TemporaryFolder cache;
+  const fs::path blobs = cache / "blobs", snapshot = cache / "snapshots" / "abc";
+  fs::create_directories(blobs);
+  fs::create_directories(snapshot);
+  for (const auto& entry : fs::directory_iterator(kHubModels / "llama")) {
+    const std::string name = entry.path().filename().string();
+    fs::copy_file(entry.path(), blobs / ("hash-" + name));
+    fs::create_symlink("../../blobs/hash-" + name, snapshot / name);
+  }
+  EXPECT_EQ(Checkpoint::Open(snapshot)->config().layers, 2);
+  fs::remove(snapshot / "config.json");
+  fs::create_symlink(kHubModels / "llama" / "config.json", snapshot / "config.json");
+  ExpectThrows([&] { Checkpoint::Open(snapshot); }, ErrorCode::kInvalidModel, "is a link out");
+}
+
+TEST(HuggingFace, FilesMayBeNoFiles) {
+  const HubFolder folder;
+  fs::create_directory(folder.path() / "tokenizer.json");
+  folder.ExpectProblem("is a directory", ErrorCode::kIo);
+}
+
+}  // namespace
+}  // namespace oort
