@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+// A language model: its graph, tokenizer and chat template, from whatever files it came in.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "oort/chat_template.h"
+#include "oort/kv_cache.h"
+#include "oort/runtime_graph.h"
+#include "oort/tokenizer.h"
+
+namespace oort {
+
+struct LanguageModelOptions {
+  /// Activations stay f32 throughout. Else products round them to bytes in groups, or to bf16: much
+  /// faster, and seldom another answer.
+  bool exact = false;
+  Isa isa = DefaultIsa();
+  std::stop_token stop;
+  ProgressFunction progress;
+};
+
+/// What a model is made of, for people.
+struct LanguageModelInfo {
+  std::string family;  ///< "llama", "qwen2", …
+  int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_dim = 0;
+  int64_t vocabulary = 0;
+  int64_t context = 0;      ///< longest sequence that the model was made for
+  int64_t parameters = 0;   ///< of all matrices
+  size_t weight_bytes = 0;  ///< of all matrices as they lie in the file
+  size_t file_bytes = 0;
+};
+
+/// Thread contract: immutable; share it between any number of engines and threads.
+class LanguageModel {
+ public:
+  /// A GGUF file, a folder of Hugging Face, or a checkpoint of llama2.c. Throws an Error.
+  static std::shared_ptr<const LanguageModel> Load(const std::filesystem::path& path,
+                                                   const LanguageModelOptions& options = {});
+  ~LanguageModel();
+  LanguageModel(const LanguageModel&) = delete;
+  LanguageModel& operator=(const LanguageModel&) = delete;
+
+  const LanguageModelInfo& info() const;
+  /// Inputs: tokens, positions, and the rows whose logits are wanted, i32; output: logits. It runs
+  /// with RunOptions::sequences.
+  const std::shared_ptr<const RuntimeGraph>& graph() const;
+  KvShape kv_shape(KvType type) const;
+
+  bool has_tokenizer() const;
+  /// Throws kUnsupported where the files hold none.
+  const Tokenizer& tokenizer() const;
+  /// Tokens that end an answer.
+  std::span<const int32_t> end_tokens() const;
+  bool IsEnd(int32_t token) const;
+
+  bool has_chat_template() const;
+  /// The conversation as the model wants it, with the template that it came with. Special tokens
+  /// are in the text: encode it without adding any. `name` picks one of several templates.
+  std::string FormatChat(const ChatInputs& inputs, std::string_view name = "default") const;
+  /// The same for messages of text alone, as tokens.
+  std::vector<int32_t> EncodeChat(std::span<const ChatMessage> messages) const;
+
+ private:
+  struct Impl;
+  explicit LanguageModel(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace oort

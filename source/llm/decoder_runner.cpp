@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+#include "llm/decoder_runner.h"
+
+#include <array>
+
+namespace oort {
+
+DecoderRunner::DecoderRunner(std::shared_ptr<const LanguageModel> model, KvType type,
+                             int64_t cache_tokens, int threads)
+    : model_(std::move(model)),
+      cache_(model_->kv_shape(type), KvCache::BlocksFor(cache_tokens)),
+      session_(model_->graph(), {.threads = threads}) {}
+
+bool DecoderRunner::Fits(const CachedSequence& sequence, int64_t tokens) const {
+  const int64_t needed = KvCache::BlocksFor(sequence.length + tokens);
+  return needed - static_cast<int64_t>(sequence.blocks.size()) <= cache_.free_blocks();
+}
+
+void DecoderRunner::Release(CachedSequence& sequence) {
+  for (int32_t block : sequence.blocks) cache_.Release(block);
+  sequence = {};
+}
+
+/// Takes the blocks that the new tokens need; all or none.
+void DecoderRunner::Reserve(std::span<const StepItem> items) {
+  int64_t needed = 0;
+  for (const StepItem& item : items) {
+    const int64_t length = item.sequence->length + static_cast<int64_t>(item.tokens.size());
+    needed += std::max<int64_t>(
+        0, KvCache::BlocksFor(length) - static_cast<int64_t>(item.sequence->blocks.size()));
+  }
+  if (needed > cache_.free_blocks()) {
+    throw Error(ErrorCode::kLimit,
+                "the key-value cache holds " +
+                    std::to_string(cache_.blocks() * KvCache::kBlockTokens) + " tokens, and " +
+                    std::to_string((needed - cache_.free_blocks()) * KvCache::kBlockTokens) +
+                    " more are needed: a larger context makes room");
+  }
+  for (const StepItem& item : items) {
+    const int64_t length = item.sequence->length + static_cast<int64_t>(item.tokens.size());
+    while (static_cast<int64_t>(item.sequence->blocks.size()) < KvCache::BlocksFor(length)) {
+      item.sequence->blocks.push_back(cache_.Take());
+    }
+  }
+}
+
+std::span<const float> DecoderRunner::Step(std::span<const StepItem> items,
+                                           const RunOptions& options) {
+  Reserve(items);
+  tokens_.clear();
+  positions_.clear();
+  rows_.clear();
+  slices_.clear();
+  for (const StepItem& item : items) {
+    const int64_t first = static_cast<int64_t>(tokens_.size());
+    const int64_t count = static_cast<int64_t>(item.tokens.size());
+    for (int64_t i = 0; i < count; ++i) {
+      tokens_.push_back(item.tokens[static_cast<size_t>(i)]);
+      positions_.push_back(static_cast<int32_t>(item.sequence->length + i));
+      const bool last = i + 1 == count;
+      if (item.logits == StepItem::kAll || (item.logits == StepItem::kLast && last)) {
+        rows_.push_back(static_cast<int32_t>(first + i));
+      }
+    }
+    slices_.push_back({first, count, item.sequence->length, item.sequence->blocks});
+  }
+  const auto borrow = [](std::vector<int32_t>& values) {
+    return Tensor::Borrow(values.data(), Shape{static_cast<int64_t>(values.size())});
+  };
+  const SequenceBatch batch{slices_, &cache_};
+  RunOptions run = options;
+  run.sequences = &batch;
+  const Shape shape{static_cast<int64_t>(rows_.size()), vocabulary()};
+  if (!logits_.defined() || logits_.shape() != shape) logits_ = Tensor(DType::kF32, shape);
+  const std::array<Tensor, 3> inputs = {borrow(tokens_), borrow(positions_), borrow(rows_)};
+  session_.ForwardInto(inputs, {&logits_, 1}, run);
+  for (const StepItem& item : items) {
+    item.sequence->length += static_cast<int64_t>(item.tokens.size());
+  }
+  return logits_.span<float>();
+}
+
+}  // namespace oort

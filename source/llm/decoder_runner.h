@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// Steps of a decoder: tokens of several sequences in, logits out, keys and values kept between.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "oort/kv_cache.h"
+#include "oort/language_model.h"
+#include "oort/session.h"
+
+namespace oort {
+
+/// The tokens of a sequence that the cache holds.
+struct CachedSequence {
+  std::vector<int32_t> blocks;
+  int64_t length = 0;
+};
+
+/// Tokens of one sequence in one step.
+struct StepItem {
+  CachedSequence* sequence = nullptr;
+  std::span<const int32_t> tokens;  ///< what comes behind those that the cache holds
+  enum Logits : unsigned char { kNone, kLast, kAll } logits = kLast;
+};
+
+/// Thread contract: one thread at a time.
+class DecoderRunner {
+ public:
+  DecoderRunner(std::shared_ptr<const LanguageModel> model, KvType type, int64_t cache_tokens,
+                int threads);
+
+  /// Runs the items as one batch and returns the logits that they want, row by row in their order;
+  /// valid until the next step. Where it throws, no sequence has changed.
+  std::span<const float> Step(std::span<const StepItem> items, const RunOptions& options = {});
+  /// Gives the blocks of a sequence back.
+  void Release(CachedSequence& sequence);
+  /// Whether a step of `tokens` more of the sequence finds blocks.
+  bool Fits(const CachedSequence& sequence, int64_t tokens) const;
+
+  const LanguageModel& model() const { return *model_; }
+  const KvCache& cache() const { return cache_; }
+  int64_t vocabulary() const { return model_->info().vocabulary; }
+  int threads() const { return session_.threads(); }
+
+ private:
+  void Reserve(std::span<const StepItem> items);
+
+  std::shared_ptr<const LanguageModel> model_;
+  KvCache cache_;
+  Session session_;
+  // Kept from step to step, so that a step need not allocate them.
+  std::vector<int32_t> tokens_, positions_, rows_;
+  std::vector<SequenceSlice> slices_;
+  Tensor logits_;
+};
+
+}  // namespace oort
