@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// What of a decoder decides how much it reads and computes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "parser/checkpoint/decoder_config.h"
+
+namespace oort::limits {
+
+struct ModelShape {
+  std::string family;
+  int64_t vocabulary = 0, hidden = 0, layers = 0;
+  int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  int64_t intermediate = 0;
+  bool gated = true;  ///< gate, up and down; else up and down
+  bool tied_head = false;
+  bool qkv_bias = false, output_bias = false, mlp_bias = false;
+  int64_t norm_width = 0;  ///< numbers of a norm: hidden, or twice that with a bias
+  int64_t norms = 2;       ///< in a layer
+  bool query_key_norm = false;
+  int64_t positions = 0;  ///< rows of a learned table of positions
+  int64_t context = 0;    ///< that the model was made for; 0: unknown
+  /// Mixture of experts: of `experts` in a layer a token uses `experts_used`; 0: none.
+  int64_t experts = 0, experts_used = 0, expert_intermediate = 0;
+  int64_t shared_intermediate = 0;  ///< of what every token uses beside them
+  int64_t dense_layers = 0;         ///< the first ones have no experts
+  std::vector<int64_t> windows;     ///< of each layer; 0: all positions are seen
+};
+
+/// From the text of a Hugging Face config.json of any decoder-only transformer; also where Oort
+/// cannot run it. Throws kInvalidModel, or kUnsupported for attention that these sums do not fit.
+ModelShape ReadModelShape(std::string_view config_json);
+ModelShape ShapeOf(const DecoderConfig& config);
+
+}  // namespace oort::limits
