@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "llm/decoder_runner.h"
 
+#include <algorithm>
 #include <array>
+
+#include "cpu/compact/compact_matrix.h"
 
 namespace oort {
 
@@ -10,6 +13,8 @@ DecoderRunner::DecoderRunner(std::shared_ptr<const LanguageModel> model, KvType 
     : model_(std::move(model)),
       cache_(model_->kv_shape(type), KvCache::BlocksFor(cache_tokens)),
       session_(model_->graph(), {.threads = threads}) {}
+
+int64_t DecoderRunner::MostDecodeRows() { return kCompactFewRows; }
 
 bool DecoderRunner::Fits(const CachedSequence& sequence, int64_t tokens) const {
   const int64_t needed = KvCache::BlocksFor(sequence.length + tokens);

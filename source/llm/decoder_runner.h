@@ -38,6 +38,10 @@ class DecoderRunner {
   /// Whether a step of `tokens` more of the sequence finds blocks.
   bool Fits(const CachedSequence& sequence, int64_t tokens) const;
 
+  /// Most sequences of one token each that a step may have, so that what each gets does not depend
+  /// on the others: more rows would be multiplied in another way.
+  static int64_t MostDecodeRows();
+
   const LanguageModel& model() const { return *model_; }
   const KvCache& cache() const { return cache_; }
   int64_t vocabulary() const { return model_->info().vocabulary; }

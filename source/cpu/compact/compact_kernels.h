@@ -95,7 +95,11 @@ struct CompactDot {
   float* y = nullptr;
 };
 
+/// Rows that one call of gemv multiplies at most.
 inline constexpr int kCompactGemvRows = 4;
+/// Products of so many rows at most are computed row by row, where the weights are: the result of a
+/// row does not depend on how many others there are.
+inline constexpr int kCompactFewRows = 12;
 
 struct CompactKernels {
   /// Exact products of f32.

@@ -11,7 +11,6 @@
 namespace oort {
 namespace {
 
-constexpr int64_t kMostFewRows = 16;    // that are ever multiplied as few
 constexpr int64_t kUnpackSteps = 64;    // of k that are unpacked at a time
 constexpr int64_t kProductSlack = 512;  // bytes behind panels that kernels may read
 
@@ -198,16 +197,10 @@ CompactMultiplier::CompactMultiplier(Isa isa, Precision precision)
       dot_(precision == Precision::kF32 ? nullptr : CompactDotKernelsFor(isa)),
       gemm_(GemmKernelsFor(isa, precision)) {}
 
-namespace {
-
-int64_t FewRows(bool bytes) { return bytes ? 12 : kCompactGemvRows; }
-
-}  // namespace
-
 size_t CompactMultiplier::Workspace(const CompactProduct& product, int threads) const {
   const int64_t k = product.matrices[0]->columns();
   const bool bytes = dot_ != nullptr && AllQuantized(product);
-  if (product.rows <= FewRows(bytes)) {
+  if (product.rows <= kCompactFewRows) {
     return bytes ? static_cast<size_t>(ByteScratch(product.rows, k, PieceOf(product)).bytes) : 0;
   }
   const UnpackScratch scratch(gemm_, product.rows, k, product.gated);
@@ -221,7 +214,7 @@ void CompactMultiplier::Run(const CompactProduct& product, int threads,
   if (product.rows == 0) return;
   const Job job(product, threads, workspace);
   const bool bytes = dot_ != nullptr && AllQuantized(product);
-  if (product.rows <= FewRows(bytes)) {
+  if (product.rows <= kCompactFewRows) {
     RunFew(job);
   } else {
     RunMany(job);
@@ -256,8 +249,11 @@ void CompactMultiplier::RunFew(const Job& job) const {
     if (bytes) {
       dot_->dot({matrix.layout(), job.k, matrix.panel(panel), x, rows, y});
     } else {
-      kernels_.gemv(
-          {matrix.layout(), job.k, matrix.panel(panel), product.x, product.x_stride, rows, y});
+      for (int row = 0; row < rows; row += kCompactGemvRows) {
+        kernels_.gemv({matrix.layout(), job.k, matrix.panel(panel),
+                       product.x + row * product.x_stride, product.x_stride,
+                       std::min(rows - row, kCompactGemvRows), y + row * kCompactRows});
+      }
     }
   };
   const double panel_bytes = static_cast<double>(product.matrices[0]->panel_bytes());
@@ -265,7 +261,8 @@ void CompactMultiplier::RunFew(const Job& job) const {
                                  bytes ? 0.0 : static_cast<double>(job.k * product.rows) * 64});
   ParallelFor(job.threads, CountStretches(product, job.results, kCompactRows), grain,
               [&](int64_t begin, int64_t end) {
-                alignas(64) float z[kMostFewRows * kCompactRows], up[kMostFewRows * kCompactRows];
+                alignas(64) float z[kCompactFewRows * kCompactRows],
+                    up[kCompactFewRows * kCompactRows];
                 for (int64_t index = begin; index < end; ++index) {
                   const auto [result, row] = StretchAt(product, kCompactRows, index);
                   const CompactMatrix& matrix = *product.matrices[result];

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+// Tokens in, tokens out: answers of a language model, several at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "oort/language_model.h"
+#include "oort/sampler.h"
+
+namespace oort {
+
+struct EngineOptions {
+  int threads = 0;             ///< 0 for as many as the process may use
+  KvType kv = KvType::kF16;    ///< how keys and values are kept
+  int64_t cache_tokens = 0;    ///< of all sequences together; 0: the model's context, at most 8192
+  int64_t prompt_chunk = 512;  ///< tokens of a prompt in one step
+};
+
+/// What came out for one token. `text` may be empty, and belong to tokens before.
+struct GeneratedPiece {
+  int32_t token = 0;
+  std::string_view text;
+  float logprob = 0;
+  std::span<const TokenLogprob> top;
+};
+
+struct GenerateRequest {
+  std::vector<int32_t> prompt;
+  int64_t max_tokens = -1;  ///< of the answer; -1: as many as fit
+  SamplingOptions sampling;
+  std::vector<std::string> stops;  ///< the answer ends before the first of these
+  bool ignore_end = false;         ///< go on behind a token that ends answers
+  /// Called for each token, and once more where text was held back at the end (token -1). Returning
+  /// false cancels the request.
+  std::function<bool(const GeneratedPiece&)> on_piece;
+};
+
+enum class FinishReason : unsigned char { kStop, kLength, kCancelled };
+std::string_view Name(FinishReason reason);
+
+struct GenerateTimings {
+  double prompt_seconds = 0;       ///< steps that read the prompt, the first token included
+  double generate_seconds = 0;     ///< from the first token to the last
+  double first_token_seconds = 0;  ///< from Submit to the first token
+};
+
+struct GenerateResult {
+  std::vector<int32_t> tokens;  ///< with the one that ended it, if one did
+  std::string text;
+  std::vector<float> logprobs;  ///< one for each token, where sampling.top_logprobs asks for them
+  std::vector<std::vector<TokenLogprob>> top;
+  FinishReason finish = FinishReason::kStop;
+  std::string stop;  ///< the stop string that ended it
+  GenerateTimings timings;
+};
+
+/// Runs requests side by side, each with the result that it would have alone. Stays usable after an
+/// Error. Thread contract: one thread at a time.
+class Engine {
+ public:
+  explicit Engine(std::shared_ptr<const LanguageModel> model, const EngineOptions& options = {});
+  ~Engine();
+  Engine(Engine&&) noexcept;
+  Engine& operator=(Engine&&) noexcept;
+
+  /// Queues a request and returns its number. Throws kInvalidArgument or kLimit for one that could
+  /// never run: tokens that the model does not have, a prompt that is empty or too long.
+  int64_t Submit(GenerateRequest request);
+  /// One step: a part of a prompt, or a token of each request that is running. Returns whether
+  /// anything is left to do.
+  bool Step();
+  /// The result of a request that is finished, once.
+  std::optional<GenerateResult> Take(int64_t request);
+  void Cancel(int64_t request);
+  /// Submits a request and runs until it is finished.
+  GenerateResult Generate(GenerateRequest request);
+
+  const LanguageModel& model() const;
+  int64_t cache_tokens() const;
+  int threads() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace oort
