@@ -213,7 +213,6 @@ void CompactMultiplier::Run(const CompactProduct& product, int threads,
                             std::byte* workspace) const {
   if (product.rows == 0) return;
   const Job job(product, threads, workspace);
-  const bool bytes = dot_ != nullptr && AllQuantized(product);
   if (product.rows <= kCompactFewRows) {
     RunFew(job);
   } else {
