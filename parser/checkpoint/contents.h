@@ -35,5 +35,6 @@ CheckpointContents ReadGguf(const std::filesystem::path& path);
 CheckpointContents ReadHuggingFace(const std::filesystem::path& folder);
 bool LooksLikeLlama2c(const ByteSource& source);
 CheckpointContents ReadLlama2c(const std::filesystem::path& path);
+CheckpointContents ReadLlama2c(const std::shared_ptr<const ByteSource>& source);
 
 }  // namespace oort

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-// From the tensors of a GGUF to those of the llama layout.
+#include "parser/gguf/gguf_checkpoint.h"
+
 #include <charconv>
 
 #include "core/problems.h"
-#include "parser/checkpoint/contents.h"
 #include "parser/checkpoint/families.h"
-#include "parser/gguf/gguf.h"
 #include "parser/gguf/gguf_config.h"
 #include "parser/gguf/gguf_tokenizer.h"
 
@@ -167,6 +166,8 @@ std::vector<float> ReadSmall(const std::vector<File>& files, std::string_view na
   return numbers;
 }
 
+}  // namespace
+
 CheckpointContents ReadContents(const std::vector<File>& files) {
   const Metadata& metadata = files.front().metadata;
   CheckpointContents contents;
@@ -192,7 +193,6 @@ CheckpointContents ReadContents(const std::vector<File>& files) {
   return contents;
 }
 
-}  // namespace
 }  // namespace gguf
 
 CheckpointContents ReadGguf(const std::filesystem::path& path) {

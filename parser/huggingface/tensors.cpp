@@ -182,7 +182,8 @@ std::map<std::string, std::set<std::string>> ReadIndex(const Folder& folder) {
   return files;
 }
 
-void ReadSharded(const Folder& folder, CheckpointContents& contents, HubMapper& mapper) {
+void ReadSharded(const Folder& folder, CheckpointContents& contents) {
+  HubMapper mapper(contents);
   for (auto& [file, names] : ReadIndex(folder)) {
     const auto source = folder.Open(file);
     contents.file_bytes += source->size();
@@ -195,26 +196,26 @@ void ReadSharded(const Folder& folder, CheckpointContents& contents, HubMapper& 
                                                 Quote(file) + ", but is not");
     }
   }
+  mapper.Throw(folder.path().string());
 }
 
 }  // namespace
 
-void ReadTensors(const Folder& folder, CheckpointContents& contents) {
+void ReadSingle(const std::shared_ptr<const ByteSource>& source, CheckpointContents& contents) {
   HubMapper mapper(contents);
-  if (folder.Has(kSingle)) {
-    const auto source = folder.Open(kSingle);
-    contents.file_bytes = source->size();
-    for (const safetensors::Entry& entry : safetensors::ReadHeader(*source)) {
-      mapper.Map(source, entry);
-    }
-  } else if (folder.Has(kIndex)) {
-    ReadSharded(folder, contents, mapper);
-  } else {
-    throw Error(ErrorCode::kNotFound, Quote(folder.path().string()) + " has neither " +
-                                          std::string(kSingle) + " nor " + std::string(kIndex) +
-                                          " (weights in pytorch_model.bin cannot be read)");
+  contents.file_bytes = source->size();
+  for (const safetensors::Entry& entry : safetensors::ReadHeader(*source)) {
+    mapper.Map(source, entry);
   }
-  mapper.Throw(folder.path().string());
+  mapper.Throw(source->name());
+}
+
+void ReadTensors(const Folder& folder, CheckpointContents& contents) {
+  if (folder.Has(kSingle)) return ReadSingle(folder.Open(kSingle), contents);
+  if (folder.Has(kIndex)) return ReadSharded(folder, contents);
+  throw Error(ErrorCode::kNotFound, Quote(folder.path().string()) + " has neither " +
+                                        std::string(kSingle) + " nor " + std::string(kIndex) +
+                                        " (weights in pytorch_model.bin cannot be read)");
 }
 
 }  // namespace oort::huggingface

@@ -211,10 +211,9 @@ bool LooksLikeLlama2c(const ByteSource& source) {
   return header && llama2c::FileBytes(*header) == source.size();
 }
 
-CheckpointContents ReadLlama2c(const std::filesystem::path& path) {
+CheckpointContents ReadLlama2c(const std::shared_ptr<const ByteSource>& source) {
   using namespace llama2c;
-  const auto source = ByteSource::File(path);
-  const std::string name = Quote(path.filename().string());
+  const std::string& name = source->name();
   const auto header = ReadHeader(*source);
   if (!header) {
     throw Error(ErrorCode::kInvalidModel, name + ": the header of llama2.c makes no sense");
@@ -237,12 +236,17 @@ CheckpointContents ReadLlama2c(const std::filesystem::path& path) {
   CheckpointContents contents;
   contents.config = ConfigOf(*header);
   PlaceAll(*header, source, contents.tensors);
-  CheckTensors(contents.config, contents.tensors, path.filename().string());
+  CheckTensors(contents.config, contents.tensors, name);
   contents.file_bytes = source->size();
   // A text begins with token 1 and ends where the next one would begin.
   AddEndToken(contents, 1);
   AddEndToken(contents, 2);
-  FindTokenizer(path, contents);
+  return contents;
+}
+
+CheckpointContents ReadLlama2c(const std::filesystem::path& path) {
+  CheckpointContents contents = ReadLlama2c(ByteSource::File(path));
+  llama2c::FindTokenizer(path, contents);
   return contents;
 }
 

@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Writes the seeds of gguf_fuzz, llama2c_fuzz and huggingface_fuzz: language models of a few KB.
+
+    test/fuzz/make_model_seeds.py
+
+Needs numpy and gguf.
+"""
+import json
+import pathlib
+import struct
+
+import gguf
+import numpy as np
+
+CORPUS = pathlib.Path(__file__).parent / "corpus"
+WIDE, FEED, TOKENS, CONTEXT, HEADS = 32, 32, 5, 8, 2
+# Shapes as torch has them.
+LAYER = {
+    "attn_norm": (WIDE,), "attn_q": (WIDE, WIDE), "attn_k": (WIDE // 2, WIDE), "attn_v": (WIDE // 2, WIDE),
+    "attn_output": (WIDE, WIDE), "ffn_norm": (WIDE,), "ffn_gate": (FEED, WIDE), "ffn_up": (FEED, WIDE), "ffn_down": (WIDE, FEED),
+}  # fmt: skip
+HUB = {
+    "attn_norm": "input_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj", "ffn_norm": "post_attention_layernorm", "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
+}  # fmt: skip
+
+
+def write_gguf(name, family, kind, layer, more=lambda writer: None):
+    """`kind`: how matrices are stored."""
+    path = CORPUS / "gguf_fuzz" / name
+    writer = gguf.GGUFWriter(path, family)
+    writer.add_context_length(CONTEXT)
+    writer.add_embedding_length(WIDE)
+    writer.add_block_count(1)
+    writer.add_feed_forward_length(FEED)
+    writer.add_head_count(HEADS)
+    if family == "gpt2":
+        writer.add_layer_norm_eps(1e-5)
+    else:
+        writer.add_head_count_kv(1)
+        writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_tokenizer_model("llama")
+    writer.add_token_list(["<unk>", "<s>", "</s>", "a", "b"])
+    writer.add_token_scores([0.0] * TOKENS)
+    writer.add_token_types([2, 3, 3, 1, 1])
+    writer.add_eos_token_id(2)
+    writer.add_chat_template("{{ messages }}")
+    more(writer)
+
+    def add(tensor, shape):
+        values = np.ones(shape, dtype=np.float32)
+        if len(shape) == 1:
+            writer.add_tensor(tensor, values)
+        else:
+            writer.add_tensor(tensor, gguf.quantize(values, kind), raw_dtype=kind)
+
+    add("token_embd.weight", (TOKENS, WIDE))
+    add("output_norm.weight", (WIDE,))
+    for stem, shape in layer.items():
+        add(f"blk.0.{stem}" + ("" if stem.endswith(".bias") else ".weight"), shape)
+    if family == "gpt2":
+        add("output_norm.bias", (WIDE,))
+        add("position_embd.weight", (CONTEXT, WIDE))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def gguf_seeds():
+    kinds = gguf.GGMLQuantizationType
+    write_gguf("llama_q4_1.gguf", "llama", kinds.Q4_1, LAYER)
+    write_gguf("llama_q8_0.gguf", "llama", kinds.Q8_0, LAYER, lambda writer: writer.add_tensor("rope_freqs.weight", np.ones(8, dtype=np.float32)))
+
+    def yarn(writer):
+        writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+        writer.add_rope_scaling_factor(4.0)
+
+    write_gguf("qwen3_q4_0.gguf", "qwen3", kinds.Q4_0, LAYER | {"attn_q_norm": (16,), "attn_k_norm": (16,)}, yarn)
+    fused = {key: LAYER[key] for key in ("attn_norm", "attn_output", "ffn_norm", "ffn_down")}
+
+    def long(writer):
+        writer.add_rope_scaling_orig_ctx_len(4)
+        for length in ("long", "short"):
+            writer.add_tensor(f"rope_factors_{length}.weight", np.ones(8, dtype=np.float32))
+
+    write_gguf("phi3_q5_0.gguf", "phi3", kinds.Q5_0, fused | {"attn_qkv": (2 * WIDE, WIDE), "ffn_up": (2 * FEED, WIDE)}, long)
+    gpt2 = fused | {"attn_qkv": (3 * WIDE, WIDE), "ffn_up": (FEED, WIDE), "attn_qkv.bias": (3 * WIDE,)}
+    write_gguf("gpt2_q4_0.gguf", "gpt2", kinds.Q4_0, gpt2 | {"attn_norm.bias": (WIDE,), "ffn_norm.bias": (WIDE,)})
+    gemma = LAYER | {"post_attention_norm": (WIDE,), "post_ffw_norm": (WIDE,)}
+    write_gguf("gemma2_q4_1.gguf", "gemma2", kinds.Q4_1, gemma)
+
+
+def llama2c_seeds():
+    folder = CORPUS / "llama2c_fuzz"
+    dim, hidden, heads, kv_heads, vocabulary, context, group = 8, 4, 2, 1, 3, 4, 4
+    keys = dim // heads * kv_heads
+    sizes = [dim, hidden, 1, heads, kv_heads, vocabulary, context]
+    matrices = [dim * dim, keys * dim, keys * dim, dim * dim] + 3 * [dim * hidden]
+    floats = lambda count: np.ones(count, dtype=np.float32).tobytes()
+    quantized = lambda count: np.ones(count, dtype=np.int8).tobytes() + floats(count // group)
+    legacy = vocabulary * dim + 3 * dim + sum(matrices) + context * dim // heads
+    (folder / "v0.bin").write_bytes(struct.pack("<7i", *sizes) + floats(legacy))
+    header = lambda version: struct.pack("<Ii7iBi", 0x616B3432, version, *sizes, 1, group if version == 2 else 0).ljust(256, b"\0")
+    (folder / "v1.bin").write_bytes(header(1) + floats(3 * dim + vocabulary * dim + sum(matrices)))
+    (folder / "v2.bin").write_bytes(header(2) + floats(3 * dim) + b"".join(quantized(count) for count in [vocabulary * dim] + matrices))
+
+
+def write_hub(name, config, tensors, dtype="BF16", bytes_each=2):
+    header, data = {}, b""
+    for tensor, shape in tensors.items():
+        size = int(np.prod(shape)) * bytes_each
+        header[tensor] = dict(dtype=dtype, shape=list(shape), data_offsets=[len(data), len(data) + size])
+        data += b"\1" * size
+    text = json.dumps(header).encode()
+    (CORPUS / "huggingface_fuzz" / name).write_bytes(json.dumps(config).encode() + b"\n" + struct.pack("<Q", len(text)) + text + data)
+
+
+def huggingface_seeds():
+    common = dict(vocab_size=TOKENS, hidden_size=8, intermediate_size=4, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1, max_position_embeddings=8)
+    shapes = {"attn_norm": (8,), "ffn_norm": (8,), "attn_q": (8, 8), "attn_k": (4, 8), "attn_v": (4, 8), "attn_output": (8, 8), "ffn_gate": (4, 8), "ffn_up": (4, 8), "ffn_down": (8, 4)}
+    llama = {"model.embed_tokens.weight": (TOKENS, 8), "model.norm.weight": (8,), "lm_head.weight": (TOKENS, 8)}
+    llama |= {f"model.layers.0.{HUB[key]}.weight": shape for key, shape in shapes.items()}
+    scaling = dict(rope_type="llama3", factor=2.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=4)
+    write_hub("llama", dict(model_type="llama", rope_scaling=scaling, **common), llama)
+    write_hub("gemma", dict(model_type="gemma", head_dim=4, **common), llama, "F32", 4)
+    parameters = dict(rope_type="longrope", long_factor=[2, 3], short_factor=[1, 1])
+    phi3 = {key: shape for key, shape in llama.items() if not any(part in key for part in ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"))}
+    phi3 |= {"model.layers.0.self_attn.qkv_proj.weight": (16, 8), "model.layers.0.mlp.gate_up_proj.weight": (8, 8)}
+    write_hub("phi3", dict(model_type="phi3", rope_parameters=parameters, original_max_position_embeddings=4, **common), phi3, "F16")
+    gpt2 = {"wte.weight": (TOKENS, 8), "wpe.weight": (4, 8), "ln_f.weight": (8,), "ln_f.bias": (8,)}
+    for stem, shape in {"attn.c_attn": (8, 24), "attn.c_proj": (8, 8), "mlp.c_fc": (8, 4), "mlp.c_proj": (4, 8)}.items():
+        gpt2 |= {f"h.0.{stem}.weight": shape, f"h.0.{stem}.bias": shape[1:]}
+    for stem in ("ln_1", "ln_2"):
+        gpt2 |= {f"h.0.{stem}.weight": (8,), f"h.0.{stem}.bias": (8,)}
+    write_hub("gpt2", dict(model_type="gpt2", vocab_size=TOKENS, n_embd=8, n_layer=1, n_head=2, n_positions=4, n_inner=4), gpt2)
+
+
+def main():
+    for target in ("gguf_fuzz", "llama2c_fuzz", "huggingface_fuzz"):
+        (CORPUS / target).mkdir(parents=True, exist_ok=True)
+    gguf_seeds()
+    llama2c_seeds()
+    huggingface_seeds()
+
+
+if __name__ == "__main__":
+    main()
