@@ -28,5 +28,6 @@ Action AddProfile(CLI::App& app);
 Action AddConvert(CLI::App& app);
 Action AddOperators(CLI::App& app);
 Action AddDevices(CLI::App& app);
+Action AddLimits(CLI::App& app);
 
 }  // namespace oort::cli

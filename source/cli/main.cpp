@@ -44,6 +44,7 @@ constexpr std::array kCommands = {
     Entry{"convert", "Rewrite a model with aligned weights", AddConvert},
     Entry{"operators", "List the operators that this build knows", AddOperators},
     Entry{"devices", "Show instruction sets, threads and GPUs", AddDevices},
+    Entry{"limits", "Show the fastest that a language model can be on a machine", AddLimits},
 };
 
 int Fail(int code, const std::string& message) {

@@ -121,7 +121,7 @@ class Case(unittest.TestCase):
 class UsageTest(Case):
     def test_overview_and_help(self):
         overview = self.oort().out
-        for command in "run verify info doctor bench profile convert operators devices".split():
+        for command in "run verify info doctor bench profile convert operators devices limits".split():
             self.assertRegex(overview, rf"\n  {command} ")
             text = self.oort(command, "--help").out
             self.assertIn("Example", text)
@@ -546,6 +546,54 @@ class CustomOperatorTest(unittest.TestCase):
     def test_demo(self):
         done = subprocess.run([DEMOS / "custom_operator"], capture_output=True, timeout=60)
         self.assertEqual(done.stdout.decode(), "my.Swirl: 0 0.958851 1.68294 1.99499\n")
+
+
+class LimitsTest(Case):
+    QWEN = {"model_type": "qwen2", "vocab_size": 151936, "hidden_size": 4096, "num_hidden_layers": 32,
+            "num_attention_heads": 32, "intermediate_size": 11008}
+    # The units of the published tables: 1 G is 2^30, 1 T is 2^40.
+    UNITS = ["--bandwidth", 1008 * 1.073741824, "--tflops", 82.58 * 1.099511627776, "--memory", 24]
+
+    def test_published_figures(self):
+        config = self.write("Qwen/config.json", json.dumps(self.QWEN))
+        report = self.json("limits", config, "--machine", "4090", *self.UNITS, "--each-position")
+        self.assertEqual(report["model"], "Qwen")
+        self.assertEqual(report["parameters"]["stored"], 7721324544)
+        cases = {case["precision"]: case for case in report["machines"][0]["cases"]}
+        self.assertEqual(len(cases), 8)
+        once, every = cases["w8kv16"]["prefill"], cases["w8kv16"]["prefill_head_for_all"]
+        self.assertEqual([int(turn) for turn in once["turning_points"]], [50, 544])
+        self.assertEqual([int(turn) for turn in every["turning_points"]], [45, 607])
+        self.assertEqual(cases["w6kv16"]["longest_context_without_embedding"], 38997)
+        self.assertEqual(cases["w4kv8"]["longest_context_without_embedding"], 84764)
+        self.assertAlmostEqual(cases["w8kv16"]["decode_first"]["seconds"], 6.56e-3, 5)
+        self.assertEqual(round(cases["w8kv16"]["positions_per_millisecond"]), 2064)
+
+    def test_table_and_pictures(self):
+        config = self.write("config.json", json.dumps(self.QWEN)).parent
+        for name in ("limits.svg", "limits.html"):
+            text = self.oort("limits", config, "--machine", "h100,4090", "--weights", "16,4", "--kv", "8",
+                             "--plot", self.dir / name).out
+            self.assertRegex(text, r"(?s)feed-forward +4\.3 G.*h100:.*w4kv8 .*4090:")
+            picture = (self.dir / name).read_text()
+            self.assertIn("h100 w16kv8", picture)
+            self.assertNotIn("://", picture.replace("http://www.w3.org/2000/svg", ""))
+        self.assertIn("neoverse-v2", self.oort("limits", "--list").out)
+
+    def test_this_machine(self):
+        config = self.write("config.json", json.dumps(self.QWEN))
+        machine = self.json("limits", config, "--threads", "1")["machines"][0]
+        self.assertEqual(machine["name"], "this")
+        self.assertGreater(machine["bandwidth"], 1e8)
+        self.assertGreater(machine["flops"], 1e8)
+
+    def test_errors(self):
+        self.fails("limits", code=2, says="config.json")
+        self.fails("limits", self.dir / "none", says="none")
+        self.fails("limits", self.write("a.json", "{"), says="config.json")
+        self.fails("limits", self.write("b.json", "{}"), says="vocab_size")
+        self.fails("limits", self.write("c.json", json.dumps(self.QWEN)), "--machine", "abacus", says="there are a100")
+        self.fails("limits", self.write("d.json", json.dumps(self.QWEN)), "--weights", "0", code=2)
 
 
 if __name__ == "__main__":

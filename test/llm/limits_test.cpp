@@ -235,9 +235,9 @@ TEST(Limits, ReproduceThePublishedTablesOfQwen) {
     }
     for (size_t i = 0; i < 6; ++i) {
       SCOPED_TRACE(i);
-      ExpectTurns(
-          PrefillTurns(shape, kPrecisions[i / 2], machine, i % 2 == 0 ? Head::kAll : Head::kOnce),
-          row.turns[i]);
+      ExpectTurns(PrefillTurns(shape, kPrecisions[i / 2], machine,
+                               i % 2 == 0 ? Head::kAll : Head::kOnce, CacheReads::kEachPosition),
+                  row.turns[i]);
     }
     EXPECT_EQ(std::round(PositionsPerMillisecond(shape, {16, 16}, machine)), row.positions);
     for (size_t i = 0; i < 3; ++i) {
@@ -266,10 +266,12 @@ TEST(Limits, ReproduceThePublishedPrefillTimes) {
 
 TEST(Limits, TurningPointsAreWhereTheLimitsMeet) {
   const ModelShape shape = QwenShape(kQwenTable[3]);
-  const auto turns = PrefillTurns(shape, {8, 16}, TableMachine());
+  const auto turns =
+      PrefillTurns(shape, {8, 16}, TableMachine(), Head::kOnce, CacheReads::kEachPosition);
   ASSERT_EQ(turns.size(), 2u);
   const auto bound = [&](double n) {
-    return PrefillLimit(shape, {8, 16}, TableMachine(), n).compute_bound();
+    return PrefillLimit(shape, {8, 16}, TableMachine(), n, Head::kOnce, CacheReads::kEachPosition)
+        .compute_bound();
   };
   EXPECT_FALSE(bound(std::floor(turns[0])));
   EXPECT_TRUE(bound(std::ceil(turns[0])));
@@ -335,8 +337,11 @@ TEST(Limits, WindowsBoundTheCache) {
     double cache = 0;
     for (double n = 1; n <= length; ++n) cache += CacheOf(shape, n);
     const double weights = CountParameters(shape).active();
-    EXPECT_NEAR(PrefillLimit(shape, {16, 16}, machine, length).read, (weights + cache) * 2 / 1e9,
-                1e-12);
+    EXPECT_NEAR(PrefillLimit(shape, {16, 16}, machine, length).read,
+                (weights + CacheOf(shape, length)) * 2 / 1e9, 1e-12);
+    EXPECT_NEAR(
+        PrefillLimit(shape, {16, 16}, machine, length, Head::kOnce, CacheReads::kEachPosition).read,
+        (weights + cache) * 2 / 1e9, 1e-12);
     EXPECT_NEAR(
         PrefillLimit(shape, {16, 16}, machine, length).compute,
         (CountParameters(shape).layers() * length + cache * 2 + CountParameters(shape).head) * 2 /

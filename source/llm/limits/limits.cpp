@@ -59,6 +59,15 @@ Quadratic Pairs(const std::map<double, double>& layers, double from) {
   return sum;
 }
 
+/// Positions that a sequence of n tokens keeps, times layers.
+Quadratic Kept(const std::map<double, double>& layers, double from) {
+  Quadratic sum;
+  for (const auto& [window, count] : layers) {
+    (window > from ? sum.b : sum.c) += window > from ? count : window * count;
+  }
+  return sum;
+}
+
 /// Experts that `tokens` of them touch, if each picks its own at random.
 double TouchedShare(const ModelShape& shape, double tokens) {
   const double missed = 1 - D(shape.experts_used) / D(shape.experts);
@@ -81,15 +90,17 @@ struct PrefillCosts {
 };
 
 PrefillCosts CostsFrom(const ModelShape& shape, Precision precision, const Machine& machine,
-                       Head head, double from, double experts_for) {
+                       Head head, CacheReads reads, double from, double experts_for) {
   const ParameterCounts counts = CountParameters(shape);
-  const Quadratic pairs = Pairs(LayersByWindow(shape), from);
+  const std::map<double, double> layers = LayersByWindow(shape);
+  const Quadratic pairs = Pairs(layers, from);
+  const Quadratic loaded = reads == CacheReads::kOnce ? Kept(layers, from) : pairs;
   const double groups = D(shape.heads) / D(shape.kv_heads), cache = CacheOfLayer(shape);
   PrefillCosts costs;
   const double read = cache * precision.cache_bits / 8 / machine.bandwidth;
-  costs.read = {pairs.a * read, pairs.b * read,
-                pairs.c * read + WeightsRead(shape, counts, experts_for) * precision.weight_bits /
-                                     8 / machine.bandwidth};
+  costs.read = {loaded.a * read, loaded.b * read,
+                loaded.c * read + WeightsRead(shape, counts, experts_for) * precision.weight_bits /
+                                      8 / machine.bandwidth};
   const double pair = cache * groups * 2 / machine.flops;
   const double all = head == Head::kAll ? counts.head : 0,
                once = head == Head::kOnce ? counts.head : 0;
@@ -185,17 +196,17 @@ const Machine& FindMachine(std::string_view name) {
 }
 
 TimeLimit PrefillLimit(const ModelShape& shape, Precision precision, const Machine& machine,
-                       double length, Head head) {
+                       double length, Head head, CacheReads reads) {
   double from = 0;
   for (const auto& [window, count] : LayersByWindow(shape)) {
     if (window < length) from = window;
   }
-  const PrefillCosts costs = CostsFrom(shape, precision, machine, head, from, length);
+  const PrefillCosts costs = CostsFrom(shape, precision, machine, head, reads, from, length);
   return {costs.read(length), costs.compute(length)};
 }
 
 std::vector<double> PrefillTurns(const ModelShape& shape, Precision precision,
-                                 const Machine& machine, Head head) {
+                                 const Machine& machine, Head head, CacheReads reads) {
   std::vector<double> turns;
   double from = 0;
   std::map<double, double> layers = LayersByWindow(shape);
@@ -203,7 +214,7 @@ std::vector<double> PrefillTurns(const ModelShape& shape, Precision precision,
   for (const auto& [window, count] : layers) {
     const double to = std::min(window, kMostPositions);
     // A prompt long enough to turn touches nearly all experts.
-    const PrefillCosts costs = CostsFrom(shape, precision, machine, head, from, 1e6);
+    const PrefillCosts costs = CostsFrom(shape, precision, machine, head, reads, from, 1e6);
     const Quadratic difference{costs.read.a - costs.compute.a, costs.read.b - costs.compute.b,
                                costs.read.c - costs.compute.c};
     for (const double zero : Zeros(difference, from, to)) turns.push_back(zero);

@@ -50,6 +50,10 @@ std::span<const Machine> KnownMachines();
 /// By name; throws kNotFound with the names there are.
 const Machine& FindMachine(std::string_view name);
 
+/// This one, by a second of measuring: the fastest multiply-adds of any type, and reading memory.
+/// `threads` 0: as many as the process may use.
+Machine MeasureThisMachine(int threads = 0);
+
 struct TimeLimit {
   double read = 0, compute = 0;  ///< seconds that each takes by itself
   double seconds() const { return read > compute ? read : compute; }
@@ -59,13 +63,18 @@ struct TimeLimit {
 /// Whether a prompt's logits are computed for its last position or for all.
 enum class Head { kOnce, kAll };
 
-/// A prompt of `length` tokens, layer by layer: weights are read once, and each position reads the
-/// cache before it.
+/// How often a prompt reads its own keys and values: each once, which is the least, or each
+/// position those before it, as attention does that takes one query at a time.
+enum class CacheReads { kOnce, kEachPosition };
+
+/// A prompt of `length` tokens, layer by layer, so that weights are read once.
 TimeLimit PrefillLimit(const ModelShape& shape, Precision precision, const Machine& machine,
-                       double length, Head head = Head::kOnce);
+                       double length, Head head = Head::kOnce,
+                       CacheReads reads = CacheReads::kOnce);
 /// Lengths at which the limit changes between memory and compute, ascending.
 std::vector<double> PrefillTurns(const ModelShape& shape, Precision precision,
-                                 const Machine& machine, Head head = Head::kOnce);
+                                 const Machine& machine, Head head = Head::kOnce,
+                                 CacheReads reads = CacheReads::kOnce);
 /// One token each for `batch` sequences at `position` (1: the first), which is in the cache too.
 TimeLimit DecodeLimit(const ModelShape& shape, Precision precision, const Machine& machine,
                       double position, double batch = 1);

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "oort/error.h"
+#include "parser/checkpoint/decoder_config.h"
 #include "parser/json/json.h"
 
 namespace oort::limits {

@@ -7,7 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "parser/checkpoint/decoder_config.h"
+namespace oort {
+struct DecoderConfig;
+}
 
 namespace oort::limits {
 

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+#include "cli/command.h"
+#include "cli/limits_report.h"
+#include "cli/text.h"
+#include "core/file_writer.h"
+#include "oort/error.h"
+
+namespace oort::cli {
+
+std::string PrecisionName(const limits::Precision& precision) {
+  return "w" + FormatNumber(precision.weight_bits) + "kv" + FormatNumber(precision.cache_bits);
+}
+
+namespace {
+
+using limits::Head;
+using limits::Machine;
+using limits::Precision;
+
+struct LimitsOptions {
+  std::string config, plot;
+  std::vector<std::string> machines{"this"};
+  std::vector<double> weights{16, 8, 6, 4}, caches{16, 8};
+  double prompt = 512, context = 4096, memory = 0, bandwidth = 0, tflops = 0;
+  int threads = 0;
+  bool json = false, list = false, each_position = false;
+};
+
+std::string ReadConfig(std::filesystem::path path) {
+  if (std::filesystem::is_directory(path)) path /= "config.json";
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw Error(ErrorCode::kNotFound, "cannot open " + path.string());
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<Machine> PickMachines(const LimitsOptions& options) {
+  std::vector<Machine> machines;
+  for (const std::string& name : options.machines) {
+    if (name == "all") {
+      for (const Machine& machine : limits::KnownMachines()) machines.push_back(machine);
+    } else if (name == "this") {
+      machines.push_back(limits::MeasureThisMachine(options.threads));
+    } else {
+      machines.push_back(limits::FindMachine(name));
+    }
+  }
+  for (Machine& machine : machines) {
+    if (options.bandwidth > 0) machine.bandwidth = options.bandwidth * 1e9;
+    if (options.tflops > 0) machine.flops = options.tflops * 1e12;
+    if (options.memory > 0) machine.memory = options.memory * 1024 * 1024 * 1024;
+    if (!(machine.bandwidth > 0 && machine.flops > 0)) {
+      throw Error(ErrorCode::kInternal, "the speed of " + machine.name + " is not known");
+    }
+  }
+  return machines;
+}
+
+/// Counts without a decimal point.
+Json Whole(double value) { return value < 9e15 ? Json(static_cast<int64_t>(value)) : Json(value); }
+
+Json NumberOrNull(double value) {
+  return std::isfinite(value) && value >= 0 ? Whole(value) : Json();
+}
+
+Json TurnsJson(const std::vector<double>& turns) {
+  Json list = Json::array();
+  for (const double turn : turns) list.push_back(turn);
+  return list;
+}
+
+Json TimeJson(const limits::TimeLimit& time) {
+  return {{"seconds", time.seconds()},
+          {"read_seconds", time.read},
+          {"compute_seconds", time.compute},
+          {"bound", time.compute_bound() ? "compute" : "memory"}};
+}
+
+Json PrefillJson(const LimitsReport& report, const Precision& precision, const Machine& machine,
+                 Head head) {
+  Json json = TimeJson(report.Prefill(precision, machine, report.prompt, head));
+  json["turning_points"] = TurnsJson(report.Turns(precision, machine, head));
+  return json;
+}
+
+Json CaseJson(const LimitsReport& report, const Precision& precision, const Machine& machine) {
+  const limits::ModelShape& shape = report.shape;
+  Json positions = Json::array();
+  for (double position = 1; position <= report.context; position *= 2) {
+    const double seconds = limits::DecodeLimit(shape, precision, machine, position).seconds();
+    positions.push_back(
+        {{"position", Whole(position)}, {"seconds", seconds}, {"tokens_per_second", 1 / seconds}});
+  }
+  return {
+      {"precision", PrecisionName(precision)},
+      {"weight_bits", precision.weight_bits},
+      {"kv_bits", precision.cache_bits},
+      {"prefill", PrefillJson(report, precision, machine, Head::kOnce)},
+      {"prefill_head_for_all", PrefillJson(report, precision, machine, Head::kAll)},
+      {"decode_first", TimeJson(limits::DecodeLimit(shape, precision, machine, 1))},
+      {"decode_at_context",
+       TimeJson(limits::DecodeLimit(shape, precision, machine, report.context))},
+      {"decode", positions},
+      {"positions_per_millisecond", limits::PositionsPerMillisecond(shape, precision, machine)},
+      {"longest_context", NumberOrNull(limits::LongestContext(shape, precision, machine.memory))},
+      {"longest_context_without_embedding",
+       NumberOrNull(limits::LongestContext(shape, precision, machine.memory, false))},
+      {"largest_batch",
+       NumberOrNull(limits::LargestBatch(shape, precision, machine.memory, report.context))},
+      {"compute_bound_batch_at_first",
+       NumberOrNull(limits::BalancedBatch(shape, precision, machine, 1))},
+      {"compute_bound_batch",
+       NumberOrNull(limits::BalancedBatch(shape, precision, machine, report.context))}};
+}
+
+Json ReportJson(const LimitsReport& report, const LimitsOptions& options) {
+  const limits::ParameterCounts counts = limits::CountParameters(report.shape);
+  Json bytes = Json::object(), cache = Json::object(), machines = Json::array();
+  for (const double bits : options.weights)
+    bytes[FormatNumber(bits)] = Whole(counts.stored() * bits / 8);
+  for (const double bits : options.caches)
+    cache[FormatNumber(bits)] = Whole(limits::CacheOfPosition(report.shape) * bits / 8);
+  for (const Machine& machine : report.machines) {
+    Json cases = Json::array();
+    for (const Precision& precision : report.precisions)
+      cases.push_back(CaseJson(report, precision, machine));
+    machines.push_back({{"name", machine.name},
+                        {"title", machine.title},
+                        {"bandwidth", machine.bandwidth},
+                        {"flops", machine.flops},
+                        {"memory", Whole(machine.memory)},
+                        {"cases", cases}});
+  }
+  return {{"model", report.name},
+          {"family", report.shape.family},
+          {"parameters",
+           {{"attention", Whole(counts.attention)},
+            {"feed_forward", Whole(counts.feed_forward)},
+            {"router", Whole(counts.router)},
+            {"norms", Whole(counts.norms)},
+            {"embedding", Whole(counts.embedding)},
+            {"head", Whole(counts.head)},
+            {"tied", counts.tied},
+            {"layers", Whole(counts.layers())},
+            {"active", Whole(counts.active())},
+            {"stored", Whole(counts.stored())}}},
+          {"weight_bytes", bytes},
+          {"kv_bytes_per_position", cache},
+          {"prompt", Whole(report.prompt)},
+          {"context", Whole(report.context)},
+          {"machines", machines}};
+}
+
+void PrintModel(const LimitsReport& report, const LimitsOptions& options) {
+  const limits::ParameterCounts counts = limits::CountParameters(report.shape);
+  std::cout << report.name << (report.shape.family.empty() ? "" : " (" + report.shape.family + ")")
+            << "\n";
+  Table parts({{"parameters"}, {"", Table::kRight}, {"", Table::kRight}});
+  const auto part = [&](const std::string& name, double count) {
+    parts.Row({name, FormatCount(count), FormatFixed(100 * count / counts.stored(), 1) + " %"});
+  };
+  part("attention", counts.attention);
+  part("feed-forward", counts.feed_forward);
+  if (counts.router > 0) part("router", counts.router);
+  part("norms", counts.norms);
+  part("embedding", counts.embedding);
+  part(counts.tied ? "head (is the embedding)" : "head", counts.head);
+  part("in the file", counts.stored());
+  part("used by a token", counts.active());
+  parts.Print(std::cout, "  ");
+  std::cout << "  weights:";
+  for (const double bits : options.weights) {
+    std::cout << "  " << FormatNumber(bits) << "-bit " << FormatBytes(counts.stored() * bits / 8);
+  }
+  std::cout << "\n  cache of a position:";
+  for (const double bits : options.caches) {
+    std::cout << "  " << FormatNumber(bits) << "-bit "
+              << FormatBytes(limits::CacheOfPosition(report.shape) * bits / 8);
+  }
+  std::cout << "\n";
+}
+
+std::string CountOrWord(double value, const char* negative, const char* infinite = "no limit") {
+  if (value < 0) return negative;
+  return std::isinf(value) ? infinite : FormatFixed(value, 0);
+}
+
+std::string RateText(double rate) {
+  return rate < 1000 ? FormatNumber(rate, 3) : FormatFixed(rate, 0);
+}
+
+std::string TurnsText(const std::vector<double>& turns) {
+  std::vector<std::string> texts;
+  for (const double turn : turns) texts.push_back(FormatFixed(std::floor(turn), 0));
+  return texts.empty() ? "none" : Join(texts, ", ");
+}
+
+std::string BoundText(const limits::TimeLimit& time) {
+  return FormatNumber(1e3 * time.seconds(), 3) + " ms " +
+         (time.compute_bound() ? "compute" : "memory");
+}
+
+void PrintMachine(const LimitsReport& report, const Machine& machine) {
+  std::cout << "\n"
+            << machine.name << ": " << machine.title << "; "
+            << FormatNumber(machine.bandwidth / 1e9) << " GB/s, "
+            << FormatNumber(machine.flops / 1e12) << " TFLOP/s, " << FormatBytes(machine.memory)
+            << "\n";
+  const std::string prompt = FormatFixed(report.prompt, 0),
+                    context = FormatFixed(report.context, 0);
+  Table table({{""},
+               {"prompt of " + prompt, Table::kRight},
+               {"turns at", Table::kRight},
+               {"head for all", Table::kRight},
+               {"turns at", Table::kRight},
+               {"token 1", Table::kRight},
+               {"tok/s", Table::kRight},
+               {"at " + context, Table::kRight},
+               {"+1 ms each", Table::kRight},
+               {"longest", Table::kRight},
+               {"batch of " + context, Table::kRight},
+               {"compute-bound from", Table::kRight},
+               {"at " + context, Table::kRight}});
+  for (const Precision& precision : report.precisions) {
+    const limits::ModelShape& s = report.shape;
+    const auto first = limits::DecodeLimit(s, precision, machine, 1);
+    const auto last = limits::DecodeLimit(s, precision, machine, report.context);
+    table.Row(
+        {PrecisionName(precision), BoundText(report.Prefill(precision, machine, report.prompt)),
+         TurnsText(report.Turns(precision, machine)),
+         BoundText(report.Prefill(precision, machine, report.prompt, Head::kAll)),
+         TurnsText(report.Turns(precision, machine, Head::kAll)),
+         FormatNumber(1e3 * first.seconds(), 3) + " ms", RateText(1 / first.seconds()),
+         RateText(1 / last.seconds()),
+         FormatFixed(limits::PositionsPerMillisecond(s, precision, machine), 0),
+         CountOrWord(limits::LongestContext(s, precision, machine.memory), "too large"),
+         CountOrWord(limits::LargestBatch(s, precision, machine.memory, report.context),
+                     "too large"),
+         CountOrWord(limits::BalancedBatch(s, precision, machine, 1), "", "never"),
+         CountOrWord(limits::BalancedBatch(s, precision, machine, report.context), "", "never")});
+  }
+  table.Print(std::cout, "  ");
+}
+
+int PrintMachines() {
+  Table table({{"name"},
+               {"GB/s", Table::kRight},
+               {"TFLOP/s", Table::kRight},
+               {"memory", Table::kRight},
+               {""}});
+  for (const Machine& m : limits::KnownMachines()) {
+    table.Row({m.name, FormatNumber(m.bandwidth / 1e9), FormatNumber(m.flops / 1e12),
+               FormatBytes(m.memory), m.title});
+  }
+  table.Row({"this", "", "", "", "this machine, measured"});
+  table.Print(std::cout);
+  return 0;
+}
+
+void WritePlot(const LimitsReport& report, const std::string& path) {
+  const bool html = path.ends_with(".html") || path.ends_with(".htm");
+  FileWriter writer(path);
+  writer.Write(html ? LimitsHtml(report) : LimitsSvg(report));
+  writer.Finish();
+  writer.Publish();
+}
+
+int Limits(const LimitsOptions& options) {
+  if (options.list) return PrintMachines();
+  if (options.config.empty()) throw UsageError("limits needs a config.json or a folder with one");
+  LimitsReport report;
+  report.shape = limits::ReadModelShape(ReadConfig(options.config));
+  std::filesystem::path path = std::filesystem::path(options.config).lexically_normal();
+  if (path.filename() == "config.json") path = path.parent_path();
+  if (path.filename().empty()) path = path.parent_path();
+  report.name = path.filename().empty() ? options.config : path.filename().string();
+  report.machines = PickMachines(options);
+  if (options.each_position) report.reads = limits::CacheReads::kEachPosition;
+  report.prompt = options.prompt;
+  report.context = options.context;
+  for (const double cache : options.caches) {
+    for (const double weights : options.weights) report.precisions.push_back({weights, cache});
+  }
+  if (!options.plot.empty()) WritePlot(report, options.plot);
+  if (options.json) {
+    Print(std::cout, ReportJson(report, options));
+    return 0;
+  }
+  PrintModel(report, options);
+  for (const Machine& machine : report.machines) PrintMachine(report, machine);
+  return 0;
+}
+
+}  // namespace
+
+Action AddLimits(CLI::App& app) {
+  auto options = std::make_shared<LimitsOptions>();
+  LimitsOptions& o = *options;
+  app.add_option("CONFIG", o.config, "config.json of a model, or the folder that holds it");
+  app.add_option("--machine", o.machines, "Machines by name, 'this' (measured) or 'all'")
+      ->delimiter(',');
+  app.add_flag("--list", o.list, "List the machines that are known");
+  app.add_option("--weights", o.weights, "Bits of a weight")
+      ->delimiter(',')
+      ->check(CLI::Range(1.0, 64.0));
+  app.add_option("--kv", o.caches, "Bits of a number in the cache")
+      ->delimiter(',')
+      ->check(CLI::Range(1.0, 64.0));
+  app.add_option("--prompt", o.prompt, "Tokens of the prompt")->check(CLI::Range(1.0, 1e9));
+  app.add_option("--context", o.context, "Position, and length of the sequences of a batch")
+      ->check(CLI::Range(1.0, 1e9));
+  app.add_option("--memory", o.memory, "GiB of memory, in place of the machine's")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--bandwidth", o.bandwidth, "GB/s, in place of the machine's")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--tflops", o.tflops, "TFLOP/s, in place of the machine's")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--threads", o.threads, "Threads that measure this machine")
+      ->check(CLI::Range(0, 4096));
+  app.add_flag("--each-position", o.each_position,
+               "Each position of a prompt reads the cache before it");
+  app.add_option("--plot", o.plot, "Draw an .svg or .html");
+  app.add_flag("--json", o.json, "Print JSON");
+  app.footer(
+      "Reading weights and cache, and multiplying with them, takes at least so long, whoever does "
+      "it.\n"
+      "Examples:\n"
+      "  oort limits SmolLM2-135M\n"
+      "  oort limits config.json --machine h100,4090 --weights 16,4 --kv 16 --plot limits.svg");
+  return [options] { return Limits(*options); };
+}
+
+}  // namespace oort::cli
