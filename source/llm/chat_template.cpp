@@ -6,15 +6,11 @@
 #include "llm/jinja/json.h"
 #include "llm/jinja/parser.h"
 
-namespace oort {
+namespace oort::jinja {
 namespace {
 
-using jinja::Dict;
-using jinja::Kind;
-using jinja::Value;
-
 /// A message's thoughts go by several names; templates find them under two.
-Value WithReasoning(jinja::Budget* budget, const Value& message) {
+Value WithReasoning(Budget* budget, const Value& message) {
   const Dict& fields = message.dict();
   const Value* reasoning = nullptr;
   for (const std::string_view name : {"reasoning_content", "thinking", "reasoning"}) {
@@ -32,9 +28,9 @@ Value WithReasoning(jinja::Budget* budget, const Value& message) {
 }
 
 /// An array of objects; none where the text is empty.
-Value ReadObjects(jinja::Budget* budget, const std::string& json, std::string_view what) {
+Value ReadObjects(Budget* budget, const std::string& json, std::string_view what) {
   if (json.empty()) return Value::None();
-  Value list = jinja::ParseJson(budget, json, what);
+  Value list = ParseJson(budget, json, what);
   const bool array = list.Is(Kind::kList);
   bool objects = array;
   for (size_t i = 0; objects && i < list.sequence().items.size(); ++i) {
@@ -44,7 +40,7 @@ Value ReadObjects(jinja::Budget* budget, const std::string& json, std::string_vi
   throw Error(ErrorCode::kInvalidArgument, std::string(what) + " must be a JSON array of objects");
 }
 
-Value ReadMessages(jinja::Budget* budget, const std::string& json) {
+Value ReadMessages(Budget* budget, const std::string& json) {
   const Value list = ReadObjects(budget, json.empty() ? "[]" : json, "messages");
   if (list.Is(Kind::kNone)) {
     throw Error(ErrorCode::kInvalidArgument, "messages must be a JSON array of objects");
@@ -55,10 +51,10 @@ Value ReadMessages(jinja::Budget* budget, const std::string& json) {
   return Value::List(budget, std::move(messages));
 }
 
-void SetVariables(jinja::Interpreter& interpreter, const ChatInputs& inputs) {
-  jinja::Budget* budget = interpreter.budget();
+void SetVariables(Interpreter& interpreter, const ChatInputs& inputs) {
+  Budget* budget = interpreter.budget();
   if (!inputs.variables.empty()) {
-    const Value variables = jinja::ParseJson(budget, inputs.variables, "variables");
+    const Value variables = ParseJson(budget, inputs.variables, "variables");
     if (!variables.Is(Kind::kDict)) {
       throw Error(ErrorCode::kInvalidArgument, "variables must be a JSON object");
     }
@@ -71,12 +67,15 @@ void SetVariables(jinja::Interpreter& interpreter, const ChatInputs& inputs) {
   interpreter.SetVariable("add_generation_prompt", Value::Bool(inputs.add_generation_prompt));
 }
 
-jinja::Clock ReadClock(const std::optional<ChatTime>& now) {
-  if (!now) return jinja::SystemClock();
+Clock ReadClock(const std::optional<ChatTime>& now) {
+  if (!now) return SystemClock();
   return {now->year, now->month, now->day, now->hour, now->minute, now->second, 0};
 }
 
 }  // namespace
+}  // namespace oort::jinja
+
+namespace oort {
 
 struct ChatTemplate::Content {
   jinja::Body body;
@@ -92,8 +91,8 @@ ChatTemplate ChatTemplate::Parse(std::string_view source) {
 
 std::string ChatTemplate::Render(const ChatInputs& inputs, const ChatLimits& limits) const {
   jinja::Interpreter interpreter({limits.steps, limits.memory_bytes, limits.output_bytes},
-                                 [&] { return ReadClock(inputs.now); });
-  SetVariables(interpreter, inputs);
+                                 [&] { return jinja::ReadClock(inputs.now); });
+  jinja::SetVariables(interpreter, inputs);
   try {
     return interpreter.Render(content_->body);
   } catch (const Error& error) {
@@ -103,14 +102,15 @@ std::string ChatTemplate::Render(const ChatInputs& inputs, const ChatLimits& lim
 
 std::string ToJson(std::span<const ChatMessage> messages) {
   jinja::Budget budget(INT64_MAX, SIZE_MAX);
-  std::vector<Value> list;
+  std::vector<jinja::Value> list;
   for (const ChatMessage& message : messages) {
-    auto fields = std::make_shared<Dict>(&budget);
-    fields->Set(Value::String(&budget, "role"), Value::String(&budget, message.role));
-    fields->Set(Value::String(&budget, "content"), Value::String(&budget, message.content));
-    list.push_back(Value::Of(std::shared_ptr<const Dict>(std::move(fields))));
+    auto fields = std::make_shared<jinja::Dict>(&budget);
+    fields->Set(jinja::Value::String(&budget, "role"), jinja::Value::String(&budget, message.role));
+    fields->Set(jinja::Value::String(&budget, "content"),
+                jinja::Value::String(&budget, message.content));
+    list.push_back(jinja::Value::Of(std::shared_ptr<const jinja::Dict>(std::move(fields))));
   }
-  return jinja::DumpJson(budget, Value::List(&budget, std::move(list)), {});
+  return jinja::DumpJson(budget, jinja::Value::List(&budget, std::move(list)), {});
 }
 
 }  // namespace oort

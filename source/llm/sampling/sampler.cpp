@@ -18,15 +18,6 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 /// Below it logits divided by the temperature leave the range of floats.
 constexpr float kGreedy = 1e-5F;
 
-struct Candidate {
-  float logit;
-  int32_t token;
-};
-
-bool Likelier(const Candidate& a, const Candidate& b) {
-  return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
-}
-
 [[noreturn]] void FailOption(const char* name, const char* rule, double value) {
   throw Error(ErrorCode::kInvalidArgument,
               std::string(name) + " must be " + rule + ", not " + std::to_string(value));
@@ -75,6 +66,14 @@ float KthLargest(std::span<const float> values, size_t k, std::vector<float>& ke
 }  // namespace
 
 struct Sampler::State {
+  struct Candidate {
+    float logit;
+    int32_t token;
+  };
+  static bool Likelier(const Candidate& a, const Candidate& b) {
+    return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
+  }
+
   SamplingOptions options;
   const SamplingKernels& kernels = SamplingKernelsFor(DefaultIsa());
   RandomSeries random;
