@@ -21,6 +21,9 @@ struct EngineOptions {
   KvType kv = KvType::kF16;    ///< how keys and values are kept
   int64_t cache_tokens = 0;    ///< of all sequences together; 0: the model's context, at most 8192
   int64_t prompt_chunk = 512;  ///< tokens of a prompt in one step
+  /// Keep what was read of finished requests while there is room, for prompts that begin alike. An
+  /// answer may then differ in the last digits from that of a prompt that is read anew.
+  bool reuse_prefixes = false;
 };
 
 /// What came out for one token. `text` may be empty, and belong to tokens before.
@@ -60,6 +63,12 @@ struct GenerateResult {
   std::string stop;  ///< the stop string that ended it
   GenerateTimings timings;
 };
+
+/// Logits of every token of a text, each from those before it in its window: what
+/// `visit(i, logits)` gets predicts tokens[i + 1]. Windows of `window` tokens stand side by side.
+void VisitLogits(std::shared_ptr<const LanguageModel> model, std::span<const int32_t> tokens,
+                 int64_t window, const EngineOptions& options,
+                 const std::function<void(int64_t, std::span<const float>)>& visit);
 
 /// Runs requests side by side, each with the result that it would have alone. Stays usable after an
 /// Error. Thread contract: one thread at a time.

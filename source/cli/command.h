@@ -29,5 +29,9 @@ Action AddConvert(CLI::App& app);
 Action AddOperators(CLI::App& app);
 Action AddDevices(CLI::App& app);
 Action AddLimits(CLI::App& app);
+Action AddGenerate(CLI::App& app);
+Action AddChat(CLI::App& app);
+Action AddBenchLlm(CLI::App& app);
+Action AddPerplexity(CLI::App& app);
 
 }  // namespace oort::cli

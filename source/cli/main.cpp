@@ -15,7 +15,7 @@ namespace oort::cli {
 namespace {
 
 constexpr const char* kOverview =
-    "Oort runs neural networks that PyTorch exported through pnnx.\n"
+    "Oort runs neural networks that PyTorch exported through pnnx, and language models.\n"
     "MODEL is a .pnnx.param file (its .pnnx.bin is found beside it) or a folder that holds one.";
 
 constexpr const char* kFooter =
@@ -25,6 +25,7 @@ constexpr const char* kFooter =
     "  oort run net.pnnx.param --input cat.jpg --labels labels.txt\n"
     "  oort bench net.pnnx.param --threads 4           how fast is it?\n"
     "  oort profile net.pnnx.param --html net.html     where does the time go?\n"
+    "  oort chat SmolLM2.gguf                          talk with a language model\n"
     "'oort COMMAND --help' explains a command with an example.\n"
     "Exit codes: 0 success, 1 failure (one line on stderr), 2 wrong usage.";
 
@@ -42,6 +43,11 @@ constexpr std::array kCommands = {
     Entry{"bench", "Measure how long a model takes", AddBench},
     Entry{"profile", "Show where the time goes, beside what the machine can do", AddProfile},
     Entry{"convert", "Rewrite a model with aligned weights", AddConvert},
+    Entry{"generate", "Let a language model answer a prompt", AddGenerate},
+    Entry{"chat", "Talk with a language model", AddChat},
+    Entry{"bench-llm", "Measure how many tokens a second a language model reads and writes",
+          AddBenchLlm},
+    Entry{"perplexity", "Measure how well a language model predicts a text", AddPerplexity},
     Entry{"operators", "List the operators that this build knows", AddOperators},
     Entry{"devices", "Show instruction sets, threads and GPUs", AddDevices},
     Entry{"limits", "Show the fastest that a language model can be on a machine", AddLimits},

@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "cli/model.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <chrono>
 #include <iostream>
 
-#include "cli/chart.h"
+#include "cli/progress.h"
 #include "cli/text.h"
 
 namespace oort::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
 
 constexpr std::string_view kParamEnding = ".pnnx.param";
 
@@ -37,30 +33,6 @@ fs::path FindParam(const fs::path& model) {
               "expected model.pnnx.param or exactly one *.pnnx.param in folder '" + model.string() +
                   "', found " + std::to_string(found.size()));
 }
-
-/// A line on stderr that is redrawn; only on a terminal, and only when a load takes long.
-class ProgressLine {
- public:
-  ~ProgressLine() {
-    if (shown_) std::cerr << "\r\x1b[K" << std::flush;
-  }
-  void Update(const Progress& progress) {
-    const Clock::time_point now = Clock::now();
-    if (now - start_ < std::chrono::milliseconds(500)) return;
-    if (shown_ && now - last_ < std::chrono::milliseconds(50)) return;
-    const double share = progress.total == 0 ? 0
-                                             : static_cast<double>(progress.done) /
-                                                   static_cast<double>(progress.total);
-    std::cerr << "\r\x1b[K" << progress.phase << "  " << FormatFixed(100 * share, 0) << " %  "
-              << Bar(share, 40) << std::flush;
-    shown_ = true;
-    last_ = now;
-  }
-
- private:
-  Clock::time_point start_ = Clock::now(), last_;
-  bool shown_ = false;
-};
 
 Isa ParseIsa(const std::string& name) {
   if (name.empty()) return DefaultIsa();
@@ -167,9 +139,7 @@ std::shared_ptr<const RuntimeGraph> ModelOptions::LoadModel() const {
 
 std::shared_ptr<const RuntimeGraph> LoadModel(const ModelFiles& files, LoadOptions options) {
   ProgressLine line;
-  if (isatty(STDERR_FILENO) != 0) {
-    options.progress = [&line](const Progress& progress) { line.Update(progress); };
-  }
+  options.progress = line.Function();
   const auto param = files.OpenParam();
   // The structure is only read twice where there is no .bin, to say that it is missing.
   const auto bin = files.OpenBin(files.bin.empty() ? ReadPnnxParam(*param) : Graph());

@@ -33,6 +33,8 @@ class DecoderRunner {
   /// Runs the items as one batch and returns the logits that they want, row by row in their order;
   /// valid until the next step. Where it throws, no sequence has changed.
   std::span<const float> Step(std::span<const StepItem> items, const RunOptions& options = {});
+  /// One more sequence uses the block, which is full.
+  void Share(int32_t block) { cache_.Share(block); }
   /// Gives the blocks of a sequence back.
   void Release(CachedSequence& sequence);
   /// Whether a step of `tokens` more of the sequence finds blocks.

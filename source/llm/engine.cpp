@@ -45,6 +45,17 @@ struct Generation {
   int64_t most_length() const { return static_cast<int64_t>(request.prompt.size()) + most_tokens; }
 };
 
+/// Tokens of a finished request that the cache still holds.
+struct KeptSequence {
+  std::vector<int32_t> tokens;
+  CachedSequence sequence;
+};
+
+size_t CommonPrefix(std::span<const int32_t> a, std::span<const int32_t> b) {
+  const auto ends = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  return static_cast<size_t>(ends.first - a.begin());
+}
+
 }  // namespace
 
 std::string_view Name(FinishReason reason) {
@@ -63,6 +74,7 @@ struct Engine::Impl {
   std::deque<std::unique_ptr<Generation>> waiting;
   std::vector<std::unique_ptr<Generation>> running;
   std::map<int64_t, GenerateResult> done;
+  std::deque<KeptSequence> kept;  ///< the last used at the end
   int64_t next_id = 0;
   bool prompt_turn = true;  ///< prompts and answers take turns
 
@@ -72,6 +84,12 @@ struct Engine::Impl {
         runner(model, options.kv, tokens, options.threads) {}
 
   int64_t cache_tokens() const { return runner.cache().blocks() * KvCache::kBlockTokens; }
+  /// Blocks that the running requests hold by now.
+  int64_t running_blocks() const {
+    size_t blocks = 0;
+    for (const auto& generation : running) blocks += generation->sequence.blocks.size();
+    return static_cast<int64_t>(blocks);
+  }
   int64_t Submit(GenerateRequest request);
   bool Step();
   void Admit();
@@ -81,6 +99,8 @@ struct Engine::Impl {
   void Emit(Generation& generation, const SampledToken& sampled, const std::string& text);
   void Finish(Generation& generation, FinishReason reason);
   void Collect();
+  void Keep(Generation& generation);
+  void TakePrefix(Generation& generation);
   /// After an error: nothing of what was running is left.
   void Drop();
 };
@@ -110,6 +130,38 @@ int64_t Engine::Impl::Submit(GenerateRequest request) {
   return next_id++;
 }
 
+/// What the cache holds of a finished request: all its tokens but the last, which was never read.
+void Engine::Impl::Keep(Generation& g) {
+  KeptSequence keep;
+  keep.tokens = g.request.prompt;
+  keep.tokens.insert(keep.tokens.end(), g.result.tokens.begin(), g.result.tokens.end());
+  keep.tokens.resize(static_cast<size_t>(g.sequence.length));
+  keep.sequence = std::exchange(g.sequence, {});
+  kept.push_back(std::move(keep));
+}
+
+/// Begins with the blocks of the kept sequence that has most of the prompt in common. The last
+/// token of a prompt is always read: its logits are wanted.
+void Engine::Impl::TakePrefix(Generation& g) {
+  size_t most = 0;
+  const KeptSequence* best = nullptr;
+  const std::span<const int32_t> prompt =
+      std::span<const int32_t>(g.request.prompt).first(g.request.prompt.size() - 1);
+  for (const KeptSequence& keep : kept) {
+    const size_t common = CommonPrefix(keep.tokens, prompt);
+    if (common <= most) continue;
+    most = common;
+    best = &keep;
+  }
+  const size_t blocks = most / static_cast<size_t>(KvCache::kBlockTokens);
+  for (size_t i = 0; i < blocks; ++i) {
+    runner.Share(best->sequence.blocks[i]);
+    g.sequence.blocks.push_back(best->sequence.blocks[i]);
+  }
+  g.sequence.length = static_cast<int64_t>(blocks) * KvCache::kBlockTokens;
+  g.prompt_done = g.sequence.length;
+}
+
 /// Requests come in the order of their numbers, each when there is room for all of it: then none
 /// has to be stopped for want of memory.
 void Engine::Impl::Admit() {
@@ -128,6 +180,11 @@ void Engine::Impl::Admit() {
     const int64_t needed = KvCache::BlocksFor(std::min(next.most_length(), cache_tokens()));
     if (reserved + needed > runner.cache().blocks()) return;
     reserved += needed;
+    if (options.reuse_prefixes) TakePrefix(next);
+    while (!kept.empty() && runner.cache().free_blocks() + running_blocks() < reserved) {
+      runner.Release(kept.front().sequence);
+      kept.pop_front();
+    }
     running.push_back(std::move(waiting.front()));
     waiting.pop_front();
   }
@@ -228,6 +285,7 @@ void Engine::Impl::Finish(Generation& g, FinishReason reason) {
 void Engine::Impl::Collect() {
   for (auto& generation : running) {
     if (!generation->finished) continue;
+    if (options.reuse_prefixes && generation->sequence.length > 0) Keep(*generation);
     runner.Release(generation->sequence);
     done.emplace(generation->id, std::move(generation->result));
     generation.reset();
@@ -237,7 +295,9 @@ void Engine::Impl::Collect() {
 
 void Engine::Impl::Drop() {
   for (auto& generation : running) runner.Release(generation->sequence);
+  for (KeptSequence& keep : kept) runner.Release(keep.sequence);
   running.clear();
+  kept.clear();
 }
 
 bool Engine::Impl::Step() {

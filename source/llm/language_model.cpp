@@ -2,6 +2,7 @@
 #include "oort/language_model.h"
 
 #include <algorithm>
+#include <set>
 
 #include "core/guard.h"
 #include "models/decoder/decoder.h"
@@ -37,8 +38,13 @@ LanguageModelInfo InfoOf(const Checkpoint& checkpoint, const Graph& graph) {
   info.vocabulary = config.vocabulary;
   info.context = config.context;
   info.file_bytes = checkpoint.file_bytes();
+  std::set<const std::byte*> seen;  // a head may be the embeddings
   for (const Operator& op : graph.operators) {
-    for (const auto& [name, tensor] : op.attributes) info.weight_bytes += tensor.bytes();
+    for (const auto& [name, tensor] : op.attributes) {
+      if (op.type != "oort.CompactEmbedding") info.step_bytes += tensor.bytes();
+      if (!seen.insert(tensor.raw()).second) continue;
+      info.weight_bytes += tensor.bytes();
+    }
   }
   return info;
 }

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <iostream>
+
+#include "cli/language.h"
+
+namespace oort::cli {
+namespace {
+
+struct Options {
+  LanguageOptions language;
+  int64_t prompt_tokens = 128, new_tokens = 64;
+  int rounds = 3;
+  bool json = false;
+};
+
+struct Rates {
+  std::vector<double> prefill, decode;
+};
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t count = values.size();
+  return (values[(count - 1) / 2] + values[count / 2]) / 2;
+}
+
+/// One round before those that count: memory is touched and plans are made.
+Rates Measure(Engine& engine, const Options& options) {
+  GenerateRequest request;
+  for (int64_t i = 0; i < options.prompt_tokens; ++i) {
+    request.prompt.push_back(
+        static_cast<int32_t>((1 + i % 100) % engine.model().info().vocabulary));
+  }
+  // The prompt gives the first token; each of the others is a step.
+  request.max_tokens = options.new_tokens + 1;
+  request.ignore_end = true;
+  Rates rates;
+  for (int round = 0; round <= options.rounds; ++round) {
+    const GenerateResult result = engine.Generate(request);
+    if (round == 0) continue;
+    rates.prefill.push_back(PromptRate(request.prompt.size(), result));
+    rates.decode.push_back(AnswerRate(result));
+  }
+  return rates;
+}
+
+int BenchLlm(const Options& options) {
+  const auto model = options.language.Load();
+  EngineOptions engine_options = options.language.ForEngine();
+  engine_options.cache_tokens = options.prompt_tokens + options.new_tokens + 1;
+  engine_options.prompt_chunk = std::max<int64_t>(512, options.prompt_tokens);
+  Engine engine(model, engine_options);
+  const Rates rates = Measure(engine, options);
+  const double prefill = Median(rates.prefill), decode = Median(rates.decode);
+  const LanguageModelInfo& info = model->info();
+  // Every token reads all weights but the embeddings, of which it takes a row; a head that is the
+  // embeddings reads them whole.
+  const double read = decode * static_cast<double>(info.step_bytes);
+  if (options.json) {
+    Print(std::cout, {{"model", options.language.model},
+                      {"threads", engine.threads()},
+                      {"prompt_tokens", options.prompt_tokens},
+                      {"new_tokens", options.new_tokens},
+                      {"prefill_tps", prefill},
+                      {"decode_tps", decode},
+                      {"step_bytes", info.step_bytes},
+                      {"read_bytes_per_second", read},
+                      {"prefill_rounds", rates.prefill},
+                      {"decode_rounds", rates.decode}});
+    return 0;
+  }
+  std::cout << info.family << ", " << info.layers << " layers, "
+            << FormatBytes(static_cast<double>(info.step_bytes)) << " of weights a token, "
+            << engine.threads() << " threads\n"
+            << "decode reads weights at " << FormatFixed(read / 1e9, 1) << " GB/s\n"
+            << "prefill_tps " << FormatFixed(prefill, 1) << " decode_tps " << FormatFixed(decode, 1)
+            << '\n';
+  return 0;
+}
+
+}  // namespace
+
+Action AddBenchLlm(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  options->language.Add(app);
+  app.add_option("--prompt-tokens", options->prompt_tokens, "Length of the prompt")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--new-tokens", options->new_tokens, "Length of the answer")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--rounds", options->rounds, "Rounds, of which the median counts")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--json", options->json, "Print all figures as JSON");
+  app.footer(
+      "Example: oort bench-llm SmolLM2.gguf --threads 2 --prompt-tokens 128 --new-tokens 64\n"
+      "The last line is: prefill_tps X decode_tps Y");
+  return [options] { return BenchLlm(*options); };
+}
+
+}  // namespace oort::cli

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+#include "cli/language.h"
+
+#include <atomic>
+#include <csignal>
+
+#include "cli/progress.h"
+
+namespace oort::cli {
+namespace {
+
+std::atomic<bool> interrupted = false;
+struct sigaction before_interrupt;
+
+double Rate(double tokens, double seconds) { return seconds > 0 ? tokens / seconds : 0; }
+
+}  // namespace
+
+void LanguageOptions::Add(CLI::App& app) {
+  app.add_option("MODEL", model, "A GGUF file, a folder of Hugging Face, or a llama2.c checkpoint")
+      ->required();
+  app.add_flag("--exact", exact, "Keep activations in f32: slower, and the reference");
+  app.add_option("--kv", kv, "How keys and values are kept: f32, f16 or int8");
+  app.add_option("--context", context, "Tokens that prompt and answer may have together")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--threads", threads, "Threads (default: all that the process may use)")
+      ->check(CLI::PositiveNumber);
+}
+
+std::shared_ptr<const LanguageModel> LanguageOptions::Load() const {
+  ProgressLine line;
+  LanguageModelOptions options;
+  options.exact = exact;
+  options.progress = line.Function();
+  return LanguageModel::Load(model, options);
+}
+
+EngineOptions LanguageOptions::ForEngine() const {
+  EngineOptions options;
+  options.threads = threads;
+  options.cache_tokens = context;
+  options.kv = !kv.empty() ? KvTypeOf(kv) : exact ? KvType::kF32 : KvType::kF16;
+  return options;
+}
+
+void AnswerOptions::Add(CLI::App& app) {
+  app.add_option("--max-tokens", max_tokens, "Tokens of the answer at most")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--temperature", sampling.temperature, "0: always the likeliest token")
+      ->capture_default_str();
+  app.add_option("--top-k", sampling.top_k, "Pick among the k likeliest tokens (0: all)");
+  app.add_option("--top-p", sampling.top_p, "Pick among the likeliest that sum to p");
+  app.add_option("--min-p", sampling.min_p, "Pick among those at least this share as likely");
+  app.add_option("--repetition-penalty", sampling.repetition_penalty,
+                 "Divides the logits of tokens that were there already");
+  app.add_option("--presence-penalty", sampling.presence_penalty,
+                 "Taken from logits of tokens that the answer has");
+  app.add_option("--frequency-penalty", sampling.frequency_penalty,
+                 "The same for each time that it has them");
+  app.add_option("--seed", sampling.seed, "The same seed gives the same answer");
+  app.add_option("--stop", stops, "End the answer before this text (may be given several times)");
+}
+
+GenerateRequest AnswerOptions::Request(std::vector<int32_t> prompt) const {
+  GenerateRequest request;
+  request.prompt = std::move(prompt);
+  request.max_tokens = max_tokens;
+  request.sampling = sampling;
+  request.stops = stops;
+  return request;
+}
+
+double PromptRate(size_t prompt_tokens, const GenerateResult& result) {
+  return Rate(static_cast<double>(prompt_tokens), result.timings.prompt_seconds);
+}
+
+double AnswerRate(const GenerateResult& result) {
+  const double tokens = static_cast<double>(result.tokens.size());
+  return tokens > 1 ? Rate(tokens - 1, result.timings.generate_seconds) : 0;
+}
+
+std::string Summary(size_t prompt_tokens, const GenerateResult& result) {
+  return "prompt " + std::to_string(prompt_tokens) + " tokens, " +
+         FormatFixed(PromptRate(prompt_tokens, result), 1) + " tokens/s; answer " +
+         std::to_string(result.tokens.size()) + " tokens, " + FormatFixed(AnswerRate(result), 1) +
+         " tokens/s; first token after " +
+         FormatFixed(1e3 * result.timings.first_token_seconds, 0) + " ms";
+}
+
+InterruptFlag::InterruptFlag() {
+  interrupted = false;
+  struct sigaction action = {};
+  action.sa_handler = [](int) { interrupted = true; };
+  sigaction(SIGINT, &action, &before_interrupt);  // no SA_RESTART: waiting for input ends, too
+}
+
+InterruptFlag::~InterruptFlag() { sigaction(SIGINT, &before_interrupt, nullptr); }
+
+bool InterruptFlag::Take() { return interrupted.exchange(false); }
+
+}  // namespace oort::cli

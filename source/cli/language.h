@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// What the commands on language models have in common.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/text.h"
+#include "oort/engine.h"
+
+namespace oort::cli {
+
+/// MODEL and how it is loaded and run.
+struct LanguageOptions {
+  std::string model;
+  bool exact = false;
+  std::string kv;  ///< empty: f32 where exact, else f16
+  int64_t context = 0;
+  int threads = 0;
+
+  void Add(CLI::App& app);
+  std::shared_ptr<const LanguageModel> Load() const;
+  EngineOptions ForEngine() const;
+};
+
+/// How tokens are picked, and when an answer ends.
+struct AnswerOptions {
+  SamplingOptions sampling;
+  int64_t max_tokens = 512;
+  std::vector<std::string> stops;
+
+  void Add(CLI::App& app);
+  GenerateRequest Request(std::vector<int32_t> prompt) const;
+};
+
+/// "prompt 37 tokens, 512.3 tokens/s; answer 8 tokens, 120.1 tokens/s; first token after 81 ms"
+std::string Summary(size_t prompt_tokens, const GenerateResult& result);
+double PromptRate(size_t prompt_tokens, const GenerateResult& result);
+/// Tokens behind the first, by the time from the first to the last.
+double AnswerRate(const GenerateResult& result);
+
+/// While it lives, Ctrl-C sets a flag instead of ending the program.
+class InterruptFlag {
+ public:
+  InterruptFlag();
+  ~InterruptFlag();
+  InterruptFlag(const InterruptFlag&) = delete;
+  InterruptFlag& operator=(const InterruptFlag&) = delete;
+  /// Whether Ctrl-C was pressed since the last call.
+  bool Take();
+};
+
+}  // namespace oort::cli
