@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+// All parts of a tokenizer, put together by the readers of its files.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "llm/tokenizer/added_tokens.h"
+#include "llm/tokenizer/decoder.h"
+#include "llm/tokenizer/model.h"
+#include "llm/tokenizer/normalizer.h"
+#include "llm/tokenizer/post_processor.h"
+#include "llm/tokenizer/pre_tokenizer.h"
+#include "llm/tokenizer/word_cache.h"
+#include "oort/tokenizer.h"
+
+namespace oort::llm {
+
+struct Truncation {
+  size_t max_length = 0;
+  bool left = false;
+};
+struct Padding {
+  std::optional<size_t> length;  ///< nothing: as long as the longest, which is this one
+  size_t multiple_of = 0;
+  int32_t id = 0;
+  bool left = false;
+};
+
+struct Pipeline {
+  NormalizerPtr normalizer;
+  PreTokenizerPtr pre_tokenizer;
+  ModelPtr model;
+  AddedTokens added;
+  PostProcessorPtr post_processor;
+  DecoderPtr decoder;
+  std::optional<Truncation> truncation;
+  std::optional<Padding> padding;
+  std::optional<int32_t> bos, eos;
+  std::vector<bool> special;  ///< by id, for tokens that are special without being added ones
+};
+
+Tokenizer MakeTokenizer(Pipeline pipeline);
+/// The id of a piece, added tokens first.
+std::optional<int32_t> FindToken(const Pipeline& pipeline, std::string_view piece);
+
+/// Memory of one thread that encodes.
+struct EncodeScratch {
+  Words words;
+  ModelScratch model;
+  WordCache cache;
+  std::vector<int32_t> ids;
+};
+
+}  // namespace oort::llm
+
+namespace oort {
+
+struct Tokenizer::Impl {
+  explicit Impl(llm::Pipeline from);
+  void EncodeInto(std::string_view text, const EncodeOptions& options, llm::EncodeScratch& scratch,
+                  std::vector<int32_t>& ids) const;
+  /// Nothing where no token has the id.
+  std::optional<std::string_view> TextOf(int32_t id) const;
+  bool IsSpecial(int32_t id) const;
+
+  llm::Pipeline pipeline;
+  size_t size = 0;
+  mutable std::mutex mutex;
+  mutable std::vector<std::unique_ptr<llm::EncodeScratch>> idle;
+};
+
+}  // namespace oort

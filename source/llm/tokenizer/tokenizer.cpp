@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT
+#include "oort/tokenizer.h"
+
+#include <algorithm>
+
+#include "llm/tokenizer/pipeline.h"
+#include "llm/tokenizer/utf8.h"
+#include "oort/error.h"
+
+namespace oort {
+
+using llm::EncodeScratch;
+using llm::Word;
+using llm::Words;
+
+Tokenizer::Impl::Impl(llm::Pipeline from) : pipeline(std::move(from)) {
+  const int64_t own = pipeline.model->vocabulary().size();
+  size = static_cast<size_t>(std::max(own, pipeline.added.end_id()));
+}
+
+namespace {
+
+void EncodeWords(const llm::Pipeline& pipeline, EncodeScratch& scratch,
+                 std::vector<int32_t>& ids) {
+  const bool caches = pipeline.model->worth_caching();
+  for (const Word& word : scratch.words.list) {
+    if (word.id >= 0) {
+      ids.push_back(word.id);
+      continue;
+    }
+    const bool cached = caches && word.text.size() <= llm::WordCache::kLongestWord;
+    size_t count = 0;
+    if (cached) {
+      if (const int32_t* known = scratch.cache.Find(word.text, count)) {
+        ids.insert(ids.end(), known, known + count);
+        continue;
+      }
+    }
+    const size_t first = ids.size();
+    pipeline.model->Encode(word.text, ids, scratch.model);
+    if (cached) scratch.cache.Add(word.text, std::span(ids).subspan(first));
+  }
+}
+
+/// Added tokens of the raw text, then the normalized rest and the added tokens in that.
+void SplitIntoWords(const llm::Pipeline& pipeline, std::string_view text, bool parse_special,
+                    Words& words) {
+  words.arena.Clear();
+  words.list.clear();
+  words.next.clear();
+  if (text.empty()) return;
+  const Word all{text, -1, llm::LengthFromLead(static_cast<unsigned char>(text[0]))};
+  if (pipeline.added.HasRaw()) {
+    pipeline.added.CutRaw(words, all, parse_special);
+    words.list.swap(words.next);
+  } else {
+    words.list.push_back(all);
+  }
+  if (pipeline.normalizer == nullptr && !pipeline.added.HasNormalized()) return;
+  words.next.clear();
+  for (Word word : words.list) {
+    if (word.id >= 0) {
+      words.next.push_back(word);
+      continue;
+    }
+    if (pipeline.normalizer != nullptr) {
+      llm::NormalText normal{std::string(word.text), word.from_start};
+      pipeline.normalizer->Apply(normal, words.regex);
+      word = {words.arena.Keep(normal.text), -1, normal.from_start};
+    }
+    if (word.text.empty()) continue;
+    pipeline.added.CutNormalized(words, word, parse_special);
+  }
+  words.list.swap(words.next);
+}
+
+void Truncate(std::vector<int32_t>& ids, const llm::Truncation& truncation, size_t added) {
+  const size_t room = truncation.max_length > added ? truncation.max_length - added : 0;
+  if (ids.size() <= room) return;
+  if (truncation.left) {
+    ids.erase(ids.begin(), ids.end() - static_cast<ptrdiff_t>(room));
+  } else {
+    ids.resize(room);
+  }
+}
+
+void Pad(std::vector<int32_t>& ids, const llm::Padding& padding) {
+  size_t length = padding.length.value_or(ids.size());
+  if (padding.multiple_of > 0 && length % padding.multiple_of > 0) {
+    length += padding.multiple_of - length % padding.multiple_of;
+  }
+  if (ids.size() >= length) return;
+  ids.insert(padding.left ? ids.begin() : ids.end(), length - ids.size(), padding.id);
+}
+
+}  // namespace
+
+void Tokenizer::Impl::EncodeInto(std::string_view text, const EncodeOptions& options,
+                                 EncodeScratch& scratch, std::vector<int32_t>& ids) const {
+  SplitIntoWords(pipeline, text, options.parse_special, scratch.words);
+  if (pipeline.pre_tokenizer != nullptr) pipeline.pre_tokenizer->Apply(scratch.words);
+  ids.reserve(scratch.words.list.size() * 5 / 4 + 2);
+  EncodeWords(pipeline, scratch, ids);
+  const llm::PostProcessor* post = pipeline.post_processor.get();
+  const size_t added = post != nullptr && options.add_special ? post->added() : 0;
+  if (pipeline.truncation) Truncate(ids, *pipeline.truncation, added);
+  if (post != nullptr) {
+    llm::Sequences sequences;
+    sequences.push_back(std::move(ids));
+    post->Apply(sequences, options.add_special);
+    ids.clear();
+    for (const auto& sequence : sequences) ids.insert(ids.end(), sequence.begin(), sequence.end());
+  }
+  if (pipeline.padding) Pad(ids, *pipeline.padding);
+}
+
+std::optional<std::string_view> Tokenizer::Impl::TextOf(int32_t id) const {
+  if (const std::string* text = pipeline.added.Text(id)) return *text;
+  const llm::Vocabulary& vocabulary = pipeline.model->vocabulary();
+  if (!vocabulary.Has(id)) return std::nullopt;
+  return vocabulary.Piece(id);
+}
+
+bool Tokenizer::Impl::IsSpecial(int32_t id) const {
+  if (id >= 0 && static_cast<size_t>(id) < pipeline.special.size() &&
+      pipeline.special[static_cast<size_t>(id)]) {
+    return true;
+  }
+  const auto text = TextOf(id);
+  return text && pipeline.added.IsSpecialText(*text);
+}
+
+std::vector<int32_t> Tokenizer::Encode(std::string_view text, EncodeOptions options) const {
+  std::unique_ptr<EncodeScratch> scratch;
+  {
+    const std::lock_guard lock(impl_->mutex);
+    if (!impl_->idle.empty()) {
+      scratch = std::move(impl_->idle.back());
+      impl_->idle.pop_back();
+    }
+  }
+  if (scratch == nullptr) scratch = std::make_unique<EncodeScratch>();
+  std::string valid;
+  if (!llm::IsValidUtf8(text)) {
+    valid = llm::MakeValidUtf8(text);
+    text = valid;
+  }
+  std::vector<int32_t> ids;
+  impl_->EncodeInto(text, options, *scratch, ids);
+  const std::lock_guard lock(impl_->mutex);
+  impl_->idle.push_back(std::move(scratch));
+  return ids;
+}
+
+std::string Tokenizer::Decode(std::span<const int32_t> ids, DecodeOptions options) const {
+  std::string out;
+  const llm::PieceSinkPtr sink = impl_->pipeline.decoder->Start(llm::MakeTextSink(&out));
+  for (const int32_t id : ids) {
+    const auto text = impl_->TextOf(id);
+    if (text && !(options.skip_special && impl_->IsSpecial(id))) sink->Piece(*text);
+  }
+  sink->Finish();
+  return out;
+}
+
+size_t Tokenizer::size() const { return impl_->size; }
+
+std::optional<int32_t> Tokenizer::IdOf(std::string_view piece) const {
+  return llm::FindToken(impl_->pipeline, piece);
+}
+
+std::string_view Tokenizer::Piece(int32_t id) const {
+  return impl_->TextOf(id).value_or(std::string_view());
+}
+
+bool Tokenizer::IsSpecial(int32_t id) const { return impl_->IsSpecial(id); }
+std::optional<int32_t> Tokenizer::bos() const { return impl_->pipeline.bos; }
+std::optional<int32_t> Tokenizer::eos() const { return impl_->pipeline.eos; }
+
+struct TokenStream::State {
+  std::shared_ptr<const Tokenizer::Impl> tokenizer;
+  DecodeOptions options;
+  std::string out;
+  llm::PieceSinkPtr sink;
+
+  void Begin() { sink = tokenizer->pipeline.decoder->Start(llm::MakeTextSink(&out)); }
+  std::string Take() { return std::exchange(out, std::string()); }
+};
+
+TokenStream::TokenStream(Tokenizer tokenizer, DecodeOptions options)
+    : state_(std::make_unique<State>()) {
+  state_->tokenizer = tokenizer.impl_;
+  state_->options = options;
+  state_->Begin();
+}
+TokenStream::~TokenStream() = default;
+TokenStream::TokenStream(TokenStream&&) noexcept = default;
+TokenStream& TokenStream::operator=(TokenStream&&) noexcept = default;
+
+std::string TokenStream::Push(int32_t id) {
+  const auto text = state_->tokenizer->TextOf(id);
+  if (!text || (state_->options.skip_special && state_->tokenizer->IsSpecial(id))) return {};
+  state_->sink->Piece(*text);
+  return state_->Take();
+}
+
+std::string TokenStream::Flush() {
+  state_->sink->Finish();
+  state_->Begin();
+  return state_->Take();
+}
+
+std::optional<int32_t> llm::FindToken(const Pipeline& pipeline, std::string_view piece) {
+  int32_t id = pipeline.added.Find(piece);
+  if (id < 0) id = pipeline.model->vocabulary().Find(piece);
+  return id < 0 ? std::nullopt : std::optional(id);
+}
+
+Tokenizer llm::MakeTokenizer(Pipeline pipeline) {
+  if (pipeline.decoder == nullptr) pipeline.decoder = MakeJoinDecoder();
+  return Tokenizer(std::make_shared<const Tokenizer::Impl>(std::move(pipeline)));
+}
+
+}  // namespace oort

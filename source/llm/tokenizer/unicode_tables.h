@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+// The tables that tools/make-unicode-tables measures on the tokenizers library.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace oort::llm::unicode {
+
+struct Table {
+  const uint32_t* data;
+  size_t size;
+};
+
+// Runs: start << 8 | value, in force up to the next start.
+extern const Table kGeneralCategory, kScript, kCombiningClass, kHuggingScript;
+// Sets: alternating boundaries, in from the first, out from the second, and so on.
+extern const Table kAlphabetic, kWhiteSpace, kLowercase, kUppercase, kEmoji, kEmojiPresentation,
+    kEmojiModifier, kEmojiModifierBase, kEmojiComponent, kExtendedPictographic, kGraphemeExtend,
+    kIdeographic, kSpace, kWord, kDigit, kPosixAlnum, kPosixAlpha, kPosixBlank, kPosixCntrl,
+    kPosixGraph, kPosixLower, kPosixPrint, kPosixPunct, kPosixUpper;
+extern const Table kNumeric, kRustSpace, kPunctuation, kRegexWord, kBertControl, kCombiningMark,
+    kNonspacingMark;
+// Pairs (from, to); of kCasePairs one for each character that another one matches under (?i).
+extern const Table kLowercasePairs, kCasePairs;
+// Entries: character, count, the count characters of its full decomposition.
+extern const Table kCanonicalDecompositions, kCompatibilityDecompositions;
+extern const Table kCompositions;  // triples: first, second, composed
+extern const char* const kScriptNames[];
+extern const int kScriptCount;
+
+}  // namespace oort::llm::unicode
