@@ -55,8 +55,8 @@ class Tokenizer {
   static Tokenizer FromSentencePiece(std::string_view bytes, std::string_view config = {});
   /// llama2.c's tokenizer.bin, which does not know its size: `vocab_size` is the checkpoint's.
   static Tokenizer FromLlama2c(std::string_view bytes, size_t vocab_size);
-  /// One of these by its content: tokenizer.json, .model, tokenizer.bin (all of it), or a folder
-  /// that holds one, in this order.
+  /// One of these by its content: a GGUF file, tokenizer.json, .model, tokenizer.bin (all of it),
+  /// or a folder that holds one of the last three, in this order.
   static Tokenizer FromFile(const std::filesystem::path& path);
 
   /// Ids of a text. Bytes that are not UTF-8 are read as U+FFFD.

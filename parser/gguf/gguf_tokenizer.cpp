@@ -108,6 +108,8 @@ void ReadTemplates(const Metadata& metadata, CheckpointContents& contents) {
 
 }  // namespace
 
+VocabularySpec ReadVocabulary(const Metadata& metadata) { return TokenizerKeys(metadata).Spec(); }
+
 void ReadTokenizer(const Metadata& metadata, CheckpointContents& contents) {
   ReadTemplates(metadata, contents);
   for (const std::string_view name : {"eos_token_id", "eot_token_id", "eom_token_id"}) {
@@ -116,7 +118,7 @@ void ReadTokenizer(const Metadata& metadata, CheckpointContents& contents) {
   }
   if (!metadata.Has(std::string(kGgml) + "model")) return;
   TokenizerSource& tokenizer = contents.tokenizer;
-  tokenizer.vocabulary = TokenizerKeys(metadata).Spec();
+  tokenizer.vocabulary = ReadVocabulary(metadata);
   tokenizer.vocabulary_size = tokenizer.vocabulary.tokens.size();
   if (static_cast<int64_t>(tokenizer.vocabulary_size) > contents.config.vocabulary) {
     throw Error(ErrorCode::kInvalidModel,

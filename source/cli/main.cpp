@@ -48,6 +48,7 @@ constexpr std::array kCommands = {
     Entry{"bench-llm", "Measure how many tokens a second a language model reads and writes",
           AddBenchLlm},
     Entry{"perplexity", "Measure how well a language model predicts a text", AddPerplexity},
+    Entry{"tokenize", "Show the tokens of a text as a language model sees it", AddTokenize},
     Entry{"operators", "List the operators that this build knows", AddOperators},
     Entry{"devices", "Show instruction sets, threads and GPUs", AddDevices},
     Entry{"limits", "Show the fastest that a language model can be on a machine", AddLimits},

@@ -9,9 +9,10 @@
 namespace oort::llm {
 
 void AddedTokens::Matcher::Add(std::string_view text, int32_t id) {
-  if (text.empty() || trie.LongestPrefix(text).length == text.size()) {
+  if (text.empty()) return;  // normalized away: nothing to find
+  if (trie.LongestPrefix(text).length == text.size()) {
     throw Error(ErrorCode::kInvalidModel,
-                "the added tokens hold '" + std::string(text) + "', which is empty or comes twice");
+                "two added tokens have the same normalized text '" + std::string(text) + "'");
   }
   trie.Add(text, id);
   begins[static_cast<unsigned char>(text[0])] = true;
@@ -65,6 +66,17 @@ bool IsWordCharacterAfter(std::string_view text, size_t at) {
   return at < text.size() && RegexWordSet().Contains(NextCodePoint(text, at));
 }
 
+/// Where the spaces that end at `at` begin.
+size_t SpacesBefore(std::string_view text, size_t at) {
+  while (at > 0) {
+    const size_t start = PreviousStart(text, at);
+    size_t step = start;
+    if (!RustSpaceSet().Contains(NextCodePoint(text, step))) break;
+    at = start;
+  }
+  return at;
+}
+
 }  // namespace
 
 /// The longest token at the leftmost place; one that is refused is stepped over, not tried shorter.
@@ -91,19 +103,15 @@ void AddedTokens::Cut(Words& words, const Word& word, const Matcher& matcher,
         (IsWordCharacterBefore(text, begin) || IsWordCharacterAfter(text, end))) {
       continue;
     }
-    while (token.lstrip && begin > done) {
-      const size_t start = PreviousStart(text, begin);
-      size_t step = start;
-      if (!RustSpaceSet().Contains(NextCodePoint(text, step))) break;
-      begin = start;
-    }
-    begin = std::max(begin, done);
+    if (token.lstrip) begin = std::max(SpacesBefore(text, begin), done);
     for (size_t step = end; token.rstrip && step < text.size();) {
       if (!RustSpaceSet().Contains(NextCodePoint(text, step))) break;
       end = step;
     }
+    // A token before this one may have taken all of its characters along as spaces: then it is
+    // none.
     words.Cut(word, done, begin);
-    words.next.push_back({text.substr(begin, end - begin), found.number, 0});
+    if (begin < end) words.next.push_back({text.substr(begin, end - begin), found.number, 0});
     done = end;
   }
   words.Cut(word, done, text.size());

@@ -122,9 +122,10 @@ class Bpe final : public Model {
     scratch.symbols.push_back({id, index - 1, -1, 0, 1, MergeTable::kNone, false});
   }
 
-  int32_t FindCharacter(std::string_view character, bool first, bool last, std::string& text) const {
-    const bool plain = (first || options_.continuing_prefix.empty()) &&
-                       (!last || options_.word_suffix.empty());
+  int32_t FindCharacter(std::string_view character, bool first, bool last,
+                        std::string& text) const {
+    const bool plain =
+        (first || options_.continuing_prefix.empty()) && (!last || options_.word_suffix.empty());
     if (plain && character.size() == 1) return ascii_[static_cast<unsigned char>(character[0])];
     if (plain) return vocabulary_.Find(character);
     text.clear();

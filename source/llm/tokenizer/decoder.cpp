@@ -191,9 +191,7 @@ class StripSink final : public PassOn {
 class ReplaceSink final : public WholePieces {
  public:
   ReplaceSink(PieceSinkPtr next, std::shared_ptr<const Regex> pattern, std::string content)
-      : WholePieces(std::move(next)),
-        pattern_(std::move(pattern)),
-        content_(std::move(content)) {}
+      : WholePieces(std::move(next)), pattern_(std::move(pattern)), content_(std::move(content)) {}
 
  protected:
   void Whole(std::string piece) override {
@@ -258,9 +256,9 @@ void ReplaceAll(std::string& text, std::string_view from, std::string_view to) {
 
 void CleanUp(std::string& text) {
   constexpr std::pair<std::string_view, std::string_view> kRules[] = {
-      {" .", "."},     {" ?", "?"},     {" !", "!"},           {" ,", ","},
-      {" ' ", "'"},    {" n't", "n't"}, {" 'm", "'m"},         {" do not", " don't"},
-      {" 's", "'s"},   {" 've", "'ve"}, {" 're", "'re"},
+      {" .", "."},   {" ?", "?"},     {" !", "!"},     {" ,", ","},
+      {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},   {" do not", " don't"},
+      {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
   };
   for (const auto& [from, to] : kRules) ReplaceAll(text, from, to);
 }

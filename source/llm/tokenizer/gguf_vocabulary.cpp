@@ -44,7 +44,8 @@ class GgufVocabulary {
   size_t count() const { return types_.size(); }
 
   /// An id of the file, or the default of the kind where it has none or one that cannot be.
-  std::optional<int32_t> Special(std::optional<int32_t> id, std::optional<int32_t> otherwise) const {
+  std::optional<int32_t> Special(std::optional<int32_t> id,
+                                 std::optional<int32_t> otherwise) const {
     const auto valid = [&](std::optional<int32_t> value) {
       return value && *value >= 0 && static_cast<size_t>(*value) < count();
     };
@@ -175,9 +176,8 @@ Pipeline MakeGgufBpe(const VocabularySpec& spec, const GgufVocabulary& checked) 
   pipeline.decoder = rule.raw_text ? SpaceDecoder(false) : MakeByteLevelDecoder();
   pipeline.bos = checked.Special(spec.bos, std::nullopt);
   pipeline.eos = checked.Special(spec.eos, std::nullopt);
-  const bool add_sep = spec.add_sep.value_or(spec.pre == "jina-v1-en" ||
-                                             spec.pre == "jina-v2-code" ||
-                                             spec.pre == "roberta-bpe");
+  const bool add_sep = spec.add_sep.value_or(
+      spec.pre == "jina-v1-en" || spec.pre == "jina-v2-code" || spec.pre == "roberta-bpe");
   auto after = If(spec.add_eos.value_or(false), pipeline.eos);
   if (!after) after = If(add_sep, checked.Special(spec.sep, std::nullopt));
   pipeline.post_processor = Around(If(spec.add_bos.value_or(rule.add_bos), pipeline.bos), after);
@@ -273,9 +273,8 @@ Tokenizer Tokenizer::FromVocabulary(const VocabularySpec& spec) {
   } else if (spec.kind == "bert") {
     pipeline = MakeGgufBert(spec, checked);
   } else {
-    throw Error(ErrorCode::kUnsupported,
-                "the GGUF vocabulary is of the kind '" + spec.kind +
-                    "', expected gpt2, llama, bert, t5 or gemma4");
+    throw Error(ErrorCode::kUnsupported, "the GGUF vocabulary is of the kind '" + spec.kind +
+                                             "', expected gpt2, llama, bert, t5 or gemma4");
   }
   pipeline.added = AddedTokens(checked.Added(), pipeline.model->vocabulary(), nullptr);
   for (size_t i = 0; i < checked.count(); ++i) {

@@ -3,11 +3,10 @@
 
 #include "llm/tokenizer/utf8.h"
 #include "oort/error.h"
+#include "parser/json/json.h"
 
 namespace oort::llm {
 namespace {
-
-constexpr int kMaxJsonDepth = 64;
 
 Error JsonError(const std::string& message) { return {ErrorCode::kInvalidModel, message}; }
 
@@ -19,37 +18,10 @@ Error WrongMember(const char* name, std::string_view of, std::string_view expect
                    ", got " + got.type_name());
 }
 
-/// Before the parser sees it, as depth costs stack.
-void CheckDepth(std::string_view text, std::string_view what) {
-  int depth = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '[' || c == '{') {
-      if (++depth > kMaxJsonDepth) {
-        throw JsonError(std::string(what) + " is nested deeper than " +
-                        std::to_string(kMaxJsonDepth) + " levels");
-      }
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
-  }
-}
-
 }  // namespace
 
 Json ParseJson(std::string_view text, std::string_view what) {
-  CheckDepth(text, what);
-  try {
-    return Json::parse(text.begin(), text.end());
-  } catch (const Json::exception& error) {
-    throw JsonError(std::string(what) + " is not valid JSON: " + error.what());
-  }
+  return json::Parse(text, std::string(what));
 }
 
 const Json* Member(const Json& object, const char* name) {

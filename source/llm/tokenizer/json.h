@@ -12,7 +12,7 @@ namespace oort::llm {
 
 using Json = nlohmann::json;
 
-/// Throws kInvalidModel where `text` is no JSON or is nested too deep; `what` names it.
+/// Throws kInvalidModel where `text` is no JSON; `what` names it.
 Json ParseJson(std::string_view text, std::string_view what);
 
 /// The member `name`, or null where it is missing or null.

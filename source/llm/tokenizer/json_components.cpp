@@ -10,8 +10,8 @@ namespace oort::llm {
 namespace {
 
 Error UnknownComponent(const std::string& type, std::string_view kind) {
-  return {ErrorCode::kUnsupported, "the tokenizer has the " + std::string(kind) + " '" + type +
-                                       "', which is not known"};
+  return {ErrorCode::kUnsupported,
+          "the tokenizer has the " + std::string(kind) + " '" + type + "', which is not known"};
 }
 
 /// {"String": …} or {"Regex": …}
@@ -173,8 +173,7 @@ PreTokenizerPtr ReadPreTokenizer(const Json& json, bool map_last) {
   }
   if (type == "Digits") return MakeDigits(BoolMember(json, "individual_digits", type));
   if (type == "Punctuation") {
-    return MakePunctuation(
-        BehaviorOf(OptionalString(json, "behavior", type).value_or("Isolated")));
+    return MakePunctuation(BehaviorOf(OptionalString(json, "behavior", type).value_or("Isolated")));
   }
   if (type == "Whitespace") return MakeWhitespace();
   if (type == "WhitespaceSplit") return MakeWhitespaceSplit();
@@ -188,7 +187,8 @@ PreTokenizerPtr ReadPreTokenizer(const Json& json, bool map_last) {
   if (type == "FixedLength") {
     const int64_t length =
         Member(json, "length") == nullptr ? 5 : NumberMember(json, "length", type, kAnyCount);
-    if (length == 0) throw Error(ErrorCode::kInvalidModel, "FixedLength: expected a length above 0");
+    if (length == 0)
+      throw Error(ErrorCode::kInvalidModel, "FixedLength: expected a length above 0");
     return MakeFixedLength(static_cast<size_t>(length));
   }
   throw UnknownComponent(type, "pre-tokenizer");
@@ -231,10 +231,9 @@ DecoderPtr ReadDecoder(const Json& json) {
   if (type == "ByteFallback") return MakeByteFallbackDecoder();
   if (type == "Fuse") return MakeFuseDecoder();
   if (type == "Strip") {
-    return MakeStripDecoder(
-        CharacterOf(StringMember(json, "content", type), "Strip 'content'"),
-        static_cast<size_t>(NumberMember(json, "start", type, kAnyCount)),
-        static_cast<size_t>(NumberMember(json, "stop", type, kAnyCount)));
+    return MakeStripDecoder(CharacterOf(StringMember(json, "content", type), "Strip 'content'"),
+                            static_cast<size_t>(NumberMember(json, "start", type, kAnyCount)),
+                            static_cast<size_t>(NumberMember(json, "stop", type, kAnyCount)));
   }
   if (type == "Replace") {
     return MakeReplaceDecoder(ReadPattern(json, type), StringMember(json, "content", type));

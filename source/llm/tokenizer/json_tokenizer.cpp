@@ -42,8 +42,8 @@ Merges ReadMerges(const Json& model) {
         continue;
       }
     }
-    throw BadModel("BPE: expected merge " + std::to_string(merges.size()) +
-                   " as two pieces, got " + merge.dump());
+    throw BadModel("BPE: expected merge " + std::to_string(merges.size()) + " as two pieces, got " +
+                   merge.dump());
   }
   return merges;
 }
@@ -51,9 +51,8 @@ Merges ReadMerges(const Json& model) {
 ModelPtr ReadBpe(const Json& json, bool& words_are_bytes) {
   if (const Json* dropout = Member(json, "dropout")) {
     if (!dropout->is_number() || dropout->get<double>() != 0) {
-      throw Error(ErrorCode::kUnsupported,
-                  "the BPE model has a dropout of " + dropout->dump() +
-                      ", which makes ids random and is not supported");
+      throw Error(ErrorCode::kUnsupported, "the BPE model has a dropout of " + dropout->dump() +
+                                               ", which makes ids random and is not supported");
     }
   }
   BpeOptions options;
@@ -210,12 +209,13 @@ Tokenizer Tokenizer::FromJson(std::string_view text, std::string_view config) {
       tokens.push_back(ReadAddedToken(token));
     }
   }
-  pipeline.added =
-      AddedTokens(tokens, pipeline.model->vocabulary(), pipeline.normalizer.get());
+  pipeline.added = AddedTokens(tokens, pipeline.model->vocabulary(), pipeline.normalizer.get());
   if (!config.empty()) {
     const Json settings = ParseJson(config, "tokenizer_config.json");
-    if (const auto bos = NamedToken(settings, "bos_token")) pipeline.bos = FindToken(pipeline, *bos);
-    if (const auto eos = NamedToken(settings, "eos_token")) pipeline.eos = FindToken(pipeline, *eos);
+    if (const auto bos = NamedToken(settings, "bos_token"))
+      pipeline.bos = FindToken(pipeline, *bos);
+    if (const auto eos = NamedToken(settings, "eos_token"))
+      pipeline.eos = FindToken(pipeline, *eos);
   }
   return MakeTokenizer(std::move(pipeline));
 }

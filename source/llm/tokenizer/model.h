@@ -79,8 +79,8 @@ ModelPtr MakeBpe(Vocabulary vocabulary, const Merges& merges, BpeOptions options
                  bool lenient = false);
 
 /// Hugging Face's Unigram: `scores` of ids 0, 1, …
-ModelPtr MakeUnigram(Vocabulary vocabulary, std::vector<double> scores,
-                     std::optional<int32_t> unk, bool byte_fallback);
+ModelPtr MakeUnigram(Vocabulary vocabulary, std::vector<double> scores, std::optional<int32_t> unk,
+                     bool byte_fallback);
 ModelPtr MakeWordPiece(Vocabulary vocabulary, std::string unk, std::string continuing_prefix,
                        size_t max_characters);
 ModelPtr MakeWordLevel(Vocabulary vocabulary, std::string unk);

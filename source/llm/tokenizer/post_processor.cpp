@@ -15,9 +15,9 @@ class Template final : public PostProcessor {
 
   void Apply(Sequences& sequences, bool add_special) const override {
     if (sequences.empty() || sequences.size() > 2) {
-      throw Error(ErrorCode::kUnsupported,
-                  "a template comes after post-processors that made " +
-                      std::to_string(sequences.size()) + " sequences, expected 1 or 2");
+      throw Error(ErrorCode::kUnsupported, "a template comes after post-processors that made " +
+                                               std::to_string(sequences.size()) +
+                                               " sequences, expected 1 or 2");
     }
     Sequences out;
     for (const TemplatePart& part : sequences.size() == 1 ? single_ : pair_) {

@@ -13,13 +13,13 @@ namespace {
 
 /// How a family cuts its text. The last step is always ByteLevel, unless `raw`.
 enum class Cut : unsigned char {
-  kGpt2,          ///< GPT-2's pattern
-  kDigitsGpt2,    ///< every digit alone, then GPT-2's pattern
+  kGpt2,        ///< GPT-2's pattern
+  kDigitsGpt2,  ///< every digit alone, then GPT-2's pattern
   kFalcon,
-  kDefault,       ///< what files without a name were made for, as far as anybody knows
-  kPatterns,      ///< one pattern after the other, then nothing more
-  kRaw,           ///< not at all
-  kRawWords,      ///< at spaces, which vanish
+  kDefault,   ///< what files without a name were made for, as far as anybody knows
+  kPatterns,  ///< one pattern after the other, then nothing more
+  kRaw,       ///< not at all
+  kRawWords,  ///< at spaces, which vanish
 };
 
 struct Family {
@@ -38,18 +38,17 @@ struct Family {
 #define OORT_LOWER R"([\p{Ll}\p{Lm}\p{Lo}\p{M}])"
 #define OORT_LEAD R"([^\r\n\p{L}\p{N}]?)"
 // Words with their case: "HelloWorld" is two.
-#define OORT_CASED(suffix)                                           \
+#define OORT_CASED(suffix) \
   OORT_LEAD OORT_UPPER "*" OORT_LOWER "+" suffix "|" OORT_LEAD OORT_UPPER "+" OORT_LOWER "*" suffix
 #define OORT_CASED_TAIL R"(| ?[^\s\p{L}\p{N}]+[\r\n/]*|)" OORT_TAIL
 
-constexpr const char* kLlama3 = OORT_APOSTROPHES
-    R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|)" OORT_TAIL;
-constexpr const char* kQwen2 = OORT_APOSTROPHES
-    R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|)" OORT_TAIL;
+constexpr const char* kLlama3 =
+    OORT_APOSTROPHES R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|)" OORT_TAIL;
+constexpr const char* kQwen2 =
+    OORT_APOSTROPHES R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|)" OORT_TAIL;
 constexpr const char* kQwen35 = OORT_APOSTROPHES
     R"(|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|)" OORT_TAIL;
-constexpr const char* kGpt4o =
-    OORT_CASED(OORT_APOSTROPHES "?") R"(|\p{N}{1,3})" OORT_CASED_TAIL;
+constexpr const char* kGpt4o = OORT_CASED(OORT_APOSTROPHES "?") R"(|\p{N}{1,3})" OORT_CASED_TAIL;
 constexpr const char* kTekken = OORT_CASED("") R"(|\p{N})" OORT_CASED_TAIL;
 constexpr const char* kDeepSeek3 =
     R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|)"
@@ -78,23 +77,22 @@ constexpr const char* kJais2 = OORT_APOSTROPHES
     R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|)"
     R"(\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|)"
     R"(\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1})";
-constexpr const char* kKimi =
-    R"([\p{Han}]+|)"
-    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*)"
-    R"([\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+)" OORT_APOSTROPHES
-    R"(?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+)"
-    R"([\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*)" OORT_APOSTROPHES
-    R"(?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|)" OORT_TAIL;
+constexpr const char* kKimi = R"([\p{Han}]+|)"
+                              R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*)"
+                              R"([\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+)" OORT_APOSTROPHES
+                              R"(?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+)"
+                              R"([\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*)" OORT_APOSTROPHES
+                              R"(?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|)" OORT_TAIL;
 constexpr const char* kBailing =
     R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|)"
     R"(\s*[\r\n]|\s+(?!\S)|\s+)";
-constexpr const char* kSeedCoder = OORT_APOSTROPHES
-    R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|)" OORT_TAIL;
+constexpr const char* kSeedCoder =
+    OORT_APOSTROPHES R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|)" OORT_TAIL;
 constexpr const char* kExaoneMoe = OORT_APOSTROPHES
     R"(|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?|)"
     R"(\s*[\r\n]|\s+(?!\S)|\s+)";
-constexpr const char* kMiniCpm5 = OORT_APOSTROPHES
-    R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+| ?[^\s\p{L}\p{N}]+[\r\n]*|)" OORT_TAIL;
+constexpr const char* kMiniCpm5 =
+    OORT_APOSTROPHES R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+| ?[^\s\p{L}\p{N}]+[\r\n]*|)" OORT_TAIL;
 constexpr const char* kAfmoeAsian =
     R"([\u4E00-\u9FFF\u3400-\u4DBF\uF900-\uFAFF\u3040-\u309F\u30A0-\u30FF\uFF65-\uFF9F)"
     R"(\u2F00-\u2FDF\u0E40-\u0E7F\u0E80-\u0EFF\u1780-\u17FF\u1000-\u109F\uAA60-\uAA7F)"
@@ -198,15 +196,10 @@ PreTokenizerPtr Isolated(const char* pattern) {
 PreTokenizerPtr StepsOf(const Family& family, bool map_last) {
   std::vector<PreTokenizerPtr> steps;
   switch (family.cut) {
-    case Cut::kRaw:
-      return nullptr;
-    case Cut::kRawWords:
-      return MakeWhitespaceSplit();
-    case Cut::kGpt2:
-      break;
-    case Cut::kDigitsGpt2:
-      steps.push_back(MakeDigits(true));
-      break;
+    case Cut::kRaw: return nullptr;
+    case Cut::kRawWords: return MakeWhitespaceSplit();
+    case Cut::kGpt2: break;
+    case Cut::kDigitsGpt2: steps.push_back(MakeDigits(true)); break;
     case Cut::kFalcon:
       steps.push_back(MakePunctuation(SplitBehavior::kContiguous));
       steps.push_back(Isolated(kGpt2Pattern));

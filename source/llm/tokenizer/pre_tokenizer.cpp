@@ -152,9 +152,8 @@ class SplitPreTokenizer final : public PreTokenizer {
   SplitPreTokenizer(Regex pattern, SplitBehavior behavior, bool invert)
       : pattern_(std::move(pattern)), behavior_(behavior), invert_(invert) {}
   void Apply(Words& words) const override {
-    ForEachText(words, [&](const Word& word) {
-      CutAtPattern(words, word, pattern_, behavior_, invert_);
-    });
+    ForEachText(words,
+                [&](const Word& word) { CutAtPattern(words, word, pattern_, behavior_, invert_); });
   }
 
  private:
@@ -243,7 +242,8 @@ class SetPreTokenizer final : public PreTokenizer {
       : set_(&set), behavior_(behavior) {}
   void Apply(Words& words) const override {
     ForEachText(words, [&](const Word& word) {
-      CutAtCharacters(words, word, [&](uint32_t c) { return set_->Contains(c); }, behavior_);
+      CutAtCharacters(
+          words, word, [&](uint32_t c) { return set_->Contains(c); }, behavior_);
     });
   }
 

@@ -46,7 +46,8 @@ struct Words {
   void Cut(const Word& word, size_t begin, size_t end) {
     if (begin >= end) return;
     const size_t rest = word.from_start > begin ? word.from_start - begin : 0;
-    next.push_back({word.text.substr(begin, end - begin), -1, rest < end - begin ? rest : end - begin});
+    next.push_back(
+        {word.text.substr(begin, end - begin), -1, rest < end - begin ? rest : end - begin});
   }
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Regular expressions with the meaning that Oniguruma's Ruby syntax gives them: `^` and `$` match at
-// every line, `\s` and `\p{…}` are Unicode's, (?i:) folds case one character at a time. Matching
+// Regular expressions with the meaning that Oniguruma's Ruby syntax gives them: `^` and `$` match
+// at every line, `\s` and `\p{…}` are Unicode's, (?i:) folds case one character at a time. Matching
 // counts its steps, so that no pattern and text can keep it busy for ever.
 #pragma once
 

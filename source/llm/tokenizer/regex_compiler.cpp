@@ -75,41 +75,20 @@ class RegexCompiler {
 
   void Emit(const RegexNode& node) {
     switch (node.kind) {
-      case Kind::kEmpty:
-        return;
-      case Kind::kSet:
-        EmitSet(node);
-        return;
+      case Kind::kEmpty: return;
+      case Kind::kSet: EmitSet(node); return;
       case Kind::kSequence:
         for (const auto& child : node.children) Emit(*child);
         return;
-      case Kind::kAlternation:
-        EmitAlternation(node);
-        return;
-      case Kind::kRepeat:
-        EmitRepeat(node);
-        return;
-      case Kind::kAtomic:
-        EmitPart({Op::kAtomic}, *node.children[0]);
-        return;
-      case Kind::kLook:
-        EmitLook(node);
-        return;
-      case Kind::kLineBegin:
-        Add({Op::kLineBegin});
-        return;
-      case Kind::kLineEnd:
-        Add({Op::kLineEnd});
-        return;
-      case Kind::kTextBegin:
-        Add({Op::kTextBegin});
-        return;
-      case Kind::kTextEnd:
-        Add({Op::kTextEnd});
-        return;
-      case Kind::kTextEndOrNewline:
-        Add({Op::kTextEndOrNewline});
-        return;
+      case Kind::kAlternation: EmitAlternation(node); return;
+      case Kind::kRepeat: EmitRepeat(node); return;
+      case Kind::kAtomic: EmitPart({Op::kAtomic}, *node.children[0]); return;
+      case Kind::kLook: EmitLook(node); return;
+      case Kind::kLineBegin: Add({Op::kLineBegin}); return;
+      case Kind::kLineEnd: Add({Op::kLineEnd}); return;
+      case Kind::kTextBegin: Add({Op::kTextBegin}); return;
+      case Kind::kTextEnd: Add({Op::kTextEnd}); return;
+      case Kind::kTextEndOrNewline: Add({Op::kTextEndOrNewline}); return;
       case Kind::kWordBoundary:
         Add({Op::kWordBoundary, node.negated, SetOf(RangesOfSet(unicode::kWord))});
         return;
@@ -211,8 +190,7 @@ class RegexCompiler {
 
   static First FirstOf(const RegexNode& node) {
     switch (node.kind) {
-      case Kind::kSet:
-        return {node.ranges, false};
+      case Kind::kSet: return {node.ranges, false};
       case Kind::kSequence: {
         First all{{}, true};
         for (const auto& child : node.children) {
@@ -236,10 +214,8 @@ class RegexCompiler {
         first.nullable = first.nullable || node.min == 0;
         return first;
       }
-      case Kind::kAtomic:
-        return FirstOf(*node.children[0]);
-      default:
-        return {{}, true};
+      case Kind::kAtomic: return FirstOf(*node.children[0]);
+      default: return {{}, true};
     }
   }
 
@@ -255,8 +231,7 @@ class RegexCompiler {
   static Lengths LengthsOf(const RegexNode& node) {
     Lengths out{0, 0};
     switch (node.kind) {
-      case Kind::kSet:
-        return {1, 1};
+      case Kind::kSet: return {1, 1};
       case Kind::kSequence:
         for (const auto& child : node.children) {
           const Lengths lengths = LengthsOf(*child);
@@ -274,10 +249,8 @@ class RegexCompiler {
         const Lengths lengths = LengthsOf(*node.children[0]);
         return {Times(lengths.min, node.min), Times(lengths.max, node.max)};
       }
-      case Kind::kAtomic:
-        return LengthsOf(*node.children[0]);
-      default:
-        return out;
+      case Kind::kAtomic: return LengthsOf(*node.children[0]);
+      default: return out;
     }
   }
 

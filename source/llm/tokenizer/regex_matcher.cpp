@@ -111,14 +111,10 @@ size_t Regex::Loop(const Instruction& i, std::string_view text, size_t at, Scrat
 bool Regex::RunAssertion(const Instruction& i, std::string_view text, size_t at,
                          Scratch& scratch) const {
   switch (i.op) {
-    case Op::kLineBegin:
-      return at == 0 || (text[at - 1] == '\n' && at < text.size());
-    case Op::kLineEnd:
-      return at == text.size() || text[at] == '\n';
-    case Op::kTextBegin:
-      return at == 0;
-    case Op::kTextEnd:
-      return at == text.size();
+    case Op::kLineBegin: return at == 0 || (text[at - 1] == '\n' && at < text.size());
+    case Op::kLineEnd: return at == text.size() || text[at] == '\n';
+    case Op::kTextBegin: return at == 0;
+    case Op::kTextEnd: return at == text.size();
     case Op::kTextEndOrNewline:
       return at == text.size() || (at + 1 == text.size() && text[at] == '\n');
     case Op::kWordBoundary: {
@@ -127,8 +123,7 @@ bool Regex::RunAssertion(const Instruction& i, std::string_view text, size_t at,
       const bool after = at < text.size() && word.Contains(CodePointAt(text, at));
       return (before != after) != i.flag;
     }
-    default:
-      break;
+    default: break;
   }
   const auto part = static_cast<uint32_t>(&i - program_.data()) + 1;
   size_t end = 0;
@@ -175,17 +170,13 @@ bool Regex::Run(uint32_t pc, std::string_view text, size_t at, size_t target, Sc
         Remember(stack, {kBranch, i.b, at, 0});
         pc = i.a;
         break;
-      case Op::kJump:
-        pc = i.a;
-        break;
+      case Op::kJump: pc = i.a; break;
       case Op::kMark:
         Remember(stack, {kRestore, i.a, scratch.slots[i.a], 0});
         scratch.slots[i.a] = at;
         ++pc;
         break;
-      case Op::kMoved:
-        pc = scratch.slots[i.a] == at ? i.b : pc + 1;
-        break;
+      case Op::kMoved: pc = scratch.slots[i.a] == at ? i.b : pc + 1; break;
       case Op::kAtomic: {
         size_t after = 0;
         failed = !Run(pc + 1, text, at, kAnywhere, scratch, after);

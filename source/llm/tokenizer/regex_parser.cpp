@@ -118,26 +118,19 @@ class Parser {
   NodePtr Item(Flags& flags, int depth) {
     const uint32_t c = Next();
     switch (c) {
-      case '(':
-        return Group(flags, depth);
-      case '[':
-        return MakeSet(Folded(Class(flags, depth), flags));
+      case '(': return Group(flags, depth);
+      case '[': return MakeSet(Folded(Class(flags, depth), flags));
       case '.': {
         Ranges all = {{0, kCodePoints}};
         return MakeSet(flags.dot_all ? all : Complement({{'\n', '\n' + 1}}));
       }
-      case '^':
-        return MakeNode(Kind::kLineBegin);
-      case '$':
-        return MakeNode(Kind::kLineEnd);
-      case '\\':
-        return Escape(flags);
+      case '^': return MakeNode(Kind::kLineBegin);
+      case '$': return MakeNode(Kind::kLineEnd);
+      case '\\': return Escape(flags);
       case '*':
       case '+':
-      case '?':
-        throw Bad("a quantifier with nothing before it");
-      default:
-        return MakeSet(Folded({{c, c + 1}}, flags));
+      case '?': throw Bad("a quantifier with nothing before it");
+      default: return MakeSet(Folded({{c, c + 1}}, flags));
     }
   }
 
@@ -226,8 +219,10 @@ class Parser {
       node->min = min;
       node->max = max;
       // In Ruby's syntax '+' after braces repeats once more, and '?' after {n} makes it optional.
-      if (!braces && Take('+')) node->mode = RegexNode::Mode::kPossessive;
-      else if (!(braces && min == max) && Take('?')) node->mode = RegexNode::Mode::kLazy;
+      if (!braces && Take('+'))
+        node->mode = RegexNode::Mode::kPossessive;
+      else if (!(braces && min == max) && Take('?'))
+        node->mode = RegexNode::Mode::kLazy;
       node->children.push_back(std::move(item));
       item = std::move(node);
     }
@@ -265,22 +260,17 @@ class Parser {
   NodePtr Escape(const Flags& flags) {
     const uint32_t c = Next();
     switch (c) {
-      case 'A':
-        return MakeNode(Kind::kTextBegin);
-      case 'z':
-        return MakeNode(Kind::kTextEnd);
-      case 'Z':
-        return MakeNode(Kind::kTextEndOrNewline);
+      case 'A': return MakeNode(Kind::kTextBegin);
+      case 'z': return MakeNode(Kind::kTextEnd);
+      case 'Z': return MakeNode(Kind::kTextEndOrNewline);
       case 'b':
       case 'B': {
         auto node = MakeNode(Kind::kWordBoundary);
         node->negated = c == 'B';
         return node;
       }
-      case 'R':
-        return LineBreak();
-      default:
-        break;
+      case 'R': return LineBreak();
+      default: break;
     }
     if (c >= '1' && c <= '9') throw Unknown("a back reference");
     --at_;
@@ -337,28 +327,17 @@ class Parser {
   uint32_t EscapedCharacter() {
     const uint32_t c = Next();
     switch (c) {
-      case 'n':
-        return '\n';
-      case 'r':
-        return '\r';
-      case 't':
-        return '\t';
-      case 'f':
-        return '\f';
-      case 'v':
-        return '\v';
-      case 'a':
-        return 7;
-      case 'e':
-        return 27;
-      case '0':
-        return Octal();
-      case 'x':
-        return Peek() == '{' ? BracedHex() : Hex(1, 2);
-      case 'u':
-        return Hex(4, 4);
-      default:
-        break;
+      case 'n': return '\n';
+      case 'r': return '\r';
+      case 't': return '\t';
+      case 'f': return '\f';
+      case 'v': return '\v';
+      case 'a': return 7;
+      case 'e': return 27;
+      case '0': return Octal();
+      case 'x': return Peek() == '{' ? BracedHex() : Hex(1, 2);
+      case 'u': return Hex(4, 4);
+      default: break;
     }
     const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
     if (letter) throw Unknown("the escape \\" + ToUtf8(c));

@@ -37,21 +37,14 @@ class Message {
     if (key >> 3 == 0 || key >> 3 > (1U << 29)) throw BadFile("has a field without a number");
     field.number = static_cast<uint32_t>(key >> 3);
     switch (key & 7) {
-      case 0:
-        field.value = Varint();
-        break;
-      case 1:
-        field.value = Fixed(8);
-        break;
+      case 0: field.value = Varint(); break;
+      case 1: field.value = Fixed(8); break;
       case 2:
         field.bytes = Take(Varint());
         field.is_bytes = true;
         break;
-      case 5:
-        field.value = Fixed(4);
-        break;
-      default:
-        throw BadFile("has a field of an unknown type");
+      case 5: field.value = Fixed(4); break;
+      default: throw BadFile("has a field of an unknown type");
     }
     return true;
   }
@@ -134,23 +127,16 @@ void ReadTrainer(std::string_view bytes, SpmFile& file) {
                                  : field.value == 3 ? SpmAlgorithm::kWord
                                                     : SpmAlgorithm::kCharacter;
         break;
-      case 24:
-        file.options.suffix_spaces = file.text.suffix_spaces = field.value != 0;
-        break;
-      case 35:
-        file.vocabulary.byte_fallback = field.value != 0;
-        break;
-      case 44:
-        file.unk_surface = BytesOf(field);
-        break;
+      case 24: file.options.suffix_spaces = file.text.suffix_spaces = field.value != 0; break;
+      case 35: file.vocabulary.byte_fallback = field.value != 0; break;
+      case 44: file.unk_surface = BytesOf(field); break;
       case 46:
         if (!BytesOf(field).empty()) file.bos = BytesOf(field);
         break;
       case 47:
         if (!BytesOf(field).empty()) file.eos = BytesOf(field);
         break;
-      default:
-        break;
+      default: break;
     }
   }
 }

@@ -43,9 +43,8 @@ class SpmModel : public Model {
 
   /// Pieces that text can become: normal, user-defined and unused ones.
   int32_t FindUsable(std::string_view text) const {
-    return usable_.Find(text, [&](int32_t id) -> std::string_view {
-      return all_.pieces[static_cast<size_t>(id)];
-    });
+    return usable_.Find(
+        text, [&](int32_t id) -> std::string_view { return all_.pieces[static_cast<size_t>(id)]; });
   }
   /// Control pieces and the like come first, as in sentencepiece.
   int32_t FindAny(std::string_view text) const {
@@ -87,8 +86,8 @@ class SpmModel : public Model {
     const std::string& piece = all_.pieces[static_cast<size_t>(id)];
     if (piece.empty()) return;  // nothing that a text could become
     const PieceType type = TypeOf(id);
-    const bool usable = type == PieceType::kNormal || type == PieceType::kUserDefined ||
-                        type == PieceType::kUnused;
+    const bool usable =
+        type == PieceType::kNormal || type == PieceType::kUserDefined || type == PieceType::kUnused;
     const auto key_of = [&](int32_t known) -> std::string_view {
       return all_.pieces[static_cast<size_t>(known)];
     };
@@ -265,11 +264,11 @@ class SpmUnigram final : public SpmModel {
     }
   }
 
-  /// The sum is compared in f64 but, in sentencepiece, kept in f32.
   void Offer(Step& step, double score, int32_t id, size_t begin) const {
-    const double best = options_.f64 ? step.score : double{step.score32};
-    if (step.begin >= 0 && !(score > best)) return;
-    step = {score, static_cast<float>(score), id, static_cast<int64_t>(begin)};
+    const auto rounded = static_cast<float>(score);
+    const bool better = options_.f64 ? score > step.score : rounded > step.score32;
+    if (step.begin >= 0 && !better) return;
+    step = {score, rounded, id, static_cast<int64_t>(begin)};
   }
 
   ByteTrie trie_;
@@ -307,10 +306,8 @@ ModelPtr MakeSpm(SpmVocabulary vocabulary, SpmOptions options) {
   switch (options.algorithm) {
     case SpmAlgorithm::kUnigram:
       return std::make_unique<SpmUnigram>(std::move(vocabulary), options);
-    case SpmAlgorithm::kBpe:
-      return std::make_unique<SpmBpe>(std::move(vocabulary), options);
-    default:
-      return std::make_unique<SpmSimple>(std::move(vocabulary), options);
+    case SpmAlgorithm::kBpe: return std::make_unique<SpmBpe>(std::move(vocabulary), options);
+    default: return std::make_unique<SpmSimple>(std::move(vocabulary), options);
   }
 }
 

@@ -20,8 +20,7 @@ Tokenizer::Impl::Impl(llm::Pipeline from) : pipeline(std::move(from)) {
 
 namespace {
 
-void EncodeWords(const llm::Pipeline& pipeline, EncodeScratch& scratch,
-                 std::vector<int32_t>& ids) {
+void EncodeWords(const llm::Pipeline& pipeline, EncodeScratch& scratch, std::vector<int32_t>& ids) {
   const bool caches = pipeline.model->worth_caching();
   for (const Word& word : scratch.words.list) {
     if (word.id >= 0) {

@@ -10,6 +10,8 @@
 #include "llm/tokenizer/spm.h"
 #include "oort/error.h"
 #include "oort/source.h"
+#include "parser/gguf/gguf.h"
+#include "parser/gguf/gguf_tokenizer.h"
 
 namespace oort {
 namespace {
@@ -101,6 +103,21 @@ Tokenizer MakeLlama2c(SpmVocabulary vocabulary) {
   return MakeTokenizer(std::move(pipeline));
 }
 
+bool IsGguf(const ByteSource& source) {
+  char magic[4] = {};
+  if (source.size() < sizeof(magic)) return false;
+  source.ReadAt(0, std::as_writable_bytes(std::span(magic)));
+  return std::memcmp(magic, "GGUF", sizeof(magic)) == 0;
+}
+
+Tokenizer FromGguf(std::shared_ptr<const ByteSource> source) {
+  const gguf::File file = gguf::ReadFile(std::move(source));
+  if (const auto json = file.metadata.Text("tokenizer.huggingface.json")) {
+    return Tokenizer::FromJson(*json);
+  }
+  return Tokenizer::FromVocabulary(gguf::ReadVocabulary(file.metadata));
+}
+
 std::string ConfigBeside(const fs::path& path) {
   const fs::path config = path.parent_path() / "tokenizer_config.json";
   std::error_code ignored;
@@ -131,6 +148,7 @@ Tokenizer Tokenizer::FromLlama2c(std::string_view bytes, size_t vocab_size) {
 Tokenizer Tokenizer::FromFile(const fs::path& given) {
   std::error_code ignored;
   const fs::path path = fs::is_directory(given, ignored) ? FileInFolder(given) : given;
+  if (const auto source = ByteSource::File(path); IsGguf(*source)) return FromGguf(source);
   const std::string bytes = ReadWhole(path);
   const size_t first = bytes.find_first_not_of(" \t\r\n");
   if (first != std::string::npos && bytes[first] == '{') {

@@ -134,10 +134,9 @@ Ranges RangesOfCategory(std::string_view name) {
 }
 
 bool IsCategoryName(std::string_view name) {
-  return std::any_of(std::begin(kCategoryNames), std::end(kCategoryNames),
-                     [&](std::string_view own) {
-                       return own == name || (name.size() == 1 && own[0] == name[0]);
-                     });
+  return std::any_of(
+      std::begin(kCategoryNames), std::end(kCategoryNames),
+      [&](std::string_view own) { return own == name || (name.size() == 1 && own[0] == name[0]); });
 }
 
 struct NamedSet {

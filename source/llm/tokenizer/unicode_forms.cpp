@@ -79,14 +79,10 @@ const CodePointSet& Restless(NormalForm form) {
   static const CodePointSet nfkc = RestlessSet(true, true);
   static const CodePointSet nfkd = RestlessSet(false, true);
   switch (form) {
-    case NormalForm::kNfc:
-      return nfc;
-    case NormalForm::kNfd:
-      return nfd;
-    case NormalForm::kNfkc:
-      return nfkc;
-    default:
-      return nfkd;
+    case NormalForm::kNfc: return nfc;
+    case NormalForm::kNfd: return nfd;
+    case NormalForm::kNfkc: return nfkc;
+    default: return nfkd;
   }
 }
 
@@ -229,10 +225,10 @@ bool IsSpacing(uint32_t c) {
 Break BreakOf(uint32_t c) {
   static const CodePointSet extend(
       Union(RangesOfSet(unicode::kGraphemeExtend), RangesOfSet(unicode::kEmojiModifier)));
-  static const CodePointSet control(Union(
-      RangesOfRuns(unicode::kGeneralCategory,
-                   [](uint32_t value) { return value >= 24 && value <= 27; }),  // Zl Zp Cc Cf
-      {{0xFFF0, 0xFFF9}, {0xE0000, 0xE0020}, {0xE0080, 0xE0100}, {0xE01F0, 0xE1000}}));
+  static const CodePointSet control(
+      Union(RangesOfRuns(unicode::kGeneralCategory,
+                         [](uint32_t value) { return value >= 24 && value <= 27; }),  // Zl Zp Cc Cf
+            {{0xFFF0, 0xFFF9}, {0xE0000, 0xE0020}, {0xE0080, 0xE0100}, {0xE01F0, 0xE1000}}));
   if (c < 0x20 || c == 0x7F) return Break::kControl;
   if (c < 0x7F) return Break::kOther;
   if (c == 0x200D) return Break::kJoiner;
@@ -271,13 +267,10 @@ bool HangulStaysTogether(Break left, Break right) {
       return right == Break::kLead || right == Break::kVowel || right == Break::kLeadVowel ||
              right == Break::kLeadVowelTrail;
     case Break::kLeadVowel:
-    case Break::kVowel:
-      return right == Break::kVowel || right == Break::kTrail;
+    case Break::kVowel: return right == Break::kVowel || right == Break::kTrail;
     case Break::kLeadVowelTrail:
-    case Break::kTrail:
-      return right == Break::kTrail;
-    default:
-      return false;
+    case Break::kTrail: return right == Break::kTrail;
+    default: return false;
   }
 }
 

@@ -35,8 +35,8 @@ inline uint32_t NextCodePoint(std::string_view text, size_t& at) {
     at += 3;
     return c;
   }
-  const uint32_t c = (lead & 0x07) << 18 | (byte(1) & 0x3FU) << 12 | (byte(2) & 0x3FU) << 6 |
-                     (byte(3) & 0x3FU);
+  const uint32_t c =
+      (lead & 0x07) << 18 | (byte(1) & 0x3FU) << 12 | (byte(2) & 0x3FU) << 6 | (byte(3) & 0x3FU);
   at += 4;
   return c;
 }
@@ -59,7 +59,8 @@ inline std::string ToUtf8(uint32_t code_point) {
 /// What stands at the front of bytes that may be anything.
 struct Utf8Front {
   enum Kind : unsigned char { kCharacter, kIllFormed, kIncomplete } kind;
-  size_t length;  ///< of the character, or of the maximal ill-formed part that one U+FFFD stands for
+  size_t
+      length;  ///< of the character, or of the maximal ill-formed part that one U+FFFD stands for
 };
 Utf8Front FrontOf(std::string_view bytes);
 
