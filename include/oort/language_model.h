@@ -40,7 +40,8 @@ struct LanguageModelInfo {
 /// Thread contract: immutable; share it between any number of engines and threads.
 class LanguageModel {
  public:
-  /// A GGUF file, a folder of Hugging Face, or a checkpoint of llama2.c. Throws an Error.
+  /// A GGUF file, a folder of Hugging Face, a checkpoint of llama2.c, or a .pnnx.param that
+  /// ConvertLanguageModel wrote. Throws an Error.
   static std::shared_ptr<const LanguageModel> Load(const std::filesystem::path& path,
                                                    const LanguageModelOptions& options = {});
   ~LanguageModel();
@@ -72,5 +73,25 @@ class LanguageModel {
   explicit LanguageModel(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
+
+struct ConvertOptions {
+  /// "int8", "int4", "bf16", "f16" or "f32"; empty: as they are in the file. Weights that a GGUF
+  /// has in no more bits and in groups that fit are copied, not rounded again. With int4,
+  /// embeddings and head keep 8 bits.
+  std::string weights;
+  int64_t group = 32;       ///< weights that share a scale; halved where a row has no whole groups
+  bool asymmetric = false;  ///< each group has a minimum, too
+  std::stop_token stop;
+  ProgressFunction progress;
+};
+
+/// Whether the path is a GGUF file, a folder of Hugging Face or a checkpoint of llama2.c, from its
+/// first bytes.
+bool IsLanguageModel(const std::filesystem::path& path);
+
+/// Writes a language model as .pnnx.param and .pnnx.bin, with all that Load needs in them. Weights
+/// go through memory one by one; neither file appears unless both are whole.
+void ConvertLanguageModel(const std::filesystem::path& model, const std::filesystem::path& param,
+                          const std::filesystem::path& bin, const ConvertOptions& options = {});
 
 }  // namespace oort

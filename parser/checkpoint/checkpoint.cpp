@@ -35,14 +35,25 @@ class FilesCheckpoint final : public Checkpoint {
   CheckpointContents contents_;
 };
 
-CheckpointContents ReadAny(const std::filesystem::path& path) {
+enum class Format : unsigned char { kNone, kGguf, kHuggingFace, kLlama2c };
+
+Format FormatOf(const std::filesystem::path& path) {
   std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) return ReadHuggingFace(path);
+  if (std::filesystem::is_directory(path, ignored)) return Format::kHuggingFace;
   const auto source = ByteSource::File(path);
   char magic[4] = {};
   if (source->size() >= sizeof(magic)) source->ReadAt(0, std::as_writable_bytes(std::span(magic)));
-  if (std::memcmp(magic, "GGUF", sizeof(magic)) == 0) return ReadGguf(path);
-  if (LooksLikeLlama2c(*source)) return ReadLlama2c(path);
+  if (std::memcmp(magic, "GGUF", sizeof(magic)) == 0) return Format::kGguf;
+  return LooksLikeLlama2c(*source) ? Format::kLlama2c : Format::kNone;
+}
+
+CheckpointContents ReadAny(const std::filesystem::path& path) {
+  switch (FormatOf(path)) {
+    case Format::kGguf: return ReadGguf(path);
+    case Format::kHuggingFace: return ReadHuggingFace(path);
+    case Format::kLlama2c: return ReadLlama2c(path);
+    case Format::kNone: break;
+  }
   throw Error(ErrorCode::kInvalidModel,
               Quote(path.filename().string()) +
                   " is no language model: a GGUF file, a folder of Hugging Face with config.json, "
@@ -70,6 +81,14 @@ size_t LengthOfCharacter(std::string_view text) {
 
 std::unique_ptr<Checkpoint> Checkpoint::Open(const std::filesystem::path& path) {
   return Guarded([&] { return std::make_unique<FilesCheckpoint>(ReadAny(path)); });
+}
+
+bool LooksLikeCheckpoint(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    return std::filesystem::exists(path / "config.json", ignored);
+  }
+  return std::filesystem::is_regular_file(path, ignored) && FormatOf(path) != Format::kNone;
 }
 
 void AddEndToken(CheckpointContents& contents, int64_t token) {

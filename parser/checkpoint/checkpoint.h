@@ -57,4 +57,7 @@ class Checkpoint {
   virtual const std::vector<int32_t>& end_tokens() const = 0;
 };
 
+/// Whether Open would try: by the first bytes, or by a config.json in a folder.
+bool LooksLikeCheckpoint(const std::filesystem::path& path);
+
 }  // namespace oort

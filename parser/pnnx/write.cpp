@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "core/file_writer.h"
@@ -7,6 +8,7 @@
 #include "graph/problem_of.h"
 #include "oort/pnnx.h"
 #include "parser/pnnx/param.h"
+#include "parser/pnnx/promised.h"
 #include "parser/pnnx/zip_writer.h"
 
 namespace oort {
@@ -124,18 +126,41 @@ class TextWriter {
   std::vector<bool> named_;  // an operand that no operator names is not in the file
 };
 
+pnnx::ZipItem ItemOf(std::string name, const Tensor& tensor) {
+  const PromisedBuffer* promised = PromisedBuffer::Of(tensor);
+  if (promised == nullptr) return {std::move(name), {tensor.raw(), tensor.bytes()}};
+  return {std::move(name), {}, [promised] { return promised->Take(); }, tensor.bytes()};
+}
+
+/// What one promise makes is written in a row, so that it is made once and let go soon.
+std::vector<pnnx::ZipItem> Together(std::vector<pnnx::ZipItem> items,
+                                    const std::vector<const PromisedBuffer*>& promises) {
+  std::unordered_map<const Promise*, size_t> first;
+  std::vector<std::pair<size_t, size_t>> order;
+  for (size_t i = 0; i < items.size(); ++i) {
+    const bool there = promises[i] == nullptr;
+    order.emplace_back(there ? i : first.try_emplace(promises[i]->promise(), i).first->second, i);
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<pnnx::ZipItem> sorted;
+  for (const auto& [group, index] : order) sorted.push_back(std::move(items[index]));
+  return sorted;
+}
+
 std::vector<pnnx::ZipItem> Items(const Graph& graph) {
   std::vector<pnnx::ZipItem> items;
+  std::vector<const PromisedBuffer*> promises;
   for (const Operator& op : graph.operators) {
     for (const auto& [name, tensor] : op.attributes) {
       if (!tensor.has_data() || tensor.device() != Device::Cpu()) {
         throw Error(ErrorCode::kInvalidArgument,
                     op.Describe() + ": attribute " + Quote(name) + " has no elements in memory");
       }
-      items.push_back({op.name + "." + name, {tensor.raw(), tensor.bytes()}});
+      items.push_back(ItemOf(op.name + "." + name, tensor));
+      promises.push_back(PromisedBuffer::Of(tensor));
     }
   }
-  return items;
+  return Together(std::move(items), promises);
 }
 
 void CheckUnique(const std::vector<pnnx::ZipItem>& items) {

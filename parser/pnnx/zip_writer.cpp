@@ -75,8 +75,13 @@ class Writer {
       throw Error(ErrorCode::kInvalidArgument,
                   "the name " + Quote(item.name) + " is too long for a zip");
     }
-    const Entry entry{&item, offset_, Crc32(item.bytes)};
-    Record extra = Zip64Field(item.bytes.size(), 0);
+    const Tensor made = item.make ? item.make() : Tensor();
+    const auto bytes = item.make ? std::span(made.raw(), made.bytes()) : item.bytes;
+    if (bytes.size() != item.size()) {
+      throw Error(ErrorCode::kInternal, "more or fewer bytes than promised: " + Quote(item.name));
+    }
+    const Entry entry{&item, offset_, Crc32(bytes)};
+    Record extra = Zip64Field(bytes.size(), 0);
     const size_t padding = PaddingFor(offset_ + kLocalSize + item.name.size() + extra.size());
     if (padding != 0) {
       extra.Put(kExtraPadding).Put(static_cast<uint16_t>(padding - 4));
@@ -88,13 +93,13 @@ class Writer {
     PutCommon(local, entry, extra.size());
     local.PutText(item.name).PutText(extra.bytes());
     Emit(local);
-    Emit(item.bytes);
+    Emit(bytes);
     return entry;
   }
 
   /// The fields that local header and directory share.
   void PutCommon(Record& record, const Entry& entry, size_t extra_size) const {
-    const auto size = zip64_ ? kSaturated32 : static_cast<uint32_t>(entry.item->bytes.size());
+    const auto size = zip64_ ? kSaturated32 : static_cast<uint32_t>(entry.item->size());
     record.Put(zip64_ ? kVersion64 : kVersion).Put(FlagsOf(entry.item->name));
     record.Put(uint16_t{0}).Put(uint16_t{0}).Put(kDate);  // stored, midnight
     record.Put(entry.crc).Put(size).Put(size);
@@ -110,7 +115,7 @@ class Writer {
   }
 
   void WriteCentral(const Entry& entry) {
-    const Record extra = Zip64Field(entry.item->bytes.size(), entry.offset);
+    const Record extra = Zip64Field(entry.item->size(), entry.offset);
     Record central;
     central.Put(kCentralSignature).Put(zip64_ ? kVersion64 : kVersion);
     PutCommon(central, entry, extra.size());
@@ -157,7 +162,7 @@ bool NeedsZip64(std::span<const ZipItem> items) {
   uint64_t total = kEndSize;
   for (const ZipItem& item : items) {
     total += kLocalSize + kCentralSize + 2 * item.name.size() + 2 * kPayloadAlignment;
-    total += item.bytes.size();
+    total += item.size();
   }
   return total >= kSaturated32;
 }

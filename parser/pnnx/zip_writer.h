@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "oort/tensor.h"
+
 namespace oort::pnnx {
 
 /// Payloads begin at multiples of this, so that any kernel can read them where they are mapped.
@@ -14,6 +16,11 @@ inline constexpr size_t kPayloadAlignment = 64;
 struct ZipItem {
   std::string name;
   std::span<const std::byte> bytes;
+  /// Where it is set, it makes the bytes when they are written: as many as `promised`.
+  std::function<Tensor()> make = {};
+  size_t promised = 0;
+
+  size_t size() const { return make ? promised : bytes.size(); }
 };
 
 using ZipSink = std::function<void(std::span<const std::byte>)>;

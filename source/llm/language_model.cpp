@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/guard.h"
+#include "models/decoder/converted.h"
 #include "models/decoder/decoder.h"
 #include "parser/checkpoint/checkpoint.h"
 #include "parser/checkpoint/tokenizer_source.h"
@@ -26,8 +27,7 @@ std::optional<Tokenizer> MakeTokenizer(const TokenizerSource& source) {
   return {};
 }
 
-LanguageModelInfo InfoOf(const Checkpoint& checkpoint, const Graph& graph) {
-  const DecoderConfig& config = checkpoint.config();
+LanguageModelInfo InfoOf(const DecoderConfig& config, size_t file_bytes, const Graph& graph) {
   LanguageModelInfo info;
   info.family = config.family;
   info.layers = config.layers;
@@ -37,7 +37,7 @@ LanguageModelInfo InfoOf(const Checkpoint& checkpoint, const Graph& graph) {
   info.head_dim = config.head_dim;
   info.vocabulary = config.vocabulary;
   info.context = config.context;
-  info.file_bytes = checkpoint.file_bytes();
+  info.file_bytes = file_bytes;
   std::set<const std::byte*> seen;  // a head may be the embeddings
   for (const Operator& op : graph.operators) {
     for (const auto& [name, tensor] : op.attributes) {
@@ -58,6 +58,9 @@ struct LanguageModel::Impl {
   std::vector<std::pair<std::string, ChatTemplate>> templates;
   std::vector<int32_t> end_tokens;
   std::string special_tokens;  ///< as variables of chat templates
+
+  void Fill(const TokenizerSource& source, const std::vector<NamedTemplate>& texts,
+            const std::vector<int32_t>& ends);
 };
 
 namespace {
@@ -72,22 +75,40 @@ std::string SpecialTokens(const Tokenizer& tokenizer) {
 
 }  // namespace
 
+void LanguageModel::Impl::Fill(const TokenizerSource& source,
+                               const std::vector<NamedTemplate>& texts,
+                               const std::vector<int32_t>& ends) {
+  tokenizer = MakeTokenizer(source);
+  if (tokenizer) special_tokens = SpecialTokens(*tokenizer);
+  for (const NamedTemplate& text : texts) {
+    templates.emplace_back(text.name, ChatTemplate::Parse(text.text));
+  }
+  end_tokens = ends;
+}
+
 LanguageModel::LanguageModel(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 LanguageModel::~LanguageModel() = default;
 
 std::shared_ptr<const LanguageModel> LanguageModel::Load(const std::filesystem::path& path,
                                                          const LanguageModelOptions& options) {
   return Guarded([&] {
-    const std::unique_ptr<Checkpoint> checkpoint = Checkpoint::Open(path);
     auto impl = std::make_unique<Impl>();
-    impl->tokenizer = MakeTokenizer(checkpoint->tokenizer());
-    if (impl->tokenizer) impl->special_tokens = SpecialTokens(*impl->tokenizer);
-    for (const NamedTemplate& text : checkpoint->chat_templates()) {
-      impl->templates.emplace_back(text.name, ChatTemplate::Parse(text.text));
+    Graph graph;
+    if (LooksConverted(path)) {
+      ReadOptions read;
+      read.stop = options.stop;
+      read.progress = options.progress;
+      ConvertedModel model = ReadConverted(path, read);
+      graph = std::move(model.graph);
+      const CheckpointContents& about = model.about;
+      impl->Fill(about.tokenizer, about.templates, about.end_tokens);
+      impl->info = InfoOf(about.config, static_cast<size_t>(about.file_bytes), graph);
+    } else {
+      const std::unique_ptr<Checkpoint> checkpoint = Checkpoint::Open(path);
+      graph = BuildDecoder(*checkpoint);
+      impl->Fill(checkpoint->tokenizer(), checkpoint->chat_templates(), checkpoint->end_tokens());
+      impl->info = InfoOf(checkpoint->config(), checkpoint->file_bytes(), graph);
     }
-    impl->end_tokens = checkpoint->end_tokens();
-    Graph graph = BuildDecoder(*checkpoint);
-    impl->info = InfoOf(*checkpoint, graph);
     LoadOptions load;
     load.isa = options.isa;
     load.precision = options.exact ? Precision::kF32 : Precision::kBF16;

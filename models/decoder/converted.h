@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// Language models as .pnnx.param and .pnnx.bin: a graph that knows its tokenizer and templates.
+#pragma once
+
+#include <filesystem>
+
+#include "oort/graph.h"
+#include "oort/language_model.h"
+#include "oort/pnnx.h"
+#include "parser/checkpoint/contents.h"
+
+namespace oort {
+
+struct ConvertedModel {
+  Graph graph;
+  /// Sizes of the config, tokenizer, templates and end tokens; no table of tensors.
+  CheckpointContents about;
+};
+
+void WriteConverted(const Checkpoint& checkpoint, const std::filesystem::path& param,
+                    const std::filesystem::path& bin, const ConvertOptions& options);
+
+/// Whether the file is a .param.
+bool LooksConverted(const std::filesystem::path& path);
+/// Throws kInvalidModel for graphs that no language model was written as, or that contradict what
+/// they say of themselves.
+ConvertedModel ReadConverted(const std::filesystem::path& param, const ReadOptions& options);
+
+}  // namespace oort
