@@ -59,6 +59,9 @@ class Bpe final : public Model {
       }
     }
     if (options_.words_are_bytes && options_.ignore_merges) IndexRawPieces();
+    cuts_at_spaces_ = !options_.words_are_bytes && !options_.ignore_merges &&
+                      options_.continuing_prefix.empty() && options_.word_suffix.empty() &&
+                      NoPieceCrossesSpaces();
     for (unsigned char c = 0; c < 128; ++c) {
       const char text = static_cast<char>(c);
       ascii_[c] = vocabulary_.Find({&text, 1});

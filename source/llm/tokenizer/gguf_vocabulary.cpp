@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "core/guard.h"
 #include "llm/tokenizer/pipeline.h"
 #include "llm/tokenizer/pre_rules.h"
 #include "llm/tokenizer/spm.h"
@@ -261,27 +262,29 @@ Pipeline MakeGgufBert(const VocabularySpec& spec, const GgufVocabulary& checked)
 namespace oort {
 
 Tokenizer Tokenizer::FromVocabulary(const VocabularySpec& spec) {
-  using namespace llm;
-  const GgufVocabulary checked(spec);
-  Pipeline pipeline;
-  if (spec.kind == "gpt2" || spec.kind == "gemma4") {
-    pipeline = MakeGgufBpe(spec, checked);
-  } else if (spec.kind == "llama") {
-    pipeline = MakeGgufLlama(spec, checked);
-  } else if (spec.kind == "t5") {
-    pipeline = MakeGgufUnigram(spec, checked);
-  } else if (spec.kind == "bert") {
-    pipeline = MakeGgufBert(spec, checked);
-  } else {
-    throw Error(ErrorCode::kUnsupported, "the GGUF vocabulary is of the kind '" + spec.kind +
-                                             "', expected gpt2, llama, bert, t5 or gemma4");
-  }
-  pipeline.added = AddedTokens(checked.Added(), pipeline.model->vocabulary(), nullptr);
-  for (size_t i = 0; i < checked.count(); ++i) {
-    pipeline.special.push_back(checked.type(i) == PieceType::kControl ||
-                               checked.type(i) == PieceType::kUnknown);
-  }
-  return MakeTokenizer(std::move(pipeline));
+  return Guarded([&] {
+    using namespace llm;
+    const GgufVocabulary checked(spec);
+    Pipeline pipeline;
+    if (spec.kind == "gpt2" || spec.kind == "gemma4") {
+      pipeline = MakeGgufBpe(spec, checked);
+    } else if (spec.kind == "llama") {
+      pipeline = MakeGgufLlama(spec, checked);
+    } else if (spec.kind == "t5") {
+      pipeline = MakeGgufUnigram(spec, checked);
+    } else if (spec.kind == "bert") {
+      pipeline = MakeGgufBert(spec, checked);
+    } else {
+      throw Error(ErrorCode::kUnsupported, "the GGUF vocabulary is of the kind '" + spec.kind +
+                                               "', expected gpt2, llama, bert, t5 or gemma4");
+    }
+    pipeline.added = AddedTokens(checked.Added(), pipeline.model->vocabulary(), nullptr);
+    for (size_t i = 0; i < checked.count(); ++i) {
+      pipeline.special.push_back(checked.type(i) == PieceType::kControl ||
+                                 checked.type(i) == PieceType::kUnknown);
+    }
+    return MakeTokenizer(std::move(pipeline));
+  });
 }
 
 }  // namespace oort

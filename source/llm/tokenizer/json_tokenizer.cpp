@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "core/guard.h"
 #include "llm/tokenizer/json_components.h"
 #include "oort/error.h"
 
@@ -179,45 +180,47 @@ ModelPtr ReadModel(const Json& json, bool& words_are_bytes) {
 namespace oort {
 
 Tokenizer Tokenizer::FromJson(std::string_view text, std::string_view config) {
-  using namespace llm;
-  const Json json = ParseJson(text, "tokenizer.json");
-  if (!json.is_object()) {
-    throw Error(ErrorCode::kInvalidModel, "tokenizer.json: expected an object");
-  }
-  if (const auto version = OptionalString(json, "version", "tokenizer.json");
-      version && *version != "1.0") {
-    throw Error(ErrorCode::kUnsupported,
-                "tokenizer.json: expected version 1.0, got '" + *version + "'");
-  }
-  Pipeline pipeline;
-  if (const Json* part = Member(json, "normalizer")) pipeline.normalizer = ReadNormalizer(*part);
-  const Json* pre_tokenizer = Member(json, "pre_tokenizer");
-  bool words_are_bytes = pre_tokenizer != nullptr && EndsWithByteLevel(*pre_tokenizer);
-  pipeline.model = ReadModel(NeededMember(json, "model", "tokenizer.json"), words_are_bytes);
-  if (pre_tokenizer != nullptr) {
-    pipeline.pre_tokenizer = ReadPreTokenizer(*pre_tokenizer, !words_are_bytes);
-  }
-  if (const Json* part = Member(json, "post_processor")) {
-    pipeline.post_processor = ReadPostProcessor(*part);
-  }
-  if (const Json* part = Member(json, "decoder")) pipeline.decoder = ReadDecoder(*part);
-  if (const Json* part = Member(json, "truncation")) pipeline.truncation = ReadTruncation(*part);
-  if (const Json* part = Member(json, "padding")) pipeline.padding = ReadPadding(*part);
-  std::vector<AddedToken> tokens;
-  if (Member(json, "added_tokens") != nullptr) {
-    for (const Json& token : ArrayMember(json, "added_tokens", "tokenizer.json")) {
-      tokens.push_back(ReadAddedToken(token));
+  return Guarded([&] {
+    using namespace llm;
+    const Json json = ParseJson(text, "tokenizer.json");
+    if (!json.is_object()) {
+      throw Error(ErrorCode::kInvalidModel, "tokenizer.json: expected an object");
     }
-  }
-  pipeline.added = AddedTokens(tokens, pipeline.model->vocabulary(), pipeline.normalizer.get());
-  if (!config.empty()) {
-    const Json settings = ParseJson(config, "tokenizer_config.json");
-    if (const auto bos = NamedToken(settings, "bos_token"))
-      pipeline.bos = FindToken(pipeline, *bos);
-    if (const auto eos = NamedToken(settings, "eos_token"))
-      pipeline.eos = FindToken(pipeline, *eos);
-  }
-  return MakeTokenizer(std::move(pipeline));
+    if (const auto version = OptionalString(json, "version", "tokenizer.json");
+        version && *version != "1.0") {
+      throw Error(ErrorCode::kUnsupported,
+                  "tokenizer.json: expected version 1.0, got '" + *version + "'");
+    }
+    Pipeline pipeline;
+    if (const Json* part = Member(json, "normalizer")) pipeline.normalizer = ReadNormalizer(*part);
+    const Json* pre_tokenizer = Member(json, "pre_tokenizer");
+    bool words_are_bytes = pre_tokenizer != nullptr && EndsWithByteLevel(*pre_tokenizer);
+    pipeline.model = ReadModel(NeededMember(json, "model", "tokenizer.json"), words_are_bytes);
+    if (pre_tokenizer != nullptr) {
+      pipeline.pre_tokenizer = ReadPreTokenizer(*pre_tokenizer, !words_are_bytes);
+    }
+    if (const Json* part = Member(json, "post_processor")) {
+      pipeline.post_processor = ReadPostProcessor(*part);
+    }
+    if (const Json* part = Member(json, "decoder")) pipeline.decoder = ReadDecoder(*part);
+    if (const Json* part = Member(json, "truncation")) pipeline.truncation = ReadTruncation(*part);
+    if (const Json* part = Member(json, "padding")) pipeline.padding = ReadPadding(*part);
+    std::vector<AddedToken> tokens;
+    if (Member(json, "added_tokens") != nullptr) {
+      for (const Json& token : ArrayMember(json, "added_tokens", "tokenizer.json")) {
+        tokens.push_back(ReadAddedToken(token));
+      }
+    }
+    pipeline.added = AddedTokens(tokens, pipeline.model->vocabulary(), pipeline.normalizer.get());
+    if (!config.empty()) {
+      const Json settings = ParseJson(config, "tokenizer_config.json");
+      if (const auto bos = NamedToken(settings, "bos_token"))
+        pipeline.bos = FindToken(pipeline, *bos);
+      if (const auto eos = NamedToken(settings, "eos_token"))
+        pipeline.eos = FindToken(pipeline, *eos);
+    }
+    return MakeTokenizer(std::move(pipeline));
+  });
 }
 
 }  // namespace oort

@@ -44,6 +44,11 @@ struct ModelScratch {
   std::string text;
 };
 
+inline constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";  // ▁
+
+/// Where the first part of a word ends, see Model::cuts_at_spaces.
+size_t EndOfSpacedWord(std::string_view text);
+
 class Model {
  public:
   virtual ~Model() = default;
@@ -52,11 +57,17 @@ class Model {
                       ModelScratch& scratch) const = 0;
   /// Whether equal short words come often enough to remember them.
   virtual bool worth_caching() const { return true; }
+  /// Whether a word may be cut before each ▁ that follows another character: no piece crosses
+  /// such a place, so the parts are encoded alone, and equal ones are remembered.
+  bool cuts_at_spaces() const { return cuts_at_spaces_; }
   const Vocabulary& vocabulary() const { return vocabulary_; }
 
  protected:
   explicit Model(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}
+  /// What cuts_at_spaces promises, as far as the pieces decide it.
+  bool NoPieceCrossesSpaces() const;
   Vocabulary vocabulary_;
+  bool cuts_at_spaces_ = false;
 };
 using ModelPtr = std::unique_ptr<const Model>;
 

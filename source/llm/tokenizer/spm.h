@@ -62,6 +62,4 @@ NormalizerPtr MakeSpmNormalizer(std::string_view charsmap, SpmTextOptions option
 DecoderPtr MakeSpmDecoder(SpmTextOptions options, bool bytes, std::string unk,
                           std::string unk_surface);
 
-inline constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";
-
 }  // namespace oort::llm

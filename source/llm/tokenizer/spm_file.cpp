@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "core/guard.h"
 #include "llm/tokenizer/json.h"
 #include "llm/tokenizer/pipeline.h"
 #include "llm/tokenizer/spm.h"
@@ -191,34 +192,36 @@ std::optional<int32_t> ControlPiece(const SpmVocabulary& vocabulary, const std::
 namespace oort {
 
 Tokenizer Tokenizer::FromSentencePiece(std::string_view bytes, std::string_view config) {
-  using namespace llm;
-  SpmFile file = ReadFile(bytes);
-  const SpmVocabulary& vocabulary = file.vocabulary;
-  std::vector<std::string> kept;
-  Pipeline pipeline;
-  for (size_t i = 0; i < vocabulary.pieces.size(); ++i) {
-    if (vocabulary.types[i] == PieceType::kUserDefined) kept.push_back(vocabulary.pieces[i]);
-    pipeline.special.push_back(vocabulary.types[i] == PieceType::kControl);
-  }
-  pipeline.bos = ControlPiece(vocabulary, file.bos);
-  pipeline.eos = ControlPiece(vocabulary, file.eos);
-  pipeline.normalizer = MakeSpmNormalizer(file.charsmap, file.text, kept);
-  pipeline.decoder =
-      MakeSpmDecoder(file.text, vocabulary.byte_fallback,
-                     vocabulary.pieces[static_cast<size_t>(vocabulary.unk)], file.unk_surface);
-  if (!config.empty()) {
-    const Json settings = ParseJson(config, "tokenizer_config.json");
-    std::vector<TemplatePart> parts = {{{}, 0}};
-    if (pipeline.bos && BoolMember(settings, "add_bos_token", "tokenizer_config.json", false)) {
-      parts.insert(parts.begin(), {{*pipeline.bos}, -1});
+  return Guarded([&] {
+    using namespace llm;
+    SpmFile file = ReadFile(bytes);
+    const SpmVocabulary& vocabulary = file.vocabulary;
+    std::vector<std::string> kept;
+    Pipeline pipeline;
+    for (size_t i = 0; i < vocabulary.pieces.size(); ++i) {
+      if (vocabulary.types[i] == PieceType::kUserDefined) kept.push_back(vocabulary.pieces[i]);
+      pipeline.special.push_back(vocabulary.types[i] == PieceType::kControl);
     }
-    if (pipeline.eos && BoolMember(settings, "add_eos_token", "tokenizer_config.json", false)) {
-      parts.push_back({{*pipeline.eos}, -1});
+    pipeline.bos = ControlPiece(vocabulary, file.bos);
+    pipeline.eos = ControlPiece(vocabulary, file.eos);
+    pipeline.normalizer = MakeSpmNormalizer(file.charsmap, file.text, kept);
+    pipeline.decoder =
+        MakeSpmDecoder(file.text, vocabulary.byte_fallback,
+                       vocabulary.pieces[static_cast<size_t>(vocabulary.unk)], file.unk_surface);
+    if (!config.empty()) {
+      const Json settings = ParseJson(config, "tokenizer_config.json");
+      std::vector<TemplatePart> parts = {{{}, 0}};
+      if (pipeline.bos && BoolMember(settings, "add_bos_token", "tokenizer_config.json", false)) {
+        parts.insert(parts.begin(), {{*pipeline.bos}, -1});
+      }
+      if (pipeline.eos && BoolMember(settings, "add_eos_token", "tokenizer_config.json", false)) {
+        parts.push_back({{*pipeline.eos}, -1});
+      }
+      pipeline.post_processor = MakeTemplate(std::move(parts), {});
     }
-    pipeline.post_processor = MakeTemplate(std::move(parts), {});
-  }
-  pipeline.model = MakeSpm(std::move(file.vocabulary), file.options);
-  return MakeTokenizer(std::move(pipeline));
+    pipeline.model = MakeSpm(std::move(file.vocabulary), file.options);
+    return MakeTokenizer(std::move(pipeline));
+  });
 }
 
 }  // namespace oort

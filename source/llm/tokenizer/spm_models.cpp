@@ -34,8 +34,12 @@ class SpmModel : public Model {
         std::any_of(byte_ids_.begin(), byte_ids_.end(), [](int32_t id) { return id < 0; })) {
       throw BadPieces("falls back to bytes, but lacks some of them");
     }
+    // f32 sums depend on all of the text before them, so only f64 ones are taken apart.
+    const bool separable = options_.algorithm == SpmAlgorithm::kBpe ||
+                           (options_.algorithm == SpmAlgorithm::kUnigram && options_.f64);
+    cuts_at_spaces_ = separable && NoPieceCrossesSpaces() && FindUsable(kSpaceSymbol) >= 0;
   }
-  bool worth_caching() const override { return false; }
+  bool worth_caching() const override { return cuts_at_spaces_; }
 
  protected:
   PieceType TypeOf(int32_t id) const { return all_.types[static_cast<size_t>(id)]; }

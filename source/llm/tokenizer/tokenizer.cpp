@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/guard.h"
 #include "llm/tokenizer/pipeline.h"
 #include "llm/tokenizer/utf8.h"
 #include "oort/error.h"
@@ -20,24 +21,35 @@ Tokenizer::Impl::Impl(llm::Pipeline from) : pipeline(std::move(from)) {
 
 namespace {
 
+void EncodeWord(const llm::Model& model, std::string_view word, EncodeScratch& scratch,
+                std::vector<int32_t>& ids) {
+  const bool cached = model.worth_caching() && word.size() <= llm::WordCache::kLongestWord;
+  size_t count = 0;
+  if (cached) {
+    if (const int32_t* known = scratch.cache.Find(word, count)) {
+      ids.insert(ids.end(), known, known + count);
+      return;
+    }
+  }
+  const size_t first = ids.size();
+  model.Encode(word, ids, scratch.model);
+  if (cached) scratch.cache.Add(word, std::span(ids).subspan(first));
+}
+
 void EncodeWords(const llm::Pipeline& pipeline, EncodeScratch& scratch, std::vector<int32_t>& ids) {
-  const bool caches = pipeline.model->worth_caching();
+  const llm::Model& model = *pipeline.model;
   for (const Word& word : scratch.words.list) {
     if (word.id >= 0) {
       ids.push_back(word.id);
       continue;
     }
-    const bool cached = caches && word.text.size() <= llm::WordCache::kLongestWord;
-    size_t count = 0;
-    if (cached) {
-      if (const int32_t* known = scratch.cache.Find(word.text, count)) {
-        ids.insert(ids.end(), known, known + count);
-        continue;
-      }
+    std::string_view rest = word.text;
+    while (model.cuts_at_spaces() && !rest.empty()) {
+      const size_t end = llm::EndOfSpacedWord(rest);
+      EncodeWord(model, rest.substr(0, end), scratch, ids);
+      rest.remove_prefix(end);
     }
-    const size_t first = ids.size();
-    pipeline.model->Encode(word.text, ids, scratch.model);
-    if (cached) scratch.cache.Add(word.text, std::span(ids).subspan(first));
+    if (!rest.empty()) EncodeWord(model, rest, scratch, ids);
   }
 }
 
@@ -130,36 +142,40 @@ bool Tokenizer::Impl::IsSpecial(int32_t id) const {
 }
 
 std::vector<int32_t> Tokenizer::Encode(std::string_view text, EncodeOptions options) const {
-  std::unique_ptr<EncodeScratch> scratch;
-  {
-    const std::lock_guard lock(impl_->mutex);
-    if (!impl_->idle.empty()) {
-      scratch = std::move(impl_->idle.back());
-      impl_->idle.pop_back();
+  return Guarded([&] {
+    std::unique_ptr<EncodeScratch> scratch;
+    {
+      const std::lock_guard lock(impl_->mutex);
+      if (!impl_->idle.empty()) {
+        scratch = std::move(impl_->idle.back());
+        impl_->idle.pop_back();
+      }
     }
-  }
-  if (scratch == nullptr) scratch = std::make_unique<EncodeScratch>();
-  std::string valid;
-  if (!llm::IsValidUtf8(text)) {
-    valid = llm::MakeValidUtf8(text);
-    text = valid;
-  }
-  std::vector<int32_t> ids;
-  impl_->EncodeInto(text, options, *scratch, ids);
-  const std::lock_guard lock(impl_->mutex);
-  impl_->idle.push_back(std::move(scratch));
-  return ids;
+    if (scratch == nullptr) scratch = std::make_unique<EncodeScratch>();
+    std::string valid;
+    if (!llm::IsValidUtf8(text)) {
+      valid = llm::MakeValidUtf8(text);
+      text = valid;
+    }
+    std::vector<int32_t> ids;
+    impl_->EncodeInto(text, options, *scratch, ids);
+    const std::lock_guard lock(impl_->mutex);
+    impl_->idle.push_back(std::move(scratch));
+    return ids;
+  });
 }
 
 std::string Tokenizer::Decode(std::span<const int32_t> ids, DecodeOptions options) const {
-  std::string out;
-  const llm::PieceSinkPtr sink = impl_->pipeline.decoder->Start(llm::MakeTextSink(&out));
-  for (const int32_t id : ids) {
-    const auto text = impl_->TextOf(id);
-    if (text && !(options.skip_special && impl_->IsSpecial(id))) sink->Piece(*text);
-  }
-  sink->Finish();
-  return out;
+  return Guarded([&] {
+    std::string out;
+    const llm::PieceSinkPtr sink = impl_->pipeline.decoder->Start(llm::MakeTextSink(&out));
+    for (const int32_t id : ids) {
+      const auto text = impl_->TextOf(id);
+      if (text && !(options.skip_special && impl_->IsSpecial(id))) sink->Piece(*text);
+    }
+    sink->Finish();
+    return out;
+  });
 }
 
 size_t Tokenizer::size() const { return impl_->size; }
@@ -197,16 +213,21 @@ TokenStream::TokenStream(TokenStream&&) noexcept = default;
 TokenStream& TokenStream::operator=(TokenStream&&) noexcept = default;
 
 std::string TokenStream::Push(int32_t id) {
-  const auto text = state_->tokenizer->TextOf(id);
-  if (!text || (state_->options.skip_special && state_->tokenizer->IsSpecial(id))) return {};
-  state_->sink->Piece(*text);
-  return state_->Take();
+  return Guarded([&] {
+    const auto text = state_->tokenizer->TextOf(id);
+    if (!text || (state_->options.skip_special && state_->tokenizer->IsSpecial(id)))
+      return std::string();
+    state_->sink->Piece(*text);
+    return state_->Take();
+  });
 }
 
 std::string TokenStream::Flush() {
-  state_->sink->Finish();
-  state_->Begin();
-  return state_->Take();
+  return Guarded([&] {
+    state_->sink->Finish();
+    state_->Begin();
+    return state_->Take();
+  });
 }
 
 std::optional<int32_t> llm::FindToken(const Pipeline& pipeline, std::string_view piece) {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "core/guard.h"
 #include "llm/tokenizer/pipeline.h"
 #include "llm/tokenizer/spm.h"
 #include "oort/error.h"
@@ -137,34 +138,39 @@ fs::path FileInFolder(const fs::path& folder) {
 }  // namespace
 
 Tokenizer Tokenizer::FromLlama2c(std::string_view bytes, size_t vocab_size) {
-  SpmVocabulary vocabulary;
-  std::string problem;
-  if (!ReadLlama2c(bytes, vocab_size, vocabulary, problem)) {
-    throw Error(ErrorCode::kInvalidModel, "the llama2.c tokenizer cannot be read: " + problem);
-  }
-  return MakeLlama2c(std::move(vocabulary));
+  return Guarded([&] {
+    SpmVocabulary vocabulary;
+    std::string problem;
+    if (!ReadLlama2c(bytes, vocab_size, vocabulary, problem)) {
+      throw Error(ErrorCode::kInvalidModel, "the llama2.c tokenizer cannot be read: " + problem);
+    }
+    return MakeLlama2c(std::move(vocabulary));
+  });
 }
 
 Tokenizer Tokenizer::FromFile(const fs::path& given) {
-  std::error_code ignored;
-  const fs::path path = fs::is_directory(given, ignored) ? FileInFolder(given) : given;
-  if (const auto source = ByteSource::File(path); IsGguf(*source)) return FromGguf(source);
-  const std::string bytes = ReadWhole(path);
-  const size_t first = bytes.find_first_not_of(" \t\r\n");
-  if (first != std::string::npos && bytes[first] == '{') {
-    return FromJson(bytes, ConfigBeside(path));
-  }
-  SpmVocabulary vocabulary;
-  std::string problem;
-  if (ReadLlama2c(bytes, kUntilTheEnd, vocabulary, problem)) {
-    return MakeLlama2c(std::move(vocabulary));
-  }
-  try {
-    return FromSentencePiece(bytes, ConfigBeside(path));
-  } catch (const Error& error) {
-    throw Error(error.code(), path.string() + " is neither a tokenizer.json nor a tokenizer.bin (" +
-                                  problem + ") nor a sentencepiece model: " + error.what());
-  }
+  return Guarded([&] {
+    std::error_code ignored;
+    const fs::path path = fs::is_directory(given, ignored) ? FileInFolder(given) : given;
+    if (const auto source = ByteSource::File(path); IsGguf(*source)) return FromGguf(source);
+    const std::string bytes = ReadWhole(path);
+    const size_t first = bytes.find_first_not_of(" \t\r\n");
+    if (first != std::string::npos && bytes[first] == '{') {
+      return FromJson(bytes, ConfigBeside(path));
+    }
+    SpmVocabulary vocabulary;
+    std::string problem;
+    if (ReadLlama2c(bytes, kUntilTheEnd, vocabulary, problem)) {
+      return MakeLlama2c(std::move(vocabulary));
+    }
+    try {
+      return FromSentencePiece(bytes, ConfigBeside(path));
+    } catch (const Error& error) {
+      throw Error(error.code(), path.string() +
+                                    " is neither a tokenizer.json nor a tokenizer.bin (" + problem +
+                                    ") nor a sentencepiece model: " + error.what());
+    }
+  });
 }
 
 }  // namespace oort

@@ -8,6 +8,22 @@
 #include "oort/error.h"
 
 namespace oort::llm {
+
+size_t EndOfSpacedWord(std::string_view text) {
+  size_t at = 0;
+  while (text.substr(at).starts_with(kSpaceSymbol)) at += kSpaceSymbol.size();
+  const size_t next = text.find(kSpaceSymbol, at);
+  return next == std::string_view::npos ? text.size() : next;
+}
+
+bool Model::NoPieceCrossesSpaces() const {
+  if (vocabulary_.Find(kSpaceSymbol) < 0) return false;
+  for (int64_t id = 0; id < vocabulary_.size(); ++id) {
+    if (EndOfSpacedWord(vocabulary_.Piece(id)) != vocabulary_.Piece(id).size()) return false;
+  }
+  return true;
+}
+
 namespace {
 
 class Unigram final : public Model {

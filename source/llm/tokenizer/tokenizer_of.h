@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "oort/tokenizer.h"
+#include "parser/checkpoint/tokenizer_source.h"
+
+namespace oort::llm {
+
+/// The tokenizer of a checkpoint; throws kNotFound where its files have none.
+Tokenizer TokenizerOf(const TokenizerSource& source);
+
+}  // namespace oort::llm
