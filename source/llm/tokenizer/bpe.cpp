@@ -59,7 +59,11 @@ class Bpe final : public Model {
       }
     }
     if (options_.words_are_bytes && options_.ignore_merges) IndexRawPieces();
-    cuts_at_spaces_ = !options_.words_are_bytes && !options_.ignore_merges &&
+    // Unknown characters that vanish would let the spaces around them meet.
+    const auto known = [](int32_t id) { return id >= 0; };
+    const bool nothing_vanishes =
+        unk_ >= 0 || (options_.byte_fallback && std::all_of(bytes_.begin(), bytes_.end(), known));
+    cuts_at_spaces_ = nothing_vanishes && !options_.words_are_bytes && !options_.ignore_merges &&
                       options_.continuing_prefix.empty() && options_.word_suffix.empty() &&
                       NoPieceCrossesSpaces();
     for (unsigned char c = 0; c < 128; ++c) {

@@ -20,6 +20,8 @@ class PieceSink {
   virtual void Part(std::string_view text) = 0;
   virtual void End() = 0;
   virtual void Finish() = 0;
+  /// A special token stood here that is not to be seen.
+  virtual void Skip() {}
 
   void Piece(std::string_view text) {
     Part(text);

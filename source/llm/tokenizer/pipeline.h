@@ -68,6 +68,7 @@ struct Tokenizer::Impl {
   /// Nothing where no token has the id.
   std::optional<std::string_view> TextOf(int32_t id) const;
   bool IsSpecial(int32_t id) const;
+  void DecodePiece(int32_t id, const DecodeOptions& options, llm::PieceSink& sink) const;
 
   llm::Pipeline pipeline;
   size_t size = 0;

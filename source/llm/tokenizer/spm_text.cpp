@@ -98,6 +98,12 @@ class SpmSink final : public PieceSink {
     if (space_seen_ || any_text_) at_start_ = false;
     Pass(Surface(piece));
   }
+  /// Even unseen it ends a run of bytes.
+  void Skip() override {
+    PassBytes(true);
+    if (space_seen_ || any_text_) at_start_ = false;
+    space_seen_ = false;
+  }
   void Finish() override {
     PassBytes(true);
     next_->End();

@@ -141,6 +141,17 @@ bool Tokenizer::Impl::IsSpecial(int32_t id) const {
   return text && pipeline.added.IsSpecialText(*text);
 }
 
+void Tokenizer::Impl::DecodePiece(int32_t id, const DecodeOptions& options,
+                                  llm::PieceSink& sink) const {
+  const auto text = TextOf(id);
+  if (!text) return;
+  if (options.skip_special && IsSpecial(id)) {
+    sink.Skip();
+  } else {
+    sink.Piece(*text);
+  }
+}
+
 std::vector<int32_t> Tokenizer::Encode(std::string_view text, EncodeOptions options) const {
   return Guarded([&] {
     std::unique_ptr<EncodeScratch> scratch;
@@ -170,8 +181,7 @@ std::string Tokenizer::Decode(std::span<const int32_t> ids, DecodeOptions option
     std::string out;
     const llm::PieceSinkPtr sink = impl_->pipeline.decoder->Start(llm::MakeTextSink(&out));
     for (const int32_t id : ids) {
-      const auto text = impl_->TextOf(id);
-      if (text && !(options.skip_special && impl_->IsSpecial(id))) sink->Piece(*text);
+      impl_->DecodePiece(id, options, *sink);
     }
     sink->Finish();
     return out;
@@ -214,10 +224,7 @@ TokenStream& TokenStream::operator=(TokenStream&&) noexcept = default;
 
 std::string TokenStream::Push(int32_t id) {
   return Guarded([&] {
-    const auto text = state_->tokenizer->TextOf(id);
-    if (!text || (state_->options.skip_special && state_->tokenizer->IsSpecial(id)))
-      return std::string();
-    state_->sink->Piece(*text);
+    state_->tokenizer->DecodePiece(id, state_->options, *state_->sink);
     return state_->Take();
   });
 }
