@@ -116,7 +116,7 @@ class GgufVocabulary {
 };
 
 /// Tokens before and after a text.
-PostProcessorPtr Around(std::optional<int32_t> before, std::optional<int32_t> after) {
+PostProcessorPtr SurroundedBy(std::optional<int32_t> before, std::optional<int32_t> after) {
   std::vector<TemplatePart> parts = {{{}, 0}};
   if (before) parts.insert(parts.begin(), {{*before}, -1});
   if (after) parts.push_back({{*after}, -1});
@@ -181,7 +181,8 @@ Pipeline MakeGgufBpe(const VocabularySpec& spec, const GgufVocabulary& checked) 
       spec.pre == "jina-v1-en" || spec.pre == "jina-v2-code" || spec.pre == "roberta-bpe");
   auto after = If(spec.add_eos.value_or(false), pipeline.eos);
   if (!after) after = If(add_sep, checked.Special(spec.sep, std::nullopt));
-  pipeline.post_processor = Around(If(spec.add_bos.value_or(rule.add_bos), pipeline.bos), after);
+  pipeline.post_processor =
+      SurroundedBy(If(spec.add_bos.value_or(rule.add_bos), pipeline.bos), after);
   return pipeline;
 }
 
@@ -198,8 +199,8 @@ Pipeline MakeGgufLlama(const VocabularySpec& spec, const GgufVocabulary& checked
   pipeline.decoder = SpaceDecoder(prefix);
   pipeline.bos = checked.Special(spec.bos, 1);
   pipeline.eos = checked.Special(spec.eos, 2);
-  pipeline.post_processor = Around(If(spec.add_bos.value_or(true), pipeline.bos),
-                                   If(spec.add_eos.value_or(false), pipeline.eos));
+  pipeline.post_processor = SurroundedBy(If(spec.add_bos.value_or(true), pipeline.bos),
+                                         If(spec.add_eos.value_or(false), pipeline.eos));
   return pipeline;
 }
 
@@ -217,8 +218,8 @@ Pipeline MakeGgufUnigram(const VocabularySpec& spec, const GgufVocabulary& check
   pipeline.model = MakeSpm(std::move(pieces), options);
   pipeline.bos = checked.Special(spec.bos, std::nullopt);
   pipeline.eos = checked.Special(spec.eos, 1);
-  pipeline.post_processor = Around(If(spec.add_bos.value_or(false), pipeline.bos),
-                                   If(spec.add_eos.value_or(true), pipeline.eos));
+  pipeline.post_processor = SurroundedBy(If(spec.add_bos.value_or(false), pipeline.bos),
+                                         If(spec.add_eos.value_or(true), pipeline.eos));
   return pipeline;
 }
 
@@ -251,8 +252,9 @@ Pipeline MakeGgufBert(const VocabularySpec& spec, const GgufVocabulary& checked)
   pipeline.decoder = MakeWordPieceDecoder("##", true);
   pipeline.bos = checked.Special(spec.bos, 101);
   pipeline.eos = checked.Special(spec.eos, std::nullopt);
-  pipeline.post_processor = Around(If(spec.add_bos.value_or(true), pipeline.bos),
-                                   If(spec.add_sep.value_or(true), checked.Special(spec.sep, 102)));
+  pipeline.post_processor =
+      SurroundedBy(If(spec.add_bos.value_or(true), pipeline.bos),
+                   If(spec.add_sep.value_or(true), checked.Special(spec.sep, 102)));
   return pipeline;
 }
 
