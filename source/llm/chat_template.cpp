@@ -78,14 +78,14 @@ Clock ReadClock(const std::optional<ChatTime>& now) {
 namespace oort {
 
 struct ChatTemplate::Content {
-  jinja::Body body;
+  jinja::Template parsed;
 };
 
 ChatTemplate::ChatTemplate(std::shared_ptr<const Content> content) : content_(std::move(content)) {}
 
 ChatTemplate ChatTemplate::Parse(std::string_view source) {
   auto content = std::make_shared<Content>();
-  content->body = jinja::ParseTemplate(source);
+  content->parsed = jinja::ParseTemplate(source);
   return ChatTemplate(std::move(content));
 }
 
@@ -94,7 +94,7 @@ std::string ChatTemplate::Render(const ChatInputs& inputs, const ChatLimits& lim
                                  [&] { return jinja::ReadClock(inputs.now); });
   jinja::SetVariables(interpreter, inputs);
   try {
-    return interpreter.Render(content_->body);
+    return interpreter.Render(content_->parsed);
   } catch (const Error& error) {
     throw error.WithContext("chat template, line " + std::to_string(interpreter.line()) + ": ");
   }

@@ -255,6 +255,18 @@ BLOCKS = [
     "{% set x = l|map('string')  %}{{ x|join(',') }}{{ x|join(',') }}!",
     "{{ namespace(**{'a': 1}).a }}{{ range(*[1, 4])|list }}",
     "{{ range(*5) }}",
+    "{% for i in [1] %}{{ n }}{% endfor %}{% set n = 1 %}{{ n }}",
+    "{{ n }}{% for i in [1] %}{{ n }}{% endfor %}{% set n = 1 %}{{ n }}",
+    "{% for i in [1] %}{{ n }}{% endfor %}{% if t %}{% set n = 1 %}{% endif %}{{ n }}",
+    "{% macro m() %}{{ n }}{% endmacro %}{{ m() }}{% set n = 1 %}{{ m() }}",
+    "{% filter upper %}{{ s }}{% endfilter %}|{% set s = 'x' %}",
+    "{% for i in l %}{% with %}{{ s }}{% endwith %}{% set s = i %}{{ s }}{% endfor %}",
+    "{% set x = n|items %}{{ 'fine' }}{{ x|first is defined }}",
+    "{% set x = [{'a': 1}, 2]|map(attribute='a.b.c') %}fine{{ x|first is defined }}{{ x|list }}",
+    "{% set x = l|map('nope') %}fine",
+    "{{ ('<b>'|safe)|list }}{{ ('<b>'|safe)[0] ~ '<' }}{{ '%s' % nothing }}{{ 'x' % range(2) }}",
+    "{{ [] is filter }}",
+    "{{ l|truncate(3) }}{{ true.real }}{{ true.imag }}",
     "{{ [1, 2, 3,] }}{{ {'a': 1,} }}{{ (1, 2,) }}{{ dict(a=1,) }}",
 ]
 

@@ -84,7 +84,14 @@ struct Statement {
   std::vector<Body> bodies;     ///< of an if: one for each test and one for else
   std::vector<std::string> parameters;
   std::vector<ExprPtr> defaults;  ///< of the last parameters
+  /// For each body: names that it assigns and that are undefined when it begins.
+  std::vector<std::vector<std::string>> unset;
   bool uses_caller = false, uses_varargs = false, uses_kwargs = false;
+};
+
+struct Template {
+  Body body;
+  std::vector<std::string> unset;
 };
 
 }  // namespace oort::jinja

@@ -130,8 +130,7 @@ void Interpreter::BindParameters(const Macro& macro, Arguments& arguments, Scope
 Value Interpreter::CallMacro(const Macro& macro, Arguments& arguments) {
   auto around = macro.scope.lock();
   if (!around) FailUnsupported("a macro is called after the block that defines it has ended");
-  auto scope = std::make_shared<Scope>();
-  scope->parent = std::move(around);
+  auto scope = NewScope(std::move(around), macro.statement->unset[0]);
   if (macro_depth_ >= kMaxMacroDepth) FailLimit("macros call each other too deeply");
   struct Restore {
     Interpreter& self;

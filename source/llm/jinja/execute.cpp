@@ -23,12 +23,6 @@ class Instead {
   T saved_;
 };
 
-std::shared_ptr<Scope> MakeScope(std::shared_ptr<Scope> parent) {
-  auto scope = std::make_shared<Scope>();
-  scope->parent = std::move(parent);
-  return scope;
-}
-
 }  // namespace
 
 const Value* Scope::Find(std::string_view name) const {
@@ -72,11 +66,21 @@ Namespace* Interpreter::NewNamespace() {
   return &namespaces_.emplace_back();
 }
 
-std::string Interpreter::Render(const Body& body) {
+std::shared_ptr<Scope> Interpreter::NewScope(std::shared_ptr<Scope> parent,
+                                             const std::vector<std::string>& unset) {
+  auto scope = std::make_shared<Scope>();
+  scope->parent = std::move(parent);
+  for (const std::string& name : unset) {
+    scope->Set(name, Value::Undefined(&budget_, "'" + name + "' is undefined"));
+  }
+  return scope;
+}
+
+std::string Interpreter::Render(const Template& parsed) {
   std::string output;
   output_ = &output;
-  root_ = scope_ = MakeScope(globals_);
-  Execute(body);
+  root_ = scope_ = NewScope(globals_, parsed.unset);
+  Execute(parsed.body);
   return output;
 }
 
@@ -107,7 +111,7 @@ Interpreter::Flow Interpreter::Execute(const Statement& statement) {
     case StatementKind::kSet: ExecuteSet(statement); break;
     case StatementKind::kSetBlock: {
       Flow flow = Flow::kNormal;
-      const Instead<std::shared_ptr<Scope>> inner(scope_, MakeScope(scope_));
+      const Instead<std::shared_ptr<Scope>> inner(scope_, NewScope(scope_, statement.unset[0]));
       Value text = MakeString(Capture(statement.bodies[0], &flow));
       if (flow != Flow::kNormal) return flow;
       scope_ = scope_->parent;
@@ -121,7 +125,7 @@ Interpreter::Flow Interpreter::Execute(const Statement& statement) {
     case StatementKind::kCallBlock: ExecuteCallBlock(statement); break;
     case StatementKind::kFilterBlock: {
       Flow flow = Flow::kNormal;
-      const Instead<std::shared_ptr<Scope>> inner(scope_, MakeScope(scope_));
+      const Instead<std::shared_ptr<Scope>> inner(scope_, NewScope(scope_, statement.unset[0]));
       const Value text = MakeString(Capture(statement.bodies[0], &flow));
       if (flow != Flow::kNormal) return flow;
       Print(ToText(FilterValue(*statement.filter, &text)));
@@ -158,14 +162,15 @@ Interpreter::Flow Interpreter::ExecuteIf(const Statement& statement) {
 
 Interpreter::Flow Interpreter::ExecuteInScope(const Statement& statement,
                                               std::shared_ptr<Scope> parent) {
-  const Instead<std::shared_ptr<Scope>> inner(scope_, MakeScope(std::move(parent)));
+  const Instead<std::shared_ptr<Scope>> inner(scope_,
+                                              NewScope(std::move(parent), statement.unset[0]));
   return Execute(statement.bodies[0]);
 }
 
 Interpreter::Flow Interpreter::ExecuteWith(const Statement& statement) {
   std::vector<Value> values;
   for (const ExprPtr& value : statement.values) values.push_back(Evaluate(*value));
-  const Instead<std::shared_ptr<Scope>> inner(scope_, MakeScope(scope_));
+  const Instead<std::shared_ptr<Scope>> inner(scope_, NewScope(scope_, statement.unset[0]));
   for (size_t i = 0; i < values.size(); ++i) Assign(*statement.targets[i], std::move(values[i]));
   return Execute(statement.bodies[0]);
 }
@@ -210,7 +215,7 @@ std::vector<Value> Interpreter::SelectItems(const Statement& statement, std::vec
   if (!statement.test) return items;
   std::vector<Value> kept;
   for (Value& item : items) {
-    const Instead<std::shared_ptr<Scope>> inner(scope_, MakeScope(scope_));
+    const Instead<std::shared_ptr<Scope>> inner(scope_, NewScope(scope_, {}));
     Assign(*statement.target, item);
     if (Truth(Evaluate(*statement.test))) kept.push_back(std::move(item));
   }
@@ -223,7 +228,7 @@ Interpreter::Flow Interpreter::RunLoop(const Statement& statement, const Value& 
   std::vector<Value> items = SelectItems(statement, Items(iterable));
   if (items.empty()) {
     if (statement.bodies.size() < 2) return Flow::kNormal;
-    const Instead<std::shared_ptr<Scope>> inner(scope_, MakeScope(scope_));
+    const Instead<std::shared_ptr<Scope>> inner(scope_, NewScope(scope_, statement.unset[1]));
     return Execute(statement.bodies[1]);
   }
   budget_.Take(sizeof(Loop));
@@ -247,7 +252,7 @@ Interpreter::Flow Interpreter::RunLoop(const Statement& statement, const Value& 
   }
   for (loop.index0 = 0; loop.index0 < loop.size; ++loop.index0) {
     Step();
-    const Instead<std::shared_ptr<Scope>> inner(scope_, MakeScope(outer));
+    const Instead<std::shared_ptr<Scope>> inner(scope_, NewScope(outer, statement.unset[0]));
     scope_->Set("loop", Value::Of(&loop));
     Assign(*statement.target, loop.items[loop.index0]);
     const Flow flow = Execute(statement.bodies[0]);

@@ -59,6 +59,21 @@ void SortByKeys(Interpreter& self, std::vector<Value>& items, const std::vector<
   items = std::move(sorted);
 }
 
+/// What a generator gives: it fails only for who walks it, and behind the items that came before.
+/// Limits hold at once.
+template <typename Produce>
+Value Lazily(Interpreter& self, const Produce& produce) {
+  std::vector<Value> items;
+  std::shared_ptr<const Error> failure;
+  try {
+    produce(items);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kInvalidArgument) throw;
+    failure = std::make_shared<const Error>(error);
+  }
+  return Value::Iterator(self.budget(), std::move(items), std::move(failure));
+}
+
 Value FilterLength(Interpreter&, Arguments& arguments) {
   const Value value = Parameters("length", arguments, {"obj"}, 1)[0];
   const int64_t length = Length(value);
@@ -107,13 +122,13 @@ Value FilterJoin(Interpreter& self, Arguments& arguments) {
 
 Value FilterItems(Interpreter& self, Arguments& arguments) {
   const Value value = Parameters("items", arguments, {"value"}, 1)[0];
-  std::vector<Value> pairs;
-  if (value.Is(Kind::kUndefined)) return Value::Iterator(self.budget(), std::move(pairs));
-  if (!value.Is(Kind::kDict)) Fail("can only get item pairs from a mapping");
-  for (const auto& [key, item] : value.dict().items)
-    pairs.push_back(Value::Tuple(self.budget(), {key, item}));
-  self.Step(static_cast<int64_t>(pairs.size()));
-  return Value::Iterator(self.budget(), std::move(pairs));
+  return Lazily(self, [&](std::vector<Value>& pairs) {
+    if (value.Is(Kind::kUndefined)) return;
+    if (!value.Is(Kind::kDict)) Fail("can only get item pairs from a mapping");
+    for (const auto& [key, item] : value.dict().items)
+      pairs.push_back(Value::Tuple(self.budget(), {key, item}));
+    self.Step(static_cast<int64_t>(pairs.size()));
+  });
 }
 
 Value FilterDictSort(Interpreter& self, Arguments& arguments) {
@@ -159,14 +174,14 @@ Value FilterSort(Interpreter& self, Arguments& arguments) {
 
 Value FilterUnique(Interpreter& self, Arguments& arguments) {
   const Parameters parameters("unique", arguments, {"value", "case_sensitive", "attribute"}, 1);
-  std::unordered_set<std::string> seen;
-  std::vector<Value> kept;
-  for (const Value& item : self.Items(parameters[0])) {
-    const Value key = SortKey(self, item, parameters.Get(2), parameters.Flag(1, false));
-    self.budget()->Work(key.weight());
-    if (seen.insert(HashOf(key)).second) kept.push_back(item);
-  }
-  return Value::Iterator(self.budget(), std::move(kept));
+  return Lazily(self, [&](std::vector<Value>& kept) {
+    std::unordered_set<std::string> seen;
+    for (const Value& item : self.Items(parameters[0])) {
+      const Value key = SortKey(self, item, parameters.Get(2), parameters.Flag(1, false));
+      self.budget()->Work(key.weight());
+      if (seen.insert(HashOf(key)).second) kept.push_back(item);
+    }
+  });
 }
 
 Value Extreme(Interpreter& self, Arguments& arguments, int sign) {
@@ -223,34 +238,35 @@ Value FilterAttr(Interpreter& self, Arguments& arguments) {
   return self.GetAttribute(parameters[0], name);
 }
 
-Value FilterMap(Interpreter& self, Arguments& arguments) {
-  std::vector<Value> mapped;
-  const Value value = arguments.positional[0];
-  if (!Truth(value)) return Value::Iterator(self.budget(), std::move(mapped));
-  const bool by_attribute = arguments.positional.size() == 1 && !arguments.named.empty();
-  if (by_attribute) {
+void MapItems(Interpreter& self, Arguments& arguments, std::vector<Value>& mapped) {
+  const Value& value = arguments.positional[0];
+  if (!Truth(value)) return;
+  if (arguments.positional.size() == 1 && !arguments.named.empty()) {
     const Parameters parameters("map", arguments, {"value", "attribute", "default"}, 2);
     for (const Value& item : self.Items(value)) {
       mapped.push_back(AttributeOf(self, item, parameters[1], parameters.Get(2)));
     }
-    return Value::Iterator(self.budget(), std::move(mapped));
+    return;
   }
   if (arguments.positional.size() < 2 || !arguments.positional[1].Is(Kind::kString))
     Fail("map requires a filter argument");
-  const std::string name = arguments.positional[1].str();
+  const std::string& name = arguments.positional[1].str();
   for (Value& item : self.Items(value)) {
     Arguments inner{{arguments.positional.begin() + 2, arguments.positional.end()},
                     arguments.named};
     inner.positional.insert(inner.positional.begin(), std::move(item));
     mapped.push_back(self.ApplyFilter(name, inner));
   }
-  return Value::Iterator(self.budget(), std::move(mapped));
 }
 
-Value SelectBy(Interpreter& self, Arguments& arguments, bool keep, bool by_attribute) {
-  std::vector<Value> kept;
-  const Value value = arguments.positional[0];
-  if (!Truth(value)) return Value::Iterator(self.budget(), std::move(kept));
+Value FilterMap(Interpreter& self, Arguments& arguments) {
+  return Lazily(self, [&](std::vector<Value>& mapped) { MapItems(self, arguments, mapped); });
+}
+
+void SelectItems(Interpreter& self, Arguments& arguments, bool keep, bool by_attribute,
+                 std::vector<Value>& kept) {
+  const Value& value = arguments.positional[0];
+  if (!Truth(value)) return;
   const size_t skip = by_attribute ? 2 : 1;
   if (arguments.positional.size() < skip) Fail("missing parameter for attribute name");
   const bool tested = arguments.positional.size() > skip;
@@ -270,7 +286,12 @@ Value SelectBy(Interpreter& self, Arguments& arguments, bool keep, bool by_attri
     }
     if (holds == keep) kept.push_back(item);
   }
-  return Value::Iterator(self.budget(), std::move(kept));
+}
+
+Value SelectBy(Interpreter& self, Arguments& arguments, bool keep, bool by_attribute) {
+  return Lazily(self, [&](std::vector<Value>& kept) {
+    SelectItems(self, arguments, keep, by_attribute, kept);
+  });
 }
 Value FilterSelect(Interpreter& self, Arguments& arguments) {
   return SelectBy(self, arguments, true, false);
@@ -287,41 +308,41 @@ Value FilterRejectAttr(Interpreter& self, Arguments& arguments) {
 
 Value FilterBatch(Interpreter& self, Arguments& arguments) {
   const Parameters parameters("batch", arguments, {"value", "linecount", "fill_with"}, 2);
-  const int64_t size = parameters.Integer(1, 1);
-  std::vector<Value> batches, batch;
-  for (const Value& item : self.Items(parameters[0])) {
-    if (static_cast<int64_t>(batch.size()) == size)
-      batches.push_back(self.MakeList(std::exchange(batch, {})));
-    batch.push_back(item);
-  }
-  if (!batch.empty()) {
+  return Lazily(self, [&](std::vector<Value>& batches) {
+    const int64_t size = parameters.Integer(1, 1);
+    std::vector<Value> batch;
+    for (const Value& item : self.Items(parameters[0])) {
+      if (static_cast<int64_t>(batch.size()) == size)
+        batches.push_back(self.MakeList(std::exchange(batch, {})));
+      batch.push_back(item);
+    }
+    if (batch.empty()) return;
     const bool fill = parameters.Get(2) && !parameters[2].Is(Kind::kNone);
     if (fill && size > 1000000) FailLimit("a batch is too large");
     while (fill && static_cast<int64_t>(batch.size()) < size) batch.push_back(parameters[2]);
     batches.push_back(self.MakeList(std::move(batch)));
-  }
-  return Value::Iterator(self.budget(), std::move(batches));
+  });
 }
 
 Value FilterSlice(Interpreter& self, Arguments& arguments) {
   const Parameters parameters("slice", arguments, {"value", "slices", "fill_with"}, 2);
-  const std::vector<Value> items = self.Items(parameters[0]);
-  const int64_t slices = parameters.Integer(1, 1), size = static_cast<int64_t>(items.size());
-  if (slices == 0) Fail("integer division or modulo by zero");
-  if (slices > 1000000) FailLimit("too many slices");
-  std::vector<Value> columns;
-  auto next = items.begin();
-  for (int64_t i = 0; i < slices; ++i) {
-    self.Step();
-    const bool extra = i < size % slices;
-    const int64_t count = size / slices + extra;
-    std::vector<Value> column(next, next + count);
-    next += count;
-    if (!extra && parameters.Get(2) && !parameters[2].Is(Kind::kNone))
-      column.push_back(parameters[2]);
-    columns.push_back(self.MakeList(std::move(column)));
-  }
-  return Value::Iterator(self.budget(), std::move(columns));
+  return Lazily(self, [&](std::vector<Value>& columns) {
+    const std::vector<Value> items = self.Items(parameters[0]);
+    const int64_t slices = parameters.Integer(1, 1), size = static_cast<int64_t>(items.size());
+    if (slices == 0) Fail("integer division or modulo by zero");
+    if (slices > 1000000) FailLimit("too many slices");
+    auto next = items.begin();
+    for (int64_t i = 0; i < slices; ++i) {
+      self.Step();
+      const bool extra = i < size % slices;
+      const int64_t count = size / slices + extra;
+      std::vector<Value> column(next, next + count);
+      next += count;
+      if (!extra && parameters.Get(2) && !parameters[2].Is(Kind::kNone))
+        column.push_back(parameters[2]);
+      columns.push_back(self.MakeList(std::move(column)));
+    }
+  });
 }
 
 Value FilterGroupBy(Interpreter& self, Arguments& arguments) {

@@ -110,16 +110,18 @@ Value FilterIndent(Interpreter& self, Arguments& arguments) {
 Value FilterTruncate(Interpreter& self, Arguments& arguments) {
   const Parameters parameters("truncate", arguments, {"s", "length", "killwords", "end", "leeway"},
                               1);
-  if (!parameters[0].Is(Kind::kString)) Fail("truncate needs a string");
-  const std::string& text = parameters[0].str();
   const std::string end = parameters.String(3, "...");
   const int64_t length = parameters.Integer(1, 255);
   const int64_t leeway =
       parameters.Get(4) && !parameters[4].Is(Kind::kNone) ? parameters.Integer(4, 5) : 5;
   if (length < CountCharacters(end) || leeway < 0)
     Fail("the length or leeway of truncate is too small");
-  const int64_t size = CountCharacters(text);
+  const int64_t size = Length(parameters[0]);
+  if (size < 0) Fail("truncate needs a string, not " + std::string(TypeName(parameters[0])));
   if (size <= length || size - length <= leeway) return parameters[0];
+  if (!parameters[0].Is(Kind::kString))
+    Fail("truncate needs a string, not " + std::string(TypeName(parameters[0])));
+  const std::string& text = parameters[0].str();
   std::string cut = text.substr(0, OffsetOf(text, length - CountCharacters(end)));
   if (!parameters.Flag(2, false)) {
     const size_t space = cut.rfind(' ');

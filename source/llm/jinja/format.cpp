@@ -353,7 +353,10 @@ std::string FormatPercent(Budget& budget, const std::string& format, const Value
     });
     if (out.size() > kMaxWeight) FailLimit("a formatted text is too long");
   }
-  if (!named && used < items.size() && !values.Is(Kind::kDict) && !values.Is(Kind::kList)) {
+  // Python lets what can be indexed by a key go unused.
+  const bool mapping = values.Is(Kind::kDict) || values.Is(Kind::kList) ||
+                       values.Is(Kind::kRange) || values.Is(Kind::kUndefined);
+  if (!named && used < items.size() && !mapping) {
     Fail("not all arguments converted during string formatting");
   }
   return out;

@@ -51,7 +51,7 @@ class Interpreter {
   ~Interpreter();
 
   void SetVariable(std::string_view name, Value value);
-  std::string Render(const Body& body);
+  std::string Render(const Template& parsed);
   int line() const { return line_; }
 
   Budget* budget() { return &budget_; }
@@ -111,6 +111,9 @@ class Interpreter {
   Flow ExecuteWith(const Statement& statement);
   Flow ExecuteInScope(const Statement& statement, std::shared_ptr<Scope> parent);
   void ExecuteCallBlock(const Statement& statement);
+  /// A scope for a block of its own.
+  std::shared_ptr<Scope> NewScope(std::shared_ptr<Scope> parent,
+                                  const std::vector<std::string>& unset);
   void Assign(const Expr& target, Value value);
   void Print(std::string_view text);
   /// What the body prints, instead of printing it.

@@ -86,7 +86,8 @@ bool FindNumberAttribute(Interpreter& self, const Value& object, const std::stri
                          Value* found) {
   const bool real = object.Is(Kind::kFloat);
   if (OneOf(name, {"real", "imag"})) {
-    *found = name == "imag" ? (real ? Value::Float(0) : Value::Int(0)) : object;
+    const Value plain = object.Is(Kind::kBool) ? Value::Int(object.AsInt()) : object;
+    *found = name == "imag" ? (real ? Value::Float(0) : Value::Int(0)) : plain;
     return true;
   }
   if (real && name == "is_integer") {

@@ -35,10 +35,12 @@ struct Parser::Nested {
   Parser& parser;
 };
 
-Body ParseTemplate(std::string_view source) {
-  Body body = Parser(Tokenize(source)).ParseAll();
-  CheckTemplate(body);
-  return body;
+Template ParseTemplate(std::string_view source) {
+  Template parsed;
+  parsed.body = Parser(Tokenize(source)).ParseAll();
+  CheckTemplate(parsed.body);
+  parsed.unset = MarkUnset(parsed.body);
+  return parsed;
 }
 
 Body Parser::ParseAll() { return ParseUntil({}); }

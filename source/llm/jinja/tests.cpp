@@ -68,6 +68,14 @@ bool TestCallable(const TestCall& call) {
          call.value.Is(Kind::kLoop) || call.value.Is(Kind::kUndefined);
 }
 
+bool TestKnown(const TestCall& call) {
+  if (!call.value.Is(Kind::kString)) {
+    HashOf(call.value);  // throws for a list, which cannot be looked up
+    return false;
+  }
+  return call.name == "filter" ? IsFilter(call.value.str()) : IsTest(call.value.str());
+}
+
 struct NamedTest {
   std::string_view name;
   int arguments;
@@ -80,10 +88,8 @@ constexpr NamedTest kTests[] = {
     {"divisibleby", 1, TestParity},
     {"defined", 0, [](const TestCall& c) { return !c.value.Is(Kind::kUndefined); }},
     {"undefined", 0, [](const TestCall& c) { return c.value.Is(Kind::kUndefined); }},
-    {"filter", 0,
-     [](const TestCall& c) { return c.value.Is(Kind::kString) && IsFilter(c.value.str()); }},
-    {"test", 0,
-     [](const TestCall& c) { return c.value.Is(Kind::kString) && IsTest(c.value.str()); }},
+    {"filter", 0, TestKnown},
+    {"test", 0, TestKnown},
     {"none", 0, [](const TestCall& c) { return c.value.Is(Kind::kNone); }},
     {"boolean", 0, [](const TestCall& c) { return c.value.Is(Kind::kBool); }},
     {"false", 0, [](const TestCall& c) { return c.value.Is(Kind::kBool) && !c.value.AsBool(); }},

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "llm/jinja/interpreter.h"
 #include "llm/jinja/text.h"
@@ -55,6 +56,14 @@ Value Value::BigInt(Budget* budget, std::string digits) {
 Value Value::List(Budget* budget, std::vector<Value> items, Kind kind, std::string name) {
   Value made(kind);
   made.object_ = std::make_shared<Sequence>(budget, std::move(items), std::move(name));
+  return made;
+}
+Value Value::Iterator(Budget* budget, std::vector<Value> items,
+                      std::shared_ptr<const Error> failure) {
+  auto sequence = std::make_shared<Sequence>(budget, std::move(items), "generator");
+  sequence->failure = std::move(failure);
+  Value made(Kind::kIterator);
+  made.object_ = std::move(sequence);
   return made;
 }
 Value Value::MakeRange(Budget* budget, int64_t start, int64_t stop, int64_t step) {
@@ -318,7 +327,7 @@ std::vector<Value> Iterate(Budget& budget, const Value& value) {
         const size_t begin = offset;
         NextCharacter(text, &offset);
         budget.Step();
-        items.push_back(Value::String(&budget, text.substr(begin, offset - begin), value.safe()));
+        items.push_back(Value::String(&budget, text.substr(begin, offset - begin)));
       }
       break;
     }
@@ -329,6 +338,8 @@ std::vector<Value> Iterate(Budget& budget, const Value& value) {
       const Sequence& sequence = value.sequence();
       items.assign(sequence.items.begin() + static_cast<ptrdiff_t>(sequence.next),
                    sequence.items.end());
+      const bool used = std::exchange(sequence.used, true);
+      if (sequence.failure && !used) throw *sequence.failure;
       sequence.next = sequence.items.size();
       break;
     }

@@ -87,9 +87,8 @@ class Value {
   static Value Tuple(Budget* budget, std::vector<Value> items) {
     return List(budget, std::move(items), Kind::kTuple);
   }
-  static Value Iterator(Budget* budget, std::vector<Value> items) {
-    return List(budget, std::move(items), Kind::kIterator, "generator");
-  }
+  static Value Iterator(Budget* budget, std::vector<Value> items,
+                        std::shared_ptr<const Error> failure = nullptr);
   static Value MakeRange(Budget* budget, int64_t start, int64_t stop, int64_t step);
   static Value MakeCallable(Budget* budget, std::string name,
                             std::function<Value(Interpreter&, Arguments&)> call);
@@ -148,6 +147,9 @@ struct Sequence : Object {
   std::vector<Value> items;
   std::string name;         ///< "dict_keys", "generator"; empty for lists and tuples
   mutable size_t next = 0;  ///< how far an iterator is
+  /// What an iterator throws behind its last item, since it would fail there only.
+  std::shared_ptr<const Error> failure;
+  mutable bool used = false;  ///< it has thrown, and is empty now
   int nesting = 1;
   size_t weight = 1;
 };
