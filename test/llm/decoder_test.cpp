@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT
+// Decoders of every family, in every format, against the logits that transformers gave (see
+// test/checkpoints/make_checkpoints.py).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kit/errors.h"
+#include "kit/files.h"
+#include "llm/decoder_runner.h"
+#include "parser/json/json.h"
+
+namespace oort {
+namespace {
+
+const std::filesystem::path kDecoders = std::filesystem::path(OORT_TEST_DATA) / "checkpoints";
+
+struct DecoderCase {
+  std::string name;  ///< of the answers
+  std::string file;
+};
+
+void PrintTo(const DecoderCase& decoder, std::ostream* out) { *out << decoder.file; }
+
+std::vector<DecoderCase> DecoderCases() {
+  std::vector<DecoderCase> cases;
+  for (const char* family :
+       {"llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "phi3", "gpt2"}) {
+    cases.push_back({family, family});
+    cases.push_back({family, std::string(family) + ".gguf"});
+  }
+  for (const char* version : {"llama2c_v0", "llama2c_v1", "llama2c_v2"}) {
+    cases.push_back({version, std::string(version) + ".bin"});
+  }
+  return cases;
+}
+
+struct DecoderAnswers {
+  std::vector<int32_t> tokens;
+  std::vector<std::vector<float>> logits;
+  /// Frequencies change where a sequence gets long: then it matters in which pieces it is read.
+  bool whole_only = false;
+};
+
+DecoderAnswers AnswersOf(const std::string& name) {
+  const json::Json json = json::Parse(testing::FileBytes(kDecoders / (name + ".json")), name);
+  return {json["tokens"].get<std::vector<int32_t>>(),
+          json["logits"].get<std::vector<std::vector<float>>>(), json.contains("short_tokens")};
+}
+
+std::shared_ptr<const LanguageModel> LoadDecoder(const std::string& file, bool exact = true) {
+  LanguageModelOptions options;
+  options.exact = exact;
+  if (!file.starts_with("llama2c")) return LanguageModel::Load(kDecoders / file, options);
+  // The tokenizer beside these has too few tokens to be one.
+  const testing::TemporaryFolder folder;
+  std::filesystem::copy_file(kDecoders / file, folder / file);
+  return LanguageModel::Load(folder / file, options);
+}
+
+/// Logits of all tokens, read in pieces of `chunk`.
+std::vector<float> LogitsOf(DecoderRunner& runner, std::span<const int32_t> tokens, size_t chunk) {
+  CachedSequence sequence;
+  std::vector<float> logits;
+  for (size_t i = 0; i < tokens.size(); i += chunk) {
+    const StepItem item{&sequence, tokens.subspan(i, std::min(chunk, tokens.size() - i)),
+                        StepItem::kAll};
+    const std::span<const float> part = runner.Step({&item, 1});
+    logits.insert(logits.end(), part.begin(), part.end());
+  }
+  runner.Release(sequence);
+  return logits;
+}
+
+void ExpectLogits(const std::vector<float>& got, const DecoderAnswers& answers, float tolerance) {
+  const size_t width = answers.logits[0].size();
+  ASSERT_EQ(got.size(), answers.logits.size() * width);
+  for (size_t i = 0; i < got.size(); ++i) {
+    ASSERT_NEAR(got[i], answers.logits[i / width][i % width], tolerance)
+        << "token " << i / width << ", logit " << i % width;
+  }
+}
+
+class Decoder : public ::testing::TestWithParam<DecoderCase> {};
+
+TEST_P(Decoder, GivesTheLogitsOfTransformers) {
+  const DecoderAnswers answers = AnswersOf(GetParam().name);
+  DecoderRunner runner(LoadDecoder(GetParam().file), KvType::kF32, 64, 1);
+  for (size_t chunk : {answers.tokens.size(), size_t{5}, size_t{1}}) {
+    SCOPED_TRACE(chunk);
+    if (answers.whole_only && chunk != answers.tokens.size()) continue;
+    ExpectLogits(LogitsOf(runner, answers.tokens, chunk), answers, 2e-4f);
+  }
+}
+
+TEST_P(Decoder, IsNearThemWhereItIsFast) {
+  const DecoderAnswers answers = AnswersOf(GetParam().name);
+  DecoderRunner runner(LoadDecoder(GetParam().file, false), KvType::kF16, 64, 2);
+  float most = 0;
+  for (const auto& row : answers.logits) {
+    for (float logit : row) most = std::max(most, std::fabs(logit));
+  }
+  for (size_t chunk : {answers.tokens.size(), size_t{1}}) {
+    SCOPED_TRACE(chunk);
+    if (answers.whole_only && chunk != answers.tokens.size()) continue;
+    ExpectLogits(LogitsOf(runner, answers.tokens, chunk), answers, 0.06f * most);
+  }
+}
+
+TEST(DecoderRunner, TurnsByOtherAnglesOnceASequenceIsLong) {
+  const json::Json json = json::Parse(testing::FileBytes(kDecoders / "phi3.json"), "phi3");
+  const DecoderAnswers answers{json["short_tokens"].get<std::vector<int32_t>>(),
+                               json["short_logits"].get<std::vector<std::vector<float>>>()};
+  DecoderRunner runner(LoadDecoder("phi3"), KvType::kF32, 64, 1);
+  for (size_t chunk : {answers.tokens.size(), size_t{2}}) {
+    ExpectLogits(LogitsOf(runner, answers.tokens, chunk), answers, 2e-4f);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Decoder, ::testing::ValuesIn(DecoderCases()),
+                         [](const ::testing::TestParamInfo<DecoderCase>& given) {
+                           std::string name = given.param.file;
+                           std::replace(name.begin(), name.end(), '.', '_');
+                           return name;
+                         });
+
+TEST(DecoderRunner, GivesEachSequenceOfABatchWhatItGetsAlone) {
+  const auto model = LoadDecoder("llama.gguf", false);
+  DecoderRunner runner(model, KvType::kF16, 256, 2);
+  const std::vector<std::vector<int32_t>> prompts = {{3, 17, 29}, {5}, {5, 38, 11, 0, 22}, {31, 8}};
+  const std::vector<int32_t> next = {7, 9, 1, 30};
+  std::vector<std::vector<float>> alone;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    CachedSequence sequence;
+    const StepItem prompt{&sequence, prompts[i], StepItem::kNone};
+    EXPECT_TRUE(runner.Step({&prompt, 1}).empty());
+    const StepItem token{&sequence, {&next[i], 1}};
+    const std::span<const float> logits = runner.Step({&token, 1});
+    alone.emplace_back(logits.begin(), logits.end());
+    runner.Release(sequence);
+  }
+  std::vector<CachedSequence> sequences(prompts.size());
+  std::vector<StepItem> items;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    const StepItem prompt{&sequences[i], prompts[i], StepItem::kNone};
+    runner.Step({&prompt, 1});
+    items.push_back({&sequences[i], {&next[i], 1}});
+  }
+  const std::span<const float> together = runner.Step(items);
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    const size_t width = alone[i].size();
+    EXPECT_TRUE(std::equal(alone[i].begin(), alone[i].end(),
+                           together.begin() + static_cast<long>(i * width)))
+        << "sequence " << i;
+  }
+}
+
+TEST(DecoderRunner, KeepsKeysAndValuesInEightBits) {
+  const DecoderAnswers answers = AnswersOf("llama");
+  DecoderRunner runner(LoadDecoder("llama"), KvType::kInt8, 64, 1);
+  const std::vector<float> got = LogitsOf(runner, answers.tokens, 1);
+  const size_t width = answers.logits[0].size();
+  float worst = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    worst = std::max(worst, std::fabs(got[i] - answers.logits[i / width][i % width]));
+  }
+  EXPECT_LT(worst, 0.1f);
+  EXPECT_GT(worst, 1e-5f);  // else nothing was rounded
+}
+
+TEST(DecoderRunner, TakesBlocksAndGivesThemBack) {
+  DecoderRunner runner(LoadDecoder("llama"), KvType::kF32, 48, 1);
+  ASSERT_EQ(runner.cache().blocks(), 3);
+  const std::vector<int32_t> tokens(40, 3);
+  CachedSequence first, second;
+  const StepItem fits{&first, tokens, StepItem::kLast};
+  EXPECT_EQ(runner.Step({&fits, 1}).size(), 40u);
+  EXPECT_EQ(runner.cache().free_blocks(), 0);
+  const StepItem none_left{&second, std::span<const int32_t>(tokens).first(1), StepItem::kLast};
+  testing::ExpectThrows([&] { runner.Step({&none_left, 1}); }, ErrorCode::kLimit, "larger context");
+  EXPECT_EQ(second.length, 0);
+  runner.Release(first);
+  EXPECT_EQ(runner.cache().free_blocks(), 3);
+  EXPECT_EQ(runner.Step({&none_left, 1}).size(), 40u);
+}
+
+}  // namespace
+}  // namespace oort

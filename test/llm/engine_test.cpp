@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT
+#include "oort/engine.h"
+
+#include <gtest/gtest.h>
+
+#include "kit/errors.h"
+
+namespace oort {
+namespace {
+
+using testing::ExpectThrows;
+
+const std::filesystem::path kEngineModels = std::filesystem::path(OORT_TEST_DATA) / "checkpoints";
+
+std::shared_ptr<const LanguageModel> TinyModel(const char* file = "llama.gguf") {
+  return LanguageModel::Load(kEngineModels / file);
+}
+
+GenerateRequest RequestOf(std::vector<int32_t> prompt, int64_t tokens, float temperature = 0) {
+  GenerateRequest request;
+  request.prompt = std::move(prompt);
+  request.max_tokens = tokens;
+  request.ignore_end = true;
+  request.sampling.temperature = temperature;
+  request.sampling.seed = 7;
+  return request;
+}
+
+TEST(Engine, AnswersWithAsManyTokensAsAsked) {
+  Engine engine(TinyModel());
+  int pieces = 0;
+  GenerateRequest request = RequestOf({3, 17, 29}, 9);
+  request.on_piece = [&](const GeneratedPiece& piece) {
+    EXPECT_GE(piece.token, 0);
+    ++pieces;
+    return true;
+  };
+  const GenerateResult result = engine.Generate(std::move(request));
+  EXPECT_EQ(result.tokens.size(), 9u);
+  EXPECT_EQ(pieces, 9);
+  EXPECT_EQ(result.finish, FinishReason::kLength);
+  EXPECT_TRUE(result.logprobs.empty());
+}
+
+TEST(Engine, GivesRequestsSideBySideTheAnswersThatTheyHaveAlone) {
+  const auto model = TinyModel();
+  const std::vector<std::vector<int32_t>> prompts = {
+      {3, 17, 29}, {5}, {5, 38, 11, 0, 22, 31, 8, 14, 3, 3, 9, 12, 13, 14, 15, 16, 17}, {31, 8}};
+  for (float temperature : {0.0f, 1.0f}) {
+    std::vector<std::vector<int32_t>> alone;
+    for (const auto& prompt : prompts) {
+      Engine engine(model);
+      alone.push_back(engine.Generate(RequestOf(prompt, 20, temperature)).tokens);
+    }
+    Engine engine(model);
+    std::vector<int64_t> ids;
+    for (const auto& prompt : prompts) {
+      ids.push_back(engine.Submit(RequestOf(prompt, 20, temperature)));
+    }
+    while (engine.Step()) {
+    }
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const auto result = engine.Take(ids[i]);
+      ASSERT_TRUE(result.has_value());
+      EXPECT_EQ(result->tokens, alone[i]) << "request " << i << " at " << temperature;
+      EXPECT_FALSE(engine.Take(ids[i]).has_value());
+    }
+  }
+}
+
+TEST(Engine, RunsMoreRequestsThanTheCacheHoldsAtOnce) {
+  const auto model = TinyModel();
+  EngineOptions options;
+  options.cache_tokens = 48;
+  Engine engine(model, options);
+  std::vector<int64_t> ids;
+  for (int32_t i = 0; i < 20; ++i) ids.push_back(engine.Submit(RequestOf({i, i + 1}, 25)));
+  while (engine.Step()) {
+  }
+  for (int64_t id : ids) {
+    const auto result = engine.Take(id);
+    ASSERT_TRUE(result.has_value());
+    EXPECT_EQ(result->tokens.size(), 25u);
+  }
+}
+
+TEST(Engine, ReadsLongPromptsInPieces) {
+  const auto model = TinyModel();
+  std::vector<int32_t> prompt;
+  for (int32_t i = 0; i < 50; ++i) prompt.push_back(i * 7 % 40);
+  LanguageModelOptions exact;
+  exact.exact = true;
+  const auto reference = LanguageModel::Load(kEngineModels / "llama", exact);
+  EngineOptions whole, pieces;
+  whole.kv = pieces.kv = KvType::kF32;
+  pieces.prompt_chunk = 7;
+  Engine one(reference, whole), many(reference, pieces);
+  EXPECT_EQ(one.Generate(RequestOf(prompt, 10)).tokens,
+            many.Generate(RequestOf(prompt, 10)).tokens);
+}
+
+TEST(Engine, EndsAtATokenThatEndsAnswersAndWhereTheCallerSays) {
+  const auto model = TinyModel();
+  ASSERT_FALSE(model->end_tokens().empty());
+  Engine engine(model);
+  GenerateRequest request = RequestOf({3, 17}, 10);
+  request.ignore_end = false;
+  request.sampling.logit_bias = {{model->end_tokens()[0], 1000.0f}};
+  const GenerateResult ended = engine.Generate(request);
+  EXPECT_EQ(ended.finish, FinishReason::kStop);
+  EXPECT_EQ(ended.tokens, std::vector<int32_t>{model->end_tokens()[0]});
+
+  request = RequestOf({3, 17}, 10);
+  int seen = 0;
+  request.on_piece = [&](const GeneratedPiece&) { return ++seen < 3; };
+  const GenerateResult cancelled = engine.Generate(request);
+  EXPECT_EQ(cancelled.finish, FinishReason::kCancelled);
+  EXPECT_EQ(cancelled.tokens.size(), 3u);
+
+  const int64_t id = engine.Submit(RequestOf({3, 17}, 10));
+  engine.Step();
+  engine.Cancel(id);
+  while (engine.Step()) {
+  }
+  EXPECT_EQ(engine.Take(id)->finish, FinishReason::kCancelled);
+}
+
+TEST(Engine, ReusesWhatPromptsHaveInCommon) {
+  LanguageModelOptions exact;
+  exact.exact = true;
+  const auto model = LanguageModel::Load(kEngineModels / "llama", exact);
+  EngineOptions options;
+  options.kv = KvType::kF32;
+  options.reuse_prefixes = true;
+  options.cache_tokens = 64;
+  Engine keeps(model, options);
+  options.reuse_prefixes = false;
+  Engine forgets(model, options);
+  std::vector<int32_t> prompt;
+  for (int32_t i = 0; i < 20; ++i) prompt.push_back(i * 3 % 40);
+  for (int round = 0; round < 6; ++round) {
+    const GenerateResult kept = keeps.Generate(RequestOf(prompt, 8));
+    EXPECT_EQ(kept.tokens, forgets.Generate(RequestOf(prompt, 8)).tokens) << "round " << round;
+    // What comes next begins with this prompt, and with its answer.
+    prompt.insert(prompt.end(), kept.tokens.begin(), kept.tokens.begin() + 4);
+  }
+}
+
+TEST(Engine, ReportsLogProbabilities) {
+  Engine engine(TinyModel());
+  GenerateRequest request = RequestOf({3, 17}, 4);
+  request.sampling.top_logprobs = 2;
+  const GenerateResult result = engine.Generate(request);
+  ASSERT_EQ(result.logprobs.size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    ASSERT_EQ(result.top[i].size(), 2u);
+    EXPECT_EQ(result.top[i][0].token, result.tokens[i]);
+    EXPECT_EQ(result.top[i][0].logprob, result.logprobs[i]);
+    EXPECT_LE(result.logprobs[i], 0);
+  }
+}
+
+TEST(Engine, RefusesWhatCouldNeverRunAndStaysUsable) {
+  EngineOptions options;
+  options.cache_tokens = 32;
+  Engine engine(TinyModel(), options);
+  ExpectThrows([&] { engine.Submit(RequestOf({}, 1)); }, ErrorCode::kInvalidArgument,
+               "at least one token");
+  ExpectThrows([&] { engine.Submit(RequestOf({40}, 1)); }, ErrorCode::kInvalidArgument, "token 40");
+  ExpectThrows([&] { engine.Submit(RequestOf({-1}, 1)); }, ErrorCode::kInvalidArgument, "token -1");
+  ExpectThrows([&] { engine.Submit(RequestOf(std::vector<int32_t>(33, 1), 1)); }, ErrorCode::kLimit,
+               "33 tokens");
+  EXPECT_EQ(engine.Generate(RequestOf({1}, 0)).finish, FinishReason::kLength);
+  EXPECT_EQ(engine.Generate(RequestOf(std::vector<int32_t>(32, 1), -1)).tokens.size(), 1u);
+  EXPECT_EQ(engine.Generate(RequestOf({1}, -1)).tokens.size(), 32u);
+}
+
+TEST(LanguageModel, SaysWhatItIs) {
+  const auto model = TinyModel("qwen2");
+  EXPECT_EQ(model->info().family, "qwen2");
+  EXPECT_EQ(model->info().layers, 2);
+  EXPECT_EQ(model->info().vocabulary, 40);
+  EXPECT_FALSE(model->has_chat_template());
+  const ChatMessage message{"user", "hello"};
+  ExpectThrows([&] { model->EncodeChat({&message, 1}); }, ErrorCode::kUnsupported, "");
+  EXPECT_EQ(model->graph()->inputs().size(), 3u);
+}
+
+TEST(LanguageModel, VisitsTheLogitsOfATextWindowByWindow) {
+  const auto model = TinyModel();
+  std::vector<int32_t> tokens;
+  for (int32_t i = 0; i < 30; ++i) tokens.push_back(i % 40);
+  std::vector<int64_t> places;
+  VisitLogits(model, tokens, 8, {}, [&](int64_t place, std::span<const float> logits) {
+    EXPECT_EQ(logits.size(), 40u);
+    places.push_back(place);
+  });
+  ASSERT_EQ(places.size(), 29u);
+  for (size_t i = 0; i < places.size(); ++i) EXPECT_EQ(places[i], static_cast<int64_t>(i));
+}
+
+}  // namespace
+}  // namespace oort
