@@ -2,6 +2,8 @@
 #include "cpu/activation_epilogue.h"
 #include "layers/channels_last/depthwise_kernels.h"
 
+#define OORT_INLINE __attribute__((always_inline))
+
 namespace oort::OORT_ISA {
 namespace {
 
@@ -109,6 +111,157 @@ void RunTile(const PixelDepthwiseRows& r, const RowsUnder& rows, const Tile& til
       if (wanted(q)) StoreChannels(sums[q], out + c + places[q], lanes);
     });
   }
+}
+
+/// Two rows of outputs take twice the registers, and hide the latency of the sums: with one row
+/// each would wait for itself. Where there are too few registers one row is faster.
+#if defined(OORT_ISA_neon) || defined(OORT_ISA_avx512)
+constexpr bool kPairs = true;
+#else
+constexpr bool kPairs = false;
+#endif
+
+/// Makes a compiler forget where a pointer comes from: else it keeps one for each of the fifty
+/// places that a tile touches, which have no room in the registers.
+template <typename T>
+[[gnu::always_inline]] inline void Forget(T& value) {
+  asm("" : "+r"(value));
+}
+
+/// Padding of half a kernel, as networks have it: the columns that a tile lacks at the borders of
+/// the image. With a stride of 2 an even image ends one column later.
+template <int kernel, int stride>
+constexpr int kLeftPad = kernel / 2;
+template <int kernel, int stride>
+constexpr int kRightPad = kernel / 2 + 1 - stride;
+
+/// A tile of two rows of outputs; `first` and `last` say whether the image begins or ends in it.
+template <int kernel_, int stride_, int width_, bool first, bool last>
+struct PairTile {
+  static constexpr int kernel = kernel_, stride = stride_, width = width_;
+  static constexpr int kColumns = (width - 1) * stride + kernel;
+  static constexpr int kBegin = first ? kLeftPad<kernel, stride> : 0;
+  static constexpr int kEnd = kColumns - (last ? kRightPad<kernel, stride> : 0);
+  static constexpr bool Exists(int column) { return column >= kBegin && column < kEnd; }
+};
+
+/// Adds what row `row` of the inputs under two rows of outputs gives to both: tap by tap, so that
+/// all other sums come between two steps of one.
+template <typename T, int row>
+[[gnu::always_inline]] inline void AddToPair(const float* inputs, int64_t pixel,
+                                             const float* weight, int lanes,
+                                             Vec (&sums)[2 * T::width]) {
+  constexpr int kStride = T::stride, kKernel = T::kernel;
+  Unroll<kStride>([&](auto phase) OORT_INLINE {
+    constexpr int kPhase = phase, kLoads = (T::kColumns - kPhase + kStride - 1) / kStride;
+    Vec x[kLoads];
+    int64_t place = kPhase * pixel;
+    Unroll<kLoads>([&](auto j) OORT_INLINE {
+      if constexpr (T::Exists(kPhase + j * kStride)) x[j] = LoadChannels(inputs + place, lanes);
+      place += kStride * pixel;
+      Forget(place);
+    });
+    Unroll<(kKernel - kPhase + kStride - 1) / kStride>([&](auto tap) OORT_INLINE {
+      Unroll<2>([&](auto o) OORT_INLINE {
+        constexpr int kTap = tap, kOut = o, kRow = row - kOut * kStride;
+        if constexpr (kRow >= 0 && kRow < kKernel) {
+          const int at = kRow * kKernel + kPhase + kTap * kStride;
+          const Vec w = Vec::Load(weight + at * Vec::kWidth);
+          Unroll<T::width>([&](auto q) OORT_INLINE {
+            if constexpr (T::Exists(kPhase + (q + kTap) * kStride)) {
+              sums[kOut * T::width + q] = Fma(x[q + kTap], w, sums[kOut * T::width + q]);
+            }
+          });
+        }
+      });
+    });
+  });
+}
+
+/// Limits two rows of outputs and stores them, with what is added to them.
+template <int width>
+[[gnu::always_inline]] inline void FinishPair(const PixelDepthwiseRows& r, int64_t x, int64_t c,
+                                              int lanes, const Limits& limits,
+                                              Vec (&sums)[2 * width]) {
+  if (r.addend != nullptr) {
+    Unroll<2 * width>([&](auto q) OORT_INLINE {
+      const int64_t place = q / width * r.addend_row + (x + q % width) * r.addend_pixel + c;
+      sums[q] = sums[q] + LoadChannels(r.addend + place, lanes);
+    });
+  }
+  limits.Apply(sums);
+  Unroll<2>([&](auto o) OORT_INLINE {
+    int64_t place = o * r.out_row + x * r.out_pixel + c;
+    Unroll<width>([&](auto q) OORT_INLINE {
+      StoreChannels(sums[o * width + q], r.out + place, lanes);
+      place += r.out_pixel;
+      Forget(place);
+    });
+  });
+}
+
+template <typename T>
+void RunPairTile(const PixelDepthwiseRows& given, int64_t x, const Limits& limits) {
+  constexpr int kStep = Vec::kWidth, kRows = T::kernel + T::stride;
+  const PixelDepthwiseRows r = given;  // a copy: what is stored cannot change it
+  const float *weight = r.weight, *in = r.in;
+  const int64_t last = kMasked ? r.channels - 1 : r.channels - kStep;
+  for (int64_t c = 0; c <= last; c += kStep, weight += T::kernel * T::kernel * kStep) {
+    const int lanes = r.channels - c < kStep ? static_cast<int>(r.channels - c) : kStep;
+    const Vec start = r.bias == nullptr ? Vec::Zero() : LoadChannels(r.bias + c, lanes);
+    Vec sums[2 * T::width];
+    Unroll<2 * T::width>([&](auto q) OORT_INLINE { sums[q] = start; });
+    int64_t place = r.top * r.in_row + (x * T::stride + r.left) * r.in_pixel + c;
+    Unroll<kRows>([&](auto i) OORT_INLINE {
+      if (r.top + i >= 0 && r.top + i < r.in_height) {
+        AddToPair<T, i>(in + place, r.in_pixel, weight, lanes, sums);
+      }
+      place += r.in_row;
+      Forget(place);
+    });
+    FinishPair<T::width>(r, x, c, lanes, limits, sums);
+  }
+}
+
+template <int kernel, int stride, int width>
+void TiledPair(const PixelDepthwiseRows& r, const Limits& limits) {
+  for (int64_t x = 0; x < r.out_width; x += width) {
+    const bool first = x == 0, last = x + width == r.out_width;
+    if (first && last) {
+      RunPairTile<PairTile<kernel, stride, width, true, true>>(r, x, limits);
+    } else if (first) {
+      RunPairTile<PairTile<kernel, stride, width, true, false>>(r, x, limits);
+    } else if (last) {
+      RunPairTile<PairTile<kernel, stride, width, false, true>>(r, x, limits);
+    } else {
+      RunPairTile<PairTile<kernel, stride, width, false, false>>(r, x, limits);
+    }
+  }
+}
+
+/// Whether two rows can be done together, and then does it.
+template <int kernel, int stride>
+bool TryPair(const PixelDepthwiseRows& r, const Limits& limits) {
+  const int64_t end = r.left + (r.out_width - 1) * stride + kernel;  // behind the last input
+  if (r.left != -kLeftPad<kernel, stride> || end != r.in_width + kRightPad<kernel, stride>) {
+    return false;
+  }
+  if (r.out_width % 8 == 0) return TiledPair<kernel, stride, 8>(r, limits), true;
+  if (r.out_width % 7 == 0) return TiledPair<kernel, stride, 7>(r, limits), true;
+  return false;
+}
+
+/// All whole vectors of channels of two rows of outputs, if there are tiles for that.
+bool TryPairs(const PixelDepthwiseRows& r, const Limits& limits) {
+  const PixelSteps &down = r.down, &along = r.along;
+  const bool square = down.kernel == along.kernel && down.stride == along.stride;
+  if (r.out_rows != 2 || !square || down.dilation != 1 || along.dilation != 1) return false;
+  const bool one = along.stride == 1, two = along.stride == 2;
+  if (along.kernel == 3 && one) return TryPair<3, 1>(r, limits);
+  if (along.kernel == 3 && two) return TryPair<3, 2>(r, limits);
+  if (along.kernel == 5 && one) return TryPair<5, 1>(r, limits);
+  if (along.kernel == 5 && two) return TryPair<5, 2>(r, limits);
+  return false;
 }
 
 /// The tile from output `x` on, at most `width` wide.
@@ -223,11 +376,13 @@ void Depthwise(const PixelDepthwiseRows& given) {
   PixelDepthwiseRows r = given;  // a copy of its own: what is stored cannot change it
   const Limits limits(r.activation);
   const int64_t whole = kMasked ? r.channels : r.channels / Vec::kWidth * Vec::kWidth;
+  bool pair = false;
+  if constexpr (kPairs) pair = TryPairs(r, limits);
   for (int64_t o = 0; o < given.out_rows; ++o) {
-    const int64_t done = TryTiles(r, limits) ? whole : 0;
+    const int64_t done = pair || TryTiles(r, limits) ? whole : 0;
     if (done < r.channels) AnyRow(r, done, limits);
     for (int64_t x = 0; x < r.out_width && !limits.IsAll(); ++x) {
-      ActivateInPlace(r.activation, r.out + x * r.out_pixel, r.channels);
+      ActivateInPlace(r.activation, r.out + x * r.out_pixel, static_cast<int>(r.channels));
     }
     r.top += r.down.stride;
     if (r.addend != nullptr) r.addend += r.addend_row;

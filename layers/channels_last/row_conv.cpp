@@ -13,7 +13,7 @@ constexpr int64_t kRowFewChannels = 8;          // below, windows are copied int
 constexpr int64_t kRowMoreTiles = 2;            // that kernels may read of
 constexpr int64_t kRowSlackFloats = 16;         // kernels may read behind the last panel
 constexpr double kRowThreadWork = 64 * 1024;    // multiplications that pay for one more thread
-constexpr int64_t kRowBlockBytes = 256 * 1024;  // a quarter of an L2 cache
+constexpr int64_t kRowBlockBytes = 512 * 1024;  // half an L2 cache
 constexpr int64_t kRowCopyBytes = 32 * 1024;    // half an L1 cache
 
 std::shared_ptr<Buffer> AllocateRowFloats(int64_t count) {

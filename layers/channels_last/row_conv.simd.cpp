@@ -5,7 +5,9 @@
 namespace oort::OORT_ISA {
 namespace {
 
-constexpr int64_t kPanelBytes = 40 * 1024;  // of a panel, that stay in an L1 cache beside rows
+/// Of a panel, that stay in an L1 cache beside rows. Wider vectors take more at once from an L2
+/// cache, and are not worth the cut.
+constexpr int64_t kPanelBytes = kInnerTiles ? 40 * 1024 : 256 * 1024;
 
 /// Cheap activations are limits, which the tile applies; says whether this is one.
 bool SetLimits(RowTile& tile, const ActivationSpec& activation) {
@@ -22,12 +24,11 @@ void CopyColumns(const float* from, float* to, int count) {
   if (i < count) Vec::LoadPartial(from + i, count - i).StorePartial(to + i, count - i);
 }
 
-/// Some pixels of a block times some taps of one panel.
+/// A block times a part of one panel.
 struct Part {
   const RowBlock& block;
-  int64_t first, end;  // pixels
-  RowTile tile;        // of the panel, at the block's first pixel
-  int columns;         // that are wanted
+  RowTile tile;  // at the block's first pixel
+  int columns;   // that are wanted
   ActivationSpec activation;
 
   RowTile At(int64_t pixel) const {
@@ -86,13 +87,13 @@ void ComputeBeside(const Part& part, const RowTile& tile, int64_t pixels) {
 template <int vectors>
 void RunTiles(const Part& part) {
   constexpr int64_t kRows = kRowsOf<vectors>;
-  RowTile tile = part.At(part.first);
+  RowTile tile = part.tile;
   const bool finished = SetLimits(tile, part.activation);
-  const int64_t pixels = part.end - part.first;
+  const int64_t pixels = part.block.pixels;
   const int64_t whole = part.columns == vectors * Vec::kWidth ? pixels / kRows * kRows : 0;
   if (whole > 0) Compute<vectors>(part, tile, whole / kRows);
   if (whole < pixels) {
-    RowTile rest = part.At(part.first + whole);
+    RowTile rest = part.At(whole);
     SetLimits(rest, part.activation);
     ComputeBeside<vectors>(part, rest, pixels - whole);
   }
@@ -112,47 +113,66 @@ void RunPanel(const Part& part, int width) {
   });
 }
 
-/// Taps that are done at once: so few that their part of the panel stays in the L1 cache.
-int64_t TapsOf(const RowBlock& block, int64_t pixels, int width) {
-  const int64_t bytes = block.depth * width * static_cast<int64_t>(sizeof(float));
-  if (pixels <= 2 * kTileRows || bytes * block.taps <= kPanelBytes) return block.taps;
-  const int64_t most = kPanelBytes / bytes < 1 ? 1 : kPanelBytes / bytes;
-  const int64_t parts = (block.taps + most - 1) / most;
-  return (block.taps + parts - 1) / parts;
+/// How much of a panel is done at once: so little that it stays in the L1 cache. It is cut between
+/// taps, or within the only one.
+struct Cut {
+  int64_t taps, depth;
+};
+
+int64_t EqualParts(int64_t all, int64_t most) {
+  const int64_t parts = (all + most - 1) / most;
+  return (all + parts - 1) / parts;
 }
 
-/// Pixels [first, end) times the panel that starts at `column`.
-void MultiplyPanel(const RowBlock& block, int64_t first, int64_t end, int64_t column) {
+Cut CutOf(const RowBlock& block, int width) {
+  const int64_t most = kPanelBytes / (width * static_cast<int64_t>(sizeof(float)));
+  if (block.pixels <= 2 * kTileRows || block.taps * block.depth <= most) {
+    return {block.taps, block.depth};
+  }
+  if (block.taps == 1) return {1, (EqualParts(block.depth, most) + 3) / 4 * 4};
+  return {EqualParts(block.taps, most < block.depth ? 1 : most / block.depth), block.depth};
+}
+
+/// All pixels times the panel that starts at `column`.
+void MultiplyPanel(const RowBlock& block, int64_t column) {
   alignas(64) static constexpr float kZeros[kTileColumns] = {};
-  const int64_t left = block.columns - column;
+  const int64_t left = block.columns - column, all = block.taps * block.depth;
   const int used = static_cast<int>(left < kTileColumns ? left : kTileColumns);
   const int width = (used + kTileGranule - 1) / kTileGranule * kTileGranule;
-  const int64_t taps = TapsOf(block, end - first, width);
-  Part part = {block, first, end, {}, used, {}};
-  part.tile.rows = block.rows;
-  part.tile.depth = block.depth;
-  part.tile.weights = block.weights + column * block.taps * block.depth;
-  part.tile.bias = block.bias + column;
-  part.tile.addend = block.addend == nullptr ? nullptr : block.addend + column;
-  part.tile.out = block.out + column;
-  part.tile.stride = block.stride;
-  for (int64_t tap = 0; tap < block.taps || tap == 0; tap += taps) {
-    const bool last = tap + taps >= block.taps;
-    part.tile.taps = last ? block.taps - tap : taps;
-    if (last) part.activation = block.activation;
+  const Cut cut = CutOf(block, width);
+  Part part = {block, {}, used, {}};
+  RowTile& tile = part.tile;
+  tile.rows = block.rows;
+  tile.weights = block.weights + column * all;
+  tile.bias = block.bias + column;
+  tile.addend = block.addend == nullptr ? nullptr : block.addend + column;
+  tile.out = block.out + column;
+  tile.stride = block.stride;
+  for (int64_t done = 0;;) {
+    tile.taps = block.taps < 2 ? block.taps : (all - done) / block.depth;
+    tile.depth = block.taps < 2 ? block.depth - done : block.depth;
+    if (tile.taps > cut.taps) tile.taps = cut.taps;
+    if (tile.depth > cut.depth) tile.depth = cut.depth;
+    const int64_t now = tile.taps * tile.depth;
+    done += now;
+    if (done == all) part.activation = block.activation;
     RunPanel(part, width);
-    if (last) break;
+    if (done == all) return;
     // The others add to what these leave.
-    part.tile.bias = kZeros;
-    part.tile.addend = part.tile.out;
-    part.tile.rows += taps * kTileRows;
-    part.tile.weights += taps * block.depth * width;
+    tile.bias = kZeros;
+    tile.addend = tile.out;
+    tile.weights += now * width;
+    if (block.taps == 1) {
+      tile.offset += tile.depth;
+    } else {
+      tile.rows += tile.taps * kTileRows;
+    }
   }
 }
 
 void Block(const RowBlock& block) {
   for (int64_t column = 0; column < block.columns; column += kTileColumns) {
-    MultiplyPanel(block, 0, block.pixels, column);
+    MultiplyPanel(block, column);
   }
 }
 

@@ -16,6 +16,7 @@ namespace oort::OORT_ISA {
 struct RowTile {
   const float* const* rows = nullptr;
   const float* const* more_rows = nullptr;
+  int64_t offset = 0;  ///< floats behind each of the pointers
   int64_t taps = 0, depth = 0;
   const float* weights = nullptr;
   const float* bias = nullptr;
@@ -57,7 +58,7 @@ inline void ComputeRows(const RowTile& tile) {
   const float* const* rows = tile.rows;
   for (int64_t tap = 0; tap < tile.taps; ++tap, rows += kTileRows) {
     const float* a[kTileRows];
-    Unroll<kTileRows>([&](auto r) { a[r] = rows[r]; });
+    Unroll<kTileRows>([&](auto r) { a[r] = rows[r] + tile.offset; });
     for (int64_t k = 0; k < tile.depth; ++k, b += vectors * Vec::kWidth) {
       Vec columns[vectors];
       Unroll<vectors>([&](auto v) { columns[v] = Vec::Load(b + v * Vec::kWidth); });

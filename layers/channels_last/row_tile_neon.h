@@ -62,6 +62,15 @@ struct TileLimits {
   OORT_R_STEP(set, 3, OORT_R_LOAD(next, 3))
 #define OORT_R_LAST_FOUR(set) \
   OORT_R_STEP(set, 0, ) OORT_R_STEP(set, 1, ) OORT_R_STEP(set, 2, ) OORT_R_STEP(set, 3, )
+#define OORT_R_POINTERS                      \
+  "ldp %[p0], %[p1], [%[rows]], #16\n"       \
+  "ldp %[p2], %[p3], [%[rows]], #16\n"       \
+  "ldr %[p4], [%[rows]], #8\n"               \
+  "add %[p0], %[p0], %[offset]\n"            \
+  "add %[p1], %[p1], %[offset]\n"            \
+  "add %[p2], %[p2], %[offset]\n"            \
+  "add %[p3], %[p3], %[offset]\n"            \
+  "add %[p4], %[p4], %[offset]\n"
 #define OORT_R_FIRST(s0, s1, s2, s3)            \
   "ldp q" #s0 ", q" #s1 ", [%[bias]]\n"         \
   "ldp q" #s2 ", q" #s3 ", [%[bias], #32]\n"
@@ -111,9 +120,7 @@ inline void ComputeRows<4>(const RowTile& tile) {
       "ldr q30, [%[b]], #16\n"
       "ldr q31, [%[b]], #16\n"
       "1:\n"  // a tap
-      "ldp %[p0], %[p1], [%[rows]], #16\n"
-      "ldp %[p2], %[p3], [%[rows]], #16\n"
-      "ldr %[p4], [%[rows]], #8\n"
+      OORT_R_POINTERS
       "lsr %[left], %[depth], #2\n"
       "cbz %[left], 5f\n"
       OORT_R_LOAD(E, 0) OORT_R_LOAD(E, 1) OORT_R_LOAD(E, 2) OORT_R_LOAD(E, 3) OORT_R_LOAD(E, 4)
@@ -152,7 +159,7 @@ inline void ComputeRows<4>(const RowTile& tile) {
         [left] "=&r"(left), [p0] "=&r"(p0), [p1] "=&r"(p1), [p2] "=&r"(p2), [p3] "=&r"(p3),
         [p4] "=&r"(p4)
       : [depth] "r"(tile.depth), [bias] "r"(tile.bias), [stride] "r"(tile.stride * 4),
-        [limits] "r"(limits.at)
+        [limits] "r"(limits.at), [offset] "r"(tile.offset * 4)
       : "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11",
         "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24",
         "v25", "v26", "v27", "v28", "v29", "v30", "v31");
@@ -164,10 +171,10 @@ inline void ComputeRows<4>(const RowTile& tile) {
   "subs %[tap], %[tap], #1\n"                \
   "csel %[p0], %[skip], xzr, eq\n"           \
   "add %[rows], %[rows], %[p0]\n"            \
-  "ldp %[p0], %[p1], [%[rows]], #16\n"       \
-  "ldp %[p2], %[p3], [%[rows]], #16\n"       \
-  "ldr %[p4], [%[rows]], #8\n"               \
+  OORT_R_POINTERS                            \
   "mov %[left], %[fours]\n"
+// A panel comes from far away while the one before is used.
+#define OORT_R_SOON "prfm pldl2keep, [%[soon]]\n add %[soon], %[soon], %[soon_step]\n"
 #define OORT_R_RENEW(s0, s1, s2, s3) OORT_R_STORE(s0, s1, s2, s3) OORT_R_FIRST(s0, s1, s2, s3)
 #define OORT_R_FINISH(t0, t1, t2, t3)                           \
   "mov %[b], %[weights]\n"                                      \
@@ -182,26 +189,30 @@ inline void ComputeTiles(const RowTile& tile, int64_t tiles, int64_t skip) {
   const float *b = tile.weights, *addend = tile.addend, *p0, *p1, *p2, *p3, *p4;
   float* out = tile.out;
   int64_t tap = tile.taps, left = tile.depth / 4;
+  // What follows in the weights is used next: a part of a line for each four of a tile.
+  const float* soon = b + tile.taps * tile.depth * kTileColumns;
+  const int64_t soon_step = 4 * kTileColumns * 4 / tiles;
   const TileLimits limits(tile);
   asm volatile(
       OORT_R_EACH_ROW(OORT_R_FIRST)
       "ldr q30, [%[b]], #16\n"
       "ldr q31, [%[b]], #16\n"
-      "ldp %[p0], %[p1], [%[rows]], #16\n"
-      "ldp %[p2], %[p3], [%[rows]], #16\n"
-      "ldr %[p4], [%[rows]], #8\n"
+      OORT_R_POINTERS
       OORT_R_LOAD(E, 0) OORT_R_LOAD(E, 1) OORT_R_LOAD(E, 2) OORT_R_LOAD(E, 3) OORT_R_LOAD(E, 4)
       "2:\n"
       "subs %[left], %[left], #1\n"
       "b.eq 4f\n"
+      OORT_R_SOON
       OORT_R_FOUR(E, O)
       "3:\n"
       "subs %[left], %[left], #1\n"
       "b.eq 5f\n"
+      OORT_R_SOON
       OORT_R_FOUR(O, E)
       "b 2b\n"
       "4:\n"  // the last four of a tap
       OORT_R_NEXT_TAP
+      OORT_R_SOON
       OORT_R_FOUR(E, O)
       "cbnz %[tap], 3b\n"
       OORT_R_FINISH(0, 1, 2, 3)
@@ -209,17 +220,18 @@ inline void ComputeTiles(const RowTile& tile, int64_t tiles, int64_t skip) {
       "b 6f\n"
       "5:\n"
       OORT_R_NEXT_TAP
+      OORT_R_SOON
       OORT_R_FOUR(O, E)
       "cbnz %[tap], 2b\n"
       OORT_R_FINISH(5, 6, 7, 28)
       "cbnz %[tiles], 2b\n"
       "6:\n"
       : [rows] "+&r"(rows), [b] "+&r"(b), [addend] "+&r"(addend), [out] "+&r"(out), [tap] "+&r"(tap),
-        [left] "+&r"(left), [tiles] "+&r"(tiles), [p0] "=&r"(p0), [p1] "=&r"(p1), [p2] "=&r"(p2),
+        [left] "+&r"(left), [tiles] "+&r"(tiles), [soon] "+&r"(soon), [p0] "=&r"(p0), [p1] "=&r"(p1), [p2] "=&r"(p2),
         [p3] "=&r"(p3), [p4] "=&r"(p4)
       : [taps] "r"(tile.taps), [fours] "r"(tile.depth / 4), [skip] "r"(skip * 8),
         [weights] "r"(tile.weights), [bias] "r"(tile.bias), [stride] "r"(tile.stride * 4),
-        [limits] "r"(limits.at)
+        [limits] "r"(limits.at), [offset] "r"(tile.offset * 4), [soon_step] "r"(soon_step)
       : "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11",
         "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24",
         "v25", "v26", "v27", "v28", "v29", "v30", "v31");
@@ -274,12 +286,15 @@ inline void ComputeRows<2>(const RowTile& tile) {
       "ldr q10, [%[b]], #16\n"
       "ldr q11, [%[b]], #16\n"
       "1:\n"  // a tap
-      "ldp %[p0], %[p1], [%[rows]], #16\n"
-      "ldp %[p2], %[p3], [%[rows]], #16\n"
-      "ldr %[p4], [%[rows]], #8\n"
+      OORT_R_POINTERS
       "ldp %[p5], %[p6], [%[more]], #16\n"
       "ldp %[p7], %[p8], [%[more]], #16\n"
       "ldr %[p9], [%[more]], #8\n"
+      "add %[p5], %[p5], %[offset]\n"
+      "add %[p6], %[p6], %[offset]\n"
+      "add %[p7], %[p7], %[offset]\n"
+      "add %[p8], %[p8], %[offset]\n"
+      "add %[p9], %[p9], %[offset]\n"
       "lsr %[left], %[depth], #2\n"
       "cbz %[left], 5f\n"
       OORT_N_ROWS(OORT_N_LOAD)
@@ -315,7 +330,7 @@ inline void ComputeRows<2>(const RowTile& tile) {
         [p3] "=&r"(p3), [p4] "=&r"(p4), [p5] "=&r"(p5), [p6] "=&r"(p6), [p7] "=&r"(p7),
         [p8] "=&r"(p8), [p9] "=&r"(p9)
       : [depth] "r"(tile.depth), [bias] "r"(tile.bias), [stride] "r"(tile.stride * 4),
-        [limits] "r"(limits.at)
+        [limits] "r"(limits.at), [offset] "r"(tile.offset * 4)
       : "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11",
         "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24",
         "v25", "v26", "v27", "v28", "v29", "v30", "v31");
@@ -345,7 +360,9 @@ inline void ComputeRows<2>(const RowTile& tile) {
 #undef OORT_R_STORE
 #undef OORT_R_EACH_ROW
 #undef OORT_R_EPILOGUE
+#undef OORT_R_POINTERS
 #undef OORT_R_NEXT_TAP
+#undef OORT_R_SOON
 #undef OORT_R_RENEW
 #undef OORT_R_FINISH
 #undef OORT_N_LOAD
