@@ -82,6 +82,12 @@ std::vector<ConvCase> ConvCases() {
   cases.push_back({{1, 12, 6, 6}, {24, 1, 3, 3}, 1, 1, 1, 12});
   cases.push_back({{1, 9, 6, 6}, {9, 1, 3, 3}, 2, 1, 1, 9});
   cases.push_back({{1, 3, 20, 20}, {24, 3, 7, 7}, 2, 3});
+  cases.push_back({{1, 3, 31, 30}, {40, 3, 3, 3}, 2, 1});
+  cases.push_back({{2, 24, 9, 11}, {88, 24, 1, 1}});
+  // Panels that are cut, between taps and within the only one.
+  cases.push_back({{1, 300, 9, 13}, {24, 300, 3, 3}, 2, 1});
+  cases.push_back({{1, 1400, 5, 7}, {40, 1400, 1, 1}});
+  cases.push_back({{1, 1402, 4, 4}, {33, 1402, 1, 1}});
   cases.push_back({{0, 3, 5, 5}, {4, 3, 3, 3}, 1, 1});
   return cases;
 }

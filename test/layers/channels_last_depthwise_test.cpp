@@ -141,6 +141,21 @@ TEST(ChannelsLastDepthwise, EndsWithBiasAddendAndActivation) {
   }
 }
 
+/// Widths and padding for which two rows are done at once, with the borders at either side.
+TEST(ChannelsLastDepthwise, TakesRowsInPairs) {
+  const ActivationSpec relu6{Activation::kClamp, 0, 6};
+  for (int64_t kernel : {3, 5}) {
+    for (int64_t stride : {1, 2}) {
+      for (int64_t width : {7, 8, 14, 16, 21, 24}) {
+        const int64_t in = width * stride;
+        ExpectDepthwise({1, 21, 7, in, kernel, kernel, stride, kernel / 2, 1},
+                        {.addend = true, .activation = relu6, .gap = 3});
+        ExpectDepthwise({1, 8, 4, in - stride + 1, kernel, kernel, stride, kernel / 2, 1}, {});
+      }
+    }
+  }
+}
+
 TEST(ChannelsLastDepthwise, PassesNanOn) {
   Tensor x = RandomTensor(DType::kF32, {1, 5, 5, 4});  // channels behind
   x.data<float>()[(2 * 5 + 2) * 4 + 1] = NAN;
