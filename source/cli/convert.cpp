@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
+#include <csignal>
 #include <iostream>
 
 #include "cli/model.h"
+#include "cli/progress.h"
 #include "cli/text.h"
+#include "oort/language_model.h"
 
 namespace oort::cli {
 namespace {
@@ -12,8 +15,50 @@ namespace fs = std::filesystem;
 struct Options {
   ModelOptions model;
   std::string out;
+  ConvertOptions weights;
   bool json = false;
 };
+
+volatile std::sig_atomic_t g_interrupted = 0;
+
+/// While it lives, Ctrl-C ends the conversion in an orderly way: no half file is left behind.
+class InterruptGuard {
+ public:
+  InterruptGuard() : before_(std::signal(SIGINT, [](int) { g_interrupted = 1; })) {}
+  ~InterruptGuard() { std::signal(SIGINT, before_); }
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+
+ private:
+  void (*before_)(int);
+};
+
+int ConvertLanguage(const Options& options, const fs::path& param, const fs::path& bin) {
+  ConvertOptions convert = options.weights;
+  std::stop_source stop;
+  convert.stop = stop.get_token();
+  {
+    const InterruptGuard guard;
+    ProgressLine line;
+    const ProgressFunction show = line.Function();
+    convert.progress = [&](const Progress& progress) {
+      if (show) show(progress);
+      if (g_interrupted != 0) stop.request_stop();
+    };
+    ConvertLanguageModel(options.model.model, param, bin, convert);
+  }
+  const auto param_bytes = fs::file_size(param), bin_bytes = fs::file_size(bin);
+  if (options.json) {
+    Print(std::cout, {{"param", param.string()},
+                      {"bin", bin.string()},
+                      {"param_bytes", param_bytes},
+                      {"bin_bytes", bin_bytes}});
+  } else {
+    std::cout << param.string() << "  " << FormatBytes(static_cast<double>(param_bytes)) << '\n'
+              << bin.string() << "  " << FormatBytes(static_cast<double>(bin_bytes)) << '\n';
+  }
+  return 0;
+}
 
 int Convert(const Options& options) {
   const fs::path param = options.out;
@@ -21,6 +66,11 @@ int Convert(const Options& options) {
     throw UsageError("OUT must end in .param, got '" + options.out + "'");
   }
   const fs::path bin = fs::path(param).replace_extension(".bin");
+  if (IsLanguageModel(options.model.model)) return ConvertLanguage(options, param, bin);
+  if (!options.weights.weights.empty()) {
+    throw UsageError("--weights is for language models: '" + options.model.model +
+                     "' is no GGUF, folder of Hugging Face or checkpoint of llama2.c");
+  }
   const ModelFiles files = FindModel(options.model.model, options.model.bin);
   const auto source = files.OpenParam();
   const auto weights = files.OpenBin(files.bin.empty() ? ReadPnnxParam(*source) : Graph());
@@ -53,11 +103,21 @@ Action AddConvert(CLI::App& app) {
       ->required();
   app.add_flag("--no-checksums", o.model.no_checksums,
                "Do not check the weights against their checksums");
+  app.add_option("--weights", o.weights.weights,
+                 "Of a language model: int8, int4, bf16, f16 or f32; as they are unless given")
+      ->check(CLI::IsMember({"int8", "int4", "bf16", "f16", "f32"}));
+  app.add_option("--group", o.weights.group, "Weights of int8 and int4 that share a scale")
+      ->check(CLI::IsMember({16, 32, 64, 128, 256}))
+      ->capture_default_str();
+  app.add_flag("--asymmetric", o.weights.asymmetric, "Groups of int8 and int4 have a minimum, too");
   app.add_flag("--json", o.json, "Print JSON");
   app.footer(
       "Weights are aligned to 64 bytes, so that they are used in place when the file is mapped.\n"
-      "Example:\n"
-      "  oort convert net.pnnx.param net.aligned.pnnx.param");
+      "A GGUF file, a folder of Hugging Face and a checkpoint of llama2.c are converted weight by\n"
+      "weight; quantized weights of a GGUF that fit are copied without another loss.\n"
+      "Examples:\n"
+      "  oort convert net.pnnx.param net.aligned.pnnx.param\n"
+      "  oort convert Qwen2.5-0.5B-Instruct qwen.pnnx.param --weights int4 --group 64");
   return [options] { return Convert(*options); };
 }
 

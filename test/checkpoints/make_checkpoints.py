@@ -337,13 +337,13 @@ def write_llama2c(path, model, version, group=8):
 
 
 def make_llama2c():
-    config = transformers.LlamaConfig(**(COMMON | dict(rms_norm_eps=1e-5) | rope(10000.0)))
+    pieces = [b"<unk>", b"\n<s>\n", b"\n</s>\n"] + [b"<0x%02X>" % i for i in range(256)] + [b"a", b"b", b"ab"]
+    config = transformers.LlamaConfig(**(COMMON | dict(vocab_size=len(pieces), rms_norm_eps=1e-5) | rope(10000.0)))
     for version in (0, 1, 2):
         model = make_model(config, "float32")
         with torch.no_grad():
             write_llama2c(HERE / f"llama2c_v{version}.bin", model, version)
-        write_answer(model, f"llama2c_v{version}", "llama")
-    pieces = [b"<unk>", b"\n<s>\n", b"\n</s>\n"] + [bytes([ord("A") + i]) for i in range(VOCABULARY - 3)]
+        write_answer(model, f"llama2c_v{version}", "llama", TOKENS[:6])
     with open(HERE / "tokenizer.bin", "wb") as file:
         file.write(struct.pack("<I", max(map(len, pieces))))
         for i, piece in enumerate(pieces):
@@ -356,7 +356,7 @@ def rounded(numbers):
     return float(f"{numbers:.9g}")
 
 
-def write_answer(model, name, family):
+def write_answer(model, name, family, tokens=TOKENS):
     config = model.config
     weights = hub_weights(model)
     interleaved = {}
@@ -370,8 +370,8 @@ def write_answer(model, name, family):
         rotary={key: rounded(value) for key, value in rotary_of(model).items()},
         weights={key: sample(weight) for key, weight in weights.items()},
         interleaved=interleaved,
-        tokens=TOKENS,
-        logits=rounded(logits_of(model, TOKENS)),
+        tokens=tokens,
+        logits=rounded(logits_of(model, tokens)),
     )
     if name == "phi3":  # short enough for the other frequencies
         with torch.no_grad():

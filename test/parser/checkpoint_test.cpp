@@ -200,12 +200,14 @@ TEST(Checkpoint, ReadsLlama2c) {
     const std::string name = "llama2c_v" + std::to_string(version);
     const auto checkpoint = Checkpoint::Open(kModels / (name + ".bin"));
     const json::Json answer = AnswerOf(name);
-    ExpectConfig(checkpoint->config(), TinyConfig("llama"));
+    DecoderConfig config = TinyConfig("llama");
+    config.vocabulary = 262;  // three special tokens, all bytes, three more
+    ExpectConfig(checkpoint->config(), config);
     EXPECT_TRUE(checkpoint->config().rotary.interleaved);
     ExpectRotary(checkpoint->config().rotary, answer["rotary"]);
     ExpectWeights(*checkpoint, answer);
     EXPECT_EQ(checkpoint->tokenizer().kind, TokenizerSource::Kind::kLlama2c);
-    EXPECT_EQ(checkpoint->tokenizer().vocabulary_size, 40u);
+    EXPECT_EQ(checkpoint->tokenizer().vocabulary_size, 262u);
     EXPECT_EQ(checkpoint->tokenizer().bytes, testing::FileBytes(kModels / "tokenizer.bin"));
     EXPECT_EQ(checkpoint->end_tokens(), (std::vector<int32_t>{1, 2}));
   }

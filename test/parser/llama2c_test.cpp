@@ -36,14 +36,14 @@ std::unique_ptr<Checkpoint> OpenLlama2c(const std::string& bytes) {
 }
 
 TEST(Llama2c, ASharedHeadIsNotStored) {
-  constexpr size_t kHeadBytes = 40 * 32 * 4;
-  std::string legacy = WithNumber(Llama2cFile(0), 20, 40);
+  constexpr size_t kHeadBytes = 262 * 32 * 4;
+  std::string legacy = WithNumber(Llama2cFile(0), 20, 262);
   legacy.resize(legacy.size() - kHeadBytes);
   std::string one = Llama2cFile(1);
   one.resize(one.size() - kHeadBytes);
   one[36] = 1;
   std::string two = Llama2cFile(2);
-  two.resize(two.size() - 40 * 32 - kHeadBytes / 8);
+  two.resize(two.size() - 262 * 32 - kHeadBytes / 8);
   two[36] = 1;
   for (const std::string& bytes : {legacy, one, two}) {
     const auto checkpoint = OpenLlama2c(bytes);
@@ -56,7 +56,7 @@ TEST(Llama2c, ASharedHeadIsNotStored) {
 TEST(Llama2c, FindsTheTokenizerOfItsVocabulary) {
   const TemporaryFolder folder;
   WriteFile(folder / "model.bin", Llama2cFile(0));
-  WriteFile(folder / "tok40.bin", "pieces");
+  WriteFile(folder / "tok262.bin", "pieces");
   EXPECT_EQ(Checkpoint::Open(folder / "model.bin")->tokenizer().bytes, "pieces");
   WriteFile(folder / "tokenizer.bin", "other");
   EXPECT_EQ(Checkpoint::Open(folder / "model.bin")->tokenizer().bytes, "other");
