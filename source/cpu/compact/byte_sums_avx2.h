@@ -20,6 +20,10 @@ inline constexpr int kOffset8 = 0;
 struct ByteSums {
   __m256i v[2];
   void Start(int32_t value) { v[0] = v[1] = _mm256_set1_epi32(value); }
+  void ToFloat(float scale, Vec* out) const {
+    const __m256 factor = _mm256_set1_ps(scale);
+    Unroll<2>([&](auto i) { out[i] = Vec(_mm256_mul_ps(_mm256_cvtepi32_ps(v[i]), factor)); });
+  }
   void AddToFloat(float scale, Vec* out) const {
     const __m256 factor = _mm256_set1_ps(scale);
     Unroll<2>(

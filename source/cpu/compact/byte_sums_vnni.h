@@ -19,6 +19,9 @@ inline constexpr int kOffset8 = 128;
 struct ByteSums {
   __m512i v;
   void Start(int32_t value) { v = _mm512_set1_epi32(value); }
+  void ToFloat(float scale, Vec* out) const {
+    out[0] = Vec(_mm512_mul_ps(_mm512_cvtepi32_ps(v), _mm512_set1_ps(scale)));
+  }
   void AddToFloat(float scale, Vec* out) const {
     out[0] = Vec(_mm512_fmadd_ps(_mm512_cvtepi32_ps(v), _mm512_set1_ps(scale), out[0].v));
   }

@@ -18,83 +18,139 @@ namespace {
 
 // A header byte_sums_*.h defines
 //   kMostRows                  rows that are multiplied at a time
-//   ByteSums                   16 sums, with Start(s) (all sums are s), AddToFloat(scale, Vec*)
+//   ByteSums                   16 sums, with Start(s) (all sums are s), ToFloat(scale, Vec*),
+//                              AddToFloat(scale, Vec*)
 //   Bytes<piece>               the bytes of one row in one piece, loaded
 //   AddPiece<type, piece, rows>(lines, bytes, sums)  which multiplies the lines of a piece
 //   kOffset8                   what AddPiece adds to each weight of 8 bits
 constexpr int kFloats = kCompactRows / Vec::kWidth;
 
-template <CompactType type, int piece, int rows, bool minimums>
-void DotRows(const CompactDot& dot, int first) {
-  constexpr int kPieceLines = type == CompactType::kInt4 ? piece / 8 : piece / 4;
-  const CompactLayout& layout = dot.layout;
-  const int64_t groups = dot.k / layout.group;
-  const int pieces = layout.group / piece;
-  const int zero = layout.zero + (type == CompactType::kInt8 ? kOffset8 : 0);
-  const int64_t scales = kCompactRows * layout.scale_bytes();
-  const std::byte* data = dot.panel;
-  Vec total[rows][kFloats];
-  Unroll<rows>([&](auto r) { Unroll<kFloats>([&](auto i) { total[r][i] = Vec(0.0f); }); });
-  int64_t p = 0;
-  for (int64_t g = 0; g < groups; ++g) {
-    const std::byte* head = data;
-    data += layout.head_bytes();
-    Vec partial[rows][kFloats];
-    float x_sum[rows] = {};
-    Unroll<rows>([&](auto r) { Unroll<kFloats>([&](auto i) { partial[r][i] = Vec(0.0f); }); });
-    for (int piece_of_group = 0; piece_of_group < pieces; ++piece_of_group, ++p) {
-      ByteSums sums[rows];
-      Bytes<piece> bytes[rows];
-      Unroll<rows>([&](auto r) {
-        const int64_t row = first + r;
-        sums[r].Start(-zero * dot.x.sum[row * dot.x.piece_stride + p]);
-        bytes[r].Load(dot.x.q + row * dot.x.q_stride + p * piece);
-      });
-      AddPiece<type, piece, rows>(data, bytes, sums);
-      data += kPieceLines * 64;
-      Unroll<rows>([&](auto r) {
-        const int64_t at = (first + r) * dot.x.piece_stride + p;
-        const float scale = dot.x.scale[at];
-        sums[r].AddToFloat(scale, partial[r]);
-        if constexpr (minimums) {
-          x_sum[r] += scale * static_cast<float>(dot.x.sum[at]);
-        }
-      });
+template <int rows>
+using Totals = Vec[rows][kFloats];
+
+/// What a row's products come to does not depend on `rows`: all variants do the same sums in the
+/// same order.
+template <CompactType type_, int piece_, int rows_, bool minimums_, bool f16_, bool single_>
+struct DotVariant {
+  static constexpr CompactType type = type_;
+  static constexpr int piece = piece_, rows = rows_;
+  static constexpr bool minimums = minimums_, f16 = f16_;
+  static constexpr bool single = single_;  ///< groups are one piece
+  /// Whether sums begin at something else than 0. Groups with minimums have no zero of their own.
+  static constexpr bool moved = type == CompactType::kInt4 ? !minimums : kOffset8 != 0;
+  static constexpr int kPieceBytes = (type == CompactType::kInt4 ? piece / 8 : piece / 4) * 64;
+  static constexpr int kScaleBytes = kCompactRows * (f16 ? 2 : 4);
+  static constexpr int kHeadBytes = kScaleBytes * (minimums ? 2 : 1);
+};
+
+/// partial += the products of one piece, times the scales of x.
+template <typename V>
+[[gnu::always_inline]] inline void AddScaled(const CompactDot& dot, int first, int zero, int64_t p,
+                                             const std::byte* lines, Totals<V::rows>& partial) {
+  ByteSums sums[V::rows];
+  Bytes<V::piece> bytes[V::rows];
+  Unroll<V::rows>([&](auto r) {
+    const int64_t row = first + r;
+    sums[r].Start(V::moved ? -zero * dot.x.sum[row * dot.x.piece_stride + p] : 0);
+    bytes[r].Load(dot.x.q + row * dot.x.q_stride + p * V::piece);
+  });
+  AddPiece<V::type, V::piece, V::rows>(lines, bytes, sums);
+  Unroll<V::rows>([&](auto r) {
+    const float scale = dot.x.scale[(first + r) * dot.x.piece_stride + p];
+    if constexpr (V::single) {
+      sums[r].ToFloat(scale, partial[r]);
+    } else {
+      sums[r].AddToFloat(scale, partial[r]);
     }
-    Unroll<kFloats>([&](auto i) {
-      const Vec scale = LoadScale(head, i * Vec::kWidth, layout.f16_scales);
-      Unroll<rows>([&](auto r) { total[r][i] = Fma(partial[r][i], scale, total[r][i]); });
-      if constexpr (minimums) {
-        const Vec minimum = LoadScale(head + scales, i * Vec::kWidth, layout.f16_scales);
-        Unroll<rows>([&](auto r) { total[r][i] = Fma(minimum, Vec(x_sum[r]), total[r][i]); });
-      }
-    });
-  }
-  Unroll<rows>([&](auto r) {
-    Unroll<kFloats>(
-        [&](auto i) { total[r][i].Store(dot.y + (first + r) * kCompactRows + i * Vec::kWidth); });
   });
 }
 
-template <CompactType type, int piece, bool minimums>
-void DotAllRows(const CompactDot& dot) {
-  int row = 0;
-  for (; row + kMostRows <= dot.rows; row += kMostRows) {
-    DotRows<type, piece, kMostRows, minimums>(dot, row);
+/// Groups of one panel for some rows. `total` is where sums are kept: registers for one or two
+/// rows, y itself for more.
+template <typename V>
+void DotRows(const CompactDot& dot, int first) {
+  constexpr bool kInMemory = V::rows > 2;
+  const CompactLayout& layout = dot.layout;
+  const int64_t groups = dot.k / layout.group;
+  const int pieces = V::single ? 1 : layout.group / V::piece;
+  const int zero = layout.zero + (V::type == CompactType::kInt8 ? kOffset8 : 0);
+  const std::byte* data = dot.panel;
+  const auto y = [&](int r, int i) { return dot.y + (first + r) * dot.y_stride + i * Vec::kWidth; };
+  Vec total[kInMemory ? 1 : V::rows][kFloats];
+  const auto each = [&](auto body) {
+    Unroll<V::rows>([&](auto r) { Unroll<kFloats>([&](auto i) { body(r, i); }); });
+  };
+  each([&](auto r, auto i) {
+    if constexpr (kInMemory) {
+      Vec(0.0f).Store(y(r, i));
+    } else {
+      total[r][i] = Vec(0.0f);
+    }
+  });
+  int64_t p = 0;
+  for (int64_t g = 0; g < groups; ++g) {
+    const std::byte* head = data;
+    data += V::kHeadBytes;
+    Vec partial[V::rows][kFloats];
+    float offset[V::rows] = {};
+    each([&](auto r, auto i) { partial[r][i] = Vec(0.0f); });
+    for (int piece_of_group = 0; piece_of_group < pieces; ++piece_of_group, ++p) {
+      AddScaled<V>(dot, first, zero, p, data, partial);
+      data += V::kPieceBytes;
+      if constexpr (V::minimums) {
+        Unroll<V::rows>(
+            [&](auto r) { offset[r] += dot.x.offset[(first + r) * dot.x.piece_stride + p]; });
+      }
+    }
+    Unroll<kFloats>([&](auto i) {
+      const Vec scale = LoadScale(head, i * Vec::kWidth, V::f16);
+      Vec minimum(0.0f);
+      if constexpr (V::minimums) {
+        minimum = LoadScale(head + V::kScaleBytes, i * Vec::kWidth, V::f16);
+      }
+      Unroll<V::rows>([&](auto r) {
+        Vec sum = kInMemory ? Vec::Load(y(r, i)) : total[kInMemory ? 0 : r][i];
+        if constexpr (V::minimums) sum = Fma(minimum, Vec(offset[r]), sum);
+        sum = Fma(partial[r][i], scale, sum);
+        if constexpr (kInMemory) {
+          sum.Store(y(r, i));
+        } else {
+          total[r][i] = sum;
+        }
+      });
+    });
   }
-  for (; row < dot.rows; ++row) DotRows<type, piece, 1, minimums>(dot, row);
+  if constexpr (!kInMemory) each([&](auto r, auto i) { total[r][i].Store(y(r, i)); });
 }
 
-template <CompactType type, bool minimums>
+template <CompactType type, int piece, bool minimums, bool f16, bool single>
+void DotAllRows(const CompactDot& dot) {
+  int row = 0;
+  if constexpr (kMostRows > 2) {
+    for (; row + 4 <= dot.rows; row += 4) {
+      DotRows<DotVariant<type, piece, 4, minimums, f16, single>>(dot, row);
+    }
+  }
+  for (; row + 2 <= dot.rows; row += 2) {
+    DotRows<DotVariant<type, piece, 2, minimums, f16, single>>(dot, row);
+  }
+  if (row < dot.rows) DotRows<DotVariant<type, piece, 1, minimums, f16, single>>(dot, row);
+}
+
+template <CompactType type, bool minimums, bool f16>
 void DotPieces(const CompactDot& dot) {
-  if (dot.x.piece == 16) return DotAllRows<type, 16, minimums>(dot);
-  DotAllRows<type, 32, minimums>(dot);
+  if (dot.x.piece == 16) return DotAllRows<type, 16, minimums, f16, false>(dot);
+  if (dot.layout.group != 32) return DotAllRows<type, 32, minimums, f16, false>(dot);
+  DotAllRows<type, 32, minimums, f16, true>(dot);
 }
 
 template <CompactType type>
 void DotType(const CompactDot& dot) {
-  if (dot.layout.has_minimum) return DotPieces<type, true>(dot);
-  DotPieces<type, false>(dot);
+  const bool f16 = dot.layout.f16_scales;
+  if (dot.layout.has_minimum) {
+    return f16 ? DotPieces<type, true, true>(dot) : DotPieces<type, true, false>(dot);
+  }
+  return f16 ? DotPieces<type, false, true>(dot) : DotPieces<type, false, false>(dot);
 }
 
 void Dot(const CompactDot& dot) {

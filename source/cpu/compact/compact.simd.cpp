@@ -1,92 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include <cstring>
-
 #include "cpu/activation_epilogue.h"
-#include "cpu/compact/compact_kernels.h"
-#include "cpu/compact/compact_scales.h"
-#include "cpu/unroll.h"
-#include "cpu/vec.h"
+#include "cpu/compact/compact_lines.h"
 
 namespace oort::OORT_ISA {
 namespace {
-
-constexpr int kVectors = kCompactRows / Vec::kWidth;
-
-/// 16 lanes: one for each row of a panel.
-struct Lanes {
-  Vec v[kVectors];
-  static Lanes Broadcast(float value) {
-    Lanes lanes;
-    Unroll<kVectors>([&](auto i) { lanes.v[i] = Vec(value); });
-    return lanes;
-  }
-  static Lanes Load(const float* p) {
-    Lanes lanes;
-    Unroll<kVectors>([&](auto i) { lanes.v[i] = Vec::Load(p + i * Vec::kWidth); });
-    return lanes;
-  }
-  void Store(float* p) const {
-    Unroll<kVectors>([&](auto i) { v[i].Store(p + i * Vec::kWidth); });
-  }
-};
-
-Lanes LoadScales(const std::byte* p, bool f16) {
-  Lanes lanes;
-  Unroll<kVectors>([&](auto i) { lanes.v[i] = LoadScale(p, i * Vec::kWidth, f16); });
-  return lanes;
-}
-
-/// 64 bytes as 16 integers of four bytes.
-struct Line {
-  IntVec v[kVectors];
-  explicit Line(const std::byte* p) {
-    Unroll<kVectors>([&](auto i) {
-      float bits[Vec::kWidth];
-      std::memcpy(bits, p + i * Vec::kWidth * 4, sizeof(bits));
-      v[i] = Bits(Vec::Load(bits));
-    });
-  }
-};
-
-/// Calls step(k, lanes of q) for the steps of one line.
-template <typename Step>
-inline void ForNibbles(const Line& line, Step step) {
-  Unroll<4>([&](auto j) {
-    Lanes low, high;
-    Unroll<kVectors>([&](auto i) {
-      low.v[i] = ToFloat(ShiftRight<8 * j>(line.v[i]) & IntVec(15));
-      high.v[i] = ToFloat(ShiftRight<8 * j + 4>(line.v[i]) & IntVec(15));
-    });
-    step(j, low);
-    step(j + 4, high);
-  });
-}
-
-template <typename Step>
-inline void ForBytes(const Line& line, Step step) {
-  Unroll<4>([&](auto j) {
-    Lanes lanes;
-    Unroll<kVectors>([&](auto i) {
-      lanes.v[i] = ToFloat(ShiftRightSigned<24>(ShiftLeft<24 - 8 * j>(line.v[i])));
-    });
-    step(j, lanes);
-  });
-}
-
-/// Calls step(k, lanes of q) for all steps of one group of quantized weights.
-template <CompactType type, typename Step>
-inline void ForGroup(const std::byte* lines, int group, Step step) {
-  constexpr int kSteps = type == CompactType::kInt4 ? 8 : 4;
-  for (int k = 0; k < group; k += kSteps, lines += 64) {
-    const Line line(lines);
-    const auto at = [&](int j, const Lanes& q) { step(k + j, q); };
-    if constexpr (type == CompactType::kInt4) {
-      ForNibbles(line, at);
-    } else {
-      ForBytes(line, at);
-    }
-  }
-}
 
 template <CompactType type, int rows>
 void GemvQuantized(const CompactGemv& gemv) {
@@ -122,21 +39,7 @@ void GemvQuantized(const CompactGemv& gemv) {
           [&](auto i) { total[r].v[i] = Fma(minimum.v[i], Vec(x_sums[r]), total[r].v[i]); });
     });
   }
-  Unroll<rows>([&](auto r) { total[r].Store(gemv.y + r * kCompactRows); });
-}
-
-/// Elements (k, 16) of a floating-point panel.
-template <CompactType type>
-inline Lanes LoadStep(const std::byte* p) {
-  Lanes lanes;
-  Unroll<kVectors>([&](auto i) {
-    if constexpr (type == CompactType::kBf16) {
-      lanes.v[i] = LoadBf16At(p, i * Vec::kWidth);
-    } else {
-      lanes.v[i] = LoadScale(p, i * Vec::kWidth, type == CompactType::kF16);
-    }
-  });
-  return lanes;
+  Unroll<rows>([&](auto r) { total[r].Store(gemv.y + r * gemv.y_stride); });
 }
 
 template <CompactType type, int rows>
@@ -160,7 +63,7 @@ void GemvFloat(const CompactGemv& gemv) {
   if (k < gemv.k) add(even, k);
   Unroll<rows>([&](auto r) {
     Unroll<kVectors>([&](auto i) { even[r].v[i] = even[r].v[i] + odd[r].v[i]; });
-    even[r].Store(gemv.y + r * kCompactRows);
+    even[r].Store(gemv.y + r * gemv.y_stride);
   });
 }
 
@@ -184,74 +87,65 @@ void Gemv(const CompactGemv& gemv) {
   }
 }
 
-template <CompactType type>
-void UnpackFloat(const std::byte* panel, int64_t k0, int64_t k1, float* out, int64_t stride) {
-  constexpr int64_t kBytes = kCompactRows * (type == CompactType::kF32 ? 4 : 2);
-  for (int64_t k = k0; k < k1; ++k, out += stride) LoadStep<type>(panel + k * kBytes).Store(out);
+/// Rounded elements to bytes; gives their sums, one or several lanes.
+inline IntVec StoreBytes(const IntVec* rounded, int vectors, int8_t* q) {
+  IntVec sums(0);
+#if defined(OORT_ISA_neon)
+  for (int i = 0; i < vectors; i += 4, q += 16) {
+    const int16x8_t low = vcombine_s16(vmovn_s32(rounded[i].v), vmovn_s32(rounded[i + 1].v));
+    const int16x8_t high = vcombine_s16(vmovn_s32(rounded[i + 2].v), vmovn_s32(rounded[i + 3].v));
+    vst1q_s8(q, vcombine_s8(vmovn_s16(low), vmovn_s16(high)));
+    sums = sums + IntVec(vpaddlq_s16(vaddq_s16(low, high)));
+  }
+#else
+  for (int i = 0; i < vectors; ++i, q += Vec::kWidth) {
+    sums = sums + rounded[i];
+    float bits[Vec::kWidth];
+    FromBits(rounded[i]).Store(bits);
+    int32_t lanes[Vec::kWidth];
+    std::memcpy(lanes, bits, sizeof(lanes));
+    for (int j = 0; j < Vec::kWidth; ++j) q[j] = static_cast<int8_t>(lanes[j]);
+  }
+#endif
+  return sums;
 }
 
-template <CompactType type>
-void UnpackQuantized(const CompactLayout& layout, const std::byte* panel, int64_t k0, int64_t k1,
-                     float* out, int64_t stride) {
-  const int64_t scales = kCompactRows * layout.scale_bytes(), bytes = layout.group_bytes();
-  const Vec zero(static_cast<float>(layout.zero));
-  constexpr int kSteps = type == CompactType::kInt4 ? 8 : 4;
-  for (int64_t k = k0, steps = 0; k < k1; k += steps, out += steps * stride) {
-    const std::byte* group = panel + k / layout.group * bytes;
-    const int64_t into = k % layout.group;
-    steps = layout.group - into < k1 - k ? layout.group - into : k1 - k;
-    const Lanes scale = LoadScales(group, layout.f16_scales);
-    const Lanes minimum =
-        layout.has_minimum ? LoadScales(group + scales, layout.f16_scales) : Lanes::Broadcast(0.0f);
-    const std::byte* lines = group + layout.head_bytes() + into / kSteps * 64;
-    ForGroup<type>(lines, static_cast<int>(steps), [&](int step, const Lanes& q) {
-      Lanes value;
-      Unroll<kVectors>([&](auto i) { value.v[i] = Fma(q.v[i] - zero, scale.v[i], minimum.v[i]); });
-      value.Store(out + step * stride);
-    });
-  }
-}
-
-void Unpack(const CompactLayout& layout, const std::byte* panel, int64_t k0, int64_t k1, float* out,
-            int64_t stride) {
-  switch (layout.type) {
-    case CompactType::kF32: return UnpackFloat<CompactType::kF32>(panel, k0, k1, out, stride);
-    case CompactType::kF16: return UnpackFloat<CompactType::kF16>(panel, k0, k1, out, stride);
-    case CompactType::kBf16: return UnpackFloat<CompactType::kBf16>(panel, k0, k1, out, stride);
-    case CompactType::kInt8:
-      return UnpackQuantized<CompactType::kInt8>(layout, panel, k0, k1, out, stride);
-    case CompactType::kInt4:
-      return UnpackQuantized<CompactType::kInt4>(layout, panel, k0, k1, out, stride);
-  }
+inline int32_t SumOf(IntVec sums) {
+  float bits[Vec::kWidth];
+  FromBits(sums).Store(bits);
+  int32_t lanes[Vec::kWidth], total = 0;
+  std::memcpy(lanes, bits, sizeof(lanes));
+  for (int j = 0; j < Vec::kWidth; ++j) total += lanes[j];
+  return total;
 }
 
 /// The scale that takes the largest element to 127; bytes of a piece of zeros or NaN are 0.
-void Quantize(const float* x, int64_t count, int piece, int8_t* q, float* scale, int32_t* sum) {
-  for (int64_t p = 0; p < count; p += piece, ++scale, ++sum) {
+template <int piece>
+void QuantizePieces(const float* x, int64_t count, const ByteRow& to) {
+  constexpr int kPieceVectors = piece / Vec::kWidth;
+  for (int64_t p = 0; p * piece < count; ++p, x += piece) {
+    Vec values[kPieceVectors];
     Vec largest(0.0f);
-    for (int i = 0; i < piece; i += Vec::kWidth)
-      largest = FastMax(Abs(Vec::Load(x + p + i)), largest);
+    Unroll<kPieceVectors>([&](auto i) {
+      values[i] = Vec::Load(x + i * Vec::kWidth);
+      largest = FastMax(Abs(values[i]), largest);
+    });
     const float most = ReduceMax(largest);
-    const float inverse = most > 0 && most <= 3.4e38f ? 127.0f / most : 0.0f;
-    IntVec sums(0);
-    for (int i = 0; i < piece; i += Vec::kWidth) {
-      const IntVec rounded = ToInt(Vec::Load(x + p + i) * Vec(inverse));
-      sums = sums + rounded;
-      float bits[Vec::kWidth];
-      FromBits(rounded).Store(bits);
-      int32_t lanes[Vec::kWidth];
-      std::memcpy(lanes, bits, sizeof(lanes));
-      for (int j = 0; j < Vec::kWidth; ++j) q[p + i + j] = static_cast<int8_t>(lanes[j]);
-    }
-    float bits[Vec::kWidth];
-    FromBits(sums).Store(bits);
-    int32_t lanes[Vec::kWidth];
-    std::memcpy(lanes, bits, sizeof(lanes));
-    int32_t total = 0;
-    for (int j = 0; j < Vec::kWidth; ++j) total += lanes[j];
-    *sum = total;
-    *scale = inverse > 0 ? most / 127.0f : 0.0f;
+    // What is smaller than this might have no finite inverse.
+    const float inverse = most > 1e-35f && most <= 3.4e38f ? 127.0f / most : 0.0f;
+    IntVec rounded[kPieceVectors];
+    Unroll<kPieceVectors>([&](auto i) { rounded[i] = ToInt(values[i] * Vec(inverse)); });
+    const int32_t sum = SumOf(StoreBytes(rounded, kPieceVectors, to.q + p * piece));
+    const float scale = inverse > 0 ? most / 127.0f : 0.0f;
+    to.scale[p] = scale;
+    to.sum[p] = sum;
+    to.offset[p] = scale * static_cast<float>(sum);
   }
+}
+
+void Quantize(const float* x, int64_t count, int piece, const ByteRow& to) {
+  if (piece == 16) return QuantizePieces<16>(x, count, to);
+  QuantizePieces<32>(x, count, to);
 }
 
 /// `count` lanes from p, zeros where p is null.
@@ -287,6 +181,5 @@ void Finish(const CompactFinish& finish) {
 }  // namespace oort::OORT_ISA
 
 OORT_DEFINE_KERNELS(CompactKernels, {.gemv = OORT_ISA::Gemv,
-                                     .unpack = OORT_ISA::Unpack,
                                      .quantize = OORT_ISA::Quantize,
                                      .finish = OORT_ISA::Finish})

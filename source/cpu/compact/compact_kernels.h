@@ -26,7 +26,7 @@ struct CompactLayout {
   int group = 1;  ///< steps of k that share scales: 16, 32, 64, …; 1 for floating point
   bool has_minimum = false;  ///< value = scale * q + minimum
   bool f16_scales = false;
-  int zero = 0;  ///< value = scale * (q - zero) + minimum
+  int zero = 0;  ///< value = scale * (q - zero) + minimum; 0 where there is a minimum
 
   bool quantized() const { return type == CompactType::kInt8 || type == CompactType::kInt4; }
   int scale_bytes() const { return f16_scales ? 2 : 4; }
@@ -56,6 +56,7 @@ struct CompactGemv {
   int64_t x_stride = 0;
   int rows = 0;  ///< at most kCompactGemvRows
   float* y = nullptr;
+  int64_t y_stride = kCompactRows;
 };
 
 /// Rows of x that were rounded to bytes, in pieces of `piece` steps of k with a scale each.
@@ -63,16 +64,25 @@ struct ByteRows {
   int piece = 32;  ///< 16 or 32; divides the groups of the weight
   const int8_t* q = nullptr;
   const float* scale = nullptr;
-  const int32_t* sum = nullptr;  ///< of the bytes of a piece
-  int64_t q_stride = 0;          ///< from one row to the next
+  const int32_t* sum = nullptr;   ///< of the bytes of a piece
+  const float* offset = nullptr;  ///< scale * sum
+  int64_t q_stride = 0;           ///< from one row to the next
   int64_t piece_stride = 0;
 };
 
-/// What is done to the products of one panel, 16 for each row, on their way out:
+/// One row of bytes to be written.
+struct ByteRow {
+  int8_t* q = nullptr;
+  float* scale = nullptr;
+  int32_t* sum = nullptr;
+  float* offset = nullptr;
+};
+
+/// What is done to the products of some panels on their way out:
 /// y = activation(z + bias + addend), or activation(z + bias) * (up + up_bias).
 struct CompactFinish {
   int rows = 0;
-  int columns = 0;  ///< at most 16
+  int columns = 0;
   const float* z = nullptr;
   int64_t z_stride = kCompactRows;
   const float* up = nullptr;  ///< null: not gated; its rows lie as those of z
@@ -93,6 +103,7 @@ struct CompactDot {
   ByteRows x;
   int rows = 0;
   float* y = nullptr;
+  int64_t y_stride = kCompactRows;
 };
 
 /// Rows that one call of gemv multiplies at most.
@@ -101,18 +112,35 @@ inline constexpr int kCompactGemvRows = 4;
 /// row does not depend on how many others there are.
 inline constexpr int kCompactFewRows = 12;
 
+/// Where a panel's elements go as bf16: (k / group, row, k % group), group being 2 or 4.
+struct Bf16Target {
+  uint16_t* blocks[kCompactRows / 4] = {};  ///< four rows each, from step k0 on
+  int64_t step = 0;                         ///< elements from one k / group to the next
+};
+
 struct CompactKernels {
   /// Exact products of f32.
   void (*gemv)(const CompactGemv& gemv);
+  /// Rounds `count` elements, a multiple of `piece`, to bytes with a scale for each piece.
+  void (*quantize)(const float* x, int64_t count, int piece, const ByteRow& to);
+  void (*finish)(const CompactFinish& finish);
+};
+OORT_DECLARE_KERNELS(CompactKernels)
+
+struct CompactUnpackKernels {
   /// Steps [k0, k1) of a panel as f32, to out[(k - k0) * stride + row]; of quantized weights both
   /// are multiples of 8.
   void (*unpack)(const CompactLayout& layout, const std::byte* panel, int64_t k0, int64_t k1,
                  float* out, int64_t stride);
-  /// Rounds `count` elements, a multiple of `piece`, to bytes with a scale for each piece.
-  void (*quantize)(const float* x, int64_t count, int piece, int8_t* q, float* scale, int32_t* sum);
-  void (*finish)(const CompactFinish& finish);
+  /// The same rounded to bf16, ties away from zero, in groups of two steps: the blocks are
+  /// neighbours. k0 is even; an odd k1 leaves the other half of its group zero.
+  void (*unpack_pairs)(const CompactLayout& layout, const std::byte* panel, int64_t k0, int64_t k1,
+                       const Bf16Target& to);
+  /// In groups of four steps, of which k0 is a multiple. Null where no unit wants it.
+  void (*unpack_fours)(const CompactLayout& layout, const std::byte* panel, int64_t k0, int64_t k1,
+                       const Bf16Target& to);
 };
-OORT_DECLARE_KERNELS(CompactKernels)
+OORT_DECLARE_KERNELS(CompactUnpackKernels)
 
 /// Kernels on units that sum products of bytes; null where the processor has none.
 struct CompactDotKernels {

@@ -25,12 +25,13 @@ CompactLayout ChooseLayout(const StoredMatrix& stored) {
     if (stored.format == WeightFormat::kBf16) layout.type = CompactType::kBf16;
     return layout;
   }
-  if (groups.group % kGroupStep != 0) return layout;
+  const bool signed_nibbles = groups.bits == 4 && groups.is_signed;
+  if (groups.group % kGroupStep != 0 || (signed_nibbles && groups.has_minimum)) return layout;
   layout.type = groups.bits == 4 ? CompactType::kInt4 : CompactType::kInt8;
   layout.group = groups.group;
   layout.has_minimum = groups.has_minimum;
   layout.f16_scales = groups.f16_scales;
-  layout.zero = groups.bits == 4 && groups.is_signed ? 8 : 0;
+  layout.zero = signed_nibbles ? 8 : 0;
   return layout;
 }
 
@@ -178,7 +179,7 @@ void CompactMatrix::PackFloat(const StoredMatrix& stored, int threads) {
 
 void CompactMatrix::ReadRow(int64_t row, float* values) const {
   const int lane = static_cast<int>(row % kCompactRows);
-  const CompactKernels& kernels = CompactKernelsFor(Isa::kScalar);
+  const CompactUnpackKernels& kernels = CompactUnpackKernelsFor(Isa::kScalar);
   constexpr int64_t kSteps = 64;
   float steps[kSteps * kCompactRows];
   for (int64_t k = 0; k < columns_; k += kSteps) {

@@ -43,8 +43,8 @@ class CompactMatrix {
   std::shared_ptr<Buffer> buffer_;
 };
 
-/// y = activation(x W^T + bias) + addend, or, of two matrices, activation(x W0^T) * (x W1^T) +
-/// addend.
+/// y = activation(x W^T + bias + addend), or, of two matrices, activation(x W0^T + bias0) *
+/// (x W1^T + bias1).
 struct CompactProduct {
   int64_t rows = 0;  ///< of x
   const float* x = nullptr;
@@ -74,6 +74,7 @@ class CompactMultiplier {
   void RunMany(const Job& job) const;
 
   const CompactKernels& kernels_;
+  const CompactUnpackKernels& unpack_;
   const CompactDotKernels* dot_;  // null: exact, or no such units
   const GemmKernels& gemm_;
 };

@@ -11,6 +11,7 @@
 namespace oort {
 namespace {
 
+constexpr int64_t kFewPanels = 8;       // of which results are finished together
 constexpr int64_t kUnpackSteps = 64;    // of k that are unpacked at a time
 constexpr int64_t kProductSlack = 512;  // bytes behind panels that kernels may read
 
@@ -37,7 +38,24 @@ struct ByteScratch {
   ByteScratch(int64_t rows, int64_t k, int piece)
       : columns(AlignLine(k)),
         pieces(CeilDivide(k, piece)),
-        bytes(AlignLine(rows * columns) + AlignLine(rows * pieces * 4) * 2) {}
+        bytes(AlignLine(rows * columns) + AlignLine(rows * pieces * 4) * 3) {}
+
+  /// Rounds the rows of a product into `memory`.
+  ByteRows Fill(const CompactKernels& kernels, const CompactProduct& product, int64_t k, int piece,
+                std::byte* memory) const {
+    const int64_t numbers = AlignLine(product.rows * pieces * 4);
+    std::byte* behind = memory + AlignLine(product.rows * columns);
+    const ByteRow first{reinterpret_cast<int8_t*>(memory), reinterpret_cast<float*>(behind),
+                        reinterpret_cast<int32_t*>(behind + numbers),
+                        reinterpret_cast<float*>(behind + 2 * numbers)};
+    for (int64_t row = 0; row < product.rows; ++row) {
+      const int64_t at = row * pieces;
+      kernels.quantize(
+          product.x + row * product.x_stride, k, piece,
+          {first.q + row * columns, first.scale + at, first.sum + at, first.offset + at});
+    }
+    return {piece, first.q, first.scale, first.sum, first.offset, columns, pieces};
+  }
 };
 
 void Finish(const CompactKernels& kernels, const CompactProduct& product, size_t result,
@@ -119,9 +137,43 @@ int64_t PackedRowsBytes(const GemmKernels& gemm, int64_t rows, int64_t k) {
   return AlignLine(PackedBytes(gemm, GemmSide::kA, rows, k) + kProductSlack);
 }
 
-/// Fills the panels of a unit of columns.
-void UnpackUnit(const CompactKernels& kernels, const GemmKernels& gemm, const CompactMatrix& matrix,
-                int64_t first_row, const UnpackScratch& scratch, std::byte* panels, float* steps) {
+/// Fills the panels of a unit of columns, in bf16 straight from the weights.
+void UnpackUnitBf16(const CompactUnpackKernels& kernels, const GemmKernels& gemm,
+                    const CompactMatrix& matrix, int64_t first_row, const UnpackScratch& scratch,
+                    std::byte* panels) {
+  const int64_t columns = gemm.columns, k = matrix.columns(), padded = gemm.format.Padded(k);
+  const int group = gemm.format.b_group;
+  const auto unpack = group == 2 ? kernels.unpack_pairs : kernels.unpack_fours;
+  const int64_t end = std::min(first_row + scratch.unit, kCompactRows * matrix.panels());
+  for (int64_t row = first_row; row < end; row += kCompactRows) {
+    Bf16Target to;
+    to.step = columns * group;
+    for (int block = 0; block < kCompactRows / 4; ++block) {
+      const int64_t column = row - first_row + 4 * block;
+      to.blocks[block] =
+          reinterpret_cast<uint16_t*>(panels + column / columns * scratch.panel_bytes) +
+          column % columns * group;
+    }
+    unpack(matrix.layout(), matrix.panel(row / kCompactRows), 0, k, to);
+  }
+  const int64_t used = CeilDivide(k, group) * group;
+  for (int64_t p = 0; p < scratch.panels && used < padded; ++p) {
+    uint16_t* panel = reinterpret_cast<uint16_t*>(panels + p * scratch.panel_bytes);
+    std::fill(panel + used * columns, panel + padded * columns, uint16_t{0});
+  }
+}
+
+/// Whether kernels take bf16 in an order that the weights can be unpacked to.
+bool UnpacksBf16(const CompactUnpackKernels& kernels, const GemmKernels& gemm) {
+  if (gemm.format.element != 2) return false;
+  if (gemm.format.b_group == 2) return gemm.columns % kCompactRows == 0;
+  return gemm.format.b_group == 4 && gemm.columns % 4 == 0 && kernels.unpack_fours != nullptr;
+}
+
+/// The same for any kernels, by way of f32.
+void UnpackUnit(const CompactUnpackKernels& kernels, const GemmKernels& gemm,
+                const CompactMatrix& matrix, int64_t first_row, const UnpackScratch& scratch,
+                std::byte* panels, float* steps) {
   const int64_t columns = gemm.columns, k = matrix.columns();
   float* one = steps + kUnpackSteps * scratch.unit;
   const int64_t unit =
@@ -194,6 +246,7 @@ struct ColumnTiles {
 
 CompactMultiplier::CompactMultiplier(Isa isa, Precision precision)
     : kernels_(CompactKernelsFor(isa)),
+      unpack_(CompactUnpackKernelsFor(isa)),
       dot_(precision == Precision::kF32 ? nullptr : CompactDotKernelsFor(isa)),
       gemm_(GemmKernelsFor(isa, precision)) {}
 
@@ -223,58 +276,51 @@ void CompactMultiplier::Run(const CompactProduct& product, int threads,
 void CompactMultiplier::RunFew(const Job& job) const {
   const CompactProduct& product = job.product;
   const bool bytes = dot_ != nullptr && AllQuantized(product);
+  const int rows = static_cast<int>(product.rows);
   ByteRows x;
   if (bytes) {
-    x.piece = PieceOf(product);
-    const ByteScratch scratch(product.rows, job.k, x.piece);
-    int8_t* q = reinterpret_cast<int8_t*>(job.workspace);
-    float* scale =
-        reinterpret_cast<float*>(job.workspace + AlignLine(product.rows * scratch.columns));
-    int32_t* sum = reinterpret_cast<int32_t*>(reinterpret_cast<std::byte*>(scale) +
-                                              AlignLine(product.rows * scratch.pieces * 4));
-    for (int64_t row = 0; row < product.rows; ++row) {
-      kernels_.quantize(product.x + row * product.x_stride, job.k, x.piece,
-                        q + row * scratch.columns, scale + row * scratch.pieces,
-                        sum + row * scratch.pieces);
-    }
-    x.q = q;
-    x.scale = scale;
-    x.sum = sum;
-    x.q_stride = scratch.columns;
-    x.piece_stride = scratch.pieces;
+    const int piece = PieceOf(product);
+    x = ByteScratch(rows, job.k, piece).Fill(kernels_, product, job.k, piece, job.workspace);
   }
-  const auto multiply = [&](const CompactMatrix& matrix, int64_t panel, float* y) {
-    const int rows = static_cast<int>(product.rows);
-    if (bytes) {
-      dot_->dot({matrix.layout(), job.k, matrix.panel(panel), x, rows, y});
-    } else {
-      for (int row = 0; row < rows; row += kCompactGemvRows) {
-        kernels_.gemv({matrix.layout(), job.k, matrix.panel(panel),
-                       product.x + row * product.x_stride, product.x_stride,
-                       std::min(rows - row, kCompactGemvRows), y + row * kCompactRows});
+  const auto multiply = [&](const CompactMatrix& matrix, int64_t first, int64_t end, float* y) {
+    constexpr int64_t kStride = kFewPanels * kCompactRows;
+    for (int64_t row = first; row < end; row += kCompactRows, y += kCompactRows) {
+      const std::byte* panel = matrix.panel(row / kCompactRows);
+      if (bytes) {
+        dot_->dot({matrix.layout(), job.k, panel, x, rows, y, kStride});
+      } else {
+        for (int r = 0; r < rows; r += kCompactGemvRows) {
+          kernels_.gemv({matrix.layout(), job.k, panel, product.x + r * product.x_stride,
+                         product.x_stride, std::min(rows - r, kCompactGemvRows), y + r * kStride,
+                         kStride});
+        }
       }
     }
   };
   const double panel_bytes = static_cast<double>(product.matrices[0]->panel_bytes());
   const int64_t grain = GrainOf({panel_bytes * (product.gated ? 2 : 1),
                                  bytes ? 0.0 : static_cast<double>(job.k * product.rows) * 64});
-  ParallelFor(job.threads, CountStretches(product, job.results, kCompactRows), grain,
-              [&](int64_t begin, int64_t end) {
-                alignas(64) float z[kCompactFewRows * kCompactRows],
-                    up[kCompactFewRows * kCompactRows];
-                for (int64_t index = begin; index < end; ++index) {
-                  const auto [result, row] = StretchAt(product, kCompactRows, index);
-                  const CompactMatrix& matrix = *product.matrices[result];
-                  multiply(matrix, row / kCompactRows, z);
-                  if (product.gated) multiply(*product.matrices[1], row / kCompactRows, up);
-                  CompactFinish finish;
-                  finish.rows = static_cast<int>(product.rows);
-                  finish.z = z;
-                  finish.up = product.gated ? up : nullptr;
-                  const int64_t columns = std::min<int64_t>(kCompactRows, matrix.rows() - row);
-                  Finish(kernels_, product, result, row, static_cast<int>(columns), finish);
-                }
-              });
+  const auto run = [&](int64_t begin, int64_t end) {
+    constexpr int64_t kWidth = kFewPanels * kCompactRows;
+    alignas(64) float z[kCompactFewRows * kWidth], up[kCompactFewRows * kWidth];
+    for (int64_t index = begin; index < end;) {
+      const auto [result, row] = StretchAt(product, kCompactRows, index);
+      const CompactMatrix& matrix = *product.matrices[result];
+      const int64_t panels =
+          std::min({kFewPanels, end - index, matrix.panels() - row / kCompactRows});
+      const int64_t last = std::min(row + panels * kCompactRows, matrix.rows());
+      multiply(matrix, row, last, z);
+      if (product.gated) multiply(*product.matrices[1], row, last, up);
+      CompactFinish finish;
+      finish.rows = rows;
+      finish.z = z;
+      finish.up = product.gated ? up : nullptr;
+      finish.z_stride = kWidth;
+      Finish(kernels_, product, result, row, static_cast<int>(last - row), finish);
+      index += panels;
+    }
+  };
+  ParallelFor(job.threads, CountStretches(product, job.results, kCompactRows), grain, run);
 }
 
 void CompactMultiplier::RunMany(const Job& job) const {
@@ -296,7 +342,11 @@ void CompactMultiplier::RunMany(const Job& job) const {
     const int64_t width = matrix.rows(), end = std::min(first + scratch.unit, width);
     for (int64_t side = 0; side < scratch.sides; ++side) {
       const CompactMatrix& weights = *product.matrices[result + static_cast<size_t>(side)];
-      UnpackUnit(kernels_, gemm_, weights, first, scratch, panels, steps);
+      if (UnpacksBf16(unpack_, gemm_)) {
+        UnpackUnitBf16(unpack_, gemm_, weights, first, scratch, panels);
+      } else {
+        UnpackUnit(unpack_, gemm_, weights, first, scratch, panels, steps);
+      }
       float* side_sums = sums + side * scratch.sums_bytes / 4;
       for (int64_t column = first; column < end; column += gemm_.columns) {
         ColumnTiles tiles{gemm_, product.rows, job.k, a,
@@ -319,15 +369,12 @@ void CompactMultiplier::RunMany(const Job& job) const {
       }
     }
     if (!product.gated) return;
-    for (int64_t column = first; column < end; column += kCompactRows) {
-      CompactFinish finish;
-      finish.rows = static_cast<int>(product.rows);
-      finish.z = sums + (column - first);
-      finish.up = finish.z + scratch.sums_bytes / 4;
-      finish.z_stride = scratch.unit;
-      const int64_t columns = std::min<int64_t>(kCompactRows, end - column);
-      Finish(kernels_, product, result, column, static_cast<int>(columns), finish);
-    }
+    CompactFinish finish;
+    finish.rows = static_cast<int>(product.rows);
+    finish.z = sums;
+    finish.up = finish.z + scratch.sums_bytes / 4;
+    finish.z_stride = scratch.unit;
+    Finish(kernels_, product, result, first, static_cast<int>(end - first), finish);
   };
 
   const int64_t units = CountStretches(product, job.results, scratch.unit);

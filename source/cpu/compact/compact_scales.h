@@ -16,7 +16,9 @@ inline Vec LoadHalf(const std::byte* p, int index) {
 #if defined(OORT_ISA_neon)
   return Vec(vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(reinterpret_cast<const uint8_t*>(from)))));
 #elif defined(OORT_ISA_avx512)
-  return Vec(_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))));
+  // With a mask: GCC 12 takes what the plain form leaves open for uninitialized.
+  return Vec(
+      _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))));
 #elif defined(OORT_ISA_avx2)
   return Vec(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
 #else
@@ -35,7 +37,8 @@ inline Vec LoadBf16At(const std::byte* p, int index) {
   return Vec(vreinterpretq_f32_u32(vshll_n_u16(halves, 16)));
 #elif defined(OORT_ISA_avx512)
   const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
-  return Vec(_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16)));
+  return Vec(_mm512_castsi512_ps(
+      _mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, halves), 16)));
 #elif defined(OORT_ISA_avx2)
   const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
   return Vec(_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16)));

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+// Panels of compact weights as bf16 in groups of four steps, the order that BFMMLA takes them in.
+// A register of a panel's line holds four steps of four rows: widened, they are in that order.
+// Only for compact_unpack.simd.cpp.
+#pragma once
+
+#include <arm_neon.h>
+
+#include "cpu/compact/compact_lines.h"
+
+namespace oort::OORT_ISA {
+
+/// Eight numbers to bf16. The addition rounds half away from zero: BFCVTN would be exact for ties
+/// and is four times slower.
+inline uint16x8_t ToBf16(float32x4_t low, float32x4_t high) {
+  const uint32x4_t half = vdupq_n_u32(0x8000);
+  return vuzp2q_u16(vreinterpretq_u16_u32(vaddq_u32(vreinterpretq_u32_f32(low), half)),
+                    vreinterpretq_u16_u32(vaddq_u32(vreinterpretq_u32_f32(high), half)));
+}
+
+/// Numbers q in bytes, four rows of four steps, as `factor * q + start` in bf16. Of 4 bits a byte
+/// in the third place under 0x43 is the float 128 + q; of 8 bits one in the lowest place under
+/// 0x4b is 2^23 + q.
+template <CompactType type>
+inline void StoreFour(uint8x16_t q, float32x4_t factor, float32x4_t start, bool minimum,
+                      uint16_t* to) {
+  float32x4_t rows[4];
+  if constexpr (type == CompactType::kInt4) {
+    const uint8x16_t top = vdupq_n_u8(0x43);
+    const uint16x8_t low = vreinterpretq_u16_u8(vzip1q_u8(q, top));
+    const uint16x8_t high = vreinterpretq_u16_u8(vzip2q_u8(q, top)), zero = vdupq_n_u16(0);
+    rows[0] = vreinterpretq_f32_u16(vzip1q_u16(zero, low));
+    rows[1] = vreinterpretq_f32_u16(vzip2q_u16(zero, low));
+    rows[2] = vreinterpretq_f32_u16(vzip1q_u16(zero, high));
+    rows[3] = vreinterpretq_f32_u16(vzip2q_u16(zero, high));
+    Unroll<4>(
+        [&](auto r) { rows[r] = vfmaq_laneq_f32(vdupq_laneq_f32(start, r), rows[r], factor, r); });
+  } else {
+    const uint8x16_t zero = vdupq_n_u8(0);
+    const uint16x8_t low = vreinterpretq_u16_u8(vzip1q_u8(q, zero));
+    const uint16x8_t high = vreinterpretq_u16_u8(vzip2q_u8(q, zero)), top = vdupq_n_u16(0x4b00);
+    const float32x4_t offset = vdupq_n_f32(8388608.0f + 128.0f);
+    rows[0] = vreinterpretq_f32_u16(vzip1q_u16(low, top));
+    rows[1] = vreinterpretq_f32_u16(vzip2q_u16(low, top));
+    rows[2] = vreinterpretq_f32_u16(vzip1q_u16(high, top));
+    rows[3] = vreinterpretq_f32_u16(vzip2q_u16(high, top));
+    Unroll<4>([&](auto r) { rows[r] = vsubq_f32(rows[r], offset); });
+    if (minimum) {
+      Unroll<4>([&](auto r) {
+        rows[r] = vfmaq_laneq_f32(vdupq_laneq_f32(start, r), rows[r], factor, r);
+      });
+    } else {
+      Unroll<4>([&](auto r) { rows[r] = vmulq_laneq_f32(rows[r], factor, r); });
+    }
+  }
+  vst1q_u16(to, ToBf16(rows[0], rows[1]));
+  vst1q_u16(to + 8, ToBf16(rows[2], rows[3]));
+}
+
+/// Steps of one group of four rows, `bytes` of the lines.
+template <CompactType type>
+inline void UnpackFourRows(const uint8_t* lines, int64_t steps, float32x4_t factor,
+                           float32x4_t start, bool minimum, uint16_t* to, int64_t step) {
+  if constexpr (type == CompactType::kInt4) {
+    for (int64_t k = 0; k < steps; k += 8, lines += 64, to += 2 * step) {
+      const uint8x16_t both = vld1q_u8(lines);
+      StoreFour<type>(vandq_u8(both, vdupq_n_u8(15)), factor, start, minimum, to);
+      StoreFour<type>(vshrq_n_u8(both, 4), factor, start, minimum, to + step);
+    }
+  } else {
+    for (int64_t k = 0; k < steps; k += 4, lines += 64, to += step) {
+      StoreFour<type>(veorq_u8(vld1q_u8(lines), vdupq_n_u8(0x80)), factor, start, minimum, to);
+    }
+  }
+}
+
+template <CompactType type>
+void UnpackFoursQuantized(const CompactLayout& layout, const std::byte* panel, int64_t k0,
+                          int64_t k1, const Bf16Target& to) {
+  constexpr int kSteps = type == CompactType::kInt4 ? 8 : 4;
+  const int64_t scales = kCompactRows * layout.scale_bytes();
+  for (int64_t k = k0, steps = 0; k < k1; k += steps) {
+    const std::byte* group = panel + k / layout.group * layout.group_bytes();
+    const int64_t into = k % layout.group;
+    steps = layout.group - into < k1 - k ? layout.group - into : k1 - k;
+    const std::byte* lines = group + layout.head_bytes() + into / kSteps * 64;
+    Unroll<4>([&](auto i) {
+      const Vec factor = LoadScale(group, 4 * i, layout.f16_scales);
+      Vec start(0.0f);
+      if (layout.has_minimum) start = LoadScale(group + scales, 4 * i, layout.f16_scales);
+      if constexpr (type == CompactType::kInt4) {
+        start = Fnma(factor, Vec(static_cast<float>(128 + layout.zero)), start);
+      }
+      UnpackFourRows<type>(reinterpret_cast<const uint8_t*>(lines) + 16 * i, steps, factor.v,
+                           start.v, layout.has_minimum, to.blocks[i] + (k - k0) / 4 * to.step,
+                           to.step);
+    });
+  }
+}
+
+/// Eight rows of one step as bf16.
+template <CompactType type>
+inline uint16x8_t EightRows(const std::byte* step, int first) {
+  if constexpr (type == CompactType::kBf16) {
+    return vreinterpretq_u16_u8(vld1q_u8(reinterpret_cast<const uint8_t*>(step) + 2 * first));
+  } else {
+    constexpr bool kHalf = type == CompactType::kF16;
+    return ToBf16(LoadScale(step, first, kHalf).v, LoadScale(step, first + 4, kHalf).v);
+  }
+}
+
+template <CompactType type>
+void UnpackFoursFloat(const std::byte* panel, int64_t k0, int64_t k1, const Bf16Target& to) {
+  constexpr int64_t kBytes = kCompactRows * (type == CompactType::kF32 ? 4 : 2);
+  for (int64_t k = k0; k < k1; k += 4) {
+    const int64_t at = (k - k0) / 4 * to.step;
+    Unroll<2>([&](auto half) {
+      uint16x8_t steps[4];
+      Unroll<4>([&](auto j) {
+        steps[j] =
+            k + j < k1 ? EightRows<type>(panel + (k + j) * kBytes, 8 * half) : vdupq_n_u16(0);
+      });
+      // Pairs of steps, then fours.
+      const auto even = vzipq_u16(steps[0], steps[2]), odd = vzipq_u16(steps[1], steps[3]);
+      Unroll<2>([&](auto block) {
+        const auto fours = vzipq_u16(even.val[block], odd.val[block]);
+        vst1q_u16(to.blocks[2 * half + block] + at, fours.val[0]);
+        vst1q_u16(to.blocks[2 * half + block] + at + 8, fours.val[1]);
+      });
+    });
+  }
+}
+
+inline void UnpackFours(const CompactLayout& layout, const std::byte* panel, int64_t k0, int64_t k1,
+                        const Bf16Target& to) {
+  switch (layout.type) {
+    case CompactType::kF32: return UnpackFoursFloat<CompactType::kF32>(panel, k0, k1, to);
+    case CompactType::kF16: return UnpackFoursFloat<CompactType::kF16>(panel, k0, k1, to);
+    case CompactType::kBf16: return UnpackFoursFloat<CompactType::kBf16>(panel, k0, k1, to);
+    case CompactType::kInt8:
+      return UnpackFoursQuantized<CompactType::kInt8>(layout, panel, k0, k1, to);
+    case CompactType::kInt4:
+      return UnpackFoursQuantized<CompactType::kInt4>(layout, panel, k0, k1, to);
+  }
+}
+
+}  // namespace oort::OORT_ISA

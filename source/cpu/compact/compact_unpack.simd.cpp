@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+// Panels of compact weights as f32 or bf16, for the blocked product.
+#include "cpu/compact/compact_lines.h"
+
+#if defined(OORT_ISA_neon)
+#include "cpu/compact/compact_fours_neon.h"
+#endif
+
+namespace oort::OORT_ISA {
+namespace {
+
+template <CompactType type>
+void UnpackFloat(const std::byte* panel, int64_t k0, int64_t k1, float* out, int64_t stride) {
+  constexpr int64_t kBytes = kCompactRows * (type == CompactType::kF32 ? 4 : 2);
+  for (int64_t k = k0; k < k1; ++k, out += stride) LoadStep<type>(panel + k * kBytes).Store(out);
+}
+
+template <CompactType type>
+void UnpackQuantized(const CompactLayout& layout, const std::byte* panel, int64_t k0, int64_t k1,
+                     float* out, int64_t stride) {
+  const int64_t scales = kCompactRows * layout.scale_bytes(), bytes = layout.group_bytes();
+  const Vec zero(static_cast<float>(layout.zero));
+  constexpr int kSteps = type == CompactType::kInt4 ? 8 : 4;
+  for (int64_t k = k0, steps = 0; k < k1; k += steps, out += steps * stride) {
+    const std::byte* group = panel + k / layout.group * bytes;
+    const int64_t into = k % layout.group;
+    steps = layout.group - into < k1 - k ? layout.group - into : k1 - k;
+    const Lanes scale = LoadScales(group, layout.f16_scales);
+    const Lanes minimum =
+        layout.has_minimum ? LoadScales(group + scales, layout.f16_scales) : Lanes::Broadcast(0.0f);
+    const std::byte* lines = group + layout.head_bytes() + into / kSteps * 64;
+    ForGroup<type>(lines, static_cast<int>(steps), [&](int step, const Lanes& q) {
+      Lanes value;
+      Unroll<kVectors>([&](auto i) { value.v[i] = Fma(q.v[i] - zero, scale.v[i], minimum.v[i]); });
+      value.Store(out + step * stride);
+    });
+  }
+}
+
+void Unpack(const CompactLayout& layout, const std::byte* panel, int64_t k0, int64_t k1, float* out,
+            int64_t stride) {
+  switch (layout.type) {
+    case CompactType::kF32: return UnpackFloat<CompactType::kF32>(panel, k0, k1, out, stride);
+    case CompactType::kF16: return UnpackFloat<CompactType::kF16>(panel, k0, k1, out, stride);
+    case CompactType::kBf16: return UnpackFloat<CompactType::kBf16>(panel, k0, k1, out, stride);
+    case CompactType::kInt8:
+      return UnpackQuantized<CompactType::kInt8>(layout, panel, k0, k1, out, stride);
+    case CompactType::kInt4:
+      return UnpackQuantized<CompactType::kInt4>(layout, panel, k0, k1, out, stride);
+  }
+}
+
+/// Rounds to bf16, in the upper half of each lane.
+inline IntVec RoundUpper(Vec value) { return Bits(value) + IntVec(0x8000); }
+
+/// Two steps of 16 rows: the first in the lower halves.
+inline void StorePairs(const Lanes& first, const Lanes& second, uint16_t* to) {
+  Unroll<kVectors>([&](auto i) {
+    const IntVec upper = RoundUpper(second.v[i]) & IntVec(static_cast<int32_t>(0xffff0000u));
+    float pairs[Vec::kWidth];
+    FromBits(ShiftRight<16>(RoundUpper(first.v[i])) | upper).Store(pairs);
+    std::memcpy(to + i * 2 * Vec::kWidth, pairs, sizeof(pairs));
+  });
+}
+
+/// Sixteen steps at a time by way of f32.
+void UnpackPairs(const CompactLayout& layout, const std::byte* panel, int64_t k0, int64_t k1,
+                 const Bf16Target& to) {
+  constexpr int64_t kSteps = 16;
+  alignas(64) float steps[kSteps * kCompactRows];
+  uint16_t* out = to.blocks[0];
+  for (int64_t k = k0; k < k1; k += kSteps) {
+    const int64_t count = k1 - k < kSteps ? k1 - k : kSteps;
+    Unpack(layout, panel, k, k + count, steps, kCompactRows);
+    for (int64_t i = 0; i < count; i += 2, out += to.step) {
+      const Lanes second =
+          i + 1 < count ? Lanes::Load(steps + (i + 1) * kCompactRows) : Lanes::Broadcast(0.0f);
+      StorePairs(Lanes::Load(steps + i * kCompactRows), second, out);
+    }
+  }
+}
+
+#if defined(OORT_ISA_neon)
+constexpr auto kUnpackFours = &UnpackFours;
+#else
+constexpr decltype(&UnpackPairs) kUnpackFours = nullptr;
+#endif
+
+}  // namespace
+}  // namespace oort::OORT_ISA
+
+OORT_DEFINE_KERNELS(CompactUnpackKernels, {.unpack = OORT_ISA::Unpack,
+                                           .unpack_pairs = OORT_ISA::UnpackPairs,
+                                           .unpack_fours = OORT_ISA::kUnpackFours})
