@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "cli/language.h"
+#include "oort/profile.h"
 
 namespace oort::cli {
 namespace {
@@ -53,9 +54,15 @@ int BenchLlm(const Options& options) {
   const Rates rates = Measure(engine, options);
   const double prefill = Median(rates.prefill), decode = Median(rates.decode);
   const LanguageModelInfo& info = model->info();
-  // Every token reads all weights but the embeddings, of which it takes a row; a head that is the
-  // embeddings reads them whole.
-  const double read = decode * static_cast<double>(info.step_bytes);
+  // Every token reads all weights (of the embeddings a row) and, in the middle of the answer, so
+  // much of the cache: no engine is faster than the memory gives them.
+  const double cache =
+      static_cast<double>(KvCache::BlockBytes(model->kv_shape(engine_options.kv))) /
+      static_cast<double>(KvCache::kBlockTokens) *
+      static_cast<double>(options.prompt_tokens + options.new_tokens / 2);
+  const double bytes = static_cast<double>(info.step_bytes) + cache;
+  const double bandwidth = MeasureRoofs(engine.threads()).memory.back().all;
+  const double limit = bandwidth / bytes;
   if (options.json) {
     Print(std::cout, {{"model", options.language.model},
                       {"threads", engine.threads()},
@@ -63,16 +70,18 @@ int BenchLlm(const Options& options) {
                       {"new_tokens", options.new_tokens},
                       {"prefill_tps", prefill},
                       {"decode_tps", decode},
-                      {"step_bytes", info.step_bytes},
-                      {"read_bytes_per_second", read},
+                      {"bytes_per_token", bytes},
+                      {"bandwidth", bandwidth},
+                      {"decode_limit_tps", limit},
                       {"prefill_rounds", rates.prefill},
                       {"decode_rounds", rates.decode}});
     return 0;
   }
-  std::cout << info.family << ", " << info.layers << " layers, "
-            << FormatBytes(static_cast<double>(info.step_bytes)) << " of weights a token, "
-            << engine.threads() << " threads\n"
-            << "decode reads weights at " << FormatFixed(read / 1e9, 1) << " GB/s\n"
+  std::cout << info.family << ", " << info.layers << " layers, " << engine.threads()
+            << " threads; a token reads " << FormatBytes(bytes) << " of weights and cache\n"
+            << "memory gives " << FormatFixed(bandwidth / 1e9, 1) << " GB/s: at most "
+            << FormatFixed(limit, 1) << " tokens/s, of which decode reaches "
+            << FormatFixed(100 * decode / limit, 1) << " %\n"
             << "prefill_tps " << FormatFixed(prefill, 1) << " decode_tps " << FormatFixed(decode, 1)
             << '\n';
   return 0;

@@ -5,6 +5,7 @@
 #include "cli/inputs.h"
 #include "cli/model.h"
 #include "cli/text.h"
+#include "oort/language_model.h"
 
 namespace oort::cli {
 namespace {
@@ -20,13 +21,47 @@ struct Totals {
   double flops = 0, bytes = 0;
 };
 
+/// Elements of weights that stay in a few bits: their attributes count bytes.
+int64_t CompactParameters(const Operator& op) {
+  const auto number = [&](const char* key) {
+    const auto found = op.params.find(key);
+    return found == op.params.end() ? Value() : found->second.value();
+  };
+  if (op.type == "oort.CompactEmbedding") {
+    return number("num_embeddings").AsInt() * number("embedding_dim").AsInt();
+  }
+  int64_t rows = 0;
+  for (int64_t out : number("out_features").AsInts()) rows += out;
+  return rows * number("in_features").AsInt();
+}
+
 /// How many elements the weights of each operator have.
 std::map<std::string, int64_t> CountParameters(const Graph& graph) {
   std::map<std::string, int64_t> counts;
   for (const Operator& op : graph.operators) {
+    if (op.type.starts_with("oort.Compact")) {
+      counts[op.name] = CompactParameters(op);
+      continue;
+    }
     for (const auto& [name, tensor] : op.attributes) counts[op.name] += tensor.elements();
   }
   return counts;
+}
+
+/// A language model shows the step of one token, unless shapes are given.
+std::shared_ptr<const RuntimeGraph> LoadAny(const Options& options, std::vector<Tensor>& inputs) {
+  if (!IsLanguageModel(options.model.model)) {
+    const auto graph = options.model.LoadModel();
+    inputs = InputMetas(graph->inputs(), options.shapes);
+    return graph;
+  }
+  const auto graph = LanguageModel::Load(options.model.model)->graph();
+  if (options.shapes.empty()) {
+    inputs.assign(graph->inputs().size(), Tensor::Meta(DType::kI32, Shape{1}));
+  } else {
+    inputs = InputMetas(graph->inputs(), options.shapes);
+  }
+  return graph;
 }
 
 Totals Sum(const PlanReport& plan, const std::map<std::string, int64_t>& parameters) {
@@ -111,8 +146,8 @@ void PrintTotals(const PlanReport& plan, const Totals& totals) {
 }
 
 int Info(const Options& options) {
-  const auto graph = options.model.LoadModel();
-  const std::vector<Tensor> inputs = InputMetas(graph->inputs(), options.shapes);
+  std::vector<Tensor> inputs;
+  const auto graph = LoadAny(options, inputs);
   const PlanReport plan =
       graph->Plan(inputs, options.model.threads == 0 ? 1 : options.model.threads);
   const std::vector<Tensor> outputs = graph->InferShapes(inputs);
