@@ -10,10 +10,8 @@ namespace oort::llm {
 
 void AddedTokens::Matcher::Add(std::string_view text, int32_t id) {
   if (text.empty()) return;  // normalized away: nothing to find
-  if (trie.LongestPrefix(text).length == text.size()) {
-    throw Error(ErrorCode::kInvalidModel,
-                "two added tokens have the same normalized text '" + std::string(text) + "'");
-  }
+  // Of two tokens with the same normalized text the first is found; the library takes any.
+  if (trie.LongestPrefix(text).length == text.size()) return;
   trie.Add(text, id);
   begins[static_cast<unsigned char>(text[0])] = true;
 }
@@ -38,8 +36,8 @@ AddedTokens::AddedTokens(const std::vector<AddedToken>& tokens, const Vocabulary
     tokens_[key] = token;
     end_id_ = std::max(end_id_, id + 1);
   }
-  for (const auto& [id, token] : tokens_) {
-    (token.normalized ? normalized_ : raw_).Add(texts_[id], id);
+  for (const auto& [id, text] : texts_) {
+    (tokens_.at(id).normalized ? normalized_ : raw_).Add(text, id);
   }
 }
 

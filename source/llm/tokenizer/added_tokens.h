@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -61,7 +62,7 @@ class AddedTokens {
 
   std::unordered_map<std::string, int32_t> ids_;
   std::unordered_map<int32_t, AddedToken> tokens_;
-  std::unordered_map<int32_t, std::string> texts_;
+  std::map<int32_t, std::string> texts_;
   std::unordered_set<std::string> special_;
   Matcher raw_, normalized_;
   int64_t end_id_ = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Hugging Face's tokenizer.json.
+#include <charconv>
 #include <cmath>
 #include <utility>
 
@@ -70,6 +71,42 @@ ModelPtr ReadBpe(const Json& json, bool& words_are_bytes) {
   return MakeBpe(std::move(vocabulary), ReadMerges(json), std::move(options));
 }
 
+/// 10^exponent, rounded once; std::pow need not be.
+double PowerOfTen(int exponent) {
+  const std::string text = "1e" + std::to_string(exponent);
+  double power = 0;
+  std::from_chars(text.data(), text.data() + text.size(), power);
+  return power;
+}
+
+/// A number as the tokenizers library reads it: all digits as an integer, then scaled, which errs
+/// in the last bit now and then. Ties between pieces depend on it.
+double AsSerdeReads(double value) {
+  char text[32];
+  const auto end =
+      std::to_chars(text, text + sizeof(text), std::fabs(value), std::chars_format::scientific).ptr;
+  uint64_t digits = 0;
+  int exponent = 0;
+  const char* at = text;
+  for (bool fraction = false; at < end && *at != 'e'; ++at) {
+    if (*at == '.') {
+      fraction = true;
+      continue;
+    }
+    digits = digits * 10 + static_cast<uint64_t>(*at - '0');
+    if (fraction) --exponent;
+  }
+  const bool negative = at + 1 < end && at[1] == '-';
+  int power = 0;
+  if (at < end) std::from_chars(at + 2, end, power);
+  exponent += negative ? -power : power;
+  auto result = static_cast<double>(digits);
+  constexpr int kLargest = 308;  // its table of powers ends there
+  for (; exponent < -kLargest; exponent += kLargest) result /= 1e308;
+  result = exponent < 0 ? result / PowerOfTen(-exponent) : result * PowerOfTen(exponent);
+  return std::signbit(value) ? -result : result;
+}
+
 ModelPtr ReadUnigram(const Json& json) {
   Vocabulary vocabulary;
   std::vector<double> scores;
@@ -78,7 +115,7 @@ ModelPtr ReadUnigram(const Json& json) {
       throw BadModel("Unigram: expected [piece, score] as entry " + std::to_string(scores.size()));
     }
     vocabulary.Add(entry[0].get<std::string>(), static_cast<int64_t>(scores.size()));
-    scores.push_back(entry[1].get<double>());
+    scores.push_back(AsSerdeReads(entry[1].get<double>()));
     if (!std::isfinite(scores.back())) throw BadModel("Unigram: a score is not finite");
   }
   std::optional<int32_t> unk;
