@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: MIT
+// oort.CachedAttention against attention in f64 over all tokens of each sequence.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "kit/errors.h"
+#include "oort/kv_cache.h"
+#include "oort/oort.h"
+#include "oort/testing.h"
+
+namespace oort {
+namespace {
+
+struct CachedCase {
+  int64_t heads = 4, kv_heads = 2, head_dim = 16, window = 0;
+  double scale = 0.25, softcap = 0;
+  KvType type = KvType::kF32;
+  int64_t layer = 1;
+
+  Graph Build() const {
+    Graph graph;
+    Operator op;
+    op.type = "oort.CachedAttention";
+    op.name = "tested";
+    op.params["layer"] = Parameter(std::to_string(layer));
+    op.params["heads"] = Parameter(std::to_string(heads));
+    op.params["kv_heads"] = Parameter(std::to_string(kv_heads));
+    op.params["head_dim"] = Parameter(std::to_string(head_dim));
+    op.params["window"] = Parameter(std::to_string(window));
+    op.params["scale"] = Parameter(std::to_string(scale));
+    op.params["softcap"] = Parameter(std::to_string(softcap));
+    const char* names[] = {"query", "key", "value"};
+    for (int i = 0; i < 3; ++i) {
+      Operator input;
+      input.type = "pnnx.Input";
+      input.name = "pnnx_input_" + std::to_string(i);
+      input.outputs = {graph.AddOperand(names[i])};
+      op.inputs.push_back(input.outputs[0]);
+      op.input_names.emplace_back(names[i]);
+      graph.AddOperator(std::move(input));
+    }
+    op.outputs = {graph.AddOperand("out")};
+    Operator sink;
+    sink.type = "pnnx.Output";
+    sink.name = "pnnx_output_0";
+    sink.inputs = op.outputs;
+    graph.AddOperator(std::move(op));
+    graph.AddOperator(std::move(sink));
+    return graph;
+  }
+  KvShape shape() const { return {3, kv_heads, head_dim, type}; }
+};
+
+/// Queries, keys and values of one sequence from its first token on.
+struct CachedTokens {
+  Tensor query, key, value;
+  CachedTokens(const CachedCase& c, int64_t tokens, uint64_t seed)
+      : query(testing::RandomTensor(DType::kF32, {tokens, c.heads * c.head_dim}, seed)),
+        key(testing::RandomTensor(DType::kF32, {tokens, c.kv_heads * c.head_dim}, seed + 1)),
+        value(testing::RandomTensor(DType::kF32, {tokens, c.kv_heads * c.head_dim}, seed + 2)) {}
+  int64_t count() const { return query.dim(0); }
+};
+
+/// One row of the answer in f64.
+std::vector<double> AttendInF64(const CachedCase& c, const CachedTokens& t, int64_t token,
+                                int64_t head) {
+  const int64_t kv = head / (c.heads / c.kv_heads), width = c.kv_heads * c.head_dim;
+  const float* q = t.query.data<float>() + (token * c.heads + head) * c.head_dim;
+  const int64_t first = c.window > 0 ? std::max<int64_t>(0, token - c.window + 1) : 0;
+  std::vector<double> weights;
+  double most = -1e300, sum = 0;
+  for (int64_t i = first; i <= token; ++i) {
+    const float* k = t.key.data<float>() + i * width + kv * c.head_dim;
+    double score = 0;
+    for (int64_t d = 0; d < c.head_dim; ++d) score += static_cast<double>(q[d]) * k[d];
+    score *= c.scale;
+    if (c.softcap > 0) score = c.softcap * std::tanh(score / c.softcap);
+    weights.push_back(score);
+    most = std::max(most, score);
+  }
+  std::vector<double> out(static_cast<size_t>(c.head_dim), 0.0);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const double weight = std::exp(weights[i] - most);
+    const float* v =
+        t.value.data<float>() + (first + static_cast<int64_t>(i)) * width + kv * c.head_dim;
+    for (size_t d = 0; d < out.size(); ++d) out[d] += weight * v[d];
+    sum += weight;
+  }
+  for (double& x : out) x /= sum;
+  return out;
+}
+
+/// Runs sequences step by step: in step s each gives its next counts[sequence][s] tokens.
+class CachedRun {
+ public:
+  CachedRun(const CachedCase& c, Isa isa, int threads)
+      : c_(c),
+        cache_(c.shape(), 200),
+        session_(RuntimeGraph::Build(c.Build(), {.isa = isa}), {.threads = threads}) {}
+
+  std::vector<std::vector<float>> Run(const std::vector<CachedTokens>& sequences,
+                                      const std::vector<std::vector<int64_t>>& counts) {
+    // Blocks of the sequences in turn, so that none has neighbours.
+    std::vector<std::vector<int32_t>> blocks(sequences.size());
+    std::vector<int64_t> position(sequences.size(), 0);
+    std::vector<std::vector<float>> answers(sequences.size());
+    for (size_t step = 0; step < counts[0].size(); ++step) {
+      std::vector<SequenceSlice> slices;
+      std::vector<float> q, k, v;
+      int64_t rows = 0;
+      for (size_t s = 0; s < sequences.size(); ++s) {
+        const int64_t count = counts[s][step];
+        while (static_cast<int64_t>(blocks[s].size()) < KvCache::BlocksFor(position[s] + count)) {
+          blocks[s].push_back(cache_.Take());
+        }
+        const auto append = [&](const Tensor& from, std::vector<float>& to) {
+          const float* begin = from.data<float>() + position[s] * from.dim(1);
+          to.insert(to.end(), begin, begin + count * from.dim(1));
+        };
+        append(sequences[s].query, q);
+        append(sequences[s].key, k);
+        append(sequences[s].value, v);
+        slices.push_back({rows, count, position[s], {}});
+        rows += count;
+      }
+      for (size_t s = 0; s < sequences.size(); ++s) slices[s].blocks = blocks[s];
+      const SequenceBatch batch{slices, &cache_};
+      RunOptions options;
+      options.sequences = &batch;
+      const int64_t width = c_.heads * c_.head_dim, kv_width = c_.kv_heads * c_.head_dim;
+      const Tensor out = session_.Forward(
+          {Tensor::Borrow(q.data(), {rows, width}), Tensor::Borrow(k.data(), {rows, kv_width}),
+           Tensor::Borrow(v.data(), {rows, kv_width})},
+          options)[0];
+      for (size_t s = 0; s < sequences.size(); ++s) {
+        const float* begin = out.data<float>() + slices[s].first * width;
+        answers[s].insert(answers[s].end(), begin, begin + slices[s].count * width);
+        position[s] += slices[s].count;
+      }
+    }
+    return answers;
+  }
+
+ private:
+  CachedCase c_;
+  KvCache cache_;
+  Session session_;
+};
+
+double ToleranceOf(KvType type) {
+  if (type == KvType::kF32) return 2e-5;
+  return type == KvType::kF16 ? 4e-3 : 5e-2;
+}
+
+void ExpectAttention(const CachedCase& c, const std::vector<std::vector<int64_t>>& counts) {
+  std::vector<CachedTokens> sequences;
+  for (size_t s = 0; s < counts.size(); ++s) {
+    int64_t tokens = 0;
+    for (int64_t count : counts[s]) tokens += count;
+    sequences.emplace_back(c, tokens, 10 * (s + 1));
+  }
+  for (Isa isa : SupportedIsas()) {
+    SCOPED_TRACE(std::string(Name(isa)) + ", cache of " + std::string(Name(c.type)));
+    const auto answers = CachedRun(c, isa, 1).Run(sequences, counts);
+    for (size_t s = 0; s < counts.size(); ++s) {
+      for (int64_t token = 0; token < sequences[s].count(); ++token) {
+        for (int64_t head = 0; head < c.heads; ++head) {
+          const std::vector<double> want = AttendInF64(c, sequences[s], token, head);
+          for (int64_t d = 0; d < c.head_dim; ++d) {
+            const int64_t at = (token * c.heads + head) * c.head_dim + d;
+            ASSERT_NEAR(answers[s][static_cast<size_t>(at)], want[static_cast<size_t>(d)],
+                        ToleranceOf(c.type))
+                << "sequence " << s << " token " << token << " head " << head << " element " << d;
+          }
+        }
+      }
+    }
+    for (int threads : {2, 3}) {
+      EXPECT_EQ(CachedRun(c, isa, threads).Run(sequences, counts), answers) << threads;
+    }
+  }
+}
+
+constexpr KvType kKvTypes[] = {KvType::kF32, KvType::kF16, KvType::kInt8};
+
+TEST(CachedAttention, EqualsAttentionInF64) {
+  for (KvType type : kKvTypes) {
+    for (int64_t head_dim : {1, 7, 16, 64, 72}) {
+      CachedCase c;
+      c.type = type;
+      c.head_dim = head_dim;
+      ExpectAttention(c, {{1}});
+      ExpectAttention(c, {{37}});
+    }
+  }
+}
+
+TEST(CachedAttention, GroupsOfHeadsShareKeys) {
+  for (KvType type : kKvTypes) {
+    for (const auto& [heads, kv_heads] : {std::pair{9, 3}, {5, 1}, {3, 3}, {14, 2}}) {
+      CachedCase c;
+      c.type = type;
+      c.heads = heads;
+      c.kv_heads = kv_heads;
+      ExpectAttention(c, {{20, 1, 1}});
+    }
+  }
+}
+
+TEST(CachedAttention, SeesAWindow) {
+  for (int64_t window : {1, 5, 16, 17, 100}) {
+    CachedCase c;
+    c.window = window;
+    ExpectAttention(c, {{40, 1, 6}});
+    c.type = KvType::kF16;
+    ExpectAttention(c, {{40, 1, 6}});
+  }
+}
+
+TEST(CachedAttention, CapsScores) {
+  for (KvType type : kKvTypes) {
+    CachedCase c;
+    c.type = type;
+    c.softcap = 0.5;
+    ExpectAttention(c, {{19, 1}});
+  }
+}
+
+TEST(CachedAttention, LongSequencesAndManyTokensAtOnce) {
+  for (KvType type : kKvTypes) {
+    CachedCase c;
+    c.type = type;
+    c.head_dim = 24;
+    ExpectAttention(c, {{333, 1, 1, 30}});
+    c.heads = 6;
+    c.window = 50;
+    ExpectAttention(c, {{333, 1, 1, 30}});
+  }
+}
+
+TEST(CachedAttention, SeveralSequencesInOneStep) {
+  for (KvType type : kKvTypes) {
+    CachedCase c;
+    c.type = type;
+    ExpectAttention(c, {{3, 1, 1, 7}, {40, 1, 0, 1}, {0, 17, 1, 1}, {16, 16, 1, 1}});
+  }
+}
+
+TEST(CachedAttention, NeighboursDoNotChangeAnAnswer) {
+  for (KvType type : kKvTypes) {
+    CachedCase c;
+    c.type = type;
+    const std::vector<CachedTokens> three = {{c, 50, 1}, {c, 23, 11}, {c, 8, 21}};
+    const std::vector<std::vector<int64_t>> counts = {{45, 1, 4}, {20, 1, 2}, {6, 1, 1}};
+    for (Isa isa : SupportedIsas()) {
+      const auto together = CachedRun(c, isa, 2).Run(three, counts);
+      for (size_t s = 0; s < three.size(); ++s) {
+        EXPECT_EQ(CachedRun(c, isa, 1).Run({three[s]}, {counts[s]})[0], together[s]) << s;
+      }
+    }
+  }
+}
+
+TEST(CachedAttention, APromptInChunksIsThePrompt) {
+  CachedCase c;
+  c.type = KvType::kF16;
+  const std::vector<CachedTokens> tokens = {{c, 100, 3}};
+  for (Isa isa : SupportedIsas()) {
+    const auto whole = CachedRun(c, isa, 1).Run(tokens, {{100}})[0];
+    const auto chunks = CachedRun(c, isa, 1).Run(tokens, {{33, 1, 2, 64}})[0];
+    ASSERT_EQ(whole.size(), chunks.size());
+    for (size_t i = 0; i < whole.size(); ++i) ASSERT_NEAR(whole[i], chunks[i], 1e-5);
+  }
+}
+
+TEST(CachedAttention, RefusesWhatDoesNotFit) {
+  const CachedCase c;
+  KvCache cache(c.shape(), 4);
+  KvCache other({3, 3, 16, KvType::kF32}, 4), shallow({1, 2, 16, KvType::kF32}, 4);
+  Session session(RuntimeGraph::Build(c.Build()), {.threads = 1});
+  const auto run = [&](KvCache* memory, std::vector<SequenceSlice> slices, Shape query, Shape key) {
+    const SequenceBatch batch{slices, memory};
+    RunOptions options;
+    options.sequences = &batch;
+    session.Forward(
+        {Tensor(DType::kF32, query), Tensor(DType::kF32, key), Tensor(DType::kF32, key)}, options);
+  };
+  const std::vector<int32_t> one = {0}, wrong = {7}, negative = {-1};
+  const Shape q{2, 64}, k{2, 32};
+  using testing::ExpectThrows;
+  const auto invalid = ErrorCode::kInvalidArgument;
+  ExpectThrows([&] { run(nullptr, {{0, 2, 0, one}}, q, k); }, invalid, "RunOptions::sequences");
+  ExpectThrows([&] { run(&other, {{0, 2, 0, one}}, q, k); }, invalid, "other layers or heads");
+  ExpectThrows([&] { run(&shallow, {{0, 2, 0, one}}, q, k); }, invalid, "other layers or heads");
+  ExpectThrows([&] { run(&cache, {{0, 2, 0, wrong}}, q, k); }, invalid, "a sequence of the batch");
+  ExpectThrows(
+      [&] {
+        run(&cache, {{0, 2, 0, negative}}, q, k);
+      },
+      invalid, "a sequence of the batch");
+  ExpectThrows([&] { run(&cache, {{0, 2, 15, one}}, q, k); }, invalid, "a sequence of the batch");
+  ExpectThrows([&] { run(&cache, {{0, 2, INT64_MAX, one}}, q, k); }, invalid, "");
+  ExpectThrows([&] { run(&cache, {{1, 2, 0, one}}, q, k); }, invalid, "a sequence of the batch");
+  ExpectThrows([&] { run(&cache, {{0, 1, 0, one}}, q, k); }, invalid, "the input has 2");
+  ExpectThrows([&] { run(&cache, {{0, 2, 0, one}}, {2, 60}, k); }, invalid, "expected queries");
+  ExpectThrows([&] { run(&cache, {{0, 2, 0, one}}, q, {2, 64}); }, invalid, "expected keys");
+  ExpectThrows([&] { run(&cache, {{0, 2, 0, one}}, q, {1, 32}); }, invalid, "expected keys");
+  EXPECT_NO_THROW(run(&cache, {{0, 2, 0, one}}, q, k));
+  EXPECT_THROW(
+      session.Forward({Tensor(DType::kF32, q), Tensor(DType::kF32, k), Tensor(DType::kF32, k)}),
+      Error);
+  CachedCase uneven;
+  uneven.heads = 5;
+  EXPECT_THROW(RuntimeGraph::Build(uneven.Build()), Error);
+}
+
+}  // namespace
+}  // namespace oort
