@@ -8,8 +8,7 @@
 #include <utility>
 
 #include "core/guard.h"
-#include "llm/decoder_runner.h"
-#include "llm/stop_strings.h"
+#include "llm/generation.h"
 
 namespace oort {
 namespace {
@@ -20,36 +19,6 @@ using Clock = std::chrono::steady_clock;
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
-
-/// A request that is queued or running.
-struct Generation {
-  int64_t id;
-  GenerateRequest request;
-  Sampler sampler;
-  StopStrings stops;
-  std::optional<TokenStream> text;
-  GenerateResult result;
-  CachedSequence sequence;
-  int64_t prompt_done = 0;
-  int64_t most_tokens = 0;
-  bool finished = false;
-  Clock::time_point submitted = Clock::now();
-  Clock::time_point first_token{};
-
-  Generation(int64_t number, GenerateRequest wanted)
-      : id(number), request(std::move(wanted)), sampler(request.sampling), stops(request.stops) {
-    sampler.AddPrompt(request.prompt);
-  }
-  int64_t prompt_left() const { return static_cast<int64_t>(request.prompt.size()) - prompt_done; }
-  /// Tokens that its keys and values take in the end.
-  int64_t most_length() const { return static_cast<int64_t>(request.prompt.size()) + most_tokens; }
-};
-
-/// Tokens of a finished request that the cache still holds.
-struct KeptSequence {
-  std::vector<int32_t> tokens;
-  CachedSequence sequence;
-};
 
 size_t CommonPrefix(std::span<const int32_t> a, std::span<const int32_t> b) {
   const auto ends = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
