@@ -92,18 +92,22 @@ std::vector<Piece> PiecesOf(const Header& h) {
                         {"mlp.down_proj", 2, h.dim, h.hidden, true, q},
                         {"mlp.up_proj", 2, h.hidden, h.dim, true, q}};
   std::vector<Piece> pieces;
+  const auto append = [&](std::span<const Piece> more) {
+    for (const Piece& piece : more) pieces.push_back(piece);
+  };
   if (h.version == 0) {
     // The tables of cosines and sines: seq_len times half a head, twice.
     const Piece turns{"", 2, h.context, 2 * (h.dim / h.heads / 2), false};
     pieces = {embeddings, attention_norm};
-    pieces.insert(pieces.end(), std::begin(attention), std::end(attention));
+    append(attention);
     pieces.push_back(feed_norm);
-    pieces.insert(pieces.end(), std::begin(feed), std::end(feed));
-    pieces.insert(pieces.end(), {norm, turns});
+    append(feed);
+    pieces.push_back(norm);
+    pieces.push_back(turns);
   } else {
     pieces = {attention_norm, feed_norm, norm, embeddings};
-    pieces.insert(pieces.end(), std::begin(attention), std::end(attention));
-    pieces.insert(pieces.end(), std::begin(feed), std::end(feed));
+    append(attention);
+    append(feed);
   }
   if (!h.shared_head) pieces.push_back(head);
   return pieces;
