@@ -255,9 +255,9 @@ TEST(WeightFormat, PartsMustAgree) {
   StoredMatrix whole{WeightFormat::kUint8, 2, 4, bytes, scale, scale};
   Check(whole);
   float row[4];
-  for (const auto& [begin, end] : {std::pair{-1, 1}, std::pair{1, 0}, std::pair{1, 3}}) {
-    ExpectThrows([&] { ReadRows(whole, begin, end, row); }, ErrorCode::kInvalidArgument,
-                 "of a matrix with 2");
+  for (const auto& rows : {std::pair{-1, 1}, std::pair{1, 0}, std::pair{1, 3}}) {
+    ExpectThrows([&] { ReadRows(whole, rows.first, rows.second, row); },
+                 ErrorCode::kInvalidArgument, "of a matrix with 2");
   }
   ReadRows(whole, 2, 2, nullptr);
 }
