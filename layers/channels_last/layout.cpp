@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The borders of a region of the graph that runs with the channels behind the pixels.
+#include "cpu/interleave.h"
 #include "layers/channels_last/axes.h"
 #include "layers/shape/strided_layer.h"
 
@@ -9,7 +10,34 @@ namespace {
 /// Moves axis -3 to the end. What has a single channel or a single pixel stays where it is.
 class EnterLayer final : public StridedLayer {
  public:
-  explicit EnterLayer(const LayerInit& init) : StridedLayer(init), image_(init.Bool("image")) {}
+  explicit EnterLayer(const LayerInit& init)
+      : StridedLayer(init),
+        input_(init.Arg("input")),
+        image_(init.Bool("image")),
+        interleave_(InterleaveKernelsFor(init.isa())) {}
+
+  /// Images of a few channels, with which networks begin, have a way of their own.
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    constexpr int64_t kMostChannels = 8, kGrain = 16 * 1024;
+    const Tensor& input = args.tensor(input_);
+    const int rank = input.rank();
+    const int64_t channels = rank < 3 ? 0 : input.dim(rank - 3);
+    if (input.dtype() != DType::kF32 || channels < 2 || channels > kMostChannels) {
+      return StridedLayer::Forward(context, args, outputs);
+    }
+    const int64_t plane = input.shape().Product(rank - 2, rank);
+    if (plane < 2) return StridedLayer::Forward(context, args, outputs);
+    float* out = OutputTensor(outputs[0], DType::kF32, Views(args)[0].shape).data<float>();
+    for (int64_t n = 0; n < input.shape().Product(0, rank - 3); ++n) {
+      const float* image = input.data<float>() + n * channels * plane;
+      context.ParallelFor(plane, kGrain, [&](int64_t begin, int64_t end) {
+        const float* rows[kMostChannels];
+        for (int64_t c = 0; c < channels; ++c) rows[c] = image + c * plane + begin;
+        const int count = static_cast<int>(channels);
+        interleave_.rows(rows, count, count, end - begin, out + (n * plane + begin) * channels);
+      });
+    }
+  }
 
  protected:
   ScratchVector<StridedOutput> Views(const Args& args) const override {
@@ -24,7 +52,9 @@ class EnterLayer final : public StridedLayer {
   }
 
  private:
+  int input_;
   bool image_;
+  const InterleaveKernels& interleave_;
 };
 
 /// Moves the last axis to place -3; below rank 3 there is nothing to move.

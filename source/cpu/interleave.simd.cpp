@@ -26,6 +26,19 @@ int64_t InterleaveSome(const float* const* rows, int width, int64_t depth, float
   return k;
 }
 
+/// The pixels of an image of three colours.
+int64_t InterleavePixels(const float* const* rows, int64_t depth, float* panel) {
+#if defined(OORT_ISA_neon)
+  int64_t k = 0;
+  for (; k + 4 <= depth; k += 4, panel += 12) {
+    vst3q_f32(panel, {{vld1q_f32(rows[0] + k), vld1q_f32(rows[1] + k), vld1q_f32(rows[2] + k)}});
+  }
+  return k;
+#else
+  return InterleaveSome<3>(rows, 3, depth, panel);
+#endif
+}
+
 using InterleaveFunction = int64_t (*)(const float* const* rows, int width, int64_t depth,
                                        float* panel);
 constexpr InterleaveFunction kInterleave[] = {
@@ -35,7 +48,9 @@ constexpr InterleaveFunction kInterleave[] = {
 void InterleaveRows(const float* const* rows, int count, int width, int64_t depth, float* panel) {
   for (int done = 0; done < count; done += 8) {
     const int taken = count - done < 8 ? count - done : 8;
-    int64_t k = kInterleave[taken - 1](rows + done, width, depth, panel + done);
+    int64_t k = width == 3 && taken == 3
+                    ? InterleavePixels(rows, depth, panel)
+                    : kInterleave[taken - 1](rows + done, width, depth, panel + done);
     for (; k < depth; ++k) {
       for (int i = done; i < done + taken; ++i) panel[k * width + i] = rows[i][k];
     }

@@ -28,9 +28,9 @@ TEST(ChannelsLastAxes, FollowTheRank) {
 
 TEST(ChannelsLastLayout, MovesChannelsThereAndBack) {
   for (DType dtype : MovedDTypes()) {
-    for (const Shape& shape :
-         {Shape{2, 3, 4, 5}, Shape{1, 17, 5, 7}, Shape{16, 3, 33}, Shape{2, 1, 4, 3},
-          Shape{3, 70, 1, 1}, Shape{2, 2, 3, 2, 2}, Shape{0, 3, 2, 2}}) {
+    for (const Shape& shape : {Shape{2, 3, 4, 5}, Shape{2, 3, 131, 127}, Shape{1, 4, 7, 9},
+                               Shape{1, 17, 5, 7}, Shape{16, 3, 33}, Shape{2, 1, 4, 3},
+                               Shape{3, 70, 1, 1}, Shape{2, 2, 3, 2, 2}, Shape{0, 3, 2, 2}}) {
       const Tensor x = RandomTensor(dtype, shape);
       const Tensor y = Moved(x, ToChannelsLast(shape), [&](const Coordinates& at) {
         Coordinates from = at;
