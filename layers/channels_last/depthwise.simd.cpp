@@ -145,37 +145,51 @@ struct PairTile {
   static constexpr bool Exists(int column) { return column >= kBegin && column < kEnd; }
 };
 
+/// Adds what tap `tap` of row `row` of the inputs gives to row `out` of the outputs, from columns
+/// x.
+template <typename T, int row, int phase, int tap, int out, int loads>
+[[gnu::always_inline]] inline void AddTap(const Vec (&x)[loads], const float* weight,
+                                          Vec (&sums)[2 * T::width]) {
+  constexpr int kRow = row - out * T::stride;
+  if constexpr (kRow >= 0 && kRow < T::kernel) {
+    const int at = kRow * T::kernel + phase + tap * T::stride;
+    const Vec w = Vec::Load(weight + at * Vec::kWidth);
+    Unroll<T::width>([&](auto q) OORT_INLINE {
+      if constexpr (T::Exists(phase + (decltype(q)::value + tap) * T::stride)) {
+        sums[out * T::width + q] = Fma(x[q + tap], w, sums[out * T::width + q]);
+      }
+    });
+  }
+}
+
+/// The columns and taps that are `phase` behind a multiple of the stride: only these meet.
+template <typename T, int row, int phase>
+[[gnu::always_inline]] inline void AddPhase(const float* inputs, int64_t pixel, const float* weight,
+                                            int lanes, Vec (&sums)[2 * T::width]) {
+  constexpr int kLoads = (T::kColumns - phase + T::stride - 1) / T::stride;
+  Vec x[kLoads];
+  int64_t place = phase * pixel;
+  Unroll<kLoads>([&](auto j) OORT_INLINE {
+    if constexpr (T::Exists(phase + decltype(j)::value * T::stride)) {
+      x[j] = LoadChannels(inputs + place, lanes);
+    }
+    place += T::stride * pixel;
+    Forget(place);
+  });
+  Unroll<(T::kernel - phase + T::stride - 1) / T::stride>([&](auto tap) OORT_INLINE {
+    AddTap<T, row, phase, decltype(tap)::value, 0>(x, weight, sums);
+    AddTap<T, row, phase, decltype(tap)::value, 1>(x, weight, sums);
+  });
+}
+
 /// Adds what row `row` of the inputs under two rows of outputs gives to both: tap by tap, so that
 /// all other sums come between two steps of one.
 template <typename T, int row>
 [[gnu::always_inline]] inline void AddToPair(const float* inputs, int64_t pixel,
                                              const float* weight, int lanes,
                                              Vec (&sums)[2 * T::width]) {
-  constexpr int kStride = T::stride, kKernel = T::kernel;
-  Unroll<kStride>([&](auto phase) OORT_INLINE {
-    constexpr int kPhase = phase, kLoads = (T::kColumns - kPhase + kStride - 1) / kStride;
-    Vec x[kLoads];
-    int64_t place = kPhase * pixel;
-    Unroll<kLoads>([&](auto j) OORT_INLINE {
-      if constexpr (T::Exists(kPhase + j * kStride)) x[j] = LoadChannels(inputs + place, lanes);
-      place += kStride * pixel;
-      Forget(place);
-    });
-    Unroll<(kKernel - kPhase + kStride - 1) / kStride>([&](auto tap) OORT_INLINE {
-      Unroll<2>([&](auto o) OORT_INLINE {
-        constexpr int kTap = tap, kOut = o, kRow = row - kOut * kStride;
-        if constexpr (kRow >= 0 && kRow < kKernel) {
-          const int at = kRow * kKernel + kPhase + kTap * kStride;
-          const Vec w = Vec::Load(weight + at * Vec::kWidth);
-          Unroll<T::width>([&](auto q) OORT_INLINE {
-            if constexpr (T::Exists(kPhase + (q + kTap) * kStride)) {
-              sums[kOut * T::width + q] = Fma(x[q + kTap], w, sums[kOut * T::width + q]);
-            }
-          });
-        }
-      });
-    });
-  });
+  AddPhase<T, row, 0>(inputs, pixel, weight, lanes, sums);
+  if constexpr (T::stride > 1) AddPhase<T, row, 1>(inputs, pixel, weight, lanes, sums);
 }
 
 /// Limits two rows of outputs and stores them, with what is added to them.
@@ -214,7 +228,7 @@ void RunPairTile(const PixelDepthwiseRows& given, int64_t x, const Limits& limit
     int64_t place = r.top * r.in_row + (x * T::stride + r.left) * r.in_pixel + c;
     Unroll<kRows>([&](auto i) OORT_INLINE {
       if (r.top + i >= 0 && r.top + i < r.in_height) {
-        AddToPair<T, i>(in + place, r.in_pixel, weight, lanes, sums);
+        AddToPair<T, decltype(i)::value>(in + place, r.in_pixel, weight, lanes, sums);
       }
       place += r.in_row;
       Forget(place);
