@@ -31,8 +31,8 @@ struct ChatInputs {
   std::string messages;  ///< an array of objects
   std::string tools;     ///< an array; empty for none
   std::string documents;
-  /// An object of further variables: bos_token, eos_token, enable_thinking …
-  std::string variables;
+  std::string special_tokens;         ///< an object: bos_token, eos_token … as text
+  std::string variables;              ///< an object of further variables: enable_thinking …
   bool add_generation_prompt = true;  ///< end with what begins an answer
   std::optional<ChatTime> now;        ///< the local time unless given
 };

@@ -63,7 +63,8 @@ class LanguageModel {
 
   bool has_chat_template() const;
   /// The conversation as the model wants it, with the template that it came with. Special tokens
-  /// are in the text: encode it without adding any. `name` picks one of several templates.
+  /// are in the text: encode it without adding any. `name` picks one of several templates; with
+  /// tools the default is "tool_use" where there is one.
   std::string FormatChat(const ChatInputs& inputs, std::string_view name = "default") const;
   /// The same for messages of text alone, as tokens.
   std::vector<int32_t> EncodeChat(std::span<const ChatMessage> messages) const;

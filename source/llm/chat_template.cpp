@@ -5,6 +5,7 @@
 #include "llm/jinja/interpreter.h"
 #include "llm/jinja/json.h"
 #include "llm/jinja/parser.h"
+#include "llm/jinja/text.h"
 
 namespace oort::jinja {
 namespace {
@@ -53,13 +54,17 @@ Value ReadMessages(Budget* budget, const std::string& json) {
 
 void SetVariables(Interpreter& interpreter, const ChatInputs& inputs) {
   Budget* budget = interpreter.budget();
-  if (!inputs.variables.empty()) {
-    const Value variables = ParseJson(budget, inputs.variables, "variables");
+  for (const auto& [json, what] :
+       {std::pair<const std::string&, const char*>(inputs.special_tokens, "special_tokens"),
+        std::pair<const std::string&, const char*>(inputs.variables, "variables")}) {
+    if (json.empty()) continue;
+    const Value variables = ParseJson(budget, json, what);
     if (!variables.Is(Kind::kDict)) {
-      throw Error(ErrorCode::kInvalidArgument, "variables must be a JSON object");
+      throw Error(ErrorCode::kInvalidArgument, std::string(what) + " must be a JSON object");
     }
-    for (const auto& [name, value] : variables.dict().items)
+    for (const auto& [name, value] : variables.dict().items) {
       interpreter.SetVariable(name.str(), value);
+    }
   }
   interpreter.SetVariable("messages", ReadMessages(budget, inputs.messages));
   interpreter.SetVariable("tools", ReadObjects(budget, inputs.tools, "tools"));
@@ -104,6 +109,9 @@ std::string ToJson(std::span<const ChatMessage> messages) {
   jinja::Budget budget(INT64_MAX, SIZE_MAX);
   std::vector<jinja::Value> list;
   for (const ChatMessage& message : messages) {
+    if (!jinja::IsUtf8(message.role) || !jinja::IsUtf8(message.content)) {
+      throw Error(ErrorCode::kInvalidArgument, "a chat message is not valid UTF-8");
+    }
     auto fields = std::make_shared<jinja::Dict>(&budget);
     fields->Set(jinja::Value::String(&budget, "role"), jinja::Value::String(&budget, message.role));
     fields->Set(jinja::Value::String(&budget, "content"),

@@ -146,10 +146,17 @@ bool LanguageModel::has_chat_template() const { return !impl_->templates.empty()
 
 std::string LanguageModel::FormatChat(const ChatInputs& inputs, std::string_view name) const {
   return Guarded([&] {
+    const auto has = [&](std::string_view wanted) {
+      return std::any_of(impl_->templates.begin(), impl_->templates.end(),
+                         [&](const auto& known) { return known.first == wanted; });
+    };
+    // As transformers picks it.
+    const std::string_view picked =
+        name == "default" && !inputs.tools.empty() && has("tool_use") ? "tool_use" : name;
     for (const auto& [known, chat] : impl_->templates) {
-      if (known != name) continue;
+      if (known != picked) continue;
       ChatInputs completed = inputs;
-      if (completed.variables.empty()) completed.variables = impl_->special_tokens;
+      if (completed.special_tokens.empty()) completed.special_tokens = impl_->special_tokens;
       return chat.Render(completed);
     }
     throw Error(ErrorCode::kUnsupported,

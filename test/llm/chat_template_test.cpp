@@ -39,6 +39,15 @@ TEST(ChatTemplate, RendersMessagesOfTheSimpleKind) {
   EXPECT_EQ(chat.Render(inputs), "<s>user=a \"quote\"\n;assistant=ü;TrueTrue");
 }
 
+TEST(ChatTemplate, VariablesComeOnTopOfSpecialTokens) {
+  ChatInputs inputs;
+  inputs.special_tokens = R"({"bos_token": "<s>", "eos_token": "</s>"})";
+  inputs.variables = R"({"eos_token": "E", "thinking": true})";
+  EXPECT_EQ(RenderWith("{{ bos_token }}{{ eos_token }}{{ thinking }}", inputs), "<s>ETrue");
+  const std::vector<ChatMessage> bad{{"user", "\xff"}};
+  EXPECT_THROW(ToJson(bad), Error);
+}
+
 TEST(ChatTemplate, ThoughtsAreFoundUnderBothNames) {
   ChatInputs inputs;
   inputs.messages =
