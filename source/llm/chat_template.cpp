@@ -89,6 +89,11 @@ struct ChatTemplate::Content {
 ChatTemplate::ChatTemplate(std::shared_ptr<const Content> content) : content_(std::move(content)) {}
 
 ChatTemplate ChatTemplate::Parse(std::string_view source) {
+  // Those of models have up to a hundred thousand; each token of one takes a hundred bytes.
+  constexpr size_t kMostBytes = size_t{4} << 20;
+  if (source.size() > kMostBytes) {
+    throw Error(ErrorCode::kInvalidModel, "the chat template is larger than 4 MiB");
+  }
   auto content = std::make_shared<Content>();
   content->parsed = jinja::ParseTemplate(source);
   return ChatTemplate(std::move(content));

@@ -142,6 +142,7 @@ TEST(ChatTemplate, DeepSourcesAreRefused) {
   ExpectRenderError(sum + " }}", ErrorCode::kInvalidModel, "deep");
   ExpectRenderError(chain + " }}", ErrorCode::kInvalidModel, "deep");
   ExpectRenderError(blocks, ErrorCode::kInvalidModel, "deep");
+  ExpectRenderError(std::string(5 << 20, 'x'), ErrorCode::kInvalidModel, "larger");
 }
 
 TEST(ChatTemplate, NamespacesMayHoldThemselves) {
