@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes test/llm/tokenizer_cases.json: small tokenizers, texts, and what the libraries make of them.
+"""Writes test/llm/tokenizer_cases.json: small tokenizers, texts, and what the libraries make of them; and the seeds of
+test/fuzz/tokenizer_fuzz.
 
     test/llm/make_tokenizer_cases.py    (needs: pip install tokenizers==0.23.* sentencepiece)
 
@@ -13,6 +14,7 @@ import pathlib
 import tempfile
 
 import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
 from tokenizers import (AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors)
 
 OUT = pathlib.Path(__file__).with_name("tokenizer_cases.json")
@@ -181,17 +183,48 @@ def sentence_pieces():
                 model_prefix=f"{folder}/m", vocab_size=360, hard_vocab_limit=False, minloglevel=2, num_threads=1,
                 character_coverage=0.99, sentence_iterator=iter(corpus), **options)
             model = pathlib.Path(folder, "m.model").read_bytes()
-        if name == "unigram":  # its table of rules is large: those of full-width letters will do
-            from sentencepiece import sentencepiece_model_pb2
-            proto = sentencepiece_model_pb2.ModelProto()
-            proto.ParseFromString(model)
-            proto.normalizer_spec.precompiled_charsmap = b""
-            model = proto.SerializeToString()
+        proto = sentencepiece_model_pb2.ModelProto()
+        proto.ParseFromString(model)
+        proto.trainer_spec.model_prefix = ""  # a temporary name
+        proto.normalizer_spec.precompiled_charsmap = b""  # large; charsmaps are compared by tools/fuzz-tokenizers
+        model = proto.SerializeToString()
         library = sentencepiece.SentencePieceProcessor(model_proto=model)
         ids = [library.encode(t) for t in TEXTS]
         yield {"name": f"sentencepiece {name}", "model": base64.b64encode(model).decode(),
                "encode": [{"text": t, "add": True, "parse": True, "ids": i} for t, i in zip(TEXTS, ids)],
                "decode": [{"ids": i, "skip": True, "text": library.decode(i)} for i in ids]}
+
+
+EVERYTHING = {  # a seed with as many components as one file can hold
+    "version": "1.0",
+    "added_tokens": [dict(id=7, content="<s>", single_word=True, lstrip=True, rstrip=True, normalized=True, special=True)],
+    "normalizer": dict(type="Sequence", normalizers=[
+        dict(type="NFKC"), dict(type="Lowercase"),
+        dict(type="Replace", pattern={"Regex": "(?i:ab|c)+?(?=x)|[a-c&&[^b]]{1,3}"}, content="z"),
+        dict(type="Strip", strip_left=True, strip_right=False), dict(type="Prepend", prepend="_")]),
+    "pre_tokenizer": dict(type="Sequence", pretokenizers=[
+        dict(type="Split", pattern={"Regex": r"'s|\p{L}++|\s+(?!\S)|(?<=a)\d"}, behavior="MergedWithNext", invert=False),
+        dict(type="Metaspace", replacement="_", prepend_scheme="first"), dict(type="Digits", individual_digits=True),
+        dict(type="UnicodeScripts"), dict(type="ByteLevel", add_prefix_space=True, trim_offsets=True, use_regex=True)]),
+    "post_processor": dict(type="TemplateProcessing", pair=[], special_tokens={"<s>": dict(id="<s>", ids=[7], tokens=["<s>"])},
+                           single=[{"SpecialToken": dict(id="<s>", type_id=0)}, {"Sequence": dict(id="A", type_id=0)}]),
+    "decoder": dict(type="Sequence", decoders=[dict(type="ByteFallback"), dict(type="Fuse"),
+                                               dict(type="Strip", content=" ", start=1, stop=2)]),
+    "model": dict(type="BPE", unk_token="u", fuse_unk=True, byte_fallback=True, merges=[["a", "b"]],
+                  vocab={"a": 0, "b": 1, "ab": 2, "u": 3, "<0x41>": 4}),
+}
+
+
+def write_seeds(cases):
+    """Small files for test/fuzz/tokenizer_fuzz."""
+    folder = OUT.parent.parent / "fuzz/corpus/tokenizer_fuzz"
+    (folder / "everything.json").write_text(json.dumps(EVERYTHING, separators=(",", ":")))
+    for case in cases:
+        name = case["name"].replace(" ", "_")
+        if name in ("bert", "words", "unigram", "affixes", "unigram_whole"):
+            (folder / f"{name}.json").write_text(json.dumps(case["json"], separators=(",", ":")))
+        if name == "sentencepiece_char":
+            (folder / f"{name}.model").write_bytes(base64.b64decode(case["model"]))
 
 
 def main():
@@ -201,6 +234,7 @@ def main():
         cases.append({"name": name, "json": json.loads(tokenizer.to_str()), "encode": list(questions(tokenizer)),
                       "decode": list(decodings(tokenizer))})
     cases += sentence_pieces()
+    write_seeds(cases)
     cases.append({"name": "regular expressions", "texts": TEXTS, "regexes": list(regexes())})
     lines = [json.dumps(case, ensure_ascii=True, separators=(",", ":")) for case in cases]
     OUT.write_text("[\n" + ",\n".join(lines) + "\n]\n")

@@ -239,8 +239,9 @@ class SpmUnigram final : public SpmModel {
 
   double PieceScore(int32_t id, size_t length) const {
     if (TypeOf(id) != PieceType::kUserDefined) return ScoreOf(id);
-    // As sentencepiece has it: nearly nothing for each byte, so that longer ones win.
-    return options_.f64 ? 0 : static_cast<double>(static_cast<float>(length) * most_) - 0.1;
+    // As sentencepiece 0.2.2 has it: nothing of the same length can be better.
+    if (options_.f64) return 0;
+    return static_cast<float>(static_cast<double>(static_cast<float>(length) * most_) - 0.1);
   }
 
   void FindBest(std::string_view text, std::vector<Step>& steps) const {
@@ -277,7 +278,7 @@ class SpmUnigram final : public SpmModel {
 
   ByteTrie trie_;
   float unk_score_ = 0;
-  float most_ = FLT_MIN;  // sic: the smallest positive number, as in sentencepiece
+  float most_ = -FLT_MAX;  ///< the highest score
 };
 
 /// One piece for each character, or for each word.
