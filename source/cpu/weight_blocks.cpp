@@ -3,6 +3,10 @@
 
 #include <cstring>
 
+// Read where it lies, at any address and whatever the bytes were before: a copy costs as much
+// again.
+#define OORT_PACKED __attribute__((packed, may_alias))
+
 namespace oort {
 namespace {
 
@@ -18,7 +22,7 @@ constexpr GroupLayout kInt8Groups32{.bits = 8, .group = 32, .f16_scales = true};
 int8_t Low(uint8_t byte) { return static_cast<int8_t>(byte & 15); }
 int8_t High(uint8_t byte) { return static_cast<int8_t>(byte >> 4); }
 
-struct BlockQ4_0 {
+struct OORT_PACKED BlockQ4_0 {
   static constexpr int kElements = 32;
   static constexpr GroupLayout kLayout = kInt4Groups32;
   uint16_t d;
@@ -31,17 +35,22 @@ struct BlockQ4_0 {
   }
 };
 
-struct BlockQ4_1 {
+struct OORT_PACKED BlockQ4_1 {
   static constexpr int kElements = 32;
   static constexpr GroupLayout kLayout = kUint4Groups32;
   uint16_t d, m;
   uint8_t qs[16];
 
   void Read(int8_t* q, float* scale, float* minimum) const {
+    // In arrays of its own, so that the compiler sees that nothing overlaps.
+    uint8_t codes[16];
+    int8_t halves[32];
+    std::memcpy(codes, qs, 16);
+    for (int i = 0; i < 16; ++i) halves[i] = Low(codes[i]);
+    for (int i = 0; i < 16; ++i) halves[16 + i] = High(codes[i]);
+    std::memcpy(q, halves, 32);
     *scale = HalfBitsToFloat(d);
     *minimum = HalfBitsToFloat(m);
-    for (int i = 0; i < 16; ++i) q[i] = Low(qs[i]);
-    for (int i = 0; i < 16; ++i) q[16 + i] = High(qs[i]);
   }
 };
 
@@ -57,7 +66,7 @@ void ReadFiveBits(const uint8_t* high_bits, const uint8_t* qs, int offset, int8_
   }
 }
 
-struct BlockQ5_0 {
+struct OORT_PACKED BlockQ5_0 {
   static constexpr int kElements = 32;
   static constexpr GroupLayout kLayout = kInt8Groups32;
   uint16_t d;
@@ -69,7 +78,7 @@ struct BlockQ5_0 {
   }
 };
 
-struct BlockQ5_1 {
+struct OORT_PACKED BlockQ5_1 {
   static constexpr int kElements = 32;
   static constexpr GroupLayout kLayout{
       .bits = 8, .group = 32, .has_minimum = true, .f16_scales = true};
@@ -83,7 +92,7 @@ struct BlockQ5_1 {
   }
 };
 
-struct BlockQ8_0 {
+struct OORT_PACKED BlockQ8_0 {
   static constexpr int kElements = 32;
   static constexpr GroupLayout kLayout = kInt8Groups32;
   uint16_t d;
@@ -106,7 +115,7 @@ void ReadTwoBits(const uint8_t* qs, int8_t* q) {
   }
 }
 
-struct BlockQ2K {
+struct OORT_PACKED BlockQ2K {
   static constexpr int kElements = 256;
   static constexpr GroupLayout kLayout{
       .bits = 4, .group = 16, .has_minimum = true, .is_signed = false};
@@ -123,7 +132,7 @@ struct BlockQ2K {
   }
 };
 
-struct BlockQ3K {
+struct OORT_PACKED BlockQ3K {
   static constexpr int kElements = 256;
   static constexpr GroupLayout kLayout{.bits = 4, .group = 16};
   uint8_t hm[32], qs[64], sc[12];
@@ -158,7 +167,7 @@ void ReadSixBitScales(const uint8_t* s, uint16_t d, uint16_t dmin, float* scale,
   }
 }
 
-struct BlockQ4K {
+struct OORT_PACKED BlockQ4K {
   static constexpr int kElements = 256;
   static constexpr GroupLayout kLayout{
       .bits = 4, .group = 32, .has_minimum = true, .is_signed = false};
@@ -176,7 +185,7 @@ struct BlockQ4K {
   }
 };
 
-struct BlockQ5K {
+struct OORT_PACKED BlockQ5K {
   static constexpr int kElements = 256;
   static constexpr GroupLayout kLayout{.bits = 8, .group = 32, .has_minimum = true};
   uint16_t d, dmin;
@@ -196,7 +205,7 @@ struct BlockQ5K {
   }
 };
 
-struct BlockQ6K {
+struct OORT_PACKED BlockQ6K {
   static constexpr int kElements = 256;
   static constexpr GroupLayout kLayout{.bits = 8, .group = 16};
   uint8_t ql[128], qh[64];
@@ -231,7 +240,7 @@ void LookUp(const int8_t* table, const uint8_t* qs, int8_t* q) {
   }
 }
 
-struct BlockIq4Nl {
+struct OORT_PACKED BlockIq4Nl {
   static constexpr int kElements = 32;
   static constexpr GroupLayout kLayout = kInt8Groups32;
   uint16_t d;
@@ -243,7 +252,7 @@ struct BlockIq4Nl {
   }
 };
 
-struct BlockIq4Xs {
+struct OORT_PACKED BlockIq4Xs {
   static constexpr int kElements = 256;
   static constexpr GroupLayout kLayout{.bits = 8, .group = 32};
   uint16_t d, sh;
@@ -259,7 +268,7 @@ struct BlockIq4Xs {
   }
 };
 
-struct BlockMxfp4 {
+struct OORT_PACKED BlockMxfp4 {
   static constexpr int kElements = 32;
   static constexpr GroupLayout kLayout{.bits = 8, .group = 32};
   uint8_t e, qs[16];
@@ -276,9 +285,8 @@ void ReadBlocks(const std::byte* bytes, int64_t blocks, int8_t* __restrict q,
                 float* __restrict scale, float* __restrict minimum) {
   constexpr int kGroups = Block::kElements / Block::kLayout.group;
   for (int64_t i = 0; i < blocks; ++i) {
-    Block block;
-    std::memcpy(&block, bytes + i * static_cast<int64_t>(sizeof(Block)), sizeof(Block));
-    block.Read(q, scale, minimum);
+    reinterpret_cast<const Block*>(bytes + i * static_cast<int64_t>(sizeof(Block)))
+        ->Read(q, scale, minimum);
     q += Block::kElements;
     scale += kGroups;
     if constexpr (Block::kLayout.has_minimum) minimum += kGroups;
@@ -322,3 +330,5 @@ const BlockFormat* BlockFormatOf(WeightFormat format) {
 }
 
 }  // namespace oort
+
+#undef OORT_PACKED
