@@ -17,7 +17,7 @@ constexpr float kMasked = -1e30f;
 
 /// Vec::kWidth elements from element `index` on.
 template <KvType type>
-inline Vec LoadKv(const std::byte* p, int64_t index) {
+[[gnu::always_inline]] inline Vec LoadKv(const std::byte* p, int64_t index) {
   if constexpr (type == KvType::kF32) {
     return LoadScale(p + 4 * index, 0, false);
   } else if constexpr (type == KvType::kF16) {
@@ -45,41 +45,106 @@ inline const std::byte* ScalesOf(const std::byte* side, int64_t head_dim) {
   return side + head_dim * kTokens;
 }
 
-/// scores[row][token] of one block.
+/// Four factors of each row: in registers where an instruction can take one of their lanes.
+template <int rows>
+struct FourFactors {
+#if defined(OORT_ISA_neon)
+  Vec v[rows];
+  template <typename At>
+  [[gnu::always_inline]] explicit FourFactors(At at) {
+    Unroll<rows>([&](auto r) { v[r] = Vec::Load(at(r)); });
+  }
+  template <int row, int lane>
+  [[gnu::always_inline]] Vec Times(Vec a, Vec sum) const {
+    return Vec(vfmaq_laneq_f32(sum.v, a.v, v[row].v, lane));
+  }
+#else
+  const float* p[rows];
+  template <typename At>
+  [[gnu::always_inline]] explicit FourFactors(At at) {
+    Unroll<rows>([&](auto r) { p[r] = at(r); });
+  }
+  template <int row, int lane>
+  [[gnu::always_inline]] Vec Times(Vec a, Vec sum) const {
+    return Fma(a, Vec(p[row][lane]), sum);
+  }
+#endif
+};
+
+/// Vectors of sums that a row has at a time: as many as registers hold for all rows.
+template <int rows>
+inline constexpr int kSumVectors = rows > 4 ? 2 : 4;
+
+/// sums[row][i] += load(step)[i] * factor(row)[step] for all steps, one after the other.
+template <int rows, int width, typename Load, typename Factor>
+[[gnu::always_inline]] inline void AddSteps(int64_t steps, Load load, Factor factor,
+                                            Vec (&sums)[rows][width]) {
+  int64_t step = 0;
+  for (; step + 4 <= steps; step += 4) {
+    const FourFactors<rows> four([&](int r) { return factor(r) + step; });
+    Unroll<4>([&](auto j) {
+      constexpr int kLane = j;
+      Vec v[width];
+      Unroll<width>([&](auto i) { v[i] = load(step + j, i); });
+      Unroll<rows>([&](auto r) {
+        constexpr int kRow = r;
+        Unroll<width>(
+            [&](auto i) { sums[r][i] = four.template Times<kRow, kLane>(v[i], sums[r][i]); });
+      });
+    });
+  }
+  for (; step < steps; ++step) {
+    Vec v[width];
+    Unroll<width>([&](auto i) { v[i] = load(step, i); });
+    Unroll<rows>([&](auto r) {
+      const Vec one(factor(r)[step]);
+      Unroll<width>([&](auto i) { sums[r][i] = Fma(v[i], one, sums[r][i]); });
+    });
+  }
+}
+
+/// scores[row][token] of `width` vectors of tokens of one block.
+template <KvType type, int rows, int width>
+inline void VectorScores(const KvAttention& a, const std::byte* keys, int first,
+                         float (&scores)[kKvRows][kStepBlocks * kTokens], int at) {
+  Vec sums[rows][width];
+  Unroll<rows>([&](auto r) { Unroll<width>([&](auto i) { sums[r][i] = Vec(0.0f); }); });
+  AddSteps<rows, width>(
+      a.head_dim,
+      [&](int64_t d, int i) { return LoadKv<type>(keys, d * kTokens + (first + i) * Vec::kWidth); },
+      [&](int r) { return a.query[r]; }, sums);
+  const Vec scale(a.scale);
+  Unroll<width>([&](auto i) {
+    const int token = (first + i) * Vec::kWidth;
+    Vec factor = scale;
+    if constexpr (type == KvType::kInt8) {
+      factor = factor * LoadScale(ScalesOf<type>(keys, a.head_dim), token, false);
+    }
+    Unroll<rows>([&](auto r) {
+      Vec score = sums[r][i] * factor;
+      if (a.softcap > 0) score = Tanh(score / Vec(a.softcap)) * Vec(a.softcap);
+      score.Store(scores[r] + at + token);
+    });
+  });
+}
+
 template <KvType type, int rows>
 inline void BlockScores(const KvAttention& a, const std::byte* keys,
                         float (&scores)[kKvRows][kStepBlocks * kTokens], int at) {
-  Vec sums[rows][kTokenVectors];
-  Unroll<rows>([&](auto r) { Unroll<kTokenVectors>([&](auto t) { sums[r][t] = Vec(0.0f); }); });
-  for (int64_t d = 0; d < a.head_dim; ++d) {
-    Vec k[kTokenVectors];
-    Unroll<kTokenVectors>(
-        [&](auto t) { k[t] = LoadKv<type>(keys, d * kTokens + t * Vec::kWidth); });
-    Unroll<rows>([&](auto r) {
-      const Vec q(a.query[r][d]);
-      Unroll<kTokenVectors>([&](auto t) { sums[r][t] = Fma(k[t], q, sums[r][t]); });
-    });
+  constexpr int kWidth = kSumVectors<rows> < kTokenVectors ? kSumVectors<rows> : kTokenVectors;
+  for (int i = 0; i < kTokenVectors; i += kWidth) {
+    VectorScores<type, rows, kWidth>(a, keys, i, scores, at);
   }
-  const Vec scale(a.scale);
-  Unroll<kTokenVectors>([&](auto t) {
-    Vec factor = scale;
-    if constexpr (type == KvType::kInt8) {
-      factor = factor * LoadScale(ScalesOf<type>(keys, a.head_dim), t * Vec::kWidth, false);
-    }
-    Unroll<rows>([&](auto r) {
-      Vec score = sums[r][t] * factor;
-      if (a.softcap > 0) score = Tanh(score / Vec(a.softcap)) * Vec(a.softcap);
-      score.Store(scores[r] + at + t * Vec::kWidth);
-    });
-  });
 }
 
 /// Scores of tokens that the row does not see go; the rest become weights, and what was summed so
 /// far is brought to the new largest score.
 inline void WeighScores(KvAttention& a, int row, int64_t first_token, int count, float* scores) {
-  for (int i = 0; i < count; ++i) {
-    const int64_t token = first_token + i;
-    if (token < a.first[row] || token > a.last[row]) scores[i] = kMasked;
+  if (first_token < a.first[row] || first_token + count - 1 > a.last[row]) {
+    for (int i = 0; i < count; ++i) {
+      const int64_t token = first_token + i;
+      if (token < a.first[row] || token > a.last[row]) scores[i] = kMasked;
+    }
   }
   Vec largest(kMasked);
   for (int i = 0; i < count; i += Vec::kWidth) largest = FastMax(Vec::Load(scores + i), largest);
@@ -114,15 +179,10 @@ inline void AddValues(const KvAttention& a, const std::byte* values, int64_t d, 
   Unroll<rows>([&](auto r) {
     Unroll<width>([&](auto i) { sums[r][i] = Vec::Load(a.sums[r] + d + i * Vec::kWidth); });
   });
-  for (int t = 0; t < tokens; ++t) {
-    Vec v[width];
-    Unroll<width>(
-        [&](auto i) { v[i] = LoadKv<type>(values, t * a.head_dim + d + i * Vec::kWidth); });
-    Unroll<rows>([&](auto r) {
-      const Vec weight(weights[r][at + t]);
-      Unroll<width>([&](auto i) { sums[r][i] = Fma(v[i], weight, sums[r][i]); });
-    });
-  }
+  AddSteps<rows, width>(
+      tokens,
+      [&](int64_t t, int i) { return LoadKv<type>(values, t * a.head_dim + d + i * Vec::kWidth); },
+      [&](int r) { return weights[r] + at; }, sums);
   Unroll<rows>([&](auto r) {
     Unroll<width>([&](auto i) { sums[r][i].Store(a.sums[r] + d + i * Vec::kWidth); });
   });
@@ -156,8 +216,9 @@ inline void BlockValues(const KvAttention& a, const std::byte* values, int token
     }
   }
   int64_t d = 0;
-  for (; d + 4 * Vec::kWidth <= a.head_dim; d += 4 * Vec::kWidth) {
-    AddValues<type, rows, 4>(a, values, d, tokens, weights, at);
+  constexpr int kWide = kSumVectors<rows>;
+  for (; d + kWide * Vec::kWidth <= a.head_dim; d += kWide * Vec::kWidth) {
+    AddValues<type, rows, kWide>(a, values, d, tokens, weights, at);
   }
   for (; d + Vec::kWidth <= a.head_dim; d += Vec::kWidth) {
     AddValues<type, rows, 1>(a, values, d, tokens, weights, at);
@@ -196,7 +257,11 @@ void AttendType(KvAttention& a) {
     case 1: return AttendRows<type, 1>(a);
     case 2: return AttendRows<type, 2>(a);
     case 3: return AttendRows<type, 3>(a);
-    default: return AttendRows<type, 4>(a);
+    case 4: return AttendRows<type, 4>(a);
+    case 5: return AttendRows<type, 5>(a);
+    case 6: return AttendRows<type, 6>(a);
+    case 7: return AttendRows<type, 7>(a);
+    default: return AttendRows<type, 8>(a);
   }
 }
 

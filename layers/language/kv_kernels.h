@@ -8,7 +8,7 @@
 namespace oort {
 
 /// Rows that are attended at a time: they share the keys and values of one head.
-inline constexpr int kKvRows = 4;
+inline constexpr int kKvRows = 8;
 
 struct KvBlock {
   const std::byte* keys;

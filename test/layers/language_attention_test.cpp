@@ -151,7 +151,7 @@ class CachedRun {
   Session session_;
 };
 
-double ToleranceOf(KvType type) {
+double CachedTolerance(KvType type) {
   if (type == KvType::kF32) return 2e-5;
   return type == KvType::kF16 ? 4e-3 : 5e-2;
 }
@@ -173,7 +173,7 @@ void ExpectAttention(const CachedCase& c, const std::vector<std::vector<int64_t>
           for (int64_t d = 0; d < c.head_dim; ++d) {
             const int64_t at = (token * c.heads + head) * c.head_dim + d;
             ASSERT_NEAR(answers[s][static_cast<size_t>(at)], want[static_cast<size_t>(d)],
-                        ToleranceOf(c.type))
+                        CachedTolerance(c.type))
                 << "sequence " << s << " token " << token << " head " << head << " element " << d;
           }
         }

@@ -148,28 +148,30 @@ void Quantize(const float* x, int64_t count, int piece, const ByteRow& to) {
   QuantizePieces<32>(x, count, to);
 }
 
-/// `count` lanes from p, zeros where p is null.
-inline Vec LoadOr0(const float* p, int count) {
-  return p == nullptr ? Vec(0.0f) : Vec::LoadPartial(p, count);
+/// `count` lanes of one row from column c on.
+template <Activation kind>
+[[gnu::always_inline]] inline void FinishVector(const CompactFinish& f, int r, int c, int count) {
+  const auto load = [&](const float* p) { return Vec::LoadPartial(p + c, count); };
+  Vec value = load(f.z + r * f.z_stride);
+  if (f.bias != nullptr) value = value + load(f.bias);
+  if (f.addend != nullptr) value = value + load(f.addend + r * f.addend_stride);
+  value = Activate<kind>(value, Vec(f.activation.a), Vec(f.activation.b));
+  if (f.up != nullptr) {
+    Vec up = load(f.up + r * f.z_stride);
+    if (f.up_bias != nullptr) up = up + load(f.up_bias);
+    value = value * up;
+  }
+  value.StorePartial(f.y + r * f.y_stride + c, count);
 }
 
 template <Activation kind>
 void FinishAs(const CompactFinish& f) {
-  const Vec a(f.activation.a), b(f.activation.b);
-  for (int c = 0; c < f.columns; c += Vec::kWidth) {
-    const int count = f.columns - c < Vec::kWidth ? f.columns - c : Vec::kWidth;
-    const Vec bias = LoadOr0(f.bias == nullptr ? nullptr : f.bias + c, count);
-    const Vec up_bias = LoadOr0(f.up_bias == nullptr ? nullptr : f.up_bias + c, count);
-    for (int r = 0; r < f.rows; ++r) {
-      const int64_t at = r * f.z_stride + c;
-      Vec value = Vec::LoadPartial(f.z + at, count) + bias;
-      if (f.addend != nullptr) {
-        value = value + Vec::LoadPartial(f.addend + r * f.addend_stride + c, count);
-      }
-      value = Activate<kind>(value, a, b);
-      if (f.up != nullptr) value = value * (Vec::LoadPartial(f.up + at, count) + up_bias);
-      value.StorePartial(f.y + r * f.y_stride + c, count);
+  for (int r = 0; r < f.rows; ++r) {
+    int c = 0;
+    for (; c + Vec::kWidth <= f.columns; c += Vec::kWidth) {
+      FinishVector<kind>(f, r, c, Vec::kWidth);
     }
+    if (c < f.columns) FinishVector<kind>(f, r, c, f.columns - c);
   }
 }
 
