@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+// SmolLM2-135M-Instruct, a real model, beside reference answers; where both files are at hand
+// (tools/fetch-smollm2 brings the model; OORT_SMOLLM2 may name it instead).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "kit/files.h"
+#include "oort/engine.h"
+
+namespace oort {
+namespace {
+
+const std::filesystem::path kSmolRoot = OORT_SOURCE_DIR;
+/// Where the second best token is this close, rounding decides, and the texts part.
+constexpr float kSmolGap = 0.02f;
+
+struct SmolAnswer {
+  std::string user, prompt;  ///< no user where the prompt is plain text
+  bool is_chat = false;
+  std::vector<int32_t> prompt_ids, ids;
+  std::vector<float> logprobs, gaps;
+};
+
+std::filesystem::path SmolModelFile() {
+  if (const char* given = std::getenv("OORT_SMOLLM2")) return given;
+  std::error_code ignored;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(kSmolRoot / ".cache" / "smollm2", ignored)) {
+    if (entry.path().extension() == ".gguf") return entry.path();
+  }
+  return {};
+}
+
+class SmolLM2 : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    file_ = SmolModelFile();
+    if (file_.empty()) GTEST_SKIP() << "no model: tools/fetch-smollm2 fetches it";
+    const char* given = std::getenv("OORT_SHARED_DIR");
+    const auto shared =
+        given != nullptr ? std::filesystem::path(given) : kSmolRoot / ".." / "shared";
+    const std::string text = testing::FileBytes(shared / "llm" / "smollm2_reference.json");
+    if (text.empty()) GTEST_SKIP() << "no reference answers";
+    for (const auto& row : nlohmann::json::parse(text)) {
+      SmolAnswer answer;
+      answer.is_chat = !row["user"].is_null();
+      if (answer.is_chat) answer.user = row["user"].get<std::string>();
+      answer.prompt = row["prompt"].get<std::string>();
+      row["prompt_ids"].get_to(answer.prompt_ids);
+      row["greedy_ids"].get_to(answer.ids);
+      row["greedy_logprobs"].get_to(answer.logprobs);
+      row["second_best_gap"].get_to(answer.gaps);
+      answers_.push_back(std::move(answer));
+    }
+    ASSERT_FALSE(answers_.empty());
+  }
+
+  std::shared_ptr<const LanguageModel> Load(bool exact) const {
+    LanguageModelOptions options;
+    options.exact = exact;
+    return LanguageModel::Load(file_, options);
+  }
+
+  std::filesystem::path file_;
+  std::vector<SmolAnswer> answers_;
+};
+
+TEST_F(SmolLM2, ExactModeFollowsTheReference) {
+  EngineOptions options;
+  options.kv = KvType::kF32;
+  options.cache_tokens = 512;
+  Engine engine(Load(true), options);
+  for (const SmolAnswer& answer : answers_) {
+    SCOPED_TRACE(answer.prompt);
+    GenerateRequest request;
+    const ChatMessage message{"user", answer.user};
+    request.prompt = answer.is_chat ? engine.model().EncodeChat({&message, 1})
+                                    : engine.model().tokenizer().Encode(answer.prompt);
+    EXPECT_EQ(request.prompt, answer.prompt_ids);
+    request.max_tokens = static_cast<int64_t>(answer.ids.size());
+    request.sampling.top_logprobs = 0;
+    const GenerateResult result = engine.Generate(std::move(request));
+    for (size_t i = 0; i < answer.ids.size() && answer.gaps[i] > kSmolGap; ++i) {
+      ASSERT_LT(i, result.tokens.size());
+      ASSERT_EQ(result.tokens[i], answer.ids[i]) << "token " << i;
+      EXPECT_NEAR(result.logprobs[i], answer.logprobs[i], 0.02) << "token " << i;
+    }
+  }
+}
+
+TEST_F(SmolLM2, FastModePicksTheTokensOfTheReference) {
+  const auto model = Load(false);
+  size_t same = 0, all = 0;
+  for (const SmolAnswer& answer : answers_) {
+    std::vector<int32_t> tokens = answer.prompt_ids;
+    tokens.insert(tokens.end(), answer.ids.begin(), answer.ids.end());
+    const auto window = static_cast<int64_t>(tokens.size());
+    VisitLogits(model, tokens, window, {}, [&](int64_t at, std::span<const float> logits) {
+      const auto next = static_cast<size_t>(at) + 1;
+      if (next < answer.prompt_ids.size() || next >= tokens.size()) return;
+      const auto best = std::max_element(logits.begin(), logits.end()) - logits.begin();
+      same += best == tokens[next];
+      ++all;
+    });
+  }
+  EXPECT_GT(all, 100u);
+  EXPECT_GE(static_cast<double>(same), 0.97 * static_cast<double>(all)) << same << " of " << all;
+}
+
+}  // namespace
+}  // namespace oort
