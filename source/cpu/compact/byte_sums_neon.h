@@ -68,8 +68,9 @@ struct Bytes {
   OORT_LINE_8(rows, "64", "96", "0", "1")                                             \
   OORT_LINE_8(rows, "128", "160", "0", "2")                                           \
   OORT_LINE_8(rows, "192", "224", "0", "3")                                           \
-  OORT_LINE_8(rows, "256", "288", "1", "0") OORT_LINE_8(rows, "320", "352", "1", "1") \
-      OORT_LINE_8(rows, "384", "416", "1", "2") OORT_LINE_8(rows, "448", "480", "1", "3")
+  OORT_LINE_8(rows, "256", "288", "1", "0")                                           \
+  OORT_LINE_8(rows, "320", "352", "1", "1") OORT_LINE_8(rows, "384", "416", "1", "2") \
+      OORT_LINE_8(rows, "448", "480", "1", "3")
 #define OORT_SUMS(name, row)                                                                      \
   [name##0] "+w"(sums[row].v[0]), [name##1] "+w"(sums[row].v[1]), [name##2] "+w"(sums[row].v[2]), \
       [name##3] "+w"(sums[row].v[3])

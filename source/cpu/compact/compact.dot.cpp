@@ -7,6 +7,7 @@
 
 #if defined(OORT_UNIT_neon_dot)
 #include "cpu/compact/byte_sums_neon.h"
+#include "cpu/compact/dot_row_neon.h"
 #elif defined(OORT_UNIT_avx512_vnni)
 #include "cpu/compact/byte_sums_vnni.h"
 #elif defined(OORT_UNIT_avx2_dot)
@@ -65,6 +66,13 @@ template <typename V>
   });
 }
 
+#if defined(OORT_UNIT_neon_dot)
+/// Whether the variant was written by hand.
+template <typename V>
+inline constexpr bool kByHand =
+    V::type == CompactType::kInt4&& V::rows == 1 && V::minimums&& V::f16&& V::single;
+#endif
+
 /// Groups of one panel for some rows. `total` is where sums are kept: registers for one or two
 /// rows, y itself for more.
 template <typename V>
@@ -72,6 +80,15 @@ void DotRows(const CompactDot& dot, int first) {
   constexpr bool kInMemory = V::rows > 2;
   const CompactLayout& layout = dot.layout;
   const int64_t groups = dot.k / layout.group;
+#if defined(OORT_UNIT_neon_dot)
+  if constexpr (kByHand<V>) {
+    const int64_t at = first * dot.x.piece_stride;
+    if (groups > 0) {
+      return DotRowInt4(groups, dot.panel, dot.x.q + first * dot.x.q_stride, dot.x.scale + at,
+                        dot.x.offset + at, dot.y + first * dot.y_stride);
+    }
+  }
+#endif
   const int pieces = V::single ? 1 : layout.group / V::piece;
   const int zero = layout.zero + (V::type == CompactType::kInt8 ? kOffset8 : 0);
   const std::byte* data = dot.panel;
