@@ -49,9 +49,9 @@ constexpr StoredKind kStoredKinds[] = {
 };
 
 /// Small numbers, the same for the same seed.
-class Numbers {
+class CompactNumbers {
  public:
-  explicit Numbers(unsigned seed) : engine_(seed) {}
+  explicit CompactNumbers(unsigned seed) : engine_(seed) {}
   float Next() { return static_cast<float>(static_cast<int>(engine_() % 2001) - 1000) / 1000.0f; }
   std::byte Byte() { return static_cast<std::byte>(engine_() & 255u); }
   std::vector<float> Many(int64_t count) {
@@ -86,7 +86,7 @@ void PutHalf(std::byte* to, float value) {
   std::memcpy(to, &half, 2);
 }
 
-Tensor RandomScales(Numbers& numbers, Shape shape, bool f16) {
+Tensor RandomScales(CompactNumbers& numbers, Shape shape, bool f16) {
   Tensor tensor(f16 ? DType::kF16 : DType::kF32, shape);
   for (int64_t i = 0; i < tensor.elements(); ++i) {
     const float value = numbers.Next() / 8;
@@ -100,7 +100,7 @@ Tensor RandomScales(Numbers& numbers, Shape shape, bool f16) {
 }
 
 StoredMatrix RandomStored(const StoredKind& kind, int64_t rows, int64_t columns, unsigned seed) {
-  Numbers numbers(seed);
+  CompactNumbers numbers(seed);
   StoredMatrix stored;
   stored.format = kind.format;
   stored.rows = rows;
@@ -163,7 +163,7 @@ struct ProductCase {
 class ProductData {
  public:
   explicit ProductData(const ProductCase& c) : c_(c) {
-    Numbers numbers(7);
+    CompactNumbers numbers(7);
     x = numbers.Many(c.rows * c.k);
     for (size_t i = 0; i < c.outputs.size(); ++i) {
       stored.push_back(RandomStored(c.kind, c.outputs[i], c.k, 11u + static_cast<unsigned>(i)));

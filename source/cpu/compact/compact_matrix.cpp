@@ -17,7 +17,7 @@ namespace {
 /// Groups that the kernels can take; other weights are unpacked to f32.
 constexpr int kGroupStep = 16;
 /// Bytes behind the panels that kernels may read.
-constexpr size_t kPanelSlack = 128;
+constexpr size_t kCompactSlack = 128;
 
 CompactLayout ChooseLayout(const StoredMatrix& stored) {
   CompactLayout layout;
@@ -137,7 +137,7 @@ CompactMatrix::CompactMatrix(const StoredMatrix& stored, int threads)
   const int64_t groups = columns_ / layout_.group;
   panel_bytes_ = CheckedMultiply(groups, layout_.group_bytes());
   const int64_t bytes = CheckedMultiply(panels(), panel_bytes_);
-  buffer_ = AllocatePages(CheckedAdd(static_cast<size_t>(bytes), kPanelSlack));
+  buffer_ = AllocatePages(CheckedAdd(static_cast<size_t>(bytes), kCompactSlack));
   if (layout_.quantized()) {
     PackQuantized(stored, threads);
   } else {

@@ -11,7 +11,7 @@
 namespace oort {
 namespace {
 
-constexpr int64_t kFewPanels = 8;       // of which results are finished together
+constexpr int64_t kFinishPanels = 8;    // of which results are finished together
 constexpr int64_t kUnpackSteps = 64;    // of k that are unpacked at a time
 constexpr int64_t kProductSlack = 512;  // bytes behind panels that kernels may read
 
@@ -283,7 +283,7 @@ void CompactMultiplier::RunFew(const Job& job) const {
     x = ByteScratch(rows, job.k, piece).Fill(kernels_, product, job.k, piece, job.workspace);
   }
   const auto multiply = [&](const CompactMatrix& matrix, int64_t first, int64_t end, float* y) {
-    constexpr int64_t kStride = kFewPanels * kCompactRows;
+    constexpr int64_t kStride = kFinishPanels * kCompactRows;
     for (int64_t row = first; row < end; row += kCompactRows, y += kCompactRows) {
       const std::byte* panel = matrix.panel(row / kCompactRows);
       if (bytes) {
@@ -301,13 +301,13 @@ void CompactMultiplier::RunFew(const Job& job) const {
   const int64_t grain = GrainOf({panel_bytes * (product.gated ? 2 : 1),
                                  bytes ? 0.0 : static_cast<double>(job.k * product.rows) * 64});
   const auto run = [&](int64_t begin, int64_t end) {
-    constexpr int64_t kWidth = kFewPanels * kCompactRows;
+    constexpr int64_t kWidth = kFinishPanels * kCompactRows;
     alignas(64) float z[kCompactFewRows * kWidth], up[kCompactFewRows * kWidth];
     for (int64_t index = begin; index < end;) {
       const auto [result, row] = StretchAt(product, kCompactRows, index);
       const CompactMatrix& matrix = *product.matrices[result];
       const int64_t panels =
-          std::min({kFewPanels, end - index, matrix.panels() - row / kCompactRows});
+          std::min({kFinishPanels, end - index, matrix.panels() - row / kCompactRows});
       const int64_t last = std::min(row + panels * kCompactRows, matrix.rows());
       multiply(matrix, row, last, z);
       if (product.gated) multiply(*product.matrices[1], row, last, up);
