@@ -7,8 +7,13 @@
 #include "llm/tokenizer/byte_level.h"
 #include "llm/tokenizer/charsmap.h"
 #include "llm/tokenizer/utf8.h"
+#include "oort/error.h"
 
 namespace oort::llm {
+
+void Rewriter::ThrowTooLong() {
+  throw Error(ErrorCode::kLimit, "the normalizer makes the text longer than a gigabyte");
+}
 
 void ReplaceMatches(NormalText& text, const Regex& pattern, std::string_view content,
                     Regex::Scratch& scratch) {

@@ -30,6 +30,7 @@ class Rewriter {
   }
   /// Adds text that was not there, after the byte before `source`.
   void Insert(std::string_view text, size_t source) {
+    if (out_.text.size() + text.size() > kLongest) ThrowTooLong();
     out_.text += text;
     if (source == 0 || source - 1 < in_.from_start) out_.from_start += text.size();
   }
@@ -37,6 +38,8 @@ class Rewriter {
   NormalText Take() { return std::move(out_); }
 
  private:
+  static constexpr size_t kLongest = size_t{1} << 30;
+  [[noreturn]] static void ThrowTooLong();
   const NormalText& in_;
   NormalText out_;
 };

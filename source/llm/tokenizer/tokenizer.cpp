@@ -21,6 +21,8 @@ Tokenizer::Impl::Impl(llm::Pipeline from) : pipeline(std::move(from)) {
 
 namespace {
 
+constexpr size_t kLongestText = size_t{1} << 28;  // positions are 32 bits, and texts grow
+
 void EncodeWord(const llm::Model& model, std::string_view word, EncodeScratch& scratch,
                 std::vector<int32_t>& ids) {
   const bool cached = model.worth_caching() && word.size() <= llm::WordCache::kLongestWord;
@@ -163,6 +165,10 @@ std::vector<int32_t> Tokenizer::Encode(std::string_view text, EncodeOptions opti
       }
     }
     if (scratch == nullptr) scratch = std::make_unique<EncodeScratch>();
+    if (text.size() > kLongestText) {
+      throw Error(ErrorCode::kLimit, "a text of " + std::to_string(text.size()) +
+                                         " bytes is too long to encode at once");
+    }
     std::string valid;
     if (!llm::IsValidUtf8(text)) {
       valid = llm::MakeValidUtf8(text);
