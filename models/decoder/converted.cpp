@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "models/decoder/converted.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/problems.h"
 #include "models/decoder/about.h"
 #include "models/decoder/compact_checkpoint.h"
 #include "models/decoder/decoder.h"
+#include "models/decoder/traced.h"
 #include "parser/pnnx/param.h"
 
 namespace oort {
@@ -93,6 +95,38 @@ void CheckHead(const Graph& graph, const DecoderConfig& config) {
   }
 }
 
+/// A trace does not say how far its model goes: no further than positions are exact in 17 bits.
+constexpr int64_t kUnknownContext = int64_t{1} << 17;
+
+ConvertedModel ReadTraced(const Graph& graph, const std::filesystem::path& param) {
+  ConvertedModel model;
+  TracedDecoder decoder;
+  try {
+    decoder = MakeDecoder(graph);
+  } catch (const Error& error) {
+    throw Error(error.code(), Quote(param.filename().string()) +
+                                  " is no language model that 'oort convert' wrote, and no causal "
+                                  "decoder that pnnx traced: " +
+                                  error.what());
+  }
+  DecoderConfig& config = model.about.config;
+  config.family = "traced";
+  config.vocabulary = decoder.vocabulary;
+  config.hidden = decoder.hidden;
+  config.layers = decoder.layers;
+  config.heads = decoder.heads;
+  config.kv_heads = decoder.kv_heads;
+  config.head_dim = decoder.head_dim;
+  const auto folder = param.parent_path();
+  const int64_t window = ReadCompanions(folder.empty() ? "." : folder, model.about);
+  if (config.context == 0) config.context = kUnknownContext;
+  if (decoder.positions > 0) config.context = std::min(config.context, decoder.positions);
+  // A window that the trace was too short to show is all that may be seen.
+  if (window > 0 && !decoder.has_window) config.context = std::min(config.context, window);
+  model.graph = std::move(decoder.graph);
+  return model;
+}
+
 }  // namespace
 
 void WriteConverted(const Checkpoint& checkpoint, const std::filesystem::path& param,
@@ -122,11 +156,11 @@ ConvertedModel ReadConverted(const std::filesystem::path& param, const ReadOptio
   model.graph = ReadPnnx(param, bin, options);
   std::vector<bool> dead(model.graph.operators.size(), false);
   const std::string about = TakeBytes(model.graph, kAbout, dead);
+  std::error_code ignored;
   if (about.empty()) {
-    throw Error(ErrorCode::kInvalidModel,
-                Quote(param.filename().string()) +
-                    " is no language model that 'oort convert' wrote: it has no operator " +
-                    Quote(kAbout));
+    model = ReadTraced(model.graph, param);
+    model.about.file_bytes = std::filesystem::file_size(bin, ignored);
+    return model;
   }
   model.about = ParseAbout(about);
   TokenizerSource& tokenizer = model.about.tokenizer;
@@ -134,7 +168,6 @@ ConvertedModel ReadConverted(const std::filesystem::path& param, const ReadOptio
   tokenizer.vocabulary.precompiled_charsmap = TakeBytes(model.graph, kCharsmap, dead);
   model.graph.Remove(dead);
   CheckHead(model.graph, model.about.config);
-  std::error_code ignored;
   model.about.file_bytes = std::filesystem::file_size(bin, ignored);
   return model;
 }

@@ -22,8 +22,9 @@ void WriteConverted(const Checkpoint& checkpoint, const std::filesystem::path& p
 
 /// Whether the file is a .param.
 bool LooksConverted(const std::filesystem::path& path);
-/// Throws kInvalidModel for graphs that no language model was written as, or that contradict what
-/// they say of themselves.
+/// A graph that says nothing of itself is taken for a decoder that pnnx traced (traced.h); its
+/// tokenizer may lie beside it as in a folder of Hugging Face. Throws kInvalidModel for graphs that
+/// contradict what they say of themselves.
 ConvertedModel ReadConverted(const std::filesystem::path& param, const ReadOptions& options);
 
 }  // namespace oort

@@ -33,6 +33,10 @@ void RequireUtf8(std::string_view text, std::string_view what);
 // One for each format, in the folder of its name.
 CheckpointContents ReadGguf(const std::filesystem::path& path);
 CheckpointContents ReadHuggingFace(const std::filesystem::path& folder);
+/// What a folder of Hugging Face has beside the weights: tokenizer, templates, end tokens (below
+/// contents.config.vocabulary), family and context (0 if unknown). All may be absent. Returns the
+/// sliding window that config.json names, 0 for none.
+int64_t ReadCompanions(const std::filesystem::path& folder, CheckpointContents& contents);
 bool LooksLikeLlama2c(const ByteSource& source);
 CheckpointContents ReadLlama2c(const std::filesystem::path& path);
 CheckpointContents ReadLlama2c(const std::shared_ptr<const ByteSource>& source);

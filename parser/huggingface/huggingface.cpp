@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A folder as it is downloaded from the Hub.
+#include <algorithm>
+
 #include "core/problems.h"
 #include "parser/checkpoint/contents.h"
 #include "parser/huggingface/config.h"
@@ -44,6 +46,14 @@ void ReadTokenizerFiles(const Folder& folder, TokenizerSource& tokenizer) {
     tokenizer.kind = TokenizerSource::Kind::kSentencePiece;
     tokenizer.bytes = std::move(*model);
   }
+}
+
+/// The longest sequence that a config of any family allows.
+int64_t ReadContext(const json::Object& config) {
+  for (const char* key : {"max_position_embeddings", "n_positions", "n_ctx"}) {
+    if (const auto context = config.Integer(key); context && *context > 0) return *context;
+  }
+  return 0;
 }
 
 void AddHubTemplate(CheckpointContents& contents, std::string name, std::string text) {
@@ -102,6 +112,24 @@ CheckpointContents ReadHuggingFace(const std::filesystem::path& path) {
   ReadTokenizerFiles(folder, contents.tokenizer);
   ReadTemplates(folder, contents);
   return contents;
+}
+
+int64_t ReadCompanions(const std::filesystem::path& path, CheckpointContents& contents) {
+  using namespace huggingface;
+  const Folder folder(path);
+  int64_t window = 0;
+  json::Json config = json::Json::object();
+  if (const auto text = folder.Text("config.json")) config = json::Parse(*text, "config.json");
+  const json::Object file(config, "config.json");
+  if (const auto family = file.Text("model_type")) contents.config.family = *family;
+  contents.config.context = ReadContext(file);
+  if (file.Bool("use_sliding_window").value_or(true)) {
+    window = std::max<int64_t>(0, file.Integer("sliding_window").value_or(0));
+  }
+  ReadGeneration(folder, file, contents);
+  ReadTokenizerFiles(folder, contents.tokenizer);
+  ReadTemplates(folder, contents);
+  return window;
 }
 
 }  // namespace oort

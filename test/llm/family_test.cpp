@@ -4,36 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "kit/files.h"
-#include "llm/decoder_runner.h"
-#include "parser/json/json.h"
+#include "llm/expect_logits.h"
 
 namespace oort {
 namespace {
 
 const std::filesystem::path kTinyModels = std::filesystem::path(OORT_TEST_DATA) / "checkpoints";
 
-/// Runs all tokens in steps of so many and compares every row.
-void ExpectLogits(const std::shared_ptr<const LanguageModel>& model,
-                  const std::vector<int32_t>& tokens, const json::Json& want, size_t step) {
-  DecoderRunner runner(model, KvType::kF32, 64, 1);
-  CachedSequence sequence;
-  const auto vocabulary = static_cast<size_t>(runner.vocabulary());
-  for (size_t at = 0; at < tokens.size(); at += step) {
-    const size_t count = std::min(step, tokens.size() - at);
-    const StepItem item{&sequence, std::span(tokens).subspan(at, count), StepItem::kAll};
-    const std::span<const float> got = runner.Step({&item, 1});
-    ASSERT_EQ(got.size(), count * vocabulary);
-    for (size_t i = 0; i < got.size(); ++i) {
-      const double number = want[at + i / vocabulary][i % vocabulary].get<double>();
-      ASSERT_NEAR(got[i], number, 2e-4 + 2e-5 * std::abs(number))
-          << "token " << at + i / vocabulary << ", logit " << i % vocabulary;
-    }
-  }
-  runner.Release(sequence);
-}
+using testing::ExpectLogits;
 
 struct FamilyFile {
   const char* answer;
