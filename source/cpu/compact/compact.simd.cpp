@@ -48,7 +48,7 @@ void GemvFloat(const CompactGemv& gemv) {
   // Two sums of each, so that one step need not wait for the one before.
   Lanes even[rows], odd[rows];
   Unroll<rows>([&](auto r) { even[r] = odd[r] = Lanes::Broadcast(0.0f); });
-  const auto add = [&](Lanes(&sums)[rows], int64_t k) {
+  const auto add = [&](Lanes(&sums)[rows], int64_t k) __attribute__((always_inline)) {
     const Lanes w = LoadStep<type>(gemv.panel + k * kBytes);
     Unroll<rows>([&](auto r) {
       const Vec factor(gemv.x[r * gemv.x_stride + k]);
@@ -67,12 +67,25 @@ void GemvFloat(const CompactGemv& gemv) {
   });
 }
 
+/// Two rows at a time: the sums of more would not stay in registers.
+template <CompactType type, int rows>
+void GemvFloats(CompactGemv gemv) {
+  if constexpr (rows > 2) {
+    GemvFloat<type, 2>(gemv);
+    gemv.x += 2 * gemv.x_stride;
+    gemv.y += 2 * gemv.y_stride;
+    GemvFloats<type, rows - 2>(gemv);
+  } else {
+    GemvFloat<type, rows>(gemv);
+  }
+}
+
 template <int rows>
 void GemvRows(const CompactGemv& gemv) {
   switch (gemv.layout.type) {
-    case CompactType::kF32: return GemvFloat<CompactType::kF32, rows>(gemv);
-    case CompactType::kF16: return GemvFloat<CompactType::kF16, rows>(gemv);
-    case CompactType::kBf16: return GemvFloat<CompactType::kBf16, rows>(gemv);
+    case CompactType::kF32: return GemvFloats<CompactType::kF32, rows>(gemv);
+    case CompactType::kF16: return GemvFloats<CompactType::kF16, rows>(gemv);
+    case CompactType::kBf16: return GemvFloats<CompactType::kBf16, rows>(gemv);
     case CompactType::kInt8: return GemvQuantized<CompactType::kInt8, rows>(gemv);
     case CompactType::kInt4: return GemvQuantized<CompactType::kInt4, rows>(gemv);
   }
