@@ -40,8 +40,8 @@ struct LanguageModelInfo {
 /// Thread contract: immutable; share it between any number of engines and threads.
 class LanguageModel {
  public:
-  /// A GGUF file, a folder of Hugging Face, a checkpoint of llama2.c, or a .pnnx.param that
-  /// ConvertLanguageModel wrote. Throws an Error.
+  /// A GGUF file, a folder of Hugging Face, a checkpoint of llama2.c, a .pnnx.param that
+  /// ConvertLanguageModel wrote, or one that pnnx traced of a causal decoder. Throws an Error.
   static std::shared_ptr<const LanguageModel> Load(const std::filesystem::path& path,
                                                    const LanguageModelOptions& options = {});
   ~LanguageModel();
