@@ -95,7 +95,7 @@ void CheckHead(const Graph& graph, const DecoderConfig& config) {
   }
 }
 
-/// A trace does not say how far its model goes: no further than positions are exact in 17 bits.
+/// A trace does not say how long its model's sequences may be; the cache is the limit, then.
 constexpr int64_t kUnknownContext = int64_t{1} << 17;
 
 ConvertedModel ReadTraced(const Graph& graph, const std::filesystem::path& param) {

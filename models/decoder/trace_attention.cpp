@@ -8,6 +8,9 @@
 namespace oort {
 namespace {
 
+/// What masks hide (at most -1e4) is still hidden after a product with this.
+constexpr double kLeastMaskedScale = 0.01;
+
 /// Operands of add(mul(a, b), mul(c, d)), or nothing.
 std::optional<std::array<int, 4>> SumOfProducts(const Formula& formula) {
   if (!formula.IsCall("add", 2)) return {};
@@ -168,9 +171,10 @@ TracedScores TraceReader::ScoreOf(const Formula& formula) {
     const bool first = is_call("mul", 2) && NumberOf(formula.args[0]).has_value();
     const auto factor = NumberOf(formula.args[first ? 0 : 1]);
     scores = ScoreOf(formula.args[first ? 1 : 0]);
-    if (factor && !scores.window) {
-      double& scale = scores.capped ? scores.outer : scores.inner;
-      scale = formula.name == "mul" ? scale * *factor : scale / *factor;
+    // What a mask hides stays hidden after a division by some sqrt(head_dim).
+    const double by = !factor ? 0 : formula.name == "mul" ? *factor : 1 / *factor;
+    if (factor && std::isfinite(by) && (!scores.window || by >= kLeastMaskedScale)) {
+      (scores.capped ? scores.outer : scores.inner) *= by;
       return scores;
     }
   } else if (is_call("add", 2)) {

@@ -169,6 +169,25 @@ void TraceReader::Norm() {
   SetResult(flat ? out : Reshape(out, {width}), x.axis);
 }
 
+/// A mean or a sum over the last axis, as norms have them that are spelled out.
+void TraceReader::Reduce() {
+  const TracedValue& x = Plain(TokenInput());
+  const int rank = x.shape.rank();
+  const Value dim = ParameterValue(*op_, "dim"), keepdim = ParameterValue(*op_, "keepdim");
+  const std::vector<int64_t> dims =
+      dim.IsInt() || dim.IsList() ? dim.AsInts() : std::vector<int64_t>();
+  if (dims.size() != 1 || (dims[0] != -1 && dims[0] != rank - 1) || x.axis == rank - 1 ||
+      !keepdim.IsBool() || !keepdim.AsBool()) {
+    Refuse("it reduces another axis than the last, the features of each token");
+  }
+  const int64_t rest = x.width() / x.last();
+  Written reduce = Copy();
+  reduce.Set("dim", Value(Value::List{Value(-1)}));
+  const int in = rest == 1 ? x.operand : Reshape(x.operand, {rest, x.last()});
+  const int out = writer_.AddOne(std::move(reduce), {in});
+  SetResult(rest == 1 ? out : Reshape(out, {rest}), x.axis);
+}
+
 void TraceReader::Split() {
   const TracedValue x = Plain(TokenInput());
   const int dim = AxisParameter("dim", x.shape.rank());

@@ -169,6 +169,8 @@ void TraceReader::Visit(const Operator& op) {
       {"torch.matmul", &TraceReader::MatMul},
       {"nn.LayerNorm", &TraceReader::Norm},
       {"nn.RMSNorm", &TraceReader::Norm},
+      {"torch.mean", &TraceReader::Reduce},
+      {"torch.sum", &TraceReader::Reduce},
       {"Tensor.reshape", &TraceReader::View},
       {"Tensor.view", &TraceReader::View},
       {"torch.flatten", &TraceReader::View},

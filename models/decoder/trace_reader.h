@@ -88,6 +88,7 @@ class TraceReader {
   void Linear();
   void MultiplyConstant();
   void Norm();
+  void Reduce();
   void Split();
   void Slice();
   void Cat();

@@ -80,7 +80,8 @@ TEST_P(TracedFamily, KeepsSequencesApart) {
 INSTANTIATE_TEST_SUITE_P(Traces, TracedFamily,
                          ::testing::Values("llama_eager", "llama_sdpa", "qwen2_eager", "qwen2_sdpa",
                                            "mistral_eager", "mistral_sdpa", "qwen3", "phi3",
-                                           "gemma2", "gpt_neox", "gptj", "gpt2_eager", "gpt2_sdpa"),
+                                           "olmo2", "gemma2", "gpt_neox", "gptj", "gpt2_eager",
+                                           "gpt2_sdpa"),
                          [](const auto& item) { return std::string(item.param); });
 
 TEST(TracedDecoder, HasACacheWhereTheTraceHadMasksAndTables) {
@@ -233,6 +234,22 @@ TEST(TracedDecoder, RefusesEncoders) {
   ExpectRefused(graph, "this is an encoder and no causal decoder");
 }
 
+TEST(TracedDecoder, ReadsScoresInAnyOrderOfScaleAndMask) {
+  for (const char* text : {"add(@1,mul(0.25,@0))", "div(add(@0,@1),4.0)", "add(div(@0,4),@1)"}) {
+    Graph graph = ReadTrace("gpt2_eager");
+    for (Operator& op : graph.operators) {
+      const auto expr = op.params.find("expr");
+      if (expr == op.params.end() || expr->second.text().find("0.3535") == std::string::npos) {
+        continue;
+      }
+      expr->second = Parameter(text);
+    }
+    Graph decoder = MakeDecoder(graph).graph;
+    EXPECT_EQ(FirstOf(decoder, "oort.CachedAttention").params.at("scale").value().AsFloat(), 0.25)
+        << text;
+  }
+}
+
 TEST(TracedDecoder, TakesTheFlagForAMask) {
   Graph graph = ReadTrace("llama_sdpa");
   for (Operator& op : graph.operators) {
@@ -265,6 +282,10 @@ TEST(TracedDecoder, RefusesWhatDependsOnTheTracedLength) {
       WithOperator("F.silu", "Tensor.slice", {{"dim", Parameter("1")}, {"start", Parameter("-1")}},
                    Shape{1, 1, 24}),
       "it takes some of the tokens");
+  ExpectRefused(
+      WithOperator("F.silu", "torch.mean",
+                   {{"dim", Parameter("(1)")}, {"keepdim", Parameter("True")}}, Shape{1, 1, 24}),
+      "it reduces another axis than the last");
   ExpectRefused(WithOperator("F.silu", "F.softmax", {{"dim", Parameter("1")}}, Shape{1, 7, 24}),
                 "it is no softmax over the scores of an attention");
 }

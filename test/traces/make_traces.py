@@ -36,6 +36,7 @@ MODELS = {
     "mistral_sdpa": (hf.MistralForCausalLM, hf.MistralConfig, GROUPED | dict(sliding_window=5), "sdpa", len(TOKENS)),
     "qwen3": (hf.Qwen3ForCausalLM, hf.Qwen3Config, GROUPED | dict(head_dim=12), "sdpa", len(TOKENS)),
     "phi3": (hf.Phi3ForCausalLM, hf.Phi3Config, GROUPED | dict(pad_token_id=0), "sdpa", len(TOKENS)),
+    "olmo2": (hf.Olmo2ForCausalLM, hf.Olmo2Config, GROUPED, "sdpa", len(TOKENS)),  # norms spelled out
     "gemma2": (
         hf.Gemma2ForCausalLM,
         hf.Gemma2Config,
