@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT
+// The committed storyteller beside the answers of transformers (models/storyteller/answers.py).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "kit/errors.h"
+#include "kit/files.h"
+#include "oort/engine.h"
+
+namespace oort {
+namespace {
+
+const std::filesystem::path kStoryteller =
+    std::filesystem::path(OORT_SOURCE_DIR) / "models" / "storyteller";
+
+struct StoryAnswer {
+  std::vector<ChatMessage> messages;  ///< none for text that is gone on with
+  std::string prompt, text;
+  std::vector<int32_t> prompt_ids, ids;
+  std::vector<float> logprobs;
+};
+
+std::vector<StoryAnswer> StoryAnswers() {
+  std::vector<StoryAnswer> answers;
+  for (const auto& row : nlohmann::json::parse(testing::FileBytes(kStoryteller / "answers.json"))) {
+    StoryAnswer answer{{},
+                       row["prompt"].get<std::string>(),
+                       row["text"].get<std::string>(),
+                       row["prompt_ids"].get<std::vector<int32_t>>(),
+                       row["ids"].get<std::vector<int32_t>>(),
+                       row["logprobs"].get<std::vector<float>>()};
+    for (const auto& message : row["messages"]) {
+      answer.messages.push_back({message["role"], message["content"]});
+    }
+    answers.push_back(std::move(answer));
+  }
+  EXPECT_GE(answers.size(), 8u);
+  return answers;
+}
+
+std::shared_ptr<const LanguageModel> LoadStoryteller(bool exact) {
+  LanguageModelOptions options;
+  options.exact = exact;
+  return LanguageModel::Load(kStoryteller, options);
+}
+
+/// One thread: the model is so small that more would only wait for each other.
+EngineOptions StoryOptions(KvType kv = KvType::kF16) {
+  EngineOptions options;
+  options.threads = 1;
+  options.kv = kv;
+  return options;
+}
+
+GenerateRequest StoryRequest(const StoryAnswer& answer, float temperature = 0) {
+  GenerateRequest request;
+  request.prompt = answer.prompt_ids;
+  request.max_tokens = 200;
+  request.sampling.temperature = temperature;
+  request.sampling.seed = 11;
+  return request;
+}
+
+TEST(Storyteller, ReadsPromptsAsTransformersDoes) {
+  const auto model = LoadStoryteller(false);
+  for (const StoryAnswer& answer : StoryAnswers()) {
+    if (answer.messages.empty()) {
+      EXPECT_EQ(model->tokenizer().Encode(answer.prompt), answer.prompt_ids) << answer.prompt;
+      continue;
+    }
+    ChatInputs inputs;
+    inputs.messages = ToJson(answer.messages);
+    EXPECT_EQ(model->FormatChat(inputs), answer.prompt);
+    EXPECT_EQ(model->EncodeChat(answer.messages), answer.prompt_ids) << answer.prompt;
+  }
+  const ChatMessage system{"system", "You are a poet."};
+  testing::ExpectThrows(
+      [&] {
+        model->EncodeChat({&system, 1});
+      },
+      ErrorCode::kInvalidArgument, "user and assistant alone");
+}
+
+TEST(Storyteller, AnswersExactlyWhatTransformersAnswers) {
+  Engine engine(LoadStoryteller(true), StoryOptions(KvType::kF32));
+  for (const StoryAnswer& answer : StoryAnswers()) {
+    SCOPED_TRACE(answer.prompt);
+    GenerateRequest request = StoryRequest(answer);
+    request.sampling.top_logprobs = 0;
+    const GenerateResult result = engine.Generate(std::move(request));
+    EXPECT_EQ(result.tokens, answer.ids);
+    EXPECT_EQ(result.text, answer.text);
+    ASSERT_EQ(result.logprobs.size(), answer.logprobs.size());
+    for (size_t i = 0; i < result.logprobs.size(); ++i) {
+      EXPECT_NEAR(result.logprobs[i], answer.logprobs[i], 1e-3) << "token " << i;
+    }
+    const bool ended = engine.model().IsEnd(answer.ids.back());
+    EXPECT_EQ(result.finish, ended ? FinishReason::kStop : FinishReason::kLength);
+  }
+}
+
+TEST(Storyteller, FastModeMostlyPicksTheSameTokens) {
+  const auto model = LoadStoryteller(false);
+  int64_t same = 0, all = 0;
+  for (const StoryAnswer& answer : StoryAnswers()) {
+    std::vector<int32_t> tokens = answer.prompt_ids;
+    tokens.insert(tokens.end(), answer.ids.begin(), answer.ids.end());
+    const auto first = static_cast<int64_t>(answer.prompt_ids.size()) - 1;
+    const auto last = static_cast<int64_t>(tokens.size()) - 1;
+    VisitLogits(model, tokens, model->info().context, StoryOptions(),
+                [&](int64_t i, std::span<const float> x) {
+                  if (i < first || i >= last) return;
+                  const auto best = std::max_element(x.begin(), x.end()) - x.begin();
+                  same += best == tokens[static_cast<size_t>(i) + 1];
+                  ++all;
+                });
+  }
+  EXPECT_GT(all, 500);
+  EXPECT_GE(static_cast<double>(same), 0.97 * static_cast<double>(all)) << same << " of " << all;
+}
+
+TEST(Storyteller, StreamsPiecesThatJoinToTheText) {
+  Engine engine(LoadStoryteller(false), StoryOptions());
+  GenerateRequest request = StoryRequest(StoryAnswers()[0]);
+  std::string joined;
+  size_t tokens = 0;
+  request.on_piece = [&](const GeneratedPiece& piece) {
+    joined += piece.text;
+    tokens += piece.token >= 0;
+    return true;
+  };
+  const GenerateResult result = engine.Generate(std::move(request));
+  EXPECT_EQ(joined, result.text);
+  EXPECT_EQ(tokens, result.tokens.size());
+  EXPECT_GT(result.text.size(), 100u);
+}
+
+TEST(Storyteller, EndsBeforeAStopString) {
+  Engine engine(LoadStoryteller(true), StoryOptions(KvType::kF32));
+  const StoryAnswer answer = StoryAnswers()[0];
+  // A piece of the story that ends and begins within tokens.
+  const size_t at = answer.text.size() / 2;
+  const std::string stop = answer.text.substr(at, 9);
+  GenerateRequest request = StoryRequest(answer);
+  request.stops = {"a text that is not there", stop};
+  const GenerateResult result = engine.Generate(std::move(request));
+  EXPECT_EQ(result.text, answer.text.substr(0, answer.text.find(stop)));
+  EXPECT_EQ(result.stop, stop);
+  EXPECT_EQ(result.finish, FinishReason::kStop);
+  EXPECT_LT(result.tokens.size(), answer.ids.size());
+}
+
+TEST(Storyteller, TellsFourStoriesTogetherAsItTellsThemAlone) {
+  const auto model = LoadStoryteller(false);
+  std::vector<StoryAnswer> answers = StoryAnswers();
+  std::sort(answers.begin(), answers.end(), [](const StoryAnswer& a, const StoryAnswer& b) {
+    return a.prompt_ids.size() > b.prompt_ids.size();
+  });
+  for (size_t i = 1; i < 4; ++i) answers[i] = answers[i * (answers.size() - 1) / 3];
+  answers.resize(4);
+  for (float temperature : {0.0f, 0.9f}) {
+    Engine together(model, StoryOptions());
+    std::vector<int64_t> numbers;
+    for (const StoryAnswer& answer : answers) {
+      numbers.push_back(together.Submit(StoryRequest(answer, temperature)));
+    }
+    while (together.Step()) {
+    }
+    for (size_t i = 0; i < answers.size(); ++i) {
+      Engine alone(model, StoryOptions());
+      const GenerateResult expected = alone.Generate(StoryRequest(answers[i], temperature));
+      const auto result = together.Take(numbers[i]);
+      ASSERT_TRUE(result.has_value());
+      EXPECT_EQ(result->text, expected.text) << answers[i].prompt << " at " << temperature;
+      EXPECT_EQ(result->tokens, expected.tokens);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace oort
