@@ -266,7 +266,7 @@ bool TryPair(const PixelDepthwiseRows& r, const Limits& limits) {
 }
 
 /// All whole vectors of channels of two rows of outputs, if there are tiles for that.
-bool TryPairs(const PixelDepthwiseRows& r, const Limits& limits) {
+[[maybe_unused]] bool TryPairs(const PixelDepthwiseRows& r, const Limits& limits) {
   const PixelSteps &down = r.down, &along = r.along;
   const bool square = down.kernel == along.kernel && down.stride == along.stride;
   if (r.out_rows != 2 || !square || down.dilation != 1 || along.dilation != 1) return false;
