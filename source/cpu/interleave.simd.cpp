@@ -31,7 +31,9 @@ int64_t InterleavePixels(const float* const* rows, int64_t depth, float* panel) 
 #if defined(OORT_ISA_neon)
   int64_t k = 0;
   for (; k + 4 <= depth; k += 4, panel += 12) {
-    vst3q_f32(panel, {{vld1q_f32(rows[0] + k), vld1q_f32(rows[1] + k), vld1q_f32(rows[2] + k)}});
+    float32x4x3_t colours;
+    for (int i = 0; i < 3; ++i) colours.val[i] = vld1q_f32(rows[i] + k);
+    vst3q_f32(panel, colours);
   }
   return k;
 #else
