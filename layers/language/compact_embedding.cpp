@@ -14,11 +14,8 @@ class CompactEmbedding final : public Layer {
         scale_(static_cast<float>(init.Float("factor"))),
         table_(CompactMatrix::Shared(
             ReadStored(init, 0, init.Int("num_embeddings"), init.Int("embedding_dim")),
-            AvailableThreads())) {
-    for (const char* name : {"weight", "scale", "minimum"}) {
-      packed_.push_back(init.Arg(std::string("@") + name));
-    }
-  }
+            AvailableThreads())),
+        packed_(StoredArguments(init, 1)) {}
 
   std::vector<Value> Infer(const Args& args) const override {
     Shape shape = args.shape(input_);
@@ -49,9 +46,7 @@ class CompactEmbedding final : public Layer {
                         });
   }
 
-  bool Packs(int argument) const override {
-    return argument >= 0 && std::find(packed_.begin(), packed_.end(), argument) != packed_.end();
-  }
+  bool Packs(int argument) const override { return IsAmong(packed_, argument); }
 
  private:
   int input_;

@@ -32,8 +32,7 @@ class CompactLinear final : public Layer {
       }
       bias_data_.push_back(biases_.back().defined() ? biases_.back().data<float>() : nullptr);
     }
-    const int arguments = static_cast<int>(init.op().attributes.size() + init.op().params.size());
-    for (int i = 0; i < arguments + 64; ++i) packed_.push_back(IsStored(init, i));
+    packed_ = StoredArguments(init, static_cast<int>(rows.size()));
   }
 
   std::vector<Value> Infer(const Args& args) const override {
@@ -67,10 +66,7 @@ class CompactLinear final : public Layer {
     return multiplier_.Workspace(ProductOf(args), threads);
   }
 
-  bool Packs(int argument) const override {
-    return argument >= 0 && argument < static_cast<int>(packed_.size()) &&
-           packed_[static_cast<size_t>(argument)];
-  }
+  bool Packs(int argument) const override { return IsAmong(packed_, argument); }
 
   Cost Work(const Args& args, std::span<const Value> outputs) const override {
     const double rows = static_cast<double>(Rows(args));
@@ -127,7 +123,7 @@ class CompactLinear final : public Layer {
   std::vector<std::shared_ptr<const CompactMatrix>> matrices_;
   std::vector<Tensor> biases_;
   std::vector<const float*> bias_data_;
-  std::vector<bool> packed_;
+  std::vector<int> packed_;
 };
 
 }  // namespace

@@ -4,7 +4,9 @@
 // behind each of these names.
 #pragma once
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "cpu/compact/compact_matrix.h"
 #include "oort/layer.h"
@@ -60,14 +62,19 @@ inline StoredMatrix ReadStored(const LayerInit& init, int part, int64_t rows, in
   return stored;
 }
 
-/// For Layer::Packs: whether the argument is one of the attributes above.
-inline bool IsStored(const LayerInit& init, int argument) {
-  for (int part = 0; part < kMostParts; ++part) {
+/// For Layer::Packs: the arguments that hold the first `parts` weights.
+inline std::vector<int> StoredArguments(const LayerInit& init, int parts) {
+  std::vector<int> arguments;
+  for (int part = 0; part < parts; ++part) {
     for (const char* name : {"weight", "scale", "minimum"}) {
-      if (argument >= 0 && init.Arg("@" + PartName(name, part)) == argument) return true;
+      arguments.push_back(init.Arg("@" + PartName(name, part)));
     }
   }
-  return false;
+  return arguments;
+}
+
+inline bool IsAmong(const std::vector<int>& arguments, int argument) {
+  return std::find(arguments.begin(), arguments.end(), argument) != arguments.end();
 }
 
 }  // namespace oort

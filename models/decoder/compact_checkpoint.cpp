@@ -71,7 +71,6 @@ class CompactCheckpoint final : public Checkpoint {
   const DecoderConfig& config() const override { return inner_.config(); }
   bool Has(std::string_view name) const override { return inner_.Has(name); }
   Tensor Vector(std::string_view name) const override { return inner_.Vector(name); }
-  void Release(std::string_view name) const override { inner_.Release(name); }
   size_t file_bytes() const override { return inner_.file_bytes(); }
   const TokenizerSource& tokenizer() const override { return inner_.tokenizer(); }
   const std::vector<NamedTemplate>& chat_templates() const override {

@@ -24,8 +24,6 @@ class FilesCheckpoint final : public Checkpoint {
   Tensor Vector(std::string_view name) const override {
     return Guarded([&] { return contents_.tensors.Vector(name); });
   }
-  /// Every Matrix maps its part of the file for itself, and its pages go with it.
-  void Release(std::string_view) const override {}
   size_t file_bytes() const override { return static_cast<size_t>(contents_.file_bytes); }
   const TokenizerSource& tokenizer() const override { return contents_.tokenizer; }
   const std::vector<NamedTemplate>& chat_templates() const override { return contents_.templates; }

@@ -43,12 +43,11 @@ class Checkpoint {
 
   virtual const DecoderConfig& config() const = 0;
   virtual bool Has(std::string_view name) const = 0;
-  /// A weight of two dimensions: views of the mapped file wherever its layout allows.
+  /// A weight of two dimensions: views of the mapped file wherever its layout allows. Each maps its
+  /// own part of the file, whose pages go with it.
   virtual StoredMatrix Matrix(std::string_view name) const = 0;
   /// A bias or norm, as f32.
   virtual Tensor Vector(std::string_view name) const = 0;
-  /// Lets the memory of what was read of the mapped file go (it comes back when read again).
-  virtual void Release(std::string_view name) const = 0;
   virtual size_t file_bytes() const = 0;
 
   virtual const TokenizerSource& tokenizer() const = 0;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/guard.h"
+#include "llm/tokenizer/tokenizer_of.h"
 #include "models/decoder/converted.h"
 #include "models/decoder/decoder.h"
 #include "parser/checkpoint/checkpoint.h"
@@ -13,19 +14,6 @@
 
 namespace oort {
 namespace {
-
-std::optional<Tokenizer> MakeTokenizer(const TokenizerSource& source) {
-  switch (source.kind) {
-    case TokenizerSource::Kind::kNone: return {};
-    case TokenizerSource::Kind::kJson: return Tokenizer::FromJson(source.bytes, source.config);
-    case TokenizerSource::Kind::kSentencePiece:
-      return Tokenizer::FromSentencePiece(source.bytes, source.config);
-    case TokenizerSource::Kind::kLlama2c:
-      return Tokenizer::FromLlama2c(source.bytes, source.vocabulary_size);
-    case TokenizerSource::Kind::kVocabulary: return Tokenizer::FromVocabulary(source.vocabulary);
-  }
-  return {};
-}
 
 LanguageModelInfo InfoOf(const DecoderConfig& config, size_t file_bytes, const Graph& graph) {
   LanguageModelInfo info;
@@ -78,7 +66,7 @@ std::string SpecialTokens(const Tokenizer& tokenizer) {
 void LanguageModel::Impl::Fill(const TokenizerSource& source,
                                const std::vector<NamedTemplate>& texts,
                                const std::vector<int32_t>& ends) {
-  tokenizer = MakeTokenizer(source);
+  if (source.kind != TokenizerSource::Kind::kNone) tokenizer = llm::TokenizerOf(source);
   if (tokenizer) special_tokens = SpecialTokens(*tokenizer);
   for (const NamedTemplate& text : texts) {
     templates.emplace_back(text.name, ChatTemplate::Parse(text.text));

@@ -242,7 +242,6 @@ TEST(Checkpoint, MapsWeightsAndLetsThemGo) {
     address = matrix.data.raw();
     EXPECT_TRUE(testing::IsMappedFrom(path, address));
   }
-  checkpoint->Release("model.layers.0.mlp.down_proj.weight");
   EXPECT_FALSE(testing::IsMappedFrom(path, address));
 }
 
