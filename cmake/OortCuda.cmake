@@ -6,6 +6,7 @@ if(NOT OORT_CUDA STREQUAL "OFF")
     set(CMAKE_CUDA_COMPILER /usr/local/cuda/bin/nvcc)
   endif()
   if(NOT CMAKE_CUDA_ARCHITECTURES)
+    # Machine code for Ampere and Hopper; "90" adds PTX for what comes later.
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
   endif()
   check_language(CUDA)
@@ -13,19 +14,45 @@ if(NOT OORT_CUDA STREQUAL "OFF")
     enable_language(CUDA)
     find_package(CUDAToolkit REQUIRED)
     set(OORT_HAS_CUDA ON)
+    set(CMAKE_CUDA_STANDARD 20)
+    set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+    if(OORT_CCACHE AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
+      set(CMAKE_CUDA_COMPILER_LAUNCHER ${OORT_CCACHE})
+    endif()
   elseif(OORT_CUDA STREQUAL "ON")
     message(FATAL_ERROR "OORT_CUDA=ON, but no CUDA compiler was found (or a sanitizer is on)")
   endif()
 endif()
 
+# Adds source/cuda and the CUDA layers to the target: *.cu, and *.cuda.cpp for what calls CUDA from
+# plain C++. source/cuda/host is plain C++ without CUDA and is part of every build. All that
+# includes CUDA's headers is a library of its own, so that the rest compiles the same either way.
 function(oort_add_cuda target)
-  if(OORT_HAS_CUDA)
-    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/source/cuda/*.cpp
-      ${PROJECT_SOURCE_DIR}/source/cuda/*.cu ${PROJECT_SOURCE_DIR}/layers/*.cu)
-    list(FILTER sources EXCLUDE REGEX "/no_cuda\\.cpp$")
-    target_link_libraries(${target} PRIVATE CUDA::cudart_static)
+  set(folder ${PROJECT_SOURCE_DIR}/source/cuda)
+  file(GLOB_RECURSE host CONFIGURE_DEPENDS ${folder}/host/*.cpp)
+  target_sources(${target} PRIVATE ${host})
+  set(layers "")
+  if(NOT OORT_HAS_CUDA)
+    target_sources(${target} PRIVATE ${folder}/no_cuda.cpp)
   else()
-    set(sources ${PROJECT_SOURCE_DIR}/source/cuda/no_cuda.cpp)
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/*.cpp ${folder}/*.cu)
+    file(GLOB_RECURSE layers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/layers/*.cu
+      ${PROJECT_SOURCE_DIR}/layers/*.cuda.cpp)
+    list(FILTER sources EXCLUDE REGEX "/no_cuda\\.cpp$|/source/cuda/host/")
+    add_library(${target}_cuda OBJECT ${sources} ${layers})
+    target_include_directories(${target}_cuda PRIVATE ${PROJECT_SOURCE_DIR}/include
+      ${PROJECT_SOURCE_DIR}/source ${PROJECT_SOURCE_DIR})
+    target_include_directories(${target}_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+    target_compile_options(${target}_cuda PRIVATE
+      $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra>
+      $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers>)
+    if(OORT_WERROR)
+      target_compile_options(${target}_cuda PRIVATE
+        $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings> $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
+    endif()
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_cuda>)
+    # Linked only: else CUDA's headers would come to every file.
+    target_link_libraries(${target} PRIVATE $<LINK_ONLY:CUDA::cudart_static>)
   endif()
-  target_sources(${target} PRIVATE ${sources})
+  oort_generate_cuda_table(${target} "${layers}")
 endfunction()

@@ -47,17 +47,23 @@ class Args {
 };
 
 struct SequenceBatch;  // oort/kv_cache.h
+namespace cuda {
+class Stream;  // cuda/stream.h
+}
 
 /// What a kernel may use while it runs.
 class Context {
  public:
-  Context(int threads, std::span<std::byte> workspace, const SequenceBatch* sequences = nullptr)
-      : threads_(threads), workspace_(workspace), sequences_(sequences) {}
+  Context(int threads, std::span<std::byte> workspace, const SequenceBatch* sequences = nullptr,
+          cuda::Stream* stream = nullptr)
+      : threads_(threads), workspace_(workspace), sequences_(sequences), stream_(stream) {}
   int threads() const { return threads_; }
   /// Whose tokens the rows of this run are, and where their keys and values lie; null outside of
   /// language models.
   const SequenceBatch* sequences() const { return sequences_; }
-  /// The bytes that Layer::Workspace asked for, aligned to 64.
+  /// Where a CUDA layer enqueues its work, in order with that of all others; null on the CPU.
+  cuda::Stream* stream() const { return stream_; }
+  /// The bytes that Layer::Workspace asked for, aligned to 64, on the layer's device.
   template <typename T = std::byte>
   T* workspace() const {
     return reinterpret_cast<T*>(workspace_.data());
@@ -73,6 +79,7 @@ class Context {
   int threads_;
   std::span<std::byte> workspace_;
   const SequenceBatch* sequences_;
+  cuda::Stream* stream_;
 };
 
 /// Output `output` may share the memory of argument `argument`.
@@ -124,18 +131,22 @@ class LayerInit {
  public:
   LayerInit(const Operator& op, const OperatorSchema& schema, const BoundArgs& bound,
             std::span<const Value> constant_inputs, Isa isa,
-            std::span<const Operand* const> outputs, std::span<const Operand* const> inputs = {})
+            std::span<const Operand* const> outputs, std::span<const Operand* const> inputs = {},
+            Device device = {})
       : op_(op),
         schema_(schema),
         bound_(bound),
         constant_inputs_(constant_inputs),
         isa_(isa),
         outputs_(outputs),
-        inputs_(inputs) {}
+        inputs_(inputs),
+        device_(device) {}
 
   const Operator& op() const { return op_; }
   const std::string& type() const { return op_.type; }
   Isa isa() const { return isa_; }
+  /// Where the layer will run: a CUDA layer uploads its constants there.
+  Device device() const { return device_; }
   /// The traced shapes and dtypes of the outputs: hints, see Operand.
   std::span<const Operand* const> outputs() const { return outputs_; }
   /// Those of the inputs, in the order of the file.
@@ -167,6 +178,7 @@ class LayerInit {
   Isa isa_;
   std::span<const Operand* const> outputs_;
   std::span<const Operand* const> inputs_;
+  Device device_;
 };
 
 using LayerCreator = std::function<std::unique_ptr<Layer>(const LayerInit&)>;
@@ -215,5 +227,12 @@ class LayerRegistry {
   void Register_##file_stem(::oort::LayerRegistry& registry); \
   }                                                           \
   void oort::builtin::Register_##file_stem(::oort::LayerRegistry& registry)
+
+/// The same for CUDA layers in layers/**/NAME.cu: OORT_CUDA_LAYERS(NAME) { registry.AddDevice(…); }
+#define OORT_CUDA_LAYERS(file_stem)                               \
+  namespace oort::builtin {                                       \
+  void RegisterCuda_##file_stem(::oort::LayerRegistry& registry); \
+  }                                                               \
+  void oort::builtin::RegisterCuda_##file_stem(::oort::LayerRegistry& registry)
 
 }  // namespace oort

@@ -10,7 +10,9 @@
 namespace oort {
 
 namespace builtin {
-void RegisterAll(LayerRegistry& registry);  // generated from layers/ by the build
+// Generated from layers/ by the build; the second does nothing in a build without CUDA.
+void RegisterAll(LayerRegistry& registry);
+void RegisterAllCuda(LayerRegistry& registry);
 }
 
 struct LayerRegistry::Impl {
@@ -57,6 +59,7 @@ LayerRegistry& LayerRegistry::Global() {
   static LayerRegistry* const registry = [] {
     auto built = std::make_unique<LayerRegistry>();
     builtin::RegisterAll(*built);
+    builtin::RegisterAllCuda(*built);
     return built.release();
   }();
   return *registry;

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: MIT
+#include "cuda/blas.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "cuda/error.h"
+
+namespace oort::cuda {
+namespace {
+
+std::string BlasFileName() { return "libcublasLt.so." + std::to_string(CUDART_VERSION / 1000); }
+
+void* OpenBlas(std::string* tried) {
+  const std::string file = BlasFileName();
+  std::vector<std::string> places;
+  if (const char* path = std::getenv("OORT_CUBLASLT")) places.emplace_back(path);
+  places.push_back(file);
+  if (const char* home = std::getenv("CUDA_HOME")) {
+    places.push_back(std::string(home) + "/lib64/" + file);
+  }
+  places.push_back("/usr/local/cuda/lib64/" + file);
+  for (const std::string& place : places) {
+    if (void* library = ::dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+    *tried += (tried->empty() ? "" : ", ") + place;
+  }
+  return nullptr;
+}
+
+struct LoadedBlas {
+  BlasFunctions functions{};
+  std::string problem;  // empty if all is there
+};
+
+template <typename Function>
+void FindFunction(void* library, const char* name, Function& function, std::string& problem) {
+  function = reinterpret_cast<Function>(::dlsym(library, name));
+  if (function == nullptr && problem.empty()) {
+    problem = BlasFileName() + " has no function '" + name + "'";
+  }
+}
+
+LoadedBlas LoadBlas() {
+  LoadedBlas loaded;
+  std::string tried;
+  void* const library = OpenBlas(&tried);  // stays open to the end of the process
+  if (library == nullptr) {
+    loaded.problem = "matrix products on the GPU need cuBLAS, but there is no " + tried +
+                     "; OORT_CUBLASLT may name the file";
+    return loaded;
+  }
+  BlasFunctions& f = loaded.functions;
+  std::string& problem = loaded.problem;
+  FindFunction(library, "cublasLtCreate", f.create, problem);
+  FindFunction(library, "cublasLtGetVersion", f.version, problem);
+  FindFunction(library, "cublasLtMatmul", f.matmul, problem);
+  FindFunction(library, "cublasLtMatmulDescCreate", f.desc_create, problem);
+  FindFunction(library, "cublasLtMatmulDescDestroy", f.desc_destroy, problem);
+  FindFunction(library, "cublasLtMatmulDescSetAttribute", f.desc_set, problem);
+  FindFunction(library, "cublasLtMatrixLayoutCreate", f.layout_create, problem);
+  FindFunction(library, "cublasLtMatrixLayoutDestroy", f.layout_destroy, problem);
+  FindFunction(library, "cublasLtMatrixLayoutSetAttribute", f.layout_set, problem);
+  FindFunction(library, "cublasLtMatmulPreferenceCreate", f.preference_create, problem);
+  FindFunction(library, "cublasLtMatmulPreferenceDestroy", f.preference_destroy, problem);
+  FindFunction(library, "cublasLtMatmulPreferenceSetAttribute", f.preference_set, problem);
+  FindFunction(library, "cublasLtMatmulAlgoGetHeuristic", f.heuristic, problem);
+  return loaded;
+}
+
+const LoadedBlas& TheBlas() {
+  static const LoadedBlas* const loaded = new LoadedBlas(LoadBlas());
+  return *loaded;
+}
+
+}  // namespace
+
+bool HasBlas(std::string* reason) {
+  *reason = TheBlas().problem;
+  return reason->empty();
+}
+
+const BlasFunctions& Blas() {
+  if (!TheBlas().problem.empty()) throw Error(ErrorCode::kUnsupported, TheBlas().problem);
+  return TheBlas().functions;
+}
+
+cublasLtHandle_t BlasHandle(int device) {
+  static std::mutex* const mutex = new std::mutex;
+  static auto* const handles = new std::map<int, cublasLtHandle_t>;
+  const std::lock_guard lock(*mutex);
+  const auto found = handles->find(device);
+  if (found != handles->end()) return found->second;
+  const DeviceGuard guard(device);
+  cublasLtHandle_t handle = nullptr;
+  Check(Blas().create(&handle), "starting cuBLAS");
+  return handles->emplace(device, handle).first->second;
+}
+
+namespace {
+
+// Hopper's best kernels split their sums over this much.
+constexpr size_t kMostBlasWorkspace = size_t{32} << 20;
+
+cudaDataType BlasType(DType dtype) {
+  switch (dtype) {
+    case DType::kF32: return CUDA_R_32F;
+    case DType::kF64: return CUDA_R_64F;
+    case DType::kF16: return CUDA_R_16F;
+    case DType::kBF16: return CUDA_R_16BF;
+    case DType::kI8: return CUDA_R_8I;
+    case DType::kI32: return CUDA_R_32I;
+    default:
+      throw Error(ErrorCode::kUnsupported, "cuBLAS has no products of " + std::string(Name(dtype)));
+  }
+}
+
+cublasComputeType_t ComputeType(const Product& product) {
+  if (product.input == DType::kF64) return CUBLAS_COMPUTE_64F;
+  if (product.input == DType::kI8) return CUBLAS_COMPUTE_32I;
+  return product.tf32 && product.input == DType::kF32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                      : CUBLAS_COMPUTE_32F;
+}
+
+cudaDataType ScaleType(const Product& product) {
+  if (product.input == DType::kF64) return CUDA_R_64F;
+  return product.input == DType::kI8 ? CUDA_R_32I : CUDA_R_32F;
+}
+
+cublasLtEpilogue_t EpilogueOf(Product::Epilogue epilogue) {
+  switch (epilogue) {
+    case Product::kBias: return CUBLASLT_EPILOGUE_BIAS;
+    case Product::kBiasRelu: return CUBLASLT_EPILOGUE_RELU_BIAS;
+    case Product::kBiasGelu: return CUBLASLT_EPILOGUE_GELU_BIAS;
+    default: return CUBLASLT_EPILOGUE_DEFAULT;
+  }
+}
+
+/// cuBLAS counts columns first, so a row-major matrix of (rows, columns) is one of (columns, rows).
+cublasLtMatrixLayout_t MakeLayout(DType dtype, int64_t rows, int64_t columns, int64_t row_stride,
+                                  int64_t batch, int64_t batch_stride) {
+  cublasLtMatrixLayout_t layout = nullptr;
+  Check(Blas().layout_create(&layout, BlasType(dtype), static_cast<uint64_t>(columns),
+                             static_cast<uint64_t>(rows), row_stride > 0 ? row_stride : columns),
+        "describing a matrix");
+  if (batch > 1) {
+    const int32_t count = static_cast<int32_t>(batch);
+    Check(Blas().layout_set(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof(count)),
+          "describing a matrix");
+    Check(Blas().layout_set(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &batch_stride,
+                            sizeof(batch_stride)),
+          "describing a matrix");
+  }
+  return layout;
+}
+
+}  // namespace
+
+Matmul::Matmul(const Product& product, int device) : product_(product), device_(device) {}
+
+Matmul::~Matmul() {
+  const BlasFunctions& blas = TheBlas().functions;
+  if (desc_ != nullptr) blas.desc_destroy(desc_);
+  for (cublasLtMatrixLayout_t layout : {a_, b_, c_}) {
+    if (layout != nullptr) blas.layout_destroy(layout);
+  }
+}
+
+/// The product of the transposes, in the other order, is what cuBLAS sees.
+void Matmul::Describe() {
+  const BlasFunctions& blas = Blas();
+  const Product& p = product_;
+  Check(blas.desc_create(&desc_, ComputeType(p), ScaleType(p)), "describing a product");
+  const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
+    Check(blas.desc_set(desc_, attribute, &value, sizeof(value)), "describing a product");
+  };
+  const cublasOperation_t first = p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const cublasOperation_t second = p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+  set(CUBLASLT_MATMUL_DESC_TRANSA, first);
+  set(CUBLASLT_MATMUL_DESC_TRANSB, second);
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE, EpilogueOf(p.epilogue));
+  a_ = p.transpose_a ? MakeLayout(p.input, p.k, p.m, p.row_a, p.batch, p.stride_a)
+                     : MakeLayout(p.input, p.m, p.k, p.row_a, p.batch, p.stride_a);
+  b_ = p.transpose_b ? MakeLayout(p.input, p.n, p.k, p.row_b, p.batch, p.stride_b)
+                     : MakeLayout(p.input, p.k, p.n, p.row_b, p.batch, p.stride_b);
+  c_ = MakeLayout(p.output, p.m, p.n, p.row_c, p.batch, p.stride_c);
+}
+
+void Matmul::Choose() {
+  const BlasFunctions& blas = Blas();
+  cublasLtMatmulPreference_t preference = nullptr;
+  Check(blas.preference_create(&preference), "choosing a product");
+  cublasLtMatmulHeuristicResult_t result{};
+  int found = 0;
+  cublasStatus_t status = blas.preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                              &kMostBlasWorkspace, sizeof(kMostBlasWorkspace));
+  if (status == CUBLAS_STATUS_SUCCESS) {
+    status =
+        blas.heuristic(BlasHandle(device_), desc_, b_, a_, c_, c_, preference, 1, &result, &found);
+  }
+  blas.preference_destroy(preference);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && found == 0)) {
+    throw Error(ErrorCode::kUnsupported, "cuBLAS has no algorithm for this product");
+  }
+  Check(status, "choosing a product");
+  algorithm_ = result.algo;
+  workspace_ = result.workspaceSize;
+}
+
+std::shared_ptr<const Matmul> Matmul::For(const Product& product, int device) {
+  using Key = std::pair<Product, int>;
+  constexpr size_t kMostKept = 4096;
+  static std::mutex* const mutex = new std::mutex;
+  static auto* const kept = new std::map<Key, std::shared_ptr<const Matmul>>;
+  const Key key(product, device);
+  {
+    const std::lock_guard lock(*mutex);
+    if (const auto found = kept->find(key); found != kept->end()) return found->second;
+  }
+  const DeviceGuard guard(device);
+  std::shared_ptr<Matmul> made(new Matmul(product, device));
+  made->Describe();
+  made->Choose();
+  const std::lock_guard lock(*mutex);
+  if (kept->size() >= kMostKept) kept->clear();
+  return kept->emplace(key, std::move(made)).first->second;
+}
+
+void Matmul::Run(const Stream& stream, const void* a, const void* b, void* c, const void* bias,
+                 void* workspace) const {
+  const BlasFunctions& blas = Blas();
+  cublasLtMatmulDesc_t desc = desc_;
+  // A description is shared by threads, and the bias is part of it: those with one copy it.
+  cublasLtMatmulDescOpaque_t copy;
+  if (product_.epilogue != Product::kNone) {
+    copy = *reinterpret_cast<const cublasLtMatmulDescOpaque_t*>(desc_);
+    desc = reinterpret_cast<cublasLtMatmulDesc_t>(&copy);
+    Check(blas.desc_set(desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias)),
+          "giving a product its bias");
+  }
+  const double alpha64 = product_.alpha, beta64 = product_.beta;
+  const int32_t alpha32 = static_cast<int32_t>(product_.alpha);
+  const int32_t beta32 = static_cast<int32_t>(product_.beta);
+  const void *alpha = &product_.alpha, *beta = &product_.beta;
+  if (product_.input == DType::kF64) {
+    alpha = &alpha64;
+    beta = &beta64;
+  } else if (product_.input == DType::kI8) {
+    alpha = &alpha32;
+    beta = &beta32;
+  }
+  Check(blas.matmul(BlasHandle(device_), desc, alpha, b, b_, a, a_, beta, c, c_, c, c_, &algorithm_,
+                    workspace, workspace_, stream.get()),
+        "a matrix product");
+}
+
+}  // namespace oort::cuda
