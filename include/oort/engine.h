@@ -70,8 +70,9 @@ void VisitLogits(std::shared_ptr<const LanguageModel> model, std::span<const int
                  int64_t window, const EngineOptions& options,
                  const std::function<void(int64_t, std::span<const float>)>& visit);
 
-/// Runs requests side by side, each with the result that it would have alone. Stays usable after an
-/// Error. Thread contract: one thread at a time.
+/// Runs requests side by side, each with the result that it would have alone: what goes wrong for
+/// one, its callback included, ends that one. Stays usable after an Error. Thread contract: one
+/// thread at a time.
 class Engine {
  public:
   explicit Engine(std::shared_ptr<const LanguageModel> model, const EngineOptions& options = {});
@@ -80,12 +81,14 @@ class Engine {
   Engine& operator=(Engine&&) noexcept;
 
   /// Queues a request and returns its number. Throws kInvalidArgument or kLimit for one that could
-  /// never run: tokens that the model does not have, a prompt that is empty or too long.
+  /// never run: tokens that the model does not have, a prompt that is empty or too long, options
+  /// that make no sense, more than 256 stop strings or 1024 log-probabilities a token.
   int64_t Submit(GenerateRequest request);
   /// One step: a part of a prompt, or a token of each request that is running. Returns whether
   /// anything is left to do.
   bool Step();
-  /// The result of a request that is finished, once.
+  /// The result of a request that is finished, once. Throws what went wrong for it, if something
+  /// did.
   std::optional<GenerateResult> Take(int64_t request);
   void Cancel(int64_t request);
   /// Submits a request and runs until it is finished.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/guard.h"
+#include "llm/check_request.h"
 #include "llm/generation.h"
 
 namespace oort {
@@ -42,7 +43,7 @@ struct Engine::Impl {
   DecoderRunner runner;
   std::deque<std::unique_ptr<Generation>> waiting;
   std::vector<std::unique_ptr<Generation>> running;
-  std::map<int64_t, GenerateResult> done;
+  std::map<int64_t, FinishedGeneration> done;
   std::deque<KeptSequence> kept;  ///< the last used at the end
   int64_t next_id = 0;
   bool prompt_turn = true;  ///< prompts and answers take turns
@@ -64,30 +65,27 @@ struct Engine::Impl {
   void Admit();
   bool StepPrompt();
   void StepAnswers();
+  void StepTogether(std::span<Generation* const> ready);
+  template <typename Body>
+  void Attempt(Generation& generation, const Body& body);
+  void Fail(Generation& generation);
   void Accept(Generation& generation, std::span<const float> logits);
   void Emit(Generation& generation, const SampledToken& sampled, const std::string& text);
   void Finish(Generation& generation, FinishReason reason);
   void Collect();
   void Keep(Generation& generation);
   void TakePrefix(Generation& generation);
-  /// After an error: nothing of what was running is left.
-  void Drop();
+  void Forget(int64_t id);
 };
 
 int64_t Engine::Impl::Submit(GenerateRequest request) {
+  CheckRequest(request, model->info().vocabulary);
   const int64_t prompt = static_cast<int64_t>(request.prompt.size());
   const int64_t room = std::min(cache_tokens(), model->info().context) - prompt;
-  if (prompt == 0) throw Error(ErrorCode::kInvalidArgument, "a prompt has at least one token");
   if (room < 0) {
     throw Error(ErrorCode::kLimit, "the prompt has " + std::to_string(prompt) +
                                        " tokens; the model's context and the cache have room for " +
                                        std::to_string(room + prompt));
-  }
-  for (int32_t token : request.prompt) {
-    if (token >= 0 && token < model->info().vocabulary) continue;
-    throw Error(ErrorCode::kInvalidArgument, "token " + std::to_string(token) +
-                                                 " is not among the model's " +
-                                                 std::to_string(model->info().vocabulary));
   }
   // The last token of an answer is never read again: it needs no room.
   const int64_t most = room + 1;
@@ -101,12 +99,12 @@ int64_t Engine::Impl::Submit(GenerateRequest request) {
 
 /// What the cache holds of a finished request: all its tokens but the last, which was never read.
 void Engine::Impl::Keep(Generation& g) {
-  KeptSequence keep;
-  keep.tokens = g.request.prompt;
-  keep.tokens.insert(keep.tokens.end(), g.result.tokens.begin(), g.result.tokens.end());
-  keep.tokens.resize(static_cast<size_t>(g.sequence.length));
+  std::vector<int32_t> tokens = g.request.prompt;
+  tokens.insert(tokens.end(), g.result.tokens.begin(), g.result.tokens.end());
+  tokens.resize(static_cast<size_t>(g.sequence.length));
+  KeptSequence& keep = kept.emplace_back();  // from here on nothing can throw and lose blocks
+  keep.tokens = std::move(tokens);
   keep.sequence = std::exchange(g.sequence, {});
-  kept.push_back(std::move(keep));
 }
 
 /// Begins with the blocks of the kept sequence that has most of the prompt in common. The last
@@ -123,6 +121,7 @@ void Engine::Impl::TakePrefix(Generation& g) {
     best = &keep;
   }
   const size_t blocks = most / static_cast<size_t>(KvCache::kBlockTokens);
+  g.sequence.blocks.reserve(blocks);
   for (size_t i = 0; i < blocks; ++i) {
     runner.Share(best->sequence.blocks[i]);
     g.sequence.blocks.push_back(best->sequence.blocks[i]);
@@ -173,9 +172,11 @@ bool Engine::Impl::StepPrompt() {
         std::span<const int32_t>(g.request.prompt)
             .subspan(static_cast<size_t>(g.prompt_done), static_cast<size_t>(count)),
         last ? StepItem::kLast : StepItem::kNone};
-    const std::span<const float> logits = runner.Step({&item, 1});
-    g.prompt_done += count;
-    if (last) Accept(g, logits);
+    Attempt(g, [&] {
+      const std::span<const float> logits = runner.Step({&item, 1});
+      g.prompt_done += count;
+      if (last) Accept(g, logits);
+    });
     g.result.timings.prompt_seconds += SecondsSince(start);
     return true;
   }
@@ -189,18 +190,45 @@ void Engine::Impl::StepAnswers() {
   }
   const size_t most = static_cast<size_t>(DecoderRunner::MostDecodeRows());
   for (size_t begin = 0; begin < ready.size(); begin += most) {
-    const size_t end = std::min(begin + most, ready.size());
-    std::vector<StepItem> items;
-    for (size_t i = begin; i < end; ++i) {
-      const std::vector<int32_t>& tokens = ready[i]->result.tokens;
-      items.push_back({&ready[i]->sequence, {&tokens.back(), 1}, StepItem::kLast});
-    }
-    const std::span<const float> logits = runner.Step(items);
-    const size_t vocabulary = static_cast<size_t>(runner.vocabulary());
-    for (size_t i = begin; i < end; ++i) {
-      Accept(*ready[i], logits.subspan((i - begin) * vocabulary, vocabulary));
-    }
+    StepTogether(std::span(ready).subspan(begin, std::min(most, ready.size() - begin)));
   }
+}
+
+void Engine::Impl::StepTogether(std::span<Generation* const> ready) {
+  std::vector<StepItem> items;
+  for (Generation* g : ready) {
+    items.push_back({&g->sequence, {&g->result.tokens.back(), 1}, StepItem::kLast});
+  }
+  std::span<const float> logits;
+  try {
+    logits = runner.Step(items);
+  } catch (...) {
+    if (ready.size() == 1) return Fail(*ready[0]);
+    // Who it was shows when each steps alone, which gives the others what they would have had.
+    for (size_t i = 0; i < ready.size(); ++i) StepTogether(ready.subspan(i, 1));
+    return;
+  }
+  const size_t vocabulary = static_cast<size_t>(runner.vocabulary());
+  for (size_t i = 0; i < ready.size(); ++i) {
+    if (ready[i]->finished) continue;  // cancelled by a callback of this step
+    Attempt(*ready[i], [&] { Accept(*ready[i], logits.subspan(i * vocabulary, vocabulary)); });
+  }
+}
+
+/// What goes wrong for one request ends that one.
+template <typename Body>
+void Engine::Impl::Attempt(Generation& g, const Body& body) {
+  try {
+    Guarded(body);
+  } catch (...) {
+    Fail(g);
+  }
+}
+
+/// Within a handler: the request ends with what was thrown.
+void Engine::Impl::Fail(Generation& g) {
+  g.finished = true;
+  g.failure = std::current_exception();
 }
 
 /// Picks the next token and tells whoever waits for it.
@@ -252,36 +280,37 @@ void Engine::Impl::Finish(Generation& g, FinishReason reason) {
 
 /// Moves what is finished out of the way.
 void Engine::Impl::Collect() {
-  for (auto& generation : running) {
-    if (!generation->finished) continue;
-    if (options.reuse_prefixes && generation->sequence.length > 0) Keep(*generation);
-    runner.Release(generation->sequence);
-    done.emplace(generation->id, std::move(generation->result));
-    generation.reset();
-  }
-  std::erase(running, nullptr);
+  const auto collect = [&](const std::unique_ptr<Generation>& generation) {
+    Generation& g = *generation;
+    if (!g.finished) return;
+    if (options.reuse_prefixes && g.sequence.length > 0 && !g.failure) Keep(g);
+    runner.Release(g.sequence);
+    done.try_emplace(g.id, std::move(g.result), std::move(g.failure));
+  };
+  const auto finished = [](const std::unique_ptr<Generation>& g) { return g->finished; };
+  std::for_each(running.begin(), running.end(), collect);
+  std::erase_if(running, finished);
+  std::for_each(waiting.begin(), waiting.end(), collect);  // those may be cancelled, too
+  std::erase_if(waiting, finished);
 }
 
-void Engine::Impl::Drop() {
-  for (auto& generation : running) runner.Release(generation->sequence);
-  for (KeptSequence& keep : kept) runner.Release(keep.sequence);
-  running.clear();
-  kept.clear();
+void Engine::Impl::Forget(int64_t id) {
+  const auto mine = [&](const std::unique_ptr<Generation>& g) { return g->id == id; };
+  for (const auto& generation : running) {
+    if (mine(generation)) runner.Release(generation->sequence);
+  }
+  std::erase_if(running, mine);
+  std::erase_if(waiting, mine);
+  done.erase(id);
 }
 
 bool Engine::Impl::Step() {
   Admit();
-  try {
-    const bool read = prompt_turn && StepPrompt();
-    if (!read) {
-      StepAnswers();
-      if (!prompt_turn) prompt_turn = true;
-    } else {
-      prompt_turn = false;
-    }
-  } catch (...) {
-    Drop();
-    throw;
+  if (prompt_turn && StepPrompt()) {
+    prompt_turn = false;
+  } else {
+    StepAnswers();
+    prompt_turn = true;
   }
   Collect();
   return !running.empty() || !waiting.empty();
@@ -316,9 +345,10 @@ bool Engine::Step() {
 std::optional<GenerateResult> Engine::Take(int64_t request) {
   const auto found = impl_->done.find(request);
   if (found == impl_->done.end()) return {};
-  GenerateResult result = std::move(found->second);
+  FinishedGeneration finished = std::move(found->second);
   impl_->done.erase(found);
-  return result;
+  if (finished.failure) Guarded([&] { std::rethrow_exception(finished.failure); });
+  return std::move(finished.result);
 }
 
 void Engine::Cancel(int64_t request) {
@@ -335,9 +365,14 @@ void Engine::Cancel(int64_t request) {
 
 GenerateResult Engine::Generate(GenerateRequest request) {
   const int64_t id = Submit(std::move(request));
-  while (true) {
-    Step();
-    if (std::optional<GenerateResult> result = Take(id)) return std::move(*result);
+  try {
+    while (true) {
+      Step();
+      if (std::optional<GenerateResult> result = Take(id)) return std::move(*result);
+    }
+  } catch (...) {
+    impl_->Forget(id);
+    throw;
   }
 }
 
