@@ -62,6 +62,10 @@ class LanguageModel {
   bool IsEnd(int32_t token) const;
 
   bool has_chat_template() const;
+  std::vector<std::string> chat_template_names() const;
+  /// What keeps a template from being used; empty where nothing does. A model with such a template
+  /// runs, and FormatChat throws it.
+  std::string ChatTemplateProblem(std::string_view name = "default") const;
   /// The conversation as the model wants it, with the template that it came with. Special tokens
   /// are in the text: encode it without adding any. `name` picks one of several templates; with
   /// tools the default is "tool_use" where there is one.

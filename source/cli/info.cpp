@@ -3,9 +3,9 @@
 #include <map>
 
 #include "cli/inputs.h"
+#include "cli/language_info.h"
 #include "cli/model.h"
 #include "cli/text.h"
-#include "oort/language_model.h"
 
 namespace oort::cli {
 namespace {
@@ -48,20 +48,26 @@ std::map<std::string, int64_t> CountParameters(const Graph& graph) {
   return counts;
 }
 
+struct AnyModel {
+  std::shared_ptr<const LanguageModel> language;  ///< null for other networks
+  std::shared_ptr<const RuntimeGraph> graph;
+  std::vector<Tensor> inputs;
+};
+
 /// A language model shows the step of one token, unless shapes are given.
-std::shared_ptr<const RuntimeGraph> LoadAny(const Options& options, std::vector<Tensor>& inputs) {
-  if (!IsLanguageModel(options.model.model)) {
-    const auto graph = options.model.LoadModel();
-    inputs = InputMetas(graph->inputs(), options.shapes);
-    return graph;
-  }
-  const auto graph = LanguageModel::Load(options.model.model)->graph();
-  if (options.shapes.empty()) {
-    inputs.assign(graph->inputs().size(), Tensor::Meta(DType::kI32, Shape{1}));
+AnyModel LoadAny(const Options& options) {
+  AnyModel any;
+  if (HoldsLanguageModel(options.model.model)) {
+    any.language = LanguageModel::Load(options.model.model);
+    any.graph = any.language->graph();
+    any.inputs.assign(any.graph->inputs().size(), Tensor::Meta(DType::kI32, Shape{1}));
   } else {
-    inputs = InputMetas(graph->inputs(), options.shapes);
+    any.graph = options.model.LoadModel();
   }
-  return graph;
+  if (!any.language || !options.shapes.empty()) {
+    any.inputs = InputMetas(any.graph->inputs(), options.shapes);
+  }
+  return any;
 }
 
 Totals Sum(const PlanReport& plan, const std::map<std::string, int64_t>& parameters) {
@@ -146,14 +152,14 @@ void PrintTotals(const PlanReport& plan, const Totals& totals) {
 }
 
 int Info(const Options& options) {
-  std::vector<Tensor> inputs;
-  const auto graph = LoadAny(options, inputs);
+  const auto [language, graph, inputs] = LoadAny(options);
   const PlanReport plan =
       graph->Plan(inputs, options.model.threads == 0 ? 1 : options.model.threads);
   const std::vector<Tensor> outputs = graph->InferShapes(inputs);
   const auto parameters = CountParameters(graph->graph());
   const Totals totals = Sum(plan, parameters);
   if (!options.json) {
+    if (language) PrintLanguageInfo(*language);
     PrintPorts("input", graph->inputs(), inputs);
     PrintPorts("output", graph->outputs(), outputs);
     PrintNodes(plan, parameters);
@@ -165,20 +171,22 @@ int Info(const Options& options) {
     const auto found = parameters.find(node.name);
     nodes.push_back(NodeJson(node, found == parameters.end() ? 0 : found->second));
   }
-  Print(std::cout, {{"model", options.model.model},
-                    {"isa", Name(graph->isa())},
-                    {"inputs", PortsJson(graph->inputs(), inputs)},
-                    {"outputs", PortsJson(graph->outputs(), outputs)},
-                    {"operators", nodes},
-                    {"parameters", totals.parameters},
-                    {"flops", totals.flops},
-                    {"bytes", totals.bytes},
-                    {"memory",
-                     {{"weights", plan.memory.weights},
-                      {"arena", plan.memory.arena},
-                      {"arena_bound", plan.memory.arena_bound},
-                      {"without_reuse", plan.memory.without_reuse},
-                      {"workspace", plan.memory.workspace}}}});
+  Json json = {{"model", options.model.model},
+               {"isa", Name(graph->isa())},
+               {"inputs", PortsJson(graph->inputs(), inputs)},
+               {"outputs", PortsJson(graph->outputs(), outputs)},
+               {"operators", nodes},
+               {"parameters", totals.parameters},
+               {"flops", totals.flops},
+               {"bytes", totals.bytes},
+               {"memory",
+                {{"weights", plan.memory.weights},
+                 {"arena", plan.memory.arena},
+                 {"arena_bound", plan.memory.arena_bound},
+                 {"without_reuse", plan.memory.without_reuse},
+                 {"workspace", plan.memory.workspace}}}};
+  if (language) json["language_model"] = LanguageInfoJson(*language);
+  Print(std::cout, json);
   return 0;
 }
 

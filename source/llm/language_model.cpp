@@ -39,16 +39,38 @@ LanguageModelInfo InfoOf(const DecoderConfig& config, size_t file_bytes, const G
 
 }  // namespace
 
+/// A template that does not parse is an error for who uses it: the model can do without.
+struct LoadedTemplate {
+  std::string name;
+  std::optional<ChatTemplate> parsed;
+  std::optional<Error> problem;
+
+  explicit LoadedTemplate(const NamedTemplate& source) : name(source.name) {
+    try {
+      parsed = ChatTemplate::Parse(source.text);
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::kOutOfMemory) throw;
+      problem = error;
+    }
+  }
+};
+
 struct LanguageModel::Impl {
   LanguageModelInfo info;
   std::shared_ptr<const RuntimeGraph> graph;
   std::optional<Tokenizer> tokenizer;
-  std::vector<std::pair<std::string, ChatTemplate>> templates;
+  std::vector<LoadedTemplate> templates;
   std::vector<int32_t> end_tokens;
   std::string special_tokens;  ///< as variables of chat templates
 
   void Fill(const TokenizerSource& source, const std::vector<NamedTemplate>& texts,
             const std::vector<int32_t>& ends);
+  const LoadedTemplate* Find(std::string_view name) const {
+    const auto found =
+        std::find_if(templates.begin(), templates.end(),
+                     [&](const LoadedTemplate& known) { return known.name == name; });
+    return found == templates.end() ? nullptr : &*found;
+  }
 };
 
 namespace {
@@ -68,9 +90,7 @@ void LanguageModel::Impl::Fill(const TokenizerSource& source,
                                const std::vector<int32_t>& ends) {
   if (source.kind != TokenizerSource::Kind::kNone) tokenizer = llm::TokenizerOf(source);
   if (tokenizer) special_tokens = SpecialTokens(*tokenizer);
-  for (const NamedTemplate& text : texts) {
-    templates.emplace_back(text.name, ChatTemplate::Parse(text.text));
-  }
+  for (const NamedTemplate& text : texts) templates.emplace_back(text);
   end_tokens = ends;
 }
 
@@ -132,25 +152,32 @@ bool LanguageModel::IsEnd(int32_t token) const {
 
 bool LanguageModel::has_chat_template() const { return !impl_->templates.empty(); }
 
+std::vector<std::string> LanguageModel::chat_template_names() const {
+  std::vector<std::string> names;
+  for (const LoadedTemplate& known : impl_->templates) names.push_back(known.name);
+  return names;
+}
+
+std::string LanguageModel::ChatTemplateProblem(std::string_view name) const {
+  const LoadedTemplate* found = impl_->Find(name);
+  return found != nullptr && found->problem ? found->problem->what() : "";
+}
+
 std::string LanguageModel::FormatChat(const ChatInputs& inputs, std::string_view name) const {
   return Guarded([&] {
-    const auto has = [&](std::string_view wanted) {
-      return std::any_of(impl_->templates.begin(), impl_->templates.end(),
-                         [&](const auto& known) { return known.first == wanted; });
-    };
     // As transformers picks it.
-    const std::string_view picked =
-        name == "default" && !inputs.tools.empty() && has("tool_use") ? "tool_use" : name;
-    for (const auto& [known, chat] : impl_->templates) {
-      if (known != picked) continue;
-      ChatInputs completed = inputs;
-      if (completed.special_tokens.empty()) completed.special_tokens = impl_->special_tokens;
-      return chat.Render(completed);
+    const bool use_tools = name == "default" && !inputs.tools.empty() && impl_->Find("tool_use");
+    const LoadedTemplate* found = impl_->Find(use_tools ? "tool_use" : name);
+    if (found == nullptr) {
+      throw Error(ErrorCode::kUnsupported,
+                  impl_->templates.empty()
+                      ? "the model came without a chat template: give it the whole text (--raw)"
+                      : "the model has no chat template '" + std::string(name) + "'");
     }
-    throw Error(ErrorCode::kUnsupported,
-                impl_->templates.empty()
-                    ? "the model came without a chat template: give it the whole text (--raw)"
-                    : "the model has no chat template '" + std::string(name) + "'");
+    if (found->problem) throw *found->problem;
+    ChatInputs completed = inputs;
+    if (completed.special_tokens.empty()) completed.special_tokens = impl_->special_tokens;
+    return found->parsed->Render(completed);
   });
 }
 
