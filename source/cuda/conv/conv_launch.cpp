@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+#include "cuda/conv/conv_launch.h"
+
+#include <array>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "cuda/error.h"
+
+namespace oort::cuda {
+namespace {
+
+constexpr unsigned kPortableCluster = 8;
+constexpr size_t kPlainShared = 48 * 1024;
+
+/// Raises what a kernel may use to what it asks for; once for each kernel and device.
+void Permit(const ConvLaunch& launch, int device) {
+  struct Permitted {
+    size_t shared = kPlainShared;
+    bool large_clusters = false;
+  };
+  static std::mutex mutex;
+  static std::map<std::pair<const void*, int>, Permitted> all;
+  const std::lock_guard lock(mutex);
+  Permitted& permitted = all[{launch.kernel, device}];
+  if (launch.shared > permitted.shared) {
+    Check(cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(launch.shared)),
+          "shared memory of a convolution");
+    permitted.shared = launch.shared;
+  }
+  if (launch.cluster > kPortableCluster && !permitted.large_clusters) {
+    Check(cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
+          "clusters of a convolution");
+    permitted.large_clusters = true;
+  }
+}
+
+DeviceTraits Ask(int device) {
+  DeviceTraits traits;
+  int major = 0;
+  Check(cudaDeviceGetAttribute(&traits.multiprocessors, cudaDevAttrMultiProcessorCount, device),
+        "cudaDeviceGetAttribute");
+  Check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+        "cudaDeviceGetAttribute");
+  traits.clusters = major >= 9;
+  return traits;
+}
+
+}  // namespace
+
+const DeviceTraits& TraitsOf(int device) {
+  static std::mutex mutex;
+  static std::map<int, DeviceTraits> all;
+  const std::lock_guard lock(mutex);
+  const auto found = all.find(device);
+  return found != all.end() ? found->second : all.emplace(device, Ask(device)).first->second;
+}
+
+void Launch(const Stream& stream, const ConvLaunch& launch, const void* args) {
+  Permit(launch, stream.device());
+  std::array<cudaLaunchAttribute, 2> attributes = {};
+  cudaLaunchConfig_t config = {};
+  config.gridDim = launch.blocks;
+  config.blockDim = dim3(launch.threads);
+  config.dynamicSmemBytes = launch.shared;
+  config.stream = stream.get();
+  config.attrs = attributes.data();
+  if (launch.cluster > 1) {
+    cudaLaunchAttribute& cluster = attributes[config.numAttrs++];
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim.x = launch.cluster;
+    cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+  }
+  if (launch.overlap && TraitsOf(stream.device()).clusters) {
+    cudaLaunchAttribute& overlap = attributes[config.numAttrs++];
+    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlap.val.programmaticStreamSerializationAllowed = 1;
+  }
+  void* arguments[] = {const_cast<void*>(args)};
+  Check(cudaLaunchKernelExC(&config, launch.kernel, arguments), "convolution");
+}
+
+}  // namespace oort::cuda

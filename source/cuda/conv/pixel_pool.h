@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// Pooling of images (…, H, W, C) on the device, and moving their channels.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/stream.h"
+#include "oort/dtype.h"
+
+namespace oort::cuda {
+
+/// One axis: output i covers inputs i * stride - pad + j * dilation, 0 <= j < kernel; or, where it
+/// is adaptive, those from floor(i * in / out) to ceil((i + 1) * in / out).
+struct PoolWalk {
+  int64_t in = 1, out = 1, kernel = 1, stride = 1, pad = 0, dilation = 1;
+};
+
+struct PixelPoolCall {
+  const void* in = nullptr;
+  void* out = nullptr;
+  int64_t batch = 1, channels = 0;
+  PoolWalk height, width;
+  bool max = false;
+  bool adaptive = false;
+  bool include_pad = true;  ///< in the divisor of a mean
+  int64_t divisor = 0;      ///< of all means; 0: the number of inputs
+};
+/// `dtype` is f32, f16 or bf16.
+void PoolPixels(const Stream& stream, const PixelPoolCall& call, DType dtype, bool overlap = true);
+
+/// (batch, rows, columns) to (batch, columns, padded rows), padded with zeros, perhaps of another
+/// dtype. All dtypes of one size where `from` is `to`; else among f32, f16 and bf16.
+struct TransposeCall {
+  const void* in = nullptr;
+  void* out = nullptr;
+  int64_t batch = 1, rows = 1, columns = 1;
+  int64_t padded_rows = 1;
+};
+void TransposePlanes(const Stream& stream, const TransposeCall& call, DType from, DType to,
+                     bool overlap = true);
+
+}  // namespace oort::cuda
