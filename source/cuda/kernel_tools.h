@@ -22,14 +22,11 @@ __device__ __forceinline__ void WaitForPredecessor() {
 #endif
 }
 
-/// Lets a kernel take that many bytes of dynamic shared memory.
-template <typename Kernel>
-void AllowShared(Kernel kernel, size_t bytes) {
-  constexpr size_t kAlwaysThere = 48 * 1024;
-  if (bytes <= kAlwaysThere) return;
-  Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(bytes)),
-        "shared memory of a kernel");
+inline int ComputeMajor(int device) {
+  int major = 0;
+  Check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+        "the compute capability");
+  return major;
 }
 
 inline int MultiprocessorCount(int device) {

@@ -560,7 +560,6 @@ template <typename K, int kTiles>
 void LaunchTiles(const Stream& stream, const FewRowsProduct& product, bool overlap) {
   const auto kernel = FewRowsKernel<K, kTiles>;
   const size_t shared = static_cast<size_t>(SharedBytes<K>(product));
-  AllowShared(kernel, shared);
   const int blocks = std::min(product.weights.strips, MultiprocessorCount(stream.device()));
   Launch(stream, {dim3(static_cast<unsigned>(blocks)), dim3(K::kThreads), shared, overlap}, kernel,
          product);

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// Attention over keys and values that lie in blocks in the memory of a GPU.
+#pragma once
+
+#include <cstdint>
+
+namespace oort::cuda {
+
+class Stream;
+
+/// Whose tokens the rows of a step are, in device memory: nothing that a recorded step has fixed.
+struct DeviceSequences {
+  const int32_t* positions = nullptr;  ///< of each row in its sequence
+  const int32_t* sequences = nullptr;  ///< of each row: its line of `blocks`
+  const int32_t* blocks = nullptr;     ///< (sequences, most_blocks)
+  int most_blocks = 0;
+};
+
+/// Keys and values of one layer. Those of a head in a block are (tokens, head_dim), values behind
+/// keys; strides are in elements.
+struct DeviceKv {
+  void* keys = nullptr;
+  void* values = nullptr;
+  int64_t block_stride = 0;
+  int64_t head_stride = 0;
+  int block_tokens = 0;
+  bool f32 = false;  ///< else f16
+};
+
+struct AttentionArgs {
+  int rows = 0;
+  int heads = 0, kv_heads = 0, head_dim = 0;
+  const float* query = nullptr;  ///< (rows, heads, head_dim)
+  const float* key = nullptr;    ///< (rows, kv_heads, head_dim), of the new tokens
+  const float* value = nullptr;
+  /// (rows, 2, pairs): cosines and sines by which pairs of queries and keys turn; null for none.
+  const float* angles = nullptr;
+  int pairs = 0;
+  bool interleaved = false;
+  float scale = 1, softcap = 0;
+  int window = 0;  ///< keys that a token sees, itself included; 0 for all
+  float* out = nullptr;
+  DeviceSequences sequences;
+  DeviceKv kv;
+};
+
+/// Whether there are kernels for it.
+bool CanAttend(int heads, int kv_heads, int head_dim);
+
+/// Every row is the newest token of a sequence of its own: turns, writes and attends at once.
+void AttendNewest(const Stream& stream, const AttentionArgs& args, bool overlap);
+
+/// Turns keys, writes keys and values of all rows into the cache, and the turned queries to
+/// `turned` (like query).
+void WriteKeysAndValues(const Stream& stream, const AttentionArgs& args, float* turned,
+                        bool overlap);
+/// Attention of rows whose keys and values are in the cache; args.query is turned already.
+void AttendWritten(const Stream& stream, const AttentionArgs& args, bool overlap);
+
+}  // namespace oort::cuda
