@@ -3,9 +3,9 @@
 // and what the one that would be chosen loses.
 //   bench_cuda_conv [f16|bf16|tf32|f32]
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <random>
 #include <string>
 #include <vector>
@@ -39,54 +39,22 @@ constexpr Layer kLayers[] = {
     {7, 512, 512, 3, 1, 2, false},    {1, 2048, 1000, 1, 1, 1, false},
 };
 
-uint16_t HalfOf(float x) {
-  const _Float16 half = static_cast<_Float16>(x);
-  uint16_t bits;
-  std::memcpy(&bits, &half, 2);
-  return bits;
+DType TypeOf(ConvMath math) {
+  if (math == ConvMath::kF16) return DType::kF16;
+  return math == ConvMath::kBF16 ? DType::kBF16 : DType::kF32;
 }
 
-/// Random numbers in the math's format.
-std::shared_ptr<Buffer> Random(ConvMath math, int64_t count, float scale) {
+/// Random numbers on the device: drawn once, repeated.
+Tensor Random(DType dtype, int64_t count, float scale) {
   std::mt19937 random(static_cast<unsigned>(count));
   std::normal_distribution<float> normal(0, scale);
-  const size_t bytes = static_cast<size_t>(count) * static_cast<size_t>(ItemSize(math));
-  std::vector<std::byte> host(bytes);
-  constexpr size_t kPeriod = 65521;  // drawn once, repeated
-  std::vector<float> drawn(kPeriod);
+  std::array<float, 65521> drawn;
   for (float& x : drawn) x = normal(random);
-  for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
-    const float x = drawn[i % kPeriod];
-    uint32_t bits;
-    std::memcpy(&bits, &x, 4);
-    if (math == ConvMath::kF16) {
-      const uint16_t half = HalfOf(x);
-      std::memcpy(&host[2 * i], &half, 2);
-    } else if (math == ConvMath::kBF16) {
-      const auto top = static_cast<uint16_t>(bits >> 16);
-      std::memcpy(&host[2 * i], &top, 2);
-    } else {
-      std::memcpy(&host[4 * i], &bits, 4);
-    }
+  Tensor host(DType::kF32, {count});
+  for (int64_t i = 0; i < count; ++i) {
+    host.data<float>()[i] = drawn[static_cast<size_t>(i) % drawn.size()];
   }
-  auto buffer = AllocateDevice(bytes + 16, 0);
-  Upload(buffer->data(), host.data(), bytes, 0);
-  return buffer;
-}
-
-double ValueAt(ConvMath math, const std::byte* data, size_t i) {
-  uint32_t bits = 0;
-  if (math == ConvMath::kF16) {
-    _Float16 half;
-    std::memcpy(&half, data + 2 * i, 2);
-    return static_cast<double>(half);
-  }
-  std::memcpy(&bits, data + i * static_cast<size_t>(ItemSize(math)),
-              static_cast<size_t>(ItemSize(math)));
-  if (math == ConvMath::kBF16) bits <<= 16;
-  float x;
-  std::memcpy(&x, &bits, 4);
-  return x;
+  return ToDevice(host.To(dtype), Device::Cuda(0));
 }
 
 class Bench {
@@ -101,24 +69,26 @@ class Bench {
     call_.in_pixel = layer.channels;
     call_.out_pixel = layer.filters;
     call_.depth = ConvDepth(math, layer.channels, call_.taps());
-    in_ = Random(math, call_.batch * layer.size * layer.size * layer.channels, 1);
+    const DType type = TypeOf(math);
+    in_ = Random(type, call_.batch * layer.size * layer.size * layer.channels, 1);
     const double fan = static_cast<double>(layer.channels) * static_cast<double>(call_.taps());
-    weight_ = Random(math, call_.depth * layer.filters, static_cast<float>(std::sqrt(2 / fan)));
-    bias_ = Random(ConvMath::kF32, layer.filters, 1);
+    weight_ = Random(type, call_.depth * layer.filters, static_cast<float>(std::sqrt(2 / fan)));
+    bias_ = Random(DType::kF32, layer.filters, 1);
     const int64_t results = call_.rows() * layer.filters;
-    addend_ = Random(math, results, 1);
-    out_ = AllocateDevice(static_cast<size_t>(results * ItemSize(math)), 0);
-    call_.in = in_->data();
-    call_.weight = weight_->data();
-    call_.out = out_->data();
-    call_.epilogue.bias = reinterpret_cast<const float*>(bias_->data());
-    call_.epilogue.addend = layer.addend ? addend_->data() : nullptr;
+    addend_ = Random(type, results, 1);
+    out_ = DeviceTensor(type, {results}, Device::Cuda(0));
+    call_.in = in_.raw();
+    call_.weight = weight_.raw();
+    call_.out = out_.raw();
+    call_.epilogue.bias = bias_.data<float>();
+    call_.epilogue.addend = layer.addend ? addend_.raw() : nullptr;
     call_.epilogue.activation = Activation::kRelu;
   }
 
   double flops() const {
     return 2.0 * static_cast<double>(call_.rows() * call_.filters * call_.channels * call_.taps());
   }
+  bool Fits(const ConvPlan& plan) const { return ConvPlanFits(call_, math_, plan); }
   ConvPlan Chosen() const { return ChooseConvPlan(call_, math_, stream_); }
 
   /// Microseconds of one call among many.
@@ -142,18 +112,17 @@ class Bench {
 
   /// ‖difference from the plain kernel‖ / ‖its results‖.
   double Error(const ConvPlan& plan) {
-    const auto count = static_cast<size_t>(call_.rows() * call_.filters);
-    if (plain_.empty()) {
+    if (!plain_.defined()) {
       ConvolvePlain(stream_, call_, math_);
       plain_ = Results();
     }
-    stream_.Fill(out_->data(), 0xff, out_->size());
+    stream_.Fill(out_.raw(), 0xff, out_.bytes());
     Convolve(stream_, call_, math_, plan);
-    const std::vector<std::byte> results = Results();
+    const Tensor results = Results();
     double error = 0, norm = 0;
-    for (size_t i = 0; i < count; ++i) {
-      const double want = ValueAt(math_, plain_.data(), i);
-      const double difference = ValueAt(math_, results.data(), i) - want;
+    for (int64_t i = 0; i < results.elements(); ++i) {
+      const double want = plain_.data<float>()[i];
+      const double difference = results.data<float>()[i] - want;
       error += difference * difference;
       norm += want * want;
     }
@@ -161,18 +130,15 @@ class Bench {
   }
 
  private:
-  std::vector<std::byte> Results() {
-    std::vector<std::byte> host(out_->size());
-    stream_.CopyToHost(host.data(), out_->data(), host.size());
+  Tensor Results() {
     stream_.Synchronize();
-    return host;
+    return ToHost(out_).To(DType::kF32);
   }
 
   ConvMath math_;
   Stream stream_;
   ConvCall call_;
-  std::shared_ptr<Buffer> in_, weight_, bias_, addend_, out_;
-  std::vector<std::byte> plain_;
+  Tensor in_, weight_, bias_, addend_, out_, plain_;
 };
 
 struct Timed {
@@ -191,16 +157,11 @@ void RunBatch(ConvMath math, int batch) {
   for (const Layer& layer : kLayers) {
     Bench bench(math, layer, batch);
     std::vector<Timed> all;
-    const int depth = layer.channels * layer.kernel * layer.kernel * ItemSize(math) / 128;
     for (size_t tile = 0; tile < ConvTiles(math).size(); ++tile) {
       for (int splits : {1, 2, 3, 4, 6, 8, 12, 16}) {
-        if (splits > depth && splits > 1) break;
         if (splits > 4 && batch > 8) break;
         const ConvPlan plan = {static_cast<int>(tile), splits};
-        try {
-          all.push_back({plan, bench.Time(plan)});
-        } catch (const oort::Error&) {  // not with this grain, or too large a cluster
-        }
+        if (bench.Fits(plan)) all.push_back({plan, bench.Time(plan)});
       }
     }
     std::sort(all.begin(), all.end(),

@@ -108,6 +108,12 @@ bool Convolves(const ConvCall& call, ConvMath math) {
          int64_t{call.width.dilation} * call.width.kernel < kMost / 4;
 }
 
+bool ConvPlanFits(const ConvCall& call, ConvMath math, const ConvPlan& plan) {
+  const auto& kernels = KernelsOf(math)[static_cast<size_t>(plan.tile)].kernels;
+  return kernels[static_cast<size_t>(GrainOf(call, math))] != nullptr &&
+         plan.splits <= StepsOf(call, math);
+}
+
 ConvPlan ChooseConvPlan(const ConvCall& call, ConvMath math, const Stream& stream) {
   const DeviceTraits& device = TraitsOf(stream.device());
   const std::span<const GemmConvKernel> kernels = KernelsOf(math);
