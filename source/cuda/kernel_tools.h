@@ -22,6 +22,15 @@ __device__ __forceinline__ void WaitForPredecessor() {
 #endif
 }
 
+/// Asks for as much shared memory as there is. A multiprocessor changes its share only when it is
+/// idle: kernels that follow each other closely should all want the same.
+template <typename Kernel>
+void PreferShared(Kernel kernel) {
+  Check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                             cudaSharedmemCarveoutMaxShared),
+        "the share of shared memory");
+}
+
 inline int ComputeMajor(int device) {
   int major = 0;
   Check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),

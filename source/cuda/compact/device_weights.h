@@ -3,10 +3,12 @@
 //
 // Weights of 16 bits lie row by row. Weights of 8 and 4 bits lie in the order in which the tensor
 // cores take them (mma.m16n8k16, 16 rows by 16 columns, 8 weights for each of the 32 lanes of a
-// warp), so that a lane gets its weights by whole loads of 16 bytes and a warp reads 512 bytes in a
-// row. A strip is 16 rows, a step 64 columns, a chunk 32: all weights of a chunk share a scale.
-// Lane (g, t) = (lane / 4, lane % 4) has rows g and g + 8 of a strip and columns 8t … 8t+7 of a
-// chunk. Rows and columns that fill the last strip and step are zeros with a scale of zero.
+// warp). A strip is 16 rows, a step 64 columns, a chunk 32: all weights of a chunk share a scale.
+// A strip's step is one record: the weights, 16 bytes for each lane (and 16 more, of 8 bits, for
+// the second chunk), then the scales, then the minimums. The records of a strip follow each other,
+// and so do the strips. Lane (g, t) = (lane / 4, lane % 4) has rows g and g + 8 of a strip and
+// columns 8t … 8t+7 of a chunk; scales are pairs for both rows. Rows and columns that fill the last
+// strip and step are zeros with a scale of zero.
 #pragma once
 
 #include <cstdint>
@@ -22,31 +24,37 @@ inline constexpr int kChunksPerStep = kStepColumns / kChunkColumns;
 
 enum class DeviceFormat : unsigned char { kBf16, kF16, kInt8, kInt4 };
 
-/// A matrix in the memory of a GPU, for kernels. Columns are those of the padded matrix.
+/// A matrix in the memory of a GPU, for kernels.
 struct DeviceWeights {
   DeviceFormat format = DeviceFormat::kBf16;
   const void* data = nullptr;
-  const void* scales = nullptr;    ///< pairs (row g, row g + 8): see ScaleIndex
-  const void* minimums = nullptr;  ///< like scales, or null
-  bool f32_scales = false;         ///< of scales and minimums, else f16
-  bool zero_based = false;         ///< of 4 bits: q in 0..15 means 0..15, else -8..7
-  int group_shift = -1;            ///< 2^group_shift steps share a scale; -1: a chunk has its own
   int strips = 0;
   int steps = 0;
   int64_t row_elements = 0;  ///< from row to row, of 16-bit formats
+  // Of 8 and 4 bits:
+  bool f32_scales = false;   ///< of scales and minimums, else f16
+  bool has_minimum = false;  ///< weight = scale * q + minimum
+  bool zero_based = false;   ///< of 4 bits: q in 0..15 means 0..15, else -8..7
+  bool chunk_scales = true;  ///< each chunk has scales of its own; else a step has one for both
 };
 
-/// Bytes of a step of a strip in formats of 8 and 4 bits.
-OORT_HOST_DEVICE constexpr int64_t StepBytes(DeviceFormat format) {
+/// Bytes of the weights of a record.
+OORT_HOST_DEVICE constexpr int WeightBytes(DeviceFormat format) {
   return format == DeviceFormat::kInt8 ? 1024 : 512;
 }
+/// Bytes of its scales; its minimums have as many.
+OORT_HOST_DEVICE constexpr int ScaleBytes(const DeviceWeights& w) {
+  return 8 * (w.chunk_scales ? kChunksPerStep : 1) * 2 * (w.f32_scales ? 4 : 2);
+}
+OORT_HOST_DEVICE constexpr int RecordBytes(const DeviceWeights& w) {
+  return WeightBytes(w.format) + ScaleBytes(w) * (w.has_minimum ? 2 : 1);
+}
 
-/// Where the weight (row, column of the strip's step) stands: the byte, and the shift in it.
+/// Where the weight (row of the strip, column of the step) stands in a record.
 struct WeightPlace {
   int byte = 0;
   int shift = 0;
 };
-
 OORT_HOST_DEVICE constexpr WeightPlace PlaceOf(DeviceFormat format, int row, int column) {
   const int chunk = column / kChunkColumns, t = column % kChunkColumns / 8, k = column % 8;
   const int lane = row % 8 * 4 + t, upper = row / 8;
@@ -56,14 +64,10 @@ OORT_HOST_DEVICE constexpr WeightPlace PlaceOf(DeviceFormat format, int row, int
   return {lane * 16 + (chunk * 2 + upper) * 4 + bit / 8, bit % 8};
 }
 
-/// Groups of a row, and where the pair of scales of lane group g (0..7) stands.
-OORT_HOST_DEVICE constexpr int64_t GroupsOf(int64_t steps, int group_shift) {
-  return group_shift < 0 ? steps * kChunksPerStep : (steps + (1 << group_shift) - 1) >> group_shift;
-}
-OORT_HOST_DEVICE constexpr int64_t ScaleIndex(int64_t strip, int64_t step, int g, int chunk,
-                                              int64_t steps, int group_shift) {
-  if (group_shift < 0) return ((strip * steps + step) * 8 + g) * kChunksPerStep + chunk;
-  return (strip * GroupsOf(steps, group_shift) + (step >> group_shift)) * 8 + g;
+/// Which of a record's scales belongs to a row and a chunk.
+OORT_HOST_DEVICE constexpr int ScalePlace(const DeviceWeights& w, int row, int chunk) {
+  const int pair = w.chunk_scales ? row % 8 * kChunksPerStep + chunk : row % 8;
+  return pair * 2 + row / 8;
 }
 
 }  // namespace oort::cuda

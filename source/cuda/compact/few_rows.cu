@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// One block a multiprocessor walks over strips of 16 rows. Its warps share the columns of a strip;
-// each has a ring of steps of weights in shared memory, filled by asynchronous copies, while tensor
-// cores multiply those that have come. The first copies are on their way before the kernel waits
-// for the one that makes x.
+// One block a multiprocessor walks over strips of 16 rows. One of its warps, the fetcher, keeps a
+// ring of stages in shared memory full, by asynchronous copies that begin before the kernel waits
+// for the one that makes x. Sixteen warps multiply, each a step of every stage, on tensor cores.
+// The last warp, the finisher, adds what they have of a strip and writes the results. They meet
+// only at barriers in shared memory, so that nobody waits without need.
 //
 // x lies in shared memory as the sum of two 16-bit numbers, which stand in two columns of the
 // second factor: so products keep the precision of f32 activations at no cost, since the tensor
@@ -30,45 +31,84 @@ constexpr int kTileSums = kTileTokens * 16;  // results of a strip in one tile
 
 // ---- Formats -----------------------------------------------------------------------------------
 
-/// kStepBytes: of 16 rows and 64 columns. kStages: steps of each warp's ring.
+constexpr int kWorkers = 16;                   // warps that multiply; a stage has a step for each
+constexpr int kThreads = (kWorkers + 2) * 32;  // and the fetcher and the finisher
+constexpr int kBuffers = 3;                    // strips whose sums wait for the finisher
+
+/// kStages: of the ring.
 struct Bf16Weights {
   static constexpr bool kPacked = false, kBf16 = true;
-  static constexpr int kStepBytes = 2048, kWarps = 8, kStages = 4;
+  static constexpr int kWeightBytes = 2048, kStages = 3;
 };
 struct F16Weights : Bf16Weights {
   static constexpr bool kBf16 = false;
 };
 struct Int8Weights {
   static constexpr bool kPacked = true, kBf16 = false;
-  static constexpr int kStepBytes = 1024, kWarps = 16, kStages = 4;
+  static constexpr int kWeightBytes = 1024, kStages = 5;
 };
 struct Int4Weights {
   static constexpr bool kPacked = true, kBf16 = false;
-  static constexpr int kStepBytes = 512, kWarps = 16, kStages = 7;
+  static constexpr int kWeightBytes = 512, kStages = 8;
 };
 
 /// A format with the type of its scales: pairs for rows g and g + 8.
-template <typename Weights, typename Scale, bool kMinimum>
+template <typename Weights, typename Scale, bool kMinimum, bool kByChunk>
 struct Kind : Weights {
   using ScaleType = Scale;
-  static constexpr bool kHasMinimum = kMinimum;
-  static constexpr int kThreads = Weights::kWarps * 32;
-  static constexpr int kScaleBytes = Weights::kPacked ? 8 * kChunksPerStep * sizeof(Scale) : 0;
-  static constexpr int kStageBytes = Weights::kStepBytes + kScaleBytes * (kMinimum ? 2 : 1);
+  static constexpr bool kHasMinimum = kMinimum, kChunkScales = kByChunk;
+  static constexpr int kScaleBytes =
+      Weights::kPacked ? 8 * (kByChunk ? kChunksPerStep : 1) * static_cast<int>(sizeof(Scale)) : 0;
+  static constexpr int kRecordBytes = Weights::kWeightBytes + kScaleBytes * (kMinimum ? 2 : 1);
+  static constexpr int kStageBytes = kWorkers * kRecordBytes;
   /// Columns whose elements of x share a power of two as factor (bf16 needs none).
   static constexpr int kSpan = Weights::kPacked ? kChunkColumns : kStepColumns;
 };
 
-__device__ __forceinline__ uint32_t BitsOf(__half2 h) { return *reinterpret_cast<uint32_t*>(&h); }
+// ---- Barriers and copies -----------------------------------------------------------------------
 
-__device__ __forceinline__ void CopyAsync(uint32_t to, const void* from) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+__device__ __forceinline__ uint32_t SharedAddress(const void* p) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
 }
-__device__ __forceinline__ void CommitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int kLeft>
-__device__ __forceinline__ void WaitForCopies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
-}
+
+#if __CUDA_ARCH__ >= 900
+#define OORT_MBARRIER_WAIT "try_wait"  // sleeps a while where it must wait
+constexpr bool kBulkCopies = true;
+#else
+#define OORT_MBARRIER_WAIT "test_wait"
+constexpr bool kBulkCopies = false;
+#endif
+
+/// A barrier in shared memory (mbarrier), by its address.
+struct Barrier {
+  uint32_t at;
+  __device__ __forceinline__ void Init(int count) const {
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(at), "r"(count) : "memory");
+  }
+  __device__ __forceinline__ void Arrive() const {
+    asm volatile("{ .reg .b64 t; mbarrier.arrive.shared.b64 t, [%0]; }" ::"r"(at) : "memory");
+  }
+  /// Waits for the end of the phase of this parity.
+  __device__ __forceinline__ void Wait(int parity) const {
+    asm volatile(
+        "{ .reg .pred p;\n"
+        "wait: mbarrier." OORT_MBARRIER_WAIT
+        ".parity.shared.b64 p, [%0], %1;\n"
+        "@p bra done;\n"
+        "bra wait;\n"
+        "done: }" ::"r"(at),
+        "r"(parity)
+        : "memory");
+  }
+};
+
+/// Goes round through `size` places; the parity says which round it is.
+struct Turn {
+  int place = 0, parity = 0;
+  __device__ __forceinline__ void Next(int size) {
+    if (++place == size) place = 0, parity ^= 1;
+  }
+};
 
 template <bool kBf16>
 __device__ __forceinline__ void MultiplyTile(float (&c)[4], const uint32_t (&a)[4], uint32_t b0,
@@ -104,9 +144,6 @@ __device__ __forceinline__ void Widen8(uint32_t q, uint32_t& first, uint32_t& se
   second = __byte_perm(q, 0x64646464u, 0x4342);
 }
 
-__device__ __forceinline__ float2 WidenPair(__half2 pair) { return __half22float2(pair); }
-__device__ __forceinline__ float2 WidenPair(float2 pair) { return pair; }
-
 // ---- x in shared memory ------------------------------------------------------------------------
 
 /// What a span of a row of x needs besides its halves.
@@ -129,7 +166,7 @@ __device__ __forceinline__ float RangeFactor(float largest) {
   return __int_as_float((127 + max(-100, min(100, 12 - exponent))) << 23);
 }
 
-template <typename K, int kLanes>
+template <int kLanes>
 __device__ __forceinline__ void AddUp(float& value) {
 #pragma unroll
   for (int offset = kLanes / 2; offset > 0; offset /= 2) {
@@ -164,7 +201,7 @@ __device__ __forceinline__ void StageFour(const float (&v)[4], int k, int padded
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       // The upper four bits of a byte count sixteenfold.
-      constexpr bool kFour = K::kStepBytes == 512;
+      constexpr bool kFour = K::kWeightBytes == 512;
       const float weight = kFour && i >= 2 ? 1.0f / 16 : 1.0f;
       const float scaled = v[i] * range * weight;
       const __half first = __float2half(scaled);
@@ -179,9 +216,9 @@ __device__ __forceinline__ void StageFour(const float (&v)[4], int k, int padded
       }
     }
     if constexpr (K::kPacked) {
-      AddUp<K, kLanes>(highs);
-      AddUp<K, kLanes>(lows);
-      if constexpr (K::kHasMinimum) AddUp<K, kLanes>(sum);
+      AddUp<kLanes>(highs);
+      AddUp<kLanes>(lows);
+      if constexpr (K::kHasMinimum) AddUp<kLanes>(sum);
     }
     if (real && k % K::kSpan == 0) {
       staged.facts[span * staged.rows + row] = {-highs, -lows, 1.0f / range, sum};
@@ -207,7 +244,7 @@ __device__ void Stage(const FewRowsProduct& p, const StagedX& staged, float* squ
     // other.
     const int lane = threadIdx.x % 32;
 #pragma unroll 4
-    for (int base = (threadIdx.x - lane) * 4; base < padded; base += K::kThreads * 4) {
+    for (int base = (threadIdx.x - lane) * 4; base < padded; base += kWorkers * 32 * 4) {
       const int k = base + lane * 4;
       float v[4] = {0, 0, 0, 0};
       if (whole && k < p.columns) {
@@ -225,123 +262,179 @@ __device__ void Stage(const FewRowsProduct& p, const StagedX& staged, float* squ
       StageFour<K>(v, k, padded, row, p.weights.zero_based, staged);
     }
     if (p.gain != nullptr) {
-      AddUp<K, 32>(square);
-      if (threadIdx.x % 32 == 0) squares[row * K::kWarps + threadIdx.x / 32] = square;
+      AddUp<32>(square);
+      if (threadIdx.x % 32 == 0) squares[row * kWorkers + threadIdx.x / 32] = square;
     }
   }
 }
 
-// ---- The weights' ring -------------------------------------------------------------------------
+// ---- The fetcher -------------------------------------------------------------------------------
 
-/// The steps of one warp: step `warp`, warp + kWarps, … of strips blockIdx.x, + gridDim.x, …
+/// The stages of all strips of this block, one after the other.
 template <typename K>
-class Ring {
- public:
-  __device__ Ring(const DeviceWeights& w, unsigned char* shared, int lane, int warp)
-      : w_(w), lane_(lane), warp_(warp), strip_(blockIdx.x), step_(warp) {
-    stage_ = shared + warp * K::kStages * K::kStageBytes;
-  }
+struct Ring {
+  uint32_t stages;       ///< kStages of kStageBytes
+  uint32_t full, empty;  ///< barriers, eight bytes each
 
-  /// Begins to copy the next step, if there is one, into the oldest place.
-  __device__ __forceinline__ void Fetch() {
-    if (strip_ < w_.strips && warp_ < w_.steps) {
-      const uint32_t to =
-          static_cast<uint32_t>(__cvta_generic_to_shared(stage_ + fill_ * K::kStageBytes));
-      CopyWeights(to + lane_ * 16);
-      if constexpr (K::kPacked) {
-        CopyScales(to + K::kStepBytes, w_.scales);
-        if constexpr (K::kHasMinimum) CopyScales(to + K::kStepBytes + K::kScaleBytes, w_.minimums);
-      }
-      step_ += K::kWarps;
-      if (step_ >= w_.steps) {
-        step_ = warp_;
-        strip_ += static_cast<int>(gridDim.x);
-      }
-    }
-    fill_ = fill_ + 1 == K::kStages ? 0 : fill_ + 1;
-    CommitCopies();
+  __device__ __forceinline__ Barrier Full(const Turn& turn) const {
+    return {full + turn.place * 8};
   }
-
-  /// The oldest step, once it is here.
-  __device__ __forceinline__ const unsigned char* Take() {
-    WaitForCopies<K::kStages - 2>();
-    __syncwarp();
-    const unsigned char* taken = stage_ + take_ * K::kStageBytes;
-    take_ = take_ + 1 == K::kStages ? 0 : take_ + 1;
-    return taken;
+  __device__ __forceinline__ Barrier Empty(const Turn& turn) const {
+    return {empty + turn.place * 8};
   }
-
- private:
-  __device__ __forceinline__ void CopyWeights(uint32_t to) const {
-    if constexpr (K::kPacked) {
-      const char* from = static_cast<const char*>(w_.data) +
-                         static_cast<int64_t>(strip_ * w_.steps + step_) * K::kStepBytes +
-                         lane_ * 16;
-#pragma unroll
-      for (int i = 0; i < K::kStepBytes; i += 512) CopyAsync(to + i, from + i);
-    } else {
-      // Eight lanes copy the 128 bytes of a row; lane (g, t) later takes 16 columns of rows g and
-      // g + 8, so the pieces of a row are turned by the row against conflicts of banks.
-      const int row = lane_ / 8, piece = lane_ % 8;
-      const uint16_t* from = static_cast<const uint16_t*>(w_.data) +
-                             (static_cast<int64_t>(strip_) * kStripRows + row) * w_.row_elements +
-                             step_ * kStepColumns + piece * 8;
-      const uint32_t base = to - lane_ * 16;
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int r = i * 4 + row;
-        CopyAsync(base + r * 128 + (piece ^ (r % 8)) * 16, from + i * 4 * w_.row_elements);
-      }
-    }
+  __device__ __forceinline__ uint32_t Stage(const Turn& turn) const {
+    return stages + turn.place * K::kStageBytes;
   }
-
-  __device__ __forceinline__ void CopyScales(uint32_t to, const void* scales) const {
-    constexpr int kOne = 8 * sizeof(typename K::ScaleType);  // bytes of one group's pairs
-    if (w_.group_shift < 0) {
-      if (lane_ * 16 < K::kScaleBytes) {
-        CopyAsync(to + lane_ * 16,
-                  static_cast<const char*>(scales) +
-                      static_cast<int64_t>(strip_ * w_.steps + step_) * K::kScaleBytes + lane_ * 16);
-      }
-    } else if (lane_ * 16 < kOne) {
-      const int groups = static_cast<int>(GroupsOf(w_.steps, w_.group_shift));
-      const int64_t at = strip_ * groups + (step_ >> w_.group_shift);
-      CopyAsync(to + lane_ * 16, static_cast<const char*>(scales) + at * kOne + lane_ * 16);
-    }
-  }
-
-  const DeviceWeights& w_;
-  unsigned char* stage_;
-  int lane_, warp_, strip_, step_;
-  int fill_ = 0, take_ = 0;
+  /// Arrivals that fill a stage: one for the whole of a bulk copy, or all lanes of the fetcher.
+  static constexpr int kFillers = K::kPacked && kBulkCopies ? 1 : 32;
 };
 
-// ---- The product -------------------------------------------------------------------------------
+__device__ __forceinline__ void CopyAsync16(uint32_t to, const void* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+/// An arrival once all copies of this lane are here.
+__device__ __forceinline__ void ArriveWithCopies(Barrier full) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(full.at) : "memory");
+}
+
+__device__ __forceinline__ void FetchPacked(const char* from, int bytes, uint32_t stage,
+                                            Barrier full) {
+  const int lane = threadIdx.x % 32;
+#if __CUDA_ARCH__ >= 900
+  if (lane != 0) return;
+  asm volatile("{ .reg .b64 t; mbarrier.arrive.expect_tx.shared.b64 t, [%0], %1; }" ::"r"(full.at),
+               "r"(bytes)
+               : "memory");
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(stage),
+      "l"(from), "r"(bytes), "r"(full.at)
+      : "memory");
+#else
+  for (int at = lane * 16; at < bytes; at += 512) CopyAsync16(stage + at, from + at);
+  ArriveWithCopies(full);
+#endif
+}
+
+/// Eight lanes copy the 128 bytes that a step has of a row. Pieces of a row are turned by the row,
+/// so that the lanes that take them later meet different banks.
+__device__ __forceinline__ void FetchPlain(const DeviceWeights& w, int strip, int first, int steps,
+                                           uint32_t stage, Barrier full) {
+  const int lane = threadIdx.x % 32, row = lane / 8, piece = lane % 8;
+  const uint16_t* from = static_cast<const uint16_t*>(w.data) +
+                         (static_cast<int64_t>(strip) * kStripRows + row) * w.row_elements +
+                         first * kStepColumns + piece * 8;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int r = i * 4 + row;
+    const uint32_t to = stage + r * 128 + (piece ^ (r % 8)) * 16;
+#pragma unroll 8
+    for (int step = 0; step < steps; ++step) {
+      CopyAsync16(to + step * 2048, from + i * 4 * w.row_elements + step * kStepColumns);
+    }
+  }
+  ArriveWithCopies(full);
+}
+
+template <typename K>
+__device__ void Fetch(const DeviceWeights& w, const Ring<K>& ring) {
+  Turn turn;
+  turn.parity = 1;  // a fresh ring is empty
+  for (int strip = blockIdx.x; strip < w.strips; strip += static_cast<int>(gridDim.x)) {
+    for (int first = 0; first < w.steps; first += kWorkers) {
+      const int steps = min(kWorkers, w.steps - first);
+      ring.Empty(turn).Wait(turn.parity);
+      if constexpr (K::kPacked) {
+        const char* from = static_cast<const char*>(w.data) +
+                           (static_cast<int64_t>(strip) * w.steps + first) * K::kRecordBytes;
+        FetchPacked(from, steps * K::kRecordBytes, ring.Stage(turn), ring.Full(turn));
+      } else {
+        FetchPlain(w, strip, first, steps, ring.Stage(turn), ring.Full(turn));
+      }
+      turn.Next(K::kStages);
+    }
+  }
+}
+
+// ---- The workers -------------------------------------------------------------------------------
 
 /// Results of rows g and g + 8 of a strip, for row t of each tile of x.
 template <int kTiles>
 using Sums = float[kTiles][2];
 
-/// The scales of both chunks of a step, or of the one group that they belong to.
-template <typename K>
-__device__ __forceinline__ float2 ScaleOf(const unsigned char* scales, int g, int chunk,
-                                          bool by_chunk) {
-  using Scale = typename K::ScaleType;
-  const int at = by_chunk ? g * kChunksPerStep + chunk : g;
-  return WidenPair(reinterpret_cast<const Scale*>(scales)[at]);
+__device__ __forceinline__ uint4 LoadShared16(uint32_t at) {
+  uint4 v;
+  asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "r"(at));
+  return v;
 }
 
+/// Pairs of scales (or minimums) of both chunks of a record.
+template <typename K>
+__device__ __forceinline__ void LoadPairs(uint32_t at, int g, float2 (&pairs)[kChunksPerStep]) {
+  if constexpr (sizeof(typename K::ScaleType) == 4) {
+    uint32_t bits[2];
+    if constexpr (K::kChunkScales) {
+      asm volatile("ld.shared.v2.u32 {%0,%1}, [%2];"
+                   : "=r"(bits[0]), "=r"(bits[1])
+                   : "r"(at + g * 8));
+    } else {
+      asm volatile("ld.shared.u32 %0, [%1];" : "=r"(bits[0]) : "r"(at + g * 4));
+      bits[1] = bits[0];
+    }
+    pairs[0] = __half22float2(*reinterpret_cast<__half2*>(&bits[0]));
+    pairs[1] = __half22float2(*reinterpret_cast<__half2*>(&bits[1]));
+  } else {
+    uint4 bits;
+    if constexpr (K::kChunkScales) {
+      bits = LoadShared16(at + g * 16);
+    } else {
+      asm volatile("ld.shared.v2.u32 {%0,%1}, [%2];"
+                   : "=r"(bits.x), "=r"(bits.y)
+                   : "r"(at + g * 8));
+      bits.z = bits.x, bits.w = bits.y;
+    }
+    pairs[0] = {__uint_as_float(bits.x), __uint_as_float(bits.y)};
+    pairs[1] = {__uint_as_float(bits.z), __uint_as_float(bits.w)};
+  }
+}
+
+/// Where a lane finds its part of x.
+struct WorkerX {
+  uint32_t values, facts;  ///< addresses of column g and row t of the first tile's first span
+  int columns, rows;       ///< of the second factor, of x
+  int g, t;
+
+  template <typename K>
+  __device__ __forceinline__ uint4 Values(int tile, int span, int offset) const {
+    if (tile * 8 + g >= columns) return {0, 0, 0, 0};
+    return LoadShared16(values + ((span * columns + tile * 8) * K::kSpan + offset) * 2);
+  }
+  /// As SpanFacts.
+  __device__ __forceinline__ uint4 Facts(int tile, int span) const {
+    // Rows that are not there have results that nobody reads.
+    const int row = tile * kTileTokens + t < rows ? tile * kTileTokens : 0;
+    return LoadShared16(facts + (span * rows + row) * 16);
+  }
+};
+
 template <typename K, int kTiles>
-__device__ __forceinline__ void MultiplyPacked(const unsigned char* step, int index, bool by_chunk,
-                                               const StagedX& x, int lane, Sums<kTiles>& sums) {
-  const int g = lane / 4, t = lane % 4, columns = x.rows * kSplits;
-  const uint4* words = reinterpret_cast<const uint4*>(step) + lane;
-  const uint4 low = words[0];
-  const uint4 high = K::kStepBytes == 1024 ? words[32] : low;
+__device__ __forceinline__ void MultiplyPacked(uint32_t record, int step, const WorkerX& x,
+                                               Sums<kTiles>& sums) {
+  const int lane = x.g * 4 + x.t;
+  const uint4 low = LoadShared16(record + lane * 16);
+  uint4 high = low;
+  if constexpr (K::kWeightBytes == 1024) high = LoadShared16(record + 512 + lane * 16);
+  float2 scales[kChunksPerStep], minimums[kChunksPerStep];
+  LoadPairs<K>(record + K::kWeightBytes, x.g, scales);
+  if constexpr (K::kHasMinimum) {
+    LoadPairs<K>(record + K::kWeightBytes + K::kScaleBytes, x.g, minimums);
+  }
 #pragma unroll
   for (int c = 0; c < kChunksPerStep; ++c) {
     uint32_t first[4], second[4];  // fragments of columns 0..3 and 4..7 of each lane
-    if constexpr (K::kStepBytes == 512) {
+    if constexpr (K::kWeightBytes == 512) {
       uint32_t upper[4], lower[4];
       Widen4(c == 0 ? low.x : low.z, upper);
       Widen4(c == 0 ? low.y : low.w, lower);
@@ -354,53 +447,41 @@ __device__ __forceinline__ void MultiplyPacked(const unsigned char* step, int in
       Widen8(w.z, first[1], first[3]);
       Widen8(w.w, second[1], second[3]);
     }
-    const float2 scale = ScaleOf<K>(step + K::kStepBytes, g, c, by_chunk);
-    const int chunk = index * kChunksPerStep + c;
+    const int span = step * kChunksPerStep + c;
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
-      const int column = tile * 8 + g;
-      uint4 b = {0, 0, 0, 0};
-      if (column < columns) {
-        b = *reinterpret_cast<const uint4*>(x.values + (chunk * columns + column) * kChunkColumns +
-                                            t * 8);
-      }
-      const int token = min(tile * kTileTokens + t, x.rows - 1);
-      const float4 facts =
-          *reinterpret_cast<const float4*>(&x.facts[chunk * x.rows + token]);  // as SpanFacts
-      float part[4] = {facts.x, facts.y, facts.x, facts.y};
+      const uint4 b = x.Values<K>(tile, span, 0);
+      const uint4 facts = x.Facts(tile, span);
+      const float start_high = __uint_as_float(facts.x), start_low = __uint_as_float(facts.y);
+      const float factor = __uint_as_float(facts.z);
+      float part[4] = {start_high, start_low, start_high, start_low};
       MultiplyTile<false>(part, first, b.x, b.y);
       MultiplyTile<false>(part, second, b.z, b.w);
-      sums[tile][0] = fmaf(scale.x * facts.z, part[0] + part[1], sums[tile][0]);
-      sums[tile][1] = fmaf(scale.y * facts.z, part[2] + part[3], sums[tile][1]);
+      sums[tile][0] = fmaf(scales[c].x * factor, part[0] + part[1], sums[tile][0]);
+      sums[tile][1] = fmaf(scales[c].y * factor, part[2] + part[3], sums[tile][1]);
       if constexpr (K::kHasMinimum) {
-        const float2 minimum = ScaleOf<K>(step + K::kStepBytes + K::kScaleBytes, g, c, by_chunk);
-        sums[tile][0] = fmaf(minimum.x, facts.w, sums[tile][0]);
-        sums[tile][1] = fmaf(minimum.y, facts.w, sums[tile][1]);
+        const float sum = __uint_as_float(facts.w);
+        sums[tile][0] = fmaf(minimums[c].x, sum, sums[tile][0]);
+        sums[tile][1] = fmaf(minimums[c].y, sum, sums[tile][1]);
       }
     }
   }
 }
 
 template <typename K, int kTiles>
-__device__ __forceinline__ void MultiplyPlain(const unsigned char* step, int index,
-                                              const StagedX& x, int lane, Sums<kTiles>& sums) {
-  const int g = lane / 4, t = lane % 4, columns = x.rows * kSplits;
+__device__ __forceinline__ void MultiplyPlain(uint32_t record, int step, const WorkerX& x,
+                                              Sums<kTiles>& sums) {
   float part[kTiles][4] = {};
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const int piece = ((t * 2 + half) ^ g) * 16;
-    const uint4 upper = *reinterpret_cast<const uint4*>(step + g * 128 + piece);
-    const uint4 lower = *reinterpret_cast<const uint4*>(step + (g + 8) * 128 + piece);
+    const uint32_t piece = ((x.t * 2 + half) ^ x.g) * 16;
+    const uint4 upper = LoadShared16(record + x.g * 128 + piece);
+    const uint4 lower = LoadShared16(record + (x.g + 8) * 128 + piece);
     const uint32_t first[4] = {upper.x, lower.x, upper.y, lower.y};
     const uint32_t second[4] = {upper.z, lower.z, upper.w, lower.w};
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
-      const int column = tile * 8 + g;
-      uint4 b = {0, 0, 0, 0};
-      if (column < columns) {
-        b = *reinterpret_cast<const uint4*>(x.values + (index * columns + column) * kStepColumns +
-                                            t * 16 + half * 8);
-      }
+      const uint4 b = x.Values<K>(tile, step, half * 8);
       MultiplyTile<K::kBf16>(part[tile], first, b.x, b.y);
       MultiplyTile<K::kBf16>(part[tile], second, b.z, b.w);
     }
@@ -408,16 +489,62 @@ __device__ __forceinline__ void MultiplyPlain(const unsigned char* step, int ind
 #pragma unroll
   for (int tile = 0; tile < kTiles; ++tile) {
     float factor = 1.0f;
-    if constexpr (!K::kBf16) {
-      const int token = min(tile * kTileTokens + t, x.rows - 1);
-      factor = x.facts[index * x.rows + token].factor;
-    }
+    if constexpr (!K::kBf16) factor = __uint_as_float(x.Facts(tile, step).z);
     sums[tile][0] = fmaf(factor, part[tile][0] + part[tile][1], sums[tile][0]);
     sums[tile][1] = fmaf(factor, part[tile][2] + part[tile][3], sums[tile][1]);
   }
 }
 
-// ---- Results -----------------------------------------------------------------------------------
+/// Sums of strips on their way from the workers to the finisher.
+struct Handover {
+  float* sums;           ///< (kBuffers, kWorkers, rows of x in whole tiles, 16)
+  uint32_t full, empty;  ///< barriers
+  __device__ __forceinline__ Barrier Full(const Turn& turn) const {
+    return {full + turn.place * 8};
+  }
+  __device__ __forceinline__ Barrier Empty(const Turn& turn) const {
+    return {empty + turn.place * 8};
+  }
+};
+
+template <typename K, int kTiles>
+__device__ void Work(const DeviceWeights& w, const Ring<K>& ring, const WorkerX& x,
+                     const Handover& handover) {
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  Turn turn, buffer;
+  buffer.parity = 1;
+  for (int strip = blockIdx.x; strip < w.strips; strip += static_cast<int>(gridDim.x)) {
+    Sums<kTiles> sums = {};
+    for (int first = 0; first < w.steps; first += kWorkers) {
+      const int step = first + warp;
+      ring.Full(turn).Wait(turn.parity);
+      if (step < w.steps) {
+        const uint32_t record = ring.Stage(turn) + warp * K::kRecordBytes;
+        if constexpr (K::kPacked) {
+          MultiplyPacked<K, kTiles>(record, step, x, sums);
+        } else {
+          MultiplyPlain<K, kTiles>(record, step, x, sums);
+        }
+      }
+      __syncwarp();
+      if (lane == 0) ring.Empty(turn).Arrive();
+      turn.Next(K::kStages);
+    }
+    handover.Empty(buffer).Wait(buffer.parity);
+    float* mine = handover.sums + (buffer.place * kWorkers + warp) * kTiles * kTileSums;
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+      mine[(tile * kTileTokens + x.t) * 16 + x.g] = sums[tile][0];
+      mine[(tile * kTileTokens + x.t) * 16 + x.g + 8] = sums[tile][1];
+    }
+    __syncwarp();
+    if (lane == 0) handover.Full(buffer).Arrive();
+    buffer.Next(kBuffers);
+  }
+}
+
+// ---- The finisher
+// -----------------------------------------------------------------------------------
 
 __device__ __forceinline__ float Activate(RowActivation kind, float v) {
   switch (kind) {
@@ -462,107 +589,133 @@ __device__ __forceinline__ void Write(const FewRowsProduct& p, int row, int toke
   y[at] = result;
 }
 
-/// Adds what the warps have of a strip, the count-th of this block, and writes its results.
-template <typename K, int kTiles>
-__device__ __forceinline__ void FinishStrip(const FewRowsProduct& p, const Sums<kTiles>& sums,
-                                            int strip, int count, float* reduce,
-                                            const float* norm) {
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+template <int kTiles>
+__device__ void FinishStrips(const FewRowsProduct& p, const Handover& handover, const float* norm) {
+  const int lane = threadIdx.x % 32, r = lane % 16;
   constexpr int kWarpSums = kTiles * kTileSums;
-  float* mine = reduce + (count % 2 * K::kWarps + warp) * kWarpSums;
+  Turn buffer;
+  for (int strip = blockIdx.x; strip < p.weights.strips; strip += static_cast<int>(gridDim.x)) {
+    handover.Full(buffer).Wait(buffer.parity);
+    for (int token = 0; token < p.rows; ++token) {
+      const float* from = handover.sums +
+                          (buffer.place * kWorkers + lane / 16 * (kWorkers / 2)) * kWarpSums +
+                          token * 16 + r;
+      float value = 0;
 #pragma unroll
-  for (int tile = 0; tile < kTiles; ++tile) {
-    mine[(tile * kTileTokens + t) * 16 + g] = sums[tile][0];
-    mine[(tile * kTileTokens + t) * 16 + g + 8] = sums[tile][1];
-  }
-  __syncthreads();
-  // One warp adds the others' sums while these go on; each strip has another one.
-  if (warp != count % K::kWarps) return;
-  const int r = lane % 16;
-  for (int token = 0; token < p.rows; ++token) {
-    const float* from = reduce + (count % 2 * K::kWarps + lane / 16 * (K::kWarps / 2)) * kWarpSums +
-                        token * 16 + r;
-    float value = 0;
-#pragma unroll
-    for (int i = 0; i < K::kWarps / 2; ++i) value += from[i * kWarpSums];
-    value += __shfl_xor_sync(~0u, value, 16);
-    value *= norm[token];
-    if (p.bias != nullptr) value += p.bias[strip * kStripRows + r];
-    if (p.gated) {
-      WriteGated(p, strip, lane, token, value);
-    } else if (lane < 16) {
-      Write(p, strip * kStripRows + r, token, value);
+      for (int i = 0; i < kWorkers / 2; ++i) value += from[i * kWarpSums];
+      value += __shfl_xor_sync(~0u, value, 16);
+      value *= norm[token];
+      if (p.bias != nullptr) value += p.bias[strip * kStripRows + r];
+      if (p.gated) {
+        WriteGated(p, strip, lane, token, value);
+      } else if (lane < 16) {
+        Write(p, strip * kStripRows + r, token, value);
+      }
     }
+    __syncwarp();
+    if (lane == 0) handover.Empty(buffer).Arrive();
+    buffer.Next(kBuffers);
   }
 }
 
+// ---- The kernel --------------------------------------------------------------------------------
+
+/// Where things lie in dynamic shared memory.
+template <typename K>
+struct SharedPlan {
+  int rows, tiles, steps;
+  __host__ __device__ int sums() const { return K::kStages * K::kStageBytes; }
+  __host__ __device__ int facts() const {
+    return sums() + kBuffers * kWorkers * tiles * kTileSums * 4;
+  }
+  __host__ __device__ int values() const {
+    const int spans = steps * (kStepColumns / K::kSpan);
+    return facts() + (K::kBf16 ? 0 : spans * rows * static_cast<int>(sizeof(SpanFacts)));
+  }
+  __host__ __device__ int total() const {
+    return values() + steps * kStepColumns * rows * kSplits * 2;
+  }
+};
+
+constexpr __host__ __device__ int TilesFor(int rows) {
+  return rows <= kTileTokens ? 1 : rows <= 2 * kTileTokens ? 2 : 4;
+}
+
 template <typename K, int kTiles>
-__global__ void __launch_bounds__(K::kThreads, kTiles == 1 ? 2 : 1)
+__global__ void __launch_bounds__(kThreads, 1)
     FewRowsKernel(const __grid_constant__ FewRowsProduct p) {
-  extern __shared__ __align__(128) unsigned char shared[];
-  __shared__ float squares[kFewRows * K::kWarps];
+  extern __shared__ __align__(128) unsigned char few_rows_shared[];
+  __shared__ float squares[kFewRows * kWorkers];
   __shared__ float norm[kFewRows];
+  __shared__ __align__(8) uint64_t barriers[2 * (K::kStages + kBuffers)];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int steps = p.weights.steps, strips = p.weights.strips;
-  float* reduce = reinterpret_cast<float*>(shared + K::kWarps * K::kStages * K::kStageBytes);
-  StagedX staged;
-  staged.rows = p.rows;
-  staged.facts = reinterpret_cast<SpanFacts*>(reduce + 2 * K::kWarps * kTiles * kTileSums);
-  staged.values = reinterpret_cast<uint16_t*>(
-      staged.facts + (K::kBf16 ? 0 : steps * (kStepColumns / K::kSpan) * p.rows));
-
+  const SharedPlan<K> plan{p.rows, kTiles, p.weights.steps};
+  const uint32_t base = SharedAddress(few_rows_shared), first_barrier = SharedAddress(barriers);
+  const Ring<K> ring{base, first_barrier, first_barrier + K::kStages * 8};
+  const uint32_t behind = first_barrier + 2 * K::kStages * 8;
+  const Handover handover{reinterpret_cast<float*>(few_rows_shared + plan.sums()), behind,
+                          behind + kBuffers * 8};
   LaunchDependents();
-  Ring<K> ring(p.weights, shared, lane, warp);
-#pragma unroll
-  for (int i = 0; i < K::kStages - 1; ++i) ring.Fetch();
-
-  WaitForPredecessor();
-  Stage<K>(p, staged, squares);
-  __syncthreads();
-  if (threadIdx.x < p.rows) {
-    float sum = 0;
-    for (int i = 0; i < K::kWarps; ++i) sum += squares[threadIdx.x * K::kWarps + i];
-    norm[threadIdx.x] =
-        p.gain != nullptr ? rsqrtf(sum / static_cast<float>(p.columns) + p.epsilon) : 1.0f;
-  }
-
-  const bool by_chunk = p.weights.group_shift < 0;
-  for (int strip = blockIdx.x, count = 0; strip < strips;
-       strip += static_cast<int>(gridDim.x), ++count) {
-    Sums<kTiles> sums = {};
-    for (int step = warp; step < steps; step += K::kWarps) {
-      const unsigned char* taken = ring.Take();
-      ring.Fetch();
-      if constexpr (K::kPacked) {
-        MultiplyPacked<K, kTiles>(taken, step, by_chunk, staged, lane, sums);
-      } else {
-        MultiplyPlain<K, kTiles>(taken, step, staged, lane, sums);
-      }
+  if (threadIdx.x == 0) {
+    Turn turn;
+    for (int i = 0; i < K::kStages; ++i, turn.Next(K::kStages)) {
+      ring.Full(turn).Init(Ring<K>::kFillers);
+      ring.Empty(turn).Init(kWorkers);
     }
-    FinishStrip<K, kTiles>(p, sums, strip, count, reduce, norm);
+    for (int i = 0; i < kBuffers; ++i) {
+      handover.Full({i, 0}).Init(kWorkers);
+      handover.Empty({i, 0}).Init(1);
+    }
+#if __CUDA_ARCH__ >= 900
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
   }
+  __syncthreads();
+  if (warp == kWorkers) {
+    // Weights do not depend on the kernel before.
+    Fetch<K>(p.weights, ring);
+    return;
+  }
+  WaitForPredecessor();
+  const StagedX staged{reinterpret_cast<uint16_t*>(few_rows_shared + plan.values()),
+                       reinterpret_cast<SpanFacts*>(few_rows_shared + plan.facts()), p.rows};
+  if (warp < kWorkers) Stage<K>(p, staged, squares);
+  // Everybody but the fetcher.
+  asm volatile("bar.sync 1, %0;" ::"n"((kWorkers + 1) * 32) : "memory");
+  if (warp == kWorkers + 1) {
+    if (lane < p.rows) {
+      float sum = 0;
+      for (int i = 0; i < kWorkers; ++i) sum += squares[lane * kWorkers + i];
+      norm[lane] =
+          p.gain != nullptr ? rsqrtf(sum / static_cast<float>(p.columns) + p.epsilon) : 1.0f;
+    }
+    __syncwarp();
+    FinishStrips<kTiles>(p, handover, norm);
+    return;
+  }
+  WorkerX x;
+  x.g = lane / 4, x.t = lane % 4, x.rows = p.rows, x.columns = p.rows * kSplits;
+  x.values = base + plan.values() + (x.g * K::kSpan + x.t * (K::kSpan / 4)) * 2;
+  x.facts = base + plan.facts() + (x.t < p.rows ? x.t : 0) * static_cast<int>(sizeof(SpanFacts));
+  Work<K, kTiles>(p.weights, ring, x, handover);
 }
 
 // ---- Launches ----------------------------------------------------------------------------------
 
-constexpr int TilesFor(int rows) { return rows <= kTileTokens ? 1 : rows <= 2 * kTileTokens ? 2 : 4; }
-
 template <typename K>
 int64_t SharedBytes(const FewRowsProduct& p) {
-  const int64_t padded = static_cast<int64_t>(p.weights.steps) * kStepColumns;
-  const int64_t facts =
-      K::kBf16 ? 0 : padded / K::kSpan * p.rows * static_cast<int64_t>(sizeof(SpanFacts));
-  return K::kWarps * K::kStages * K::kStageBytes +
-         2 * K::kWarps * TilesFor(p.rows) * kTileSums * 4 + facts + padded * p.rows * kSplits * 2;
+  return SharedPlan<K>{p.rows, TilesFor(p.rows), p.weights.steps}.total();
 }
 
 template <typename K, int kTiles>
 void LaunchTiles(const Stream& stream, const FewRowsProduct& product, bool overlap) {
   const auto kernel = FewRowsKernel<K, kTiles>;
-  const size_t shared = static_cast<size_t>(SharedBytes<K>(product));
   const int blocks = std::min(product.weights.strips, MultiprocessorCount(stream.device()));
-  Launch(stream, {dim3(static_cast<unsigned>(blocks)), dim3(K::kThreads), shared, overlap}, kernel,
-         product);
+  PreferShared(kernel);
+  Launch(stream,
+         {dim3(static_cast<unsigned>(blocks)), dim3(kThreads),
+          static_cast<size_t>(SharedBytes<K>(product)), overlap},
+         kernel, product);
 }
 
 template <typename K>
@@ -577,17 +730,20 @@ void LaunchKind(const Stream& stream, const FewRowsProduct& product, bool overla
 /// Calls visit with the Kind of these weights.
 template <typename Visit>
 auto WithKind(const DeviceWeights& w, const Visit& visit) {
-  const auto packed = [&]<typename Weights>(Weights) {
-    if (w.f32_scales) {
-      return w.minimums != nullptr ? visit(Kind<Weights, float2, true>())
-                                   : visit(Kind<Weights, float2, false>());
+  const auto scaled = [&]<typename Weights, typename Scale>(Weights, Scale) {
+    if (w.has_minimum) {
+      return w.chunk_scales ? visit(Kind<Weights, Scale, true, true>())
+                            : visit(Kind<Weights, Scale, true, false>());
     }
-    return w.minimums != nullptr ? visit(Kind<Weights, __half2, true>())
-                                 : visit(Kind<Weights, __half2, false>());
+    return w.chunk_scales ? visit(Kind<Weights, Scale, false, true>())
+                          : visit(Kind<Weights, Scale, false, false>());
+  };
+  const auto packed = [&]<typename Weights>(Weights weights) {
+    return w.f32_scales ? scaled(weights, float2()) : scaled(weights, __half2());
   };
   switch (w.format) {
-    case DeviceFormat::kBf16: return visit(Kind<Bf16Weights, __half2, false>());
-    case DeviceFormat::kF16: return visit(Kind<F16Weights, __half2, false>());
+    case DeviceFormat::kBf16: return visit(Kind<Bf16Weights, __half2, false, true>());
+    case DeviceFormat::kF16: return visit(Kind<F16Weights, __half2, false, true>());
     case DeviceFormat::kInt8: return packed(Int8Weights());
     case DeviceFormat::kInt4: break;
   }

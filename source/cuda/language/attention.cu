@@ -26,23 +26,45 @@ struct Eight {
   float v[8];
 };
 
-__device__ __forceinline__ Eight Load(const __half* from) {
-  const uint4 bits = *reinterpret_cast<const uint4*>(from);
-  const __half2* pairs = reinterpret_cast<const __half2*>(&bits);
-  Eight out;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const float2 pair = __half22float2(pairs[i]);
-    out.v[2 * i] = pair.x;
-    out.v[2 * i + 1] = pair.y;
+/// Eight neighbouring elements of the cache as they lie there.
+template <typename Element>
+struct Packed;
+template <>
+struct Packed<__half> {
+  static constexpr int kAhead = 4;  // tokens whose keys and values a team has on their way
+  uint4 bits = {0, 0, 0, 0};
+  __device__ __forceinline__ void Load(const __half* from) {
+    bits = *reinterpret_cast<const uint4*>(from);
   }
-  return out;
-}
-__device__ __forceinline__ Eight Load(const float* from) {
-  Eight out;
-  *reinterpret_cast<float4*>(out.v) = *reinterpret_cast<const float4*>(from);
-  *reinterpret_cast<float4*>(out.v + 4) = *reinterpret_cast<const float4*>(from + 4);
-  return out;
+  __device__ __forceinline__ Eight Widen() const {
+    const __half2* pairs = reinterpret_cast<const __half2*>(&bits);
+    Eight out;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float2 pair = __half22float2(pairs[i]);
+      out.v[2 * i] = pair.x;
+      out.v[2 * i + 1] = pair.y;
+    }
+    return out;
+  }
+};
+template <>
+struct Packed<float> {
+  static constexpr int kAhead = 2;
+  float4 low = {0, 0, 0, 0}, high = {0, 0, 0, 0};
+  __device__ __forceinline__ void Load(const float* from) {
+    low = *reinterpret_cast<const float4*>(from);
+    high = *reinterpret_cast<const float4*>(from + 4);
+  }
+  __device__ __forceinline__ Eight Widen() const {
+    return {{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
+  }
+};
+
+__device__ __forceinline__ Eight LoadEight(const float* from) {
+  Packed<float> packed;
+  packed.Load(from);
+  return packed.Widen();
 }
 
 __device__ __forceinline__ void Store(__half* to, float v) { *to = __float2half(v); }
@@ -116,54 +138,73 @@ __device__ __forceinline__ float Merge(int count, const Weights& weights, const 
   return sum;
 }
 
+/// The tokens of one team: base + team, + teams, … of the block's range.
+template <typename Element, int kLanes>
+struct Team {
+  static constexpr int kTeams = kThreads / kLanes, kAhead = Packed<Element>::kAhead;
+  static constexpr int kBatch = kTeams * kAhead;  // tokens of the block that come at a time
+  Packed<Element> keys[kAhead], values[kAhead];
+  int team = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
+
+  /// Begins to load tokens from `base` on; `skip` (the newest) lies elsewhere.
+  __device__ __forceinline__ void Load(const AttentionArgs& a, const int32_t* table, int head,
+                                       int base, int end, int skip) {
+    if (lane * 8 >= a.head_dim) return;
+    const int64_t offset = head * a.kv.head_stride + lane * 8;
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      const int token = base + i * kTeams + team;
+      if (token >= end || token == skip) continue;
+      const int64_t at = table[token / a.kv.block_tokens] * a.kv.block_stride +
+                         token % a.kv.block_tokens * a.head_dim + offset;
+      keys[i].Load(static_cast<const Element*>(a.kv.keys) + at);
+      values[i].Load(static_cast<const Element*>(a.kv.values) + at);
+    }
+  }
+};
+
 template <typename Element, int kLanes, int kGroup, bool kNewest>
 __device__ void AttendTokens(const AttentionArgs& a, const SharedLayout& layout, float* shared,
-                             const Range& range, int newest, int head, int row) {
-  const int lane = threadIdx.x % kLanes, team = threadIdx.x / kLanes;
-  const int teams = kThreads / kLanes, dim = a.head_dim;
+                             const Range& range, int newest, int head, const int32_t* table,
+                             Team<Element, kLanes>& team) {
+  const int dim = a.head_dim, lane = team.lane;
   const bool active = lane * 8 < dim;
-  const int32_t* table = a.sequences.blocks +
-                         static_cast<int64_t>(a.sequences.sequences[row]) * a.sequences.most_blocks;
   Eight query[kGroup];
   Running running[kGroup];
 #pragma unroll
   for (int g = 0; g < kGroup; ++g) {
-    query[g] = active && g < layout.group ? Load(shared + g * dim + lane * 8) : Eight{};
+    query[g] = active && g < layout.group ? LoadEight(shared + g * dim + lane * 8) : Eight{};
   }
-  const Element* keys = static_cast<const Element*>(a.kv.keys) + head * a.kv.head_stride;
-  const Element* values = static_cast<const Element*>(a.kv.values) + head * a.kv.head_stride;
   // All lanes of a warp go round together; teams without a token do not count.
-  for (int base = range.begin; base < range.end; base += teams) {
-    const int token = base + team;
-    const bool real = token < range.end;
-    Eight key{}, value{};
-    if (real && active) {
-      if (kNewest && token == newest) {
-        key = Load(shared + layout.new_key() + lane * 8);
-        value = Load(shared + layout.new_value() + lane * 8);
-      } else {
-        const int64_t at = table[token / a.kv.block_tokens] * a.kv.block_stride +
-                           token % a.kv.block_tokens * dim + lane * 8;
-        key = Load(keys + at);
-        value = Load(values + at);
-      }
+  for (int base = range.begin; base < range.end; base += team.kBatch) {
+    if (base != range.begin) {
+      team.Load(a, table, head, base, range.end, kNewest ? newest : -1);
     }
 #pragma unroll
-    for (int g = 0; g < kGroup; ++g) {
-      float score = 0;
+    for (int i = 0; i < team.kAhead; ++i) {
+      const int token = base + i * team.kTeams + team.team;
+      const bool is_new = kNewest && token == newest && active;
+      const Eight key =
+          is_new ? LoadEight(shared + layout.new_key() + lane * 8) : team.keys[i].Widen();
+      const Eight value =
+          is_new ? LoadEight(shared + layout.new_value() + lane * 8) : team.values[i].Widen();
 #pragma unroll
-      for (int i = 0; i < 8; ++i) score = fmaf(query[g].v[i], key.v[i], score);
+      for (int g = 0; g < kGroup; ++g) {
+        float score = 0;
 #pragma unroll
-      for (int offset = kLanes / 2; offset > 0; offset /= 2) {
-        score += __shfl_xor_sync(~0u, score, offset);
+        for (int d = 0; d < 8; ++d) score = fmaf(query[g].v[d], key.v[d], score);
+#pragma unroll
+        for (int offset = kLanes / 2; offset > 0; offset /= 2) {
+          score += __shfl_xor_sync(~0u, score, offset);
+        }
+        score *= a.scale;
+        if (a.softcap > 0) score = a.softcap * tanhf(score / a.softcap);
+        if (token < range.end) running[g].Add(score, value);
       }
-      score *= a.scale;
-      if (a.softcap > 0) score = a.softcap * tanhf(score / a.softcap);
-      if (real) running[g].Add(score, value);
     }
   }
   for (int g = 0; g < kGroup && g < layout.group; ++g) {
-    const int at = team * layout.group + g;
+    const int at = team.team * layout.group + g;
     if (active) {
       float* sums = shared + layout.sums() + at * dim + lane * 8;
 #pragma unroll
@@ -179,7 +220,8 @@ __device__ void AttendTokens(const AttentionArgs& a, const SharedLayout& layout,
 /// Queries and, where this block has the newest token, its key and value, turned, in shared memory.
 template <typename Element, bool kNewest>
 __device__ void StageHeads(const AttentionArgs& a, const SharedLayout& layout, float* shared,
-                           bool has_newest, int newest, int head, int first_query, int row) {
+                           bool has_newest, int newest, const int32_t* table, int head,
+                           int first_query, int row) {
   const int dim = a.head_dim;
   const float* angles =
       kNewest && a.angles != nullptr ? a.angles + static_cast<int64_t>(row) * 2 * a.pairs : nullptr;
@@ -190,8 +232,6 @@ __device__ void StageHeads(const AttentionArgs& a, const SharedLayout& layout, f
   }
   if (!kNewest || !has_newest) return;
   const int64_t from = (static_cast<int64_t>(row) * a.kv_heads + head) * dim;
-  const int32_t* table = a.sequences.blocks +
-                         static_cast<int64_t>(a.sequences.sequences[row]) * a.sequences.most_blocks;
   const int64_t at = table[newest / a.kv.block_tokens] * a.kv.block_stride +
                      head * a.kv.head_stride + newest % a.kv.block_tokens * dim;
   const bool writes = first_query == head * (a.heads / a.kv_heads);
@@ -216,13 +256,22 @@ __device__ void AttendBody(const AttentionArgs& a) {
   const int first_query = head * per_head + piece * kGroup;
   const SharedLayout layout{min(kGroup, per_head - piece * kGroup), a.head_dim, kThreads / kLanes};
   LaunchDependents();
-  WaitForPredecessor();
+  // Neither positions nor blocks nor what is in the cache since the last step comes from a kernel
+  // before this one in the same step.
   const int newest = a.sequences.positions[row];
+  const int32_t* table = a.sequences.blocks +
+                         static_cast<int64_t>(a.sequences.sequences[row]) * a.sequences.most_blocks;
   const Range range = RangeOf(newest, a.window, blockIdx.x, gridDim.x);
+  Team<Element, kLanes> team;
+  if (kNewest) team.Load(a, table, head, range.begin, range.end, newest);
+  WaitForPredecessor();
+  if (!kNewest) team.Load(a, table, head, range.begin, range.end, -1);
   const bool has_newest = range.begin <= newest && newest < range.end;
-  StageHeads<Element, kNewest>(a, layout, shared, has_newest, newest, head, first_query, row);
+  StageHeads<Element, kNewest>(a, layout, shared, has_newest, newest, table, head, first_query,
+                               row);
   __syncthreads();
-  AttendTokens<Element, kLanes, kGroup, kNewest>(a, layout, shared, range, newest, head, row);
+  AttendTokens<Element, kLanes, kGroup, kNewest>(a, layout, shared, range, newest, head, table,
+                                                 team);
   __syncthreads();
   // The teams of this block.
   const int dim = a.head_dim, elements = layout.group * dim;
@@ -245,8 +294,7 @@ __device__ void AttendBody(const AttentionArgs& a) {
     for (int i = begin; i < elements; i += step) {
       float largest, weight;
       const float sum = Merge(
-          parts,
-          [&](int part) { return peer(part) + layout.merged_weights() + i / dim * 2; },
+          parts, [&](int part) { return peer(part) + layout.merged_weights() + i / dim * 2; },
           [&](int part) { return peer(part)[layout.merged() + i]; }, largest, weight);
       out[i] = sum / weight;
     }
@@ -295,9 +343,9 @@ __global__ void __launch_bounds__(128)
   const int query_elements = a.heads * dim, all = query_elements + a.kv_heads * dim;
   const int newest = a.sequences.positions[row];
   const int32_t block =
-      a.sequences.blocks[static_cast<int64_t>(a.sequences.sequences[row]) *
-                             a.sequences.most_blocks +
-                         newest / a.kv.block_tokens];
+      a.sequences
+          .blocks[static_cast<int64_t>(a.sequences.sequences[row]) * a.sequences.most_blocks +
+                  newest / a.kv.block_tokens];
   for (int i = threadIdx.x + blockIdx.y * 128; i < all; i += 128 * gridDim.y) {
     if (i < query_elements) {
       const float* query = a.query + static_cast<int64_t>(row) * query_elements + i / dim * dim;
@@ -307,8 +355,8 @@ __global__ void __launch_bounds__(128)
     }
     const int j = i - query_elements, head = j / dim, d = j % dim;
     const int64_t from = (static_cast<int64_t>(row) * a.kv_heads + head) * dim;
-    const int64_t at = block * a.kv.block_stride + head * a.kv.head_stride +
-                       newest % a.kv.block_tokens * dim + d;
+    const int64_t at =
+        block * a.kv.block_stride + head * a.kv.head_stride + newest % a.kv.block_tokens * dim + d;
     Store(static_cast<Element*>(a.kv.keys) + at,
           Turned(a.key + from, d, angles, a.pairs, a.interleaved));
     Store(static_cast<Element*>(a.kv.values) + at, a.value[from + d]);
