@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Convolutions of images whose channels lie behind their pixels, with what passes fold into them.
 #include "core/checked.h"
-#include "layers/channels_last/axes.h"
+#include "layers/channels_last/conv_shape.h"
 #include "layers/channels_last/depthwise.h"
 #include "layers/channels_last/row_conv.h"
 #include "layers/channels_last/windows.h"
 #include "layers/channels_last/winograd.h"
 #include "layers/composite/float_dtypes.h"
-#include "layers/linear/epilogue.h"
-#include "layers/linear/weight_arg.h"
 #include "layers/precision_param.h"
 
 namespace oort {
@@ -32,48 +30,31 @@ Tensor MoveChannels(const Tensor& weight) {
 class ChannelsLastConv final : public Layer {
  public:
   explicit ChannelsLastConv(const LayerInit& init)
-      : params_(init, 2, false),
-        input_(init.Arg("input")),
-        weight_(init.Arg("@weight")),
-        weight_shape_(WeightOf(init).shape()),
-        bias_(init, "bias"),
-        epilogue_(init),
+      : shape_(init),
         gemm_(GemmKernelsFor(init.isa(), ReadRowsPrecision(init))),
         interleave_(InterleaveKernelsFor(init.isa())) {
-    CheckBiasFlag(init);
-    if (!init.IsConstant("@bias")) {
-      throw Error(ErrorCode::kUnsupported, "expected a bias that is stored with the operator");
-    }
-    params_.CheckWeight(init, weight_shape_);
-    if (bias_.constant().defined() && bias_.constant().shape() != Shape{weight_shape_[0]}) {
-      throw Error(ErrorCode::kInvalidArgument, "expected 'bias' of shape " +
-                                                   Shape{weight_shape_[0]}.ToString() + ", got " +
-                                                   bias_.constant().shape().ToString());
-    }
-    if (params_.groups() > 1 && weight_shape_[1] == 1 && weight_shape_[0] == params_.groups()) {
-      depthwise_.emplace(init.isa(), WeightOf(init));
+    const Tensor weight = ChannelsLastConvShape::WeightOf(init);
+    const Tensor& bias = shape_.bias().constant();
+    if (shape_.depthwise()) {
+      depthwise_.emplace(init.isa(), weight);
       return;
     }
     // In bf16 its transforms would cost more exactness than the multiplications they save.
     const bool f32 = ReadRowsPrecision(init) == Precision::kF32;
     if (const auto variant = f32 ? ChooseWinograd(init) : std::nullopt) {
-      winograd_.emplace(init.isa(), WeightOf(init), bias_.constant(), *variant);
+      winograd_.emplace(init.isa(), weight, bias, *variant);
       return;
     }
     if (f32) {
-      rows_.emplace(init.isa(), WeightOf(init), bias_.constant(), params_.groups());
+      rows_.emplace(init.isa(), weight, bias, shape_.params().groups());
       return;
     }
-    zeros_ = Tensor::Zeros(DType::kF32, {weight_shape_[1]});
-    PackWeight(MoveChannels(WeightOf(init)));
+    zeros_ = Tensor::Zeros(DType::kF32, {shape_.weight_shape()[1]});
+    PackWeight(MoveChannels(weight));
   }
 
   std::vector<Value> Infer(const Args& args) const override {
-    const ConvGeometry g = Geometry(args);
-    bias_.CheckShape(args, {g.out_channels});
-    const Shape output = ToChannelsLast(g.output);
-    epilogue_.Check(args, output);
-    return {Tensor::Meta(DType::kF32, output)};
+    return {Tensor::Meta(DType::kF32, shape_.Output(args))};
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
@@ -95,7 +76,7 @@ class ChannelsLastConv final : public Layer {
     return CheckedMultiply(static_cast<size_t>(floats), sizeof(float));
   }
 
-  bool Packs(int argument) const override { return argument == weight_; }
+  bool Packs(int argument) const override { return argument == shape_.weight(); }
 
   Cost Work(const Args& args, std::span<const Value> outputs) const override {
     Cost cost = Layer::Work(args, outputs);
@@ -116,7 +97,7 @@ class ChannelsLastConv final : public Layer {
     GemmBatch(gemm_, size, g.groups, context.threads(), context.workspace<float>(),
               [&](int64_t group, int threads, float* space) {
                 ChannelsLastWindows part = windows;
-                part.image = args.tensor(input_).data<float>() + group * g.group_in();
+                part.image = args.tensor(shape_.input()).data<float>() + group * g.group_in();
                 const ChannelsLastSource source(interleave_, part);
                 const int64_t first = group * size.n;
                 GemmProblem problem;
@@ -125,25 +106,17 @@ class ChannelsLastConv final : public Layer {
                 problem.packed = packed_[static_cast<size_t>(group)].panels();
                 problem.c = output.data<float>() + first;
                 problem.ldc = g.out_channels;
-                if (const float* bias = bias_.data(args)) problem.column_bias = bias + first;
-                if (const float* addend = epilogue_.addend(args)) problem.addend = addend + first;
+                if (const float* bias = shape_.bias().data(args))
+                  problem.column_bias = bias + first;
+                if (const float* addend = shape_.epilogue().addend(args))
+                  problem.addend = addend + first;
                 problem.addend_stride = g.out_channels;
-                problem.activation = epilogue_.activation();
+                problem.activation = shape_.epilogue().activation();
                 Gemm(gemm_, problem, threads, space);
               });
   }
 
-  static Tensor WeightOf(const LayerInit& init) {
-    Tensor weight = ReadWeight<float>(init, "weight");
-    if (!weight.defined()) {
-      throw Error(ErrorCode::kInvalidModel, "expected a weight that is stored with the operator");
-    }
-    return weight;
-  }
-
-  ConvGeometry Geometry(const Args& args) const {
-    return params_.Geometry(ToChannelsFirst(args.shape(input_)), weight_shape_);
-  }
+  ConvGeometry Geometry(const Args& args) const { return shape_.Geometry(args); }
 
   static WinogradSize WinogradSizeOf(const ConvGeometry& g) {
     return {g.batch, g.axes[1].out, g.axes[2].out, g.in_channels, g.out_channels};
@@ -151,14 +124,16 @@ class ChannelsLastConv final : public Layer {
 
   /// By the traced size: the weights are kept in one form only, which serves other sizes as well.
   std::optional<WinogradVariant> ChooseWinograd(const LayerInit& init) const {
-    const bool fits = params_.groups() == 1 && weight_shape_[2] == 3 && weight_shape_[3] == 3;
+    const bool fits = shape_.params().groups() == 1 && shape_.weight_shape()[2] == 3 &&
+                      shape_.weight_shape()[3] == 3;
     if (!fits || init.inputs().empty() || !init.inputs()[0]->has_shape) return std::nullopt;
     const Shape& traced = init.inputs()[0]->shape;
     for (int i = 0; i < traced.rank(); ++i) {
       if (traced[i] <= 0) return std::nullopt;
     }
     try {
-      const ConvGeometry g = params_.Geometry(ToChannelsFirst(traced), weight_shape_);
+      const ConvGeometry g =
+          shape_.params().Geometry(ToChannelsFirst(traced), shape_.weight_shape());
       for (const ConvAxis& axis : g.axes) {
         if (axis.stride != 1 || axis.dilation != 1) return std::nullopt;
       }
@@ -171,7 +146,7 @@ class ChannelsLastConv final : public Layer {
   void RunWinograd(const Context& context, const Args& args, const ConvGeometry& g,
                    Tensor& output) const {
     WinogradCall call;
-    call.input = args.tensor(input_).data<float>();
+    call.input = args.tensor(shape_.input()).data<float>();
     call.batch = g.batch;
     call.height = g.axes[1].in;
     call.width = g.axes[2].in;
@@ -182,18 +157,18 @@ class ChannelsLastConv final : public Layer {
     call.out_height = g.axes[1].out;
     call.out_width = g.axes[2].out;
     call.output_stride = call.add_stride = g.out_channels;
-    call.add = epilogue_.addend(args);
-    call.activation = epilogue_.activation();
+    call.add = shape_.epilogue().addend(args);
+    call.activation = shape_.epilogue().activation();
     winograd_->Run(call, context.threads(), context.workspace<float>());
   }
 
   void RunDepthwise(const Context& context, const Args& args, const ConvGeometry& g,
                     Tensor& output) const {
     DepthwiseConv::Operands operands;
-    operands.in = args.tensor(input_).data<float>();
-    operands.bias = bias_.data(args);
-    operands.addend = epilogue_.addend(args);
-    operands.activation = epilogue_.activation();
+    operands.in = args.tensor(shape_.input()).data<float>();
+    operands.bias = shape_.bias().data(args);
+    operands.addend = shape_.epilogue().addend(args);
+    operands.activation = shape_.epilogue().activation();
     operands.out = output.data<float>();
     operands.in_pixel = operands.addend_pixel = operands.out_pixel = g.out_channels;
     depthwise_->Run(context, g, operands);
@@ -202,16 +177,16 @@ class ChannelsLastConv final : public Layer {
   void RunRows(const Context& context, const Args& args, const ConvGeometry& g,
                Tensor& output) const {
     RowConv::Operands operands;
-    operands.in = args.tensor(input_).data<float>();
-    operands.addend = epilogue_.addend(args);
-    operands.activation = epilogue_.activation();
+    operands.in = args.tensor(shape_.input()).data<float>();
+    operands.addend = shape_.epilogue().addend(args);
+    operands.activation = shape_.epilogue().activation();
     operands.out = output.data<float>();
     rows_->Run(context, g, operands);
   }
 
   void PackWeight(const Tensor& weight) {
-    const int64_t groups = params_.groups(), columns = weight_shape_[0] / groups;
-    const int64_t k = weight_shape_.Product(1, 4);
+    const int64_t groups = shape_.params().groups(), columns = shape_.weight_shape()[0] / groups;
+    const int64_t k = shape_.weight_shape().Product(1, 4);
     for (int64_t g = 0; g < groups; ++g) {
       const MatrixSource source(gemm_, {weight.data<float>() + g * columns * k, 1, k});
       packed_.emplace_back(gemm_, GemmSide::kB, columns, k, source);
@@ -223,11 +198,7 @@ class ChannelsLastConv final : public Layer {
             CheckedMultiply(g.group_in(), g.taps()), false, true};
   }
 
-  ConvParams params_;
-  int input_, weight_;
-  Shape weight_shape_;
-  WeightArg bias_;
-  FusedEpilogue epilogue_;
+  ChannelsLastConvShape shape_;
   const GemmKernels& gemm_;
   const InterleaveKernels& interleave_;
   Tensor zeros_;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "layers/channels_last/axes.h"
 #include "layers/channels_last/pixel_pool_kernels.h"
-#include "layers/per_element_layer.h"
-#include "layers/pooling/adaptive.h"
+#include "layers/channels_last/pooled.h"
+#include "layers/composite/float_dtypes.h"
 
 namespace oort {
 namespace {
@@ -13,20 +12,16 @@ class PixelAdaptivePool final : public PerElementLayer<1> {
  public:
   PixelAdaptivePool(const LayerInit& init, PixelFold fold)
       : fold_(fold), kernels_(PixelPoolKernelsFor(init.isa())) {
-    if (fold == PixelFold::kMax && init.Bool("return_indices")) {
-      throw Error(ErrorCode::kUnsupported, "expected return_indices=False, got True");
-    }
+    if (fold == PixelFold::kMax) ThrowIfIndices(init);
   }
 
-  std::vector<Value> Infer(const Args& args) const override {
-    return {Tensor::Meta(args.tensor(0).dtype(), ToChannelsLast(Geometry(args).output))};
-  }
+  std::vector<Value> Infer(const Args& args) const override { return {Adapted(args)}; }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     const Tensor& input = args.tensor(0);
     Tensor& output = outputs[0].AsTensor();
     if (output.elements() == 0) return;
-    const AdaptiveGeometry geometry = Geometry(args);
+    const AdaptiveGeometry geometry = AdaptedGeometry(args);
     const ChannelsLastImage image(input.shape());
     // One pixel for all: its channels are shared out, not its rows.
     constexpr int64_t kBlock = 64;
@@ -45,10 +40,6 @@ class PixelAdaptivePool final : public PerElementLayer<1> {
   }
 
  private:
-  static AdaptiveGeometry Geometry(const Args& args) {
-    return AdaptTo(ToChannelsFirst(args.shape(0)), args[1], 2);
-  }
-
   /// `count` channels from `channel` on of all outputs in row `row` of all images.
   void PoolOneRow(const AdaptiveGeometry& geometry, const ChannelsLastImage& image, int64_t row,
                   int64_t channel, int64_t count, const float* in, float* out) const {
@@ -89,19 +80,20 @@ LayerCreator CreatePixelAdaptive(PixelFold fold) {
 
 OORT_LAYERS(pixel_adaptive_pool) {
   using namespace oort;
-  registry.Add(
+  constexpr DTypeSet kDTypes = kF32Only | DType::kF16 | DType::kBF16;
+  const OperatorSchema mean =
       OperatorSchema({"channels_last.AdaptiveAvgPool2d"},
                      "nn.AdaptiveAvgPool2d of (…, H, W, C). Made by the channels-last pass")
-          .Tensor("input", DType::kF32)
+          .Tensor("input", kDTypes)
           .Any("output_size")
-          .Dynamic(),
-      CreatePixelAdaptive(PixelFold::kMean));
-  registry.Add(
+          .Dynamic();
+  registry.Add(mean, WithHalves(mean, CreatePixelAdaptive(PixelFold::kMean)));
+  const OperatorSchema max =
       OperatorSchema({"channels_last.AdaptiveMaxPool2d"},
                      "nn.AdaptiveMaxPool2d of (…, H, W, C). Made by the channels-last pass")
-          .Tensor("input", DType::kF32)
+          .Tensor("input", kDTypes)
           .Any("output_size")
           .Dynamic()
-          .Bool("return_indices", false),
-      CreatePixelAdaptive(PixelFold::kMax));
+          .Bool("return_indices", false);
+  registry.Add(max, WithHalves(max, CreatePixelAdaptive(PixelFold::kMax)));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "layers/channels_last/axes.h"
 #include "layers/channels_last/pixel_pool_kernels.h"
-#include "layers/pooling/pool_divisor.h"
+#include "layers/channels_last/pooled.h"
+#include "layers/composite/float_dtypes.h"
 
 namespace oort {
 namespace {
@@ -12,10 +12,7 @@ class PixelPool : public Layer {
   explicit PixelPool(const LayerInit& init)
       : window_(init, 2), kernels_(PixelPoolKernelsFor(init.isa())) {}
 
-  std::vector<Value> Infer(const Args& args) const override {
-    const Shape output = window_.Geometry(ToChannelsFirst(args.shape(0))).output;
-    return {Tensor::Meta(args.tensor(0).dtype(), ToChannelsLast(output))};
-  }
+  std::vector<Value> Infer(const Args& args) const override { return {Pooled(window_, args)}; }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     const Tensor& input = args.tensor(0);
@@ -79,11 +76,7 @@ class PixelPool : public Layer {
 
 class PixelMaxPool final : public PixelPool {
  public:
-  explicit PixelMaxPool(const LayerInit& init) : PixelPool(init) {
-    if (init.Bool("return_indices")) {
-      throw Error(ErrorCode::kUnsupported, "expected return_indices=False, got True");
-    }
-  }
+  explicit PixelMaxPool(const LayerInit& init) : PixelPool(init) { ThrowIfIndices(init); }
 
  protected:
   void Fold(const PlaneWindow&, const PixelWindows& windows, int64_t, int64_t) const override {
@@ -113,27 +106,26 @@ class PixelAvgPool final : public PixelPool {
 
 OORT_LAYERS(pixel_pool) {
   using namespace oort;
-  registry.Add(OperatorSchema({"channels_last.MaxPool2d"},
-                              "nn.MaxPool2d of (…, H, W, C). Made by the channels-last pass")
-                   .Tensor("input", DType::kF32)
-                   .Ints("kernel_size", 2)
-                   .Ints("stride", 2)
-                   .Nullable()
-                   .Ints("padding", 2, Value(0))
-                   .Ints("dilation", 2, Value(1))
-                   .Bool("ceil_mode", false)
-                   .Bool("return_indices", false),
-               Create<PixelMaxPool>());
-  registry.Add(OperatorSchema({"channels_last.AvgPool2d"},
-                              "nn.AvgPool2d of (…, H, W, C). Made by the channels-last pass")
-                   .Tensor("input", DType::kF32)
-                   .Ints("kernel_size", 2)
-                   .Ints("stride", 2)
-                   .Nullable()
-                   .Ints("padding", 2, Value(0))
-                   .Bool("ceil_mode", false)
-                   .Bool("count_include_pad", true)
-                   .Int("divisor_override")
-                   .Nullable(),
-               Create<PixelAvgPool>());
+  constexpr DTypeSet kDTypes = kF32Only | DType::kF16 | DType::kBF16;
+  const auto schema = [](const char* type, const char* doc) {
+    return OperatorSchema({type}, doc)
+        .Tensor("input", kDTypes)
+        .Ints("kernel_size", 2)
+        .Ints("stride", 2)
+        .Nullable()
+        .Ints("padding", 2, Value(0));
+  };
+  const OperatorSchema max = schema("channels_last.MaxPool2d",
+                                    "nn.MaxPool2d of (…, H, W, C). Made by the channels-last pass")
+                                 .Ints("dilation", 2, Value(1))
+                                 .Bool("ceil_mode", false)
+                                 .Bool("return_indices", false);
+  registry.Add(max, WithHalves(max, Create<PixelMaxPool>()));
+  const OperatorSchema mean = schema("channels_last.AvgPool2d",
+                                     "nn.AvgPool2d of (…, H, W, C). Made by the channels-last pass")
+                                  .Bool("ceil_mode", false)
+                                  .Bool("count_include_pad", true)
+                                  .Int("divisor_override")
+                                  .Nullable();
+  registry.Add(mean, WithHalves(mean, Create<PixelAvgPool>()));
 }
