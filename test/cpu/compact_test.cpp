@@ -278,15 +278,18 @@ int64_t ColumnsOf(const StoredKind& kind, int64_t at_least) {
   return (at_least + kind.multiple - 1) / kind.multiple * kind.multiple;
 }
 
-/// x as whoever multiplies it as bytes sees it.
-std::vector<float> RoundedToBytes(const ProductCase& c, const std::vector<float>& x, int piece) {
+/// x as whoever multiplies it as bytes sees it: in 127 steps, or in 254 parts of these.
+std::vector<float> RoundedToBytes(const ProductCase& c, const std::vector<float>& x, int piece,
+                                  int parts) {
   std::vector<float> rounded(x.size());
   for (size_t p = 0; p < x.size(); p += static_cast<size_t>(piece)) {
     float most = 0;
     for (size_t i = p; i < p + static_cast<size_t>(piece); ++i)
       most = std::max(most, std::fabs(x[i]));
     for (size_t i = p; i < p + static_cast<size_t>(piece); ++i) {
-      rounded[i] = most == 0 ? 0 : std::nearbyint(x[i] * (127.0f / most)) * (most / 127.0f);
+      const float steps = most == 0 ? 0 : x[i] * (127.0f / most), whole = std::nearbyint(steps);
+      const float part = std::nearbyint((steps - whole) * static_cast<float>(parts));
+      rounded[i] = (whole + (parts > 1 ? part / static_cast<float>(parts) : 0)) * (most / 127.0f);
     }
   }
   EXPECT_EQ(c.k % piece, 0);
@@ -316,7 +319,9 @@ TEST(CompactProduct, FastFewRowsAreProductsOfBytes) {
       SCOPED_TRACE(c.Describe());
       const ProductData data(c);
       const int piece = matrix.layout().group % 32 == 0 ? 32 : 16;
-      const Sums sums = Products(c, RoundedToBytes(c, data.x, piece), data.stored[0], nullptr);
+      const int parts = matrix.layout().type == CompactType::kInt8 ? kFineSteps : 1;
+      const Sums sums =
+          Products(c, RoundedToBytes(c, data.x, piece, parts), data.stored[0], nullptr);
       for (Isa isa : SupportedIsas()) {
         if (!HasByteUnits(isa)) continue;
         const auto y = data.RunAll(isa, Precision::kBF16, 1);

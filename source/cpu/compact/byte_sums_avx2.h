@@ -24,6 +24,11 @@ struct ByteSums {
     const __m256 factor = _mm256_set1_ps(scale);
     Unroll<2>([&](auto i) { out[i] = Vec(_mm256_mul_ps(_mm256_cvtepi32_ps(v[i]), factor)); });
   }
+  void AddFirst(const ByteSums& first) {
+    const __m256i steps = _mm256_set1_epi32(kFineSteps);
+    Unroll<2>(
+        [&](auto i) { v[i] = _mm256_add_epi32(v[i], _mm256_mullo_epi32(first.v[i], steps)); });
+  }
   void AddToFloat(float scale, Vec* out) const {
     const __m256 factor = _mm256_set1_ps(scale);
     Unroll<2>(

@@ -23,6 +23,9 @@ struct ByteSums {
   void ToFloat(float scale, Vec* out) const {
     Unroll<4>([&](auto i) { out[i] = Vec(vmulq_n_f32(vcvtq_f32_s32(v[i]), scale)); });
   }
+  void AddFirst(const ByteSums& first) {
+    Unroll<4>([&](auto i) { v[i] = vmlaq_n_s32(v[i], first.v[i], kFineSteps); });
+  }
   void AddToFloat(float scale, Vec* out) const {
     Unroll<4>([&](auto i) { out[i] = Vec(vfmaq_n_f32(out[i].v, vcvtq_f32_s32(v[i]), scale)); });
   }
@@ -63,14 +66,14 @@ struct Bytes {
   "ldp q28, q29, [%[lines], #" first "]\n ldp q30, q31, [%[lines], #" second                   \
   "]\n" rows("0", "v28", half, lane) rows("1", "v29", half, lane) rows("2", "v30", half, lane) \
       rows("3", "v31", half, lane)
-#define OORT_PIECE_8(rows)                                                            \
-  OORT_LINE_8(rows, "0", "32", "0", "0")                                              \
-  OORT_LINE_8(rows, "64", "96", "0", "1")                                             \
-  OORT_LINE_8(rows, "128", "160", "0", "2")                                           \
-  OORT_LINE_8(rows, "192", "224", "0", "3")                                           \
-  OORT_LINE_8(rows, "256", "288", "1", "0")                                           \
-  OORT_LINE_8(rows, "320", "352", "1", "1") OORT_LINE_8(rows, "384", "416", "1", "2") \
-      OORT_LINE_8(rows, "448", "480", "1", "3")
+#define OORT_PIECE_8(rows)                  \
+  OORT_LINE_8(rows, "0", "32", "0", "0")    \
+  OORT_LINE_8(rows, "64", "96", "0", "1")   \
+  OORT_LINE_8(rows, "128", "160", "0", "2") \
+  OORT_LINE_8(rows, "192", "224", "0", "3") \
+  OORT_LINE_8(rows, "256", "288", "1", "0") \
+  OORT_LINE_8(rows, "320", "352", "1", "1") \
+  OORT_LINE_8(rows, "384", "416", "1", "2") OORT_LINE_8(rows, "448", "480", "1", "3")
 #define OORT_SUMS(name, row)                                                                      \
   [name##0] "+w"(sums[row].v[0]), [name##1] "+w"(sums[row].v[1]), [name##2] "+w"(sums[row].v[2]), \
       [name##3] "+w"(sums[row].v[3])

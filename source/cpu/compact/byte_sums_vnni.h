@@ -22,6 +22,9 @@ struct ByteSums {
   void ToFloat(float scale, Vec* out) const {
     out[0] = Vec(_mm512_mul_ps(_mm512_cvtepi32_ps(v), _mm512_set1_ps(scale)));
   }
+  void AddFirst(const ByteSums& first) {
+    v = _mm512_add_epi32(v, _mm512_mullo_epi32(first.v, _mm512_set1_epi32(kFineSteps)));
+  }
   void AddToFloat(float scale, Vec* out) const {
     out[0] = Vec(_mm512_fmadd_ps(_mm512_cvtepi32_ps(v), _mm512_set1_ps(scale), out[0].v));
   }

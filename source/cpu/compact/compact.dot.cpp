@@ -19,8 +19,8 @@ namespace {
 
 // A header byte_sums_*.h defines
 //   kMostRows                  rows that are multiplied at a time
-//   ByteSums                   16 sums, with Start(s) (all sums are s), ToFloat(scale, Vec*),
-//                              AddToFloat(scale, Vec*)
+//   ByteSums                   16 sums, with Start(s) (all sums are s), AddFirst(sums of first
+//                              bytes), ToFloat(scale, Vec*), AddToFloat(scale, Vec*)
 //   Bytes<piece>               the bytes of one row in one piece, loaded
 //   AddPiece<type, piece, rows>(lines, bytes, sums)  which multiplies the lines of a piece
 //   kOffset8                   what AddPiece adds to each weight of 8 bits
@@ -42,22 +42,39 @@ struct DotVariant {
   static constexpr int kPieceBytes = (type == CompactType::kInt4 ? piece / 8 : piece / 4) * 64;
   static constexpr int kScaleBytes = kCompactRows * (f16 ? 2 : 4);
   static constexpr int kHeadBytes = kScaleBytes * (minimums ? 2 : 1);
+  /// Whether x has two bytes.
+  static constexpr bool fine = type == CompactType::kInt8;
+  static const ByteNumbers& NumbersOf(const ByteRows& x) { return fine ? x.of_both : x.of_q; }
 };
+
+/// How far before its use a panel is brought from memory to the second cache, at least.
+constexpr int64_t kAheadBytes = 8192;
 
 /// partial += the products of one piece, times the scales of x.
 template <typename V>
 [[gnu::always_inline]] inline void AddScaled(const CompactDot& dot, int first, int zero, int64_t p,
                                              const std::byte* lines, Totals<V::rows>& partial) {
+  const ByteNumbers& numbers = V::NumbersOf(dot.x);
   ByteSums sums[V::rows];
   Bytes<V::piece> bytes[V::rows];
+  const auto load = [&](const int8_t* from) {
+    Unroll<V::rows>(
+        [&](auto r) { bytes[r].Load(from + (first + r) * dot.x.q_stride + p * V::piece); });
+  };
+  [[maybe_unused]] ByteSums firsts[V::rows];
+  if constexpr (V::fine) {
+    load(dot.x.q);
+    Unroll<V::rows>([&](auto r) { firsts[r].Start(0); });
+    AddPiece<V::type, V::piece, V::rows>(lines, bytes, firsts);
+  }
+  load(V::fine ? dot.x.fine : dot.x.q);
   Unroll<V::rows>([&](auto r) {
-    const int64_t row = first + r;
-    sums[r].Start(V::moved ? -zero * dot.x.sum[row * dot.x.piece_stride + p] : 0);
-    bytes[r].Load(dot.x.q + row * dot.x.q_stride + p * V::piece);
+    sums[r].Start(V::moved ? -zero * numbers.sum[(first + r) * dot.x.piece_stride + p] : 0);
   });
   AddPiece<V::type, V::piece, V::rows>(lines, bytes, sums);
   Unroll<V::rows>([&](auto r) {
-    const float scale = dot.x.scale[(first + r) * dot.x.piece_stride + p];
+    if constexpr (V::fine) sums[r].AddFirst(firsts[r]);
+    const float scale = numbers.scale[(first + r) * dot.x.piece_stride + p];
     if constexpr (V::single) {
       sums[r].ToFloat(scale, partial[r]);
     } else {
@@ -69,29 +86,31 @@ template <typename V>
 #if defined(OORT_UNIT_neon_dot)
 /// Whether the variant was written by hand.
 template <typename V>
-inline constexpr bool kByHand =
-    V::type == CompactType::kInt4&& V::rows == 1 && V::minimums&& V::f16&& V::single;
+inline constexpr bool kByHand = V::type == CompactType::kInt4&& V::rows == 1 && V::f16&& V::single;
 #endif
 
 /// Groups of one panel for some rows. `total` is where sums are kept: registers for one or two
 /// rows, y itself for more.
 template <typename V>
-void DotRows(const CompactDot& dot, int first) {
+void DotRows(const CompactDot& dot, int first, const std::byte* ahead) {
   constexpr bool kInMemory = V::rows > 2;
   const CompactLayout& layout = dot.layout;
   const int64_t groups = dot.k / layout.group;
 #if defined(OORT_UNIT_neon_dot)
   if constexpr (kByHand<V>) {
     const int64_t at = first * dot.x.piece_stride;
+    const ByteNumbers& of = dot.x.of_q;
     if (groups > 0) {
-      return DotRowInt4(groups, dot.panel, dot.x.q + first * dot.x.q_stride, dot.x.scale + at,
-                        dot.x.offset + at, dot.y + first * dot.y_stride);
+      return DotRowInt4<V::minimums>(
+          {groups, dot.x.q + first * dot.x.q_stride, of.scale + at, of.offset + at, of.sum + at},
+          layout.zero, dot.panel, ahead, dot.y + first * dot.y_stride);
     }
   }
 #endif
   const int pieces = V::single ? 1 : layout.group / V::piece;
   const int zero = layout.zero + (V::type == CompactType::kInt8 ? kOffset8 : 0);
   const std::byte* data = dot.panel;
+  [[maybe_unused]] const float* offsets = V::NumbersOf(dot.x).offset;
   const auto y = [&](int r, int i) { return dot.y + (first + r) * dot.y_stride + i * Vec::kWidth; };
   Vec total[kInMemory ? 1 : V::rows][kFloats];
   const auto each = [&](auto body) {
@@ -107,6 +126,11 @@ void DotRows(const CompactDot& dot, int first) {
   int64_t p = 0;
   for (int64_t g = 0; g < groups; ++g) {
     const std::byte* head = data;
+    if constexpr (V::rows == 1) {
+      for (int64_t line = 0; line < layout.group_bytes(); line += 64) {
+        __builtin_prefetch(ahead + (data - dot.panel) + line, 0, 2);
+      }
+    }
     data += V::kHeadBytes;
     Vec partial[V::rows][kFloats];
     float offset[V::rows] = {};
@@ -116,7 +140,7 @@ void DotRows(const CompactDot& dot, int first) {
       data += V::kPieceBytes;
       if constexpr (V::minimums) {
         Unroll<V::rows>(
-            [&](auto r) { offset[r] += dot.x.offset[(first + r) * dot.x.piece_stride + p]; });
+            [&](auto r) { offset[r] += offsets[(first + r) * dot.x.piece_stride + p]; });
       }
     }
     Unroll<kFloats>([&](auto i) {
@@ -141,17 +165,23 @@ void DotRows(const CompactDot& dot, int first) {
 }
 
 template <CompactType type, int piece, bool minimums, bool f16, bool single>
-void DotAllRows(const CompactDot& dot) {
-  int row = 0;
-  if constexpr (kMostRows > 2) {
-    for (; row + 4 <= dot.rows; row += 4) {
-      DotRows<DotVariant<type, piece, 4, minimums, f16, single>>(dot, row);
+void DotAllRows(CompactDot dot) {
+  const int64_t bytes = dot.k / dot.layout.group * dot.layout.group_bytes();
+  const int64_t distance = bytes == 0 ? 0 : (kAheadBytes / bytes + 1) * bytes;
+  for (int64_t p = 0; p < dot.panels; ++p, dot.panel += bytes, dot.y += kCompactRows) {
+    // Where nothing comes any more, what is here already costs nothing.
+    const std::byte* ahead = dot.end - dot.panel > distance ? dot.panel + distance : dot.panel;
+    int row = 0;
+    if constexpr (kMostRows > 2) {
+      for (; row + 4 <= dot.rows; row += 4) {
+        DotRows<DotVariant<type, piece, 4, minimums, f16, single>>(dot, row, ahead);
+      }
     }
+    for (; row + 2 <= dot.rows; row += 2) {
+      DotRows<DotVariant<type, piece, 2, minimums, f16, single>>(dot, row, ahead);
+    }
+    if (row < dot.rows) DotRows<DotVariant<type, piece, 1, minimums, f16, single>>(dot, row, ahead);
   }
-  for (; row + 2 <= dot.rows; row += 2) {
-    DotRows<DotVariant<type, piece, 2, minimums, f16, single>>(dot, row);
-  }
-  if (row < dot.rows) DotRows<DotVariant<type, piece, 1, minimums, f16, single>>(dot, row);
 }
 
 template <CompactType type, bool minimums, bool f16>

@@ -132,10 +132,17 @@ inline int32_t SumOf(IntVec sums) {
   return total;
 }
 
+inline void PutNumbers(const ByteNumbers& to, int64_t p, float scale, int32_t sum) {
+  to.scale[p] = scale;
+  to.sum[p] = sum;
+  to.offset[p] = scale * static_cast<float>(sum);
+}
+
 /// The scale that takes the largest element to 127; bytes of a piece of zeros or NaN are 0.
 template <int piece>
-void QuantizePieces(const float* x, int64_t count, const ByteRow& to) {
+void QuantizePieces(const float* x, int64_t count, const ByteRows& to) {
   constexpr int kPieceVectors = piece / Vec::kWidth;
+  constexpr float kFine = static_cast<float>(kFineSteps);
   for (int64_t p = 0; p * piece < count; ++p, x += piece) {
     Vec values[kPieceVectors];
     Vec largest(0.0f);
@@ -147,17 +154,23 @@ void QuantizePieces(const float* x, int64_t count, const ByteRow& to) {
     // What is smaller than this might have no finite inverse.
     const float inverse = most > 1e-35f && most <= 3.4e38f ? 127.0f / most : 0.0f;
     IntVec rounded[kPieceVectors];
-    Unroll<kPieceVectors>([&](auto i) { rounded[i] = ToInt(values[i] * Vec(inverse)); });
+    Unroll<kPieceVectors>([&](auto i) {
+      values[i] = values[i] * Vec(inverse);
+      rounded[i] = ToInt(values[i]);
+    });
     const int32_t sum = SumOf(StoreBytes(rounded, kPieceVectors, to.q + p * piece));
     const float scale = inverse > 0 ? most / 127.0f : 0.0f;
-    to.scale[p] = scale;
-    to.sum[p] = sum;
-    to.offset[p] = scale * static_cast<float>(sum);
+    PutNumbers(to.of_q, p, scale, sum);
+    if (to.fine == nullptr) continue;
+    Unroll<kPieceVectors>(
+        [&](auto i) { rounded[i] = ToInt((values[i] - ToFloat(rounded[i])) * Vec(kFine)); });
+    const int32_t fine = SumOf(StoreBytes(rounded, kPieceVectors, to.fine + p * piece));
+    PutNumbers(to.of_both, p, scale / kFine, kFineSteps * sum + fine);
   }
 }
 
-void Quantize(const float* x, int64_t count, int piece, const ByteRow& to) {
-  if (piece == 16) return QuantizePieces<16>(x, count, to);
+void Quantize(const float* x, int64_t count, const ByteRows& to) {
+  if (to.piece == 16) return QuantizePieces<16>(x, count, to);
   QuantizePieces<32>(x, count, to);
 }
 

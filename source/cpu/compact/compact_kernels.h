@@ -59,23 +59,26 @@ struct CompactGemv {
   int64_t y_stride = kCompactRows;
 };
 
-/// Rows of x that were rounded to bytes, in pieces of `piece` steps of k with a scale each.
-struct ByteRows {
-  int piece = 32;  ///< 16 or 32; divides the groups of the weight
-  const int8_t* q = nullptr;
-  const float* scale = nullptr;
-  const int32_t* sum = nullptr;   ///< of the bytes of a piece
-  const float* offset = nullptr;  ///< scale * sum
-  int64_t q_stride = 0;           ///< from one row to the next
-  int64_t piece_stride = 0;
+/// What belongs to the pieces of x as bytes.
+struct ByteNumbers {
+  float* scale = nullptr;
+  int32_t* sum = nullptr;   ///< of the bytes of a piece
+  float* offset = nullptr;  ///< scale * sum
 };
 
-/// One row of bytes to be written.
-struct ByteRow {
+/// A second byte stands for this part of a step of the first.
+inline constexpr int kFineSteps = 254;
+
+/// Rows of x that were rounded to bytes, in pieces of `piece` steps of k with a scale each: q for
+/// weights of 4 bits. Those of 8 bits take twice the time to read and none longer to multiply with
+/// kFineSteps * q + fine.
+struct ByteRows {
+  int piece = 32;  ///< 16 or 32; divides the groups of the weight
   int8_t* q = nullptr;
-  float* scale = nullptr;
-  int32_t* sum = nullptr;
-  float* offset = nullptr;
+  int8_t* fine = nullptr;  ///< null where no weight has 8 bits
+  ByteNumbers of_q, of_both;
+  int64_t q_stride = 0;  ///< from one row to the next
+  int64_t piece_stride = 0;
 };
 
 /// What is done to the products of some panels on their way out:
@@ -95,11 +98,13 @@ struct CompactFinish {
   int64_t y_stride = 0;
 };
 
-/// One panel times rows of bytes.
+/// Some panels, one behind the other, times rows of bytes: y[row][16 * panel + i].
 struct CompactDot {
   CompactLayout layout;
   int64_t k = 0;
   const std::byte* panel = nullptr;
+  int64_t panels = 1;
+  const std::byte* end = nullptr;  ///< of the panels that this thread goes on to multiply
   ByteRows x;
   int rows = 0;
   float* y = nullptr;
@@ -121,8 +126,8 @@ struct Bf16Target {
 struct CompactKernels {
   /// Exact products of f32.
   void (*gemv)(const CompactGemv& gemv);
-  /// Rounds `count` elements, a multiple of `piece`, to bytes with a scale for each piece.
-  void (*quantize)(const float* x, int64_t count, int piece, const ByteRow& to);
+  /// Rounds `count` elements, a multiple of the piece, to the first row of `to`.
+  void (*quantize)(const float* x, int64_t count, const ByteRows& to);
   void (*finish)(const CompactFinish& finish);
 };
 OORT_DECLARE_KERNELS(CompactKernels)

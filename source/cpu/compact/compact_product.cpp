@@ -3,6 +3,7 @@
 // it is. Many rows: a few panels at a time are unpacked for the kernels of the blocked product.
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "core/checked.h"
 #include "core/parallel.h"
@@ -32,29 +33,66 @@ bool AllQuantized(const CompactProduct& product) {
                      [](const auto& matrix) { return matrix->layout().quantized(); });
 }
 
+bool AnyBytes(const CompactProduct& product) {
+  return std::any_of(product.matrices.begin(), product.matrices.end(), [](const auto& matrix) {
+    return matrix->layout().type == CompactType::kInt8;
+  });
+}
+
 /// x as bytes, in scratch memory.
 struct ByteScratch {
-  int64_t columns, pieces, bytes;
-  ByteScratch(int64_t rows, int64_t k, int piece)
-      : columns(AlignLine(k)),
+  int64_t rows, k;
+  int piece;
+  bool fine;
+  int64_t columns, pieces, row_bytes, number_bytes, bytes;
+  explicit ByteScratch(const CompactProduct& product)
+      : rows(product.rows),
+        k(product.matrices[0]->columns()),
+        piece(PieceOf(product)),
+        fine(AnyBytes(product)),
+        columns(AlignLine(k)),
         pieces(CeilDivide(k, piece)),
-        bytes(AlignLine(rows * columns) + AlignLine(rows * pieces * 4) * 3) {}
+        row_bytes(AlignLine(rows * columns)),
+        number_bytes(AlignLine(rows * pieces * 4)),
+        bytes((row_bytes + 3 * number_bytes) * (fine ? 2 : 1)) {}
+
+  ByteRows In(std::byte* memory) const {
+    ByteRows x;
+    x.piece = piece;
+    x.q_stride = columns;
+    x.piece_stride = pieces;
+    const auto take = [&](int64_t size) { return std::exchange(memory, memory + size); };
+    const auto numbers = [&] {
+      return ByteNumbers{reinterpret_cast<float*>(take(number_bytes)),
+                         reinterpret_cast<int32_t*>(take(number_bytes)),
+                         reinterpret_cast<float*>(take(number_bytes))};
+    };
+    x.q = reinterpret_cast<int8_t*>(take(row_bytes));
+    x.of_q = numbers();
+    if (fine) {
+      x.fine = reinterpret_cast<int8_t*>(take(row_bytes));
+      x.of_both = numbers();
+    }
+    return x;
+  }
 
   /// Rounds the rows of a product into `memory`.
-  ByteRows Fill(const CompactKernels& kernels, const CompactProduct& product, int64_t k, int piece,
+  ByteRows Fill(const CompactKernels& kernels, const CompactProduct& product,
                 std::byte* memory) const {
-    const int64_t numbers = AlignLine(product.rows * pieces * 4);
-    std::byte* behind = memory + AlignLine(product.rows * columns);
-    const ByteRow first{reinterpret_cast<int8_t*>(memory), reinterpret_cast<float*>(behind),
-                        reinterpret_cast<int32_t*>(behind + numbers),
-                        reinterpret_cast<float*>(behind + 2 * numbers)};
-    for (int64_t row = 0; row < product.rows; ++row) {
-      const int64_t at = row * pieces;
-      kernels.quantize(
-          product.x + row * product.x_stride, k, piece,
-          {first.q + row * columns, first.scale + at, first.sum + at, first.offset + at});
+    const ByteRows all = In(memory);
+    ByteRows row = all;
+    const auto skip = [&](ByteNumbers& numbers) {
+      numbers = {numbers.scale + pieces, numbers.sum + pieces, numbers.offset + pieces};
+    };
+    for (int64_t r = 0; r < rows; ++r) {
+      kernels.quantize(product.x + r * product.x_stride, k, row);
+      row.q += columns;
+      skip(row.of_q);
+      if (!fine) continue;
+      row.fine += columns;
+      skip(row.of_both);
     }
-    return {piece, first.q, first.scale, first.sum, first.offset, columns, pieces};
+    return all;
   }
 };
 
@@ -254,7 +292,7 @@ size_t CompactMultiplier::Workspace(const CompactProduct& product, int threads) 
   const int64_t k = product.matrices[0]->columns();
   const bool bytes = dot_ != nullptr && AllQuantized(product);
   if (product.rows <= kCompactFewRows) {
-    return bytes ? static_cast<size_t>(ByteScratch(product.rows, k, PieceOf(product)).bytes) : 0;
+    return bytes ? static_cast<size_t>(ByteScratch(product).bytes) : 0;
   }
   const UnpackScratch scratch(gemm_, product.rows, k, product.gated);
   return static_cast<size_t>(
@@ -278,22 +316,21 @@ void CompactMultiplier::RunFew(const Job& job) const {
   const bool bytes = dot_ != nullptr && AllQuantized(product);
   const int rows = static_cast<int>(product.rows);
   ByteRows x;
-  if (bytes) {
-    const int piece = PieceOf(product);
-    x = ByteScratch(rows, job.k, piece).Fill(kernels_, product, job.k, piece, job.workspace);
-  }
-  const auto multiply = [&](const CompactMatrix& matrix, int64_t first, int64_t end, float* y) {
+  if (bytes) x = ByteScratch(product).Fill(kernels_, product, job.workspace);
+  /// Panels [first, end) of those up to `last` that this thread multiplies.
+  const auto multiply = [&](const CompactMatrix& matrix, int64_t first, int64_t end, int64_t last,
+                            float* y) {
     constexpr int64_t kStride = kFinishPanels * kCompactRows;
-    for (int64_t row = first; row < end; row += kCompactRows, y += kCompactRows) {
-      const std::byte* panel = matrix.panel(row / kCompactRows);
-      if (bytes) {
-        dot_->dot({matrix.layout(), job.k, panel, x, rows, y, kStride});
-      } else {
-        for (int r = 0; r < rows; r += kCompactGemvRows) {
-          kernels_.gemv({matrix.layout(), job.k, panel, product.x + r * product.x_stride,
-                         product.x_stride, std::min(rows - r, kCompactGemvRows), y + r * kStride,
-                         kStride});
-        }
+    if (bytes) {
+      dot_->dot({matrix.layout(), job.k, matrix.panel(first), end - first, matrix.panel(last), x,
+                 rows, y, kStride});
+      return;
+    }
+    for (int64_t p = first; p < end; ++p, y += kCompactRows) {
+      for (int r = 0; r < rows; r += kCompactGemvRows) {
+        kernels_.gemv({matrix.layout(), job.k, matrix.panel(p), product.x + r * product.x_stride,
+                       product.x_stride, std::min(rows - r, kCompactGemvRows), y + r * kStride,
+                       kStride});
       }
     }
   };
@@ -306,11 +343,14 @@ void CompactMultiplier::RunFew(const Job& job) const {
     for (int64_t index = begin; index < end;) {
       const auto [result, row] = StretchAt(product, kCompactRows, index);
       const CompactMatrix& matrix = *product.matrices[result];
-      const int64_t panels =
-          std::min({kFinishPanels, end - index, matrix.panels() - row / kCompactRows});
+      const int64_t panel = row / kCompactRows;
+      const int64_t mine = std::min(end - index, matrix.panels() - panel);
+      const int64_t panels = std::min(kFinishPanels, mine);
       const int64_t last = std::min(row + panels * kCompactRows, matrix.rows());
-      multiply(matrix, row, last, z);
-      if (product.gated) multiply(*product.matrices[1], row, last, up);
+      multiply(matrix, panel, panel + panels, panel + mine, z);
+      if (product.gated) {
+        multiply(*product.matrices[1], panel, panel + panels, panel + mine, up);
+      }
       CompactFinish finish;
       finish.rows = rows;
       finish.z = z;
