@@ -86,7 +86,7 @@ template <typename V>
 #if defined(OORT_UNIT_neon_dot)
 /// Whether the variant was written by hand.
 template <typename V>
-inline constexpr bool kByHand = V::type == CompactType::kInt4&& V::rows == 1 && V::f16&& V::single;
+inline constexpr bool kByHand = V::rows == 1 && V::f16&& V::single && !(V::fine && V::minimums);
 #endif
 
 /// Groups of one panel for some rows. `total` is where sums are kept: registers for one or two
@@ -98,12 +98,16 @@ void DotRows(const CompactDot& dot, int first, const std::byte* ahead) {
   const int64_t groups = dot.k / layout.group;
 #if defined(OORT_UNIT_neon_dot)
   if constexpr (kByHand<V>) {
-    const int64_t at = first * dot.x.piece_stride;
-    const ByteNumbers& of = dot.x.of_q;
-    if (groups > 0) {
-      return DotRowInt4<V::minimums>(
-          {groups, dot.x.q + first * dot.x.q_stride, of.scale + at, of.offset + at, of.sum + at},
-          layout.zero, dot.panel, ahead, dot.y + first * dot.y_stride);
+    const int64_t at = first * dot.x.piece_stride, bytes_at = first * dot.x.q_stride;
+    const ByteNumbers& of = V::NumbersOf(dot.x);
+    const DotRowX x{groups,        dot.x.q + bytes_at, V::fine ? dot.x.fine + bytes_at : nullptr,
+                    of.scale + at, of.offset + at,     of.sum + at};
+    float* y = dot.y + first * dot.y_stride;
+    if (groups == 0) {
+    } else if constexpr (V::fine) {
+      return DotRowInt8(x, dot.panel, ahead, y);
+    } else {
+      return DotRowInt4<V::minimums>(x, layout.zero, dot.panel, ahead, y);
     }
   }
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// One row of bytes times a panel of 4 bits in groups of 32 with f16 scales: what a language model
-// does all day. In assembly, so that the floating-point work of one group stands between the byte
-// products of the next, which the processor alone does not look far enough ahead for. The sums are
-// those of DotRows, bit by bit. Only for compact.dot.cpp.
+// One row of bytes times a panel of 4 or 8 bits in groups of 32 with f16 scales: what a language
+// model does all day. In assembly, so that the floating-point work of one group stands between the
+// byte products of the next, which the processor alone does not look far enough ahead for. The sums
+// are those of DotRows, bit by bit. Only for compact.dot.cpp.
 #pragma once
 
 #include <arm_neon.h>
@@ -15,6 +15,7 @@ namespace oort::OORT_ISA {
 struct DotRowX {
   int64_t groups;  ///< at least 1
   const int8_t* q;
+  const int8_t* fine;
   const float* scale;
   const float* offset;
   const int32_t* sum;
@@ -106,6 +107,45 @@ inline void DotRowInt4(DotRowX x, int zero, const std::byte* panel, const std::b
   }
 }
 
+// Of 8 bits, with two bytes of x: v4 to v7: sums of the first bytes; v8 to v11 and v12 to v15: of
+// the second ones, then of both, of a group and of the one before; v16, v17 and v24, v25: x; v30:
+// steps.
+#define OORT_BYTES(l0, l1, l2, l3, first, second, lane, next, then) \
+  OORT_DOTS(4, 5, 6, 7, 20, 21, 22, 23, first, lane)                \
+  OORT_DOTS(l0, l1, l2, l3, 20, 21, 22, 23, second, lane)           \
+  "ldp q20, q21, [%[lines], #" #next "]\n ldp q22, q23, [%[lines], #" #then "]\n"
+#define OORT_BOTH(sum, first) "mla v" #sum ".4s, v" #first ".4s, v30.4s\n"
+#define OORT_BYTE_GROUP(finish, l0, l1, l2, l3, b0, b1, b2, b3)                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                             \
+  "ldp q16, q17, [%[q]], #32\n ldp q24, q25, [%[fine]], #32\n" OORT_START_MINIMUM(4, 5, 6, 7) OORT_START_MINIMUM(l0, l1, l2, l3) OORT_AHEAD(0) OORT_AHEAD(64) OORT_BYTES(l0, l1, l2, l3, 16, 24, 0, 64, 96) finish(0, b0, 0, 0) OORT_AHEAD(128) OORT_BYTES(l0, l1, l2, l3, 16, 24, 1, 128, 160) finish(1, b1, 8, 0) OORT_AHEAD(192) OORT_BYTES(l0, l1, l2, l3, 16, 24, 2, 192, 224) finish(2, b2, 16, 0) OORT_AHEAD(256) OORT_BYTES(l0, l1, l2, l3, 16, 24, 3, 256, 288) finish(3, b3, 24, 0) OORT_AHEAD(320) OORT_BYTES(l0, l1, l2, l3, 17, 25, 0, 320, 352) OORT_AHEAD(384) OORT_BYTES(l0, l1, l2, l3, 17, 25, 1, 384, 416) OORT_AHEAD(448) OORT_BYTES(l0, l1, l2, l3, 17, 25, 2, 448, 480) OORT_AHEAD(512) OORT_BYTES(l0, l1, l2, l3, 17, 25, 3, 544, 576) OORT_BOTH(l0, 4) OORT_BOTH(l1, 5) OORT_BOTH(l2, 6) OORT_BOTH( \
+      l3,                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   \
+      7) "sub %[head], %[lines], #32\n add %[lines], %[lines], #544\n add %[ahead], %[ahead], "                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                             \
+         "#544\n"
+
+inline void DotRowInt8(DotRowX x, const std::byte* panel, const std::byte* ahead, float* y) {
+  const std::byte *head = panel, *lines = panel + 32;
+  // clang-format off
+  asm volatile(
+      "movi v0.4s, #0\n movi v1.4s, #0\n movi v2.4s, #0\n movi v3.4s, #0\n"
+      "dup v30.4s, %w[steps]\n ldp q20, q21, [%[lines]]\n ldp q22, q23, [%[lines], #32]\n"
+      OORT_BYTE_GROUP(OORT_NOTHING, 8, 9, 10, 11, 12, 13, 14, 15)
+      "subs %[groups], %[groups], #1\n b.eq 3f\n"
+      "1:\n" OORT_SCALE
+      OORT_BYTE_GROUP(OORT_TOTAL, 12, 13, 14, 15, 8, 9, 10, 11)
+      "subs %[groups], %[groups], #1\n b.eq 2f\n" OORT_SCALE
+      OORT_BYTE_GROUP(OORT_TOTAL, 8, 9, 10, 11, 12, 13, 14, 15)
+      "subs %[groups], %[groups], #1\n b.ne 1b\n"
+      "3:\n" OORT_SCALE OORT_LAST(OORT_TOTAL, 8, 9, 10, 11) "b 4f\n"
+      "2:\n" OORT_SCALE OORT_LAST(OORT_TOTAL, 12, 13, 14, 15)
+      "4:\n stp q0, q1, [%[y]]\n stp q2, q3, [%[y], #32]\n"
+      : [lines] "+&r"(lines), [head] "+&r"(head), [ahead] "+&r"(ahead), [q] "+&r"(x.q),
+        [fine] "+&r"(x.fine), [scale] "+&r"(x.scale), [groups] "+&r"(x.groups)
+      : [y] "r"(y), [steps] "r"(kFineSteps)
+      : "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11",
+        "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v20", "v21", "v22", "v23", "v24", "v25",
+        "v28", "v30");
+  // clang-format on
+}
+
 #undef OORT_DOTS
 #undef OORT_LINE
 #undef OORT_TOTAL
@@ -120,5 +160,8 @@ inline void DotRowInt4(DotRowX x, int zero, const std::byte* panel, const std::b
 #undef OORT_LAST
 #undef OORT_PANEL
 #undef OORT_RUN_PANEL
+#undef OORT_BYTES
+#undef OORT_BOTH
+#undef OORT_BYTE_GROUP
 
 }  // namespace oort::OORT_ISA
