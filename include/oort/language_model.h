@@ -22,6 +22,7 @@ struct LanguageModelOptions {
   /// faster, and seldom another answer.
   bool exact = false;
   Isa isa = DefaultIsa();
+  Device device;
   std::stop_token stop;
   ProgressFunction progress;
 };

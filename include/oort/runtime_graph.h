@@ -15,6 +15,7 @@
 namespace oort {
 
 struct LoadOptions {
+  /// Where operators run that have a layer for it; the others run on the CPU, with copies between.
   Device device;
   /// Where operators are looked up; null for LayerRegistry::Global().
   const LayerRegistry* registry = nullptr;
@@ -51,7 +52,9 @@ struct MemoryReport {
   size_t arena_bound = 0;  ///< most bytes that are needed at one time: no plan takes less
   size_t outputs = 0;      ///< results, which belong to the caller
   size_t without_reuse = 0;
-  size_t workspace = 0;  ///< largest scratch of one operator, inside the arena
+  size_t workspace = 0;       ///< largest scratch of one operator, inside the arena
+  size_t device_weights = 0;  ///< those in the memory of a GPU
+  size_t device_arena = 0;    ///< activations and scratch there
 };
 
 /// One operator of the plan for given inputs.
@@ -63,6 +66,8 @@ struct NodeReport {
   size_t first_offset = 0;  ///< of output 0 in the arena
   bool in_arena = false;
   std::string sharing;  ///< "", "view of x", "in place of x"
+  Device device;
+  std::string fallback;  ///< why it is on the CPU although the model is not; empty where it is not
 };
 
 /// A stretch of the arena, and the operators (indices into PlanReport::nodes) that need it.
@@ -71,6 +76,7 @@ struct MemoryBlock {
   bool scratch = false;
   size_t offset = 0, bytes = 0;
   int first = 0, last = 0;  ///< both included
+  Device device;            ///< whose arena it is
 };
 
 struct PlanReport {
@@ -107,6 +113,8 @@ class RuntimeGraph {
   const Graph& graph() const;
   Isa isa() const;
   Precision precision() const;
+  /// That of LoadOptions.
+  Device device() const;
   /// Plans for inputs of these shapes and dtypes (Tensor::Meta will do) without running.
   PlanReport Plan(const std::vector<Tensor>& inputs, int threads = 1) const;
   /// Shapes and dtypes of the outputs; a deferred one is undefined.

@@ -22,6 +22,9 @@ struct SessionOptions {
   int threads = 0;
   /// Most bytes that activations may take in one Forward; 0 for no limit.
   size_t memory_limit = 0;
+  /// Record what a Forward enqueues on a GPU once and replay it as one graph when the shapes are
+  /// the same again; the environment variable OORT_CUDA_GRAPHS=0 turns it off everywhere.
+  bool record_graphs = true;
 };
 
 /// What an observer sees after each operator.
@@ -70,7 +73,7 @@ class Session {
 
   const RuntimeGraph& graph() const;
   int threads() const;
-  /// Bytes that this session holds for activations.
+  /// Bytes that this session holds for activations, on all devices.
   size_t memory() const;
 
  private:

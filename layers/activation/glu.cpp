@@ -5,7 +5,7 @@ namespace oort {
 namespace {
 
 /// The first half along an axis, gated by the second.
-class GluLayer final : public Layer {
+class GluLayer final : public Layer, public AnyDevice {
  public:
   explicit GluLayer(const LayerInit& init)
       : engine_(expression::Parse("mul(@0,sigmoid(@1))"), init.isa()),

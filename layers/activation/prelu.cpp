@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: MIT
+#include "cuda/memory.h"
 #include "layers/expression/engine_layer.h"
 
 namespace oort {
 namespace {
 
 /// leaky_relu whose slope is one number or one for each channel of axis 1.
-class PreluLayer final : public Layer {
+class PreluLayer final : public Layer, public AnyDevice {
  public:
   explicit PreluLayer(const LayerInit& init)
       : engine_(expression::Function::kLeakyRelu, init.isa()),
         input_(init.Arg("input")),
-        weight_(init.Arg("weight")) {}
+        weight_(init.Arg("weight")) {
+    const Value& weight = init.Constant("weight");
+    if (init.device().type != DeviceType::kCpu && weight.IsTensor()) {
+      uploaded_ = cuda::ToDevice(weight.AsTensor(), init.device());
+    }
+  }
 
   std::vector<Value> Infer(const Args& args) const override {
     const Tensor& weight = args.tensor(weight_);
@@ -26,7 +32,7 @@ class PreluLayer final : public Layer {
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     // (C) against (N,C,H,W): as (C,1,1) it broadcasts along axis 1.
-    const Tensor& weight = args.tensor(weight_);
+    const Tensor& weight = uploaded_.defined() ? uploaded_ : args.tensor(weight_);
     Shape shape;
     if (weight.elements() != 1) {
       shape.Append(weight.elements());
@@ -49,6 +55,7 @@ class PreluLayer final : public Layer {
   expression::Engine engine_;
   int input_;
   int weight_;
+  Tensor uploaded_;  // the weight on the GPU, where the layer is there
 };
 
 }  // namespace

@@ -57,7 +57,7 @@ class ToNumberLayer final : public Layer {
 };
 
 /// The number of elements, or of axes, or of items in a list.
-class CountLayer final : public Layer {
+class CountLayer final : public Layer, public AnyDevice {
  public:
   enum Kind { kElements, kAxes, kItems };
   explicit CountLayer(Kind kind) : kind_(kind) {}

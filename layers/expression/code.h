@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/small_vector.h"
+#include "layers/device_kernel.h"
 #include "layers/expression/dag.h"
 #include "oort/layer.h"
 
@@ -16,6 +17,7 @@ namespace oort::expression {
 struct Code {
   struct Instruction {
     Kernel kernel;
+    Opcode opcode;
     std::array<int, 3> args;  ///< slots; -1 where there is none
     int target;
   };
@@ -23,11 +25,13 @@ struct Code {
     int slot;
     int operand;
     size_t item;
+    DType dtype;
   };
   struct ConstantSlot {
     int slot;
     ElementBytes value;
     size_t item;
+    DType dtype;  ///< of the elements in `value`
   };
   std::vector<Instruction> instructions;
   std::vector<OperandSlot> operands;
@@ -45,6 +49,7 @@ struct View {
   const std::byte* data = nullptr;
   Shape shape;
   std::array<int64_t, Shape::kMaxRank> strides{};  ///< in elements
+  bool on_host = true;
 
   View() = default;
   View(const Tensor& tensor);  // NOLINT: implicit on purpose
@@ -55,5 +60,9 @@ SmallVector<View, 4> ViewsOf(std::span<const Value* const> operands);
 /// Computes `out` from the operands that the code names; their shapes must broadcast to its own.
 /// `out` may share its memory with operands of the same shape and item size.
 void Run(const Code& code, std::span<const View> operands, Tensor& out, const Context& context);
+
+/// The same on the GPU.
+inline DeviceKernel<void(cuda::Stream&, const Code&, std::span<const View>, Tensor&)>
+    device_run_expression;
 
 }  // namespace oort::expression

@@ -76,10 +76,10 @@ class Compiler {
     code_.item = std::max(code_.item, n.item);
     if (n.kind == DagNode::kOperand) {
       slot_[At(node)] = NewSlot();
-      code_.operands.push_back({slot_[At(node)], n.operand, n.item});
+      code_.operands.push_back({slot_[At(node)], n.operand, n.item, n.dtype});
     } else if (n.kind == DagNode::kConstant) {
       slot_[At(node)] = NewSlot();
-      code_.constants.push_back({slot_[At(node)], n.constant, n.item});
+      code_.constants.push_back({slot_[At(node)], n.constant, n.item, ComputeDType(n.dtype)});
     } else {
       PlaceInstruction(node);
     }
@@ -87,7 +87,7 @@ class Compiler {
 
   void PlaceInstruction(int node) {
     const DagNode& n = dag_[node];
-    Code::Instruction instruction{n.kernel, {-1, -1, -1}, 0};
+    Code::Instruction instruction{n.kernel, n.opcode, {-1, -1, -1}, 0};
     for (size_t i = 0; i < n.args.size(); ++i) {
       if (n.args[i] >= 0) instruction.args[i] = slot_[At(n.args[i])];
     }
@@ -122,7 +122,8 @@ class Compiler {
       throw Error(ErrorCode::kUnsupported,
                   "no arithmetic on dtype " + std::string(Name(root.dtype)));
     }
-    code_.instructions.push_back({store, {slot_[At(root_)], -1, -1}, 0});
+    const Opcode opcode{Opcode::kConvert, {}, held, root.dtype};
+    code_.instructions.push_back({store, opcode, {slot_[At(root_)], -1, -1}, 0});
   }
 
   const Dag& dag_;

@@ -28,6 +28,9 @@ ElementBytes NumberBytes(const Value& number, DType dtype) {
   return bytes;
 }
 
+Opcode Conversion(DType from, DType to) { return {Opcode::kConvert, {}, from, to}; }
+Opcode Rounding(DType half) { return {Opcode::kRound, {}, DType::kF32, half}; }
+
 [[noreturn]] void ThrowUnsupported(std::string_view what, DType dtype) {
   throw Error(ErrorCode::kUnsupported,
               "'" + std::string(what) + "' does not take " + std::string(Name(dtype)));
@@ -41,14 +44,16 @@ int Dag::Add(const DagNode& node) {
   return position->second;
 }
 
-int Dag::AddInstruction(Kernel kernel, DType dtype, std::span<const int> args, bool arithmetic) {
+int Dag::AddInstruction(Kernel kernel, const Opcode& opcode, DType dtype,
+                        std::span<const int> args) {
   DagNode node;
   node.kind = DagNode::kInstruction;
   node.dtype = dtype;
   node.item = ItemSize(ComputeDType(dtype));
   node.kernel = kernel;
+  node.opcode = opcode;
   std::copy(args.begin(), args.end(), node.args.begin());
-  node.arithmetic = arithmetic;
+  node.arithmetic = opcode.kind == Opcode::kCall;
   return Add(node);
 }
 
@@ -60,7 +65,8 @@ int Dag::Operand(int operand, DType dtype) {
   node.operand = operand;
   const int stored = Add(node);
   if (!IsHalf(dtype)) return stored;
-  return AddInstruction(FindConversion(dtype, DType::kF32), dtype, {{stored}}, false);
+  return AddInstruction(FindConversion(dtype, DType::kF32), Conversion(dtype, DType::kF32), dtype,
+                        {{stored}});
 }
 
 int Dag::Constant(const Value& number, DType dtype, bool rounded) {
@@ -83,11 +89,13 @@ int Dag::Convert(int node, DType dtype) {
     const Kernel kernel = FindConversion(ComputeDType(from), ComputeDType(dtype));
     if (kernel == nullptr) ThrowUnsupported("to " + std::string(Name(dtype)), from);
     const DType reached = ComputeDType(dtype);
-    return Convert(AddInstruction(kernel, reached, {{node}}, false), dtype);
+    return Convert(
+        AddInstruction(kernel, Conversion(ComputeDType(from), reached), reached, {{node}}), dtype);
   }
-  if (IsHalf(dtype)) return AddInstruction(FindRounding(dtype), dtype, {{node}}, false);
+  if (IsHalf(dtype)) return AddInstruction(FindRounding(dtype), Rounding(dtype), dtype, {{node}});
   // A half in f32 is an f32: the same block under another name.
-  return AddInstruction(FindConversion(DType::kF32, DType::kF32), dtype, {{node}}, false);
+  return AddInstruction(FindConversion(DType::kF32, DType::kF32),
+                        Conversion(DType::kF32, DType::kF32), dtype, {{node}});
 }
 
 int Dag::Call(Function function, DType common, DType result, std::span<const int> args) {
@@ -95,9 +103,10 @@ int Dag::Call(Function function, DType common, DType result, std::span<const int
   const Kernel kernel = FindKernel(function, computed, isa_);
   // f16 is computed as f32, but nothing rounds pairs of them to c32.
   if (kernel == nullptr || result == DType::kC32) ThrowUnsupported(Info(function).name, common);
-  if (!IsHalf(result)) return AddInstruction(kernel, result, args, true);
-  const int wide = AddInstruction(kernel, DType::kF32, args, true);
-  return AddInstruction(FindRounding(result), result, {{wide}}, false);
+  const Opcode opcode{Opcode::kCall, function, computed, ComputeDType(result)};
+  if (!IsHalf(result)) return AddInstruction(kernel, opcode, result, args);
+  const int wide = AddInstruction(kernel, opcode, DType::kF32, args);
+  return AddInstruction(FindRounding(result), Rounding(result), result, {{wide}});
 }
 
 }  // namespace oort::expression

@@ -27,6 +27,7 @@ struct DagNode {
   int operand = 0;          ///< for kOperand
   ElementBytes constant{};  ///< for kConstant
   Kernel kernel = nullptr;  ///< for kInstruction
+  Opcode opcode;            ///< the same for other devices
   std::array<int, 3> args{-1, -1, -1};
   bool arithmetic = false;  ///< counts as work; conversions do not
 
@@ -56,7 +57,7 @@ class Dag {
 
  private:
   int Add(const DagNode& node);
-  int AddInstruction(Kernel kernel, DType dtype, std::span<const int> args, bool arithmetic);
+  int AddInstruction(Kernel kernel, const Opcode& opcode, DType dtype, std::span<const int> args);
   Isa isa_;
   std::vector<DagNode> nodes_;
   std::map<DagNode, int> known_;

@@ -9,53 +9,53 @@ namespace oort::expression::ops {
 
 struct Add {
   template <RealOrComplex T>
-  static T Call(T a, T b) {
+  OORT_HOST_DEVICE static T Call(T a, T b) {
     return a + b;
   }
   template <Integer T>
-  static T Call(T a, T b) {
+  OORT_HOST_DEVICE static T Call(T a, T b) {
     return static_cast<T>(static_cast<Wide<T>>(a) + static_cast<Wide<T>>(b));
   }
   template <std::same_as<Bool> T>
-  static T Call(T a, T b) {
+  OORT_HOST_DEVICE static T Call(T a, T b) {
     return a || b;
   }
 };
 
 struct Sub {
   template <RealOrComplex T>
-  static T Call(T a, T b) {
+  OORT_HOST_DEVICE static T Call(T a, T b) {
     return a - b;
   }
   template <Integer T>
-  static T Call(T a, T b) {
+  OORT_HOST_DEVICE static T Call(T a, T b) {
     return static_cast<T>(static_cast<Wide<T>>(a) - static_cast<Wide<T>>(b));
   }
 };
 
 struct Mul {
   template <RealOrComplex T>
-  static T Call(T a, T b) {
+  OORT_HOST_DEVICE static T Call(T a, T b) {
     return a * b;
   }
   template <Integer T>
-  static T Call(T a, T b) {
+  OORT_HOST_DEVICE static T Call(T a, T b) {
     return static_cast<T>(static_cast<Wide<T>>(a) * static_cast<Wide<T>>(b));
   }
   template <std::same_as<Bool> T>
-  static T Call(T a, T b) {
+  OORT_HOST_DEVICE static T Call(T a, T b) {
     return a && b;
   }
 };
 
 struct Fmod {
   template <Real T>
-  static T Call(T a, T b) {
+  OORT_HOST_DEVICE static T Call(T a, T b) {
     return std::fmod(a, b);
   }
   template <Integer T>
-  static T Call(T a, T b) {
-    if (b == 0) ThrowDivisionByZero();
+  OORT_HOST_DEVICE static T Call(T a, T b) {
+    if (b == 0) return DivisionByZero<T>();
     if constexpr (std::is_signed_v<T>) {
       if (b == -1) return 0;  // the smallest number divided by -1 overflows
     }
@@ -66,7 +66,7 @@ struct Fmod {
 /// The sign is the divisor's.
 struct Remainder {
   template <RealOrInteger T>
-  static T Call(T a, T b) {
+  OORT_HOST_DEVICE static T Call(T a, T b) {
     const T rest = Fmod::Call(a, b);
     return rest != 0 && (rest < 0) != (b < 0) ? static_cast<T>(rest + b) : rest;
   }
@@ -74,7 +74,7 @@ struct Remainder {
 
 struct FloorDivide {
   template <Real T>
-  static T Call(T a, T b) {
+  OORT_HOST_DEVICE static T Call(T a, T b) {
     if (b == 0) return a / b;
     // As Python does it: exact where a is a multiple of b, although a / b may be rounded up.
     const T rest = std::fmod(a, b);
@@ -85,8 +85,8 @@ struct FloorDivide {
     return quotient - floor > T(0.5) ? floor + 1 : floor;
   }
   template <Integer T>
-  static T Call(T a, T b) {
-    if (b == 0) ThrowDivisionByZero();
+  OORT_HOST_DEVICE static T Call(T a, T b) {
+    if (b == 0) return DivisionByZero<T>();
     if constexpr (std::is_signed_v<T>) {
       if (b == -1) return Neg::Call(a);
     }
@@ -97,11 +97,11 @@ struct FloorDivide {
 
 struct Pow {
   template <RealOrComplex T>
-  static T Call(T a, T b) {
+  OORT_HOST_DEVICE static T Call(T a, T b) {
     return std::pow(a, b);
   }
   template <Integer T>
-  static T Call(T a, T b) {
+  OORT_HOST_DEVICE static T Call(T a, T b) {
     if (b < 0) {
       if (a == 1) return 1;
       if constexpr (std::is_signed_v<T>) {
@@ -121,55 +121,55 @@ struct Pow {
 /// NaN wins, as in torch.
 struct Maximum {
   template <RealOrInteger T>
-  static T Call(T a, T b) {
+  OORT_HOST_DEVICE static T Call(T a, T b) {
     return a > b || a != a ? a : b;
   }
   template <std::same_as<Bool> T>
-  static T Call(T a, T b) {
+  OORT_HOST_DEVICE static T Call(T a, T b) {
     return a || b;
   }
 };
 
 struct Minimum {
   template <RealOrInteger T>
-  static T Call(T a, T b) {
+  OORT_HOST_DEVICE static T Call(T a, T b) {
     return a < b || a != a ? a : b;
   }
   template <std::same_as<Bool> T>
-  static T Call(T a, T b) {
+  OORT_HOST_DEVICE static T Call(T a, T b) {
     return a && b;
   }
 };
 
 struct And {
   template <Integer T>
-  static T Call(T a, T b) {
+  OORT_HOST_DEVICE static T Call(T a, T b) {
     return static_cast<T>(a & b);
   }
   template <std::same_as<Bool> T>
-  static T Call(T a, T b) {
+  OORT_HOST_DEVICE static T Call(T a, T b) {
     return a && b;
   }
 };
 
 struct Or {
   template <Integer T>
-  static T Call(T a, T b) {
+  OORT_HOST_DEVICE static T Call(T a, T b) {
     return static_cast<T>(a | b);
   }
   template <std::same_as<Bool> T>
-  static T Call(T a, T b) {
+  OORT_HOST_DEVICE static T Call(T a, T b) {
     return a || b;
   }
 };
 
 struct Xor {
   template <Integer T>
-  static T Call(T a, T b) {
+  OORT_HOST_DEVICE static T Call(T a, T b) {
     return static_cast<T>(a ^ b);
   }
   template <std::same_as<Bool> T>
-  static T Call(T a, T b) {
+  OORT_HOST_DEVICE static T Call(T a, T b) {
     return bool(a) != bool(b);
   }
 };
@@ -177,7 +177,7 @@ struct Xor {
 /// Counts outside of the word shift everything out.
 struct Lshift {
   template <Integer T>
-  static T Call(T a, T b) {
+  OORT_HOST_DEVICE static T Call(T a, T b) {
     constexpr int kBits = static_cast<int>(8 * sizeof(T));
     if (b < 0 || b >= kBits) return 0;
     return static_cast<T>(static_cast<Wide<T>>(a) << b);
@@ -186,7 +186,7 @@ struct Lshift {
 
 struct Rshift {
   template <Integer T>
-  static T Call(T a, T b) {
+  OORT_HOST_DEVICE static T Call(T a, T b) {
     constexpr int kLast = static_cast<int>(8 * sizeof(T)) - 1;
     if (b < 0 || b > kLast) {
       // For unsigned numbers one more shift is needed than a word allows.
@@ -198,21 +198,21 @@ struct Rshift {
 
 struct Relu {
   template <RealOrInteger T>
-  static T Call(T x) {
+  OORT_HOST_DEVICE static T Call(T x) {
     return Maximum::Call(x, T(0));
   }
 };
 
 struct Clamp {
   template <RealOrInteger T>
-  static T Call(T x, T low, T high) {
+  OORT_HOST_DEVICE static T Call(T x, T low, T high) {
     return Minimum::Call(Maximum::Call(x, low), high);
   }
 };
 
 struct Threshold {
   template <RealOrInteger T>
-  static T Call(T x, T threshold, T value) {
+  OORT_HOST_DEVICE static T Call(T x, T threshold, T value) {
     return x <= threshold ? value : x;
   }
 };

@@ -23,50 +23,50 @@ namespace oort::expression {
 namespace ops {
 
 // clang-format off: one function a line
-#define OORT_OP1(name, Kind, expression) \
-  struct name {                          \
-    template <Kind T>                    \
-    static T Call(T x) {                 \
-      return expression;                 \
-    }                                    \
+#define OORT_OP1(name, Kind, expression)  \
+  struct name {                           \
+    template <Kind T>                     \
+    OORT_HOST_DEVICE static T Call(T x) { \
+      return expression;                  \
+    }                                     \
   }
-#define OORT_OP2(name, Kind, expression) \
-  struct name {                          \
-    template <Kind T>                    \
-    static T Call(T a, T b) {            \
-      return expression;                 \
-    }                                    \
+#define OORT_OP2(name, Kind, expression)       \
+  struct name {                                \
+    template <Kind T>                          \
+    OORT_HOST_DEVICE static T Call(T a, T b) { \
+      return expression;                       \
+    }                                          \
   }
-#define OORT_COMPARE(name, Kind, op) \
-  struct name {                      \
-    template <Kind T>                \
-    static Bool Call(T a, T b) {     \
-      return a op b;                 \
-    }                                \
-    template <std::same_as<Bool> T>  \
-    static Bool Call(T a, T b) {     \
-      return bool(a) op bool(b);     \
-    }                                \
+#define OORT_COMPARE(name, Kind, op)              \
+  struct name {                                   \
+    template <Kind T>                             \
+    OORT_HOST_DEVICE static Bool Call(T a, T b) { \
+      return a op b;                              \
+    }                                             \
+    template <std::same_as<Bool> T>               \
+    OORT_HOST_DEVICE static Bool Call(T a, T b) { \
+      return bool(a) op bool(b);                  \
+    }                                             \
   }
 /// Formulas that are written once for vectors of f32 and for f64.
-#define OORT_FORMULA1(name)            \
-  struct name {                        \
-    template <std::same_as<double> T>  \
-    static T Call(T x) {               \
-      return formulas::name(F64(x)).v; \
-    }                                  \
+#define OORT_FORMULA1(name)               \
+  struct name {                           \
+    template <std::same_as<double> T>     \
+    OORT_HOST_DEVICE static T Call(T x) { \
+      return formulas::name(F64(x)).v;    \
+    }                                     \
   }
 #define OORT_FORMULA2(name)                    \
   struct name {                                \
     template <std::same_as<double> T>          \
-    static T Call(T a, T b) {                  \
+    OORT_HOST_DEVICE static T Call(T a, T b) { \
       return formulas::name(F64(a), F64(b)).v; \
     }                                          \
   }
 #define OORT_FORMULA3(name)                            \
   struct name {                                        \
     template <std::same_as<double> T>                  \
-    static T Call(T a, T b, T c) {                     \
+    OORT_HOST_DEVICE static T Call(T a, T b, T c) {    \
       return formulas::name(F64(a), F64(b), F64(c)).v; \
     }                                                  \
   }
@@ -128,98 +128,98 @@ OORT_FORMULA3(Softplus);
 
 struct Silu {
   template <std::same_as<double> T>
-  static T Call(T x) {
+  OORT_HOST_DEVICE static T Call(T x) {
     return formulas::Silu(F64(x)).v;
   }
   template <Complex T>
-  static T Call(T x) {
+  OORT_HOST_DEVICE static T Call(T x) {
     return x / (T(1) + std::exp(-x));
   }
 };
 
 struct Abs {
   template <RealOrComplex T>
-  static auto Call(T x) {
+  OORT_HOST_DEVICE static auto Call(T x) {
     return std::abs(x);
   }
   template <Integer T>
-  static T Call(T x) {
+  OORT_HOST_DEVICE static T Call(T x) {
     return x < 0 ? static_cast<T>(Wide<T>(0) - static_cast<Wide<T>>(x)) : x;
   }
 };
 
 struct RealPart {
   template <Complex T>
-  static auto Call(T x) {
+  OORT_HOST_DEVICE static auto Call(T x) {
     return x.real();
   }
 };
 
 struct ImagPart {
   template <Complex T>
-  static auto Call(T x) {
+  OORT_HOST_DEVICE static auto Call(T x) {
     return x.imag();
   }
 };
 
 struct MakeComplex {
   template <Real T>
-  static std::complex<T> Call(T a, T b) {
+  OORT_HOST_DEVICE static std::complex<T> Call(T a, T b) {
     return {a, b};
   }
 };
 
 struct Neg {
   template <RealOrComplex T>
-  static T Call(T x) {
+  OORT_HOST_DEVICE static T Call(T x) {
     return -x;
   }
   template <Integer T>
-  static T Call(T x) {
+  OORT_HOST_DEVICE static T Call(T x) {
     return static_cast<T>(Wide<T>(0) - static_cast<Wide<T>>(x));
   }
 };
 
 struct Sign {
   template <RealOrInteger T>
-  static T Call(T x) {
+  OORT_HOST_DEVICE static T Call(T x) {
     return static_cast<T>((x > T(0) ? 1 : 0) - (x < T(0) ? 1 : 0));
   }
   template <std::same_as<Bool> T>
-  static T Call(T x) {
+  OORT_HOST_DEVICE static T Call(T x) {
     return x;
   }
 };
 
 struct Exp2 {
   template <Real T>
-  static T Call(T x) {
+  OORT_HOST_DEVICE static T Call(T x) {
     return std::exp2(x);
   }
   template <Complex T>
-  static T Call(T x) {
+  OORT_HOST_DEVICE static T Call(T x) {
     return std::exp(x * T(0.69314718055994530942));
   }
 };
 
 struct Log2 {
   template <Real T>
-  static T Call(T x) {
+  OORT_HOST_DEVICE static T Call(T x) {
     return std::log2(x);
   }
   template <Complex T>
-  static T Call(T x) {
+  OORT_HOST_DEVICE static T Call(T x) {
     return std::log(x) * T(1.44269504088896340736);
   }
 };
 
 struct Expm1 {
   template <Real T>
-  static T Call(T x) {
+  OORT_HOST_DEVICE static T Call(T x) {
     return std::expm1(x);
   }
   template <Complex T>
-  static T Call(T z) {
+  OORT_HOST_DEVICE static T Call(T z) {
     const auto x = z.real(), y = z.imag(), half = std::sin(y / 2);
     return T(std::expm1(x) * std::cos(y) - 2 * half * half, std::exp(x) * std::sin(y));
   }
@@ -227,11 +227,11 @@ struct Expm1 {
 
 struct Log1p {
   template <Real T>
-  static T Call(T x) {
+  OORT_HOST_DEVICE static T Call(T x) {
     return std::log1p(x);
   }
   template <Complex T>
-  static T Call(T z) {
+  OORT_HOST_DEVICE static T Call(T z) {
     const auto x = z.real(), y = z.imag();
     const auto angle = std::atan2(y, x + 1);
     if (std::abs(z) < 0.5) return T(std::log1p(x * (2 + x) + y * y) / 2, angle);
@@ -241,11 +241,11 @@ struct Log1p {
 
 struct Logaddexp {
   template <std::same_as<double> T>
-  static T Call(T a, T b) {
+  OORT_HOST_DEVICE static T Call(T a, T b) {
     return formulas::Logaddexp(F64(a), F64(b)).v;
   }
   template <Complex T>
-  static T Call(T a, T b) {
+  OORT_HOST_DEVICE static T Call(T a, T b) {
     if (a.real() < b.real()) std::swap(a, b);
     return a == b ? a + T(0.69314718055994530942) : a + Log1p::Call(std::exp(b - a));
   }
@@ -253,8 +253,8 @@ struct Logaddexp {
 
 struct Lgamma {
   template <Real T>
-  static T Call(T x) {
-#ifdef __GLIBC__
+  OORT_HOST_DEVICE static T Call(T x) {
+#if defined(__GLIBC__) && !defined(__CUDA_ARCH__)
     int sign;  // std::lgamma would write it to a global, which races
     return static_cast<T>(::lgamma_r(x, &sign));
 #else

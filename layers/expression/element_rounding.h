@@ -13,36 +13,36 @@ namespace oort::expression::ops {
 template <typename Rounding>
 struct RoundingOp {
   template <Real T>
-  static T Call(T x) {
+  OORT_HOST_DEVICE static T Call(T x) {
     return Rounding()(x);
   }
   template <Integer T>
-  static T Call(T x) {
+  OORT_HOST_DEVICE static T Call(T x) {
     return x;
   }
 };
 // clang-format off: one function a line
 struct CeilOf {
   template <typename T>
-  T operator()(T x) const {
+  OORT_HOST_DEVICE T operator()(T x) const {
     return std::ceil(x);
   }
 };
 struct FloorOf {
   template <typename T>
-  T operator()(T x) const {
+  OORT_HOST_DEVICE T operator()(T x) const {
     return std::floor(x);
   }
 };
 struct RoundOf {
   template <typename T>
-  T operator()(T x) const {
+  OORT_HOST_DEVICE T operator()(T x) const {
     return std::nearbyint(x);
   }
 };
 struct TruncOf {
   template <typename T>
-  T operator()(T x) const {
+  OORT_HOST_DEVICE T operator()(T x) const {
     return std::trunc(x);
   }
 };
@@ -54,11 +54,11 @@ using Trunc = RoundingOp<TruncOf>;
 
 struct BitwiseNot {
   template <Integer T>
-  static T Call(T x) {
+  OORT_HOST_DEVICE static T Call(T x) {
     return static_cast<T>(~x);
   }
   template <std::same_as<Bool> T>
-  static T Call(T x) {
+  OORT_HOST_DEVICE static T Call(T x) {
     return !x;
   }
 };
@@ -66,34 +66,34 @@ struct BitwiseNot {
 template <typename Test>
 struct ClassifyOp {
   template <Real T>
-  static Bool Call(T x) {
+  OORT_HOST_DEVICE static Bool Call(T x) {
     return Test::Real(x);
   }
   template <Complex T>
-  static Bool Call(T x) {
+  OORT_HOST_DEVICE static Bool Call(T x) {
     return Test::Both(Test::Real(x.real()), Test::Real(x.imag()));
   }
   template <Integer T>
-  static Bool Call(T) {
+  OORT_HOST_DEVICE static Bool Call(T) {
     return Test::Real(0.0);
   }
   template <std::same_as<Bool> T>
-  static Bool Call(T) {
+  OORT_HOST_DEVICE static Bool Call(T) {
     return Test::Real(0.0);
   }
 };
 // clang-format off: one function a line
 struct FiniteTest {
-  static bool Real(double x) { return std::isfinite(x); }
-  static bool Both(bool a, bool b) { return a && b; }
+  OORT_HOST_DEVICE static bool Real(double x) { return std::isfinite(x); }
+  OORT_HOST_DEVICE static bool Both(bool a, bool b) { return a && b; }
 };
 struct InfTest {
-  static bool Real(double x) { return std::isinf(x); }
-  static bool Both(bool a, bool b) { return a || b; }
+  OORT_HOST_DEVICE static bool Real(double x) { return std::isinf(x); }
+  OORT_HOST_DEVICE static bool Both(bool a, bool b) { return a || b; }
 };
 struct NanTest {
-  static bool Real(double x) { return std::isnan(x); }
-  static bool Both(bool a, bool b) { return a || b; }
+  OORT_HOST_DEVICE static bool Real(double x) { return std::isnan(x); }
+  OORT_HOST_DEVICE static bool Both(bool a, bool b) { return a || b; }
 };
 // clang-format on
 using Isfinite = ClassifyOp<FiniteTest>;

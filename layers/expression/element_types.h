@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "core/dispatch.h"
+#include "core/host_device.h"
 
 namespace oort::expression {
 
@@ -13,8 +14,8 @@ namespace oort::expression {
 struct Bool {
   uint8_t bits = 0;
   Bool() = default;
-  Bool(bool value) : bits(value ? 1 : 0) {}    // NOLINT: implicit on purpose
-  operator bool() const { return bits != 0; }  // NOLINT
+  OORT_HOST_DEVICE Bool(bool value) : bits(value ? 1 : 0) {}    // NOLINT: implicit on purpose
+  OORT_HOST_DEVICE operator bool() const { return bits != 0; }  // NOLINT
 };
 
 template <typename T>
@@ -35,5 +36,14 @@ template <Integer T>
 using Wide = std::conditional_t<sizeof(T) < 4, uint32_t, std::make_unsigned_t<T>>;
 
 [[noreturn]] void ThrowDivisionByZero();
+
+/// What dividing an integer by zero gives: nothing, but a kernel of the GPU cannot throw.
+template <Integer T>
+OORT_HOST_DEVICE T DivisionByZero() {
+#ifndef __CUDA_ARCH__
+  ThrowDivisionByZero();
+#endif
+  return 0;
+}
 
 }  // namespace oort::expression

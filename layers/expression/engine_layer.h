@@ -4,13 +4,14 @@
 #include <vector>
 
 #include "core/small_vector.h"
+#include "layers/device_kernel.h"
 #include "layers/expression/engine.h"
 #include "oort/layer.h"
 
 namespace oort::expression {
 
 /// A layer that is an expression of its arguments.
-class EngineLayer : public Layer {
+class EngineLayer : public Layer, public AnyDevice {
  public:
   /// `@i` in the program is the i-th argument of the schema.
   EngineLayer(const LayerInit& init, Program program);

@@ -1,42 +1,107 @@
 // SPDX-License-Identifier: MIT
-// One f64 with the operations of cpu/vec.h that cpu/formulas.h needs.
+// One number with the operations of cpu/vec.h that cpu/formulas.h needs.
 #pragma once
 
 #include <cmath>
 
+#include "core/host_device.h"
+
 namespace oort::expression {
 
-struct F64Mask {
+struct LaneMask {
   bool v;
 };
 
-struct F64 {
-  double v;
-  F64(double value) : v(value) {}  // NOLINT: implicit on purpose
+template <typename T>
+struct Lane {
+  T v;
+  OORT_HOST_DEVICE Lane(double value) : v(static_cast<T>(value)) {}  // NOLINT: implicit on purpose
 };
+using F64 = Lane<double>;
+using F32 = Lane<float>;
 
 // clang-format off: one operation a line
-inline F64 operator+(F64 a, F64 b) { return a.v + b.v; }
-inline F64 operator-(F64 a, F64 b) { return a.v - b.v; }
-inline F64 operator*(F64 a, F64 b) { return a.v * b.v; }
-inline F64 operator/(F64 a, F64 b) { return a.v / b.v; }
-inline F64 operator-(F64 a) { return -a.v; }
-inline F64Mask operator==(F64 a, F64 b) { return {a.v == b.v}; }
-inline F64Mask operator<(F64 a, F64 b) { return {a.v < b.v}; }
-inline F64Mask operator<=(F64 a, F64 b) { return {a.v <= b.v}; }
-inline F64Mask operator>(F64 a, F64 b) { return {a.v > b.v}; }
-inline F64Mask operator>=(F64 a, F64 b) { return {a.v >= b.v}; }
-inline F64Mask operator&(F64Mask a, F64Mask b) { return {a.v && b.v}; }
-inline F64 Select(F64Mask mask, F64 a, F64 b) { return mask.v ? a : b; }
-inline F64 Min(F64 a, F64 b) { return a.v < b.v || a.v != a.v ? a : b; }
-inline F64 Max(F64 a, F64 b) { return a.v > b.v || a.v != a.v ? a : b; }
-inline F64 Abs(F64 x) { return std::fabs(x.v); }
-inline F64 Exp(F64 x) { return std::exp(x.v); }
-inline F64 Expm1(F64 x) { return std::expm1(x.v); }
-inline F64 Log1p(F64 x) { return std::log1p(x.v); }
-inline F64 Tanh(F64 x) { return std::tanh(x.v); }
-inline F64 Erf(F64 x) { return std::erf(x.v); }
-inline F64 Sigmoid(F64 x) { return 1 / (1 + std::exp(-x.v)); }
+template <typename T>
+OORT_HOST_DEVICE inline Lane<T> operator+(Lane<T> a, Lane<T> b) {
+  return a.v + b.v;
+}
+template <typename T>
+OORT_HOST_DEVICE inline Lane<T> operator-(Lane<T> a, Lane<T> b) {
+  return a.v - b.v;
+}
+template <typename T>
+OORT_HOST_DEVICE inline Lane<T> operator*(Lane<T> a, Lane<T> b) {
+  return a.v * b.v;
+}
+template <typename T>
+OORT_HOST_DEVICE inline Lane<T> operator/(Lane<T> a, Lane<T> b) {
+  return a.v / b.v;
+}
+template <typename T>
+OORT_HOST_DEVICE inline Lane<T> operator-(Lane<T> a) {
+  return -a.v;
+}
+template <typename T>
+OORT_HOST_DEVICE inline LaneMask operator==(Lane<T> a, Lane<T> b) {
+  return {a.v == b.v};
+}
+template <typename T>
+OORT_HOST_DEVICE inline LaneMask operator<(Lane<T> a, Lane<T> b) {
+  return {a.v < b.v};
+}
+template <typename T>
+OORT_HOST_DEVICE inline LaneMask operator<=(Lane<T> a, Lane<T> b) {
+  return {a.v <= b.v};
+}
+template <typename T>
+OORT_HOST_DEVICE inline LaneMask operator>(Lane<T> a, Lane<T> b) {
+  return {a.v > b.v};
+}
+template <typename T>
+OORT_HOST_DEVICE inline LaneMask operator>=(Lane<T> a, Lane<T> b) {
+  return {a.v >= b.v};
+}
+OORT_HOST_DEVICE inline LaneMask operator&(LaneMask a, LaneMask b) { return {a.v && b.v}; }
+template <typename T>
+OORT_HOST_DEVICE inline Lane<T> Select(LaneMask mask, Lane<T> a, Lane<T> b) {
+  return mask.v ? a : b;
+}
+template <typename T>
+OORT_HOST_DEVICE inline Lane<T> Min(Lane<T> a, Lane<T> b) {
+  return a.v < b.v || a.v != a.v ? a : b;
+}
+template <typename T>
+OORT_HOST_DEVICE inline Lane<T> Max(Lane<T> a, Lane<T> b) {
+  return a.v > b.v || a.v != a.v ? a : b;
+}
+template <typename T>
+OORT_HOST_DEVICE inline Lane<T> Abs(Lane<T> x) {
+  return std::fabs(x.v);
+}
+template <typename T>
+OORT_HOST_DEVICE inline Lane<T> Exp(Lane<T> x) {
+  return std::exp(x.v);
+}
+template <typename T>
+OORT_HOST_DEVICE inline Lane<T> Expm1(Lane<T> x) {
+  return std::expm1(x.v);
+}
+template <typename T>
+OORT_HOST_DEVICE inline Lane<T> Log1p(Lane<T> x) {
+  return std::log1p(x.v);
+}
+template <typename T>
+OORT_HOST_DEVICE inline Lane<T> Tanh(Lane<T> x) {
+  return std::tanh(x.v);
+}
+template <typename T>
+OORT_HOST_DEVICE inline Lane<T> Erf(Lane<T> x) {
+  return std::erf(x.v);
+}
+template <typename T>
+OORT_HOST_DEVICE inline Lane<T> Sigmoid(Lane<T> x) {
+  return T(1) / (T(1) + std::exp(-x.v));
+}
 // clang-format on
 
 }  // namespace oort::expression

@@ -14,6 +14,15 @@ namespace oort::expression {
 /// out[i] = f(args[0][i], …). `out` may be one of `args` where the element types are the same.
 using Kernel = void (*)(const void* const* args, void* out, int64_t count);
 
+/// What a kernel does, for who has kernels of his own: `function` of elements of dtype `from`; or
+/// from one dtype to another; or rounded to `to` and kept as f32.
+struct Opcode {
+  enum Kind : uint8_t { kCall, kConvert, kRound };
+  Kind kind = kCall;
+  Function function{};
+  DType from = DType::kNull, to = DType::kNull;
+};
+
 /// f16 and bf16 are computed in f32 and rounded after each operation, as torch does; other dtypes
 /// are computed as they are.
 DType ComputeDType(DType dtype);

@@ -64,7 +64,7 @@ class Lowering {
       item.dtype = tensor.dtype();
       item.shape = tensor.shape();
       item.operand = index;
-      item.ready = tensor.has_data();
+      item.ready = tensor.has_data() && tensor.device().type == DeviceType::kCpu;
     } else {
       item.value = value;
     }

@@ -204,7 +204,8 @@ class Pass {
 
 }  // namespace
 
-View::View(const Tensor& tensor) : data(tensor.raw()), shape(tensor.shape()) {
+View::View(const Tensor& tensor)
+    : data(tensor.raw()), shape(tensor.shape()), on_host(tensor.device().type == DeviceType::kCpu) {
   int64_t stride = 1;
   for (int axis = shape.rank() - 1; axis >= 0; --axis) {
     strides[static_cast<size_t>(axis)] = stride;
@@ -223,6 +224,8 @@ SmallVector<View, 4> ViewsOf(std::span<const Value* const> operands) {
 void Run(const Code& code, std::span<const View> operands, Tensor& out, const Context& context) {
   const int64_t elements = out.elements();
   if (elements == 0) return;
+  if (context.stream() != nullptr)
+    return device_run_expression(*context.stream(), code, operands, out);
   SmallVector<Access, 4> accesses;
   for (const Code::OperandSlot& slot : code.operands) {
     accesses.emplace_back(operands[static_cast<size_t>(slot.operand)], out.shape(), slot.item);

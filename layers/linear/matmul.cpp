@@ -8,21 +8,6 @@
 namespace oort {
 namespace {
 
-/// The names of the two operands, and the ranks that they must have (0: any).
-struct MatmulForm {
-  const char* type;
-  const char* b;
-  int a_rank, b_rank;
-  const char* doc;
-};
-
-void CheckRank(const char* name, const Tensor& tensor, int rank) {
-  if (rank == 0 || tensor.rank() == rank) return;
-  throw Error(ErrorCode::kInvalidArgument, std::string("expected '") + name + "' of rank " +
-                                               std::to_string(rank) + ", got " +
-                                               tensor.shape().ToString());
-}
-
 class Matmul final : public Layer {
  public:
   Matmul(const LayerInit& init, const MatmulForm& form)
@@ -34,14 +19,7 @@ class Matmul final : public Layer {
 
   std::vector<Value> Infer(const Args& args) const override {
     const Tensor &a = args.tensor(a_), &b = args.tensor(b_);
-    CheckRank("input", a, form_.a_rank);
-    CheckRank(form_.b, b, form_.b_rank);
-    CheckProductDTypes(a, b);
-    if (form_.a_rank == 3 && a.shape()[0] != b.shape()[0]) {
-      throw Error(ErrorCode::kInvalidArgument, "expected two batches of one size, got " +
-                                                   a.shape().ToString() + " and " +
-                                                   b.shape().ToString());
-    }
+    CheckMatmul(form_, a, b);
     return {Tensor::Meta(a.dtype(), ProductOf(args).output)};
   }
 
@@ -76,20 +54,12 @@ class Matmul final : public Layer {
   PackedMatrix packed_;
 };
 
-constexpr MatmulForm kForms[] = {
-    {"torch.matmul", "other", 0, 0, "Matrix product; stacks of matrices broadcast"},
-    {"torch.mm", "mat2", 2, 2, "Product of two matrices"},
-    {"torch.bmm", "mat2", 3, 3, "Products of two batches of matrices"},
-    {"torch.mv", "vec", 2, 1, "Product of a matrix and a vector"},
-    {"aten::dot", "tensor", 1, 1, "The sum of the products of two vectors"},
-};
-
 }  // namespace
 }  // namespace oort
 
 OORT_LAYERS(matmul) {
   using namespace oort;
-  for (const MatmulForm& form : kForms) {
+  for (const MatmulForm& form : kMatmulForms) {
     OperatorSchema schema = OperatorSchema({form.type}, form.doc)
                                 .Tensor("input", kProductDTypes)
                                 .Tensor(form.b, kProductDTypes);

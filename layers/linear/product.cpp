@@ -15,20 +15,6 @@ Shape Leading(const Shape& shape, int axes) {
   return Shape(shape.dims().first(static_cast<size_t>(axes)));
 }
 
-/// Where matrix `i` of the result's stack comes from in an operand's stack.
-int64_t StackIndex(const Shape& result, const Shape& operand, int64_t i) {
-  int64_t index = 0, scale = 1;
-  for (int axis = result.rank() - 1; axis >= 0; --axis) {
-    const int own = axis - (result.rank() - operand.rank());
-    const int64_t position = i % result[axis];
-    i /= result[axis];
-    if (own < 0) break;
-    if (operand[own] != 1) index += position * scale;
-    scale *= operand[own];
-  }
-  return index;
-}
-
 /// Integers wrap as in torch, so they are multiplied without a sign.
 template <typename T>
 using RowWrapping = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>,
@@ -98,12 +84,32 @@ void RunFloat(const GemmKernels& kernels, const Context& context, const Product&
             });
 }
 
+void CheckRank(const char* name, const Tensor& tensor, int rank) {
+  if (rank == 0 || tensor.rank() == rank) return;
+  throw Error(ErrorCode::kInvalidArgument, std::string("expected '") + name + "' of rank " +
+                                               std::to_string(rank) + ", got " +
+                                               tensor.shape().ToString());
+}
+
 [[noreturn]] void ThrowShapes(const Shape& a, const Shape& b, const char* what) {
   throw Error(ErrorCode::kInvalidArgument,
               std::string("cannot multiply ") + a.ToString() + " by " + b.ToString() + ": " + what);
 }
 
 }  // namespace
+
+int64_t StackIndex(const Shape& result, const Shape& operand, int64_t i) {
+  int64_t index = 0, scale = 1;
+  for (int axis = result.rank() - 1; axis >= 0; --axis) {
+    const int own = axis - (result.rank() - operand.rank());
+    const int64_t position = i % result[axis];
+    i /= result[axis];
+    if (own < 0) break;
+    if (operand[own] != 1) index += position * scale;
+    scale *= operand[own];
+  }
+  return index;
+}
 
 double Product::multiplications() const {
   return static_cast<double>(count()) * static_cast<double>(m) * static_cast<double>(n) *
@@ -140,6 +146,17 @@ void CheckProductDTypes(const Tensor& a, const Tensor& b) {
   if (a.dtype() == b.dtype()) return;
   throw Error(ErrorCode::kInvalidArgument,
               "expected two tensors of one dtype, got " + a.ToString() + " and " + b.ToString());
+}
+
+void CheckMatmul(const MatmulForm& form, const Tensor& a, const Tensor& b) {
+  CheckRank("input", a, form.a_rank);
+  CheckRank(form.b, b, form.b_rank);
+  CheckProductDTypes(a, b);
+  if (form.a_rank == 3 && a.shape()[0] != b.shape()[0]) {
+    throw Error(ErrorCode::kInvalidArgument, "expected two batches of one size, got " +
+                                                 a.shape().ToString() + " and " +
+                                                 b.shape().ToString());
+  }
 }
 
 bool IsIntegerFactor(double factor) {

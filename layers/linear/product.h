@@ -27,6 +27,27 @@ struct Product {
 /// The rules of torch.matmul; throws kInvalidArgument where the shapes do not fit.
 Product MatmulProduct(const Shape& a, const Shape& b);
 
+/// The names of the two operands, and the ranks that they must have (0: any).
+struct MatmulForm {
+  const char* type;
+  const char* b;
+  int a_rank, b_rank;
+  const char* doc;
+};
+inline constexpr MatmulForm kMatmulForms[] = {
+    {"torch.matmul", "other", 0, 0, "Matrix product; stacks of matrices broadcast"},
+    {"torch.mm", "mat2", 2, 2, "Product of two matrices"},
+    {"torch.bmm", "mat2", 3, 3, "Products of two batches of matrices"},
+    {"torch.mv", "vec", 2, 1, "Product of a matrix and a vector"},
+    {"aten::dot", "tensor", 1, 1, "The sum of the products of two vectors"},
+};
+
+/// Throws unless both operands have the ranks of the form, one dtype and batches of one size.
+void CheckMatmul(const MatmulForm& form, const Tensor& a, const Tensor& b);
+
+/// Where matrix `i` of the result's stack comes from in an operand's stack.
+int64_t StackIndex(const Shape& result, const Shape& operand, int64_t i);
+
 /// Throws unless both are of one dtype.
 void CheckProductDTypes(const Tensor& a, const Tensor& b);
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include <optional>
 
+#include "cuda/memory.h"
 #include "layers/norm/norm_common.h"
 #include "layers/per_element_layer.h"
 
 namespace oort {
 namespace {
 
-class BatchNorm : public PerElementLayer<2> {
+class BatchNorm : public PerElementLayer<2>, public AnyDevice {
  public:
   /// `rank` is that of the input, 0 for any.
   BatchNorm(const LayerInit& init, int rank)
@@ -23,13 +24,18 @@ class BatchNorm : public PerElementLayer<2> {
         mean_.IsConstant() && variance_.IsConstant() && weight_.IsConstant() && bias_.IsConstant();
     const Tensor mean = mean_.ConstantF64(), variance = variance_.ConstantF64();
     // Infer finds out whether the weights fit; until then they are only taken if they all do.
-    if (!constant || training_ || !mean.defined() || !variance.defined()) return;
+    const bool usable = constant && !training_ && mean.defined() && variance.defined();
+    if (!usable && init.device().type != DeviceType::kCpu) {
+      throw Error(ErrorCode::kUnsupported, "computes its statistics, or gets them as inputs");
+    }
+    if (!usable) return;
     const Tensor weight = weight_.ConstantF64(), bias = bias_.ConstantF64();
     for (const Tensor* part : {&variance, &weight, &bias}) {
       if (part->defined() && part->elements() != mean.elements()) return;
     }
     folded_ = StoredStatistics(mean, variance, eps_);
     AddWeights(*folded_, weight, bias);
+    if (init.device().type != DeviceType::kCpu) Upload(init.device());
   }
 
   std::vector<Value> Infer(const Args& args) const override {
@@ -65,6 +71,11 @@ class BatchNorm : public PerElementLayer<2> {
     const Tensor& x = args.tensor(0);
     const ChannelView view = View(x.shape());
     Tensor& y = outputs[0].AsTensor();
+    if (context.stream() != nullptr) {
+      if (x.elements() == 0) return;
+      device_apply_channels(*context.stream(), x, y, view.channels, view.inner, uploaded_);
+      return;
+    }
     if (folded_) return ApplyChannels(context, tables_, x, y, view, *folded_);
     ChannelAffine affine =
         UsesBatch(args)
@@ -81,6 +92,16 @@ class BatchNorm : public PerElementLayer<2> {
     return {shape[0], shape[1], shape.Product(2, shape.rank())};
   }
 
+  void Upload(Device device) {
+    const int64_t channels = static_cast<int64_t>(folded_->center.size());
+    Tensor all(DType::kF32, {3, channels});
+    float* to = all.data<float>();
+    for (const ScratchVector<double>* part : {&folded_->center, &folded_->scale, &folded_->shift}) {
+      for (double value : *part) *to++ = static_cast<float>(value);
+    }
+    uploaded_ = cuda::ToDevice(all, device);
+  }
+
   bool UsesBatch(const Args& args) const { return training_ || !mean_.Has(args); }
 
   int rank_;
@@ -89,6 +110,7 @@ class BatchNorm : public PerElementLayer<2> {
   NormWeight mean_, variance_, weight_, bias_;
   NormTables tables_;
   std::optional<ChannelAffine> folded_;  // where everything is known at load
+  Tensor uploaded_;                      // the same on the GPU, where the layer is there
 };
 
 LayerCreator CreateBatchNorm(int rank) {

@@ -5,7 +5,7 @@
 namespace oort {
 namespace {
 
-class GroupNorm : public PerElementLayer<7> {
+class GroupNorm : public PerElementLayer<7>, public AnyDevice {
  public:
   explicit GroupNorm(const LayerInit& init)
       : groups_(init.Int("num_groups")),
@@ -34,6 +34,12 @@ class GroupNorm : public PerElementLayer<7> {
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     const Tensor& x = args.tensor(0);
     const Shape& shape = x.shape();
+    if (context.stream() != nullptr) {
+      NormalizeGroupsOnDevice(context, x, outputs[0].AsTensor(),
+                              {shape[0], shape[1], shape.Product(2, shape.rank())}, groups_, eps_,
+                              weight_.OnDevice(args), bias_.OnDevice(args));
+      return;
+    }
     NormalizeGroups(context, tables_, x, outputs[0].AsTensor(),
                     {shape[0], shape[1], shape.Product(2, shape.rank())}, groups_, eps_,
                     weight_.As(args, DType::kF64), bias_.As(args, DType::kF64));

@@ -5,7 +5,7 @@
 namespace oort {
 namespace {
 
-class InstanceNorm : public PerElementLayer<7> {
+class InstanceNorm : public PerElementLayer<7>, public AnyDevice {
  public:
   /// `spatial_rank` 0 stands for any: the functional form, which is always batched.
   InstanceNorm(const LayerInit& init, int spatial_rank)
@@ -19,7 +19,12 @@ class InstanceNorm : public PerElementLayer<7> {
         variance_(init, "running_var"),
         weight_(init, "weight"),
         bias_(init, "bias"),
-        tables_(init.isa()) {}
+        tables_(init.isa()) {
+    const bool may_have_mean = !mean_.IsConstant() || mean_.ConstantF64().defined();
+    if (init.device().type != DeviceType::kCpu && uses_stored_ && may_have_mean) {
+      throw Error(ErrorCode::kUnsupported, "uses stored statistics");
+    }
+  }
 
   std::vector<Value> Infer(const Args& args) const override {
     const Tensor& x = args.tensor(0);
@@ -43,6 +48,11 @@ class InstanceNorm : public PerElementLayer<7> {
     const Tensor& x = args.tensor(0);
     Tensor& y = outputs[0].AsTensor();
     const ChannelView view = View(x.shape());
+    if (context.stream() != nullptr) {
+      NormalizeGroupsOnDevice(context, x, y, view, view.channels, eps_, weight_.OnDevice(args),
+                              bias_.OnDevice(args));
+      return;
+    }
     const Tensor weight = weight_.As(args, DType::kF64), bias = bias_.As(args, DType::kF64);
     if (Stored(args)) {
       ChannelAffine affine =

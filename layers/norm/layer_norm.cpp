@@ -24,7 +24,7 @@ void NormalizeRow(const T* x, T* y, int64_t count, double eps, const double* wei
   }
 }
 
-class LayerNorm : public PerElementLayer<7> {
+class LayerNorm : public PerElementLayer<7>, public AnyDevice {
  public:
   explicit LayerNorm(const LayerInit& init)
       : normalized_(init),
@@ -45,6 +45,13 @@ class LayerNorm : public PerElementLayer<7> {
     const Tensor& x = args.tensor(0);
     Tensor& y = outputs[0].AsTensor();
     if (x.elements() == 0) return;
+    if (context.stream() != nullptr) {
+      const int64_t count = normalized_.shape().elements();
+      device_normalize_rows(*context.stream(), x, y,
+                            {.rows = x.elements() / count, .count = count, .eps = eps_},
+                            weight_.OnDevice(args), bias_.OnDevice(args));
+      return;
+    }
     if (x.dtype() == DType::kF32) return ForwardF32(context, args, x, y);
     const Tensor weight = weight_.As(args, DType::kF64), bias = bias_.As(args, DType::kF64);
     VisitDType(x.dtype(), [&](auto tag) {

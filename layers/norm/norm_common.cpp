@@ -2,6 +2,7 @@
 #include "layers/norm/norm_common.h"
 
 #include "core/dispatch.h"
+#include "cuda/memory.h"
 
 namespace oort {
 namespace {
@@ -68,6 +69,9 @@ NormWeight::NormWeight(const LayerInit& init, std::string name)
       constant_(index_ < 0 || init.IsConstant(name_)),
       f32_(init.Weight(name_)) {
   if (const Value& value = init.Constant(name_); value.IsTensor()) source_ = value.AsTensor();
+  if (init.device().type != DeviceType::kCpu && f32_.defined()) {
+    uploaded_ = cuda::ToDevice(f32_, init.device());
+  }
 }
 
 void NormWeight::Check(const Args& args, const Shape& shape) const {
@@ -80,6 +84,14 @@ Tensor NormWeight::As(const Args& args, DType dtype) const {
   if (!Has(args)) return {};
   if (dtype == DType::kF32 && f32_.defined()) return f32_;
   return args.tensor(index_).To(dtype);
+}
+
+Tensor NormWeight::OnDevice(const Args& args) const {
+  if (!Has(args)) return {};
+  if (uploaded_.defined()) return uploaded_;
+  if (args.tensor(index_).dtype() == DType::kF32) return args.tensor(index_);
+  throw Error(ErrorCode::kUnsupported, "on the GPU a computed " + name_ + " must be of f32, got " +
+                                           args.tensor(index_).ToString());
 }
 
 void ApplyChannels(const Context& context, const NormTables& tables, const Tensor& x, Tensor& y,
@@ -102,6 +114,18 @@ void ApplyChannels(const Context& context, const NormTables& tables, const Tenso
           });
     }
   });
+}
+
+void NormalizeGroupsOnDevice(const Context& context, const Tensor& x, Tensor& y,
+                             const ChannelView& view, int64_t groups, double eps,
+                             const Tensor& weight, const Tensor& bias) {
+  if (x.elements() == 0) return;
+  const NormRows rows{.rows = view.outer * groups,
+                      .count = view.channels / groups * view.inner,
+                      .groups = groups,
+                      .inner = view.inner,
+                      .eps = eps};
+  device_normalize_rows(*context.stream(), x, y, rows, weight, bias);
 }
 
 void NormalizeGroups(const Context& context, const NormTables& tables, const Tensor& x, Tensor& y,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/scratch_vector.h"
+#include "layers/norm/device_norm.h"
 #include "layers/norm/norm_kernels.h"
 #include "layers/reduction/reduce_kernels.h"
 #include "oort/layer.h"
@@ -25,12 +26,15 @@ class NormWeight {
   void Check(const Args& args, const Shape& shape) const;
   /// Undefined if absent.
   Tensor As(const Args& args, DType dtype) const;
+  /// As f32 on the device that the layer was made for; undefined if absent.
+  Tensor OnDevice(const Args& args) const;
 
  private:
   std::string name_;
   int index_;
   bool constant_;
   Tensor source_, f32_;  // set where it is constant; converted once
+  Tensor uploaded_;      // f32_ on the GPU, where the layer is there
 };
 
 template <typename T>
@@ -95,6 +99,11 @@ void ApplyChannels(const Context& context, const NormTables& tables, const Tenso
 void NormalizeGroups(const Context& context, const NormTables& tables, const Tensor& x, Tensor& y,
                      const ChannelView& view, int64_t groups, double eps, const Tensor& weight,
                      const Tensor& bias);
+
+/// The same on the GPU; weight and bias are there, too, in f32.
+void NormalizeGroupsOnDevice(const Context& context, const Tensor& x, Tensor& y,
+                             const ChannelView& view, int64_t groups, double eps,
+                             const Tensor& weight, const Tensor& bias);
 
 /// Mean and 1/deviation of each channel over outer and inner, as an affine map.
 ChannelAffine BatchStatistics(const Context& context, const NormTables& tables, const Tensor& x,

@@ -9,7 +9,7 @@
 namespace oort {
 namespace {
 
-class RmsNorm : public PerElementLayer<4> {
+class RmsNorm : public PerElementLayer<4>, public AnyDevice {
  public:
   explicit RmsNorm(const LayerInit& init)
       : normalized_(init), weight_(init, "weight"), tables_(init.isa()) {
@@ -27,6 +27,14 @@ class RmsNorm : public PerElementLayer<4> {
     const Tensor& x = args.tensor(0);
     Tensor& y = outputs[0].AsTensor();
     if (x.elements() == 0) return;
+    if (context.stream() != nullptr) {
+      const int64_t count = normalized_.shape().elements();
+      const double eps = x.dtype() == DType::kF64 ? Epsilon<double>() : Epsilon<float>();
+      device_normalize_rows(*context.stream(), x, y,
+                            {.rows = x.elements() / count, .count = count, .eps = eps, .rms = true},
+                            weight_.OnDevice(args), {});
+      return;
+    }
     VisitDType(x.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::Type;
       if constexpr (std::is_same_v<T, float>) {
@@ -52,8 +60,12 @@ class RmsNorm : public PerElementLayer<4> {
   double Scale(double squares, int64_t count) const {
     // torch computes f16 and bf16 in f32 and takes that type's epsilon.
     using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
-    const double eps = eps_.value_or(static_cast<double>(std::numeric_limits<Wide>::epsilon()));
-    return 1 / std::sqrt(squares / static_cast<double>(count) + eps);
+    return 1 / std::sqrt(squares / static_cast<double>(count) + Epsilon<Wide>());
+  }
+
+  template <typename Wide>
+  double Epsilon() const {
+    return eps_.value_or(static_cast<double>(std::numeric_limits<Wide>::epsilon()));
   }
 
   template <typename T>

@@ -3,6 +3,7 @@
 
 #include "core/dispatch.h"
 #include "layers/per_element_layer.h"
+#include "layers/reduction/device_reduce.h"
 #include "layers/reduction/reduce_kernels.h"
 #include "layers/reduction/reduce_plan.h"
 
@@ -71,7 +72,7 @@ struct ExtremeF32Op {
 enum class Result { kValues, kValuesAndIndices, kIndices };
 
 template <bool kMax>
-class Extreme : public PerElementLayer<1> {
+class Extreme : public PerElementLayer<1>, public AnyDevice {
  public:
   Extreme(const LayerInit& init, Result result)
       : result_(result), axes_(init), kernels_(ReduceKernelsFor(init.isa())) {
@@ -99,6 +100,13 @@ class Extreme : public PerElementLayer<1> {
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     const Tensor& x = args.tensor(0);
     const ReducePlan plan = axes_.Plan(x.shape());
+    if (context.stream() != nullptr) {
+      Tensor* const values = result_ == Result::kIndices ? nullptr : &outputs[0].AsTensor();
+      Tensor* const indices = result_ == Result::kValues ? nullptr : &outputs.back().AsTensor();
+      device_reduce(*context.stream(), plan, kMax ? Reduction::kMax : Reduction::kMin, x, values,
+                    indices);
+      return;
+    }
     VisitDType(x.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::Type;
       if constexpr (!kIsComplex<T>) {

@@ -2,6 +2,7 @@
 #include "core/dispatch.h"
 #include "layers/per_element_layer.h"
 #include "layers/reduction/accumulate.h"
+#include "layers/reduction/device_reduce.h"
 #include "layers/reduction/reduce_kernels.h"
 #include "layers/reduction/reduce_plan.h"
 
@@ -47,7 +48,7 @@ struct SumF32Op {
   }
 };
 
-class SumLayer : public PerElementLayer<1> {
+class SumLayer : public PerElementLayer<1>, public AnyDevice {
  public:
   SumLayer(const LayerInit& init, Kind kind)
       : kind_(kind),
@@ -62,6 +63,14 @@ class SumLayer : public PerElementLayer<1> {
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     Tensor& output = outputs[0].AsTensor();
     const DType result = output.dtype();
+    if (context.stream() != nullptr) {
+      const Reduction reduction = kind_ == Kind::kSum    ? Reduction::kSum
+                                  : kind_ == Kind::kMean ? Reduction::kMean
+                                                         : Reduction::kProduct;
+      device_reduce(*context.stream(), axes_.Plan(args.shape(0)), reduction, args.tensor(0),
+                    &output, nullptr);
+      return;
+    }
     // Integers are read as they are; anything else is first converted to the result's type.
     const DType from = args.tensor(0).dtype();
     const bool direct = result == DType::kI64 && (IsInteger(from) || from == DType::kBool);

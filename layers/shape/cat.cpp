@@ -9,9 +9,15 @@ namespace oort {
 namespace {
 
 /// Joins its inputs along an axis that they have (torch.cat) or along a new one (torch.stack).
-class JoinLayer : public Layer {
+class JoinLayer : public Layer, public AnyDevice {
  public:
-  explicit JoinLayer(const LayerInit& init) : dim_(init.Arg("dim")) {}
+  explicit JoinLayer(const LayerInit& init) : dim_(init.Arg("dim")) {
+    if (init.device().type == DeviceType::kCpu) return;
+    for (const Operand* input : init.inputs()) {
+      if (input->dtype == init.inputs()[0]->dtype) continue;
+      throw Error(ErrorCode::kUnsupported, "joins tensors of several dtypes");
+    }
+  }
 
   std::vector<Value> Infer(const Args& args) const override {
     const auto deferred = [](const Value* value) { return !IsKnown(*value); };
@@ -29,12 +35,18 @@ class JoinLayer : public Layer {
     const Strided whole(join.shape);
     int64_t at = 0;
     for (const Tensor* part : join.parts) {
-      const Tensor converted = part->To(join.dtype);
+      const Tensor converted = Converted(context, *part, join.dtype);
       const Shape shape = PartShape(part->shape(), join.axis);
       CopyStrided(context, ItemSize(join.dtype), converted.raw(), Strided(shape), output.raw(),
                   whole.Sliced(join.axis, at, shape[join.axis]));
       at += shape[join.axis];
     }
+  }
+
+  /// On the GPU tensors of several dtypes are refused before.
+  static Tensor Converted(const Context& context, const Tensor& part, DType dtype) {
+    if (context.stream() == nullptr || part.dtype() == dtype) return part.To(dtype);
+    throw Error(ErrorCode::kUnsupported, "joins tensors of several dtypes on the GPU");
   }
 
   /// What is joined with nothing stays where it is.

@@ -10,7 +10,7 @@
 namespace oort {
 namespace {
 
-class FullLayer final : public Layer {
+class FullLayer final : public Layer, public AnyDevice {
  public:
   /// `value` is None where the operator has it as the argument `fill_value`.
   FullLayer(const LayerInit& init, Value value)
@@ -28,6 +28,11 @@ class FullLayer final : public Layer {
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     Tensor& output = OutputTensor(outputs[0], ResultType(args), ResultShape(args));
     const std::array<std::byte, 16> item = ScalarBytes(Fill(args), output.dtype());
+    if (context.stream() != nullptr) {
+      device_fill_items(*context.stream(), output.raw(), item.data(), ItemSize(output.dtype()),
+                        output.elements());
+      return;
+    }
     CopyStrided(context, ItemSize(output.dtype()), item.data(),
                 Strided(Shape{}).Broadcast(output.shape()), output.raw());
   }

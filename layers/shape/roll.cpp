@@ -24,7 +24,7 @@ void CopyRolled(const Context& context, const Tensor& input, Tensor& output, con
              to.Sliced(axis, 0, shift));
 }
 
-class RollLayer final : public Layer {
+class RollLayer final : public Layer, public AnyDevice {
  public:
   explicit RollLayer(const LayerInit& init)
       : input_(init.Arg("input")), shifts_(init.Arg("shifts")), dims_(init.Arg("dims")) {}
@@ -76,7 +76,7 @@ class RollLayer final : public Layer {
 };
 
 /// Moves frequency 0 from the front into the middle of the axes, or back.
-class FftShiftLayer final : public Layer {
+class FftShiftLayer final : public Layer, public AnyDevice {
  public:
   FftShiftLayer(const LayerInit& init, bool back)
       : back_(back), input_(init.Arg("input")), dims_(init.Arg("dim")) {}

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "oort/layer.h"
+#include "layers/device_kernel.h"
 
 namespace oort {
 namespace {
 
 /// An extent as an int, or all of them as a list; known as soon as the shape is.
-class SizeLayer final : public Layer {
+class SizeLayer final : public Layer, public AnyDevice {
  public:
   explicit SizeLayer(const LayerInit& init) : input_(init.Arg("input")), dim_(init.Arg("dim")) {}
 

@@ -14,10 +14,7 @@ constexpr int64_t kBytesPerTask = 64 * 1024;  // less is not worth waking a thre
 constexpr int64_t kBlockBytes = 64 * 1024;    // long runs are cut here to share them out
 constexpr int64_t kLine = 64;                 // bytes of a cache line
 
-/// One loop of the copy; strides in bytes.
-struct Loop {
-  int64_t extent, source, target;
-};
+using Loop = CopyLoop;
 
 /// The nest of loops, outermost first, as short as it can be made.
 struct Nest {
@@ -64,7 +61,8 @@ int Nest::FindSourceRun() const {
   return -1;
 }
 
-Nest MakeNest(size_t item, const Strided& from, const Strided& to) {
+/// `aligned`: items are not widened, because they could lie across their size.
+Nest MakeNest(size_t item, const Strided& from, const Strided& to, bool aligned) {
   Nest nest;
   nest.item = static_cast<int64_t>(item);
   nest.source_offset = from.offset() * nest.item;
@@ -73,7 +71,7 @@ Nest MakeNest(size_t item, const Strided& from, const Strided& to) {
     nest.Add({from[i].extent, from[i].stride * nest.item, to[i].stride * nest.item});
   }
   if (nest.count == 0) nest.loops[static_cast<size_t>(nest.count++)] = {1, nest.item, nest.item};
-  nest.WidenItem();
+  if (!aligned) nest.WidenItem();
   return nest;
 }
 
@@ -275,9 +273,14 @@ void CopyScattered(const Context& context, Nest& nest, const std::byte* source, 
 void CopyStrided(const Context& context, size_t item, const std::byte* source, const Strided& from,
                  std::byte* target, const Strided& to) {
   if (from.IsEmpty()) return;
-  Nest nest = MakeNest(item, from, to);
+  Nest nest = MakeNest(item, from, to, context.stream() != nullptr);
   source += nest.source_offset;
   target += nest.target_offset;
+  if (context.stream() != nullptr) {
+    device_copy_strided(*context.stream(), static_cast<size_t>(nest.item), nest.Outer(0), source,
+                        target);
+    return;
+  }
   const Loop& inner = nest.Last();
   if (inner.source == nest.item && inner.target == nest.item) {
     CopyRuns(context, nest, source, target);

@@ -4,10 +4,21 @@
 
 #include <cstddef>
 
+#include "layers/device_kernel.h"
 #include "layers/shape/strided.h"
 #include "oort/layer.h"
 
 namespace oort {
+
+/// One loop of a copy; strides in bytes.
+struct CopyLoop {
+  int64_t extent, source, target;
+};
+
+/// Moves `item` bytes for each element of the loops, outermost first.
+inline DeviceKernel<void(cuda::Stream&, size_t item, std::span<const CopyLoop>, const std::byte*,
+                         std::byte*)>
+    device_copy_strided;
 
 /// target[to] = source[from] for elements of `item` bytes (1, 2, 4, 8 or 16). The views have the
 /// same extents; no element of `to` occurs twice; the buffers do not overlap.
@@ -22,6 +33,11 @@ inline void CopyStrided(const Context& context, size_t item, const std::byte* so
 
 /// Copies `bytes` bytes, on several threads where they are many; none where both are the same.
 void CopyBytes(const Context& context, const std::byte* source, std::byte* target, size_t bytes);
+
+/// Writes `count` copies of the `item` bytes at `pattern`, which is on the host.
+inline DeviceKernel<void(cuda::Stream&, std::byte* target, const std::byte* pattern, size_t item,
+                         int64_t count)>
+    device_fill_items;
 
 /// Writes `count` copies of the `item` bytes at `pattern`, which may lie at `target` itself.
 void FillItems(std::byte* target, const std::byte* pattern, size_t item, int64_t count);

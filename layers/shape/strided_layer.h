@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/scratch_vector.h"
+#include "layers/device_kernel.h"
 #include "layers/shape/strided.h"
 #include "oort/layer.h"
 
@@ -20,7 +21,7 @@ struct StridedOutput {
 };
 
 /// Where every view is dense the outputs share the input's memory; otherwise they are copied.
-class StridedLayer : public Layer {
+class StridedLayer : public Layer, public AnyDevice {
  public:
   /// The data comes from the argument called "input", "self" or "tensor"; of "other" only the
   /// shape is read.

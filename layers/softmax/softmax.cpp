@@ -4,6 +4,7 @@
 #include "core/dispatch.h"
 #include "layers/per_element_layer.h"
 #include "layers/reduction/accumulate.h"
+#include "layers/softmax/device_softmax.h"
 #include "layers/softmax/softmax_kernels.h"
 
 namespace oort {
@@ -37,7 +38,7 @@ void SoftmaxRun(const T* x, T* y, int64_t count, int64_t step, bool log, double 
   }
 }
 
-class Softmax : public PerElementLayer<5> {
+class Softmax : public PerElementLayer<5>, public AnyDevice {
  public:
   Softmax(const LayerInit& init, Form form)
       : log_(form == Form::kLogSoftmax),
@@ -57,6 +58,12 @@ class Softmax : public PerElementLayer<5> {
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     Tensor& y = outputs[0].AsTensor();
+    if (context.stream() != nullptr) {
+      const AxisView view(y.shape(), Axis(y.shape()));
+      device_softmax(*context.stream(), args.tensor(0), y,
+                     {view.outer, view.extent, view.inner, log_, sign_});
+      return;
+    }
     const Tensor x = args.tensor(0).To(y.dtype());
     const AxisView view(x.shape(), Axis(x.shape()));
     if (x.elements() == 0) return;

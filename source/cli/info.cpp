@@ -58,7 +58,9 @@ struct AnyModel {
 AnyModel LoadAny(const Options& options) {
   AnyModel any;
   if (HoldsLanguageModel(options.model.model)) {
-    any.language = LanguageModel::Load(options.model.model);
+    LanguageModelOptions load;
+    load.device = options.model.device.Get();
+    any.language = LanguageModel::Load(options.model.model, load);
     any.graph = any.language->graph();
     any.inputs.assign(any.graph->inputs().size(), Tensor::Meta(DType::kI32, Shape{1}));
   } else {
@@ -98,6 +100,8 @@ Json NodeJson(const NodeReport& node, int64_t parameters) {
   Json json = {{"name", node.name},        {"type", node.type},        {"line", node.line},
                {"inputs", node.inputs},    {"outputs", node.outputs},  {"parameters", parameters},
                {"flops", node.work.flops}, {"bytes", node.work.bytes}, {"sharing", node.sharing}};
+  json["device"] = node.device.ToString();
+  if (!node.fallback.empty()) json["fallback"] = node.fallback;
   json["offset"] = node.in_arena ? Json(node.first_offset) : Json(nullptr);
   return json;
 }
@@ -112,6 +116,21 @@ void PrintPorts(const char* title, const std::vector<Port>& ports,
   }
   table.Print(std::cout);
   std::cout << '\n';
+}
+
+/// Why operators run on the CPU although the model does not, and how many do.
+std::map<std::string, int> Fallbacks(const PlanReport& plan) {
+  std::map<std::string, int> counts;
+  for (const NodeReport& node : plan.nodes) {
+    if (!node.fallback.empty()) ++counts[node.type + " " + node.fallback];
+  }
+  return counts;
+}
+
+/// "cuda:0, view of 5"
+std::string PlaceText(const NodeReport& node) {
+  if (node.device == Device::Cpu()) return node.sharing;
+  return node.device.ToString() + (node.sharing.empty() ? "" : ", " + node.sharing);
 }
 
 void PrintNodes(const PlanReport& plan, const std::map<std::string, int64_t>& parameters) {
@@ -130,7 +149,7 @@ void PrintNodes(const PlanReport& plan, const std::map<std::string, int64_t>& pa
                found == parameters.end() ? "" : FormatCount(static_cast<double>(found->second)),
                node.work.flops > 0 ? FormatCount(node.work.flops) : "",
                FormatBytes(node.work.bytes), node.in_arena ? std::to_string(node.first_offset) : "",
-               node.sharing});
+               PlaceText(node)});
   }
   table.Print(std::cout);
   std::cout << '\n';
@@ -147,6 +166,13 @@ void PrintTotals(const PlanReport& plan, const Totals& totals) {
   table.Row({"activations", bytes(plan.memory.arena) + " planned, " +
                                 bytes(plan.memory.arena_bound) + " at one time, " +
                                 bytes(plan.memory.without_reuse) + " without reuse"});
+  if (plan.memory.device_weights > 0 || plan.memory.device_arena > 0) {
+    table.Row({"on the GPU", bytes(plan.memory.device_weights) + " of weights, " +
+                                 bytes(plan.memory.device_arena) + " of activations"});
+  }
+  for (const auto& [reason, count] : Fallbacks(plan)) {
+    table.Row({"on the CPU", std::to_string(count) + " x " + SingleLine(reason)});
+  }
   table.Row({"workspace", bytes(plan.memory.workspace) + " (within the activations)"});
   table.Print(std::cout);
 }

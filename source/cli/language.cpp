@@ -20,6 +20,7 @@ void LanguageOptions::Add(CLI::App& app) {
   app.add_option("MODEL", model, "A GGUF file, a folder of Hugging Face, or a llama2.c checkpoint")
       ->required();
   app.add_flag("--exact", exact, "Keep activations in f32: slower, and the reference");
+  device.Add(app);
   app.add_option("--kv", kv, "How keys and values are kept: f32, f16 or int8");
   app.add_option("--context", context, "Tokens that prompt and answer may have together")
       ->check(CLI::PositiveNumber);
@@ -31,6 +32,7 @@ std::shared_ptr<const LanguageModel> LanguageOptions::Load() const {
   ProgressLine line;
   LanguageModelOptions options;
   options.exact = exact;
+  options.device = device.Get();
   options.progress = line.Function();
   return LanguageModel::Load(model, options);
 }

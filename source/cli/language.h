@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/device_option.h"
 #include "cli/text.h"
 #include "oort/engine.h"
 
@@ -16,6 +17,7 @@ namespace oort::cli {
 struct LanguageOptions {
   std::string model;
   bool exact = false;
+  DeviceOption device;
   std::string kv;  ///< empty: f32 where exact, else f16
   int64_t context = 0;
   int threads = 0;

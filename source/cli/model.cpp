@@ -104,6 +104,7 @@ void ModelOptions::AddModel(CLI::App& app) {
 }
 
 void ModelOptions::AddLoad(CLI::App& app) {
+  device.Add(app);
   app.add_option("--isa", isa, "Instruction set of the kernels (see 'oort devices')")
       ->type_name("NAME");
   app.add_option(
@@ -126,6 +127,7 @@ void ModelOptions::AddThreads(CLI::App& app) {
 
 LoadOptions ModelOptions::Load() const {
   LoadOptions options{.isa = ParseIsa(isa), .precision = ParsePrecision(precision)};
+  options.device = device.Get();
   options.verify_checksums = !no_checksums;
   options.disabled_passes = without;
   if (no_passes) options.disabled_passes = {"all"};

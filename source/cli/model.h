@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/device_option.h"
 #include "oort/oort.h"
 
 namespace oort::cli {
@@ -28,6 +29,7 @@ ModelFiles FindModel(const std::string& model, const std::string& bin = "");
 /// Options that several commands share, and the model they lead to.
 struct ModelOptions {
   std::string model, bin, isa, precision = "f32";
+  DeviceOption device;
   int threads = 0;
   bool no_passes = false;
   std::vector<std::string> without;
@@ -35,7 +37,7 @@ struct ModelOptions {
 
   /// MODEL and --bin.
   void AddModel(CLI::App& app);
-  /// --isa, --no-passes, --without and --no-checksums.
+  /// --device, --isa, --no-passes, --without and --no-checksums.
   void AddLoad(CLI::App& app);
   void AddThreads(CLI::App& app);
 

@@ -125,10 +125,21 @@ Tensor Tensor::Borrow(void* data, DType dtype, Shape shape) {
   return tensor;
 }
 
+namespace {
+
+void CheckOnHost(const Tensor& tensor) {
+  if (tensor.device().type == DeviceType::kCpu) return;
+  throw Error(ErrorCode::kInvalidArgument, "the elements of " + tensor.ToString() + " are on " +
+                                               tensor.device().ToString() + ", not on the host");
+}
+
+}  // namespace
+
 double Tensor::Item() const {
   if (elements_ != 1 || !has_data()) {
     throw Error(ErrorCode::kInvalidArgument, "expected one element, got " + ToString());
   }
+  CheckOnHost(*this);
   return VisitDType(dtype_, [&](auto tag) {
     return ConvertElement<double>(*reinterpret_cast<const typename decltype(tag)::Type*>(raw()));
   });
@@ -159,6 +170,7 @@ Tensor Tensor::Rows(int64_t begin, int64_t end) const {
 
 Tensor Tensor::Clone() const {
   if (!has_data()) return *this;
+  CheckOnHost(*this);
   Tensor copy(dtype_, shape_);
   if (bytes() != 0) std::memcpy(copy.raw(), raw(), bytes());
   return copy;
@@ -186,6 +198,8 @@ void CopyElements(const Tensor& from, Tensor& to) {
     throw Error(ErrorCode::kInvalidArgument,
                 "cannot copy " + from.ToString() + " to " + to.ToString());
   }
+  CheckOnHost(from);
+  CheckOnHost(to);
   if (from.dtype() == to.dtype()) {
     if (from.bytes() != 0) std::memmove(to.raw(), from.raw(), from.bytes());
     return;

@@ -4,120 +4,122 @@
 // they may be used in *.simd.cpp files.
 #pragma once
 
+#include "core/host_device.h"
+
 namespace oort::formulas {
 
 template <typename V>
-inline V Relu(V x) {
+OORT_HOST_DEVICE inline V Relu(V x) {
   return Max(x, V(0.0f));
 }
 
 template <typename V>
-inline V Clamp(V x, V low, V high) {
+OORT_HOST_DEVICE inline V Clamp(V x, V low, V high) {
   return Min(Max(x, low), high);
 }
 
 template <typename V>
-inline V Hardsigmoid(V x) {
+OORT_HOST_DEVICE inline V Hardsigmoid(V x) {
   return Clamp(x + V(3.0f), V(0.0f), V(6.0f)) * V(1.0 / 6.0);
 }
 
 template <typename V>
-inline V Hardswish(V x) {
+OORT_HOST_DEVICE inline V Hardswish(V x) {
   return x * Clamp(x + V(3.0f), V(0.0f), V(6.0f)) * V(1.0 / 6.0);
 }
 
 template <typename V>
-inline V Silu(V x) {
+OORT_HOST_DEVICE inline V Silu(V x) {
   return x * Sigmoid(x);
 }
 
 template <typename V>
-inline V Gelu(V x) {
+OORT_HOST_DEVICE inline V Gelu(V x) {
   return x * V(0.5f) * (V(1.0f) + Erf(x * V(0.70710678118654752440)));
 }
 
 template <typename V>
-inline V GeluTanh(V x) {
+OORT_HOST_DEVICE inline V GeluTanh(V x) {
   const V inner = V(0.79788456080286535588) * (x + V(0.044715) * x * x * x);
   return V(0.5f) * x * (V(1.0f) + Tanh(inner));
 }
 
 /// The common form of elu, celu and selu.
 template <typename V>
-inline V EluOf(V x, V scale, V negative_scale, V input_scale) {
+OORT_HOST_DEVICE inline V EluOf(V x, V scale, V negative_scale, V input_scale) {
   return Select(x <= V(0.0f), Expm1(x * input_scale) * negative_scale, x * scale);
 }
 
 template <typename V>
-inline V Elu(V x, V alpha) {
+OORT_HOST_DEVICE inline V Elu(V x, V alpha) {
   return EluOf(x, V(1.0f), alpha, V(1.0f));
 }
 
 template <typename V>
-inline V Celu(V x, V alpha) {
+OORT_HOST_DEVICE inline V Celu(V x, V alpha) {
   return EluOf(x, V(1.0f), alpha, V(1.0f) / alpha);
 }
 
 template <typename V>
-inline V Selu(V x) {
+OORT_HOST_DEVICE inline V Selu(V x) {
   return EluOf(x, V(1.0507009873554804934193), V(1.7580993408473768600), V(1.0f));
 }
 
 template <typename V>
-inline V LeakyRelu(V x, V slope) {
+OORT_HOST_DEVICE inline V LeakyRelu(V x, V slope) {
   return Select(x > V(0.0f), x, x * slope);
 }
 
 template <typename V>
-inline V Softplus(V x, V beta, V threshold) {
+OORT_HOST_DEVICE inline V Softplus(V x, V beta, V threshold) {
   const V scaled = x * beta;
   return Select(scaled > threshold, x, Log1p(Exp(scaled)) / beta);
 }
 
 template <typename V>
-inline V Softsign(V x) {
+OORT_HOST_DEVICE inline V Softsign(V x) {
   return x / (V(1.0f) + Abs(x));
 }
 
 template <typename V>
-inline V Mish(V x) {
+OORT_HOST_DEVICE inline V Mish(V x) {
   return x * Tanh(Log1p(Exp(x)));
 }
 
 template <typename V>
-inline V Logsigmoid(V x) {
+OORT_HOST_DEVICE inline V Logsigmoid(V x) {
   return Min(x, V(0.0f)) - Log1p(Exp(-Abs(x)));
 }
 
 template <typename V>
-inline V Hardshrink(V x, V lambd) {
+OORT_HOST_DEVICE inline V Hardshrink(V x, V lambd) {
   return Select((x >= -lambd) & (x <= lambd), V(0.0f), x);
 }
 
 template <typename V>
-inline V Softshrink(V x, V lambd) {
+OORT_HOST_DEVICE inline V Softshrink(V x, V lambd) {
   // x * 0 keeps NaN.
   return Select(x > lambd, x - lambd, Select(x < -lambd, x + lambd, x * V(0.0f)));
 }
 
 template <typename V>
-inline V Tanhshrink(V x) {
+OORT_HOST_DEVICE inline V Tanhshrink(V x) {
   return x - Tanh(x);
 }
 
 template <typename V>
-inline V Threshold(V x, V threshold, V value) {
+OORT_HOST_DEVICE inline V Threshold(V x, V threshold, V value) {
   return Select(x <= threshold, value, x);
 }
 
 template <typename V>
-inline V Sign(V x) {
+OORT_HOST_DEVICE inline V Sign(V x) {
   return Select(x > V(0.0f), V(1.0f), Select(x < V(0.0f), V(-1.0f), V(0.0f)));
 }
 
 /// log(exp(a) + exp(b))
 template <typename V>
-inline V Logaddexp(V a, V b) {
+OORT_HOST_DEVICE inline V Logaddexp(V a, V b) {
   const V larger = Max(a, b);
   // Equal infinities have no difference.
   return Select(a == b, a + V(0.69314718055994530942), larger + Log1p(Exp(-Abs(a - b))));

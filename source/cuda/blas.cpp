@@ -230,7 +230,7 @@ std::shared_ptr<const Matmul> Matmul::For(const Product& product, int device) {
 }
 
 void Matmul::Run(const Stream& stream, const void* a, const void* b, void* c, const void* bias,
-                 void* workspace) const {
+                 void* workspace, const void* addend) const {
   const BlasFunctions& blas = Blas();
   cublasLtMatmulDesc_t desc = desc_;
   // A description is shared by threads, and the bias is part of it: those with one copy it.
@@ -252,8 +252,9 @@ void Matmul::Run(const Stream& stream, const void* a, const void* b, void* c, co
     alpha = &alpha32;
     beta = &beta32;
   }
-  Check(blas.matmul(BlasHandle(device_), desc, alpha, b, b_, a, a_, beta, c, c_, c, c_, &algorithm_,
-                    workspace, workspace_, stream.get()),
+  Check(blas.matmul(BlasHandle(device_), desc, alpha, b, b_, a, a_, beta,
+                    addend != nullptr ? addend : c, c_, c, c_, &algorithm_, workspace, workspace_,
+                    stream.get()),
         "a matrix product");
 }
 

@@ -71,8 +71,9 @@ class Matmul {
   Matmul& operator=(const Matmul&) = delete;
 
   size_t workspace() const { return workspace_; }  ///< bytes that Run needs
+  /// `addend` is what beta multiplies, if not what `c` holds.
   void Run(const Stream& stream, const void* a, const void* b, void* c, const void* bias,
-           void* workspace) const;
+           void* workspace, const void* addend = nullptr) const;
 
  private:
   Matmul(const Product& product, int device);

@@ -84,13 +84,19 @@ BlockCache& CacheOf(int device) {
   return entry->cache;
 }
 
+thread_local int64_t t_device_bytes = 0;
+
 class DeviceBuffer final : public Buffer {
  public:
   DeviceBuffer(size_t size, int device, uint64_t stream)
       : Buffer(nullptr, size, Device::Cuda(device)), cache_(CacheOf(device)) {
     data_ = static_cast<std::byte*>(cache_.Allocate(size, stream));
+    t_device_bytes += static_cast<int64_t>(size);
   }
-  ~DeviceBuffer() override { cache_.Free(data_); }
+  ~DeviceBuffer() override {
+    cache_.Free(data_);
+    t_device_bytes -= static_cast<int64_t>(size_);
+  }
   DeviceBuffer(const DeviceBuffer&) = delete;
   DeviceBuffer& operator=(const DeviceBuffer&) = delete;
 
@@ -153,6 +159,7 @@ void Upload(void* to, const void* from, size_t bytes, int device) {
   StagingRing::Of(device).Upload(to, from, bytes);
 }
 
+int64_t ThreadDeviceBytes() { return t_device_bytes; }
 MemoryStatistics Statistics(int device) { return CacheOf(device).Statistics(); }
 void Trim(int device) { CacheOf(device).Trim(); }
 

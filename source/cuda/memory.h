@@ -30,6 +30,8 @@ Tensor ToHost(const Tensor& device);
 /// Copies bytes through pinned memory; complete on return.
 void Upload(void* to, const void* from, size_t bytes, int device);
 
+/// Bytes on all devices that this thread took, less those that it gave back.
+int64_t ThreadDeviceBytes();
 MemoryStatistics Statistics(int device);
 /// Gives memory that is kept for the next allocation back to the GPU.
 void Trim(int device);

@@ -119,6 +119,7 @@ std::shared_ptr<const LanguageModel> LanguageModel::Load(const std::filesystem::
     }
     LoadOptions load;
     load.isa = options.isa;
+    load.device = options.device;
     load.precision = options.exact ? Precision::kF32 : Precision::kBF16;
     load.stop = options.stop;
     load.progress = options.progress;

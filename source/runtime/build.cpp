@@ -10,6 +10,7 @@
 #include "layers/precision_param.h"
 #include "oort/log.h"
 #include "runtime/builder.h"
+#include "runtime/placement.h"
 #include "runtime/runtime_impl.h"
 
 namespace oort {
@@ -113,10 +114,6 @@ std::vector<Problem> RuntimeGraph::Diagnose(const Graph& graph, const LoadOption
     }
     const BoundArgs bound = BindArguments(*schema, op, problems);
     CheckConstantArguments(*schema, bound, op, constant, problems);
-    if (!registry.Creator(op.type, options.device.type)) {
-      problems.push_back(MakeProblem(op, ErrorCode::kUnsupported,
-                                     "has no layer for device " + options.device.ToString()));
-    }
   }
   return problems;
 }
@@ -126,6 +123,7 @@ GraphBuilder::GraphBuilder(Graph graph, const LoadOptions& options)
   impl_->graph = std::move(graph);
   impl_->isa = options.isa;
   impl_->precision = options.precision;
+  impl_->device = options.device;
 }
 
 std::unique_ptr<RuntimeImpl> GraphBuilder::Run() {
@@ -136,12 +134,15 @@ std::unique_ptr<RuntimeImpl> GraphBuilder::Run() {
     throw Error(ErrorCode::kInvalidArgument,
                 "this machine has no instruction set '" + std::string(Name(options_.isa)) + "'");
   }
+  if (options_.device.type != DeviceType::kCpu) backend_ = BackendOf(options_.device);
   RunPasses();
   SetPrecision();
   AssignSlots();
   MakeNodes();
   MakePorts();
-  ReleaseConstants();
+  std::set<int> uploaded;
+  if (backend_) uploaded = PlaceCopies(*impl_, slot_of_, *backend_);
+  ReleaseConstants(uploaded);
   CountWeights();
   CheckTracedShapes();
   return std::move(impl_);
@@ -164,7 +165,32 @@ std::shared_ptr<const OperatorSchema> GraphBuilder::SchemaOf(const std::string& 
   return schema;
 }
 
-Node GraphBuilder::MakeNode(const Operator& op, std::span<const Value> constant_inputs) {
+namespace {
+
+/// The layer of the node's device, or that of the host, with the reason, where it has none.
+void MakeLayer(Node& node, const Operator& op, const LayerRegistry& registry,
+               const std::function<LayerInit(Device)>& init, Device device) {
+  if (device.type != DeviceType::kCpu) {
+    try {
+      if (const LayerCreator creator = registry.Creator(op.type, device.type)) {
+        node.layer = creator(init(device));
+        node.device = device;
+        return;
+      }
+      node.fallback = "has no layer for " + device.ToString();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kUnsupported) throw;
+      node.fallback = error.what();
+    }
+    log::Write(log::Level::kInfo, op.Describe() + " runs on the CPU: it " + node.fallback);
+  }
+  node.layer = registry.Creator(op.type, DeviceType::kCpu)(init(Device::Cpu()));
+}
+
+}  // namespace
+
+Node GraphBuilder::MakeNode(const Operator& op, std::span<const Value> constant_inputs,
+                            Device device) {
   Node node;
   node.schema = SchemaOf(op.type);
   std::vector<Problem> problems;
@@ -179,10 +205,11 @@ Node GraphBuilder::MakeNode(const Operator& op, std::span<const Value> constant_
   };
   const std::vector<const Operand*> outputs = hints(op.outputs), inputs = hints(op.inputs);
   node.output_count = static_cast<int>(op.outputs.size());
-  const LayerCreator creator = RegistryOf(options_).Creator(op.type, options_.device.type);
-  const LayerInit init(op, *node.schema, node.bound, constant_inputs, options_.isa, outputs,
-                       inputs);
-  node.layer = WithOperator(op, [&] { return creator(init); });
+  const auto init = [&](Device where) {
+    return LayerInit(op, *node.schema, node.bound, constant_inputs, options_.isa, outputs, inputs,
+                     where);
+  };
+  WithOperator(op, [&] { MakeLayer(node, op, RegistryOf(options_), init, device); });
   return node;
 }
 
@@ -199,7 +226,7 @@ GraphBuilder::LoneNode::LoneNode(Node made, const Operator& op, std::span<const 
 std::optional<std::vector<Value>> GraphBuilder::Evaluate(const Operator& op,
                                                          std::span<const Value> inputs) {
   if (op.IsPort() || SchemaOf(op.type)->random()) return {};
-  const LoneNode lone(MakeNode(op, inputs), op, inputs);
+  const LoneNode lone(MakeNode(op, inputs, Device::Cpu()), op, inputs);
   const std::vector<Value> outputs = InferNode(lone.impl, lone.node(), lone.args());
   size_t bytes = 0, read = 0;
   for (const Value& input : inputs) read += input.IsTensor() ? input.AsTensor().bytes() : 0;
@@ -216,7 +243,9 @@ std::optional<std::vector<Value>> GraphBuilder::Evaluate(const Operator& op,
   std::vector<Value> results(outputs.size());
   const MemoryBudget budget(CheckedMultiply<size_t>(16, std::max(4 * kSmall, read)));
   try {
-    WithOperator(op, [&] { RunEagerly(*lone.node().layer, lone.args(), outputs, results, 1); });
+    WithOperator(op, [&] {
+      RunEagerly(*lone.node().layer, lone.args(), lone.args(), outputs, results, RunPlace{});
+    });
   } catch (const Error& error) {
     // Nor may what an operator needs on the way.
     if (error.code() == ErrorCode::kLimit) return {};
@@ -239,7 +268,10 @@ void GraphBuilder::SetPrecision() {
 void GraphBuilder::RunPasses() {
   const PassContext context{
       [this](const Operator& op, std::span<const Value> inputs) { return Evaluate(op, inputs); },
-      [this](const Operator& op) { return !op.IsPort() && SchemaOf(op.type)->random(); }};
+      [this](const Operator& op) { return !op.IsPort() && SchemaOf(op.type)->random(); },
+      [this](std::string_view type) {
+        return static_cast<bool>(RegistryOf(options_).Creator(type, options_.device.type));
+      }};
   for (const Pass& pass : Passes()) {
     CheckStop();
     if (Disabled(options_, pass.name)) continue;
@@ -299,7 +331,12 @@ void GraphBuilder::AddNode(int index, const Operator& op) {
   }
   if (all_constant && KeepNumbers(op, constant_inputs)) return;
   const int64_t bytes_before = ThreadHostBytes();
-  Node node = MakeNode(op, constant_inputs);
+  const int64_t device_bytes_before = backend_ ? backend_->ThreadBytes() : 0;
+  Node node = MakeNode(op, constant_inputs, options_.device);
+  if (backend_) {
+    impl_->device_weight_bytes +=
+        static_cast<size_t>(std::max<int64_t>(0, backend_->ThreadBytes() - device_bytes_before));
+  }
   layer_bytes_ += ThreadHostBytes() - bytes_before;
   ReleaseWeights(index, node);
   node.op = index;
@@ -334,7 +371,7 @@ void GraphBuilder::ReleaseWeights(int index, Node& node) {
   }
 }
 
-void GraphBuilder::ReleaseConstants() {
+void GraphBuilder::ReleaseConstants(const std::set<int>& uploaded) {
   if (options_.keep_weights) return;
   std::vector<bool> read(impl_->constants.size(), false), packed(impl_->constants.size(), false);
   for (const Node& node : impl_->nodes) {
@@ -350,6 +387,7 @@ void GraphBuilder::ReleaseConstants() {
     }
   }
   for (int slot : impl_->output_slots) read[static_cast<size_t>(slot)] = true;
+  for (int slot : uploaded) packed[static_cast<size_t>(slot)] = true;
   for (Operator& op : impl_->graph.operators) {
     if (op.type != "pnnx.Attribute") continue;
     Value& constant = Constant(op.outputs[0]);
@@ -371,6 +409,9 @@ void GraphBuilder::CountWeights() {
   for (const Operator& op : impl_->graph.operators) {
     for (const auto& [name, tensor] : op.attributes) hold(tensor);
   }
+  for (const auto& [slot, tensor] : impl_->device_constants) {
+    impl_->device_weight_bytes += tensor.bytes();
+  }
   impl_->weight_bytes = static_cast<size_t>(std::max<int64_t>(0, layer_bytes_));
   for (const auto& [buffer, bytes] : held) impl_->weight_bytes += bytes;
   constexpr size_t kMuch = size_t{8} << 20;
@@ -379,7 +420,7 @@ void GraphBuilder::CountWeights() {
 
 bool GraphBuilder::KeepNumbers(const Operator& op, std::span<const Value> inputs) {
   if (SchemaOf(op.type)->random()) return false;
-  const LoneNode lone(MakeNode(op, inputs), op, inputs);
+  const LoneNode lone(MakeNode(op, inputs, Device::Cpu()), op, inputs);
   const std::vector<Value> outputs = InferNode(lone.impl, lone.node(), lone.args());
   const bool numbers = std::all_of(outputs.begin(), outputs.end(), [](const Value& value) {
     return value.IsConcrete() && !value.IsTensor();

@@ -4,11 +4,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "oort/runtime_graph.h"
+#include "runtime/device_backend.h"
 #include "runtime/runtime_impl.h"
 
 namespace oort {
@@ -32,8 +34,9 @@ class GraphBuilder {
 
   void CheckStop() const;
   std::shared_ptr<const OperatorSchema> SchemaOf(const std::string& type);
-  /// The layer with its arguments; slots are filled in by the caller.
-  Node MakeNode(const Operator& op, std::span<const Value> constant_inputs);
+  /// The layer with its arguments; slots are filled in by the caller. It is one of the host if
+  /// `device` has none for the operator.
+  Node MakeNode(const Operator& op, std::span<const Value> constant_inputs, Device device);
   std::optional<std::vector<Value>> Evaluate(const Operator& op, std::span<const Value> inputs);
   void RunPasses();
   void SetPrecision();
@@ -45,7 +48,7 @@ class GraphBuilder {
   /// Lets go of the weights that the node's layer has packed.
   void ReleaseWeights(int index, Node& node);
   /// The same for constants that are operands, once all who read them are there.
-  void ReleaseConstants();
+  void ReleaseConstants(const std::set<int>& uploaded);
   void CountWeights();
   void MakePorts();
   void CheckTracedShapes();
@@ -54,7 +57,8 @@ class GraphBuilder {
   const LoadOptions& options_;
   std::unique_ptr<RuntimeImpl> impl_;
   std::map<std::string, std::shared_ptr<const OperatorSchema>> schemas_;
-  int64_t layer_bytes_ = 0;  // that layers allocated and keep
+  std::unique_ptr<DeviceBackend> backend_;  // null for the host
+  int64_t layer_bytes_ = 0;                 // that layers allocated and keep
   std::vector<int> order_;
   std::vector<int> slot_of_;  // by operand
 };

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "runtime/device_backend.h"
 #include "runtime/runtime_impl.h"
 
 namespace oort {
@@ -70,13 +71,18 @@ const Tensor& ReusedArgument(const Args& args, int argument) {
 
 }  // namespace
 
-void RunEagerly(const Layer& layer, const Args& args, std::vector<Value> specs,
-                std::span<Value> outputs, int threads, const SequenceBatch* sequences) {
+void RunEagerly(const Layer& layer, const Args& args, const Args& shapes, std::vector<Value> specs,
+                std::span<Value> outputs, const RunPlace& place) {
+  const auto allocate = [&](size_t bytes) {
+    return place.queue != nullptr ? place.queue->Allocate(bytes) : AllocateHost(bytes);
+  };
   std::vector<bool> done(specs.size(), false);
-  for (const Reuse& reuse : layer.Reuses(args)) {
+  for (const Reuse& reuse : layer.Reuses(shapes)) {
     if (reuse.kind != Reuse::kView) continue;
     const size_t index = static_cast<size_t>(reuse.output);
     const Tensor& source = ReusedArgument(args, reuse.argument);
+    // A constant of the host is no memory for a result on the device.
+    if ((source.device().type == DeviceType::kCpu) != (place.queue == nullptr)) continue;
     const Tensor& spec = specs[index].AsTensor();
     outputs[index] =
         Tensor(spec.dtype(), spec.shape(), source.buffer(), source.offset() + reuse.offset);
@@ -88,15 +94,18 @@ void RunEagerly(const Layer& layer, const Args& args, std::vector<Value> specs,
     // Infer gives numbers and lists of numbers whole; tensors and what is deferred must be run.
     work_left = work_left || specs[i].IsTensor() || !specs[i].IsConcrete();
     if (specs[i].IsTensor()) {
-      outputs[i] = Tensor(specs[i].AsTensor().dtype(), specs[i].AsTensor().shape());
+      const Tensor& spec = specs[i].AsTensor();
+      outputs[i] = Tensor(spec.dtype(), spec.shape(), allocate(spec.bytes()));
     } else {
       outputs[i] = std::move(specs[i]);
     }
   }
   if (!work_left) return;
-  const size_t workspace_size = layer.Workspace(args, threads);
-  const std::shared_ptr<Buffer> workspace = AllocateHost(workspace_size);
-  layer.Forward(Context(threads, {workspace->data(), workspace_size}, sequences), args, outputs);
+  const size_t workspace_size = layer.Workspace(shapes, place.threads);
+  const std::shared_ptr<Buffer> workspace = allocate(workspace_size);
+  const Context context(place.threads, {workspace->data(), workspace_size}, place.sequences,
+                        place.queue != nullptr ? place.queue->stream() : nullptr);
+  layer.Forward(context, args, outputs);
 }
 
 }  // namespace oort

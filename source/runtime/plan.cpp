@@ -21,6 +21,7 @@ struct Storage {
   int first = 0;
   int last = 0;
   int output = -1;  ///< number of the result that lives here
+  bool on_device = false;
 };
 
 bool HoldsTensors(const Value& value) {
@@ -48,7 +49,7 @@ class Planner {
     FindLastUses();
     for (int slot = 0; slot < graph.slots(); ++slot) {
       if (plan_.specs[static_cast<size_t>(slot)].IsTensor()) {
-        AddStorage(slot, Placement::kInput, 0, -1);
+        AddStorage(slot, Placement::kInput, 0, -1, graph.device_constants.count(slot) != 0);
       }
     }
   }
@@ -79,9 +80,9 @@ class Planner {
     for (int slot : graph_.output_slots) last_use_[static_cast<size_t>(slot)] = kForever;
   }
 
-  int AddStorage(int slot, Placement::Kind kind, size_t size, int step) {
+  int AddStorage(int slot, Placement::Kind kind, size_t size, int step, bool on_device) {
     const int index = static_cast<int>(storages_.size());
-    storages_.push_back({kind, slot, size, step, step, -1});
+    storages_.push_back({kind, slot, size, step, step, -1, on_device});
     Join(slot, index, 0);
     return index;
   }
@@ -145,7 +146,7 @@ class Planner {
       if (ShareView(node, reuses, i, bytes, step)) continue;
       nothing_to_run = false;
       if (!ShareInPlace(index, node, reuses, i, bytes, step)) {
-        AddStorage(slot, Placement::kArena, bytes, index);
+        AddStorage(slot, Placement::kArena, bytes, index, node.OnDevice());
       }
     }
     if (nothing_to_run) {
@@ -168,12 +169,19 @@ class Planner {
     return input < 0 ? -1 : node.inputs[static_cast<size_t>(input)];
   }
 
+  /// What the outputs of a node may share with a slot, or -1: not what is on another device.
+  int SharedStorage(const Node& node, int slot) const {
+    const int storage = slot < 0 ? -1 : storage_of_[static_cast<size_t>(slot)];
+    if (storage < 0) return -1;
+    return storages_[static_cast<size_t>(storage)].on_device == node.OnDevice() ? storage : -1;
+  }
+
   bool ShareView(const Node& node, const std::vector<Reuse>& reuses, int output, size_t bytes,
                  Step& step) {
     for (const Reuse& reuse : reuses) {
       if (reuse.kind != Reuse::kView || reuse.output != output) continue;
       const int source = SlotOfArgument(node, reuse.argument);
-      const int storage = source < 0 ? -1 : storage_of_[static_cast<size_t>(source)];
+      const int storage = SharedStorage(node, source);
       if (storage < 0) continue;
       const Tensor& viewed = plan_.specs[static_cast<size_t>(source)].AsTensor();
       if (!InRange(reuse.offset, bytes, viewed.bytes())) {
@@ -192,7 +200,7 @@ class Planner {
     for (const Reuse& reuse : reuses) {
       if (reuse.kind != Reuse::kInPlace || reuse.output != output) continue;
       const int source = SlotOfArgument(node, reuse.argument);
-      const int storage = source < 0 ? -1 : storage_of_[static_cast<size_t>(source)];
+      const int storage = SharedStorage(node, source);
       if (storage < 0) continue;
       const Storage& shared = storages_[static_cast<size_t>(storage)];
       // Legal only if nobody reads the old elements later, and through no other input now.
@@ -226,7 +234,7 @@ class Planner {
       const int index = storage_of_[slot];
       if (index < 0) continue;
       Storage& storage = storages_[static_cast<size_t>(index)];
-      if (storage.kind != Placement::kArena || storage.output >= 0) continue;
+      if (storage.kind != Placement::kArena || storage.output >= 0 || storage.on_device) continue;
       if (storage.size != bytes || offset_in_[slot] != 0) continue;
       storage.kind = Placement::kOutput;
       storage.output = static_cast<int>(i);
@@ -235,43 +243,51 @@ class Planner {
   }
 
   void PlaceStorages() {
-    std::vector<ArenaRequest> requests;
-    std::vector<size_t> owners;  // storages, then steps
-    for (size_t i = 0; i < storages_.size(); ++i) {
-      if (storages_[i].kind != Placement::kArena) continue;
-      owners.push_back(i);
-      requests.push_back(
-          {storages_[i].size, storages_[i].first, std::max(storages_[i].first, storages_[i].last)});
-    }
-    const size_t storage_requests = requests.size();
-    for (size_t i = 0; i < plan_.steps.size(); ++i) {
-      if (plan_.steps[i].workspace_size == 0) continue;
-      owners.push_back(i);
-      requests.push_back({plan_.steps[i].workspace_size, static_cast<int>(i), static_cast<int>(i)});
-    }
-    const ArenaLayout layout = PlaceInArena(requests);
-    std::vector<size_t> base(storages_.size(), 0);
-    for (size_t i = 0; i < requests.size(); ++i) {
-      const bool scratch = i >= storage_requests;
-      const int owner = scratch ? static_cast<int>(owners[i]) : storages_[owners[i]].owner;
-      const int last = std::min(requests[i].last, static_cast<int>(plan_.steps.size()) - 1);
-      plan_.blocks.push_back(
-          {owner, scratch, layout.offsets[i], requests[i].size, requests[i].first, last});
-      if (i < storage_requests) {
-        base[owners[i]] = layout.offsets[i];
-      } else {
-        plan_.steps[owners[i]].workspace_offset = layout.offsets[i];
-      }
-    }
-    plan_.arena_size = layout.size;
-    plan_.arena_bound = MostAtOnce(requests);
+    base_.assign(storages_.size(), 0);
+    plan_.arena_size = PlaceArena(false);
+    plan_.device_arena_size = PlaceArena(true);
     for (size_t slot = 0; slot < plan_.placements.size(); ++slot) {
       if (storage_of_[slot] < 0) continue;
       const size_t index = static_cast<size_t>(storage_of_[slot]);
       const Storage& storage = storages_[index];
       const int number = storage.kind == Placement::kOutput ? storage.output : storage.owner;
-      plan_.placements[slot] = {storage.kind, base[index] + offset_in_[slot], number};
+      plan_.placements[slot] = {storage.kind, base_[index] + offset_in_[slot], number,
+                                storage.on_device};
     }
+  }
+
+  /// Lays out the arena of the host or of the device; returns its size.
+  size_t PlaceArena(bool on_device) {
+    std::vector<ArenaRequest> requests;
+    std::vector<size_t> owners;  // storages, then steps
+    for (size_t i = 0; i < storages_.size(); ++i) {
+      const Storage& storage = storages_[i];
+      if (storage.kind != Placement::kArena || storage.on_device != on_device) continue;
+      owners.push_back(i);
+      requests.push_back({storage.size, storage.first, std::max(storage.first, storage.last)});
+    }
+    const size_t storage_requests = requests.size();
+    for (size_t i = 0; i < plan_.steps.size(); ++i) {
+      const size_t scratch = plan_.steps[i].workspace_size;
+      if (scratch == 0 || graph_.nodes[i].OnDevice() != on_device) continue;
+      owners.push_back(i);
+      requests.push_back({scratch, static_cast<int>(i), static_cast<int>(i)});
+    }
+    const ArenaLayout layout = PlaceInArena(requests);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const bool scratch = i >= storage_requests;
+      const int owner = scratch ? static_cast<int>(owners[i]) : storages_[owners[i]].owner;
+      const int last = std::min(requests[i].last, static_cast<int>(plan_.steps.size()) - 1);
+      plan_.blocks.push_back({owner, scratch, layout.offsets[i], requests[i].size,
+                              requests[i].first, last, on_device});
+      if (scratch) {
+        plan_.steps[owners[i]].workspace_offset = layout.offsets[i];
+      } else {
+        base_[owners[i]] = layout.offsets[i];
+      }
+    }
+    if (!on_device) plan_.arena_bound = MostAtOnce(requests);
+    return layout.size;
   }
 
   /// What was allocated at run time is given back after its last reader.
@@ -303,6 +319,7 @@ class Planner {
   std::vector<int> storage_of_;    // by slot
   std::vector<size_t> offset_in_;  // by slot, in its storage
   std::vector<Storage> storages_;
+  std::vector<size_t> base_;  // by storage, in its arena
 };
 
 }  // namespace

@@ -22,6 +22,7 @@ struct Placement {
   Kind kind = kNone;
   size_t offset = 0;
   int index = 0;  ///< kInput: the slot that owns the memory; kOutput: the number of the result
+  bool on_device = false;  ///< kArena: in that of the GPU
 };
 
 struct Step {
@@ -43,6 +44,7 @@ struct ArenaBlock {
   bool scratch = false;
   size_t offset = 0, size = 0;
   int first = 0, last = 0;  ///< steps, both included
+  bool on_device = false;
 };
 
 /// Everything that can be decided once the shapes of the inputs are known. Immutable.
@@ -59,7 +61,8 @@ struct ExecutionPlan {
   std::vector<int> output_slots;  ///< that live in a result
   std::vector<int> borrowed;      ///< all whose memory is not the session's
   size_t arena_size = 0;
-  size_t arena_bound = 0;  ///< most bytes that are needed at one time
+  size_t device_arena_size = 0;
+  size_t arena_bound = 0;  ///< most bytes that are needed at one time, on the host
   size_t largest_workspace = 0;
   size_t bytes_without_reuse = 0;
   size_t output_bytes = 0;

@@ -108,6 +108,7 @@ const std::vector<Port>& RuntimeGraph::outputs() const { return impl_->outputs; 
 const Graph& RuntimeGraph::graph() const { return impl_->graph; }
 Isa RuntimeGraph::isa() const { return impl_->isa; }
 Precision RuntimeGraph::precision() const { return impl_->precision; }
+Device RuntimeGraph::device() const { return impl_->device; }
 
 PlanReport RuntimeGraph::Plan(const std::vector<Tensor>& inputs, int threads) const {
   return Guarded([&] {
@@ -119,12 +120,14 @@ PlanReport RuntimeGraph::Plan(const std::vector<Tensor>& inputs, int threads) co
     report.memory.without_reuse = plan->bytes_without_reuse;
     report.memory.workspace = plan->largest_workspace;
     report.memory.weights = impl_->weight_bytes;
+    report.memory.device_weights = impl_->device_weight_bytes;
+    report.memory.device_arena = plan->device_arena_size;
     for (const ArenaBlock& block : plan->blocks) {
       const size_t owner = static_cast<size_t>(block.owner);
       const std::string& name =
           block.scratch ? impl_->OpOf(impl_->nodes[owner]).name : impl_->slot_names[owner];
-      report.blocks.push_back(
-          {name, block.scratch, block.offset, block.size, block.first, block.last});
+      report.blocks.push_back({name, block.scratch, block.offset, block.size, block.first,
+                               block.last, block.on_device ? impl_->device : Device::Cpu()});
     }
     const ArgTable args(*impl_, plan->specs);
     for (size_t i = 0; i < impl_->nodes.size(); ++i) {
@@ -142,6 +145,8 @@ PlanReport RuntimeGraph::Plan(const std::vector<Tensor>& inputs, int threads) co
       for (const Value& output : outputs) row.outputs.push_back(SpecText(output));
       if (plan->steps[i].kind == Step::kRun) row.work = node.layer->Work(args[i], outputs);
       row.sharing = plan->steps[i].sharing;
+      row.device = node.device;
+      row.fallback = node.fallback;
       if (node.output_count > 0) {
         const Placement& place = plan->placements[static_cast<size_t>(node.first_output)];
         row.in_arena = place.kind == Placement::kArena;

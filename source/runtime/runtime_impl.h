@@ -18,6 +18,7 @@ namespace oort {
 /// One layer with its place in the graph. Values live in slots; the outputs of a node have
 /// consecutive slots, so that a layer sees them as one span.
 struct Node {
+  enum Copy : unsigned char { kNoCopy, kToDevice, kToHost };
   int op = 0;  ///< index into Graph::operators
   std::shared_ptr<const OperatorSchema> schema;
   BoundArgs bound;
@@ -25,15 +26,25 @@ struct Node {
   std::vector<int> inputs;  ///< slots, in the order of Operator::inputs
   int first_output = 0;     ///< slot
   int output_count = 0;
+  Device device;         ///< where its outputs are
+  Copy copy = kNoCopy;   ///< what brings tensors from one device to another has no Forward
+  std::string fallback;  ///< why it runs on the CPU although the graph does not
+
+  bool OnDevice() const { return device.type != DeviceType::kCpu; }
 };
 
 struct RuntimeImpl {
   Graph graph;
   Isa isa = Isa::kScalar;
   Precision precision = Precision::kF32;
-  std::vector<Node> nodes;       ///< producers first
-  size_t weight_bytes = 0;       ///< that constants and layers hold
-  std::vector<Value> constants;  ///< by slot; deferred where a slot is computed
+  Device device;
+  /// By slot: copies of constants on the device, for the layers there. In `constants` these slots
+  /// hold the host's, which shape inference may look into.
+  std::map<int, Tensor> device_constants;
+  size_t device_weight_bytes = 0;  ///< that layers hold there, and these
+  std::vector<Node> nodes;         ///< producers first
+  size_t weight_bytes = 0;         ///< that constants and layers hold on the host
+  std::vector<Value> constants;    ///< by slot; deferred where a slot is computed
   std::vector<Port> inputs, outputs;
   std::vector<int> input_slots;
   std::vector<int> output_slots;        ///< tuples flattened
@@ -86,9 +97,18 @@ decltype(auto) WithOperator(const Operator& op, Body&& body) {
 /// Layer::Infer with the dtypes checked first and errors that name the operator.
 std::vector<Value> InferNode(const RuntimeImpl& graph, const Node& node, const Args& args);
 
+class DeviceQueue;
+
+/// With what a layer runs; on the host without a queue.
+struct RunPlace {
+  int threads = 1;
+  const SequenceBatch* sequences = nullptr;
+  DeviceQueue* queue = nullptr;
+};
+
 /// Allocates the outputs that `specs` (from Infer) describe, views included, and runs the layer
-/// if anything is left to do.
-void RunEagerly(const Layer& layer, const Args& args, std::vector<Value> specs,
-                std::span<Value> outputs, int threads, const SequenceBatch* sequences = nullptr);
+/// if anything is left to do. `shapes` are the arguments as Infer saw them.
+void RunEagerly(const Layer& layer, const Args& args, const Args& shapes, std::vector<Value> specs,
+                std::span<Value> outputs, const RunPlace& place);
 
 }  // namespace oort

@@ -8,6 +8,8 @@
 #include "core/checked.h"
 #include "core/memory_budget.h"
 #include "core/parallel.h"
+#include "cuda/memory.h"
+#include "runtime/device_run.h"
 #include "runtime/profile_recorder.h"
 #include "runtime/runtime_impl.h"
 
@@ -31,6 +33,15 @@ void FlattenInto(std::vector<Value>& flat, Value value) {
   for (Value& item : value.AsList()) FlattenInto(flat, std::move(item));
 }
 
+/// Copies on the host, for who looks at elements.
+std::vector<Value> OnHost(std::span<const Value> values) {
+  std::vector<Value> copies(values.begin(), values.end());
+  for (Value& value : copies) {
+    if (value.IsTensor()) value = cuda::ToHost(value.AsTensor());
+  }
+  return copies;
+}
+
 [[noreturn]] void ThrowNoTensor(size_t output, const Value& value) {
   throw Error(ErrorCode::kUnsupported, "output " + std::to_string(output) + " is " +
                                            value.KindName() +
@@ -49,6 +60,7 @@ struct Session::Impl {
   ArgTable args;
   std::shared_ptr<const ExecutionPlan> plan;  ///< what slots is bound to, if anything
   std::shared_ptr<Buffer> arena;
+  std::unique_ptr<DeviceRun> device;  ///< null where all of the graph runs on the host
   // Kept from run to run, so that a run need not allocate them.
   std::vector<Value> given_inputs;
   std::vector<Tensor> result_buffers;
@@ -62,6 +74,9 @@ struct Session::Impl {
         slots(impl.constants),
         result_buffers(impl.output_slots.size()) {
     args = ArgTable(graph, slots);
+    if (graph.device.type != DeviceType::kCpu) {
+      device = std::make_unique<DeviceRun>(graph, options.record_graphs);
+    }
   }
 
   std::vector<Value> Run(const std::vector<Value>& inputs, const RunOptions& options);
@@ -73,13 +88,16 @@ struct Session::Impl {
                const RunOptions& options, const Take& take);
   bool PlanFits(const std::vector<Value>& inputs) const;
   void CheckInputs(const std::vector<Value>& inputs) const;
+  bool OnlyCopied(int slot) const;
   void CheckLimit(size_t bytes) const;
   void Bind(std::shared_ptr<const ExecutionPlan> next);
   void BindTo(int slot, const Tensor& source);
   void BindInputs(const std::vector<Value>& inputs);
   void BindOutputs(std::span<const Tensor> given);
   void RunSteps(const RunOptions& options, ProfileRecorder* recorder);
+  void RunWatched(size_t index, const RunOptions& options, ProfileRecorder* recorder);
   void RunStep(size_t index, const SequenceBatch* sequences);
+  void RunCopy(const Node& node, const Step& step, Value& output);
   void RunDynamic(size_t index, std::span<Value> outputs, const SequenceBatch* sequences);
   std::vector<Value> TakeResults(std::span<const Tensor> given);
   void CopyResult(size_t index, Tensor& target);
@@ -99,11 +117,22 @@ void Session::Impl::CheckInputs(const std::vector<Value>& inputs) const {
       throw Error(ErrorCode::kInvalidArgument,
                   "input '" + graph.inputs[i].name + "' has no elements to read");
     }
-    if (!(tensor.device() == Device::Cpu())) {
+    const bool here = tensor.device() == Device::Cpu() ||
+                      (tensor.device() == graph.device && OnlyCopied(graph.input_slots[i]));
+    if (!here) {
       throw Error(ErrorCode::kInvalidArgument,
                   "input '" + graph.inputs[i].name + "' is not in host memory");
     }
   }
+}
+
+/// Whether nothing but copies to the device reads the slot.
+bool Session::Impl::OnlyCopied(int slot) const {
+  for (const Node& node : graph.nodes) {
+    const bool reads = std::find(node.inputs.begin(), node.inputs.end(), slot) != node.inputs.end();
+    if (reads && node.copy != Node::kToDevice) return false;
+  }
+  return true;
 }
 
 void Session::Impl::CheckLimit(size_t bytes) const {
@@ -116,18 +145,21 @@ void Session::Impl::CheckLimit(size_t bytes) const {
 /// Points every slot of known shape into the arena, once for each change of shapes.
 void Session::Impl::Bind(std::shared_ptr<const ExecutionPlan> next) {
   if (next == plan) return;
-  CheckLimit(CheckedAdd(next->arena_size, next->output_bytes));
+  CheckLimit(CheckedAdd(CheckedAdd(next->arena_size, next->device_arena_size), next->output_bytes));
   plan.reset();
   slots.assign(graph.constants.begin(), graph.constants.end());  // same size: no pointer moves
   if (!arena || arena->size() < next->arena_size) {
     arena.reset();
     arena = AllocateHost(next->arena_size);
   }
+  if (device) device->Prepare(*next);
+  for (const auto& [slot, tensor] : graph.device_constants) SlotAt(slot) = tensor;
   for (size_t slot = 0; slot < slots.size(); ++slot) {
     const Value& spec = next->specs[slot];
     const Placement& place = next->placements[slot];
     if (place.kind == Placement::kArena) {
-      slots[slot] = Tensor(spec.AsTensor().dtype(), spec.AsTensor().shape(), arena, place.offset);
+      slots[slot] = Tensor(spec.AsTensor().dtype(), spec.AsTensor().shape(),
+                           place.on_device ? device->arena() : arena, place.offset);
     } else if (place.kind == Placement::kNone) {
       slots[slot] = spec;
     }
@@ -188,44 +220,81 @@ void Session::Impl::RunStep(size_t index, const SequenceBatch* sequences) {
   const std::span<Value> outputs = OutputsOf(node);
   if (step.kind == Step::kSkip) return;
   WithOperator(graph.OpOf(node), [&] {
+    if (node.copy != Node::kNoCopy) {
+      RunCopy(node, step, outputs[0]);
+      return;
+    }
+    if (device && !node.OnDevice()) device->WaitForHost();
     if (step.kind == Step::kDynamic) {
       RunDynamic(index, outputs, sequences);
       return;
     }
-    const Context context(threads, {arena->data() + step.workspace_offset, step.workspace_size},
-                          sequences);
+    std::byte* const memory = (node.OnDevice() ? device->arena() : arena)->data();
+    const Context context(threads, {memory + step.workspace_offset, step.workspace_size}, sequences,
+                          node.OnDevice() ? device->queue().stream() : nullptr);
     node.layer->Forward(context, args[index], outputs);
   });
+}
+
+void Session::Impl::RunCopy(const Node& node, const Step& step, Value& output) {
+  device->Copy(node, SlotAt(node.inputs[0]), output, step.kind == Step::kRun);
 }
 
 void Session::Impl::RunDynamic(size_t index, std::span<Value> outputs,
                                const SequenceBatch* sequences) {
   const Node& node = graph.nodes[index];
   const Args arguments = args[index];
-  RunEagerly(*node.layer, arguments, InferNode(graph, node, arguments), outputs, threads,
-             sequences);
+  const bool on_device = node.OnDevice();
+  const ShapeArgs on_host(arguments);
+  const Args shapes = on_device ? on_host.View() : arguments;
+  RunEagerly(*node.layer, arguments, shapes, InferNode(graph, node, shapes), outputs,
+             {threads, sequences, on_device ? &device->queue() : nullptr});
 }
 
 void Session::Impl::RunSteps(const RunOptions& options, ProfileRecorder* recorder) {
   const MemoryBudget budget(memory_limit, plan->arena_size);
-  using Clock = std::chrono::steady_clock;
+  const std::shared_ptr<void> scope = device ? device->queue().Enter() : nullptr;
+  if (device) device->Begin();
+  // What layers read of the sequences is the host's, and other each time.
+  const bool replay = device && recorder == nullptr && !options.observer && !options.sequences;
+  const auto run_step = [this](size_t index) { RunStep(index, nullptr); };
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     if (options.stop.stop_requested()) {
       throw Error(ErrorCode::kCancelled, "the run was cancelled");
     }
-    const Node& node = graph.nodes[i];
-    if (recorder != nullptr) recorder->Begin(i);
-    if (options.observer) {
-      const Clock::time_point start = Clock::now();
-      RunStep(i, options.sequences);
-      const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-      options.observer({static_cast<int>(i), graph.OpOf(node), OutputsOf(node), seconds});
-    } else {
-      RunStep(i, options.sequences);
+    if (replay) {
+      const size_t next = device->Replay(plan, i, run_step);
+      if (next != i) {
+        i = next - 1;
+        continue;
+      }
     }
-    if (recorder != nullptr) recorder->End(i, plan->steps[i].kind == Step::kDynamic);
+    RunWatched(i, options, recorder);
     for (int slot : plan->steps[i].release) SlotAt(slot) = Value();
   }
+  if (!device) return;
+  device->End();
+  if (replay) device->CountRun(plan);
+}
+
+/// One step, and who wants to know of it: they wait for the device after each.
+void Session::Impl::RunWatched(size_t index, const RunOptions& options, ProfileRecorder* recorder) {
+  if (recorder == nullptr && !options.observer) {
+    RunStep(index, options.sequences);
+    return;
+  }
+  using Clock = std::chrono::steady_clock;
+  const Node& node = graph.nodes[index];
+  const Clock::time_point start = Clock::now();
+  if (recorder != nullptr) recorder->Begin(index);
+  RunStep(index, options.sequences);
+  if (device) device->Finish();
+  if (recorder != nullptr) recorder->End(index, plan->steps[index].kind == Step::kDynamic);
+  if (!options.observer) return;
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  const std::vector<Value> copies = device ? OnHost(OutputsOf(node)) : std::vector<Value>();
+  const std::span<const Value> outputs = device ? std::span<const Value>(copies) : OutputsOf(node);
+  options.observer({static_cast<int>(index), graph.OpOf(node), outputs, seconds});
 }
 
 std::vector<Value> Session::Impl::TakeResults(std::span<const Tensor> given) {
@@ -258,6 +327,7 @@ void Session::Impl::CopyResult(size_t index, Tensor& target) {
 
 /// Lets go of everything that belongs to the caller or to one run.
 void Session::Impl::Release() {
+  if (device) device->Abandon();
   for (Value& input : given_inputs) input = Value();
   for (Tensor& buffer : result_buffers) buffer = Tensor();
   if (!plan) return;
@@ -281,7 +351,7 @@ void Session::Impl::Execute(const std::vector<Value>& inputs, std::span<const Te
                             const RunOptions& options, const Take& take) {
   struct Releaser {
     Impl& impl;
-    ~Releaser() { impl.Release(); }
+    ~Releaser() { impl.Release(); }  // after an error, too
   };
   const Releaser releaser{*this};
   const ThreadLease lease(threads);
@@ -394,6 +464,10 @@ Session::NamedTensors Session::ForwardNamed(const NamedTensors& inputs, const Ru
 
 const RuntimeGraph& Session::graph() const { return *impl_->owner; }
 int Session::threads() const { return impl_->threads; }
-size_t Session::memory() const { return impl_->arena ? impl_->arena->size() : 0; }
+size_t Session::memory() const {
+  const size_t host = impl_->arena ? impl_->arena->size() : 0;
+  const bool elsewhere = impl_->device && impl_->device->arena();
+  return host + (elsewhere ? impl_->device->arena()->size() : 0);
+}
 
 }  // namespace oort

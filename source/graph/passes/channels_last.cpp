@@ -69,6 +69,12 @@ std::string_view TwinOf(std::string_view type) {
   return {};
 }
 
+/// What a region is made of where there is one.
+bool HasRegions(const PassContext& context) {
+  return context.HasLayer("channels_last.Conv2d") && context.HasLayer("channels_last.enter") &&
+         context.HasLayer("channels_last.leave");
+}
+
 std::string_view ParamText(const Operator& op, const char* name, std::string_view fallback) {
   const auto found = op.params.find(name);
   return found == op.params.end() ? fallback : std::string_view(found->second.text());
@@ -153,7 +159,7 @@ Role RoleOf(const Operator& op, int rank) {
 
 class ChannelsLastPass {
  public:
-  explicit ChannelsLastPass(Graph& graph) : graph_(graph) {}
+  ChannelsLastPass(Graph& graph, const PassContext& context) : graph_(graph), context_(context) {}
 
   void Run() {
     for (int index : graph_.TopologicalOrder()) {
@@ -182,6 +188,8 @@ class ChannelsLastPass {
 
   Role RoleAt(int index) {
     const Operator& op = Op(index);
+    const std::string_view twin = TwinOf(op.type);
+    if (!context_.HasLayer(twin.empty() ? op.type : twin)) return Role::kNone;
     const Operand* first = op.inputs.empty() ? nullptr : &At(op.inputs[0]);
     return RoleOf(op, first != nullptr && first->has_shape ? first->shape.rank() : -1);
   }
@@ -275,14 +283,16 @@ class ChannelsLastPass {
   }
 
   Graph& graph_;
+  const PassContext& context_;
   std::map<int, int> last_of_;  // operands that a region makes
   std::map<int, int> entered_;  // operands from outside
 };
 
 }  // namespace
 
-void ChannelsLast(Graph& graph, const PassContext&) {
-  ChannelsLastPass(graph).Run();
+void ChannelsLast(Graph& graph, const PassContext& context) {
+  if (!HasRegions(context)) return;
+  ChannelsLastPass(graph, context).Run();
   // Operands that nobody reads channels-first any more have no producer now.
   graph.Remove(std::vector<bool>(graph.operators.size(), false));
 }

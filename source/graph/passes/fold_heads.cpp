@@ -52,7 +52,8 @@ void FoldHeadsAt(Rewriter& rewriter, int index) {
 
 }  // namespace
 
-void FoldHeads(Graph& graph, const PassContext&) {
+void FoldHeads(Graph& graph, const PassContext& context) {
+  if (!context.HasLayer("oort.Attention")) return;
   Rewriter rewriter(graph);
   for (int index : graph.TopologicalOrder()) {
     if (!rewriter.dead(index) && IsAttention(rewriter.op(index))) FoldHeadsAt(rewriter, index);

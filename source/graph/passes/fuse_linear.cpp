@@ -91,7 +91,8 @@ bool FuseSum(Rewriter& rewriter, int index, const std::vector<int>& position) {
 
 }  // namespace
 
-void FuseLinear(Graph& graph, const PassContext&) {
+void FuseLinear(Graph& graph, const PassContext& context) {
+  if (!context.HasLayer("oort.Linear")) return;
   const std::vector<int> order = graph.TopologicalOrder();
   std::vector<int> position(order.size());
   for (size_t i = 0; i < order.size(); ++i) {

@@ -146,7 +146,8 @@ bool MatchAttentionAt(Rewriter& rewriter, int index) {
 
 }  // namespace
 
-void MatchAttention(Graph& graph, const PassContext&) {
+void MatchAttention(Graph& graph, const PassContext& context) {
+  if (!context.HasLayer("oort.Attention")) return;
   Rewriter rewriter(graph);
   bool changed = false;
   for (int index : graph.TopologicalOrder()) changed |= MatchAttentionAt(rewriter, index);

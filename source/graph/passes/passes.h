@@ -20,6 +20,11 @@ struct PassContext {
   Evaluator evaluate;
   /// Whether an operator may give something else each time; without it all may.
   std::function<bool(const Operator& op)> is_random = {};
+  /// Whether the device that the graph is for runs operators of this type; without it all do. A
+  /// pass makes no operator that would send a part of the graph back to the CPU.
+  std::function<bool(std::string_view type)> has_layer = {};
+
+  bool HasLayer(std::string_view type) const { return !has_layer || has_layer(type); }
 };
 
 struct Pass {

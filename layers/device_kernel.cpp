@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+#include "layers/device_kernel.h"
+
+namespace oort {
+namespace {
+
+/// Parts of a tensor that come out as one list are made on the host.
+bool GivesList(const LayerInit& init) {
+  if (init.op().outputs.size() != 1) return false;
+  for (const char* word : {"split", "chunk", "unbind", "broadcast_tensors", "meshgrid"}) {
+    if (init.type().find(word) != std::string::npos) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void ShareWithCuda(LayerRegistry& registry, const std::vector<std::string>& types) {
+  for (const std::string& type : types) {
+    const LayerCreator cpu = registry.Creator(type, DeviceType::kCpu);
+    registry.AddDevice({type}, DeviceType::kCuda, [cpu](const LayerInit& init) {
+      if (GivesList(init)) {
+        throw Error(ErrorCode::kUnsupported, "gives a list, which the GPU does not");
+      }
+      std::unique_ptr<Layer> layer = cpu(init);
+      if (dynamic_cast<const AnyDevice*>(layer.get()) == nullptr) {
+        throw Error(ErrorCode::kUnsupported, "has no layer for the GPU");
+      }
+      return layer;
+    });
+  }
+}
+
+}  // namespace oort

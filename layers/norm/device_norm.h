@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "layers/device_kernel.h"
+
+namespace oort {
+
+/// `rows` runs of `count` elements, each of which gets mean 0 (unless `rms`) and variance 1.
+/// Element i of row r is then multiplied and moved by weight and bias number (r % groups) * (count
+/// / inner) + i / inner.
+struct NormRows {
+  int64_t rows, count;
+  int64_t groups = 1, inner = 1;
+  double eps;
+  bool rms = false;
+};
+
+/// Weight and bias are of f32 and on the device, or undefined.
+inline DeviceKernel<void(cuda::Stream&, const Tensor& x, Tensor& y, const NormRows&,
+                         const Tensor& weight, const Tensor& bias)>
+    device_normalize_rows;
+
+/// y = (x - center) * scale + shift by channel, for an input of (outer, channels, inner); the three
+/// stand one after the other in `affine`, f32 and on the device.
+inline DeviceKernel<void(cuda::Stream&, const Tensor& x, Tensor& y, int64_t channels, int64_t inner,
+                         const Tensor& affine)>
+    device_apply_channels;
+
+}  // namespace oort

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <string>
+
+#include "cli/command.h"
+#include "oort/device.h"
+
+namespace oort::cli {
+
+/// --device cpu|cuda|cuda:N, the same for all commands that run a model.
+struct DeviceOption {
+  std::string text = "cpu";
+
+  void Add(CLI::App& app);
+  /// Throws UsageError where the text names no kind of device.
+  Device Get() const;
+};
+
+}  // namespace oort::cli

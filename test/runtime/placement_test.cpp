@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: MIT
+// Placement and execution on a device, with one whose memory is the host's.
+#include <map>
+
+#include "oort/session.h"
+#include "oort/testing.h"
+#include "runtime/device_backend.h"
+#include "runtime/test_layers.h"
+
+namespace oort {
+namespace {
+
+/// What happened on the device.
+struct DeviceLog {
+  int copies_to = 0, copies_from = 0, waits = 0, recordings = 0, launches = 0, uploads = 0;
+  bool refuse_recordings = false;
+};
+
+class FakeDeviceBuffer final : public Buffer {
+ public:
+  explicit FakeDeviceBuffer(size_t bytes)
+      : Buffer(nullptr, bytes, Device::Cuda(0)), host_(AllocateHost(bytes)) {
+    data_ = host_->data();
+  }
+
+ private:
+  std::shared_ptr<Buffer> host_;
+};
+
+struct FakeRecording final : Recording {
+  FakeRecording(DeviceLog& to, std::function<void()> what) : log(to), work(std::move(what)) {}
+  void Launch() override {
+    ++log.launches;
+    work();
+  }
+  DeviceLog& log;
+  std::function<void()> work;
+};
+
+class FakeQueue final : public DeviceQueue {
+ public:
+  explicit FakeQueue(DeviceLog& log) : log_(log) {}
+  cuda::Stream* stream() override { return nullptr; }
+  std::shared_ptr<void> Enter() override { return nullptr; }
+  std::shared_ptr<Buffer> Allocate(size_t bytes) override {
+    return std::make_shared<FakeDeviceBuffer>(bytes);
+  }
+  /// Copies to the host are done when somebody waits for them, as late as a device may.
+  void Copy(const Tensor& from, Tensor& to) override {
+    const bool to_host = to.device() == Device::Cpu();
+    ++(to_host ? log_.copies_from : log_.copies_to);
+    if (to_host) std::memset(to.raw(), 0xff, to.bytes());
+    auto copy = [from, to]() mutable { std::memcpy(to.raw(), from.raw(), from.bytes()); };
+    if (to_host) {
+      late_.emplace_back(copy);
+    } else {
+      copy();
+    }
+  }
+  void Synchronize() override {
+    ++log_.waits;
+    for (const std::function<void()>& copy : late_) copy();
+    late_.clear();
+  }
+  std::unique_ptr<Recording> Record(const std::function<void()>& enqueue) override {
+    if (log_.refuse_recordings) throw Error(ErrorCode::kDevice, "cannot be recorded");
+    ++log_.recordings;
+    return std::make_unique<FakeRecording>(log_, enqueue);
+  }
+
+ private:
+  DeviceLog& log_;
+  std::vector<std::function<void()>> late_;
+};
+
+class FakeBackend final : public DeviceBackend {
+ public:
+  explicit FakeBackend(DeviceLog& log) : log_(log) {}
+  Tensor Upload(const Tensor& host) override {
+    ++log_.uploads;
+    Tensor copy(host.dtype(), host.shape(), std::make_shared<FakeDeviceBuffer>(host.bytes()));
+    std::memcpy(copy.raw(), host.raw(), host.bytes());
+    return copy;
+  }
+  std::unique_ptr<DeviceQueue> MakeQueue() override { return std::make_unique<FakeQueue>(log_); }
+  int64_t ThreadBytes() override { return 0; }
+
+ private:
+  DeviceLog& log_;
+};
+
+/// A layer of the host that insists on getting and giving tensors of the device.
+template <typename L>
+class OnFakeDevice final : public Layer {
+ public:
+  std::vector<Value> Infer(const Args& args) const override { return layer_.Infer(args); }
+  std::vector<Reuse> Reuses(const Args& args) const override { return layer_.Reuses(args); }
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    for (const Value* input : args.inputs()) {
+      if (input->IsTensor()) EXPECT_EQ(input->AsTensor().device(), Device::Cuda(0));
+    }
+    for (const Value& output : outputs) {
+      if (output.IsTensor()) EXPECT_EQ(output.AsTensor().device(), Device::Cuda(0));
+    }
+    layer_.Forward(context, args, outputs);
+  }
+
+ private:
+  L layer_;
+};
+
+class PlacementTest : public ::testing::Test {
+ protected:
+  PlacementTest()
+      : registry_(TestRegistry()),
+        override_([this](Device) { return std::make_unique<FakeBackend>(log_); }) {
+    Place<AddOne>("test.add_one");
+    Place<Flat>("test.flat");
+    Place<SumAndDifference>("test.sum2");
+  }
+  template <typename L>
+  void Place(const char* type) {
+    registry_.AddDevice({type}, DeviceType::kCuda,
+                        [](const LayerInit&) { return std::make_unique<OnFakeDevice<L>>(); });
+  }
+  std::shared_ptr<const RuntimeGraph> Build(const std::string& lines) {
+    LoadOptions options;
+    options.registry = &registry_;
+    options.device = Device::Cuda(0);
+    options.disabled_passes = {"all"};
+    return RuntimeGraph::Build(GraphFromText(lines), options);
+  }
+  static std::string PlannedTypes(const RuntimeGraph& graph) {
+    std::string types;
+    for (const NodeReport& node : graph.Plan({Tensor::Meta(DType::kF32, {3})}).nodes) {
+      types += (types.empty() ? "" : " ") + node.type + (node.device == Device::Cpu() ? "" : "*");
+    }
+    return types;
+  }
+
+  DeviceLog log_;
+  LayerRegistry registry_;
+  BackendOverride override_;
+};
+
+constexpr const char* kDeviceChain =
+    "pnnx.Input pnnx_input_0 0 1 x\n"
+    "test.add_one a 1 1 x 1\n"
+    "test.add_one b 1 1 1 2\n"
+    "test.flat c 1 1 2 3\n"
+    "pnnx.Output pnnx_output_0 1 0 3\n";
+
+TEST_F(PlacementTest, CopiesAtTheBordersAlone) {
+  const auto graph = Build(kDeviceChain);
+  EXPECT_EQ(PlannedTypes(*graph),
+            "oort.ToDevice* test.add_one* test.add_one* test.flat* oort.ToHost");
+  Session session(graph);
+  EXPECT_EQ(Floats(session.Forward({Tensor::From<float>({1, 2, 3}, {3})})[0]),
+            (std::vector<float>{3, 4, 5}));
+  EXPECT_EQ(log_.copies_to, 1);
+  EXPECT_EQ(log_.copies_from, 1);
+  EXPECT_EQ(log_.waits, 1) << "waited for more than the end";
+}
+
+TEST_F(PlacementTest, TheGraphShowsTheCopies) {
+  const Graph& graph = Build(kDeviceChain)->graph();
+  EXPECT_TRUE(graph.Check().empty());
+  const int copy = graph.FindOperator("to_device_x");
+  ASSERT_GE(copy, 0);
+  EXPECT_EQ(graph.operators[static_cast<size_t>(copy)].type, "oort.ToDevice");
+  EXPECT_GE(graph.FindOperator("to_host_3"), 0);
+}
+
+TEST_F(PlacementTest, WhatTheDeviceLacksRunsOnTheHost) {
+  const auto graph = Build(
+      "pnnx.Input pnnx_input_0 0 1 x\n"
+      "test.add_one a 1 1 x 1\n"
+      "test.positive b 1 1 1 2\n"
+      "test.add_one c 1 1 2 3\n"
+      "test.add_one d 1 1 3 4\n"
+      "pnnx.Output pnnx_output_0 1 0 4\n");
+  EXPECT_EQ(PlannedTypes(*graph),
+            "oort.ToDevice* test.add_one* oort.ToHost test.positive oort.ToDevice* test.add_one* "
+            "test.add_one* oort.ToHost");
+  for (const NodeReport& node : graph->Plan({Tensor::Meta(DType::kF32, {3})}).nodes) {
+    EXPECT_EQ(node.fallback.empty(), node.type != "test.positive") << node.fallback;
+  }
+  Session session(graph);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(Floats(session.Forward({Tensor::From<float>({-5, 2, 3}, {3})})[0]),
+              (std::vector<float>{5, 6}));
+    EXPECT_EQ(Floats(session.Forward({Tensor::From<float>({7}, {1})})[0]),
+              (std::vector<float>{10}));
+  }
+}
+
+TEST_F(PlacementTest, ALayerThatRefusesFallsBack) {
+  registry_.AddDevice({"test.sum2"}, DeviceType::kCuda,
+                      [](const LayerInit&) -> std::unique_ptr<Layer> {
+                        throw Error(ErrorCode::kUnsupported, "only likes odd numbers");
+                      });
+  const auto graph = Build(
+      "pnnx.Input pnnx_input_0 0 1 x\n"
+      "test.add_one a 1 1 x 1\n"
+      "test.sum2 b 2 2 x 1 2 3\n"
+      "pnnx.Output pnnx_output_0 1 0 2\n"
+      "pnnx.Output pnnx_output_1 1 0 3\n");
+  EXPECT_EQ(PlannedTypes(*graph), "oort.ToDevice* test.add_one* oort.ToHost test.sum2");
+  const std::vector<Tensor> results = Session(graph).Forward({Tensor::From<float>({1, 2}, {2})});
+  EXPECT_EQ(Floats(results[0]), (std::vector<float>{3, 5}));
+  EXPECT_EQ(Floats(results[1]), (std::vector<float>{-1, -1}));
+  const PlanReport plan = graph->Plan({Tensor::Meta(DType::kF32, {2})});
+  EXPECT_NE(plan.nodes.back().fallback.find("odd numbers"), std::string::npos);
+  registry_.AddDevice({"test.sum2"}, DeviceType::kCuda,
+                      [](const LayerInit&) -> std::unique_ptr<Layer> {
+                        throw Error(ErrorCode::kInvalidModel, "broken");
+                      });
+  EXPECT_THROW(Build("pnnx.Input pnnx_input_0 0 1 x\n"
+                     "test.sum2 b 2 2 x x 2 3\n"
+                     "pnnx.Output pnnx_output_0 1 0 2\n"),
+               Error);
+}
+
+TEST_F(PlacementTest, TheSecondRunIsRecordedAndLaterOnesReplayed) {
+  Session session(Build(kDeviceChain));
+  for (int i = 0; i < 5; ++i) {
+    const float value = static_cast<float>(i);
+    const Tensor x = Tensor::From<float>({value, -value}, {2});
+    EXPECT_EQ(Floats(session.Forward({x})[0]), (std::vector<float>{value + 2, 2 - value}));
+    EXPECT_EQ(log_.recordings, i >= 1 ? 1 : 0);
+    EXPECT_EQ(log_.launches, i);
+  }
+  // A larger arena moves everything; a smaller input has a plan of its own.
+  EXPECT_EQ(Floats(session.Forward({Tensor::Zeros(DType::kF32, {1000})})[0])[999], 2);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Floats(session.Forward({Tensor::From<float>({1, 2}, {2})})[0]),
+              (std::vector<float>{3, 4}));
+  }
+  EXPECT_EQ(log_.recordings, 2);
+}
+
+TEST_F(PlacementTest, WhatCannotBeRecordedRunsStepByStep) {
+  log_.refuse_recordings = true;
+  Session session(Build(kDeviceChain));
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(Floats(session.Forward({Tensor::From<float>({1, 2}, {2})})[0]),
+              (std::vector<float>{3, 4}));
+  }
+  EXPECT_EQ(log_.launches, 0);
+}
+
+TEST_F(PlacementTest, RecordingCanBeTurnedOff) {
+  Session session(Build(kDeviceChain), {.record_graphs = false});
+  for (int i = 0; i < 4; ++i) session.Forward({Tensor::From<float>({1, 2}, {2})});
+  EXPECT_EQ(log_.recordings, 0);
+}
+
+TEST_F(PlacementTest, ObserversSeeElementsOnTheHost) {
+  Session session(Build(kDeviceChain));
+  std::vector<float> seen;
+  RunOptions options;
+  options.observer = [&](const NodeEvent& event) {
+    if (event.op.type == "oort.ToHost") seen = Floats(event.outputs[0].AsTensor());
+  };
+  session.Forward({Tensor::From<float>({1, 2}, {2})}, options);
+  EXPECT_EQ(seen, (std::vector<float>{3, 4}));
+}
+
+TEST_F(PlacementTest, InputsAndResultsMayBeOnTheDevice) {
+  Session session(Build(kDeviceChain));
+  FakeBackend backend(log_);
+  RunOptions options;
+  options.outputs = {backend.Upload(Tensor::Zeros(DType::kF32, {2}))};
+  const Tensor x = backend.Upload(Tensor::From<float>({1, 2}, {2}));
+  const std::vector<Tensor> results = session.Forward({x}, options);
+  EXPECT_EQ(results[0].device(), Device::Cuda(0));
+  EXPECT_EQ(Floats(results[0]), (std::vector<float>{3, 4}));
+}
+
+TEST_F(PlacementTest, ConstantsAreUploadedOnce) {
+  Graph graph = GraphFromText(
+      "pnnx.Input pnnx_input_0 0 1 x\n"
+      "pnnx.Attribute weight 0 1 w @data=(2)f32\n"
+      "test.sum2 a 2 2 x w 1 2\n"
+      "test.sum2 b 2 2 1 w 3 4\n"
+      "pnnx.Output pnnx_output_0 1 0 3\n");
+  for (Operator& op : graph.operators) {
+    if (op.name == "weight") op.attributes["data"] = Tensor::From<float>({10, 20}, {2});
+  }
+  LoadOptions options;
+  options.registry = &registry_;
+  options.device = Device::Cuda(0);
+  const auto built = RuntimeGraph::Build(std::move(graph), options);
+  EXPECT_EQ(log_.uploads, 1);
+  EXPECT_EQ(built->Plan({Tensor::Meta(DType::kF32, {2})}).memory.device_weights, 8u);
+  Session first(built), second(built);
+  for (Session* session : {&first, &second}) {
+    EXPECT_EQ(Floats(session->Forward({Tensor::From<float>({1, 2}, {2})})[0]),
+              (std::vector<float>{21, 42}));
+  }
+}
+
+TEST_F(PlacementTest, HostAndDeviceHaveArenasOfTheirOwn) {
+  const auto graph = Build(
+      "pnnx.Input pnnx_input_0 0 1 x\n"
+      "test.add_one a 1 1 x 1\n"
+      "test.pair b 1 1 1 2\n"
+      "prim::TupleUnpack c 1 2 2 3 4\n"
+      "test.sum2 d 2 2 3 4 5 6\n"
+      "pnnx.Output pnnx_output_0 1 0 5\n");
+  Session session(graph);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Floats(session.Forward({Tensor::From<float>({1, 2}, {2})})[0]),
+              (std::vector<float>{5, 7}));
+  }
+  const MemoryReport memory = graph->Plan({Tensor::Meta(DType::kF32, {64})}).memory;
+  EXPECT_GT(memory.device_arena, 0u);
+  EXPECT_GT(memory.arena, 0u);
+}
+
+TEST(Placement, WithoutADeviceLoadingSaysSo) {
+  LoadOptions options;
+  options.device = Device::Cuda(4711);
+  try {
+    RuntimeGraph::Build(GraphFromText("pnnx.Input pnnx_input_0 0 1 x\n"
+                                      "pnnx.Output pnnx_output_0 1 0 x\n"),
+                        options);
+    FAIL() << "there is no such device";
+  } catch (const Error& error) {
+    EXPECT_TRUE(error.code() == ErrorCode::kDevice || error.code() == ErrorCode::kUnsupported);
+  }
+}
+
+}  // namespace
+}  // namespace oort
