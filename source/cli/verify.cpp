@@ -3,6 +3,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <iostream>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -33,6 +34,7 @@ struct Result {
   double max_absolute = 0, max_relative = 0;
   std::optional<double> from_f32;  // largest difference over the largest output
   std::vector<std::string> unsupported;
+  std::map<std::string, int> on_cpu;  // operators that another device left to the CPU
 };
 
 bool IsCase(const fs::path& folder) {
@@ -154,7 +156,14 @@ void RunCase(const fs::path& path, const Options& options, const LoadOptions& lo
   const auto run = [&](const LoadOptions& how) {
     const auto graph = LoadModel(files, how);
     Session session(graph, {.threads = threads});
-    return Forward(session, ReadCaseInputs(folder, graph->inputs()));
+    const std::vector<Tensor> inputs = ReadCaseInputs(folder, graph->inputs());
+    if (graph->device() == Device::Cpu()) return Forward(session, inputs);
+    for (const NodeReport& node : graph->Plan(inputs).nodes) {
+      if (!node.fallback.empty()) ++result.on_cpu[node.type];
+    }
+    // The second run is recorded, and the third is a replay.
+    for (int i = 0; i < 2; ++i) Forward(session, inputs);
+    return Forward(session, inputs);
   };
   const std::vector<Tensor> got = run(load);
   if (load.precision != Precision::kF32) {
@@ -257,10 +266,12 @@ int Verify(const Options& options) {
   });
   int counts[3] = {};
   std::set<std::string> unsupported;
+  std::map<std::string, int> on_cpu;
   Json all = Json::array();
   for (const Result& result : results) {
     ++counts[result.status];
     unsupported.insert(result.unsupported.begin(), result.unsupported.end());
+    for (const auto& [type, count] : result.on_cpu) on_cpu[type] += count;
     all.push_back(ToJson(result));
   }
   const int failed = counts[Result::kFailed] > 0 ? 1 : 0;
@@ -268,12 +279,18 @@ int Verify(const Options& options) {
     Print(std::cout, {{"passed", counts[Result::kPassed]},
                       {"failed", counts[Result::kFailed]},
                       {"skipped", counts[Result::kSkipped]},
+                      {"on_cpu", on_cpu},
                       {"cases", all}});
     return failed;
   }
   if (!unsupported.empty()) {
     std::cout << "unsupported operators: " << Join({unsupported.begin(), unsupported.end()}, ", ")
               << '\n';
+  }
+  if (!on_cpu.empty()) {
+    std::vector<std::string> names;
+    for (const auto& [type, count] : on_cpu) names.push_back(type + " x" + std::to_string(count));
+    std::cout << "on the CPU: " << Join(names, ", ") << '\n';
   }
   std::cout << counts[Result::kPassed] << " passed, " << counts[Result::kFailed] << " failed";
   if (options.skip_unsupported) std::cout << ", " << counts[Result::kSkipped] << " skipped";
