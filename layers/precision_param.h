@@ -11,7 +11,7 @@ namespace oort {
 inline constexpr char kPrecisionParam[] = "precision";
 
 inline OperatorSchema& AddPrecisionParam(OperatorSchema& schema) {
-  return schema.String(kPrecisionParam, "f32").OneOf({"f32", "bf16"});
+  return schema.String(kPrecisionParam, "f32").OneOf({"f32", "bf16", "tf32"});
 }
 
 /// f32 where the operator has no such parameter.

@@ -5,11 +5,14 @@
 
 namespace oort {
 
-/// What matrix products and convolutions multiply. Sums, and what lies in memory between operators,
-/// are f32 in every case.
+/// What matrix products and convolutions multiply. Sums are f32 in every case. On the CPU, so is
+/// what lies in memory between operators; on a GPU it has 16 bits where the factors have, as in
+/// torch after model.half().
 enum class Precision : unsigned char {
   kF32,
   kBF16,  ///< both factors are rounded to bf16: on matrix units where the processor has them
+  kF16,   ///< to f16: GPUs only
+  kTF32,  ///< to 10 bits behind the point, all else is f32: GPUs only
 };
 std::string_view Name(Precision precision);
 /// Throws kInvalidArgument unless it is a name of one.

@@ -24,8 +24,10 @@ class RankedLayer {
     bound_ = BindArguments(*schema, op, problems);
     if (!problems.empty()) throw Error(problems.front().code, problems.front().message);
     const std::vector<Value> unknown(op.inputs.size(), Value::Deferred());
-    layer_ = registry.Creator(type, DeviceType::kCpu)(
-        LayerInit(op, *schema, bound_, unknown, init.isa(), init.outputs(), init.inputs()));
+    const LayerCreator creator = registry.Creator(type, init.device().type);
+    if (!creator) throw Error(ErrorCode::kUnsupported, "no layer for the device");
+    layer_ = creator(LayerInit(op, *schema, bound_, unknown, init.isa(), init.outputs(),
+                               init.inputs(), init.device()));
   }
 
   /// Calls body(layer, the arguments with its own parameters).

@@ -22,7 +22,8 @@ class EnterLayer final : public StridedLayer {
     const Tensor& input = args.tensor(input_);
     const int rank = input.rank();
     const int64_t channels = rank < 3 ? 0 : input.dim(rank - 3);
-    if (input.dtype() != DType::kF32 || channels < 2 || channels > kMostChannels) {
+    if (context.stream() != nullptr || input.dtype() != DType::kF32 || channels < 2 ||
+        channels > kMostChannels) {
       return StridedLayer::Forward(context, args, outputs);
     }
     const int64_t plane = input.shape().Product(rank - 2, rank);

@@ -27,7 +27,8 @@ class PixelChannelShuffle final : public StridedLayer {
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     const Tensor& input = args.tensor(0);
-    const bool pairs = groups_ == 2 && input.dtype() == DType::kF32 && input.rank() == 4;
+    const bool pairs = groups_ == 2 && input.dtype() == DType::kF32 && input.rank() == 4 &&
+                       context.stream() == nullptr;
     if (!pairs) return StridedLayer::Forward(context, args, outputs);
     const float* in = input.data<float>();
     float* out = outputs[0].AsTensor().data<float>();

@@ -109,7 +109,8 @@ void ModelOptions::AddLoad(CLI::App& app) {
       ->type_name("NAME");
   app.add_option(
          "--precision", precision,
-         "What products multiply: f32, or bf16 for speed; 'oort verify' tells what it costs")
+         "What products multiply: f32, bf16 for speed, on a GPU also f16 and tf32; 'oort verify' "
+         "tells what it costs")
       ->type_name("NAME")
       ->capture_default_str();
   app.add_flag("--no-passes", no_passes, "Run the graph as it stands in the file, nothing fused");
@@ -128,6 +129,11 @@ void ModelOptions::AddThreads(CLI::App& app) {
 LoadOptions ModelOptions::Load() const {
   LoadOptions options{.isa = ParseIsa(isa), .precision = ParsePrecision(precision)};
   options.device = device.Get();
+  const bool needs_gpu =
+      options.precision == Precision::kF16 || options.precision == Precision::kTF32;
+  if (needs_gpu && options.device.type == DeviceType::kCpu) {
+    throw UsageError("--precision " + precision + " needs a GPU: --device cuda");
+  }
   options.verify_checksums = !no_checksums;
   options.disabled_passes = without;
   if (no_passes) options.disabled_passes = {"all"};

@@ -28,16 +28,21 @@ void AddBf16(Isa isa, std::vector<GemmVariant>& variants) {
 }  // namespace
 
 std::string_view Name(Precision precision) {
-  return precision == Precision::kBF16 ? "bf16" : "f32";
+  switch (precision) {
+    case Precision::kBF16: return "bf16";
+    case Precision::kF16: return "f16";
+    case Precision::kTF32: return "tf32";
+    default: return "f32";
+  }
 }
 
 Precision PrecisionOf(std::string_view name) {
-  for (const Precision precision : {Precision::kF32, Precision::kBF16}) {
+  for (const Precision precision :
+       {Precision::kF32, Precision::kBF16, Precision::kF16, Precision::kTF32}) {
     if (Name(precision) == name) return precision;
   }
   throw Error(ErrorCode::kInvalidArgument,
-              "expected precision f32 or bf16, got '" + std::string(name) + "'" +
-                  (name == "f16" ? ": there are no kernels for f16" : ""));
+              "expected precision f32, bf16, f16 or tf32, got '" + std::string(name) + "'");
 }
 
 std::vector<GemmVariant> GemmVariants(Precision precision) {
@@ -53,7 +58,7 @@ std::vector<GemmVariant> GemmVariants(Precision precision) {
 }
 
 const GemmKernels& GemmKernelsFor(Isa isa, Precision precision) {
-  if (precision == Precision::kF32) return GemmKernelsFor(isa);
+  if (precision != Precision::kBF16) return GemmKernelsFor(isa);
   std::vector<GemmVariant> variants;
   AddBf16(isa, variants);
   return *variants.back().kernels;

@@ -121,6 +121,7 @@ std::shared_ptr<const LanguageModel> LanguageModel::Load(const std::filesystem::
     load.isa = options.isa;
     load.device = options.device;
     load.precision = options.exact ? Precision::kF32 : Precision::kBF16;
+    load.disabled_passes = {"narrow-floats"};  // what lies between its layers is f32
     load.stop = options.stop;
     load.progress = options.progress;
     impl->graph = RuntimeGraph::Build(std::move(graph), load);

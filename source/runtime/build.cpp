@@ -257,7 +257,8 @@ std::optional<std::vector<Value>> GraphBuilder::Evaluate(const Operator& op,
 /// Operators that the file gives a precision keep it; the others that have one get that of the
 /// load.
 void GraphBuilder::SetPrecision() {
-  if (options_.precision == Precision::kF32) return;
+  const Precision precision = options_.precision;
+  if (precision == Precision::kF32 || precision == Precision::kF16) return;
   for (Operator& op : impl_->graph.operators) {
     const OperatorSchema* schema = RegistryOf(options_).Schema(op.type);
     if (schema == nullptr || schema->Find(kPrecisionParam) < 0) continue;
@@ -265,13 +266,35 @@ void GraphBuilder::SetPrecision() {
   }
 }
 
+namespace {
+
+/// Throws where nothing can multiply in that precision there.
+void CheckPrecision(Precision precision, Device device) {
+  const bool anywhere = precision == Precision::kF32 || precision == Precision::kBF16;
+  if (anywhere || device.type == DeviceType::kCuda) return;
+  throw Error(ErrorCode::kInvalidArgument, "expected precision f32 or bf16 on the CPU, got " +
+                                               std::string(Name(precision)) +
+                                               ", for which only GPUs have kernels");
+}
+
+/// What networks hold between their operators.
+DType NarrowTypeOf(Precision precision, Device device) {
+  if (device.type != DeviceType::kCuda) return DType::kNull;
+  if (precision == Precision::kF16) return DType::kF16;
+  return precision == Precision::kBF16 ? DType::kBF16 : DType::kNull;
+}
+
+}  // namespace
+
 void GraphBuilder::RunPasses() {
-  const PassContext context{
+  CheckPrecision(options_.precision, options_.device);
+  PassContext context{
       [this](const Operator& op, std::span<const Value> inputs) { return Evaluate(op, inputs); },
       [this](const Operator& op) { return !op.IsPort() && SchemaOf(op.type)->random(); },
       [this](std::string_view type) {
         return static_cast<bool>(RegistryOf(options_).Creator(type, options_.device.type));
       }};
+  context.narrow = NarrowTypeOf(options_.precision, options_.device);
   for (const Pass& pass : Passes()) {
     CheckStop();
     if (Disabled(options_, pass.name)) continue;

@@ -25,6 +25,7 @@ std::span<const Pass> Passes() {
       {"fuse-conv-epilogue", FuseConvEpilogue},
       {"fuse-linear", FuseLinear},
       {"fuse-expressions", FuseExpressions},
+      {"narrow-floats", NarrowFloats},
       {"dead-code", RemoveDeadCode},
   };
   return kPasses;

@@ -23,6 +23,8 @@ struct PassContext {
   /// Whether the device that the graph is for runs operators of this type; without it all do. A
   /// pass makes no operator that would send a part of the graph back to the CPU.
   std::function<bool(std::string_view type)> has_layer = {};
+  /// What networks compute in between their operators; kNull: as the file says.
+  DType narrow = DType::kNull;
 
   bool HasLayer(std::string_view type) const { return !has_layer || has_layer(type); }
 };
@@ -68,6 +70,8 @@ void FuseExpressions(Graph& graph, const PassContext& context);
 void MatchAttention(Graph& graph, const PassContext& context);
 /// Folds the transpositions that bring heads forward and back into the attention between them.
 void FoldHeads(Graph& graph, const PassContext& context);
+/// Between the operators of a network floats have the 16 bits of PassContext::narrow.
+void NarrowFloats(Graph& graph, const PassContext& context);
 /// Folds activations and sums behind nn.Linear into it, which becomes oort.Linear.
 void FuseLinear(Graph& graph, const PassContext& context);
 

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT
+// Networks compute in 16-bit floats between their operators: products and convolutions round what
+// they read, what follows them stays in 16 bits as long as it can, and everything else, as the
+// inputs and outputs of the model, is f32.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <string>
+
+#include "cpu/activation.h"
+#include "graph/passes/passes.h"
+#include "graph/passes/rewrite.h"
+
+namespace oort {
+namespace {
+
+constexpr std::array<std::string_view, 9> kProducts = {
+    "channels_last.Conv2d", "nn.Conv1d", "nn.Conv2d",          "nn.Conv3d",  "nn.ConvTranspose1d",
+    "nn.ConvTranspose2d",   "nn.Linear", "nn.ConvTranspose3d", "oort.Linear"};
+
+/// Operators that give floats of the dtype that they are given.
+constexpr auto kFollowers = std::to_array<std::string_view>({
+    "nn.MaxPool1d",
+    "nn.MaxPool2d",
+    "nn.MaxPool3d",
+    "nn.AvgPool1d",
+    "nn.AvgPool2d",
+    "nn.AvgPool3d",
+    "nn.AdaptiveAvgPool1d",
+    "nn.AdaptiveAvgPool2d",
+    "F.max_pool2d",
+    "F.avg_pool2d",
+    "F.adaptive_avg_pool2d",
+    "torch.flatten",
+    "nn.Flatten",
+    "Tensor.reshape",
+    "Tensor.view",
+    "Tensor.permute",
+    "torch.permute",
+    "torch.transpose",
+    "torch.squeeze",
+    "torch.unsqueeze",
+    "torch.cat",
+    "torch.chunk",
+    "torch.split",
+    "torch.stack",
+    "torch.mean",
+    "Tensor.slice",
+    "Tensor.select",
+    "Tensor.expand",
+    "Tensor.contiguous",
+    "nn.Dropout",
+    "nn.Dropout2d",
+    "F.dropout",
+    "nn.Identity",
+    "nn.Softmax",
+    "F.softmax",
+    "nn.LayerNorm",
+    "F.layer_norm",
+    "oort.Attention",
+    "nn.Upsample",
+    "F.interpolate",
+    "F.upsample",
+    "nn.BatchNorm2d",
+    "F.scaled_dot_product_attention",
+    "nn.PixelShuffle",
+    "F.pixel_shuffle",
+    "nn.ChannelShuffle",
+});
+
+class NarrowPass {
+ public:
+  NarrowPass(Graph& graph, const PassContext& context) : graph_(graph), context_(context) {}
+
+  void Run() {
+    for (int index : graph_.TopologicalOrder()) {
+      if (IsProduct(Op(index))) {
+        Narrow(index);
+      } else if (Follows(index)) {
+        Narrow(index);
+      } else {
+        Widen(index);
+      }
+    }
+    // What was cast in vain has no reader any more.
+    graph_.Remove(std::vector<bool>(graph_.operators.size(), false));
+  }
+
+ private:
+  Operator& Op(int index) { return graph_.operators[static_cast<size_t>(index)]; }
+  Operand& At(int operand) { return graph_.operands[static_cast<size_t>(operand)]; }
+  bool IsNarrow(int operand) { return At(operand).dtype == context_.narrow; }
+  bool IsWide(int operand) { return At(operand).dtype == DType::kF32; }
+  bool IsConstant(int operand) {
+    const int producer = At(operand).producer;
+    return producer >= 0 && Op(producer).type == "pnnx.Attribute";
+  }
+
+  /// Of elements alone, and without casts.
+  static bool IsPlainFormula(const std::string& text) {
+    return text.find("size") == std::string::npos && text.find("torch.") == std::string::npos;
+  }
+
+  bool IsProduct(const Operator& op) {
+    const bool known = std::find(kProducts.begin(), kProducts.end(), op.type) != kProducts.end();
+    if (!known || !context_.HasLayer(op.type) || op.inputs.empty()) return false;
+    return std::all_of(op.inputs.begin(), op.inputs.end(),
+                       [&](int input) { return IsWide(input) || IsNarrow(input); });
+  }
+
+  /// Whether all floats that come are narrow already, or constants that can be made so.
+  bool Follows(int index) {
+    const Operator& op = Op(index);
+    if (op.IsPort() || !context_.HasLayer(op.type)) return false;
+    const bool listed =
+        std::find(kFollowers.begin(), kFollowers.end(), op.type) != kFollowers.end();
+    const bool elementwise =
+        op.type == "pnnx.Expression" && IsPlainFormula(ParameterText(op, "expr"));
+    if (!listed && !elementwise && !op.type.starts_with("channels_last.") && !ActivationOf(op)) {
+      return false;
+    }
+    bool any = false;
+    for (int input : op.inputs) {
+      any = any || IsNarrow(input);
+      if (!IsNarrow(input) && !(IsWide(input) && IsConstant(input))) return false;
+    }
+    return any;
+  }
+
+  void Narrow(int index) {
+    for (size_t i = 0; i < Op(index).inputs.size(); ++i) {
+      const int input = Op(index).inputs[i];
+      if (!IsNarrow(input)) Replace(index, i, NarrowOf(input));
+    }
+    for (int output : Op(index).outputs) {
+      if (At(output).dtype != DType::kF32 && At(output).dtype != DType::kNull) continue;
+      At(output).dtype = context_.narrow;
+      made_.insert(output);
+    }
+    if (Op(index).type == "channels_last.Conv2d") return;  // rounds its weight itself
+    for (auto& [name, tensor] : Op(index).attributes) {
+      if (IsFloatOrAbsent(&tensor)) tensor = tensor.To(context_.narrow);
+    }
+  }
+
+  void Widen(int index) {
+    for (size_t i = 0; i < Op(index).inputs.size(); ++i) {
+      const int input = Op(index).inputs[i];
+      if (IsNarrow(input) && made_.count(input) != 0) Replace(index, i, WideOf(input));
+    }
+  }
+
+  void Replace(int index, size_t place, int operand) {
+    int& input = Op(index).inputs[place];
+    std::vector<int>& users = At(input).consumers;
+    users.erase(std::find(users.begin(), users.end(), index));
+    At(operand).consumers.push_back(index);
+    input = operand;
+  }
+
+  int NarrowOf(int wide) {
+    if (Pack(wide)) return wide;
+    const auto found = narrow_of_.find(wide);
+    if (found != narrow_of_.end()) return found->second;
+    return narrow_of_[wide] = Cast(wide, context_.narrow);
+  }
+  int WideOf(int narrow) {
+    const auto found = wide_of_.find(narrow);
+    if (found != wide_of_.end()) return found->second;
+    return wide_of_[narrow] = Cast(narrow, DType::kF32);
+  }
+
+  /// Where images of f32 enter for convolutions only, one operator moves their channels, rounds
+  /// them and fills up the channels of a pixel to whole words, whose weights are zero.
+  bool Pack(int image) {
+    const int producer = At(image).producer;
+    if (producer < 0 || Op(producer).type != "channels_last.enter" || !At(image).has_shape ||
+        ParameterText(Op(producer), "image") != "True" ||
+        !context_.HasLayer("channels_last.pack")) {
+      return false;
+    }
+    const int64_t channels = At(image).shape[At(image).shape.rank() - 1];
+    for (int user : At(image).consumers) {
+      const Tensor* weight = FindAttribute(Op(user), "weight");
+      const bool plain = Op(user).type == "channels_last.Conv2d" && Op(user).inputs.size() == 1 &&
+                         weight != nullptr && weight->dim(1) == channels && IsFloatOrAbsent(weight);
+      if (!plain) return false;
+    }
+    const int64_t padded = channels <= 4 ? 4 : (channels + 7) / 8 * 8;
+    for (int user : At(image).consumers) PadWeight(Op(user), padded);
+    Operator& op = Op(producer);
+    op.type = "channels_last.pack";
+    op.params.erase("image");
+    op.params["dtype"] = Parameter(TorchName(context_.narrow));
+    op.params["channels"] = Parameter(std::to_string(padded));
+    At(image).shape[At(image).shape.rank() - 1] = padded;
+    At(image).dtype = context_.narrow;
+    return true;
+  }
+
+  /// (filters, channels, height, width), with zeros for more channels.
+  static void PadWeight(Operator& op, int64_t channels) {
+    Tensor& weight = op.attributes["weight"];
+    Shape shape = weight.shape();
+    const int64_t given = shape.Product(1, 4);
+    shape[1] = channels;
+    Tensor padded = Tensor::Zeros(DType::kF32, shape);
+    for (int64_t f = 0; f < shape[0]; ++f) {
+      std::copy_n(weight.data<float>() + f * given, given,
+                  padded.data<float>() + f * shape.Product(1, 4));
+    }
+    weight = padded;
+    const auto declared = op.params.find("in_channels");
+    if (declared != op.params.end()) declared->second = Parameter(std::to_string(channels));
+  }
+
+  int Cast(int from, DType dtype) {
+    const std::string suffix = "." + std::string(Name(dtype));
+    const int to = graph_.AddOperand(At(from).name + suffix);
+    At(to).dtype = dtype;
+    At(to).has_shape = At(from).has_shape;
+    At(to).shape = At(from).shape;
+    Operator cast;
+    cast.type = "Tensor.to";
+    cast.name = "cast_" + At(from).name + suffix;
+    cast.inputs = {from};
+    cast.outputs = {to};
+    cast.params["dtype"] = Parameter(TorchName(dtype));
+    graph_.AddOperator(std::move(cast));
+    return to;
+  }
+
+  static std::string TorchName(DType dtype) {
+    if (dtype == DType::kF16) return "torch.half";
+    return dtype == DType::kBF16 ? "torch.bfloat16" : "torch.float";
+  }
+
+  Graph& graph_;
+  const PassContext& context_;
+  std::map<int, int> narrow_of_, wide_of_;
+  std::set<int> made_;  // operands that are narrow because of this pass
+};
+
+}  // namespace
+
+void NarrowFloats(Graph& graph, const PassContext& context) {
+  if (context.narrow == DType::kNull) return;
+  NarrowPass(graph, context).Run();
+}
+
+}  // namespace oort
