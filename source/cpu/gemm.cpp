@@ -96,7 +96,13 @@ int UsefulThreads(const GemmSize& size, int threads) {
 }
 
 void PlanBlocks(const GemmKernels& kernels, Plan& plan) {
-  plan.k_step = StepOf(kernels.format, plan.k, kernels.depth);
+  // A streamed side of few panels stays in the L2 cache; then it is better to read much of a kept
+  // panel in one go.
+  const int64_t deep = 2 * int64_t{kernels.depth};
+  const bool few =
+      plan.streamed_panels <= kFewPanels &&
+      PanelBytes(kernels, deep, plan.streamed_width) * plan.streamed_panels <= kPrivateBlock;
+  plan.k_step = StepOf(kernels.format, plan.k, few ? deep : kernels.depth);
   plan.shared = plan.threads > 1 && plan.streamed_panels < kFewPanels * plan.threads;
   const int64_t depth = plan.shared ? plan.k : plan.k_step;
   const int64_t panel =
@@ -138,6 +144,12 @@ Plan MakePlan(const GemmKernels& kernels, const GemmSize& size, int threads) {
   plan.workspace = CheckedAdd(plan.kept_bytes, CheckedMultiply<int64_t>(plan.block_bytes, blocks));
   return plan;
 }
+
+/// What is to be brought near.
+struct Fetch {
+  const std::byte* from = nullptr;
+  int64_t bytes = 0;
+};
 
 /// One product being computed.
 class Run {
@@ -184,7 +196,11 @@ class Run {
       if (plan_.kept_in_cache) {
         for (int64_t p = first; p < last; ++p) {
           PackStreamed(p, k0, k1, block);
-          for (int64_t kept = 0; kept < plan_.kept_panels; ++kept) Tile(kept, p, k0, k1, block);
+          GemmTile tile = Begin(k0, k1);
+          for (int64_t kept = 0; kept < plan_.kept_panels; ++kept) {
+            Place(kept, p, k0, block, tile);
+            kernels_.tile(tile);
+          }
         }
       } else {
         for (int64_t p = first; p < last; ++p) {
@@ -192,7 +208,8 @@ class Run {
         }
         for (int64_t kept = 0; kept < plan_.kept_panels; ++kept) {
           for (int64_t p = first; p < last; ++p) {
-            Tile(kept, p, k0, k1, block + (p - first) * stride);
+            Tile(kept, p, k0, k1, block + (p - first) * stride,
+                 Soon(kept + 1, k0, k1, p - first, last - first));
           }
         }
       }
@@ -250,7 +267,8 @@ class Run {
         const int64_t end = std::min(streamed.end, begin + strip);
         for (int64_t i = kept.begin; i < kept.end; ++i) {
           for (int64_t p = begin; p < end; ++p) {
-            Tile(i, first + p, k0, k1, blocks_ + Bytes(p * plan_.k + k0, width));
+            Tile(i, first + p, k0, k1, blocks_ + Bytes(p * plan_.k + k0, width),
+                 Soon(i + 1, k0, k1, p - begin, end - begin));
           }
         }
       }
@@ -270,29 +288,52 @@ class Run {
                        {side, plan_.streamed_width, panel});
   }
 
-  void Tile(int64_t kept, int64_t streamed, int64_t k0, int64_t k1, const std::byte* panel) const {
+  /// Part `i` of `parts` of a kept panel, for the tiles with the panel before it to fetch.
+  Fetch Soon(int64_t kept, int64_t k0, int64_t k1, int64_t i, int64_t parts) const {
+    if (kept >= plan_.kept_panels) return {};
+    const int64_t bytes = Bytes(k1 - k0, plan_.kept_width) / parts;
+    return {kept_ + Bytes(kept * plan_.k + k0, plan_.kept_width) + i * bytes, bytes};
+  }
+
+  void Tile(int64_t kept, int64_t streamed, int64_t k0, int64_t k1, const std::byte* panel,
+            const Fetch& soon) const {
+    GemmTile tile = Begin(k0, k1);
+    Place(kept, streamed, k0, panel, tile);
+    tile.soon = soon.from;
+    tile.soon_bytes = soon.bytes;
+    kernels_.tile(tile);
+  }
+
+  /// What all tiles of these steps of k have in common.
+  GemmTile Begin(int64_t k0, int64_t k1) const {
+    GemmTile tile;
+    tile.k = k1 - k0;
+    tile.ldc = problem_.ldc;
+    tile.accumulate = k0 > 0;
+    tile.addend_stride = problem_.addend_stride;
+    if (k1 == plan_.k) {
+      tile.activation = problem_.activation;
+      tile.addend = problem_.addend;
+    }
+    return tile;
+  }
+
+  /// And what each has of its own. The addend is there, unless it was not wanted at the beginning.
+  void Place(int64_t kept, int64_t streamed, int64_t k0, const std::byte* panel,
+             GemmTile& tile) const {
     const std::byte* kept_panel = kept_ + Bytes(kept * plan_.k + k0, plan_.kept_width);
     const int64_t row = (a_kept_ ? kept : streamed) * kernels_.rows;
     const int64_t column = (a_kept_ ? streamed : kept) * kernels_.columns;
-    GemmTile tile;
-    tile.k = k1 - k0;
     tile.a = a_kept_ ? kept_panel : panel;
     tile.b = a_kept_ ? panel : kept_panel;
     tile.c = problem_.c + row * problem_.ldc + column;
-    tile.ldc = problem_.ldc;
     tile.rows = static_cast<int>(std::min<int64_t>(kernels_.rows, problem_.size.m - row));
     tile.columns = static_cast<int>(std::min<int64_t>(kernels_.columns, problem_.size.n - column));
     if (problem_.row_bias != nullptr) tile.row_bias = problem_.row_bias + row;
     if (problem_.column_bias != nullptr) tile.column_bias = problem_.column_bias + column;
-    tile.accumulate = k0 > 0;
-    if (k1 == plan_.k) {
-      tile.activation = problem_.activation;
-      tile.addend_stride = problem_.addend_stride;
-      if (problem_.addend != nullptr) {
-        tile.addend = problem_.addend + row * problem_.addend_stride + column;
-      }
+    if (tile.addend != nullptr) {
+      tile.addend = problem_.addend + row * problem_.addend_stride + column;
     }
-    kernels_.tile(tile);
   }
 
   /// The streamed side is one vector: each panel of the kept side is read once.

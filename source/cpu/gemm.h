@@ -41,6 +41,8 @@ struct GemmTile {
   ActivationSpec activation;      ///< kNone where the sum is not complete yet
   const float* addend = nullptr;  ///< null where the sum is not complete yet
   int64_t addend_stride = 0;
+  const void* soon = nullptr;  ///< what tiles behind this one will read from far away, or null
+  int64_t soon_bytes = 0;
 };
 
 /// `count` elements y = panel^T x + bias, for one panel of `width` columns.

@@ -4,6 +4,7 @@
 #include "cpu/bf16.h"
 #include "cpu/gemm_finish.h"
 #include "cpu/gemm_tile.h"
+#include "cpu/interleave_fours.h"
 #include "cpu/vec.h"
 
 namespace oort::OORT_ISA {
@@ -24,9 +25,10 @@ void Tile(const GemmTile& tile) {
   alignas(64) float sums[kGemmRows * kGemmColumns];
   const int vectors = (tile.columns + Vec::kWidth - 1) / Vec::kWidth;
   constexpr auto kVectors = std::make_integer_sequence<int, kGemmVectors>{};
-  constexpr int kHalf = kGemmRows / 2;
-  const ComputeFunction compute = tile.rows <= kHalf ? ForVectors<kHalf>(vectors, kVectors)
-                                                     : ForVectors<kGemmRows>(vectors, kVectors);
+  constexpr int kHalf = kGemmRows / 2, kQuarter = kGemmRows / 4;
+  const ComputeFunction compute = tile.rows <= kQuarter ? ForVectors<kQuarter>(vectors, kVectors)
+                                  : tile.rows <= kHalf  ? ForVectors<kHalf>(vectors, kVectors)
+                                                        : ForVectors<kGemmRows>(vectors, kVectors);
   compute(tile.k, static_cast<const float*>(tile.a), static_cast<const float*>(tile.b), sums);
   Finish<kGemmColumns>(tile, sums);
 }
@@ -83,8 +85,10 @@ void PackRows(const float* source, int64_t stride, int64_t k, float* panel) {
 /// k contiguous in memory: `width` streams are interleaved.
 template <int width>
 void PackColumns(const float* source, int64_t stride, int64_t k, float* panel) {
-  for (int64_t j = 0; j < k; ++j, panel += width) {
-    for (int i = 0; i < width; ++i) panel[i] = source[i * stride + j];
+  const float* rows[width];
+  for (int i = 0; i < width; ++i) rows[i] = source + i * stride;
+  for (int64_t j = InterleaveFours<width>(rows, width, k, panel); j < k; ++j) {
+    for (int i = 0; i < width; ++i) panel[j * width + i] = rows[i][j];
   }
 }
 

@@ -88,6 +88,7 @@ inline void UnitWhole(const WholeTile& tile) {
   const int64_t init_stride = tile.init_stride * 4, addend_stride = tile.addend_stride * 4;
   const int64_t out_stride = tile.ldc * 4;
   const float limits[2] = {tile.low, tile.high};
+  const void* soon = tile.soon;
   // clang-format off
   asm volatile(
       OORT_LOAD_TWO(0, 1, a, 0) OORT_LOAD_TWO(2, 3, a, 32)
@@ -99,6 +100,8 @@ inline void UnitWhole(const WholeTile& tile) {
       "subs %[k], %[k], #1\n"
       "b.eq 2f\n"
       "1:\n"
+      "prfm pldl2keep, [%[soon]]\n"
+      "add %[soon], %[soon], %[soon_step]\n"
       OORT_BLOCK(0, 4, 5, 8, 9) OORT_BLOCK(1, 4, 5, 14, 15)
       OORT_BLOCK(2, 4, 5, 20, 21) OORT_BLOCK(3, 4, 5, 26, 27)
       OORT_LOAD_TWO(4, 5, b, 64)
@@ -130,9 +133,9 @@ inline void UnitWhole(const WholeTile& tile) {
       OORT_TWO_ROWS(20, 21, 22, 23, 24, 25)
       OORT_TWO_ROWS(26, 27, 28, 29, 30, 31)
       : [a] "+r"(a), [b] "+r"(b), [k] "+r"(k), [init] "+r"(init), [addend] "+r"(addend),
-        [out] "+r"(out)
+        [out] "+r"(out), [soon] "+r"(soon)
       : [init_stride] "r"(init_stride), [addend_stride] "r"(addend_stride),
-        [out_stride] "r"(out_stride), [limits] "r"(limits),
+        [out_stride] "r"(out_stride), [limits] "r"(limits), [soon_step] "r"(tile.soon_step * 4),
         [clamp] "r"(static_cast<int>(tile.clamp))
       : "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11",
         "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24",
@@ -163,6 +166,7 @@ inline void WholeProduct(int64_t k, const uint16_t* a, const uint16_t* b, float*
   tile.init = kZeros;
   tile.c = out;
   tile.ldc = kUnitColumns;
+  tile.soon = a;
   UnitWhole(tile);
 }
 

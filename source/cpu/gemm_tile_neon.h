@@ -11,21 +11,22 @@
 
 namespace oort::OORT_ISA {
 
-inline constexpr int kGemmRows = 8, kGemmVectors = 3, kGemmDepth = 640;
+inline constexpr int kGemmRows = 8, kGemmVectors = 3, kGemmDepth = 768;
 inline constexpr int kGemmColumns = kGemmVectors * Vec::kWidth;
 
 /// Fewer columns or rows than a whole tile.
 template <int rows, int vectors>
 inline void Compute(int64_t k, const float* a, const float* b, float* out) {
-  static_assert(rows % 4 == 0 && rows <= kGemmRows && vectors <= kGemmVectors);
+  constexpr int kLanes = rows < 4 ? rows : 4;
+  static_assert(rows % kLanes == 0 && rows <= kGemmRows && vectors <= kGemmVectors);
   float32x4_t sums[rows][vectors];
   Unroll<rows>([&](auto r) { Unroll<vectors>([&](auto v) { sums[r][v] = vdupq_n_f32(0); }); });
   for (; k > 0; --k) {
     float32x4_t columns[vectors];
     Unroll<vectors>([&](auto v) { columns[v] = vld1q_f32(b + v * 4); });
-    Unroll<rows / 4>([&](auto block) {
+    Unroll<rows / kLanes>([&](auto block) {
       const float32x4_t lanes = vld1q_f32(a + block * 4);
-      Unroll<4>([&](auto lane) {
+      Unroll<kLanes>([&](auto lane) {
         Unroll<vectors>([&](auto v) {
           float32x4_t& sum = sums[block * 4 + lane][v];
           sum = vfmaq_laneq_f32(sum, columns[v], lanes, decltype(lane)::value);
@@ -94,6 +95,7 @@ inline void ComputeWhole(const WholeTile& tile) {
   const int64_t init_stride = tile.init_stride * 4, addend_stride = tile.addend_stride * 4;
   const int64_t out_stride = tile.ldc * 4;
   const float limits[2] = {tile.low, tile.high};
+  const void* soon = tile.soon;
   // clang-format off
   asm volatile(
       OORT_INIT_ROW(8, 9, 10) OORT_INIT_ROW(11, 12, 13) OORT_INIT_ROW(14, 15, 16)
@@ -107,7 +109,9 @@ inline void ComputeWhole(const WholeTile& tile) {
       "b.eq 2f\n"
       "1:\n"
       "ldr q1, [%[a]], #16\n"
+      "prfm pldl2keep, [%[soon]]\n"
       OORT_TOP_ROWS
+      "add %[soon], %[soon], %[soon_step]\n"
       "ldr q0, [%[a]], #16\n"
       OORT_BOTTOM_COLUMN(2, 20, 23, 26, 29)
       "ldr q2, [%[b]], #16\n"
@@ -141,8 +145,8 @@ inline void ComputeWhole(const WholeTile& tile) {
       OORT_STORE_ROW(17, 18, 19) OORT_STORE_ROW(20, 21, 22) OORT_STORE_ROW(23, 24, 25)
       OORT_STORE_ROW(26, 27, 28) OORT_STORE_ROW(29, 30, 31)
       : [a] "+r"(a), [b] "+r"(b), [k] "+r"(k), [init] "+r"(init), [out] "+r"(out),
-        [addend] "+r"(addend)
-      : [addend_stride] "r"(addend_stride), [init_stride] "r"(init_stride), [out_stride] "r"(out_stride), [limits] "r"(limits),
+        [addend] "+r"(addend), [soon] "+r"(soon)
+      : [addend_stride] "r"(addend_stride), [init_stride] "r"(init_stride), [out_stride] "r"(out_stride), [limits] "r"(limits), [soon_step] "r"(tile.soon_step),
         [clamp] "r"(static_cast<int>(tile.clamp))
       : "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v8", "v9", "v10", "v11", "v12", "v13",
         "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26",
@@ -164,6 +168,7 @@ inline void Compute<8, 3>(int64_t k, const float* a, const float* b, float* out)
   tile.init = kZeros;
   tile.c = out;
   tile.ldc = kGemmColumns;
+  tile.soon = a;
   ComputeWhole(tile);
 }
 

@@ -20,6 +20,8 @@ struct WholeTile {
   int64_t ldc = 0;
   bool clamp = false;
   float low = 0, high = 0;
+  const void* soon = nullptr;  ///< never null: a line is fetched there at each step of k
+  int64_t soon_step = 0;       ///< bytes
 };
 
 /// Most tiles are whole: their sums never leave the registers before they are complete.
@@ -56,6 +58,8 @@ inline void TileInRegisters(const GemmTile& tile, const Compute& compute) {
   whole.clamp = clamp;
   whole.low = relu ? 0.0f : activation.a;
   whole.high = relu ? __builtin_inff() : activation.b;
+  whole.soon = tile.soon != nullptr ? tile.soon : tile.a;
+  whole.soon_step = (tile.soon_bytes + tile.k - 1) / tile.k;
   compute(whole);
   if (direct) return;
   ActivateBlock<columns / Vec::kWidth>(activation, {tile.rows, tile.columns, tile.c, tile.ldc},
