@@ -99,6 +99,10 @@ OORT_HOST_DEVICE inline Lane<T> Erf(Lane<T> x) {
   return std::erf(x.v);
 }
 template <typename T>
+OORT_HOST_DEVICE inline Lane<T> NormalCdf(Lane<T> x) {
+  return T(0.5) * (T(1) + std::erf(x.v * T(0.70710678118654752440)));
+}
+template <typename T>
 OORT_HOST_DEVICE inline Lane<T> Sigmoid(Lane<T> x) {
   return T(1) / (T(1) + std::exp(-x.v));
 }

@@ -24,6 +24,10 @@ class FusedEpilogue {
                     static_cast<float>(init.Float("activation_b"))} {}
 
   const ActivationSpec& activation() const { return activation_; }
+  /// For results of factors that were rounded: the activation need not be more exact than these.
+  void AllowRough() {
+    if (activation_.kind == Activation::kSilu) activation_.kind = Activation::kRoughSilu;
+  }
   /// Throws unless the addend is absent or has the shape of the output.
   void Check(const Args& args, const Shape& output) const {
     if (!args.Has(addend_) || args.shape(addend_) == output) return;

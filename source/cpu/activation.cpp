@@ -10,9 +10,9 @@
 namespace oort {
 namespace {
 
-constexpr std::array<std::string_view, 13> kActivationNames = {
+constexpr std::array<std::string_view, 14> kActivationNames = {
     "none", "relu", "clamp",     "silu",       "hardswish", "hardsigmoid", "sigmoid",
-    "tanh", "gelu", "gelu_tanh", "leaky_relu", "elu",       "mish"};
+    "tanh", "gelu", "gelu_tanh", "leaky_relu", "elu",       "mish",        "silu"};
 
 /// A number argument of an operator: its parameter, or where it is absent a default.
 struct NumberParameter {

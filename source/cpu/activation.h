@@ -24,6 +24,7 @@ enum class Activation : unsigned char {
   kLeakyRelu,  ///< a: the slope below 0
   kElu,        ///< a: alpha
   kMish,
+  kRoughSilu,  ///< kSilu in fewer digits; never in a graph
 };
 
 /// An activation with its arguments.

@@ -26,6 +26,7 @@ inline Vec Activate(Vec x, Vec a, Vec b) {
   if constexpr (kind == Activation::kLeakyRelu) return formulas::LeakyRelu(x, a);
   if constexpr (kind == Activation::kElu) return formulas::Elu(x, a);
   if constexpr (kind == Activation::kMish) return formulas::Mish(x);
+  if constexpr (kind == Activation::kRoughSilu) return RoughSilu(x);
   return x;
 }
 
@@ -51,6 +52,7 @@ inline void WithActivation(Activation kind, const Body& body) {
     case Activation::kLeakyRelu: return body(ActivationTag<Activation::kLeakyRelu>());
     case Activation::kElu: return body(ActivationTag<Activation::kElu>());
     case Activation::kMish: return body(ActivationTag<Activation::kMish>());
+    case Activation::kRoughSilu: return body(ActivationTag<Activation::kRoughSilu>());
   }
 }
 

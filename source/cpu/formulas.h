@@ -35,7 +35,7 @@ OORT_HOST_DEVICE inline V Silu(V x) {
 
 template <typename V>
 OORT_HOST_DEVICE inline V Gelu(V x) {
-  return x * V(0.5f) * (V(1.0f) + Erf(x * V(0.70710678118654752440)));
+  return x * NormalCdf(x);
 }
 
 template <typename V>

@@ -61,6 +61,7 @@ inline double Activated(const ActivationSpec& spec, double x) {
     case Activation::kLeakyRelu: return x > 0 ? x : x * a;
     case Activation::kElu: return x > 0 ? x : a * std::expm1(x);
     case Activation::kMish: return x * std::tanh(std::log1p(std::exp(x)));
+    case Activation::kRoughSilu: return x / (1 + std::exp(-x));
   }
   return NAN;
 }
