@@ -35,14 +35,15 @@ class ChannelsLastConv final : public Layer {
         interleave_(InterleaveKernelsFor(init.isa())) {
     const Tensor weight = ChannelsLastConvShape::WeightOf(init);
     const Tensor& bias = shape_.bias().constant();
+    if (ReadPrecision(init) == Precision::kBF16) shape_.AllowRough();
     if (shape_.depthwise()) {
       depthwise_.emplace(init.isa(), weight);
       return;
     }
-    // In bf16 its transforms would cost more exactness than the multiplications they save.
     const bool f32 = ReadRowsPrecision(init) == Precision::kF32;
-    if (const auto variant = f32 ? ChooseWinograd(init) : std::nullopt) {
-      winograd_.emplace(init.isa(), weight, bias, *variant);
+    const GemmKernels* rounding = f32 ? nullptr : &gemm_;
+    if (const auto variant = ChooseWinograd(init, rounding)) {
+      winograd_.emplace(init.isa(), weight, bias, *variant, rounding);
       return;
     }
     if (f32) {
@@ -123,7 +124,11 @@ class ChannelsLastConv final : public Layer {
   }
 
   /// By the traced size: the weights are kept in one form only, which serves other sizes as well.
-  std::optional<WinogradVariant> ChooseWinograd(const LayerInit& init) const {
+  std::optional<WinogradVariant> ChooseWinograd(const LayerInit& init,
+                                                const GemmKernels* rounding) const {
+    // Rounded coefficients cost half as much again in exactness as rounded pixels: that is little
+    // where the sum goes to a residual, which is exact.
+    if (rounding != nullptr && init.inputs().size() < 2) return std::nullopt;
     const bool fits = shape_.params().groups() == 1 && shape_.weight_shape()[2] == 3 &&
                       shape_.weight_shape()[3] == 3;
     if (!fits || init.inputs().empty() || !init.inputs()[0]->has_shape) return std::nullopt;
@@ -137,7 +142,7 @@ class ChannelsLastConv final : public Layer {
       for (const ConvAxis& axis : g.axes) {
         if (axis.stride != 1 || axis.dilation != 1) return std::nullopt;
       }
-      return WinogradConv::Choose(WinogradSizeOf(g), init.isa());
+      return WinogradConv::Choose(WinogradSizeOf(g), init.isa(), rounding);
     } catch (const Error&) {  // a traced shape is a hint: what is wrong with it is not said here
       return std::nullopt;
     }

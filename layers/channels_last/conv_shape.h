@@ -22,6 +22,7 @@ class ChannelsLastConvShape {
   const ConvParams& params() const { return params_; }
   const WeightArg& bias() const { return bias_; }
   const FusedEpilogue& epilogue() const { return epilogue_; }
+  void AllowRough() { epilogue_.AllowRough(); }
   bool depthwise() const {
     return params_.groups() > 1 && weight_shape_[1] == 1 && weight_shape_[0] == params_.groups();
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/checked.h"
+#include "core/host_memory.h"
 #include "core/parallel.h"
 
 namespace oort {
@@ -53,23 +54,33 @@ struct WinogradConv::Plan {
   int64_t group = 0;   // tiles of V at once
   int64_t part = 0;    // tiles of M at once
   int64_t panels = 1;  // of M at once
+  int64_t unit = 1;    // tiles that are transformed together
   int64_t v_stride = 0, v_floats = 0, m_stride = 0, m_floats = 0, patch_floats = 0;
+  int64_t rows_floats = 0;  // f32 coefficients on their way to being rounded
   int64_t thread_floats = 0, floats = 0;
 };
 
 WinogradConv::WinogradConv(Isa isa, const Tensor& weight, const Tensor& bias,
-                           WinogradVariant variant)
+                           WinogradVariant variant, const GemmKernels* rounding)
     : kernels_(WinogradKernelsFor(isa)),
+      rounding_(rounding),
       variant_(variant),
       channels_(weight.dim(1)),
       out_channels_(weight.dim(0)),
+      columns_(rounding == nullptr ? kernels_.columns : rounding->columns),
       k_(CeilDivide(channels_, kernels_.width) * kernels_.width),
-      panels_(CeilDivide(out_channels_, kernels_.columns)) {
+      panels_(CeilDivide(out_channels_, columns_)) {
   const int64_t size = WinogradTile(variant) + 2;
-  const int64_t padded = CheckedMultiply<int64_t>(panels_, kernels_.columns);
-  const int64_t floats = CheckedMultiply(CheckedMultiply(padded, k_), size * size);
-  weights_ = AllocateHost(
-      CheckedMultiply<size_t>(static_cast<size_t>(CheckedAdd(floats, kLine)), sizeof(float)));
+  const int64_t padded = CheckedMultiply<int64_t>(panels_, columns_);
+  int64_t element = sizeof(float);
+  if (rounding != nullptr) {
+    k_ = rounding->format.Padded(k_);
+    element = rounding->format.element;
+  }
+  const int64_t elements = CheckedMultiply(CheckedMultiply(padded, k_), size * size);
+  matrix_bytes_ = k_ * columns_ * element;
+  weights_ = AllocatePages(static_cast<size_t>(
+      CheckedAdd<int64_t>(CheckedMultiply(elements, element), kLine * sizeof(float))));
   bias_ = AllocateHost(CheckedMultiply<size_t>(static_cast<size_t>(padded), sizeof(float)));
   float* to = reinterpret_cast<float*>(bias_->data());
   std::fill(to, to + padded, 0.0f);
@@ -108,7 +119,7 @@ void TransformFilters(const double* g, const double* filters, int columns, doubl
 }  // namespace
 
 void WinogradConv::PackWeights(const Tensor& weight) {
-  const int size = WinogradTile(variant_) + 2, columns = kernels_.columns;
+  const int size = WinogradTile(variant_) + 2, columns = columns_;
   std::vector<double> g;
   for (const auto& point : TransformOf(variant_).points) {
     for (const double power : {1.0, point.at, point.at * point.at}) {
@@ -120,12 +131,14 @@ void WinogradConv::PackWeights(const Tensor& weight) {
                          : size == 6 ? TransformFilters<6>
                                      : TransformFilters<8>;
   const float* from = weight.data<float>();
-  float* to = reinterpret_cast<float*>(weights_->data());
-  const int64_t panel_floats = size * size * k_ * columns;
+  const int64_t coefficients = size * size, panel_floats = coefficients * k_ * columns;
   ParallelFor(AvailableThreads(), panels_, 1, [&](int64_t begin, int64_t end) {
     std::vector<double> filters(static_cast<size_t>(9 * columns));
     std::vector<double> rows(static_cast<size_t>(3 * size * columns));
+    std::vector<float> exact(static_cast<size_t>(rounding_ == nullptr ? 0 : panel_floats));
     for (int64_t p = begin; p < end; ++p) {
+      std::byte* panel = weights_->data() + p * coefficients * matrix_bytes_;
+      float* to = rounding_ == nullptr ? reinterpret_cast<float*>(panel) : exact.data();
       for (int64_t k = 0; k < k_; ++k) {
         for (int c = 0; c < columns; ++c) {
           const int64_t o = p * columns + c;
@@ -135,31 +148,38 @@ void WinogradConv::PackWeights(const Tensor& weight) {
             filters[static_cast<size_t>(i * columns + c)] = real ? static_cast<double>(f[i]) : 0;
           }
         }
-        transform(g.data(), filters.data(), columns, rows.data(),
-                  to + p * panel_floats + k * columns, k_ * columns);
+        transform(g.data(), filters.data(), columns, rows.data(), to + k * columns, k_ * columns);
+      }
+      for (int64_t i = 0; i < coefficients && rounding_ != nullptr; ++i) {
+        rounding_->convert(to + i * k_ * columns, k_,
+                           {GemmSide::kB, columns, panel + i * matrix_bytes_});
       }
     }
   });
 }
 
 WinogradConv::Plan WinogradConv::MakePlan(const WinogradSize& size, int threads) const {
-  constexpr int64_t kGroup = 25;
+  constexpr int64_t kGroup = 25, kRoundedGroup = 48;
   const int64_t tile = WinogradTile(variant_), coefficients = (tile + 2) * (tile + 2);
   Plan plan;
   plan.tiles_y = CeilDivide(size.out_height, tile);
   plan.tiles_x = CeilDivide(size.out_width, tile);
   plan.tiles = CheckedMultiply(CheckedMultiply(plan.tiles_y, plan.tiles_x), size.batch);
-  const int64_t weights = coefficients * k_ * panels_ * kernels_.columns;
+  const int64_t weights = coefficients * k_ * panels_ * columns_;
+  plan.unit = rounding_ == nullptr ? 1 : rounding_->rows;
   const double products = static_cast<double>(plan.tiles) * static_cast<double>(weights);
   plan.threads = static_cast<int>(
       std::clamp(products / kThreadWork, 1.0, std::max(1.0, static_cast<double>(threads))));
   plan.shared = plan.threads > 1 && plan.tiles < plan.threads * (weights < (1 << 20) ? 12 : 48);
   const int64_t mine = plan.shared ? plan.tiles : CeilDivide(plan.tiles, plan.threads);
-  const int64_t most = weights < (1 << 18) ? kGroup : 2 * kGroup;
+  const int64_t most = rounding_ != nullptr  ? kRoundedGroup
+                       : weights < (1 << 18) ? kGroup
+                                             : 2 * kGroup;
   const int64_t groups = std::max<int64_t>(1, CeilDivide(mine, most));
   // Whole turns of the product's kernel, except where everything is one group.
   plan.group = CeilDivide(mine, groups);
-  if (groups > 1) plan.group = CeilDivide(plan.group, kernels_.rows) * kernels_.rows;
+  const int64_t turn = rounding_ != nullptr ? plan.unit : groups > 1 ? kernels_.rows : 1;
+  plan.group = CeilDivide(plan.group, turn) * turn;
   // Where weights are read once, in the order they lie; else some panels for each row of V.
   plan.panels = std::min<int64_t>(panels_, plan.group <= 16 ? 1 : k_ <= 64 ? 4 : 2);
   plan.part = plan.group;
@@ -168,15 +188,21 @@ WinogradConv::Plan WinogradConv::MakePlan(const WinogradSize& size, int threads)
     const int64_t blocks = CeilDivide(panels_, plan.panels);
     const int64_t parts = std::clamp<int64_t>(CeilDivide(plan.threads, blocks), 1,
                                               std::max<int64_t>(1, plan.group / 4));
-    plan.part = CeilDivide(plan.group, parts);
+    plan.part = CeilDivide(CeilDivide(plan.group, parts), plan.unit) * plan.unit;
   }
   // One more line than whole tiles: else all coefficients of a tile fall into one cache set.
   plan.v_stride = WinogradAlign(CheckedMultiply(plan.group, k_)) + kLine;
-  plan.m_stride = WinogradAlign(plan.part * plan.panels * kernels_.columns) + kLine;
+  if (rounding_ != nullptr) {
+    const int64_t floats = plan.group * k_ * rounding_->format.element / 4;
+    plan.v_stride = WinogradAlign(floats) + kLine;
+    plan.rows_floats = coefficients * plan.unit * std::min(k_, kPatchChannels);
+  }
+  plan.m_stride = WinogradAlign(plan.part * plan.panels * columns_) + kLine;
   plan.v_floats = CheckedMultiply(coefficients, plan.v_stride);
   plan.m_floats = coefficients * plan.m_stride;
   plan.patch_floats = WinogradAlign(coefficients * std::min(k_, kPatchChannels));
-  plan.thread_floats = plan.m_floats + plan.patch_floats + (plan.shared ? 0 : plan.v_floats);
+  plan.thread_floats = plan.m_floats + plan.patch_floats + WinogradAlign(plan.rows_floats) +
+                       (plan.shared ? 0 : plan.v_floats);
   plan.floats = CheckedAdd(CheckedMultiply<int64_t>(plan.threads, plan.thread_floats),
                            kLine + (plan.shared ? plan.v_floats : 0));
   return plan;
@@ -213,7 +239,7 @@ class WinogradConv::Job {
     int64_t image, y, x;  // of the tile's first output pixel
   };
   struct Scratch {
-    float *m, *patch, *v;
+    float *m, *patch, *rows, *v;
   };
 
   Place PlaceOf(int64_t tile) const {
@@ -223,8 +249,44 @@ class WinogradConv::Job {
 
   Scratch ScratchOf(int64_t thread) const {
     float* m = workspace_ + (plan_.shared ? plan_.v_floats : 0) + thread * plan_.thread_floats;
-    float* patch = m + plan_.m_floats;
-    return {m, patch, plan_.shared ? workspace_ : patch + plan_.patch_floats};
+    float *patch = m + plan_.m_floats, *rows = patch + plan_.patch_floats;
+    return {m, patch, rows, plan_.shared ? workspace_ : rows + WinogradAlign(plan_.rows_floats)};
+  }
+
+  /// Tiles [begin, end) into V, which starts at tile `origin`.
+  void Inputs(int64_t origin, int64_t begin, int64_t end, const Scratch& scratch) const {
+    for (int64_t tile = begin; tile < end; tile += plan_.unit) {
+      if (conv_.rounding_ == nullptr) {
+        Input(tile, 0, conv_.k_, scratch.v + (tile - origin) * conv_.k_, plan_.v_stride,
+              scratch.patch);
+      } else {
+        RoundedInput(origin, tile, std::min(end, tile + plan_.unit), scratch);
+      }
+    }
+  }
+
+  /// The tiles of one panel of V, some channels at a time, so that what is not rounded yet stays in
+  /// the L1 cache.
+  void RoundedInput(int64_t origin, int64_t begin, int64_t end, const Scratch& scratch) const {
+    constexpr int64_t kMostTiles = 64;
+    const GemmKernels& gemm = *conv_.rounding_;
+    const int64_t panel_bytes = plan_.unit * conv_.k_ * gemm.format.element;
+    const int count = static_cast<int>(end - begin);
+    const float* rows[kMostTiles];
+    for (int64_t first = 0; first < conv_.k_; first += kPatchChannels) {
+      const int64_t depth = std::min(kPatchChannels, conv_.k_ - first);
+      const int64_t stride = plan_.unit * depth;
+      for (int i = 0; i < count; ++i) {
+        Input(begin + i, first, first + depth, scratch.rows + i * depth, stride, scratch.patch);
+      }
+      for (int64_t c = 0; c < size_ * size_; ++c) {
+        for (int i = 0; i < count; ++i) rows[i] = scratch.rows + c * stride + i * depth;
+        std::byte* panel = reinterpret_cast<std::byte*>(scratch.v + c * plan_.v_stride) +
+                           (begin - origin) / plan_.unit * panel_bytes;
+        gemm.pack_rows(rows, count, first, depth,
+                       {GemmSide::kA, static_cast<int>(plan_.unit), panel});
+      }
+    }
   }
 
   void GoPrivate() const {
@@ -235,9 +297,7 @@ class WinogradConv::Job {
         const int64_t end = plan_.tiles * (t + 1) / threads;
         for (int64_t begin = plan_.tiles * t / threads; begin < end; begin += plan_.group) {
           const int64_t stop = std::min(end, begin + plan_.group);
-          for (int64_t tile = begin; tile < stop; ++tile) {
-            Input(tile, scratch.v + (tile - begin) * conv_.k_, scratch.patch);
-          }
+          Inputs(begin, begin, stop, scratch);
           for (int64_t panel = 0; panel < conv_.panels_; panel += plan_.panels) {
             Block(begin, scratch.v, begin, stop, panel, scratch.m);
           }
@@ -253,11 +313,10 @@ class WinogradConv::Job {
       const int64_t end = std::min(plan_.tiles, begin + plan_.group);
       ParallelFor(plan_.threads, threads, 1, [&](int64_t first, int64_t last) {
         for (int64_t t = first; t < last; ++t) {
-          const Scratch scratch = ScratchOf(t);
-          const int64_t stop = begin + (end - begin) * (t + 1) / threads;
-          for (int64_t tile = begin + (end - begin) * t / threads; tile < stop; ++tile) {
-            Input(tile, scratch.v + (tile - begin) * conv_.k_, scratch.patch);
-          }
+          const int64_t units = CeilDivide(end - begin, plan_.unit);
+          const int64_t from = begin + units * t / threads * plan_.unit;
+          const int64_t to = begin + units * (t + 1) / threads * plan_.unit;
+          Inputs(begin, from, std::min(to, end), ScratchOf(t));
         }
       });
       const int64_t parts = CeilDivide(end - begin, plan_.part);
@@ -275,31 +334,33 @@ class WinogradConv::Job {
     }
   }
 
-  /// A tile into its rows of V.
-  void Input(int64_t tile, float* v, float* patch) const {
+  /// Channels [first, last) of a tile into rows of V.
+  void Input(int64_t tile, int64_t first, int64_t last, float* v, int64_t v_stride,
+             float* patch) const {
     const Place place = PlaceOf(tile);
     const int64_t y = place.y - call_.pad_top, x = place.x - call_.pad_left;
     const bool inside = y >= 0 && x >= 0 && y + size_ <= call_.height && x + size_ <= call_.width;
     WinogradInput input;
-    input.v_stride = plan_.v_stride;
-    int64_t done = 0;
-    if (inside) {
-      done = conv_.channels_ / kernels_.width * kernels_.width;
-      input.patch =
-          call_.input + ((place.image * call_.height + y) * call_.width + x) * call_.input_stride;
+    input.v_stride = v_stride;
+    int64_t done = first;
+    const int64_t whole = std::min(last, conv_.channels_ / kernels_.width * kernels_.width);
+    if (inside && whole > first) {
+      done = whole;
+      input.patch = call_.input + first +
+                    ((place.image * call_.height + y) * call_.width + x) * call_.input_stride;
       input.pixel_stride = call_.input_stride;
       input.row_stride = call_.input_stride * call_.width;
-      input.channels = done;
+      input.channels = whole - first;
       input.v = v;
       input_(input);
     }
-    for (; done < conv_.k_; done += input.channels) {
-      input.channels = std::min(kPatchChannels, conv_.k_ - done);
+    for (; done < last; done += input.channels) {
+      input.channels = std::min(kPatchChannels, last - done);
       FillPatch(place.image, y, x, done, input.channels, patch);
       input.patch = patch;
       input.pixel_stride = input.channels;
       input.row_stride = input.channels * size_;
-      input.v = v + done;
+      input.v = v + done - first;
       input_(input);
     }
   }
@@ -307,7 +368,7 @@ class WinogradConv::Job {
   /// Copies the pixels of a tile that exist, and zeros for the others and for missing channels.
   void FillPatch(int64_t image, int64_t y0, int64_t x0, int64_t channel, int64_t count,
                  float* patch) const {
-    const int64_t real = std::min(count, conv_.channels_ - channel);
+    const int64_t real = std::clamp<int64_t>(conv_.channels_ - channel, 0, count);
     for (int64_t y = y0; y < y0 + size_; ++y) {
       for (int64_t x = x0; x < x0 + size_; ++x, patch += count) {
         int64_t copied = 0;
@@ -325,26 +386,61 @@ class WinogradConv::Job {
   void Block(int64_t origin, const float* v, int64_t begin, int64_t end, int64_t panel,
              float* m) const {
     const int64_t panels = std::min(plan_.panels, conv_.panels_ - panel);
-    const int64_t columns = kernels_.columns, coefficients = size_ * size_;
-    const int64_t matrix = conv_.k_ * columns;  // floats of one coefficient's panel
-    WinogradProduct product;
-    product.v_row = product.k = conv_.k_;
-    product.tiles = end - begin;
-    product.m_row = panels * columns;
-    const float* weights = reinterpret_cast<const float*>(conv_.weights_->data());
+    const int64_t columns = conv_.columns_, coefficients = size_ * size_;
+    const int64_t matrix = conv_.matrix_bytes_, m_row = panels * columns;
     for (int64_t i = 0; i < coefficients; ++i) {
-      product.v = v + i * plan_.v_stride + (begin - origin) * conv_.k_;
       for (int64_t p = 0; p < panels; ++p) {
-        product.u = weights + ((panel + p) * coefficients + i) * matrix;
+        const std::byte* u = conv_.weights_->data() + ((panel + p) * coefficients + i) * matrix;
         const bool last = p + 1 == panels;  // of those that this coefficient meets
-        product.soon = last ? weights + (panel * coefficients + i + 1) * matrix
-                            : product.u + coefficients * matrix;
-        product.m = m + i * plan_.m_stride + p * columns;
-        kernels_.product(product);
+        const std::byte* soon =
+            last ? conv_.weights_->data() + (panel * coefficients + i + 1) * matrix
+                 : u + coefficients * matrix;
+        float* to = m + i * plan_.m_stride + p * columns;
+        if (conv_.rounding_ == nullptr) {
+          const float* row = v + i * plan_.v_stride + (begin - origin) * conv_.k_;
+          ExactProduct(row, end - begin, u, soon, to, m_row);
+        } else {
+          const std::byte* row = reinterpret_cast<const std::byte*>(v + i * plan_.v_stride);
+          const int64_t out = std::min(columns, conv_.out_channels_ - (panel + p) * columns);
+          RoundedProduct(row + (begin - origin) * conv_.k_ * conv_.rounding_->format.element,
+                         end - begin, out, u, soon, to, m_row);
+        }
       }
     }
     for (int64_t tile = begin; tile < end; ++tile) {
-      Output(tile, panel * columns, panels * columns, m + (tile - begin) * product.m_row);
+      Output(tile, panel * columns, panels * columns, m + (tile - begin) * m_row);
+    }
+  }
+
+  void ExactProduct(const float* v, int64_t tiles, const std::byte* u, const std::byte* soon,
+                    float* m, int64_t m_row) const {
+    WinogradProduct product;
+    product.v = v;
+    product.v_row = product.k = conv_.k_;
+    product.tiles = tiles;
+    product.u = reinterpret_cast<const float*>(u);
+    product.soon = reinterpret_cast<const float*>(soon);
+    product.m = m;
+    product.m_row = m_row;
+    kernels_.product(product);
+  }
+
+  void RoundedProduct(const std::byte* v, int64_t tiles, int64_t columns, const std::byte* u,
+                      const std::byte* soon, float* m, int64_t m_row) const {
+    const GemmKernels& gemm = *conv_.rounding_;
+    const int64_t pieces = CeilDivide(tiles, plan_.unit);
+    GemmTile tile;
+    tile.k = conv_.k_;
+    tile.b = u;
+    tile.ldc = m_row;
+    tile.columns = static_cast<int>(columns);
+    tile.soon_bytes = conv_.matrix_bytes_ / pieces;
+    for (int64_t i = 0; i < pieces; ++i) {
+      tile.a = v + i * plan_.unit * conv_.k_ * gemm.format.element;
+      tile.c = m + i * plan_.unit * m_row;
+      tile.rows = static_cast<int>(std::min(plan_.unit, tiles - i * plan_.unit));
+      tile.soon = soon + i * tile.soon_bytes;
+      gemm.tile(tile);
     }
   }
 
@@ -437,7 +533,37 @@ double WinogradTime(const WinogradMachine& machine, const WinogradSize& size, Is
 
 }  // namespace
 
-std::optional<WinogradVariant> WinogradConv::Choose(const WinogradSize& size, Isa isa) {
+namespace {
+
+/// Whether F(2,3) on rounded factors beats their direct sum, in cycles of a Neoverse V1.
+bool RoundedPays(const WinogradSize& size, const GemmKernels& gemm) {
+  constexpr double kProducts = 64;  // a cycle, in the loop of a tile
+  constexpr double kTile = 45, kGather = 1.2, kInput = 60, kOutput = 24;
+  const double pixels = static_cast<double>(size.batch) * static_cast<double>(size.out_height) *
+                        static_cast<double>(size.out_width);
+  const double tiles = static_cast<double>(size.batch) *
+                       static_cast<double>(CeilDivide(size.out_height, 2)) *
+                       static_cast<double>(CeilDivide(size.out_width, 2));
+  const double in = static_cast<double>(size.channels),
+               out = static_cast<double>(size.out_channels);
+  const double area = gemm.rows * gemm.columns;
+  const double direct =
+      pixels * out * (9 * in / kProducts + kTile / area) + pixels * 9 * in / 4 * kGather;
+  const double winograd = 16 * tiles * out * (in / kProducts + kTile / area) +
+                          tiles * (in * kInput + out * kOutput) / 4;
+  return winograd < 0.92 * direct;
+}
+
+}  // namespace
+
+std::optional<WinogradVariant> WinogradConv::Choose(const WinogradSize& size, Isa isa,
+                                                    const GemmKernels* rounding) {
+  if (rounding != nullptr) {
+    // Measured on NEON only; matrix units that must be set up are faster than any transform.
+    const bool fits = isa == Isa::kNeon && rounding->pack_rows != nullptr;
+    return fits && RoundedPays(size, *rounding) ? std::optional(WinogradVariant::kF2)
+                                                : std::nullopt;
+  }
   const WinogradMachine machine = MachineOf(isa);
   const double weights =
       9 * static_cast<double>(size.channels) * static_cast<double>(size.out_channels);

@@ -6,12 +6,17 @@
 // the largest sum of |input| |weight| (a plain sum in f32: 3e-7). A NaN or an infinity in the
 // input reaches all pixels of the tiles that see it, not only those that the direct sum would
 // reach; further than m + 1 pixels away it changes nothing.
+//
+// With kernels of cpu/gemm.h that round their factors to bf16, F(2,3) rounds the transformed image
+// and the transformed weights, and nothing else: on whole networks that is as exact as rounding
+// before a direct sum.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 
+#include "cpu/gemm.h"
 #include "layers/channels_last/winograd_kernels.h"
 #include "oort/tensor.h"
 
@@ -43,10 +48,13 @@ struct WinogradCall {
 class WinogradConv {
  public:
   /// The cheapest variant for a size, or none where the direct sum is cheaper.
-  static std::optional<WinogradVariant> Choose(const WinogradSize& size, Isa isa);
+  /// `rounding` are the kernels of products below f32, null for f32.
+  static std::optional<WinogradVariant> Choose(const WinogradSize& size, Isa isa,
+                                               const GemmKernels* rounding = nullptr);
 
   /// `weight` is (out, in, 3, 3) in f32; `bias` (out), or undefined.
-  WinogradConv(Isa isa, const Tensor& weight, const Tensor& bias, WinogradVariant variant);
+  WinogradConv(Isa isa, const Tensor& weight, const Tensor& bias, WinogradVariant variant,
+               const GemmKernels* rounding = nullptr);
   WinogradVariant variant() const { return variant_; }
   /// Scratch bytes of one call.
   size_t Workspace(const WinogradSize& size, int threads) const;
@@ -60,10 +68,13 @@ class WinogradConv {
   void PackWeights(const Tensor& weight);
 
   const WinogradKernels& kernels_;
+  const GemmKernels* rounding_;  // null where products are f32
   WinogradVariant variant_;
   int64_t channels_, out_channels_;
-  int64_t k_;       // channels, up to whole vectors
-  int64_t panels_;  // of output channels
+  int columns_;               // of a panel
+  int64_t k_;                 // channels, up to whole vectors
+  int64_t panels_;            // of output channels
+  int64_t matrix_bytes_ = 0;  // of one coefficient's panel of weights
   std::shared_ptr<Buffer> weights_, bias_;
 };
 

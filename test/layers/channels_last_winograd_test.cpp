@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "cpu/gemm_precision.h"
 #include "layers/channels_last/winograd.h"
 #include "oort/testing.h"
 
@@ -52,8 +53,9 @@ struct WinogradData {
     return (n * c.out_height() + y) * c.out_width() + x;
   }
 
-  std::vector<float> Run(Isa isa, WinogradVariant variant) const {
-    const WinogradConv conv(isa, weight, bias, variant);
+  std::vector<float> Run(Isa isa, WinogradVariant variant,
+                         const GemmKernels* rounding = nullptr) const {
+    const WinogradConv conv(isa, weight, bias, variant, rounding);
     const int64_t pixels = c.batch * c.out_height() * c.out_width();
     std::vector<float> output(static_cast<size_t>(pixels * (c.out_channels + kGap)), kMark);
     const auto workspace = AllocateHost(conv.Workspace(c.size(), c.threads));
@@ -111,27 +113,43 @@ double BoundOf(WinogradVariant variant) {
   return variant == WinogradVariant::kF2 ? 5e-7 : variant == WinogradVariant::kF4 ? 2e-6 : 1e-5;
 }
 
+/// Each of `output` within `bound` of the plain sum, and nothing written behind pixels.
+void ExpectNear(const WinogradData& data, const std::vector<float>& output, double bound) {
+  const WinogradCase& c = data.c;
+  double worst = 0;
+  size_t at = 0;
+  for (size_t i = 0; i < output.size(); ++i) {
+    if (static_cast<int64_t>(i) % (c.out_channels + kGap) >= c.out_channels) {
+      ASSERT_EQ(output[i], kMark) << "behind a pixel";
+      continue;
+    }
+    const double difference = std::abs(static_cast<double>(output[i]) - data.expected[at++]);
+    worst = std::isnan(difference) ? difference : std::max(worst, difference);
+    ASSERT_FALSE(std::isnan(worst));
+  }
+  EXPECT_LE(worst, bound * std::max(1.0, data.magnitude));
+}
+
+/// Factors that are rounded to bf16: half a unit of 2^-8 each, and the transforms add up to four of
+/// an image and of a filter.
+void ExpectRounded(const WinogradData& data) {
+  for (const GemmVariant& variant : GemmVariants(Precision::kBF16)) {
+    if (variant.kernels->pack_rows == nullptr || variant.kernels->begin != nullptr) continue;
+    SCOPED_TRACE(variant.name);
+    ExpectNear(data, data.Run(variant.isa, WinogradVariant::kF2, variant.kernels), 0.012);
+  }
+}
+
 void ExpectWinograd(const WinogradCase& c) {
   const WinogradData data(c);
+  ExpectRounded(data);
   for (const Isa isa : SupportedIsas()) {
     for (const WinogradVariant variant : kVariants) {
       SCOPED_TRACE(::testing::Message()
                    << Name(isa) << " F" << WinogradTile(variant) << " of " << c.batch << "x"
                    << c.height << "x" << c.width << "x" << c.channels << " to " << c.out_channels
                    << " on " << c.threads << " threads");
-      const std::vector<float> output = data.Run(isa, variant);
-      double worst = 0;
-      size_t at = 0;
-      for (size_t i = 0; i < output.size(); ++i) {
-        if (static_cast<int64_t>(i) % (c.out_channels + kGap) >= c.out_channels) {
-          ASSERT_EQ(output[i], kMark) << "behind a pixel";
-          continue;
-        }
-        const double difference = std::abs(static_cast<double>(output[i]) - data.expected[at++]);
-        worst = std::isnan(difference) ? difference : std::max(worst, difference);
-        ASSERT_FALSE(std::isnan(worst));
-      }
-      EXPECT_LE(worst, BoundOf(variant) * std::max(1.0, data.magnitude));
+      ExpectNear(data, data.Run(isa, variant), BoundOf(variant));
     }
   }
 }
