@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/dispatch.h"
+#include "cuda/memory.h"
+#include "layers/index/device_index.h"
 #include "layers/index/index_plan.h"
 #include "layers/shape/strided_layer.h"
 
@@ -9,19 +11,30 @@ namespace {
 bool IsHalf(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
 
 /// Row input[i] of the table for each index.
-class EmbeddingLayer final : public Layer {
+class EmbeddingLayer final : public Layer, public AnyDevice {
  public:
   explicit EmbeddingLayer(const LayerInit& init)
       : input_(init.Arg("input")),
         weight_(init.Arg(init.Arg("@weight") >= 0 ? "@weight" : "weight")),
         // A model of half weights is computed in f32, as the traced dtypes say.
-        widen_(init.Arg("@weight") >= 0 || init.outputs()[0]->dtype == DType::kF32) {}
+        widen_(init.Arg("@weight") >= 0 || init.outputs()[0]->dtype == DType::kF32) {
+    if (init.device().type == DeviceType::kCpu) return;
+    const Value& weight = init.Constant(init.Arg("@weight") >= 0 ? "@weight" : "weight");
+    if (!weight.IsTensor()) throw Error(ErrorCode::kUnsupported, "computes its table");
+    const Tensor& table = weight.AsTensor();
+    const DType dtype = widen_ && IsHalf(table.dtype()) ? DType::kF32 : table.dtype();
+    uploaded_ = cuda::ToDevice(table.To(dtype), init.device());
+  }
 
   std::vector<Value> Infer(const Args& args) const override {
     return {Tensor::Meta(ResultType(args), ResultShape(args))};
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    if (context.stream() != nullptr) {
+      return device_select(*context.stream(), uploaded_, args.tensor(input_), 0,
+                           outputs[0].AsTensor());
+    }
     const Tensor& weight = args.tensor(weight_);
     Tensor& output = OutputTensor(outputs[0], ResultType(args), ResultShape(args));
     const IndexPlan plan = PlanSelect(weight.shape(), 0, ReadIndices(args.tensor(input_)));
@@ -33,6 +46,8 @@ class EmbeddingLayer final : public Layer {
       WidenRows<BFloat16>(context, weight, plan.table, output);
     }
   }
+
+  bool Packs(int argument) const override { return argument == weight_ && uploaded_.defined(); }
 
  private:
   template <typename From>
@@ -70,6 +85,7 @@ class EmbeddingLayer final : public Layer {
 
   int input_, weight_;
   bool widen_;
+  Tensor uploaded_;  // the table on the GPU, where the layer is there
 };
 
 }  // namespace

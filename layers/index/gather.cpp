@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 
+#include "layers/index/device_index.h"
 #include "layers/index/index_plan.h"
 #include "layers/shape/strided_copy.h"
 #include "layers/shape/strided_layer.h"
@@ -41,7 +42,7 @@ class AxisIndexLayer : public Layer {
   int input_, dim_, index_;
 };
 
-class GatherLayer final : public AxisIndexLayer {
+class GatherLayer final : public AxisIndexLayer, public AnyDevice {
  public:
   using AxisIndexLayer::AxisIndexLayer;
 
@@ -54,11 +55,14 @@ class GatherLayer final : public AxisIndexLayer {
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     const Tensor& x = input(args);
     Tensor& output = OutputTensor(outputs[0], x.dtype(), index(args).shape());
+    if (context.stream() != nullptr) {
+      return device_gather(*context.stream(), x, index(args), Axis(args), output);
+    }
     GatherElements(context, x, index(args), Axis(args), output);
   }
 };
 
-class IndexSelectLayer final : public AxisIndexLayer {
+class IndexSelectLayer final : public AxisIndexLayer, public AnyDevice {
  public:
   using AxisIndexLayer::AxisIndexLayer;
 
@@ -70,6 +74,9 @@ class IndexSelectLayer final : public AxisIndexLayer {
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     const Tensor& x = input(args);
     Tensor& output = OutputTensor(outputs[0], x.dtype(), ResultShape(args));
+    if (context.stream() != nullptr) {
+      return device_select(*context.stream(), x, index(args), Axis(args), output);
+    }
     const IndexPlan plan = PlanSelect(AsVector(x.shape()), Axis(args), ReadIndices(index(args)));
     CopyIndexed(context, ItemSize(x.dtype()), x.raw(), plan, output.raw());
   }

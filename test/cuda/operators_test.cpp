@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: MIT
+// Operators on the GPU against the same on the CPU, which other tests hold against torch.
+#include <gtest/gtest.h>
+
+#include "cuda/device.h"
+#include "cuda/memory.h"
+#include "graph/graph_builder.h"
+#include "oort/testing.h"
+
+namespace oort {
+namespace {
+
+using testing::RandomTensor;
+using testing::RangeTensor;
+using testing::Tolerance;
+
+class CudaOperators : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string reason;
+    if (cuda::Devices(&reason).empty()) GTEST_SKIP() << reason;
+  }
+
+  /// `op` is the type and the parameters; attributes are filled with random numbers.
+  static Graph MakeGraph(const std::string& type, const std::string& params,
+                         const std::vector<Tensor>& inputs, int outputs,
+                         const std::map<std::string, Tensor>& attributes) {
+    std::string lines, names;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const std::string number = std::to_string(i);
+      lines += "pnnx.Input pnnx_input_" + number + " 0 1 x" + number + "\n";
+      names += " x" + number;
+    }
+    for (int i = 0; i < outputs; ++i) names += " y" + std::to_string(i);
+    lines += type + " op " + std::to_string(inputs.size()) + " " + std::to_string(outputs) + names +
+             (params.empty() ? "" : " " + params) + "\n";
+    for (int i = 0; i < outputs; ++i) {
+      const std::string number = std::to_string(i);
+      lines += "pnnx.Output pnnx_output_" + number + " 1 0 y" + number + "\n";
+    }
+    Graph graph = GraphFromText(lines);
+    for (Operator& op : graph.operators) {
+      if (op.name == "op") op.attributes = attributes;
+    }
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      Operand& operand =
+          graph.operands[static_cast<size_t>(graph.FindOperand("x" + std::to_string(i)))];
+      operand.dtype = inputs[i].dtype();
+      operand.has_shape = true;
+      operand.shape = inputs[i].shape();
+    }
+    return graph;
+  }
+
+  static void ExpectSame(const std::string& type, const std::string& params,
+                         const std::vector<Tensor>& inputs, int outputs = 1,
+                         const std::map<std::string, Tensor>& attributes = {},
+                         Tolerance tolerance = {}) {
+    SCOPED_TRACE(type + " " + params + " " + inputs[0].ToString());
+    const Graph graph = MakeGraph(type, params, inputs, outputs, attributes);
+    const auto on_host = RuntimeGraph::Build(graph);
+    LoadOptions options;
+    options.device = Device::Cuda(0);
+    const auto on_device = RuntimeGraph::Build(graph, options);
+    for (const NodeReport& node : on_device->Plan(inputs).nodes) {
+      EXPECT_EQ(node.fallback, "") << node.type;
+    }
+    Session host(on_host), device(on_device);
+    const std::vector<Tensor> want = host.Forward(inputs);
+    // Step by step, recorded, and replayed.
+    for (int run = 0; run < 3; ++run) {
+      const std::vector<Tensor> got = device.Forward(inputs);
+      ASSERT_EQ(got.size(), want.size());
+      for (size_t i = 0; i < got.size(); ++i) testing::ExpectNear(got[i], want[i], tolerance);
+    }
+  }
+};
+
+constexpr DType kManyDTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kF64, DType::kI32,
+                                 DType::kI64, DType::kU8,  DType::kI8,   DType::kI16, DType::kBool};
+constexpr DType kFloatDTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kF64};
+
+TEST_F(CudaOperators, ElementsOfAllLengths) {
+  for (int64_t length : testing::EdgeLengths()) {
+    ExpectSame("F.relu", "", {RandomTensor(DType::kF32, {length})});
+    ExpectSame("pnnx.Expression", "expr=add(mul(@0,2),@1)",
+               {RandomTensor(DType::kF32, {length}), RandomTensor(DType::kF32, {length}, 2)});
+  }
+}
+
+TEST_F(CudaOperators, ActivationsOfAllFloats) {
+  for (DType dtype : kFloatDTypes) {
+    const Tensor x = RandomTensor(dtype, {3, 37}, 1, -6, 6);
+    for (const char* type : {"F.silu", "F.gelu", "F.hardswish", "F.hardsigmoid", "F.sigmoid",
+                             "F.tanh", "F.mish", "F.selu", "F.logsigmoid", "F.softsign"}) {
+      ExpectSame(type, "", {x});
+    }
+    ExpectSame("F.gelu", "approximate=tanh", {x});
+    ExpectSame("F.elu", "alpha=0.7", {x});
+    ExpectSame("F.leaky_relu", "negative_slope=0.2", {x});
+    ExpectSame("F.softplus", "beta=2.0 threshold=3.0", {x});
+  }
+}
+
+TEST_F(CudaOperators, FunctionsOfF32) {
+  const Tensor x = RandomTensor(DType::kF32, {257}, 3, 0.1, 0.9);
+  for (const char* name :
+       {"abs",   "acos", "asin",   "atan",       "ceil",  "cos",    "cosh",  "erf",
+        "erfc",  "exp",  "exp2",   "expm1",      "floor", "lgamma", "log",   "log10",
+        "log1p", "log2", "neg",    "reciprocal", "round", "rsqrt",  "sign",  "sin",
+        "sinh",  "sqrt", "square", "tan",        "trunc", "isnan",  "atanh", "asinh"}) {
+    ExpectSame(std::string("torch.") + name, "", {x});
+  }
+}
+
+TEST_F(CudaOperators, ArithmeticOfAllDTypes) {
+  for (DType dtype : kManyDTypes) {
+    const Tensor a = RandomTensor(dtype, {5, 1, 7}, 1, 1, 50);
+    const Tensor b = RandomTensor(dtype, {4, 7}, 2, 1, 9);
+    for (const char* expression :
+         {"add(@0,@1)", "mul(@0,@1)", "maximum(@0,@1)", "eq(@0,@1)", "where(lt(@0,@1),@0,@1)"}) {
+      if (dtype == DType::kBool && std::string(expression).find("lt") != std::string::npos)
+        continue;
+      ExpectSame("pnnx.Expression", std::string("expr=") + expression, {a, b});
+    }
+    if (dtype == DType::kBool) continue;
+    ExpectSame("pnnx.Expression", "expr=sub(@0,@1)", {a, b});
+    ExpectSame("pnnx.Expression", "expr=floor_divide(@0,@1)", {a, b});
+    ExpectSame("pnnx.Expression", "expr=remainder(@0,@1)", {a, b});
+    ExpectSame("pnnx.Expression", "expr=pow(@0,2)", {a});
+  }
+  const Tensor i = RandomTensor(DType::kI32, {33}, 1, -100, 100);
+  ExpectSame("pnnx.Expression", "expr=bitwise_and(@0,@1)", {i, RandomTensor(DType::kI32, {33}, 2)});
+}
+
+TEST_F(CudaOperators, Conversions) {
+  for (DType from : kManyDTypes) {
+    const Tensor x = RandomTensor(from, {19}, 1, -3, 3);
+    for (const char* to : {"float", "half", "double", "int", "long", "bool", "bfloat16"}) {
+      ExpectSame("Tensor.to", std::string("dtype=torch.") + to, {x});
+    }
+  }
+}
+
+TEST_F(CudaOperators, LongFormulas) {
+  const Tensor x = RandomTensor(DType::kF32, {2, 3, 5, 7}),
+               y = RandomTensor(DType::kF32, {3, 1, 7});
+  ExpectSame("pnnx.Expression",
+             "expr=div(sub(exp(mul(@0,@1)),sin(add(@0,cos(@1)))),sqrt(add(abs(@0),1.5)))", {x, y});
+  ExpectSame("torch.clamp", "min=-0.5 max=0.25", {x});
+  // What the kernel lacks is computed by the host.
+  ExpectSame("torch.digamma", "", {RandomTensor(DType::kF32, {33}, 1, 1, 5)});
+}
+
+TEST_F(CudaOperators, Copies) {
+  for (DType dtype : {DType::kF32, DType::kF16, DType::kU8, DType::kF64, DType::kC128}) {
+    const Tensor x = dtype == DType::kC128 ? RandomTensor(DType::kF64, {6, 7, 9, 11}).To(dtype)
+                                           : RandomTensor(dtype, {6, 7, 9, 11}, 1, 0, 100);
+    ExpectSame("torch.permute", "dims=(0,2,3,1)", {x});
+    ExpectSame("torch.permute", "dims=(3,1,0,2)", {x});
+    ExpectSame("torch.transpose", "dim0=2 dim1=3", {x});
+    ExpectSame("Tensor.slice", "dim=2 start=1 end=8 step=3", {x});
+    ExpectSame("torch.flip", "dims=(1,3)", {x});
+    ExpectSame("torch.roll", "shifts=(2,-3) dims=(1,3)", {x});
+    ExpectSame("torch.cat", "dim=1", {x, x, x});
+    ExpectSame("torch.stack", "dim=2", {x, x});
+    ExpectSame("torch.chunk", "chunks=3 dim=2", {x}, 3);
+    ExpectSame("Tensor.reshape", "shape=(42,-1)", {x});
+    ExpectSame("Tensor.repeat", "sizes=(1,2,1,3)", {x});
+  }
+  ExpectSame("torch.permute", "dims=(1,0)", {RandomTensor(DType::kF32, {513, 129})});
+  ExpectSame("torch.permute", "dims=(0,2,1)", {RandomTensor(DType::kF16, {5, 64, 96})});
+  ExpectSame("Tensor.expand", "shape=(4,3,5)", {RandomTensor(DType::kF32, {3, 1})});
+}
+
+TEST_F(CudaOperators, Reductions) {
+  for (DType dtype : kManyDTypes) {
+    const Tensor x = RandomTensor(dtype, {5, 6, 7, 33}, 1, -4, 4);
+    for (const char* dims : {"dim=(3)", "dim=(1)", "dim=(0,2)", "dim=(2,3)", "dim=(0,1,2,3)"}) {
+      ExpectSame("torch.sum", std::string(dims) + " keepdim=True", {x});
+      if (dtype != DType::kBool) ExpectSame("torch.amax", dims, {x});
+    }
+    if (kFloats.Contains(dtype)) {
+      ExpectSame("torch.mean", "dim=(2,3)", {x});
+      ExpectSame("torch.prod", "dim=(1)", {x});
+    }
+    if (dtype == DType::kBool) continue;
+    ExpectSame("torch.max", "dim=3", {x}, 2);
+    ExpectSame("torch.min", "dim=1", {x}, 2);
+    ExpectSame("torch.argmax", "dim=2", {x});
+  }
+  Tensor nan = RandomTensor(DType::kF32, {3, 100});
+  nan.data<float>()[150] = NAN;
+  ExpectSame("torch.max", "dim=1", {nan}, 2);
+  ExpectSame("torch.sum", "dim=None", {RandomTensor(DType::kF32, {300, 1001})});
+}
+
+TEST_F(CudaOperators, Softmax) {
+  for (DType dtype : kFloatDTypes) {
+    for (int64_t length : {1, 5, 33, 1000, 5000}) {
+      ExpectSame("F.softmax", "dim=-1", {RandomTensor(dtype, {3, length}, 1, -9, 9)});
+      ExpectSame("F.log_softmax", "dim=0", {RandomTensor(dtype, {7, length}, 1, -9, 9)});
+    }
+    ExpectSame("F.softmin", "dim=1", {RandomTensor(dtype, {40, 6, 64})});
+  }
+}
+
+TEST_F(CudaOperators, Norms) {
+  for (DType dtype : kFloatDTypes) {
+    for (int64_t width : {1, 7, 64, 1000}) {
+      const Tensor x = RandomTensor(dtype, {3, 5, width}, 1, -3, 9);
+      const Tensor weight = RandomTensor(dtype, {width}, 2), bias = RandomTensor(dtype, {width}, 3);
+      const std::string shape = "normalized_shape=(" + std::to_string(width) + ")";
+      ExpectSame("nn.LayerNorm", shape + " eps=1e-5", {x}, 1, {{"weight", weight}, {"bias", bias}});
+      ExpectSame("nn.RMSNorm", shape + " eps=1e-6", {x}, 1, {{"weight", weight}});
+    }
+    const Tensor image = RandomTensor(dtype, {2, 6, 5, 7}, 1, -3, 9);
+    const Tensor weight = RandomTensor(dtype, {6}, 2), bias = RandomTensor(dtype, {6}, 3);
+    ExpectSame("nn.GroupNorm", "num_groups=3 eps=1e-5", {image}, 1,
+               {{"weight", weight}, {"bias", bias}});
+    ExpectSame("nn.InstanceNorm2d", "eps=1e-5", {image});
+    ExpectSame("nn.BatchNorm2d", "eps=1e-5", {image}, 1,
+               {{"weight", weight},
+                {"bias", bias},
+                {"running_mean", RandomTensor(dtype, {6}, 4)},
+                {"running_var", RandomTensor(dtype, {6}, 5, 0.5, 2)}});
+  }
+}
+
+TEST_F(CudaOperators, Products) {
+  for (DType dtype : kFloatDTypes) {
+    const Tolerance loose = dtype == DType::kF64 ? Tolerance{} : Tolerance{2e-2, 2e-2};
+    const Tolerance tolerance = dtype == DType::kF32 ? Tolerance{1e-4, 1e-4} : loose;
+    const auto random = [&](Shape shape, uint64_t seed) {
+      return RandomTensor(dtype, shape, seed, -1, 1);
+    };
+    ExpectSame("torch.matmul", "", {random({17, 33}, 1), random({33, 9}, 2)}, 1, {}, tolerance);
+    ExpectSame("torch.matmul", "", {random({2, 3, 8, 16}, 1), random({3, 16, 24}, 2)}, 1, {},
+               tolerance);
+    ExpectSame("torch.bmm", "", {random({4, 8, 16}, 1), random({4, 16, 8}, 2)}, 1, {}, tolerance);
+    ExpectSame("torch.matmul", "", {random({5, 1, 8, 16}, 1), random({1, 3, 16, 8}, 2)}, 1, {},
+               tolerance);
+    ExpectSame("torch.matmul", "", {random({33}, 1), random({33, 16}, 2)}, 1, {}, tolerance);
+    if (dtype == DType::kF64) continue;
+    ExpectSame("nn.Linear", "bias=True in_features=48 out_features=24", {random({3, 5, 48}, 1)}, 1,
+               {{"weight", random({24, 48}, 2)}, {"bias", random({24}, 3)}}, tolerance);
+    ExpectSame("nn.Linear", "bias=False in_features=17 out_features=5", {random({7, 17}, 1)}, 1,
+               {{"weight", random({5, 17}, 2)}}, tolerance);
+  }
+  const Tensor x = RandomTensor(DType::kF32, {6, 16}), y = RandomTensor(DType::kF32, {6, 8}, 4);
+  ExpectSame("oort.Linear", "activation=gelu", {x, y}, 1,
+             {{"weight", RandomTensor(DType::kF32, {8, 16}, 2)},
+              {"bias", RandomTensor(DType::kF32, {8}, 3)}},
+             {1e-4, 1e-4});
+}
+
+TEST_F(CudaOperators, Indexing) {
+  const Tensor index = Tensor::From<int64_t>({4, 0, 2, 2, 1}, {5});
+  for (DType dtype : {DType::kF32, DType::kF16, DType::kI64, DType::kU8}) {
+    const Tensor x = RandomTensor(dtype, {5, 6, 7}, 1, 0, 100);
+    ExpectSame("torch.index_select", "dim=1", {x, index});
+    ExpectSame("torch.index_select", "dim=0", {x, index});
+    ExpectSame("torch.gather", "dim=2", {x, RandomTensor(DType::kI64, {5, 6, 3}, 2, 0, 6)});
+  }
+  ExpectSame("nn.Embedding", "num_embeddings=5 embedding_dim=24", {index}, 1,
+             {{"weight", RandomTensor(DType::kF32, {5, 24})}});
+}
+
+TEST_F(CudaOperators, StatisticsTellWhatIsInUse) {
+  const cuda::MemoryStatistics before = cuda::Statistics(0);
+  {
+    const Tensor x = cuda::ToDevice(RandomTensor(DType::kF32, {1000, 1000}), Device::Cuda(0));
+    EXPECT_GE(cuda::Statistics(0).in_use, before.in_use + x.bytes());
+    testing::ExpectNear(cuda::ToHost(x), RandomTensor(DType::kF32, {1000, 1000}));
+  }
+  EXPECT_EQ(cuda::Statistics(0).in_use, before.in_use);
+  try {
+    cuda::AllocateDevice(size_t{1} << 50, 0);
+    FAIL() << "a petabyte was there";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kOutOfMemory);
+  }
+  EXPECT_NO_THROW(cuda::AllocateDevice(1 << 20, 0));
+}
+
+}  // namespace
+}  // namespace oort
