@@ -33,6 +33,7 @@ std::shared_ptr<const LanguageModel> LanguageOptions::Load() const {
   LanguageModelOptions options;
   options.exact = exact;
   options.device = device.Get();
+  options.isa = isa;
   options.progress = line.Function();
   return LanguageModel::Load(model, options);
 }

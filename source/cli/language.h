@@ -21,6 +21,7 @@ struct LanguageOptions {
   std::string kv;  ///< empty: f32 where exact, else f16
   int64_t context = 0;
   int threads = 0;
+  Isa isa = DefaultIsa();
 
   void Add(CLI::App& app);
   std::shared_ptr<const LanguageModel> Load() const;

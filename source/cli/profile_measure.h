@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// Measuring one Forward again and again, and writing down what came out.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/inputs.h"
+#include "cli/profile_report.h"
+
+namespace oort::cli {
+
+/// Runs the session on these inputs. `base` is what every run is given besides; the caller names
+/// the model and the modules.
+ProfileReport MeasureProfile(Session& session, const std::vector<Tensor>& inputs,
+                             const MeasuredRuns& measured, const MachineRoofs& roofs,
+                             const RunOptions& base = {});
+
+/// Where to write which form of a report; empty for nowhere.
+struct ProfileFiles {
+  std::string html, trace, dot, param, svg;
+
+  void Write(const ProfileReport& report) const;
+  /// Names for one of several reports: page.prefill.html for page.html, folder/prefill.
+  ProfileFiles For(const std::string& step) const;
+};
+
+}  // namespace oort::cli
