@@ -15,6 +15,7 @@ namespace oort {
 namespace {
 
 constexpr int64_t kDefaultCacheTokens = 8192;
+constexpr int64_t kMostCacheTokens = int64_t{1} << 40;
 using Clock = std::chrono::steady_clock;
 
 double SecondsSince(Clock::time_point start) {
@@ -40,6 +41,7 @@ std::string_view Name(FinishReason reason) {
 struct Engine::Impl {
   std::shared_ptr<const LanguageModel> model;
   EngineOptions options;
+  int64_t cache_tokens;
   DecoderRunner runner;
   std::deque<std::unique_ptr<Generation>> waiting;
   std::vector<std::unique_ptr<Generation>> running;
@@ -51,9 +53,9 @@ struct Engine::Impl {
   Impl(std::shared_ptr<const LanguageModel> shared, const EngineOptions& given, int64_t tokens)
       : model(std::move(shared)),
         options(given),
+        cache_tokens(tokens),
         runner(model, options.kv, tokens, options.threads) {}
 
-  int64_t cache_tokens() const { return runner.cache().blocks() * KvCache::kBlockTokens; }
   /// Blocks that the running requests hold by now.
   int64_t running_blocks() const {
     size_t blocks = 0;
@@ -81,7 +83,7 @@ struct Engine::Impl {
 int64_t Engine::Impl::Submit(GenerateRequest request) {
   CheckRequest(request, model->info().vocabulary);
   const int64_t prompt = static_cast<int64_t>(request.prompt.size());
-  const int64_t room = std::min(cache_tokens(), model->info().context) - prompt;
+  const int64_t room = std::min(cache_tokens, model->info().context) - prompt;
   if (room < 0) {
     throw Error(ErrorCode::kLimit, "the prompt has " + std::to_string(prompt) +
                                        " tokens; the model's context and the cache have room for " +
@@ -145,7 +147,7 @@ void Engine::Impl::Admit() {
       waiting.pop_front();
       continue;
     }
-    const int64_t needed = KvCache::BlocksFor(std::min(next.most_length(), cache_tokens()));
+    const int64_t needed = KvCache::BlocksFor(std::min(next.most_length(), cache_tokens));
     if (reserved + needed > runner.cache().blocks()) return;
     reserved += needed;
     if (options.reuse_prefixes) TakePrefix(next);
@@ -319,9 +321,10 @@ bool Engine::Impl::Step() {
 Engine::Engine(std::shared_ptr<const LanguageModel> model, const EngineOptions& options) {
   Guarded([&] {
     if (!model) throw Error(ErrorCode::kInvalidArgument, "an Engine needs a model");
-    if (options.cache_tokens < 0 || options.prompt_chunk < 1) {
+    if (options.cache_tokens < 0 || options.cache_tokens > kMostCacheTokens ||
+        options.prompt_chunk < 1) {
       throw Error(ErrorCode::kInvalidArgument,
-                  "cache_tokens is at least 0 and prompt_chunk at least 1");
+                  "cache_tokens is from 0 to 2^40 and prompt_chunk at least 1");
     }
     const int64_t tokens = options.cache_tokens > 0
                                ? options.cache_tokens
@@ -377,7 +380,7 @@ GenerateResult Engine::Generate(GenerateRequest request) {
 }
 
 const LanguageModel& Engine::model() const { return *impl_->model; }
-int64_t Engine::cache_tokens() const { return impl_->cache_tokens(); }
+int64_t Engine::cache_tokens() const { return impl_->cache_tokens; }
 int Engine::threads() const { return impl_->runner.threads(); }
 
 }  // namespace oort
