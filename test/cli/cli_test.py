@@ -108,6 +108,14 @@ class Case(unittest.TestCase):
         self.assertEqual(done.out, "")
         return done
 
+    def peak_bytes(self, *arguments):
+        """What a run had in memory at most."""
+        child = subprocess.Popen([OORT, *map(str, arguments)], stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(child.returncode, 0, arguments)
+        return 1024 * usage.ru_maxrss
+
     def json(self, *arguments, code=0):
         return json.loads(self.oort(*arguments, "--json", code=code).out)
 

@@ -1,58 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """`oort convert` of language models from outside: what it writes, how much memory it takes, what it leaves behind."""
-import json
 import os
+import resource
 import signal
-import struct
 import subprocess
 import time
 import unittest
 
 from cli_test import OORT, SOURCE, Case
+from hollow import write_hollow_model
 
 TINY = SOURCE / "test" / "checkpoints"
 
 
-def write_hollow_model(folder, layers=16, hidden=512, feed=2048, vocabulary=1000):
-    """A llama whose weights are all zero: a file with holes, large for who reads it. Returns its bytes and those of
-    its largest weight."""
-    folder.mkdir()
-    config = dict(
-        model_type="llama", vocab_size=vocabulary, hidden_size=hidden, intermediate_size=feed, num_hidden_layers=layers,
-        num_attention_heads=8, num_key_value_heads=8, tie_word_embeddings=True,
-    )  # fmt: skip
-    (folder / "config.json").write_text(json.dumps(config))
-    shapes = {"model.embed_tokens.weight": [vocabulary, hidden], "model.norm.weight": [hidden]}
-    for i in range(layers):
-        stem = f"model.layers.{i}."
-        shapes |= {f"{stem}{norm}_layernorm.weight": [hidden] for norm in ("input", "post_attention")}
-        shapes |= {f"{stem}self_attn.{part}_proj.weight": [hidden, hidden] for part in "qkvo"}
-        shapes |= {f"{stem}mlp.{part}_proj.weight": [feed, hidden] for part in ("gate", "up")}
-        shapes[f"{stem}mlp.down_proj.weight"] = [hidden, feed]
-    header, offset, largest = {}, 0, 0
-    for name, shape in shapes.items():
-        size = 4 * shape[0] * (shape[1] if len(shape) == 2 else 1)
-        header[name] = dict(dtype="F32", shape=shape, data_offsets=[offset, offset + size])
-        offset += size
-        largest = max(largest, size)
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    with open(folder / "model.safetensors", "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        file.truncate(8 + len(text) + offset)
-    return offset, largest
-
-
 class ConvertLanguageModelTest(Case):
-    def peak_bytes(self, *arguments):
-        """What a run had in memory at most."""
-        child = subprocess.Popen([OORT, *map(str, arguments)], stdout=subprocess.DEVNULL)
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        self.assertEqual(child.returncode, 0, arguments)
-        return 1024 * usage.ru_maxrss
-
     def test_writes_both_files(self):
         out = self.dir / "m.pnnx.param"
         for arguments in ([], ["--weights", "int8"], ["--weights", "int4", "--group", "64", "--asymmetric"]):
@@ -78,6 +40,27 @@ class ConvertLanguageModelTest(Case):
             much = self.peak_bytes("convert", self.dir / "hollow", out, *arguments)
             self.assertLess(much - little, 2 * largest + (16 << 20), arguments)
             self.assertGreater(total, 10 * (much - little))
+
+    def test_under_a_limit_of_memory(self):
+        """What the program may allocate is twice the largest weight, and what a small model takes; weights that it maps do not count."""
+        total, largest = write_hollow_model(self.dir / "hollow")
+
+        def convert(model, limit, *arguments):
+            set_limit = lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+            command = [OORT, "convert", model, self.dir / "m.pnnx.param", *arguments]
+            return subprocess.run(command, capture_output=True, preexec_fn=set_limit, env={**os.environ, "OMP_NUM_THREADS": "1"}, timeout=300)
+
+        enough = next(mib << 20 for mib in range(2, 200, 2) if convert(TINY / "llama", mib << 20, "--weights", "int8").returncode == 0)
+        self.assertLess(enough + 2 * largest, total / 4)
+        for arguments in (["--weights", "int8"], ["--weights", "int4", "--group", "64"], ["--weights", "bf16"], []):
+            done = convert(self.dir / "hollow", enough + 2 * largest, *arguments)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        # Less is an error, and leaves nothing behind.
+        for path in self.dir.glob("m.*"):
+            path.unlink()
+        done = convert(self.dir / "hollow", enough // 2)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(list(self.dir.glob("m.*")), [])
 
     def test_an_interruption_leaves_nothing(self):
         write_hollow_model(self.dir / "hollow", layers=64)

@@ -191,6 +191,10 @@ TEST(GgufModel, NumbersMakeSense) {
     if (key == std::string("rope.dimension_count")) continue;
     EXPECT_THROW(GgufModel().Set(GgufU32(name, 0)).Open(), Error) << name;
   }
+  for (const uint32_t dims : {1U, 3U, 5U, 8U}) {  // odd, or more than the head has
+    EXPECT_THROW(GgufModel().Set(GgufU32("llama.rope.dimension_count", dims)).Open(), Error);
+  }
+  EXPECT_THROW(GgufModel().Set(GgufU32("llama.attention.head_count", 3)).Open(), Error);
   EXPECT_THROW(GgufModel().Set(GgufF32("llama.rope.freq_base", -1)).Open(), Error);
   EXPECT_THROW(GgufModel().Set(GgufF32("llama.rope.freq_base", NAN)).Open(), Error);
   EXPECT_THROW(GgufModel().Set(GgufF32("llama.rope.scaling.factor", -2)).Open(), Error);

@@ -1,0 +1,270 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The commands on language models from outside, with the storyteller of this repository; what transformers answers with it
+is in its answers.json."""
+import json
+import shutil
+import subprocess
+import unittest
+
+from cli_test import OORT, SOURCE, Case
+from hollow import write_hollow_model
+
+STORYTELLER = SOURCE / "models" / "storyteller"
+TINY = SOURCE / "test" / "checkpoints"
+ANSWERS = json.loads((STORYTELLER / "answers.json").read_text())
+CHATS = [row for row in ANSWERS if row["messages"] and len(row["messages"]) == 1]
+RAW = [row for row in ANSWERS if not row["messages"]]
+PARITY = ["--exact", "--kv", "f32", "--threads", "1"]
+
+
+class LanguageCase(Case):
+    def feed(self, text, *arguments, code=0):
+        done = subprocess.run([OORT, *map(str, arguments)], input=text.encode(), capture_output=True, timeout=300)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stdout.decode()
+
+    def storyteller_with(self, template):
+        """A copy with another chat template."""
+        folder = self.dir / "storyteller"
+        folder.mkdir()
+        for name in ("config.json", "model.safetensors", "tokenizer.json"):
+            shutil.copy(STORYTELLER / name, folder)
+        settings = json.loads((STORYTELLER / "tokenizer_config.json").read_text())
+        (folder / "tokenizer_config.json").write_text(json.dumps({**settings, "chat_template": template}))
+        return folder
+
+    def converted(self, *arguments):
+        self.oort("convert", STORYTELLER, self.dir / "m.pnnx.param", *arguments)
+        return self.dir / "m.pnnx.param"
+
+
+class GenerateTest(LanguageCase):
+    def test_answers_as_transformers_does(self):
+        for row in CHATS[:2]:
+            prompt = row["messages"][0]["content"]
+            report = self.json("generate", STORYTELLER, "--prompt", prompt, "--max-tokens", 200, *PARITY)
+            self.assertEqual(report["text"], row["text"])
+            self.assertEqual(report["token_ids"], row["ids"])
+            self.assertEqual(report["prompt_token_ids"], row["prompt_ids"])
+            self.assertEqual(report["finish_reason"], "stop" if row["ids"][-1] == 1 else "length")
+            timings = report["timings"]
+            for name in ("load_ms", "prompt_ms", "first_token_ms", "generate_ms", "prompt_tokens_per_second", "tokens_per_second"):
+                self.assertGreater(timings[name], 0, name)
+            self.assertEqual(self.oort("generate", STORYTELLER, "--prompt", prompt, "--max-tokens", 200, *PARITY).out, row["text"] + "\n")
+
+    def test_raw_text(self):
+        for row in RAW:
+            report = self.json("generate", STORYTELLER, "--raw", "--prompt", row["prompt"], "--max-tokens", 40, *PARITY)
+            self.assertEqual(report["prompt_token_ids"], row["prompt_ids"])
+            self.assertEqual(report["token_ids"], row["ids"][:40])
+            self.assertTrue(row["text"].startswith(report["text"]))
+        self.assertEqual(self.feed(RAW[0]["prompt"], "generate", STORYTELLER, "--raw", "--prompt", "-", "--max-tokens", 200, *PARITY), RAW[0]["text"] + "\n")
+
+    def test_options_of_sampling(self):
+        ask = ["generate", STORYTELLER, "--prompt", "Tell me a story.", "--max-tokens", 30, "--threads", 1]
+        drawn = [self.oort(*ask, "--temperature", 1, "--seed", seed).out for seed in (1, 1, 2)]
+        self.assertEqual(drawn[0], drawn[1])
+        self.assertNotEqual(drawn[0], drawn[2])
+        likeliest = self.oort(*ask).out
+        self.assertEqual(self.oort(*ask, "--temperature", 1, "--top-k", 1).out, likeliest)
+        self.assertEqual(self.oort(*ask, "--temperature", 1, "--top-p", 1e-6).out, likeliest)
+        self.assertEqual(self.oort(*ask, "--temperature", 1, "--min-p", 1).out, likeliest)
+        self.assertNotEqual(self.oort(*ask, "--repetition-penalty", 3).out, likeliest)
+        report = self.json(*ask, "--stop", "nowhere", "--stop", likeliest.split()[3])
+        self.assertEqual(report["finish_reason"], "stop")
+        self.assertEqual(report["stop"], likeliest.split()[3])
+        self.assertTrue(likeliest.startswith(report["text"]))
+        self.assertNotIn(report["stop"], report["text"])
+        report = self.json(*ask[:-4], "--max-tokens", 0)
+        self.assertEqual((report["text"], report["token_ids"], report["finish_reason"]), ("", [], "length"))
+
+    def test_log_probabilities(self):
+        row = RAW[0]
+        report = self.json("generate", STORYTELLER, "--raw", "--prompt", row["prompt"], "--max-tokens", 10, "--logprobs", 2, *PARITY)
+        for token, logprob, gap, entry in zip(row["ids"], row["logprobs"], row["gaps"], report["logprobs"]):
+            self.assertEqual(entry["token_id"], token)
+            self.assertAlmostEqual(entry["logprob"], logprob, delta=1e-3)
+            self.assertEqual(entry["top"][0]["token_id"], token)
+            self.assertAlmostEqual(entry["top"][0]["logprob"] - entry["top"][1]["logprob"], gap, delta=2e-3)
+
+    def test_a_broken_template_is_an_error_where_it_is_used(self):
+        folder = self.storyteller_with("{% for m in messages %}")
+        self.fails("generate", folder, "--prompt", "Hello!", says="chat template, line 1")
+        self.assertNotEqual(self.oort("generate", folder, "--raw", "--prompt", "Once", "--max-tokens", 3).out, "\n")
+        self.assertRegex(self.oort("info", folder).out, r"chat template +default, unusable: chat template, line 1")
+        self.assertIn("line 1", self.json("info", folder)["language_model"]["chat_templates"][0]["problem"])
+
+    def test_errors(self):
+        ask = ["generate", STORYTELLER, "--prompt", "Hello!"]
+        self.fails("generate", STORYTELLER, code=2, says="--prompt")
+        self.fails("generate", self.dir / "none", "--prompt", "x", says="none")
+        self.fails(*ask, "--system", "You are a poet.", says="user and assistant alone")
+        self.fails(*ask, "--raw", "--system", "x", code=2, says="--system")
+        self.fails(*ask, "--temperature", "nan", says="temperature")
+        self.fails(*ask, "--temperature", "-1", says="temperature")
+        self.fails(*ask, "--top-p", "0", says="top_p")
+        self.fails(*ask, "--max-tokens", "-3", code=2)
+        self.fails(*ask, "--stop", "", says="stop string")
+        self.fails(*ask, "--kv", "int3", says="int3")
+        self.fails(*ask, "--context", "0", code=2)
+        self.fails(*ask, "--context", "2", says="room for 2")
+        self.fails(*ask, "--context", 2**62, says="cache_tokens")
+        self.fails("generate", STORYTELLER, "--raw", "--prompt", "word " * 600, says="tokens; the model's context")
+        self.fails("generate", TINY / "llama2c_v1.bin", "--prompt", "x", says="without a chat template")
+        alone = shutil.copy(TINY / "llama2c_v1.bin", self.dir)
+        self.fails("generate", alone, "--raw", "--prompt", "x", says="without a tokenizer")
+
+    def test_a_context_that_fills_up(self):
+        report = self.json("generate", STORYTELLER, "--raw", "--prompt", "Once upon a time", "--context", 30, "--ignore-end", "--threads", 1)
+        self.assertEqual(report["finish_reason"], "length")
+        # The last token is never read: it has no place in the context.
+        self.assertEqual(len(report["prompt_token_ids"]) + len(report["token_ids"]), 31)
+
+    def test_converted_models_answer_alike(self):
+        ask = ["--raw", "--prompt", RAW[0]["prompt"], "--max-tokens", 60, *PARITY]
+        self.assertEqual(self.json("generate", self.converted(), *ask)["token_ids"], RAW[0]["ids"][:60])
+        text = self.oort("generate", self.converted("--weights", "int8"), *ask).out
+        self.assertGreater(len(text), 100)
+
+
+class GenerateMemoryTest(LanguageCase):
+    def test_no_more_than_the_file_the_cache_and_60_megabytes(self):
+        sizes = dict(layers=8, hidden=768, vocabulary=1024)
+        write_hollow_model(self.dir / "hollow", **sizes, dtype="BF16", words=STORYTELLER)
+        models = {self.dir / "hollow": self.dir / "hollow" / "model.safetensors"}
+        for weights in ("int8", "int4"):
+            self.oort("convert", self.dir / "hollow", self.dir / f"{weights}.pnnx.param", "--weights", weights)
+            models[self.dir / f"{weights}.pnnx.param"] = self.dir / f"{weights}.pnnx.bin"
+        cache = 256 * 2 * 2 * sizes["layers"] * sizes["hidden"]
+        for model, file in models.items():
+            peak = self.peak_bytes("generate", model, "--raw", "--prompt", "Once upon a time", "--max-tokens", 8, "--context", 256)
+            self.assertLess(peak, file.stat().st_size + cache + 60e6, model)
+
+
+class LanguageInfoTest(LanguageCase):
+    def test_a_model_and_what_was_converted_from_it(self):
+        for model in (STORYTELLER, self.converted("--weights", "int4")):
+            out = self.oort("info", model).out
+            for words in (r"language model +llama\n", r"layers +3 of 128\n", r"heads +4, 2 of keys and values, each of 32\n", r"vocabulary +1024\n",
+                          r"context +512\n", r"tokenizer +yes\n", r"chat template +default\n", r"model\.layers\.2\.self_attn +oort\.CachedAttention "):
+                self.assertRegex(out, words)
+            about = self.json("info", model)["language_model"]
+            self.assertEqual((about["family"], about["kv_heads"], about["end_tokens"]), ("llama", 2, [1]))
+            self.assertEqual(about["chat_templates"], [{"name": "default", "problem": None}])
+        self.assertLess(about["weight_bytes"], 500_000)
+        self.assertRegex(self.oort("info", TINY / "qwen2.gguf").out, r"language model +qwen2\n(.*\n)+chat template +tool_use\n")
+        self.assertRegex(self.oort("info", TINY / "llama2c_v1.bin").out, r"language model +llama\n(.*\n)+chat template +none\n")
+        self.assertNotIn("language model", self.oort("info", SOURCE / "models" / "digits").out)
+
+
+class TokenizeModelTest(LanguageCase):
+    def test_one_line_of_ids(self):
+        row = RAW[1]
+        self.assertEqual(self.feed(row["prompt"], "tokenize", STORYTELLER, "--ids"), " ".join(map(str, row["prompt_ids"])) + "\n")
+        self.assertEqual(self.feed(row["prompt"], "tokenize", STORYTELLER, "--ids", "--no-special"), " ".join(map(str, row["prompt_ids"][1:])) + "\n")
+        self.assertEqual(self.feed(" ".join(map(str, row["ids"])), "tokenize", STORYTELLER, "--decode"), row["text"])
+
+    def test_errors(self):
+        self.feed("1 two", "tokenize", STORYTELLER, "--decode", code=2)
+        self.feed("x", "tokenize", self.dir / "none", code=1)
+
+
+class BenchLlmTest(LanguageCase):
+    QUICK = ["--prompt-tokens", 20, "--new-tokens", 6, "--rounds", 2, "--threads", 1]
+
+    def test_last_line_and_share_of_the_limit(self):
+        out = self.oort("bench-llm", STORYTELLER, *self.QUICK).out
+        self.assertRegex(out.splitlines()[-1], r"\Aprefill_tps \d+\.\d decode_tps \d+\.\d\Z")
+        self.assertRegex(out, r"memory gives \d+\.\d GB/s: at most \d+\.\d tokens/s, of which decode reaches \d+\.\d %\n")
+
+    def test_json(self):
+        report = self.json("bench-llm", self.converted(), *self.QUICK)
+        self.assertEqual((report["threads"], report["prompt_tokens"], report["new_tokens"]), (1, 20, 6))
+        for name in ("prefill_tps", "decode_tps", "decode_limit_tps", "bandwidth"):
+            self.assertGreater(report[name], 0)
+        self.assertEqual(len(report["decode_rounds"]), 2)
+        # A token reads all weights but the embeddings, which are the head here, and some cache.
+        self.assertGreater(report["bytes_per_token"], 2 * 574336)
+        self.assertLess(report["bytes_per_token"], 2.2 * 574336)
+
+    def test_errors(self):
+        self.fails("bench-llm", STORYTELLER, "--prompt-tokens", 0, code=2)
+        self.fails("bench-llm", STORYTELLER, "--prompt-tokens", 600, says="600 tokens")
+        self.fails("bench-llm", self.dir / "none", says="none")
+
+
+class PerplexityTest(LanguageCase):
+    def test_adds_up_what_transformers_says(self):
+        """The loss of a text beyond that of its beginning is that of the tokens which transformers picked."""
+        row = RAW[0]
+        count = 40
+        whole, begun = row["prompt_ids"] + row["ids"][:count], row["prompt_ids"]
+        text = row["prompt"] + self.feed(" ".join(map(str, row["ids"][:count])), "tokenize", STORYTELLER, "--decode")
+        self.assertEqual(self.feed(text, "tokenize", STORYTELLER, "--ids").split(), list(map(str, whole)))
+        losses = []
+        for part in (text, row["prompt"]):
+            report = self.json("perplexity", STORYTELLER, self.write("text.txt", part), *PARITY)
+            losses.append(report["loss"] * report["tokens"])
+        self.assertEqual(report["tokens"], len(begun) - 1)
+        self.assertAlmostEqual(losses[0] - losses[1], -sum(row["logprobs"][:count]), delta=0.02)
+
+    def test_beside_a_reference(self):
+        text = self.write("text.txt", " ".join(row["text"] for row in ANSWERS[:3]))
+        same = self.json("perplexity", STORYTELLER, text, "--reference", STORYTELLER, *PARITY)
+        self.assertLess(abs(same["kl_divergence"]), 1e-6)
+        self.assertEqual(same["top1_agreement_percent"], 100)
+        rough = self.json("perplexity", self.converted("--weights", "int4"), text, "--reference", STORYTELLER, "--threads", 1)
+        self.assertGreater(rough["kl_divergence"], 1e-4)
+        self.assertLess(rough["kl_divergence"], 0.5)
+        self.assertGreater(rough["top1_agreement_percent"], 80)
+        self.assertGreater(rough["perplexity"], 1)
+        self.assertRegex(self.oort("perplexity", STORYTELLER, text, "--reference", STORYTELLER, *PARITY).out,
+                         r"\Atokens +\d+\nperplexity +[\d.]+ ± [\d.]+\nKL divergence +-?0\.0\d+ ± [\d.]+ nats a token\nsame top token 100\.00 %\n\Z")
+
+    def test_standard_input_and_errors(self):
+        self.assertRegex(self.feed(RAW[0]["text"], "perplexity", STORYTELLER, "-", "--window", 16), r"\Atokens +\d+\nperplexity +\d+\.\d{4} ± ")
+        self.fails("perplexity", STORYTELLER, self.dir / "none.txt", says="none.txt")
+        self.fails("perplexity", STORYTELLER, self.write("empty.txt", ""), says="less than two tokens")
+        self.fails("perplexity", STORYTELLER, self.write("t.txt", "a b c"), "--reference", TINY / "llama.gguf", says="vocabulary")
+
+
+class ProfileLanguageTest(LanguageCase):
+    QUICK = ["--prompt-tokens", 9, "--new-tokens", 4, "--runs", 2, "--warmup", 1, "--threads", 1]
+
+    def test_both_steps(self):
+        out = self.oort("profile", STORYTELLER, *self.QUICK, "--by", "type").out
+        self.assertRegex(out, r"prefill of 9 tokens  inputs \(9\)i32 \(9\)i32 \(1\)i32")
+        self.assertRegex(out, r"decode behind 11 tokens  inputs \(1\)i32 \(1\)i32 \(1\)i32")
+        self.assertEqual(len([line for line in out.splitlines() if line.startswith("oort.CachedAttention ")]), 2)
+        self.assertRegex(self.oort("profile", self.converted(), *self.QUICK, "--by", "module").out, r"\n    model\.layers\.1 +\d")
+
+    def test_json_and_files(self):
+        page, trace = self.dir / "page.html", self.dir / "trace.json"
+        report = self.json("profile", STORYTELLER, *self.QUICK, "--html", page, "--trace", trace, "--svg", self.dir / "svg")
+        self.assertEqual((report["prompt_tokens"], report["new_tokens"]), (9, 4))
+        for step, rows in (("prefill", 9), ("decode", 1)):
+            head = report[step]["operators"][-1]
+            self.assertEqual((head["name"], head["outputs"]), ("lm_head", ["(1,1024)f32"]))
+            attention = next(op for op in report[step]["operators"] if op["type"] == "oort.CachedAttention")
+            self.assertEqual(attention["outputs"], [f"({rows},128)f32"])
+            self.assertAlmostEqual(sum(op["share"] for op in report[step]["operators"]), 1, places=6)
+            self.assertIn("<svg", (self.dir / f"page.{step}.html").read_text())
+            json.loads((self.dir / f"trace.{step}.json").read_text())
+            self.assertTrue((self.dir / "svg" / step / "roofline.svg").exists())
+        self.assertFalse(page.exists())
+
+    def test_errors(self):
+        self.fails("profile", STORYTELLER, "--prompt-tokens", 600, code=2, says="context")
+        self.fails("profile", STORYTELLER, "--shape", "in0=1", code=2, says="--prompt-tokens")
+        self.fails("profile", SOURCE / "models" / "digits" / "digits.pnnx.param", "--prompt-tokens", 5, says="no language model")
+
+
+class LimitsOfModelTest(LanguageCase):
+    def test_the_storyteller(self):
+        report = self.json("limits", STORYTELLER, "--machine", "4090")
+        self.assertEqual(report["parameters"]["stored"], 574336)
+
+
+if __name__ == "__main__":
+    unittest.main()
