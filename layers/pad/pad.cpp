@@ -5,7 +5,7 @@
 namespace oort {
 namespace {
 
-class PadLayer final : public Layer {
+class PadLayer final : public Layer, public AnyDevice {
  public:
   /// `mode` is null where the operator has it as an argument.
   PadLayer(const LayerInit& init, const char* mode)

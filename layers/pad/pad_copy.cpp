@@ -118,6 +118,60 @@ int64_t SourceRow(std::span<const PadAxis> axes, int64_t row) {
   return source;
 }
 
+/// Positions [begin, begin + length) of a padded axis come from positions of the input `step`
+/// apart.
+struct PadRun {
+  int64_t begin, length, from, step;
+};
+
+/// A padded axis as a few runs; what is constant is in none.
+std::vector<PadRun> RunsOf(const PadAxis& axis) {
+  std::vector<PadRun> runs;
+  for (int64_t i = 0; i < axis.output_extent; ++i) {
+    const int64_t at = axis.positions[static_cast<size_t>(i)];
+    if (at == kConstantPosition) continue;
+    PadRun* const last = runs.empty() ? nullptr : &runs.back();
+    const bool follows = last != nullptr && last->begin + last->length == i;
+    if (follows && last->length == 1 && std::abs(at - last->from) <= 1) {
+      last->step = at - last->from;
+      ++last->length;
+    } else if (follows && last->length > 1 && at == last->from + last->length * last->step) {
+      ++last->length;
+    } else {
+      runs.push_back({i, 1, at, 1});
+    }
+  }
+  return runs;
+}
+
+/// Each combination of runs is one copy, for a device that wants few and large ones.
+void CopyPadRuns(const Context& context, std::span<const std::vector<PadRun>> runs, int axis,
+                 const Tensor& input, const Strided& from, Tensor& output, const Strided& to) {
+  if (axis == input.rank()) {
+    CopyStrided(context, ItemSize(input.dtype()), input.raw(), from, output.raw(), to);
+    return;
+  }
+  for (const PadRun& run : runs[static_cast<size_t>(axis)]) {
+    CopyPadRuns(context, runs, axis + 1, input, from.Sliced(axis, run.from, run.length, run.step),
+                output, to.Sliced(axis, run.begin, run.length));
+  }
+}
+
+void PadOnDevice(const Context& context, const Tensor& input, const Padding& padding,
+                 const std::array<std::byte, 16>& scalar, Tensor& output) {
+  if (padding.mode == PadMode::kConstant) {
+    device_fill_items(*context.stream(), output.raw(), scalar.data(), ItemSize(input.dtype()),
+                      output.elements());
+  }
+  std::vector<std::vector<PadRun>> runs;
+  for (int i = 0; i < input.rank(); ++i) {
+    const size_t axis = static_cast<size_t>(i);
+    runs.push_back(
+        RunsOf(PadAxis(input.shape()[i], padding.before[axis], padding.after[axis], padding.mode)));
+  }
+  CopyPadRuns(context, runs, 0, input, Strided(input.shape()), output, Strided(output.shape()));
+}
+
 /// Whether an axis of `extent` has what the padding takes from it.
 bool Reaches(int64_t extent, int64_t before, int64_t after, PadMode mode) {
   const int64_t reach = std::max(before, after);
@@ -185,6 +239,7 @@ void PadCopy(const Context& context, const Tensor& input, const Padding& padding
   if (output.elements() == 0) return;
   const size_t item = ItemSize(input.dtype());
   const std::array<std::byte, 16> scalar = ScalarBytes(value, input.dtype());
+  if (context.stream() != nullptr) return PadOnDevice(context, input, padding, scalar, output);
   int last = input.rank();  // one behind the last axis that is padded
   while (last > 1 && padding.before[static_cast<size_t>(last - 1)] == 0 &&
          padding.after[static_cast<size_t>(last - 1)] == 0) {

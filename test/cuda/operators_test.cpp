@@ -173,6 +173,17 @@ TEST_F(CudaOperators, Copies) {
   ExpectSame("Tensor.expand", "shape=(4,3,5)", {RandomTensor(DType::kF32, {3, 1})});
 }
 
+TEST_F(CudaOperators, Padding) {
+  for (DType dtype : {DType::kF32, DType::kU8}) {
+    const Tensor x = RandomTensor(dtype, {2, 3, 5, 7}, 1, 0, 100);
+    ExpectSame("F.pad", "pad=(1,2,3,0) mode=constant value=4", {x});
+    ExpectSame("F.pad", "pad=(1,2,3,1) mode=reflect value=None", {x});
+    ExpectSame("F.pad", "pad=(1,2,0,3) mode=replicate value=None", {x});
+    ExpectSame("F.pad", "pad=(3,1,2,2) mode=circular value=None", {x});
+    ExpectSame("F.pad", "pad=(-1,2,1,-2) mode=constant value=0", {x});
+  }
+}
+
 TEST_F(CudaOperators, Reductions) {
   for (DType dtype : kManyDTypes) {
     const Tensor x = RandomTensor(dtype, {5, 6, 7, 33}, 1, -4, 4);
