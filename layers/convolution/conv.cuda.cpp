@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+// Convolutions of (N, C, …) on the GPU: those that are not part of a channels-last region.
+#include "cuda/conv/planes_conv.h"
+#include "cuda/memory.h"
+#include "layers/convolution/conv_padding.h"
+#include "layers/linear/weight_arg.h"
+
+namespace oort {
+namespace {
+
+cuda::PlaneWalk CudaPlaneWalk(const ConvAxis& axis) {
+  return {axis.in, axis.out, axis.kernel, axis.stride, axis.dilation, axis.pad};
+}
+
+bool IsCudaConvType(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16 ||
+         dtype == DType::kF64;
+}
+
+class CudaPlanesConv final : public Layer {
+ public:
+  CudaPlanesConv(const LayerInit& init, int spatial_rank, bool transposed)
+      : params_(init, spatial_rank, transposed),
+        transposed_(transposed),
+        input_(init.Arg("input")),
+        weight_(init, "weight"),
+        bias_(init, "bias") {
+    CheckBiasFlag(init);
+    if (!transposed && ConvPadMode(init) != PadMode::kConstant) {
+      throw Error(ErrorCode::kUnsupported, "is padded with something else than zeros");
+    }
+    weight_data_ = Uploaded(init, "weight");
+    bias_data_ = Uploaded(init, "bias");
+    if (weight_data_.defined()) params_.CheckWeight(init, weight_data_.shape());
+  }
+
+  std::vector<Value> Infer(const Args& args) const override {
+    const ConvGeometry g = Geometry(args);
+    bias_.CheckShape(args, {g.out_channels});
+    const DType dtype = args.tensor(input_).dtype();
+    for (const Tensor& tensor : {Of(args, weight_, weight_data_), Of(args, bias_, bias_data_)}) {
+      if (!IsCudaConvType(dtype) || (tensor.defined() && tensor.dtype() != dtype)) {
+        throw Error(ErrorCode::kUnsupported, "no convolution of " + std::string(Name(dtype)) +
+                                                 " with weights of " +
+                                                 std::string(Name(tensor.dtype())) + " on the GPU");
+      }
+    }
+    return {Tensor::Meta(dtype, g.output)};
+  }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    const ConvGeometry g = Geometry(args);
+    Tensor& output = outputs[0].AsTensor();
+    const Tensor bias = Of(args, bias_, bias_data_);
+    cuda::PlanesConvCall call;
+    call.in = args.tensor(input_).raw();
+    call.weight = Of(args, weight_, weight_data_).raw();
+    call.bias = bias.defined() ? bias.raw() : nullptr;
+    call.out = output.raw();
+    call.batch = g.batch;
+    call.groups = g.groups;
+    call.group_in = g.group_in();
+    call.group_out = g.group_out();
+    call.depth = CudaPlaneWalk(g.axes[0]);
+    call.height = CudaPlaneWalk(g.axes[1]);
+    call.width = CudaPlaneWalk(g.axes[2]);
+    call.transposed = transposed_;
+    cuda::ConvolvePlanes(*context.stream(), call, output.dtype());
+  }
+
+  bool Packs(int argument) const override {
+    return (argument == weight_.arg() && weight_data_.defined()) ||
+           (argument == bias_.arg() && bias_data_.defined());
+  }
+
+  Cost Work(const Args& args, std::span<const Value> outputs) const override {
+    Cost cost = Layer::Work(args, outputs);
+    cost.flops = 2 * Geometry(args).multiplications();
+    return cost;
+  }
+
+ private:
+  /// A constant on the device, in what the image was traced as; undefined if it is none.
+  static Tensor Uploaded(const LayerInit& init, const std::string& name) {
+    const Value& value = init.Constant(init.Arg("@" + name) >= 0 ? "@" + name : name);
+    if (!value.IsTensor()) return {};
+    const Tensor& tensor = value.AsTensor();
+    const DType traced = init.inputs().empty() ? DType::kNull : init.inputs()[0]->dtype;
+    return cuda::ToDevice(tensor.To(IsCudaConvType(traced) ? traced : tensor.dtype()),
+                          init.device());
+  }
+
+  static Tensor Of(const Args& args, const AnyWeightArg& arg, const Tensor& uploaded) {
+    if (uploaded.defined()) return uploaded;
+    return arg.Has(args) ? args.tensor(arg.arg()) : Tensor();
+  }
+
+  ConvGeometry Geometry(const Args& args) const {
+    return params_.Geometry(args.shape(input_), weight_.shape(args));
+  }
+
+  ConvParams params_;
+  bool transposed_;
+  int input_;
+  AnyWeightArg weight_, bias_;
+  Tensor weight_data_, bias_data_;
+};
+
+}  // namespace
+}  // namespace oort
+
+OORT_CUDA_LAYERS(conv) {
+  using namespace oort;
+  for (int rank = 1; rank <= 3; ++rank) {
+    for (bool transposed : {false, true}) {
+      for (const OperatorSchema& schema :
+           {ConvModuleSchema(rank, transposed), ConvFunctionSchema(rank, transposed)}) {
+        registry.AddDevice(schema.types(), DeviceType::kCuda,
+                           [rank, transposed](const LayerInit& init) {
+                             return std::make_unique<CudaPlanesConv>(init, rank, transposed);
+                           });
+      }
+    }
+  }
+}
