@@ -152,67 +152,128 @@ struct BlockShape {
 };
 
 /// Adds up what the blocks of the cluster have of the tile, in the order of their ranks, and writes
-/// this block's share of the results.
+/// this block's share of the results: a thread has 8 columns of a few rows.
 template <typename T, typename Shape>
-__device__ void WriteResults(const GemmConv& conv, float* sums, int first_row, int first_column,
-                             int group, int thread) {
-  constexpr int kItems = 8, kAlong = Shape::kColumns / kItems;
-  namespace cg = cooperative_groups;
-  const int rank = conv.splits > 1 ? static_cast<int>(blockIdx.x) % conv.splits : 0;
-  const Epilogue& epilogue = conv.epilogue;
-  const int first_filter = group * conv.filters;
-  for (int piece = rank * Shape::kThreads + thread; piece < Shape::kRows * kAlong;
-       piece += conv.splits * Shape::kThreads) {
-    const int row = piece / kAlong, column = piece % kAlong * kItems;
-    const int filter = first_column + column;
-    if (first_row + row >= conv.rows || filter >= conv.filters) continue;
-    float* at = sums + row * Shape::kSumStride + column;
-    float4 low = reinterpret_cast<const float4*>(at)[0];
-    float4 high = reinterpret_cast<const float4*>(at)[1];
-#if __CUDA_ARCH__ >= 900
-    if (conv.splits > 1) {
-      low = high = make_float4(0, 0, 0, 0);
-      const cg::cluster_group cluster = cg::this_cluster();
-#pragma unroll 4
-      for (int other = 0; other < conv.splits; ++other) {
-        const float4* part = reinterpret_cast<const float4*>(cluster.map_shared_rank(at, other));
-        const float4 x = part[0], y = part[1];
-        low = make_float4(low.x + x.x, low.y + x.y, low.z + x.z, low.w + x.w);
-        high = make_float4(high.x + y.x, high.y + y.y, high.z + y.z, high.w + y.w);
+class ResultWriter {
+ public:
+  static constexpr int kItems = 8, kAlong = Shape::kColumns / kItems;
+  static constexpr int kRowStep = Shape::kThreads / kAlong, kPieces = Shape::kRows / kRowStep;
+  static constexpr int kBatch = kPieces < 4 ? kPieces : 4;  // pieces whose addends are on their way
+  static_assert(Shape::kThreads % kAlong == 0 && Shape::kRows % kRowStep == 0);
+
+  __device__ ResultWriter(const GemmConv& conv, int first_row, int first_column, int group,
+                          int thread)
+      : conv_(conv),
+        tile_row_(static_cast<int>(blockIdx.x) % conv.splits * kRowStep + thread / kAlong),
+        tile_column_(thread % kAlong * kItems),
+        first_row_(first_row),
+        left_(conv.filters - first_column - tile_column_),
+        filter_(group * conv.filters + first_column + tile_column_) {}
+
+  /// Bias and the first addends, while the sums are not there yet.
+  __device__ void Prepare() {
+    const float* bias = conv_.epilogue.bias;
+#pragma unroll
+    for (int i = 0; i < kItems; ++i)
+      bias_[i] = bias != nullptr && i < left_ ? bias[filter_ + i] : 0;
+    Fetch(0);
+  }
+
+  __device__ void Write(float* sums) {
+    WriteBatch(sums, 0);
+    for (int first = kBatch; first * conv_.splits < kPieces; first += kBatch) {
+      Fetch(first);
+      WriteBatch(sums, first);
+    }
+  }
+
+ private:
+  __device__ int RowOf(int piece) const { return tile_row_ + piece * conv_.splits * kRowStep; }
+  __device__ bool IsHere(int row) const {
+    return row < Shape::kRows && first_row_ + row < conv_.rows && left_ > 0;
+  }
+  __device__ int64_t PlaceOf(int row) const {
+    return static_cast<int64_t>(first_row_ + row) * conv_.out_pixel + filter_;
+  }
+
+  __device__ void Fetch(int first) {
+    if (conv_.epilogue.addend == nullptr) return;
+    const T* addend = static_cast<const T*>(conv_.epilogue.addend);
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      const int row = RowOf(first + i);
+      if (!IsHere(row)) continue;
+      if (conv_.whole_pieces) {
+        addends_[i] = LoadElements<T, kItems>(addend + PlaceOf(row));
+      } else {
+#pragma unroll
+        for (int j = 0; j < kItems; ++j) {
+          if (j < left_) addends_[i].at[j] = addend[PlaceOf(row) + j];
+        }
       }
     }
-#endif
-    float values[kItems] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-    const int64_t place =
-        static_cast<int64_t>(first_row + row) * conv.out_pixel + first_filter + filter;
-    T* out = static_cast<T*>(conv.out) + place;
-    const T* addend =
-        epilogue.addend == nullptr ? nullptr : static_cast<const T*>(epilogue.addend) + place;
-    const float* bias = epilogue.bias == nullptr ? nullptr : epilogue.bias + first_filter + filter;
-    if (conv.whole_pieces) {
-      Elements<T, kItems> more;
-      if (addend != nullptr) more = LoadElements<T, kItems>(addend);
-      Elements<T, kItems> results;
+  }
+
+  __device__ void WriteBatch(float* sums, int first) {
 #pragma unroll
-      for (int i = 0; i < kItems; ++i) {
-        float value = values[i];
-        if (bias != nullptr) value += bias[i];
-        if (addend != nullptr) value += ToFloat(more.at[i]);
-        results.at[i] = FromFloat<T>(Activate(epilogue.activation, epilogue.a, epilogue.b, value));
-      }
+    for (int i = 0; i < kBatch; ++i) {
+      const int row = RowOf(first + i);
+      if (IsHere(row)) WriteOne(sums + row * Shape::kSumStride + tile_column_, row, addends_[i]);
+    }
+  }
+
+  __device__ void WriteOne(float* sums, int row, const Elements<T, kItems>& addend) {
+    float values[kItems];
+    AddUp(values, sums);
+    const Epilogue& epilogue = conv_.epilogue;
+    Elements<T, kItems> results;
+#pragma unroll
+    for (int i = 0; i < kItems; ++i) {
+      float value = values[i] + bias_[i];
+      if (epilogue.addend != nullptr) value += ToFloat(addend.at[i]);
+      results.at[i] = FromFloat<T>(Activate(epilogue.activation, epilogue.a, epilogue.b, value));
+    }
+    T* out = static_cast<T*>(conv_.out) + PlaceOf(row);
+    if (conv_.whole_pieces) {
       StoreElements<T, kItems>(out, results);
     } else {
 #pragma unroll
       for (int i = 0; i < kItems; ++i) {
-        if (filter + i >= conv.filters) break;
-        float value = values[i];
-        if (bias != nullptr) value += bias[i];
-        if (addend != nullptr) value += ToFloat(addend[i]);
-        out[i] = FromFloat<T>(Activate(epilogue.activation, epilogue.a, epilogue.b, value));
+        if (i < left_) out[i] = results.at[i];
       }
     }
   }
-}
+
+  __device__ void AddUp(float (&values)[kItems], float* sums) {
+#if __CUDA_ARCH__ >= 900
+    if (conv_.splits > 1) {
+      const auto cluster = cooperative_groups::this_cluster();
+#pragma unroll
+      for (int i = 0; i < kItems; ++i) values[i] = 0;
+#pragma unroll 4
+      for (int other = 0; other < conv_.splits; ++other) {
+        const float4* part = reinterpret_cast<const float4*>(cluster.map_shared_rank(sums, other));
+        const float4 x = part[0], y = part[1];
+        const float more[kItems] = {x.x, x.y, x.z, x.w, y.x, y.y, y.z, y.w};
+#pragma unroll
+        for (int i = 0; i < kItems; ++i) values[i] += more[i];
+      }
+      return;
+    }
+#endif
+    const float4 x = reinterpret_cast<const float4*>(sums)[0];
+    const float4 y = reinterpret_cast<const float4*>(sums)[1];
+    const float own[kItems] = {x.x, x.y, x.z, x.w, y.x, y.y, y.z, y.w};
+#pragma unroll
+    for (int i = 0; i < kItems; ++i) values[i] = own[i];
+  }
+
+  const GemmConv& conv_;
+  int tile_row_, tile_column_, first_row_;
+  int left_, filter_;  // filters from here on, and the number of the first
+  float bias_[kItems];
+  Elements<T, kItems> addends_[kBatch];
+};
 
 template <ConvMath math, typename Shape, int grain>
 __global__ void __launch_bounds__(Shape::kThreads)
@@ -273,16 +334,18 @@ __global__ void __launch_bounds__(Shape::kThreads)
   __syncthreads();  // nobody reads the matrices any more
   float* results = reinterpret_cast<float*>(shared);
   sums.Store(results + warp_row * Shape::kSumStride + warp_column, Shape::kSumStride, lane);
+  ResultWriter<T, Shape> writer(conv, first_row, first_column, group, thread);
+  writer.Prepare();
 #if __CUDA_ARCH__ >= 900
   if (conv.splits > 1) {
     cooperative_groups::this_cluster().sync();
-    WriteResults<T, Shape>(conv, results, first_row, first_column, group, thread);
+    writer.Write(results);
     cooperative_groups::this_cluster().sync();  // others read the sums of this block
     return;
   }
 #endif
   __syncthreads();
-  WriteResults<T, Shape>(conv, results, first_row, first_column, group, thread);
+  writer.Write(results);
 }
 
 }  // namespace oort::cuda
