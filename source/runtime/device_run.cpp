@@ -56,6 +56,16 @@ void DeviceRun::Copy(const Node& node, const Value& from, Value& to, bool alloca
   host_waits_ = host_waits_ || !to_device;
 }
 
+std::vector<Value> DeviceRun::OnHost(std::span<const Value> values) {
+  std::vector<Value> copies;
+  for (const Value& value : values) {
+    const bool away = value.IsTensor() && value.AsTensor().device().type != DeviceType::kCpu;
+    copies.push_back(away ? CopyNew(value, false) : value);
+  }
+  Finish();
+  return copies;
+}
+
 void DeviceRun::WaitForHost() {
   if (host_waits_) Finish();
 }

@@ -31,6 +31,8 @@ class DeviceRun {
   void Begin() { running_ = true; }
   void End();
   void Abandon() noexcept;
+  /// Copies on the host, for who looks at elements.
+  std::vector<Value> OnHost(std::span<const Value> values);
   /// Before the host reads what a copy brought.
   void WaitForHost();
   void Finish();

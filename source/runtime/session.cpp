@@ -8,7 +8,6 @@
 #include "core/checked.h"
 #include "core/memory_budget.h"
 #include "core/parallel.h"
-#include "cuda/memory.h"
 #include "runtime/device_run.h"
 #include "runtime/profile_recorder.h"
 #include "runtime/runtime_impl.h"
@@ -31,15 +30,6 @@ void FlattenInto(std::vector<Value>& flat, Value value) {
     return;
   }
   for (Value& item : value.AsList()) FlattenInto(flat, std::move(item));
-}
-
-/// Copies on the host, for who looks at elements.
-std::vector<Value> OnHost(std::span<const Value> values) {
-  std::vector<Value> copies(values.begin(), values.end());
-  for (Value& value : copies) {
-    if (value.IsTensor()) value = cuda::ToHost(value.AsTensor());
-  }
-  return copies;
 }
 
 [[noreturn]] void ThrowNoTensor(size_t output, const Value& value) {
@@ -292,7 +282,7 @@ void Session::Impl::RunWatched(size_t index, const RunOptions& options, ProfileR
   if (recorder != nullptr) recorder->End(index, plan->steps[index].kind == Step::kDynamic);
   if (!options.observer) return;
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  const std::vector<Value> copies = device ? OnHost(OutputsOf(node)) : std::vector<Value>();
+  const std::vector<Value> copies = device ? device->OnHost(OutputsOf(node)) : std::vector<Value>();
   const std::span<const Value> outputs = device ? std::span<const Value>(copies) : OutputsOf(node);
   options.observer({static_cast<int>(index), graph.OpOf(node), outputs, seconds});
 }
