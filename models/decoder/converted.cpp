@@ -134,9 +134,7 @@ void WriteConverted(const Checkpoint& checkpoint, const std::filesystem::path& p
   const auto compact = MakeCompact(checkpoint, options);
   Graph graph = BuildDecoder(*compact);
   if (checkpoint.config().tied_head) ShareEmbeddings(graph);
-  AddBytes(graph, kAbout, AboutText(checkpoint));
-  AddBytes(graph, kTokenizerBytes, checkpoint.tokenizer().bytes);
-  AddBytes(graph, kCharsmap, checkpoint.tokenizer().vocabulary.precompiled_charsmap);
+  AddDescription(graph, AboutText(checkpoint), checkpoint.tokenizer());
   WritePnnx(graph, param, bin);
 }
 
@@ -150,24 +148,34 @@ bool LooksConverted(const std::filesystem::path& path) {
   return std::string_view(magic, sizeof(magic)) == pnnx::kMagic;
 }
 
+void AddDescription(Graph& graph, std::string_view about, const TokenizerSource& tokenizer) {
+  AddBytes(graph, kAbout, about);
+  AddBytes(graph, kTokenizerBytes, tokenizer.bytes);
+  AddBytes(graph, kCharsmap, tokenizer.vocabulary.precompiled_charsmap);
+}
+
+std::optional<CheckpointContents> TakeDescription(Graph& graph) {
+  std::vector<bool> dead(graph.operators.size(), false);
+  const std::string about = TakeBytes(graph, kAbout, dead);
+  if (about.empty()) return {};
+  CheckpointContents contents = ParseAbout(about);
+  contents.tokenizer.bytes = TakeBytes(graph, kTokenizerBytes, dead);
+  contents.tokenizer.vocabulary.precompiled_charsmap = TakeBytes(graph, kCharsmap, dead);
+  graph.Remove(dead);
+  CheckHead(graph, contents.config);
+  return contents;
+}
+
 ConvertedModel ReadConverted(const std::filesystem::path& param, const ReadOptions& options) {
   const std::filesystem::path bin = std::filesystem::path(param).replace_extension(".bin");
   ConvertedModel model;
   model.graph = ReadPnnx(param, bin, options);
-  std::vector<bool> dead(model.graph.operators.size(), false);
-  const std::string about = TakeBytes(model.graph, kAbout, dead);
-  std::error_code ignored;
-  if (about.empty()) {
+  if (std::optional<CheckpointContents> about = TakeDescription(model.graph)) {
+    model.about = std::move(*about);
+  } else {
     model = ReadTraced(model.graph, param);
-    model.about.file_bytes = std::filesystem::file_size(bin, ignored);
-    return model;
   }
-  model.about = ParseAbout(about);
-  TokenizerSource& tokenizer = model.about.tokenizer;
-  tokenizer.bytes = TakeBytes(model.graph, kTokenizerBytes, dead);
-  tokenizer.vocabulary.precompiled_charsmap = TakeBytes(model.graph, kCharsmap, dead);
-  model.graph.Remove(dead);
-  CheckHead(model.graph, model.about.config);
+  std::error_code ignored;
   model.about.file_bytes = std::filesystem::file_size(bin, ignored);
   return model;
 }

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
+#include <string_view>
 
 #include "oort/graph.h"
 #include "oort/language_model.h"
@@ -19,6 +21,11 @@ struct ConvertedModel {
 
 void WriteConverted(const Checkpoint& checkpoint, const std::filesystem::path& param,
                     const std::filesystem::path& bin, const ConvertOptions& options);
+
+/// Puts into a graph what AboutText says of its model, and the bytes of its tokenizer.
+void AddDescription(Graph& graph, std::string_view about, const TokenizerSource& tokenizer);
+/// Takes it out again; nothing where there is none. Throws kInvalidModel where it makes no sense.
+std::optional<CheckpointContents> TakeDescription(Graph& graph);
 
 /// Whether the file is a .param.
 bool LooksConverted(const std::filesystem::path& path);

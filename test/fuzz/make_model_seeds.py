@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes the seeds of gguf_fuzz, llama2c_fuzz and huggingface_fuzz: language models of a few KB.
+"""Writes the seeds of gguf_fuzz, llama2c_fuzz, huggingface_fuzz and about_fuzz: language models of a few KB, and what converted
+ones say of themselves.
 
     test/fuzz/make_model_seeds.py
 
@@ -138,12 +139,38 @@ def huggingface_seeds():
     write_hub("gpt2", dict(model_type="gpt2", vocab_size=TOKENS, n_embd=8, n_layer=1, n_head=2, n_positions=4, n_inner=4), gpt2)
 
 
+def about_seeds():
+    """Of the model that about_fuzz runs, test/checkpoints/llama.gguf, with a tokenizer of each kind."""
+    folder = CORPUS / "about_fuzz"
+    config = dict(family="llama", vocabulary=40, hidden=32, layers=2, heads=4, kv_heads=2, head_dim=8, intermediate=24, context=64)
+    templates = [dict(name="default", text="{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}")]
+    about = dict(version=1, config=config, templates=templates, end_tokens=[2])
+
+    def write(name, tokenizer, data=b""):
+        text = json.dumps(about | {"tokenizer": dict(config="", vocabulary_size=40) | tokenizer})
+        (folder / name).write_bytes(text.encode() + b"\n" + data)
+
+    tokens = ["<unk>", "<s>", "</s>"] + [chr(ord("a") + i) for i in range(26)] + ["▁", "he", "ll", "lo", "▁h", "w", "o", "rld", "1", "2", "12"]
+    spec = dict(kind="llama", pre="default", architecture="llama", tokens=tokens, scores=[-float(i) for i in range(40)], types=[2, 3, 3] + 37 * [1], merges=[],
+                bos=1, eos=2, unk=0, add_bos=True, add_space_prefix=True)
+    write("vocabulary", dict(kind="vocabulary", vocabulary=spec))
+    bytes_spec = spec | dict(kind="gpt2", pre="smollm", merges=["h e", "l l"], tokens=[token.replace("▁", "Ġ") for token in tokens])
+    write("bytes", dict(kind="vocabulary", vocabulary=bytes_spec))
+    write("none", dict(kind="none"))
+    pieces = dict(model=dict(type="WordLevel", vocab=dict(hello=0, world=1), unk_token="hello"), pre_tokenizer=dict(type="Whitespace"))
+    write("json", dict(kind="json"), json.dumps(pieces).encode())
+    llama2c = struct.pack("<i", 3) + b"".join(struct.pack("<fi", -1.0 * i, 1) + bytes([97 + i]) for i in range(40))
+    write("llama2c", dict(kind="llama2c"), llama2c)
+    write("sentencepiece", dict(kind="sentencepiece"), (CORPUS / "tokenizer_fuzz" / "sentencepiece_char.model").read_bytes())
+
+
 def main():
-    for target in ("gguf_fuzz", "llama2c_fuzz", "huggingface_fuzz"):
+    for target in ("gguf_fuzz", "llama2c_fuzz", "huggingface_fuzz", "about_fuzz"):
         (CORPUS / target).mkdir(parents=True, exist_ok=True)
     gguf_seeds()
     llama2c_seeds()
     huggingface_seeds()
+    about_seeds()
 
 
 if __name__ == "__main__":
