@@ -3,7 +3,7 @@
 #include <iostream>
 
 #include "cli/language.h"
-#include "oort/profile.h"
+#include "llm/limits/limits.h"
 
 namespace oort::cli {
 namespace {
@@ -45,6 +45,38 @@ Rates Measure(Engine& engine, const Options& options) {
   return rates;
 }
 
+/// The fastest that this machine allows anybody (see docs/limits.md), in tokens a second.
+struct SpeedOfLight {
+  limits::Machine machine;
+  double bytes = 0;  ///< that a token in the middle of the answer reads
+  double decode = 0, prefill = 0;
+};
+
+/// Every token reads all weights (of the embeddings a row) and, in the middle of the answer, so
+/// much of the cache; a prompt multiplies each of its tokens with the weights and with those before
+/// it.
+SpeedOfLight FindLimit(const LanguageModel& model, const Options& options, KvType kv, int threads) {
+  const LanguageModelInfo& info = model.info();
+  const double prompt = static_cast<double>(options.prompt_tokens);
+  const double cache = static_cast<double>(KvCache::BlockBytes(model.kv_shape(kv))) /
+                       static_cast<double>(KvCache::kBlockTokens);
+  SpeedOfLight light;
+  light.machine = limits::MeasureThisMachine(threads);
+  light.bytes = static_cast<double>(info.step_bytes) +
+                cache * (prompt + static_cast<double>(options.new_tokens) / 2);
+  light.decode = light.machine.bandwidth / light.bytes;
+  const Tensor tokens = Tensor::Meta(DType::kI32, Shape{options.prompt_tokens});
+  double flops =
+      2 * static_cast<double>(info.layers * info.heads * info.head_dim) * prompt * (prompt + 1);
+  const Tensor wanted = Tensor::Meta(DType::kI32, Shape{1});
+  for (const NodeReport& node : model.graph()->Plan({tokens, tokens, wanted}, 1).nodes) {
+    if (node.type != "oort.CachedAttention") flops += node.work.flops;
+  }
+  const double read = (static_cast<double>(info.step_bytes) + cache * prompt);
+  light.prefill = prompt / std::max(read / light.machine.bandwidth, flops / light.machine.flops);
+  return light;
+}
+
 int BenchLlm(const Options& options) {
   const auto model = options.language.Load();
   EngineOptions engine_options = options.language.ForEngine();
@@ -53,16 +85,7 @@ int BenchLlm(const Options& options) {
   Engine engine(model, engine_options);
   const Rates rates = Measure(engine, options);
   const double prefill = Median(rates.prefill), decode = Median(rates.decode);
-  const LanguageModelInfo& info = model->info();
-  // Every token reads all weights (of the embeddings a row) and, in the middle of the answer, so
-  // much of the cache: no engine is faster than the memory gives them.
-  const double cache =
-      static_cast<double>(KvCache::BlockBytes(model->kv_shape(engine_options.kv))) /
-      static_cast<double>(KvCache::kBlockTokens) *
-      static_cast<double>(options.prompt_tokens + options.new_tokens / 2);
-  const double bytes = static_cast<double>(info.step_bytes) + cache;
-  const double bandwidth = MeasureRoofs(engine.threads()).memory.back().all;
-  const double limit = bandwidth / bytes;
+  const SpeedOfLight light = FindLimit(*model, options, engine_options.kv, engine.threads());
   if (options.json) {
     Print(std::cout, {{"model", options.language.model},
                       {"threads", engine.threads()},
@@ -70,20 +93,29 @@ int BenchLlm(const Options& options) {
                       {"new_tokens", options.new_tokens},
                       {"prefill_tps", prefill},
                       {"decode_tps", decode},
-                      {"bytes_per_token", bytes},
-                      {"bandwidth", bandwidth},
-                      {"decode_limit_tps", limit},
+                      {"bytes_per_token", light.bytes},
+                      {"bandwidth", light.machine.bandwidth},
+                      {"flops", light.machine.flops},
+                      {"prefill_limit_tps", light.prefill},
+                      {"decode_limit_tps", light.decode},
+                      {"prefill_percent", 100 * prefill / light.prefill},
+                      {"decode_percent", 100 * decode / light.decode},
                       {"prefill_rounds", rates.prefill},
                       {"decode_rounds", rates.decode}});
     return 0;
   }
+  const LanguageModelInfo& info = model->info();
+  const auto reaches = [](double rate, double limit, const char* what) {
+    return ": at most " + FormatFixed(limit, 1) + " tokens/s, of which " + what + " reaches " +
+           FormatFixed(100 * rate / limit, 1) + " %\n";
+  };
   std::cout << info.family << ", " << info.layers << " layers, " << engine.threads()
-            << " threads; a token reads " << FormatBytes(bytes) << " of weights and cache\n"
-            << "memory gives " << FormatFixed(bandwidth / 1e9, 1) << " GB/s: at most "
-            << FormatFixed(limit, 1) << " tokens/s, of which decode reaches "
-            << FormatFixed(100 * decode / limit, 1) << " %\n"
-            << "prefill_tps " << FormatFixed(prefill, 1) << " decode_tps " << FormatFixed(decode, 1)
-            << '\n';
+            << " threads; a token reads " << FormatBytes(light.bytes) << " of weights and cache\n"
+            << "memory gives " << FormatFixed(light.machine.bandwidth / 1e9, 1) << " GB/s"
+            << reaches(decode, light.decode, "decode") << "multiply-adds give "
+            << FormatFixed(light.machine.flops / 1e9, 1) << " GFLOP/s"
+            << reaches(prefill, light.prefill, "prefill") << "prefill_tps "
+            << FormatFixed(prefill, 1) << " decode_tps " << FormatFixed(decode, 1) << '\n';
   return 0;
 }
 

@@ -177,12 +177,20 @@ class BenchLlmTest(LanguageCase):
         out = self.oort("bench-llm", STORYTELLER, *self.QUICK).out
         self.assertRegex(out.splitlines()[-1], r"\Aprefill_tps \d+\.\d decode_tps \d+\.\d\Z")
         self.assertRegex(out, r"memory gives \d+\.\d GB/s: at most \d+\.\d tokens/s, of which decode reaches \d+\.\d %\n")
+        self.assertRegex(out, r"multiply-adds give \d+\.\d GFLOP/s: at most \d+\.\d tokens/s, of which prefill reaches \d+\.\d %\n")
 
     def test_json(self):
         report = self.json("bench-llm", self.converted(), *self.QUICK)
         self.assertEqual((report["threads"], report["prompt_tokens"], report["new_tokens"]), (1, 20, 6))
-        for name in ("prefill_tps", "decode_tps", "decode_limit_tps", "bandwidth"):
+        for name in ("prefill_tps", "decode_tps", "bandwidth", "flops"):
             self.assertGreater(report[name], 0)
+        for step in ("prefill", "decode"):
+            self.assertAlmostEqual(report[f"{step}_percent"], 100 * report[f"{step}_tps"] / report[f"{step}_limit_tps"], places=6)
+        self.assertAlmostEqual(report["decode_limit_tps"], report["bandwidth"] / report["bytes_per_token"], places=3)
+        # Two operations for each weight of the layers and token, attention, and the head once.
+        layers = 3 * (128 * (128 + 64 + 64) + 128 * 128 + 3 * 128 * 256)
+        least = 2 * (20 * layers + 3 * 128 * 20 * 21 + 128 * 1024)
+        self.assertLess(report["prefill_limit_tps"], 20 * report["flops"] / least)
         self.assertEqual(len(report["decode_rounds"]), 2)
         # A token reads all weights but the embeddings, which are the head here, and some cache.
         self.assertGreater(report["bytes_per_token"], 2 * 574336)

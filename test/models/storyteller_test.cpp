@@ -180,5 +180,44 @@ TEST(Storyteller, TellsFourStoriesTogetherAsItTellsThemAlone) {
   }
 }
 
+TEST(Storyteller, NeighboursMayBeDrawnInOtherWays) {
+  const auto model = LoadStoryteller(false);
+  const std::vector<StoryAnswer> answers = StoryAnswers();
+  std::vector<GenerateRequest> requests;
+  for (size_t i = 0; i < 6; ++i) {
+    GenerateRequest request = StoryRequest(answers[i % answers.size()]);
+    request.max_tokens = static_cast<int64_t>(40 + 25 * i);
+    request.sampling.seed = 100 + i;
+    requests.push_back(std::move(request));
+  }
+  requests[1].sampling.temperature = 1.2F;
+  requests[2].sampling.temperature = 0.8F;
+  requests[2].sampling.top_k = 5;
+  requests[2].sampling.frequency_penalty = 0.5F;
+  requests[3].sampling.temperature = 1;
+  requests[3].sampling.top_p = 0.7F;
+  requests[3].sampling.repetition_penalty = 1.3F;
+  requests[3].stops = {"the"};
+  requests[4].sampling.temperature = 1;
+  requests[4].sampling.min_p = 0.1F;
+  requests[4].sampling.logit_bias = {{17, 3.0F}, {18, -5.0F}};
+  requests[5].sampling.presence_penalty = 1;
+  requests[5].sampling.top_logprobs = 3;
+  Engine together(model, StoryOptions());
+  std::vector<int64_t> numbers;
+  for (const GenerateRequest& request : requests) numbers.push_back(together.Submit(request));
+  while (together.Step()) {
+  }
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const GenerateResult alone = Engine(model, StoryOptions()).Generate(requests[i]);
+    const auto result = together.Take(numbers[i]);
+    ASSERT_TRUE(result.has_value());
+    EXPECT_EQ(result->tokens, alone.tokens) << "request " << i;
+    EXPECT_EQ(result->text, alone.text);
+    EXPECT_EQ(result->logprobs, alone.logprobs);
+    EXPECT_EQ(result->finish, alone.finish);
+  }
+}
+
 }  // namespace
 }  // namespace oort
