@@ -95,15 +95,21 @@ class ChannelsLastConv final : public Layer {
     windows.height = g.axes[1];
     windows.width = g.axes[2];
     windows.zeros = zeros_.data<float>();
+    // Then the image is the matrix.
+    const bool each_pixel = g.taps() == 1 && g.axes[1].out == g.axes[1].in &&
+                            g.axes[2].out == g.axes[2].in && g.axes[1].stride == 1 &&
+                            g.axes[2].stride == 1 && g.axes[1].pad == 0 && g.axes[2].pad == 0;
     GemmBatch(gemm_, size, g.groups, context.threads(), context.workspace<float>(),
               [&](int64_t group, int threads, float* space) {
                 ChannelsLastWindows part = windows;
                 part.image = args.tensor(shape_.input()).data<float>() + group * g.group_in();
-                const ChannelsLastSource source(interleave_, part);
+                const ChannelsLastSource gathered(interleave_, part);
+                const MatrixSource as_it_lies(gemm_, {part.image, 1, g.in_channels});
                 const int64_t first = group * size.n;
                 GemmProblem problem;
                 problem.size = size;
-                problem.a = &source;
+                problem.a = &gathered;
+                if (each_pixel) problem.a = &as_it_lies;
                 problem.packed = packed_[static_cast<size_t>(group)].panels();
                 problem.c = output.data<float>() + first;
                 problem.ldc = g.out_channels;

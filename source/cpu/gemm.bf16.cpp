@@ -20,13 +20,23 @@ namespace {
 void Tile(const GemmTile& tile) {
 #if defined(OORT_UNIT_neon_bf16)
   if (IsWhole<kUnitRows, kUnitColumns>(tile)) {
-    return TileInRegisters<kUnitRows, kUnitColumns>(tile, UnitWhole);
+    return TilesInRegisters<kUnitRows, kUnitColumns>(tile, 1, 0, UnitWhole);
   }
 #endif
   alignas(64) float sums[kUnitRows * kUnitColumns];
   UnitProduct(tile, sums);
   Finish<kUnitColumns>(tile, sums);
 }
+
+#if defined(OORT_UNIT_neon_bf16)
+bool Tiles(const GemmTile& tile, int64_t count, int64_t b_step) {
+  if (!IsWhole<kUnitRows, kUnitColumns>(tile)) return false;
+  TilesInRegisters<kUnitRows, kUnitColumns>(tile, count, b_step, UnitWhole);
+  return true;
+}
+#else
+constexpr bool (*Tiles)(const GemmTile&, int64_t, int64_t) = nullptr;
+#endif
 
 constexpr int UnitGroup(GemmSide side) { return side == GemmSide::kA ? kUnitGroupA : kUnitGroupB; }
 
@@ -114,4 +124,5 @@ OORT_DEFINE_KERNELS(
      .convert = Convert,
      .pack_rows = PackRows,
      .begin = kUnitBegin,
-     .end = kUnitEnd})
+     .end = kUnitEnd,
+     .tiles = Tiles})

@@ -196,11 +196,7 @@ class Run {
       if (plan_.kept_in_cache) {
         for (int64_t p = first; p < last; ++p) {
           PackStreamed(p, k0, k1, block);
-          GemmTile tile = Begin(k0, k1);
-          for (int64_t kept = 0; kept < plan_.kept_panels; ++kept) {
-            Place(kept, p, k0, block, tile);
-            kernels_.tile(tile);
-          }
+          TilesOf(p, k0, k1, block);
         }
       } else {
         for (int64_t p = first; p < last; ++p) {
@@ -293,6 +289,21 @@ class Run {
     if (kept >= plan_.kept_panels) return {};
     const int64_t bytes = Bytes(k1 - k0, plan_.kept_width) / parts;
     return {kept_ + Bytes(kept * plan_.k + k0, plan_.kept_width) + i * bytes, bytes};
+  }
+
+  /// A streamed panel with all kept ones, which are near.
+  void TilesOf(int64_t streamed, int64_t k0, int64_t k1, const std::byte* panel) const {
+    GemmTile tile = Begin(k0, k1);
+    int64_t kept = 0;
+    const int64_t whole = a_kept_ ? 0 : problem_.size.n / kernels_.columns;
+    if (kernels_.tiles != nullptr && whole > 0) {
+      Place(0, streamed, k0, panel, tile);
+      if (kernels_.tiles(tile, whole, Bytes(plan_.k, plan_.kept_width))) kept = whole;
+    }
+    for (; kept < plan_.kept_panels; ++kept) {
+      Place(kept, streamed, k0, panel, tile);
+      kernels_.tile(tile);
+    }
   }
 
   void Tile(int64_t kept, int64_t streamed, int64_t k0, int64_t k1, const std::byte* panel,

@@ -98,6 +98,10 @@ struct GemmKernels {
   /// Called by each thread before its tiles and after them, unless null.
   void (*begin)() = nullptr;
   void (*end)() = nullptr;
+  /// The given tile and those right of it, `count` in all, each with the whole of `columns`; the
+  /// panels of B lie one behind another, `b_step` bytes apart. Returns whether it did so: else
+  /// nothing is done. May be null.
+  bool (*tiles)(const GemmTile& tile, int64_t count, int64_t b_step) = nullptr;
 };
 OORT_DECLARE_KERNELS(GemmKernels)
 /// The same kernels on factors that were rounded to bf16: for processors that have no such units.

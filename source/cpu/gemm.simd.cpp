@@ -20,7 +20,7 @@ ComputeFunction ForVectors(int vectors, std::integer_sequence<int, v...>) {
 
 void Tile(const GemmTile& tile) {
   if (IsWhole<kGemmRows, kGemmColumns>(tile)) {
-    return TileInRegisters<kGemmRows, kGemmColumns>(tile, ComputeWhole);
+    return TilesInRegisters<kGemmRows, kGemmColumns>(tile, 1, 0, ComputeWhole);
   }
   alignas(64) float sums[kGemmRows * kGemmColumns];
   const int vectors = (tile.columns + Vec::kWidth - 1) / Vec::kWidth;
@@ -31,6 +31,12 @@ void Tile(const GemmTile& tile) {
                                                         : ForVectors<kGemmRows>(vectors, kVectors);
   compute(tile.k, static_cast<const float*>(tile.a), static_cast<const float*>(tile.b), sums);
   Finish<kGemmColumns>(tile, sums);
+}
+
+bool Tiles(const GemmTile& tile, int64_t count, int64_t b_step) {
+  if (!IsWhole<kGemmRows, kGemmColumns>(tile)) return false;
+  TilesInRegisters<kGemmRows, kGemmColumns>(tile, count, b_step, ComputeWhole);
+  return true;
 }
 
 /// Reads up to a vector beyond the panel, which the slack behind packed matrices allows.
@@ -130,7 +136,8 @@ constexpr GemmKernels kKernels = {.rows = kGemmRows,
                                   .tile = Tile,
                                   .gemv_rows = Gemv<kGemmRows>,
                                   .gemv_columns = Gemv<kGemmColumns>,
-                                  .pack = Pack};
+                                  .pack = Pack,
+                                  .tiles = Tiles};
 
 constexpr GemmKernels Rounded(GemmKernels kernels) {
   kernels.convert = RoundPanel;

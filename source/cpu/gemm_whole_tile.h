@@ -32,15 +32,18 @@ inline bool IsWhole(const GemmTile& tile) {
 }
 
 /// Cheap activations are applied there, too; the others to what is in the L1 cache. The sums are
-/// the same in both cases, so that fusing an activation changes no bit.
+/// the same in both cases, so that fusing an activation changes no bit. `count` tiles side by side,
+/// whose panels of B are `b_step` bytes apart.
 template <int rows, int columns, typename Compute>
-inline void TileInRegisters(const GemmTile& tile, const Compute& compute) {
+inline void TilesInRegisters(const GemmTile& tile, int64_t count, int64_t b_step,
+                             const Compute& compute) {
   alignas(64) static constexpr float kZeros[columns] = {};
   alignas(64) float sums[rows * columns];
   const ActivationSpec& activation = tile.activation;
   const bool relu = activation.kind == Activation::kRelu;
   const bool clamp = relu || activation.kind == Activation::kClamp;
   const bool direct = clamp || activation.kind == Activation::kNone;
+  const bool has_bias = !tile.accumulate && tile.column_bias != nullptr;
   WholeTile whole;
   whole.k = tile.k;
   whole.a = tile.a;
@@ -51,7 +54,7 @@ inline void TileInRegisters(const GemmTile& tile, const Compute& compute) {
     whole.init = tile.c;
     whole.init_stride = tile.ldc;
   } else {
-    whole.init = tile.column_bias != nullptr ? tile.column_bias : kZeros;
+    whole.init = has_bias ? tile.column_bias : kZeros;
   }
   whole.addend = tile.addend;
   whole.addend_stride = tile.addend_stride;
@@ -60,10 +63,19 @@ inline void TileInRegisters(const GemmTile& tile, const Compute& compute) {
   whole.high = relu ? __builtin_inff() : activation.b;
   whole.soon = tile.soon != nullptr ? tile.soon : tile.a;
   whole.soon_step = (tile.soon_bytes + tile.k - 1) / tile.k;
-  compute(whole);
-  if (direct) return;
-  ActivateBlock<columns / Vec::kWidth>(activation, {tile.rows, tile.columns, tile.c, tile.ldc},
-                                       ActivationSource{sums, columns});
+  float* c = tile.c;
+  for (;; c += columns) {
+    compute(whole);
+    if (!direct) {
+      ActivateBlock<columns / Vec::kWidth>(activation, {rows, columns, c, tile.ldc},
+                                           ActivationSource{sums, columns});
+    }
+    if (--count == 0) return;
+    whole.b = static_cast<const char*>(whole.b) + b_step;
+    if (direct) whole.c += columns;
+    if (tile.accumulate || has_bias) whole.init += columns;
+    if (whole.addend != nullptr) whole.addend += columns;
+  }
 }
 
 }  // namespace oort::OORT_ISA
