@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kTransposeThreads)
   const From* in = static_cast<const From*>(call.in) + i / call.columns * call.rows * call.columns +
                    i % call.columns;
   To* out = static_cast<To*>(call.out) + i * call.padded_rows;
-  To values[kMostPlanes] = {};
+  alignas(16) To values[kMostPlanes] = {};
 #pragma unroll
   for (int r = 0; r < kMostPlanes; ++r) {
     if (r < call.rows) values[r] = Convert<From, To>(in[r * call.columns]);
