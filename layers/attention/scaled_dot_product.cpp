@@ -3,7 +3,9 @@
 #include <optional>
 
 #include "core/checked.h"
+#include "cuda/device.h"
 #include "layers/attention/attention_core.h"
+#include "layers/attention/device_attention.h"
 #include "layers/composite/float_dtypes.h"
 
 namespace oort {
@@ -81,6 +83,7 @@ class ScaledDotProduct final : public Layer {
         output_heads_last_(Flag(init, "output_heads_last")),
         rank_(init.Arg("rank") >= 0 ? init.Int("rank") : 0),
         plain_(Flag(init, "plain_softmax")),
+        on_device_(init.device().type != DeviceType::kCpu),
         kernels_(init) {
     if (init.Float("dropout_p") != 0) {
       throw Error(ErrorCode::kUnsupported, "dropout_p must be 0: models run in evaluation mode");
@@ -89,7 +92,9 @@ class ScaledDotProduct final : public Layer {
   }
 
   std::vector<Value> Infer(const Args& args) const override {
-    return {Tensor::Meta(kDTypeOf<T>, OutputShape(SizesOf(args)))};
+    const Sizes sizes = SizesOf(args);
+    if (on_device_) CheckOnDevice(args, sizes);
+    return {Tensor::Meta(kDTypeOf<T>, OutputShape(sizes))};
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
@@ -105,17 +110,21 @@ class ScaledDotProduct final : public Layer {
     Tensor mask;  // of f32 it may be whatever the others are
     if (args.Has(mask_)) {
       mask = MaskTensor(args);
-      if (mask.dtype() != DType::kBool || plain_) mask = mask.To(kDTypeOf<T>);
+      if (!on_device_ && (mask.dtype() != DType::kBool || plain_)) mask = mask.To(kDTypeOf<T>);
       problem.masks.push_back(MaskOf(mask, sizes));
     }
     problem.output = outputs[0].AsTensor().data<T>();
     const MatrixStack output = MatrixStack::Of(OutputShape(sizes), output_heads_last_);
     problem.output_row = output.row;
     problem.output_offsets = output.Offsets(sizes.stack, 1);
+    if constexpr (std::is_same_v<T, float>) {
+      if (context.stream() != nullptr) return device_attention(*context.stream(), problem);
+    }
     RunAttention(kernels_, problem, context.threads(), context.workspace<T>());
   }
 
   size_t Workspace(const Args& args, int threads) const override {
+    if (on_device_) return 0;
     const int64_t floats = AttentionWorkspace(kernels_, ProblemOf(SizesOf(args)), threads);
     return CheckedMultiply(static_cast<size_t>(floats), sizeof(T));
   }
@@ -134,6 +143,21 @@ class ScaledDotProduct final : public Layer {
     MatrixStack q, k, v;  // of the operands
     int64_t repeat = 1;   // query heads for each key head
   };
+
+  /// What the kernel of the GPU lacks.
+  void CheckOnDevice(const Args& args, const Sizes& sizes) const {
+    for (int arg : {q_, k_, v_}) {
+      if (args.tensor(arg).dtype() == DType::kF32) continue;
+      throw Error(ErrorCode::kUnsupported, "attention on the GPU is of f32");
+    }
+    if (std::max(sizes.q.width, sizes.v.width) > kDeviceAttentionWidth) {
+      throw Error(ErrorCode::kUnsupported, "heads are too wide for the GPU");
+    }
+    if (!args.Has(mask_)) return;
+    const DType mask = args.tensor(mask_).dtype();
+    if (mask == DType::kF32 || (mask == DType::kBool && !plain_)) return;
+    throw Error(ErrorCode::kUnsupported, "no mask of " + std::string(Name(mask)) + " on the GPU");
+  }
 
   static bool Flag(const LayerInit& init, const char* name) {
     return init.Arg(name) >= 0 && init.Bool(name);
@@ -267,9 +291,24 @@ class ScaledDotProduct final : public Layer {
   bool q_heads_last_, k_heads_last_, v_heads_last_, output_heads_last_;
   int64_t rank_;  // of operands whose heads stand last; 0 for any
   bool plain_;    // a query that sees nothing gives the NaN of a softmax, and masks are just added
+  bool on_device_;  // the GPU
   std::optional<double> scale_;
   AttentionKernels kernels_;
 };
+
+/// For the GPU; what was traced in another dtype stays on the CPU.
+std::unique_ptr<Layer> CreateOnDevice(const LayerInit& init) {
+  const size_t tensors = std::min<size_t>(3, init.inputs().size());
+  for (size_t i = 0; i < tensors; ++i) {
+    const Operand& input = *init.inputs()[i];
+    const bool wide = input.has_shape && input.shape.rank() > 0 &&
+                      input.shape[input.shape.rank() - 1] > kDeviceAttentionWidth;
+    if (input.dtype != DType::kF32 || wide) {
+      throw Error(ErrorCode::kUnsupported, "is not of f32, or its heads are too wide");
+    }
+  }
+  return std::make_unique<ScaledDotProduct<float>>(init);
+}
 
 }  // namespace
 }  // namespace oort
@@ -280,6 +319,9 @@ OORT_LAYERS(scaled_dot_product) {
     AddPrecisionParam(schema);
     registry.Add(schema, WithFloats(schema, Create<ScaledDotProduct<float>>(),
                                     Create<ScaledDotProduct<double>>(), "attn_mask"));
+    if (cuda::BuiltIn()) {
+      registry.AddDevice(schema.types(), DeviceType::kCuda, CreateOnDevice);
+    }
   };
   const auto attention = [](const char* type, const char* doc, DTypeSet masks) {
     return OperatorSchema({type}, doc)

@@ -265,6 +265,26 @@ TEST_F(CudaOperators, Products) {
              {1e-4, 1e-4});
 }
 
+TEST_F(CudaOperators, Attention) {
+  const auto random = [](Shape shape, uint64_t seed) {
+    return RandomTensor(DType::kF32, shape, seed, -1, 1);
+  };
+  for (int64_t length : {1, 7, 33, 100}) {
+    const Tensor q = random({2, 3, length, 40}, 1), k = random({2, 3, 50, 40}, 2);
+    const Tensor v = random({2, 3, 50, 24}, 3);
+    ExpectSame("F.scaled_dot_product_attention", "", {q, k, v});
+    ExpectSame("F.scaled_dot_product_attention", "is_causal=True", {q, k, v});
+    ExpectSame("F.scaled_dot_product_attention", "", {q, k, v, random({length, 50}, 4)});
+    ExpectSame("F.scaled_dot_product_attention", "",
+               {q, k, v, RandomTensor(DType::kBool, {2, 1, length, 50}, 5)});
+  }
+  const Tensor q = random({2, 9, 4, 16}, 1), k = random({2, 11, 4, 16}, 2);
+  ExpectSame("oort.Attention",
+             "query_heads_last=True key_heads_last=True value_heads_last=True "
+             "output_heads_last=True rank=4",
+             {q, k, random({2, 11, 4, 16}, 3)});
+}
+
 TEST_F(CudaOperators, Indexing) {
   const Tensor index = Tensor::From<int64_t>({4, 0, 2, 2, 1}, {5});
   for (DType dtype : {DType::kF32, DType::kF16, DType::kI64, DType::kU8}) {

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT
+// Attention in f32: a block takes a few queries and walks over tiles of keys with a running
+// softmax.
+#include "layers/attention/device_attention.h"
+
+#include <algorithm>
+
+#include "cuda/launch.h"
+
+namespace oort {
+namespace {
+
+constexpr int kWarps = 4, kQueriesPerWarp = 4;
+constexpr int kBlockQueries = kWarps * kQueriesPerWarp;
+constexpr int kTileKeys = 32;
+constexpr int kLaneColumns = static_cast<int>(kDeviceAttentionWidth) / 32;
+constexpr int64_t kMatricesAtOnce = 256;
+
+/// Where the matrices lie is passed by value: a recorded graph must not read the host's memory.
+struct AttentionBatch {
+  const float *q, *k, *v, *numbers;
+  const uint8_t* flags;
+  float* output;
+  int queries, keys, dim, value_dim;
+  int64_t q_row, k_row, v_row, output_row, mask_row, mask_column;
+  float scale;
+  bool causal, zero_if_masked;
+  int64_t q_at[kMatricesAtOnce], k_at[kMatricesAtOnce], v_at[kMatricesAtOnce],
+      output_at[kMatricesAtOnce], mask_at[kMatricesAtOnce];
+};
+
+__device__ float WarpMax(float value) {
+  for (int offset = 16; offset > 0; offset /= 2) {
+    const float other = __shfl_xor_sync(0xffffffffu, value, offset);
+    value = other > value || other != other ? other : value;
+  }
+  return value;
+}
+
+__device__ float WarpSum(float value) {
+  for (int offset = 16; offset > 0; offset /= 2) {
+    value += __shfl_xor_sync(0xffffffffu, value, offset);
+  }
+  return value;
+}
+
+__device__ float Masked(const AttentionBatch& b, int matrix, int query, int key, float score) {
+  const int64_t at = b.mask_at[matrix] + query * b.mask_row + key * b.mask_column;
+  if (b.numbers != nullptr) return score + b.numbers[at];
+  if (b.flags != nullptr && b.flags[at] == 0) return -INFINITY;
+  return score;
+}
+
+/// Shared memory: queries, then keys with a column more (no two lanes on one bank), then values.
+__global__ void __launch_bounds__(32 * kWarps)
+    AttentionKernel(const __grid_constant__ AttentionBatch b) {
+  extern __shared__ float attention_memory[];
+  const int key_step = b.dim + 1;
+  float* const queries = attention_memory;
+  float* const keys = queries + kBlockQueries * b.dim;
+  float* const values = keys + kTileKeys * key_step;
+  const int matrix = blockIdx.y, first = blockIdx.x * kBlockQueries;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+
+  const float* const q = b.q + b.q_at[matrix];
+  for (int i = threadIdx.x; i < kBlockQueries * b.dim; i += blockDim.x) {
+    const int row = first + i / b.dim;
+    queries[i] = row < b.queries ? q[row * b.q_row + i % b.dim] * b.scale : 0.0f;
+  }
+  float most[kQueriesPerWarp], sum[kQueriesPerWarp], result[kQueriesPerWarp][kLaneColumns] = {};
+#pragma unroll
+  for (int i = 0; i < kQueriesPerWarp; ++i) {
+    most[i] = -INFINITY;
+    sum[i] = 0;
+  }
+  const int last = b.causal ? min(b.keys, first + kBlockQueries) : b.keys;
+  for (int begin = 0; begin < last; begin += kTileKeys) {
+    __syncthreads();
+    for (int i = threadIdx.x; i < kTileKeys * b.dim; i += blockDim.x) {
+      const int row = i / b.dim, key = begin + row;
+      keys[row * key_step + i % b.dim] =
+          key < b.keys ? b.k[b.k_at[matrix] + key * b.k_row + i % b.dim] : 0.0f;
+    }
+    for (int i = threadIdx.x; i < kTileKeys * b.value_dim; i += blockDim.x) {
+      const int key = begin + i / b.value_dim;
+      values[i] = key < b.keys ? b.v[b.v_at[matrix] + key * b.v_row + i % b.value_dim] : 0.0f;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < kQueriesPerWarp; ++i) {
+      const int local = warp * kQueriesPerWarp + i, query = first + local, key = begin + lane;
+      if (query >= b.queries) continue;  // the same for the whole warp
+      float score = 0;
+      for (int d = 0; d < b.dim; ++d)
+        score += queries[local * b.dim + d] * keys[lane * key_step + d];
+      const bool seen = key < b.keys && (!b.causal || key <= query);
+      score = seen ? Masked(b, matrix, query, key, score) : -INFINITY;
+      const float next = WarpMax(score);
+      const float now = next > most[i] || next != next ? next : most[i];
+      // A query that has seen nothing yet has nothing to scale.
+      const float keep = most[i] == -INFINITY ? 0.0f : expf(most[i] - now);
+      const float weight = score == -INFINITY ? 0.0f : expf(score - now);
+      most[i] = now;
+      sum[i] = sum[i] * keep + WarpSum(weight);
+#pragma unroll
+      for (int c = 0; c < kLaneColumns; ++c) result[i][c] *= keep;
+      for (int j = 0; j < kTileKeys; ++j) {
+        const float share = __shfl_sync(0xffffffffu, weight, j);
+        if (share == 0) continue;
+#pragma unroll
+        for (int c = 0; c < kLaneColumns; ++c) {
+          const int column = c * 32 + lane;
+          if (column < b.value_dim) result[i][c] += share * values[j * b.value_dim + column];
+        }
+      }
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kQueriesPerWarp; ++i) {
+    const int query = first + warp * kQueriesPerWarp + i;
+    if (query >= b.queries) continue;
+    const bool nothing = most[i] == -INFINITY;
+    float* const out = b.output + b.output_at[matrix] + query * b.output_row;
+#pragma unroll
+    for (int c = 0; c < kLaneColumns; ++c) {
+      const int column = c * 32 + lane;
+      if (column >= b.value_dim) continue;
+      out[column] = nothing ? (b.zero_if_masked ? 0.0f : NAN) : result[i][c] / sum[i];
+    }
+  }
+}
+
+void FillOffsets(const ScratchVector<int64_t>& from, int64_t first, int64_t count, int64_t* to) {
+  if (from.empty()) return;
+  std::copy_n(from.begin() + first, count, to);
+}
+
+void AttentionOnDevice(cuda::Stream& stream, const AttentionProblem<float>& problem) {
+  if (problem.count == 0 || problem.queries == 0 || problem.value_dim == 0) return;
+  if (problem.queries > INT32_MAX || problem.keys > INT32_MAX) {
+    throw Error(ErrorCode::kUnsupported, "sequences are too long for the GPU");
+  }
+  AttentionBatch batch{};
+  batch.q = problem.q.data;
+  batch.k = problem.k.data;
+  batch.v = problem.v.data;
+  batch.output = problem.output;
+  batch.queries = static_cast<int>(problem.queries);
+  batch.keys = static_cast<int>(problem.keys);
+  batch.dim = static_cast<int>(problem.dim);
+  batch.value_dim = static_cast<int>(problem.value_dim);
+  batch.q_row = problem.q.row;
+  batch.k_row = problem.k.row;
+  batch.v_row = problem.v.row;
+  batch.output_row = problem.output_row;
+  batch.scale = problem.scale;
+  batch.causal = problem.causal;
+  batch.zero_if_masked = problem.zero_if_masked;
+  const AttentionMask<float>* mask = problem.masks.empty() ? nullptr : &problem.masks[0];
+  if (mask != nullptr) {
+    batch.numbers = mask->numbers;
+    batch.flags = mask->flags;
+    batch.mask_row = mask->row;
+    batch.mask_column = mask->column;
+  }
+  const size_t floats = static_cast<size_t>(kBlockQueries * batch.dim +
+                                            kTileKeys * (batch.dim + 1 + batch.value_dim));
+  const unsigned tiles =
+      static_cast<unsigned>((problem.queries + kBlockQueries - 1) / kBlockQueries);
+  for (int64_t first = 0; first < problem.count; first += kMatricesAtOnce) {
+    const int64_t count = std::min(kMatricesAtOnce, problem.count - first);
+    FillOffsets(problem.q.offsets, first, count, batch.q_at);
+    FillOffsets(problem.k.offsets, first, count, batch.k_at);
+    FillOffsets(problem.v.offsets, first, count, batch.v_at);
+    FillOffsets(problem.output_offsets, first, count, batch.output_at);
+    if (mask != nullptr) FillOffsets(mask->offsets, first, count, batch.mask_at);
+    cuda::Launch(
+        stream,
+        {dim3(tiles, static_cast<unsigned>(count)), dim3(32 * kWarps), floats * sizeof(float)},
+        &AttentionKernel, batch);
+  }
+}
+
+}  // namespace
+}  // namespace oort
+
+OORT_CUDA_LAYERS(device_attention) {
+  (void)registry;
+  oort::device_attention.Set(&oort::AttentionOnDevice);
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "layers/attention/attention_core.h"
+#include "layers/device_kernel.h"
+
+namespace oort {
+
+/// Widest heads that the kernel takes.
+inline constexpr int64_t kDeviceAttentionWidth = 256;
+
+/// RunAttention for problems without `weights` and with one mask at most, all on the GPU.
+inline DeviceKernel<void(cuda::Stream&, const AttentionProblem<float>&)> device_attention;
+
+}  // namespace oort
