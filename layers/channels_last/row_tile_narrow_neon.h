@@ -103,9 +103,7 @@ inline void ComputeRows<2>(const RowTile& tile) {
         [p8] "=&r"(p8), [p9] "=&r"(p9)
       : [depth] "r"(tile.depth), [bias] "r"(tile.bias), [stride] "r"(tile.stride * 4),
         [limits] "r"(limits.at), [offset] "r"(tile.offset * 4)
-      : "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11",
-        "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24",
-        "v25", "v26", "v27", "v28", "v29", "v30", "v31");
+      : "cc", "memory", OORT_T_ALL_VECTORS);
 }
 // clang-format on
 

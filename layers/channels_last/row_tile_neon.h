@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "layers/channels_last/tile_registers_neon.h"
+
 namespace oort::OORT_ISA {
 
 inline constexpr int kTileRows = 5, kTileVectors = 4, kTileColumns = 16, kTileGranule = 8;
@@ -30,31 +32,17 @@ struct TileLimits {
 };
 
 // clang-format off
-// v8 to v27: sums, four a row; v30 and v31: filters in turn. Four channels of each pixel are used
-// while the next four come, so there are two sets of registers for them, E and O: with one the
-// latency of the loads shows. Nothing is read behind a row; two vectors behind the weights are.
-#define OORT_R_E0 "0"
-#define OORT_R_E1 "1"
-#define OORT_R_E2 "2"
-#define OORT_R_E3 "3"
-#define OORT_R_E4 "4"
-#define OORT_R_O0 "5"
-#define OORT_R_O1 "6"
-#define OORT_R_O2 "7"
-#define OORT_R_O3 "28"
-#define OORT_R_O4 "29"
-#define OORT_R_FMA(sum, filter, set, row, lane) \
-  "fmla v" #sum ".4s, v" #filter ".4s, v" OORT_R_##set##row ".s[" #lane "]\n"
+// Nothing is read behind a row; two vectors behind the weights are.
 #define OORT_R_COLUMN(filter, set, lane, s0, s1, s2, s3, s4)                          \
-  OORT_R_FMA(s0, filter, set, 0, lane) OORT_R_FMA(s1, filter, set, 1, lane)           \
-  OORT_R_FMA(s2, filter, set, 2, lane) OORT_R_FMA(s3, filter, set, 3, lane)           \
-  OORT_R_FMA(s4, filter, set, 4, lane) "ldr q" #filter ", [%[b]], #16\n"
+  OORT_T_FMA(s0, filter, set, 0, lane) OORT_T_FMA(s1, filter, set, 1, lane)           \
+  OORT_T_FMA(s2, filter, set, 2, lane) OORT_T_FMA(s3, filter, set, 3, lane)           \
+  OORT_T_FMA(s4, filter, set, 4, lane) OORT_T_COLUMN(filter)
 #define OORT_R_STEP(set, lane, load)                        \
   OORT_R_COLUMN(30, set, lane, 8, 12, 16, 20, 24)           \
   OORT_R_COLUMN(31, set, lane, 9, 13, 17, 21, 25) load      \
   OORT_R_COLUMN(30, set, lane, 10, 14, 18, 22, 26)          \
   OORT_R_COLUMN(31, set, lane, 11, 15, 19, 23, 27)
-#define OORT_R_LOAD(set, row) "ldr q" OORT_R_##set##row ", [%[p" #row "]], #16\n"
+#define OORT_R_LOAD(set, row) OORT_T_LOAD(set, row, p##row)
 #define OORT_R_FOUR(set, next)                                       \
   OORT_R_STEP(set, 0, OORT_R_LOAD(next, 0))                          \
   OORT_R_STEP(set, 1, OORT_R_LOAD(next, 1))                          \
@@ -99,10 +87,7 @@ struct TileLimits {
   OORT_R_LIMITS(t0, t1, 16, 17, 18, 19) OORT_R_LIMITS(t0, t1, 20, 21, 22, 23)               \
   OORT_R_LIMITS(t0, t1, 24, 25, 26, 27)                                                     \
   "71:\n"
-#define OORT_R_STORE(s0, s1, s2, s3)            \
-  "stp q" #s0 ", q" #s1 ", [%[out]]\n"          \
-  "stp q" #s2 ", q" #s3 ", [%[out], #32]\n"     \
-  "add %[out], %[out], %[stride]\n"
+#define OORT_R_STORE(s0, s1, s2, s3) OORT_T_STORE(out, stride, s0, s1, s2, s3)
 #define OORT_R_EACH_ROW(apply)                                                       \
   apply(8, 9, 10, 11) apply(12, 13, 14, 15) apply(16, 17, 18, 19) apply(20, 21, 22, 23) \
   apply(24, 25, 26, 27)
@@ -160,9 +145,7 @@ inline void ComputeRows<4>(const RowTile& tile) {
         [p4] "=&r"(p4)
       : [depth] "r"(tile.depth), [bias] "r"(tile.bias), [stride] "r"(tile.stride * 4),
         [limits] "r"(limits.at), [offset] "r"(tile.offset * 4)
-      : "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11",
-        "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24",
-        "v25", "v26", "v27", "v28", "v29", "v30", "v31");
+      : "cc", "memory", OORT_T_ALL_VECTORS);
 }
 
 // While the last four channels of a tap are used, the first of the next tap or tile come already:
@@ -232,23 +215,10 @@ inline void ComputeTiles(const RowTile& tile, int64_t tiles, int64_t skip) {
       : [taps] "r"(tile.taps), [fours] "r"(tile.depth / 4), [skip] "r"(skip * 8),
         [weights] "r"(tile.weights), [bias] "r"(tile.bias), [stride] "r"(tile.stride * 4),
         [limits] "r"(limits.at), [offset] "r"(tile.offset * 4), [soon_step] "r"(soon_step)
-      : "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11",
-        "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24",
-        "v25", "v26", "v27", "v28", "v29", "v30", "v31");
+      : "cc", "memory", OORT_T_ALL_VECTORS);
 }
 // clang-format on
 
-#undef OORT_R_E0
-#undef OORT_R_E1
-#undef OORT_R_E2
-#undef OORT_R_E3
-#undef OORT_R_E4
-#undef OORT_R_O0
-#undef OORT_R_O1
-#undef OORT_R_O2
-#undef OORT_R_O3
-#undef OORT_R_O4
-#undef OORT_R_FMA
 #undef OORT_R_COLUMN
 #undef OORT_R_STEP
 #undef OORT_R_LOAD

@@ -9,6 +9,8 @@
 
 #include <cstdint>
 
+#include "layers/channels_last/tile_registers_neon.h"
+
 namespace oort::OORT_ISA {
 
 inline constexpr int kWinogradRows = 5, kWinogradColumns = 16;
@@ -18,44 +20,32 @@ void MultiplySome(const float* a, int64_t lda, int64_t k, const float* b, float*
                   const float* soon, int64_t soon_step);
 
 // clang-format off
-// v8 to v27: sums, four a row. v30 and v31: columns in turn. Four elements of each row are used
-// while the next four come, into two sets of registers: with one the loads' latency shows (92%
-// of the peak of a Neoverse V1 instead of 98%).
-// Names of registers: sums of row r and column vector j, elements of row r in sets E and O.
-#define OORT_W_S00 "8"
-#define OORT_W_S01 "9"
-#define OORT_W_S02 "10"
-#define OORT_W_S03 "11"
-#define OORT_W_S10 "12"
-#define OORT_W_S11 "13"
-#define OORT_W_S12 "14"
-#define OORT_W_S13 "15"
-#define OORT_W_S20 "16"
-#define OORT_W_S21 "17"
-#define OORT_W_S22 "18"
-#define OORT_W_S23 "19"
-#define OORT_W_S30 "20"
-#define OORT_W_S31 "21"
-#define OORT_W_S32 "22"
-#define OORT_W_S33 "23"
-#define OORT_W_S40 "24"
-#define OORT_W_S41 "25"
-#define OORT_W_S42 "26"
-#define OORT_W_S43 "27"
-#define OORT_W_E0 "0"
-#define OORT_W_E1 "1"
-#define OORT_W_E2 "2"
-#define OORT_W_E3 "3"
-#define OORT_W_E4 "4"
-#define OORT_W_O0 "5"
-#define OORT_W_O1 "6"
-#define OORT_W_O2 "7"
-#define OORT_W_O3 "28"
-#define OORT_W_O4 "29"
-#define OORT_W_FMA(row, j, column, set, lane) \
-  "fmla v" OORT_W_S##row##j ".4s, v" #column ".4s, v" OORT_W_##set##row ".s[" #lane "]\n"
-#define OORT_W_COLUMN(to) "ldr q" #to ", [%[b]], #16\n"
-#define OORT_W_LOAD(set, row) "ldr q" OORT_W_##set##row ", [%[a" #row "]], #16\n"
+// Names of the sums of row r and column vector j.
+#define OORT_W_S00 8
+#define OORT_W_S01 9
+#define OORT_W_S02 10
+#define OORT_W_S03 11
+#define OORT_W_S10 12
+#define OORT_W_S11 13
+#define OORT_W_S12 14
+#define OORT_W_S13 15
+#define OORT_W_S20 16
+#define OORT_W_S21 17
+#define OORT_W_S22 18
+#define OORT_W_S23 19
+#define OORT_W_S30 20
+#define OORT_W_S31 21
+#define OORT_W_S32 22
+#define OORT_W_S33 23
+#define OORT_W_S40 24
+#define OORT_W_S41 25
+#define OORT_W_S42 26
+#define OORT_W_S43 27
+// The names of sums become numbers on the way.
+#define OORT_W_FMA_OF(sum, column, set, row, lane) OORT_T_FMA(sum, column, set, row, lane)
+#define OORT_W_FMA(row, j, column, set, lane) OORT_W_FMA_OF(OORT_W_S##row##j, column, set, row, lane)
+#define OORT_W_COLUMN(to) OORT_T_COLUMN(to)
+#define OORT_W_LOAD(set, row) OORT_T_LOAD(set, row, a##row)
 // One vector of columns times n rows.
 #define OORT_W_ROWS1(j, b, set, l) OORT_W_FMA(0, j, b, set, l)
 #define OORT_W_ROWS2(j, b, set, l) OORT_W_ROWS1(j, b, set, l) OORT_W_FMA(1, j, b, set, l)
@@ -67,10 +57,7 @@ void MultiplySome(const float* a, int64_t lda, int64_t k, const float* b, float*
 #define OORT_W_LOADS3(set) OORT_W_LOADS2(set) OORT_W_LOAD(set, 2)
 #define OORT_W_LOADS4(set) OORT_W_LOADS3(set) OORT_W_LOAD(set, 3)
 #define OORT_W_LOADS5(set) OORT_W_LOADS4(set) OORT_W_LOAD(set, 4)
-#define OORT_W_STORE(s0, s1, s2, s3)      \
-  "stp q" #s0 ", q" #s1 ", [%[c]]\n"      \
-  "stp q" #s2 ", q" #s3 ", [%[c], #32]\n" \
-  "add %[c], %[c], %[ldc]\n"
+#define OORT_W_STORE(s0, s1, s2, s3) OORT_T_STORE(c, ldc, s0, s1, s2, s3)
 #define OORT_W_STORE1 OORT_W_STORE(8, 9, 10, 11)
 #define OORT_W_STORE2 OORT_W_STORE1 OORT_W_STORE(12, 13, 14, 15)
 #define OORT_W_STORE3 OORT_W_STORE2 OORT_W_STORE(16, 17, 18, 19)
@@ -145,9 +132,7 @@ void MultiplySome(const float* a, int64_t lda, int64_t k, const float* b, float*
         : [a0] "+r"(a0), [a1] "+r"(a1), [a2] "+r"(a2), [a3] "+r"(a3), [a4] "+r"(a4), [b] "+r"(b), \
           [k] "+r"(k), [c] "+r"(c), [soon] "+r"(soon)                                                                \
         : [ldc] "r"(ldc * 4), [soon_step] "r"(soon_step)                                                                      \
-        : "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10",      \
-          "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22",     \
-          "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");                         \
+        : "cc", "memory", OORT_T_ALL_VECTORS);                         \
   }
 
 OORT_W_TILE(1)
