@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/checked.h"
+#include "layers/channels_last/copy_run.h"
 
 namespace oort {
 namespace {
@@ -225,7 +226,7 @@ class RowConv::Job {
       if (y < 0 || y >= h.in) {
         std::fill_n(row, run, 0.0f);
       } else if (runs) {
-        std::copy_n(in + y * step + left * g_.in_channels, run, row);
+        CopyRun(in + y * step + left * g_.in_channels, run, row);
       } else {
         CopyPixels(in + y * step, left, row);
       }
@@ -233,14 +234,12 @@ class RowConv::Job {
     std::fill(row, end, 0.0f);
   }
 
-  /// All rows of a window, by fours of which the last overlaps the one before.
+  /// All rows of a window.
   template <int run>
   void CopyRuns(const float* from, int64_t step, float* row) const {
-    constexpr size_t kFour = 4 * sizeof(float);
-    std::memset(row + conv_.depth_ - 4, 0, kFour);  // what is behind the last row
+    std::memset(row + conv_.depth_ - 4, 0, 4 * sizeof(float));  // what is behind the last row
     for (int64_t kh = 0; kh < g_.axes[1].kernel; ++kh, from += step, row += run) {
-      for (int i = 0; i + 4 <= run; i += 4) std::memcpy(row + i, from + i, kFour);
-      std::memcpy(row + run - 4, from + run - 4, kFour);
+      CopyRunOf<run>(from, row);
     }
   }
 

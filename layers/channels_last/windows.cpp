@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "layers/channels_last/copy_run.h"
+
 namespace oort {
 namespace {
 
@@ -22,7 +24,7 @@ const float* ChannelsLastSource::At(const Pixel& pixel, int64_t kh, int64_t kw) 
 
 template <typename PackRun>
 void ChannelsLastSource::Gather(int64_t k0, int64_t k1, int64_t i0, int64_t i1, int width,
-                                const PackRun& pack) const {
+                                int multiple, const PackRun& pack) const {
   const ChannelsLastWindows& w = windows_;
   const int count = static_cast<int>(i1 - i0);
   std::array<Pixel, kMostPixels> pixels;
@@ -39,9 +41,10 @@ void ChannelsLastSource::Gather(int64_t k0, int64_t k1, int64_t i0, int64_t i1, 
     image += w.height.in * w.width.in * w.pixel;
   }
   const int64_t taps = w.height.kernel * w.width.kernel, all = taps * w.channels;
-  const bool whole = k0 == 0 && k1 == all && all * width <= kMostFloats;
+  const int64_t padded = (all + multiple - 1) / multiple * multiple;
+  const bool whole = k0 == 0 && k1 == all && padded * width <= kMostFloats;
   if (whole && taps > 1 && w.channels < kFewChannels) {
-    GatherWindows(pixels.data(), count, pack);
+    GatherWindows(pixels.data(), count, padded, pack);
   } else {
     GatherTaps(pixels.data(), count, k0, k1, pack);
   }
@@ -75,7 +78,7 @@ void ChannelsLastSource::CopyWindow(const Pixel& pixel, float* row) const {
     if (y < 0 || y >= w.height.in) {
       std::fill_n(row, run, 0.0f);
     } else if (in_runs) {
-      std::copy_n(At(pixel, kh, 0), run, row);
+      CopyRun(At(pixel, kh, 0), run, row);
     } else {
       for (int64_t kw = 0; kw < w.width.kernel; ++kw) {
         std::copy_n(At(pixel, kh, kw), w.channels, row + kw * w.channels);
@@ -85,20 +88,23 @@ void ChannelsLastSource::CopyWindow(const Pixel& pixel, float* row) const {
 }
 
 template <typename PackRun>
-void ChannelsLastSource::GatherWindows(const Pixel* pixels, int count, const PackRun& pack) const {
+void ChannelsLastSource::GatherWindows(const Pixel* pixels, int count, int64_t padded,
+                                       const PackRun& pack) const {
   alignas(64) float copies[kMostFloats];
   std::array<const float*, kMostPixels> rows;
   const int64_t depth = windows_.height.kernel * windows_.width.kernel * windows_.channels;
   for (int i = 0; i < count; ++i) {
-    rows[static_cast<size_t>(i)] = copies + i * depth;
-    CopyWindow(pixels[i], copies + i * depth);
+    float* copy = copies + i * padded;
+    rows[static_cast<size_t>(i)] = copy;
+    CopyWindow(pixels[i], copy);
+    std::fill(copy + depth, copy + padded, 0.0f);
   }
-  pack(rows.data(), count, int64_t{0}, depth);
+  pack(rows.data(), count, int64_t{0}, padded);
 }
 
 void ChannelsLastSource::Pack(int64_t k0, int64_t k1, int64_t i0, int64_t i1, int width,
                               float* panel) const {
-  Gather(k0, k1, i0, i1, width,
+  Gather(k0, k1, i0, i1, width, 1,
          [&](const float* const* rows, int count, int64_t first, int64_t depth) {
            kernels_.rows(rows, count, width, depth, panel + first * width);
          });
@@ -108,7 +114,7 @@ void ChannelsLastSource::PackFor(const GemmKernels& kernels, int64_t k0, int64_t
                                  int64_t i1, const PanelPart& part) const {
   if (kernels.pack_rows == nullptr) return PanelSource::PackFor(kernels, k0, k1, i0, i1, part);
   ZeroLastSteps(kernels, k1 - k0, part);
-  Gather(k0, k1, i0, i1, part.width,
+  Gather(k0, k1, i0, i1, part.width, kernels.format.k_multiple,
          [&](const float* const* rows, int count, int64_t first, int64_t depth) {
            kernels.pack_rows(rows, count, first, depth, part);
          });

@@ -34,13 +34,15 @@ class ChannelsLastSource final : public PanelSource {
   };
   /// Takes rows with some steps of k, behind `first` of the panel:
   /// pack(const float* const* rows, int count, int64_t first, int64_t depth)
+  /// Whole windows are filled up with zeros to a multiple of so many steps.
   template <typename PackRun>
-  void Gather(int64_t k0, int64_t k1, int64_t i0, int64_t i1, int width, const PackRun& pack) const;
+  void Gather(int64_t k0, int64_t k1, int64_t i0, int64_t i1, int width, int multiple,
+              const PackRun& pack) const;
   template <typename PackRun>
   void GatherTaps(const Pixel* pixels, int count, int64_t k0, int64_t k1,
                   const PackRun& pack) const;
   template <typename PackRun>
-  void GatherWindows(const Pixel* pixels, int count, const PackRun& pack) const;
+  void GatherWindows(const Pixel* pixels, int count, int64_t padded, const PackRun& pack) const;
   void CopyWindow(const Pixel& pixel, float* row) const;
   const float* At(const Pixel& pixel, int64_t kh, int64_t kw) const;
 
