@@ -5,6 +5,7 @@
 
 #include "core/checked.h"
 #include "core/parallel.h"
+#include "layers/language/head_turner.h"
 #include "layers/language/kv_kernels.h"
 #include "oort/layer.h"
 
@@ -18,6 +19,8 @@ class CachedAttention final : public Layer {
       : query_(init.Arg("query")),
         key_(init.Arg("key")),
         value_(init.Arg("value")),
+        angles_(init.Arg("angles")),
+        interleaved_(init.Bool("interleaved")),
         layer_(init.Int("layer")),
         heads_(init.Int("heads")),
         kv_heads_(init.Int("kv_heads")),
@@ -41,13 +44,32 @@ class CachedAttention final : public Layer {
     ExpectShape(query, expected, "queries");
     ExpectShape(args.shape(key_), kv, "keys");
     ExpectShape(args.shape(value_), kv, "values");
+    if (args.Has(angles_)) {
+      const Shape& angles = args.shape(angles_);
+      HeadTurner::Check(angles, head_dim_);
+      ExpectShape(angles, {expected[0], 2, angles[2]}, "angles");
+    }
     return {Tensor::Meta(DType::kF32, query)};
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     const Batch batch = BatchOf(context, args.shape(query_)[0]);
-    WriteNew(context, batch, args);
-    Attend(context, batch, args.tensor(query_).data<float>(), outputs[0].AsTensor().data<float>());
+    const float* query = args.tensor(query_).data<float>();
+    const float* keys = args.tensor(key_).data<float>();
+    if (args.Has(angles_)) {
+      float* turned = context.workspace<float>();
+      float* turned_keys = turned + args.tensor(query_).elements();
+      Turn(context, args, turned, turned_keys);
+      query = turned;
+      keys = turned_keys;
+    }
+    WriteNew(context, batch, keys, args.tensor(value_).data<float>());
+    Attend(context, batch, query, outputs[0].AsTensor().data<float>());
+  }
+
+  size_t Workspace(const Args& args, int) const override {
+    if (!args.Has(angles_)) return 0;
+    return CheckedAdd(args.tensor(query_).bytes(), args.tensor(key_).bytes());
   }
 
   Cost Work(const Args& args, std::span<const Value> outputs) const override {
@@ -113,9 +135,22 @@ class CachedAttention final : public Layer {
     return {*sequences, *sequences->cache};
   }
 
-  void WriteNew(const Context& context, const Batch& batch, const Args& args) const {
-    const float* keys = args.tensor(key_).data<float>();
-    const float* values = args.tensor(value_).data<float>();
+  void Turn(const Context& context, const Args& args, float* query, float* key) const {
+    const HeadTurner turner(args.tensor(angles_), head_dim_, interleaved_);
+    const double width = static_cast<double>((heads_ + kv_heads_) * head_dim_) * sizeof(float);
+    context.ParallelFor(args.shape(query_)[0], GrainOf({width * 2, 0}),
+                        [&](int64_t begin, int64_t end) {
+                          for (int64_t token = begin; token < end; ++token) {
+                            turner.Token(args.tensor(query_).data<float>(), query,
+                                         heads_ * head_dim_, token);
+                            turner.Token(args.tensor(key_).data<float>(), key,
+                                         kv_heads_ * head_dim_, token);
+                          }
+                        });
+  }
+
+  void WriteNew(const Context& context, const Batch& batch, const float* keys,
+                const float* values) const {
     const int64_t grain = GrainOf({static_cast<double>(head_dim_) * 24, 0});
     for (const SequenceSlice& slice : batch.sequences.slices) {
       context.ParallelFor(slice.count * kv_heads_, grain, [&](int64_t begin, int64_t end) {
@@ -202,7 +237,8 @@ class CachedAttention final : public Layer {
     }
   }
 
-  int query_, key_, value_;
+  int query_, key_, value_, angles_;
+  bool interleaved_;
   int64_t layer_, heads_, kv_heads_, head_dim_, window_;
   float scale_, softcap_;
   const KvKernels& kernels_;
@@ -218,10 +254,12 @@ OORT_LAYERS(cached_attention) {
                      "Causal attention with grouped heads: writes keys and values (tokens, "
                      "kv_heads * head_dim) of the new tokens into the blocks of their sequences, "
                      "then lets each query see all tokens of its sequence up to its own, or the "
-                     "last `window` of them. Sequences and cache come with the run")
+                     "last `window` of them. With angles, queries and keys turn first, as in "
+                     "oort.Rotary. Sequences and cache come with the run")
           .Tensor("query", kF32Only)
           .Tensor("key", kF32Only)
           .Tensor("value", kF32Only)
+          .OptionalTensor("angles", kF32Only)
           .Int("layer")
           .AtLeast(0)
           .Int("heads")
@@ -235,6 +273,7 @@ OORT_LAYERS(cached_attention) {
           .AtLeast(0)
           .Int("window", 0)
           .AtLeast(0)
+          .Bool("interleaved", false)
           .Random(),
       Create<CachedAttention>());
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/parallel.h"
+#include "layers/language/head_turner.h"
 #include "layers/linear/weight_arg.h"
 #include "oort/kv_cache.h"
 #include "oort/layer.h"
@@ -112,11 +113,7 @@ class Rotary final : public Layer {
 
   std::vector<Value> Infer(const Args& args) const override {
     const Shape& angles = args.shape(angles_);
-    if (angles.rank() != 3 || angles[1] != 2 || angles[2] * 2 > head_dim_) {
-      throw Error(ErrorCode::kInvalidArgument, "expected angles (tokens, 2, at most " +
-                                                   std::to_string(head_dim_ / 2) + "), got " +
-                                                   angles.ToString());
-    }
+    HeadTurner::Check(angles, head_dim_);
     std::vector<Value> outputs;
     for (int arg : {query_, key_}) {
       const Shape& shape = args.shape(arg);
@@ -132,12 +129,16 @@ class Rotary final : public Layer {
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     const Tensor& angles = args.tensor(angles_);
+    const HeadTurner turn(angles, head_dim_, interleaved_);
     const double width =
         static_cast<double>(args.shape(query_)[1] + args.shape(key_)[1]) * sizeof(float);
     context.ParallelFor(angles.dim(0), GrainOf({width * 2, 0}), [&](int64_t begin, int64_t end) {
       for (int64_t token = begin; token < end; ++token) {
-        Turn(args.tensor(query_), outputs[0].AsTensor(), token, angles);
-        Turn(args.tensor(key_), outputs[1].AsTensor(), token, angles);
+        for (int i = 0; i < 2; ++i) {
+          const Tensor& from = args.tensor(i == 0 ? query_ : key_);
+          turn.Token(from.data<float>(), outputs[static_cast<size_t>(i)].AsTensor().data<float>(),
+                     from.dim(1), token);
+        }
       }
     });
   }
@@ -147,39 +148,6 @@ class Rotary final : public Layer {
   }
 
  private:
-  void Turn(const Tensor& from, Tensor& to, int64_t token, const Tensor& angles) const {
-    const int64_t width = from.shape()[1], pairs = angles.dim(2);
-    const float* in = from.data<float>() + token * width;
-    float* out = to.data<float>() + token * width;
-    const float* cosines = angles.data<float>() + token * 2 * pairs;
-    const float* sines = cosines + pairs;
-    for (int64_t head = 0; head < width; head += head_dim_, in += head_dim_, out += head_dim_) {
-      if (interleaved_) {
-        TurnPairs(in, out, cosines, sines, pairs);
-      } else {
-        TurnHalves(in, out, cosines, sines, pairs);
-      }
-      if (in != out) std::copy(in + 2 * pairs, in + head_dim_, out + 2 * pairs);
-    }
-  }
-
-  static void TurnPairs(const float* in, float* out, const float* cosines, const float* sines,
-                        int64_t count) {
-    for (int64_t i = 0; i < count; ++i) {
-      const float a = in[2 * i], b = in[2 * i + 1];
-      out[2 * i] = a * cosines[i] - b * sines[i];
-      out[2 * i + 1] = b * cosines[i] + a * sines[i];
-    }
-  }
-  static void TurnHalves(const float* in, float* out, const float* cosines, const float* sines,
-                         int64_t count) {
-    for (int64_t i = 0; i < count; ++i) {
-      const float a = in[i], b = in[count + i];
-      out[i] = a * cosines[i] - b * sines[i];
-      out[count + i] = b * cosines[i] + a * sines[i];
-    }
-  }
-
   int query_, key_, angles_;
   int64_t head_dim_;
   bool interleaved_;
