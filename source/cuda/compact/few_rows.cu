@@ -18,6 +18,7 @@
 
 #include <algorithm>
 
+#include "cuda/compact/row_activation.h"
 #include "cuda/kernel_tools.h"
 #include "cuda/launch.h"
 #include "cuda/stream.h"
@@ -545,18 +546,6 @@ __device__ void Work(const DeviceWeights& w, const Ring<K>& ring, const WorkerX&
 
 // ---- The finisher
 // -----------------------------------------------------------------------------------
-
-__device__ __forceinline__ float Activate(RowActivation kind, float v) {
-  switch (kind) {
-    case RowActivation::kNone: return v;
-    case RowActivation::kRelu: return fmaxf(v, 0.0f);
-    case RowActivation::kSilu: return v / (1.0f + expf(-v));
-    case RowActivation::kGelu: return 0.5f * v * (1.0f + erff(v * 0.70710678f));
-    case RowActivation::kGeluTanh:
-      return 0.5f * v * (1.0f + tanhf(0.79788456f * (v + 0.044715f * v * v * v)));
-  }
-  return v;
-}
 
 /// Eight rows of a strip gate the other eight. All lanes take part.
 __device__ __forceinline__ void WriteGated(const FewRowsProduct& p, int strip, int lane, int token,

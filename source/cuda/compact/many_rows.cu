@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT
+#include "cuda/compact/many_rows.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "cuda/compact/row_activation.h"
+#include "cuda/launch.h"
+#include "cuda/stream.h"
+
+namespace oort::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+__device__ __forceinline__ float ScaleAt(const unsigned char* scales, int place, bool f32) {
+  if (f32) return reinterpret_cast<const float*>(scales)[place];
+  return __half2float(reinterpret_cast<const __half*>(scales)[place]);
+}
+
+/// The weight of a row and a column of packed weights.
+__device__ __forceinline__ float WeightAt(const DeviceWeights& w, int64_t row, int column) {
+  if (w.format == DeviceFormat::kBf16) {
+    return __bfloat162float(
+        static_cast<const __nv_bfloat16*>(w.data)[row * w.row_elements + column]);
+  }
+  if (w.format == DeviceFormat::kF16) {
+    return __half2float(static_cast<const __half*>(w.data)[row * w.row_elements + column]);
+  }
+  const int r = static_cast<int>(row % kStripRows), c = column % kStepColumns;
+  const unsigned char* record =
+      static_cast<const unsigned char*>(w.data) +
+      (row / kStripRows * w.steps + column / kStepColumns) * RecordBytes(w);
+  const WeightPlace place = PlaceOf(w.format, r, c);
+  int q = record[place.byte] >> place.shift;
+  q = w.format == DeviceFormat::kInt8 ? q - 128 : (q & 15) - (w.zero_based ? 0 : 8);
+  const unsigned char* scales = record + WeightBytes(w.format);
+  const int at = ScalePlace(w, r, c / kChunkColumns);
+  float value = ScaleAt(scales, at, w.f32_scales) * static_cast<float>(q);
+  if (w.has_minimum) value += ScaleAt(scales + ScaleBytes(w), at, w.f32_scales);
+  return value;
+}
+
+/// A warp a record: lane (g, t) has eight columns of rows g and g + 8 of each chunk.
+__global__ void __launch_bounds__(kThreads)
+    UnpackKernel(const __grid_constant__ DeviceWeights w, __nv_bfloat16* rows) {
+  const int64_t record_index = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) / 32;
+  if (record_index >= static_cast<int64_t>(w.strips) * w.steps) return;
+  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  const int64_t strip = record_index / w.steps;
+  const int step = static_cast<int>(record_index % w.steps);
+  const unsigned char* record =
+      static_cast<const unsigned char*>(w.data) + record_index * RecordBytes(w);
+  const unsigned char* scales = record + WeightBytes(w.format);
+  const bool four = w.format == DeviceFormat::kInt4;
+#pragma unroll
+  for (int c = 0; c < kChunksPerStep; ++c) {
+    const uint4 words =
+        *reinterpret_cast<const uint4*>(record + (four ? lane : c * 32 + lane) * 16);
+    const uint32_t all[4] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+    for (int upper = 0; upper < 2; ++upper) {
+      const int row = g + upper * 8;
+      const int place = ScalePlace(w, row, c);
+      const float scale = ScaleAt(scales, place, w.f32_scales);
+      const float minimum =
+          w.has_minimum ? ScaleAt(scales + ScaleBytes(w), place, w.f32_scales) : 0.0f;
+      __nv_bfloat16 out[8];
+#pragma unroll
+      for (int k = 0; k < 8; ++k) {
+        int q;
+        if (four) {
+          q = static_cast<int>(all[c * 2 + upper] >> ((k / 2) * 4 + (k % 2) * 16) & 15) -
+              (w.zero_based ? 0 : 8);
+        } else {
+          q = static_cast<int>(all[upper * 2 + k / 4] >> (k % 4 * 8) & 255) - 128;
+        }
+        out[k] = __float2bfloat16(fmaf(scale, static_cast<float>(q), minimum));
+      }
+      *reinterpret_cast<uint4*>(rows + (strip * kStripRows + row) * w.row_elements +
+                                step * kStepColumns + c * kChunkColumns + t * 8) =
+          *reinterpret_cast<const uint4*>(out);
+    }
+  }
+}
+
+template <typename Out>
+__device__ __forceinline__ Out Narrow(float v);
+template <>
+__device__ __forceinline__ __nv_bfloat16 Narrow(float v) {
+  return __float2bfloat16(v);
+}
+template <>
+__device__ __forceinline__ __half Narrow(float v) {
+  return __float2half(v);
+}
+
+/// A block a row.
+template <typename Out>
+__global__ void __launch_bounds__(kThreads)
+    CastKernel(const float* x, int columns, int padded, const float* gain, float epsilon, Out* out) {
+  __shared__ float sums[kThreads / 32];
+  const float* row = x + static_cast<int64_t>(blockIdx.x) * columns;
+  float factor = 1.0f;
+  if (gain != nullptr) {
+    float square = 0;
+    for (int i = threadIdx.x; i < columns; i += kThreads) square = fmaf(row[i], row[i], square);
+#pragma unroll
+    for (int offset = 16; offset > 0; offset /= 2) square += __shfl_xor_sync(~0u, square, offset);
+    if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = square;
+    __syncthreads();
+    square = 0;
+    for (int i = 0; i < kThreads / 32; ++i) square += sums[i];
+    factor = rsqrtf(square / static_cast<float>(columns) + epsilon);
+  }
+  Out* to = out + static_cast<int64_t>(blockIdx.x) * padded;
+  for (int i = threadIdx.x; i < padded; i += kThreads) {
+    float v = 0;
+    if (i < columns) v = row[i] * factor * (gain != nullptr ? gain[i] : 1.0f);
+    to[i] = Narrow<Out>(v);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    FinishKernel(float* y, int64_t count, int64_t columns, const float* bias,
+                 RowActivation activation, const float* addend) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i >= count) return;
+  float v = y[i];
+  if (bias != nullptr) v += bias[i % columns];
+  v = Activate(activation, v);
+  if (addend != nullptr) v += addend[i];
+  y[i] = v;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    GateKernel(const float* both, int64_t stride, int64_t columns, const float* bias,
+               RowActivation activation, const float* addend, float* y) {
+  const int64_t row = blockIdx.y;
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i >= columns) return;
+  const int64_t at = i / 8 * 16 + i % 8;
+  float gate = both[row * stride + at], up = both[row * stride + at + 8];
+  if (bias != nullptr) gate += bias[at], up += bias[at + 8];
+  float v = Activate(activation, gate) * up;
+  if (addend != nullptr) v += addend[row * columns + i];
+  y[row * columns + i] = v;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    GatherKernel(const __grid_constant__ DeviceWeights w, int64_t table_rows,
+                 const int32_t* indices, int columns, float factor, float* out) {
+  const int32_t row = indices[blockIdx.y];
+  const bool known = row >= 0 && row < table_rows;
+  const int column = static_cast<int>(blockIdx.x) * kThreads + threadIdx.x;
+  if (column >= columns) return;
+  const float value = known ? WeightAt(w, row, column) * factor : nanf("");
+  out[static_cast<int64_t>(blockIdx.y) * columns + column] = value;
+}
+
+}  // namespace
+
+void UnpackWeights(const Stream& stream, const DeviceWeights& weights, void* rows) {
+  const int64_t records = static_cast<int64_t>(weights.strips) * weights.steps;
+  Launch(stream, {dim3(BlocksFor(records * 32, kThreads)), dim3(kThreads)}, UnpackKernel, weights,
+         static_cast<__nv_bfloat16*>(rows));
+}
+
+void CastRows(const Stream& stream, const float* x, int64_t rows, int64_t columns, int64_t padded,
+              const float* gain, float epsilon, bool half, void* out) {
+  const Grid grid{dim3(static_cast<unsigned>(rows)), dim3(kThreads)};
+  const int count = static_cast<int>(columns), width = static_cast<int>(padded);
+  if (half) {
+    Launch(stream, grid, CastKernel<__half>, x, count, width, gain, epsilon,
+           static_cast<__half*>(out));
+  } else {
+    Launch(stream, grid, CastKernel<__nv_bfloat16>, x, count, width, gain, epsilon,
+           static_cast<__nv_bfloat16*>(out));
+  }
+}
+
+void FinishRows(const Stream& stream, float* y, int64_t rows, int64_t columns, const float* bias,
+                RowActivation activation, const float* addend) {
+  Launch(stream, {dim3(BlocksFor(rows * columns, kThreads)), dim3(kThreads)}, FinishKernel, y,
+         rows * columns, columns, bias, activation, addend);
+}
+
+void GateRows(const Stream& stream, const float* both, int64_t stride, int64_t rows,
+              int64_t columns, const float* bias, RowActivation activation, const float* addend,
+              float* y) {
+  const Grid grid{dim3(BlocksFor(columns, kThreads), static_cast<unsigned>(rows)), dim3(kThreads)};
+  Launch(stream, grid, GateKernel, both, stride, columns, bias, activation, addend, y);
+}
+
+void GatherRows(const Stream& stream, const DeviceWeights& weights, int64_t table_rows,
+                const int32_t* indices, int64_t count, int64_t columns, float factor, float* out) {
+  const Grid grid{dim3(BlocksFor(columns, kThreads), static_cast<unsigned>(count)), dim3(kThreads)};
+  Launch(stream, grid, GatherKernel, weights, table_rows, indices, static_cast<int>(columns),
+         factor, out);
+}
+
+}  // namespace oort::cuda
