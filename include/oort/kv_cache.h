@@ -13,6 +13,10 @@
 
 namespace oort {
 
+namespace cuda {
+class SequenceTable;  // cuda/language/sequence_table.h
+}
+
 /// How keys and values are kept. kInt8 has a scale for each token and head.
 enum class KvType : unsigned char { kF32, kF16, kInt8 };
 std::string_view Name(KvType type);
@@ -34,6 +38,9 @@ class KvCache {
   static constexpr int64_t kBlockTokens = 16;
 
   KvCache(const KvShape& shape, int64_t blocks);
+  /// In memory of the caller's, of Bytes(shape, blocks) or more: that of a GPU, for example, where
+  /// keys lie like values.
+  KvCache(const KvShape& shape, int64_t blocks, std::shared_ptr<Buffer> memory);
 
   const KvShape& shape() const { return shape_; }
   int64_t blocks() const { return static_cast<int64_t>(users_.size()); }
@@ -42,6 +49,8 @@ class KvCache {
   static int64_t BlocksFor(int64_t tokens) { return (tokens + kBlockTokens - 1) / kBlockTokens; }
   /// Bytes of one block over all layers.
   static size_t BlockBytes(const KvShape& shape);
+  static size_t Bytes(const KvShape& shape, int64_t blocks);
+  Device device() const { return buffer_->device(); }
 
   /// A block with one user; throws kLimit when none is left.
   int32_t Take();
@@ -79,6 +88,8 @@ struct SequenceSlice {
 struct SequenceBatch {
   std::span<const SequenceSlice> slices;
   KvCache* cache = nullptr;
+  /// The slices in the memory of the cache's GPU; null for a cache in host memory.
+  cuda::SequenceTable* table = nullptr;
 };
 
 }  // namespace oort

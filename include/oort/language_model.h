@@ -45,6 +45,12 @@ class LanguageModel {
   /// ConvertLanguageModel wrote, or one that pnnx traced of a causal decoder. Throws an Error.
   static std::shared_ptr<const LanguageModel> Load(const std::filesystem::path& path,
                                                    const LanguageModelOptions& options = {});
+  /// A model of a well-known shape ("llama2-7b", see RandomNames) with random weights of bf16, f16,
+  /// int8 or int4 in groups of `group`, without a tokenizer: to measure speed at size.
+  static std::shared_ptr<const LanguageModel> Random(std::string_view name,
+                                                     std::string_view weights, int64_t group,
+                                                     const LanguageModelOptions& options = {});
+  static std::vector<std::string_view> RandomNames();
   ~LanguageModel();
   LanguageModel(const LanguageModel&) = delete;
   LanguageModel& operator=(const LanguageModel&) = delete;
@@ -77,6 +83,8 @@ class LanguageModel {
  private:
   struct Impl;
   explicit LanguageModel(std::unique_ptr<Impl> impl);
+  static std::shared_ptr<const LanguageModel> Finish(std::unique_ptr<Impl> impl, Graph graph,
+                                                     const LanguageModelOptions& options);
   std::unique_ptr<Impl> impl_;
 };
 

@@ -4,39 +4,15 @@
 #include <vector>
 
 #include "core/parallel.h"
-#include "layers/language/head_turner.h"
-#include "layers/linear/weight_arg.h"
+#include "layers/language/rotary.h"
 #include "oort/kv_cache.h"
-#include "oort/layer.h"
 
 namespace oort {
 namespace {
 
-/// Cosines and sines of the angles by which the pairs of a head turn at each token's position.
-class RotaryAngles final : public Layer {
+class RotaryAngles final : public RotaryAnglesBase {
  public:
-  explicit RotaryAngles(const LayerInit& init)
-      : positions_(init.Arg("positions")),
-        magnitude_(init.Float("magnitude")),
-        long_magnitude_(init.Float("long_magnitude")),
-        original_context_(init.Int("original_context")),
-        frequencies_(Frequencies(init, "frequencies")),
-        long_frequencies_(Frequencies(init, "long_frequencies")) {
-    if (original_context_ > 0 && long_frequencies_.size() != frequencies_.size()) {
-      throw Error(ErrorCode::kInvalidModel,
-                  "original_context needs as many long_frequencies as frequencies");
-    }
-  }
-
-  std::vector<Value> Infer(const Args& args) const override {
-    const Shape& positions = args.shape(positions_);
-    if (positions.rank() != 1) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "expected a position for each token, got " + positions.ToString());
-    }
-    const int64_t pairs = static_cast<int64_t>(frequencies_.size());
-    return {Tensor::Meta(DType::kF32, Shape{positions[0], 2, pairs})};
-  }
+  using RotaryAnglesBase::RotaryAnglesBase;
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     const Tensor positions = args.tensor(positions_).To(DType::kI64);
@@ -54,16 +30,6 @@ class RotaryAngles final : public Layer {
   }
 
  private:
-  static std::vector<float> Frequencies(const LayerInit& init, const std::string& name) {
-    const Tensor tensor = ReadWeight<float>(init, name);
-    if (!tensor.defined()) return {};
-    if (tensor.rank() != 1) {
-      throw Error(ErrorCode::kInvalidModel,
-                  "expected a list of " + name + ", got " + tensor.ToString());
-    }
-    return {tensor.span<float>().begin(), tensor.span<float>().end()};
-  }
-
   /// Whether a token belongs to a sequence that is longer by now than the original context.
   std::vector<bool> LongTokens(const Context& context, std::span<const int64_t> positions) const {
     std::vector<bool> is_long(positions.size(), false);
@@ -94,38 +60,11 @@ class RotaryAngles final : public Layer {
       out[pairs + i] = static_cast<float>(std::sin(angle) * magnitude);
     }
   }
-
-  int positions_;
-  double magnitude_, long_magnitude_;
-  int64_t original_context_;
-  std::vector<float> frequencies_, long_frequencies_;
 };
 
-/// Turns pairs of elements of each head of queries and keys.
-class Rotary final : public Layer {
+class Rotary final : public RotaryBase {
  public:
-  explicit Rotary(const LayerInit& init)
-      : query_(init.Arg("query")),
-        key_(init.Arg("key")),
-        angles_(init.Arg("angles")),
-        head_dim_(init.Int("head_dim")),
-        interleaved_(init.Bool("interleaved")) {}
-
-  std::vector<Value> Infer(const Args& args) const override {
-    const Shape& angles = args.shape(angles_);
-    HeadTurner::Check(angles, head_dim_);
-    std::vector<Value> outputs;
-    for (int arg : {query_, key_}) {
-      const Shape& shape = args.shape(arg);
-      if (shape.rank() != 2 || shape[1] % head_dim_ != 0 || shape[0] != angles[0]) {
-        throw Error(ErrorCode::kInvalidArgument, "expected (" + std::to_string(angles[0]) +
-                                                     ", heads * " + std::to_string(head_dim_) +
-                                                     "), got " + shape.ToString());
-      }
-      outputs.emplace_back(Tensor::Meta(DType::kF32, shape));
-    }
-    return outputs;
-  }
+  using RotaryBase::RotaryBase;
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     const Tensor& angles = args.tensor(angles_);
@@ -142,15 +81,6 @@ class Rotary final : public Layer {
       }
     });
   }
-
-  std::vector<Reuse> Reuses(const Args&) const override {
-    return {{Reuse::kInPlace, query_, 0, 0}, {Reuse::kInPlace, key_, 1, 0}};
-  }
-
- private:
-  int query_, key_, angles_;
-  int64_t head_dim_;
-  bool interleaved_;
 };
 
 }  // namespace

@@ -123,7 +123,7 @@ int BenchLlm(const Options& options) {
 
 Action AddBenchLlm(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  options->language.Add(app);
+  options->language.Add(app, true);
   app.add_option("--prompt-tokens", options->prompt_tokens, "Length of the prompt")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);

@@ -16,9 +16,25 @@ double Rate(double tokens, double seconds) { return seconds > 0 ? tokens / secon
 
 }  // namespace
 
-void LanguageOptions::Add(CLI::App& app) {
-  app.add_option("MODEL", model, "A GGUF file, a folder of Hugging Face, or a llama2.c checkpoint")
-      ->required();
+void LanguageOptions::Add(CLI::App& app, bool or_random) {
+  CLI::Option* file = app.add_option(
+      "MODEL", model, "A GGUF file, a folder of Hugging Face, or a llama2.c checkpoint");
+  if (or_random) {
+    const std::vector<std::string_view> known = LanguageModel::RandomNames();
+    CLI::Option* shape =
+        app.add_option("--random", random,
+                       "Instead of MODEL: the shape of one, with random weights")
+            ->check(CLI::IsMember(std::vector<std::string>(known.begin(), known.end())))
+            ->excludes(file);
+    app.add_option("--weights", weights, "Of a random model: bf16, f16, int8 or int4")
+        ->capture_default_str()
+        ->needs(shape);
+    app.add_option("--group", group, "Of a random model: weights that share a scale")
+        ->capture_default_str()
+        ->needs(shape);
+  } else {
+    file->required();
+  }
   app.add_flag("--exact", exact, "Keep activations in f32: slower, and the reference");
   device.Add(app);
   app.add_option("--kv", kv, "How keys and values are kept: f32, f16 or int8");
@@ -35,6 +51,8 @@ std::shared_ptr<const LanguageModel> LanguageOptions::Load() const {
   options.device = device.Get();
   options.isa = isa;
   options.progress = line.Function();
+  if (!random.empty()) return LanguageModel::Random(random, weights, group, options);
+  if (model.empty()) throw Error(ErrorCode::kInvalidArgument, "name a MODEL, or a shape: --random");
   return LanguageModel::Load(model, options);
 }
 

@@ -22,8 +22,11 @@ struct LanguageOptions {
   int64_t context = 0;
   int threads = 0;
   Isa isa = DefaultIsa();
+  std::string random, weights = "bf16";
+  int64_t group = 32;
 
-  void Add(CLI::App& app);
+  /// `or_random`: instead of MODEL the shape of one may be given, whose weights are random.
+  void Add(CLI::App& app, bool or_random = false);
   std::shared_ptr<const LanguageModel> Load() const;
   EngineOptions ForEngine() const;
 };

@@ -47,16 +47,26 @@ size_t KvCache::BlockBytes(const KvShape& shape) {
   return CheckedMultiply(CheckedMultiply(heads, size_t{2}), static_cast<size_t>(shape.layers));
 }
 
-KvCache::KvCache(const KvShape& shape, int64_t blocks) : shape_(shape) {
+size_t KvCache::Bytes(const KvShape& shape, int64_t blocks) {
   if (shape.layers < 1 || shape.heads < 1 || shape.head_dim < 1 || blocks < 1 ||
       blocks > INT32_MAX) {
     throw Error(ErrorCode::kInvalidArgument,
                 "a KvCache needs layers, heads, elements and blocks, at least one of each");
   }
+  return CheckedMultiply(BlockBytes(shape), static_cast<size_t>(blocks));
+}
+
+KvCache::KvCache(const KvShape& shape, int64_t blocks)
+    : KvCache(shape, blocks, AllocateHost(Bytes(shape, blocks))) {}
+
+KvCache::KvCache(const KvShape& shape, int64_t blocks, std::shared_ptr<Buffer> memory)
+    : shape_(shape), buffer_(std::move(memory)) {
+  if (buffer_->size() < Bytes(shape, blocks)) {
+    throw Error(ErrorCode::kInvalidArgument, "a KvCache of these blocks needs more memory");
+  }
   side_bytes_ = SideBytes(shape);
   block_bytes_ = CheckedMultiply(static_cast<size_t>(shape.heads), side_bytes_ * 2);
   layer_bytes_ = CheckedMultiply(block_bytes_, static_cast<size_t>(blocks));
-  buffer_ = AllocateHost(CheckedMultiply(layer_bytes_, static_cast<size_t>(shape.layers)));
   users_.resize(static_cast<size_t>(blocks));
   free_.reserve(users_.size());
   // The first blocks are taken first: memory that nobody has used yet is not touched.

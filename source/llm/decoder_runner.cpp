@@ -4,15 +4,42 @@
 #include <algorithm>
 #include <array>
 
+#include "core/checked.h"
 #include "cpu/compact/compact_matrix.h"
+#include "cuda/language/sequence_table.h"
+#include "cuda/memory.h"
 
 namespace oort {
+
+namespace {
+
+KvCache MakeCache(const KvShape& shape, int64_t blocks, Device device) {
+  if (device.type == DeviceType::kCpu) return {shape, blocks};
+  if (shape.type == KvType::kInt8) {
+    throw Error(ErrorCode::kUnsupported, "keys and values on the GPU are f16 or f32");
+  }
+  return {shape, blocks, cuda::AllocateDevice(KvCache::Bytes(shape, blocks), device.index)};
+}
+
+/// Of a cache on a GPU. Sequences that share blocks have them in their lists each.
+std::unique_ptr<cuda::SequenceTable> MakeTable(const KvCache& cache) {
+  if (cache.device().type == DeviceType::kCpu) return nullptr;
+  return std::make_unique<cuda::SequenceTable>(
+      cache.device().index, cache.blocks() * KvCache::kBlockTokens,
+      CheckedMultiply(cache.blocks(), DecoderRunner::MostDecodeRows()));
+}
+
+}  // namespace
 
 DecoderRunner::DecoderRunner(std::shared_ptr<const LanguageModel> model, KvType type,
                              int64_t cache_tokens, int threads)
     : model_(std::move(model)),
-      cache_(model_->kv_shape(type), KvCache::BlocksFor(cache_tokens)),
+      cache_(MakeCache(model_->kv_shape(type), KvCache::BlocksFor(cache_tokens),
+                       model_->graph()->device())),
+      table_(MakeTable(cache_)),
       session_(model_->graph(), {.threads = threads}) {}
+
+DecoderRunner::~DecoderRunner() = default;
 
 int64_t DecoderRunner::MostDecodeRows() { return kCompactFewRows; }
 
@@ -72,7 +99,8 @@ std::span<const float> DecoderRunner::Step(std::span<const StepItem> items,
   const auto borrow = [](std::vector<int32_t>& values) {
     return Tensor::Borrow(values.data(), Shape{static_cast<int64_t>(values.size())});
   };
-  const SequenceBatch batch{slices_, &cache_};
+  if (table_) table_->Set(slices_);
+  const SequenceBatch batch{slices_, &cache_, table_.get()};
   RunOptions run = options;
   run.sequences = &batch;
   const Shape shape{static_cast<int64_t>(rows_.size()), vocabulary()};

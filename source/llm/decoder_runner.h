@@ -2,6 +2,7 @@
 // Steps of a decoder: tokens of several sequences in, logits out, keys and values kept between.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -29,6 +30,7 @@ class DecoderRunner {
  public:
   DecoderRunner(std::shared_ptr<const LanguageModel> model, KvType type, int64_t cache_tokens,
                 int threads);
+  ~DecoderRunner();
 
   /// Runs the items as one batch and returns the logits that they want, row by row in their order;
   /// valid until the next step. Where it throws, no sequence has changed.
@@ -54,6 +56,7 @@ class DecoderRunner {
 
   std::shared_ptr<const LanguageModel> model_;
   KvCache cache_;
+  std::unique_ptr<cuda::SequenceTable> table_;  // where the cache is a GPU's
   Session session_;
   // Kept from step to step, so that a step need not allocate them.
   std::vector<int32_t> tokens_, positions_, rows_;

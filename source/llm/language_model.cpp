@@ -8,6 +8,7 @@
 #include "llm/tokenizer/tokenizer_of.h"
 #include "models/decoder/converted.h"
 #include "models/decoder/decoder.h"
+#include "models/decoder/random_checkpoint.h"
 #include "parser/checkpoint/checkpoint.h"
 #include "parser/checkpoint/tokenizer_source.h"
 #include "parser/json/json.h"
@@ -26,11 +27,11 @@ LanguageModelInfo InfoOf(const DecoderConfig& config, size_t file_bytes, const G
   info.vocabulary = config.vocabulary;
   info.context = config.context;
   info.file_bytes = file_bytes;
-  std::set<const std::byte*> seen;  // a head may be the embeddings
+  std::set<const Buffer*> seen;  // a head may be the embeddings
   for (const Operator& op : graph.operators) {
     for (const auto& [name, tensor] : op.attributes) {
       if (op.type != "oort.CompactEmbedding") info.step_bytes += tensor.bytes();
-      if (!seen.insert(tensor.raw()).second) continue;
+      if (!seen.insert(tensor.buffer().get()).second) continue;
       info.weight_bytes += tensor.bytes();
     }
   }
@@ -117,16 +118,35 @@ std::shared_ptr<const LanguageModel> LanguageModel::Load(const std::filesystem::
       impl->Fill(checkpoint->tokenizer(), checkpoint->chat_templates(), checkpoint->end_tokens());
       impl->info = InfoOf(checkpoint->config(), checkpoint->file_bytes(), graph);
     }
-    LoadOptions load;
-    load.isa = options.isa;
-    load.device = options.device;
-    load.precision = options.exact ? Precision::kF32 : Precision::kBF16;
-    load.disabled_passes = {"narrow-floats"};  // what lies between its layers is f32
-    load.stop = options.stop;
-    load.progress = options.progress;
-    impl->graph = RuntimeGraph::Build(std::move(graph), load);
-    return std::shared_ptr<const LanguageModel>(new LanguageModel(std::move(impl)));
+    return Finish(std::move(impl), std::move(graph), options);
   });
+}
+
+std::shared_ptr<const LanguageModel> LanguageModel::Random(std::string_view name,
+                                                           std::string_view weights, int64_t group,
+                                                           const LanguageModelOptions& options) {
+  return Guarded([&] {
+    auto impl = std::make_unique<Impl>();
+    const std::unique_ptr<Checkpoint> checkpoint = MakeRandomCheckpoint(name, weights, group);
+    Graph graph = BuildDecoder(*checkpoint);
+    impl->info = InfoOf(checkpoint->config(), 0, graph);
+    return Finish(std::move(impl), std::move(graph), options);
+  });
+}
+
+std::vector<std::string_view> LanguageModel::RandomNames() { return RandomModelNames(); }
+
+std::shared_ptr<const LanguageModel> LanguageModel::Finish(std::unique_ptr<Impl> impl, Graph graph,
+                                                           const LanguageModelOptions& options) {
+  LoadOptions load;
+  load.isa = options.isa;
+  load.device = options.device;
+  load.precision = options.exact ? Precision::kF32 : Precision::kBF16;
+  load.disabled_passes = {"narrow-floats"};  // what lies between its layers is f32
+  load.stop = options.stop;
+  load.progress = options.progress;
+  impl->graph = RuntimeGraph::Build(std::move(graph), load);
+  return std::shared_ptr<const LanguageModel>(new LanguageModel(std::move(impl)));
 }
 
 const LanguageModelInfo& LanguageModel::info() const { return impl_->info; }

@@ -295,6 +295,7 @@ void GraphBuilder::RunPasses() {
         return static_cast<bool>(RegistryOf(options_).Creator(type, options_.device.type));
       }};
   context.narrow = NarrowTypeOf(options_.precision, options_.device);
+  context.on_gpu = options_.device.type != DeviceType::kCpu;
   for (const Pass& pass : Passes()) {
     CheckStop();
     if (Disabled(options_, pass.name)) continue;

@@ -120,22 +120,22 @@ std::vector<DeviceRun::Segment> DeviceRun::FindSegments(const ExecutionPlan& pla
   return segments;
 }
 
-DeviceRun::PlanRecord& DeviceRun::RecordOf(const std::shared_ptr<const ExecutionPlan>& plan) {
+DeviceRun::PlanRecord& DeviceRun::RecordOf(const RunKey& key) {
   const auto found = std::find_if(records_.begin(), records_.end(),
-                                  [&](const PlanRecord& record) { return record.plan == plan; });
+                                  [&](const PlanRecord& record) { return record.key == key; });
   if (found != records_.end()) {
     records_.splice(records_.begin(), records_, found);
   } else {
-    records_.push_front({plan, 0, FindSegments(*plan)});
+    records_.push_front({key, 0, FindSegments(*key.plan)});
     if (records_.size() > kMostPlans) records_.pop_back();
   }
   return records_.front();
 }
 
-size_t DeviceRun::Replay(const std::shared_ptr<const ExecutionPlan>& plan, size_t index,
+size_t DeviceRun::Replay(const RunKey& key, size_t index,
                          const std::function<void(size_t step)>& run_step) {
   if (!record_) return index;
-  PlanRecord& record = RecordOf(plan);
+  PlanRecord& record = RecordOf(key);
   if (record.runs == 0) return index;
   const auto found = std::find_if(record.segments.begin(), record.segments.end(),
                                   [&](const Segment& segment) { return segment.begin == index; });
@@ -156,8 +156,8 @@ size_t DeviceRun::Replay(const std::shared_ptr<const ExecutionPlan>& plan, size_
   return found->end;
 }
 
-void DeviceRun::CountRun(const std::shared_ptr<const ExecutionPlan>& plan) {
-  if (record_) ++RecordOf(plan).runs;
+void DeviceRun::CountRun(const RunKey& key) {
+  if (record_) ++RecordOf(key).runs;
 }
 
 size_t DeviceRun::recordings() const {

@@ -12,6 +12,16 @@
 
 namespace oort {
 
+/// What a recording is good for: runs of this plan whose layers see sequences of the same kind in
+/// the same memory.
+struct RunKey {
+  std::shared_ptr<const ExecutionPlan> plan;
+  size_t sequences = 0;  ///< how many there are
+  const void* cache = nullptr;
+  const void* table = nullptr;
+  bool operator==(const RunKey&) const = default;
+};
+
 /// Its queue, its arena, and recordings of what it enqueued before.
 /// Thread contract: that of the session.
 class DeviceRun {
@@ -40,10 +50,9 @@ class DeviceRun {
   /// Enqueues steps from `index` on as one recording, made of what `run_step` does, if there is or
   /// can be one; returns the step behind them, or `index`. Everything runs step by step first, is
   /// recorded the second time, and is replayed from then on.
-  size_t Replay(const std::shared_ptr<const ExecutionPlan>& plan, size_t index,
-                const std::function<void(size_t step)>& run_step);
+  size_t Replay(const RunKey& key, size_t index, const std::function<void(size_t step)>& run_step);
   /// A Forward with this plan ran to its end.
-  void CountRun(const std::shared_ptr<const ExecutionPlan>& plan);
+  void CountRun(const RunKey& key);
   size_t recordings() const;
 
  private:
@@ -54,14 +63,14 @@ class DeviceRun {
     std::unique_ptr<Recording> recording;
   };
   struct PlanRecord {
-    std::shared_ptr<const ExecutionPlan> plan;
+    RunKey key;
     int runs = 0;
     std::vector<Segment> segments;
   };
   static constexpr size_t kMostPlans = 8;
 
   std::vector<Segment> FindSegments(const ExecutionPlan& plan) const;
-  PlanRecord& RecordOf(const std::shared_ptr<const ExecutionPlan>& plan);
+  PlanRecord& RecordOf(const RunKey& key);
   Value CopyNew(const Value& from, bool to_device);
 
   const RuntimeImpl& graph_;

@@ -8,6 +8,7 @@
 #include "core/checked.h"
 #include "core/memory_budget.h"
 #include "core/parallel.h"
+#include "oort/kv_cache.h"
 #include "runtime/device_run.h"
 #include "runtime/profile_recorder.h"
 #include "runtime/runtime_impl.h"
@@ -245,15 +246,23 @@ void Session::Impl::RunSteps(const RunOptions& options, ProfileRecorder* recorde
   const MemoryBudget budget(memory_limit, plan->arena_size);
   const std::shared_ptr<void> scope = device ? device->queue().Enter() : nullptr;
   if (device) device->Begin();
-  // What layers read of the sequences is the host's, and other each time.
-  const bool replay = device && recorder == nullptr && !options.observer && !options.sequences;
-  const auto run_step = [this](size_t index) { RunStep(index, nullptr); };
+  // Sequences without a table are the host's, and what layers read of them is other each time.
+  const SequenceBatch* sequences = options.sequences;
+  const bool replay = device && recorder == nullptr && !options.observer &&
+                      (sequences == nullptr || sequences->table != nullptr);
+  RunKey key{plan};
+  if (sequences != nullptr) {
+    key.sequences = sequences->slices.size();
+    key.cache = sequences->cache;
+    key.table = sequences->table;
+  }
+  const auto run_step = [this, sequences](size_t index) { RunStep(index, sequences); };
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     if (options.stop.stop_requested()) {
       throw Error(ErrorCode::kCancelled, "the run was cancelled");
     }
     if (replay) {
-      const size_t next = device->Replay(plan, i, run_step);
+      const size_t next = device->Replay(key, i, run_step);
       if (next != i) {
         i = next - 1;
         continue;
@@ -264,7 +273,7 @@ void Session::Impl::RunSteps(const RunOptions& options, ProfileRecorder* recorde
   }
   if (!device) return;
   device->End();
-  if (replay) device->CountRun(plan);
+  if (replay) device->CountRun(key);
 }
 
 /// One step, and who wants to know of it: they wait for the device after each.

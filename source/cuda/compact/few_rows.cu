@@ -745,6 +745,13 @@ int64_t FewRowsShared(const FewRowsProduct& product) {
   return WithKind(product.weights, [&]<typename K>(K) { return SharedBytes<K>(product); });
 }
 
+int64_t MostSharedBytes(int device) {
+  int bytes = 0;
+  Check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+        "the shared memory of a block");
+  return bytes;
+}
+
 void RunFewRows(const Stream& stream, const FewRowsProduct& product, bool overlap) {
   WithKind(product.weights, [&]<typename K>(K) { LaunchKind<K>(stream, product, overlap); });
 }

@@ -37,6 +37,8 @@ struct FewRowsProduct {
 
 /// Bytes of shared memory that the launch takes; more than the device has means too many rows.
 int64_t FewRowsShared(const FewRowsProduct& product);
+/// What a block of the device can have.
+int64_t MostSharedBytes(int device);
 
 /// `overlap`: the kernel before may still run while this one fetches its first weights.
 void RunFewRows(const Stream& stream, const FewRowsProduct& product, bool overlap);

@@ -97,8 +97,8 @@ __device__ __forceinline__ __half Narrow(float v) {
 
 /// A block a row.
 template <typename Out>
-__global__ void __launch_bounds__(kThreads)
-    CastKernel(const float* x, int columns, int padded, const float* gain, float epsilon, Out* out) {
+__global__ void __launch_bounds__(kThreads) CastKernel(const float* x, int columns, int padded,
+                                                       const float* gain, float epsilon, Out* out) {
   __shared__ float sums[kThreads / 32];
   const float* row = x + static_cast<int64_t>(blockIdx.x) * columns;
   float factor = 1.0f;

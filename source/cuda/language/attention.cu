@@ -259,8 +259,7 @@ __device__ void AttendBody(const AttentionArgs& a) {
   // Neither positions nor blocks nor what is in the cache since the last step comes from a kernel
   // before this one in the same step.
   const int newest = a.sequences.positions[row];
-  const int32_t* table = a.sequences.blocks +
-                         static_cast<int64_t>(a.sequences.sequences[row]) * a.sequences.most_blocks;
+  const int32_t* table = a.sequences.blocks + a.sequences.first_blocks[row];
   const Range range = RangeOf(newest, a.window, blockIdx.x, gridDim.x);
   Team<Element, kLanes> team;
   if (kNewest) team.Load(a, table, head, range.begin, range.end, newest);
@@ -343,9 +342,7 @@ __global__ void __launch_bounds__(128)
   const int query_elements = a.heads * dim, all = query_elements + a.kv_heads * dim;
   const int newest = a.sequences.positions[row];
   const int32_t block =
-      a.sequences
-          .blocks[static_cast<int64_t>(a.sequences.sequences[row]) * a.sequences.most_blocks +
-                  newest / a.kv.block_tokens];
+      a.sequences.blocks[a.sequences.first_blocks[row] + newest / a.kv.block_tokens];
   for (int i = threadIdx.x + blockIdx.y * 128; i < all; i += 128 * gridDim.y) {
     if (i < query_elements) {
       const float* query = a.query + static_cast<int64_t>(row) * query_elements + i / dim * dim;
@@ -368,9 +365,9 @@ void LaunchAttention(const Stream& stream, const AttentionArgs& args, bool overl
   const int per_head = args.heads / args.kv_heads;
   const unsigned pieces = static_cast<unsigned>((per_head + kGroup - 1) / kGroup);
   const SharedLayout layout{std::min(kGroup, per_head), args.head_dim, kThreads / kLanes};
-  // Where rows alone fill the GPU, merging over a cluster would only cost.
-  const bool clustered = ComputeMajor(stream.device()) >= 9 &&
-                         args.rows * args.kv_heads < 2 * MultiprocessorCount(stream.device());
+  // A row's result must not depend on how many others there are, where rows are sequences. Rows of
+  // a prompt fill the GPU by themselves.
+  const bool clustered = ComputeMajor(stream.device()) >= 9 && (kNewest || args.rows < 64);
   Grid grid{dim3(clustered ? kCluster : 1, static_cast<unsigned>(args.kv_heads) * pieces,
                  static_cast<unsigned>(args.rows)),
             dim3(kThreads), static_cast<size_t>(layout.total()) * sizeof(float), overlap};

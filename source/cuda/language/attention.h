@@ -4,17 +4,11 @@
 
 #include <cstdint>
 
+#include "cuda/language/sequence_table.h"
+
 namespace oort::cuda {
 
 class Stream;
-
-/// Whose tokens the rows of a step are, in device memory: nothing that a recorded step has fixed.
-struct DeviceSequences {
-  const int32_t* positions = nullptr;  ///< of each row in its sequence
-  const int32_t* sequences = nullptr;  ///< of each row: its line of `blocks`
-  const int32_t* blocks = nullptr;     ///< (sequences, most_blocks)
-  int most_blocks = 0;
-};
 
 /// Keys and values of one layer. Those of a head in a block are (tokens, head_dim), values behind
 /// keys; strides are in elements.

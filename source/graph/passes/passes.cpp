@@ -24,6 +24,8 @@ std::span<const Pass> Passes() {
       {"channels-last", ChannelsLast},
       {"fuse-conv-epilogue", FuseConvEpilogue},
       {"fuse-linear", FuseLinear},
+      {"fuse-rms-norm", FuseRmsNorm},
+      {"fuse-rotary", FuseRotary},
       {"fuse-expressions", FuseExpressions},
       {"narrow-floats", NarrowFloats},
       {"dead-code", RemoveDeadCode},

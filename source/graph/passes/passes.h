@@ -26,6 +26,10 @@ struct PassContext {
   /// What networks compute in between their operators; kNull: as the file says.
   DType narrow = DType::kNull;
 
+  /// Whether the graph is for a GPU: there every operator costs a launch, and small ones go into
+  /// their neighbours where on the CPU they would gain nothing.
+  bool on_gpu = false;
+
   bool HasLayer(std::string_view type) const { return !has_layer || has_layer(type); }
 };
 
@@ -74,5 +78,9 @@ void FoldHeads(Graph& graph, const PassContext& context);
 void NarrowFloats(Graph& graph, const PassContext& context);
 /// Folds activations and sums behind nn.Linear into it, which becomes oort.Linear.
 void FuseLinear(Graph& graph, const PassContext& context);
+/// Folds nn.RMSNorm into the oort.CompactLinear behind it, on a GPU.
+void FuseRmsNorm(Graph& graph, const PassContext& context);
+/// Folds oort.Rotary into the oort.CachedAttention behind it, on a GPU.
+void FuseRotary(Graph& graph, const PassContext& context);
 
 }  // namespace oort

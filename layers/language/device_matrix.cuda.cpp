@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "cuda/compact/device_matrix.h"
+#include "layers/language/device_matrix.h"
 
 #include <algorithm>
 #include <cstring>
@@ -80,8 +80,7 @@ struct StripReader {
     const int record_bytes = RecordBytes(weights), weight_bytes = WeightBytes(weights.format);
     for (int64_t column = 0; column < columns; ++column) {
       std::byte* record = records + column / kStepColumns * record_bytes;
-      const WeightPlace place =
-          PlaceOf(weights.format, r, static_cast<int>(column % kStepColumns));
+      const WeightPlace place = PlaceOf(weights.format, r, static_cast<int>(column % kStepColumns));
       const int value = q[static_cast<size_t>(column)] + bias;
       record[place.byte] |= static_cast<std::byte>(value << place.shift);
     }
@@ -101,9 +100,9 @@ struct StripReader {
   /// The same as a plain row of 16-bit numbers.
   void Convert(const StripRow& from, std::byte* to) {
     const StoredMatrix& matrix = parts[from.part];
-    const bool same = (matrix.format == WeightFormat::kBf16) ==
-                          (weights.format == DeviceFormat::kBf16) &&
-                      (matrix.format == WeightFormat::kBf16 || matrix.format == WeightFormat::kF16);
+    const bool same =
+        (matrix.format == WeightFormat::kBf16) == (weights.format == DeviceFormat::kBf16) &&
+        (matrix.format == WeightFormat::kBf16 || matrix.format == WeightFormat::kF16);
     if (same) {
       std::memcpy(to, matrix.data.raw() + from.row * columns * 2, static_cast<size_t>(columns) * 2);
       return;
@@ -170,9 +169,9 @@ void DeviceMatrix::Upload(std::span<const StoredMatrix> parts, bool gated) {
   const int64_t strip_bytes = packed ? static_cast<int64_t>(weights_.steps) * RecordBytes(weights_)
                                      : kStripRows * weights_.row_elements * 2;
   const int64_t strips = weights_.strips;
-  buffer_ = AllocateDevice(CheckedMultiply(static_cast<size_t>(strips),
-                                           static_cast<size_t>(strip_bytes)),
-                           device_.index);
+  buffer_ =
+      AllocateDevice(CheckedMultiply(static_cast<size_t>(strips), static_cast<size_t>(strip_bytes)),
+                     device_.index);
   const int64_t piece_strips = std::max<int64_t>(1, kPieceBytes / strip_bytes);
   const std::shared_ptr<Buffer> piece =
       AllocateHost(static_cast<size_t>(std::min(piece_strips, strips) * strip_bytes));
