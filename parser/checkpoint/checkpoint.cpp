@@ -7,6 +7,7 @@
 #include "core/guard.h"
 #include "core/problems.h"
 #include "parser/checkpoint/contents.h"
+#include "parser/pnnx/sniff.h"
 
 namespace oort {
 namespace {
@@ -52,10 +53,12 @@ CheckpointContents ReadAny(const std::filesystem::path& path) {
     case Format::kLlama2c: return ReadLlama2c(path);
     case Format::kNone: break;
   }
+  const std::string_view foreign = pnnx::ForeignFile(*ByteSource::File(path));
   throw Error(ErrorCode::kInvalidModel,
               Quote(path.filename().string()) +
                   " is no language model: a GGUF file, a folder of Hugging Face with config.json, "
-                  "or a checkpoint of llama2.c was expected");
+                  "or a checkpoint of llama2.c was expected" +
+                  (foreign.empty() ? "" : "; " + std::string(foreign)));
 }
 
 /// Bytes of the character that begins here, 0 if it is none.

@@ -66,6 +66,8 @@ std::string_view Foreign(std::string_view head) {
 
 }  // namespace
 
+std::string_view ForeignFile(const ByteSource& file) { return Foreign(Head(file)); }
+
 void CheckLooksLikeParam(const ByteSource& param) {
   constexpr std::string_view kWanted = "pnnx .param";
   const std::string head = Head(param);

@@ -4,11 +4,14 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "oort/source.h"
 
 namespace oort::pnnx {
 
+/// What the file is, if it is one of the usual mistakes ("it is a web page …"); else empty.
+std::string_view ForeignFile(const ByteSource& file);
 /// Throws kInvalidModel, naming what the file is, unless it may be a .param.
 void CheckLooksLikeParam(const ByteSource& param);
 /// Throws kInvalidModel, naming what the file is, unless it may be a zip.

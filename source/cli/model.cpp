@@ -6,6 +6,7 @@
 
 #include "cli/progress.h"
 #include "cli/text.h"
+#include "oort/language_model.h"
 
 namespace oort::cli {
 namespace {
@@ -14,12 +15,19 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kParamEnding = ".pnnx.param";
 
+[[noreturn]] void ThrowLanguageModel(const fs::path& model) {
+  throw Error(ErrorCode::kUnsupported, "'" + model.string() +
+                                           "' is a language model: generate, chat, bench-llm, "
+                                           "perplexity, profile, info and convert take it");
+}
+
 fs::path FindParam(const fs::path& model) {
   std::error_code error;
   if (!fs::is_directory(model, error)) {
     if (!fs::exists(model, error)) {
       throw Error(ErrorCode::kNotFound, "no such model: '" + model.string() + "'");
     }
+    if (IsLanguageModel(model)) ThrowLanguageModel(model);
     return model;
   }
   const fs::path usual = model / "model.pnnx.param";
@@ -29,6 +37,7 @@ fs::path FindParam(const fs::path& model) {
     if (entry.path().filename().string().ends_with(kParamEnding)) found.push_back(entry.path());
   }
   if (found.size() == 1) return found.front();
+  if (IsLanguageModel(model)) ThrowLanguageModel(model);
   throw Error(ErrorCode::kNotFound,
               "expected model.pnnx.param or exactly one *.pnnx.param in folder '" + model.string() +
                   "', found " + std::to_string(found.size()));

@@ -113,6 +113,10 @@ class GenerateTest(LanguageCase):
         self.fails("generate", STORYTELLER, "--raw", "--prompt", "word " * 600, says="tokens; the model's context")
         self.fails("generate", TINY / "llama2c_v1.bin", "--prompt", "x", says="without a chat template")
         alone = shutil.copy(TINY / "llama2c_v1.bin", self.dir)
+        for text, says in (("<html>", "web page"), ("version https://git-lfs.github.com/spec/v1\n", "Git LFS pointer"), ("", "it is empty")):
+            self.fails("generate", self.write("m.gguf", text), "--raw", "--prompt", "x", says=says)
+        for command in ("run", "bench"):
+            self.fails(command, STORYTELLER, says="is a language model: generate")
         self.fails("generate", alone, "--raw", "--prompt", "x", says="without a tokenizer")
 
     def test_a_context_that_fills_up(self):
@@ -163,6 +167,9 @@ class TokenizeModelTest(LanguageCase):
         row = RAW[1]
         self.assertEqual(self.feed(row["prompt"], "tokenize", STORYTELLER, "--ids"), " ".join(map(str, row["prompt_ids"])) + "\n")
         self.assertEqual(self.feed(row["prompt"], "tokenize", STORYTELLER, "--ids", "--no-special"), " ".join(map(str, row["prompt_ids"][1:])) + "\n")
+        for model in (self.converted(), STORYTELLER / "tokenizer.json"):
+            self.assertEqual(self.feed(row["prompt"], "tokenize", model, "--ids").split(), list(map(str, row["prompt_ids"])))
+        self.assertEqual(self.feed("ab", "tokenize", TINY / "llama2c_v1.bin", "--ids"), self.feed("ab", "tokenize", TINY / "tokenizer.bin", "--ids"))
         self.assertEqual(self.feed(" ".join(map(str, row["ids"])), "tokenize", STORYTELLER, "--decode"), row["text"])
 
     def test_errors(self):

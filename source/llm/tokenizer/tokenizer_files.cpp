@@ -9,8 +9,12 @@
 #include "core/guard.h"
 #include "llm/tokenizer/pipeline.h"
 #include "llm/tokenizer/spm.h"
+#include "llm/tokenizer/tokenizer_of.h"
+#include "models/decoder/converted.h"
 #include "oort/error.h"
 #include "oort/source.h"
+#include "parser/checkpoint/checkpoint.h"
+#include "parser/checkpoint/contents.h"
 #include "parser/gguf/gguf.h"
 #include "parser/gguf/gguf_tokenizer.h"
 
@@ -152,7 +156,13 @@ Tokenizer Tokenizer::FromFile(const fs::path& given) {
   return Guarded([&] {
     std::error_code ignored;
     const fs::path path = fs::is_directory(given, ignored) ? FileInFolder(given) : given;
-    if (const auto source = ByteSource::File(path); IsGguf(*source)) return FromGguf(source);
+    const auto source = ByteSource::File(path);
+    if (IsGguf(*source)) return FromGguf(source);
+    if (LooksConverted(path)) {
+      ReadOptions read;
+      read.verify_checksums = false;  // of weights that nobody looks at
+      return TokenizerOf(ReadConverted(path, read).about.tokenizer);
+    }
     const std::string bytes = ReadWhole(path);
     const size_t first = bytes.find_first_not_of(" \t\r\n");
     if (first != std::string::npos && bytes[first] == '{') {
@@ -163,6 +173,7 @@ Tokenizer Tokenizer::FromFile(const fs::path& given) {
     if (ReadLlama2c(bytes, kUntilTheEnd, vocabulary, problem)) {
       return MakeLlama2c(std::move(vocabulary));
     }
+    if (LooksLikeLlama2c(*source)) return TokenizerOf(Checkpoint::Open(path)->tokenizer());
     try {
       return FromSentencePiece(bytes, ConfigBeside(path));
     } catch (const Error& error) {
