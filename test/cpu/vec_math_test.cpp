@@ -101,6 +101,45 @@ TEST(VecMath, Tan) {
       &VecMathKernels::tan, [](double x) { return std::tan(x); }, 4);
 }
 
+/// |y - exact| <= bound(x, exact); what is not finite must be so in both.
+template <typename Exact, typename Bound>
+void ExpectWithin(UnaryKernel VecMathKernels::*kernel, Exact exact_of, Bound bound) {
+  const std::vector<float> x = Arguments();
+  for (Isa isa : SupportedIsas()) {
+    SCOPED_TRACE(std::string(Name(isa)));
+    std::vector<float> y(x.size());
+    (VecMathKernelsFor(isa).*kernel)(x.data(), y.data(), static_cast<int64_t>(x.size()));
+    int failures = 0;
+    for (size_t i = 0; i < x.size() && failures < 5; ++i) {
+      const double at = static_cast<double>(x[i]), exact = exact_of(at),
+                   got = static_cast<double>(y[i]);
+      const bool good = std::isfinite(exact) ? std::fabs(got - exact) <= bound(at, exact)
+                        : std::isnan(exact)  ? std::isnan(got)
+                                             : got == exact;
+      if (!good) ++failures;
+      EXPECT_TRUE(good) << "at " << at << ": " << got << ", exact " << exact;
+    }
+  }
+}
+
+TEST(VecMath, NormalCdf) {
+  ExpectWithin(
+      &VecMathKernels::normal_cdf, [](double x) { return 0.5 * std::erfc(-x * std::sqrt(0.5)); },
+      [](double x, double exact) {
+        if (x > -1) return 2.5e-7 * exact;
+        return x > -4 ? 1e-4 * exact : 5e-9;
+      });
+}
+
+TEST(VecMath, RoughSilu) {
+  ExpectWithin(
+      &VecMathKernels::rough_silu,
+      [](double x) { return std::isinf(x) && x < 0 ? kNan : x / (1 + std::exp(-x)); },
+      [](double x, double exact) {
+        return 1e-4 * std::fabs(exact) + (x < -87 ? 2e-36 : 2e-45);  // the first may be 0
+      });
+}
+
 TEST(VecMath, KeepsTheSignOfZero) {
   for (Isa isa : SupportedIsas()) {
     const VecMathKernels& kernels = VecMathKernelsFor(isa);

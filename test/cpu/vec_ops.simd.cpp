@@ -79,7 +79,9 @@ OORT_DEFINE_KERNELS(VecMathKernels, {.exp = Unary<Exp>,
                                      .erf = Unary<Erf>,
                                      .sin = Unary<Sin>,
                                      .cos = Unary<Cos>,
-                                     .tan = Unary<Tan>})
+                                     .tan = Unary<Tan>,
+                                     .normal_cdf = Unary<NormalCdf>,
+                                     .rough_silu = Unary<RoughSilu>})
 
 OORT_DEFINE_KERNELS(VecOpKernels, {.width = Vec::kWidth,
                                    .abs = OORT_VEC_UNARY(Abs(a)),
