@@ -148,8 +148,8 @@ struct Timed {
 
 std::string PlanText(ConvMath math, const ConvPlan& plan) {
   const ConvTile& tile = ConvTiles(math)[static_cast<size_t>(plan.tile)];
-  return std::to_string(tile.rows) + "x" + std::to_string(tile.columns) + "/" +
-         std::to_string(plan.splits);
+  return "#" + std::to_string(plan.tile) + " " + std::to_string(tile.rows) + "x" +
+         std::to_string(tile.columns) + "/" + std::to_string(plan.splits);
 }
 
 void RunBatch(ConvMath math, int batch) {
@@ -173,7 +173,7 @@ void RunBatch(ConvMath math, int batch) {
     std::printf("b%-2d %3d %4d->%4d k%d s%d x%d: %7.2f us %s %4.0f TF |", batch, layer.size,
                 layer.channels, layer.filters, layer.kernel, layer.stride, layer.count, time,
                 PlanText(math, chosen).c_str(), bench.flops() / time * 1e-6);
-    for (size_t i = 0; i < std::min<size_t>(4, all.size()); ++i) {
+    for (size_t i = 0; i < std::min<size_t>(6, all.size()); ++i) {
       std::printf(" %s %.2f", PlanText(math, all[i].plan).c_str(), all[i].microseconds);
     }
     if (batch == 1) std::printf(" | err %.1e %.1e", bench.Error(chosen), bench.Error(all[0].plan));

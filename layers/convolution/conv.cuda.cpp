@@ -29,6 +29,10 @@ class CudaPlanesConv final : public Layer {
     if (!transposed && ConvPadMode(init) != PadMode::kConstant) {
       throw Error(ErrorCode::kUnsupported, "is padded with something else than zeros");
     }
+    const DType traced = TracedType(init);
+    if (traced != DType::kNull && !IsCudaConvType(traced)) {
+      throw Error(ErrorCode::kUnsupported, "convolves " + std::string(Name(traced)));
+    }
     weight_data_ = Uploaded(init, "weight");
     bias_data_ = Uploaded(init, "bias");
     if (weight_data_.defined()) params_.CheckWeight(init, weight_data_.shape());
@@ -80,12 +84,16 @@ class CudaPlanesConv final : public Layer {
   }
 
  private:
+  static DType TracedType(const LayerInit& init) {
+    return init.inputs().empty() ? DType::kNull : init.inputs()[0]->dtype;
+  }
+
   /// A constant on the device, in what the image was traced as; undefined if it is none.
   static Tensor Uploaded(const LayerInit& init, const std::string& name) {
     const Value& value = init.Constant(init.Arg("@" + name) >= 0 ? "@" + name : name);
     if (!value.IsTensor()) return {};
     const Tensor& tensor = value.AsTensor();
-    const DType traced = init.inputs().empty() ? DType::kNull : init.inputs()[0]->dtype;
+    const DType traced = TracedType(init);
     return cuda::ToDevice(tensor.To(IsCudaConvType(traced) ? traced : tensor.dtype()),
                           init.device());
   }

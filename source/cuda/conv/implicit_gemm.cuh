@@ -10,11 +10,11 @@
 
 namespace oort::cuda {
 
-/// Asynchronous copy of `bytes`, or of that many zeros.
-template <int bytes>
+/// Asynchronous copy of `bytes`, or of that many zeros, through the L1 cache or past it.
+template <int bytes, bool cached>
 __device__ inline void CopyOrZero(uint32_t to, const void* from, bool valid) {
   const int size = valid ? bytes : 0;
-  if constexpr (bytes == 16) {
+  if constexpr (bytes == 16 && !cached) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(size));
   } else {
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(bytes),
@@ -29,7 +29,7 @@ __device__ inline void WaitForCopies() {
 
 /// Copies what is under the windows of some output pixels. Each thread has one 16-byte piece of
 /// each of its rows, made of grains that lie in one pixel.
-template <typename T, int grain, int tile_rows, int threads>
+template <typename T, int grain, int tile_rows, int threads, bool cached>
 class WindowCopier {
  public:
   static constexpr int kPasses = tile_rows * 8 / threads, kGrains = 16 / grain;
@@ -76,7 +76,8 @@ class WindowCopier {
                            static_cast<unsigned>(left_[i] + along) < conv_.width;
         const T* from = valid ? in_ + (base_[i] + offset) : in_;
         // Rows of all passes are alike modulo 8: they are permuted alike.
-        CopyOrZero<grain>(to + to_ + i * (threads / 8) * kRowBytes + g * grain, from, valid);
+        CopyOrZero<grain, cached>(to + to_ + i * (threads / 8) * kRowBytes + g * grain, from,
+                                  valid);
       }
       Advance(g);
     }
@@ -125,7 +126,7 @@ class FilterCopier {
       const bool valid = column < conv_.filters && item_ < conv_.depth;
       const T* from = weight_ + (valid ? static_cast<int64_t>(column) * conv_.depth + item_ : 0);
       if (kPasses > 1 || active_) {
-        CopyOrZero<16>(to + to_ + i * (threads / 8) * kRowBytes, from, valid);
+        CopyOrZero<16, false>(to + to_ + i * (threads / 8) * kRowBytes, from, valid);
       }
     }
     item_ += 8 * kItems;
@@ -139,11 +140,14 @@ class FilterCopier {
   bool active_;
 };
 
-/// The shape of a block: warps of `warp_rows` by `warp_columns`, `stages` steps in shared memory.
-template <int rows_, int columns_, int warp_rows_, int warp_columns_, int stages_>
+/// The shape of a block: warps of `warp_rows` by `warp_columns`, `stages` steps in shared memory,
+/// images read through the L1 cache or not.
+template <int rows_, int columns_, int warp_rows_, int warp_columns_, int stages_,
+          bool cached_ = false>
 struct BlockShape {
   static constexpr int kRows = rows_, kColumns = columns_, kWarpRows = warp_rows_;
   static constexpr int kWarpColumns = warp_columns_, kStages = stages_;
+  static constexpr bool kCached = cached_;
   static constexpr int kThreads = rows_ / warp_rows_ * (columns_ / warp_columns_) * 32;
   static constexpr int kStageBytes = (rows_ + columns_) * kRowBytes;
   /// Floats from row to row of the sums: their stores meet in no bank.
@@ -300,7 +304,7 @@ __global__ void __launch_bounds__(Shape::kThreads)
   for (int s = 0; s < kStages - 1; ++s) {
     if (begin + s < end) filters.Copy(base + s * Shape::kStageBytes + kWindowBytes);
   }
-  WindowCopier<T, grain, Shape::kRows, kThreads> windows(
+  WindowCopier<T, grain, Shape::kRows, kThreads, Shape::kCached> windows(
       conv, static_cast<const T*>(conv.in) + group * conv.channels, first_row, begin, thread);
   WaitForKernelsBefore();
 #pragma unroll
