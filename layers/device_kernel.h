@@ -37,6 +37,12 @@ class AnyDevice {
   virtual ~AnyDevice() = default;
 };
 
+/// A layer of the host that reads shapes alone, so that its arguments may be anywhere.
+class ShapeOnly {
+ public:
+  virtual ~ShapeOnly() = default;
+};
+
 /// Adds the CPU layers of these types as those of the GPU. A layer that turns out to be no
 /// AnyDevice stays on the CPU.
 void ShareWithCuda(LayerRegistry& registry, const std::vector<std::string>& types);

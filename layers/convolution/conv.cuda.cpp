@@ -26,6 +26,10 @@ class CudaPlanesConv final : public Layer {
         weight_(init, "weight"),
         bias_(init, "bias") {
     CheckBiasFlag(init);
+    for (const Operand* input : init.inputs()) {
+      if (input->dtype == DType::kNull || IsCudaConvType(input->dtype)) continue;
+      throw Error(ErrorCode::kUnsupported, "is of " + std::string(Name(input->dtype)));
+    }
     if (!transposed && ConvPadMode(init) != PadMode::kConstant) {
       throw Error(ErrorCode::kUnsupported, "is padded with something else than zeros");
     }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "layers/composite/composite.h"
+#include "layers/device_kernel.h"
 #include "layers/shape/scalar_bytes.h"
 #include "layers/shape/strided_layer.h"
 
@@ -57,7 +58,7 @@ class ToNumberLayer final : public Layer {
 };
 
 /// The number of elements, or of axes, or of items in a list.
-class CountLayer final : public Layer, public AnyDevice {
+class CountLayer final : public Layer, public ShapeOnly {
  public:
   enum Kind { kElements, kAxes, kItems };
   explicit CountLayer(Kind kind) : kind_(kind) {}

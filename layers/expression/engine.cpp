@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "cuda/memory.h"
+
 namespace oort::expression {
 namespace {
 
@@ -21,6 +23,13 @@ Value ValueOf(const Item& item, const Make& make) {
   list.reserve(item.items.size());
   for (const Item& element : item.items) list.push_back(ValueOf(element, make));
   return Value(std::move(list));
+}
+
+/// One of several results, where the layer runs.
+Tensor NewTensor(const Context& context, DType dtype, const Shape& shape) {
+  if (context.stream() == nullptr) return Tensor(dtype, shape);
+  const size_t bytes = Tensor::Meta(dtype, shape).bytes();
+  return Tensor(dtype, shape, cuda::AllocateDevice(bytes, *context.stream()));
 }
 
 Program CallProgram(Function function) {
@@ -115,7 +124,7 @@ void Engine::Forward(const Context& context, std::span<const Value* const> opera
   }
   output = ValueOf(result, [&](const Item& item) -> Value {
     if (item.operand >= 0) return *operands[static_cast<size_t>(item.operand)];
-    Tensor tensor(item.dtype, item.shape);
+    Tensor tensor = NewTensor(context, item.dtype, item.shape);
     oort::expression::Run(Compile(lowered.dag, item.node), views, tensor, context);
     return tensor;
   });

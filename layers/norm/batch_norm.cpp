@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
 #include <optional>
 
 #include "cuda/memory.h"
@@ -94,10 +95,10 @@ class BatchNorm : public PerElementLayer<2>, public AnyDevice {
 
   void Upload(Device device) {
     const int64_t channels = static_cast<int64_t>(folded_->center.size());
-    Tensor all(DType::kF32, {3, channels});
-    float* to = all.data<float>();
+    Tensor all(DType::kF64, {3, channels});
+    double* to = all.data<double>();
     for (const ScratchVector<double>* part : {&folded_->center, &folded_->scale, &folded_->shift}) {
-      for (double value : *part) *to++ = static_cast<float>(value);
+      to = std::copy(part->begin(), part->end(), to);
     }
     uploaded_ = cuda::ToDevice(all, device);
   }

@@ -8,9 +8,8 @@ namespace oort {
 namespace {
 
 /// One block for each row; the second and third pass find it in the caches.
-template <typename T>
-__global__ void NormRowsKernel(const T* x, T* y, NormRows shape, const float* weight,
-                               const float* bias) {
+template <typename T, typename W>
+__global__ void NormRowsKernel(const T* x, T* y, NormRows shape, const W* weight, const W* bias) {
   using A = typename cuda::SumOf<T>::Type;
   __shared__ A shared[32];
   const auto add = [](A a, A b) { return a + b; };
@@ -34,37 +33,54 @@ __global__ void NormRowsKernel(const T* x, T* y, NormRows shape, const float* we
   for (int64_t i = threadIdx.x; i < shape.count; i += blockDim.x) {
     const int64_t channel = first + (shape.inner == 1 ? i : i / shape.inner);
     A value = (cuda::Widen(x[i]) - mean) * scale;
-    if (weight != nullptr) value *= weight[channel];
-    if (bias != nullptr) value += bias[channel];
+    if (weight != nullptr) value *= static_cast<A>(weight[channel]);
+    if (bias != nullptr) value += static_cast<A>(bias[channel]);
     cuda::Narrow(y[i], value);
   }
 }
 
-const float* FloatsOrNull(const Tensor& tensor) {
-  return tensor.defined() ? reinterpret_cast<const float*>(tensor.raw()) : nullptr;
+template <typename W>
+const W* WeightsOrNull(const Tensor& tensor) {
+  return tensor.defined() ? reinterpret_cast<const W*>(tensor.raw()) : nullptr;
+}
+
+template <typename T, typename W>
+void StartNorm(cuda::Stream& stream, const Tensor& x, Tensor& y, const NormRows& rows,
+               const Tensor& weight, const Tensor& bias) {
+  cuda::Launch(
+      stream, {dim3(static_cast<unsigned>(rows.rows)), dim3(cuda::ThreadsFor(rows.count, 4, 512))},
+      &NormRowsKernel<T, W>, reinterpret_cast<const T*>(x.raw()), reinterpret_cast<T*>(y.raw()),
+      rows, WeightsOrNull<W>(weight), WeightsOrNull<W>(bias));
 }
 
 void NormalizeRowsOnDevice(cuda::Stream& stream, const Tensor& x, Tensor& y, const NormRows& rows,
                            const Tensor& weight, const Tensor& bias) {
   if (rows.rows > INT32_MAX) throw Error(ErrorCode::kUnsupported, "too many rows for the GPU");
+  if (weight.defined() && bias.defined() && weight.dtype() != bias.dtype()) {
+    throw Error(ErrorCode::kUnsupported, "weight and bias differ in dtype on the GPU");
+  }
+  const bool wide = weight.dtype() == DType::kF64 || bias.dtype() == DType::kF64;
   cuda::VisitFloat(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    cuda::Launch(
-        stream,
-        {dim3(static_cast<unsigned>(rows.rows)), dim3(cuda::ThreadsFor(rows.count, 4, 512))},
-        &NormRowsKernel<T>, reinterpret_cast<const T*>(x.raw()), reinterpret_cast<T*>(y.raw()),
-        rows, FloatsOrNull(weight), FloatsOrNull(bias));
+    if (wide) {
+      StartNorm<T, double>(stream, x, y, rows, weight, bias);
+    } else {
+      StartNorm<T, float>(stream, x, y, rows, weight, bias);
+    }
   });
 }
 
 template <typename T>
 __global__ void ApplyChannelsKernel(const T* x, T* y, int64_t count, int64_t channels,
-                                    int64_t inner, const float* affine) {
+                                    int64_t inner, const double* affine) {
   const int64_t step = int64_t{gridDim.x} * blockDim.x;
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) {
     const int64_t channel = i / inner % channels;
-    const auto value = (cuda::Widen(x[i]) - affine[channel]) * affine[channels + channel] +
-                       affine[2 * channels + channel];
+    using A = typename cuda::SumOf<T>::Type;
+    const A center = static_cast<A>(affine[channel]);
+    const A scale = static_cast<A>(affine[channels + channel]);
+    const A shift = static_cast<A>(affine[2 * channels + channel]);
+    const A value = (cuda::Widen(x[i]) - center) * scale + shift;
     cuda::Narrow(y[i], value);
   }
 }
@@ -77,7 +93,7 @@ void ApplyChannelsOnDevice(cuda::Stream& stream, const Tensor& x, Tensor& y, int
     cuda::Launch(
         stream, {dim3(cuda::BlocksFor(x.elements(), kThreads, 2, 132 * 32)), dim3(kThreads)},
         &ApplyChannelsKernel<T>, reinterpret_cast<const T*>(x.raw()), reinterpret_cast<T*>(y.raw()),
-        x.elements(), channels, inner, FloatsOrNull(affine));
+        x.elements(), channels, inner, WeightsOrNull<double>(affine));
   });
 }
 

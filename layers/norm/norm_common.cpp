@@ -69,8 +69,9 @@ NormWeight::NormWeight(const LayerInit& init, std::string name)
       constant_(index_ < 0 || init.IsConstant(name_)),
       f32_(init.Weight(name_)) {
   if (const Value& value = init.Constant(name_); value.IsTensor()) source_ = value.AsTensor();
-  if (init.device().type != DeviceType::kCpu && f32_.defined()) {
-    uploaded_ = cuda::ToDevice(f32_, init.device());
+  if (init.device().type != DeviceType::kCpu && source_.defined()) {
+    const bool wide = source_.dtype() == DType::kF64;
+    uploaded_ = cuda::ToDevice(wide ? source_ : source_.To(DType::kF32), init.device());
   }
 }
 
@@ -89,8 +90,10 @@ Tensor NormWeight::As(const Args& args, DType dtype) const {
 Tensor NormWeight::OnDevice(const Args& args) const {
   if (!Has(args)) return {};
   if (uploaded_.defined()) return uploaded_;
-  if (args.tensor(index_).dtype() == DType::kF32) return args.tensor(index_);
-  throw Error(ErrorCode::kUnsupported, "on the GPU a computed " + name_ + " must be of f32, got " +
+  const DType dtype = args.tensor(index_).dtype();
+  if (dtype == DType::kF32 || dtype == DType::kF64) return args.tensor(index_);
+  throw Error(ErrorCode::kUnsupported, "on the GPU a computed " + name_ +
+                                           " must be of f32 or f64, got " +
                                            args.tensor(index_).ToString());
 }
 

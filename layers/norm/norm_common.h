@@ -26,7 +26,7 @@ class NormWeight {
   void Check(const Args& args, const Shape& shape) const;
   /// Undefined if absent.
   Tensor As(const Args& args, DType dtype) const;
-  /// As f32 on the device that the layer was made for; undefined if absent.
+  /// As f32 or f64 on the device that the layer was made for; undefined if absent.
   Tensor OnDevice(const Args& args) const;
 
  private:
@@ -34,7 +34,7 @@ class NormWeight {
   int index_;
   bool constant_;
   Tensor source_, f32_;  // set where it is constant; converted once
-  Tensor uploaded_;      // f32_ on the GPU, where the layer is there
+  Tensor uploaded_;      // the same on the GPU, where the layer is there
 };
 
 template <typename T>

@@ -5,7 +5,7 @@ namespace oort {
 namespace {
 
 /// An extent as an int, or all of them as a list; known as soon as the shape is.
-class SizeLayer final : public Layer, public AnyDevice {
+class SizeLayer final : public Layer, public ShapeOnly {
  public:
   explicit SizeLayer(const LayerInit& init) : input_(init.Arg("input")), dim_(init.Arg("dim")) {}
 

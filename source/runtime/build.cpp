@@ -7,6 +7,7 @@
 #include "core/memory_budget.h"
 #include "graph/bind_constants.h"
 #include "graph/passes/passes.h"
+#include "layers/device_kernel.h"
 #include "layers/precision_param.h"
 #include "oort/log.h"
 #include "runtime/builder.h"
@@ -182,9 +183,12 @@ void MakeLayer(Node& node, const Operator& op, const LayerRegistry& registry,
       if (error.code() != ErrorCode::kUnsupported) throw;
       node.fallback = error.what();
     }
-    log::Write(log::Level::kInfo, op.Describe() + " runs on the CPU: it " + node.fallback);
   }
   node.layer = registry.Creator(op.type, DeviceType::kCpu)(init(Device::Cpu()));
+  if (dynamic_cast<const ShapeOnly*>(node.layer.get()) != nullptr) node.fallback.clear();
+  if (!node.fallback.empty()) {
+    log::Write(log::Level::kInfo, op.Describe() + " runs on the CPU: it " + node.fallback);
+  }
 }
 
 }  // namespace

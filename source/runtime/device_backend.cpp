@@ -45,6 +45,14 @@ class CudaQueue final : public DeviceQueue {
     }
   }
   void Synchronize() override { stream_.Synchronize(); }
+  double Timed(const std::function<void()>& enqueue) override {
+    cuda::Event begin(stream_.device(), true), end(stream_.device(), true);
+    begin.Record(stream_);
+    enqueue();
+    end.Record(stream_);
+    end.Synchronize();
+    return end.SecondsSince(begin);
+  }
   std::unique_ptr<Recording> Record(const std::function<void()>& enqueue) override {
     return std::make_unique<CudaRecording>(stream_, enqueue);
   }

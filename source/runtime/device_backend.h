@@ -31,6 +31,8 @@ class DeviceQueue {
   /// Synchronize; the source of one to the device is read before the call returns, unless pinned.
   virtual void Copy(const Tensor& from, Tensor& to) = 0;
   virtual void Synchronize() = 0;
+  /// Seconds that the device takes for what `enqueue` enqueues; waits for it.
+  virtual double Timed(const std::function<void()>& enqueue) = 0;
   /// Throws where what `enqueue` does cannot be recorded.
   virtual std::unique_ptr<Recording> Record(const std::function<void()>& enqueue) = 0;
 };

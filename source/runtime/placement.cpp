@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "layers/device_kernel.h"
+
 namespace oort {
 namespace {
 
@@ -79,6 +81,7 @@ class Placer {
   }
 
   void MoveInput(Node& node, size_t index) {
+    if (dynamic_cast<const ShapeOnly*>(node.layer.get()) != nullptr) return;
     const int slot = node.inputs[index];
     const bool wanted = WantsOnDevice(node, index);
     if (impl_.IsConstant(slot)) {

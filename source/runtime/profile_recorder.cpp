@@ -24,10 +24,11 @@ void ProfileRecorder::Begin(size_t index) {
   step_ = Clock::now();
 }
 
-void ProfileRecorder::End(size_t index, bool dynamic) {
+void ProfileRecorder::End(size_t index, bool dynamic, std::optional<double> seconds) {
   const Clock::time_point end = Clock::now();
   SetPieceObserver(nullptr);
-  profile_.steps.push_back({node_, 0, Since(step_), Since(end)});
+  const double begin = Since(step_);
+  profile_.steps.push_back({node_, 0, begin, seconds ? begin + *seconds : Since(end)});
   if (!dynamic) return;
   // What was allocated for this step may be gone at the end of the run.
   TakeWork(index);

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "core/piece_observer.h"
@@ -21,8 +22,9 @@ class ProfileRecorder : public PieceObserver {
   ProfileRecorder& operator=(const ProfileRecorder&) = delete;
 
   void Begin(size_t index);
-  /// `dynamic`: the shapes were not known before the step ran.
-  void End(size_t index, bool dynamic);
+  /// `dynamic`: the shapes were not known before the step ran. `seconds`: what it took, where a
+  /// device tells; else the time since Begin.
+  void End(size_t index, bool dynamic, std::optional<double> seconds = {});
   /// The Forward is over, but its slots still hold their tensors.
   void Finish(const ExecutionPlan& plan);
 

@@ -285,10 +285,18 @@ void Session::Impl::RunWatched(size_t index, const RunOptions& options, ProfileR
   using Clock = std::chrono::steady_clock;
   const Node& node = graph.nodes[index];
   const Clock::time_point start = Clock::now();
+  const auto run = [&] { RunStep(index, options.sequences); };
+  std::optional<double> device_seconds;
   if (recorder != nullptr) recorder->Begin(index);
-  RunStep(index, options.sequences);
+  if (device && (node.OnDevice() || node.copy != Node::kNoCopy)) {
+    device_seconds = device->queue().Timed(run);
+  } else {
+    run();
+  }
   if (device) device->Finish();
-  if (recorder != nullptr) recorder->End(index, plan->steps[index].kind == Step::kDynamic);
+  if (recorder != nullptr) {
+    recorder->End(index, plan->steps[index].kind == Step::kDynamic, device_seconds);
+  }
   if (!options.observer) return;
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
   const std::vector<Value> copies = device ? device->OnHost(OutputsOf(node)) : std::vector<Value>();

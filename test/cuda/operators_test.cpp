@@ -170,7 +170,7 @@ TEST_F(CudaOperators, Copies) {
   }
   ExpectSame("torch.permute", "dims=(1,0)", {RandomTensor(DType::kF32, {513, 129})});
   ExpectSame("torch.permute", "dims=(0,2,1)", {RandomTensor(DType::kF16, {5, 64, 96})});
-  ExpectSame("Tensor.expand", "shape=(4,3,5)", {RandomTensor(DType::kF32, {3, 1})});
+  ExpectSame("Tensor.expand", "sizes=(4,3,5)", {RandomTensor(DType::kF32, {3, 1})});
 }
 
 TEST_F(CudaOperators, Padding) {

@@ -2,6 +2,7 @@
 // Placement and execution on a device, with one whose memory is the host's.
 #include <map>
 
+#include "oort/profile.h"
 #include "oort/session.h"
 #include "oort/testing.h"
 #include "runtime/device_backend.h"
@@ -61,6 +62,11 @@ class FakeQueue final : public DeviceQueue {
     ++log_.waits;
     for (const std::function<void()>& copy : late_) copy();
     late_.clear();
+  }
+  double Timed(const std::function<void()>& enqueue) override {
+    enqueue();
+    Synchronize();
+    return 0.25;
   }
   std::unique_ptr<Recording> Record(const std::function<void()>& enqueue) override {
     if (log_.refuse_recordings) throw Error(ErrorCode::kDevice, "cannot be recorded");
@@ -195,6 +201,21 @@ TEST_F(PlacementTest, WhatTheDeviceLacksRunsOnTheHost) {
   }
 }
 
+TEST_F(PlacementTest, WhoReadsShapesAloneNeedsNoCopy) {
+  const auto graph = Build(
+      "pnnx.Input pnnx_input_0 0 1 x\n"
+      "test.add_one a 1 1 x 1\n"
+      "Tensor.size s 1 1 1 2 dim=0\n"
+      "test.ones o 1 1 2 3 $count=2\n"
+      "test.sum2 b 2 2 1 3 4 5\n"
+      "pnnx.Output pnnx_output_0 1 0 4\n");
+  EXPECT_EQ(PlannedTypes(*graph),
+            "oort.ToDevice* test.add_one* Tensor.size test.ones oort.ToDevice* test.sum2* "
+            "oort.ToHost");
+  EXPECT_EQ(Floats(Session(graph).Forward({Tensor::From<float>({1, 2}, {2})})[0]),
+            (std::vector<float>{3, 4}));
+}
+
 TEST_F(PlacementTest, ALayerThatRefusesFallsBack) {
   registry_.AddDevice({"test.sum2"}, DeviceType::kCuda,
                       [](const LayerInit&) -> std::unique_ptr<Layer> {
@@ -265,6 +286,16 @@ TEST_F(PlacementTest, ObserversSeeElementsOnTheHost) {
   };
   session.Forward({Tensor::From<float>({1, 2}, {2})}, options);
   EXPECT_EQ(seen, (std::vector<float>{3, 4}));
+}
+
+TEST_F(PlacementTest, AProfileHasTheTimesOfTheDevice) {
+  Session session(Build(kDeviceChain));
+  Profile profile;
+  RunOptions options;
+  options.profile = &profile;
+  session.Forward({Tensor::From<float>({1, 2}, {2})}, options);
+  ASSERT_EQ(profile.steps.size(), 5u);
+  for (const Profile::Slice& step : profile.steps) EXPECT_NEAR(step.seconds(), 0.25, 1e-9);
 }
 
 TEST_F(PlacementTest, InputsAndResultsMayBeOnTheDevice) {
