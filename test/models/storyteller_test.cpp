@@ -8,6 +8,7 @@
 
 #include "kit/errors.h"
 #include "kit/files.h"
+#include "llm/tokenizer/utf8.h"
 #include "oort/engine.h"
 
 namespace oort {
@@ -136,6 +137,29 @@ TEST(Storyteller, StreamsPiecesThatJoinToTheText) {
   EXPECT_EQ(joined, result.text);
   EXPECT_EQ(tokens, result.tokens.size());
   EXPECT_GT(result.text.size(), 100u);
+}
+
+/// However an answer is cut, what is streamed is what is returned, and whole characters.
+TEST(Storyteller, StreamsWholeCharactersHoweverItIsCut) {
+  Engine engine(LoadStoryteller(false), StoryOptions());
+  bool replaced = false;
+  for (int64_t tokens = 1; tokens <= 40; ++tokens) {
+    GenerateRequest request = StoryRequest(StoryAnswers()[0], 50);  // any token: bytes, too
+    request.max_tokens = tokens;
+    request.ignore_end = true;
+    request.stops = {"a b", "zzz"};
+    std::string joined;
+    request.on_piece = [&](const GeneratedPiece& piece) {
+      EXPECT_TRUE(llm::IsValidUtf8(piece.text)) << piece.text;
+      joined += piece.text;
+      return true;
+    };
+    const GenerateResult result = engine.Generate(std::move(request));
+    EXPECT_EQ(joined, result.text) << tokens << " tokens";
+    EXPECT_EQ(static_cast<int64_t>(result.tokens.size()), tokens);
+    replaced = replaced || result.text.find("\xEF\xBF\xBD") != std::string::npos;
+  }
+  EXPECT_TRUE(replaced) << "no byte of a character was drawn alone";
 }
 
 TEST(Storyteller, EndsBeforeAStopString) {
