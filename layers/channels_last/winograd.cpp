@@ -551,7 +551,7 @@ bool RoundedPays(const WinogradSize& size, const GemmKernels& gemm) {
       pixels * out * (9 * in / kProducts + kTile / area) + pixels * 9 * in / 4 * kGather;
   const double winograd = 16 * tiles * out * (in / kProducts + kTile / area) +
                           tiles * (in * kInput + out * kOutput) / 4;
-  return winograd < 0.92 * direct;
+  return winograd < 0.85 * direct;
 }
 
 }  // namespace

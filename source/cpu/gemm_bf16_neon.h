@@ -50,7 +50,21 @@ inline void PartProduct(int64_t k, const uint16_t* a, const uint16_t* b, float* 
 // of the peak of a Neoverse V1. GCC 12 moves the sums to the stack and back at each step.
 // v0 to v3: pairs of rows of A; v4 to v7: pairs of columns of B, in turn; v8 to v31: sums, six for
 // each pair of rows.
-#define OORT_ZERO(sum) "movi v" #sum ".4s, #0\n"
+// A bias for all rows, two columns twice; and copies of it.
+#define OORT_BIAS(sum) "ld1r {v" #sum ".2d}, [%[init]], #8\n"
+#define OORT_COPY(to, from) "mov v" #to ".16b, v" #from ".16b\n"
+#define OORT_COPIES(s0, s1, s2, s3, s4, s5)                     \
+  OORT_COPY(s0, 8) OORT_COPY(s1, 9) OORT_COPY(s2, 10)           \
+  OORT_COPY(s3, 11) OORT_COPY(s4, 12) OORT_COPY(s5, 13)
+// Two rows of what is added to, as registers of 2 x 2.
+#define OORT_INIT_ROW(r0, r1, r2)                                         \
+  "ldp q" #r0 ", q" #r1 ", [%[init]]\n ldr q" #r2 ", [%[init], #32]\n"    \
+  "add %[init], %[init], %[init_stride]\n"
+#define OORT_INIT_TWO(s0, s1, s2, s3, s4, s5)                                                     \
+  OORT_INIT_ROW(0, 1, 2) OORT_INIT_ROW(3, 4, 5)                                                   \
+  "zip1 v" #s0 ".2d, v0.2d, v3.2d\n zip2 v" #s1 ".2d, v0.2d, v3.2d\n"                             \
+  "zip1 v" #s2 ".2d, v1.2d, v4.2d\n zip2 v" #s3 ".2d, v1.2d, v4.2d\n"                             \
+  "zip1 v" #s4 ".2d, v2.2d, v5.2d\n zip2 v" #s5 ".2d, v2.2d, v5.2d\n"
 #define OORT_MMLA(sum, row, column) "bfmmla v" #sum ".4s, v" #row ".8h, v" #column ".8h\n"
 #define OORT_LOAD_TWO(first, second, from, offset) \
   "ldp q" #first ", q" #second ", [%[" #from "], #" #offset "]\n"
@@ -73,8 +87,7 @@ inline void PartProduct(int64_t k, const uint16_t* a, const uint16_t* b, float* 
   "zip1 v0.2d, v" #s0 ".2d, v" #s1 ".2d\n zip2 v" #s0 ".2d, v" #s0 ".2d, v" #s1                   \
   ".2d\n zip1 v1.2d, v" #s2 ".2d, v" #s3 ".2d\n zip2 v" #s2 ".2d, v" #s2 ".2d, v" #s3             \
   ".2d\n zip1 v2.2d, v" #s4 ".2d, v" #s5 ".2d\n zip2 v" #s4 ".2d, v" #s4 ".2d, v" #s5             \
-  ".2d\n" OORT_ADD_ROW(init, 0, 1, 2)                                                             \
-      OORT_ADD_ROW(init, s0, s2, s4) "cbz %[addend], 3f\n" OORT_ADD_ROW(addend, 0, 1, 2)          \
+  ".2d\n" "cbz %[addend], 3f\n" OORT_ADD_ROW(addend, 0, 1, 2)          \
           OORT_ADD_ROW(addend, s0, s2, s4) "3:\n cbz %w[clamp], 4f\n" OORT_CLAMP(0) OORT_CLAMP(1) \
               OORT_CLAMP(2) OORT_CLAMP(s0) OORT_CLAMP(s2)                                         \
                   OORT_CLAMP(s4) "4:\n" OORT_STORE_ROW(0, 1, 2) OORT_STORE_ROW(s0, s2, s4)
@@ -91,12 +104,17 @@ inline void UnitWhole(const WholeTile& tile) {
   const void* soon = tile.soon;
   // clang-format off
   asm volatile(
+      "cbnz %[init_stride], 5f\n"
+      OORT_BIAS(8) OORT_BIAS(9) OORT_BIAS(10) OORT_BIAS(11) OORT_BIAS(12) OORT_BIAS(13)
+      OORT_COPIES(14, 15, 16, 17, 18, 19) OORT_COPIES(20, 21, 22, 23, 24, 25)
+      OORT_COPIES(26, 27, 28, 29, 30, 31)
+      "b 6f\n"
+      "5:\n"
+      OORT_INIT_TWO(8, 9, 10, 11, 12, 13) OORT_INIT_TWO(14, 15, 16, 17, 18, 19)
+      OORT_INIT_TWO(20, 21, 22, 23, 24, 25) OORT_INIT_TWO(26, 27, 28, 29, 30, 31)
+      "6:\n"
       OORT_LOAD_TWO(0, 1, a, 0) OORT_LOAD_TWO(2, 3, a, 32)
       OORT_LOAD_TWO(4, 5, b, 0) OORT_LOAD_TWO(6, 7, b, 32)
-      OORT_ZERO(8) OORT_ZERO(9) OORT_ZERO(10) OORT_ZERO(11) OORT_ZERO(12) OORT_ZERO(13)
-      OORT_ZERO(14) OORT_ZERO(15) OORT_ZERO(16) OORT_ZERO(17) OORT_ZERO(18) OORT_ZERO(19)
-      OORT_ZERO(20) OORT_ZERO(21) OORT_ZERO(22) OORT_ZERO(23) OORT_ZERO(24) OORT_ZERO(25)
-      OORT_ZERO(26) OORT_ZERO(27) OORT_ZERO(28) OORT_ZERO(29) OORT_ZERO(30) OORT_ZERO(31)
       "subs %[k], %[k], #1\n"
       "b.eq 2f\n"
       "1:\n"
@@ -143,7 +161,11 @@ inline void UnitWhole(const WholeTile& tile) {
   // clang-format on
 }
 
-#undef OORT_ZERO
+#undef OORT_BIAS
+#undef OORT_COPY
+#undef OORT_COPIES
+#undef OORT_INIT_ROW
+#undef OORT_INIT_TWO
 #undef OORT_MMLA
 #undef OORT_LOAD_TWO
 #undef OORT_BLOCK
