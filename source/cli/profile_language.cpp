@@ -74,6 +74,9 @@ std::vector<LanguageStep> ProfileSteps(const ModelOptions& options, const Langua
   load.isa = options.Load().isa;
   load.device = options.device;
   const auto model = load.Load();
+  if (model->graph()->device().type != DeviceType::kCpu) {
+    throw UsageError("steps of language models are profiled on the CPU alone");
+  }
   const int64_t prompt = steps.prompt_tokens, middle = prompt + steps.new_tokens / 2;
   if (prompt + steps.new_tokens > model->info().context) {
     throw UsageError("prompt and answer have " + std::to_string(prompt + steps.new_tokens) +
