@@ -15,6 +15,13 @@ bool GivesList(const LayerInit& init) {
 
 }  // namespace
 
+void RequireFloatsOnDevice(const LayerInit& init) {
+  if (init.device().type == DeviceType::kCpu || init.inputs().empty()) return;
+  const DType dtype = init.inputs()[0]->dtype;
+  if (dtype == DType::kNull || IsFloat(dtype)) return;
+  throw Error(ErrorCode::kUnsupported, "is of " + std::string(Name(dtype)));
+}
+
 void ShareWithCuda(LayerRegistry& registry, const std::vector<std::string>& types) {
   for (const std::string& type : types) {
     const LayerCreator cpu = registry.Creator(type, DeviceType::kCpu);

@@ -37,6 +37,10 @@ class AnyDevice {
   virtual ~AnyDevice() = default;
 };
 
+/// For layers whose kernel on the GPU is one of floats: throws kUnsupported where the first input
+/// was traced as something else.
+void RequireFloatsOnDevice(const LayerInit& init);
+
 /// A layer of the host that reads shapes alone, so that its arguments may be anywhere.
 class ShapeOnly {
  public:

@@ -3,6 +3,7 @@
 #include "core/scratch_vector.h"
 #include "layers/per_element_layer.h"
 #include "layers/pooling/adaptive.h"
+#include "layers/pooling/device_pool.h"
 #include "layers/pooling/pool_rows.h"
 #include "layers/reduction/reduce_kernels.h"
 
@@ -74,7 +75,7 @@ void AverageF32(const Context& context, Isa isa, const AdaptiveGeometry& geometr
   });
 }
 
-class AdaptiveAvgPool : public PerElementLayer<1> {
+class AdaptiveAvgPool : public PerElementLayer<1>, public AnyDevice {
  public:
   AdaptiveAvgPool(const LayerInit& init, int spatial_rank)
       : rank_(spatial_rank), isa_(init.isa()) {}
@@ -97,6 +98,9 @@ class AdaptiveAvgPool : public PerElementLayer<1> {
 
 void AdaptiveAverage(const Context& context, Isa isa, const AdaptiveGeometry& geometry,
                      const Tensor& input, Tensor& output) {
+  if (context.stream() != nullptr) {
+    return device_pool(*context.stream(), DevicePool(geometry, false), input, output, nullptr);
+  }
   VisitDType(input.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::Type;
     if constexpr (std::is_same_v<T, float>) {

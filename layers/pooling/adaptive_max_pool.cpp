@@ -5,6 +5,7 @@
 #include "core/dispatch.h"
 #include "layers/per_element_layer.h"
 #include "layers/pooling/adaptive.h"
+#include "layers/pooling/device_pool.h"
 #include "layers/reduction/reduce_kernels.h"
 
 namespace oort {
@@ -39,7 +40,7 @@ void MaxPlane(const std::array<AdaptiveAxis, 3>& axes, const T* in, T* out, int6
   }
 }
 
-class AdaptiveMaxPool : public PerElementLayer<1> {
+class AdaptiveMaxPool : public PerElementLayer<1>, public AnyDevice {
  public:
   AdaptiveMaxPool(const LayerInit& init, int spatial_rank)
       : rank_(spatial_rank),
@@ -47,7 +48,11 @@ class AdaptiveMaxPool : public PerElementLayer<1> {
         tuple_(init.outputs().size() == 1 && init.Bool("return_indices") &&
                init.type().starts_with("nn.")),
         indices_(tuple_ || init.outputs().size() == 2),
-        kernels_(ReduceKernelsFor(init.isa())) {}
+        kernels_(ReduceKernelsFor(init.isa())) {
+    if (tuple_ && init.device().type != DeviceType::kCpu) {
+      throw Error(ErrorCode::kUnsupported, "gives a tuple, which the GPU does not");
+    }
+  }
 
   std::vector<Value> Infer(const Args& args) const override {
     const Shape output = AdaptTo(args.shape(0), args[1], rank_).output;
@@ -66,6 +71,10 @@ class AdaptiveMaxPool : public PerElementLayer<1> {
       if (!tensor.has_data()) tensor = Tensor(tensor.dtype(), tensor.shape());
     }
     const AdaptiveGeometry geometry = AdaptTo(input.shape(), args[1], rank_);
+    if (context.stream() != nullptr) {
+      return device_pool(*context.stream(), DevicePool(geometry, true), input,
+                         results[0].AsTensor(), indices_ ? &results[1].AsTensor() : nullptr);
+    }
     VisitDType(input.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::Type;
       if constexpr (kIsHalf<T> || std::is_floating_point_v<T>) {

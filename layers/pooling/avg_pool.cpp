@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/dispatch.h"
 #include "core/scratch_vector.h"
+#include "layers/pooling/device_pool.h"
 #include "layers/pooling/pool_divisor.h"
 #include "layers/pooling/pool_rows.h"
 
@@ -22,10 +23,11 @@ void AveragePlane(const PlaneWindow& window, const PoolDivisor& divisor, const T
   });
 }
 
-class AvgPool : public Layer {
+class AvgPool : public Layer, public AnyDevice {
  public:
   AvgPool(const LayerInit& init, int spatial_rank)
       : window_(init, spatial_rank), divisor_(init), kernels_(PoolKernelsFor(init.isa())) {
+    RequireFloatsOnDevice(init);
     window_.KernelElements();  // the divisor must be representable
   }
 
@@ -38,6 +40,12 @@ class AvgPool : public Layer {
     Tensor& output = outputs[0].AsTensor();
     const PoolGeometry geometry = window_.Geometry(input.shape());
     const PoolDivisor divisor(geometry.window, divisor_);
+    if (context.stream() != nullptr) {
+      DevicePool pool(geometry, false);
+      pool.include_pad = divisor_.include_pad;
+      pool.override_with = divisor_.override_with;
+      return device_pool(*context.stream(), pool, input, output, nullptr);
+    }
     if (input.dtype() == DType::kF32 && PoolRow::Fits(geometry.window[2])) {
       return ForwardF32(context, geometry, divisor, input.data<float>(), output.data<float>());
     }

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "core/dispatch.h"
+#include "layers/pooling/device_pool.h"
 #include "layers/pooling/pool_rows.h"
 
 namespace oort {
@@ -31,12 +32,13 @@ void MaxPlane(const PlaneWindow& window, const T* in, T* out, int64_t* indices) 
   });
 }
 
-class MaxPool : public Layer {
+class MaxPool : public Layer, public AnyDevice {
  public:
   MaxPool(const LayerInit& init, int spatial_rank)
       : window_(init, spatial_rank),
         outputs_(init.outputs().size()),
         kernels_(PoolKernelsFor(init.isa())) {
+    RequireFloatsOnDevice(init);
     if (outputs_ == 2 && !init.Bool("return_indices")) {
       throw Error(ErrorCode::kInvalidModel, "two outputs need return_indices=True");
     }
@@ -52,6 +54,10 @@ class MaxPool : public Layer {
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     const Tensor& input = args.tensor(0);
     const PoolGeometry geometry = window_.Geometry(input.shape());
+    if (context.stream() != nullptr) {
+      return device_pool(*context.stream(), DevicePool(geometry, true), input,
+                         outputs[0].AsTensor(), outputs_ == 2 ? &outputs[1].AsTensor() : nullptr);
+    }
     if (outputs_ == 1 && input.dtype() == DType::kF32 && PoolRow::Fits(geometry.window[2])) {
       return ForwardF32(context, geometry, input.data<float>(),
                         outputs[0].AsTensor().data<float>());

@@ -6,6 +6,7 @@
 #include <array>
 #include <string>
 
+#include "core/host_device.h"
 #include "oort/layer.h"
 
 namespace oort {
@@ -18,14 +19,14 @@ struct WindowAxis {
     int64_t begin;  ///< first input that is no padding
     int64_t count;  ///< inputs from there on, `dilation` apart
   };
-  Taps At(int64_t i) const {
+  OORT_HOST_DEVICE Taps At(int64_t i) const {
     const int64_t start = i * stride - pad;
     const int64_t skip = start < 0 ? (-start + dilation - 1) / dilation : 0;
     const int64_t end = start < in ? (in - start + dilation - 1) / dilation : 0;
     return {start + skip * dilation, std::max<int64_t>(0, std::min(kernel, end) - skip)};
   }
   /// Inputs and padding under window i; what sticks out beyond the padding does not count.
-  int64_t PaddedCount(int64_t i) const {
+  OORT_HOST_DEVICE int64_t PaddedCount(int64_t i) const {
     const int64_t start = i * stride - pad;
     return std::min(start + kernel, in + pad) - start;
   }

@@ -45,6 +45,7 @@ class Softmax : public PerElementLayer<5>, public AnyDevice {
         sign_(form == Form::kSoftmin ? -1.0f : 1.0f),
         image_(init.type() == "nn.Softmax2d"),
         kernels_(SoftmaxKernelsFor(init.isa())) {
+    RequireFloatsOnDevice(init);
     if (!image_ && !init.Constant("dim").IsNone()) dim_ = init.Int("dim");
     implicit_dim_ = !image_ && init.Constant("dim").IsNone();
     if (const DType dtype = WantedDType(init); IsFloat(dtype)) wanted_ = dtype;

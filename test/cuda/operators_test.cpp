@@ -216,6 +216,21 @@ TEST_F(CudaOperators, Softmax) {
   }
 }
 
+TEST_F(CudaOperators, Pooling) {
+  for (DType dtype : kFloatDTypes) {
+    const Tensor x = RandomTensor(dtype, {2, 3, 13, 17});
+    ExpectSame("F.max_pool2d", "kernel_size=(3,2) stride=(2,2) padding=(1,1) dilation=(1,2)", {x});
+    ExpectSame("nn.MaxPool2d", "kernel_size=(3,3) stride=(2,2) padding=(0,0) ceil_mode=True", {x});
+    ExpectSame("F.avg_pool2d", "kernel_size=(3,3) stride=(2,1) padding=(1,1)", {x});
+    ExpectSame("F.avg_pool2d",
+               "kernel_size=(2,3) stride=(2,2) padding=(1,0) count_include_pad=False", {x});
+    ExpectSame("F.adaptive_avg_pool2d", "output_size=(4,5)", {x});
+    ExpectSame("F.adaptive_max_pool2d", "output_size=(1,3)", {x});
+  }
+  ExpectSame("F.max_pool1d", "kernel_size=3 stride=2 return_indices=True",
+             {RandomTensor(DType::kF32, {2, 5, 31})}, 2);
+}
+
 TEST_F(CudaOperators, Norms) {
   for (DType dtype : kFloatDTypes) {
     for (int64_t width : {1, 7, 64, 1000}) {
