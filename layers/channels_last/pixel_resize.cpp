@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <array>
 
-#include "layers/channels_last/axes.h"
+#include "layers/channels_last/resized.h"
+#include "layers/composite/float_dtypes.h"
 #include "layers/resize/resize_kernels.h"
-#include "layers/resize/resize_params.h"
 
 namespace oort {
 namespace {
@@ -17,7 +17,7 @@ class PixelResize final : public Layer {
       : params_(init, nullptr, false, false), kernels_(ResizeKernelsFor(init.isa())) {}
 
   std::vector<Value> Infer(const Args& args) const override {
-    return {Tensor::Meta(args.tensor(0).dtype(), ToChannelsLast(Geometry(args).output))};
+    return {ResizedImage(params_, args)};
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
@@ -42,13 +42,7 @@ class PixelResize final : public Layer {
   }
 
  private:
-  ResizeGeometry Geometry(const Args& args) const {
-    if (args.shape(0).rank() != 4) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "expected an input of rank 4, got " + args.shape(0).ToString());
-    }
-    return params_.Geometry(ToChannelsFirst(args.shape(0)), args);
-  }
+  ResizeGeometry Geometry(const Args& args) const { return PixelGeometry(params_, args); }
 
   /// Calls body(image, output row, where its pixels go) for each row of outputs.
   template <typename Body>
@@ -109,18 +103,19 @@ class PixelResize final : public Layer {
 
 OORT_LAYERS(pixel_resize) {
   using namespace oort;
-  registry.Add(OperatorSchema({"channels_last.Upsample"},
-                              "nn.Upsample of (N, H, W, C). Made by the channels-last pass")
-                   .Tensor("input", DType::kF32)
-                   .Ints("size")
-                   .Nullable()
-                   .Floats("scale_factor")
-                   .Nullable()
-                   .String("mode", "nearest")
-                   .OneOf({"nearest", "nearest-exact", "bilinear", "bicubic"})
-                   .Bool("align_corners")
-                   .Nullable()
-                   .Bool("recompute_scale_factor")
-                   .Nullable(),
-               Create<PixelResize>());
+  const OperatorSchema schema =
+      OperatorSchema({"channels_last.Upsample"},
+                     "nn.Upsample of (N, H, W, C). Made by the channels-last pass")
+          .Tensor("input", kF32Only | DType::kF16 | DType::kBF16)
+          .Ints("size")
+          .Nullable()
+          .Floats("scale_factor")
+          .Nullable()
+          .String("mode", "nearest")
+          .OneOf({"nearest", "nearest-exact", "bilinear", "bicubic"})
+          .Bool("align_corners")
+          .Nullable()
+          .Bool("recompute_scale_factor")
+          .Nullable();
+  registry.Add(schema, WithHalves(schema, Create<PixelResize>()));
 }

@@ -85,5 +85,49 @@ TEST(CudaConvNetwork, LessCostsWhatItRounds) {
   ExpectLikeTheCpu(Precision::kBF16, 4e-2);
 }
 
+/// A region of images that are resized in the middle.
+Graph ResizedBetweenConvolutions(const std::string& parameters) {
+  Graph graph = GraphFromText(
+      "pnnx.Input pnnx_input_0 0 1 0 #0=(2,3,9,7)f32\n"
+      "nn.Conv2d first 1 1 0 1 #0=(2,3,9,7)f32 #1=(2,12,9,7)f32\n"
+      "nn.Upsample resize 1 1 1 2 size=(13,20) " +
+      parameters +
+      " #1=(2,12,9,7)f32 #2=(2,12,13,20)f32\n"
+      "nn.Conv2d second 1 1 2 3 #2=(2,12,13,20)f32 #3=(2,5,13,20)f32\n"
+      "pnnx.Output pnnx_output_0 1 0 3 #3=(2,5,13,20)f32\n");
+  for (const auto& [name, shape] :
+       std::map<std::string, Shape>{{"first", {12, 3, 1, 1}}, {"second", {5, 12, 1, 1}}}) {
+    Operator& op = graph.operators[static_cast<size_t>(graph.FindOperator(name))];
+    op.attributes["weight"] = cuda::RandomValues(DType::kF32, shape, 3, 0.3f);
+    op.attributes["bias"] = cuda::RandomValues(DType::kF32, {shape[0]}, 4);
+  }
+  return graph;
+}
+
+TEST(CudaConvNetwork, ResizesAsTheCpuDoes) {
+  OORT_SKIP_WITHOUT_GPU();
+  const Tensor input = cuda::RandomValues(DType::kF32, {2, 3, 9, 7}, 5);
+  for (const char* parameters :
+       {"mode=nearest", "mode=nearest-exact", "mode=bilinear align_corners=False",
+        "mode=bilinear align_corners=True", "mode=bicubic align_corners=False",
+        "mode=bicubic align_corners=True"}) {
+    SCOPED_TRACE(parameters);
+    Session cpu(RuntimeGraph::Build(ResizedBetweenConvolutions(parameters)));
+    LoadOptions options;
+    options.device = Device::Cuda(0);
+    const auto graph = RuntimeGraph::Build(ResizedBetweenConvolutions(parameters), options);
+    int resized = 0;
+    for (const Operator& op : graph->graph().operators) {
+      resized += op.type == "channels_last.Upsample" ? 1 : 0;
+    }
+    EXPECT_EQ(resized, 1);
+    Session gpu(graph);
+    const Tensor expected = cpu.Forward({input})[0];
+    const std::vector<double> wanted(expected.data<float>(),
+                                     expected.data<float>() + expected.elements());
+    cuda::ExpectNear(gpu.Forward({input})[0], wanted, 1e-5);
+  }
+}
+
 }  // namespace
 }  // namespace oort

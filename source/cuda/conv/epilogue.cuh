@@ -79,6 +79,29 @@ __device__ void StoreElements(T* to, const Elements<T, count>& elements) {
   }
 }
 
+/// The same as f32; one element need not be aligned.
+template <typename T, int count>
+__device__ void LoadFloats(float (&values)[count], const T* from) {
+  if constexpr (count == 1) {
+    values[0] = ToFloat(*from);
+  } else {
+    const Elements<T, count> piece = LoadElements<T, count>(from);
+#pragma unroll
+    for (int i = 0; i < count; ++i) values[i] = ToFloat(piece.at[i]);
+  }
+}
+template <typename T, int count>
+__device__ void StoreFloats(T* to, const float (&values)[count]) {
+  if constexpr (count == 1) {
+    *to = FromFloat<T>(values[0]);
+  } else {
+    Elements<T, count> piece;
+#pragma unroll
+    for (int i = 0; i < count; ++i) piece.at[i] = FromFloat<T>(values[i]);
+    StoreElements(to, piece);
+  }
+}
+
 /// Before it: nothing that kernels in front of this one write may be read, and nothing written.
 __device__ inline void WaitForKernelsBefore() {
 #if __CUDA_ARCH__ >= 900

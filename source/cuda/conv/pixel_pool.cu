@@ -39,28 +39,6 @@ __device__ float Fold(float so_far, float x) {
   return so_far + x;
 }
 
-template <typename T, int count>
-__device__ void LoadFloats(float (&values)[count], const T* from) {
-  if constexpr (count == 1) {
-    values[0] = ToFloat(*from);
-  } else {
-    const Elements<T, count> piece = LoadElements<T, count>(from);
-#pragma unroll
-    for (int i = 0; i < count; ++i) values[i] = ToFloat(piece.at[i]);
-  }
-}
-template <typename T, int count>
-__device__ void StoreFloats(T* to, const float (&values)[count]) {
-  if constexpr (count == 1) {
-    *to = FromFloat<T>(values[0]);
-  } else {
-    Elements<T, count> piece;
-#pragma unroll
-    for (int i = 0; i < count; ++i) piece.at[i] = FromFloat<T>(values[i]);
-    StoreElements(to, piece);
-  }
-}
-
 /// A thread folds `count` channels under one window; or, `parts` of a block share a window's
 /// inputs and thread 0 of these adds up what they have, in order.
 template <typename T, int count, bool max, int parts>

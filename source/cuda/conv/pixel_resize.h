@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// Resizing of images (N, H, W, C) on the device.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/stream.h"
+#include "oort/dtype.h"
+
+namespace oort::cuda {
+
+enum class PixelResizeMode : unsigned char { kNearest, kNearestExact, kLinear, kCubic };
+
+struct PixelResizeAxis {
+  int64_t in = 1, out = 1;
+  float step = 1;  ///< of the input coordinate for each output
+};
+
+struct PixelResizeCall {
+  const void* in = nullptr;
+  void* out = nullptr;
+  int64_t batch = 1, channels = 0;
+  PixelResizeAxis height, width;
+  PixelResizeMode mode = PixelResizeMode::kNearest;
+  bool align_corners = false;
+};
+/// `dtype` is f32, f16 or bf16.
+void ResizePixels(const Stream& stream, const PixelResizeCall& call, DType dtype);
+
+}  // namespace oort::cuda
