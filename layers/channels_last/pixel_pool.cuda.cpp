@@ -6,8 +6,16 @@
 namespace oort {
 namespace {
 
+int CudaPoolInt(int64_t value) {
+  constexpr int64_t kMost = int64_t{1} << 29;
+  if (value < kMost) return static_cast<int>(value);
+  throw Error(ErrorCode::kUnsupported,
+              "the pooling is too large for the GPU: " + std::to_string(value));
+}
+
 cuda::PoolWalk CudaPoolWalk(const WindowAxis& axis) {
-  return {axis.in, axis.out, axis.kernel, axis.stride, axis.pad, axis.dilation};
+  return {CudaPoolInt(axis.in),     CudaPoolInt(axis.out), CudaPoolInt(axis.kernel),
+          CudaPoolInt(axis.stride), CudaPoolInt(axis.pad), CudaPoolInt(axis.dilation)};
 }
 
 cuda::PixelPoolCall CudaPoolCall(const Args& args, Tensor& output) {
@@ -16,7 +24,7 @@ cuda::PixelPoolCall CudaPoolCall(const Args& args, Tensor& output) {
   call.in = args.tensor(0).raw();
   call.out = output.raw();
   call.batch = image.batch;
-  call.channels = image.channels;
+  call.channels = CudaPoolInt(image.channels);
   return call;
 }
 
@@ -70,8 +78,8 @@ class CudaPixelAdaptivePool final : public PerElementLayer<1> {
     if (output.elements() == 0) return;
     const AdaptiveGeometry geometry = AdaptedGeometry(args);
     cuda::PixelPoolCall call = CudaPoolCall(args, output);
-    call.height = {geometry.axes[1].in, geometry.axes[1].out};
-    call.width = {geometry.axes[2].in, geometry.axes[2].out};
+    call.height = {CudaPoolInt(geometry.axes[1].in), CudaPoolInt(geometry.axes[1].out)};
+    call.width = {CudaPoolInt(geometry.axes[2].in), CudaPoolInt(geometry.axes[2].out)};
     call.adaptive = true;
     call.max = max_;
     cuda::PoolPixels(*context.stream(), call, output.dtype());

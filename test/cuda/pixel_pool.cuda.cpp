@@ -28,7 +28,7 @@ std::vector<double> Pool(const PixelPoolCall& call, const Tensor& image) {
   };
   const auto padded = [&](const PoolWalk& walk, int64_t i) {
     const int64_t start = i * walk.stride - walk.pad;
-    return std::min(start + walk.kernel, walk.in + walk.pad) - start;
+    return std::min<int64_t>(start + walk.kernel, walk.in + walk.pad) - start;
   };
   for (int64_t n = 0; n < call.batch; ++n) {
     for (int64_t y = 0; y < call.height.out; ++y) {
@@ -75,9 +75,9 @@ class CudaPixelPool : public testing::TestWithParam<DType> {};
 
 TEST_P(CudaPixelPool, Windows) {
   OORT_SKIP_WITHOUT_GPU();
-  for (int64_t channels : {3, 8, 40}) {
+  for (int channels : {3, 8, 40}) {
     for (bool max : {true, false}) {
-      for (int64_t kernel : {2, 3, 5}) {
+      for (int kernel : {2, 3, 5}) {
         PixelPoolCall call;
         call.batch = 2;
         call.channels = channels;
@@ -98,8 +98,8 @@ TEST_P(CudaPixelPool, Windows) {
 
 TEST_P(CudaPixelPool, AdaptiveOnes) {
   OORT_SKIP_WITHOUT_GPU();
-  for (int64_t channels : {5, 16, 2048}) {
-    for (int64_t out : {1, 2, 3, 9}) {
+  for (int channels : {5, 16, 2048}) {
+    for (int out : {1, 2, 3, 9}) {
       for (bool max : {true, false}) {
         PixelPoolCall call;
         call.batch = 3;

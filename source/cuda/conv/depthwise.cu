@@ -5,6 +5,7 @@
 
 #include "cuda/conv/conv_launch.h"
 #include "cuda/conv/warp_tile.cuh"
+#include "oort/error.h"
 
 namespace oort::cuda {
 namespace {
@@ -57,14 +58,14 @@ __device__ void WriteDepthwise(const ConvCall& conv, const DepthwisePlace& place
 
 template <int count, int along>
 __device__ bool FindPlace(const ConvCall& conv, DepthwisePlace& place) {
-  const int64_t i = blockIdx.x * int64_t{kDepthwiseThreads} + threadIdx.x;
+  const unsigned i = blockIdx.x * kDepthwiseThreads + threadIdx.x;
   const unsigned pieces = conv.groups / count;
   const unsigned columns = (conv.width.out + along - 1) / along;
-  const int64_t rows = i / pieces / columns;
+  const unsigned pixel = i / pieces, row = pixel / columns;
   place.channel = static_cast<int>(i % pieces) * count;
-  place.x = static_cast<int>(i / pieces % columns) * along;
-  place.y = static_cast<int>(rows % conv.height.out);
-  place.image = rows / conv.height.out;
+  place.x = static_cast<int>(pixel % columns) * along;
+  place.y = static_cast<int>(row % conv.height.out);
+  place.image = row / conv.height.out;
   return place.image < conv.batch;
 }
 
@@ -196,6 +197,8 @@ void ConvolveDepthwise(const Stream& stream, const ConvCall& call, ConvMath math
   const int64_t items = call.batch * call.height.out *
                         ((call.width.out + choice.along - 1) / choice.along) *
                         (call.groups / choice.count);
+  if (items >= int64_t{1} << 31)
+    throw Error(ErrorCode::kUnsupported, "too many pixels to convolve");
   ConvLaunch launch;
   launch.kernel = choice.kernel;
   launch.blocks = dim3(static_cast<unsigned>((items + kDepthwiseThreads - 1) / kDepthwiseThreads));

@@ -12,24 +12,22 @@ namespace {
 
 constexpr int kPoolThreads = 128;
 
-/// What lies under a window: inputs from `begin` on, `step` apart, and what a mean counts.
+/// What lies under a window: inputs from `begin` on, and what a mean counts.
 struct Covered {
-  int64_t begin, count, divisor;
+  int begin, count, divisor;
 };
 
-__device__ Covered Cover(const PixelPoolCall& pool, const PoolWalk& walk, int64_t i) {
+__device__ Covered Cover(const PixelPoolCall& pool, const PoolWalk& walk, int i) {
   if (pool.adaptive) {
-    const int64_t begin = i * walk.in / walk.out;
-    const int64_t count = ((i + 1) * walk.in + walk.out - 1) / walk.out - begin;
-    return {begin, count, count};
+    const auto begin = static_cast<int>(int64_t{i} * walk.in / walk.out);
+    const auto end = static_cast<int>(((i + int64_t{1}) * walk.in + walk.out - 1) / walk.out);
+    return {begin, end - begin, end - begin};
   }
-  const int64_t start = i * walk.stride - walk.pad;
-  const int64_t skip = start < 0 ? (-start + walk.dilation - 1) / walk.dilation : 0;
-  const int64_t end = start < walk.in ? (walk.in - start + walk.dilation - 1) / walk.dilation : 0;
-  const int64_t inside = (walk.kernel < end ? walk.kernel : end) - skip;
-  const int64_t count = inside < 0 ? 0 : inside;
-  const int64_t last =
-      start + walk.kernel < walk.in + walk.pad ? start + walk.kernel : walk.in + walk.pad;
+  const int start = i * walk.stride - walk.pad;
+  const int skip = start < 0 ? (-start + walk.dilation - 1) / walk.dilation : 0;
+  const int end = start < walk.in ? (walk.in - start + walk.dilation - 1) / walk.dilation : 0;
+  const int count = max(0, min(walk.kernel, end) - skip);
+  const int last = min(start + walk.kernel, walk.in + walk.pad);
   return {start + skip * walk.dilation, count, pool.include_pad ? last - start : count};
 }
 
@@ -46,33 +44,35 @@ __global__ void __launch_bounds__(kPoolThreads)
     PoolKernel(const __grid_constant__ PixelPoolCall pool) {
   constexpr int kPlaces = kPoolThreads / parts;
   LetNextKernelStart();
-  const int64_t pieces = pool.channels / count;
-  const int64_t i = blockIdx.x * int64_t{kPlaces} + threadIdx.x % kPlaces;
+  const unsigned pieces = pool.channels / count;
+  const unsigned i = blockIdx.x * kPlaces + threadIdx.x % kPlaces;
   const int part = threadIdx.x / kPlaces;
-  const int64_t channel = i % pieces * count, pixel = i / pieces;
-  const int64_t x = pixel % pool.width.out, row = pixel / pool.width.out;
-  const int64_t y = row % pool.height.out, image = row / pool.height.out;
+  const unsigned pixel = i / pieces, row = pixel / pool.width.out;
+  const int channel = static_cast<int>(i % pieces) * count;
+  const int x = pixel % pool.width.out, y = row % pool.height.out;
+  const int64_t image = row / pool.height.out;
   const Covered down = Cover(pool, pool.height, y), along = Cover(pool, pool.width, x);
-  const int64_t step_down = pool.adaptive ? 1 : pool.height.dilation;
-  const int64_t step_along = pool.adaptive ? 1 : pool.width.dilation;
+  const int step_down = pool.adaptive ? 1 : pool.height.dilation;
+  const int step_along = pool.adaptive ? 1 : pool.width.dilation;
   float folded[count];
 #pragma unroll
   for (int c = 0; c < count; ++c) folded[c] = max ? -INFINITY : 0.0f;
   WaitForKernelsBefore();
   const bool here = image < pool.batch;
   if (here) {
-    const T* in = static_cast<const T*>(pool.in) + channel;
-    const int taps = static_cast<int>(down.count * along.count);
-    const int columns = static_cast<int>(along.count);
+    const T* in =
+        static_cast<const T*>(pool.in) + channel +
+        ((image * pool.height.in + down.begin) * pool.width.in + along.begin) * pool.channels;
+    const int taps = down.count * along.count;
+    int r = part / (along.count > 0 ? along.count : 1), s = part - r * along.count;
 #pragma unroll 4
     for (int tap = part; tap < taps; tap += parts) {
-      const int64_t r = down.begin + tap / columns * step_down;
-      const int64_t s = along.begin + tap % columns * step_along;
       float values[count];
-      LoadFloats<T, count>(values,
-                           in + ((image * pool.height.in + r) * pool.width.in + s) * pool.channels);
+      LoadFloats<T, count>(
+          values, in + (int64_t{r} * step_down * pool.width.in + s * step_along) * pool.channels);
 #pragma unroll
       for (int c = 0; c < count; ++c) folded[c] = Fold<max>(folded[c], values[c]);
+      for (s += parts; s >= along.count; ++r) s -= along.count;
     }
   }
   if constexpr (parts > 1) {
@@ -90,12 +90,13 @@ __global__ void __launch_bounds__(kPoolThreads)
   }
   if (!here) return;
   if constexpr (!max) {
-    const auto divisor =
-        static_cast<float>(pool.divisor != 0 ? pool.divisor : down.divisor * along.divisor);
+    const auto divisor = static_cast<float>(
+        pool.divisor != 0 ? pool.divisor : int64_t{down.divisor} * along.divisor);
 #pragma unroll
     for (int c = 0; c < count; ++c) folded[c] /= divisor;
   }
-  StoreFloats<T, count>(static_cast<T*>(pool.out) + pixel * pool.channels + channel, folded);
+  StoreFloats<T, count>(static_cast<T*>(pool.out) + int64_t{pixel} * pool.channels + channel,
+                        folded);
 }
 
 template <typename T, int count, bool max>

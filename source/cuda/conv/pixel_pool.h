@@ -12,20 +12,21 @@ namespace oort::cuda {
 /// One axis: output i covers inputs i * stride - pad + j * dilation, 0 <= j < kernel; or, where it
 /// is adaptive, those from floor(i * in / out) to ceil((i + 1) * in / out).
 struct PoolWalk {
-  int64_t in = 1, out = 1, kernel = 1, stride = 1, pad = 0, dilation = 1;
+  int in = 1, out = 1, kernel = 1, stride = 1, pad = 0, dilation = 1;
 };
 
 struct PixelPoolCall {
   const void* in = nullptr;
   void* out = nullptr;
-  int64_t batch = 1, channels = 0;
+  int64_t batch = 1;
+  int channels = 0;
   PoolWalk height, width;
   bool max = false;
   bool adaptive = false;
   bool include_pad = true;  ///< in the divisor of a mean
   int64_t divisor = 0;      ///< of all means; 0: the number of inputs
 };
-/// `dtype` is f32, f16 or bf16.
+/// `dtype` is f32, f16 or bf16. Extents are below 2^29.
 void PoolPixels(const Stream& stream, const PixelPoolCall& call, DType dtype, bool overlap = true);
 
 /// (batch, rows, columns) to (batch, columns, padded rows), padded with zeros, perhaps of another
