@@ -14,30 +14,46 @@ namespace oort::OORT_ISA {
 inline constexpr int kGemmRows = 8, kGemmVectors = 3, kGemmDepth = 768;
 inline constexpr int kGemmColumns = kGemmVectors * Vec::kWidth;
 
-/// Fewer columns or rows than a whole tile.
+/// One step of k.
 template <int rows, int vectors>
-inline void Compute(int64_t k, const float* a, const float* b, float* out) {
+inline void AddStep(const float* a, const float* b, float32x4_t (&sums)[rows][vectors]) {
   constexpr int kLanes = rows < 4 ? rows : 4;
   static_assert(rows % kLanes == 0 && rows <= kGemmRows && vectors <= kGemmVectors);
-  float32x4_t sums[rows][vectors];
-  Unroll<rows>([&](auto r) { Unroll<vectors>([&](auto v) { sums[r][v] = vdupq_n_f32(0); }); });
-  for (; k > 0; --k) {
-    float32x4_t columns[vectors];
-    Unroll<vectors>([&](auto v) { columns[v] = vld1q_f32(b + v * 4); });
-    Unroll<rows / kLanes>([&](auto block) {
-      const float32x4_t lanes = vld1q_f32(a + block * 4);
-      Unroll<kLanes>([&](auto lane) {
-        Unroll<vectors>([&](auto v) {
-          float32x4_t& sum = sums[block * 4 + lane][v];
-          sum = vfmaq_laneq_f32(sum, columns[v], lanes, decltype(lane)::value);
-        });
+  float32x4_t columns[vectors];
+  Unroll<vectors>([&](auto v) { columns[v] = vld1q_f32(b + v * 4); });
+  Unroll<rows / kLanes>([&](auto block) {
+    const float32x4_t lanes = vld1q_f32(a + block * 4);
+    Unroll<kLanes>([&](auto lane) {
+      Unroll<vectors>([&](auto v) {
+        float32x4_t& sum = sums[block * 4 + lane][v];
+        sum = vfmaq_laneq_f32(sum, columns[v], lanes, decltype(lane)::value);
       });
     });
-    a += kGemmRows;
-    b += kGemmColumns;
+  });
+}
+
+/// Fewer columns or rows than a whole tile. Few rows have two sets of sums, so that additions wait
+/// less for each other.
+template <int rows, int vectors>
+inline void Compute(int64_t k, const float* a, const float* b, float* out) {
+  constexpr int kSets = rows < 4 ? 2 : 1;
+  float32x4_t sums[kSets][rows][vectors];
+  Unroll<kSets>([&](auto s) {
+    Unroll<rows>([&](auto r) { Unroll<vectors>([&](auto v) { sums[s][r][v] = vdupq_n_f32(0); }); });
+  });
+  for (; k >= kSets; k -= kSets) {
+    Unroll<kSets>(
+        [&](auto s) { AddStep<rows, vectors>(a + s * kGemmRows, b + s * kGemmColumns, sums[s]); });
+    a += kSets * kGemmRows;
+    b += kSets * kGemmColumns;
   }
+  if (k > 0) AddStep<rows, vectors>(a, b, sums[0]);
   Unroll<rows>([&](auto r) {
-    Unroll<vectors>([&](auto v) { vst1q_f32(out + r * kGemmColumns + v * 4, sums[r][v]); });
+    Unroll<vectors>([&](auto v) {
+      float32x4_t sum = sums[0][r][v];
+      if constexpr (kSets == 2) sum = vaddq_f32(sum, sums[1][r][v]);
+      vst1q_f32(out + r * kGemmColumns + v * 4, sum);
+    });
   });
 }
 
