@@ -4,6 +4,7 @@
 #include "core/dispatch.h"
 #include "layers/pooling/adaptive.h"
 #include "layers/resize/antialias.h"
+#include "layers/resize/device_resize.h"
 #include "layers/resize/resize_bytes.h"
 #include "layers/resize/resize_kernels.h"
 #include "layers/resize/resize_params.h"
@@ -144,13 +145,18 @@ class Blender {
   const ResizeKernels& kernels_;
 };
 
-class Interpolate : public Layer {
+class Interpolate : public Layer, public AnyDevice {
  public:
   /// `mode` overrides the parameter of that name.
   Interpolate(const LayerInit& init, const char* mode, bool align_corners, bool antialias)
       : params_(init, mode, align_corners, antialias),
         isa_(init.isa()),
-        kernels_(ResizeKernelsFor(init.isa())) {}
+        kernels_(ResizeKernelsFor(init.isa())) {
+    if (!params_.Copies()) RequireFloatsOnDevice(init);
+    if (params_.antialias() && init.device().type != DeviceType::kCpu) {
+      throw Error(ErrorCode::kUnsupported, "is antialiased");
+    }
+  }
 
   std::vector<Value> Infer(const Args& args) const override {
     const DType dtype = args.tensor(0).dtype();
@@ -167,6 +173,10 @@ class Interpolate : public Layer {
     Tensor& output = outputs[0].AsTensor();
     const ResizeGeometry geometry = Geometry(args);
     if (output.elements() == 0) return;
+    if (context.stream() != nullptr && params_.mode() != ResizeMode::kArea) {
+      const bool align = !params_.Copies() && params_.AlignCorners(args);
+      return device_resize(*context.stream(), geometry, params_.mode(), align, input, output);
+    }
     if (params_.Copies()) return ForwardNearest(context, geometry, input, output);
     if (params_.mode() == ResizeMode::kArea) {
       const int rank = input.rank() - 2;

@@ -231,6 +231,20 @@ TEST_F(CudaOperators, Pooling) {
              {RandomTensor(DType::kF32, {2, 5, 31})}, 2);
 }
 
+TEST_F(CudaOperators, Resizing) {
+  for (DType dtype : kFloatDTypes) {
+    const Tensor x = RandomTensor(dtype, {2, 3, 7, 9});
+    const Tolerance tolerance =
+        dtype == DType::kF32 || dtype == DType::kF64 ? Tolerance{1e-5, 1e-5} : Tolerance{};
+    for (const char* mode : {"nearest", "nearest-exact", "bilinear", "bicubic", "area"}) {
+      ExpectSame("F.interpolate", std::string("size=(13,4) mode=") + mode, {x}, 1, {}, tolerance);
+    }
+    ExpectSame("F.interpolate", "size=(5,21) mode=bilinear align_corners=True", {x}, 1, {},
+               tolerance);
+    ExpectSame("nn.Upsample", "scale_factor=(2.0,2.0) mode=nearest", {x});
+  }
+}
+
 TEST_F(CudaOperators, Norms) {
   for (DType dtype : kFloatDTypes) {
     for (int64_t width : {1, 7, 64, 1000}) {
