@@ -36,7 +36,13 @@ class CudaCachedAttention final : public CachedAttentionBase {
     float* turned = context.workspace<float>();
     cuda::WriteKeysAndValues(*context.stream(), call, turned, true);
     call.query = turned;
-    cuda::AttendWritten(*context.stream(), call, true);
+    constexpr int64_t kPromptRows = 16;  // fewer would leave tensor cores idle
+    const bool prompt = batch.sequences.slices.size() == 1 && rows >= kPromptRows;
+    if (prompt && cuda::CanAttendPrompt(call)) {
+      cuda::AttendPrompt(*context.stream(), call, true);
+    } else {
+      cuda::AttendWritten(*context.stream(), call, true);
+    }
   }
 
   size_t Workspace(const Args& args, int) const override { return args.tensor(query_).bytes(); }

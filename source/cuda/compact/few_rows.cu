@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// One block a multiprocessor walks over strips of 16 rows. One of its warps, the fetcher, keeps a
-// ring of stages in shared memory full, by asynchronous copies that begin before the kernel waits
-// for the one that makes x. Sixteen warps multiply, each a step of every stage, on tensor cores.
-// The last warp, the finisher, adds what they have of a strip and writes the results. They meet
-// only at barriers in shared memory, so that nobody waits without need.
+// One block a multiprocessor walks over strips of 16 rows. Fetching warps keep a ring of stages in
+// shared memory full, by asynchronous copies that begin before the kernel waits for the one that
+// makes x. Sixteen warps multiply, each a step or two of every stage, on tensor cores. One more,
+// the finisher, adds what they have of a strip and writes the results. They meet only at barriers
+// in shared memory, so that nobody waits without need.
 //
 // x lies in shared memory as the sum of two 16-bit numbers, which stand in two columns of the
 // second factor: so products keep the precision of f32 activations at no cost, since the tensor
@@ -32,25 +32,24 @@ constexpr int kTileSums = kTileTokens * 16;  // results of a strip in one tile
 
 // ---- Formats -----------------------------------------------------------------------------------
 
-constexpr int kWorkers = 16;                   // warps that multiply; a stage has a step for each
-constexpr int kThreads = (kWorkers + 2) * 32;  // and the fetcher and the finisher
-constexpr int kBuffers = 3;                    // strips whose sums wait for the finisher
+constexpr int kWorkers = 16;  // warps that multiply; a stage has steps for each
+constexpr int kBuffers = 3;   // strips whose sums wait for the finisher
 
-/// kStages: of the ring.
+/// kStages: of the ring. kStepsEach: of each worker in a stage. kFetchers: warps that fetch.
 struct Bf16Weights {
   static constexpr bool kPacked = false, kBf16 = true;
-  static constexpr int kWeightBytes = 2048, kStages = 3;
+  static constexpr int kWeightBytes = 2048, kStages = 3, kStepsEach = 1, kFetchers = 4;
 };
 struct F16Weights : Bf16Weights {
   static constexpr bool kBf16 = false;
 };
 struct Int8Weights {
   static constexpr bool kPacked = true, kBf16 = false;
-  static constexpr int kWeightBytes = 1024, kStages = 5;
+  static constexpr int kWeightBytes = 1024, kStages = 5, kStepsEach = 1, kFetchers = 1;
 };
 struct Int4Weights {
   static constexpr bool kPacked = true, kBf16 = false;
-  static constexpr int kWeightBytes = 512, kStages = 8;
+  static constexpr int kWeightBytes = 512, kStages = 5, kStepsEach = 2, kFetchers = 1;
 };
 
 /// A format with the type of its scales: pairs for rows g and g + 8.
@@ -61,7 +60,9 @@ struct Kind : Weights {
   static constexpr int kScaleBytes =
       Weights::kPacked ? 8 * (kByChunk ? kChunksPerStep : 1) * static_cast<int>(sizeof(Scale)) : 0;
   static constexpr int kRecordBytes = Weights::kWeightBytes + kScaleBytes * (kMinimum ? 2 : 1);
-  static constexpr int kStageBytes = kWorkers * kRecordBytes;
+  static constexpr int kStageSteps = kWorkers * Weights::kStepsEach;
+  static constexpr int kStageBytes = kStageSteps * kRecordBytes;
+  static constexpr int kThreads = (kWorkers + Weights::kFetchers + 1) * 32;
   /// Columns whose elements of x share a power of two as factor (bf16 needs none).
   static constexpr int kSpan = Weights::kPacked ? kChunkColumns : kStepColumns;
 };
@@ -115,14 +116,12 @@ template <bool kBf16>
 __device__ __forceinline__ void MultiplyTile(float (&c)[4], const uint32_t (&a)[4], uint32_t b0,
                                              uint32_t b1) {
   if constexpr (kBf16) {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
         "{%8,%9}, {%0,%1,%2,%3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   } else {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
         "{%8,%9}, {%0,%1,%2,%3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
@@ -232,39 +231,62 @@ __device__ __forceinline__ void StageFour(const float (&v)[4], int k, int padded
                                                 b[2] | static_cast<uint32_t>(b[3]) << 16};
 }
 
+/// Elements of a row that the workers have on their way at a time: kBatch times four for each.
+constexpr int kBatch = 3;
+constexpr int kBatchColumns = kBatch * kWorkers * 32 * 4;
+
+/// Four neighbours for each lane, zeros behind the end.
+__device__ __forceinline__ void LoadBatch(const float* from, int first, int columns,
+                                          float4 (&v)[kBatch]) {
+  const bool aligned = columns % 4 == 0;
+#pragma unroll
+  for (int i = 0; i < kBatch; ++i) {
+    const int k = first + (i * kWorkers * 32 + static_cast<int>(threadIdx.x)) * 4;
+    if (aligned && k < columns) {
+      v[i] = *reinterpret_cast<const float4*>(from + k);
+    } else {
+      v[i].x = k < columns ? from[k] : 0.0f;
+      v[i].y = k + 1 < columns ? from[k + 1] : 0.0f;
+      v[i].z = k + 2 < columns ? from[k + 2] : 0.0f;
+      v[i].w = k + 3 < columns ? from[k + 3] : 0.0f;
+    }
+  }
+}
+
 /// Writes all rows of x, times the gain of a norm. The norm's factor is one for all elements of a
-/// row: it comes at the end, and here only each warp's sum of squares is kept.
+/// row: it comes at the end, and here only each warp's sum of squares is kept. `gain` has the first
+/// batch of the gain.
 template <typename K>
-__device__ void Stage(const FewRowsProduct& p, const StagedX& staged, float* squares) {
-  const int padded = p.weights.steps * kStepColumns;
-  const bool whole = p.columns % 4 == 0;
+__device__ void Stage(const FewRowsProduct& p, const StagedX& staged, float* squares,
+                      float4 (&gain)[kBatch]) {
+  const int padded = p.weights.steps * kStepColumns, lane = threadIdx.x % 32;
   for (int row = 0; row < p.rows; ++row) {
     const float* x = p.x + static_cast<int64_t>(row) * p.columns;
     float square = 0;
-    // Whole warps go round together, also where the last has less to do: its lanes speak with each
-    // other.
-    const int lane = threadIdx.x % 32;
-#pragma unroll 4
-    for (int base = (threadIdx.x - lane) * 4; base < padded; base += kWorkers * 32 * 4) {
-      const int k = base + lane * 4;
-      float v[4] = {0, 0, 0, 0};
-      if (whole && k < p.columns) {
-        *reinterpret_cast<float4*>(v) = *reinterpret_cast<const float4*>(x + k);
-      } else {
-        for (int i = 0; i < 4; ++i) v[i] = k + i < p.columns ? x[k + i] : 0.0f;
-      }
-      if (p.gain != nullptr) {
+    for (int first = 0; first < padded; first += kBatchColumns) {
+      float4 v[kBatch];
+      LoadBatch(x, first, p.columns, v);
+      if (p.gain != nullptr && padded > kBatchColumns) LoadBatch(p.gain, first, p.columns, gain);
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          square = fmaf(v[i], v[i], square);
-          v[i] *= k + i < p.columns ? p.gain[k + i] : 0.0f;
+      for (int i = 0; i < kBatch; ++i) {
+        // Whole warps go on together, also where the last has less to do: its lanes speak with each
+        // other.
+        const int base = first + (i * kWorkers * 32 + static_cast<int>(threadIdx.x) - lane) * 4;
+        if (base >= padded) break;
+        float four[4] = {v[i].x, v[i].y, v[i].z, v[i].w};
+        if (p.gain != nullptr) {
+          square = fmaf(four[0], four[0], square);
+          square = fmaf(four[1], four[1], square);
+          square = fmaf(four[2], four[2], square);
+          square = fmaf(four[3], four[3], square);
+          four[0] *= gain[i].x, four[1] *= gain[i].y, four[2] *= gain[i].z, four[3] *= gain[i].w;
         }
+        StageFour<K>(four, base + lane * 4, padded, row, p.weights.zero_based, staged);
       }
-      StageFour<K>(v, k, padded, row, p.weights.zero_based, staged);
     }
     if (p.gain != nullptr) {
       AddUp<32>(square);
-      if (threadIdx.x % 32 == 0) squares[row * kWorkers + threadIdx.x / 32] = square;
+      if (lane == 0) squares[row * kWorkers + threadIdx.x / 32] = square;
     }
   }
 }
@@ -286,8 +308,8 @@ struct Ring {
   __device__ __forceinline__ uint32_t Stage(const Turn& turn) const {
     return stages + turn.place * K::kStageBytes;
   }
-  /// Arrivals that fill a stage: one for the whole of a bulk copy, or all lanes of the fetcher.
-  static constexpr int kFillers = K::kPacked && kBulkCopies ? 1 : 32;
+  /// Arrivals that fill a stage: one for the whole of a bulk copy, or all lanes that fetch.
+  static constexpr int kFillers = K::kPacked && kBulkCopies ? 1 : 32 * K::kFetchers;
 };
 
 __device__ __forceinline__ void CopyAsync16(uint32_t to, const void* from) {
@@ -317,40 +339,36 @@ __device__ __forceinline__ void FetchPacked(const char* from, int bytes, uint32_
 #endif
 }
 
-/// Eight lanes copy the 128 bytes that a step has of a row. Pieces of a row are turned by the row,
-/// so that the lanes that take them later meet different banks.
+/// Eight lanes copy the 128 bytes that a step has of a row, each of four warps four rows. Pieces of
+/// a row are turned by the row, so that the lanes that take them later meet different banks.
 __device__ __forceinline__ void FetchPlain(const DeviceWeights& w, int strip, int first, int steps,
-                                           uint32_t stage, Barrier full) {
-  const int lane = threadIdx.x % 32, row = lane / 8, piece = lane % 8;
+                                           int fetcher, uint32_t stage, Barrier full) {
+  const int lane = threadIdx.x % 32, row = fetcher * 4 + lane / 8, piece = lane % 8;
   const uint16_t* from = static_cast<const uint16_t*>(w.data) +
                          (static_cast<int64_t>(strip) * kStripRows + row) * w.row_elements +
                          first * kStepColumns + piece * 8;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int r = i * 4 + row;
-    const uint32_t to = stage + r * 128 + (piece ^ (r % 8)) * 16;
+  const uint32_t to = stage + row * 128 + (piece ^ (row % 8)) * 16;
 #pragma unroll 8
-    for (int step = 0; step < steps; ++step) {
-      CopyAsync16(to + step * 2048, from + i * 4 * w.row_elements + step * kStepColumns);
-    }
+  for (int step = 0; step < steps; ++step) {
+    CopyAsync16(to + step * 2048, from + step * kStepColumns);
   }
   ArriveWithCopies(full);
 }
 
 template <typename K>
-__device__ void Fetch(const DeviceWeights& w, const Ring<K>& ring) {
+__device__ void Fetch(const DeviceWeights& w, const Ring<K>& ring, int fetcher) {
   Turn turn;
   turn.parity = 1;  // a fresh ring is empty
   for (int strip = blockIdx.x; strip < w.strips; strip += static_cast<int>(gridDim.x)) {
-    for (int first = 0; first < w.steps; first += kWorkers) {
-      const int steps = min(kWorkers, w.steps - first);
+    for (int first = 0; first < w.steps; first += K::kStageSteps) {
+      const int steps = min(K::kStageSteps, w.steps - first);
       ring.Empty(turn).Wait(turn.parity);
       if constexpr (K::kPacked) {
         const char* from = static_cast<const char*>(w.data) +
                            (static_cast<int64_t>(strip) * w.steps + first) * K::kRecordBytes;
         FetchPacked(from, steps * K::kRecordBytes, ring.Stage(turn), ring.Full(turn));
       } else {
-        FetchPlain(w, strip, first, steps, ring.Stage(turn), ring.Full(turn));
+        FetchPlain(w, strip, first, steps, fetcher, ring.Stage(turn), ring.Full(turn));
       }
       turn.Next(K::kStages);
     }
@@ -420,52 +438,120 @@ struct WorkerX {
   }
 };
 
-template <typename K, int kTiles>
-__device__ __forceinline__ void MultiplyPacked(uint32_t record, int step, const WorkerX& x,
-                                               Sums<kTiles>& sums) {
-  const int lane = x.g * 4 + x.t;
-  const uint4 low = LoadShared16(record + lane * 16);
-  uint4 high = low;
-  if constexpr (K::kWeightBytes == 1024) high = LoadShared16(record + 512 + lane * 16);
+/// A record in registers.
+template <typename K>
+struct PackedRecord {
+  uint4 low, high;
   float2 scales[kChunksPerStep], minimums[kChunksPerStep];
-  LoadPairs<K>(record + K::kWeightBytes, x.g, scales);
-  if constexpr (K::kHasMinimum) {
-    LoadPairs<K>(record + K::kWeightBytes + K::kScaleBytes, x.g, minimums);
+
+  __device__ __forceinline__ void Load(uint32_t record, const WorkerX& x) {
+    const int lane = x.g * 4 + x.t;
+    low = LoadShared16(record + lane * 16);
+    if constexpr (K::kWeightBytes == 1024) high = LoadShared16(record + 512 + lane * 16);
+    LoadPairs<K>(record + K::kWeightBytes, x.g, scales);
+    if constexpr (K::kHasMinimum) {
+      LoadPairs<K>(record + K::kWeightBytes + K::kScaleBytes, x.g, minimums);
+    }
   }
-#pragma unroll
-  for (int c = 0; c < kChunksPerStep; ++c) {
-    uint32_t first[4], second[4];  // fragments of columns 0..3 and 4..7 of each lane
+
+  /// Fragments of columns 0..3 and 4..7 of each lane.
+  __device__ __forceinline__ void Widen(int chunk, uint32_t (&first)[4],
+                                        uint32_t (&second)[4]) const {
     if constexpr (K::kWeightBytes == 512) {
       uint32_t upper[4], lower[4];
-      Widen4(c == 0 ? low.x : low.z, upper);
-      Widen4(c == 0 ? low.y : low.w, lower);
+      Widen4(chunk == 0 ? low.x : low.z, upper);
+      Widen4(chunk == 0 ? low.y : low.w, lower);
       first[0] = upper[0], first[1] = lower[0], first[2] = upper[1], first[3] = lower[1];
       second[0] = upper[2], second[1] = lower[2], second[2] = upper[3], second[3] = lower[3];
     } else {
-      const uint4& w = c == 0 ? low : high;
+      const uint4& w = chunk == 0 ? low : high;
       Widen8(w.x, first[0], first[2]);
       Widen8(w.y, second[0], second[2]);
       Widen8(w.z, first[1], first[3]);
       Widen8(w.w, second[1], second[3]);
     }
+  }
+};
+
+/// What a chunk of a record gives the sums of a tile.
+template <typename K>
+__device__ __forceinline__ void MultiplyChunk(const PackedRecord<K>& record, int c,
+                                              const uint32_t (&first)[4],
+                                              const uint32_t (&second)[4], const uint4& b,
+                                              const uint4& facts, float (&sums)[2]) {
+  const float start_high = __uint_as_float(facts.x), start_low = __uint_as_float(facts.y);
+  const float factor = __uint_as_float(facts.z);
+  float part[4] = {start_high, start_low, start_high, start_low};
+  MultiplyTile<false>(part, first, b.x, b.y);
+  MultiplyTile<false>(part, second, b.z, b.w);
+  sums[0] = fmaf(record.scales[c].x * factor, part[0] + part[1], sums[0]);
+  sums[1] = fmaf(record.scales[c].y * factor, part[2] + part[3], sums[1]);
+  if constexpr (K::kHasMinimum) {
+    const float sum = __uint_as_float(facts.w);
+    sums[0] = fmaf(record.minimums[c].x, sum, sums[0]);
+    sums[1] = fmaf(record.minimums[c].y, sum, sums[1]);
+  }
+}
+
+/// One tile: neighbouring steps are all loaded before the first is multiplied.
+template <typename K, int kSteps>
+__device__ __forceinline__ void MultiplySteps(uint32_t record, int step, const WorkerX& x,
+                                              float (&sums)[2]) {
+  PackedRecord<K> records[kSteps];
+  uint4 b[kSteps][kChunksPerStep], facts[kSteps][kChunksPerStep];
+#pragma unroll
+  for (int i = 0; i < kSteps; ++i) {
+    records[i].Load(record + i * K::kRecordBytes, x);
+#pragma unroll
+    for (int c = 0; c < kChunksPerStep; ++c) {
+      const int span = (step + i) * kChunksPerStep + c;
+      b[i][c] = x.Values<K>(0, span, 0);
+      facts[i][c] = x.Facts(0, span);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kSteps; ++i) {
+#pragma unroll
+    for (int c = 0; c < kChunksPerStep; ++c) {
+      uint32_t first[4], second[4];
+      records[i].Widen(c, first, second);
+      MultiplyChunk(records[i], c, first, second, b[i][c], facts[i][c], sums);
+    }
+  }
+}
+
+/// Several tiles: each chunk is widened once for all of them.
+template <typename K, int kTiles>
+__device__ __forceinline__ void MultiplyTiles(uint32_t record, int step, const WorkerX& x,
+                                              Sums<kTiles>& sums) {
+  PackedRecord<K> loaded;
+  loaded.Load(record, x);
+#pragma unroll
+  for (int c = 0; c < kChunksPerStep; ++c) {
+    uint32_t first[4], second[4];
+    loaded.Widen(c, first, second);
     const int span = step * kChunksPerStep + c;
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
-      const uint4 b = x.Values<K>(tile, span, 0);
-      const uint4 facts = x.Facts(tile, span);
-      const float start_high = __uint_as_float(facts.x), start_low = __uint_as_float(facts.y);
-      const float factor = __uint_as_float(facts.z);
-      float part[4] = {start_high, start_low, start_high, start_low};
-      MultiplyTile<false>(part, first, b.x, b.y);
-      MultiplyTile<false>(part, second, b.z, b.w);
-      sums[tile][0] = fmaf(scales[c].x * factor, part[0] + part[1], sums[tile][0]);
-      sums[tile][1] = fmaf(scales[c].y * factor, part[2] + part[3], sums[tile][1]);
-      if constexpr (K::kHasMinimum) {
-        const float sum = __uint_as_float(facts.w);
-        sums[tile][0] = fmaf(minimums[c].x, sum, sums[tile][0]);
-        sums[tile][1] = fmaf(minimums[c].y, sum, sums[tile][1]);
-      }
+      MultiplyChunk(loaded, c, first, second, x.Values<K>(tile, span, 0), x.Facts(tile, span),
+                    sums[tile]);
     }
+  }
+}
+
+/// The steps of a worker in a stage, of which `count` are there.
+template <typename K, int kTiles>
+__device__ __forceinline__ void MultiplyPacked(uint32_t record, int step, int count,
+                                               const WorkerX& x, Sums<kTiles>& sums) {
+  if constexpr (kTiles == 1) {
+    if (count == K::kStepsEach) {
+      MultiplySteps<K, K::kStepsEach>(record, step, x, sums[0]);
+      return;
+    }
+  }
+#pragma unroll 1
+  for (int i = 0; i < count; ++i) {
+    MultiplyTiles<K, kTiles>(record + i * K::kRecordBytes, step + i, x, sums);
   }
 }
 
@@ -516,13 +602,13 @@ __device__ void Work(const DeviceWeights& w, const Ring<K>& ring, const WorkerX&
   buffer.parity = 1;
   for (int strip = blockIdx.x; strip < w.strips; strip += static_cast<int>(gridDim.x)) {
     Sums<kTiles> sums = {};
-    for (int first = 0; first < w.steps; first += kWorkers) {
-      const int step = first + warp;
+    for (int first = 0; first < w.steps; first += K::kStageSteps) {
+      const int step = first + warp * K::kStepsEach;
       ring.Full(turn).Wait(turn.parity);
       if (step < w.steps) {
-        const uint32_t record = ring.Stage(turn) + warp * K::kRecordBytes;
+        const uint32_t record = ring.Stage(turn) + warp * K::kStepsEach * K::kRecordBytes;
         if constexpr (K::kPacked) {
-          MultiplyPacked<K, kTiles>(record, step, x, sums);
+          MultiplyPacked<K, kTiles>(record, step, min(K::kStepsEach, w.steps - step), x, sums);
         } else {
           MultiplyPlain<K, kTiles>(record, step, x, sums);
         }
@@ -631,7 +717,7 @@ constexpr __host__ __device__ int TilesFor(int rows) {
 }
 
 template <typename K, int kTiles>
-__global__ void __launch_bounds__(kThreads, 1)
+__global__ void __launch_bounds__(K::kThreads, 1)
     FewRowsKernel(const __grid_constant__ FewRowsProduct p) {
   extern __shared__ __align__(128) unsigned char few_rows_shared[];
   __shared__ float squares[kFewRows * kWorkers];
@@ -660,18 +746,20 @@ __global__ void __launch_bounds__(kThreads, 1)
 #endif
   }
   __syncthreads();
-  if (warp == kWorkers) {
+  if (warp > kWorkers) {
     // Weights do not depend on the kernel before.
-    Fetch<K>(p.weights, ring);
+    Fetch<K>(p.weights, ring, warp - kWorkers - 1);
     return;
   }
+  float4 gain[kBatch] = {};
+  if (p.gain != nullptr && warp < kWorkers) LoadBatch(p.gain, 0, p.columns, gain);
   WaitForPredecessor();
   const StagedX staged{reinterpret_cast<uint16_t*>(few_rows_shared + plan.values()),
                        reinterpret_cast<SpanFacts*>(few_rows_shared + plan.facts()), p.rows};
-  if (warp < kWorkers) Stage<K>(p, staged, squares);
-  // Everybody but the fetcher.
+  if (warp < kWorkers) Stage<K>(p, staged, squares, gain);
+  // Everybody but the fetchers.
   asm volatile("bar.sync 1, %0;" ::"n"((kWorkers + 1) * 32) : "memory");
-  if (warp == kWorkers + 1) {
+  if (warp == kWorkers) {
     if (lane < p.rows) {
       float sum = 0;
       for (int i = 0; i < kWorkers; ++i) sum += squares[lane * kWorkers + i];
@@ -702,7 +790,7 @@ void LaunchTiles(const Stream& stream, const FewRowsProduct& product, bool overl
   const int blocks = std::min(product.weights.strips, MultiprocessorCount(stream.device()));
   PreferShared(kernel);
   Launch(stream,
-         {dim3(static_cast<unsigned>(blocks)), dim3(kThreads),
+         {dim3(static_cast<unsigned>(blocks)), dim3(K::kThreads),
           static_cast<size_t>(SharedBytes<K>(product)), overlap},
          kernel, product);
 }

@@ -16,10 +16,10 @@
 namespace oort::cuda {
 namespace {
 
-constexpr int kWarps = 4;
+constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * 32;
 constexpr int kMostGroup = 8;  // heads of queries that one block serves
-constexpr int kCluster = 8;
+constexpr int kCluster = 4;
 constexpr float kNone = -1e30f;  // a maximum of nothing: finite, so that differences are no NaN
 
 struct Eight {
@@ -175,10 +175,13 @@ __device__ void AttendTokens(const AttentionArgs& a, const SharedLayout& layout,
   for (int g = 0; g < kGroup; ++g) {
     query[g] = active && g < layout.group ? LoadEight(shared + g * dim + lane * 8) : Eight{};
   }
-  // All lanes of a warp go round together; teams without a token do not count.
+  // All lanes of a warp go round together; teams without a token do not count. The next tokens are
+  // on their way while these are added.
+  const int skip = kNewest ? newest : -1;
+  Team<Element, kLanes> next;
   for (int base = range.begin; base < range.end; base += team.kBatch) {
-    if (base != range.begin) {
-      team.Load(a, table, head, base, range.end, kNewest ? newest : -1);
+    if (base + team.kBatch < range.end) {
+      next.Load(a, table, head, base + team.kBatch, range.end, skip);
     }
 #pragma unroll
     for (int i = 0; i < team.kAhead; ++i) {
@@ -202,6 +205,7 @@ __device__ void AttendTokens(const AttentionArgs& a, const SharedLayout& layout,
         if (token < range.end) running[g].Add(score, value);
       }
     }
+    team = next;
   }
   for (int g = 0; g < kGroup && g < layout.group; ++g) {
     const int at = team.team * layout.group + g;
