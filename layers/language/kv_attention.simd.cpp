@@ -231,6 +231,15 @@ inline void BlockValues(const KvAttention& a, const std::byte* values, int token
   }
 }
 
+/// Asks for what will be read soon: blocks lie too far apart for the processor to guess the next.
+template <KvType type>
+inline void FetchSide(const std::byte* side, int64_t head_dim) {
+  constexpr int64_t kBytes = type == KvType::kF32 ? 4 : type == KvType::kF16 ? 2 : 1;
+  for (int64_t at = 0; at < head_dim * kTokens * kBytes; at += 64) {
+    __builtin_prefetch(side + at, 0, 2);
+  }
+}
+
 template <KvType type, int rows>
 void AttendRows(KvAttention& a) {
   alignas(64) float scores[kKvRows][kStepBlocks * kTokens];
@@ -238,7 +247,9 @@ void AttendRows(KvAttention& a) {
   for (int64_t block = a.begin / kTokens; block < last_block; block += kStepBlocks) {
     const int count =
         static_cast<int>(last_block - block < kStepBlocks ? last_block - block : kStepBlocks);
+    for (int i = 0; i < count; ++i) FetchSide<type>(a.blocks[block + i].keys, a.head_dim);
     for (int i = 0; i < count; ++i) {
+      FetchSide<type>(a.blocks[block + i].values, a.head_dim);
       BlockScores<type, rows>(a, a.blocks[block + i].keys, scores, i * kTokens);
     }
     Unroll<rows>([&](auto r) { WeighScores(a, r, block * kTokens, count * kTokens, scores[r]); });
@@ -285,6 +296,24 @@ inline float LargestOf(const float* x, int64_t count) {
   return most;
 }
 
+constexpr int64_t kHalves = 64;  // that are rounded at a time
+
+/// Rounds to f16, ties to even.
+inline void ToHalves(const float* x, int64_t count, uint16_t* halves) {
+  int64_t i = 0;
+#if defined(OORT_ISA_neon)
+  for (; i + 4 <= count; i += 4) {
+    vst1_u16(halves + i, vreinterpret_u16_f16(vcvt_f16_f32(vld1q_f32(x + i))));
+  }
+#elif defined(OORT_ISA_avx512) || defined(OORT_ISA_avx2)
+  for (; i + 8 <= count; i += 8) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(halves + i),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
+  }
+#endif
+  for (; i < count; ++i) halves[i] = FloatToHalf(x[i]);
+}
+
 /// Elements of one side, `stride` apart; the scale of the token stands behind all elements.
 void WriteSide(KvType type, const float* x, int64_t count, int64_t slot, int64_t first,
                int64_t stride, std::byte* side) {
@@ -299,9 +328,13 @@ void WriteSide(KvType type, const float* x, int64_t count, int64_t slot, int64_t
           static_cast<std::byte>(static_cast<int8_t>(q >= -127 ? q : -127.0f));
     }
   } else if (type == KvType::kF16) {
-    for (int64_t i = 0; i < count; ++i) {
-      const uint16_t half = FloatToHalf(x[i]);
-      std::memcpy(side + 2 * (first + i * stride), &half, 2);
+    for (int64_t i = 0; i < count; i += kHalves) {
+      uint16_t halves[kHalves];
+      const int64_t some = count - i < kHalves ? count - i : kHalves;
+      ToHalves(x + i, some, halves);
+      for (int64_t j = 0; j < some; ++j) {
+        std::memcpy(side + 2 * (first + (i + j) * stride), halves + j, 2);
+      }
     }
   } else {
     for (int64_t i = 0; i < count; ++i) std::memcpy(side + 4 * (first + i * stride), x + i, 4);

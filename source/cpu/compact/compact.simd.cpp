@@ -174,10 +174,16 @@ void Quantize(const float* x, int64_t count, const ByteRows& to) {
   QuantizePieces<32>(x, count, to);
 }
 
-/// `count` lanes of one row from column c on.
-template <Activation kind>
+/// `count` lanes of one row from column c on, or whole vectors.
+template <Activation kind, bool whole>
 [[gnu::always_inline]] inline void FinishVector(const CompactFinish& f, int r, int c, int count) {
-  const auto load = [&](const float* p) { return Vec::LoadPartial(p + c, count); };
+  const auto load = [&](const float* p) __attribute__((always_inline)) {
+    if constexpr (whole) {
+      return Vec::Load(p + c);
+    } else {
+      return Vec::LoadPartial(p + c, count);
+    }
+  };
   Vec value = load(f.z + r * f.z_stride);
   if (f.bias != nullptr) value = value + load(f.bias);
   if (f.addend != nullptr) value = value + load(f.addend + r * f.addend_stride);
@@ -187,17 +193,20 @@ template <Activation kind>
     if (f.up_bias != nullptr) up = up + load(f.up_bias);
     value = value * up;
   }
-  value.StorePartial(f.y + r * f.y_stride + c, count);
+  float* y = f.y + r * f.y_stride + c;
+  if constexpr (whole) {
+    value.Store(y);
+  } else {
+    value.StorePartial(y, count);
+  }
 }
 
 template <Activation kind>
 void FinishAs(const CompactFinish& f) {
   for (int r = 0; r < f.rows; ++r) {
     int c = 0;
-    for (; c + Vec::kWidth <= f.columns; c += Vec::kWidth) {
-      FinishVector<kind>(f, r, c, Vec::kWidth);
-    }
-    if (c < f.columns) FinishVector<kind>(f, r, c, f.columns - c);
+    for (; c + Vec::kWidth <= f.columns; c += Vec::kWidth) FinishVector<kind, true>(f, r, c, 0);
+    if (c < f.columns) FinishVector<kind, false>(f, r, c, f.columns - c);
   }
 }
 

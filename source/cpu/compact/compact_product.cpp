@@ -39,6 +39,14 @@ bool AnyBytes(const CompactProduct& product) {
   });
 }
 
+void FetchFirst(const CompactMatrix& matrix) {
+  constexpr int64_t kBytes = 8192;
+  const std::byte* first = matrix.panel(0);
+  for (int64_t at = 0; at < std::min(kBytes, matrix.panel_bytes()); at += 64) {
+    __builtin_prefetch(first + at, 0, 2);
+  }
+}
+
 /// x as bytes, in scratch memory.
 struct ByteScratch {
   int64_t rows, k;
@@ -316,6 +324,9 @@ void CompactMultiplier::RunFew(const Job& job) const {
   const bool bytes = dot_ != nullptr && AllQuantized(product);
   const int rows = static_cast<int>(product.rows);
   ByteRows x;
+  // What is multiplied first is on its way while x is rounded.
+  FetchFirst(*product.matrices[0]);
+  if (product.gated) FetchFirst(*product.matrices[1]);
   if (bytes) x = ByteScratch(product).Fill(kernels_, product, job.workspace);
   /// Panels [first, end) of those up to `last` that this thread multiplies.
   const auto multiply = [&](const CompactMatrix& matrix, int64_t first, int64_t end, int64_t last,
