@@ -278,21 +278,32 @@ int64_t ColumnsOf(const StoredKind& kind, int64_t at_least) {
   return (at_least + kind.multiple - 1) / kind.multiple * kind.multiple;
 }
 
-/// x as whoever multiplies it as bytes sees it: in 127 steps, or in 254 parts of these.
+/// x as whoever multiplies it as bytes sees it: in 127 steps; in parts of these for weights of 8
+/// bits, and for pieces whose largest element has more than six times the mean square of those.
 std::vector<float> RoundedToBytes(const ProductCase& c, const std::vector<float>& x, int piece,
-                                  int parts) {
+                                  bool eight_bits) {
+  EXPECT_EQ(c.k % piece, 0);
   std::vector<float> rounded(x.size());
-  for (size_t p = 0; p < x.size(); p += static_cast<size_t>(piece)) {
-    float most = 0;
-    for (size_t i = p; i < p + static_cast<size_t>(piece); ++i)
-      most = std::max(most, std::fabs(x[i]));
-    for (size_t i = p; i < p + static_cast<size_t>(piece); ++i) {
+  const auto width = static_cast<size_t>(c.k), step = static_cast<size_t>(piece);
+  for (size_t row = 0; row < x.size(); row += width) {
+    std::vector<float> largest;
+    double squares = 0;
+    for (size_t p = row; p < row + width; p += step) {
+      float most = 0;
+      for (size_t i = p; i < p + step; ++i) most = std::max(most, std::fabs(x[i]));
+      largest.push_back(most);
+      squares += static_cast<double>(most) * most;
+    }
+    for (size_t i = row; i < row + width; ++i) {
+      const float most = largest[(i - row) / step];
+      const bool fine = eight_bits || static_cast<double>(most) * most >
+                                          6 * squares / static_cast<double>(largest.size());
+      const float parts = fine ? static_cast<float>(kFineSteps) : 1;
       const float steps = most == 0 ? 0 : x[i] * (127.0f / most), whole = std::nearbyint(steps);
-      const float part = std::nearbyint((steps - whole) * static_cast<float>(parts));
-      rounded[i] = (whole + (parts > 1 ? part / static_cast<float>(parts) : 0)) * (most / 127.0f);
+      const float part = fine ? std::nearbyint((steps - whole) * parts) / parts : 0;
+      rounded[i] = (whole + part) * (most / 127.0f);
     }
   }
-  EXPECT_EQ(c.k % piece, 0);
   return rounded;
 }
 
@@ -313,15 +324,21 @@ TEST(CompactProduct, ExactEqualsSumsInF64) {
 TEST(CompactProduct, FastFewRowsAreProductsOfBytes) {
   for (const StoredKind& kind : kStoredKinds) {
     for (int64_t rows : {1, 2, 3, 4, 7, 12}) {
-      const ProductCase c{kind, rows, ColumnsOf(kind, 200), {53}};
+      const ProductCase c{kind, rows, ColumnsOf(kind, 300), {53}};
       const CompactMatrix matrix(RandomStored(kind, 1, c.k, 1), 1);
       if (!matrix.layout().quantized() || !HasByteUnits(DefaultIsa())) continue;
       SCOPED_TRACE(c.Describe());
-      const ProductData data(c);
       const int piece = matrix.layout().group % 32 == 0 ? 32 : 16;
-      const int parts = matrix.layout().type == CompactType::kInt8 ? kFineSteps : 1;
+      ProductData data(c);
+      // In every row another piece with elements that are far larger.
+      for (int64_t row = 0; row < rows; ++row) {
+        const int64_t p = row % (c.k / piece);
+        for (int64_t i = 0; i < piece; ++i)
+          data.x[static_cast<size_t>(row * c.k + p * piece + i)] *= 20;
+      }
+      const bool eight_bits = matrix.layout().type == CompactType::kInt8;
       const Sums sums =
-          Products(c, RoundedToBytes(c, data.x, piece, parts), data.stored[0], nullptr);
+          Products(c, RoundedToBytes(c, data.x, piece, eight_bits), data.stored[0], nullptr);
       for (Isa isa : SupportedIsas()) {
         if (!HasByteUnits(isa)) continue;
         const auto y = data.RunAll(isa, Precision::kBF16, 1);
@@ -349,7 +366,8 @@ TEST(CompactProduct, FastManyRowsRoundBothSidesToBf16) {
 TEST(CompactProduct, ARowDoesNotDependOnItsNeighbours) {
   for (const StoredKind& kind : kStoredKinds) {
     const ProductCase c{kind, kCompactFewRows, ColumnsOf(kind, 300), {70, 16}};
-    const ProductData data(c);
+    ProductData data(c);
+    for (size_t i = 5; i < data.x.size(); i += static_cast<size_t>(c.k) + 40) data.x[i] *= 20;
     for (Isa isa : SupportedIsas()) {
       SCOPED_TRACE(c.Describe() + ", " + std::string(Name(isa)));
       for (int64_t rows = 2; rows <= c.rows; ++rows) {

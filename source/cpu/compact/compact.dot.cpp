@@ -42,9 +42,11 @@ struct DotVariant {
   static constexpr int kPieceBytes = (type == CompactType::kInt4 ? piece / 8 : piece / 4) * 64;
   static constexpr int kScaleBytes = kCompactRows * (f16 ? 2 : 4);
   static constexpr int kHeadBytes = kScaleBytes * (minimums ? 2 : 1);
-  /// Whether x has two bytes.
+  /// Whether all of x has two bytes.
   static constexpr bool fine = type == CompactType::kInt8;
-  static const ByteNumbers& NumbersOf(const ByteRows& x) { return fine ? x.of_both : x.of_q; }
+  static const ByteNumbers& NumbersOf(const ByteRows& x) {
+    return fine ? x.of_8_bits : x.of_4_bits;
+  }
 };
 
 /// How far before its use a panel is brought from memory to the second cache, at least.
@@ -55,30 +57,38 @@ template <typename V>
 [[gnu::always_inline]] inline void AddScaled(const CompactDot& dot, int first, int zero, int64_t p,
                                              const std::byte* lines, Totals<V::rows>& partial) {
   const ByteNumbers& numbers = V::NumbersOf(dot.x);
+  const auto at = [&](int r) { return (first + r) * dot.x.piece_stride + p; };
+  const auto is_fine = [&](int r) { return V::fine || dot.x.is_fine[at(r)] != 0; };
+  const auto start = [&](int r) { return V::moved ? -zero * numbers.sum[at(r)] : 0; };
   ByteSums sums[V::rows];
   Bytes<V::piece> bytes[V::rows];
   const auto load = [&](const int8_t* from) {
     Unroll<V::rows>(
         [&](auto r) { bytes[r].Load(from + (first + r) * dot.x.q_stride + p * V::piece); });
   };
-  [[maybe_unused]] ByteSums firsts[V::rows];
-  if constexpr (V::fine) {
-    load(dot.x.q);
-    Unroll<V::rows>([&](auto r) { firsts[r].Start(0); });
-    AddPiece<V::type, V::piece, V::rows>(lines, bytes, firsts);
-  }
-  load(V::fine ? dot.x.fine : dot.x.q);
+  bool any_fine = false;
   Unroll<V::rows>([&](auto r) {
-    sums[r].Start(V::moved ? -zero * numbers.sum[(first + r) * dot.x.piece_stride + p] : 0);
+    any_fine |= is_fine(r);
+    sums[r].Start(is_fine(r) ? 0 : start(r));
   });
+  load(dot.x.q);
   AddPiece<V::type, V::piece, V::rows>(lines, bytes, sums);
+  if (any_fine) {
+    ByteSums fine[V::rows];
+    load(dot.x.fine);
+    Unroll<V::rows>([&](auto r) { fine[r].Start(start(r)); });
+    AddPiece<V::type, V::piece, V::rows>(lines, bytes, fine);
+    Unroll<V::rows>([&](auto r) {
+      if (!is_fine(r)) return;
+      fine[r].AddFirst(sums[r]);
+      sums[r] = fine[r];
+    });
+  }
   Unroll<V::rows>([&](auto r) {
-    if constexpr (V::fine) sums[r].AddFirst(firsts[r]);
-    const float scale = numbers.scale[(first + r) * dot.x.piece_stride + p];
     if constexpr (V::single) {
-      sums[r].ToFloat(scale, partial[r]);
+      sums[r].ToFloat(numbers.scale[at(r)], partial[r]);
     } else {
-      sums[r].AddToFloat(scale, partial[r]);
+      sums[r].AddToFloat(numbers.scale[at(r)], partial[r]);
     }
   });
 }
@@ -100,8 +110,13 @@ void DotRows(const CompactDot& dot, int first, const std::byte* ahead) {
   if constexpr (kByHand<V>) {
     const int64_t at = first * dot.x.piece_stride, bytes_at = first * dot.x.q_stride;
     const ByteNumbers& of = V::NumbersOf(dot.x);
-    const DotRowX x{groups,        dot.x.q + bytes_at, V::fine ? dot.x.fine + bytes_at : nullptr,
-                    of.scale + at, of.offset + at,     of.sum + at};
+    const DotRowX x{groups,
+                    dot.x.q + bytes_at,
+                    dot.x.fine + bytes_at,
+                    dot.x.is_fine + at,
+                    of.scale + at,
+                    of.offset + at,
+                    of.sum + at};
     float* y = dot.y + first * dot.y_stride;
     if (groups == 0) {
     } else if constexpr (V::fine) {

@@ -124,12 +124,16 @@ inline IntVec StoreBytes(const IntVec* rounded, int vectors, int8_t* q) {
 }
 
 inline int32_t SumOf(IntVec sums) {
+#if defined(OORT_ISA_neon)
+  return vaddvq_s32(sums.v);
+#else
   float bits[Vec::kWidth];
   FromBits(sums).Store(bits);
   int32_t lanes[Vec::kWidth], total = 0;
   std::memcpy(lanes, bits, sizeof(lanes));
   for (int j = 0; j < Vec::kWidth; ++j) total += lanes[j];
   return total;
+#endif
 }
 
 inline void PutNumbers(const ByteNumbers& to, int64_t p, float scale, int32_t sum) {
@@ -138,34 +142,56 @@ inline void PutNumbers(const ByteNumbers& to, int64_t p, float scale, int32_t su
   to.offset[p] = scale * static_cast<float>(sum);
 }
 
-/// The scale that takes the largest element to 127; bytes of a piece of zeros or NaN are 0.
+/// Pieces with two bytes are those with more than this times the mean square of largest elements.
+constexpr float kFineFrom = 6.0f;
+
+/// The largest magnitudes of all pieces; gives the square from which on a piece has two bytes.
+template <int piece>
+float FindLargest(const float* x, int64_t count, float* largest) {
+  float squares = 0;
+  int64_t pieces = 0;
+  for (int64_t at = 0; at < count; at += piece, ++pieces) {
+    Vec most(0.0f);
+    Unroll<piece / Vec::kWidth>(
+        [&](auto i) { most = FastMax(Abs(Vec::Load(x + at + i * Vec::kWidth)), most); });
+    largest[pieces] = ReduceMax(most);
+    squares += largest[pieces] * largest[pieces];
+  }
+  return kFineFrom * squares / static_cast<float>(pieces);
+}
+
+/// The scale takes the largest element to 127; bytes of a piece of zeros or NaN are 0.
 template <int piece>
 void QuantizePieces(const float* x, int64_t count, const ByteRows& to) {
   constexpr int kPieceVectors = piece / Vec::kWidth;
   constexpr float kFine = static_cast<float>(kFineSteps);
+  const bool all_fine = to.of_8_bits.scale != nullptr;
+  const float fine_from = FindLargest<piece>(x, count, to.of_4_bits.scale);
   for (int64_t p = 0; p * piece < count; ++p, x += piece) {
-    Vec values[kPieceVectors];
-    Vec largest(0.0f);
-    Unroll<kPieceVectors>([&](auto i) {
-      values[i] = Vec::Load(x + i * Vec::kWidth);
-      largest = FastMax(Abs(values[i]), largest);
-    });
-    const float most = ReduceMax(largest);
+    const float most = to.of_4_bits.scale[p];
     // What is smaller than this might have no finite inverse.
     const float inverse = most > 1e-35f && most <= 3.4e38f ? 127.0f / most : 0.0f;
+    Vec values[kPieceVectors];
     IntVec rounded[kPieceVectors];
     Unroll<kPieceVectors>([&](auto i) {
-      values[i] = values[i] * Vec(inverse);
+      values[i] = Vec::Load(x + i * Vec::kWidth) * Vec(inverse);
       rounded[i] = ToInt(values[i]);
     });
     const int32_t sum = SumOf(StoreBytes(rounded, kPieceVectors, to.q + p * piece));
     const float scale = inverse > 0 ? most / 127.0f : 0.0f;
-    PutNumbers(to.of_q, p, scale, sum);
-    if (to.fine == nullptr) continue;
+    const bool is_fine = most * most > fine_from;
+    to.is_fine[p] = is_fine ? 1 : 0;
+    PutNumbers(to.of_4_bits, p, scale, sum);
+    if (!is_fine && !all_fine) {
+      std::memset(to.fine + p * piece, 0, piece);
+      continue;
+    }
     Unroll<kPieceVectors>(
         [&](auto i) { rounded[i] = ToInt((values[i] - ToFloat(rounded[i])) * Vec(kFine)); });
     const int32_t fine = SumOf(StoreBytes(rounded, kPieceVectors, to.fine + p * piece));
-    PutNumbers(to.of_both, p, scale / kFine, kFineSteps * sum + fine);
+    const int32_t both = kFineSteps * sum + fine;
+    if (is_fine) PutNumbers(to.of_4_bits, p, scale / kFine, both);
+    if (all_fine) PutNumbers(to.of_8_bits, p, scale / kFine, both);
   }
 }
 

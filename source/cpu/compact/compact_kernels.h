@@ -62,22 +62,25 @@ struct CompactGemv {
 /// What belongs to the pieces of x as bytes.
 struct ByteNumbers {
   float* scale = nullptr;
-  int32_t* sum = nullptr;   ///< of the bytes of a piece
+  int32_t* sum = nullptr;   ///< of what is multiplied
   float* offset = nullptr;  ///< scale * sum
 };
 
 /// A second byte stands for this part of a step of the first.
 inline constexpr int kFineSteps = 254;
 
-/// Rows of x that were rounded to bytes, in pieces of `piece` steps of k with a scale each: q for
-/// weights of 4 bits. Those of 8 bits take twice the time to read and none longer to multiply with
-/// kFineSteps * q + fine.
+/// Rows of x that were rounded to bytes, in pieces of `piece` steps of k with a scale each. What is
+/// multiplied is q, or kFineSteps * q + fine where a second byte is worth its time: for all weights
+/// of 8 bits, which take longer to read than to multiply, and for the few pieces whose largest
+/// element is so large that rounding them would make most of the error of the whole row.
 struct ByteRows {
   int piece = 32;  ///< 16 or 32; divides the groups of the weight
   int8_t* q = nullptr;
-  int8_t* fine = nullptr;  ///< null where no weight has 8 bits
-  ByteNumbers of_q, of_both;
-  int64_t q_stride = 0;  ///< from one row to the next
+  int8_t* fine = nullptr;
+  uint8_t* is_fine = nullptr;  ///< for weights of 4 bits: whether the piece has two bytes
+  ByteNumbers of_4_bits;
+  ByteNumbers of_8_bits;  ///< null where no weight has 8 bits
+  int64_t q_stride = 0;   ///< from one row to the next
   int64_t piece_stride = 0;
 };
 

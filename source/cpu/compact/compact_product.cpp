@@ -51,18 +51,18 @@ void FetchFirst(const CompactMatrix& matrix) {
 struct ByteScratch {
   int64_t rows, k;
   int piece;
-  bool fine;
+  bool any_bytes;
   int64_t columns, pieces, row_bytes, number_bytes, bytes;
   explicit ByteScratch(const CompactProduct& product)
       : rows(product.rows),
         k(product.matrices[0]->columns()),
         piece(PieceOf(product)),
-        fine(AnyBytes(product)),
+        any_bytes(AnyBytes(product)),
         columns(AlignLine(k)),
         pieces(CeilDivide(k, piece)),
         row_bytes(AlignLine(rows * columns)),
         number_bytes(AlignLine(rows * pieces * 4)),
-        bytes((row_bytes + 3 * number_bytes) * (fine ? 2 : 1)) {}
+        bytes(2 * row_bytes + number_bytes * (any_bytes ? 7 : 4)) {}
 
   ByteRows In(std::byte* memory) const {
     ByteRows x;
@@ -76,11 +76,10 @@ struct ByteScratch {
                          reinterpret_cast<float*>(take(number_bytes))};
     };
     x.q = reinterpret_cast<int8_t*>(take(row_bytes));
-    x.of_q = numbers();
-    if (fine) {
-      x.fine = reinterpret_cast<int8_t*>(take(row_bytes));
-      x.of_both = numbers();
-    }
+    x.fine = reinterpret_cast<int8_t*>(take(row_bytes));
+    x.is_fine = reinterpret_cast<uint8_t*>(take(number_bytes));
+    x.of_4_bits = numbers();
+    if (any_bytes) x.of_8_bits = numbers();
     return x;
   }
 
@@ -95,10 +94,10 @@ struct ByteScratch {
     for (int64_t r = 0; r < rows; ++r) {
       kernels.quantize(product.x + r * product.x_stride, k, row);
       row.q += columns;
-      skip(row.of_q);
-      if (!fine) continue;
       row.fine += columns;
-      skip(row.of_both);
+      row.is_fine += pieces;
+      skip(row.of_4_bits);
+      if (any_bytes) skip(row.of_8_bits);
     }
     return all;
   }
