@@ -91,8 +91,26 @@ class CachedAttention final : public CachedAttentionBase {
     return chunks;
   }
 
+  /// Cuts the last chunks where they do not divide by the threads: three heads on two threads would
+  /// take as long as four. What a row comes to does not depend on the other rows of its chunk.
+  static void Balance(std::vector<Chunk>& chunks, int threads) {
+    const size_t team = static_cast<size_t>(std::max(1, threads)), rest = chunks.size() % team;
+    if (rest == 0 || 2 * rest > team || chunks.size() > 4 * team) return;
+    const int parts = static_cast<int>(team / rest);
+    const std::vector<Chunk> last(chunks.end() - static_cast<std::ptrdiff_t>(rest), chunks.end());
+    chunks.resize(chunks.size() - rest);
+    for (const Chunk& chunk : last) {
+      for (int part = 0; part < parts; ++part) {
+        const int begin = chunk.rows * part / parts, end = chunk.rows * (part + 1) / parts;
+        if (begin < end)
+          chunks.push_back({chunk.slice, chunk.head, chunk.row + begin, end - begin});
+      }
+    }
+  }
+
   void Attend(const Context& context, const Batch& batch, const float* query, float* out) const {
-    const std::vector<Chunk> chunks = Chunks(batch);
+    std::vector<Chunk> chunks = Chunks(batch);
+    Balance(chunks, context.threads());
     double grains = 0;
     for (const Chunk& chunk : chunks) {
       grains += static_cast<double>(chunk.slice->position + chunk.slice->count) *
