@@ -5,7 +5,7 @@
 
 #include "cuda/launch.h"
 #include "cuda/memory.h"
-#include "layers/expression/device_registers.h"
+#include "layers/expression/device_functions.h"
 
 namespace oort::expression {
 namespace {
