@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "cli/language.h"
+#include "cuda/roofs.h"
 #include "llm/limits/limits.h"
 
 namespace oort::cli {
@@ -52,6 +53,15 @@ struct SpeedOfLight {
   double decode = 0, prefill = 0;
 };
 
+limits::Machine MachineOf(Device device, int threads) {
+  if (device.type == DeviceType::kCpu) return limits::MeasureThisMachine(threads);
+  const cuda::Roofs roofs = cuda::MeasureRoofs(device.index);
+  limits::Machine machine;
+  machine.bandwidth = roofs.read_bandwidth;
+  machine.flops = roofs.bf16_flops;
+  return machine;
+}
+
 /// Every token reads all weights (of the embeddings a row) and, in the middle of the answer, so
 /// much of the cache; a prompt multiplies each of its tokens with the weights and with those before
 /// it.
@@ -61,7 +71,7 @@ SpeedOfLight FindLimit(const LanguageModel& model, const Options& options, KvTyp
   const double cache = static_cast<double>(KvCache::BlockBytes(model.kv_shape(kv))) /
                        static_cast<double>(KvCache::kBlockTokens);
   SpeedOfLight light;
-  light.machine = limits::MeasureThisMachine(threads);
+  light.machine = MachineOf(model.graph()->device(), threads);
   light.bytes = static_cast<double>(info.step_bytes) +
                 cache * (prompt + static_cast<double>(options.new_tokens) / 2);
   light.decode = light.machine.bandwidth / light.bytes;
@@ -109,8 +119,9 @@ int BenchLlm(const Options& options) {
     return ": at most " + FormatFixed(limit, 1) + " tokens/s, of which " + what + " reaches " +
            FormatFixed(100 * rate / limit, 1) + " %\n";
   };
-  std::cout << info.family << ", " << info.layers << " layers, " << engine.threads()
-            << " threads; a token reads " << FormatBytes(light.bytes) << " of weights and cache\n"
+  std::cout << info.family << ", " << info.layers << " layers, " << engine.threads() << " threads, "
+            << model->graph()->device().ToString() << "; a token reads " << FormatBytes(light.bytes)
+            << " of weights and cache\n"
             << "memory gives " << FormatFixed(light.machine.bandwidth / 1e9, 1) << " GB/s"
             << reaches(decode, light.decode, "decode") << "multiply-adds give "
             << FormatFixed(light.machine.flops / 1e9, 1) << " GFLOP/s"

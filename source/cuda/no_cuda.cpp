@@ -2,6 +2,7 @@
 // What stands for source/cuda in a build without CUDA.
 #include "cuda/device.h"
 #include "cuda/memory.h"
+#include "cuda/roofs.h"
 #include "cuda/stream.h"
 
 namespace oort::cuda {
@@ -53,5 +54,6 @@ int64_t ThreadDeviceBytes() { return 0; }
 MemoryStatistics Statistics(int) { return {}; }
 void Trim(int) {}
 FreeMemory MemoryOf(int) { ThrowNoCuda(); }
+Roofs MeasureRoofs(int) { ThrowNoCuda(); }
 
 }  // namespace oort::cuda

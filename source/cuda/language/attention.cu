@@ -320,13 +320,13 @@ __device__ void AttendBody(const AttentionArgs& a) {
 }
 
 template <typename Element, int kLanes, int kGroup, bool kNewest>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kGroup == 1 ? 2 : 1)
     AttendAlone(const __grid_constant__ AttentionArgs args) {
   AttendBody<Element, kLanes, kGroup, kNewest, false>(args);
 }
 
 template <typename Element, int kLanes, int kGroup, bool kNewest>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kGroup == 1 ? 2 : 1)
 #if __CUDA_ARCH__ >= 900
     __cluster_dims__(kCluster, 1, 1)
 #endif

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+// Language models on the GPU against the CPU's exact mode.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "cuda/device.h"
+#include "llm/decoder_runner.h"
+#include "oort/engine.h"
+
+namespace oort {
+namespace {
+
+const std::filesystem::path kGpuModels = std::filesystem::path(OORT_TEST_DATA) / "checkpoints";
+
+class CudaModel : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string reason;
+    if (cuda::Devices(&reason).empty()) GTEST_SKIP() << reason;
+  }
+
+  static std::shared_ptr<const LanguageModel> LoadOn(const std::string& name, Device device,
+                                                     bool exact) {
+    LanguageModelOptions options;
+    options.device = device;
+    options.exact = exact;
+    return LanguageModel::Load(kGpuModels / name, options);
+  }
+
+  static std::vector<int32_t> Tokens(const LanguageModel& model, int count) {
+    std::vector<int32_t> tokens;
+    for (int i = 0; i < count; ++i) {
+      tokens.push_back(static_cast<int32_t>((i * 7 + 3) % model.info().vocabulary));
+    }
+    return tokens;
+  }
+
+  /// Logits of all tokens, in steps of so many.
+  static std::vector<float> Logits(const std::shared_ptr<const LanguageModel>& model, KvType type,
+                                   size_t step) {
+    DecoderRunner runner(model, type, 64, 1);
+    CachedSequence sequence;
+    std::vector<float> logits;
+    const std::vector<int32_t> tokens = Tokens(*model, 40);
+    for (size_t at = 0; at < tokens.size(); at += step) {
+      const size_t count = std::min(step, tokens.size() - at);
+      const StepItem item{&sequence, std::span(tokens).subspan(at, count), StepItem::kAll};
+      const std::span<const float> rows = runner.Step({&item, 1});
+      logits.insert(logits.end(), rows.begin(), rows.end());
+    }
+    return logits;
+  }
+
+  static void ExpectNearLogits(const std::vector<float>& got, const std::vector<float>& want,
+                               double tolerance) {
+    ASSERT_EQ(got.size(), want.size());
+    for (size_t i = 0; i < want.size(); ++i) {
+      ASSERT_NEAR(got[i], want[i], tolerance * (1 + std::abs(static_cast<double>(want[i])))) << i;
+    }
+  }
+};
+
+TEST_F(CudaModel, AllFamiliesGiveTheCpusLogits) {
+  for (const char* name : {"llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gpt2",
+                           "llama.gguf", "llama2c_v2.bin"}) {
+    SCOPED_TRACE(name);
+    const auto host = LoadOn(name, Device::Cpu(), true);
+    const std::vector<float> want = Logits(host, KvType::kF32, 40);
+    // f32 weights are f16 on the GPU. One token at a time is recorded and replayed.
+    for (size_t step : {size_t{40}, size_t{5}, size_t{1}}) {
+      SCOPED_TRACE(step);
+      ExpectNearLogits(Logits(LoadOn(name, Device::Cuda(0), true), KvType::kF32, step), want, 5e-3);
+    }
+    // Prompts on tensor cores, in less than f32.
+    ExpectNearLogits(Logits(LoadOn(name, Device::Cuda(0), false), KvType::kF16, 40), want, 0.1);
+  }
+}
+
+TEST_F(CudaModel, SequencesTogetherGiveWhatTheyGiveAlone) {
+  const auto model = LoadOn("llama", Device::Cuda(0), true);
+  const auto request = [&](int length) {
+    GenerateRequest made;
+    made.prompt = Tokens(*model, length);
+    made.max_tokens = 12;
+    made.ignore_end = true;
+    return made;
+  };
+  EngineOptions options;
+  options.cache_tokens = 256;
+  std::vector<std::vector<int32_t>> alone;
+  for (int length : {3, 9, 17, 30}) {
+    Engine engine(model, options);
+    alone.push_back(engine.Generate(request(length)).tokens);
+  }
+  Engine engine(model, options);
+  std::vector<int64_t> ids;
+  for (int length : {3, 9, 17, 30}) ids.push_back(engine.Submit(request(length)));
+  while (engine.Step()) {
+  }
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const auto result = engine.Take(ids[i]);
+    ASSERT_TRUE(result.has_value());
+    EXPECT_EQ(result->tokens, alone[i]) << i;
+  }
+}
+
+}  // namespace
+}  // namespace oort

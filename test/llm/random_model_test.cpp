@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kit/errors.h"
+#include "models/decoder/random_checkpoint.h"
+
+namespace oort {
+namespace {
+
+TEST(RandomCheckpoint, HasTheShapesOfTheNamedModel) {
+  for (const char* weights : {"bf16", "f16", "int8", "int4"}) {
+    SCOPED_TRACE(weights);
+    const auto checkpoint = MakeRandomCheckpoint("qwen2.5-0.5b", weights, 64);
+    EXPECT_EQ(checkpoint->config().layers, 24);
+    const StoredMatrix key = checkpoint->Matrix("model.layers.3.self_attn.k_proj.weight");
+    EXPECT_EQ(key.rows, 128);
+    EXPECT_EQ(key.columns, 896);
+    const StoredMatrix down = checkpoint->Matrix("model.layers.0.mlp.down_proj.weight");
+    EXPECT_EQ(down.rows, 896);
+    EXPECT_EQ(down.columns, 4864);
+    EXPECT_TRUE(checkpoint->Has("model.layers.0.self_attn.q_proj.bias"));
+    EXPECT_FALSE(checkpoint->Has("model.layers.0.self_attn.o_proj.bias"));
+    std::vector<float> row(896);
+    ReadRows(key, 5, 6, row.data());
+    double squares = 0;
+    for (float value : row) squares += static_cast<double>(value) * static_cast<double>(value);
+    // About 1/sqrt(hidden): neither zeros nor anything that would grow from layer to layer.
+    EXPECT_GT(squares, 0.1);
+    EXPECT_LT(squares, 4);
+  }
+}
+
+TEST(RandomCheckpoint, LayersShareNumbersButAreDifferentToWhoPacksThem) {
+  const auto checkpoint = MakeRandomCheckpoint("smollm2-135m", "int4", 32);
+  const StoredMatrix a = checkpoint->Matrix("model.layers.0.self_attn.o_proj.weight");
+  const StoredMatrix b = checkpoint->Matrix("model.layers.1.self_attn.o_proj.weight");
+  EXPECT_EQ(a.data.raw(), b.data.raw());
+  EXPECT_NE(a.data.buffer(), b.data.buffer());
+}
+
+TEST(RandomCheckpoint, RefusesWhatItDoesNotKnow) {
+  using testing::ExpectThrows;
+  ExpectThrows([] { MakeRandomCheckpoint("gpt5", "bf16", 32); }, ErrorCode::kInvalidArgument,
+               "llama2-7b");
+  ExpectThrows([] { MakeRandomCheckpoint("llama2-7b", "int4", 48); }, ErrorCode::kInvalidArgument,
+               "groups of 32, 64 or 128");
+  ExpectThrows([] { MakeRandomCheckpoint("llama2-7b", "int3", 32); }, ErrorCode::kInvalidArgument,
+               "bf16, f16, int8 or int4");
+}
+
+}  // namespace
+}  // namespace oort
