@@ -46,6 +46,9 @@ class CudaCompactLinear final : public Layer {
     if (!spec_.gated() && spec_.parts() > 1 && activation_ != cuda::RowActivation::kNone) {
       throw Error(ErrorCode::kUnsupported, "no activation behind several products on the GPU");
     }
+    if (spec_.gated() && init.op().inputs.size() > 1) {
+      throw Error(ErrorCode::kUnsupported, "no addend to gated products on the GPU");
+    }
     const std::span<const StoredMatrix> stored = spec_.stored();
     if (spec_.gated() || cuda::DeviceMatrix::Alike(stored)) {
       AddProduct(stored, 0);
@@ -241,7 +244,7 @@ class CudaCompactLinear final : public Layer {
       float* both = reinterpret_cast<float*>(scratch + layout.both);
       MatmulOf(product, 0, rows)
           ->Run(stream, scratch + layout.x, weights, both, nullptr, scratch + layout.blas);
-      cuda::GateRows(stream, both, width, rows, spec_.part_rows(0), bias, activation_, addend,
+      cuda::GateRows(stream, both, width, rows, spec_.part_rows(0), bias, activation_,
                      ResultOf(outputs, product, 0));
       return;
     }

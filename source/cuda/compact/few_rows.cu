@@ -374,10 +374,7 @@ __device__ __forceinline__ void WriteGated(const FewRowsProduct& p, int strip, i
   const float up = __shfl_down_sync(~0u, value, 8);
   const int row = strip * 8 + lane;
   if (lane >= 8 || row >= p.part_rows[0]) return;
-  float result = Activate(p.activation, value) * up;
-  const int64_t at = static_cast<int64_t>(token) * p.part_rows[0] + row;
-  if (p.addend != nullptr) result += p.addend[at];
-  p.y[0][at] = result;
+  p.y[0][static_cast<int64_t>(token) * p.part_rows[0] + row] = Activate(p.activation, value) * up;
 }
 
 __device__ __forceinline__ void Write(const FewRowsProduct& p, int row, int token, float value) {
@@ -393,10 +390,9 @@ __device__ __forceinline__ void Write(const FewRowsProduct& p, int row, int toke
   float* y = part == 0 ? p.y[0] : part == 1 ? p.y[1] : p.y[2];
   const int rows = part == 0 ? p.part_rows[0] : part == 1 ? p.part_rows[1] : p.part_rows[2];
   if (row >= rows) return;
-  float result = Activate(p.activation, value);
   const int64_t at = static_cast<int64_t>(token) * rows + row;
-  if (part == 0 && p.addend != nullptr) result += p.addend[at];
-  y[at] = result;
+  if (part == 0 && p.addend != nullptr) value += p.addend[at];
+  y[at] = Activate(p.activation, value);
 }
 
 template <int kTiles>

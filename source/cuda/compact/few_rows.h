@@ -16,8 +16,8 @@ inline constexpr int kMostProducts = 3;
 
 enum class RowActivation : unsigned char { kNone, kRelu, kSilu, kGelu, kGeluTanh };
 
-/// y = activation(norm(x) W^T + bias) + addend; gated: activation(gate) * up, where each strip
-/// has eight rows of both (see PackOptions::gated).
+/// y = activation(norm(x) W^T + bias + addend); gated: activation(gate) * up without an addend,
+/// where each strip has eight rows of both.
 struct FewRowsProduct {
   DeviceWeights weights;
   int rows = 0;     ///< of x

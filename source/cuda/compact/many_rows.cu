@@ -128,23 +128,20 @@ __global__ void __launch_bounds__(kThreads)
   if (i >= count) return;
   float v = y[i];
   if (bias != nullptr) v += bias[i % columns];
-  v = Activate(activation, v);
   if (addend != nullptr) v += addend[i];
-  y[i] = v;
+  y[i] = Activate(activation, v);
 }
 
 __global__ void __launch_bounds__(kThreads)
     GateKernel(const float* both, int64_t stride, int64_t columns, const float* bias,
-               RowActivation activation, const float* addend, float* y) {
+               RowActivation activation, float* y) {
   const int64_t row = blockIdx.y;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= columns) return;
   const int64_t at = i / 8 * 16 + i % 8;
   float gate = both[row * stride + at], up = both[row * stride + at + 8];
   if (bias != nullptr) gate += bias[at], up += bias[at + 8];
-  float v = Activate(activation, gate) * up;
-  if (addend != nullptr) v += addend[row * columns + i];
-  y[row * columns + i] = v;
+  y[row * columns + i] = Activate(activation, gate) * up;
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -186,10 +183,9 @@ void FinishRows(const Stream& stream, float* y, int64_t rows, int64_t columns, c
 }
 
 void GateRows(const Stream& stream, const float* both, int64_t stride, int64_t rows,
-              int64_t columns, const float* bias, RowActivation activation, const float* addend,
-              float* y) {
+              int64_t columns, const float* bias, RowActivation activation, float* y) {
   const Grid grid{dim3(BlocksFor(columns, kThreads), static_cast<unsigned>(rows)), dim3(kThreads)};
-  Launch(stream, grid, GateKernel, both, stride, columns, bias, activation, addend, y);
+  Launch(stream, grid, GateKernel, both, stride, columns, bias, activation, y);
 }
 
 void GatherRows(const Stream& stream, const DeviceWeights& weights, int64_t table_rows,

@@ -17,15 +17,14 @@ void UnpackWeights(const Stream& stream, const DeviceWeights& weights, void* row
 void CastRows(const Stream& stream, const float* x, int64_t rows, int64_t columns, int64_t padded,
               const float* gain, float epsilon, bool half, void* out);
 
-/// y = activation(y + bias) + addend, in place; bias and addend may be null.
+/// y = activation(y + bias + addend), in place; bias and addend may be null.
 void FinishRows(const Stream& stream, float* y, int64_t rows, int64_t columns, const float* bias,
                 RowActivation activation, const float* addend);
 
 /// y (rows, columns) from `both`, whose rows have eight columns of the gate and eight of what it
 /// gates by turns, `stride` elements apart; bias lies like them.
 void GateRows(const Stream& stream, const float* both, int64_t stride, int64_t rows,
-              int64_t columns, const float* bias, RowActivation activation, const float* addend,
-              float* y);
+              int64_t columns, const float* bias, RowActivation activation, float* y);
 
 /// Rows of the weights as f32, times a factor. A row that is not there is NaN.
 void GatherRows(const Stream& stream, const DeviceWeights& weights, int64_t table_rows,
