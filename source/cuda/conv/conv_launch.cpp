@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cuda/conv/conv_launch.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <mutex>
@@ -56,6 +57,17 @@ const DeviceTraits& TraitsOf(int device) {
   const std::lock_guard lock(mutex);
   const auto found = all.find(device);
   return found != all.end() ? found->second : all.emplace(device, Ask(device)).first->second;
+}
+
+int RegistersOf(const void* kernel) {
+  static std::mutex mutex;
+  static std::map<const void*, int> all;
+  const std::lock_guard lock(mutex);
+  const auto found = all.find(kernel);
+  if (found != all.end()) return found->second;
+  cudaFuncAttributes attributes = {};
+  Check(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes");
+  return all.emplace(kernel, std::max(1, attributes.numRegs)).first->second;
 }
 
 void Launch(const Stream& stream, const ConvLaunch& launch, const void* args) {

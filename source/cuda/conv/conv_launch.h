@@ -17,6 +17,9 @@ struct DeviceTraits {
 /// Asked once a device.
 const DeviceTraits& TraitsOf(int device);
 
+/// Of one thread of a kernel; asked once a kernel.
+int RegistersOf(const void* kernel);
+
 struct ConvLaunch {
   const void* kernel = nullptr;
   dim3 blocks = dim3(1);

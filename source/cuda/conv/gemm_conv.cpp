@@ -53,35 +53,44 @@ int SharedBytes(const GemmConvKernel& kernel, int steps) {
   return std::max(std::min(kernel.stages, steps) * kernel.stage_bytes, kernel.sum_bytes);
 }
 
+/// Blocks of a kernel that fit on a multiprocessor.
+int Resident(const GemmConvKernel& kernel, int steps) {
+  constexpr int kShared = 227 * 1024, kThreads = 2048, kRegisters = 65536;
+  const int registers = RegistersOf(kernel.kernels[0]) * kernel.threads;
+  return std::max(1, std::min({kShared / (SharedBytes(kernel, steps) + 1024),
+                               kThreads / kernel.threads, kRegisters / registers}));
+}
+
 /// Cycles that a call takes, by a model of one multiprocessor: its blocks share the tensor cores
 /// and the way to the L2 cache, and each waits for its copies and for the others of its cluster.
+/// The numbers are fitted to what bench_cuda_conv measured on an H200.
 double ModelCycles(const ConvCall& call, ConvMath math, const GemmConvKernel& kernel, int splits,
                    int multiprocessors) {
-  constexpr double kL2BytesPerCycle = 48, kL2Latency = 900, kBlockStart = 1200;
-  const double per_multiply = math == ConvMath::kF32    ? 1.0 / 110
-                              : math == ConvMath::kTF32 ? 1.0 / 600
-                                                        : 1.0 / 1200;
-  const int rows = kernel.tile.rows, columns = kernel.tile.columns;
-  const double steps = CeilDiv(StepsOf(call, math), splits);
-  const double blocks =
-      static_cast<double>(CeilDiv(call.rows(), rows) * CeilDiv(call.filters, columns)) *
-      call.groups * splits;
-  const int shared = SharedBytes(kernel, static_cast<int>(steps));
-  constexpr int kSharedOfProcessor = 227 * 1024, kThreadsOfProcessor = 2048;
-  const int registers = columns * rows / kernel.threads + 96;
-  const int resident = std::max(
-      1, std::min({kSharedOfProcessor / (shared + 1024), kThreadsOfProcessor / kernel.threads,
-                   65536 / (registers * kernel.threads)}));
-  const double here = std::min<double>(resident, std::ceil(blocks / multiprocessors));
-  const double waves = std::ceil(blocks / (here * multiprocessors));
-  const double depth = kRowBytesOfStep / ItemSize(math);
-  const double multiply = static_cast<double>(rows) * columns * depth * per_multiply;
-  const double fetch = kernel.stage_bytes / kL2BytesPerCycle;
-  const double step = std::max(
-      {here * multiply, here * fetch, kL2Latency / std::min<double>(kernel.stages - 1, steps)});
-  const double write = here * rows * columns * 8 / kL2BytesPerCycle / splits + 600;
-  const double gather = splits == 1 ? 0 : 700 + 40 * splits + here * rows * columns * 4 / 32.0;
-  return kBlockStart + waves * (kL2Latency + steps * step + write + gather);
+  constexpr double kStart = 1580, kLatency = 300, kBarrier = 16, kMultiplies = 1400;
+  constexpr double kWarpMultiplies = 100, kFetchBytes = 54, kWriteBytes = 26;
+  constexpr double kStoreCycles = 0.05, kWriteBatch = 394, kManyWaves = 1.3;
+  constexpr double kGather = 670, kGatherBlock = 40, kGatherBytes = 15;
+  const double slower = math == ConvMath::kF32 ? 10 : math == ConvMath::kTF32 ? 2 : 1;
+  const double rows = kernel.tile.rows, columns = kernel.tile.columns, threads = kernel.threads;
+  const auto steps = static_cast<int>(CeilDiv(StepsOf(call, math), splits));
+  const double blocks = static_cast<double>(CeilDiv(call.rows(), kernel.tile.rows) *
+                                            CeilDiv(call.filters, kernel.tile.columns)) *
+                        call.groups * splits;
+  const double here =
+      std::min<double>(Resident(kernel, steps), std::ceil(blocks / multiprocessors));
+  double waves = blocks / (here * multiprocessors);
+  waves = waves < kManyWaves ? std::ceil(waves) : waves + 0.5;
+  const double products = here * rows * columns * (kRowBytesOfStep / ItemSize(math)) * slower;
+  const double step = std::max({products / kMultiplies, here * kernel.stage_bytes / kFetchBytes,
+                                kLatency / std::min(kernel.stages - 1, steps),
+                                products / (kWarpMultiplies * here * threads / 32)}) +
+                      kBarrier;
+  const double moved = rows * columns * ItemSize(math) * (call.epilogue.addend != nullptr ? 2 : 1);
+  const double write = here * (rows * columns * kStoreCycles + moved / kWriteBytes) / splits +
+                       kWriteBatch * std::ceil(rows * columns / (32 * threads * splits));
+  const double gather =
+      splits == 1 ? 0 : kGather + kGatherBlock * splits + here * rows * columns * 4 / kGatherBytes;
+  return kStart + waves * (kLatency + steps * step + write + gather);
 }
 
 }  // namespace
@@ -118,12 +127,14 @@ ConvPlan ChooseConvPlan(const ConvCall& call, ConvMath math, const Stream& strea
   const DeviceTraits& device = TraitsOf(stream.device());
   const std::span<const GemmConvKernel> kernels = KernelsOf(math);
   const int grain = GrainOf(call, math), steps = StepsOf(call, math);
-  const int most = device.clusters ? std::min(kMostSplits, steps) : 1;
+  const int most = device.clusters ? steps : 1;
   ConvPlan best;
   double least = std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < kernels.size(); ++i) {
     if (kernels[i].kernels[static_cast<size_t>(grain)] == nullptr) continue;
-    for (int splits = 1; splits <= most; ++splits) {
+    // Larger clusters, and odd ones, find no place on some groups of multiprocessors.
+    for (int splits : {1, 2, 3, 4, 6, 8}) {
+      if (splits > most) break;
       const double cycles = ModelCycles(call, math, kernels[i], splits, device.multiprocessors);
       if (cycles < least) {
         least = cycles;

@@ -43,10 +43,8 @@ std::span<const GemmConvKernel> TensorCoreKernels() {
       MakeGemmConvKernel<math, BlockShape<64, 32, 32, 16, 6>, true>(),
       MakeGemmConvKernel<math, BlockShape<32, 64, 16, 32, 6>, false>(),
       MakeGemmConvKernel<math, BlockShape<32, 32, 16, 16, 6>, false>(),
-      MakeGemmConvKernel<math, BlockShape<128, 128, 64, 64, 3, true>, false>(),
       MakeGemmConvKernel<math, BlockShape<128, 128, 64, 32, 3>, false>(),
       MakeGemmConvKernel<math, BlockShape<128, 64, 64, 32, 3, true>, false>(),
-      MakeGemmConvKernel<math, BlockShape<64, 64, 32, 32, 4, true>, false>(),
       MakeGemmConvKernel<math, BlockShape<128, 64, 32, 32, 4>, false>(),
   };
   return kKernels;
