@@ -207,6 +207,10 @@ class BenchLlmTest(LanguageCase):
         self.fails("bench-llm", STORYTELLER, "--prompt-tokens", 0, code=2)
         self.fails("bench-llm", STORYTELLER, "--prompt-tokens", 600, says="600 tokens")
         self.fails("bench-llm", self.dir / "none", says="none")
+        self.fails("bench-llm", says="--random")
+        self.fails("bench-llm", "--random", "gpt5", code=2)
+        self.fails("bench-llm", STORYTELLER, "--random", "llama2-7b", code=2)
+        self.fails("bench-llm", "--random", "llama2-7b", "--weights", "int3", says="int8 or int4")
 
 
 class PerplexityTest(LanguageCase):
