@@ -49,7 +49,9 @@ function(oort_add_cuda target)
     target_include_directories(${target}_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
     target_compile_options(${target}_cuda PRIVATE
       $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra>
-      $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers>)
+      $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers>
+      # As in OortCompiler.cmake: gcc 12 sees overlaps in sums of strings.
+      $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>)
     if(OORT_WERROR)
       target_compile_options(${target}_cuda PRIVATE
         $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings> $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
