@@ -18,7 +18,9 @@ struct Options {
 bool ReadLine(InterruptFlag& interrupt, bool terminal, std::string& line) {
   while (true) {
     if (terminal) std::cout << "> " << std::flush;
-    if (std::getline(std::cin, line)) return true;
+    // A terminal hands over whole lines: what is there can be read without waiting again.
+    const bool ready = !terminal || std::cin.rdbuf()->in_avail() > 0 || interrupt.WaitForInput();
+    if (ready && std::getline(std::cin, line)) return true;
     if (!interrupt.Take()) return false;
     std::cin.clear();
     clearerr(stdin);

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "cli/language.h"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 
 #include "cli/progress.h"
@@ -119,5 +123,21 @@ InterruptFlag::InterruptFlag() {
 InterruptFlag::~InterruptFlag() { sigaction(SIGINT, &before_interrupt, nullptr); }
 
 bool InterruptFlag::Take() { return interrupted.exchange(false); }
+
+bool InterruptFlag::WaitForInput() const {
+  // The signal is let through only while ppoll waits: none is missed between looking and waiting.
+  sigset_t blocked, before;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &blocked, &before);
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  int ready = 0;
+  while (!interrupted && ready == 0) {
+    ready = ppoll(&input, 1, nullptr, &before);
+    if (ready < 0 && errno == EINTR) ready = 0;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return !interrupted;
+}
 
 }  // namespace oort::cli

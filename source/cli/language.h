@@ -56,6 +56,9 @@ class InterruptFlag {
   InterruptFlag& operator=(const InterruptFlag&) = delete;
   /// Whether Ctrl-C was pressed since the last call.
   bool Take();
+  /// Waits until standard input has something to read, or its end; false if Ctrl-C came first, also
+  /// just before the waiting began.
+  bool WaitForInput() const;
 };
 
 }  // namespace oort::cli
