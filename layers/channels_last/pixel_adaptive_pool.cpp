@@ -80,7 +80,7 @@ LayerCreator CreatePixelAdaptive(PixelFold fold) {
 
 OORT_LAYERS(pixel_adaptive_pool) {
   using namespace oort;
-  constexpr DTypeSet kDTypes = kF32Only | DType::kF16 | DType::kBF16;
+  static constexpr DTypeSet kDTypes = kF32Only | DType::kF16 | DType::kBF16;
   const OperatorSchema mean =
       OperatorSchema({"channels_last.AdaptiveAvgPool2d"},
                      "nn.AdaptiveAvgPool2d of (…, H, W, C). Made by the channels-last pass")

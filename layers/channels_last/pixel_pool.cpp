@@ -106,7 +106,7 @@ class PixelAvgPool final : public PixelPool {
 
 OORT_LAYERS(pixel_pool) {
   using namespace oort;
-  constexpr DTypeSet kDTypes = kF32Only | DType::kF16 | DType::kBF16;
+  static constexpr DTypeSet kDTypes = kF32Only | DType::kF16 | DType::kBF16;
   const auto schema = [](const char* type, const char* doc) {
     return OperatorSchema({type}, doc)
         .Tensor("input", kDTypes)
