@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * 32;
-constexpr int kMostGroup = 8;  // heads of queries that one block serves
+constexpr int kMostGroup = 4;  // heads of queries that one block serves
 constexpr int kCluster = 4;
 constexpr float kNone = -1e30f;  // a maximum of nothing: finite, so that differences are no NaN
 
@@ -385,7 +385,6 @@ template <typename Element, int kLanes, bool kNewest>
 void LaunchGroups(const Stream& stream, const AttentionArgs& args, bool overlap) {
   const int per_head = args.heads / args.kv_heads;
   if (per_head == 1) return LaunchAttention<Element, kLanes, 1, kNewest>(stream, args, overlap);
-  if (per_head <= 4) return LaunchAttention<Element, kLanes, 4, kNewest>(stream, args, overlap);
   LaunchAttention<Element, kLanes, kMostGroup, kNewest>(stream, args, overlap);
 }
 
