@@ -73,10 +73,10 @@ __device__ bool FindPlace(const ConvCall& conv, DepthwisePlace& place) {
 template <typename T, int count, int kernel, int stride, int along>
 __global__ void __launch_bounds__(kDepthwiseThreads)
     DepthwiseRowKernel(const __grid_constant__ ConvCall conv) {
-  LetNextKernelStart();
+  LaunchDependents();
   DepthwisePlace place;
   const bool here = FindPlace<count, along>(conv, place);
-  WaitForKernelsBefore();
+  WaitForPredecessor();
   if (!here) return;
   float sums[along][count] = {};
   const int left = place.x * stride - conv.width.pad;
@@ -124,10 +124,10 @@ __global__ void __launch_bounds__(kDepthwiseThreads)
 template <typename T, int count>
 __global__ void __launch_bounds__(kDepthwiseThreads)
     DepthwiseKernel(const __grid_constant__ ConvCall conv) {
-  LetNextKernelStart();
+  LaunchDependents();
   DepthwisePlace place;
   const bool here = FindPlace<count, 1>(conv, place);
-  WaitForKernelsBefore();
+  WaitForPredecessor();
   if (!here) return;
   float sums[count] = {};
   const T* weight = static_cast<const T*>(conv.weight) + place.channel;

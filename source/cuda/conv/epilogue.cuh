@@ -6,6 +6,7 @@
 #include <cuda_fp16.h>
 
 #include "cuda/conv/epilogue.h"
+#include "cuda/kernel_tools.h"
 
 namespace oort::cuda {
 
@@ -100,19 +101,6 @@ __device__ void StoreFloats(T* to, const float (&values)[count]) {
     for (int i = 0; i < count; ++i) piece.at[i] = FromFloat<T>(values[i]);
     StoreElements(to, piece);
   }
-}
-
-/// Before it: nothing that kernels in front of this one write may be read, and nothing written.
-__device__ inline void WaitForKernelsBefore() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-/// Lets the next kernel start, up to its WaitForKernelsBefore.
-__device__ inline void LetNextKernelStart() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;");
-#endif
 }
 
 }  // namespace oort::cuda

@@ -292,7 +292,7 @@ __global__ void __launch_bounds__(Shape::kThreads)
   const int first_row = tile / conv.column_tiles * Shape::kRows;
   const int first_column = tile % conv.column_tiles * Shape::kColumns;
   const int begin = conv.steps * rank / conv.splits, end = conv.steps * (rank + 1) / conv.splits;
-  LetNextKernelStart();
+  LaunchDependents();
 
   FilterCopier<T, Shape::kColumns, kThreads> filters(
       conv,
@@ -306,7 +306,7 @@ __global__ void __launch_bounds__(Shape::kThreads)
   }
   WindowCopier<T, grain, Shape::kRows, kThreads, Shape::kCached> windows(
       conv, static_cast<const T*>(conv.in) + group * conv.channels, first_row, begin, thread);
-  WaitForKernelsBefore();
+  WaitForPredecessor();
 #pragma unroll
   for (int s = 0; s < kStages - 1; ++s) {
     if (begin + s < end) windows.Copy(base + s * Shape::kStageBytes);

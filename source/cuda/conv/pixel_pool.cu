@@ -43,7 +43,7 @@ template <typename T, int count, bool max, int parts>
 __global__ void __launch_bounds__(kPoolThreads)
     PoolKernel(const __grid_constant__ PixelPoolCall pool) {
   constexpr int kPlaces = kPoolThreads / parts;
-  LetNextKernelStart();
+  LaunchDependents();
   const unsigned pieces = pool.channels / count;
   const unsigned i = blockIdx.x * kPlaces + threadIdx.x % kPlaces;
   const int part = threadIdx.x / kPlaces;
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kPoolThreads)
   float folded[count];
 #pragma unroll
   for (int c = 0; c < count; ++c) folded[c] = max ? -INFINITY : 0.0f;
-  WaitForKernelsBefore();
+  WaitForPredecessor();
   const bool here = image < pool.batch;
   if (here) {
     const T* in =

@@ -74,8 +74,8 @@ __device__ ResizeTaps TapsOf(const PixelResizeCall& call, const PixelResizeAxis&
 template <typename T, int count>
 __global__ void __launch_bounds__(kResizeThreads)
     ResizeKernel(const __grid_constant__ PixelResizeCall call) {
-  LetNextKernelStart();
-  WaitForKernelsBefore();
+  LaunchDependents();
+  WaitForPredecessor();
   const int64_t pieces = call.channels / count;
   const int64_t i = blockIdx.x * int64_t{kResizeThreads} + threadIdx.x;
   const int64_t pixel = i / pieces, channel = i % pieces * count;

@@ -8,8 +8,8 @@ namespace {
 
 template <typename T>
 __global__ void __launch_bounds__(256) PlainConvKernel(const __grid_constant__ ConvCall conv) {
-  LetNextKernelStart();
-  WaitForKernelsBefore();
+  LaunchDependents();
+  WaitForPredecessor();
   const int64_t filters = int64_t{conv.filters} * conv.groups;
   const int64_t all = conv.rows() * filters;
   for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < all;

@@ -42,8 +42,8 @@ template <typename T, bool transposed>
 __global__ void __launch_bounds__(kPlanesThreads)
     PlanesConvKernel(const __grid_constant__ PlanesConvCall conv) {
   using Sum = SumOf<T>;
-  LetNextKernelStart();
-  WaitForKernelsBefore();
+  LaunchDependents();
+  WaitForPredecessor();
   const int64_t filters = conv.groups * conv.group_out;
   const int64_t out_plane = conv.depth.out * conv.height.out * conv.width.out;
   const int64_t in_plane = conv.depth.in * conv.height.in * conv.width.in;

@@ -22,8 +22,8 @@ __device__ To Convert(From x) {
 template <typename From, typename To>
 __global__ void __launch_bounds__(kTransposeThreads)
     InterleaveKernel(const __grid_constant__ TransposeCall call) {
-  LetNextKernelStart();
-  WaitForKernelsBefore();
+  LaunchDependents();
+  WaitForPredecessor();
   const int64_t i = blockIdx.x * int64_t{kTransposeThreads} + threadIdx.x;
   if (i >= call.batch * call.columns) return;
   const From* in = static_cast<const From*>(call.in) + i / call.columns * call.rows * call.columns +
@@ -49,8 +49,8 @@ template <typename From, typename To>
 __global__ void __launch_bounds__(kTransposeThreads)
     TransposeKernel(const __grid_constant__ TransposeCall call) {
   __shared__ To tile[kTransposeTile][kTransposeTile + 1];
-  LetNextKernelStart();
-  WaitForKernelsBefore();
+  LaunchDependents();
+  WaitForPredecessor();
   const int64_t tiles_along = (call.columns + kTransposeTile - 1) / kTransposeTile;
   const int64_t tiles_down = (call.padded_rows + kTransposeTile - 1) / kTransposeTile;
   const int64_t image = blockIdx.x / (tiles_along * tiles_down);

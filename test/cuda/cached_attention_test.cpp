@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+// Attention over blocks of keys and values on the GPU against the CPU's.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "cuda/device.h"
+#include "cuda/language/sequence_table.h"
+#include "cuda/memory.h"
+#include "models/decoder/graph_writer.h"
+#include "oort/kv_cache.h"
+#include "oort/runtime_graph.h"
+#include "oort/session.h"
+#include "oort/testing.h"
+
+namespace oort {
+namespace {
+
+struct GpuAttentionCase {
+  int64_t heads = 4, kv_heads = 2, head_dim = 64, window = 0, pairs = 0;
+  double softcap = 0;
+  KvType type = KvType::kF16;
+
+  Graph Build() const {
+    GraphWriter writer;
+    const auto input = [&](int i, Shape shape) {
+      return writer.AddInput("pnnx_input_" + std::to_string(i), DType::kF32, shape);
+    };
+    const int64_t any = Shape::kUnknown;
+    std::vector<int> inputs = {input(0, {any, heads * head_dim}),
+                               input(1, {any, kv_heads * head_dim}),
+                               input(2, {any, kv_heads * head_dim})};
+    if (pairs > 0) inputs.push_back(input(3, {any, 2, pairs}));
+    Written attention{"oort.CachedAttention", "tested"};
+    attention.Set("layer", Value(int64_t{0}))
+        .Set("heads", Value(heads))
+        .Set("kv_heads", Value(kv_heads))
+        .Set("head_dim", Value(head_dim))
+        .Set("window", Value(window))
+        .Set("scale", Value(0.2))
+        .Set("softcap", Value(softcap));
+    const int out = writer.AddOne(std::move(attention), inputs);
+    writer.Add({"pnnx.Output", "pnnx_output_0"}, {out}, 0);
+    return writer.Take();
+  }
+
+  std::vector<Tensor> Inputs(int64_t rows, uint64_t seed) const {
+    using testing::RandomTensor;
+    std::vector<Tensor> inputs = {RandomTensor(DType::kF32, {rows, heads * head_dim}, seed),
+                                  RandomTensor(DType::kF32, {rows, kv_heads * head_dim}, seed + 1),
+                                  RandomTensor(DType::kF32, {rows, kv_heads * head_dim}, seed + 2)};
+    if (pairs > 0) inputs.push_back(RandomTensor(DType::kF32, {rows, 2, pairs}, seed + 3, -1, 1));
+    return inputs;
+  }
+
+  /// Results of one sequence in steps of these rows.
+  std::vector<Tensor> Run(Device device, const std::vector<int64_t>& steps) const {
+    LoadOptions options;
+    options.device = device;
+    Session session(RuntimeGraph::Build(Build(), options));
+    const KvShape shape{1, kv_heads, head_dim, type};
+    constexpr int64_t kBlocks = 40;
+    const bool on_gpu = device.type == DeviceType::kCuda;
+    KvCache cache(shape, kBlocks,
+                  on_gpu ? cuda::AllocateDevice(KvCache::Bytes(shape, kBlocks), device.index)
+                         : AllocateHost(KvCache::Bytes(shape, kBlocks)));
+    std::unique_ptr<cuda::SequenceTable> table;
+    if (on_gpu) table = std::make_unique<cuda::SequenceTable>(device.index, 640, kBlocks);
+    std::vector<int32_t> blocks;
+    for (int64_t i = 0; i < kBlocks; ++i) blocks.push_back(cache.Take());
+    std::swap(blocks[0], blocks[3]);  // blocks of a sequence lie anywhere
+    std::vector<Tensor> results;
+    int64_t position = 0;
+    for (int64_t rows : steps) {
+      const std::array<SequenceSlice, 1> slices = {{{0, rows, position, blocks}}};
+      if (table) table->Set(slices);
+      const SequenceBatch batch{slices, &cache, table.get()};
+      RunOptions run;
+      run.sequences = &batch;
+      results.push_back(session.Forward(Inputs(rows, static_cast<uint64_t>(position + 5)), run)[0]);
+      position += rows;
+    }
+    return results;
+  }
+
+  void ExpectSame(const std::vector<int64_t>& steps, double tolerance) const {
+    SCOPED_TRACE("head_dim " + std::to_string(head_dim) + " window " + std::to_string(window));
+    const std::vector<Tensor> want = Run(Device::Cpu(), steps);
+    const std::vector<Tensor> got = Run(Device::Cuda(0), steps);
+    for (size_t i = 0; i < want.size(); ++i) {
+      SCOPED_TRACE(i);
+      testing::ExpectNear(got[i], want[i], {tolerance, tolerance});
+    }
+  }
+};
+
+class CudaCachedAttention : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string reason;
+    if (cuda::Devices(&reason).empty()) GTEST_SKIP() << reason;
+  }
+};
+
+/// Steps of many rows, of fewer than tensor cores get, and of one.
+const std::vector<int64_t> kAttentionSteps = {100, 70, 17, 5, 1, 1, 1, 64};
+
+TEST_F(CudaCachedAttention, PromptsOnTensorCores) {
+  for (int64_t head_dim : {64, 128}) {
+    for (int64_t window : {0, 30}) {
+      GpuAttentionCase tested;
+      tested.head_dim = head_dim;
+      tested.window = window;
+      tested.pairs = head_dim / 2;
+      tested.softcap = window == 0 ? 0 : 20;
+      tested.ExpectSame(kAttentionSteps, 1e-2);  // queries and weights are rounded to f16
+    }
+  }
+}
+
+TEST_F(CudaCachedAttention, OtherHeadsAndTypes) {
+  for (int64_t head_dim : {8, 32, 80, 256}) {
+    GpuAttentionCase tested;
+    tested.head_dim = head_dim;
+    tested.heads = 7;
+    tested.kv_heads = 1;
+    tested.type = KvType::kF32;
+    tested.ExpectSame(kAttentionSteps, 1e-4);
+  }
+}
+
+}  // namespace
+}  // namespace oort
