@@ -42,11 +42,9 @@ void ChooseRows(Graph& graph, int wanted) {
   const int rows = graph.AddOperand("wanted");
   select.outputs = {rows};
   graph.AddOperator(std::move(select));
-  std::vector<int> inputs = rewriter.op(reader).inputs;
-  for (int& input : inputs) {
-    if (input == chosen) input = rows;
+  for (size_t i = 0; i < rewriter.op(reader).inputs.size(); ++i) {
+    if (rewriter.op(reader).inputs[i] == chosen) rewriter.ReplaceInput(reader, i, rows);
   }
-  rewriter.SetInputs(reader, inputs);
 }
 
 }  // namespace

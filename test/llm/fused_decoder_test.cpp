@@ -6,8 +6,11 @@
 #include <array>
 
 #include "graph/passes/passes.h"
+#include "kit/files.h"
+#include "models/decoder/converted.h"
 #include "models/decoder/decoder.h"
 #include "oort/kv_cache.h"
+#include "oort/language_model.h"
 #include "oort/testing.h"
 #include "parser/checkpoint/checkpoint.h"
 
@@ -56,19 +59,23 @@ std::vector<Tensor> LogitsOf(const Graph& graph, const DecoderConfig& config) {
   return logits;
 }
 
-void ExpectFolded(const std::string& name, int64_t norms_left, int64_t rotaries_left) {
-  SCOPED_TRACE(name);
-  const auto checkpoint = Checkpoint::Open(kFoldedModels / name);
-  const Graph plain = BuildDecoder(*checkpoint);
+void ExpectFolded(const Graph& plain, const DecoderConfig& config, int64_t norms_left,
+                  int64_t rotaries_left) {
   Graph folded = plain;
   FuseRmsNorm(folded, OnGpu());
   FuseRotary(folded, OnGpu());
   EXPECT_EQ(CountType(folded, "nn.RMSNorm"), norms_left);
   EXPECT_EQ(CountType(folded, "oort.Rotary"), rotaries_left);
-  const std::vector<Tensor> want = LogitsOf(plain, checkpoint->config());
-  const std::vector<Tensor> got = LogitsOf(folded, checkpoint->config());
+  const std::vector<Tensor> want = LogitsOf(plain, config);
+  const std::vector<Tensor> got = LogitsOf(folded, config);
   ASSERT_EQ(got.size(), want.size());
   for (size_t i = 0; i < want.size(); ++i) testing::ExpectNear(got[i], want[i], {1e-5, 1e-5});
+}
+
+void ExpectFolded(const std::string& name, int64_t norms_left, int64_t rotaries_left) {
+  SCOPED_TRACE(name);
+  const auto checkpoint = Checkpoint::Open(kFoldedModels / name);
+  ExpectFolded(BuildDecoder(*checkpoint), checkpoint->config(), norms_left, rotaries_left);
 }
 
 TEST(FusedDecoder, NormsAndRotaryGoIntoTheirReaders) {
@@ -80,6 +87,18 @@ TEST(FusedDecoder, NormsAndRotaryGoIntoTheirReaders) {
 TEST(FusedDecoder, NormsOfHeadsStay) {
   const auto checkpoint = Checkpoint::Open(kFoldedModels / "qwen3");
   ExpectFolded("qwen3", 2 * checkpoint->config().layers, 0);
+}
+
+/// A converted model whose head is the embeddings has them as named inputs of both.
+TEST(FusedDecoder, AHeadThatSharesItsWeightsKeepsThem) {
+  const testing::TemporaryFolder folder;
+  const std::filesystem::path param = folder.path() / "tied.pnnx.param";
+  for (const char* name : {"qwen2", "gemma"}) {
+    SCOPED_TRACE(name);
+    ConvertLanguageModel(kFoldedModels / name, param, folder.path() / "tied.pnnx.bin");
+    const ConvertedModel model = ReadConverted(param, {});
+    ExpectFolded(model.graph, model.about.config, 0, 0);
+  }
 }
 
 TEST(FusedDecoder, LeavesTheGraphAloneOnTheCpu) {

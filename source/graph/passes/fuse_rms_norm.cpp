@@ -23,6 +23,8 @@ void FuseRmsNorm(Graph& graph, const PassContext& context) {
   for (int index : graph.TopologicalOrder()) {
     Operator& linear = rewriter.op(index);
     if (linear.type != "oort.CompactLinear" || linear.inputs.empty()) continue;
+    const std::string_view name = rewriter.InputName(index, 0);
+    if (!name.empty() && name != "input") continue;
     const int producer = rewriter.ProducerOf(linear.inputs[0]);
     if (producer < 0 || !IsPlainRmsNorm(rewriter.op(producer))) continue;
     const Value columns = ParameterValue(linear, "in_features");
@@ -33,9 +35,7 @@ void FuseRmsNorm(Graph& graph, const PassContext& context) {
     }
     linear.attributes["norm"] = norm.attributes.at("weight");
     linear.params["norm_epsilon"] = norm.params.at("eps");
-    std::vector<int> inputs = linear.inputs;
-    inputs[0] = norm.inputs[0];
-    rewriter.SetInputs(index, inputs);
+    rewriter.ReplaceInput(index, 0, norm.inputs[0]);  // weights of a tied head are named inputs
     rewriter.Kill(producer);
   }
   rewriter.Finish();

@@ -12,6 +12,7 @@ void FuseRotary(Graph& graph, const PassContext& context) {
     if (attention.type != "oort.CachedAttention" || attention.inputs.size() != 3) continue;
     const int producer = rewriter.ProducerOf(attention.inputs[0]);
     if (producer < 0 || rewriter.op(producer).type != "oort.Rotary") continue;
+    if (rewriter.NamesInputs(index) || rewriter.NamesInputs(producer)) continue;
     Operator& rotary = rewriter.op(producer);
     const bool alone =
         rotary.inputs.size() == 3 && rotary.outputs.size() == 2 &&

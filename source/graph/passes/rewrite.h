@@ -64,6 +64,24 @@ class Rewriter {
     return data != nullptr && data->has_data() ? data : nullptr;
   }
 
+  /// What input `at` of an operator is called; empty where its place says that.
+  std::string_view InputName(int index, size_t at) {
+    const std::vector<std::string>& names = op(index).input_names;
+    return at < names.size() ? std::string_view(names[at]) : std::string_view();
+  }
+  bool NamesInputs(int index) {
+    for (const std::string& name : op(index).input_names) {
+      if (!name.empty()) return true;
+    }
+    return false;
+  }
+  /// `op` reads something else there; the names of its inputs stay.
+  void ReplaceInput(int index, size_t at, int operand_index) {
+    int& input = op(index).inputs[at];
+    Forget(input, index);
+    operand(operand_index).consumers.push_back(index);
+    input = operand_index;
+  }
   /// `op` gets these inputs, without names.
   void SetInputs(int index, std::vector<int> inputs) {
     for (int input : op(index).inputs) Forget(input, index);
