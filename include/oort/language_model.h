@@ -56,8 +56,8 @@ class LanguageModel {
   LanguageModel& operator=(const LanguageModel&) = delete;
 
   const LanguageModelInfo& info() const;
-  /// Inputs: tokens, positions, and the rows whose logits are wanted, i32; output: logits. It runs
-  /// with RunOptions::sequences.
+  /// Inputs: tokens, positions, and the rows whose logits are wanted, i32; outputs: logits, and the
+  /// likeliest token of each of these rows, i32. It runs with RunOptions::sequences.
   const std::shared_ptr<const RuntimeGraph>& graph() const;
   KvShape kv_shape(KvType type) const;
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// What picking a token does to a row of logits.
 #pragma once
 
 #include "cpu/kernels.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "llm/sampling/softmax.h"
+#include "cpu/sampling.h"
 
 #include "cpu/vec.h"
 #include "cpu/vec_math.h"

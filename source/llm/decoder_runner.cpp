@@ -8,6 +8,7 @@
 #include "cpu/compact/compact_matrix.h"
 #include "cuda/language/sequence_table.h"
 #include "cuda/memory.h"
+#include "runtime/placement.h"
 
 namespace oort {
 
@@ -29,6 +30,15 @@ std::unique_ptr<cuda::SequenceTable> MakeTable(const KvCache& cache) {
       CheckedMultiply(cache.blocks(), DecoderRunner::MostDecodeRows()));
 }
 
+/// Where the head of the model runs: what it makes on a GPU is copied to the host, or kept.
+Device LogitsDevice(const RuntimeGraph& graph) {
+  const int output = graph.graph().OutputOperators().at(0);
+  const int logits = graph.graph().operators[static_cast<size_t>(output)].inputs.at(0);
+  const int producer = graph.graph().operands[static_cast<size_t>(logits)].producer;
+  const bool copied = graph.graph().operators.at(static_cast<size_t>(producer)).type == kToHostType;
+  return copied ? graph.device() : Device::Cpu();
+}
+
 }  // namespace
 
 DecoderRunner::DecoderRunner(std::shared_ptr<const LanguageModel> model, KvType type,
@@ -37,6 +47,7 @@ DecoderRunner::DecoderRunner(std::shared_ptr<const LanguageModel> model, KvType 
       cache_(MakeCache(model_->kv_shape(type), KvCache::BlocksFor(cache_tokens),
                        model_->graph()->device())),
       table_(MakeTable(cache_)),
+      made_on_(LogitsDevice(*model_->graph())),
       session_(model_->graph(), {.threads = threads}) {}
 
 DecoderRunner::~DecoderRunner() = default;
@@ -78,6 +89,32 @@ void DecoderRunner::Reserve(std::span<const StepItem> items) {
 
 std::span<const float> DecoderRunner::Step(std::span<const StepItem> items,
                                            const RunOptions& options) {
+  Run(items, options, logits_, Device::Cpu());
+  return logits_.span<float>();
+}
+
+std::span<const int32_t> DecoderRunner::StepLikeliest(std::span<const StepItem> items,
+                                                      const RunOptions& options) {
+  Run(items, options, unseen_logits_, made_on_);
+  return likeliest_.span<int32_t>();
+}
+
+void DecoderRunner::Fit(Tensor& tensor, DType dtype, const Shape& shape, Device where) const {
+  if (tensor.defined() && tensor.shape() == shape) return;
+  const size_t bytes = Tensor::Meta(dtype, shape).bytes();
+  std::shared_ptr<Buffer> buffer = tensor.defined() ? tensor.buffer() : nullptr;
+  if (!buffer || buffer->size() < bytes) {
+    if (where.type != DeviceType::kCpu) {
+      buffer = cuda::AllocateDevice(bytes, where.index);
+    } else {
+      buffer = table_ ? cuda::AllocatePinned(bytes) : AllocateHost(bytes);
+    }
+  }
+  tensor = Tensor(dtype, shape, std::move(buffer));
+}
+
+void DecoderRunner::Run(std::span<const StepItem> items, const RunOptions& options, Tensor& logits,
+                        Device logits_on) {
   Reserve(items);
   tokens_.clear();
   positions_.clear();
@@ -103,14 +140,15 @@ std::span<const float> DecoderRunner::Step(std::span<const StepItem> items,
   const SequenceBatch batch{slices_, &cache_, table_.get()};
   RunOptions run = options;
   run.sequences = &batch;
-  const Shape shape{static_cast<int64_t>(rows_.size()), vocabulary()};
-  if (!logits_.defined() || logits_.shape() != shape) logits_ = Tensor(DType::kF32, shape);
+  const int64_t rows = static_cast<int64_t>(rows_.size());
+  Fit(logits, DType::kF32, {rows, vocabulary()}, logits_on);
+  Fit(likeliest_, DType::kI32, {rows}, Device::Cpu());
+  std::array<Tensor, 2> outputs = {logits, likeliest_};
   const std::array<Tensor, 3> inputs = {borrow(tokens_), borrow(positions_), borrow(rows_)};
-  session_.ForwardInto(inputs, {&logits_, 1}, run);
+  session_.ForwardInto(inputs, outputs, run);
   for (const StepItem& item : items) {
     item.sequence->length += static_cast<int64_t>(item.tokens.size());
   }
-  return logits_.span<float>();
 }
 
 }  // namespace oort

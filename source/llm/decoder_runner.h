@@ -35,6 +35,10 @@ class DecoderRunner {
   /// Runs the items as one batch and returns the logits that they want, row by row in their order;
   /// valid until the next step. Where it throws, no sequence has changed.
   std::span<const float> Step(std::span<const StepItem> items, const RunOptions& options = {});
+  /// The same for who only wants the likeliest token of each row, -1 where there is none: on a GPU
+  /// nothing else comes to the host.
+  std::span<const int32_t> StepLikeliest(std::span<const StepItem> items,
+                                         const RunOptions& options = {});
   /// One more sequence uses the block, which is full.
   void Share(int32_t block) { cache_.Share(block); }
   /// Gives the blocks of a sequence back.
@@ -53,15 +57,22 @@ class DecoderRunner {
 
  private:
   void Reserve(std::span<const StepItem> items);
+  /// Fills `logits` and likeliest_.
+  void Run(std::span<const StepItem> items, const RunOptions& options, Tensor& logits,
+           Device logits_on);
+  /// Makes it a tensor of that shape there, in the memory that it has if that will do.
+  void Fit(Tensor& tensor, DType dtype, const Shape& shape, Device where) const;
 
   std::shared_ptr<const LanguageModel> model_;
   KvCache cache_;
   std::unique_ptr<cuda::SequenceTable> table_;  // where the cache is a GPU's
+  Device made_on_;                              // where logits come from
   Session session_;
   // Kept from step to step, so that a step need not allocate them.
   std::vector<int32_t> tokens_, positions_, rows_;
   std::vector<SequenceSlice> slices_;
-  Tensor logits_;
+  Tensor logits_, likeliest_;  // on the host
+  Tensor unseen_logits_;       // where they were made
 };
 
 }  // namespace oort

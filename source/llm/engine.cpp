@@ -10,6 +10,7 @@
 #include "core/guard.h"
 #include "llm/check_request.h"
 #include "llm/generation.h"
+#include "llm/sampling/likeliest.h"
 
 namespace oort {
 namespace {
@@ -37,6 +38,12 @@ std::string_view Name(FinishReason reason) {
   }
   return "stop";
 }
+
+/// What a step gives for each of its rows: logits, or what greedy sampling makes of them.
+struct StepRows {
+  std::span<const float> logits;
+  std::span<const int32_t> likeliest;
+};
 
 struct Engine::Impl {
   std::shared_ptr<const LanguageModel> model;
@@ -71,7 +78,8 @@ struct Engine::Impl {
   template <typename Body>
   void Attempt(Generation& generation, const Body& body);
   void Fail(Generation& generation);
-  void Accept(Generation& generation, std::span<const float> logits);
+  StepRows Run(std::span<const StepItem> items, bool greedy);
+  void Accept(Generation& generation, const StepRows& rows, size_t row);
   void Emit(Generation& generation, const SampledToken& sampled, const std::string& text);
   void Finish(Generation& generation, FinishReason reason);
   void Collect();
@@ -175,9 +183,9 @@ bool Engine::Impl::StepPrompt() {
             .subspan(static_cast<size_t>(g.prompt_done), static_cast<size_t>(count)),
         last ? StepItem::kLast : StepItem::kNone};
     Attempt(g, [&] {
-      const std::span<const float> logits = runner.Step({&item, 1});
+      const StepRows rows = Run({&item, 1}, !last || PicksLikeliest(g.request.sampling));
       g.prompt_done += count;
-      if (last) Accept(g, logits);
+      if (last) Accept(g, rows, 0);
     });
     g.result.timings.prompt_seconds += SecondsSince(start);
     return true;
@@ -198,23 +206,30 @@ void Engine::Impl::StepAnswers() {
 
 void Engine::Impl::StepTogether(std::span<Generation* const> ready) {
   std::vector<StepItem> items;
+  bool greedy = true;
   for (Generation* g : ready) {
     items.push_back({&g->sequence, {&g->result.tokens.back(), 1}, StepItem::kLast});
+    greedy = greedy && PicksLikeliest(g->request.sampling);
   }
-  std::span<const float> logits;
+  StepRows rows;
   try {
-    logits = runner.Step(items);
+    rows = Run(items, greedy);
   } catch (...) {
     if (ready.size() == 1) return Fail(*ready[0]);
     // Who it was shows when each steps alone, which gives the others what they would have had.
     for (size_t i = 0; i < ready.size(); ++i) StepTogether(ready.subspan(i, 1));
     return;
   }
-  const size_t vocabulary = static_cast<size_t>(runner.vocabulary());
   for (size_t i = 0; i < ready.size(); ++i) {
     if (ready[i]->finished) continue;  // cancelled by a callback of this step
-    Attempt(*ready[i], [&] { Accept(*ready[i], logits.subspan(i * vocabulary, vocabulary)); });
+    Attempt(*ready[i], [&] { Accept(*ready[i], rows, i); });
   }
+}
+
+/// `greedy`: nobody asks for logits.
+StepRows Engine::Impl::Run(std::span<const StepItem> items, bool greedy) {
+  if (greedy) return {{}, runner.StepLikeliest(items)};
+  return {runner.Step(items), {}};
 }
 
 /// What goes wrong for one request ends that one.
@@ -234,8 +249,11 @@ void Engine::Impl::Fail(Generation& g) {
 }
 
 /// Picks the next token and tells whoever waits for it.
-void Engine::Impl::Accept(Generation& g, std::span<const float> logits) {
-  const SampledToken sampled = g.sampler.Sample(logits);
+void Engine::Impl::Accept(Generation& g, const StepRows& rows, size_t row) {
+  const size_t vocabulary = static_cast<size_t>(runner.vocabulary());
+  const SampledToken sampled =
+      rows.logits.empty() ? SampleLikeliest(g.sampler, rows.likeliest[row])
+                          : g.sampler.Sample(rows.logits.subspan(row * vocabulary, vocabulary));
   if (g.result.tokens.empty()) {
     g.first_token = Clock::now();
     g.result.timings.first_token_seconds = SecondsSince(g.submitted);

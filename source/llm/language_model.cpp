@@ -136,8 +136,32 @@ std::shared_ptr<const LanguageModel> LanguageModel::Random(std::string_view name
 
 std::vector<std::string_view> LanguageModel::RandomNames() { return RandomModelNames(); }
 
+namespace {
+
+/// A second output: what greedy sampling picks.
+void AddLikeliest(Graph& graph) {
+  const std::vector<int> outputs = graph.OutputOperators();
+  if (outputs.size() != 1 || graph.operators[static_cast<size_t>(outputs[0])].inputs.size() != 1) {
+    throw Error(ErrorCode::kInvalidModel, "a language model has one output, its logits");
+  }
+  Operator pick;
+  pick.type = "oort.Likeliest";
+  pick.name = "likeliest";
+  pick.inputs = graph.operators[static_cast<size_t>(outputs[0])].inputs;
+  const int tokens = graph.AddOperand("likeliest");
+  pick.outputs = {tokens};
+  graph.AddOperator(std::move(pick));
+  Operator& output = graph.operators[static_cast<size_t>(outputs[0])];
+  output.inputs.push_back(tokens);
+  output.input_names.resize(output.inputs.size());
+  graph.operands[static_cast<size_t>(tokens)].consumers.push_back(outputs[0]);
+}
+
+}  // namespace
+
 std::shared_ptr<const LanguageModel> LanguageModel::Finish(std::unique_ptr<Impl> impl, Graph graph,
                                                            const LanguageModelOptions& options) {
+  AddLikeliest(graph);
   LoadOptions load;
   load.isa = options.isa;
   load.device = options.device;

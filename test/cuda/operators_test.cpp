@@ -2,6 +2,9 @@
 // Operators on the GPU against the same on the CPU, which other tests hold against torch.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "cuda/device.h"
 #include "cuda/memory.h"
 #include "graph/graph_builder.h"
@@ -324,6 +327,20 @@ TEST_F(CudaOperators, Indexing) {
   }
   ExpectSame("nn.Embedding", "num_embeddings=5 embedding_dim=24", {index}, 1,
              {{"weight", RandomTensor(DType::kF32, {5, 24})}});
+}
+
+TEST_F(CudaOperators, LikeliestToken) {
+  const float nan = std::nanf("");
+  for (const int64_t length : {1, 31, 1000, 1024, 32000, 151936}) {
+    Tensor x = RandomTensor(DType::kF32, {5, length}, static_cast<uint64_t>(length));
+    float* values = x.data<float>();
+    std::fill(values + length, values + 2 * length, -3.5f);          // all equal
+    std::fill(values + 2 * length, values + 3 * length, -INFINITY);  // none
+    std::fill(values + 3 * length, values + 4 * length, nan);
+    values[3 * length + length / 2] = -1e30f;
+    values[4 * length + length - 1] = values[4 * length + length / 2] = 9;  // a tie
+    ExpectSame("oort.Likeliest", "", {x});
+  }
 }
 
 TEST_F(CudaOperators, StatisticsTellWhatIsInUse) {

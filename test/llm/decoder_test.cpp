@@ -145,6 +145,32 @@ TEST(DecoderRunner, KeepsKeysAndValuesInEightBits) {
   EXPECT_GT(worst, 1e-5f);  // else nothing was rounded
 }
 
+TEST(DecoderRunner, SaysWhichTokenIsTheLikeliest) {
+  const auto model = LoadDecoder("llama");
+  DecoderRunner runner(model, KvType::kF32, 64, 1);
+  const DecoderAnswers answers = AnswersOf("llama");
+  const size_t vocabulary = static_cast<size_t>(model->info().vocabulary);
+  for (const size_t chunk : {answers.tokens.size(), size_t{3}, size_t{1}}) {
+    CachedSequence with, without;
+    for (size_t i = 0; i < answers.tokens.size(); i += chunk) {
+      const auto tokens = std::span<const int32_t>(answers.tokens)
+                              .subspan(i, std::min(chunk, answers.tokens.size() - i));
+      const StepItem seen{&with, tokens, StepItem::kAll}, unseen{&without, tokens, StepItem::kAll};
+      const std::span<const float> logits = runner.Step({&seen, 1});
+      std::vector<int32_t> want;
+      for (size_t row = 0; row < tokens.size(); ++row) {
+        const auto begin = logits.begin() + static_cast<std::ptrdiff_t>(row * vocabulary);
+        const auto end = begin + static_cast<std::ptrdiff_t>(vocabulary);
+        want.push_back(static_cast<int32_t>(std::max_element(begin, end) - begin));
+      }
+      const std::span<const int32_t> got = runner.StepLikeliest({&unseen, 1});
+      EXPECT_EQ(std::vector<int32_t>(got.begin(), got.end()), want);
+    }
+    runner.Release(with);
+    runner.Release(without);
+  }
+}
+
 TEST(DecoderRunner, TakesBlocksAndGivesThemBack) {
   DecoderRunner runner(LoadDecoder("llama"), KvType::kF32, 48, 1);
   ASSERT_EQ(runner.cache().blocks(), 3);

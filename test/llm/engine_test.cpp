@@ -68,6 +68,20 @@ TEST(Engine, GivesRequestsSideBySideTheAnswersThatTheyHaveAlone) {
   }
 }
 
+/// Greedy requests need no logits; beside one that draws, all get them.
+TEST(Engine, PicksTheSameTokensWithAndWithoutLogits) {
+  Engine engine(TinyModel());
+  const std::vector<int32_t> greedy = engine.Generate(RequestOf({3, 10, 17}, 12)).tokens;
+  GenerateRequest told = RequestOf({3, 10, 17}, 12);
+  told.sampling.top_logprobs = 0;
+  EXPECT_EQ(engine.Generate(std::move(told)).tokens, greedy);
+  const int64_t first = engine.Submit(RequestOf({3, 10, 17}, 12));
+  engine.Submit(RequestOf({5, 6}, 12, 1));
+  while (engine.Step()) {
+  }
+  EXPECT_EQ(engine.Take(first)->tokens, greedy);
+}
+
 TEST(Engine, RunsMoreRequestsThanTheCacheHoldsAtOnce) {
   const auto model = TinyModel();
   EngineOptions options;

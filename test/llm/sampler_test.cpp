@@ -10,7 +10,8 @@
 #include <numeric>
 
 #include "cpu/kernels.h"
-#include "llm/sampling/softmax.h"
+#include "cpu/sampling.h"
+#include "llm/sampling/likeliest.h"
 #include "oort/error.h"
 
 namespace oort {
@@ -281,6 +282,40 @@ TEST(SamplerKernels, AgreeOnEveryInstructionSet) {
       EXPECT_EQ(kernels.exp_sum(x.data(), nullptr, static_cast<int64_t>(size), max, 0.7F), got);
     }
   }
+}
+
+TEST(Sampler, NeedsNoLogitsWhereTheLikeliestTokenIsAllThatCounts) {
+  const auto with = [](auto change) {
+    SamplingOptions options;
+    change(options);
+    return PicksLikeliest(options);
+  };
+  EXPECT_TRUE(with([](SamplingOptions& o) { o.seed = 7; }));
+  EXPECT_TRUE(with([](SamplingOptions& o) { o.top_k = 3; }));
+  EXPECT_FALSE(with([](SamplingOptions& o) { o.temperature = 0.5f; }));
+  EXPECT_FALSE(with([](SamplingOptions& o) { o.repetition_penalty = 1.1f; }));
+  EXPECT_FALSE(with([](SamplingOptions& o) { o.presence_penalty = 0.1f; }));
+  EXPECT_FALSE(with([](SamplingOptions& o) { o.frequency_penalty = 0.1f; }));
+  EXPECT_FALSE(with([](SamplingOptions& o) { o.logit_bias = {{3, 1.0f}}; }));
+  EXPECT_FALSE(with([](SamplingOptions& o) { o.top_logprobs = 0; }));
+}
+
+TEST(Sampler, SaysTheSameOfNoTokenWithAndWithoutLogits) {
+  Sampler sampler;
+  EXPECT_EQ(SampleLikeliest(sampler, 5).token, 5);
+  const auto text = [](auto pick) {
+    try {
+      pick();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const std::vector<float> none(3, -kSamplerInf);
+  const std::string with = text([&] { sampler.Sample(none); });
+  EXPECT_FALSE(with.empty());
+  EXPECT_EQ(with, text([&] { SampleLikeliest(sampler, -1); }));
 }
 
 }  // namespace

@@ -8,7 +8,8 @@
 #include <unordered_map>
 
 #include "core/random.h"
-#include "llm/sampling/softmax.h"
+#include "cpu/sampling.h"
+#include "llm/sampling/likeliest.h"
 #include "oort/error.h"
 
 namespace oort {
@@ -41,6 +42,10 @@ void CheckOptions(const SamplingOptions& o) {
     if (token < 0) FailOption("a token of logit_bias", "0 or more", token);
     if (std::isnan(bias)) FailOption("a logit_bias", "a number", bias);
   }
+}
+
+[[noreturn]] void FailNoToken() {
+  throw Error(ErrorCode::kInvalidArgument, "no token can be picked: no logit is above -infinity");
 }
 
 /// The k-th largest value: all of it is read once, and few values are kept.
@@ -277,15 +282,24 @@ SampledToken Sampler::Sample(std::span<const float> logits) {
   }
   const std::span<const float> changed = state_->Adjust(logits);
   const float max = state_->kernels.max(changed.data(), static_cast<int64_t>(changed.size()));
-  if (max == -kInfinity) {
-    throw Error(ErrorCode::kInvalidArgument, "no token can be picked: no logit is above -infinity");
-  }
+  if (max == -kInfinity) FailNoToken();
   SampledToken sampled;
   sampled.token = state_->options.temperature < kGreedy ? state_->Argmax(changed, max)
                                                         : state_->Draw(changed, max);
   if (state_->options.top_logprobs >= 0) state_->Report(logits, sampled);
   Accept(sampled.token);
   return sampled;
+}
+
+bool PicksLikeliest(const SamplingOptions& o) {
+  return o.temperature < kGreedy && o.logit_bias.empty() && o.repetition_penalty == 1 &&
+         o.presence_penalty == 0 && o.frequency_penalty == 0 && o.top_logprobs < 0;
+}
+
+SampledToken SampleLikeliest(Sampler& sampler, int32_t token) {
+  if (token < 0) FailNoToken();
+  sampler.Accept(token);
+  return {token, 0, {}};
 }
 
 }  // namespace oort

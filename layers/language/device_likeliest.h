@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "layers/device_kernel.h"
+
+namespace oort {
+
+/// What oort.Likeliest does, of f32 rows along the last axis into i32.
+inline DeviceKernel<void(cuda::Stream&, const Tensor& x, Tensor& y)> device_likeliest;
+
+}  // namespace oort
