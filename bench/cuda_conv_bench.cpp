@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Every distinct convolution of ResNet-50 on a GPU, with all tiles and splits: which plan is best,
 // and what the one that would be chosen loses.
-//   bench_cuda_conv [f16|bf16|tf32|f32]
+//   bench_cuda_conv [f16|bf16|tf32|f32] [BATCH…]
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -75,7 +75,7 @@ class Bench {
     weight_ = Random(type, call_.depth * layer.filters, static_cast<float>(std::sqrt(2 / fan)));
     bias_ = Random(DType::kF32, layer.filters, 1);
     const int64_t results = call_.rows() * layer.filters;
-    addend_ = Random(type, results, 1);
+    if (layer.addend) addend_ = Random(type, results, 1);
     out_ = DeviceTensor(type, {results}, Device::Cuda(0));
     call_.in = in_.raw();
     call_.weight = weight_.raw();
@@ -88,7 +88,7 @@ class Bench {
   double flops() const {
     return 2.0 * static_cast<double>(call_.rows() * call_.filters * call_.channels * call_.taps());
   }
-  bool Fits(const ConvPlan& plan) const { return ConvPlanFits(call_, math_, plan); }
+  bool Fits(const ConvPlan& plan) const { return ConvPlanFits(call_, math_, plan, stream_); }
   ConvPlan Chosen() const { return ChooseConvPlan(call_, math_, stream_); }
 
   /// Microseconds of one call among many.
@@ -194,8 +194,10 @@ int Main(int count, char** arguments) {
     std::printf("no GPU: %s\n", reason.c_str());
     return 0;
   }
-  RunBatch(math, 1);
-  RunBatch(math, 32);
+  std::vector<int> batches;
+  for (int i = 2; i < count; ++i) batches.push_back(std::stoi(arguments[i]));
+  if (batches.empty()) batches = {1, 32};
+  for (int batch : batches) RunBatch(math, batch);
   return 0;
 }
 

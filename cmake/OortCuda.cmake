@@ -28,6 +28,22 @@ if(NOT OORT_CUDA STREQUAL "OFF")
   endif()
 endif()
 
+function(oort_cuda_objects name sources)
+  add_library(${name} OBJECT ${sources})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include
+    ${PROJECT_SOURCE_DIR}/source ${PROJECT_SOURCE_DIR})
+  target_include_directories(${name} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+  target_compile_options(${name} PRIVATE
+    $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra>
+    $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers>
+    # As in OortCompiler.cmake: gcc 12 sees overlaps in sums of strings.
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>)
+  if(OORT_WERROR)
+    target_compile_options(${name} PRIVATE
+      $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings> $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
+  endif()
+endfunction()
+
 # Adds source/cuda and the CUDA layers to the target: *.cu, and *.cuda.cpp for what calls CUDA from
 # plain C++. source/cuda/host is plain C++ without CUDA and is part of every build. All that
 # includes CUDA's headers is a library of its own, so that the rest compiles the same either way.
@@ -43,20 +59,15 @@ function(oort_add_cuda target)
     file(GLOB_RECURSE layers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/layers/*.cu
       ${PROJECT_SOURCE_DIR}/layers/*.cuda.cpp)
     list(FILTER sources EXCLUDE REGEX "/no_cuda\\.cpp$|/source/cuda/host/")
-    add_library(${target}_cuda OBJECT ${sources} ${layers})
-    target_include_directories(${target}_cuda PRIVATE ${PROJECT_SOURCE_DIR}/include
-      ${PROJECT_SOURCE_DIR}/source ${PROJECT_SOURCE_DIR})
-    target_include_directories(${target}_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
-    target_compile_options(${target}_cuda PRIVATE
-      $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra>
-      $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers>
-      # As in OortCompiler.cmake: gcc 12 sees overlaps in sums of strings.
-      $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>)
-    if(OORT_WERROR)
-      target_compile_options(${target}_cuda PRIVATE
-        $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings> $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
-    endif()
-    target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_cuda>)
+    # *.sm90a.cu uses instructions that Hopper alone has, in machine code for it and nothing else.
+    set(hopper ${sources})
+    list(FILTER hopper INCLUDE REGEX "\\.sm90a\\.cu$")
+    list(FILTER sources EXCLUDE REGEX "\\.sm90a\\.cu$")
+    oort_cuda_objects(${target}_cuda "${sources};${layers}")
+    oort_cuda_objects(${target}_hopper "${hopper}")
+    set_target_properties(${target}_hopper PROPERTIES CUDA_ARCHITECTURES 90a-real)
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_cuda>
+      $<TARGET_OBJECTS:${target}_hopper>)
     # Linked only: else CUDA's headers would come to every file.
     target_link_libraries(${target} PRIVATE $<LINK_ONLY:CUDA::cudart_static>)
   endif()

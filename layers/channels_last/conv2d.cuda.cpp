@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "cuda/conv/narrow_conv.h"
 #include "cuda/memory.h"
 #include "layers/channels_last/conv_shape.h"
 #include "layers/precision_param.h"
@@ -45,6 +46,23 @@ Tensor CudaPacked(const Tensor& weight, int64_t depth, bool depthwise) {
   return packed;
 }
 
+/// The weight of pairs of pixels, see cuda::PixelPairs: taps move by `lead`.
+Tensor CudaPaired(const Tensor& weight, const cuda::PixelPairs& pairs) {
+  const int64_t filters = weight.dim(0), channels = weight.dim(1), height = weight.dim(2);
+  const int64_t width = weight.dim(3), along = int64_t{2} * pairs.kernel;
+  Tensor paired = Tensor::Zeros(DType::kF32, {filters, height * along * channels});
+  const float* from = weight.data<float>();
+  for (int64_t f = 0; f < filters; ++f) {
+    for (int64_t c = 0; c < channels; ++c) {
+      for (int64_t tap = 0; tap < height * width; ++tap, ++from) {
+        const int64_t at = (f * height + tap / width) * along + tap % width + pairs.lead;
+        paired.data<float>()[at * channels + c] = *from;
+      }
+    }
+  }
+  return paired;
+}
+
 int CudaInt(int64_t value) {
   if (value <= std::numeric_limits<int>::max() / 4) return static_cast<int>(value);
   throw Error(ErrorCode::kUnsupported,
@@ -66,6 +84,7 @@ class CudaChannelsLastConv final : public Layer {
                              init.device());
     const Tensor& bias = shape_.bias().constant();
     if (bias.defined()) bias_ = cuda::ToDevice(bias, init.device());
+    PackPairs(init, weight);
   }
 
   std::vector<Value> Infer(const Args& args) const override {
@@ -82,10 +101,13 @@ class CudaChannelsLastConv final : public Layer {
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     Tensor& output = outputs[0].AsTensor();
     if (output.elements() == 0) return;
-    const cuda::ConvCall call = CallOf(args, output);
+    cuda::ConvCall call = CallOf(args, output);
     const cuda::Stream& stream = *context.stream();
+    if (paired_.defined() && call.width.in % 2 == 0) TakePairs(call);
     if (shape_.depthwise()) {
       cuda::ConvolveDepthwise(stream, call, math_);
+    } else if (cuda::ConvolvesNarrow(call, math_)) {
+      cuda::ConvolveNarrow(stream, call, math_);
     } else if (cuda::Convolves(call, math_)) {
       cuda::Convolve(stream, call, math_, cuda::ChooseConvPlan(call, math_, stream));
     } else {
@@ -104,6 +126,31 @@ class CudaChannelsLastConv final : public Layer {
   }
 
  private:
+  /// Images of 4 channels of 16 bits that are walked two pixels at a time.
+  void PackPairs(const LayerInit& init, const Tensor& weight) {
+    constexpr int64_t kMost = 15, kProbe = 64;
+    if (weight.dim(1) != 4 || shape_.params().groups() != 1 || CudaItemOf(math_) == DType::kF32 ||
+        weight.dim(2) > kMost || weight.dim(3) > kMost) {
+      return;
+    }
+    const Shape probe = {1, weight.dim(1), kProbe, kProbe};
+    const ConvAxis along = shape_.params().Geometry(probe, weight.shape()).axes[2];
+    if (along.stride != 2 || along.dilation != 1 || along.pad > kMost) return;
+    pairs_ = cuda::PixelPairs::Of(CudaInt(along.kernel), CudaInt(along.pad));
+    paired_ = cuda::ToDevice(CudaPaired(weight, pairs_).To(CudaItemOf(math_)), init.device());
+  }
+
+  void TakePairs(cuda::ConvCall& call) const {
+    call.weight = paired_.raw();
+    call.channels *= 2;
+    call.in_pixel *= 2;
+    call.width.in /= 2;
+    call.width.stride = 1;
+    call.width.kernel = pairs_.kernel;
+    call.width.pad = pairs_.pad;
+    call.depth = call.taps() * call.channels;
+  }
+
   cuda::ConvCall CallOf(const Args& args, Tensor& output) const {
     const ConvGeometry g = shape_.Geometry(args);
     cuda::ConvCall call;
@@ -132,7 +179,8 @@ class CudaChannelsLastConv final : public Layer {
   int addend_;
   cuda::ConvMath math_;
   int64_t depth_ = 0;
-  Tensor packed_, bias_;
+  cuda::PixelPairs pairs_ = {};
+  Tensor packed_, bias_, paired_;
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "layers/fused_activation.h"
 #include "layers/linear/linear_shapes.h"
 #include "layers/linear/product.h"
+#include "layers/linear/thin_product.h"
 #include "layers/precision_param.h"
 
 namespace oort {
@@ -131,11 +132,16 @@ class CudaLinear final : public LinearLayer {
         add_(expression::Parse("add(@0,@1)"), init.isa()) {
     CheckBlas(init);
     if (init.Arg("activation") >= 0) {
-      const std::string text = ActivationText(ReadActivation(init));
+      spec_ = ReadActivation(init);
+      const std::string text = ActivationText(spec_);
       if (!text.empty()) activation_.emplace(expression::Parse(text), init.isa());
     }
     weight_data_ = Uploaded(init, "weight");
     bias_data_ = Uploaded(init, "bias");
+    if (bias_data_.defined()) {
+      const Tensor bias = init.Constant(init.Arg("@bias") >= 0 ? "@bias" : "bias").AsTensor();
+      wide_bias_ = cuda::ToDevice(bias.To(bias_data_.dtype()).To(DType::kF32), init.device());
+    }
   }
 
   std::vector<Value> Infer(const Args& args) const override {
@@ -163,8 +169,9 @@ class CudaLinear final : public LinearLayer {
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     Tensor& output = outputs[0].AsTensor();
     if (output.elements() == 0) return;
-    const Tensor bias = Has(args, bias_, bias_data_);
     const bool fused = AddendFits(args, output.shape());
+    if (ForwardThin(context, args, fused, output)) return;
+    const Tensor bias = Has(args, bias_, bias_data_);
     const cuda::Product product = ProductOf(args);
     if (product.k == 0) {
       context.stream()->Fill(output.raw(), 0, output.bytes());
@@ -209,6 +216,23 @@ class CudaLinear final : public LinearLayer {
     return weight.Has(args) ? args.tensor(weight.arg()) : Tensor();
   }
 
+  /// What has few rows, and all that follows the product in it; false: the product has not.
+  bool ForwardThin(const Context& context, const Args& args, bool fused, Tensor& output) const {
+    const GemmSize size = SizeOf(args);
+    const DType dtype = output.dtype();
+    const bool known = weight_data_.defined() && (bias_data_.defined() || !bias_.Has(args));
+    if (!known || !IsThin(size, dtype) || (args.Has(addend_) && !fused)) return false;
+    const cuda::ConvMath math = ThinMath(dtype, tf32_);
+    const cuda::ConvCall call =
+        ThinCall(size, args.tensor(input_), weight_data_,
+                 wide_bias_.defined() ? wide_bias_.data<float>() : nullptr,
+                 fused ? args.tensor(addend_).raw() : nullptr, spec_, output);
+    if (!cuda::Convolves(call, math)) return false;
+    const cuda::Stream& stream = *context.stream();
+    cuda::Convolve(stream, call, math, cuda::ChooseConvPlan(call, math, stream));
+    return true;
+  }
+
   bool AddendFits(const Args& args, const Shape& output) const {
     return args.Has(addend_) && args.shape(addend_) == output;
   }
@@ -243,8 +267,9 @@ class CudaLinear final : public LinearLayer {
   int device_;
   bool tf32_;
   expression::Engine add_;
+  ActivationSpec spec_;
   std::optional<expression::Engine> activation_;
-  Tensor weight_data_, bias_data_;
+  Tensor weight_data_, bias_data_, wide_bias_;  // the last is the bias in f32
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "cuda/conv/narrow_conv.h"
 #include "device_case.h"
 
 namespace oort::cuda {
@@ -144,6 +145,12 @@ constexpr ConvCase kCases[] = {
     {2, 10, 10, 32, 48, 3, 3, 1, 1, 1, 4, true, kRelu},    // groups
     {1, 12, 12, 320, 96, 3, 3, 1, 1, 1, 1, false, kNone},  // many steps
     {1, 1, 1, 512, 100, 1, 1, 1, 0, 1, 1, false, kNone},   // one row
+    {3, 15, 13, 64, 136, 3, 3, 2, 1, 1, 1, true, kRelu},   // from here on for Hopper's kernels, too
+    {2, 9, 21, 128, 72, 3, 5, 1, 1, 1, 1, false, kSilu},
+    {1, 30, 17, 192, 64, 5, 1, 2, 2, 1, 1, true, kNone},
+    {2, 64, 65, 64, 264, 1, 1, 1, 0, 1, 1, true, kRelu},  // several tiles a block
+    {2, 33, 64, 64, 264, 1, 1, 1, 0, 1, 1, false, kNone},
+    {1, 40, 31, 256, 128, 1, 1, 2, 0, 1, 1, false, kRelu},
 };
 
 class ConvMaths : public testing::TestWithParam<ConvMath> {};
@@ -156,7 +163,7 @@ TEST_P(ConvMaths, AllTilesAndSplitsGiveTheSums) {
     for (size_t tile = 0; tile < ConvTiles(GetParam()).size(); ++tile) {
       for (int splits : {1, 2, 5, 8, 16}) {
         const ConvPlan plan = {static_cast<int>(tile), splits};
-        if (!ConvPlanFits(fixture.call, GetParam(), plan)) continue;
+        if (!ConvPlanFits(fixture.call, GetParam(), plan, fixture.stream())) continue;
         const std::string what = std::to_string(test.channels) + " to " +
                                  std::to_string(test.filters) + " channels, tile " +
                                  std::to_string(tile) + ", " + std::to_string(splits) + " splits";
@@ -219,6 +226,24 @@ TEST_P(ConvMaths, ThePlainKernelTakesEverything) {
     ConvFixture fixture(odd, GetParam());
     ConvolvePlain(fixture.stream(), fixture.call, GetParam());
     fixture.Expect("odd");
+  }
+}
+
+TEST_P(ConvMaths, NarrowImages) {
+  OORT_SKIP_WITHOUT_GPU();
+  if (ItemSize(GetParam()) != 2) GTEST_SKIP() << "16 bits alone";
+  for (const ConvCase& test :
+       {ConvCase{1, 20, 18, 8, 64, 7, 4, 1, 3, 1, 1, false, kRelu},
+        ConvCase{2, 33, 47, 8, 72, 3, 3, 2, 1, 1, 1, false, kSilu},   // odd taps
+        ConvCase{5, 64, 64, 8, 200, 3, 3, 1, 1, 1, 1, false, kRelu},  // several tiles a block
+        ConvCase{1, 5, 3, 8, 8, 1, 1, 1, 0, 1, 1, false, kNone},
+        ConvCase{1, 40, 40, 8, 200, 5, 2, 3, 4, 1, 1, false, kNone}}) {
+    ConvFixture fixture(test, GetParam());
+    ASSERT_TRUE(ConvolvesNarrow(fixture.call, GetParam()));
+    for (bool overlap : {false, true}) {
+      ConvolveNarrow(fixture.stream(), fixture.call, GetParam(), overlap);
+      fixture.Expect((std::to_string(test.filters) + " filters").c_str());
+    }
   }
 }
 

@@ -64,8 +64,8 @@ inline constexpr int kMostSplits = 16;
 /// Whether Convolve takes the call: the channels of a group make whole 4-byte words, and all
 /// offsets fit into 31 bits. Other calls are for ConvolvePlain.
 bool Convolves(const ConvCall& call, ConvMath math);
-/// Whether there is a kernel for the plan, and the call has as many steps as it splits.
-bool ConvPlanFits(const ConvCall& call, ConvMath math, const ConvPlan& plan);
+/// Whether the device has a kernel for the plan, and the call as many steps as it splits.
+bool ConvPlanFits(const ConvCall& call, ConvMath math, const ConvPlan& plan, const Stream& stream);
 /// The plan that keeps most multiprocessors busy.
 ConvPlan ChooseConvPlan(const ConvCall& call, ConvMath math, const Stream& stream);
 /// Results are the same bits each time; they depend on the plan. `overlap` starts the kernel before

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <map>
 #include <mutex>
+#include <string_view>
 #include <utility>
 
 #include "cuda/error.h"
@@ -40,12 +42,17 @@ void Permit(const ConvLaunch& launch, int device) {
 
 DeviceTraits Ask(int device) {
   DeviceTraits traits;
-  int major = 0;
+  int major = 0, minor = 0;
   Check(cudaDeviceGetAttribute(&traits.multiprocessors, cudaDevAttrMultiProcessorCount, device),
         "cudaDeviceGetAttribute");
   Check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
         "cudaDeviceGetAttribute");
+  Check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
+        "cudaDeviceGetAttribute");
   traits.clusters = major >= 9;
+  const char* hopper = std::getenv("OORT_CUDA_HOPPER");
+  const bool wanted = hopper == nullptr || std::string_view(hopper) != "0";
+  traits.bulk = major == 9 && minor == 0 && wanted;
   return traits;
 }
 

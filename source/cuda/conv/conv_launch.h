@@ -13,6 +13,7 @@ namespace oort::cuda {
 struct DeviceTraits {
   int multiprocessors = 1;
   bool clusters = false;  ///< blocks can share memory, and kernels can overlap
+  bool bulk = false;      ///< the kernels of *.sm90a.cu run: Hopper alone
 };
 /// Asked once a device.
 const DeviceTraits& TraitsOf(int device);

@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "cuda/conv/bulk_conv.h"
 #include "cuda/conv/conv_launch.h"
 #include "cuda/conv/gemm_conv_args.h"
 #include "cuda/error.h"
@@ -93,6 +94,35 @@ double ModelCycles(const ConvCall& call, ConvMath math, const GemmConvKernel& ke
   return kStart + waves * (kLatency + steps * step + write + gather);
 }
 
+/// The same for blocks that stay: they fetch and write while they multiply.
+double BulkCycles(const ConvCall& call, const BulkConvKernel& kernel, int multiprocessors) {
+  constexpr double kStart = 3000, kMultiplies = 1500, kFetchBytes = 54, kMemoryBytes = 17;
+  constexpr double kFinish = 500, kFinishItem = 0.05;
+  const double rows = kernel.tile.rows, columns = kernel.tile.columns;
+  const auto steps = static_cast<double>(call.taps() * call.channels / 64);
+  const auto tiles = static_cast<double>(CeilDiv(call.rows(), kernel.tile.rows) *
+                                         CeilDiv(call.filters, kernel.tile.columns));
+  const double here = std::min<double>(kernel.resident, std::ceil(tiles / multiprocessors));
+  const double rounds = std::ceil(tiles / (here * multiprocessors));
+  const double step = here * std::max(rows * columns * 64 / kMultiplies,
+                                      (rows + columns) * kRowBytesOfStep / kFetchBytes);
+  const double results = static_cast<double>(call.rows()) * call.filters;
+  const double bytes = 2 * (static_cast<double>(call.batch) * call.height.in * call.width.in *
+                                call.channels / (call.height.stride * call.width.stride) +
+                            results * (call.epilogue.addend != nullptr ? 2 : 1));
+  return kStart + std::max(rounds * (steps * step + kFinish + rows * columns * kFinishItem),
+                           bytes / (kMemoryBytes * multiprocessors));
+}
+
+size_t GemmKernelCount(ConvMath math) { return KernelsOf(math).size(); }
+
+/// Null unless the plan is one for Hopper.
+const BulkConvKernel* BulkKernelOf(ConvMath math, const ConvPlan& plan) {
+  const auto index = static_cast<size_t>(plan.tile);
+  const size_t others = GemmKernelCount(math);
+  return index < others ? nullptr : &BulkConvKernels(math)[index - others];
+}
+
 }  // namespace
 
 std::span<const ConvTile> ConvTiles(ConvMath math) {
@@ -100,6 +130,8 @@ std::span<const ConvTile> ConvTiles(ConvMath math) {
     std::array<std::vector<ConvTile>, 4> tiles;
     for (size_t i = 0; i < tiles.size(); ++i) {
       for (const auto& kernel : KernelsOf(static_cast<ConvMath>(i)))
+        tiles[i].push_back(kernel.tile);
+      for (const auto& kernel : BulkConvKernels(static_cast<ConvMath>(i)))
         tiles[i].push_back(kernel.tile);
     }
     return tiles;
@@ -117,7 +149,10 @@ bool Convolves(const ConvCall& call, ConvMath math) {
          int64_t{call.width.dilation} * call.width.kernel < kMost / 4;
 }
 
-bool ConvPlanFits(const ConvCall& call, ConvMath math, const ConvPlan& plan) {
+bool ConvPlanFits(const ConvCall& call, ConvMath math, const ConvPlan& plan, const Stream& stream) {
+  if (BulkKernelOf(math, plan) != nullptr) {
+    return TraitsOf(stream.device()).bulk && plan.splits == 1 && ConvolvesInBulk(call, math);
+  }
   const auto& kernels = KernelsOf(math)[static_cast<size_t>(plan.tile)].kernels;
   return kernels[static_cast<size_t>(GrainOf(call, math))] != nullptr &&
          plan.splits <= StepsOf(call, math);
@@ -142,11 +177,23 @@ ConvPlan ChooseConvPlan(const ConvCall& call, ConvMath math, const Stream& strea
       }
     }
   }
+  if (!device.bulk || !ConvolvesInBulk(call, math)) return best;
+  const std::span<const BulkConvKernel> bulk = BulkConvKernels(math);
+  for (size_t i = 0; i < bulk.size(); ++i) {
+    const double cycles = BulkCycles(call, bulk[i], device.multiprocessors);
+    if (cycles < least) {
+      least = cycles;
+      best = {static_cast<int>(kernels.size() + i), 1};
+    }
+  }
   return best;
 }
 
 void Convolve(const Stream& stream, const ConvCall& call, ConvMath math, const ConvPlan& plan,
               bool overlap) {
+  if (const BulkConvKernel* bulk = BulkKernelOf(math, plan)) {
+    return ConvolveInBulk(stream, call, math, *bulk, overlap);
+  }
   const GemmConvKernel& kernel = KernelsOf(math)[static_cast<size_t>(plan.tile)];
   const int item = ItemSize(math), step = kRowBytesOfStep / item;
   GemmConv conv = {};

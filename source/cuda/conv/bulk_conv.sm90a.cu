@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: MIT
+// Convolution as a product on Hopper. Blocks stay and take tile after tile: one warp has the copy
+// engine fetch what is under the windows, the filters and the addends several steps ahead, two
+// warpgroups multiply and write their results, through shared memory, while the next tile comes.
+#include "cuda/conv/bulk_conv.h"
+#include "cuda/conv/bulk_conv_args.h"
+#include "cuda/conv/fast_activation.cuh"
+#include "cuda/conv/warpgroup.cuh"
+
+namespace oort::cuda {
+namespace {
+
+constexpr int kBulkRows = 128, kGroupRows = 64, kBulkRowBytes = 128, kBulkDepth = 64;
+constexpr int kGroups = 2, kGroupThreads = 128, kBulkThreads = kGroups * kGroupThreads + 32;
+
+/// `stages` steps of both matrices and `parts` tiles of results are in shared memory.
+template <int columns_, int stages_, int parts_, int resident_>
+struct BulkShape {
+  static constexpr int kColumns = columns_, kStages = stages_, kParts = parts_;
+  static constexpr int kResident = resident_;
+  static constexpr int kWindowBytes = kBulkRows * kBulkRowBytes;
+  static constexpr int kStageBytes = kWindowBytes + kColumns * kBulkRowBytes;
+  static constexpr int kBoxBytes = kGroupRows * kBulkRowBytes;  // 64 columns of a group's results
+  static constexpr int kBoxes = kColumns / 64;
+  static constexpr int kPartBytes = kGroups * kBoxes * kBoxBytes;
+  static constexpr int kBarriers = 2 * kStages + 2 * kGroups * kParts;
+  static constexpr int kMatrixBytes = kStages * kStageBytes + kParts * kPartBytes;
+  static constexpr int kSharedBytes = 1024 + kMatrixBytes + kBarriers * 8;
+};
+
+/// Where things are in shared memory.
+template <typename Shape>
+struct BulkMemory {
+  uint32_t base;
+  __device__ uint32_t Windows(int stage) const { return base + stage * Shape::kStageBytes; }
+  __device__ uint32_t Filters(int stage) const { return Windows(stage) + Shape::kWindowBytes; }
+  __device__ uint32_t Box(int part, int group, int box) const {
+    return base + Shape::kStages * Shape::kStageBytes + part * Shape::kPartBytes +
+           (group * Shape::kBoxes + box) * Shape::kBoxBytes;
+  }
+  __device__ uint32_t Barrier(int index) const { return base + Shape::kMatrixBytes + index * 8; }
+  __device__ uint32_t Full(int stage) const { return Barrier(stage); }
+  __device__ uint32_t Empty(int stage) const { return Barrier(Shape::kStages + stage); }
+  /// The addends of a part are there; the results of a part are on their way.
+  __device__ uint32_t Ready(int part, int group) const {
+    return Barrier(2 * Shape::kStages + part * kGroups + group);
+  }
+  __device__ uint32_t Free(int part, int group) const {
+    return Barrier(2 * Shape::kStages + (Shape::kParts + part) * kGroups + group);
+  }
+};
+
+/// Goes round `count` places; the parity changes each time it is back.
+template <int count>
+struct Ring {
+  int at = 0;
+  uint32_t parity = 0;
+  __device__ void Next() {
+    if (++at == count) {
+      at = 0;
+      parity ^= 1;
+    }
+  }
+};
+
+/// Fetches all that the tiles of this block need; one thread.
+template <typename Shape>
+class BulkFetcher {
+ public:
+  __device__ BulkFetcher(const BulkConv& conv, const BulkMemory<Shape>& memory)
+      : conv_(conv), memory_(memory), steps_(conv.taps * conv.channel_steps) {}
+
+  __device__ void Run() {
+    // Filters are no kernel's results: they are fetched while the kernel before still runs.
+    const int first = blockIdx.x;
+    const int ahead = steps_ < Shape::kStages ? steps_ : Shape::kStages;
+    if (first < conv_.tiles) {
+      for (int step = 0; step < ahead; ++step) FetchFilters(first, step, step);
+    }
+    WaitForPredecessor();
+    for (int tile = first; tile < conv_.tiles; tile += gridDim.x) {
+      FetchTile(tile, tile == first ? ahead : 0);
+      if (conv_.has_addend) FetchAddends(tile);
+    }
+  }
+
+ private:
+  __device__ void FetchFilters(int tile, int step, int stage) {
+    ArriveAndExpect(memory_.Full(stage), Shape::kStageBytes);
+    const int tap = step / conv_.channel_steps, piece = step % conv_.channel_steps;
+    FetchBox(memory_.Filters(stage), conv_.weight, memory_.Full(stage),
+             tap * conv_.channels + piece * kBulkDepth,
+             tile % conv_.column_tiles * Shape::kColumns);
+  }
+
+  __device__ void FetchTile(int tile, int ahead) {
+    const int row = tile / conv_.column_tiles * kBulkRows;
+    const int image = row / conv_.out_plane, pixel = row % conv_.out_plane;
+    const int y = pixel / conv_.out_width * conv_.stride_down - conv_.pad_top;
+    const int x = pixel % conv_.out_width * conv_.stride_along - conv_.pad_left;
+    int channel = 0, down = 0, along = 0;
+    for (int step = 0; step < steps_; ++step) {
+      if (step >= ahead) {
+        WaitFor(memory_.Empty(stage_.at), stage_.parity ^ 1);
+        FetchFilters(tile, step, stage_.at);
+      }
+      const uint32_t to = memory_.Windows(stage_.at), barrier = memory_.Full(stage_.at);
+      if (conv_.windows) {
+        FetchPixels(to, conv_.in, barrier, channel, x, y, image, along * conv_.dilation_along,
+                    down * conv_.dilation_down);
+      } else {
+        FetchBox(to, conv_.in, barrier, channel, row);
+      }
+      channel += kBulkDepth;
+      if (channel >= conv_.channels) {
+        channel = 0;
+        if (++along == conv_.kernel_width) {
+          along = 0;
+          ++down;
+        }
+      }
+      stage_.Next();
+    }
+  }
+
+  __device__ void FetchAddends(int tile) {
+    const int row = tile / conv_.column_tiles * kBulkRows;
+    const int column = tile % conv_.column_tiles * Shape::kColumns;
+    for (int group = 0; group < kGroups; ++group) {
+      WaitFor(memory_.Free(part_.at, group), part_.parity ^ 1);
+      const uint32_t barrier = memory_.Ready(part_.at, group);
+      ArriveAndExpect(barrier, Shape::kBoxes * Shape::kBoxBytes);
+      for (int box = 0; box < Shape::kBoxes; ++box) {
+        FetchBox(memory_.Box(part_.at, group, box), conv_.addend, barrier, column + box * 64,
+                 row + group * kGroupRows);
+      }
+    }
+    part_.Next();
+  }
+
+  const BulkConv& conv_;
+  const BulkMemory<Shape>& memory_;
+  const int steps_;
+  Ring<Shape::kStages> stage_;
+  Ring<Shape::kParts> part_;
+};
+
+/// What a warpgroup does: its 64 rows of each tile.
+template <ConvMath math, typename Shape>
+class BulkMultiplier {
+ public:
+  using T = std::conditional_t<math == ConvMath::kF16, __half, __nv_bfloat16>;
+  static constexpr int kSums = Shape::kColumns / 2;
+
+  __device__ BulkMultiplier(const BulkConv& conv, const BulkMemory<Shape>& memory, int group,
+                            int thread)
+      : conv_(conv),
+        memory_(memory),
+        steps_(conv.taps * conv.channel_steps),
+        group_(group),
+        thread_(thread),
+        lane_(thread % 32) {}
+
+  __device__ void Run() {
+    for (int tile = blockIdx.x; tile < conv_.tiles; tile += gridDim.x) {
+      const int column = tile % conv_.column_tiles * Shape::kColumns;
+      float sums[kSums];
+      Begin(sums, column);
+      Multiply(sums);
+      TakePart();
+      Finish(sums);
+      StorePart(tile / conv_.column_tiles * kBulkRows + group_ * kGroupRows, column);
+      part_.Next();
+      started_ = true;
+    }
+    if (thread_ == 0) WaitForStores();
+  }
+
+ private:
+  __device__ void Begin(float (&sums)[kSums], int column) {
+#pragma unroll
+    for (int j = 0; j < Shape::kColumns / 8; ++j) {
+      const int filter = column + 8 * j + 2 * (lane_ % 4);
+      float2 bias = make_float2(0, 0);
+      if (conv_.bias != nullptr && filter < conv_.filters) {  // filters are whole pieces of 8
+        bias = *reinterpret_cast<const float2*>(conv_.bias + filter);
+      }
+      sums[4 * j] = sums[4 * j + 2] = bias.x;
+      sums[4 * j + 1] = sums[4 * j + 3] = bias.y;
+    }
+  }
+
+  __device__ void Multiply(float (&sums)[kSums]) {
+    int before = 0;
+    for (int step = 0; step < steps_; ++step) {
+      WaitFor(memory_.Full(stage_.at), stage_.parity);
+      const uint64_t a = MatrixAt(memory_.Windows(stage_.at) + group_ * Shape::kBoxBytes);
+      const uint64_t b = MatrixAt(memory_.Filters(stage_.at));
+      HoldSums(sums);
+      BeginProducts();
+#pragma unroll
+      for (int k = 0; k < kBulkDepth / 16; ++k) MultiplyRows<math>(sums, a + 2 * k, b + 2 * k);
+      CommitProducts();
+      HoldSums(sums);
+      if (step > 0) {
+        WaitForProducts<1>();
+        if (lane_ == 0) Arrive(memory_.Empty(before));
+      }
+      before = stage_.at;
+      stage_.Next();
+    }
+    WaitForProducts<0>();
+    HoldSums(sums);
+    if (lane_ == 0) Arrive(memory_.Empty(before));
+  }
+
+  /// Until the part of shared memory for these results may be written.
+  __device__ void TakePart() {
+    if (conv_.has_addend) {
+      if (thread_ == 0 && started_) {
+        WaitForReads<0>();
+        Arrive(memory_.Free((part_.at + Shape::kParts - 1) % Shape::kParts, group_));
+      }
+      WaitFor(memory_.Ready(part_.at, group_), part_.parity);
+    } else {
+      if (thread_ == 0) WaitForReads<Shape::kParts - 1>();
+      MeetAt(1 + group_, kGroupThreads);
+    }
+  }
+
+  __device__ void Finish(float (&sums)[kSums]) {
+    // Both rows of this thread are alike modulo 8.
+    const int row = thread_ / 32 * 16 + lane_ / 4;
+#pragma unroll
+    for (int j = 0; j < Shape::kColumns / 8; ++j) {
+      const uint32_t at = memory_.Box(part_.at, group_, j / 8) + row * kBulkRowBytes +
+                          ((j % 8 ^ (lane_ / 4)) << 4) + lane_ % 4 * 4;
+      FinishPair(sums[4 * j], sums[4 * j + 1], at);
+      FinishPair(sums[4 * j + 2], sums[4 * j + 3], at + 8 * kBulkRowBytes);
+    }
+  }
+
+  __device__ void FinishPair(float x, float y, uint32_t at) const {
+    if (conv_.has_addend) {
+      const ElementPair<T> addends = LoadPair<T>(at);
+      x += ToFloat(addends.first);
+      y += ToFloat(addends.second);
+    }
+    StorePair<T>(at, Activate(conv_.activation, x), Activate(conv_.activation, y));
+  }
+
+  __device__ void StorePart(int row, int column) {
+    PublishShared();
+    MeetAt(1 + group_, kGroupThreads);
+    if (thread_ != 0) return;
+#pragma unroll
+    for (int box = 0; box < Shape::kBoxes; ++box) {
+      if (column + box * 64 < conv_.filters) {
+        StoreBox(conv_.out, memory_.Box(part_.at, group_, box), column + box * 64, row);
+      }
+    }
+    CommitStores();
+  }
+
+  const BulkConv& conv_;
+  const BulkMemory<Shape>& memory_;
+  const int steps_, group_, thread_, lane_;
+  Ring<Shape::kStages> stage_;
+  Ring<Shape::kParts> part_;
+  bool started_ = false;
+};
+
+template <ConvMath math, typename Shape>
+__global__ void __launch_bounds__(kBulkThreads, Shape::kResident)
+    ConvolveBulk(const __grid_constant__ BulkConv conv) {
+  extern __shared__ unsigned char shared[];
+  const auto start = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+  const BulkMemory<Shape> memory = {(start + 1023) / 1024 * 1024};
+  const int thread = threadIdx.x;
+  constexpr int kFetcher = kGroups * kGroupThreads;
+  LaunchDependents();
+  if (thread == kFetcher) {
+    PrefetchMap(conv.in);
+    PrefetchMap(conv.weight);
+    PrefetchMap(conv.out);
+    if (conv.has_addend) PrefetchMap(conv.addend);
+    for (int i = 0; i < Shape::kStages; ++i) {
+      InitBarrier(memory.Full(i), 1);
+      InitBarrier(memory.Empty(i), kGroups * kGroupThreads / 32);
+    }
+    for (int i = 0; i < Shape::kParts * kGroups; ++i) {
+      InitBarrier(memory.Ready(i / kGroups, i % kGroups), 1);
+      InitBarrier(memory.Free(i / kGroups, i % kGroups), 1);
+    }
+    PublishBarriers();
+  }
+  __syncthreads();
+  if (thread < kFetcher) {
+    BulkMultiplier<math, Shape>(conv, memory, thread / kGroupThreads, thread % kGroupThreads).Run();
+  } else if (thread == kFetcher) {
+    BulkFetcher<Shape>(conv, memory).Run();
+  }
+}
+
+template <ConvMath math, typename Shape>
+BulkConvKernel MakeBulkConvKernel() {
+  return {{kBulkRows, Shape::kColumns},
+          kBulkThreads,
+          Shape::kSharedBytes,
+          Shape::kResident,
+          reinterpret_cast<const void*>(&ConvolveBulk<math, Shape>)};
+}
+
+template <ConvMath math>
+std::span<const BulkConvKernel> BulkKernels() {
+  static const BulkConvKernel kKernels[] = {
+      MakeBulkConvKernel<math, BulkShape<128, 4, 3, 1>>(),
+      MakeBulkConvKernel<math, BulkShape<64, 3, 2, 2>>(),
+  };
+  return kKernels;
+}
+
+}  // namespace
+
+std::span<const BulkConvKernel> BulkConvKernels(ConvMath math) {
+  if (math == ConvMath::kF16) return BulkKernels<ConvMath::kF16>();
+  if (math == ConvMath::kBF16) return BulkKernels<ConvMath::kBF16>();
+  return {};
+}
+
+}  // namespace oort::cuda
