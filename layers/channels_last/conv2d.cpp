@@ -192,6 +192,8 @@ class ChannelsLastConv final : public Layer {
     operands.addend = shape_.epilogue().addend(args);
     operands.activation = shape_.epilogue().activation();
     operands.out = output.data<float>();
+    operands.in_pixel = g.in_channels;
+    operands.out_pixel = g.out_channels;
     rows_->Run(context, g, operands);
   }
 

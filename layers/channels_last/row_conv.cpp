@@ -2,23 +2,25 @@
 #include "layers/channels_last/row_conv.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "core/checked.h"
-#include "layers/channels_last/copy_run.h"
+#include "core/host_memory.h"
 
 namespace oort {
 namespace {
 
-constexpr int64_t kRowFewChannels = 8;          // below, windows are copied into rows
+constexpr int64_t kRowFewChannels = 8;          // below, rows of windows are taps
 constexpr int64_t kRowMoreTiles = 2;            // that kernels may read of
 constexpr int64_t kRowSlackFloats = 16;         // kernels may read behind the last panel
 constexpr double kRowThreadWork = 64 * 1024;    // multiplications that pay for one more thread
 constexpr int64_t kRowBlockBytes = 512 * 1024;  // half an L2 cache
-constexpr int64_t kRowCopyBytes = 32 * 1024;    // half an L1 cache
+constexpr int64_t kRowLastPixels = 3;  // behind which less may be readable than kernels read
+
+/// What the kernels may read of a row.
+int64_t ReadableFloats(int64_t depth) { return CeilDivide(depth, 4) * 4; }
 
 std::shared_ptr<Buffer> AllocateRowFloats(int64_t count) {
-  return AllocateHost(CheckedMultiply(static_cast<size_t>(count), sizeof(float)));
+  return AllocatePages(CheckedMultiply(static_cast<size_t>(count), sizeof(float)));
 }
 
 float* RowFloatsOf(const std::shared_ptr<Buffer>& buffer) {
@@ -32,6 +34,7 @@ struct RowConv::Plan {
   int64_t pixels = 0, tiles = 0;  // of the whole batch
   int64_t block_tiles = 1;
   int pixel_pieces = 1, panel_pieces = 1;
+  int64_t input_floats = 0;
   size_t pointer_bytes = 0, thread_bytes = 0;
 };
 
@@ -44,17 +47,16 @@ RowConv::RowConv(Isa isa, const Tensor& weight, const Tensor& bias, int64_t grou
       panels_(CeilDivide(columns_, kernels_.columns)),
       padded_((panels_ - 1) * kernels_.columns +
               kernels_.PanelWidth(columns_ - (panels_ - 1) * kernels_.columns)),
-      copies_(taps_ > 1 && channels_ < kRowFewChannels),
-      tile_taps_(copies_ ? 1 : taps_),
-      // Whole fours, since kernels like these best.
-      depth_(copies_ ? CeilDivide(CheckedMultiply(taps_, channels_), 4) * 4 : channels_),
-      zeros_(Tensor::Zeros(DType::kF32, {channels_})) {
+      runs_(taps_ > 1 && channels_ < kRowFewChannels),
+      tile_taps_(runs_ ? weight.dim(2) : taps_),
+      depth_(runs_ ? CheckedMultiply(weight.dim(3), channels_) : channels_),
+      zeros_(Tensor::Zeros(DType::kF32, {ReadableFloats(depth_)})) {
   Pack(weight, bias);
 }
 
 void RowConv::Pack(const Tensor& weight, const Tensor& bias) {
   const int64_t k = taps_ * channels_, padded = CheckedMultiply(groups_, padded_);
-  const int64_t rows = CheckedMultiply(tile_taps_, depth_);
+  const int64_t rows = CheckedMultiply(tile_taps_, depth_);  // k in all
   weights_ = AllocateRowFloats(CheckedAdd(CheckedMultiply(padded, rows), kRowSlackFloats));
   bias_ = AllocateRowFloats(padded);
   const float* from = weight.data<float>();
@@ -73,7 +75,6 @@ void RowConv::Pack(const Tensor& weight, const Tensor& bias) {
         for (int64_t c = 0; c < width; ++c) *to++ = c < used ? filter[c * k] : 0.0f;
       }
     }
-    to = std::fill_n(to, (rows - k) * width, 0.0f);
   }
   std::fill_n(to, kRowSlackFloats, 0.0f);
 }
@@ -86,9 +87,8 @@ RowConv::Plan RowConv::MakePlan(const ConvGeometry& g, int threads) const {
   const ConvAxis &h = g.axes[1], &w = g.axes[2];
   // Pixels of a block stay in the L2 cache while all panels pass by. Neighbours share inputs.
   const int64_t own = std::min(h.kernel, h.stride) * std::min(w.kernel, w.stride);
-  const int64_t row_bytes = std::max<int64_t>(4, copies_ ? depth_ * 4 : channels_ * own * 4);
-  const int64_t block_bytes = copies_ ? kRowCopyBytes : kRowBlockBytes;
-  plan.block_tiles = std::clamp<int64_t>(block_bytes / (row_bytes * kernels_.rows), 2, 64);
+  const int64_t row_bytes = std::max<int64_t>(4, channels_ * own * 4);
+  plan.block_tiles = std::clamp<int64_t>(kRowBlockBytes / (row_bytes * kernels_.rows), 2, 64);
   const int useful = static_cast<int>(
       std::clamp(g.multiplications() / kRowThreadWork, 1.0, static_cast<double>(threads)));
   // Few pixels and many filters are split by filters, so that each is read by one thread only.
@@ -100,8 +100,9 @@ RowConv::Plan RowConv::MakePlan(const ConvGeometry& g, int threads) const {
   const size_t pointers = CheckedMultiply(
       static_cast<size_t>((rows + kRowMoreTiles * kernels_.rows) * tile_taps_), sizeof(float*));
   plan.pointer_bytes = AlignUp(pointers, 64);
-  const size_t copied =
-      copies_ ? CheckedMultiply(static_cast<size_t>(rows * depth_), sizeof(float)) : 0;
+  const int64_t copies = runs_ ? CheckedMultiply(rows, tile_taps_) : kRowLastPixels;
+  const size_t copied = CheckedMultiply(
+      static_cast<size_t>(CheckedMultiply(copies, ReadableFloats(depth_))), sizeof(float));
   plan.thread_bytes = AlignUp(CheckedAdd(plan.pointer_bytes, copied), 64);
   return plan;
 }
@@ -162,41 +163,123 @@ class RowConv::Job {
 
   /// Fills in where the pixels of a block read their channels of a group.
   void FindRows(const Block& block, int64_t group) const {
-    const int rows = kernels_.rows;
+    const int64_t pointers = conv_.tile_taps_ * kernels_.rows;
     const float* in = operands_.in + group * conv_.channels_;
-    const int64_t last = plan_.pixels - 1, first = block.first * rows;
-    const ConvAxis &h = g_.axes[1], &w = g_.axes[2];
-    const int64_t image = h.in * w.in * g_.in_channels;
-    int64_t x = first % w.out, y = first / w.out % h.out, n = first / w.out / h.out;
-    const float** to = block.pointers;
-    float* copy = block.copies;
-    for (int64_t i = 0, r = 0; i < block.tiles * rows; ++i) {
-      const int64_t top = y * h.stride - h.pad, left = x * w.stride - w.pad;
-      if (conv_.copies_) {
-        CopyWindow(in + n * image, top, left, copy);
-        *to = copy;
-        copy += conv_.depth_;
-      } else {
-        FindTaps(in + n * image, top, left, to);
-      }
-      ++to;
-      if (++r == rows) {  // the other taps of a tile follow the first
-        to += (conv_.tile_taps_ - 1) * rows;
-        r = 0;
-      }
-      if (first + i >= last) continue;  // rows behind the last pixel repeat it
-      if (++x < w.out) continue;
-      x = 0;
-      if (++y < h.out) continue;
-      y = 0;
-      ++n;
+    if (EachPixel()) {
+      FindPixels(block, in);
+    } else {
+      FindWindows(block, in);
     }
-    const int64_t pointers = conv_.tile_taps_ * rows;
     std::fill_n(block.pointers + block.tiles * pointers, kRowMoreTiles * pointers,
                 block.pointers[0]);
   }
 
-  void FindTaps(const float* in, int64_t top, int64_t left, const float** to) const {
+  /// Whether each pixel reads the one at its own place.
+  bool EachPixel() const {
+    const ConvAxis &h = g_.axes[1], &w = g_.axes[2];
+    return g_.taps() == 1 && h.out == h.in && w.out == w.in && h.stride == 1 && w.stride == 1 &&
+           h.pad == 0 && w.pad == 0;
+  }
+
+  /// Behind the last pixel nothing may be read, so that rows near the end are copied.
+  bool IsReadable(const float* row) const {
+    return row + ReadableFloats(conv_.depth_) <= operands_.in + plan_.input_floats;
+  }
+  /// Each of these pixels has a place of its own in `copies`.
+  const float* Copied(const float* row, float* copies) const {
+    const int64_t behind = operands_.in + plan_.input_floats - row;
+    const int64_t size = ReadableFloats(conv_.depth_);
+    float* copy = copies + (behind - 1) / operands_.in_pixel * size;
+    std::copy_n(row, conv_.depth_, copy);
+    std::fill(copy + conv_.depth_, copy + size, 0.0f);
+    return copy;
+  }
+
+  void FindPixels(const Block& block, const float* in) const {
+    const int64_t first = block.first * kernels_.rows, count = block.tiles * kernels_.rows;
+    const int64_t here = std::min(count, plan_.pixels - first);
+    const float* row = in + first * operands_.in_pixel;
+    for (int64_t i = 0; i < here; ++i, row += operands_.in_pixel) block.pointers[i] = row;
+    for (int64_t i = here - 1; i >= 0 && !IsReadable(block.pointers[i]); --i) {
+      block.pointers[i] = Copied(block.pointers[i], block.copies);
+    }
+    std::fill(block.pointers + here, block.pointers + count, block.pointers[here - 1]);
+  }
+
+  /// Where the pointers of a pixel go: those of its other taps lie `rows` apart.
+  struct Cursor {
+    const float** to;
+    int row, rows;
+    int64_t taps;
+    void Advance() {
+      ++to;
+      if (++row < rows) return;
+      to += (taps - 1) * rows;
+      row = 0;
+    }
+  };
+
+  void FindWindows(const Block& block, const float* in) const {
+    const int rows = kernels_.rows;
+    const int64_t first = block.first * rows, count = block.tiles * rows;
+    const ConvAxis &h = g_.axes[1], &w = g_.axes[2];
+    const int64_t copy_floats = conv_.tile_taps_ * ReadableFloats(conv_.depth_);
+    Cursor cursor = {block.pointers, 0, rows, conv_.tile_taps_};
+    for (int64_t i = 0; i < count;) {
+      const int64_t pixel =
+          std::min(first + i, plan_.pixels - 1);  // behind the last it is repeated
+      const int64_t x = pixel % w.out, y = pixel / w.out % h.out, n = pixel / w.out / h.out;
+      const float* image = in + n * h.in * w.in * operands_.in_pixel;
+      const int64_t top = y * h.stride - h.pad, left = x * w.stride - w.pad;
+      const int64_t inside =
+          std::min({PixelsInside(image, top, x), count - i, plan_.pixels - first - i});
+      if (inside > 0) {
+        FindInside(image + (top * w.in + left) * operands_.in_pixel, inside, cursor);
+        i += inside;
+        continue;
+      }
+      if (conv_.runs_) {
+        FindRuns(image, top, left, cursor.to, block.copies + i * copy_floats);
+      } else {
+        FindTaps(image, top, left, cursor.to, block.copies);
+      }
+      cursor.Advance();
+      ++i;
+    }
+  }
+
+  /// How many pixels from x on have windows of which all can be read where it lies.
+  int64_t PixelsInside(const float* image, int64_t top, int64_t x) const {
+    const ConvAxis &h = g_.axes[1], &w = g_.axes[2];
+    const bool lies = !conv_.runs_ || (operands_.in_pixel == conv_.channels_ && w.dilation == 1);
+    const int64_t room = w.in - w.reach() + w.pad;
+    if (!lies || top < 0 || top + h.reach() > h.in || x * w.stride < w.pad || room < 0) return 0;
+    int64_t end = std::min(w.out, room / w.stride + 1);
+    const int64_t bottom = (top + h.reach() - 1) * w.in + (conv_.runs_ ? 0 : w.reach() - 1);
+    const auto readable = [&](int64_t column) {
+      const int64_t left = column * w.stride - w.pad;
+      return IsReadable(image + (bottom + left) * operands_.in_pixel);
+    };
+    while (end > x && !readable(end - 1)) --end;
+    return std::max<int64_t>(0, end - x);
+  }
+
+  void FindInside(const float* window, int64_t count, Cursor& cursor) const {
+    const ConvAxis &h = g_.axes[1], &w = g_.axes[2];
+    const int64_t down = h.dilation * w.in * operands_.in_pixel;
+    const int64_t along = w.dilation * operands_.in_pixel, step = w.stride * operands_.in_pixel;
+    const int64_t columns = conv_.runs_ ? 1 : w.kernel, lines = h.kernel, rows = cursor.rows;
+    for (; count > 0; --count, window += step, cursor.Advance()) {
+      const float** to = cursor.to;
+      const float* line = window;
+      for (int64_t kh = 0; kh < lines; ++kh, line += down) {
+        const float* tap = line;
+        for (int64_t kw = 0; kw < columns; ++kw, tap += along, to += rows) *to = tap;
+      }
+    }
+  }
+
+  void FindTaps(const float* in, int64_t top, int64_t left, const float** to, float* copies) const {
     const ConvAxis &h = g_.axes[1], &w = g_.axes[2];
     const float* zeros = conv_.zeros_.data<float>();
     for (int64_t kh = 0; kh < h.kernel; ++kh) {
@@ -204,54 +287,44 @@ class RowConv::Job {
       const bool in_rows = y >= 0 && y < h.in;
       for (int64_t kw = 0; kw < w.kernel; ++kw, to += kernels_.rows) {
         const int64_t x = left + kw * w.dilation;
-        *to = in_rows && x >= 0 && x < w.in ? in + (y * w.in + x) * g_.in_channels : zeros;
+        const bool inside = in_rows && x >= 0 && x < w.in;
+        *to = inside ? in + (y * w.in + x) * operands_.in_pixel : zeros;
+        if (inside && !IsReadable(*to)) *to = Copied(*to, copies);
       }
     }
   }
 
-  /// Few channels: all that a window reads, as one row. What is not at the border comes in runs.
-  void CopyWindow(const float* in, int64_t top, int64_t left, float* row) const {
+  /// Few channels: the rows of a window, as they lie where they do so one behind another.
+  void FindRuns(const float* in, int64_t top, int64_t left, const float** to, float* copy) const {
     const ConvAxis &h = g_.axes[1], &w = g_.axes[2];
-    const int64_t run = w.kernel * conv_.channels_, step = w.in * g_.in_channels;
-    const bool runs = conv_.groups_ == 1 && w.dilation == 1 && left >= 0 && left + w.kernel <= w.in;
-    if (runs && top >= 0 && top + h.reach() <= h.in) {
-      const float* from = in + top * step + left * g_.in_channels;
-      // The kernels of 3 x 3 and 7 x 7 over three channels, with which networks begin.
-      if (run == 9) return CopyRuns<9>(from, h.dilation * step, row);
-      if (run == 21) return CopyRuns<21>(from, h.dilation * step, row);
-    }
-    float* end = row + conv_.depth_;
-    for (int64_t kh = 0; kh < h.kernel; ++kh, row += run) {
+    const int64_t step = w.in * operands_.in_pixel, from = left * operands_.in_pixel;
+    const bool whole = operands_.in_pixel == conv_.channels_ && w.dilation == 1 && left >= 0 &&
+                       left + w.kernel <= w.in;
+    for (int64_t kh = 0; kh < h.kernel; ++kh, to += kernels_.rows) {
       const int64_t y = top + kh * h.dilation;
       if (y < 0 || y >= h.in) {
-        std::fill_n(row, run, 0.0f);
-      } else if (runs) {
-        CopyRun(in + y * step + left * g_.in_channels, run, row);
+        *to = conv_.zeros_.data<float>();
+      } else if (whole && IsReadable(in + y * step + from)) {
+        *to = in + y * step + from;
       } else {
-        CopyPixels(in + y * step, left, row);
+        *to = copy;
+        CopyPixels(in + y * step, left, copy);
+        copy += ReadableFloats(conv_.depth_);
       }
-    }
-    std::fill(row, end, 0.0f);
-  }
-
-  /// All rows of a window.
-  template <int run>
-  void CopyRuns(const float* from, int64_t step, float* row) const {
-    std::memset(row + conv_.depth_ - 4, 0, 4 * sizeof(float));  // what is behind the last row
-    for (int64_t kh = 0; kh < g_.axes[1].kernel; ++kh, from += step, row += run) {
-      CopyRunOf<run>(from, row);
     }
   }
 
   void CopyPixels(const float* in, int64_t left, float* row) const {
     const ConvAxis& w = g_.axes[2];
+    float* end = row + ReadableFloats(conv_.depth_);
     for (int64_t kw = 0; kw < w.kernel; ++kw) {
       const int64_t x = left + kw * w.dilation;
       const bool inside = x >= 0 && x < w.in;
       for (int64_t c = 0; c < conv_.channels_; ++c) {
-        *row++ = inside ? in[x * g_.in_channels + c] : 0.0f;
+        *row++ = inside ? in[x * operands_.in_pixel + c] : 0.0f;
       }
     }
+    std::fill(row, end, 0.0f);
   }
 
   /// All pixels of a block times `panels` panels of a group from `panel` on.
@@ -259,7 +332,7 @@ class RowConv::Job {
     const int64_t column = panel * kernels_.columns;
     const int64_t padded = group * conv_.padded_ + column;
     const int64_t pixel = block.first * kernels_.rows;
-    const int64_t offset = pixel * g_.out_channels + group * conv_.columns_ + column;
+    const int64_t offset = pixel * operands_.out_pixel + group * conv_.columns_ + column;
     RowBlock part;
     part.rows = block.pointers;
     part.pixels = std::min(block.tiles * kernels_.rows, plan_.pixels - pixel);
@@ -270,7 +343,7 @@ class RowConv::Job {
     part.columns = std::min(panels * kernels_.columns, conv_.columns_ - column);
     part.addend = operands_.addend == nullptr ? nullptr : operands_.addend + offset;
     part.out = operands_.out + offset;
-    part.stride = g_.out_channels;
+    part.stride = operands_.out_pixel;
     part.activation = operands_.activation;
     kernels_.block(part);
   }
@@ -284,7 +357,9 @@ class RowConv::Job {
 
 void RowConv::Run(const Context& context, const ConvGeometry& geometry,
                   const Operands& operands) const {
-  const Plan plan = MakePlan(geometry, context.threads());
+  Plan plan = MakePlan(geometry, context.threads());
+  plan.input_floats =
+      geometry.batch * geometry.axes[1].in * geometry.axes[2].in * operands.in_pixel;
   Job(*this, geometry, operands, plan).Go(context);
 }
 

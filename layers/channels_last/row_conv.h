@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Convolutions of images (…, H, W, C) as a product of their pixels, read where they lie, and packed
-// filters: nothing of the image is copied, unless it has very few channels.
+// filters. Of images with very few channels a row of a window is what a tap is elsewhere: only
+// where it reaches over the border it is copied.
 #pragma once
 
 #include <memory>
@@ -21,9 +22,11 @@ class RowConv {
 
   struct Operands {
     const float* in = nullptr;
-    const float* addend = nullptr;  ///< of the shape of the output, or null
+    int64_t in_pixel = 0;           ///< floats from one pixel to the next
+    const float* addend = nullptr;  ///< of the shape of the output and with its pixels, or null
     ActivationSpec activation;
     float* out = nullptr;
+    int64_t out_pixel = 0;
   };
   /// out = activation(convolution + bias + addend).
   void Run(const Context& context, const ConvGeometry& geometry, const Operands& operands) const;
@@ -37,7 +40,7 @@ class RowConv {
   const RowConvKernels& kernels_;
   int64_t groups_, columns_, channels_, taps_;  // columns and channels of one group
   int64_t panels_, padded_;                     // of a group: panels, and their columns
-  bool copies_;                                 // of windows, as rows of their own
+  bool runs_;                                   // the pixels of a window's row are one tap
   int64_t tile_taps_, depth_;                   // as the kernels see them
   std::shared_ptr<Buffer> weights_, bias_;      // by group and panel
   Tensor zeros_;                                // what lies outside the image

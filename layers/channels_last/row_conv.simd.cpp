@@ -46,9 +46,7 @@ void Compute(const Part& part, RowTile tile, int64_t count) {
   const int64_t pointers = part.block.taps * kTileRows;
   if constexpr (vectors == kTileVectors) {
     const int64_t skip = pointers - tile.taps * kTileRows;
-    if (kInnerTiles && tile.depth % 4 == 0 && tile.taps * tile.depth > 0) {
-      return ComputeTiles(tile, count, skip);
-    }
+    if (kInnerTiles && tile.taps * tile.depth > 0) return ComputeTiles(tile, count, skip);
   }
   for (int64_t i = 0; i < count; ++i) {
     tile.more_rows = tile.rows + pointers;

@@ -7,7 +7,8 @@
 namespace oort {
 
 /// Neighbouring output pixels times neighbouring panels of filters. What pixel r of a tile reads at
-/// a tap are the `depth` floats at rows[(tile * taps + tap) * kernels.rows + r].
+/// a tap are the `depth` floats at rows[(tile * taps + tap) * kernels.rows + r]; so many that they
+/// are a multiple of four must be readable, whatever they are.
 struct RowBlock {
   const float* const* rows = nullptr;
   int64_t pixels = 0;  ///< that are wanted; `rows` holds two more tiles, which are readable

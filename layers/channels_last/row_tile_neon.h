@@ -32,7 +32,8 @@ struct TileLimits {
 };
 
 // clang-format off
-// Nothing is read behind a row; two vectors behind the weights are.
+// Up to three floats are read behind a row whose length is no multiple of four, and two vectors
+// behind the weights.
 #define OORT_R_COLUMN(filter, set, lane, s0, s1, s2, s3, s4)                          \
   OORT_T_FMA(s0, filter, set, 0, lane) OORT_T_FMA(s1, filter, set, 1, lane)           \
   OORT_T_FMA(s2, filter, set, 2, lane) OORT_T_FMA(s3, filter, set, 3, lane)           \
@@ -48,6 +49,17 @@ struct TileLimits {
   OORT_R_STEP(set, 1, OORT_R_LOAD(next, 1))                          \
   OORT_R_STEP(set, 2, OORT_R_LOAD(next, 2) OORT_R_LOAD(next, 4))     \
   OORT_R_STEP(set, 3, OORT_R_LOAD(next, 3))
+// The last of a row may be fewer than four.
+#define OORT_R_FOUR1(set, next)                                                              \
+  OORT_R_STEP(set, 0, OORT_R_LOAD(next, 0) OORT_R_LOAD(next, 1) OORT_R_LOAD(next, 2)         \
+                      OORT_R_LOAD(next, 3) OORT_R_LOAD(next, 4))
+#define OORT_R_FOUR2(set, next)                                                              \
+  OORT_R_STEP(set, 0, OORT_R_LOAD(next, 0) OORT_R_LOAD(next, 1) OORT_R_LOAD(next, 4))        \
+  OORT_R_STEP(set, 1, OORT_R_LOAD(next, 2) OORT_R_LOAD(next, 3))
+#define OORT_R_FOUR3(set, next)                                                              \
+  OORT_R_STEP(set, 0, OORT_R_LOAD(next, 0) OORT_R_LOAD(next, 1))                             \
+  OORT_R_STEP(set, 1, OORT_R_LOAD(next, 2) OORT_R_LOAD(next, 4))                             \
+  OORT_R_STEP(set, 2, OORT_R_LOAD(next, 3))
 #define OORT_R_LAST_FOUR(set) \
   OORT_R_STEP(set, 0, ) OORT_R_STEP(set, 1, ) OORT_R_STEP(set, 2, ) OORT_R_STEP(set, 3, )
 #define OORT_R_POINTERS                      \
@@ -75,11 +87,11 @@ struct TileLimits {
 #define OORT_R_LIMITS(low, high, s0, s1, s2, s3)                            \
   OORT_R_LIMIT(low, high, s0) OORT_R_LIMIT(low, high, s1)                   \
   OORT_R_LIMIT(low, high, s2) OORT_R_LIMIT(low, high, s3)
-#define OORT_R_EPILOGUE(t0, t1, t2, t3)                                                     \
+#define OORT_R_EPILOGUE(t0, t1, t2, t3, added)                                              \
   "cbz %[addend], 70f\n"                                                                    \
   OORT_R_ADD(t0, t1, t2, t3, 8, 9, 10, 11) OORT_R_ADD(t0, t1, t2, t3, 12, 13, 14, 15)       \
   OORT_R_ADD(t0, t1, t2, t3, 16, 17, 18, 19) OORT_R_ADD(t0, t1, t2, t3, 20, 21, 22, 23)     \
-  OORT_R_ADD(t0, t1, t2, t3, 24, 25, 26, 27)                                                \
+  OORT_R_ADD(t0, t1, t2, t3, 24, 25, 26, 27) added                                          \
   "70:\n"                                                                                   \
   "cbz %[limits], 71f\n"                                                                    \
   "ldp q" #t0 ", q" #t1 ", [%[limits]]\n"                                                   \
@@ -138,7 +150,7 @@ inline void ComputeRows<4>(const RowTile& tile) {
       "subs %[taps], %[taps], #1\n"
       "b.ne 1b\n"
       "9:\n"
-      OORT_R_EPILOGUE(0, 1, 2, 3)
+      OORT_R_EPILOGUE(0, 1, 2, 3, )
       OORT_R_EACH_ROW(OORT_R_STORE)
       : [rows] "+&r"(rows), [b] "+&r"(b), [addend] "+&r"(addend), [out] "+&r"(out), [taps] "+&r"(taps),
         [left] "=&r"(left), [p0] "=&r"(p0), [p1] "=&r"(p1), [p2] "=&r"(p2), [p3] "=&r"(p3),
@@ -155,67 +167,87 @@ inline void ComputeRows<4>(const RowTile& tile) {
   "csel %[p0], %[skip], xzr, eq\n"           \
   "add %[rows], %[rows], %[p0]\n"            \
   OORT_R_POINTERS                            \
-  "mov %[left], %[fours]\n"
+  "ldr %[left], [%[counts]]\n"
 // A panel comes from far away while the one before is used.
 #define OORT_R_SOON "prfm pldl2keep, [%[soon]]\n add %[soon], %[soon], %[soon_step]\n"
+// What the next tile adds comes while its products are made.
+#define OORT_R_NEXT_ADDENDS                                                                   \
+  "prfm pldl1keep, [%[addend]]\n"                                                             \
+  "prfm pldl1keep, [%[addend], %[stride]]\n"                                                  \
+  "add %[ahead], %[addend], %[stride], lsl #1\n"                                              \
+  "prfm pldl1keep, [%[ahead]]\n"                                                              \
+  "prfm pldl1keep, [%[ahead], %[stride]]\n"                                                   \
+  "add %[ahead], %[ahead], %[stride], lsl #1\n"                                               \
+  "prfm pldl1keep, [%[ahead]]\n"
 #define OORT_R_RENEW(s0, s1, s2, s3) OORT_R_STORE(s0, s1, s2, s3) OORT_R_FIRST(s0, s1, s2, s3)
 #define OORT_R_FINISH(t0, t1, t2, t3)                           \
   "mov %[b], %[weights]\n"                                      \
   "ldr q30, [%[b]], #16\n"                                      \
   "ldr q31, [%[b]], #16\n"                                      \
-  "mov %[tap], %[taps]\n"                                       \
+  "ldr %[tap], [%[counts], #8]\n"                               \
   "sub %[tiles], %[tiles], #1\n"                                \
-  OORT_R_EPILOGUE(t0, t1, t2, t3) OORT_R_EACH_ROW(OORT_R_RENEW)
+  OORT_R_EPILOGUE(t0, t1, t2, t3, OORT_R_NEXT_ADDENDS) OORT_R_EACH_ROW(OORT_R_RENEW)
+
+// `last` are the last channels of a tap: four, or the fewer that are left.
+#define OORT_R_COMPUTE_TILES(last)                                                             \
+  asm volatile(                                                                                \
+      OORT_R_EACH_ROW(OORT_R_FIRST)                                                            \
+      "ldr q30, [%[b]], #16\n"                                                                 \
+      "ldr q31, [%[b]], #16\n"                                                                 \
+      OORT_R_POINTERS                                                                          \
+      OORT_R_LOAD(E, 0) OORT_R_LOAD(E, 1) OORT_R_LOAD(E, 2) OORT_R_LOAD(E, 3) OORT_R_LOAD(E, 4) \
+      "2:\n"                                                                                   \
+      "subs %[left], %[left], #1\n"                                                            \
+      "b.eq 4f\n"                                                                              \
+      OORT_R_SOON                                                                              \
+      OORT_R_FOUR(E, O)                                                                        \
+      "3:\n"                                                                                   \
+      "subs %[left], %[left], #1\n"                                                            \
+      "b.eq 5f\n"                                                                              \
+      OORT_R_SOON                                                                              \
+      OORT_R_FOUR(O, E)                                                                        \
+      "b 2b\n"                                                                                 \
+      "4:\n" /* the last of a tap */                                                           \
+      OORT_R_NEXT_TAP                                                                          \
+      OORT_R_SOON                                                                              \
+      last(E, O)                                                                               \
+      "cbnz %[tap], 3b\n"                                                                      \
+      OORT_R_FINISH(0, 1, 2, 3)                                                                \
+      "cbnz %[tiles], 3b\n"                                                                    \
+      "b 6f\n"                                                                                 \
+      "5:\n"                                                                                   \
+      OORT_R_NEXT_TAP                                                                          \
+      OORT_R_SOON                                                                              \
+      last(O, E)                                                                               \
+      "cbnz %[tap], 2b\n"                                                                      \
+      OORT_R_FINISH(5, 6, 7, 28)                                                               \
+      "cbnz %[tiles], 2b\n"                                                                    \
+      "6:\n"                                                                                   \
+      : [rows] "+&r"(rows), [b] "+&r"(b), [addend] "+&r"(addend), [out] "+&r"(out),            \
+        [tap] "+&r"(tap), [left] "+&r"(left), [tiles] "+&r"(tiles), [soon] "+&r"(soon),        \
+        [p0] "=&r"(p0), [p1] "=&r"(p1), [p2] "=&r"(p2), [p3] "=&r"(p3), [p4] "=&r"(p4),        \
+        [ahead] "=&r"(ahead)                                                                   \
+      : [counts] "r"(counts), [skip] "r"(skip * 8), [weights] "r"(tile.weights),               \
+        [bias] "r"(tile.bias), [stride] "r"(tile.stride * 4), [limits] "r"(limits.at),         \
+        [offset] "r"(tile.offset * 4), [soon_step] "r"(soon_step)                              \
+      : "cc", "memory", OORT_T_ALL_VECTORS)
 
 inline void ComputeTiles(const RowTile& tile, int64_t tiles, int64_t skip) {
   const float* const* rows = tile.rows;
-  const float *b = tile.weights, *addend = tile.addend, *p0, *p1, *p2, *p3, *p4;
+  const float *b = tile.weights, *addend = tile.addend, *p0, *p1, *p2, *p3, *p4, *ahead;
   float* out = tile.out;
-  int64_t tap = tile.taps, left = tile.depth / 4;
+  const int64_t counts[2] = {(tile.depth + 3) / 4, tile.taps};  // an asm takes thirty operands
+  int64_t left = counts[0], tap = counts[1];
   // What follows in the weights is used next: a part of a line for each four of a tile.
   const float* soon = b + tile.taps * tile.depth * kTileColumns;
   const int64_t soon_step = 4 * kTileColumns * 4 / tiles;
   const TileLimits limits(tile);
-  asm volatile(
-      OORT_R_EACH_ROW(OORT_R_FIRST)
-      "ldr q30, [%[b]], #16\n"
-      "ldr q31, [%[b]], #16\n"
-      OORT_R_POINTERS
-      OORT_R_LOAD(E, 0) OORT_R_LOAD(E, 1) OORT_R_LOAD(E, 2) OORT_R_LOAD(E, 3) OORT_R_LOAD(E, 4)
-      "2:\n"
-      "subs %[left], %[left], #1\n"
-      "b.eq 4f\n"
-      OORT_R_SOON
-      OORT_R_FOUR(E, O)
-      "3:\n"
-      "subs %[left], %[left], #1\n"
-      "b.eq 5f\n"
-      OORT_R_SOON
-      OORT_R_FOUR(O, E)
-      "b 2b\n"
-      "4:\n"  // the last four of a tap
-      OORT_R_NEXT_TAP
-      OORT_R_SOON
-      OORT_R_FOUR(E, O)
-      "cbnz %[tap], 3b\n"
-      OORT_R_FINISH(0, 1, 2, 3)
-      "cbnz %[tiles], 3b\n"
-      "b 6f\n"
-      "5:\n"
-      OORT_R_NEXT_TAP
-      OORT_R_SOON
-      OORT_R_FOUR(O, E)
-      "cbnz %[tap], 2b\n"
-      OORT_R_FINISH(5, 6, 7, 28)
-      "cbnz %[tiles], 2b\n"
-      "6:\n"
-      : [rows] "+&r"(rows), [b] "+&r"(b), [addend] "+&r"(addend), [out] "+&r"(out), [tap] "+&r"(tap),
-        [left] "+&r"(left), [tiles] "+&r"(tiles), [soon] "+&r"(soon), [p0] "=&r"(p0), [p1] "=&r"(p1), [p2] "=&r"(p2),
-        [p3] "=&r"(p3), [p4] "=&r"(p4)
-      : [taps] "r"(tile.taps), [fours] "r"(tile.depth / 4), [skip] "r"(skip * 8),
-        [weights] "r"(tile.weights), [bias] "r"(tile.bias), [stride] "r"(tile.stride * 4),
-        [limits] "r"(limits.at), [offset] "r"(tile.offset * 4), [soon_step] "r"(soon_step)
-      : "cc", "memory", OORT_T_ALL_VECTORS);
+  switch (tile.depth % 4) {
+    case 0: OORT_R_COMPUTE_TILES(OORT_R_FOUR); break;
+    case 1: OORT_R_COMPUTE_TILES(OORT_R_FOUR1); break;
+    case 2: OORT_R_COMPUTE_TILES(OORT_R_FOUR2); break;
+    default: OORT_R_COMPUTE_TILES(OORT_R_FOUR3); break;
+  }
 }
 // clang-format on
 
@@ -224,6 +256,9 @@ inline void ComputeTiles(const RowTile& tile, int64_t tiles, int64_t skip) {
 #undef OORT_R_LOAD
 #undef OORT_R_FOUR
 #undef OORT_R_LAST_FOUR
+#undef OORT_R_FOUR1
+#undef OORT_R_FOUR2
+#undef OORT_R_FOUR3
 #undef OORT_R_FIRST
 #undef OORT_R_ADD
 #undef OORT_R_LIMIT
@@ -236,6 +271,8 @@ inline void ComputeTiles(const RowTile& tile, int64_t tiles, int64_t skip) {
 #undef OORT_R_SOON
 #undef OORT_R_RENEW
 #undef OORT_R_FINISH
+#undef OORT_R_NEXT_ADDENDS
+#undef OORT_R_COMPUTE_TILES
 
 }  // namespace oort::OORT_ISA
 

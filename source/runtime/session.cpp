@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/checked.h"
+#include "core/host_memory.h"
 #include "core/memory_budget.h"
 #include "core/parallel.h"
 #include "oort/kv_cache.h"
@@ -141,7 +142,7 @@ void Session::Impl::Bind(std::shared_ptr<const ExecutionPlan> next) {
   slots.assign(graph.constants.begin(), graph.constants.end());  // same size: no pointer moves
   if (!arena || arena->size() < next->arena_size) {
     arena.reset();
-    arena = AllocateHost(next->arena_size);
+    arena = AllocatePages(next->arena_size);  // transforms walk over it in long strides
   }
   if (device) device->Prepare(*next);
   for (const auto& [slot, tensor] : graph.device_constants) SlotAt(slot) = tensor;
