@@ -117,15 +117,16 @@ int BenchLlm(const Options& options) {
   const LanguageModelInfo& info = model->info();
   const auto reaches = [](double rate, double limit, const char* what) {
     return ": at most " + FormatFixed(limit, 1) + " tokens/s, of which " + what + " reaches " +
-           FormatFixed(100 * rate / limit, 1) + " %\n";
+           FormatFixed(100 * rate / limit, 1) + " %";
   };
   std::cout << info.family << ", " << info.layers << " layers, " << engine.threads() << " threads, "
             << model->graph()->device().ToString() << "; a token reads " << FormatBytes(light.bytes)
             << " of weights and cache\n"
             << "memory gives " << FormatFixed(light.machine.bandwidth / 1e9, 1) << " GB/s"
-            << reaches(decode, light.decode, "decode") << "multiply-adds give "
+            << reaches(decode, light.decode, "decode")
+            << ": its model bandwidth utilization\nmultiply-adds give "
             << FormatFixed(light.machine.flops / 1e9, 1) << " GFLOP/s"
-            << reaches(prefill, light.prefill, "prefill") << "prefill_tps "
+            << reaches(prefill, light.prefill, "prefill") << "\nprefill_tps "
             << FormatFixed(prefill, 1) << " decode_tps " << FormatFixed(decode, 1) << '\n';
   return 0;
 }

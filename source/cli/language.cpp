@@ -20,22 +20,25 @@ double Rate(double tokens, double seconds) { return seconds > 0 ? tokens / secon
 
 }  // namespace
 
+void LanguageOptions::AddRandom(CLI::App& app, CLI::Option* file) {
+  const std::vector<std::string_view> known = LanguageModel::RandomNames();
+  CLI::Option* shape =
+      app.add_option("--random", random, "Instead of MODEL: the shape of one, with random weights")
+          ->check(CLI::IsMember(std::vector<std::string>(known.begin(), known.end())))
+          ->excludes(file);
+  app.add_option("--weights", weights, "Of a random model: bf16, f16, int8 or int4")
+      ->capture_default_str()
+      ->needs(shape);
+  app.add_option("--group", group, "Of a random model: weights that share a scale")
+      ->capture_default_str()
+      ->needs(shape);
+}
+
 void LanguageOptions::Add(CLI::App& app, bool or_random) {
   CLI::Option* file = app.add_option(
       "MODEL", model, "A GGUF file, a folder of Hugging Face, or a llama2.c checkpoint");
   if (or_random) {
-    const std::vector<std::string_view> known = LanguageModel::RandomNames();
-    CLI::Option* shape =
-        app.add_option("--random", random,
-                       "Instead of MODEL: the shape of one, with random weights")
-            ->check(CLI::IsMember(std::vector<std::string>(known.begin(), known.end())))
-            ->excludes(file);
-    app.add_option("--weights", weights, "Of a random model: bf16, f16, int8 or int4")
-        ->capture_default_str()
-        ->needs(shape);
-    app.add_option("--group", group, "Of a random model: weights that share a scale")
-        ->capture_default_str()
-        ->needs(shape);
+    AddRandom(app, file);
   } else {
     file->required();
   }

@@ -40,7 +40,7 @@ int ProfileNetwork(const Options& options) {
   const std::vector<Tensor> inputs = options.measured.Inputs(graph->inputs());
   Session session(graph, options.model.ForSession());
   ProfileReport report =
-      MeasureProfile(session, inputs, options.measured, MeasureRoofs(session.threads()));
+      MeasureProfile(session, inputs, options.measured, MeasureRoofsOf(*graph, session.threads()));
   report.model = options.model.model;
   NameModules(report, options.model.model);
   options.files.Write(report);
@@ -77,6 +77,8 @@ int ProfileLanguage(const Options& options) {
 }
 
 int RunProfile(const Options& options) {
+  if (!options.language.shape.random.empty()) return ProfileLanguage(options);
+  if (options.model.model.empty()) throw UsageError("name a MODEL, or a shape: --random");
   return options.language.asked || HoldsLanguageModel(options.model.model)
              ? ProfileLanguage(options)
              : ProfileNetwork(options);
@@ -102,6 +104,7 @@ Action AddProfile(CLI::App& app) {
   auto options = std::make_shared<Options>();
   Options& o = *options;
   o.model.AddModel(app);
+  app.get_option("MODEL")->required(false);  // --random may stand for it
   o.model.AddThreads(app);
   o.measured.Add(app, 100000);
   app.add_option("--by", o.by, "Rows of the table: operator, type or module")
@@ -130,6 +133,7 @@ Action AddProfile(CLI::App& app) {
       "token\n"
       "in the middle of the answer; files are written for each (page.prefill.html,\n"
       "page.decode.html).\n"
+      "With --device cuda times are the GPU's, and its roofs are tensor cores and memory.\n"
       "Example: a table by module, and a page with everything\n"
       "  oort profile resnet18.pnnx.param --threads 2 --by module --html resnet18.html\n"
       "  oort profile SmolLM2.gguf --prompt-tokens 128 --new-tokens 64 --by type");

@@ -83,13 +83,13 @@ std::string GroupTable(const char* title, const std::vector<ProfileGroup>& group
 
 std::string Summary(const ProfileReport& report) {
   const auto ms = [](double seconds) { return FormatFixed(seconds * 1e3, 3) + " ms"; };
-  return "<p>inputs " + EscapeMarkup(Join(report.inputs, " ")) + ", instruction set " +
-         std::string(Name(report.isa)) + ", threads " + std::to_string(report.threads) + ", " +
-         std::to_string(report.runs) + " runs, the fastest counts</p>\n<p>wall time " +
-         ms(report.wall) + " (median " + ms(report.median_wall) + "); profiled " +
-         ms(report.profiled_wall) + ", of which the operators explain " +
-         FormatFixed(100 * report.explained, 1) + " %; together they run at " +
-         FormatFixed(100 * report.total.roof(), 1) + " % of the roofs</p>\n";
+  return "<p>inputs " + EscapeMarkup(Join(report.inputs, " ")) + ", " +
+         EscapeMarkup(report.Place()) + ", " + std::to_string(report.runs) +
+         " runs, the fastest counts</p>\n<p>wall time " + ms(report.wall) + " (median " +
+         ms(report.median_wall) + "); profiled " + ms(report.profiled_wall) +
+         ", of which the operators explain " + FormatFixed(100 * report.explained, 1) +
+         " %; together they run at " + FormatFixed(100 * report.total.roof(), 1) +
+         " % of the roofs</p>\n";
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ Json GroupsJson(const std::vector<ProfileGroup>& groups) {
 Json RoofsJson(const ProfileReport& report) {
   Json compute = Json::array(), memory = Json::array();
   for (const MachineRoofs::Compute& roof : report.roofs.compute) {
-    compute.push_back({{"isa", Name(roof.isa)},
+    compute.push_back({{"isa", report.on_gpu() ? "tensor cores" : Name(roof.isa)},
                        {"dtype", Name(roof.dtype)},
                        {"gflops_1", roof.flops_one / 1e9},
                        {"gflops_all", roof.flops_all / 1e9}});
@@ -71,6 +71,7 @@ Json ProfileJson(const ProfileReport& report) {
   return {{"model", report.model},
           {"inputs", report.inputs},
           {"isa", Name(report.isa)},
+          {"device", report.device.ToString()},
           {"threads", report.threads},
           {"runs", report.runs},
           {"wall_ms", report.wall * 1e3},

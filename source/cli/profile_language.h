@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/language.h"
 #include "cli/model.h"
 #include "cli/profile_measure.h"
 
@@ -14,7 +15,8 @@ namespace oort::cli {
 struct LanguageSteps {
   int64_t prompt_tokens = 128, new_tokens = 64;
   bool exact = false;
-  bool asked = false;  ///< one of them was given
+  LanguageOptions shape;  ///< of a model with random weights, if one is given
+  bool asked = false;     ///< one of them was given
 
   void Add(CLI::App& app);
 };

@@ -5,6 +5,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "cuda/device.h"
+#include "cuda/roofs.h"
+
 namespace oort::cli {
 namespace {
 
@@ -40,18 +43,24 @@ void TakeGraph(ProfileReport& report, Session& session, const std::vector<Value>
 
 /// Profiled runs and others in turns, so that both see the same machine.
 void Measure(ProfileReport& report, Session& session, const std::vector<Value>& inputs,
-             const MeasuredRuns& measured, const RunOptions& base) {
+             const MeasuredRuns& measured, const ProfiledRun& base) {
   using Clock = std::chrono::steady_clock;
   std::vector<Profile> runs(static_cast<size_t>(measured.runs));
   std::vector<double> walls;
-  for (int i = 0; i < measured.warmup; ++i) session.Run(inputs, base);
+  for (int i = 0; i < measured.warmup; ++i) session.Run(inputs, base.options);
   for (Profile& profile : runs) {
     const Clock::time_point start = Clock::now();
-    session.Run(inputs, base);
+    session.Run(inputs, base.options);
     walls.push_back(std::chrono::duration<double>(Clock::now() - start).count());
-    RunOptions profiled = base;
+    RunOptions profiled = base.options;
     profiled.profile = &profile;
     session.Run(inputs, profiled);
+    for (size_t i = 0; i < profile.work.size(); ++i) {
+      const auto more = base.more.find(report.plan.nodes[i].type);
+      if (more == base.more.end()) continue;
+      profile.work[i].flops += more->second.flops;
+      profile.work[i].bytes += more->second.bytes;
+    }
   }
   Analyze(report, runs, std::move(walls));
 }
@@ -76,18 +85,35 @@ std::string WithStep(const std::string& path, const std::string& step) {
 
 }  // namespace
 
+MachineRoofs MeasureRoofsOf(const RuntimeGraph& graph, int threads) {
+  if (graph.device().type == DeviceType::kCpu) return MeasureRoofs(threads);
+  const cuda::Roofs measured = cuda::MeasureRoofs(graph.device().index);
+  MachineRoofs roofs;
+  if (measured.bf16_flops > 0) {
+    roofs.compute = {{graph.isa(), DType::kBF16, measured.bf16_flops, measured.bf16_flops}};
+  }
+  roofs.memory = {{"memory", SIZE_MAX, SIZE_MAX, measured.read_bandwidth, measured.read_bandwidth}};
+  roofs.loop_seconds = 2e-6;  // a kernel that does nothing, behind another
+  return roofs;
+}
+
 ProfileReport MeasureProfile(Session& session, const std::vector<Tensor>& inputs,
                              const MeasuredRuns& measured, const MachineRoofs& roofs,
-                             const RunOptions& base) {
+                             const ProfiledRun& base) {
   ProfileReport report;
   report.isa = session.graph().isa();
+  report.device = session.graph().device();
+  if (report.on_gpu()) {
+    std::string reason;
+    report.gpu = cuda::Devices(&reason).at(static_cast<size_t>(report.device.index)).name;
+  }
   report.threads = session.threads();
   report.runs = measured.runs;
   report.roofs = roofs;
   for (const Tensor& input : inputs) report.inputs.push_back(input.ToString());
   report.plan = session.graph().Plan(inputs, session.threads());
   const std::vector<Value> values(inputs.begin(), inputs.end());
-  TakeGraph(report, session, values, base);
+  TakeGraph(report, session, values, base.options);
   Measure(report, session, values, measured, base);
   return report;
 }

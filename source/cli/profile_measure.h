@@ -2,6 +2,7 @@
 // Measuring one Forward again and again, and writing down what came out.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -10,11 +11,20 @@
 
 namespace oort::cli {
 
-/// Runs the session on these inputs. `base` is what every run is given besides; the caller names
-/// the model and the modules.
+/// Of where the graph runs: the processor, or a GPU.
+MachineRoofs MeasureRoofsOf(const RuntimeGraph& graph, int threads);
+
+/// What every run is given besides its inputs.
+struct ProfiledRun {
+  RunOptions options;
+  /// What operators of a type do that their arguments do not tell, in each run.
+  std::map<std::string, Cost> more;
+};
+
+/// Runs the session on these inputs; the caller names the model and the modules.
 ProfileReport MeasureProfile(Session& session, const std::vector<Tensor>& inputs,
                              const MeasuredRuns& measured, const MachineRoofs& roofs,
-                             const RunOptions& base = {});
+                             const ProfiledRun& base = {});
 
 /// Where to write which form of a report; empty for nowhere.
 struct ProfileFiles {

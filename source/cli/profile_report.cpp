@@ -2,6 +2,7 @@
 #include "cli/profile_report.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <set>
 
@@ -54,7 +55,8 @@ void Judge(const ProfileReport& report, double weights, ProfileOperator& op) {
   }
   const double compute = op.cost.flops / report.Peak(op.dtype);
   const Traffic traffic = TrafficOf(report, op.cost.bytes, weights);
-  const double overhead = op.threads > 1 ? report.roofs.loop_seconds : kStepSeconds;
+  const bool starts_more = op.threads > 1 || report.on_gpu();
+  const double overhead = starts_more ? report.roofs.loop_seconds : kStepSeconds;
   op.cost.ideal = std::max(compute, traffic.seconds);
   if (overhead > op.cost.ideal) {
     op.bound = "overhead";
@@ -132,7 +134,16 @@ void ProfileCost::Add(const ProfileCost& other) {
   ideal += other.ideal;
 }
 
+std::string ProfileReport::Place() const {
+  if (on_gpu()) return "device " + device.ToString() + ", " + gpu;
+  return "isa " + std::string(Name(isa)) + "  threads " + std::to_string(threads);
+}
+
 double ProfileReport::Peak(DType dtype) const {
+  if (on_gpu()) {
+    return roofs.compute.empty() ? std::numeric_limits<double>::infinity()
+                                 : Flops(roofs.compute.front());
+  }
   double peak = 1;
   for (const MachineRoofs::Compute& compute : roofs.compute) {
     const bool usable = compute.dtype == DType::kF32 || compute.dtype == dtype;
@@ -141,8 +152,8 @@ double ProfileReport::Peak(DType dtype) const {
   return peak;
 }
 
-std::string RoofName(const MachineRoofs::Compute& compute) {
-  const std::string name(Name(compute.isa));
+std::string RoofName(const ProfileReport& report, const MachineRoofs::Compute& compute) {
+  const std::string name = report.on_gpu() ? "tensor cores" : std::string(Name(compute.isa));
   return compute.dtype == DType::kF32 ? name : name + " " + std::string(Name(compute.dtype));
 }
 

@@ -48,6 +48,8 @@ struct ProfileReport {
   std::string model;
   std::vector<std::string> inputs;
   Isa isa = Isa::kScalar;
+  Device device;
+  std::string gpu;  ///< its name; empty for the CPU
   int threads = 1, runs = 0;
   MachineRoofs roofs;
   PlanReport plan;
@@ -60,6 +62,9 @@ struct ProfileReport {
   double explained = 0;  ///< operators' share of the profiled wall time
   Profile timeline;      ///< the fastest run
 
+  bool on_gpu() const { return device.type != DeviceType::kCpu; }
+  /// "isa neon  threads 2", or the GPU.
+  std::string Place() const;
   /// FLOPs a second of all threads together with the instructions in use; those of f32 where
   /// there are none for `dtype`.
   double Peak(DType dtype = DType::kF32) const;
@@ -73,8 +78,8 @@ struct ProfileReport {
 /// Fills `operators` and what follows from the profiles of some runs and the walls of others.
 void Analyze(ProfileReport& report, const std::vector<Profile>& runs, std::vector<double> walls);
 
-/// "neon", or "neon f16" for what is not f32.
-std::string RoofName(const MachineRoofs::Compute& compute);
+/// "neon", or "neon f16" for what is not f32; "tensor cores bf16" of a GPU.
+std::string RoofName(const ProfileReport& report, const MachineRoofs::Compute& compute);
 
 /// Slowest first.
 std::vector<ProfileGroup> GroupByType(const ProfileReport& report);

@@ -101,7 +101,7 @@ class Roofline {
                 used ? "stroke=\"#b5504a\" stroke-width=\"1.5\""
                      : "stroke=\"#b5504a\" stroke-dasharray=\"4 4\" opacity=\"0.6\"");
       svg_.Text(kWidth - kRight + 6, y + 4,
-                RoofName(compute) + " " + FormatNumber(flops, 4) + " GFLOP/s",
+                RoofName(report_, compute) + " " + FormatNumber(flops, 4) + " GFLOP/s",
                 "fill=\"#b5504a\" font-size=\"10\"");
     }
   }

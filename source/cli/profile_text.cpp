@@ -102,16 +102,21 @@ void PrintModules(std::ostream& out, const ProfileReport& report, int top) {
 }
 
 void PrintRoofs(std::ostream& out, const ProfileReport& report) {
-  out << "roofs of " << report.threads << (report.threads == 1 ? " thread" : " threads") << ":";
+  out << "roofs of ";
+  if (report.on_gpu()) {
+    out << report.gpu << ":";
+  } else {
+    out << report.threads << (report.threads == 1 ? " thread:" : " threads:");
+  }
   for (const MachineRoofs::Compute& compute : report.roofs.compute) {
-    out << "  " << RoofName(compute) << " " << FormatFixed(report.Flops(compute) / 1e9, 1);
+    out << "  " << RoofName(report, compute) << " " << FormatFixed(report.Flops(compute) / 1e9, 1);
   }
   out << " GFLOP/s; read";
   for (const MachineRoofs::Memory& level : report.roofs.memory) {
     out << "  " << level.name << " " << FormatFixed(report.Read(level) / 1e9, 1);
   }
-  out << " GB/s; empty parallel loop  " << FormatFixed(report.roofs.loop_seconds * 1e6, 1)
-      << " µs\n\n";
+  out << " GB/s; " << (report.on_gpu() ? "a kernel" : "empty parallel loop") << "  "
+      << FormatFixed(report.roofs.loop_seconds * 1e6, 1) << " µs\n\n";
 }
 
 void PrintSums(std::ostream& out, const ProfileReport& report) {
@@ -120,8 +125,11 @@ void PrintSums(std::ostream& out, const ProfileReport& report) {
              "ms, " + FormatNumber(report.total.gflops()) + " GFLOP/s, " +
                  FormatNumber(report.total.gbytes()) + " GB/s, " + Percent(report.total.roof()) +
                  " of the roofs"});
-  table.Row({"profiled", Milliseconds(report.profiled_wall),
-             "ms, of which the operators explain " + Percent(report.explained)});
+  // A GPU is waited for after each operator: that wall says nothing.
+  if (!report.on_gpu()) {
+    table.Row({"profiled", Milliseconds(report.profiled_wall),
+               "ms, of which the operators explain " + Percent(report.explained)});
+  }
   table.Row({"wall", Milliseconds(report.wall),
              "ms without the profiler (median " + Milliseconds(report.median_wall) + ")"});
   out << "\nsums, each of the fastest of " << report.runs << " runs\n";
@@ -132,8 +140,7 @@ void PrintSums(std::ostream& out, const ProfileReport& report) {
 
 void PrintProfile(std::ostream& out, const ProfileReport& report, const std::string& by, int top) {
   out << report.model << "  inputs " << (report.inputs.empty() ? "none" : Join(report.inputs, " "))
-      << "  isa " << Name(report.isa) << "  threads " << report.threads << "  runs " << report.runs
-      << '\n';
+      << "  " << report.Place() << "  runs " << report.runs << '\n';
   PrintRoofs(out, report);
   if (by == "type") {
     PrintTypes(out, report, top);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What stands for source/cuda in a build without CUDA.
 #include "cuda/device.h"
+#include "cuda/hold.h"
 #include "cuda/memory.h"
 #include "cuda/roofs.h"
 #include "cuda/stream.h"
@@ -55,5 +56,6 @@ MemoryStatistics Statistics(int) { return {}; }
 void Trim(int) {}
 FreeMemory MemoryOf(int) { ThrowNoCuda(); }
 Roofs MeasureRoofs(int) { ThrowNoCuda(); }
+void Hold(const Stream&, double) {}
 
 }  // namespace oort::cuda

@@ -12,9 +12,10 @@
 
 namespace oort {
 
-namespace {
-
-KvCache MakeCache(const KvShape& shape, int64_t blocks, Device device) {
+KvCache MakeKvCache(const LanguageModel& model, KvType type, int64_t tokens) {
+  const KvShape shape = model.kv_shape(type);
+  const int64_t blocks = KvCache::BlocksFor(tokens);
+  const Device device = model.graph()->device();
   if (device.type == DeviceType::kCpu) return {shape, blocks};
   if (shape.type == KvType::kInt8) {
     throw Error(ErrorCode::kUnsupported, "keys and values on the GPU are f16 or f32");
@@ -22,13 +23,15 @@ KvCache MakeCache(const KvShape& shape, int64_t blocks, Device device) {
   return {shape, blocks, cuda::AllocateDevice(KvCache::Bytes(shape, blocks), device.index)};
 }
 
-/// Of a cache on a GPU. Sequences that share blocks have them in their lists each.
-std::unique_ptr<cuda::SequenceTable> MakeTable(const KvCache& cache) {
+std::unique_ptr<cuda::SequenceTable> MakeSequenceTable(const KvCache& cache) {
   if (cache.device().type == DeviceType::kCpu) return nullptr;
+  // Sequences that share blocks have them in their lists each.
   return std::make_unique<cuda::SequenceTable>(
       cache.device().index, cache.blocks() * KvCache::kBlockTokens,
       CheckedMultiply(cache.blocks(), DecoderRunner::MostDecodeRows()));
 }
+
+namespace {
 
 /// Where the head of the model runs: what it makes on a GPU is copied to the host, or kept.
 Device LogitsDevice(const RuntimeGraph& graph) {
@@ -44,9 +47,8 @@ Device LogitsDevice(const RuntimeGraph& graph) {
 DecoderRunner::DecoderRunner(std::shared_ptr<const LanguageModel> model, KvType type,
                              int64_t cache_tokens, int threads)
     : model_(std::move(model)),
-      cache_(MakeCache(model_->kv_shape(type), KvCache::BlocksFor(cache_tokens),
-                       model_->graph()->device())),
-      table_(MakeTable(cache_)),
+      cache_(MakeKvCache(*model_, type, cache_tokens)),
+      table_(MakeSequenceTable(cache_)),
       made_on_(LogitsDevice(*model_->graph())),
       session_(model_->graph(), {.threads = threads}) {}
 

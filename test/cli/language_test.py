@@ -183,7 +183,7 @@ class BenchLlmTest(LanguageCase):
     def test_last_line_and_share_of_the_limit(self):
         out = self.oort("bench-llm", STORYTELLER, *self.QUICK).out
         self.assertRegex(out.splitlines()[-1], r"\Aprefill_tps \d+\.\d decode_tps \d+\.\d\Z")
-        self.assertRegex(out, r"memory gives \d+\.\d GB/s: at most \d+\.\d tokens/s, of which decode reaches \d+\.\d %\n")
+        self.assertRegex(out, r"memory gives \d+\.\d GB/s: at most \d+\.\d tokens/s, of which decode reaches \d+\.\d %: its model bandwidth utilization\n")
         self.assertRegex(out, r"multiply-adds give \d+\.\d GFLOP/s: at most \d+\.\d tokens/s, of which prefill reaches \d+\.\d %\n")
 
     def test_json(self):
@@ -263,10 +263,16 @@ class ProfileLanguageTest(LanguageCase):
         report = self.json("profile", STORYTELLER, *self.QUICK, "--html", page, "--trace", trace, "--svg", self.dir / "svg")
         self.assertEqual((report["prompt_tokens"], report["new_tokens"]), (9, 4))
         for step, rows in (("prefill", 9), ("decode", 1)):
-            head = report[step]["operators"][-1]
+            head, pick = report[step]["operators"][-2:]
             self.assertEqual((head["name"], head["outputs"]), ("lm_head", ["(1,1024)f32"]))
+            self.assertEqual((pick["type"], pick["outputs"]), ("oort.Likeliest", ["(1)i32"]))
             attention = next(op for op in report[step]["operators"] if op["type"] == "oort.CachedAttention")
             self.assertEqual(attention["outputs"], [f"({rows},128)f32"])
+            seen = {"prefill": 9, "decode": 12}[step]
+            config = json.loads((STORYTELLER / "config.json").read_text())
+            width = config["num_key_value_heads"] * config["hidden_size"] // config["num_attention_heads"]
+            arguments = 4 * rows * (2 * 128 + 2 * width)  # query and result, keys and values
+            self.assertEqual(attention["bytes"], arguments + 2 * 2 * seen * width)  # and the cache
             self.assertAlmostEqual(sum(op["share"] for op in report[step]["operators"]), 1, places=6)
             self.assertIn("<svg", (self.dir / f"page.{step}.html").read_text())
             json.loads((self.dir / f"trace.{step}.json").read_text())
