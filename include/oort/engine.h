@@ -21,6 +21,10 @@ struct EngineOptions {
   KvType kv = KvType::kF16;    ///< how keys and values are kept
   int64_t cache_tokens = 0;    ///< of all sequences together; 0: the model's context, at most 8192
   int64_t prompt_chunk = 512;  ///< tokens of a prompt in one step
+  /// Most bytes, of the memory of the device that the model runs on, for weights, activations and
+  /// cache together; 0: no limit. The cache takes what is left, of at most cache_tokens where that
+  /// is given, and else of as many tokens as the requests that run together can have.
+  size_t memory_limit = 0;
   /// Keep what was read of finished requests while there is room, for prompts that begin alike. An
   /// answer may then differ in the last digits from that of a prompt that is read anew.
   bool reuse_prefixes = false;

@@ -47,6 +47,11 @@ void LanguageOptions::Add(CLI::App& app, bool or_random) {
   app.add_option("--kv", kv, "How keys and values are kept: f32, f16 or int8");
   app.add_option("--context", context, "Tokens that prompt and answer may have together")
       ->check(CLI::PositiveNumber);
+  app.add_option(
+         "--memory-limit", memory_limit,
+         "Bytes (or 20GB) of the device for weights, activations and the cache, which takes "
+         "what is left")
+      ->transform(CLI::AsSizeValue(true));
   app.add_option("--threads", threads, "Threads (default: all that the process may use)")
       ->check(CLI::PositiveNumber);
 }
@@ -67,6 +72,7 @@ EngineOptions LanguageOptions::ForEngine() const {
   EngineOptions options;
   options.threads = threads;
   options.cache_tokens = context;
+  options.memory_limit = memory_limit;
   options.kv = !kv.empty() ? KvTypeOf(kv) : exact ? KvType::kF32 : KvType::kF16;
   return options;
 }

@@ -20,6 +20,7 @@ struct LanguageOptions {
   DeviceOption device;
   std::string kv;  ///< empty: f32 where exact, else f16
   int64_t context = 0;
+  uint64_t memory_limit = 0;
   int threads = 0;
   Isa isa = DefaultIsa();
   std::string random, weights = "bf16";

@@ -10,6 +10,8 @@
 #include "cli/limits_report.h"
 #include "cli/text.h"
 #include "core/file_writer.h"
+#include "llm/limits/device_memory.h"
+#include "oort/engine.h"
 #include "oort/error.h"
 
 namespace oort::cli {
@@ -29,6 +31,7 @@ struct LimitsOptions {
   std::vector<std::string> machines{"this"};
   std::vector<double> weights{16, 8, 6, 4}, caches{16, 8};
   double prompt = 512, context = 4096, memory = 0, bandwidth = 0, tflops = 0;
+  int64_t group = 32;
   int threads = 0;
   bool json = false, list = false, each_position = false;
 };
@@ -119,6 +122,54 @@ Json CaseJson(const LimitsReport& report, const Precision& precision, const Mach
        NumberOrNull(limits::BalancedBatch(shape, precision, machine, report.context))}};
 }
 
+/// What Oort takes on a GPU, for precisions that it has there.
+struct GpuMemory {
+  std::string precision;
+  limits::DeviceMemory bytes;
+};
+
+std::vector<GpuMemory> GpuMemories(const LimitsReport& report, const LimitsOptions& options) {
+  std::vector<GpuMemory> memories;
+  if (report.shape.experts > 0) return memories;
+  const double rows = std::min(report.context, static_cast<double>(EngineOptions().prompt_chunk));
+  for (const Precision& precision : report.precisions) {
+    const int bits = static_cast<int>(precision.weight_bits);
+    const bool stored = bits == precision.weight_bits && (bits == 16 || bits == 8 || bits == 4);
+    if (!stored || (precision.cache_bits != 16 && precision.cache_bits != 32)) continue;
+    memories.push_back({PrecisionName(precision),
+                        limits::PredictDeviceMemory(report.shape, {bits, 0, options.group},
+                                                    precision.cache_bits, report.context, rows)});
+  }
+  return memories;
+}
+
+void PrintGpuMemory(const LimitsReport& report, const LimitsOptions& options) {
+  const std::vector<GpuMemory> memories = GpuMemories(report, options);
+  if (memories.empty()) return;
+  Table table({{"on a GPU"},
+               {"weights", Table::kRight},
+               {"cache of " + FormatFixed(report.context, 0), Table::kRight},
+               {"activations", Table::kRight},
+               {"together", Table::kRight}});
+  for (const GpuMemory& memory : memories) {
+    table.Row({memory.precision, FormatBytes(memory.bytes.weights), FormatBytes(memory.bytes.cache),
+               FormatBytes(memory.bytes.activations), FormatBytes(memory.bytes.total())});
+  }
+  table.Print(std::cout, "  ");
+}
+
+Json GpuMemoryJson(const LimitsReport& report, const LimitsOptions& options) {
+  Json list = Json::array();
+  for (const GpuMemory& memory : GpuMemories(report, options)) {
+    list.push_back({{"precision", memory.precision},
+                    {"weights", Whole(memory.bytes.weights)},
+                    {"cache", Whole(memory.bytes.cache)},
+                    {"activations", Whole(memory.bytes.activations)},
+                    {"total", Whole(memory.bytes.total())}});
+  }
+  return list;
+}
+
 Json ReportJson(const LimitsReport& report, const LimitsOptions& options) {
   const limits::ParameterCounts counts = limits::CountParameters(report.shape);
   Json bytes = Json::object(), cache = Json::object(), machines = Json::array();
@@ -152,6 +203,7 @@ Json ReportJson(const LimitsReport& report, const LimitsOptions& options) {
             {"stored", Whole(counts.stored())}}},
           {"weight_bytes", bytes},
           {"kv_bytes_per_position", cache},
+          {"gpu_memory", GpuMemoryJson(report, options)},
           {"prompt", Whole(report.prompt)},
           {"context", Whole(report.context)},
           {"machines", machines}};
@@ -293,6 +345,7 @@ int Limits(const LimitsOptions& options) {
     return 0;
   }
   PrintModel(report, options);
+  PrintGpuMemory(report, options);
   for (const Machine& machine : report.machines) PrintMachine(report, machine);
   return 0;
 }
@@ -312,6 +365,9 @@ Action AddLimits(CLI::App& app) {
   app.add_option("--kv", o.caches, "Bits of a number in the cache")
       ->delimiter(',')
       ->check(CLI::Range(1.0, 64.0));
+  app.add_option("--group", o.group, "Weights of 8 and 4 bits that share a scale")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 20));
   app.add_option("--prompt", o.prompt, "Tokens of the prompt")->check(CLI::Range(1.0, 1e9));
   app.add_option("--context", o.context, "Position, and length of the sequences of a batch")
       ->check(CLI::Range(1.0, 1e9));

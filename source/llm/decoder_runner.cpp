@@ -20,7 +20,16 @@ KvCache MakeKvCache(const LanguageModel& model, KvType type, int64_t tokens) {
   if (shape.type == KvType::kInt8) {
     throw Error(ErrorCode::kUnsupported, "keys and values on the GPU are f16 or f32");
   }
-  return {shape, blocks, cuda::AllocateDevice(KvCache::Bytes(shape, blocks), device.index)};
+  const size_t bytes = KvCache::Bytes(shape, blocks);
+  try {
+    return {shape, blocks, cuda::AllocateDevice(bytes, device.index)};
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kOutOfMemory) throw;
+    throw Error(ErrorCode::kOutOfMemory,
+                "keys and values of " + std::to_string(tokens) + " tokens take " +
+                    std::to_string(bytes / 1'000'000) + " MB, and " + error.what() +
+                    ": ask for a smaller context, or for what is left (memory_limit)");
+  }
 }
 
 std::unique_ptr<cuda::SequenceTable> MakeSequenceTable(const KvCache& cache) {

@@ -60,6 +60,7 @@ class DecoderRunner {
   const KvCache& cache() const { return cache_; }
   int64_t vocabulary() const { return model_->info().vocabulary; }
   int threads() const { return session_.threads(); }
+  size_t activation_bytes() const { return session_.memory(); }
 
  private:
   void Reserve(std::span<const StepItem> items);

@@ -10,12 +10,12 @@
 #include "core/guard.h"
 #include "llm/check_request.h"
 #include "llm/generation.h"
+#include "llm/memory_needs.h"
 #include "llm/sampling/likeliest.h"
 
 namespace oort {
 namespace {
 
-constexpr int64_t kDefaultCacheTokens = 8192;
 constexpr int64_t kMostCacheTokens = int64_t{1} << 40;
 using Clock = std::chrono::steady_clock;
 
@@ -344,9 +344,7 @@ Engine::Engine(std::shared_ptr<const LanguageModel> model, const EngineOptions& 
       throw Error(ErrorCode::kInvalidArgument,
                   "cache_tokens is from 0 to 2^40 and prompt_chunk at least 1");
     }
-    const int64_t tokens = options.cache_tokens > 0
-                               ? options.cache_tokens
-                               : std::min(model->info().context, kDefaultCacheTokens);
+    const int64_t tokens = CacheTokens(*model, options);
     impl_ = std::make_unique<Impl>(std::move(model), options, tokens);
   });
 }

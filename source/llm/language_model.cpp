@@ -169,7 +169,15 @@ std::shared_ptr<const LanguageModel> LanguageModel::Finish(std::unique_ptr<Impl>
   load.disabled_passes = {"narrow-floats"};  // what lies between its layers is f32
   load.stop = options.stop;
   load.progress = options.progress;
-  impl->graph = RuntimeGraph::Build(std::move(graph), load);
+  try {
+    impl->graph = RuntimeGraph::Build(std::move(graph), load);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kOutOfMemory || load.device.type == DeviceType::kCpu) throw;
+    throw Error(ErrorCode::kOutOfMemory,
+                "the weights, " + std::to_string(impl->info.weight_bytes / 1'000'000) +
+                    " MB in the file, do not fit on " + load.device.ToString() + " (" +
+                    error.what() + "): convert them to fewer bits (int8, int4)");
+  }
   return std::shared_ptr<const LanguageModel>(new LanguageModel(std::move(impl)));
 }
 

@@ -577,6 +577,19 @@ class LimitsTest(Case):
         self.assertAlmostEqual(cases["w8kv16"]["decode_first"]["seconds"], 6.56e-3, 5)
         self.assertEqual(round(cases["w8kv16"]["positions_per_millisecond"]), 2064)
 
+    def test_memory_on_a_gpu(self):
+        config = self.write("config.json", json.dumps(self.QWEN))
+        report = self.json("limits", config, "--machine", "h200", "--weights", "16,6,4", "--kv", "16,8", "--group", "64")
+        memory = {row["precision"]: row for row in report["gpu_memory"]}
+        self.assertEqual(sorted(memory), ["w16kv16", "w4kv16"])
+        norms = report["parameters"]["norms"]
+        biases = 32 * 3 * 4096  # f32 there
+        self.assertEqual(memory["w16kv16"]["weights"], 2 * report["parameters"]["stored"] + 2 * (norms + biases))
+        for row in memory.values():
+            self.assertEqual(row["total"], row["weights"] + row["cache"] + row["activations"])
+        text = self.oort("limits", config, "--machine", "h200").out
+        self.assertRegex(text, r"on a GPU +weights +cache of 4096 +activations +together\n +w16kv16 +14\.")
+
     def test_table_and_pictures(self):
         config = self.write("config.json", json.dumps(self.QWEN)).parent
         for name in ("limits.svg", "limits.html"):

@@ -53,6 +53,12 @@ class GenerateTest(LanguageCase):
                 self.assertGreater(timings[name], 0, name)
             self.assertEqual(self.oort("generate", STORYTELLER, "--prompt", prompt, "--max-tokens", 200, *PARITY).out, row["text"] + "\n")
 
+    def test_memory_limit(self):
+        ask = ["generate", STORYTELLER, "--raw", "--prompt", "Once", "--max-tokens", 3]
+        self.assertEqual(self.oort(*ask, "--memory-limit", "1GB").out, self.oort(*ask).out)
+        self.fails(*ask, "--memory-limit", "1MB", says="raise the limit")
+        self.fails(*ask, "--memory-limit", "much", code=2, says="--memory-limit")
+
     def test_raw_text(self):
         for row in RAW:
             report = self.json("generate", STORYTELLER, "--raw", "--prompt", row["prompt"], "--max-tokens", 40, *PARITY)

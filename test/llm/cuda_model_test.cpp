@@ -5,8 +5,13 @@
 #include <cmath>
 
 #include "cuda/device.h"
+#include "cuda/memory.h"
+#include "kit/errors.h"
 #include "kit/files.h"
 #include "llm/decoder_runner.h"
+#include "llm/limits/device_memory.h"
+#include "llm/memory_needs.h"
+#include "models/decoder/random_checkpoint.h"
 #include "oort/engine.h"
 
 namespace oort {
@@ -82,6 +87,61 @@ TEST_F(CudaModel, AllFamiliesGiveTheCpusLogits) {
     // Prompts on tensor cores, in less than f32.
     ExpectNearLogits(Logits(LoadOn(param, Device::Cuda(0), false), KvType::kF16, 40), want, 0.2);
   }
+}
+
+TEST_F(CudaModel, GreedyTokensAreThoseOfTheLogits) {
+  const auto model = LoadOn(kGpuModels / "qwen3", Device::Cuda(0), true);
+  Engine engine(model);
+  GenerateRequest request;
+  request.prompt = Tokens(*model, 20);
+  request.max_tokens = 20;
+  request.ignore_end = true;
+  const std::vector<int32_t> picked = engine.Generate(request).tokens;
+  request.sampling.top_logprobs = 0;  // brings logits to the host
+  EXPECT_EQ(engine.Generate(request).tokens, picked);
+}
+
+TEST_F(CudaModel, MemoryIsAsPredicted) {
+  constexpr int64_t kTokens = 4096, kChunk = 512;
+  for (const int bits : {16, 4}) {
+    SCOPED_TRACE(bits);
+    const cuda::MemoryStatistics before = cuda::Statistics(0);
+    LanguageModelOptions load;
+    load.device = Device::Cuda(0);
+    const char* const weights = bits == 16 ? "bf16" : "int4";
+    const auto model = LanguageModel::Random("llama3.2-1b", weights, 32, load);
+    EngineOptions options;
+    options.cache_tokens = kTokens;
+    Engine engine(model, options);
+    GenerateRequest request;
+    request.prompt = Tokens(*model, kChunk);
+    request.max_tokens = 4;
+    request.ignore_end = true;
+    engine.Generate(std::move(request));
+    const double taken = static_cast<double>(cuda::Statistics(0).in_use - before.in_use);
+    const auto shape = limits::ShapeOf(MakeRandomCheckpoint("llama3.2-1b", weights, 32)->config());
+    const limits::DeviceMemory told =
+        limits::PredictDeviceMemory(shape, {bits, bits, 32}, 16, kTokens, kChunk);
+    EXPECT_NEAR(told.total(), taken, 0.02 * taken)
+        << "weights " << told.weights << ", cache " << told.cache << ", activations "
+        << told.activations;
+    // What a loaded model says of itself.
+    const MemoryNeeds needs = NeedsOf(*model, KvType::kF16, kChunk, 1);
+    EXPECT_NEAR(static_cast<double>(needs.weights), told.weights, 0.005 * told.weights);
+    const double own = static_cast<double>(needs.weights + needs.activations) +
+                       static_cast<double>(needs.block) * kTokens / KvCache::kBlockTokens;
+    EXPECT_NEAR(own, taken, 0.02 * taken);
+  }
+}
+
+TEST_F(CudaModel, OutOfMemoryIsAnErrorThatHelps) {
+  const auto model = LoadOn(kGpuModels / "llama", Device::Cuda(0), true);
+  EngineOptions options;
+  options.cache_tokens = int64_t{1} << 36;
+  testing::ExpectThrows([&] { Engine(model, options); }, ErrorCode::kOutOfMemory,
+                        "a smaller context");
+  options.cache_tokens = 64;
+  EXPECT_NO_THROW(Engine(model, options));
 }
 
 TEST_F(CudaModel, SequencesTogetherGiveWhatTheyGiveAlone) {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "kit/errors.h"
+#include "llm/decoder_runner.h"
+#include "llm/memory_needs.h"
 
 namespace oort {
 namespace {
@@ -158,6 +160,40 @@ TEST(Engine, ReusesWhatPromptsHaveInCommon) {
     // What comes next begins with this prompt, and with its answer.
     prompt.insert(prompt.end(), kept.tokens.begin(), kept.tokens.begin() + 4);
   }
+}
+
+TEST(Engine, GivesTheCacheWhatAMemoryLimitLeaves) {
+  const auto model = TinyModel();
+  EngineOptions options;
+  options.threads = 1;
+  const MemoryNeeds needs = NeedsOf(*model, options.kv, options.prompt_chunk, 1);
+  EXPECT_GT(needs.weights, 0u);
+  EXPECT_GT(needs.activations, 0u);
+  EXPECT_EQ(needs.block, KvCache::BlockBytes(model->kv_shape(options.kv)));
+  options.memory_limit = needs.weights + needs.activations + 5 * needs.block + 1;
+  EXPECT_EQ(Engine(model, options).cache_tokens(), 5 * KvCache::kBlockTokens);
+  options.cache_tokens = 33;
+  EXPECT_EQ(Engine(model, options).cache_tokens(), 33);
+  options.cache_tokens = 0;
+  options.memory_limit = size_t{1} << 40;
+  EXPECT_EQ(Engine(model, options).cache_tokens(),
+            model->info().context * DecoderRunner::MostDecodeRows());
+  options.memory_limit = needs.weights + needs.activations + needs.block - 1;
+  ExpectThrows([&] { Engine(model, options); }, ErrorCode::kLimit, "raise the limit");
+}
+
+/// What was planned is what a session then holds.
+TEST(Engine, KnowsItsActivations) {
+  const auto model = TinyModel();
+  const size_t planned = NeedsOf(*model, KvType::kF16, 40, 1).activations;
+  DecoderRunner runner(model, KvType::kF16, 64, 1);
+  CachedSequence sequence;
+  const std::vector<int32_t> tokens(40, 3);
+  const StepItem item{&sequence, tokens, StepItem::kLast};
+  const size_t logits = runner.Step({&item, 1}).size_bytes() + sizeof(int32_t);
+  EXPECT_LE(runner.activation_bytes() + logits, planned);
+  EXPECT_GE(2 * (runner.activation_bytes() + logits), planned);
+  runner.Release(sequence);
 }
 
 TEST(Engine, ReportsLogProbabilities) {

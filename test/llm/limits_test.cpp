@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "llm/limits/device_memory.h"
 #include "oort/error.h"
 
 namespace oort::limits {
@@ -398,6 +399,55 @@ TEST(Limits, ConfigsAreChecked) {
   }
   EXPECT_THROW(FindMachine("abacus"), Error);
   EXPECT_EQ(FindMachine("h200").bandwidth, 4800e9);
+}
+
+ModelShape Llama2Shape() {
+  ModelShape shape;
+  shape.vocabulary = 32000;
+  shape.hidden = shape.norm_width = 4096;
+  shape.layers = shape.heads = shape.kv_heads = 32;
+  shape.head_dim = 128;
+  shape.intermediate = 11008;
+  return shape;
+}
+
+/// Its sizes are whole strips and steps, so that nothing is filled up.
+TEST(DeviceMemory, CountsWeightsScalesAndCache) {
+  const ModelShape shape = Llama2Shape();
+  const double norms = 65 * 4096, matrices = 6738415616.0 - norms;
+  const auto weights = [&](DeviceWeightBits bits) {
+    return PredictDeviceMemory(shape, bits, 16, 4096, 512).weights - 4 * norms;
+  };
+  EXPECT_EQ(weights({16, 0, 32}), 2 * matrices);
+  EXPECT_EQ(weights({8, 0, 32}), matrices * (1 + 2.0 / 32));
+  EXPECT_EQ(weights({8, 0, 128}), matrices * (1 + 2.0 / 64));  // a step of 64 columns has one
+  EXPECT_EQ(weights({4, 4, 64}), matrices * (0.5 + 2.0 / 64));
+  const double tables = 2.0 * 32000 * 4096;
+  EXPECT_EQ(weights({4, 0, 64}), (matrices - tables) * (0.5 + 2.0 / 64) + tables * (1 + 2.0 / 64));
+  EXPECT_EQ(weights({4, 0, 16}), 2 * matrices);  // such groups are widened
+  const double cache = PredictDeviceMemory(shape, {}, 16, 4090, 512).cache;
+  EXPECT_NEAR(cache, 32.0 * 2 * 4096 * 2 * 4096, 0.001 * cache);
+}
+
+TEST(DeviceMemory, FillsUpStripsAndSharesATiedTable) {
+  ModelShape shape = Llama2Shape();
+  shape.tied_head = true;
+  shape.vocabulary = 32001;
+  const double tied = PredictDeviceMemory(shape, {}, 16, 16, 16).weights;
+  shape.tied_head = false;
+  EXPECT_EQ(PredictDeviceMemory(shape, {}, 16, 16, 16).weights - tied, 32016.0 * 4096 * 2);
+}
+
+TEST(DeviceMemory, PromptsOfManyRowsUnpackWeights) {
+  const ModelShape shape = Llama2Shape();
+  const auto scratch = [&](int bits, double rows) {
+    return PredictDeviceMemory(shape, {bits, 0, 32}, 16, 4096, rows).activations;
+  };
+  EXPECT_EQ(scratch(16, 16), scratch(4, 16));
+  EXPECT_EQ(scratch(4, 512) - scratch(16, 512), 2.0 * 2 * 11008 * 4096);
+  ModelShape experts = shape;
+  experts.experts = 8;
+  EXPECT_THROW(PredictDeviceMemory(experts, {}, 16, 1, 1), Error);
 }
 
 }  // namespace

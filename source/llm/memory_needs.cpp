@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+#include "llm/memory_needs.h"
+
+#include <algorithm>
+#include <string>
+
+#include "core/checked.h"
+#include "core/parallel.h"
+#include "llm/decoder_runner.h"
+
+namespace oort {
+namespace {
+
+constexpr int64_t kDefaultCacheTokens = 8192;
+
+std::string Megabytes(size_t bytes) {
+  return std::to_string((bytes + 999'999) / 1'000'000) + " MB";
+}
+
+/// Activations of a step of so many tokens, with the logits of `wanted` of them.
+size_t StepBytes(const LanguageModel& model, int64_t tokens, int64_t wanted, int threads) {
+  const Tensor rows = Tensor::Meta(DType::kI32, Shape{tokens});
+  const MemoryReport memory =
+      model.graph()->Plan({rows, rows, Tensor::Meta(DType::kI32, Shape{wanted})}, threads).memory;
+  const bool on_host = model.graph()->device().type == DeviceType::kCpu;
+  return CheckedAdd(on_host ? memory.arena : memory.device_arena, memory.outputs);
+}
+
+}  // namespace
+
+MemoryNeeds NeedsOf(const LanguageModel& model, KvType kv, int64_t prompt_chunk, int threads) {
+  const int64_t together = DecoderRunner::MostDecodeRows();
+  const int64_t chunk = std::clamp<int64_t>(prompt_chunk, 1, model.info().context);
+  const Tensor one = Tensor::Meta(DType::kI32, Shape{1});
+  const MemoryReport memory = model.graph()->Plan({one, one, one}, threads).memory;
+  const bool on_host = model.graph()->device().type == DeviceType::kCpu;
+  MemoryNeeds needs;
+  needs.weights = on_host ? memory.weights : memory.device_weights;
+  needs.activations =
+      std::max(StepBytes(model, chunk, 1, threads), StepBytes(model, together, together, threads));
+  needs.block = KvCache::BlockBytes(model.kv_shape(kv));
+  if (!on_host) needs.block += static_cast<size_t>(KvCache::kBlockTokens) * 12;  // SequenceTable
+  return needs;
+}
+
+int64_t CacheTokens(const LanguageModel& model, const EngineOptions& options) {
+  const int64_t context = model.info().context;
+  if (options.memory_limit == 0) {
+    return options.cache_tokens > 0 ? options.cache_tokens : std::min(context, kDefaultCacheTokens);
+  }
+  const int threads = options.threads > 0 ? options.threads : AvailableThreads();
+  const MemoryNeeds needs = NeedsOf(model, options.kv, options.prompt_chunk, threads);
+  const size_t taken = CheckedAdd(needs.weights, needs.activations);
+  if (options.memory_limit < CheckedAdd(taken, needs.block)) {
+    throw Error(ErrorCode::kLimit,
+                "weights take " + Megabytes(needs.weights) + " and activations " +
+                    Megabytes(needs.activations) +
+                    ", which leaves no room for keys and values in " +
+                    Megabytes(options.memory_limit) +
+                    ": raise the limit, or take weights of fewer bits or a smaller prompt_chunk");
+  }
+  const int64_t blocks = static_cast<int64_t>((options.memory_limit - taken) / needs.block);
+  const int64_t most = options.cache_tokens > 0
+                           ? options.cache_tokens
+                           : CheckedMultiply(context, DecoderRunner::MostDecodeRows());
+  return std::min(CheckedMultiply(blocks, KvCache::kBlockTokens), most);
+}
+
+}  // namespace oort
