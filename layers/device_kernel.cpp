@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "layers/device_kernel.h"
 
+#include "layers/composite/composite.h"
+
 namespace oort {
 namespace {
 
@@ -22,6 +24,11 @@ void RequireFloatsOnDevice(const LayerInit& init) {
   throw Error(ErrorCode::kUnsupported, "is of " + std::string(Name(dtype)));
 }
 
+void RequireWideFloat(DType dtype) {
+  if (dtype == DType::kNull || dtype == DType::kF32 || dtype == DType::kF64) return;
+  throw Error(ErrorCode::kUnsupported, "is of " + std::string(Name(dtype)));
+}
+
 void ShareWithCuda(LayerRegistry& registry, const std::vector<std::string>& types) {
   for (const std::string& type : types) {
     const LayerCreator cpu = registry.Creator(type, DeviceType::kCpu);
@@ -33,6 +40,8 @@ void ShareWithCuda(LayerRegistry& registry, const std::vector<std::string>& type
       if (dynamic_cast<const AnyDevice*>(layer.get()) == nullptr) {
         throw Error(ErrorCode::kUnsupported, "has no layer for the GPU");
       }
+      const auto* composite = dynamic_cast<const CompositeLayer*>(layer.get());
+      if (composite != nullptr) composite->TryOnDevice(init);
       return layer;
     });
   }

@@ -37,9 +37,18 @@ class AnyDevice {
   virtual ~AnyDevice() = default;
 };
 
+/// A layer of the GPU whose Forward takes memory of its own, so that it cannot be recorded.
+class Unrecorded {
+ public:
+  virtual ~Unrecorded() = default;
+};
+
 /// For layers whose kernel on the GPU is one of floats: throws kUnsupported where the first input
 /// was traced as something else.
 void RequireFloatsOnDevice(const LayerInit& init);
+
+/// The same for kernels of f32 and f64: throws kUnsupported for another dtype that is known.
+void RequireWideFloat(DType dtype);
 
 /// A layer of the host that reads shapes alone, so that its arguments may be anywhere.
 class ShapeOnly {

@@ -87,4 +87,14 @@ void AddRecipe(LayerRegistry& registry, OperatorSchema schema, Recipe recipe) {
   registry.Add(std::move(schema), CreateFromRecipe(std::move(recipe)));
 }
 
+void AddDeviceRecipe(LayerRegistry& registry, const std::vector<std::string>& types,
+                     Recipe recipe) {
+  registry.AddDevice(types, DeviceType::kCuda,
+                     [recipe = std::move(recipe)](const LayerInit& init) -> std::unique_ptr<Layer> {
+                       auto layer = std::make_unique<RecipeLayer>(init, recipe);
+                       layer->TryOnDevice(init);
+                       return layer;
+                     });
+}
+
 }  // namespace oort

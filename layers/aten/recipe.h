@@ -50,6 +50,10 @@ LayerCreator CreateFromRecipe(Recipe recipe);
 /// Declares an operator whose outputs `recipe` gives.
 void AddRecipe(LayerRegistry& registry, OperatorSchema schema, Recipe recipe);
 
+/// The same for the GPU, of an operator that has a layer of its own on the CPU. It refuses what was
+/// traced if a step of it has no layer there.
+void AddDeviceRecipe(LayerRegistry& registry, const std::vector<std::string>& types, Recipe recipe);
+
 /// An argument, or what counts where it is None.
 inline Value ValueOr(const Args& args, int index, Value fallback) {
   return args.Has(index) ? args[index] : std::move(fallback);

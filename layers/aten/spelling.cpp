@@ -118,7 +118,7 @@ const SpelledForm& Choose(const std::vector<SpelledForm>& forms, const Operator&
 
 }  // namespace
 
-PartMaker::PartMaker(const LayerInit& init) : isa_(init.isa()) {
+PartMaker::PartMaker(const LayerInit& init) : isa_(init.isa()), device_(init.device()) {
   op_.type = init.type();
   op_.name = init.op().name;
   op_.line = init.op().line;
@@ -127,7 +127,7 @@ PartMaker::PartMaker(const LayerInit& init) : isa_(init.isa()) {
 Part PartMaker::operator()(Part::Spec spec) const {
   const OperatorSchema schema({op_.type}, "");
   const BoundArgs bound;
-  return Part(LayerInit(op_, schema, bound, {}, isa_, {}), std::move(spec));
+  return Part(LayerInit(op_, schema, bound, {}, isa_, {}, {}, device_), std::move(spec));
 }
 
 Value ParameterOf(const Value& value) {

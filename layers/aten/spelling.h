@@ -36,6 +36,7 @@ class PartMaker {
  private:
   Operator op_;
   Isa isa_;
+  Device device_;
 };
 
 /// A parameter that was an operand: a tensor of one element is its number. Deferred where that is

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // What tracing an nn.TransformerEncoderLayer in inference mode leaves: one operator of 20 inputs.
+#include <array>
 #include <optional>
 
-#include "layers/composite/composite.h"
+#include "layers/aten/recipe.h"
 
 namespace oort {
 namespace {
@@ -18,6 +19,7 @@ class TransformerEncoderLayer final : public CompositeLayer {
         mask_type_(init.Arg("mask_type")),
         heads_(init.Int("num_heads")),
         norm_first_(init.Bool("norm_first")),
+        make_(init),
         add_(Part::Expression(init, "add(@0,@1)", 2)),
         is_set_(Part::Expression(init, "ne(@0,0)", 1)),
         act_(
@@ -96,8 +98,8 @@ class TransformerEncoderLayer final : public CompositeLayer {
     return steps(*attention_, {x, FullMask(steps, args, x.AsTensor().shape())});
   }
 
-  /// The mask for each head of each batch: (batch * heads, length, length), true where a key does
-  /// not take part. torch reads numbers as truth values here.
+  /// The mask for all, (length, length), or for each head of each batch, (batch * heads, length,
+  /// length), true where a key does not take part. torch reads numbers as truth values here.
   Value FullMask(const Steps& steps, const Args& args, const Shape& x) const {
     const Value flags = steps(is_set_, {args[mask_]});
     const int64_t batch = x[0], length = x[1];
@@ -112,21 +114,19 @@ class TransformerEncoderLayer final : public CompositeLayer {
       throw Error(ErrorCode::kInvalidArgument,
                   "expected a mask " + expected.ToString() + ", got " + given.ToString());
     }
+    if (type == EncoderMask::kQueryKey) return flags;
     if (type == EncoderMask::kFull) return Steps::Reshape(flags, full);
-    if (!steps.computes()) return Tensor::Meta(DType::kBool, full);
-    Tensor mask(DType::kBool, full);
-    const bool* from = flags.AsTensor().data<bool>();
-    bool* to = mask.data<bool>();
-    for (int64_t row = 0; row < batch * heads_ * length; ++row, to += length) {
-      const int64_t at = type == EncoderMask::kPadding ? row / (heads_ * length) : row % length;
-      std::copy_n(from + at * length, length, to);
-    }
-    return mask;
+    const std::array<int64_t, 4> sizes = {batch, heads_, length, length};
+    const Value spread = Calls(steps, make_)(
+        "Tensor.expand", {{"input", Steps::Reshape(flags, Shape{batch, 1, 1, length})},
+                          {"sizes", Value::Ints(sizes)}});
+    return Steps::Reshape(spread, full);
   }
 
   int input_, mask_, mask_type_;
   int64_t heads_;
   bool norm_first_, masked_ = false;
+  PartMaker make_;
   Part add_, is_set_, act_, norm1_, norm2_, linear1_, linear2_;
   std::optional<Part> attention_;
 };

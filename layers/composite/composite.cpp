@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "cuda/memory.h"
+#include "cuda/stream.h"
 #include "layers/shape/strided_copy.h"
 
 namespace oort {
@@ -20,7 +22,26 @@ struct Part::Bound {
   std::vector<const Value*> args, variadic, inputs;
 };
 
-Part::Part(const LayerInit& init, Spec spec) {
+namespace {
+
+/// Tensors without their elements, which may be on a GPU.
+Value WithoutElements(const Value& value) {
+  if (value.IsList()) {
+    Value::List items;
+    for (const Value& item : value.AsList()) items.push_back(WithoutElements(item));
+    return Value(std::move(items));
+  }
+  if (!value.IsTensor()) return value;
+  return Tensor::Meta(value.AsTensor().dtype(), value.AsTensor().shape());
+}
+
+bool IsOnHost(const Value& value) {
+  return value.IsTensor() && value.AsTensor().device().type == DeviceType::kCpu;
+}
+
+}  // namespace
+
+Part::Part(const LayerInit& init, Spec spec) : isa_(init.isa()), device_(init.device()) {
   op_.type = std::move(spec.type);
   op_.name = init.op().name;
   op_.line = init.op().line;
@@ -37,11 +58,39 @@ Part::Part(const LayerInit& init, Spec spec) {
   std::vector<Problem> problems;
   args_ = BindArguments(*schema_, op_, problems);
   if (!problems.empty()) throw Error(problems.front().code, problems.front().message);
-  spec.constants.resize(op_.inputs.size(), Value::Deferred());
-  std::vector<const Operand*> hints;
-  for (const Operand& operand : outputs_) hints.push_back(&operand);
-  const LayerInit own(op_, *schema_, args_, spec.constants, init.isa(), hints);
-  layer_ = registry.Creator(op_.type, DeviceType::kCpu)(own);
+  constants_ = std::move(spec.constants);
+  constants_.resize(op_.inputs.size(), Value::Deferred());
+  layer_ = MakeLayer({});
+}
+
+std::unique_ptr<Layer> Part::MakeLayer(std::span<const Operand> inputs) const {
+  std::vector<const Operand*> output_hints, input_hints;
+  for (const Operand& operand : outputs_) output_hints.push_back(&operand);
+  for (const Operand& operand : inputs) input_hints.push_back(&operand);
+  const LayerCreator creator = LayerRegistry::Global().Creator(op_.type, device_.type);
+  if (!creator) {
+    throw Error(ErrorCode::kUnsupported,
+                "needs " + op_.type + ", which has no layer for " + device_.ToString());
+  }
+  const LayerInit init(op_, *schema_, args_, constants_, isa_, output_hints, input_hints, device_);
+  if (device_.type == DeviceType::kCpu) return creator(init);
+  try {
+    return creator(init);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kUnsupported) throw;
+    throw Error(ErrorCode::kUnsupported, "needs " + op_.type + ", which " + error.what());
+  }
+}
+
+void Part::TryOnDevice(const std::vector<Value>& inputs) const {
+  std::vector<Operand> operands(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].IsTensor()) continue;
+    operands[i].dtype = inputs[i].AsTensor().dtype();
+    operands[i].has_shape = true;
+    operands[i].shape = inputs[i].AsTensor().shape();
+  }
+  MakeLayer(operands);
 }
 
 Part Part::Expression(const LayerInit& init, std::string text, int inputs) {
@@ -67,13 +116,10 @@ std::vector<Value> Part::Infer(const std::vector<Value>& inputs) const {
   return layer_->Infer(bound.AsArgs());
 }
 
-std::vector<Value> Part::Run(const Context& context, const std::vector<Value>& inputs) const {
-  const Bound bound(args_, inputs);
-  const Args args = bound.AsArgs();
-  CheckDTypes(bound);
-  std::vector<Value> outputs = layer_->Infer(args);
+std::vector<bool> Part::ShareOutputs(const Layer& layer, const Args& args,
+                                     std::vector<Value>& outputs) {
   std::vector<bool> shared(outputs.size(), false);
-  for (const Reuse& reuse : layer_->Reuses(args)) {
+  for (const Reuse& reuse : layer.Reuses(args)) {
     if (reuse.kind != Reuse::kView || reuse.argument >= args.size()) continue;
     Value& output = outputs[static_cast<size_t>(reuse.output)];
     const Tensor& source = args.tensor(reuse.argument);
@@ -81,6 +127,16 @@ std::vector<Value> Part::Run(const Context& context, const std::vector<Value>& i
                     source.offset() + reuse.offset);
     shared[static_cast<size_t>(reuse.output)] = true;
   }
+  return shared;
+}
+
+std::vector<Value> Part::Run(const Context& context, const std::vector<Value>& inputs) const {
+  if (context.stream() != nullptr) return RunOnDevice(context, inputs);
+  const Bound bound(args_, inputs);
+  const Args args = bound.AsArgs();
+  CheckDTypes(bound);
+  std::vector<Value> outputs = layer_->Infer(args);
+  const std::vector<bool> shared = ShareOutputs(*layer_, args, outputs);
   bool work_left = false;
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (shared[i]) continue;
@@ -96,11 +152,52 @@ std::vector<Value> Part::Run(const Context& context, const std::vector<Value>& i
   return outputs;
 }
 
+std::vector<Value> Part::RunOnDevice(const Context& context,
+                                     const std::vector<Value>& inputs) const {
+  cuda::Stream& stream = *context.stream();
+  std::vector<Value> values, shapes;
+  for (const Value& input : inputs) {
+    values.push_back(IsOnHost(input) ? Value(cuda::ToDevice(input.AsTensor(), device_)) : input);
+    shapes.push_back(WithoutElements(input));
+  }
+  const Bound bound(args_, values), known(args_, shapes);
+  const Args args = bound.AsArgs(), shape_args = known.AsArgs();
+  CheckDTypes(known);
+  std::vector<Value> outputs = layer_->Infer(shape_args);
+  const std::vector<bool> shared = ShareOutputs(*layer_, args, outputs);
+  bool work_left = false;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (shared[i]) continue;
+    if (!outputs[i].IsTensor()) {
+      if (outputs[i].IsConcrete()) continue;
+      throw Error(ErrorCode::kUnsupported, op_.type + " gives what is not known before it runs");
+    }
+    work_left = true;
+    const Tensor& output = outputs[i].AsTensor();
+    outputs[i] =
+        Tensor(output.dtype(), output.shape(), cuda::AllocateDevice(output.bytes(), stream));
+  }
+  if (!work_left) return outputs;
+  const size_t bytes = layer_->Workspace(shape_args, context.threads());
+  const std::shared_ptr<Buffer> workspace = cuda::AllocateDevice(bytes, stream);
+  const Context own(context.threads(), {workspace->data(), bytes}, context.sequences(), &stream);
+  layer_->Forward(own, args, outputs);
+  return outputs;
+}
+
+bool Steps::computes() const {
+  if (trial_ || (context_ != nullptr && context_->stream() != nullptr)) {
+    throw Error(ErrorCode::kUnsupported, "looks at elements, which the GPU would have");
+  }
+  return context_ != nullptr;
+}
+
 std::vector<Value> Steps::All(const Part& part, const std::vector<Value>& inputs) const {
-  if (computes()) return part.Run(*context_, inputs);
+  if (context_ != nullptr) return part.Run(*context_, inputs);
   for (const Value& input : inputs) {
     if (input.IsDeferred()) return {Value::Deferred()};
   }
+  if (trial_) part.TryOnDevice(inputs);
   return part.Infer(inputs);
 }
 
@@ -108,6 +205,40 @@ Value Steps::Reshape(const Value& value, const Shape& shape) {
   if (value.IsDeferred()) return value;
   const Tensor& tensor = value.AsTensor();
   return tensor.has_data() ? tensor.Reshaped(shape) : Tensor::Meta(tensor.dtype(), shape);
+}
+
+void CompositeLayer::TryOnDevice(const LayerInit& init) const {
+  if (init.inputs().size() != init.op().inputs.size()) return;  // a part, tried with the whole
+  const OperatorSchema& schema = *LayerRegistry::Global().Schema(init.type());
+  std::vector<Problem> problems;
+  const BoundArgs bound = BindArguments(schema, init.op(), problems);
+  std::vector<Value> inputs;
+  for (const Operand* hint : init.inputs()) {
+    const bool known = hint->has_shape && hint->dtype != DType::kNull;
+    inputs.push_back(known ? Value(Tensor::Meta(hint->dtype, hint->shape)) : Value::Deferred());
+  }
+  for (size_t i = 0; i < bound.args.size(); ++i) {
+    const ArgSpec& spec = schema.args()[i];
+    const std::string name = spec.attribute ? "@" + spec.name : spec.name;
+    if (bound.args[i].input < 0 || !init.IsConstant(name)) continue;
+    inputs[static_cast<size_t>(bound.args[i].input)] = WithoutElements(init.Constant(name));
+  }
+  std::vector<const Value*> args, variadic, all;
+  for (const BoundArg& arg : bound.args) {
+    args.push_back(arg.input >= 0 ? &inputs[static_cast<size_t>(arg.input)] : &arg.value);
+  }
+  for (int index : bound.variadic) variadic.push_back(&inputs[static_cast<size_t>(index)]);
+  for (const Value& value : inputs) all.push_back(&value);
+  std::vector<Value> results;
+  try {
+    results = Compute(Steps::Trial(), Args(args, variadic, all));
+  } catch (const Error& error) {
+    throw Error(ErrorCode::kUnsupported, error.what());
+  }
+  for (const Value& result : results) {
+    if (result.IsTensor()) continue;
+    throw Error(ErrorCode::kUnsupported, "is known only when it runs, or no tensor");
+  }
 }
 
 std::vector<Value> CompositeLayer::Infer(const Args& args) const {
@@ -122,6 +253,9 @@ void CompositeLayer::Forward(const Context& context, const Args& args,
     if (!allocated) {
       outputs[i] = std::move(results[i]);
       continue;
+    }
+    if (context.stream() != nullptr && IsOnHost(results[i])) {
+      results[i] = cuda::ToDevice(results[i].AsTensor(), outputs[i].AsTensor().device());
     }
     const Tensor& result = results[i].AsTensor();
     CopyBytes(context, result.raw(), outputs[i].AsTensor().raw(), result.bytes());

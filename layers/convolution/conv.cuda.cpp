@@ -22,6 +22,7 @@ class CudaPlanesConv final : public Layer {
   CudaPlanesConv(const LayerInit& init, int spatial_rank, bool transposed)
       : params_(init, spatial_rank, transposed),
         transposed_(transposed),
+        mode_(transposed ? PadMode::kConstant : ConvPadMode(init)),
         input_(init.Arg("input")),
         weight_(init, "weight"),
         bias_(init, "bias") {
@@ -29,9 +30,6 @@ class CudaPlanesConv final : public Layer {
     for (const Operand* input : init.inputs()) {
       if (input->dtype == DType::kNull || IsCudaConvType(input->dtype)) continue;
       throw Error(ErrorCode::kUnsupported, "is of " + std::string(Name(input->dtype)));
-    }
-    if (!transposed && ConvPadMode(init) != PadMode::kConstant) {
-      throw Error(ErrorCode::kUnsupported, "is padded with something else than zeros");
     }
     const DType traced = TracedType(init);
     if (traced != DType::kNull && !IsCudaConvType(traced)) {
@@ -44,6 +42,7 @@ class CudaPlanesConv final : public Layer {
 
   std::vector<Value> Infer(const Args& args) const override {
     const ConvGeometry g = Geometry(args);
+    if (IsPadded()) PaddedShape(args, g);  // throws where there is not enough to take from
     bias_.CheckShape(args, {g.out_channels});
     const DType dtype = args.tensor(input_).dtype();
     for (const Tensor& tensor : {Of(args, weight_, weight_data_), Of(args, bias_, bias_data_)}) {
@@ -57,11 +56,18 @@ class CudaPlanesConv final : public Layer {
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
-    const ConvGeometry g = Geometry(args);
+    ConvGeometry g = Geometry(args);
     Tensor& output = outputs[0].AsTensor();
+    Tensor image = args.tensor(input_);
+    if (IsPadded()) {
+      Tensor padded = Tensor::Borrow(context.workspace(), image.dtype(), PaddedShape(args, g));
+      PadCopy(context, image, ConvPadding(g, mode_, image.rank()), Value(0), padded);
+      image = padded;
+      g = Unpadded(g);
+    }
     const Tensor bias = Of(args, bias_, bias_data_);
     cuda::PlanesConvCall call;
-    call.in = args.tensor(input_).raw();
+    call.in = image.raw();
     call.weight = Of(args, weight_, weight_data_).raw();
     call.bias = bias.defined() ? bias.raw() : nullptr;
     call.out = output.raw();
@@ -81,6 +87,12 @@ class CudaPlanesConv final : public Layer {
            (argument == bias_.arg() && bias_data_.defined());
   }
 
+  size_t Workspace(const Args& args, int) const override {
+    if (!IsPadded()) return 0;
+    const auto elements = static_cast<size_t>(PaddedShape(args, Geometry(args)).elements());
+    return elements * ItemSize(args.tensor(input_).dtype());
+  }
+
   Cost Work(const Args& args, std::span<const Value> outputs) const override {
     Cost cost = Layer::Work(args, outputs);
     cost.flops = 2 * Geometry(args).multiplications();
@@ -88,6 +100,11 @@ class CudaPlanesConv final : public Layer {
   }
 
  private:
+  bool IsPadded() const { return mode_ != PadMode::kConstant; }
+  Shape PaddedShape(const Args& args, const ConvGeometry& g) const {
+    return ConvPadding(g, mode_, args.shape(input_).rank()).Apply(args.shape(input_));
+  }
+
   static DType TracedType(const LayerInit& init) {
     return init.inputs().empty() ? DType::kNull : init.inputs()[0]->dtype;
   }
@@ -113,6 +130,7 @@ class CudaPlanesConv final : public Layer {
 
   ConvParams params_;
   bool transposed_;
+  PadMode mode_;  // other than zeros: the image is padded first
   int input_;
   AnyWeightArg weight_, bias_;
   Tensor weight_data_, bias_data_;

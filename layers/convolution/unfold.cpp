@@ -2,6 +2,9 @@
 #include "core/checked.h"
 #include "core/dispatch.h"
 #include "layers/convolution/window_taps.h"
+#include "layers/device_kernel.h"
+#include "layers/pad/pad_copy.h"
+#include "layers/shape/strided_copy.h"
 #include "layers/window_bounds.h"
 
 namespace oort {
@@ -66,9 +69,10 @@ class UnfoldParams {
   std::vector<int64_t> kernel_, dilation_, padding_, stride_;
 };
 
-class Unfold final : public Layer {
+class Unfold final : public Layer, public AnyDevice {
  public:
-  explicit Unfold(const LayerInit& init) : params_(init) {}
+  explicit Unfold(const LayerInit& init)
+      : params_(init), on_device_(init.device().type != DeviceType::kCpu) {}
 
   std::vector<Value> Infer(const Args& args) const override {
     return {Tensor::Meta(args.tensor(0).dtype(), Geometry(args.shape(0)).output)};
@@ -79,6 +83,7 @@ class Unfold final : public Layer {
     Tensor& output = outputs[0].AsTensor();
     if (output.elements() == 0) return;
     const UnfoldGeometry g = Geometry(input.shape());
+    if (context.stream() != nullptr) return ForwardOnDevice(context, g, input, output);
     VisitItemSize(input.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::Type;
       const T* image = reinterpret_cast<const T*>(input.raw());
@@ -93,7 +98,36 @@ class Unfold final : public Layer {
     });
   }
 
+  size_t Workspace(const Args& args, int) const override {
+    if (!on_device_) return 0;
+    const auto elements = static_cast<size_t>(PaddedPlanes(Geometry(args.shape(0))).elements());
+    return CheckedMultiply(elements, ItemSize(args.tensor(0).dtype()));
+  }
+
  private:
+  static Shape PaddedPlanes(const UnfoldGeometry& g) {
+    const auto padded = [](const ConvAxis& axis) { return axis.out + axis.pad + axis.pad_after; };
+    return {g.planes, padded(g.axes[1]), padded(g.axes[2])};
+  }
+
+  /// All windows are one view of the padded image.
+  static void ForwardOnDevice(const Context& context, const UnfoldGeometry& g, const Tensor& input,
+                              Tensor& output) {
+    const ConvAxis &down = g.axes[1], &along = g.axes[2];
+    const Shape shape = PaddedPlanes(g);
+    Tensor padded = Tensor::Borrow(context.workspace(), input.dtype(), shape);
+    Padding padding;
+    padding.before = {0, down.pad, along.pad};
+    padding.after = {0, down.pad_after, along.pad_after};
+    PadCopy(context, input.Reshaped({g.planes, down.out, along.out}), padding, Value(0), padded);
+    const std::array<Strided::Axis, 5> axes = {{{g.planes, shape[1] * shape[2]},
+                                                {down.kernel, down.dilation * shape[2]},
+                                                {along.kernel, along.dilation},
+                                                {down.in, down.stride * shape[2]},
+                                                {along.in, along.stride}}};
+    CopyStrided(context, ItemSize(input.dtype()), padded.raw(), Strided::Of(axes, 0), output.raw());
+  }
+
   UnfoldGeometry Geometry(const Shape& input) const {
     const int rank = input.rank();
     if (rank != 3 && rank != 4) {
@@ -112,6 +146,7 @@ class Unfold final : public Layer {
   }
 
   UnfoldParams params_;
+  bool on_device_;
 };
 
 class Fold final : public Layer {

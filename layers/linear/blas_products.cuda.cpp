@@ -6,6 +6,7 @@
 #include "cuda/memory.h"
 #include "layers/expression/engine.h"
 #include "layers/fused_activation.h"
+#include "layers/linear/device_product.h"
 #include "layers/linear/linear_shapes.h"
 #include "layers/linear/product.h"
 #include "layers/linear/thin_product.h"
@@ -16,10 +17,14 @@ namespace {
 
 bool HasBlasProduct(DType dtype) { return kFloats.Contains(dtype); }
 
-/// The operator stays on the CPU where cuBLAS is missing, or was traced for what it has not.
-void CheckBlas(const LayerInit& init) {
+void RequireBlas() {
   std::string reason;
   if (!cuda::HasBlas(&reason)) throw Error(ErrorCode::kUnsupported, reason);
+}
+
+/// The operator stays on the CPU where cuBLAS is missing, or was traced for what it has not.
+void CheckBlas(const LayerInit& init) {
+  RequireBlas();
   for (const Operand* input : init.inputs()) {
     if (input->dtype == DType::kNull || HasBlasProduct(input->dtype)) continue;
     throw Error(ErrorCode::kUnsupported,
@@ -101,7 +106,10 @@ class CudaMatmul final : public Layer {
     to.k = from.k;
     to.input = to.output = dtype;
     to.tf32 = tf32_;
-    if (!IsRegular(from)) return to;
+    if (!IsRegular(from)) {
+      to.alignment = static_cast<int>(ItemSize(dtype));  // a matrix may begin anywhere
+      return to;
+    }
     const bool one_b = from.b_batch.elements() == 1;
     if (one_b && from.a_batch.elements() == from.count()) {
       to.m *= from.count();  // a stack times one matrix is one tall product
@@ -272,11 +280,49 @@ class CudaLinear final : public LinearLayer {
   Tensor weight_data_, bias_data_, wide_bias_;  // the last is the bias in f32
 };
 
+std::shared_ptr<const cuda::Matmul> BlasProductOf(const DeviceProduct& from, int device) {
+  cuda::Product to;
+  to.m = from.m;
+  to.n = from.n;
+  to.k = from.k;
+  to.transpose_a = from.transpose_a;
+  to.transpose_b = from.transpose_b;
+  to.input = to.output = from.dtype;
+  to.alignment = static_cast<int>(ItemSize(from.dtype));
+  to.batch = from.count;
+  if (from.count > 1) {
+    to.stride_a = from.m * from.k;
+    to.stride_b = from.k * from.n;
+    to.stride_c = from.m * from.n;
+  }
+  return cuda::Matmul::For(to, device);
+}
+
+bool IsNothing(const DeviceProduct& product) {
+  return product.count == 0 || product.m == 0 || product.n == 0 || product.k == 0;
+}
+
+void BlasProductBytes(const DeviceProduct& product, int device, size_t* bytes) {
+  *bytes = IsNothing(product) ? 0 : BlasProductOf(product, device)->workspace();
+}
+
+void RunBlasProduct(cuda::Stream& stream, const DeviceProduct& product, const void* a,
+                    const void* b, void* c, void* workspace) {
+  if (IsNothing(product)) {
+    const auto elements = static_cast<size_t>(product.count * product.m * product.n);
+    return stream.Fill(c, 0, elements * ItemSize(product.dtype));
+  }
+  BlasProductOf(product, stream.device())->Run(stream, a, b, c, nullptr, workspace);
+}
+
 }  // namespace
 }  // namespace oort
 
 OORT_CUDA_LAYERS(blas_products) {
   using namespace oort;
+  device_product.Set(&RunBlasProduct);
+  device_product_bytes.Set(&BlasProductBytes);
+  require_device_products.Set(&RequireBlas);
   for (const MatmulForm& form : kMatmulForms) {
     registry.AddDevice({form.type}, DeviceType::kCuda, [&form](const LayerInit& init) {
       return std::make_unique<CudaMatmul>(init, form);

@@ -5,9 +5,12 @@
 
 #include "core/checked.h"
 #include "core/dispatch.h"
+#include "cuda/device.h"
 #include "layers/composite/float_dtypes.h"
+#include "layers/linear/device_product.h"
 #include "layers/linear/einsum_plan.h"
 #include "layers/linear/product.h"
+#include "layers/reduction/device_reduce.h"
 #include "layers/repair_log.h"
 #include "layers/shape/strided_copy.h"
 
@@ -52,7 +55,8 @@ class Einsum final : public Layer {
  public:
   explicit Einsum(const LayerInit& init)
       : equation_(EinsumEquation::Parse(init.String("equation"), init.op().inputs.size())),
-        kernels_(GemmKernelsFor(init.isa())) {
+        kernels_(GemmKernelsFor(init.isa())),
+        device_(init.device()) {
     if (init.inputs().empty()) return;  // a part of another layer, which has no traced shapes
     std::vector<Shape> shapes;
     for (const Operand* input : init.inputs()) {
@@ -67,7 +71,10 @@ class Einsum final : public Layer {
 
   std::vector<Value> Infer(const Args& args) const override {
     const std::vector<const Tensor*> operands = Operands(args);
-    for (const Tensor* tensor : operands) CheckProductDTypes(*operands[0], *tensor);
+    for (const Tensor* tensor : operands) {
+      CheckProductDTypes(*operands[0], *tensor);
+      if (device_.type != DeviceType::kCpu) RequireWideFloat(tensor->dtype());
+    }
     const Shape output = AxesOf(ShapesOf(operands)).output_shape;
     output.elements();
     PlanOf(args);  // throws where an intermediate result is impossible
@@ -175,7 +182,24 @@ class Einsum final : public Layer {
     return {step.rows, step.columns, step.inner, false, false};
   }
 
+  static DeviceProduct OnDevice(const EinsumStep& step, DType dtype) {
+    return {step.count,        step.rows,         step.columns, step.inner,
+            step.a.transposed, step.b.transposed, dtype};
+  }
+
+  size_t DeviceBytes(const EinsumPlan& plan, DType dtype) const {
+    size_t most = 0;
+    for (const EinsumStep& step : plan.steps) {
+      if (step.is_sum) continue;
+      size_t bytes = 0;
+      device_product_bytes(OnDevice(step, dtype), device_.index, &bytes);
+      most = std::max(most, bytes);
+    }
+    return AlignUp(most, 256);
+  }
+
   size_t GemmBytes(const EinsumPlan& plan, DType dtype, int threads) const {
+    if (device_.type != DeviceType::kCpu) return DeviceBytes(plan, dtype);
     if (dtype != DType::kF32) return 0;
     int64_t floats = 0;
     for (const EinsumStep& step : plan.steps) {
@@ -187,6 +211,12 @@ class Einsum final : public Layer {
 
   static void Sum(const Run& run, const EinsumStep& step, std::byte* result) {
     const std::byte* x = run.Ready(step.a);
+    if (run.context.stream() != nullptr) {
+      const Shape shape{step.rows, step.inner};
+      Tensor sums = Tensor::Borrow(result, run.dtype, Shape{step.rows});
+      return device_reduce(*run.context.stream(), PlanReduction(shape, {1}, false), Reduction::kSum,
+                           Tensor::BorrowConst(x, run.dtype, shape), &sums, nullptr);
+    }
     VisitDType(run.dtype, [&](auto tag) {
       using T = typename decltype(tag)::Type;
       if constexpr (!kIsHalf<T>) {
@@ -198,6 +228,10 @@ class Einsum final : public Layer {
 
   void Multiply(const Run& run, const EinsumStep& step, std::byte* result) const {
     const std::byte *a = run.Ready(step.a), *b = run.Ready(step.b);
+    if (run.context.stream() != nullptr) {
+      return device_product(*run.context.stream(), OnDevice(step, run.dtype), a, b, result,
+                            run.context.workspace());
+    }
     if (run.dtype == DType::kF32) {
       MultiplyFloats(run.context, step, reinterpret_cast<const float*>(a),
                      reinterpret_cast<const float*>(b), reinterpret_cast<float*>(result));
@@ -249,6 +283,7 @@ class Einsum final : public Layer {
 
   EinsumEquation equation_;
   const GemmKernels& kernels_;
+  Device device_;
 };
 
 }  // namespace
@@ -263,4 +298,10 @@ OORT_LAYERS(einsum) {
           .Tensors("operands", kProductDTypes)
           .String("equation");
   registry.Add(schema, WithHalves(schema, Create<Einsum>()));
+  if (!cuda::BuiltIn()) return;
+  registry.AddDevice({"torch.einsum"}, DeviceType::kCuda, [](const LayerInit& init) {
+    require_device_products();
+    for (const Operand* input : init.inputs()) RequireWideFloat(input->dtype);
+    return std::make_unique<Einsum>(init);
+  });
 }

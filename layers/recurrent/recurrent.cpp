@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <array>
 
 #include "core/checked.h"
+#include "cuda/device.h"
+#include "cuda/memory.h"
+#include "cuda/stream.h"
 #include "layers/composite/float_dtypes.h"
 #include "layers/linear/dense.h"
 #include "layers/recurrent/cell_kernels.h"
+#include "layers/recurrent/device_cell.h"
 #include "layers/recurrent/recurrent_outputs.h"
 #include "layers/repair_log.h"
+#include "layers/shape/strided_copy.h"
 
 namespace oort {
 namespace {
@@ -66,7 +72,18 @@ template <typename T>
 struct Map {
   Dense<T> weight;
   Tensor bias;
+  Tensor on_device, device_bias;  // the same on the GPU, rows padded to whole pieces
 };
+
+/// A weight with rows of DeviceRowDepth elements on the GPU.
+Tensor UploadRows(const Tensor& weight, Device device) {
+  const int64_t rows = weight.dim(0), in = weight.dim(1), depth = DeviceRowDepth(in);
+  Tensor padded = Tensor::Zeros(DType::kF32, {rows, depth});
+  for (int64_t row = 0; row < rows; ++row) {
+    std::copy_n(weight.data<float>() + row * in, in, padded.data<float>() + row * depth);
+  }
+  return cuda::ToDevice(padded, device);
+}
 
 /// One direction of one layer.
 template <typename T>
@@ -83,6 +100,7 @@ class Recurrent final : public Layer {
         input_(init.Arg("input")),
         hidden_(init.Arg("h0")),
         cell_(init.Arg("c0")),
+        device_(init.device()),
         gemm_(GemmKernelsFor(init.isa())) {
     if constexpr (std::is_same_v<T, float>) {
       ChooseStep(init, CellKernelsFor(init.isa()));
@@ -177,8 +195,12 @@ class Recurrent final : public Layer {
 
   template <typename Kernels>
   void ChooseStep(const LayerInit& init, const Kernels& kernels) {
-    step_ = form_.has_cell ? kernels.lstm : form_.gates == 3 ? kernels.gru : kernels.tanh;
-    if (form_.gates == 1 && init.String("nonlinearity") == "relu") step_ = kernels.relu;
+    kind_ = form_.has_cell ? CellKind::kLstm : form_.gates == 3 ? CellKind::kGru : CellKind::kTanh;
+    if (form_.gates == 1 && init.String("nonlinearity") == "relu") kind_ = CellKind::kRelu;
+    step_ = kind_ == CellKind::kLstm   ? kernels.lstm
+            : kind_ == CellKind::kGru  ? kernels.gru
+            : kind_ == CellKind::kRelu ? kernels.relu
+                                       : kernels.tanh;
   }
 
   /// The schema is open for weights of any layer, so the parameters are checked here.
@@ -223,16 +245,24 @@ class Recurrent final : public Layer {
         const Tensor weight = weights.Take("weight_" + (kind + suffix), {gates, width});
         Tensor bias;
         if (has_bias) bias = weights.Take("bias_" + (kind + suffix), {gates});
-        return Map<T>{Dense<T>(gemm_, weight), bias};
+        return MakeMap(weight, bias);
       };
       cell.input = map("ih", in);
       cell.state = map("hh", sizes_.state);
       if (projects()) {
         const Shape shape{sizes_.state, sizes_.hidden};
-        cell.projection = {Dense<T>(gemm_, weights.Take("weight_hr" + suffix, shape)), {}};
+        cell.projection = MakeMap(weights.Take("weight_hr" + suffix, shape), {});
       }
     }
     weights.CheckAllTaken();
+  }
+
+  Map<T> MakeMap(const Tensor& weight, const Tensor& bias) const {
+    Map<T> map = {Dense<T>(gemm_, weight), bias, {}, {}};
+    if (device_.type == DeviceType::kCpu) return map;
+    map.on_device = UploadRows(weight, device_);
+    if (bias.defined()) map.device_bias = cuda::ToDevice(bias, device_);
+    return map;
   }
 
   /// pnnx passes one operand where both initial states are the same.
@@ -306,18 +336,58 @@ class Recurrent final : public Layer {
 
   void Multiply(const Context& context, const Map<T>& map, int64_t rows, RowsOf<const T> x,
                 RowsOf<T> y, T* workspace) const {
+    if constexpr (std::is_same_v<T, float>) {
+      if (context.stream() != nullptr) {
+        const int64_t in = map.weight.in();
+        const float* device_bias =
+            map.device_bias.defined() ? map.device_bias.template data<float>() : nullptr;
+        return device_rows_product(
+            *context.stream(), {x.data, map.on_device.template data<float>(), device_bias, y.data,
+                                rows, in, map.weight.out(), x.step, y.step, DeviceRowDepth(in)});
+      }
+    }
     const T* bias = map.bias.defined() ? map.bias.template data<T>() : nullptr;
     map.weight.Run(gemm_, rows, x, bias, y, context.threads(), workspace);
   }
 
   /// The initial state of a cell, zeros where none is given.
-  RowsOf<const T> InitialState(const Args& args, const Call& call, int arg, int64_t index,
-                               int64_t width, T* zeros) const {
+  RowsOf<const T> InitialState(const Context& context, const Args& args, const Call& call, int arg,
+                               int64_t index, int64_t width, T* zeros) const {
     if (args.Has(arg)) {
       return {args.tensor(arg).data<T>() + index * call.batch * width, width};
     }
-    std::fill_n(zeros, call.batch * width, T{0});
+    if (context.stream() != nullptr) {
+      context.stream()->Fill(zeros, 0, static_cast<size_t>(call.batch * width) * sizeof(T));
+    } else {
+      std::fill_n(zeros, call.batch * width, T{0});
+    }
     return {zeros, width};
+  }
+
+  static void CopyRows(const Context& context, RowsOf<const T> from, T* to, int64_t rows,
+                       int64_t width) {
+    const std::array<Strided::Axis, 2> axes = {{{rows, from.step}, {width, 1}}};
+    const Strided source = Strided::Of(axes, 0);
+    CopyStrided(context, sizeof(T), reinterpret_cast<const std::byte*>(from.data), source,
+                reinterpret_cast<std::byte*>(to));
+  }
+
+  /// One step of all sequences.
+  void Step(const Context& context, const Call& call, RowsOf<const T> x_gates,
+            RowsOf<const T> h_gates, RowsOf<const T> last, T* c, RowsOf<T> made) const {
+    const int64_t hidden = sizes_.hidden;
+    if constexpr (std::is_same_v<T, float>) {
+      if (context.stream() != nullptr) {
+        return device_cell_step(*context.stream(), {kind_, x_gates.data, h_gates.data, last.data, c,
+                                                    made.data, x_gates.step, h_gates.step,
+                                                    last.step, made.step, call.batch, hidden});
+      }
+    }
+    context.ParallelFor(call.batch, 4096 / h_gates.step + 1, [&](int64_t begin, int64_t end) {
+      for (int64_t n = begin; n < end; ++n) {
+        step_({x_gates[n], h_gates[n], last[n], c + n * hidden, made[n], hidden});
+      }
+    });
   }
 
   /// Runs one direction of one layer over the sequences `x` into `y`, which have one row for each
@@ -332,47 +402,46 @@ class Recurrent final : public Layer {
     const RowsOf<T> h_gates{base + scratch.h_gates, gates};
     Multiply(context, cell.input, call.rows(), x, x_gates, workspace);
     if (form_.has_cell) {
-      const RowsOf<const T> first = InitialState(args, call, CellArg(args), index, hidden, c);
-      if (first.data != c) std::copy_n(first.data, call.batch * hidden, c);
+      const RowsOf<const T> first =
+          InitialState(context, args, call, CellArg(args), index, hidden, c);
+      if (first.data != c) CopyRows(context, first, c, call.batch, hidden);
     }
     RowsOf<const T> last =
-        InitialState(args, call, hidden_, index, sizes_.state, base + scratch.zeros);
+        InitialState(context, args, call, hidden_, index, sizes_.state, base + scratch.zeros);
     const bool backwards = index % sizes_.directions == 1;
     for (int64_t i = 0; i < call.steps; ++i) {
       const int64_t step = backwards ? call.steps - 1 - i : i;
       Multiply(context, cell.state, call.batch, last, h_gates, workspace);
       const RowsOf<T> states{y[call.Row(step, 0)], call.batch_rows * y.step};
       const RowsOf<T> made = projects() ? RowsOf<T>{base + scratch.unprojected, hidden} : states;
-      context.ParallelFor(call.batch, 4096 / gates + 1, [&](int64_t begin, int64_t end) {
-        for (int64_t n = begin; n < end; ++n) {
-          step_({x_gates[call.Row(step, n)], h_gates[n], last[n], c + n * hidden, made[n], hidden});
-        }
-      });
+      Step(context, call, {x_gates[call.Row(step, 0)], call.batch_rows * gates},
+           {h_gates.data, gates}, last, c, made);
       if (projects()) {
         Multiply(context, cell.projection, call.batch, {made.data, made.step}, states, workspace);
       }
       last = {states.data, states.step};
     }
-    ReturnStates(call, index, last, c, outputs);
+    ReturnStates(context, call, index, last, c, outputs);
   }
 
-  void ReturnStates(const Call& call, int64_t index, RowsOf<const T> last, const T* c,
-                    std::span<Value> outputs) const {
+  void ReturnStates(const Context& context, const Call& call, int64_t index, RowsOf<const T> last,
+                    const T* c, std::span<Value> outputs) const {
     if (Tensor* wanted = Find(outputs, RecurrentOutput::kHidden)) {
       T* target = wanted->data<T>() + index * call.batch * sizes_.state;
-      for (int64_t n = 0; n < call.batch; ++n) {
-        std::copy_n(last[n], sizes_.state, target + n * sizes_.state);
-      }
+      CopyRows(context, last, target, call.batch, sizes_.state);
     }
     if (Tensor* wanted = Find(outputs, RecurrentOutput::kCell)) {
-      const int64_t count = call.batch * sizes_.hidden;
-      std::copy_n(c, count, wanted->data<T>() + index * count);
+      const int64_t hidden = sizes_.hidden;
+      CopyRows(context, {c, hidden}, wanted->data<T>() + index * call.batch * hidden, call.batch,
+               hidden);
     }
   }
 
   RecurrentForm form_;
   int input_, hidden_, cell_;
+  Device device_;
   const GemmKernels& gemm_;
+  CellKind kind_ = CellKind::kTanh;
   void (*step_)(const CellStepOf<T>&);
   RecurrentSizes sizes_;
   std::vector<Cell<T>> cells_;  // by layer, then by direction
@@ -412,5 +481,13 @@ OORT_LAYERS(recurrent) {
                              [&form](const LayerInit& init) {
                                return std::make_unique<Recurrent<double>>(init, form);
                              }));
+    if (!cuda::BuiltIn()) continue;
+    registry.AddDevice({form.type}, DeviceType::kCuda, [&form](const LayerInit& init) {
+      for (const Operand* input : init.inputs()) {
+        if (input->dtype == DType::kF32) continue;
+        throw Error(ErrorCode::kUnsupported, "is of " + std::string(Name(input->dtype)));
+      }
+      return std::make_unique<Recurrent<float>>(init, form);
+    });
   }
 }

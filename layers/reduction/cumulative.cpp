@@ -2,6 +2,7 @@
 #include "core/dispatch.h"
 #include "layers/per_element_layer.h"
 #include "layers/reduction/accumulate.h"
+#include "layers/reduction/device_lines.h"
 
 namespace oort {
 namespace {
@@ -21,23 +22,30 @@ void Accumulate(const T* x, T* y, int64_t count, int64_t step) {
   }
 }
 
-class Cumulative : public PerElementLayer<1> {
+class Cumulative : public PerElementLayer<1>, public AnyDevice {
  public:
   Cumulative(const LayerInit& init, bool product)
       : product_(product), dim_(init.Int("dim")), wanted_(WantedDType(init)) {
     if (wanted_ == DType::kC32) wanted_ = DType::kNull;
+    on_device_ = init.device().type != DeviceType::kCpu;
+    for (const Operand* input : init.inputs()) RequireReal(input->dtype);
   }
 
   std::vector<Value> Infer(const Args& args) const override {
     const Tensor& x = args.tensor(0);
     NormalizeAxis(dim_, x.rank());
+    RequireReal(x.dtype());
     return {Tensor::Meta(ResultType(x.dtype()), x.shape())};
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     Tensor& y = outputs[0].AsTensor();
+    if (y.elements() == 0) return;
+    if (context.stream() != nullptr) {
+      const AxisLines lines(y.shape(), NormalizeAxis(dim_, y.rank()));
+      return device_scan(*context.stream(), lines, product_, args.tensor(0), y);
+    }
     const Tensor x = args.tensor(0).To(y.dtype());
-    if (x.elements() == 0) return;
     const int axis = NormalizeAxis(dim_, x.rank());
     const int64_t extent = x.rank() == 0 ? 1 : x.shape()[axis];
     const int64_t inner = x.shape().Product(std::min(axis + 1, x.rank()), x.rank());
@@ -63,12 +71,17 @@ class Cumulative : public PerElementLayer<1> {
   }
 
  private:
+  void RequireReal(DType input) const {
+    if (!on_device_ || (!IsComplex(input) && !IsComplex(wanted_))) return;
+    throw Error(ErrorCode::kUnsupported, "is of complex numbers");
+  }
+
   DType ResultType(DType input) const {
     if (wanted_ != DType::kNull) return wanted_;
     return IsInteger(input) || input == DType::kBool ? DType::kI64 : input;
   }
 
-  bool product_;
+  bool product_, on_device_ = false;
   int64_t dim_;
   DType wanted_;
 };

@@ -2,16 +2,17 @@
 #include <algorithm>
 
 #include "core/dispatch.h"
-#include "oort/layer.h"
+#include "layers/reduction/device_lines.h"
 
 namespace oort {
 namespace {
 
 /// Sorts along an axis; equal elements keep their order. NaN is larger than everything.
-class Sort : public Layer {
+class Sort : public Layer, public AnyDevice {
  public:
   /// `values` tells sort from argsort.
-  Sort(const LayerInit& init, bool values) : values_(values) {
+  Sort(const LayerInit& init, bool values)
+      : values_(values), on_device_(init.device().type != DeviceType::kCpu) {
     // sort.stable has `stable` in front: what is matched by position is one place too far then.
     const bool shifted = init.op().inputs.size() == 4;
     dim_ = init.Int(shifted ? "descending" : "dim");
@@ -32,6 +33,11 @@ class Sort : public Layer {
     const int64_t extent = x.rank() == 0 ? 1 : x.shape()[axis];
     const int64_t inner = x.shape().Product(std::min(axis + 1, x.rank()), x.rank());
     if (x.elements() == 0) return;
+    if (context.stream() != nullptr) {
+      const DeviceSort sort = {AxisLines(x.shape(), axis), descending_, extent};
+      return device_sort(*context.stream(), sort, x, values_ ? &outputs[0].AsTensor() : nullptr,
+                         outputs.back().AsTensor(), context.workspace());
+    }
     VisitDType(x.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::Type;
       if constexpr (!kIsComplex<T>) {
@@ -49,6 +55,11 @@ class Sort : public Layer {
                             });
       }
     });
+  }
+
+  size_t Workspace(const Args& args, int) const override {
+    if (!on_device_ || args.tensor(0).elements() == 0) return 0;
+    return DeviceSortBytes(AxisLines(args.shape(0), NormalizeAxis(dim_, args.shape(0).rank())));
   }
 
  private:
@@ -77,7 +88,7 @@ class Sort : public Layer {
     }
   }
 
-  bool values_;
+  bool values_, on_device_;
   int64_t dim_ = -1;
   bool descending_ = false;
 };

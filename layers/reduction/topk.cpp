@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "core/dispatch.h"
-#include "oort/layer.h"
+#include "layers/reduction/device_lines.h"
 
 namespace oort {
 namespace {
@@ -57,13 +57,14 @@ void SortPart(std::vector<Candidate<T>>& heap, int64_t k, int64_t extent, const 
   std::sort_heap(heap.begin(), end, before);
 }
 
-class TopK : public Layer {
+class TopK : public Layer, public AnyDevice {
  public:
   explicit TopK(const LayerInit& init)
       : k_(init.Arg("k")),
         dim_(init.Int("dim")),
         largest_(init.Bool("largest")),
-        sorted_(init.Bool("sorted")) {}
+        sorted_(init.Bool("sorted")),
+        on_device_(init.device().type != DeviceType::kCpu) {}
 
   std::vector<Value> Infer(const Args& args) const override {
     const Tensor& x = args.tensor(0);
@@ -85,6 +86,11 @@ class TopK : public Layer {
     const int64_t extent = x.rank() == 0 ? 1 : x.shape()[axis], k = args[k_].AsInt();
     const int64_t inner = x.shape().Product(std::min(axis + 1, x.rank()), x.rank());
     if (outputs[0].AsTensor().elements() == 0) return;
+    if (context.stream() != nullptr) {
+      const DeviceSort sort = {AxisLines(x.shape(), axis), largest_, k};
+      return device_sort(*context.stream(), sort, x, &outputs[0].AsTensor(), outputs[1].AsTensor(),
+                         context.workspace());
+    }
     const bool part = SortsPart(k, extent);
     VisitDType(x.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::Type;
@@ -121,10 +127,15 @@ class TopK : public Layer {
     });
   }
 
+  size_t Workspace(const Args& args, int) const override {
+    if (!on_device_ || args.tensor(0).elements() == 0) return 0;
+    return DeviceSortBytes(AxisLines(args.shape(0), NormalizeAxis(dim_, args.shape(0).rank())));
+  }
+
  private:
   int k_;
   int64_t dim_;
-  bool largest_, sorted_;
+  bool largest_, sorted_, on_device_;
 };
 
 }  // namespace

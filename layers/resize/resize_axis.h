@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "cuda/host_device.h"
 #include "oort/shape.h"
 
 namespace oort {
@@ -56,7 +57,7 @@ std::vector<int64_t> NearestIndices(const ResizeAxis& axis, bool exact) {
 
 /// Weights of the inputs at -1, 0, 1 and 2 for a point at `t` in 0…1: Keys' cubic convolution.
 template <typename Real>
-std::array<Real, 4> CubicWeights(Real t) {
+OORT_HOST_DEVICE std::array<Real, 4> CubicWeights(Real t) {
   const Real a = Real(-0.75);
   const auto near = [&](Real x) { return ((a + 2) * x - (a + 3)) * x * x + 1; };
   const auto far = [&](Real x) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; };

@@ -4,6 +4,7 @@
 
 #include "core/checked.h"
 #include "graph/dtype_names.h"
+#include "layers/shape/device_triangle.h"
 #include "layers/shape/strided_copy.h"
 #include "layers/shape/strided_layer.h"
 
@@ -28,7 +29,7 @@ int64_t ClampDiagonal(int64_t diagonal) {
 }
 
 /// The triangles of a stack of matrices; what is not in them is 0.
-class TriangleLayer final : public Layer {
+class TriangleLayer final : public Layer, public AnyDevice {
  public:
   TriangleLayer(const LayerInit& init, bool upper)
       : upper_(upper), input_(init.Arg("input")), diagonal_(init.Arg("diagonal")) {}
@@ -48,6 +49,9 @@ class TriangleLayer final : public Layer {
     const int64_t rows = x.dim(-2), columns = x.dim(-1);
     if (x.elements() == 0) return;
     const int64_t diagonal = ClampDiagonal(args[diagonal_].AsInt());
+    if (context.stream() != nullptr) {
+      return device_triangle(*context.stream(), upper_, diagonal, x, y);
+    }
     const size_t item = ItemSize(x.dtype());
     context.ParallelFor(x.elements() / columns, 16384 / columns + 1,
                         [&](int64_t begin, int64_t end) {

@@ -25,7 +25,7 @@ struct GridTap {
 template <typename Real>
 class GridAxis {
  public:
-  GridAxis(int64_t size, bool align_corners, GridPadding padding, bool volume)
+  OORT_HOST_DEVICE GridAxis(int64_t size, bool align_corners, GridPadding padding, bool volume)
       : size_(size),
         last_(static_cast<Real>(size - 1)),
         align_(align_corners),
@@ -34,7 +34,7 @@ class GridAxis {
 
   /// One, two or four taps for a coordinate in -1…1.
   template <GridMode mode>
-  auto Taps(Real coordinate) const {
+  OORT_HOST_DEVICE auto Taps(Real coordinate) const {
     if constexpr (mode == GridMode::kNearest) {
       return std::array{GridTap<Real>{Index(std::nearbyint(Source(coordinate))), Real(1)}};
     } else if constexpr (mode == GridMode::kLinear) {
@@ -53,26 +53,26 @@ class GridAxis {
   }
 
  private:
-  Real Unnormalized(Real x) const {
+  OORT_HOST_DEVICE Real Unnormalized(Real x) const {
     const Real size = static_cast<Real>(size_);
     if (volume_) return align_ ? (x + 1) / 2 * last_ : ((x + 1) * size - 1) / 2;
     return align_ ? (x + 1) * (last_ / 2) : (x + 1) * (size / 2) - Real(0.5);
   }
 
-  Real Source(Real x) const { return Padded(Unnormalized(x)); }
+  OORT_HOST_DEVICE Real Source(Real x) const { return Padded(Unnormalized(x)); }
 
-  Real Padded(Real at) const {
+  OORT_HOST_DEVICE Real Padded(Real at) const {
     if (padding_ == GridPadding::kZeros) return at;
     return Clipped(padding_ == GridPadding::kReflection ? Reflected(at) : at);
   }
 
-  Real Clipped(Real at) const {
+  OORT_HOST_DEVICE Real Clipped(Real at) const {
     if (volume_ && at != at) return last_;
     return at < 0 ? Real(0) : at > last_ ? last_ : at;
   }
 
   /// Mirrored at the centres of the outermost elements, or at their edges.
-  Real Reflected(Real at) const {
+  OORT_HOST_DEVICE Real Reflected(Real at) const {
     const Real low = align_ ? Real(0) : Real(-0.5);
     const Real span = align_ ? last_ : static_cast<Real>(size_);
     if (span <= 0) return 0;
@@ -89,7 +89,7 @@ class GridAxis {
   }
 
   /// NaN reads element 0: its weight is NaN, except for the nearest element.
-  int64_t Index(Real at) const {
+  OORT_HOST_DEVICE int64_t Index(Real at) const {
     if (at != at) return 0;
     if (!(at >= 0 && at <= last_)) return -1;
     return std::min(static_cast<int64_t>(at), size_ - 1);  // last_ may have been rounded up

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include <limits>
 
+#include "cuda/device.h"
 #include "layers/composite/float_dtypes.h"
-#include "layers/vision/grid_axis.h"
-#include "oort/layer.h"
+#include "layers/vision/device_grid.h"
 
 namespace oort {
 namespace {
@@ -52,12 +52,6 @@ struct GridChunk {
       out[i] = sum;
     }
   }
-};
-
-struct GridGeometry {
-  int64_t batch = 0, channels = 0, samples = 0;  ///< samples of one image
-  std::array<int64_t, 3> extents{1, 1, 1};       ///< of the input: depth, height, width
-  int64_t plane() const { return extents[0] * extents[1] * extents[2]; }
 };
 
 /// Samples of one input with one grid.
@@ -131,7 +125,7 @@ class GridSampler {
 
 class GridSample final : public Layer {
  public:
-  explicit GridSample(const LayerInit& init) {
+  explicit GridSample(const LayerInit& init) : on_device_(init.device().type != DeviceType::kCpu) {
     const std::string &mode = init.String("mode"), &padding = init.String("padding_mode");
     mode_ = mode == "nearest"   ? GridMode::kNearest
             : mode == "bicubic" ? GridMode::kCubic
@@ -161,6 +155,7 @@ class GridSample final : public Layer {
            std::to_string(input[0]) + " and " + std::to_string(rank - 2) +
            " coordinates a sample, got " + grid.ToString());
     }
+    if (on_device_) RequireWideFloat(dtype);
     if (args.tensor(1).dtype() != dtype) {
       fail("expected input and grid of one dtype, got " + std::string(Name(dtype)) + " and " +
            std::string(Name(args.tensor(1).dtype())));
@@ -180,6 +175,11 @@ class GridSample final : public Layer {
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     Tensor& output = outputs[0].AsTensor();
     if (output.elements() == 0) return;
+    if (context.stream() != nullptr) {
+      const DeviceGrid call = {GeometryOf(args, output), mode_, padding_, align_corners_,
+                               output.rank() == 5};
+      return device_grid_sample(*context.stream(), call, args.tensor(0), args.tensor(1), output);
+    }
     if (output.dtype() == DType::kF64) {
       Run<double>(context, args, output);
     } else {
@@ -188,6 +188,18 @@ class GridSample final : public Layer {
   }
 
  private:
+  static GridGeometry GeometryOf(const Args& args, const Tensor& output) {
+    const Shape& input = args.shape(0);
+    GridGeometry g;
+    g.batch = input[0];
+    g.channels = input[1];
+    g.samples = output.shape().Product(2, output.rank());
+    for (int i = 0; i < input.rank() - 2; ++i) {
+      g.extents[static_cast<size_t>(5 - input.rank() + i)] = input[i + 2];
+    }
+    return g;
+  }
+
   template <typename Real>
   void Run(const Context& context, const Args& args, Tensor& output) const {
     const bool volume = output.rank() == 5;
@@ -204,14 +216,7 @@ class GridSample final : public Layer {
 
   template <typename Real, GridMode mode, bool volume>
   void Sample(const Context& context, const Args& args, Tensor& output) const {
-    const Shape& input = args.shape(0);
-    GridGeometry g;
-    g.batch = input[0];
-    g.channels = input[1];
-    g.samples = output.shape().Product(2, output.rank());
-    for (int i = 0; i < input.rank() - 2; ++i) {
-      g.extents[static_cast<size_t>(5 - input.rank() + i)] = input[i + 2];
-    }
+    const GridGeometry g = GeometryOf(args, output);
     GridSampler<Real, mode, volume>(g, align_corners_, padding_)
         .Run(context, args.tensor(0).data<Real>(), args.tensor(1).data<Real>(),
              output.data<Real>());
@@ -219,7 +224,7 @@ class GridSample final : public Layer {
 
   GridMode mode_;
   GridPadding padding_;
-  bool align_corners_;
+  bool align_corners_, on_device_;
 };
 
 }  // namespace
@@ -239,4 +244,9 @@ OORT_LAYERS(grid_sample) {
           .Bool("align_corners")
           .Nullable();
   registry.Add(schema, WithHalves(schema, Create<GridSample>()));
+  if (!cuda::BuiltIn()) return;
+  registry.AddDevice({"F.grid_sample"}, DeviceType::kCuda, [](const LayerInit& init) {
+    for (const Operand* input : init.inputs()) RequireWideFloat(input->dtype);
+    return std::make_unique<GridSample>(init);
+  });
 }

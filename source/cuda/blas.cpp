@@ -197,6 +197,13 @@ void Matmul::Choose() {
   int found = 0;
   cublasStatus_t status = blas.preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                               &kMostBlasWorkspace, sizeof(kMostBlasWorkspace));
+  const auto alignment = static_cast<uint32_t>(product_.alignment);
+  for (cublasLtMatmulPreferenceAttributes_t attribute :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+    if (status != CUBLAS_STATUS_SUCCESS) break;
+    status = blas.preference_set(preference, attribute, &alignment, sizeof(alignment));
+  }
   if (status == CUBLAS_STATUS_SUCCESS) {
     status =
         blas.heuristic(BlasHandle(device_), desc_, b_, a_, c_, c_, preference, 1, &result, &found);

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "layers/device_kernel.h"
 #include "oort/log.h"
 
 namespace oort {
@@ -105,7 +106,8 @@ std::vector<DeviceRun::Segment> DeviceRun::FindSegments(const ExecutionPlan& pla
     const Node& node = graph_.nodes[i];
     const Step::Kind kind = plan.steps[i].kind;
     const bool fits = kind == Step::kSkip ||
-                      (kind == Step::kRun && node.OnDevice() && node.copy == Node::kNoCopy);
+                      (kind == Step::kRun && node.OnDevice() && node.copy == Node::kNoCopy &&
+                       dynamic_cast<const Unrecorded*>(node.layer.get()) == nullptr);
     if (!fits || !plan.steps[i].release.empty()) {
       close(i);
       continue;

@@ -329,6 +329,167 @@ TEST_F(CudaOperators, Indexing) {
              {{"weight", RandomTensor(DType::kF32, {5, 24})}});
 }
 
+TEST_F(CudaOperators, SortingAndRunningSums) {
+  for (DType dtype : kManyDTypes) {
+    for (int64_t length : {1, 5, 33, 2048, 3000}) {
+      const Tensor x = RandomTensor(dtype, {3, length, 2}, 1, 0, 100);
+      ExpectSame("torch.sort", "dim=1 descending=True", {x}, 2);
+      ExpectSame("torch.argsort", "dim=1 descending=False", {x});
+      if (IsFloat(dtype)) {
+        ExpectSame("torch.cumsum", "dim=1", {RandomTensor(dtype, {3, length, 2}, 1, 0, 0.1)}, 1, {},
+                   dtype == DType::kF32 ? Tolerance{1e-6, 1e-6} : Tolerance{});
+      } else {
+        ExpectSame("torch.cumsum", "dim=1", {x});
+      }
+    }
+  }
+  Tensor odd = Tensor::From<float>({3, NAN, -0.0f, 0.0f, -INFINITY, 3, INFINITY, NAN}, {8});
+  ExpectSame("torch.sort", "dim=0 descending=False", {odd}, 2);
+  ExpectSame("torch.sort", "dim=0 descending=True", {odd}, 2);
+  for (int64_t length : {7, 1000, 5000}) {
+    const Tensor x = RandomTensor(DType::kF64, {4, length}, 7);
+    ExpectSame("torch.topk", "k=5 dim=1 largest=True sorted=True", {x}, 2);
+    ExpectSame("torch.topk", "k=3 dim=-1 largest=False sorted=True", {x}, 2);
+  }
+  ExpectSame("torch.cumprod", "dim=0", {RandomTensor(DType::kF32, {40, 3}, 1, 0.8, 1.2)}, 1, {},
+             {1e-5, 1e-5});
+}
+
+TEST_F(CudaOperators, Recurrent) {
+  const auto random = [](Shape shape, uint64_t seed) {
+    return RandomTensor(DType::kF32, shape, seed, -0.5, 0.5);
+  };
+  for (const auto& [type, gates] : {std::pair{"nn.LSTM", 4}, {"nn.GRU", 3}, {"nn.RNN", 1}}) {
+    for (int64_t hidden : {3, 20}) {
+      std::map<std::string, Tensor> weights;
+      uint64_t seed = 1;
+      for (int layer = 0; layer < 2; ++layer) {
+        for (const char* direction : {"", "_reverse"}) {
+          const std::string end = "_l" + std::to_string(layer) + direction;
+          const int64_t in = layer == 0 ? 9 : 2 * hidden, rows = gates * hidden;
+          weights["weight_ih" + end] = random({rows, in}, ++seed);
+          weights["weight_hh" + end] = random({rows, hidden}, ++seed);
+          weights["bias_ih" + end] = random({rows}, ++seed);
+          weights["bias_hh" + end] = random({rows}, ++seed);
+        }
+      }
+      const std::string params = "input_size=9 hidden_size=" + std::to_string(hidden) +
+                                 " num_layers=2 bias=True bidirectional=True batch_first=";
+      const int outputs = gates == 4 ? 3 : 2;
+      for (const char* first : {"True", "False"}) {
+        ExpectSame(type, params + first, {random({5, 7, 9}, 1)}, outputs, weights, {1e-5, 1e-5});
+      }
+    }
+  }
+  const std::map<std::string, Tensor> projected = {{"weight_ih_l0", random({24, 5}, 1)},
+                                                   {"weight_hh_l0", random({24, 4}, 2)},
+                                                   {"weight_hr_l0", random({4, 6}, 3)}};
+  ExpectSame("nn.LSTM", "input_size=5 hidden_size=6 proj_size=4 bias=False",
+             {random({3, 2, 5}, 1), random({1, 2, 4}, 2), random({1, 2, 6}, 3)}, 3, projected,
+             {1e-5, 1e-5});
+}
+
+TEST_F(CudaOperators, MultiheadAttention) {
+  const auto random = [](Shape shape, uint64_t seed) {
+    return RandomTensor(DType::kF32, shape, seed, -0.5, 0.5);
+  };
+  const std::map<std::string, Tensor> weights = {{"in_proj_weight", random({72, 24}, 1)},
+                                                 {"in_proj_bias", random({72}, 2)},
+                                                 {"out_proj.weight", random({24, 24}, 3)},
+                                                 {"out_proj.bias", random({24}, 4)}};
+  const Tolerance tolerance = {1e-5, 1e-5};
+  for (const char* first : {"True", "False"}) {
+    const std::string params = std::string("num_heads=3 batch_first=") + first;
+    for (int outputs : {1, 2}) {
+      ExpectSame("nn.MultiheadAttention", params, {random({5, 5, 24}, 5)}, outputs, weights,
+                 tolerance);
+      ExpectSame("nn.MultiheadAttention", params,
+                 {random({4, 6, 24}, 5), random({4, 6, 24}, 6), random({4, 6, 24}, 7)}, outputs,
+                 weights, tolerance);
+    }
+  }
+  ExpectSame("nn.MultiheadAttention", "num_heads=2 batch_first=True", {random({9, 24}, 5)}, 1,
+             weights, tolerance);
+  ExpectSame("nn.MultiheadAttention", "num_heads=2 batch_first=True $attn_mask=x1",
+             {random({2, 7, 24}, 5), random({7, 7}, 6)}, 1, weights, tolerance);
+}
+
+TEST_F(CudaOperators, PaddedConvolutions) {
+  const Tensor x = RandomTensor(DType::kF32, {2, 4, 9, 7}, 1);
+  const std::map<std::string, Tensor> weights = {
+      {"weight", RandomTensor(DType::kF32, {6, 4, 3, 3}, 2)},
+      {"bias", RandomTensor(DType::kF32, {6}, 3)}};
+  for (const char* mode : {"zeros", "reflect", "replicate", "circular"}) {
+    ExpectSame("nn.Conv2d",
+               std::string("bias=True in_channels=4 out_channels=6 kernel_size=(3,3) stride=(2,1) "
+                           "padding=(2,1) dilation=(1,1) groups=1 padding_mode=") +
+                   mode,
+               {x}, 1, weights, {1e-4, 1e-5});
+  }
+}
+
+TEST_F(CudaOperators, GridSampling) {
+  for (DType dtype : {DType::kF32, DType::kF64}) {
+    const Tensor image = RandomTensor(dtype, {2, 3, 7, 5}, 1),
+                 volume = RandomTensor(dtype, {2, 2, 4, 5, 3}, 2);
+    const Tensor points = RandomTensor(dtype, {2, 6, 9, 2}, 3, -1.3, 1.3);
+    const Tensor places = RandomTensor(dtype, {2, 3, 2, 4, 3}, 4, -1.3, 1.3);
+    for (const char* padding : {"zeros", "border", "reflection"}) {
+      for (const char* align : {"True", "False"}) {
+        const std::string params =
+            std::string(" padding_mode=") + padding + " align_corners=" + align;
+        for (const char* mode : {"bilinear", "nearest", "bicubic"}) {
+          ExpectSame("F.grid_sample", std::string("mode=") + mode + params, {image, points}, 1, {},
+                     {1e-5, 1e-5});
+        }
+        ExpectSame("F.grid_sample", "mode=bilinear" + params, {volume, places}, 1, {},
+                   {1e-5, 1e-5});
+        ExpectSame("F.grid_sample", "mode=nearest" + params, {volume, places});
+      }
+    }
+  }
+}
+
+TEST_F(CudaOperators, ComposedOfOthers) {
+  const auto random = [](Shape shape, uint64_t seed) {
+    return RandomTensor(DType::kF32, shape, seed, -1, 1);
+  };
+  const Tensor a = random({5, 8}, 1), b = random({8, 7}, 2), c = random({7}, 3);
+  ExpectSame("torch.addmm", "beta=1 alpha=1", {c, a, b}, 1, {}, {1e-5, 1e-5});
+  ExpectSame("torch.addmm", "beta=0.5 alpha=-2.0", {random({5, 7}, 4), a, b}, 1, {}, {1e-5, 1e-5});
+  ExpectSame("torch.baddbmm", "beta=0 alpha=2",
+             {random({3, 5, 7}, 4), random({3, 5, 8}, 5), random({3, 8, 7}, 6)}, 1, {},
+             {1e-5, 1e-5});
+  const Tensor left = random({3, 5, 8}, 4), right = random({3, 8, 6}, 5);
+  for (const char* equation : {"bij,bjk->bik", "bij,bjk->kib", "bij,bjk->bk", "bij,bjk->i"}) {
+    ExpectSame("torch.einsum", std::string("equation=") + equation, {left, right}, 1, {},
+               {1e-4, 1e-5});
+  }
+  ExpectSame("torch.einsum", "equation=bij->jb", {left}, 1, {}, {1e-5, 1e-6});
+  const Tensor x = random({4, 9, 6}, 7);
+  for (const char* type : {"torch.var", "torch.std"}) {
+    ExpectSame(type, "dim=(1) keepdim=True unbiased=True", {x}, 1, {}, {1e-5, 1e-6});
+    ExpectSame(type, "dim=(0,2) keepdim=False unbiased=False", {x}, 1, {}, {1e-5, 1e-6});
+    ExpectSame(type, "", {x}, 1, {}, {1e-5, 1e-6});
+    ExpectSame(std::string(type) + "_mean", "dim=(1) keepdim=False", {x}, 2, {}, {1e-5, 1e-6});
+  }
+  for (const char* p : {"1", "2", "3.0", "inf"}) {
+    ExpectSame("torch.norm", std::string("dim=(1) keepdim=True p=") + p, {x}, 1, {}, {1e-5, 1e-6});
+    ExpectSame("F.normalize", std::string("dim=(2) eps=1e-12 p=") + p, {x}, 1, {}, {1e-5, 1e-6});
+  }
+  ExpectSame("nn.LocalResponseNorm", "size=5 alpha=0.1 beta=0.75 k=2.0", {random({2, 7, 3, 4}, 9)},
+             1, {}, {1e-5, 1e-6});
+  ExpectSame("F.unfold", "kernel_size=(3,2) dilation=(1,2) padding=(1,0) stride=(2,1)",
+             {random({2, 3, 9, 8}, 9)});
+  ExpectSame("torch.tril", "diagonal=-1", {x});
+  ExpectSame("torch.triu", "diagonal=2", {RandomTensor(DType::kI64, {5, 7}, 1, 0, 9)});
+  ExpectSame("torch.logsumexp", "dim=(1) keepdim=False", {x}, 1, {}, {1e-5, 1e-6});
+  ExpectSame("F.pairwise_distance", "p=2.0 eps=1e-6 keepdim=False", {x, random({4, 9, 6}, 9)}, 1,
+             {}, {1e-5, 1e-6});
+  ExpectSame("F.cosine_similarity", "dim=1 eps=1e-8", {x, random({4, 9, 6}, 8)}, 1, {},
+             {1e-5, 1e-6});
+}
+
 TEST_F(CudaOperators, LikeliestToken) {
   const float nan = std::nanf("");
   for (const int64_t length : {1, 31, 1000, 1024, 32000, 151936}) {
