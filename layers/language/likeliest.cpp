@@ -39,10 +39,19 @@ class Likeliest final : public Layer, public AnyDevice {
   }
 
  private:
+  /// Only the block that has it is looked through number by number.
   int32_t LikeliestOf(const float* row, int64_t count) const {
-    const float most = kernels_.max(row, count);
-    if (most == -std::numeric_limits<float>::infinity()) return -1;
-    return static_cast<int32_t>(std::find(row, row + count, most) - row);
+    constexpr int64_t kBlock = 2048;
+    float best = -std::numeric_limits<float>::infinity();
+    int64_t first = -1;
+    for (int64_t begin = 0; begin < count; begin += kBlock) {
+      const float most = kernels_.max(row + begin, std::min(kBlock, count - begin));
+      if (!(most > best)) continue;
+      best = most;
+      first = begin;
+    }
+    if (first < 0) return -1;
+    return static_cast<int32_t>(std::find(row + first, row + count, best) - row);
   }
 
   const SamplingKernels& kernels_;

@@ -90,6 +90,7 @@ Action AddChat(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->answer.max_tokens = 1024;
   options->language.Add(app);
+  options->language.AddMemoryLimit(app);
   app.add_option("--system", options->system, "What the model is told to be");
   options->answer.Add(app);
   app.footer("Example: oort chat SmolLM2.gguf --temperature 0.7");

@@ -94,6 +94,7 @@ int Generate(const Options& options) {
 Action AddGenerate(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->language.Add(app);
+  options->language.AddMemoryLimit(app);
   app.add_option("--prompt", options->prompt, "What to answer; - reads it from standard input")
       ->required();
   app.add_option("--system", options->system, "What the model is told to be");

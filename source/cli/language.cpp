@@ -34,6 +34,14 @@ void LanguageOptions::AddRandom(CLI::App& app, CLI::Option* file) {
       ->needs(shape);
 }
 
+void LanguageOptions::AddMemoryLimit(CLI::App& app) {
+  app.add_option(
+         "--memory-limit", memory_limit,
+         "Bytes (or 20GB) of the device for weights, activations and the cache, which takes "
+         "what is left")
+      ->transform(CLI::AsSizeValue(true));
+}
+
 void LanguageOptions::Add(CLI::App& app, bool or_random) {
   CLI::Option* file = app.add_option(
       "MODEL", model, "A GGUF file, a folder of Hugging Face, or a llama2.c checkpoint");
@@ -47,11 +55,6 @@ void LanguageOptions::Add(CLI::App& app, bool or_random) {
   app.add_option("--kv", kv, "How keys and values are kept: f32, f16 or int8");
   app.add_option("--context", context, "Tokens that prompt and answer may have together")
       ->check(CLI::PositiveNumber);
-  app.add_option(
-         "--memory-limit", memory_limit,
-         "Bytes (or 20GB) of the device for weights, activations and the cache, which takes "
-         "what is left")
-      ->transform(CLI::AsSizeValue(true));
   app.add_option("--threads", threads, "Threads (default: all that the process may use)")
       ->check(CLI::PositiveNumber);
 }

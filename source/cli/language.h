@@ -28,6 +28,8 @@ struct LanguageOptions {
 
   /// `or_random`: instead of MODEL the shape of one may be given, whose weights are random.
   void Add(CLI::App& app, bool or_random = false);
+  /// --memory-limit, of commands with a cache that may be of any size.
+  void AddMemoryLimit(CLI::App& app);
   /// --random, --weights and --group, instead of `file`.
   void AddRandom(CLI::App& app, CLI::Option* file);
   std::shared_ptr<const LanguageModel> Load() const;

@@ -241,7 +241,7 @@ TEST(Likeliest, PicksTheLowestOfTheLargest) {
 }
 
 TEST(Likeliest, TakesRowsOfAnyLengthAndNumber) {
-  for (const int64_t length : {1, 7, 64, 1000}) {
+  for (const int64_t length : {1, 7, 64, 1000, 2048, 2049, 5000}) {
     const Tensor x = RandomTensor(DType::kF32, {2, 3, length}, static_cast<uint64_t>(length));
     Tensor want(DType::kI32, {2, 3});
     for (int64_t row = 0; row < 6; ++row) {
