@@ -62,19 +62,38 @@ class ChannelsLastConv final : public Layer {
     const ConvGeometry g = Geometry(args);
     Tensor& output = outputs[0].AsTensor();
     if (output.elements() == 0) return;
-    if (depthwise_) return RunDepthwise(context, args, g, output);
-    if (winograd_) return RunWinograd(context, args, g, output);
-    if (rows_) return RunRows(context, args, g, output);
-    RunGemm(context, args, g, output);
+    const Tensor& input = args.tensor(shape_.input());
+    Images images;
+    images.in_pixel = input.dim(-1);
+    images.in_first = shape_.from().offset();
+    images.in = input.data<float>() + images.in_first;
+    images.out_pixel = output.dim(-1);
+    images.out = output.data<float>() + shape_.to().offset();
+    // In place, unless somebody else reads what there was.
+    const Tensor* into = shape_.into(args);
+    if (into != nullptr && into->raw() != output.raw()) CopyElements(*into, output);
+    if (!shape_.scaled(args)) return Convolve(context, args, g, images);
+    images.scale = shape_.scale(args);
+    if (rows_ && rows_->TakesScale(g)) return Convolve(context, args, g, images);
+    const size_t used = ScaledBytes(g);
+    float* scaled = context.workspace<float>();
+    Scale(context, g, images, scaled);
+    images = {scaled, 0, g.in_channels, nullptr, images.out, images.out_pixel};
+    const Context inner(context.threads(),
+                        {context.workspace() + used, Scratch(g, context.threads(), false)});
+    Convolve(inner, args, g, images);
+  }
+
+  std::vector<Reuse> Reuses(const Args& args) const override {
+    if (shape_.into(args) == nullptr) return {};
+    return {{Reuse::kInPlace, shape_.into_argument(), 0, 0}};
   }
 
   size_t Workspace(const Args& args, int threads) const override {
-    if (depthwise_) return 0;
     const ConvGeometry g = Geometry(args);
-    if (winograd_) return winograd_->Workspace(WinogradSizeOf(g), threads);
-    if (rows_) return rows_->Workspace(g, threads);
-    const int64_t floats = GemmBatchWorkspace(gemm_, SizeOf(g), g.groups, threads);
-    return CheckedMultiply(static_cast<size_t>(floats), sizeof(float));
+    if (!shape_.scaled(args)) return Scratch(g, threads, false);
+    if (rows_ && rows_->TakesScale(g)) return Scratch(g, threads, true);
+    return CheckedAdd(ScaledBytes(g), Scratch(g, threads, false));
   }
 
   bool Packs(int argument) const override { return argument == shape_.weight(); }
@@ -86,11 +105,57 @@ class ChannelsLastConv final : public Layer {
   }
 
  private:
+  /// Pixels may be parts of wider ones, `…_pixel` floats apart.
+  struct Images {
+    const float* in = nullptr;
+    int64_t in_first = 0, in_pixel = 0;
+    const float* scale = nullptr;  // of the channels of `in`, or null
+    float* out = nullptr;
+    int64_t out_pixel = 0;
+  };
+
+  void Convolve(const Context& context, const Args& args, const ConvGeometry& g,
+                const Images& images) const {
+    if (depthwise_) return RunDepthwise(context, args, g, images);
+    if (winograd_) return RunWinograd(context, args, g, images);
+    if (rows_) return RunRows(context, args, g, images);
+    RunGemm(context, args, g, images);
+  }
+
+  size_t Scratch(const ConvGeometry& g, int threads, bool scaled) const {
+    if (depthwise_) return 0;
+    if (winograd_) return winograd_->Workspace(WinogradSizeOf(g), threads);
+    if (rows_) return rows_->Workspace(g, threads, scaled);
+    const int64_t floats = GemmBatchWorkspace(gemm_, SizeOf(g), g.groups, threads);
+    return CheckedMultiply(static_cast<size_t>(floats), sizeof(float));
+  }
+
+  static int64_t InputPixels(const ConvGeometry& g) { return g.axes[1].in * g.axes[2].in; }
+  static size_t ScaledBytes(const ConvGeometry& g) {
+    const int64_t pixels = CheckedMultiply(g.batch, InputPixels(g));
+    return AlignUp(
+        CheckedMultiply(static_cast<size_t>(CheckedMultiply(pixels, g.in_channels)), sizeof(float)),
+        64);
+  }
+
+  static void Scale(const Context& context, const ConvGeometry& g, const Images& images,
+                    float* scaled) {
+    const int64_t channels = g.in_channels, pixels = InputPixels(g);
+    context.ParallelFor(g.batch * pixels, 16384 / channels + 1, [&](int64_t begin, int64_t end) {
+      for (int64_t p = begin; p < end; ++p) {
+        const float* factor = images.scale + p / pixels * channels;
+        const float* from = images.in + p * images.in_pixel;
+        float* to = scaled + p * channels;
+        for (int64_t c = 0; c < channels; ++c) to[c] = from[c] * factor[c];
+      }
+    });
+  }
+
   void RunGemm(const Context& context, const Args& args, const ConvGeometry& g,
-               Tensor& output) const {
+               const Images& images) const {
     const GemmSize size = SizeOf(g);
     ChannelsLastWindows windows;
-    windows.pixel = g.in_channels;
+    windows.pixel = images.in_pixel;
     windows.channels = g.group_in();
     windows.height = g.axes[1];
     windows.width = g.axes[2];
@@ -102,17 +167,17 @@ class ChannelsLastConv final : public Layer {
     GemmBatch(gemm_, size, g.groups, context.threads(), context.workspace<float>(),
               [&](int64_t group, int threads, float* space) {
                 ChannelsLastWindows part = windows;
-                part.image = args.tensor(shape_.input()).data<float>() + group * g.group_in();
+                part.image = images.in + group * g.group_in();
                 const ChannelsLastSource gathered(interleave_, part);
-                const MatrixSource as_it_lies(gemm_, {part.image, 1, g.in_channels});
+                const MatrixSource as_it_lies(gemm_, {part.image, 1, images.in_pixel});
                 const int64_t first = group * size.n;
                 GemmProblem problem;
                 problem.size = size;
                 problem.a = &gathered;
                 if (each_pixel) problem.a = &as_it_lies;
                 problem.packed = packed_[static_cast<size_t>(group)].panels();
-                problem.c = output.data<float>() + first;
-                problem.ldc = g.out_channels;
+                problem.c = images.out + first;
+                problem.ldc = images.out_pixel;
                 if (const float* bias = shape_.bias().data(args))
                   problem.column_bias = bias + first;
                 if (const float* addend = shape_.epilogue().addend(args))
@@ -155,45 +220,50 @@ class ChannelsLastConv final : public Layer {
   }
 
   void RunWinograd(const Context& context, const Args& args, const ConvGeometry& g,
-                   Tensor& output) const {
+                   const Images& images) const {
     WinogradCall call;
-    call.input = args.tensor(shape_.input()).data<float>();
+    call.input = images.in;
     call.batch = g.batch;
     call.height = g.axes[1].in;
     call.width = g.axes[2].in;
-    call.input_stride = g.in_channels;
+    call.input_stride = images.in_pixel;
     call.pad_top = g.axes[1].pad;
     call.pad_left = g.axes[2].pad;
-    call.output = output.data<float>();
+    call.output = images.out;
     call.out_height = g.axes[1].out;
     call.out_width = g.axes[2].out;
-    call.output_stride = call.add_stride = g.out_channels;
+    call.output_stride = images.out_pixel;
+    call.add_stride = g.out_channels;
     call.add = shape_.epilogue().addend(args);
     call.activation = shape_.epilogue().activation();
     winograd_->Run(call, context.threads(), context.workspace<float>());
   }
 
   void RunDepthwise(const Context& context, const Args& args, const ConvGeometry& g,
-                    Tensor& output) const {
+                    const Images& images) const {
     DepthwiseConv::Operands operands;
-    operands.in = args.tensor(shape_.input()).data<float>();
+    operands.in = images.in;
     operands.bias = shape_.bias().data(args);
     operands.addend = shape_.epilogue().addend(args);
     operands.activation = shape_.epilogue().activation();
-    operands.out = output.data<float>();
-    operands.in_pixel = operands.addend_pixel = operands.out_pixel = g.out_channels;
+    operands.out = images.out;
+    operands.in_pixel = images.in_pixel;
+    operands.addend_pixel = g.out_channels;
+    operands.out_pixel = images.out_pixel;
     depthwise_->Run(context, g, operands);
   }
 
   void RunRows(const Context& context, const Args& args, const ConvGeometry& g,
-               Tensor& output) const {
+               const Images& images) const {
     RowConv::Operands operands;
-    operands.in = args.tensor(shape_.input()).data<float>();
+    operands.in = images.in;
     operands.addend = shape_.epilogue().addend(args);
     operands.activation = shape_.epilogue().activation();
-    operands.out = output.data<float>();
-    operands.in_pixel = g.in_channels;
-    operands.out_pixel = g.out_channels;
+    operands.out = images.out;
+    operands.in_first = images.in_first;
+    operands.in_pixel = images.in_pixel;
+    operands.out_pixel = images.out_pixel;
+    operands.scale = images.scale;
     rows_->Run(context, g, operands);
   }
 
@@ -227,11 +297,14 @@ class ChannelsLastConv final : public Layer {
 OORT_LAYERS(conv2d) {
   using namespace oort;
   OperatorSchema schema({"channels_last.Conv2d"},
-                        "nn.Conv2d of (…, H, W, C), plus an addend, through an activation. Made by "
-                        "the channels-last pass");
+                        "nn.Conv2d of (…, H, W, C) times a scale of each channel, plus an addend, "
+                        "through an activation; reads the channels from `from` on of an image that "
+                        "has more, and gives those from `to` on of one. Made by passes");
   constexpr DTypeSet kDTypes = kF32Only | DType::kF16 | DType::kBF16;
   schema.Tensor("input", kDTypes)
       .OptionalTensor("addend", kDTypes)
+      .OptionalTensor("into", kDTypes)
+      .OptionalTensor("scale", kDTypes)
       .Attribute("weight", kFloats)
       .OptionalAttribute("bias", kFloats)
       .Ints("stride", 2, Value(1))
@@ -242,7 +315,12 @@ OORT_LAYERS(conv2d) {
       .Ints("dilation", 2, Value(1))
       .AtLeast(1)
       .Int("groups", 1)
-      .AtLeast(1);
+      .AtLeast(1)
+      .Int("from", -1)
+      .Int("of", 0)
+      .Int("to", -1)
+      .Int("width", 0)
+      .Int("rank", 0);
   AddEpilogueParams(schema);
   AddPrecisionParam(schema);
   schema.Ignored("in_channels").Ignored("out_channels").Ignored("kernel_size").Ignored("bias");

@@ -78,6 +78,7 @@ class CudaChannelsLastConv final : public Layer {
  public:
   explicit CudaChannelsLastConv(const LayerInit& init)
       : shape_(init), addend_(init.Arg("addend")), math_(CudaMathOf(init)) {
+    shape_.RefuseParts(init);
     const Tensor weight = ChannelsLastConvShape::WeightOf(init);
     depth_ = cuda::ConvDepth(math_, weight.dim(1), weight.dim(2) * weight.dim(3));
     packed_ = cuda::ToDevice(CudaPacked(weight, depth_, shape_.depthwise()).To(CudaItemOf(math_)),

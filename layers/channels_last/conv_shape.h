@@ -9,6 +9,13 @@
 
 namespace oort {
 
+/// Neighbouring channels of a wider image: `first` of `all`; first < 0 where it is the image.
+struct ChannelPart {
+  int64_t first = -1, all = 0;
+  bool whole() const { return first < 0; }
+  int64_t offset() const { return whole() ? 0 : first; }
+};
+
 class ChannelsLastConvShape {
  public:
   explicit ChannelsLastConvShape(const LayerInit& init);
@@ -27,18 +34,37 @@ class ChannelsLastConvShape {
     return params_.groups() > 1 && weight_shape_[1] == 1 && weight_shape_[0] == params_.groups();
   }
 
-  ConvGeometry Geometry(const Args& args) const {
-    return params_.Geometry(ToChannelsFirst(args.shape(input_)), weight_shape_);
-  }
+  /// Of the part of the input that is read.
+  ConvGeometry Geometry(const Args& args) const;
   /// The shape of the result; throws unless all arguments fit.
   Shape Output(const Args& args) const;
 
+  /// What is read of the input, and which part of the output the result is.
+  const ChannelPart& from() const { return from_; }
+  const ChannelPart& to() const { return to_; }
+  /// The image that holds the other parts of the output already, or null.
+  const Tensor* into(const Args& args) const {
+    return args.Has(into_) ? &args.tensor(into_) : nullptr;
+  }
+  int into_argument() const { return into_; }
+  /// What each channel of each image of the input is multiplied with first, or null.
+  const float* scale(const Args& args) const {
+    return args.Has(scale_) ? args.tensor(scale_).data<float>() : nullptr;
+  }
+  bool scaled(const Args& args) const { return args.Has(scale_); }
+  /// Throws kUnsupported where there are parts or factors: for devices that have none of that.
+  void RefuseParts(const LayerInit& init) const;
+
  private:
+  void CheckScale(const Args& args, const ConvGeometry& geometry) const;
+
   ConvParams params_;
-  int input_, weight_;
+  int input_, weight_, into_, scale_;
+  int64_t rank_;  // that the input must have; 0 for any
   Shape weight_shape_;
   WeightArg bias_;
   FusedEpilogue epilogue_;
+  ChannelPart from_, to_;
 };
 
 }  // namespace oort

@@ -16,6 +16,10 @@ constexpr double kRowThreadWork = 64 * 1024;    // multiplications that pay for 
 constexpr int64_t kRowBlockBytes = 512 * 1024;  // half an L2 cache
 constexpr int64_t kRowLastPixels = 3;  // behind which less may be readable than kernels read
 
+size_t ScaledBytes(int64_t weights) {
+  return AlignUp(static_cast<size_t>(weights + kRowSlackFloats) * sizeof(float), 64);
+}
+
 /// What the kernels may read of a row.
 int64_t ReadableFloats(int64_t depth) { return CeilDivide(depth, 4) * 4; }
 
@@ -34,7 +38,7 @@ struct RowConv::Plan {
   int64_t pixels = 0, tiles = 0;  // of the whole batch
   int64_t block_tiles = 1;
   int pixel_pieces = 1, panel_pieces = 1;
-  int64_t input_floats = 0;
+  int64_t readable = 0;  // floats from the first that is read on
   size_t pointer_bytes = 0, thread_bytes = 0;
 };
 
@@ -107,16 +111,25 @@ RowConv::Plan RowConv::MakePlan(const ConvGeometry& g, int threads) const {
   return plan;
 }
 
-size_t RowConv::Workspace(const ConvGeometry& geometry, int threads) const {
-  const Plan plan = MakePlan(geometry, threads);
-  return CheckedMultiply(plan.thread_bytes,
-                         static_cast<size_t>(plan.pixel_pieces * plan.panel_pieces));
+size_t RowConv::Workspace(const ConvGeometry& geometry, int threads, bool scaled) const {
+  ConvGeometry one = geometry;
+  if (scaled) one.batch = std::min<int64_t>(1, one.batch);
+  const Plan plan = MakePlan(one, threads);
+  const size_t bytes = CheckedMultiply(plan.thread_bytes,
+                                       static_cast<size_t>(plan.pixel_pieces * plan.panel_pieces));
+  return scaled ? CheckedAdd(bytes, ScaledBytes(WeightFloats())) : bytes;
 }
 
 class RowConv::Job {
  public:
-  Job(const RowConv& conv, const ConvGeometry& g, const Operands& operands, const Plan& plan)
-      : conv_(conv), kernels_(conv.kernels_), g_(g), operands_(operands), plan_(plan) {}
+  Job(const RowConv& conv, const float* weights, const ConvGeometry& g, const Operands& operands,
+      const Plan& plan)
+      : conv_(conv),
+        kernels_(conv.kernels_),
+        weights_(weights),
+        g_(g),
+        operands_(operands),
+        plan_(plan) {}
 
   void Go(const Context& context) const {
     const int64_t pieces = plan_.pixel_pieces * plan_.panel_pieces;
@@ -183,11 +196,11 @@ class RowConv::Job {
 
   /// Behind the last pixel nothing may be read, so that rows near the end are copied.
   bool IsReadable(const float* row) const {
-    return row + ReadableFloats(conv_.depth_) <= operands_.in + plan_.input_floats;
+    return row + ReadableFloats(conv_.depth_) <= operands_.in + plan_.readable;
   }
   /// Each of these pixels has a place of its own in `copies`.
   const float* Copied(const float* row, float* copies) const {
-    const int64_t behind = operands_.in + plan_.input_floats - row;
+    const int64_t behind = operands_.in + plan_.readable - row;
     const int64_t size = ReadableFloats(conv_.depth_);
     float* copy = copies + (behind - 1) / operands_.in_pixel * size;
     std::copy_n(row, conv_.depth_, copy);
@@ -338,7 +351,7 @@ class RowConv::Job {
     part.pixels = std::min(block.tiles * kernels_.rows, plan_.pixels - pixel);
     part.taps = conv_.tile_taps_;
     part.depth = conv_.depth_;
-    part.weights = RowFloatsOf(conv_.weights_) + padded * conv_.tile_taps_ * conv_.depth_;
+    part.weights = weights_ + padded * conv_.tile_taps_ * conv_.depth_;
     part.bias = RowFloatsOf(conv_.bias_) + padded;
     part.columns = std::min(panels * kernels_.columns, conv_.columns_ - column);
     part.addend = operands_.addend == nullptr ? nullptr : operands_.addend + offset;
@@ -350,6 +363,7 @@ class RowConv::Job {
 
   const RowConv& conv_;
   const RowConvKernels& kernels_;
+  const float* weights_;
   const ConvGeometry& g_;
   const Operands& operands_;
   const Plan& plan_;
@@ -357,10 +371,42 @@ class RowConv::Job {
 
 void RowConv::Run(const Context& context, const ConvGeometry& geometry,
                   const Operands& operands) const {
+  if (operands.scale != nullptr) return RunScaled(context, geometry, operands);
   Plan plan = MakePlan(geometry, context.threads());
-  plan.input_floats =
-      geometry.batch * geometry.axes[1].in * geometry.axes[2].in * operands.in_pixel;
-  Job(*this, geometry, operands, plan).Go(context);
+  plan.readable = geometry.batch * geometry.axes[1].in * geometry.axes[2].in * operands.in_pixel -
+                  operands.in_first;
+  Job(*this, RowFloatsOf(weights_), geometry, operands, plan).Go(context);
+}
+
+/// Image by image, with filters of its own for each: there are fewer of them than pixels.
+void RowConv::RunScaled(const Context& context, const ConvGeometry& geometry,
+                        const Operands& operands) const {
+  ConvGeometry one = geometry;
+  one.batch = 1;
+  Plan plan = MakePlan(one, context.threads());
+  const int64_t image_floats = one.axes[1].in * one.axes[2].in * operands.in_pixel;
+  plan.readable = image_floats - operands.in_first;
+  float* scaled = context.workspace<float>();
+  const size_t used = ScaledBytes(WeightFloats()), rest = Workspace(geometry, context.threads());
+  const Context inner(context.threads(), {context.workspace() + used, rest});
+  const float* weights = RowFloatsOf(weights_);
+  Operands image = operands;
+  for (int64_t n = 0; n < geometry.batch; ++n) {
+    for (int64_t panel = 0; panel < panels_; ++panel) {
+      const int64_t first = panel * kernels_.columns;
+      const int64_t width = kernels_.PanelWidth(columns_ - first);
+      for (int64_t k = 0, at = first * depth_; k < depth_; ++k) {
+        const float factor = operands.scale[n * channels_ + k];
+        for (int64_t end = at + width; at < end; ++at) scaled[at] = weights[at] * factor;
+      }
+    }
+    std::fill_n(scaled + WeightFloats(), kRowSlackFloats, 0.0f);
+    Job(*this, scaled, one, image, plan).Go(inner);
+    image.in += image_floats;
+    const int64_t floats = one.out_plane() * operands.out_pixel;
+    image.out += floats;
+    if (image.addend != nullptr) image.addend += floats;
+  }
 }
 
 }  // namespace oort

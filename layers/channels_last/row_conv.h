@@ -17,12 +17,18 @@ class RowConv {
   /// `weight` is torch's: (out, in / groups, height, width) in f32; `bias` (out), or undefined.
   RowConv(Isa isa, const Tensor& weight, const Tensor& bias, int64_t groups);
 
-  /// Scratch bytes of one call.
-  size_t Workspace(const ConvGeometry& geometry, int threads) const;
+  /// Whether multiplying the channels of the input is best left to the filters.
+  bool TakesScale(const ConvGeometry& geometry) const {
+    return taps_ == 1 && groups_ == 1 && geometry.out_plane() >= columns_;
+  }
+  /// Scratch bytes of one call; with a scale they are more.
+  size_t Workspace(const ConvGeometry& geometry, int threads, bool scaled = false) const;
 
   struct Operands {
     const float* in = nullptr;
+    int64_t in_first = 0;           ///< floats of the image before `in`
     int64_t in_pixel = 0;           ///< floats from one pixel to the next
+    const float* scale = nullptr;   ///< of the channels of each image, if TakesScale; or null
     const float* addend = nullptr;  ///< of the shape of the output and with its pixels, or null
     ActivationSpec activation;
     float* out = nullptr;
@@ -36,6 +42,9 @@ class RowConv {
   class Job;
   Plan MakePlan(const ConvGeometry& geometry, int threads) const;
   void Pack(const Tensor& weight, const Tensor& bias);
+  void RunScaled(const Context& context, const ConvGeometry& geometry,
+                 const Operands& operands) const;
+  int64_t WeightFloats() const { return groups_ * padded_ * tile_taps_ * depth_; }
 
   const RowConvKernels& kernels_;
   int64_t groups_, columns_, channels_, taps_;  // columns and channels of one group

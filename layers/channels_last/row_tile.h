@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // A few pixels of a convolution times one panel of filters, in registers. Only for
 // row_conv.simd.cpp. ComputeRows<vectors> gives all kRowsOf<vectors> rows of so many vectors.
-// ComputeTiles, where kInnerTiles is set, gives many tiles of kTileVectors one after another: `skip`
-// pointers lie between the last tap of one and the first of the next. It reads the pointers of one
-// more, and rows up to a multiple of four floats.
+// ComputeTiles, where kInnerTiles is set, gives many tiles of kTileVectors one after another:
+// `skip` pointers lie between the last tap of one and the first of the next. It reads the pointers
+// of one more, and rows up to a multiple of four floats.
 #pragma once
 
 #include "cpu/unroll.h"

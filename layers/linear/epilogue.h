@@ -34,6 +34,7 @@ class FusedEpilogue {
     throw Error(ErrorCode::kInvalidArgument, "expected an addend of shape " + output.ToString() +
                                                  ", got " + args.shape(addend_).ToString());
   }
+  bool has_addend(const Args& args) const { return args.Has(addend_); }
   /// Null where there is none.
   const float* addend(const Args& args) const {
     return args.Has(addend_) ? args.tensor(addend_).data<float>() : nullptr;

@@ -58,6 +58,14 @@ void FuseConvBatchNorm(Graph& graph, const PassContext& context);
 void ChannelsLast(Graph& graph, const PassContext& context);
 /// Folds a sum with another image and an activation into the convolution before them.
 void FuseConvEpilogue(Graph& graph, const PassContext& context);
+/// Folds the factors of squeeze-and-excite into the 1x1 convolution behind them.
+void FoldSqueezeExcite(Graph& graph, const PassContext& context);
+/// Makes one operator of joining two images by their channels and shuffling these.
+void InterleaveChannels(Graph& graph, const PassContext& context);
+/// Those who read pieces of an image cut by its channels read parts of the whole.
+void SplitWithoutCopies(Graph& graph, const PassContext& context);
+/// Convolutions whose results are joined by their channels write into the joined image.
+void CatWithoutCopies(Graph& graph, const PassContext& context);
 /// Operators that do the same to the same operands become one.
 void MergeCommon(Graph& graph, const PassContext& context);
 /// Permutations of permutations become one, or none.
