@@ -65,8 +65,8 @@ function(oort_add_cuda target)
     list(FILTER sources EXCLUDE REGEX "\\.sm90a\\.cu$")
     oort_cuda_objects(${target}_cuda "${sources};${layers}")
     # A rounding less would pick another pixel where torch's arithmetic meets the middle.
-    set_source_files_properties(${PROJECT_SOURCE_DIR}/layers/vision/device_grid.cu PROPERTIES
-      COMPILE_OPTIONS --fmad=false)
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/layers/vision/device_grid.cu
+      ${PROJECT_SOURCE_DIR}/layers/vision/device_roi.cu PROPERTIES COMPILE_OPTIONS --fmad=false)
     oort_cuda_objects(${target}_hopper "${hopper}")
     set_target_properties(${target}_hopper PROPERTIES CUDA_ARCHITECTURES 90a-real)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_cuda>

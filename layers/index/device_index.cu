@@ -123,6 +123,46 @@ void GatherOnDevice(cuda::Stream& stream, const Tensor& x, const Tensor& index, 
   });
 }
 
+struct TableShape {
+  int64_t outer_stride, table, inner;
+  Strided::Axis axes[Strided::kMaxAxes];  // of the inner part
+  int rank;
+};
+
+template <typename T>
+__global__ void TableKernel(const T* x, const int64_t* table, T* y, int64_t total,
+                            const __grid_constant__ TableShape shape) {
+  const int64_t step = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < total; i += step) {
+    int64_t rest = i % shape.inner;
+    const int64_t row = i / shape.inner;
+    int64_t from = row / shape.table * shape.outer_stride + table[row % shape.table];
+    for (int axis = shape.rank - 1; axis >= 0; --axis) {
+      from += rest % shape.axes[axis].extent * shape.axes[axis].stride;
+      rest /= shape.axes[axis].extent;
+    }
+    y[i] = x[from];
+  }
+}
+
+void CopyIndexedOnDevice(cuda::Stream& stream, size_t item, const std::byte* x,
+                         const IndexPlan& plan, const int64_t* table, std::byte* result) {
+  const int64_t total = plan.result.elements();
+  if (total == 0) return;
+  TableShape shape{};
+  shape.outer_stride = plan.outer_stride;
+  shape.table = static_cast<int64_t>(plan.table.size());
+  shape.inner = plan.inner.shape().elements();
+  shape.rank = plan.inner.rank();
+  for (int i = 0; i < shape.rank; ++i) shape.axes[i] = plan.inner[i];
+  VisitIndexed(item, DType::kI64, [&]<typename T, typename I>(T*, I*) {
+    cuda::Launch(stream,
+                 {dim3(cuda::BlocksFor(total, kIndexThreads, 1, 132 * 32)), dim3(kIndexThreads)},
+                 &TableKernel<T>, reinterpret_cast<const T*>(x) + plan.inner.offset(), table,
+                 reinterpret_cast<T*>(result), total, shape);
+  });
+}
+
 }  // namespace
 }  // namespace oort
 
@@ -130,5 +170,6 @@ OORT_CUDA_LAYERS(device_index) {
   using namespace oort;
   device_select.Set(&SelectOnDevice);
   device_gather.Set(&GatherOnDevice);
+  device_copy_indexed.Set(&CopyIndexedOnDevice);
   ShareWithCuda(registry, {"nn.Embedding", "F.embedding"});
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "layers/device_kernel.h"
+#include "layers/index/index_plan.h"
 
 namespace oort {
 
@@ -15,5 +16,10 @@ inline DeviceKernel<void(cuda::Stream&, const Tensor& x, const Tensor& index, in
 inline DeviceKernel<void(cuda::Stream&, const Tensor& x, const Tensor& index, int axis,
                          Tensor& output)>
     device_gather;
+
+/// CopyIndexed with a plan whose table is on the GPU.
+inline DeviceKernel<void(cuda::Stream&, size_t item, const std::byte* x, const IndexPlan& plan,
+                         const int64_t* table, std::byte* result)>
+    device_copy_indexed;
 
 }  // namespace oort

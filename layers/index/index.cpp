@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include <array>
+#include <map>
+#include <mutex>
 
+#include "cuda/memory.h"
+#include "layers/index/device_index.h"
 #include "layers/index/index_list.h"
 #include "layers/index/index_plan.h"
 #include "layers/shape/scalar_bytes.h"
@@ -32,9 +36,13 @@ class IndexArg {
   Value::List parsed_;
 };
 
-class IndexLayer final : public Layer {
+class IndexLayer final : public Layer, public AnyDevice {
  public:
-  explicit IndexLayer(const LayerInit& init) : input_(init.Arg("input")), index_(init, "expr") {
+  explicit IndexLayer(const LayerInit& init)
+      : input_(init.Arg("input")), index_(init, "expr"), device_(init.device()) {
+    if (device_.type != DeviceType::kCpu && !init.Constant("expr").IsString()) {
+      throw Error(ErrorCode::kUnsupported, "has an index that is computed");
+    }
     if (!init.Constant("expr").IsString() || init.inputs().empty()) return;
     const Operand &input = *init.inputs()[0], &output = *init.outputs()[0];
     if (!input.has_shape || !output.has_shape) return;
@@ -54,10 +62,25 @@ class IndexLayer final : public Layer {
     const Tensor& input = args.tensor(input_);
     const IndexPlan plan = PlanIndex(input.shape(), index_.Entries(args));
     Tensor& output = OutputTensor(outputs[0], input.dtype(), plan.result);
+    if (context.stream() != nullptr) {
+      return device_copy_indexed(*context.stream(), ItemSize(input.dtype()), input.raw(), plan,
+                                 TableOnDevice(input.shape(), plan), output.raw());
+    }
     CopyIndexed(context, ItemSize(input.dtype()), input.raw(), plan, output.raw());
   }
 
  private:
+  /// Uploaded when an input of the shape comes for the first time, which is not recorded.
+  const int64_t* TableOnDevice(const Shape& shape, const IndexPlan& plan) const {
+    const std::lock_guard lock(mutex_);
+    Tensor& table = tables_[shape.ToString()];
+    if (!table.defined()) {
+      const auto count = static_cast<int64_t>(plan.table.size());
+      table = cuda::ToDevice(Tensor::From<int64_t>(plan.table, {count}), device_);
+    }
+    return table.data<int64_t>();
+  }
+
   /// pnnx writes a constant index of several axes as a list of as many elements as its first axis
   /// has; only the rank of the traced result still tells.
   void CheckLoss(int input_rank, const Shape& shape) const {
@@ -71,6 +94,9 @@ class IndexLayer final : public Layer {
   int input_;
   IndexArg index_;
   int traced_input_rank_ = -1, traced_rank_ = -1;
+  Device device_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, Tensor> tables_;  // on the GPU, by the shape of the input
 };
 
 class IndexPutLayer final : public Layer {

@@ -8,13 +8,18 @@ namespace oort {
 namespace {
 
 /// A copy of `self` in which `src` stands in the region that a subclass names.
-class ReplaceLayer : public Layer {
+class ReplaceLayer : public Layer, public AnyDevice {
  public:
   ReplaceLayer(const LayerInit& init, const char* self)
-      : self_(init.Arg(self)), src_(init.Arg("src")) {}
+      : self_(init.Arg(self)),
+        src_(init.Arg("src")),
+        on_device_(init.device().type != DeviceType::kCpu) {
+    if (init.inputs().size() > 1) RequireOne(init.inputs()[0]->dtype, init.inputs()[1]->dtype);
+  }
 
   std::vector<Value> Infer(const Args& args) const override {
     const Tensor& self = args.tensor(self_);
+    RequireOne(self.dtype(), args.tensor(src_).dtype());
     if (IsKnown(args)) CheckedRegion(args);
     return {Tensor::Meta(self.dtype(), self.shape())};
   }
@@ -39,6 +44,12 @@ class ReplaceLayer : public Layer {
   virtual bool Broadcasts() const = 0;
 
  private:
+  /// The GPU copies elements as they are.
+  void RequireOne(DType a, DType b) const {
+    if (!on_device_ || a == b || a == DType::kNull || b == DType::kNull) return;
+    throw Error(ErrorCode::kUnsupported, "joins tensors of several dtypes");
+  }
+
   Strided CheckedRegion(const Args& args) const {
     const Strided region = Region(args.shape(self_), args);
     const Shape shape = region.shape();
@@ -52,6 +63,7 @@ class ReplaceLayer : public Layer {
   }
 
   int self_, src_;
+  bool on_device_;
 };
 
 class SliceCopyLayer final : public ReplaceLayer {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
-#include <cstring>
 
 #include "core/checked.h"
 #include "layers/shape/strided_copy.h"
@@ -16,7 +15,7 @@ struct DiagonalSpec {
       : row(diagonal < 0 ? -diagonal : 0), column(diagonal > 0 ? diagonal : 0) {}
 };
 
-class DiagLayer final : public Layer {
+class DiagLayer final : public Layer, public AnyDevice {
  public:
   explicit DiagLayer(const LayerInit& init)
       : input_(init.Arg("input")), diagonal_(init.Arg("diagonal")) {}
@@ -33,7 +32,7 @@ class DiagLayer final : public Layer {
     const DiagonalSpec spec = Spec(args);
     const Strided dense(input.shape());
     if (input.rank() == 1) {
-      if (output.bytes() != 0) std::memset(output.raw(), 0, output.bytes());
+      ClearBytes(context, output.raw(), output.bytes());
       CopyStrided(context, ItemSize(input.dtype()), input.raw(), dense, output.raw(),
                   Strided(shape).Diagonal(spec.row, spec.column, input.elements()));
     } else {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Tensors that hold others on a diagonal.
 #include <algorithm>
-#include <cstring>
 
 #include "core/checked.h"
 #include "layers/shape/diagonal_view.h"
@@ -11,10 +10,6 @@
 namespace oort {
 namespace {
 
-void ClearTensor(Tensor& tensor) {
-  if (tensor.bytes() != 0) std::memset(tensor.raw(), 0, tensor.bytes());
-}
-
 bool AllKnown(const Args& args, int first) {
   for (int i = first; i < args.size(); ++i) {
     if (!args[i].IsConcrete()) return false;
@@ -23,7 +18,7 @@ bool AllKnown(const Args& args, int first) {
 }
 
 /// The last axis becomes a diagonal of two new ones, zeros around it.
-class DiagEmbedLayer final : public Layer {
+class DiagEmbedLayer final : public Layer, public AnyDevice {
  public:
   explicit DiagEmbedLayer(const LayerInit&) {}
 
@@ -36,7 +31,7 @@ class DiagEmbedLayer final : public Layer {
     const Tensor& input = args.tensor(0);
     const Shape shape = Result(args);
     Tensor& output = OutputTensor(outputs[0], input.dtype(), shape);
-    ClearTensor(output);
+    ClearBytes(context, output.raw(), output.bytes());
     CopyStrided(context, ItemSize(input.dtype()), input.raw(), Strided(input.shape()), output.raw(),
                 DiagonalView(shape, args[1].AsInt(), args[2].AsInt(), args[3].AsInt()));
   }
@@ -113,7 +108,7 @@ class BlockDiagLayer final : public Layer {
     Collect(args, blocks);
     const Shape shape = Result(blocks);
     Tensor& output = OutputTensor(outputs[0], blocks.front()->dtype(), shape);
-    ClearTensor(output);
+    ClearBytes(context, output.raw(), output.bytes());
     int64_t row = 0, column = 0;
     for (const Tensor* block : blocks) {
       const Shape size = MatrixShape(block->shape());

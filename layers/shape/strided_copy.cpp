@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/checked.h"
+#include "cuda/stream.h"
 
 namespace oort {
 namespace {
@@ -296,6 +297,12 @@ void CopyStrided(const Context& context, size_t item, const std::byte* source, c
       default: throw Error(ErrorCode::kInternal, "elements of an unknown size");
     }
   }
+}
+
+void ClearBytes(const Context& context, std::byte* target, size_t bytes) {
+  if (bytes == 0) return;
+  if (context.stream() != nullptr) return context.stream()->Fill(target, 0, bytes);
+  std::memset(target, 0, bytes);
 }
 
 void CopyBytes(const Context& context, const std::byte* source, std::byte* target, size_t bytes) {

@@ -34,6 +34,9 @@ inline void CopyStrided(const Context& context, size_t item, const std::byte* so
 /// Copies `bytes` bytes, on several threads where they are many; none where both are the same.
 void CopyBytes(const Context& context, const std::byte* source, std::byte* target, size_t bytes);
 
+/// Writes zeros.
+void ClearBytes(const Context& context, std::byte* target, size_t bytes);
+
 /// Writes `count` copies of the `item` bytes at `pattern`, which is on the host.
 inline DeviceKernel<void(cuda::Stream&, std::byte* target, const std::byte* pattern, size_t item,
                          int64_t count)>

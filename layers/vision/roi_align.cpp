@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <limits>
 
+#include "layers/vision/device_roi.h"
 #include "layers/vision/roi.h"
 
 namespace oort {
@@ -128,7 +129,7 @@ struct RoiBins {
   }
 };
 
-class RoiAlign final : public Layer {
+class RoiAlign final : public Layer, public AnyDevice {
  public:
   RoiAlign(const RoiSpec& spec, int64_t samples, bool aligned)
       : spec_(spec), samples_(samples), aligned_(aligned) {}
@@ -143,6 +144,14 @@ class RoiAlign final : public Layer {
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     Tensor& output = outputs[0].AsTensor();
     if (output.elements() == 0) return;
+    if (context.stream() != nullptr) {
+      const DeviceRoi call = {spec_.scale, samples_, aligned_, spec_.position_sensitive};
+      device_roi_align(*context.stream(), call, args.tensor(0), args.tensor(1), output);
+      if (spec_.position_sensitive) {
+        device_roi_channels(*context.stream(), outputs[1].AsTensor());
+      }
+      return;
+    }
     if (output.dtype() == DType::kF64) {
       Run<double>(context, args, output);
     } else {

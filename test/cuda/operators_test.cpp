@@ -325,6 +325,11 @@ TEST_F(CudaOperators, Indexing) {
     ExpectSame("torch.index_select", "dim=0", {x, index});
     ExpectSame("torch.gather", "dim=2", {x, RandomTensor(DType::kI64, {5, 6, 3}, 2, 0, 6)});
   }
+  const Tensor image = RandomTensor(DType::kF32, {4, 5, 6}, 3);
+  for (const char* expr : {"[[2,0,-1]]", "[None,None,[0,2]]", "[[1,3],[0,4]]", "[None,[3,1,1]]",
+                           "[[0,1],None,[5,2]]"}) {
+    ExpectSame("Tensor.index", std::string("expr=") + expr, {image});
+  }
   ExpectSame("nn.Embedding", "num_embeddings=5 embedding_dim=24", {index}, 1,
              {{"weight", RandomTensor(DType::kF32, {5, 24})}});
 }
@@ -450,6 +455,20 @@ TEST_F(CudaOperators, GridSampling) {
   }
 }
 
+TEST_F(CudaOperators, Regions) {
+  const Tensor boxes =
+      Tensor::From<float>({0, 1, 2, 9,    7,    1,  -3,    0, 4.5f, 30,   0,   5,  5,
+                           5, 5, 1, 0.5f, 2.5f, 11, 8.25f, 1, 0,    -100, 100, 100},
+                          {5, 5});
+  const Tensor x = RandomTensor(DType::kF32, {2, 12, 9, 11}, 1);
+  for (const char* more : {" arg_5=2 arg_6=True", " arg_5=0 arg_6=False", " arg_5=-1 arg_6=True"}) {
+    ExpectSame("pnnx.custom_op.torchvision.roi_align",
+               std::string("arg_2=0.5 arg_3=3 arg_4=4") + more, {x, boxes}, 1, {}, {1e-4, 1e-5});
+  }
+  ExpectSame("pnnx.custom_op.torchvision.ps_roi_align", "arg_2=1.0 arg_3=2 arg_4=3 arg_5=2",
+             {x, boxes}, 2, {}, {1e-4, 1e-5});
+}
+
 TEST_F(CudaOperators, ComposedOfOthers) {
   const auto random = [](Shape shape, uint64_t seed) {
     return RandomTensor(DType::kF32, shape, seed, -1, 1);
@@ -481,6 +500,8 @@ TEST_F(CudaOperators, ComposedOfOthers) {
              1, {}, {1e-5, 1e-6});
   ExpectSame("F.unfold", "kernel_size=(3,2) dilation=(1,2) padding=(1,0) stride=(2,1)",
              {random({2, 3, 9, 8}, 9)});
+  ExpectSame("torch.diag", "diagonal=1", {random({5}, 9)});
+  ExpectSame("torch.slice_scatter", "dim=1 start=2 end=8 step=3", {x, random({4, 2, 6}, 9)});
   ExpectSame("torch.tril", "diagonal=-1", {x});
   ExpectSame("torch.triu", "diagonal=2", {RandomTensor(DType::kI64, {5, 7}, 1, 0, 9)});
   ExpectSame("torch.logsumexp", "dim=(1) keepdim=False", {x}, 1, {}, {1e-5, 1e-6});
