@@ -21,6 +21,10 @@ struct LanguageModelOptions {
   /// Activations stay f32 throughout. Else products round them to bytes in groups, or to bf16: much
   /// faster, and seldom another answer.
   bool exact = false;
+  /// What weights become while they are loaded, one by one: "int8", "int4", "bf16", "f16" or "f32",
+  /// as ConvertOptions says; empty: as they are in the file. Not for a .param: convert does that.
+  std::string weights;
+  int64_t group = 32;  ///< weights that share a scale
   Isa isa = DefaultIsa();
   Device device;
   std::stop_token stop;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Attributes that are made when they are written, so that a model need never be in memory whole.
+// Attributes that are made when they are written or packed, so that a model need never be in memory whole.
 #pragma once
 
 #include <functional>
@@ -36,7 +36,7 @@ class Promise {
   std::vector<Tensor> made_;
 };
 
-/// Stands for bytes that are not there yet. Only who writes models may meet one.
+/// Stands for bytes that are not there yet. Only who writes or builds models may meet one.
 class PromisedBuffer final : public Buffer {
  public:
   PromisedBuffer(std::shared_ptr<Promise> promise, size_t index, size_t bytes)

@@ -22,16 +22,19 @@ double Rate(double tokens, double seconds) { return seconds > 0 ? tokens / secon
 
 void LanguageOptions::AddRandom(CLI::App& app, CLI::Option* file) {
   const std::vector<std::string_view> known = LanguageModel::RandomNames();
-  CLI::Option* shape =
-      app.add_option("--random", random, "Instead of MODEL: the shape of one, with random weights")
-          ->check(CLI::IsMember(std::vector<std::string>(known.begin(), known.end())))
-          ->excludes(file);
-  app.add_option("--weights", weights, "Of a random model: bf16, f16, int8 or int4")
-      ->capture_default_str()
-      ->needs(shape);
-  app.add_option("--group", group, "Of a random model: weights that share a scale")
-      ->capture_default_str()
-      ->needs(shape);
+  app.add_option("--random", random, "Instead of MODEL: the shape of one, with random weights")
+      ->check(CLI::IsMember(std::vector<std::string>(known.begin(), known.end())))
+      ->excludes(file);
+}
+
+void LanguageOptions::AddWeights(CLI::App& app) {
+  app.add_option("--weights", weights,
+                 "What weights become while they are loaded: int8, int4, bf16 or f16 (default: as "
+                 "in the file; random ones: bf16)")
+      ->type_name("NAME");
+  app.add_option("--group", group, "Weights of int8 and int4 that share a scale")
+      ->type_name("N")
+      ->capture_default_str();
 }
 
 void LanguageOptions::AddMemoryLimit(CLI::App& app) {
@@ -50,6 +53,7 @@ void LanguageOptions::Add(CLI::App& app, bool or_random) {
   } else {
     file->required();
   }
+  AddWeights(app);
   app.add_flag("--exact", exact, "Keep activations in f32: slower, and the reference");
   device.Add(app);
   app.add_option("--kv", kv, "How keys and values are kept: f32, f16 or int8");
@@ -66,7 +70,11 @@ std::shared_ptr<const LanguageModel> LanguageOptions::Load() const {
   options.device = device.Get();
   options.isa = isa;
   options.progress = line.Function();
-  if (!random.empty()) return LanguageModel::Random(random, weights, group, options);
+  if (!random.empty()) {
+    return LanguageModel::Random(random, weights.empty() ? "bf16" : weights, group, options);
+  }
+  options.weights = weights;
+  options.group = group;
   if (model.empty()) throw Error(ErrorCode::kInvalidArgument, "name a MODEL, or a shape: --random");
   return LanguageModel::Load(model, options);
 }

@@ -23,15 +23,17 @@ struct LanguageOptions {
   uint64_t memory_limit = 0;
   int threads = 0;
   Isa isa = DefaultIsa();
-  std::string random, weights = "bf16";
+  std::string random, weights;
   int64_t group = 32;
 
   /// `or_random`: instead of MODEL the shape of one may be given, whose weights are random.
   void Add(CLI::App& app, bool or_random = false);
   /// --memory-limit, of commands with a cache that may be of any size.
   void AddMemoryLimit(CLI::App& app);
-  /// --random, --weights and --group, instead of `file`.
+  /// --random, instead of `file`.
   void AddRandom(CLI::App& app, CLI::Option* file);
+  /// --weights and --group.
+  void AddWeights(CLI::App& app);
   std::shared_ptr<const LanguageModel> Load() const;
   EngineOptions ForEngine() const;
 };

@@ -36,6 +36,9 @@ void NameModules(ProfileReport& report, const std::string& model) {
 }
 
 int ProfileNetwork(const Options& options) {
+  if (!options.language.shape.weights.empty()) {
+    throw UsageError("--weights is for language models");
+  }
   const auto graph = options.model.LoadModel();
   const std::vector<Tensor> inputs = options.measured.Inputs(graph->inputs());
   Session session(graph, options.model.ForSession());

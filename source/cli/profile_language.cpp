@@ -82,6 +82,7 @@ void LanguageSteps::Add(CLI::App& app) {
   count("--prompt-tokens", prompt_tokens, "Of a language model: length of the prompt");
   count("--new-tokens", new_tokens, "Of a language model: length of the answer");
   shape.AddRandom(app, app.get_option("MODEL"));
+  shape.AddWeights(app);
   app.add_flag("--exact", exact, "Of a language model: activations stay f32")
       ->each([this](const std::string&) { asked = true; });
 }

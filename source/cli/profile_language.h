@@ -15,7 +15,7 @@ namespace oort::cli {
 struct LanguageSteps {
   int64_t prompt_tokens = 128, new_tokens = 64;
   bool exact = false;
-  LanguageOptions shape;  ///< of a model with random weights, if one is given
+  LanguageOptions shape;  ///< --random, --weights and --group
   bool asked = false;     ///< one of them was given
 
   void Add(CLI::App& app);

@@ -6,6 +6,7 @@
 
 #include "core/guard.h"
 #include "llm/tokenizer/tokenizer_of.h"
+#include "models/decoder/compact_checkpoint.h"
 #include "models/decoder/converted.h"
 #include "models/decoder/decoder.h"
 #include "models/decoder/random_checkpoint.h"
@@ -103,7 +104,14 @@ std::shared_ptr<const LanguageModel> LanguageModel::Load(const std::filesystem::
   return Guarded([&] {
     auto impl = std::make_unique<Impl>();
     Graph graph;
+    // Promised weights are made of these while the graph is built.
+    std::unique_ptr<Checkpoint> checkpoint, compact;
+    ConvertOptions convert;
     if (LooksConverted(path)) {
+      if (!options.weights.empty()) {
+        throw Error(ErrorCode::kUnsupported,
+                    "weights of a .param stay as they are: convert the model that it was made of");
+      }
       ReadOptions read;
       read.stop = options.stop;
       read.progress = options.progress;
@@ -113,8 +121,12 @@ std::shared_ptr<const LanguageModel> LanguageModel::Load(const std::filesystem::
       impl->Fill(about.tokenizer, about.templates, about.end_tokens);
       impl->info = InfoOf(about.config, static_cast<size_t>(about.file_bytes), graph);
     } else {
-      const std::unique_ptr<Checkpoint> checkpoint = Checkpoint::Open(path);
-      graph = BuildDecoder(*checkpoint);
+      checkpoint = Checkpoint::Open(path);
+      convert.weights = options.weights;
+      convert.group = options.group;
+      convert.stop = options.stop;
+      if (!options.weights.empty()) compact = MakeCompact(*checkpoint, convert);
+      graph = BuildDecoder(compact ? *compact : *checkpoint);
       impl->Fill(checkpoint->tokenizer(), checkpoint->chat_templates(), checkpoint->end_tokens());
       impl->info = InfoOf(checkpoint->config(), checkpoint->file_bytes(), graph);
     }

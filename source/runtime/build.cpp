@@ -12,6 +12,7 @@
 #include "oort/log.h"
 #include "runtime/builder.h"
 #include "runtime/placement.h"
+#include "runtime/promised_weights.h"
 #include "runtime/runtime_impl.h"
 
 namespace oort {
@@ -327,12 +328,14 @@ void GraphBuilder::AssignSlots() {
 
 void GraphBuilder::MakeNodes() {
   std::vector<Problem> problems;
+  PromisedWeights promised(impl_->graph);
   const uint64_t total = order_.size();
   uint64_t done = 0;
   for (int index : order_) {
     CheckStop();
     if (options_.progress) options_.progress({"build", done++, total});
-    const Operator& op = impl_->graph.operators[static_cast<size_t>(index)];
+    Operator& op = impl_->graph.operators[static_cast<size_t>(index)];
+    promised.Fulfil(op);
     if (op.type == "pnnx.Attribute") {
       Constant(op.outputs[0]) = op.attributes.at("data");
     } else if (!op.IsPort()) {

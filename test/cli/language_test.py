@@ -53,6 +53,12 @@ class GenerateTest(LanguageCase):
                 self.assertGreater(timings[name], 0, name)
             self.assertEqual(self.oort("generate", STORYTELLER, "--prompt", prompt, "--max-tokens", 200, *PARITY).out, row["text"] + "\n")
 
+    def test_weights_on_the_way(self):
+        ask = ["--raw", "--prompt", "Once", "--max-tokens", 20]
+        loaded = self.json("generate", STORYTELLER, "--weights", "int8", *ask)
+        self.assertEqual(loaded["token_ids"], self.json("generate", self.converted("--weights", "int8"), *ask)["token_ids"])
+        self.fails("generate", STORYTELLER, "--weights", "int3", *ask, says="int8, int4")
+
     def test_memory_limit(self):
         ask = ["generate", STORYTELLER, "--raw", "--prompt", "Once", "--max-tokens", 3]
         self.assertEqual(self.oort(*ask, "--memory-limit", "1GB").out, self.oort(*ask).out)

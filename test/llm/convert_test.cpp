@@ -28,8 +28,8 @@ struct Converted {
   TemporaryFolder folder;
 };
 
-std::vector<float> LogitsOf(const fs::path& path, const std::vector<int32_t>& tokens) {
-  const auto model = LanguageModel::Load(path, {.exact = true});
+std::vector<float> LogitsOf(const std::shared_ptr<const LanguageModel>& model,
+                            const std::vector<int32_t>& tokens) {
   DecoderRunner runner(model, KvType::kF32, 64, 1);
   CachedSequence sequence;
   const StepItem item{&sequence, tokens, StepItem::kAll};
@@ -37,6 +37,10 @@ std::vector<float> LogitsOf(const fs::path& path, const std::vector<int32_t>& to
   std::vector<float> copy(logits.begin(), logits.end());
   runner.Release(sequence);
   return copy;
+}
+
+std::vector<float> LogitsOf(const fs::path& path, const std::vector<int32_t>& tokens) {
+  return LogitsOf(LanguageModel::Load(path, {.exact = true}), tokens);
 }
 
 const std::vector<int32_t> kSomeTokens = {3, 17, 29, 5, 5, 38, 11, 0, 22, 31, 8, 14};
@@ -82,6 +86,31 @@ TEST(ConvertLanguageModel, WritesFewerBits) {
     EXPECT_LE(static_cast<double>(fs::file_size(converted.bin())) * c.smaller,
               static_cast<double>(whole) + 1);
   }
+}
+
+/// The same numbers as through a file, in as much memory: also where the head is the embeddings.
+TEST(LanguageModel, QuantizesWeightsOnTheWay) {
+  for (const char* name : {"llama", "qwen2", "gemma.gguf", "gpt2", "llama2c_v2.bin"}) {
+    for (const char* weights : {"int8", "int4", "bf16"}) {
+      SCOPED_TRACE(std::string(name) + " " + weights);
+      const Converted converted(name, {.weights = weights, .group = 32});
+      const auto from_file = LanguageModel::Load(converted.param(), {.exact = true});
+      const auto on_the_way =
+          LanguageModel::Load(kSourceModels / name, {.exact = true, .weights = weights});
+      EXPECT_EQ(LogitsOf(on_the_way, kSomeTokens), LogitsOf(from_file, kSomeTokens));
+      EXPECT_EQ(on_the_way->info().weight_bytes, from_file->info().weight_bytes);
+      const Tensor one = Tensor::Meta(DType::kI32, Shape{1});
+      const auto held = [&](const LanguageModel& model) {
+        return static_cast<double>(model.graph()->Plan({one, one, one}).memory.weights);
+      };
+      EXPECT_NEAR(held(*on_the_way), held(*from_file), 0.05 * held(*from_file));
+    }
+  }
+  const Converted converted("llama");
+  ExpectThrows([&] { LanguageModel::Load(converted.param(), {.weights = "int8"}); },
+               ErrorCode::kUnsupported, "stay as they are");
+  ExpectThrows([&] { LanguageModel::Load(kSourceModels / "llama", {.weights = "int3"}); },
+               ErrorCode::kInvalidArgument, "int3");
 }
 
 /// A head that is the embeddings is stored once.
