@@ -2,10 +2,12 @@
 // Operators that write into a copy of a tensor at places that an index names: scatter,
 // scatter_reduce, index_add, index_copy, index_fill, index_reduce and put.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
 #include "core/dispatch.h"
+#include "layers/index/device_scatter.h"
 #include "layers/index/index_plan.h"
 #include "layers/shape/scalar_bytes.h"
 #include "layers/shape/strided_copy.h"
@@ -13,8 +15,6 @@
 
 namespace oort {
 namespace {
-
-enum class Combine { kReplace, kSum, kProduct, kMean, kLargest, kSmallest };
 
 Combine ParseCombine(const Value& reduce) {
   if (reduce.IsNone()) return Combine::kReplace;
@@ -101,24 +101,33 @@ void CombineAt(std::span<const int64_t> offsets, const Tensor& values, Combine c
 Shape ScatterVector(const Shape& shape) { return shape.rank() == 0 ? Shape{1} : shape; }
 
 /// What all of them share: x, and the values that come to the places of an index.
-class ScatterBase : public Layer {
+class ScatterBase : public Layer, public AnyDevice {
  public:
   explicit ScatterBase(const LayerInit& init)
       : input_(init.Arg("input")),
         dim_(init.Arg("dim")),
         index_(init.Arg("index")),
         combine_(ParseCombine(init.Constant("reduce"))),
-        include_self_(init.Arg("include_self") < 0 || init.Bool("include_self")) {}
+        include_self_(init.Arg("include_self") < 0 || init.Bool("include_self")),
+        on_device_(init.device().type != DeviceType::kCpu) {
+    if (!init.inputs().empty()) RequireReal(init.inputs()[0]->dtype);
+  }
 
   std::vector<Value> Infer(const Args& args) const override {
     if (dim_ >= 0 && !args[dim_].IsConcrete()) return {Value::Deferred()};
     Check(args);
     const Tensor& x = args.tensor(input_);
+    RequireReal(x.dtype());
     return {Tensor::Meta(x.dtype(), x.shape())};
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     const Tensor& x = args.tensor(input_);
+    if (context.stream() != nullptr) {
+      Tensor& output = outputs[0].AsTensor();
+      CopyBytes(context, x.raw(), output.raw(), x.bytes());
+      return device_scatter(*context.stream(), OnDevice(args), index(args), output);
+    }
     const std::vector<int64_t> offsets = Offsets(args);
     const Tensor values = Values(context, args);
     Tensor& output = OutputTensor(outputs[0], x.dtype(), x.shape());
@@ -135,6 +144,38 @@ class ScatterBase : public Layer {
   /// Places in x, and for each the value that comes there (dense, of the dtype of x).
   virtual std::vector<int64_t> Offsets(const Args& args) const = 0;
   virtual Tensor Values(const Context& context, const Args& args) const = 0;
+  /// The same for the GPU: lines along the axis.
+  virtual DeviceScatter OnDevice(const Args& args) const = 0;
+
+  /// Everything but the source: `index` steps through the index, 0 along axes that it lacks.
+  DeviceScatter Lines(const Args& args, const Shape& covered, const Strided& index_view,
+                      const Strided* source) const {
+    const Strided x(ScatterVector(input(args).shape()));
+    DeviceScatter call;
+    call.combine = combine_;
+    call.include_self = include_self_;
+    const int axis = Axis(args);
+    for (int i = 0; i < covered.rank(); ++i) {
+      const DeviceScatter::Axis steps = {covered[i], x[i].stride, index_view[i].stride,
+                                         source != nullptr ? (*source)[i].stride : 0};
+      if (i == axis) {
+        call.along = steps;
+      } else {
+        call.axes[static_cast<size_t>(call.rank++)] = steps;
+      }
+    }
+    call.length = covered[axis];
+    call.extent = x[axis].extent;
+    return call;
+  }
+  static void SetNumber(DeviceScatter& call, const Value& number) {
+    call.number = number.AsFloat();
+    if (!number.IsFloat()) call.integer = number.AsInt();
+  }
+  void RequireReal(DType dtype) const {
+    if (!on_device_ || !IsComplex(dtype)) return;
+    throw Error(ErrorCode::kUnsupported, "is of complex numbers");
+  }
 
   const Tensor& input(const Args& args) const { return args.tensor(input_); }
   const Tensor& index(const Args& args) const { return args.tensor(index_); }
@@ -155,7 +196,7 @@ class ScatterBase : public Layer {
 
   int input_, dim_, index_;
   Combine combine_;
-  bool include_self_;
+  bool include_self_, on_device_;
 };
 
 /// scatter and scatter_reduce: the index has the rank of x and names one place an element.
@@ -180,6 +221,19 @@ class ScatterLayer final : public ScatterBase {
 
   std::vector<int64_t> Offsets(const Args& args) const override {
     return PlanGather(input(args).shape(), index(args), Axis(args));
+  }
+
+  DeviceScatter OnDevice(const Args& args) const override {
+    const Shape covered = ScatterVector(index(args).shape());
+    const bool tensor = args[src_].IsTensor();
+    const Strided source(tensor ? ScatterVector(args.shape(src_)) : covered);
+    DeviceScatter call = Lines(args, covered, Strided(covered), &source);
+    if (tensor) {
+      call.source = args.tensor(src_).raw();
+    } else {
+      SetNumber(call, args[src_]);
+    }
+    return call;
   }
 
   Tensor Values(const Context& context, const Args& args) const override {
@@ -207,6 +261,9 @@ class IndexWriteLayer final : public ScatterBase {
   IndexWriteLayer(const LayerInit& init, Combine combine)
       : ScatterBase(init), source_(init.Arg("source")), alpha_(init.Arg("alpha")) {
     if (combine != Combine::kReplace) combine_ = combine;
+    if (on_device_ && alpha_ >= 0 && init.Constant("alpha").AsComplex() != 1.0) {
+      throw Error(ErrorCode::kUnsupported, "has a factor");
+    }
   }
 
  protected:
@@ -229,6 +286,29 @@ class IndexWriteLayer final : public ScatterBase {
       if (i < 0 && i >= -x[Axis(args)]) i += x[Axis(args)];
     }
     return PlanSelect(x, Axis(args), std::move(indices)).AllOffsets();
+  }
+
+  DeviceScatter OnDevice(const Args& args) const override {
+    Shape covered = ScatterVector(input(args).shape());
+    const int axis = Axis(args);
+    covered[axis] = index(args).elements();
+    std::array<Strided::Axis, Shape::kMaxRank> steps{};
+    for (int i = 0; i < covered.rank(); ++i) {
+      steps[static_cast<size_t>(i)] = {covered[i], i == axis ? 1 : 0};
+    }
+    const Strided index_view =
+        Strided::Of(std::span(steps).first(static_cast<size_t>(covered.rank())), 0);
+    const Value& source = args[source_];
+    const bool whole = source.IsTensor() && source.AsTensor().rank() > 0;
+    const Strided dense(covered);
+    DeviceScatter call = Lines(args, covered, index_view, whole ? &dense : nullptr);
+    call.wraps = true;
+    if (source.IsTensor()) {
+      call.source = source.AsTensor().raw();
+    } else {
+      SetNumber(call, source);
+    }
+    return call;
   }
 
   Tensor Values(const Context&, const Args& args) const override {
@@ -262,6 +342,7 @@ class PutLayer final : public ScatterBase {
  public:
   explicit PutLayer(const LayerInit& init) : ScatterBase(init), source_(init.Arg("source")) {
     if (init.Bool("accumulate")) combine_ = Combine::kSum;
+    if (on_device_) throw Error(ErrorCode::kUnsupported, "writes one place after another");
   }
 
  protected:
@@ -281,6 +362,9 @@ class PutLayer final : public ScatterBase {
     return offsets;
   }
   Tensor Values(const Context&, const Args& args) const override { return args.tensor(source_); }
+  DeviceScatter OnDevice(const Args&) const override {
+    throw Error(ErrorCode::kUnsupported, "has no lines");
+  }
 
  private:
   int source_;

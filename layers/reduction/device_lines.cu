@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "layers/reduction/device_lines.h"
 
-#include "cuda/elements.h"
 #include "cuda/launch.h"
+#include "cuda/numbers.h"
 
 namespace oort {
 namespace {
@@ -15,35 +15,11 @@ struct SortItem {
   int64_t index;
 };
 
-__device__ double RealAt(const void* x, int64_t i, DType dtype) {
-  switch (dtype) {
-    case DType::kF32: return static_cast<const float*>(x)[i];
-    case DType::kF64: return static_cast<const double*>(x)[i];
-    case DType::kF16: return cuda::Widen(static_cast<const __half*>(x)[i]);
-    default: return cuda::Widen(static_cast<const __nv_bfloat16*>(x)[i]);
-  }
-}
-
-__device__ int64_t IntegerAt(const void* x, int64_t i, DType dtype) {
-  switch (dtype) {
-    case DType::kI64: return static_cast<const int64_t*>(x)[i];
-    case DType::kI32: return static_cast<const int32_t*>(x)[i];
-    case DType::kI16: return static_cast<const int16_t*>(x)[i];
-    case DType::kI8: return static_cast<const int8_t*>(x)[i];
-    default: return static_cast<const uint8_t*>(x)[i];  // bool, too
-  }
-}
-
-__device__ bool IsRealType(DType dtype) {
-  return dtype == DType::kF32 || dtype == DType::kF64 || dtype == DType::kF16 ||
-         dtype == DType::kBF16;
-}
-
 /// Numbers in the order of the elements.
 __device__ uint64_t KeyAt(const void* x, int64_t i, DType dtype) {
   constexpr uint64_t kSign = uint64_t{1} << 63;
-  if (!IsRealType(dtype)) return static_cast<uint64_t>(IntegerAt(x, i, dtype)) ^ kSign;
-  const double value = RealAt(x, i, dtype);
+  if (!cuda::IsRealType(dtype)) return static_cast<uint64_t>(cuda::IntegerAt(x, i, dtype)) ^ kSign;
+  const double value = cuda::RealAt(x, i, dtype);
   if (value != value) return ~uint64_t{0};
   if (value == 0) return kSign;  // of either sign
   const auto bits = static_cast<uint64_t>(__double_as_longlong(value));
@@ -202,30 +178,6 @@ __device__ A ScanBlock(A value, bool product, A* shared, A& all) {
   return Joined(before, value, product);
 }
 
-template <typename A>
-__device__ A NumberAt(const void* x, int64_t i, DType dtype) {
-  return IsRealType(dtype) ? static_cast<A>(RealAt(x, i, dtype))
-                           : static_cast<A>(IntegerAt(x, i, dtype));
-}
-
-template <typename A>
-__device__ void StoreNumber(void* y, int64_t i, A value, DType dtype) {
-  switch (dtype) {
-    case DType::kF32: static_cast<float*>(y)[i] = static_cast<float>(value); break;
-    case DType::kF64: static_cast<double*>(y)[i] = static_cast<double>(value); break;
-    case DType::kF16: cuda::Narrow(static_cast<__half*>(y)[i], static_cast<double>(value)); break;
-    case DType::kBF16:
-      cuda::Narrow(static_cast<__nv_bfloat16*>(y)[i], static_cast<double>(value));
-      break;
-    case DType::kI64: static_cast<int64_t*>(y)[i] = static_cast<int64_t>(value); break;
-    case DType::kI32: static_cast<int32_t*>(y)[i] = static_cast<int32_t>(value); break;
-    case DType::kI16: static_cast<int16_t*>(y)[i] = static_cast<int16_t>(value); break;
-    case DType::kI8: static_cast<int8_t*>(y)[i] = static_cast<int8_t>(value); break;
-    case DType::kBool: static_cast<uint8_t*>(y)[i] = value != A(0); break;
-    default: static_cast<uint8_t*>(y)[i] = static_cast<uint8_t>(value); break;
-  }
-}
-
 /// A line a block, as many elements at once as it has threads.
 template <typename A>
 __global__ void ScanLines(const SortShape shape, bool product, const void* x, DType from, void* y,
@@ -236,10 +188,10 @@ __global__ void ScanLines(const SortShape shape, bool product, const void* x, DT
   for (int64_t first = 0; first < shape.extent; first += kLineThreads) {
     const int64_t i = first + threadIdx.x, at = start + i * shape.step;
     const bool there = i < shape.extent;
-    const A value = there ? NumberAt<A>(x, at, from) : A(product ? 1 : 0);
+    const A value = there ? cuda::NumberAt<A>(x, at, from) : A(product ? 1 : 0);
     A all;
     const A sum = Joined(carried, ScanBlock(value, product, shared, all), product);
-    if (there) StoreNumber(y, at, sum, to);
+    if (there) cuda::StoreNumber(y, at, sum, to);
     carried = Joined(carried, all, product);
   }
 }

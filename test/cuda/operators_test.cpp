@@ -455,6 +455,26 @@ TEST_F(CudaOperators, GridSampling) {
   }
 }
 
+TEST_F(CudaOperators, Scattering) {
+  const Tensor lines = RandomTensor(DType::kI64, {3, 4, 5}, 2, 0, 6);
+  const Tensor rows = Tensor::From<int64_t>({4, 0, 4, 2}, {4});
+  for (DType dtype : {DType::kF32, DType::kF64, DType::kF16, DType::kI64, DType::kU8}) {
+    const Tensor x = RandomTensor(dtype, {3, 6, 5}, 1, 1, 9);
+    const Tensor source = RandomTensor(dtype, {3, 4, 5}, 3, 1, 9);
+    ExpectSame("torch.scatter", "dim=1", {x, lines, source});
+    ExpectSame("torch.scatter", "dim=1 reduce=add", {x, lines, source});
+    for (const char* reduce : {"sum", "prod", "mean", "amax", "amin"}) {
+      for (const char* self : {"True", "False"}) {
+        ExpectSame("torch.scatter_reduce",
+                   std::string("dim=1 reduce=") + reduce + " include_self=" + self,
+                   {x, lines, source});
+      }
+    }
+    ExpectSame("torch.index_add", "dim=1", {x, rows, source});
+    ExpectSame("torch.index_copy", "dim=1", {x, rows, source});
+  }
+}
+
 TEST_F(CudaOperators, Regions) {
   const Tensor boxes =
       Tensor::From<float>({0, 1, 2, 9,    7,    1,  -3,    0, 4.5f, 30,   0,   5,  5,
