@@ -102,7 +102,7 @@ bool IsBulkAligned(const void* pointer) { return reinterpret_cast<uintptr_t>(poi
 
 bool ConvolvesInBulk(const ConvCall& call, ConvMath math) {
   return (math == ConvMath::kF16 || math == ConvMath::kBF16) && call.groups == 1 &&
-         call.channels % kDepth == 0 && call.filters % 8 == 0 && call.in_pixel % 8 == 0 &&
+         call.channels % 8 == 0 && call.filters % 8 == 0 && call.in_pixel % 8 == 0 &&
          call.out_pixel % 8 == 0 && call.depth % 8 == 0 &&
          FastActivation::Has(call.epilogue.activation) && IsBulkAligned(call.in) &&
          IsBulkAligned(call.out) && IsBulkAligned(call.weight) &&
@@ -129,7 +129,7 @@ void ConvolveInBulk(const Stream& stream, const ConvCall& call, ConvMath math,
   conv.activation = FastActivation::Of(call.epilogue);
   conv.filters = call.filters;
   conv.channels = call.channels;
-  conv.channel_steps = call.channels / kDepth;
+  conv.channel_steps = (call.channels + kDepth - 1) / kDepth;
   conv.taps = static_cast<int>(call.taps());
   conv.kernel_width = call.width.kernel;
   conv.out_plane = call.height.out * call.width.out;

@@ -17,8 +17,9 @@ struct BulkConvKernel {
 /// None but for 16-bit math.
 std::span<const BulkConvKernel> BulkConvKernels(ConvMath math);
 
-/// Channels in steps of 64, one group, whole 16-byte pieces of results, an activation that the
-/// kernel has, and windows that the copy engine can walk.
+/// One group, whole 16-byte pieces of channels and results, an activation that the kernel has, and
+/// windows that the copy engine can walk. A step is 64 channels of a tap: behind the last channel
+/// zeros come, and the filters of the next tap, which must be finite.
 bool ConvolvesInBulk(const ConvCall& call, ConvMath math);
 void ConvolveInBulk(const Stream& stream, const ConvCall& call, ConvMath math,
                     const BulkConvKernel& kernel, bool overlap);

@@ -99,7 +99,7 @@ double BulkCycles(const ConvCall& call, const BulkConvKernel& kernel, int multip
   constexpr double kStart = 3000, kMultiplies = 1500, kFetchBytes = 54, kMemoryBytes = 17;
   constexpr double kFinish = 500, kFinishItem = 0.05;
   const double rows = kernel.tile.rows, columns = kernel.tile.columns;
-  const auto steps = static_cast<double>(call.taps() * call.channels / 64);
+  const auto steps = static_cast<double>(call.taps() * CeilDiv(call.channels, 64));
   const auto tiles = static_cast<double>(CeilDiv(call.rows(), kernel.tile.rows) *
                                          CeilDiv(call.filters, kernel.tile.columns));
   const double here = std::min<double>(kernel.resident, std::ceil(tiles / multiprocessors));
