@@ -10,13 +10,17 @@ namespace {
 constexpr float kLowest = -__builtin_inff();
 
 float SamplingMax(const float* x, int64_t count) {
-  Vec best = kLowest;
+  const auto larger = [](Vec value, Vec best) {
+    return Select(value > best, value, best);  // false for NaN
+  };
+  // Several at a time: each waits for the one before it.
+  Vec best[4] = {kLowest, kLowest, kLowest, kLowest};
   int64_t i = 0;
-  for (; i + Vec::kWidth <= count; i += Vec::kWidth) {
-    const Vec value = Vec::Load(x + i);
-    best = Select(value > best, value, best);  // false for NaN
+  for (; i + 4 * Vec::kWidth <= count; i += 4 * Vec::kWidth) {
+    for (int j = 0; j < 4; ++j) best[j] = larger(Vec::Load(x + i + j * Vec::kWidth), best[j]);
   }
-  float max = ReduceMax(best);
+  for (; i + Vec::kWidth <= count; i += Vec::kWidth) best[0] = larger(Vec::Load(x + i), best[0]);
+  float max = ReduceMax(larger(larger(best[1], best[0]), larger(best[3], best[2])));
   for (; i < count; ++i) max = x[i] > max ? x[i] : max;
   return max;
 }

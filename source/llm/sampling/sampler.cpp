@@ -48,8 +48,22 @@ void CheckOptions(const SamplingOptions& o) {
   throw Error(ErrorCode::kInvalidArgument, "no token can be picked: no logit is above -infinity");
 }
 
+/// visit(begin, end) for stretches of values whose largest is not below `floor`, which may rise
+/// meanwhile: most have nothing to look at one by one.
+template <typename Visit>
+void VisitStretches(std::span<const float> values, const SamplingKernels& kernels,
+                    const float& floor, const Visit& visit) {
+  constexpr size_t kStretch = 128;
+  for (size_t begin = 0; begin < values.size(); begin += kStretch) {
+    const size_t count = std::min(kStretch, values.size() - begin);
+    if (kernels.max(values.data() + begin, static_cast<int64_t>(count)) < floor) continue;
+    visit(begin, begin + count);
+  }
+}
+
 /// The k-th largest value: all of it is read once, and few values are kept.
-float KthLargest(std::span<const float> values, size_t k, std::vector<float>& kept) {
+float KthLargest(std::span<const float> values, size_t k, const SamplingKernels& kernels,
+                 std::vector<float>& kept) {
   kept.clear();
   float floor = -kInfinity;
   const auto shrink = [&] {
@@ -58,11 +72,13 @@ float KthLargest(std::span<const float> values, size_t k, std::vector<float>& ke
     kept.resize(k);
     floor = kept[k - 1];
   };
-  for (const float value : values) {
-    if (!(value > floor)) continue;
-    kept.push_back(value);
-    if (kept.size() >= 2 * k + 1024) shrink();
-  }
+  VisitStretches(values, kernels, floor, [&](size_t begin, size_t end) {
+    for (const float value : values.subspan(begin, end - begin)) {
+      if (!(value > floor)) continue;
+      kept.push_back(value);
+      if (kept.size() >= 2 * k + 64) shrink();
+    }
+  });
   if (kept.size() < k) return floor;  // so many equal the floor
   shrink();
   return floor;
@@ -130,14 +146,25 @@ std::span<const float> Sampler::State::Adjust(std::span<const float> logits) {
 }
 
 int32_t Sampler::State::Argmax(std::span<const float> logits, float max) const {
-  return static_cast<int32_t>(std::find(logits.begin(), logits.end(), max) - logits.begin());
+  size_t found = logits.size();
+  VisitStretches(logits, kernels, max, [&](size_t begin, size_t end) {
+    if (found < logits.size()) return;
+    const auto first = logits.begin() + static_cast<ptrdiff_t>(begin);
+    const auto last = logits.begin() + static_cast<ptrdiff_t>(end);
+    if (const auto at = std::find(first, last, max); at != last) {
+      found = static_cast<size_t>(at - logits.begin());
+    }
+  });
+  return static_cast<int32_t>(found);
 }
 
 void Sampler::State::Gather(std::span<const float> logits, float floor) {
   candidates.clear();
-  for (size_t i = 0; i < logits.size(); ++i) {
-    if (logits[i] >= floor) candidates.push_back({logits[i], static_cast<int32_t>(i)});
-  }
+  VisitStretches(logits, kernels, floor, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      if (logits[i] >= floor) candidates.push_back({logits[i], static_cast<int32_t>(i)});
+    }
+  });
 }
 
 /// Leaves the likeliest candidates whose probabilities reach top_p. Looks at those near the maximum
@@ -220,7 +247,7 @@ int32_t Sampler::State::Draw(std::span<const float> logits, float max) {
   }
   float floor = -kInfinity;
   if (options.top_k > 0 && static_cast<size_t>(options.top_k) < logits.size()) {
-    floor = KthLargest(logits, static_cast<size_t>(options.top_k), kept);
+    floor = KthLargest(logits, static_cast<size_t>(options.top_k), kernels, kept);
   }
   const bool limited = floor > -kInfinity;
   if (limited) Gather(logits, floor);
@@ -248,7 +275,7 @@ void Sampler::State::Report(std::span<const float> logits, SampledToken& sampled
   sampled.logprob = logprob(logits[static_cast<size_t>(sampled.token)]);
   const size_t count = std::min(static_cast<size_t>(options.top_logprobs), logits.size());
   if (count == 0) return;
-  Gather(logits, count < logits.size() ? KthLargest(logits, count, kept) : -kInfinity);
+  Gather(logits, count < logits.size() ? KthLargest(logits, count, kernels, kept) : -kInfinity);
   const size_t found = std::min(count, candidates.size());
   std::partial_sort(candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(found),
                     candidates.end(), Likelier);
