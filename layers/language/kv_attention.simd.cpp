@@ -240,20 +240,46 @@ inline void FetchSide(const std::byte* side, int64_t head_dim) {
   }
 }
 
+/// The keys and values of blocks in the order in which they are read: the keys of up to
+/// kStepBlocks, then their values.
+template <KvType type>
+struct FetchAhead {
+  // Far enough for memory, near enough for the second cache.
+  static constexpr int kSides = type == KvType::kF32 ? 2 : type == KvType::kF16 ? 4 : 8;
+  const KvAttention& a;
+  int64_t first, end, next = 0;
+  bool values = false;
+
+  FetchAhead(const KvAttention& attention, int64_t begin, int64_t last)
+      : a(attention), first(begin), end(last), next(begin) {
+    for (int i = 0; i < kSides; ++i) One();
+  }
+  void One() {
+    if (first == end) return;
+    FetchSide<type>(values ? a.blocks[next].values : a.blocks[next].keys, a.head_dim);
+    ++next;
+    if (next < end && next < first + kStepBlocks) return;
+    if (values) first = next;
+    next = first;
+    values = !values;
+  }
+};
+
 template <KvType type, int rows>
 void AttendRows(KvAttention& a) {
   alignas(64) float scores[kKvRows][kStepBlocks * kTokens];
   const int64_t last_block = (a.end + kTokens - 1) / kTokens;
+  FetchAhead<type> ahead(a, a.begin / kTokens, last_block);
   for (int64_t block = a.begin / kTokens; block < last_block; block += kStepBlocks) {
     const int count =
         static_cast<int>(last_block - block < kStepBlocks ? last_block - block : kStepBlocks);
-    for (int i = 0; i < count; ++i) FetchSide<type>(a.blocks[block + i].keys, a.head_dim);
     for (int i = 0; i < count; ++i) {
-      FetchSide<type>(a.blocks[block + i].values, a.head_dim);
+      ahead.One();
       BlockScores<type, rows>(a, a.blocks[block + i].keys, scores, i * kTokens);
     }
     Unroll<rows>([&](auto r) { WeighScores(a, r, block * kTokens, count * kTokens, scores[r]); });
     for (int i = 0; i < count; ++i) {
+      ahead.One();
       // Places behind the last token hold what was there before: they are not read.
       const int64_t left = a.end - (block + i) * kTokens;
       const int tokens = left < kTokens ? static_cast<int>(left) : kTokens;

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/piece_observer.h"
+#include "core/spin_team.h"
 #include "core/thread_budget.h"
 #include "oort/layer.h"
 
@@ -31,7 +32,13 @@ thread_local int t_team = 0;
 using Clock = std::chrono::steady_clock;
 constexpr Clock::duration kStaysWarm = std::chrono::microseconds(500);
 
+/// A run of so many loops keeps its threads awake the next time.
+constexpr int64_t kManyLoops = 16;
+
 thread_local Clock::time_point t_last_region;
+/// The team that waits for loops of this thread; null inside of one.
+thread_local SpinTeam* t_awake = nullptr;
+thread_local int64_t t_loops = 0;  // that were run on several threads
 
 /// The first exception of several threads.
 class Failure {
@@ -56,15 +63,27 @@ class Failure {
 
 /// The size of the team that runs now: one inside another parallel region.
 int TeamSize(int threads) {
-  if (threads <= 1 || omp_in_parallel()) return 1;
-  return std::min(std::max(threads, t_team), ThreadBudget::Global().cap());
+  if (threads <= 1) return 1;
+  const int most = std::min(std::max(threads, t_team), ThreadBudget::Global().cap());
+  if (t_awake != nullptr) return std::min(most, t_awake->size());
+  return omp_in_parallel() ? 1 : most;
 }
 
-bool IsWarm() { return Clock::now() - t_last_region < kStaysWarm; }
+bool IsWarm() { return t_awake != nullptr || Clock::now() - t_last_region < kStaysWarm; }
 
 template <typename Body>
 void RunTeam(int team, int pieces, const Body& body) {
   Failure failure;
+  ++t_loops;
+  if (t_awake != nullptr) {
+    SpinTeam* const awake = std::exchange(t_awake, nullptr);
+    awake->Run(team, [&](int thread) {
+      for (int i = thread; i < pieces; i += team) failure.Catch([&] { body(i); });
+    });
+    t_awake = awake;
+    failure.Rethrow();
+    return;
+  }
 #pragma omp parallel num_threads(team)
   for (int i = omp_get_thread_num(); i < pieces; i += omp_get_num_threads()) {
     failure.Catch([&] { body(i); });
@@ -107,6 +126,35 @@ ThreadLease::ThreadLease(int threads)
 ThreadLease::~ThreadLease() {
   ThreadBudget::Global().Leave(threads_, ThreadBudget::Clock::now());
   t_team = team_before_;
+}
+
+void RunAwake([[maybe_unused]] int threads, [[maybe_unused]] int64_t& loops,
+              FunctionRef<void()> body) {
+#ifdef OORT_OPENMP
+  const int64_t loops_before = t_loops;
+  const int team = loops >= kManyLoops && t_awake == nullptr ? TeamSize(threads) : 1;
+  if (team > 1) {
+    SpinTeam awake;
+    Failure failure;
+#pragma omp parallel num_threads(team)
+    if (omp_get_thread_num() > 0) {
+      awake.Wait(omp_get_thread_num());
+    } else {
+      awake.Begin(omp_get_num_threads());
+      t_awake = &awake;
+      failure.Catch(body);
+      t_awake = nullptr;
+      awake.End();
+    }
+    t_last_region = Clock::now();
+    failure.Rethrow();
+  } else {
+    body();
+  }
+  loops = t_loops - loops_before;
+#else
+  body();
+#endif
 }
 
 int ChoosePieces(int threads, double grains, bool warm) {

@@ -56,6 +56,7 @@ struct Session::Impl {
   // Kept from run to run, so that a run need not allocate them.
   std::vector<Value> given_inputs;
   std::vector<Tensor> result_buffers;
+  int64_t loops = 0;  ///< that the last run had on several threads
 
   Impl(std::shared_ptr<const RuntimeGraph> shared, const RuntimeImpl& impl,
        const SessionOptions& options)
@@ -369,7 +370,7 @@ void Session::Impl::Execute(const std::vector<Value>& inputs, std::span<const Te
   CheckInputs(inputs);
   BindInputs(inputs);
   BindOutputs(outputs);
-  RunSteps(options, recorder ? &*recorder : nullptr);
+  RunAwake(threads, loops, [&] { RunSteps(options, recorder ? &*recorder : nullptr); });
   take();
   if (recorder) recorder->Finish(*plan);
 }

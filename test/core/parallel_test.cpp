@@ -256,5 +256,87 @@ TEST(AvailableThreads, StaysWithinTheAffinityMask) {
   }
 }
 
+/// Many small loops, twice: the second time the threads stay awake.
+template <typename Body>
+void RunTwiceAwake(int threads, const Body& body) {
+  int64_t loops = 0;
+  for (int run = 0; run < 2; ++run) RunAwake(threads, loops, [&] { body(); });
+}
+
+TEST(RunAwake, EveryPieceOfEveryLoopRunsOnce) {
+  for (int threads : {1, 2, 3, 8}) {
+    std::vector<int> sums(1000, 0);
+    RunTwiceAwake(threads, [&] {
+      for (int loop = 0; loop < 40; ++loop) {
+        ParallelFor(threads, 1000, 1, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) ++sums[static_cast<size_t>(i)];
+        });
+        // More pieces than threads.
+        ParallelPieces(threads, 10, kManyGrains, [&](int piece) {
+          for (size_t i = 0; i < 100; ++i) ++sums[static_cast<size_t>(piece) * 100 + i];
+        });
+      }
+    });
+    EXPECT_EQ(sums, std::vector<int>(1000, 160)) << threads << " threads";
+  }
+}
+
+TEST(RunAwake, LoopsInsideOfLoopsStayOnTheirThread) {
+  std::atomic<int> elsewhere = 0, count = 0;
+  RunTwiceAwake(2, [&] {
+    for (int loop = 0; loop < 20; ++loop) {
+      ParallelPieces(2, 2, kManyGrains, [&](int) {
+        const auto here = std::this_thread::get_id();
+        ParallelPieces(2, 4, kManyGrains, [&](int) {
+          ++count;
+          if (std::this_thread::get_id() != here) ++elsewhere;
+        });
+      });
+    }
+  });
+  EXPECT_EQ(count, 2 * 20 * 2 * 4);
+  EXPECT_EQ(elsewhere, 0);
+}
+
+TEST(RunAwake, WhatABodyThrowsComesOut) {
+  int64_t loops = 0;
+  const auto run = [&](int failing) {
+    RunAwake(2, loops, [&] {
+      for (int loop = 0; loop < 20; ++loop) {
+        ParallelPieces(2, 2, kManyGrains, [&](int piece) {
+          if (loop == 10 && piece == failing) throw std::runtime_error("piece");
+        });
+      }
+    });
+  };
+  run(2);
+  EXPECT_THROW(run(0), std::runtime_error);
+  EXPECT_THROW(run(1), std::runtime_error);
+  run(2);
+  RunAwake(2, loops, [] {});  // a run without loops
+  EXPECT_EQ(loops, 0);
+}
+
+TEST(RunAwake, ManyAtOnceDoNotGetInEachOthersWay) {
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 4; ++caller) {
+    callers.emplace_back([&] {
+      for (int round = 0; round < 5; ++round) {
+        const ThreadLease lease(2);
+        std::atomic<int64_t> sum = 0;
+        RunTwiceAwake(2, [&] {
+          for (int loop = 0; loop < 20; ++loop) {
+            ParallelFor(2, 100, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
+          }
+        });
+        if (sum != 2 * 20 * 100) ++wrong;
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(wrong, 0);
+}
+
 }  // namespace
 }  // namespace oort

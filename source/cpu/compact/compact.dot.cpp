@@ -49,8 +49,10 @@ struct DotVariant {
   }
 };
 
-/// How far before its use a panel is brought from memory to the second cache, at least.
-constexpr int64_t kAheadBytes = 8192;
+/// How far before its use a panel is asked for from memory, at least. Weights of 8 bits are read
+/// faster.
+template <CompactType type>
+constexpr int64_t kAheadBytes = type == CompactType::kInt8 ? 19456 : 10240;
 
 /// partial += the products of one piece, times the scales of x.
 template <typename V>
@@ -147,7 +149,7 @@ void DotRows(const CompactDot& dot, int first, const std::byte* ahead) {
     const std::byte* head = data;
     if constexpr (V::rows == 1) {
       for (int64_t line = 0; line < layout.group_bytes(); line += 64) {
-        __builtin_prefetch(ahead + (data - dot.panel) + line, 0, 2);
+        __builtin_prefetch(ahead + (data - dot.panel) + line, 0, 1);
       }
     }
     data += V::kHeadBytes;
@@ -186,7 +188,7 @@ void DotRows(const CompactDot& dot, int first, const std::byte* ahead) {
 template <CompactType type, int piece, bool minimums, bool f16, bool single>
 void DotAllRows(CompactDot dot) {
   const int64_t bytes = dot.k / dot.layout.group * dot.layout.group_bytes();
-  const int64_t distance = bytes == 0 ? 0 : (kAheadBytes / bytes + 1) * bytes;
+  const int64_t distance = bytes == 0 ? 0 : (kAheadBytes<type> / bytes + 1) * bytes;
   for (int64_t p = 0; p < dot.panels; ++p, dot.panel += bytes, dot.y += kCompactRows) {
     // Where nothing comes any more, what is here already costs nothing.
     const std::byte* ahead = dot.end - dot.panel > distance ? dot.panel + distance : dot.panel;

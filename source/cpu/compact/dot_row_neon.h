@@ -64,7 +64,9 @@ struct DotRowX {
 #define OORT_START(a0, a1, a2, a3)                                                    \
   "ldr w12, [%[sum]], #4\n mul w12, w12, %w[zero]\n dup v" #a0 ".4s, w12\n mov v" #a1 \
   ".16b, v" #a0 ".16b\n mov v" #a2 ".16b, v" #a0 ".16b\n mov v" #a3 ".16b, v" #a0 ".16b\n"
-#define OORT_AHEAD(from) "prfm pldl2keep, [%[ahead], #" #from "]\n"
+// To the third cache: it is asked for more lines at a time than the second one, and from there on
+// the processor reads ahead by itself.
+#define OORT_AHEAD(from) "prfm pldl3keep, [%[ahead], #" #from "]\n"
 // clang-format off
 // A group of `bytes`, of which `head_bytes` are scales and minimums.
 #define OORT_GROUP(start, finish, head_bytes, bytes, then, a0, a1, a2, a3, b0, b1, b2, b3)  \

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+#include "core/spin_team.h"
+
+#include <thread>
+
+#include "core/parallel.h"
+
+namespace oort {
+namespace {
+
+/// What a thread asks for while it waits.
+struct WantedMemory {
+  const std::byte* next = nullptr;
+  int64_t bytes = 0;
+};
+thread_local WantedMemory t_wanted;
+
+// Turns of a wait before it lets others pass: about 50 microseconds, longer than any loop waits for
+// its fellow unless that one has lost its processor.
+constexpr int kTurns = 10000;
+
+/// Waits until done() holds.
+template <typename Done>
+void SpinUntil(const Done& done) {
+  WantedMemory& wanted = t_wanted;
+  for (int turn = 0; !done(); ++turn) {
+    if (wanted.bytes > 0) {
+      __builtin_prefetch(wanted.next, 0, 2);
+      wanted.next += 64;
+      wanted.bytes -= 64;
+    } else if (turn < kTurns) {
+#if defined(__aarch64__)
+      asm volatile("yield");
+#elif defined(__x86_64__)
+      __builtin_ia32_pause();
+#endif
+    } else {
+      std::this_thread::yield();
+    }
+  }
+}
+
+}  // namespace
+
+void FetchWhileWaiting(const std::byte* begin, int64_t bytes) { t_wanted = {begin, bytes}; }
+
+void SpinTeam::Run(int threads, FunctionRef<void(int)> body) {
+  body_ = &body;
+  busy_.store(threads - 1, std::memory_order_relaxed);
+  for (int i = 1; i < threads; ++i) {
+    places_[static_cast<size_t>(i)].turn.fetch_add(1, std::memory_order_release);
+  }
+  body(0);
+  SpinUntil([&] { return busy_.load(std::memory_order_acquire) == 0; });
+}
+
+void SpinTeam::End() {
+  body_ = nullptr;
+  for (Place& place : places_) place.turn.fetch_add(1, std::memory_order_release);
+}
+
+void SpinTeam::Wait(int thread) {
+  if (thread >= kMost) return;  // to the end of the region
+  std::atomic<uint32_t>& turn = places_[static_cast<size_t>(thread)].turn;
+  for (uint32_t seen = 0;;) {
+    SpinUntil([&] { return turn.load(std::memory_order_acquire) != seen; });
+    ++seen;
+    if (body_ == nullptr) return;
+    (*body_)(thread);
+    busy_.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+}  // namespace oort
