@@ -121,13 +121,6 @@ constexpr bool kPairs = true;
 constexpr bool kPairs = false;
 #endif
 
-/// Makes a compiler forget where a pointer comes from: else it keeps one for each of the fifty
-/// places that a tile touches, which have no room in the registers.
-template <typename T>
-[[gnu::always_inline]] inline void Forget(T& value) {
-  asm("" : "+r"(value));
-}
-
 /// Padding of half a kernel, as networks have it: the columns that a tile lacks at the borders of
 /// the image. With a stride of 2 an even image ends one column later.
 template <int kernel, int stride>
@@ -214,6 +207,22 @@ template <int width>
   });
 }
 
+/// The next line of cache of all columns of a row: there are more streams than a processor follows
+/// of its own accord.
+template <typename T>
+[[gnu::always_inline]] inline void FetchRow(const float* inputs, int64_t pixel) {
+  constexpr int64_t kLineFloats = 16;
+  const float* line = inputs + kLineFloats + T::kBegin * pixel;
+  Unroll<T::kEnd - T::kBegin>([&](auto) OORT_INLINE {
+    __builtin_prefetch(line);
+    line += pixel;
+    Forget(line);
+  });
+}
+
+/// In how many turns a line is used up; each fetches the next one of some rows.
+constexpr int kTurnsOfLine = kPairs && Vec::kWidth < 16 ? 16 / Vec::kWidth : 1;
+
 template <typename T>
 void RunPairTile(const PixelDepthwiseRows& given, int64_t x, const Limits& limits) {
   constexpr int kStep = Vec::kWidth, kRows = T::kernel + T::stride;
@@ -229,6 +238,10 @@ void RunPairTile(const PixelDepthwiseRows& given, int64_t x, const Limits& limit
     Unroll<kRows>([&](auto i) OORT_INLINE {
       if (r.top + i >= 0 && r.top + i < r.in_height) {
         AddToPair<T, decltype(i)::value>(in + place, r.in_pixel, weight, lanes, sums);
+        if constexpr (kTurnsOfLine > 1) {
+          constexpr int kTurn = decltype(i)::value % kTurnsOfLine;
+          if (c / kStep % kTurnsOfLine == kTurn) FetchRow<T>(in + place, r.in_pixel);
+        }
       }
       place += r.in_row;
       Forget(place);

@@ -11,140 +11,178 @@ namespace {
 
 /// One row of coefficients from the vertical transform of all columns.
 template <int out>
-[[gnu::always_inline]] inline void StoreCoefficients(const Vec* t, float* v, int64_t stride) {
+[[gnu::always_inline]] inline void StoreCoefficients(const Vec* t, float* v,
+                                                     const int64_t (&places)[out + 2]) {
   using Form = WinogradForm<out>;
   const auto at = [&](auto i) { return t[i]; };
   Form::First(at).Store(v);
   Unroll<Form::kPairs>([&](auto pair) {
     Vec plus, minus;
     Form::template Pair<pair>(at, plus, minus);
-    plus.Store(v + (2 * pair + 1) * stride);
-    minus.Store(v + (2 * pair + 2) * stride);
+    plus.Store(v + places[2 * pair + 1]);
+    minus.Store(v + places[2 * pair + 2]);
   });
-  Form::Last(at).Store(v + (out + 1) * stride);
+  Form::Last(at).Store(v + places[out + 1]);
 }
 
 /// The first, the middle and the last rows of the vertical transform are made one after another
 /// from the image itself: loading pixels more than once costs less than keeping a tile that has no
 /// room in the registers.
 template <int out>
-void TransformInput(const WinogradInput& input) {
+void TransformInput(const WinogradInput& given) {
   using Form = WinogradForm<out>;
-  constexpr int kIn = out + 2;
-  const int64_t row_stride = input.row_stride, pixel_stride = input.pixel_stride;
-  const int64_t stride = input.v_stride;
+  constexpr int kIn = out + 2, kAtOnce = Form::kPairs <= 2 ? Form::kPairs : 1;
+  const WinogradInput input = given;  // a copy: what is stored cannot change it
+  const int64_t pixel = input.pixel_stride, row = kIn * input.v_stride;
+  const float* rows[kIn];
+  int64_t places[kIn];
+  Unroll<kIn>([&](auto i) {
+    rows[i] = input.patch + i * input.row_stride;
+    places[i] = i * input.v_stride;
+  });
   for (int64_t c = 0; c < input.channels; c += Vec::kWidth) {
-    const float* patch = input.patch + c;
     float* v = input.v + c;
-    const auto column = [&](auto j) {
-      const float* top = patch + j * pixel_stride;
-      return [top, row_stride](auto i) { return Vec::Load(top + i * row_stride); };
+    int64_t x = c;
+    const auto column = [&](auto i) OORT_INLINE { return Vec::Load(rows[i] + x); };
+    const auto next = [&]() OORT_INLINE {
+      x += pixel;
+      Forget(x);
     };
-    Vec plus[kIn];
-    Unroll<kIn>([&](auto j) { plus[j] = Form::First(column(j)); });
-    StoreCoefficients<out>(plus, v, stride);
-    Vec pairs[2 * Form::kPairs][kIn];
-    Unroll<kIn>([&](auto j) {
-      Vec d[kIn];
-      Unroll<out>([&](auto i) { d[i + 1] = column(j)(Index<i + 1>()); });
-      const auto at = [&](auto i) { return d[i]; };
-      Unroll<Form::kPairs>([&](auto pair) {
-        Form::template Pair<pair>(at, pairs[2 * pair][j], pairs[2 * pair + 1][j]);
-      });
+    const auto store = [&](const Vec* t) OORT_INLINE {
+      StoreCoefficients<out>(t, v, places);
+      v += row;
+      Forget(v);
+    };
+    Vec t[kIn];
+    Unroll<kIn>([&](auto j) OORT_INLINE {
+      t[j] = Form::First(column);
+      next();
     });
-    Unroll<2 * Form::kPairs>(
-        [&](auto i) { StoreCoefficients<out>(pairs[i], v + (i + 1) * kIn * stride, stride); });
-    Unroll<kIn>([&](auto j) { plus[j] = Form::Last(column(j)); });
-    StoreCoefficients<out>(plus, v + (out + 1) * kIn * stride, stride);
+    store(t);
+    Unroll<Form::kPairs / kAtOnce>([&](auto first) OORT_INLINE {
+      Vec pairs[2 * kAtOnce][kIn];
+      x = c;
+      Unroll<kIn>([&](auto j) OORT_INLINE {
+        Vec d[kIn];
+        Unroll<out>([&](auto i) OORT_INLINE { d[i + 1] = column(Index<i + 1>()); });
+        const auto at = [&](auto i) { return d[i]; };
+        Unroll<kAtOnce>([&](auto pair) OORT_INLINE {
+          Form::template Pair<first * kAtOnce + pair>(at, pairs[2 * pair][j],
+                                                      pairs[2 * pair + 1][j]);
+        });
+        next();
+      });
+      Unroll<2 * kAtOnce>([&](auto i) OORT_INLINE { store(pairs[i]); });
+    });
+    x = c;
+    Unroll<kIn>([&](auto j) OORT_INLINE {
+      t[j] = Form::Last(column);
+      next();
+    });
+    store(t);
   }
 }
 
-/// Writes pixels of one vector of channels. Activations that are limits are applied on the way.
-enum class Extent { kWhole, kEdge, kPartial };  // of a tile; the last has too few channels as well
+/// Of a tile; the last has too few channels as well.
+enum class Extent { kWhole, kEdge, kPartial };
 
-template <Extent extent, Activation limits>
-struct WinogradPixels {
-  const WinogradOutput& output;
-  int64_t channel;
-  Vec bias;
-  int lanes;
-  WinogradPixels(const WinogradOutput& o, int64_t c)
-      : output(o),
-        channel(c),
-        bias(Vec::Load(o.bias + c)),
-        lanes(static_cast<int>(o.channels - c < Vec::kWidth ? o.channels - c : Vec::kWidth)) {}
-
-  [[gnu::always_inline]] inline void Put(int row, int column, Vec y) const {
-    if (extent != Extent::kWhole && (row >= output.rows || column >= output.columns)) return;
-    y = y + bias;
-    if (output.add != nullptr) {
-      const float* add =
-          output.add + row * output.add_row_stride + column * output.add_pixel_stride + channel;
-      y = y + (extent == Extent::kPartial ? Vec::LoadPartial(add, lanes) : Vec::Load(add));
-    }
-    y = Activate<limits>(y, Vec(output.activation.a), Vec(output.activation.b));
-    float* out = output.out + row * output.row_stride + column * output.pixel_stride + channel;
-    if constexpr (extent == Extent::kPartial) {
-      y.StorePartial(out, lanes);
-    } else {
-      y.Store(out);
-    }
+/// Where the pixels of a tile lie, in floats from the first.
+template <int out>
+struct WinogradPlaces {
+  explicit WinogradPlaces(const WinogradOutput& o) {
+    Unroll<out>([&](auto i) {
+      row[i] = i * o.row_stride;
+      column[i] = i * o.pixel_stride;
+      add_column[i] = i * o.add_pixel_stride;
+    });
   }
+  int64_t row[out], column[out], add_column[out];
 };
 
-template <int out, typename Pixels>
-[[gnu::always_inline]] inline void StorePixels(const Vec* t, int row, const Pixels& pixels) {
+/// Row `row` of the pixels from its coefficients.
+template <int out, Extent extent, Activation limits>
+[[gnu::always_inline]] inline void StorePixels(const WinogradOutput& o,
+                                               const WinogradPlaces<out>& places, int64_t c,
+                                               const Vec* t, int row, Vec bias) {
   using Form = WinogradForm<out>;
+  if (extent != Extent::kWhole && row >= o.rows) return;
+  const int lanes = static_cast<int>(o.channels - c < Vec::kWidth ? o.channels - c : Vec::kWidth);
+  const auto wanted = [&](int j) { return extent == Extent::kWhole || j < o.columns; };
   const auto at = [&](auto i) { return t[i]; };
-  Vec y[out / 2];
-  Form::Even(at, y);
-  Unroll<out / 2>([&](auto i) OORT_INLINE { pixels.Put(row, 2 * i, y[i]); });
-  Form::Odd(at, y);
-  Unroll<out / 2>([&](auto i) OORT_INLINE { pixels.Put(row, 2 * i + 1, y[i]); });
+  Vec halves[2][out / 2];
+  Form::Even(at, halves[0]);
+  Form::Odd(at, halves[1]);
+  Vec y[out];
+  Unroll<out>([&](auto j) OORT_INLINE { y[j] = halves[j % 2][j / 2] + bias; });
+  if (o.add != nullptr) {
+    const float* add = o.add + row * o.add_row_stride + c;
+    Unroll<out>([&](auto j) OORT_INLINE {
+      const float* from = add + places.add_column[j];
+      if (!wanted(j)) return;
+      y[j] = y[j] + (extent == Extent::kPartial ? Vec::LoadPartial(from, lanes) : Vec::Load(from));
+    });
+  }
+  float* to = o.out + places.row[row] + c;
+  Unroll<out>([&](auto j) OORT_INLINE {
+    if (!wanted(j)) return;
+    const Vec limited = Activate<limits>(y[j], Vec(o.activation.a), Vec(o.activation.b));
+    if constexpr (extent == Extent::kPartial) {
+      limited.StorePartial(to + places.column[j], lanes);
+    } else {
+      limited.Store(to + places.column[j]);
+    }
+  });
 }
 
 /// Even rows of the tile first, then the odd ones: each half fits the registers.
 template <int out, Extent extent, Activation limits>
-[[gnu::always_inline]] inline void OutputVector(const WinogradOutput& output, int64_t c) {
+[[gnu::always_inline]] inline void OutputVector(const WinogradOutput& o,
+                                                const WinogradPlaces<out>& places,
+                                                const float* const (&rows)[out + 2], int64_t c) {
   using Form = WinogradForm<out>;
   constexpr int kIn = out + 2;
-  const WinogradPixels<extent, limits> pixels(output, c);
-  const float* m = output.m + c;
-  const int64_t stride = output.m_stride;
-  const auto column = [&](auto j) {
-    return [m, stride, j](auto i) { return Vec::Load(m + (i * kIn + j) * stride); };
-  };
-  Vec t[out / 2][kIn];
-  const auto store = [&](int first) OORT_INLINE {
-    Unroll<out / 2>([&](auto i) OORT_INLINE { StorePixels<out>(t[i], first + 2 * i, pixels); });
-  };
-  Unroll<kIn>([&](auto j) {
-    Vec y[out / 2];
-    Form::Even(column(j), y);
-    Unroll<out / 2>([&](auto i) { t[i][j] = y[i]; });
+  const Vec bias = Vec::Load(o.bias + c);
+  Unroll<2>([&](auto odd) OORT_INLINE {
+    int64_t x = c;
+    const auto column = [&](auto i) OORT_INLINE { return Vec::Load(rows[i] + x); };
+    Vec t[out / 2][kIn];
+    Unroll<kIn>([&](auto j) OORT_INLINE {
+      Vec y[out / 2];
+      if constexpr (decltype(odd)::value == 0) {
+        Form::Even(column, y);
+      } else {
+        Form::Odd(column, y);
+      }
+      Unroll<out / 2>([&](auto i) OORT_INLINE { t[i][j] = y[i]; });
+      x += o.m_stride;
+      Forget(x);
+    });
+    Unroll<out / 2>([&](auto i) OORT_INLINE {
+      StorePixels<out, extent, limits>(o, places, c, t[i], 2 * i + odd, bias);
+    });
   });
-  store(0);
-  Unroll<kIn>([&](auto j) {
-    Vec y[out / 2];
-    Form::Odd(column(j), y);
-    Unroll<out / 2>([&](auto i) { t[i][j] = y[i]; });
-  });
-  store(1);
 }
 
 template <int out, Activation limits>
-void TransformOutputAs(const WinogradOutput& output) {
-  const int64_t whole = output.channels / Vec::kWidth * Vec::kWidth;
-  if (output.rows == out && output.columns == out) {
+void TransformOutputAs(const WinogradOutput& given) {
+  constexpr int kIn = out + 2;
+  const WinogradOutput o = given;  // a copy: what is stored cannot change it
+  const WinogradPlaces<out> places(o);
+  const float* rows[kIn];
+  Unroll<kIn>([&](auto i) { rows[i] = o.m + i * kIn * o.m_stride; });
+  const int64_t whole = o.channels / Vec::kWidth * Vec::kWidth;
+  if (o.rows == out && o.columns == out) {
     for (int64_t c = 0; c < whole; c += Vec::kWidth) {
-      OutputVector<out, Extent::kWhole, limits>(output, c);
+      OutputVector<out, Extent::kWhole, limits>(o, places, rows, c);
     }
   } else {
     for (int64_t c = 0; c < whole; c += Vec::kWidth) {
-      OutputVector<out, Extent::kEdge, limits>(output, c);
+      OutputVector<out, Extent::kEdge, limits>(o, places, rows, c);
     }
   }
-  if (whole < output.channels) OutputVector<out, Extent::kPartial, limits>(output, whole);
+  if (whole < o.channels) {
+    OutputVector<out, Extent::kPartial, limits>(o, places, rows, whole);
+  }
 }
 
 template <int out>

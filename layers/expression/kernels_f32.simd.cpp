@@ -85,7 +85,7 @@ constexpr ExpressionKernels MakeTable() {
   OORT_UNARY(Selu, formulas::Selu(x));
   OORT_UNARY(Sigmoid, Sigmoid(x));
   OORT_UNARY(Sign, formulas::Sign(x));
-  OORT_UNARY(Silu, formulas::Silu(x));
+  OORT_UNARY(Silu, Silu(x));
   OORT_UNARY(Sin, Sin(x));
   OORT_UNARY(Softsign, formulas::Softsign(x));
   OORT_UNARY(Sqrt, Sqrt(x));

@@ -16,7 +16,7 @@ template <Activation kind>
 inline Vec Activate(Vec x, Vec a, Vec b) {
   if constexpr (kind == Activation::kRelu) return formulas::Relu(x);
   if constexpr (kind == Activation::kClamp) return formulas::Clamp(x, a, b);
-  if constexpr (kind == Activation::kSilu) return formulas::Silu(x);
+  if constexpr (kind == Activation::kSilu) return Silu(x);
   if constexpr (kind == Activation::kHardswish) return formulas::Hardswish(x);
   if constexpr (kind == Activation::kHardsigmoid) return formulas::Hardsigmoid(x);
   if constexpr (kind == Activation::kSigmoid) return Sigmoid(x);

@@ -22,6 +22,11 @@ void Tile(const GemmTile& tile) {
   if (IsWhole<kGemmRows, kGemmColumns>(tile)) {
     return TilesInRegisters<kGemmRows, kGemmColumns>(tile, 1, 0, ComputeWhole);
   }
+  // What whole tiles fetch on their way.
+  const char* soon = static_cast<const char*>(tile.soon);
+  for (int64_t i = 0; soon != nullptr && i < tile.soon_bytes; i += 64) {
+    __builtin_prefetch(soon + i, 0, 2);
+  }
   alignas(64) float sums[kGemmRows * kGemmColumns];
   const int vectors = (tile.columns + Vec::kWidth - 1) / Vec::kWidth;
   constexpr auto kVectors = std::make_integer_sequence<int, kGemmVectors>{};

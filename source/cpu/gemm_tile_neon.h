@@ -32,11 +32,11 @@ inline void AddStep(const float* a, const float* b, float32x4_t (&sums)[rows][ve
   });
 }
 
-/// Fewer columns or rows than a whole tile. Few rows have two sets of sums, so that additions wait
-/// less for each other.
+/// Fewer columns or rows than a whole tile. Few rows have several sets of sums, so that additions
+/// wait less for each other: four times four are under way at a time.
 template <int rows, int vectors>
 inline void Compute(int64_t k, const float* a, const float* b, float* out) {
-  constexpr int kSets = rows < 4 ? 2 : 1;
+  constexpr int kSets = rows * vectors <= 6 ? 4 : rows * vectors <= 12 ? 2 : 1;
   float32x4_t sums[kSets][rows][vectors];
   Unroll<kSets>([&](auto s) {
     Unroll<rows>([&](auto r) { Unroll<vectors>([&](auto v) { sums[s][r][v] = vdupq_n_f32(0); }); });
@@ -47,11 +47,13 @@ inline void Compute(int64_t k, const float* a, const float* b, float* out) {
     a += kSets * kGemmRows;
     b += kSets * kGemmColumns;
   }
-  if (k > 0) AddStep<rows, vectors>(a, b, sums[0]);
+  for (; k > 0; --k, a += kGemmRows, b += kGemmColumns) {
+    AddStep<rows, vectors>(a, b, sums[0]);
+  }
   Unroll<rows>([&](auto r) {
     Unroll<vectors>([&](auto v) {
       float32x4_t sum = sums[0][r][v];
-      if constexpr (kSets == 2) sum = vaddq_f32(sum, sums[1][r][v]);
+      Unroll<kSets - 1>([&](auto s) { sum = vaddq_f32(sum, sums[s + 1][r][v]); });
       vst1q_f32(out + r * kGemmColumns + v * 4, sum);
     });
   });

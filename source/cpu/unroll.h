@@ -21,4 +21,11 @@ template <int count, typename Body>
   UnrollOver(std::make_integer_sequence<int, count>{}, body);
 }
 
+/// Makes a compiler forget where a number or a pointer comes from: else it keeps one for each of
+/// the many places that a tile touches, which have no room in the registers.
+template <typename T>
+[[gnu::always_inline]] inline void Forget(T& value) {
+  asm("" : "+r"(value));
+}
+
 }  // namespace oort::OORT_ISA

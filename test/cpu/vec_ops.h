@@ -15,7 +15,8 @@ using UnaryKernel = void (*)(const float* x, float* y, int64_t count);
 using BinaryKernel = void (*)(const float* a, const float* b, float* y, int64_t count);
 
 struct VecMathKernels {
-  UnaryKernel exp, expm1, log, log1p, tanh, sigmoid, erf, sin, cos, tan, normal_cdf, rough_silu;
+  UnaryKernel exp, expm1, log, log1p, tanh, sigmoid, erf, sin, cos, tan, normal_cdf, rough_silu,
+      silu;
 };
 OORT_DECLARE_KERNELS(VecMathKernels)
 

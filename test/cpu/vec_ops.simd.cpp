@@ -81,7 +81,8 @@ OORT_DEFINE_KERNELS(VecMathKernels, {.exp = Unary<Exp>,
                                      .cos = Unary<Cos>,
                                      .tan = Unary<Tan>,
                                      .normal_cdf = Unary<NormalCdf>,
-                                     .rough_silu = Unary<RoughSilu>})
+                                     .rough_silu = Unary<RoughSilu>,
+                                     .silu = Unary<Silu>})
 
 OORT_DEFINE_KERNELS(VecOpKernels, {.width = Vec::kWidth,
                                    .abs = OORT_VEC_UNARY(Abs(a)),
