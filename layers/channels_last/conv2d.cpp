@@ -210,10 +210,12 @@ class ChannelsLastConv final : public Layer {
     try {
       const ConvGeometry g =
           shape_.params().Geometry(ToChannelsFirst(traced), shape_.weight_shape());
-      for (const ConvAxis& axis : g.axes) {
-        if (axis.stride != 1 || axis.dilation != 1) return std::nullopt;
-      }
-      return WinogradConv::Choose(WinogradSizeOf(g), init.isa(), rounding);
+      const ConvAxis &h = g.axes[1], &w = g.axes[2];
+      if (h.dilation != 1 || w.dilation != 1 || h.stride != w.stride) return std::nullopt;
+      if (h.stride == 1) return WinogradConv::Choose(WinogradSizeOf(g), init.isa(), rounding);
+      const bool pays = h.stride == 2 && rounding == nullptr &&
+                        WinogradConv::PaysAtStride2(WinogradSizeOf(g), init.isa());
+      return pays ? std::optional(WinogradVariant::kStride2) : std::nullopt;
     } catch (const Error&) {  // a traced shape is a hint: what is wrong with it is not said here
       return std::nullopt;
     }

@@ -43,6 +43,20 @@ const WeightTransform& TransformOf(WinogradVariant variant) {
   return kTransforms[static_cast<size_t>(variant)];
 }
 
+/// G, row by row.
+std::vector<double> FilterForm(WinogradVariant variant) {
+  // Taps 0 and 2 by F(2,2), and the one between them for each of two pixels.
+  if (variant == WinogradVariant::kStride2) return {1, 0, 0, 1, 0, 1, 0, 0, 1, 0, 1, 0, 0, 1, 0};
+  std::vector<double> g;
+  for (const auto& point : TransformOf(variant).points) {
+    for (const double power : {1.0, point.at, point.at * point.at}) {
+      g.push_back(power / point.factor);
+    }
+  }
+  g.insert(g.end(), {0, 0, 1});
+  return g;
+}
+
 }  // namespace
 
 /// How a call is cut. Either each thread takes tiles of its own through all three steps, or, where
@@ -70,7 +84,7 @@ WinogradConv::WinogradConv(Isa isa, const Tensor& weight, const Tensor& bias,
       columns_(rounding == nullptr ? kernels_.columns : rounding->columns),
       k_(CeilDivide(channels_, kernels_.width) * kernels_.width),
       panels_(CeilDivide(out_channels_, columns_)) {
-  const int64_t size = WinogradTile(variant) + 2;
+  const int64_t size = WinogradWindow(variant);
   const int64_t padded = CheckedMultiply<int64_t>(panels_, columns_);
   int64_t element = sizeof(float);
   if (rounding != nullptr) {
@@ -119,15 +133,10 @@ void TransformFilters(const double* g, const double* filters, int columns, doubl
 }  // namespace
 
 void WinogradConv::PackWeights(const Tensor& weight) {
-  const int size = WinogradTile(variant_) + 2, columns = columns_;
-  std::vector<double> g;
-  for (const auto& point : TransformOf(variant_).points) {
-    for (const double power : {1.0, point.at, point.at * point.at}) {
-      g.push_back(power / point.factor);
-    }
-  }
-  g.insert(g.end(), {0, 0, 1});
+  const int size = WinogradWindow(variant_), columns = columns_;
+  const std::vector<double> g = FilterForm(variant_);
   const auto transform = size == 4   ? TransformFilters<4>
+                         : size == 5 ? TransformFilters<5>
                          : size == 6 ? TransformFilters<6>
                                      : TransformFilters<8>;
   const float* from = weight.data<float>();
@@ -160,7 +169,8 @@ void WinogradConv::PackWeights(const Tensor& weight) {
 
 WinogradConv::Plan WinogradConv::MakePlan(const WinogradSize& size, int threads) const {
   constexpr int64_t kGroup = 25, kRoundedGroup = 48;
-  const int64_t tile = WinogradTile(variant_), coefficients = (tile + 2) * (tile + 2);
+  const int64_t tile = WinogradTile(variant_), window = WinogradWindow(variant_);
+  const int64_t coefficients = window * window;
   Plan plan;
   plan.tiles_y = CeilDivide(size.out_height, tile);
   plan.tiles_x = CeilDivide(size.out_width, tile);
@@ -221,7 +231,7 @@ class WinogradConv::Job {
         call_(call),
         plan_(plan),
         tile_(WinogradTile(conv.variant_)),
-        size_(tile_ + 2),
+        size_(WinogradWindow(conv.variant_)),
         input_(kernels_.input[static_cast<size_t>(conv.variant_)]),
         output_(kernels_.output[static_cast<size_t>(conv.variant_)]),
         workspace_(workspace) {}
@@ -338,7 +348,8 @@ class WinogradConv::Job {
   void Input(int64_t tile, int64_t first, int64_t last, float* v, int64_t v_stride,
              float* patch) const {
     const Place place = PlaceOf(tile);
-    const int64_t y = place.y - call_.pad_top, x = place.x - call_.pad_left;
+    const int64_t stride = WinogradStride(conv_.variant_);
+    const int64_t y = place.y * stride - call_.pad_top, x = place.x * stride - call_.pad_left;
     const bool inside = y >= 0 && x >= 0 && y + size_ <= call_.height && x + size_ <= call_.width;
     WinogradInput input;
     input.v_stride = v_stride;
@@ -483,103 +494,6 @@ void WinogradConv::Run(const WinogradCall& call, int threads, float* workspace) 
                              threads);
   if (plan.tiles == 0 || out_channels_ == 0) return;
   Job(*this, call, plan, workspace).Go();
-}
-
-namespace {
-
-/// Rates that the choice rests on, of one core: what several share grows with their number, near
-/// enough. Only their ratios matter.
-struct WinogradMachine {
-  double products;  // a nanosecond
-  double bytes;     // of weights from memory, a nanosecond
-  double clock;     // GHz
-};
-
-WinogradMachine MachineOf(Isa isa) {
-  switch (isa) {
-    case Isa::kAvx512: return {80, 12, 2.8};
-    case Isa::kAvx2: return {48, 12, 3.0};
-    case Isa::kNeon: return {41, 25, 2.6};
-    default: return {1, 12, 3.0};
-  }
-}
-
-/// Nanoseconds of a product that reads its weights once: the one hides most of the other.
-double ProductTime(const WinogradMachine& machine, double products, double weights) {
-  const double compute = products / (0.9 * machine.products);
-  const double read = 4 * weights / machine.bytes;
-  return std::max(compute, read) + 0.1 * std::min(compute, read);
-}
-
-double WinogradTime(const WinogradMachine& machine, const WinogradSize& size, Isa isa,
-                    WinogradVariant variant) {
-  // Cycles of the transforms for one vector of channels of a tile, measured on a Neoverse V1.
-  constexpr double kInput[] = {30, 110, 400}, kOutput[] = {22, 95, 380};
-  const WinogradKernels& kernels = WinogradKernelsFor(isa);
-  const int64_t tile = WinogradTile(variant);
-  const double tiles = static_cast<double>(size.batch) *
-                       static_cast<double>(CeilDivide(size.out_height, tile)) *
-                       static_cast<double>(CeilDivide(size.out_width, tile));
-  const double in = static_cast<double>(CeilDivide(size.channels, kernels.width));
-  const double out = static_cast<double>(CeilDivide(size.out_channels, kernels.columns));
-  const double weights = static_cast<double>((tile + 2) * (tile + 2)) * in * out *
-                         static_cast<double>(kernels.width * kernels.columns);
-  const double cycles = in * kInput[static_cast<int>(variant)] +
-                        out * kernels.columns / kernels.width * kOutput[static_cast<int>(variant)];
-  // Fewer than four tiles leave some of the product's registers without work.
-  return ProductTime(machine, std::max(tiles, 4.0) * weights, weights) +
-         tiles * cycles / machine.clock;
-}
-
-}  // namespace
-
-namespace {
-
-/// Whether F(2,3) on rounded factors beats their direct sum, in cycles of a Neoverse V1.
-bool RoundedPays(const WinogradSize& size, const GemmKernels& gemm) {
-  constexpr double kProducts = 64;  // a cycle, in the loop of a tile
-  constexpr double kTile = 45, kGather = 1.2, kInput = 60, kOutput = 24;
-  const double pixels = static_cast<double>(size.batch) * static_cast<double>(size.out_height) *
-                        static_cast<double>(size.out_width);
-  const double tiles = static_cast<double>(size.batch) *
-                       static_cast<double>(CeilDivide(size.out_height, 2)) *
-                       static_cast<double>(CeilDivide(size.out_width, 2));
-  const double in = static_cast<double>(size.channels),
-               out = static_cast<double>(size.out_channels);
-  const double area = gemm.rows * gemm.columns;
-  const double direct =
-      pixels * out * (9 * in / kProducts + kTile / area) + pixels * 9 * in / 4 * kGather;
-  const double winograd = 16 * tiles * out * (in / kProducts + kTile / area) +
-                          tiles * (in * kInput + out * kOutput) / 4;
-  return winograd < 0.85 * direct;
-}
-
-}  // namespace
-
-std::optional<WinogradVariant> WinogradConv::Choose(const WinogradSize& size, Isa isa,
-                                                    const GemmKernels* rounding) {
-  if (rounding != nullptr) {
-    // Measured on NEON only; matrix units that must be set up are faster than any transform.
-    const bool fits = isa == Isa::kNeon && rounding->pack_rows != nullptr;
-    return fits && RoundedPays(size, *rounding) ? std::optional(WinogradVariant::kF2)
-                                                : std::nullopt;
-  }
-  const WinogradMachine machine = MachineOf(isa);
-  const double weights =
-      9 * static_cast<double>(size.channels) * static_cast<double>(size.out_channels);
-  const double pixels = static_cast<double>(size.batch) * static_cast<double>(size.out_height) *
-                        static_cast<double>(size.out_width);
-  // A larger tile costs memory and accuracy: it must be worth it.
-  constexpr double kGain = 0.92;
-  double best = ProductTime(machine, pixels * weights, weights);
-  std::optional<WinogradVariant> chosen;
-  for (const auto variant : {WinogradVariant::kF2, WinogradVariant::kF4, WinogradVariant::kF6}) {
-    const double time = WinogradTime(machine, size, isa, variant);
-    if (time >= kGain * best) continue;
-    best = time;
-    chosen = variant;
-  }
-  return chosen;
 }
 
 }  // namespace oort

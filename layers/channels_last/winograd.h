@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // 3x3 convolutions of stride 1 on channels-last images by Winograd's algorithm F(m x m, 3 x 3):
 // tiles of m x m pixels cost (m+2)^2 products for each pair of channels, instead of 9 m^2.
+// With a stride of 2 the even columns and rows of the window meet two taps of a filter, by F(2,2),
+// and the odd ones a single tap: a tile of 2 x 2 pixels costs (3 + 2)^2 products instead of 36.
 //
-// Error: the largest difference is at most 5e-7 for F(2,3), 2e-6 for F(4,3) and 1e-5 for F(6,3) of
-// the largest sum of |input| |weight| (a plain sum in f32: 3e-7). A NaN or an infinity in the
-// input reaches all pixels of the tiles that see it, not only those that the direct sum would
-// reach; further than m + 1 pixels away it changes nothing.
+// Error: the largest difference is at most 5e-7 for F(2,3) and stride 2, 2e-6 for F(4,3) and 1e-5
+// for F(6,3) of the largest sum of |input| |weight| (a plain sum in f32: 3e-7). A NaN or an
+// infinity in the input reaches all pixels of the tiles that see it, not only those that the direct
+// sum would reach; further than m + 1 pixels away it changes nothing.
 //
 // With kernels of cpu/gemm.h that round their factors to bf16, F(2,3) rounds the transformed image
 // and the transformed weights, and nothing else: on whole networks that is as exact as rounding
@@ -22,10 +24,19 @@
 
 namespace oort {
 
-enum class WinogradVariant { kF2, kF4, kF6 };
+enum class WinogradVariant { kF2, kF4, kF6, kStride2 };
 
 /// Pixels of an output tile along one axis.
-constexpr int WinogradTile(WinogradVariant variant) { return 2 + 2 * static_cast<int>(variant); }
+constexpr int WinogradTile(WinogradVariant variant) {
+  return variant == WinogradVariant::kStride2 ? 2 : 2 + 2 * static_cast<int>(variant);
+}
+/// Pixels of the input that it sees, and as many coefficients.
+constexpr int WinogradWindow(WinogradVariant variant) {
+  return variant == WinogradVariant::kStride2 ? 5 : WinogradTile(variant) + 2;
+}
+constexpr int WinogradStride(WinogradVariant variant) {
+  return variant == WinogradVariant::kStride2 ? 2 : 1;
+}
 
 /// What the choice of an algorithm depends on.
 struct WinogradSize {
@@ -51,6 +62,8 @@ class WinogradConv {
   /// `rounding` are the kernels of products below f32, null for f32.
   static std::optional<WinogradVariant> Choose(const WinogradSize& size, Isa isa,
                                                const GemmKernels* rounding = nullptr);
+  /// Whether kStride2 is cheaper than the direct sum, of which `size` has the output.
+  static bool PaysAtStride2(const WinogradSize& size, Isa isa);
 
   /// `weight` is (out, in, 3, 3) in f32; `bias` (out), or undefined.
   WinogradConv(Isa isa, const Tensor& weight, const Tensor& bias, WinogradVariant variant,

@@ -83,12 +83,45 @@ void TransformInput(const WinogradInput& given) {
   }
 }
 
+/// Row by row: two of the five are only copied, so that little is kept.
+void TransformStridedInput(const WinogradInput& given) {
+  using Form = WinogradForm<kStridedForm>;
+  constexpr int kIn = Form::kIn;
+  const WinogradInput input = given;
+  const float* rows[kIn];
+  int64_t places[kIn];
+  Unroll<kIn>([&](auto i) {
+    rows[i] = input.patch + i * input.row_stride;
+    places[i] = i * input.v_stride;
+  });
+  for (int64_t c = 0; c < input.channels; c += Vec::kWidth) {
+    Vec t[kIn][kIn];  // by row of coefficients and column of pixels
+    int64_t x = c;
+    Unroll<kIn>([&](auto j) OORT_INLINE {
+      Vec column[kIn];
+      Form::All([&](auto i) OORT_INLINE { return Vec::Load(rows[i] + x); }, column);
+      Unroll<kIn>([&](auto i) OORT_INLINE { t[i][j] = column[i]; });
+      x += input.pixel_stride;
+      Forget(x);
+    });
+    float* v = input.v + c;
+    Unroll<kIn>([&](auto i) OORT_INLINE {
+      Vec row[kIn];
+      Form::All([&](auto j) OORT_INLINE { return t[i][j]; }, row);
+      Unroll<kIn>([&](auto j) OORT_INLINE { row[j].Store(v + places[j]); });
+      v += kIn * input.v_stride;
+      Forget(v);
+    });
+  }
+}
+
 /// Of a tile; the last has too few channels as well.
 enum class Extent { kWhole, kEdge, kPartial };
 
 /// Where the pixels of a tile lie, in floats from the first.
-template <int out>
+template <int form>
 struct WinogradPlaces {
+  static constexpr int out = WinogradForm<form>::kOut;
   explicit WinogradPlaces(const WinogradOutput& o) {
     Unroll<out>([&](auto i) {
       row[i] = i * o.row_stride;
@@ -100,11 +133,12 @@ struct WinogradPlaces {
 };
 
 /// Row `row` of the pixels from its coefficients.
-template <int out, Extent extent, Activation limits>
+template <int form, Extent extent, Activation limits>
 [[gnu::always_inline]] inline void StorePixels(const WinogradOutput& o,
-                                               const WinogradPlaces<out>& places, int64_t c,
+                                               const WinogradPlaces<form>& places, int64_t c,
                                                const Vec* t, int row, Vec bias) {
-  using Form = WinogradForm<out>;
+  using Form = WinogradForm<form>;
+  constexpr int out = Form::kOut;
   if (extent != Extent::kWhole && row >= o.rows) return;
   const int lanes = static_cast<int>(o.channels - c < Vec::kWidth ? o.channels - c : Vec::kWidth);
   const auto wanted = [&](int j) { return extent == Extent::kWhole || j < o.columns; };
@@ -135,12 +169,13 @@ template <int out, Extent extent, Activation limits>
 }
 
 /// Even rows of the tile first, then the odd ones: each half fits the registers.
-template <int out, Extent extent, Activation limits>
+template <int form, Extent extent, Activation limits>
 [[gnu::always_inline]] inline void OutputVector(const WinogradOutput& o,
-                                                const WinogradPlaces<out>& places,
-                                                const float* const (&rows)[out + 2], int64_t c) {
-  using Form = WinogradForm<out>;
-  constexpr int kIn = out + 2;
+                                                const WinogradPlaces<form>& places,
+                                                const float* const (&rows)[WinogradForm<form>::kIn],
+                                                int64_t c) {
+  using Form = WinogradForm<form>;
+  constexpr int kIn = Form::kIn, out = Form::kOut;
   const Vec bias = Vec::Load(o.bias + c);
   Unroll<2>([&](auto odd) OORT_INLINE {
     int64_t x = c;
@@ -158,42 +193,42 @@ template <int out, Extent extent, Activation limits>
       Forget(x);
     });
     Unroll<out / 2>([&](auto i) OORT_INLINE {
-      StorePixels<out, extent, limits>(o, places, c, t[i], 2 * i + odd, bias);
+      StorePixels<form, extent, limits>(o, places, c, t[i], 2 * i + odd, bias);
     });
   });
 }
 
-template <int out, Activation limits>
+template <int form, Activation limits>
 void TransformOutputAs(const WinogradOutput& given) {
-  constexpr int kIn = out + 2;
+  constexpr int kIn = WinogradForm<form>::kIn, out = WinogradForm<form>::kOut;
   const WinogradOutput o = given;  // a copy: what is stored cannot change it
-  const WinogradPlaces<out> places(o);
+  const WinogradPlaces<form> places(o);
   const float* rows[kIn];
   Unroll<kIn>([&](auto i) { rows[i] = o.m + i * kIn * o.m_stride; });
   const int64_t whole = o.channels / Vec::kWidth * Vec::kWidth;
   if (o.rows == out && o.columns == out) {
     for (int64_t c = 0; c < whole; c += Vec::kWidth) {
-      OutputVector<out, Extent::kWhole, limits>(o, places, rows, c);
+      OutputVector<form, Extent::kWhole, limits>(o, places, rows, c);
     }
   } else {
     for (int64_t c = 0; c < whole; c += Vec::kWidth) {
-      OutputVector<out, Extent::kEdge, limits>(o, places, rows, c);
+      OutputVector<form, Extent::kEdge, limits>(o, places, rows, c);
     }
   }
   if (whole < o.channels) {
-    OutputVector<out, Extent::kPartial, limits>(o, places, rows, whole);
+    OutputVector<form, Extent::kPartial, limits>(o, places, rows, whole);
   }
 }
 
-template <int out>
+template <int form>
 void TransformOutput(const WinogradOutput& output) {
   const Activation kind = output.activation.kind;
-  if (kind == Activation::kRelu) return TransformOutputAs<out, Activation::kRelu>(output);
-  if (kind == Activation::kClamp) return TransformOutputAs<out, Activation::kClamp>(output);
+  if (kind == Activation::kRelu) return TransformOutputAs<form, Activation::kRelu>(output);
+  if (kind == Activation::kClamp) return TransformOutputAs<form, Activation::kClamp>(output);
   // No limits for the others: one copy of the code less than with a case for them.
   WinogradOutput plain = output;
   plain.activation = {Activation::kClamp, -__builtin_inff(), __builtin_inff()};
-  TransformOutputAs<out, Activation::kClamp>(plain);
+  TransformOutputAs<form, Activation::kClamp>(plain);
   if (kind == Activation::kNone) return;
   for (int row = 0; row < output.rows; ++row) {
     for (int column = 0; column < output.columns; ++column) {
@@ -226,10 +261,11 @@ void Product(const WinogradProduct& p) {
 }  // namespace
 }  // namespace oort::OORT_ISA
 
-OORT_DEFINE_KERNELS(WinogradKernels,
-                    {.width = Vec::kWidth,
-                     .columns = kWinogradColumns,
-                     .rows = kWinogradRows,
-                     .input = {TransformInput<2>, TransformInput<4>, TransformInput<6>},
-                     .output = {TransformOutput<2>, TransformOutput<4>, TransformOutput<6>},
-                     .product = Product})
+OORT_DEFINE_KERNELS(WinogradKernels, {.width = Vec::kWidth,
+                                      .columns = kWinogradColumns,
+                                      .rows = kWinogradRows,
+                                      .input = {TransformInput<2>, TransformInput<4>,
+                                                TransformInput<6>, TransformStridedInput},
+                                      .output = {TransformOutput<2>, TransformOutput<4>,
+                                                 TransformOutput<6>, TransformOutput<kStridedForm>},
+                                      .product = Product})

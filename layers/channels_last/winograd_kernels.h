@@ -10,7 +10,7 @@
 
 namespace oort {
 
-/// One tile of the image: (kOut + 2)^2 pixels become as many rows of V.
+/// One tile of the image: its pixels become as many rows of V.
 struct WinogradInput {
   const float* patch = nullptr;
   int64_t row_stride = 0, pixel_stride = 0;
@@ -49,9 +49,9 @@ struct WinogradKernels {
   int width;    ///< of a vector
   int columns;  ///< of a panel of U
   int rows;     ///< tiles that the product takes at once
-  // One for each of F(2,3), F(4,3) and F(6,3).
-  void (*input[3])(const WinogradInput& input);
-  void (*output[3])(const WinogradOutput& output);
+  // One for each of F(2,3), F(4,3), F(6,3) and stride 2.
+  void (*input[4])(const WinogradInput& input);
+  void (*output[4])(const WinogradOutput& output);
   void (*product)(const WinogradProduct& product);
 };
 OORT_DECLARE_KERNELS(WinogradKernels)

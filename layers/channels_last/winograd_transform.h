@@ -17,13 +17,38 @@ namespace oort::OORT_ISA {
 template <int i>
 using Index = std::integral_constant<int, i>;
 
-template <int out>
+template <int form>
 struct WinogradForm;
+
+/// Stride 2: elements 0, 2 and 4 of the input by F(2,2) over the points 0, 1 and infinity, then
+/// elements 1 and 3 as they are.
+inline constexpr int kStridedForm = 3;
+template <>
+struct WinogradForm<kStridedForm> {
+  static constexpr int kOut = 2, kIn = 5;
+  template <typename D>
+  static void All(D d, Vec* c) {
+    const Vec middle = d(Index<2>());
+    c[0] = d(Index<0>()) - middle;
+    c[1] = middle;
+    c[2] = d(Index<4>()) - middle;
+    c[3] = d(Index<1>());
+    c[4] = d(Index<3>());
+  }
+  template <typename M>
+  static void Even(M m, Vec* y) {
+    y[0] = m(Index<0>()) + (m(Index<1>()) + m(Index<3>()));
+  }
+  template <typename M>
+  static void Odd(M m, Vec* y) {
+    y[0] = m(Index<2>()) + (m(Index<1>()) + m(Index<4>()));
+  }
+};
 
 /// Points 0, +-1.
 template <>
 struct WinogradForm<2> {
-  static constexpr int kPairs = 1;
+  static constexpr int kOut = 2, kIn = 4, kPairs = 1;
   template <typename D>
   static Vec First(D d) {
     return d(Index<2>()) - d(Index<0>());
@@ -51,7 +76,7 @@ struct WinogradForm<2> {
 /// Points 0, +-sqrt(1/2), +-sqrt(2): half the error of 0, +-1, +-2.
 template <>
 struct WinogradForm<4> {
-  static constexpr int kPairs = 2;
+  static constexpr int kOut = 4, kIn = 6, kPairs = 2;
   static constexpr float kRoot = 1.41421356237309504880f, kHalfRoot = 0.70710678118654752440f;
   template <typename D>
   static Vec First(D d) {
@@ -91,7 +116,7 @@ struct WinogradForm<4> {
 /// Points 0, +-1, +-2, +-1/2.
 template <>
 struct WinogradForm<6> {
-  static constexpr int kPairs = 3;
+  static constexpr int kOut = 6, kIn = 8, kPairs = 3;
   template <typename D>
   static Vec First(D d) {
     return Fma(Vec(5.25f), d(Index<2>()) - d(Index<4>()), d(Index<6>()) - d(Index<0>()));

@@ -19,8 +19,9 @@ struct WinogradCase {
   bool add = false;
   Activation activation = Activation::kNone;
   int threads = 1;
-  int64_t out_height() const { return height + top + bottom - 2; }
-  int64_t out_width() const { return width + left + right - 2; }
+  int64_t stride = 1;
+  int64_t out_height() const { return (height + top + bottom - 3) / stride + 1; }
+  int64_t out_width() const { return (width + left + right - 3) / stride + 1; }
   WinogradSize size() const { return {batch, out_height(), out_width(), channels, out_channels}; }
 };
 
@@ -78,7 +79,8 @@ struct WinogradData {
   }
 
  private:
-  void AddPixel(int64_t n, int64_t y, int64_t x, int64_t o) {
+  void AddPixel(int64_t n, int64_t out_y, int64_t out_x, int64_t o) {
+    const int64_t y = out_y * c.stride, x = out_x * c.stride;
     double sum = static_cast<double>(bias.data<float>()[o]), sizes = std::abs(sum);
     for (int64_t i = std::max<int64_t>(0, c.top - y);
          i < std::min<int64_t>(3, c.height + c.top - y); ++i) {
@@ -95,7 +97,8 @@ struct WinogradData {
       }
     }
     if (c.add) {
-      sum += static_cast<double>(add.data<float>()[Pixel(n, y, x) * (c.out_channels + kGap) + o]);
+      sum += static_cast<double>(
+          add.data<float>()[Pixel(n, out_y, out_x) * (c.out_channels + kGap) + o]);
     }
     if (c.activation == Activation::kRelu) sum = std::max(sum, 0.0);
     if (c.activation == Activation::kClamp) sum = std::clamp(sum, -0.25, 0.5);
@@ -110,6 +113,7 @@ constexpr WinogradVariant kVariants[] = {WinogradVariant::kF2, WinogradVariant::
 
 /// The bounds that winograd.h states.
 double BoundOf(WinogradVariant variant) {
+  if (variant == WinogradVariant::kStride2) return 5e-7;
   return variant == WinogradVariant::kF2 ? 5e-7 : variant == WinogradVariant::kF4 ? 2e-6 : 1e-5;
 }
 
@@ -151,6 +155,14 @@ void ExpectWinograd(const WinogradCase& c) {
                    << " on " << c.threads << " threads");
       ExpectNear(data, data.Run(isa, variant), BoundOf(variant));
     }
+  }
+  WinogradCase strided = c;
+  strided.stride = 2;
+  const WinogradData other(strided);
+  for (const Isa isa : SupportedIsas()) {
+    SCOPED_TRACE(std::string(Name(isa)) + ", stride 2");
+    ExpectNear(other, other.Run(isa, WinogradVariant::kStride2),
+               BoundOf(WinogradVariant::kStride2));
   }
 }
 
@@ -222,6 +234,13 @@ TEST(Winograd, IsChosenWhereItPays) {
   EXPECT_EQ(choose(112, 3, 8), std::nullopt) << "the transforms cost more than the products";
   EXPECT_EQ(choose(1, 512, 512), std::nullopt) << "the weights grow";
   EXPECT_EQ(WinogradConv::Choose({0, 8, 8, 64, 64}, DefaultIsa()), std::nullopt);
+}
+
+TEST(Winograd, PaysAtStride2) {
+  if (DefaultIsa() != Isa::kNeon) return;
+  EXPECT_TRUE(WinogradConv::PaysAtStride2({1, 28, 28, 128, 128}, DefaultIsa()));
+  EXPECT_FALSE(WinogradConv::PaysAtStride2({1, 7, 7, 512, 512}, DefaultIsa())) << "weights grow";
+  EXPECT_FALSE(WinogradConv::PaysAtStride2({1, 112, 112, 3, 32}, DefaultIsa())) << "transforms";
 }
 
 TEST(Winograd, KeepsWhatIsNotFiniteInItsTiles) {
