@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What products of few rows are made of: the formats of weights, barriers, and x in shared memory.
-// For few_rows.cu alone.
+// For .cu files.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -49,8 +49,18 @@ struct Kind : Weights {
   static constexpr int kStageSteps = kWorkers * Weights::kStepsEach;
   static constexpr int kStageBytes = kStageSteps * kRecordBytes;
   static constexpr int kThreads = (kWorkers + Weights::kFetchers + 1) * 32;
-  /// Columns whose elements of x share a power of two as factor (bf16 needs none).
-  static constexpr int kSpan = Weights::kPacked ? kChunkColumns : kStepColumns;
+  /// Columns whose products are added up before they meet a scale, and whose elements of x share a
+  /// power of two as factor (bf16 needs none).
+  static constexpr int kSpan = Weights::kPacked && kByChunk ? kChunkColumns : kStepColumns;
+  static constexpr int kSpansPerStep = kStepColumns / kSpan, kChunksPerSpan = kSpan / kChunkColumns;
+  /// Neighbouring columns of a span that a lane multiplies.
+  static constexpr int kLaneColumns = Weights::kPacked ? kChunkColumns / 4 : kStepColumns / 4;
+
+  /// Where column k of a span stands for one of the numbers that add up to x: the halves of every
+  /// second one are exchanged, so that the lanes that read both meet different banks.
+  __device__ static constexpr int PlaceInSpan(int k, int split) {
+    return Weights::kPacked && kSpan == kStepColumns && split % 2 != 0 ? k ^ kChunkColumns : k;
+  }
 };
 
 // ---- Barriers and copies -----------------------------------------------------------------------
@@ -167,7 +177,7 @@ __device__ __forceinline__ void StageFour(const float (&v)[4], int k, int padded
   constexpr int kLanes = K::kSpan / 4;
   const int span = k / K::kSpan, columns = staged.rows * kSplits;
   const bool real = k < padded;
-  uint16_t* high = staged.values + (span * columns + row * kSplits) * K::kSpan + k % K::kSpan;
+  uint16_t* to = staged.values + (span * columns + row * kSplits) * K::kSpan;
   uint16_t a[4], b[4];
   if constexpr (K::kBf16) {
 #pragma unroll
@@ -211,10 +221,10 @@ __device__ __forceinline__ void StageFour(const float (&v)[4], int k, int padded
     }
   }
   if (!real) return;
-  *reinterpret_cast<uint2*>(high) = {a[0] | static_cast<uint32_t>(a[1]) << 16,
-                                     a[2] | static_cast<uint32_t>(a[3]) << 16};
-  *reinterpret_cast<uint2*>(high + K::kSpan) = {b[0] | static_cast<uint32_t>(b[1]) << 16,
-                                                b[2] | static_cast<uint32_t>(b[3]) << 16};
+  *reinterpret_cast<uint2*>(to + K::PlaceInSpan(k % K::kSpan, 0)) = {
+      a[0] | static_cast<uint32_t>(a[1]) << 16, a[2] | static_cast<uint32_t>(a[3]) << 16};
+  *reinterpret_cast<uint2*>(to + K::kSpan + K::PlaceInSpan(k % K::kSpan, 1)) = {
+      b[0] | static_cast<uint32_t>(b[1]) << 16, b[2] | static_cast<uint32_t>(b[3]) << 16};
 }
 
 /// Elements of a row that the workers have on their way at a time: kBatch times four for each.
