@@ -50,6 +50,6 @@ void LikeliestOnDevice(cuda::Stream& stream, const Tensor& x, Tensor& y) {
 }  // namespace oort
 
 OORT_CUDA_LAYERS(device_likeliest) {
-  (void)registry;
   oort::device_likeliest.Set(&oort::LikeliestOnDevice);
+  oort::ShareWithCuda(registry, {"oort.Likeliest"});
 }

@@ -42,12 +42,14 @@ std::unique_ptr<cuda::SequenceTable> MakeSequenceTable(const KvCache& cache) {
 
 namespace {
 
-/// Where the head of the model runs: what it makes on a GPU is copied to the host, or kept.
+/// Where logits may stay if nobody asks for them: on the GPU, if the model makes them there and
+/// copies them to the host for the caller alone.
 Device LogitsDevice(const RuntimeGraph& graph) {
   const int output = graph.graph().OutputOperators().at(0);
-  const int logits = graph.graph().operators[static_cast<size_t>(output)].inputs.at(0);
-  const int producer = graph.graph().operands[static_cast<size_t>(logits)].producer;
-  const bool copied = graph.graph().operators.at(static_cast<size_t>(producer)).type == kToHostType;
+  const int index = graph.graph().operators[static_cast<size_t>(output)].inputs.at(0);
+  const Operand& logits = graph.graph().operands[static_cast<size_t>(index)];
+  const Operator& producer = graph.graph().operators.at(static_cast<size_t>(logits.producer));
+  const bool copied = producer.type == kToHostType && logits.consumers.size() == 1;
   return copied ? graph.device() : Device::Cpu();
 }
 
