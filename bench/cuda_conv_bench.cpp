@@ -152,6 +152,8 @@ std::string PlanText(ConvMath math, const ConvPlan& plan) {
          std::to_string(tile.columns) + "/" + std::to_string(plan.splits);
 }
 
+constexpr int kHopperTiles = 2;  // they come last
+
 void RunBatch(ConvMath math, int batch) {
   double best_sum = 0, chosen_sum = 0;
   for (const Layer& layer : kLayers) {
@@ -173,8 +175,14 @@ void RunBatch(ConvMath math, int batch) {
     std::printf("b%-2d %3d %4d->%4d k%d s%d x%d: %7.2f us %s %4.0f TF |", batch, layer.size,
                 layer.channels, layer.filters, layer.kernel, layer.stride, layer.count, time,
                 PlanText(math, chosen).c_str(), bench.flops() / time * 1e-6);
-    for (size_t i = 0; i < std::min<size_t>(6, all.size()); ++i) {
+    for (size_t i = 0; i < std::min<size_t>(5, all.size()); ++i) {
       std::printf(" %s %.2f", PlanText(math, all[i].plan).c_str(), all[i].microseconds);
+    }
+    std::printf(" |");
+    for (const Timed& timed : all) {  // Hopper's, wherever they stand
+      if (timed.plan.tile >= static_cast<int>(ConvTiles(math).size()) - kHopperTiles) {
+        std::printf(" %s %.2f", PlanText(math, timed.plan).c_str(), timed.microseconds);
+      }
     }
     if (batch == 1) std::printf(" | err %.1e %.1e", bench.Error(chosen), bench.Error(all[0].plan));
     std::printf("\n");

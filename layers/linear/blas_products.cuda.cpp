@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Matrix products on the GPU by cuBLASLt.
+#include <algorithm>
 #include <optional>
 
 #include "cuda/blas.h"
@@ -280,7 +281,8 @@ class CudaLinear final : public LinearLayer {
   Tensor weight_data_, bias_data_, wide_bias_;  // the last is the bias in f32
 };
 
-std::shared_ptr<const cuda::Matmul> BlasProductOf(const DeviceProduct& from, int device) {
+std::shared_ptr<const cuda::Matmul> BlasProductOf(const DeviceProduct& from, int device,
+                                                  int alignment) {
   cuda::Product to;
   to.m = from.m;
   to.n = from.n;
@@ -288,7 +290,7 @@ std::shared_ptr<const cuda::Matmul> BlasProductOf(const DeviceProduct& from, int
   to.transpose_a = from.transpose_a;
   to.transpose_b = from.transpose_b;
   to.input = to.output = from.dtype;
-  to.alignment = static_cast<int>(ItemSize(from.dtype));
+  to.alignment = alignment;
   to.batch = from.count;
   if (from.count > 1) {
     to.stride_a = from.m * from.k;
@@ -302,8 +304,19 @@ bool IsNothing(const DeviceProduct& product) {
   return product.count == 0 || product.m == 0 || product.n == 0 || product.k == 0;
 }
 
+constexpr int kWholeSlot = 256;  // what memory of tensors is taken for
+int ItemAlignment(const DeviceProduct& product) {
+  return static_cast<int>(ItemSize(product.dtype));
+}
+
+/// Where operands will be is not known yet.
 void BlasProductBytes(const DeviceProduct& product, int device, size_t* bytes) {
-  *bytes = IsNothing(product) ? 0 : BlasProductOf(product, device)->workspace();
+  *bytes = 0;
+  if (IsNothing(product)) return;
+  for (int alignment : {kWholeSlot, ItemAlignment(product)}) {
+    *bytes = std::max(*bytes, BlasProductOf(product, device, alignment)->workspace());
+  }
+  if (*bytes > 0) *bytes += kWholeSlot;  // it begins at a multiple
 }
 
 void RunBlasProduct(cuda::Stream& stream, const DeviceProduct& product, const void* a,
@@ -312,7 +325,12 @@ void RunBlasProduct(cuda::Stream& stream, const DeviceProduct& product, const vo
     const auto elements = static_cast<size_t>(product.count * product.m * product.n);
     return stream.Fill(c, 0, elements * ItemSize(product.dtype));
   }
-  BlasProductOf(product, stream.device())->Run(stream, a, b, c, nullptr, workspace);
+  const auto all = reinterpret_cast<uintptr_t>(a) | reinterpret_cast<uintptr_t>(b) |
+                   reinterpret_cast<uintptr_t>(c);
+  const int alignment = all % 64 == 0 ? kWholeSlot : ItemAlignment(product);
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(workspace) + kWholeSlot - 1;
+  BlasProductOf(product, stream.device(), alignment)
+      ->Run(stream, a, b, c, nullptr, reinterpret_cast<void*>(begin / kWholeSlot * kWholeSlot));
 }
 
 }  // namespace

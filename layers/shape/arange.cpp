@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "core/dispatch.h"
+#include "layers/shape/device_shapes.h"
 #include "layers/shape/strided_layer.h"
 
 namespace oort {
@@ -12,13 +13,19 @@ bool IsIntegral(const Value& value) {
   return IsInteger(value.AsTensor().dtype()) || value.AsTensor().dtype() == DType::kBool;
 }
 
-class ArangeLayer final : public Layer {
+class ArangeLayer final : public Layer, public AnyDevice {
  public:
   explicit ArangeLayer(const LayerInit& init)
       : start_(init.Arg("start")),
         end_(init.Arg("end")),
         step_(init.Arg("step")),
-        dtype_(init.Arg("dtype")) {}
+        dtype_(init.Arg("dtype")) {
+    if (init.device().type == DeviceType::kCpu) return;
+    for (const char* name : {"start", "end", "step"}) {
+      if (init.IsConstant(name)) continue;
+      throw Error(ErrorCode::kUnsupported, "gives what is not known before it runs");
+    }
+  }
 
   std::vector<Value> Infer(const Args& args) const override {
     for (int i : {start_, end_, step_}) {
@@ -27,9 +34,15 @@ class ArangeLayer final : public Layer {
     return {Tensor::Meta(ResultType(args), Shape{Length(args)})};
   }
 
-  void Forward(const Context&, const Args& args, std::span<Value> outputs) const override {
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     const int64_t length = Length(args);
     Tensor& output = OutputTensor(outputs[0], ResultType(args), Shape{length});
+    if (context.stream() != nullptr) {
+      const bool whole = IsInteger(output.dtype()) || output.dtype() == DType::kBool;
+      return device_arange(*context.stream(), whole ? 0 : args[start_].AsFloat(),
+                           whole ? 0 : args[step_].AsFloat(), whole ? ToInt(args[start_]) : 0,
+                           whole ? ToInt(args[step_]) : 0, output);
+    }
     VisitDType(output.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::Type;
       T* target = output.data<T>();

@@ -4,7 +4,7 @@
 
 #include "core/checked.h"
 #include "graph/dtype_names.h"
-#include "layers/shape/device_triangle.h"
+#include "layers/shape/device_shapes.h"
 #include "layers/shape/strided_copy.h"
 #include "layers/shape/strided_layer.h"
 

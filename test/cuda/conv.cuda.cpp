@@ -148,8 +148,8 @@ constexpr ConvCase kCases[] = {
     {3, 15, 13, 64, 136, 3, 3, 2, 1, 1, 1, true, kRelu},   // from here on for Hopper's kernels, too
     {2, 9, 21, 128, 72, 3, 5, 1, 1, 1, 1, false, kSilu},
     {1, 30, 17, 192, 64, 5, 1, 2, 2, 1, 1, true, kNone},
-    {2, 64, 65, 64, 264, 1, 1, 1, 0, 1, 1, true, kRelu},  // several tiles a block
-    {2, 33, 64, 64, 264, 1, 1, 1, 0, 1, 1, false, kNone},
+    {2, 64, 65, 8, 264, 1, 1, 1, 0, 1, 1, true, kRelu},  // several tiles a block
+    {2, 33, 64, 72, 40, 1, 1, 1, 0, 1, 1, false, kNone},
     {1, 40, 31, 256, 128, 1, 1, 2, 0, 1, 1, false, kRelu},
 };
 
@@ -235,7 +235,7 @@ TEST_P(ConvMaths, NarrowImages) {
   for (const ConvCase& test :
        {ConvCase{1, 20, 18, 8, 64, 7, 4, 1, 3, 1, 1, false, kRelu},
         ConvCase{2, 33, 47, 8, 72, 3, 3, 2, 1, 1, 1, false, kSilu},   // odd taps
-        ConvCase{5, 64, 64, 8, 200, 3, 3, 1, 1, 1, 1, false, kRelu},  // several tiles a block
+        ConvCase{5, 64, 64, 8, 200, 1, 1, 1, 0, 1, 1, false, kRelu},  // several tiles a block
         ConvCase{1, 5, 3, 8, 8, 1, 1, 1, 0, 1, 1, false, kNone},
         ConvCase{1, 40, 40, 8, 200, 5, 2, 3, 4, 1, 1, false, kNone}}) {
     ConvFixture fixture(test, GetParam());

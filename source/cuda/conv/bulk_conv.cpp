@@ -131,7 +131,6 @@ void ConvolveInBulk(const Stream& stream, const ConvCall& call, ConvMath math,
   conv.channels = call.channels;
   conv.channel_steps = (call.channels + kDepth - 1) / kDepth;
   conv.taps = static_cast<int>(call.taps());
-  conv.kernel_width = call.width.kernel;
   conv.out_plane = call.height.out * call.width.out;
   conv.out_width = call.width.out;
   conv.stride_down = call.height.stride;
@@ -140,6 +139,8 @@ void ConvolveInBulk(const Stream& stream, const ConvCall& call, ConvMath math,
   conv.pad_left = call.width.pad;
   conv.dilation_down = call.height.dilation;
   conv.dilation_along = call.width.dilation;
+  conv.reach_down = call.height.kernel * call.height.dilation;
+  conv.reach_along = call.width.kernel * call.width.dilation;
   conv.column_tiles = (call.filters + kernel.tile.columns - 1) / kernel.tile.columns;
   const int64_t row_tiles = (call.rows() + kernel.tile.rows - 1) / kernel.tile.rows;
   conv.tiles = static_cast<int>(row_tiles * conv.column_tiles);

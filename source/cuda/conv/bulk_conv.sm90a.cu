@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Convolution as a product on Hopper. Blocks stay and take tile after tile: one warp has the copy
-// engine fetch what is under the windows, the filters and the addends several steps ahead, two
+// engine fetch what is under the windows several steps ahead, one the filters and the addends, two
 // warpgroups multiply and write their results, through shared memory, while the next tile comes.
 #include "cuda/conv/bulk_conv.h"
 #include "cuda/conv/bulk_conv_args.h"
@@ -11,7 +11,8 @@ namespace oort::cuda {
 namespace {
 
 constexpr int kBulkRows = 128, kGroupRows = 64, kBulkRowBytes = 128, kBulkDepth = 64;
-constexpr int kGroups = 2, kGroupThreads = 128, kBulkThreads = kGroups * kGroupThreads + 32;
+constexpr int kGroups = 2, kGroupThreads = 128, kFetchers = 2;
+constexpr int kBulkThreads = kGroups * kGroupThreads + kFetchers * 32;
 
 /// `stages` steps of both matrices and `parts` tiles of results are in shared memory.
 template <int columns_, int stages_, int parts_, int resident_>
@@ -19,7 +20,8 @@ struct BulkShape {
   static constexpr int kColumns = columns_, kStages = stages_, kParts = parts_;
   static constexpr int kResident = resident_;
   static constexpr int kWindowBytes = kBulkRows * kBulkRowBytes;
-  static constexpr int kStageBytes = kWindowBytes + kColumns * kBulkRowBytes;
+  static constexpr int kFilterBytes = kColumns * kBulkRowBytes;
+  static constexpr int kStageBytes = kWindowBytes + kFilterBytes;
   static constexpr int kBoxBytes = kGroupRows * kBulkRowBytes;  // 64 columns of a group's results
   static constexpr int kBoxes = kColumns / 64;
   static constexpr int kPartBytes = kGroups * kBoxes * kBoxBytes;
@@ -63,69 +65,96 @@ struct Ring {
   }
 };
 
-/// Fetches all that the tiles of this block need; one thread.
+/// Fetches what is under the windows of all tiles of this block; one thread. It must be quick: a
+/// step of the product takes some 300 cycles.
 template <typename Shape>
-class BulkFetcher {
+class WindowFetcher {
  public:
-  __device__ BulkFetcher(const BulkConv& conv, const BulkMemory<Shape>& memory)
-      : conv_(conv), memory_(memory), steps_(conv.taps * conv.channel_steps) {}
+  __device__ WindowFetcher(const BulkConv& conv, const BulkMemory<Shape>& memory)
+      : conv_(conv), memory_(memory) {}
 
   __device__ void Run() {
-    // Filters are no kernel's results: they are fetched while the kernel before still runs.
-    const int first = blockIdx.x;
-    const int ahead = steps_ < Shape::kStages ? steps_ : Shape::kStages;
-    if (first < conv_.tiles) {
-      for (int step = 0; step < ahead; ++step) FetchFilters(first, step, step);
-    }
     WaitForPredecessor();
-    for (int tile = first; tile < conv_.tiles; tile += gridDim.x) {
-      FetchTile(tile, tile == first ? ahead : 0);
-      if (conv_.has_addend) FetchAddends(tile);
+    for (int tile = blockIdx.x; tile < conv_.tiles; tile += gridDim.x) {
+      const int row = tile / conv_.column_tiles * kBulkRows;
+      if (conv_.windows) {
+        FetchWindows(row);
+      } else {
+        FetchRows(row);
+      }
     }
   }
 
  private:
-  __device__ void FetchFilters(int tile, int step, int stage) {
-    ArriveAndExpect(memory_.Full(stage), Shape::kStageBytes);
-    const int tap = step / conv_.channel_steps, piece = step % conv_.channel_steps;
-    FetchBox(memory_.Filters(stage), conv_.weight, memory_.Full(stage),
-             tap * conv_.channels + piece * kBulkDepth,
-             tile % conv_.column_tiles * Shape::kColumns);
-  }
-
-  __device__ void FetchTile(int tile, int ahead) {
-    const int row = tile / conv_.column_tiles * kBulkRows;
-    const int image = row / conv_.out_plane, pixel = row % conv_.out_plane;
-    const int y = pixel / conv_.out_width * conv_.stride_down - conv_.pad_top;
-    const int x = pixel % conv_.out_width * conv_.stride_along - conv_.pad_left;
-    int channel = 0, down = 0, along = 0;
-    for (int step = 0; step < steps_; ++step) {
-      if (step >= ahead) {
-        WaitFor(memory_.Empty(stage_.at), stage_.parity ^ 1);
-        FetchFilters(tile, step, stage_.at);
-      }
-      const uint32_t to = memory_.Windows(stage_.at), barrier = memory_.Full(stage_.at);
-      if (conv_.windows) {
-        FetchPixels(to, conv_.in, barrier, channel, x, y, image, along * conv_.dilation_along,
-                    down * conv_.dilation_down);
-      } else {
-        FetchBox(to, conv_.in, barrier, channel, row);
-      }
-      channel += kBulkDepth;
-      if (channel >= conv_.channels) {
-        channel = 0;
-        if (++along == conv_.kernel_width) {
-          along = 0;
-          ++down;
-        }
-      }
+  __device__ void FetchRows(int row) {
+    for (int channel = 0; channel < conv_.channels; channel += kBulkDepth) {
+      const uint32_t barrier = Begin();
+      FetchBox(memory_.Windows(stage_.at), conv_.in, barrier, channel, row);
       stage_.Next();
     }
   }
 
-  __device__ void FetchAddends(int tile) {
-    const int row = tile / conv_.column_tiles * kBulkRows;
-    const int column = tile % conv_.column_tiles * Shape::kColumns;
+  __device__ void FetchWindows(int row) {
+    const int image = row / conv_.out_plane, pixel = row % conv_.out_plane;
+    const int y = pixel / conv_.out_width * conv_.stride_down - conv_.pad_top;
+    const int x = pixel % conv_.out_width * conv_.stride_along - conv_.pad_left;
+    for (int down = 0; down < conv_.reach_down; down += conv_.dilation_down) {
+      for (int along = 0; along < conv_.reach_along; along += conv_.dilation_along) {
+        for (int channel = 0; channel < conv_.channels; channel += kBulkDepth) {
+          const uint32_t barrier = Begin();
+          FetchPixels(memory_.Windows(stage_.at), conv_.in, barrier, channel, x, y, image, along,
+                      down);
+          stage_.Next();
+        }
+      }
+    }
+  }
+
+  __device__ uint32_t Begin() const {
+    WaitFor(memory_.Empty(stage_.at), stage_.parity ^ 1);
+    const uint32_t barrier = memory_.Full(stage_.at);
+    ArriveAndExpect(barrier, Shape::kWindowBytes);
+    return barrier;
+  }
+
+  const BulkConv& conv_;
+  const BulkMemory<Shape>& memory_;
+  Ring<Shape::kStages> stage_;
+};
+
+/// The same for filters, which are no kernel's results and come while the kernel before still
+/// runs, and for addends.
+template <typename Shape>
+class FilterFetcher {
+ public:
+  __device__ FilterFetcher(const BulkConv& conv, const BulkMemory<Shape>& memory)
+      : conv_(conv), memory_(memory) {}
+
+  __device__ void Run() {
+    const int first = blockIdx.x;
+    for (int tile = first; tile < conv_.tiles; tile += gridDim.x) {
+      const int column = tile % conv_.column_tiles * Shape::kColumns;
+      FetchFilters(column);
+      if (!conv_.has_addend) continue;
+      if (tile == first) WaitForPredecessor();
+      FetchAddends(tile / conv_.column_tiles * kBulkRows, column);
+    }
+  }
+
+ private:
+  __device__ void FetchFilters(int column) {
+    for (int tap = 0, first = 0; tap < conv_.taps; ++tap, first += conv_.channels) {
+      for (int channel = 0; channel < conv_.channels; channel += kBulkDepth) {
+        WaitFor(memory_.Empty(stage_.at), stage_.parity ^ 1);
+        const uint32_t barrier = memory_.Full(stage_.at);
+        ArriveAndExpect(barrier, Shape::kFilterBytes);
+        FetchBox(memory_.Filters(stage_.at), conv_.weight, barrier, first + channel, column);
+        stage_.Next();
+      }
+    }
+  }
+
+  __device__ void FetchAddends(int row, int column) {
     for (int group = 0; group < kGroups; ++group) {
       WaitFor(memory_.Free(part_.at, group), part_.parity ^ 1);
       const uint32_t barrier = memory_.Ready(part_.at, group);
@@ -140,7 +169,6 @@ class BulkFetcher {
 
   const BulkConv& conv_;
   const BulkMemory<Shape>& memory_;
-  const int steps_;
   Ring<Shape::kStages> stage_;
   Ring<Shape::kParts> part_;
 };
@@ -228,25 +256,44 @@ class BulkMultiplier {
     }
   }
 
-  __device__ void Finish(float (&sums)[kSums]) {
-    // Both rows of this thread are alike modulo 8.
-    const int row = thread_ / 32 * 16 + lane_ / 4;
-#pragma unroll
-    for (int j = 0; j < Shape::kColumns / 8; ++j) {
-      const uint32_t at = memory_.Box(part_.at, group_, j / 8) + row * kBulkRowBytes +
-                          ((j % 8 ^ (lane_ / 4)) << 4) + lane_ % 4 * 4;
-      FinishPair(sums[4 * j], sums[4 * j + 1], at);
-      FinishPair(sums[4 * j + 2], sums[4 * j + 3], at + 8 * kBulkRowBytes);
+  __device__ void Finish(const float (&sums)[kSums]) const {
+    switch (conv_.activation.curve) {
+      case FastActivation::kSilu: return FinishAs<FastActivation::kSilu>(sums);
+      case FastActivation::kHardswish: return FinishAs<FastActivation::kHardswish>(sums);
+      default: return FinishAs<FastActivation::kLine>(sums);
     }
   }
 
-  __device__ void FinishPair(float x, float y, uint32_t at) const {
-    if (conv_.has_addend) {
-      const ElementPair<T> addends = LoadPair<T>(at);
-      x += ToFloat(addends.first);
-      y += ToFloat(addends.second);
+  template <FastActivation::Curve curve>
+  __device__ void FinishAs(const float (&sums)[kSums]) const {
+    // Both rows of this thread are alike modulo 8.
+    const uint32_t row = (thread_ / 32 * 16 + lane_ / 4) * kBulkRowBytes + lane_ % 4 * 4;
+    const float low = conv_.activation.low, high = conv_.activation.high;
+#pragma unroll
+    for (int box = 0; box < Shape::kBoxes; ++box) {
+      const uint32_t at = memory_.Box(part_.at, group_, box) + row;
+      ElementPair<T> addends[16];  // all on their way before the first is used
+      if (conv_.has_addend) {
+#pragma unroll
+        for (int i = 0; i < 16; ++i) addends[i] = LoadPair<T>(at + PairAt(i));
+      }
+#pragma unroll
+      for (int i = 0; i < 16; ++i) {
+        const int sum = 32 * box + 4 * (i % 8) + 2 * (i / 8);
+        float x = sums[sum], y = sums[sum + 1];
+        if (conv_.has_addend) {
+          x += ToFloat(addends[i].first);
+          y += ToFloat(addends[i].second);
+        }
+        StorePair<T>(at + PairAt(i), ActivateAs<curve>(x, low, high),
+                     ActivateAs<curve>(y, low, high));
+      }
     }
-    StorePair<T>(at, Activate(conv_.activation, x), Activate(conv_.activation, y));
+  }
+
+  /// Pair i % 8 of 8 columns, of the upper row or the one 8 below.
+  __device__ uint32_t PairAt(int i) const {
+    return ((i % 8 ^ (lane_ / 4)) << 4) + i / 8 * 8 * kBulkRowBytes;
   }
 
   __device__ void StorePart(int row, int column) {
@@ -285,7 +332,7 @@ __global__ void __launch_bounds__(kBulkThreads, Shape::kResident)
     PrefetchMap(conv.out);
     if (conv.has_addend) PrefetchMap(conv.addend);
     for (int i = 0; i < Shape::kStages; ++i) {
-      InitBarrier(memory.Full(i), 1);
+      InitBarrier(memory.Full(i), kFetchers);
       InitBarrier(memory.Empty(i), kGroups * kGroupThreads / 32);
     }
     for (int i = 0; i < Shape::kParts * kGroups; ++i) {
@@ -298,7 +345,9 @@ __global__ void __launch_bounds__(kBulkThreads, Shape::kResident)
   if (thread < kFetcher) {
     BulkMultiplier<math, Shape>(conv, memory, thread / kGroupThreads, thread % kGroupThreads).Run();
   } else if (thread == kFetcher) {
-    BulkFetcher<Shape>(conv, memory).Run();
+    WindowFetcher<Shape>(conv, memory).Run();
+  } else if (thread == kFetcher + 32) {
+    FilterFetcher<Shape>(conv, memory).Run();
   }
 }
 

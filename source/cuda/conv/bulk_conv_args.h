@@ -14,9 +14,10 @@ struct BulkConv {
   FastActivation activation;
   bool has_addend;
   bool windows;  // `in` is walked along windows, not as a matrix
-  int filters, channels, channel_steps, taps, kernel_width;
+  int filters, channels, channel_steps, taps;
   int out_plane, out_width;
   int stride_down, stride_along, pad_top, pad_left, dilation_down, dilation_along;
+  int reach_down, reach_along;  // of a window: kernel times dilation
   int column_tiles, tiles;
 };
 

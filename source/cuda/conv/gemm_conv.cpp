@@ -96,22 +96,26 @@ double ModelCycles(const ConvCall& call, ConvMath math, const GemmConvKernel& ke
 
 /// The same for blocks that stay: they fetch and write while they multiply.
 double BulkCycles(const ConvCall& call, const BulkConvKernel& kernel, int multiprocessors) {
-  constexpr double kStart = 3000, kMultiplies = 1500, kFetchBytes = 54, kMemoryBytes = 17;
-  constexpr double kFinish = 500, kFinishItem = 0.05;
+  constexpr double kStart = 3000, kMultiplies = 1500, kCacheBytes = 30, kMemoryBytes = 15;
+  constexpr double kMostFetched = 50, kFinish = 600, kFinishItem = 0.06;
   const double rows = kernel.tile.rows, columns = kernel.tile.columns;
   const auto steps = static_cast<double>(call.taps() * CeilDiv(call.channels, 64));
   const auto tiles = static_cast<double>(CeilDiv(call.rows(), kernel.tile.rows) *
                                          CeilDiv(call.filters, kernel.tile.columns));
   const double here = std::min<double>(kernel.resident, std::ceil(tiles / multiprocessors));
   const double rounds = std::ceil(tiles / (here * multiprocessors));
+  const double busy = std::min<double>(multiprocessors, tiles);
+  const double fetched = std::min(kMostFetched, kCacheBytes * multiprocessors / busy);
   const double step = here * std::max(rows * columns * 64 / kMultiplies,
-                                      (rows + columns) * kRowBytesOfStep / kFetchBytes);
+                                      (rows + columns) * kRowBytesOfStep / fetched);
   const double results = static_cast<double>(call.rows()) * call.filters;
   const double bytes = 2 * (static_cast<double>(call.batch) * call.height.in * call.width.in *
                                 call.channels / (call.height.stride * call.width.stride) +
                             results * (call.epilogue.addend != nullptr ? 2 : 1));
-  return kStart + std::max(rounds * (steps * step + kFinish + rows * columns * kFinishItem),
-                           bytes / (kMemoryBytes * multiprocessors));
+  // Blocks beside each other hide what the end of a tile takes.
+  const double finish = (kFinish + rows * columns * kFinishItem) / here;
+  return kStart +
+         std::max(rounds * (steps * step + finish), bytes / (kMemoryBytes * multiprocessors));
 }
 
 size_t GemmKernelCount(ConvMath math) { return KernelsOf(math).size(); }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "layers/shape/device_triangle.h"
+#include "layers/shape/device_shapes.h"
 
 #include "cuda/launch.h"
+#include "cuda/numbers.h"
 
 namespace oort {
 namespace {
@@ -35,10 +36,30 @@ void TriangleOnDevice(cuda::Stream& stream, bool upper, int64_t diagonal, const 
   }
 }
 
+__global__ void CountUp(double start, double step, int64_t whole_start, int64_t whole_step, void* y,
+                        DType dtype, int64_t total) {
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= total) return;
+  if (cuda::IsRealType(dtype)) {
+    cuda::StoreNumber(y, i, start + static_cast<double>(i) * step, dtype);
+  } else {
+    cuda::StoreNumber(y, i, whole_start + i * whole_step, dtype);
+  }
+}
+
+void ArangeOnDevice(cuda::Stream& stream, double start, double step, int64_t whole_start,
+                    int64_t whole_step, Tensor& y) {
+  constexpr int kThreads = 256;
+  cuda::Launch(stream, {dim3(cuda::BlocksFor(y.elements(), kThreads)), dim3(kThreads)}, &CountUp,
+               start, step, whole_start, whole_step, static_cast<void*>(y.raw()), y.dtype(),
+               y.elements());
+}
+
 }  // namespace
 }  // namespace oort
 
-OORT_CUDA_LAYERS(device_triangle) {
+OORT_CUDA_LAYERS(device_shapes) {
   (void)registry;
   oort::device_triangle.Set(&oort::TriangleOnDevice);
+  oort::device_arange.Set(&oort::ArangeOnDevice);
 }
