@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Convolution as a product on Hopper. Blocks stay and take tile after tile: one warp has the copy
 // engine fetch what is under the windows several steps ahead, one the filters and the addends, two
-// warpgroups multiply and write their results, through shared memory, while the next tile comes.
+// warpgroups multiply and leave their results in shared memory, and one warp has them written.
 #include "cuda/conv/bulk_conv.h"
 #include "cuda/conv/bulk_conv_args.h"
 #include "cuda/conv/fast_activation.cuh"
@@ -11,8 +11,8 @@ namespace oort::cuda {
 namespace {
 
 constexpr int kBulkRows = 128, kGroupRows = 64, kBulkRowBytes = 128, kBulkDepth = 64;
-constexpr int kGroups = 2, kGroupThreads = 128, kFetchers = 2;
-constexpr int kBulkThreads = kGroups * kGroupThreads + kFetchers * 32;
+constexpr int kGroups = 2, kGroupThreads = 128, kFetchers = 2, kHelpers = 3;
+constexpr int kBulkThreads = kGroups * kGroupThreads + kHelpers * 32;
 
 /// `stages` steps of both matrices and `parts` tiles of results are in shared memory.
 template <int columns_, int stages_, int parts_, int resident_>
@@ -25,7 +25,7 @@ struct BulkShape {
   static constexpr int kBoxBytes = kGroupRows * kBulkRowBytes;  // 64 columns of a group's results
   static constexpr int kBoxes = kColumns / 64;
   static constexpr int kPartBytes = kGroups * kBoxes * kBoxBytes;
-  static constexpr int kBarriers = 2 * kStages + 2 * kGroups * kParts;
+  static constexpr int kBarriers = 2 * kStages + 3 * kGroups * kParts;
   static constexpr int kMatrixBytes = kStages * kStageBytes + kParts * kPartBytes;
   static constexpr int kSharedBytes = 1024 + kMatrixBytes + kBarriers * 8;
 };
@@ -43,12 +43,15 @@ struct BulkMemory {
   __device__ uint32_t Barrier(int index) const { return base + Shape::kMatrixBytes + index * 8; }
   __device__ uint32_t Full(int stage) const { return Barrier(stage); }
   __device__ uint32_t Empty(int stage) const { return Barrier(Shape::kStages + stage); }
-  /// The addends of a part are there; the results of a part are on their way.
+  /// Of a part: the addends are there; the results are there; the results were read.
   __device__ uint32_t Ready(int part, int group) const {
     return Barrier(2 * Shape::kStages + part * kGroups + group);
   }
-  __device__ uint32_t Free(int part, int group) const {
+  __device__ uint32_t Done(int part, int group) const {
     return Barrier(2 * Shape::kStages + (Shape::kParts + part) * kGroups + group);
+  }
+  __device__ uint32_t Free(int part, int group) const {
+    return Barrier(2 * Shape::kStages + (2 * Shape::kParts + part) * kGroups + group);
   }
 };
 
@@ -173,6 +176,39 @@ class FilterFetcher {
   Ring<Shape::kParts> part_;
 };
 
+/// Has the results written; one thread.
+template <typename Shape>
+class ResultStorer {
+ public:
+  __device__ ResultStorer(const BulkConv& conv, const BulkMemory<Shape>& memory)
+      : conv_(conv), memory_(memory) {}
+
+  __device__ void Run() {
+    for (int tile = blockIdx.x; tile < conv_.tiles; tile += gridDim.x) {
+      const int row = tile / conv_.column_tiles * kBulkRows;
+      const int column = tile % conv_.column_tiles * Shape::kColumns;
+      for (int group = 0; group < kGroups; ++group) {
+        WaitFor(memory_.Done(part_.at, group), part_.parity);
+        for (int box = 0; box < Shape::kBoxes; ++box) {
+          if (column + box * 64 >= conv_.filters) break;
+          StoreBox(conv_.out, memory_.Box(part_.at, group, box), column + box * 64,
+                   row + group * kGroupRows);
+        }
+        CommitStores();
+      }
+      WaitForReads<0>();
+      for (int group = 0; group < kGroups; ++group) Arrive(memory_.Free(part_.at, group));
+      part_.Next();
+    }
+    WaitForStores();
+  }
+
+ private:
+  const BulkConv& conv_;
+  const BulkMemory<Shape>& memory_;
+  Ring<Shape::kParts> part_;
+};
+
 /// What a warpgroup does: its 64 rows of each tile.
 template <ConvMath math, typename Shape>
 class BulkMultiplier {
@@ -197,11 +233,11 @@ class BulkMultiplier {
       Multiply(sums);
       TakePart();
       Finish(sums);
-      StorePart(tile / conv_.column_tiles * kBulkRows + group_ * kGroupRows, column);
+      PublishShared();
+      __syncwarp();
+      if (lane_ == 0) Arrive(memory_.Done(part_.at, group_));
       part_.Next();
-      started_ = true;
     }
-    if (thread_ == 0) WaitForStores();
   }
 
  private:
@@ -243,16 +279,11 @@ class BulkMultiplier {
   }
 
   /// Until the part of shared memory for these results may be written.
-  __device__ void TakePart() {
+  __device__ void TakePart() const {
     if (conv_.has_addend) {
-      if (thread_ == 0 && started_) {
-        WaitForReads<0>();
-        Arrive(memory_.Free((part_.at + Shape::kParts - 1) % Shape::kParts, group_));
-      }
       WaitFor(memory_.Ready(part_.at, group_), part_.parity);
     } else {
-      if (thread_ == 0) WaitForReads<Shape::kParts - 1>();
-      MeetAt(1 + group_, kGroupThreads);
+      WaitFor(memory_.Free(part_.at, group_), part_.parity ^ 1);
     }
   }
 
@@ -272,41 +303,31 @@ class BulkMultiplier {
 #pragma unroll
     for (int box = 0; box < Shape::kBoxes; ++box) {
       const uint32_t at = memory_.Box(part_.at, group_, box) + row;
-      ElementPair<T> addends[16];  // all on their way before the first is used
-      if (conv_.has_addend) {
 #pragma unroll
-        for (int i = 0; i < 16; ++i) addends[i] = LoadPair<T>(at + PairAt(i));
-      }
-#pragma unroll
-      for (int i = 0; i < 16; ++i) {
-        const int sum = 32 * box + 4 * (i % 8) + 2 * (i / 8);
-        float x = sums[sum], y = sums[sum + 1];
+      for (int half = 0; half < 2; ++half) {
+        ElementPair<T> addends[8];  // all on their way before the first is used
         if (conv_.has_addend) {
-          x += ToFloat(addends[i].first);
-          y += ToFloat(addends[i].second);
-        }
-        StorePair<T>(at + PairAt(i), ActivateAs<curve>(x, low, high),
-                     ActivateAs<curve>(y, low, high));
-      }
-    }
-  }
-
-  /// Pair i % 8 of 8 columns, of the upper row or the one 8 below.
-  __device__ uint32_t PairAt(int i) const {
-    return ((i % 8 ^ (lane_ / 4)) << 4) + i / 8 * 8 * kBulkRowBytes;
-  }
-
-  __device__ void StorePart(int row, int column) {
-    PublishShared();
-    MeetAt(1 + group_, kGroupThreads);
-    if (thread_ != 0) return;
 #pragma unroll
-    for (int box = 0; box < Shape::kBoxes; ++box) {
-      if (column + box * 64 < conv_.filters) {
-        StoreBox(conv_.out, memory_.Box(part_.at, group_, box), column + box * 64, row);
+          for (int i = 0; i < 8; ++i) addends[i] = LoadPair<T>(at + PairAt(i, half));
+        }
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+          const int sum = 32 * box + 4 * i + 2 * half;
+          float x = sums[sum], y = sums[sum + 1];
+          if (conv_.has_addend) {
+            x += ToFloat(addends[i].first);
+            y += ToFloat(addends[i].second);
+          }
+          StorePair<T>(at + PairAt(i, half), ActivateAs<curve>(x, low, high),
+                       ActivateAs<curve>(y, low, high));
+        }
       }
     }
-    CommitStores();
+  }
+
+  /// Pair i of 8 columns, of the upper row or the one 8 below.
+  __device__ uint32_t PairAt(int i, int half) const {
+    return ((i ^ (lane_ / 4)) << 4) + half * 8 * kBulkRowBytes;
   }
 
   const BulkConv& conv_;
@@ -314,7 +335,6 @@ class BulkMultiplier {
   const int steps_, group_, thread_, lane_;
   Ring<Shape::kStages> stage_;
   Ring<Shape::kParts> part_;
-  bool started_ = false;
 };
 
 template <ConvMath math, typename Shape>
@@ -337,6 +357,7 @@ __global__ void __launch_bounds__(kBulkThreads, Shape::kResident)
     }
     for (int i = 0; i < Shape::kParts * kGroups; ++i) {
       InitBarrier(memory.Ready(i / kGroups, i % kGroups), 1);
+      InitBarrier(memory.Done(i / kGroups, i % kGroups), kGroupThreads / 32);
       InitBarrier(memory.Free(i / kGroups, i % kGroups), 1);
     }
     PublishBarriers();
@@ -348,6 +369,8 @@ __global__ void __launch_bounds__(kBulkThreads, Shape::kResident)
     WindowFetcher<Shape>(conv, memory).Run();
   } else if (thread == kFetcher + 32) {
     FilterFetcher<Shape>(conv, memory).Run();
+  } else if (thread == kFetcher + 64) {
+    ResultStorer<Shape>(conv, memory).Run();
   }
 }
 

@@ -39,11 +39,6 @@ __device__ inline void WaitFor(uint32_t barrier, uint32_t parity) {
       "r"(parity)
       : "memory");
 }
-/// All of `threads` threads that name the barrier `id`.
-__device__ inline void MeetAt(int id, int threads) {
-  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
-
 __device__ inline void PrefetchMap(const CUtensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
