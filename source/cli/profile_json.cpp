@@ -64,6 +64,8 @@ Json ProfileJson(const ProfileReport& report) {
                 {"inputs", op.inputs}, {"outputs", op.outputs}, {"sharing", op.sharing}};
     row.update(CostJson(op.cost, op.share));
     row["median_ms"] = op.median * 1e3;
+    row["of_memory"] = report.ShareOfMemory(op.cost);
+    row["of_peak"] = report.ShareOfPeak(op.cost);
     row["threads"] = op.threads;
     row["bound"] = op.bound;
     operators.push_back(std::move(row));

@@ -72,6 +72,11 @@ struct ProfileReport {
     return threads > 1 ? c.flops_all : c.flops_one;
   }
   double Read(const MachineRoofs::Memory& m) const;  ///< bytes a second
+  /// What a cost reaches of the last level of memory, and of the peak.
+  double ShareOfMemory(const ProfileCost& cost) const {
+    return cost.gbytes() * 1e9 / Read(roofs.memory.back());
+  }
+  double ShareOfPeak(const ProfileCost& cost) const { return cost.gflops() * 1e9 / Peak(); }
   size_t Size(const MachineRoofs::Memory& m) const;  ///< bytes that fit
 };
 

@@ -19,16 +19,26 @@ std::string Rate(double giga) { return giga > 0 ? FormatFixed(giga, giga < 10 ? 
 std::string Shortened(const std::string& text) { return ShortenedEnd(text, kNameWidth); }
 
 /// Cells that every kind of row ends with.
-std::vector<std::string> CostCells(const ProfileCost& cost, double share) {
-  return {Milliseconds(cost.seconds), Percent(share),
-          Bar(share, kBarWidth),      Rate(cost.gflops()),
-          Rate(cost.gbytes()),        cost.ideal > 0 ? Percent(cost.roof()) : ""};
+std::vector<std::string> CostCells(const ProfileReport& report, const ProfileCost& cost,
+                                   double share) {
+  std::vector<std::string> cells = {Milliseconds(cost.seconds), Percent(share),
+                                    Bar(share, kBarWidth),      Rate(cost.gflops()),
+                                    Rate(cost.gbytes()),        ""};
+  if (cost.ideal > 0) cells.back() = Percent(cost.roof());
+  if (!report.on_gpu()) return cells;
+  cells.push_back(cost.bytes > 0 ? Percent(report.ShareOfMemory(cost)) : "");
+  cells.push_back(cost.flops > 0 ? Percent(report.ShareOfPeak(cost)) : "");
+  return cells;
 }
 
-std::vector<Table::Column> Columns(std::vector<Table::Column> first) {
+std::vector<Table::Column> Columns(const ProfileReport& report, std::vector<Table::Column> first) {
   for (const char* title : {"ms", "share"}) first.push_back({title, Table::kRight});
   first.push_back({""});
   for (const char* title : {"GFLOP/s", "GB/s", "roof"}) first.push_back({title, Table::kRight});
+  if (report.on_gpu()) {
+    first.push_back({"of memory", Table::kRight});
+    first.push_back({"of tensor cores", Table::kRight});
+  }
   return first;
 }
 
@@ -54,14 +64,14 @@ void PrintOperators(std::ostream& out, const ProfileReport& report, int top) {
   std::vector<double> seconds;
   for (const ProfileOperator& op : report.operators) seconds.push_back(op.cost.seconds);
   const std::vector<size_t> order = Slowest(seconds, top);
-  auto columns = Columns({{"operator"}, {"type"}, {"output"}});
+  auto columns = Columns(report, {{"operator"}, {"type"}, {"output"}});
   columns.push_back({"bound"});
   Table table(std::move(columns));
   for (const size_t i : order) {
     const ProfileOperator& op = report.operators[i];
     std::vector<std::string> row = {Shortened(op.name), op.type,
                                     op.outputs.empty() ? "" : op.outputs.front()};
-    Append(row, CostCells(op.cost, op.share));
+    Append(row, CostCells(report, op.cost, op.share));
     row.push_back(op.bound);
     table.Row(std::move(row));
   }
@@ -73,10 +83,10 @@ void PrintTypes(std::ostream& out, const ProfileReport& report, int top) {
   std::vector<ProfileGroup> groups = GroupByType(report);
   const size_t all = groups.size();
   if (top > 0 && all > static_cast<size_t>(top)) groups.resize(static_cast<size_t>(top));
-  Table table(Columns({{"type"}, {"count", Table::kRight}}));
+  Table table(Columns(report, {{"type"}, {"count", Table::kRight}}));
   for (const ProfileGroup& group : groups) {
     std::vector<std::string> row = {group.name, std::to_string(group.count)};
-    Append(row, CostCells(group.cost, group.share));
+    Append(row, CostCells(report, group.cost, group.share));
     table.Row(std::move(row));
   }
   table.Print(out);
@@ -89,12 +99,12 @@ void PrintModules(std::ostream& out, const ProfileReport& report, int top) {
   for (const ProfileGroup& group : groups) seconds.push_back(group.cost.seconds);
   std::vector<size_t> order = Slowest(seconds, top);
   std::sort(order.begin(), order.end());
-  Table table(Columns({{"module"}, {"operators", Table::kRight}}));
+  Table table(Columns(report, {{"module"}, {"operators", Table::kRight}}));
   for (const size_t i : order) {
     std::vector<std::string> row = {
         std::string(static_cast<size_t>(2 * groups[i].depth), ' ') + Shortened(groups[i].name),
         std::to_string(groups[i].count)};
-    Append(row, CostCells(groups[i].cost, groups[i].share));
+    Append(row, CostCells(report, groups[i].cost, groups[i].share));
     table.Row(std::move(row));
   }
   table.Print(out);
