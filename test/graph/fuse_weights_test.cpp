@@ -144,5 +144,57 @@ TEST(MatchLinear, DropsReshapesAroundIt) {
   ExpectSameAnswers(turned, {RandomTensor(DType::kF32, {2, 3, 5}, 1)}, kBitForBit);
 }
 
+/// A convolution or a linear operator, an expression of its result and a constant of that shape.
+std::string Scaled(const std::string& op, const std::string& expr, const std::string& constant) {
+  const bool linear = op.starts_with("nn.Linear");
+  const std::string out = linear ? "(2,4,7,6)f32" : "(1,6,5,4)f32";
+  return kImage + op + " #0=(1,4,7,6)f32 #1=" + out + "\n" +
+         "pnnx.Attribute k 0 1 2 @data=" + constant + "f32 #2=" + constant + "f32\n" +
+         "pnnx.Expression e 2 1 1 2 3 expr=" + expr + " #1=" + out + " #3=" + out +
+         "\npnnx.Output pnnx_output_0 1 0 3\n";
+}
+
+const char* const kScaledConv =
+    "nn.Conv2d c 1 1 0 1 padding=(0,0) @weight=(6,4,3,3)f32 @bias=(6)f32";
+const char* const kScaledLinear = "nn.Linear l 1 1 0 1 @weight=(6,6)f32";
+
+TEST(FoldScale, GoesIntoWeights) {
+  const Tensor image = RandomTensor(DType::kF32, {2, 4, 7, 6}, 1);
+  for (const char* expr : {"mul(@0,@1)", "mul(@1,@0)", "add(@0,@1)", "sub(@0,@1)", "sub(@1,@0)",
+                           "div(@0,@1)", "mul(add(@0,@1),0.5)", "div(mul(0.125,@0),3.0)"}) {
+    for (const std::string shape : {"(6,1,1)", "(1,6,1,1)", "(1)"}) {
+      const std::string graph = Scaled(kScaledConv, expr, shape);
+      SCOPED_TRACE(graph);
+      EXPECT_EQ(TypesAfter(graph, FoldScale), "nn.Conv2d");
+      ExpectSameAnswers(graph, {image}, {1e-4, 1e-4});
+    }
+    for (const std::string shape : {"(6)", "(1,1,6)", "(1)"}) {
+      const std::string graph = Scaled(kScaledLinear, expr, shape);
+      SCOPED_TRACE(graph);
+      EXPECT_EQ(TypesAfter(graph, FoldScale), "nn.Linear");
+      ExpectSameAnswers(graph, {image}, {1e-4, 1e-4});
+    }
+  }
+}
+
+TEST(FoldScale, LeavesTheRestOfTheFormula) {
+  const std::string graph = Scaled(kScaledConv, "sigmoid(mul(@0,@1))", "(6,1,1)");
+  EXPECT_EQ(TypesAfter(graph, FoldScale), "nn.Conv2d pnnx.Expression");
+  ExpectSameAnswers(graph, {RandomTensor(DType::kF32, {2, 4, 7, 6}, 1)}, {1e-5, 1e-5});
+}
+
+TEST(FoldScale, LeavesConstantsOfOtherAxesAndOtherFunctions) {
+  for (const auto& [expr, shape] : {std::pair<std::string, std::string>{"mul(@0,@1)", "(4)"},
+                                    {"mul(@0,@1)", "(5,1)"},
+                                    {"mul(@0,@1)", "(1,1,6,1,1)"},
+                                    {"div(@1,@0)", "(6,1,1)"},
+                                    {"mul(@0,@0)", "(6,1,1)"},
+                                    {"pow(@0,@1)", "(6,1,1)"}}) {
+    EXPECT_NE(TypesAfter(Scaled(kScaledConv, expr, shape), FoldScale).find("pnnx.Expression"),
+              std::string::npos)
+        << expr << shape;
+  }
+}
+
 }  // namespace
 }  // namespace oort

@@ -18,6 +18,7 @@ std::span<const Pass> Passes() {
       {"match-activations", MatchActivations},
       {"dead-code", RemoveDeadCode},
       {"match-linear", MatchLinear},
+      {"fold-scale", FoldScale},
       {"match-attention", MatchAttention},
       {"fold-heads", FoldHeads},
       {"dead-code", RemoveDeadCode},

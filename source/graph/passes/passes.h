@@ -54,6 +54,9 @@ void ReadStorage(Graph& graph, const PassContext& context);
 /// Folds nn.BatchNormNd into the weights of the nn.ConvNd, nn.ConvTransposeNd or nn.Linear before
 /// it.
 void FuseConvBatchNorm(Graph& graph, const PassContext& context);
+/// Folds constants that multiply or move the result of nn.ConvNd, nn.ConvTransposeNd or nn.Linear
+/// into its weights.
+void FoldScale(Graph& graph, const PassContext& context);
 /// Keeps images with their channels behind their pixels between convolutions.
 void ChannelsLast(Graph& graph, const PassContext& context);
 /// Folds a sum with another image and an activation into the convolution before them.
