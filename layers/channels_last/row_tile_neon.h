@@ -81,13 +81,16 @@ struct TileLimits {
   "add %[addend], %[addend], %[stride]\n"                                                        \
   "fadd v" #s0 ".4s, v" #s0 ".4s, v" #t0 ".4s\n" "fadd v" #s1 ".4s, v" #s1 ".4s, v" #t1 ".4s\n"   \
   "fadd v" #s2 ".4s, v" #s2 ".4s, v" #t2 ".4s\n" "fadd v" #s3 ".4s, v" #s3 ".4s, v" #t3 ".4s\n"
-#define OORT_R_LIMIT(low, high, sum)                    \
-  "fmax v" #sum ".4s, v" #sum ".4s, v" #low ".4s\n"     \
-  "fmin v" #sum ".4s, v" #sum ".4s, v" #high ".4s\n"
-#define OORT_R_LIMITS(low, high, s0, s1, s2, s3)                            \
-  OORT_R_LIMIT(low, high, s0) OORT_R_LIMIT(low, high, s1)                   \
-  OORT_R_LIMIT(low, high, s2) OORT_R_LIMIT(low, high, s3)
-#define OORT_R_EPILOGUE(t0, t1, t2, t3, added)                                              \
+#define OORT_R_LIMIT(limit, by, sum) #limit " v" #sum ".4s, v" #sum ".4s, v" #by ".4s\n"
+#define OORT_R_LIMIT_ROW(limit, by, s0, s1, s2, s3)                                        \
+  OORT_R_LIMIT(limit, by, s0) OORT_R_LIMIT(limit, by, s1)                                  \
+  OORT_R_LIMIT(limit, by, s2) OORT_R_LIMIT(limit, by, s3)
+#define OORT_R_LIMITS(limit, by)                                                           \
+  OORT_R_LIMIT_ROW(limit, by, 8, 9, 10, 11) OORT_R_LIMIT_ROW(limit, by, 12, 13, 14, 15)    \
+  OORT_R_LIMIT_ROW(limit, by, 16, 17, 18, 19) OORT_R_LIMIT_ROW(limit, by, 20, 21, 22, 23)  \
+  OORT_R_LIMIT_ROW(limit, by, 24, 25, 26, 27)
+// `added` comes behind the addend, `bounded` leaves where there is no upper limit.
+#define OORT_R_EPILOGUE(t0, t1, t2, t3, added, bounded)                                     \
   "cbz %[addend], 70f\n"                                                                    \
   OORT_R_ADD(t0, t1, t2, t3, 8, 9, 10, 11) OORT_R_ADD(t0, t1, t2, t3, 12, 13, 14, 15)       \
   OORT_R_ADD(t0, t1, t2, t3, 16, 17, 18, 19) OORT_R_ADD(t0, t1, t2, t3, 20, 21, 22, 23)     \
@@ -95,9 +98,7 @@ struct TileLimits {
   "70:\n"                                                                                   \
   "cbz %[limits], 71f\n"                                                                    \
   "ldp q" #t0 ", q" #t1 ", [%[limits]]\n"                                                   \
-  OORT_R_LIMITS(t0, t1, 8, 9, 10, 11) OORT_R_LIMITS(t0, t1, 12, 13, 14, 15)                 \
-  OORT_R_LIMITS(t0, t1, 16, 17, 18, 19) OORT_R_LIMITS(t0, t1, 20, 21, 22, 23)               \
-  OORT_R_LIMITS(t0, t1, 24, 25, 26, 27)                                                     \
+  OORT_R_LIMITS(fmax, t0) bounded OORT_R_LIMITS(fmin, t1)                                   \
   "71:\n"
 #define OORT_R_STORE(s0, s1, s2, s3) OORT_T_STORE(out, stride, s0, s1, s2, s3)
 #define OORT_R_EACH_ROW(apply)                                                       \
@@ -150,7 +151,7 @@ inline void ComputeRows<4>(const RowTile& tile) {
       "subs %[taps], %[taps], #1\n"
       "b.ne 1b\n"
       "9:\n"
-      OORT_R_EPILOGUE(0, 1, 2, 3, )
+      OORT_R_EPILOGUE(0, 1, 2, 3, , )
       OORT_R_EACH_ROW(OORT_R_STORE)
       : [rows] "+&r"(rows), [b] "+&r"(b), [addend] "+&r"(addend), [out] "+&r"(out), [taps] "+&r"(taps),
         [left] "=&r"(left), [p0] "=&r"(p0), [p1] "=&r"(p1), [p2] "=&r"(p2), [p3] "=&r"(p3),
@@ -179,6 +180,7 @@ inline void ComputeRows<4>(const RowTile& tile) {
   "prfm pldl1keep, [%[ahead], %[stride]]\n"                                                   \
   "add %[ahead], %[ahead], %[stride], lsl #1\n"                                               \
   "prfm pldl1keep, [%[ahead]]\n"
+#define OORT_R_BOUNDED "ldr %[ahead], [%[counts], #16]\n cbz %[ahead], 71f\n"
 #define OORT_R_RENEW(s0, s1, s2, s3) OORT_R_STORE(s0, s1, s2, s3) OORT_R_FIRST(s0, s1, s2, s3)
 #define OORT_R_FINISH(t0, t1, t2, t3)                           \
   "mov %[b], %[weights]\n"                                      \
@@ -186,7 +188,8 @@ inline void ComputeRows<4>(const RowTile& tile) {
   "ldr q31, [%[b]], #16\n"                                      \
   "ldr %[tap], [%[counts], #8]\n"                               \
   "sub %[tiles], %[tiles], #1\n"                                \
-  OORT_R_EPILOGUE(t0, t1, t2, t3, OORT_R_NEXT_ADDENDS) OORT_R_EACH_ROW(OORT_R_RENEW)
+  OORT_R_EPILOGUE(t0, t1, t2, t3, OORT_R_NEXT_ADDENDS, OORT_R_BOUNDED)                         \
+  OORT_R_EACH_ROW(OORT_R_RENEW)
 
 // `last` are the last channels of a tap: four, or the fewer that are left.
 #define OORT_R_COMPUTE_TILES(last)                                                             \
@@ -236,7 +239,9 @@ inline void ComputeTiles(const RowTile& tile, int64_t tiles, int64_t skip) {
   const float* const* rows = tile.rows;
   const float *b = tile.weights, *addend = tile.addend, *p0, *p1, *p2, *p3, *p4, *ahead;
   float* out = tile.out;
-  const int64_t counts[2] = {(tile.depth + 3) / 4, tile.taps};  // an asm takes thirty operands
+  const int64_t bounded = tile.high < __builtin_inff() ? 1 : 0;
+  // An asm takes thirty operands: these come from memory.
+  const int64_t counts[3] = {(tile.depth + 3) / 4, tile.taps, bounded};
   int64_t left = counts[0], tap = counts[1];
   // What follows in the weights is used next: a part of a line for each four of a tile.
   const float* soon = b + tile.taps * tile.depth * kTileColumns;
@@ -263,6 +268,8 @@ inline void ComputeTiles(const RowTile& tile, int64_t tiles, int64_t skip) {
 #undef OORT_R_ADD
 #undef OORT_R_LIMIT
 #undef OORT_R_LIMITS
+#undef OORT_R_LIMIT_ROW
+#undef OORT_R_BOUNDED
 #undef OORT_R_STORE
 #undef OORT_R_EACH_ROW
 #undef OORT_R_EPILOGUE
