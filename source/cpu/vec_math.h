@@ -2,7 +2,7 @@
 // Elementary functions over Vec. Include it only from *.simd.cpp files.
 //
 // Largest errors, measured in test/cpu/vec_math_test.cpp against double, in units in the last
-// place: Exp 1.5, Expm1 2, Log 1.5, Log1p 2, Tanh 3, Sigmoid 2.5, Silu 3, Erf 2, Sin 2.5, Cos 2.5, Tan 4.
+// place: Exp 1.5, Expm1 2, Log 1.5, Log1p 2, Tanh 3, Sigmoid 2.5, Erf 2, Sin 2.5, Cos 2.5, Tan 4.
 // NaN gives NaN; infinities, overflow, subnormal numbers and zeros behave as in torch.
 // Polynomials are minimax fits of this project; nothing relies on multiply-add being fused.
 #pragma once
@@ -135,7 +135,7 @@ inline Vec Sigmoid(Vec x) {
   return Vec(0.5f) / Fma(e, scale, 0.5f);
 }
 
-/// x sigmoid(x) to 3 units; below x = -88.3, where it is less than 4e-37, it may be 0. One quotient,
+/// x sigmoid(x) to 3e-7 of it; below x = -88.3, where it is less than 4e-37, it may be 0. One quotient,
 /// and as few steps as there can be: networks spend much of their time here.
 inline Vec Silu(Vec x) {
   // The least gives 2^128, which is infinite, and the result 0. The order keeps NaN.
