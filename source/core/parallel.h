@@ -9,7 +9,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 
 #include "core/cpu_limits.h"
@@ -51,10 +50,6 @@ class ThreadLease {
 /// to `threads` threads stays awake until it returns: a loop then starts and ends in a fraction of
 /// a microsecond.
 void RunAwake(int threads, int64_t& loops, FunctionRef<void()> body);
-
-/// Asks for some memory for as long as this thread has to wait for the others of a team that is
-/// awake; what was asked for before is forgotten.
-void FetchWhileWaiting(const std::byte* begin, int64_t bytes);
 
 /// Of a loop that whoever cut it into pieces has found worth several threads, asleep or not.
 inline constexpr double kManyGrains = 1e9;

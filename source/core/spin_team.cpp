@@ -3,17 +3,8 @@
 
 #include <thread>
 
-#include "core/parallel.h"
-
 namespace oort {
 namespace {
-
-/// What a thread asks for while it waits.
-struct WantedMemory {
-  const std::byte* next = nullptr;
-  int64_t bytes = 0;
-};
-thread_local WantedMemory t_wanted;
 
 // Turns of a wait before it lets others pass: about 50 microseconds, longer than any loop waits for
 // its fellow unless that one has lost its processor.
@@ -22,13 +13,8 @@ constexpr int kTurns = 10000;
 /// Waits until done() holds.
 template <typename Done>
 void SpinUntil(const Done& done) {
-  WantedMemory& wanted = t_wanted;
   for (int turn = 0; !done(); ++turn) {
-    if (wanted.bytes > 0) {
-      __builtin_prefetch(wanted.next, 0, 2);
-      wanted.next += 64;
-      wanted.bytes -= 64;
-    } else if (turn < kTurns) {
+    if (turn < kTurns) {
 #if defined(__aarch64__)
       asm volatile("yield");
 #elif defined(__x86_64__)
@@ -41,8 +27,6 @@ void SpinUntil(const Done& done) {
 }
 
 }  // namespace
-
-void FetchWhileWaiting(const std::byte* begin, int64_t bytes) { t_wanted = {begin, bytes}; }
 
 void SpinTeam::Run(int threads, FunctionRef<void(int)> body) {
   body_ = &body;

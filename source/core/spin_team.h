@@ -29,7 +29,8 @@ class SpinTeam {
   void Wait(int thread);
 
  private:
-  /// A line of the cache for each, so that the threads do not wake each other.
+  /// A line of the cache for each, so that the threads do not wake each other; what they are to do
+  /// stands in another one, which nobody looks at while it is written.
   struct alignas(64) Place {
     std::atomic<uint32_t> turn{0};
   };

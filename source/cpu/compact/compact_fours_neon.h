@@ -14,15 +14,29 @@ namespace oort::OORT_ISA {
 /// and is four times slower.
 inline uint16x8_t ToBf16(float32x4_t low, float32x4_t high) {
   const uint32x4_t half = vdupq_n_u32(0x8000);
-  return vuzp2q_u16(vreinterpretq_u16_u32(vaddq_u32(vreinterpretq_u32_f32(low), half)),
-                    vreinterpretq_u16_u32(vaddq_u32(vreinterpretq_u32_f32(high), half)));
+  return vaddhn_high_u32(vaddhn_u32(vreinterpretq_u32_f32(low), half), vreinterpretq_u32_f32(high),
+                         half);
 }
+
+/// The same four numbers in each of four registers, kept in memory: loads have units of their own,
+/// while copies would take turns with the arithmetic.
+struct FourStarts {
+  alignas(16) float rows[4][4];
+  explicit FourStarts(float32x4_t start) {
+    Unroll<4>([&](auto r) { vst1q_f32(rows[r], vdupq_laneq_f32(start, r)); });
+  }
+  float32x4_t Load(int row) const {
+    float32x4_t value;
+    asm volatile("ldr %q0, %1" : "=w"(value) : "m"(rows[row]));
+    return value;
+  }
+};
 
 /// Numbers q in bytes, four rows of four steps, as `factor * q + start` in bf16. Of 4 bits a byte
 /// in the third place under 0x43 is the float 128 + q; of 8 bits one in the lowest place under
 /// 0x4b is 2^23 + q.
 template <CompactType type>
-inline void StoreFour(uint8x16_t q, float32x4_t factor, float32x4_t start, bool minimum,
+inline void StoreFour(uint8x16_t q, float32x4_t factor, const FourStarts& starts, bool minimum,
                       uint16_t* to) {
   float32x4_t rows[4];
   if constexpr (type == CompactType::kInt4) {
@@ -33,8 +47,7 @@ inline void StoreFour(uint8x16_t q, float32x4_t factor, float32x4_t start, bool 
     rows[1] = vreinterpretq_f32_u16(vzip2q_u16(zero, low));
     rows[2] = vreinterpretq_f32_u16(vzip1q_u16(zero, high));
     rows[3] = vreinterpretq_f32_u16(vzip2q_u16(zero, high));
-    Unroll<4>(
-        [&](auto r) { rows[r] = vfmaq_laneq_f32(vdupq_laneq_f32(start, r), rows[r], factor, r); });
+    Unroll<4>([&](auto r) { rows[r] = vfmaq_laneq_f32(starts.Load(r), rows[r], factor, r); });
   } else {
     const uint8x16_t zero = vdupq_n_u8(0);
     const uint16x8_t low = vreinterpretq_u16_u8(vzip1q_u8(q, zero));
@@ -46,9 +59,7 @@ inline void StoreFour(uint8x16_t q, float32x4_t factor, float32x4_t start, bool 
     rows[3] = vreinterpretq_f32_u16(vzip2q_u16(high, top));
     Unroll<4>([&](auto r) { rows[r] = vsubq_f32(rows[r], offset); });
     if (minimum) {
-      Unroll<4>([&](auto r) {
-        rows[r] = vfmaq_laneq_f32(vdupq_laneq_f32(start, r), rows[r], factor, r);
-      });
+      Unroll<4>([&](auto r) { rows[r] = vfmaq_laneq_f32(starts.Load(r), rows[r], factor, r); });
     } else {
       Unroll<4>([&](auto r) { rows[r] = vmulq_laneq_f32(rows[r], factor, r); });
     }
@@ -61,15 +72,16 @@ inline void StoreFour(uint8x16_t q, float32x4_t factor, float32x4_t start, bool 
 template <CompactType type>
 inline void UnpackFourRows(const uint8_t* lines, int64_t steps, float32x4_t factor,
                            float32x4_t start, bool minimum, uint16_t* to, int64_t step) {
+  const FourStarts starts(start);
   if constexpr (type == CompactType::kInt4) {
     for (int64_t k = 0; k < steps; k += 8, lines += 64, to += 2 * step) {
       const uint8x16_t both = vld1q_u8(lines);
-      StoreFour<type>(vandq_u8(both, vdupq_n_u8(15)), factor, start, minimum, to);
-      StoreFour<type>(vshrq_n_u8(both, 4), factor, start, minimum, to + step);
+      StoreFour<type>(vandq_u8(both, vdupq_n_u8(15)), factor, starts, minimum, to);
+      StoreFour<type>(vshrq_n_u8(both, 4), factor, starts, minimum, to + step);
     }
   } else {
     for (int64_t k = 0; k < steps; k += 4, lines += 64, to += step) {
-      StoreFour<type>(veorq_u8(vld1q_u8(lines), vdupq_n_u8(0x80)), factor, start, minimum, to);
+      StoreFour<type>(veorq_u8(vld1q_u8(lines), vdupq_n_u8(0x80)), factor, starts, minimum, to);
     }
   }
 }

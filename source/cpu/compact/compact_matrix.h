@@ -73,15 +73,10 @@ class CompactMultiplier {
   void RunFew(const Job& job) const;
   void RunMany(const Job& job) const;
 
-  /// Where the threads begin with the product that came behind this one the last time.
-  class NextProduct;
-  void TellPrevious(const Job& job, int pieces) const;
-
   const CompactKernels& kernels_;
   const CompactUnpackKernels& unpack_;
   const CompactDotKernels* dot_;  // null: exact, or no such units
   const GemmKernels& gemm_;
-  std::shared_ptr<NextProduct> next_;
 };
 
 }  // namespace oort

@@ -2,8 +2,6 @@
 // Products with compact weights. Few rows: each panel of weights is read once and multiplied where
 // it is. Many rows: a few panels at a time are unpacked for the kernels of the blocked product.
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <numeric>
 #include <utility>
 
@@ -39,6 +37,14 @@ bool AnyBytes(const CompactProduct& product) {
   return std::any_of(product.matrices.begin(), product.matrices.end(), [](const auto& matrix) {
     return matrix->layout().type == CompactType::kInt8;
   });
+}
+
+void FetchFirst(const CompactMatrix& matrix) {
+  constexpr int64_t kBytes = 8192;
+  const std::byte* first = matrix.panel(0);
+  for (int64_t at = 0; at < std::min(kBytes, matrix.panel_bytes()); at += 64) {
+    __builtin_prefetch(first + at, 0, 2);
+  }
 }
 
 /// x as bytes, in scratch memory.
@@ -283,75 +289,11 @@ struct ColumnTiles {
 
 }  // namespace
 
-namespace {
-
-/// How panels are shared out: each thread has a stretch of its own, and the rest of each stretch
-/// goes to whoever comes first, as threads are never equally fast.
-struct Shares {
-  static constexpr int kMost = 16;
-  int64_t count;
-  int pieces;
-  int64_t rest, step;  ///< of each share, and how much of it is taken at a time
-  Shares(int64_t stretches, int threads)
-      : count(stretches),
-        pieces(threads),
-        rest(pieces > 1 && pieces <= kMost ? count / pieces / 6 : 0),
-        step(std::max<int64_t>(1, rest / 3)) {}
-  int64_t Begin(int piece) const { return count * piece / pieces; }
-  int64_t End(int piece) const { return count * (piece + 1) / pieces; }
-  int64_t RestBegin(int piece) const { return End(piece) - rest; }
-};
-
-}  // namespace
-
-/// A guess that costs nothing when it is wrong: memory is only asked for, never read. So it does
-/// not matter either that several sessions write here, or that the weights may be gone.
-class CompactMultiplier::NextProduct {
- public:
-  static constexpr int kPieces = 16;
-
-  void Set(int piece, int side, const std::byte* begin) {
-    begins_[static_cast<size_t>(2 * piece + side)].store(begin, std::memory_order_relaxed);
-  }
-  /// Asks for what this thread will read: a little right now, the rest while it waits.
-  void Fetch(int piece) const {
-    if (piece >= kPieces) return;
-    for (int side = 1; side >= 0; --side) {
-      const std::byte* begin =
-          begins_[static_cast<size_t>(2 * piece + side)].load(std::memory_order_relaxed);
-      if (begin == nullptr) continue;
-      for (int64_t at = 0; at < kNow; at += 64) __builtin_prefetch(begin + at, 0, 2);
-      FetchWhileWaiting(begin + kNow, kLater);
-    }
-  }
-
- private:
-  static constexpr int64_t kNow = 8192, kLater = 131072;
-  std::array<std::atomic<const std::byte*>, 2 * kPieces> begins_{};
-};
-
-/// Whoever multiplied last on this thread learns where this product begins.
-void CompactMultiplier::TellPrevious(const Job& job, int pieces) const {
-  thread_local std::shared_ptr<NextProduct> t_previous;
-  const CompactProduct& product = job.product;
-  if (t_previous != nullptr) {
-    const int64_t stretches = CountStretches(product, job.results, kCompactRows);
-    for (int piece = 0; piece < std::min(pieces, NextProduct::kPieces); ++piece) {
-      const auto [result, row] = StretchAt(product, kCompactRows, stretches * piece / pieces);
-      const int64_t panel = row / kCompactRows;
-      t_previous->Set(piece, 0, product.matrices[result]->panel(panel));
-      t_previous->Set(piece, 1, product.gated ? product.matrices[1]->panel(panel) : nullptr);
-    }
-  }
-  t_previous = next_;
-}
-
 CompactMultiplier::CompactMultiplier(Isa isa, Precision precision)
     : kernels_(CompactKernelsFor(isa)),
       unpack_(CompactUnpackKernelsFor(isa)),
       dot_(precision == Precision::kF32 ? nullptr : CompactDotKernelsFor(isa)),
-      gemm_(GemmKernelsFor(isa, precision)),
-      next_(std::make_shared<NextProduct>()) {}
+      gemm_(GemmKernelsFor(isa, precision)) {}
 
 size_t CompactMultiplier::Workspace(const CompactProduct& product, int threads) const {
   const int64_t k = product.matrices[0]->columns();
@@ -381,6 +323,9 @@ void CompactMultiplier::RunFew(const Job& job) const {
   const bool bytes = dot_ != nullptr && AllQuantized(product);
   const int rows = static_cast<int>(product.rows);
   ByteRows x;
+  // What is multiplied first is on its way while x is rounded.
+  FetchFirst(*product.matrices[0]);
+  if (product.gated) FetchFirst(*product.matrices[1]);
   if (bytes) x = ByteScratch(product).Fill(kernels_, product, job.workspace);
   /// Panels [first, end) of those up to `last` that this thread multiplies.
   const auto multiply = [&](const CompactMatrix& matrix, int64_t first, int64_t end, int64_t last,
@@ -402,16 +347,15 @@ void CompactMultiplier::RunFew(const Job& job) const {
   const double panel_bytes = static_cast<double>(product.matrices[0]->panel_bytes());
   const int64_t grain = GrainOf({panel_bytes * (product.gated ? 2 : 1),
                                  bytes ? 0.0 : static_cast<double>(job.k * product.rows) * 64});
-  /// Panels [begin, end) of those up to `reach` that this thread may multiply.
-  const auto run = [&](int64_t begin, int64_t end, int64_t reach) {
+  const auto run = [&](int64_t begin, int64_t end) {
     constexpr int64_t kWidth = kFinishPanels * kCompactRows;
     alignas(64) float z[kCompactFewRows * kWidth], up[kCompactFewRows * kWidth];
     for (int64_t index = begin; index < end;) {
       const auto [result, row] = StretchAt(product, kCompactRows, index);
       const CompactMatrix& matrix = *product.matrices[result];
       const int64_t panel = row / kCompactRows;
-      const int64_t mine = std::min(reach - index, matrix.panels() - panel);
-      const int64_t panels = std::min({kFinishPanels, mine, end - index});
+      const int64_t mine = std::min(end - index, matrix.panels() - panel);
+      const int64_t panels = std::min(kFinishPanels, mine);
       const int64_t last = std::min(row + panels * kCompactRows, matrix.rows());
       multiply(matrix, panel, panel + panels, panel + mine, z);
       if (product.gated) {
@@ -426,26 +370,7 @@ void CompactMultiplier::RunFew(const Job& job) const {
       index += panels;
     }
   };
-  const int64_t stretches = CountStretches(product, job.results, kCompactRows);
-  const int pieces = static_cast<int>(
-      std::min<int64_t>(std::max(1, job.threads), std::max<int64_t>(1, stretches / grain)));
-  TellPrevious(job, pieces);
-  const double grains = static_cast<double>(stretches) / static_cast<double>(grain);
-  const Shares shares(stretches, pieces);
-  std::array<std::atomic<int64_t>, Shares::kMost> taken{};
-  ParallelPieces(job.threads, pieces, grains, [&](int piece) {
-    run(shares.Begin(piece), shares.RestBegin(piece), shares.End(piece));
-    for (int i = 0; i < pieces && shares.rest > 0; ++i) {
-      const int share = (piece + i) % pieces;
-      while (true) {
-        const int64_t at = taken[static_cast<size_t>(share)].fetch_add(shares.step);
-        if (at >= shares.rest) break;
-        const int64_t begin = shares.RestBegin(share) + at, end = shares.End(share);
-        run(begin, std::min(begin + shares.step, end), end);
-      }
-    }
-    next_->Fetch(piece);
-  });
+  ParallelFor(job.threads, CountStretches(product, job.results, kCompactRows), grain, run);
 }
 
 void CompactMultiplier::RunMany(const Job& job) const {
