@@ -10,7 +10,8 @@ __device__ __forceinline__ float Activate(RowActivation kind, float v) {
   switch (kind) {
     case RowActivation::kNone: return v;
     case RowActivation::kRelu: return fmaxf(v, 0.0f);
-    case RowActivation::kSilu: return __fdividef(v, 1.0f + __expf(-v));  // what waits for the last strip counts
+    case RowActivation::kSilu:
+      return __fdividef(v, 1.0f + __expf(-v));  // what waits for the last strip counts
     case RowActivation::kGelu: return 0.5f * v * (1.0f + erff(v * 0.70710678f));
     case RowActivation::kGeluTanh:
       return 0.5f * v * (1.0f + tanhf(0.79788456f * (v + 0.044715f * v * v * v)));
