@@ -2,8 +2,10 @@
 // Convolutions of ResNet-50, MobileNetV2 and V3 at 224 x 224. The ratio is to OpenBLAS' product of
 // the same size alone, without the gathering of the image.
 #include <string>
+#include <vector>
 
 #include "bench/measure.h"
+#include "cpu/lanes_kernels.h"
 
 namespace oort::bench {
 namespace {
@@ -14,9 +16,16 @@ struct Layer {
 };
 
 /// One channel of an image after the other, or the channels of one pixel after the other: the
-/// second is what networks mostly run.
-void RunConv(benchmark::State& state, const Layer& layer, bool channels_last, int threads) {
+/// second is what networks mostly run, in f16 with --precision f16.
+enum class Kind { kChannelsFirst, kChannelsLast, kF16 };
+
+void RunConv(benchmark::State& state, const Layer& layer, Kind kind, int threads) {
+  const bool channels_last = kind != Kind::kChannelsFirst;
   OperatorCase op;
+  if (kind == Kind::kF16) {
+    op.dtype = DType::kF16;
+    op.params["precision"] = "f16";
+  }
   op.type = channels_last ? "channels_last.Conv2d" : "nn.Conv2d";
   op.params["stride"] = Pair(layer.stride);
   op.params["padding"] = Pair(layer.kernel / 2);
@@ -60,12 +69,19 @@ constexpr Layer kLayers[] = {
 };
 
 void RegisterAll() {
-  for (const bool channels_last : {false, true}) {
+  struct Named {
+    Kind kind;
+    const char* name;
+  };
+  std::vector<Named> kinds = {{Kind::kChannelsFirst, "channels_first/"},
+                              {Kind::kChannelsLast, "channels_last/"}};
+  if (HasF16Arithmetic(DefaultIsa())) kinds.push_back({Kind::kF16, "f16/"});
+  for (const Named& named : kinds) {
     for (const Layer& layer : kLayers) {
-      const std::string layout = channels_last ? "channels_last/" : "channels_first/";
-      ForThreads("conv/" + layout + layer.name, [=](benchmark::State& state, int threads) {
-        RunConv(state, layer, channels_last, threads);
-      });
+      ForThreads(std::string("conv/") + named.name + layer.name,
+                 [layer, kind = named.kind](benchmark::State& state, int threads) {
+                   RunConv(state, layer, kind, threads);
+                 });
     }
   }
 }

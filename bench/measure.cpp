@@ -119,18 +119,20 @@ void RunOperator(benchmark::State& state, const OperatorCase& op, int threads,
   options.disabled_passes = {"all"};  // the operator itself, not what it might become
   const auto graph = RuntimeGraph::Build(GraphOf(op), options);
   std::vector<Tensor> inputs;
-  for (const Shape& shape : op.inputs) inputs.push_back(Filled(shape));
+  for (const Shape& shape : op.inputs) inputs.push_back(Filled(shape).To(op.dtype));
   Session session(graph, {.threads = threads});
   RunOptions run;
   run.outputs = session.Forward(inputs);
   const Cost work = graph->Plan(inputs, threads).nodes.front().work;
   for (auto _ : state) session.Forward(inputs, run);
   if (work.flops > 0) Report(state, work.flops, threads, openblas_flops);
+  const double peak = Peak() * threads * (op.dtype == DType::kF16 ? 2 : 1);
+  if (work.flops > 0) state.counters["peak%"] = RateOf(work.flops, peak / 100);
   const MachineRoofs::Memory& level = LevelOf(work.bytes, threads);
   const double read = threads > 1 ? level.all : level.one;
   state.counters["GB/s"] = RateOf(work.bytes, 1e9);
   state.counters["read%"] = RateOf(work.bytes, read / 100);
-  const bool compute = work.flops / (Peak() * threads) > work.bytes / read;
+  const bool compute = work.flops / peak > work.bytes / read;
   state.SetLabel(compute ? "compute" : level.name);
 }
 

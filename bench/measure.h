@@ -34,6 +34,7 @@ struct OperatorCase {
   std::map<std::string, std::string> params;
   std::map<std::string, Tensor> attributes;
   std::vector<Shape> inputs;
+  DType dtype = DType::kF32;  ///< of the inputs; the peak is that of its lanes
 };
 
 /// Runs the operator alone, as it stands, and adds GFLOP/s, GB/s, the percentages of the peak

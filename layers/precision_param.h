@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // The parameter `precision` of operators that can multiply in less than f32. It is not in files
-// that pnnx writes: the runtime sets it where the model is loaded with another precision than f32.
+// that pnnx writes: the runtime sets it where the model is loaded with another precision than f32;
+// f16 only where the narrow-floats pass has made the operands f16.
 #pragma once
 
 #include "cpu/gemm.h"
+#include "cpu/lanes_kernels.h"
 #include "oort/layer.h"
 
 namespace oort {
@@ -11,13 +13,18 @@ namespace oort {
 inline constexpr char kPrecisionParam[] = "precision";
 
 inline OperatorSchema& AddPrecisionParam(OperatorSchema& schema) {
-  return schema.String(kPrecisionParam, "f32").OneOf({"f32", "bf16", "tf32"});
+  return schema.String(kPrecisionParam, "f32").OneOf({"f32", "bf16", "f16", "tf32"});
 }
 
 /// f32 where the operator has no such parameter.
 inline Precision ReadPrecision(const LayerInit& init) {
   if (init.Arg(kPrecisionParam) < 0) return Precision::kF32;
   return PrecisionOf(init.String(kPrecisionParam));
+}
+
+/// Whether a layer is to take f16, compute in f16 and give f16.
+inline bool ComputesInF16(const LayerInit& init) {
+  return ReadPrecision(init) == Precision::kF16 && HasF16Arithmetic(init.isa());
 }
 
 /// Whether the product that the first input was traced for has one row: rounding its weights would

@@ -7,6 +7,7 @@
 #include "layers/channels_last/windows.h"
 #include "layers/channels_last/winograd.h"
 #include "layers/composite/float_dtypes.h"
+#include "layers/expression/kernels.h"
 #include "layers/precision_param.h"
 
 namespace oort {
@@ -27,6 +28,8 @@ Tensor MoveChannels(const Tensor& weight) {
   return moved;
 }
 
+/// Of images of T, which the results are, too: float, or Half for what computes in f16.
+template <typename T>
 class ChannelsLastConv final : public Layer {
  public:
   explicit ChannelsLastConv(const LayerInit& init)
@@ -34,13 +37,17 @@ class ChannelsLastConv final : public Layer {
         gemm_(GemmKernelsFor(init.isa(), ReadRowsPrecision(init))),
         interleave_(InterleaveKernelsFor(init.isa())) {
     const Tensor weight = ChannelsLastConvShape::WeightOf(init);
+    if (std::is_same_v<T, Half>) {
+      multiply_ = expression::FindHalfKernel(expression::Function::kMul, init.isa());
+    }
     const Tensor& bias = shape_.bias().constant();
     if (ReadPrecision(init) == Precision::kBF16) shape_.AllowRough();
     if (shape_.depthwise()) {
       depthwise_.emplace(init.isa(), weight);
+      if (bias.defined()) bias_ = bias.To(kDTypeOf<T>);
       return;
     }
-    const bool f32 = ReadRowsPrecision(init) == Precision::kF32;
+    const bool f32 = ReadRowsPrecision(init) != Precision::kBF16;
     const GemmKernels* rounding = f32 ? nullptr : &gemm_;
     if (const auto variant = ChooseWinograd(init, rounding)) {
       winograd_.emplace(init.isa(), weight, bias, *variant, rounding);
@@ -55,7 +62,8 @@ class ChannelsLastConv final : public Layer {
   }
 
   std::vector<Value> Infer(const Args& args) const override {
-    return {Tensor::Meta(DType::kF32, shape_.Output(args))};
+    if (std::is_same_v<T, Half>) CheckHalves(args);
+    return {Tensor::Meta(kDTypeOf<T>, shape_.Output(args))};
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
@@ -66,17 +74,17 @@ class ChannelsLastConv final : public Layer {
     Images images;
     images.in_pixel = input.dim(-1);
     images.in_first = shape_.from().offset();
-    images.in = input.data<float>() + images.in_first;
+    images.in = input.data<T>() + images.in_first;
     images.out_pixel = output.dim(-1);
-    images.out = output.data<float>() + shape_.to().offset();
+    images.out = output.data<T>() + shape_.to().offset();
     // In place, unless somebody else reads what there was.
     const Tensor* into = shape_.into(args);
     if (into != nullptr && into->raw() != output.raw()) CopyElements(*into, output);
     if (!shape_.scaled(args)) return Convolve(context, args, g, images);
-    images.scale = shape_.scale(args);
+    images.scale = shape_.template scale<T>(args);
     if (rows_ && rows_->TakesScale(g)) return Convolve(context, args, g, images);
     const size_t used = ScaledBytes(g);
-    float* scaled = context.workspace<float>();
+    T* scaled = context.workspace<T>();
     Scale(context, g, images, scaled);
     images = {scaled, 0, g.in_channels, nullptr, images.out, images.out_pixel};
     const Context inner(context.threads(),
@@ -105,12 +113,12 @@ class ChannelsLastConv final : public Layer {
   }
 
  private:
-  /// Pixels may be parts of wider ones, `…_pixel` floats apart.
+  /// Pixels may be parts of wider ones, `…_pixel` elements apart.
   struct Images {
-    const float* in = nullptr;
+    const T* in = nullptr;
     int64_t in_first = 0, in_pixel = 0;
-    const float* scale = nullptr;  // of the channels of `in`, or null
-    float* out = nullptr;
+    const T* scale = nullptr;  // of the channels of `in`, or null
+    T* out = nullptr;
     int64_t out_pixel = 0;
   };
 
@@ -119,7 +127,7 @@ class ChannelsLastConv final : public Layer {
     if (depthwise_) return RunDepthwise(context, args, g, images);
     if (winograd_) return RunWinograd(context, args, g, images);
     if (rows_) return RunRows(context, args, g, images);
-    RunGemm(context, args, g, images);
+    if constexpr (std::is_same_v<T, float>) RunGemm(context, args, g, images);
   }
 
   size_t Scratch(const ConvGeometry& g, int threads, bool scaled) const {
@@ -134,25 +142,29 @@ class ChannelsLastConv final : public Layer {
   static size_t ScaledBytes(const ConvGeometry& g) {
     const int64_t pixels = CheckedMultiply(g.batch, InputPixels(g));
     return AlignUp(
-        CheckedMultiply(static_cast<size_t>(CheckedMultiply(pixels, g.in_channels)), sizeof(float)),
+        CheckedMultiply(static_cast<size_t>(CheckedMultiply(pixels, g.in_channels)), sizeof(T)),
         64);
   }
 
-  static void Scale(const Context& context, const ConvGeometry& g, const Images& images,
-                    float* scaled) {
+  void Scale(const Context& context, const ConvGeometry& g, const Images& images, T* scaled) const {
     const int64_t channels = g.in_channels, pixels = InputPixels(g);
     context.ParallelFor(g.batch * pixels, 16384 / channels + 1, [&](int64_t begin, int64_t end) {
       for (int64_t p = begin; p < end; ++p) {
-        const float* factor = images.scale + p / pixels * channels;
-        const float* from = images.in + p * images.in_pixel;
-        float* to = scaled + p * channels;
-        for (int64_t c = 0; c < channels; ++c) to[c] = from[c] * factor[c];
+        const T* factor = images.scale + p / pixels * channels;
+        const T* from = images.in + p * images.in_pixel;
+        T* to = scaled + p * channels;
+        if constexpr (std::is_same_v<T, float>) {
+          for (int64_t c = 0; c < channels; ++c) to[c] = from[c] * factor[c];
+        } else {
+          const void* const factors[] = {from, factor};
+          multiply_(factors, to, channels);
+        }
       }
     });
   }
 
   void RunGemm(const Context& context, const Args& args, const ConvGeometry& g,
-               const Images& images) const {
+               const Images& images) const requires std::is_same_v<T, float> {
     const GemmSize size = SizeOf(g);
     ChannelsLastWindows windows;
     windows.pixel = images.in_pixel;
@@ -188,6 +200,15 @@ class ChannelsLastConv final : public Layer {
               });
   }
 
+  static void CheckHalves(const Args& args) {
+    for (const Value* value : args.inputs()) {
+      const DType dtype = value->IsTensor() ? value->AsTensor().dtype() : DType::kNull;
+      if (dtype == DType::kF16) continue;
+      throw Error(ErrorCode::kInvalidArgument,
+                  "expected images of f16, got dtype " + std::string(Name(dtype)));
+    }
+  }
+
   ConvGeometry Geometry(const Args& args) const { return shape_.Geometry(args); }
 
   static WinogradSize WinogradSizeOf(const ConvGeometry& g) {
@@ -212,9 +233,9 @@ class ChannelsLastConv final : public Layer {
           shape_.params().Geometry(ToChannelsFirst(traced), shape_.weight_shape());
       const ConvAxis &h = g.axes[1], &w = g.axes[2];
       if (h.dilation != 1 || w.dilation != 1 || h.stride != w.stride) return std::nullopt;
-      if (h.stride == 1) return WinogradConv::Choose(WinogradSizeOf(g), init.isa(), rounding);
+      if (h.stride == 1) return WinogradConvOf<T>::Choose(WinogradSizeOf(g), init.isa(), rounding);
       const bool pays = h.stride == 2 && rounding == nullptr &&
-                        WinogradConv::PaysAtStride2(WinogradSizeOf(g), init.isa());
+                        WinogradConvOf<T>::PaysAtStride2(WinogradSizeOf(g), init.isa());
       return pays ? std::optional(WinogradVariant::kStride2) : std::nullopt;
     } catch (const Error&) {  // a traced shape is a hint: what is wrong with it is not said here
       return std::nullopt;
@@ -223,7 +244,7 @@ class ChannelsLastConv final : public Layer {
 
   void RunWinograd(const Context& context, const Args& args, const ConvGeometry& g,
                    const Images& images) const {
-    WinogradCall call;
+    WinogradCallOf<T> call;
     call.input = images.in;
     call.batch = g.batch;
     call.height = g.axes[1].in;
@@ -236,17 +257,17 @@ class ChannelsLastConv final : public Layer {
     call.out_width = g.axes[2].out;
     call.output_stride = images.out_pixel;
     call.add_stride = g.out_channels;
-    call.add = shape_.epilogue().addend(args);
+    call.add = shape_.epilogue().template addend<T>(args);
     call.activation = shape_.epilogue().activation();
-    winograd_->Run(call, context.threads(), context.workspace<float>());
+    winograd_->Run(call, context.threads(), context.workspace());
   }
 
   void RunDepthwise(const Context& context, const Args& args, const ConvGeometry& g,
                     const Images& images) const {
-    DepthwiseConv::Operands operands;
+    typename DepthwiseConvOf<T>::Operands operands;
     operands.in = images.in;
-    operands.bias = shape_.bias().data(args);
-    operands.addend = shape_.epilogue().addend(args);
+    operands.bias = bias_.defined() ? bias_.template data<T>() : nullptr;
+    operands.addend = shape_.epilogue().template addend<T>(args);
     operands.activation = shape_.epilogue().activation();
     operands.out = images.out;
     operands.in_pixel = images.in_pixel;
@@ -257,9 +278,9 @@ class ChannelsLastConv final : public Layer {
 
   void RunRows(const Context& context, const Args& args, const ConvGeometry& g,
                const Images& images) const {
-    RowConv::Operands operands;
+    typename RowConvOf<T>::Operands operands;
     operands.in = images.in;
-    operands.addend = shape_.epilogue().addend(args);
+    operands.addend = shape_.epilogue().template addend<T>(args);
     operands.activation = shape_.epilogue().activation();
     operands.out = images.out;
     operands.in_first = images.in_first;
@@ -288,10 +309,20 @@ class ChannelsLastConv final : public Layer {
   const InterleaveKernels& interleave_;
   Tensor zeros_;
   std::vector<PackedMatrix> packed_;  // one a group; none where Winograd's algorithm serves
-  std::optional<DepthwiseConv> depthwise_;
-  std::optional<RowConv> rows_;
-  std::optional<WinogradConv> winograd_;
+  Tensor bias_;                       // of a depthwise convolution
+  std::optional<DepthwiseConvOf<T>> depthwise_;
+  std::optional<RowConvOf<T>> rows_;
+  std::optional<WinogradConvOf<T>> winograd_;
+  expression::Kernel multiply_ = nullptr;  // elements of f16
 };
+
+/// In f16 where the narrow-floats pass has prepared for it and the processor can, else in f32.
+LayerCreator CreateChannelsLastConv(const OperatorSchema& schema) {
+  return [wide = WithHalves(schema, Create<ChannelsLastConv<float>>()),
+          half = Create<ChannelsLastConv<Half>>()](const LayerInit& init) {
+    return (ComputesInF16(init) ? half : wide)(init);
+  };
+}
 
 }  // namespace
 }  // namespace oort
@@ -326,5 +357,5 @@ OORT_LAYERS(conv2d) {
   AddEpilogueParams(schema);
   AddPrecisionParam(schema);
   schema.Ignored("in_channels").Ignored("out_channels").Ignored("kernel_size").Ignored("bias");
-  registry.Add(schema, WithHalves(schema, Create<ChannelsLastConv>()));
+  registry.Add(schema, CreateChannelsLastConv(schema));
 }

@@ -48,8 +48,9 @@ class ChannelsLastConvShape {
   }
   int into_argument() const { return into_; }
   /// What each channel of each image of the input is multiplied with first, or null.
-  const float* scale(const Args& args) const {
-    return args.Has(scale_) ? args.tensor(scale_).data<float>() : nullptr;
+  template <typename T>
+  const T* scale(const Args& args) const {
+    return args.Has(scale_) ? args.tensor(scale_).data<T>() : nullptr;
   }
   bool scaled(const Args& args) const { return args.Has(scale_); }
   /// Throws kUnsupported where there are parts or factors: for devices that have none of that.

@@ -12,29 +12,32 @@ constexpr int64_t kLineChannels = 16;
 
 }  // namespace
 
-DepthwiseConv::DepthwiseConv(Isa isa, const Tensor& weight)
-    : kernels_(PixelDepthwiseKernelsFor(isa)), channels_(weight.dim(0)) {
+template <typename T>
+DepthwiseConvOf<T>::DepthwiseConvOf(Isa isa, const Tensor& weight)
+    : kernels_(PixelDepthwiseKernelsFor<T>(isa)), channels_(weight.dim(0)) {
   const int64_t taps = weight.shape().Product(1, weight.rank()), lanes = kernels_.lanes;
-  weight_ = Tensor::Zeros(DType::kF32, {CeilDivide(channels_, lanes), taps, lanes});
+  weight_ = Tensor::Zeros(kDTypeOf<T>, {CeilDivide(channels_, lanes), taps, lanes});
   const float* from = weight.data<float>();
-  float* to = weight_.data<float>();
+  T* to = weight_.data<T>();
   for (int64_t c = 0; c < channels_; ++c) {
-    for (int64_t t = 0; t < taps; ++t) to[(c / lanes * taps + t) * lanes + c % lanes] = *from++;
+    for (int64_t t = 0; t < taps; ++t) to[(c / lanes * taps + t) * lanes + c % lanes] = T(*from++);
   }
 }
 
 /// Channels that are done together: few enough that the rows under the kernel stay in the L1 cache
 /// until the next row of outputs needs them again, but enough to read memory in long runs.
-int64_t DepthwiseConv::BlockOf(const ConvGeometry& g) const {
-  constexpr int64_t kCachedFloats = 10 * 1024, kLeast = 6 * kLineChannels;
+template <typename T>
+int64_t DepthwiseConvOf<T>::BlockOf(const ConvGeometry& g) const {
+  constexpr int64_t kCached = 40 * 1024 / sizeof(T), kLeast = 6 * kLineChannels;
   const ConvAxis &height = g.axes[1], &width = g.axes[2];
   const int64_t rows = std::min(height.in, height.kernel + 2 * height.stride);
   const int64_t pixels = std::max<int64_t>(1, rows * width.in);
-  return std::max(kLeast, kCachedFloats / pixels / kLineChannels * kLineChannels);
+  return std::max(kLeast, kCached / pixels / kLineChannels * kLineChannels);
 }
 
-void DepthwiseConv::Run(const Context& context, const ConvGeometry& g,
-                        const Operands& operands) const {
+template <typename T>
+void DepthwiseConvOf<T>::Run(const Context& context, const ConvGeometry& g,
+                             const Operands& operands) const {
   constexpr int64_t kWork = 64 * 1024;  // multiplications that are worth a thread
   const int64_t block = std::min(BlockOf(g), channels_);
   const int64_t blocks = CeilDivide(channels_, block), pairs = CeilDivide(g.axes[1].out, 2);
@@ -48,11 +51,12 @@ void DepthwiseConv::Run(const Context& context, const ConvGeometry& g,
 }
 
 /// Up to two rows of outputs of image `image` from row `y` on, `count` channels from `channel` on.
-void DepthwiseConv::RunRows(const ConvGeometry& g, const Operands& operands, int64_t image,
-                            int64_t y, int64_t channel, int64_t count) const {
+template <typename T>
+void DepthwiseConvOf<T>::RunRows(const ConvGeometry& g, const Operands& operands, int64_t image,
+                                 int64_t y, int64_t channel, int64_t count) const {
   const ConvAxis &height = g.axes[1], &width = g.axes[2];
   const int64_t pixel = (image * height.out + y) * width.out;
-  PixelDepthwiseRows r;
+  PixelDepthwiseRowsOf<T> r;
   r.in = operands.in + image * height.in * width.in * operands.in_pixel + channel;
   r.in_height = height.in;
   r.in_width = width.in;
@@ -62,7 +66,7 @@ void DepthwiseConv::RunRows(const ConvGeometry& g, const Operands& operands, int
   r.left = -width.pad;
   r.down = {height.kernel, height.stride, height.dilation};
   r.along = {width.kernel, width.stride, width.dilation};
-  r.weight = weight_.data<float>() + channel * g.taps();
+  r.weight = weight_.template data<T>() + channel * g.taps();
   r.bias = operands.bias == nullptr ? nullptr : operands.bias + channel;
   r.addend = operands.addend == nullptr ? nullptr
                                         : operands.addend + pixel * operands.addend_pixel + channel;
@@ -77,5 +81,8 @@ void DepthwiseConv::RunRows(const ConvGeometry& g, const Operands& operands, int
   r.activation = operands.activation;
   kernels_.rows(r);
 }
+
+template class DepthwiseConvOf<float>;
+template class DepthwiseConvOf<Half>;
 
 }  // namespace oort

@@ -7,10 +7,12 @@
 
 namespace oort {
 
-class DepthwiseConv {
+/// Of elements T: float, or Half for what computes in f16.
+template <typename T>
+class DepthwiseConvOf {
  public:
   /// `weight` is torch's: (C, 1, height, width) in f32. It is copied, with the channels behind.
-  DepthwiseConv(Isa isa, const Tensor& weight);
+  DepthwiseConvOf(Isa isa, const Tensor& weight);
 
   /// Whether the convolution is one of these.
   static bool Takes(const ConvGeometry& geometry) {
@@ -18,15 +20,15 @@ class DepthwiseConv {
            geometry.groups == geometry.out_channels;
   }
 
-  /// Images may be parts of wider ones: pixels are `…_pixel` floats apart, at least the channels.
+  /// Images may be parts of wider ones: pixels are `…_pixel` elements apart, at least the channels.
   struct Operands {
-    const float* in = nullptr;
+    const T* in = nullptr;
     int64_t in_pixel = 0;
-    const float* bias = nullptr;    ///< may be null
-    const float* addend = nullptr;  ///< of the shape of the output; may be null, may be `out`
+    const T* bias = nullptr;    ///< may be null
+    const T* addend = nullptr;  ///< of the shape of the output; may be null, may be `out`
     int64_t addend_pixel = 0;
     ActivationSpec activation;
-    float* out = nullptr;
+    T* out = nullptr;
     int64_t out_pixel = 0;
   };
   /// out = activation(convolution + bias + addend). Padding is not stored anywhere.
@@ -37,9 +39,10 @@ class DepthwiseConv {
   void RunRows(const ConvGeometry& geometry, const Operands& operands, int64_t image, int64_t y,
                int64_t channel, int64_t count) const;
 
-  const PixelDepthwiseKernels& kernels_;
+  const PixelDepthwiseKernelsOf<T>& kernels_;
   int64_t channels_;
   Tensor weight_;  // (vectors of channels, taps, lanes)
 };
+using DepthwiseConv = DepthwiseConvOf<float>;
 
 }  // namespace oort

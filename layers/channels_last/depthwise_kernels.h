@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Depthwise convolution of f32 images whose channels lie behind the pixels: the lanes of a vector
+// Depthwise convolution of images whose channels lie behind the pixels: the lanes of a vector
 // are channels of one pixel, which meet weights of their own.
 #pragma once
 
 #include "cpu/activation.h"
-#include "cpu/kernels.h"
+#include "cpu/lanes_kernels.h"
 
 namespace oort {
 
@@ -13,30 +13,32 @@ struct PixelSteps {
   int64_t kernel, stride, dilation;
 };
 
-/// Some channels of a few rows of outputs. Distances are in floats.
-struct PixelDepthwiseRows {
-  const float* in;  ///< the first of the channels, in row 0 and column 0 of the image
+/// Some channels of a few rows of outputs. Distances are in elements.
+template <typename T>
+struct PixelDepthwiseRowsOf {
+  const T* in;  ///< the first of the channels, in row 0 and column 0 of the image
   int64_t in_height, in_width;
   int64_t in_row, in_pixel;
   int64_t top, left;  ///< what lies under the first tap of the first output; padding is outside
   PixelSteps down, along;
   /// [vector of channels][kernel row][kernel column][lane], zero behind the last channel.
-  const float* weight;
-  const float* bias;    ///< may be null
-  const float* addend;  ///< may be null, may be `out`
+  const T* weight;
+  const T* bias;    ///< may be null
+  const T* addend;  ///< may be null, may be `out`
   int64_t addend_row, addend_pixel;
-  float* out;
+  T* out;
   int64_t out_row, out_pixel;
   int64_t out_rows, out_width;
   int64_t channels;
   ActivationSpec activation;
 };
 
-struct PixelDepthwiseKernels {
+template <typename T>
+struct PixelDepthwiseKernelsOf {
   int lanes;  ///< of a vector; the first channel is a multiple of it
   /// out = activation(convolution + bias + addend).
-  void (*rows)(const PixelDepthwiseRows& rows);
+  void (*rows)(const PixelDepthwiseRowsOf<T>& rows);
 };
-OORT_DECLARE_KERNELS(PixelDepthwiseKernels)
+OORT_DECLARE_LANES_KERNELS(PixelDepthwiseKernels)
 
 }  // namespace oort

@@ -8,18 +8,28 @@ namespace {
 
 enum class PixelFold { kMean, kMax };
 
-class PixelAdaptivePool final : public PerElementLayer<1> {
+class PixelAdaptivePool final : public PerElementLayer<1>, public TakesF16 {
  public:
-  PixelAdaptivePool(const LayerInit& init, PixelFold fold)
-      : fold_(fold), kernels_(PixelPoolKernelsFor(init.isa())) {
+  PixelAdaptivePool(const LayerInit& init, PixelFold fold) : fold_(fold), kernels_(init.isa()) {
     if (fold == PixelFold::kMax) ThrowIfIndices(init);
   }
+
+  bool takes_f16() const override { return kernels_.takes_f16(); }
 
   std::vector<Value> Infer(const Args& args) const override { return {Adapted(args)}; }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    if (args.tensor(0).dtype() == DType::kF16) {
+      ForwardAs<Half>(context, args, outputs[0].AsTensor());
+    } else {
+      ForwardAs<float>(context, args, outputs[0].AsTensor());
+    }
+  }
+
+ private:
+  template <typename T>
+  void ForwardAs(const Context& context, const Args& args, Tensor& output) const {
     const Tensor& input = args.tensor(0);
-    Tensor& output = outputs[0].AsTensor();
     if (output.elements() == 0) return;
     const AdaptiveGeometry geometry = AdaptedGeometry(args);
     const ChannelsLastImage image(input.shape());
@@ -34,21 +44,21 @@ class PixelAdaptivePool final : public PerElementLayer<1> {
           for (int64_t i = begin; i < end; ++i) {
             const int64_t row = i / blocks, channel = i % blocks * block;
             PoolOneRow(geometry, image, row, channel, std::min(block, image.channels - channel),
-                       input.data<float>(), output.data<float>());
+                       input.data<T>(), output.data<T>());
           }
         });
   }
 
- private:
   /// `count` channels from `channel` on of all outputs in row `row` of all images.
+  template <typename T>
   void PoolOneRow(const AdaptiveGeometry& geometry, const ChannelsLastImage& image, int64_t row,
-                  int64_t channel, int64_t count, const float* in, float* out) const {
+                  int64_t channel, int64_t count, const T* in, T* out) const {
     const AdaptiveAxis &height = geometry.axes[1], &width = geometry.axes[2];
     const int64_t y = row % height.out;
-    const float* plane = in + row / height.out * image.pixels() * image.channels;
+    const T* plane = in + row / height.out * image.pixels() * image.channels;
     for (int64_t x = 0; x < width.out; ++x) {
       const int64_t top = height.Begin(y), left = width.Begin(x);
-      PixelWindows windows;
+      PixelWindowsOf<T> windows;
       windows.first = plane + (top * width.in + left) * image.channels + channel;
       windows.height = height.End(y) - top;
       windows.row_step = width.in * image.channels;
@@ -60,15 +70,15 @@ class PixelAdaptivePool final : public PerElementLayer<1> {
       windows.out = out + (row * width.out + x) * image.channels + channel;
       windows.out_step = 0;
       if (fold_ == PixelFold::kMax) {
-        kernels_.max(windows);
+        kernels_.For<T>().max(windows);
       } else {
-        kernels_.mean(windows, static_cast<float>(windows.height * windows.width));
+        kernels_.For<T>().mean(windows, static_cast<float>(windows.height * windows.width));
       }
     }
   }
 
   PixelFold fold_;
-  const PixelPoolKernels& kernels_;
+  const PixelPoolTables kernels_;
 };
 
 LayerCreator CreatePixelAdaptive(PixelFold fold) {

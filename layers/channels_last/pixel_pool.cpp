@@ -7,16 +7,39 @@ namespace oort {
 namespace {
 
 /// Pools over windows of one size; the outputs of a row that no padding reaches are one call.
-class PixelPool : public Layer {
+class PixelPool : public Layer, public TakesF16 {
  public:
-  explicit PixelPool(const LayerInit& init)
-      : window_(init, 2), kernels_(PixelPoolKernelsFor(init.isa())) {}
+  explicit PixelPool(const LayerInit& init) : window_(init, 2), kernels_(init.isa()) {}
+
+  bool takes_f16() const override { return kernels_.takes_f16(); }
 
   std::vector<Value> Infer(const Args& args) const override { return {Pooled(window_, args)}; }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
-    const Tensor& input = args.tensor(0);
-    Tensor& output = outputs[0].AsTensor();
+    if (args.tensor(0).dtype() == DType::kF16) {
+      ForwardAs<Half>(context, args.tensor(0), outputs[0].AsTensor());
+    } else {
+      ForwardAs<float>(context, args.tensor(0), outputs[0].AsTensor());
+    }
+  }
+
+  Cost Work(const Args& args, std::span<const Value> outputs) const override {
+    return window_.Work(Layer::Work(args, outputs), outputs[0]);
+  }
+
+ protected:
+  /// Pools `windows`, the first of which is output (y, x).
+  virtual void Fold(const PlaneWindow& window, const PixelWindowsOf<float>& windows, int64_t y,
+                    int64_t x) const = 0;
+  virtual void Fold(const PlaneWindow& window, const PixelWindowsOf<Half>& windows, int64_t y,
+                    int64_t x) const = 0;
+
+  WindowParams window_;
+  const PixelPoolTables kernels_;
+
+ private:
+  template <typename T>
+  void ForwardAs(const Context& context, const Tensor& input, Tensor& output) const {
     if (output.elements() == 0) return;
     const PoolGeometry geometry = window_.Geometry(ToChannelsFirst(input.shape()));
     const ChannelsLastImage image(input.shape());
@@ -26,27 +49,15 @@ class PixelPool : public Layer {
         image.batch * height.out, 65536 / row_work + 1, [&](int64_t begin, int64_t end) {
           for (int64_t r = begin; r < end; ++r) {
             const int64_t plane = r / height.out * image.pixels() * image.channels;
-            PoolOneRow(geometry.window, image, input.data<float>() + plane, r % height.out,
-                       output.data<float>() + r * width.out * image.channels);
+            PoolOneRow(geometry.window, image, input.data<T>() + plane, r % height.out,
+                       output.data<T>() + r * width.out * image.channels);
           }
         });
   }
 
-  Cost Work(const Args& args, std::span<const Value> outputs) const override {
-    return window_.Work(Layer::Work(args, outputs), outputs[0]);
-  }
-
- protected:
-  /// Pools `windows`, the first of which is output (y, x).
-  virtual void Fold(const PlaneWindow& window, const PixelWindows& windows, int64_t y,
-                    int64_t x) const = 0;
-
-  WindowParams window_;
-  const PixelPoolKernels& kernels_;
-
- private:
-  void PoolOneRow(const PlaneWindow& window, const ChannelsLastImage& image, const float* in,
-                  int64_t y, float* out) const {
+  template <typename T>
+  void PoolOneRow(const PlaneWindow& window, const ChannelsLastImage& image, const T* in, int64_t y,
+                  T* out) const {
     const WindowAxis &height = window[1], &width = window[2];
     const WindowAxis::Taps rows = height.At(y);
     // Outputs from `left` to `right` have all their taps.
@@ -57,7 +68,7 @@ class PixelPool : public Layer {
     for (int64_t x = 0; x < width.out;) {
       const WindowAxis::Taps columns = width.At(x);
       const bool empty = rows.count == 0 || columns.count == 0;
-      PixelWindows windows;
+      PixelWindowsOf<T> windows;
       windows.first = empty ? in : in + (rows.begin * width.in + columns.begin) * image.channels;
       windows.height = empty ? 0 : rows.count;
       windows.row_step = height.dilation * width.in * image.channels;
@@ -79,8 +90,13 @@ class PixelMaxPool final : public PixelPool {
   explicit PixelMaxPool(const LayerInit& init) : PixelPool(init) { ThrowIfIndices(init); }
 
  protected:
-  void Fold(const PlaneWindow&, const PixelWindows& windows, int64_t, int64_t) const override {
-    kernels_.max(windows);
+  void Fold(const PlaneWindow&, const PixelWindowsOf<float>& windows, int64_t,
+            int64_t) const override {
+    kernels_.For<float>().max(windows);
+  }
+  void Fold(const PlaneWindow&, const PixelWindowsOf<Half>& windows, int64_t,
+            int64_t) const override {
+    kernels_.For<Half>().max(windows);
   }
 };
 
@@ -91,13 +107,21 @@ class PixelAvgPool final : public PixelPool {
   }
 
  protected:
-  void Fold(const PlaneWindow& window, const PixelWindows& windows, int64_t y,
+  void Fold(const PlaneWindow& window, const PixelWindowsOf<float>& windows, int64_t y,
             int64_t x) const override {
-    const PoolDivisor divisor(window, divisor_);
-    kernels_.mean(windows, static_cast<float>(divisor.Along(1, y) * divisor.Along(2, x)));
+    kernels_.For<float>().mean(windows, Divisor(window, y, x));
+  }
+  void Fold(const PlaneWindow& window, const PixelWindowsOf<Half>& windows, int64_t y,
+            int64_t x) const override {
+    kernels_.For<Half>().mean(windows, Divisor(window, y, x));
   }
 
  private:
+  float Divisor(const PlaneWindow& window, int64_t y, int64_t x) const {
+    const PoolDivisor divisor(window, divisor_);
+    return static_cast<float>(divisor.Along(1, y) * divisor.Along(2, x));
+  }
+
   PoolDivisorParams divisor_;
 };
 

@@ -1,29 +1,52 @@
 // SPDX-License-Identifier: MIT
-// Pooling of f32 images whose channels lie behind the pixels: a vector holds channels of one pixel,
+// Pooling of images whose channels lie behind the pixels: a vector holds channels of one pixel,
 // so that a window is folded without moving a lane.
 #pragma once
 
-#include "cpu/kernels.h"
+#include "cpu/lanes_kernels.h"
 
 namespace oort {
 
-/// `count` windows in a row, each of height by width pixels; all steps in floats.
-struct PixelWindows {
-  const float* first;          ///< the first pixel under the first window
+/// `count` windows in a row, each of height by width pixels; all steps in elements.
+template <typename T>
+struct PixelWindowsOf {
+  const T* first;              ///< the first pixel under the first window
   int64_t height, row_step;    ///< rows under a window
   int64_t width, column_step;  ///< pixels of a row under a window
   int64_t count, step;         ///< windows, and from one to the next
   int64_t channels;
-  float* out;
+  T* out;
   int64_t out_step;  ///< from one output pixel to the next
 };
 
-struct PixelPoolKernels {
+template <typename T>
+struct PixelPoolKernelsOf {
   /// The largest of each channel under each window; -inf where there is no pixel.
-  void (*max)(const PixelWindows& windows);
+  void (*max)(const PixelWindowsOf<T>& windows);
   /// The sum of each channel under each window, divided by `divisor`.
-  void (*mean)(const PixelWindows& windows, float divisor);
+  void (*mean)(const PixelWindowsOf<T>& windows, float divisor);
 };
-OORT_DECLARE_KERNELS(PixelPoolKernels)
+OORT_DECLARE_LANES_KERNELS(PixelPoolKernels)
+
+/// The tables of an instruction set; that for f16 is there if takes_f16().
+class PixelPoolTables {
+ public:
+  explicit PixelPoolTables(Isa isa)
+      : f32_(PixelPoolKernelsFor<float>(isa)),
+        f16_(HasF16Arithmetic(isa) ? &PixelPoolKernelsFor<Half>(isa) : nullptr) {}
+  bool takes_f16() const { return f16_ != nullptr; }
+  template <typename T>
+  const PixelPoolKernelsOf<T>& For() const {
+    if constexpr (std::is_same_v<T, Half>) {
+      return *f16_;
+    } else {
+      return f32_;
+    }
+  }
+
+ private:
+  const PixelPoolKernelsOf<float>& f32_;
+  const PixelPoolKernelsOf<Half>* f16_;
+};
 
 }  // namespace oort

@@ -27,23 +27,10 @@ class PixelChannelShuffle final : public StridedLayer {
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     const Tensor& input = args.tensor(0);
-    const bool pairs = groups_ == 2 && input.dtype() == DType::kF32 && input.rank() == 4 &&
-                       context.stream() == nullptr;
-    if (!pairs) return StridedLayer::Forward(context, args, outputs);
-    const float* in = input.data<float>();
-    float* out = outputs[0].AsTensor().data<float>();
-    const int64_t half = input.dim(3) / 2;
-    const int64_t pixels = half == 0 ? 0 : input.elements() / (2 * half);
-    context.ParallelFor(pixels, 16384 / (half + 1) + 1, [&](int64_t begin, int64_t end) {
-      for (int64_t p = begin; p < end; ++p) {
-        const float *first = in + p * 2 * half, *second = first + half;
-        float* to = out + p * 2 * half;
-        for (int64_t c = 0; c < half; ++c) {
-          to[2 * c] = first[c];
-          to[2 * c + 1] = second[c];
-        }
-      }
-    });
+    const bool pairs = groups_ == 2 && input.rank() == 4 && context.stream() == nullptr;
+    if (pairs && input.dtype() == DType::kF32) return ShufflePairs<float>(context, input, outputs);
+    if (pairs && input.dtype() == DType::kF16) return ShufflePairs<Half>(context, input, outputs);
+    StridedLayer::Forward(context, args, outputs);
   }
 
  protected:
@@ -56,6 +43,24 @@ class PixelChannelShuffle final : public StridedLayer {
   }
 
  private:
+  template <typename T>
+  static void ShufflePairs(const Context& context, const Tensor& input, std::span<Value> outputs) {
+    const T* in = input.data<T>();
+    T* out = outputs[0].AsTensor().data<T>();
+    const int64_t half = input.dim(3) / 2;
+    const int64_t pixels = half == 0 ? 0 : input.elements() / (2 * half);
+    context.ParallelFor(pixels, 16384 / (half + 1) + 1, [&](int64_t begin, int64_t end) {
+      for (int64_t p = begin; p < end; ++p) {
+        const T *first = in + p * 2 * half, *second = first + half;
+        T* to = out + p * 2 * half;
+        for (int64_t c = 0; c < half; ++c) {
+          to[2 * c] = first[c];
+          to[2 * c + 1] = second[c];
+        }
+      }
+    });
+  }
+
   int64_t groups_;
 };
 

@@ -11,27 +11,30 @@
 
 namespace oort {
 
+/// Of elements T: float, or Half for what computes in f16.
 /// Thread contract: const methods run concurrently.
-class RowConv {
+template <typename T>
+class RowConvOf {
  public:
   /// `weight` is torch's: (out, in / groups, height, width) in f32; `bias` (out), or undefined.
-  RowConv(Isa isa, const Tensor& weight, const Tensor& bias, int64_t groups);
+  RowConvOf(Isa isa, const Tensor& weight, const Tensor& bias, int64_t groups);
 
   /// Whether multiplying the channels of the input is best left to the filters.
   bool TakesScale(const ConvGeometry& geometry) const {
-    return taps_ == 1 && groups_ == 1 && geometry.out_plane() >= columns_;
+    return std::is_same_v<T, float> && taps_ == 1 && groups_ == 1 &&
+           geometry.out_plane() >= columns_;
   }
   /// Scratch bytes of one call; with a scale they are more.
   size_t Workspace(const ConvGeometry& geometry, int threads, bool scaled = false) const;
 
   struct Operands {
-    const float* in = nullptr;
-    int64_t in_first = 0;           ///< floats of the image before `in`
-    int64_t in_pixel = 0;           ///< floats from one pixel to the next
-    const float* scale = nullptr;   ///< of the channels of each image, if TakesScale; or null
-    const float* addend = nullptr;  ///< of the shape of the output and with its pixels, or null
+    const T* in = nullptr;
+    int64_t in_first = 0;       ///< elements of the image before `in`
+    int64_t in_pixel = 0;       ///< elements from one pixel to the next
+    const T* scale = nullptr;   ///< of the channels of each image, if TakesScale; or null
+    const T* addend = nullptr;  ///< of the shape of the output and with its pixels, or null
     ActivationSpec activation;
-    float* out = nullptr;
+    T* out = nullptr;
     int64_t out_pixel = 0;
   };
   /// out = activation(convolution + bias + addend).
@@ -43,10 +46,10 @@ class RowConv {
   Plan MakePlan(const ConvGeometry& geometry, int threads) const;
   void Pack(const Tensor& weight, const Tensor& bias);
   void RunScaled(const Context& context, const ConvGeometry& geometry,
-                 const Operands& operands) const;
-  int64_t WeightFloats() const { return groups_ * padded_ * tile_taps_ * depth_; }
+                 const Operands& operands) const requires std::is_same_v<T, float>;
+  int64_t WeightElements() const { return groups_ * padded_ * tile_taps_ * depth_; }
 
-  const RowConvKernels& kernels_;
+  const RowConvKernelsOf<T>& kernels_;
   int64_t groups_, columns_, channels_, taps_;  // columns and channels of one group
   int64_t panels_, padded_;                     // of a group: panels, and their columns
   bool runs_;                                   // the pixels of a window's row are one tap
@@ -54,5 +57,6 @@ class RowConv {
   std::shared_ptr<Buffer> weights_, bias_;      // by group and panel
   Tensor zeros_;                                // what lies outside the image
 };
+using RowConv = RowConvOf<float>;
 
 }  // namespace oort

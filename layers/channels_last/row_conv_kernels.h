@@ -2,38 +2,42 @@
 #pragma once
 
 #include "cpu/activation.h"
-#include "cpu/kernels.h"
+#include "cpu/lanes_kernels.h"
 
 namespace oort {
 
 /// Neighbouring output pixels times neighbouring panels of filters. What pixel r of a tile reads at
-/// a tap are the `depth` floats at rows[(tile * taps + tap) * kernels.rows + r]; so many that they
-/// are a multiple of four must be readable, whatever they are.
-struct RowBlock {
-  const float* const* rows = nullptr;
+/// a tap are the `depth` elements at rows[(tile * taps + tap) * kernels.rows + r]; of f32 so many
+/// that they are a multiple of four must be readable, whatever they are.
+template <typename T>
+struct RowBlockOf {
+  const T* const* rows = nullptr;
   int64_t pixels = 0;  ///< that are wanted; `rows` holds two more tiles, which are readable
   int64_t taps = 0, depth = 0;
-  /// Panel by panel taps * depth rows of kernels.columns floats. The last panel of the filters may
-  /// be narrower: kernels.PanelWidth().
-  const float* weights = nullptr;
-  const float* bias = nullptr;    ///< as many as a row of all panels has
-  int64_t columns = 0;            ///< that are wanted
-  const float* addend = nullptr;  ///< of the shape of the output, or null
-  float* out = nullptr;
+  /// Panel by panel taps * depth rows of kernels.columns elements. The last panel of the filters
+  /// may be narrower: kernels.PanelWidth().
+  const T* weights = nullptr;
+  const T* bias = nullptr;    ///< as many as a row of all panels has
+  int64_t columns = 0;        ///< that are wanted
+  const T* addend = nullptr;  ///< of the shape of the output, or null
+  T* out = nullptr;
   int64_t stride = 0;  ///< between pixels of the output and of the addend
   ActivationSpec activation;
 };
 
-struct RowConvKernels {
+template <typename T>
+struct RowConvKernelsOf {
   int rows, columns;
   int granule;  ///< a last panel is some of these wide
-  void (*block)(const RowBlock& block);
+  void (*block)(const RowBlockOf<T>& block);
 
   /// Of a panel of which `left` columns are wanted.
   int64_t PanelWidth(int64_t left) const {
     return left >= columns ? columns : (left + granule - 1) / granule * granule;
   }
 };
-OORT_DECLARE_KERNELS(RowConvKernels)
+using RowBlock = RowBlockOf<float>;
+using RowConvKernels = RowConvKernelsOf<float>;
+OORT_DECLARE_LANES_KERNELS(RowConvKernels)
 
 }  // namespace oort

@@ -12,11 +12,16 @@
 namespace oort {
 namespace {
 
-constexpr int64_t kLine = 16;           // floats of a cache line; kernels read less behind an end
-constexpr int64_t kPatchChannels = 64;  // of an edge tile that are copied at once
+/// Elements of a cache line; kernels read less behind an end.
+template <typename T>
+constexpr int64_t kLineOf = 64 / sizeof(T);
+constexpr int64_t kPatchChannels = 64;     // of an edge tile that are copied at once
 constexpr double kThreadWork = 64 * 1024;  // products that pay for one more thread
 
-int64_t WinogradAlign(int64_t floats) { return CeilDivide(floats, kLine) * kLine; }
+template <typename T>
+int64_t WinogradAlign(int64_t count) {
+  return CeilDivide(count, kLineOf<T>) * kLineOf<T>;
+}
 
 /// G of U = G g G^T: row i is (1, p, p^2) over the factors that winograd_transform.h leaves out,
 /// which are the product of the differences to all other points and the scale of its own forms.
@@ -61,7 +66,8 @@ std::vector<double> FilterForm(WinogradVariant variant) {
 
 /// How a call is cut. Either each thread takes tiles of its own through all three steps, or, where
 /// there are few tiles for much weight, all share V and each takes its own output channels.
-struct WinogradConv::Plan {
+template <typename T>
+struct WinogradConvOf<T>::Plan {
   int64_t tiles_y = 0, tiles_x = 0, tiles = 0;
   int threads = 1;
   bool shared = false;
@@ -69,14 +75,15 @@ struct WinogradConv::Plan {
   int64_t part = 0;    // tiles of M at once
   int64_t panels = 1;  // of M at once
   int64_t unit = 1;    // tiles that are transformed together
-  int64_t v_stride = 0, v_floats = 0, m_stride = 0, m_floats = 0, patch_floats = 0;
-  int64_t rows_floats = 0;  // f32 coefficients on their way to being rounded
-  int64_t thread_floats = 0, floats = 0;
+  int64_t v_stride = 0, v_size = 0, m_stride = 0, m_size = 0, patch_size = 0;
+  int64_t rows_size = 0;  // f32 coefficients on their way to being rounded
+  int64_t thread_size = 0, size = 0;
 };
 
-WinogradConv::WinogradConv(Isa isa, const Tensor& weight, const Tensor& bias,
-                           WinogradVariant variant, const GemmKernels* rounding)
-    : kernels_(WinogradKernelsFor(isa)),
+template <typename T>
+WinogradConvOf<T>::WinogradConvOf(Isa isa, const Tensor& weight, const Tensor& bias,
+                                  WinogradVariant variant, const GemmKernels* rounding)
+    : kernels_(WinogradKernelsFor<T>(isa)),
       rounding_(rounding),
       variant_(variant),
       channels_(weight.dim(1)),
@@ -86,7 +93,7 @@ WinogradConv::WinogradConv(Isa isa, const Tensor& weight, const Tensor& bias,
       panels_(CeilDivide(out_channels_, columns_)) {
   const int64_t size = WinogradWindow(variant);
   const int64_t padded = CheckedMultiply<int64_t>(panels_, columns_);
-  int64_t element = sizeof(float);
+  int64_t element = sizeof(T);
   if (rounding != nullptr) {
     k_ = rounding->format.Padded(k_);
     element = rounding->format.element;
@@ -94,20 +101,21 @@ WinogradConv::WinogradConv(Isa isa, const Tensor& weight, const Tensor& bias,
   const int64_t elements = CheckedMultiply(CheckedMultiply(padded, k_), size * size);
   matrix_bytes_ = k_ * columns_ * element;
   weights_ = AllocatePages(static_cast<size_t>(
-      CheckedAdd<int64_t>(CheckedMultiply(elements, element), kLine * sizeof(float))));
-  bias_ = AllocateHost(CheckedMultiply<size_t>(static_cast<size_t>(padded), sizeof(float)));
-  float* to = reinterpret_cast<float*>(bias_->data());
-  std::fill(to, to + padded, 0.0f);
-  if (bias.defined()) std::copy_n(bias.data<float>(), out_channels_, to);
+      CheckedAdd<int64_t>(CheckedMultiply(elements, element), kLineOf<T> * sizeof(T))));
+  bias_ = AllocateHost(CheckedMultiply<size_t>(static_cast<size_t>(padded), sizeof(T)));
+  T* to = reinterpret_cast<T*>(bias_->data());
+  for (int64_t i = 0; i < padded; ++i) {
+    to[i] = T(bias.defined() && i < out_channels_ ? bias.data<float>()[i] : 0.0f);
+  }
   PackWeights(weight);
 }
 
 namespace {
 
 /// Transforms the filters of one input channel for all columns of a panel: `filters` holds
-/// [9][columns], `u` gets [size^2] rows of `columns`, `stride` floats apart.
-template <int size>
-void TransformFilters(const double* g, const double* filters, int columns, double* rows, float* u,
+/// [9][columns], `u` gets [size^2] rows of `columns`, `stride` elements apart.
+template <int size, typename T>
+void TransformFilters(const double* g, const double* filters, int columns, double* rows, T* u,
                       int64_t stride) {
   for (int i = 0; i < size; ++i) {
     for (int j = 0; j < 3; ++j) {
@@ -123,8 +131,8 @@ void TransformFilters(const double* g, const double* filters, int columns, doubl
     const double* row = rows + i * 3 * columns;
     for (int j = 0; j < size; ++j, u += stride) {
       for (int c = 0; c < columns; ++c) {
-        u[c] = static_cast<float>(g[3 * j] * row[c] + g[3 * j + 1] * row[columns + c] +
-                                  g[3 * j + 2] * row[2 * columns + c]);
+        u[c] = T(static_cast<float>(g[3 * j] * row[c] + g[3 * j + 1] * row[columns + c] +
+                                    g[3 * j + 2] * row[2 * columns + c]));
       }
     }
   }
@@ -132,22 +140,23 @@ void TransformFilters(const double* g, const double* filters, int columns, doubl
 
 }  // namespace
 
-void WinogradConv::PackWeights(const Tensor& weight) {
+template <typename T>
+void WinogradConvOf<T>::PackWeights(const Tensor& weight) {
   const int size = WinogradWindow(variant_), columns = columns_;
   const std::vector<double> g = FilterForm(variant_);
-  const auto transform = size == 4   ? TransformFilters<4>
-                         : size == 5 ? TransformFilters<5>
-                         : size == 6 ? TransformFilters<6>
-                                     : TransformFilters<8>;
+  const auto transform = size == 4   ? TransformFilters<4, T>
+                         : size == 5 ? TransformFilters<5, T>
+                         : size == 6 ? TransformFilters<6, T>
+                                     : TransformFilters<8, T>;
   const float* from = weight.data<float>();
-  const int64_t coefficients = size * size, panel_floats = coefficients * k_ * columns;
+  const int64_t coefficients = size * size, panel_size = coefficients * k_ * columns;
   ParallelFor(AvailableThreads(), panels_, 1, [&](int64_t begin, int64_t end) {
     std::vector<double> filters(static_cast<size_t>(9 * columns));
     std::vector<double> rows(static_cast<size_t>(3 * size * columns));
-    std::vector<float> exact(static_cast<size_t>(rounding_ == nullptr ? 0 : panel_floats));
+    std::vector<T> exact(static_cast<size_t>(rounding_ == nullptr ? 0 : panel_size));
     for (int64_t p = begin; p < end; ++p) {
       std::byte* panel = weights_->data() + p * coefficients * matrix_bytes_;
-      float* to = rounding_ == nullptr ? reinterpret_cast<float*>(panel) : exact.data();
+      T* to = rounding_ == nullptr ? reinterpret_cast<T*>(panel) : exact.data();
       for (int64_t k = 0; k < k_; ++k) {
         for (int c = 0; c < columns; ++c) {
           const int64_t o = p * columns + c;
@@ -159,16 +168,20 @@ void WinogradConv::PackWeights(const Tensor& weight) {
         }
         transform(g.data(), filters.data(), columns, rows.data(), to + k * columns, k_ * columns);
       }
-      for (int64_t i = 0; i < coefficients && rounding_ != nullptr; ++i) {
-        rounding_->convert(to + i * k_ * columns, k_,
-                           {GemmSide::kB, columns, panel + i * matrix_bytes_});
+      if constexpr (std::is_same_v<T, float>) {
+        for (int64_t i = 0; i < coefficients && rounding_ != nullptr; ++i) {
+          rounding_->convert(to + i * k_ * columns, k_,
+                             {GemmSide::kB, columns, panel + i * matrix_bytes_});
+        }
       }
     }
   });
 }
 
-WinogradConv::Plan WinogradConv::MakePlan(const WinogradSize& size, int threads) const {
-  constexpr int64_t kGroup = 25, kRoundedGroup = 48;
+template <typename T>
+typename WinogradConvOf<T>::Plan WinogradConvOf<T>::MakePlan(const WinogradSize& size,
+                                                             int threads) const {
+  constexpr int64_t kLine = kLineOf<T>, kGroup = sizeof(T) == 2 ? 24 : 25, kRoundedGroup = 48;
   const int64_t tile = WinogradTile(variant_), window = WinogradWindow(variant_);
   const int64_t coefficients = window * window;
   Plan plan;
@@ -201,31 +214,32 @@ WinogradConv::Plan WinogradConv::MakePlan(const WinogradSize& size, int threads)
     plan.part = CeilDivide(CeilDivide(plan.group, parts), plan.unit) * plan.unit;
   }
   // One more line than whole tiles: else all coefficients of a tile fall into one cache set.
-  plan.v_stride = WinogradAlign(CheckedMultiply(plan.group, k_)) + kLine;
+  plan.v_stride = WinogradAlign<T>(CheckedMultiply(plan.group, k_)) + kLine;
   if (rounding_ != nullptr) {
     const int64_t floats = plan.group * k_ * rounding_->format.element / 4;
-    plan.v_stride = WinogradAlign(floats) + kLine;
-    plan.rows_floats = coefficients * plan.unit * std::min(k_, kPatchChannels);
+    plan.v_stride = WinogradAlign<T>(floats) + kLine;
+    plan.rows_size = coefficients * plan.unit * std::min(k_, kPatchChannels);
   }
-  plan.m_stride = WinogradAlign(plan.part * plan.panels * columns_) + kLine;
-  plan.v_floats = CheckedMultiply(coefficients, plan.v_stride);
-  plan.m_floats = coefficients * plan.m_stride;
-  plan.patch_floats = WinogradAlign(coefficients * std::min(k_, kPatchChannels));
-  plan.thread_floats = plan.m_floats + plan.patch_floats + WinogradAlign(plan.rows_floats) +
-                       (plan.shared ? 0 : plan.v_floats);
-  plan.floats = CheckedAdd(CheckedMultiply<int64_t>(plan.threads, plan.thread_floats),
-                           kLine + (plan.shared ? plan.v_floats : 0));
+  plan.m_stride = WinogradAlign<T>(plan.part * plan.panels * columns_) + kLine;
+  plan.v_size = CheckedMultiply(coefficients, plan.v_stride);
+  plan.m_size = coefficients * plan.m_stride;
+  plan.patch_size = WinogradAlign<T>(coefficients * std::min(k_, kPatchChannels));
+  plan.thread_size = plan.m_size + plan.patch_size + WinogradAlign<T>(plan.rows_size) +
+                     (plan.shared ? 0 : plan.v_size);
+  plan.size = CheckedAdd(CheckedMultiply<int64_t>(plan.threads, plan.thread_size),
+                         kLine + (plan.shared ? plan.v_size : 0));
   return plan;
 }
 
-size_t WinogradConv::Workspace(const WinogradSize& size, int threads) const {
-  return CheckedMultiply<size_t>(static_cast<size_t>(MakePlan(size, threads).floats),
-                                 sizeof(float));
+template <typename T>
+size_t WinogradConvOf<T>::Workspace(const WinogradSize& size, int threads) const {
+  return CheckedMultiply<size_t>(static_cast<size_t>(MakePlan(size, threads).size), sizeof(T));
 }
 
-class WinogradConv::Job {
+template <typename T>
+class WinogradConvOf<T>::Job {
  public:
-  Job(const WinogradConv& conv, const WinogradCall& call, const Plan& plan, float* workspace)
+  Job(const WinogradConvOf& conv, const WinogradCallOf<T>& call, const Plan& plan, T* workspace)
       : conv_(conv),
         kernels_(conv.kernels_),
         call_(call),
@@ -245,11 +259,13 @@ class WinogradConv::Job {
   }
 
  private:
+  bool rounded() const { return std::is_same_v<T, float> && conv_.rounding_ != nullptr; }
+
   struct Place {
     int64_t image, y, x;  // of the tile's first output pixel
   };
   struct Scratch {
-    float *m, *patch, *rows, *v;
+    T *m, *patch, *rows, *v;
   };
 
   Place PlaceOf(int64_t tile) const {
@@ -258,18 +274,18 @@ class WinogradConv::Job {
   }
 
   Scratch ScratchOf(int64_t thread) const {
-    float* m = workspace_ + (plan_.shared ? plan_.v_floats : 0) + thread * plan_.thread_floats;
-    float *patch = m + plan_.m_floats, *rows = patch + plan_.patch_floats;
-    return {m, patch, rows, plan_.shared ? workspace_ : rows + WinogradAlign(plan_.rows_floats)};
+    T* m = workspace_ + (plan_.shared ? plan_.v_size : 0) + thread * plan_.thread_size;
+    T *patch = m + plan_.m_size, *rows = patch + plan_.patch_size;
+    return {m, patch, rows, plan_.shared ? workspace_ : rows + WinogradAlign<T>(plan_.rows_size)};
   }
 
   /// Tiles [begin, end) into V, which starts at tile `origin`.
   void Inputs(int64_t origin, int64_t begin, int64_t end, const Scratch& scratch) const {
     for (int64_t tile = begin; tile < end; tile += plan_.unit) {
-      if (conv_.rounding_ == nullptr) {
+      if (!rounded()) {
         Input(tile, 0, conv_.k_, scratch.v + (tile - origin) * conv_.k_, plan_.v_stride,
               scratch.patch);
-      } else {
+      } else if constexpr (std::is_same_v<T, float>) {
         RoundedInput(origin, tile, std::min(end, tile + plan_.unit), scratch);
       }
     }
@@ -277,12 +293,13 @@ class WinogradConv::Job {
 
   /// The tiles of one panel of V, some channels at a time, so that what is not rounded yet stays in
   /// the L1 cache.
-  void RoundedInput(int64_t origin, int64_t begin, int64_t end, const Scratch& scratch) const {
+  void RoundedInput(int64_t origin, int64_t begin, int64_t end,
+                    const Scratch& scratch) const requires std::is_same_v<T, float> {
     constexpr int64_t kMostTiles = 64;
     const GemmKernels& gemm = *conv_.rounding_;
     const int64_t panel_bytes = plan_.unit * conv_.k_ * gemm.format.element;
     const int count = static_cast<int>(end - begin);
-    const float* rows[kMostTiles];
+    const T* rows[kMostTiles];
     for (int64_t first = 0; first < conv_.k_; first += kPatchChannels) {
       const int64_t depth = std::min(kPatchChannels, conv_.k_ - first);
       const int64_t stride = plan_.unit * depth;
@@ -345,13 +362,12 @@ class WinogradConv::Job {
   }
 
   /// Channels [first, last) of a tile into rows of V.
-  void Input(int64_t tile, int64_t first, int64_t last, float* v, int64_t v_stride,
-             float* patch) const {
+  void Input(int64_t tile, int64_t first, int64_t last, T* v, int64_t v_stride, T* patch) const {
     const Place place = PlaceOf(tile);
     const int64_t stride = WinogradStride(conv_.variant_);
     const int64_t y = place.y * stride - call_.pad_top, x = place.x * stride - call_.pad_left;
     const bool inside = y >= 0 && x >= 0 && y + size_ <= call_.height && x + size_ <= call_.width;
-    WinogradInput input;
+    WinogradInputOf<T> input;
     input.v_stride = v_stride;
     int64_t done = first;
     const int64_t whole = std::min(last, conv_.channels_ / kernels_.width * kernels_.width);
@@ -378,7 +394,7 @@ class WinogradConv::Job {
 
   /// Copies the pixels of a tile that exist, and zeros for the others and for missing channels.
   void FillPatch(int64_t image, int64_t y0, int64_t x0, int64_t channel, int64_t count,
-                 float* patch) const {
+                 T* patch) const {
     const int64_t real = std::clamp<int64_t>(conv_.channels_ - channel, 0, count);
     for (int64_t y = y0; y < y0 + size_; ++y) {
       for (int64_t x = x0; x < x0 + size_; ++x, patch += count) {
@@ -388,14 +404,13 @@ class WinogradConv::Job {
           std::copy_n(call_.input + pixel * call_.input_stride + channel, real, patch);
           copied = real;
         }
-        std::fill(patch + copied, patch + count, 0.0f);
+        std::fill(patch + copied, patch + count, T(0.0f));
       }
     }
   }
 
   /// Products and output of tiles [begin, end) for some panels; `v` starts at tile `origin`.
-  void Block(int64_t origin, const float* v, int64_t begin, int64_t end, int64_t panel,
-             float* m) const {
+  void Block(int64_t origin, const T* v, int64_t begin, int64_t end, int64_t panel, T* m) const {
     const int64_t panels = std::min(plan_.panels, conv_.panels_ - panel);
     const int64_t columns = conv_.columns_, coefficients = size_ * size_;
     const int64_t matrix = conv_.matrix_bytes_, m_row = panels * columns;
@@ -406,11 +421,11 @@ class WinogradConv::Job {
         const std::byte* soon =
             last ? conv_.weights_->data() + (panel * coefficients + i + 1) * matrix
                  : u + coefficients * matrix;
-        float* to = m + i * plan_.m_stride + p * columns;
-        if (conv_.rounding_ == nullptr) {
-          const float* row = v + i * plan_.v_stride + (begin - origin) * conv_.k_;
+        T* to = m + i * plan_.m_stride + p * columns;
+        if (!rounded()) {
+          const T* row = v + i * plan_.v_stride + (begin - origin) * conv_.k_;
           ExactProduct(row, end - begin, u, soon, to, m_row);
-        } else {
+        } else if constexpr (std::is_same_v<T, float>) {
           const std::byte* row = reinterpret_cast<const std::byte*>(v + i * plan_.v_stride);
           const int64_t out = std::min(columns, conv_.out_channels_ - (panel + p) * columns);
           RoundedProduct(row + (begin - origin) * conv_.k_ * conv_.rounding_->format.element,
@@ -423,21 +438,22 @@ class WinogradConv::Job {
     }
   }
 
-  void ExactProduct(const float* v, int64_t tiles, const std::byte* u, const std::byte* soon,
-                    float* m, int64_t m_row) const {
-    WinogradProduct product;
+  void ExactProduct(const T* v, int64_t tiles, const std::byte* u, const std::byte* soon, T* m,
+                    int64_t m_row) const {
+    WinogradProductOf<T> product;
     product.v = v;
     product.v_row = product.k = conv_.k_;
     product.tiles = tiles;
-    product.u = reinterpret_cast<const float*>(u);
-    product.soon = reinterpret_cast<const float*>(soon);
+    product.u = reinterpret_cast<const T*>(u);
+    product.soon = reinterpret_cast<const T*>(soon);
     product.m = m;
     product.m_row = m_row;
     kernels_.product(product);
   }
 
   void RoundedProduct(const std::byte* v, int64_t tiles, int64_t columns, const std::byte* u,
-                      const std::byte* soon, float* m, int64_t m_row) const {
+                      const std::byte* soon, T* m,
+                      int64_t m_row) const requires std::is_same_v<T, float> {
     const GemmKernels& gemm = *conv_.rounding_;
     const int64_t pieces = CeilDivide(tiles, plan_.unit);
     GemmTile tile;
@@ -455,16 +471,16 @@ class WinogradConv::Job {
     }
   }
 
-  void Output(int64_t tile, int64_t channel, int64_t count, const float* m) const {
+  void Output(int64_t tile, int64_t channel, int64_t count, const T* m) const {
     const Place place = PlaceOf(tile);
     const int64_t pixel = (place.image * call_.out_height + place.y) * call_.out_width + place.x;
-    WinogradOutput output;
+    WinogradOutputOf<T> output;
     output.m = m;
     output.m_stride = plan_.m_stride;
     output.channels = std::min(count, conv_.out_channels_ - channel);
     output.rows = static_cast<int>(std::min(tile_, call_.out_height - place.y));
     output.columns = static_cast<int>(std::min(tile_, call_.out_width - place.x));
-    output.bias = reinterpret_cast<const float*>(conv_.bias_->data()) + channel;
+    output.bias = reinterpret_cast<const T*>(conv_.bias_->data()) + channel;
     output.out = call_.output + pixel * call_.output_stride + channel;
     output.pixel_stride = call_.output_stride;
     output.row_stride = call_.output_stride * call_.out_width;
@@ -475,17 +491,18 @@ class WinogradConv::Job {
     output_(output);
   }
 
-  const WinogradConv& conv_;
-  const WinogradKernels& kernels_;
-  const WinogradCall& call_;
+  const WinogradConvOf& conv_;
+  const WinogradKernelsOf<T>& kernels_;
+  const WinogradCallOf<T>& call_;
   const Plan& plan_;
   int64_t tile_, size_;
-  void (*input_)(const WinogradInput&);
-  void (*output_)(const WinogradOutput&);
-  float* workspace_;
+  void (*input_)(const WinogradInputOf<T>&);
+  void (*output_)(const WinogradOutputOf<T>&);
+  T* workspace_;
 };
 
-void WinogradConv::Run(const WinogradCall& call, int threads, float* workspace) const {
+template <typename T>
+void WinogradConvOf<T>::Run(const WinogradCallOf<T>& call, int threads, void* workspace) const {
   const Plan plan = MakePlan({.batch = call.batch,
                               .out_height = call.out_height,
                               .out_width = call.out_width,
@@ -493,7 +510,10 @@ void WinogradConv::Run(const WinogradCall& call, int threads, float* workspace) 
                               .out_channels = out_channels_},
                              threads);
   if (plan.tiles == 0 || out_channels_ == 0) return;
-  Job(*this, call, plan, workspace).Go();
+  Job(*this, call, plan, static_cast<T*>(workspace)).Go();
 }
+
+template class WinogradConvOf<float>;
+template class WinogradConvOf<Half>;
 
 }  // namespace oort

@@ -43,36 +43,39 @@ struct WinogradSize {
   int64_t batch = 1, out_height = 0, out_width = 0, channels = 0, out_channels = 0;
 };
 
-/// One call. Images lie one after another, pixels `stride` floats apart.
-struct WinogradCall {
-  const float* input = nullptr;
+/// One call. Images lie one after another, pixels `stride` elements apart.
+template <typename T>
+struct WinogradCallOf {
+  const T* input = nullptr;
   int64_t batch = 0, height = 0, width = 0, input_stride = 0;
   int64_t pad_top = 0, pad_left = 0;  ///< zeros; those below and to the right follow from the sizes
-  float* output = nullptr;
+  T* output = nullptr;
   int64_t out_height = 0, out_width = 0, output_stride = 0;
-  const float* add = nullptr;  ///< a residual of the output's shape, or null
+  const T* add = nullptr;  ///< a residual of the output's shape, or null
   int64_t add_stride = 0;
   ActivationSpec activation;
 };
 
+/// Of elements T: float, or Half for what computes in f16, transforms included.
 /// Thread contract: const methods run concurrently.
-class WinogradConv {
+template <typename T>
+class WinogradConvOf {
  public:
   /// The cheapest variant for a size, or none where the direct sum is cheaper.
-  /// `rounding` are the kernels of products below f32, null for f32.
+  /// `rounding` are the kernels of products of f32 images below f32, else null.
   static std::optional<WinogradVariant> Choose(const WinogradSize& size, Isa isa,
                                                const GemmKernels* rounding = nullptr);
   /// Whether kStride2 is cheaper than the direct sum, of which `size` has the output.
   static bool PaysAtStride2(const WinogradSize& size, Isa isa);
 
   /// `weight` is (out, in, 3, 3) in f32; `bias` (out), or undefined.
-  WinogradConv(Isa isa, const Tensor& weight, const Tensor& bias, WinogradVariant variant,
-               const GemmKernels* rounding = nullptr);
+  WinogradConvOf(Isa isa, const Tensor& weight, const Tensor& bias, WinogradVariant variant,
+                 const GemmKernels* rounding = nullptr);
   WinogradVariant variant() const { return variant_; }
   /// Scratch bytes of one call.
   size_t Workspace(const WinogradSize& size, int threads) const;
   /// `workspace` is aligned to 64 bytes.
-  void Run(const WinogradCall& call, int threads, float* workspace) const;
+  void Run(const WinogradCallOf<T>& call, int threads, void* workspace) const;
 
  private:
   struct Plan;
@@ -80,8 +83,8 @@ class WinogradConv {
   Plan MakePlan(const WinogradSize& size, int threads) const;
   void PackWeights(const Tensor& weight);
 
-  const WinogradKernels& kernels_;
-  const GemmKernels* rounding_;  // null where products are f32
+  const WinogradKernelsOf<T>& kernels_;
+  const GemmKernels* rounding_;  // null where products are of T
   WinogradVariant variant_;
   int64_t channels_, out_channels_;
   int columns_;               // of a panel
@@ -90,5 +93,7 @@ class WinogradConv {
   int64_t matrix_bytes_ = 0;  // of one coefficient's panel of weights
   std::shared_ptr<Buffer> weights_, bias_;
 };
+using WinogradCall = WinogradCallOf<float>;
+using WinogradConv = WinogradConvOf<float>;
 
 }  // namespace oort

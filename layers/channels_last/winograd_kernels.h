@@ -6,54 +6,58 @@
 #include <cstdint>
 
 #include "cpu/activation.h"
-#include "cpu/kernels.h"
+#include "cpu/lanes_kernels.h"
 
 namespace oort {
 
 /// One tile of the image: its pixels become as many rows of V.
-struct WinogradInput {
-  const float* patch = nullptr;
+template <typename T>
+struct WinogradInputOf {
+  const T* patch = nullptr;
   int64_t row_stride = 0, pixel_stride = 0;
   int64_t channels = 0;  ///< a multiple of the kernels' width
-  float* v = nullptr;
+  T* v = nullptr;
   int64_t v_stride = 0;  ///< between the coefficients
 };
 
 /// M = V U for one coefficient and one panel of output channels.
-struct WinogradProduct {
-  const float* v = nullptr;
+template <typename T>
+struct WinogradProductOf {
+  const T* v = nullptr;
   int64_t v_row = 0;  ///< between tiles
   int64_t tiles = 0;
-  int64_t k = 0;                ///< a multiple of the kernels' width
-  const float* u = nullptr;     ///< k rows of `columns`
-  const float* soon = nullptr;  ///< what the next product reads as u
-  float* m = nullptr;
+  int64_t k = 0;            ///< a multiple of the kernels' width
+  const T* u = nullptr;     ///< k rows of `columns`
+  const T* soon = nullptr;  ///< what the next product reads as u
+  T* m = nullptr;
   int64_t m_row = 0;
 };
 
 /// One tile of the result, back from M: with bias, residual and activation into the image.
-struct WinogradOutput {
-  const float* m = nullptr;
+template <typename T>
+struct WinogradOutputOf {
+  const T* m = nullptr;
   int64_t m_stride = 0;       ///< between the coefficients
   int64_t channels = 0;       ///< to be written; M and the bias hold whole vectors
   int rows = 0, columns = 0;  ///< pixels of the tile that exist
-  const float* bias = nullptr;
-  float* out = nullptr;
+  const T* bias = nullptr;
+  T* out = nullptr;
   int64_t row_stride = 0, pixel_stride = 0;
-  const float* add = nullptr;  ///< added before the activation, or null
+  const T* add = nullptr;  ///< added before the activation, or null
   int64_t add_row_stride = 0, add_pixel_stride = 0;
   ActivationSpec activation;
 };
 
-struct WinogradKernels {
+template <typename T>
+struct WinogradKernelsOf {
   int width;    ///< of a vector
   int columns;  ///< of a panel of U
   int rows;     ///< tiles that the product takes at once
   // One for each of F(2,3), F(4,3), F(6,3) and stride 2.
-  void (*input[4])(const WinogradInput& input);
-  void (*output[4])(const WinogradOutput& output);
-  void (*product)(const WinogradProduct& product);
+  void (*input[4])(const WinogradInputOf<T>& input);
+  void (*output[4])(const WinogradOutputOf<T>& output);
+  void (*product)(const WinogradProductOf<T>& product);
 };
-OORT_DECLARE_KERNELS(WinogradKernels)
+OORT_DECLARE_LANES_KERNELS(WinogradKernels)
 
 }  // namespace oort

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: MIT
-// A few rows times one panel of columns, in registers. Only for winograd.simd.cpp.
+// A few rows times one panel of columns, in registers. Only for winograd.f16.simd.cpp.
+// MultiplyTiles makes M of a WinogradProduct, by
 // MultiplyRows(rows, a, lda, k, b, c, ldc, soon, soon_step): c[rows][kWinogradColumns] =
 // a[rows][k] b. `soon` may be fetched into the cache, soon_step bytes for each step of k.
 #pragma once
 
+#include "cpu/lanes.h"
 #include "cpu/unroll.h"
-#include "cpu/vec.h"
+#include "layers/channels_last/winograd_kernels.h"
+
+#if defined(OORT_UNIT_neon_f16)
+#include "layers/channels_last/winograd_tile_f16.h"
+#else
 
 #if defined(OORT_ISA_neon)
 #include "layers/channels_last/winograd_tile_neon.h"
@@ -47,8 +53,8 @@ inline void MultiplySome(const float* a, int64_t lda, int64_t k, const float* b,
 
 namespace oort::OORT_ISA {
 
-using MultiplyFunction = void (*)(const float*, int64_t, int64_t, const float*, float*, int64_t,
-                                  const float*, int64_t);
+using MultiplyFunction = void (*)(const Element*, int64_t, int64_t, const Element*, Element*,
+                                  int64_t, const Element*, int64_t);
 
 template <int... i>
 MultiplyFunction MultiplyFor(int rows, std::integer_sequence<int, i...>) {
@@ -56,10 +62,32 @@ MultiplyFunction MultiplyFor(int rows, std::integer_sequence<int, i...>) {
   return kTable[rows - 1];
 }
 
-inline void MultiplyRows(int rows, const float* a, int64_t lda, int64_t k, const float* b, float* c,
-                         int64_t ldc, const float* soon, int64_t soon_step) {
+inline void MultiplyRows(int rows, const Element* a, int64_t lda, int64_t k, const Element* b,
+                         Element* c, int64_t ldc, const Element* soon, int64_t soon_step) {
   constexpr auto kRows = std::make_integer_sequence<int, kWinogradRows>{};
   MultiplyFor(rows, kRows)(a, lda, k, b, c, ldc, soon, soon_step);
 }
 
+/// Tiles in equal portions of at most kWinogradRows: a short last one would waste registers.
+inline void MultiplyTiles(const WinogradProductOf<Element>& p) {
+  const int64_t pieces = (p.tiles + kWinogradRows - 1) / kWinogradRows;
+  const int64_t rows = p.tiles / pieces, longer = p.tiles - rows * pieces;
+  constexpr int64_t kItem = sizeof(Element);
+  const Element* v = p.v;
+  Element* m = p.m;
+  // A panel comes from far away while the one before is used; one that is used only once cannot
+  // wait that long, so that its own rows are asked for.
+  const Element* soon = pieces == 1 ? p.u + 256 : p.soon;
+  const int64_t soon_step = (kWinogradColumns * kItem + pieces - 1) / pieces;  // bytes a step of k
+  for (int64_t i = 0; i < pieces; ++i) {
+    const int64_t count = rows + (i < longer ? 1 : 0);
+    MultiplyRows(static_cast<int>(count), v, p.v_row, p.k, p.u, m, p.m_row, soon, soon_step);
+    soon += p.k * soon_step / kItem;
+    v += count * p.v_row;
+    m += count * p.m_row;
+  }
+}
+
 }  // namespace oort::OORT_ISA
+
+#endif

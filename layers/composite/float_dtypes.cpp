@@ -71,6 +71,8 @@ class FloatDTypesLayer final : public Layer {
     ReadConstants(init, schema);
     const bool holds_plain = one_dtype_ && held_plain_ != DType::kNull;
     if (!holds_plain) main_ = main(init);
+    const auto* native = dynamic_cast<const TakesF16*>(main_.get());
+    native_f16_ = native != nullptr && native->takes_f16();
     if (holds_plain || (one_dtype_ && !holds_main_)) plain_ = plain(init);
   }
 
@@ -212,13 +214,16 @@ class FloatDTypesLayer final : public Layer {
                 "expected " + expected + ", got dtype " + std::string(Name(got)));
   }
 
-  bool Widens(DType dtype) const { return IsHalf(dtype) || (dtype == DType::kF32 && has_widened_); }
+  bool Widens(DType dtype) const {
+    if (native_f16_ && dtype == DType::kF16) return false;
+    return IsHalf(dtype) || (dtype == DType::kF32 && has_widened_);
+  }
   const Layer& LayerOf(DType dtype) const {
     return !IsMain(dtype) && plain_ != nullptr ? *plain_ : *main_;
   }
 
   int mask_;
-  bool one_dtype_, free_inputs_, has_widened_ = false;
+  bool one_dtype_, free_inputs_, has_widened_ = false, native_f16_ = false;
   std::unique_ptr<Layer> main_, plain_;
   // What the model holds.
   bool holds_main_ = false;

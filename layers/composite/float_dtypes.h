@@ -6,6 +6,14 @@
 
 namespace oort {
 
+/// A layer for f32 may be one of these as well: it has kernels of its own for f16.
+class TakesF16 {
+ public:
+  virtual ~TakesF16() = default;
+  /// Whether they run on this processor.
+  virtual bool takes_f16() const = 0;
+};
+
 /// For an operator whose layer takes any dtype but the 16-bit floats: these are converted to f32,
 /// and what the layer gives is rounded to their dtype, as torch's kernels do.
 LayerCreator WithHalves(const OperatorSchema& schema, LayerCreator creator);

@@ -2,6 +2,7 @@
 // Register code: a tensor computation that runs over blocks of elements in one pass.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -40,6 +41,8 @@ struct Code {
   size_t item = 1;     ///< bytes of the widest element in any slot
   DType dtype{};       ///< of the output
   int arithmetic = 0;  ///< instructions that count as work
+  /// The same for a CPU in f16 alone, where it is a single function and the CPU has it; else null.
+  std::shared_ptr<const Code> in_f16;
 };
 
 Code Compile(const Dag& dag, int root);

@@ -21,6 +21,7 @@ class Compiler {
     CountRegisters();
     Schedule();
     StoreRoot();
+    code_.in_f16 = InHalves();
     return std::move(code_);
   }
 
@@ -124,6 +125,47 @@ class Compiler {
     }
     const Opcode opcode{Opcode::kConvert, {}, held, root.dtype};
     code_.instructions.push_back({store, opcode, {slot_[At(root_)], -1, -1}, 0});
+  }
+
+  /// Operands that are widened, a function of them, and its result rounded and narrowed: where the
+  /// function gives the same in f16, that is all there is to do.
+  std::shared_ptr<const Code> InHalves() const {
+    if (code_.dtype != DType::kF16 || !code_.constants.empty()) return {};
+    const Code::Instruction* call = nullptr;
+    std::vector<int> stored(static_cast<size_t>(code_.slots), -1);  // the operand's, by slot
+    for (const Code::Instruction& instruction : code_.instructions) {
+      const Opcode& opcode = instruction.opcode;
+      const bool widens = opcode.from == DType::kF16 && opcode.to == DType::kF32;
+      const bool narrows = opcode.from == DType::kF32 && opcode.to == DType::kF16;
+      if (opcode.kind == Opcode::kCall) {
+        if (call != nullptr || opcode.from != DType::kF32 || opcode.to != DType::kF32) return {};
+        call = &instruction;
+      } else if (call == nullptr && widens) {
+        stored[At(instruction.target)] = instruction.args[0];
+      } else if (call == nullptr || !narrows) {
+        return {};
+      }
+    }
+    const Kernel kernel =
+        call == nullptr ? nullptr : FindHalfKernel(call->opcode.function, dag_.isa());
+    if (kernel == nullptr) return {};
+    auto halves = std::make_shared<Code>();
+    Code::Instruction only = *call;
+    only.kernel = kernel;
+    only.opcode.from = only.opcode.to = DType::kF16;
+    only.target = 0;
+    for (int& arg : only.args) {
+      if (arg < 0) continue;
+      arg = stored[At(arg)];
+      if (arg < 0) return {};
+    }
+    halves->instructions = {only};
+    halves->operands = code_.operands;
+    halves->slots = code_.slots;
+    halves->item = ItemSize(DType::kF16);
+    halves->dtype = DType::kF16;
+    halves->arithmetic = 1;
+    return halves;
   }
 
   const Dag& dag_;

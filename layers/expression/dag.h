@@ -44,6 +44,7 @@ struct DagNode {
 class Dag {
  public:
   explicit Dag(Isa isa) : isa_(isa) {}
+  Isa isa() const { return isa_; }
   const std::vector<DagNode>& nodes() const { return nodes_; }
   const DagNode& operator[](int node) const { return nodes_[static_cast<size_t>(node)]; }
 

@@ -47,9 +47,21 @@ struct ExpressionKernels {
   std::array<Kernel, kFunctionCount> functions{};
 };
 
+/// Functions of f16 in f16, whose results are those in f32 rounded; null where they would not be.
+struct HalfExpressionKernels {
+  std::array<Kernel, kFunctionCount> functions{};
+};
+/// Null where there is none, or the processor has no such arithmetic.
+Kernel FindHalfKernel(Function function, Isa isa);
+
 }  // namespace oort::expression
 
 namespace oort {
 using expression::ExpressionKernels;
 OORT_DECLARE_KERNELS(ExpressionKernels)
+#if defined(__aarch64__)
+namespace neon_f16 {
+const expression::HalfExpressionKernels& HalfExpressionKernelsGet();
+}
+#endif
 }  // namespace oort

@@ -226,6 +226,7 @@ void Run(const Code& code, std::span<const View> operands, Tensor& out, const Co
   if (elements == 0) return;
   if (context.stream() != nullptr)
     return device_run_expression(*context.stream(), code, operands, out);
+  if (code.in_f16 != nullptr) return Run(*code.in_f16, operands, out, context);
   SmallVector<Access, 4> accesses;
   for (const Code::OperandSlot& slot : code.operands) {
     accesses.emplace_back(operands[static_cast<size_t>(slot.operand)], out.shape(), slot.item);

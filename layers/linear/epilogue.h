@@ -36,8 +36,9 @@ class FusedEpilogue {
   }
   bool has_addend(const Args& args) const { return args.Has(addend_); }
   /// Null where there is none.
-  const float* addend(const Args& args) const {
-    return args.Has(addend_) ? args.tensor(addend_).data<float>() : nullptr;
+  template <typename T = float>
+  const T* addend(const Args& args) const {
+    return args.Has(addend_) ? args.tensor(addend_).data<T>() : nullptr;
   }
 
  private:

@@ -4,6 +4,7 @@
 #include "layers/composite/float_dtypes.h"
 #include "layers/fused_activation.h"
 #include "layers/linear/dense.h"
+#include "layers/linear/half_linear.h"
 #include "layers/linear/linear_shapes.h"
 #include "layers/linear/wrapping.h"
 #include "layers/precision_param.h"
@@ -186,7 +187,7 @@ OORT_LAYERS(linear) {
                                     .Tensor("weight", kDTypes)
                                     .OptionalTensor("bias", kDTypes)}) {
     AddPrecisionParam(schema);
-    registry.Add(schema, WithFloats(schema, Create<Linear>(), Create<LinearPlain>()));
+    registry.Add(schema, OrHalfLinear(WithFloats(schema, Create<Linear>(), Create<LinearPlain>())));
   }
   OperatorSchema fused =
       AddActivation(OperatorSchema({"oort.Linear"},
@@ -198,5 +199,5 @@ OORT_LAYERS(linear) {
                         .OptionalAttribute("bias", kFloats)
                         .Int("rank", 0));
   AddPrecisionParam(fused);
-  registry.Add(fused, Create<FusedLinear>());
+  registry.Add(fused, OrHalfLinear(Create<FusedLinear>()));
 }

@@ -6,6 +6,7 @@
 
 #include "cli/progress.h"
 #include "cli/text.h"
+#include "cpu/lanes_kernels.h"
 #include "oort/language_model.h"
 
 namespace oort::cli {
@@ -56,6 +57,14 @@ Isa ParseIsa(const std::string& name) {
 Precision ParsePrecision(const std::string& name) {
   try {
     return PrecisionOf(name);
+  } catch (const Error& error) {
+    throw UsageError("--precision: " + std::string(error.what()));
+  }
+}
+
+void CheckF16(Isa isa) {
+  try {
+    CheckF16Arithmetic(isa);
   } catch (const Error& error) {
     throw UsageError("--precision: " + std::string(error.what()));
   }
@@ -116,10 +125,10 @@ void ModelOptions::AddLoad(CLI::App& app) {
   device.Add(app);
   app.add_option("--isa", isa, "Instruction set of the kernels (see 'oort devices')")
       ->type_name("NAME");
-  app.add_option(
-         "--precision", precision,
-         "What products multiply: f32, bf16 for speed, on a GPU also f16 and tf32; 'oort verify' "
-         "tells what it costs")
+  app.add_option("--precision", precision,
+                 "What networks compute in: f32, or bf16 or f16 for speed; on a GPU also tf32; "
+                 "'oort verify' "
+                 "tells what it costs")
       ->type_name("NAME")
       ->capture_default_str();
   app.add_flag("--no-passes", no_passes, "Run the graph as it stands in the file, nothing fused");
@@ -138,11 +147,11 @@ void ModelOptions::AddThreads(CLI::App& app) {
 LoadOptions ModelOptions::Load() const {
   LoadOptions options{.isa = ParseIsa(isa), .precision = ParsePrecision(precision)};
   options.device = device.Get();
-  const bool needs_gpu =
-      options.precision == Precision::kF16 || options.precision == Precision::kTF32;
-  if (needs_gpu && options.device.type == DeviceType::kCpu) {
+  const bool on_cpu = options.device.type == DeviceType::kCpu;
+  if (options.precision == Precision::kTF32 && on_cpu) {
     throw UsageError("--precision " + precision + " needs a GPU: --device cuda");
   }
+  if (options.precision == Precision::kF16 && on_cpu) CheckF16(options.isa);
   options.verify_checksums = !no_checksums;
   options.disabled_passes = without;
   if (no_passes) options.disabled_passes = {"all"};

@@ -48,8 +48,11 @@ CpuFeatures ProbeFeatures() {
   features.arm_bf16 = (getauxval(AT_HWCAP2) & kBf16) != 0;
   constexpr unsigned long kDot = 1ul << 20;  // HWCAP_ASIMDDP
   features.arm_dot = (getauxval(AT_HWCAP) & kDot) != 0;
+  constexpr unsigned long kF16 = 1ul << 10;  // HWCAP_ASIMDHP
+  features.arm_f16 = (getauxval(AT_HWCAP) & kF16) != 0;
 #elif defined(__APPLE__) && defined(__aarch64__)
   features.arm_dot = true;
+  features.arm_f16 = true;
 #if defined(__ARM_FEATURE_BF16)
   features.arm_bf16 = true;
 #endif
@@ -71,6 +74,7 @@ CpuFeatures ProbeFeatures() {
 std::vector<std::string> CpuFeatures::Names() const {
   std::vector<std::string> names;
   if (arm_bf16) names.emplace_back("bf16 matrices (BFMMLA)");
+  if (arm_f16) names.emplace_back("f16 vectors (FP16)");
   if (arm_dot) names.emplace_back("sums of byte products (SDOT)");
   if (avx512_vnni) names.emplace_back("sums of byte products (AVX512-VNNI)");
   if (amx_bf16) names.emplace_back("bf16 tiles (AMX)");

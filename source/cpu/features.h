@@ -9,6 +9,7 @@ namespace oort {
 
 struct CpuFeatures {
   bool arm_bf16 = false;     ///< BFMMLA: products of 2x4 by 4x2 matrices of bf16
+  bool arm_f16 = false;      ///< FEAT_FP16: arithmetic on vectors of f16
   bool arm_dot = false;      ///< SDOT: sums of four products of bytes
   bool avx512_vnni = false;  ///< VPDPBUSD: sums of four products of bytes
   bool avx512_bf16 = false;  ///< VDPBF16PS: sums of pairs of products of bf16

@@ -5,6 +5,7 @@
 #include "core/checked.h"
 #include "core/host_memory.h"
 #include "core/memory_budget.h"
+#include "cpu/lanes_kernels.h"
 #include "graph/bind_constants.h"
 #include "graph/passes/passes.h"
 #include "layers/device_kernel.h"
@@ -259,12 +260,24 @@ std::optional<std::vector<Value>> GraphBuilder::Evaluate(const Operator& op,
   return results;
 }
 
+namespace {
+
+bool ReadsF16(const Graph& graph, const Operator& op) {
+  return !op.inputs.empty() &&
+         graph.operands[static_cast<size_t>(op.inputs[0])].dtype == DType::kF16;
+}
+
+}  // namespace
+
 /// Operators that the file gives a precision keep it; the others that have one get that of the
 /// load.
 void GraphBuilder::SetPrecision() {
   const Precision precision = options_.precision;
-  if (precision == Precision::kF32 || precision == Precision::kF16) return;
+  const bool on_cpu = options_.device.type == DeviceType::kCpu;
+  if (precision == Precision::kF32 || (precision == Precision::kF16 && !on_cpu)) return;
   for (Operator& op : impl_->graph.operators) {
+    // What computes in f16 is what the narrow-floats pass found fit for it.
+    if (precision == Precision::kF16 && !ReadsF16(impl_->graph, op)) continue;
     const OperatorSchema* schema = RegistryOf(options_).Schema(op.type);
     if (schema == nullptr || schema->Find(kPrecisionParam) < 0) continue;
     op.params.emplace(kPrecisionParam, Parameter(std::string(Name(options_.precision))));
@@ -274,25 +287,27 @@ void GraphBuilder::SetPrecision() {
 namespace {
 
 /// Throws where nothing can multiply in that precision there.
-void CheckPrecision(Precision precision, Device device) {
-  const bool anywhere = precision == Precision::kF32 || precision == Precision::kBF16;
-  if (anywhere || device.type == DeviceType::kCuda) return;
-  throw Error(ErrorCode::kInvalidArgument, "expected precision f32 or bf16 on the CPU, got " +
-                                               std::string(Name(precision)) +
-                                               ", for which only GPUs have kernels");
+void CheckPrecision(const LoadOptions& options) {
+  if (options.device.type == DeviceType::kCuda) return;
+  if (options.precision == Precision::kF16) CheckF16Arithmetic(options.isa);
+  if (options.precision != Precision::kTF32) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              "expected precision f32, bf16 or f16 on the CPU, got tf32, for which only GPUs have "
+              "kernels");
 }
 
-/// What networks hold between their operators.
+/// What networks hold between their operators. Units for bf16 of CPUs multiply only, so there
+/// everything else stays f32.
 DType NarrowTypeOf(Precision precision, Device device) {
-  if (device.type != DeviceType::kCuda) return DType::kNull;
   if (precision == Precision::kF16) return DType::kF16;
-  return precision == Precision::kBF16 ? DType::kBF16 : DType::kNull;
+  const bool narrow = precision == Precision::kBF16 && device.type == DeviceType::kCuda;
+  return narrow ? DType::kBF16 : DType::kNull;
 }
 
 }  // namespace
 
 void GraphBuilder::RunPasses() {
-  CheckPrecision(options_.precision, options_.device);
+  CheckPrecision(options_);
   PassContext context{
       [this](const Operator& op, std::span<const Value> inputs) { return Evaluate(op, inputs); },
       [this](const Operator& op) { return !op.IsPort() && SchemaOf(op.type)->random(); },

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "cpu/lanes_kernels.h"
 #include "graph/graph_builder.h"
 #include "graph/passes/passes.h"
 #include "oort/testing.h"
@@ -15,6 +16,13 @@ PassContext Narrowing(DType dtype) {
   PassContext context{
       [](const Operator&, std::span<const Value>) { return std::optional<std::vector<Value>>(); }};
   context.narrow = dtype;
+  context.on_gpu = true;
+  return context;
+}
+
+PassContext NarrowingOnCpu() {
+  PassContext context = Narrowing(DType::kF16);
+  context.on_gpu = false;
   return context;
 }
 
@@ -113,15 +121,71 @@ TEST(NarrowFloats, TheAnswersLoseWhatRoundingCosts) {
   }
 }
 
-TEST(NarrowFloats, TheCpuRefusesSixteenBitFloatsAndSaysWhy) {
-  LoadOptions options;
-  options.precision = Precision::kF16;
-  try {
-    RuntimeGraph::Build(ConvolutionsAndProduct(), options);
-    FAIL() << "f16 was taken";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-    EXPECT_NE(std::string(error.what()).find("f16"), std::string::npos) << error.what();
+TEST(NarrowFloats, OnACpuConvolutionsAndWhatFollowsThemAreF16) {
+  Graph graph = ConvolutionsAndProduct();
+  const PassContext context = NarrowingOnCpu();
+  ChannelsLast(graph, context);
+  FuseConvEpilogue(graph, context);
+  NarrowFloats(graph, context);
+  EXPECT_TRUE(graph.Check().empty());
+  for (const Operator& op : graph.operators) {
+    if (op.outputs.empty() || op.type == "pnnx.Input") continue;
+    const bool wide = op.name == "sums" || op.type == "Tensor.to";
+    EXPECT_EQ(graph.operands[static_cast<size_t>(op.outputs[0])].dtype,
+              wide ? DType::kF32 : DType::kF16)
+        << op.name;
+    // Channels are not filled up, and layers round their weights themselves.
+    if (op.name == "conv1") {
+      EXPECT_EQ(op.attributes.at("weight").shape(), (Shape{20, 3, 3, 3}));
+    }
+    if (op.name == "fc") {
+      EXPECT_EQ(op.attributes.at("weight").dtype(), DType::kF32);
+    }
+  }
+}
+
+TEST(NarrowFloats, OnACpuWhatHasNoKernelsForF16StaysInF32) {
+  Graph graph = GraphFromText(
+      "pnnx.Input pnnx_input_0 0 1 0 #0=(1,8,6,6)f32\n"
+      "nn.Conv2d conv 1 1 0 1 $input=0 #0=(1,8,6,6)f32 #1=(1,8,6,6)f32\n"
+      "nn.Upsample up 1 1 1 2 scale_factor=(2.0,2.0) mode=nearest #1=(1,8,6,6)f32 "
+      "#2=(1,8,12,12)f32\n"
+      "pnnx.Output pnnx_output_0 1 0 2 #2=(1,8,12,12)f32\n");
+  Operator& conv = graph.operators[static_cast<size_t>(graph.FindOperator("conv"))];
+  conv.attributes["weight"] = testing::RandomTensor(DType::kF32, {8, 8, 1, 1});
+  const PassContext context = NarrowingOnCpu();
+  ChannelsLast(graph, context);
+  NarrowFloats(graph, context);
+  EXPECT_TRUE(graph.Check().empty());
+  const Operator& up = graph.operators[static_cast<size_t>(graph.FindOperator("up"))];
+  EXPECT_EQ(up.type, "channels_last.Upsample");
+  EXPECT_EQ(graph.operands[static_cast<size_t>(up.inputs[0])].dtype, DType::kF32);
+}
+
+TEST(NarrowFloats, ACpuComputesInF16OrSaysWhatElseThereIs) {
+  const Tensor input = testing::RandomTensor(DType::kF32, {2, 3, 8, 9}, 5);
+  const auto expected = Session(RuntimeGraph::Build(ConvolutionsAndProduct())).Forward({input});
+  for (const Isa isa : SupportedIsas()) {
+    LoadOptions options;
+    options.isa = isa;
+    options.precision = Precision::kF16;
+    if (HasF16Arithmetic(isa)) {
+      for (const int threads : {1, 2}) {
+        Session session(RuntimeGraph::Build(ConvolutionsAndProduct(), options),
+                        {.threads = threads});
+        const auto got = session.Forward({input});
+        ASSERT_EQ(got[0].dtype(), DType::kF32);
+        testing::ExpectNear(got[0], expected[0], {1e-2, 4e-2});
+      }
+      continue;
+    }
+    try {
+      RuntimeGraph::Build(ConvolutionsAndProduct(), options);
+      FAIL() << "f16 was taken";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
+      EXPECT_NE(std::string(error.what()).find("bf16"), std::string::npos) << error.what();
+    }
   }
 }
 

@@ -122,7 +122,7 @@ TEST(Precision, RefusesOtherNames) {
   OperatorCase("nn.Linear")
       .Input(RandomTensor(DType::kF32, {2, 3}, 1))
       .Attribute("weight", RandomTensor(DType::kF32, {4, 3}, 2))
-      .Param("precision", "f16")
+      .Param("precision", "f8")
       .ExpectError(ErrorCode::kInvalidModel, "precision");
 }
 

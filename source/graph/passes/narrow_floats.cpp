@@ -69,6 +69,46 @@ constexpr auto kFollowers = std::to_array<std::string_view>({
     "nn.ChannelShuffle",
 });
 
+/// Those of them, and of the products, that a CPU computes in f16 or only moves; all others would
+/// be converted to f32 and back there.
+constexpr auto kCpuProducts =
+    std::to_array<std::string_view>({"channels_last.Conv2d", "nn.Linear", "oort.Linear"});
+constexpr auto kCpuFollowers = std::to_array<std::string_view>({
+    "channels_last.MaxPool2d",
+    "channels_last.AvgPool2d",
+    "channels_last.AdaptiveAvgPool2d",
+    "channels_last.AdaptiveMaxPool2d",
+    "channels_last.cat",
+    "channels_last.chunk",
+    "channels_last.split",
+    "channels_last.put",
+    "channels_last.interleave",
+    "channels_last.ChannelShuffle",
+    "channels_last.PixelShuffle",
+    "channels_last.PixelUnshuffle",
+    "channels_last.leave",
+    "torch.flatten",
+    "nn.Flatten",
+    "Tensor.reshape",
+    "Tensor.view",
+    "torch.squeeze",
+    "torch.unsqueeze",
+    "torch.cat",
+    "torch.chunk",
+    "torch.split",
+    "Tensor.slice",
+    "Tensor.contiguous",
+    "nn.Dropout",
+    "nn.Dropout2d",
+    "F.dropout",
+    "nn.Identity",
+});
+
+template <typename Types>
+bool Lists(const Types& types, std::string_view type) {
+  return std::find(types.begin(), types.end(), type) != types.end();
+}
+
 class NarrowPass {
  public:
   NarrowPass(Graph& graph, const PassContext& context) : graph_(graph), context_(context) {}
@@ -90,6 +130,7 @@ class NarrowPass {
  private:
   Operator& Op(int index) { return graph_.operators[static_cast<size_t>(index)]; }
   Operand& At(int operand) { return graph_.operands[static_cast<size_t>(operand)]; }
+  bool OnGpu() const { return context_.on_gpu; }
   bool IsNarrow(int operand) { return At(operand).dtype == context_.narrow; }
   bool IsWide(int operand) { return At(operand).dtype == DType::kF32; }
   bool IsConstant(int operand) {
@@ -103,23 +144,34 @@ class NarrowPass {
   }
 
   bool IsProduct(const Operator& op) {
-    const bool known = std::find(kProducts.begin(), kProducts.end(), op.type) != kProducts.end();
+    const bool known = OnGpu() ? Lists(kProducts, op.type) : Lists(kCpuProducts, op.type);
     if (!known || !context_.HasLayer(op.type) || op.inputs.empty()) return false;
+    if (!OnGpu() && !FitsCpu(op)) return false;
     return std::all_of(op.inputs.begin(), op.inputs.end(),
                        [&](int input) { return IsWide(input) || IsNarrow(input); });
+  }
+
+  /// The weight is at hand, and what is added to a product has the shape of the result.
+  bool FitsCpu(const Operator& op) {
+    const Tensor* weight = FindAttribute(op, "weight");
+    if (weight == nullptr || !IsFloatOrAbsent(weight) || op.outputs.size() != 1) return false;
+    const Operand& output = At(op.outputs[0]);
+    if (op.inputs.size() < 2 || op.type == "channels_last.Conv2d") return true;
+    const Operand& addend = At(op.inputs[1]);
+    return op.inputs.size() == 2 && output.has_shape && addend.has_shape &&
+           output.shape == addend.shape;
   }
 
   /// Whether all floats that come are narrow already, or constants that can be made so.
   bool Follows(int index) {
     const Operator& op = Op(index);
     if (op.IsPort() || !context_.HasLayer(op.type)) return false;
-    const bool listed =
-        std::find(kFollowers.begin(), kFollowers.end(), op.type) != kFollowers.end();
+    const bool listed = OnGpu()
+                            ? Lists(kFollowers, op.type) || op.type.starts_with("channels_last.")
+                            : Lists(kCpuFollowers, op.type);
     const bool elementwise =
         op.type == "pnnx.Expression" && IsPlainFormula(ParameterText(op, "expr"));
-    if (!listed && !elementwise && !op.type.starts_with("channels_last.") && !ActivationOf(op)) {
-      return false;
-    }
+    if (!listed && !elementwise && !ActivationOf(op)) return false;
     bool any = false;
     for (int input : op.inputs) {
       any = any || IsNarrow(input);
@@ -138,7 +190,8 @@ class NarrowPass {
       At(output).dtype = context_.narrow;
       made_.insert(output);
     }
-    if (Op(index).type == "channels_last.Conv2d") return;  // rounds its weight itself
+    // These round their weights themselves.
+    if (!OnGpu() || Op(index).type == "channels_last.Conv2d") return;
     for (auto& [name, tensor] : Op(index).attributes) {
       if (IsFloatOrAbsent(&tensor)) tensor = tensor.To(context_.narrow);
     }
@@ -172,7 +225,7 @@ class NarrowPass {
   }
 
   /// Where images of f32 enter for convolutions only, one operator moves their channels, rounds
-  /// them and fills up the channels of a pixel to whole words, whose weights are zero.
+  /// them and fills up the channels of a pixel, whose weights are zero, to what the device likes.
   bool Pack(int image) {
     const int producer = At(image).producer;
     if (producer < 0 || Op(producer).type != "channels_last.enter" || !At(image).has_shape ||
@@ -187,7 +240,8 @@ class NarrowPass {
                          weight != nullptr && weight->dim(1) == channels && IsFloatOrAbsent(weight);
       if (!plain) return false;
     }
-    const int64_t padded = channels <= 4 ? 4 : (channels + 7) / 8 * 8;
+    // A GPU reads whole words.
+    const int64_t padded = !OnGpu() ? channels : channels <= 4 ? 4 : (channels + 7) / 8 * 8;
     for (int user : At(image).consumers) PadWeight(Op(user), padded);
     Operator& op = Op(producer);
     op.type = "channels_last.pack";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "cpu/activation_epilogue.h"
+#include "cpu/lanes.h"
 #include "layers/channels_last/depthwise_kernels.h"
 
 #define OORT_INLINE __attribute__((always_inline))
@@ -7,15 +7,17 @@
 namespace oort::OORT_ISA {
 namespace {
 
+using PixelDepthwiseRows = PixelDepthwiseRowsOf<Element>;
+
 /// With masks a partial vector costs what a whole one does; elsewhere the rest is a case of its
 /// own.
-constexpr bool kMasked = Vec::kWidth >= 16;
+constexpr bool kMasked = Lanes::kWidth >= 16;
 
-inline Vec LoadChannels(const float* p, [[maybe_unused]] int lanes) {
-  if constexpr (kMasked) return Vec::LoadPartial(p, lanes);
-  return Vec::Load(p);
+inline Lanes LoadChannels(const Element* p, [[maybe_unused]] int lanes) {
+  if constexpr (kMasked) return Lanes::LoadPartial(p, lanes);
+  return Lanes::Load(p);
 }
-inline void StoreChannels(Vec v, float* p, [[maybe_unused]] int lanes) {
+inline void StoreChannels(Lanes v, Element* p, [[maybe_unused]] int lanes) {
   if constexpr (kMasked) return v.StorePartial(p, lanes);
   v.Store(p);
 }
@@ -23,20 +25,20 @@ inline void StoreChannels(Vec v, float* p, [[maybe_unused]] int lanes) {
 /// How the results are limited in registers; other activations go over the finished row.
 struct Limits {
   explicit Limits(const ActivationSpec& spec) : kind(spec.kind), low(spec.a), high(spec.b) {
-    if (kind == Activation::kRelu) low = Vec(0.0f);
+    if (kind == Activation::kRelu) low = Lanes(0.0f);
   }
   bool IsAll() const {
     return kind == Activation::kNone || kind == Activation::kRelu || kind == Activation::kClamp;
   }
   template <int count>
-  [[gnu::always_inline]] void Apply(Vec (&x)[count]) const {
+  [[gnu::always_inline]] void Apply(Lanes (&x)[count]) const {
     if (kind == Activation::kRelu || kind == Activation::kClamp) {
       Unroll<count>([&](auto i) { x[i] = Max(x[i], low); });
     }
     if (kind == Activation::kClamp) Unroll<count>([&](auto i) { x[i] = Min(x[i], high); });
   }
   Activation kind;
-  Vec low, high;
+  Lanes low, high;
 };
 
 /// Neighbouring outputs of one row.
@@ -49,23 +51,23 @@ struct Tile {
 
 /// The rows of inputs under a row of outputs, and the weights of the first of them.
 struct RowsUnder {
-  const float* in;
-  const float* weight;
+  const Element* in;
+  const Element* weight;
   int64_t count;
 };
 
 /// Adds what one row of inputs gives to the outputs of a tile, for one vector of channels: each
 /// input is loaded once for all that it goes into. A clipped tile passes over padding.
 template <int kernel, int stride, bool clipped, int width, int columns>
-[[gnu::always_inline]] inline void AddInputs(const float* inputs, const float* weight,
+[[gnu::always_inline]] inline void AddInputs(const Element* inputs, const Element* weight,
                                              const int64_t (&places)[columns], const Tile& tile,
-                                             int lanes, Vec (&sums)[width]) {
-  Vec taps[kernel];
-  Unroll<kernel>([&](auto k) { taps[k] = Vec::Load(weight + k * Vec::kWidth); });
+                                             int lanes, Lanes (&sums)[width]) {
+  Lanes taps[kernel];
+  Unroll<kernel>([&](auto k) { taps[k] = Lanes::Load(weight + k * Lanes::kWidth); });
   Unroll<columns>([&](auto j) {
     constexpr int kColumn = j;
     if (clipped && (kColumn < tile.begin || kColumn >= tile.end)) return;
-    const Vec x = LoadChannels(inputs + places[j], lanes);
+    const Lanes x = LoadChannels(inputs + places[j], lanes);
     Unroll<kernel>([&](auto k) {
       constexpr int kOffset = kColumn - decltype(k)::value;
       if constexpr (kOffset >= 0 && kOffset % stride == 0 && kOffset / stride < width) {
@@ -78,24 +80,24 @@ template <int kernel, int stride, bool clipped, int width, int columns>
 template <int kernel, int stride, bool clipped, int width>
 void RunTile(const PixelDepthwiseRows& r, const RowsUnder& rows, const Tile& tile,
              const Limits& limits) {
-  constexpr int kStep = Vec::kWidth, kColumns = (width - 1) * stride + kernel;
+  constexpr int kStep = Lanes::kWidth, kColumns = (width - 1) * stride + kernel;
   // Everything that the stores below might change, for all the compiler knows, is read before.
   const int64_t channels = r.channels, in_row = r.in_row, row_count = rows.count;
   int64_t columns[kColumns], places[width];
   Unroll<kColumns>([&](auto j) { columns[j] = (tile.left + j) * r.in_pixel; });
   Unroll<width>([&](auto q) { places[q] = q * r.out_pixel; });
-  const float* bias = r.bias;
-  const float* weight = rows.weight;
-  const float* addend = r.addend == nullptr ? nullptr : r.addend + tile.x * r.addend_pixel;
-  float* out = r.out + tile.x * r.out_pixel;
+  const Element* bias = r.bias;
+  const Element* weight = rows.weight;
+  const Element* addend = r.addend == nullptr ? nullptr : r.addend + tile.x * r.addend_pixel;
+  Element* out = r.out + tile.x * r.out_pixel;
   const int64_t last = kMasked ? channels - 1 : channels - kStep;
   for (int64_t c = 0; c <= last; c += kStep, weight += kernel * kernel * kStep) {
     const int lanes = channels - c < kStep ? static_cast<int>(channels - c) : kStep;
-    const Vec start = bias == nullptr ? Vec::Zero() : LoadChannels(bias + c, lanes);
-    Vec sums[width];
+    const Lanes start = bias == nullptr ? Lanes::Zero() : LoadChannels(bias + c, lanes);
+    Lanes sums[width];
     Unroll<width>([&](auto q) { sums[q] = start; });
-    const float* inputs = rows.in + c;
-    const float* taps = weight;
+    const Element* inputs = rows.in + c;
+    const Element* taps = weight;
     for (int64_t y = 0; y < row_count; ++y, inputs += in_row, taps += kernel * kStep) {
       AddInputs<kernel, stride, clipped>(inputs, taps, columns, tile, lanes, sums);
     }
@@ -141,12 +143,12 @@ struct PairTile {
 /// Adds what tap `tap` of row `row` of the inputs gives to row `out` of the outputs, from columns
 /// x.
 template <typename T, int row, int phase, int tap, int out, int loads>
-[[gnu::always_inline]] inline void AddTap(const Vec (&x)[loads], const float* weight,
-                                          Vec (&sums)[2 * T::width]) {
+[[gnu::always_inline]] inline void AddTap(const Lanes (&x)[loads], const Element* weight,
+                                          Lanes (&sums)[2 * T::width]) {
   constexpr int kRow = row - out * T::stride;
   if constexpr (kRow >= 0 && kRow < T::kernel) {
     const int at = kRow * T::kernel + phase + tap * T::stride;
-    const Vec w = Vec::Load(weight + at * Vec::kWidth);
+    const Lanes w = Lanes::Load(weight + at * Lanes::kWidth);
     Unroll<T::width>([&](auto q) OORT_INLINE {
       if constexpr (T::Exists(phase + (decltype(q)::value + tap) * T::stride)) {
         sums[out * T::width + q] = Fma(x[q + tap], w, sums[out * T::width + q]);
@@ -157,10 +159,11 @@ template <typename T, int row, int phase, int tap, int out, int loads>
 
 /// The columns and taps that are `phase` behind a multiple of the stride: only these meet.
 template <typename T, int row, int phase>
-[[gnu::always_inline]] inline void AddPhase(const float* inputs, int64_t pixel, const float* weight,
-                                            int lanes, Vec (&sums)[2 * T::width]) {
+[[gnu::always_inline]] inline void AddPhase(const Element* inputs, int64_t pixel,
+                                            const Element* weight, int lanes,
+                                            Lanes (&sums)[2 * T::width]) {
   constexpr int kLoads = (T::kColumns - phase + T::stride - 1) / T::stride;
-  Vec x[kLoads];
+  Lanes x[kLoads];
   int64_t place = phase * pixel;
   Unroll<kLoads>([&](auto j) OORT_INLINE {
     if constexpr (T::Exists(phase + decltype(j)::value * T::stride)) {
@@ -178,9 +181,9 @@ template <typename T, int row, int phase>
 /// Adds what row `row` of the inputs under two rows of outputs gives to both: tap by tap, so that
 /// all other sums come between two steps of one.
 template <typename T, int row>
-[[gnu::always_inline]] inline void AddToPair(const float* inputs, int64_t pixel,
-                                             const float* weight, int lanes,
-                                             Vec (&sums)[2 * T::width]) {
+[[gnu::always_inline]] inline void AddToPair(const Element* inputs, int64_t pixel,
+                                             const Element* weight, int lanes,
+                                             Lanes (&sums)[2 * T::width]) {
   AddPhase<T, row, 0>(inputs, pixel, weight, lanes, sums);
   if constexpr (T::stride > 1) AddPhase<T, row, 1>(inputs, pixel, weight, lanes, sums);
 }
@@ -189,7 +192,7 @@ template <typename T, int row>
 template <int width>
 [[gnu::always_inline]] inline void FinishPair(const PixelDepthwiseRows& r, int64_t x, int64_t c,
                                               int lanes, const Limits& limits,
-                                              Vec (&sums)[2 * width]) {
+                                              Lanes (&sums)[2 * width]) {
   if (r.addend != nullptr) {
     Unroll<2 * width>([&](auto q) OORT_INLINE {
       const int64_t place = q / width * r.addend_row + (x + q % width) * r.addend_pixel + c;
@@ -210,9 +213,9 @@ template <int width>
 /// The next line of cache of all columns of a row: there are more streams than a processor follows
 /// of its own accord.
 template <typename T>
-[[gnu::always_inline]] inline void FetchRow(const float* inputs, int64_t pixel) {
-  constexpr int64_t kLineFloats = 16;
-  const float* line = inputs + kLineFloats + T::kBegin * pixel;
+[[gnu::always_inline]] inline void FetchRow(const Element* inputs, int64_t pixel) {
+  constexpr int64_t kLine = 64 / sizeof(Element);
+  const Element* line = inputs + kLine + T::kBegin * pixel;
   Unroll<T::kEnd - T::kBegin>([&](auto) OORT_INLINE {
     __builtin_prefetch(line);
     line += pixel;
@@ -221,18 +224,19 @@ template <typename T>
 }
 
 /// In how many turns a line is used up; each fetches the next one of some rows.
-constexpr int kTurnsOfLine = kPairs && Vec::kWidth < 16 ? 16 / Vec::kWidth : 1;
+constexpr int kTurnsOfLine =
+    kPairs && sizeof(Lanes) < 64 ? static_cast<int>(64 / sizeof(Lanes)) : 1;
 
 template <typename T>
 void RunPairTile(const PixelDepthwiseRows& given, int64_t x, const Limits& limits) {
-  constexpr int kStep = Vec::kWidth, kRows = T::kernel + T::stride;
+  constexpr int kStep = Lanes::kWidth, kRows = T::kernel + T::stride;
   const PixelDepthwiseRows r = given;  // a copy: what is stored cannot change it
-  const float *weight = r.weight, *in = r.in;
+  const Element *weight = r.weight, *in = r.in;
   const int64_t last = kMasked ? r.channels - 1 : r.channels - kStep;
   for (int64_t c = 0; c <= last; c += kStep, weight += T::kernel * T::kernel * kStep) {
     const int lanes = r.channels - c < kStep ? static_cast<int>(r.channels - c) : kStep;
-    const Vec start = r.bias == nullptr ? Vec::Zero() : LoadChannels(r.bias + c, lanes);
-    Vec sums[2 * T::width];
+    const Lanes start = r.bias == nullptr ? Lanes::Zero() : LoadChannels(r.bias + c, lanes);
+    Lanes sums[2 * T::width];
     Unroll<2 * T::width>([&](auto q) OORT_INLINE { sums[q] = start; });
     int64_t place = r.top * r.in_row + (x * T::stride + r.left) * r.in_pixel + c;
     Unroll<kRows>([&](auto i) OORT_INLINE {
@@ -316,7 +320,7 @@ void TiledRow(const PixelDepthwiseRows& r, const Limits& limits) {
   const int64_t end = r.in_height - r.top < kernel ? r.in_height - r.top : kernel;
   RowsUnder rows = {r.in, r.weight, 0};
   if (first < end) {
-    rows = {r.in + (r.top + first) * r.in_row, r.weight + first * kernel * Vec::kWidth,
+    rows = {r.in + (r.top + first) * r.in_row, r.weight + first * kernel * Lanes::kWidth,
             end - first};
   }
   // Extents of networks for images of 224 are multiples of 7, some of 8.
@@ -335,39 +339,41 @@ void TiledRow(const PixelDepthwiseRows& r, const Limits& limits) {
 /// One output of `vectors` vectors of channels by any kernel; the last may be partial.
 template <int vectors>
 void AnyOutput(const PixelDepthwiseRows& r, int64_t x, int64_t c, int lanes, const Limits& limits) {
-  const auto load = [&](const float* p, int v) {
-    return vectors == 1 ? Vec::LoadPartial(p, lanes) : Vec::Load(p + v * Vec::kWidth);
+  const auto load = [&](const Element* p, int v) {
+    return vectors == 1 ? Lanes::LoadPartial(p, lanes) : Lanes::Load(p + v * Lanes::kWidth);
   };
   const int64_t taps = r.down.kernel * r.along.kernel;
   const int64_t left = r.left + x * r.along.stride;
-  Vec sums[vectors];
-  Unroll<vectors>([&](auto v) { sums[v] = r.bias == nullptr ? Vec::Zero() : load(r.bias + c, v); });
+  Lanes sums[vectors];
+  Unroll<vectors>(
+      [&](auto v) { sums[v] = r.bias == nullptr ? Lanes::Zero() : load(r.bias + c, v); });
   for (int64_t i = 0; i < r.down.kernel; ++i) {
     const int64_t row = r.top + i * r.down.dilation;
     if (row < 0) continue;
     if (row >= r.in_height) break;
-    const float* weight = r.weight + (c / Vec::kWidth * taps + i * r.along.kernel) * Vec::kWidth;
+    const Element* weight =
+        r.weight + (c / Lanes::kWidth * taps + i * r.along.kernel) * Lanes::kWidth;
     for (int64_t j = 0; j < r.along.kernel; ++j) {
       const int64_t column = left + j * r.along.dilation;
       if (column < 0) continue;
       if (column >= r.in_width) break;
-      const float* in = r.in + row * r.in_row + column * r.in_pixel + c;
+      const Element* in = r.in + row * r.in_row + column * r.in_pixel + c;
       Unroll<vectors>([&](auto v) {
-        const Vec tap = Vec::Load(weight + (v * taps + j) * Vec::kWidth);
+        const Lanes tap = Lanes::Load(weight + (v * taps + j) * Lanes::kWidth);
         sums[v] = Fma(load(in, v), tap, sums[v]);
       });
     }
   }
   if (r.addend != nullptr) {
-    const float* addend = r.addend + x * r.addend_pixel + c;
+    const Element* addend = r.addend + x * r.addend_pixel + c;
     Unroll<vectors>([&](auto v) { sums[v] = sums[v] + load(addend, v); });
   }
   limits.Apply(sums);
-  float* out = r.out + x * r.out_pixel + c;
+  Element* out = r.out + x * r.out_pixel + c;
   if constexpr (vectors == 1) {
     sums[0].StorePartial(out, lanes);
   } else {
-    Unroll<vectors>([&](auto v) { sums[v].Store(out + v * Vec::kWidth); });
+    Unroll<vectors>([&](auto v) { sums[v].Store(out + v * Lanes::kWidth); });
   }
 }
 
@@ -376,12 +382,12 @@ void AnyRow(const PixelDepthwiseRows& r, int64_t begin, const Limits& limits) {
   constexpr int kFour = 4;
   for (int64_t x = 0; x < r.out_width; ++x) {
     int64_t c = begin;
-    for (; c + kFour * Vec::kWidth <= r.channels; c += kFour * Vec::kWidth) {
-      AnyOutput<kFour>(r, x, c, Vec::kWidth, limits);
+    for (; c + kFour * Lanes::kWidth <= r.channels; c += kFour * Lanes::kWidth) {
+      AnyOutput<kFour>(r, x, c, Lanes::kWidth, limits);
     }
-    for (; c < r.channels; c += Vec::kWidth) {
+    for (; c < r.channels; c += Lanes::kWidth) {
       const int64_t left = r.channels - c;
-      AnyOutput<1>(r, x, c, static_cast<int>(left < Vec::kWidth ? left : Vec::kWidth), limits);
+      AnyOutput<1>(r, x, c, static_cast<int>(left < Lanes::kWidth ? left : Lanes::kWidth), limits);
     }
   }
 }
@@ -402,7 +408,7 @@ bool TryTiles(const PixelDepthwiseRows& r, const Limits& limits) {
 void Depthwise(const PixelDepthwiseRows& given) {
   PixelDepthwiseRows r = given;  // a copy of its own: what is stored cannot change it
   const Limits limits(r.activation);
-  const int64_t whole = kMasked ? r.channels : r.channels / Vec::kWidth * Vec::kWidth;
+  const int64_t whole = kMasked ? r.channels : r.channels / Lanes::kWidth * Lanes::kWidth;
   bool pair = false;
   if constexpr (kPairs) pair = TryPairs(r, limits);
   for (int64_t o = 0; o < given.out_rows; ++o) {
@@ -420,4 +426,4 @@ void Depthwise(const PixelDepthwiseRows& given) {
 }  // namespace
 }  // namespace oort::OORT_ISA
 
-OORT_DEFINE_KERNELS(PixelDepthwiseKernels, {.lanes = Vec::kWidth, .rows = Depthwise})
+OORT_DEFINE_LANES_KERNELS(PixelDepthwiseKernels, {.lanes = Lanes::kWidth, .rows = Depthwise})

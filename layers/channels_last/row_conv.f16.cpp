@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+// Pixels times panels of filters in f16.
+#include "cpu/lanes.h"
+#include "cpu/unroll.h"
+#include "layers/channels_last/half_rows.h"
+#include "layers/channels_last/row_conv_kernels.h"
+
+namespace oort::OORT_ISA {
+namespace {
+
+using HalfBlock = RowBlockOf<Half>;
+
+/// What tiles do to their results on the way out; other activations go over what they wrote.
+class HalfLimits {
+ public:
+  explicit HalfLimits(const ActivationSpec& spec) : kind_(spec.kind) {
+    const bool clamp = kind_ == Activation::kClamp, hardswish = kind_ == Activation::kHardswish;
+    if (kind_ == Activation::kRelu) end_ = HalfEnd::kRelu;
+    if (clamp) end_ = HalfEnd::kLimits;
+    if (hardswish) end_ = HalfEnd::kHardswish;
+    HalfVec(clamp ? spec.a : 0.0f).Store(at_);
+    HalfVec(clamp ? spec.b : hardswish ? 1.0f : __builtin_inff()).Store(at_ + HalfVec::kWidth);
+    HalfVec(1.0f / 6).Store(at_ + 2 * HalfVec::kWidth);
+  }
+  bool IsAll() const { return end_ != HalfEnd::kNone || kind_ == Activation::kNone; }
+  void Set(HalfTile& tile) const {
+    tile.end = end_;
+    tile.limits = at_;
+  }
+
+ private:
+  Activation kind_;
+  HalfEnd end_ = HalfEnd::kNone;
+  alignas(16) Half at_[3 * HalfVec::kWidth];
+};
+
+/// All pixels of a block times a part of one panel, of which `columns` columns are wanted.
+template <int vectors>
+void MultiplyPixels(const HalfBlock& block, HalfTile tile, int columns,
+                    const ActivationSpec& activation) {
+  const HalfLimits limits(activation);
+  limits.Set(tile);
+  Half* const out = tile.out;
+  int64_t pixel = 0;
+  const auto advance = [&](int64_t tiles) {
+    pixel += tiles * kHalfRows;
+    tile.rows += tiles * block.taps * kHalfRows;
+    tile.out += tiles * kHalfRows * tile.stride;
+    if (tile.addend != nullptr) tile.addend += tiles * kHalfRows * tile.stride;
+  };
+  const int64_t whole = block.pixels / kHalfRows;
+  const bool inner = tile.depth % HalfVec::kWidth == 0 && tile.depth * tile.taps > 0;
+  if (inner && whole > 0 && columns == vectors * HalfVec::kWidth) {
+    MultiplyHalfTiles<vectors>(tile, whole, (block.taps - tile.taps) * kHalfRows);
+    advance(whole);
+  }
+  while (pixel < block.pixels) {
+    const int64_t left = block.pixels - pixel;
+    MultiplyHalfRows<vectors>(tile, static_cast<int>(left < kHalfRows ? left : kHalfRows), columns);
+    advance(1);
+  }
+  if (!limits.IsAll()) ActivateRows(activation, out, tile.stride, block.pixels, columns);
+}
+
+/// How much is done at once: some taps, or a part of the only one.
+struct HalfCut {
+  int64_t taps, depth;
+};
+
+int64_t EqualHalfParts(int64_t all, int64_t most) {
+  const int64_t parts = (all + most - 1) / most;
+  return (all + parts - 1) / parts;
+}
+
+HalfCut HalfCutOf(const HalfBlock& block) {
+  if (block.taps * block.depth <= kMostHalfSteps) return {block.taps, block.depth};
+  if (block.taps == 1) return {1, (EqualHalfParts(block.depth, kMostHalfSteps) + 7) / 8 * 8};
+  const int64_t taps = kMostHalfSteps < block.depth ? 1 : kMostHalfSteps / block.depth;
+  return {EqualHalfParts(block.taps, taps), block.depth};
+}
+
+/// All pixels times the panel that starts at `column`.
+template <int vectors>
+void MultiplyHalfPanel(const HalfBlock& block, int64_t column, int columns) {
+  const int64_t all = block.taps * block.depth;
+  const HalfCut cut = HalfCutOf(block);
+  HalfTile tile;
+  tile.rows = block.rows;
+  tile.weights = block.weights + column * all;
+  tile.bias = block.bias + column;
+  tile.addend = block.addend == nullptr ? nullptr : block.addend + column;
+  tile.out = block.out + column;
+  tile.stride = block.stride;
+  for (int64_t done = 0;;) {
+    tile.taps = block.taps < 2 ? block.taps : (all - done) / block.depth;
+    tile.depth = block.taps < 2 ? block.depth - done : block.depth;
+    if (tile.taps > cut.taps) tile.taps = cut.taps;
+    if (tile.depth > cut.depth) tile.depth = cut.depth;
+    const int64_t now = tile.taps * tile.depth;
+    done += now;
+    MultiplyPixels<vectors>(block, tile, columns,
+                            done == all ? block.activation : ActivationSpec());
+    if (done == all) return;
+    // The others add to what these leave.
+    tile.bias = kHalfZeros;
+    tile.addend = tile.out;
+    tile.weights += now * vectors * HalfVec::kWidth;
+    if (block.taps == 1) {
+      tile.offset += tile.depth;
+    } else {
+      tile.rows += tile.taps * kHalfRows;
+    }
+  }
+}
+
+void MultiplyHalfBlock(const HalfBlock& block) {
+  constexpr int kStep = HalfVec::kWidth;
+  for (int64_t column = 0; column < block.columns; column += kHalfColumns) {
+    const int64_t left = block.columns - column;
+    const int used = static_cast<int>(left < kHalfColumns ? left : kHalfColumns);
+    Unroll<kHalfVectors>([&](auto v) {
+      if ((used + kStep - 1) / kStep == v + 1) MultiplyHalfPanel<v + 1>(block, column, used);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace oort::OORT_ISA
+
+OORT_DEFINE_LANES_KERNELS(RowConvKernels, {.rows = kHalfRows,
+                                           .columns = kHalfColumns,
+                                           .granule = HalfVec::kWidth,
+                                           .block = MultiplyHalfBlock})

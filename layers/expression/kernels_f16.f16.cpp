@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+// Functions whose result in f16 is that in f32, rounded: f32 has more than twice the digits.
+#include "cpu/formulas.h"
+#include "cpu/lanes.h"
+#include "cpu/unroll.h"
+#include "layers/expression/kernels.h"
+
+namespace oort::OORT_ISA {
+namespace {
+
+using expression::Function;
+using expression::HalfExpressionKernels;
+
+template <typename Op>
+void BinaryHalves(const void* const* args, void* out, int64_t count) {
+  constexpr int kStep = HalfVec::kWidth, kTurn = 4;
+  const Half *a = static_cast<const Half*>(args[0]), *b = static_cast<const Half*>(args[1]);
+  Half* y = static_cast<Half*>(out);
+  const Op op;
+  int64_t i = 0;
+  for (; i + kTurn * kStep <= count; i += kTurn * kStep) {
+    HalfVec results[kTurn];
+    Unroll<kTurn>([&](auto v) {
+      results[v] = op(HalfVec::Load(a + i + v * kStep), HalfVec::Load(b + i + v * kStep));
+    });
+    Unroll<kTurn>([&](auto v) { results[v].Store(y + i + v * kStep); });
+  }
+  for (; i < count; i += kStep) {
+    const int rest = count - i < kStep ? static_cast<int>(count - i) : kStep;
+    op(HalfVec::LoadPartial(a + i, rest), HalfVec::LoadPartial(b + i, rest))
+        .StorePartial(y + i, rest);
+  }
+}
+
+/// Of one argument, which stands for both.
+template <typename Op>
+void UnaryHalves(const void* const* args, void* out, int64_t count) {
+  const void* const both[] = {args[0], args[0]};
+  BinaryHalves<Op>(both, out, count);
+}
+
+constexpr HalfExpressionKernels MakeHalfTable() {
+  HalfExpressionKernels table;
+  const auto set = [&table](Function function, expression::Kernel kernel) {
+    table.functions[static_cast<size_t>(function)] = kernel;
+  };
+#define OORT_BINARY(name, formula) \
+  set(Function::k##name,           \
+      &BinaryHalves<decltype([](HalfVec a, HalfVec b) -> HalfVec { return formula; })>)
+  OORT_BINARY(Add, a + b);
+  OORT_BINARY(Sub, a - b);
+  OORT_BINARY(Mul, a * b);
+  OORT_BINARY(Div, a / b);
+  OORT_BINARY(Maximum, Max(a, b));
+  OORT_BINARY(Minimum, Min(a, b));
+#undef OORT_BINARY
+  set(Function::kRelu,
+      &UnaryHalves<decltype([](HalfVec a, HalfVec) -> HalfVec { return formulas::Relu(a); })>);
+  return table;
+}
+
+}  // namespace
+
+const HalfExpressionKernels& HalfExpressionKernelsGet() {
+  static constexpr HalfExpressionKernels kTable = MakeHalfTable();
+  return kTable;
+}
+
+}  // namespace oort::OORT_ISA

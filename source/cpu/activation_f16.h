@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+// Activations over lanes of f16: those of common networks in f16, the others in f32.
+// Only for *.f16.cpp and *.f16.simd.cpp.
+#pragma once
+
+#include "cpu/activation_epilogue.h"
+#include "cpu/vec_f16.h"
+
+namespace oort::OORT_ISA {
+
+/// x sigmoid(x) in f16, to two units in the last place of the larger of it and 1/4. With e =
+/// exp(-|x|) it is x / (1 + e), or x e / (1 + e) below 0; e is a square, since 2^-24 has a root in
+/// f16. Conversions and the estimate of a reciprocal take four cycles each: sums and products do
+/// without.
+inline HalfVec HalfSilu(HalfVec x) {
+  const HalfVec a = Min(HalfVec(vabsq_f16(x.v)), HalfVec(18.0f));
+  // Half the logarithm to base 2 of e, rounded to an integer in the last bits, and the rest.
+  const HalfVec slope = HalfVec(-0.72119140625f), magic = HalfVec(1536.0f);
+  const HalfVec shifted = Fma(a, slope, magic);
+  const HalfVec r = Fma(a, HalfVec(-1.5611e-4f), Fma(a, slope, magic - shifted));
+  const HalfVec low = Fma(r, HalfVec(0.693261027f), HalfVec(0.999928057f));
+  const HalfVec p = Fma(Fma(r, HalfVec(0.0551712587f), HalfVec(0.242611066f)), r * r, low);
+  const int16x8_t power = vshlq_n_s16(vreinterpretq_s16_f16(shifted.v), 10);
+  const HalfVec root = vreinterpretq_f16_s16(vaddq_s16(vreinterpretq_s16_f16(p.v), power));
+  const HalfVec e = root * root, one = HalfVec(1.0f), sum = one + e;
+  // 1 / (1 + e) to seven bits, and then to all.
+  const HalfVec guess = Fma(Fma(e, HalfVec(0.323227f), HalfVec(-0.808067f)), e, HalfVec(0.989893f));
+  const HalfVec inverse = guess * HalfVec(vrecpsq_f16(sum.v, guess.v));
+  return x * HalfVec(vbslq_f16(vcltzq_f16(x.v), e.v, one.v)) * inverse;
+}
+
+template <Activation kind>
+inline HalfVec Activate(HalfVec x, HalfVec a, HalfVec b) {
+  if constexpr (kind == Activation::kNone) return x;
+  if constexpr (kind == Activation::kRelu) return formulas::Relu(x);
+  if constexpr (kind == Activation::kClamp) return formulas::Clamp(x, a, b);
+  // The factors of 1/6 come first: x (x + 3) may be too large for f16.
+  const HalfVec sixth = HalfVec(1.0f / 6);
+  if constexpr (kind == Activation::kHardsigmoid) {
+    return formulas::Clamp(Fma(x, sixth, HalfVec(0.5f)), HalfVec(0.0f), HalfVec(1.0f));
+  }
+  if constexpr (kind == Activation::kHardswish) {
+    return x * formulas::Clamp(Fma(x, sixth, HalfVec(0.5f)), HalfVec(0.0f), HalfVec(1.0f));
+  }
+  if constexpr (kind == Activation::kSilu || kind == Activation::kRoughSilu) return HalfSilu(x);
+  return Narrow(Activate<kind>(Low(x), Low(a), Low(b)), Activate<kind>(High(x), Low(a), Low(b)));
+}
+
+/// `rows` rows of `columns` elements, `stride` apart, where they lie.
+template <Activation kind>
+[[gnu::flatten]] void ActivateRowsAs(HalfVec a, HalfVec b, Half* x, int64_t stride, int64_t rows,
+                                     int64_t columns) {
+  constexpr int kStep = HalfVec::kWidth, kTurn = 4;
+  for (; rows > 0; --rows, x += stride) {
+    int64_t i = 0;
+    for (; i + kTurn * kStep <= columns; i += kTurn * kStep) {
+      HalfVec results[kTurn];
+      Unroll<kTurn>(
+          [&](auto v) { results[v] = Activate<kind>(HalfVec::Load(x + i + v * kStep), a, b); });
+      Unroll<kTurn>([&](auto v) { results[v].Store(x + i + v * kStep); });
+    }
+    for (; i < columns; i += kStep) {
+      const int rest = columns - i < kStep ? static_cast<int>(columns - i) : kStep;
+      Activate<kind>(HalfVec::LoadPartial(x + i, rest), a, b).StorePartial(x + i, rest);
+    }
+  }
+}
+
+inline void ActivateRows(const ActivationSpec& spec, Half* x, int64_t stride, int64_t rows,
+                         int64_t columns) {
+  if (spec.kind == Activation::kNone) return;
+  WithActivation(spec.kind, [&](auto tag) {
+    ActivateRowsAs<decltype(tag)::kKind>(HalfVec(spec.a), HalfVec(spec.b), x, stride, rows,
+                                         columns);
+  });
+}
+
+/// x[i] = activation of x[i].
+inline void ActivateInPlace(const ActivationSpec& spec, Half* x, int count) {
+  ActivateRows(spec, x, 0, 1, count);
+}
+
+}  // namespace oort::OORT_ISA

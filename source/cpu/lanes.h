@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// The vectors of kernels that compute in the type that they store: f32, or f16 where the processor
+// has its arithmetic. Such a kernel is a file `something.f16.simd.cpp`, written over Lanes and
+// Element, with a table that is a template over the element:
+//     template <typename T> struct ReluKernelsOf { void (*relu)(const T* x, T* y, int64_t count);
+//     }; OORT_DECLARE_LANES_KERNELS(ReluKernels)    // declares: ReluKernelsFor<float>(Isa), <Half>
+//     …
+//     OORT_DEFINE_LANES_KERNELS(ReluKernels, {.relu = OORT_ISA::Relu})
+// WideLanes are as many lanes of f32, for long sums: Widen(Lanes) and Narrow(WideLanes).
+// A header declares with cpu/lanes_kernels.h; this one is for the kernels alone.
+#pragma once
+
+#include "cpu/activation_epilogue.h"
+#include "cpu/lanes_kernels.h"
+
+#if defined(OORT_UNIT_neon_f16)
+#include "cpu/activation_f16.h"
+
+namespace oort::OORT_ISA {
+using Lanes = HalfVec;
+using Element = Half;
+using WideLanes = WideHalfVec;
+}  // namespace oort::OORT_ISA
+
+#else
+
+namespace oort::OORT_ISA {
+using Lanes = Vec;
+using Element = float;
+using WideLanes = Vec;
+inline Vec Widen(Vec x) { return x; }
+inline Vec Narrow(Vec x) { return x; }
+}  // namespace oort::OORT_ISA
+
+#endif

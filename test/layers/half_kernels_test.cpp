@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT
+// Kernels that compute in f16, beside sums in f64 of the same rounded factors.
+#include <cmath>
+
+#include "channels_last_reference.h"
+#include "conv_reference.h"
+#include "cpu/activation.h"
+#include "cpu/lanes_kernels.h"
+
+namespace oort::testing {
+namespace {
+
+constexpr double kUnit = 1.0 / 2048;  // half a unit in the last place, relative
+
+struct HalfConvCase {
+  int64_t channels, filters, size, kernel = 1, stride = 1, groups = 1, batch = 1;
+  std::string activation = "none";
+  bool addend = false;
+};
+
+Tensor Rounded(const Tensor& tensor) { return tensor.To(DType::kF16).To(DType::kF32); }
+
+double Activated(double x, const std::string& name) {
+  if (name == "relu") return std::max(x, 0.0);
+  if (name == "clamp") return std::clamp(x, -0.5, 1.5);
+  if (name == "hardswish") return x * std::clamp(x / 6 + 0.5, 0.0, 1.0);
+  if (name == "hardsigmoid") return std::clamp(x / 6 + 0.5, 0.0, 1.0);
+  if (name == "silu") return x / (1 + std::exp(-x));
+  if (name == "sigmoid") return 1 / (1 + std::exp(-x));
+  return x;
+}
+
+void ExpectHalfConv(const HalfConvCase& c) {
+  SCOPED_TRACE(::testing::Message()
+               << c.channels << " to " << c.filters << " channels, " << c.size << "x" << c.size
+               << ", kernel " << c.kernel << " stride " << c.stride << " groups " << c.groups
+               << " batch " << c.batch << " " << c.activation);
+  const int64_t in = c.channels / c.groups, terms = in * c.kernel * c.kernel, pad = c.kernel / 2;
+  const double scale = 1 / std::sqrt(static_cast<double>(terms));
+  const Tensor x =
+      Rounded(RandomTensor(DType::kF32, {c.batch, c.channels, c.size, c.size + 1}, 1, -1, 1));
+  const Tensor weight = Rounded(
+      RandomTensor(DType::kF32, {c.filters, in, c.kernel, c.kernel}, 2, -2 * scale, 2 * scale));
+  const Tensor bias = Rounded(RandomTensor(DType::kF32, {c.filters}, 3, -1, 1));
+  ConvSpec spec;
+  spec.stride = {1, c.stride, c.stride};
+  spec.before = spec.after = {0, pad, pad};
+  spec.groups = c.groups;
+  Tensor expected =
+      WithChannelsLast(FromVolume(ReferenceConv(ToVolume(x, 2), ToVolume(weight, 2), bias, spec), 2)
+                           .To(DType::kF32));
+  const Tensor addend = Rounded(RandomTensor(DType::kF32, expected.shape(), 4, -1, 1));
+  for (int64_t i = 0; i < expected.elements(); ++i) {
+    float& y = expected.data<float>()[i];
+    if (c.addend) y += addend.data<float>()[i];
+    y = static_cast<float>(Activated(y, c.activation));
+  }
+  const std::string k = std::to_string(c.kernel), s = std::to_string(c.stride),
+                    p = std::to_string(pad);
+  OperatorCase made("channels_last.Conv2d");
+  made.Param("precision", "f16").Param("padding", "(" + p + "," + p + ")");
+  made.Param("stride", "(" + s + "," + s + ")").Param("groups", std::to_string(c.groups));
+  made.Param("activation", c.activation).Param("activation_a", "-0.5");
+  made.Param("activation_b", "1.5");
+  made.Attribute("weight", weight).Attribute("bias", bias);
+  made.Input(WithChannelsLast(x).To(DType::kF16), "input");
+  if (c.addend) made.Input(addend.To(DType::kF16), "addend");
+  // Sums of some hundred terms in f16, of which each rounds; Winograd's transforms are up to ten
+  // times as large as what they stand for.
+  const double tolerance = kUnit *
+                           (4 + std::sqrt(static_cast<double>(std::min<int64_t>(terms, 512)))) *
+                           (c.kernel == 3 && c.stride == 1 && c.groups == 1 ? 4 : 1);
+  made.ExpectOutputs({expected.To(DType::kF16)}, {tolerance, 4 * kUnit});
+}
+
+TEST(HalfKernels, ConvolvesPixels) {
+  for (const int64_t channels : {1, 3, 8, 13, 16, 40, 300, 520}) {
+    for (const int64_t filters : {1, 8, 17, 24, 32, 58, 96}) {
+      ExpectHalfConv({.channels = channels, .filters = filters, .size = 5});
+    }
+  }
+  ExpectHalfConv({.channels = 24, .filters = 40, .size = 1});  // one row of a product
+  ExpectHalfConv({.channels = 600, .filters = 1000, .size = 1});
+  ExpectHalfConv({.channels = 16, .filters = 40, .size = 12, .stride = 2, .batch = 2});
+}
+
+TEST(HalfKernels, ConvolvesWindows) {
+  for (const int64_t kernel : {3, 5, 7}) {
+    for (const int64_t channels : {1, 3, 4, 9, 24, 65}) {
+      for (const int64_t stride : {1, 2}) {
+        ExpectHalfConv({.channels = channels,
+                        .filters = 20,
+                        .size = 11,
+                        .kernel = kernel,
+                        .stride = stride,
+                        .batch = 1 + channels % 2});
+      }
+    }
+  }
+  ExpectHalfConv({.channels = 24, .filters = 36, .size = 8, .kernel = 3, .groups = 3});
+}
+
+TEST(HalfKernels, ConvolvesByWinogradsAlgorithm) {
+  for (const int64_t channels : {32, 64, 300}) {
+    for (const int64_t filters : {32, 72}) {
+      for (const int64_t size : {7, 14, 29}) {
+        ExpectHalfConv({.channels = channels,
+                        .filters = filters,
+                        .size = size,
+                        .kernel = 3,
+                        .activation = "relu",
+                        .addend = filters == 32});
+      }
+    }
+  }
+}
+
+TEST(HalfKernels, ConvolvesEachChannelByItself) {
+  for (const int64_t channels : {3, 8, 16, 29, 72}) {
+    for (const int64_t kernel : {3, 5, 7}) {
+      for (const int64_t stride : {1, 2}) {
+        for (const int64_t size : {5, 14, 16}) {
+          ExpectHalfConv({.channels = channels,
+                          .filters = channels,
+                          .size = size,
+                          .kernel = kernel,
+                          .stride = stride,
+                          .groups = channels,
+                          .activation = stride == 1 ? "hardswish" : "none"});
+        }
+      }
+    }
+  }
+}
+
+TEST(HalfKernels, EndsWithAddendAndActivation) {
+  for (const std::string activation :
+       {"none", "relu", "clamp", "hardswish", "hardsigmoid", "silu", "sigmoid"}) {
+    for (const bool addend : {false, true}) {
+      for (const int64_t filters : {16, 37}) {
+        ExpectHalfConv({.channels = 20,
+                        .filters = filters,
+                        .size = 7,
+                        .activation = activation,
+                        .addend = addend});
+        ExpectHalfConv({.channels = filters,
+                        .filters = filters,
+                        .size = 7,
+                        .kernel = 3,
+                        .groups = filters,
+                        .activation = activation,
+                        .addend = addend});
+      }
+    }
+  }
+}
+
+TEST(HalfKernels, MultipliesRows) {
+  for (const int64_t rows : {1, 2, 6, 13}) {
+    for (const int64_t in : {7, 64, 1030}) {
+      for (const int64_t out : {5, 32, 77}) {
+        SCOPED_TRACE(::testing::Message() << rows << "x" << in << " to " << out);
+        const double scale = 2 / std::sqrt(static_cast<double>(in));
+        const Tensor x = Rounded(RandomTensor(DType::kF32, {rows, in}, 1, -1, 1));
+        const Tensor weight = Rounded(RandomTensor(DType::kF32, {out, in}, 2, -scale, scale));
+        const Tensor bias = Rounded(RandomTensor(DType::kF32, {out}, 3, -1, 1));
+        Tensor expected(DType::kF32, {rows, out});
+        for (int64_t r = 0; r < rows; ++r) {
+          for (int64_t o = 0; o < out; ++o) {
+            double sum = bias.data<float>()[o];
+            for (int64_t k = 0; k < in; ++k) {
+              sum += double{x.data<float>()[r * in + k]} * weight.data<float>()[o * in + k];
+            }
+            expected.data<float>()[r * out + o] = static_cast<float>(std::max(sum, 0.0));
+          }
+        }
+        OperatorCase("oort.Linear")
+            .Param("precision", "f16")
+            .Param("activation", "relu")
+            .Attribute("weight", weight)
+            .Attribute("bias", bias)
+            .Input(x.To(DType::kF16), "input")
+            .ExpectOutputs({expected.To(DType::kF16)}, {24 * kUnit, 4 * kUnit});
+      }
+    }
+  }
+}
+
+TEST(HalfKernels, RefusesOtherDTypes) {
+  if (!HasF16Arithmetic(DefaultIsa())) GTEST_SKIP() << "no f16 arithmetic";
+  const OperatorCase conv = OperatorCase("channels_last.Conv2d")
+                                .Param("precision", "f16")
+                                .Attribute("weight", RandomTensor(DType::kF32, {8, 8, 1, 1}))
+                                .Input(RandomTensor(DType::kF32, {1, 4, 4, 8}), "input");
+  EXPECT_THROW(conv.Run(), Error);
+  const OperatorCase linear = OperatorCase("nn.Linear")
+                                  .Param("precision", "f16")
+                                  .Attribute("weight", RandomTensor(DType::kF32, {8, 8}))
+                                  .Input(RandomTensor(DType::kF32, {4, 8}), "input");
+  EXPECT_THROW(linear.Run(), Error);
+}
+
+TEST(HalfKernels, PoolsAndMeansOfManyPixels) {
+  // In f16 a sum of that many would be infinite, or stop growing.
+  const Tensor image = RandomTensor(DType::kF16, {1, 60, 60, 19}, 1, 1, 63);
+  std::vector<float> means(19), largest(19, 0.0f);
+  const Tensor wide = image.To(DType::kF32);
+  for (int64_t i = 0; i < wide.elements(); ++i) {
+    const size_t c = static_cast<size_t>(i % 19);
+    means[c] += wide.data<float>()[i] / 3600;
+    largest[c] = std::max(largest[c], wide.data<float>()[i]);
+  }
+  OperatorCase("channels_last.AdaptiveAvgPool2d")
+      .Param("output_size", "(1,1)")
+      .Input(image)
+      .ExpectOutputs({Tensor::From<float>(means, {1, 1, 1, 19}).To(DType::kF16)}, {0, 3 * kUnit});
+  OperatorCase("channels_last.AdaptiveMaxPool2d")
+      .Param("output_size", "(1,1)")
+      .Input(image)
+      .ExpectOutputs({Tensor::From<float>(largest, {1, 1, 1, 19}).To(DType::kF16)}, {0, 0});
+}
+
+TEST(HalfKernels, RoundsImagesThatEnter) {
+  for (const int64_t channels : {1, 2, 3, 5}) {
+    for (const int64_t size : {1, 3, 20}) {
+      const Tensor image = RandomTensor(DType::kF32, {2, channels, size, size + 2});
+      OperatorCase("channels_last.pack")
+          .Param("dtype", "torch.half")
+          .Param("channels", std::to_string(channels))
+          .Input(image)
+          .ExpectOutputs({WithChannelsLast(image).To(DType::kF16)}, {0, 0});
+    }
+  }
+}
+
+}  // namespace
+}  // namespace oort::testing
