@@ -164,40 +164,42 @@ class ChannelsLastConv final : public Layer {
   }
 
   void RunGemm(const Context& context, const Args& args, const ConvGeometry& g,
-               const Images& images) const requires std::is_same_v<T, float> {
-    const GemmSize size = SizeOf(g);
-    ChannelsLastWindows windows;
-    windows.pixel = images.in_pixel;
-    windows.channels = g.group_in();
-    windows.height = g.axes[1];
-    windows.width = g.axes[2];
-    windows.zeros = zeros_.data<float>();
-    // Then the image is the matrix.
-    const bool each_pixel = g.taps() == 1 && g.axes[1].out == g.axes[1].in &&
-                            g.axes[2].out == g.axes[2].in && g.axes[1].stride == 1 &&
-                            g.axes[2].stride == 1 && g.axes[1].pad == 0 && g.axes[2].pad == 0;
-    GemmBatch(gemm_, size, g.groups, context.threads(), context.workspace<float>(),
-              [&](int64_t group, int threads, float* space) {
-                ChannelsLastWindows part = windows;
-                part.image = images.in + group * g.group_in();
-                const ChannelsLastSource gathered(interleave_, part);
-                const MatrixSource as_it_lies(gemm_, {part.image, 1, images.in_pixel});
-                const int64_t first = group * size.n;
-                GemmProblem problem;
-                problem.size = size;
-                problem.a = &gathered;
-                if (each_pixel) problem.a = &as_it_lies;
-                problem.packed = packed_[static_cast<size_t>(group)].panels();
-                problem.c = images.out + first;
-                problem.ldc = images.out_pixel;
-                if (const float* bias = shape_.bias().data(args))
-                  problem.column_bias = bias + first;
-                if (const float* addend = shape_.epilogue().addend(args))
-                  problem.addend = addend + first;
-                problem.addend_stride = g.out_channels;
-                problem.activation = shape_.epilogue().activation();
-                Gemm(gemm_, problem, threads, space);
-              });
+               const Images& images) const {
+    if constexpr (std::is_same_v<T, float>) {
+      const GemmSize size = SizeOf(g);
+      ChannelsLastWindows windows;
+      windows.pixel = images.in_pixel;
+      windows.channels = g.group_in();
+      windows.height = g.axes[1];
+      windows.width = g.axes[2];
+      windows.zeros = zeros_.data<float>();
+      // Then the image is the matrix.
+      const bool each_pixel = g.taps() == 1 && g.axes[1].out == g.axes[1].in &&
+                              g.axes[2].out == g.axes[2].in && g.axes[1].stride == 1 &&
+                              g.axes[2].stride == 1 && g.axes[1].pad == 0 && g.axes[2].pad == 0;
+      GemmBatch(gemm_, size, g.groups, context.threads(), context.workspace<float>(),
+                [&](int64_t group, int threads, float* space) {
+                  ChannelsLastWindows part = windows;
+                  part.image = images.in + group * g.group_in();
+                  const ChannelsLastSource gathered(interleave_, part);
+                  const MatrixSource as_it_lies(gemm_, {part.image, 1, images.in_pixel});
+                  const int64_t first = group * size.n;
+                  GemmProblem problem;
+                  problem.size = size;
+                  problem.a = &gathered;
+                  if (each_pixel) problem.a = &as_it_lies;
+                  problem.packed = packed_[static_cast<size_t>(group)].panels();
+                  problem.c = images.out + first;
+                  problem.ldc = images.out_pixel;
+                  if (const float* bias = shape_.bias().data(args))
+                    problem.column_bias = bias + first;
+                  if (const float* addend = shape_.epilogue().addend(args))
+                    problem.addend = addend + first;
+                  problem.addend_stride = g.out_channels;
+                  problem.activation = shape_.epilogue().activation();
+                  Gemm(gemm_, problem, threads, space);
+                });
+    }
   }
 
   static void CheckHalves(const Args& args) {

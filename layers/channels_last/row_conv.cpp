@@ -393,35 +393,38 @@ void RowConvOf<T>::Run(const Context& context, const ConvGeometry& geometry,
   Job(*this, RowElementsOf<T>(weights_), geometry, operands, plan).Go(context);
 }
 
-/// Image by image, with filters of its own for each: there are fewer of them than pixels.
+/// Image by image, with filters of its own for each: there are fewer of them than pixels. Of f32.
 template <typename T>
 void RowConvOf<T>::RunScaled(const Context& context, const ConvGeometry& geometry,
-                             const Operands& operands) const requires std::is_same_v<T, float> {
-  ConvGeometry one = geometry;
-  one.batch = 1;
-  Plan plan = MakePlan(one, context.threads());
-  const int64_t image_floats = one.axes[1].in * one.axes[2].in * operands.in_pixel;
-  plan.readable = image_floats - operands.in_first;
-  float* scaled = context.workspace<float>();
-  const size_t used = ScaledBytes(WeightElements()), rest = Workspace(geometry, context.threads());
-  const Context inner(context.threads(), {context.workspace() + used, rest});
-  const float* weights = RowElementsOf<T>(weights_);
-  Operands image = operands;
-  for (int64_t n = 0; n < geometry.batch; ++n) {
-    for (int64_t panel = 0; panel < panels_; ++panel) {
-      const int64_t first = panel * kernels_.columns;
-      const int64_t width = kernels_.PanelWidth(columns_ - first);
-      for (int64_t k = 0, at = first * depth_; k < depth_; ++k) {
-        const float factor = operands.scale[n * channels_ + k];
-        for (int64_t end = at + width; at < end; ++at) scaled[at] = weights[at] * factor;
+                             const Operands& operands) const {
+  if constexpr (std::is_same_v<T, float>) {
+    ConvGeometry one = geometry;
+    one.batch = 1;
+    Plan plan = MakePlan(one, context.threads());
+    const int64_t image_floats = one.axes[1].in * one.axes[2].in * operands.in_pixel;
+    plan.readable = image_floats - operands.in_first;
+    float* scaled = context.workspace<float>();
+    const size_t used = ScaledBytes(WeightElements()),
+                 rest = Workspace(geometry, context.threads());
+    const Context inner(context.threads(), {context.workspace() + used, rest});
+    const float* weights = RowElementsOf<T>(weights_);
+    Operands image = operands;
+    for (int64_t n = 0; n < geometry.batch; ++n) {
+      for (int64_t panel = 0; panel < panels_; ++panel) {
+        const int64_t first = panel * kernels_.columns;
+        const int64_t width = kernels_.PanelWidth(columns_ - first);
+        for (int64_t k = 0, at = first * depth_; k < depth_; ++k) {
+          const float factor = operands.scale[n * channels_ + k];
+          for (int64_t end = at + width; at < end; ++at) scaled[at] = weights[at] * factor;
+        }
       }
+      std::fill_n(scaled + WeightElements(), kRowSlack, 0.0f);
+      Job(*this, scaled, one, image, plan).Go(inner);
+      image.in += image_floats;
+      const int64_t floats = one.out_plane() * operands.out_pixel;
+      image.out += floats;
+      if (image.addend != nullptr) image.addend += floats;
     }
-    std::fill_n(scaled + WeightElements(), kRowSlack, 0.0f);
-    Job(*this, scaled, one, image, plan).Go(inner);
-    image.in += image_floats;
-    const int64_t floats = one.out_plane() * operands.out_pixel;
-    image.out += floats;
-    if (image.addend != nullptr) image.addend += floats;
   }
 }
 

@@ -46,7 +46,7 @@ class RowConvOf {
   Plan MakePlan(const ConvGeometry& geometry, int threads) const;
   void Pack(const Tensor& weight, const Tensor& bias);
   void RunScaled(const Context& context, const ConvGeometry& geometry,
-                 const Operands& operands) const requires std::is_same_v<T, float>;
+                 const Operands& operands) const;
   int64_t WeightElements() const { return groups_ * padded_ * tile_taps_ * depth_; }
 
   const RowConvKernelsOf<T>& kernels_;

@@ -293,25 +293,26 @@ class WinogradConvOf<T>::Job {
 
   /// The tiles of one panel of V, some channels at a time, so that what is not rounded yet stays in
   /// the L1 cache.
-  void RoundedInput(int64_t origin, int64_t begin, int64_t end,
-                    const Scratch& scratch) const requires std::is_same_v<T, float> {
-    constexpr int64_t kMostTiles = 64;
-    const GemmKernels& gemm = *conv_.rounding_;
-    const int64_t panel_bytes = plan_.unit * conv_.k_ * gemm.format.element;
-    const int count = static_cast<int>(end - begin);
-    const T* rows[kMostTiles];
-    for (int64_t first = 0; first < conv_.k_; first += kPatchChannels) {
-      const int64_t depth = std::min(kPatchChannels, conv_.k_ - first);
-      const int64_t stride = plan_.unit * depth;
-      for (int i = 0; i < count; ++i) {
-        Input(begin + i, first, first + depth, scratch.rows + i * depth, stride, scratch.patch);
-      }
-      for (int64_t c = 0; c < size_ * size_; ++c) {
-        for (int i = 0; i < count; ++i) rows[i] = scratch.rows + c * stride + i * depth;
-        std::byte* panel = reinterpret_cast<std::byte*>(scratch.v + c * plan_.v_stride) +
-                           (begin - origin) / plan_.unit * panel_bytes;
-        gemm.pack_rows(rows, count, first, depth,
-                       {GemmSide::kA, static_cast<int>(plan_.unit), panel});
+  void RoundedInput(int64_t origin, int64_t begin, int64_t end, const Scratch& scratch) const {
+    if constexpr (std::is_same_v<T, float>) {
+      constexpr int64_t kMostTiles = 64;
+      const GemmKernels& gemm = *conv_.rounding_;
+      const int64_t panel_bytes = plan_.unit * conv_.k_ * gemm.format.element;
+      const int count = static_cast<int>(end - begin);
+      const T* rows[kMostTiles];
+      for (int64_t first = 0; first < conv_.k_; first += kPatchChannels) {
+        const int64_t depth = std::min(kPatchChannels, conv_.k_ - first);
+        const int64_t stride = plan_.unit * depth;
+        for (int i = 0; i < count; ++i) {
+          Input(begin + i, first, first + depth, scratch.rows + i * depth, stride, scratch.patch);
+        }
+        for (int64_t c = 0; c < size_ * size_; ++c) {
+          for (int i = 0; i < count; ++i) rows[i] = scratch.rows + c * stride + i * depth;
+          std::byte* panel = reinterpret_cast<std::byte*>(scratch.v + c * plan_.v_stride) +
+                             (begin - origin) / plan_.unit * panel_bytes;
+          gemm.pack_rows(rows, count, first, depth,
+                         {GemmSide::kA, static_cast<int>(plan_.unit), panel});
+        }
       }
     }
   }
@@ -452,22 +453,23 @@ class WinogradConvOf<T>::Job {
   }
 
   void RoundedProduct(const std::byte* v, int64_t tiles, int64_t columns, const std::byte* u,
-                      const std::byte* soon, T* m,
-                      int64_t m_row) const requires std::is_same_v<T, float> {
-    const GemmKernels& gemm = *conv_.rounding_;
-    const int64_t pieces = CeilDivide(tiles, plan_.unit);
-    GemmTile tile;
-    tile.k = conv_.k_;
-    tile.b = u;
-    tile.ldc = m_row;
-    tile.columns = static_cast<int>(columns);
-    tile.soon_bytes = conv_.matrix_bytes_ / pieces;
-    for (int64_t i = 0; i < pieces; ++i) {
-      tile.a = v + i * plan_.unit * conv_.k_ * gemm.format.element;
-      tile.c = m + i * plan_.unit * m_row;
-      tile.rows = static_cast<int>(std::min(plan_.unit, tiles - i * plan_.unit));
-      tile.soon = soon + i * tile.soon_bytes;
-      gemm.tile(tile);
+                      const std::byte* soon, T* m, int64_t m_row) const {
+    if constexpr (std::is_same_v<T, float>) {
+      const GemmKernels& gemm = *conv_.rounding_;
+      const int64_t pieces = CeilDivide(tiles, plan_.unit);
+      GemmTile tile;
+      tile.k = conv_.k_;
+      tile.b = u;
+      tile.ldc = m_row;
+      tile.columns = static_cast<int>(columns);
+      tile.soon_bytes = conv_.matrix_bytes_ / pieces;
+      for (int64_t i = 0; i < pieces; ++i) {
+        tile.a = v + i * plan_.unit * conv_.k_ * gemm.format.element;
+        tile.c = m + i * plan_.unit * m_row;
+        tile.rows = static_cast<int>(std::min(plan_.unit, tiles - i * plan_.unit));
+        tile.soon = soon + i * tile.soon_bytes;
+        gemm.tile(tile);
+      }
     }
   }
 

@@ -68,7 +68,7 @@ void ExpectHalfConv(const HalfConvCase& c) {
   // Sums of some hundred terms in f16, of which each rounds; Winograd's transforms are up to ten
   // times as large as what they stand for.
   const double tolerance = kUnit *
-                           (4 + std::sqrt(static_cast<double>(std::min<int64_t>(terms, 512)))) *
+                           (6 + std::sqrt(static_cast<double>(std::min<int64_t>(terms, 512)))) *
                            (c.kernel == 3 && c.stride == 1 && c.groups == 1 ? 4 : 1);
   made.ExpectOutputs({expected.To(DType::kF16)}, {tolerance, 4 * kUnit});
 }
