@@ -145,7 +145,8 @@ class UsageTest(Case):
             ["run", model, "--threads", "many"],
             ["run", model, "--threads", "-1"],
             ["run", model, "--isa", "mmx"],
-            ["run", model, "--precision", "f16"],
+            ["run", model, "--precision", "tf32"],
+            ["run", model, "--isa", "scalar", "--precision", "f16"],
             ["bench", model, "--precision", "half"],
             ["run", model],
             ["run", model, "--dump", "("],
@@ -370,6 +371,14 @@ class VerifyTest(Case):
         self.assertAlmostEqual(found["cases"][0]["from_f32"], cost, delta=1e-3 * cost + 1e-6)
         self.assertNotIn("from_f32", self.oort("verify", case).out)
         self.oort("verify", case, "--precision", "bf16", "--rtol", "1e-6", "--atol", "1e-6", code=1)
+
+    def test_f16_tells_what_it_costs_where_the_processor_has_it(self):
+        if "f16 vectors" not in self.oort("devices").out:
+            self.skipTest("no f16 arithmetic")
+        line = self.oort("verify", CORPUS / "conv2d_batch", "--precision", "f16").out.splitlines()[0]
+        cost = float(re.search(r"  from_f32 (\S+)\Z", line).group(1))
+        self.assertGreater(cost, 1e-6)
+        self.assertLess(cost, 0.004)
 
     def test_nothing_there(self):
         self.assertEqual(self.oort("verify", self.dir / "none", code=1).out.splitlines()[-1], "0 passed, 1 failed")
