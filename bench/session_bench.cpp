@@ -54,9 +54,20 @@ void Region(benchmark::State& state) {
   for (auto _ : state) ParallelPieces(threads, threads, kManyGrains, [](int) {});
 }
 
+/// The same while the threads stay awake.
+void AwakeRegion(benchmark::State& state) {
+  const int threads = AvailableThreads();
+  const ThreadLease lease(threads);
+  int64_t loops = 1000;
+  RunAwake(threads, loops, [&] {
+    for (auto _ : state) ParallelPieces(threads, threads, kManyGrains, [](int) {});
+  });
+}
+
 BENCHMARK_CAPTURE(Operators, relu, false);
 BENCHMARK_CAPTURE(Operators, add, true);
 BENCHMARK(Region)->UseRealTime();
+BENCHMARK(AwakeRegion)->UseRealTime();
 
 }  // namespace
 }  // namespace oort::bench

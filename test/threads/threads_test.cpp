@@ -7,6 +7,7 @@
 #include <cstring>
 #include <thread>
 
+#include "core/spin_team.h"
 #include "core/thread_budget.h"
 #include "oort/oort.h"
 #include "oort/testing.h"
@@ -140,6 +141,26 @@ TEST(ThreadBudget, SessionsAtOnceGiveTheAnswersOfOne) {
       if (!SameBytes(session.Forward({input})[0], expected)) ++wrong;
     }
   });
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(SpinTeam, ThreadsSeeWhatTheLeaderWroteAndItSeesTheirs) {
+  constexpr int kTeam = 4;
+  SpinTeam team;
+  team.Begin(kTeam);
+  std::vector<std::thread> others;
+  for (int i = 1; i < kTeam; ++i) others.emplace_back([&team, i] { team.Wait(i); });
+  int given = 0, wrong = 0;
+  std::vector<int> sums(kTeam, 0);
+  for (int turn = 1; turn <= 300; ++turn) {
+    given = turn;
+    // Fewer than all of them now and then: the rest waits on.
+    const int threads = 1 + turn % kTeam;
+    team.Run(threads, [&](int thread) { sums[static_cast<size_t>(thread)] = given + thread; });
+    for (int i = 0; i < threads; ++i) wrong += sums[static_cast<size_t>(i)] != turn + i ? 1 : 0;
+  }
+  team.End();
+  for (std::thread& other : others) other.join();
   EXPECT_EQ(wrong, 0);
 }
 
