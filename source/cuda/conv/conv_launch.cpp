@@ -51,7 +51,7 @@ DeviceTraits Ask(int device) {
         "cudaDeviceGetAttribute");
   traits.clusters = major >= 9;
   const char* hopper = std::getenv("OORT_CUDA_HOPPER");
-  const bool wanted = hopper != nullptr && std::string_view(hopper) == "1";
+  const bool wanted = hopper == nullptr || std::string_view(hopper) != "0";
   traits.bulk = major == 9 && minor == 0 && wanted;
   return traits;
 }
