@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
 
 #include "channels_last_reference.h"
 #include "conv_reference.h"
+#include "core/parallel.h"
+#include "layers/channels_last/row_conv.h"
 #include "oort/testing.h"
 
 namespace oort::testing {
@@ -126,6 +132,68 @@ TEST(ChannelsLastConv2d, RefusesWhatDoesNotFit) {
       .Param("activation", "wavy")
       .ExpectError(ErrorCode::kInvalidModel, "wavy");
   SmallConv().Input(image.To(DType::kF64)).ExpectError(ErrorCode::kInvalidArgument, "f64");
+}
+
+/// Floats that end where memory ends: what reads behind them is stopped by the system.
+class GuardedFloats {
+ public:
+  explicit GuardedFloats(const Tensor& values) {
+    const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+    const size_t room = (values.bytes() + page - 1) / page * page;
+    size_ = room + page;
+    pages_ = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages_ == MAP_FAILED) throw Error::OutOfMemory();
+    std::byte* begin = static_cast<std::byte*>(pages_);
+    ::mprotect(begin + room, page, PROT_NONE);
+    data_ = reinterpret_cast<float*>(begin + room - values.bytes());
+    std::memcpy(data_, values.data<float>(), values.bytes());
+  }
+  ~GuardedFloats() { ::munmap(pages_, size_); }
+  GuardedFloats(const GuardedFloats&) = delete;
+  GuardedFloats& operator=(const GuardedFloats&) = delete;
+  const float* data() const { return data_; }
+
+ private:
+  void* pages_;
+  size_t size_;
+  float* data_;
+};
+
+Tensor RunRowConv(Isa isa, const ConvCase& c, const Tensor& weight, const float* image) {
+  const ConvParams params({c.stride, c.stride}, {c.pad, c.pad}, {c.dilation, c.dilation}, c.groups);
+  const ConvGeometry g = params.Geometry(c.image, c.weight);
+  const RowConv conv(isa, weight, Tensor(), c.groups);
+  Tensor output(DType::kF32, {g.batch * g.out_plane(), g.out_channels});
+  const size_t bytes = conv.Workspace(g, 1);
+  const auto workspace = AllocateHost(bytes);
+  RowConv::Operands operands;
+  operands.in = image;
+  operands.in_pixel = g.in_channels;
+  operands.out = output.data<float>();
+  operands.out_pixel = g.out_channels;
+  conv.Run(Context(1, {workspace->data(), bytes}), g, operands);
+  return output;
+}
+
+/// Kernels read rows by fours, which the last pixels of an image may not have.
+TEST(ChannelsLastConv, ReadsNothingBehindTheImage) {
+  for (int64_t channels : {1, 2, 3, 5, 6, 7, 9, 11, 58}) {
+    for (const ConvCase& c :
+         {ConvCase{{1, channels, 5, 6}, {20, channels, 1, 1}},
+          ConvCase{{2, channels, 6, 5}, {20, channels, 3, 3}, 1, 1},
+          ConvCase{{1, channels, 7, 7}, {20, channels, 3, 3}, 2, 0},
+          ConvCase{{1, channels, 4, 1}, {20, channels, 2, 1}, 1, 0},
+          ConvCase{{1, 2 * channels, 5, 5}, {40, channels, 3, 3}, 1, 1, 1, 2}}) {
+      SCOPED_TRACE(c.image.ToString() + " " + c.weight.ToString());
+      const Tensor image = WithChannelsLast(RandomTensor(DType::kF32, c.image, 1));
+      const Tensor weight = RandomTensor(DType::kF32, c.weight, 2);
+      const GuardedFloats guarded(image);
+      for (Isa isa : SupportedIsas()) {
+        ExpectNear(RunRowConv(isa, c, weight, guarded.data()),
+                   RunRowConv(isa, c, weight, image.data<float>()), {0, 0});
+      }
+    }
+  }
 }
 
 }  // namespace
