@@ -198,5 +198,61 @@ TEST(MergePermutations, MakesOneOrNone) {
             "Tensor.permute Tensor.permute torch.exp");
 }
 
+/// A layer norm as a trace spells it out: mean, squares, their mean, and what is made of these.
+std::string SpelledNorm(const std::string& square, const std::string& norm,
+                        const std::string& dim = "(-1)") {
+  return "pnnx.Input pnnx_input_0 0 1 0 #0=(2,5,12)f32\n"
+         "torch.mean m 1 1 0 1 dim=" +
+         dim +
+         " keepdim=True #0=(2,5,12)f32 #1=(2,5,1)f32\n"
+         "pnnx.Expression s 2 1 0 1 2 expr=" +
+         square +
+         " #0=(2,5,12)f32 #1=(2,5,1)f32 "
+         "#2=(2,5,12)f32\n"
+         "torch.mean v 1 1 2 3 dim=-1 keepdim=True #2=(2,5,12)f32 #3=(2,5,1)f32\n"
+         "pnnx.Attribute w 0 1 4 @data=(12)f32 #4=(12)f32\n"
+         "pnnx.Attribute b 0 1 5 @data=(12)f32 #5=(12)f32\n"
+         "pnnx.Expression n 5 1 0 1 3 4 5 6 expr=" +
+         norm +
+         " #0=(2,5,12)f32 #1=(2,5,1)f32 "
+         "#3=(2,5,1)f32 #4=(12)f32 #5=(12)f32 #6=(2,5,12)f32\n"
+         "pnnx.Output pnnx_output_0 1 0 6\n";
+}
+
+TEST(MatchLayerNorm, FindsWhatIsSpelledOut) {
+  for (const char* square :
+       {"pow(sub(@0,@1),2)", "square(sub(@0,@1))", "mul(sub(@0,@1),sub(@0,@1))"}) {
+    for (const char* norm : {"mul(@3,mul(rsqrt(add(1e-5,@2)),sub(@0,@1)))",
+                             "add(mul(@3,div(sub(@0,@1),sqrt(add(@2,1e-5)))),@4)"}) {
+      const std::string graph = SpelledNorm(square, norm);
+      SCOPED_TRACE(graph);
+      EXPECT_EQ(TypesAfter(graph, MatchLayerNorm), "F.layer_norm pnnx.Expression");
+      ExpectSameAnswers(graph, {RandomTensor(DType::kF32, {2, 5, 12}, 1)}, {1e-5, 1e-5});
+      ExpectSameAnswers(graph, {RandomTensor(DType::kF32, {3, 1, 12}, 2)}, {1e-5, 1e-5});
+    }
+  }
+}
+
+/// Without a weight the extent may be another one the next time, as that of a sound.
+TEST(MatchLayerNorm, LeavesWhatHasNoWeight) {
+  std::string graph = SpelledNorm("square(sub(@0,@1))", "div(sub(@0,@1),sqrt(add(@2,1e-5)))");
+  graph.replace(graph.find("n 5 1 0 1 3 4 5 6"), 17, "n 3 1 0 1 3 6");
+  graph.replace(graph.find(" #4=(12)f32 #5=(12)f32 #6"), 25, " #6");
+  EXPECT_EQ(TypesAfter(graph, MatchLayerNorm).find("F.layer_norm"), std::string::npos);
+  ExpectSameAnswers(graph, {RandomTensor(DType::kF32, {2, 3, 7}, 1)}, {1e-5, 1e-5});
+}
+
+TEST(MatchLayerNorm, LeavesOtherFormulas) {
+  const std::string good = "mul(@3,div(sub(@0,@1),sqrt(add(@2,1e-5))))";
+  for (const std::string& graph :
+       {SpelledNorm("pow(sub(@0,@1),3)", good), SpelledNorm("square(sub(@1,@0))", good),
+        SpelledNorm("square(@0)", good), SpelledNorm("square(sub(@0,@1))", good, "(1)"),
+        SpelledNorm("square(sub(@0,@1))", "mul(@3,div(@0,sqrt(add(@2,1e-5))))"),
+        SpelledNorm("square(sub(@0,@1))", "mul(@3,div(sub(@0,@1),sqrt(@2)))"),
+        SpelledNorm("square(sub(@0,@1))", "mul(@3,div(sub(@0,@1),add(@2,1e-5)))")}) {
+    EXPECT_EQ(TypesAfter(graph, MatchLayerNorm).find("F.layer_norm"), std::string::npos) << graph;
+  }
+}
+
 }  // namespace
 }  // namespace oort

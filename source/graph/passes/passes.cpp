@@ -16,6 +16,7 @@ std::span<const Pass> Passes() {
       {"fuse-conv-batchnorm", FuseConvBatchNorm},
       {"fuse-pad-conv", FusePadConv},
       {"match-activations", MatchActivations},
+      {"match-layer-norm", MatchLayerNorm},
       {"dead-code", RemoveDeadCode},
       {"match-linear", MatchLinear},
       {"fold-scale", FoldScale},

@@ -77,6 +77,8 @@ void MergePermutations(Graph& graph, const PassContext& context);
 void FusePadConv(Graph& graph, const PassContext& context);
 /// Makes activations of formulas that spell them out.
 void MatchActivations(Graph& graph, const PassContext& context);
+/// Makes F.layer_norm of formulas that spell one out over the last axis.
+void MatchLayerNorm(Graph& graph, const PassContext& context);
 /// Makes nn.Linear of other products with a constant matrix.
 void MatchLinear(Graph& graph, const PassContext& context);
 /// Element by element operators of one use go into the formula of what reads them.
