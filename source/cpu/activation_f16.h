@@ -8,25 +8,24 @@
 
 namespace oort::OORT_ISA {
 
-/// x sigmoid(x) in f16, to two units in the last place of the larger of it and 1/4. With e =
-/// exp(-|x|) it is x / (1 + e), or x e / (1 + e) below 0; e is a square, since 2^-24 has a root in
-/// f16. Conversions and the estimate of a reciprocal take four cycles each: sums and products do
-/// without.
+/// x sigmoid(x) in f16, to three units in the last place of the larger of it and 1/4: x / (1 + e)
+/// with e = exp(-x). Numbers below -10.25 are taken for that, whose result, nearly nothing, is
+/// taken off all. Conversions take four cycles each, so that a large sum rounds to an integer
+/// instead.
 inline HalfVec HalfSilu(HalfVec x) {
-  const HalfVec a = Min(HalfVec(vabsq_f16(x.v)), HalfVec(18.0f));
-  // Half the logarithm to base 2 of e, rounded to an integer in the last bits, and the rest.
-  const HalfVec slope = HalfVec(-0.72119140625f), magic = HalfVec(1536.0f);
-  const HalfVec shifted = Fma(a, slope, magic);
-  const HalfVec r = Fma(a, HalfVec(-1.5611e-4f), Fma(a, slope, magic - shifted));
+  const HalfVec t = Max(Min(x, HalfVec(9.6875f)), HalfVec(-10.25f));
+  // The logarithm to base 2 of e, rounded to an integer in the last bits, and the rest.
+  const HalfVec slope = HalfVec(-1.4423828125f), magic = HalfVec(1536.0f);
+  const HalfVec shifted = Fma(t, slope, magic);
+  const HalfVec r = Fma(t, HalfVec(-3.1223e-4f), Fma(t, slope, magic - shifted));
   const HalfVec low = Fma(r, HalfVec(0.693261027f), HalfVec(0.999928057f));
   const HalfVec p = Fma(Fma(r, HalfVec(0.0551712587f), HalfVec(0.242611066f)), r * r, low);
   const int16x8_t power = vshlq_n_s16(vreinterpretq_s16_f16(shifted.v), 10);
-  const HalfVec root = vreinterpretq_f16_s16(vaddq_s16(vreinterpretq_s16_f16(p.v), power));
-  const HalfVec e = root * root, one = HalfVec(1.0f), sum = one + e;
-  // 1 / (1 + e) to seven bits, and then to all.
-  const HalfVec guess = Fma(Fma(e, HalfVec(0.323227f), HalfVec(-0.808067f)), e, HalfVec(0.989893f));
-  const HalfVec inverse = guess * HalfVec(vrecpsq_f16(sum.v, guess.v));
-  return x * HalfVec(vbslq_f16(vcltzq_f16(x.v), e.v, one.v)) * inverse;
+  const HalfVec e = vreinterpretq_f16_s16(vaddq_s16(vreinterpretq_s16_f16(p.v), power));
+  const HalfVec sum = HalfVec(1.0f) + e;
+  const float16x8_t guess = vrecpeq_f16(sum.v);
+  const HalfVec inverse = vmulq_f16(guess, vrecpsq_f16(sum.v, guess));
+  return x * (inverse - HalfVec(3.5346e-5f));
 }
 
 template <Activation kind>
