@@ -19,6 +19,11 @@ class CachedAttention final : public CachedAttentionBase {
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     const Batch batch = BatchOf(context, args.shape(query_)[0]);
+    if (batch.cache.device().type != DeviceType::kCpu) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "attention runs on the CPU, but the cache is in the memory of " +
+                      batch.cache.device().ToString());
+    }
     const float* query = args.tensor(query_).data<float>();
     const float* keys = args.tensor(key_).data<float>();
     if (args.Has(angles_)) {

@@ -12,10 +12,25 @@
 
 namespace oort {
 
+namespace {
+
+/// Where attention runs: a GPU may lack kernels for the model's heads.
+Device AttentionDevice(const LanguageModel& model) {
+  const Tensor one = Tensor::Meta(DType::kI32, Shape{1});
+  if (model.graph()->device().type == DeviceType::kCpu) return Device::Cpu();
+  for (const NodeReport& node : model.graph()->Plan({one, one, one}).nodes) {
+    const bool away = node.device.type != DeviceType::kCpu;
+    if (node.type == "oort.CachedAttention" && !away) return Device::Cpu();
+  }
+  return model.graph()->device();
+}
+
+}  // namespace
+
 KvCache MakeKvCache(const LanguageModel& model, KvType type, int64_t tokens) {
   const KvShape shape = model.kv_shape(type);
   const int64_t blocks = KvCache::BlocksFor(tokens);
-  const Device device = model.graph()->device();
+  const Device device = AttentionDevice(model);
   if (device.type == DeviceType::kCpu) return {shape, blocks};
   if (shape.type == KvType::kInt8) {
     throw Error(ErrorCode::kUnsupported, "keys and values on the GPU are f16 or f32");

@@ -149,7 +149,7 @@ TEST_F(CudaModel, MemoryIsAsPredicted) {
 TEST_F(CudaModel, OutOfMemoryIsAnErrorThatHelps) {
   const auto model = LoadOn(kGpuModels / "llama", Device::Cuda(0), true);
   EngineOptions options;
-  options.cache_tokens = int64_t{1} << 36;
+  options.cache_tokens = int64_t{1} << 34;
   testing::ExpectThrows([&] { Engine(model, options); }, ErrorCode::kOutOfMemory,
                         "a smaller context");
   options.cache_tokens = 64;
