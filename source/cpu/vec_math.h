@@ -135,8 +135,8 @@ inline Vec Sigmoid(Vec x) {
   return Vec(0.5f) / Fma(e, scale, 0.5f);
 }
 
-/// x sigmoid(x) to 4e-7 of it; below x = -88.3, where it is less than 4e-37, it may be 0. One quotient,
-/// and as few steps as there can be: networks spend much of their time here.
+/// x sigmoid(x) to 4e-7 of it; below x = -88.3, where it is less than 4e-37, it may be 0. One
+/// quotient, and as few steps as there can be: networks spend much of their time here.
 inline Vec Silu(Vec x) {
   // The least gives 2^128, which is infinite, and the result 0. The order keeps NaN.
   const Vec t = FastMax(-88.72f, FastMin(87.0f, x));
