@@ -5,8 +5,8 @@
 
 namespace oort {
 
-/// `other`, except where the narrow-floats pass has prepared the operator for f16: then a layer that
-/// takes f16, computes in f16 and gives f16.
+/// `other`, except where the narrow-floats pass has prepared the operator for f16: then a layer
+/// that takes f16, computes in f16 and gives f16.
 LayerCreator OrHalfLinear(LayerCreator other);
 
 }  // namespace oort

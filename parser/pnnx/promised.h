@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Attributes that are made when they are written or packed, so that a model need never be in memory whole.
+// Attributes that are made when they are written or packed, so that a model need never be in memory
+// whole.
 #pragma once
 
 #include <functional>

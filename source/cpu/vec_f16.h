@@ -67,7 +67,9 @@ inline HalfVec Max(HalfVec a, HalfVec b) { return vmaxq_f16(a.v, b.v); }
 
 /// c + a * b[lane]
 template <int lane>
-inline HalfVec FmaLane(HalfVec a, HalfVec b, HalfVec c) { return vfmaq_laneq_f16(c.v, a.v, b.v, lane); }
+inline HalfVec FmaLane(HalfVec a, HalfVec b, HalfVec c) {
+  return vfmaq_laneq_f16(c.v, a.v, b.v, lane);
+}
 
 /// The lower and the upper four lanes in f32, and back.
 inline Vec Low(HalfVec a) { return vcvt_f32_f16(vget_low_f16(a.v)); }
@@ -81,8 +83,12 @@ struct WideHalfVec {
   WideHalfVec(Vec l, Vec h) : low(l), high(h) {}
   WideHalfVec(float value) : low(value), high(value) {}  // NOLINT: implicit on purpose
 };
-inline WideHalfVec operator+(const WideHalfVec& a, const WideHalfVec& b) { return {a.low + b.low, a.high + b.high}; }
-inline WideHalfVec operator/(const WideHalfVec& a, const WideHalfVec& b) { return {a.low / b.low, a.high / b.high}; }
+inline WideHalfVec operator+(const WideHalfVec& a, const WideHalfVec& b) {
+  return {a.low + b.low, a.high + b.high};
+}
+inline WideHalfVec operator/(const WideHalfVec& a, const WideHalfVec& b) {
+  return {a.low / b.low, a.high / b.high};
+}
 inline WideHalfVec Widen(HalfVec a) { return {Low(a), High(a)}; }
 inline HalfVec Narrow(const WideHalfVec& a) { return Narrow(a.low, a.high); }
 
