@@ -3,6 +3,7 @@
 #include "cpu/lanes.h"
 #include "cpu/unroll.h"
 #include "layers/channels_last/half_rows.h"
+#include "layers/channels_last/panel_parts.h"
 #include "layers/channels_last/row_conv_kernels.h"
 
 namespace oort::OORT_ISA {
@@ -62,55 +63,15 @@ void MultiplyPixels(const HalfBlock& block, HalfTile tile, int columns,
   if (!limits.IsAll()) ActivateRows(activation, out, tile.stride, block.pixels, columns);
 }
 
-/// How much is done at once: some taps, or a part of the only one.
-struct HalfCut {
-  int64_t taps, depth;
-};
-
-int64_t EqualHalfParts(int64_t all, int64_t most) {
-  const int64_t parts = (all + most - 1) / most;
-  return (all + parts - 1) / parts;
-}
-
-HalfCut HalfCutOf(const HalfBlock& block) {
-  if (block.taps * block.depth <= kMostHalfSteps) return {block.taps, block.depth};
-  if (block.taps == 1) return {1, (EqualHalfParts(block.depth, kMostHalfSteps) + 7) / 8 * 8};
-  const int64_t taps = kMostHalfSteps < block.depth ? 1 : kMostHalfSteps / block.depth;
-  return {EqualHalfParts(block.taps, taps), block.depth};
-}
-
 /// All pixels times the panel that starts at `column`.
 template <int vectors>
 void MultiplyHalfPanel(const HalfBlock& block, int64_t column, int columns) {
-  const int64_t all = block.taps * block.depth;
-  const HalfCut cut = HalfCutOf(block);
-  HalfTile tile;
-  tile.rows = block.rows;
-  tile.weights = block.weights + column * all;
-  tile.bias = block.bias + column;
-  tile.addend = block.addend == nullptr ? nullptr : block.addend + column;
-  tile.out = block.out + column;
-  tile.stride = block.stride;
-  for (int64_t done = 0;;) {
-    tile.taps = block.taps < 2 ? block.taps : (all - done) / block.depth;
-    tile.depth = block.taps < 2 ? block.depth - done : block.depth;
-    if (tile.taps > cut.taps) tile.taps = cut.taps;
-    if (tile.depth > cut.depth) tile.depth = cut.depth;
-    const int64_t now = tile.taps * tile.depth;
-    done += now;
-    MultiplyPixels<vectors>(block, tile, columns,
-                            done == all ? block.activation : ActivationSpec());
-    if (done == all) return;
-    // The others add to what these leave.
-    tile.bias = kHalfZeros;
-    tile.addend = tile.out;
-    tile.weights += now * vectors * HalfVec::kWidth;
-    if (block.taps == 1) {
-      tile.offset += tile.depth;
-    } else {
-      tile.rows += tile.taps * kHalfRows;
-    }
-  }
+  ForPartsOfPanel<HalfTile>(block, column, vectors * HalfVec::kWidth, kHalfRows,
+                            CutPanel(block, kMostHalfSteps, HalfVec::kWidth), kHalfZeros,
+                            [&](const HalfTile& tile, bool last) {
+                              MultiplyPixels<vectors>(block, tile, columns,
+                                                      last ? block.activation : ActivationSpec());
+                            });
 }
 
 void MultiplyHalfBlock(const HalfBlock& block) {

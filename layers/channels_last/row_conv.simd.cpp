@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "cpu/activation_epilogue.h"
+#include "layers/channels_last/panel_parts.h"
 #include "layers/channels_last/row_tile.h"
 
 namespace oort::OORT_ISA {
@@ -111,61 +112,19 @@ void RunPanel(const Part& part, int width) {
   });
 }
 
-/// How much of a panel is done at once: so little that it stays in the L1 cache. It is cut between
-/// taps, or within the only one.
-struct Cut {
-  int64_t taps, depth;
-};
-
-int64_t EqualParts(int64_t all, int64_t most) {
-  const int64_t parts = (all + most - 1) / most;
-  return (all + parts - 1) / parts;
-}
-
-Cut CutOf(const RowBlock& block, int width) {
-  const int64_t most = kPanelBytes / (width * static_cast<int64_t>(sizeof(float)));
-  if (block.pixels <= 2 * kTileRows || block.taps * block.depth <= most) {
-    return {block.taps, block.depth};
-  }
-  if (block.taps == 1) return {1, (EqualParts(block.depth, most) + 3) / 4 * 4};
-  return {EqualParts(block.taps, most < block.depth ? 1 : most / block.depth), block.depth};
-}
-
-/// All pixels times the panel that starts at `column`.
+/// All pixels times the panel that starts at `column`, in parts that stay in the L1 cache.
 void MultiplyPanel(const RowBlock& block, int64_t column) {
   alignas(64) static constexpr float kZeros[kTileColumns] = {};
-  const int64_t left = block.columns - column, all = block.taps * block.depth;
+  const int64_t left = block.columns - column;
   const int used = static_cast<int>(left < kTileColumns ? left : kTileColumns);
   const int width = (used + kTileGranule - 1) / kTileGranule * kTileGranule;
-  const Cut cut = CutOf(block, width);
-  Part part = {block, {}, used, {}};
-  RowTile& tile = part.tile;
-  tile.rows = block.rows;
-  tile.weights = block.weights + column * all;
-  tile.bias = block.bias + column;
-  tile.addend = block.addend == nullptr ? nullptr : block.addend + column;
-  tile.out = block.out + column;
-  tile.stride = block.stride;
-  for (int64_t done = 0;;) {
-    tile.taps = block.taps < 2 ? block.taps : (all - done) / block.depth;
-    tile.depth = block.taps < 2 ? block.depth - done : block.depth;
-    if (tile.taps > cut.taps) tile.taps = cut.taps;
-    if (tile.depth > cut.depth) tile.depth = cut.depth;
-    const int64_t now = tile.taps * tile.depth;
-    done += now;
-    if (done == all) part.activation = block.activation;
-    RunPanel(part, width);
-    if (done == all) return;
-    // The others add to what these leave.
-    tile.bias = kZeros;
-    tile.addend = tile.out;
-    tile.weights += now * width;
-    if (block.taps == 1) {
-      tile.offset += tile.depth;
-    } else {
-      tile.rows += tile.taps * kTileRows;
-    }
-  }
+  const int64_t most = kPanelBytes / (width * static_cast<int64_t>(sizeof(float)));
+  const bool whole = block.pixels <= 2 * kTileRows;
+  const PanelCut cut = whole ? PanelCut{block.taps, block.depth} : CutPanel(block, most, 4);
+  ForPartsOfPanel<RowTile>(
+      block, column, width, kTileRows, cut, kZeros, [&](const RowTile& tile, bool last) {
+        RunPanel({block, tile, used, last ? block.activation : ActivationSpec()}, width);
+      });
 }
 
 void Block(const RowBlock& block) {

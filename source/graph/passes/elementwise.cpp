@@ -58,4 +58,17 @@ int CountOperand(const Formula& formula, int operand) {
   return count;
 }
 
+void SetFormula(Rewriter& rewriter, int index, const Formula& formula,
+                const std::vector<int>& operands) {
+  std::vector<int> inputs;
+  std::vector<Formula> renamed;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const bool used = CountOperand(formula, static_cast<int>(i)) > 0;
+    renamed.push_back({used ? "@" + std::to_string(inputs.size()) : "0", {}});
+    if (used) inputs.push_back(operands[i]);
+  }
+  rewriter.SetInputs(index, std::move(inputs));
+  rewriter.op(index).params["expr"] = Parameter(Substitute(formula, renamed).ToText());
+}
+
 }  // namespace oort

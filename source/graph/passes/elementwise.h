@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "graph/passes/formula.h"
 #include "graph/passes/rewrite.h"
@@ -15,5 +16,9 @@ std::optional<Formula> ElementwiseFormula(const Operator& op);
 
 /// How often an operand stands in a formula.
 int CountOperand(const Formula& formula, int operand);
+
+/// Makes a pnnx.Expression compute `formula` of `operands`, of which it keeps those that are used.
+void SetFormula(Rewriter& rewriter, int index, const Formula& formula,
+                const std::vector<int>& operands);
 
 }  // namespace oort

@@ -28,7 +28,7 @@ class ScaleFolder {
       const int producer = rewriter_.ProducerOf(op.inputs[static_cast<size_t>(formula->operand())]);
       rewriter_.GiveOutput(index_, producer);
     } else {
-      Rewrite(*formula);
+      SetFormula(rewriter_, index_, *formula, rewriter_.op(index_).inputs);
     }
   }
 
@@ -117,20 +117,6 @@ class ScaleFolder {
       affine.shift.push_back(shift);
     }
     return affine;
-  }
-
-  /// The formula over the inputs that it still has.
-  void Rewrite(const Formula& formula) {
-    const std::vector<int> before = rewriter_.op(index_).inputs;
-    std::vector<int> inputs;
-    std::vector<Formula> replaced;
-    for (size_t i = 0; i < before.size(); ++i) {
-      const bool used = CountOperand(formula, static_cast<int>(i)) > 0;
-      replaced.push_back({used ? "@" + std::to_string(inputs.size()) : "0", {}});
-      if (used) inputs.push_back(before[i]);
-    }
-    rewriter_.SetInputs(index_, std::move(inputs));
-    rewriter_.op(index_).params["expr"] = Parameter(Substitute(formula, replaced).ToText());
   }
 
   Rewriter& rewriter_;

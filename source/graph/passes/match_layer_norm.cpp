@@ -137,16 +137,9 @@ class LayerNormMatcher {
     norm.outputs = {result};
     Become(norm);
     rewriter_.graph().AddOperator(std::move(norm));
-    std::vector<int> before = rewriter_.op(index_).inputs, inputs;
-    before.push_back(result);
-    std::vector<Formula> renamed;
-    for (size_t i = 0; i < before.size(); ++i) {
-      const bool used = CountOperand(formula, static_cast<int>(i)) > 0;
-      renamed.push_back({used ? "@" + std::to_string(inputs.size()) : "0", {}});
-      if (used) inputs.push_back(before[i]);
-    }
-    rewriter_.SetInputs(index_, std::move(inputs));
-    rewriter_.op(index_).params["expr"] = Parameter(Substitute(formula, renamed).ToText());
+    std::vector<int> operands = rewriter_.op(index_).inputs;
+    operands.push_back(result);
+    SetFormula(rewriter_, index_, formula, operands);
   }
 
   Rewriter& rewriter_;
