@@ -61,6 +61,8 @@ class Sampler {
   void Accept(int32_t token);
 
   const SamplingOptions& options() const;
+  /// Where on the sum of all weights, from 0 to 1, the next token will be drawn.
+  double NextUniform() const;
 
  private:
   struct State;

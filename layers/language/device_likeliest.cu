@@ -2,19 +2,18 @@
 #include "layers/language/device_likeliest.h"
 
 #include "cuda/elements.h"
+#include "cuda/float_order.h"
 #include "cuda/kernel_tools.h"
 #include "cuda/launch.h"
 
 namespace oort {
 namespace {
 
-/// A number that is larger for a larger value, and of equal values for the lower index; 0 for what
-/// is never picked.
+/// Larger for a larger value, and of equal values for the lower index; 0 for what is never picked.
 __device__ unsigned long long RankOf(float value, int index) {
-  if (!(value > -INFINITY)) return 0;
-  const unsigned bits = __float_as_uint(value + 0.0f);  // -0 is 0
-  const unsigned ordered = (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
-  return static_cast<unsigned long long>(ordered) << 32 |
+  const unsigned order = cuda::OrderOf(value);
+  if (order == 0) return 0;
+  return static_cast<unsigned long long>(order) << 32 |
          (0xffffffffu - static_cast<unsigned>(index));
 }
 

@@ -127,6 +127,21 @@ std::span<const int32_t> DecoderRunner::StepLikeliest(std::span<const StepItem> 
   return likeliest_.span<int32_t>();
 }
 
+std::span<const int32_t> DecoderRunner::StepDrawn(std::span<const StepItem> items,
+                                                  std::span<const cuda::TokenDraw> draws,
+                                                  const RunOptions& options) {
+  if (!drawer_) drawer_ = std::make_unique<cuda::TokenDrawer>(made_on_.index);
+  Run(items, options, unseen_logits_, made_on_);
+  try {
+    return drawer_->Draw(unseen_logits_, draws);
+  } catch (...) {
+    for (const StepItem& item : items) {
+      item.sequence->length -= static_cast<int64_t>(item.tokens.size());
+    }
+    throw;
+  }
+}
+
 void DecoderRunner::Fit(Tensor& tensor, DType dtype, const Shape& shape, Device where) const {
   if (tensor.defined() && tensor.shape() == shape) return;
   const size_t bytes = Tensor::Meta(dtype, shape).bytes();

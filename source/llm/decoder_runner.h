@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "cuda/language/draw.h"
 #include "oort/kv_cache.h"
 #include "oort/language_model.h"
 #include "oort/session.h"
@@ -45,6 +46,12 @@ class DecoderRunner {
   /// nothing else comes to the host.
   std::span<const int32_t> StepLikeliest(std::span<const StepItem> items,
                                          const RunOptions& options = {});
+  /// The same for who wants tokens drawn from the rows: where logits stay on a GPU. Its draws are
+  /// those of a Sampler but for rounding.
+  std::span<const int32_t> StepDrawn(std::span<const StepItem> items,
+                                     std::span<const cuda::TokenDraw> draws,
+                                     const RunOptions& options = {});
+  bool draws_on_device() const { return made_on_.type != DeviceType::kCpu; }
   /// One more sequence uses the block, which is full.
   void Share(int32_t block) { cache_.Share(block); }
   /// Gives the blocks of a sequence back.
@@ -74,6 +81,7 @@ class DecoderRunner {
   KvCache cache_;
   std::unique_ptr<cuda::SequenceTable> table_;  // where the cache is a GPU's
   Device made_on_;                              // where logits come from
+  std::unique_ptr<cuda::TokenDrawer> drawer_;   // there, when it is asked for
   Session session_;
   // Kept from step to step, so that a step need not allocate them.
   std::vector<int32_t> tokens_, positions_, rows_;

@@ -11,7 +11,7 @@
 #include "llm/check_request.h"
 #include "llm/generation.h"
 #include "llm/memory_needs.h"
-#include "llm/sampling/likeliest.h"
+#include "llm/sampling/without_logits.h"
 
 namespace oort {
 namespace {
@@ -39,10 +39,10 @@ std::string_view Name(FinishReason reason) {
   return "stop";
 }
 
-/// What a step gives for each of its rows: logits, or what greedy sampling makes of them.
+/// What a step gives for each of its rows: logits, or the tokens that sampling makes of them.
 struct StepRows {
   std::span<const float> logits;
-  std::span<const int32_t> likeliest;
+  std::span<const int32_t> tokens;
 };
 
 struct Engine::Impl {
@@ -78,7 +78,7 @@ struct Engine::Impl {
   template <typename Body>
   void Attempt(Generation& generation, const Body& body);
   void Fail(Generation& generation);
-  StepRows Run(std::span<const StepItem> items, bool greedy);
+  StepRows Run(std::span<const StepItem> items, std::span<const Sampler* const> samplers);
   void Accept(Generation& generation, const StepRows& rows, size_t row);
   void Emit(Generation& generation, const SampledToken& sampled, const std::string& text);
   void Finish(Generation& generation, FinishReason reason);
@@ -182,8 +182,9 @@ bool Engine::Impl::StepPrompt() {
         std::span<const int32_t>(g.request.prompt)
             .subspan(static_cast<size_t>(g.prompt_done), static_cast<size_t>(count)),
         last ? StepItem::kLast : StepItem::kNone};
+    const Sampler* const sampler = &g.sampler;
     Attempt(g, [&] {
-      const StepRows rows = Run({&item, 1}, !last || PicksLikeliest(g.request.sampling));
+      const StepRows rows = Run({&item, 1}, {&sampler, last ? size_t{1} : 0});
       g.prompt_done += count;
       if (last) Accept(g, rows, 0);
     });
@@ -206,14 +207,14 @@ void Engine::Impl::StepAnswers() {
 
 void Engine::Impl::StepTogether(std::span<Generation* const> ready) {
   std::vector<StepItem> items;
-  bool greedy = true;
+  std::vector<const Sampler*> samplers;
   for (Generation* g : ready) {
     items.push_back({&g->sequence, {&g->result.tokens.back(), 1}, StepItem::kLast});
-    greedy = greedy && PicksLikeliest(g->request.sampling);
+    samplers.push_back(&g->sampler);
   }
   StepRows rows;
   try {
-    rows = Run(items, greedy);
+    rows = Run(items, samplers);
   } catch (...) {
     if (ready.size() == 1) return Fail(*ready[0]);
     // Who it was shows when each steps alone, which gives the others what they would have had.
@@ -226,10 +227,17 @@ void Engine::Impl::StepTogether(std::span<Generation* const> ready) {
   }
 }
 
-/// `greedy`: nobody asks for logits.
-StepRows Engine::Impl::Run(std::span<const StepItem> items, bool greedy) {
-  if (greedy) return {{}, runner.StepLikeliest(items)};
-  return {runner.Step(items), {}};
+/// Logits come to the host only where somebody needs them there.
+StepRows Engine::Impl::Run(std::span<const StepItem> items,
+                           std::span<const Sampler* const> samplers) {
+  const auto all = [&](const auto& test) {
+    return std::ranges::all_of(samplers, [&](const Sampler* s) { return test(s->options()); });
+  };
+  if (all(PicksLikeliest)) return {{}, runner.StepLikeliest(items)};
+  if (!runner.draws_on_device() || !all(OnlyDraws)) return {runner.Step(items), {}};
+  std::vector<cuda::TokenDraw> draws;
+  for (const Sampler* sampler : samplers) draws.push_back(NextDraw(*sampler));
+  return {{}, runner.StepDrawn(items, draws)};
 }
 
 /// What goes wrong for one request ends that one.
@@ -252,7 +260,7 @@ void Engine::Impl::Fail(Generation& g) {
 void Engine::Impl::Accept(Generation& g, const StepRows& rows, size_t row) {
   const size_t vocabulary = static_cast<size_t>(runner.vocabulary());
   const SampledToken sampled =
-      rows.logits.empty() ? SampleLikeliest(g.sampler, rows.likeliest[row])
+      rows.logits.empty() ? SampleDrawn(g.sampler, rows.tokens[row])
                           : g.sampler.Sample(rows.logits.subspan(row * vocabulary, vocabulary));
   if (g.result.tokens.empty()) {
     g.first_token = Clock::now();

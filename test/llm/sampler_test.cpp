@@ -11,7 +11,7 @@
 
 #include "cpu/kernels.h"
 #include "cpu/sampling.h"
-#include "llm/sampling/likeliest.h"
+#include "llm/sampling/without_logits.h"
 #include "oort/error.h"
 
 namespace oort {
@@ -302,7 +302,7 @@ TEST(Sampler, NeedsNoLogitsWhereTheLikeliestTokenIsAllThatCounts) {
 
 TEST(Sampler, SaysTheSameOfNoTokenWithAndWithoutLogits) {
   Sampler sampler;
-  EXPECT_EQ(SampleLikeliest(sampler, 5).token, 5);
+  EXPECT_EQ(SampleDrawn(sampler, 5).token, 5);
   const auto text = [](auto pick) {
     try {
       pick();
@@ -315,7 +315,7 @@ TEST(Sampler, SaysTheSameOfNoTokenWithAndWithoutLogits) {
   const std::vector<float> none(3, -kSamplerInf);
   const std::string with = text([&] { sampler.Sample(none); });
   EXPECT_FALSE(with.empty());
-  EXPECT_EQ(with, text([&] { SampleLikeliest(sampler, -1); }));
+  EXPECT_EQ(with, text([&] { SampleDrawn(sampler, -1); }));
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 #include "core/random.h"
 #include "cpu/sampling.h"
-#include "llm/sampling/likeliest.h"
+#include "llm/sampling/without_logits.h"
 #include "oort/error.h"
 
 namespace oort {
@@ -318,12 +318,28 @@ SampledToken Sampler::Sample(std::span<const float> logits) {
   return sampled;
 }
 
-bool PicksLikeliest(const SamplingOptions& o) {
-  return o.temperature < kGreedy && o.logit_bias.empty() && o.repetition_penalty == 1 &&
-         o.presence_penalty == 0 && o.frequency_penalty == 0 && o.top_logprobs < 0;
+double Sampler::NextUniform() const { return state_->random.Uniform(state_->drawn); }
+
+bool OnlyDraws(const SamplingOptions& o) {
+  return o.logit_bias.empty() && o.repetition_penalty == 1 && o.presence_penalty == 0 &&
+         o.frequency_penalty == 0 && o.top_logprobs < 0;
 }
 
-SampledToken SampleLikeliest(Sampler& sampler, int32_t token) {
+bool PicksLikeliest(const SamplingOptions& options) {
+  return options.temperature < kGreedy && OnlyDraws(options);
+}
+
+cuda::TokenDraw NextDraw(const Sampler& sampler) {
+  const SamplingOptions& options = sampler.options();
+  if (PicksLikeliest(options)) return {.top_k = 1};  // the first of those that tie
+  return {.uniform = sampler.NextUniform(),
+          .temperature = options.temperature,
+          .top_p = options.top_p,
+          .min_p = options.min_p,
+          .top_k = static_cast<int32_t>(std::min<int64_t>(options.top_k, INT32_MAX))};
+}
+
+SampledToken SampleDrawn(Sampler& sampler, int32_t token) {
   if (token < 0) FailNoToken();
   sampler.Accept(token);
   return {token, 0, {}};

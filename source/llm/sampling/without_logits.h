@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// Sampling by who has the logits: the model itself, or the GPU that made them.
+#pragma once
+
+#include "cuda/language/draw.h"
+#include "oort/sampler.h"
+
+namespace oort {
+
+/// Whether a Sampler with these options only draws from the logits: it does not change them, and
+/// tells nothing about them.
+bool OnlyDraws(const SamplingOptions& options);
+/// Whether it then picks the likeliest token, always.
+bool PicksLikeliest(const SamplingOptions& options);
+/// How the next token of a Sampler that only draws is drawn.
+cuda::TokenDraw NextDraw(const Sampler& sampler);
+/// What Sample gives for logits from which this token was drawn; -1: there is none.
+SampledToken SampleDrawn(Sampler& sampler, int32_t token);
+
+}  // namespace oort
