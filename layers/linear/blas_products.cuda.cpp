@@ -304,7 +304,8 @@ bool IsNothing(const DeviceProduct& product) {
   return product.count == 0 || product.m == 0 || product.n == 0 || product.k == 0;
 }
 
-constexpr int kWholeSlot = 256;  // what memory of tensors is taken for
+constexpr int kPlanned = cuda::Product{}.alignment;
+constexpr int kWorkspaceUnit = 256;  // it begins at a multiple
 int ItemAlignment(const DeviceProduct& product) {
   return static_cast<int>(ItemSize(product.dtype));
 }
@@ -313,10 +314,10 @@ int ItemAlignment(const DeviceProduct& product) {
 void BlasProductBytes(const DeviceProduct& product, int device, size_t* bytes) {
   *bytes = 0;
   if (IsNothing(product)) return;
-  for (int alignment : {kWholeSlot, ItemAlignment(product)}) {
+  for (int alignment : {kPlanned, ItemAlignment(product)}) {
     *bytes = std::max(*bytes, BlasProductOf(product, device, alignment)->workspace());
   }
-  if (*bytes > 0) *bytes += kWholeSlot;  // it begins at a multiple
+  if (*bytes > 0) *bytes += kWorkspaceUnit;
 }
 
 void RunBlasProduct(cuda::Stream& stream, const DeviceProduct& product, const void* a,
@@ -327,10 +328,11 @@ void RunBlasProduct(cuda::Stream& stream, const DeviceProduct& product, const vo
   }
   const auto all = reinterpret_cast<uintptr_t>(a) | reinterpret_cast<uintptr_t>(b) |
                    reinterpret_cast<uintptr_t>(c);
-  const int alignment = all % 64 == 0 ? kWholeSlot : ItemAlignment(product);
-  const uintptr_t begin = reinterpret_cast<uintptr_t>(workspace) + kWholeSlot - 1;
+  const int alignment = all % kPlanned == 0 ? kPlanned : ItemAlignment(product);
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(workspace) + kWorkspaceUnit - 1;
   BlasProductOf(product, stream.device(), alignment)
-      ->Run(stream, a, b, c, nullptr, reinterpret_cast<void*>(begin / kWholeSlot * kWholeSlot));
+      ->Run(stream, a, b, c, nullptr,
+            reinterpret_cast<void*>(begin / kWorkspaceUnit * kWorkspaceUnit));
 }
 
 }  // namespace

@@ -42,11 +42,10 @@ std::optional<WeightFormat> FormatFor(const ConvertOptions& options) {
 std::optional<QuantizeOptions> TargetOf(std::string_view name, const StoredMatrix& from,
                                         const ConvertOptions& options) {
   const auto format = FormatFor(options);
-  if (!format || from.format == *format || name == "model.embed_positions.weight") {
-    return std::nullopt;
-  }
+  if (!format || from.format == *format) return std::nullopt;
   QuantizeOptions target{*format, options.group, DType::kF16};
   if (!IsQuantized(*format)) return target;
+  if (name == "model.embed_positions.weight") return std::nullopt;
   // What all tokens go through keeps 8 bits: it is little of the work and much of the answer.
   const bool is_table = name == "model.embed_tokens.weight" || name == "lm_head.weight";
   if (is_table && !IsEightBits(*format)) {

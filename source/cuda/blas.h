@@ -58,7 +58,7 @@ struct Product {
   // stand for dense ones.
   int64_t stride_a = 0, stride_b = 0, stride_c = 0;
   int64_t row_a = 0, row_b = 0, row_c = 0;
-  int alignment = 256;  ///< bytes that all addresses are multiples of
+  int alignment = 64;  ///< bytes that all addresses are multiples of; 64: of planned memory
   auto operator<=>(const Product&) const = default;
 };
 

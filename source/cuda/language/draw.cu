@@ -283,7 +283,8 @@ __device__ int32_t DrawRow(Row row, const TokenDraw& draw, Shared& shared) {
   const Weigh weigh{most + 0.0f, 1 / draw.temperature};
   Kept kept;
   if (draw.min_p > 0) kept.least = most + draw.temperature * logf(draw.min_p);
-  if (draw.top_k > 0 || draw.top_p < 1 || draw.min_p > 0) {
+  const bool limited = draw.top_k > 0 || draw.top_p < 1 || draw.min_p > 0;
+  if (limited && most < INFINITY) {  // infinite ones share all of the probability
     const Survey survey = TakeSurvey(row, weigh, shared);
     Mass total = survey.total;
     const int depth = DepthFor(survey, draw, TargetOf(draw.top_p, total));
