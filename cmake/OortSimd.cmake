@@ -2,8 +2,8 @@
 # its own (OORT_ISA), and the one to use is picked when a graph is built. See source/cpu/README.md.
 # A file named *.bf16.cpp is compiled likewise once for each kind of bf16 unit (cpu/features.h), one
 # named *.dot.cpp for each kind of unit that sums products of bytes, one named *.f16.cpp for each that
-# computes in f16; what they share with the *.simd.cpp is that of the instruction set the unit comes
-# with. A file named *.f16.simd.cpp is both: its kernels have lanes of f32, and of f16 (cpu/lanes.h).
+# computes in f16, one named *.mmla.cpp for each that multiplies matrices of bytes; what they share
+# with the *.simd.cpp is that of the instruction set the unit comes with. A file named *.f16.simd.cpp is both: its kernels have lanes of f32, and of f16 (cpu/lanes.h).
 
 # scalar: what every processor of the architecture has; also the reference in the tests.
 set(OORT_ISA_FLAGS_scalar "")
@@ -19,6 +19,9 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   set(OORT_F16_UNITS neon_f16)
   set(OORT_UNIT_ISA_neon_f16 neon)
   set(OORT_ISA_FLAGS_neon_f16 -march=armv8.2-a+fp16)
+  set(OORT_MMLA_UNITS neon_i8mm)
+  set(OORT_UNIT_ISA_neon_i8mm neon)
+  set(OORT_ISA_FLAGS_neon_i8mm -march=armv8.2-a+dotprod+i8mm+fp16fml)
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(OORT_ISAS scalar avx2 avx512)
   set(OORT_ISA_FLAGS_avx2 -mavx2 -mfma -mf16c -mbmi2)

@@ -50,11 +50,17 @@ CpuFeatures ProbeFeatures() {
   features.arm_dot = (getauxval(AT_HWCAP) & kDot) != 0;
   constexpr unsigned long kF16 = 1ul << 10;  // HWCAP_ASIMDHP
   features.arm_f16 = (getauxval(AT_HWCAP) & kF16) != 0;
+  constexpr unsigned long kI8mm = 1ul << 13;  // HWCAP2_I8MM
+  constexpr unsigned long kFhm = 1ul << 23;   // HWCAP_ASIMDFHM
+  features.arm_i8mm = (getauxval(AT_HWCAP2) & kI8mm) != 0 && (getauxval(AT_HWCAP) & kFhm) != 0;
 #elif defined(__APPLE__) && defined(__aarch64__)
   features.arm_dot = true;
   features.arm_f16 = true;
 #if defined(__ARM_FEATURE_BF16)
   features.arm_bf16 = true;
+#endif
+#if defined(__ARM_FEATURE_MATMUL_INT8) && defined(__ARM_FEATURE_FP16_FML)
+  features.arm_i8mm = true;
 #endif
 #elif defined(__x86_64__)
   unsigned a = 0, b = 0, c = 0, d = 0, a1 = 0, b1 = 0, c1 = 0, d1 = 0;
@@ -76,6 +82,7 @@ std::vector<std::string> CpuFeatures::Names() const {
   if (arm_bf16) names.emplace_back("bf16 matrices (BFMMLA)");
   if (arm_f16) names.emplace_back("f16 vectors (FP16)");
   if (arm_dot) names.emplace_back("sums of byte products (SDOT)");
+  if (arm_i8mm) names.emplace_back("matrices of bytes (SMMLA)");
   if (avx512_vnni) names.emplace_back("sums of byte products (AVX512-VNNI)");
   if (amx_bf16) names.emplace_back("bf16 tiles (AMX)");
   if (avx512_bf16) names.emplace_back("bf16 pairs (AVX512-BF16)");
