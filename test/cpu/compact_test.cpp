@@ -176,7 +176,8 @@ class ProductData {
 
   using Results = std::vector<std::vector<float>>;
   /// The product of `count` rows from `first` on.
-  Results Run(Isa isa, Precision precision, int threads, int64_t first, int64_t count) const {
+  Results Run(Isa isa, Precision precision, int threads, int64_t first, int64_t count,
+              bool halves = true) const {
     const size_t results = c_.gated ? 1 : c_.outputs.size();
     Results y(results);
     std::vector<float*> out;
@@ -194,14 +195,14 @@ class ProductData {
     if (c_.addend) product.addend = addend.data() + first * c_.outputs[0];
     product.gated = c_.gated;
     product.activation.kind = c_.activation;
-    const CompactMultiplier multiplier(isa, precision);
+    const CompactMultiplier multiplier(isa, precision, halves);
     const auto bytes = static_cast<int64_t>(multiplier.Workspace(product, threads));
     Tensor workspace(DType::kU8, {bytes});
     multiplier.Run(product, threads, workspace.raw());
     return y;
   }
-  Results RunAll(Isa isa, Precision precision, int threads) const {
-    return Run(isa, precision, threads, 0, c_.rows);
+  Results RunAll(Isa isa, Precision precision, int threads, bool halves = true) const {
+    return Run(isa, precision, threads, 0, c_.rows, halves);
   }
 
   ProductCase c_;
@@ -307,6 +308,57 @@ std::vector<float> RoundedToBytes(const ProductCase& c, const std::vector<float>
   return rounded;
 }
 
+/// One piece as half_rows.h has it; `power` takes the largest element of the row to 2^9 .. 2^10.
+void RoundPieceToHalves(const float* x, bool fine, float power, float* rounded) {
+  const auto up = [](float scale) {
+    const auto bits = std::bit_cast<uint32_t>(std::max(scale, 1.0f / 16384));
+    return std::bit_cast<float>((bits + 0x1fffu) & ~0x1fffu);
+  };
+  float most[2] = {0, 0};
+  for (int i = 0; i < 32; ++i) most[i / 4 % 2] = std::max(most[i / 4 % 2], std::fabs(x[i]));
+  if (fine) {
+    const float scale = up(std::max(most[0], most[1]) * power / (127.0f * 254.0f));
+    for (int i = 0; i < 32; ++i) {
+      const float steps = x[i] * (power / (scale * 254.0f)), whole = std::nearbyint(steps);
+      rounded[i] = (254 * whole + std::nearbyint((steps - whole) * 254)) * (scale / power);
+    }
+    return;
+  }
+  const float scale =
+      up(std::max(most[0] * (1 / 119.0f), most[1] * (1 / 127.0f)) * power / 16) * 16;
+  for (int i = 0; i < 32; ++i) {
+    if (i / 4 % 2 != 0) continue;
+    const float high = std::nearbyint(x[i + 4] * (power / scale));
+    const float low = std::nearbyint(x[i] * (power / scale) - high / 16);
+    rounded[i + 4] = high * (scale / power);
+    rounded[i] = (low + high / 16) * (scale / power);
+  }
+}
+
+std::vector<float> RoundedToHalves(const ProductCase& c, const std::vector<float>& x) {
+  std::vector<float> rounded(x.size());
+  const auto width = static_cast<size_t>(c.k);
+  for (size_t row = 0; row < x.size(); row += width) {
+    float squares = 0, most = 0;
+    std::vector<float> largest;
+    for (size_t p = row; p < row + width; p += 32) {
+      float here = 0;
+      for (size_t i = p; i < p + 32; ++i) here = std::max(here, std::fabs(x[i]));
+      largest.push_back(here);
+      squares += here * here;
+      most = std::max(most, here);
+    }
+    const float fine_from = 6 * squares / static_cast<float>(largest.size());
+    const float power = std::exp2(9 - std::floor(std::log2(most)));
+    for (size_t p = 0; p < largest.size(); ++p) {
+      const size_t at = row + 32 * p;
+      RoundPieceToHalves(x.data() + at, largest[p] * largest[p] > fine_from, power,
+                         rounded.data() + at);
+    }
+  }
+  return rounded;
+}
+
 bool HasByteUnits(Isa isa) { return CompactDotKernelsFor(isa) != nullptr; }
 
 TEST(CompactProduct, ExactEqualsSumsInF64) {
@@ -337,15 +389,23 @@ TEST(CompactProduct, FastFewRowsAreProductsOfBytes) {
           data.x[static_cast<size_t>(row * c.k + p * piece + i)] *= 20;
       }
       const bool eight_bits = matrix.layout().type == CompactType::kInt8;
-      const Sums sums =
-          Products(c, RoundedToBytes(c, data.x, piece, eight_bits), data.stored[0], nullptr);
       for (Isa isa : SupportedIsas()) {
         if (!HasByteUnits(isa)) continue;
-        const auto y = data.RunAll(isa, Precision::kBF16, 1);
-        for (size_t e = 0; e < y[0].size(); ++e) {
-          ASSERT_NEAR(y[0][e], sums.y[e], 2e-6 * (sums.magnitude[e] + 1)) << "element " << e;
+        for (bool with_halves : {false, true}) {
+          const bool halves =
+              with_halves && HalfKernelsFor(isa) != nullptr && TakesHalves(matrix.layout());
+          SCOPED_TRACE(halves ? "halves" : "bytes");
+          const Sums sums = Products(
+              c, halves ? RoundedToHalves(c, data.x) : RoundedToBytes(c, data.x, piece, eight_bits),
+              data.stored[0], nullptr);
+          // There the minimums are multiplied with sums of x in f16.
+          const double relative = halves && matrix.layout().has_minimum ? 1e-4 : 2e-6;
+          const auto y = data.RunAll(isa, Precision::kBF16, 1, with_halves);
+          for (size_t e = 0; e < y[0].size(); ++e) {
+            ASSERT_NEAR(y[0][e], sums.y[e], relative * (sums.magnitude[e] + 1)) << "element " << e;
+          }
+          EXPECT_EQ(data.RunAll(isa, Precision::kBF16, 3, with_halves), y);
         }
-        EXPECT_EQ(data.RunAll(isa, Precision::kBF16, 3), y);
       }
     }
   }
@@ -370,10 +430,12 @@ TEST(CompactProduct, ARowDoesNotDependOnItsNeighbours) {
     for (size_t i = 5; i < data.x.size(); i += static_cast<size_t>(c.k) + 40) data.x[i] *= 20;
     for (Isa isa : SupportedIsas()) {
       SCOPED_TRACE(c.Describe() + ", " + std::string(Name(isa)));
-      for (int64_t rows = 2; rows <= c.rows; ++rows) {
-        const auto all = data.Run(isa, Precision::kBF16, 1, 0, rows);
+      for (int64_t test = 4; test < 2 * (c.rows + 1); ++test) {
+        const int64_t rows = test / 2;
+        const bool halves = test % 2 == 0;
+        const auto all = data.Run(isa, Precision::kBF16, 1, 0, rows, halves);
         for (int64_t row = 0; row < rows; ++row) {
-          const auto alone = data.Run(isa, Precision::kBF16, 1, row, 1);
+          const auto alone = data.Run(isa, Precision::kBF16, 1, row, 1, halves);
           for (size_t i = 0; i < alone.size(); ++i) {
             const auto begin = all[i].begin() + row * c.outputs[i];
             ASSERT_TRUE(std::equal(alone[i].begin(), alone[i].end(), begin))
@@ -410,16 +472,34 @@ TEST(CompactProduct, NoRowsIsNoWork) {
 }
 
 TEST(CompactProduct, RowsOfZerosAndHugeNumbersRoundToSomething) {
-  const ProductCase c{{WeightFormat::kQ8_0, 0, false, 32}, 1, 64, {16}};
-  for (float value : {0.0f, 1e-40f, 1e-30f, 1e30f}) {
-    ProductData data(c);
-    std::fill(data.x.begin(), data.x.end(), value);
-    const Sums sums = Products(c, data.x, data.stored[0], nullptr);
-    for (Isa isa : SupportedIsas()) {
-      const auto y = data.RunAll(isa, Precision::kBF16, 1);
-      for (size_t e = 0; e < y[0].size(); ++e) {
-        EXPECT_NEAR(y[0][e], sums.y[e], 1e-5 * sums.magnitude[e] + 1e-36) << value;
+  for (const auto& [format, relative] :
+       {std::pair{WeightFormat::kQ8_0, 1e-5}, std::pair{WeightFormat::kQ4_0, 0.004},
+        std::pair{WeightFormat::kQ4_1, 0.01}}) {
+    const ProductCase c{{format, 0, false, 32}, 1, 64, {16}};
+    SCOPED_TRACE(c.Describe());
+    for (float value : {0.0f, 1e-40f, 1e-30f, 1e30f}) {
+      ProductData data(c);
+      std::fill(data.x.begin(), data.x.end(), value);
+      const Sums sums = Products(c, data.x, data.stored[0], nullptr);
+      for (Isa isa : SupportedIsas()) {
+        const auto y = data.RunAll(isa, Precision::kBF16, 1);
+        for (size_t e = 0; e < y[0].size(); ++e) {
+          EXPECT_NEAR(y[0][e], sums.y[e], relative * sums.magnitude[e] + 1e-36) << value;
+        }
       }
+    }
+  }
+}
+
+TEST(CompactProduct, PiecesThatAreNotFiniteCountAsZeros) {
+  const ProductCase c{{WeightFormat::kQ4_1, 0, false, 32}, 1, 96, {16}};
+  for (float value : {INFINITY, -INFINITY, NAN}) {
+    ProductData data(c), zeros(c);
+    data.x[5] = value;
+    std::fill(zeros.x.begin(), zeros.x.begin() + 32, 0.0f);
+    for (Isa isa : SupportedIsas()) {
+      if (HalfKernelsFor(isa) == nullptr) continue;
+      EXPECT_EQ(data.RunAll(isa, Precision::kBF16, 1), zeros.RunAll(isa, Precision::kBF16, 1));
     }
   }
 }

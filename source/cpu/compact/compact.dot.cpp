@@ -190,8 +190,7 @@ void DotAllRows(CompactDot dot) {
   const int64_t bytes = dot.k / dot.layout.group * dot.layout.group_bytes();
   const int64_t distance = bytes == 0 ? 0 : (kAheadBytes<type> / bytes + 1) * bytes;
   for (int64_t p = 0; p < dot.panels; ++p, dot.panel += bytes, dot.y += kCompactRows) {
-    // Where nothing comes any more, what is here already costs nothing.
-    const std::byte* ahead = dot.end - dot.panel > distance ? dot.panel + distance : dot.panel;
+    const std::byte* ahead = AheadOf(dot, distance);
     int row = 0;
     if constexpr (kMostRows > 2) {
       for (; row + 4 <= dot.rows; row += 4) {

@@ -107,12 +107,22 @@ struct CompactDot {
   int64_t k = 0;
   const std::byte* panel = nullptr;
   int64_t panels = 1;
-  const std::byte* end = nullptr;  ///< of the panels that this thread goes on to multiply
+  const std::byte* end = nullptr;   ///< of the panels that this thread goes on to multiply
+  const std::byte* next = nullptr;  ///< what it will likely multiply then; never read
   ByteRows x;
   int rows = 0;
   float* y = nullptr;
   int64_t y_stride = kCompactRows;
 };
+
+/// What is asked for while dot.panel is multiplied, `distance` before its time.
+template <typename SomeDot>
+const std::byte* AheadOf(const SomeDot& dot, int64_t distance) {
+  const int64_t left = dot.end - dot.panel;
+  if (left > distance) return dot.panel + distance;
+  // Where nothing comes any more, what is here already costs nothing.
+  return dot.next == nullptr ? dot.panel : dot.next + (distance - left);
+}
 
 /// Rows that one call of gemv multiplies at most.
 inline constexpr int kCompactGemvRows = 4;

@@ -195,6 +195,16 @@ std::shared_ptr<const CompactMatrix> CompactMatrix::Shared(const StoredMatrix& s
                                                            int threads) {
   static std::mutex mutex;
   static std::map<SharedKey, SharedEntry> entries;
+  static std::weak_ptr<const CompactMatrix> last;
+  const auto follow = [](const std::shared_ptr<const CompactMatrix>& packed) {
+    if (const auto before = last.lock(); before != nullptr && before != packed) {
+      before->next_.store(packed->panel(0), std::memory_order_relaxed);
+      before->next_bytes_.store(packed->panels() * packed->panel_bytes(),
+                                std::memory_order_relaxed);
+    }
+    last = packed;
+    return packed;
+  };
   const std::shared_ptr<Buffer>& source = stored.data.buffer();
   const SharedKey key{stored.data.raw(), stored.format, stored.rows, stored.columns};
   {
@@ -203,13 +213,13 @@ std::shared_ptr<const CompactMatrix> CompactMatrix::Shared(const StoredMatrix& s
     const auto found = entries.find(key);
     // The address says nothing once the memory there was given back.
     if (found != entries.end() && found->second.source.lock() == source && source != nullptr) {
-      if (auto packed = found->second.packed.lock()) return packed;
+      if (auto packed = found->second.packed.lock()) return follow(packed);
     }
   }
   auto packed = std::make_shared<const CompactMatrix>(stored, threads);
   const std::scoped_lock lock(mutex);
   entries[key] = {source, packed};
-  return packed;
+  return follow(packed);
 }
 
 }  // namespace oort

@@ -2,11 +2,13 @@
 // A matrix of weights of 32 to 4 bits, packed once for the kernels, and products with it.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <span>
 
 #include "cpu/activation.h"
 #include "cpu/compact/compact_kernels.h"
+#include "cpu/compact/half_rows.h"
 #include "cpu/gemm.h"
 #include "cpu/weight_format.h"
 #include "oort/precision.h"
@@ -15,7 +17,7 @@
 namespace oort {
 
 /// Weights (rows: outputs, columns: inputs) in panels that all instruction sets share; nothing is
-/// lost that the stored matrix has. Thread contract: immutable.
+/// lost that the stored matrix has. Thread contract: immutable, but for a hint.
 class CompactMatrix {
  public:
   /// Packs on up to `threads` threads.
@@ -30,6 +32,13 @@ class CompactMatrix {
   const std::byte* panel(int64_t index) const { return buffer_->data() + index * panel_bytes_; }
   int64_t panel_bytes() const { return panel_bytes_; }
   size_t bytes() const { return buffer_->size(); }
+  /// Where part `begin / count` of the matrix starts that was asked for after this one, and so is
+  /// likely multiplied after it, too; not to be read, as it may be gone. Null where there is none.
+  const std::byte* Next(int64_t begin, int64_t count) const {
+    const std::byte* next = next_.load(std::memory_order_relaxed);
+    const int64_t size = next_bytes_.load(std::memory_order_relaxed);
+    return next == nullptr ? nullptr : next + size / count * begin;
+  }
   /// One row as f32.
   void ReadRow(int64_t row, float* values) const;
 
@@ -41,6 +50,8 @@ class CompactMatrix {
   CompactLayout layout_;
   int64_t panel_bytes_ = 0;
   std::shared_ptr<Buffer> buffer_;
+  mutable std::atomic<const std::byte*> next_{nullptr};
+  mutable std::atomic<int64_t> next_bytes_{0};
 };
 
 /// y = activation(x W^T + bias + addend), or, of two matrices, activation(x W0^T + bias0) *
@@ -62,8 +73,8 @@ struct CompactProduct {
 class CompactMultiplier {
  public:
   /// kF32 is exact. kBF16 rounds x to bytes in pieces of 16 or 32 for few rows, and both sides to
-  /// bf16 for many.
-  CompactMultiplier(Isa isa, Precision precision);
+  /// bf16 for many. `halves`: whether to use the kernels of half_rows.h where there are any.
+  CompactMultiplier(Isa isa, Precision precision, bool halves = true);
 
   size_t Workspace(const CompactProduct& product, int threads) const;
   void Run(const CompactProduct& product, int threads, std::byte* workspace) const;
@@ -75,7 +86,9 @@ class CompactMultiplier {
 
   const CompactKernels& kernels_;
   const CompactUnpackKernels& unpack_;
-  const CompactDotKernels* dot_;  // null: exact, or no such units
+  // Null: exact, or no such units.
+  const CompactDotKernels* dot_;
+  const HalfKernels* halves_;
   const GemmKernels& gemm_;
 };
 

@@ -103,6 +103,57 @@ struct ByteScratch {
   }
 };
 
+/// x as half_rows.h has it, in scratch memory.
+struct HalfScratch {
+  int64_t rows, k, columns, pieces, row_bytes, bytes;
+  explicit HalfScratch(const CompactProduct& product)
+      : rows(product.rows),
+        k(product.matrices[0]->columns()),
+        columns(AlignLine(k)),
+        pieces(CeilDivide(k, 32)),
+        row_bytes(AlignLine(rows * columns)),
+        bytes(2 * row_bytes + AlignLine(rows * pieces) + AlignLine(rows * pieces * 4) +
+              AlignLine(rows * pieces * 16) + AlignLine(rows * 4)) {}
+
+  HalfRows Fill(const HalfKernels& kernels, const CompactProduct& product,
+                std::byte* memory) const {
+    const auto take = [&](int64_t size) { return std::exchange(memory, memory + AlignLine(size)); };
+    HalfRows all;
+    all.q_stride = columns;
+    all.piece_stride = pieces;
+    all.q = reinterpret_cast<int8_t*>(take(row_bytes));
+    all.fine = reinterpret_cast<int8_t*>(take(row_bytes));
+    all.is_fine = reinterpret_cast<uint8_t*>(take(rows * pieces));
+    all.numbers = reinterpret_cast<uint16_t*>(take(rows * pieces * 4));
+    all.start = reinterpret_cast<int32_t*>(take(rows * pieces * 16));
+    all.power = reinterpret_cast<float*>(take(rows * 4));
+    HalfRows row = all;
+    for (int64_t r = 0; r < rows; ++r) {
+      kernels.quantize(product.x + r * product.x_stride, k, row);
+      row.q += columns;
+      row.fine += columns;
+      row.is_fine += pieces;
+      row.numbers += 2 * pieces;
+      row.start += 4 * pieces;
+      ++row.power;
+    }
+    return all;
+  }
+};
+
+/// Which forms of x the matrices of a product take.
+struct ByteForms {
+  bool halves = false, plain = false;
+  int64_t half_bytes = 0, bytes = 0;  ///< of both
+  ByteForms(const CompactProduct& product, bool has_halves) {
+    for (const auto& matrix : product.matrices) {
+      (has_halves && TakesHalves(matrix->layout()) ? halves : plain) = true;
+    }
+    if (halves) half_bytes = HalfScratch(product).bytes;
+    bytes = half_bytes + (plain ? ByteScratch(product).bytes : 0);
+  }
+};
+
 void Finish(const CompactKernels& kernels, const CompactProduct& product, size_t result,
             int64_t column, int columns, CompactFinish finish) {
   const auto at = [&](const float* p) { return p == nullptr ? nullptr : p + column; };
@@ -289,17 +340,18 @@ struct ColumnTiles {
 
 }  // namespace
 
-CompactMultiplier::CompactMultiplier(Isa isa, Precision precision)
+CompactMultiplier::CompactMultiplier(Isa isa, Precision precision, bool halves)
     : kernels_(CompactKernelsFor(isa)),
       unpack_(CompactUnpackKernelsFor(isa)),
       dot_(precision == Precision::kF32 ? nullptr : CompactDotKernelsFor(isa)),
+      halves_(dot_ == nullptr || !halves ? nullptr : HalfKernelsFor(isa)),
       gemm_(GemmKernelsFor(isa, precision)) {}
 
 size_t CompactMultiplier::Workspace(const CompactProduct& product, int threads) const {
   const int64_t k = product.matrices[0]->columns();
   const bool bytes = dot_ != nullptr && AllQuantized(product);
   if (product.rows <= kCompactFewRows) {
-    return bytes ? static_cast<size_t>(ByteScratch(product).bytes) : 0;
+    return bytes ? static_cast<size_t>(ByteForms(product, halves_ != nullptr).bytes) : 0;
   }
   const UnpackScratch scratch(gemm_, product.rows, k, product.gated);
   return static_cast<size_t>(
@@ -322,18 +374,28 @@ void CompactMultiplier::RunFew(const Job& job) const {
   const CompactProduct& product = job.product;
   const bool bytes = dot_ != nullptr && AllQuantized(product);
   const int rows = static_cast<int>(product.rows);
+  const ByteForms forms(product, halves_ != nullptr);
   ByteRows x;
+  HalfRows half_x;
   // What is multiplied first is on its way while x is rounded.
   FetchFirst(*product.matrices[0]);
   if (product.gated) FetchFirst(*product.matrices[1]);
-  if (bytes) x = ByteScratch(product).Fill(kernels_, product, job.workspace);
+  if (bytes && forms.halves) half_x = HalfScratch(product).Fill(*halves_, product, job.workspace);
+  if (bytes && forms.plain) {
+    x = ByteScratch(product).Fill(kernels_, product, job.workspace + forms.half_bytes);
+  }
   /// Panels [first, end) of those up to `last` that this thread multiplies.
   const auto multiply = [&](const CompactMatrix& matrix, int64_t first, int64_t end, int64_t last,
-                            float* y) {
+                            const std::byte* next, float* y) {
     constexpr int64_t kStride = kFinishPanels * kCompactRows;
+    if (bytes && halves_ != nullptr && TakesHalves(matrix.layout())) {
+      halves_->dot({matrix.layout(), job.k, matrix.panel(first), end - first, matrix.panel(last),
+                    next, half_x, rows, y, kStride});
+      return;
+    }
     if (bytes) {
-      dot_->dot({matrix.layout(), job.k, matrix.panel(first), end - first, matrix.panel(last), x,
-                 rows, y, kStride});
+      dot_->dot({matrix.layout(), job.k, matrix.panel(first), end - first, matrix.panel(last), next,
+                 x, rows, y, kStride});
       return;
     }
     for (int64_t p = first; p < end; ++p, y += kCompactRows) {
@@ -347,6 +409,7 @@ void CompactMultiplier::RunFew(const Job& job) const {
   const double panel_bytes = static_cast<double>(product.matrices[0]->panel_bytes());
   const int64_t grain = GrainOf({panel_bytes * (product.gated ? 2 : 1),
                                  bytes ? 0.0 : static_cast<double>(job.k * product.rows) * 64});
+  const int64_t all = CountStretches(product, job.results, kCompactRows);
   const auto run = [&](int64_t begin, int64_t end) {
     constexpr int64_t kWidth = kFinishPanels * kCompactRows;
     alignas(64) float z[kCompactFewRows * kWidth], up[kCompactFewRows * kWidth];
@@ -357,9 +420,11 @@ void CompactMultiplier::RunFew(const Job& job) const {
       const int64_t mine = std::min(end - index, matrix.panels() - panel);
       const int64_t panels = std::min(kFinishPanels, mine);
       const int64_t last = std::min(row + panels * kCompactRows, matrix.rows());
-      multiply(matrix, panel, panel + panels, panel + mine, z);
+      const std::byte* next = index + mine < end ? product.matrices[result + 1]->panel(0)
+                                                 : product.matrices.back()->Next(begin, all);
+      multiply(matrix, panel, panel + panels, panel + mine, next, z);
       if (product.gated) {
-        multiply(*product.matrices[1], panel, panel + panels, panel + mine, up);
+        multiply(*product.matrices[1], panel, panel + panels, panel + mine, next, up);
       }
       CompactFinish finish;
       finish.rows = rows;
@@ -370,7 +435,7 @@ void CompactMultiplier::RunFew(const Job& job) const {
       index += panels;
     }
   };
-  ParallelFor(job.threads, CountStretches(product, job.results, kCompactRows), grain, run);
+  ParallelFor(job.threads, all, grain, run);
 }
 
 void CompactMultiplier::RunMany(const Job& job) const {

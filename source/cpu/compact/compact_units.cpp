@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "cpu/compact/compact_kernels.h"
+#include "cpu/compact/half_rows.h"
 #include "cpu/features.h"
 
 namespace oort {
@@ -10,6 +11,12 @@ const CompactDotKernels& CompactDotKernelsGet();
 }
 const CompactDotKernels* CompactDotKernelsFor(Isa isa) {
   return isa == Isa::kNeon && ThisCpu().arm_dot ? &neon_dot::CompactDotKernelsGet() : nullptr;
+}
+namespace neon_i8mm {
+const HalfKernels& HalfKernelsGet();
+}
+const HalfKernels* HalfKernelsFor(Isa isa) {
+  return isa == Isa::kNeon && ThisCpu().arm_i8mm ? &neon_i8mm::HalfKernelsGet() : nullptr;
 }
 #elif defined(__x86_64__)
 namespace avx2_dot {
@@ -24,6 +31,10 @@ const CompactDotKernels* CompactDotKernelsFor(Isa isa) {
 }
 #else
 const CompactDotKernels* CompactDotKernelsFor(Isa) { return nullptr; }
+#endif
+
+#if !defined(__aarch64__)
+const HalfKernels* HalfKernelsFor(Isa) { return nullptr; }
 #endif
 
 }  // namespace oort
