@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <stop_token>
@@ -48,6 +49,8 @@ struct Port {
 /// Bytes of a memory plan.
 struct MemoryReport {
   size_t weights = 0;      ///< held by the graph, packed or as in the file; all sessions share them
+  size_t loading = 0;      ///< most weights at one time while it was built, packed and not yet
+  size_t structures = 0;   ///< operators, names, parameters, layers, plans
   size_t arena = 0;        ///< activations and scratch, planned with reuse
   size_t arena_bound = 0;  ///< most bytes that are needed at one time: no plan takes less
   size_t outputs = 0;      ///< results, which belong to the caller
@@ -55,6 +58,11 @@ struct MemoryReport {
   size_t workspace = 0;       ///< largest scratch of one operator, inside the arena
   size_t device_weights = 0;  ///< those in the memory of a GPU
   size_t device_arena = 0;    ///< activations and scratch there
+
+  /// What graph and session hold on the host after a run, the results among it.
+  size_t Held() const { return weights + structures + arena + outputs; }
+  /// The most they ever held: in that run, or while the graph was built.
+  size_t Peak() const { return std::max(Held(), loading + structures); }
 };
 
 /// One operator of the plan for given inputs.

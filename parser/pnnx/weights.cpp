@@ -121,7 +121,9 @@ class Loader {
     job.concurrent = job.buffer != nullptr;
     job.mapped = job.concurrent && entry.size >= kSmallestMap &&
                  IsAligned(*job.buffer, match.tensor->dtype());
-    if (!job.mapped) job.buffer = AllocatePages(static_cast<size_t>(entry.size));
+    if (!job.mapped) {
+      job.buffer = AllocatePages(static_cast<size_t>(entry.size), PageUse::kPassing);
+    }
     return job;
   }
 
@@ -129,6 +131,7 @@ class Loader {
     std::vector<Job> jobs;
     jobs.reserve(matches.size());
     for (const Match& match : matches) jobs.push_back(Begin(match));
+    TrimPages();
     std::vector<Piece> pieces;
     for (Job& job : jobs) {
       for (size_t done = 0; done < job.buffer->size(); done += kPiece) {

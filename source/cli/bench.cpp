@@ -2,13 +2,12 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <numeric>
 #include <string>
 
 #include "cli/inputs.h"
+#include "cli/memory_growth.h"
 #include "cli/model.h"
 #include "cli/text.h"
 
@@ -57,30 +56,10 @@ Times Measure(Session& session, const std::vector<Tensor>& inputs, const Options
   return times;
 }
 
-/// Bytes of this process that are in memory, without the program and its libraries, which come in
-/// page by page as they are used; 0 where the system does not tell.
-size_t ResidentBytes() {
-  std::error_code error;
-  const std::string program = std::filesystem::read_symlink("/proc/self/exe", error).string();
-  std::ifstream file("/proc/self/smaps");
-  size_t bytes = 0;
-  bool code = false;
-  for (std::string line; std::getline(file, line);) {
-    const size_t space = line.find(' ');
-    if (line.compare(0, 4, "Rss:") == 0) {
-      bytes += code ? 0 : std::stoull(line.substr(4)) * 1024;
-    } else if (space != std::string::npos && line[space - 1] != ':') {  // "from-to rwxp … path"
-      const std::string path = line.substr(std::min(line.find('/'), line.size()));
-      code = !path.empty() && (path == program || path.find(".so") != std::string::npos);
-    }
-  }
-  return bytes;
-}
-
 int Bench(const Options& options) {
   using Clock = std::chrono::steady_clock;
   LayerRegistry::Global();  // no part of the model
-  const size_t before = ResidentBytes();
+  MemoryGrowth growth;
   const Clock::time_point start = Clock::now();
   const auto graph = options.model.LoadModel();
   const double load_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
@@ -89,11 +68,12 @@ int Bench(const Options& options) {
   const Times times = Measure(session, inputs, options);
   const Timing timing = Summarize(times.wall);
   // What the plan says that model and session hold, and how much the process has really grown.
-  const size_t resident = ResidentBytes() - std::min(before, ResidentBytes());
+  growth.Measure();
   const MemoryReport memory = graph->Plan(inputs, session.threads()).memory;
   size_t input_bytes = 0;
   for (const Tensor& input : inputs) input_bytes += input.bytes();
-  const size_t planned = memory.weights + memory.arena + memory.outputs + input_bytes;
+  const size_t planned = memory.Held() + input_bytes;
+  const size_t planned_peak = std::max(memory.Peak(), planned);
   std::vector<std::string> shapes;
   for (const Tensor& input : inputs) shapes.push_back(input.ToString());
   if (options.json) {
@@ -107,11 +87,14 @@ int Bench(const Options& options) {
                       {"load_ms", load_ms},
                       {"memory",
                        {{"weights", memory.weights},
+                        {"structures", memory.structures},
                         {"arena", memory.arena},
                         {"outputs", memory.outputs},
                         {"inputs", input_bytes},
                         {"planned", planned},
-                        {"resident", resident}}},
+                        {"resident", growth.resident()},
+                        {"planned_peak", planned_peak},
+                        {"peak", growth.peak()}}},
                       {"min_ms", timing.min},
                       {"mean_ms", timing.mean},
                       {"p90_ms", timing.p90},
@@ -124,9 +107,10 @@ int Bench(const Options& options) {
             << "  isa " << Name(graph->isa()) << "  precision " << Name(graph->precision())
             << "  threads " << session.threads() << "  runs " << options.measured.runs << '\n'
             << "load_ms " << FormatFixed(load_ms, 3) << '\n'
-            << "memory_planned " << planned << " (weights " << memory.weights << ", arena "
-            << memory.arena << ", outputs " << memory.outputs << ", inputs " << input_bytes << ")\n"
-            << "memory_resident " << resident << '\n'
+            << "memory_planned " << planned << " (weights " << memory.weights << ", structures "
+            << memory.structures << ", arena " << memory.arena << ", outputs " << memory.outputs
+            << ", inputs " << input_bytes << "), at most " << planned_peak << '\n'
+            << "memory_resident " << growth.resident() << ", at most " << growth.peak() << '\n'
             << "min_ms " << FormatFixed(timing.min, 3) << '\n'
             << "mean_ms " << FormatFixed(timing.mean, 3) << '\n'
             << "p90_ms " << FormatFixed(timing.p90, 3) << '\n'

@@ -174,6 +174,9 @@ void PrintTotals(const PlanReport& plan, const Totals& totals) {
     table.Row({"on the CPU", std::to_string(count) + " x " + SingleLine(reason)});
   }
   table.Row({"workspace", bytes(plan.memory.workspace) + " (within the activations)"});
+  table.Row({"memory", bytes(plan.memory.Held()) + " with " + bytes(plan.memory.structures) +
+                           " of operators, names and plans; " + bytes(plan.memory.Peak()) +
+                           " at most, while it is loaded or runs"});
   table.Print(std::cout);
 }
 
@@ -207,6 +210,9 @@ int Info(const Options& options) {
                {"bytes", totals.bytes},
                {"memory",
                 {{"weights", plan.memory.weights},
+                 {"structures", plan.memory.structures},
+                 {"held", plan.memory.Held()},
+                 {"peak", plan.memory.Peak()},
                  {"arena", plan.memory.arena},
                  {"arena_bound", plan.memory.arena_bound},
                  {"without_reuse", plan.memory.without_reuse},

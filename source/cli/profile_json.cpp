@@ -51,6 +51,9 @@ Json MemoryJson(const ProfileReport& report) {
   }
   return {{"arena", report.plan.memory.arena},
           {"weights", report.plan.memory.weights},
+          {"structures", report.plan.memory.structures},
+          {"held", report.plan.memory.Held()},
+          {"peak", report.plan.memory.Peak()},
           {"without_reuse", report.plan.memory.without_reuse},
           {"blocks", blocks}};
 }

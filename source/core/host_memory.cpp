@@ -2,10 +2,13 @@
 #include "core/host_memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
 
+#include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <utility>
 
@@ -17,20 +20,27 @@ namespace {
 
 thread_local int64_t t_host_bytes = 0;
 
-constexpr size_t kSmallPage = size_t{64} << 10;  // of any system
-// Below this a page that is only begun weighs too much.
+// Below this a page that is only begun weighs too much, except where it goes back soon.
 constexpr size_t kSmallestPages = size_t{64} << 10;
-[[maybe_unused]] constexpr size_t kLargePage = size_t{2} << 20;
+constexpr size_t kLargePage = size_t{2} << 20;
 // Blocks of up to half of this stand behind each other in one such stretch of addresses: alone, one
 // that is smaller than a large page would have none.
 constexpr size_t kRegionBytes = size_t{32} << 20;
 
+size_t SystemPage() {
+  static const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  return page;
+}
+
+/// Bytes of blocks that are in use: of much memory a begun large page is little.
+std::atomic<size_t> g_page_bytes = 0;
+
 /// Addresses that begin with a large page. Memory comes and goes with the blocks.
 class PageRegion {
  public:
-  /// Null where the system has none.
-  static std::shared_ptr<PageRegion> Map(size_t bytes);
-  PageRegion(std::byte* pages, size_t size) : pages_(pages), size_(size) {}
+  /// Null where the system has none. `bytes` are whole pages.
+  static std::shared_ptr<PageRegion> Map(size_t bytes, PageUse use);
+  PageRegion(std::byte* pages, size_t size, PageUse use) : pages_(pages), size_(size), use_(use) {}
   ~PageRegion() { ::munmap(pages_, size_); }
   PageRegion(const PageRegion&) = delete;
   PageRegion& operator=(const PageRegion&) = delete;
@@ -40,12 +50,38 @@ class PageRegion {
     if (bytes > size_ - used_) return nullptr;
     std::byte* taken = pages_ + used_;
     used_ += bytes;
+    if (use_ != PageUse::kPassing) Advise(static_cast<size_t>(taken - pages_));
     return taken;
+  }
+  /// Gives back what is not taken of the large page that was begun last, or will not make it one.
+  void Trim() {
+    if (use_ == PageUse::kPassing) Advise(advised_);
+    advised_ = used_;
+    const size_t end = std::min(AlignUp(used_, kLargePage), size_);
+    if (end > used_) ::madvise(pages_ + used_, end - used_, MADV_DONTNEED);
   }
 
  private:
+  /// Large pages from `begin`, where that block starts, to the end of what is used; the one that it
+  /// begins only if the rest, which the next block may fill, is little. A large page that an
+  /// earlier block has begun is what it is.
+  void Advise([[maybe_unused]] size_t begin) {
+#if defined(MADV_HUGEPAGE) && defined(MADV_NOHUGEPAGE)
+    constexpr size_t kShare = 32;
+    const size_t first = AlignUp(begin, kLargePage), last = used_ / kLargePage * kLargePage;
+    const size_t begun = std::min(AlignUp(used_, kLargePage), size_);
+    const size_t most = use_ == PageUse::kKept ? g_page_bytes / kShare : 0;
+    const bool filled = begun - last == kLargePage && begun - used_ <= most;
+    const size_t large = filled ? begun : last;
+    if (large > first) ::madvise(pages_ + first, large - first, MADV_HUGEPAGE);
+    const size_t rest = std::max(first, large);
+    if (begun > rest) ::madvise(pages_ + rest, begun - rest, MADV_NOHUGEPAGE);
+#endif
+  }
+
   std::byte* pages_;
-  size_t size_, used_ = 0;
+  size_t size_, used_ = 0, advised_ = 0;
+  PageUse use_;
 };
 
 class PageBuffer final : public Buffer {
@@ -54,9 +90,11 @@ class PageBuffer final : public Buffer {
   PageBuffer(std::shared_ptr<PageRegion> region, std::byte* pages, size_t size, size_t room)
       : Buffer(pages, size, Device::Cpu()), region_(std::move(region)), room_(room) {
     CountHostBytes(static_cast<int64_t>(size_));
+    g_page_bytes += room_;
   }
   ~PageBuffer() override {
     ::madvise(data_, room_, MADV_DONTNEED);
+    g_page_bytes -= room_;
     CountHostBytes(-static_cast<int64_t>(size_));
   }
   PageBuffer(const PageBuffer&) = delete;
@@ -67,11 +105,12 @@ class PageBuffer final : public Buffer {
   size_t room_;
 };
 
-std::shared_ptr<PageRegion> PageRegion::Map([[maybe_unused]] size_t bytes) {
+std::shared_ptr<PageRegion> PageRegion::Map([[maybe_unused]] size_t bytes,
+                                            [[maybe_unused]] PageUse use) {
 #ifdef OORT_EXACT_BUFFERS
   return nullptr;
 #else
-  const size_t size = AlignUp(bytes, kLargePage), mapped = size + kLargePage;
+  const size_t mapped = bytes + kLargePage;
   void* pages = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (pages == MAP_FAILED) return nullptr;
@@ -79,49 +118,70 @@ std::shared_ptr<PageRegion> PageRegion::Map([[maybe_unused]] size_t bytes) {
   const size_t before =
       AlignUp(reinterpret_cast<uintptr_t>(pages), kLargePage) - reinterpret_cast<uintptr_t>(pages);
   if (before > 0) ::munmap(begin, before);
-  if (before < kLargePage) ::munmap(begin + before + size, kLargePage - before);
+  if (before < kLargePage) ::munmap(begin + before + bytes, kLargePage - before);
   begin += before;
-#ifdef MADV_HUGEPAGE
-  ::madvise(begin, size, MADV_HUGEPAGE);
-#endif
   try {
-    return std::make_shared<PageRegion>(begin, size);
+    return std::make_shared<PageRegion>(begin, bytes, use);
   } catch (...) {
-    ::munmap(begin, size);
+    ::munmap(begin, bytes);
     throw;
   }
 #endif
 }
 
-/// A region of its own for a large block, the one that all others share for a small one.
-std::pair<std::shared_ptr<PageRegion>, std::byte*> TakePages(size_t room) {
-  if (room > kRegionBytes / 2) {
-    auto region = PageRegion::Map(room);
-    return {region, region == nullptr ? nullptr : region->Take(room)};
+/// Where blocks of one use stand behind each other.
+struct SharedRegion {
+  std::mutex mutex;
+  std::weak_ptr<PageRegion> region;  // of those whose blocks are in use
+
+  std::pair<std::shared_ptr<PageRegion>, std::byte*> Take(size_t room, PageUse use) {
+    const std::scoped_lock lock(mutex);
+    if (auto begun = region.lock()) {
+      if (std::byte* pages = begun->Take(room)) return {begun, pages};
+      begun->Trim();
+    }
+    auto next = PageRegion::Map(kRegionBytes, use);
+    region = next;
+    return {next, next == nullptr ? nullptr : next->Take(room)};
   }
-  static std::mutex mutex;
-  static std::weak_ptr<PageRegion> shared;  // of those whose blocks are in use
-  const std::scoped_lock lock(mutex);
-  if (auto region = shared.lock()) {
-    if (std::byte* pages = region->Take(room)) return {region, pages};
+  void Trim() {
+    const std::scoped_lock lock(mutex);
+    if (auto begun = region.lock()) begun->Trim();
   }
-  auto region = PageRegion::Map(kRegionBytes);
-  shared = region;
+};
+
+SharedRegion& RegionOf(PageUse use) {
+  static SharedRegion kept, passing;
+  return use == PageUse::kPassing ? passing : kept;
+}
+
+/// A region of its own for a large block, one that others share for a small one.
+std::pair<std::shared_ptr<PageRegion>, std::byte*> TakePages(size_t room, PageUse use) {
+  if (use != PageUse::kAlone && room <= kRegionBytes / 2) return RegionOf(use).Take(room, use);
+  auto region = PageRegion::Map(room, PageUse::kAlone);
   return {region, region == nullptr ? nullptr : region->Take(room)};
 }
 
 }  // namespace
 
-std::shared_ptr<Buffer> AllocatePages(size_t bytes) {
-  if (bytes < kSmallestPages) return AllocateHost(bytes);
-  const size_t room = AlignUp(bytes, kSmallPage);
-  const auto [region, pages] = TakePages(room);
+std::shared_ptr<Buffer> AllocatePages(size_t bytes, PageUse use) {
+  if (bytes < (use == PageUse::kPassing ? SystemPage() : kSmallestPages)) {
+    return AllocateHost(bytes);
+  }
+  if (bytes > SIZE_MAX / 2) throw Error::OutOfMemory();
+  const size_t room = AlignUp(bytes, SystemPage());
+  const auto [region, pages] = TakePages(room, use);
   if (pages == nullptr) return AllocateHost(bytes);
     // All pages at once: a fault for every small one would take longer than filling it.
 #ifdef MADV_POPULATE_WRITE
-  ::madvise(pages, room, MADV_POPULATE_WRITE);
+  if (use != PageUse::kPassing) ::madvise(pages, room, MADV_POPULATE_WRITE);
 #endif
   return std::make_shared<PageBuffer>(region, pages, bytes, room);
+}
+
+void TrimPages() {
+  RegionOf(PageUse::kKept).Trim();
+  RegionOf(PageUse::kPassing).Trim();
 }
 
 int64_t ThreadHostBytes() { return t_host_bytes; }

@@ -341,16 +341,33 @@ void GraphBuilder::AssignSlots() {
   impl_->constants.assign(impl_->slot_names.size(), Value::Deferred());
 }
 
+namespace {
+
+/// Bytes of its weights that are there.
+int64_t AttributeBytes(const Operator& op) {
+  int64_t bytes = 0;
+  for (const auto& [name, tensor] : op.attributes) {
+    const bool there = tensor.has_data() && tensor.buffer()->data() != nullptr;
+    if (there) bytes += static_cast<int64_t>(tensor.bytes());
+  }
+  return bytes;
+}
+
+}  // namespace
+
 void GraphBuilder::MakeNodes() {
   std::vector<Problem> problems;
   PromisedWeights promised(impl_->graph);
+  for (const Operator& op : impl_->graph.operators) attribute_bytes_ += AttributeBytes(op);
   const uint64_t total = order_.size();
   uint64_t done = 0;
   for (int index : order_) {
     CheckStop();
     if (options_.progress) options_.progress({"build", done++, total});
     Operator& op = impl_->graph.operators[static_cast<size_t>(index)];
+    attribute_bytes_ -= AttributeBytes(op);
     promised.Fulfil(op);
+    attribute_bytes_ += AttributeBytes(op);
     if (op.type == "pnnx.Attribute") {
       Constant(op.outputs[0]) = op.attributes.at("data");
     } else if (!op.IsPort()) {
@@ -384,7 +401,10 @@ void GraphBuilder::AddNode(int index, const Operator& op) {
         static_cast<size_t>(std::max<int64_t>(0, backend_->ThreadBytes() - device_bytes_before));
   }
   layer_bytes_ += ThreadHostBytes() - bytes_before;
+  CountLoading();
+  attribute_bytes_ -= AttributeBytes(op);
   ReleaseWeights(index, node);
+  attribute_bytes_ += AttributeBytes(op);
   node.op = index;
   node.inputs = std::move(slots);
   node.first_output = op.outputs.empty() ? 0 : slot_of_[static_cast<size_t>(op.outputs[0])];
@@ -444,6 +464,11 @@ void GraphBuilder::ReleaseConstants(const std::set<int>& uploaded) {
   }
 }
 
+void GraphBuilder::CountLoading() {
+  const int64_t now = std::max<int64_t>(0, layer_bytes_) + attribute_bytes_;
+  impl_->loading_bytes = std::max(impl_->loading_bytes, static_cast<size_t>(now));
+}
+
 void GraphBuilder::CountWeights() {
   std::map<const Buffer*, size_t> held;  // tensors that share elements count once
   const auto hold = [&](const Tensor& tensor) {
@@ -460,8 +485,10 @@ void GraphBuilder::CountWeights() {
   }
   impl_->weight_bytes = static_cast<size_t>(std::max<int64_t>(0, layer_bytes_));
   for (const auto& [buffer, bytes] : held) impl_->weight_bytes += bytes;
+  impl_->loading_bytes = std::max(impl_->loading_bytes, impl_->weight_bytes);
   constexpr size_t kMuch = size_t{8} << 20;
   if (impl_->weight_bytes >= kMuch) TrimHostMemory();
+  TrimPages();
 }
 
 bool GraphBuilder::KeepNumbers(const Operator& op, std::span<const Value> inputs) {

@@ -49,6 +49,8 @@ class GraphBuilder {
   void ReleaseWeights(int index, Node& node);
   /// The same for constants that are operands, once all who read them are there.
   void ReleaseConstants(const std::set<int>& uploaded);
+  /// Keeps the most weights that were there at one time.
+  void CountLoading();
   void CountWeights();
   void MakePorts();
   void CheckTracedShapes();
@@ -59,6 +61,7 @@ class GraphBuilder {
   std::map<std::string, std::shared_ptr<const OperatorSchema>> schemas_;
   std::unique_ptr<DeviceBackend> backend_;  // null for the host
   int64_t layer_bytes_ = 0;                 // that layers allocated and keep
+  int64_t attribute_bytes_ = 0;             // that operators still have
   std::vector<int> order_;
   std::vector<int> slot_of_;  // by operand
 };

@@ -6,6 +6,7 @@
 #include "core/parallel.h"
 #include "graph/passes/passes.h"
 #include "runtime/builder.h"
+#include "runtime/footprint.h"
 #include "runtime/runtime_impl.h"
 
 namespace oort {
@@ -120,6 +121,8 @@ PlanReport RuntimeGraph::Plan(const std::vector<Tensor>& inputs, int threads) co
     report.memory.without_reuse = plan->bytes_without_reuse;
     report.memory.workspace = plan->largest_workspace;
     report.memory.weights = impl_->weight_bytes;
+    report.memory.loading = impl_->loading_bytes;
+    report.memory.structures = StructureBytes(*impl_) + StructureBytes(*impl_, *plan);
     report.memory.device_weights = impl_->device_weight_bytes;
     report.memory.device_arena = plan->device_arena_size;
     for (const ArenaBlock& block : plan->blocks) {

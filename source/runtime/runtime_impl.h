@@ -44,6 +44,7 @@ struct RuntimeImpl {
   size_t device_weight_bytes = 0;  ///< that layers hold there, and these
   std::vector<Node> nodes;         ///< producers first
   size_t weight_bytes = 0;         ///< that constants and layers hold on the host
+  size_t loading_bytes = 0;        ///< the most of them at one time while it was built
   std::vector<Value> constants;    ///< by slot; deferred where a slot is computed
   std::vector<Port> inputs, outputs;
   std::vector<int> input_slots;

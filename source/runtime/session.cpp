@@ -143,7 +143,8 @@ void Session::Impl::Bind(std::shared_ptr<const ExecutionPlan> next) {
   slots.assign(graph.constants.begin(), graph.constants.end());  // same size: no pointer moves
   if (!arena || arena->size() < next->arena_size) {
     arena.reset();
-    arena = AllocatePages(next->arena_size);  // transforms walk over it in long strides
+    // Large pages: transforms walk over it in long strides.
+    arena = AllocatePages(next->arena_size, PageUse::kAlone);
   }
   if (device) device->Prepare(*next);
   for (const auto& [slot, tensor] : graph.device_constants) SlotAt(slot) = tensor;

@@ -491,8 +491,6 @@ class BenchTest(Case):
         self.assertEqual(min(result["times_ms"]), result["min_ms"])
         self.assertLessEqual(result["min_ms"], result["median_ms"])
         self.assertLessEqual(result["median_ms"], result["p90_ms"])
-        memory = result["memory"]
-        self.assertEqual(memory["planned"], sum(memory[part] for part in ("weights", "arena", "outputs", "inputs")))
         self.assertGreater(result["load_ms"], 0)
 
 
