@@ -4,6 +4,7 @@
 #include "layers/channels_last/conv_shape.h"
 #include "layers/channels_last/depthwise.h"
 #include "layers/channels_last/row_conv.h"
+#include "layers/channels_last/unit_conv.h"
 #include "layers/channels_last/windows.h"
 #include "layers/channels_last/winograd.h"
 #include "layers/composite/float_dtypes.h"
@@ -53,7 +54,14 @@ class ChannelsLastConv final : public Layer {
       winograd_.emplace(init.isa(), weight, bias, *variant, rounding);
       return;
     }
-    if (f32) {
+    if (!f32 && UnitConv::Fits(gemm_, shape_.weight_shape(), shape_.params().groups())) {
+      unit_.emplace(gemm_, weight);
+      if (!unit_->may_refuse()) return;
+    }
+    // Fewer factors than such a unit multiplies at once are best left in f32.
+    const bool few =
+        gemm_.windows != nullptr && shape_.weight_shape().Product(1, 4) < GemmWindowKernels::kStep;
+    if (f32 || unit_ || few) {
       rows_.emplace(init.isa(), weight, bias, shape_.params().groups());
       return;
     }
@@ -82,7 +90,7 @@ class ChannelsLastConv final : public Layer {
     if (into != nullptr && into->raw() != output.raw()) CopyElements(*into, output);
     if (!shape_.scaled(args)) return Convolve(context, args, g, images);
     images.scale = shape_.template scale<T>(args);
-    if (rows_ && rows_->TakesScale(g)) return Convolve(context, args, g, images);
+    if (TakesScale(g)) return Convolve(context, args, g, images);
     const size_t used = ScaledBytes(g);
     T* scaled = context.workspace<T>();
     Scale(context, g, images, scaled);
@@ -100,7 +108,7 @@ class ChannelsLastConv final : public Layer {
   size_t Workspace(const Args& args, int threads) const override {
     const ConvGeometry g = Geometry(args);
     if (!shape_.scaled(args)) return Scratch(g, threads, false);
-    if (rows_ && rows_->TakesScale(g)) return Scratch(g, threads, true);
+    if (TakesScale(g)) return Scratch(g, threads, true);
     return CheckedAdd(ScaledBytes(g), Scratch(g, threads, false));
   }
 
@@ -126,13 +134,30 @@ class ChannelsLastConv final : public Layer {
                 const Images& images) const {
     if (depthwise_) return RunDepthwise(context, args, g, images);
     if (winograd_) return RunWinograd(context, args, g, images);
+    if (unit_ && RunUnit(context, args, g, images)) return;
     if (rows_) return RunRows(context, args, g, images);
     if constexpr (std::is_same_v<T, float>) RunGemm(context, args, g, images);
+  }
+
+  /// Whether the product can multiply by the scale on its way.
+  bool TakesScale(const ConvGeometry& g) const {
+    if (rows_) return rows_->TakesScale(g);
+    return !packed_.empty() && gemm_.scales && IsEachPixel(g) && g.batch == 1 && g.groups == 1;
+  }
+
+  /// Whether the image is the matrix that is multiplied.
+  static bool IsEachPixel(const ConvGeometry& g) {
+    const ConvAxis &h = g.axes[1], &w = g.axes[2];
+    return g.taps() == 1 && h.out == h.in && w.out == w.in && h.stride == 1 && w.stride == 1 &&
+           h.pad == 0 && w.pad == 0;
   }
 
   size_t Scratch(const ConvGeometry& g, int threads, bool scaled) const {
     if (depthwise_) return 0;
     if (winograd_) return winograd_->Workspace(WinogradSizeOf(g), threads);
+    if (unit_) {
+      return std::max(unit_->Workspace(g), rows_ ? rows_->Workspace(g, threads, scaled) : 0);
+    }
     if (rows_) return rows_->Workspace(g, threads, scaled);
     const int64_t floats = GemmBatchWorkspace(gemm_, SizeOf(g), g.groups, threads);
     return CheckedMultiply(static_cast<size_t>(floats), sizeof(float));
@@ -173,32 +198,29 @@ class ChannelsLastConv final : public Layer {
       windows.height = g.axes[1];
       windows.width = g.axes[2];
       windows.zeros = zeros_.data<float>();
-      // Then the image is the matrix.
-      const bool each_pixel = g.taps() == 1 && g.axes[1].out == g.axes[1].in &&
-                              g.axes[2].out == g.axes[2].in && g.axes[1].stride == 1 &&
-                              g.axes[2].stride == 1 && g.axes[1].pad == 0 && g.axes[2].pad == 0;
-      GemmBatch(gemm_, size, g.groups, context.threads(), context.workspace<float>(),
-                [&](int64_t group, int threads, float* space) {
-                  ChannelsLastWindows part = windows;
-                  part.image = images.in + group * g.group_in();
-                  const ChannelsLastSource gathered(interleave_, part);
-                  const MatrixSource as_it_lies(gemm_, {part.image, 1, images.in_pixel});
-                  const int64_t first = group * size.n;
-                  GemmProblem problem;
-                  problem.size = size;
-                  problem.a = &gathered;
-                  if (each_pixel) problem.a = &as_it_lies;
-                  problem.packed = packed_[static_cast<size_t>(group)].panels();
-                  problem.c = images.out + first;
-                  problem.ldc = images.out_pixel;
-                  if (const float* bias = shape_.bias().data(args))
-                    problem.column_bias = bias + first;
-                  if (const float* addend = shape_.epilogue().addend(args))
-                    problem.addend = addend + first;
-                  problem.addend_stride = g.out_channels;
-                  problem.activation = shape_.epilogue().activation();
-                  Gemm(gemm_, problem, threads, space);
-                });
+      const bool each_pixel = IsEachPixel(g);
+      GemmBatch(
+          gemm_, size, g.groups, context.threads(), context.workspace<float>(),
+          [&](int64_t group, int threads, float* space) {
+            ChannelsLastWindows part = windows;
+            part.image = images.in + group * g.group_in();
+            const ChannelsLastSource gathered(interleave_, part);
+            const MatrixSource as_it_lies(gemm_, {part.image, 1, images.in_pixel}, images.scale);
+            const int64_t first = group * size.n;
+            GemmProblem problem;
+            problem.size = size;
+            problem.a = &gathered;
+            if (each_pixel) problem.a = &as_it_lies;
+            problem.packed = packed_[static_cast<size_t>(group)].panels();
+            problem.c = images.out + first;
+            problem.ldc = images.out_pixel;
+            if (const float* bias = shape_.bias().data(args)) problem.column_bias = bias + first;
+            if (const float* addend = shape_.epilogue().addend(args))
+              problem.addend = addend + first;
+            problem.addend_stride = g.out_channels;
+            problem.activation = shape_.epilogue().activation();
+            Gemm(gemm_, problem, threads, space);
+          });
     }
   }
 
@@ -278,6 +300,23 @@ class ChannelsLastConv final : public Layer {
     depthwise_->Run(context, g, operands);
   }
 
+  bool RunUnit(const Context& context, const Args& args, const ConvGeometry& g,
+               const Images& images) const {
+    if constexpr (std::is_same_v<T, float>) {
+      UnitConv::Operands operands;
+      operands.in = images.in;
+      operands.in_pixel = images.in_pixel;
+      operands.bias = shape_.bias().data(args);
+      operands.addend = shape_.epilogue().addend(args);
+      operands.addend_pixel = g.out_channels;
+      operands.activation = shape_.epilogue().activation();
+      operands.out = images.out;
+      operands.out_pixel = images.out_pixel;
+      return unit_->Run(context, g, operands);
+    }
+    return false;
+  }
+
   void RunRows(const Context& context, const Args& args, const ConvGeometry& g,
                const Images& images) const {
     typename RowConvOf<T>::Operands operands;
@@ -314,6 +353,7 @@ class ChannelsLastConv final : public Layer {
   Tensor bias_;                       // of a depthwise convolution
   std::optional<DepthwiseConvOf<T>> depthwise_;
   std::optional<RowConvOf<T>> rows_;
+  std::optional<UnitConv> unit_;
   std::optional<WinogradConvOf<T>> winograd_;
   expression::Kernel multiply_ = nullptr;  // elements of f16
 };

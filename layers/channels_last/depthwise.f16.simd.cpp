@@ -33,9 +33,9 @@ struct Limits {
   template <int count>
   [[gnu::always_inline]] void Apply(Lanes (&x)[count]) const {
     if (kind == Activation::kRelu || kind == Activation::kClamp) {
-      Unroll<count>([&](auto i) { x[i] = Max(x[i], low); });
+      Unroll<count>([&](auto i) { x[i] = AtLeast(x[i], low); });
     }
-    if (kind == Activation::kClamp) Unroll<count>([&](auto i) { x[i] = Min(x[i], high); });
+    if (kind == Activation::kClamp) Unroll<count>([&](auto i) { x[i] = AtMost(x[i], high); });
   }
   Activation kind;
   Lanes low, high;
@@ -245,6 +245,9 @@ void RunPairTile(const PixelDepthwiseRows& given, int64_t x, const Limits& limit
         if constexpr (kTurnsOfLine > 1) {
           constexpr int kTurn = decltype(i)::value % kTurnsOfLine;
           if (c / kStep % kTurnsOfLine == kTurn) FetchRow<T>(in + place, r.in_pixel);
+        } else if constexpr (kPairs && decltype(i)::value >= kRows - 2 * T::stride) {
+          // The rows above were read by the pair of rows before, and are near.
+          FetchRow<T>(in + place, r.in_pixel);
         }
       }
       place += r.in_row;
@@ -405,6 +408,17 @@ bool TryTiles(const PixelDepthwiseRows& r, const Limits& limits) {
   return false;
 }
 
+/// What lies in one piece is done in one go: few channels would not hide the latency of a formula.
+void ActivateRow(const PixelDepthwiseRows& r) {
+  constexpr int64_t kMost = 1 << 24;  // elements: what is counted by an int
+  const bool whole = r.out_pixel == r.channels && r.out_width * r.channels < kMost;
+  const int64_t pieces = whole ? 1 : r.out_width;
+  const int64_t count = whole ? r.out_width * r.channels : r.channels;
+  for (int64_t i = 0; i < pieces; ++i) {
+    ActivateInPlace(r.activation, r.out + i * r.out_pixel, static_cast<int>(count));
+  }
+}
+
 void Depthwise(const PixelDepthwiseRows& given) {
   PixelDepthwiseRows r = given;  // a copy of its own: what is stored cannot change it
   const Limits limits(r.activation);
@@ -414,9 +428,7 @@ void Depthwise(const PixelDepthwiseRows& given) {
   for (int64_t o = 0; o < given.out_rows; ++o) {
     const int64_t done = pair || TryTiles(r, limits) ? whole : 0;
     if (done < r.channels) AnyRow(r, done, limits);
-    for (int64_t x = 0; x < r.out_width && !limits.IsAll(); ++x) {
-      ActivateInPlace(r.activation, r.out + x * r.out_pixel, static_cast<int>(r.channels));
-    }
+    if (!limits.IsAll()) ActivateRow(r);
     r.top += r.down.stride;
     if (r.addend != nullptr) r.addend += r.addend_row;
     r.out += r.out_row;

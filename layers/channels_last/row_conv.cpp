@@ -5,6 +5,7 @@
 
 #include "core/checked.h"
 #include "core/host_memory.h"
+#include "cpu/gemm_split.h"
 
 namespace oort {
 namespace {
@@ -105,10 +106,11 @@ typename RowConvOf<T>::Plan RowConvOf<T>::MakePlan(const ConvGeometry& g, int th
   plan.block_tiles = std::clamp<int64_t>(kRowBlockBytes / (row_bytes * kernels_.rows), 2, 64);
   const int useful = static_cast<int>(
       std::clamp(g.multiplications() / kRowThreadWork, 1.0, static_cast<double>(threads)));
-  // Few pixels and many filters are split by filters, so that each is read by one thread only.
-  const bool by_pixels = plan.tiles >= 8 * useful || panels_ * groups_ < 2 * useful;
-  plan.pixel_pieces = by_pixels ? static_cast<int>(std::min<int64_t>(useful, plan.tiles)) : 1;
-  plan.panel_pieces = by_pixels ? 1 : useful;
+  // Each filter that several threads read comes from a cache that they share, and so do pixels.
+  const GemmSplit split =
+      SplitTiles(panels_ * groups_, kernels_.columns, plan.tiles, kernels_.rows, useful);
+  plan.pixel_pieces = split.streamed_parts;
+  plan.panel_pieces = split.kept_parts;
   plan.block_tiles = std::min(plan.block_tiles, CeilDivide(plan.tiles, plan.pixel_pieces));
   const int64_t rows = plan.block_tiles * kernels_.rows;
   const size_t pointers = CheckedMultiply(

@@ -6,9 +6,12 @@
 namespace oort::OORT_ISA {
 namespace {
 
-/// Of a panel, that stay in an L1 cache beside rows. Wider vectors take more at once from an L2
-/// cache, and are not worth the cut.
+/// Of a panel, that stay in an L1 cache beside rows. AVX2's panels are so narrow that none is cut.
+#if defined(OORT_ISA_avx512)
+constexpr int64_t kPanelBytes = 32 * 1024;
+#else
 constexpr int64_t kPanelBytes = kInnerTiles ? 40 * 1024 : 256 * 1024;
+#endif
 
 /// Cheap activations are limits, which the tile applies; says whether this is one.
 bool SetLimits(RowTile& tile, const ActivationSpec& activation) {
@@ -49,8 +52,15 @@ void Compute(const Part& part, RowTile tile, int64_t count) {
     const int64_t skip = pointers - tile.taps * kTileRows;
     if (kInnerTiles && tile.taps * tile.depth > 0) return ComputeTiles(tile, count, skip);
   }
+  // What lies behind this part of the panel is needed next: of each row of it one tile fetches one
+  // line. The other tiles fetch what they read anyway.
+  constexpr int64_t kLine = 64 / sizeof(float), kWidth = vectors * Vec::kWidth;
+  constexpr int64_t kLines = kWidth < kLine ? 1 : kWidth / kLine;
+  const int64_t turn = count < kLines ? 1 : count / kLines;
   for (int64_t i = 0; i < count; ++i) {
     tile.more_rows = tile.rows + pointers;
+    const bool fetches = i % turn == 0 && i / turn < kLines;
+    tile.ahead = fetches ? tile.taps * tile.depth * kWidth + i / turn * kLine : 0;
     ComputeRows<vectors>(tile);
     tile.rows += kRowsOf<vectors> / kTileRows * pointers;
     tile.out += kRowsOf<vectors> * tile.stride;
@@ -89,12 +99,20 @@ void RunTiles(const Part& part) {
   RowTile tile = part.tile;
   const bool finished = SetLimits(tile, part.activation);
   const int64_t pixels = part.block.pixels;
-  const int64_t whole = part.columns == vectors * Vec::kWidth ? pixels / kRows * kRows : 0;
+  const bool in_place = kMasked || part.columns == vectors * Vec::kWidth;
+  const int64_t whole = in_place ? pixels / kRows * kRows : 0;
+  tile.lanes = part.columns - (vectors - 1) * Vec::kWidth;
   if (whole > 0) Compute<vectors>(part, tile, whole / kRows);
   if (whole < pixels) {
     RowTile rest = part.At(whole);
     SetLimits(rest, part.activation);
-    ComputeBeside<vectors>(part, rest, pixels - whole);
+    if (kAnyRows && in_place) {
+      rest.lanes = tile.lanes;
+      rest.more_rows = rest.rows + part.block.taps * kTileRows;
+      ComputeSome<vectors>(rest, pixels - whole);
+    } else {
+      ComputeBeside<vectors>(part, rest, pixels - whole);
+    }
   }
   if (finished || part.activation.kind == Activation::kNone) return;
   ActivateBlock<vectors>(part.activation,

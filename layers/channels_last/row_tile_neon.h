@@ -14,7 +14,9 @@ namespace oort::OORT_ISA {
 inline constexpr int kTileRows = 5, kTileVectors = 4, kTileColumns = 16, kTileGranule = 8;
 template <int vectors>
 inline constexpr int kRowsOf = vectors == 2 ? 10 : 5;  // twenty sums in both cases
-inline constexpr bool kInnerTiles = true;
+inline constexpr bool kInnerTiles = true, kAnyRows = false, kMasked = false;
+template <int vectors>
+inline void ComputeSome(const RowTile&, int64_t) {}
 
 template <int vectors>
 void ComputeRows(const RowTile& tile);

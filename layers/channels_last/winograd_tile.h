@@ -30,13 +30,17 @@ inline constexpr int kWinogradColumns = kWinogradVectors * Vec::kWidth;
 
 template <int rows>
 inline void MultiplySome(const float* a, int64_t lda, int64_t k, const float* b, float* c,
-                         int64_t ldc, const float* /*soon*/, int64_t /*soon_step*/) {
+                         int64_t ldc, const float* soon, int64_t soon_step) {
   constexpr int kVectors = kWinogradVectors;
   Vec sums[rows][kVectors];
   Unroll<rows>([&](auto r) { Unroll<kVectors>([&](auto v) { sums[r][v] = Vec::Zero(); }); });
+  const char* line = reinterpret_cast<const char*>(soon);
   for (; k > 0; --k, ++a, b += kWinogradColumns) {
     Vec columns[kVectors];
     Unroll<kVectors>([&](auto v) { columns[v] = Vec::Load(b + v * Vec::kWidth); });
+    // A step that asks for more than a line leaves the rest to the processor.
+    __builtin_prefetch(line, 0, 2);
+    line += soon_step;
     Unroll<rows>([&](auto r) {
       const Vec row = Vec::Broadcast(a[r * lda]);
       Unroll<kVectors>([&](auto v) { sums[r][v] = Fma(row, columns[v], sums[r][v]); });

@@ -11,14 +11,18 @@
 
 namespace oort::OORT_ISA {
 
+/// formulas::Clamp between numbers: one instruction for each, and the order keeps NaN.
+inline Vec Limit(Vec x, Vec low, Vec high) { return FastMin(high, FastMax(low, x)); }
+
 /// `a` and `b` are the arguments of ActivationSpec.
 template <Activation kind>
 inline Vec Activate(Vec x, Vec a, Vec b) {
-  if constexpr (kind == Activation::kRelu) return formulas::Relu(x);
-  if constexpr (kind == Activation::kClamp) return formulas::Clamp(x, a, b);
+  const Vec sixth = Vec(static_cast<float>(1.0 / 6.0));
+  if constexpr (kind == Activation::kRelu) return FastMax(0.0f, x);
+  if constexpr (kind == Activation::kClamp) return Limit(x, a, b);
   if constexpr (kind == Activation::kSilu) return Silu(x);
-  if constexpr (kind == Activation::kHardswish) return formulas::Hardswish(x);
-  if constexpr (kind == Activation::kHardsigmoid) return formulas::Hardsigmoid(x);
+  if constexpr (kind == Activation::kHardswish) return x * Limit(x + 3.0f, 0.0f, 6.0f) * sixth;
+  if constexpr (kind == Activation::kHardsigmoid) return Limit(x + 3.0f, 0.0f, 6.0f) * sixth;
   if constexpr (kind == Activation::kSigmoid) return Sigmoid(x);
   if constexpr (kind == Activation::kTanh) return Tanh(x);
   if constexpr (kind == Activation::kGelu) return formulas::Gelu(x);

@@ -10,6 +10,7 @@
 #include "cpu/gemm_bf16_neon.h"
 #elif defined(OORT_UNIT_amx)
 #include "cpu/gemm_bf16_amx.h"
+#include "cpu/gemm_windows_amx.h"
 #else
 #include "cpu/gemm_bf16_avx512.h"
 #endif
@@ -23,9 +24,13 @@ void Tile(const GemmTile& tile) {
     return TilesInRegisters<kUnitRows, kUnitColumns>(tile, 1, 0, UnitWhole);
   }
 #endif
+#if defined(OORT_UNIT_amx)
+  UnitTile(tile);
+#else
   alignas(64) float sums[kUnitRows * kUnitColumns];
   UnitProduct(tile, sums);
   Finish<kUnitColumns>(tile, sums);
+#endif
 }
 
 #if defined(OORT_UNIT_neon_bf16)
@@ -36,6 +41,13 @@ bool Tiles(const GemmTile& tile, int64_t count, int64_t b_step) {
 }
 #else
 constexpr bool (*Tiles)(const GemmTile&, int64_t, int64_t) = nullptr;
+#endif
+#if defined(OORT_UNIT_amx)
+constexpr const GemmWindowKernels* kWindows = &kWindowKernels;
+constexpr bool kScales = true;
+#else
+constexpr const GemmWindowKernels* kWindows = nullptr;
+constexpr bool kScales = false;
 #endif
 
 constexpr int UnitGroup(GemmSide side) { return side == GemmSide::kA ? kUnitGroupA : kUnitGroupB; }
@@ -93,7 +105,7 @@ void PackRows(const float* const* rows, int count, int64_t first, int64_t depth,
   PackEnds(rows, count, 0, head, first, part);
   if (tail > head) {
     uint16_t* panel = static_cast<uint16_t*>(part.panel) + (first + head) * part.width;
-    UnitPackGroups(rows, count, head, tail, part.side, part.width, panel);
+    UnitPackGroups(rows, count, head, tail, part, panel);
   }
   PackEnds(rows, count, tail, depth, first, part);
 }
@@ -123,6 +135,8 @@ OORT_DEFINE_KERNELS(
      .pack = PackF32,
      .convert = Convert,
      .pack_rows = PackRows,
+     .scales = kScales,
      .begin = kUnitBegin,
      .end = kUnitEnd,
-     .tiles = Tiles})
+     .tiles = Tiles,
+     .windows = kWindows})

@@ -129,6 +129,10 @@ Plan MakePlan(const GemmKernels& kernels, const GemmSize& size, int threads) {
   plan.streamed_width = a_kept ? kernels.columns : kernels.rows;
   plan.kept_panels = CeilDivide(plan.kept_extent, plan.kept_width);
   plan.streamed_panels = CeilDivide(plan.streamed_extent, plan.streamed_width);
+  if (!a_kept && kernels.any_width && plan.streamed_panels > 0) {
+    // Equal ones: a last panel with few rows would take almost as long as a whole one.
+    plan.streamed_width = static_cast<int>(CeilDivide(plan.streamed_extent, plan.streamed_panels));
+  }
   plan.threads = UsefulThreads(size, threads);
   if (none) {
     plan.kept_bytes = PackedBytes(kernels, plan.kept, plan.kept_extent, size.k);
@@ -333,12 +337,14 @@ class Run {
   void Place(int64_t kept, int64_t streamed, int64_t k0, const std::byte* panel,
              GemmTile& tile) const {
     const std::byte* kept_panel = kept_ + Bytes(kept * plan_.k + k0, plan_.kept_width);
-    const int64_t row = (a_kept_ ? kept : streamed) * kernels_.rows;
+    const int64_t height = a_kept_ ? plan_.kept_width : plan_.streamed_width;
+    const int64_t row = (a_kept_ ? kept : streamed) * height;
     const int64_t column = (a_kept_ ? streamed : kept) * kernels_.columns;
     tile.a = a_kept_ ? kept_panel : panel;
     tile.b = a_kept_ ? panel : kept_panel;
     tile.c = problem_.c + row * problem_.ldc + column;
-    tile.rows = static_cast<int>(std::min<int64_t>(kernels_.rows, problem_.size.m - row));
+    tile.a_width = static_cast<int>(height);
+    tile.rows = static_cast<int>(std::min<int64_t>(height, problem_.size.m - row));
     tile.columns = static_cast<int>(std::min<int64_t>(kernels_.columns, problem_.size.n - column));
     if (problem_.row_bias != nullptr) tile.row_bias = problem_.row_bias + row;
     if (problem_.column_bias != nullptr) tile.column_bias = problem_.column_bias + column;
@@ -432,8 +438,10 @@ void MatrixSource::PackFor(const GemmKernels& kernels, int64_t k0, int64_t k1, i
   for (int64_t i = i0; i < i1; ++i) {
     rows[static_cast<size_t>(i - i0)] = matrix_.data + i * matrix_.i_stride + k0;
   }
+  PanelPart scaled = part;
+  if (scale_ != nullptr) scaled.scale = scale_ + k0;
   ZeroLastSteps(kernels, k1 - k0, part);
-  kernels.pack_rows(rows.data(), static_cast<int>(i1 - i0), 0, k1 - k0, part);
+  kernels.pack_rows(rows.data(), static_cast<int>(i1 - i0), 0, k1 - k0, scaled);
 }
 
 void ZeroLastSteps(const GemmKernels& kernels, int64_t k, const PanelPart& part) {

@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "cpu/activation.h"
+#include "cpu/gemm_windows.h"
 #include "cpu/kernels.h"
 #include "oort/function_ref.h"
 #include "oort/precision.h"
@@ -30,11 +31,12 @@ struct StridedMatrix {
 /// One tile of C. What lies beyond `rows` and `columns` is computed and dropped.
 struct GemmTile {
   int64_t k = 0;
-  const void* a = nullptr;  ///< panel of A: k times the kernel's rows
+  const void* a = nullptr;  ///< panel of A: k times the kernel's rows, or a_width
   const void* b = nullptr;  ///< panel of B: k times the kernel's columns
   float* c = nullptr;
   int64_t ldc = 0;
   int rows = 0, columns = 0;
+  int a_width = 0;                  ///< of the panel of A; 0 for the kernel's rows
   const float* row_bias = nullptr;  ///< one for each row, or null
   const float* column_bias = nullptr;
   bool accumulate = false;        ///< add to what C holds, instead of to the bias
@@ -75,6 +77,7 @@ struct PanelPart {
   GemmSide side = GemmSide::kA;
   int width = 0;  ///< of the panel
   void* panel = nullptr;
+  const float* scale = nullptr;  ///< of each step of A that is packed, where kernels scale; or null
 };
 
 struct GemmKernels {
@@ -82,6 +85,8 @@ struct GemmKernels {
   int rows;     ///< of a tile: the width of A's panels
   int columns;  ///< of a tile: the width of B's panels
   int depth;    ///< most steps of k that a tile takes at once: a multiple of format.k_multiple
+  /// Whether panels of A may be narrower than `rows`, so that equal ones leave no padding.
+  bool any_width = false;
   void (*tile)(const GemmTile& tile);
   void (*gemv_rows)(const GemvPanel& panel);     ///< on a panel of A
   void (*gemv_columns)(const GemvPanel& panel);  ///< on a panel of B
@@ -95,6 +100,7 @@ struct GemmKernels {
   /// the i up to the width; other steps of k are left as they are. May be null.
   void (*pack_rows)(const float* const* rows, int count, int64_t first, int64_t depth,
                     const PanelPart& part) = nullptr;
+  bool scales = false;  ///< whether pack_rows multiplies by PanelPart::scale
   /// Called by each thread before its tiles and after them, unless null.
   void (*begin)() = nullptr;
   void (*end)() = nullptr;
@@ -102,6 +108,8 @@ struct GemmKernels {
   /// panels of B lie one behind another, `b_step` bytes apart. Returns whether it did so: else
   /// nothing is done. May be null.
   bool (*tiles)(const GemmTile& tile, int64_t count, int64_t b_step) = nullptr;
+  /// For convolutions whose images need not be packed, or null.
+  const GemmWindowKernels* windows = nullptr;
 };
 OORT_DECLARE_KERNELS(GemmKernels)
 /// The same kernels on factors that were rounded to bf16: for processors that have no such units.
@@ -129,8 +137,9 @@ class PanelSource {
 /// A matrix in memory with any strides.
 class MatrixSource final : public PanelSource {
  public:
-  MatrixSource(const GemmKernels& kernels, StridedMatrix matrix)
-      : kernels_(kernels), matrix_(matrix) {}
+  /// `scale` are factors of the steps of k, for kernels that scale and a k_stride of 1; or null.
+  MatrixSource(const GemmKernels& kernels, StridedMatrix matrix, const float* scale = nullptr)
+      : kernels_(kernels), matrix_(matrix), scale_(scale) {}
   void Pack(int64_t k0, int64_t k1, int64_t i0, int64_t i1, int width,
             float* panel) const override {
     kernels_.pack(matrix_, k0, k1, i0, i1, width, panel);
@@ -141,6 +150,7 @@ class MatrixSource final : public PanelSource {
  private:
   const GemmKernels& kernels_;
   StridedMatrix matrix_;
+  const float* scale_;
 };
 
 /// For those who fill panels with GemmKernels::pack_rows: makes the steps of k behind the last one

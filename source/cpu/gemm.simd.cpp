@@ -10,36 +10,17 @@
 namespace oort::OORT_ISA {
 namespace {
 
-using ComputeFunction = void (*)(int64_t k, const float* a, const float* b, float* out);
-
-template <int rows, int... v>
-ComputeFunction ForVectors(int vectors, std::integer_sequence<int, v...>) {
-  static constexpr ComputeFunction kTable[] = {Compute<rows, v + 1>...};
-  return kTable[vectors - 1];
-}
-
 void Tile(const GemmTile& tile) {
-  if (IsWhole<kGemmRows, kGemmColumns>(tile)) {
+  if (IsWhole<kLeastWholeRows, kGemmColumns>(tile)) {
     return TilesInRegisters<kGemmRows, kGemmColumns>(tile, 1, 0, ComputeWhole);
   }
-  // What whole tiles fetch on their way.
-  const char* soon = static_cast<const char*>(tile.soon);
-  for (int64_t i = 0; soon != nullptr && i < tile.soon_bytes; i += 64) {
-    __builtin_prefetch(soon + i, 0, 2);
-  }
   alignas(64) float sums[kGemmRows * kGemmColumns];
-  const int vectors = (tile.columns + Vec::kWidth - 1) / Vec::kWidth;
-  constexpr auto kVectors = std::make_integer_sequence<int, kGemmVectors>{};
-  constexpr int kHalf = kGemmRows / 2, kQuarter = kGemmRows / 4;
-  const ComputeFunction compute = tile.rows <= kQuarter ? ForVectors<kQuarter>(vectors, kVectors)
-                                  : tile.rows <= kHalf  ? ForVectors<kHalf>(vectors, kVectors)
-                                                        : ForVectors<kGemmRows>(vectors, kVectors);
-  compute(tile.k, static_cast<const float*>(tile.a), static_cast<const float*>(tile.b), sums);
+  ComputePart(tile, sums);
   Finish<kGemmColumns>(tile, sums);
 }
 
 bool Tiles(const GemmTile& tile, int64_t count, int64_t b_step) {
-  if (!IsWhole<kGemmRows, kGemmColumns>(tile)) return false;
+  if (!IsWhole<kLeastWholeRows, kGemmColumns>(tile)) return false;
   TilesInRegisters<kGemmRows, kGemmColumns>(tile, count, b_step, ComputeWhole);
   return true;
 }
@@ -115,6 +96,15 @@ bool PackWhole(const StridedMatrix& m, const float* source, int64_t k, float* pa
   return true;
 }
 
+/// A whole panel of rows that is narrower than the widest.
+template <int... w>
+bool PackNarrow(const StridedMatrix& m, const float* source, int64_t k, int width, float* panel,
+                std::integer_sequence<int, w...>) {
+  static constexpr bool (*kTable[])(const StridedMatrix&, const float*, int64_t,
+                                    float*) = {PackWhole<w + 1>...};
+  return width <= static_cast<int>(sizeof...(w)) && kTable[width - 1](m, source, k, panel);
+}
+
 void Pack(const StridedMatrix& m, int64_t k0, int64_t k1, int64_t i0, int64_t i1, int width,
           float* panel) {
   if (k0 == k1) return;
@@ -123,6 +113,8 @@ void Pack(const StridedMatrix& m, int64_t k0, int64_t k1, int64_t i0, int64_t i1
   if (count == width) {
     if (width == kGemmRows && PackWhole<kGemmRows>(m, source, k1 - k0, panel)) return;
     if (width == kGemmColumns && PackWhole<kGemmColumns>(m, source, k1 - k0, panel)) return;
+    constexpr auto kNarrow = std::make_integer_sequence < int, kAnyWidth ? kGemmRows - 1 : 1 > {};
+    if (PackNarrow(m, source, k1 - k0, width, panel, kNarrow)) return;
   }
   for (int64_t k = k0; k < k1; ++k, source += m.k_stride, panel += width) {
     for (int i = 0; i < count; ++i) panel[i] = source[i * m.i_stride];
@@ -138,6 +130,7 @@ void RoundPanel(const float* from, int64_t k, const PanelPart& part) {
 constexpr GemmKernels kKernels = {.rows = kGemmRows,
                                   .columns = kGemmColumns,
                                   .depth = kGemmDepth,
+                                  .any_width = kAnyWidth,
                                   .tile = Tile,
                                   .gemv_rows = Gemv<kGemmRows>,
                                   .gemv_columns = Gemv<kGemmColumns>,

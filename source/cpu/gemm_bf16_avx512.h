@@ -54,9 +54,9 @@ inline void UnitGemv(int64_t k, const uint16_t* panel, const float* x, float* to
   GemvPairs<width>(k, panel, x, total);
 }
 
-inline void UnitPackGroups(const float* const* rows, int count, int64_t from, int64_t to, GemmSide,
-                           int width, uint16_t* panel) {
-  PackPairGroups(rows, count, from, to, width, panel);
+inline void UnitPackGroups(const float* const* rows, int count, int64_t from, int64_t to,
+                           const PanelPart& part, uint16_t* panel) {
+  PackPairGroups(rows, count, from, to, part.width, panel);
 }
 
 inline bool UnitPackEnds(const float* const*, int, int64_t, int64_t, int64_t, const PanelPart&) {

@@ -237,8 +237,9 @@ inline void PackPairs(const float* const* rows, int64_t from, int64_t to, int wi
 }
 
 /// Whole groups: k in [from, to) of the rows, to a panel that begins at `from`.
-inline void UnitPackGroups(const float* const* rows, int count, int64_t from, int64_t to, GemmSide,
-                           int width, uint16_t* panel) {
+inline void UnitPackGroups(const float* const* rows, int count, int64_t from, int64_t to,
+                           const PanelPart& part, uint16_t* panel) {
+  const int width = part.width;
   int i = 0;
   for (; i + 8 <= count; i += 8) PackPairs<4>(rows + i, from, to, width, panel + 4 * i);
   for (; i + 2 <= count; i += 2) PackPairs<1>(rows + i, from, to, width, panel + 4 * i);

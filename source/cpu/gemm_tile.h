@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The inner loop of a matrix product: a tile of C in registers. Only for gemm.simd.cpp.
-// Compute<rows, vectors> leaves the sums of a tile in out[rows][kGemmColumns].
+// ComputePart leaves the sums of a tile in out[rows][kGemmColumns], ComputeWhole finishes one.
 #pragma once
 
 #include "cpu/gemm_whole_tile.h"
@@ -23,62 +23,94 @@ inline constexpr int kGemmRows = 6, kGemmVectors = 2, kGemmDepth = 256;
 inline constexpr int kGemmRows = 4, kGemmVectors = 4, kGemmDepth = 256;
 #endif
 inline constexpr int kGemmColumns = kGemmVectors * Vec::kWidth;
+inline constexpr int kLeastWholeRows = 1;  // a tile of few rows is as good as its registers
+inline constexpr bool kAnyWidth = true;
 
+/// Adds k steps of a panel of A and one of B to the sums; at each step a line of `soon` is fetched.
 template <int rows, int vectors>
-inline void Compute(int64_t k, const float* a, const float* b, float* out) {
-  Vec sums[rows][vectors];
-  Unroll<rows>([&](auto r) { Unroll<vectors>([&](auto v) { sums[r][v] = Vec::Zero(); }); });
+[[gnu::always_inline]] inline void MultiplyPanels(int64_t k, const float* a, int64_t a_width,
+                                                  const float* b, const char* soon,
+                                                  int64_t soon_step, Vec (&sums)[rows][vectors]) {
   for (; k > 0; --k) {
     Vec columns[vectors];
     Unroll<vectors>([&](auto v) { columns[v] = Vec::Load(b + v * Vec::kWidth); });
+    __builtin_prefetch(soon, 0, 2);
+    soon += soon_step;
     Unroll<rows>([&](auto r) {
       const Vec row = Vec::Broadcast(a[r]);
       Unroll<vectors>([&](auto v) { sums[r][v] = Fma(row, columns[v], sums[r][v]); });
     });
-    a += kGemmRows;
+    a += a_width;
     b += kGemmColumns;
   }
+}
+
+template <int rows, int vectors>
+void ComputeSome(const GemmTile& tile, float* out) {
+  Vec sums[rows][vectors];
+  Unroll<rows>([&](auto r) { Unroll<vectors>([&](auto v) { sums[r][v] = Vec::Zero(); }); });
+  const float* a = static_cast<const float*>(tile.a);
+  const void* soon = tile.soon == nullptr ? tile.a : tile.soon;
+  MultiplyPanels(tile.k, a, tile.a_width == 0 ? kGemmRows : tile.a_width,
+                 static_cast<const float*>(tile.b), static_cast<const char*>(soon),
+                 tile.k == 0 ? 0 : (tile.soon_bytes + tile.k - 1) / tile.k, sums);
   Unroll<rows>([&](auto r) {
     Unroll<vectors>([&](auto v) { sums[r][v].Store(out + r * kGemmColumns + v * Vec::kWidth); });
   });
 }
 
-inline void ComputeWhole(const WholeTile& tile) {
-  Vec sums[kGemmRows][kGemmVectors];
-  Unroll<kGemmRows>([&](auto r) {
-    Unroll<kGemmVectors>([&](auto v) {
-      sums[r][v] = Vec::Load(tile.init + r * tile.init_stride + v * Vec::kWidth);
-    });
+template <int rows>
+void ComputeRows(const WholeTile& tile) {
+  Vec sums[rows][kGemmVectors];
+  const float* init = tile.init;
+  Unroll<rows>([&](auto r) {
+    Unroll<kGemmVectors>([&](auto v) { sums[r][v] = Vec::Load(init + v * Vec::kWidth); });
+    init += tile.init_stride;
   });
-  const float* a = static_cast<const float*>(tile.a);
-  const float* b = static_cast<const float*>(tile.b);
-  for (int64_t k = tile.k; k > 0; --k) {
-    Vec columns[kGemmVectors];
-    Unroll<kGemmVectors>([&](auto v) { columns[v] = Vec::Load(b + v * Vec::kWidth); });
-    Unroll<kGemmRows>([&](auto r) {
-      const Vec row = Vec::Broadcast(a[r]);
-      Unroll<kGemmVectors>([&](auto v) { sums[r][v] = Fma(row, columns[v], sums[r][v]); });
-    });
-    a += kGemmRows;
-    b += kGemmColumns;
-  }
+  MultiplyPanels(tile.k, static_cast<const float*>(tile.a), tile.a_width,
+                 static_cast<const float*>(tile.b), static_cast<const char*>(tile.soon),
+                 tile.soon_step, sums);
   if (tile.addend != nullptr) {
-    Unroll<kGemmRows>([&](auto r) {
-      Unroll<kGemmVectors>([&](auto v) {
-        const float* addend = tile.addend + r * tile.addend_stride + v * Vec::kWidth;
-        sums[r][v] = sums[r][v] + Vec::Load(addend);
-      });
+    const float* addend = tile.addend;
+    Unroll<rows>([&](auto r) {
+      Unroll<kGemmVectors>(
+          [&](auto v) { sums[r][v] = sums[r][v] + Vec::Load(addend + v * Vec::kWidth); });
+      addend += tile.addend_stride;
     });
   }
   if (tile.clamp) {
-    Unroll<kGemmRows>([&](auto r) {
-      Unroll<kGemmVectors>(
-          [&](auto v) { sums[r][v] = Min(Max(sums[r][v], Vec(tile.low)), Vec(tile.high)); });
+    const Vec low = Vec(tile.low), high = Vec(tile.high);
+    Unroll<rows>([&](auto r) {
+      Unroll<kGemmVectors>([&](auto v) { sums[r][v] = Limit(sums[r][v], low, high); });
     });
   }
-  Unroll<kGemmRows>([&](auto r) {
-    Unroll<kGemmVectors>(
-        [&](auto v) { sums[r][v].Store(tile.c + r * tile.ldc + v * Vec::kWidth); });
+  float* c = tile.c;
+  Unroll<rows>([&](auto r) {
+    Unroll<kGemmVectors>([&](auto v) { sums[r][v].Store(c + v * Vec::kWidth); });
+    c += tile.ldc;
+  });
+}
+
+template <int... r>
+inline void ComputeWholeOf(const WholeTile& tile, std::integer_sequence<int, r...>) {
+  static constexpr void (*kTable[])(const WholeTile&) = {ComputeRows<r + 1>...};
+  kTable[tile.rows - 1](tile);
+}
+inline void ComputeWhole(const WholeTile& tile) {
+  ComputeWholeOf(tile, std::make_integer_sequence<int, kGemmRows>{});
+}
+
+/// The rows and vectors of a tile that are wanted, into out[rows][kGemmColumns].
+template <int vectors, int... r>
+inline void ComputePartOf(const GemmTile& tile, float* out, std::integer_sequence<int, r...>) {
+  static constexpr void (*kTable[])(const GemmTile&, float*) = {ComputeSome<r + 1, vectors>...};
+  kTable[tile.rows - 1](tile, out);
+}
+inline void ComputePart(const GemmTile& tile, float* out) {
+  const int wanted = (tile.columns + Vec::kWidth - 1) / Vec::kWidth;
+  Unroll<kGemmVectors>([&](auto v) {
+    if (wanted != v + 1) return;
+    ComputePartOf<v + 1>(tile, out, std::make_integer_sequence<int, kGemmRows>{});
   });
 }
 

@@ -13,6 +13,8 @@ namespace oort::OORT_ISA {
 
 inline constexpr int kGemmRows = 8, kGemmVectors = 3, kGemmDepth = 768;
 inline constexpr int kGemmColumns = kGemmVectors * Vec::kWidth;
+inline constexpr int kLeastWholeRows = kGemmRows;
+inline constexpr bool kAnyWidth = false;
 
 /// One step of k.
 template <int rows, int vectors>
@@ -188,6 +190,29 @@ inline void Compute<8, 3>(int64_t k, const float* a, const float* b, float* out)
   tile.ldc = kGemmColumns;
   tile.soon = a;
   ComputeWhole(tile);
+}
+
+template <int rows, int... v>
+inline void ComputePartOf(const GemmTile& tile, float* out, std::integer_sequence<int, v...>) {
+  static constexpr void (*kTable[])(int64_t, const float*, const float*,
+                                    float*) = {Compute<rows, v + 1>...};
+  const int vectors = (tile.columns + Vec::kWidth - 1) / Vec::kWidth;
+  kTable[vectors - 1](tile.k, static_cast<const float*>(tile.a), static_cast<const float*>(tile.b),
+                      out);
+}
+
+/// At least the rows and vectors of a tile that are wanted, into out[rows][kGemmColumns].
+inline void ComputePart(const GemmTile& tile, float* out) {
+  // What whole tiles fetch on their way.
+  const char* soon = static_cast<const char*>(tile.soon);
+  for (int64_t i = 0; soon != nullptr && i < tile.soon_bytes; i += 64) {
+    __builtin_prefetch(soon + i, 0, 2);
+  }
+  constexpr auto kVectors = std::make_integer_sequence<int, kGemmVectors>{};
+  constexpr int kHalf = kGemmRows / 2, kQuarter = kGemmRows / 4;
+  if (tile.rows <= kQuarter) return ComputePartOf<kQuarter>(tile, out, kVectors);
+  if (tile.rows <= kHalf) return ComputePartOf<kHalf>(tile, out, kVectors);
+  ComputePartOf<kGemmRows>(tile, out, kVectors);
 }
 
 #undef OORT_INIT_ROW

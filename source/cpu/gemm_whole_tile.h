@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A tile of C with all its rows and columns, finished in registers. Only for *.simd.cpp.
+// A tile of C with all its columns, finished in registers. Only for *.simd.cpp.
 #pragma once
 
 #include "cpu/activation_epilogue.h"
@@ -11,6 +11,7 @@ namespace oort::OORT_ISA {
 /// for all rows where the stride is 0, or what C holds already.
 struct WholeTile {
   int64_t k = 0;
+  int rows = 0, a_width = 0;
   const void *a = nullptr, *b = nullptr;
   const float* init = nullptr;
   int64_t init_stride = 0;
@@ -24,21 +25,22 @@ struct WholeTile {
   int64_t soon_step = 0;       ///< bytes
 };
 
-/// Most tiles are whole: their sums never leave the registers before they are complete.
-template <int rows, int columns>
+/// Most tiles are whole: their sums never leave the registers before they are complete. They have
+/// at least `least` rows.
+template <int least, int columns>
 inline bool IsWhole(const GemmTile& tile) {
-  return tile.rows == rows && tile.columns == columns && tile.k > 0 &&
+  return tile.rows >= least && tile.columns == columns && tile.k > 0 &&
          (tile.accumulate || tile.row_bias == nullptr);
 }
 
 /// Cheap activations are applied there, too; the others to what is in the L1 cache. The sums are
 /// the same in both cases, so that fusing an activation changes no bit. `count` tiles side by side,
-/// whose panels of B are `b_step` bytes apart.
-template <int rows, int columns, typename Compute>
+/// of at most `most` rows, whose panels of B are `b_step` bytes apart.
+template <int most, int columns, typename Compute>
 inline void TilesInRegisters(const GemmTile& tile, int64_t count, int64_t b_step,
                              const Compute& compute) {
   alignas(64) static constexpr float kZeros[columns] = {};
-  alignas(64) float sums[rows * columns];
+  alignas(64) float sums[most * columns];
   const ActivationSpec& activation = tile.activation;
   const bool relu = activation.kind == Activation::kRelu;
   const bool clamp = relu || activation.kind == Activation::kClamp;
@@ -46,6 +48,8 @@ inline void TilesInRegisters(const GemmTile& tile, int64_t count, int64_t b_step
   const bool has_bias = !tile.accumulate && tile.column_bias != nullptr;
   WholeTile whole;
   whole.k = tile.k;
+  whole.rows = tile.rows;
+  whole.a_width = tile.a_width == 0 ? most : tile.a_width;
   whole.a = tile.a;
   whole.b = tile.b;
   whole.c = direct ? tile.c : sums;
@@ -67,7 +71,7 @@ inline void TilesInRegisters(const GemmTile& tile, int64_t count, int64_t b_step
   for (;; c += columns) {
     compute(whole);
     if (!direct) {
-      ActivateBlock<columns / Vec::kWidth>(activation, {rows, columns, c, tile.ldc},
+      ActivateBlock<columns / Vec::kWidth>(activation, {tile.rows, columns, c, tile.ldc},
                                            ActivationSource{sums, columns});
     }
     if (--count == 0) return;

@@ -7,6 +7,7 @@
 //     …
 //     OORT_DEFINE_LANES_KERNELS(ReluKernels, {.relu = OORT_ISA::Relu})
 // WideLanes are as many lanes of f32, for long sums: Widen(Lanes) and Narrow(WideLanes).
+// AtLeast and AtMost are Max and Min with limits that are numbers.
 // A header declares with cpu/lanes_kernels.h; this one is for the kernels alone.
 #pragma once
 
@@ -20,6 +21,8 @@ namespace oort::OORT_ISA {
 using Lanes = HalfVec;
 using Element = Half;
 using WideLanes = WideHalfVec;
+inline HalfVec AtLeast(HalfVec x, HalfVec low) { return Max(x, low); }
+inline HalfVec AtMost(HalfVec x, HalfVec high) { return Min(x, high); }
 }  // namespace oort::OORT_ISA
 
 #else
@@ -30,6 +33,8 @@ using Element = float;
 using WideLanes = Vec;
 inline Vec Widen(Vec x) { return x; }
 inline Vec Narrow(Vec x) { return x; }
+inline Vec AtLeast(Vec x, Vec low) { return FastMax(low, x); }
+inline Vec AtMost(Vec x, Vec high) { return FastMin(high, x); }
 }  // namespace oort::OORT_ISA
 
 #endif

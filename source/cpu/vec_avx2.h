@@ -57,6 +57,7 @@ inline Mask operator>=(Vec a, Vec b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_GE_O
 
 inline Vec Fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a.v, b.v, c.v); }
 inline Vec Fnma(Vec a, Vec b, Vec c) { return _mm256_fnmadd_ps(a.v, b.v, c.v); }
+inline Vec QuickQuotient(Vec a, Vec b) { return a / b; }
 inline Vec FastMin(Vec a, Vec b) { return _mm256_min_ps(a.v, b.v); }
 inline Vec FastMax(Vec a, Vec b) { return _mm256_max_ps(a.v, b.v); }
 // The instructions return b where either is NaN, so only a NaN in a needs care.

@@ -70,6 +70,7 @@ inline Vec Fma(Vec a, Vec b, Vec c) { return vfmaq_f32(c.v, a.v, b.v); }
 inline Vec Fnma(Vec a, Vec b, Vec c) { return vfmsq_f32(c.v, a.v, b.v); }
 inline Vec Min(Vec a, Vec b) { return vminq_f32(a.v, b.v); }
 inline Vec Max(Vec a, Vec b) { return vmaxq_f32(a.v, b.v); }
+inline Vec QuickQuotient(Vec a, Vec b) { return a / b; }
 inline Vec FastMin(Vec a, Vec b) { return vminq_f32(a.v, b.v); }
 inline Vec FastMax(Vec a, Vec b) { return vmaxq_f32(a.v, b.v); }
 inline Vec Abs(Vec a) { return vabsq_f32(a.v); }

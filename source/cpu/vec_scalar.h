@@ -50,6 +50,7 @@ inline Vec Fma(Vec a, Vec b, Vec c) { return a.v * b.v + c.v; }
 inline Vec Fnma(Vec a, Vec b, Vec c) { return c.v - a.v * b.v; }
 inline Vec Min(Vec a, Vec b) { return a.v < b.v || a.v != a.v ? a : b; }
 inline Vec Max(Vec a, Vec b) { return a.v > b.v || a.v != a.v ? a : b; }
+inline Vec QuickQuotient(Vec a, Vec b) { return a / b; }
 inline Vec FastMin(Vec a, Vec b) { return a.v < b.v ? a : b; }
 inline Vec FastMax(Vec a, Vec b) { return a.v > b.v ? a : b; }
 inline Vec Abs(Vec a) { return __builtin_fabsf(a.v); }

@@ -90,6 +90,11 @@ std::vector<ConvCase> ConvCases() {
   cases.push_back({{1, 3, 20, 20}, {24, 3, 7, 7}, 2, 3});
   cases.push_back({{1, 3, 31, 30}, {40, 3, 3, 3}, 2, 1});
   cases.push_back({{2, 24, 9, 11}, {88, 24, 1, 1}});
+  // All that can be left over of filters and of pixels.
+  for (int64_t out : {10, 16, 24, 32, 40, 48, 63, 64, 65, 81, 112, 130}) {
+    cases.push_back({{1, 20, 7, out % 13 + 1}, {out, 20, 1, 1}});
+    cases.push_back({{1, 12, out % 11 + 2, 13}, {out, 12, 3, 3}, 2, 1});
+  }
   // Panels that are cut, between taps and within the only one.
   cases.push_back({{1, 300, 9, 13}, {24, 300, 3, 3}, 2, 1});
   cases.push_back({{1, 1400, 5, 7}, {40, 1400, 1, 1}});

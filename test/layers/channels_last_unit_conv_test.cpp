@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT
+// Convolutions on units that read windows where they lie, over plain loops in the place of a unit.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "channels_last_reference.h"
+#include "cpu/gemm.h"
+#include "layers/channels_last/unit_conv.h"
+#include "oort/testing.h"
+
+namespace oort::testing {
+namespace {
+
+constexpr int kUnitTestColumns = 32, kUnitTestStep = GemmWindowKernels::kStep;
+
+uint16_t UnitTestBits(float value) { return BFloat16(value).bits; }
+
+bool RoundPlainly(const float* from, int64_t count, uint16_t* to) {
+  bool finite = true;
+  for (int64_t i = 0; i < count; ++i) {
+    to[i] = UnitTestBits(from[i]);
+    finite = finite && std::isfinite(from[i]);
+  }
+  return finite;
+}
+
+float UnitTestElement(const void* from, int64_t index) {
+  BFloat16 value(0.0f);
+  std::memcpy(&value, static_cast<const char*>(from) + 2 * index, sizeof(value));
+  return static_cast<float>(value);
+}
+
+/// All rows of a half are read, as a unit does it; those that are wanted are written.
+void MultiplyPlainly(const GemmWindowTile& tile) {
+  for (const GemmWindowHalf& half : tile.halves) {
+    for (int r = 0; r < GemmWindowKernels::kHalfRows && half.rows > 0; ++r) {
+      for (int n = 0; n < tile.columns; ++n) {
+        double sum = tile.bias == nullptr ? 0 : tile.bias[n];
+        for (int64_t k = 0; k < tile.steps * kUnitTestStep; ++k) {
+          const char* row = static_cast<const char*>(half.a) + r * tile.a_stride +
+                            tile.offsets[k / kUnitTestStep];
+          const int64_t at = (k / 2 * kUnitTestColumns + n) * 2 + k % 2;
+          sum += static_cast<double>(UnitTestElement(row, k % kUnitTestStep)) *
+                 UnitTestElement(tile.b, at);
+        }
+        if (r >= half.rows) continue;
+        if (half.addend != nullptr) sum += half.addend[r * tile.addend_stride + n];
+        if (tile.activation.kind == Activation::kRelu) sum = std::max(sum, 0.0);
+        half.c[r * tile.ldc + n] = static_cast<float>(sum);
+      }
+    }
+  }
+}
+
+void ConvertPlainly(const float* from, int64_t k, const PanelPart& part) {
+  const int64_t group = part.side == GemmSide::kA ? kUnitTestStep : 2;
+  uint16_t* to = static_cast<uint16_t*>(part.panel);
+  for (int64_t first = 0; first < (k + 31) / 32 * 32; first += group) {
+    for (int64_t i = 0; i < part.width; ++i) {
+      for (int64_t j = 0; j < group; ++j) {
+        *to++ = first + j < k ? UnitTestBits(from[(first + j) * part.width + i]) : uint16_t{0};
+      }
+    }
+  }
+}
+
+const GemmKernels& PlainUnit() {
+  static constexpr GemmWindowKernels kWindows = {.round = RoundPlainly, .tile = MultiplyPlainly};
+  static const GemmKernels kernels = [] {
+    GemmKernels made = GemmKernelsFor(Isa::kScalar);
+    made.format = {.element = 2, .a_group = kUnitTestStep, .b_group = 2, .k_multiple = 32};
+    made.rows = 32;
+    made.columns = kUnitTestColumns;
+    made.convert = ConvertPlainly;
+    made.windows = &kWindows;
+    return made;
+  }();
+  return kernels;
+}
+
+struct UnitConvCase {
+  Shape image, weight;  // channels first
+  int64_t stride = 1, pad = 0, dilation = 1;
+};
+
+Tensor UnitTestTensor(const Shape& shape, uint64_t seed) {
+  return RandomTensor(DType::kF32, shape, seed).To(DType::kBF16).To(DType::kF32);
+}
+
+void ExpectUnitConv(const UnitConvCase& c, int64_t gap, bool with_addend) {
+  SCOPED_TRACE(c.image.ToString() + " " + c.weight.ToString());
+  ASSERT_TRUE(UnitConv::Fits(PlainUnit(), c.weight, 1));
+  const Tensor image = UnitTestTensor(c.image, 1), weight = UnitTestTensor(c.weight, 2);
+  const Tensor bias = RandomTensor(DType::kF32, {c.weight[0]}, 3);
+  const auto pair = [](int64_t value) {
+    return "(" + std::to_string(value) + "," + std::to_string(value) + ")";
+  };
+  const Tensor expected = OperatorCase("F.conv2d")
+                              .Param("stride", pair(c.stride))
+                              .Param("padding", pair(c.pad))
+                              .Param("dilation", pair(c.dilation))
+                              .Input(image, "input")
+                              .Input(weight, "weight")
+                              .Input(bias, "bias")
+                              .Run()[0];
+  const Tensor pixels = WithChannelsLast(image), wanted = WithChannelsLast(expected);
+  const Tensor addend = RandomTensor(DType::kF32, wanted.shape(), 4);
+  // Pixels that lie apart.
+  const int64_t channels = c.image[1], columns = c.weight[0];
+  std::vector<float> in(static_cast<size_t>(pixels.elements() / channels * (channels + gap)));
+  for (int64_t i = 0; i < pixels.elements(); ++i) {
+    in[static_cast<size_t>(i / channels * (channels + gap) + i % channels)] =
+        pixels.data<float>()[i];
+  }
+  const int64_t count = wanted.elements() / columns;
+  std::vector<float> out(static_cast<size_t>(count * (columns + gap)), 77.0f);
+  UnitConv::Operands operands;
+  operands.in = in.data();
+  operands.in_pixel = channels + gap;
+  operands.bias = bias.data<float>();
+  if (with_addend) operands.addend = addend.data<float>();
+  operands.addend_pixel = columns;
+  operands.activation = {with_addend ? Activation::kRelu : Activation::kNone, 0, 0};
+  operands.out = out.data();
+  operands.out_pixel = columns + gap;
+  const ConvParams params({c.stride, c.stride}, {c.pad, c.pad}, {c.dilation, c.dilation}, 1);
+  const ConvGeometry geometry = params.Geometry(c.image, c.weight);
+  const UnitConv conv(PlainUnit(), weight);
+  for (const int threads : {1, 3}) {
+    std::vector<std::byte> space(conv.Workspace(geometry) + 64);
+    void* aligned = space.data();
+    size_t room = space.size();
+    ASSERT_NE(std::align(64, conv.Workspace(geometry), aligned, room), nullptr);
+    const Context context(threads, {static_cast<std::byte*>(aligned), room});
+    ASSERT_TRUE(conv.Run(context, geometry, operands));
+    for (int64_t i = 0; i < wanted.elements(); ++i) {
+      float value = wanted.data<float>()[i];
+      if (with_addend) value = std::max(0.0f, value + addend.data<float>()[i]);
+      ASSERT_NEAR(out[static_cast<size_t>(i / columns * (columns + gap) + i % columns)], value,
+                  1e-4 * static_cast<double>(c.weight.Product(1, 4)))
+          << i;
+    }
+    for (int64_t i = 0; gap > 0 && i < count; ++i) {
+      ASSERT_EQ(out[static_cast<size_t>(i * (columns + gap) + columns)], 77.0f);
+    }
+  }
+}
+
+TEST(UnitConv, AnswersAsChannelsFirst) {
+  const UnitConvCase cases[] = {
+      {{1, 32, 5, 7}, {8, 32, 3, 3}, 1, 1},      {{2, 64, 4, 17}, {33, 64, 3, 3}, 1, 1},
+      {{1, 32, 9, 35}, {40, 32, 3, 3}, 2, 1},    {{1, 32, 9, 8}, {4, 32, 2, 3}, 1, 0},
+      {{1, 32, 12, 11}, {5, 32, 3, 3}, 1, 2, 2}, {{1, 32, 3, 3}, {3, 32, 1, 5}, 3, 4},
+      {{1, 3, 20, 37}, {24, 3, 7, 7}, 2, 3},     {{2, 3, 9, 9}, {65, 3, 3, 3}, 2, 1},
+      {{1, 16, 9, 18}, {20, 16, 3, 3}, 1, 1},    {{1, 33, 5, 6}, {7, 33, 3, 3}, 1, 1},
+      {{1, 3, 24, 24}, {9, 3, 12, 12}, 12, 0},   {{1, 24, 8, 8}, {34, 24, 5, 4}, 2, 2},
+      {{1, 1, 6, 20}, {3, 1, 5, 5}, 1, 2},       {{1, 3, 7, 7}, {16, 3, 3, 3}, 1, 0},
+  };
+  for (const UnitConvCase& c : cases) {
+    ExpectUnitConv(c, 0, false);
+    ExpectUnitConv(c, 5, true);
+  }
+}
+
+TEST(UnitConv, LeavesOthersAlone) {
+  EXPECT_FALSE(UnitConv::Fits(PlainUnit(), {8, 32, 1, 1}, 1));  // a product of pixels
+  EXPECT_FALSE(UnitConv::Fits(PlainUnit(), {8, 32, 3, 3}, 2));
+  EXPECT_FALSE(UnitConv::Fits(GemmKernelsFor(Isa::kScalar), {8, 32, 3, 3}, 1));
+}
+
+/// Where rows of windows are steps, what lies behind them is multiplied by zero.
+TEST(UnitConv, RefusesInfinitiesBesideWindows) {
+  const Tensor weight = UnitTestTensor({4, 3, 3, 3}, 1);
+  const UnitConv conv(PlainUnit(), weight);
+  EXPECT_TRUE(conv.may_refuse());
+  Tensor image = UnitTestTensor({1, 6, 6, 3}, 2);
+  image.data<float>()[40] = std::numeric_limits<float>::infinity();
+  const ConvGeometry geometry =
+      ConvParams({1, 1}, {1, 1}, {1, 1}, 1).Geometry({1, 3, 6, 6}, weight.shape());
+  std::vector<float> out(6 * 6 * 4);
+  UnitConv::Operands operands;
+  operands.in = image.data<float>();
+  operands.in_pixel = 3;
+  operands.out = out.data();
+  operands.out_pixel = 4;
+  Tensor space(DType::kU8, {static_cast<int64_t>(conv.Workspace(geometry))});
+  const Context context(1, {static_cast<std::byte*>(space.raw()), conv.Workspace(geometry)});
+  EXPECT_FALSE(conv.Run(context, geometry, operands));
+}
+
+}  // namespace
+}  // namespace oort::testing
