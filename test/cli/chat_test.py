@@ -54,7 +54,7 @@ class ChatTest(Case):
 
     def test_on_a_terminal(self):
         screen = Terminal(self, STORYTELLER, "--max-tokens", 12, "--threads", 1)
-        self.assertIn("llama, 3 layers", screen.until(b"> "))
+        self.assertIn("llama, 4 layers", screen.until(b"> "))
         screen.type("Hello!\n")
         shown = screen.until(b"\n> ")
         self.assertRegex(shown, r"\[prompt \d+ tokens, [\d.]+ tokens/s; answer \d+ tokens, [\d.]+ tokens/s; first token after \d+ ms\]")
