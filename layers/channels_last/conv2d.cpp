@@ -142,7 +142,8 @@ class ChannelsLastConv final : public Layer {
   /// Whether the product can multiply by the scale on its way.
   bool TakesScale(const ConvGeometry& g) const {
     if (rows_) return rows_->TakesScale(g);
-    return !packed_.empty() && gemm_.scales && IsEachPixel(g) && g.batch == 1 && g.groups == 1;
+    return !packed_.empty() && gemm_.scales && IsEachPixel(g) && g.batch == 1 && g.groups == 1 &&
+           g.out_plane() > 1;  // of one pixel nothing is packed
   }
 
   /// Whether the image is the matrix that is multiplied.

@@ -69,6 +69,9 @@ void Convert(const float* from, int64_t k, const PanelPart& part) {
   const int64_t group = UnitGroup(part.side), width = part.width;
   uint16_t* to = static_cast<uint16_t*>(part.panel);
   const int64_t padded = (k + kUnitK - 1) / kUnitK * kUnitK;
+#if !defined(OORT_UNIT_neon_bf16)
+  if (group == 2 && width % 16 == 0) return ConvertPairs(from, k, padded, part.width, to);
+#endif
   for (int64_t block = 0; block < padded; block += group) {
     for (int64_t i = 0; i < width; ++i) {
       for (int64_t j = 0; j < group; ++j) {
@@ -115,7 +118,11 @@ void PackF32(const StridedMatrix& m, int64_t k0, int64_t k1, int64_t i0, int64_t
   const float* source = m.data + k0 * m.k_stride + i0 * m.i_stride;
   const int count = static_cast<int>(i1 - i0);
   for (int64_t k = k0; k < k1; ++k, source += m.k_stride, panel += width) {
-    for (int i = 0; i < count; ++i) panel[i] = source[i * m.i_stride];
+    if (m.i_stride == 1) {
+      __builtin_memcpy(panel, source, static_cast<size_t>(count) * sizeof(float));
+    } else {
+      for (int i = 0; i < count; ++i) panel[i] = source[i * m.i_stride];
+    }
     for (int i = count; i < width; ++i) panel[i] = 0.0f;
   }
 }

@@ -62,4 +62,18 @@ inline void PackPairGroups(const float* const* rows, int count, int64_t from, in
   }
 }
 
+/// An f32 panel of `k` steps and whole vectors of columns to pairs, with zeros up to `padded`.
+inline void ConvertPairs(const float* from, int64_t k, int64_t padded, int width, uint16_t* to) {
+  const auto rounded = [&](int64_t step, int column) {
+    if (step >= k) return _mm512_setzero_si512();
+    return _mm512_cvtepu16_epi32(RoundVector(_mm512_loadu_ps(from + step * width + column)));
+  };
+  for (int64_t step = 0; step < padded; step += 2) {
+    for (int column = 0; column < width; column += 16, to += 32) {
+      const __m512i odd = _mm512_slli_epi32(rounded(step + 1, column), 16);
+      _mm512_storeu_si512(to, _mm512_or_si512(rounded(step, column), odd));
+    }
+  }
+}
+
 }  // namespace oort::OORT_ISA

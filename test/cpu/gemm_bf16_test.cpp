@@ -232,6 +232,31 @@ TEST(GemmBf16, PacksRowsInPieces) {
   }
 }
 
+/// Rows that are multiplied by a scale on their way are those that were multiplied before.
+TEST(GemmBf16, ScalesRows) {
+  for (const GemmVariant& variant : GemmVariants(Precision::kBF16)) {
+    const GemmKernels& kernels = *variant.kernels;
+    if (!kernels.scales) continue;
+    for (const int64_t depth : {1, 16, 31, 32, 40, 97}) {
+      const int rows = kernels.rows - 3;
+      const Tensor data = testing::RandomTensor(DType::kF32, {rows, depth}, 5);
+      const Tensor scale = testing::RandomTensor(DType::kF32, {depth}, 6);
+      Tensor scaled(DType::kF32, {rows, depth});
+      for (int64_t i = 0; i < scaled.elements(); ++i) {
+        scaled.data<float>()[i] = data.data<float>()[i] * scale.data<float>()[i % depth];
+      }
+      const MatrixSource on_the_way(kernels, {data.data<float>(), 1, depth}, scale.data<float>());
+      const MatrixSource before(kernels, {scaled.data<float>(), 1, depth});
+      const size_t size =
+          static_cast<size_t>(PackedBytes(kernels, GemmSide::kA, rows, depth)) / sizeof(uint16_t);
+      std::vector<uint16_t> one(size), other(size);
+      on_the_way.PackFor(kernels, 0, depth, 0, rows, {GemmSide::kA, kernels.rows, one.data()});
+      before.PackFor(kernels, 0, depth, 0, rows, {GemmSide::kA, kernels.rows, other.data()});
+      EXPECT_EQ(one, other) << variant.name << " " << depth;
+    }
+  }
+}
+
 TEST(GemmBf16, NamesItsPrecision) {
   EXPECT_EQ(PrecisionOf("f32"), Precision::kF32);
   EXPECT_EQ(PrecisionOf("bf16"), Precision::kBF16);

@@ -47,6 +47,21 @@ TEST(Gemm, TakesEverySmallSize) {
   }
 }
 
+/// Equal panels of rows, whatever is left over.
+TEST(Gemm, TakesEveryNumberOfRows) {
+  for (int64_t m = 2; m < 60; ++m) {
+    Check({.m = m,
+           .n = m % 2 == 0 ? 64 : 41,
+           .k = m % 5 + 5,
+           .packed = Packed::kB,
+           .bias = Bias::kColumn,
+           .a_transposed = m % 7 == 0,
+           .activation = {m % 3 == 0 ? Activation::kRelu : Activation::kNone, 0, 0},
+           .addend = m % 4 == 0});
+  }
+  Check({.m = 50, .n = 96, .k = 1100, .packed = Packed::kB, .bias = Bias::kColumn});
+}
+
 TEST(Gemm, CutsLongSums) {
   for (int64_t k : {255, 256, 257, 511, 512, 513, 1030, 1537}) {
     for (Packed packed : {Packed::kNone, Packed::kA, Packed::kB}) {

@@ -78,6 +78,28 @@ TEST(Precision, ConvolvesChannelsLast) {
   }
 }
 
+TEST(Precision, ScalesBeforeItRounds) {
+  for (const int64_t pixels : {1, 6}) {
+    const Tensor x = RandomTensor(DType::kF32, {1, 7, pixels, 40}, 1);
+    const Tensor scale = RandomTensor(DType::kF32, {1, 1, 1, 40}, 2);
+    const Tensor weight = RandomTensor(DType::kF32, {21, 40, 1, 1}, 3);
+    Tensor scaled(DType::kF32, x.shape());
+    for (int64_t i = 0; i < x.elements(); ++i) {
+      scaled.data<float>()[i] = x.data<float>()[i] * scale.data<float>()[i % 40];
+    }
+    const std::vector<Tensor> expected = OperatorCase("channels_last.Conv2d")
+                                             .Attribute("weight", RoundedToBf16(weight))
+                                             .Input(RoundedToBf16(scaled), "input")
+                                             .Run();
+    OperatorCase("channels_last.Conv2d")
+        .Attribute("weight", weight)
+        .Param("precision", "bf16")
+        .Input(x, "input")
+        .Input(scale, "scale")
+        .ExpectOutputs(expected, SumsOf(40));
+  }
+}
+
 TEST(Precision, ConvolvesGroups) {
   PrecisionCase c;
   c.type = "channels_last.Conv2d";
