@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "core/checked.h"
 #include "layers/channels_last/pixel_pool_kernels.h"
 #include "layers/channels_last/pooled.h"
 #include "layers/composite/float_dtypes.h"
@@ -34,8 +35,11 @@ class PixelAdaptivePool final : public PerElementLayer<1>, public TakesF16 {
     const AdaptiveGeometry geometry = AdaptedGeometry(args);
     const ChannelsLastImage image(input.shape());
     // One pixel for all: its channels are shared out, not its rows.
-    constexpr int64_t kBlock = 64;
-    const int64_t block = geometry.out_plane() == 1 ? kBlock : image.channels;
+    constexpr int64_t kLine = 16, kBlock = 64;
+    const int64_t each = CeilDivide(image.channels, int64_t{context.threads()});
+    const int64_t block = geometry.out_plane() == 1
+                              ? std::min(kBlock, CeilDivide(each, kLine) * kLine)
+                              : image.channels;
     const int64_t blocks = (image.channels + block - 1) / block;
     const int64_t rows = geometry.axes[1].out;
     const int64_t task = (image.pixels() / rows + geometry.axes[2].out) * block;

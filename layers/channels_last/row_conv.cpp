@@ -107,8 +107,8 @@ typename RowConvOf<T>::Plan RowConvOf<T>::MakePlan(const ConvGeometry& g, int th
   const int useful = static_cast<int>(
       std::clamp(g.multiplications() / kRowThreadWork, 1.0, static_cast<double>(threads)));
   // Each filter that several threads read comes from a cache that they share, and so do pixels.
-  const GemmSplit split =
-      SplitTiles(panels_ * groups_, kernels_.columns, plan.tiles, kernels_.rows, useful);
+  const GemmSplit split = SplitTiles(panels_ * groups_, kernels_.columns, plan.tiles, kernels_.rows,
+                                     useful, CheckedMultiply(columns_, groups_));
   plan.pixel_pieces = split.streamed_parts;
   plan.panel_pieces = split.kept_parts;
   plan.block_tiles = std::min(plan.block_tiles, CeilDivide(plan.tiles, plan.pixel_pieces));

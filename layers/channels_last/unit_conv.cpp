@@ -95,8 +95,8 @@ class UnitConv::Job {
     const int useful = static_cast<int>(
         std::clamp(g_.multiplications() / static_cast<double>(g_.batch) / kUnitThreadWork, 1.0,
                    static_cast<double>(context_.threads())));
-    const GemmSplit split =
-        SplitTiles(panels(), conv_.kernels_.columns, plan_.tiles, 2 * kUnitHalf, useful);
+    const GemmSplit split = SplitTiles(panels(), conv_.kernels_.columns, plan_.tiles, 2 * kUnitHalf,
+                                       useful, conv_.columns_);
     context_.ParallelFor(split.parts(), 1, [&](int64_t begin, int64_t end) {
       if (conv_.kernels_.begin != nullptr) conv_.kernels_.begin();
       for (int64_t piece = begin; piece < end; ++piece) {

@@ -21,17 +21,19 @@ inline int64_t PartBegin(int64_t extent, int parts, int i) {
 
 /// The grid that ends soonest: its largest rectangle counts, with the multiplications of its tiles
 /// and with the elements of both sides that its thread fetches from a cache that all share. Square
-/// rectangles fetch least; long ones may divide more evenly.
+/// rectangles fetch least; long ones may divide more evenly. Of the kept side there are at most
+/// `kept_extent` elements, so that a narrow last panel counts as what it is.
 inline GemmSplit SplitTiles(int64_t kept_panels, int kept_width, int64_t streamed_panels,
-                            int streamed_width, int threads) {
+                            int streamed_width, int threads,
+                            int64_t kept_extent = std::numeric_limits<int64_t>::max()) {
   constexpr double kMultiplications = 32, kElements = 2;  // in the time of one cycle
   GemmSplit best;
   double best_time = std::numeric_limits<double>::infinity();
   for (int kept_parts = 1; kept_parts <= threads && kept_parts <= kept_panels; ++kept_parts) {
     const int64_t rest = threads / kept_parts;
     const int streamed_parts = static_cast<int>(std::clamp<int64_t>(streamed_panels, 1, rest));
-    const double kept =
-        static_cast<double>((kept_panels + kept_parts - 1) / kept_parts * kept_width);
+    const double kept = static_cast<double>(
+        std::min((kept_panels + kept_parts - 1) / kept_parts * kept_width, kept_extent));
     const double streamed = static_cast<double>((streamed_panels + streamed_parts - 1) /
                                                 streamed_parts * streamed_width);
     const double time = kept * streamed / kMultiplications + (kept + streamed) / kElements;
