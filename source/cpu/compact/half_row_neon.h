@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One row times a panel: what a language model does all day. In assembly, so that the
+// One row times panels: what a language model does all day. In assembly, so that the
 // floating-point work of one group stands between the byte products of the next. The sums are those
 // of HalfPanel, bit by bit. Only for half_rows.mmla.cpp.
 #pragma once
@@ -100,42 +100,50 @@ struct HalfRowX {
 #define OORT_AWAY(away, back, ...) #away ":\n" OORT_FINE_GROUP(__VA_ARGS__) "b " #back "b\n"
 #define OORT_LAST(finish, b0, b1, b2, b3) \
   finish(0, b0, 0, 32) finish(1, b1, 8, 40) finish(2, b2, 16, 48) finish(3, b3, 24, 56)
-#define OORT_PANEL(start, finish, head_bytes, bytes, then)                                       \
-  "movi v0.4s, #0\n movi v1.4s, #0\n movi v2.4s, #0\n movi v3.4s, #0\n movi v31.16b, #15\n"      \
-  "dup v14.4s, %w[steps]\n movi v30.4s, #16\n" OORT_LOAD(0, 32)                                  \
+#define OORT_PANELS(start, finish, head_bytes, bytes, then)                                      \
+  "movi v31.16b, #15\n dup v14.4s, %w[steps]\n movi v30.4s, #16\n" OORT_LOAD(0, 32)              \
+  "12:\n mov %[left], %[groups]\n" OORT_ZERO(0, 1, 2, 3)                                         \
   OORT_EITHER(5, 8, start, OORT_NOTHING, head_bytes, bytes, then, 4, 5, 6, 7, 8, 9, 10, 11)      \
-  "subs %[groups], %[groups], #1\n b.eq 3f\n1:\n" OORT_NUMBERS                                   \
+  "subs %[left], %[left], #1\n b.eq 3f\n1:\n" OORT_NUMBERS                                       \
   OORT_EITHER(6, 9, start, finish, head_bytes, bytes, then, 8, 9, 10, 11, 4, 5, 6, 7)            \
-  "subs %[groups], %[groups], #1\n b.eq 2f\n" OORT_NUMBERS                                       \
+  "subs %[left], %[left], #1\n b.eq 2f\n" OORT_NUMBERS                                           \
   OORT_EITHER(7, 10, start, finish, head_bytes, bytes, then, 4, 5, 6, 7, 8, 9, 10, 11)           \
-  "subs %[groups], %[groups], #1\n b.ne 1b\n3:\n" OORT_NUMBERS                                   \
+  "subs %[left], %[left], #1\n b.ne 1b\n3:\n" OORT_NUMBERS                                       \
   OORT_LAST(finish, 4, 5, 6, 7) "b 4f\n2:\n" OORT_NUMBERS                                        \
   OORT_LAST(finish, 8, 9, 10, 11) "4:\n ldr s15, %[power]\n fmul v0.4s, v0.4s, v15.s[0]\n"       \
   "fmul v1.4s, v1.4s, v15.s[0]\n fmul v2.4s, v2.4s, v15.s[0]\n"                                  \
-  "fmul v3.4s, v3.4s, v15.s[0]\n stp q0, q1, [%[y]]\n stp q2, q3, [%[y], #32]\n b 11f\n"         \
+  "fmul v3.4s, v3.4s, v15.s[0]\n stp q0, q1, [%[y]], #32\n stp q2, q3, [%[y]], #32\n"            \
+  "sub %[q], %[q], %[groups], lsl #5\n sub %[is_fine], %[is_fine], %[groups]\n"                  \
+  "sub %[numbers], %[numbers], %[groups], lsl #2\n subs %[panels], %[panels], #1\n"              \
+  "mov %[start], %[starts]\n mov %[head], %[lines]\n b.ne 12b\n b 11f\n"                         \
   OORT_AWAY(5, 8, start, OORT_NOTHING, head_bytes, bytes, then, 4, 5, 6, 7, 8, 9, 10, 11)        \
   OORT_AWAY(6, 9, start, finish, head_bytes, bytes, then, 8, 9, 10, 11, 4, 5, 6, 7)              \
   OORT_AWAY(7, 10, start, finish, head_bytes, bytes, then, 4, 5, 6, 7, 8, 9, 10, 11) "11:\n"
-#define OORT_RUN_PANEL(...)                                                                      \
-  asm volatile(OORT_PANEL(__VA_ARGS__)                                                           \
+#define OORT_RUN_PANELS(...)                                                                     \
+  asm volatile(OORT_PANELS(__VA_ARGS__)                                                          \
                : [lines] "+&r"(lines), [head] "+&r"(head), [ahead] "+&r"(ahead), [q] "+&r"(x.q), \
-                 [is_fine] "+&r"(x.is_fine), [numbers] "+&r"(x.numbers),                         \
-                 [start] "+&r"(x.start), [groups] "+&r"(x.groups)                                \
-               : [y] "r"(y), [fine] "r"(x.fine), [steps] "r"(kFineSteps), [power] "m"(x.power)   \
+                 [is_fine] "+&r"(x.is_fine), [numbers] "+&r"(x.numbers), [start] "+&r"(start),   \
+                 [left] "=&r"(left), [panels] "+&r"(panels), [y] "+&r"(y)                        \
+               : [groups] "r"(x.groups), [fine] "r"(x.fine), [starts] "r"(x.start),              \
+                 [steps] "r"(kFineSteps), [power] "m"(x.power)                                   \
                : "cc", "memory", "x12", "x13", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7",   \
                  "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18",      \
                  "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29",    \
                  "v30", "v31")
 // clang-format on
 
-/// Reads up to 128 bytes behind the panel, and brings as many bytes from `ahead` on nearer.
+/// `panels` panels, one behind the other, at least 1. Reads up to 128 bytes behind them, and brings
+/// as many bytes from `ahead` on nearer.
 template <bool minimums>
-inline void HalfRowDot(HalfRowX x, const std::byte* panel, const std::byte* ahead, float* y) {
+inline void HalfRowDot(HalfRowX x, int64_t panels, const std::byte* panel, const std::byte* ahead,
+                       float* y) {
   const std::byte *head = panel, *lines = panel + (minimums ? 64 : 32);
+  const int32_t* start = x.start;
+  int64_t left;
   if constexpr (minimums) {
-    OORT_RUN_PANEL(OORT_ZERO, OORT_TOTAL_MINIMUM, 64, 320, 352);
+    OORT_RUN_PANELS(OORT_ZERO, OORT_TOTAL_MINIMUM, 64, 320, 352);
   } else {
-    OORT_RUN_PANEL(OORT_START, OORT_TOTAL, 32, 288, 320);
+    OORT_RUN_PANELS(OORT_START, OORT_TOTAL, 32, 288, 320);
   }
 }
 
@@ -161,7 +169,7 @@ inline void HalfRowDot(HalfRowX x, const std::byte* panel, const std::byte* ahea
 #undef OORT_EITHER
 #undef OORT_AWAY
 #undef OORT_LAST
-#undef OORT_PANEL
-#undef OORT_RUN_PANEL
+#undef OORT_PANELS
+#undef OORT_RUN_PANELS
 
 }  // namespace oort::OORT_ISA

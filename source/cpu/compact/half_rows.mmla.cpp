@@ -22,29 +22,34 @@ constexpr float kHalfFineFrom = 6.0f;
 
 /// The largest magnitudes of the first and of the last four of all eight steps of a piece.
 struct HalfLargest {
-  float low = 0, high = 0;
-  explicit HalfLargest(const float* x) {
-    float32x4_t lows = vabsq_f32(vld1q_f32(x)), highs = vabsq_f32(vld1q_f32(x + 4));
-    Unroll<3>([&](auto i) {
-      lows = vmaxq_f32(lows, vabsq_f32(vld1q_f32(x + 8 * (i + 1))));
-      highs = vmaxq_f32(highs, vabsq_f32(vld1q_f32(x + 8 * (i + 1) + 4)));
-    });
-    low = vmaxvq_f32(lows);
-    high = vmaxvq_f32(highs);
-    // Pieces with NaN, or without a finite inverse, are zeros.
-    if (!(both() > 1e-35f && both() <= 3.4e38f)) low = high = 0;
-  }
+  float low, high;
   float both() const { return low > high ? low : high; }
 };
+
+inline HalfLargest HalfLargestOf(const float* x) {
+  float32x4_t lows = vabsq_f32(vld1q_f32(x)), highs = vabsq_f32(vld1q_f32(x + 4));
+  Unroll<3>([&](auto i) {
+    lows = vmaxq_f32(lows, vabsq_f32(vld1q_f32(x + 8 * (i + 1))));
+    highs = vmaxq_f32(highs, vabsq_f32(vld1q_f32(x + 8 * (i + 1) + 4)));
+  });
+  const HalfLargest most{vmaxvq_f32(lows), vmaxvq_f32(highs)};
+  // Pieces with NaN, or without a finite inverse, are zeros.
+  const float32x4_t all = vmaxq_f32(lows, highs);
+  const float both = vmaxvq_f32(all);
+  return both > 1e-35f && both <= 3.4e38f ? most : HalfLargest{0, 0};
+}
 
 /// What all pieces of a row have in common.
 struct HalfRow {
   float fine_from = 0;  ///< the square from which on a piece has two bytes
   float power = 1;      ///< takes the largest element to 2^9 .. 2^10: scales and sums fit f16
-  HalfRow(const float* x, int64_t count) {
+  /// Keeps the largest elements of each piece where its `start` will be.
+  HalfRow(const float* x, int64_t count, int32_t* start) {
     float squares = 0, most = 0;
-    for (int64_t at = 0; at < count; at += kHalfPiece) {
-      const float here = HalfLargest(x + at).both();
+    for (int64_t at = 0; at < count; at += kHalfPiece, start += 4) {
+      const HalfLargest largest = HalfLargestOf(x + at);
+      const float here = largest.both();
+      std::memcpy(start, &largest, sizeof(largest));
       squares += here * here;
       most = here > most ? here : most;
     }
@@ -118,10 +123,11 @@ void RoundFine(const float* x, float most, float power, const HalfRows& to, int6
 }
 
 void QuantizeHalves(const float* x, int64_t count, const HalfRows& to) {
-  const HalfRow row(x, count);
+  const HalfRow row(x, count, to.start);
   *to.power = 1 / row.power;
   for (int64_t p = 0; p * kHalfPiece < count; ++p, x += kHalfPiece) {
-    const HalfLargest most(x);
+    HalfLargest most;
+    std::memcpy(&most, to.start + 4 * p, sizeof(most));
     const bool is_fine = most.both() * most.both() > row.fine_from;
     to.is_fine[p] = is_fine ? 1 : 0;
     if (is_fine) {
@@ -212,14 +218,15 @@ void HalfPanel(const HalfDot& dot, int first) {
   });
 }
 
+/// `panels` panels times one row.
 template <bool minimums>
-void HalfPanelOne(const HalfDot& dot, int first, const std::byte* ahead) {
+void HalfPanelsOne(const HalfDot& dot, int first, int64_t panels, const std::byte* ahead) {
   const int64_t p = first * dot.x.piece_stride;
   const HalfRowX x{dot.k / kHalfPiece,    dot.x.q + first * dot.x.q_stride,
                    dot.x.fine - dot.x.q,  dot.x.is_fine + p,
                    dot.x.numbers + 2 * p, dot.x.start + 4 * p,
                    dot.x.power[first]};
-  HalfRowDot<minimums>(x, dot.panel, ahead, dot.y + first * dot.y_stride);
+  HalfRowDot<minimums>(x, panels, dot.panel, ahead, dot.y + first * dot.y_stride);
 }
 
 template <bool minimums>
@@ -233,14 +240,21 @@ void DotHalves(HalfDot dot) {
   }
   const int64_t bytes = dot.k / kHalfPiece * dot.layout.group_bytes();
   const int64_t distance = (kHalfAheadBytes / bytes + 1) * bytes;
+  // One row: panels for which the same is asked for in the same distance.
+  for (int64_t some = 0; dot.rows == 1 && dot.panels > 0; dot.panels -= some) {
+    const int64_t left = (dot.end - dot.panel - distance + bytes - 1) / bytes;
+    some = left > 0 && left < dot.panels ? left : dot.panels;
+    HalfPanelsOne<minimums>(dot, 0, some, AheadOf(dot, distance));
+    dot.panel += some * bytes;
+    dot.y += some * kCompactRows;
+  }
   for (int64_t p = 0; p < dot.panels; ++p, dot.panel += bytes, dot.y += kCompactRows) {
-    const std::byte* ahead = AheadOf(dot, distance);
     int row = 0;
     for (; row + kHalfMostRows <= dot.rows; row += kHalfMostRows) {
       HalfPanel<minimums, kHalfMostRows>(dot, row);
     }
     for (; row + 2 <= dot.rows; row += 2) HalfPanel<minimums, 2>(dot, row);
-    if (row < dot.rows) HalfPanelOne<minimums>(dot, row, ahead);
+    if (row < dot.rows) HalfPanelsOne<minimums>(dot, row, 1, AheadOf(dot, distance));
   }
 }
 
