@@ -69,6 +69,21 @@ inline void PartProduct(int64_t k, const uint16_t* a, const uint16_t* b, float* 
 #define OORT_LOAD_TWO(first, second, from, offset) \
   "ldp q" #first ", q" #second ", [%[" #from "], #" #offset "]\n"
 #define OORT_BLOCK(row, left, right, s0, s1) OORT_MMLA(s0, row, left) OORT_MMLA(s1, row, right)
+// clang-format off
+// Four steps of k, and the loads of the next four.
+#define OORT_STEP                                             \
+  OORT_BLOCK(0, 4, 5, 8, 9) OORT_BLOCK(1, 4, 5, 14, 15)       \
+  OORT_BLOCK(2, 4, 5, 20, 21) OORT_BLOCK(3, 4, 5, 26, 27)     \
+  OORT_LOAD_TWO(4, 5, b, 64)                                  \
+  OORT_BLOCK(0, 6, 7, 10, 11) OORT_BLOCK(1, 6, 7, 16, 17)     \
+  OORT_BLOCK(2, 6, 7, 22, 23) OORT_BLOCK(3, 6, 7, 28, 29)     \
+  OORT_LOAD_TWO(6, 7, b, 128)                                 \
+  OORT_BLOCK(0, 4, 5, 12, 13) OORT_BLOCK(1, 4, 5, 18, 19)     \
+  OORT_LOAD_TWO(0, 1, a, 64)                                  \
+  OORT_BLOCK(2, 4, 5, 24, 25) OORT_BLOCK(3, 4, 5, 30, 31)     \
+  OORT_LOAD_TWO(2, 3, a, 96) OORT_LOAD_TWO(4, 5, b, 96)       \
+  "add %[a], %[a], #64\n add %[b], %[b], #96\n subs %[k], %[k], #1\n"
+// clang-format on
 #define OORT_ADD_ROW(from, s0, s1, s2)                                            \
   "ldp q3, q4, [%[" #from "]]\n ldr q5, [%[" #from                                \
   "], #32]\n"                                                                     \
@@ -102,6 +117,7 @@ inline void UnitWhole(const WholeTile& tile) {
   const int64_t out_stride = tile.ldc * 4;
   const float limits[2] = {tile.low, tile.high};
   const void* soon = tile.soon;
+  // A fetch at each step costs 8% of the time: where there is nothing to fetch, none is done.
   // clang-format off
   asm volatile(
       "cbnz %[init_stride], 5f\n"
@@ -117,24 +133,16 @@ inline void UnitWhole(const WholeTile& tile) {
       OORT_LOAD_TWO(4, 5, b, 0) OORT_LOAD_TWO(6, 7, b, 32)
       "subs %[k], %[k], #1\n"
       "b.eq 2f\n"
+      "cbz %[soon_step], 7f\n"
       "1:\n"
       "prfm pldl2keep, [%[soon]]\n"
       "add %[soon], %[soon], %[soon_step]\n"
-      OORT_BLOCK(0, 4, 5, 8, 9) OORT_BLOCK(1, 4, 5, 14, 15)
-      OORT_BLOCK(2, 4, 5, 20, 21) OORT_BLOCK(3, 4, 5, 26, 27)
-      OORT_LOAD_TWO(4, 5, b, 64)
-      OORT_BLOCK(0, 6, 7, 10, 11) OORT_BLOCK(1, 6, 7, 16, 17)
-      OORT_BLOCK(2, 6, 7, 22, 23) OORT_BLOCK(3, 6, 7, 28, 29)
-      OORT_LOAD_TWO(6, 7, b, 128)
-      OORT_BLOCK(0, 4, 5, 12, 13) OORT_BLOCK(1, 4, 5, 18, 19)
-      OORT_LOAD_TWO(0, 1, a, 64)
-      OORT_BLOCK(2, 4, 5, 24, 25) OORT_BLOCK(3, 4, 5, 30, 31)
-      OORT_LOAD_TWO(2, 3, a, 96)
-      OORT_LOAD_TWO(4, 5, b, 96)
-      "add %[a], %[a], #64\n"
-      "add %[b], %[b], #96\n"
-      "subs %[k], %[k], #1\n"
+      OORT_STEP
       "b.ne 1b\n"
+      "b 2f\n"
+      "7:\n"
+      OORT_STEP
+      "b.ne 7b\n"
       "2:\n"
       OORT_BLOCK(0, 4, 5, 8, 9) OORT_BLOCK(1, 4, 5, 14, 15)
       OORT_BLOCK(2, 4, 5, 20, 21) OORT_BLOCK(3, 4, 5, 26, 27)
@@ -169,6 +177,7 @@ inline void UnitWhole(const WholeTile& tile) {
 #undef OORT_MMLA
 #undef OORT_LOAD_TWO
 #undef OORT_BLOCK
+#undef OORT_STEP
 #undef OORT_ADD_ROW
 #undef OORT_CLAMP
 #undef OORT_STORE_ROW
