@@ -298,13 +298,26 @@ class Run {
   /// A streamed panel with all kept ones, which are near.
   void TilesOf(int64_t streamed, int64_t k0, int64_t k1, const std::byte* panel) const {
     GemmTile tile = Begin(k0, k1);
-    int64_t kept = 0;
-    const int64_t whole = a_kept_ ? 0 : problem_.size.n / kernels_.columns;
-    if (kernels_.tiles != nullptr && whole > 0) {
-      Place(0, streamed, k0, panel, tile);
-      if (kernels_.tiles(tile, whole, Bytes(plan_.k, plan_.kept_width))) kept = whole;
+    if (problem_.parts.empty()) {
+      TilesOf(0, plan_.kept_panels, problem_.size.n, streamed, k0, panel, tile);
+      return;
     }
-    for (; kept < plan_.kept_panels; ++kept) {
+    for (const GemmColumns& part : problem_.parts) {
+      const int64_t first = part.begin / kernels_.columns;
+      TilesOf(first, first + CeilDivide(part.count, kernels_.columns), part.count, streamed, k0,
+              panel, tile);
+    }
+  }
+
+  /// With the kept panels from `kept` to `end`, which have `columns` of one place.
+  void TilesOf(int64_t kept, int64_t end, int64_t columns, int64_t streamed, int64_t k0,
+               const std::byte* panel, GemmTile& tile) const {
+    const int64_t whole = a_kept_ ? 0 : columns / kernels_.columns;
+    if (kernels_.tiles != nullptr && whole > 0) {
+      Place(kept, streamed, k0, panel, tile);
+      if (kernels_.tiles(tile, whole, Bytes(plan_.k, plan_.kept_width))) kept += whole;
+    }
+    for (; kept < end; ++kept) {
       Place(kept, streamed, k0, panel, tile);
       kernels_.tile(tile);
     }
@@ -342,7 +355,6 @@ class Run {
     const int64_t column = (a_kept_ ? streamed : kept) * kernels_.columns;
     tile.a = a_kept_ ? kept_panel : panel;
     tile.b = a_kept_ ? panel : kept_panel;
-    tile.c = problem_.c + row * problem_.ldc + column;
     tile.a_width = static_cast<int>(height);
     tile.rows = static_cast<int>(std::min<int64_t>(height, problem_.size.m - row));
     tile.columns = static_cast<int>(std::min<int64_t>(kernels_.columns, problem_.size.n - column));
@@ -351,6 +363,23 @@ class Run {
     if (tile.addend != nullptr) {
       tile.addend = problem_.addend + row * problem_.addend_stride + column;
     }
+    if (problem_.parts.empty()) {
+      tile.c = problem_.c + row * problem_.ldc + column;
+      return;
+    }
+    const GemmColumns& part = PartAt(column);
+    tile.ldc = part.ldc;
+    tile.c = part.c + row * part.ldc + (column - part.begin);
+    tile.columns = ColumnsLeft(part, column, kernels_.columns);
+  }
+
+  const GemmColumns& PartAt(int64_t column) const {
+    size_t i = problem_.parts.size() - 1;
+    while (i > 0 && problem_.parts[i].begin > column) --i;
+    return problem_.parts[i];
+  }
+  static int ColumnsLeft(const GemmColumns& part, int64_t column, int width) {
+    return static_cast<int>(std::clamp<int64_t>(part.begin + part.count - column, 0, width));
   }
 
   /// The streamed side is one vector: each panel of the kept side is read once.
@@ -371,9 +400,15 @@ class Run {
         panel.panel = kept_ + Bytes(p * plan_.k, plan_.kept_width);
         panel.x = x;
         panel.y_stride = a_kept_ ? problem_.ldc : 1;
-        panel.y = problem_.c + first * panel.y_stride;
         panel.count =
             static_cast<int>(std::min<int64_t>(plan_.kept_width, plan_.kept_extent - first));
+        if (problem_.parts.empty()) {
+          panel.y = problem_.c + first * panel.y_stride;
+        } else {
+          const GemmColumns& part = PartAt(first);
+          panel.y = part.c + (first - part.begin);
+          panel.count = ColumnsLeft(part, first, plan_.kept_width);
+        }
         if (kept_bias != nullptr) panel.bias = kept_bias + first;
         if (other_bias != nullptr) {
           std::fill_n(common, panel.count, *other_bias);

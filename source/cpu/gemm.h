@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "cpu/activation.h"
 #include "cpu/gemm_windows.h"
@@ -185,6 +186,13 @@ struct GemmSize {
   bool a_packed = false, b_packed = false;  ///< at most one
 };
 
+/// Columns of C that have a place of their own.
+struct GemmColumns {
+  int64_t begin = 0, count = 0;  ///< `begin` is a multiple of the kernel's columns
+  float* c = nullptr;
+  int64_t ldc = 0;
+};
+
 struct GemmProblem {
   GemmSize size;
   const void* packed = nullptr;    ///< panels of the side that is packed, if one is
@@ -192,6 +200,9 @@ struct GemmProblem {
   const PanelSource* b = nullptr;
   float* c = nullptr;
   int64_t ldc = 0;
+  /// If there are any, C is not in one place, and without an addend: panels of B begin in one of
+  /// these each, in their order; what is in none is dropped.
+  std::span<const GemmColumns> parts = {};
   const float* row_bias = nullptr;     ///< m elements, or null
   const float* column_bias = nullptr;  ///< n elements, or null; not both
   /// A matrix (m,n) that is added behind the bias, or null; it must not overlap C.

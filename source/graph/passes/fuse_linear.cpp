@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "cpu/activation.h"
+#include "graph/passes/linear_op.h"
 #include "graph/passes/passes.h"
-#include "graph/passes/rewrite.h"
 
 namespace oort {
 namespace {
@@ -11,20 +11,7 @@ namespace {
 /// nn.Linear with weights of f32, or what this pass made of one.
 bool IsFusableLinear(const Operator& op) {
   if (op.type == "oort.Linear") return op.outputs.size() == 1;
-  if (op.type != "nn.Linear" || op.inputs.size() != 1 || op.outputs.size() != 1) return false;
-  const Tensor *weight = FindAttribute(op, "weight"), *bias = FindAttribute(op, "bias");
-  if (weight == nullptr || weight->rank() != 2 || !IsFloatOrAbsent(weight)) return false;
-  if (!IsFloatOrAbsent(bias) || (bias != nullptr && !(bias->shape() == Shape{weight->dim(0)}))) {
-    return false;
-  }
-  // What contradicts itself stays as it is, to be refused.
-  const auto repeats = [&](const char* name, int64_t extent) {
-    const Value value = ParameterValue(op, name);
-    return value.IsNone() || (value.IsInt() && value.AsInt() == extent);
-  };
-  const Value flag = ParameterValue(op, "bias");
-  return repeats("in_features", weight->dim(1)) && repeats("out_features", weight->dim(0)) &&
-         (!flag.IsBool() || flag.AsBool() == (bias != nullptr));
+  return IsFloatLinear(op);
 }
 
 bool HasActivation(const Operator& op) { return op.params.count("activation") != 0; }
@@ -55,11 +42,6 @@ bool FuseActivation(Rewriter& rewriter, int index) {
   return true;
 }
 
-bool IsSum(const Operator& op) {
-  if (op.inputs.size() != 2 || op.outputs.size() != 1 || op.inputs[0] == op.inputs[1]) return false;
-  return op.type == "pnnx.Expression" && ParameterText(op, "expr") == "add(@0,@1)";
-}
-
 /// A tensor of the linear operator's own shape as far as the trace tells; should another come, the
 /// layer adds it in a step of its own.
 bool IsAddend(const Operand& addend, const Operand& sum) {
@@ -68,7 +50,7 @@ bool IsAddend(const Operand& addend, const Operand& sum) {
 }
 
 bool FuseSum(Rewriter& rewriter, int index, const std::vector<int>& position) {
-  if (!IsSum(rewriter.op(index))) return false;
+  if (!IsSumOp(rewriter.op(index))) return false;
   const std::vector<int> inputs = rewriter.op(index).inputs;
   int best = -1, addend = -1;
   for (size_t i = 0; i < 2; ++i) {

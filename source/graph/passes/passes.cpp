@@ -29,6 +29,7 @@ std::span<const Pass> Passes() {
       {"interleave-channels", InterleaveChannels},
       {"split-without-copies", SplitWithoutCopies},
       {"cat-without-copies", CatWithoutCopies},
+      {"merge-linear", MergeLinear},
       {"fuse-linear", FuseLinear},
       {"fuse-rms-norm", FuseRmsNorm},
       {"fuse-rotary", FuseRotary},

@@ -89,6 +89,8 @@ void MatchAttention(Graph& graph, const PassContext& context);
 void FoldHeads(Graph& graph, const PassContext& context);
 /// Between the operators of a network floats have the 16 bits of PassContext::narrow.
 void NarrowFloats(Graph& graph, const PassContext& context);
+/// Makes one oort.MergedLinear of several nn.Linear of the same operand.
+void MergeLinear(Graph& graph, const PassContext& context);
 /// Folds activations and sums behind nn.Linear into it, which becomes oort.Linear.
 void FuseLinear(Graph& graph, const PassContext& context);
 /// Folds nn.RMSNorm into the oort.CompactLinear behind it, on a GPU.
