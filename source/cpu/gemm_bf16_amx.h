@@ -241,11 +241,13 @@ inline bool UnitPackEnds(const float* const* rows, int count, int64_t from, int6
                          int64_t first, const PanelPart& part) {
   if (part.side == GemmSide::kB) return false;
   alignas(64) static constexpr float kZeros[kUnitGroupA] = {};
-  PanelPart scaled = part;
+  PanelPart scaled = part, zeros = part;  // zeros stay zeros: times a scale they may be -0
   if (part.scale != nullptr) scaled.scale += from;
+  zeros.scale = nullptr;
   for (int i = 0; i < part.width && from < to; ++i) {
-    const float* row = i < count ? rows[i] + from : kZeros;
-    PackRowOfA(row, first + from, 0, to - from, scaled, i);
+    const bool real = i < count;
+    PackRowOfA(real ? rows[i] + from : kZeros, first + from, 0, to - from, real ? scaled : zeros,
+               i);
   }
   return true;
 }

@@ -157,6 +157,13 @@ cublasLtMatrixLayout_t MakeLayout(DType dtype, int64_t rows, int64_t columns, in
   return layout;
 }
 
+/// Bytes that all rows of a matrix begin at a multiple of.
+uint32_t RowAlignment(int64_t row_stride, int64_t columns, DType dtype, int alignment) {
+  const auto bytes = static_cast<uint64_t>(row_stride > 0 ? row_stride : columns) * ItemSize(dtype);
+  const uint64_t both = bytes | static_cast<uint64_t>(alignment);
+  return static_cast<uint32_t>(both & (~both + 1));  // the largest power of two in both
+}
+
 }  // namespace
 
 Matmul::Matmul(const Product& product, int device) : product_(product), device_(device) {}
@@ -197,10 +204,18 @@ void Matmul::Choose() {
   int found = 0;
   cublasStatus_t status = blas.preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                               &kMostBlasWorkspace, sizeof(kMostBlasWorkspace));
-  const auto alignment = static_cast<uint32_t>(product_.alignment);
-  for (cublasLtMatmulPreferenceAttributes_t attribute :
-       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+  const Product& p = product_;
+  // cuBLAS takes its first matrix for B here. All rows begin like the first one only where their
+  // length allows it.
+  const uint32_t a = RowAlignment(p.row_a, p.transpose_a ? p.m : p.k, p.input, p.alignment);
+  const uint32_t b = RowAlignment(p.row_b, p.transpose_b ? p.k : p.n, p.input, p.alignment);
+  const uint32_t c = RowAlignment(p.row_c, p.n, p.output, p.alignment);
+  const std::pair<cublasLtMatmulPreferenceAttributes_t, uint32_t> alignments[] = {
+      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, b},
+      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, a},
+      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, c},
+      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, c}};
+  for (const auto& [attribute, alignment] : alignments) {
     if (status != CUBLAS_STATUS_SUCCESS) break;
     status = blas.preference_set(preference, attribute, &alignment, sizeof(alignment));
   }
