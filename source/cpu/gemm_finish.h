@@ -53,8 +53,7 @@ inline void FinishTile(const GemmTile& tile, float* sums) {
   switch (activation.kind) {
     case Activation::kNone: return finish_rows([](Vec x) { return x; });
     case Activation::kRelu: return finish_rows([](Vec x) { return FastMax(0.0f, x); });
-    case Activation::kClamp:
-      return finish_rows([&](Vec x) { return Limit(x, low, high); });
+    case Activation::kClamp: return finish_rows([&](Vec x) { return Limit(x, low, high); });
     default: break;
   }
   const ActivationBlock block{tile.rows, tile.columns, tile.c, tile.ldc};
