@@ -300,6 +300,25 @@ TEST(Sampler, NeedsNoLogitsWhereTheLikeliestTokenIsAllThatCounts) {
   EXPECT_FALSE(with([](SamplingOptions& o) { o.top_logprobs = 0; }));
 }
 
+TEST(Sampler, SaysHowItsNextTokenIsDrawn) {
+  EXPECT_TRUE(OnlyDraws({.temperature = 0.5f, .top_k = 3, .top_p = 0.9f, .min_p = 0.1f}));
+  EXPECT_FALSE(OnlyDraws({.temperature = 0.5f, .frequency_penalty = 0.1f}));
+  EXPECT_FALSE(OnlyDraws({.temperature = 0.5f, .top_logprobs = 0}));
+  EXPECT_EQ(NextDraw(Sampler({.top_k = 40})).top_k, 1);  // greedy
+  Sampler sampler({.temperature = 0.5f, .top_k = int64_t{1} << 40, .top_p = 0.9f, .seed = 4});
+  const cuda::TokenDraw first = NextDraw(sampler);
+  EXPECT_EQ(first.top_k, INT32_MAX);
+  EXPECT_EQ(first.temperature, 0.5f);
+  EXPECT_EQ(first.top_p, 0.9f);
+  // Four tokens that are equally likely: the number says which comes.
+  sampler = Sampler({.temperature = 1, .seed = 4});
+  for (int i = 0; i < 20; ++i) {
+    const double at = sampler.NextUniform();
+    EXPECT_EQ(NextDraw(sampler).uniform, at);
+    EXPECT_EQ(sampler.Sample(std::vector<float>(4, 1.0f)).token, static_cast<int32_t>(4 * at));
+  }
+}
+
 TEST(Sampler, SaysTheSameOfNoTokenWithAndWithoutLogits) {
   Sampler sampler;
   EXPECT_EQ(SampleDrawn(sampler, 5).token, 5);

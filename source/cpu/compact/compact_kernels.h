@@ -101,19 +101,21 @@ struct CompactFinish {
   int64_t y_stride = 0;
 };
 
-/// Some panels, one behind the other, times rows of bytes: y[row][16 * panel + i].
-struct CompactDot {
+/// Some panels, one behind the other, times rows as Rows has them: y[row][16 * panel + i].
+template <typename Rows>
+struct PanelsTimesRows {
   CompactLayout layout;
   int64_t k = 0;
   const std::byte* panel = nullptr;
   int64_t panels = 1;
   const std::byte* end = nullptr;   ///< of the panels that this thread goes on to multiply
   const std::byte* next = nullptr;  ///< what it will likely multiply then; never read
-  ByteRows x;
+  Rows x;
   int rows = 0;
   float* y = nullptr;
   int64_t y_stride = kCompactRows;
 };
+using CompactDot = PanelsTimesRows<ByteRows>;
 
 /// What is asked for while dot.panel is multiplied, `distance` before its time.
 template <typename SomeDot>

@@ -26,19 +26,7 @@ struct HalfRows {
   int64_t piece_stride = 0;     ///< likewise, in pieces
 };
 
-/// Some panels, one behind the other, times rows: y[row][16 * panel + i].
-struct HalfDot {
-  CompactLayout layout;
-  int64_t k = 0;
-  const std::byte* panel = nullptr;
-  int64_t panels = 1;
-  const std::byte* end = nullptr;   ///< of the panels that this thread goes on to multiply
-  const std::byte* next = nullptr;  ///< what it will likely multiply then; never read
-  HalfRows x;
-  int rows = 0;
-  float* y = nullptr;
-  int64_t y_stride = kCompactRows;
-};
+using HalfDot = PanelsTimesRows<HalfRows>;
 
 inline bool TakesHalves(const CompactLayout& layout) {
   return layout.type == CompactType::kInt4 && layout.group == 32 && layout.f16_scales &&
