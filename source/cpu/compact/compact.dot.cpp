@@ -10,6 +10,7 @@
 #include "cpu/compact/dot_row_neon.h"
 #elif defined(OORT_UNIT_avx512_vnni)
 #include "cpu/compact/byte_sums_vnni.h"
+#include "cpu/compact/dot_row_vnni.h"
 #elif defined(OORT_UNIT_avx2_dot)
 #include "cpu/compact/byte_sums_avx2.h"
 #endif
@@ -95,7 +96,8 @@ template <typename V>
   });
 }
 
-#if defined(OORT_UNIT_neon_dot)
+#if defined(OORT_UNIT_neon_dot) || defined(OORT_UNIT_avx512_vnni)
+#define OORT_ROWS_BY_HAND
 /// Whether the variant was written by hand.
 template <typename V>
 inline constexpr bool kByHand = V::rows == 1 && V::f16&& V::single && !(V::fine && V::minimums);
@@ -108,7 +110,7 @@ void DotRows(const CompactDot& dot, int first, const std::byte* ahead) {
   constexpr bool kInMemory = V::rows > 2;
   const CompactLayout& layout = dot.layout;
   const int64_t groups = dot.k / layout.group;
-#if defined(OORT_UNIT_neon_dot)
+#if defined(OORT_ROWS_BY_HAND)
   if constexpr (kByHand<V>) {
     const int64_t at = first * dot.x.piece_stride, bytes_at = first * dot.x.q_stride;
     const ByteNumbers& of = V::NumbersOf(dot.x);

@@ -110,6 +110,21 @@ inline IntVec StoreBytes(const IntVec* rounded, int vectors, int8_t* q) {
     vst1q_s8(q, vcombine_s8(vmovn_s16(low), vmovn_s16(high)));
     sums = sums + IntVec(vpaddlq_s16(vaddq_s16(low, high)));
   }
+#elif defined(OORT_ISA_avx512)
+  for (int i = 0; i < vectors; ++i, q += 16) {
+    sums = sums + rounded[i];
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(q), _mm512_cvtepi32_epi8(rounded[i].v));
+  }
+#elif defined(OORT_ISA_avx2)
+  for (int i = 0; i < vectors; i += 2, q += 16) {
+    sums = sums + rounded[i] + rounded[i + 1];
+    // Packing goes on in halves of registers.
+    const __m256i words =
+        _mm256_permute4x64_epi64(_mm256_packs_epi32(rounded[i].v, rounded[i + 1].v), 0b11011000);
+    _mm_storeu_si128(
+        reinterpret_cast<__m128i*>(q),
+        _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
+  }
 #else
   for (int i = 0; i < vectors; ++i, q += Vec::kWidth) {
     sums = sums + rounded[i];
@@ -126,6 +141,8 @@ inline IntVec StoreBytes(const IntVec* rounded, int vectors, int8_t* q) {
 inline int32_t SumOf(IntVec sums) {
 #if defined(OORT_ISA_neon)
   return vaddvq_s32(sums.v);
+#elif defined(OORT_ISA_avx512)
+  return _mm512_reduce_add_epi32(sums.v);
 #else
   float bits[Vec::kWidth];
   FromBits(sums).Store(bits);

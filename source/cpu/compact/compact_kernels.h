@@ -162,6 +162,40 @@ struct CompactUnpackKernels {
 };
 OORT_DECLARE_KERNELS(CompactUnpackKernels)
 
+/// Columns that the kernels on tiles multiply at a time: two panels.
+inline constexpr int kTileColumns = 2 * kCompactRows;
+
+/// Two panels of quantized weights that become bf16: pairs of steps of kTileColumns columns, with
+/// zeros up to `padded` steps.
+struct TileStretch {
+  CompactLayout layout;
+  int64_t k = 0, padded = 0;
+  const std::byte* panels[2] = {};  ///< the second one null where there is none
+  uint16_t* to = nullptr;
+};
+
+/// Rows times a stretch of columns. Meanwhile the next stretch is unpacked: matrix units leave the
+/// others time for it.
+struct CompactTiles {
+  int64_t rows = 0;
+  const void* a = nullptr;  ///< packed as the bf16 kernels of the blocked product have it
+  const uint16_t* b = nullptr;
+  int64_t padded = 0;  ///< steps of k, of both
+  /// rows x kTileColumns sums; rows are whole multiples of 16.
+  float* sums = nullptr;
+  int64_t stride = 0;
+  const TileStretch* next = nullptr;  ///< null for none
+};
+
+/// Many rows times quantized weights on tiles of bf16 (AMX); null where the processor has none.
+struct CompactTileKernels {
+  void (*begin)();  ///< by each thread before the others, and `end` after them
+  void (*end)();
+  void (*unpack)(const TileStretch& stretch);
+  void (*multiply)(const CompactTiles& tiles);
+};
+const CompactTileKernels* CompactTileKernelsFor(Isa isa);
+
 /// Kernels on units that sum products of bytes; null where the processor has none.
 struct CompactDotKernels {
   void (*dot)(const CompactDot& dot);

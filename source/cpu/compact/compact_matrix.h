@@ -81,14 +81,17 @@ class CompactMultiplier {
 
  private:
   struct Job;
+  struct TileRun;
   void RunFew(const Job& job) const;
   void RunMany(const Job& job) const;
+  void RunTiles(const Job& job) const;
 
   const CompactKernels& kernels_;
   const CompactUnpackKernels& unpack_;
   // Null: exact, or no such units.
   const CompactDotKernels* dot_;
   const HalfKernels* halves_;
+  const CompactTileKernels* tiles_;
   const GemmKernels& gemm_;
 };
 

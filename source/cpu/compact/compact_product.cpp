@@ -7,18 +7,14 @@
 
 #include "core/checked.h"
 #include "core/parallel.h"
+#include "cpu/compact/compact_job.h"
 #include "cpu/compact/compact_matrix.h"
 
 namespace oort {
 namespace {
 
-constexpr int64_t kFinishPanels = 8;    // of which results are finished together
-constexpr int64_t kUnpackSteps = 64;    // of k that are unpacked at a time
-constexpr int64_t kProductSlack = 512;  // bytes behind panels that kernels may read
-
-int64_t AlignLine(int64_t bytes) {
-  return static_cast<int64_t>(AlignUp(static_cast<size_t>(bytes), 64));
-}
+constexpr int64_t kFinishPanels = 8;  // of which results are finished together
+constexpr int64_t kUnpackSteps = 64;  // of k that are unpacked at a time
 
 /// The pieces in which x is rounded to bytes: they divide all groups.
 int PieceOf(const CompactProduct& product) {
@@ -26,11 +22,6 @@ int PieceOf(const CompactProduct& product) {
     if (matrix->layout().group % 32 != 0) return 16;
   }
   return 32;
-}
-
-bool AllQuantized(const CompactProduct& product) {
-  return std::all_of(product.matrices.begin(), product.matrices.end(),
-                     [](const auto& matrix) { return matrix->layout().quantized(); });
 }
 
 bool AnyBytes(const CompactProduct& product) {
@@ -154,63 +145,6 @@ struct ByteForms {
   }
 };
 
-void Finish(const CompactKernels& kernels, const CompactProduct& product, size_t result,
-            int64_t column, int columns, CompactFinish finish) {
-  const auto at = [&](const float* p) { return p == nullptr ? nullptr : p + column; };
-  finish.columns = columns;
-  finish.bias = at(product.biases[result]);
-  if (product.gated) finish.up_bias = at(product.biases[1]);
-  const int64_t width = product.matrices[result]->rows();
-  if (result == 0) {
-    finish.activation = product.activation;
-    finish.addend = at(product.addend);
-    finish.addend_stride = width;
-  }
-  finish.y = product.y[result] + column;
-  finish.y_stride = width;
-  kernels.finish(finish);
-}
-
-}  // namespace
-
-struct CompactMultiplier::Job {
-  const CompactProduct& product;
-  int threads;
-  std::byte* workspace;
-  int64_t k;
-  size_t results;  // 1 where gated
-
-  Job(const CompactProduct& p, int t, std::byte* w)
-      : product(p),
-        threads(t),
-        workspace(w),
-        k(p.matrices[0]->columns()),
-        results(p.gated ? 1 : p.matrices.size()) {}
-};
-
-namespace {
-
-/// Counts stretches of rows of all results: which result, and from which row on.
-struct Stretch {
-  size_t result;
-  int64_t row;
-};
-
-int64_t CountStretches(const CompactProduct& product, size_t results, int64_t width) {
-  int64_t count = 0;
-  for (size_t i = 0; i < results; ++i) count += CeilDivide(product.matrices[i]->rows(), width);
-  return count;
-}
-
-Stretch StretchAt(const CompactProduct& product, int64_t width, int64_t index) {
-  size_t result = 0;
-  for (;; ++result) {
-    const int64_t here = CeilDivide(product.matrices[result]->rows(), width);
-    if (index < here) return {result, index * width};
-    index -= here;
-  }
-}
-
 /// What one thread needs to unpack a stretch of columns for the blocked product.
 struct UnpackScratch {
   int64_t unit;         ///< columns at a time: whole panels of both kinds
@@ -228,10 +162,6 @@ struct UnpackScratch {
         sums_bytes(gated ? AlignLine(rows * unit * 4) : 0),
         bytes(panels * panel_bytes + kProductSlack + steps_bytes + sides * sums_bytes) {}
 };
-
-int64_t PackedRowsBytes(const GemmKernels& gemm, int64_t rows, int64_t k) {
-  return AlignLine(PackedBytes(gemm, GemmSide::kA, rows, k) + kProductSlack);
-}
 
 /// Fills the panels of a unit of columns, in bf16 straight from the weights.
 void UnpackUnitBf16(const CompactUnpackKernels& kernels, const GemmKernels& gemm,
@@ -345,6 +275,7 @@ CompactMultiplier::CompactMultiplier(Isa isa, Precision precision, bool halves)
       unpack_(CompactUnpackKernelsFor(isa)),
       dot_(precision == Precision::kF32 ? nullptr : CompactDotKernelsFor(isa)),
       halves_(dot_ == nullptr || !halves ? nullptr : HalfKernelsFor(isa)),
+      tiles_(precision == Precision::kF32 ? nullptr : CompactTileKernelsFor(isa)),
       gemm_(GemmKernelsFor(isa, precision)) {}
 
 size_t CompactMultiplier::Workspace(const CompactProduct& product, int threads) const {
@@ -353,10 +284,12 @@ size_t CompactMultiplier::Workspace(const CompactProduct& product, int threads) 
   if (product.rows <= kCompactFewRows) {
     return bytes ? static_cast<size_t>(ByteForms(product, halves_ != nullptr).bytes) : 0;
   }
-  const UnpackScratch scratch(gemm_, product.rows, k, product.gated);
-  return static_cast<size_t>(
-      CheckedAdd(PackedRowsBytes(gemm_, product.rows, k),
-                 CheckedMultiply<int64_t>(AlignLine(scratch.bytes), std::max(1, threads))));
+  const int64_t scratch =
+      tiles_ != nullptr && AllQuantized(product)
+          ? TileScratch(gemm_, product.rows, k, product.gated).bytes
+          : AlignLine(UnpackScratch(gemm_, product.rows, k, product.gated).bytes);
+  return static_cast<size_t>(CheckedAdd(PackedRowsBytes(gemm_, product.rows, k),
+                                        CheckedMultiply<int64_t>(scratch, std::max(1, threads))));
 }
 
 void CompactMultiplier::Run(const CompactProduct& product, int threads,
@@ -365,6 +298,8 @@ void CompactMultiplier::Run(const CompactProduct& product, int threads,
   const Job job(product, threads, workspace);
   if (product.rows <= kCompactFewRows) {
     RunFew(job);
+  } else if (tiles_ != nullptr && AllQuantized(product)) {
+    RunTiles(job);
   } else {
     RunMany(job);
   }
@@ -431,7 +366,7 @@ void CompactMultiplier::RunFew(const Job& job) const {
       finish.z = z;
       finish.up = product.gated ? up : nullptr;
       finish.z_stride = kWidth;
-      Finish(kernels_, product, result, row, static_cast<int>(last - row), finish);
+      FinishColumns(kernels_, product, result, row, static_cast<int>(last - row), finish);
       index += panels;
     }
   };
@@ -489,7 +424,7 @@ void CompactMultiplier::RunMany(const Job& job) const {
     finish.z = sums;
     finish.up = finish.z + scratch.sums_bytes / 4;
     finish.z_stride = scratch.unit;
-    Finish(kernels_, product, result, first, static_cast<int>(end - first), finish);
+    FinishColumns(kernels_, product, result, first, static_cast<int>(end - first), finish);
   };
 
   const int64_t units = CountStretches(product, job.results, scratch.unit);

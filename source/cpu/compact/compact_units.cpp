@@ -29,10 +29,19 @@ const CompactDotKernels* CompactDotKernelsFor(Isa isa) {
   if (isa == Isa::kAvx512 && ThisCpu().avx512_vnni) return &avx512_vnni::CompactDotKernelsGet();
   return isa == Isa::kAvx2 || isa == Isa::kAvx512 ? &avx2_dot::CompactDotKernelsGet() : nullptr;
 }
+namespace amx {
+const CompactTileKernels& CompactTileKernelsGet();
+}
+const CompactTileKernels* CompactTileKernelsFor(Isa isa) {
+  return isa == Isa::kAvx512 && ThisCpu().amx_bf16 ? &amx::CompactTileKernelsGet() : nullptr;
+}
 #else
 const CompactDotKernels* CompactDotKernelsFor(Isa) { return nullptr; }
 #endif
 
+#if !defined(__x86_64__)
+const CompactTileKernels* CompactTileKernelsFor(Isa) { return nullptr; }
+#endif
 #if !defined(__aarch64__)
 const HalfKernels* HalfKernelsFor(Isa) { return nullptr; }
 #endif

@@ -4,6 +4,8 @@
 
 #if defined(OORT_ISA_neon)
 #include "cpu/compact/compact_fours_neon.h"
+#elif defined(OORT_ISA_avx512)
+#include "cpu/compact/compact_pairs_avx512.h"
 #endif
 
 namespace oort::OORT_ISA {
@@ -63,9 +65,17 @@ inline void StorePairs(const Lanes& first, const Lanes& second, uint16_t* to) {
   });
 }
 
-/// Sixteen steps at a time by way of f32.
+/// Where nothing better is known sixteen steps at a time, by way of f32.
 void UnpackPairs(const CompactLayout& layout, const std::byte* panel, int64_t k0, int64_t k1,
                  const Bf16Target& to) {
+#if defined(OORT_ISA_avx512)
+  if (layout.type == CompactType::kInt4) {
+    return UnpackPairsQuantized<CompactType::kInt4>(layout, panel, k0, k1, to);
+  }
+  if (layout.type == CompactType::kInt8) {
+    return UnpackPairsQuantized<CompactType::kInt8>(layout, panel, k0, k1, to);
+  }
+#endif
   constexpr int64_t kSteps = 16;
   alignas(64) float steps[kSteps * kCompactRows];
   uint16_t* out = to.blocks[0];

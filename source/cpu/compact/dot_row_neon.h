@@ -8,19 +8,9 @@
 #include <arm_neon.h>
 
 #include "cpu/compact/compact_kernels.h"
+#include "cpu/compact/dot_row.h"
 
 namespace oort::OORT_ISA {
-
-/// One row of x in groups of 32.
-struct DotRowX {
-  int64_t groups;  ///< at least 1
-  const int8_t* q;
-  const int8_t* fine;
-  const uint8_t* is_fine;  ///< of 4 bits: whether `fine` counts
-  const float* scale;
-  const float* offset;
-  const int32_t* sum;
-};
 
 // v0 to v3: totals; v4 to v7 and v8 to v11: byte sums of a group and of the one before; v16, v17:
 // x; v18, v19: scale and offset of x; v20 to v27: weights; v28, v29: scales and minimums; v31:

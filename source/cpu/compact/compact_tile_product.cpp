@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+// Many rows times quantized weights on tiles of bf16: stretches of two panels, of which one is
+// multiplied while the next is unpacked.
+#include "core/parallel.h"
+#include "cpu/compact/compact_job.h"
+
+namespace oort {
+
+/// One thread's stretches of columns, one after the other.
+struct CompactMultiplier::TileRun {
+  const CompactMultiplier& multiplier;
+  const Job& job;
+  const TileScratch& scratch;
+  const std::byte* a;
+  std::byte* own;
+  int64_t begin, end;  ///< of the stretches
+  int buffer = 0;      ///< which one holds what is multiplied
+
+  int sides() const { return job.product.gated ? 2 : 1; }
+  float* sums(int side) const {
+    return reinterpret_cast<float*>(own + 2 * scratch.stretch_bytes + side * scratch.sums_bytes);
+  }
+
+  /// Side `side` of a stretch, unpacked to buffer `to`.
+  TileStretch At(int64_t index, int side, int to) const {
+    const auto [result, column] = StretchAt(job.product, kTileColumns, index);
+    const CompactMatrix& matrix = *job.product.matrices[result + static_cast<size_t>(side)];
+    const int64_t panel = column / kCompactRows;
+    TileStretch stretch;
+    stretch.layout = matrix.layout();
+    stretch.k = job.k;
+    stretch.padded = scratch.padded;
+    stretch.panels[0] = matrix.panel(panel);
+    if (panel + 1 < matrix.panels()) stretch.panels[1] = matrix.panel(panel + 1);
+    stretch.to = reinterpret_cast<uint16_t*>(own + to * scratch.stretch_bytes);
+    return stretch;
+  }
+
+  void Multiply(int64_t index, int side, float* to, int64_t stride) {
+    const bool last_side = side + 1 == sides(), last = last_side && index + 1 == end;
+    TileStretch next;
+    if (!last) next = At(index + (last_side ? 1 : 0), last_side ? 0 : side + 1, 1 - buffer);
+    CompactTiles tiles;
+    tiles.rows = job.product.rows;
+    tiles.a = a;
+    tiles.b = reinterpret_cast<const uint16_t*>(own + buffer * scratch.stretch_bytes);
+    tiles.padded = scratch.padded;
+    tiles.sums = to;
+    tiles.stride = stride;
+    tiles.next = last ? nullptr : &next;
+    multiplier.tiles_->multiply(tiles);
+    buffer = 1 - buffer;
+  }
+
+  /// Whether sums of whole tiles are the result.
+  bool IsPlain(size_t result, int64_t columns) const {
+    const CompactProduct& product = job.product;
+    const bool changed = product.gated || product.biases[result] != nullptr ||
+                         (result == 0 && (product.addend != nullptr ||
+                                          product.activation.kind != Activation::kNone));
+    return !changed && columns == kTileColumns && product.rows % 16 == 0;
+  }
+
+  void Run() {
+    if (begin == end) return;
+    multiplier.tiles_->begin();
+    multiplier.tiles_->unpack(At(begin, 0, buffer));
+    for (int64_t index = begin; index < end; ++index) {
+      const auto [result, column] = StretchAt(job.product, kTileColumns, index);
+      const int64_t width = job.product.matrices[result]->rows();
+      const int64_t columns = std::min<int64_t>(kTileColumns, width - column);
+      if (IsPlain(result, columns)) {
+        Multiply(index, 0, job.product.y[result] + column, width);
+        continue;
+      }
+      for (int side = 0; side < sides(); ++side) Multiply(index, side, sums(side), kTileColumns);
+      CompactFinish finish;
+      finish.rows = static_cast<int>(job.product.rows);
+      finish.z = sums(0);
+      finish.up = job.product.gated ? sums(1) : nullptr;
+      finish.z_stride = kTileColumns;
+      FinishColumns(multiplier.kernels_, job.product, result, column, static_cast<int>(columns),
+                    finish);
+    }
+    multiplier.tiles_->end();
+  }
+};
+
+void CompactMultiplier::RunTiles(const Job& job) const {
+  const CompactProduct& product = job.product;
+  const TileScratch scratch(gemm_, product.rows, job.k, product.gated);
+  std::byte* a = job.workspace;
+  std::byte* own = a + PackedRowsBytes(gemm_, product.rows, job.k);
+  const MatrixSource source(gemm_, {product.x, 1, product.x_stride});
+  PackMatrix(gemm_, GemmSide::kA, product.rows, job.k, source, job.threads, a);
+  const int64_t all = CountStretches(product, job.results, kTileColumns);
+  const int pieces = static_cast<int>(std::min<int64_t>(std::max(1, job.threads), all));
+  ParallelPieces(job.threads, pieces, kManyGrains, [&](int piece) {
+    TileRun{*this,
+            job,
+            scratch,
+            a,
+            own + piece * scratch.bytes,
+            all * piece / pieces,
+            all * (piece + 1) / pieces}
+        .Run();
+  });
+}
+
+}  // namespace oort
