@@ -5,17 +5,14 @@
 namespace oort::OORT_ISA {
 namespace {
 
-uint16x8_t RoundEight(const float* x) {
-  return vreinterpretq_u16_f16(Narrow(Vec::Load(x), Vec::Load(x + Vec::kWidth)).v);
-}
+HalfVec RoundFloats(const float* x) { return Narrow(Vec::Load(x), Vec::Load(x + Vec::kWidth)); }
 
 /// Images of three colours, which is nearly all.
 int64_t PackColours(const float* const* planes, int64_t count, Half* out) {
   int64_t i = 0;
   for (; i + HalfVec::kWidth <= count; i += HalfVec::kWidth) {
-    uint16x8x3_t colours;
-    for (int c = 0; c < 3; ++c) colours.val[c] = RoundEight(planes[c] + i);
-    vst3q_u16(&out[3 * i].bits, colours);
+    StoreInterleaved(RoundFloats(planes[0] + i), RoundFloats(planes[1] + i),
+                     RoundFloats(planes[2] + i), out + 3 * i);
   }
   return i;
 }

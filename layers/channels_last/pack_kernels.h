@@ -12,16 +12,16 @@ struct PackKernelsOf {
   void (*pixels)(const float* const* planes, int channels, int padded, int64_t count, T* out);
 };
 
-#if defined(__aarch64__)
-namespace neon_f16 {
+#if defined(OORT_F16_UNIT)
+namespace OORT_F16_UNIT {
 const PackKernelsOf<Half>& PackKernelsGet();
 }
 #endif
 
 /// Null where there is no f16 arithmetic.
 inline const PackKernelsOf<Half>* FindPackKernels([[maybe_unused]] Isa isa) {
-#if defined(__aarch64__)
-  if (HasF16Arithmetic(isa)) return &neon_f16::PackKernelsGet();
+#if defined(OORT_F16_UNIT)
+  if (HasF16Arithmetic(isa)) return &OORT_F16_UNIT::PackKernelsGet();
 #endif
   return nullptr;
 }

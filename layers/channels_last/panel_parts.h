@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A panel of filters, part by part. Only for row_conv.simd.cpp and row_conv.f16.cpp.
+// A panel of filters, part by part. Only for row_block.h and row_block_f16_neon.h.
 #pragma once
 
 #include <cstdint>

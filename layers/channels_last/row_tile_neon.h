@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Five pixels by sixteen filters on NEON, or ten by eight, multiplying by lanes of the pixels. Only
-// for row_conv.simd.cpp, through row_tile.h.
+// for row_block.h, through row_tile.h.
 #pragma once
 
 #include <arm_neon.h>

@@ -18,7 +18,9 @@ struct WinogradMachine {
 
 template <typename T>
 WinogradMachine MachineOf(Isa isa) {
-  if (std::is_same_v<T, Half>) return {82, 25, 2.6};
+  if (std::is_same_v<T, Half>) {
+    return isa == Isa::kAvx512 ? WinogradMachine{160, 12, 2.8} : WinogradMachine{82, 25, 2.6};
+  }
   switch (isa) {
     case Isa::kAvx512: return {80, 12, 2.8};
     case Isa::kAvx2: return {48, 12, 3.0};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // A few rows times one panel of columns, in registers. Only for winograd.f16.simd.cpp.
-// MultiplyTiles makes M of a WinogradProduct, by
-// MultiplyRows(rows, a, lda, k, b, c, ldc, soon, soon_step): c[rows][kWinogradColumns] =
-// a[rows][k] b. `soon` may be fetched into the cache, soon_step bytes for each step of k.
+// MultiplyTiles makes M of a WinogradProduct, by MultiplySome<rows>(a, lda, k, b, c, ldc, soon,
+// soon_step): c[rows][kWinogradColumns] = a[rows][k] b. `soon` may be fetched into the cache,
+// soon_step bytes for each step of k.
 #pragma once
 
 #include "cpu/lanes.h"
@@ -10,7 +10,7 @@
 #include "layers/channels_last/winograd_kernels.h"
 
 #if defined(OORT_UNIT_neon_f16)
-#include "layers/channels_last/winograd_tile_f16.h"
+#include "layers/channels_last/winograd_tile_f16_neon.h"
 #else
 
 #if defined(OORT_ISA_neon)
@@ -19,36 +19,58 @@
 
 namespace oort::OORT_ISA {
 
-#if defined(OORT_ISA_avx512)
+#if defined(OORT_UNIT_avx512_f16)
+inline constexpr int kWinogradRows = 12, kWinogradVectors = 2;
+#elif defined(OORT_ISA_avx512)
 inline constexpr int kWinogradRows = 6, kWinogradVectors = 4;
 #elif defined(OORT_ISA_avx2)
 inline constexpr int kWinogradRows = 6, kWinogradVectors = 2;
 #else
 inline constexpr int kWinogradRows = 4, kWinogradVectors = 4;
 #endif
-inline constexpr int kWinogradColumns = kWinogradVectors * Vec::kWidth;
+inline constexpr int kWinogradColumns = kWinogradVectors * Lanes::kWidth;
 
-template <int rows>
-inline void MultiplySome(const float* a, int64_t lda, int64_t k, const float* b, float* c,
-                         int64_t ldc, const float* soon, int64_t soon_step) {
-  constexpr int kVectors = kWinogradVectors;
-  Vec sums[rows][kVectors];
-  Unroll<rows>([&](auto r) { Unroll<kVectors>([&](auto v) { sums[r][v] = Vec::Zero(); }); });
+/// As many steps of k as are summed one after another; `adds` to what c holds.
+template <int rows, bool adds>
+inline void MultiplySteps(const Element* a, int64_t lda, int64_t k, const Element* b, Element* c,
+                          int64_t ldc, const Element* soon, int64_t soon_step) {
+  constexpr int kVectors = kWinogradVectors, kWidth = Lanes::kWidth;
+  Lanes sums[rows][kVectors];
+  Unroll<rows>([&](auto r) { Unroll<kVectors>([&](auto v) { sums[r][v] = Lanes::Zero(); }); });
   const char* line = reinterpret_cast<const char*>(soon);
   for (; k > 0; --k, ++a, b += kWinogradColumns) {
-    Vec columns[kVectors];
-    Unroll<kVectors>([&](auto v) { columns[v] = Vec::Load(b + v * Vec::kWidth); });
+    Lanes columns[kVectors];
+    Unroll<kVectors>([&](auto v) { columns[v] = Lanes::Load(b + v * kWidth); });
     // A step that asks for more than a line leaves the rest to the processor.
     __builtin_prefetch(line, 0, 2);
     line += soon_step;
     Unroll<rows>([&](auto r) {
-      const Vec row = Vec::Broadcast(a[r * lda]);
+      const Lanes row = Lanes::Broadcast(a[r * lda]);
       Unroll<kVectors>([&](auto v) { sums[r][v] = Fma(row, columns[v], sums[r][v]); });
     });
   }
   Unroll<rows>([&](auto r) {
-    Unroll<kVectors>([&](auto v) { sums[r][v].Store(c + r * ldc + v * Vec::kWidth); });
+    Unroll<kVectors>([&](auto v) {
+      Element* to = c + r * ldc + v * kWidth;
+      if constexpr (adds) sums[r][v] = sums[r][v] + Lanes::Load(to);
+      sums[r][v].Store(to);
+    });
   });
+}
+
+template <int rows>
+inline void MultiplySome(const Element* a, int64_t lda, int64_t k, const Element* b, Element* c,
+                         int64_t ldc, const Element* soon, int64_t soon_step) {
+  const int64_t first = k < kMostSteps ? k : kMostSteps;
+  MultiplySteps<rows, false>(a, lda, first, b, c, ldc, soon, soon_step);
+  if constexpr (kMostSteps < INT64_MAX) {
+    for (int64_t done = first; done < k; done += kMostSteps) {
+      const int64_t now = k - done < kMostSteps ? k - done : kMostSteps;
+      MultiplySteps<rows, true>(a + done, lda, now, b + done * kWinogradColumns, c, ldc,
+                                soon + done * soon_step / static_cast<int64_t>(sizeof(Element)),
+                                soon_step);
+    }
+  }
 }
 
 }  // namespace oort::OORT_ISA

@@ -124,8 +124,8 @@ Kernel FindRounding(DType half) {
 
 Kernel FindHalfKernel([[maybe_unused]] Function function, Isa isa) {
   if (!HasF16Arithmetic(isa)) return nullptr;
-#if defined(__aarch64__)
-  return neon_f16::HalfExpressionKernelsGet().functions[static_cast<size_t>(function)];
+#if defined(OORT_F16_UNIT)
+  return OORT_F16_UNIT::HalfExpressionKernelsGet().functions[static_cast<size_t>(function)];
 #else
   return nullptr;
 #endif

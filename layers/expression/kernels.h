@@ -59,8 +59,8 @@ Kernel FindHalfKernel(Function function, Isa isa);
 namespace oort {
 using expression::ExpressionKernels;
 OORT_DECLARE_KERNELS(ExpressionKernels)
-#if defined(__aarch64__)
-namespace neon_f16 {
+#if defined(OORT_F16_UNIT)
+namespace OORT_F16_UNIT {
 const expression::HalfExpressionKernels& HalfExpressionKernelsGet();
 }
 #endif

@@ -13,33 +13,33 @@ namespace oort::OORT_ISA {
 /// taken off all. Conversions take four cycles each, so that a large sum rounds to an integer
 /// instead.
 inline HalfVec HalfSilu(HalfVec x) {
-  const HalfVec t = Max(Min(x, HalfVec(9.6875f)), HalfVec(-10.25f));
+  const HalfVec t = AtLeast(AtMost(x, HalfVec(9.6875f)), HalfVec(-10.25f));
   // The logarithm to base 2 of e, rounded to an integer in the last bits, and the rest.
   const HalfVec slope = HalfVec(-1.4423828125f), magic = HalfVec(1536.0f);
   const HalfVec shifted = Fma(t, slope, magic);
   const HalfVec r = Fma(t, HalfVec(-3.1223e-4f), Fma(t, slope, magic - shifted));
   const HalfVec low = Fma(r, HalfVec(0.693261027f), HalfVec(0.999928057f));
   const HalfVec p = Fma(Fma(r, HalfVec(0.0551712587f), HalfVec(0.242611066f)), r * r, low);
-  const int16x8_t power = vshlq_n_s16(vreinterpretq_s16_f16(shifted.v), 10);
-  const HalfVec e = vreinterpretq_f16_s16(vaddq_s16(vreinterpretq_s16_f16(p.v), power));
-  const HalfVec sum = HalfVec(1.0f) + e;
-  const float16x8_t guess = vrecpeq_f16(sum.v);
-  const HalfVec inverse = vmulq_f16(guess, vrecpsq_f16(sum.v, guess));
+  const HalfVec e = TimesPower(p, shifted);
+  const HalfVec inverse = QuickInverse(HalfVec(1.0f) + e);
   return x * (inverse - HalfVec(3.5346e-5f));
 }
+
+/// formulas::Clamp between numbers, which keeps NaN.
+inline HalfVec Limit(HalfVec x, HalfVec low, HalfVec high) { return AtMost(AtLeast(x, low), high); }
 
 template <Activation kind>
 inline HalfVec Activate(HalfVec x, HalfVec a, HalfVec b) {
   if constexpr (kind == Activation::kNone) return x;
-  if constexpr (kind == Activation::kRelu) return formulas::Relu(x);
-  if constexpr (kind == Activation::kClamp) return formulas::Clamp(x, a, b);
+  if constexpr (kind == Activation::kRelu) return AtLeast(x, HalfVec(0.0f));
+  if constexpr (kind == Activation::kClamp) return Limit(x, a, b);
   // The factors of 1/6 come first: x (x + 3) may be too large for f16.
   const HalfVec sixth = HalfVec(1.0f / 6);
   if constexpr (kind == Activation::kHardsigmoid) {
-    return formulas::Clamp(Fma(x, sixth, HalfVec(0.5f)), HalfVec(0.0f), HalfVec(1.0f));
+    return Limit(Fma(x, sixth, HalfVec(0.5f)), HalfVec(0.0f), HalfVec(1.0f));
   }
   if constexpr (kind == Activation::kHardswish) {
-    return x * formulas::Clamp(Fma(x, sixth, HalfVec(0.5f)), HalfVec(0.0f), HalfVec(1.0f));
+    return x * Limit(Fma(x, sixth, HalfVec(0.5f)), HalfVec(0.0f), HalfVec(1.0f));
   }
   if constexpr (kind == Activation::kSilu || kind == Activation::kRoughSilu) return HalfSilu(x);
   return Narrow(Activate<kind>(Low(x), Low(a), Low(b)), Activate<kind>(High(x), Low(a), Low(b)));

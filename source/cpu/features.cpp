@@ -69,6 +69,7 @@ CpuFeatures ProbeFeatures() {
   const unsigned saved = SavedState();
   constexpr unsigned kVectors = 0xe6;  // of 512 bits, and masks
   features.avx512_vnni = Bit(c, 11) && (saved & kVectors) == kVectors;
+  features.avx512_f16 = Bit(d, 23) && (saved & kVectors) == kVectors;
   features.avx512_bf16 = Bit(a1, 5) && (saved & kVectors) == kVectors;
   features.amx_bf16 = features.avx512_bf16 && Bit(d, 22) && Bit(d, 24) && MayUseTiles(saved);
 #endif
@@ -84,6 +85,7 @@ std::vector<std::string> CpuFeatures::Names() const {
   if (arm_dot) names.emplace_back("sums of byte products (SDOT)");
   if (arm_i8mm) names.emplace_back("matrices of bytes (SMMLA)");
   if (avx512_vnni) names.emplace_back("sums of byte products (AVX512-VNNI)");
+  if (avx512_f16) names.emplace_back("f16 vectors (AVX512-FP16)");
   if (amx_bf16) names.emplace_back("bf16 tiles (AMX)");
   if (avx512_bf16) names.emplace_back("bf16 pairs (AVX512-BF16)");
   return names;

@@ -13,6 +13,7 @@ struct CpuFeatures {
   bool arm_dot = false;      ///< SDOT: sums of four products of bytes
   bool arm_i8mm = false;     ///< SMMLA, USDOT, and FMLAL: products of bytes, and of f16 to f32
   bool avx512_vnni = false;  ///< VPDPBUSD: sums of four products of bytes
+  bool avx512_f16 = false;   ///< AVX512-FP16: arithmetic on vectors of f16
   bool avx512_bf16 = false;  ///< VDPBF16PS: sums of pairs of products of bf16
   bool amx_bf16 = false;     ///< TDPBF16PS: products of 16x32 by 32x16 matrices of bf16
 

@@ -7,22 +7,30 @@
 //     …
 //     OORT_DEFINE_LANES_KERNELS(ReluKernels, {.relu = OORT_ISA::Relu})
 // WideLanes are as many lanes of f32, for long sums: Widen(Lanes) and Narrow(WideLanes).
-// AtLeast and AtMost are Max and Min with limits that are numbers.
+// AtLeast and AtMost are Max and Min with limits that are numbers. At most kMostSteps products are
+// added up one after another.
 // A header declares with cpu/lanes_kernels.h; this one is for the kernels alone.
 #pragma once
 
 #include "cpu/activation_epilogue.h"
 #include "cpu/lanes_kernels.h"
 
-#if defined(OORT_UNIT_neon_f16)
+#if defined(OORT_UNIT_neon_f16) || defined(OORT_UNIT_avx512_f16)
 #include "cpu/activation_f16.h"
 
 namespace oort::OORT_ISA {
 using Lanes = HalfVec;
 using Element = Half;
 using WideLanes = WideHalfVec;
-inline HalfVec AtLeast(HalfVec x, HalfVec low) { return Max(x, low); }
-inline HalfVec AtMost(HalfVec x, HalfVec high) { return Min(x, high); }
+/// Products that are added up in f16 one after another: a few hundred lose a third of what as many
+/// thousand would. Such sums are then added to each other.
+inline constexpr int64_t kMostSteps = 256;
+/// Rows of results that were just computed, where they lie.
+template <int vectors>
+inline void ActivateTile(const ActivationSpec& spec, Half* x, int64_t stride, int rows,
+                         int columns) {
+  ActivateRows(spec, x, stride, rows, columns);
+}
 }  // namespace oort::OORT_ISA
 
 #else
@@ -31,6 +39,12 @@ namespace oort::OORT_ISA {
 using Lanes = Vec;
 using Element = float;
 using WideLanes = Vec;
+inline constexpr int64_t kMostSteps = INT64_MAX;
+template <int vectors>
+inline void ActivateTile(const ActivationSpec& spec, float* x, int64_t stride, int rows,
+                         int columns) {
+  ActivateBlock<vectors>(spec, {rows, columns, x, stride}, ActivationSource{x, stride});
+}
 inline Vec Widen(Vec x) { return x; }
 inline Vec Narrow(Vec x) { return x; }
 inline Vec AtLeast(Vec x, Vec low) { return FastMax(low, x); }

@@ -8,6 +8,14 @@
 #include "oort/dtype.h"
 #include "oort/error.h"
 
+// The namespace of the kernels over f16, where the build has any.
+#if defined(OORT_NO_F16_UNIT)
+#elif defined(__aarch64__)
+#define OORT_F16_UNIT neon_f16
+#elif defined(__x86_64__)
+#define OORT_F16_UNIT avx512_f16
+#endif
+
 namespace oort {
 
 /// Whether kernels over f16 run on this processor with this instruction set.
@@ -27,12 +35,12 @@ template <typename Table>
   namespace isa {                             \
   const table##Of<float>& table##Get();       \
   }
-#if defined(__aarch64__)
+#if defined(OORT_F16_UNIT)
 #define OORT_DECLARE_F16_GETTER(table) \
-  namespace neon_f16 {                 \
+  namespace OORT_F16_UNIT {            \
   const table##Of<Half>& table##Get(); \
   }
-#define OORT_F16_GETTER(table) neon_f16::table##Get()
+#define OORT_F16_GETTER(table) OORT_F16_UNIT::table##Get()
 #else
 #define OORT_DECLARE_F16_GETTER(table)
 #define OORT_F16_GETTER(table) NoF16Kernels<table##Of<Half>>()

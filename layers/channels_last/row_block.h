@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: MIT
-#include "cpu/activation_epilogue.h"
+// A block of pixels times panels of filters, in the tiles of row_tile.h. Only for
+// row_conv.f16.simd.cpp.
+#pragma once
+
+#include "cpu/lanes.h"
 #include "layers/channels_last/panel_parts.h"
 #include "layers/channels_last/row_tile.h"
 
 namespace oort::OORT_ISA {
 namespace {
+
+using Block = RowBlockOf<Element>;
 
 /// Of a panel, that stay in an L1 cache beside rows. AVX2's panels are so narrow that none is cut.
 #if defined(OORT_ISA_avx512)
@@ -22,15 +28,15 @@ bool SetLimits(RowTile& tile, const ActivationSpec& activation) {
   return tile.clamp;
 }
 
-void CopyColumns(const float* from, float* to, int count) {
+void CopyColumns(const Element* from, Element* to, int count) {
   int i = 0;
-  for (; i + Vec::kWidth <= count; i += Vec::kWidth) Vec::Load(from + i).Store(to + i);
-  if (i < count) Vec::LoadPartial(from + i, count - i).StorePartial(to + i, count - i);
+  for (; i + Lanes::kWidth <= count; i += Lanes::kWidth) Lanes::Load(from + i).Store(to + i);
+  if (i < count) Lanes::LoadPartial(from + i, count - i).StorePartial(to + i, count - i);
 }
 
 /// A block times a part of one panel.
 struct Part {
-  const RowBlock& block;
+  const Block& block;
   RowTile tile;  // at the block's first pixel
   int columns;   // that are wanted
   ActivationSpec activation;
@@ -54,7 +60,7 @@ void Compute(const Part& part, RowTile tile, int64_t count) {
   }
   // What lies behind this part of the panel is needed next: of each row of it one tile fetches one
   // line. The other tiles fetch what they read anyway.
-  constexpr int64_t kLine = 64 / sizeof(float), kWidth = vectors * Vec::kWidth;
+  constexpr int64_t kLine = 64 / sizeof(Element), kWidth = vectors * Lanes::kWidth;
   constexpr int64_t kLines = kWidth < kLine ? 1 : kWidth / kLine;
   const int64_t turn = count < kLines ? 1 : count / kLines;
   for (int64_t i = 0; i < count; ++i) {
@@ -71,8 +77,8 @@ void Compute(const Part& part, RowTile tile, int64_t count) {
 /// Computed beside the image, then copied as far as it is wanted.
 template <int vectors>
 void ComputeBeside(const Part& part, const RowTile& tile, int64_t pixels) {
-  constexpr int kColumns = vectors * Vec::kWidth, kRows = kRowsOf<vectors>, kMost = 8 * kRows;
-  alignas(64) float sums[kMost * kColumns], addends[kMost * kColumns];
+  constexpr int kColumns = vectors * Lanes::kWidth, kRows = kRowsOf<vectors>, kMost = 8 * kRows;
+  alignas(64) Element sums[kMost * kColumns], addends[kMost * kColumns];
   const int64_t stride = tile.stride;
   for (int64_t pixel = 0; pixel < pixels; pixel += kMost) {
     const int64_t count = pixels - pixel < kMost ? pixels - pixel : kMost;
@@ -99,9 +105,9 @@ void RunTiles(const Part& part) {
   RowTile tile = part.tile;
   const bool finished = SetLimits(tile, part.activation);
   const int64_t pixels = part.block.pixels;
-  const bool in_place = kMasked || part.columns == vectors * Vec::kWidth;
+  const bool in_place = kMasked || part.columns == vectors * Lanes::kWidth;
   const int64_t whole = in_place ? pixels / kRows * kRows : 0;
-  tile.lanes = part.columns - (vectors - 1) * Vec::kWidth;
+  tile.lanes = part.columns - (vectors - 1) * Lanes::kWidth;
   if (whole > 0) Compute<vectors>(part, tile, whole / kRows);
   if (whole < pixels) {
     RowTile rest = part.At(whole);
@@ -115,37 +121,37 @@ void RunTiles(const Part& part) {
     }
   }
   if (finished || part.activation.kind == Activation::kNone) return;
-  ActivateBlock<vectors>(part.activation,
-                         {static_cast<int>(pixels), part.columns, tile.out, tile.stride},
-                         ActivationSource{tile.out, tile.stride});
+  ActivateTile<vectors>(part.activation, tile.out, tile.stride, static_cast<int>(pixels),
+                        part.columns);
 }
 
 /// As wide as the panel is.
 void RunPanel(const Part& part, int width) {
   Unroll<kTileVectors>([&](auto v) {
     constexpr int kVectors = v + 1;
-    if constexpr (kVectors * Vec::kWidth % kTileGranule == 0) {
-      if (width == kVectors * Vec::kWidth) RunTiles<kVectors>(part);
+    if constexpr (kVectors * Lanes::kWidth % kTileGranule == 0) {
+      if (width == kVectors * Lanes::kWidth) RunTiles<kVectors>(part);
     }
   });
 }
 
 /// All pixels times the panel that starts at `column`, in parts that stay in the L1 cache.
-void MultiplyPanel(const RowBlock& block, int64_t column) {
-  alignas(64) static constexpr float kZeros[kTileColumns] = {};
+void MultiplyPanel(const Block& block, int64_t column) {
+  alignas(64) static constexpr Element kZeros[kTileColumns] = {};
   const int64_t left = block.columns - column;
   const int used = static_cast<int>(left < kTileColumns ? left : kTileColumns);
   const int width = (used + kTileGranule - 1) / kTileGranule * kTileGranule;
-  const int64_t most = kPanelBytes / (width * static_cast<int64_t>(sizeof(float)));
-  const bool whole = block.pixels <= 2 * kTileRows;
-  const PanelCut cut = whole ? PanelCut{block.taps, block.depth} : CutPanel(block, most, 4);
+  const int64_t near = kPanelBytes / (width * static_cast<int64_t>(sizeof(Element)));
+  const bool passes_once = block.pixels <= 2 * kTileRows;
+  const int64_t most = passes_once || near > kMostSteps ? kMostSteps : near;
+  const PanelCut cut = CutPanel(block, most, 4);
   ForPartsOfPanel<RowTile>(
       block, column, width, kTileRows, cut, kZeros, [&](const RowTile& tile, bool last) {
         RunPanel({block, tile, used, last ? block.activation : ActivationSpec()}, width);
       });
 }
 
-void Block(const RowBlock& block) {
+void MultiplyBlock(const Block& block) {
   for (int64_t column = 0; column < block.columns; column += kTileColumns) {
     MultiplyPanel(block, column);
   }
@@ -153,8 +159,3 @@ void Block(const RowBlock& block) {
 
 }  // namespace
 }  // namespace oort::OORT_ISA
-
-OORT_DEFINE_KERNELS(RowConvKernels, {.rows = kTileRows,
-                                     .columns = kTileColumns,
-                                     .granule = kTileGranule,
-                                     .block = Block})

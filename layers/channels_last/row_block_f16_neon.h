@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: MIT
-// Pixels times panels of filters in f16.
+// Pixels times panels of filters in f16 on NEON. Only for row_conv.f16.simd.cpp.
+#pragma once
+
 #include "cpu/lanes.h"
 #include "cpu/unroll.h"
-#include "layers/channels_last/half_rows.h"
+#include "layers/channels_last/half_rows_neon.h"
 #include "layers/channels_last/panel_parts.h"
 #include "layers/channels_last/row_conv_kernels.h"
 
 namespace oort::OORT_ISA {
 namespace {
+
+constexpr int kTileRows = kHalfRows, kTileColumns = kHalfColumns, kTileGranule = HalfVec::kWidth;
 
 using HalfBlock = RowBlockOf<Half>;
 
@@ -67,14 +71,14 @@ void MultiplyPixels(const HalfBlock& block, HalfTile tile, int columns,
 template <int vectors>
 void MultiplyHalfPanel(const HalfBlock& block, int64_t column, int columns) {
   ForPartsOfPanel<HalfTile>(block, column, vectors * HalfVec::kWidth, kHalfRows,
-                            CutPanel(block, kMostHalfSteps, HalfVec::kWidth), kHalfZeros,
+                            CutPanel(block, kMostSteps, HalfVec::kWidth), kHalfZeros,
                             [&](const HalfTile& tile, bool last) {
                               MultiplyPixels<vectors>(block, tile, columns,
                                                       last ? block.activation : ActivationSpec());
                             });
 }
 
-void MultiplyHalfBlock(const HalfBlock& block) {
+void MultiplyBlock(const HalfBlock& block) {
   constexpr int kStep = HalfVec::kWidth;
   for (int64_t column = 0; column < block.columns; column += kHalfColumns) {
     const int64_t left = block.columns - column;
@@ -87,8 +91,3 @@ void MultiplyHalfBlock(const HalfBlock& block) {
 
 }  // namespace
 }  // namespace oort::OORT_ISA
-
-OORT_DEFINE_LANES_KERNELS(RowConvKernels, {.rows = kHalfRows,
-                                           .columns = kHalfColumns,
-                                           .granule = HalfVec::kWidth,
-                                           .block = MultiplyHalfBlock})

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The products of winograd_tile.h in f16, in the tiles that row_conv.f16.cpp uses. Through
+// The products of winograd_tile.h in f16, in the tiles that row_block_f16_neon.h uses. Through
 // winograd_tile.h only.
 #pragma once
 
-#include "layers/channels_last/half_rows.h"
+#include "layers/channels_last/half_rows_neon.h"
 #include "layers/channels_last/winograd_kernels.h"
 
 namespace oort::OORT_ISA {
@@ -13,7 +13,7 @@ inline constexpr int kWinogradRows = kHalfRows, kWinogradColumns = kHalfColumns;
 /// Some tiles, whose rows are at `rows`, and one piece of k after another.
 inline void MultiplyHalfPieces(const WinogradProductOf<Half>& p, const Half* const* rows,
                                int64_t tiles, Half* m) {
-  const int64_t parts = (p.k + kMostHalfSteps - 1) / kMostHalfSteps;
+  const int64_t parts = (p.k + kMostSteps - 1) / kMostSteps;
   const int64_t most = ((p.k + parts - 1) / parts + 7) / 8 * 8;
   const int64_t whole = tiles / kHalfRows, rest = tiles % kHalfRows;
   HalfTile tile;

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Tiles of row_tile_f16.h of which not all rows or columns are wanted.
-// Only for row_conv.f16.cpp and winograd_tile_f16.h.
+// Tiles of row_tile_f16_neon.h of which not all rows or columns are wanted.
+// Only for row_block_f16_neon.h and winograd_tile_f16_neon.h.
 #pragma once
 
 #include "cpu/lanes.h"
 #include "cpu/unroll.h"
-#include "layers/channels_last/row_tile_f16.h"
+#include "layers/channels_last/row_tile_f16_neon.h"
 
 namespace oort::OORT_ISA {
-
-/// Products that are added up in f16 one after another: a few hundred lose a third of what as many
-/// thousand would. Such sums are then added to each other.
-inline constexpr int64_t kMostHalfSteps = 256;
 
 /// One pixel: its sums are made in four parts, since there are few of them. What it reads of the
 /// weights decides how long it takes.
