@@ -8,6 +8,7 @@
 #endif
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <mutex>
 #include <utility>
@@ -56,6 +57,7 @@ class PageRegion {
   /// Gives back what is not taken of the large page that was begun last, or will not make it one.
   void Trim() {
     if (use_ == PageUse::kPassing) Advise(advised_);
+    if (use_ == PageUse::kKept) Collapse();
     advised_ = used_;
     const size_t end = std::min(AlignUp(used_, kLargePage), size_);
     if (end > used_) ::madvise(pages_ + used_, end - used_, MADV_DONTNEED);
@@ -78,6 +80,28 @@ class PageRegion {
     if (begun > rest) ::madvise(pages_ + rest, begun - rest, MADV_NOHUGEPAGE);
 #endif
   }
+
+  /// Small blocks fill a large page one after another, which is only known in the end: then its
+  /// small pages are replaced by it. One with holes, where blocks have gone, stays as it is.
+  void Collapse() {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+    constexpr int kCollapse = 25;  // MADV_COLLAPSE of Linux 6.1, which C libraries know later
+    for (size_t page = advised_ / kLargePage * kLargePage; page + kLargePage <= used_;
+         page += kLargePage) {
+      if (!IsResident(pages_ + page)) continue;
+      ::madvise(pages_ + page, kLargePage, MADV_HUGEPAGE);
+      ::madvise(pages_ + page, kLargePage, kCollapse);
+    }
+#endif
+  }
+#if defined(__linux__)
+  static bool IsResident(std::byte* large_page) {
+    std::array<unsigned char, kLargePage / 4096> states;
+    const size_t count = kLargePage / SystemPage();
+    if (::mincore(large_page, kLargePage, states.data()) != 0) return false;
+    return std::all_of(states.data(), states.data() + count, [](int s) { return (s & 1) != 0; });
+  }
+#endif
 
   std::byte* pages_;
   size_t size_, used_ = 0, advised_ = 0;
