@@ -37,7 +37,7 @@ elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   if(OORT_COMPILES_AVX512_F16)
     set(OORT_F16_UNITS avx512_f16)
     set(OORT_UNIT_ISA_avx512_f16 avx512)
-    set(OORT_ISA_FLAGS_avx512_f16 ${OORT_ISA_FLAGS_avx512} -mavx512fp16)
+    set(OORT_ISA_FLAGS_avx512_f16 ${OORT_ISA_FLAGS_avx512} -mavx512fp16 -mamx-tile)
   else()
     add_compile_definitions(OORT_NO_F16_UNIT)  # see cpu/lanes_kernels.h
   endif()

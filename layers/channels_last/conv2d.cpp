@@ -50,13 +50,16 @@ class ChannelsLastConv final : public Layer {
     }
     const bool f32 = ReadRowsPrecision(init) != Precision::kBF16;
     const GemmKernels* rounding = f32 ? nullptr : &gemm_;
+    if (std::is_same_v<T, Half> && MakeHalfUnit(init, weight, bias)) return;
     if (const auto variant = ChooseWinograd(init, rounding)) {
       winograd_.emplace(init.isa(), weight, bias, *variant, rounding);
       return;
     }
-    if (!f32 && UnitConv::Fits(gemm_, shape_.weight_shape(), shape_.params().groups())) {
-      unit_.emplace(gemm_, weight);
-      if (!unit_->may_refuse()) return;
+    if constexpr (std::is_same_v<T, float>) {
+      if (!f32 && UnitConv::Fits(gemm_, shape_.weight_shape(), shape_.params().groups())) {
+        unit_.emplace(gemm_, weight, bias);
+        if (!unit_->may_refuse()) return;
+      }
     }
     // Fewer factors than such a unit multiplies at once are best left in f32.
     const bool few =
@@ -95,8 +98,8 @@ class ChannelsLastConv final : public Layer {
     T* scaled = context.workspace<T>();
     Scale(context, g, images, scaled);
     images = {scaled, 0, g.in_channels, nullptr, images.out, images.out_pixel};
-    const Context inner(context.threads(),
-                        {context.workspace() + used, Scratch(g, context.threads(), false)});
+    const Context inner(context.threads(), {context.workspace() + used,
+                                            Scratch(g, g.in_channels, context.threads(), false)});
     Convolve(inner, args, g, images);
   }
 
@@ -107,9 +110,10 @@ class ChannelsLastConv final : public Layer {
 
   size_t Workspace(const Args& args, int threads) const override {
     const ConvGeometry g = Geometry(args);
-    if (!shape_.scaled(args)) return Scratch(g, threads, false);
-    if (TakesScale(g)) return Scratch(g, threads, true);
-    return CheckedAdd(ScaledBytes(g), Scratch(g, threads, false));
+    const int64_t in_pixel = args.tensor(shape_.input()).dim(-1);
+    if (!shape_.scaled(args)) return Scratch(g, in_pixel, threads, false);
+    if (TakesScale(g)) return Scratch(g, in_pixel, threads, true);
+    return CheckedAdd(ScaledBytes(g), Scratch(g, g.in_channels, threads, false));
   }
 
   bool Packs(int argument) const override { return argument == shape_.weight(); }
@@ -142,22 +146,31 @@ class ChannelsLastConv final : public Layer {
   /// Whether the product can multiply by the scale on its way.
   bool TakesScale(const ConvGeometry& g) const {
     if (rows_) return rows_->TakesScale(g);
-    return !packed_.empty() && gemm_.scales && IsEachPixel(g) && g.batch == 1 && g.groups == 1 &&
+    return !packed_.empty() && gemm_.scales && g.IsEachPixel() && g.batch == 1 && g.groups == 1 &&
            g.out_plane() > 1;  // of one pixel nothing is packed
   }
 
-  /// Whether the image is the matrix that is multiplied.
-  static bool IsEachPixel(const ConvGeometry& g) {
-    const ConvAxis &h = g.axes[1], &w = g.axes[2];
-    return g.taps() == 1 && h.out == h.in && w.out == w.in && h.stride == 1 && w.stride == 1 &&
-           h.pad == 0 && w.pad == 0;
+  /// Whether a unit for tiles of f16 does it all; what it may refuse is left to `rows_`.
+  bool MakeHalfUnit(const LayerInit& init, const Tensor& weight, const Tensor& bias) {
+    if constexpr (std::is_same_v<T, Half>) {
+      const TileKernelsF16* tiles = FindTileKernelsF16(init.isa());
+      const int64_t groups = shape_.params().groups();
+      if (tiles == nullptr || !UnitConvOf<T>::Fits(*tiles, shape_.weight_shape(), groups)) {
+        return false;
+      }
+      unit_.emplace(*tiles, weight, bias);
+      if (unit_->may_refuse()) rows_.emplace(init.isa(), weight, bias, groups);
+      return true;
+    }
+    return false;
   }
 
-  size_t Scratch(const ConvGeometry& g, int threads, bool scaled) const {
+  size_t Scratch(const ConvGeometry& g, int64_t in_pixel, int threads, bool scaled) const {
     if (depthwise_) return 0;
     if (winograd_) return winograd_->Workspace(WinogradSizeOf(g), threads);
     if (unit_) {
-      return std::max(unit_->Workspace(g), rows_ ? rows_->Workspace(g, threads, scaled) : 0);
+      return std::max(unit_->Workspace(g, in_pixel),
+                      rows_ ? rows_->Workspace(g, threads, scaled) : 0);
     }
     if (rows_) return rows_->Workspace(g, threads, scaled);
     const int64_t floats = GemmBatchWorkspace(gemm_, SizeOf(g), g.groups, threads);
@@ -199,7 +212,7 @@ class ChannelsLastConv final : public Layer {
       windows.height = g.axes[1];
       windows.width = g.axes[2];
       windows.zeros = zeros_.data<float>();
-      const bool each_pixel = IsEachPixel(g);
+      const bool each_pixel = g.IsEachPixel();
       GemmBatch(
           gemm_, size, g.groups, context.threads(), context.workspace<float>(),
           [&](int64_t group, int threads, float* space) {
@@ -303,19 +316,15 @@ class ChannelsLastConv final : public Layer {
 
   bool RunUnit(const Context& context, const Args& args, const ConvGeometry& g,
                const Images& images) const {
-    if constexpr (std::is_same_v<T, float>) {
-      UnitConv::Operands operands;
-      operands.in = images.in;
-      operands.in_pixel = images.in_pixel;
-      operands.bias = shape_.bias().data(args);
-      operands.addend = shape_.epilogue().addend(args);
-      operands.addend_pixel = g.out_channels;
-      operands.activation = shape_.epilogue().activation();
-      operands.out = images.out;
-      operands.out_pixel = images.out_pixel;
-      return unit_->Run(context, g, operands);
-    }
-    return false;
+    typename UnitConvOf<T>::Operands operands;
+    operands.in = images.in;
+    operands.in_pixel = images.in_pixel;
+    operands.addend = shape_.epilogue().template addend<T>(args);
+    operands.addend_pixel = g.out_channels;
+    operands.activation = shape_.epilogue().activation();
+    operands.out = images.out;
+    operands.out_pixel = images.out_pixel;
+    return unit_->Run(context, g, operands);
   }
 
   void RunRows(const Context& context, const Args& args, const ConvGeometry& g,
@@ -354,7 +363,7 @@ class ChannelsLastConv final : public Layer {
   Tensor bias_;                       // of a depthwise convolution
   std::optional<DepthwiseConvOf<T>> depthwise_;
   std::optional<RowConvOf<T>> rows_;
-  std::optional<UnitConv> unit_;
+  std::optional<UnitConvOf<T>> unit_;
   std::optional<WinogradConvOf<T>> winograd_;
   expression::Kernel multiply_ = nullptr;  // elements of f16
 };

@@ -6,11 +6,6 @@
 #include "core/checked.h"
 
 namespace oort {
-namespace {
-
-constexpr int64_t kLineChannels = 16;
-
-}  // namespace
 
 template <typename T>
 DepthwiseConvOf<T>::DepthwiseConvOf(Isa isa, const Tensor& weight)
@@ -28,7 +23,9 @@ DepthwiseConvOf<T>::DepthwiseConvOf(Isa isa, const Tensor& weight)
 /// until the next row of outputs needs them again, but enough to read memory in long runs.
 template <typename T>
 int64_t DepthwiseConvOf<T>::BlockOf(const ConvGeometry& g) const {
-  constexpr int64_t kCached = 40 * 1024 / sizeof(T), kLeast = 6 * kLineChannels;
+  // Of a line of the cache; some of them are whole vectors, too.
+  constexpr int64_t kLineChannels = 64 / sizeof(T);
+  constexpr int64_t kCached = 40 * 1024 / sizeof(T), kLeast = 96;
   const ConvAxis &height = g.axes[1], &width = g.axes[2];
   const int64_t rows = std::min(height.in, height.kernel + 2 * height.stride);
   const int64_t pixels = std::max<int64_t>(1, rows * width.in);

@@ -192,20 +192,13 @@ class RowConvOf<T>::Job {
   void FindRows(const Block& block, int64_t group) const {
     const int64_t pointers = conv_.tile_taps_ * kernels_.rows;
     const T* in = operands_.in + group * conv_.channels_;
-    if (EachPixel()) {
+    if (g_.IsEachPixel()) {
       FindPixels(block, in);
     } else {
       FindWindows(block, in);
     }
     std::fill_n(block.pointers + block.tiles * pointers, kRowMoreTiles * pointers,
                 block.pointers[0]);
-  }
-
-  /// Whether each pixel reads the one at its own place.
-  bool EachPixel() const {
-    const ConvAxis &h = g_.axes[1], &w = g_.axes[2];
-    return g_.taps() == 1 && h.out == h.in && w.out == w.in && h.stride == 1 && w.stride == 1 &&
-           h.pad == 0 && w.pad == 0;
   }
 
   /// Behind the last pixel nothing may be read, so that rows near the end are copied.

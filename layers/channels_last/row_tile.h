@@ -108,7 +108,8 @@ void ComputeRowsOf(const RowTile& tile) {
     constexpr int kSteps = kStepsOf<vectors, rows>, kStep = vectors * Lanes::kWidth;
     int64_t k = 0;
     for (; k + kSteps <= depth; k += kSteps, b += kSteps * kStep) {
-      Unroll<kSteps>([&](auto s) { __builtin_prefetch(b + ahead + s * kStep, 0, 2); });
+      // Not in a lambda: GCC drops calls of what does nothing but fetch.
+      for (int s = 0; s < kSteps; ++s) __builtin_prefetch(b + ahead + s * kStep, 0, 2);
       AddSteps<kSteps>(a, k, b, sums);
     }
     if constexpr (kSteps > 1) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "layers/convolution/conv_geometry.h"
 
+#include <algorithm>
+
 #include "core/checked.h"
 #include "layers/linear/weight_arg.h"
 #include "layers/window_bounds.h"
@@ -28,6 +30,12 @@ std::string AxisText(int axis, const Shape& input) {
 }
 
 }  // namespace
+
+bool ConvGeometry::IsEachPixel() const {
+  return taps() == 1 && std::all_of(axes.begin(), axes.end(), [](const ConvAxis& axis) {
+           return axis.out == axis.in && axis.stride == 1 && axis.pad == 0;
+         });
+}
 
 double ConvGeometry::multiplications() const {
   return static_cast<double>(batch) * static_cast<double>(out_channels) *

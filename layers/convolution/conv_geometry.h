@@ -28,6 +28,8 @@ struct ConvGeometry {
   int64_t group_in() const { return in_channels / groups; }
   int64_t group_out() const { return out_channels / groups; }
   double multiplications() const;
+  /// Whether each output reads the input at its own place, and no other.
+  bool IsEachPixel() const;
 };
 
 /// The parameters that convolutions share.

@@ -108,7 +108,23 @@ Kernel FindKernel(Function function, DType dtype, Isa isa) {
   }
 }
 
+namespace {
+
+/// Null unless the processor converts f16 in vectors.
+Kernel FindHalfConversion([[maybe_unused]] DType from, [[maybe_unused]] DType to) {
+#if defined(OORT_F16_UNIT)
+  if (!HasF16Arithmetic(DefaultIsa())) return nullptr;
+  const HalfExpressionKernels& kernels = OORT_F16_UNIT::HalfExpressionKernelsGet();
+  if (from == DType::kF16 && to == DType::kF32) return kernels.widen;
+  if (from == DType::kF32 && to == DType::kF16) return kernels.narrow;
+#endif
+  return nullptr;
+}
+
+}  // namespace
+
 Kernel FindConversion(DType from, DType to) {
+  if (const Kernel quick = FindHalfConversion(from, to)) return quick;
   if (from == DType::kC32 || to == DType::kC32) return nullptr;
   if (from == DType::kNull || to == DType::kNull) return nullptr;
   return VisitDType(from, [&](auto from_tag) {

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-#include "cpu/kernels.h"
+#include "cpu/lanes_kernels.h"
 #include "oort/dtype.h"
 #include "parser/expression/function.h"
 
@@ -50,6 +50,7 @@ struct ExpressionKernels {
 /// Functions of f16 in f16, whose results are those in f32 rounded; null where they would not be.
 struct HalfExpressionKernels {
   std::array<Kernel, kFunctionCount> functions{};
+  Kernel widen = nullptr, narrow = nullptr;  ///< f16 to f32, and back
 };
 /// Null where there is none, or the processor has no such arithmetic.
 Kernel FindHalfKernel(Function function, Isa isa);

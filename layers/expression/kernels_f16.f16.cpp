@@ -39,8 +39,43 @@ void UnaryHalves(const void* const* args, void* out, int64_t count) {
   BinaryHalves<Op>(both, out, count);
 }
 
+void WidenHalves(const void* const* args, void* out, int64_t count) {
+  constexpr int kStep = HalfVec::kWidth;
+  const Half* x = static_cast<const Half*>(args[0]);
+  float* y = static_cast<float*>(out);
+  int64_t i = 0;
+  for (; i + kStep <= count; i += kStep) {
+    const HalfVec both = HalfVec::Load(x + i);
+    Low(both).Store(y + i);
+    High(both).Store(y + i + kStep / 2);
+  }
+  if (i == count) return;
+  alignas(64) float rest[kStep];
+  const HalfVec both = HalfVec::LoadPartial(x + i, static_cast<int>(count - i));
+  Low(both).Store(rest);
+  High(both).Store(rest + kStep / 2);
+  for (int64_t j = 0; i < count; ++i, ++j) y[i] = rest[j];
+}
+
+void NarrowFloats(const void* const* args, void* out, int64_t count) {
+  constexpr int kStep = HalfVec::kWidth;
+  const float* x = static_cast<const float*>(args[0]);
+  Half* y = static_cast<Half*>(out);
+  int64_t i = 0;
+  for (; i + kStep <= count; i += kStep) {
+    Narrow(Vec::Load(x + i), Vec::Load(x + i + kStep / 2)).Store(y + i);
+  }
+  if (i == count) return;
+  alignas(64) float rest[kStep] = {};
+  for (int64_t j = 0; i + j < count; ++j) rest[j] = x[i + j];
+  Narrow(Vec::Load(rest), Vec::Load(rest + kStep / 2))
+      .StorePartial(y + i, static_cast<int>(count - i));
+}
+
 constexpr HalfExpressionKernels MakeHalfTable() {
   HalfExpressionKernels table;
+  table.widen = &WidenHalves;
+  table.narrow = &NarrowFloats;
   const auto set = [&table](Function function, expression::Kernel kernel) {
     table.functions[static_cast<size_t>(function)] = kernel;
   };

@@ -3,6 +3,7 @@
 #include "layers/linear/half_linear.h"
 
 #include "layers/channels_last/row_conv.h"
+#include "layers/channels_last/unit_conv.h"
 #include "layers/fused_activation.h"
 #include "layers/linear/linear_shapes.h"
 #include "layers/precision_param.h"
@@ -19,8 +20,14 @@ class HalfLinear final : public LinearLayer {
     if (!weight.defined() || weight.rank() != 2) {
       throw Error(ErrorCode::kUnsupported, "expected a weight of rank 2, stored with the operator");
     }
-    rows_.emplace(init.isa(), weight.Reshaped({weight.dim(0), weight.dim(1), 1, 1}),
-                  ReadWeight<float>(init, "bias"), 1);
+    const Tensor filters = weight.Reshaped({weight.dim(0), weight.dim(1), 1, 1});
+    const Tensor bias = ReadWeight<float>(init, "bias");
+    const TileKernelsF16* tiles = FindTileKernelsF16(init.isa());
+    if (tiles != nullptr && UnitConvOf<Half>::Fits(*tiles, filters.shape(), 1)) {
+      unit_.emplace(*tiles, filters, bias);
+    } else {
+      rows_.emplace(init.isa(), filters, bias, 1);
+    }
   }
 
   std::vector<Value> Infer(const Args& args) const override {
@@ -37,19 +44,24 @@ class HalfLinear final : public LinearLayer {
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     Tensor& output = outputs[0].AsTensor();
     if (output.elements() == 0) return;
-    RowConvOf<Half>::Operands operands;
-    operands.in = args.tensor(input_).data<Half>();
-    if (args.Has(addend_)) operands.addend = args.tensor(addend_).data<Half>();
-    operands.activation = activation_;
-    operands.out = output.data<Half>();
-    const ConvGeometry g = Geometry(args);
-    operands.in_pixel = g.in_channels;
-    operands.out_pixel = g.out_channels;
-    rows_->Run(context, g, operands);
+    const auto run = [&](const auto& product, auto operands) {
+      operands.in = args.tensor(input_).data<Half>();
+      if (args.Has(addend_)) operands.addend = args.tensor(addend_).data<Half>();
+      operands.activation = activation_;
+      operands.out = output.data<Half>();
+      const ConvGeometry g = Geometry(args);
+      operands.in_pixel = g.in_channels;
+      operands.out_pixel = g.out_channels;
+      if constexpr (requires { operands.addend_pixel; }) operands.addend_pixel = g.out_channels;
+      product.Run(context, g, operands);
+    };
+    if (unit_) return run(*unit_, UnitConvOf<Half>::Operands());
+    run(*rows_, RowConvOf<Half>::Operands());
   }
 
   size_t Workspace(const Args& args, int threads) const override {
-    return rows_->Workspace(Geometry(args), threads);
+    const ConvGeometry g = Geometry(args);
+    return unit_ ? unit_->Workspace(g, g.in_channels) : rows_->Workspace(g, threads);
   }
 
   bool Packs(int argument) const override { return argument == weight_arg_; }
@@ -72,6 +84,7 @@ class HalfLinear final : public LinearLayer {
 
   int addend_, weight_arg_;
   ActivationSpec activation_;
+  std::optional<UnitConvOf<Half>> unit_;  // where the processor has one that can do it, else:
   std::optional<RowConvOf<Half>> rows_;
 };
 

@@ -72,6 +72,7 @@ CpuFeatures ProbeFeatures() {
   features.avx512_f16 = Bit(d, 23) && (saved & kVectors) == kVectors;
   features.avx512_bf16 = Bit(a1, 5) && (saved & kVectors) == kVectors;
   features.amx_bf16 = features.avx512_bf16 && Bit(d, 22) && Bit(d, 24) && MayUseTiles(saved);
+  features.amx_f16 = features.amx_bf16 && features.avx512_f16 && Bit(a1, 21);
 #endif
   return features;
 }
@@ -87,6 +88,7 @@ std::vector<std::string> CpuFeatures::Names() const {
   if (avx512_vnni) names.emplace_back("sums of byte products (AVX512-VNNI)");
   if (avx512_f16) names.emplace_back("f16 vectors (AVX512-FP16)");
   if (amx_bf16) names.emplace_back("bf16 tiles (AMX)");
+  if (amx_f16) names.emplace_back("f16 tiles (AMX)");
   if (avx512_bf16) names.emplace_back("bf16 pairs (AVX512-BF16)");
   return names;
 }

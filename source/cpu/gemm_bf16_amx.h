@@ -5,6 +5,7 @@
 
 #include <immintrin.h>
 
+#include "cpu/amx_tiles.h"
 #include "cpu/gemm.h"
 #include "cpu/gemm_bf16_pairs.h"
 #include "cpu/gemm_finish.h"
@@ -14,97 +15,8 @@ namespace oort::OORT_ISA {
 inline constexpr int kUnitRows = 32, kUnitColumns = 32, kUnitDepth = 512;
 inline constexpr int kUnitK = 32, kUnitGroupA = 32, kUnitGroupB = 2;
 
-/// The operand of LDTILECFG: eight tiles of 16 rows of 64 bytes.
-struct alignas(64) TileConfig {
-  uint8_t palette = 1;
-  uint8_t start_row = 0;
-  uint8_t reserved[14] = {};
-  uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
-static_assert(sizeof(TileConfig) == 64);
-
-inline void BeginTiles() {
-  static constexpr TileConfig kConfig;
-  _tile_loadconfig(&kConfig);
-}
-/// Without it every switch of threads would save eight KiB.
-inline void EndTiles() { _tile_release(); }
 inline constexpr void (*kUnitBegin)() = BeginTiles;
 inline constexpr void (*kUnitEnd)() = EndTiles;
-
-/// Where the sums of 16 rows begin and end: rows of f32, `stride` bytes apart.
-struct TileSums {
-  const float* from = nullptr;  ///< null for zeros
-  int64_t from_stride = 0;
-  float* to = nullptr;
-  int64_t to_stride = 0;
-};
-
-/// What a product of tiles reads: step i finds A's rows at upper + a(i) and lower + a(i).
-struct TileFactors {
-  const char *upper = nullptr, *lower = nullptr;
-  int64_t a_stride = 0;  ///< bytes between rows
-  const char* b = nullptr;
-  int64_t steps = 0;
-  const char* soon = nullptr;
-  int64_t soon_bytes = 0;
-};
-
-/// Tiles 0 to 3 are sums, 4 and 5 of A, 6 and 7 of B; `low` and `right` tell whether the second
-/// half of the rows and of the columns is needed. What is needed soon comes on the way: the
-/// products take a tenth of the time in which memory brings their factors.
-template <bool low, bool right, typename Place>
-inline void TileProduct(const TileFactors& factors, const TileSums& upper, const TileSums& lower,
-                        const Place& a) {
-  constexpr int kPairs = 2 * 2 * kUnitColumns, kStepOfB = 2 * kUnitK * kUnitColumns;
-  const int64_t steps = factors.steps, stride = factors.a_stride;
-  const char *b = factors.b, *soon = factors.soon;
-  const int64_t lines =
-      soon == nullptr || steps == 0 ? 0 : (factors.soon_bytes / 64 + steps - 1) / steps;
-  // Both halves begin alike; the intrinsics take nothing but literal numbers of tiles.
-  if (upper.from == nullptr) {
-    _tile_zero(0);
-    if constexpr (right) _tile_zero(1);
-    if constexpr (low) _tile_zero(2);
-    if constexpr (low && right) _tile_zero(3);
-  } else {
-    _tile_loadd(0, upper.from, upper.from_stride);
-    if constexpr (right) _tile_loadd(1, upper.from + 16, upper.from_stride);
-    if constexpr (low) _tile_loadd(2, lower.from, lower.from_stride);
-    if constexpr (low && right) _tile_loadd(3, lower.from + 16, lower.from_stride);
-  }
-  for (int64_t i = 0; i < steps; ++i, b += kStepOfB) {
-    const int64_t place = a(i);
-    _tile_loadd(4, factors.upper + place, stride);
-    _tile_loadd(6, b, kPairs);
-    for (int64_t line = 0; line < lines; ++line, soon += 64) __builtin_prefetch(soon, 0, 2);
-    _tile_dpbf16ps(0, 4, 6);
-    if constexpr (right) {
-      _tile_loadd(7, b + 64, kPairs);
-      _tile_dpbf16ps(1, 4, 7);
-    }
-    if constexpr (low) {
-      _tile_loadd(5, factors.lower + place, stride);
-      _tile_dpbf16ps(2, 5, 6);
-    }
-    if constexpr (low && right) _tile_dpbf16ps(3, 5, 7);
-  }
-  _tile_stored(0, upper.to, upper.to_stride);
-  if constexpr (right) _tile_stored(1, upper.to + 16, upper.to_stride);
-  if constexpr (low) _tile_stored(2, lower.to, lower.to_stride);
-  if constexpr (low && right) _tile_stored(3, lower.to + 16, lower.to_stride);
-}
-
-/// The sums of a tile, as far as they are wanted; what lies beyond may be anything.
-template <typename Place>
-inline void MultiplyTiles(const TileFactors& factors, bool low, bool right, const TileSums& upper,
-                          const TileSums& lower, const Place& a) {
-  if (low && right) return TileProduct<true, true>(factors, upper, lower, a);
-  if (low) return TileProduct<true, false>(factors, upper, lower, a);
-  if (right) return TileProduct<false, true>(factors, upper, lower, a);
-  TileProduct<false, false>(factors, upper, lower, a);
-}
 
 /// Of a packed panel of A: steps of 32 rows of 64 bytes.
 inline void MultiplyTile(const GemmTile& tile, const TileSums& sums) {
@@ -120,8 +32,8 @@ inline void MultiplyTile(const GemmTile& tile, const TileSums& sums) {
   TileSums lower = sums;
   if (sums.from != nullptr) lower.from += 16 * (sums.from_stride / 4);
   lower.to += 16 * (sums.to_stride / 4);
-  MultiplyTiles(factors, tile.rows > 16, tile.columns > 16, sums, lower,
-                [](int64_t step) { return step * kStepOfA; });
+  MultiplyTiles<Bf16Products>(factors, tile.rows > 16, tile.columns > 16, sums, lower,
+                              [](int64_t step) { return step * kStepOfA; });
 }
 
 /// At most a row of a tile.

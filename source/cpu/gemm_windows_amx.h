@@ -46,8 +46,8 @@ inline void WindowTile(const GemmWindowTile& tile) {
   factors.soon = static_cast<const char*>(tile.soon);
   factors.soon_bytes = tile.soon_bytes;
   const int64_t* offsets = tile.offsets;
-  MultiplyTiles(factors, tile.halves[1].rows > 0, tile.columns > 16, ends[0], ends[1],
-                [=](int64_t step) { return offsets[step]; });
+  MultiplyTiles<Bf16Products>(factors, tile.halves[1].rows > 0, tile.columns > 16, ends[0], ends[1],
+                              [=](int64_t step) { return offsets[step]; });
   for (int i = 0; i < 2; ++i) {
     const GemmWindowHalf& half = tile.halves[i];
     if (half.rows == 0 || ends[i].to == half.c) continue;

@@ -120,7 +120,6 @@ void ExpectUnitConv(const UnitConvCase& c, int64_t gap, bool with_addend) {
   UnitConv::Operands operands;
   operands.in = in.data();
   operands.in_pixel = channels + gap;
-  operands.bias = bias.data<float>();
   if (with_addend) operands.addend = addend.data<float>();
   operands.addend_pixel = columns;
   operands.activation = {with_addend ? Activation::kRelu : Activation::kNone, 0, 0};
@@ -128,12 +127,13 @@ void ExpectUnitConv(const UnitConvCase& c, int64_t gap, bool with_addend) {
   operands.out_pixel = columns + gap;
   const ConvParams params({c.stride, c.stride}, {c.pad, c.pad}, {c.dilation, c.dilation}, 1);
   const ConvGeometry geometry = params.Geometry(c.image, c.weight);
-  const UnitConv conv(PlainUnit(), weight);
+  const UnitConv conv(PlainUnit(), weight, bias);
+  const size_t bytes = conv.Workspace(geometry, channels + gap);
   for (const int threads : {1, 3}) {
-    std::vector<std::byte> space(conv.Workspace(geometry) + 64);
+    std::vector<std::byte> space(bytes + 64);
     void* aligned = space.data();
     size_t room = space.size();
-    ASSERT_NE(std::align(64, conv.Workspace(geometry), aligned, room), nullptr);
+    ASSERT_NE(std::align(64, bytes, aligned, room), nullptr);
     const Context context(threads, {static_cast<std::byte*>(aligned), room});
     ASSERT_TRUE(conv.Run(context, geometry, operands));
     for (int64_t i = 0; i < wanted.elements(); ++i) {
@@ -174,7 +174,7 @@ TEST(UnitConv, LeavesOthersAlone) {
 /// Where rows of windows are steps, what lies behind them is multiplied by zero.
 TEST(UnitConv, RefusesInfinitiesBesideWindows) {
   const Tensor weight = UnitTestTensor({4, 3, 3, 3}, 1);
-  const UnitConv conv(PlainUnit(), weight);
+  const UnitConv conv(PlainUnit(), weight, Tensor());
   EXPECT_TRUE(conv.may_refuse());
   Tensor image = UnitTestTensor({1, 6, 6, 3}, 2);
   image.data<float>()[40] = std::numeric_limits<float>::infinity();
@@ -186,8 +186,9 @@ TEST(UnitConv, RefusesInfinitiesBesideWindows) {
   operands.in_pixel = 3;
   operands.out = out.data();
   operands.out_pixel = 4;
-  Tensor space(DType::kU8, {static_cast<int64_t>(conv.Workspace(geometry))});
-  const Context context(1, {static_cast<std::byte*>(space.raw()), conv.Workspace(geometry)});
+  const size_t bytes = conv.Workspace(geometry, 3);
+  Tensor space(DType::kU8, {static_cast<int64_t>(bytes)});
+  const Context context(1, {static_cast<std::byte*>(space.raw()), bytes});
   EXPECT_FALSE(conv.Run(context, geometry, operands));
 }
 

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT
 // Kernels that compute in f16, beside sums in f64 of the same rounded factors.
 #include <cmath>
+#include <span>
 
 #include "channels_last_reference.h"
 #include "conv_reference.h"
 #include "cpu/activation.h"
 #include "cpu/lanes_kernels.h"
+#include "cpu/tiles_f16.h"
+#include "layers/channels_last/row_conv.h"
+#include "layers/channels_last/winograd.h"
 
 namespace oort::testing {
 namespace {
@@ -28,6 +32,80 @@ double Activated(double x, const std::string& name) {
   if (name == "silu") return x / (1 + std::exp(-x));
   if (name == "sigmoid") return 1 / (1 + std::exp(-x));
   return x;
+}
+
+/// Memory as a layer gets it: aligned to a line of the cache.
+Tensor Scratch(size_t bytes) { return Tensor(DType::kU8, {static_cast<int64_t>(bytes) + 64}); }
+std::span<std::byte> Aligned(Tensor& scratch) {
+  const size_t skip = (64 - reinterpret_cast<uintptr_t>(scratch.raw()) % 64) % 64;
+  return {reinterpret_cast<std::byte*>(scratch.raw()) + skip,
+          static_cast<size_t>(scratch.elements()) - skip};
+}
+
+struct HalfConvOperands {
+  Tensor x, weight, bias, addend;  // as torch has them; the addend undefined or with channels last
+  ConvGeometry geometry;
+  ActivationSpec activation;
+};
+
+/// By vectors, which a layer leaves to tiles where the processor has them.
+Tensor ConvolvedByVectors(const HalfConvOperands& o, Isa isa, int threads) {
+  const Tensor image = WithChannelsLast(o.x).To(DType::kF16);
+  Tensor out = Tensor::Zeros(
+      DType::kF16, WithChannelsLast(Tensor::Zeros(DType::kF32, o.geometry.output)).shape());
+  const RowConvOf<Half> conv(isa, o.weight, o.bias, o.geometry.groups);
+  Tensor scratch = Scratch(conv.Workspace(o.geometry, threads));
+  RowConvOf<Half>::Operands operands;
+  operands.in = image.data<Half>();
+  operands.in_pixel = o.geometry.in_channels;
+  operands.addend = o.addend.defined() ? o.addend.data<Half>() : nullptr;
+  operands.activation = o.activation;
+  operands.out = out.data<Half>();
+  operands.out_pixel = o.geometry.out_channels;
+  conv.Run(Context(threads, Aligned(scratch)), o.geometry, operands);
+  return out;
+}
+
+Tensor ConvolvedByWinograd(const HalfConvOperands& o, WinogradVariant variant, Isa isa,
+                           int threads) {
+  const Tensor image = WithChannelsLast(o.x).To(DType::kF16);
+  Tensor out = Tensor::Zeros(
+      DType::kF16, WithChannelsLast(Tensor::Zeros(DType::kF32, o.geometry.output)).shape());
+  const WinogradConvOf<Half> conv(isa, o.weight, o.bias, variant);
+  const ConvAxis &h = o.geometry.axes[1], &w = o.geometry.axes[2];
+  Tensor scratch = Scratch(conv.Workspace(
+      {o.geometry.batch, h.out, w.out, o.geometry.in_channels, o.geometry.out_channels}, threads));
+  WinogradCallOf<Half> call;
+  call.input = image.data<Half>();
+  call.batch = o.geometry.batch;
+  call.height = h.in;
+  call.width = w.in;
+  call.input_stride = o.geometry.in_channels;
+  call.pad_top = call.pad_left = 1;
+  call.output = out.data<Half>();
+  call.out_height = h.out;
+  call.out_width = w.out;
+  call.output_stride = call.add_stride = o.geometry.out_channels;
+  call.add = o.addend.defined() ? o.addend.data<Half>() : nullptr;
+  call.activation = o.activation;
+  conv.Run(call, threads, Aligned(scratch).data());
+  return out;
+}
+
+/// What layers do not take here, because there is something faster.
+void ExpectOtherKernels(const HalfConvCase& c, const HalfConvOperands& o, const Tensor& expected,
+                        Tolerance tolerance) {
+  const Isa isa = DefaultIsa();
+  if (FindTileKernelsF16(isa) == nullptr || (c.groups == c.channels && c.groups > 1)) return;
+  for (const int threads : {1, 2}) {
+    SCOPED_TRACE(::testing::Message() << "by vectors, " << threads << " threads");
+    ExpectNear(ConvolvedByVectors(o, isa, threads), expected, tolerance);
+    if (c.kernel != 3 || c.stride != 1 || c.groups != 1 || c.channels < 16) continue;
+    for (const auto variant : {WinogradVariant::kF2, WinogradVariant::kF4}) {
+      SCOPED_TRACE(::testing::Message() << "Winograd's " << static_cast<int>(variant));
+      ExpectNear(ConvolvedByWinograd(o, variant, isa, threads), expected, tolerance);
+    }
+  }
 }
 
 void ExpectHalfConv(const HalfConvCase& c) {
@@ -71,6 +149,11 @@ void ExpectHalfConv(const HalfConvCase& c) {
                            (6 + std::sqrt(static_cast<double>(std::min<int64_t>(terms, 512)))) *
                            (c.kernel == 3 && c.stride == 1 && c.groups == 1 ? 4 : 1);
   made.ExpectOutputs({expected.To(DType::kF16)}, {tolerance, 4 * kUnit});
+  HalfConvOperands operands{x, weight, bias, c.addend ? addend.To(DType::kF16) : Tensor(), {}, {}};
+  operands.geometry = ConvParams({c.stride, c.stride}, {pad, pad}, {1, 1}, c.groups)
+                          .Geometry(x.shape(), weight.shape());
+  operands.activation = {*ActivationNamed(c.activation), -0.5f, 1.5f};
+  ExpectOtherKernels(c, operands, expected.To(DType::kF16), {tolerance, 4 * kUnit});
 }
 
 TEST(HalfKernels, ConvolvesPixels) {
@@ -133,6 +216,12 @@ TEST(HalfKernels, ConvolvesEachChannelByItself) {
   }
 }
 
+TEST(HalfKernels, ConvolvesBlocksOfManyChannels) {
+  for (const int64_t size : {14, 16, 20}) {
+    ExpectHalfConv({.channels = 300, .filters = 300, .size = size, .kernel = 3, .groups = 300});
+  }
+}
+
 TEST(HalfKernels, EndsWithAddendAndActivation) {
   for (const std::string activation :
        {"none", "relu", "clamp", "hardswish", "hardsigmoid", "silu", "sigmoid"}) {
@@ -150,6 +239,44 @@ TEST(HalfKernels, EndsWithAddendAndActivation) {
                         .groups = filters,
                         .activation = activation,
                         .addend = addend});
+      }
+    }
+  }
+}
+
+TEST(HalfKernels, InfinityStaysInItsWindows) {
+  if (!HasF16Arithmetic(DefaultIsa())) GTEST_SKIP() << "no f16 arithmetic";
+  for (const int64_t channels : {3, 16, 24, 32, 40}) {
+    for (const int64_t kernel : {1, 3}) {
+      // Winograd's algorithm, where there are no tiles, takes it to all that it transforms with it.
+      if (kernel == 3 && FindTileKernelsF16(DefaultIsa()) == nullptr) continue;
+      SCOPED_TRACE(::testing::Message() << channels << " channels, kernel " << kernel);
+      const int64_t size = 9, filters = 20;
+      const std::string pad = kernel == 3 ? "(1,1)" : "(0,0)";
+      Tensor x = RandomTensor(DType::kF16, {1, size, size, channels}, 1, -1, 1);
+      const auto run = [&] {
+        return OperatorCase("channels_last.Conv2d")
+            .Param("precision", "f16")
+            .Param("padding", pad)
+            .Attribute("weight",
+                       RandomTensor(DType::kF32, {filters, channels, kernel, kernel}, 2, -0.1, 0.1))
+            .Input(x, "input")
+            .Run()[0];
+      };
+      const Tensor before = run();
+      x = x.Clone();
+      x.data<Half>()[(4 * size + 5) * channels + channels - 1] = Half(HUGE_VALF);
+      const Tensor after = run();
+      for (int64_t i = 0; i < after.elements(); ++i) {
+        const int64_t row = i / filters / size, column = i / filters % size;
+        const bool near = std::abs(row - 4) <= kernel / 2 && std::abs(column - 5) <= kernel / 2;
+        const float got = static_cast<float>(after.data<Half>()[i]);
+        if (near) {
+          ASSERT_FALSE(std::isfinite(got)) << i;
+        } else {
+          const float expected = static_cast<float>(before.data<Half>()[i]);
+          ASSERT_NEAR(got, expected, 0.02f * (1 + std::fabs(expected))) << i;
+        }
       }
     }
   }
