@@ -305,7 +305,6 @@ bool IsNothing(const DeviceProduct& product) {
 }
 
 constexpr int kPlanned = cuda::Product{}.alignment;
-constexpr int kWorkspaceUnit = 256;  // it begins at a multiple
 int ItemAlignment(const DeviceProduct& product) {
   return static_cast<int>(ItemSize(product.dtype));
 }
@@ -317,7 +316,6 @@ void BlasProductBytes(const DeviceProduct& product, int device, size_t* bytes) {
   for (int alignment : {kPlanned, ItemAlignment(product)}) {
     *bytes = std::max(*bytes, BlasProductOf(product, device, alignment)->workspace());
   }
-  if (*bytes > 0) *bytes += kWorkspaceUnit;
 }
 
 void RunBlasProduct(cuda::Stream& stream, const DeviceProduct& product, const void* a,
@@ -329,10 +327,7 @@ void RunBlasProduct(cuda::Stream& stream, const DeviceProduct& product, const vo
   const auto all = reinterpret_cast<uintptr_t>(a) | reinterpret_cast<uintptr_t>(b) |
                    reinterpret_cast<uintptr_t>(c);
   const int alignment = all % kPlanned == 0 ? kPlanned : ItemAlignment(product);
-  const uintptr_t begin = reinterpret_cast<uintptr_t>(workspace) + kWorkspaceUnit - 1;
-  BlasProductOf(product, stream.device(), alignment)
-      ->Run(stream, a, b, c, nullptr,
-            reinterpret_cast<void*>(begin / kWorkspaceUnit * kWorkspaceUnit));
+  BlasProductOf(product, stream.device(), alignment)->Run(stream, a, b, c, nullptr, workspace);
 }
 
 }  // namespace

@@ -104,6 +104,7 @@ namespace {
 
 // Hopper's best kernels split their sums over this much.
 constexpr size_t kMostBlasWorkspace = size_t{32} << 20;
+constexpr size_t kWorkspaceUnit = 256;  // cuBLAS refuses one that begins elsewhere
 
 cudaDataType BlasType(DType dtype) {
   switch (dtype) {
@@ -251,6 +252,8 @@ std::shared_ptr<const Matmul> Matmul::For(const Product& product, int device) {
   return kept->emplace(key, std::move(made)).first->second;
 }
 
+size_t Matmul::workspace() const { return workspace_ > 0 ? workspace_ + kWorkspaceUnit - 1 : 0; }
+
 void Matmul::Run(const Stream& stream, const void* a, const void* b, void* c, const void* bias,
                  void* workspace, const void* addend) const {
   const BlasFunctions& blas = Blas();
@@ -274,8 +277,11 @@ void Matmul::Run(const Stream& stream, const void* a, const void* b, void* c, co
     alpha = &alpha32;
     beta = &beta32;
   }
+  const uintptr_t end = reinterpret_cast<uintptr_t>(workspace) + kWorkspaceUnit - 1;
+  void* aligned =
+      workspace_ > 0 ? reinterpret_cast<void*>(end / kWorkspaceUnit * kWorkspaceUnit) : nullptr;
   Check(blas.matmul(BlasHandle(device_), desc, alpha, b, b_, a, a_, beta,
-                    addend != nullptr ? addend : c, c_, c, c_, &algorithm_, workspace, workspace_,
+                    addend != nullptr ? addend : c, c_, c, c_, &algorithm_, aligned, workspace_,
                     stream.get()),
         "a matrix product");
 }

@@ -71,7 +71,7 @@ class Matmul {
   Matmul(const Matmul&) = delete;
   Matmul& operator=(const Matmul&) = delete;
 
-  size_t workspace() const { return workspace_; }  ///< bytes that Run needs
+  size_t workspace() const;  ///< bytes that Run needs
   /// `addend` is what beta multiplies, if not what `c` holds.
   void Run(const Stream& stream, const void* a, const void* b, void* c, const void* bias,
            void* workspace, const void* addend = nullptr) const;
