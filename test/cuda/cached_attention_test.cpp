@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstring>
 
 #include "cuda/device.h"
 #include "cuda/language/sequence_table.h"
@@ -53,8 +54,9 @@ struct GpuAttentionCase {
     return inputs;
   }
 
-  /// Results of one sequence in steps of these rows.
-  std::vector<Tensor> Run(Device device, const std::vector<int64_t>& steps) const {
+  /// Results of one sequence in steps of these rows. Each step is done `again` so many times, which
+  /// must not change a bit.
+  std::vector<Tensor> Run(Device device, const std::vector<int64_t>& steps, int again = 0) const {
     LoadOptions options;
     options.device = device;
     Session session(RuntimeGraph::Build(Build(), options));
@@ -77,7 +79,15 @@ struct GpuAttentionCase {
       const SequenceBatch batch{slices, &cache, table.get()};
       RunOptions run;
       run.sequences = &batch;
-      results.push_back(session.Forward(Inputs(rows, static_cast<uint64_t>(position + 5)), run)[0]);
+      const std::vector<Tensor> inputs = Inputs(rows, static_cast<uint64_t>(position + 5));
+      results.push_back(session.Forward(inputs, run)[0]);
+      int others = 0;
+      for (int i = 0; i < again; ++i) {
+        if (table) table->Set(slices);
+        const Tensor other = session.Forward(inputs, run)[0];
+        others += std::memcmp(other.raw(), results.back().raw(), other.bytes()) != 0 ? 1 : 0;
+      }
+      EXPECT_EQ(others, 0) << rows << " rows";
       position += rows;
     }
     return results;
@@ -126,6 +136,18 @@ TEST_F(CudaCachedAttention, OtherHeadsAndTypes) {
     tested.kv_heads = 1;
     tested.type = KvType::kF32;
     tested.ExpectSame(kAttentionSteps, 1e-4);
+  }
+}
+
+// Blocks of a cluster wait for each other, and nothing else tells how long.
+TEST_F(CudaCachedAttention, TheSameEachTime) {
+  for (int64_t kv_heads : {32, 8}) {
+    GpuAttentionCase tested;
+    tested.heads = 32;
+    tested.kv_heads = kv_heads;
+    tested.head_dim = 128;
+    tested.pairs = 64;
+    tested.Run(Device::Cuda(0), {100, 1, 70, 5, 1}, 500);
   }
 }
 

@@ -21,6 +21,7 @@ struct CompactCase {
   int64_t columns = 576;
   std::vector<int64_t> part_rows = {48};
   bool gated = false, norm = false, bias = false, addend = false;
+  float unit = 1;  ///< of the inputs
 
   StoredMatrix Weight(int64_t rows, uint64_t seed) const {
     const Tensor values = testing::RandomTensor(DType::kF32, {rows, columns}, seed, -1, 1);
@@ -62,6 +63,7 @@ struct CompactCase {
 
   std::vector<Tensor> Inputs(int64_t rows) const {
     std::vector<Tensor> inputs = {testing::RandomTensor(DType::kF32, {rows, columns}, 41, -3, 3)};
+    for (int64_t i = 0; i < rows * columns; ++i) inputs[0].data<float>()[i] *= unit;
     if (addend) inputs.push_back(testing::RandomTensor(DType::kF32, {rows, part_rows[0]}, 42));
     return inputs;
   }
@@ -187,6 +189,24 @@ TEST_F(CudaCompactLinear, LargeMatrices) {
         for (int64_t rows : {1, 7}) ExpectSame(tested, rows, Precision::kF32, 5e-5);
       }
     }
+  }
+}
+
+TEST_F(CudaCompactLinear, NumbersOfAnySize) {
+  for (WeightFormat format : {WeightFormat::kBf16, WeightFormat::kF16, WeightFormat::kInt8,
+                              WeightFormat::kUint8, WeightFormat::kInt4, WeightFormat::kUint4}) {
+    for (float unit : {0.0f, 1e-30f, 1e-12f, 1e6f, 1e30f}) {
+      SCOPED_TRACE(unit);
+      CompactCase tested;
+      tested.format = format;
+      tested.unit = unit;
+      for (int64_t rows : {1, 6}) ExpectSame(tested, rows, Precision::kF32, 5e-5);
+    }
+    CompactCase tested;
+    tested.format = format;
+    tested.unit = INFINITY;
+    const std::vector<Tensor> got = Run(tested, 1, Device::Cuda(0), Precision::kF32);
+    for (float value : got[0].span<float>()) EXPECT_FALSE(std::isfinite(value));
   }
 }
 

@@ -35,7 +35,8 @@ struct FewRowsProduct {
   int part_rows[kMostProducts] = {};
 };
 
-/// Bytes of shared memory that the launch takes; more than the device has means too many rows.
+/// Bytes of shared memory that the launch takes at least; more than the device has means too many
+/// rows.
 int64_t FewRowsShared(const FewRowsProduct& product);
 /// What a block of the device can have.
 int64_t MostSharedBytes(int device);

@@ -1,35 +1,27 @@
 // SPDX-License-Identifier: MIT
-// What a worker does with a stage of weights: records into registers, widened, times x. For
-// few_rows.cu alone.
+// What a worker does with a stage of weights: records into registers, times x. For few_rows.cu
+// alone.
 #pragma once
 
-#include "cuda/compact/few_rows_parts.h"
+#include "cuda/compact/few_rows_stage.h"
 
 namespace oort::cuda::few_rows {
 
-/// Results of rows g and g + 8 of a strip, for row t of each tile of x: sums with both numbers that
-/// add up to x (elements 0 and 1 for row g, 2 and 3 for row g + 8).
-template <int kTiles>
-using Sums = float[kTiles][4];
-
-__device__ __forceinline__ uint4 LoadShared16(uint32_t at) {
-  uint4 v;
-  asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "r"(at));
-  return v;
-}
+/// Results of rows g and g + 8 of a strip for the columns 2t and 2t + 1 of each tile of x, one
+/// behind the other; of packed weights the two columns of a row are one number.
+template <typename K, int kTiles>
+using Sums = float[kTiles][K::kPacked ? 2 : 4];
 
 /// Pairs of scales (or minimums) of the spans of a record.
 template <typename K>
-__device__ __forceinline__ void LoadPairs(uint32_t at, int g, float2 (&pairs)[K::kSpansPerStep]) {
-  constexpr int kWords = K::kSpansPerStep * static_cast<int>(sizeof(typename K::ScaleType)) / 4;
-  const uint32_t from = at + g * kWords * 4;
+__device__ __forceinline__ void LoadPairs(uint32_t from, float2 (&pairs)[K::kSpansPerStep]) {
+  constexpr int kWords = K::kScaleBytes / 32;
   uint32_t bits[4];
   if constexpr (kWords == 1) {
-    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(bits[0]) : "r"(from));
+    bits[0] = LoadShared4(from);
   } else if constexpr (kWords == 2) {
-    asm volatile("ld.shared.v2.u32 {%0,%1}, [%2];" : "=r"(bits[0]), "=r"(bits[1]) : "r"(from));
+    const float2 two = LoadShared8(from);
+    bits[0] = __float_as_uint(two.x), bits[1] = __float_as_uint(two.y);
   } else {
     const uint4 four = LoadShared16(from);
     bits[0] = four.x, bits[1] = four.y, bits[2] = four.z, bits[3] = four.w;
@@ -44,25 +36,71 @@ __device__ __forceinline__ void LoadPairs(uint32_t at, int g, float2 (&pairs)[K:
   }
 }
 
-/// Where a lane finds its part of x.
+/// Where a lane of a worker finds its part of x. kSingle: x is one row. What columns and rows that
+/// are not there give is read by nobody: others stand for them.
+template <typename K, bool kSingle>
 struct WorkerX {
-  uint32_t values, facts;  ///< addresses of column g and row t of the first tile's first span
-  int columns, rows;       ///< of the second factor, of x
+  uint32_t values;           ///< of column g of the first tile
+  uint32_t starts, factors;  ///< of columns 2t and 2t + 1 of the first tile
+  int all_rows;
   int g, t;
 
-  /// Eight neighbouring columns of a span.
-  template <typename K>
-  __device__ __forceinline__ uint4 Values(int tile, int span, int offset) const {
-    if (tile * 8 + g >= columns) return {0, 0, 0, 0};
-    const int place = K::PlaceInSpan(offset, g);
-    return LoadShared16(values + ((span * columns + tile * 8) * K::kSpan + place) * 2);
+  __device__ __forceinline__ int rows() const { return kSingle ? 1 : all_rows; }
+  __device__ __forceinline__ int columns() const { return rows() * K::kSplits; }
+  __device__ __forceinline__ int pairs() const { return rows() * K::kPairsPerRow; }
+
+  __device__ __forceinline__ WorkerX(uint32_t first_value, uint32_t first_start,
+                                     uint32_t first_factor, int x_rows)
+      : all_rows(x_rows), g(threadIdx.x % 32 / 4), t(threadIdx.x % 4) {
+    values = Keep(first_value + Column(0) * K::kStepBytes + t * (K::kStepBytes / 4));
+    starts = Keep(first_start + Pair(0) * 8);
+    factors = Keep(first_factor + Pair(0) * static_cast<int>(sizeof(SpanFactor)));
+    Skip(threadIdx.x / 32);
   }
-  /// As SpanFacts.
-  __device__ __forceinline__ uint4 Facts(int tile, int span) const {
-    // Rows that are not there have results that nobody reads.
-    const int row = tile * kTileTokens + t < rows ? tile * kTileTokens : 0;
-    return LoadShared16(facts + (span * rows + row) * 16);
+
+  /// Goes on by some steps.
+  __device__ __forceinline__ void Skip(int steps) {
+    values += steps * columns() * K::kStepBytes;
+    starts += steps * K::kSpansPerStep * pairs() * 8;
+    factors += steps * K::kSpansPerStep * pairs() * static_cast<int>(sizeof(SpanFactor));
   }
+
+  /// 16 bytes of what the lane has of a step. Of packed weights that is all (both chunks), of plain
+  /// ones a half.
+  __device__ __forceinline__ uint4 Values(int tile, int step, int half = 0) const {
+    const int column = tile == 0 ? 0 : Column(tile) - Column(0);
+    return LoadShared16(values + (step * columns() + column) * K::kStepBytes + half * 16);
+  }
+  /// Where the four sums of a span begin.
+  __device__ __forceinline__ void Start(int tile, int span, int (&start)[4]) const {
+    const float2 both =
+        LoadShared8(starts + (span * pairs() + (tile == 0 ? 0 : Pair(tile) - Pair(0))) * 8);
+    start[0] = start[2] = __float_as_int(both.x);
+    start[1] = start[3] = __float_as_int(both.y);
+  }
+  __device__ __forceinline__ SpanFactor Factor(int tile, int span) const {
+    const uint32_t at = factors + (span * pairs() + (tile == 0 ? 0 : Pair(tile) - Pair(0))) * 8;
+    if constexpr (K::kHasMinimum) {
+      const float2 both = LoadShared8(at);
+      return {both.x, both.y};
+    }
+    return {__uint_as_float(LoadShared4(at)), 0.0f};
+  }
+
+ private:
+  __device__ __forceinline__ int Column(int tile) const {
+    const int column = tile * 8 + g;
+    return column < columns() ? column : tile * 8 + g % K::kSplits;
+  }
+  __device__ __forceinline__ int Pair(int tile) const {
+    const int pair = tile * 4 + t;
+    return pair < pairs() ? pair : tile * 4 + t % K::kPairsPerRow;
+  }
+};
+
+/// Where a lane finds its part of a record.
+struct RecordPlace {
+  uint32_t weights, scales;
 };
 
 /// A record in registers.
@@ -71,165 +109,152 @@ struct PackedRecord {
   uint4 low, high;
   float2 scales[K::kSpansPerStep], minimums[K::kSpansPerStep];
 
-  __device__ __forceinline__ void Load(uint32_t record, const WorkerX& x) {
-    const int lane = x.g * 4 + x.t;
-    low = LoadShared16(record + lane * 16);
-    if constexpr (K::kWeightBytes == 1024) high = LoadShared16(record + 512 + lane * 16);
-    LoadPairs<K>(record + K::kWeightBytes, x.g, scales);
-    if constexpr (K::kHasMinimum) {
-      LoadPairs<K>(record + K::kWeightBytes + K::kScaleBytes, x.g, minimums);
-    }
+  __device__ __forceinline__ void Load(const RecordPlace& place, int offset) {
+    low = LoadShared16(place.weights + offset);
+    if constexpr (!K::kNibbles) high = LoadShared16(place.weights + offset + 512);
+    LoadPairs<K>(place.scales + offset, scales);
+    if constexpr (K::kHasMinimum) LoadPairs<K>(place.scales + offset + K::kScaleBytes, minimums);
   }
 
-  /// Fragments of columns 0..3 and 4..7 of each lane.
-  __device__ __forceinline__ void Widen(int chunk, uint32_t (&first)[4],
-                                        uint32_t (&second)[4]) const {
-    if constexpr (K::kWeightBytes == 512) {
-      uint32_t upper[4], lower[4];
-      Widen4(chunk == 0 ? low.x : low.z, upper);
-      Widen4(chunk == 0 ? low.y : low.w, lower);
-      first[0] = upper[0], first[1] = lower[0], first[2] = upper[1], first[3] = lower[1];
-      second[0] = upper[2], second[1] = lower[2], second[2] = upper[3], second[3] = lower[3];
+  /// Bytes of rows g, g + 8, g, g + 8, as tensor cores take them: nibbles stay where they are.
+  __device__ __forceinline__ void Widen(int chunk, uint32_t (&a)[4]) const {
+    if constexpr (K::kNibbles) {
+      const uint32_t upper = chunk == 0 ? low.x : low.z, lower = chunk == 0 ? low.y : low.w;
+      a[0] = upper & 0x0f0f0f0fu, a[1] = lower & 0x0f0f0f0fu;
+      a[2] = upper & 0xf0f0f0f0u, a[3] = lower & 0xf0f0f0f0u;
     } else {
       const uint4& w = chunk == 0 ? low : high;
-      Widen8(w.x, first[0], first[2]);
-      Widen8(w.y, second[0], second[2]);
-      Widen8(w.z, first[1], first[3]);
-      Widen8(w.w, second[1], second[3]);
+      a[0] = w.x, a[1] = w.z, a[2] = w.y, a[3] = w.w;
     }
   }
 };
 
-/// Fragments of the chunks of a span.
+/// What a lane of a worker needs of x for a step and a tile.
 template <typename K>
-using SpanFragments = uint32_t[K::kChunksPerSpan][2][4];
+struct StepX {
+  uint4 values;
+  int starts[K::kSpansPerStep][4];
+  SpanFactor factors[K::kSpansPerStep];
 
-template <typename K>
-__device__ __forceinline__ void WidenSpan(const PackedRecord<K>& record, int span,
-                                          SpanFragments<K>& a) {
-#pragma unroll
-  for (int c = 0; c < K::kChunksPerSpan; ++c) {
-    record.Widen(span * K::kChunksPerSpan + c, a[c][0], a[c][1]);
-  }
-}
-
-/// What a span of a record gives the sums of a tile.
-template <typename K>
-__device__ __forceinline__ void MultiplySpan(const PackedRecord<K>& record, int span,
-                                             const SpanFragments<K>& a,
-                                             const uint4 (&b)[K::kChunksPerSpan],
-                                             const uint4& facts, float (&sums)[4]) {
-  const float start_high = __uint_as_float(facts.x), start_low = __uint_as_float(facts.y);
-  const float factor = __uint_as_float(facts.z);
-  float part[4] = {start_high, start_low, start_high, start_low};
-#pragma unroll
-  for (int c = 0; c < K::kChunksPerSpan; ++c) {
-    MultiplyTile<false>(part, a[c][0], b[c].x, b[c].y);
-    MultiplyTile<false>(part, a[c][1], b[c].z, b[c].w);
-  }
-  const float upper = record.scales[span].x * factor, lower = record.scales[span].y * factor;
-  sums[0] = fmaf(upper, part[0], sums[0]);
-  sums[1] = fmaf(upper, part[1], sums[1]);
-  sums[2] = fmaf(lower, part[2], sums[2]);
-  sums[3] = fmaf(lower, part[3], sums[3]);
-  if constexpr (K::kHasMinimum) {
-    const float sum = __uint_as_float(facts.w);
-    sums[0] = fmaf(record.minimums[span].x, sum, sums[0]);
-    sums[2] = fmaf(record.minimums[span].y, sum, sums[2]);
-  }
-}
-
-/// One tile: kSteps steps, kWorkers apart, are all loaded before the first is multiplied.
-template <typename K, int kSteps>
-__device__ __forceinline__ void MultiplySteps(uint32_t record, int step, const WorkerX& x,
-                                              float (&sums)[4]) {
-  PackedRecord<K> records[kSteps];
-  uint4 b[kSteps][K::kSpansPerStep][K::kChunksPerSpan], facts[kSteps][K::kSpansPerStep];
-#pragma unroll
-  for (int i = 0; i < kSteps; ++i) {
-    records[i].Load(record + i * kWorkers * K::kRecordBytes, x);
+  template <bool kSingle>
+  __device__ __forceinline__ void Load(const WorkerX<K, kSingle>& x, int tile, int step) {
+    values = x.Values(tile, step);
 #pragma unroll
     for (int s = 0; s < K::kSpansPerStep; ++s) {
-      const int span = (step + i * kWorkers) * K::kSpansPerStep + s;
-#pragma unroll
-      for (int c = 0; c < K::kChunksPerSpan; ++c) {
-        b[i][s][c] = x.Values<K>(0, span, c * kChunkColumns);
-      }
-      facts[i][s] = x.Facts(0, span);
+      x.Start(tile, step * K::kSpansPerStep + s, starts[s]);
+      factors[s] = x.Factor(tile, step * K::kSpansPerStep + s);
     }
   }
-#pragma unroll
-  for (int i = 0; i < kSteps; ++i) {
-#pragma unroll
-    for (int s = 0; s < K::kSpansPerStep; ++s) {
-      SpanFragments<K> a;
-      WidenSpan(records[i], s, a);
-      MultiplySpan<K>(records[i], s, a, b[i][s], facts[i][s], sums);
-    }
-  }
-}
+};
 
-/// Several tiles: each span is widened once for all of them.
-template <typename K, int kTiles>
-__device__ __forceinline__ void MultiplyTiles(uint32_t record, int step, const WorkerX& x,
-                                              Sums<kTiles>& sums) {
-  PackedRecord<K> loaded;
-  loaded.Load(record, x);
+/// What a record gives the sums of a tile.
+template <typename K>
+__device__ __forceinline__ void MultiplyRecord(const PackedRecord<K>& record, const StepX<K>& x,
+                                               float (&sums)[2]) {
 #pragma unroll
   for (int s = 0; s < K::kSpansPerStep; ++s) {
-    SpanFragments<K> a;
-    WidenSpan(loaded, s, a);
-    const int span = step * K::kSpansPerStep + s;
+    int part[4] = {x.starts[s][0], x.starts[s][1], x.starts[s][2], x.starts[s][3]};
 #pragma unroll
-    for (int tile = 0; tile < kTiles; ++tile) {
-      uint4 b[K::kChunksPerSpan];
-#pragma unroll
-      for (int c = 0; c < K::kChunksPerSpan; ++c) {
-        b[c] = x.Values<K>(tile, span, c * kChunkColumns);
-      }
-      MultiplySpan<K>(loaded, s, a, b, x.Facts(tile, span), sums[tile]);
+    for (int i = 0; i < K::kChunksPerSpan; ++i) {
+      const int chunk = s * K::kChunksPerSpan + i;
+      uint32_t a[4];
+      record.Widen(chunk, a);
+      MultiplyDigits(part, a, chunk == 0 ? x.values.x : x.values.z,
+                     chunk == 0 ? x.values.y : x.values.w);
+    }
+    const float upper =
+        fmaf(__int_as_float(part[1]) - kWhole, 256.0f, __int_as_float(part[0]) - kWhole);
+    const float lower =
+        fmaf(__int_as_float(part[3]) - kWhole, 256.0f, __int_as_float(part[2]) - kWhole);
+    sums[0] = fmaf(record.scales[s].x * x.factors[s].factor, upper, sums[0]);
+    sums[1] = fmaf(record.scales[s].y * x.factors[s].factor, lower, sums[1]);
+    if constexpr (K::kHasMinimum) {
+      sums[0] = fmaf(record.minimums[s].x, x.factors[s].sum, sums[0]);
+      sums[1] = fmaf(record.minimums[s].y, x.factors[s].sum, sums[1]);
     }
   }
 }
 
-/// The steps of a worker in a stage: `step`, kWorkers behind it, …, up to `end`.
-template <typename K, int kTiles>
-__device__ __forceinline__ void MultiplyPacked(uint32_t record, int step, int end, const WorkerX& x,
-                                               Sums<kTiles>& sums) {
+/// kSteps steps, kWorkers apart, are all loaded before the first is multiplied; x is here already.
+template <typename K, int kSteps>
+__device__ __forceinline__ void MultiplyHeld(const RecordPlace& place, const StepX<K>* x,
+                                             float (&sums)[2]) {
+  PackedRecord<K> records[kSteps];
+#pragma unroll
+  for (int i = 0; i < kSteps; ++i) records[i].Load(place, i * kWorkers * K::kRecordBytes);
+#pragma unroll
+  for (int i = 0; i < kSteps; ++i) MultiplyRecord(records[i], x[i], sums);
+}
+
+/// As MultiplyHeld, with one tile of x that lies in shared memory.
+template <typename K, int kSteps, bool kSingle>
+__device__ __forceinline__ void MultiplySteps(const RecordPlace& place,
+                                              const WorkerX<K, kSingle>& x, float (&sums)[2]) {
+  StepX<K> steps[kSteps];
+#pragma unroll
+  for (int i = 0; i < kSteps; ++i) steps[i].Load(x, 0, i * kWorkers);
+  MultiplyHeld<K, kSteps>(place, steps, sums);
+}
+
+/// Several tiles of one step.
+template <typename K, int kTiles, bool kSingle>
+__device__ __forceinline__ void MultiplyTiles(const RecordPlace& place,
+                                              const WorkerX<K, kSingle>& x, Sums<K, kTiles>& sums) {
+  PackedRecord<K> loaded;
+  loaded.Load(place, 0);
+#pragma unroll
+  for (int tile = 0; tile < kTiles; ++tile) {
+    if (tile * K::kTileTokens >= x.rows()) break;
+    StepX<K> step;
+    step.Load(x, tile, 0);
+    MultiplyRecord(loaded, step, sums[tile]);
+  }
+}
+
+/// The steps of a worker in a stage that has `steps` from the worker's first on: this one, kWorkers
+/// behind it, …
+template <typename K, int kTiles, bool kSingle>
+__device__ __forceinline__ void MultiplyPacked(RecordPlace place, int steps, WorkerX<K, kSingle> x,
+                                               Sums<K, kTiles>& sums) {
   if constexpr (kTiles == 1) {
-    if (step + (K::kStepsEach - 1) * kWorkers < end) {
-      MultiplySteps<K, K::kStepsEach>(record, step, x, sums[0]);
+    if (steps > (K::kStepsEach - 1) * kWorkers) {
+      MultiplySteps<K, K::kStepsEach>(place, x, sums[0]);
       return;
     }
   }
 #pragma unroll 1
-  for (; step < end; step += kWorkers, record += kWorkers * K::kRecordBytes) {
-    MultiplyTiles<K, kTiles>(record, step, x, sums);
+  for (; steps > 0; steps -= kWorkers) {
+    MultiplyTiles<K, kTiles>(place, x, sums);
+    place.weights += kWorkers * K::kRecordBytes;
+    place.scales += kWorkers * K::kRecordBytes;
+    x.Skip(kWorkers);
   }
 }
 
-template <typename K, int kTiles>
-__device__ __forceinline__ void MultiplyPlain(uint32_t record, int step, const WorkerX& x,
-                                              Sums<kTiles>& sums) {
+/// `row`: where row g of the step begins.
+template <typename K, int kTiles, bool kSingle>
+__device__ __forceinline__ void MultiplyPlain(uint32_t row, const WorkerX<K, kSingle>& x,
+                                              Sums<K, kTiles>& sums) {
   float part[kTiles][4] = {};
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const uint32_t piece = ((x.t * 2 + half) ^ x.g) * 16;
-    const uint4 upper = LoadShared16(record + x.g * 128 + piece);
-    const uint4 lower = LoadShared16(record + (x.g + 8) * 128 + piece);
+    const uint32_t piece = row + ((x.t * 2 + half) ^ x.g) * 16;
+    const uint4 upper = LoadShared16(piece), lower = LoadShared16(piece + 8 * 128);
     const uint32_t first[4] = {upper.x, lower.x, upper.y, lower.y};
     const uint32_t second[4] = {upper.z, lower.z, upper.w, lower.w};
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
-      const uint4 b = x.Values<K>(tile, step, half * 8);
+      if (tile * K::kTileTokens >= x.rows()) break;
+      const uint4 b = x.Values(tile, 0, half);
       MultiplyTile<K::kBf16>(part[tile], first, b.x, b.y);
       MultiplyTile<K::kBf16>(part[tile], second, b.z, b.w);
     }
   }
 #pragma unroll
   for (int tile = 0; tile < kTiles; ++tile) {
+    if (tile * K::kTileTokens >= x.rows()) break;
     float factor = 1.0f;
-    if constexpr (!K::kBf16) factor = __uint_as_float(x.Facts(tile, step).z);
+    if constexpr (!K::kBf16) factor = x.Factor(tile, 0).factor;
 #pragma unroll
     for (int i = 0; i < 4; ++i) sums[tile][i] = fmaf(factor, part[tile][i], sums[tile][i]);
   }

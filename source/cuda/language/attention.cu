@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // A cluster of blocks shares the tokens that one row and one head of keys look at. Inside, as many
 // lanes as a head has groups of eight elements do a token; every such team keeps a running maximum,
-// sum and result for each head of queries, and in the end all teams of the cluster are merged.
+// sum and result for each head of queries. In the end the teams of a warp are merged, every warp
+// gives each block of the cluster its share, and that block merges what it got.
 #include "cuda/language/attention.h"
 
 #include <cooperative_groups.h>
@@ -86,27 +87,49 @@ struct Running {
   float largest = kNone, weight = 0;
   float sums[8] = {};
 
-  __device__ __forceinline__ void Add(float score, const Eight& value) {
-    const float before = largest;
-    largest = fmaxf(largest, score);
-    const float shrink = __expf(before - largest), p = __expf(score - largest);
-    weight = weight * shrink + p;
+  /// A larger maximum.
+  __device__ __forceinline__ void Raise(float most) {
+    const float shrink = __expf(largest - most);
+    largest = most;
+    weight *= shrink;
 #pragma unroll
-    for (int i = 0; i < 8; ++i) sums[i] = fmaf(p, value.v[i], sums[i] * shrink);
+    for (int i = 0; i < 8; ++i) sums[i] *= shrink;
+  }
+  __device__ __forceinline__ void Add(float p, const Eight& value) {
+    weight += p;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) sums[i] = fmaf(p, value.v[i], sums[i]);
+  }
+
+  /// With what the lane `offset` away has.
+  __device__ __forceinline__ void Merge(int offset) {
+    const float most = fmaxf(largest, __shfl_xor_sync(~0u, largest, offset));
+    const float shrink = __expf(largest - most);
+    largest = most;
+    weight *= shrink;
+    weight += __shfl_xor_sync(~0u, weight, offset);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      sums[i] *= shrink;
+      sums[i] += __shfl_xor_sync(~0u, sums[i], offset);
+    }
   }
 };
 
-/// Sizes of the shared arrays, in floats.
+/// Sizes of the shared arrays, in floats; queries come first. A unit is eight elements of a head's
+/// result; block i of the cluster has units i, i + parts, …
 struct SharedLayout {
-  int group, head_dim, teams;
-  __host__ __device__ int query() const { return 0; }
+  int group, head_dim, parts;
   __host__ __device__ int new_key() const { return group * head_dim; }
   __host__ __device__ int new_value() const { return new_key() + head_dim; }
-  __host__ __device__ int sums() const { return new_value() + head_dim; }  // (teams, group, dim)
-  __host__ __device__ int weights() const { return sums() + teams * group * head_dim; }
-  __host__ __device__ int merged() const { return weights() + teams * group * 2; }
-  __host__ __device__ int merged_weights() const { return merged() + group * head_dim; }
-  __host__ __device__ int total() const { return merged_weights() + group * 2; }
+  /// (warps of the cluster, own units, 8)
+  __host__ __device__ int sums() const { return new_value() + head_dim; }
+  /// (warps of the cluster, group, 2): maximum and weight
+  __host__ __device__ int weights() const { return sums() + warps() * own_units() * 8; }
+  __host__ __device__ int total() const { return weights() + warps() * group * 2; }
+  __host__ __device__ int warps() const { return parts * kWarps; }
+  __host__ __device__ int units() const { return group * head_dim / 8; }
+  __host__ __device__ int own_units() const { return (units() + parts - 1) / parts; }
 };
 
 /// Where this block's tokens begin and end.
@@ -122,22 +145,6 @@ __device__ __forceinline__ Range RangeOf(int newest, int window, int part, int p
   return {min(begin, newest + 1), min(begin + each, newest + 1)};
 }
 
-/// Merges what `count` have: out[i] of head g and the maximum and weight of it.
-template <typename Weights, typename Value>
-__device__ __forceinline__ float Merge(int count, const Weights& weights, const Value& value,
-                                       float& largest, float& weight) {
-  largest = kNone;
-  for (int i = 0; i < count; ++i) largest = fmaxf(largest, weights(i)[0]);
-  weight = 0;
-  float sum = 0;
-  for (int i = 0; i < count; ++i) {
-    const float factor = __expf(weights(i)[0] - largest);
-    weight = fmaf(weights(i)[1], factor, weight);
-    sum = fmaf(value(i), factor, sum);
-  }
-  return sum;
-}
-
 /// The tokens of one team: base + team, + teams, … of the block's range.
 template <typename Element, int kLanes>
 struct Team {
@@ -146,6 +153,7 @@ struct Team {
   Packed<Element> keys[kAhead], values[kAhead];
   int team = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
 
+  __device__ __forceinline__ int Token(int base, int i) const { return base + i * kTeams + team; }
   /// Begins to load tokens from `base` on; `skip` (the newest) lies elsewhere.
   __device__ __forceinline__ void Load(const AttentionArgs& a, const int32_t* table, int head,
                                        int base, int end, int skip) {
@@ -153,7 +161,7 @@ struct Team {
     const int64_t offset = head * a.kv.head_stride + lane * 8;
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) {
-      const int token = base + i * kTeams + team;
+      const int token = Token(base, i);
       if (token >= end || token == skip) continue;
       const int64_t at = table[token / a.kv.block_tokens] * a.kv.block_stride +
                          token % a.kv.block_tokens * a.head_dim + offset;
@@ -164,13 +172,14 @@ struct Team {
 };
 
 template <typename Element, int kLanes, int kGroup, bool kNewest>
-__device__ void AttendTokens(const AttentionArgs& a, const SharedLayout& layout, float* shared,
-                             const Range& range, int newest, int head, const int32_t* table,
-                             Team<Element, kLanes>& team) {
+__device__ __forceinline__ void AttendTokens(const AttentionArgs& a, const SharedLayout& layout,
+                                             const float* shared, const Range& range, int newest,
+                                             int head, const int32_t* table,
+                                             Team<Element, kLanes>& team,
+                                             Running (&running)[kGroup]) {
   const int dim = a.head_dim, lane = team.lane;
   const bool active = lane * 8 < dim;
   Eight query[kGroup];
-  Running running[kGroup];
 #pragma unroll
   for (int g = 0; g < kGroup; ++g) {
     query[g] = active && g < layout.group ? LoadEight(shared + g * dim + lane * 8) : Eight{};
@@ -183,140 +192,246 @@ __device__ void AttendTokens(const AttentionArgs& a, const SharedLayout& layout,
     if (base + team.kBatch < range.end) {
       next.Load(a, table, head, base + team.kBatch, range.end, skip);
     }
+    // All scores first: none of them waits for another.
+    constexpr int kAhead = Team<Element, kLanes>::kAhead;
+    float scores[kAhead][kGroup];
 #pragma unroll
-    for (int i = 0; i < team.kAhead; ++i) {
-      const int token = base + i * team.kTeams + team.team;
-      const bool is_new = kNewest && token == newest && active;
+    for (int i = 0; i < kAhead; ++i) {
+      const bool is_new = kNewest && active && team.Token(base, i) == newest;
       const Eight key =
           is_new ? LoadEight(shared + layout.new_key() + lane * 8) : team.keys[i].Widen();
-      const Eight value =
-          is_new ? LoadEight(shared + layout.new_value() + lane * 8) : team.values[i].Widen();
 #pragma unroll
       for (int g = 0; g < kGroup; ++g) {
         float score = 0;
 #pragma unroll
         for (int d = 0; d < 8; ++d) score = fmaf(query[g].v[d], key.v[d], score);
+        scores[i][g] = score;
+      }
+    }
 #pragma unroll
-        for (int offset = kLanes / 2; offset > 0; offset /= 2) {
-          score += __shfl_xor_sync(~0u, score, offset);
+    for (int offset = kLanes / 2; offset > 0; offset /= 2) {
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) {
+#pragma unroll
+        for (int g = 0; g < kGroup; ++g) {
+          scores[i][g] += __shfl_xor_sync(~0u, scores[i][g], offset);
         }
-        score *= a.scale;
+      }
+    }
+#pragma unroll
+    for (int g = 0; g < kGroup; ++g) {
+      float most = running[g].largest;
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) {
+        float score = scores[i][g] * a.scale;
         if (a.softcap > 0) score = a.softcap * tanhf(score / a.softcap);
-        if (token < range.end) running[g].Add(score, value);
+        scores[i][g] = team.Token(base, i) < range.end ? score : 2 * kNone;
+        most = fmaxf(most, scores[i][g]);
+      }
+      running[g].Raise(most);
+    }
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      const bool is_new = kNewest && active && team.Token(base, i) == newest;
+      const Eight value =
+          is_new ? LoadEight(shared + layout.new_value() + lane * 8) : team.values[i].Widen();
+#pragma unroll
+      for (int g = 0; g < kGroup; ++g) {
+        running[g].Add(__expf(scores[i][g] - running[g].largest), value);
       }
     }
     team = next;
   }
-  for (int g = 0; g < kGroup && g < layout.group; ++g) {
-    const int at = team.team * layout.group + g;
-    if (active) {
-      float* sums = shared + layout.sums() + at * dim + lane * 8;
+}
+
+/// Queries and, where this block has the newest token, its key and value, turned, in shared memory.
+/// `place`: of the newest token in the cache. All loads are on their way before the first is
+/// needed.
+template <typename Element, int kLanes, int kGroup, bool kNewest>
+__device__ __forceinline__ void StageHeads(const AttentionArgs& a, const SharedLayout& layout,
+                                           float* shared, bool has_newest, int64_t place, int head,
+                                           int first_query, int row) {
+  const int dim = a.head_dim, queries = layout.group * dim;
+  const int count = kNewest && has_newest ? queries + 2 * dim : queries;
+  const float* angles =
+      kNewest && a.angles != nullptr ? a.angles + static_cast<int64_t>(row) * 2 * a.pairs : nullptr;
+  const float* query = a.query + (static_cast<int64_t>(row) * a.heads + first_query) * dim;
+  const int64_t from = (static_cast<int64_t>(row) * a.kv_heads + head) * dim;
+  constexpr int kEach = ((kGroup + (kNewest ? 2 : 0)) * kLanes * 8 + kThreads - 1) / kThreads;
+  float items[kEach];
 #pragma unroll
-      for (int i = 0; i < 8; ++i) sums[i] = running[g].sums[i];
+  for (int i = 0; i < kEach; ++i) {
+    const int at = i * kThreads + static_cast<int>(threadIdx.x);
+    if (at >= count) break;
+    const int part = at / dim, d = at % dim;
+    items[i] = at < queries ? Turned(query + part * dim, d, angles, a.pairs, a.interleaved)
+               : part == layout.group ? Turned(a.key + from, d, angles, a.pairs, a.interleaved)
+                                      : a.value[from + d];
+  }
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    const int at = i * kThreads + static_cast<int>(threadIdx.x);
+    if (at >= count) break;
+    shared[at] = items[i];
+    if (at < queries || first_query != head * (a.heads / a.kv_heads)) continue;
+    void* cache = at < queries + dim ? a.kv.keys : a.kv.values;
+    Store(static_cast<Element*>(cache) + place + at % dim, items[i]);
+  }
+}
+
+// ---- Blocks of a cluster -----------------------------------------------------------------------
+
+/// They may write into each other's memory once all have arrived here.
+template <bool kClustered>
+__device__ __forceinline__ void ArriveEarly() {
+#if __CUDA_ARCH__ >= 900
+  if constexpr (kClustered) asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+#endif
+}
+template <bool kClustered>
+__device__ __forceinline__ void WaitEarly() {
+#if __CUDA_ARCH__ >= 900
+  if constexpr (kClustered) asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+#endif
+}
+/// What all have written is there for all.
+template <bool kClustered>
+__device__ __forceinline__ void MeetAll() {
+#if __CUDA_ARCH__ >= 900
+  if constexpr (kClustered) {
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+    return;
+  }
+#endif
+  __syncthreads();
+}
+template <bool kClustered>
+__device__ __forceinline__ float* SharedOf(float* shared, int block) {
+#if __CUDA_ARCH__ >= 900
+  if constexpr (kClustered) {
+    return cooperative_groups::this_cluster().map_shared_rank(shared, block);
+  }
+#endif
+  return shared;
+}
+
+/// Gives every block of the cluster its units of this warp's results.
+template <int kLanes, int kGroup, bool kClustered>
+__device__ __forceinline__ void Distribute(const SharedLayout& layout, float* shared,
+                                           Running (&running)[kGroup]) {
+  const int lane = threadIdx.x % 32, per_head = layout.head_dim / 8;
+  const int warp = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32;
+#pragma unroll
+  for (int g = 0; g < kGroup; ++g) {
+    if (g >= layout.group) break;
+    Running& mine = running[g];
+#pragma unroll
+    for (int offset = kLanes; offset < 32; offset *= 2) mine.Merge(offset);
+    if (lane < per_head) {
+      const int unit = g * per_head + lane;
+      float* to = SharedOf<kClustered>(shared, unit % layout.parts) + layout.sums() +
+                  (warp * layout.own_units() + unit / layout.parts) * 8;
+      *reinterpret_cast<float4*>(to) = {mine.sums[0], mine.sums[1], mine.sums[2], mine.sums[3]};
+      *reinterpret_cast<float4*>(to + 4) = {mine.sums[4], mine.sums[5], mine.sums[6], mine.sums[7]};
     }
-    if (lane == 0) {
-      shared[layout.weights() + at * 2] = running[g].largest;
-      shared[layout.weights() + at * 2 + 1] = running[g].weight;
+    if (lane < layout.parts) {
+      float* to =
+          SharedOf<kClustered>(shared, lane) + layout.weights() + (warp * layout.group + g) * 2;
+      to[0] = mine.largest;
+      to[1] = mine.weight;
     }
   }
 }
 
-/// Queries and, where this block has the newest token, its key and value, turned, in shared memory.
-template <typename Element, bool kNewest>
-__device__ void StageHeads(const AttentionArgs& a, const SharedLayout& layout, float* shared,
-                           bool has_newest, int newest, const int32_t* table, int head,
-                           int first_query, int row) {
-  const int dim = a.head_dim;
-  const float* angles =
-      kNewest && a.angles != nullptr ? a.angles + static_cast<int64_t>(row) * 2 * a.pairs : nullptr;
-  for (int i = threadIdx.x; i < layout.group * dim; i += kThreads) {
-    const float* query =
-        a.query + (static_cast<int64_t>(row) * a.heads + first_query + i / dim) * dim;
-    shared[layout.query() + i] = Turned(query, i % dim, angles, a.pairs, a.interleaved);
+/// The sums over all lanes of eight numbers, one for each four lanes: bits 16, 8 and 4 of a lane
+/// say of which it is. Lanes exchange halves of what they have until one number is left.
+__device__ __forceinline__ float AddAcross(float (&v)[8], int lane) {
+#pragma unroll
+  for (int half = 4, offset = 16; half > 0; half /= 2, offset /= 2) {
+    const bool upper = (lane & offset) != 0;
+#pragma unroll
+    for (int i = 0; i < half; ++i) {
+      const float given = upper ? v[i] : v[i + half], kept = upper ? v[i + half] : v[i];
+      v[i] = kept + __shfl_xor_sync(~0u, given, offset);
+    }
   }
-  if (!kNewest || !has_newest) return;
-  const int64_t from = (static_cast<int64_t>(row) * a.kv_heads + head) * dim;
-  const int64_t at = table[newest / a.kv.block_tokens] * a.kv.block_stride +
-                     head * a.kv.head_stride + newest % a.kv.block_tokens * dim;
-  const bool writes = first_query == head * (a.heads / a.kv_heads);
-  for (int d = threadIdx.x; d < dim; d += kThreads) {
-    const float key = Turned(a.key + from, d, angles, a.pairs, a.interleaved);
-    const float value = a.value[from + d];
-    shared[layout.new_key() + d] = key;
-    shared[layout.new_value() + d] = value;
-    if (!writes) continue;
-    Store(static_cast<Element*>(a.kv.keys) + at + d, key);
-    Store(static_cast<Element*>(a.kv.values) + at + d, value);
+  float sum = v[0];
+  sum += __shfl_xor_sync(~0u, sum, 2);
+  return sum + __shfl_xor_sync(~0u, sum, 1);
+}
+
+/// As whole numbers floats are in order if the bits of negative ones are turned.
+__device__ __forceinline__ float LargestOfWarp(float v) {
+  const auto turn = [](int bits) { return bits < 0 ? bits ^ 0x7fffffff : bits; };
+  return __int_as_float(turn(__reduce_max_sync(~0u, turn(__float_as_int(v)))));
+}
+
+/// Merges what all warps of the cluster gave this block; each lane has what one of them gave.
+template <bool kClustered>
+__device__ __forceinline__ void Finish(const SharedLayout& layout, const float* shared,
+                                       float* out) {
+  const int lane = threadIdx.x % 32, block = kClustered ? static_cast<int>(blockIdx.x) : 0;
+  const bool has = lane < layout.warps();
+  for (int own = static_cast<int>(threadIdx.x) / 32;; own += kWarps) {
+    const int unit = own * layout.parts + block;
+    if (unit >= layout.units()) return;
+    const int g = unit * 8 / layout.head_dim;
+    const float* weights = shared + layout.weights() + ((has ? lane : 0) * layout.group + g) * 2;
+    const float4* from = reinterpret_cast<const float4*>(
+        shared + layout.sums() + ((has ? lane : 0) * layout.own_units() + own) * 8);
+    const float4 low = from[0], high = from[1];
+    const float largest = weights[0];
+    const float most = LargestOfWarp(largest);
+    const float factor = has ? __expf(largest - most) : 0.0f;
+    float weight = weights[1] * factor;
+#pragma unroll
+    for (int offset = 16; offset > 0; offset /= 2) weight += __shfl_xor_sync(~0u, weight, offset);
+    float v[8] = {low.x * factor,  low.y * factor,  low.z * factor,  low.w * factor,
+                  high.x * factor, high.y * factor, high.z * factor, high.w * factor};
+    const float sum = AddAcross(v, lane);
+    if (lane % 4 == 0) out[unit * 8 + lane / 4] = sum / weight;
   }
 }
 
 /// Grid: parts (one cluster), heads of keys times pieces of their heads of queries, rows.
 template <typename Element, int kLanes, int kGroup, bool kNewest, bool kClustered>
-__device__ void AttendBody(const AttentionArgs& a) {
+__device__ __forceinline__ void AttendBody(const AttentionArgs& a) {
   extern __shared__ __align__(16) float attention_shared[];
   float* shared = attention_shared;
   const int per_head = a.heads / a.kv_heads, pieces = (per_head + kGroup - 1) / kGroup;
   const int head = blockIdx.y / pieces, piece = blockIdx.y % pieces, row = blockIdx.z;
   const int first_query = head * per_head + piece * kGroup;
-  const SharedLayout layout{min(kGroup, per_head - piece * kGroup), a.head_dim, kThreads / kLanes};
+  const SharedLayout layout{min(kGroup, per_head - piece * kGroup), a.head_dim,
+                            kClustered ? kCluster : 1};
   LaunchDependents();
+  ArriveEarly<kClustered>();
   // Neither positions nor blocks nor what is in the cache since the last step comes from a kernel
   // before this one in the same step.
   const int newest = a.sequences.positions[row];
   const int32_t* table = a.sequences.blocks + a.sequences.first_blocks[row];
   const Range range = RangeOf(newest, a.window, blockIdx.x, gridDim.x);
+  const bool has_newest = range.begin <= newest && newest < range.end;
   Team<Element, kLanes> team;
-  if (kNewest) team.Load(a, table, head, range.begin, range.end, newest);
+  int64_t place = 0;
+  if (kNewest) {
+    team.Load(a, table, head, range.begin, range.end, newest);
+    place = table[newest / a.kv.block_tokens] * a.kv.block_stride + head * a.kv.head_stride +
+            newest % a.kv.block_tokens * a.head_dim;
+  }
   WaitForPredecessor();
   if (!kNewest) team.Load(a, table, head, range.begin, range.end, -1);
-  const bool has_newest = range.begin <= newest && newest < range.end;
-  StageHeads<Element, kNewest>(a, layout, shared, has_newest, newest, table, head, first_query,
-                               row);
+  StageHeads<Element, kLanes, kGroup, kNewest>(a, layout, shared, has_newest, place, head,
+                                               first_query, row);
   __syncthreads();
+  Running running[kGroup];
   AttendTokens<Element, kLanes, kGroup, kNewest>(a, layout, shared, range, newest, head, table,
-                                                 team);
-  __syncthreads();
-  // The teams of this block.
-  const int dim = a.head_dim, elements = layout.group * dim;
-  for (int i = threadIdx.x; i < elements; i += kThreads) {
-    const int g = i / dim;
-    float largest, weight;
-    const float sum = Merge(
-        layout.teams,
-        [&](int team) { return shared + layout.weights() + (team * layout.group + g) * 2; },
-        [&](int team) { return shared[layout.sums() + team * elements + i]; }, largest, weight);
-    shared[layout.merged() + i] = sum;
-    if (i % dim == 0) {
-      shared[layout.merged_weights() + g * 2] = largest;
-      shared[layout.merged_weights() + g * 2 + 1] = weight;
-    }
-  }
-  // The blocks of the cluster, each a part of the elements.
-  float* out = a.out + (static_cast<int64_t>(row) * a.heads + first_query) * dim;
-  const auto finish = [&](int parts, const auto& peer, int begin, int step) {
-    for (int i = begin; i < elements; i += step) {
-      float largest, weight;
-      const float sum = Merge(
-          parts, [&](int part) { return peer(part) + layout.merged_weights() + i / dim * 2; },
-          [&](int part) { return peer(part)[layout.merged() + i]; }, largest, weight);
-      out[i] = sum / weight;
-    }
-  };
-#if __CUDA_ARCH__ >= 900
-  if constexpr (kClustered) {
-    const auto cluster = cooperative_groups::this_cluster();
-    cluster.sync();
-    finish(
-        kCluster, [&](int part) { return cluster.map_shared_rank(shared, part); },
-        static_cast<int>(cluster.block_rank()) * kThreads + static_cast<int>(threadIdx.x),
-        kCluster * kThreads);
-    cluster.sync();
-    return;
-  }
-#endif
-  __syncthreads();
-  finish(
-      1, [&](int) { return shared; }, static_cast<int>(threadIdx.x), kThreads);
+                                                 team, running);
+  WaitEarly<kClustered>();
+  Distribute<kLanes, kGroup, kClustered>(layout, shared, running);
+  MeetAll<kClustered>();
+  Finish<kClustered>(layout, shared,
+                     a.out + (static_cast<int64_t>(row) * a.heads + first_query) * a.head_dim);
 }
 
 template <typename Element, int kLanes, int kGroup, bool kNewest>
@@ -368,17 +483,17 @@ template <typename Element, int kLanes, int kGroup, bool kNewest>
 void LaunchAttention(const Stream& stream, const AttentionArgs& args, bool overlap) {
   const int per_head = args.heads / args.kv_heads;
   const unsigned pieces = static_cast<unsigned>((per_head + kGroup - 1) / kGroup);
-  const SharedLayout layout{std::min(kGroup, per_head), args.head_dim, kThreads / kLanes};
   // A row's result must not depend on how many others there are, where rows are sequences. Rows of
   // a prompt fill the GPU by themselves.
   const bool clustered = ComputeMajor(stream.device()) >= 9 && (kNewest || args.rows < 64);
+  const SharedLayout layout{std::min(kGroup, per_head), args.head_dim, clustered ? kCluster : 1};
   Grid grid{dim3(clustered ? kCluster : 1, static_cast<unsigned>(args.kv_heads) * pieces,
                  static_cast<unsigned>(args.rows)),
             dim3(kThreads), static_cast<size_t>(layout.total()) * sizeof(float), overlap};
-  Launch(stream, grid,
-         clustered ? AttendTogether<Element, kLanes, kGroup, kNewest>
-                   : AttendAlone<Element, kLanes, kGroup, kNewest>,
-         args);
+  const auto kernel = clustered ? AttendTogether<Element, kLanes, kGroup, kNewest>
+                                : AttendAlone<Element, kLanes, kGroup, kNewest>;
+  PreferShared(kernel);  // as the products before and behind it
+  Launch(stream, grid, kernel, args);
 }
 
 template <typename Element, int kLanes, bool kNewest>
