@@ -84,7 +84,6 @@ class CudaCachedAttention final : public CachedAttentionBase {
     };
     kv.head_stride = elements(cache.Keys(layer_, 0, 1), cache.Keys(layer_, 0, 0));
     kv.block_stride = kv.head_stride * kv_heads_;
-    kv.block_tokens = static_cast<int>(KvCache::kBlockTokens);
     return kv;
   }
 };

@@ -163,8 +163,8 @@ struct Team {
     for (int i = 0; i < kAhead; ++i) {
       const int token = Token(base, i);
       if (token >= end || token == skip) continue;
-      const int64_t at = table[token / a.kv.block_tokens] * a.kv.block_stride +
-                         token % a.kv.block_tokens * a.head_dim + offset;
+      const int64_t at =
+          table[token / kKvBlock] * a.kv.block_stride + token % kKvBlock * a.head_dim + offset;
       keys[i].Load(static_cast<const Element*>(a.kv.keys) + at);
       values[i].Load(static_cast<const Element*>(a.kv.values) + at);
     }
@@ -186,18 +186,20 @@ __device__ __forceinline__ void AttendTokens(const AttentionArgs& a, const Share
   }
   // All lanes of a warp go round together; teams without a token do not count. The next tokens are
   // on their way while these are added.
-  const int skip = kNewest ? newest : -1;
+  // The newest token lies in the shared memory of the block that has it in its range, and nowhere
+  // else.
+  const int here = kNewest && newest < range.end ? newest : -1;
   Team<Element, kLanes> next;
   for (int base = range.begin; base < range.end; base += team.kBatch) {
     if (base + team.kBatch < range.end) {
-      next.Load(a, table, head, base + team.kBatch, range.end, skip);
+      next.Load(a, table, head, base + team.kBatch, range.end, here);
     }
     // All scores first: none of them waits for another.
     constexpr int kAhead = Team<Element, kLanes>::kAhead;
     float scores[kAhead][kGroup];
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) {
-      const bool is_new = kNewest && active && team.Token(base, i) == newest;
+      const bool is_new = kNewest && active && team.Token(base, i) == here;
       const Eight key =
           is_new ? LoadEight(shared + layout.new_key() + lane * 8) : team.keys[i].Widen();
 #pragma unroll
@@ -232,7 +234,7 @@ __device__ __forceinline__ void AttendTokens(const AttentionArgs& a, const Share
     }
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) {
-      const bool is_new = kNewest && active && team.Token(base, i) == newest;
+      const bool is_new = kNewest && active && team.Token(base, i) == here;
       const Eight value =
           is_new ? LoadEight(shared + layout.new_value() + lane * 8) : team.values[i].Widen();
 #pragma unroll
@@ -416,8 +418,8 @@ __device__ __forceinline__ void AttendBody(const AttentionArgs& a) {
   int64_t place = 0;
   if (kNewest) {
     team.Load(a, table, head, range.begin, range.end, newest);
-    place = table[newest / a.kv.block_tokens] * a.kv.block_stride + head * a.kv.head_stride +
-            newest % a.kv.block_tokens * a.head_dim;
+    place = table[newest / kKvBlock] * a.kv.block_stride + head * a.kv.head_stride +
+            newest % kKvBlock * a.head_dim;
   }
   WaitForPredecessor();
   if (!kNewest) team.Load(a, table, head, range.begin, range.end, -1);
@@ -460,8 +462,7 @@ __global__ void __launch_bounds__(128)
       a.angles != nullptr ? a.angles + static_cast<int64_t>(row) * 2 * a.pairs : nullptr;
   const int query_elements = a.heads * dim, all = query_elements + a.kv_heads * dim;
   const int newest = a.sequences.positions[row];
-  const int32_t block =
-      a.sequences.blocks[a.sequences.first_blocks[row] + newest / a.kv.block_tokens];
+  const int32_t block = a.sequences.blocks[a.sequences.first_blocks[row] + newest / kKvBlock];
   for (int i = threadIdx.x + blockIdx.y * 128; i < all; i += 128 * gridDim.y) {
     if (i < query_elements) {
       const float* query = a.query + static_cast<int64_t>(row) * query_elements + i / dim * dim;
@@ -472,7 +473,7 @@ __global__ void __launch_bounds__(128)
     const int j = i - query_elements, head = j / dim, d = j % dim;
     const int64_t from = (static_cast<int64_t>(row) * a.kv_heads + head) * dim;
     const int64_t at =
-        block * a.kv.block_stride + head * a.kv.head_stride + newest % a.kv.block_tokens * dim + d;
+        block * a.kv.block_stride + head * a.kv.head_stride + newest % kKvBlock * dim + d;
     Store(static_cast<Element*>(a.kv.keys) + at,
           Turned(a.key + from, d, angles, a.pairs, a.interleaved));
     Store(static_cast<Element*>(a.kv.values) + at, a.value[from + d]);

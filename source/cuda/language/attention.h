@@ -10,6 +10,9 @@ namespace oort::cuda {
 
 class Stream;
 
+/// Tokens of a block, for kernels: a division by it is a shift.
+inline constexpr unsigned kKvBlock = KvCache::kBlockTokens;
+
 /// Keys and values of one layer. Those of a head in a block are (tokens, head_dim), values behind
 /// keys; strides are in elements.
 struct DeviceKv {
@@ -17,7 +20,6 @@ struct DeviceKv {
   void* values = nullptr;
   int64_t block_stride = 0;
   int64_t head_stride = 0;
-  int block_tokens = 0;
   bool f32 = false;  ///< else f16
 };
 

@@ -57,8 +57,8 @@ __device__ __forceinline__ void CopyTile(const AttentionArgs& a, const void* cac
     const int row = index / kPieces, piece = index % kPieces, token = first + row;
     const int known = min(token, end - 1);
     const __half* from = static_cast<const __half*>(cache) +
-                         table[known / a.kv.block_tokens] * a.kv.block_stride +
-                         head * a.kv.head_stride + known % a.kv.block_tokens * kDim + piece * 8;
+                         table[known / kKvBlock] * a.kv.block_stride + head * a.kv.head_stride +
+                         known % kKvBlock * kDim + piece * 8;
     const int bytes = token < end ? 16 : 0;
     asm volatile(
         "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to + PieceAt<kDim>(row, piece)),
