@@ -14,6 +14,7 @@
 namespace oort {
 
 struct Profile;
+class DeviceMark;
 
 struct SessionOptions {
   /// Threads of one Forward; 0 for as many as the process may use: OMP_NUM_THREADS if set, else the
@@ -49,6 +50,22 @@ struct RunOptions {
   Profile* profile = nullptr;
 };
 
+/// A Forward that may still run on a device.
+class PendingForward {
+ public:
+  PendingForward();  ///< nothing to wait for
+  ~PendingForward();
+  PendingForward(PendingForward&&) noexcept;
+  PendingForward& operator=(PendingForward&&) noexcept;
+
+  /// Until its results are there; throws what went wrong on the device.
+  void Wait();
+
+ private:
+  friend class Session;
+  std::unique_ptr<DeviceMark> mark_;
+};
+
 /// The state of one running model: activations and cached plans. Cheap, reusable; stays usable
 /// after an Error. Thread contract: one thread at a time; make a Session for each thread.
 class Session {
@@ -65,6 +82,12 @@ class Session {
   /// the session, nor by the layers of usual f32 networks.
   void ForwardInto(std::span<const Tensor> inputs, std::span<Tensor> outputs,
                    const RunOptions& options = {});
+  /// The same for who goes on while a GPU is at it: returns when everything is enqueued. Outputs,
+  /// and inputs in pinned memory, must stay until the wait is over. Later Forwards of the session
+  /// come behind it, and may have its outputs as inputs where they are pinned or on the device.
+  [[nodiscard]] PendingForward ForwardLater(std::span<const Tensor> inputs,
+                                            std::span<Tensor> outputs,
+                                            const RunOptions& options = {});
   /// The same with names, in any order; results come with theirs.
   using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
   NamedTensors ForwardNamed(const NamedTensors& inputs, const RunOptions& options = {});

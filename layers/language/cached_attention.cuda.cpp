@@ -24,8 +24,6 @@ class CudaCachedAttention final : public CachedAttentionBase {
       throw Error(ErrorCode::kInvalidArgument, "the cache is not in the GPU's memory");
     }
     if (rows == 0) return;
-    // The first layer brings for all of them what the kernels read of the sequences.
-    if (layer_ == 0) table->Enqueue(*context.stream());
     cuda::AttentionArgs call = CallOf(args, outputs, batch);
     call.sequences = table->device();
     // A row for each sequence: nobody reads what another row writes.

@@ -78,7 +78,7 @@ DecoderRunner::DecoderRunner(std::shared_ptr<const LanguageModel> model, KvType 
       made_on_(LogitsDevice(*model_->graph())),
       session_(model_->graph(), {.threads = threads}) {}
 
-DecoderRunner::~DecoderRunner() = default;
+DecoderRunner::~DecoderRunner() { Drop(); }
 
 int64_t DecoderRunner::MostDecodeRows() { return kCompactFewRows; }
 
@@ -158,7 +158,56 @@ void DecoderRunner::Fit(Tensor& tensor, DType dtype, const Shape& shape, Device 
 
 void DecoderRunner::Run(std::span<const StepItem> items, const RunOptions& options, Tensor& logits,
                         Device logits_on) {
-  Reserve(items);
+  PendingForward forward = Begin(items, options, {}, logits, logits_on, likeliest_);
+  try {
+    forward.Wait();
+  } catch (...) {
+    for (const StepItem& item : items) {
+      item.sequence->length -= static_cast<int64_t>(item.tokens.size());
+    }
+    throw;
+  }
+}
+
+void DecoderRunner::BeginLikeliest(std::span<const StepItem> items, bool continues) {
+  UnderWay& step = under_way_.emplace_back();
+  try {
+    for (const StepItem& item : items) step.sequences.push_back(item.sequence);
+    const Tensor tokens = continues ? picked_[(begun_ + 1) % 2] : Tensor();
+    step.forward = Begin(items, {}, tokens, unseen_logits_, made_on_, picked_[begun_ % 2]);
+  } catch (...) {
+    under_way_.pop_back();
+    throw;
+  }
+  ++begun_;
+}
+
+std::span<const int32_t> DecoderRunner::EndLikeliest() {
+  const Tensor& picked = picked_[(begun_ - under_way_.size()) % 2];
+  try {
+    under_way_.front().forward.Wait();
+  } catch (...) {
+    Drop();
+    throw;
+  }
+  under_way_.pop_front();
+  return picked.span<int32_t>();
+}
+
+void DecoderRunner::Drop() noexcept {
+  for (UnderWay& step : under_way_) {
+    try {
+      step.forward.Wait();
+    } catch (const std::exception&) {
+      // What went wrong in a step that nobody asks for is told by the next one.
+    }
+    for (CachedSequence* sequence : step.sequences) --sequence->length;
+  }
+  under_way_.clear();
+}
+
+/// The rows of a step, and of whom they are.
+void DecoderRunner::Describe(std::span<const StepItem> items) {
   tokens_.clear();
   positions_.clear();
   rows_.clear();
@@ -176,6 +225,13 @@ void DecoderRunner::Run(std::span<const StepItem> items, const RunOptions& optio
     }
     slices_.push_back({first, count, item.sequence->length, item.sequence->blocks});
   }
+}
+
+PendingForward DecoderRunner::Begin(std::span<const StepItem> items, const RunOptions& options,
+                                    const Tensor& tokens, Tensor& logits, Device logits_on,
+                                    Tensor& likeliest) {
+  Reserve(items);
+  Describe(items);
   const auto borrow = [](std::vector<int32_t>& values) {
     return Tensor::Borrow(values.data(), Shape{static_cast<int64_t>(values.size())});
   };
@@ -185,13 +241,15 @@ void DecoderRunner::Run(std::span<const StepItem> items, const RunOptions& optio
   run.sequences = &batch;
   const int64_t rows = static_cast<int64_t>(rows_.size());
   Fit(logits, DType::kF32, {rows, vocabulary()}, logits_on);
-  Fit(likeliest_, DType::kI32, {rows}, Device::Cpu());
-  std::array<Tensor, 2> outputs = {logits, likeliest_};
-  const std::array<Tensor, 3> inputs = {borrow(tokens_), borrow(positions_), borrow(rows_)};
-  session_.ForwardInto(inputs, outputs, run);
+  Fit(likeliest, DType::kI32, {rows}, Device::Cpu());
+  std::array<Tensor, 2> outputs = {logits, likeliest};
+  const std::array<Tensor, 3> inputs = {tokens.defined() ? tokens : borrow(tokens_),
+                                        borrow(positions_), borrow(rows_)};
+  PendingForward forward = session_.ForwardLater(inputs, outputs, run);
   for (const StepItem& item : items) {
     item.sequence->length += static_cast<int64_t>(item.tokens.size());
   }
+  return forward;
 }
 
 }  // namespace oort

@@ -2,6 +2,8 @@
 // Steps of a decoder: tokens of several sequences in, logits out, keys and values kept between.
 #pragma once
 
+#include <array>
+#include <deque>
 #include <memory>
 #include <span>
 #include <vector>
@@ -52,6 +54,18 @@ class DecoderRunner {
                                      std::span<const cuda::TokenDraw> draws,
                                      const RunOptions& options = {});
   bool draws_on_device() const { return made_on_.type != DeviceType::kCpu; }
+
+  /// Whether BeginLikeliest pays: on a GPU that picks tokens and reads them again by itself.
+  bool can_run_ahead() const { return table_ && draws_on_device(); }
+  /// Begins a step of one token for each item. `continues`: not those of the items, but those that
+  /// the step begun last picks, known or not; the sequences are the same. Two may be under way.
+  void BeginLikeliest(std::span<const StepItem> items, bool continues);
+  /// The likeliest tokens of the step that was begun first; valid until the next call.
+  std::span<const int32_t> EndLikeliest();
+  size_t steps_under_way() const { return under_way_.size(); }
+  /// Waits for the steps under way, whose tokens leave the sequences again.
+  void Drop() noexcept;
+
   /// One more sequence uses the block, which is full.
   void Share(int32_t block) { cache_.Share(block); }
   /// Gives the blocks of a sequence back.
@@ -70,10 +84,20 @@ class DecoderRunner {
   size_t activation_bytes() const { return session_.memory(); }
 
  private:
+  struct UnderWay {
+    std::vector<CachedSequence*> sequences;
+    PendingForward forward;
+  };
+
   void Reserve(std::span<const StepItem> items);
   /// Fills `logits` and likeliest_.
   void Run(std::span<const StepItem> items, const RunOptions& options, Tensor& logits,
            Device logits_on);
+  /// The same with `likeliest`, and with `tokens` instead of those of the items where it is
+  /// defined; the sequences are longer by what is still under way.
+  PendingForward Begin(std::span<const StepItem> items, const RunOptions& options,
+                       const Tensor& tokens, Tensor& logits, Device logits_on, Tensor& likeliest);
+  void Describe(std::span<const StepItem> items);
   /// Makes it a tensor of that shape there, in the memory that it has if that will do.
   void Fit(Tensor& tensor, DType dtype, const Shape& shape, Device where) const;
 
@@ -88,6 +112,9 @@ class DecoderRunner {
   std::vector<SequenceSlice> slices_;
   Tensor logits_, likeliest_;  // on the host
   Tensor unseen_logits_;       // where they were made
+  std::deque<UnderWay> under_way_;
+  std::array<Tensor, 2> picked_;  // what steps pick, in turns: the next one reads it, too
+  size_t begun_ = 0;              // steps, so whose turn it is
 };
 
 }  // namespace oort

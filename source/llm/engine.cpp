@@ -53,7 +53,8 @@ struct Engine::Impl {
   std::deque<std::unique_ptr<Generation>> waiting;
   std::vector<std::unique_ptr<Generation>> running;
   std::map<int64_t, FinishedGeneration> done;
-  std::deque<KeptSequence> kept;  ///< the last used at the end
+  std::deque<KeptSequence> kept;   ///< the last used at the end
+  std::vector<Generation*> ahead;  ///< whose steps the runner has under way
   int64_t next_id = 0;
   bool prompt_turn = true;  ///< prompts and answers take turns
 
@@ -79,6 +80,8 @@ struct Engine::Impl {
   void Attempt(Generation& generation, const Body& body);
   void Fail(Generation& generation);
   StepRows Run(std::span<const StepItem> items, std::span<const Sampler* const> samplers);
+  bool WillGoOn(std::span<Generation* const> ready) const;
+  StepRows RunAhead(std::span<Generation* const> ready, std::span<const StepItem> items);
   void Accept(Generation& generation, const StepRows& rows, size_t row);
   void Emit(Generation& generation, const SampledToken& sampled, const std::string& text);
   void Finish(Generation& generation, FinishReason reason);
@@ -199,6 +202,7 @@ void Engine::Impl::StepAnswers() {
   for (const auto& generation : running) {
     if (!generation->finished && generation->prompt_left() == 0) ready.push_back(generation.get());
   }
+  if (!std::ranges::equal(ready, ahead)) runner.Drop();
   const size_t most = static_cast<size_t>(DecoderRunner::MostDecodeRows());
   for (size_t begin = 0; begin < ready.size(); begin += most) {
     StepTogether(std::span(ready).subspan(begin, std::min(most, ready.size() - begin)));
@@ -214,8 +218,11 @@ void Engine::Impl::StepTogether(std::span<Generation* const> ready) {
   }
   StepRows rows;
   try {
-    rows = Run(items, samplers);
+    const bool likeliest = std::ranges::all_of(
+        samplers, [](const Sampler* sampler) { return PicksLikeliest(sampler->options()); });
+    rows = likeliest && runner.can_run_ahead() ? RunAhead(ready, items) : Run(items, samplers);
   } catch (...) {
+    runner.Drop();
     if (ready.size() == 1) return Fail(*ready[0]);
     // Who it was shows when each steps alone, which gives the others what they would have had.
     for (size_t i = 0; i < ready.size(); ++i) StepTogether(ready.subspan(i, 1));
@@ -225,6 +232,27 @@ void Engine::Impl::StepTogether(std::span<Generation* const> ready) {
     if (ready[i]->finished) continue;  // cancelled by a callback of this step
     Attempt(*ready[i], [&] { Accept(*ready[i], rows, i); });
   }
+  // The next step, if it is under way, was for all of them.
+  if (std::ranges::any_of(ready, [](const Generation* g) { return g->finished; })) runner.Drop();
+}
+
+/// Whether these will take another step behind the next one, if none of them finds an end.
+bool Engine::Impl::WillGoOn(std::span<Generation* const> ready) const {
+  const auto wants_more = [](const Generation* g) {
+    return static_cast<int64_t>(g->result.tokens.size()) + 1 < g->most_tokens;
+  };
+  return waiting.empty() && ready.size() == running.size() &&
+         std::ranges::all_of(ready, wants_more);
+}
+
+/// The next step begins before the tokens of this one are known here: so the GPU never waits for
+/// the host.
+StepRows Engine::Impl::RunAhead(std::span<Generation* const> ready,
+                                std::span<const StepItem> items) {
+  ahead.assign(ready.begin(), ready.end());
+  if (runner.steps_under_way() == 0) runner.BeginLikeliest(items, false);
+  if (WillGoOn(ready)) runner.BeginLikeliest(items, true);
+  return {{}, runner.EndLikeliest()};
 }
 
 /// Logits come to the host only where somebody needs them there.
@@ -323,6 +351,7 @@ void Engine::Impl::Collect() {
 }
 
 void Engine::Impl::Forget(int64_t id) {
+  runner.Drop();
   const auto mine = [&](const std::unique_ptr<Generation>& g) { return g->id == id; };
   for (const auto& generation : running) {
     if (mine(generation)) runner.Release(generation->sequence);
@@ -334,7 +363,8 @@ void Engine::Impl::Forget(int64_t id) {
 
 bool Engine::Impl::Step() {
   Admit();
-  if (prompt_turn && StepPrompt()) {
+  // What is under way comes first.
+  if (runner.steps_under_way() == 0 && prompt_turn && StepPrompt()) {
     prompt_turn = false;
   } else {
     StepAnswers();

@@ -22,6 +22,15 @@ class CudaRecording final : public Recording {
   cuda::RecordedGraph graph_;
 };
 
+class CudaMark final : public DeviceMark {
+ public:
+  explicit CudaMark(const cuda::Stream& stream) : event_(stream.device()) { event_.Record(stream); }
+  void Wait() override { event_.Synchronize(); }
+
+ private:
+  cuda::Event event_;
+};
+
 class CudaQueue final : public DeviceQueue {
  public:
   explicit CudaQueue(int device) : stream_(device) {}
@@ -46,6 +55,7 @@ class CudaQueue final : public DeviceQueue {
     }
   }
   void Synchronize() override { stream_.Synchronize(); }
+  std::unique_ptr<DeviceMark> Mark() override { return std::make_unique<CudaMark>(stream_); }
   double Timed(const std::function<void()>& enqueue) override {
     cuda::Event begin(stream_.device(), true), end(stream_.device(), true);
     cuda::Hold(stream_, 50e-6);  // the host is done with the rest by then

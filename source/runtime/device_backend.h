@@ -17,6 +17,14 @@ class Recording {
   virtual void Launch() = 0;
 };
 
+/// A place in the order of a queue.
+class DeviceMark {
+ public:
+  virtual ~DeviceMark() = default;
+  /// Until all that was enqueued before is done; throws what went wrong in it.
+  virtual void Wait() = 0;
+};
+
 /// Where a session enqueues its work: all of it in order.
 class DeviceQueue {
  public:
@@ -31,6 +39,8 @@ class DeviceQueue {
   /// Synchronize; the source of one to the device is read before the call returns, unless pinned.
   virtual void Copy(const Tensor& from, Tensor& to) = 0;
   virtual void Synchronize() = 0;
+  /// Behind what was enqueued so far; null where that is done already.
+  virtual std::unique_ptr<DeviceMark> Mark() = 0;
   /// Seconds that the device takes for what `enqueue` enqueues; waits for it.
   virtual double Timed(const std::function<void()>& enqueue) = 0;
   /// Throws where what `enqueue` does cannot be recorded.

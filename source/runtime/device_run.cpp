@@ -24,9 +24,15 @@ DeviceRun::DeviceRun(const RuntimeImpl& graph, bool record)
       backend_(BackendOf(graph.device)),
       queue_(backend_->MakeQueue()) {}
 
+DeviceRun::~DeviceRun() {
+  running_ = true;
+  Abandon();
+}
+
 void DeviceRun::Prepare(const ExecutionPlan& plan) {
   if (arena_ && arena_->size() >= plan.device_arena_size) return;
-  records_.clear();  // they hold addresses of the old arena
+  if (arena_) Finish();  // who left without waiting still uses it
+  records_.clear();      // they hold addresses of the old arena
   arena_.reset();
   arena_ = queue_->Allocate(plan.device_arena_size);
 }
@@ -79,6 +85,11 @@ void DeviceRun::Finish() {
 void DeviceRun::End() {
   running_ = false;
   Finish();
+}
+
+void DeviceRun::Leave() {
+  running_ = false;
+  host_waits_ = false;
 }
 
 void DeviceRun::Abandon() noexcept {

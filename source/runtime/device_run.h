@@ -28,6 +28,10 @@ class DeviceRun {
  public:
   /// `record`: whether recordings are made at all.
   DeviceRun(const RuntimeImpl& graph, bool record);
+  /// Waits for what was left running.
+  ~DeviceRun();
+  DeviceRun(const DeviceRun&) = delete;
+  DeviceRun& operator=(const DeviceRun&) = delete;
 
   DeviceQueue& queue() { return *queue_; }
   /// Takes care that the arena is large enough for the plan.
@@ -40,6 +44,8 @@ class DeviceRun {
   /// Between them is one Forward; what is left of one that failed is waited for.
   void Begin() { running_ = true; }
   void End();
+  /// Like End for who waits later.
+  void Leave();
   void Abandon() noexcept;
   /// Copies on the host, for who looks at elements.
   std::vector<Value> OnHost(std::span<const Value> values);

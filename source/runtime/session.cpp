@@ -9,6 +9,7 @@
 #include "core/host_memory.h"
 #include "core/memory_budget.h"
 #include "core/parallel.h"
+#include "cuda/language/sequence_table.h"
 #include "oort/kv_cache.h"
 #include "runtime/device_run.h"
 #include "runtime/profile_recorder.h"
@@ -73,12 +74,12 @@ struct Session::Impl {
   }
 
   std::vector<Value> Run(const std::vector<Value>& inputs, const RunOptions& options);
-  void RunInto(std::span<const Tensor> inputs, std::span<Tensor> outputs,
-               const RunOptions& options);
+  void RunInto(std::span<const Tensor> inputs, std::span<Tensor> outputs, const RunOptions& options,
+               bool wait);
   /// Everything but the results: `take` gets them out of their slots.
   template <typename Take>
   void Execute(const std::vector<Value>& inputs, std::span<const Tensor> outputs,
-               const RunOptions& options, const Take& take);
+               const RunOptions& options, bool wait, const Take& take);
   bool PlanFits(const std::vector<Value>& inputs) const;
   void CheckInputs(const std::vector<Value>& inputs) const;
   bool OnlyCopied(int slot) const;
@@ -87,7 +88,8 @@ struct Session::Impl {
   void BindTo(int slot, const Tensor& source);
   void BindInputs(const std::vector<Value>& inputs);
   void BindOutputs(std::span<const Tensor> given);
-  void RunSteps(const RunOptions& options, ProfileRecorder* recorder);
+  void RunSteps(const RunOptions& options, ProfileRecorder* recorder, bool wait);
+  bool AllResultsAreDirect() const;
   void RunWatched(size_t index, const RunOptions& options, ProfileRecorder* recorder);
   void RunStep(size_t index, const SequenceBatch* sequences);
   void RunCopy(const Node& node, const Step& step, Value& output);
@@ -245,7 +247,12 @@ void Session::Impl::RunDynamic(size_t index, std::span<Value> outputs,
              {threads, sequences, on_device ? &device->queue() : nullptr});
 }
 
-void Session::Impl::RunSteps(const RunOptions& options, ProfileRecorder* recorder) {
+/// Whether nothing is left to do once the last step is done.
+bool Session::Impl::AllResultsAreDirect() const {
+  return std::ranges::all_of(plan->direct_outputs, [](bool direct) { return direct; });
+}
+
+void Session::Impl::RunSteps(const RunOptions& options, ProfileRecorder* recorder, bool wait) {
   const MemoryBudget budget(memory_limit, plan->arena_size);
   const std::shared_ptr<void> scope = device ? device->queue().Enter() : nullptr;
   if (device) device->Begin();
@@ -258,6 +265,7 @@ void Session::Impl::RunSteps(const RunOptions& options, ProfileRecorder* recorde
     key.sequences = sequences->slices.size();
     key.cache = sequences->cache;
     key.table = sequences->table;
+    if (device && key.table != nullptr) sequences->table->Enqueue(*device->queue().stream());
   }
   const auto run_step = [this, sequences](size_t index) { RunStep(index, sequences); };
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -275,7 +283,7 @@ void Session::Impl::RunSteps(const RunOptions& options, ProfileRecorder* recorde
     for (int slot : plan->steps[i].release) SlotAt(slot) = Value();
   }
   if (!device) return;
-  device->End();
+  wait || !AllResultsAreDirect() ? device->End() : device->Leave();
   if (replay) device->CountRun(key);
 }
 
@@ -358,7 +366,7 @@ bool Session::Impl::PlanFits(const std::vector<Value>& inputs) const {
 
 template <typename Take>
 void Session::Impl::Execute(const std::vector<Value>& inputs, std::span<const Tensor> outputs,
-                            const RunOptions& options, const Take& take) {
+                            const RunOptions& options, bool wait, const Take& take) {
   struct Releaser {
     Impl& impl;
     ~Releaser() { impl.Release(); }  // after an error, too
@@ -371,19 +379,19 @@ void Session::Impl::Execute(const std::vector<Value>& inputs, std::span<const Te
   CheckInputs(inputs);
   BindInputs(inputs);
   BindOutputs(outputs);
-  RunAwake(threads, loops, [&] { RunSteps(options, recorder ? &*recorder : nullptr); });
+  RunAwake(threads, loops, [&] { RunSteps(options, recorder ? &*recorder : nullptr, wait); });
   take();
   if (recorder) recorder->Finish(*plan);
 }
 
 std::vector<Value> Session::Impl::Run(const std::vector<Value>& inputs, const RunOptions& options) {
   std::vector<Value> results;
-  Execute(inputs, options.outputs, options, [&] { results = TakeResults(options.outputs); });
+  Execute(inputs, options.outputs, options, true, [&] { results = TakeResults(options.outputs); });
   return results;
 }
 
 void Session::Impl::RunInto(std::span<const Tensor> inputs, std::span<Tensor> outputs,
-                            const RunOptions& options) {
+                            const RunOptions& options, bool wait) {
   if (outputs.size() != graph.output_slots.size()) {
     throw Error(ErrorCode::kInvalidArgument,
                 "the model has " + std::to_string(graph.output_slots.size()) +
@@ -391,7 +399,7 @@ void Session::Impl::RunInto(std::span<const Tensor> inputs, std::span<Tensor> ou
   }
   given_inputs.resize(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) given_inputs[i] = inputs[i];
-  Execute(given_inputs, outputs, options, [&] {
+  Execute(given_inputs, outputs, options, wait, [&] {
     for (size_t i = 0; i < outputs.size(); ++i) {
       const Value& value = SlotAt(graph.output_slots[i]);
       if (!value.IsTensor()) ThrowNoTensor(i, value);
@@ -433,7 +441,26 @@ std::vector<Tensor> Session::Forward(const std::vector<Tensor>& inputs, const Ru
 
 void Session::ForwardInto(std::span<const Tensor> inputs, std::span<Tensor> outputs,
                           const RunOptions& options) {
-  Guarded([&] { impl_->RunInto(inputs, outputs, options); });
+  Guarded([&] { impl_->RunInto(inputs, outputs, options, true); });
+}
+
+PendingForward Session::ForwardLater(std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                                     const RunOptions& options) {
+  return Guarded([&] {
+    impl_->RunInto(inputs, outputs, options, false);
+    PendingForward pending;
+    if (impl_->device) pending.mark_ = impl_->device->queue().Mark();
+    return pending;
+  });
+}
+
+PendingForward::PendingForward() = default;
+PendingForward::~PendingForward() = default;
+PendingForward::PendingForward(PendingForward&&) noexcept = default;
+PendingForward& PendingForward::operator=(PendingForward&&) noexcept = default;
+
+void PendingForward::Wait() {
+  if (const std::unique_ptr<DeviceMark> mark = std::move(mark_)) Guarded([&] { mark->Wait(); });
 }
 
 Session::NamedTensors Session::ForwardNamed(const NamedTensors& inputs, const RunOptions& options) {

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstring>
-#include <limits>
 #include <optional>
 
 #include "cpu/quantize_weights.h"
@@ -34,10 +33,8 @@ class NanProduct {
   static std::shared_ptr<const RuntimeGraph> Build() {
     GraphWriter writer;
     const int input = writer.AddInput("pnnx_input_0", DType::kF32, {Shape::kUnknown, kColumns});
-    Tensor values(DType::kF32, {kRows, kColumns});
-    std::fill_n(values.data<float>(), kRows * kColumns, std::numeric_limits<float>::quiet_NaN());
     StoredMatrix stored = AllocateStored({WeightFormat::kBf16, 32, DType::kF16}, kRows, kColumns);
-    QuantizeRows(values.data<float>(), 0, kRows, stored);
+    std::memset(stored.data.raw(), 0xff, stored.data.bytes());
     Written linear{"oort.CompactLinear", "nan"};
     linear.AttachWeight(std::move(stored), "");
     linear.Set("in_features", Value(kColumns))

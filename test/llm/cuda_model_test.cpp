@@ -113,6 +113,48 @@ TEST_F(CudaModel, GreedyTokensAreThoseOfTheLogits) {
   EXPECT_EQ(engine.Generate(request).tokens, picked);
 }
 
+// The GPU is a step ahead of the host, which must not show: not where a request ends early, nor
+// where another comes.
+TEST_F(CudaModel, RequestsThatComeAndGoGetWhatTheyGetAlone) {
+  const auto model = LoadOn(kGpuModels / "llama", Device::Cuda(0), true);
+  const auto request = [&](int length, int64_t tokens) {
+    GenerateRequest made;
+    made.prompt = Tokens(*model, length);
+    made.max_tokens = tokens;
+    made.ignore_end = true;
+    return made;
+  };
+  EngineOptions options;
+  options.cache_tokens = 512;
+  std::vector<std::vector<int32_t>> alone;
+  for (int length : {5, 11, 19}) {
+    GenerateRequest with_logits = request(length, 40);
+    with_logits.sampling.top_logprobs = 0;  // no step ahead
+    alone.push_back(Engine(model, options).Generate(with_logits).tokens);
+  }
+  Engine engine(model, options);
+  int pieces = 0;
+  GenerateRequest cut = request(5, 40);
+  cut.on_piece = [&](const GeneratedPiece&) { return ++pieces < 7; };
+  std::vector<int64_t> ids = {engine.Submit(cut), engine.Submit(request(11, 40))};
+  for (int i = 0; i < 20; ++i) engine.Step();
+  ids.push_back(engine.Submit(request(19, 40)));
+  for (int i = 0; i < 8; ++i) engine.Step();
+  engine.Cancel(ids[1]);
+  while (engine.Step()) {
+  }
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const auto result = engine.Take(ids[i]);
+    ASSERT_TRUE(result.has_value());
+    const std::vector<int32_t>& tokens = result->tokens;
+    EXPECT_TRUE(std::equal(tokens.begin(), tokens.end(), alone[i].begin())) << i;
+    EXPECT_EQ(tokens.size(), i == 0 ? 7u : i == 1 ? tokens.size() : 40u);
+    EXPECT_EQ(result->finish, i == 2 ? FinishReason::kLength : FinishReason::kCancelled);
+  }
+  // What is kept of them is right, too.
+  EXPECT_EQ(engine.Generate(request(11, 40)).tokens, alone[1]);
+}
+
 TEST_F(CudaModel, MemoryIsAsPredicted) {
   constexpr int64_t kTokens = 4096, kChunk = 512;
   for (const int bits : {16, 4}) {

@@ -30,6 +30,7 @@ struct EmptyDeviceQueue final : DeviceQueue {
   }
   void Copy(const Tensor& from, Tensor& to) override { CopyElements(from, to); }
   void Synchronize() override {}
+  std::unique_ptr<DeviceMark> Mark() override { return nullptr; }
   double Timed(const std::function<void()>& enqueue) override {
     enqueue();
     return 0;

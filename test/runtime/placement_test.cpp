@@ -63,6 +63,14 @@ class FakeQueue final : public DeviceQueue {
     for (const std::function<void()>& copy : late_) copy();
     late_.clear();
   }
+  std::unique_ptr<DeviceMark> Mark() override {
+    struct FakeMark final : DeviceMark {
+      explicit FakeMark(FakeQueue& of) : queue(of) {}
+      void Wait() override { queue.Synchronize(); }
+      FakeQueue& queue;
+    };
+    return std::make_unique<FakeMark>(*this);
+  }
   double Timed(const std::function<void()>& enqueue) override {
     enqueue();
     Synchronize();
@@ -307,6 +315,34 @@ TEST_F(PlacementTest, InputsAndResultsMayBeOnTheDevice) {
   const std::vector<Tensor> results = session.Forward({x}, options);
   EXPECT_EQ(results[0].device(), Device::Cuda(0));
   EXPECT_EQ(Floats(results[0]), (std::vector<float>{3, 4}));
+}
+
+TEST_F(PlacementTest, WhoGoesOnFindsTheResultAfterTheWait) {
+  Session session(Build(kDeviceChain));
+  std::array<Tensor, 1> outputs = {Tensor::Zeros(DType::kF32, {2})};
+  const std::array<Tensor, 1> inputs = {Tensor::From<float>({1, 2}, {2})};
+  PendingForward pending = session.ForwardLater(inputs, outputs);
+  EXPECT_EQ(log_.waits, 0);
+  EXPECT_NE(Floats(outputs[0]), (std::vector<float>{3, 4}));
+  pending.Wait();
+  EXPECT_EQ(Floats(outputs[0]), (std::vector<float>{3, 4}));
+  pending.Wait();  // again is nothing
+  EXPECT_EQ(log_.waits, 1);
+}
+
+// A result that has to be taken out of something else is there at once.
+TEST_F(PlacementTest, WhatTheHostStillCopiesIsNotLeftForLater) {
+  Session session(
+      Build("pnnx.Input pnnx_input_0 0 1 x\n"
+            "test.add_one a 1 1 x y\n"
+            "pnnx.Output pnnx_output_0 1 0 y\n"
+            "pnnx.Output pnnx_output_1 1 0 y\n"));
+  std::array<Tensor, 2> outputs = {Tensor::Zeros(DType::kF32, {1}),
+                                   Tensor::Zeros(DType::kF32, {1})};
+  const std::array<Tensor, 1> inputs = {Tensor::From<float>({1}, {1})};
+  PendingForward pending = session.ForwardLater(inputs, outputs);
+  pending.Wait();
+  for (const Tensor& output : outputs) EXPECT_EQ(Floats(output), (std::vector<float>{2}));
 }
 
 TEST_F(PlacementTest, ConstantsAreUploadedOnce) {

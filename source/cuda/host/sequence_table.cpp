@@ -2,6 +2,7 @@
 #include "cuda/language/sequence_table.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 #include "core/checked.h"
@@ -18,14 +19,16 @@ size_t IntBytes(int64_t count) {
 }  // namespace
 
 SequenceTable::SequenceTable(int device, int64_t most_rows, int64_t most_blocks)
-    : device_(device),
-      most_rows_(most_rows),
-      pinned_(AllocatePinned(IntBytes(CheckedMultiply<int64_t>(most_rows, 2)))),
-      rows_memory_(AllocateDevice(pinned_->size(), device)),
-      blocks_memory_(AllocateDevice(IntBytes(most_blocks), device)) {}
+    : most_rows_(most_rows),
+      rows_memory_(AllocateDevice(IntBytes(CheckedMultiply<int64_t>(most_rows, 2)), device)),
+      blocks_memory_(AllocateDevice(IntBytes(most_blocks), device)) {
+  for (Pinned& pinned : pinned_) pinned.rows = AllocatePinned(rows_memory_->size());
+}
 
 void SequenceTable::Set(std::span<const SequenceSlice> slices) {
-  int32_t* positions = reinterpret_cast<int32_t*>(pinned_->data());
+  turn_ = 1 - turn_;
+  Pinned& pinned = pinned_[turn_];
+  int32_t* positions = reinterpret_cast<int32_t*>(pinned.rows->data());
   next_list_.clear();
   rows_ = 0;
   for (const SequenceSlice& slice : slices) rows_ += slice.count;
@@ -44,17 +47,29 @@ void SequenceTable::Set(std::span<const SequenceSlice> slices) {
     }
     next_list_.insert(next_list_.end(), slice.blocks.begin(), slice.blocks.end());
   }
-  if (next_list_ == block_list_) return;
-  if (IntBytes(static_cast<int64_t>(next_list_.size())) > blocks_memory_->size()) {
+  const size_t bytes = IntBytes(static_cast<int64_t>(next_list_.size()));
+  if (bytes > blocks_memory_->size()) {
     throw Error(ErrorCode::kLimit, "the sequences of a step have too many blocks");
   }
-  block_list_.clear();  // should the copy fail
-  Upload(blocks_memory_->data(), next_list_.data(), next_list_.size() * sizeof(int32_t), device_);
-  std::swap(block_list_, next_list_);
+  if (next_list_ != block_list_) {
+    std::swap(block_list_, next_list_);
+    blocks_changed_ = true;
+  }
+  if (!blocks_changed_) return;
+  if (!pinned.blocks || pinned.blocks->size() < bytes) {
+    pinned.blocks =
+        AllocatePinned(std::min(CheckedMultiply(bytes, size_t{2}), blocks_memory_->size()));
+  }
+  std::memcpy(pinned.blocks->data(), block_list_.data(), bytes);
 }
 
-void SequenceTable::Enqueue(Stream& stream) const {
-  stream.CopyToDevice(rows_memory_->data(), pinned_->data(), IntBytes(rows_ * 2));
+void SequenceTable::Enqueue(Stream& stream) {
+  const Pinned& pinned = pinned_[turn_];
+  stream.CopyToDevice(rows_memory_->data(), pinned.rows->data(), IntBytes(rows_ * 2));
+  if (!blocks_changed_) return;
+  stream.CopyToDevice(blocks_memory_->data(), pinned.blocks->data(),
+                      IntBytes(static_cast<int64_t>(block_list_.size())));
+  blocks_changed_ = false;
 }
 
 DeviceSequences SequenceTable::device() const {

@@ -2,6 +2,7 @@
 // Whose tokens the rows of a step are, for kernels that attend to keys and values in blocks.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -26,19 +27,25 @@ class SequenceTable {
   /// For steps of up to `most_rows` rows, of sequences of `most_blocks` together.
   SequenceTable(int device, int64_t most_rows, int64_t most_blocks);
 
-  /// What the next step has; the one before must be over. Throws kLimit for more than was said.
+  /// What the next step has; the last one may still run, the one before that must be over. Throws
+  /// kLimit for more than was said.
   void Set(std::span<const SequenceSlice> slices);
-  /// Brings positions of the step's rows over, before the first kernel that reads them; recorded
-  /// with the rest, it brings what Set has written by then.
-  void Enqueue(Stream& stream) const;
+  /// Brings it over, in order with the steps.
+  void Enqueue(Stream& stream);
   DeviceSequences device() const;
 
  private:
-  int device_;
+  /// Memory that copies read while the next step is written into another.
+  struct Pinned {
+    std::shared_ptr<Buffer> rows, blocks;  // (2, most_rows), and a list of blocks
+  };
+
   int64_t most_rows_;
   int64_t rows_ = 0;
-  std::vector<int32_t> block_list_, next_list_;  // as they are on the device, and scratch
-  std::shared_ptr<Buffer> pinned_;               // (2, most_rows)
+  std::vector<int32_t> block_list_, next_list_;  // of the last step, and scratch
+  bool blocks_changed_ = false;                  // since they were last brought over
+  std::array<Pinned, 2> pinned_;
+  size_t turn_ = 0;
   std::shared_ptr<Buffer> rows_memory_, blocks_memory_;
 };
 
