@@ -68,6 +68,13 @@ Device LogitsDevice(const RuntimeGraph& graph) {
   return copied ? graph.device() : Device::Cpu();
 }
 
+/// What a step put into sequences that did not come to its end.
+void TakeBack(std::span<const StepItem> items) {
+  for (const StepItem& item : items) {
+    item.sequence->length -= static_cast<int64_t>(item.tokens.size());
+  }
+}
+
 }  // namespace
 
 DecoderRunner::DecoderRunner(std::shared_ptr<const LanguageModel> model, KvType type,
@@ -135,9 +142,7 @@ std::span<const int32_t> DecoderRunner::StepDrawn(std::span<const StepItem> item
   try {
     return drawer_->Draw(unseen_logits_, draws);
   } catch (...) {
-    for (const StepItem& item : items) {
-      item.sequence->length -= static_cast<int64_t>(item.tokens.size());
-    }
+    TakeBack(items);
     throw;
   }
 }
@@ -162,9 +167,7 @@ void DecoderRunner::Run(std::span<const StepItem> items, const RunOptions& optio
   try {
     forward.Wait();
   } catch (...) {
-    for (const StepItem& item : items) {
-      item.sequence->length -= static_cast<int64_t>(item.tokens.size());
-    }
+    TakeBack(items);
     throw;
   }
 }

@@ -58,7 +58,8 @@ class DecoderRunner {
   /// Whether BeginLikeliest pays: on a GPU that picks tokens and reads them again by itself.
   bool can_run_ahead() const { return table_ && draws_on_device(); }
   /// Begins a step of one token for each item. `continues`: not those of the items, but those that
-  /// the step begun last picks, known or not; the sequences are the same. Two may be under way.
+  /// the step begun last picks, known or not; the sequences are the same. Two may be under way, and
+  /// their sequences must outlive them.
   void BeginLikeliest(std::span<const StepItem> items, bool continues);
   /// The likeliest tokens of the step that was begun first; valid until the next call.
   std::span<const int32_t> EndLikeliest();

@@ -63,6 +63,7 @@ struct Engine::Impl {
         options(given),
         cache_tokens(tokens),
         runner(model, options.kv, tokens, options.threads) {}
+  ~Impl() { runner.Drop(); }  // while the sequences are there
 
   /// Blocks that the running requests hold by now.
   int64_t running_blocks() const {
