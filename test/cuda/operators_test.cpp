@@ -553,6 +553,9 @@ TEST_F(CudaOperators, StatisticsTellWhatIsInUse) {
     testing::ExpectNear(cuda::ToHost(x), RandomTensor(DType::kF32, {1000, 1000}));
   }
   EXPECT_EQ(cuda::Statistics(0).in_use, before.in_use);
+}
+
+TEST_F(CudaOperators, MoreMemoryThanThereIsIsAnError) {
   try {
     cuda::AllocateDevice(size_t{1} << 50, 0);
     FAIL() << "a petabyte was there";
