@@ -23,7 +23,12 @@ function(oort_compile_options target)
   endif()
 endfunction()
 
-find_program(OORT_CCACHE ccache)
+# What one clone has compiled serves all others: paths are told from the project's folder.
+find_program(OORT_CCACHE_PROGRAM ccache)
+if(OORT_CCACHE_PROGRAM)
+  set(OORT_CCACHE ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+    ${OORT_CCACHE_PROGRAM})
+endif()
 if(OORT_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${OORT_CCACHE})
 endif()
