@@ -2,6 +2,7 @@
 // Convolutions on units that read windows where they lie, over plain loops in the place of a unit.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -27,32 +28,55 @@ bool RoundPlainly(const float* from, int64_t count, uint16_t* to) {
   return finite;
 }
 
+template <typename Narrow>
 float UnitTestElement(const void* from, int64_t index) {
-  BFloat16 value(0.0f);
+  Narrow value(0.0f);
   std::memcpy(&value, static_cast<const char*>(from) + 2 * index, sizeof(value));
   return static_cast<float>(value);
 }
 
-/// All rows of a half are read, as a unit does it; those that are wanted are written.
-void MultiplyPlainly(const GemmWindowTile& tile) {
-  for (const GemmWindowHalf& half : tile.halves) {
+/// All rows of a half are read, as a unit does it; those that are wanted are written. Factors are
+/// `Narrow`, what is added and the results T.
+template <typename T, typename Narrow, typename Tile>
+void MultiplyPlainlyBy(const Tile& tile, int64_t step) {
+  for (const auto& half : tile.halves) {
     for (int r = 0; r < GemmWindowKernels::kHalfRows && half.rows > 0; ++r) {
       for (int n = 0; n < tile.columns; ++n) {
         double sum = tile.bias == nullptr ? 0 : tile.bias[n];
-        for (int64_t k = 0; k < tile.steps * kUnitTestStep; ++k) {
-          const char* row = static_cast<const char*>(half.a) + r * tile.a_stride +
-                            tile.offsets[k / kUnitTestStep];
+        for (int64_t k = 0; k < tile.steps * step; ++k) {
+          const char* row =
+              static_cast<const char*>(half.a) + r * tile.a_stride + tile.offsets[k / step];
           const int64_t at = (k / 2 * kUnitTestColumns + n) * 2 + k % 2;
-          sum += static_cast<double>(UnitTestElement(row, k % kUnitTestStep)) *
-                 UnitTestElement(tile.b, at);
+          sum += static_cast<double>(UnitTestElement<Narrow>(row, k % step)) *
+                 UnitTestElement<Narrow>(tile.b, at);
         }
         if (r >= half.rows) continue;
-        if (half.addend != nullptr) sum += half.addend[r * tile.addend_stride + n];
+        if (half.addend != nullptr) {
+          sum += static_cast<float>(half.addend[r * tile.addend_stride + n]);
+        }
         if (tile.activation.kind == Activation::kRelu) sum = std::max(sum, 0.0);
-        half.c[r * tile.ldc + n] = static_cast<float>(sum);
+        half.c[r * tile.ldc + n] = T(static_cast<float>(sum));
       }
     }
   }
+}
+
+void MultiplyPlainly(const GemmWindowTile& tile) {
+  MultiplyPlainlyBy<float, BFloat16>(tile, kUnitTestStep);
+}
+void MultiplyHalvesPlainly(const TileF16& tile) {
+  MultiplyPlainlyBy<Half, Half>(tile, tile.b_step / (2 * kUnitTestColumns));
+}
+
+bool CopyPlainly(const Half* from, int64_t count, Half* to) {
+  std::copy_n(from, count, to);
+  return std::all_of(from, from + count, [](Half x) { return std::isfinite(float(x)); });
+}
+
+const TileKernelsF16& PlainHalfUnit() {
+  static constexpr TileKernelsF16 kKernels = {
+      .begin = [](int) {}, .end = [] {}, .copy = CopyPlainly, .tile = MultiplyHalvesPlainly};
+  return kKernels;
 }
 
 void ConvertPlainly(const float* from, int64_t k, const PanelPart& part) {
@@ -90,9 +114,12 @@ Tensor UnitTestTensor(const Shape& shape, uint64_t seed) {
   return RandomTensor(DType::kF32, shape, seed).To(DType::kBF16).To(DType::kF32);
 }
 
-void ExpectUnitConv(const UnitConvCase& c, int64_t gap, bool with_addend) {
+/// Images of T on `unit`; elements are bf16 or f16 before.
+template <typename T>
+void ExpectUnitConvOf(const typename UnitConvOf<T>::Kernels& unit, const UnitConvCase& c,
+                      int64_t gap, bool with_addend) {
   SCOPED_TRACE(c.image.ToString() + " " + c.weight.ToString());
-  ASSERT_TRUE(UnitConv::Fits(PlainUnit(), c.weight, 1));
+  ASSERT_TRUE(UnitConvOf<T>::Fits(unit, c.weight, 1));
   const Tensor image = UnitTestTensor(c.image, 1), weight = UnitTestTensor(c.weight, 2);
   const Tensor bias = RandomTensor(DType::kF32, {c.weight[0]}, 3);
   const auto pair = [](int64_t value) {
@@ -107,27 +134,28 @@ void ExpectUnitConv(const UnitConvCase& c, int64_t gap, bool with_addend) {
                               .Input(bias, "bias")
                               .Run()[0];
   const Tensor pixels = WithChannelsLast(image), wanted = WithChannelsLast(expected);
-  const Tensor addend = RandomTensor(DType::kF32, wanted.shape(), 4);
+  const Tensor addend = UnitTestTensor(wanted.shape(), 4);
+  const Tensor added = addend.To(kDTypeOf<T>);
   // Pixels that lie apart.
   const int64_t channels = c.image[1], columns = c.weight[0];
-  std::vector<float> in(static_cast<size_t>(pixels.elements() / channels * (channels + gap)));
+  std::vector<T> in(static_cast<size_t>(pixels.elements() / channels * (channels + gap)));
   for (int64_t i = 0; i < pixels.elements(); ++i) {
     in[static_cast<size_t>(i / channels * (channels + gap) + i % channels)] =
-        pixels.data<float>()[i];
+        T(pixels.data<float>()[i]);
   }
   const int64_t count = wanted.elements() / columns;
-  std::vector<float> out(static_cast<size_t>(count * (columns + gap)), 77.0f);
-  UnitConv::Operands operands;
+  std::vector<T> out(static_cast<size_t>(count * (columns + gap)), T(77.0f));
+  typename UnitConvOf<T>::Operands operands;
   operands.in = in.data();
   operands.in_pixel = channels + gap;
-  if (with_addend) operands.addend = addend.data<float>();
+  if (with_addend) operands.addend = added.data<T>();
   operands.addend_pixel = columns;
   operands.activation = {with_addend ? Activation::kRelu : Activation::kNone, 0, 0};
   operands.out = out.data();
   operands.out_pixel = columns + gap;
   const ConvParams params({c.stride, c.stride}, {c.pad, c.pad}, {c.dilation, c.dilation}, 1);
   const ConvGeometry geometry = params.Geometry(c.image, c.weight);
-  const UnitConv conv(PlainUnit(), weight, bias);
+  const UnitConvOf<T> conv(unit, weight, bias);
   const size_t bytes = conv.Workspace(geometry, channels + gap);
   for (const int threads : {1, 3}) {
     std::vector<std::byte> space(bytes + 64);
@@ -139,14 +167,25 @@ void ExpectUnitConv(const UnitConvCase& c, int64_t gap, bool with_addend) {
     for (int64_t i = 0; i < wanted.elements(); ++i) {
       float value = wanted.data<float>()[i];
       if (with_addend) value = std::max(0.0f, value + addend.data<float>()[i]);
-      ASSERT_NEAR(out[static_cast<size_t>(i / columns * (columns + gap) + i % columns)], value,
-                  1e-4 * static_cast<double>(c.weight.Product(1, 4)))
+      const T got = out[static_cast<size_t>(i / columns * (columns + gap) + i % columns)];
+      const double rounding = std::is_same_v<T, Half> ? std::fabs(value) / 1024 : 0;
+      ASSERT_NEAR(static_cast<float>(got), value,
+                  1e-4 * static_cast<double>(c.weight.Product(1, 4)) + rounding)
           << i;
     }
     for (int64_t i = 0; gap > 0 && i < count; ++i) {
-      ASSERT_EQ(out[static_cast<size_t>(i * (columns + gap) + columns)], 77.0f);
+      ASSERT_EQ(static_cast<float>(out[static_cast<size_t>(i * (columns + gap) + columns)]), 77.0f);
     }
   }
+}
+
+void ExpectUnitConv(const UnitConvCase& c, int64_t gap, bool with_addend) {
+  {
+    SCOPED_TRACE("rounded to bf16");
+    ExpectUnitConvOf<float>(PlainUnit(), c, gap, with_addend);
+  }
+  SCOPED_TRACE("f16");
+  ExpectUnitConvOf<Half>(PlainHalfUnit(), c, gap, with_addend);
 }
 
 TEST(UnitConv, AnswersAsChannelsFirst) {
@@ -165,7 +204,22 @@ TEST(UnitConv, AnswersAsChannelsFirst) {
   }
 }
 
+/// Of f16 that is read where it lies, but for the last pixels.
+TEST(UnitConv, MultipliesPixelsWhereTheyLie) {
+  const UnitConvCase cases[] = {
+      {{1, 32, 4, 8}, {8, 32, 1, 1}},     {{2, 24, 5, 7}, {40, 24, 1, 1}},
+      {{3, 16, 1, 1}, {33, 16, 1, 1}},    {{1, 96, 6, 6}, {3, 96, 1, 1}},
+      {{1, 40, 9, 7}, {65, 40, 1, 1}, 2}, {{1, 64, 5, 5}, {32, 64, 1, 1}, 1, 1},
+  };
+  for (const UnitConvCase& c : cases) {
+    ExpectUnitConvOf<Half>(PlainHalfUnit(), c, 0, false);
+    ExpectUnitConvOf<Half>(PlainHalfUnit(), c, 5, true);
+  }
+}
+
 TEST(UnitConv, LeavesOthersAlone) {
+  EXPECT_FALSE(UnitConvOf<Half>::Fits(PlainHalfUnit(), {8, 58, 1, 1}, 1));  // short steps
+  EXPECT_FALSE(UnitConvOf<Half>::Fits(PlainHalfUnit(), {8, 32, 1, 1}, 2));
   EXPECT_FALSE(UnitConv::Fits(PlainUnit(), {8, 32, 1, 1}, 1));  // a product of pixels
   EXPECT_FALSE(UnitConv::Fits(PlainUnit(), {8, 32, 3, 3}, 2));
   EXPECT_FALSE(UnitConv::Fits(GemmKernelsFor(Isa::kScalar), {8, 32, 3, 3}, 1));
