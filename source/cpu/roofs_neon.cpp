@@ -59,7 +59,7 @@ std::vector<LowRoof> LowRoofs() {
 }
 
 }  // namespace oort
-#else
+#elif !defined(__x86_64__)
 namespace oort {
 std::vector<LowRoof> LowRoofs() { return {}; }
 }  // namespace oort
