@@ -5,17 +5,40 @@
 
 #include "core/checked.h"
 #include "core/parallel.h"
+#include "cpu/compact/compact_kernels.h"
+#include "cpu/features.h"
 #include "layers/language/cached_attention_base.h"
 #include "layers/language/kv_kernels.h"
+#include "layers/precision_param.h"
 #include "oort/layer.h"
 
 namespace oort {
+
+#if defined(__x86_64__)
+namespace amx {
+const KvTileKernels& KvTileKernelsGet();
+}
+const KvTileKernels* KvTileKernelsFor(Isa isa) {
+  return isa == Isa::kAvx512 && ThisCpu().amx_bf16 ? &amx::KvTileKernelsGet() : nullptr;
+}
+#else
+const KvTileKernels* KvTileKernelsFor(Isa) { return nullptr; }
+#endif
+
 namespace {
+
+/// The kernels on tiles, if they may be used.
+const KvTileKernels* ChooseTiles(const LayerInit& init, int64_t head_dim) {
+  const bool rounds = ReadPrecision(init) != Precision::kF32;
+  return rounds && FillsKvTiles(head_dim) ? KvTileKernelsFor(init.isa()) : nullptr;
+}
 
 class CachedAttention final : public CachedAttentionBase {
  public:
   explicit CachedAttention(const LayerInit& init)
-      : CachedAttentionBase(init), kernels_(KvKernelsFor(init.isa())) {}
+      : CachedAttentionBase(init),
+        kernels_(KvKernelsFor(init.isa())),
+        tiles_(ChooseTiles(init, head_dim_)) {}
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     const Batch batch = BatchOf(context, args.shape(query_)[0]);
@@ -34,12 +57,14 @@ class CachedAttention final : public CachedAttentionBase {
       keys = turned_keys;
     }
     WriteNew(context, batch, keys, args.tensor(value_).data<float>());
-    Attend(context, batch, query, outputs[0].AsTensor().data<float>());
+    std::byte* scratch = context.workspace() + TurnedBytes(args);
+    Attend(context, batch, query, outputs[0].AsTensor().data<float>(), scratch);
   }
 
-  size_t Workspace(const Args& args, int) const override {
-    if (!args.Has(angles_)) return 0;
-    return CheckedAdd(args.tensor(query_).bytes(), args.tensor(key_).bytes());
+  size_t Workspace(const Args& args, int threads) const override {
+    if (!IsTiled(args.shape(query_)[0])) return TurnedBytes(args);
+    const int64_t scratch = CheckedMultiply<int64_t>(TileBytes(), std::max(1, threads));
+    return CheckedAdd(TurnedBytes(args), static_cast<size_t>(scratch));
   }
 
  private:
@@ -49,7 +74,19 @@ class CachedAttention final : public CachedAttentionBase {
     int64_t head;
     int64_t row;  ///< the first, counting the queries of all tokens that use this head
     int rows;
+    bool tiled;
   };
+
+  /// Whether so many tokens of a sequence are worth tiles.
+  bool IsTiled(int64_t tokens) const { return tiles_ != nullptr && tokens > kCompactFewRows; }
+  int64_t TileBytes() const { return (KvTiles::ScratchBytes(head_dim_) + 63) / 64 * 64; }
+
+  /// Of queries and keys that turn here, in whole lines of the cache.
+  size_t TurnedBytes(const Args& args) const {
+    if (!args.Has(angles_)) return 0;
+    const size_t bytes = CheckedAdd(args.tensor(query_).bytes(), args.tensor(key_).bytes());
+    return CheckedAdd<size_t>(bytes, 63) / 64 * 64;
+  }
 
   void Turn(const Context& context, const Args& args, float* query, float* key) const {
     const HeadTurner turner(args.tensor(angles_), head_dim_, interleaved_);
@@ -86,10 +123,12 @@ class CachedAttention final : public CachedAttentionBase {
     std::vector<Chunk> chunks;
     for (const SequenceSlice& slice : batch.sequences.slices) {
       const int64_t rows = slice.count * group;
-      for (int64_t row = 0; row < rows; row += kKvRows) {
+      const bool tiled = IsTiled(slice.count);
+      const int64_t most = tiled ? kKvTileRows : kKvRows;
+      for (int64_t row = 0; row < rows; row += most) {
         for (int64_t head = 0; head < kv_heads_; ++head) {
           chunks.push_back(
-              {&slice, head, row, static_cast<int>(std::min<int64_t>(kKvRows, rows - row))});
+              {&slice, head, row, static_cast<int>(std::min<int64_t>(most, rows - row)), tiled});
         }
       }
     }
@@ -108,18 +147,19 @@ class CachedAttention final : public CachedAttentionBase {
       for (int part = 0; part < parts; ++part) {
         const int begin = chunk.rows * part / parts, end = chunk.rows * (part + 1) / parts;
         if (begin < end)
-          chunks.push_back({chunk.slice, chunk.head, chunk.row + begin, end - begin});
+          chunks.push_back({chunk.slice, chunk.head, chunk.row + begin, end - begin, chunk.tiled});
       }
     }
   }
 
-  void Attend(const Context& context, const Batch& batch, const float* query, float* out) const {
+  void Attend(const Context& context, const Batch& batch, const float* query, float* out,
+              std::byte* scratch) const {
     std::vector<Chunk> chunks = Chunks(batch);
     Balance(chunks, context.threads());
     double grains = 0;
     for (const Chunk& chunk : chunks) {
       grains += static_cast<double>(chunk.slice->position + chunk.slice->count) *
-                static_cast<double>(head_dim_) * kKvRows / (16 * kGrainNanoseconds);
+                static_cast<double>(head_dim_) * chunk.rows / (16 * kGrainNanoseconds);
     }
     const int pieces =
         static_cast<int>(std::min<size_t>(static_cast<size_t>(context.threads()), chunks.size()));
@@ -129,16 +169,25 @@ class CachedAttention final : public CachedAttentionBase {
       std::vector<KvBlock> blocks;
       for (size_t i = static_cast<size_t>(piece); i < chunks.size();
            i += static_cast<size_t>(pieces)) {
-        AttendChunk(batch, chunks[i], query, out, blocks);
+        const Chunk& chunk = chunks[i];
+        if (chunk.tiled) {
+          KvTiles tiles;
+          tiles.scratch = scratch + piece * TileBytes();
+          AttendChunk(batch, chunk, query, out, blocks, tiles, tiles_->attend);
+        } else {
+          KvAttention rows;
+          AttendChunk(batch, chunk, query, out, blocks, rows, kernels_.attend);
+        }
       }
     });
   }
 
+  template <typename Queries>
   void AttendChunk(const Batch& batch, const Chunk& chunk, const float* query, float* out,
-                   std::vector<KvBlock>& blocks) const {
+                   std::vector<KvBlock>& blocks, Queries& attention,
+                   void (*attend)(Queries&)) const {
     const SequenceSlice& slice = *chunk.slice;
     const int64_t group = heads_ / kv_heads_;
-    KvAttention attention;
     attention.type = batch.cache.shape().type;
     attention.head_dim = head_dim_;
     attention.rows = chunk.rows;
@@ -162,7 +211,7 @@ class CachedAttention final : public CachedAttentionBase {
                    batch.cache.Values(layer_, slice.blocks[i], chunk.head)};
     }
     attention.blocks = blocks.data();
-    kernels_.attend(attention);
+    attend(attention);
     for (int r = 0; r < chunk.rows; ++r) {
       const float inverse = 1.0f / attention.weight[r];
       for (int64_t d = 0; d < head_dim_; ++d) attention.sums[r][d] *= inverse;
@@ -170,6 +219,7 @@ class CachedAttention final : public CachedAttentionBase {
   }
 
   const KvKernels& kernels_;
+  const KvTileKernels* tiles_;  // null: exact, or no such tiles
 };
 
 }  // namespace
@@ -177,13 +227,14 @@ class CachedAttention final : public CachedAttentionBase {
 
 OORT_LAYERS(cached_attention) {
   using namespace oort;
-  registry.Add(
+  OperatorSchema schema =
       OperatorSchema({"oort.CachedAttention"},
                      "Causal attention with grouped heads: writes keys and values (tokens, "
                      "kv_heads * head_dim) of the new tokens into the blocks of their sequences, "
                      "then lets each query see all tokens of its sequence up to its own, or the "
                      "last `window` of them. With angles, queries and keys turn first, as in "
-                     "oort.Rotary. Sequences and cache come with the run")
+                     "oort.Rotary. Sequences and cache come with the run. precision=bf16 may round "
+                     "both factors to bf16 where a sequence has many new tokens")
           .Tensor("query", kF32Only)
           .Tensor("key", kF32Only)
           .Tensor("value", kF32Only)
@@ -202,6 +253,7 @@ OORT_LAYERS(cached_attention) {
           .Int("window", 0)
           .AtLeast(0)
           .Bool("interleaved", false)
-          .Random(),
-      Create<CachedAttention>());
+          .Random();
+  AddPrecisionParam(schema);
+  registry.Add(schema, Create<CachedAttention>());
 }

@@ -6,44 +6,14 @@
 #include "cpu/vec.h"
 #include "cpu/vec_math.h"
 #include "layers/language/kv_kernels.h"
+#include "layers/language/kv_load.h"
 
 namespace oort::OORT_ISA {
 namespace {
 
-constexpr int kTokens = static_cast<int>(KvCache::kBlockTokens);
 constexpr int kTokenVectors = kTokens / Vec::kWidth;
 constexpr int kStepBlocks = 8;  // whose scores are made before the values are summed
 constexpr float kMasked = -1e30f;
-
-/// Vec::kWidth elements from element `index` on.
-template <KvType type>
-[[gnu::always_inline]] inline Vec LoadKv(const std::byte* p, int64_t index) {
-  if constexpr (type == KvType::kF32) {
-    return LoadScale(p + 4 * index, 0, false);
-  } else if constexpr (type == KvType::kF16) {
-    return LoadHalf(p + 2 * index, 0);
-  } else {
-#if defined(OORT_ISA_neon)
-    int32_t four;
-    std::memcpy(&four, p + index, 4);
-    const int8x8_t bytes = vreinterpret_s8_s32(vdup_n_s32(four));
-    return Vec(vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(bytes)))));
-#elif defined(OORT_ISA_avx512)
-    return Vec(_mm512_cvtepi32_ps(
-        _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + index)))));
-#elif defined(OORT_ISA_avx2)
-    return Vec(_mm256_cvtepi32_ps(
-        _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + index)))));
-#else
-    return Vec(static_cast<float>(static_cast<int8_t>(p[index])));
-#endif
-  }
-}
-
-template <KvType type>
-inline const std::byte* ScalesOf(const std::byte* side, int64_t head_dim) {
-  return side + head_dim * kTokens;
-}
 
 /// Four factors of each row: in registers where an instruction can take one of their lanes.
 template <int rows>
@@ -118,7 +88,7 @@ inline void VectorScores(const KvAttention& a, const std::byte* keys, int first,
     const int token = (first + i) * Vec::kWidth;
     Vec factor = scale;
     if constexpr (type == KvType::kInt8) {
-      factor = factor * LoadScale(ScalesOf<type>(keys, a.head_dim), token, false);
+      factor = factor * LoadScale(ScalesOf(keys, a.head_dim), token, false);
     }
     Unroll<rows>([&](auto r) {
       Vec score = sums[r][i] * factor;
@@ -208,7 +178,7 @@ template <KvType type, int rows>
 inline void BlockValues(const KvAttention& a, const std::byte* values, int tokens,
                         float (&weights)[kKvRows][kStepBlocks * kTokens], int at) {
   if constexpr (type == KvType::kInt8) {
-    const std::byte* scales = ScalesOf<type>(values, a.head_dim);
+    const std::byte* scales = ScalesOf(values, a.head_dim);
     for (int t = 0; t < tokens; ++t) {
       float scale;
       std::memcpy(&scale, scales + 4 * t, 4);

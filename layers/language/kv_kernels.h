@@ -16,22 +16,24 @@ struct KvBlock {
 };
 
 /// Rows of queries over the tokens [begin, end) of one sequence.
-struct KvAttention {
+template <int most_rows>
+struct KvQueries {
   KvType type = KvType::kF32;
   int64_t head_dim = 0;
   int rows = 0;
-  const float* query[kKvRows] = {};  ///< head_dim elements each
+  const float* query[most_rows] = {};  ///< head_dim elements each
   float scale = 1;
-  float softcap = 0;            ///< 0: none
-  int64_t first[kKvRows] = {};  ///< tokens that a row sees: [first, last]
-  int64_t last[kKvRows] = {};
+  float softcap = 0;              ///< 0: none
+  int64_t first[most_rows] = {};  ///< tokens that a row sees: [first, last]
+  int64_t last[most_rows] = {};
   int64_t begin = 0, end = 0;
   const KvBlock* blocks = nullptr;  ///< of the sequence, from token 0 on
   // Results: sums of values weighted with exp(score - max), and the sums of these weights.
-  float* sums[kKvRows] = {};
-  float max[kKvRows] = {};
-  float weight[kKvRows] = {};
+  float* sums[most_rows] = {};
+  float max[most_rows] = {};
+  float weight[most_rows] = {};
 };
+using KvAttention = KvQueries<kKvRows>;
 
 struct KvKernels {
   void (*attend)(KvAttention& attention);
@@ -40,5 +42,26 @@ struct KvKernels {
                 std::byte* keys, std::byte* values);
 };
 OORT_DECLARE_KERNELS(KvKernels)
+
+/// Rows that are attended at a time on tiles of bf16, where there are many.
+inline constexpr int kKvTileRows = 64;
+inline constexpr int64_t kKvTileTokens = 128;  ///< whose scores are made at a time
+/// Heads whose elements fill tiles.
+inline bool FillsKvTiles(int64_t head_dim) { return head_dim % 32 == 0; }
+
+struct KvTiles : KvQueries<kKvTileRows> {
+  std::byte* scratch = nullptr;  ///< ScratchBytes(head_dim), in whole lines of the cache
+
+  static int64_t ScratchBytes(int64_t head_dim) {
+    return head_dim * (kKvTileRows * 6 + kKvTileTokens * 4) + 16 * kKvTileTokens * 6;
+  }
+};
+
+/// Queries, keys, values and weights are rounded to bf16.
+struct KvTileKernels {
+  void (*attend)(KvTiles& attention);
+};
+/// Null where the processor has no such tiles.
+const KvTileKernels* KvTileKernelsFor(Isa isa);
 
 }  // namespace oort

@@ -96,11 +96,23 @@ template <typename V>
   });
 }
 
-#if defined(OORT_UNIT_neon_dot) || defined(OORT_UNIT_avx512_vnni)
-#define OORT_ROWS_BY_HAND
-/// Whether the variant was written by hand.
+/// Whether the variant was written by hand, where any was.
 template <typename V>
 inline constexpr bool kByHand = V::rows == 1 && V::f16&& V::single && !(V::fine && V::minimums);
+
+#if defined(OORT_UNIT_neon_dot) || defined(OORT_UNIT_avx512_vnni)
+template <typename V>
+DotRowX RowOf(const CompactDot& dot, int row) {
+  const int64_t at = row * dot.x.piece_stride, bytes_at = row * dot.x.q_stride;
+  const ByteNumbers& of = V::NumbersOf(dot.x);
+  return {dot.k / dot.layout.group,
+          dot.x.q + bytes_at,
+          dot.x.fine + bytes_at,
+          dot.x.is_fine + at,
+          of.scale + at,
+          of.offset + at,
+          of.sum + at};
+}
 #endif
 
 /// Groups of one panel for some rows. `total` is where sums are kept: registers for one or two
@@ -110,17 +122,9 @@ void DotRows(const CompactDot& dot, int first, const std::byte* ahead) {
   constexpr bool kInMemory = V::rows > 2;
   const CompactLayout& layout = dot.layout;
   const int64_t groups = dot.k / layout.group;
-#if defined(OORT_ROWS_BY_HAND)
+#if defined(OORT_UNIT_neon_dot)
   if constexpr (kByHand<V>) {
-    const int64_t at = first * dot.x.piece_stride, bytes_at = first * dot.x.q_stride;
-    const ByteNumbers& of = V::NumbersOf(dot.x);
-    const DotRowX x{groups,
-                    dot.x.q + bytes_at,
-                    dot.x.fine + bytes_at,
-                    dot.x.is_fine + at,
-                    of.scale + at,
-                    of.offset + at,
-                    of.sum + at};
+    const DotRowX x = RowOf<V>(dot, first);
     float* y = dot.y + first * dot.y_stride;
     if (groups == 0) {
     } else if constexpr (V::fine) {
@@ -187,8 +191,25 @@ void DotRows(const CompactDot& dot, int first, const std::byte* ahead) {
   if constexpr (!kInMemory) each([&](auto r, auto i) { total[r][i].Store(y(r, i)); });
 }
 
+#if defined(OORT_UNIT_avx512_vnni)
+/// One row, where that was written by hand; gives whether it was.
+template <typename V>
+bool DotOneRow(const CompactDot& dot, int row) {
+  if constexpr (kByHand<V>) {
+    using Nibbles = NibbleGroups<V::minimums>;
+    using Groups = std::conditional_t<V::fine, ByteGroups, Nibbles>;
+    DotPanelsOfRow<Groups>(dot, RowOf<V>(dot, row), row);
+  }
+  return kByHand<V>;
+}
+#endif
+
 template <CompactType type, int piece, bool minimums, bool f16, bool single>
 void DotAllRows(CompactDot dot) {
+#if defined(OORT_UNIT_avx512_vnni)
+  using One = DotVariant<type, piece, 1, minimums, f16, single>;
+  if (dot.rows % 2 != 0 && DotOneRow<One>(dot, dot.rows - 1)) --dot.rows;
+#endif
   const int64_t bytes = dot.k / dot.layout.group * dot.layout.group_bytes();
   const int64_t distance = bytes == 0 ? 0 : (kAheadBytes<type> / bytes + 1) * bytes;
   for (int64_t p = 0; p < dot.panels; ++p, dot.panel += bytes, dot.y += kCompactRows) {

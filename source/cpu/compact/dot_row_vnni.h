@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One row of bytes times a panel of 4 or 8 bits in groups of 32 with f16 scales: what a language
+// One row of bytes times panels of 4 or 8 bits in groups of 32 with f16 scales: what a language
 // model does all day. The sums are those of DotRows, bit by bit. Only for compact.dot.cpp.
 #pragma once
 
@@ -12,12 +12,26 @@
 
 namespace oort::OORT_ISA {
 
-/// To the second cache: it has more requests under way than the first one, and what comes from
-/// there in order is read ahead by the processor itself.
-template <int bytes>
-inline void FetchLines(const std::byte* from) {
-  Unroll<(bytes + 63) / 64>([&](auto i) { __builtin_prefetch(from + 64 * i, 0, 2); });
-}
+/// Panels that are multiplied side by side, one behind the other in memory: each is a stream of its
+/// own to the processor, which reads ahead in each of them, but not far.
+struct SidePanels {
+  /// How far ahead of its use a stream is asked for, to the second cache.
+  static constexpr int64_t kFetchAhead = 2048;
+  const std::byte* first;
+  int64_t bytes;          ///< of a panel
+  const std::byte* then;  ///< what the first stream reads behind its panel
+  int64_t then_step;      ///< from there to that of the next stream
+
+  /// What is to be fetched while byte `at` of a panel is read. Always inline, and a plain loop: GCC
+  /// takes a function that only fetches for one that does nothing, and drops its calls.
+  template <int size>
+  [[gnu::always_inline]] void Fetch(int panel, int64_t at) const {
+    const int64_t ahead = at + kFetchAhead;
+    const std::byte* from =
+        ahead < bytes ? first + panel * bytes + ahead : then + panel * then_step + (ahead - bytes);
+    for (int i = 0; i < size; i += 64) __builtin_prefetch(from + i, 0, 2);
+  }
+};
 
 /// Four bytes of x, 16 times.
 inline __m512i FourOf(const int8_t* bytes, int index) {
@@ -26,73 +40,131 @@ inline __m512i FourOf(const int8_t* bytes, int index) {
   return _mm512_set1_epi32(four);
 }
 
-/// start + the products of a group of 4 bits.
-inline __m512i NibbleSums(const std::byte* lines, const int8_t* x, int32_t start) {
-  const __m512i mask = _mm512_set1_epi8(15);
-  // Two chains: an addition waits five cycles for the one before.
-  __m512i lows = _mm512_set1_epi32(start), highs = _mm512_setzero_si512();
-  Unroll<4>([&](auto i) {
-    const __m512i w = _mm512_loadu_si512(lines + 64 * i);
-    lows = _mm512_dpbusd_epi32(lows, _mm512_and_si512(w, mask), FourOf(x, 2 * i));
-    highs = _mm512_dpbusd_epi32(highs, _mm512_and_si512(_mm512_srli_epi16(w, 4), mask),
-                                FourOf(x, 2 * i + 1));
-  });
-  return _mm512_add_epi32(lows, highs);
-}
-
-/// total + minimum * offset + sums * x_scale * scale, in the order of DotRows.
-template <bool minimums>
-inline __m512 AddGroup(const DotRowX& x, int64_t g, const std::byte* head, __m512i sums,
-                       __m512 total) {
-  const __m512 partial = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), _mm512_set1_ps(x.scale[g]));
-  if constexpr (minimums) {
-    total = _mm512_fmadd_ps(LoadHalf(head + 32, 0).v, _mm512_set1_ps(x.offset[g]), total);
-  }
-  return _mm512_fmadd_ps(partial, LoadHalf(head, 0).v, total);
-}
-
 inline __m512i BothBytes(__m512i first, __m512i fine) {
   return _mm512_add_epi32(fine, _mm512_mullo_epi32(first, _mm512_set1_epi32(kFineSteps)));
 }
 
-/// Brings as many bytes from `ahead` on nearer.
-template <bool minimums>
-inline void DotRowInt4(const DotRowX& x, int zero, const std::byte* panel, const std::byte* ahead,
-                       float* y) {
-  constexpr int kHead = minimums ? 64 : 32, kBytes = kHead + 256;
-  __m512 total = _mm512_setzero_ps();
-  for (int64_t g = 0; g < x.groups; ++g, panel += kBytes, ahead += kBytes) {
-    FetchLines<kBytes>(ahead);
-    const int32_t start = minimums ? 0 : -zero * x.sum[g];
-    const int8_t *q = x.q + 32 * g, *fine = x.fine + 32 * g;
-    const __m512i sums = x.is_fine[g] == 0 ? NibbleSums(panel + kHead, q, start)
-                                           : BothBytes(NibbleSums(panel + kHead, q, 0),
-                                                       NibbleSums(panel + kHead, fine, start));
-    total = AddGroup<minimums>(x, g, panel, sums, total);
+/// Groups of 4 bits.
+template <bool minimums_>
+struct NibbleGroups {
+  static constexpr bool minimums = minimums_;
+  static constexpr int kHead = minimums ? 64 : 32, kBytes = kHead + 256;
+
+  /// sums[panel] = start + the products of 32 bytes of x with the lines of a group of each panel.
+  template <int panels>
+  [[gnu::always_inline]] static void Add(const std::byte* lines, int64_t step, const int8_t* x,
+                                         int32_t start, __m512i (&sums)[panels]) {
+    const __m512i mask = _mm512_set1_epi8(15);
+    // Two chains: an addition waits five cycles for the one before.
+    __m512i highs[panels];
+    Unroll<panels>([&](auto p) {
+      sums[p] = _mm512_set1_epi32(start);
+      highs[p] = _mm512_setzero_si512();
+    });
+    Unroll<4>([&](auto i) {
+      const __m512i low = FourOf(x, 2 * i), high = FourOf(x, 2 * i + 1);
+      Unroll<panels>([&](auto p) {
+        const __m512i w = _mm512_loadu_si512(lines + p * step + 64 * i);
+        sums[p] = _mm512_dpbusd_epi32(sums[p], _mm512_and_si512(w, mask), low);
+        highs[p] =
+            _mm512_dpbusd_epi32(highs[p], _mm512_and_si512(_mm512_srli_epi16(w, 4), mask), high);
+      });
+    });
+    Unroll<panels>([&](auto p) { sums[p] = _mm512_add_epi32(sums[p], highs[p]); });
   }
-  _mm512_storeu_ps(y, total);
+
+  template <int panels>
+  [[gnu::always_inline]] static void Sums(const DotRowX& x, int64_t g, int zero,
+                                          const std::byte* group, int64_t step,
+                                          __m512i (&sums)[panels]) {
+    const int32_t start = minimums ? 0 : -zero * x.sum[g];
+    if (x.is_fine[g] == 0) return Add<panels>(group + kHead, step, x.q + 32 * g, start, sums);
+    __m512i first[panels];
+    Add<panels>(group + kHead, step, x.q + 32 * g, 0, first);
+    Add<panels>(group + kHead, step, x.fine + 32 * g, start, sums);
+    Unroll<panels>([&](auto p) { sums[p] = BothBytes(first[p], sums[p]); });
+  }
+};
+
+/// Groups of 8 bits, with two bytes of x.
+struct ByteGroups {
+  static constexpr bool minimums = false;
+  static constexpr int kHead = 32, kBytes = kHead + 512;
+
+  template <int panels>
+  [[gnu::always_inline]] static void Sums(const DotRowX& x, int64_t g, int zero,
+                                          const std::byte* group, int64_t step,
+                                          __m512i (&sums)[panels]) {
+    const __m512i turn = _mm512_set1_epi8(static_cast<char>(0x80));
+    __m512i first[panels];
+    Unroll<panels>([&](auto p) {
+      first[p] = _mm512_setzero_si512();
+      sums[p] = _mm512_set1_epi32(-(zero + kOffset8) * x.sum[g]);
+    });
+    Unroll<8>([&](auto i) {
+      const __m512i q = FourOf(x.q + 32 * g, i), fine = FourOf(x.fine + 32 * g, i);
+      Unroll<panels>([&](auto p) {
+        const __m512i w = _mm512_loadu_si512(group + p * step + kHead + 64 * i);
+        const __m512i moved = _mm512_xor_si512(w, turn);
+        first[p] = _mm512_dpbusd_epi32(first[p], moved, q);
+        sums[p] = _mm512_dpbusd_epi32(sums[p], moved, fine);
+      });
+    });
+    Unroll<panels>([&](auto p) { sums[p] = BothBytes(first[p], sums[p]); });
+  }
+};
+
+/// y[16 * panel + i] for `panels` panels side by side.
+template <typename Groups, int panels>
+void DotSidePanels(const DotRowX& x, int zero, const SidePanels& side, float* y) {
+  __m512 totals[panels];
+  Unroll<panels>([&](auto p) { totals[p] = _mm512_setzero_ps(); });
+  const std::byte* group = side.first;
+  for (int64_t g = 0; g < x.groups; ++g, group += Groups::kBytes) {
+    Unroll<panels>([&](auto p) __attribute__((always_inline)) {
+      side.Fetch<Groups::kBytes>(p, group - side.first);
+    });
+    __m512i sums[panels];
+    Groups::template Sums<panels>(x, g, zero, group, side.bytes, sums);
+    const __m512 scale = _mm512_set1_ps(x.scale[g]);
+    Unroll<panels>([&](auto p) {
+      const std::byte* head = group + p * side.bytes;
+      // In the order of DotRows.
+      if constexpr (Groups::minimums) {
+        const __m512 offset = _mm512_set1_ps(x.offset[g]);
+        totals[p] = _mm512_fmadd_ps(LoadHalf(head + 32, 0).v, offset, totals[p]);
+      }
+      const __m512 partial = _mm512_mul_ps(_mm512_cvtepi32_ps(sums[p]), scale);
+      totals[p] = _mm512_fmadd_ps(partial, LoadHalf(head, 0).v, totals[p]);
+    });
+  }
+  Unroll<panels>([&](auto p) { _mm512_storeu_ps(y + 16 * p, totals[p]); });
 }
 
-inline void DotRowInt8(const DotRowX& x, const std::byte* panel, const std::byte* ahead, float* y) {
-  constexpr int kHead = 32, kBytes = kHead + 512;
-  const __m512i turn = _mm512_set1_epi8(static_cast<char>(0x80));
-  __m512 total = _mm512_setzero_ps();
-  for (int64_t g = 0; g < x.groups; ++g, panel += kBytes, ahead += kBytes) {
-    FetchLines<kBytes>(ahead);
-    __m512i first[2], second[2];
-    first[0] = first[1] = second[1] = _mm512_setzero_si512();
-    second[0] = _mm512_set1_epi32(-kOffset8 * x.sum[g]);
-    Unroll<8>([&](auto i) {
-      constexpr int kChain = i % 2;
-      const __m512i w = _mm512_xor_si512(_mm512_loadu_si512(panel + kHead + 64 * i), turn);
-      first[kChain] = _mm512_dpbusd_epi32(first[kChain], w, FourOf(x.q + 32 * g, i));
-      second[kChain] = _mm512_dpbusd_epi32(second[kChain], w, FourOf(x.fine + 32 * g, i));
-    });
-    const __m512i sums =
-        BothBytes(_mm512_add_epi32(first[0], first[1]), _mm512_add_epi32(second[0], second[1]));
-    total = AddGroup<false>(x, g, panel, sums, total);
+/// All panels of `dot` times its row `row`.
+template <typename Groups>
+void DotPanelsOfRow(CompactDot dot, const DotRowX& x, int row) {
+  const int64_t bytes = x.groups * Groups::kBytes;
+  dot.y += row * dot.y_stride;
+  while (dot.panels > 0) {
+    const int64_t some = dot.panels >= 4 ? 4 : dot.panels >= 2 ? 2 : 1;
+    SidePanels side{dot.panel, bytes, dot.panel + some * bytes, bytes};
+    if (side.then >= dot.end) {
+      // Where nothing comes any more, what is here already costs nothing.
+      side.then = dot.next == nullptr ? dot.panel : dot.next;
+      side.then_step = SidePanels::kFetchAhead;
+    }
+    if (some == 4) {
+      DotSidePanels<Groups, 4>(x, dot.layout.zero, side, dot.y);
+    } else if (some == 2) {
+      DotSidePanels<Groups, 2>(x, dot.layout.zero, side, dot.y);
+    } else {
+      DotSidePanels<Groups, 1>(x, dot.layout.zero, side, dot.y);
+    }
+    dot.panels -= some;
+    dot.panel += some * bytes;
+    dot.y += some * kCompactRows;
   }
-  _mm512_storeu_ps(y, total);
 }
 
 }  // namespace oort::OORT_ISA
