@@ -5,6 +5,9 @@
 # computes in f16, one named *.mmla.cpp for each that multiplies matrices of bytes; what they share
 # with the *.simd.cpp is that of the instruction set the unit comes with. A file named *.f16.simd.cpp is both: its kernels have lanes of f32, and of f16 (cpu/lanes.h).
 
+set(OORT_KERNEL_OPTIMIZATION -O3 CACHE STRING "How kernels are optimized")
+mark_as_advanced(OORT_KERNEL_OPTIMIZATION)
+
 # scalar: what every processor of the architecture has; also the reference in the tests.
 set(OORT_ISA_FLAGS_scalar "")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
@@ -66,8 +69,8 @@ function(oort_add_kernels target name isa sources)
   target_include_directories(${target}_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include
     ${PROJECT_SOURCE_DIR}/source ${PROJECT_SOURCE_DIR})
   # Otherwise every set may contract, and errno is never read.
-  target_compile_options(${target}_${name} PRIVATE ${OORT_ISA_FLAGS_${name}} -O3 -fno-math-errno
-    -fno-trapping-math -ffp-contract=fast)
+  target_compile_options(${target}_${name} PRIVATE ${OORT_ISA_FLAGS_${name}}
+    ${OORT_KERNEL_OPTIMIZATION} -fno-math-errno -fno-trapping-math -ffp-contract=fast)
   target_compile_definitions(${target}_${name} PRIVATE OORT_ISA=${name} OORT_ISA_${isa}=1)
   oort_compile_options(${target}_${name})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND isa STREQUAL "avx512")

@@ -19,8 +19,10 @@ function(oort_add_flavour name)
   endforeach()
 endfunction()
 
-# -O1: the tests must not take longer than they need; line numbers are enough for a stack trace.
+# -O1, also of kernels, which take longest to compile: the tests must not take longer than they need;
+# line numbers are enough for a stack trace.
 set(sanitizer_options -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g1"
+  -DOORT_KERNEL_OPTIMIZATION=-O1
   -DOORT_OPENMP=OFF -DOORT_CUDA=OFF -DOORT_INSTALL=OFF -DOORT_CLI=OFF -DOORT_UNITY=ON)
 find_program(OORT_CLANG clang++)
 if(OORT_CLANG)
@@ -40,6 +42,7 @@ oort_add_flavour(thread OPTIONS -DOORT_SANITIZE=thread ${sanitizer_options}
 
 # Without CUDA, and file by file: each must include what it uses.
 oort_add_flavour(plain
-  OPTIONS -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O0 -DOORT_CUDA=OFF -DOORT_INSTALL=OFF
+  OPTIONS -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O0 -DOORT_KERNEL_OPTIMIZATION=-O1
+    -DOORT_CUDA=OFF -DOORT_INSTALL=OFF
   TARGETS oort_cli test_runtime
   TESTS "tests=--label-regex runtime")
