@@ -11,6 +11,8 @@ function(oort_unity target sources)
   foreach(source IN LISTS sources)
     get_filename_component(folder ${source} DIRECTORY)
     get_filename_component(name ${source} NAME)
+    # The same in every clone, so that ccache finds what another has compiled.
+    file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${folder})
     string(MD5 folder ${folder})
     if("BY_FIRST_WORD" IN_LIST ARGN)
       string(REGEX MATCH "^[^_.]+" word ${name})
