@@ -53,18 +53,21 @@ inline void PartProduct(int64_t k, const uint16_t* a, const uint16_t* b, float* 
 // A bias for all rows, two columns twice; and copies of it.
 #define OORT_BIAS(sum) "ld1r {v" #sum ".2d}, [%[init]], #8\n"
 #define OORT_COPY(to, from) "mov v" #to ".16b, v" #from ".16b\n"
-#define OORT_COPIES(s0, s1, s2, s3, s4, s5)                     \
-  OORT_COPY(s0, 8) OORT_COPY(s1, 9) OORT_COPY(s2, 10)           \
-  OORT_COPY(s3, 11) OORT_COPY(s4, 12) OORT_COPY(s5, 13)
+#define OORT_COPIES(s0, s1, s2, s3, s4, s5) \
+  OORT_COPY(s0, 8)                          \
+  OORT_COPY(s1, 9) OORT_COPY(s2, 10) OORT_COPY(s3, 11) OORT_COPY(s4, 12) OORT_COPY(s5, 13)
 // Two rows of what is added to, as registers of 2 x 2.
-#define OORT_INIT_ROW(r0, r1, r2)                                         \
-  "ldp q" #r0 ", q" #r1 ", [%[init]]\n ldr q" #r2 ", [%[init], #32]\n"    \
+#define OORT_INIT_ROW(r0, r1, r2)                 \
+  "ldp q" #r0 ", q" #r1 ", [%[init]]\n ldr q" #r2 \
+  ", [%[init], #32]\n"                            \
   "add %[init], %[init], %[init_stride]\n"
-#define OORT_INIT_TWO(s0, s1, s2, s3, s4, s5)                                                     \
-  OORT_INIT_ROW(0, 1, 2) OORT_INIT_ROW(3, 4, 5)                                                   \
-  "zip1 v" #s0 ".2d, v0.2d, v3.2d\n zip2 v" #s1 ".2d, v0.2d, v3.2d\n"                             \
-  "zip1 v" #s2 ".2d, v1.2d, v4.2d\n zip2 v" #s3 ".2d, v1.2d, v4.2d\n"                             \
-  "zip1 v" #s4 ".2d, v2.2d, v5.2d\n zip2 v" #s5 ".2d, v2.2d, v5.2d\n"
+#define OORT_INIT_TWO(s0, s1, s2, s3, s4, s5)                          \
+  OORT_INIT_ROW(0, 1, 2)                                               \
+  OORT_INIT_ROW(3, 4, 5) "zip1 v" #s0 ".2d, v0.2d, v3.2d\n zip2 v" #s1 \
+                         ".2d, v0.2d, v3.2d\n"                         \
+                         "zip1 v" #s2 ".2d, v1.2d, v4.2d\n zip2 v" #s3 \
+                         ".2d, v1.2d, v4.2d\n"                         \
+                         "zip1 v" #s4 ".2d, v2.2d, v5.2d\n zip2 v" #s5 ".2d, v2.2d, v5.2d\n"
 #define OORT_MMLA(sum, row, column) "bfmmla v" #sum ".4s, v" #row ".8h, v" #column ".8h\n"
 #define OORT_LOAD_TWO(first, second, from, offset) \
   "ldp q" #first ", q" #second ", [%[" #from "], #" #offset "]\n"
@@ -98,14 +101,15 @@ inline void PartProduct(int64_t k, const uint16_t* a, const uint16_t* b, float* 
   ", [%[out], #32]\n"                            \
   "add %[out], %[out], %[out_stride]\n"
 // Turns six registers of 2 x 2 into two rows and finishes them.
-#define OORT_TWO_ROWS(s0, s1, s2, s3, s4, s5)                                                     \
-  "zip1 v0.2d, v" #s0 ".2d, v" #s1 ".2d\n zip2 v" #s0 ".2d, v" #s0 ".2d, v" #s1                   \
-  ".2d\n zip1 v1.2d, v" #s2 ".2d, v" #s3 ".2d\n zip2 v" #s2 ".2d, v" #s2 ".2d, v" #s3             \
-  ".2d\n zip1 v2.2d, v" #s4 ".2d, v" #s5 ".2d\n zip2 v" #s4 ".2d, v" #s4 ".2d, v" #s5             \
-  ".2d\n" "cbz %[addend], 3f\n" OORT_ADD_ROW(addend, 0, 1, 2)          \
-          OORT_ADD_ROW(addend, s0, s2, s4) "3:\n cbz %w[clamp], 4f\n" OORT_CLAMP(0) OORT_CLAMP(1) \
-              OORT_CLAMP(2) OORT_CLAMP(s0) OORT_CLAMP(s2)                                         \
-                  OORT_CLAMP(s4) "4:\n" OORT_STORE_ROW(0, 1, 2) OORT_STORE_ROW(s0, s2, s4)
+#define OORT_TWO_ROWS(s0, s1, s2, s3, s4, s5)                                                 \
+  "zip1 v0.2d, v" #s0 ".2d, v" #s1 ".2d\n zip2 v" #s0 ".2d, v" #s0 ".2d, v" #s1               \
+  ".2d\n zip1 v1.2d, v" #s2 ".2d, v" #s3 ".2d\n zip2 v" #s2 ".2d, v" #s2 ".2d, v" #s3         \
+  ".2d\n zip1 v2.2d, v" #s4 ".2d, v" #s5 ".2d\n zip2 v" #s4 ".2d, v" #s4 ".2d, v" #s5         \
+  ".2d\n"                                                                                     \
+  "cbz %[addend], 3f\n" OORT_ADD_ROW(addend, 0, 1, 2)                                         \
+      OORT_ADD_ROW(addend, s0, s2, s4) "3:\n cbz %w[clamp], 4f\n" OORT_CLAMP(0) OORT_CLAMP(1) \
+          OORT_CLAMP(2) OORT_CLAMP(s0) OORT_CLAMP(s2)                                         \
+              OORT_CLAMP(s4) "4:\n" OORT_STORE_ROW(0, 1, 2) OORT_STORE_ROW(s0, s2, s4)
 
 /// The whole tile from its first values to C, at least one step of k.
 inline void UnitWhole(const WholeTile& tile) {

@@ -9,7 +9,7 @@
 // tmm`sums` += tmm`a` * tmm`b`, of bf16 by the prefix 2 and of f16 by 3.
 #define OORT_ROOF_PRODUCT(prefix, sums, a, b) \
   ".byte 0xc4, 0xe2, ((~" #b " & 15) << 3) | " #prefix ", 0x5c, 0xc0 | (" #sums " << 3) | " #a "\n"
-#define OORT_ROOF_LOOP(prefix)                                                        \
+#define OORT_ROOF_LOOP(prefix) \
   asm volatile(                                                                       \
       "ldtilecfg (%1)\n"                                                              \
       "tilezero %%tmm0\n tilezero %%tmm1\n tilezero %%tmm2\n tilezero %%tmm3\n"       \

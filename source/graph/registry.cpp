@@ -13,7 +13,7 @@ namespace builtin {
 // Generated from layers/ by the build; the second does nothing in a build without CUDA.
 void RegisterAll(LayerRegistry& registry);
 void RegisterAllCuda(LayerRegistry& registry);
-}
+}  // namespace builtin
 
 struct LayerRegistry::Impl {
   struct Entry {

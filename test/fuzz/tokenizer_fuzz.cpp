@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Any bytes as a tokenizer (tokenizer.json, sentencepiece model or tokenizer.bin, by the first byte)
-// and as its text: an Error, or ids whose text is valid UTF-8 however it is decoded.
+// Any bytes as a tokenizer (tokenizer.json, sentencepiece model or tokenizer.bin, by the first
+// byte) and as its text: an Error, or ids whose text is valid UTF-8 however it is decoded.
 #include <cstdlib>
 #include <string_view>
 
@@ -32,10 +32,9 @@ oort::fuzz::Target oort::fuzz::MakeTarget() { return {}; }
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   try {
-    const Tokenizer tokenizer = bytes.starts_with('{') ? Tokenizer::FromJson(bytes)
-                                : bytes.starts_with('\n')
-                                    ? Tokenizer::FromSentencePiece(bytes)
-                                    : Tokenizer::FromLlama2c(bytes, 300);
+    const Tokenizer tokenizer = bytes.starts_with('{')    ? Tokenizer::FromJson(bytes)
+                                : bytes.starts_with('\n') ? Tokenizer::FromSentencePiece(bytes)
+                                                          : Tokenizer::FromLlama2c(bytes, 300);
     Try(tokenizer, kText);
     Try(tokenizer, bytes.substr(0, 2000));
     oort::fuzz::CountWhole();

@@ -29,9 +29,8 @@ std::shared_ptr<const LanguageModel> ModelOfFewPlaces() {
       graph.operators[static_cast<size_t>(graph.FindOperator("model.embed_positions"))];
   const Tensor all = table.attributes.at("weight");
   const int64_t columns = all.shape()[1];
-  table.attributes["weight"] =
-      Tensor::From(all.span<float>().first(static_cast<size_t>(kPlaces * columns)),
-                   Shape{kPlaces, columns});
+  table.attributes["weight"] = Tensor::From(
+      all.span<float>().first(static_cast<size_t>(kPlaces * columns)), Shape{kPlaces, columns});
   table.params["num_embeddings"] = Parameter::FromValue(Value(kPlaces));
   const auto cut = folder / "cut.pnnx.param";
   WritePnnx(graph, cut, folder / "cut.pnnx.bin");
