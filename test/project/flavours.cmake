@@ -40,9 +40,13 @@ oort_add_flavour(thread OPTIONS -DOORT_SANITIZE=thread ${sanitizer_options}
   TARGETS test_threads
   TESTS "tests=--label-regex threads")
 
-# Without CUDA, and file by file: each must include what it uses.
-oort_add_flavour(plain
-  OPTIONS -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O0 -DOORT_KERNEL_OPTIMIZATION=-O1
-    -DOORT_CUDA=OFF -DOORT_INSTALL=OFF
-  TARGETS oort_cli test_runtime
-  TESTS "tests=--label-regex runtime")
+# File by file: each must include what it uses. tools/check-includes tells most of it in a second,
+# so this is for who asks.
+option(OORT_PLAIN_TESTS "Build and test without unity files, too" OFF)
+if(OORT_PLAIN_TESTS)
+  oort_add_flavour(plain
+    OPTIONS -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O0 -DOORT_KERNEL_OPTIMIZATION=-O1
+      -DOORT_CUDA=OFF -DOORT_INSTALL=OFF
+    TARGETS oort_cli test_runtime
+    TESTS "tests=--label-regex runtime")
+endif()
