@@ -98,7 +98,8 @@ template <typename V>
 
 /// Whether the variant was written by hand, where any was.
 template <typename V>
-inline constexpr bool kByHand = V::rows == 1 && V::f16&& V::single && !(V::fine && V::minimums);
+[[maybe_unused]] inline constexpr bool kByHand =
+    V::rows == 1 && V::f16&& V::single && !(V::fine && V::minimums);
 
 #if defined(OORT_UNIT_neon_dot) || defined(OORT_UNIT_avx512_vnni)
 template <typename V>
