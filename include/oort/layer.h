@@ -122,6 +122,9 @@ class Layer {
   /// Whether the constructor made a copy of its own (packed, converted) of this constant argument.
   /// Then the original is let go of: afterwards its shape and dtype are there, but no elements.
   virtual bool Packs(int argument) const;
+  /// Called once, when all layers of a graph are made and what they packed is let go of: the place
+  /// to make what would otherwise be in memory beside all that.
+  virtual void Settle() {}
   /// Default: no FLOPs, the bytes of all tensors.
   virtual Cost Work(const Args& args, std::span<const Value> outputs) const;
 };

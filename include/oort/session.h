@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -42,6 +43,9 @@ struct RunOptions {
   /// Results are written here instead of into new tensors. Undefined entries are allocated; the
   /// others must have the right dtype and shape.
   std::vector<Tensor> outputs;
+  /// Bit i: nobody will read output i. What only such outputs need is not computed (on a GPU it
+  /// is, all the same); their tensors hold anything, or are not there.
+  uint64_t unread_outputs = 0;
   /// Called after each operator.
   std::function<void(const NodeEvent&)> observer;
   /// What the attention of a language model reads and writes (see oort/kv_cache.h); null for none.

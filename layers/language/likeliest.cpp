@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include <algorithm>
 #include <limits>
 
 #include "cpu/sampling.h"
@@ -33,27 +32,12 @@ class Likeliest final : public Layer, public AnyDevice {
     int32_t* tokens = y.data<int32_t>();
     context.ParallelFor(y.elements(), 65536 / (count + 1) + 1, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        tokens[row] = LikeliestOf(logits + row * count, count);
+        tokens[row] = LikeliestOf(kernels_, logits + row * count, count);
       }
     });
   }
 
  private:
-  /// Only the block that has it is looked through number by number.
-  int32_t LikeliestOf(const float* row, int64_t count) const {
-    constexpr int64_t kBlock = 2048;
-    float best = -std::numeric_limits<float>::infinity();
-    int64_t first = -1;
-    for (int64_t begin = 0; begin < count; begin += kBlock) {
-      const float most = kernels_.max(row + begin, std::min(kBlock, count - begin));
-      if (!(most > best)) continue;
-      best = most;
-      first = begin;
-    }
-    if (first < 0) return -1;
-    return static_cast<int32_t>(std::find(row + first, row + count, best) - row);
-  }
-
   const SamplingKernels& kernels_;
 };
 

@@ -57,6 +57,9 @@ std::unique_ptr<cuda::SequenceTable> MakeSequenceTable(const KvCache& cache) {
 
 namespace {
 
+/// The outputs of a language model's graph.
+constexpr int kLogitsOutput = 0, kLikeliestOutput = 1;
+
 /// Where logits may stay if nobody asks for them: on the GPU, if the model makes them there and
 /// copies them to the host for the caller alone.
 Device LogitsDevice(const RuntimeGraph& graph) {
@@ -124,13 +127,13 @@ void DecoderRunner::Reserve(std::span<const StepItem> items) {
 
 std::span<const float> DecoderRunner::Step(std::span<const StepItem> items,
                                            const RunOptions& options) {
-  Run(items, options, logits_, Device::Cpu());
+  Run(items, options, logits_, Device::Cpu(), Wanted::kLogits);
   return logits_.span<float>();
 }
 
 std::span<const int32_t> DecoderRunner::StepLikeliest(std::span<const StepItem> items,
                                                       const RunOptions& options) {
-  Run(items, options, unseen_logits_, made_on_);
+  Run(items, options, unseen_logits_, made_on_, Wanted::kLikeliest);
   return likeliest_.span<int32_t>();
 }
 
@@ -138,7 +141,7 @@ std::span<const int32_t> DecoderRunner::StepDrawn(std::span<const StepItem> item
                                                   std::span<const cuda::TokenDraw> draws,
                                                   const RunOptions& options) {
   if (!drawer_) drawer_ = std::make_unique<cuda::TokenDrawer>(made_on_.index);
-  Run(items, options, unseen_logits_, made_on_);
+  Run(items, options, unseen_logits_, made_on_, Wanted::kLogits);
   try {
     return drawer_->Draw(unseen_logits_, draws);
   } catch (...) {
@@ -162,8 +165,11 @@ void DecoderRunner::Fit(Tensor& tensor, DType dtype, const Shape& shape, Device 
 }
 
 void DecoderRunner::Run(std::span<const StepItem> items, const RunOptions& options, Tensor& logits,
-                        Device logits_on) {
-  PendingForward forward = Begin(items, options, {}, logits, logits_on, likeliest_);
+                        Device logits_on, Wanted wanted) {
+  RunOptions run = options;
+  run.unread_outputs = uint64_t{1}
+                       << (wanted == Wanted::kLogits ? kLikeliestOutput : kLogitsOutput);
+  PendingForward forward = Begin(items, run, {}, logits, logits_on, likeliest_);
   try {
     forward.Wait();
   } catch (...) {

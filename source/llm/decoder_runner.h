@@ -91,9 +91,11 @@ class DecoderRunner {
   };
 
   void Reserve(std::span<const StepItem> items);
-  /// Fills `logits` and likeliest_.
+  /// What a step is asked for: what nobody reads need not be computed.
+  enum class Wanted : unsigned char { kLogits, kLikeliest };
+  /// Fills `logits` or likeliest_.
   void Run(std::span<const StepItem> items, const RunOptions& options, Tensor& logits,
-           Device logits_on);
+           Device logits_on, Wanted wanted);
   /// The same with `likeliest`, and with `tokens` instead of those of the items where it is
   /// defined; the sequences are longer by what is still under way.
   PendingForward Begin(std::span<const StepItem> items, const RunOptions& options,

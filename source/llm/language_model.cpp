@@ -150,16 +150,46 @@ std::vector<std::string_view> LanguageModel::RandomNames() { return RandomModelN
 
 namespace {
 
+/// Whether logits are nothing but products with one weight.
+bool IsPlainHead(const Operator& op) {
+  if (op.type != "oort.CompactLinear" || op.inputs.size() != 1) return false;
+  const auto is_weight = [](const auto& attribute) {
+    return attribute.first == "weight" || attribute.first == "scale";
+  };
+  const auto is_known = [](const auto& param) {
+    return param.first == "in_features" || param.first == "out_features" || param.first == "format";
+  };
+  return std::ranges::all_of(op.attributes, is_weight) && std::ranges::all_of(op.params, is_known);
+}
+
+/// What picks the likeliest token from the logits or, where it `may_skip` them, from what they are
+/// made of.
+Operator LikeliestOf(const Graph& graph, int logits, bool may_skip) {
+  Operator pick;
+  pick.name = "likeliest";
+  pick.type = "oort.Likeliest";
+  pick.inputs = {logits};
+  const int producer = graph.operands[static_cast<size_t>(logits)].producer;
+  if (!may_skip || producer < 0) return pick;
+  const Operator& head = graph.operators[static_cast<size_t>(producer)];
+  if (!IsPlainHead(head)) return pick;
+  pick.type = "oort.CompactLikeliest";
+  pick.inputs = head.inputs;
+  pick.params = head.params;
+  const std::vector<int64_t> rows = head.params.at("out_features").value().AsInts();
+  pick.params["out_features"] = Parameter::FromValue(Value(rows.at(0)));
+  pick.attributes = head.attributes;
+  return pick;
+}
+
 /// A second output: what greedy sampling picks.
-void AddLikeliest(Graph& graph) {
+void AddLikeliest(Graph& graph, bool may_skip_logits) {
   const std::vector<int> outputs = graph.OutputOperators();
   if (outputs.size() != 1 || graph.operators[static_cast<size_t>(outputs[0])].inputs.size() != 1) {
     throw Error(ErrorCode::kInvalidModel, "a language model has one output, its logits");
   }
-  Operator pick;
-  pick.type = "oort.Likeliest";
-  pick.name = "likeliest";
-  pick.inputs = graph.operators[static_cast<size_t>(outputs[0])].inputs;
+  const int logits = graph.operators[static_cast<size_t>(outputs[0])].inputs[0];
+  Operator pick = LikeliestOf(graph, logits, may_skip_logits);
   const int tokens = graph.AddOperand("likeliest");
   pick.outputs = {tokens};
   graph.AddOperator(std::move(pick));
@@ -173,7 +203,9 @@ void AddLikeliest(Graph& graph) {
 
 std::shared_ptr<const LanguageModel> LanguageModel::Finish(std::unique_ptr<Impl> impl, Graph graph,
                                                            const LanguageModelOptions& options) {
-  AddLikeliest(graph);
+  // On a GPU logits cost nothing that picking the token would spare, and the exact mode has no
+  // coarse weights.
+  AddLikeliest(graph, !options.exact && options.device.type == DeviceType::kCpu);
   LoadOptions load;
   load.isa = options.isa;
   load.device = options.device;

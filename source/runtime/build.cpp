@@ -146,6 +146,7 @@ std::unique_ptr<RuntimeImpl> GraphBuilder::Run() {
   std::set<int> uploaded;
   if (backend_) uploaded = PlaceCopies(*impl_, slot_of_, *backend_);
   ReleaseConstants(uploaded);
+  SettleLayers();
   CountWeights();
   CheckTracedShapes();
   return std::move(impl_);
@@ -462,6 +463,14 @@ void GraphBuilder::ReleaseConstants(const std::set<int>& uploaded) {
     for (auto& [name, tensor] : op.attributes) tensor = ShapeOf(tensor);
     constant = ShapeOf(constant.AsTensor());
   }
+}
+
+void GraphBuilder::SettleLayers() {
+  const int64_t bytes_before = ThreadHostBytes();
+  for (Node& node : impl_->nodes) {
+    WithOperator(impl_->OpOf(node), [&] { node.layer->Settle(); });
+  }
+  layer_bytes_ += ThreadHostBytes() - bytes_before;
 }
 
 void GraphBuilder::CountLoading() {

@@ -49,6 +49,7 @@ class GraphBuilder {
   void ReleaseWeights(int index, Node& node);
   /// The same for constants that are operands, once all who read them are there.
   void ReleaseConstants(const std::set<int>& uploaded);
+  void SettleLayers();
   /// Keeps the most weights that were there at one time.
   void CountLoading();
   void CountWeights();

@@ -22,9 +22,9 @@ struct Node {
   int op = 0;  ///< index into Graph::operators
   std::shared_ptr<const OperatorSchema> schema;
   BoundArgs bound;
-  std::unique_ptr<const Layer> layer;
-  std::vector<int> inputs;  ///< slots, in the order of Operator::inputs
-  int first_output = 0;     ///< slot
+  std::unique_ptr<Layer> layer;  ///< changed by Settle only
+  std::vector<int> inputs;       ///< slots, in the order of Operator::inputs
+  int first_output = 0;          ///< slot
   int output_count = 0;
   Device device;         ///< where its outputs are
   Copy copy = kNoCopy;   ///< what brings tensors from one device to another has no Forward

@@ -57,7 +57,9 @@ struct Session::Impl {
   // Kept from run to run, so that a run need not allocate them.
   std::vector<Value> given_inputs;
   std::vector<Tensor> result_buffers;
-  int64_t loops = 0;  ///< that the last run had on several threads
+  std::vector<bool> needed;     ///< nodes, by what is unread; empty for all
+  uint64_t needed_without = 0;  ///< the unread outputs that `needed` is for
+  int64_t loops = 0;            ///< that the last run had on several threads
 
   Impl(std::shared_ptr<const RuntimeGraph> shared, const RuntimeImpl& impl,
        const SessionOptions& options)
@@ -88,6 +90,10 @@ struct Session::Impl {
   void BindTo(int slot, const Tensor& source);
   void BindInputs(const std::vector<Value>& inputs);
   void BindOutputs(std::span<const Tensor> given);
+  void FindNeeded(uint64_t unread);
+  bool IsUnread(size_t output) const {
+    return output < 64 && ((needed_without >> output) & 1) != 0;
+  }
   void RunSteps(const RunOptions& options, ProfileRecorder* recorder, bool wait);
   bool AllResultsAreDirect() const;
   void RunWatched(size_t index, const RunOptions& options, ProfileRecorder* recorder);
@@ -252,6 +258,28 @@ bool Session::Impl::AllResultsAreDirect() const {
   return std::ranges::all_of(plan->direct_outputs, [](bool direct) { return direct; });
 }
 
+/// Nodes that an output depends on which somebody reads.
+void Session::Impl::FindNeeded(uint64_t unread) {
+  // What is recorded for a device is all of it.
+  if (device) unread = 0;
+  if (unread == needed_without) return;
+  needed_without = unread;
+  needed.assign(unread == 0 ? 0 : graph.nodes.size(), false);
+  if (unread == 0) return;
+  std::vector<bool> read(slots.size(), false);
+  for (size_t i = 0; i < graph.output_slots.size(); ++i) {
+    if (!IsUnread(i)) read[static_cast<size_t>(graph.output_slots[i])] = true;
+  }
+  for (size_t i = graph.nodes.size(); i-- > 0;) {
+    const Node& node = graph.nodes[i];
+    for (int output = 0; output < node.output_count; ++output) {
+      if (read[static_cast<size_t>(node.first_output + output)]) needed[i] = true;
+    }
+    if (!needed[i]) continue;
+    for (int slot : node.inputs) read[static_cast<size_t>(slot)] = true;
+  }
+}
+
 void Session::Impl::RunSteps(const RunOptions& options, ProfileRecorder* recorder, bool wait) {
   const MemoryBudget budget(memory_limit, plan->arena_size);
   const std::shared_ptr<void> scope = device ? device->queue().Enter() : nullptr;
@@ -279,7 +307,7 @@ void Session::Impl::RunSteps(const RunOptions& options, ProfileRecorder* recorde
         continue;
       }
     }
-    RunWatched(i, options, recorder);
+    if (needed.empty() || needed[i]) RunWatched(i, options, recorder);
     for (int slot : plan->steps[i].release) SlotAt(slot) = Value();
   }
   if (!device) return;
@@ -322,6 +350,8 @@ std::vector<Value> Session::Impl::TakeResults(std::span<const Tensor> given) {
     const Value& value = SlotAt(graph.output_slots[i]);
     if (plan->direct_outputs[i]) {
       results.push_back(value);
+    } else if (IsUnread(i)) {
+      results.emplace_back(Tensor());
     } else if (i < given.size() && given[i].defined()) {
       Tensor target = given[i];
       CopyResult(i, target);
@@ -379,6 +409,7 @@ void Session::Impl::Execute(const std::vector<Value>& inputs, std::span<const Te
   CheckInputs(inputs);
   BindInputs(inputs);
   BindOutputs(outputs);
+  FindNeeded(options.unread_outputs);
   RunAwake(threads, loops, [&] { RunSteps(options, recorder ? &*recorder : nullptr, wait); });
   take();
   if (recorder) recorder->Finish(*plan);
@@ -401,6 +432,7 @@ void Session::Impl::RunInto(std::span<const Tensor> inputs, std::span<Tensor> ou
   for (size_t i = 0; i < inputs.size(); ++i) given_inputs[i] = inputs[i];
   Execute(given_inputs, outputs, options, wait, [&] {
     for (size_t i = 0; i < outputs.size(); ++i) {
+      if (IsUnread(i)) continue;
       const Value& value = SlotAt(graph.output_slots[i]);
       if (!value.IsTensor()) ThrowNoTensor(i, value);
       if (outputs[i].defined()) {

@@ -450,10 +450,11 @@ TEST(CompactProduct, ARowDoesNotDependOnItsNeighbours) {
 TEST(CompactProduct, FinishesWithBiasAddendAndActivation) {
   for (WeightFormat format : {WeightFormat::kQ4_1, WeightFormat::kQ8_0, WeightFormat::kF16}) {
     const StoredKind kind{format, 0, false, 32};
-    for (int64_t rows : {1, 4, 6, 19, 33}) {
+    for (int64_t rows : {1, 4, 6, 19, 33, 48}) {
       for (const auto& [precision, relative] :
            {std::pair{Precision::kF32, 3e-6}, std::pair{Precision::kBF16, 0.02}}) {
         CheckProduct({kind, rows, 64, {37}, true, true}, precision, {}, relative);
+        CheckProduct({kind, rows, 64, {72, 32}, false, true}, precision, {}, relative);
         CheckProduct({kind, rows, 64, {37}, true, true, false, Activation::kRelu}, precision, {},
                      relative);
         CheckProduct({kind, rows, 96, {50, 16, 3}, true}, precision, {}, relative);

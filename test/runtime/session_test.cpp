@@ -53,6 +53,34 @@ TEST(Session, ResultsAreTheCallersToKeep) {
   EXPECT_EQ(Floats(second[0]), (std::vector<float>{13}));
 }
 
+TEST(Session, LeavesOutWhatOnlyUnreadOutputsNeed) {
+  constexpr const char* kTwo =
+      "pnnx.Input pnnx_input_0 0 1 x\n"
+      "test.add_one a 1 1 x 1\n"
+      "test.add_one b 1 1 1 2\n"
+      "test.add_one c 1 1 1 3\n"
+      "pnnx.Output pnnx_output_0 2 0 2 3\n";
+  Session session(BuildText(kTwo));
+  std::vector<std::string> run;
+  RunOptions options;
+  options.observer = [&](const NodeEvent& event) { run.push_back(event.op.name); };
+  const Tensor x = Tensor::From<float>({1}, {1});
+  const auto forward = [&](uint64_t unread) {
+    run.clear();
+    options.unread_outputs = unread;
+    return session.Forward({x}, options);
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(Floats(forward(1).at(1)), (std::vector<float>{3}));
+  EXPECT_EQ(run, (Names{"a", "c"}));
+  EXPECT_EQ(Floats(forward(2).at(0)), (std::vector<float>{3}));
+  EXPECT_EQ(run, (Names{"a", "b"}));
+  forward(3);
+  EXPECT_EQ(run, Names{});
+  EXPECT_EQ(Floats(forward(0).at(1)), (std::vector<float>{3}));
+  EXPECT_EQ(run, (Names{"a", "b", "c"}));
+}
+
 TEST(Session, TakesAnotherShapeAtEveryCall) {
   Session session(BuildText(kChain));
   for (int64_t length : {3, 1, 0, 7, 3, 1000, 1}) {

@@ -257,9 +257,41 @@ void Finish(const CompactFinish& finish) {
   WithActivation(finish.activation.kind, [&](auto tag) { FinishAs<decltype(tag)::kKind>(finish); });
 }
 
+void Spread(const CompactSpread& job) {
+  const std::byte* group = job.panel;
+  for (int64_t p = 0; p < job.panels; ++p) {
+    Lanes sums = Lanes::Broadcast(0.0f);
+    for (int64_t g = 0; g < job.k / job.layout.group; ++g, group += job.layout.group_bytes()) {
+      const Lanes scales = LoadScales(group, job.layout.f16_scales);
+      const Vec energy(job.energy[g]);
+      Unroll<kVectors>(
+          [&](auto i) { sums.v[i] = Fma(scales.v[i] * scales.v[i], energy, sums.v[i]); });
+    }
+    sums.Store(job.spread + p * kCompactRows);
+  }
+}
+
+int64_t FindNear(const NearPanels& job) {
+  int64_t found = 0;
+  for (int64_t p = 0; p < job.panels; ++p) {
+    const Lanes y = Lanes::Load(job.y + p * kCompactRows);
+    const Lanes spread = Lanes::Load(job.spread + p * kCompactRows);
+    Vec most(-1.0f);
+    Unroll<kVectors>([&](auto i) {
+      const Vec away = Vec(job.best) - y.v[i];
+      const Vec room = Vec(job.room) * (Vec(job.best_spread) + spread.v[i]);
+      most = FastMax(Fnma(away, away, room), most);
+    });
+    if (Any(most >= Vec(0.0f))) job.near[found++] = static_cast<int32_t>(p);
+  }
+  return found;
+}
+
 }  // namespace
 }  // namespace oort::OORT_ISA
 
 OORT_DEFINE_KERNELS(CompactKernels, {.gemv = OORT_ISA::Gemv,
                                      .quantize = OORT_ISA::Quantize,
-                                     .finish = OORT_ISA::Finish})
+                                     .finish = OORT_ISA::Finish,
+                                     .spread = OORT_ISA::Spread,
+                                     .find_near = OORT_ISA::FindNear})

@@ -101,6 +101,27 @@ struct CompactFinish {
   int64_t y_stride = 0;
 };
 
+/// What rounding the weights of some panels may have done to their products with one row of x: for
+/// each row of the panels the sum over its groups of energy * scale^2.
+struct CompactSpread {
+  CompactLayout layout;
+  int64_t k = 0;
+  const std::byte* panel = nullptr;
+  int64_t panels = 0;
+  const float* energy = nullptr;  ///< of x, one for each group
+  float* spread = nullptr;        ///< 16 for each panel
+};
+
+/// Panels with a row that may be the best: (best - y)^2 <= room * (best_spread + spread).
+struct NearPanels {
+  int64_t panels = 0;
+  const float* y = nullptr;       ///< 16 for each panel, none above `best`
+  const float* spread = nullptr;  ///< likewise
+  float best = 0, best_spread = 0;
+  float room = 0;
+  int32_t* near = nullptr;  ///< gets their indices, in order
+};
+
 /// Some panels, one behind the other, times rows as Rows has them: y[row][16 * panel + i].
 template <typename Rows>
 struct PanelsTimesRows {
@@ -144,6 +165,10 @@ struct CompactKernels {
   /// Rounds `count` elements, a multiple of the piece, to the first row of `to`.
   void (*quantize)(const float* x, int64_t count, const ByteRows& to);
   void (*finish)(const CompactFinish& finish);
+  /// Of quantized weights.
+  void (*spread)(const CompactSpread& spread);
+  /// Gives the number of panels found.
+  int64_t (*find_near)(const NearPanels& panels);
 };
 OORT_DECLARE_KERNELS(CompactKernels)
 
@@ -185,6 +210,9 @@ struct CompactTiles {
   float* sums = nullptr;
   int64_t stride = 0;
   const TileStretch* next = nullptr;  ///< null for none
+  /// What the sums begin with, as many; may be `sums` itself. Null for zeros.
+  const float* start = nullptr;
+  int64_t start_stride = 0;
 };
 
 /// Many rows times quantized weights on tiles of bf16 (AMX); null where the processor has none.

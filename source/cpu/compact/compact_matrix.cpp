@@ -130,14 +130,16 @@ struct SharedEntry {
 
 }  // namespace
 
-CompactMatrix::CompactMatrix(const StoredMatrix& stored, int threads)
-    : rows_(stored.rows), columns_(stored.columns) {
-  Check(stored);
-  layout_ = ChooseLayout(stored);
+CompactMatrix::CompactMatrix(int64_t rows, int64_t columns, const CompactLayout& layout)
+    : rows_(rows), columns_(columns), layout_(layout) {
   const int64_t groups = columns_ / layout_.group;
   panel_bytes_ = CheckedMultiply(groups, layout_.group_bytes());
   const int64_t bytes = CheckedMultiply(panels(), panel_bytes_);
   buffer_ = AllocatePages(CheckedAdd(static_cast<size_t>(bytes), kCompactSlack));
+}
+
+CompactMatrix::CompactMatrix(const StoredMatrix& stored, int threads)
+    : CompactMatrix(stored.rows, stored.columns, (Check(stored), ChooseLayout(stored))) {
   if (layout_.quantized()) {
     PackQuantized(stored, threads);
   } else {
@@ -189,6 +191,62 @@ void CompactMatrix::ReadRow(int64_t row, float* values) const {
     kernels.unpack(layout_, panel(row / kCompactRows), k, end, steps, kCompactRows);
     for (int64_t i = k; i < end; ++i) values[i] = steps[(i - k) * kCompactRows + lane];
   }
+}
+
+namespace {
+
+/// One row's part of a group of 8 bits in 4 bits.
+void CoarsenRow(const CompactLayout& fine, const std::byte* from, int row, std::byte* to) {
+  // The largest number becomes 7 whichever sign it has.
+  constexpr float kMost = 7.49f;
+  float scale;
+  if (fine.f16_scales) {
+    uint16_t half;
+    std::memcpy(&half, from + 2 * row, 2);
+    scale = HalfToFloat(half);
+  } else {
+    std::memcpy(&scale, from + 4 * row, 4);
+  }
+  const int8_t* q = reinterpret_cast<const int8_t*>(from + fine.head_bytes()) + 4 * row;
+  const auto at = [&](int k) { return q[16 * (k - k % 4) + k % 4]; };
+  int most = 0;
+  for (int k = 0; k < fine.group; ++k) most = std::max(most, std::abs(int{at(k)}));
+  const uint16_t coarse_half = FloatToHalf(scale * static_cast<float>(most) / kMost);
+  const float coarse = HalfToFloat(coarse_half), ratio = coarse == 0 ? 0.0f : scale / coarse;
+  std::memcpy(to + 2 * row, &coarse_half, 2);
+  // 0 to 15 stands for -8 to 7; the half rounds.
+  const auto nibble = [&](int k) {
+    const float moved = static_cast<float>(at(k)) * ratio + 8.5f;
+    return static_cast<unsigned>(std::min(15, static_cast<int>(moved)));
+  };
+  std::byte* line = to + 2 * kCompactRows + 4 * row;
+  for (int k = 0; k < fine.group; k += 8, line += 64) {
+    for (int j = 0; j < 4; ++j) line[j] = std::byte(nibble(k + j) | (nibble(k + 4 + j) << 4));
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const CompactMatrix> CompactMatrix::Coarse(const CompactMatrix& fine, int threads) {
+  CompactLayout layout = fine.layout_;
+  layout.type = CompactType::kInt4;
+  layout.f16_scales = true;
+  layout.zero = 8;
+  const std::shared_ptr<CompactMatrix> coarse(new CompactMatrix(fine.rows_, fine.columns_, layout));
+  const int64_t groups = fine.columns_ / layout.group;
+  ParallelFor(threads, fine.panels(), GrainOf({static_cast<double>(fine.panel_bytes_) * 8, 0}),
+              [&](int64_t begin, int64_t end) {
+                const std::byte* from = fine.panel(begin);
+                std::byte* to = coarse->buffer_->data() + begin * coarse->panel_bytes_;
+                for (int64_t i = 0; i < (end - begin) * groups; ++i) {
+                  for (int row = 0; row < kCompactRows; ++row) {
+                    CoarsenRow(fine.layout_, from, row, to);
+                  }
+                  from += fine.layout_.group_bytes();
+                  to += layout.group_bytes();
+                }
+              });
+  return coarse;
 }
 
 std::shared_ptr<const CompactMatrix> CompactMatrix::Shared(const StoredMatrix& stored,

@@ -25,6 +25,10 @@ class CompactMatrix {
   /// The one for this stored matrix if it is in use somewhere (an embedding that is the head, too).
   static std::shared_ptr<const CompactMatrix> Shared(const StoredMatrix& stored, int threads);
 
+  /// The same matrix of 8 bits without minimums in 4 bits: each weight is at most half a coarse
+  /// scale, that of its group, away.
+  static std::shared_ptr<const CompactMatrix> Coarse(const CompactMatrix& fine, int threads);
+
   int64_t rows() const { return rows_; }
   int64_t columns() const { return columns_; }
   const CompactLayout& layout() const { return layout_; }
@@ -43,6 +47,7 @@ class CompactMatrix {
   void ReadRow(int64_t row, float* values) const;
 
  private:
+  CompactMatrix(int64_t rows, int64_t columns, const CompactLayout& layout);
   void PackQuantized(const StoredMatrix& stored, int threads);
   void PackFloat(const StoredMatrix& stored, int threads);
 
@@ -67,6 +72,9 @@ struct CompactProduct {
   const float* addend = nullptr;  ///< of the first result
   bool gated = false;
   ActivationSpec activation;  ///< of the first matrix's product
+  /// Of one row and one quantized matrix: see CompactSpread; null where nobody asks.
+  const float* energy = nullptr;
+  float* spread = nullptr;
 };
 
 /// How products are computed: which kernels, and what activations are rounded to.
@@ -78,9 +86,19 @@ class CompactMultiplier {
 
   size_t Workspace(const CompactProduct& product, int threads) const;
   void Run(const CompactProduct& product, int threads, std::byte* workspace) const;
+  /// Of few rows and one matrix only these panels, 16 results for each panel and row to
+  /// y[(panel's place among them * rows + row) * 16], which are those of Run without bias, addend
+  /// and activation, bit by bit. The workspace is Run's.
+  void RunPanels(const CompactProduct& product, std::span<const int32_t> panels, float* y,
+                 int threads, std::byte* workspace) const;
+
+  const CompactKernels& kernels() const { return kernels_; }
+  /// Whether few rows are multiplied as bytes, so about as fast as weights can be read.
+  bool multiplies_bytes() const { return dot_ != nullptr; }
 
  private:
   struct Job;
+  struct FewRows;
   struct TileRun;
   void RunFew(const Job& job) const;
   void RunMany(const Job& job) const;

@@ -305,45 +305,65 @@ void CompactMultiplier::Run(const CompactProduct& product, int threads,
   }
 }
 
-void CompactMultiplier::RunFew(const Job& job) const {
-  const CompactProduct& product = job.product;
-  const bool bytes = dot_ != nullptr && AllQuantized(product);
-  const int rows = static_cast<int>(product.rows);
-  const ByteForms forms(product, halves_ != nullptr);
+/// Few rows of x in the forms that the matrices of a product take, times their panels.
+struct CompactMultiplier::FewRows {
+  const CompactMultiplier& multiplier;
+  const Job& job;
+  bool bytes;
   ByteRows x;
   HalfRows half_x;
-  // What is multiplied first is on its way while x is rounded.
-  FetchFirst(*product.matrices[0]);
-  if (product.gated) FetchFirst(*product.matrices[1]);
-  if (bytes && forms.halves) half_x = HalfScratch(product).Fill(*halves_, product, job.workspace);
-  if (bytes && forms.plain) {
-    x = ByteScratch(product).Fill(kernels_, product, job.workspace + forms.half_bytes);
+
+  FewRows(const CompactMultiplier& with, const Job& of)
+      : multiplier(with), job(of), bytes(with.dot_ != nullptr && AllQuantized(of.product)) {
+    const ByteForms forms(job.product, with.halves_ != nullptr);
+    if (bytes && forms.halves) {
+      half_x = HalfScratch(job.product).Fill(*with.halves_, job.product, job.workspace);
+    }
+    if (bytes && forms.plain) {
+      x = ByteScratch(job.product)
+              .Fill(with.kernels_, job.product, job.workspace + forms.half_bytes);
+    }
   }
+
+  int rows() const { return static_cast<int>(job.product.rows); }
+
   /// Panels [first, end) of those up to `last` that this thread multiplies.
-  const auto multiply = [&](const CompactMatrix& matrix, int64_t first, int64_t end, int64_t last,
-                            const std::byte* next, float* y) {
-    constexpr int64_t kStride = kFinishPanels * kCompactRows;
-    if (bytes && halves_ != nullptr && TakesHalves(matrix.layout())) {
-      halves_->dot({matrix.layout(), job.k, matrix.panel(first), end - first, matrix.panel(last),
-                    next, half_x, rows, y, kStride});
+  void Multiply(const CompactMatrix& matrix, int64_t first, int64_t end, int64_t last,
+                const std::byte* next, float* y, int64_t stride) const {
+    const CompactProduct& product = job.product;
+    if (bytes && multiplier.halves_ != nullptr && TakesHalves(matrix.layout())) {
+      multiplier.halves_->dot({matrix.layout(), job.k, matrix.panel(first), end - first,
+                               matrix.panel(last), next, half_x, rows(), y, stride});
       return;
     }
     if (bytes) {
-      dot_->dot({matrix.layout(), job.k, matrix.panel(first), end - first, matrix.panel(last), next,
-                 x, rows, y, kStride});
+      multiplier.dot_->dot({matrix.layout(), job.k, matrix.panel(first), end - first,
+                            matrix.panel(last), next, x, rows(), y, stride});
       return;
     }
     for (int64_t p = first; p < end; ++p, y += kCompactRows) {
-      for (int r = 0; r < rows; r += kCompactGemvRows) {
-        kernels_.gemv({matrix.layout(), job.k, matrix.panel(p), product.x + r * product.x_stride,
-                       product.x_stride, std::min(rows - r, kCompactGemvRows), y + r * kStride,
-                       kStride});
+      for (int r = 0; r < rows(); r += kCompactGemvRows) {
+        multiplier.kernels_.gemv({matrix.layout(), job.k, matrix.panel(p),
+                                  product.x + r * product.x_stride, product.x_stride,
+                                  std::min(rows() - r, kCompactGemvRows), y + r * stride, stride});
       }
     }
-  };
-  const double panel_bytes = static_cast<double>(product.matrices[0]->panel_bytes());
-  const int64_t grain = GrainOf({panel_bytes * (product.gated ? 2 : 1),
-                                 bytes ? 0.0 : static_cast<double>(job.k * product.rows) * 64});
+  }
+
+  /// Panels that are worth a thread.
+  int64_t grain() const {
+    const double panel_bytes = static_cast<double>(job.product.matrices[0]->panel_bytes());
+    return GrainOf({panel_bytes * (job.product.gated ? 2 : 1),
+                    bytes ? 0.0 : static_cast<double>(job.k * job.product.rows) * 64});
+  }
+};
+
+void CompactMultiplier::RunFew(const Job& job) const {
+  const CompactProduct& product = job.product;
+  // What is multiplied first is on its way while x is rounded.
+  FetchFirst(*product.matrices[0]);
+  if (product.gated) FetchFirst(*product.matrices[1]);
+  const FewRows x(*this, job);
   const int64_t all = CountStretches(product, job.results, kCompactRows);
   const auto run = [&](int64_t begin, int64_t end) {
     constexpr int64_t kWidth = kFinishPanels * kCompactRows;
@@ -357,12 +377,16 @@ void CompactMultiplier::RunFew(const Job& job) const {
       const int64_t last = std::min(row + panels * kCompactRows, matrix.rows());
       const std::byte* next = index + mine < end ? product.matrices[result + 1]->panel(0)
                                                  : product.matrices.back()->Next(begin, all);
-      multiply(matrix, panel, panel + panels, panel + mine, next, z);
+      x.Multiply(matrix, panel, panel + panels, panel + mine, next, z, kWidth);
       if (product.gated) {
-        multiply(*product.matrices[1], panel, panel + panels, panel + mine, next, up);
+        x.Multiply(*product.matrices[1], panel, panel + panels, panel + mine, next, up, kWidth);
+      }
+      if (product.spread != nullptr) {
+        kernels_.spread({matrix.layout(), job.k, matrix.panel(panel), panels, product.energy,
+                         product.spread + row});
       }
       CompactFinish finish;
-      finish.rows = rows;
+      finish.rows = x.rows();
       finish.z = z;
       finish.up = product.gated ? up : nullptr;
       finish.z_stride = kWidth;
@@ -370,7 +394,24 @@ void CompactMultiplier::RunFew(const Job& job) const {
       index += panels;
     }
   };
-  ParallelFor(job.threads, all, grain, run);
+  ParallelFor(job.threads, all, x.grain(), run);
+}
+
+void CompactMultiplier::RunPanels(const CompactProduct& product, std::span<const int32_t> panels,
+                                  float* y, int threads, std::byte* workspace) const {
+  const CompactMatrix& matrix = *product.matrices[0];
+  const Job job(product, threads, workspace);
+  const FewRows x(*this, job);
+  const int64_t count = static_cast<int64_t>(panels.size());
+  ParallelFor(threads, count, x.grain(), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t panel = panels[static_cast<size_t>(i)];
+      const std::byte* next =
+          i + 1 < end ? matrix.panel(panels[static_cast<size_t>(i + 1)]) : nullptr;
+      x.Multiply(matrix, panel, panel + 1, panel + 1, next, y + i * product.rows * kCompactRows,
+                 kCompactRows);
+    }
+  });
 }
 
 void CompactMultiplier::RunMany(const Job& job) const {

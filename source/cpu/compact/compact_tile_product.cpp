@@ -36,7 +36,8 @@ struct CompactMultiplier::TileRun {
     return stretch;
   }
 
-  void Multiply(int64_t index, int side, float* to, int64_t stride) {
+  /// `start`: what the sums begin with, as wide as `to`; null for zeros.
+  void Multiply(int64_t index, int side, float* to, int64_t stride, const float* start = nullptr) {
     const bool last_side = side + 1 == sides(), last = last_side && index + 1 == end;
     TileStretch next;
     if (!last) next = At(index + (last_side ? 1 : 0), last_side ? 0 : side + 1, 1 - buffer);
@@ -47,17 +48,18 @@ struct CompactMultiplier::TileRun {
     tiles.padded = scratch.padded;
     tiles.sums = to;
     tiles.stride = stride;
+    tiles.start = start;
+    tiles.start_stride = stride;
     tiles.next = last ? nullptr : &next;
     multiplier.tiles_->multiply(tiles);
     buffer = 1 - buffer;
   }
 
-  /// Whether sums of whole tiles are the result.
+  /// Whether sums of whole tiles, begun with the addend, are the result.
   bool IsPlain(size_t result, int64_t columns) const {
     const CompactProduct& product = job.product;
     const bool changed = product.gated || product.biases[result] != nullptr ||
-                         (result == 0 && (product.addend != nullptr ||
-                                          product.activation.kind != Activation::kNone));
+                         (result == 0 && product.activation.kind != Activation::kNone);
     return !changed && columns == kTileColumns && product.rows % 16 == 0;
   }
 
@@ -70,7 +72,9 @@ struct CompactMultiplier::TileRun {
       const int64_t width = job.product.matrices[result]->rows();
       const int64_t columns = std::min<int64_t>(kTileColumns, width - column);
       if (IsPlain(result, columns)) {
-        Multiply(index, 0, job.product.y[result] + column, width);
+        const float* addend = result == 0 ? job.product.addend : nullptr;
+        Multiply(index, 0, job.product.y[result] + column, width,
+                 addend == nullptr ? nullptr : addend + column);
         continue;
       }
       for (int side = 0; side < sides(); ++side) Multiply(index, side, sums(side), kTileColumns);

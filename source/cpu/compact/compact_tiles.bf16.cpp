@@ -108,50 +108,60 @@ struct Nothing {
   void Step() {}
 };
 
-/// 32 or, unless `low`, 16 rows. Tiles 0 to 3 are sums, 4 and 5 of A, 6 and 7 of B.
+/// 32 or, unless `low`, 16 rows. Tiles 0 to 3 are sums, 4 and 5 of A, 6 and 7 of B. B, of which all
+/// rows are multiplied, is to stay in the first cache, so A passes it by.
 template <bool low, typename Other>
-void MultiplyRows(const char* a, const char* b, int64_t steps, float* sums, int64_t stride,
-                  Other& other) {
+void MultiplyRows(const char* a, const char* b, int64_t steps, const TileSums& sums, Other& other) {
   constexpr int kStepOfA = 2 * kUnitK * kUnitRows, kStepOfB = 2 * kUnitK * kTileColumns;
   constexpr int kRowOfA = 2 * kUnitK, kPairOfB = 4 * kTileColumns;
-  _tile_zero(0);
-  _tile_zero(1);
-  if constexpr (low) _tile_zero(2);
-  if constexpr (low) _tile_zero(3);
+  if (sums.from == nullptr) {
+    _tile_zero(0);
+    _tile_zero(1);
+    if constexpr (low) _tile_zero(2);
+    if constexpr (low) _tile_zero(3);
+  } else {
+    const float* lower = sums.from + 16 * (sums.from_stride / 4);
+    _tile_loadd(0, sums.from, sums.from_stride);
+    _tile_loadd(1, sums.from + 16, sums.from_stride);
+    if constexpr (low) _tile_loadd(2, lower, sums.from_stride);
+    if constexpr (low) _tile_loadd(3, lower + 16, sums.from_stride);
+  }
   for (int64_t i = 0; i < steps; ++i, a += kStepOfA, b += kStepOfB) {
-    _tile_loadd(4, a, kRowOfA);
+    _tile_stream_loadd(4, a, kRowOfA);
     _tile_loadd(6, b, kPairOfB);
     _tile_dpbf16ps(0, 4, 6);
     _tile_loadd(7, b + 64, kPairOfB);
     _tile_dpbf16ps(1, 4, 7);
     if constexpr (low) {
-      _tile_loadd(5, a + kStepOfA / 2, kRowOfA);
+      _tile_stream_loadd(5, a + kStepOfA / 2, kRowOfA);
       _tile_dpbf16ps(2, 5, 6);
       _tile_dpbf16ps(3, 5, 7);
     }
     other.Step();
   }
-  const int64_t bytes = stride * static_cast<int64_t>(sizeof(float));
-  _tile_stored(0, sums, bytes);
-  _tile_stored(1, sums + 16, bytes);
-  if constexpr (low) _tile_stored(2, sums + 16 * stride, bytes);
-  if constexpr (low) _tile_stored(3, sums + 16 * stride + 16, bytes);
+  float* lower = sums.to + 16 * (sums.to_stride / 4);
+  _tile_stored(0, sums.to, sums.to_stride);
+  _tile_stored(1, sums.to + 16, sums.to_stride);
+  if constexpr (low) _tile_stored(2, lower, sums.to_stride);
+  if constexpr (low) _tile_stored(3, lower + 16, sums.to_stride);
 }
 
 template <typename Other>
 void MultiplyAll(const CompactTiles& tiles, Other& other) {
+  constexpr int64_t kFloat = sizeof(float);
   const int64_t steps = tiles.padded / kUnitK;
   const char* a = static_cast<const char*>(tiles.a);
   const char* b = reinterpret_cast<const char*>(tiles.b);
-  float* sums = tiles.sums;
+  TileSums sums{tiles.start, kFloat * tiles.start_stride, tiles.sums, kFloat * tiles.stride};
   for (int64_t row = 0; row < tiles.rows; row += kUnitRows) {
     if (tiles.rows - row > 16) {
-      MultiplyRows<true>(a, b, steps, sums, tiles.stride, other);
+      MultiplyRows<true>(a, b, steps, sums, other);
     } else {
-      MultiplyRows<false>(a, b, steps, sums, tiles.stride, other);
+      MultiplyRows<false>(a, b, steps, sums, other);
     }
     a += 2 * tiles.padded * kUnitRows;
-    sums += kUnitRows * tiles.stride;
+    if (sums.from != nullptr) sums.from += kUnitRows * tiles.start_stride;
+    sums.to += kUnitRows * tiles.stride;
   }
 }
 
