@@ -2,6 +2,7 @@
 #include "layers/index/device_index.h"
 
 #include "cuda/divide.h"
+#include "cuda/kernel_tools.h"
 #include "cuda/launch.h"
 
 namespace oort {
@@ -13,6 +14,8 @@ constexpr int kIndexThreads = 256;
 template <typename T, typename I>
 __global__ void SelectKernel(const T* x, const I* index, T* y, int64_t total, int64_t count,
                              int64_t extent, int64_t inner) {
+  cuda::LaunchDependents();
+  cuda::WaitForPredecessor();
   const int64_t step = int64_t{gridDim.x} * blockDim.x;
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < total; i += step) {
     const int64_t row = i / inner, column = i - row * inner;
@@ -85,11 +88,12 @@ void SelectOnDevice(cuda::Stream& stream, const Tensor& x, const Tensor& index, 
   const int64_t count = index.elements();
   const int64_t total = output.elements() / (static_cast<int64_t>(item / ItemSize(x.dtype())));
   VisitIndexed(item, index.dtype(), [&]<typename T, typename I>(T*, I*) {
-    cuda::Launch(stream,
-                 {dim3(cuda::BlocksFor(total, kIndexThreads, 2, 132 * 32)), dim3(kIndexThreads)},
-                 &SelectKernel<T, I>, reinterpret_cast<const T*>(x.raw()),
-                 reinterpret_cast<const I*>(index.raw()), reinterpret_cast<T*>(output.raw()), total,
-                 count, extent, inner);
+    cuda::Launch(
+        stream,
+        {dim3(cuda::BlocksFor(total, kIndexThreads, 2, 132 * 32)), dim3(kIndexThreads), 0, true},
+        &SelectKernel<T, I>, reinterpret_cast<const T*>(x.raw()),
+        reinterpret_cast<const I*>(index.raw()), reinterpret_cast<T*>(output.raw()), total, count,
+        extent, inner);
   });
 }
 

@@ -8,11 +8,13 @@ namespace {
 class CudaCachedAttention final : public CachedAttentionBase {
  public:
   explicit CudaCachedAttention(const LayerInit& init) : CachedAttentionBase(init) {
-    if (heads_ * head_dim_ > INT32_MAX / 4 ||
+    // A block of the cache has fewer elements than an int can count.
+    if (heads_ * head_dim_ > INT32_MAX / (4 * KvCache::kBlockTokens) ||
         !cuda::CanAttend(static_cast<int>(heads_), static_cast<int>(kv_heads_),
                          static_cast<int>(head_dim_))) {
       throw Error(ErrorCode::kUnsupported,
-                  "on the GPU heads have a multiple of 8 elements, 256 at most");
+                  "on the GPU heads have a multiple of 8 elements, 256 at most, and there are not "
+                  "millions of them");
     }
   }
 
@@ -27,7 +29,7 @@ class CudaCachedAttention final : public CachedAttentionBase {
     cuda::AttentionArgs call = CallOf(args, outputs, batch);
     call.sequences = table->device();
     // A row for each sequence: nobody reads what another row writes.
-    if (static_cast<int64_t>(batch.sequences.slices.size()) == rows) {
+    if (static_cast<int64_t>(batch.sequences.slices.size()) == rows && cuda::CanTurnAtOnce(call)) {
       cuda::AttendNewest(*context.stream(), call, true);
       return;
     }

@@ -55,6 +55,7 @@ struct GpuAttentionCase {
   int64_t heads = 4, kv_heads = 2, head_dim = 64, window = 0, pairs = 0;
   double softcap = 0;
   KvType type = KvType::kF16;
+  bool interleaved = false;
 
   Graph Build() const {
     GraphWriter writer;
@@ -72,6 +73,7 @@ struct GpuAttentionCase {
         .Set("kv_heads", Value(kv_heads))
         .Set("head_dim", Value(head_dim))
         .Set("window", Value(window))
+        .Set("interleaved", Value(interleaved))
         .Set("scale", Value(0.2))
         .Set("softcap", Value(softcap));
     const int out = writer.AddOne(std::move(attention), inputs);
@@ -175,6 +177,34 @@ TEST_F(CudaCachedAttention, OtherHeadsAndTypes) {
     tested.kv_heads = 1;
     tested.type = KvType::kF32;
     tested.ExpectSame(kAttentionSteps, 1e-4);
+  }
+}
+
+/// Tokens one by one behind a long prompt.
+TEST_F(CudaCachedAttention, NewestTokensOfLongSequences) {
+  for (int64_t head_dim : {40, 64, 128, 256}) {
+    for (int64_t window : {0, 100, 333}) {
+      GpuAttentionCase tested;
+      tested.head_dim = head_dim;
+      tested.window = window;
+      tested.heads = 4;
+      tested.kv_heads = window == 100 ? 4 : 2;
+      tested.pairs = head_dim / 2;
+      tested.interleaved = window == 333;
+      tested.type = KvType::kF32;
+      tested.ExpectSame({15, 1, 1, 90, 1, 150, 1, 200, 1, 1, 1, 60, 1}, 1e-4);
+    }
+  }
+}
+
+/// Pairs that do not come in eights, or of neighbours in fours.
+TEST_F(CudaCachedAttention, OddPairs) {
+  for (const bool interleaved : {false, true}) {
+    GpuAttentionCase tested;
+    tested.interleaved = interleaved;
+    tested.pairs = interleaved ? 30 : 12;
+    tested.type = KvType::kF32;
+    tested.ExpectSame({40, 1, 1, 5, 1}, 1e-4);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cuda_fp16.h>
 
 #include "cuda/compact/row_activation.h"
+#include "cuda/kernel_tools.h"
 #include "cuda/launch.h"
 #include "cuda/stream.h"
 
@@ -147,6 +148,8 @@ __global__ void __launch_bounds__(kThreads)
 __global__ void __launch_bounds__(kThreads)
     GatherKernel(const __grid_constant__ DeviceWeights w, int64_t table_rows,
                  const int32_t* indices, int columns, float factor, float* out) {
+  LaunchDependents();
+  WaitForPredecessor();
   const int32_t row = indices[blockIdx.y];
   const bool known = row >= 0 && row < table_rows;
   const int column = static_cast<int>(blockIdx.x) * kThreads + threadIdx.x;
@@ -190,7 +193,8 @@ void GateRows(const Stream& stream, const float* both, int64_t stride, int64_t r
 
 void GatherRows(const Stream& stream, const DeviceWeights& weights, int64_t table_rows,
                 const int32_t* indices, int64_t count, int64_t columns, float factor, float* out) {
-  const Grid grid{dim3(BlocksFor(columns, kThreads), static_cast<unsigned>(count)), dim3(kThreads)};
+  const Grid grid{dim3(BlocksFor(columns, kThreads), static_cast<unsigned>(count)), dim3(kThreads),
+                  0, true};
   Launch(stream, grid, GatherKernel, weights, table_rows, indices, static_cast<int>(columns),
          factor, out);
 }

@@ -21,7 +21,9 @@ size_t IntBytes(int64_t count) {
 SequenceTable::SequenceTable(int device, int64_t most_rows, int64_t most_blocks)
     : most_rows_(most_rows),
       rows_memory_(AllocateDevice(IntBytes(CheckedMultiply<int64_t>(most_rows, 2)), device)),
-      blocks_memory_(AllocateDevice(IntBytes(most_blocks), device)) {
+      // Zeros: kernels read more entries than a sequence has.
+      blocks_memory_(
+          ToDevice(Tensor::Zeros(DType::kI32, Shape{most_blocks}), Device::Cuda(device)).buffer()) {
   for (Pinned& pinned : pinned_) pinned.rows = AllocatePinned(rows_memory_->size());
 }
 
@@ -74,7 +76,8 @@ void SequenceTable::Enqueue(Stream& stream) {
 
 DeviceSequences SequenceTable::device() const {
   const int32_t* rows = reinterpret_cast<const int32_t*>(rows_memory_->data());
-  return {rows, rows + rows_, reinterpret_cast<const int32_t*>(blocks_memory_->data())};
+  return {rows, rows + rows_, reinterpret_cast<const int32_t*>(blocks_memory_->data()),
+          static_cast<int32_t>(blocks_memory_->size() / sizeof(int32_t))};
 }
 
 }  // namespace oort::cuda

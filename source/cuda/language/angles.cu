@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cuda/language/angles.h"
 
+#include "cuda/kernel_tools.h"
 #include "cuda/launch.h"
 #include "cuda/stream.h"
 
@@ -11,6 +12,8 @@ constexpr int kThreads = 128;
 
 __global__ void AnglesKernel(const int32_t* positions, int64_t count, const float* frequencies,
                              int64_t pairs, double magnitude, float* out) {
+  LaunchDependents();
+  WaitForPredecessor();
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= count) return;
   const int64_t token = i / pairs, pair = i % pairs;
@@ -47,8 +50,8 @@ __global__ void TurnKernel(const float* from, float* to, int64_t count, int64_t 
 void RotaryAngles(const Stream& stream, const int32_t* positions, int64_t tokens,
                   const float* frequencies, int64_t pairs, double magnitude, float* out) {
   const int64_t count = tokens * pairs;
-  Launch(stream, {dim3(BlocksFor(count, kThreads)), dim3(kThreads)}, AnglesKernel, positions, count,
-         frequencies, pairs, magnitude, out);
+  Launch(stream, {dim3(BlocksFor(count, kThreads)), dim3(kThreads), 0, true}, AnglesKernel,
+         positions, count, frequencies, pairs, magnitude, out);
 }
 
 void TurnHeads(const Stream& stream, const float* from, float* to, int64_t tokens, int64_t width,

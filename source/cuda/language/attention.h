@@ -26,6 +26,7 @@ struct DeviceKv {
 struct AttentionArgs {
   int rows = 0;
   int heads = 0, kv_heads = 0, head_dim = 0;
+  int group = 1;                 ///< heads of queries for each of keys: set by who launches
   const float* query = nullptr;  ///< (rows, heads, head_dim)
   const float* key = nullptr;    ///< (rows, kv_heads, head_dim), of the new tokens
   const float* value = nullptr;
@@ -43,8 +44,14 @@ struct AttentionArgs {
 /// Whether there are kernels for it.
 bool CanAttend(int heads, int kv_heads, int head_dim);
 
-/// Every row is the newest token of a sequence of its own: turns, writes and attends at once.
+/// Every row is the newest token of a sequence of its own: turns, writes and attends at once. Only
+/// for angles that CanTurnAtOnce.
 void AttendNewest(const Stream& stream, const AttentionArgs& args, bool overlap);
+
+/// Whether pairs stand so that lanes with eight elements each can turn them.
+inline bool CanTurnAtOnce(const AttentionArgs& args) {
+  return args.angles == nullptr || args.pairs % (args.interleaved ? 4 : 8) == 0;
+}
 
 /// Turns keys, writes keys and values of all rows into the cache, and the turned queries to
 /// `turned` (like query).

@@ -17,8 +17,9 @@ class Stream;
 /// In device memory, so that a recorded step has none of it fixed.
 struct DeviceSequences {
   const int32_t* positions = nullptr;     ///< of each row in its sequence
-  const int32_t* first_blocks = nullptr;  ///< of each row: where the blocks of its sequence begin
+  const int32_t* first_blocks = nullptr;  ///< of each row: where its sequence's begin; 0 first
   const int32_t* blocks = nullptr;        ///< of all sequences
+  int32_t most_blocks = 0;                ///< that there is room for
 };
 
 /// Its arrays never move. Thread contract: one thread at a time.
