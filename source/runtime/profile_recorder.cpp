@@ -24,6 +24,13 @@ void ProfileRecorder::Begin(size_t index) {
   step_ = Clock::now();
 }
 
+void ProfileRecorder::Skip(size_t index) {
+  skipped_.resize(graph_.nodes.size(), false);
+  skipped_[index] = true;
+  const double now = Since(Clock::now());
+  profile_.steps.push_back({static_cast<int>(index), 0, now, now});
+}
+
 void ProfileRecorder::End(size_t index, bool dynamic, std::optional<double> seconds) {
   const Clock::time_point end = Clock::now();
   SetPieceObserver(nullptr);
@@ -38,7 +45,8 @@ void ProfileRecorder::End(size_t index, bool dynamic, std::optional<double> seco
 void ProfileRecorder::Finish(const ExecutionPlan& plan) {
   profile_.seconds = Since(Clock::now()) - own_;
   for (size_t i = 0; i < plan.steps.size(); ++i) {
-    if (plan.steps[i].kind == Step::kRun) TakeWork(i);
+    const bool skipped = i < skipped_.size() && skipped_[i];
+    if (plan.steps[i].kind == Step::kRun && !skipped) TakeWork(i);
   }
 }
 

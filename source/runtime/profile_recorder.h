@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "core/piece_observer.h"
 #include "oort/profile.h"
@@ -22,6 +23,8 @@ class ProfileRecorder : public PieceObserver {
   ProfileRecorder& operator=(const ProfileRecorder&) = delete;
 
   void Begin(size_t index);
+  /// The node does not run: it takes no time and has no work.
+  void Skip(size_t index);
   /// `dynamic`: the shapes were not known before the step ran. `seconds`: what it took, where a
   /// device tells; else the time since Begin.
   void End(size_t index, bool dynamic, std::optional<double> seconds = {});
@@ -36,6 +39,7 @@ class ProfileRecorder : public PieceObserver {
   }
 
   Profile& profile_;
+  std::vector<bool> skipped_;
   const RuntimeImpl& graph_;
   const ArgTable& args_;
   const std::vector<Value>& slots_;

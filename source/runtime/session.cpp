@@ -307,7 +307,11 @@ void Session::Impl::RunSteps(const RunOptions& options, ProfileRecorder* recorde
         continue;
       }
     }
-    if (needed.empty() || needed[i]) RunWatched(i, options, recorder);
+    if (needed.empty() || needed[i]) {
+      RunWatched(i, options, recorder);
+    } else if (recorder != nullptr) {
+      recorder->Skip(i);
+    }
     for (int slot : plan->steps[i].release) SlotAt(slot) = Value();
   }
   if (!device) return;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "oort/session.h"
 
+#include "oort/profile.h"
 #include "oort/testing.h"
 #include "runtime/test_layers.h"
 
@@ -79,6 +80,14 @@ TEST(Session, LeavesOutWhatOnlyUnreadOutputsNeed) {
   EXPECT_EQ(run, Names{});
   EXPECT_EQ(Floats(forward(0).at(1)), (std::vector<float>{3}));
   EXPECT_EQ(run, (Names{"a", "b", "c"}));
+  Profile profile;
+  options.profile = &profile;
+  forward(1);
+  ASSERT_EQ(profile.steps.size(), 3u);
+  EXPECT_EQ(profile.steps[1].node, 1);
+  EXPECT_EQ(profile.steps[1].seconds(), 0);
+  EXPECT_EQ(profile.work[1].bytes, 0);
+  EXPECT_GT(profile.work[2].bytes, 0);
 }
 
 TEST(Session, TakesAnotherShapeAtEveryCall) {
