@@ -300,43 +300,35 @@ class ChannelsLastConv final : public Layer {
     winograd_->Run(call, context.threads(), context.workspace());
   }
 
-  void RunDepthwise(const Context& context, const Args& args, const ConvGeometry& g,
-                    const Images& images) const {
-    typename DepthwiseConvOf<T>::Operands operands;
+  /// What all of the following read and write.
+  template <typename Operands>
+  Operands OperandsOf(const Args& args, const Images& images) const {
+    Operands operands;
     operands.in = images.in;
-    operands.bias = bias_.defined() ? bias_.template data<T>() : nullptr;
+    operands.in_pixel = images.in_pixel;
     operands.addend = shape_.epilogue().template addend<T>(args);
     operands.activation = shape_.epilogue().activation();
     operands.out = images.out;
-    operands.in_pixel = images.in_pixel;
-    operands.addend_pixel = g.out_channels;
     operands.out_pixel = images.out_pixel;
+    return operands;
+  }
+
+  void RunDepthwise(const Context& context, const Args& args, const ConvGeometry& g,
+                    const Images& images) const {
+    auto operands = OperandsOf<typename DepthwiseConvOf<T>::Operands>(args, images);
+    operands.bias = bias_.defined() ? bias_.template data<T>() : nullptr;
     depthwise_->Run(context, g, operands);
   }
 
   bool RunUnit(const Context& context, const Args& args, const ConvGeometry& g,
                const Images& images) const {
-    typename UnitConvOf<T>::Operands operands;
-    operands.in = images.in;
-    operands.in_pixel = images.in_pixel;
-    operands.addend = shape_.epilogue().template addend<T>(args);
-    operands.addend_pixel = g.out_channels;
-    operands.activation = shape_.epilogue().activation();
-    operands.out = images.out;
-    operands.out_pixel = images.out_pixel;
-    return unit_->Run(context, g, operands);
+    return unit_->Run(context, g, OperandsOf<typename UnitConvOf<T>::Operands>(args, images));
   }
 
   void RunRows(const Context& context, const Args& args, const ConvGeometry& g,
                const Images& images) const {
-    typename RowConvOf<T>::Operands operands;
-    operands.in = images.in;
-    operands.addend = shape_.epilogue().template addend<T>(args);
-    operands.activation = shape_.epilogue().activation();
-    operands.out = images.out;
+    auto operands = OperandsOf<typename RowConvOf<T>::Operands>(args, images);
     operands.in_first = images.in_first;
-    operands.in_pixel = images.in_pixel;
-    operands.out_pixel = images.out_pixel;
     operands.scale = images.scale;
     rows_->Run(context, g, operands);
   }

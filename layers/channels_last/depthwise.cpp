@@ -65,11 +65,9 @@ void DepthwiseConvOf<T>::RunRows(const ConvGeometry& g, const Operands& operands
   r.along = {width.kernel, width.stride, width.dilation};
   r.weight = weight_.template data<T>() + channel * g.taps();
   r.bias = operands.bias == nullptr ? nullptr : operands.bias + channel;
-  r.addend = operands.addend == nullptr ? nullptr
-                                        : operands.addend + pixel * operands.addend_pixel + channel;
-  r.addend_row = width.out * operands.addend_pixel;
-  r.addend_pixel = operands.addend_pixel;
-  r.out = operands.out + pixel * operands.out_pixel + channel;
+  const int64_t offset = pixel * operands.out_pixel + channel;
+  r.addend = operands.addend == nullptr ? nullptr : operands.addend + offset;
+  r.out = operands.out + offset;
   r.out_row = width.out * operands.out_pixel;
   r.out_pixel = operands.out_pixel;
   r.out_rows = std::min<int64_t>(2, height.out - y);

@@ -88,7 +88,7 @@ void RunTile(const PixelDepthwiseRows& r, const RowsUnder& rows, const Tile& til
   Unroll<width>([&](auto q) { places[q] = q * r.out_pixel; });
   const Element* bias = r.bias;
   const Element* weight = rows.weight;
-  const Element* addend = r.addend == nullptr ? nullptr : r.addend + tile.x * r.addend_pixel;
+  const Element* addend = r.addend == nullptr ? nullptr : r.addend + tile.x * r.out_pixel;
   Element* out = r.out + tile.x * r.out_pixel;
   const int64_t last = kMasked ? channels - 1 : channels - kStep;
   for (int64_t c = 0; c <= last; c += kStep, weight += kernel * kernel * kStep) {
@@ -105,7 +105,7 @@ void RunTile(const PixelDepthwiseRows& r, const RowsUnder& rows, const Tile& til
     if (addend != nullptr) {
       Unroll<width>([&](auto q) {
         if (!wanted(q)) return;
-        sums[q] = sums[q] + LoadChannels(addend + q * r.addend_pixel + c, lanes);
+        sums[q] = sums[q] + LoadChannels(addend + q * r.out_pixel + c, lanes);
       });
     }
     limits.Apply(sums);
@@ -195,7 +195,7 @@ template <int width>
                                               Lanes (&sums)[2 * width]) {
   if (r.addend != nullptr) {
     Unroll<2 * width>([&](auto q) OORT_INLINE {
-      const int64_t place = q / width * r.addend_row + (x + q % width) * r.addend_pixel + c;
+      const int64_t place = q / width * r.out_row + (x + q % width) * r.out_pixel + c;
       sums[q] = sums[q] + LoadChannels(r.addend + place, lanes);
     });
   }
@@ -368,7 +368,7 @@ void AnyOutput(const PixelDepthwiseRows& r, int64_t x, int64_t c, int lanes, con
     }
   }
   if (r.addend != nullptr) {
-    const Element* addend = r.addend + x * r.addend_pixel + c;
+    const Element* addend = r.addend + x * r.out_pixel + c;
     Unroll<vectors>([&](auto v) { sums[v] = sums[v] + load(addend, v); });
   }
   limits.Apply(sums);
@@ -430,7 +430,7 @@ void Depthwise(const PixelDepthwiseRows& given) {
     if (done < r.channels) AnyRow(r, done, limits);
     if (!limits.IsAll()) ActivateRow(r);
     r.top += r.down.stride;
-    if (r.addend != nullptr) r.addend += r.addend_row;
+    if (r.addend != nullptr) r.addend += r.out_row;
     r.out += r.out_row;
   }
 }

@@ -2,6 +2,7 @@
 // Convolution of images (…, H, W, C) in which each channel has one filter of its own.
 #pragma once
 
+#include "layers/channels_last/conv_images.h"
 #include "layers/channels_last/depthwise_kernels.h"
 #include "layers/convolution/conv_geometry.h"
 
@@ -20,18 +21,10 @@ class DepthwiseConvOf {
            geometry.groups == geometry.out_channels;
   }
 
-  /// Images may be parts of wider ones: pixels are `…_pixel` elements apart, at least the channels.
-  struct Operands {
-    const T* in = nullptr;
-    int64_t in_pixel = 0;
-    const T* bias = nullptr;    ///< may be null
-    const T* addend = nullptr;  ///< of the shape of the output; may be null, may be `out`
-    int64_t addend_pixel = 0;
-    ActivationSpec activation;
-    T* out = nullptr;
-    int64_t out_pixel = 0;
+  struct Operands : ConvImagesOf<T> {
+    const T* bias = nullptr;  ///< may be null
   };
-  /// out = activation(convolution + bias + addend). Padding is not stored anywhere.
+  /// Padding is not stored anywhere.
   void Run(const Context& context, const ConvGeometry& geometry, const Operands& operands) const;
 
  private:

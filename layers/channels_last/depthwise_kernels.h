@@ -23,11 +23,10 @@ struct PixelDepthwiseRowsOf {
   PixelSteps down, along;
   /// [vector of channels][kernel row][kernel column][lane], zero behind the last channel.
   const T* weight;
-  const T* bias;    ///< may be null
-  const T* addend;  ///< may be null, may be `out`
-  int64_t addend_row, addend_pixel;
+  const T* bias;  ///< may be null
   T* out;
   int64_t out_row, out_pixel;
+  const T* addend;  ///< with the rows and pixels of `out`; may be null, may be `out`
   int64_t out_rows, out_width;
   int64_t channels;
   ActivationSpec activation;

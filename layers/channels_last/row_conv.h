@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "layers/channels_last/conv_images.h"
 #include "layers/channels_last/row_conv_kernels.h"
 #include "layers/convolution/conv_geometry.h"
 
@@ -27,17 +28,10 @@ class RowConvOf {
   /// Scratch bytes of one call; with a scale they are more.
   size_t Workspace(const ConvGeometry& geometry, int threads, bool scaled = false) const;
 
-  struct Operands {
-    const T* in = nullptr;
-    int64_t in_first = 0;       ///< elements of the image before `in`
-    int64_t in_pixel = 0;       ///< elements from one pixel to the next
-    const T* scale = nullptr;   ///< of the channels of each image, if TakesScale; or null
-    const T* addend = nullptr;  ///< of the shape of the output and with its pixels, or null
-    ActivationSpec activation;
-    T* out = nullptr;
-    int64_t out_pixel = 0;
+  struct Operands : ConvImagesOf<T> {
+    int64_t in_first = 0;      ///< elements of the image before `in`
+    const T* scale = nullptr;  ///< of the channels of each image, if TakesScale; or null
   };
-  /// out = activation(convolution + bias + addend).
   void Run(const Context& context, const ConvGeometry& geometry, const Operands& operands) const;
 
  private:

@@ -292,7 +292,7 @@ class UnitConvOf<T>::Job {
     if constexpr (std::is_same_v<T, Half>) tile.b_step = step_bytes;
     tile.columns = static_cast<int>(std::min<int64_t>(kUnitPanel, conv_.columns_ - column));
     tile.ldc = operands_.out_pixel;
-    tile.addend_stride = operands_.addend_pixel;
+    tile.addend_stride = operands_.out_pixel;
     tile.bias = conv_.bias_.template data<float>() + column;
     tile.activation = operands_.activation;
     tile.soon_bytes = panel_bytes / (end - begin);
@@ -313,10 +313,9 @@ class UnitConvOf<T>::Job {
     result.a = image_ + y * h.stride * plan_.row_size + x * w.stride * plan_.pixel;
     result.rows = static_cast<int>(std::min(kUnitHalf, w.out - x));
     if (plan_.as_it_is && result.rows < kUnitHalf) result.a = copy_;
-    result.c = operands_.out + pixel * operands_.out_pixel + column;
-    if (operands_.addend != nullptr) {
-      result.addend = operands_.addend + pixel * operands_.addend_pixel + column;
-    }
+    const int64_t offset = pixel * operands_.out_pixel + column;
+    result.c = operands_.out + offset;
+    if (operands_.addend != nullptr) result.addend = operands_.addend + offset;
     return result;
   }
 

@@ -5,6 +5,7 @@
 
 #include "cpu/gemm.h"
 #include "cpu/tiles_f16.h"
+#include "layers/channels_last/conv_images.h"
 #include "layers/convolution/conv_geometry.h"
 
 namespace oort {
@@ -41,15 +42,7 @@ class UnitConvOf {
   bool may_refuse() const { return runs_; }
   size_t Workspace(const ConvGeometry& geometry, int64_t in_pixel) const;
 
-  struct Operands {
-    const T* in = nullptr;
-    int64_t in_pixel = 0;  ///< elements from one pixel to the next
-    const T* addend = nullptr;
-    int64_t addend_pixel = 0;
-    ActivationSpec activation;
-    T* out = nullptr;
-    int64_t out_pixel = 0;
-  };
+  using Operands = ConvImagesOf<T>;
   /// Whether it was done. Where the channels are no whole steps of the unit, rows of windows are
   /// filled up with their neighbours, times zero: then it is not done if some of these are not
   /// finite, or if rows have gaps.

@@ -52,7 +52,6 @@ class HalfLinear final : public LinearLayer {
       const ConvGeometry g = Geometry(args);
       operands.in_pixel = g.in_channels;
       operands.out_pixel = g.out_channels;
-      if constexpr (requires { operands.addend_pixel; }) operands.addend_pixel = g.out_channels;
       product.Run(context, g, operands);
     };
     if (unit_) return run(*unit_, UnitConvOf<Half>::Operands());

@@ -79,7 +79,7 @@ void ExpectDepthwise(const DepthwiseCase& c, const DepthwiseExtras& extras) {
       Tensor out = Spread(Tensor::Zeros(DType::kF32, expected.shape()), pixel);
       DepthwiseConv::Operands operands;
       operands.in = in.data<float>();
-      operands.in_pixel = operands.out_pixel = operands.addend_pixel = pixel;
+      operands.in_pixel = operands.out_pixel = pixel;
       if (extras.bias) operands.bias = bias.data<float>();
       if (extras.addend) operands.addend = add.data<float>();
       operands.activation = extras.activation;

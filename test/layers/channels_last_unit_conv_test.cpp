@@ -114,6 +114,17 @@ Tensor UnitTestTensor(const Shape& shape, uint64_t seed) {
   return RandomTensor(DType::kF32, shape, seed).To(DType::kBF16).To(DType::kF32);
 }
 
+/// The pixels of an image, `gap` elements between them.
+template <typename T>
+std::vector<T> WithGaps(const Tensor& image, int64_t gap) {
+  const int64_t channels = image.dim(-1), pixel = channels + gap;
+  std::vector<T> apart(static_cast<size_t>(image.elements() / channels * pixel));
+  for (int64_t i = 0; i < image.elements(); ++i) {
+    apart[static_cast<size_t>(i / channels * pixel + i % channels)] = T(image.data<float>()[i]);
+  }
+  return apart;
+}
+
 /// Images of T on `unit`; elements are bf16 or f16 before.
 template <typename T>
 void ExpectUnitConvOf(const typename UnitConvOf<T>::Kernels& unit, const UnitConvCase& c,
@@ -135,21 +146,14 @@ void ExpectUnitConvOf(const typename UnitConvOf<T>::Kernels& unit, const UnitCon
                               .Run()[0];
   const Tensor pixels = WithChannelsLast(image), wanted = WithChannelsLast(expected);
   const Tensor addend = UnitTestTensor(wanted.shape(), 4);
-  const Tensor added = addend.To(kDTypeOf<T>);
-  // Pixels that lie apart.
   const int64_t channels = c.image[1], columns = c.weight[0];
-  std::vector<T> in(static_cast<size_t>(pixels.elements() / channels * (channels + gap)));
-  for (int64_t i = 0; i < pixels.elements(); ++i) {
-    in[static_cast<size_t>(i / channels * (channels + gap) + i % channels)] =
-        T(pixels.data<float>()[i]);
-  }
+  const std::vector<T> in = WithGaps<T>(pixels, gap), added = WithGaps<T>(addend, gap);
   const int64_t count = wanted.elements() / columns;
   std::vector<T> out(static_cast<size_t>(count * (columns + gap)), T(77.0f));
   typename UnitConvOf<T>::Operands operands;
   operands.in = in.data();
   operands.in_pixel = channels + gap;
-  if (with_addend) operands.addend = added.data<T>();
-  operands.addend_pixel = columns;
+  if (with_addend) operands.addend = added.data();
   operands.activation = {with_addend ? Activation::kRelu : Activation::kNone, 0, 0};
   operands.out = out.data();
   operands.out_pixel = columns + gap;
