@@ -341,6 +341,8 @@ TEST_F(PlacementTest, WhatTheHostStillCopiesIsNotLeftForLater) {
                                    Tensor::Zeros(DType::kF32, {1})};
   const std::array<Tensor, 1> inputs = {Tensor::From<float>({1}, {1})};
   PendingForward pending = session.ForwardLater(inputs, outputs);
+  for (const Tensor& output : outputs) EXPECT_EQ(Floats(output), (std::vector<float>{2}));
+  EXPECT_EQ(log_.waits, 1);
   pending.Wait();
   for (const Tensor& output : outputs) EXPECT_EQ(Floats(output), (std::vector<float>{2}));
 }
