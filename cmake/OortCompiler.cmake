@@ -18,8 +18,21 @@ function(oort_compile_options target)
     endif()
     target_link_options(${target} PUBLIC -fsanitize=${OORT_SANITIZE})
   endif()
-  if(OORT_FUZZERS)
+  if(OORT_FUZZ_COVERAGE)
     target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
+endfunction()
+
+# For programs that only test: they compute little, and optimizing them took half of the time that a
+# build of the tests takes.
+set(OORT_TEST_OPTIMIZATION -O0 CACHE STRING "How the code of tests is optimized")
+mark_as_advanced(OORT_TEST_OPTIMIZATION)
+function(oort_test_compile_options target)
+  oort_compile_options(${target})
+  target_compile_options(${target} PRIVATE ${OORT_TEST_OPTIMIZATION})
+  if(OORT_SANITIZE MATCHES undefined)
+    # Not optimized, loops with checks of every sum take minutes; it is the library that is tested.
+    target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
   endif()
 endfunction()
 

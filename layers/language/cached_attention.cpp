@@ -14,7 +14,7 @@
 
 namespace oort {
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(OORT_NO_AVX512)
 namespace amx {
 const KvTileKernels& KvTileKernelsGet();
 }

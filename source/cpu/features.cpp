@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "cpu/features.h"
 
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+#include "oort/error.h"
+
 #if defined(__linux__) && defined(__aarch64__)
 #include <sys/auxv.h>
 #elif defined(__x86_64__)
@@ -14,7 +20,7 @@
 namespace oort {
 namespace {
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(OORT_NO_AVX512)
 
 bool Bit(unsigned value, int bit) { return ((value >> bit) & 1u) != 0; }
 
@@ -62,7 +68,7 @@ CpuFeatures ProbeFeatures() {
 #if defined(__ARM_FEATURE_MATMUL_INT8) && defined(__ARM_FEATURE_FP16_FML)
   features.arm_i8mm = true;
 #endif
-#elif defined(__x86_64__)
+#elif defined(__x86_64__) && !defined(OORT_NO_AVX512)
   unsigned a = 0, b = 0, c = 0, d = 0, a1 = 0, b1 = 0, c1 = 0, d1 = 0;
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return features;
   if (a >= 1) __get_cpuid_count(7, 1, &a1, &b1, &c1, &d1);
@@ -74,6 +80,43 @@ CpuFeatures ProbeFeatures() {
   features.amx_bf16 = features.avx512_bf16 && Bit(d, 22) && Bit(d, 24) && MayUseTiles(saved);
   features.amx_f16 = features.amx_bf16 && features.avx512_f16 && Bit(a1, 21);
 #endif
+  return features;
+}
+
+struct NamedFeature {
+  std::string_view name;
+  bool CpuFeatures::*has;
+};
+constexpr NamedFeature kNamedFeatures[] = {
+    {"arm_bf16", &CpuFeatures::arm_bf16},       {"arm_f16", &CpuFeatures::arm_f16},
+    {"arm_dot", &CpuFeatures::arm_dot},         {"arm_i8mm", &CpuFeatures::arm_i8mm},
+    {"avx512_vnni", &CpuFeatures::avx512_vnni}, {"avx512_f16", &CpuFeatures::avx512_f16},
+    {"avx512_bf16", &CpuFeatures::avx512_bf16}, {"amx_bf16", &CpuFeatures::amx_bf16},
+    {"amx_f16", &CpuFeatures::amx_f16},
+};
+
+/// Takes away those whose names begin with `prefix`.
+void TakeAway(std::string_view prefix, CpuFeatures& features) {
+  bool known = false;
+  for (const NamedFeature& feature : kNamedFeatures) {
+    if (!feature.name.starts_with(prefix)) continue;
+    features.*feature.has = false;
+    known = true;
+  }
+  if (!known) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "OORT_CPU_WITHOUT: no unit of a processor is called '" + std::string(prefix) + "'");
+  }
+}
+
+CpuFeatures FeaturesToUse() {
+  CpuFeatures features = ProbeFeatures();
+  const char* without = std::getenv("OORT_CPU_WITHOUT");
+  for (std::string_view rest = without == nullptr ? "" : without; !rest.empty();) {
+    const size_t comma = std::min(rest.find(','), rest.size());
+    TakeAway(rest.substr(0, comma), features);
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+  }
   return features;
 }
 
@@ -94,7 +137,7 @@ std::vector<std::string> CpuFeatures::Names() const {
 }
 
 const CpuFeatures& ThisCpu() {
-  static const CpuFeatures features = ProbeFeatures();
+  static const CpuFeatures features = FeaturesToUse();
   return features;
 }
 

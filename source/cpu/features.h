@@ -23,6 +23,8 @@ struct CpuFeatures {
 };
 
 /// Asked of the processor and the system once; on Linux this asks for the permission to use AMX.
+/// Without those whose names (as above) begin as one in the environment variable OORT_CPU_WITHOUT:
+/// "amx,avx512_bf16".
 const CpuFeatures& ThisCpu();
 
 }  // namespace oort

@@ -22,10 +22,12 @@ IsaList Probe() {
 #elif defined(__x86_64__)
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) list.Add(Isa::kAvx2);
+#if !defined(OORT_NO_AVX512)
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
     list.Add(Isa::kAvx512);
   }
+#endif
 #endif
   return list;
 }

@@ -19,6 +19,11 @@
 #define OORT_ISA_CASES(table) \
   case Isa::kNeon:            \
     return neon::table##Get();
+#elif defined(__x86_64__) && defined(OORT_NO_AVX512)
+#define OORT_FOR_EACH_ISA(apply, table) apply(table, scalar) apply(table, avx2)
+#define OORT_ISA_CASES(table) \
+  case Isa::kAvx2:            \
+    return avx2::table##Get();
 #elif defined(__x86_64__)
 #define OORT_FOR_EACH_ISA(apply, table) apply(table, scalar) apply(table, avx2) apply(table, avx512)
 #define OORT_ISA_CASES(table)                 \

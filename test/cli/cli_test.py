@@ -205,6 +205,15 @@ class UsageTest(Case):
         self.assertEqual(json.loads(self.oort("bench", model, "--json", env={"OORT_ISA": "scalar"}).out)["isa"], "scalar")
         self.fails("bench", model, env={"OORT_ISA": "abacus"}, says="abacus")
 
+    def test_units_are_taken_away_by_the_environment(self):
+        def features(without):
+            environment = {"OORT_CPU_WITHOUT": without} if without else {}
+            return json.loads(self.oort("devices", "--json", env=environment).out)["cpu"]["features"]
+
+        self.assertEqual(features("amx,avx512,arm"), [])
+        self.assertEqual([f for f in features("") if "tiles" not in f], features("amx"))
+        self.fails("devices", env={"OORT_CPU_WITHOUT": "abacus"}, says="abacus")
+
     def test_a_closed_pipe_is_no_crash(self):
         command = f"'{OORT}' operators | head -n 1; exit ${{PIPESTATUS[0]}}"
         done = subprocess.run(["bash", "-c", command], capture_output=True, timeout=60)

@@ -22,12 +22,9 @@ const HalfKernels* HalfKernelsFor(Isa isa) {
 namespace avx2_dot {
 const CompactDotKernels& CompactDotKernelsGet();
 }
+#if !defined(OORT_NO_AVX512)
 namespace avx512_vnni {
 const CompactDotKernels& CompactDotKernelsGet();
-}
-const CompactDotKernels* CompactDotKernelsFor(Isa isa) {
-  if (isa == Isa::kAvx512 && ThisCpu().avx512_vnni) return &avx512_vnni::CompactDotKernelsGet();
-  return isa == Isa::kAvx2 || isa == Isa::kAvx512 ? &avx2_dot::CompactDotKernelsGet() : nullptr;
 }
 namespace amx {
 const CompactTileKernels& CompactTileKernelsGet();
@@ -35,11 +32,18 @@ const CompactTileKernels& CompactTileKernelsGet();
 const CompactTileKernels* CompactTileKernelsFor(Isa isa) {
   return isa == Isa::kAvx512 && ThisCpu().amx_bf16 ? &amx::CompactTileKernelsGet() : nullptr;
 }
+#endif
+const CompactDotKernels* CompactDotKernelsFor(Isa isa) {
+#if !defined(OORT_NO_AVX512)
+  if (isa == Isa::kAvx512 && ThisCpu().avx512_vnni) return &avx512_vnni::CompactDotKernelsGet();
+#endif
+  return isa == Isa::kAvx2 || isa == Isa::kAvx512 ? &avx2_dot::CompactDotKernelsGet() : nullptr;
+}
 #else
 const CompactDotKernels* CompactDotKernelsFor(Isa) { return nullptr; }
 #endif
 
-#if !defined(__x86_64__)
+#if !defined(__x86_64__) || defined(OORT_NO_AVX512)
 const CompactTileKernels* CompactTileKernelsFor(Isa) { return nullptr; }
 #endif
 #if !defined(__aarch64__)
