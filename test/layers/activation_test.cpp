@@ -93,7 +93,9 @@ OperatorCase Make(const char* type, const ActivationCase& activation) {
 TEST(Activation, AgreesWithItsFormula) {
   for (const ActivationCase& activation : kCases) {
     for (const char* type : activation.types) {
-      for (int64_t length : EdgeLengths()) {
+      // The others are other names of the same layer.
+      const bool first = type == activation.types[0];
+      for (int64_t length : first ? EdgeLengths() : std::vector<int64_t>{33}) {
         SCOPED_TRACE(std::string(type) + " of " + std::to_string(length));
         Make(type, activation)
             .Input(RandomTensor(DType::kF32, {length}, 5, -4, 4))
