@@ -277,7 +277,8 @@ class ProfileLanguageTest(LanguageCase):
         for step, rows in (("prefill", 9), ("decode", 1)):
             head, pick = report[step]["operators"][-2:]
             self.assertEqual((head["name"], head["outputs"]), ("lm_head", ["(1,1024)f32"]))
-            self.assertEqual((pick["type"], pick["outputs"]), ("oort.Likeliest", ["(1)i32"]))
+            self.assertEqual(head["share"], 0)  # nobody reads the logits: they are not computed
+            self.assertEqual((pick["type"], pick["outputs"]), ("oort.CompactLikeliest", ["(1)i32"]))
             attention = next(op for op in report[step]["operators"] if op["type"] == "oort.CachedAttention")
             self.assertEqual(attention["outputs"], [f"({rows},128)f32"])
             seen = {"prefill": 9, "decode": 12}[step]
