@@ -146,10 +146,11 @@ inline int32_t SumOf(IntVec sums) {
 #else
   float bits[Vec::kWidth];
   FromBits(sums).Store(bits);
-  int32_t lanes[Vec::kWidth], total = 0;
+  // Of what is not finite the sum overflows, as it does in the vectors' units.
+  uint32_t lanes[Vec::kWidth], total = 0;
   std::memcpy(lanes, bits, sizeof(lanes));
   for (int j = 0; j < Vec::kWidth; ++j) total += lanes[j];
-  return total;
+  return static_cast<int32_t>(total);
 #endif
 }
 
