@@ -207,7 +207,8 @@ void QuantizePieces(const float* x, int64_t count, const ByteRows& to) {
     Unroll<kPieceVectors>(
         [&](auto i) { rounded[i] = ToInt((values[i] - ToFloat(rounded[i])) * Vec(kFine)); });
     const int32_t fine = SumOf(StoreBytes(rounded, kPieceVectors, to.fine + p * piece));
-    const int32_t both = kFineSteps * sum + fine;
+    const int32_t both = static_cast<int32_t>(uint32_t{kFineSteps} * static_cast<uint32_t>(sum) +
+                                              static_cast<uint32_t>(fine));
     if (is_fine) PutNumbers(to.of_4_bits, p, scale / kFine, both);
     if (all_fine) PutNumbers(to.of_8_bits, p, scale / kFine, both);
   }
