@@ -19,7 +19,7 @@ class CompactLinear final : public Layer {
   explicit CompactLinear(const LayerInit& init)
       : spec_(init), norm_tables_(init.isa()), multiplier_(init.isa(), ReadPrecision(init)) {
     for (const StoredMatrix& stored : spec_.stored()) {
-      matrices_.push_back(CompactMatrix::Shared(stored, AvailableThreads()));
+      matrices_.push_back(CompactMatrix::Shared(stored, AvailableThreads(), multiplier_.scales()));
       weight_bytes_ += matrices_.back()->bytes();
     }
     spec_.LetGo();
@@ -112,7 +112,8 @@ OORT_LAYERS(compact_linear) {
       "x W^T + bias for up to three weights that stay in 32 to 4 bits; gated: "
       "activation(x W0^T + bias0) * (x W1^T + bias1). With norm, x is first "
       "divided by its root mean square and multiplied with it. precision=bf16 rounds x to "
-      "bytes in groups where it has few rows, and both sides to bf16 else");
+      "bytes in groups where it has few rows, and both sides to bf16 else; where kernels wait for "
+      "memory, scales and minimums of 4 bits become bytes, too");
   schema.Tensor("input", kF32Only).OptionalTensor("addend", kF32Only);
   schema.Int("in_features").AtLeast(1).Ints("out_features");
   for (int part = 0; part < kMostParts; ++part) {

@@ -88,7 +88,7 @@ inline void VectorScores(const KvAttention& a, const std::byte* keys, int first,
     const int token = (first + i) * Vec::kWidth;
     Vec factor = scale;
     if constexpr (type == KvType::kInt8) {
-      factor = factor * LoadScale(ScalesOf(keys, a.head_dim), token, false);
+      factor = factor * LoadFloat(ScalesOf(keys, a.head_dim), token);
     }
     Unroll<rows>([&](auto r) {
       Vec score = sums[r][i] * factor;

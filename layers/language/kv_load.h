@@ -16,7 +16,7 @@ inline constexpr int kTokens = static_cast<int>(KvCache::kBlockTokens);
 template <KvType type>
 [[gnu::always_inline]] inline Vec LoadKv(const std::byte* p, int64_t index) {
   if constexpr (type == KvType::kF32) {
-    return LoadScale(p + 4 * index, 0, false);
+    return LoadFloat(p + 4 * index, 0);
   } else if constexpr (type == KvType::kF16) {
     return LoadHalf(p + 2 * index, 0);
   } else {

@@ -63,7 +63,7 @@ void RoundQueries(const KvTiles& a, uint16_t* to) {
 template <KvType type>
 void RoundKeys(const std::byte* keys, int64_t head_dim, uint16_t* to) {
   Vec scale(1.0f);
-  if constexpr (type == KvType::kInt8) scale = LoadScale(ScalesOf(keys, head_dim), 0, false);
+  if constexpr (type == KvType::kInt8) scale = LoadFloat(ScalesOf(keys, head_dim), 0);
   const auto at = [&](int64_t d) {
     const Vec element = LoadKv<type>(keys, d * kTokens);
     return RoundUpper(type == KvType::kInt8 ? element * scale : element);

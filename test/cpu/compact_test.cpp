@@ -4,145 +4,13 @@
 
 #include <bit>
 #include <cmath>
-#include <cstring>
-#include <random>
 #include <string>
 #include <vector>
 
-#include "cpu/compact/compact_matrix.h"
+#include "cpu/compact_cases.h"
 
 namespace oort {
 namespace {
-
-struct StoredKind {
-  WeightFormat format;
-  int group = 0;           // of Oort's own formats
-  bool f16_scale = false;  // of these, too
-  int multiple = 1;        // of the columns
-
-  std::string Describe() const {
-    return std::string(Name(format)) + " group " + std::to_string(group) +
-           (f16_scale ? " f16 scales" : "");
-  }
-};
-
-constexpr StoredKind kStoredKinds[] = {
-    {WeightFormat::kF32},
-    {WeightFormat::kF16},
-    {WeightFormat::kBf16},
-    {WeightFormat::kInt8, 16, true, 16},
-    {WeightFormat::kInt8, 64, false, 64},
-    {WeightFormat::kUint8, 32, true, 32},
-    {WeightFormat::kUint8, 48, false, 48},
-    {WeightFormat::kInt4, 32, true, 32},
-    {WeightFormat::kInt4, 128, false, 128},
-    {WeightFormat::kInt4, 8, false, 8},
-    {WeightFormat::kUint4, 16, false, 16},
-    {WeightFormat::kUint4, 32, false, 32},
-    {WeightFormat::kUint4, 64, true, 64},
-    {WeightFormat::kQ4_0, 0, false, 32},
-    {WeightFormat::kQ4_1, 0, false, 32},
-    {WeightFormat::kQ5_1, 0, false, 32},
-    {WeightFormat::kQ8_0, 0, false, 32},
-    {WeightFormat::kQ4K, 0, false, 256},
-    {WeightFormat::kQ6K, 0, false, 256},
-};
-
-/// Small numbers, the same for the same seed.
-class CompactNumbers {
- public:
-  explicit CompactNumbers(unsigned seed) : engine_(seed) {}
-  float Next() { return static_cast<float>(static_cast<int>(engine_() % 2001) - 1000) / 1000.0f; }
-  std::byte Byte() { return static_cast<std::byte>(engine_() & 255u); }
-  std::vector<float> Many(int64_t count) {
-    std::vector<float> values(static_cast<size_t>(count));
-    for (float& value : values) value = Next();
-    return values;
-  }
-
- private:
-  std::minstd_rand engine_;
-};
-
-/// Where the f16 scales of a block stand.
-struct BlockScales {
-  int64_t bytes;
-  std::vector<int64_t> at;
-};
-
-BlockScales ScalesOf(WeightFormat format) {
-  switch (format) {
-    case WeightFormat::kQ4_0: return {18, {0}};
-    case WeightFormat::kQ4_1: return {20, {0, 2}};
-    case WeightFormat::kQ5_1: return {24, {0, 2}};
-    case WeightFormat::kQ8_0: return {34, {0}};
-    case WeightFormat::kQ4K: return {144, {0, 2}};
-    default: return {210, {208}};
-  }
-}
-
-void PutHalf(std::byte* to, float value) {
-  const uint16_t half = FloatToHalf(value);
-  std::memcpy(to, &half, 2);
-}
-
-Tensor RandomScales(CompactNumbers& numbers, Shape shape, bool f16) {
-  Tensor tensor(f16 ? DType::kF16 : DType::kF32, shape);
-  for (int64_t i = 0; i < tensor.elements(); ++i) {
-    const float value = numbers.Next() / 8;
-    if (f16) {
-      PutHalf(tensor.raw() + 2 * i, value);
-    } else {
-      tensor.data<float>()[i] = value;
-    }
-  }
-  return tensor;
-}
-
-StoredMatrix RandomStored(const StoredKind& kind, int64_t rows, int64_t columns, unsigned seed) {
-  CompactNumbers numbers(seed);
-  StoredMatrix stored;
-  stored.format = kind.format;
-  stored.rows = rows;
-  stored.columns = columns;
-  const auto bytes = [&](DType dtype, Shape shape) {
-    Tensor tensor(dtype, shape);
-    for (size_t i = 0; i < tensor.bytes(); ++i) tensor.raw()[i] = numbers.Byte();
-    return tensor;
-  };
-  const auto grouped = [&](DType dtype, int64_t width, bool minimum) {
-    stored.data = bytes(dtype, {rows, width});
-    stored.scale = RandomScales(numbers, {rows, columns / kind.group}, kind.f16_scale);
-    if (minimum) {
-      stored.minimum = RandomScales(numbers, {rows, columns / kind.group}, kind.f16_scale);
-    }
-  };
-  switch (kind.format) {
-    case WeightFormat::kF32: stored.data = RandomScales(numbers, {rows, columns}, false); break;
-    case WeightFormat::kF16: stored.data = RandomScales(numbers, {rows, columns}, true); break;
-    case WeightFormat::kBf16:
-      stored.data = RandomScales(numbers, {rows, columns}, false).To(DType::kBF16);
-      break;
-    case WeightFormat::kInt8: grouped(DType::kI8, columns, false); break;
-    case WeightFormat::kUint8: grouped(DType::kU8, columns, true); break;
-    case WeightFormat::kInt4: grouped(DType::kU8, columns / 2, false); break;
-    case WeightFormat::kUint4: grouped(DType::kU8, columns / 2, true); break;
-    default: {
-      const BlockScales scales = ScalesOf(kind.format);
-      stored.data = bytes(DType::kU8, {rows, RowBytes(kind.format, columns)});
-      for (int64_t i = 0; i < static_cast<int64_t>(stored.data.bytes()); i += scales.bytes) {
-        for (int64_t at : scales.at) PutHalf(stored.data.raw() + i + at, numbers.Next() / 32);
-      }
-    }
-  }
-  return stored;
-}
-
-std::vector<float> ValuesOf(const StoredMatrix& stored) {
-  std::vector<float> values(static_cast<size_t>(stored.rows * stored.columns));
-  ReadRows(stored, 0, stored.rows, values.data());
-  return values;
-}
 
 /// Products of one x with some matrices and all that is done to them.
 struct ProductCase {
@@ -167,7 +35,7 @@ class ProductData {
     x = numbers.Many(c.rows * c.k);
     for (size_t i = 0; i < c.outputs.size(); ++i) {
       stored.push_back(RandomStored(c.kind, c.outputs[i], c.k, 11u + static_cast<unsigned>(i)));
-      matrices.push_back(std::make_shared<const CompactMatrix>(stored.back(), 2));
+      matrices.push_back(std::make_shared<const CompactMatrix>(stored.back(), 2, c.kind.scales));
       biases.push_back(numbers.Many(c.outputs[i]));
       bias_data.push_back(c.bias ? biases.back().data() : nullptr);
     }
@@ -227,7 +95,7 @@ struct Sums {
 /// Sums of x and weights as they are.
 Sums Products(const ProductCase& c, const std::vector<float>& x, const StoredMatrix& stored,
               const float* bias) {
-  const std::vector<float> w = ValuesOf(stored);
+  const std::vector<float> w = ValuesOf(c.kind, stored);
   Sums sums;
   for (int64_t r = 0; r < c.rows; ++r) {
     for (int64_t j = 0; j < stored.rows; ++j) {
@@ -273,10 +141,6 @@ void CheckProduct(const ProductCase& c, Precision precision, const std::vector<f
       EXPECT_EQ(data.RunAll(isa, precision, threads), one) << threads << " threads";
     }
   }
-}
-
-int64_t ColumnsOf(const StoredKind& kind, int64_t at_least) {
-  return (at_least + kind.multiple - 1) / kind.multiple * kind.multiple;
 }
 
 /// x as whoever multiplies it as bytes sees it: in 127 steps; in parts of these for weights of 8
@@ -377,7 +241,7 @@ TEST(CompactProduct, FastFewRowsAreProductsOfBytes) {
   for (const StoredKind& kind : kStoredKinds) {
     for (int64_t rows : {1, 2, 3, 4, 7, 12}) {
       const ProductCase c{kind, rows, ColumnsOf(kind, 300), {53}};
-      const CompactMatrix matrix(RandomStored(kind, 1, c.k, 1), 1);
+      const CompactMatrix matrix(RandomStored(kind, 1, c.k, 1), 1, kind.scales);
       if (!matrix.layout().quantized() || !HasByteUnits(DefaultIsa())) continue;
       SCOPED_TRACE(c.Describe());
       const int piece = matrix.layout().group % 32 == 0 ? 32 : 16;
@@ -503,66 +367,6 @@ TEST(CompactProduct, PiecesThatAreNotFiniteCountAsZeros) {
       EXPECT_EQ(data.RunAll(isa, Precision::kBF16, 1), zeros.RunAll(isa, Precision::kBF16, 1));
     }
   }
-}
-
-TEST(CompactUnpack, Bf16IsTheRoundedF32) {
-  for (const StoredKind& kind : kStoredKinds) {
-    SCOPED_TRACE(kind.Describe());
-    const int64_t k = ColumnsOf(kind, kind.multiple == 1 ? 13 : 70);
-    const StoredMatrix stored = RandomStored(kind, 16, k, 5);
-    const CompactMatrix matrix(stored, 1);
-    const std::vector<float> values = ValuesOf(stored);
-    for (Isa isa : SupportedIsas()) {
-      const CompactUnpackKernels& kernels = CompactUnpackKernelsFor(isa);
-      for (int group : {2, 4}) {
-        const auto unpack = group == 2 ? kernels.unpack_pairs : kernels.unpack_fours;
-        if (unpack == nullptr) continue;
-        const int64_t groups = (k + group - 1) / group;
-        std::vector<uint16_t> out(static_cast<size_t>(groups * 16 * group), 0xffff);
-        Bf16Target to;
-        for (int b = 0; b < 4; ++b) to.blocks[b] = out.data() + 4 * b * group;
-        to.step = 16 * group;
-        unpack(matrix.layout(), matrix.panel(0), 0, k, to);
-        for (int64_t i = 0; i < groups * group; ++i) {
-          for (int64_t row = 0; row < 16; ++row) {
-            const auto at = static_cast<size_t>((i / group * 16 + row) * group + i % group);
-            const float got = std::bit_cast<float>(static_cast<uint32_t>(out[at]) << 16);
-            const float want = i < k ? values[static_cast<size_t>(row * k + i)] : 0.0f;
-            ASSERT_NEAR(got, want, std::fabs(want) * 0.00391 + 1e-5)
-                << Name(isa) << " group " << group << " step " << i << " row " << row;
-          }
-        }
-      }
-    }
-  }
-}
-
-TEST(CompactMatrix, ReadsItsRowsBack) {
-  for (const StoredKind& kind : kStoredKinds) {
-    SCOPED_TRACE(kind.Describe());
-    const int64_t k = ColumnsOf(kind, 70);
-    const StoredMatrix stored = RandomStored(kind, 21, k, 9);
-    const CompactMatrix matrix(stored, 3);
-    const std::vector<float> values = ValuesOf(stored);
-    std::vector<float> row(static_cast<size_t>(k));
-    for (int64_t r = 0; r < stored.rows; ++r) {
-      matrix.ReadRow(r, row.data());
-      for (int64_t i = 0; i < k; ++i) {
-        // Minimums of uint8 move with its zero, by 128 scales.
-        const float value = values[static_cast<size_t>(r * k + i)];
-        ASSERT_NEAR(row[static_cast<size_t>(i)], value, 2e-6 * (1 + std::fabs(value)));
-      }
-    }
-  }
-}
-
-TEST(CompactMatrix, IsSharedWhileItsWeightIs) {
-  const StoredMatrix stored = RandomStored({WeightFormat::kQ4_0, 0, false, 32}, 16, 32, 1);
-  const auto first = CompactMatrix::Shared(stored, 1);
-  EXPECT_EQ(CompactMatrix::Shared(stored, 1), first);
-  StoredMatrix copy = stored;
-  copy.data = stored.data.Clone();
-  EXPECT_NE(CompactMatrix::Shared(copy, 1), first);
 }
 
 }  // namespace

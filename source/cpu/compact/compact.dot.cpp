@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Products of weights of 8 and 4 bits with bytes, on units that sum four products of bytes.
 #include "cpu/compact/compact_kernels.h"
-#include "cpu/compact/compact_scales.h"
+#include "cpu/compact/group_numbers.h"
 #include "cpu/unroll.h"
 #include "cpu/vec.h"
 
@@ -32,17 +32,19 @@ using Totals = Vec[rows][kFloats];
 
 /// What a row's products come to does not depend on `rows`: all variants do the same sums in the
 /// same order.
-template <CompactType type_, int piece_, int rows_, bool minimums_, bool f16_, bool single_>
+template <CompactType type_, int piece_, int rows_, bool minimums_, ScaleType scales_, bool single_>
 struct DotVariant {
   static constexpr CompactType type = type_;
   static constexpr int piece = piece_, rows = rows_;
-  static constexpr bool minimums = minimums_, f16 = f16_;
+  static constexpr bool minimums = minimums_;
+  static constexpr ScaleType scales = scales_;
   static constexpr bool single = single_;  ///< groups are one piece
-  /// Whether sums begin at something else than 0. Groups with minimums have no zero of their own.
-  static constexpr bool moved = type == CompactType::kInt4 ? !minimums : kOffset8 != 0;
+  /// Whether sums begin at something else than 0. Groups with minimums have no zero of their own,
+  /// unless they were rounded.
+  static constexpr bool moved =
+      type == CompactType::kInt4 ? !minimums || scales == ScaleType::kByte : kOffset8 != 0;
   static constexpr int kPieceBytes = (type == CompactType::kInt4 ? piece / 8 : piece / 4) * 64;
-  static constexpr int kScaleBytes = kCompactRows * (f16 ? 2 : 4);
-  static constexpr int kHeadBytes = kScaleBytes * (minimums ? 2 : 1);
+  static constexpr int kHeadBytes = kCompactRows * RowScales<scales>::kBytes * (minimums ? 2 : 1);
   /// Whether all of x has two bytes.
   static constexpr bool fine = type == CompactType::kInt8;
   static const ByteNumbers& NumbersOf(const ByteRows& x) {
@@ -96,10 +98,17 @@ template <typename V>
   });
 }
 
+#if defined(OORT_UNIT_avx512_vnni)
+constexpr bool kByteScalesByHand = true;
+#else
+constexpr bool kByteScalesByHand = false;
+#endif
+
 /// Whether the variant was written by hand, where any was.
 template <typename V>
 [[maybe_unused]] inline constexpr bool kByHand =
-    V::rows == 1 && V::f16&& V::single && !(V::fine && V::minimums);
+    V::rows == 1 && V::single && !(V::fine && V::minimums) &&
+    (V::scales == ScaleType::kF16 || (kByteScalesByHand && V::scales == ScaleType::kByte));
 
 #if defined(OORT_UNIT_neon_dot) || defined(OORT_UNIT_avx512_vnni)
 template <typename V>
@@ -137,7 +146,9 @@ void DotRows(const CompactDot& dot, int first, const std::byte* ahead) {
 #endif
   const int pieces = V::single ? 1 : layout.group / V::piece;
   const int zero = layout.zero + (V::type == CompactType::kInt8 ? kOffset8 : 0);
-  const std::byte* data = dot.panel;
+  const std::byte* data = dot.panel + layout.panel_head_bytes();
+  RowScales<V::scales> scales[kFloats];
+  Unroll<kFloats>([&](auto i) { scales[i] = {dot.panel, i * Vec::kWidth}; });
   [[maybe_unused]] const float* offsets = V::NumbersOf(dot.x).offset;
   const auto y = [&](int r, int i) { return dot.y + (first + r) * dot.y_stride + i * Vec::kWidth; };
   Vec total[kInMemory ? 1 : V::rows][kFloats];
@@ -172,11 +183,9 @@ void DotRows(const CompactDot& dot, int first, const std::byte* ahead) {
       }
     }
     Unroll<kFloats>([&](auto i) {
-      const Vec scale = LoadScale(head, i * Vec::kWidth, V::f16);
+      const Vec scale = scales[i].Scale(head);
       Vec minimum(0.0f);
-      if constexpr (V::minimums) {
-        minimum = LoadScale(head + V::kScaleBytes, i * Vec::kWidth, V::f16);
-      }
+      if constexpr (V::minimums) minimum = scales[i].Minimum(head);
       Unroll<V::rows>([&](auto r) {
         Vec sum = kInMemory ? Vec::Load(y(r, i)) : total[kInMemory ? 0 : r][i];
         if constexpr (V::minimums) sum = Fma(minimum, Vec(offset[r]), sum);
@@ -197,7 +206,7 @@ void DotRows(const CompactDot& dot, int first, const std::byte* ahead) {
 template <typename V>
 bool DotOneRow(const CompactDot& dot, int row) {
   if constexpr (kByHand<V>) {
-    using Nibbles = NibbleGroups<V::minimums>;
+    using Nibbles = NibbleGroups<V::minimums, V::scales>;
     using Groups = std::conditional_t<V::fine, ByteGroups, Nibbles>;
     DotPanelsOfRow<Groups>(dot, RowOf<V>(dot, row), row);
   }
@@ -205,43 +214,49 @@ bool DotOneRow(const CompactDot& dot, int row) {
 }
 #endif
 
-template <CompactType type, int piece, bool minimums, bool f16, bool single>
+template <CompactType type, int piece, bool minimums, ScaleType scales, bool single>
 void DotAllRows(CompactDot dot) {
 #if defined(OORT_UNIT_avx512_vnni)
-  using One = DotVariant<type, piece, 1, minimums, f16, single>;
+  using One = DotVariant<type, piece, 1, minimums, scales, single>;
   if (dot.rows % 2 != 0 && DotOneRow<One>(dot, dot.rows - 1)) --dot.rows;
 #endif
-  const int64_t bytes = dot.k / dot.layout.group * dot.layout.group_bytes();
+  const int64_t bytes = dot.layout.group_at(dot.k / dot.layout.group);
   const int64_t distance = bytes == 0 ? 0 : (kAheadBytes<type> / bytes + 1) * bytes;
   for (int64_t p = 0; p < dot.panels; ++p, dot.panel += bytes, dot.y += kCompactRows) {
     const std::byte* ahead = AheadOf(dot, distance);
     int row = 0;
     if constexpr (kMostRows > 2) {
       for (; row + 4 <= dot.rows; row += 4) {
-        DotRows<DotVariant<type, piece, 4, minimums, f16, single>>(dot, row, ahead);
+        DotRows<DotVariant<type, piece, 4, minimums, scales, single>>(dot, row, ahead);
       }
     }
     for (; row + 2 <= dot.rows; row += 2) {
-      DotRows<DotVariant<type, piece, 2, minimums, f16, single>>(dot, row, ahead);
+      DotRows<DotVariant<type, piece, 2, minimums, scales, single>>(dot, row, ahead);
     }
-    if (row < dot.rows) DotRows<DotVariant<type, piece, 1, minimums, f16, single>>(dot, row, ahead);
+    if (row < dot.rows)
+      DotRows<DotVariant<type, piece, 1, minimums, scales, single>>(dot, row, ahead);
   }
 }
 
-template <CompactType type, bool minimums, bool f16>
+template <CompactType type, bool minimums, ScaleType scales>
 void DotPieces(const CompactDot& dot) {
-  if (dot.x.piece == 16) return DotAllRows<type, 16, minimums, f16, false>(dot);
-  if (dot.layout.group != 32) return DotAllRows<type, 32, minimums, f16, false>(dot);
-  DotAllRows<type, 32, minimums, f16, true>(dot);
+  if (dot.x.piece == 16) return DotAllRows<type, 16, minimums, scales, false>(dot);
+  if (dot.layout.group != 32) return DotAllRows<type, 32, minimums, scales, false>(dot);
+  DotAllRows<type, 32, minimums, scales, true>(dot);
 }
 
 template <CompactType type>
 void DotType(const CompactDot& dot) {
-  const bool f16 = dot.layout.f16_scales;
-  if (dot.layout.has_minimum) {
-    return f16 ? DotPieces<type, true, true>(dot) : DotPieces<type, true, false>(dot);
-  }
-  return f16 ? DotPieces<type, false, true>(dot) : DotPieces<type, false, false>(dot);
+  WithScales(dot.layout.scales, [&](auto tag) {
+    constexpr ScaleType kScales = decltype(tag)::kType;
+    if constexpr (kScales == ScaleType::kByte) {
+      if constexpr (type == CompactType::kInt4) DotPieces<type, true, kScales>(dot);
+    } else if (dot.layout.has_minimum) {
+      DotPieces<type, true, kScales>(dot);
+    } else {
+      DotPieces<type, false, kScales>(dot);
+    }
+  });
 }
 
 void Dot(const CompactDot& dot) {
@@ -252,7 +267,7 @@ void Dot(const CompactDot& dot) {
 }  // namespace
 
 const CompactDotKernels& CompactDotKernelsGet() {
-  static constexpr CompactDotKernels kTable = {.dot = Dot};
+  static constexpr CompactDotKernels kTable = {.dot = Dot, .byte_scales = kByteScalesByHand};
   return kTable;
 }
 

@@ -8,13 +8,12 @@ namespace {
 template <CompactType type, int rows>
 void GemvQuantized(const CompactGemv& gemv) {
   const CompactLayout& layout = gemv.layout;
-  const int64_t groups = gemv.k / layout.group, bytes = layout.group_bytes();
-  const int64_t scales = kCompactRows * layout.scale_bytes();
+  const int64_t groups = gemv.k / layout.group;
   Lanes total[rows];
   Unroll<rows>([&](auto r) { total[r] = Lanes::Broadcast(0.0f); });
   const Vec zero(static_cast<float>(layout.zero));
   for (int64_t g = 0; g < groups; ++g) {
-    const std::byte* group = gemv.panel + g * bytes;
+    const std::byte* group = gemv.panel + layout.group_at(g);
     const float* x = gemv.x + g * layout.group;
     Lanes sums[rows];
     float x_sums[rows] = {};
@@ -27,16 +26,16 @@ void GemvQuantized(const CompactGemv& gemv) {
             [&](auto i) { sums[r].v[i] = Fma(q.v[i] - zero, Vec(factor), sums[r].v[i]); });
       });
     });
-    const Lanes scale = LoadScales(group, layout.f16_scales);
+    const GroupLanes numbers(layout, gemv.panel, group);
     Unroll<rows>([&](auto r) {
       Unroll<kVectors>(
-          [&](auto i) { total[r].v[i] = Fma(sums[r].v[i], scale.v[i], total[r].v[i]); });
+          [&](auto i) { total[r].v[i] = Fma(sums[r].v[i], numbers.scale.v[i], total[r].v[i]); });
     });
     if (!layout.has_minimum) continue;
-    const Lanes minimum = LoadScales(group + scales, layout.f16_scales);
     Unroll<rows>([&](auto r) {
-      Unroll<kVectors>(
-          [&](auto i) { total[r].v[i] = Fma(minimum.v[i], Vec(x_sums[r]), total[r].v[i]); });
+      Unroll<kVectors>([&](auto i) {
+        total[r].v[i] = Fma(numbers.minimum.v[i], Vec(x_sums[r]), total[r].v[i]);
+      });
     });
   }
   Unroll<rows>([&](auto r) { total[r].Store(gemv.y + r * gemv.y_stride); });
@@ -260,11 +259,12 @@ void Finish(const CompactFinish& finish) {
 }
 
 void Spread(const CompactSpread& job) {
-  const std::byte* group = job.panel;
-  for (int64_t p = 0; p < job.panels; ++p) {
+  const int64_t groups = job.k / job.layout.group;
+  const std::byte* panel = job.panel;
+  for (int64_t p = 0; p < job.panels; ++p, panel += job.layout.group_at(groups)) {
     Lanes sums = Lanes::Broadcast(0.0f);
-    for (int64_t g = 0; g < job.k / job.layout.group; ++g, group += job.layout.group_bytes()) {
-      const Lanes scales = LoadScales(group, job.layout.f16_scales);
+    for (int64_t g = 0; g < groups; ++g) {
+      const Lanes scales = GroupLanes(job.layout, panel, panel + job.layout.group_at(g)).scale;
       const Vec energy(job.energy[g]);
       Unroll<kVectors>(
           [&](auto i) { sums.v[i] = Fma(scales.v[i] * scales.v[i], energy, sums.v[i]); });

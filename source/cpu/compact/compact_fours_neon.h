@@ -90,16 +90,15 @@ template <CompactType type>
 void UnpackFoursQuantized(const CompactLayout& layout, const std::byte* panel, int64_t k0,
                           int64_t k1, const Bf16Target& to) {
   constexpr int kSteps = type == CompactType::kInt4 ? 8 : 4;
-  const int64_t scales = kCompactRows * layout.scale_bytes();
   for (int64_t k = k0, steps = 0; k < k1; k += steps) {
-    const std::byte* group = panel + k / layout.group * layout.group_bytes();
+    const std::byte* group = panel + layout.group_at(k / layout.group);
     const int64_t into = k % layout.group;
     steps = layout.group - into < k1 - k ? layout.group - into : k1 - k;
     const std::byte* lines = group + layout.head_bytes() + into / kSteps * 64;
     Unroll<4>([&](auto i) {
-      const Vec factor = LoadScale(group, 4 * i, layout.f16_scales);
-      Vec start(0.0f);
-      if (layout.has_minimum) start = LoadScale(group + scales, 4 * i, layout.f16_scales);
+      const GroupNumbers numbers(layout, panel, group, 4 * i);
+      const Vec factor = numbers.scale;
+      Vec start = numbers.minimum;
       if constexpr (type == CompactType::kInt4) {
         start = Fnma(factor, Vec(static_cast<float>(128 + layout.zero)), start);
       }
@@ -116,8 +115,8 @@ inline uint16x8_t EightRows(const std::byte* step, int first) {
   if constexpr (type == CompactType::kBf16) {
     return vreinterpretq_u16_u8(vld1q_u8(reinterpret_cast<const uint8_t*>(step) + 2 * first));
   } else {
-    constexpr bool kHalf = type == CompactType::kF16;
-    return ToBf16(LoadScale(step, first, kHalf).v, LoadScale(step, first + 4, kHalf).v);
+    constexpr auto kLoad = type == CompactType::kF16 ? &LoadHalf : &LoadFloat;
+    return ToBf16(kLoad(step, first).v, kLoad(step, first + 4).v);
   }
 }
 

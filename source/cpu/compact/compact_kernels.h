@@ -3,9 +3,11 @@
 //
 // A panel holds 16 rows of the weight (16 outputs of the product). Of quantized weights it is a
 // sequence of groups along k, each of which holds
-//   16 scales, f16 or f32; 16 minimums of the same type, if there are any;
+//   16 scales, f16, f32 or bytes; 16 minimums of the same type, if there are any;
 //   lines of 64 bytes, 4 for each row. 8 bits: a line is 4 steps of k, int8. 4 bits: a line is 8
 //   steps, of byte j the low half is step j and the high half step 4 + j, as 0..15.
+// Where scales and minimums are bytes s and m, three f16 numbers of each row stand before the first
+// group, a, b and c, 16 each: the scale is a s / 256, the minimum b m / 256 + c.
 // Of floating-point weights a panel is (k, 16) elements.
 #pragma once
 
@@ -21,15 +23,24 @@ inline constexpr int kCompactRows = 16;
 /// What elements of a panel are.
 enum class CompactType : unsigned char { kF32, kF16, kBf16, kInt8, kInt4 };
 
+/// What scales and minimums are.
+enum class ScaleType : unsigned char { kF32, kF16, kByte };
+
 struct CompactLayout {
   CompactType type = CompactType::kF32;
   int group = 1;  ///< steps of k that share scales: 16, 32, 64, …; 1 for floating point
-  bool has_minimum = false;  ///< value = scale * q + minimum
-  bool f16_scales = false;
-  int zero = 0;  ///< value = scale * (q - zero) + minimum; 0 where there is a minimum
+  bool has_minimum = false;            ///< value = scale * q + minimum
+  ScaleType scales = ScaleType::kF32;  ///< kByte only of 4 bits with minimums
+  int zero = 0;  ///< value = scale * (q - zero) + minimum; 8 or, where there is a minimum, 0 or 8
 
   bool quantized() const { return type == CompactType::kInt8 || type == CompactType::kInt4; }
-  int scale_bytes() const { return f16_scales ? 2 : 4; }
+  int scale_bytes() const {
+    return scales == ScaleType::kF32 ? 4 : scales == ScaleType::kF16 ? 2 : 1;
+  }
+  /// Bytes of a panel before its first group.
+  int64_t panel_head_bytes() const {
+    return scales == ScaleType::kByte ? 3 * sizeof(uint16_t) * kCompactRows : 0;
+  }
   /// Bytes of scales and minimums of a group.
   int64_t head_bytes() const {
     return quantized() ? kCompactRows * scale_bytes() * (has_minimum ? 2 : 1) : 0;
@@ -45,6 +56,8 @@ struct CompactLayout {
     }
     return 0;
   }
+  /// Bytes of a panel before group `index`, and those of one of `index` groups.
+  int64_t group_at(int64_t index) const { return panel_head_bytes() + index * group_bytes(); }
 };
 
 /// One panel times rows of x: y[row][i], 16 each.
@@ -227,6 +240,7 @@ const CompactTileKernels* CompactTileKernelsFor(Isa isa);
 /// Kernels on units that sum products of bytes; null where the processor has none.
 struct CompactDotKernels {
   void (*dot)(const CompactDot& dot);
+  bool byte_scales = false;  ///< whether it gains by scales in bytes
 };
 const CompactDotKernels* CompactDotKernelsFor(Isa isa);
 

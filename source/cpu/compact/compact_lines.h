@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "cpu/compact/compact_kernels.h"
-#include "cpu/compact/compact_scales.h"
+#include "cpu/compact/group_numbers.h"
 #include "cpu/unroll.h"
 #include "cpu/vec.h"
 
@@ -31,11 +31,18 @@ struct Lanes {
   }
 };
 
-[[gnu::always_inline]] inline Lanes LoadScales(const std::byte* p, bool f16) {
-  Lanes lanes;
-  Unroll<kVectors>([&](auto i) { lanes.v[i] = LoadScale(p, i * Vec::kWidth, f16); });
-  return lanes;
-}
+/// The numbers of one group of a panel.
+struct GroupLanes {
+  Lanes scale, minimum;
+  [[gnu::always_inline]] GroupLanes(const CompactLayout& layout, const std::byte* panel,
+                                    const std::byte* group) {
+    Unroll<kVectors>([&](auto i) {
+      const GroupNumbers numbers(layout, panel, group, i * Vec::kWidth);
+      scale.v[i] = numbers.scale;
+      minimum.v[i] = numbers.minimum;
+    });
+  }
+};
 
 /// 64 bytes as 16 integers of four bytes.
 struct Line {
@@ -107,8 +114,10 @@ template <CompactType type>
   Unroll<kVectors>([&](auto i) {
     if constexpr (type == CompactType::kBf16) {
       lanes.v[i] = LoadBf16At(p, i * Vec::kWidth);
+    } else if constexpr (type == CompactType::kF16) {
+      lanes.v[i] = LoadHalf(p, i * Vec::kWidth);
     } else {
-      lanes.v[i] = LoadScale(p, i * Vec::kWidth, type == CompactType::kF16);
+      lanes.v[i] = LoadFloat(p, i * Vec::kWidth);
     }
   });
   return lanes;

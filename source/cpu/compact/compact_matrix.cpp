@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "cpu/compact/compact_matrix.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -19,7 +21,7 @@ constexpr int kGroupStep = 16;
 /// Bytes behind the panels that kernels may read.
 constexpr size_t kCompactSlack = 128;
 
-CompactLayout ChooseLayout(const StoredMatrix& stored) {
+CompactLayout ChooseLayout(const StoredMatrix& stored, CompactScales scales) {
   CompactLayout layout;
   const GroupLayout groups = LayoutOf(stored);
   if (groups.bits == 0) {
@@ -32,8 +34,12 @@ CompactLayout ChooseLayout(const StoredMatrix& stored) {
   layout.type = groups.bits == 4 ? CompactType::kInt4 : CompactType::kInt8;
   layout.group = groups.group;
   layout.has_minimum = groups.has_minimum;
-  layout.f16_scales = groups.f16_scales;
+  layout.scales = groups.f16_scales ? ScaleType::kF16 : ScaleType::kF32;
   layout.zero = signed_nibbles ? 8 : 0;
+  if (scales == CompactScales::kBytes && groups.bits == 4 && groups.has_minimum) {
+    layout.scales = ScaleType::kByte;
+    layout.zero = 8;
+  }
   return layout;
 }
 
@@ -57,16 +63,71 @@ struct PanelRows {
   }
 };
 
-void WriteScales(const float* from, int64_t stride, bool f16, std::byte* to) {
+void WriteHalf(float value, std::byte* to) {
+  const uint16_t half = FloatToHalf(value);
+  std::memcpy(to, &half, sizeof(half));
+}
+
+void WriteScales(const float* from, int64_t stride, ScaleType type, std::byte* to) {
   for (int row = 0; row < kCompactRows; ++row) {
     const float value = from[row * stride];
-    if (f16) {
-      const uint16_t half = FloatToHalf(value);
-      std::memcpy(to + 2 * row, &half, 2);
+    if (type == ScaleType::kByte) {
+      to[row] = static_cast<std::byte>(value);
+    } else if (type == ScaleType::kF16) {
+      WriteHalf(value, to + 2 * row);
     } else {
       std::memcpy(to + 4 * row, &value, 4);
     }
   }
+}
+
+/// Numbers of a row in a byte each, at least 0 and at most 255 steps above `start`.
+struct ByteSteps {
+  float step = 0, start = 0;  ///< f16 numbers, the step 256 times what it is
+
+  /// Of numbers up to `most`, `start` being one of f16.
+  ByteSteps(float most, float first)
+      : step(HalfToFloat(FloatToHalf((most - first) * (256.0f / 255)))), start(first) {}
+  float Byte(float value) const {
+    const float steps = step > 0 ? (value - start) * (256 / step) : 0.0f;
+    return std::nearbyint(std::clamp(steps, 0.0f, 255.0f));
+  }
+  float Value(float byte) const { return byte * (step / 256) + start; }
+};
+
+/// Turns the scales and minimums of a panel, which has bytes for them, to bytes: zero is 8 then, so
+/// that the minimum is that of the middle of q, which errors of the scale leave alone. Gives
+/// whether weights move by little, beside the half scale by which they were rounded once.
+bool RoundScales(int64_t groups, PanelRows& rows, std::byte* panel) {
+  constexpr float kMiddle = 8, kLittle = 1.0f / 16;
+  double moved = 0, size = 0;
+  bool fits = true;
+  for (int row = 0; row < kCompactRows; ++row) {
+    float* scale = rows.scale.data() + row * groups;
+    float* minimum = rows.minimum.data() + row * groups;
+    for (int64_t g = 0; g < groups; ++g) {
+      minimum[g] += kMiddle * scale[g];
+      fits = fits && scale[g] >= 0 && std::isfinite(minimum[g]);
+    }
+    if (!fits) return false;
+    const float least = *std::min_element(minimum, minimum + groups);
+    const float most = *std::max_element(minimum, minimum + groups);
+    const ByteSteps scales(*std::max_element(scale, scale + groups), 0);
+    const ByteSteps minimums(most, HalfToFloat(FloatToHalf(least)));
+    for (int64_t g = 0; g < groups; ++g) {
+      const float s = scales.Byte(scale[g]), m = minimums.Byte(minimum[g]);
+      const double error = kMiddle * std::fabs(scales.Value(s) - scale[g]) +
+                           std::fabs(minimums.Value(m) - minimum[g]);
+      moved += error * error;
+      size += double{scale[g]} * scale[g];
+      scale[g] = s;
+      minimum[g] = m;
+    }
+    WriteHalf(scales.step, panel + 2 * row);
+    WriteHalf(minimums.step, panel + 2 * (kCompactRows + row));
+    WriteHalf(minimums.start, panel + 2 * (2 * kCompactRows + row));
+  }
+  return moved <= kLittle * kLittle * size;
 }
 
 /// Byte j of each row's four: step j in the low half, step 4 + j in the high half.
@@ -96,15 +157,16 @@ void WritePanel(const CompactLayout& layout, int64_t columns, const PanelRows& r
                 std::byte* to) {
   const int64_t groups = columns / layout.group;
   const int64_t scales = kCompactRows * layout.scale_bytes();
+  to += layout.panel_head_bytes();
   for (int64_t g = 0; g < groups; ++g, to += layout.group_bytes()) {
-    WriteScales(rows.scale.data() + g, groups, layout.f16_scales, to);
+    WriteScales(rows.scale.data() + g, groups, layout.scales, to);
     if (layout.has_minimum) {
-      WriteScales(rows.minimum.data() + g, groups, layout.f16_scales, to + scales);
+      WriteScales(rows.minimum.data() + g, groups, layout.scales, to + scales);
     }
     const int8_t* q = rows.q.data() + g * layout.group;
     std::byte* lines = to + layout.head_bytes();
     if (layout.type == CompactType::kInt4) {
-      WriteNibbles(q, columns, layout.group, layout.zero, lines);
+      WriteNibbles(q, columns, layout.group, layout.has_minimum ? 0 : layout.zero, lines);
     } else {
       WriteBytes(q, columns, layout.group, lines);
     }
@@ -122,25 +184,42 @@ void Transpose(const T* from, int64_t rows, int64_t columns, T* to) {
 }
 
 /// What tells a stored matrix from another for as long as it lives.
-using SharedKey = std::tuple<const std::byte*, WeightFormat, int64_t, int64_t>;
+using SharedKey = std::tuple<const std::byte*, WeightFormat, int64_t, int64_t, CompactScales>;
 struct SharedEntry {
   std::weak_ptr<Buffer> source;
   std::weak_ptr<const CompactMatrix> packed;
 };
+struct SharedMatrices {
+  std::mutex mutex;
+  std::map<SharedKey, SharedEntry> entries;
+  std::weak_ptr<const CompactMatrix> last;
+};
+SharedMatrices& AllShared() {
+  static SharedMatrices all;
+  return all;
+}
 
 }  // namespace
 
 CompactMatrix::CompactMatrix(int64_t rows, int64_t columns, const CompactLayout& layout)
-    : rows_(rows), columns_(columns), layout_(layout) {
+    : rows_(rows), columns_(columns) {
+  Allocate(layout);
+}
+
+void CompactMatrix::Allocate(const CompactLayout& layout) {
+  layout_ = layout;
   const int64_t groups = columns_ / layout_.group;
-  panel_bytes_ = CheckedMultiply(groups, layout_.group_bytes());
+  panel_bytes_ =
+      CheckedAdd(CheckedMultiply(groups, layout_.group_bytes()), layout_.panel_head_bytes());
   const int64_t bytes = CheckedMultiply(panels(), panel_bytes_);
   buffer_ = AllocatePages(CheckedAdd(static_cast<size_t>(bytes), kCompactSlack));
 }
 
-CompactMatrix::CompactMatrix(const StoredMatrix& stored, int threads)
-    : CompactMatrix(stored.rows, stored.columns, (Check(stored), ChooseLayout(stored))) {
+CompactMatrix::CompactMatrix(const StoredMatrix& stored, int threads, CompactScales scales)
+    : CompactMatrix(stored.rows, stored.columns, (Check(stored), ChooseLayout(stored, scales))) {
   if (layout_.quantized()) {
+    if (PackQuantized(stored, threads)) return;
+    Allocate(ChooseLayout(stored, CompactScales::kStored));
     PackQuantized(stored, threads);
   } else {
     PackFloat(stored, threads);
@@ -149,16 +228,24 @@ CompactMatrix::CompactMatrix(const StoredMatrix& stored, int threads)
 
 int64_t CompactMatrix::panels() const { return CeilDivide(rows_, kCompactRows); }
 
-void CompactMatrix::PackQuantized(const StoredMatrix& stored, int threads) {
+bool CompactMatrix::PackQuantized(const StoredMatrix& stored, int threads) {
+  std::atomic<bool> fits = true;
   ParallelFor(threads, panels(), GrainOf({static_cast<double>(panel_bytes_) * 8, 0}),
               [&](int64_t begin, int64_t end) {
                 PanelRows read(columns_, columns_ / layout_.group);
                 for (int64_t p = begin; p < end; ++p) {
                   const int64_t first = p * kCompactRows;
                   read.Read(stored, first, std::min(first + kCompactRows, rows_));
-                  WritePanel(layout_, columns_, read, buffer_->data() + p * panel_bytes_);
+                  std::byte* to = buffer_->data() + p * panel_bytes_;
+                  if (layout_.scales == ScaleType::kByte &&
+                      !RoundScales(columns_ / layout_.group, read, to)) {
+                    fits = false;
+                    return;
+                  }
+                  WritePanel(layout_, columns_, read, to);
                 }
               });
+  return fits;
 }
 
 void CompactMatrix::PackFloat(const StoredMatrix& stored, int threads) {
@@ -200,7 +287,7 @@ void CoarsenRow(const CompactLayout& fine, const std::byte* from, int row, std::
   // The largest number becomes 7 whichever sign it has.
   constexpr float kMost = 7.49f;
   float scale;
-  if (fine.f16_scales) {
+  if (fine.scales == ScaleType::kF16) {
     uint16_t half;
     std::memcpy(&half, from + 2 * row, 2);
     scale = HalfToFloat(half);
@@ -230,7 +317,7 @@ void CoarsenRow(const CompactLayout& fine, const std::byte* from, int row, std::
 std::shared_ptr<const CompactMatrix> CompactMatrix::Coarse(const CompactMatrix& fine, int threads) {
   CompactLayout layout = fine.layout_;
   layout.type = CompactType::kInt4;
-  layout.f16_scales = true;
+  layout.scales = ScaleType::kF16;
   layout.zero = 8;
   const std::shared_ptr<CompactMatrix> coarse(new CompactMatrix(fine.rows_, fine.columns_, layout));
   const int64_t groups = fine.columns_ / layout.group;
@@ -249,22 +336,34 @@ std::shared_ptr<const CompactMatrix> CompactMatrix::Coarse(const CompactMatrix& 
   return coarse;
 }
 
-std::shared_ptr<const CompactMatrix> CompactMatrix::Shared(const StoredMatrix& stored,
-                                                           int threads) {
-  static std::mutex mutex;
-  static std::map<SharedKey, SharedEntry> entries;
-  static std::weak_ptr<const CompactMatrix> last;
-  const auto follow = [](const std::shared_ptr<const CompactMatrix>& packed) {
+void CompactMatrix::SetNext(const CompactMatrix& next) const {
+  next_.store(next.panel(0), std::memory_order_relaxed);
+  next_bytes_.store(next.panels() * next.panel_bytes(), std::memory_order_relaxed);
+}
+
+void CompactMatrix::ReadInstead(const CompactMatrix& of) const {
+  auto& [mutex, entries, last] = AllShared();
+  const std::scoped_lock lock(mutex);
+  for (const auto& [key, entry] : entries) {
+    const auto packed = entry.packed.lock();
+    if (packed != nullptr && packed->Next(0, 1) == of.panel(0)) packed->SetNext(*this);
+  }
+  next_.store(of.next_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  next_bytes_.store(of.next_bytes_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+}
+
+std::shared_ptr<const CompactMatrix> CompactMatrix::Shared(const StoredMatrix& stored, int threads,
+                                                           CompactScales scales) {
+  auto& [mutex, entries, last] = AllShared();
+  const auto follow = [&](const std::shared_ptr<const CompactMatrix>& packed) {
     if (const auto before = last.lock(); before != nullptr && before != packed) {
-      before->next_.store(packed->panel(0), std::memory_order_relaxed);
-      before->next_bytes_.store(packed->panels() * packed->panel_bytes(),
-                                std::memory_order_relaxed);
+      before->SetNext(*packed);
     }
     last = packed;
     return packed;
   };
   const std::shared_ptr<Buffer>& source = stored.data.buffer();
-  const SharedKey key{stored.data.raw(), stored.format, stored.rows, stored.columns};
+  const SharedKey key{stored.data.raw(), stored.format, stored.rows, stored.columns, scales};
   {
     const std::scoped_lock lock(mutex);
     std::erase_if(entries, [](const auto& entry) { return entry.second.packed.expired(); });
@@ -274,7 +373,7 @@ std::shared_ptr<const CompactMatrix> CompactMatrix::Shared(const StoredMatrix& s
       if (auto packed = found->second.packed.lock()) return follow(packed);
     }
   }
-  auto packed = std::make_shared<const CompactMatrix>(stored, threads);
+  auto packed = std::make_shared<const CompactMatrix>(stored, threads, scales);
   const std::scoped_lock lock(mutex);
   entries[key] = {source, packed};
   return follow(packed);

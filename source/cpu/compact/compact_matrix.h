@@ -16,14 +16,21 @@
 
 namespace oort {
 
-/// Weights (rows: outputs, columns: inputs) in panels that all instruction sets share; nothing is
-/// lost that the stored matrix has. Thread contract: immutable, but for a hint.
+/// What is made of the scales and minimums of a stored matrix. Bytes are for weights of 4 bits with
+/// minimums whose rows have scales of about one size; others are as they were stored.
+enum class CompactScales : unsigned char { kStored, kBytes };
+
+/// Weights (rows: outputs, columns: inputs) in panels that all instruction sets share; nothing but
+/// what CompactScales says is lost that the stored matrix has. Thread contract: immutable, but for
+/// a hint.
 class CompactMatrix {
  public:
   /// Packs on up to `threads` threads.
-  CompactMatrix(const StoredMatrix& stored, int threads);
+  CompactMatrix(const StoredMatrix& stored, int threads,
+                CompactScales scales = CompactScales::kStored);
   /// The one for this stored matrix if it is in use somewhere (an embedding that is the head, too).
-  static std::shared_ptr<const CompactMatrix> Shared(const StoredMatrix& stored, int threads);
+  static std::shared_ptr<const CompactMatrix> Shared(const StoredMatrix& stored, int threads,
+                                                     CompactScales scales = CompactScales::kStored);
 
   /// The same matrix of 8 bits without minimums in 4 bits: each weight is at most half a coarse
   /// scale, that of its group, away.
@@ -43,12 +50,17 @@ class CompactMatrix {
     const int64_t size = next_bytes_.load(std::memory_order_relaxed);
     return next == nullptr ? nullptr : next + size / count * begin;
   }
+  /// Says that this matrix is multiplied where `of` was asked for: what comes before it fetches it.
+  void ReadInstead(const CompactMatrix& of) const;
   /// One row as f32.
   void ReadRow(int64_t row, float* values) const;
 
  private:
   CompactMatrix(int64_t rows, int64_t columns, const CompactLayout& layout);
-  void PackQuantized(const StoredMatrix& stored, int threads);
+  void SetNext(const CompactMatrix& next) const;
+  void Allocate(const CompactLayout& layout);
+  /// Gives whether the layout's scales fit.
+  bool PackQuantized(const StoredMatrix& stored, int threads);
   void PackFloat(const StoredMatrix& stored, int threads);
 
   int64_t rows_, columns_;
@@ -95,6 +107,9 @@ class CompactMultiplier {
   const CompactKernels& kernels() const { return kernels_; }
   /// Whether few rows are multiplied as bytes, so about as fast as weights can be read.
   bool multiplies_bytes() const { return dot_ != nullptr; }
+  /// What it likes matrices to have: bytes where its kernels wait for memory more than they
+  /// compute.
+  CompactScales scales() const;
 
  private:
   struct Job;

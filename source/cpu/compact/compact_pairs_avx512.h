@@ -70,25 +70,22 @@ template <CompactType type>
 void UnpackPairsQuantized(const CompactLayout& layout, const std::byte* panel, int64_t k0,
                           int64_t k1, const Bf16Target& to) {
   constexpr int kSteps = type == CompactType::kInt4 ? 8 : 4;
-  const int64_t scales = kCompactRows * layout.scale_bytes(), bytes = layout.group_bytes();
   const float zero = static_cast<float>(layout.zero);
   uint16_t* out = to.blocks[0];
   for (int64_t k = k0, steps = 0; k < k1; k += steps) {
-    const std::byte* group = panel + k / layout.group * bytes;
+    const std::byte* group = panel + layout.group_at(k / layout.group);
     const int64_t into = k % layout.group;
     steps = layout.group - into < k1 - k ? layout.group - into : k1 - k;
-    const __m512 scale = LoadScale(group, 0, layout.f16_scales).v;
-    const __m512 minimum = layout.has_minimum ? LoadScale(group + scales, 0, layout.f16_scales).v
-                                              : _mm512_setzero_ps();
+    const GroupNumbers of(layout, panel, group, 0);
     const std::byte* line = group + layout.head_bytes() + into / kSteps * 64;
     const std::byte* end = line + steps / kSteps * 64;
     if constexpr (type == CompactType::kInt4) {
-      const PairNumbers numbers(kNibbleAt16, scale, minimum, zero);
+      const PairNumbers numbers(kNibbleAt16, of.scale.v, of.minimum.v, zero);
       for (; line < end; line += 64, out += 4 * to.step) {
         UnpackNibbleLine(line, numbers, out, to.step);
       }
     } else {
-      const PairNumbers numbers(kByteAt15, scale, minimum, zero + 128.0f);
+      const PairNumbers numbers(kByteAt15, of.scale.v, of.minimum.v, zero + 128.0f);
       for (; line < end; line += 64, out += 2 * to.step) {
         UnpackByteLine(line, numbers, out, to.step);
       }

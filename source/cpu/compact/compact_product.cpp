@@ -278,6 +278,10 @@ CompactMultiplier::CompactMultiplier(Isa isa, Precision precision, bool halves)
       tiles_(precision == Precision::kF32 ? nullptr : CompactTileKernelsFor(isa)),
       gemm_(GemmKernelsFor(isa, precision)) {}
 
+CompactScales CompactMultiplier::scales() const {
+  return dot_ != nullptr && dot_->byte_scales ? CompactScales::kBytes : CompactScales::kStored;
+}
+
 size_t CompactMultiplier::Workspace(const CompactProduct& product, int threads) const {
   const int64_t k = product.matrices[0]->columns();
   const bool bytes = dot_ != nullptr && AllQuantized(product);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Loads of 16-bit floating-point numbers. Only for *.simd.cpp and *.dot.cpp.
+// Loads of numbers in 8 to 32 bits. Only for *.simd.cpp and *.dot.cpp.
 #pragma once
 
 #include <cstddef>
@@ -53,12 +53,26 @@ inline Vec LoadBf16At(const std::byte* p, int index) {
 #endif
 }
 
-/// Vec::kWidth scales from number `index` on.
-inline Vec LoadScale(const std::byte* p, int index, bool f16) {
-  if (f16) return LoadHalf(p, index);
+inline Vec LoadFloat(const std::byte* p, int index) {
   float floats[Vec::kWidth];
   std::memcpy(floats, p + 4 * index, sizeof(floats));
   return Vec::Load(floats);
+}
+
+/// Bytes, 0 to 255.
+inline Vec LoadByte(const std::byte* p, int index) {
+  const std::byte* from = p + index;
+#if defined(OORT_ISA_avx512)
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  return Vec(_mm512_maskz_cvtepi32_ps(0xffff, _mm512_maskz_cvtepu8_epi32(0xffff, bytes)));
+#elif defined(OORT_ISA_avx2)
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from));
+  return Vec(_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)));
+#else
+  float floats[Vec::kWidth];
+  for (int i = 0; i < Vec::kWidth; ++i) floats[i] = static_cast<float>(from[i]);
+  return Vec::Load(floats);
+#endif
 }
 
 }  // namespace oort::OORT_ISA

@@ -52,7 +52,7 @@ class LineUnpacker {
 
   void StartPanel(int panel) {
     panel_ = panel;
-    group_ = stretch_.panels[panel];
+    group_ = stretch_.panels[panel] + stretch_.layout.panel_head_bytes();
     in_group_ = 0;
     left_ = stretch_.k / kSteps;
     out_ = stretch_.to + 2 * kCompactRows * panel;
@@ -66,15 +66,12 @@ class LineUnpacker {
   }
   void StartGroup() {
     const CompactLayout& layout = stretch_.layout;
-    const bool f16 = layout.f16_scales;
-    scale_ = LoadScale(group_, 0, f16).v;
-    const __m512 minimum = layout.has_minimum
-                               ? LoadScale(group_ + kCompactRows * layout.scale_bytes(), 0, f16).v
-                               : _mm512_setzero_ps();
+    const GroupNumbers of(layout, stretch_.panels[panel_], group_, 0);
+    scale_ = of.scale.v;
     if constexpr (type == CompactType::kInt4) {
-      start_ = PairNumbers(kNibbleAt16, scale_, minimum, zero_).start;
+      start_ = PairNumbers(kNibbleAt16, scale_, of.minimum.v, zero_).start;
     } else {
-      start_ = PairNumbers(kByteAt15, scale_, minimum, zero_ + 128.0f).start;
+      start_ = PairNumbers(kByteAt15, scale_, of.minimum.v, zero_ + 128.0f).start;
     }
     line_ = group_ + layout.head_bytes();
     in_group_ = group_lines_;

@@ -20,20 +20,19 @@ void UnpackFloat(const std::byte* panel, int64_t k0, int64_t k1, float* out, int
 template <CompactType type>
 void UnpackQuantized(const CompactLayout& layout, const std::byte* panel, int64_t k0, int64_t k1,
                      float* out, int64_t stride) {
-  const int64_t scales = kCompactRows * layout.scale_bytes(), bytes = layout.group_bytes();
   const Vec zero(static_cast<float>(layout.zero));
   constexpr int kSteps = type == CompactType::kInt4 ? 8 : 4;
   for (int64_t k = k0, steps = 0; k < k1; k += steps, out += steps * stride) {
-    const std::byte* group = panel + k / layout.group * bytes;
+    const std::byte* group = panel + layout.group_at(k / layout.group);
     const int64_t into = k % layout.group;
     steps = layout.group - into < k1 - k ? layout.group - into : k1 - k;
-    const Lanes scale = LoadScales(group, layout.f16_scales);
-    const Lanes minimum =
-        layout.has_minimum ? LoadScales(group + scales, layout.f16_scales) : Lanes::Broadcast(0.0f);
+    const GroupLanes numbers(layout, panel, group);
     const std::byte* lines = group + layout.head_bytes() + into / kSteps * 64;
     ForGroup<type>(lines, static_cast<int>(steps), [&](int step, const Lanes& q) {
       Lanes value;
-      Unroll<kVectors>([&](auto i) { value.v[i] = Fma(q.v[i] - zero, scale.v[i], minimum.v[i]); });
+      Unroll<kVectors>([&](auto i) {
+        value.v[i] = Fma(q.v[i] - zero, numbers.scale.v[i], numbers.minimum.v[i]);
+      });
       value.Store(out + step * stride);
     });
   }

@@ -6,8 +6,8 @@
 #include <immintrin.h>
 
 #include "cpu/compact/byte_sums_vnni.h"
-#include "cpu/compact/compact_scales.h"
 #include "cpu/compact/dot_row.h"
+#include "cpu/compact/group_numbers.h"
 #include "cpu/unroll.h"
 
 namespace oort::OORT_ISA {
@@ -19,6 +19,7 @@ struct SidePanels {
   static constexpr int64_t kFetchAhead = 2048;
   const std::byte* first;
   int64_t bytes;          ///< of a panel
+  int64_t head;           ///< of these, before the first group
   const std::byte* then;  ///< what the first stream reads behind its panel
   int64_t then_step;      ///< from there to that of the next stream
 
@@ -45,10 +46,12 @@ inline __m512i BothBytes(__m512i first, __m512i fine) {
 }
 
 /// Groups of 4 bits.
-template <bool minimums_>
+template <bool minimums_, ScaleType scales_>
 struct NibbleGroups {
   static constexpr bool minimums = minimums_;
-  static constexpr int kHead = minimums ? 64 : 32, kBytes = kHead + 256;
+  static constexpr ScaleType scales = scales_;
+  static constexpr int kHead = kCompactRows * RowScales<scales>::kBytes * (minimums ? 2 : 1);
+  static constexpr int kBytes = kHead + 256;
 
   /// sums[panel] = start + the products of 32 bytes of x with the lines of a group of each panel.
   template <int panels>
@@ -77,7 +80,7 @@ struct NibbleGroups {
   [[gnu::always_inline]] static void Sums(const DotRowX& x, int64_t g, int zero,
                                           const std::byte* group, int64_t step,
                                           __m512i (&sums)[panels]) {
-    const int32_t start = minimums ? 0 : -zero * x.sum[g];
+    const int32_t start = minimums && scales == ScaleType::kF16 ? 0 : -zero * x.sum[g];
     if (x.is_fine[g] == 0) return Add<panels>(group + kHead, step, x.q + 32 * g, start, sums);
     __m512i first[panels];
     Add<panels>(group + kHead, step, x.q + 32 * g, 0, first);
@@ -89,6 +92,7 @@ struct NibbleGroups {
 /// Groups of 8 bits, with two bytes of x.
 struct ByteGroups {
   static constexpr bool minimums = false;
+  static constexpr ScaleType scales = ScaleType::kF16;
   static constexpr int kHead = 32, kBytes = kHead + 512;
 
   template <int panels>
@@ -118,8 +122,12 @@ struct ByteGroups {
 template <typename Groups, int panels>
 void DotSidePanels(const DotRowX& x, int zero, const SidePanels& side, float* y) {
   __m512 totals[panels];
-  Unroll<panels>([&](auto p) { totals[p] = _mm512_setzero_ps(); });
-  const std::byte* group = side.first;
+  RowScales<Groups::scales> scales[panels];
+  Unroll<panels>([&](auto p) {
+    totals[p] = _mm512_setzero_ps();
+    scales[p] = {side.first + p * side.bytes, 0};
+  });
+  const std::byte* group = side.first + side.head;
   for (int64_t g = 0; g < x.groups; ++g, group += Groups::kBytes) {
     Unroll<panels>([&](auto p) __attribute__((always_inline)) {
       side.Fetch<Groups::kBytes>(p, group - side.first);
@@ -132,10 +140,10 @@ void DotSidePanels(const DotRowX& x, int zero, const SidePanels& side, float* y)
       // In the order of DotRows.
       if constexpr (Groups::minimums) {
         const __m512 offset = _mm512_set1_ps(x.offset[g]);
-        totals[p] = _mm512_fmadd_ps(LoadHalf(head + 32, 0).v, offset, totals[p]);
+        totals[p] = _mm512_fmadd_ps(scales[p].Minimum(head).v, offset, totals[p]);
       }
       const __m512 partial = _mm512_mul_ps(_mm512_cvtepi32_ps(sums[p]), scale);
-      totals[p] = _mm512_fmadd_ps(partial, LoadHalf(head, 0).v, totals[p]);
+      totals[p] = _mm512_fmadd_ps(partial, scales[p].Scale(head).v, totals[p]);
     });
   }
   Unroll<panels>([&](auto p) { _mm512_storeu_ps(y + 16 * p, totals[p]); });
@@ -144,11 +152,11 @@ void DotSidePanels(const DotRowX& x, int zero, const SidePanels& side, float* y)
 /// All panels of `dot` times its row `row`.
 template <typename Groups>
 void DotPanelsOfRow(CompactDot dot, const DotRowX& x, int row) {
-  const int64_t bytes = x.groups * Groups::kBytes;
+  const int64_t bytes = dot.layout.group_at(x.groups), head = dot.layout.panel_head_bytes();
   dot.y += row * dot.y_stride;
   while (dot.panels > 0) {
     const int64_t some = dot.panels >= 4 ? 4 : dot.panels >= 2 ? 2 : 1;
-    SidePanels side{dot.panel, bytes, dot.panel + some * bytes, bytes};
+    SidePanels side{dot.panel, bytes, head, dot.panel + some * bytes, bytes};
     if (side.then >= dot.end) {
       // Where nothing comes any more, what is here already costs nothing.
       side.then = dot.next == nullptr ? dot.panel : dot.next;

@@ -29,8 +29,8 @@ struct HalfRows {
 using HalfDot = PanelsTimesRows<HalfRows>;
 
 inline bool TakesHalves(const CompactLayout& layout) {
-  return layout.type == CompactType::kInt4 && layout.group == 32 && layout.f16_scales &&
-         (layout.has_minimum || layout.zero == 8);
+  return layout.type == CompactType::kInt4 && layout.group == 32 &&
+         layout.scales == ScaleType::kF16 && (layout.has_minimum || layout.zero == 8);
 }
 
 struct HalfKernels {

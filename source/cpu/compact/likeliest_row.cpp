@@ -53,6 +53,7 @@ void LikeliestRow::MakeCoarse(int threads) {
       layout.type == CompactType::kInt8 && layout.group % 32 == 0 && !layout.has_minimum;
   if (!takes || !multiplier_.multiplies_bytes() || matrix_->bytes() / 2 > kMostCoarseBytes) return;
   coarse_ = CompactMatrix::Coarse(*matrix_, threads);
+  coarse_->ReadInstead(*matrix_);
 }
 
 CompactProduct LikeliestRow::ProductWith(const std::shared_ptr<const CompactMatrix>& matrix,

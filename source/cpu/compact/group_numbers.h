@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+// Scales and minimums of the groups of panels. Only for *.simd.cpp, *.dot.cpp and *.bf16.cpp.
+#pragma once
+
+#include "cpu/compact/compact_kernels.h"
+#include "cpu/compact/compact_scales.h"
+
+namespace oort::OORT_ISA {
+
+/// Scales and minimums of a panel's groups, of Vec::kWidth rows from row `first` on.
+template <ScaleType type>
+struct RowScales {
+  static constexpr int kBytes = type == ScaleType::kF32 ? 4 : type == ScaleType::kF16 ? 2 : 1;
+
+  RowScales() = default;
+  RowScales(const std::byte* panel, int first_row) : first(first_row) {
+    if constexpr (type == ScaleType::kByte) {
+      const auto factor = [&](int which) {
+        return LoadHalf(panel + which * 2 * kCompactRows, first);
+      };
+      scale_step = factor(0) * Vec(1.0f / 256);
+      minimum_step = factor(1) * Vec(1.0f / 256);
+      minimum_start = factor(2);
+    }
+  }
+  [[gnu::always_inline]] Vec Scale(const std::byte* group) const {
+    if constexpr (type == ScaleType::kF32) return LoadFloat(group, first);
+    if constexpr (type == ScaleType::kF16) return LoadHalf(group, first);
+    if constexpr (type == ScaleType::kByte) return LoadByte(group, first) * scale_step;
+  }
+  [[gnu::always_inline]] Vec Minimum(const std::byte* group) const {
+    const std::byte* from = group + kBytes * kCompactRows;
+    if constexpr (type == ScaleType::kF32) return LoadFloat(from, first);
+    if constexpr (type == ScaleType::kF16) return LoadHalf(from, first);
+    if constexpr (type == ScaleType::kByte) {
+      return Fma(LoadByte(from, first), minimum_step, minimum_start);
+    }
+  }
+
+  int first = 0;
+  Vec scale_step, minimum_step, minimum_start;  ///< of bytes only
+};
+
+/// Calls body(tag) with the type as tag.kType.
+template <ScaleType type>
+struct ScaleTag {
+  static constexpr ScaleType kType = type;
+};
+template <typename Body>
+[[gnu::always_inline]] inline auto WithScales(ScaleType type, Body body) {
+  switch (type) {
+    case ScaleType::kF32: return body(ScaleTag<ScaleType::kF32>{});
+    case ScaleType::kF16: return body(ScaleTag<ScaleType::kF16>{});
+    case ScaleType::kByte: break;
+  }
+  return body(ScaleTag<ScaleType::kByte>{});
+}
+
+/// The numbers of one group of a panel, for Vec::kWidth rows: minimums are 0 where there are none.
+struct GroupNumbers {
+  Vec scale, minimum;
+  GroupNumbers(const CompactLayout& layout, const std::byte* panel, const std::byte* group,
+               int first) {
+    WithScales(layout.scales, [&](auto tag) {
+      const RowScales<decltype(tag)::kType> rows(panel, first);
+      scale = rows.Scale(group);
+      minimum = layout.has_minimum ? rows.Minimum(group) : Vec(0.0f);
+    });
+  }
+};
+
+}  // namespace oort::OORT_ISA
