@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "core/checked.h"
 #include "cuda/blas.h"
 #include "cuda/compact/few_rows.h"
 #include "cuda/compact/many_rows.h"
+#include "cuda/compact/packed_rows.h"
 #include "cuda/device.h"
 #include "cuda/memory.h"
 #include "layers/language/compact_linear_spec.h"
@@ -41,6 +43,7 @@ class CudaCompactLinear final : public Layer {
       : spec_(init),
         device_(init.device()),
         most_shared_(cuda::MostSharedBytes(device_.index)),
+        multiprocessors_(cuda::MultiprocessorCount(device_.index)),
         exact_(ReadPrecision(init) == Precision::kF32),
         activation_(RowActivationOf(spec_.epilogue().activation())) {
     if (!spec_.gated() && spec_.parts() > 1 && activation_ != cuda::RowActivation::kNone) {
@@ -57,7 +60,10 @@ class CudaCompactLinear final : public Layer {
         AddProduct(stored.subspan(static_cast<size_t>(part), 1), part);
       }
     }
-    if (spec_.norm().defined()) norm_ = cuda::ToDevice(spec_.norm(), device_);
+    if (spec_.norm().defined()) {
+      norm_ = cuda::ToDevice(spec_.norm(), device_);
+      norm_fits_f16_ = NormFitsF16(spec_.norm());
+    }
     spec_.LetGo();
   }
 
@@ -130,6 +136,18 @@ class CudaCompactLinear final : public Layer {
     return cuda::ToDevice(packed, device_);
   }
 
+  /// What an RMS norm gives is at most its gain times the root of the row's length.
+  static bool NormFitsF16(const Tensor& gain) {
+    float largest = 0;
+    for (float value : gain.span<float>()) largest = std::max(largest, std::abs(value));
+    return largest * std::sqrt(static_cast<float>(gain.elements())) <= 32768.0f;
+  }
+  /// Whether the rows of a product of many are cast in units of their own: what comes in might be
+  /// too large or too small for f16.
+  bool HasUnits(const DeviceProduct& product) const {
+    return cuda::MultipliesF16(product.matrix->weights()) && !(norm_.defined() && norm_fits_f16_);
+  }
+
   cuda::FewRowsProduct FewOf(const DeviceProduct& product, int64_t rows) const {
     cuda::FewRowsProduct few;
     few.weights = product.matrix->weights();
@@ -181,9 +199,22 @@ class CudaCompactLinear final : public Layer {
     return outputs[static_cast<size_t>(product.first_part + part)].AsTensor().data<float>();
   }
 
+  /// Results of a product with many rows: those of the parts, or both sides of a gate in one.
+  int ResultsOf(const DeviceProduct& product) const { return spec_.gated() ? 1 : product.parts; }
+  int64_t WidthOf(const DeviceProduct& product, int result) const {
+    return spec_.gated() ? int64_t{product.matrix->weights().strips} * cuda::kStripRows
+                         : spec_.part_rows(product.first_part + result);
+  }
+  /// Whether weights become f16 in registers; else cuBLAS takes them as they are, or unpacked.
+  static bool MultipliesPacked(const DeviceProduct& product, int64_t rows) {
+    const cuda::DeviceWeights& w = product.matrix->weights();
+    return cuda::IsPacked(w.format) && cuda::MultipliesF16(w) && rows <= cuda::kMostPackedRows;
+  }
+
   /// Scratch of a product of many rows.
   struct ManyLayout {
-    size_t x = 0, weights = 0, both = 0, blas = 0, total = 0;
+    size_t x = 0, factors = 0, weights = 0, sums = 0, blas = 0, total = 0;
+    int splits = 1;
     ManyLayout(const CudaCompactLinear& layer, const DeviceProduct& product, int64_t rows) {
       const cuda::DeviceWeights& w = product.matrix->weights();
       const auto take = [&](size_t bytes) {
@@ -194,32 +225,72 @@ class CudaCompactLinear final : public Layer {
       const size_t row_bytes = static_cast<size_t>(w.row_elements) * 2;
       const size_t packed_rows = static_cast<size_t>(w.strips) * cuda::kStripRows;
       x = take(CheckedMultiply(static_cast<size_t>(rows), row_bytes));
-      const bool packed =
-          w.format == cuda::DeviceFormat::kInt8 || w.format == cuda::DeviceFormat::kInt4;
-      weights = take(packed ? CheckedMultiply(packed_rows, row_bytes) : 0);
-      both = take(layer.spec_.gated()
-                      ? CheckedMultiply(static_cast<size_t>(rows), packed_rows * sizeof(float))
-                      : 0);
+      if (layer.HasUnits(product)) factors = take(static_cast<size_t>(rows) * sizeof(float));
+      const bool own = MultipliesPacked(product, rows);
+      if (own) splits = cuda::PackedRowsSplits(w.strips, w.steps, rows, layer.multiprocessors_);
+      if (cuda::IsPacked(w.format) && !own) weights = take(CheckedMultiply(packed_rows, row_bytes));
+      if (layer.spec_.gated() || splits > 1) {
+        const size_t all = CheckedMultiply(static_cast<size_t>(rows), packed_rows * sizeof(float));
+        sums = take(CheckedMultiply(all, static_cast<size_t>(splits)));
+      }
       size_t most = 0;
-      for (int i = 0; i < (layer.spec_.gated() ? 1 : product.parts); ++i) {
+      for (int i = 0; i < (own ? 0 : layer.ResultsOf(product)); ++i) {
         most = std::max(most, layer.MatmulOf(product, i, rows)->workspace());
       }
       blas = take(most);
     }
   };
 
-  /// The product with one part, or with all rows where gated.
-  std::shared_ptr<const cuda::Matmul> MatmulOf(const DeviceProduct& product, int part,
+  std::shared_ptr<const cuda::Matmul> MatmulOf(const DeviceProduct& product, int result,
                                                int64_t rows) const {
     const cuda::DeviceWeights& w = product.matrix->weights();
     cuda::Product shape;
     shape.m = rows;
-    shape.n = spec_.gated() ? static_cast<int64_t>(w.strips) * cuda::kStripRows
-                            : spec_.part_rows(product.first_part + part);
+    shape.n = WidthOf(product, result);
     shape.k = w.row_elements;
     shape.transpose_b = true;
-    shape.input = w.format == cuda::DeviceFormat::kF16 ? DType::kF16 : DType::kBF16;
+    shape.input = cuda::MultipliesF16(w) ? DType::kF16 : DType::kBF16;
     return cuda::Matmul::For(shape, device_.index);
+  }
+
+  using Results = std::array<float*, cuda::kMostProducts>;
+
+  /// Products with weights as they are packed.
+  void MultiplyPacked(const Context& context, const DeviceProduct& product,
+                      const ManyLayout& layout, int64_t rows, const Results& results) const {
+    cuda::PackedRowsProduct packed;
+    packed.weights = product.matrix->weights();
+    packed.x = context.workspace() + layout.x;
+    packed.rows = static_cast<int>(rows);
+    packed.splits = layout.splits;
+    packed.parts = ResultsOf(product);
+    for (int i = 0; i < packed.parts; ++i) {
+      packed.y[i] = results[static_cast<size_t>(i)];
+      packed.part_rows[i] = static_cast<int>(WidthOf(product, i));
+    }
+    cuda::RunPackedRows(*context.stream(), packed);
+  }
+
+  /// Products by cuBLAS.
+  void MultiplyPlain(const Context& context, const DeviceProduct& product, const ManyLayout& layout,
+                     int64_t rows, const Results& results) const {
+    const cuda::Stream& stream = *context.stream();
+    const cuda::DeviceWeights& w = product.matrix->weights();
+    std::byte* scratch = context.workspace();
+    const std::byte* weights = static_cast<const std::byte*>(w.data);
+    if (cuda::IsPacked(w.format)) {
+      cuda::UnpackWeights(stream, w, scratch + layout.weights);
+      weights = scratch + layout.weights;
+    }
+    for (int i = 0; i < ResultsOf(product); ++i) {
+      MatmulOf(product, i, rows)
+          ->Run(stream, scratch + layout.x, weights, results[static_cast<size_t>(i)], nullptr,
+                scratch + layout.blas);
+      weights += StripsFor(WidthOf(product, i)) * cuda::kStripRows * w.row_elements * 2;
+    }
+  }
+  static int64_t StripsFor(int64_t rows) {
+    return (rows + cuda::kStripRows - 1) / cuda::kStripRows;
   }
 
   void RunMany(const Context& context, const DeviceProduct& product, const Args& args,
@@ -228,50 +299,59 @@ class CudaCompactLinear final : public Layer {
     const cuda::DeviceWeights& w = product.matrix->weights();
     const ManyLayout layout(*this, product, rows);
     std::byte* scratch = context.workspace();
+    float* factors =
+        HasUnits(product) ? reinterpret_cast<float*>(scratch + layout.factors) : nullptr;
     cuda::CastRows(stream, args.tensor(spec_.input()).data<float>(), rows, spec_.columns(),
                    w.row_elements, norm_.defined() ? norm_.data<float>() : nullptr,
-                   static_cast<float>(spec_.norm_epsilon()), w.format == cuda::DeviceFormat::kF16,
-                   scratch + layout.x);
-    const std::byte* weights = static_cast<const std::byte*>(w.data);
-    if (layout.both != layout.weights) {
-      cuda::UnpackWeights(stream, w, scratch + layout.weights);
-      weights = scratch + layout.weights;
+                   static_cast<float>(spec_.norm_epsilon()), cuda::MultipliesF16(w),
+                   scratch + layout.x, factors);
+    // Where they need no second look, results are written where they belong.
+    const bool apart = spec_.gated() || layout.splits > 1;
+    Results results{};
+    float* sums = reinterpret_cast<float*>(scratch + layout.sums);
+    for (int i = 0; i < ResultsOf(product); ++i) {
+      results[static_cast<size_t>(i)] = apart ? sums : ResultOf(outputs, product, i);
+      sums += layout.splits * rows * WidthOf(product, i);
     }
+    if (MultipliesPacked(product, rows)) {
+      MultiplyPacked(context, product, layout, rows, results);
+    } else {
+      MultiplyPlain(context, product, layout, rows, results);
+    }
+    Finish(context, product, args, outputs,
+           {results[0], layout.splits, rows, 0, factors, nullptr, activation_}, results);
+  }
+
+  /// What is behind the products. `all`: what the results have in common.
+  void Finish(const Context& context, const DeviceProduct& product, const Args& args,
+              std::span<Value> outputs, const cuda::RowSums& all, const Results& results) const {
     const float* bias = product.bias.defined() ? product.bias.data<float>() : nullptr;
-    const float* addend = product.first_part == 0 ? spec_.epilogue().addend(args) : nullptr;
-    if (spec_.gated()) {
-      const int64_t width = static_cast<int64_t>(w.strips) * cuda::kStripRows;
-      float* both = reinterpret_cast<float*>(scratch + layout.both);
-      MatmulOf(product, 0, rows)
-          ->Run(stream, scratch + layout.x, weights, both, nullptr, scratch + layout.blas);
-      cuda::GateRows(stream, both, width, rows, spec_.part_rows(0), bias, activation_,
-                     ResultOf(outputs, product, 0));
-      return;
-    }
-    int64_t first_row = 0;
-    for (int i = 0; i < product.parts; ++i) {
-      const int64_t width = spec_.part_rows(product.first_part + i);
+    for (int i = 0; i < ResultsOf(product); ++i) {
+      cuda::RowSums sums = all;
+      sums.sums = results[static_cast<size_t>(i)];
+      sums.width = WidthOf(product, i);
+      sums.bias = bias;
       float* y = ResultOf(outputs, product, i);
-      MatmulOf(product, i, rows)
-          ->Run(stream, scratch + layout.x, weights + first_row * w.row_elements * 2, y, nullptr,
-                scratch + layout.blas);
-      const float* part_bias = bias != nullptr ? bias + first_row : nullptr;
-      const float* part_addend = i == 0 ? addend : nullptr;
-      if (part_bias != nullptr || part_addend != nullptr ||
-          activation_ != cuda::RowActivation::kNone) {
-        cuda::FinishRows(stream, y, rows, width, part_bias, activation_, part_addend);
+      const float* addend = product.first_part + i == 0 ? spec_.epilogue().addend(args) : nullptr;
+      if (spec_.gated()) {
+        cuda::GateRows(*context.stream(), sums, spec_.part_rows(0), y);
+      } else if (y != sums.sums || sums.factors != nullptr || bias != nullptr ||
+                 addend != nullptr || activation_ != cuda::RowActivation::kNone) {
+        cuda::FinishRows(*context.stream(), sums, addend, y);
       }
-      first_row += (width + cuda::kStripRows - 1) / cuda::kStripRows * cuda::kStripRows;
+      if (bias != nullptr) bias += StripsFor(sums.width) * cuda::kStripRows;
     }
   }
 
   CompactLinearSpec spec_;
   Device device_;
   int64_t most_shared_;
+  int multiprocessors_;
   bool exact_;
   cuda::RowActivation activation_;
   std::vector<DeviceProduct> products_;
   Tensor norm_;
+  bool norm_fits_f16_ = false;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "layers/language/device_matrix.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -15,6 +16,9 @@
 namespace oort::cuda {
 namespace {
 
+/// Matrices whose largest weight lies between keep f16's precision, and are far from its ends.
+constexpr float kLeastForF16 = 1.0f / 256, kMostForF16 = 32768;
+
 /// Most bytes that wait in host memory to be copied.
 constexpr int64_t kPieceBytes = int64_t{32} << 20;
 
@@ -27,10 +31,6 @@ DeviceFormat FormatOf(const StoredMatrix& matrix) {
   }
   if (layout.group % kChunkColumns != 0) return DeviceFormat::kF16;
   return layout.bits == 4 ? DeviceFormat::kInt4 : DeviceFormat::kInt8;
-}
-
-bool IsPacked(DeviceFormat format) {
-  return format == DeviceFormat::kInt8 || format == DeviceFormat::kInt4;
 }
 
 DeviceWeights LayoutFor(const StoredMatrix& matrix) {
@@ -52,6 +52,7 @@ struct StripReader {
   int64_t columns;
   std::vector<int8_t> q;
   std::vector<float> scale, minimum, values;
+  float largest = 0;  ///< bound of all packed weights
 
   StripReader(const StoredMatrix* from, const DeviceWeights& to, int64_t count)
       : parts(from), weights(to), columns(count) {}
@@ -83,6 +84,10 @@ struct StripReader {
       const WeightPlace place = PlaceOf(weights.format, r, static_cast<int>(column % kStepColumns));
       const int value = q[static_cast<size_t>(column)] + bias;
       record[place.byte] |= static_cast<std::byte>(value << place.shift);
+    }
+    const float most = four ? 15.0f : 128.0f;
+    for (size_t group = 0; group < scale.size(); ++group) {
+      largest = std::max(largest, std::abs(scale[group]) * most + std::abs(minimum[group]));
     }
     const int64_t span = weights.chunk_scales ? kChunkColumns : kStepColumns;
     for (int64_t column = 0; column < columns; column += span) {
@@ -164,40 +169,55 @@ DeviceMatrix::DeviceMatrix(std::span<const StoredMatrix> parts, bool gated, Devi
   Upload(parts, gated);
 }
 
+int64_t DeviceMatrix::StripBytes() const {
+  return IsPacked(weights_.format) ? static_cast<int64_t>(weights_.steps) * RecordBytes(weights_)
+                                   : kStripRows * weights_.row_elements * 2;
+}
+
+float DeviceMatrix::WriteStrips(std::span<const StoredMatrix> parts, bool gated, int64_t first,
+                                int64_t count, std::byte* to) const {
+  const int64_t strip_bytes = StripBytes();
+  std::memset(to, 0, static_cast<size_t>(count * strip_bytes));
+  std::mutex mutex;
+  float largest = 0;
+  ParallelFor(AvailableThreads(), count, 1, [&](int64_t begin, int64_t end) {
+    StripReader reader(parts.data(), weights_, columns_);
+    for (int64_t strip = begin; strip < end; ++strip) {
+      std::byte* records = to + strip * strip_bytes;
+      const std::vector<StripRow> rows = RowsOfStrip(parts, gated, first + strip);
+      for (int r = 0; r < kStripRows; ++r) {
+        const StripRow& row = rows[static_cast<size_t>(r)];
+        if (row.part < 0) continue;
+        if (IsPacked(weights_.format)) {
+          reader.Pack(row, r, records);
+        } else {
+          reader.Convert(row, records + r * weights_.row_elements * 2);
+        }
+      }
+    }
+    const std::scoped_lock lock(mutex);
+    largest = std::max(largest, reader.largest);
+  });
+  return largest;
+}
+
 void DeviceMatrix::Upload(std::span<const StoredMatrix> parts, bool gated) {
-  const bool packed = IsPacked(weights_.format);
-  const int64_t strip_bytes = packed ? static_cast<int64_t>(weights_.steps) * RecordBytes(weights_)
-                                     : kStripRows * weights_.row_elements * 2;
-  const int64_t strips = weights_.strips;
+  const int64_t strip_bytes = StripBytes(), strips = weights_.strips;
   buffer_ =
       AllocateDevice(CheckedMultiply(static_cast<size_t>(strips), static_cast<size_t>(strip_bytes)),
                      device_.index);
   const int64_t piece_strips = std::max<int64_t>(1, kPieceBytes / strip_bytes);
   const std::shared_ptr<Buffer> piece =
       AllocateHost(static_cast<size_t>(std::min(piece_strips, strips) * strip_bytes));
+  float largest = 0;
   for (int64_t first = 0; first < strips; first += piece_strips) {
     const int64_t count = std::min(piece_strips, strips - first);
-    std::memset(piece->data(), 0, static_cast<size_t>(count * strip_bytes));
-    ParallelFor(AvailableThreads(), count, 1, [&](int64_t begin, int64_t end) {
-      StripReader reader(parts.data(), weights_, columns_);
-      for (int64_t strip = begin; strip < end; ++strip) {
-        std::byte* to = piece->data() + strip * strip_bytes;
-        const std::vector<StripRow> rows = RowsOfStrip(parts, gated, first + strip);
-        for (int r = 0; r < kStripRows; ++r) {
-          const StripRow& row = rows[static_cast<size_t>(r)];
-          if (row.part < 0) continue;
-          if (packed) {
-            reader.Pack(row, r, to);
-          } else {
-            reader.Convert(row, to + r * weights_.row_elements * 2);
-          }
-        }
-      }
-    });
+    largest = std::max(largest, WriteStrips(parts, gated, first, count, piece->data()));
     cuda::Upload(buffer_->data() + first * strip_bytes, piece->data(),
                  static_cast<size_t>(count * strip_bytes), device_.index);
   }
   weights_.data = buffer_->data();
+  weights_.fits_f16 = largest >= kLeastForF16 && largest <= kMostForF16;
 }
 
 std::shared_ptr<const DeviceMatrix> DeviceMatrix::Shared(const StoredMatrix& part, Device device) {

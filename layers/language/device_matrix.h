@@ -31,7 +31,11 @@ class DeviceMatrix {
   size_t bytes() const { return buffer_->size(); }
 
  private:
+  int64_t StripBytes() const;
   void Upload(std::span<const StoredMatrix> parts, bool gated);
+  /// Strips [first, first + count) as the device has them; a bound of their packed weights.
+  float WriteStrips(std::span<const StoredMatrix> parts, bool gated, int64_t first, int64_t count,
+                    std::byte* to) const;
 
   int64_t columns_;
   Device device_;

@@ -3,6 +3,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include "cuda/error.h"
+
 namespace oort::cuda {
 
 bool BuiltIn() { return true; }
@@ -24,6 +26,13 @@ std::vector<DeviceInfo> Devices(std::string* reason) {
                        properties.multiProcessorCount, properties.totalGlobalMem});
   }
   return devices;
+}
+
+int MultiprocessorCount(int device) {
+  int count = 0;
+  Check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device),
+        "the number of multiprocessors");
+  return count;
 }
 
 }  // namespace oort::cuda

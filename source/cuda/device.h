@@ -18,5 +18,7 @@ struct DeviceInfo {
 bool BuiltIn();
 /// The GPUs of this machine; empty, with a reason, where there is none or no driver.
 std::vector<DeviceInfo> Devices(std::string* reason);
+/// Of one of them, in a build with CUDA.
+int MultiprocessorCount(int device);
 
 }  // namespace oort::cuda

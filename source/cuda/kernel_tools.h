@@ -38,11 +38,4 @@ inline int ComputeMajor(int device) {
   return major;
 }
 
-inline int MultiprocessorCount(int device) {
-  int count = 0;
-  Check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device),
-        "the number of multiprocessors");
-  return count;
-}
-
 }  // namespace oort::cuda

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cuda/blas.h"
+#include "cuda/device.h"
 #include "cuda/kernel_tools.h"
 #include "cuda/launch.h"
 #include "cuda/memory.h"

@@ -21,10 +21,12 @@ struct CompactCase {
   int64_t columns = 576;
   std::vector<int64_t> part_rows = {48};
   bool gated = false, norm = false, bias = false, addend = false;
-  float unit = 1;  ///< of the inputs
+  float unit = 1;         ///< of the inputs
+  float weight_unit = 1;  ///< of the weights
 
   StoredMatrix Weight(int64_t rows, uint64_t seed) const {
-    const Tensor values = testing::RandomTensor(DType::kF32, {rows, columns}, seed, -1, 1);
+    const Tensor values =
+        testing::RandomTensor(DType::kF32, {rows, columns}, seed, -weight_unit, weight_unit);
     StoredMatrix stored = AllocateStored({format, group, DType::kF16}, rows, columns);
     QuantizeRows(values.data<float>(), 0, rows, stored);
     return stored;
@@ -167,8 +169,8 @@ TEST_F(CudaCompactLinear, NormsBiasesGatesAndAddends) {
       tested.part_rows = tested.gated ? std::vector<int64_t>{36, 36} : std::vector<int64_t>{36};
       SCOPED_TRACE(choice);
       for (int64_t rows : {1, 6}) ExpectSame(tested, rows, Precision::kF32, 5e-5);
-      // Many rows: both sides are rounded to bf16.
-      ExpectSame(tested, 70, Precision::kBF16, 2e-2);
+      // Many rows: both sides are rounded, to f16 where the weights are packed.
+      ExpectSame(tested, 70, Precision::kBF16, format == WeightFormat::kBf16 ? 2e-2 : 1e-3);
     }
   }
 }
@@ -207,6 +209,31 @@ TEST_F(CudaCompactLinear, NumbersOfAnySize) {
     tested.unit = INFINITY;
     const std::vector<Tensor> got = Run(tested, 1, Device::Cuda(0), Precision::kF32);
     for (float value : got[0].span<float>()) EXPECT_FALSE(std::isfinite(value));
+  }
+}
+
+// f16 has neither the range of what may come in nor of what weights may be.
+TEST_F(CudaCompactLinear, ManyRowsOfAnySize) {
+  for (WeightFormat format : {WeightFormat::kF16, WeightFormat::kInt8, WeightFormat::kUint4}) {
+    for (bool gated : {false, true}) {
+      CompactCase tested;
+      tested.format = format;
+      tested.gated = gated;
+      tested.bias = !gated;
+      tested.part_rows = gated ? std::vector<int64_t>{36, 36} : std::vector<int64_t>{36, 20};
+      for (float unit : {0.0f, 1e-30f, 1e-12f, 1e6f, 1e15f}) {
+        SCOPED_TRACE(unit);
+        tested.unit = unit;
+        ExpectSame(tested, 40, Precision::kBF16, 1e-3);
+      }
+    }
+  }
+  for (float weight_unit : {1e-4f, 1e6f}) {
+    SCOPED_TRACE(weight_unit);
+    CompactCase tested;
+    tested.format = WeightFormat::kInt8;
+    tested.weight_unit = weight_unit;
+    ExpectSame(tested, 40, Precision::kBF16, 1e-2);
   }
 }
 

@@ -36,7 +36,16 @@ struct DeviceWeights {
   bool has_minimum = false;  ///< weight = scale * q + minimum
   bool zero_based = false;   ///< of 4 bits: q in 0..15 means 0..15, else -8..7
   bool chunk_scales = true;  ///< each chunk has scales of its own; else a step has one for both
+  bool fits_f16 = false;     ///< f16 holds all weights well: no need for bf16's range
 };
+
+OORT_HOST_DEVICE constexpr bool IsPacked(DeviceFormat format) {
+  return format == DeviceFormat::kInt8 || format == DeviceFormat::kInt4;
+}
+/// Whether products of many rows are of f16: three bits more than bf16 has.
+OORT_HOST_DEVICE constexpr bool MultipliesF16(const DeviceWeights& w) {
+  return w.format == DeviceFormat::kF16 || (IsPacked(w.format) && w.fits_f16);
+}
 
 /// Bytes of the weights of a record.
 OORT_HOST_DEVICE constexpr int WeightBytes(DeviceFormat format) {

@@ -14,6 +14,7 @@
 #include <algorithm>
 
 #include "cuda/compact/few_rows_roles.h"
+#include "cuda/device.h"
 #include "cuda/kernel_tools.h"
 #include "cuda/launch.h"
 #include "cuda/stream.h"

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "cuda/compact/few_rows.h"
+#include "cuda/tiles.h"
 
 namespace oort::cuda::few_rows {
 
@@ -67,10 +68,6 @@ struct Kind : Weights {
 
 // ---- Barriers and copies -----------------------------------------------------------------------
 
-__device__ __forceinline__ uint32_t SharedAddress(const void* p) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
-}
-
 /// A number that stays in its register: computed anew, it would cost more.
 __device__ __forceinline__ uint32_t Keep(uint32_t value) {
   asm volatile("" : "+r"(value));
@@ -116,42 +113,7 @@ struct Turn {
   }
 };
 
-__device__ __forceinline__ uint4 LoadShared16(uint32_t at) {
-  uint4 v;
-  asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "r"(at));
-  return v;
-}
-__device__ __forceinline__ float2 LoadShared8(uint32_t at) {
-  float2 v;
-  asm volatile("ld.shared.v2.f32 {%0,%1}, [%2];" : "=f"(v.x), "=f"(v.y) : "r"(at));
-  return v;
-}
-__device__ __forceinline__ uint32_t LoadShared4(uint32_t at) {
-  uint32_t v;
-  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(at));
-  return v;
-}
-
 // ---- Tensor cores ------------------------------------------------------------------------------
-
-/// 16 rows by 16 columns.
-template <bool kBf16>
-__device__ __forceinline__ void MultiplyTile(float (&c)[4], const uint32_t (&a)[4], uint32_t b0,
-                                             uint32_t b1) {
-  if constexpr (kBf16) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
-        "{%8,%9}, {%0,%1,%2,%3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-  } else {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
-        "{%8,%9}, {%0,%1,%2,%3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-  }
-}
 
 /// 16 rows by 32 columns, weights without and digits with a sign.
 __device__ __forceinline__ void MultiplyDigits(int (&c)[4], const uint32_t (&a)[4], uint32_t b0,

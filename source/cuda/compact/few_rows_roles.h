@@ -30,9 +30,6 @@ struct Ring {
   static constexpr int kFillers = K::kPacked && kBulkCopies ? 1 : 32 * K::kFetchers;
 };
 
-__device__ __forceinline__ void CopyAsync16(uint32_t to, const void* from) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-}
 /// An arrival once all copies of this lane are here.
 __device__ __forceinline__ void ArriveWithCopies(Barrier full) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(full.at) : "memory");

@@ -42,9 +42,21 @@ __device__ __forceinline__ float WeightAt(const DeviceWeights& w, int64_t row, i
   return value;
 }
 
+template <typename Out>
+__device__ __forceinline__ Out Narrow(float v);
+template <>
+__device__ __forceinline__ __nv_bfloat16 Narrow(float v) {
+  return __float2bfloat16(v);
+}
+template <>
+__device__ __forceinline__ __half Narrow(float v) {
+  return __float2half(v);
+}
+
 /// A warp a record: lane (g, t) has eight columns of rows g and g + 8 of each chunk.
+template <typename Out>
 __global__ void __launch_bounds__(kThreads)
-    UnpackKernel(const __grid_constant__ DeviceWeights w, __nv_bfloat16* rows) {
+    UnpackKernel(const __grid_constant__ DeviceWeights w, Out* rows) {
   const int64_t record_index = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) / 32;
   if (record_index >= static_cast<int64_t>(w.strips) * w.steps) return;
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -66,7 +78,7 @@ __global__ void __launch_bounds__(kThreads)
       const float scale = ScaleAt(scales, place, w.f32_scales);
       const float minimum =
           w.has_minimum ? ScaleAt(scales + ScaleBytes(w), place, w.f32_scales) : 0.0f;
-      __nv_bfloat16 out[8];
+      Out out[8];
 #pragma unroll
       for (int k = 0; k < 8; ++k) {
         int q;
@@ -76,7 +88,7 @@ __global__ void __launch_bounds__(kThreads)
         } else {
           q = static_cast<int>(all[upper * 2 + k / 4] >> (k % 4 * 8) & 255) - 128;
         }
-        out[k] = __float2bfloat16(fmaf(scale, static_cast<float>(q), minimum));
+        out[k] = Narrow<Out>(fmaf(scale, static_cast<float>(q), minimum));
       }
       *reinterpret_cast<uint4*>(rows + (strip * kStripRows + row) * w.row_elements +
                                 step * kStepColumns + c * kChunkColumns + t * 8) =
@@ -85,34 +97,50 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <typename Out>
-__device__ __forceinline__ Out Narrow(float v);
-template <>
-__device__ __forceinline__ __nv_bfloat16 Narrow(float v) {
-  return __float2bfloat16(v);
+/// What all threads of a block make of their values.
+template <typename Combine>
+__device__ __forceinline__ float OfBlock(float value, Combine combine) {
+  __shared__ float parts[kThreads / 32];
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) {
+    value = combine(value, __shfl_xor_sync(~0u, value, offset));
+  }
+  __syncthreads();  // whoever used it before has read it
+  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
+  __syncthreads();
+  value = parts[0];
+  for (int i = 1; i < kThreads / 32; ++i) value = combine(value, parts[i]);
+  return value;
 }
-template <>
-__device__ __forceinline__ __half Narrow(float v) {
-  return __float2half(v);
+
+/// The power of two in whose units the largest number of a row lies between 2^14 and 2^15, below
+/// f16's end of 65504; 1 for rows of zeros and for what is not finite.
+__device__ __forceinline__ float UnitFor(float largest) {
+  if (!(largest > 0 && largest < INFINITY)) return 1.0f;
+  return exp2f(fmaxf(static_cast<float>(ilogbf(largest)) - 14.0f, -126.0f));
 }
 
 /// A block a row.
 template <typename Out>
-__global__ void __launch_bounds__(kThreads) CastKernel(const float* x, int columns, int padded,
-                                                       const float* gain, float epsilon, Out* out) {
-  __shared__ float sums[kThreads / 32];
+__global__ void __launch_bounds__(kThreads)
+    CastKernel(const float* x, int columns, int padded, const float* gain, float epsilon, Out* out,
+               float* factors) {
   const float* row = x + static_cast<int64_t>(blockIdx.x) * columns;
   float factor = 1.0f;
   if (gain != nullptr) {
     float square = 0;
     for (int i = threadIdx.x; i < columns; i += kThreads) square = fmaf(row[i], row[i], square);
-#pragma unroll
-    for (int offset = 16; offset > 0; offset /= 2) square += __shfl_xor_sync(~0u, square, offset);
-    if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = square;
-    __syncthreads();
-    square = 0;
-    for (int i = 0; i < kThreads / 32; ++i) square += sums[i];
+    square = OfBlock(square, [](float a, float b) { return a + b; });
     factor = rsqrtf(square / static_cast<float>(columns) + epsilon);
+  }
+  if (factors != nullptr) {
+    float largest = 0;
+    for (int i = threadIdx.x; i < columns; i += kThreads) {
+      largest = fmaxf(largest, fabsf(row[i] * factor * (gain != nullptr ? gain[i] : 1.0f)));
+    }
+    const float unit = UnitFor(OfBlock(largest, [](float a, float b) { return fmaxf(a, b); }));
+    if (threadIdx.x == 0) factors[blockIdx.x] = unit;
+    factor /= unit;
   }
   Out* to = out + static_cast<int64_t>(blockIdx.x) * padded;
   for (int i = threadIdx.x; i < padded; i += kThreads) {
@@ -122,27 +150,33 @@ __global__ void __launch_bounds__(kThreads) CastKernel(const float* x, int colum
   }
 }
 
-__global__ void __launch_bounds__(kThreads)
-    FinishKernel(float* y, int64_t count, int64_t columns, const float* bias,
-                 RowActivation activation, const float* addend) {
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (i >= count) return;
-  float v = y[i];
-  if (bias != nullptr) v += bias[i % columns];
-  if (addend != nullptr) v += addend[i];
-  y[i] = Activate(activation, v);
+/// The result of a row and a column, before the activation.
+__device__ __forceinline__ float SumAt(const RowSums& s, int64_t row, int64_t column) {
+  const int64_t at = row * s.width + column;
+  float v = s.sums[at];
+  for (int split = 1; split < s.splits; ++split) v += s.sums[split * s.rows * s.width + at];
+  if (s.factors != nullptr) v *= s.factors[row];
+  if (s.bias != nullptr) v += s.bias[column];
+  return v;
 }
 
 __global__ void __launch_bounds__(kThreads)
-    GateKernel(const float* both, int64_t stride, int64_t columns, const float* bias,
-               RowActivation activation, float* y) {
+    FinishKernel(const __grid_constant__ RowSums s, const float* addend, float* y) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i >= s.rows * s.width) return;
+  const int64_t row = i / s.width;
+  float v = SumAt(s, row, i - row * s.width);
+  if (addend != nullptr) v += addend[i];
+  y[i] = Activate(s.activation, v);
+}
+
+__global__ void __launch_bounds__(kThreads)
+    GateKernel(const __grid_constant__ RowSums s, int64_t columns, float* y) {
   const int64_t row = blockIdx.y;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= columns) return;
   const int64_t at = i / 8 * 16 + i % 8;
-  float gate = both[row * stride + at], up = both[row * stride + at + 8];
-  if (bias != nullptr) gate += bias[at], up += bias[at + 8];
-  y[row * columns + i] = Activate(activation, gate) * up;
+  y[row * columns + i] = Activate(s.activation, SumAt(s, row, at)) * SumAt(s, row, at + 8);
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -162,33 +196,36 @@ __global__ void __launch_bounds__(kThreads)
 
 void UnpackWeights(const Stream& stream, const DeviceWeights& weights, void* rows) {
   const int64_t records = static_cast<int64_t>(weights.strips) * weights.steps;
-  Launch(stream, {dim3(BlocksFor(records * 32, kThreads)), dim3(kThreads)}, UnpackKernel, weights,
-         static_cast<__nv_bfloat16*>(rows));
+  const Grid grid{dim3(BlocksFor(records * 32, kThreads)), dim3(kThreads)};
+  if (MultipliesF16(weights)) {
+    Launch(stream, grid, UnpackKernel<__half>, weights, static_cast<__half*>(rows));
+  } else {
+    Launch(stream, grid, UnpackKernel<__nv_bfloat16>, weights, static_cast<__nv_bfloat16*>(rows));
+  }
 }
 
 void CastRows(const Stream& stream, const float* x, int64_t rows, int64_t columns, int64_t padded,
-              const float* gain, float epsilon, bool half, void* out) {
+              const float* gain, float epsilon, bool half, void* out, float* factors) {
   const Grid grid{dim3(static_cast<unsigned>(rows)), dim3(kThreads)};
   const int count = static_cast<int>(columns), width = static_cast<int>(padded);
   if (half) {
     Launch(stream, grid, CastKernel<__half>, x, count, width, gain, epsilon,
-           static_cast<__half*>(out));
+           static_cast<__half*>(out), factors);
   } else {
     Launch(stream, grid, CastKernel<__nv_bfloat16>, x, count, width, gain, epsilon,
-           static_cast<__nv_bfloat16*>(out));
+           static_cast<__nv_bfloat16*>(out), factors);
   }
 }
 
-void FinishRows(const Stream& stream, float* y, int64_t rows, int64_t columns, const float* bias,
-                RowActivation activation, const float* addend) {
-  Launch(stream, {dim3(BlocksFor(rows * columns, kThreads)), dim3(kThreads)}, FinishKernel, y,
-         rows * columns, columns, bias, activation, addend);
+void FinishRows(const Stream& stream, const RowSums& sums, const float* addend, float* y) {
+  const Grid grid{dim3(BlocksFor(sums.rows * sums.width, kThreads)), dim3(kThreads)};
+  Launch(stream, grid, FinishKernel, sums, addend, y);
 }
 
-void GateRows(const Stream& stream, const float* both, int64_t stride, int64_t rows,
-              int64_t columns, const float* bias, RowActivation activation, float* y) {
-  const Grid grid{dim3(BlocksFor(columns, kThreads), static_cast<unsigned>(rows)), dim3(kThreads)};
-  Launch(stream, grid, GateKernel, both, stride, columns, bias, activation, y);
+void GateRows(const Stream& stream, const RowSums& both, int64_t columns, float* y) {
+  const Grid grid{dim3(BlocksFor(columns, kThreads), static_cast<unsigned>(both.rows)),
+                  dim3(kThreads)};
+  Launch(stream, grid, GateKernel, both, columns, y);
 }
 
 void GatherRows(const Stream& stream, const DeviceWeights& weights, int64_t table_rows,

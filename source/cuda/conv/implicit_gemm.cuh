@@ -6,8 +6,8 @@
 #include <cooperative_groups.h>
 
 #include "cuda/conv/gemm_conv_args.h"
-#include "cuda/conv/tile_copies.cuh"
 #include "cuda/conv/warp_tile.cuh"
+#include "cuda/tiles.h"
 
 namespace oort::cuda {
 
@@ -269,7 +269,7 @@ __global__ void __launch_bounds__(Shape::kThreads)
   using T = typename ConvItem<math>::Type;
   constexpr int kThreads = Shape::kThreads, kStages = Shape::kStages;
   extern __shared__ __align__(128) unsigned char shared[];
-  const uint32_t base = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+  const uint32_t base = SharedAddress(shared);
   const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
   const int group = blockIdx.z;
   const int tile = blockIdx.x / conv.splits, rank = blockIdx.x % conv.splits;

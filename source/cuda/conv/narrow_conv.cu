@@ -6,8 +6,8 @@
 #include "cuda/conv/conv_launch.h"
 #include "cuda/conv/fast_activation.cuh"
 #include "cuda/conv/narrow_conv.h"
-#include "cuda/conv/tile_copies.cuh"
 #include "cuda/conv/warp_tile.cuh"
+#include "cuda/tiles.h"
 
 namespace oort::cuda {
 namespace {
@@ -145,10 +145,7 @@ __device__ void WritePixels(const NarrowConv& conv, uint32_t from, const NarrowT
   for (int i = 0; i < kWarpPixels * 8 / 32; ++i) {
     const int pixel = (i * 32 + lane) / 8, piece = lane % 8;
     const int y = tile.y + line + pixel / kSide, x = tile.x + pixel % kSide;
-    uint4 words;
-    asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
-                 : "r"(from + PieceAt(pixel, piece)));
+    const uint4 words = LoadShared16(from + PieceAt(pixel, piece));
     if (y >= conv.out_height || x >= conv.out_width || first + piece * 8 >= conv.filters) continue;
     const int64_t row = (static_cast<int64_t>(tile.image) * conv.out_height + y) * conv.out_width;
     T* out = static_cast<T*>(conv.out) + (row + x) * conv.out_pixel + first + piece * 8;
@@ -160,7 +157,7 @@ template <ConvMath math>
 __global__ void __launch_bounds__(kNarrowThreads, 2)
     ConvolveNarrowTiles(const __grid_constant__ NarrowConv conv) {
   extern __shared__ __align__(128) unsigned char shared[];
-  const auto base = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+  const uint32_t base = SharedAddress(shared);
   const uint32_t results = base + threadIdx.x / 32 * kResultBytes;
   const uint32_t filters = base + kNarrowWarps * kResultBytes;
   const uint32_t patches = filters + kNarrowFilters * conv.filter_bytes;

@@ -8,6 +8,7 @@
 #include "cuda/language/attention.h"
 #include "cuda/launch.h"
 #include "cuda/stream.h"
+#include "cuda/tiles.h"
 
 namespace oort::cuda {
 namespace {
@@ -34,13 +35,6 @@ __device__ __forceinline__ void LoadTransposed(uint32_t (&r)[4], uint32_t addres
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"(address));
 }
-__device__ __forceinline__ void MultiplyAdd(float (&c)[4], const uint32_t (&a)[4], uint32_t b0,
-                                            uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%0,%1,%2,%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
 __device__ __forceinline__ uint32_t PackHalves(float low, float high) {
   const __half2 pair = __floats2half2_rn(low, high);
   return *reinterpret_cast<const uint32_t*>(&pair);
@@ -59,11 +53,7 @@ __device__ __forceinline__ void CopyTile(const AttentionArgs& a, const void* cac
     const __half* from = static_cast<const __half*>(cache) +
                          table[known / kKvBlock] * a.kv.block_stride + head * a.kv.head_stride +
                          known % kKvBlock * kDim + piece * 8;
-    const int bytes = token < end ? 16 : 0;
-    asm volatile(
-        "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to + PieceAt<kDim>(row, piece)),
-        "l"(from), "r"(bytes)
-        : "memory");
+    CopyOrZero<16, false>(to + PieceAt<kDim>(row, piece), from, token < end);
   }
 }
 
@@ -108,8 +98,8 @@ __device__ __forceinline__ void Score(const uint32_t (&queries)[kDim / 16][4], u
       const int row = n * 8 + lane / 16 * 8 + lane % 8, piece = k * 2 + lane / 8 % 2;
       uint32_t b[4];
       LoadMatrices(b, keys + PieceAt<kDim>(row, piece));
-      MultiplyAdd(scores[n], queries[k], b[0], b[1]);
-      MultiplyAdd(scores[n + 1], queries[k], b[2], b[3]);
+      MultiplyTile<false>(scores[n], queries[k], b[0], b[1]);
+      MultiplyTile<false>(scores[n + 1], queries[k], b[2], b[3]);
     }
   }
 }
@@ -175,8 +165,8 @@ __device__ __forceinline__ void AddValues(const float (&weights)[kKeys / 8][4], 
       const int row = k * 16 + lane / 8 % 2 * 8 + lane % 8, piece = n + lane / 16;
       uint32_t b[4];
       LoadTransposed(b, values + PieceAt<kDim>(row, piece));
-      MultiplyAdd(rows.sums[n], a, b[0], b[1]);
-      MultiplyAdd(rows.sums[n + 1], a, b[2], b[3]);
+      MultiplyTile<false>(rows.sums[n], a, b[0], b[1]);
+      MultiplyTile<false>(rows.sums[n + 1], a, b[2], b[3]);
     }
   }
 }
@@ -186,7 +176,7 @@ template <int kDim>
 __global__ void __launch_bounds__(kThreads) PromptKernel(const __grid_constant__ AttentionArgs a) {
   extern __shared__ __align__(128) unsigned char prompt_shared[];
   constexpr uint32_t kTileBytes = kKeys * kDim * 2;
-  const uint32_t base = static_cast<uint32_t>(__cvta_generic_to_shared(prompt_shared));
+  const uint32_t base = SharedAddress(prompt_shared);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
   const int head = blockIdx.y, kv_head = head / (a.heads / a.kv_heads);
   const int first_row = (static_cast<int>(gridDim.x) - 1 - static_cast<int>(blockIdx.x)) * kQueries;
@@ -202,7 +192,7 @@ __global__ void __launch_bounds__(kThreads) PromptKernel(const __grid_constant__
     const uint32_t to = base + static_cast<uint32_t>(tile % 2) * 2 * kTileBytes;
     CopyTile<kDim>(a, a.kv.keys, kv_head, table, tile * kKeys, end, to);
     CopyTile<kDim>(a, a.kv.values, kv_head, table, tile * kKeys, end, to + kTileBytes);
-    asm volatile("cp.async.commit_group;" ::: "memory");
+    CommitCopies();
   };
   fetch(first_tile);
   uint32_t queries[kDim / 16][4];
@@ -213,9 +203,9 @@ __global__ void __launch_bounds__(kThreads) PromptKernel(const __grid_constant__
   for (int tile = first_tile; tile < tiles; ++tile) {
     if (tile + 1 < tiles) {
       fetch(tile + 1);
-      asm volatile("cp.async.wait_group 1;" ::: "memory");
+      WaitForCopies<1>();
     } else {
-      asm volatile("cp.async.wait_group 0;" ::: "memory");
+      WaitForCopies<0>();
     }
     __syncthreads();
     const uint32_t keys = base + static_cast<uint32_t>(tile % 2) * 2 * kTileBytes;

@@ -6,15 +6,17 @@
 #include <initializer_list>
 
 #include "cuda/compact/device_weights.h"
+#include "cuda/compact/packed_rows.h"
 #include "llm/limits/limits.h"
 #include "oort/error.h"
 
 namespace oort::limits {
 namespace {
 
-constexpr double kNumber = 4;         // bytes of an activation
-constexpr double kFewRows = 16;       // steps of more rows multiply unpacked weights
-constexpr double kTokenOfTable = 12;  // where a token of a batch stands, and its blocks
+constexpr double kNumber = 4;          // bytes of an activation
+constexpr double kFewRows = 16;        // steps of more rows have scratch
+constexpr int kMultiprocessors = 132;  // of Hopper: they say in how many parts sums come
+constexpr double kTokenOfTable = 12;   // where a token of a batch stands, and its blocks
 
 double Up(double value, double unit) { return std::ceil(value / unit) * unit; }
 
@@ -46,8 +48,14 @@ struct Packed {
   /// Scratch of a product with so many rows.
   double Scratch(double count) const {
     if (count <= kFewRows) return 0;
-    return count * columns * 2 + (bits == 16 ? 0 : unpacked()) +
-           (gated ? count * rows * kNumber : 0);
+    const bool packed = bits != 16 && count <= cuda::kMostPackedRows;
+    const int splits =
+        packed ? cuda::PackedRowsSplits(static_cast<int64_t>(rows) / cuda::kStripRows,
+                                        static_cast<int64_t>(columns) / cuda::kStepColumns,
+                                        static_cast<int64_t>(count), kMultiprocessors)
+               : 1;
+    return count * columns * 2 + (bits == 16 || packed ? 0 : unpacked()) +
+           (gated || splits > 1 ? splits * count * rows * kNumber : 0);
   }
 };
 
