@@ -319,6 +319,8 @@ TEST(CompactProduct, FinishesWithBiasAddendAndActivation) {
            {std::pair{Precision::kF32, 3e-6}, std::pair{Precision::kBF16, 0.02}}) {
         CheckProduct({kind, rows, 64, {37}, true, true}, precision, {}, relative);
         CheckProduct({kind, rows, 64, {72, 32}, false, true}, precision, {}, relative);
+        // More steps than tiles are multiplied with at a time.
+        CheckProduct({kind, rows, 416, {72, 32}, false, true}, precision, {}, relative);
         CheckProduct({kind, rows, 64, {37}, true, true, false, Activation::kRelu}, precision, {},
                      relative);
         CheckProduct({kind, rows, 96, {50, 16, 3}, true}, precision, {}, relative);

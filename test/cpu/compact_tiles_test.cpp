@@ -3,8 +3,10 @@
 // unpacked alone, and that is the rounded weight. Products as a whole are in compact_test.cpp.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "cpu/compact/compact_matrix.h"
@@ -72,6 +74,17 @@ TEST(CompactTiles, UnpackBetweenProductsWhatTheyUnpackAlone) {
               << "step " << k << " row " << row;
         }
       }
+      // Pieces, which may begin inside of a group, are parts of the whole.
+      for (const auto& [k0, k1] : {std::pair<int64_t, int64_t>{32, 64}, {64, 128}}) {
+        std::vector<uint16_t> piece(static_cast<size_t>((k1 - k0) * kTileColumns), 0xffff);
+        TileStretch part = stretch;
+        part.k0 = k0;
+        part.k = std::min(k1, kK);
+        part.padded = k1;
+        part.to = piece.data();
+        kernels->unpack(part);
+        EXPECT_TRUE(std::equal(piece.begin(), piece.end(), alone.begin() + k0 * kTileColumns));
+      }
       for (int64_t x_rows : {1, 16, 17, 48, 200}) {
         // Ones: each sum is that of a column.
         const int64_t tall = (x_rows + 31) / 32 * 32;
@@ -81,8 +94,8 @@ TEST(CompactTiles, UnpackBetweenProductsWhatTheyUnpackAlone) {
         TileStretch next = stretch;
         next.to = meanwhile.data();
         kernels->begin();
-        kernels->multiply(
-            {x_rows, ones.data(), alone.data(), kPadded, sums.data(), kTileColumns, &next});
+        kernels->multiply({x_rows, ones.data(), 64 * kPadded, alone.data(), kPadded, sums.data(),
+                           kTileColumns, &next});
         kernels->end();
         EXPECT_EQ(meanwhile, alone) << x_rows << " rows";
         for (int64_t row = 0; row < rows; ++row) {

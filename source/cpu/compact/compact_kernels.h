@@ -203,22 +203,29 @@ OORT_DECLARE_KERNELS(CompactUnpackKernels)
 /// Columns that the kernels on tiles multiply at a time: two panels.
 inline constexpr int kTileColumns = 2 * kCompactRows;
 
-/// Two panels of quantized weights that become bf16: pairs of steps of kTileColumns columns, with
-/// zeros up to `padded` steps.
+/// Steps of k that are unpacked and multiplied at a time, at most: two such pieces of a stretch and
+/// the sums of 128 rows stay in the first cache together, where two whole stretches do not.
+inline constexpr int64_t kTilePiece = 192;
+
+/// Steps [k0, k) of two panels of quantized weights that become bf16: pairs of steps of
+/// kTileColumns columns, with zeros up to step `padded`. k0 is a multiple of 32.
 struct TileStretch {
   CompactLayout layout;
-  int64_t k = 0, padded = 0;
+  int64_t k0 = 0, k = 0, padded = 0;
   const std::byte* panels[2] = {};  ///< the second one null where there is none
+  int64_t ahead = 0;  ///< bytes from here to where as much is unpacked next, which is fetched
   uint16_t* to = nullptr;
 };
 
-/// Rows times a stretch of columns. Meanwhile the next stretch is unpacked: matrix units leave the
-/// others time for it.
+/// Rows times a piece of a stretch of columns. Meanwhile the next piece is unpacked: matrix units
+/// leave the others time for it.
 struct CompactTiles {
   int64_t rows = 0;
-  const void* a = nullptr;  ///< packed as the bf16 kernels of the blocked product have it
+  /// The first panel's first step, packed as the bf16 kernels of the blocked product have it.
+  const void* a = nullptr;
+  int64_t a_panel = 0;  ///< bytes from a panel to the next
   const uint16_t* b = nullptr;
-  int64_t padded = 0;  ///< steps of k, of both
+  int64_t steps = 0;  ///< of k, a multiple of 32
   /// rows x kTileColumns sums; rows are whole multiples of 16.
   float* sums = nullptr;
   int64_t stride = 0;

@@ -44,7 +44,7 @@ inline void StorePair(__m512i first, __m512i second, uint16_t* to) {
 }
 
 /// Eight steps of 16 rows: byte j of a row has step j in its low half and step 4 + j in the other.
-inline void UnpackNibbleLine(const std::byte* line, const PairNumbers& numbers, uint16_t* to,
+inline void UnpackLowNibbles(const std::byte* line, const PairNumbers& numbers, uint16_t* to,
                              int64_t step) {
   const __m512i w = _mm512_loadu_si512(line);
   const auto rounded = [&](__m512i shifted) {
@@ -52,18 +52,40 @@ inline void UnpackNibbleLine(const std::byte* line, const PairNumbers& numbers, 
   };
   StorePair(rounded(_mm512_slli_epi32(w, 16)), rounded(_mm512_slli_epi32(w, 8)), to);
   StorePair(rounded(w), rounded(_mm512_srli_epi32(w, 8)), to + step);
-  StorePair(rounded(_mm512_slli_epi32(w, 12)), rounded(_mm512_slli_epi32(w, 4)), to + 2 * step);
-  StorePair(rounded(_mm512_srli_epi32(w, 4)), rounded(_mm512_srli_epi32(w, 12)), to + 3 * step);
+}
+inline void UnpackHighNibbles(const std::byte* line, const PairNumbers& numbers, uint16_t* to,
+                              int64_t step) {
+  const __m512i w = _mm512_loadu_si512(line);
+  const auto rounded = [&](__m512i shifted) {
+    return RoundedNumbers(shifted, kNibbleAt16, numbers);
+  };
+  StorePair(rounded(_mm512_slli_epi32(w, 12)), rounded(_mm512_slli_epi32(w, 4)), to);
+  StorePair(rounded(_mm512_srli_epi32(w, 4)), rounded(_mm512_srli_epi32(w, 12)), to + step);
+}
+inline void UnpackNibbleLine(const std::byte* line, const PairNumbers& numbers, uint16_t* to,
+                             int64_t step) {
+  UnpackLowNibbles(line, numbers, to, step);
+  UnpackHighNibbles(line, numbers, to + 2 * step, step);
 }
 
 /// Four steps of 16 rows.
-inline void UnpackByteLine(const std::byte* line, const PairNumbers& numbers, uint16_t* to,
-                           int64_t step) {
-  const __m512i w = _mm512_xor_si512(_mm512_loadu_si512(line), _mm512_set1_epi8(-128));
+inline __m512i MovedBytes(const std::byte* line) {
+  return _mm512_xor_si512(_mm512_loadu_si512(line), _mm512_set1_epi8(-128));
+}
+inline void UnpackFirstBytes(const std::byte* line, const PairNumbers& numbers, uint16_t* to) {
+  const __m512i w = MovedBytes(line);
   StorePair(RoundedNumbers(_mm512_slli_epi32(w, 15), kByteAt15, numbers),
             RoundedNumbers(_mm512_slli_epi32(w, 7), kByteAt15, numbers), to);
+}
+inline void UnpackLastBytes(const std::byte* line, const PairNumbers& numbers, uint16_t* to) {
+  const __m512i w = MovedBytes(line);
   StorePair(RoundedNumbers(_mm512_srli_epi32(w, 1), kByteAt15, numbers),
-            RoundedNumbers(_mm512_srli_epi32(w, 9), kByteAt15, numbers), to + step);
+            RoundedNumbers(_mm512_srli_epi32(w, 9), kByteAt15, numbers), to);
+}
+inline void UnpackByteLine(const std::byte* line, const PairNumbers& numbers, uint16_t* to,
+                           int64_t step) {
+  UnpackFirstBytes(line, numbers, to);
+  UnpackLastBytes(line, numbers, to + step);
 }
 
 template <CompactType type>

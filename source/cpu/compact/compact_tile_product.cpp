@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Many rows times quantized weights on tiles of bf16: stretches of two panels, of which one is
-// multiplied while the next is unpacked.
+// Many rows times quantized weights on tiles of bf16: stretches of two panels in pieces of k, of
+// which one is multiplied while the next is unpacked.
 #include "core/parallel.h"
 #include "cpu/compact/compact_job.h"
 
@@ -17,42 +17,65 @@ struct CompactMultiplier::TileRun {
   int buffer = 0;      ///< which one holds what is multiplied
 
   int sides() const { return job.product.gated ? 2 : 1; }
+  int64_t pieces() const { return CeilDivide(scratch.padded, kTilePiece); }
   float* sums(int side) const {
-    return reinterpret_cast<float*>(own + 2 * scratch.stretch_bytes + side * scratch.sums_bytes);
+    return reinterpret_cast<float*>(own + 2 * scratch.piece_bytes + side * scratch.sums_bytes);
   }
 
-  /// Side `side` of a stretch, unpacked to buffer `to`.
-  TileStretch At(int64_t index, int side, int to) const {
-    const auto [result, column] = StretchAt(job.product, kTileColumns, index);
-    const CompactMatrix& matrix = *job.product.matrices[result + static_cast<size_t>(side)];
+  /// Which weights are multiplied at a time, in order.
+  struct Place {
+    int64_t index;  ///< of the stretch
+    int side;
+    int64_t piece;
+  };
+  Place After(Place place) const {
+    if (++place.piece < pieces()) return place;
+    place.piece = 0;
+    if (++place.side < sides()) return place;
+    return {place.index + 1, 0, 0};
+  }
+
+  TileStretch At(const Place& place, int to) const {
+    const auto [result, column] = StretchAt(job.product, kTileColumns, place.index);
+    const CompactMatrix& matrix = *job.product.matrices[result + static_cast<size_t>(place.side)];
     const int64_t panel = column / kCompactRows;
     TileStretch stretch;
     stretch.layout = matrix.layout();
-    stretch.k = job.k;
-    stretch.padded = scratch.padded;
+    stretch.k0 = place.piece * kTilePiece;
+    stretch.padded = std::min(stretch.k0 + kTilePiece, scratch.padded);
+    stretch.k = std::min(stretch.padded, job.k);
     stretch.panels[0] = matrix.panel(panel);
     if (panel + 1 < matrix.panels()) stretch.panels[1] = matrix.panel(panel + 1);
-    stretch.to = reinterpret_cast<uint16_t*>(own + to * scratch.stretch_bytes);
+    stretch.ahead = 2 * matrix.panel_bytes();  // the next stretch of columns
+    stretch.to = reinterpret_cast<uint16_t*>(own + to * scratch.piece_bytes);
     return stretch;
   }
 
-  /// `start`: what the sums begin with, as wide as `to`; null for zeros.
+  /// `start`: what the sums begin with, as wide as `to`; null for zeros. Between pieces they are
+  /// kept where they are near each other.
   void Multiply(int64_t index, int side, float* to, int64_t stride, const float* start = nullptr) {
-    const bool last_side = side + 1 == sides(), last = last_side && index + 1 == end;
-    TileStretch next;
-    if (!last) next = At(index + (last_side ? 1 : 0), last_side ? 0 : side + 1, 1 - buffer);
+    constexpr int64_t kStepOfA = kTileColumns * sizeof(uint16_t);  // 32 rows of a panel
     CompactTiles tiles;
     tiles.rows = job.product.rows;
-    tiles.a = a;
-    tiles.b = reinterpret_cast<const uint16_t*>(own + buffer * scratch.stretch_bytes);
-    tiles.padded = scratch.padded;
-    tiles.sums = to;
-    tiles.stride = stride;
-    tiles.start = start;
-    tiles.start_stride = stride;
-    tiles.next = last ? nullptr : &next;
-    multiplier.tiles_->multiply(tiles);
-    buffer = 1 - buffer;
+    tiles.a_panel = scratch.padded * kStepOfA;
+    for (Place place{index, side, 0}; place.index == index && place.side == side;) {
+      const Place after = After(place);
+      const int64_t k0 = place.piece * kTilePiece;
+      TileStretch next;
+      if (after.index < end) next = At(after, 1 - buffer);
+      tiles.next = after.index < end ? &next : nullptr;
+      tiles.a = a + k0 * kStepOfA;
+      tiles.b = reinterpret_cast<const uint16_t*>(own + buffer * scratch.piece_bytes);
+      tiles.steps = std::min(kTilePiece, scratch.padded - k0);
+      const bool first = place.piece == 0, last = after.piece == 0;
+      tiles.start = first ? start : sums(side);
+      tiles.start_stride = first ? stride : kTileColumns;
+      tiles.sums = last ? to : sums(side);
+      tiles.stride = last ? stride : kTileColumns;
+      multiplier.tiles_->multiply(tiles);
+      buffer = 1 - buffer;
+      place = after;
+    }
   }
 
   /// Whether sums of whole tiles, begun with the addend, are the result.
@@ -66,7 +89,7 @@ struct CompactMultiplier::TileRun {
   void Run() {
     if (begin == end) return;
     multiplier.tiles_->begin();
-    multiplier.tiles_->unpack(At(begin, 0, buffer));
+    multiplier.tiles_->unpack(At({begin, 0, 0}, buffer));
     for (int64_t index = begin; index < end; ++index) {
       const auto [result, column] = StretchAt(job.product, kTileColumns, index);
       const int64_t width = job.product.matrices[result]->rows();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Many rows times quantized weights on AMX. Unpacking a stretch of weights takes a third as long
-// as multiplying 128 rows with it, on other units: between the products of one stretch stand the
-// lines of the next, as many to each.
+// Many rows times quantized weights on AMX. Unpacking a piece of weights takes half as long as
+// multiplying 128 rows with it, on other units: between the products of one piece stand the lines
+// of the next, as many to each.
 #include "cpu/compact/compact_kernels.h"
 
 #if defined(OORT_UNIT_amx)
@@ -14,30 +14,51 @@
 namespace oort::OORT_ISA {
 namespace {
 
-/// Unpacks a stretch line by line.
-template <CompactType type>
-class LineUnpacker {
+/// Unpacks a piece of a stretch, half a line at a time.
+template <CompactType type, ScaleType scales>
+class HalfLines {
  public:
-  explicit LineUnpacker(const TileStretch& stretch)
+  explicit HalfLines(const TileStretch& stretch)
       : stretch_(stretch),
         group_bytes_(stretch.layout.group_bytes()),
         group_lines_(stretch.layout.group / kSteps),
         zero_(static_cast<float>(stretch.layout.zero)),
         panels_(stretch.panels[1] == nullptr ? 1 : 2),
-        lines_(panels_ * (stretch.k / kSteps)) {
+        count_(2 * panels_ * ((stretch.k - stretch.k0) / kSteps)) {
     StartPanel(0);
   }
 
-  int64_t lines() const { return lines_; }
+  int64_t count() const { return count_; }
 
-  /// To be called `lines()` times.
-  [[gnu::always_inline]] void Line() {
-    if (in_group_ == 0) StartGroup();
-    __builtin_prefetch(line_ + kAhead, 0, 2);
-    if constexpr (type == CompactType::kInt4) {
-      UnpackNibbleLine(line_, {scale_, start_}, out_, kPair);
+  /// To be called `count()` times.
+  [[gnu::always_inline]] void Next() {
+    second_ = !second_;
+    if (second_) {
+      First();
     } else {
-      UnpackByteLine(line_, {scale_, start_}, out_, kPair);
+      Second();
+    }
+  }
+
+ private:
+  static constexpr bool kNibbles = type == CompactType::kInt4;
+  static constexpr int kSteps = kNibbles ? 8 : 4;  // of k in a line
+  static constexpr int kPair = 2 * kTileColumns;   // elements of a pair of steps
+
+  [[gnu::always_inline]] void First() {
+    if (in_group_ == 0) StartGroup();
+    __builtin_prefetch(line_ + stretch_.ahead, 0, 2);
+    if constexpr (kNibbles) {
+      UnpackLowNibbles(line_, {scale_, start_}, out_, kPair);
+    } else {
+      UnpackFirstBytes(line_, {scale_, start_}, out_);
+    }
+  }
+  [[gnu::always_inline]] void Second() {
+    if constexpr (kNibbles) {
+      UnpackHighNibbles(line_, {scale_, start_}, out_ + 2 * kPair, kPair);
+    } else {
+      UnpackLastBytes(line_, {scale_, start_}, out_ + kPair);
     }
     line_ += 64;
     out_ += kSteps / 2 * kPair;
@@ -45,16 +66,18 @@ class LineUnpacker {
     if (--left_ == 0) EndPanel();
   }
 
- private:
-  static constexpr int kSteps = type == CompactType::kInt4 ? 8 : 4;  // of k in a line
-  static constexpr int kPair = 2 * kTileColumns;                     // elements of a pair of steps
-  static constexpr int kAhead = 4096;
-
   void StartPanel(int panel) {
     panel_ = panel;
-    group_ = stretch_.panels[panel] + stretch_.layout.panel_head_bytes();
+    rows_ = {stretch_.panels[panel], 0};
+    const int64_t group = stretch_.layout.group, into = stretch_.k0 % group / kSteps;
+    group_ = stretch_.panels[panel] + stretch_.layout.group_at(stretch_.k0 / group);
     in_group_ = 0;
-    left_ = stretch_.k / kSteps;
+    if (into > 0) {
+      StartGroup();
+      line_ += 64 * into;
+      in_group_ -= static_cast<int>(into);
+    }
+    left_ = (stretch_.k - stretch_.k0) / kSteps;
     out_ = stretch_.to + 2 * kCompactRows * panel;
   }
   void EndPanel() {
@@ -64,14 +87,14 @@ class LineUnpacker {
     }
     if (panel_ + 1 < panels_) StartPanel(panel_ + 1);
   }
-  void StartGroup() {
+  [[gnu::always_inline]] void StartGroup() {
     const CompactLayout& layout = stretch_.layout;
-    const GroupNumbers of(layout, stretch_.panels[panel_], group_, 0);
-    scale_ = of.scale.v;
-    if constexpr (type == CompactType::kInt4) {
-      start_ = PairNumbers(kNibbleAt16, scale_, of.minimum.v, zero_).start;
+    scale_ = rows_.Scale(group_).v;
+    const __m512 minimum = layout.has_minimum ? rows_.Minimum(group_).v : _mm512_setzero_ps();
+    if constexpr (kNibbles) {
+      start_ = PairNumbers(kNibbleAt16, scale_, minimum, zero_).start;
     } else {
-      start_ = PairNumbers(kByteAt15, scale_, of.minimum.v, zero_ + 128.0f).start;
+      start_ = PairNumbers(kByteAt15, scale_, minimum, zero_ + 128.0f).start;
     }
     line_ = group_ + layout.head_bytes();
     in_group_ = group_lines_;
@@ -83,30 +106,55 @@ class LineUnpacker {
   int group_lines_;
   float zero_;
   int panels_, panel_ = 0;
-  int64_t lines_, left_ = 0;
+  int64_t count_, left_ = 0;
   const std::byte *group_ = nullptr, *line_ = nullptr;
   int in_group_ = 0;
+  bool second_ = false;
   uint16_t* out_ = nullptr;
+  RowScales<scales> rows_;
   __m512 scale_, start_;
 };
 
-/// Deals lines out to the steps of all products.
+/// Calls body(tag of the type, tag of the scales' type).
 template <CompactType type>
+struct CompactTag {
+  static constexpr CompactType kType = type;
+};
+template <typename Body>
+void WithLayout(const CompactLayout& layout, Body body) {
+  WithScales(layout.scales, [&](auto scales) {
+    if (layout.type == CompactType::kInt4) {
+      body(CompactTag<CompactType::kInt4>{}, scales);
+    } else if constexpr (decltype(scales)::kType != ScaleType::kByte) {
+      body(CompactTag<CompactType::kInt8>{}, scales);
+    }
+  });
+}
+
+/// Products of a step of 32 rows, between which halves of lines are dealt out: in larger portions
+/// the vector units would wait while tiles are multiplied, and the other way around.
+constexpr int kStepProducts = 4;
+
+template <CompactType type, ScaleType scales>
 struct Meanwhile {
-  LineUnpacker<type> unpacker;
-  int64_t steps, lines, due = 0;
-  Meanwhile(const TileStretch& stretch, int64_t all_steps)
-      : unpacker(stretch), steps(all_steps), lines(unpacker.lines()) {}
-  [[gnu::always_inline]] void Step() {
-    for (due += lines; due >= steps; due -= steps) unpacker.Line();
+  HalfLines<type, scales> halves;
+  int64_t places, due = 0;
+  Meanwhile(const TileStretch& stretch, int64_t products) : halves(stretch), places(products) {}
+  [[gnu::always_inline]] void Place() {
+    Keep();
+    for (due += halves.count(); due >= places; due -= places) halves.Next();
+    Keep();
   }
+  /// What stands before is not to move behind it.
+  [[gnu::always_inline]] static void Keep() { asm volatile("" ::: "memory"); }
 };
 struct Nothing {
-  void Step() {}
+  void Place() {}
 };
 
-/// 32 or, unless `low`, 16 rows. Tiles 0 to 3 are sums, 4 and 5 of A, 6 and 7 of B. B, of which all
-/// rows are multiplied, is to stay in the first cache, so A passes it by.
+/// 32 or, unless `low`, 16 rows. Tiles 0 to 3 are sums, 4 and 5 of A, 6 and 7 of B, each loaded for
+/// the next step as soon as it was multiplied. B, of which all rows are multiplied, is to stay in
+/// the first cache, so A passes it by.
 template <bool low, typename Other>
 void MultiplyRows(const char* a, const char* b, int64_t steps, const TileSums& sums, Other& other) {
   constexpr int kStepOfA = 2 * kUnitK * kUnitRows, kStepOfB = 2 * kUnitK * kTileColumns;
@@ -123,18 +171,26 @@ void MultiplyRows(const char* a, const char* b, int64_t steps, const TileSums& s
     if constexpr (low) _tile_loadd(2, lower, sums.from_stride);
     if constexpr (low) _tile_loadd(3, lower + 16, sums.from_stride);
   }
-  for (int64_t i = 0; i < steps; ++i, a += kStepOfA, b += kStepOfB) {
-    _tile_stream_loadd(4, a, kRowOfA);
-    _tile_loadd(6, b, kPairOfB);
+  _tile_stream_loadd(4, a, kRowOfA);
+  _tile_loadd(6, b, kPairOfB);
+  _tile_loadd(7, b + 64, kPairOfB);
+  if constexpr (low) _tile_stream_loadd(5, a + kStepOfA / 2, kRowOfA);
+  for (int64_t i = 1; i <= steps; ++i) {
+    // Behind the last step nothing may be read: what is here is loaded once more.
+    a += i < steps ? kStepOfA : 0;
+    b += i < steps ? kStepOfB : 0;
     _tile_dpbf16ps(0, 4, 6);
-    _tile_loadd(7, b + 64, kPairOfB);
+    other.Place();
     _tile_dpbf16ps(1, 4, 7);
-    if constexpr (low) {
-      _tile_stream_loadd(5, a + kStepOfA / 2, kRowOfA);
-      _tile_dpbf16ps(2, 5, 6);
-      _tile_dpbf16ps(3, 5, 7);
-    }
-    other.Step();
+    _tile_stream_loadd(4, a, kRowOfA);
+    other.Place();
+    if constexpr (low) _tile_dpbf16ps(2, 5, 6);
+    _tile_loadd(6, b, kPairOfB);
+    other.Place();
+    if constexpr (low) _tile_dpbf16ps(3, 5, 7);
+    _tile_loadd(7, b + 64, kPairOfB);
+    if constexpr (low) _tile_stream_loadd(5, a + kStepOfA / 2, kRowOfA);
+    other.Place();
   }
   float* lower = sums.to + 16 * (sums.to_stride / 4);
   _tile_stored(0, sums.to, sums.to_stride);
@@ -146,7 +202,7 @@ void MultiplyRows(const char* a, const char* b, int64_t steps, const TileSums& s
 template <typename Other>
 void MultiplyAll(const CompactTiles& tiles, Other& other) {
   constexpr int64_t kFloat = sizeof(float);
-  const int64_t steps = tiles.padded / kUnitK;
+  const int64_t steps = tiles.steps / kUnitK;
   const char* a = static_cast<const char*>(tiles.a);
   const char* b = reinterpret_cast<const char*>(tiles.b);
   TileSums sums{tiles.start, kFloat * tiles.start_stride, tiles.sums, kFloat * tiles.stride};
@@ -156,17 +212,10 @@ void MultiplyAll(const CompactTiles& tiles, Other& other) {
     } else {
       MultiplyRows<false>(a, b, steps, sums, other);
     }
-    a += 2 * tiles.padded * kUnitRows;
+    a += tiles.a_panel;
     if (sums.from != nullptr) sums.from += kUnitRows * tiles.start_stride;
     sums.to += kUnitRows * tiles.stride;
   }
-}
-
-template <CompactType type>
-void MultiplyMeanwhile(const CompactTiles& tiles) {
-  const int64_t panels = (tiles.rows + kUnitRows - 1) / kUnitRows;
-  Meanwhile<type> other(*tiles.next, panels * (tiles.padded / kUnitK));
-  MultiplyAll(tiles, other);
 }
 
 void Multiply(const CompactTiles& tiles) {
@@ -174,21 +223,19 @@ void Multiply(const CompactTiles& tiles) {
     Nothing nothing;
     return MultiplyAll(tiles, nothing);
   }
-  if (tiles.next->layout.type == CompactType::kInt4) {
-    return MultiplyMeanwhile<CompactType::kInt4>(tiles);
-  }
-  MultiplyMeanwhile<CompactType::kInt8>(tiles);
-}
-
-template <CompactType type>
-void UnpackLines(const TileStretch& stretch) {
-  LineUnpacker<type> unpacker(stretch);
-  for (int64_t i = unpacker.lines(); i > 0; --i) unpacker.Line();
+  const int64_t panels = (tiles.rows + kUnitRows - 1) / kUnitRows;
+  const int64_t products = panels * (tiles.steps / kUnitK) * kStepProducts;
+  WithLayout(tiles.next->layout, [&](auto type, auto scales) {
+    Meanwhile<decltype(type)::kType, decltype(scales)::kType> other(*tiles.next, products);
+    MultiplyAll(tiles, other);
+  });
 }
 
 void UnpackStretch(const TileStretch& stretch) {
-  if (stretch.layout.type == CompactType::kInt4) return UnpackLines<CompactType::kInt4>(stretch);
-  UnpackLines<CompactType::kInt8>(stretch);
+  WithLayout(stretch.layout, [&](auto type, auto scales) {
+    HalfLines<decltype(type)::kType, decltype(scales)::kType> halves(stretch);
+    for (int64_t i = halves.count(); i > 0; --i) halves.Next();
+  });
 }
 
 }  // namespace
