@@ -342,9 +342,9 @@ void CompactMatrix::SetNext(const CompactMatrix& next) const {
 }
 
 void CompactMatrix::ReadInstead(const CompactMatrix& of) const {
-  auto& [mutex, entries, last] = AllShared();
-  const std::scoped_lock lock(mutex);
-  for (const auto& [key, entry] : entries) {
+  SharedMatrices& all = AllShared();
+  const std::scoped_lock lock(all.mutex);
+  for (const auto& [key, entry] : all.entries) {
     const auto packed = entry.packed.lock();
     if (packed != nullptr && packed->Next(0, 1) == of.panel(0)) packed->SetNext(*this);
   }
@@ -354,28 +354,28 @@ void CompactMatrix::ReadInstead(const CompactMatrix& of) const {
 
 std::shared_ptr<const CompactMatrix> CompactMatrix::Shared(const StoredMatrix& stored, int threads,
                                                            CompactScales scales) {
-  auto& [mutex, entries, last] = AllShared();
+  SharedMatrices& all = AllShared();
   const auto follow = [&](const std::shared_ptr<const CompactMatrix>& packed) {
-    if (const auto before = last.lock(); before != nullptr && before != packed) {
+    if (const auto before = all.last.lock(); before != nullptr && before != packed) {
       before->SetNext(*packed);
     }
-    last = packed;
+    all.last = packed;
     return packed;
   };
   const std::shared_ptr<Buffer>& source = stored.data.buffer();
   const SharedKey key{stored.data.raw(), stored.format, stored.rows, stored.columns, scales};
   {
-    const std::scoped_lock lock(mutex);
-    std::erase_if(entries, [](const auto& entry) { return entry.second.packed.expired(); });
-    const auto found = entries.find(key);
+    const std::scoped_lock lock(all.mutex);
+    std::erase_if(all.entries, [](const auto& entry) { return entry.second.packed.expired(); });
+    const auto found = all.entries.find(key);
     // The address says nothing once the memory there was given back.
-    if (found != entries.end() && found->second.source.lock() == source && source != nullptr) {
+    if (found != all.entries.end() && found->second.source.lock() == source && source != nullptr) {
       if (auto packed = found->second.packed.lock()) return follow(packed);
     }
   }
   auto packed = std::make_shared<const CompactMatrix>(stored, threads, scales);
-  const std::scoped_lock lock(mutex);
-  entries[key] = {source, packed};
+  const std::scoped_lock lock(all.mutex);
+  all.entries[key] = {source, packed};
   return follow(packed);
 }
 
