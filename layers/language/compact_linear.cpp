@@ -18,6 +18,7 @@ class CompactLinear final : public Layer {
  public:
   explicit CompactLinear(const LayerInit& init)
       : spec_(init), norm_tables_(init.isa()), multiplier_(init.isa(), ReadPrecision(init)) {
+    if (ReadPrecision(init) != Precision::kF32) spec_.AllowRough();
     for (const StoredMatrix& stored : spec_.stored()) {
       matrices_.push_back(CompactMatrix::Shared(stored, AvailableThreads(), multiplier_.scales()));
       weight_bytes_ += matrices_.back()->bytes();

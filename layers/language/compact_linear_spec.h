@@ -39,6 +39,7 @@ class CompactLinearSpec {
   int results() const { return gated_ ? 1 : parts(); }
   int64_t part_rows(int part) const { return part_rows_[static_cast<size_t>(part)]; }
   const FusedEpilogue& epilogue() const { return epilogue_; }
+  void AllowRough() { epilogue_.AllowRough(); }
   /// The gain of an RMS norm of the input; undefined for none.
   const Tensor& norm() const { return norm_; }
   double norm_epsilon() const { return norm_epsilon_; }

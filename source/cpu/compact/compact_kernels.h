@@ -203,9 +203,9 @@ OORT_DECLARE_KERNELS(CompactUnpackKernels)
 /// Columns that the kernels on tiles multiply at a time: two panels.
 inline constexpr int kTileColumns = 2 * kCompactRows;
 
-/// Steps of k that are unpacked and multiplied at a time, at most: two such pieces of a stretch and
-/// the sums of 128 rows stay in the first cache together, where two whole stretches do not.
-inline constexpr int64_t kTilePiece = 192;
+/// Steps of k that are unpacked and multiplied at a time, at most: two whole stretches would not
+/// stay in the first cache together, and sums that come and go with every piece take time, too.
+inline constexpr int64_t kTilePiece = 288;
 
 /// Steps [k0, k) of two panels of quantized weights that become bf16: pairs of steps of
 /// kTileColumns columns, with zeros up to step `padded`. k0 is a multiple of 32.

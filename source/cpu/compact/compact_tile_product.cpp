@@ -17,7 +17,7 @@ struct CompactMultiplier::TileRun {
   int buffer = 0;      ///< which one holds what is multiplied
 
   int sides() const { return job.product.gated ? 2 : 1; }
-  int64_t pieces() const { return CeilDivide(scratch.padded, kTilePiece); }
+  int64_t pieces() const { return CeilDivide(scratch.padded, scratch.piece); }
   float* sums(int side) const {
     return reinterpret_cast<float*>(own + 2 * scratch.piece_bytes + side * scratch.sums_bytes);
   }
@@ -41,8 +41,8 @@ struct CompactMultiplier::TileRun {
     const int64_t panel = column / kCompactRows;
     TileStretch stretch;
     stretch.layout = matrix.layout();
-    stretch.k0 = place.piece * kTilePiece;
-    stretch.padded = std::min(stretch.k0 + kTilePiece, scratch.padded);
+    stretch.k0 = place.piece * scratch.piece;
+    stretch.padded = std::min(stretch.k0 + scratch.piece, scratch.padded);
     stretch.k = std::min(stretch.padded, job.k);
     stretch.panels[0] = matrix.panel(panel);
     if (panel + 1 < matrix.panels()) stretch.panels[1] = matrix.panel(panel + 1);
@@ -60,13 +60,13 @@ struct CompactMultiplier::TileRun {
     tiles.a_panel = scratch.padded * kStepOfA;
     for (Place place{index, side, 0}; place.index == index && place.side == side;) {
       const Place after = After(place);
-      const int64_t k0 = place.piece * kTilePiece;
+      const int64_t k0 = place.piece * scratch.piece;
       TileStretch next;
       if (after.index < end) next = At(after, 1 - buffer);
       tiles.next = after.index < end ? &next : nullptr;
       tiles.a = a + k0 * kStepOfA;
       tiles.b = reinterpret_cast<const uint16_t*>(own + buffer * scratch.piece_bytes);
-      tiles.steps = std::min(kTilePiece, scratch.padded - k0);
+      tiles.steps = std::min(scratch.piece, scratch.padded - k0);
       const bool first = place.piece == 0, last = after.piece == 0;
       tiles.start = first ? start : sums(side);
       tiles.start_stride = first ? stride : kTileColumns;
