@@ -109,8 +109,12 @@ TEST(CompactMatrix, KeepsScalesThatBytesDoNotFit) {
     return matrix.layout();
   };
   EXPECT_EQ(layout(0.1f, 0.1f).scales, ScaleType::kByte);
-  for (const auto& [scale, minimum] : std::vector<std::pair<float, float>>{
-           {-0.1f, 0.1f}, {0.1f, 1000.0f}, {0.1f, 1e30f}, {0.1f, NAN}, {INFINITY, 0.1f}}) {
+  for (const auto& [scale, minimum] : std::vector<std::pair<float, float>>{{-0.1f, 0.1f},
+                                                                           {0.1f, 1000.0f},
+                                                                           {0.1f, 1e30f},
+                                                                           {0.1f, -1e30f},
+                                                                           {0.1f, NAN},
+                                                                           {INFINITY, 0.1f}}) {
     const CompactLayout kept = layout(scale, minimum);
     EXPECT_EQ(kept.scales, ScaleType::kF32) << scale << " " << minimum;
     EXPECT_EQ(kept.zero, 0);
