@@ -160,8 +160,8 @@ cublasLtMatrixLayout_t MakeLayout(DType dtype, int64_t rows, int64_t columns, in
 }
 
 /// OORT_CUBLAS_ALIGNMENT: no more than this is told of addresses in products of 16-bit numbers.
-/// With 4, cuBLAS takes kernels that store with ordinary instructions. Others store with the copy
-/// engine, which compute-sanitizer's initcheck does not see: it takes their results for unwritten.
+/// With 4, cuBLAS takes kernels whose results compute-sanitizer's initcheck sees; those of others
+/// it takes for unwritten, probably because they store with the copy engine.
 int MostAlignment() {
   static const int most = [] {
     const char* const value = std::getenv("OORT_CUBLAS_ALIGNMENT");

@@ -21,13 +21,14 @@ struct CompactCase {
   int64_t columns = 576;
   std::vector<int64_t> part_rows = {48};
   bool gated = false, norm = false, bias = false, addend = false;
+  DType scale = DType::kF16;
   float unit = 1;         ///< of the inputs
   float weight_unit = 1;  ///< of the weights
 
   StoredMatrix Weight(int64_t rows, uint64_t seed) const {
     const Tensor values =
         testing::RandomTensor(DType::kF32, {rows, columns}, seed, -weight_unit, weight_unit);
-    StoredMatrix stored = AllocateStored({format, group, DType::kF16}, rows, columns);
+    StoredMatrix stored = AllocateStored({format, group, scale}, rows, columns);
     QuantizeRows(values.data<float>(), 0, rows, stored);
     return stored;
   }
@@ -209,6 +210,31 @@ TEST_F(CudaCompactLinear, NumbersOfAnySize) {
     tested.unit = INFINITY;
     const std::vector<Tensor> got = Run(tested, 1, Device::Cuda(0), Precision::kF32);
     for (float value : got[0].span<float>()) EXPECT_FALSE(std::isfinite(value));
+  }
+}
+
+// Products in f16: packed weights as they are up to 128 rows, in blocks of 32, 64 and 128, and
+// unpacked behind that.
+TEST_F(CudaCompactLinear, ManyRowsOfAllFormatsAndGroups) {
+  for (WeightFormat format :
+       {WeightFormat::kInt8, WeightFormat::kUint8, WeightFormat::kInt4, WeightFormat::kUint4}) {
+    for (int64_t group : {32, 64, 128}) {
+      for (DType scale : {DType::kF16, DType::kF32}) {
+        for (int64_t columns :
+             {group * 3, int64_t{640}}) {  // the first are no whole splits or steps
+          CompactCase tested;
+          tested.format = format;
+          tested.group = group;
+          tested.scale = scale;
+          tested.columns = columns;
+          tested.part_rows = {40, 23, 300};
+          SCOPED_TRACE(Name(scale));
+          for (int64_t rows : {17, 33, 100, 128, 129}) {
+            ExpectSame(tested, rows, Precision::kBF16, 1e-3);
+          }
+        }
+      }
+    }
   }
 }
 
