@@ -18,7 +18,7 @@ namespace oort {
 
 struct EngineOptions {
   int threads = 0;             ///< 0 for as many as the process may use
-  KvType kv = KvType::kF16;    ///< how keys and values are kept
+  std::optional<KvType> kv;    ///< how keys and values are kept; unset: the model's default_kv()
   int64_t cache_tokens = 0;    ///< of all sequences together; 0: the model's context, at most 8192
   int64_t prompt_chunk = 512;  ///< tokens of a prompt in one step
   /// Most bytes, of the memory of the device that the model runs on, for weights, activations and

@@ -18,9 +18,10 @@
 namespace oort {
 
 struct LanguageModelOptions {
-  /// Activations stay f32 throughout. Else products round them to bytes in groups, or to bf16: much
-  /// faster, and seldom another answer.
-  bool exact = false;
+  /// Activations stay f32 throughout. Else products round them to bytes in groups, or to 16 bits:
+  /// much faster, and seldom another answer. Unset: false, but true on a GPU for models with less
+  /// than 512 MB of weights, whose prompts take milliseconds either way.
+  std::optional<bool> exact;
   /// What weights become while they are loaded, one by one: "int8", "int4", "bf16", "f16" or "f32",
   /// as ConvertOptions says; empty: as they are in the file. Not for a .param: convert does that.
   std::string weights;
@@ -64,6 +65,8 @@ class LanguageModel {
   /// likeliest token of each of these rows, i32. It runs with RunOptions::sequences.
   const std::shared_ptr<const RuntimeGraph>& graph() const;
   KvShape kv_shape(KvType type) const;
+  /// f32 where activations stay f32, else f16.
+  KvType default_kv() const;
 
   bool has_tokenizer() const;
   /// Throws kUnsupported where the files hold none.

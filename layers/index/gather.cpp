@@ -12,7 +12,7 @@ namespace {
 /// A scalar counts as a vector of one.
 Shape AsVector(const Shape& shape) { return shape.rank() == 0 ? Shape{1} : shape; }
 
-/// What gather and scatter ask of their index: the rank of x, and no more than x along the axes
+/// What gather asks of its index: the rank of x, and no more than x along the axes
 /// other than `dim`.
 void CheckIndexShape(const Shape& tensor, const Shape& indices, int dim) {
   const Shape x = AsVector(tensor), index = AsVector(indices);
@@ -95,49 +95,6 @@ class IndexSelectLayer final : public AxisIndexLayer, public AnyDevice {
   }
 };
 
-/// output = input; output[index[i]] += src[i] along dim.
-class ScatterAddLayer final : public AxisIndexLayer {
- public:
-  explicit ScatterAddLayer(const LayerInit& init)
-      : AxisIndexLayer(init), input_(init.Arg("input")), src_(init.Arg("src")) {}
-
-  std::vector<Value> Infer(const Args& args) const override {
-    if (!IsKnown(args)) return {Value::Deferred()};
-    const Tensor& x = input(args);
-    CheckIndexShape(x.shape(), index(args).shape(), Axis(args));
-    CheckIndexShape(args.shape(src_), index(args).shape(), -1);
-    if (args.tensor(src_).dtype() != x.dtype()) {
-      throw Error(ErrorCode::kInvalidArgument, "expected src of dtype " +
-                                                   std::string(Name(x.dtype())) + ", got " +
-                                                   args.tensor(src_).ToString());
-    }
-    return {Tensor::Meta(x.dtype(), x.shape())};
-  }
-
-  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
-    const Tensor& x = input(args);
-    const Tensor& src = args.tensor(src_);
-    const Shape& shape = index(args).shape();
-    const std::vector<int64_t> offsets = PlanGather(x.shape(), index(args), Axis(args));
-    Tensor& output = OutputTensor(outputs[0], x.dtype(), x.shape());
-    CopyBytes(context, x.raw(), output.raw(), x.bytes());
-    // Of src only the corner that the index covers counts.
-    const Shape corner_shape = AsVector(shape);
-    Strided corner(AsVector(src.shape()));
-    for (int i = 0; i < corner.rank(); ++i) corner = corner.Sliced(i, 0, corner_shape[i]);
-    Tensor values(src.dtype(), shape);
-    CopyStrided(context, ItemSize(src.dtype()), src.raw(), corner, values.raw());
-    AddAt(offsets, values, output);
-  }
-
-  std::vector<Reuse> Reuses(const Args&) const override {
-    return {{Reuse::kInPlace, input_, 0, 0}};
-  }
-
- private:
-  int input_, src_;
-};
-
 }  // namespace
 }  // namespace oort
 
@@ -157,12 +114,4 @@ OORT_LAYERS(gather) {
                    .Dynamic()
                    .Tensor("index", kIndexTypes),
                Create<IndexSelectLayer>());
-  registry.Add(OperatorSchema({"torch.scatter_add"},
-                              "input with output[index[i][j]][j] += src[i][j] for dim 0, and so on")
-                   .Tensor("input", kReals | DType::kC64 | DType::kC128)
-                   .Int("dim")
-                   .Dynamic()
-                   .Tensor("index", kIndexTypes)
-                   .Tensor("src", kReals | DType::kC64 | DType::kC128),
-               Create<ScatterAddLayer>());
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Operators that write into a copy of a tensor at places that an index names: scatter,
+// Operators that write into a copy of a tensor at places that an index names: scatter, scatter_add,
 // scatter_reduce, index_add, index_copy, index_fill, index_reduce and put.
 #include <algorithm>
 #include <array>
@@ -185,7 +185,10 @@ class ScatterBase : public Layer, public AnyDevice {
                                                  " does not fit shape " + x.ToString());
   }
   void CheckDType(const Args& args, const Tensor& values) const {
-    if (values.dtype() != input(args).dtype()) Misfit("a source", values, input(args).shape());
+    if (values.dtype() == input(args).dtype()) return;
+    throw Error(ErrorCode::kInvalidArgument, "expected a source of dtype " +
+                                                 std::string(Name(input(args).dtype())) + ", got " +
+                                                 values.ToString());
   }
   /// `count` copies of one number.
   static Tensor Filled(const Value& number, DType dtype, int64_t count) {
@@ -199,10 +202,12 @@ class ScatterBase : public Layer, public AnyDevice {
   bool include_self_, on_device_;
 };
 
-/// scatter and scatter_reduce: the index has the rank of x and names one place an element.
+/// scatter, scatter_add and scatter_reduce: the index has the rank of x and names one place an
+/// element.
 class ScatterLayer final : public ScatterBase {
  public:
   explicit ScatterLayer(const LayerInit& init) : ScatterBase(init), src_(init.Arg("src")) {}
+  ScatterLayer(const LayerInit& init, Combine combine) : ScatterLayer(init) { combine_ = combine; }
 
  protected:
   void Check(const Args& args) const override {
@@ -211,11 +216,15 @@ class ScatterLayer final : public ScatterBase {
     const bool tensor = args[src_].IsTensor();
     const Shape source = tensor ? ScatterVector(args.shape(src_)) : shape;
     const int axis = Axis(args);
-    bool fits = shape.rank() == x.rank() && source.rank() == x.rank();
-    for (int i = 0; fits && i < x.rank() && shape.elements() > 0; ++i) {
-      fits = (i == axis || shape[i] <= x[i]) && shape[i] <= source[i];
-    }
-    if (!fits) Misfit("an index", index(args), input(args).shape());
+    const auto fits = [&](const Shape& other, int free_axis) {
+      bool all = shape.rank() == other.rank();
+      for (int i = 0; all && i < other.rank() && shape.elements() > 0; ++i) {
+        all = i == free_axis || shape[i] <= other[i];
+      }
+      return all;
+    };
+    if (!fits(x, axis)) Misfit("an index", index(args), input(args).shape());
+    if (!fits(source, -1)) Misfit("an index", index(args), source);
     if (tensor) CheckDType(args, args.tensor(src_));
   }
 
@@ -372,6 +381,10 @@ class PutLayer final : public ScatterBase {
 
 constexpr DTypeSet kScattered = kReals | DType::kC64 | DType::kC128;
 
+std::unique_ptr<Layer> CreateScatterAdd(const LayerInit& init) {
+  return std::make_unique<ScatterLayer>(init, Combine::kSum);
+}
+
 LayerCreator CreateIndexWrite(Combine combine) {
   return
       [combine](const LayerInit& init) { return std::make_unique<IndexWriteLayer>(init, combine); };
@@ -404,6 +417,14 @@ OORT_LAYERS(scatter) {
                    .Nullable()
                    .OneOf({"add", "multiply"}),
                Create<ScatterLayer>());
+  registry.Add(OperatorSchema({"torch.scatter_add"},
+                              "input with output[index[i][j]][j] += src[i][j] for dim 0, and so on")
+                   .Tensor("input", kScattered)
+                   .Int("dim")
+                   .Dynamic()
+                   .Tensor("index", kIndexTypes)
+                   .Tensor("src", kScattered),
+               &CreateScatterAdd);
   registry.Add(OperatorSchema({"torch.scatter_reduce", "aten::scatter_reduce"},
                               "input with src combined into the places that the index names")
                    .Tensor("input", kScattered)

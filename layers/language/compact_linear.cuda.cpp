@@ -145,7 +145,17 @@ class CudaCompactLinear final : public Layer {
   /// Whether the rows of a product of many are cast in units of their own: what comes in might be
   /// too large or too small for f16.
   bool HasUnits(const DeviceProduct& product) const {
-    return cuda::MultipliesF16(product.matrix->weights()) && !(norm_.defined() && norm_fits_f16_);
+    if (!ComputesInF16(product)) return false;
+    return exact_ || !(norm_.defined() && norm_fits_f16_);
+  }
+  /// Whether products of many rows are of f16, else of bf16. Exact ones have weights in units.
+  bool ComputesInF16(const DeviceProduct& product) const {
+    const cuda::DeviceWeights& w = product.matrix->weights();
+    return cuda::MultipliesF16(w) || InHalves(product);
+  }
+  /// Whether weights are multiplied as two f16 each.
+  bool InHalves(const DeviceProduct& product) const {
+    return exact_ && cuda::IsPacked(product.matrix->weights().format);
   }
 
   cuda::FewRowsProduct FewOf(const DeviceProduct& product, int64_t rows) const {
@@ -171,8 +181,9 @@ class CudaCompactLinear final : public Layer {
     return rows;
   }
   bool UsesFew(const DeviceProduct& product, int64_t rows) const {
-    const int64_t most = MostFewRows(product);
-    return most > 0 && (exact_ || rows <= cuda::kFewRows);
+    if (MostFewRows(product) == 0) return false;
+    std::string ignored;  // without cuBLAS it is slower, but it works
+    return rows <= cuda::kFewRows || !(MultipliesPacked(product, rows) || cuda::HasBlas(&ignored));
   }
 
   void RunFew(const Context& context, const DeviceProduct& product, const Args& args,
@@ -206,9 +217,10 @@ class CudaCompactLinear final : public Layer {
                          : spec_.part_rows(product.first_part + result);
   }
   /// Whether weights become f16 in registers; else cuBLAS takes them as they are, or unpacked.
-  static bool MultipliesPacked(const DeviceProduct& product, int64_t rows) {
+  bool MultipliesPacked(const DeviceProduct& product, int64_t rows) const {
     const cuda::DeviceWeights& w = product.matrix->weights();
-    return cuda::IsPacked(w.format) && cuda::MultipliesF16(w) && rows <= cuda::kMostPackedRows;
+    return cuda::IsPacked(w.format) && cuda::MultipliesF16(w) && !exact_ &&
+           rows <= cuda::kMostPackedRows;
   }
 
   /// Scratch of a product of many rows.
@@ -222,11 +234,11 @@ class CudaCompactLinear final : public Layer {
         total = CheckedAdd(total, CheckedAdd(bytes, size_t{511}) / 512 * 512);
         return at;
       };
-      const size_t row_bytes = static_cast<size_t>(w.row_elements) * 2;
+      const size_t row_bytes = static_cast<size_t>(w.row_elements) * (layer.exact_ ? 4 : 2);
       const size_t packed_rows = static_cast<size_t>(w.strips) * cuda::kStripRows;
       x = take(CheckedMultiply(static_cast<size_t>(rows), row_bytes));
       if (layer.HasUnits(product)) factors = take(static_cast<size_t>(rows) * sizeof(float));
-      const bool own = MultipliesPacked(product, rows);
+      const bool own = layer.MultipliesPacked(product, rows);
       if (own) splits = cuda::PackedRowsSplits(w.strips, w.steps, rows, layer.multiprocessors_);
       if (cuda::IsPacked(w.format) && !own) weights = take(CheckedMultiply(packed_rows, row_bytes));
       if (layer.spec_.gated() || splits > 1) {
@@ -235,21 +247,43 @@ class CudaCompactLinear final : public Layer {
       }
       size_t most = 0;
       for (int i = 0; i < (own ? 0 : layer.ResultsOf(product)); ++i) {
-        most = std::max(most, layer.MatmulOf(product, i, rows)->workspace());
+        for (const Term& term : layer.TermsOf(product)) {
+          most = std::max(most, layer.MatmulOf(product, i, rows, term)->workspace());
+        }
       }
       blas = take(most);
     }
   };
 
+  /// One of the products of 16-bit numbers whose sum is the product of many rows: from which
+  /// element of each row of x and of the weights on, and how many.
+  struct Term {
+    int64_t x = 0, weights = 0, count = 0;
+    bool adds = false;  ///< to what the term before left
+  };
+  /// Exact ones have x as rounded numbers and, behind them, what those leave. So do packed weights,
+  /// the other way round: one product has what is left of either beside the other's rounded
+  /// numbers. Left times left is below f32's last digit.
+  std::vector<Term> TermsOf(const DeviceProduct& product) const {
+    const int64_t n = product.matrix->weights().row_elements;
+    if (!exact_) return {{0, 0, n, false}};
+    if (InHalves(product)) return {{0, 0, 2 * n, false}, {0, n, n, true}};
+    return {{n, 0, n, false}, {0, 0, n, true}};
+  }
+
   std::shared_ptr<const cuda::Matmul> MatmulOf(const DeviceProduct& product, int result,
-                                               int64_t rows) const {
+                                               int64_t rows, const Term& term) const {
     const cuda::DeviceWeights& w = product.matrix->weights();
     cuda::Product shape;
     shape.m = rows;
     shape.n = WidthOf(product, result);
-    shape.k = w.row_elements;
+    shape.k = term.count;
     shape.transpose_b = true;
-    shape.input = cuda::MultipliesF16(w) ? DType::kF16 : DType::kBF16;
+    shape.input = ComputesInF16(product) ? DType::kF16 : DType::kBF16;
+    shape.row_a = w.row_elements * (exact_ ? 2 : 1);
+    shape.row_b = w.row_elements * (InHalves(product) ? 2 : 1);
+    shape.alpha = InHalves(product) ? w.unit : 1.0f;
+    shape.beta = term.adds ? 1.0f : 0.0f;
     return cuda::Matmul::For(shape, device_.index);
   }
 
@@ -274,19 +308,24 @@ class CudaCompactLinear final : public Layer {
   /// Products by cuBLAS.
   void MultiplyPlain(const Context& context, const DeviceProduct& product, const ManyLayout& layout,
                      int64_t rows, const Results& results) const {
+    constexpr int64_t kBytes = 2;  // of a number on either side
     const cuda::Stream& stream = *context.stream();
     const cuda::DeviceWeights& w = product.matrix->weights();
     std::byte* scratch = context.workspace();
     const std::byte* weights = static_cast<const std::byte*>(w.data);
     if (cuda::IsPacked(w.format)) {
-      cuda::UnpackWeights(stream, w, scratch + layout.weights);
       weights = scratch + layout.weights;
+      InHalves(product) ? cuda::UnpackInHalves(stream, w, scratch + layout.weights)
+                        : cuda::UnpackWeights(stream, w, scratch + layout.weights);
     }
+    const int64_t row_bytes = w.row_elements * kBytes * (InHalves(product) ? 2 : 1);
     for (int i = 0; i < ResultsOf(product); ++i) {
-      MatmulOf(product, i, rows)
-          ->Run(stream, scratch + layout.x, weights, results[static_cast<size_t>(i)], nullptr,
-                scratch + layout.blas);
-      weights += StripsFor(WidthOf(product, i)) * cuda::kStripRows * w.row_elements * 2;
+      for (const Term& term : TermsOf(product)) {
+        MatmulOf(product, i, rows, term)
+            ->Run(stream, scratch + layout.x + term.x * kBytes, weights + term.weights * kBytes,
+                  results[static_cast<size_t>(i)], nullptr, scratch + layout.blas);
+      }
+      weights += StripsFor(WidthOf(product, i)) * cuda::kStripRows * row_bytes;
     }
   }
   static int64_t StripsFor(int64_t rows) {
@@ -301,10 +340,13 @@ class CudaCompactLinear final : public Layer {
     std::byte* scratch = context.workspace();
     float* factors =
         HasUnits(product) ? reinterpret_cast<float*>(scratch + layout.factors) : nullptr;
-    cuda::CastRows(stream, args.tensor(spec_.input()).data<float>(), rows, spec_.columns(),
-                   w.row_elements, norm_.defined() ? norm_.data<float>() : nullptr,
-                   static_cast<float>(spec_.norm_epsilon()), cuda::MultipliesF16(w),
-                   scratch + layout.x, factors);
+    cuda::RowCast cast{args.tensor(spec_.input()).data<float>(), rows, spec_.columns(),
+                       w.row_elements};
+    if (norm_.defined()) cast.gain = norm_.data<float>();
+    cast.epsilon = static_cast<float>(spec_.norm_epsilon());
+    cast.half = ComputesInF16(product);
+    cast.in_halves = exact_;
+    cuda::CastRows(stream, cast, scratch + layout.x, factors);
     // Where they need no second look, results are written where they belong.
     const bool apart = spec_.gated() || layout.splits > 1;
     Results results{};

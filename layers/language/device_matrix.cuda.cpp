@@ -19,6 +19,13 @@ namespace {
 /// Matrices whose largest weight lies between keep f16's precision, and are far from its ends.
 constexpr float kLeastForF16 = 1.0f / 256, kMostForF16 = 32768;
 
+/// The power of two in whose units such a number lies between 2^14 and 2^15, where f16 has room
+/// for what rounding leaves of it as well; 1 for zero and for what is not finite.
+float UnitFor(float largest) {
+  if (!(largest > 0) || !std::isfinite(largest)) return 1;
+  return std::ldexp(1.0f, std::max(std::ilogb(largest) - 14, -126));
+}
+
 /// Most bytes that wait in host memory to be copied.
 constexpr int64_t kPieceBytes = int64_t{32} << 20;
 
@@ -218,6 +225,7 @@ void DeviceMatrix::Upload(std::span<const StoredMatrix> parts, bool gated) {
   }
   weights_.data = buffer_->data();
   weights_.fits_f16 = largest >= kLeastForF16 && largest <= kMostForF16;
+  weights_.unit = UnitFor(largest);
 }
 
 std::shared_ptr<const DeviceMatrix> DeviceMatrix::Shared(const StoredMatrix& part, Device device) {

@@ -64,7 +64,12 @@ class TopK : public Layer, public AnyDevice {
         dim_(init.Int("dim")),
         largest_(init.Bool("largest")),
         sorted_(init.Bool("sorted")),
-        on_device_(init.device().type != DeviceType::kCpu) {}
+        on_device_(init.device().type != DeviceType::kCpu) {
+    if (on_device_ && !sorted_) {
+      throw Error(ErrorCode::kUnsupported,
+                  "sorted=False asks for the order in which the CPU finds them");
+    }
+  }
 
   std::vector<Value> Infer(const Args& args) const override {
     const Tensor& x = args.tensor(0);

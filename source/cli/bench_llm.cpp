@@ -95,7 +95,8 @@ int BenchLlm(const Options& options) {
   Engine engine(model, engine_options);
   const Rates rates = Measure(engine, options);
   const double prefill = Median(rates.prefill), decode = Median(rates.decode);
-  const SpeedOfLight light = FindLimit(*model, options, engine_options.kv, engine.threads());
+  const SpeedOfLight light =
+      FindLimit(*model, options, engine_options.kv.value_or(model->default_kv()), engine.threads());
   if (options.json) {
     Print(std::cout, {{"model", options.language.model},
                       {"threads", engine.threads()},

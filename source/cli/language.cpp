@@ -54,7 +54,9 @@ void LanguageOptions::Add(CLI::App& app, bool or_random) {
     file->required();
   }
   AddWeights(app);
-  app.add_flag("--exact", exact, "Keep activations in f32: slower, and the reference");
+  app.add_flag("--exact,!--fast", exact,
+               "Keep activations in f32, the reference, or round them in products (default: fast, "
+               "but of small models on a GPU)");
   device.Add(app);
   app.add_option("--kv", kv, "How keys and values are kept: f32, f16 or int8");
   app.add_option("--context", context, "Tokens that prompt and answer may have together")
@@ -84,7 +86,7 @@ EngineOptions LanguageOptions::ForEngine() const {
   options.threads = threads;
   options.cache_tokens = context;
   options.memory_limit = memory_limit;
-  options.kv = !kv.empty() ? KvTypeOf(kv) : exact ? KvType::kF32 : KvType::kF16;
+  if (!kv.empty()) options.kv = KvTypeOf(kv);
   return options;
 }
 

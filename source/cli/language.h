@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,9 @@ namespace oort::cli {
 /// MODEL and how it is loaded and run.
 struct LanguageOptions {
   std::string model;
-  bool exact = false;
+  std::optional<bool> exact;
   DeviceOption device;
-  std::string kv;  ///< empty: f32 where exact, else f16
+  std::string kv;  ///< empty: as the model wants it
   int64_t context = 0;
   uint64_t memory_limit = 0;
   int threads = 0;

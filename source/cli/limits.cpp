@@ -132,13 +132,22 @@ std::vector<GpuMemory> GpuMemories(const LimitsReport& report, const LimitsOptio
   std::vector<GpuMemory> memories;
   if (report.shape.experts > 0) return memories;
   const double rows = std::min(report.context, static_cast<double>(EngineOptions().prompt_chunk));
-  for (const Precision& precision : report.precisions) {
+  const auto predict = [&](Precision precision, double cache_bits) {
+    precision.cache_bits = cache_bits;
     const int bits = static_cast<int>(precision.weight_bits);
-    const bool stored = bits == precision.weight_bits && (bits == 16 || bits == 8 || bits == 4);
-    if (!stored || (precision.cache_bits != 16 && precision.cache_bits != 32)) continue;
-    memories.push_back({PrecisionName(precision),
-                        limits::PredictDeviceMemory(report.shape, {bits, 0, options.group},
-                                                    precision.cache_bits, report.context, rows)});
+    return GpuMemory{PrecisionName(precision),
+                     limits::PredictDeviceMemory(report.shape, {bits, 0, options.group}, cache_bits,
+                                                 report.context, rows)};
+  };
+  const bool has_f32 = std::ranges::find(options.caches, 32) != options.caches.end();
+  for (const Precision& precision : report.precisions) {
+    const double bits = precision.weight_bits;
+    if (bits != 16 && bits != 8 && bits != 4) continue;
+    if (precision.cache_bits != 16 && precision.cache_bits != 32) continue;
+    memories.push_back(predict(precision, precision.cache_bits));
+    // What small models have unless told otherwise.
+    const bool exact = limits::IsExactOnGpu(memories.back().bytes.weights);
+    if (exact && !has_f32) memories.push_back(predict(precision, 32));
   }
   return memories;
 }

@@ -84,7 +84,7 @@ void LanguageSteps::Add(CLI::App& app) {
   count("--new-tokens", new_tokens, "Of a language model: length of the answer");
   shape.AddRandom(app, app.get_option("MODEL"));
   shape.AddWeights(app);
-  app.add_flag("--exact", exact, "Of a language model: activations stay f32")
+  app.add_flag("--exact,!--fast", exact, "Of a language model: activations stay f32, or not")
       ->each([this](const std::string&) { asked = true; });
 }
 
@@ -101,7 +101,7 @@ std::vector<LanguageStep> ProfileSteps(const ModelOptions& options, const Langua
     throw UsageError("prompt and answer have " + std::to_string(prompt + steps.new_tokens) +
                      " tokens, the model's context " + std::to_string(model->info().context));
   }
-  ProfiledSequence sequence(*model, load.ForEngine().kv, middle + 1);
+  ProfiledSequence sequence(*model, load.ForEngine().kv.value_or(model->default_kv()), middle + 1);
   Session session(model->graph(), options.ForSession());
   const MachineRoofs roofs = MeasureRoofsOf(*model->graph(), session.threads());
   std::vector<LanguageStep> done;

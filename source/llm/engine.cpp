@@ -62,7 +62,7 @@ struct Engine::Impl {
       : model(std::move(shared)),
         options(given),
         cache_tokens(tokens),
-        runner(model, options.kv, tokens, options.threads) {}
+        runner(model, options.kv.value_or(model->default_kv()), tokens, options.threads) {}
   ~Impl() { runner.Drop(); }  // while the sequences are there
 
   /// Blocks that the running requests hold by now.

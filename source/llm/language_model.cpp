@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/guard.h"
+#include "llm/limits/device_memory.h"
 #include "llm/tokenizer/tokenizer_of.h"
 #include "models/decoder/compact_checkpoint.h"
 #include "models/decoder/converted.h"
@@ -64,6 +65,7 @@ struct LanguageModel::Impl {
   std::vector<LoadedTemplate> templates;
   std::vector<int32_t> end_tokens;
   std::string special_tokens;  ///< as variables of chat templates
+  bool exact = false;          ///< activations stay f32
 
   void Fill(const TokenizerSource& source, const std::vector<NamedTemplate>& texts,
             const std::vector<int32_t>& ends);
@@ -205,11 +207,14 @@ std::shared_ptr<const LanguageModel> LanguageModel::Finish(std::unique_ptr<Impl>
                                                            const LanguageModelOptions& options) {
   // On a GPU logits cost nothing that picking the token would spare, and the exact mode has no
   // coarse weights.
-  AddLikeliest(graph, !options.exact && options.device.type == DeviceType::kCpu);
+  const bool on_gpu = options.device.type == DeviceType::kCuda;
+  const auto weight_bytes = static_cast<double>(impl->info.weight_bytes);
+  impl->exact = options.exact.value_or(on_gpu && limits::IsExactOnGpu(weight_bytes));
+  AddLikeliest(graph, !impl->exact && options.device.type == DeviceType::kCpu);
   LoadOptions load;
   load.isa = options.isa;
   load.device = options.device;
-  load.precision = options.exact ? Precision::kF32 : Precision::kBF16;
+  load.precision = impl->exact ? Precision::kF32 : Precision::kBF16;
   load.disabled_passes = {"narrow-floats"};  // what lies between its layers is f32
   load.stop = options.stop;
   load.progress = options.progress;
@@ -231,6 +236,8 @@ const std::shared_ptr<const RuntimeGraph>& LanguageModel::graph() const { return
 KvShape LanguageModel::kv_shape(KvType type) const {
   return {impl_->info.layers, impl_->info.kv_heads, impl_->info.head_dim, type};
 }
+
+KvType LanguageModel::default_kv() const { return impl_->exact ? KvType::kF32 : KvType::kF16; }
 
 bool LanguageModel::has_tokenizer() const { return impl_->tokenizer.has_value(); }
 

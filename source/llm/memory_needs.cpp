@@ -49,7 +49,8 @@ int64_t CacheTokens(const LanguageModel& model, const EngineOptions& options) {
     return options.cache_tokens > 0 ? options.cache_tokens : std::min(context, kDefaultCacheTokens);
   }
   const int threads = options.threads > 0 ? options.threads : AvailableThreads();
-  const MemoryNeeds needs = NeedsOf(model, options.kv, options.prompt_chunk, threads);
+  const MemoryNeeds needs =
+      NeedsOf(model, options.kv.value_or(model.default_kv()), options.prompt_chunk, threads);
   const size_t taken = CheckedAdd(needs.weights, needs.activations);
   if (options.memory_limit < CheckedAdd(taken, needs.block)) {
     throw Error(ErrorCode::kLimit,

@@ -20,7 +20,8 @@ void VisitLogits(std::shared_ptr<const LanguageModel> model, std::span<const int
       throw Error(ErrorCode::kInvalidArgument, "a window has at least two tokens of a model");
     }
     const int64_t vocabulary = model->info().vocabulary;
-    DecoderRunner runner(std::move(model), options.kv, window, options.threads);
+    const KvType kv = options.kv.value_or(model->default_kv());
+    DecoderRunner runner(std::move(model), kv, window, options.threads);
     const int64_t count = static_cast<int64_t>(tokens.size());
     for (int64_t begin = 0; begin + 1 < count; begin += window) {
       // The last token of the text predicts nothing that is there.

@@ -148,14 +148,14 @@ TEST_F(CudaCompactLinear, OddSizes) {
       tested.columns = columns;
       tested.part_rows = {5, 33, 1};
       // The largest of a few results may be small itself.
-      for (int64_t rows : {1, 9}) ExpectSame(tested, rows, Precision::kF32, 3e-4);
+      for (int64_t rows : {1, 9, 20}) ExpectSame(tested, rows, Precision::kF32, 3e-4);
     }
   }
   CompactCase tested;
   tested.format = WeightFormat::kInt4;
   tested.columns = 96;  // not whole steps
   tested.part_rows = {17, 3};
-  for (int64_t rows : {1, 9}) ExpectSame(tested, rows, Precision::kF32, 3e-4);
+  for (int64_t rows : {1, 9, 20}) ExpectSame(tested, rows, Precision::kF32, 3e-4);
 }
 
 TEST_F(CudaCompactLinear, NormsBiasesGatesAndAddends) {
@@ -169,8 +169,8 @@ TEST_F(CudaCompactLinear, NormsBiasesGatesAndAddends) {
       tested.addend = (choice & 8) && !tested.gated;  // a gate has none on the GPU
       tested.part_rows = tested.gated ? std::vector<int64_t>{36, 36} : std::vector<int64_t>{36};
       SCOPED_TRACE(choice);
-      for (int64_t rows : {1, 6}) ExpectSame(tested, rows, Precision::kF32, 5e-5);
-      // Many rows: both sides are rounded, to f16 where the weights are packed.
+      for (int64_t rows : {1, 6, 70}) ExpectSame(tested, rows, Precision::kF32, 5e-5);
+      // Many rows in the fast mode: both sides are rounded, to f16 where the weights are packed.
       ExpectSame(tested, 70, Precision::kBF16, format == WeightFormat::kBf16 ? 2e-2 : 1e-3);
     }
   }
@@ -214,7 +214,7 @@ TEST_F(CudaCompactLinear, NumbersOfAnySize) {
 }
 
 // Products in f16: packed weights as they are up to 128 rows, in blocks of 32, 64 and 128, and
-// unpacked behind that.
+// unpacked behind that. Exact ones have two f16 for each number.
 TEST_F(CudaCompactLinear, ManyRowsOfAllFormatsAndGroups) {
   for (WeightFormat format :
        {WeightFormat::kInt8, WeightFormat::kUint8, WeightFormat::kInt4, WeightFormat::kUint4}) {
@@ -232,6 +232,7 @@ TEST_F(CudaCompactLinear, ManyRowsOfAllFormatsAndGroups) {
           for (int64_t rows : {17, 33, 100, 128, 129}) {
             ExpectSame(tested, rows, Precision::kBF16, 1e-3);
           }
+          for (int64_t rows : {17, 129}) ExpectSame(tested, rows, Precision::kF32, 2e-5);
         }
       }
     }
@@ -251,6 +252,7 @@ TEST_F(CudaCompactLinear, ManyRowsOfAnySize) {
         SCOPED_TRACE(unit);
         tested.unit = unit;
         ExpectSame(tested, 40, Precision::kBF16, 1e-3);
+        ExpectSame(tested, 40, Precision::kF32, 5e-5);
       }
     }
   }
@@ -258,8 +260,10 @@ TEST_F(CudaCompactLinear, ManyRowsOfAnySize) {
     SCOPED_TRACE(weight_unit);
     CompactCase tested;
     tested.format = WeightFormat::kInt8;
+    tested.scale = DType::kF32;
     tested.weight_unit = weight_unit;
     ExpectSame(tested, 40, Precision::kBF16, 1e-2);
+    ExpectSame(tested, 40, Precision::kF32, 5e-5);
   }
 }
 

@@ -463,6 +463,7 @@ TEST_F(CudaOperators, Scattering) {
     const Tensor source = RandomTensor(dtype, {3, 4, 5}, 3, 1, 9);
     ExpectSame("torch.scatter", "dim=1", {x, lines, source});
     ExpectSame("torch.scatter", "dim=1 reduce=add", {x, lines, source});
+    ExpectSame("torch.scatter_add", "dim=1", {x, lines, source});
     for (const char* reduce : {"sum", "prod", "mean", "amax", "amin"}) {
       for (const char* self : {"True", "False"}) {
         ExpectSame("torch.scatter_reduce",

@@ -121,7 +121,7 @@ TEST(ScatterAdd, AddsWhereTheIndexPoints) {
       .Input(x, "input")
       .Input(index, "index")
       .Input(src.To(DType::kF64), "src")
-      .ExpectError(ErrorCode::kInvalidArgument, "expected src of dtype f32");
+      .ExpectError(ErrorCode::kInvalidArgument, "expected a source of dtype f32");
   OperatorCase("torch.scatter_add")
       .Param("dim", "0")
       .Input(x, "input")

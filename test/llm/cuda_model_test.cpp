@@ -157,13 +157,19 @@ TEST_F(CudaModel, RequestsThatComeAndGoGetWhatTheyGetAlone) {
 
 TEST_F(CudaModel, MemoryIsAsPredicted) {
   constexpr int64_t kTokens = 4096, kChunk = 512;
-  for (const int bits : {16, 4}) {
-    SCOPED_TRACE(bits);
+  struct Case {
+    const char* name;
+    int bits, cache_bits;
+  };
+  // The small one is exact, with a cache of f32.
+  for (const auto& [name, bits, cache_bits] :
+       {Case{"llama3.2-1b", 16, 16}, Case{"llama3.2-1b", 4, 16}, Case{"smollm2-135m", 4, 32}}) {
+    SCOPED_TRACE(std::string(name) + ", " + std::to_string(bits));
     const cuda::MemoryStatistics before = cuda::Statistics(0);
     LanguageModelOptions load;
     load.device = Device::Cuda(0);
     const char* const weights = bits == 16 ? "bf16" : "int4";
-    const auto model = LanguageModel::Random("llama3.2-1b", weights, 32, load);
+    const auto model = LanguageModel::Random(name, weights, 32, load);
     EngineOptions options;
     options.cache_tokens = kTokens;
     Engine engine(model, options);
@@ -173,14 +179,14 @@ TEST_F(CudaModel, MemoryIsAsPredicted) {
     request.ignore_end = true;
     engine.Generate(std::move(request));
     const double taken = static_cast<double>(cuda::Statistics(0).in_use - before.in_use);
-    const auto shape = limits::ShapeOf(MakeRandomCheckpoint("llama3.2-1b", weights, 32)->config());
+    const auto shape = limits::ShapeOf(MakeRandomCheckpoint(name, weights, 32)->config());
     const limits::DeviceMemory told =
-        limits::PredictDeviceMemory(shape, {bits, bits, 32}, 16, kTokens, kChunk);
+        limits::PredictDeviceMemory(shape, {bits, bits, 32}, cache_bits, kTokens, kChunk);
     EXPECT_NEAR(told.total(), taken, 0.02 * taken)
         << "weights " << told.weights << ", cache " << told.cache << ", activations "
         << told.activations;
     // What a loaded model says of itself.
-    const MemoryNeeds needs = NeedsOf(*model, KvType::kF16, kChunk, 1);
+    const MemoryNeeds needs = NeedsOf(*model, model->default_kv(), kChunk, 1);
     EXPECT_NEAR(static_cast<double>(needs.weights), told.weights, 0.005 * told.weights);
     const double own = static_cast<double>(needs.weights + needs.activations) +
                        static_cast<double>(needs.block) * kTokens / KvCache::kBlockTokens;

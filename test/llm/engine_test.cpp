@@ -166,10 +166,10 @@ TEST(Engine, GivesTheCacheWhatAMemoryLimitLeaves) {
   const auto model = TinyModel();
   EngineOptions options;
   options.threads = 1;
-  const MemoryNeeds needs = NeedsOf(*model, options.kv, options.prompt_chunk, 1);
+  const MemoryNeeds needs = NeedsOf(*model, model->default_kv(), options.prompt_chunk, 1);
   EXPECT_GT(needs.weights, 0u);
   EXPECT_GT(needs.activations, 0u);
-  EXPECT_EQ(needs.block, KvCache::BlockBytes(model->kv_shape(options.kv)));
+  EXPECT_EQ(needs.block, KvCache::BlockBytes(model->kv_shape(model->default_kv())));
   options.memory_limit = needs.weights + needs.activations + 5 * needs.block + 1;
   EXPECT_EQ(Engine(model, options).cache_tokens(), 5 * KvCache::kBlockTokens);
   options.cache_tokens = 33;

@@ -37,6 +37,7 @@ struct DeviceWeights {
   bool zero_based = false;   ///< of 4 bits: q in 0..15 means 0..15, else -8..7
   bool chunk_scales = true;  ///< each chunk has scales of its own; else a step has one for both
   bool fits_f16 = false;     ///< f16 holds all weights well: no need for bf16's range
+  float unit = 1;            ///< a power of two; in units of it the largest weight is below 2^15
 };
 
 OORT_HOST_DEVICE constexpr bool IsPacked(DeviceFormat format) {

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "cuda/compact/many_rows.h"
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include "cuda/compact/row_activation.h"
+#include "cuda/elements.h"
 #include "cuda/kernel_tools.h"
 #include "cuda/launch.h"
 #include "cuda/stream.h"
@@ -42,19 +40,9 @@ __device__ __forceinline__ float WeightAt(const DeviceWeights& w, int64_t row, i
   return value;
 }
 
-template <typename Out>
-__device__ __forceinline__ Out Narrow(float v);
-template <>
-__device__ __forceinline__ __nv_bfloat16 Narrow(float v) {
-  return __float2bfloat16(v);
-}
-template <>
-__device__ __forceinline__ __half Narrow(float v) {
-  return __float2half(v);
-}
-
-/// A warp a record: lane (g, t) has eight columns of rows g and g + 8 of each chunk.
-template <typename Out>
+/// A warp a record: lane (g, t) has eight columns of rows g and g + 8 of each chunk. In halves,
+/// what is left of the weights stands before them.
+template <typename Out, bool kHalves>
 __global__ void __launch_bounds__(kThreads)
     UnpackKernel(const __grid_constant__ DeviceWeights w, Out* rows) {
   const int64_t record_index = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) / 32;
@@ -66,6 +54,8 @@ __global__ void __launch_bounds__(kThreads)
       static_cast<const unsigned char*>(w.data) + record_index * RecordBytes(w);
   const unsigned char* scales = record + WeightBytes(w.format);
   const bool four = w.format == DeviceFormat::kInt4;
+  const float per_unit = kHalves ? 1.0f / w.unit : 1.0f;
+  const int64_t row_elements = w.row_elements * (kHalves ? 2 : 1);
 #pragma unroll
   for (int c = 0; c < kChunksPerStep; ++c) {
     const uint4 words =
@@ -78,7 +68,7 @@ __global__ void __launch_bounds__(kThreads)
       const float scale = ScaleAt(scales, place, w.f32_scales);
       const float minimum =
           w.has_minimum ? ScaleAt(scales + ScaleBytes(w), place, w.f32_scales) : 0.0f;
-      Out out[8];
+      Out out[8], rest[8];
 #pragma unroll
       for (int k = 0; k < 8; ++k) {
         int q;
@@ -88,11 +78,17 @@ __global__ void __launch_bounds__(kThreads)
         } else {
           q = static_cast<int>(all[upper * 2 + k / 4] >> (k % 4 * 8) & 255) - 128;
         }
-        out[k] = Narrow<Out>(fmaf(scale, static_cast<float>(q), minimum));
+        const float value = fmaf(scale, static_cast<float>(q), minimum) * per_unit;
+        Narrow(out[k], value);
+        if constexpr (kHalves) Narrow(rest[k], value - Widen(out[k]));
       }
-      *reinterpret_cast<uint4*>(rows + (strip * kStripRows + row) * w.row_elements +
-                                step * kStepColumns + c * kChunkColumns + t * 8) =
-          *reinterpret_cast<const uint4*>(out);
+      Out* to = rows + (strip * kStripRows + row) * row_elements + step * kStepColumns +
+                c * kChunkColumns + t * 8;
+      if constexpr (kHalves) {
+        *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(rest);
+        to += w.row_elements;
+      }
+      *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(out);
     }
   }
 }
@@ -123,15 +119,16 @@ __device__ __forceinline__ float UnitFor(float largest) {
 /// A block a row.
 template <typename Out>
 __global__ void __launch_bounds__(kThreads)
-    CastKernel(const float* x, int columns, int padded, const float* gain, float epsilon, Out* out,
-               float* factors) {
-  const float* row = x + static_cast<int64_t>(blockIdx.x) * columns;
+    CastKernel(const __grid_constant__ RowCast cast, Out* out, float* factors) {
+  const int columns = static_cast<int>(cast.columns), padded = static_cast<int>(cast.padded);
+  const float* row = cast.x + static_cast<int64_t>(blockIdx.x) * columns;
+  const float* gain = cast.gain;
   float factor = 1.0f;
   if (gain != nullptr) {
     float square = 0;
     for (int i = threadIdx.x; i < columns; i += kThreads) square = fmaf(row[i], row[i], square);
     square = OfBlock(square, [](float a, float b) { return a + b; });
-    factor = rsqrtf(square / static_cast<float>(columns) + epsilon);
+    factor = rsqrtf(square / static_cast<float>(columns) + cast.epsilon);
   }
   if (factors != nullptr) {
     float largest = 0;
@@ -142,11 +139,12 @@ __global__ void __launch_bounds__(kThreads)
     if (threadIdx.x == 0) factors[blockIdx.x] = unit;
     factor /= unit;
   }
-  Out* to = out + static_cast<int64_t>(blockIdx.x) * padded;
+  Out* to = out + static_cast<int64_t>(blockIdx.x) * padded * (cast.in_halves ? 2 : 1);
   for (int i = threadIdx.x; i < padded; i += kThreads) {
     float v = 0;
     if (i < columns) v = row[i] * factor * (gain != nullptr ? gain[i] : 1.0f);
-    to[i] = Narrow<Out>(v);
+    Narrow(to[i], v);
+    if (cast.in_halves) Narrow(to[padded + i], v - Widen(to[i]));
   }
 }
 
@@ -194,26 +192,36 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void UnpackWeights(const Stream& stream, const DeviceWeights& weights, void* rows) {
+namespace {
+
+template <typename Out, bool kHalves>
+void Unpack(const Stream& stream, const DeviceWeights& weights, void* rows) {
   const int64_t records = static_cast<int64_t>(weights.strips) * weights.steps;
   const Grid grid{dim3(BlocksFor(records * 32, kThreads)), dim3(kThreads)};
+  Launch(stream, grid, UnpackKernel<Out, kHalves>, weights, static_cast<Out*>(rows));
+}
+
+}  // namespace
+
+void UnpackWeights(const Stream& stream, const DeviceWeights& weights, void* rows) {
   if (MultipliesF16(weights)) {
-    Launch(stream, grid, UnpackKernel<__half>, weights, static_cast<__half*>(rows));
+    Unpack<__half, false>(stream, weights, rows);
   } else {
-    Launch(stream, grid, UnpackKernel<__nv_bfloat16>, weights, static_cast<__nv_bfloat16*>(rows));
+    Unpack<__nv_bfloat16, false>(stream, weights, rows);
   }
 }
 
-void CastRows(const Stream& stream, const float* x, int64_t rows, int64_t columns, int64_t padded,
-              const float* gain, float epsilon, bool half, void* out, float* factors) {
-  const Grid grid{dim3(static_cast<unsigned>(rows)), dim3(kThreads)};
-  const int count = static_cast<int>(columns), width = static_cast<int>(padded);
-  if (half) {
-    Launch(stream, grid, CastKernel<__half>, x, count, width, gain, epsilon,
-           static_cast<__half*>(out), factors);
+void UnpackInHalves(const Stream& stream, const DeviceWeights& weights, void* rows) {
+  Unpack<__half, true>(stream, weights, rows);
+}
+
+void CastRows(const Stream& stream, const RowCast& cast, void* out, float* factors) {
+  const Grid grid{dim3(static_cast<unsigned>(cast.rows)), dim3(kThreads)};
+  if (cast.half) {
+    Launch(stream, grid, CastKernel<__half>, cast, static_cast<__half*>(out), factors);
   } else {
-    Launch(stream, grid, CastKernel<__nv_bfloat16>, x, count, width, gain, epsilon,
-           static_cast<__nv_bfloat16*>(out), factors);
+    Launch(stream, grid, CastKernel<__nv_bfloat16>, cast, static_cast<__nv_bfloat16*>(out),
+           factors);
   }
 }
 

@@ -12,11 +12,24 @@ namespace oort::cuda {
 /// Weights of 8 or 4 bits as rows of f16 or bf16 (MultipliesF16), `row_elements` apart.
 void UnpackWeights(const Stream& stream, const DeviceWeights& weights, void* rows);
 
-/// x (rows, columns), behind an RMS norm if gain is not null, as 16-bit rows of `padded` elements:
-/// bf16, or f16 where `half`. Where `factors` is not null, rows come in units of a power of two
-/// that their largest number fits into; factors gets the unit of each.
-void CastRows(const Stream& stream, const float* x, int64_t rows, int64_t columns, int64_t padded,
-              const float* gain, float epsilon, bool half, void* out, float* factors);
+/// The same as two f16 each, in units of `weights.unit`: rows of 2 * row_elements, what f16 leaves
+/// of the weights first and the weights behind.
+void UnpackInHalves(const Stream& stream, const DeviceWeights& weights, void* rows);
+
+/// How rows of f32 become rows of 16-bit numbers.
+struct RowCast {
+  const float* x = nullptr;  ///< (rows, columns)
+  int64_t rows = 0, columns = 0;
+  int64_t padded = 0;           ///< elements of a row that is written; zeros fill it
+  const float* gain = nullptr;  ///< of an RMS norm that comes first, or null
+  float epsilon = 0;
+  bool half = false;       ///< f16, else bf16
+  bool in_halves = false;  ///< behind each row stands what the numbers leave: 2 * padded in all
+};
+
+/// Where `factors` is not null, rows come in units of a power of two that their largest number fits
+/// into; factors gets the unit of each.
+void CastRows(const Stream& stream, const RowCast& cast, void* out, float* factors);
 
 /// Results of a product (splits, rows, width), to be summed up and to meet what is behind them.
 struct RowSums {

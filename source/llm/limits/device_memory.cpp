@@ -46,8 +46,12 @@ struct Packed {
     return rows / cuda::kStripRows * (columns / cuda::kStepColumns) * cuda::RecordBytes(weights);
   }
   /// Scratch of a product with so many rows.
-  double Scratch(double count) const {
+  double Scratch(double count, bool exact) const {
     if (count <= kFewRows) return 0;
+    if (exact) {  // numbers are two of 16 bits each
+      return count * columns * 4 + (bits == 16 ? 0 : 2 * unpacked()) +
+             (gated ? count * rows * kNumber : 0);
+    }
     const bool packed = bits != 16 && count <= cuda::kMostPackedRows;
     const int splits =
         packed ? cuda::PackedRowsSplits(static_cast<int64_t>(rows) / cuda::kStripRows,
@@ -92,12 +96,13 @@ DeviceMemory PredictDeviceMemory(const ModelShape& shape, const DeviceWeightBits
   memory.cache = CacheOfPosition(shape) * cache_bits / 8 * Up(tokens, 16) + kTokenOfTable * tokens;
   // The residual stream is there throughout; beside it what an operator reads, writes and
   // scratches.
+  const bool exact = IsExactOnGpu(memory.weights);
   const double most = std::max({
-      query + 2 * key + qkv.Scratch(rows) / rows / kNumber,
+      query + 2 * key + qkv.Scratch(rows, exact) / rows / kNumber,
       2 * query + 2 * key + query,
-      query + hidden + output.Scratch(rows) / rows / kNumber,
-      wide + up.Scratch(rows) / rows / kNumber,
-      wide + hidden + down.Scratch(rows) / rows / kNumber,
+      query + hidden + output.Scratch(rows, exact) / rows / kNumber,
+      wide + up.Scratch(rows, exact) / rows / kNumber,
+      wide + hidden + down.Scratch(rows, exact) / rows / kNumber,
   });
   const double few = std::min(rows, kFewRows);
   memory.activations = std::max(rows * (hidden + most), few * number(shape.vocabulary)) * kNumber +

@@ -6,6 +6,10 @@
 
 namespace oort::limits {
 
+/// Whether a model of so many bytes of weights is exact on a GPU, with a cache of f32, where
+/// nothing else was asked for: it waits for kernels to start more than for their products.
+constexpr bool IsExactOnGpu(double weight_bytes) { return weight_bytes < 512e6; }
+
 struct DeviceWeightBits {
   int bits = 16;  ///< 16, 8 or 4
   int table_bits =
