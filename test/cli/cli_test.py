@@ -603,6 +603,9 @@ class LimitsTest(Case):
         self.assertEqual(memory["w16kv16"]["weights"], 2 * report["parameters"]["stored"] + 2 * (norms + biases))
         for row in memory.values():
             self.assertEqual(row["total"], row["weights"] + row["cache"] + row["activations"])
+        small = self.write("small/config.json", json.dumps({**self.QWEN, "num_hidden_layers": 2, "vocab_size": 1000}))
+        report = self.json("limits", small, "--machine", "h200", "--weights", "4")
+        self.assertEqual([row["precision"] for row in report["gpu_memory"]], ["w4kv16", "w4kv32"])
         text = self.oort("limits", config, "--machine", "h200").out
         self.assertRegex(text, r"on a GPU +weights +cache of 4096 +activations +together\n +w16kv16 +14\.")
 

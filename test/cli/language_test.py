@@ -216,6 +216,8 @@ class BenchLlmTest(LanguageCase):
         self.assertLess(report["bytes_per_token"], 2.2 * 918656)
 
     def test_errors(self):
+        for mode in ("--exact", "--fast"):
+            self.assertRegex(self.oort("bench-llm", STORYTELLER, mode, *self.QUICK).out, r"decode_tps \d")
         self.fails("bench-llm", STORYTELLER, "--prompt-tokens", 0, code=2)
         self.fails("bench-llm", STORYTELLER, "--prompt-tokens", 600, says="600 tokens")
         self.fails("bench-llm", self.dir / "none", says="none")

@@ -162,6 +162,30 @@ TEST(Engine, ReusesWhatPromptsHaveInCommon) {
   }
 }
 
+TEST(Engine, KeepsKeysAndValuesAsTheModelComputes) {
+  const auto bytes_left = [](const std::shared_ptr<const LanguageModel>& model,
+                             EngineOptions with) {
+    with.threads = 1;
+    const KvType kv = with.kv.value_or(model->default_kv());
+    const MemoryNeeds needs = NeedsOf(*model, kv, with.prompt_chunk, 1);
+    with.memory_limit = needs.weights + needs.activations + 8 * needs.block;
+    return Engine(model, with).cache_tokens();
+  };
+  for (const std::optional<bool> exact :
+       {std::optional<bool>(), std::optional(false), std::optional(true)}) {
+    LanguageModelOptions load;
+    load.exact = exact;
+    const auto model = LanguageModel::Load(kEngineModels / "llama", load);
+    const bool f32 = exact.value_or(false);
+    EXPECT_EQ(model->default_kv(), f32 ? KvType::kF32 : KvType::kF16);
+    EXPECT_EQ(bytes_left(model, {}), 8 * KvCache::kBlockTokens);
+    // What was asked for counts.
+    EngineOptions bytes;
+    bytes.kv = KvType::kInt8;
+    EXPECT_EQ(bytes_left(model, bytes), 8 * KvCache::kBlockTokens);
+  }
+}
+
 TEST(Engine, GivesTheCacheWhatAMemoryLimitLeaves) {
   const auto model = TinyModel();
   EngineOptions options;

@@ -445,6 +445,16 @@ TEST(DeviceMemory, PromptsOfVeryManyRowsUnpackWeights) {
   };
   EXPECT_EQ(scratch(16, 16), scratch(4, 16));
   EXPECT_EQ(scratch(4, 512) - scratch(16, 512), 2.0 * 2 * 11008 * 4096);
+  // Small models have two numbers of 16 bits for each one, of weights and of what they multiply.
+  ModelShape small = shape;
+  small.layers = 1;
+  small.vocabulary = 1000;
+  const double rows = 512, wide = 2 * 11008;
+  const auto small_scratch = [&](double count) {
+    return PredictDeviceMemory(small, {4, 4, 32}, 32, 64, count).activations;
+  };
+  EXPECT_EQ(small_scratch(rows),
+            4 * (rows * (4096 + 11008) + rows * 4096 + wide * 4096 + rows * wide + 16 * 1000));
   // Up to 128 they are multiplied as they are, some in sums of eight parts.
   EXPECT_LT(scratch(4, 128) - scratch(16, 128), 10e6);
   ModelShape experts = shape;
