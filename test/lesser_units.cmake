@@ -3,7 +3,7 @@
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   set(lacking arm_i8mm arm)
 elseif(OORT_AVX512)
-  set(lacking amx amx,avx512)
+  set(lacking amx_f16 amx amx,avx512)
 else()
   set(lacking "")
 endif()

@@ -275,7 +275,7 @@ TEST(CompactProduct, FastFewRowsAreProductsOfBytes) {
   }
 }
 
-TEST(CompactProduct, FastManyRowsRoundBothSidesToBf16) {
+TEST(CompactProduct, FastManyRowsRoundBothSidesTo16Bits) {
   for (const StoredKind& kind : kStoredKinds) {
     for (int64_t k : {1, 40, 300}) {
       for (int64_t rows : {kCompactFewRows + 1, 40}) {
@@ -311,6 +311,41 @@ TEST(CompactProduct, ARowDoesNotDependOnItsNeighbours) {
   }
 }
 
+// Of many rows some may hold numbers that 16 bits of some kind cannot.
+TEST(CompactProduct, RowsOfAnySizeAmongMany) {
+  for (WeightFormat format : {WeightFormat::kQ4_1, WeightFormat::kQ4_0, WeightFormat::kQ8_0}) {
+    for (const bool gated : {false, true}) {
+      ProductCase c{{format, 0, false, 32}, 40, 96, {49, 20}, true, !gated, gated};
+      if (gated) c.outputs = {33, 33};
+      SCOPED_TRACE(c.Describe());
+      ProductData odd(c), even(c);
+      const std::pair<int64_t, float> units[] = {{0, 1e6f}, {3, 3e-7f}, {17, 0.0f}, {39, 1e4f}};
+      for (const auto& [row, unit] : units) {
+        for (int64_t k = 0; k < c.k; ++k) odd.x[static_cast<size_t>(row * c.k + k)] *= unit;
+      }
+      const Sums first = Products(c, odd.x, odd.stored[0], odd.bias_data[0]);
+      for (Isa isa : SupportedIsas()) {
+        SCOPED_TRACE(Name(isa));
+        const auto y = odd.RunAll(isa, Precision::kBF16, 2);
+        const auto others = even.RunAll(isa, Precision::kBF16, 2);
+        for (int64_t row = 0; row < c.rows; ++row) {
+          const bool changed =
+              std::ranges::find(units, row, &std::pair<int64_t, float>::first) != std::end(units);
+          for (int64_t j = 0; j < c.outputs[0]; ++j) {
+            const size_t at = static_cast<size_t>(row * c.outputs[0] + j);
+            if (!changed) {
+              ASSERT_EQ(y[0][at], others[0][at]) << "row " << row;
+            }
+            if (gated) continue;
+            const double want = first.y[at] + odd.addend[at];
+            ASSERT_NEAR(y[0][at], want, 0.02 * (first.magnitude[at] + 1)) << "row " << row;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(CompactProduct, FinishesWithBiasAddendAndActivation) {
   for (WeightFormat format : {WeightFormat::kQ4_1, WeightFormat::kQ8_0, WeightFormat::kF16}) {
     const StoredKind kind{format, 0, false, 32};
@@ -320,7 +355,7 @@ TEST(CompactProduct, FinishesWithBiasAddendAndActivation) {
         CheckProduct({kind, rows, 64, {37}, true, true}, precision, {}, relative);
         CheckProduct({kind, rows, 64, {72, 32}, false, true}, precision, {}, relative);
         // More steps than tiles are multiplied with at a time.
-        CheckProduct({kind, rows, 416, {72, 32}, false, true}, precision, {}, relative);
+        CheckProduct({kind, rows, 672, {72, 32}, false, true}, precision, {}, relative);
         CheckProduct({kind, rows, 64, {37}, true, true, false, Activation::kRelu}, precision, {},
                      relative);
         CheckProduct({kind, rows, 96, {50, 16, 3}, true}, precision, {}, relative);

@@ -77,8 +77,8 @@ inline int64_t PackedRowsBytes(const GemmKernels& gemm, int64_t rows, int64_t k)
   return AlignLine(PackedBytes(gemm, GemmSide::kA, rows, k) + kProductSlack);
 }
 
-/// What one thread needs for the kernels on tiles: two pieces of stretches of columns, of which one
-/// is multiplied while the other is unpacked, and the sums of one or two stretches.
+/// What one thread needs for the kernels on tiles: a piece of a stretch of columns, and the sums of
+/// one or two stretches.
 struct TileScratch {
   int64_t padded;
   int64_t piece;  ///< steps of k, about as many in each
@@ -88,7 +88,7 @@ struct TileScratch {
         piece(CeilDivide(padded, 32 * CeilDivide(padded, kTilePiece)) * 32),
         piece_bytes(piece * kTileColumns * 2),
         sums_bytes(static_cast<int64_t>(AlignUp(static_cast<size_t>(rows), 16)) * kTileColumns * 4),
-        bytes(2 * piece_bytes + (gated ? 2 : 1) * sums_bytes) {}
+        bytes(piece_bytes + (gated ? 2 : 1) * sums_bytes) {}
 };
 
 }  // namespace oort

@@ -203,11 +203,11 @@ OORT_DECLARE_KERNELS(CompactUnpackKernels)
 /// Columns that the kernels on tiles multiply at a time: two panels.
 inline constexpr int kTileColumns = 2 * kCompactRows;
 
-/// Steps of k that are unpacked and multiplied at a time, at most: two whole stretches would not
-/// stay in the first cache together, and sums that come and go with every piece take time, too.
-inline constexpr int64_t kTilePiece = 288;
+/// Steps of k that are unpacked and multiplied at a time, at most: they are to stay in the first
+/// cache.
+inline constexpr int64_t kTilePiece = 576;
 
-/// Steps [k0, k) of two panels of quantized weights that become bf16: pairs of steps of
+/// Steps [k0, k) of two panels of quantized weights that become 16-bit numbers: pairs of steps of
 /// kTileColumns columns, with zeros up to step `padded`. k0 is a multiple of 32.
 struct TileStretch {
   CompactLayout layout;
@@ -217,32 +217,44 @@ struct TileStretch {
   uint16_t* to = nullptr;
 };
 
-/// Rows times a piece of a stretch of columns. Meanwhile the next piece is unpacked: matrix units
-/// leave the others time for it.
+/// Rows times a piece of a stretch of columns.
 struct CompactTiles {
   int64_t rows = 0;
-  /// The first panel's first step, packed as the bf16 kernels of the blocked product have it.
+  /// The first panel's first step, as `pack` left it.
   const void* a = nullptr;
   int64_t a_panel = 0;  ///< bytes from a panel to the next
-  const uint16_t* b = nullptr;
-  int64_t steps = 0;  ///< of k, a multiple of 32
+  TileStretch piece;
   /// rows x kTileColumns sums; rows are whole multiples of 16.
   float* sums = nullptr;
   int64_t stride = 0;
-  const TileStretch* next = nullptr;  ///< null for none
   /// What the sums begin with, as many; may be `sums` itself. Null for zeros.
   const float* start = nullptr;
   int64_t start_stride = 0;
 };
 
-/// Many rows times quantized weights on tiles of bf16 (AMX); null where the processor has none.
+/// Rows of x that become those of A: panels of 32 rows, of which those behind the last are zeros,
+/// in steps of 32 of k.
+struct TileRows {
+  const float* x = nullptr;
+  int64_t x_stride = 0;
+  int64_t begin = 0, end = 0;  ///< of A's rows
+  int64_t count = 0;           ///< of x's
+  int64_t k = 0, padded = 0;
+  void* a = nullptr;
+  bool* fits = nullptr;  ///< for each row whether A has it; else A has zeros
+};
+
+/// Many rows times quantized weights on tiles (AMX).
 struct CompactTileKernels {
   void (*begin)();  ///< by each thread before the others, and `end` after them
   void (*end)();
-  void (*unpack)(const TileStretch& stretch);
   void (*multiply)(const CompactTiles& tiles);
+  /// Null where A is what the blocked product of bf16 has.
+  void (*pack)(const TileRows& rows) = nullptr;
 };
+/// Of bf16, and of f16 for weights that fit it; null where the processor has none.
 const CompactTileKernels* CompactTileKernelsFor(Isa isa);
+const CompactTileKernels* CompactHalfTileKernelsFor(Isa isa);
 
 /// Kernels on units that sum products of bytes; null where the processor has none.
 struct CompactDotKernels {

@@ -61,6 +61,16 @@ struct PanelRows {
     }
     ReadGroups(stored, begin, end, q.data(), scale.data(), minimum.data());
   }
+  /// A bound of all weights; infinite where one is no number.
+  float Largest(const CompactLayout& layout) const {
+    const float most = layout.type == CompactType::kInt4 ? 16.0f : 256.0f;
+    float largest = 0;
+    for (size_t i = 0; i < scale.size(); ++i) {
+      const float bound = most * std::abs(scale[i]) + std::abs(minimum[i]);
+      largest = bound <= largest ? largest : bound >= 0 ? bound : INFINITY;
+    }
+    return largest;
+  }
 };
 
 void WriteHalf(float value, std::byte* to) {
@@ -228,14 +238,21 @@ CompactMatrix::CompactMatrix(const StoredMatrix& stored, int threads, CompactSca
 
 int64_t CompactMatrix::panels() const { return CeilDivide(rows_, kCompactRows); }
 
+/// Matrices whose largest weight lies between these lose less to f16 than to bf16.
+constexpr float kLeastForHalves = 1.0f / 1024, kMostForHalves = 32768;
+
 bool CompactMatrix::PackQuantized(const StoredMatrix& stored, int threads) {
   std::atomic<bool> fits = true;
+  std::mutex mutex;
+  float largest = 0;
   ParallelFor(threads, panels(), GrainOf({static_cast<double>(panel_bytes_) * 8, 0}),
               [&](int64_t begin, int64_t end) {
                 PanelRows read(columns_, columns_ / layout_.group);
+                float most = 0;
                 for (int64_t p = begin; p < end; ++p) {
                   const int64_t first = p * kCompactRows;
                   read.Read(stored, first, std::min(first + kCompactRows, rows_));
+                  most = std::max(most, read.Largest(layout_));
                   std::byte* to = buffer_->data() + p * panel_bytes_;
                   if (layout_.scales == ScaleType::kByte &&
                       !RoundScales(columns_ / layout_.group, read, to)) {
@@ -244,7 +261,10 @@ bool CompactMatrix::PackQuantized(const StoredMatrix& stored, int threads) {
                   }
                   WritePanel(layout_, columns_, read, to);
                 }
+                const std::scoped_lock lock(mutex);
+                largest = std::max(largest, most);
               });
+  fits_f16_ = largest >= kLeastForHalves && largest <= kMostForHalves;
   return fits;
 }
 

@@ -43,6 +43,8 @@ class CompactMatrix {
   const std::byte* panel(int64_t index) const { return buffer_->data() + index * panel_bytes_; }
   int64_t panel_bytes() const { return panel_bytes_; }
   size_t bytes() const { return buffer_->size(); }
+  /// Whether f16 holds quantized weights at least as well as bf16 does.
+  bool fits_f16() const { return fits_f16_; }
   /// Where part `begin / count` of the matrix starts that was asked for after this one, and so is
   /// likely multiplied after it, too; not to be read, as it may be gone. Null where there is none.
   const std::byte* Next(int64_t begin, int64_t count) const {
@@ -66,6 +68,7 @@ class CompactMatrix {
   int64_t rows_, columns_;
   CompactLayout layout_;
   int64_t panel_bytes_ = 0;
+  bool fits_f16_ = false;
   std::shared_ptr<Buffer> buffer_;
   mutable std::atomic<const std::byte*> next_{nullptr};
   mutable std::atomic<int64_t> next_bytes_{0};
@@ -93,7 +96,8 @@ struct CompactProduct {
 class CompactMultiplier {
  public:
   /// kF32 is exact. kBF16 rounds x to bytes in pieces of 16 or 32 for few rows, and both sides to
-  /// bf16 for many. `halves`: whether to use the kernels of half_rows.h where there are any.
+  /// bf16, or f16 where units like it, for many. `halves`: whether to use the kernels of
+  /// half_rows.h where there are any.
   CompactMultiplier(Isa isa, Precision precision, bool halves = true);
 
   size_t Workspace(const CompactProduct& product, int threads) const;
@@ -118,13 +122,15 @@ class CompactMultiplier {
   void RunFew(const Job& job) const;
   void RunMany(const Job& job) const;
   void RunTiles(const Job& job) const;
+  bool MultipliesHalves(const CompactProduct& product) const;
+  void RunAlone(const Job& job, std::span<const bool> fits, std::byte* workspace) const;
 
   const CompactKernels& kernels_;
   const CompactUnpackKernels& unpack_;
   // Null: exact, or no such units.
   const CompactDotKernels* dot_;
   const HalfKernels* halves_;
-  const CompactTileKernels* tiles_;
+  const CompactTileKernels *tiles_, *half_tiles_;
   const GemmKernels& gemm_;
 };
 

@@ -22,6 +22,7 @@ inline constexpr Mantissa kByteAt15 = {0xff << 15, 0x43800000, 256.0f};
 /// What a group's numbers become: scale * (power + q) + start.
 struct PairNumbers {
   __m512 scale, start;
+  PairNumbers() : PairNumbers(_mm512_setzero_ps(), _mm512_setzero_ps()) {}
   PairNumbers(__m512 factor, __m512 begin) : scale(factor), start(begin) {}
   PairNumbers(const Mantissa& at, __m512 factor, __m512 minimum, float zero)
       : scale(factor), start(_mm512_fnmadd_ps(factor, _mm512_set1_ps(at.power + zero), minimum)) {}

@@ -276,6 +276,7 @@ CompactMultiplier::CompactMultiplier(Isa isa, Precision precision, bool halves)
       dot_(precision == Precision::kF32 ? nullptr : CompactDotKernelsFor(isa)),
       halves_(dot_ == nullptr || !halves ? nullptr : HalfKernelsFor(isa)),
       tiles_(precision == Precision::kF32 ? nullptr : CompactTileKernelsFor(isa)),
+      half_tiles_(tiles_ == nullptr || dot_ == nullptr ? nullptr : CompactHalfTileKernelsFor(isa)),
       gemm_(GemmKernelsFor(isa, precision)) {}
 
 CompactScales CompactMultiplier::scales() const {
@@ -292,8 +293,13 @@ size_t CompactMultiplier::Workspace(const CompactProduct& product, int threads) 
       tiles_ != nullptr && AllQuantized(product)
           ? TileScratch(gemm_, product.rows, k, product.gated).bytes
           : AlignLine(UnpackScratch(gemm_, product.rows, k, product.gated).bytes);
-  return static_cast<size_t>(CheckedAdd(PackedRowsBytes(gemm_, product.rows, k),
-                                        CheckedMultiply<int64_t>(scratch, std::max(1, threads))));
+  const int64_t many = CheckedAdd(PackedRowsBytes(gemm_, product.rows, k),
+                                  CheckedMultiply<int64_t>(scratch, std::max(1, threads)));
+  if (!MultipliesHalves(product)) return static_cast<size_t>(many);
+  CompactProduct alone = product;  // see RunAlone
+  alone.rows = 1;
+  return static_cast<size_t>(CheckedAdd(std::max(many, ByteForms(alone, halves_ != nullptr).bytes),
+                                        AlignLine(product.rows)));
 }
 
 void CompactMultiplier::Run(const CompactProduct& product, int threads,

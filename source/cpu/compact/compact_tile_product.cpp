@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Many rows times quantized weights on tiles of bf16: stretches of two panels in pieces of k, of
-// which one is multiplied while the next is unpacked.
+// Many rows times quantized weights on tiles of 16-bit numbers: stretches of two panels in pieces
+// of k.
+#include <vector>
+
 #include "core/parallel.h"
 #include "cpu/compact/compact_job.h"
 
@@ -9,72 +11,44 @@ namespace oort {
 /// One thread's stretches of columns, one after the other.
 struct CompactMultiplier::TileRun {
   const CompactMultiplier& multiplier;
+  const CompactTileKernels& kernels;
   const Job& job;
   const TileScratch& scratch;
   const std::byte* a;
   std::byte* own;
   int64_t begin, end;  ///< of the stretches
-  int buffer = 0;      ///< which one holds what is multiplied
 
   int sides() const { return job.product.gated ? 2 : 1; }
-  int64_t pieces() const { return CeilDivide(scratch.padded, scratch.piece); }
   float* sums(int side) const {
-    return reinterpret_cast<float*>(own + 2 * scratch.piece_bytes + side * scratch.sums_bytes);
-  }
-
-  /// Which weights are multiplied at a time, in order.
-  struct Place {
-    int64_t index;  ///< of the stretch
-    int side;
-    int64_t piece;
-  };
-  Place After(Place place) const {
-    if (++place.piece < pieces()) return place;
-    place.piece = 0;
-    if (++place.side < sides()) return place;
-    return {place.index + 1, 0, 0};
-  }
-
-  TileStretch At(const Place& place, int to) const {
-    const auto [result, column] = StretchAt(job.product, kTileColumns, place.index);
-    const CompactMatrix& matrix = *job.product.matrices[result + static_cast<size_t>(place.side)];
-    const int64_t panel = column / kCompactRows;
-    TileStretch stretch;
-    stretch.layout = matrix.layout();
-    stretch.k0 = place.piece * scratch.piece;
-    stretch.padded = std::min(stretch.k0 + scratch.piece, scratch.padded);
-    stretch.k = std::min(stretch.padded, job.k);
-    stretch.panels[0] = matrix.panel(panel);
-    if (panel + 1 < matrix.panels()) stretch.panels[1] = matrix.panel(panel + 1);
-    stretch.ahead = 2 * matrix.panel_bytes();  // the next stretch of columns
-    stretch.to = reinterpret_cast<uint16_t*>(own + to * scratch.piece_bytes);
-    return stretch;
+    return reinterpret_cast<float*>(own + scratch.piece_bytes + side * scratch.sums_bytes);
   }
 
   /// `start`: what the sums begin with, as wide as `to`; null for zeros. Between pieces they are
   /// kept where they are near each other.
   void Multiply(int64_t index, int side, float* to, int64_t stride, const float* start = nullptr) {
     constexpr int64_t kStepOfA = kTileColumns * sizeof(uint16_t);  // 32 rows of a panel
+    const auto [result, column] = StretchAt(job.product, kTileColumns, index);
+    const CompactMatrix& matrix = *job.product.matrices[result + static_cast<size_t>(side)];
+    const int64_t panel = column / kCompactRows;
     CompactTiles tiles;
     tiles.rows = job.product.rows;
     tiles.a_panel = scratch.padded * kStepOfA;
-    for (Place place{index, side, 0}; place.index == index && place.side == side;) {
-      const Place after = After(place);
-      const int64_t k0 = place.piece * scratch.piece;
-      TileStretch next;
-      if (after.index < end) next = At(after, 1 - buffer);
-      tiles.next = after.index < end ? &next : nullptr;
+    tiles.piece.layout = matrix.layout();
+    tiles.piece.panels[0] = matrix.panel(panel);
+    if (panel + 1 < matrix.panels()) tiles.piece.panels[1] = matrix.panel(panel + 1);
+    tiles.piece.ahead = 2 * matrix.panel_bytes();  // the next stretch of columns
+    tiles.piece.to = reinterpret_cast<uint16_t*>(own);
+    for (int64_t k0 = 0; k0 < scratch.padded; k0 += scratch.piece) {
+      const bool first = k0 == 0, last = k0 + scratch.piece >= scratch.padded;
+      tiles.piece.k0 = k0;
+      tiles.piece.padded = std::min(k0 + scratch.piece, scratch.padded);
+      tiles.piece.k = std::min(tiles.piece.padded, job.k);
       tiles.a = a + k0 * kStepOfA;
-      tiles.b = reinterpret_cast<const uint16_t*>(own + buffer * scratch.piece_bytes);
-      tiles.steps = std::min(scratch.piece, scratch.padded - k0);
-      const bool first = place.piece == 0, last = after.piece == 0;
       tiles.start = first ? start : sums(side);
       tiles.start_stride = first ? stride : kTileColumns;
       tiles.sums = last ? to : sums(side);
       tiles.stride = last ? stride : kTileColumns;
-      multiplier.tiles_->multiply(tiles);
-      buffer = 1 - buffer;
-      place = after;
+      kernels.multiply(tiles);
     }
   }
 
@@ -88,8 +62,7 @@ struct CompactMultiplier::TileRun {
 
   void Run() {
     if (begin == end) return;
-    multiplier.tiles_->begin();
-    multiplier.tiles_->unpack(At({begin, 0, 0}, buffer));
+    kernels.begin();
     for (int64_t index = begin; index < end; ++index) {
       const auto [result, column] = StretchAt(job.product, kTileColumns, index);
       const int64_t width = job.product.matrices[result]->rows();
@@ -109,21 +82,56 @@ struct CompactMultiplier::TileRun {
       FinishColumns(multiplier.kernels_, job.product, result, column, static_cast<int>(columns),
                     finish);
     }
-    multiplier.tiles_->end();
+    kernels.end();
   }
 };
+
+bool CompactMultiplier::MultipliesHalves(const CompactProduct& product) const {
+  return half_tiles_ != nullptr && AllQuantized(product) &&
+         std::all_of(product.matrices.begin(), product.matrices.end(),
+                     [](const auto& matrix) { return matrix->fits_f16(); });
+}
+
+/// Rows that f16 cannot hold, each by itself, so that it does not matter which rows are beside it.
+void CompactMultiplier::RunAlone(const Job& job, std::span<const bool> fits,
+                                 std::byte* workspace) const {
+  const CompactProduct& all = job.product;
+  for (int64_t row = 0; row < all.rows; ++row) {
+    if (fits[static_cast<size_t>(row)]) continue;
+    std::vector<float*> y(job.results);
+    for (size_t i = 0; i < job.results; ++i) y[i] = all.y[i] + row * all.matrices[i]->rows();
+    CompactProduct alone = all;
+    alone.rows = 1;
+    alone.x += row * all.x_stride;
+    alone.y = y;
+    if (all.addend != nullptr) alone.addend += row * all.matrices[0]->rows();
+    RunFew(Job(alone, job.threads, workspace));
+  }
+}
 
 void CompactMultiplier::RunTiles(const Job& job) const {
   const CompactProduct& product = job.product;
   const TileScratch scratch(gemm_, product.rows, job.k, product.gated);
-  std::byte* a = job.workspace;
+  const bool halves = MultipliesHalves(product);
+  const CompactTileKernels& kernels = halves ? *half_tiles_ : *tiles_;
+  bool* const fits = reinterpret_cast<bool*>(job.workspace);
+  std::byte* a = job.workspace + (halves ? AlignLine(product.rows) : 0);
   std::byte* own = a + PackedRowsBytes(gemm_, product.rows, job.k);
-  const MatrixSource source(gemm_, {product.x, 1, product.x_stride});
-  PackMatrix(gemm_, GemmSide::kA, product.rows, job.k, source, job.threads, a);
+  if (halves) {
+    const int64_t panels = CeilDivide(product.rows, 32);
+    ParallelFor(job.threads, panels, 1, [&](int64_t begin, int64_t end) {
+      kernels.pack({product.x, product.x_stride, begin * 32, end * 32, product.rows, job.k,
+                    scratch.padded, a, fits});
+    });
+  } else {
+    const MatrixSource source(gemm_, {product.x, 1, product.x_stride});
+    PackMatrix(gemm_, GemmSide::kA, product.rows, job.k, source, job.threads, a);
+  }
   const int64_t all = CountStretches(product, job.results, kTileColumns);
   const int pieces = static_cast<int>(std::min<int64_t>(std::max(1, job.threads), all));
   ParallelPieces(job.threads, pieces, kManyGrains, [&](int piece) {
     TileRun{*this,
+            kernels,
             job,
             scratch,
             a,
@@ -132,6 +140,7 @@ void CompactMultiplier::RunTiles(const Job& job) const {
             all * (piece + 1) / pieces}
         .Run();
   });
+  if (halves) RunAlone(job, {fits, static_cast<size_t>(product.rows)}, a);
 }
 
 }  // namespace oort

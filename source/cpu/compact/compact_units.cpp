@@ -33,6 +33,14 @@ const CompactTileKernels* CompactTileKernelsFor(Isa isa) {
   return isa == Isa::kAvx512 && ThisCpu().amx_bf16 ? &amx::CompactTileKernelsGet() : nullptr;
 }
 #endif
+#if !defined(OORT_NO_F16_UNIT)
+namespace avx512_f16 {
+const CompactTileKernels& CompactTileKernelsGet();
+}
+const CompactTileKernels* CompactHalfTileKernelsFor(Isa isa) {
+  return isa == Isa::kAvx512 && ThisCpu().amx_f16 ? &avx512_f16::CompactTileKernelsGet() : nullptr;
+}
+#endif
 const CompactDotKernels* CompactDotKernelsFor(Isa isa) {
 #if !defined(OORT_NO_AVX512)
   if (isa == Isa::kAvx512 && ThisCpu().avx512_vnni) return &avx512_vnni::CompactDotKernelsGet();
@@ -45,6 +53,9 @@ const CompactDotKernels* CompactDotKernelsFor(Isa) { return nullptr; }
 
 #if !defined(__x86_64__) || defined(OORT_NO_AVX512)
 const CompactTileKernels* CompactTileKernelsFor(Isa) { return nullptr; }
+#endif
+#if !defined(__x86_64__) || defined(OORT_NO_F16_UNIT)
+const CompactTileKernels* CompactHalfTileKernelsFor(Isa) { return nullptr; }
 #endif
 #if !defined(__aarch64__)
 const HalfKernels* HalfKernelsFor(Isa) { return nullptr; }
