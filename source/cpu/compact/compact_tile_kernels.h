@@ -142,6 +142,7 @@ template <typename Products, bool low, typename Other>
   constexpr int kStepOfA = 2 * kTileSteps * kTilePanelRows,
                 kStepOfB = 2 * kTileSteps * kTileColumns;
   constexpr int kRowOfA = 2 * kTileSteps, kPairOfB = 4 * kTileColumns;
+  SettleMemory(b);
   if (sums.from == nullptr) {
     _tile_zero(0);
     _tile_zero(1);
@@ -183,7 +184,7 @@ template <typename Products, bool low, typename Other>
 }
 
 template <typename Format>
-void MultiplyTiles(const CompactTiles& tiles) {
+void MultiplyPiece(const CompactTiles& tiles) {
   using Products = typename Format::Products;
   constexpr int64_t kFloat = sizeof(float);
   const int64_t steps = (tiles.piece.padded - tiles.piece.k0) / kTileSteps;

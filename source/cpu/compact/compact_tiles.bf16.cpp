@@ -42,7 +42,7 @@ struct Bf16Weights {
 
 const CompactTileKernels& CompactTileKernelsGet() {
   static constexpr CompactTileKernels kTable = {
-      .begin = BeginTiles, .end = EndTiles, .multiply = MultiplyTiles<Bf16Weights>};
+      .begin = BeginTiles, .end = EndTiles, .multiply = MultiplyPiece<Bf16Weights>};
   return kTable;
 }
 

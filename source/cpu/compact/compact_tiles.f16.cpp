@@ -133,7 +133,7 @@ void PackRows(const TileRows& rows) {
 const CompactTileKernels& CompactTileKernelsGet() {
   static constexpr CompactTileKernels kTable = {.begin = BeginTiles,
                                                 .end = EndTiles,
-                                                .multiply = MultiplyTiles<HalfWeights>,
+                                                .multiply = MultiplyPiece<HalfWeights>,
                                                 .pack = PackRows};
   return kTable;
 }
