@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "core/checked.h"
@@ -152,6 +153,15 @@ class CachedAttention final : public CachedAttentionBase {
     }
   }
 
+  /// Later tokens see more: every thread takes its share of early and of late ones.
+  static void Deal(std::vector<Chunk>& chunks, int threads) {
+    const std::vector<Chunk> all = std::exchange(chunks, {});
+    const size_t team = static_cast<size_t>(std::max(1, threads));
+    for (size_t thread = 0; thread < team; ++thread) {
+      for (size_t i = thread; i < all.size(); i += team) chunks.push_back(all[i]);
+    }
+  }
+
   void Attend(const Context& context, const Batch& batch, const float* query, float* out,
               std::byte* scratch) const {
     std::vector<Chunk> chunks = Chunks(batch);
@@ -161,18 +171,15 @@ class CachedAttention final : public CachedAttentionBase {
       grains += static_cast<double>(chunk.slice->position + chunk.slice->count) *
                 static_cast<double>(head_dim_) * chunk.rows / (16 * kGrainNanoseconds);
     }
-    const int pieces =
-        static_cast<int>(std::min<size_t>(static_cast<size_t>(context.threads()), chunks.size()));
-    if (pieces == 0) return;
-    // Later tokens see more: every thread takes its share of early and of late ones.
-    ParallelPieces(context.threads(), pieces, grains, [&](int piece) {
+    Deal(chunks, context.threads());
+    const int64_t count = static_cast<int64_t>(chunks.size());
+    ParallelPlaces(context.threads(), count, grains, [&](int place, int64_t begin, int64_t end) {
       std::vector<KvBlock> blocks;
-      for (size_t i = static_cast<size_t>(piece); i < chunks.size();
-           i += static_cast<size_t>(pieces)) {
-        const Chunk& chunk = chunks[i];
+      for (int64_t i = begin; i < end; ++i) {
+        const Chunk& chunk = chunks[static_cast<size_t>(i)];
         if (chunk.tiled) {
           KvTiles tiles;
-          tiles.scratch = scratch + piece * TileBytes();
+          tiles.scratch = scratch + place * TileBytes();
           AttendChunk(batch, chunk, query, out, blocks, tiles, tiles_->attend);
         } else {
           KvAttention rows;

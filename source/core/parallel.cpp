@@ -14,6 +14,7 @@
 #include "core/piece_observer.h"
 #include "core/spin_team.h"
 #include "core/thread_budget.h"
+#include "core/work_shares.h"
 #include "oort/layer.h"
 
 namespace oort {
@@ -166,33 +167,69 @@ int ChoosePieces(int threads, double grains, bool warm) {
   return work / pieces + overhead < 0.9 * work ? static_cast<int>(pieces) : 1;
 }
 
-void ParallelFor(int threads, int64_t count, int64_t grain,
-                 FunctionRef<void(int64_t, int64_t)> body) {
+#ifdef OORT_OPENMP
+namespace {
+
+/// Below so many grains for each thread the threads are not worth waiting for each other.
+constexpr double kSharedFrom = 8;
+/// What is handed out at a time, so that taking it costs little.
+constexpr double kPortionGrains = 2;
+
+/// Runs body(place, begin, end) in pieces of about the same size, one for each place.
+template <typename Body>
+void RunEven(int team, int pieces, int64_t count, const Body& body) {
+  RunTeam(team, pieces, [&](int i) {
+    // Without the product of two large numbers, which could overflow.
+    const int64_t size = count / pieces, rest = count % pieces;
+    const int64_t begin = size * i + std::min<int64_t>(i, rest);
+    body(i, begin, begin + size + (i < rest ? 1 : 0));
+  });
+}
+
+/// The same in portions, so that who is done takes from the others.
+template <typename Body>
+void RunShared(int team, int pieces, int64_t count, int64_t least, const Body& body) {
+  WorkShares shares(count, pieces, least);
+  RunTeam(team, pieces, [&](int i) {
+    for (;;) {
+      const WorkShares::Portion portion = shares.Take(i);
+      if (portion.empty()) return;
+      body(i, portion.begin, portion.end);
+    }
+  });
+}
+
+}  // namespace
+#endif
+
+void ParallelPlaces([[maybe_unused]] int threads, int64_t count, [[maybe_unused]] double grains,
+                    FunctionRef<void(int, int64_t, int64_t)> body) {
   if (count <= 0) return;
   if (t_piece_observer != nullptr) {
-    return Observed([&](auto observed) { ParallelFor(threads, count, grain, observed); }, body);
+    return Observed([&](auto observed) { ParallelPlaces(threads, count, grains, observed); }, body);
   }
 #ifdef OORT_OPENMP
-  const int64_t most = std::min<int64_t>(threads, count / std::max<int64_t>(1, grain));
-  const int team = most > 1 ? TeamSize(threads) : 1;
+  const int team = count > 1 && grains >= 2 ? TeamSize(threads) : 1;
   if (team > 1) {
-    const double grains = grain <= 1 ? kManyGrains : static_cast<double>(count / grain);
-    const int pieces = std::min(static_cast<int>(most), ChoosePieces(team, grains, IsWarm()));
+    const int most = static_cast<int>(std::min<int64_t>(threads, count));
+    const int pieces = std::min(most, ChoosePieces(team, grains, IsWarm()));
     if (pieces > 1) {
-      RunTeam(team, pieces, [&](int i) {
-        // Without the product of two large numbers, which could overflow.
-        const int64_t size = count / pieces, rest = count % pieces;
-        const int64_t begin = size * i + std::min<int64_t>(i, rest);
-        body(begin, begin + size + (i < rest ? 1 : 0));
-      });
-      return;
+      if (grains < kSharedFrom * pieces || pieces > WorkShares::kMost) {
+        return RunEven(team, pieces, count, body);
+      }
+      const double least = std::ceil(kPortionGrains * static_cast<double>(count) / grains);
+      return RunShared(team, pieces, count, static_cast<int64_t>(least), body);
     }
   }
-#else
-  static_cast<void>(threads);
-  static_cast<void>(grain);
 #endif
-  body(0, count);
+  body(0, 0, count);
+}
+
+void ParallelFor(int threads, int64_t count, int64_t grain,
+                 FunctionRef<void(int64_t, int64_t)> body) {
+  const double grains = grain <= 1 ? kManyGrains : static_cast<double>(count / grain);
+  ParallelPlaces(threads, count, grains,
+                 [&](int, int64_t begin, int64_t end) { body(begin, end); });
 }
 
 void ParallelPieces([[maybe_unused]] int threads, int pieces, [[maybe_unused]] double grains,

@@ -60,10 +60,16 @@ int ChoosePieces(int threads, double grains, bool warm);
 
 /// Runs body(begin, end) over [0, count) on at most `threads` threads, in pieces of at least
 /// `grain`. With one piece it runs right here, without touching a thread. A grain of 1 says that
-/// every item is worth a thread. The first exception that a body throws is rethrown once all pieces
-/// have ended.
+/// every item is worth a thread. A long loop is cut in more pieces than there are threads, and who
+/// is done takes from the others: cores are not equally fast, and not always there. The first
+/// exception that a body throws is rethrown once all pieces have ended.
 void ParallelFor(int threads, int64_t count, int64_t grain,
                  FunctionRef<void(int64_t begin, int64_t end)> body);
+
+/// The same for bodies with scratch memory: of pieces with the same place, below `threads`, one
+/// runs at a time. `grains` is the cost of all items together.
+void ParallelPlaces(int threads, int64_t count, double grains,
+                    FunctionRef<void(int place, int64_t begin, int64_t end)> body);
 
 /// Runs body(i) for i in [0, pieces), for work that must be cut in a number of pieces that was
 /// decided before: those that have scratch of their own. `grains` is the cost of all together.

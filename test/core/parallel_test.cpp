@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -111,6 +112,41 @@ TEST(ParallelFor, RethrowsOneFailureAfterAllPieces) {
                  std::runtime_error);
     EXPECT_EQ(ran, 4);
   }
+}
+
+TEST(ParallelPlaces, APlaceIsWithOneAtATime) {
+  constexpr int kThreads = 3;
+  for (double grains : {0.0, 4.0, 40.0, kManyGrains}) {
+    std::atomic<int> inside[kThreads] = {}, wrong = 0;
+    std::vector<std::atomic<int>> seen(200);
+    ParallelPlaces(kThreads, 200, grains, [&](int place, int64_t begin, int64_t end) {
+      if (place < 0 || place >= kThreads || ++inside[place] != 1) ++wrong;
+      for (int64_t i = begin; i < end; ++i) ++seen[static_cast<size_t>(i)];
+      std::this_thread::yield();
+      --inside[place];
+    });
+    EXPECT_EQ(wrong, 0);
+    for (const std::atomic<int>& times : seen) ASSERT_EQ(times, 1) << grains << " grains";
+  }
+}
+
+TEST(ParallelPlaces, WhoIsDoneTakesFromOneThatIsHeldUp) {
+  constexpr int64_t kItems = 64;
+  std::atomic<int64_t> done = 0;
+  bool helped = true;
+  ParallelPlaces(2, kItems, kManyGrains, [&](int, int64_t begin, int64_t end) {
+    if (begin == 0 && end < kItems) {
+      // Until the other thread has done its half and half of this one's.
+      const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+      while (done < kItems * 3 / 4 && std::chrono::steady_clock::now() < patience) {
+        std::this_thread::yield();
+      }
+      helped = done >= kItems * 3 / 4;
+    }
+    done += end - begin;
+  });
+  EXPECT_EQ(done, kItems);
+  EXPECT_TRUE(helped) << "every thread keeps to its own share";
 }
 
 TEST(ParallelPieces, RunsEachOnceEvenOnFewerThreads) {

@@ -479,12 +479,10 @@ void CompactMultiplier::RunMany(const Job& job) const {
   };
 
   const int64_t units = CountStretches(product, job.results, scratch.unit);
-  const int pieces = static_cast<int>(std::min<int64_t>(std::max(1, job.threads), units));
-  ParallelPieces(job.threads, pieces, kManyGrains, [&](int piece) {
+  ParallelPlaces(job.threads, units, kManyGrains, [&](int place, int64_t begin, int64_t end) {
     if (gemm_.begin != nullptr) gemm_.begin();
-    std::byte* mine = own + piece * AlignLine(scratch.bytes);
-    for (int64_t i = units * piece / pieces; i < units * (piece + 1) / pieces; ++i)
-      run_unit(i, mine);
+    std::byte* mine = own + place * AlignLine(scratch.bytes);
+    for (int64_t i = begin; i < end; ++i) run_unit(i, mine);
     if (gemm_.end != nullptr) gemm_.end();
   });
 }

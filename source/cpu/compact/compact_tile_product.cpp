@@ -8,7 +8,7 @@
 
 namespace oort {
 
-/// One thread's stretches of columns, one after the other.
+/// Stretches of columns, one after the other on one thread.
 struct CompactMultiplier::TileRun {
   const CompactMultiplier& multiplier;
   const CompactTileKernels& kernels;
@@ -61,7 +61,6 @@ struct CompactMultiplier::TileRun {
   }
 
   void Run() {
-    if (begin == end) return;
     kernels.begin();
     for (int64_t index = begin; index < end; ++index) {
       const auto [result, column] = StretchAt(job.product, kTileColumns, index);
@@ -128,17 +127,8 @@ void CompactMultiplier::RunTiles(const Job& job) const {
     PackMatrix(gemm_, GemmSide::kA, product.rows, job.k, source, job.threads, a);
   }
   const int64_t all = CountStretches(product, job.results, kTileColumns);
-  const int pieces = static_cast<int>(std::min<int64_t>(std::max(1, job.threads), all));
-  ParallelPieces(job.threads, pieces, kManyGrains, [&](int piece) {
-    TileRun{*this,
-            kernels,
-            job,
-            scratch,
-            a,
-            own + piece * scratch.bytes,
-            all * piece / pieces,
-            all * (piece + 1) / pieces}
-        .Run();
+  ParallelPlaces(job.threads, all, kManyGrains, [&](int place, int64_t begin, int64_t end) {
+    TileRun{*this, kernels, job, scratch, a, own + place * scratch.bytes, begin, end}.Run();
   });
   if (halves) RunAlone(job, {fits, static_cast<size_t>(product.rows)}, a);
 }
