@@ -39,6 +39,8 @@ class CachedAttention final : public CachedAttentionBase {
   explicit CachedAttention(const LayerInit& init)
       : CachedAttentionBase(init),
         kernels_(KvKernelsFor(init.isa())),
+        write_(KvWriteKernelsFor(init.isa())),
+        rotary_(RotaryKernelsFor(init.isa())),
         tiles_(ChooseTiles(init, head_dim_)) {}
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
@@ -90,7 +92,7 @@ class CachedAttention final : public CachedAttentionBase {
   }
 
   void Turn(const Context& context, const Args& args, float* query, float* key) const {
-    const HeadTurner turner(args.tensor(angles_), head_dim_, interleaved_);
+    const HeadTurner turner(rotary_, args.tensor(angles_), head_dim_, interleaved_);
     const double width = static_cast<double>((heads_ + kv_heads_) * head_dim_) * sizeof(float);
     context.ParallelFor(
         args.shape(query_)[0], GrainOf({width * 2, 0}), [&](int64_t begin, int64_t end) {
@@ -103,17 +105,28 @@ class CachedAttention final : public CachedAttentionBase {
 
   void WriteNew(const Context& context, const Batch& batch, const float* keys,
                 const float* values) const {
-    const int64_t grain = GrainOf({static_cast<double>(head_dim_) * 24, 0});
+    const double bytes = static_cast<double>(head_dim_ * KvCache::kBlockTokens) * 12;
     for (const SequenceSlice& slice : batch.sequences.slices) {
-      context.ParallelFor(slice.count * kv_heads_, grain, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          const int64_t token = i / kv_heads_, head = i % kv_heads_;
-          const int64_t position = slice.position + token;
-          const int32_t block = slice.blocks[static_cast<size_t>(position / KvCache::kBlockTokens)];
-          const int64_t from = ((slice.first + token) * kv_heads_ + head) * head_dim_;
-          kernels_.write(batch.cache.shape().type, keys + from, values + from, head_dim_,
-                         position % KvCache::kBlockTokens, batch.cache.Keys(layer_, block, head),
-                         batch.cache.Values(layer_, block, head));
+      constexpr int64_t kBlock = KvCache::kBlockTokens;
+      const int64_t end = slice.position + slice.count, first_block = slice.position / kBlock;
+      const int64_t blocks = slice.count == 0 ? 0 : (end - 1) / kBlock + 1 - first_block;
+      context.ParallelFor(blocks * kv_heads_, GrainOf({bytes, 0}), [&](int64_t i, int64_t last) {
+        for (; i < last; ++i) {
+          const int64_t block = first_block + i / kv_heads_, head = i % kv_heads_;
+          const int32_t place = slice.blocks[static_cast<size_t>(block)];
+          KvTokens tokens;
+          tokens.type = batch.cache.shape().type;
+          tokens.head_dim = head_dim_;
+          const int64_t position = std::max(slice.position, block * kBlock);
+          const int64_t token = slice.first + position - slice.position;
+          tokens.stride = kv_heads_ * head_dim_;
+          tokens.keys = keys + token * tokens.stride + head * head_dim_;
+          tokens.values = values + token * tokens.stride + head * head_dim_;
+          tokens.slot = position - block * kBlock;
+          tokens.count = std::min(end, (block + 1) * kBlock) - position;
+          tokens.to_keys = batch.cache.Keys(layer_, place, head);
+          tokens.to_values = batch.cache.Values(layer_, place, head);
+          write_.write(tokens);
         }
       });
     }
@@ -219,13 +232,11 @@ class CachedAttention final : public CachedAttentionBase {
     }
     attention.blocks = blocks.data();
     attend(attention);
-    for (int r = 0; r < chunk.rows; ++r) {
-      const float inverse = 1.0f / attention.weight[r];
-      for (int64_t d = 0; d < head_dim_; ++d) attention.sums[r][d] *= inverse;
-    }
   }
 
   const KvKernels& kernels_;
+  const KvWriteKernels& write_;
+  const RotaryKernels& rotary_;
   const KvTileKernels* tiles_;  // null: exact, or no such tiles
 };
 

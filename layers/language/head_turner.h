@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "layers/language/rotary_kernels.h"
 #include "oort/error.h"
 #include "oort/tensor.h"
 
@@ -13,11 +14,11 @@ class HeadTurner {
  public:
   /// `angles` (tokens, 2, pairs) as oort.RotaryAngles gives them. Pairs are elements (i, pairs + i)
   /// or, interleaved, (2i, 2i + 1); what is behind them stays as it is.
-  HeadTurner(const Tensor& angles, int64_t head_dim, bool interleaved)
-      : angles_(angles.data<float>()),
+  HeadTurner(const RotaryKernels& kernels, const Tensor& angles, int64_t head_dim, bool interleaved)
+      : turn_(interleaved ? kernels.neighbours : kernels.halves),
+        angles_(angles.data<float>()),
         pairs_(angles.dim(2)),
-        head_dim_(head_dim),
-        interleaved_(interleaved) {}
+        head_dim_(head_dim) {}
 
   static void Check(const Shape& angles, int64_t head_dim) {
     if (angles.rank() == 3 && angles[1] == 2 && angles[2] * 2 <= head_dim) return;
@@ -33,34 +34,15 @@ class HeadTurner {
     const float* in = from + token * width;
     float* out = to + token * width;
     for (int64_t head = 0; head < width; head += head_dim_, in += head_dim_, out += head_dim_) {
-      if (interleaved_) {
-        Neighbours(in, out, cosines, sines);
-      } else {
-        Halves(in, out, cosines, sines);
-      }
+      turn_(in, out, cosines, sines, pairs_);
       if (in != out) std::copy(in + 2 * pairs_, in + head_dim_, out + 2 * pairs_);
     }
   }
 
  private:
-  void Neighbours(const float* in, float* out, const float* cosines, const float* sines) const {
-    for (int64_t i = 0; i < pairs_; ++i) {
-      const float a = in[2 * i], b = in[2 * i + 1];
-      out[2 * i] = a * cosines[i] - b * sines[i];
-      out[2 * i + 1] = b * cosines[i] + a * sines[i];
-    }
-  }
-  void Halves(const float* in, float* out, const float* cosines, const float* sines) const {
-    for (int64_t i = 0; i < pairs_; ++i) {
-      const float a = in[i], b = in[pairs_ + i];
-      out[i] = a * cosines[i] - b * sines[i];
-      out[pairs_ + i] = b * cosines[i] + a * sines[i];
-    }
-  }
-
+  RotaryKernels::Turn turn_;
   const float* angles_;
   int64_t pairs_, head_dim_;
-  bool interleaved_;
 };
 
 }  // namespace oort

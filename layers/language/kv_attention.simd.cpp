@@ -272,78 +272,29 @@ void AttendType(KvAttention& a) {
   }
 }
 
-void Attend(KvAttention& attention) {
-  for (int r = 0; r < attention.rows; ++r) {
-    attention.max[r] = kMasked;
-    attention.weight[r] = 0;
-    std::memset(attention.sums[r], 0, static_cast<size_t>(attention.head_dim) * sizeof(float));
-  }
-  switch (attention.type) {
-    case KvType::kF32: return AttendType<KvType::kF32>(attention);
-    case KvType::kF16: return AttendType<KvType::kF16>(attention);
-    case KvType::kInt8: return AttendType<KvType::kInt8>(attention);
+void AttendAny(KvAttention& a) {
+  switch (a.type) {
+    case KvType::kF32: return AttendType<KvType::kF32>(a);
+    case KvType::kF16: return AttendType<KvType::kF16>(a);
+    case KvType::kInt8: return AttendType<KvType::kInt8>(a);
   }
 }
 
-inline float LargestOf(const float* x, int64_t count) {
-  float most = 0;
-  for (int64_t i = 0; i < count; ++i)
-    most = __builtin_fabsf(x[i]) > most ? __builtin_fabsf(x[i]) : most;
-  return most;
-}
-
-constexpr int64_t kHalves = 64;  // that are rounded at a time
-
-/// Rounds to f16, ties to even.
-inline void ToHalves(const float* x, int64_t count, uint16_t* halves) {
-  int64_t i = 0;
-#if defined(OORT_ISA_neon)
-  for (; i + 4 <= count; i += 4) {
-    vst1_u16(halves + i, vreinterpret_u16_f16(vcvt_f16_f32(vld1q_f32(x + i))));
+void Attend(KvAttention& a) {
+  for (int r = 0; r < a.rows; ++r) {
+    a.max[r] = kMasked;
+    a.weight[r] = 0;
+    std::memset(a.sums[r], 0, static_cast<size_t>(a.head_dim) * sizeof(float));
   }
-#elif defined(OORT_ISA_avx512) || defined(OORT_ISA_avx2)
-  for (; i + 8 <= count; i += 8) {
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(halves + i),
-                     _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
+  AttendAny(a);
+  for (int r = 0; r < a.rows; ++r) {
+    float* const sums = a.sums[r];
+    const float inverse = 1.0f / a.weight[r];
+    for (int64_t d = 0; d < a.head_dim; ++d) sums[d] *= inverse;
   }
-#endif
-  for (; i < count; ++i) halves[i] = FloatToHalf(x[i]);
-}
-
-/// Elements of one side, `stride` apart; the scale of the token stands behind all elements.
-void WriteSide(KvType type, const float* x, int64_t count, int64_t slot, int64_t first,
-               int64_t stride, std::byte* side) {
-  if (type == KvType::kInt8) {
-    const float most = LargestOf(x, count);
-    const float inverse = most > 0 && most < 3.4e38f ? 127.0f / most : 0.0f;
-    const float scale = inverse > 0 ? most / 127.0f : 0.0f;
-    std::memcpy(side + count * kTokens + 4 * slot, &scale, 4);
-    for (int64_t i = 0; i < count; ++i) {
-      const float q = __builtin_rintf(x[i] * inverse);
-      side[first + i * stride] =
-          static_cast<std::byte>(static_cast<int8_t>(q >= -127 ? q : -127.0f));
-    }
-  } else if (type == KvType::kF16) {
-    for (int64_t i = 0; i < count; i += kHalves) {
-      uint16_t halves[kHalves];
-      const int64_t some = count - i < kHalves ? count - i : kHalves;
-      ToHalves(x + i, some, halves);
-      for (int64_t j = 0; j < some; ++j) {
-        std::memcpy(side + 2 * (first + (i + j) * stride), halves + j, 2);
-      }
-    }
-  } else {
-    for (int64_t i = 0; i < count; ++i) std::memcpy(side + 4 * (first + i * stride), x + i, 4);
-  }
-}
-
-void Write(KvType type, const float* key, const float* value, int64_t head_dim, int64_t slot,
-           std::byte* keys, std::byte* values) {
-  WriteSide(type, key, head_dim, slot, slot, kTokens, keys);
-  WriteSide(type, value, head_dim, slot, slot * head_dim, 1, values);
 }
 
 }  // namespace
 }  // namespace oort::OORT_ISA
 
-OORT_DEFINE_KERNELS(KvKernels, {.attend = OORT_ISA::Attend, .write = OORT_ISA::Write})
+OORT_DEFINE_KERNELS(KvKernels, {.attend = OORT_ISA::Attend})

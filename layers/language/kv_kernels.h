@@ -28,8 +28,8 @@ struct KvQueries {
   int64_t last[most_rows] = {};
   int64_t begin = 0, end = 0;
   const KvBlock* blocks = nullptr;  ///< of the sequence, from token 0 on
-  // Results: sums of values weighted with exp(score - max), and the sums of these weights.
-  float* sums[most_rows] = {};
+  float* sums[most_rows] = {};      ///< of values, weighted: the result
+  // While it is made: sums are weighted with exp(score - max), and this is the sum of the weights.
   float max[most_rows] = {};
   float weight[most_rows] = {};
 };
@@ -37,11 +37,23 @@ using KvAttention = KvQueries<kKvRows>;
 
 struct KvKernels {
   void (*attend)(KvAttention& attention);
-  /// Writes the key and the value of a token into its place in a block.
-  void (*write)(KvType type, const float* key, const float* value, int64_t head_dim, int64_t slot,
-                std::byte* keys, std::byte* values);
 };
 OORT_DECLARE_KERNELS(KvKernels)
+
+/// Keys and values of `count` tokens, `stride` elements apart, for the places from `slot` on of one
+/// head of one block.
+struct KvTokens {
+  KvType type = KvType::kF32;
+  int64_t head_dim = 0;
+  const float *keys = nullptr, *values = nullptr;
+  int64_t stride = 0;
+  int64_t slot = 0, count = 0;
+  std::byte *to_keys = nullptr, *to_values = nullptr;
+};
+struct KvWriteKernels {
+  void (*write)(const KvTokens& tokens);
+};
+OORT_DECLARE_KERNELS(KvWriteKernels)
 
 /// Rows that are attended at a time on tiles of bf16, where there are many.
 inline constexpr int kKvTileRows = 64;

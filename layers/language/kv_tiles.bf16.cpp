@@ -291,7 +291,11 @@ void AttendTiles(KvTiles& a) {
   }
   EndTiles();
   for (int r = 0; r < a.rows; ++r) {
-    std::memcpy(a.sums[r], buffers.sums + r * a.head_dim, elements * sizeof(float));
+    const Vec inverse(1.0f / a.weight[r]);
+    const float* from = buffers.sums + r * a.head_dim;
+    for (int64_t d = 0; d < a.head_dim; d += Vec::kWidth) {
+      (Vec::Load(from + d) * inverse).Store(a.sums[r] + d);
+    }
   }
 }
 

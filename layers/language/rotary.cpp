@@ -64,11 +64,12 @@ class RotaryAngles final : public RotaryAnglesBase {
 
 class Rotary final : public RotaryBase {
  public:
-  using RotaryBase::RotaryBase;
+  explicit Rotary(const LayerInit& init)
+      : RotaryBase(init), kernels_(RotaryKernelsFor(init.isa())) {}
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     const Tensor& angles = args.tensor(angles_);
-    const HeadTurner turn(angles, head_dim_, interleaved_);
+    const HeadTurner turn(kernels_, angles, head_dim_, interleaved_);
     const double width =
         static_cast<double>(args.shape(query_)[1] + args.shape(key_)[1]) * sizeof(float);
     context.ParallelFor(angles.dim(0), GrainOf({width * 2, 0}), [&](int64_t begin, int64_t end) {
@@ -81,6 +82,9 @@ class Rotary final : public RotaryBase {
       }
     });
   }
+
+ private:
+  const RotaryKernels& kernels_;
 };
 
 }  // namespace

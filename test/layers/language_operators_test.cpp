@@ -186,7 +186,8 @@ Tensor TurnedBy(const Tensor& x, const Tensor& angles, int64_t head_dim, bool in
 }
 
 TEST(Rotary, TurnsPairsOfQueriesAndKeys) {
-  for (const auto& [head_dim, pairs] : {std::pair{2, 1}, {16, 8}, {16, 4}, {10, 5}, {64, 32}}) {
+  for (const auto& [head_dim, pairs] :
+       {std::pair{2, 1}, {16, 8}, {16, 4}, {10, 5}, {64, 32}, {80, 37}}) {
     for (bool interleaved : {false, true}) {
       const Tensor q = RandomTensor(DType::kF32, {5, 3 * head_dim}, 1);
       const Tensor k = RandomTensor(DType::kF32, {5, head_dim}, 2);

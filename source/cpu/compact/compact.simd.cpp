@@ -246,7 +246,8 @@ template <Activation kind, bool whole>
 }
 
 template <Activation kind>
-void FinishAs(const CompactFinish& f) {
+void FinishAs(const CompactFinish& finish) {
+  const CompactFinish f = finish;  // which no store can change
   for (int r = 0; r < f.rows; ++r) {
     int c = 0;
     for (; c + Vec::kWidth <= f.columns; c += Vec::kWidth) FinishVector<kind, true>(f, r, c, 0);
