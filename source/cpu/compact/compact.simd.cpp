@@ -259,19 +259,39 @@ void Finish(const CompactFinish& finish) {
   WithActivation(finish.activation.kind, [&](auto tag) { FinishAs<decltype(tag)::kKind>(finish); });
 }
 
-void Spread(const CompactSpread& job) {
-  const int64_t groups = job.k / job.layout.group;
-  const std::byte* panel = job.panel;
-  for (int64_t p = 0; p < job.panels; ++p, panel += job.layout.group_at(groups)) {
-    Lanes sums = Lanes::Broadcast(0.0f);
-    for (int64_t g = 0; g < groups; ++g) {
-      const Lanes scales = GroupLanes(job.layout, panel, panel + job.layout.group_at(g)).scale;
+/// Of `panels` panels at a time: the sums of one alone would wait for each other.
+template <ScaleType type, int panels>
+[[gnu::always_inline]] inline void SpreadPanels(const CompactSpread& job, int64_t first) {
+  const int64_t groups = job.k / job.layout.group, step = job.layout.group_bytes();
+  const int64_t panel_bytes = job.layout.group_at(groups);
+  const std::byte* const panel = job.panel + first * panel_bytes;
+  float* const spread = job.spread + first * kCompactRows;
+  Unroll<kVectors>([&](auto i) {
+    RowScales<type> rows[panels];
+    Vec sums[panels];
+    Unroll<panels>([&](auto p) {
+      rows[p] = {panel + p * panel_bytes, i * Vec::kWidth};
+      sums[p] = Vec(0.0f);
+    });
+    const std::byte* group = panel + job.layout.group_at(0);
+    for (int64_t g = 0; g < groups; ++g, group += step) {
       const Vec energy(job.energy[g]);
-      Unroll<kVectors>(
-          [&](auto i) { sums.v[i] = Fma(scales.v[i] * scales.v[i], energy, sums.v[i]); });
+      Unroll<panels>([&](auto p) {
+        const Vec scale = rows[p].Scale(group + p * panel_bytes);
+        sums[p] = Fma(scale * scale, energy, sums[p]);
+      });
     }
-    sums.Store(job.spread + p * kCompactRows);
-  }
+    Unroll<panels>([&](auto p) { sums[p].Store(spread + p * kCompactRows + i * Vec::kWidth); });
+  });
+}
+
+void Spread(const CompactSpread& job) {
+  WithScales(job.layout.scales, [&](auto tag) {
+    constexpr ScaleType kType = decltype(tag)::kType;
+    int64_t p = 0;
+    for (; p + 4 <= job.panels; p += 4) SpreadPanels<kType, 4>(job, p);
+    for (; p < job.panels; ++p) SpreadPanels<kType, 1>(job, p);
+  });
 }
 
 int64_t FindNear(const NearPanels& job) {
