@@ -28,29 +28,31 @@ void SpinUntil(const Done& done) {
 
 }  // namespace
 
+void SpinTeam::Call(int thread, const std::optional<FunctionRef<void(int)>>& body) {
+  Place& place = places_[static_cast<size_t>(thread)];
+  place.body = body;
+  place.turn.fetch_add(1, std::memory_order_release);
+}
+
 void SpinTeam::Run(int threads, FunctionRef<void(int)> body) {
-  body_ = &body;
   busy_.store(threads - 1, std::memory_order_relaxed);
-  for (int i = 1; i < threads; ++i) {
-    places_[static_cast<size_t>(i)].turn.fetch_add(1, std::memory_order_release);
-  }
+  for (int i = 1; i < threads; ++i) Call(i, body);
   body(0);
   SpinUntil([&] { return busy_.load(std::memory_order_acquire) == 0; });
 }
 
 void SpinTeam::End() {
-  body_ = nullptr;
-  for (Place& place : places_) place.turn.fetch_add(1, std::memory_order_release);
+  for (int i = 1; i < size_; ++i) Call(i, std::nullopt);
 }
 
 void SpinTeam::Wait(int thread) {
   if (thread >= kMost) return;  // to the end of the region
-  std::atomic<uint32_t>& turn = places_[static_cast<size_t>(thread)].turn;
+  Place& place = places_[static_cast<size_t>(thread)];
   for (uint32_t seen = 0;;) {
-    SpinUntil([&] { return turn.load(std::memory_order_acquire) != seen; });
+    SpinUntil([&] { return place.turn.load(std::memory_order_acquire) != seen; });
     ++seen;
-    if (body_ == nullptr) return;
-    (*body_)(thread);
+    if (!place.body) return;
+    (*place.body)(thread);
     busy_.fetch_sub(1, std::memory_order_release);
   }
 }

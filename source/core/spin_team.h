@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 #include "oort/function_ref.h"
 
@@ -30,13 +31,15 @@ class SpinTeam {
 
  private:
   /// A line of the cache for each, so that the threads do not wake each other; what they are to do
-  /// stands in another one, which nobody looks at while it is written.
+  /// comes with it.
   struct alignas(64) Place {
     std::atomic<uint32_t> turn{0};
+    std::optional<FunctionRef<void(int thread)>> body;  ///< none at the end
   };
 
+  void Call(int thread, const std::optional<FunctionRef<void(int)>>& body);
+
   int size_ = 1;
-  const FunctionRef<void(int thread)>* body_ = nullptr;  // null at the end
   alignas(64) std::atomic<int> busy_{0};
   std::array<Place, kMost> places_;
 };
