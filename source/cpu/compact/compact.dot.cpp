@@ -215,11 +215,15 @@ bool DotOneRow(const CompactDot& dot, int row) {
 #endif
 
 template <CompactType type, int piece, bool minimums, ScaleType scales, bool single>
-void DotAllRows(CompactDot dot) {
+void DotAllRows(const CompactDot& all) {
+  int rows = all.rows;
 #if defined(OORT_UNIT_avx512_vnni)
   using One = DotVariant<type, piece, 1, minimums, scales, single>;
-  if (dot.rows % 2 != 0 && DotOneRow<One>(dot, dot.rows - 1)) --dot.rows;
+  if (rows % 2 != 0 && DotOneRow<One>(all, rows - 1)) --rows;
 #endif
+  if (rows == 0) return;  // without a copy, which would wait for what was written just now
+  CompactDot dot = all;
+  dot.rows = rows;
   const int64_t bytes = dot.layout.group_at(dot.k / dot.layout.group);
   const int64_t distance = bytes == 0 ? 0 : (kAheadBytes<type> / bytes + 1) * bytes;
   for (int64_t p = 0; p < dot.panels; ++p, dot.panel += bytes, dot.y += kCompactRows) {

@@ -151,27 +151,28 @@ void DotSidePanels(const DotRowX& x, int zero, const SidePanels& side, float* y)
 
 /// All panels of `dot` times its row `row`.
 template <typename Groups>
-void DotPanelsOfRow(CompactDot dot, const DotRowX& x, int row) {
+void DotPanelsOfRow(const CompactDot& dot, const DotRowX& x, int row) {
   const int64_t bytes = dot.layout.group_at(x.groups), head = dot.layout.panel_head_bytes();
-  dot.y += row * dot.y_stride;
-  while (dot.panels > 0) {
-    const int64_t some = dot.panels >= 4 ? 4 : dot.panels >= 2 ? 2 : 1;
-    SidePanels side{dot.panel, bytes, head, dot.panel + some * bytes, bytes};
+  const std::byte* panel = dot.panel;
+  float* y = dot.y + row * dot.y_stride;
+  for (int64_t left = dot.panels; left > 0;) {
+    const int64_t some = left >= 4 ? 4 : left >= 2 ? 2 : 1;
+    SidePanels side{panel, bytes, head, panel + some * bytes, bytes};
     if (side.then >= dot.end) {
       // Where nothing comes any more, what is here already costs nothing.
-      side.then = dot.next == nullptr ? dot.panel : dot.next;
+      side.then = dot.next == nullptr ? panel : dot.next;
       side.then_step = SidePanels::kFetchAhead;
     }
     if (some == 4) {
-      DotSidePanels<Groups, 4>(x, dot.layout.zero, side, dot.y);
+      DotSidePanels<Groups, 4>(x, dot.layout.zero, side, y);
     } else if (some == 2) {
-      DotSidePanels<Groups, 2>(x, dot.layout.zero, side, dot.y);
+      DotSidePanels<Groups, 2>(x, dot.layout.zero, side, y);
     } else {
-      DotSidePanels<Groups, 1>(x, dot.layout.zero, side, dot.y);
+      DotSidePanels<Groups, 1>(x, dot.layout.zero, side, y);
     }
-    dot.panels -= some;
-    dot.panel += some * bytes;
-    dot.y += some * kCompactRows;
+    left -= some;
+    panel += some * bytes;
+    y += some * kCompactRows;
   }
 }
 
