@@ -22,6 +22,13 @@ const KvTileKernels& KvTileKernelsGet();
 const KvTileKernels* KvTileKernelsFor(Isa isa) {
   return isa == Isa::kAvx512 && ThisCpu().amx_bf16 ? &amx::KvTileKernelsGet() : nullptr;
 }
+#elif defined(__aarch64__)
+namespace neon_bf16 {
+const KvTileKernels& KvTileKernelsGet();
+}
+const KvTileKernels* KvTileKernelsFor(Isa isa) {
+  return isa == Isa::kNeon && ThisCpu().arm_bf16 ? &neon_bf16::KvTileKernelsGet() : nullptr;
+}
 #else
 const KvTileKernels* KvTileKernelsFor(Isa) { return nullptr; }
 #endif

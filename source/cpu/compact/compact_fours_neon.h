@@ -6,17 +6,10 @@
 
 #include <arm_neon.h>
 
+#include "cpu/bf16_fours_neon.h"
 #include "cpu/compact/compact_lines.h"
 
 namespace oort::OORT_ISA {
-
-/// Eight numbers to bf16. The addition rounds half away from zero: BFCVTN would be exact for ties
-/// and is four times slower.
-inline uint16x8_t ToBf16(float32x4_t low, float32x4_t high) {
-  const uint32x4_t half = vdupq_n_u32(0x8000);
-  return vaddhn_high_u32(vaddhn_u32(vreinterpretq_u32_f32(low), half), vreinterpretq_u32_f32(high),
-                         half);
-}
 
 /// The same four numbers in each of four registers, kept in memory: loads have units of their own,
 /// while copies would take turns with the arithmetic.
@@ -131,12 +124,10 @@ void UnpackFoursFloat(const std::byte* panel, int64_t k0, int64_t k1, const Bf16
         steps[j] =
             k + j < k1 ? EightRows<type>(panel + (k + j) * kBytes, 8 * half) : vdupq_n_u16(0);
       });
-      // Pairs of steps, then fours.
-      const auto even = vzipq_u16(steps[0], steps[2]), odd = vzipq_u16(steps[1], steps[3]);
+      const EightFours eight(steps);
       Unroll<2>([&](auto block) {
-        const auto fours = vzipq_u16(even.val[block], odd.val[block]);
-        vst1q_u16(to.blocks[2 * half + block] + at, fours.val[0]);
-        vst1q_u16(to.blocks[2 * half + block] + at + 8, fours.val[1]);
+        vst1q_u16(to.blocks[2 * half + block] + at, eight.columns[2 * block]);
+        vst1q_u16(to.blocks[2 * half + block] + at + 8, eight.columns[2 * block + 1]);
       });
     });
   }
