@@ -172,8 +172,10 @@ int ChoosePieces(int threads, double grains, bool warm) {
 #ifdef OORT_OPENMP
 namespace {
 
-/// Below so many grains for each thread the threads are not worth waiting for each other.
-constexpr double kSharedFrom = 8;
+/// Below so many grains for each thread, 128 microseconds, every thread does its part in one go. A
+/// portion's end is where reading ahead stops: with loops of 16 microseconds shared out, answers of
+/// language models were 7 % slower on two threads that nobody disturbed.
+constexpr double kSharedFrom = 64;
 /// What is handed out at a time, so that taking it costs little.
 constexpr double kPortionGrains = 2;
 

@@ -28,31 +28,36 @@ void SpinUntil(const Done& done) {
 
 }  // namespace
 
-void SpinTeam::Call(int thread, const std::optional<FunctionRef<void(int)>>& body) {
-  Place& place = places_[static_cast<size_t>(thread)];
-  place.body = body;
-  place.turn.fetch_add(1, std::memory_order_release);
+// Threads that are not called keep the turn of their last call, so each counts its own.
+void SpinTeam::Call(int threads) {
+  for (int i = 1; i < threads; ++i) {
+    std::atomic<uint32_t>& turn = places_[static_cast<size_t>(i)].turn;
+    // Nobody else writes it: a plain store, for which this thread need not wait.
+    turn.store(turn.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
 }
 
 void SpinTeam::Run(int threads, FunctionRef<void(int)> body) {
+  body_ = body;
   busy_.store(threads - 1, std::memory_order_relaxed);
-  for (int i = 1; i < threads; ++i) Call(i, body);
+  Call(threads);
   body(0);
   SpinUntil([&] { return busy_.load(std::memory_order_acquire) == 0; });
 }
 
 void SpinTeam::End() {
-  for (int i = 1; i < size_; ++i) Call(i, std::nullopt);
+  body_.reset();
+  Call(size_);
 }
 
 void SpinTeam::Wait(int thread) {
   if (thread >= kMost) return;  // to the end of the region
-  Place& place = places_[static_cast<size_t>(thread)];
+  std::atomic<uint32_t>& turn = places_[static_cast<size_t>(thread)].turn;
   for (uint32_t seen = 0;;) {
-    SpinUntil([&] { return place.turn.load(std::memory_order_acquire) != seen; });
+    SpinUntil([&] { return turn.load(std::memory_order_acquire) != seen; });
     ++seen;
-    if (!place.body) return;
-    (*place.body)(thread);
+    if (!body_) return;
+    (*body_)(thread);
     busy_.fetch_sub(1, std::memory_order_release);
   }
 }

@@ -31,15 +31,16 @@ class SpinTeam {
 
  private:
   /// A line of the cache for each, so that the threads do not wake each other; what they are to do
-  /// comes with it.
+  /// stands in another one, which nobody looks at while it is written.
   struct alignas(64) Place {
     std::atomic<uint32_t> turn{0};
-    std::optional<FunctionRef<void(int thread)>> body;  ///< none at the end
   };
 
-  void Call(int thread, const std::optional<FunctionRef<void(int)>>& body);
+  /// Calls the threads [1, threads).
+  void Call(int threads);
 
   int size_ = 1;
+  alignas(64) std::optional<FunctionRef<void(int thread)>> body_;  // none at the end
   alignas(64) std::atomic<int> busy_{0};
   std::array<Place, kMost> places_;
 };
