@@ -39,8 +39,18 @@ bool Tiles(const GemmTile& tile, int64_t count, int64_t b_step) {
   TilesInRegisters<kUnitRows, kUnitColumns>(tile, count, b_step, UnitWhole);
   return true;
 }
+
+bool TilesBelow(const GemmTile& tile, int64_t count, int64_t a_step) {
+  if (!IsWhole<kUnitRows, kUnitColumns>(tile) || !IsDirect(tile.activation)) return false;
+  WholeTile whole = WholeTileOf<kUnitRows, kUnitColumns>(tile, nullptr);
+  whole.count = count;
+  whole.a_step = a_step;
+  UnitWhole(whole);
+  return true;
+}
 #else
 constexpr bool (*Tiles)(const GemmTile&, int64_t, int64_t) = nullptr;
+constexpr bool (*TilesBelow)(const GemmTile&, int64_t, int64_t) = nullptr;
 #endif
 #if defined(OORT_UNIT_amx)
 constexpr const GemmWindowKernels* kWindows = &kWindowKernels;
@@ -146,4 +156,5 @@ OORT_DEFINE_KERNELS(
      .begin = kUnitBegin,
      .end = kUnitEnd,
      .tiles = Tiles,
+     .tiles_below = TilesBelow,
      .windows = kWindows})

@@ -109,6 +109,9 @@ struct GemmKernels {
   /// panels of B lie one behind another, `b_step` bytes apart. Returns whether it did so: else
   /// nothing is done. May be null.
   bool (*tiles)(const GemmTile& tile, int64_t count, int64_t b_step) = nullptr;
+  /// The same for tiles below the given one, each with the whole of `rows`; the panels of A are
+  /// `a_step` bytes apart.
+  bool (*tiles_below)(const GemmTile& tile, int64_t count, int64_t a_step) = nullptr;
   /// For convolutions whose images need not be packed, or null.
   const GemmWindowKernels* windows = nullptr;
 };

@@ -23,6 +23,8 @@ struct WholeTile {
   float low = 0, high = 0;
   const void* soon = nullptr;  ///< never null: a line is fetched there at each step of k
   int64_t soon_step = 0;       ///< bytes
+  // Tiles one below another, for kernels that take several: panels of A are `a_step` bytes apart.
+  int64_t count = 1, a_step = 0;
 };
 
 /// Most tiles are whole: their sums never leave the registers before they are complete. They have
@@ -33,18 +35,20 @@ inline bool IsWhole(const GemmTile& tile) {
          (tile.accumulate || tile.row_bias == nullptr);
 }
 
-/// Cheap activations are applied there, too; the others to what is in the L1 cache. The sums are
-/// the same in both cases, so that fusing an activation changes no bit. `count` tiles side by side,
-/// of at most `most` rows, whose panels of B are `b_step` bytes apart.
-template <int most, int columns, typename Compute>
-inline void TilesInRegisters(const GemmTile& tile, int64_t count, int64_t b_step,
-                             const Compute& compute) {
+/// Whether the activation, if any, is cheap enough to be applied in registers.
+inline bool IsDirect(const ActivationSpec& activation) {
+  return activation.kind == Activation::kNone || activation.kind == Activation::kRelu ||
+         activation.kind == Activation::kClamp;
+}
+
+/// The tile with its activation where that is direct; else it goes to `sums`.
+template <int most, int columns>
+inline WholeTile WholeTileOf(const GemmTile& tile, float* sums) {
   alignas(64) static constexpr float kZeros[columns] = {};
-  alignas(64) float sums[most * columns];
   const ActivationSpec& activation = tile.activation;
   const bool relu = activation.kind == Activation::kRelu;
   const bool clamp = relu || activation.kind == Activation::kClamp;
-  const bool direct = clamp || activation.kind == Activation::kNone;
+  const bool direct = IsDirect(activation);
   const bool has_bias = !tile.accumulate && tile.column_bias != nullptr;
   WholeTile whole;
   whole.k = tile.k;
@@ -67,6 +71,20 @@ inline void TilesInRegisters(const GemmTile& tile, int64_t count, int64_t b_step
   whole.high = relu ? __builtin_inff() : activation.b;
   whole.soon = tile.soon != nullptr ? tile.soon : tile.a;
   whole.soon_step = (tile.soon_bytes + tile.k - 1) / tile.k;
+  return whole;
+}
+
+/// Cheap activations are applied in registers, too; the others to what is in the L1 cache. The sums
+/// are the same in both cases, so that fusing an activation changes no bit. `count` tiles side by
+/// side, of at most `most` rows, whose panels of B are `b_step` bytes apart.
+template <int most, int columns, typename Compute>
+inline void TilesInRegisters(const GemmTile& tile, int64_t count, int64_t b_step,
+                             const Compute& compute) {
+  alignas(64) float sums[most * columns];
+  const ActivationSpec& activation = tile.activation;
+  const bool direct = IsDirect(activation);
+  const bool moves = tile.accumulate || tile.column_bias != nullptr;  // what sums begin with
+  WholeTile whole = WholeTileOf<most, columns>(tile, sums);
   float* c = tile.c;
   for (;; c += columns) {
     compute(whole);
@@ -77,7 +95,7 @@ inline void TilesInRegisters(const GemmTile& tile, int64_t count, int64_t b_step
     if (--count == 0) return;
     whole.b = static_cast<const char*>(whole.b) + b_step;
     if (direct) whole.c += columns;
-    if (tile.accumulate || has_bias) whole.init += columns;
+    if (moves) whole.init += columns;
     if (whole.addend != nullptr) whole.addend += columns;
   }
 }

@@ -5,13 +5,37 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "cpu/compact/half_rows.h"
 #include "cpu/compact_cases.h"
 
 namespace oort {
 namespace {
+
+/// Calls check(name, group, unpack(panel, target)) for all ways to unpack a matrix to bf16.
+template <typename Check>
+void ForBf16Kernels(const CompactMatrix& matrix, const Check& check) {
+  const CompactLayout layout = matrix.layout();
+  const int64_t k = matrix.columns();
+  for (Isa isa : SupportedIsas()) {
+    const std::string name(Name(isa));
+    const CompactUnpackKernels& kernels = CompactUnpackKernelsFor(isa);
+    for (int group : {2, 4}) {
+      const auto unpack = group == 2 ? kernels.unpack_pairs : kernels.unpack_fours;
+      if (unpack == nullptr) continue;
+      check(name, group,
+            [&](const std::byte* panel, const Bf16Target& to) { unpack(layout, panel, 0, k, to); });
+    }
+    const HalfKernels* halves = HalfKernelsFor(isa);
+    if (halves == nullptr || !UnpacksHalves(layout)) continue;
+    check(name + " by halves", 4, [&](const std::byte* panel, const Bf16Target& to) {
+      halves->unpack_fours(layout, panel, k, to);
+    });
+  }
+}
 
 TEST(CompactUnpack, Bf16IsTheRoundedF32) {
   for (const StoredKind& kind : kStoredKinds) {
@@ -20,28 +44,23 @@ TEST(CompactUnpack, Bf16IsTheRoundedF32) {
     const StoredMatrix stored = RandomStored(kind, 16, k, 5);
     const CompactMatrix matrix(stored, 1, kind.scales);
     const std::vector<float> values = ValuesOf(kind, stored);
-    for (Isa isa : SupportedIsas()) {
-      const CompactUnpackKernels& kernels = CompactUnpackKernelsFor(isa);
-      for (int group : {2, 4}) {
-        const auto unpack = group == 2 ? kernels.unpack_pairs : kernels.unpack_fours;
-        if (unpack == nullptr) continue;
-        const int64_t groups = (k + group - 1) / group;
-        std::vector<uint16_t> out(static_cast<size_t>(groups * 16 * group), 0xffff);
-        Bf16Target to;
-        for (int b = 0; b < 4; ++b) to.blocks[b] = out.data() + 4 * b * group;
-        to.step = 16 * group;
-        unpack(matrix.layout(), matrix.panel(0), 0, k, to);
-        for (int64_t i = 0; i < groups * group; ++i) {
-          for (int64_t row = 0; row < 16; ++row) {
-            const auto at = static_cast<size_t>((i / group * 16 + row) * group + i % group);
-            const float got = std::bit_cast<float>(static_cast<uint32_t>(out[at]) << 16);
-            const float want = i < k ? values[static_cast<size_t>(row * k + i)] : 0.0f;
-            ASSERT_NEAR(got, want, std::fabs(want) * 0.00391 + 1e-5)
-                << Name(isa) << " group " << group << " step " << i << " row " << row;
-          }
+    ForBf16Kernels(matrix, [&](const std::string& name, int group, const auto& unpack) {
+      const int64_t groups = (k + group - 1) / group;
+      std::vector<uint16_t> out(static_cast<size_t>(groups * 16 * group), 0xffff);
+      Bf16Target to;
+      for (int b = 0; b < 4; ++b) to.blocks[b] = out.data() + 4 * b * group;
+      to.step = 16 * group;
+      unpack(matrix.panel(0), to);
+      for (int64_t i = 0; i < groups * group; ++i) {
+        for (int64_t row = 0; row < 16; ++row) {
+          const auto at = static_cast<size_t>((i / group * 16 + row) * group + i % group);
+          const float got = std::bit_cast<float>(static_cast<uint32_t>(out[at]) << 16);
+          const float want = i < k ? values[static_cast<size_t>(row * k + i)] : 0.0f;
+          ASSERT_NEAR(got, want, std::fabs(want) * 0.00391 + 1e-5)
+              << name << " group " << group << " step " << i << " row " << row;
         }
       }
-    }
+    });
   }
 }
 

@@ -356,6 +356,7 @@ TEST(CompactProduct, FinishesWithBiasAddendAndActivation) {
         CheckProduct({kind, rows, 64, {72, 32}, false, true}, precision, {}, relative);
         // More steps than tiles are multiplied with at a time.
         CheckProduct({kind, rows, 672, {72, 32}, false, true}, precision, {}, relative);
+        CheckProduct({kind, rows, 1440, {50}, true, true}, precision, {}, relative);
         CheckProduct({kind, rows, 64, {37}, true, true, false, Activation::kRelu}, precision, {},
                      relative);
         CheckProduct({kind, rows, 96, {50, 16, 3}, true}, precision, {}, relative);

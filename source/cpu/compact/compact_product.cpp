@@ -164,12 +164,13 @@ struct UnpackScratch {
 };
 
 /// Fills the panels of a unit of columns, in bf16 straight from the weights.
-void UnpackUnitBf16(const CompactUnpackKernels& kernels, const GemmKernels& gemm,
-                    const CompactMatrix& matrix, int64_t first_row, const UnpackScratch& scratch,
-                    std::byte* panels) {
+void UnpackUnitBf16(const CompactUnpackKernels& kernels, const HalfKernels* halves,
+                    const GemmKernels& gemm, const CompactMatrix& matrix, int64_t first_row,
+                    const UnpackScratch& scratch, std::byte* panels) {
   const int64_t columns = gemm.columns, k = matrix.columns(), padded = gemm.format.Padded(k);
   const int group = gemm.format.b_group;
   const auto unpack = group == 2 ? kernels.unpack_pairs : kernels.unpack_fours;
+  const bool by_halves = group == 4 && halves != nullptr && UnpacksHalves(matrix.layout());
   const int64_t end = std::min(first_row + scratch.unit, kCompactRows * matrix.panels());
   for (int64_t row = first_row; row < end; row += kCompactRows) {
     Bf16Target to;
@@ -180,7 +181,12 @@ void UnpackUnitBf16(const CompactUnpackKernels& kernels, const GemmKernels& gemm
           reinterpret_cast<uint16_t*>(panels + column / columns * scratch.panel_bytes) +
           column % columns * group;
     }
-    unpack(matrix.layout(), matrix.panel(row / kCompactRows), 0, k, to);
+    const std::byte* panel = matrix.panel(row / kCompactRows);
+    if (by_halves) {
+      halves->unpack_fours(matrix.layout(), panel, k, to);
+    } else {
+      unpack(matrix.layout(), panel, 0, k, to);
+    }
   }
   const int64_t used = CeilDivide(k, group) * group;
   for (int64_t p = 0; p < scratch.panels && used < padded; ++p) {
@@ -241,29 +247,41 @@ struct ColumnTiles {
   const float* addend = nullptr;
   ActivationSpec activation = {};
 
+  /// All tiles of a stretch of k before the next, so that its part of B stays near.
   void Run() const {
-    const int64_t padded = gemm.format.Padded(k), step = gemm.depth;
+    const int64_t padded = gemm.format.Padded(k);
+    const int64_t pieces = std::max<int64_t>(1, CeilDivide(padded, gemm.depth));
+    const int64_t step = gemm.format.Padded(CeilDivide(padded, pieces));
+    for (int64_t k0 = 0; k0 < padded; k0 += step) RunPiece(k0, std::min(k0 + step, padded), padded);
+  }
+
+ private:
+  void RunPiece(int64_t k0, int64_t k1, int64_t padded) const {
     const int64_t a_panel = padded * gemm.rows * gemm.format.element;
-    for (int64_t row = 0; row < rows; row += gemm.rows) {
-      const std::byte* panel = a + row / gemm.rows * a_panel;
-      for (int64_t k0 = 0; k0 < padded; k0 += step) {
-        GemmTile tile;
-        tile.k = std::min(step, padded - k0);
-        tile.a = panel + k0 * gemm.rows * gemm.format.element;
-        tile.b = b + k0 * gemm.columns * gemm.format.element;
-        tile.c = c + row * ldc;
-        tile.ldc = ldc;
-        tile.rows = static_cast<int>(std::min<int64_t>(gemm.rows, rows - row));
-        tile.columns = columns;
-        tile.accumulate = k0 > 0;
-        tile.column_bias = bias;
-        if (k0 + step >= padded) {
-          tile.activation = activation;
-          tile.addend = addend == nullptr ? nullptr : addend + row * ldc;
-          tile.addend_stride = ldc;
-        }
-        gemm.tile(tile);
-      }
+    GemmTile tile;
+    tile.k = k1 - k0;
+    tile.b = b + k0 * gemm.columns * gemm.format.element;
+    tile.ldc = ldc;
+    tile.columns = columns;
+    tile.accumulate = k0 > 0;
+    tile.column_bias = bias;
+    if (k1 == padded) tile.activation = activation;
+    const auto tile_at = [&](int64_t row) {
+      tile.a = a + row / gemm.rows * a_panel + k0 * gemm.rows * gemm.format.element;
+      tile.c = c + row * ldc;
+      tile.rows = static_cast<int>(std::min<int64_t>(gemm.rows, rows - row));
+      if (addend == nullptr || k1 < padded) return;
+      tile.addend = addend + row * ldc;
+      tile.addend_stride = ldc;
+    };
+    int64_t row = 0;
+    if (const int64_t whole = rows / gemm.rows; whole > 0 && gemm.tiles_below != nullptr) {
+      tile_at(0);
+      if (gemm.tiles_below(tile, whole, a_panel)) row = whole * gemm.rows;
+    }
+    for (; row < rows; row += gemm.rows) {
+      tile_at(row);
+      gemm.tile(tile);
     }
   }
 };
@@ -444,7 +462,7 @@ void CompactMultiplier::RunMany(const Job& job) const {
     for (int64_t side = 0; side < scratch.sides; ++side) {
       const CompactMatrix& weights = *product.matrices[result + static_cast<size_t>(side)];
       if (UnpacksBf16(unpack_, gemm_)) {
-        UnpackUnitBf16(unpack_, gemm_, weights, first, scratch, panels);
+        UnpackUnitBf16(unpack_, halves_, gemm_, weights, first, scratch, panels);
       } else {
         UnpackUnit(unpack_, gemm_, weights, first, scratch, panels, steps);
       }

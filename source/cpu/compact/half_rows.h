@@ -33,10 +33,19 @@ inline bool TakesHalves(const CompactLayout& layout) {
          layout.scales == ScaleType::kF16 && (layout.has_minimum || layout.zero == 8);
 }
 
+/// Whether all its numbers fit f16, so that FMLAL unpacks it.
+inline bool UnpacksHalves(const CompactLayout& layout) {
+  return (layout.type == CompactType::kInt4 || layout.type == CompactType::kInt8) &&
+         layout.scales == ScaleType::kF16;
+}
+
 struct HalfKernels {
   /// Rounds `count` elements, a multiple of 32, to the first row of `to`.
   void (*quantize)(const float* x, int64_t count, const HalfRows& to);
   void (*dot)(const HalfDot& dot);
+  /// CompactUnpackKernels::unpack_fours of all steps [0, k) of such a panel.
+  void (*unpack_fours)(const CompactLayout& layout, const std::byte* panel, int64_t k,
+                       const Bf16Target& to);
 };
 /// Null where the processor has no such units.
 const HalfKernels* HalfKernelsFor(Isa isa);

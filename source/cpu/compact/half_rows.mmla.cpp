@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "cpu/compact/half_fours_neon.h"
 #include "cpu/compact/half_row_neon.h"
 #include "cpu/unroll.h"
 
@@ -265,7 +266,8 @@ void Dot(const HalfDot& dot) {
 }  // namespace
 
 const HalfKernels& HalfKernelsGet() {
-  static constexpr HalfKernels kTable = {.quantize = QuantizeHalves, .dot = Dot};
+  static constexpr HalfKernels kTable = {
+      .quantize = QuantizeHalves, .dot = Dot, .unpack_fours = UnpackHalfFours};
   return kTable;
 }
 
