@@ -7,7 +7,6 @@
 #include "core/checked.h"
 #include "core/parallel.h"
 #include "cpu/compact/compact_kernels.h"
-#include "cpu/features.h"
 #include "layers/language/cached_attention_base.h"
 #include "layers/language/kv_kernels.h"
 #include "layers/precision_param.h"
@@ -15,31 +14,10 @@
 
 namespace oort {
 
-#if defined(__x86_64__) && !defined(OORT_NO_AVX512)
-namespace amx {
-const KvTileKernels& KvTileKernelsGet();
-}
-const KvTileKernels* KvTileKernelsFor(Isa isa) {
-  return isa == Isa::kAvx512 && ThisCpu().amx_bf16 ? &amx::KvTileKernelsGet() : nullptr;
-}
-#elif defined(__aarch64__)
-namespace neon_bf16 {
-const KvTileKernels& KvTileKernelsGet();
-}
-const KvTileKernels* KvTileKernelsFor(Isa isa) {
-  return isa == Isa::kNeon && ThisCpu().arm_bf16 ? &neon_bf16::KvTileKernelsGet() : nullptr;
-}
-#else
-const KvTileKernels* KvTileKernelsFor(Isa) { return nullptr; }
-#endif
-
 namespace {
 
-/// The kernels on tiles, if they may be used.
-const KvTileKernels* ChooseTiles(const LayerInit& init, int64_t head_dim) {
-  const bool rounds = ReadPrecision(init) != Precision::kF32;
-  return rounds && FillsKvTiles(head_dim) ? KvTileKernelsFor(init.isa()) : nullptr;
-}
+/// Whether queries and weights may be rounded, as keys and values are.
+bool MayRound(const LayerInit& init) { return ReadPrecision(init) != Precision::kF32; }
 
 class CachedAttention final : public CachedAttentionBase {
  public:
@@ -48,7 +26,9 @@ class CachedAttention final : public CachedAttentionBase {
         kernels_(KvKernelsFor(init.isa())),
         write_(KvWriteKernelsFor(init.isa())),
         rotary_(RotaryKernelsFor(init.isa())),
-        tiles_(ChooseTiles(init, head_dim_)) {}
+        halves_(MayRound(init) ? KvHalfKernelsFor(init.isa()) : nullptr),
+        tiles_(MayRound(init) && FillsKvTiles(head_dim_) ? KvTileKernelsFor(init.isa()) : nullptr) {
+  }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     const Batch batch = BatchOf(context, args.shape(query_)[0]);
@@ -200,19 +180,20 @@ class CachedAttention final : public CachedAttentionBase {
         if (chunk.tiled) {
           KvTiles tiles;
           tiles.scratch = scratch + place * TileBytes();
-          AttendChunk(batch, chunk, query, out, blocks, tiles, tiles_->attend);
+          SetChunk(batch, chunk, query, out, blocks, tiles);
+          tiles_->attend(tiles);
         } else {
           KvAttention rows;
-          AttendChunk(batch, chunk, query, out, blocks, rows, kernels_.attend);
+          SetChunk(batch, chunk, query, out, blocks, rows);
+          if (halves_ == nullptr || !halves_->attend(rows)) kernels_.attend(rows);
         }
       }
     });
   }
 
   template <typename Queries>
-  void AttendChunk(const Batch& batch, const Chunk& chunk, const float* query, float* out,
-                   std::vector<KvBlock>& blocks, Queries& attention,
-                   void (*attend)(Queries&)) const {
+  void SetChunk(const Batch& batch, const Chunk& chunk, const float* query, float* out,
+                std::vector<KvBlock>& blocks, Queries& attention) const {
     const SequenceSlice& slice = *chunk.slice;
     const int64_t group = heads_ / kv_heads_;
     attention.type = batch.cache.shape().type;
@@ -238,13 +219,13 @@ class CachedAttention final : public CachedAttentionBase {
                    batch.cache.Values(layer_, slice.blocks[i], chunk.head)};
     }
     attention.blocks = blocks.data();
-    attend(attention);
   }
 
   const KvKernels& kernels_;
   const KvWriteKernels& write_;
   const RotaryKernels& rotary_;
-  const KvTileKernels* tiles_;  // null: exact, or no such tiles
+  const KvHalfKernels* halves_;  // null: exact, or no such products
+  const KvTileKernels* tiles_;   // likewise
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "cpu/unroll.h"
 #include "cpu/vec.h"
 #include "cpu/vec_math.h"
+#include "layers/language/kv_fetch.h"
 #include "layers/language/kv_kernels.h"
 #include "layers/language/kv_load.h"
 
@@ -12,7 +13,6 @@ namespace oort::OORT_ISA {
 namespace {
 
 constexpr int kTokenVectors = kTokens / Vec::kWidth;
-constexpr int kStepBlocks = 8;  // whose scores are made before the values are summed
 constexpr float kMasked = -1e30f;
 
 /// Four factors of each row: in registers where an instruction can take one of their lanes.
@@ -200,40 +200,6 @@ inline void BlockValues(const KvAttention& a, const std::byte* values, int token
     }
   }
 }
-
-/// Asks for what will be read soon: blocks lie too far apart for the processor to guess the next.
-template <KvType type>
-inline void FetchSide(const std::byte* side, int64_t head_dim) {
-  constexpr int64_t kBytes = type == KvType::kF32 ? 4 : type == KvType::kF16 ? 2 : 1;
-  for (int64_t at = 0; at < head_dim * kTokens * kBytes; at += 64) {
-    __builtin_prefetch(side + at, 0, 2);
-  }
-}
-
-/// The keys and values of blocks in the order in which they are read: the keys of up to
-/// kStepBlocks, then their values.
-template <KvType type>
-struct FetchAhead {
-  // Far enough for memory, near enough for the second cache.
-  static constexpr int kSides = type == KvType::kF32 ? 2 : type == KvType::kF16 ? 4 : 8;
-  const KvAttention& a;
-  int64_t first, end, next = 0;
-  bool values = false;
-
-  FetchAhead(const KvAttention& attention, int64_t begin, int64_t last)
-      : a(attention), first(begin), end(last), next(begin) {
-    for (int i = 0; i < kSides; ++i) One();
-  }
-  void One() {
-    if (first == end) return;
-    FetchSide<type>(values ? a.blocks[next].values : a.blocks[next].keys, a.head_dim);
-    ++next;
-    if (next < end && next < first + kStepBlocks) return;
-    if (values) first = next;
-    next = first;
-    values = !values;
-  }
-};
 
 template <KvType type, int rows>
 void AttendRows(KvAttention& a) {

@@ -5,26 +5,10 @@
 
 #include "layers/language/kv_kernels.h"
 #include "layers/language/kv_load.h"
+#include "layers/language/kv_softmax.h"
 
 namespace oort::OORT_ISA {
 
 inline constexpr int kStepTokens = static_cast<int>(kKvTileTokens);
 inline constexpr int kStepBlocks = kStepTokens / kTokens;
-inline constexpr float kMasked = -1e30f;
-inline constexpr float kLog2E = 1.44269504f;
-
-/// Scores become exponents of 2 by this factor; those that are capped get it with the cap.
-inline float ScoreFactor(const KvTiles& a) { return a.scale * (a.softcap > 0 ? 1.0f : kLog2E); }
-
-/// A new largest score of a row, as an exponent of 2: what was summed so far is brought to it.
-inline void RaiseMax(KvTiles& a, int row, float most, float* sums) {
-  if (!(most > a.max[row])) return;
-  const float shrink = a.weight[row] == 0.0f ? 0.0f : __builtin_exp2f(a.max[row] - most);
-  a.max[row] = most;
-  a.weight[row] *= shrink;
-  for (int64_t d = 0; d < a.head_dim; d += Vec::kWidth) {
-    (Vec::Load(sums + d) * Vec(shrink)).Store(sums + d);
-  }
-}
-
 }  // namespace oort::OORT_ISA

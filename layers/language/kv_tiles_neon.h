@@ -3,12 +3,11 @@
 // Only for kv_tiles.bf16.cpp.
 #pragma once
 
-#include <algorithm>
 #include <cstring>
 
 #include "cpu/bf16_fours_neon.h"
-#include "cpu/vec_math.h"
 #include "layers/language/kv_tiles.h"
+#include "layers/language/kv_weigh_neon.h"
 
 namespace oort::OORT_ISA {
 namespace {
@@ -154,59 +153,12 @@ void StepValues(const uint16_t* weights, const uint16_t* values, int64_t head_di
   }
 }
 
-/// 2^x for x <= 0, to 18 bits; 0 below -126.5.
-inline Vec PowerOf2(Vec x) {
-  // A whole number in the low bits, as in SplitExp; 127 more make it an exponent.
-  const Vec magic = 12582912.0f + 127.0f;
-  x = FastMax(x, -127.0f);
-  const Vec shifted = x + magic;
-  const Vec f = x - (shifted - magic);
-  Vec y = Fma(f, 0.00133335581f, 0.00961812911f);
-  y = Fma(y, f, 0.0555041087f);
-  y = Fma(y, f, 0.240226507f);
-  y = Fma(y, f, 0.693147181f);
-  y = Fma(y, f, 1.0f);
-  return y * FromBits(ShiftLeft<23>(Bits(shifted)));
-}
-
-/// Scores of a row become weights, those of the tile in the order of RoundQueries.
-void WeighRow(KvTiles& a, int row, int64_t token, int tokens, float* scores, uint16_t* weights,
-              float* sums) {
-  const auto within = [&](int64_t i) {
-    return static_cast<int>(std::clamp<int64_t>(i - token, 0, tokens));
-  };
-  const auto store = [&](int i, uint16x4_t four) { vst1_u16(weights + i * kTileRows, four); };
-  const int from = within(a.first[row]), to = std::max(from, within(a.last[row] + 1));
-  const int begin = from / 4 * 4, end = from == to ? begin : (to + 3) / 4 * 4;
-  for (int i = 0; i < begin; i += 4) store(i, vdup_n_u16(0));
-  for (int i = end; i < tokens; i += 4) store(i, vdup_n_u16(0));
-  if (from == to) return;
-  if (a.softcap > 0) {
-    for (int i = begin; i < end; i += 4) {
-      const Vec capped = Tanh(Vec::Load(scores + i) / Vec(a.softcap));
-      (capped * Vec(a.softcap * kLog2E)).Store(scores + i);
-    }
-  }
-  std::fill(scores + begin, scores + from, kMasked);
-  std::fill(scores + to, scores + end, kMasked);
-  Vec largest(kMasked);
-  for (int i = begin; i < end; i += 4) largest = FastMax(Vec::Load(scores + i), largest);
-  RaiseMax(a, row, ReduceMax(largest), sums);
-  const Vec max(a.max[row]);
-  Vec total(0.0f);
-  for (int i = begin; i < end; i += 4) {
-    const Vec weight = PowerOf2(Vec::Load(scores + i) - max);
-    total = total + weight;
-    store(i, ToBf16(weight.v));
-  }
-  a.weight[row] += ReduceAdd(total);
-}
-
+/// Weights of a tile come in the order of RoundQueries.
 void WeighRows(KvTiles& a, int row, int64_t token, int count, float* scores, uint16_t* weights,
                float* sums) {
   for (int r = 0; r < kTileRows && row + r < a.rows; ++r) {
-    WeighRow(a, row + r, token, count * kTokens, scores + r * kStepTokens, weights + 4 * r,
-             sums + r * a.head_dim);
+    WeighRow(a, row + r, token, count * kTokens, scores + r * kStepTokens, sums + r * a.head_dim,
+             [&](int i, Vec four) { vst1_u16(weights + i * kTileRows + 4 * r, ToBf16(four.v)); });
   }
 }
 

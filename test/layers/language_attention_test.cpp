@@ -274,6 +274,41 @@ TEST(CachedAttention, FastManyTokensAreNearAttentionInF64) {
   }
 }
 
+TEST(CachedAttention, FastFewTokensAreNearAttentionInF64) {
+  for (KvType type : kKvTypes) {
+    for (int64_t group : {1, 2, 3, 4, 5, 8}) {
+      CachedCase c;
+      c.type = type;
+      c.kv_heads = 2;
+      c.heads = 2 * group;
+      c.head_dim = group == 3 ? 96 : 64;
+      c.scale = 0.125;
+      c.fast = true;
+      ExpectAttention(c, {{1, 1, 2, 11, 150, 1, 1, 3}});
+      c.window = 21;
+      ExpectAttention(c, {{9, 12, 5, 1, 1, 130, 1}});
+      c.softcap = 0.5;
+      ExpectAttention(c, {{9, 12, 1}});
+    }
+  }
+}
+
+// Queries that f16 cannot hold are multiplied as they are.
+TEST(CachedAttention, FastFewTokensTakeQueriesOfAnySize) {
+  CachedCase c;
+  c.type = KvType::kF16;
+  c.head_dim = 64;
+  c.scale = 1e6;
+  const std::vector<CachedTokens> tokens = {{c, 30, 1}};
+  CachedCase fast = c;
+  fast.fast = true;
+  const std::vector<std::vector<int64_t>> counts = {{10, 1, 12, 7}};
+  for (Isa isa : SupportedIsas()) {
+    EXPECT_EQ(CachedRun(fast, isa, 1).Run(tokens, counts), CachedRun(c, isa, 1).Run(tokens, counts))
+        << Name(isa);
+  }
+}
+
 TEST(CachedAttention, SeveralSequencesInOneStep) {
   for (KvType type : kKvTypes) {
     CachedCase c;
