@@ -259,53 +259,36 @@ void Finish(const CompactFinish& finish) {
   WithActivation(finish.activation.kind, [&](auto tag) { FinishAs<decltype(tag)::kKind>(finish); });
 }
 
-/// Of `panels` panels at a time: the sums of one alone would wait for each other.
-template <ScaleType type, int panels>
-[[gnu::always_inline]] inline void SpreadPanels(const CompactSpread& job, int64_t first) {
-  const int64_t groups = job.k / job.layout.group, step = job.layout.group_bytes();
-  const int64_t panel_bytes = job.layout.group_at(groups);
-  const std::byte* const panel = job.panel + first * panel_bytes;
-  float* const spread = job.spread + first * kCompactRows;
-  Unroll<kVectors>([&](auto i) {
-    RowScales<type> rows[panels];
-    Vec sums[panels];
-    Unroll<panels>([&](auto p) {
-      rows[p] = {panel + p * panel_bytes, i * Vec::kWidth};
-      sums[p] = Vec(0.0f);
-    });
-    const std::byte* group = panel + job.layout.group_at(0);
-    for (int64_t g = 0; g < groups; ++g, group += step) {
-      const Vec energy(job.energy[g]);
-      Unroll<panels>([&](auto p) {
-        const Vec scale = rows[p].Scale(group + p * panel_bytes);
-        sums[p] = Fma(scale * scale, energy, sums[p]);
-      });
-    }
-    Unroll<panels>([&](auto p) { sums[p].Store(spread + p * kCompactRows + i * Vec::kWidth); });
-  });
-}
-
 void Spread(const CompactSpread& job) {
-  WithScales(job.layout.scales, [&](auto tag) {
-    constexpr ScaleType kType = decltype(tag)::kType;
-    int64_t p = 0;
-    for (; p + 4 <= job.panels; p += 4) SpreadPanels<kType, 4>(job, p);
-    for (; p < job.panels; ++p) SpreadPanels<kType, 1>(job, p);
-  });
+  const int64_t groups = job.k / job.layout.group;
+  Lanes sums = Lanes::Broadcast(0.0f);
+  for (int64_t g = 0; g < groups; ++g) {
+    const GroupLanes numbers(job.layout, job.panel, job.panel + job.layout.group_at(g));
+    Unroll<kVectors>([&](auto i) {
+      const Vec scale = numbers.scale.v[i];
+      sums.v[i] = Fma(scale * scale, Vec(job.energy[g]), sums.v[i]);
+    });
+  }
+  sums.Store(job.spread);
 }
 
 int64_t FindNear(const NearPanels& job) {
   int64_t found = 0;
-  for (int64_t p = 0; p < job.panels; ++p) {
-    const Lanes y = Lanes::Load(job.y + p * kCompactRows);
-    const Lanes spread = Lanes::Load(job.spread + p * kCompactRows);
-    Vec most(-1.0f);
-    Unroll<kVectors>([&](auto i) {
-      const Vec away = Vec(job.best) - y.v[i];
-      const Vec room = Vec(job.room) * (Vec(job.best_spread) + spread.v[i]);
-      most = FastMax(Fnma(away, away, room), most);
-    });
-    if (Any(most >= Vec(0.0f))) job.near[found++] = static_cast<int32_t>(p);
+  for (int64_t p = 0; p < job.panels; p += Vec::kWidth) {
+    Vec spread(0.0f);
+    for (int64_t g = 0; g < job.groups; ++g) {
+      spread = Fma(Vec::Load(job.squares + g * job.stride + p), Vec(job.energy[g]), spread);
+    }
+    float room[Vec::kWidth];
+    (Vec(job.room) * (Vec(job.best_spread) + spread)).Store(room);
+    const int count = job.panels - p < Vec::kWidth ? static_cast<int>(job.panels - p) : Vec::kWidth;
+    for (int i = 0; i < count; ++i) {
+      const Lanes y = Lanes::Load(job.y + (p + i) * kCompactRows);
+      Vec most = y.v[0];
+      Unroll<kVectors - 1>([&](auto j) { most = FastMax(most, y.v[j + 1]); });
+      const float away = job.best - ReduceMax(most);
+      if (away * away <= room[i]) job.near[found++] = static_cast<int32_t>(p + i);
+    }
   }
   return found;
 }

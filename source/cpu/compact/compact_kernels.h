@@ -114,22 +114,25 @@ struct CompactFinish {
   int64_t y_stride = 0;
 };
 
-/// What rounding the weights of some panels may have done to their products with one row of x: for
-/// each row of the panels the sum over its groups of energy * scale^2.
+/// What rounding the weights of a panel may have done to their products with one row of x: for each
+/// row of the panel the sum over its groups of energy * scale^2.
 struct CompactSpread {
   CompactLayout layout;
   int64_t k = 0;
   const std::byte* panel = nullptr;
-  int64_t panels = 0;
   const float* energy = nullptr;  ///< of x, one for each group
-  float* spread = nullptr;        ///< 16 for each panel
+  float* spread = nullptr;        ///< 16
 };
 
-/// Panels with a row that may be the best: (best - y)^2 <= room * (best_spread + spread).
+/// Panels that may have a row with (best - y)^2 <= room * (best_spread + spread), going by the
+/// largest scales of each panel.
 struct NearPanels {
   int64_t panels = 0;
-  const float* y = nullptr;       ///< 16 for each panel, none above `best`
-  const float* spread = nullptr;  ///< likewise
+  const float* y = nullptr;        ///< 16 for each panel, none above `best`
+  const float* squares = nullptr;  ///< (groups, stride): of a panel's largest scales
+  int64_t stride = 0;              ///< panels, and what fills up the last vector
+  int64_t groups = 0;
+  const float* energy = nullptr;  ///< as in CompactSpread
   float best = 0, best_spread = 0;
   float room = 0;
   int32_t* near = nullptr;  ///< gets their indices, in order

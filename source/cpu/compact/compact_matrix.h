@@ -87,9 +87,6 @@ struct CompactProduct {
   const float* addend = nullptr;  ///< of the first result
   bool gated = false;
   ActivationSpec activation;  ///< of the first matrix's product
-  /// Of one row and one quantized matrix: see CompactSpread; null where nobody asks.
-  const float* energy = nullptr;
-  float* spread = nullptr;
 };
 
 /// How products are computed: which kernels, and what activations are rounded to.

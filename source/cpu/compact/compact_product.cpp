@@ -409,10 +409,6 @@ void CompactMultiplier::RunFew(const Job& job) const {
       if (product.gated) {
         x.Multiply(*product.matrices[1], panel, panel + panels, panel + mine, next, up, kWidth);
       }
-      if (product.spread != nullptr) {
-        kernels_.spread({matrix.layout(), job.k, matrix.panel(panel), panels, product.energy,
-                         product.spread + row});
-      }
       CompactFinish finish;
       finish.rows = x.rows();
       finish.z = z;

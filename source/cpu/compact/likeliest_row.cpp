@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "core/checked.h"
@@ -25,7 +26,7 @@ struct CoarseScratch {
         energies(AlignUp(
             static_cast<size_t>(coarse.columns() / coarse.layout().group) * sizeof(float), 64)),
         near(AlignUp(static_cast<size_t>(coarse.panels()) * sizeof(int32_t), 64)) {}
-  size_t bytes() const { return 2 * floats + energies + near; }
+  size_t bytes() const { return floats + energies + near; }
 };
 
 /// What a step of coarse weights in a group may do to a product, squared. Gives whether that is
@@ -41,6 +42,30 @@ bool FillEnergies(const float* x, int64_t groups, int group, float* energy) {
   return std::isfinite(total);
 }
 
+/// Panels, and what fills up the last vector of them.
+int64_t SquaresStride(const CompactMatrix& coarse) {
+  return static_cast<int64_t>(AlignUp(static_cast<size_t>(coarse.panels()), 16));
+}
+
+/// Of each panel and group the square of the largest scale: (groups, stride).
+std::vector<float> LargestSquares(const CompactMatrix& coarse) {
+  const CompactLayout& layout = coarse.layout();
+  const int64_t groups = coarse.columns() / layout.group, stride = SquaresStride(coarse);
+  std::vector<float> squares(static_cast<size_t>(groups * stride), 0.0f);
+  for (int64_t panel = 0; panel < coarse.panels(); ++panel) {
+    for (int64_t g = 0; g < groups; ++g) {
+      uint16_t scales[kCompactRows];
+      std::memcpy(scales, coarse.panel(panel) + layout.group_at(g), sizeof(scales));
+      float& most = squares[static_cast<size_t>(g * stride + panel)];
+      for (const uint16_t half : scales) {
+        const float scale = HalfToFloat(half);
+        most = std::max(most, scale * scale);
+      }
+    }
+  }
+  return squares;
+}
+
 }  // namespace
 
 LikeliestRow::LikeliestRow(Isa isa, Precision precision,
@@ -54,6 +79,7 @@ void LikeliestRow::MakeCoarse(int threads) {
   if (!takes || !multiplier_.multiplies_bytes() || matrix_->bytes() / 2 > kMostCoarseBytes) return;
   coarse_ = CompactMatrix::Coarse(*matrix_, threads);
   coarse_->ReadInstead(*matrix_);
+  squares_ = LargestSquares(*coarse_);
 }
 
 CompactProduct LikeliestRow::ProductWith(const std::shared_ptr<const CompactMatrix>& matrix,
@@ -100,30 +126,63 @@ void LikeliestRow::FindInAll(const float* x, int64_t rows, int threads, std::byt
   }
 }
 
+void LikeliestRow::SpreadOf(int64_t panel, const float* energy,
+                            float (&spread)[kCompactRows]) const {
+  multiplier_.kernels().spread(
+      {coarse_->layout(), coarse_->columns(), coarse_->panel(panel), energy, spread});
+}
+
+int64_t LikeliestRow::KeepNear(const NearPanels& found, int64_t count) const {
+  int64_t kept = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const int32_t panel = found.near[i];
+    float spread[kCompactRows];
+    SpreadOf(panel, found.energy, spread);
+    const float* y = found.y + int64_t{panel} * kCompactRows;
+    for (int row = 0; row < kCompactRows; ++row) {
+      const float away = found.best - y[row];
+      if (!(away * away <= found.room * (found.best_spread + spread[row]))) continue;
+      found.near[kept++] = panel;
+      break;
+    }
+  }
+  return kept;
+}
+
 bool LikeliestRow::FindByCoarse(const float* x, int threads, std::byte* workspace,
                                 int32_t* found) const {
   const CoarseScratch scratch(*coarse_);
   const int64_t count = matrix_->rows();
   float* y = reinterpret_cast<float*>(workspace);
-  float* spread = reinterpret_cast<float*>(workspace + scratch.floats);
-  float* energy = reinterpret_cast<float*>(workspace + 2 * scratch.floats);
-  int32_t* near = reinterpret_cast<int32_t*>(workspace + 2 * scratch.floats + scratch.energies);
+  float* energy = reinterpret_cast<float*>(workspace + scratch.floats);
+  int32_t* near = reinterpret_cast<int32_t*>(workspace + scratch.floats + scratch.energies);
   std::byte* rest = workspace + scratch.bytes();
 
   const int group = coarse_->layout().group;
-  if (!FillEnergies(x, coarse_->columns() / group, group, energy)) return false;
+  const int64_t groups = coarse_->columns() / group;
+  if (!FillEnergies(x, groups, group, energy)) return false;
   CompactProduct product = ProductWith(coarse_, x, 1);
   product.y = {&y, 1};
-  product.energy = energy;
-  product.spread = spread;
   multiplier_.Run(product, threads, rest);
   std::fill(y + count, y + scratch.padded, kLowest);
 
   const int32_t best = LikeliestOf(sampling_, y, count);
-  if (best < 0 || !std::isfinite(y[best]) || !std::isfinite(spread[best])) return false;
-  NearPanels panels{coarse_->panels(), y, spread, y[best], spread[best], 0, near};
-  panels.room = kDeviations * kDeviations;
-  const int64_t open = multiplier_.kernels().find_near(panels);
+  if (best < 0 || !std::isfinite(y[best])) return false;
+  float spread[kCompactRows];
+  SpreadOf(best / kCompactRows, energy, spread);
+  const float best_spread = spread[best % kCompactRows];
+  if (!std::isfinite(best_spread)) return false;
+  const NearPanels panels{coarse_->panels(),
+                          y,
+                          squares_.data(),
+                          SquaresStride(*coarse_),
+                          groups,
+                          energy,
+                          y[best],
+                          best_spread,
+                          kDeviations * kDeviations,
+                          near};
+  const int64_t open = KeepNear(panels, multiplier_.kernels().find_near(panels));
 
   // y is not needed any more.
   multiplier_.RunPanels(ProductWith(matrix_, x, 1), {near, static_cast<size_t>(open)}, y, threads,

@@ -10,10 +10,13 @@
 // least the distance of their coarse products; errors of this kind are above c deviations with a
 // probability under exp(-c^2 / 2). So all rows with a distance up to six deviations,
 // sqrt(spread of w + spread of b), are multiplied again with all their bits, in the kernel that
-// multiplies the whole matrix: of what they are, that of the largest is the result.
+// multiplies the whole matrix: of what they are, that of the largest is the result. Which rows
+// these are is asked in two steps: first panel by panel, with the largest steps of its 16 rows,
+// then row by row in the panels that are left.
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "cpu/compact/compact_matrix.h"
 #include "cpu/sampling.h"
@@ -41,12 +44,17 @@ class LikeliestRow {
                              int64_t rows) const;
   void FindInAll(const float* x, int64_t rows, int threads, std::byte* workspace,
                  int32_t* found) const;
+  /// Leaves those of the first `count` panels that have a row which may be the best; gives how
+  /// many.
+  int64_t KeepNear(const NearPanels& found, int64_t count) const;
+  void SpreadOf(int64_t panel, const float* energy, float (&spread)[kCompactRows]) const;
   /// Gives whether the coarse products say anything: they are finite.
   bool FindByCoarse(const float* x, int threads, std::byte* workspace, int32_t* found) const;
 
   CompactMultiplier multiplier_;
   const SamplingKernels& sampling_;
   std::shared_ptr<const CompactMatrix> matrix_, coarse_;
+  std::vector<float> squares_;  // see NearPanels
 };
 
 }  // namespace oort
