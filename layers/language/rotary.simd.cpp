@@ -34,8 +34,9 @@ inline int64_t TurnVectors([[maybe_unused]] const float* in, [[maybe_unused]] fl
   for (; i + 4 <= pairs; i += 4) {
     const float32x4x2_t x = vld2q_f32(in + 2 * i);
     const float32x4_t cosine = vld1q_f32(cosines + i), sine = vld1q_f32(sines + i);
-    vst2q_f32(out + 2 * i, {{vfmsq_f32(vmulq_f32(x.val[0], cosine), x.val[1], sine),
-                             vfmaq_f32(vmulq_f32(x.val[1], cosine), x.val[0], sine)}});
+    const float32x4x2_t turned = {{vfmsq_f32(vmulq_f32(x.val[0], cosine), x.val[1], sine),
+                                   vfmaq_f32(vmulq_f32(x.val[1], cosine), x.val[0], sine)}};
+    vst2q_f32(out + 2 * i, turned);
   }
 #elif defined(OORT_ISA_avx512)
   const __m512i twice = _mm512_set_epi32(7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0);
