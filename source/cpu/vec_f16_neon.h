@@ -79,8 +79,9 @@ inline HalfVec TimesPower(HalfVec x, HalfVec power) {
 }
 /// The lanes of all three in turns.
 inline void StoreInterleaved(HalfVec a, HalfVec b, HalfVec c, Half* p) {
-  vst3q_u16(&p->bits,
-            {{vreinterpretq_u16_f16(a.v), vreinterpretq_u16_f16(b.v), vreinterpretq_u16_f16(c.v)}});
+  const uint16x8x3_t three = {
+      {vreinterpretq_u16_f16(a.v), vreinterpretq_u16_f16(b.v), vreinterpretq_u16_f16(c.v)}};
+  vst3q_u16(&p->bits, three);
 }
 
 /// c + a * b[lane]
