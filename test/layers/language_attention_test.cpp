@@ -276,7 +276,7 @@ TEST(CachedAttention, FastManyTokensAreNearAttentionInF64) {
 
 TEST(CachedAttention, FastFewTokensAreNearAttentionInF64) {
   for (KvType type : kKvTypes) {
-    for (int64_t group : {1, 2, 3, 4, 5, 8}) {
+    for (int64_t group : {2, 3, 5}) {
       CachedCase c;
       c.type = type;
       c.kv_heads = 2;
