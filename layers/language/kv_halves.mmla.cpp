@@ -5,6 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "cpu/fmlal_neon.h"
 #include "cpu/unroll.h"
 #include "layers/language/kv_fetch.h"
 #include "layers/language/kv_weigh_neon.h"
@@ -50,8 +51,8 @@ template <int rows, int width, typename Lane>
   Unroll<width / 2>([&](auto i) {
     const float16x8_t eight = vld1q_f16(from + 8 * i);
     Unroll<rows>([&](auto r) {
-      sums[r][2 * i] = vfmlalq_lane_low_f16(sums[r][2 * i], eight, factors[r], kLane);
-      sums[r][2 * i + 1] = vfmlalq_lane_high_f16(sums[r][2 * i + 1], eight, factors[r], kLane);
+      sums[r][2 * i] = MultiplyLow<kLane>(sums[r][2 * i], eight, factors[r]);
+      sums[r][2 * i + 1] = MultiplyHigh<kLane>(sums[r][2 * i + 1], eight, factors[r]);
     });
   });
 }

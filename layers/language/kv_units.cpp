@@ -15,12 +15,7 @@ namespace neon_i8mm {
 const KvHalfKernels& KvHalfKernelsGet();
 }
 const KvHalfKernels* KvHalfKernelsFor(Isa isa) {
-#if defined(__clang_major__) && __clang_major__ < 15
-  static_cast<void>(isa);
-  return nullptr;  // it takes lanes of v16 to v31 for FMLAL, which has no place for them
-#else
   return isa == Isa::kNeon && ThisCpu().arm_i8mm ? &neon_i8mm::KvHalfKernelsGet() : nullptr;
-#endif
 }
 #else
 const KvHalfKernels* KvHalfKernelsFor(Isa) { return nullptr; }

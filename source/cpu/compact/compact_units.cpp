@@ -16,12 +16,7 @@ namespace neon_i8mm {
 const HalfKernels& HalfKernelsGet();
 }
 const HalfKernels* HalfKernelsFor(Isa isa) {
-#if defined(__clang_major__) && __clang_major__ < 15
-  static_cast<void>(isa);
-  return nullptr;  // it takes lanes of v16 to v31 for FMLAL, which has no place for them
-#else
   return isa == Isa::kNeon && ThisCpu().arm_i8mm ? &neon_i8mm::HalfKernelsGet() : nullptr;
-#endif
 }
 #elif defined(__x86_64__)
 namespace avx2_dot {

@@ -6,6 +6,7 @@
 
 #include "cpu/bf16_fours_neon.h"
 #include "cpu/compact/compact_kernels.h"
+#include "cpu/fmlal_neon.h"
 
 namespace oort::OORT_ISA {
 
@@ -64,10 +65,10 @@ template <CompactType type, int block>
   float32x4_t rows[4][4];
   Unroll<4>([&](auto i) {
     const auto start = [&](int row) { return starts.Load(4 * block + row); };
-    rows[i][0] = vfmlalq_lane_low_f16(start(0), halves[2 * i], scale, 0);
-    rows[i][1] = vfmlalq_lane_high_f16(start(1), halves[2 * i], scale, 1);
-    rows[i][2] = vfmlalq_lane_low_f16(start(2), halves[2 * i + 1], scale, 2);
-    rows[i][3] = vfmlalq_lane_high_f16(start(3), halves[2 * i + 1], scale, 3);
+    rows[i][0] = MultiplyLow<0>(start(0), halves[2 * i], scale);
+    rows[i][1] = MultiplyHigh<1>(start(1), halves[2 * i], scale);
+    rows[i][2] = MultiplyLow<2>(start(2), halves[2 * i + 1], scale);
+    rows[i][3] = MultiplyHigh<3>(start(3), halves[2 * i + 1], scale);
   });
   Unroll<4>([&](auto i) {
     vst1q_u16(to + i * step, ToBf16(rows[i][0], rows[i][1]));

@@ -6,6 +6,7 @@
 
 #include "cpu/compact/half_fours_neon.h"
 #include "cpu/compact/half_row_neon.h"
+#include "cpu/fmlal_neon.h"
 #include "cpu/unroll.h"
 
 namespace oort::OORT_ISA {
@@ -204,10 +205,10 @@ void HalfPanel(const HalfDot& dot, int first) {
         }
         const float16x4_t numbers = vreinterpret_f16_u32(
             vld1_dup_u32(reinterpret_cast<const uint32_t*>(dot.x.numbers + 2 * p)));
-        const float32x4_t scale = vfmlalq_lane_low_f16(vdupq_n_f32(0), scales, numbers, 0);
+        const float32x4_t scale = MultiplyLow<0>(vdupq_n_f32(0), scales, numbers);
         float32x4_t total = vfmaq_f32(vld1q_f32(y(r, i)), scale, vcvtq_f32_s32(sum));
         if constexpr (minimums) {
-          total = vfmlalq_lane_low_f16(total, halves(32 + 8 * i), numbers, 1);
+          total = MultiplyLow<1>(total, halves(32 + 8 * i), numbers);
         }
         vst1q_f32(y(r, i), total);
       });
