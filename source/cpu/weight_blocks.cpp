@@ -18,6 +18,7 @@ constexpr GroupLayout kInt4Groups32{
 constexpr GroupLayout kUint4Groups32{
     .bits = 4, .group = 32, .has_minimum = true, .is_signed = false, .f16_scales = true};
 constexpr GroupLayout kInt8Groups32{.bits = 8, .group = 32, .f16_scales = true};
+constexpr int kSpan = 256;
 
 int8_t Low(uint8_t byte) { return static_cast<int8_t>(byte & 15); }
 int8_t High(uint8_t byte) { return static_cast<int8_t>(byte >> 4); }
@@ -68,7 +69,7 @@ void ReadFiveBits(const uint8_t* high_bits, const uint8_t* qs, int offset, int8_
 
 struct OORT_PACKED BlockQ5_0 {
   static constexpr int kElements = 32;
-  static constexpr GroupLayout kLayout = kInt8Groups32;
+  static constexpr GroupLayout kLayout{.bits = 8, .used_bits = 5, .group = 32, .f16_scales = true};
   uint16_t d;
   uint8_t qh[4], qs[16];
 
@@ -81,7 +82,7 @@ struct OORT_PACKED BlockQ5_0 {
 struct OORT_PACKED BlockQ5_1 {
   static constexpr int kElements = 32;
   static constexpr GroupLayout kLayout{
-      .bits = 8, .group = 32, .has_minimum = true, .f16_scales = true};
+      .bits = 8, .used_bits = 5, .group = 32, .has_minimum = true, .f16_scales = true};
   uint16_t d, m;
   uint8_t qh[4], qs[16];
 
@@ -118,7 +119,7 @@ void ReadTwoBits(const uint8_t* qs, int8_t* q) {
 struct OORT_PACKED BlockQ2K {
   static constexpr int kElements = 256;
   static constexpr GroupLayout kLayout{
-      .bits = 4, .group = 16, .has_minimum = true, .is_signed = false};
+      .bits = 4, .group = 16, .has_minimum = true, .is_signed = false, .span = kSpan};
   uint8_t sc[16], qs[64];
   uint16_t d, dmin;
 
@@ -134,7 +135,7 @@ struct OORT_PACKED BlockQ2K {
 
 struct OORT_PACKED BlockQ3K {
   static constexpr int kElements = 256;
-  static constexpr GroupLayout kLayout{.bits = 4, .group = 16};
+  static constexpr GroupLayout kLayout{.bits = 4, .group = 16, .span = kSpan};
   uint8_t hm[32], qs[64], sc[12];
   uint16_t d;
 
@@ -170,7 +171,7 @@ void ReadSixBitScales(const uint8_t* s, uint16_t d, uint16_t dmin, float* scale,
 struct OORT_PACKED BlockQ4K {
   static constexpr int kElements = 256;
   static constexpr GroupLayout kLayout{
-      .bits = 4, .group = 32, .has_minimum = true, .is_signed = false};
+      .bits = 4, .group = 32, .has_minimum = true, .is_signed = false, .span = kSpan};
   uint16_t d, dmin;
   uint8_t sc[12], qs[128];
 
@@ -187,7 +188,8 @@ struct OORT_PACKED BlockQ4K {
 
 struct OORT_PACKED BlockQ5K {
   static constexpr int kElements = 256;
-  static constexpr GroupLayout kLayout{.bits = 8, .group = 32, .has_minimum = true};
+  static constexpr GroupLayout kLayout{
+      .bits = 8, .used_bits = 5, .group = 32, .has_minimum = true, .span = kSpan};
   uint16_t d, dmin;
   uint8_t sc[12], qh[32], qs[128];
 
@@ -207,7 +209,7 @@ struct OORT_PACKED BlockQ5K {
 
 struct OORT_PACKED BlockQ6K {
   static constexpr int kElements = 256;
-  static constexpr GroupLayout kLayout{.bits = 8, .group = 16};
+  static constexpr GroupLayout kLayout{.bits = 8, .used_bits = 6, .group = 16, .span = kSpan};
   uint8_t ql[128], qh[64];
   int8_t sc[16];
   uint16_t d;
@@ -254,7 +256,7 @@ struct OORT_PACKED BlockIq4Nl {
 
 struct OORT_PACKED BlockIq4Xs {
   static constexpr int kElements = 256;
-  static constexpr GroupLayout kLayout{.bits = 8, .group = 32};
+  static constexpr GroupLayout kLayout{.bits = 8, .group = 32, .span = kSpan};
   uint16_t d, sh;
   uint8_t sl[4], qs[128];
 
@@ -293,11 +295,26 @@ void ReadBlocks(const std::byte* bytes, int64_t blocks, int8_t* __restrict q,
   }
 }
 
+template <typename Block>
+void ReadBlockSteps(const std::byte* bytes, int64_t blocks, float* scale, float* minimum) {
+  for (int64_t i = 0; i < blocks; ++i) {
+    const Block* block =
+        reinterpret_cast<const Block*>(bytes + i * static_cast<int64_t>(sizeof(Block)));
+    scale[i] = HalfBitsToFloat(block->d);
+    if constexpr (Block::kLayout.has_minimum) minimum[i] = -HalfBitsToFloat(block->dmin);
+  }
+}
+
 template <typename Block, int kBytes>
 const BlockFormat* FormatOf() {
   static_assert(sizeof(Block) == kBytes);
-  static constexpr BlockFormat kFormat{Block::kElements, kBytes, Block::kLayout,
-                                       &ReadBlocks<Block>};
+  constexpr bool kSpans = Block::kLayout.span != 0;
+  static_assert(!kSpans || Block::kLayout.span == Block::kElements);
+  static constexpr BlockFormat kFormat = [] {
+    BlockFormat format{Block::kElements, kBytes, Block::kLayout, &ReadBlocks<Block>};
+    if constexpr (kSpans) format.read_steps = &ReadBlockSteps<Block>;
+    return format;
+  }();
   return &kFormat;
 }
 

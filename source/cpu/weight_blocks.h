@@ -18,6 +18,9 @@ struct BlockFormat {
   /// the layout has none.
   void (*read)(const std::byte* bytes, int64_t blocks, int8_t* q, float* scale,
                float* minimum) = nullptr;
+  /// The steps of each block, see ReadSteps; null where the layout has no spans.
+  void (*read_steps)(const std::byte* bytes, int64_t blocks, float* scale,
+                     float* minimum) = nullptr;
 };
 
 /// Null for Oort's own formats.

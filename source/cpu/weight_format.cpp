@@ -203,6 +203,19 @@ void ReadGroups(const StoredMatrix& matrix, int64_t begin, int64_t end, int8_t* 
   for (int64_t i = 0; i < (end - begin) * groups; ++i) minimum[i] += 128 * scale[i];
 }
 
+void ReadSteps(const StoredMatrix& matrix, int64_t begin, int64_t end, float* scale,
+               float* minimum) {
+  CheckRows(matrix, begin, end);
+  const BlockFormat* block = BlockFormatOf(matrix.format);
+  if (block == nullptr || block->read_steps == nullptr) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "scales of weights in " + std::string(Name(matrix.format)) + " do not count steps");
+  }
+  const int64_t row = RowBytes(matrix.format, matrix.columns);
+  block->read_steps(matrix.data.raw() + begin * row,
+                    (end - begin) * (matrix.columns / block->elements), scale, minimum);
+}
+
 void ReadRows(const StoredMatrix& matrix, int64_t begin, int64_t end, float* values) {
   CheckRows(matrix, begin, end);
   if (begin == end) return;

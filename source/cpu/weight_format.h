@@ -40,11 +40,16 @@ std::optional<WeightFormat> WeightFormatNamed(std::string_view name);
 
 /// How a format reads as groups along a row: value = scale * q + minimum.
 struct GroupLayout {
-  int bits = 0;   ///< 0: plain floating point, not in groups. 4: q in 0..15 or -8..7; 8: int8
+  int bits = 0;  ///< 0: plain floating point, not in groups. 4: q in 0..15 or -8..7; 8: int8
+  /// Of 8: how many q needs: 5 are 0..31 with minimums and -16..15 without, 6 are -32..31.
+  int used_bits = 8;
   int group = 0;  ///< elements that share a scale; divides the columns
   bool has_minimum = false;
   bool is_signed = true;    ///< of 4 bits: q in -8..7, else 0..15
   bool f16_scales = false;  ///< scales and minimums are f16 numbers: nothing is lost if stored so
+  /// Elements of a row whose scales and minimums are small whole numbers of steps, see ReadSteps;
+  /// 0 where there are none.
+  int span = 0;
 };
 
 /// A matrix of weights (rows: outputs, columns: inputs) as it lies in a file.
@@ -72,6 +77,12 @@ GroupLayout LayoutOf(const StoredMatrix& matrix);
 /// be null where the layout has none. (kUint8 reads as q - 128 with minimum + 128 * scale.)
 void ReadGroups(const StoredMatrix& matrix, int64_t begin, int64_t end, int8_t* q, float* scale,
                 float* minimum);
+
+/// Of a layout with spans: the steps, f16 numbers, of which scales are -128 to 127 times one, and
+/// minimums 0 to 255 times another; with minimums scales are 0 to 255 times theirs, too. Each gets
+/// (end - begin) * columns / span elements; minimum may be null where the layout has none.
+void ReadSteps(const StoredMatrix& matrix, int64_t begin, int64_t end, float* scale,
+               float* minimum);
 
 /// Rows [begin, end) as f32, of any format.
 void ReadRows(const StoredMatrix& matrix, int64_t begin, int64_t end, float* values);

@@ -43,10 +43,15 @@ inline constexpr StoredKind kStoredKinds[] = {
     {WeightFormat::kUint4, 64, true, 64},
     {WeightFormat::kQ4_0, 0, false, 32},
     {WeightFormat::kQ4_1, 0, false, 32},
+    {WeightFormat::kQ5_0, 0, false, 32},
     {WeightFormat::kQ5_1, 0, false, 32},
     {WeightFormat::kQ8_0, 0, false, 32},
+    {WeightFormat::kQ2K, 0, false, 256},
+    {WeightFormat::kQ3K, 0, false, 256},
     {WeightFormat::kQ4K, 0, false, 256},
+    {WeightFormat::kQ5K, 0, false, 256},
     {WeightFormat::kQ6K, 0, false, 256},
+    {WeightFormat::kIq4Xs, 0, false, 256},
     {WeightFormat::kUint4, 16, false, 16, CompactScales::kBytes},
     {WeightFormat::kUint4, 64, true, 64, CompactScales::kBytes},
     {WeightFormat::kQ4_1, 0, false, 32, CompactScales::kBytes},
@@ -78,9 +83,14 @@ inline BlockScales ScalesOf(WeightFormat format) {
   switch (format) {
     case WeightFormat::kQ4_0: return {18, {0}};
     case WeightFormat::kQ4_1: return {20, {0, 2}};
+    case WeightFormat::kQ5_0: return {22, {0}};
     case WeightFormat::kQ5_1: return {24, {0, 2}};
     case WeightFormat::kQ8_0: return {34, {0}};
+    case WeightFormat::kQ2K: return {84, {80, 82}};
+    case WeightFormat::kQ3K: return {110, {108}};
     case WeightFormat::kQ4K: return {144, {0, 2}};
+    case WeightFormat::kQ5K: return {176, {0, 2}};
+    case WeightFormat::kIq4Xs: return {136, {0}};
     default: return {210, {208}};
   }
 }

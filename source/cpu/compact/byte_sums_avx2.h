@@ -70,6 +70,10 @@ inline void AddPiece(const std::byte* lines, const Bytes<piece> (&bytes)[rows],
                                _mm256_maddubs_epi16(high, bytes[r].Four(2 * line + 1)));
           sums[r].v[i] = AddProducts(sums[r].v[i], both);
         });
+      } else if constexpr (type != CompactType::kInt8) {
+        Unroll<rows>([&](auto r) {
+          sums[r].v[i] = AddProducts(sums[r].v[i], _mm256_maddubs_epi16(w, bytes[r].Four(line)));
+        });
       } else {
         const __m256i size = _mm256_abs_epi8(w);
         Unroll<rows>([&](auto r) {

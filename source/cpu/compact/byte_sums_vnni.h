@@ -56,7 +56,8 @@ inline void AddPiece(const std::byte* lines, const Bytes<piece> (&bytes)[rows],
         sums[r].v = _mm512_dpbusd_epi32(sums[r].v, high, bytes[r].Four(2 * line + 1));
       });
     } else {
-      const __m512i moved = _mm512_xor_si512(w, _mm512_set1_epi8(static_cast<char>(0x80)));
+      const int8_t sign = type == CompactType::kInt8 ? -128 : 0;
+      const __m512i moved = _mm512_xor_si512(w, _mm512_set1_epi8(sign));
       Unroll<rows>(
           [&](auto r) { sums[r].v = _mm512_dpbusd_epi32(sums[r].v, moved, bytes[r].Four(line)); });
     }

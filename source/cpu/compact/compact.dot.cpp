@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Products of weights of 8 and 4 bits with bytes, on units that sum four products of bytes.
+#include "cpu/compact/byte_lines.h"
 #include "cpu/compact/compact_kernels.h"
 #include "cpu/compact/group_numbers.h"
 #include "cpu/unroll.h"
@@ -24,7 +25,8 @@ namespace {
 //                              bytes), ToFloat(scale, Vec*), AddToFloat(scale, Vec*)
 //   Bytes<piece>               the bytes of one row in one piece, loaded
 //   AddPiece<type, piece, rows>(lines, bytes, sums)  which multiplies the lines of a piece
-//   kOffset8                   what AddPiece adds to each weight of 8 bits
+//   kOffset8                   what AddPiece adds to each weight of 8 bits, but not of 5 and 6,
+//                              which have no sign
 constexpr int kFloats = kCompactRows / Vec::kWidth;
 
 template <int rows>
@@ -42,7 +44,7 @@ struct DotVariant {
   /// Whether sums begin at something else than 0. Groups with minimums have no zero of their own,
   /// unless they were rounded.
   static constexpr bool moved =
-      type == CompactType::kInt4 ? !minimums || scales == ScaleType::kByte : kOffset8 != 0;
+      type == CompactType::kInt8 ? kOffset8 != 0 : !minimums || scales == ScaleType::kByte;
   static constexpr int kPieceBytes = (type == CompactType::kInt4 ? piece / 8 : piece / 4) * 64;
   static constexpr int kHeadBytes = kCompactRows * RowScales<scales>::kBytes * (minimums ? 2 : 1);
   /// Whether all of x has two bytes.
@@ -107,7 +109,7 @@ constexpr bool kByteScalesByHand = false;
 /// Whether the variant was written by hand, where any was.
 template <typename V>
 [[maybe_unused]] inline constexpr bool kByHand =
-    V::rows == 1 && V::single && !(V::fine && V::minimums) &&
+    V::rows == 1 && V::single && !IsJoined(V::type) && !(V::fine && V::minimums) &&
     (V::scales == ScaleType::kF16 || (kByteScalesByHand && V::scales == ScaleType::kByte));
 
 #if defined(OORT_UNIT_neon_dot) || defined(OORT_UNIT_avx512_vnni)
@@ -146,9 +148,13 @@ void DotRows(const CompactDot& dot, int first, const std::byte* ahead) {
 #endif
   const int pieces = V::single ? 1 : layout.group / V::piece;
   const int zero = layout.zero + (V::type == CompactType::kInt8 ? kOffset8 : 0);
-  const std::byte* data = dot.panel + layout.panel_head_bytes();
+  const std::byte* data = dot.panel;
   RowScales<V::scales> scales[kFloats];
-  Unroll<kFloats>([&](auto i) { scales[i] = {dot.panel, i * Vec::kWidth}; });
+  const auto start_span = [&] {
+    Unroll<kFloats>([&](auto i) { scales[i] = {data, i * Vec::kWidth}; });
+    data += layout.steps_bytes();
+  };
+  start_span();
   [[maybe_unused]] const float* offsets = V::NumbersOf(dot.x).offset;
   const auto y = [&](int r, int i) { return dot.y + (first + r) * dot.y_stride + i * Vec::kWidth; };
   Vec total[kInMemory ? 1 : V::rows][kFloats];
@@ -163,20 +169,24 @@ void DotRows(const CompactDot& dot, int first, const std::byte* ahead) {
     }
   });
   int64_t p = 0;
-  for (int64_t g = 0; g < groups; ++g) {
+  for (int64_t g = 0, span_end = layout.span_groups(); g < groups; ++g) {
+    if (RowScales<V::scales>::kCounts && g == span_end) {
+      start_span();
+      span_end += layout.span_groups();
+    }
     const std::byte* head = data;
     if constexpr (V::rows == 1) {
       for (int64_t line = 0; line < layout.group_bytes(); line += 64) {
-        __builtin_prefetch(ahead + (data - dot.panel) + line, 0, 1);
+        __builtin_prefetch(ahead + (head - dot.panel) + line, 0, 1);
       }
     }
-    data += V::kHeadBytes;
+    data += layout.group_bytes();
+    const GroupLines<V::type> lines(head + V::kHeadBytes);
     Vec partial[V::rows][kFloats];
     float offset[V::rows] = {};
     each([&](auto r, auto i) { partial[r][i] = Vec(0.0f); });
     for (int piece_of_group = 0; piece_of_group < pieces; ++piece_of_group, ++p) {
-      AddScaled<V>(dot, first, zero, p, data, partial);
-      data += V::kPieceBytes;
+      AddScaled<V>(dot, first, zero, p, lines.data() + piece_of_group * V::kPieceBytes, partial);
       if constexpr (V::minimums) {
         Unroll<V::rows>(
             [&](auto r) { offset[r] += offsets[(first + r) * dot.x.piece_stride + p]; });
@@ -224,7 +234,7 @@ void DotAllRows(const CompactDot& all) {
   if (rows == 0) return;  // without a copy, which would wait for what was written just now
   CompactDot dot = all;
   dot.rows = rows;
-  const int64_t bytes = dot.layout.group_at(dot.k / dot.layout.group);
+  const int64_t bytes = dot.layout.panel_bytes(dot.k);
   const int64_t distance = bytes == 0 ? 0 : (kAheadBytes<type> / bytes + 1) * bytes;
   for (int64_t p = 0; p < dot.panels; ++p, dot.panel += bytes, dot.y += kCompactRows) {
     const std::byte* ahead = AheadOf(dot, distance);
@@ -244,7 +254,9 @@ void DotAllRows(const CompactDot& all) {
 
 template <CompactType type, bool minimums, ScaleType scales>
 void DotPieces(const CompactDot& dot) {
-  if (dot.x.piece == 16) return DotAllRows<type, 16, minimums, scales, false>(dot);
+  if (type == CompactType::kInt6 || dot.x.piece == 16) {
+    return DotAllRows<type, 16, minimums, scales, false>(dot);
+  }
   if (dot.layout.group != 32) return DotAllRows<type, 32, minimums, scales, false>(dot);
   DotAllRows<type, 32, minimums, scales, true>(dot);
 }
@@ -253,8 +265,11 @@ template <CompactType type>
 void DotType(const CompactDot& dot) {
   WithScales(dot.layout.scales, [&](auto tag) {
     constexpr ScaleType kScales = decltype(tag)::kType;
-    if constexpr (kScales == ScaleType::kByte) {
-      if constexpr (type == CompactType::kInt4) DotPieces<type, true, kScales>(dot);
+    if constexpr (!CompactExists(type, kScales)) {
+    } else if constexpr (kScales == ScaleType::kByte) {
+      DotPieces<type, true, kScales>(dot);
+    } else if constexpr (kScales == ScaleType::kSignedByte) {
+      DotPieces<type, false, kScales>(dot);
     } else if (dot.layout.has_minimum) {
       DotPieces<type, true, kScales>(dot);
     } else {
@@ -264,8 +279,12 @@ void DotType(const CompactDot& dot) {
 }
 
 void Dot(const CompactDot& dot) {
-  if (dot.layout.type == CompactType::kInt4) return DotType<CompactType::kInt4>(dot);
-  DotType<CompactType::kInt8>(dot);
+  switch (dot.layout.type) {
+    case CompactType::kInt4: return DotType<CompactType::kInt4>(dot);
+    case CompactType::kInt5: return DotType<CompactType::kInt5>(dot);
+    case CompactType::kInt6: return DotType<CompactType::kInt6>(dot);
+    default: return DotType<CompactType::kInt8>(dot);
+  }
 }
 
 }  // namespace

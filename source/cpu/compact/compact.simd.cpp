@@ -18,7 +18,7 @@ void GemvQuantized(const CompactGemv& gemv) {
     Lanes sums[rows];
     float x_sums[rows] = {};
     Unroll<rows>([&](auto r) { sums[r] = Lanes::Broadcast(0.0f); });
-    ForGroup<type>(group + layout.head_bytes(), layout.group, [&](int k, const Lanes& q) {
+    ForSteps<type>(group + layout.head_bytes(), 0, layout.group, [&](int64_t k, const Lanes& q) {
       Unroll<rows>([&](auto r) {
         const float factor = x[r * gemv.x_stride + k];
         x_sums[r] += factor;
@@ -26,7 +26,7 @@ void GemvQuantized(const CompactGemv& gemv) {
             [&](auto i) { sums[r].v[i] = Fma(q.v[i] - zero, Vec(factor), sums[r].v[i]); });
       });
     });
-    const GroupLanes numbers(layout, gemv.panel, group);
+    const GroupLanes numbers(layout, gemv.panel, g);
     Unroll<rows>([&](auto r) {
       Unroll<kVectors>(
           [&](auto i) { total[r].v[i] = Fma(sums[r].v[i], numbers.scale.v[i], total[r].v[i]); });
@@ -86,6 +86,8 @@ void GemvRows(const CompactGemv& gemv) {
     case CompactType::kF16: return GemvFloats<CompactType::kF16, rows>(gemv);
     case CompactType::kBf16: return GemvFloats<CompactType::kBf16, rows>(gemv);
     case CompactType::kInt8: return GemvQuantized<CompactType::kInt8, rows>(gemv);
+    case CompactType::kInt6: return GemvQuantized<CompactType::kInt6, rows>(gemv);
+    case CompactType::kInt5: return GemvQuantized<CompactType::kInt5, rows>(gemv);
     case CompactType::kInt4: return GemvQuantized<CompactType::kInt4, rows>(gemv);
   }
 }
@@ -263,7 +265,7 @@ void Spread(const CompactSpread& job) {
   const int64_t groups = job.k / job.layout.group;
   Lanes sums = Lanes::Broadcast(0.0f);
   for (int64_t g = 0; g < groups; ++g) {
-    const GroupLanes numbers(job.layout, job.panel, job.panel + job.layout.group_at(g));
+    const GroupLanes numbers(job.layout, job.panel, g);
     Unroll<kVectors>([&](auto i) {
       const Vec scale = numbers.scale.v[i];
       sums.v[i] = Fma(scale * scale, Vec(job.energy[g]), sums.v[i]);

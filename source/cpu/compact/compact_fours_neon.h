@@ -25,12 +25,19 @@ struct FourStarts {
   }
 };
 
-/// Numbers q in bytes, four rows of four steps, as `factor * q + start` in bf16. Of 4 bits a byte
-/// in the third place under 0x43 is the float 128 + q; of 8 bits one in the lowest place under
-/// 0x4b is 2^23 + q.
+/// What numbers of four rows become: factor * (q - zero) + start.
+struct FourNumbers {
+  float32x4_t factor;
+  FourStarts starts;
+  bool minimum;
+  float zero;  ///< of bytes
+};
+
+/// Numbers q in bytes, four rows of four steps, in bf16. Of 4 bits a byte in the third place under
+/// 0x43 is the float 128 + q; of 8 bits one in the lowest place under 0x4b is 2^23 + q.
 template <CompactType type>
-inline void StoreFour(uint8x16_t q, float32x4_t factor, const FourStarts& starts, bool minimum,
-                      uint16_t* to) {
+inline void StoreFour(uint8x16_t q, const FourNumbers& numbers, uint16_t* to) {
+  const float32x4_t factor = numbers.factor;
   float32x4_t rows[4];
   if constexpr (type == CompactType::kInt4) {
     const uint8x16_t top = vdupq_n_u8(0x43);
@@ -40,41 +47,42 @@ inline void StoreFour(uint8x16_t q, float32x4_t factor, const FourStarts& starts
     rows[1] = vreinterpretq_f32_u16(vzip2q_u16(zero, low));
     rows[2] = vreinterpretq_f32_u16(vzip1q_u16(zero, high));
     rows[3] = vreinterpretq_f32_u16(vzip2q_u16(zero, high));
-    Unroll<4>([&](auto r) { rows[r] = vfmaq_laneq_f32(starts.Load(r), rows[r], factor, r); });
   } else {
     const uint8x16_t zero = vdupq_n_u8(0);
     const uint16x8_t low = vreinterpretq_u16_u8(vzip1q_u8(q, zero));
     const uint16x8_t high = vreinterpretq_u16_u8(vzip2q_u8(q, zero)), top = vdupq_n_u16(0x4b00);
-    const float32x4_t offset = vdupq_n_f32(8388608.0f + 128.0f);
+    const float32x4_t offset = vdupq_n_f32(8388608.0f + numbers.zero);
     rows[0] = vreinterpretq_f32_u16(vzip1q_u16(low, top));
     rows[1] = vreinterpretq_f32_u16(vzip2q_u16(low, top));
     rows[2] = vreinterpretq_f32_u16(vzip1q_u16(high, top));
     rows[3] = vreinterpretq_f32_u16(vzip2q_u16(high, top));
     Unroll<4>([&](auto r) { rows[r] = vsubq_f32(rows[r], offset); });
-    if (minimum) {
-      Unroll<4>([&](auto r) { rows[r] = vfmaq_laneq_f32(starts.Load(r), rows[r], factor, r); });
-    } else {
-      Unroll<4>([&](auto r) { rows[r] = vmulq_laneq_f32(rows[r], factor, r); });
-    }
+  }
+  if (type == CompactType::kInt4 || numbers.minimum) {
+    Unroll<4>(
+        [&](auto r) { rows[r] = vfmaq_laneq_f32(numbers.starts.Load(r), rows[r], factor, r); });
+  } else {
+    Unroll<4>([&](auto r) { rows[r] = vmulq_laneq_f32(rows[r], factor, r); });
   }
   vst1q_u16(to, ToBf16(rows[0], rows[1]));
   vst1q_u16(to + 8, ToBf16(rows[2], rows[3]));
 }
 
-/// Steps of one group of four rows, `bytes` of the lines.
+/// Some steps of a group of four rows, of which the lines hold 16 bytes each.
 template <CompactType type>
-inline void UnpackFourRows(const uint8_t* lines, int64_t steps, float32x4_t factor,
-                           float32x4_t start, bool minimum, uint16_t* to, int64_t step) {
-  const FourStarts starts(start);
+inline void UnpackFourRows(const uint8_t* lines, int64_t steps, const FourNumbers& numbers,
+                           uint16_t* to, int64_t step) {
   if constexpr (type == CompactType::kInt4) {
     for (int64_t k = 0; k < steps; k += 8, lines += 64, to += 2 * step) {
       const uint8x16_t both = vld1q_u8(lines);
-      StoreFour<type>(vandq_u8(both, vdupq_n_u8(15)), factor, starts, minimum, to);
-      StoreFour<type>(vshrq_n_u8(both, 4), factor, starts, minimum, to + step);
+      StoreFour<type>(vandq_u8(both, vdupq_n_u8(15)), numbers, to);
+      StoreFour<type>(vshrq_n_u8(both, 4), numbers, to + step);
     }
   } else {
+    // A sign is turned to what counts from 0 on.
+    const uint8x16_t turn = vdupq_n_u8(type == CompactType::kInt8 ? 0x80 : 0);
     for (int64_t k = 0; k < steps; k += 4, lines += 64, to += step) {
-      StoreFour<type>(veorq_u8(vld1q_u8(lines), vdupq_n_u8(0x80)), factor, starts, minimum, to);
+      StoreFour<type>(veorq_u8(vld1q_u8(lines), turn), numbers, to);
     }
   }
 }
@@ -83,23 +91,19 @@ template <CompactType type>
 void UnpackFoursQuantized(const CompactLayout& layout, const std::byte* panel, int64_t k0,
                           int64_t k1, const Bf16Target& to) {
   constexpr int kSteps = type == CompactType::kInt4 ? 8 : 4;
-  for (int64_t k = k0, steps = 0; k < k1; k += steps) {
-    const std::byte* group = panel + layout.group_at(k / layout.group);
-    const int64_t into = k % layout.group;
-    steps = layout.group - into < k1 - k ? layout.group - into : k1 - k;
-    const std::byte* lines = group + layout.head_bytes() + into / kSteps * 64;
+  const float zero = static_cast<float>(layout.zero + (type == CompactType::kInt8 ? 128 : 0));
+  ForGroups(layout, k0, k1, [&](int64_t index, int64_t begin, int64_t end) {
+    const GroupLines<type> lines(panel + layout.group_at(index) + layout.head_bytes());
+    const uint8_t* from = reinterpret_cast<const uint8_t*>(lines.data()) + begin / kSteps * 64;
+    const int64_t first = (index * layout.group + begin - k0) / 4 * to.step;
     Unroll<4>([&](auto i) {
-      const GroupNumbers numbers(layout, panel, group, 4 * i);
-      const Vec factor = numbers.scale;
-      Vec start = numbers.minimum;
-      if constexpr (type == CompactType::kInt4) {
-        start = Fnma(factor, Vec(static_cast<float>(128 + layout.zero)), start);
-      }
-      UnpackFourRows<type>(reinterpret_cast<const uint8_t*>(lines) + 16 * i, steps, factor.v,
-                           start.v, layout.has_minimum, to.blocks[i] + (k - k0) / 4 * to.step,
-                           to.step);
+      const GroupNumbers of(layout, panel, index, 4 * i);
+      Vec start = of.minimum;
+      if constexpr (type == CompactType::kInt4) start = Fnma(of.scale, Vec(128 + zero), start);
+      const FourNumbers numbers{of.scale.v, FourStarts(start.v), layout.has_minimum, zero};
+      UnpackFourRows<type>(from + 16 * i, end - begin, numbers, to.blocks[i] + first, to.step);
     });
-  }
+  });
 }
 
 /// Eight rows of one step as bf16.
@@ -141,6 +145,10 @@ inline void UnpackFours(const CompactLayout& layout, const std::byte* panel, int
     case CompactType::kBf16: return UnpackFoursFloat<CompactType::kBf16>(panel, k0, k1, to);
     case CompactType::kInt8:
       return UnpackFoursQuantized<CompactType::kInt8>(layout, panel, k0, k1, to);
+    case CompactType::kInt6:
+      return UnpackFoursQuantized<CompactType::kInt6>(layout, panel, k0, k1, to);
+    case CompactType::kInt5:
+      return UnpackFoursQuantized<CompactType::kInt5>(layout, panel, k0, k1, to);
     case CompactType::kInt4:
       return UnpackFoursQuantized<CompactType::kInt4>(layout, panel, k0, k1, to);
   }

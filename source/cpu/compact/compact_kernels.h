@@ -5,9 +5,13 @@
 // sequence of groups along k, each of which holds
 //   16 scales, f16, f32 or bytes; 16 minimums of the same type, if there are any;
 //   lines of 64 bytes, 4 for each row. 8 bits: a line is 4 steps of k, int8. 4 bits: a line is 8
-//   steps, of byte j the low half is step j and the high half step 4 + j, as 0..15.
-// Where scales and minimums are bytes s and m, three f16 numbers of each row stand before the first
-// group, a, b and c, 16 each: the scale is a s / 256, the minimum b m / 256 + c.
+//   steps, of byte j the low half is step j and the high half step 4 + j, as 0..15. 5 and 6 bits:
+//   lines of their lower four bits like that, and behind them one of the others: of each byte there
+//   the lowest one or two belong to the low half of the same byte of the first line, the next to
+//   its high half, and so on (byte_lines.h).
+// Where scales and minimums are bytes s and m, they count steps, which stand before the groups of
+// every `span` steps of k: three f16 numbers of each row, a, b and c, 16 each, so that the scale is
+// a s / 256, the minimum b m / 256 + c; or, without minimums, a alone, and s has a sign.
 // Of floating-point weights a panel is (k, 16) elements.
 #pragma once
 
@@ -21,25 +25,36 @@ namespace oort {
 inline constexpr int kCompactRows = 16;
 
 /// What elements of a panel are.
-enum class CompactType : unsigned char { kF32, kF16, kBf16, kInt8, kInt4 };
+enum class CompactType : unsigned char { kF32, kF16, kBf16, kInt8, kInt6, kInt5, kInt4 };
 
 /// What scales and minimums are.
-enum class ScaleType : unsigned char { kF32, kF16, kByte };
+enum class ScaleType : unsigned char { kF32, kF16, kByte, kSignedByte };
+
+/// Whether there are weights of this type with such scales.
+constexpr bool CompactExists(CompactType type, ScaleType scales) {
+  switch (type) {
+    case CompactType::kInt6: return scales == ScaleType::kSignedByte;
+    case CompactType::kInt5: return scales == ScaleType::kF16 || scales == ScaleType::kByte;
+    case CompactType::kInt8: return scales != ScaleType::kByte;
+    default: return true;
+  }
+}
 
 struct CompactLayout {
   CompactType type = CompactType::kF32;
-  int group = 1;  ///< steps of k that share scales: 16, 32, 64, …; 1 for floating point
+  /// Steps of k that share scales: 16, 32, 64, …; 16 of 6 bits, 32 of 5, 1 for floating point.
+  int group = 1;
   bool has_minimum = false;            ///< value = scale * q + minimum
-  ScaleType scales = ScaleType::kF32;  ///< kByte only of 4 bits with minimums
-  int zero = 0;  ///< value = scale * (q - zero) + minimum; 8 or, where there is a minimum, 0 or 8
+  ScaleType scales = ScaleType::kF32;  ///< kByte with minimums only, kSignedByte without
+  int64_t span = 0;                    ///< of bytes: steps of k; a multiple of the group
+  int zero = 0;                        ///< value = scale * (q - zero) + minimum
 
-  bool quantized() const { return type == CompactType::kInt8 || type == CompactType::kInt4; }
+  bool quantized() const { return type >= CompactType::kInt8; }
+  bool byte_scales() const {
+    return scales == ScaleType::kByte || scales == ScaleType::kSignedByte;
+  }
   int scale_bytes() const {
     return scales == ScaleType::kF32 ? 4 : scales == ScaleType::kF16 ? 2 : 1;
-  }
-  /// Bytes of a panel before its first group.
-  int64_t panel_head_bytes() const {
-    return scales == ScaleType::kByte ? 3 * sizeof(uint16_t) * kCompactRows : 0;
   }
   /// Bytes of scales and minimums of a group.
   int64_t head_bytes() const {
@@ -52,12 +67,31 @@ struct CompactLayout {
       case CompactType::kF16:
       case CompactType::kBf16: return 2 * kCompactRows;
       case CompactType::kInt8: return head_bytes() + int64_t{group} * kCompactRows;
+      case CompactType::kInt6: return head_bytes() + int64_t{group} * kCompactRows * 6 / 8;
+      case CompactType::kInt5: return head_bytes() + int64_t{group} * kCompactRows * 5 / 8;
       case CompactType::kInt4: return head_bytes() + int64_t{group} * kCompactRows / 2;
     }
     return 0;
   }
-  /// Bytes of a panel before group `index`, and those of one of `index` groups.
-  int64_t group_at(int64_t index) const { return panel_head_bytes() + index * group_bytes(); }
+  /// Bytes of steps before the groups of a span.
+  int64_t steps_bytes() const {
+    const int64_t numbers = scales == ScaleType::kByte ? 3 : byte_scales() ? 1 : 0;
+    return numbers * static_cast<int64_t>(sizeof(uint16_t)) * kCompactRows;
+  }
+  /// Where in a panel group `index` is, and where the steps are that its scales count.
+  int64_t group_at(int64_t index) const {
+    return byte_scales() ? steps_at(index) + steps_bytes() + index % span_groups() * group_bytes()
+                         : index * group_bytes();
+  }
+  int64_t steps_at(int64_t index) const {
+    return byte_scales() ? index / span_groups() * span_bytes() : 0;
+  }
+  int64_t span_groups() const { return span / group; }
+  int64_t span_bytes() const { return steps_bytes() + span_groups() * group_bytes(); }
+  /// Bytes of a panel of `k` steps.
+  int64_t panel_bytes(int64_t k) const {
+    return byte_scales() ? k / span * span_bytes() : k / group * group_bytes();
+  }
 };
 
 /// One panel times rows of x: y[row][i], 16 each.
@@ -90,10 +124,10 @@ struct ByteRows {
   int piece = 32;  ///< 16 or 32; divides the groups of the weight
   int8_t* q = nullptr;
   int8_t* fine = nullptr;
-  uint8_t* is_fine = nullptr;  ///< for weights of 4 bits: whether the piece has two bytes
-  ByteNumbers of_4_bits;
-  ByteNumbers of_8_bits;  ///< null where no weight has 8 bits
-  int64_t q_stride = 0;   ///< from one row to the next
+  uint8_t* is_fine = nullptr;  ///< for weights of fewer bits: whether the piece has two bytes
+  ByteNumbers of_4_bits;       ///< and of 5 and 6
+  ByteNumbers of_8_bits;       ///< null where no weight has 8 bits
+  int64_t q_stride = 0;        ///< from one row to the next
   int64_t piece_stride = 0;
 };
 

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "cpu/compact/byte_lines.h"
 #include "cpu/compact/compact_kernels.h"
 #include "cpu/compact/group_numbers.h"
 #include "cpu/unroll.h"
@@ -31,13 +32,13 @@ struct Lanes {
   }
 };
 
-/// The numbers of one group of a panel.
+/// The numbers of group `index` of a panel.
 struct GroupLanes {
   Lanes scale, minimum;
   [[gnu::always_inline]] GroupLanes(const CompactLayout& layout, const std::byte* panel,
-                                    const std::byte* group) {
+                                    int64_t index) {
     Unroll<kVectors>([&](auto i) {
-      const GroupNumbers numbers(layout, panel, group, i * Vec::kWidth);
+      const GroupNumbers numbers(layout, panel, index, i * Vec::kWidth);
       scale.v[i] = numbers.scale;
       minimum.v[i] = numbers.minimum;
     });
@@ -66,18 +67,15 @@ inline IntVec Right(IntVec value) {
   }
 }
 
-/// Calls step(k, lanes of q) for the steps of one line.
+/// Calls step(k, lanes of q) for the steps of one line, in their order: GCC 12 takes sums over
+/// steps for the same in any.
 template <typename Step>
 [[gnu::always_inline]] inline void ForNibbles(const Line& line, Step step) {
-  Unroll<4>([&](auto j) {
-    constexpr int kShift = 8 * j;
-    Lanes low, high;
-    Unroll<kVectors>([&](auto i) {
-      low.v[i] = ToFloat(Right<kShift>(line.v[i]) & IntVec(15));
-      high.v[i] = ToFloat(Right<kShift + 4>(line.v[i]) & IntVec(15));
-    });
-    step(j, low);
-    step(j + 4, high);
+  Unroll<8>([&](auto j) {
+    constexpr int kShift = 8 * (j % 4) + 4 * (j / 4);
+    Lanes lanes;
+    Unroll<kVectors>([&](auto i) { lanes.v[i] = ToFloat(Right<kShift>(line.v[i]) & IntVec(15)); });
+    step(j, lanes);
   });
 }
 
@@ -92,18 +90,33 @@ template <typename Step>
   });
 }
 
-/// Calls step(k, lanes of q) for all steps of one group of quantized weights.
+/// Calls step(k, lanes of q) for steps [begin, end) of one group of quantized weights, both
+/// multiples of 8.
 template <CompactType type, typename Step>
-[[gnu::always_inline]] inline void ForGroup(const std::byte* lines, int group, Step step) {
+[[gnu::always_inline]] inline void ForSteps(const std::byte* from, int64_t begin, int64_t end,
+                                            Step step) {
   constexpr int kSteps = type == CompactType::kInt4 ? 8 : 4;
-  for (int k = 0; k < group; k += kSteps, lines += 64) {
-    const Line line(lines);
-    const auto at = [&](int j, const Lanes& q) { step(k + j, q); };
+  const GroupLines<type> lines(from);
+  const std::byte* at = lines.data() + begin / kSteps * 64;
+  for (int64_t k = begin; k < end; k += kSteps, at += 64) {
+    const Line line(at);
+    const auto each = [&](int j, const Lanes& q) { step(k + j, q); };
     if constexpr (type == CompactType::kInt4) {
-      ForNibbles(line, at);
+      ForNibbles(line, each);
     } else {
-      ForBytes(line, at);
+      ForBytes(line, each);
     }
+  }
+}
+
+/// Calls body(index, begin, end) for steps [begin, end) of each group that steps [k0, k1) touch.
+template <typename Body>
+[[gnu::always_inline]] inline void ForGroups(const CompactLayout& layout, int64_t k0, int64_t k1,
+                                             Body body) {
+  for (int64_t k = k0, next = 0; k < k1; k = next) {
+    const int64_t index = k / layout.group, first = index * layout.group;
+    next = first + layout.group < k1 ? first + layout.group : k1;
+    body(index, k - first, next - first);
   }
 }
 

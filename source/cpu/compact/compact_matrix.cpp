@@ -21,7 +21,8 @@ constexpr int kGroupStep = 16;
 /// Bytes behind the panels that kernels may read.
 constexpr size_t kCompactSlack = 128;
 
-CompactLayout ChooseLayout(const StoredMatrix& stored, CompactScales scales) {
+/// A layout for all that is stored.
+CompactLayout PlainLayout(const StoredMatrix& stored) {
   CompactLayout layout;
   const GroupLayout groups = LayoutOf(stored);
   if (groups.bits == 0) {
@@ -36,22 +37,50 @@ CompactLayout ChooseLayout(const StoredMatrix& stored, CompactScales scales) {
   layout.has_minimum = groups.has_minimum;
   layout.scales = groups.f16_scales ? ScaleType::kF16 : ScaleType::kF32;
   layout.zero = signed_nibbles ? 8 : 0;
-  if (scales == CompactScales::kBytes && groups.bits == 4 && groups.has_minimum) {
-    layout.scales = ScaleType::kByte;
-    layout.zero = 8;
+  return layout;
+}
+
+/// The same in the bits that are used, where there are such types.
+CompactLayout UsedBits(CompactLayout layout, const GroupLayout& groups) {
+  if (layout.type != CompactType::kInt8) return layout;
+  const CompactType type = groups.used_bits == 5   ? CompactType::kInt5
+                           : groups.used_bits == 6 ? CompactType::kInt6
+                                                   : CompactType::kInt8;
+  if (!CompactExists(type, layout.scales)) return layout;
+  layout.type = type;
+  if (type != CompactType::kInt8 && !layout.has_minimum) {
+    layout.zero = type == CompactType::kInt5 ? 16 : 32;
   }
   return layout;
+}
+
+/// What a matrix may be packed to, the smallest first; the last one fits all.
+std::vector<CompactLayout> LayoutsFor(const StoredMatrix& stored, CompactScales scales) {
+  const CompactLayout plain = PlainLayout(stored);
+  if (!plain.quantized()) return {plain};
+  const GroupLayout groups = LayoutOf(stored);
+  CompactLayout bytes = plain;
+  bytes.scales = groups.has_minimum ? ScaleType::kByte : ScaleType::kSignedByte;
+  if (groups.span != 0) {
+    bytes.span = groups.span;
+    return {UsedBits(bytes, groups), plain};
+  }
+  if (scales == CompactScales::kBytes && groups.bits == 4 && groups.has_minimum) {
+    bytes.span = stored.columns;
+    bytes.zero = 8;
+    return {bytes, plain};
+  }
+  return {UsedBits(plain, groups)};
 }
 
 /// The 16 rows of a panel as they were read.
 struct PanelRows {
   std::vector<int8_t> q;
   std::vector<float> scale, minimum;
+  std::vector<float> scale_step, minimum_step;  ///< of spans, where the stored matrix has them
 
-  PanelRows(int64_t columns, int64_t groups)
-      : q(static_cast<size_t>(columns * kCompactRows)),
-        scale(static_cast<size_t>(groups * kCompactRows)),
-        minimum(static_cast<size_t>(groups * kCompactRows)) {}
+  PanelRows(const StoredMatrix& stored)
+      : PanelRows(stored.columns, stored.columns / LayoutOf(stored).group, LayoutOf(stored).span) {}
   /// Rows beyond the last are zeros.
   void Read(const StoredMatrix& stored, int64_t begin, int64_t end) {
     if (end - begin < kCompactRows) {
@@ -60,10 +89,17 @@ struct PanelRows {
       std::fill(minimum.begin(), minimum.end(), 0.0f);
     }
     ReadGroups(stored, begin, end, q.data(), scale.data(), minimum.data());
+    if (scale_step.empty()) return;
+    std::fill(scale_step.begin(), scale_step.end(), 0.0f);
+    std::fill(minimum_step.begin(), minimum_step.end(), 0.0f);
+    ReadSteps(stored, begin, end, scale_step.data(), minimum_step.data());
   }
   /// A bound of all weights; infinite where one is no number.
   float Largest(const CompactLayout& layout) const {
-    const float most = layout.type == CompactType::kInt4 ? 16.0f : 256.0f;
+    const float most = layout.type == CompactType::kInt4   ? 16.0f
+                       : layout.type == CompactType::kInt5 ? 32.0f
+                       : layout.type == CompactType::kInt6 ? 64.0f
+                                                           : 256.0f;
     float largest = 0;
     for (size_t i = 0; i < scale.size(); ++i) {
       const float bound = most * std::abs(scale[i]) + std::abs(minimum[i]);
@@ -71,6 +107,14 @@ struct PanelRows {
     }
     return largest;
   }
+
+ private:
+  PanelRows(int64_t columns, int64_t groups, int64_t span)
+      : q(static_cast<size_t>(columns * kCompactRows)),
+        scale(static_cast<size_t>(groups * kCompactRows)),
+        minimum(static_cast<size_t>(groups * kCompactRows)),
+        scale_step(static_cast<size_t>(span == 0 ? 0 : columns / span * kCompactRows)),
+        minimum_step(scale_step.size()) {}
 };
 
 void WriteHalf(float value, std::byte* to) {
@@ -81,8 +125,8 @@ void WriteHalf(float value, std::byte* to) {
 void WriteScales(const float* from, int64_t stride, ScaleType type, std::byte* to) {
   for (int row = 0; row < kCompactRows; ++row) {
     const float value = from[row * stride];
-    if (type == ScaleType::kByte) {
-      to[row] = static_cast<std::byte>(value);
+    if (type == ScaleType::kByte || type == ScaleType::kSignedByte) {
+      to[row] = static_cast<std::byte>(static_cast<int>(value));
     } else if (type == ScaleType::kF16) {
       WriteHalf(value, to + 2 * row);
     } else {
@@ -104,6 +148,39 @@ struct ByteSteps {
   }
   float Value(float byte) const { return byte * (step / 256) + start; }
 };
+
+/// Turns numbers of `groups` groups to how many steps they are. Gives whether the step is one of
+/// those that a panel can hold: 256 times it is an f16 number.
+bool CountSteps(float step, int64_t groups, float* numbers) {
+  constexpr float kMostStep = 65504.0f / 256;
+  if (!(std::fabs(step) <= kMostStep)) return false;
+  for (int64_t g = 0; g < groups; ++g) {
+    numbers[g] = step == 0 ? 0.0f : std::nearbyint(numbers[g] / step);
+  }
+  return true;
+}
+
+/// Turns the scales and minimums of a panel to bytes where they count the stored matrix's steps:
+/// nothing is lost. Gives whether the panel can hold the steps.
+bool TakeSteps(const CompactLayout& layout, int64_t columns, PanelRows& rows, std::byte* panel) {
+  const int64_t spans = columns / layout.span, groups = layout.span_groups();
+  for (int64_t i = 0; i < spans * kCompactRows; ++i) {
+    const int64_t row = i / spans, first = i % spans * groups;
+    float* scale = rows.scale.data() + i * groups;
+    float* minimum = rows.minimum.data() + i * groups;
+    const float step = rows.scale_step[static_cast<size_t>(i)];
+    const float minimum_step = rows.minimum_step[static_cast<size_t>(i)];
+    if (!CountSteps(step, groups, scale) || !CountSteps(minimum_step, groups, minimum)) {
+      return false;
+    }
+    std::byte* to = panel + layout.steps_at(first) + 2 * row;
+    WriteHalf(256 * step, to);
+    if (!layout.has_minimum) continue;
+    WriteHalf(256 * minimum_step, to + 2 * kCompactRows);
+    WriteHalf(0, to + 4 * kCompactRows);
+  }
+  return true;
+}
 
 /// Turns the scales and minimums of a panel, which has bytes for them, to bytes: zero is 8 then, so
 /// that the minimum is that of the middle of q, which errors of the scale leave alone. Gives
@@ -140,6 +217,12 @@ bool RoundScales(int64_t groups, PanelRows& rows, std::byte* panel) {
   return moved <= kLittle * kLittle * size;
 }
 
+bool ScalesToBytes(const CompactLayout& layout, int64_t columns, PanelRows& rows,
+                   std::byte* panel) {
+  if (!rows.scale_step.empty()) return TakeSteps(layout, columns, rows, panel);
+  return RoundScales(columns / layout.group, rows, panel);
+}
+
 /// Byte j of each row's four: step j in the low half, step 4 + j in the high half.
 void WriteNibbles(const int8_t* q, int64_t stride, int group, int zero, std::byte* to) {
   const uint32_t offset = static_cast<uint32_t>(zero) * 0x01010101u;
@@ -157,6 +240,20 @@ void WriteNibbles(const int8_t* q, int64_t stride, int group, int zero, std::byt
   }
 }
 
+/// Numbers of 5 or 6 bits, `upper` of them above four: see compact_kernels.h.
+void WriteJoined(const int8_t* q, int64_t stride, int group, int zero, int upper, std::byte* to) {
+  uint8_t* const lines = reinterpret_cast<uint8_t*>(to);
+  uint8_t* const last = lines + group * kCompactRows / 2;
+  std::fill_n(lines, last + 64 - lines, uint8_t{0});
+  for (int row = 0; row < kCompactRows; ++row) {
+    for (int k = 0; k < group; ++k) {
+      const int code = q[row * stride + k] + zero, half = k / 4, at = 4 * row + k % 4;
+      lines[half / 2 * 64 + at] |= static_cast<uint8_t>((code & 15) << (4 * (half % 2)));
+      last[at] |= static_cast<uint8_t>((code >> 4) << (upper * half));
+    }
+  }
+}
+
 void WriteBytes(const int8_t* q, int64_t stride, int group, std::byte* to) {
   for (int k = 0; k < group; k += 4, to += 64) {
     for (int row = 0; row < kCompactRows; ++row) std::memcpy(to + 4 * row, q + row * stride + k, 4);
@@ -167,18 +264,20 @@ void WritePanel(const CompactLayout& layout, int64_t columns, const PanelRows& r
                 std::byte* to) {
   const int64_t groups = columns / layout.group;
   const int64_t scales = kCompactRows * layout.scale_bytes();
-  to += layout.panel_head_bytes();
-  for (int64_t g = 0; g < groups; ++g, to += layout.group_bytes()) {
-    WriteScales(rows.scale.data() + g, groups, layout.scales, to);
+  for (int64_t g = 0; g < groups; ++g) {
+    std::byte* const group = to + layout.group_at(g);
+    WriteScales(rows.scale.data() + g, groups, layout.scales, group);
     if (layout.has_minimum) {
-      WriteScales(rows.minimum.data() + g, groups, layout.scales, to + scales);
+      WriteScales(rows.minimum.data() + g, groups, layout.scales, group + scales);
     }
     const int8_t* q = rows.q.data() + g * layout.group;
-    std::byte* lines = to + layout.head_bytes();
-    if (layout.type == CompactType::kInt4) {
-      WriteNibbles(q, columns, layout.group, layout.has_minimum ? 0 : layout.zero, lines);
-    } else {
-      WriteBytes(q, columns, layout.group, lines);
+    const int zero = layout.has_minimum ? 0 : layout.zero;
+    std::byte* lines = group + layout.head_bytes();
+    switch (layout.type) {
+      case CompactType::kInt4: WriteNibbles(q, columns, layout.group, zero, lines); break;
+      case CompactType::kInt5: WriteJoined(q, columns, layout.group, zero, 1, lines); break;
+      case CompactType::kInt6: WriteJoined(q, columns, layout.group, zero, 2, lines); break;
+      default: WriteBytes(q, columns, layout.group, lines);
     }
   }
 }
@@ -218,21 +317,19 @@ CompactMatrix::CompactMatrix(int64_t rows, int64_t columns, const CompactLayout&
 
 void CompactMatrix::Allocate(const CompactLayout& layout) {
   layout_ = layout;
-  const int64_t groups = columns_ / layout_.group;
-  panel_bytes_ =
-      CheckedAdd(CheckedMultiply(groups, layout_.group_bytes()), layout_.panel_head_bytes());
+  static_cast<void>(CheckedMultiply<int64_t>(columns_, 8 * kCompactRows));
+  panel_bytes_ = layout_.panel_bytes(columns_);
   const int64_t bytes = CheckedMultiply(panels(), panel_bytes_);
   buffer_ = AllocatePages(CheckedAdd(static_cast<size_t>(bytes), kCompactSlack));
 }
 
 CompactMatrix::CompactMatrix(const StoredMatrix& stored, int threads, CompactScales scales)
-    : CompactMatrix(stored.rows, stored.columns, (Check(stored), ChooseLayout(stored, scales))) {
-  if (layout_.quantized()) {
-    if (PackQuantized(stored, threads)) return;
-    Allocate(ChooseLayout(stored, CompactScales::kStored));
-    PackQuantized(stored, threads);
-  } else {
-    PackFloat(stored, threads);
+    : rows_(stored.rows), columns_(stored.columns) {
+  Check(stored);
+  for (const CompactLayout& layout : LayoutsFor(stored, scales)) {
+    Allocate(layout);
+    if (layout.quantized() && PackQuantized(stored, threads)) return;
+    if (!layout.quantized()) PackFloat(stored, threads);
   }
 }
 
@@ -247,15 +344,14 @@ bool CompactMatrix::PackQuantized(const StoredMatrix& stored, int threads) {
   float largest = 0;
   ParallelFor(threads, panels(), GrainOf({static_cast<double>(panel_bytes_) * 8, 0}),
               [&](int64_t begin, int64_t end) {
-                PanelRows read(columns_, columns_ / layout_.group);
+                PanelRows read(stored);
                 float most = 0;
                 for (int64_t p = begin; p < end; ++p) {
                   const int64_t first = p * kCompactRows;
                   read.Read(stored, first, std::min(first + kCompactRows, rows_));
                   most = std::max(most, read.Largest(layout_));
                   std::byte* to = buffer_->data() + p * panel_bytes_;
-                  if (layout_.scales == ScaleType::kByte &&
-                      !RoundScales(columns_ / layout_.group, read, to)) {
+                  if (layout_.byte_scales() && !ScalesToBytes(layout_, columns_, read, to)) {
                     fits = false;
                     return;
                   }

@@ -16,8 +16,9 @@
 
 namespace oort {
 
-/// What is made of the scales and minimums of a stored matrix. Bytes are for weights of 4 bits with
-/// minimums whose rows have scales of about one size; others are as they were stored.
+/// What is made of the scales and minimums of a stored matrix. Rounded to bytes are those of
+/// weights of 4 bits with minimums whose rows have scales of about one size; others are as they
+/// were stored.
 enum class CompactScales : unsigned char { kStored, kBytes };
 
 /// Weights (rows: outputs, columns: inputs) in panels that all instruction sets share; nothing but

@@ -92,28 +92,23 @@ inline void UnpackByteLine(const std::byte* line, const PairNumbers& numbers, ui
 template <CompactType type>
 void UnpackPairsQuantized(const CompactLayout& layout, const std::byte* panel, int64_t k0,
                           int64_t k1, const Bf16Target& to) {
-  constexpr int kSteps = type == CompactType::kInt4 ? 8 : 4;
   const float zero = static_cast<float>(layout.zero);
   uint16_t* out = to.blocks[0];
-  for (int64_t k = k0, steps = 0; k < k1; k += steps) {
-    const std::byte* group = panel + layout.group_at(k / layout.group);
-    const int64_t into = k % layout.group;
-    steps = layout.group - into < k1 - k ? layout.group - into : k1 - k;
-    const GroupNumbers of(layout, panel, group, 0);
-    const std::byte* line = group + layout.head_bytes() + into / kSteps * 64;
-    const std::byte* end = line + steps / kSteps * 64;
+  ForGroups(layout, k0, k1, [&](int64_t index, int64_t begin, int64_t end) {
+    const GroupNumbers of(layout, panel, index, 0);
+    const GroupLines<type> lines(panel + layout.group_at(index) + layout.head_bytes());
     if constexpr (type == CompactType::kInt4) {
       const PairNumbers numbers(kNibbleAt16, of.scale.v, of.minimum.v, zero);
-      for (; line < end; line += 64, out += 4 * to.step) {
-        UnpackNibbleLine(line, numbers, out, to.step);
+      for (int64_t k = begin; k < end; k += 8, out += 4 * to.step) {
+        UnpackNibbleLine(lines.data() + k / 8 * 64, numbers, out, to.step);
       }
     } else {
       const PairNumbers numbers(kByteAt15, of.scale.v, of.minimum.v, zero + 128.0f);
-      for (; line < end; line += 64, out += 2 * to.step) {
-        UnpackByteLine(line, numbers, out, to.step);
+      for (int64_t k = begin; k < end; k += 4, out += 2 * to.step) {
+        UnpackByteLine(lines.data() + k / 4 * 64, numbers, out, to.step);
       }
     }
-  }
+  });
 }
 
 }  // namespace oort::OORT_ISA

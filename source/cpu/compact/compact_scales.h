@@ -59,6 +59,14 @@ inline Vec LoadFloat(const std::byte* p, int index) {
   return Vec::Load(floats);
 }
 
+#if defined(OORT_ISA_neon)
+inline uint8x8_t FourBytes(const std::byte* from) {
+  uint32_t four;
+  std::memcpy(&four, from, sizeof(four));
+  return vreinterpret_u8_u32(vdup_n_u32(four));
+}
+#endif
+
 /// Bytes, 0 to 255.
 inline Vec LoadByte(const std::byte* p, int index) {
   const std::byte* from = p + index;
@@ -68,9 +76,32 @@ inline Vec LoadByte(const std::byte* p, int index) {
 #elif defined(OORT_ISA_avx2)
   const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from));
   return Vec(_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)));
+#elif defined(OORT_ISA_neon)
+  return Vec(vcvtq_f32_u32(vmovl_u16(vget_low_u16(vmovl_u8(FourBytes(from))))));
 #else
   float floats[Vec::kWidth];
   for (int i = 0; i < Vec::kWidth; ++i) floats[i] = static_cast<float>(from[i]);
+  return Vec::Load(floats);
+#endif
+}
+
+/// Bytes, -128 to 127.
+inline Vec LoadSignedByte(const std::byte* p, int index) {
+  const std::byte* from = p + index;
+#if defined(OORT_ISA_avx512)
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  return Vec(_mm512_maskz_cvtepi32_ps(0xffff, _mm512_maskz_cvtepi8_epi32(0xffff, bytes)));
+#elif defined(OORT_ISA_avx2)
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from));
+  return Vec(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)));
+#elif defined(OORT_ISA_neon)
+  const int8x8_t bytes = vreinterpret_s8_u8(FourBytes(from));
+  return Vec(vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(bytes)))));
+#else
+  float floats[Vec::kWidth];
+  for (int i = 0; i < Vec::kWidth; ++i) {
+    floats[i] = static_cast<float>(static_cast<int8_t>(from[i]));
+  }
   return Vec::Load(floats);
 #endif
 }

@@ -55,19 +55,25 @@ class PieceLines {
   class Panel {
    public:
     [[gnu::always_inline]] Panel(const TileStretch& piece, int index) {
-      if (piece.panels[index] == nullptr) return;
-      rows_ = {piece.panels[index], 0};
-      const int64_t group = piece.layout.group, into = piece.k0 % group / kSteps;
-      group_ = piece.panels[index] + piece.layout.group_at(piece.k0 / group);
+      const std::byte* panel = piece.panels[index];
+      if (panel == nullptr) return;
+      const CompactLayout& layout = piece.layout;
+      const int64_t first = piece.k0 / layout.group, into = piece.k0 % layout.group / kSteps;
+      group_ = panel + layout.group_at(first);
+      if constexpr (RowScales<scales>::kCounts) {
+        rows_ = {panel + layout.steps_at(first), 0};
+        in_span_ = layout.span_groups() - first % layout.span_groups();
+      }
       if (into == 0) return;
       StartGroup(piece.layout);
       line_ += 64 * into;
       in_group_ -= static_cast<int>(into);
     }
+    Panel(const Panel&) = delete;  // line_ may point into it
     [[gnu::always_inline]] bool exists() const { return group_ != nullptr; }
     [[gnu::always_inline]] void Unpack(const TileStretch& piece, uint16_t* out) {
       if (in_group_ == 0) StartGroup(piece.layout);
-      __builtin_prefetch(line_ + piece.ahead, 0, 2);
+      __builtin_prefetch(fetch_ + piece.ahead, 0, 2);
       if constexpr (kNibbles) {
         Format::UnpackLowNibbles(line_, numbers_, out, kPair);
         Format::UnpackHighNibbles(line_, numbers_, out + 2 * kPair, kPair);
@@ -76,20 +82,34 @@ class PieceLines {
         Format::UnpackLastBytes(line_, numbers_, out + kPair);
       }
       line_ += 64;
+      fetch_ += 64;
       --in_group_;
     }
 
    private:
     [[gnu::always_inline]] void StartGroup(const CompactLayout& layout) {
+      if constexpr (RowScales<scales>::kCounts) {
+        if (in_span_ == 0) {
+          rows_ = {group_, 0};
+          group_ += layout.steps_bytes();
+          in_span_ = layout.span_groups();
+        }
+        --in_span_;
+      }
       const __m512 minimum = layout.has_minimum ? rows_.Minimum(group_).v : _mm512_setzero_ps();
       numbers_ = Format::template NumbersOf<type>(rows_.Scale(group_).v, minimum, layout.zero);
-      line_ = group_ + layout.head_bytes();
+      fetch_ = group_ + layout.head_bytes();
+      lines_.Read(fetch_);
+      line_ = lines_.data();
       in_group_ = layout.group / kSteps;
       group_ += layout.group_bytes();
     }
 
     const std::byte *group_ = nullptr, *line_ = nullptr;  ///< the group behind the line's
     int in_group_ = 0;                                    ///< lines that are left of it
+    int64_t in_span_ = 0;                                 ///< groups that are left of a span
+    const std::byte* fetch_ = nullptr;                    ///< where the line lies in the panel
+    GroupLines<type> lines_;                              ///< of the group that line_ is in
     RowScales<scales> rows_;
     typename Format::Numbers numbers_;
   };
@@ -108,10 +128,17 @@ struct CompactTag {
 template <typename Body>
 void WithLayout(const CompactLayout& layout, Body body) {
   WithScales(layout.scales, [&](auto scales) {
-    if (layout.type == CompactType::kInt4) {
-      body(CompactTag<CompactType::kInt4>{}, scales);
-    } else if constexpr (decltype(scales)::kType != ScaleType::kByte) {
-      body(CompactTag<CompactType::kInt8>{}, scales);
+    constexpr ScaleType kScales = decltype(scales)::kType;
+    const auto as = [&](auto type) {
+      if constexpr (CompactExists(decltype(type)::kType, kScales)) {
+        body(type, scales);
+      }
+    };
+    switch (layout.type) {
+      case CompactType::kInt4: return as(CompactTag<CompactType::kInt4>{});
+      case CompactType::kInt5: return as(CompactTag<CompactType::kInt5>{});
+      case CompactType::kInt6: return as(CompactTag<CompactType::kInt6>{});
+      default: return as(CompactTag<CompactType::kInt8>{});
     }
   });
 }

@@ -21,21 +21,18 @@ template <CompactType type>
 void UnpackQuantized(const CompactLayout& layout, const std::byte* panel, int64_t k0, int64_t k1,
                      float* out, int64_t stride) {
   const Vec zero(static_cast<float>(layout.zero));
-  constexpr int kSteps = type == CompactType::kInt4 ? 8 : 4;
-  for (int64_t k = k0, steps = 0; k < k1; k += steps, out += steps * stride) {
-    const std::byte* group = panel + layout.group_at(k / layout.group);
-    const int64_t into = k % layout.group;
-    steps = layout.group - into < k1 - k ? layout.group - into : k1 - k;
-    const GroupLanes numbers(layout, panel, group);
-    const std::byte* lines = group + layout.head_bytes() + into / kSteps * 64;
-    ForGroup<type>(lines, static_cast<int>(steps), [&](int step, const Lanes& q) {
+  ForGroups(layout, k0, k1, [&](int64_t index, int64_t begin, int64_t end) {
+    const GroupLanes numbers(layout, panel, index);
+    const std::byte* lines = panel + layout.group_at(index) + layout.head_bytes();
+    float* to = out + (index * layout.group - k0) * stride;
+    ForSteps<type>(lines, begin, end, [&](int64_t step, const Lanes& q) {
       Lanes value;
       Unroll<kVectors>([&](auto i) {
         value.v[i] = Fma(q.v[i] - zero, numbers.scale.v[i], numbers.minimum.v[i]);
       });
-      value.Store(out + step * stride);
+      value.Store(to + step * stride);
     });
-  }
+  });
 }
 
 void Unpack(const CompactLayout& layout, const std::byte* panel, int64_t k0, int64_t k1, float* out,
@@ -46,6 +43,10 @@ void Unpack(const CompactLayout& layout, const std::byte* panel, int64_t k0, int
     case CompactType::kBf16: return UnpackFloat<CompactType::kBf16>(panel, k0, k1, out, stride);
     case CompactType::kInt8:
       return UnpackQuantized<CompactType::kInt8>(layout, panel, k0, k1, out, stride);
+    case CompactType::kInt6:
+      return UnpackQuantized<CompactType::kInt6>(layout, panel, k0, k1, out, stride);
+    case CompactType::kInt5:
+      return UnpackQuantized<CompactType::kInt5>(layout, panel, k0, k1, out, stride);
     case CompactType::kInt4:
       return UnpackQuantized<CompactType::kInt4>(layout, panel, k0, k1, out, stride);
   }
@@ -68,11 +69,16 @@ inline void StorePairs(const Lanes& first, const Lanes& second, uint16_t* to) {
 void UnpackPairs(const CompactLayout& layout, const std::byte* panel, int64_t k0, int64_t k1,
                  const Bf16Target& to) {
 #if defined(OORT_ISA_avx512)
-  if (layout.type == CompactType::kInt4) {
-    return UnpackPairsQuantized<CompactType::kInt4>(layout, panel, k0, k1, to);
-  }
-  if (layout.type == CompactType::kInt8) {
-    return UnpackPairsQuantized<CompactType::kInt8>(layout, panel, k0, k1, to);
+  switch (layout.type) {
+    case CompactType::kInt4:
+      return UnpackPairsQuantized<CompactType::kInt4>(layout, panel, k0, k1, to);
+    case CompactType::kInt5:
+      return UnpackPairsQuantized<CompactType::kInt5>(layout, panel, k0, k1, to);
+    case CompactType::kInt6:
+      return UnpackPairsQuantized<CompactType::kInt6>(layout, panel, k0, k1, to);
+    case CompactType::kInt8:
+      return UnpackPairsQuantized<CompactType::kInt8>(layout, panel, k0, k1, to);
+    default: break;
   }
 #endif
   constexpr int64_t kSteps = 16;

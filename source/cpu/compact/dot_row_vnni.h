@@ -19,7 +19,8 @@ struct SidePanels {
   static constexpr int64_t kFetchAhead = 2048;
   const std::byte* first;
   int64_t bytes;          ///< of a panel
-  int64_t head;           ///< of these, before the first group
+  int64_t span;           ///< groups whose scales count the steps before them
+  int64_t steps;          ///< bytes of these
   const std::byte* then;  ///< what the first stream reads behind its panel
   int64_t then_step;      ///< from there to that of the next stream
 
@@ -123,12 +124,18 @@ template <typename Groups, int panels>
 void DotSidePanels(const DotRowX& x, int zero, const SidePanels& side, float* y) {
   __m512 totals[panels];
   RowScales<Groups::scales> scales[panels];
-  Unroll<panels>([&](auto p) {
-    totals[p] = _mm512_setzero_ps();
-    scales[p] = {side.first + p * side.bytes, 0};
-  });
-  const std::byte* group = side.first + side.head;
-  for (int64_t g = 0; g < x.groups; ++g, group += Groups::kBytes) {
+  Unroll<panels>([&](auto p) { totals[p] = _mm512_setzero_ps(); });
+  const std::byte* group = side.first;
+  const auto start_span = [&]() __attribute__((always_inline)) {
+    Unroll<panels>([&](auto p) { scales[p] = {group + p * side.bytes, 0}; });
+    group += side.steps;
+  };
+  start_span();
+  for (int64_t g = 0, span_end = side.span; g < x.groups; ++g, group += Groups::kBytes) {
+    if (RowScales<Groups::scales>::kCounts && g == span_end) {
+      start_span();
+      span_end += side.span;
+    }
     Unroll<panels>([&](auto p) __attribute__((always_inline)) {
       side.Fetch<Groups::kBytes>(p, group - side.first);
     });
@@ -152,23 +159,25 @@ void DotSidePanels(const DotRowX& x, int zero, const SidePanels& side, float* y)
 /// All panels of `dot` times its row `row`.
 template <typename Groups>
 void DotPanelsOfRow(const CompactDot& dot, const DotRowX& x, int row) {
-  const int64_t bytes = dot.layout.group_at(x.groups), head = dot.layout.panel_head_bytes();
+  const CompactLayout& layout = dot.layout;
+  const int64_t bytes = layout.panel_bytes(dot.k);
   const std::byte* panel = dot.panel;
   float* y = dot.y + row * dot.y_stride;
   for (int64_t left = dot.panels; left > 0;) {
     const int64_t some = left >= 4 ? 4 : left >= 2 ? 2 : 1;
-    SidePanels side{panel, bytes, head, panel + some * bytes, bytes};
+    SidePanels side{panel, bytes, layout.span_groups(), layout.steps_bytes(), panel + some * bytes,
+                    bytes};
     if (side.then >= dot.end) {
       // Where nothing comes any more, what is here already costs nothing.
       side.then = dot.next == nullptr ? panel : dot.next;
       side.then_step = SidePanels::kFetchAhead;
     }
     if (some == 4) {
-      DotSidePanels<Groups, 4>(x, dot.layout.zero, side, y);
+      DotSidePanels<Groups, 4>(x, layout.zero, side, y);
     } else if (some == 2) {
-      DotSidePanels<Groups, 2>(x, dot.layout.zero, side, y);
+      DotSidePanels<Groups, 2>(x, layout.zero, side, y);
     } else {
-      DotSidePanels<Groups, 1>(x, dot.layout.zero, side, y);
+      DotSidePanels<Groups, 1>(x, layout.zero, side, y);
     }
     left -= some;
     panel += some * bytes;

@@ -7,26 +7,26 @@
 
 namespace oort::OORT_ISA {
 
-/// Scales and minimums of a panel's groups, of Vec::kWidth rows from row `first` on.
+/// Scales and minimums of the groups of a span, of Vec::kWidth rows from row `first` on.
 template <ScaleType type>
 struct RowScales {
   static constexpr int kBytes = type == ScaleType::kF32 ? 4 : type == ScaleType::kF16 ? 2 : 1;
+  static constexpr bool kCounts = kBytes == 1;
 
   RowScales() = default;
-  RowScales(const std::byte* panel, int first_row) : first(first_row) {
+  RowScales(const std::byte* steps, int first_row) : first(first_row) {
+    const auto step = [&](int which) { return LoadHalf(steps + which * 2 * kCompactRows, first); };
+    if constexpr (kCounts) scale_step = step(0) * Vec(1.0f / 256);
     if constexpr (type == ScaleType::kByte) {
-      const auto factor = [&](int which) {
-        return LoadHalf(panel + which * 2 * kCompactRows, first);
-      };
-      scale_step = factor(0) * Vec(1.0f / 256);
-      minimum_step = factor(1) * Vec(1.0f / 256);
-      minimum_start = factor(2);
+      minimum_step = step(1) * Vec(1.0f / 256);
+      minimum_start = step(2);
     }
   }
   [[gnu::always_inline]] Vec Scale(const std::byte* group) const {
     if constexpr (type == ScaleType::kF32) return LoadFloat(group, first);
     if constexpr (type == ScaleType::kF16) return LoadHalf(group, first);
     if constexpr (type == ScaleType::kByte) return LoadByte(group, first) * scale_step;
+    if constexpr (type == ScaleType::kSignedByte) return LoadSignedByte(group, first) * scale_step;
   }
   [[gnu::always_inline]] Vec Minimum(const std::byte* group) const {
     const std::byte* from = group + kBytes * kCompactRows;
@@ -35,6 +35,7 @@ struct RowScales {
     if constexpr (type == ScaleType::kByte) {
       return Fma(LoadByte(from, first), minimum_step, minimum_start);
     }
+    return Vec(0.0f);
   }
 
   int first = 0;
@@ -51,18 +52,20 @@ template <typename Body>
   switch (type) {
     case ScaleType::kF32: return body(ScaleTag<ScaleType::kF32>{});
     case ScaleType::kF16: return body(ScaleTag<ScaleType::kF16>{});
-    case ScaleType::kByte: break;
+    case ScaleType::kByte: return body(ScaleTag<ScaleType::kByte>{});
+    case ScaleType::kSignedByte: break;
   }
-  return body(ScaleTag<ScaleType::kByte>{});
+  return body(ScaleTag<ScaleType::kSignedByte>{});
 }
 
-/// The numbers of one group of a panel, for Vec::kWidth rows: minimums are 0 where there are none.
+/// The numbers of group `index` of a panel, for Vec::kWidth rows: minimums are 0 where there are
+/// none.
 struct GroupNumbers {
   Vec scale, minimum;
-  GroupNumbers(const CompactLayout& layout, const std::byte* panel, const std::byte* group,
-               int first) {
+  GroupNumbers(const CompactLayout& layout, const std::byte* panel, int64_t index, int first) {
+    const std::byte* group = panel + layout.group_at(index);
     WithScales(layout.scales, [&](auto tag) {
-      const RowScales<decltype(tag)::kType> rows(panel, first);
+      const RowScales<decltype(tag)::kType> rows(panel + layout.steps_at(index), first);
       scale = rows.Scale(group);
       minimum = layout.has_minimum ? rows.Minimum(group) : Vec(0.0f);
     });

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "cpu/bf16_fours_neon.h"
+#include "cpu/compact/byte_lines.h"
 #include "cpu/compact/compact_kernels.h"
 #include "cpu/fmlal_neon.h"
 
@@ -54,7 +55,9 @@ template <CompactType type, int block>
       q[2 * i + 1] = vshrq_n_u8(both, 4);
     });
   } else {
-    Unroll<4>([&](auto i) { q[i] = veorq_u8(vld1q_u8(lines + 64 * i), vdupq_n_u8(0x80)); });
+    // A sign is turned to what counts from 0 on.
+    const uint8x16_t turn = vdupq_n_u8(type == CompactType::kInt8 ? 0x80 : 0);
+    Unroll<4>([&](auto i) { q[i] = veorq_u8(vld1q_u8(lines + 64 * i), turn); });
   }
   const uint8x16_t top = vdupq_n_u8(0x64);
   float16x8_t halves[8];
@@ -82,10 +85,10 @@ void UnpackHalfFoursOf(const CompactLayout& layout, const std::byte* panel, int6
   constexpr int64_t kSixteen = type == CompactType::kInt4 ? 128 : 256;  // bytes of 16 steps
   for (int64_t first = 0; first < k; first += layout.group, panel += layout.group_bytes()) {
     const RowStarts starts(layout, panel);
-    const uint8_t* lines = reinterpret_cast<const uint8_t*>(panel) + layout.head_bytes();
+    const GroupLines<type> lines(panel + layout.head_bytes());
     Unroll<kCompactRows / 4>([&](auto block) {
       const float16x4_t scale = vld1_f16(reinterpret_cast<const float16_t*>(panel) + 4 * block);
-      const uint8_t* from = lines + 16 * block;
+      const uint8_t* from = reinterpret_cast<const uint8_t*>(lines.data()) + 16 * block;
       uint16_t* out = to.blocks[block] + first / 4 * to.step;
       for (int i = 0; i < layout.group; i += 16, from += kSixteen, out += 4 * to.step) {
         StoreSixteen<type, block>(from, scale, starts, out, to.step);
@@ -96,10 +99,11 @@ void UnpackHalfFoursOf(const CompactLayout& layout, const std::byte* panel, int6
 
 inline void UnpackHalfFours(const CompactLayout& layout, const std::byte* panel, int64_t k,
                             const Bf16Target& to) {
-  if (layout.type == CompactType::kInt4) {
-    return UnpackHalfFoursOf<CompactType::kInt4>(layout, panel, k, to);
+  switch (layout.type) {
+    case CompactType::kInt4: return UnpackHalfFoursOf<CompactType::kInt4>(layout, panel, k, to);
+    case CompactType::kInt5: return UnpackHalfFoursOf<CompactType::kInt5>(layout, panel, k, to);
+    default: return UnpackHalfFoursOf<CompactType::kInt8>(layout, panel, k, to);
   }
-  UnpackHalfFoursOf<CompactType::kInt8>(layout, panel, k, to);
 }
 
 }  // namespace oort::OORT_ISA

@@ -33,10 +33,9 @@ inline bool TakesHalves(const CompactLayout& layout) {
          layout.scales == ScaleType::kF16 && (layout.has_minimum || layout.zero == 8);
 }
 
-/// Whether all its numbers fit f16, so that FMLAL unpacks it.
+/// Whether all its numbers fit f16, so that FMLAL unpacks it (6 bits never have such scales).
 inline bool UnpacksHalves(const CompactLayout& layout) {
-  return (layout.type == CompactType::kInt4 || layout.type == CompactType::kInt8) &&
-         layout.scales == ScaleType::kF16;
+  return layout.quantized() && layout.scales == ScaleType::kF16;
 }
 
 struct HalfKernels {
