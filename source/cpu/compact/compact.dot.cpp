@@ -9,6 +9,7 @@
 #if defined(OORT_UNIT_neon_dot)
 #include "cpu/compact/byte_sums_neon.h"
 #include "cpu/compact/dot_row_neon.h"
+#include "cpu/compact/dot_row_tight_neon.h"
 #elif defined(OORT_UNIT_avx512_vnni)
 #include "cpu/compact/byte_sums_vnni.h"
 #include "cpu/compact/dot_row_vnni.h"
@@ -112,6 +113,15 @@ template <typename V>
     V::rows == 1 && V::single && !IsJoined(V::type) && !(V::fine && V::minimums) &&
     (V::scales == ScaleType::kF16 || (kByteScalesByHand && V::scales == ScaleType::kByte));
 
+#if defined(OORT_UNIT_neon_dot)
+/// Whether it is for DotRowTight. Groups of 6 bits are always one piece.
+template <typename V>
+inline constexpr bool kTight = V::rows == 1 &&
+                               (V::type == CompactType::kInt6 ||
+                                (V::single && V::type != CompactType::kInt8 &&
+                                 (IsJoined(V::type) || RowScales<V::scales>::kCounts)));
+#endif
+
 #if defined(OORT_UNIT_neon_dot) || defined(OORT_UNIT_avx512_vnni)
 template <typename V>
 DotRowX RowOf(const CompactDot& dot, int row) {
@@ -144,6 +154,12 @@ void DotRows(const CompactDot& dot, int first, const std::byte* ahead) {
     } else {
       return DotRowInt4<V::minimums>(x, layout.zero, dot.panel, ahead, y);
     }
+  }
+#endif
+#if defined(OORT_UNIT_neon_dot)
+  if constexpr (kTight<V>) {
+    return DotRowTight<V::type, V::minimums, V::scales, V::piece>(
+        RowOf<V>(dot, first), layout, dot.panel, ahead, dot.y + first * dot.y_stride);
   }
 #endif
   const int pieces = V::single ? 1 : layout.group / V::piece;
@@ -257,7 +273,9 @@ void DotPieces(const CompactDot& dot) {
   if (type == CompactType::kInt6 || dot.x.piece == 16) {
     return DotAllRows<type, 16, minimums, scales, false>(dot);
   }
-  if (dot.layout.group != 32) return DotAllRows<type, 32, minimums, scales, false>(dot);
+  if (type != CompactType::kInt5 && dot.layout.group != 32) {
+    return DotAllRows<type, 32, minimums, scales, false>(dot);
+  }
   DotAllRows<type, 32, minimums, scales, true>(dot);
 }
 

@@ -6,9 +6,7 @@
 //   16 scales, f16, f32 or bytes; 16 minimums of the same type, if there are any;
 //   lines of 64 bytes, 4 for each row. 8 bits: a line is 4 steps of k, int8. 4 bits: a line is 8
 //   steps, of byte j the low half is step j and the high half step 4 + j, as 0..15. 5 and 6 bits:
-//   lines of their lower four bits like that, and behind them one of the others: of each byte there
-//   the lowest one or two belong to the low half of the same byte of the first line, the next to
-//   its high half, and so on (byte_lines.h).
+//   a group is five or three lines (byte_lines.h).
 // Where scales and minimums are bytes s and m, they count steps, which stand before the groups of
 // every `span` steps of k: three f16 numbers of each row, a, b and c, 16 each, so that the scale is
 // a s / 256, the minimum b m / 256 + c; or, without minimums, a alone, and s has a sign.

@@ -240,16 +240,33 @@ void WriteNibbles(const int8_t* q, int64_t stride, int group, int zero, std::byt
   }
 }
 
-/// Numbers of 5 or 6 bits, `upper` of them above four: see compact_kernels.h.
-void WriteJoined(const int8_t* q, int64_t stride, int group, int zero, int upper, std::byte* to) {
-  uint8_t* const lines = reinterpret_cast<uint8_t*>(to);
-  uint8_t* const last = lines + group * kCompactRows / 2;
-  std::fill_n(lines, last + 64 - lines, uint8_t{0});
-  for (int row = 0; row < kCompactRows; ++row) {
-    for (int k = 0; k < group; ++k) {
-      const int code = q[row * stride + k] + zero, half = k / 4, at = 4 * row + k % 4;
-      lines[half / 2 * 64 + at] |= static_cast<uint8_t>((code & 15) << (4 * (half % 2)));
-      last[at] |= static_cast<uint8_t>((code >> 4) << (upper * half));
+/// The four steps of a row from q on, each in a byte.
+uint32_t FourSteps(const int8_t* q, int zero) {
+  uint32_t four = 0;
+  for (int i = 3; i >= 0; --i) four = four << 8 | static_cast<uint32_t>(q[i] + zero);
+  return four;
+}
+
+/// A group of 5 or 6 bits: see byte_lines.h.
+void WriteJoined(CompactType type, const int8_t* q, int64_t stride, int zero, std::byte* to) {
+  const bool five = type == CompactType::kInt5;
+  constexpr uint32_t kLowest = 0x01010101u;
+  for (int row = 0; row < kCompactRows; ++row, q += stride) {
+    const auto step = [&](int four) { return FourSteps(q + 4 * four, zero); };
+    const auto upper = [&](int line) -> uint32_t {
+      if (!five) return step(3) >> (4 - 2 * line) & 3 * kLowest;
+      const uint32_t last = step(7);
+      switch (line) {
+        case 0: return step(5) >> 2 & 7 * kLowest;
+        case 1: return (step(5) & 3 * kLowest) << 1 | (last >> 1 & kLowest);
+        case 2: return step(6) >> 2 & 7 * kLowest;
+        case 3: return (step(6) & 3 * kLowest) << 1 | (last & kLowest);
+        default: return last >> 2 & 7 * kLowest;
+      }
+    };
+    for (int line = 0; line < (five ? 5 : 3); ++line) {
+      const uint32_t four = step(line) | upper(line) << (five ? 5 : 6);
+      std::memcpy(to + 64 * line + 4 * row, &four, sizeof(four));
     }
   }
 }
@@ -275,8 +292,8 @@ void WritePanel(const CompactLayout& layout, int64_t columns, const PanelRows& r
     std::byte* lines = group + layout.head_bytes();
     switch (layout.type) {
       case CompactType::kInt4: WriteNibbles(q, columns, layout.group, zero, lines); break;
-      case CompactType::kInt5: WriteJoined(q, columns, layout.group, zero, 1, lines); break;
-      case CompactType::kInt6: WriteJoined(q, columns, layout.group, zero, 2, lines); break;
+      case CompactType::kInt5:
+      case CompactType::kInt6: WriteJoined(layout.type, q, columns, zero, lines); break;
       default: WriteBytes(q, columns, layout.group, lines);
     }
   }
