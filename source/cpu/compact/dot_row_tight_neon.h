@@ -100,6 +100,9 @@ void DotRowTight(const DotRowX& x, const CompactLayout& layout, const std::byte*
   const int zero = -layout.zero;
   for (int64_t first = 0; first < x.groups; first += span) {
     Unroll<4>([&](auto i) { steps[i] = {at, 4 * i}; });
+    for (int64_t line = 0; line < layout.steps_bytes(); line += 64) {
+      __builtin_prefetch(ahead + (at - panel) + line, 0, 1);
+    }
     at += layout.steps_bytes();
     for (int64_t g = first; g < first + span; ++g, at += kGroupBytes) {
       for (int line = 0; line < kGroupBytes; line += 64) {
