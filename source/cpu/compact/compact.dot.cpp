@@ -185,10 +185,10 @@ void DotRows(const CompactDot& dot, int first, const std::byte* ahead) {
     }
   });
   int64_t p = 0;
-  for (int64_t g = 0, span_end = layout.span_groups(); g < groups; ++g) {
+  for (int64_t g = 0, span_end = layout.span; g < groups; ++g) {
     if (RowScales<V::scales>::kCounts && g == span_end) {
       start_span();
-      span_end += layout.span_groups();
+      span_end += layout.span;
     }
     const std::byte* head = data;
     if constexpr (V::rows == 1) {

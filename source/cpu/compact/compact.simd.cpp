@@ -13,12 +13,12 @@ void GemvQuantized(const CompactGemv& gemv) {
   Unroll<rows>([&](auto r) { total[r] = Lanes::Broadcast(0.0f); });
   const Vec zero(static_cast<float>(layout.zero));
   for (int64_t g = 0; g < groups; ++g) {
-    const std::byte* group = gemv.panel + layout.group_at(g);
+    const GroupPlace group(layout, gemv.panel, g);
     const float* x = gemv.x + g * layout.group;
     Lanes sums[rows];
     float x_sums[rows] = {};
     Unroll<rows>([&](auto r) { sums[r] = Lanes::Broadcast(0.0f); });
-    ForSteps<type>(group + layout.head_bytes(), 0, layout.group, [&](int64_t k, const Lanes& q) {
+    ForSteps<type>(group.lines, 0, layout.group, [&](int64_t k, const Lanes& q) {
       Unroll<rows>([&](auto r) {
         const float factor = x[r * gemv.x_stride + k];
         x_sums[r] += factor;
@@ -26,7 +26,7 @@ void GemvQuantized(const CompactGemv& gemv) {
             [&](auto i) { sums[r].v[i] = Fma(q.v[i] - zero, Vec(factor), sums[r].v[i]); });
       });
     });
-    const GroupLanes numbers(layout, gemv.panel, g);
+    const GroupLanes numbers(layout, group);
     Unroll<rows>([&](auto r) {
       Unroll<kVectors>(
           [&](auto i) { total[r].v[i] = Fma(sums[r].v[i], numbers.scale.v[i], total[r].v[i]); });
@@ -265,7 +265,7 @@ void Spread(const CompactSpread& job) {
   const int64_t groups = job.k / job.layout.group;
   Lanes sums = Lanes::Broadcast(0.0f);
   for (int64_t g = 0; g < groups; ++g) {
-    const GroupLanes numbers(job.layout, job.panel, g);
+    const GroupLanes numbers(job.layout, GroupPlace(job.layout, job.panel, g));
     Unroll<kVectors>([&](auto i) {
       const Vec scale = numbers.scale.v[i];
       sums.v[i] = Fma(scale * scale, Vec(job.energy[g]), sums.v[i]);

@@ -93,11 +93,12 @@ void UnpackFoursQuantized(const CompactLayout& layout, const std::byte* panel, i
   constexpr int kSteps = type == CompactType::kInt4 ? 8 : 4;
   const float zero = static_cast<float>(layout.zero + (type == CompactType::kInt8 ? 128 : 0));
   ForGroups(layout, k0, k1, [&](int64_t index, int64_t begin, int64_t end) {
-    const GroupLines<type> lines(panel + layout.group_at(index) + layout.head_bytes());
+    const GroupPlace group(layout, panel, index);
+    const GroupLines<type> lines(group.lines);
     const uint8_t* from = reinterpret_cast<const uint8_t*>(lines.data()) + begin / kSteps * 64;
     const int64_t first = (index * layout.group + begin - k0) / 4 * to.step;
     Unroll<4>([&](auto i) {
-      const GroupNumbers of(layout, panel, index, 4 * i);
+      const GroupNumbers of(layout, group, 4 * i);
       Vec start = of.minimum;
       if constexpr (type == CompactType::kInt4) start = Fnma(of.scale, Vec(128 + zero), start);
       const FourNumbers numbers{of.scale.v, FourStarts(start.v), layout.has_minimum, zero};

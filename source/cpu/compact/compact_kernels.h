@@ -8,7 +8,7 @@
 //   steps, of byte j the low half is step j and the high half step 4 + j, as 0..15. 5 and 6 bits:
 //   a group is five or three lines (byte_lines.h).
 // Where scales and minimums are bytes s and m, they count steps, which stand before the groups of
-// every `span` steps of k: three f16 numbers of each row, a, b and c, 16 each, so that the scale is
+// every `span` groups: three f16 numbers of each row, a, b and c, 16 each, so that the scale is
 // a s / 256, the minimum b m / 256 + c; or, without minimums, a alone, and s has a sign.
 // Of floating-point weights a panel is (k, 16) elements.
 #pragma once
@@ -44,7 +44,7 @@ struct CompactLayout {
   int group = 1;
   bool has_minimum = false;            ///< value = scale * q + minimum
   ScaleType scales = ScaleType::kF32;  ///< kByte with minimums only, kSignedByte without
-  int64_t span = 0;                    ///< of bytes: steps of k; a multiple of the group
+  int64_t span = 1;                    ///< of bytes: groups whose scales count the same steps
   int zero = 0;                        ///< value = scale * (q - zero) + minimum
 
   bool quantized() const { return type >= CompactType::kInt8; }
@@ -78,17 +78,15 @@ struct CompactLayout {
   }
   /// Where in a panel group `index` is, and where the steps are that its scales count.
   int64_t group_at(int64_t index) const {
-    return byte_scales() ? steps_at(index) + steps_bytes() + index % span_groups() * group_bytes()
+    return byte_scales() ? steps_at(index) + steps_bytes() + index % span * group_bytes()
                          : index * group_bytes();
   }
-  int64_t steps_at(int64_t index) const {
-    return byte_scales() ? index / span_groups() * span_bytes() : 0;
-  }
-  int64_t span_groups() const { return span / group; }
-  int64_t span_bytes() const { return steps_bytes() + span_groups() * group_bytes(); }
+  int64_t steps_at(int64_t index) const { return byte_scales() ? index / span * span_bytes() : 0; }
+  int64_t span_bytes() const { return steps_bytes() + span * group_bytes(); }
   /// Bytes of a panel of `k` steps.
   int64_t panel_bytes(int64_t k) const {
-    return byte_scales() ? k / span * span_bytes() : k / group * group_bytes();
+    const int64_t groups = k / group;
+    return byte_scales() ? groups / span * span_bytes() : groups * group_bytes();
   }
 };
 

@@ -32,13 +32,12 @@ struct Lanes {
   }
 };
 
-/// The numbers of group `index` of a panel.
+/// The numbers of a group.
 struct GroupLanes {
   Lanes scale, minimum;
-  [[gnu::always_inline]] GroupLanes(const CompactLayout& layout, const std::byte* panel,
-                                    int64_t index) {
+  [[gnu::always_inline]] GroupLanes(const CompactLayout& layout, const GroupPlace& group) {
     Unroll<kVectors>([&](auto i) {
-      const GroupNumbers numbers(layout, panel, index, i * Vec::kWidth);
+      const GroupNumbers numbers(layout, group, i * Vec::kWidth);
       scale.v[i] = numbers.scale;
       minimum.v[i] = numbers.minimum;
     });

@@ -62,11 +62,11 @@ std::vector<CompactLayout> LayoutsFor(const StoredMatrix& stored, CompactScales 
   CompactLayout bytes = plain;
   bytes.scales = groups.has_minimum ? ScaleType::kByte : ScaleType::kSignedByte;
   if (groups.span != 0) {
-    bytes.span = groups.span;
+    bytes.span = groups.span / groups.group;
     return {UsedBits(bytes, groups), plain};
   }
   if (scales == CompactScales::kBytes && groups.bits == 4 && groups.has_minimum) {
-    bytes.span = stored.columns;
+    bytes.span = stored.columns / groups.group;
     bytes.zero = 8;
     return {bytes, plain};
   }
@@ -163,7 +163,7 @@ bool CountSteps(float step, int64_t groups, float* numbers) {
 /// Turns the scales and minimums of a panel to bytes where they count the stored matrix's steps:
 /// nothing is lost. Gives whether the panel can hold the steps.
 bool TakeSteps(const CompactLayout& layout, int64_t columns, PanelRows& rows, std::byte* panel) {
-  const int64_t spans = columns / layout.span, groups = layout.span_groups();
+  const int64_t groups = layout.span, spans = columns / layout.group / groups;
   for (int64_t i = 0; i < spans * kCompactRows; ++i) {
     const int64_t row = i / spans, first = i % spans * groups;
     float* scale = rows.scale.data() + i * groups;
@@ -240,34 +240,35 @@ void WriteNibbles(const int8_t* q, int64_t stride, int group, int zero, std::byt
   }
 }
 
-/// The four steps of a row from q on, each in a byte.
-uint32_t FourSteps(const int8_t* q, int zero) {
-  uint32_t four = 0;
-  for (int i = 3; i >= 0; --i) four = four << 8 | static_cast<uint32_t>(q[i] + zero);
-  return four;
+/// Four steps of a row, each in a byte; `zero` is in all of them. No sum is above 63.
+uint32_t FourSteps(const int8_t* q, uint32_t zero) {
+  uint32_t four;
+  std::memcpy(&four, q, sizeof(four));
+  // Without carries from one byte to the next.
+  return ((four & 0x7f7f7f7fu) + zero) ^ (four & 0x80808080u);
 }
 
-/// A group of 5 or 6 bits: see byte_lines.h.
-void WriteJoined(CompactType type, const int8_t* q, int64_t stride, int zero, std::byte* to) {
-  const bool five = type == CompactType::kInt5;
-  constexpr uint32_t kLowest = 0x01010101u;
+/// Lines of a group of 5 or 6 bits: see byte_lines.h.
+void JoinFive(const uint32_t (&four)[8], uint32_t (&lines)[5]) {
+  constexpr uint32_t kOne = 0x01010101u, kTwo = 3 * kOne, kThree = 7 * kOne;
+  const uint32_t upper[5] = {four[5] >> 2 & kThree, (four[5] & kTwo) << 1 | (four[7] >> 1 & kOne),
+                             four[6] >> 2 & kThree, (four[6] & kTwo) << 1 | (four[7] & kOne),
+                             four[7] >> 2 & kThree};
+  for (int i = 0; i < 5; ++i) lines[i] = four[i] | upper[i] << 5;
+}
+void JoinSix(const uint32_t (&four)[4], uint32_t (&lines)[3]) {
+  constexpr uint32_t kTwo = 0x03030303u;
+  for (int i = 0; i < 3; ++i) lines[i] = four[i] | (four[3] >> (4 - 2 * i) & kTwo) << 6;
+}
+
+template <int fours, int lines, typename Join>
+void WriteJoined(const int8_t* q, int64_t stride, int zero, Join join, std::byte* to) {
+  const uint32_t zeros = 0x01010101u * static_cast<uint32_t>(zero);
   for (int row = 0; row < kCompactRows; ++row, q += stride) {
-    const auto step = [&](int four) { return FourSteps(q + 4 * four, zero); };
-    const auto upper = [&](int line) -> uint32_t {
-      if (!five) return step(3) >> (4 - 2 * line) & 3 * kLowest;
-      const uint32_t last = step(7);
-      switch (line) {
-        case 0: return step(5) >> 2 & 7 * kLowest;
-        case 1: return (step(5) & 3 * kLowest) << 1 | (last >> 1 & kLowest);
-        case 2: return step(6) >> 2 & 7 * kLowest;
-        case 3: return (step(6) & 3 * kLowest) << 1 | (last & kLowest);
-        default: return last >> 2 & 7 * kLowest;
-      }
-    };
-    for (int line = 0; line < (five ? 5 : 3); ++line) {
-      const uint32_t four = step(line) | upper(line) << (five ? 5 : 6);
-      std::memcpy(to + 64 * line + 4 * row, &four, sizeof(four));
-    }
+    uint32_t four[fours], joined[lines];
+    for (int i = 0; i < fours; ++i) four[i] = FourSteps(q + 4 * i, zeros);
+    join(four, joined);
+    for (int i = 0; i < lines; ++i) std::memcpy(to + 64 * i + 4 * row, joined + i, 4);
   }
 }
 
@@ -292,8 +293,8 @@ void WritePanel(const CompactLayout& layout, int64_t columns, const PanelRows& r
     std::byte* lines = group + layout.head_bytes();
     switch (layout.type) {
       case CompactType::kInt4: WriteNibbles(q, columns, layout.group, zero, lines); break;
-      case CompactType::kInt5:
-      case CompactType::kInt6: WriteJoined(layout.type, q, columns, zero, lines); break;
+      case CompactType::kInt5: WriteJoined<8, 5>(q, columns, zero, JoinFive, lines); break;
+      case CompactType::kInt6: WriteJoined<4, 3>(q, columns, zero, JoinSix, lines); break;
       default: WriteBytes(q, columns, layout.group, lines);
     }
   }

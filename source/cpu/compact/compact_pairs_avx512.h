@@ -95,8 +95,9 @@ void UnpackPairsQuantized(const CompactLayout& layout, const std::byte* panel, i
   const float zero = static_cast<float>(layout.zero);
   uint16_t* out = to.blocks[0];
   ForGroups(layout, k0, k1, [&](int64_t index, int64_t begin, int64_t end) {
-    const GroupNumbers of(layout, panel, index, 0);
-    const GroupLines<type> lines(panel + layout.group_at(index) + layout.head_bytes());
+    const GroupPlace group(layout, panel, index);
+    const GroupNumbers of(layout, group, 0);
+    const GroupLines<type> lines(group.lines);
     if constexpr (type == CompactType::kInt4) {
       const PairNumbers numbers(kNibbleAt16, of.scale.v, of.minimum.v, zero);
       for (int64_t k = begin; k < end; k += 8, out += 4 * to.step) {

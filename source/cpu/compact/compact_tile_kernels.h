@@ -62,7 +62,7 @@ class PieceLines {
       group_ = panel + layout.group_at(first);
       if constexpr (RowScales<scales>::kCounts) {
         rows_ = {panel + layout.steps_at(first), 0};
-        in_span_ = layout.span_groups() - first % layout.span_groups();
+        in_span_ = layout.span - first % layout.span;
       }
       if (into == 0) return;
       StartGroup(piece.layout);
@@ -92,7 +92,7 @@ class PieceLines {
         if (in_span_ == 0) {
           rows_ = {group_, 0};
           group_ += layout.steps_bytes();
-          in_span_ = layout.span_groups();
+          in_span_ = layout.span;
         }
         --in_span_;
       }

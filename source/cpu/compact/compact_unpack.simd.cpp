@@ -22,10 +22,10 @@ void UnpackQuantized(const CompactLayout& layout, const std::byte* panel, int64_
                      float* out, int64_t stride) {
   const Vec zero(static_cast<float>(layout.zero));
   ForGroups(layout, k0, k1, [&](int64_t index, int64_t begin, int64_t end) {
-    const GroupLanes numbers(layout, panel, index);
-    const std::byte* lines = panel + layout.group_at(index) + layout.head_bytes();
+    const GroupPlace group(layout, panel, index);
+    const GroupLanes numbers(layout, group);
     float* to = out + (index * layout.group - k0) * stride;
-    ForSteps<type>(lines, begin, end, [&](int64_t step, const Lanes& q) {
+    ForSteps<type>(group.lines, begin, end, [&](int64_t step, const Lanes& q) {
       Lanes value;
       Unroll<kVectors>([&](auto i) {
         value.v[i] = Fma(q.v[i] - zero, numbers.scale.v[i], numbers.minimum.v[i]);

@@ -96,7 +96,7 @@ void DotRowTight(const DotRowX& x, const CompactLayout& layout, const std::byte*
   Unroll<4>([&](auto i) { totals[i] = vdupq_n_f32(0); });
   RowScales<scales> steps[4];
   const std::byte* at = panel;
-  const int64_t span = kCounts ? layout.span_groups() : x.groups;
+  const int64_t span = kCounts ? layout.span : x.groups;
   const int zero = -layout.zero;
   for (int64_t first = 0; first < x.groups; first += span) {
     Unroll<4>([&](auto i) { steps[i] = {at, 4 * i}; });

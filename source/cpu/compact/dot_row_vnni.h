@@ -165,8 +165,7 @@ void DotPanelsOfRow(const CompactDot& dot, const DotRowX& x, int row) {
   float* y = dot.y + row * dot.y_stride;
   for (int64_t left = dot.panels; left > 0;) {
     const int64_t some = left >= 4 ? 4 : left >= 2 ? 2 : 1;
-    SidePanels side{panel, bytes, layout.span_groups(), layout.steps_bytes(), panel + some * bytes,
-                    bytes};
+    SidePanels side{panel, bytes, layout.span, layout.steps_bytes(), panel + some * bytes, bytes};
     if (side.then >= dot.end) {
       // Where nothing comes any more, what is here already costs nothing.
       side.then = dot.next == nullptr ? panel : dot.next;

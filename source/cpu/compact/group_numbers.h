@@ -58,16 +58,23 @@ template <typename Body>
   return body(ScaleTag<ScaleType::kSignedByte>{});
 }
 
-/// The numbers of group `index` of a panel, for Vec::kWidth rows: minimums are 0 where there are
-/// none.
+/// Where group `index` of a panel is.
+struct GroupPlace {
+  const std::byte *steps, *head, *lines;
+  GroupPlace(const CompactLayout& layout, const std::byte* panel, int64_t index)
+      : steps(panel + layout.steps_at(index)),
+        head(panel + layout.group_at(index)),
+        lines(head + layout.head_bytes()) {}
+};
+
+/// The numbers of a group, for Vec::kWidth rows: minimums are 0 where there are none.
 struct GroupNumbers {
   Vec scale, minimum;
-  GroupNumbers(const CompactLayout& layout, const std::byte* panel, int64_t index, int first) {
-    const std::byte* group = panel + layout.group_at(index);
+  GroupNumbers(const CompactLayout& layout, const GroupPlace& group, int first) {
     WithScales(layout.scales, [&](auto tag) {
-      const RowScales<decltype(tag)::kType> rows(panel + layout.steps_at(index), first);
-      scale = rows.Scale(group);
-      minimum = layout.has_minimum ? rows.Minimum(group) : Vec(0.0f);
+      const RowScales<decltype(tag)::kType> rows(group.steps, first);
+      scale = rows.Scale(group.head);
+      minimum = layout.has_minimum ? rows.Minimum(group.head) : Vec(0.0f);
     });
   }
 };
