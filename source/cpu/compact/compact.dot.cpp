@@ -114,12 +114,10 @@ template <typename V>
     (V::scales == ScaleType::kF16 || (kByteScalesByHand && V::scales == ScaleType::kByte));
 
 #if defined(OORT_UNIT_neon_dot)
-/// Whether it is for DotRowTight. Groups of 6 bits are always one piece.
+/// Whether it is for DotRowTight, where groups are one piece.
 template <typename V>
-inline constexpr bool kTight = V::rows == 1 &&
-                               (V::type == CompactType::kInt6 ||
-                                (V::single && V::type != CompactType::kInt8 &&
-                                 (IsJoined(V::type) || RowScales<V::scales>::kCounts)));
+inline constexpr bool kTight = V::rows == 1 && V::type != CompactType::kInt8 &&
+                               (IsJoined(V::type) || RowScales<V::scales>::kCounts);
 #endif
 
 #if defined(OORT_UNIT_neon_dot) || defined(OORT_UNIT_avx512_vnni)
@@ -158,8 +156,10 @@ void DotRows(const CompactDot& dot, int first, const std::byte* ahead) {
 #endif
 #if defined(OORT_UNIT_neon_dot)
   if constexpr (kTight<V>) {
-    return DotRowTight<V::type, V::minimums, V::scales, V::piece>(
-        RowOf<V>(dot, first), layout, dot.panel, ahead, dot.y + first * dot.y_stride);
+    if (layout.group == V::piece) {
+      return DotRowTight<V::type, V::minimums, V::scales, V::piece>(
+          RowOf<V>(dot, first), layout, dot.panel, ahead, dot.y + first * dot.y_stride);
+    }
   }
 #endif
   const int pieces = V::single ? 1 : layout.group / V::piece;
@@ -270,13 +270,17 @@ void DotAllRows(const CompactDot& all) {
 
 template <CompactType type, bool minimums, ScaleType scales>
 void DotPieces(const CompactDot& dot) {
-  if (type == CompactType::kInt6 || dot.x.piece == 16) {
-    return DotAllRows<type, 16, minimums, scales, false>(dot);
+  if constexpr (type == CompactType::kInt6) {
+    DotAllRows<type, 16, minimums, scales, false>(dot);
+  } else if constexpr (type == CompactType::kInt5) {
+    DotAllRows<type, 32, minimums, scales, true>(dot);
+  } else if (dot.x.piece == 16) {
+    DotAllRows<type, 16, minimums, scales, false>(dot);
+  } else if (dot.layout.group != 32) {
+    DotAllRows<type, 32, minimums, scales, false>(dot);
+  } else {
+    DotAllRows<type, 32, minimums, scales, true>(dot);
   }
-  if (type != CompactType::kInt5 && dot.layout.group != 32) {
-    return DotAllRows<type, 32, minimums, scales, false>(dot);
-  }
-  DotAllRows<type, 32, minimums, scales, true>(dot);
 }
 
 template <CompactType type>

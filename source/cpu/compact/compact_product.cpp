@@ -16,17 +16,14 @@ namespace {
 constexpr int64_t kFinishPanels = 8;  // of which results are finished together
 constexpr int64_t kUnpackSteps = 64;  // of k that are unpacked at a time
 
-/// The pieces in which x is rounded to bytes: they divide all groups.
-int PieceOf(const CompactProduct& product) {
-  for (const auto& matrix : product.matrices) {
-    if (matrix->layout().group % 32 != 0) return 16;
-  }
-  return 32;
-}
+/// The pieces in which x is rounded to bytes: they divide the groups.
+constexpr int kPieces[] = {32, 16};
+size_t PieceOf(const CompactLayout& layout) { return layout.group % 32 == 0 ? 0 : 1; }
 
-bool AnyBytes(const CompactProduct& product) {
-  return std::any_of(product.matrices.begin(), product.matrices.end(), [](const auto& matrix) {
-    return matrix->layout().type == CompactType::kInt8;
+/// Whether weights of 8 bits are multiplied with such pieces.
+bool AnyBytes(const CompactProduct& product, size_t piece) {
+  return std::any_of(product.matrices.begin(), product.matrices.end(), [&](const auto& matrix) {
+    return matrix->layout().type == CompactType::kInt8 && PieceOf(matrix->layout()) == piece;
   });
 }
 
@@ -44,11 +41,11 @@ struct ByteScratch {
   int piece;
   bool any_bytes;
   int64_t columns, pieces, row_bytes, number_bytes, bytes;
-  explicit ByteScratch(const CompactProduct& product)
+  ByteScratch(const CompactProduct& product, size_t which)
       : rows(product.rows),
         k(product.matrices[0]->columns()),
-        piece(PieceOf(product)),
-        any_bytes(AnyBytes(product)),
+        piece(kPieces[which]),
+        any_bytes(AnyBytes(product, which)),
         columns(AlignLine(k)),
         pieces(CeilDivide(k, piece)),
         row_bytes(AlignLine(rows * columns)),
@@ -134,14 +131,18 @@ struct HalfScratch {
 
 /// Which forms of x the matrices of a product take.
 struct ByteForms {
-  bool halves = false, plain = false;
-  int64_t half_bytes = 0, bytes = 0;  ///< of both
+  bool halves = false;
+  bool plain[2] = {};  ///< as bytes in pieces of 32 and 16
+  int64_t bytes = 0;   ///< of all
   ByteForms(const CompactProduct& product, bool has_halves) {
     for (const auto& matrix : product.matrices) {
-      (has_halves && TakesHalves(matrix->layout()) ? halves : plain) = true;
+      const CompactLayout& layout = matrix->layout();
+      (has_halves && TakesHalves(layout) ? halves : plain[PieceOf(layout)]) = true;
     }
-    if (halves) half_bytes = HalfScratch(product).bytes;
-    bytes = half_bytes + (plain ? ByteScratch(product).bytes : 0);
+    if (halves) bytes += HalfScratch(product).bytes;
+    for (const size_t piece : {0, 1}) {
+      if (plain[piece]) bytes += ByteScratch(product, piece).bytes;
+    }
   }
 };
 
@@ -338,18 +339,24 @@ struct CompactMultiplier::FewRows {
   const CompactMultiplier& multiplier;
   const Job& job;
   bool bytes;
-  ByteRows x;
+  ByteRows x[2];  ///< in pieces of 32 and 16
   HalfRows half_x;
 
   FewRows(const CompactMultiplier& with, const Job& of)
       : multiplier(with), job(of), bytes(with.dot_ != nullptr && AllQuantized(of.product)) {
+    if (!bytes) return;
     const ByteForms forms(job.product, with.halves_ != nullptr);
-    if (bytes && forms.halves) {
-      half_x = HalfScratch(job.product).Fill(*with.halves_, job.product, job.workspace);
+    std::byte* to = job.workspace;
+    if (forms.halves) {
+      const HalfScratch scratch(job.product);
+      half_x = scratch.Fill(*with.halves_, job.product, to);
+      to += scratch.bytes;
     }
-    if (bytes && forms.plain) {
-      x = ByteScratch(job.product)
-              .Fill(with.kernels_, job.product, job.workspace + forms.half_bytes);
+    for (const size_t piece : {0, 1}) {
+      if (!forms.plain[piece]) continue;
+      const ByteScratch scratch(job.product, piece);
+      x[piece] = scratch.Fill(with.kernels_, job.product, to);
+      to += scratch.bytes;
     }
   }
 
@@ -366,7 +373,8 @@ struct CompactMultiplier::FewRows {
     }
     if (bytes) {
       multiplier.dot_->dot({matrix.layout(), job.k, matrix.panel(first), end - first,
-                            matrix.panel(last), next, x, rows(), y, stride});
+                            matrix.panel(last), next, x[PieceOf(matrix.layout())], rows(), y,
+                            stride});
       return;
     }
     for (int64_t p = first; p < end; ++p, y += kCompactRows) {
