@@ -20,7 +20,7 @@ struct FourRows {
   uint8x16_t w[kRegisters];
 
   [[gnu::always_inline]] explicit FourRows(const uint8_t* lines) {
-    const auto line = [&](int i) { return vld1q_u8(lines + 64 * i); };
+    const auto line = [&](int i) { return Load(lines + 64 * i); };
     if constexpr (type == CompactType::kInt4) {
       Unroll<kRegisters / 2>([&](auto i) {
         const uint8x16_t both = line(i);
@@ -48,6 +48,15 @@ struct FourRows {
       w[2] = vandq_u8(c, mask);
       w[3] = vshrq_n_u8(vsriq_n_u8(vsriq_n_u8(a, b, 2), c, 4), 2);
     }
+  }
+
+  /// Of 5 bits in assembly, since GCC 12 would load all rows before it takes any apart, and have no
+  /// registers left.
+  [[gnu::always_inline]] static uint8x16_t Load(const uint8_t* from) {
+    if constexpr (type != CompactType::kInt5) return vld1q_u8(from);
+    uint8x16_t value;
+    asm volatile("ldr %q0, %1" : "=w"(value) : "m"(*reinterpret_cast<const uint8_t(*)[16]>(from)));
+    return value;
   }
 
   /// sum + the products with the bytes of x.
