@@ -231,12 +231,15 @@ void DotRows(const CompactDot& dot, int first, const std::byte* ahead) {
 /// One row, where that was written by hand; gives whether it was.
 template <typename V>
 bool DotOneRow(const CompactDot& dot, int row) {
-  if constexpr (kByHand<V>) {
+  if constexpr (IsJoined(V::type)) {
+    using Groups = JoinedGroups<V::type, V::minimums, V::scales>;
+    DotPanelsOfRow<Groups>(dot, RowOf<V>(dot, row), row);
+  } else if constexpr (kByHand<V>) {
     using Nibbles = NibbleGroups<V::minimums, V::scales>;
     using Groups = std::conditional_t<V::fine, ByteGroups, Nibbles>;
     DotPanelsOfRow<Groups>(dot, RowOf<V>(dot, row), row);
   }
-  return kByHand<V>;
+  return IsJoined(V::type) || kByHand<V>;
 }
 #endif
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One row of bytes times panels of 4 or 8 bits in groups of 32 with f16 scales: what a language
-// model does all day. The sums are those of DotRows, bit by bit. Only for compact.dot.cpp.
+// One row of bytes times panels of 4 to 8 bits: what a language model does all day. The sums are
+// those of DotRows, bit by bit. Only for compact.dot.cpp.
 #pragma once
 
 #include <immintrin.h>
@@ -116,6 +116,64 @@ struct ByteGroups {
       });
     });
     Unroll<panels>([&](auto p) { sums[p] = BothBytes(first[p], sums[p]); });
+  }
+};
+
+/// Groups of 5 bits in pieces of 32, or of 6 bits in pieces of 16.
+template <CompactType type, bool minimums_, ScaleType scales_>
+struct JoinedGroups {
+  static constexpr bool minimums = minimums_;
+  static constexpr ScaleType scales = scales_;
+  static constexpr bool kFive = type == CompactType::kInt5;
+  static constexpr int kGroup = kFive ? 32 : 16, kFours = kGroup / 4;
+  static constexpr int kHead = kCompactRows * RowScales<scales>::kBytes * (minimums ? 2 : 1);
+  static constexpr int kBytes = kHead + kGroup * kCompactRows * (kFive ? 5 : 6) / 8;
+
+  /// (bits >> shift & mask) | rest
+  template <int shift>
+  [[gnu::always_inline]] static __m512i With(__m512i bits, char mask, __m512i rest) {
+    constexpr int kMaskedOr = 0xea;  // (a & b) | c
+    return _mm512_ternarylogic_epi32(_mm512_srli_epi16(bits, shift), _mm512_set1_epi8(mask), rest,
+                                     kMaskedOr);
+  }
+  /// All steps of a group, four in each register: see byte_lines.h.
+  [[gnu::always_inline]] static void Take(const std::byte* lines, __m512i (&w)[kFours]) {
+    constexpr int kLines = kFive ? 5 : 3;
+    const __m512i none = _mm512_setzero_si512();
+    __m512i line[kLines];
+    Unroll<kLines>([&](auto i) {
+      line[i] = _mm512_loadu_si512(lines + 64 * i);
+      w[i] = _mm512_and_si512(line[i], _mm512_set1_epi8(kFive ? 31 : 63));
+    });
+    if constexpr (kFive) {
+      w[5] = With<3>(line[0], 0x1c, With<6>(line[1], 3, none));
+      w[6] = With<3>(line[2], 0x1c, With<6>(line[3], 3, none));
+      w[7] = With<3>(line[4], 0x1c, With<4>(line[1], 2, With<5>(line[3], 1, none)));
+    } else {
+      w[3] = With<2>(line[0], 0x30, With<4>(line[1], 0x0c, With<6>(line[2], 3, none)));
+    }
+  }
+
+  template <int panels>
+  [[gnu::always_inline]] static void Sums(const DotRowX& x, int64_t g, int zero,
+                                          const std::byte* group, int64_t step,
+                                          __m512i (&sums)[panels]) {
+    const bool fine = x.is_fine[g] != 0;
+    const int32_t start = -zero * x.sum[g];
+    Unroll<panels>([&](auto p) {
+      __m512i w[kFours];
+      Take(group + p * step + kHead, w);
+      const auto add = [&](const int8_t* bytes, int32_t from) {
+        // Two chains: an addition waits five cycles for the one before.
+        __m512i even = _mm512_set1_epi32(from), odd = _mm512_setzero_si512();
+        Unroll<kFours / 2>([&](auto i) {
+          even = _mm512_dpbusd_epi32(even, w[2 * i], FourOf(bytes + kGroup * g, 2 * i));
+          odd = _mm512_dpbusd_epi32(odd, w[2 * i + 1], FourOf(bytes + kGroup * g, 2 * i + 1));
+        });
+        return _mm512_add_epi32(even, odd);
+      };
+      sums[p] = fine ? BothBytes(add(x.q, 0), add(x.fine, start)) : add(x.q, start);
+    });
   }
 };
 
