@@ -145,6 +145,74 @@ TEST(CompactMatrix, KeepsScalesThatBytesDoNotFit) {
   }
 }
 
+struct TightCase {
+  WeightFormat format;
+  int columns;
+  CompactType type;
+  ScaleType scales;
+  double bits;  // of a weight, its part of the scales included
+};
+constexpr TightCase kTightCases[] = {
+    {WeightFormat::kQ5_0, 64, CompactType::kInt5, ScaleType::kF16, 5.5},
+    {WeightFormat::kQ5_1, 64, CompactType::kInt5, ScaleType::kF16, 6},
+    {WeightFormat::kQ2K, 512, CompactType::kInt4, ScaleType::kByte, 5.1875},
+    {WeightFormat::kQ3K, 512, CompactType::kInt4, ScaleType::kSignedByte, 4.5625},
+    {WeightFormat::kQ4K, 512, CompactType::kInt4, ScaleType::kByte, 4.6875},
+    {WeightFormat::kQ5K, 512, CompactType::kInt5, ScaleType::kByte, 5.6875},
+    {WeightFormat::kQ6K, 512, CompactType::kInt6, ScaleType::kSignedByte, 6.5625},
+};
+
+TEST(CompactMatrix, KeepsTheBitsOfAFileAndNoMore) {
+  for (const TightCase& c : kTightCases) {
+    const StoredKind kind{c.format, 0, false, c.columns};
+    SCOPED_TRACE(kind.Describe());
+    const StoredMatrix stored = RandomStored(kind, 21, c.columns, 6);
+    for (const CompactScales scales : {CompactScales::kStored, CompactScales::kBytes}) {
+      const CompactMatrix matrix(stored, 2, scales);
+      EXPECT_EQ(matrix.layout().type, c.type);
+      EXPECT_EQ(matrix.layout().scales, c.scales);
+      EXPECT_EQ(static_cast<double>(matrix.panel_bytes()), c.bits / 8 * c.columns * kCompactRows);
+      // Scales times steps are exact; one rounding is that of the sum with a minimum.
+      const std::vector<float> values = ValuesOf({c.format}, stored);
+      std::vector<float> row(static_cast<size_t>(c.columns));
+      for (int64_t r = 0; r < stored.rows; ++r) {
+        matrix.ReadRow(r, row.data());
+        for (int64_t i = 0; i < c.columns; ++i) {
+          const float want = values[static_cast<size_t>(r * c.columns + i)];
+          const float room = matrix.layout().has_minimum ? 1e-6f : 0.0f;
+          ASSERT_NEAR(row[static_cast<size_t>(i)], want, room) << "row " << r << ", " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(CompactMatrix, StepsThatDoNotFitAreKeptAsFloats) {
+  for (const TightCase& c : kTightCases) {
+    if (c.columns < 256) continue;
+    const StoredKind kind{c.format, 0, false, c.columns};
+    for (const float step : {256.0f, -300.0f, static_cast<float>(INFINITY), NAN}) {
+      SCOPED_TRACE(kind.Describe() + ", step " + std::to_string(step));
+      StoredMatrix stored = RandomStored(kind, 21, c.columns, 6);
+      const BlockScales at = ScalesOf(c.format);
+      // Of the second block of row 17.
+      PutHalf(stored.data.raw() + 35 * at.bytes + at.at[0], step);
+      const CompactMatrix matrix(stored, 2);
+      EXPECT_EQ(matrix.layout().scales, ScaleType::kF32);
+      const std::vector<float> values = ValuesOf({c.format}, stored);
+      std::vector<float> row(static_cast<size_t>(c.columns));
+      for (const int64_t r : {17, 20}) {
+        matrix.ReadRow(r, row.data());
+        const int64_t end = std::isfinite(step) ? c.columns : 256;
+        for (int64_t i = 0; i < end; ++i) {
+          const float want = values[static_cast<size_t>(r * c.columns + i)];
+          ASSERT_NEAR(row[static_cast<size_t>(i)], want, 2e-6f * (1 + std::fabs(want)));
+        }
+      }
+    }
+  }
+}
+
 TEST(CompactMatrix, IsSharedWhileItsWeightIs) {
   const StoredMatrix stored = RandomStored({WeightFormat::kQ4_0, 0, false, 32}, 16, 32, 1);
   const auto first = CompactMatrix::Shared(stored, 1);
