@@ -311,6 +311,35 @@ TEST(CompactProduct, ARowDoesNotDependOnItsNeighbours) {
   }
 }
 
+// x is rounded in pieces of 32, of 16 or as half_rows.h has it, as each matrix takes it.
+TEST(CompactProduct, AMatrixDoesNotDependOnItsNeighbours) {
+  const WeightFormat formats[] = {WeightFormat::kQ4K, WeightFormat::kQ6K, WeightFormat::kQ4_1,
+                                  WeightFormat::kQ8_0};
+  for (int64_t rows : {1, 3, 12}) {
+    const ProductCase first{{formats[0], 0, false, 256}, rows, 512, {37}};
+    ProductData together(first);
+    std::vector<ProductData> alone;
+    for (const WeightFormat format : formats) {
+      ProductCase c = first;
+      c.kind.format = format;
+      alone.emplace_back(c);
+      alone.back().x = together.x;
+      if (alone.size() == 1) continue;
+      together.c_.outputs.push_back(37);
+      together.matrices.push_back(alone.back().matrices[0]);
+      together.bias_data.push_back(nullptr);
+    }
+    for (Isa isa : SupportedIsas()) {
+      SCOPED_TRACE(std::string(Name(isa)) + ", rows " + std::to_string(rows));
+      const auto all = together.RunAll(isa, Precision::kBF16, 2);
+      ASSERT_EQ(all.size(), alone.size());
+      for (size_t i = 0; i < alone.size(); ++i) {
+        EXPECT_EQ(alone[i].RunAll(isa, Precision::kBF16, 2)[0], all[i]) << Name(formats[i]);
+      }
+    }
+  }
+}
+
 // Of many rows some may hold numbers that 16 bits of some kind cannot.
 TEST(CompactProduct, RowsOfAnySizeAmongMany) {
   for (WeightFormat format : {WeightFormat::kQ4_1, WeightFormat::kQ4_0, WeightFormat::kQ8_0}) {

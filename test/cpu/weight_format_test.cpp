@@ -154,6 +154,8 @@ TEST(WeightFormat, PlainFloatsAreCopied) {
     int8_t q[2];
     ExpectThrows([&] { ReadGroups(matrix, 0, 1, q, row, row); }, ErrorCode::kInvalidArgument,
                  "are not in groups");
+    ExpectThrows([&] { ReadSteps(matrix, 0, 1, row, row); }, ErrorCode::kInvalidArgument,
+                 "do not count steps");
     matrix.data = Tensor::From<float>({1, -2, 0.1F, 4}, {2, 2});
   }
 }
