@@ -19,7 +19,9 @@ struct Kind {
 
 constexpr Kind kKinds[] = {
     {"q4_1", WeightFormat::kQ4_1, 0},      {"q4_0", WeightFormat::kQ4_0, 0},
-    {"q8_0", WeightFormat::kQ8_0, 0},      {"int4_g128", WeightFormat::kInt4, 128},
+    {"q8_0", WeightFormat::kQ8_0, 0},      {"q5_0", WeightFormat::kQ5_0, 0},
+    {"q4_k", WeightFormat::kQ4K, 0},       {"q5_k", WeightFormat::kQ5K, 0},
+    {"q6_k", WeightFormat::kQ6K, 0},       {"int4_g128", WeightFormat::kInt4, 128},
     {"int8_g64", WeightFormat::kInt8, 64}, {"f16", WeightFormat::kF16, 0},
     {"bf16", WeightFormat::kBf16, 0},      {"f32", WeightFormat::kF32, 0},
 };
@@ -85,14 +87,19 @@ void Register(const std::string& name, const Case& c) {
   ForThreads(name, [c](benchmark::State& state, int threads) { RunProduct(state, c, threads); });
 }
 
+bool IsKQuant(WeightFormat format) {
+  return format >= WeightFormat::kQ2K && format <= WeightFormat::kQ6K;
+}
+
 void RegisterAll() {
   for (const Kind& kind : kKinds) {
     const std::string name = std::string("compact/") + kind.name;
-    Register(name + "/gemv_memory", {kind, 1, 98304, 576, false});
-    Register(name + "/gemv_cache", {kind, 1, 1536, 576, false});
-    Register(name + "/gemv_exact", {kind, 1, 1536, 576, true});
+    const int64_t k = IsKQuant(kind.format) ? 768 : 576;  // blocks of K-quants are 256
+    Register(name + "/gemv_memory", {kind, 1, 98304, k, false});
+    Register(name + "/gemv_cache", {kind, 1, 1536, k, false});
+    Register(name + "/gemv_exact", {kind, 1, 1536, k, true});
     for (int64_t rows : {2, 4, 8, 16, 32, 128}) {
-      Register(name + "/rows:" + std::to_string(rows), {kind, rows, 1536, 576, false});
+      Register(name + "/rows:" + std::to_string(rows), {kind, rows, 1536, k, false});
     }
     Register(name + "/down:128", {kind, 128, 576, 1536, false});
   }
