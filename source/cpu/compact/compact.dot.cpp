@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Products of weights of 8 and 4 bits with bytes, on units that sum four products of bytes.
+// Products of weights of 8 to 4 bits with bytes, on units that sum four products of bytes.
 #include "cpu/compact/byte_lines.h"
 #include "cpu/compact/compact_kernels.h"
 #include "cpu/compact/group_numbers.h"
@@ -153,8 +153,6 @@ void DotRows(const CompactDot& dot, int first, const std::byte* ahead) {
       return DotRowInt4<V::minimums>(x, layout.zero, dot.panel, ahead, y);
     }
   }
-#endif
-#if defined(OORT_UNIT_neon_dot)
   if constexpr (kTight<V>) {
     if (layout.group == V::piece) {
       return DotRowTight<V::type, V::minimums, V::scales, V::piece>(
