@@ -29,6 +29,10 @@ class CompactLinear final : public Layer {
     }
   }
 
+  void Settle() override {
+    for (const auto& matrix : matrices_) CompactMatrix::Follow(matrix);
+  }
+
   std::vector<Value> Infer(const Args& args) const override { return spec_.Infer(args); }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {

@@ -362,7 +362,7 @@ void GraphBuilder::MakeNodes() {
   for (const Operator& op : impl_->graph.operators) attribute_bytes_ += AttributeBytes(op);
   const uint64_t total = order_.size();
   uint64_t done = 0;
-  for (int index : order_) {
+  for (int index : MakingOrder()) {
     CheckStop();
     if (options_.progress) options_.progress({"build", done++, total});
     Operator& op = impl_->graph.operators[static_cast<size_t>(index)];
@@ -382,6 +382,45 @@ void GraphBuilder::MakeNodes() {
   }
   if (options_.progress) options_.progress({"build", total, total});
   if (!problems.empty()) throw Error("the model cannot run", std::move(problems));
+  std::vector<size_t> place(impl_->graph.operators.size());
+  for (size_t i = 0; i < order_.size(); ++i) place[static_cast<size_t>(order_[i])] = i;
+  std::ranges::sort(impl_->nodes, {},
+                    [&](const Node& node) { return place[static_cast<size_t>(node.op)]; });
+}
+
+std::vector<int> GraphBuilder::MakingOrder() const {
+  const Graph& graph = impl_->graph;
+  const std::vector<bool> constant = ConstantOperands(graph, RegistryOf(options_));
+  // What reads constants waits for them.
+  const auto may_go_first = [&](const Operator& op) {
+    return std::ranges::none_of(op.inputs,
+                                [&](int input) { return constant[static_cast<size_t>(input)]; });
+  };
+  using Weight = std::pair<const Buffer*, size_t>;
+  std::map<Weight, std::vector<int>> readers;
+  const auto each_weight = [&](int index, const auto& body) {
+    for (const auto& [name, tensor] : graph.operators[static_cast<size_t>(index)].attributes) {
+      if (tensor.has_data()) body(Weight{tensor.buffer().get(), tensor.offset()});
+    }
+  };
+  for (int index : order_) {
+    each_weight(index, [&](const Weight& weight) { readers[weight].push_back(index); });
+  }
+  std::vector<int> making;
+  std::vector<bool> is_there(graph.operators.size(), false);
+  const auto make = [&](int index) {
+    if (!is_there[static_cast<size_t>(index)]) making.push_back(index);
+    is_there[static_cast<size_t>(index)] = true;
+  };
+  for (int index : order_) {
+    make(index);
+    each_weight(index, [&](const Weight& weight) {
+      for (int reader : readers[weight]) {
+        if (may_go_first(graph.operators[static_cast<size_t>(reader)])) make(reader);
+      }
+    });
+  }
+  return making;
 }
 
 void GraphBuilder::AddNode(int index, const Operator& op) {

@@ -42,6 +42,9 @@ class GraphBuilder {
   void SetPrecision();
   void AssignSlots();
   void MakeNodes();
+  /// The order in which nodes are made, which run in another: who shares a weight comes behind the
+  /// first who has it, so that all have packed it, and its file's pages are gone, before the rest.
+  std::vector<int> MakingOrder() const;
   void AddNode(int index, const Operator& op);
   /// Numbers and lists of numbers that are known now become constants and need no node.
   bool KeepNumbers(const Operator& op, std::span<const Value> inputs);

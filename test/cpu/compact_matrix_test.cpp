@@ -220,15 +220,24 @@ TEST(CompactMatrix, IsSharedWhileItsWeightIs) {
   StoredMatrix copy = stored;
   copy.data = stored.data.Clone();
   EXPECT_NE(CompactMatrix::Shared(copy, 1), first);
-  EXPECT_NE(CompactMatrix::Shared(stored, 1, CompactScales::kBytes), first);
+}
+
+TEST(CompactMatrix, IsSharedUnlessOtherScalesMakeItAnother) {
+  const auto both_are_one = [](WeightFormat format) {
+    const StoredMatrix stored = RandomStored({format, 0, false, 32}, 16, 32, 1);
+    const auto plain = CompactMatrix::Shared(stored, 1);
+    return CompactMatrix::Shared(stored, 1, CompactScales::kBytes) == plain;
+  };
+  EXPECT_TRUE(both_are_one(WeightFormat::kQ4_0));
+  EXPECT_TRUE(both_are_one(WeightFormat::kQ8_0));
+  EXPECT_FALSE(both_are_one(WeightFormat::kQ4_1));
 }
 
 TEST(CompactMatrix, IsFetchedInPlaceOfTheOneThatItStandsFor) {
   const StoredKind kind{WeightFormat::kQ8_0, 0, false, 32};
   const StoredMatrix first = RandomStored(kind, 32, 64, 1), second = RandomStored(kind, 32, 64, 2);
   const auto before = CompactMatrix::Shared(first, 1), fine = CompactMatrix::Shared(second, 1);
-  const auto after = CompactMatrix::Shared(first, 1);
-  ASSERT_EQ(before, after);
+  for (const auto& matrix : {before, fine, before}) CompactMatrix::Follow(matrix);
   ASSERT_EQ(before->Next(0, 1), fine->panel(0));
   const auto coarse = CompactMatrix::Coarse(*fine, 1);
   EXPECT_EQ(coarse->Next(0, 1), nullptr);

@@ -112,5 +112,66 @@ TEST(Weights, AConstantStaysIfSomebodyReadsIt) {
   }
 }
 
+/// y = x * weight + 1, with a copy of the weight.
+class Affine final : public Layer {
+ public:
+  explicit Affine(const LayerInit& init)
+      : weight_(init.Weight("weight").data<float>()[0]), argument_(init.Arg("@weight")) {}
+  std::vector<Value> Infer(const Args& args) const override {
+    return {Tensor::Meta(DType::kF32, args.shape(0))};
+  }
+  void Forward(const Context&, const Args& args, std::span<Value> outputs) const override {
+    outputs[0].AsTensor().data<float>()[0] = args.tensor(0).data<float>()[0] * weight_ + 1;
+  }
+  bool Packs(int argument) const override { return argument == argument_; }
+
+ private:
+  float weight_;
+  int argument_;
+};
+
+/// A chain of test.affine, one for each weight.
+Graph AffineGraph(const std::vector<Tensor>& weights) {
+  std::string lines = "pnnx.Input in 0 1 x\n";
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const std::string number = std::to_string(i);
+    lines += "test.affine a" + number + " 1 1 " + (i == 0 ? "x" : "y" + std::to_string(i - 1)) +
+             " y" + number + "\n";
+  }
+  lines += "pnnx.Output out 1 0 y" + std::to_string(weights.size() - 1) + "\n";
+  Graph graph = GraphFromText(lines);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const int index = graph.FindOperator("a" + std::to_string(i));
+    graph.operators[static_cast<size_t>(index)].attributes.emplace("weight", weights[i]);
+  }
+  return graph;
+}
+
+/// As embeddings that are the head, too: what the file's pages hold must not wait for the last.
+TEST(Weights, AreGoneOnceAllWhoShareThemAreMade) {
+  const auto scalar = [](float value) { return Tensor::From<float>(std::vector{value}, {1}); };
+  std::vector<Tensor> weights = {scalar(2), scalar(3), scalar(5)};
+  weights.push_back(weights[0]);
+  const std::weak_ptr<Buffer> shared = weights[0].buffer();
+  Graph graph = AffineGraph(weights);
+  weights.clear();
+
+  std::vector<std::string> made;
+  LayerRegistry registry = LayerRegistry::Global();
+  OperatorSchema schema({"test.affine"}, "for tests");
+  schema.Tensor("input", kF32Only).Attribute("weight");
+  registry.Add(schema, [&](const LayerInit& init) {
+    made.push_back(init.op().name);
+    EXPECT_EQ(shared.expired(), made.size() > 2) << init.op().name;
+    return std::make_unique<Affine>(init);
+  });
+  LoadOptions options;
+  options.registry = &registry;
+  const auto built = RuntimeGraph::Build(std::move(graph), options);
+  EXPECT_EQ(made, (std::vector<std::string>{"a0", "a3", "a1", "a2"}));
+  const Tensor x = scalar(1);
+  EXPECT_EQ(Floats(Session(built).Forward({x})[0]), std::vector{103.0f}) << "they run in order";
+}
+
 }  // namespace
 }  // namespace oort

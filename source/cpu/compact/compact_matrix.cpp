@@ -54,6 +54,13 @@ CompactLayout UsedBits(CompactLayout layout, const GroupLayout& groups) {
   return layout;
 }
 
+/// Whether a matrix differs with what scales are asked for.
+bool AsksForBytes(const StoredMatrix& stored, CompactScales scales) {
+  if (scales != CompactScales::kBytes || !PlainLayout(stored).quantized()) return false;
+  const GroupLayout groups = LayoutOf(stored);
+  return groups.span == 0 && groups.bits == 4 && groups.has_minimum;
+}
+
 /// What a matrix may be packed to, the smallest first; the last one fits all.
 std::vector<CompactLayout> LayoutsFor(const StoredMatrix& stored, CompactScales scales) {
   const CompactLayout plain = PlainLayout(stored);
@@ -65,7 +72,7 @@ std::vector<CompactLayout> LayoutsFor(const StoredMatrix& stored, CompactScales 
     bytes.span = groups.span / groups.group;
     return {UsedBits(bytes, groups), plain};
   }
-  if (scales == CompactScales::kBytes && groups.bits == 4 && groups.has_minimum) {
+  if (AsksForBytes(stored, scales)) {
     bytes.span = stored.columns / groups.group;
     bytes.zero = 8;
     return {bytes, plain};
@@ -475,6 +482,14 @@ void CompactMatrix::SetNext(const CompactMatrix& next) const {
   next_bytes_.store(next.panels() * next.panel_bytes(), std::memory_order_relaxed);
 }
 
+void CompactMatrix::Follow(const std::shared_ptr<const CompactMatrix>& matrix) {
+  SharedMatrices& all = AllShared();
+  const std::scoped_lock lock(all.mutex);
+  const auto before = all.last.lock();
+  if (before != nullptr && before != matrix) before->SetNext(*matrix);
+  all.last = matrix;
+}
+
 void CompactMatrix::ReadInstead(const CompactMatrix& of) const {
   SharedMatrices& all = AllShared();
   const std::scoped_lock lock(all.mutex);
@@ -489,14 +504,8 @@ void CompactMatrix::ReadInstead(const CompactMatrix& of) const {
 std::shared_ptr<const CompactMatrix> CompactMatrix::Shared(const StoredMatrix& stored, int threads,
                                                            CompactScales scales) {
   SharedMatrices& all = AllShared();
-  const auto follow = [&](const std::shared_ptr<const CompactMatrix>& packed) {
-    if (const auto before = all.last.lock(); before != nullptr && before != packed) {
-      before->SetNext(*packed);
-    }
-    all.last = packed;
-    return packed;
-  };
   const std::shared_ptr<Buffer>& source = stored.data.buffer();
+  if (!AsksForBytes(stored, scales)) scales = CompactScales::kStored;
   const SharedKey key{stored.data.raw(), stored.format, stored.rows, stored.columns, scales};
   {
     const std::scoped_lock lock(all.mutex);
@@ -504,13 +513,13 @@ std::shared_ptr<const CompactMatrix> CompactMatrix::Shared(const StoredMatrix& s
     const auto found = all.entries.find(key);
     // The address says nothing once the memory there was given back.
     if (found != all.entries.end() && found->second.source.lock() == source && source != nullptr) {
-      if (auto packed = found->second.packed.lock()) return follow(packed);
+      if (auto packed = found->second.packed.lock()) return packed;
     }
   }
   auto packed = std::make_shared<const CompactMatrix>(stored, threads, scales);
   const std::scoped_lock lock(all.mutex);
   all.entries[key] = {source, packed};
-  return follow(packed);
+  return packed;
 }
 
 }  // namespace oort

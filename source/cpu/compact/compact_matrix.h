@@ -46,14 +46,16 @@ class CompactMatrix {
   size_t bytes() const { return buffer_->size(); }
   /// Whether f16 holds quantized weights at least as well as bf16 does.
   bool fits_f16() const { return fits_f16_; }
-  /// Where part `begin / count` of the matrix starts that was asked for after this one, and so is
-  /// likely multiplied after it, too; not to be read, as it may be gone. Null where there is none.
+  /// Says that this matrix is multiplied after the one that this was said of before.
+  static void Follow(const std::shared_ptr<const CompactMatrix>& matrix);
+  /// Where part `begin / count` of the matrix starts that is multiplied after this one; not to be
+  /// read, as it may be gone. Null where there is none.
   const std::byte* Next(int64_t begin, int64_t count) const {
     const std::byte* next = next_.load(std::memory_order_relaxed);
     const int64_t size = next_bytes_.load(std::memory_order_relaxed);
     return next == nullptr ? nullptr : next + size / count * begin;
   }
-  /// Says that this matrix is multiplied where `of` was asked for: what comes before it fetches it.
+  /// Says that this matrix is multiplied in the place of `of`: what comes before it fetches it.
   void ReadInstead(const CompactMatrix& of) const;
   /// One row as f32.
   void ReadRow(int64_t row, float* values) const;
