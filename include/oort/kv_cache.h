@@ -82,6 +82,9 @@ struct SequenceSlice {
   int64_t count = 0;                ///< of its tokens in this step
   int64_t position = 0;             ///< of its first token in the sequence
   std::span<const int32_t> blocks;  ///< of the sequence, for position + count tokens at least
+  /// That the sequence is known to come to, where that is more than position + count: of a prompt
+  /// that is read in parts.
+  int64_t length = 0;
 };
 
 /// Whose tokens the rows of one step are; together the slices cover all rows in order.

@@ -37,7 +37,10 @@ struct LanguageModelInfo {
   std::string family;  ///< "llama", "qwen2", …
   int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_dim = 0;
   int64_t vocabulary = 0;
-  int64_t context = 0;      ///< longest sequence that the model was made for
+  int64_t context = 0;  ///< longest sequence that the model was made for
+  /// Where positions turn by other angles in longer sequences, all of theirs (longrope); 0:
+  /// nowhere.
+  int64_t short_context = 0;
   size_t weight_bytes = 0;  ///< of all weights as they lie in the file
   size_t step_bytes = 0;    ///< of those that a step of one token reads
   size_t file_bytes = 0;

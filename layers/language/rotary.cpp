@@ -30,7 +30,7 @@ class RotaryAngles final : public RotaryAnglesBase {
   }
 
  private:
-  /// Whether a token belongs to a sequence that is longer by now than the original context.
+  /// Whether a token belongs to a sequence that is known to be longer than the original context.
   std::vector<bool> LongTokens(const Context& context, std::span<const int64_t> positions) const {
     std::vector<bool> is_long(positions.size(), false);
     if (original_context_ == 0) return is_long;
@@ -41,9 +41,9 @@ class RotaryAngles final : public RotaryAnglesBase {
       return is_long;
     }
     for (const SequenceSlice& slice : context.sequences()->slices) {
+      const int64_t length = std::max(slice.position + slice.count, slice.length);
       for (int64_t i = 0; i < slice.count; ++i) {
-        is_long[static_cast<size_t>(slice.first + i)] =
-            slice.position + slice.count > original_context_;
+        is_long[static_cast<size_t>(slice.first + i)] = length > original_context_;
       }
     }
     return is_long;

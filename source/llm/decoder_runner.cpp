@@ -232,7 +232,7 @@ void DecoderRunner::Describe(std::span<const StepItem> items) {
         rows_.push_back(static_cast<int32_t>(first + i));
       }
     }
-    slices_.push_back({first, count, item.sequence->length, item.sequence->blocks});
+    slices_.push_back({first, count, item.sequence->length, item.sequence->blocks, item.length});
   }
 }
 

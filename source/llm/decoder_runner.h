@@ -32,6 +32,7 @@ struct StepItem {
   CachedSequence* sequence = nullptr;
   std::span<const int32_t> tokens;  ///< what comes behind those that the cache holds
   enum Logits : unsigned char { kNone, kLast, kAll } logits = kLast;
+  int64_t length = 0;  ///< that the sequence is known to come to, if more is to follow
 };
 
 /// Thread contract: one thread at a time.

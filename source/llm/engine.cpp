@@ -75,6 +75,11 @@ struct Engine::Impl {
   bool Step();
   void Admit();
   bool StepPrompt();
+  bool IsLong(const Generation& generation) const {
+    const int64_t most = model->info().short_context;
+    return most > 0 && generation.known_length() > most;
+  }
+  bool ReadsAgain(Generation& generation);
   void StepAnswers();
   void StepTogether(std::span<Generation* const> ready);
   template <typename Body>
@@ -117,6 +122,7 @@ void Engine::Impl::Keep(Generation& g) {
   tokens.insert(tokens.end(), g.result.tokens.begin(), g.result.tokens.end());
   tokens.resize(static_cast<size_t>(g.sequence.length));
   KeptSequence& keep = kept.emplace_back();  // from here on nothing can throw and lose blocks
+  keep.is_long = IsLong(g);
   keep.tokens = std::move(tokens);
   keep.sequence = std::exchange(g.sequence, {});
 }
@@ -130,7 +136,7 @@ void Engine::Impl::TakePrefix(Generation& g) {
       std::span<const int32_t>(g.request.prompt).first(g.request.prompt.size() - 1);
   for (const KeptSequence& keep : kept) {
     const size_t common = CommonPrefix(keep.tokens, prompt);
-    if (common <= most) continue;
+    if (common <= most || keep.is_long != IsLong(g)) continue;
     most = common;
     best = &keep;
   }
@@ -183,25 +189,38 @@ bool Engine::Impl::StepPrompt() {
     const bool last = count == g.prompt_left();
     const StepItem item{
         &g.sequence,
-        std::span<const int32_t>(g.request.prompt)
+        std::span<const int32_t>(g.prompt())
             .subspan(static_cast<size_t>(g.prompt_done), static_cast<size_t>(count)),
-        last ? StepItem::kLast : StepItem::kNone};
+        last ? StepItem::kLast : StepItem::kNone, g.known_length()};
     const Sampler* const sampler = &g.sampler;
     Attempt(g, [&] {
       const StepRows rows = Run({&item, 1}, {&sampler, last ? size_t{1} : 0});
       g.prompt_done += count;
       if (last) Accept(g, rows, 0);
     });
-    g.result.timings.prompt_seconds += SecondsSince(start);
+    if (g.again.empty()) g.result.timings.prompt_seconds += SecondsSince(start);
     return true;
   }
   return false;
 }
 
+/// What the cache holds of a sequence that outgrows the model's short context turned by other
+/// angles than what follows: all of it is read once more, as it would be without a cache.
+bool Engine::Impl::ReadsAgain(Generation& g) {
+  const int64_t most = model->info().short_context;
+  if (most == 0 || g.sequence.length != most) return false;
+  g.again = g.request.prompt;
+  g.again.insert(g.again.end(), g.result.tokens.begin(), g.result.tokens.end());
+  g.prompt_done = 0;
+  runner.Release(g.sequence);
+  return true;
+}
+
 void Engine::Impl::StepAnswers() {
   std::vector<Generation*> ready;
   for (const auto& generation : running) {
-    if (!generation->finished && generation->prompt_left() == 0) ready.push_back(generation.get());
+    Generation& g = *generation;
+    if (!g.finished && g.prompt_left() == 0 && !ReadsAgain(g)) ready.push_back(&g);
   }
   if (!std::ranges::equal(ready, ahead)) runner.Drop();
   const size_t most = static_cast<size_t>(DecoderRunner::MostDecodeRows());
@@ -221,7 +240,9 @@ void Engine::Impl::StepTogether(std::span<Generation* const> ready) {
   try {
     const bool likeliest = std::ranges::all_of(
         samplers, [](const Sampler* sampler) { return PicksLikeliest(sampler->options()); });
-    rows = likeliest && runner.can_run_ahead() ? RunAhead(ready, items) : Run(items, samplers);
+    // Where a sequence may have to be read again, that shows between two steps.
+    const bool ahead_of_host = runner.can_run_ahead() && model->info().short_context == 0;
+    rows = likeliest && ahead_of_host ? RunAhead(ready, items) : Run(items, samplers);
   } catch (...) {
     runner.Drop();
     if (ready.size() == 1) return Fail(*ready[0]);

@@ -2,6 +2,7 @@
 // What an Engine knows of its requests.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <optional>
@@ -23,6 +24,7 @@ struct Generation {
   std::optional<TokenStream> text;
   GenerateResult result;
   CachedSequence sequence;
+  std::vector<int32_t> again;  ///< prompt and answer, where they have to be read once more
   int64_t prompt_done = 0;
   int64_t most_tokens = 0;
   bool finished = false;
@@ -34,7 +36,13 @@ struct Generation {
       : id(number), request(std::move(wanted)), sampler(request.sampling), stops(request.stops) {
     sampler.AddPrompt(request.prompt);
   }
-  int64_t prompt_left() const { return static_cast<int64_t>(request.prompt.size()) - prompt_done; }
+  /// What is read before the next token of the answer.
+  const std::vector<int32_t>& prompt() const { return again.empty() ? request.prompt : again; }
+  int64_t prompt_left() const { return static_cast<int64_t>(prompt().size()) - prompt_done; }
+  /// Of what is or will be in the cache before the next token.
+  int64_t known_length() const {
+    return std::max(sequence.length, static_cast<int64_t>(prompt().size()));
+  }
   /// Tokens that its keys and values take in the end.
   int64_t most_length() const { return static_cast<int64_t>(request.prompt.size()) + most_tokens; }
 };
@@ -52,6 +60,7 @@ struct FinishedGeneration {
 struct KeptSequence {
   std::vector<int32_t> tokens;
   CachedSequence sequence;
+  bool is_long = false;  ///< for the model's angles
 };
 
 }  // namespace oort

@@ -31,6 +31,10 @@ LanguageModelInfo InfoOf(const DecoderConfig& config, size_t file_bytes, const G
   info.file_bytes = file_bytes;
   std::set<const Buffer*> seen;  // a head may be the embeddings
   for (const Operator& op : graph.operators) {
+    const auto original = op.params.find("original_context");
+    if (op.type == "oort.RotaryAngles" && original != op.params.end()) {
+      info.short_context = original->second.value().AsInt();
+    }
     for (const auto& [name, tensor] : op.attributes) {
       if (op.type != "oort.CompactEmbedding") info.step_bytes += tensor.bytes();
       if (!seen.insert(tensor.buffer().get()).second) continue;

@@ -31,7 +31,7 @@ void VisitLogits(std::shared_ptr<const LanguageModel> model, std::span<const int
         const int64_t rows = std::min(kVisitRows, end - at);
         const StepItem item{&sequence,
                             tokens.subspan(static_cast<size_t>(at), static_cast<size_t>(rows)),
-                            StepItem::kAll};
+                            StepItem::kAll, end - begin};
         const std::span<const float> logits = runner.Step({&item, 1});
         for (int64_t row = 0; row < rows; ++row) {
           visit(at + row, logits.subspan(static_cast<size_t>(row * vocabulary),

@@ -70,6 +70,38 @@ TEST(Engine, GivesRequestsSideBySideTheAnswersThatTheyHaveAlone) {
   }
 }
 
+/// phi3's angles are others in sequences of more than 8 tokens, also of those that are read
+/// already.
+TEST(Engine, LongSequencesAnswerAsIfTheyHadNoCache) {
+  const auto model = LanguageModel::Load(kEngineModels / "phi3.gguf", {.exact = true});
+  ASSERT_EQ(model->info().short_context, 8);
+  std::vector<int32_t> text = {3, 17, 29, 5, 11};
+  const auto next = [&] {
+    Engine engine(model);
+    return engine.Generate(RequestOf(text, 1)).tokens.at(0);
+  };
+  std::vector<int32_t> want;
+  for (int i = 0; i < 12; ++i) {
+    want.push_back(next());
+    text.push_back(want.back());
+  }
+  Engine engine(model, {.prompt_chunk = 3, .reuse_prefixes = true});
+  // Of the second and third request the cache holds a beginning, once with the wrong angles.
+  for (const size_t prompt : {5u, 5u, 12u, 8u, 9u, 12u}) {
+    const std::vector<int32_t> begin(text.begin(), text.begin() + static_cast<int64_t>(prompt));
+    const std::vector<int32_t> rest(text.begin() + static_cast<int64_t>(prompt), text.end());
+    const int64_t tokens = static_cast<int64_t>(rest.size());
+    EXPECT_EQ(engine.Generate(RequestOf(begin, tokens)).tokens, rest) << "prompt of " << prompt;
+  }
+  GenerateRequest cancelled = RequestOf(text, 1);
+  const int64_t id = engine.Submit(std::move(cancelled));
+  engine.Step();  // three tokens of a long prompt
+  engine.Cancel(id);
+  while (engine.Step()) {
+  }
+  EXPECT_EQ(engine.Generate(RequestOf({3, 17, 29, 5, 11}, 12)).tokens, want);
+}
+
 /// Greedy requests need no logits; beside one that draws, all get them.
 TEST(Engine, PicksTheSameTokensWithAndWithoutLogits) {
   Engine engine(TinyModel());

@@ -32,7 +32,8 @@ inline void ExpectLogits(const std::shared_ptr<const LanguageModel>& model,
   CachedSequence sequence;
   for (size_t at = 0; at < tokens.size(); at += step) {
     const size_t count = std::min(step, tokens.size() - at);
-    const StepItem item{&sequence, std::span(tokens).subspan(at, count), StepItem::kAll};
+    const StepItem item{&sequence, std::span(tokens).subspan(at, count), StepItem::kAll,
+                        static_cast<int64_t>(tokens.size())};
     ExpectRows(runner.Step({&item, 1}), want, at, count);
     if (::testing::Test::HasFatalFailure()) return;
   }
