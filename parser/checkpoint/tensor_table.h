@@ -39,6 +39,7 @@ class TensorTable {
  public:
   /// Throws if the name is taken.
   void Add(std::string name, PlacedTensor tensor);
+  void Remove(std::string_view name) { tensors_.erase(tensors_.find(name)); }
   const PlacedTensor* Find(std::string_view name) const;
   size_t size() const { return tensors_.size(); }
   const std::map<std::string, PlacedTensor, std::less<>>& tensors() const { return tensors_; }

@@ -88,8 +88,9 @@ int64_t WindowOf(const json::Object& file, int64_t otherwise) {
 /// Which layers look at a window only.
 std::vector<bool> WindowedLayers(const json::Object& file, const DecoderConfig& config) {
   std::vector<bool> windowed(static_cast<size_t>(config.layers), true);
-  if (config.family == "mistral" || config.family == "phi3") return windowed;
+  if (config.family == "phi3") return windowed;
   const json::Json* types = file.Find("layer_types");
+  if (config.family == "mistral" && types == nullptr) return windowed;
   if (types != nullptr && (!types->is_array() || types->size() != windowed.size())) {
     file.ThrowWrongType("layer_types", "a list of as many strings as there are layers");
   }
@@ -171,6 +172,14 @@ DecoderConfig ReadConfig(const json::Object& file) {
   if (!config.learned_positions) config.rotary = ReadRotary(file, config);
   FinishConfig(config);
   return config;
+}
+
+Biases ReadBiases(const json::Object& file, std::string_view family) {
+  if (family == "gpt2") return {true, true, true};
+  if (family == "qwen2") return {true, false, false};
+  if (family == "mistral" || family == "phi3") return {};
+  const bool attention = file.Bool("attention_bias").value_or(false);
+  return {attention, attention, family == "llama" && file.Bool("mlp_bias").value_or(false)};
 }
 
 }  // namespace huggingface

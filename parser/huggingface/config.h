@@ -17,6 +17,15 @@ DecoderConfig ReadDecoderConfig(std::string_view text, const std::string& what =
 namespace huggingface {
 
 DecoderConfig ReadConfig(const json::Object& config);
+
+/// Which products have a bias.
+struct Biases {
+  bool attention_inputs = false;  ///< q, k and v
+  bool attention_output = false;
+  bool mlp = false;
+};
+Biases ReadBiases(const json::Object& config, std::string_view family);
+
 /// Rotary embeddings: rope_theta and rope_scaling of old files, rope_parameters of new ones.
 RotaryConfig ReadRotary(const json::Object& config, const DecoderConfig& decoder);
 

@@ -105,7 +105,8 @@ RotaryConfig ReadRotary(const json::Object& config, const DecoderConfig& decoder
     const auto own = parameters ? parameters->Number(key) : std::nullopt;
     return own ? *own : config.Number(key).value_or(otherwise);
   };
-  const double part = number("partial_rotary_factor", 1);
+  // Other families do not look at it.
+  const double part = decoder.family == "phi3" ? number("partial_rotary_factor", 1) : 1;
   if (!(part > 0 && part <= 1)) {
     config.ThrowWrongType("partial_rotary_factor", "a number above 0 and up to 1");
   }

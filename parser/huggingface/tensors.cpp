@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "parser/huggingface/tensors.h"
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "core/problems.h"
 #include "parser/json/json.h"
@@ -78,7 +81,6 @@ class HubMapper {
 
   void Map(const std::shared_ptr<const ByteSource>& source, const safetensors::Entry& entry) {
     if (IsBuffer(entry.name)) return;
-    if (config_.tied_head && entry.name == "lm_head.weight") return;  // the same once more
     if (!entry.format) {
       problems_.Add(ErrorCode::kUnsupported, Quote(entry.name) + " is stored as " + entry.dtype +
                                                  "; F32, F16 and BF16 can be read");
@@ -168,6 +170,34 @@ class HubMapper {
   ProblemList problems_;
 };
 
+bool IsSame(const PlacedTensor& a, const PlacedTensor& b) {
+  if (a.format != b.format || a.rows != b.rows || a.columns != b.columns) return false;
+  constexpr uint64_t kPart = 1 << 20;
+  const auto bytes = static_cast<uint64_t>(a.rows * RowBytes(a.format, a.columns));
+  std::vector<std::byte> parts[2];
+  for (uint64_t at = 0; at < bytes; at += kPart) {
+    for (const auto& [tensor, part] : {std::pair{&a, &parts[0]}, std::pair{&b, &parts[1]}}) {
+      part->resize(static_cast<size_t>(std::min(kPart, bytes - at)));
+      tensor->source->ReadAt(tensor->offset + at, *part);
+    }
+    if (parts[0] != parts[1]) return false;
+  }
+  return true;
+}
+
+/// A head that the config ties to the embeddings, but the file has, is the same once more, or the
+/// config is wrong.
+void SettleHead(CheckpointContents& contents) {
+  const PlacedTensor* head = contents.tensors.Find("lm_head.weight");
+  const PlacedTensor* embeddings = contents.tensors.Find("model.embed_tokens.weight");
+  if (!contents.config.tied_head || head == nullptr || embeddings == nullptr) return;
+  if (IsSame(*head, *embeddings)) {
+    contents.tensors.Remove("lm_head.weight");
+  } else {
+    contents.config.tied_head = false;
+  }
+}
+
 /// Which tensors the files of an index hold.
 std::map<std::string, std::set<std::string>> ReadIndex(const Folder& folder) {
   const json::Json index = json::Parse(*folder.Text(kIndex), std::string(kIndex));
@@ -197,6 +227,7 @@ void ReadSharded(const Folder& folder, CheckpointContents& contents) {
     }
   }
   mapper.Throw(folder.path().string());
+  SettleHead(contents);
 }
 
 }  // namespace
@@ -208,6 +239,30 @@ void ReadSingle(const std::shared_ptr<const ByteSource>& source, CheckpointConte
     mapper.Map(source, entry);
   }
   mapper.Throw(source->name());
+  SettleHead(contents);
+}
+
+namespace {
+
+/// Of the names of the llama layout.
+bool Has(const Biases& biases, std::string_view name) {
+  const auto is_of = [&](std::string_view part) { return name.find(part) != name.npos; };
+  if (is_of(".self_attn.o_proj.")) return biases.attention_output;
+  if (is_of(".self_attn.")) return biases.attention_inputs;
+  if (is_of(".mlp.")) return biases.mlp;
+  return !name.starts_with("lm_head.");
+}
+
+}  // namespace
+
+void CheckBiases(const Biases& biases, const TensorTable& table, const std::string& folder) {
+  ProblemList problems;
+  for (const auto& [name, placed] : table.tensors()) {
+    if (!name.ends_with(".bias") || Has(biases, name)) continue;
+    problems.Add(ErrorCode::kUnsupported,
+                 Quote(name) + " has no place in the model that config.json describes");
+  }
+  problems.Throw(folder + ": there are tensors that cannot be used");
 }
 
 void ReadTensors(const Folder& folder, CheckpointContents& contents) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "parser/checkpoint/contents.h"
+#include "parser/huggingface/config.h"
 #include "parser/huggingface/folder.h"
 
 namespace oort::huggingface {
@@ -10,5 +11,7 @@ namespace oort::huggingface {
 void ReadTensors(const Folder& folder, CheckpointContents& contents);
 /// The same from one safetensors file.
 void ReadSingle(const std::shared_ptr<const ByteSource>& source, CheckpointContents& contents);
+/// Throws an Error of all biases that the model should not have.
+void CheckBiases(const Biases& biases, const TensorTable& table, const std::string& folder);
 
 }  // namespace oort::huggingface

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // config.json of all kinds, and folders that are traps.
 #include <gtest/gtest.h>
+#include <cstring>
 
 #include <cmath>
 
@@ -111,6 +112,19 @@ TEST(HuggingFaceConfig, ParametersOfEachTypeOfLayer) {
                "different rotary embeddings");
 }
 
+TEST(HuggingFaceConfig, KeysOfOtherFamiliesDoNotCount) {
+  Json config = SmallConfig();
+  config["partial_rotary_factor"] = 0.5;
+  EXPECT_EQ(ReadDecoderConfig(config.dump()).rotary.dims, 4);
+  config["model_type"] = "phi3";
+  EXPECT_EQ(ReadDecoderConfig(config.dump()).rotary.dims, 2);
+  config["sliding_window"] = 7;
+  config["layer_types"] = {"full_attention", "sliding_attention"};
+  EXPECT_EQ(ReadDecoderConfig(config.dump()).windows, (std::vector<int64_t>{7, 7}));
+  config["model_type"] = "mistral";
+  EXPECT_EQ(ReadDecoderConfig(config.dump()).windows, (std::vector<int64_t>{0, 7}));
+}
+
 void ExpectConfigProblem(const Json& change, std::string_view message,
                          ErrorCode code = ErrorCode::kInvalidModel) {
   Json config = SmallConfig();
@@ -149,7 +163,8 @@ TEST(HuggingFaceConfig, NumbersMakeSense) {
   ExpectConfigProblem({{"head_dim", 7}}, "an even number of dimensions, not 7");
   ExpectConfigProblem({{"rope_theta", 0}}, "above 0");
   ExpectConfigProblem({{"rope_theta", -1e300}}, "above 0");
-  ExpectConfigProblem({{"partial_rotary_factor", 2}}, "'partial_rotary_factor'");
+  ExpectConfigProblem({{"model_type", "phi3"}, {"partial_rotary_factor", 2}},
+                      "'partial_rotary_factor'");
   ExpectConfigProblem({{"rms_norm_eps", -1}}, "epsilon");
   ExpectConfigProblem({{"rms_norm_eps", 1e300}}, "epsilon");
   ExpectConfigProblem({{"rope_scaling", 7}}, "should be a JSON object");
@@ -278,10 +293,69 @@ TEST(HuggingFace, WeightsMustBeThereAndFit) {
   many["num_hidden_layers"] = 4000;
   folder.Write("config.json", many.dump());
   folder.ExpectProblem("too few for 4000 layers");
-  Json tied = config;
-  tied["tie_word_embeddings"] = true;
-  folder.Write("config.json", tied.dump());
+}
+
+/// The bytes of a safetensors file, and where those of a tensor lie.
+struct Weights {
+  std::string bytes;
+
+  Json header() const {
+    uint64_t size = 0;
+    std::memcpy(&size, bytes.data(), sizeof(size));
+    return json::Parse(bytes.substr(sizeof(size), size), "header");
+  }
+  std::pair<size_t, size_t> Range(const std::string& name) const {
+    uint64_t size = 0;
+    std::memcpy(&size, bytes.data(), sizeof(size));
+    const auto ends = header()[name]["data_offsets"].get<std::vector<size_t>>();
+    return {sizeof(size) + size + ends[0], ends[1] - ends[0]};
+  }
+  /// The same with another name, of as many characters.
+  Weights Renamed(const std::string& from, const std::string& to) const {
+    Weights renamed = *this;
+    renamed.bytes.replace(bytes.find('"' + from + '"'), from.size() + 2, '"' + to + '"');
+    return renamed;
+  }
+};
+
+TEST(HuggingFace, ATiedHeadThatIsAnotherCounts) {
+  const HubFolder folder;
+  Weights weights{FileBytes(folder.path() / "model.safetensors")};
+  Json config = json::Parse(FileBytes(folder.path() / "config.json"), "config");
+  config["tie_word_embeddings"] = true;
+  folder.Write("config.json", config.dump());
+  EXPECT_TRUE(folder.Open()->Has("lm_head.weight"));
+  EXPECT_FALSE(folder.Open()->config().tied_head);
+  const auto [head, size] = weights.Range("lm_head.weight");
+  const size_t embeddings = weights.Range("model.embed_tokens.weight").first;
+  weights.bytes.replace(head, size, weights.bytes, embeddings, size);
+  folder.Write("model.safetensors", weights.bytes);
   EXPECT_FALSE(folder.Open()->Has("lm_head.weight"));
+  EXPECT_TRUE(folder.Open()->config().tied_head);
+  weights.bytes[head + size - 1] ^= 1;
+  folder.Write("model.safetensors", weights.bytes);
+  EXPECT_TRUE(folder.Open()->Has("lm_head.weight"));
+}
+
+TEST(HuggingFace, BiasesAreThoseOfTheConfig) {
+  const HubFolder folder("qwen2");
+  const Weights weights{FileBytes(folder.path() / "model.safetensors")};
+  EXPECT_TRUE(folder.Open()->Has("model.layers.0.self_attn.q_proj.bias"));
+  folder.Write("model.safetensors", weights
+                                        .Renamed("model.layers.0.self_attn.q_proj.bias",
+                                                 "model.layers.0.self_attn.o_proj.bias")
+                                        .bytes);
+  folder.ExpectProblem("'model.layers.0.self_attn.o_proj.bias' has no place in the model that",
+                       ErrorCode::kUnsupported);
+  folder.Write("model.safetensors", weights.bytes);
+  Json config = json::Parse(FileBytes(folder.path() / "config.json"), "config");
+  config["model_type"] = "llama";
+  folder.Write("config.json", config.dump());
+  folder.ExpectProblem("'model.layers.1.self_attn.v_proj.bias' has no place",
+                       ErrorCode::kUnsupported);
+  config["attention_bias"] = true;
+  folder.Write("config.json", config.dump());
+  EXPECT_TRUE(folder.Open()->Has("model.layers.1.self_attn.v_proj.bias"));
 }
 
 TEST(HuggingFace, TheIndexIsNotTrusted) {
