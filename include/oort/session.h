@@ -18,9 +18,10 @@ struct Profile;
 class DeviceMark;
 
 struct SessionOptions {
-  /// Threads of one Forward; 0 for as many as the process may use: OMP_NUM_THREADS if set, else the
-  /// processors of its affinity mask within the container's quota. Sessions that run at the same
-  /// time share these; one inside a parallel region of the caller's stays on its thread.
+  /// Threads of one Forward, 1024 at most; 0 for as many as the process may use: OMP_NUM_THREADS if
+  /// set, else the processors of its affinity mask within the container's quota. Sessions that run
+  /// at the same time share these; one inside a parallel region of the caller's stays on its
+  /// thread.
   int threads = 0;
   /// Most bytes that activations may take in one Forward; 0 for no limit.
   size_t memory_limit = 0;

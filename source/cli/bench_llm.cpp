@@ -89,7 +89,7 @@ SpeedOfLight FindLimit(const LanguageModel& model, const Options& options, KvTyp
 
 int BenchLlm(const Options& options) {
   const auto model = options.language.Load();
-  EngineOptions engine_options = options.language.ForEngine();
+  EngineOptions engine_options = options.language.ForEngine(*model);
   engine_options.cache_tokens = options.prompt_tokens + options.new_tokens + 1;
   engine_options.prompt_chunk = std::max<int64_t>(512, options.prompt_tokens);
   Engine engine(model, engine_options);

@@ -28,15 +28,15 @@ bool ReadLine(InterruptFlag& interrupt, bool terminal, std::string& line) {
   }
 }
 
-void Answer(Engine& engine, const Options& options, std::vector<ChatMessage>& messages,
-            InterruptFlag& interrupt, bool terminal) {
+void Reply(Engine& engine, const Options& options, std::vector<ChatMessage>& messages,
+           InterruptFlag& interrupt, bool terminal) {
   const std::vector<int32_t> prompt = engine.model().EncodeChat(messages);
   GenerateRequest request = options.answer.Request(prompt);
   request.on_piece = [&](const GeneratedPiece& piece) {
     std::cout << piece.text << std::flush;
-    return !interrupt.Take();
+    return true;
   };
-  const GenerateResult result = engine.Generate(std::move(request));
+  const GenerateResult result = Answer(engine, std::move(request), interrupt);
   std::cout << '\n';
   messages.push_back({"assistant", result.text});
   if (!terminal) return;
@@ -46,7 +46,7 @@ void Answer(Engine& engine, const Options& options, std::vector<ChatMessage>& me
 
 int Chat(const Options& options) {
   const auto model = options.language.Load();
-  EngineOptions engine_options = options.language.ForEngine();
+  EngineOptions engine_options = options.language.ForEngine(*model);
   engine_options.reuse_prefixes = true;
   Engine engine(model, engine_options);
   const bool terminal = isatty(STDIN_FILENO) != 0 && isatty(STDOUT_FILENO) != 0;
@@ -72,7 +72,7 @@ int Chat(const Options& options) {
     }
     messages.push_back({"user", line});
     try {
-      Answer(engine, options, messages, interrupt, terminal);
+      Reply(engine, options, messages, interrupt, terminal);
     } catch (const Error& error) {
       // The conversation goes on without what could not be answered.
       messages.pop_back();
@@ -90,7 +90,7 @@ Action AddChat(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->answer.max_tokens = 1024;
   options->language.Add(app);
-  options->language.AddMemoryLimit(app);
+  options->language.AddContext(app);
   app.add_option("--system", options->system, "What the model is told to be");
   options->answer.Add(app);
   app.footer("Example: oort chat SmolLM2.gguf --temperature 0.7");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <chrono>
+#include <csignal>
 #include <iostream>
 #include <iterator>
 
@@ -7,6 +8,9 @@
 
 namespace oort::cli {
 namespace {
+
+/// As shells report a program that Ctrl-C ended.
+constexpr int kInterrupted = 128 + SIGINT;
 
 struct Options {
   LanguageOptions language;
@@ -70,7 +74,7 @@ int Generate(const Options& options) {
   const Clock::time_point start = Clock::now();
   const auto model = options.language.Load();
   const std::vector<int32_t> prompt = PromptTokens(options, *model);
-  Engine engine(model, options.language.ForEngine());
+  Engine engine(model, options.language.ForEngine(*model));
   const double load_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   GenerateRequest request = options.answer.Request(prompt);
   request.sampling.top_logprobs = options.logprobs;
@@ -78,15 +82,15 @@ int Generate(const Options& options) {
   InterruptFlag interrupt;
   request.on_piece = [&](const GeneratedPiece& piece) {
     if (!options.json) std::cout << piece.text << std::flush;
-    return !interrupt.Take();
+    return true;
   };
-  const GenerateResult result = engine.Generate(std::move(request));
+  const GenerateResult result = Answer(engine, std::move(request), interrupt);
   if (options.json) {
     PrintJson(options, *model, prompt, result, load_ms);
   } else {
     std::cout << '\n';
   }
-  return 0;
+  return result.finish == FinishReason::kCancelled ? kInterrupted : 0;
 }
 
 }  // namespace
@@ -94,7 +98,7 @@ int Generate(const Options& options) {
 Action AddGenerate(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->language.Add(app);
-  options->language.AddMemoryLimit(app);
+  options->language.AddContext(app);
   app.add_option("--prompt", options->prompt, "What to answer; - reads it from standard input")
       ->required();
   app.add_option("--system", options->system, "What the model is told to be");

@@ -29,21 +29,21 @@ struct LanguageOptions {
 
   /// `or_random`: instead of MODEL the shape of one may be given, whose weights are random.
   void Add(CLI::App& app, bool or_random = false);
-  /// --memory-limit, of commands with a cache that may be of any size.
-  void AddMemoryLimit(CLI::App& app);
+  /// --context and --memory-limit, of commands with a cache that may be of any size.
+  void AddContext(CLI::App& app);
   /// --random, instead of `file`.
   void AddRandom(CLI::App& app, CLI::Option* file);
   /// --weights and --group.
   void AddWeights(CLI::App& app);
   std::shared_ptr<const LanguageModel> Load() const;
-  EngineOptions ForEngine() const;
+  EngineOptions ForEngine(const LanguageModel& loaded) const;
 };
 
 /// How tokens are picked, and when an answer ends.
 struct AnswerOptions {
   SamplingOptions sampling;
   int64_t max_tokens = 512;
-  std::vector<std::string> stops;
+  std::vector<std::string> stops, biases;
 
   void Add(CLI::App& app);
   GenerateRequest Request(std::vector<int32_t> prompt) const;
@@ -68,5 +68,8 @@ class InterruptFlag {
   /// just before the waiting began.
   bool WaitForInput() const;
 };
+
+/// Engine::Generate that Ctrl-C cancels, also while the prompt is read.
+GenerateResult Answer(Engine& engine, GenerateRequest request, InterruptFlag& interrupt);
 
 }  // namespace oort::cli

@@ -9,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/limits_report.h"
 #include "cli/text.h"
+#include "core/cpu_limits.h"
 #include "core/file_writer.h"
 #include "llm/limits/device_memory.h"
 #include "oort/engine.h"
@@ -326,6 +327,9 @@ int PrintMachines() {
 
 void WritePlot(const LimitsReport& report, const std::string& path) {
   const bool html = path.ends_with(".html") || path.ends_with(".htm");
+  if (!html && !path.ends_with(".svg")) {
+    throw UsageError("--plot draws an .svg or .html, not '" + path + "'");
+  }
   FileWriter writer(path);
   writer.Write(html ? LimitsHtml(report) : LimitsSvg(report));
   writer.Finish();
@@ -387,7 +391,7 @@ Action AddLimits(CLI::App& app) {
   app.add_option("--tflops", o.tflops, "TFLOP/s, in place of the machine's")
       ->check(CLI::PositiveNumber);
   app.add_option("--threads", o.threads, "Threads that measure this machine")
-      ->check(CLI::Range(0, 4096));
+      ->check(CLI::Range(0, kMostThreads));
   app.add_flag("--each-position", o.each_position,
                "Each position of a prompt reads the cache before it");
   app.add_option("--plot", o.plot, "Draw an .svg or .html");

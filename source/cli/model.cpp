@@ -6,6 +6,7 @@
 
 #include "cli/progress.h"
 #include "cli/text.h"
+#include "core/cpu_limits.h"
 #include "cpu/lanes_kernels.h"
 #include "oort/language_model.h"
 
@@ -141,7 +142,7 @@ void ModelOptions::AddLoad(CLI::App& app) {
 void ModelOptions::AddThreads(CLI::App& app) {
   app.add_option("--threads", threads, "Threads of one run; 0 for all that the process may use")
       ->type_name("N")
-      ->check(CLI::Range(0, 1024));
+      ->check(CLI::Range(0, kMostThreads));
 }
 
 LoadOptions ModelOptions::Load() const {

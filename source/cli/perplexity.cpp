@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -14,6 +15,7 @@ struct Options {
   LanguageOptions language;
   std::string text, reference;
   int64_t window = 512;
+  bool window_is_given = false;
   bool json = false;
 };
 
@@ -76,7 +78,8 @@ struct Scores {
 
 std::string ReadText(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (path != "-" && !file) throw Error(ErrorCode::kNotFound, "cannot read '" + path + "'");
+  if (path != "-" && (!file || std::filesystem::is_directory(path)))
+    throw Error(ErrorCode::kNotFound, "cannot read '" + path + "'");
   std::istream& in = path == "-" ? std::cin : file;
   return {std::istreambuf_iterator<char>(in), {}};
 }
@@ -85,13 +88,13 @@ std::string ReadText(const std::string& path) {
 Scores Evaluate(const Options& options, const std::shared_ptr<const LanguageModel>& model,
                 std::span<const int32_t> tokens) {
   std::shared_ptr<const LanguageModel> reference;
-  EngineOptions reference_options = options.language.ForEngine();
+  EngineOptions reference_options;
   if (!options.reference.empty()) {
     LanguageOptions load = options.language;
     load.model = options.reference;
     load.exact = true;
     reference = load.Load();
-    reference_options = load.ForEngine();
+    reference_options = load.ForEngine(*reference);
     if (reference->info().vocabulary != model->info().vocabulary) {
       throw Error(ErrorCode::kInvalidArgument, "the reference has another vocabulary");
     }
@@ -110,7 +113,7 @@ Scores Evaluate(const Options& options, const std::shared_ptr<const LanguageMode
                     expected.emplace_back(logits.begin(), logits.end());
                   });
     }
-    VisitLogits(model, part, options.window + 1, options.language.ForEngine(),
+    VisitLogits(model, part, options.window + 1, options.language.ForEngine(*model),
                 [&](int64_t i, std::span<const float> logits) {
                   const size_t index = static_cast<size_t>(i);
                   const size_t next = static_cast<size_t>(part[index + 1]);
@@ -150,8 +153,9 @@ void PrintScores(const Options& options, const Scores& scores) {
             << FormatFixed(agreement, 2) << " %\n";
 }
 
-int Perplexity(const Options& options) {
+int Perplexity(Options options) {
   const auto model = options.language.Load();
+  if (!options.window_is_given) options.window = std::min(options.window, model->info().context);
   const std::vector<int32_t> tokens = model->tokenizer().Encode(ReadText(options.text));
   if (tokens.size() < 2) {
     throw Error(ErrorCode::kInvalidArgument, "the text has less than two tokens");
@@ -168,12 +172,17 @@ Action AddPerplexity(CLI::App& app) {
   app.add_option("TEXT", options->text, "A text file; - reads standard input")->required();
   app.add_option("--reference", options->reference,
                  "A model to compare with, run exactly: KL divergence and agreement");
-  app.add_option("--window", options->window, "Tokens that are predicted from each other")
-      ->capture_default_str()
-      ->check(CLI::Range(2, 1 << 20));
+  const CLI::Option* window =
+      app.add_option("--window", options->window,
+                     "Tokens that are predicted from each other, within the model's context")
+          ->capture_default_str()
+          ->check(CLI::Range(2, 1 << 20));
   app.add_flag("--json", options->json, "Print all figures as JSON");
   app.footer("Example: oort perplexity model-q4.gguf wiki.txt --reference model-f16.gguf");
-  return [options] { return Perplexity(*options); };
+  return [options, window] {
+    options->window_is_given = window->count() > 0;
+    return Perplexity(*options);
+  };
 }
 
 }  // namespace oort::cli

@@ -101,7 +101,8 @@ std::vector<LanguageStep> ProfileSteps(const ModelOptions& options, const Langua
     throw UsageError("prompt and answer have " + std::to_string(prompt + steps.new_tokens) +
                      " tokens, the model's context " + std::to_string(model->info().context));
   }
-  ProfiledSequence sequence(*model, load.ForEngine().kv.value_or(model->default_kv()), middle + 1);
+  ProfiledSequence sequence(*model, load.ForEngine(*model).kv.value_or(model->default_kv()),
+                            middle + 1);
   Session session(model->graph(), options.ForSession());
   const MachineRoofs roofs = MeasureRoofsOf(*model->graph(), session.threads());
   std::vector<LanguageStep> done;

@@ -118,7 +118,7 @@ int ParseOmpThreads(const char* text) {
 }
 
 int AvailableThreads() {
-  static const int threads = CountThreads();
+  static const int threads = std::min(CountThreads(), kMostThreads);
   return threads;
 }
 

@@ -9,6 +9,9 @@ namespace oort {
 
 /// No limit that anybody has set.
 inline constexpr int kNoThreadLimit = 1 << 20;
+/// That anything here runs on at most, whatever it is told: each has a stack, and OpenMP ends the
+/// program where it cannot have them.
+inline constexpr int kMostThreads = 1024;
 
 /// Processors in this thread's affinity mask.
 int AffinityThreads();

@@ -31,12 +31,13 @@ KvCache MakeKvCache(const LanguageModel& model, KvType type, int64_t tokens) {
   const KvShape shape = model.kv_shape(type);
   const int64_t blocks = KvCache::BlocksFor(tokens);
   const Device device = AttentionDevice(model);
-  if (device.type == DeviceType::kCpu) return {shape, blocks};
-  if (shape.type == KvType::kInt8) {
+  const bool on_host = device.type == DeviceType::kCpu;
+  if (!on_host && shape.type == KvType::kInt8) {
     throw Error(ErrorCode::kUnsupported, "keys and values on the GPU are f16 or f32");
   }
   const size_t bytes = KvCache::Bytes(shape, blocks);
   try {
+    if (on_host) return {shape, blocks};
     return {shape, blocks, cuda::AllocateDevice(bytes, device.index)};
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kOutOfMemory) throw;

@@ -19,10 +19,16 @@ void VisitLogits(std::shared_ptr<const LanguageModel> model, std::span<const int
     if (!model || window < 2) {
       throw Error(ErrorCode::kInvalidArgument, "a window has at least two tokens of a model");
     }
+    const int64_t count = static_cast<int64_t>(tokens.size());
+    const int64_t most = std::min(window, count - 1), context = model->info().context;
+    if (most > context) {
+      throw Error(ErrorCode::kLimit, "a window of " + std::to_string(most) +
+                                         " tokens is longer than the model's context of " +
+                                         std::to_string(context));
+    }
     const int64_t vocabulary = model->info().vocabulary;
     const KvType kv = options.kv.value_or(model->default_kv());
     DecoderRunner runner(std::move(model), kv, window, options.threads);
-    const int64_t count = static_cast<int64_t>(tokens.size());
     for (int64_t begin = 0; begin + 1 < count; begin += window) {
       // The last token of the text predicts nothing that is there.
       const int64_t end = std::min(begin + window, count - 1);

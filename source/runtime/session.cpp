@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/checked.h"
+#include "core/cpu_limits.h"
 #include "core/host_memory.h"
 #include "core/memory_budget.h"
 #include "core/parallel.h"
@@ -65,7 +66,7 @@ struct Session::Impl {
        const SessionOptions& options)
       : owner(std::move(shared)),
         graph(impl),
-        threads(options.threads > 0 ? options.threads : AvailableThreads()),
+        threads(options.threads > 0 ? std::min(options.threads, kMostThreads) : AvailableThreads()),
         memory_limit(options.memory_limit),
         slots(impl.constants),
         result_buffers(impl.output_slots.size()) {

@@ -98,6 +98,19 @@ class ChatInterruptTest(Case):
         self.assertNotEqual(first, b"")
         self.assertLess(len(rest), 6000)
 
+    def test_ctrl_c_ends_generate(self):
+        generate = subprocess.Popen(
+            [OORT, "generate", write_babbler(self.dir / "babbler"), "--prompt", "Hello!", "--ignore-end", *map(str, self.LONG)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        self.addCleanup(lambda: generate.poll() is None and generate.kill())
+        first = os.read(generate.stdout.fileno(), 1)
+        generate.send_signal(signal.SIGINT)
+        rest, err = generate.communicate(timeout=SECONDS)
+        self.assertEqual((generate.returncode, err), (130, b""))
+        self.assertNotEqual(first, b"")
+        self.assertLess(len(rest), 6000)
+
 
 class Terminal:
     """`oort chat` on a terminal of its own, where control characters are keys."""

@@ -634,6 +634,7 @@ class LimitsTest(Case):
         self.fails("limits", self.write("b.json", "{}"), says="vocab_size")
         self.fails("limits", self.write("c.json", json.dumps(self.QWEN)), "--machine", "abacus", says="there are a100")
         self.fails("limits", self.write("d.json", json.dumps(self.QWEN)), "--weights", "0", code=2)
+        self.fails("limits", self.dir / "d.json", "--machine", "h100", "--plot", "limits.png", code=2, says=".svg or .html")
 
 
 if __name__ == "__main__":

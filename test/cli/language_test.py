@@ -121,7 +121,16 @@ class GenerateTest(LanguageCase):
         self.fails(*ask, "--kv", "int3", says="int3")
         self.fails(*ask, "--context", "0", code=2)
         self.fails(*ask, "--context", "2", says="room for 2")
-        self.fails(*ask, "--context", 2**62, says="cache_tokens")
+        self.fails(*ask, "--context", 2**62, code=2, says="--context")
+        for wrong in (0, -1, 100000, "two"):
+            self.fails(*ask, "--threads", wrong, code=2, says="--threads")
+        for wrong in (-1, 2**64, "one", ""):
+            self.fails(*ask, "--seed", wrong, code=2, says="--seed")
+        for wrong in ("7", "x=1", "1=x", "=", "1=2=3"):
+            self.fails(*ask, "--logit-bias", wrong, code=2, says="--logit-bias")
+        self.fails(*ask, "--logit-bias", "1000000=1", says="logit_bias")
+        self.fails(*ask, "--max-tokens", 10**20, code=2, says="--max-tokens")
+        self.fails(*ask, "--memory-limit", "-5", code=2, says="--memory-limit")
         self.fails("generate", STORYTELLER, "--raw", "--prompt", "word " * 600, says="tokens; the model's context")
         self.fails("generate", TINY / "llama2c_v1.bin", "--prompt", "x", says="without a chat template")
         alone = shutil.copy(TINY / "llama2c_v1.bin", self.dir)
@@ -136,6 +145,16 @@ class GenerateTest(LanguageCase):
         self.assertEqual(report["finish_reason"], "length")
         # The last token is never read: it has no place in the context.
         self.assertEqual(len(report["prompt_token_ids"]) + len(report["token_ids"]), 31)
+
+    def test_a_context_beyond_that_of_the_model(self):
+        ask = ["generate", STORYTELLER, "--raw", "--prompt", "Once", "--max-tokens", 3]
+        self.assertEqual(self.oort(*ask, "--context", 10**12).out, self.oort(*ask).out)
+
+    def test_logit_bias(self):
+        ask = ["generate", STORYTELLER, "--raw", "--prompt", "Once", "--max-tokens", 3]
+        first = self.json(*ask)["token_ids"][0]
+        self.assertNotEqual(self.json(*ask, "--logit-bias", f"{first}=-inf")["token_ids"][0], first)
+        self.assertEqual(self.json(*ask, "--logit-bias", "7=1e9", "--logit-bias", f"{first}=-1.5")["token_ids"], [7, 7, 7])
 
     def test_converted_models_answer_alike(self):
         ask = ["--raw", "--prompt", RAW[0]["prompt"], "--max-tokens", 60, *PARITY]
@@ -220,6 +239,7 @@ class BenchLlmTest(LanguageCase):
             self.assertRegex(self.oort("bench-llm", STORYTELLER, mode, *self.QUICK).out, r"decode_tps \d")
         self.fails("bench-llm", STORYTELLER, "--prompt-tokens", 0, code=2)
         self.fails("bench-llm", STORYTELLER, "--prompt-tokens", 600, says="600 tokens")
+        self.fails("bench-llm", STORYTELLER, "--context", 8, code=2, says="--context")
         self.fails("bench-llm", self.dir / "none", says="none")
         self.fails("bench-llm", says="--random")
         self.fails("bench-llm", "--random", "gpt5", code=2)
@@ -258,6 +278,9 @@ class PerplexityTest(LanguageCase):
     def test_standard_input_and_errors(self):
         self.assertRegex(self.feed(RAW[0]["text"], "perplexity", STORYTELLER, "-", "--window", 16), r"\Atokens +\d+\nperplexity +\d+\.\d{4} ± ")
         self.fails("perplexity", STORYTELLER, self.dir / "none.txt", says="none.txt")
+        self.fails("perplexity", STORYTELLER, self.dir, says="cannot read")
+        long = self.write("long.txt", "Once upon a time there was a bear. " * 100)
+        self.fails("perplexity", STORYTELLER, long, "--window", 600, says="longer than the model's context of 512")
         self.fails("perplexity", STORYTELLER, self.write("empty.txt", ""), says="less than two tokens")
         self.fails("perplexity", STORYTELLER, self.write("t.txt", "a b c"), "--reference", TINY / "llama.gguf", says="vocabulary")
 
