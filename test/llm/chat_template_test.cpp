@@ -85,6 +85,9 @@ TEST(ChatTemplate, ErrorsHaveCodeAndLine) {
   ExpectRenderError("{{ 'x'|urlize }}", ErrorCode::kUnsupported, "urlize");
   ExpectRenderError("{% include 'a' %}", ErrorCode::kUnsupported, "include");
   ExpectRenderError("{{ 9223372036854775807 + 1 }}", ErrorCode::kLimit, "64 bits");
+  ExpectRenderError("{% for x in [] %}\n{% if x %}{% set loop = 1 %}{% endif %}{% endfor %}",
+                    ErrorCode::kInvalidModel, "line 2: can't assign to special loop variable");
+  ExpectRenderError("{{ 'a\tb'.expandtabs(10000000000) }}", ErrorCode::kUnsupported, "expandtabs");
 }
 
 TEST(ChatTemplate, StopsAtItsLimits) {

@@ -48,6 +48,16 @@ class Checker {
                        [](const ExprPtr& part) { return AssignsLoop(*part); });
   }
 
+  /// Nothing in a for may assign to `loop`, however deep.
+  static void CheckLoopVariable(const Statement& statement) {
+    if (statement.target && AssignsLoop(*statement.target)) {
+      FailSyntax(statement.line, "can't assign to special loop variable in for-loop");
+    }
+    for (const Body& body : statement.bodies) {
+      for (const auto& inner : body) CheckLoopVariable(*inner);
+    }
+  }
+
   void Check(Statement& statement, Place place) {
     switch (statement.kind) {
       case StatementKind::kBreak:
@@ -56,9 +66,7 @@ class Checker {
         return;
       case StatementKind::kIf: place.soft = true; break;
       case StatementKind::kFor: {
-        if (AssignsLoop(*statement.target)) {
-          FailSyntax(statement.line, "can't assign to special loop variable in for-loop target");
-        }
+        CheckLoopVariable(statement);
         Check(statement.values, place.soft);
         Check(statement.test.get(), false);
         Check(statement.bodies[0], {false, true});

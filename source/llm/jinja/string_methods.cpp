@@ -323,7 +323,8 @@ Value CallFormat(const StringCall& call) {
 
 Value CallExpandTabs(const StringCall& call) {
   const Parameters parameters(call.name, call.arguments, {"tabsize"});
-  const int64_t width = std::min<int64_t>(parameters.Integer(0, 8), 1000);
+  const int64_t width = parameters.Integer(0, 8);
+  if (width > 1000) FailUnsupported("str.expandtabs with more than 1000 columns is not supported");
   std::string out;
   int64_t column = 0;
   for (const char c : call.text()) {
