@@ -24,6 +24,7 @@ TEXTS = [
     "[MASK] a [MASK]b", "<x><xy>", "ＷＩＤＴＨ ﬁne Ⅷ", "\u00a0nbsp\u3000wide", "aaaa bbbb abab", "ab ab  abc",
     "unknown: ₿\u0378", "▁meta▁▁space", "A-B_c...!?", "x" * 120, "<0x41>", "\u1100\u1161\u11a8각", "İI ΣΑΣ",
 ]
+REGEX_TEXTS = TEXTS + ["2²x ¼ a¹b½", "$1+2<3=`^`|~x.", "stST Å ﬅﬆ"]
 LETTERS = [c for c in "abcdefghijklmnopqrstuvwxyzABHIL 0123456789.,!?'-<>/s▁"]
 
 
@@ -161,13 +162,16 @@ PATTERNS = [
     r"(?i:é|σ|k|ss)", r"(?i)[a-c]+", r"(?i:[^a-c])+", r"[a-z&&[^aeiou]]+", r"[^\s&&[^\n]]+", r"[[:alpha:]&&[:upper:]]",
     r"[]a]+", r"[a\-z]+", r"[\w-]+", r"\p{Lu}|\p{^L}", r"\P{L}+?", r"\p{Han}+|\p{Hiragana}", r"[\x61-\x{63}\u4F60]+", r"\R", r"\h+", r"(?m:.)+",
     r".+", "(?x: a b # ab\n )", r"(?:a|b)*?b", r"(a*)*b", r"(?:a?)+", r"(?#note)a", r"(?<name>a)b", r"\d{1,3}(?=(?:\d{3})*\b)", r"\s+(?!\S)|\s+", r"\p{N}{1,3}",
+    r"\w+", r"[\w]+", r"[^\w]+", r"[\W]+", r"[[:word:]]+", r"[[:^word:]]+", r"\p{Word}+", r"[\p{Word}]+", r"\p{Punct}+",
+    r"[\p{Punct}]+", r"[[:punct:]]+", r"\p{PosixPunct}+", r"(?i:\p{Lu})+", r"(?i:\p{Ll})+", r"(?i:\P{Lu})+", r"(?i:[\p{Lu}])+",
+    r"(?i:[^\p{Lu}])+", r"(?i:[a[^b]])+", r"(?i:[A-Z&&[^aeiou]])+", r"(?i:[^\x{FB06}])+",
 ]
 
 
 def regexes():
     for pattern in PATTERNS:
         split = pre_tokenizers.Split(Regex(pattern), "isolated")
-        yield {"pattern": pattern, "pieces": [[piece for piece, _ in split.pre_tokenize_str(text)] for text in TEXTS]}
+        yield {"pattern": pattern, "pieces": [[piece for piece, _ in split.pre_tokenize_str(text)] for text in REGEX_TEXTS]}
 
 
 def sentence_pieces():
@@ -235,7 +239,7 @@ def main():
                       "decode": list(decodings(tokenizer))})
     cases += sentence_pieces()
     write_seeds(cases)
-    cases.append({"name": "regular expressions", "texts": TEXTS, "regexes": list(regexes())})
+    cases.append({"name": "regular expressions", "texts": REGEX_TEXTS, "regexes": list(regexes())})
     lines = [json.dumps(case, ensure_ascii=True, separators=(",", ":")) for case in cases]
     OUT.write_text("[\n" + ",\n".join(lines) + "\n]\n")
     print(OUT, OUT.stat().st_size, "bytes,", len(cases), "tokenizers")

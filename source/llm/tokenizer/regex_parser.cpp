@@ -119,7 +119,7 @@ class Parser {
     const uint32_t c = Next();
     switch (c) {
       case '(': return Group(flags, depth);
-      case '[': return MakeSet(Folded(Class(flags, depth), flags));
+      case '[': return MakeSet(Class(flags.ignore_case, depth));
       case '.': {
         Ranges all = {{0, kCodePoints}};
         return MakeSet(flags.dot_all ? all : Complement({{'\n', '\n' + 1}}));
@@ -275,7 +275,8 @@ class Parser {
     if (c >= '1' && c <= '9') throw Unknown("a back reference");
     --at_;
     Ranges ranges;
-    if (EscapedClass(ranges)) return MakeSet(Folded(std::move(ranges), flags));
+    // (?i) folds the characters of a class in brackets, not those of a bare one.
+    if (EscapedClass(ranges, false)) return MakeSet(std::move(ranges));
     const uint32_t literal = EscapedCharacter();
     return MakeSet(Folded({{literal, literal + 1}}, flags));
   }
@@ -294,7 +295,7 @@ class Parser {
   }
 
   /// \s, \p{L} and the like, after the backslash; stays put where it is another escape.
-  bool EscapedClass(Ranges& ranges) {
+  bool EscapedClass(Ranges& ranges, bool in_brackets) {
     const uint32_t c = Peek();
     const uint32_t lower = c | 0x20;
     if (lower == 'p' && (Peek(1) == '{' || Peek(1) == '^')) {
@@ -304,7 +305,8 @@ class Parser {
       if (Take('^')) negated = !negated;
       std::string name;
       for (uint32_t d = Next(); d != '}'; d = Next()) AppendUtf8(name, d);
-      if (!RangesOfProperty(name, ranges)) throw Unknown("the property '" + name + "'");
+      if (!RangesOfProperty(name, in_brackets, ranges))
+        throw Unknown("the property '" + name + "'");
       if (negated) ranges = Complement(ranges);
       return true;
     }
@@ -313,7 +315,7 @@ class Parser {
     } else if (lower == 'd') {
       ranges = RangesOfSet(unicode::kDigit);
     } else if (lower == 'w') {
-      ranges = RangesOfSet(unicode::kWord);
+      ranges = RangesOfWord(in_brackets);
     } else if (lower == 'h') {
       RangesOfPosixClass("xdigit", ranges);
     } else {
@@ -383,7 +385,7 @@ class Parser {
   }
 
   /// After '['. `&&` binds weaker than anything else inside.
-  Ranges Class(const Flags& flags, int depth) {
+  Ranges Class(bool fold_case, int depth) {
     if (depth > kMaxDepth) throw Bad("too deep nesting");
     const bool negated = Take('^');
     Ranges result = {{0, kCodePoints}};
@@ -400,26 +402,26 @@ class Parser {
         part.clear();
         continue;
       }
-      ClassItem(flags, depth, part);
+      ClassItem(depth, part);
     }
     result = Intersection(result, Normalized(std::move(part)));
     // Case is folded before the set is turned inside out.
-    if (flags.ignore_case) result = WithCaseVariants(result);
+    if (fold_case) result = WithCaseVariants(result);
     return negated ? Complement(result) : result;
   }
 
-  void ClassItem(const Flags& flags, int depth, Ranges& part) {
+  void ClassItem(int depth, Ranges& part) {
     const auto add = [&](const Ranges& more) { part.insert(part.end(), more.begin(), more.end()); };
     if (Peek() == '[') {
       if (Peek(1) == ':' && PosixClass(part)) return;
       ++at_;
-      add(Class(flags, depth + 1));
+      add(Class(false, depth + 1));  // the outermost class folds all of it
       return;
     }
     if (Peek() == '\\') {
       ++at_;
       Ranges ranges;
-      if (EscapedClass(ranges)) {
+      if (EscapedClass(ranges, true)) {
         add(ranges);
         return;
       }
@@ -436,7 +438,7 @@ class Parser {
     if (Peek() == '\\') {  // [a-\s]: the '-' is a character of its own
       ++at_;
       Ranges ranges;
-      const bool is_class = EscapedClass(ranges);
+      const bool is_class = EscapedClass(ranges, true);
       if (is_class) {
         part.emplace_back(low, low + 1);
         part.emplace_back('-', '-' + 1);

@@ -92,6 +92,7 @@ constexpr LongName kLongNames[] = {
     {"combiningmark", "m"},
     {"number", "n"},
     {"punctuation", "p"},
+    {"punct", "p"},  // [[:punct:]] and \p{PosixPunct} have symbols, too
     {"symbol", "s"},
     {"separator", "z"},
     {"other", "c"},
@@ -149,6 +150,7 @@ const std::vector<NamedSet>& BinaryProperties() {
   static const std::vector<NamedSet> sets = {
       {"alphabetic", &kAlphabetic},
       {"alpha", &kPosixAlpha},
+      {"posixpunct", &kPosixPunct},
       {"whitespace", &kWhiteSpace},
       {"lowercase", &kLowercase},
       {"uppercase", &kUppercase},
@@ -166,17 +168,27 @@ const std::vector<NamedSet>& BinaryProperties() {
 
 }  // namespace
 
+Ranges RangesOfWord(bool in_brackets) {
+  const Ranges word = RangesOfSet(unicode::kWord);
+  if (!in_brackets) return word;
+  return Intersection(word, Complement(RangesOfSet(unicode::kWordOutsideBrackets)));
+}
+
 bool RangesOfPosixClass(std::string_view name, Ranges& ranges) {
   using namespace unicode;
   static const std::vector<NamedSet> sets = {
       {"alnum", &kPosixAlnum}, {"alpha", &kPosixAlpha}, {"blank", &kPosixBlank},
       {"cntrl", &kPosixCntrl}, {"digit", &kDigit},      {"graph", &kPosixGraph},
       {"lower", &kPosixLower}, {"print", &kPosixPrint}, {"punct", &kPosixPunct},
-      {"space", &kSpace},      {"upper", &kPosixUpper}, {"word", &kWord},
+      {"space", &kSpace},      {"upper", &kPosixUpper},
   };
   for (const NamedSet& set : sets) {
     if (set.name != name) continue;
     ranges = RangesOfSet(*set.set);
+    return true;
+  }
+  if (name == "word") {
+    ranges = RangesOfWord(true);
     return true;
   }
   if (name == "xdigit") {
@@ -190,7 +202,7 @@ bool RangesOfPosixClass(std::string_view name, Ranges& ranges) {
   return false;
 }
 
-bool RangesOfProperty(std::string_view spelled, Ranges& ranges) {
+bool RangesOfProperty(std::string_view spelled, bool in_brackets, Ranges& ranges) {
   std::string name;
   for (const char c : spelled) {
     if (c == ' ' || c == '_' || c == '-') continue;
@@ -206,6 +218,10 @@ bool RangesOfProperty(std::string_view spelled, Ranges& ranges) {
   }
   if (name == "lc") {
     ranges = Union(Union(RangesOfCategory("lu"), RangesOfCategory("ll")), RangesOfCategory("lt"));
+    return true;
+  }
+  if (name == "word") {
+    ranges = RangesOfWord(in_brackets);
     return true;
   }
   for (const LongName& known : kLongNames) {

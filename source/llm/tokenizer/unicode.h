@@ -57,8 +57,10 @@ class CodePointSet {
 /// A value for each character, found by bisection.
 uint32_t ValueIn(const unicode::Table& runs, uint32_t c);
 
+/// The ranges of `\w`. In brackets it lacks ¹, ², ³, ¼, ½ and ¾: Oniguruma has two tables.
+Ranges RangesOfWord(bool in_brackets);
 /// The ranges of `\p{name}`, or false where no property has the name.
-bool RangesOfProperty(std::string_view name, Ranges& ranges);
+bool RangesOfProperty(std::string_view name, bool in_brackets, Ranges& ranges);
 /// The ranges of `[[:name:]]`, or false.
 bool RangesOfPosixClass(std::string_view name, Ranges& ranges);
 /// What else matches `c` when case is ignored.

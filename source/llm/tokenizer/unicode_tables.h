@@ -17,8 +17,8 @@ extern const Table kGeneralCategory, kScript, kCombiningClass, kHuggingScript;
 // Sets: alternating boundaries, in from the first, out from the second, and so on.
 extern const Table kAlphabetic, kWhiteSpace, kLowercase, kUppercase, kEmoji, kEmojiPresentation,
     kEmojiModifier, kEmojiModifierBase, kEmojiComponent, kExtendedPictographic, kGraphemeExtend,
-    kIdeographic, kSpace, kWord, kDigit, kPosixAlnum, kPosixAlpha, kPosixBlank, kPosixCntrl,
-    kPosixGraph, kPosixLower, kPosixPrint, kPosixPunct, kPosixUpper;
+    kIdeographic, kSpace, kWord, kWordOutsideBrackets, kDigit, kPosixAlnum, kPosixAlpha,
+    kPosixBlank, kPosixCntrl, kPosixGraph, kPosixLower, kPosixPrint, kPosixPunct, kPosixUpper;
 extern const Table kNumeric, kRustSpace, kPunctuation, kRegexWord, kBertControl, kCombiningMark,
     kNonspacingMark;
 // Pairs (from, to); of kCasePairs one for each character that another one matches under (?i).
