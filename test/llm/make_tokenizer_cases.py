@@ -128,6 +128,9 @@ def hugging_face():
     yield "words", make(models.WordLevel({"<unk>": 0, "Hello": 1, "world": 2, "!": 3, "a": 4}, unk_token="<unk>"),
                         normalizers.Sequence([normalizers.NFD(), normalizers.StripAccents(), normalizers.Strip()]),
                         pre.Whitespace(), None, lambda t: processors.RobertaProcessing(("</s>", 3), ("<s>", 2)))
+    yield "spaces along", make(characters(unk_token="<unk>"), None, pre.WhitespaceSplit(), None, None, [
+        AddedToken("\n", lstrip=True, normalized=False), AddedToken("<x>", rstrip=True, normalized=False),
+        AddedToken("\t", lstrip=True, rstrip=True, normalized=False), AddedToken(" ", rstrip=True, normalized=False)])
     behaviors = ["removed", "isolated", "merged_with_previous", "merged_with_next", "contiguous"]
     for behavior in behaviors:
         yield f"split {behavior}", make(characters(unk_token="<unk>"), normalizers.Nmt(), pre.Sequence(

@@ -202,6 +202,20 @@ TEST(Tokenizer, LongInputsTakeTheirTimeAndNoMore) {
   EXPECT_EQ(tokenizer.Encode(std::string(200000, ' ')).size(), 200000U);
 }
 
+TEST(Tokenizer, TokensThatTakeSpacesAlongLookAtEachSpaceOnce) {
+  constexpr size_t kLines = 500000;
+  const auto count = [](bool lstrip, bool rstrip) {
+    RawJson json = SmallJson();
+    json["added_tokens"].push_back(AddedTokenJson(7, "\n", false));
+    json["added_tokens"][0]["lstrip"] = lstrip;
+    json["added_tokens"][0]["rstrip"] = rstrip;
+    return Tokenizer::FromJson(json.dump()).Encode(std::string(kLines, '\n')).size();
+  };
+  EXPECT_EQ(count(true, false), kLines);
+  EXPECT_EQ(count(false, true), kLines);
+  EXPECT_EQ(count(true, true), 1U);
+}
+
 VocabularySpec SmallGpt2(const std::string& pre) {
   VocabularySpec spec;
   spec.kind = "gpt2";

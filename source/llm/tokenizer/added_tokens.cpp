@@ -64,13 +64,21 @@ bool IsWordCharacterAfter(std::string_view text, size_t at) {
   return at < text.size() && RegexWordSet().Contains(NextCodePoint(text, at));
 }
 
-/// Where the spaces that end at `at` begin.
-size_t SpacesBefore(std::string_view text, size_t at) {
-  while (at > 0) {
+/// Where the spaces that end at `at` begin, but not before `first`.
+size_t SpacesBefore(std::string_view text, size_t first, size_t at) {
+  while (at > first) {
     const size_t start = PreviousStart(text, at);
     size_t step = start;
     if (!RustSpaceSet().Contains(NextCodePoint(text, step))) break;
     at = start;
+  }
+  return at;
+}
+
+/// Where the spaces that begin at `at` end.
+size_t SpacesAfter(std::string_view text, size_t at) {
+  for (size_t step = at; step < text.size(); at = step) {
+    if (!RustSpaceSet().Contains(NextCodePoint(text, step))) break;
   }
   return at;
 }
@@ -82,6 +90,7 @@ void AddedTokens::Cut(Words& words, const Word& word, const Matcher& matcher,
                       bool parse_special) const {
   const std::string_view text = word.text;
   size_t done = 0;
+  size_t spaces_end = 0;  // of the last ones taken along, so that none is looked at twice
   for (size_t at = 0; at < text.size();) {
     if (!matcher.begins[static_cast<unsigned char>(text[at])]) {
       ++at;
@@ -101,11 +110,8 @@ void AddedTokens::Cut(Words& words, const Word& word, const Matcher& matcher,
         (IsWordCharacterBefore(text, begin) || IsWordCharacterAfter(text, end))) {
       continue;
     }
-    if (token.lstrip) begin = std::max(SpacesBefore(text, begin), done);
-    for (size_t step = end; token.rstrip && step < text.size();) {
-      if (!RustSpaceSet().Contains(NextCodePoint(text, step))) break;
-      end = step;
-    }
+    if (token.lstrip) begin = std::max(SpacesBefore(text, done, begin), done);
+    if (token.rstrip) end = spaces_end = SpacesAfter(text, std::max(end, spaces_end));
     // A token before this one may have taken all of its characters along as spaces: then it is
     // none.
     words.Cut(word, done, begin);
