@@ -5,8 +5,8 @@ test/fuzz/tokenizer_fuzz.
 
     test/llm/make_tokenizer_cases.py    (needs: pip install tokenizers==0.23.* sentencepiece)
 
-Each case is a tokenizer.json (or a sentencepiece model in base64) with questions: a text, whether special
-tokens are added and parsed, the ids; and lists of ids with their text.
+Each case is a tokenizer.json (or a sentencepiece model in base64) with questions: a text (or bytes in base64, where
+they are not UTF-8), whether special tokens are added and parsed, the ids; and lists of ids with their text.
 """
 import base64
 import json
@@ -25,6 +25,7 @@ TEXTS = [
     "unknown: ₿\u0378", "▁meta▁▁space", "A-B_c...!?", "x" * 120, "<0x41>", "\u1100\u1161\u11a8각", "İI ΣΑΣ",
 ]
 REGEX_TEXTS = TEXTS + ["2²x ¼ a¹b½", "$1+2<3=`^`|~x.", "stST Å ﬅﬆ"]
+NOT_UTF8 = [b"a\xffb", b"\xff", b"a \xff b", b"a\xe4\xbdb", b"\xf0\x9f\x9a", b"\xed\xa0\x80a", b"a\xef\xbf\xbd\xff", b"ab\xc3"]
 LETTERS = [c for c in "abcdefghijklmnopqrstuvwxyzABHIL 0123456789.,!?'-<>/s▁"]
 
 
@@ -183,9 +184,13 @@ def sentence_pieces():
              "bpe": dict(model_type="bpe", byte_fallback=True, normalization_rule_name="identity",
                          remove_extra_whitespaces=False, user_defined_symbols=["<x>", "ab"]),
              "suffix": dict(model_type="bpe", treat_whitespace_as_suffix=True, normalization_rule_name="identity"),
-             "char": dict(model_type="char", add_dummy_prefix=False, normalization_rule_name="identity")}
+             "char": dict(model_type="char", add_dummy_prefix=False, normalization_rule_name="identity"),
+             "rules": dict(model_type="char")}
     for name, options in kinds.items():
         with tempfile.TemporaryDirectory() as folder:
+            if name == "rules":  # as nmt_nfkc has it, U+FFFD becomes a space
+                pathlib.Path(folder, "rules.tsv").write_text("FFFD\t20\n41\t61\n")
+                options["normalization_rule_tsv"] = f"{folder}/rules.tsv"
             sentencepiece.SentencePieceTrainer.train(
                 model_prefix=f"{folder}/m", vocab_size=360, hard_vocab_limit=False, minloglevel=2, num_threads=1,
                 character_coverage=0.99, sentence_iterator=iter(corpus), **options)
@@ -193,12 +198,16 @@ def sentence_pieces():
         proto = sentencepiece_model_pb2.ModelProto()
         proto.ParseFromString(model)
         proto.trainer_spec.model_prefix = ""  # a temporary name
-        proto.normalizer_spec.precompiled_charsmap = b""  # large; charsmaps are compared by tools/fuzz-tokenizers
+        proto.normalizer_spec.ClearField("normalization_rule_tsv")  # a temporary name
+        if name != "rules":
+            proto.normalizer_spec.precompiled_charsmap = b""  # large; compared by tools/fuzz-tokenizers
         model = proto.SerializeToString()
         library = sentencepiece.SentencePieceProcessor(model_proto=model)
         ids = [library.encode(t) for t in TEXTS]
         yield {"name": f"sentencepiece {name}", "model": base64.b64encode(model).decode(),
-               "encode": [{"text": t, "add": True, "parse": True, "ids": i} for t, i in zip(TEXTS, ids)],
+               "encode": [{"text": t, "add": True, "parse": True, "ids": i} for t, i in zip(TEXTS, ids)] +
+                         [{"bytes": base64.b64encode(b).decode(), "add": True, "parse": True, "ids": library.encode(b)}
+                          for b in NOT_UTF8],
                "decode": [{"ids": i, "skip": True, "text": library.decode(i)} for i in ids]}
 
 

@@ -42,7 +42,8 @@ struct Pipeline {
   std::optional<Truncation> truncation;
   std::optional<Padding> padding;
   std::optional<int32_t> bos, eos;
-  std::vector<bool> special;  ///< by id, for tokens that are special without being added ones
+  bool takes_any_bytes = false;  ///< the normalizer puts U+FFFD into text that is not UTF-8
+  std::vector<bool> special;     ///< by id, for tokens that are special without being added ones
 };
 
 Tokenizer MakeTokenizer(Pipeline pipeline);

@@ -55,7 +55,8 @@ struct SpmTextOptions {
   bool escape_whitespaces = true;
   bool suffix_spaces = false;
 };
-/// `kept`: user-defined pieces, which no rule touches.
+/// `kept`: user-defined pieces, which no rule touches. Takes any bytes: what is not UTF-8 becomes
+/// U+FFFD, and no rule touches that either.
 NormalizerPtr MakeSpmNormalizer(std::string_view charsmap, SpmTextOptions options,
                                 const std::vector<std::string>& kept);
 /// `bytes`: whether "<0x0A>" is a byte; `unk` is printed as `unk_surface`.

@@ -205,6 +205,7 @@ Tokenizer Tokenizer::FromSentencePiece(std::string_view bytes, std::string_view 
     pipeline.bos = ControlPiece(vocabulary, file.bos);
     pipeline.eos = ControlPiece(vocabulary, file.eos);
     pipeline.normalizer = MakeSpmNormalizer(file.charsmap, file.text, kept);
+    pipeline.takes_any_bytes = true;
     pipeline.decoder =
         MakeSpmDecoder(file.text, vocabulary.byte_fallback,
                        vocabulary.pieces[static_cast<size_t>(vocabulary.unk)], file.unk_surface);

@@ -40,8 +40,9 @@ class SpmNormalizer final : public Normalizer {
     if (kept > 0) return {in.substr(0, kept), kept};
     const Charsmap::Found found = map_.LongestPrefix(in);
     if (found.length > 0) return {found.replacement, found.length};
-    const size_t length = LengthFromLead(static_cast<unsigned char>(in[0]));
-    return {in.substr(0, length), length};
+    const Utf8Front front = FrontOf(in);
+    if (front.kind != Utf8Front::kCharacter) return {kReplacementText, 1};
+    return {in.substr(0, front.length), front.length};
   }
 
   std::string_view Space() const { return options_.escape_whitespaces ? kSpaceSymbol : " "; }

@@ -170,7 +170,7 @@ std::vector<int32_t> Tokenizer::Encode(std::string_view text, EncodeOptions opti
                                          " bytes is too long to encode at once");
     }
     std::string valid;
-    if (!llm::IsValidUtf8(text)) {
+    if (!impl_->pipeline.takes_any_bytes && !llm::IsValidUtf8(text)) {
       valid = llm::MakeValidUtf8(text);
       text = valid;
     }

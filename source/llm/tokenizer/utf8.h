@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// UTF-8 in and out. Text inside the tokenizer is always valid: MakeValid stands at the door.
+// UTF-8 in and out. Text inside the tokenizer is always valid: MakeValidUtf8 stands at the
+// door, or a normalizer that takes any bytes.
 #pragma once
 
 #include <cstddef>
