@@ -44,7 +44,7 @@ RawJson SmallJson() {
       {"model", {{"type", "BPE"}, {"unk_token", "<unk>"}, {"vocab", vocab}, {"merges", merges}}}};
 }
 
-RawJson AddedTokenJson(int id, const std::string& content, bool special) {
+RawJson AddedTokenJson(const RawJson& id, const std::string& content, bool special) {
   return {{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
           {"rstrip", false}, {"normalized", false}, {"special", special}};
 }
@@ -157,8 +157,20 @@ TEST(Tokenizer, RefusesBrokenJson) {
       {"/normalizer", {{"type", "Precompiled"}, {"precompiled_charsmap", "/////w=="}}},
       {"/post_processor", {{"type", "Magic"}}},
       {"/post_processor", {{"type", "BertProcessing"}, {"cls", {"x"}}, {"sep", {"y", 1}}}},
+      {"/post_processor",
+       {{"type", "TemplateProcessing"},
+        {"special_tokens", RawJson::array()},
+        {"single", RawJson::array()},
+        {"pair", RawJson::array()}}},
       {"/added_tokens", RawJson::array({RawJson{{"content", "x"}}})},
-      {"/truncation", {{"max_length", -1}}},
+      {"/added_tokens", RawJson::array({AddedTokenJson(-1, "x", false)})},
+      {"/added_tokens", RawJson::array({AddedTokenJson(int64_t{1} << 33, "x", false)})},
+      {"/added_tokens", RawJson::array({AddedTokenJson("7", "x", false)})},
+      {"/added_tokens", RawJson::array({AddedTokenJson(nullptr, "x", false)})},
+      {"/footnotes", true},
+      {"/truncation", {{"max_length", -1}, {"strategy", "OnlyFirst"}}},
+      {"/truncation", {{"max_length", 1}}},
+      {"/truncation", {{"max_length", 1}, {"strategy", "Shortest"}}},
       {"/padding", {{"strategy", "Wide"}}},
       {"/pre_tokenizer", {{"type", "FixedLength"}, {"length", 0}}},
       {"/pre_tokenizer", {{"type", "Metaspace"}, {"replacement", "__"}}},
@@ -181,6 +193,31 @@ TEST(Tokenizer, NamesTheComponentThatItDoesNotKnow) {
   std::string message;
   EXPECT_EQ(CodeOf([&] { Tokenizer::FromJson(json.dump()); }, &message), ErrorCode::kUnsupported);
   EXPECT_NE(message.find("Rune"), std::string::npos) << message;
+}
+
+/// The ids of "abc": a, b and c between two special tokens.
+Ids Truncated(const std::string& strategy, int max_length, bool add_special = true) {
+  RawJson json = SmallJson();
+  json["model"]["merges"] = RawJson::array();
+  json["truncation"] = {{"max_length", max_length}, {"strategy", strategy}, {"stride", 0}};
+  json["post_processor"] = {{"type", "BertProcessing"}, {"cls", {"<s>", 8}}, {"sep", {"</s>", 9}}};
+  return Tokenizer::FromJson(json.dump()).Encode("abc", {add_special, true});
+}
+
+TEST(Tokenizer, TruncatesTheTextBetweenSpecialTokens) {
+  const Ids whole = {8, 0, 1, 6, 9};
+  EXPECT_EQ(Truncated("LongestFirst", 5), whole);
+  EXPECT_EQ(Truncated("LongestFirst", 4), (Ids{8, 0, 1, 9}));
+  EXPECT_EQ(Truncated("OnlyFirst", 2), (Ids{8, 9}));
+  EXPECT_EQ(Truncated("OnlyFirst", 1), whole);  // less than the special tokens alone
+  EXPECT_EQ(Truncated("OnlyFirst", 1, false), (Ids{0}));
+  EXPECT_EQ(Truncated("OnlyFirst", 0, false), (Ids{}));
+}
+
+TEST(Tokenizer, RefusesToCutWhereOnlySecondTextsAreCut) {
+  EXPECT_EQ(Truncated("OnlySecond", 5), (Ids{8, 0, 1, 6, 9}));
+  EXPECT_EQ(CodeOf([] { Truncated("OnlySecond", 4); }), ErrorCode::kLimit);
+  EXPECT_EQ(Truncated("OnlySecond", 2), (Ids{8, 9}));  // no room at all is not an error there
 }
 
 TEST(Tokenizer, PatternsGiveUpInsteadOfHanging) {

@@ -78,6 +78,11 @@ int32_t TokenId(const Json& json, std::string_view of) {
 std::vector<TemplatePart> ReadTemplate(const Json& json, const char* name) {
   constexpr std::string_view kOf = "TemplateProcessing";
   const Json& special = NeededMember(json, "special_tokens", kOf);
+  if (!special.is_object()) {
+    throw Error(ErrorCode::kInvalidModel,
+                "TemplateProcessing: expected an object as 'special_tokens', got " +
+                    std::string(special.type_name()));
+  }
   std::vector<TemplatePart> parts;
   for (const Json& piece : ArrayMember(json, name, kOf)) {
     TemplatePart part;

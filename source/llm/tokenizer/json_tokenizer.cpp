@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Hugging Face's tokenizer.json.
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <utility>
@@ -138,6 +140,7 @@ std::string ModelType(const Json& json) {
 
 AddedToken ReadAddedToken(const Json& json) {
   constexpr std::string_view kOf = "an added token";
+  NumberMember(json, "id", kOf, UINT32_MAX);  // it has to be there, though nothing depends on it
   AddedToken token;
   token.content = StringMember(json, "content", kOf);
   token.single_word = BoolMember(json, "single_word", kOf);
@@ -159,6 +162,13 @@ bool IsLeft(const Json& json, std::string_view of) {
 
 Truncation ReadTruncation(const Json& json) {
   Truncation truncation;
+  const std::string strategy = StringMember(json, "strategy", "truncation");
+  if (strategy != "LongestFirst" && strategy != "OnlyFirst" && strategy != "OnlySecond") {
+    throw BadModel(
+        "truncation: expected the strategy LongestFirst, OnlyFirst or OnlySecond, got '" +
+        strategy + "'");
+  }
+  truncation.only_second = strategy == "OnlySecond";
   truncation.max_length =
       static_cast<size_t>(NumberMember(json, "max_length", "truncation", INT32_MAX));
   truncation.left = IsLeft(json, "truncation");
@@ -190,6 +200,17 @@ std::optional<std::string> NamedToken(const Json& config, const char* name) {
   if (token->is_object()) return OptionalString(*token, "content", name);
   if (token->is_string()) return token->get<std::string>();
   return std::nullopt;
+}
+
+/// A part that is not known may change the ids.
+void RefuseUnknownParts(const Json& json) {
+  constexpr std::array<std::string_view, 9> kParts = {
+      "version",       "truncation",     "padding", "added_tokens", "normalizer",
+      "pre_tokenizer", "post_processor", "decoder", "model"};
+  for (const auto& [name, part] : json.items()) {
+    if (std::find(kParts.begin(), kParts.end(), name) != kParts.end()) continue;
+    throw Error(ErrorCode::kUnsupported, "tokenizer.json has '" + name + "', which is not known");
+  }
 }
 
 }  // namespace
@@ -228,6 +249,7 @@ Tokenizer Tokenizer::FromJson(std::string_view text, std::string_view config) {
       throw Error(ErrorCode::kUnsupported,
                   "tokenizer.json: expected version 1.0, got '" + *version + "'");
     }
+    RefuseUnknownParts(json);
     Pipeline pipeline;
     if (const Json* part = Member(json, "normalizer")) pipeline.normalizer = ReadNormalizer(*part);
     const Json* pre_tokenizer = Member(json, "pre_tokenizer");

@@ -23,6 +23,7 @@ namespace oort::llm {
 
 struct Truncation {
   size_t max_length = 0;
+  bool only_second = false;  ///< of a pair: a single text that is too long is an error
   bool left = false;
 };
 struct Padding {

@@ -88,8 +88,15 @@ void SplitIntoWords(const llm::Pipeline& pipeline, std::string_view text, bool p
 }
 
 void Truncate(std::vector<int32_t>& ids, const llm::Truncation& truncation, size_t added) {
-  const size_t room = truncation.max_length > added ? truncation.max_length - added : 0;
+  // The special tokens alone are too many: the library then has no limit at all.
+  if (truncation.max_length < added) return;
+  const size_t room = truncation.max_length - added;
   if (ids.size() <= room) return;
+  if (truncation.only_second && room > 0) {
+    throw Error(ErrorCode::kLimit, "the tokenizer cuts only second texts of pairs; this text has " +
+                                       std::to_string(ids.size()) + " tokens, more than " +
+                                       std::to_string(room));
+  }
   if (truncation.left) {
     ids.erase(ids.begin(), ids.end() - static_cast<ptrdiff_t>(room));
   } else {
