@@ -295,6 +295,19 @@ TEST(TokenizerVocabulary, AddsWhatTheKindAdds) {
   EXPECT_EQ(Tokenizer::FromVocabulary(spec).Encode("ab", {false, true}), (Ids{2}));
 }
 
+TEST(TokenizerVocabulary, CutsAndMergesAsTheKindDoes) {
+  const auto encode = [](const char* pre, const char* text) {
+    VocabularySpec spec = SmallGpt2(pre);
+    spec.tokens.push_back("ba");  // which no merge leads to
+    spec.types.push_back(1);
+    return Tokenizer::FromVocabulary(spec).Encode(text);
+  };
+  for (const char* pre : {"hy_v4", "glm5"}) EXPECT_EQ(encode(pre, "11"), Ids{6}) << pre;
+  for (const char* pre : {"spark2_5", "ufakzeka"}) EXPECT_EQ(encode(pre, "11"), (Ids{5, 5})) << pre;
+  for (const char* pre : {"glm4", "glm5"}) EXPECT_EQ(encode(pre, "ba"), Ids{7}) << pre;
+  EXPECT_EQ(encode("chatglm-bpe", "ba"), (Ids{1, 0}));
+}
+
 std::string Little32(uint32_t value) {
   std::string out;
   for (int i = 0; i < 4; ++i) out += static_cast<char>(value >> (8 * i));

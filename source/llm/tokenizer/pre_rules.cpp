@@ -44,15 +44,18 @@ struct Family {
 
 constexpr const char* kLlama3 =
     OORT_APOSTROPHES R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|)" OORT_TAIL;
-constexpr const char* kQwen2 =
-    OORT_APOSTROPHES R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|)" OORT_TAIL;
+#define OORT_QWEN2 R"([^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|)" OORT_TAIL
+constexpr const char* kQwen2 = OORT_APOSTROPHES "|" OORT_QWEN2;
+// Turkish has suffixes behind its own.
+constexpr const char* kWithoutApostrophes = OORT_QWEN2;
 constexpr const char* kQwen35 = OORT_APOSTROPHES
     R"(|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|)" OORT_TAIL;
 constexpr const char* kGpt4o = OORT_CASED(OORT_APOSTROPHES "?") R"(|\p{N}{1,3})" OORT_CASED_TAIL;
 constexpr const char* kTekken = OORT_CASED("") R"(|\p{N})" OORT_CASED_TAIL;
-constexpr const char* kDeepSeek3 =
-    R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|)"
-    R"( ?[\p{P}\p{S}]+[\r\n]*|)" OORT_TAIL;
+#define OORT_DEEPSEEK3 \
+  R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|)"
+constexpr const char* kDeepSeek3 = OORT_DEEPSEEK3 R"( ?[\p{P}\p{S}]+[\r\n]*|)" OORT_TAIL;
+constexpr const char* kSpark = OORT_DEEPSEEK3 R"( ?[\p{P}\p{S}]+|[\r\n]|\s+(?!\S)|\s+)";
 // DeepSeek LLM lists its letters instead of naming a property.
 constexpr const char* kDeepSeekLetters =
     R"(\s?[A-Za-z\u00B5\u00C0-\u00D6\u00D8-\u00F6\u00F8-\u01BA\u01BC-\u01BF\u01C4-\u0293)"
@@ -123,7 +126,8 @@ const std::vector<Family>& Families() {
        false,
        /*ignore_merges=*/true,
        /*add_bos=*/true},
-      {{"dbrx", "smaug-bpe", "glm4", "chatglm-bpe"}, Cut::kPatterns, {kLlama3}},
+      {{"dbrx", "smaug-bpe", "chatglm-bpe"}, Cut::kPatterns, {kLlama3}},
+      {{"glm4", "glm5"}, Cut::kPatterns, {kLlama3}, false, /*ignore_merges=*/true},
       {{"qwen2", "deepseek-r1-qwen", "kormo", "f2llmv2", "megrez"},
        Cut::kPatterns,
        {kQwen2},
@@ -147,9 +151,11 @@ const std::vector<Family>& Families() {
        false,
        false,
        /*digits_last=*/true},
-      {{"deepseek-v3", "hunyuan-dense", "joyai-llm"},
+      {{"deepseek-v3", "hunyuan-dense", "joyai-llm", "hy_v4"},
        Cut::kPatterns,
        {R"(\p{N}{1,3})", kAsian3, kDeepSeek3}},
+      {{"spark2_5"}, Cut::kPatterns, {R"(\p{N}{1,3})", kAsian3, kSpark, R"(\p{N})"}},
+      {{"ufakzeka"}, Cut::kPatterns, {kWithoutApostrophes}},
       {{"youtu"},
        Cut::kPatterns,
        {kYoutuAsian, OORT_CASED(OORT_APOSTROPHES "?") R"(|\p{N})" OORT_CASED_TAIL},
@@ -182,6 +188,8 @@ const std::vector<Family>& Families() {
 }
 
 #undef OORT_APOSTROPHES
+#undef OORT_QWEN2
+#undef OORT_DEEPSEEK3
 #undef OORT_TAIL
 #undef OORT_UPPER
 #undef OORT_LOWER
