@@ -167,6 +167,7 @@ GenerateRequest AnswerOptions::Request(std::vector<int32_t> prompt) const {
 }
 
 double PromptRate(size_t prompt_tokens, const GenerateResult& result) {
+  if (result.tokens.empty()) return 0;  // nor was all of the prompt read
   return Rate(static_cast<double>(prompt_tokens), result.timings.prompt_seconds);
 }
 

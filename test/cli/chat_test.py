@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """`oort chat` from outside: through a pipe, on a terminal, and with Ctrl-C."""
+import json
 import os
 import pty
 import re
@@ -82,34 +83,47 @@ class ChatInterruptTest(Case):
         screen.type("/exit\n")
         self.assertEqual(screen.wait(), 0)
 
-    def test_ctrl_c_stops_the_answer_through_a_pipe(self):
-        chat = subprocess.Popen(
-            [OORT, "chat", write_babbler(self.dir / "babbler"), *map(str, self.LONG)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )  # fmt: skip
-        self.addCleanup(lambda: chat.poll() is None and chat.kill())
-        chat.stdin.write(b"Hello!\n/exit\n")
-        chat.stdin.flush()
-        first = os.read(chat.stdout.fileno(), 1)
-        chat.send_signal(signal.SIGINT)
-        rest, err = chat.communicate(timeout=SECONDS)
-        # It read on, and left as it was told.
-        self.assertEqual((chat.returncode, err), (0, b""))
+    def start(self, command, *arguments, **options):
+        pipe = subprocess.PIPE
+        words = [OORT, command, write_babbler(self.dir / "babbler"), *arguments]
+        process = subprocess.Popen([*map(str, words)], stdin=pipe, stdout=pipe, stderr=pipe, **options)
+        self.addCleanup(lambda: process.poll() is None and process.kill())
+        return process
+
+    def interrupt_answer(self, process, code):
+        first = os.read(process.stdout.fileno(), 1)
+        process.send_signal(signal.SIGINT)
+        rest, err = process.communicate(timeout=SECONDS)
+        self.assertEqual((process.returncode, err), (code, b""))
         self.assertNotEqual(first, b"")
         self.assertLess(len(rest), 6000)
 
+    def test_ctrl_c_stops_the_answer_through_a_pipe(self):
+        chat = self.start("chat", *self.LONG)
+        chat.stdin.write(b"Hello!\n/exit\n")
+        chat.stdin.flush()
+        self.interrupt_answer(chat, 0)  # it read on, and left as it was told
+
     def test_ctrl_c_ends_generate(self):
-        generate = subprocess.Popen(
-            [OORT, "generate", write_babbler(self.dir / "babbler"), "--prompt", "Hello!", "--ignore-end", *map(str, self.LONG)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
-        self.addCleanup(lambda: generate.poll() is None and generate.kill())
-        first = os.read(generate.stdout.fileno(), 1)
-        generate.send_signal(signal.SIGINT)
-        rest, err = generate.communicate(timeout=SECONDS)
-        self.assertEqual((generate.returncode, err), (130, b""))
-        self.assertNotEqual(first, b"")
-        self.assertLess(len(rest), 6000)
+        self.interrupt_answer(self.start("generate", "--prompt", "Hello!", "--ignore-end", *self.LONG), 130)
+
+    def test_ctrl_c_ends_a_prompt(self):
+        """Signals are ignored until the program asks for them, which it does before it reads the prompt."""
+        ignore = lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)  # noqa: E731
+        ask = ["--raw", "--prompt", "-", "--max-tokens", 1, "--threads", 1, "--json"]
+        generate = self.start("generate", *ask, preexec_fn=ignore)
+        generate.stdin.write(b"Once upon a time " * 1000)
+        generate.stdin.close()
+        generate.stdin = None
+        while generate.poll() is None:
+            generate.send_signal(signal.SIGINT)
+            time.sleep(0.002)
+        out, _ = generate.communicate()
+        report = json.loads(out)
+        self.assertEqual(generate.returncode, 130)
+        self.assertGreater(len(report["prompt_token_ids"]), 2000)
+        self.assertEqual((report["finish_reason"], report["token_ids"]), ("cancelled", []))
+        self.assertEqual(report["timings"]["prompt_tokens_per_second"], 0)
 
 
 class Terminal:
