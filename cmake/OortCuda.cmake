@@ -1,13 +1,37 @@
 # CUDA is optional when the library is built and when it runs.
 set(OORT_HAS_CUDA OFF)
+
+# A package has machine code for Ampere and Hopper; "90" adds PTX for what comes later. Every kind of
+# GPU costs its own pass of the compiler, so other builds are for one: that of this machine, or Hopper.
+function(oort_choose_gpus result)
+  set(gpus 90)
+  if(OORT_PACKAGE)
+    set(gpus 80-real 90)
+  else()
+    find_program(OORT_NVIDIA_SMI nvidia-smi)
+    mark_as_advanced(OORT_NVIDIA_SMI)
+    if(OORT_NVIDIA_SMI)
+      execute_process(COMMAND ${OORT_NVIDIA_SMI} --query-gpu=compute_cap --format=csv,noheader
+        OUTPUT_VARIABLE answer ERROR_QUIET)
+      string(REGEX MATCHALL "[0-9]+\\.[0-9]" answer "${answer}")
+      list(REMOVE_DUPLICATES answer)
+      if(answer)
+        list(TRANSFORM answer REPLACE "\\." "")
+        list(TRANSFORM answer APPEND -real)
+        set(gpus ${answer})
+      endif()
+    endif()
+  endif()
+  set(${result} ${gpus} PARENT_SCOPE)
+endfunction()
+
 if(NOT OORT_CUDA STREQUAL "OFF")
   include(CheckLanguage)
   if(NOT CMAKE_CUDA_COMPILER AND EXISTS /usr/local/cuda/bin/nvcc)
     set(CMAKE_CUDA_COMPILER /usr/local/cuda/bin/nvcc)
   endif()
   if(NOT CMAKE_CUDA_ARCHITECTURES)
-    # Machine code for Ampere and Hopper; "90" adds PTX for what comes later.
-    set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
+    oort_choose_gpus(CMAKE_CUDA_ARCHITECTURES)
   endif()
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER AND NOT OORT_SANITIZE)
