@@ -14,7 +14,7 @@
 namespace oort::cli {
 namespace {
 
-struct Options {
+struct BenchArguments {
   ModelOptions model;
   MeasuredRuns measured;
   bool json = false;
@@ -40,7 +40,8 @@ struct Times {
   std::vector<double> wall, cpu;
 };
 
-Times Measure(Session& session, const std::vector<Tensor>& inputs, const Options& options) {
+Times MeasureTimes(Session& session, const std::vector<Tensor>& inputs,
+                   const BenchArguments& options) {
   using Clock = std::chrono::steady_clock;
   const std::vector<Value> values(inputs.begin(), inputs.end());
   for (int i = 0; i < options.measured.warmup; ++i) session.Run(values);
@@ -56,7 +57,7 @@ Times Measure(Session& session, const std::vector<Tensor>& inputs, const Options
   return times;
 }
 
-int Bench(const Options& options) {
+int Bench(const BenchArguments& options) {
   using Clock = std::chrono::steady_clock;
   LayerRegistry::Global();  // no part of the model
   MemoryGrowth growth;
@@ -65,7 +66,7 @@ int Bench(const Options& options) {
   const double load_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   const std::vector<Tensor> inputs = options.measured.Inputs(graph->inputs());
   Session session(graph, options.model.ForSession());
-  const Times times = Measure(session, inputs, options);
+  const Times times = MeasureTimes(session, inputs, options);
   const Timing timing = Summarize(times.wall);
   // What the plan says that model and session hold, and how much the process has really grown.
   growth.Measure();
@@ -121,8 +122,8 @@ int Bench(const Options& options) {
 }  // namespace
 
 Action AddBench(CLI::App& app) {
-  auto options = std::make_shared<Options>();
-  Options& o = *options;
+  auto options = std::make_shared<BenchArguments>();
+  BenchArguments& o = *options;
   o.model.AddModel(app);
   o.model.AddThreads(app);
   o.measured.Add(app, 10000000);

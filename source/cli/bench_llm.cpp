@@ -3,13 +3,14 @@
 #include <iostream>
 
 #include "cli/language.h"
+#include "cli/results.h"
 #include "cuda/roofs.h"
 #include "llm/limits/limits.h"
 
 namespace oort::cli {
 namespace {
 
-struct Options {
+struct BenchLlmArguments {
   LanguageOptions language;
   int64_t prompt_tokens = 128, new_tokens = 64;
   int rounds = 3;
@@ -20,14 +21,8 @@ struct Rates {
   std::vector<double> prefill, decode;
 };
 
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t count = values.size();
-  return (values[(count - 1) / 2] + values[count / 2]) / 2;
-}
-
 /// One round before those that count: memory is touched and plans are made.
-Rates Measure(Engine& engine, const Options& options) {
+Rates MeasureRates(Engine& engine, const BenchLlmArguments& options) {
   GenerateRequest request;
   for (int64_t i = 0; i < options.prompt_tokens; ++i) {
     request.prompt.push_back(
@@ -65,7 +60,8 @@ limits::Machine MachineOf(Device device, int threads) {
 /// Every token reads all weights (of the embeddings a row) and, in the middle of the answer, so
 /// much of the cache; a prompt multiplies each of its tokens with the weights and with those before
 /// it.
-SpeedOfLight FindLimit(const LanguageModel& model, const Options& options, KvType kv, int threads) {
+SpeedOfLight FindLimit(const LanguageModel& model, const BenchLlmArguments& options, KvType kv,
+                       int threads) {
   const LanguageModelInfo& info = model.info();
   const double prompt = static_cast<double>(options.prompt_tokens);
   const double cache = static_cast<double>(KvCache::BlockBytes(model.kv_shape(kv))) /
@@ -87,13 +83,13 @@ SpeedOfLight FindLimit(const LanguageModel& model, const Options& options, KvTyp
   return light;
 }
 
-int BenchLlm(const Options& options) {
+int BenchLlm(const BenchLlmArguments& options) {
   const auto model = options.language.Load();
   EngineOptions engine_options = options.language.ForEngine(*model);
   engine_options.cache_tokens = options.prompt_tokens + options.new_tokens + 1;
   engine_options.prompt_chunk = std::max<int64_t>(512, options.prompt_tokens);
   Engine engine(model, engine_options);
-  const Rates rates = Measure(engine, options);
+  const Rates rates = MeasureRates(engine, options);
   const double prefill = Median(rates.prefill), decode = Median(rates.decode);
   const SpeedOfLight light =
       FindLimit(*model, options, engine_options.kv.value_or(model->default_kv()), engine.threads());
@@ -135,7 +131,7 @@ int BenchLlm(const Options& options) {
 }  // namespace
 
 Action AddBenchLlm(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchLlmArguments>();
   options->language.Add(app, true);
   app.add_option("--prompt-tokens", options->prompt_tokens, "Length of the prompt")
       ->capture_default_str()

@@ -29,7 +29,7 @@ std::string BareName(const ArgSpec& arg) {
   return arg.name.starts_with('@') ? arg.name.substr(1) : arg.name;
 }
 
-std::string Limits(const ArgSpec& arg) {
+std::string LimitsOf(const ArgSpec& arg) {
   std::vector<std::string> parts;
   if (!arg.dtypes.empty()) parts.push_back(DTypeNames(arg.dtypes));
   if (arg.length >= 0) parts.push_back("length " + std::to_string(arg.length));
@@ -81,7 +81,7 @@ void WriteSection(std::ostream& out, const OperatorSchema& schema) {
     for (const ArgSpec& arg : schema.args()) {
       if (arg.ignored) continue;
       out << "| `" << BareName(arg) << "` | " << KindText(arg) << " | " << Name(arg.type) << " | "
-          << Escaped(DefaultText(arg)) << " | " << Escaped(Limits(arg)) << " |\n";
+          << Escaped(DefaultText(arg)) << " | " << Escaped(LimitsOf(arg)) << " |\n";
     }
   }
   std::vector<std::string> notes;

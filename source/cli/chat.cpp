@@ -8,7 +8,7 @@
 namespace oort::cli {
 namespace {
 
-struct Options {
+struct ChatArguments {
   LanguageOptions language;
   AnswerOptions answer;
   std::string system;
@@ -28,7 +28,7 @@ bool ReadLine(InterruptFlag& interrupt, bool terminal, std::string& line) {
   }
 }
 
-void Reply(Engine& engine, const Options& options, std::vector<ChatMessage>& messages,
+void Reply(Engine& engine, const ChatArguments& options, std::vector<ChatMessage>& messages,
            InterruptFlag& interrupt, bool terminal) {
   const std::vector<int32_t> prompt = engine.model().EncodeChat(messages);
   GenerateRequest request = options.answer.Request(prompt);
@@ -44,7 +44,7 @@ void Reply(Engine& engine, const Options& options, std::vector<ChatMessage>& mes
   std::cout << "\x1b[2m[" << Summary(prompt.size(), result) << "]\x1b[0m\n";
 }
 
-int Chat(const Options& options) {
+int Chat(const ChatArguments& options) {
   const auto model = options.language.Load();
   EngineOptions engine_options = options.language.ForEngine(*model);
   engine_options.reuse_prefixes = true;
@@ -87,7 +87,7 @@ int Chat(const Options& options) {
 }  // namespace
 
 Action AddChat(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ChatArguments>();
   options->answer.max_tokens = 1024;
   options->language.Add(app);
   options->language.AddContext(app);

@@ -50,7 +50,7 @@ double Magnitude(T value) {
 
 /// Both tensors converted to the widest type T of their kind.
 template <typename T>
-Comparison CompareAs(const Tensor& got, const Tensor& want, const Limits& limits) {
+Comparison CompareAs(const Tensor& got, const Tensor& want, const Tolerance& limits) {
   const Tensor wide_got = got.To(kDTypeOf<T>), wide_want = want.To(kDTypeOf<T>);
   const T* a = wide_got.data<T>();
   const T* b = wide_want.data<T>();
@@ -80,7 +80,7 @@ Comparison CompareAs(const Tensor& got, const Tensor& want, const Limits& limits
 
 }  // namespace
 
-Comparison Compare(const Tensor& got, const Tensor& want, const Limits& limits) {
+Comparison Compare(const Tensor& got, const Tensor& want, const Tolerance& limits) {
   if (got.dtype() != want.dtype() || !(got.shape() == want.shape())) {
     return {" is " + got.ToString() + ", expected " + want.ToString(), kInfinity, kInfinity};
   }

@@ -8,7 +8,7 @@
 namespace oort::cli {
 
 /// |got - want| <= absolute + relative * |want|, element by element.
-struct Limits {
+struct Tolerance {
   double absolute = 1e-4, relative = 1e-3;
 };
 
@@ -20,6 +20,6 @@ struct Comparison {
 };
 
 /// Shape and dtype must be the same, integers and booleans exact; NaN equals NaN.
-Comparison Compare(const Tensor& got, const Tensor& want, const Limits& limits);
+Comparison Compare(const Tensor& got, const Tensor& want, const Tolerance& limits);
 
 }  // namespace oort::cli

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct ConvertArguments {
   ModelOptions model;
   std::string out;
   ConvertOptions weights;
@@ -33,7 +33,7 @@ class InterruptGuard {
   void (*before_)(int);
 };
 
-int ConvertLanguage(const Options& options, const fs::path& param, const fs::path& bin) {
+int ConvertLanguage(const ConvertArguments& options, const fs::path& param, const fs::path& bin) {
   ConvertOptions convert = options.weights;
   std::stop_source stop;
   convert.stop = stop.get_token();
@@ -60,7 +60,7 @@ int ConvertLanguage(const Options& options, const fs::path& param, const fs::pat
   return 0;
 }
 
-int Convert(const Options& options) {
+int Convert(const ConvertArguments& options) {
   const fs::path param = options.out;
   if (param.extension() != ".param") {
     throw UsageError("OUT must end in .param, got '" + options.out + "'");
@@ -96,8 +96,8 @@ int Convert(const Options& options) {
 }  // namespace
 
 Action AddConvert(CLI::App& app) {
-  auto options = std::make_shared<Options>();
-  Options& o = *options;
+  auto options = std::make_shared<ConvertArguments>();
+  ConvertArguments& o = *options;
   o.model.AddModel(app);
   app.add_option("OUT", o.out, "The .pnnx.param to write; the .pnnx.bin goes beside it")
       ->required();

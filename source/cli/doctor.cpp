@@ -9,7 +9,7 @@
 namespace oort::cli {
 namespace {
 
-struct Options {
+struct DoctorArguments {
   ModelOptions model;
   bool json = false;
 };
@@ -62,7 +62,7 @@ void PrintReport(const ModelFiles& files, const Diagnosis& diagnosis) {
   }
 }
 
-Json ToJson(const Finding& finding) {
+Json FindingToJson(const Finding& finding) {
   return {{"kind", finding.unknown_operator ? "unknown_operator" : "problem"},
           {"code", Name(finding.first.code)},
           {"type", finding.first.operator_type},
@@ -72,13 +72,13 @@ Json ToJson(const Finding& finding) {
           {"similar", finding.similar}};
 }
 
-int Doctor(const Options& options) {
+int Doctor(const DoctorArguments& options) {
   const LoadOptions load = options.model.Load();
   const ModelFiles files = FindModel(options.model.model, options.model.bin);
   const Diagnosis diagnosis = Examine(files, load);
   if (options.json) {
     Json problems = Json::array();
-    for (const Finding& finding : diagnosis.findings) problems.push_back(ToJson(finding));
+    for (const Finding& finding : diagnosis.findings) problems.push_back(FindingToJson(finding));
     Print(std::cout, {{"model", files.param.string()},
                       {"runs", diagnosis.findings.empty()},
                       {"operators", diagnosis.operators},
@@ -94,8 +94,8 @@ int Doctor(const Options& options) {
 }  // namespace
 
 Action AddDoctor(CLI::App& app) {
-  auto options = std::make_shared<Options>();
-  Options& o = *options;
+  auto options = std::make_shared<DoctorArguments>();
+  DoctorArguments& o = *options;
   o.model.AddModel(app);
   o.model.AddLoad(app);
   app.add_flag("--json", o.json, "Print JSON");

@@ -12,7 +12,7 @@ namespace {
 /// As shells report a program that Ctrl-C ended.
 constexpr int kInterrupted = 128 + SIGINT;
 
-struct Options {
+struct GenerateArguments {
   LanguageOptions language;
   AnswerOptions answer;
   std::string prompt, system;
@@ -20,12 +20,12 @@ struct Options {
   int logprobs = -1;
 };
 
-std::string ReadPrompt(const Options& options) {
+std::string ReadPrompt(const GenerateArguments& options) {
   if (options.prompt != "-") return options.prompt;
   return {std::istreambuf_iterator<char>(std::cin), {}};
 }
 
-std::vector<int32_t> PromptTokens(const Options& options, const LanguageModel& model) {
+std::vector<int32_t> PromptTokens(const GenerateArguments& options, const LanguageModel& model) {
   const std::string text = ReadPrompt(options);
   if (options.raw) {
     if (!options.system.empty()) throw UsageError("--system has no place in a --raw prompt");
@@ -51,7 +51,7 @@ Json LogprobsOf(const GenerateResult& result, const LanguageModel& model) {
   return list;
 }
 
-void PrintJson(const Options& options, const LanguageModel& model,
+void PrintJson(const GenerateArguments& options, const LanguageModel& model,
                const std::vector<int32_t>& prompt, const GenerateResult& result, double load_ms) {
   Json json = {{"model", options.language.model},
                {"text", result.text},
@@ -69,7 +69,7 @@ void PrintJson(const Options& options, const LanguageModel& model,
   Print(std::cout, json);
 }
 
-int Generate(const Options& options) {
+int Generate(const GenerateArguments& options) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();
   const auto model = options.language.Load();
@@ -96,7 +96,7 @@ int Generate(const Options& options) {
 }  // namespace
 
 Action AddGenerate(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<GenerateArguments>();
   options->language.Add(app);
   options->language.AddContext(app);
   app.add_option("--prompt", options->prompt, "What to answer; - reads it from standard input")

@@ -10,7 +10,7 @@
 namespace oort::cli {
 namespace {
 
-struct Options {
+struct InfoArguments {
   ModelOptions model;
   std::vector<std::string> shapes;
   bool json = false;
@@ -55,7 +55,7 @@ struct AnyModel {
 };
 
 /// A language model shows the step of one token, unless shapes are given.
-AnyModel LoadAny(const Options& options) {
+AnyModel LoadAny(const InfoArguments& options) {
   AnyModel any;
   if (HoldsLanguageModel(options.model.model)) {
     LanguageModelOptions load;
@@ -180,7 +180,7 @@ void PrintTotals(const PlanReport& plan, const Totals& totals) {
   table.Print(std::cout);
 }
 
-int Info(const Options& options) {
+int Info(const InfoArguments& options) {
   const auto [language, graph, inputs] = LoadAny(options);
   const PlanReport plan =
       graph->Plan(inputs, options.model.threads == 0 ? 1 : options.model.threads);
@@ -225,8 +225,8 @@ int Info(const Options& options) {
 }  // namespace
 
 Action AddInfo(CLI::App& app) {
-  auto options = std::make_shared<Options>();
-  Options& o = *options;
+  auto options = std::make_shared<InfoArguments>();
+  InfoArguments& o = *options;
   o.model.AddModel(app);
   app.add_option("--shape", o.shapes, "Another shape than the traced one: in0=1,3,320,320")
       ->type_name("NAME=SHAPE");

@@ -25,7 +25,6 @@ namespace {
 
 using limits::Head;
 using limits::Machine;
-using limits::Precision;
 
 struct LimitsOptions {
   std::string config, plot;
@@ -86,14 +85,15 @@ Json TimeJson(const limits::TimeLimit& time) {
           {"bound", time.compute_bound() ? "compute" : "memory"}};
 }
 
-Json PrefillJson(const LimitsReport& report, const Precision& precision, const Machine& machine,
-                 Head head) {
+Json PrefillJson(const LimitsReport& report, const limits::Precision& precision,
+                 const Machine& machine, Head head) {
   Json json = TimeJson(report.Prefill(precision, machine, report.prompt, head));
   json["turning_points"] = TurnsJson(report.Turns(precision, machine, head));
   return json;
 }
 
-Json CaseJson(const LimitsReport& report, const Precision& precision, const Machine& machine) {
+Json CaseJson(const LimitsReport& report, const limits::Precision& precision,
+              const Machine& machine) {
   const limits::ModelShape& shape = report.shape;
   Json positions = Json::array();
   for (double position = 1; position <= report.context; position *= 2) {
@@ -133,7 +133,7 @@ std::vector<GpuMemory> GpuMemories(const LimitsReport& report, const LimitsOptio
   std::vector<GpuMemory> memories;
   if (report.shape.experts > 0) return memories;
   const double rows = std::min(report.context, static_cast<double>(EngineOptions().prompt_chunk));
-  const auto predict = [&](Precision precision, double cache_bits) {
+  const auto predict = [&](limits::Precision precision, double cache_bits) {
     precision.cache_bits = cache_bits;
     const int bits = static_cast<int>(precision.weight_bits);
     return GpuMemory{PrecisionName(precision),
@@ -141,7 +141,7 @@ std::vector<GpuMemory> GpuMemories(const LimitsReport& report, const LimitsOptio
                                                  report.context, rows)};
   };
   const bool has_f32 = std::ranges::find(options.caches, 32) != options.caches.end();
-  for (const Precision& precision : report.precisions) {
+  for (const limits::Precision& precision : report.precisions) {
     const double bits = precision.weight_bits;
     if (bits != 16 && bits != 8 && bits != 4) continue;
     if (precision.cache_bits != 16 && precision.cache_bits != 32) continue;
@@ -189,7 +189,7 @@ Json ReportJson(const LimitsReport& report, const LimitsOptions& options) {
     cache[FormatNumber(bits)] = Whole(limits::CacheOfPosition(report.shape) * bits / 8);
   for (const Machine& machine : report.machines) {
     Json cases = Json::array();
-    for (const Precision& precision : report.precisions)
+    for (const limits::Precision& precision : report.precisions)
       cases.push_back(CaseJson(report, precision, machine));
     machines.push_back({{"name", machine.name},
                         {"title", machine.title},
@@ -289,7 +289,7 @@ void PrintMachine(const LimitsReport& report, const Machine& machine) {
                {"batch of " + context, Table::kRight},
                {"compute-bound from", Table::kRight},
                {"at " + context, Table::kRight}});
-  for (const Precision& precision : report.precisions) {
+  for (const limits::Precision& precision : report.precisions) {
     const limits::ModelShape& s = report.shape;
     const auto first = limits::DecodeLimit(s, precision, machine, 1);
     const auto last = limits::DecodeLimit(s, precision, machine, report.context);
@@ -336,7 +336,7 @@ void WritePlot(const LimitsReport& report, const std::string& path) {
   writer.Publish();
 }
 
-int Limits(const LimitsOptions& options) {
+int RunLimits(const LimitsOptions& options) {
   if (options.list) return PrintMachines();
   if (options.config.empty()) throw UsageError("limits needs a config.json or a folder with one");
   LimitsReport report;
@@ -402,7 +402,7 @@ Action AddLimits(CLI::App& app) {
       "Examples:\n"
       "  oort limits SmolLM2-135M\n"
       "  oort limits config.json --machine h100,4090 --weights 16,4 --kv 16 --plot limits.svg");
-  return [options] { return Limits(*options); };
+  return [options] { return RunLimits(*options); };
 }
 
 }  // namespace oort::cli

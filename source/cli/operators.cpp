@@ -7,11 +7,11 @@
 namespace oort::cli {
 namespace {
 
-struct Options {
+struct OperatorsArguments {
   bool markdown = false, json = false;
 };
 
-int Operators(const Options& options) {
+int Operators(const OperatorsArguments& options) {
   const std::vector<Family> families = Catalog();
   if (options.markdown) {
     std::cout << CatalogMarkdown(families);
@@ -33,7 +33,7 @@ int Operators(const Options& options) {
 }  // namespace
 
 Action AddOperators(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<OperatorsArguments>();
   CLI::Option* markdown = app.add_flag("--markdown", options->markdown, "Print docs/operators.md");
   app.add_flag("--json", options->json, "Print JSON")->excludes(markdown);
   app.footer(

@@ -11,7 +11,7 @@
 namespace oort::cli {
 namespace {
 
-struct Options {
+struct PerplexityArguments {
   LanguageOptions language;
   std::string text, reference;
   int64_t window = 512;
@@ -53,7 +53,7 @@ size_t Likeliest(std::span<const float> logits) {
 }
 
 /// What the model says beside what the reference says of the same place.
-struct Comparison {
+struct Agreement {
   Mean divergence;  ///< of the model from the reference, in nats
   int64_t agree = 0;
 
@@ -72,7 +72,7 @@ struct Comparison {
 
 struct Scores {
   Mean loss;  ///< minus the log-probability of what came
-  Comparison comparison;
+  Agreement comparison;
   bool compared = false;
 };
 
@@ -85,7 +85,8 @@ std::string ReadText(const std::string& path) {
 }
 
 /// Window by window, so that no more than one window's logits of the reference are kept.
-Scores Evaluate(const Options& options, const std::shared_ptr<const LanguageModel>& model,
+Scores Evaluate(const PerplexityArguments& options,
+                const std::shared_ptr<const LanguageModel>& model,
                 std::span<const int32_t> tokens) {
   std::shared_ptr<const LanguageModel> reference;
   EngineOptions reference_options;
@@ -124,9 +125,9 @@ Scores Evaluate(const Options& options, const std::shared_ptr<const LanguageMode
   return scores;
 }
 
-void PrintScores(const Options& options, const Scores& scores) {
+void PrintScores(const PerplexityArguments& options, const Scores& scores) {
   const double perplexity = std::exp(scores.loss.mean());
-  const Comparison& compared = scores.comparison;
+  const Agreement& compared = scores.comparison;
   const double agreement = 100.0 * static_cast<double>(compared.agree) /
                            static_cast<double>(std::max<int64_t>(1, compared.divergence.count()));
   if (options.json) {
@@ -153,7 +154,7 @@ void PrintScores(const Options& options, const Scores& scores) {
             << FormatFixed(agreement, 2) << " %\n";
 }
 
-int Perplexity(Options options) {
+int Perplexity(PerplexityArguments options) {
   const auto model = options.language.Load();
   if (!options.window_is_given) options.window = std::min(options.window, model->info().context);
   const std::vector<int32_t> tokens = model->tokenizer().Encode(ReadText(options.text));
@@ -167,7 +168,7 @@ int Perplexity(Options options) {
 }  // namespace
 
 Action AddPerplexity(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PerplexityArguments>();
   options->language.Add(app);
   app.add_option("TEXT", options->text, "A text file; - reads standard input")->required();
   app.add_option("--reference", options->reference,

@@ -14,7 +14,7 @@
 namespace oort::cli {
 namespace {
 
-struct Options {
+struct ProfileArguments {
   ModelOptions model;
   MeasuredRuns measured;
   int top = 15;
@@ -35,7 +35,7 @@ void NameModules(ProfileReport& report, const std::string& model) {
   }
 }
 
-int ProfileNetwork(const Options& options) {
+int ProfileNetwork(const ProfileArguments& options) {
   if (!options.language.shape.weights.empty()) {
     throw UsageError("--weights is for language models");
   }
@@ -56,7 +56,7 @@ int ProfileNetwork(const Options& options) {
 }
 
 /// One step that reads the prompt, and one that makes a token in the middle of the answer.
-int ProfileLanguage(const Options& options) {
+int ProfileLanguage(const ProfileArguments& options) {
   const MeasuredRuns& measured = options.measured;
   if (!measured.files.empty() || !measured.shapes.empty()) {
     throw UsageError("a language model has no inputs of its own: --prompt-tokens and --new-tokens");
@@ -79,7 +79,7 @@ int ProfileLanguage(const Options& options) {
   return 0;
 }
 
-int RunProfile(const Options& options) {
+int RunProfile(const ProfileArguments& options) {
   if (!options.language.shape.random.empty()) return ProfileLanguage(options);
   if (options.model.model.empty()) throw UsageError("name a MODEL, or a shape: --random");
   return options.language.asked || HoldsLanguageModel(options.model.model)
@@ -87,7 +87,7 @@ int RunProfile(const Options& options) {
              : ProfileNetwork(options);
 }
 
-void AddOutputs(CLI::App& app, Options& o) {
+void AddOutputs(CLI::App& app, ProfileArguments& o) {
   const auto file = [&](const char* name, std::string& target, const char* text) {
     app.add_option(name, target, text)->type_name("FILE");
   };
@@ -104,8 +104,8 @@ void AddOutputs(CLI::App& app, Options& o) {
 }  // namespace
 
 Action AddProfile(CLI::App& app) {
-  auto options = std::make_shared<Options>();
-  Options& o = *options;
+  auto options = std::make_shared<ProfileArguments>();
+  ProfileArguments& o = *options;
   o.model.AddModel(app);
   app.get_option("MODEL")->required(false);  // --random may stand for it
   o.model.AddThreads(app);

@@ -81,7 +81,7 @@ std::string GroupTable(const char* title, const std::vector<ProfileGroup>& group
   return TableOf({title, "operators"}, rows);
 }
 
-std::string Summary(const ProfileReport& report) {
+std::string RunSummary(const ProfileReport& report) {
   const auto ms = [](double seconds) { return FormatFixed(seconds * 1e3, 3) + " ms"; };
   return "<p>inputs " + EscapeMarkup(Join(report.inputs, " ")) + ", " +
          EscapeMarkup(report.Place()) + ", " + std::to_string(report.runs) +
@@ -99,7 +99,7 @@ std::string ProfileHtml(const ProfileReport& report) {
   std::string html =
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n<title>oort profile " +
       name + "</title>\n<style>" + kStyle + "</style></head>\n<body>\n<h1>" + name + "</h1>\n" +
-      Summary(report);
+      RunSummary(report);
   html +=
       "<h2>Roofline</h2>\n<p>Each circle is an operator, its area its share of the time. The "
       "lines are the roofs of this machine, measured just before.</p>\n" +

@@ -42,8 +42,8 @@ void TakeGraph(ProfileReport& report, Session& session, const std::vector<Value>
 }
 
 /// Profiled runs and others in turns, so that both see the same machine.
-void Measure(ProfileReport& report, Session& session, const std::vector<Value>& inputs,
-             const MeasuredRuns& measured, const ProfiledRun& base) {
+void MeasureRuns(ProfileReport& report, Session& session, const std::vector<Value>& inputs,
+                 const MeasuredRuns& measured, const ProfiledRun& base) {
   using Clock = std::chrono::steady_clock;
   std::vector<Profile> runs(static_cast<size_t>(measured.runs));
   std::vector<double> walls;
@@ -114,7 +114,7 @@ ProfileReport MeasureProfile(Session& session, const std::vector<Tensor>& inputs
   report.plan = session.graph().Plan(inputs, session.threads());
   const std::vector<Value> values(inputs.begin(), inputs.end());
   TakeGraph(report, session, values, base.options);
-  Measure(report, session, values, measured, base);
+  MeasureRuns(report, session, values, measured, base);
   return report;
 }
 

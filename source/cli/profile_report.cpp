@@ -6,17 +6,13 @@
 #include <numeric>
 #include <set>
 
+#include "cli/results.h"
+
 namespace oort::cli {
 namespace {
 
 // What a step costs that computes nothing: measured as under a microsecond.
 constexpr double kStepSeconds = 0.5e-6;
-
-double Median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
-}
 
 double Fastest(const std::vector<double>& values) {
   return values.empty() ? 0 : *std::min_element(values.begin(), values.end());

@@ -12,7 +12,7 @@ namespace {
 constexpr int kBarWidth = 12;
 constexpr size_t kNameWidth = 48;
 
-std::string Milliseconds(double seconds) { return FormatFixed(seconds * 1e3, 3); }
+std::string MillisecondsCell(double seconds) { return FormatFixed(seconds * 1e3, 3); }
 std::string Percent(double share) { return FormatFixed(100 * share, 1) + " %"; }
 std::string Rate(double giga) { return giga > 0 ? FormatFixed(giga, giga < 10 ? 2 : 1) : ""; }
 
@@ -21,9 +21,12 @@ std::string Shortened(const std::string& text) { return ShortenedEnd(text, kName
 /// Cells that every kind of row ends with.
 std::vector<std::string> CostCells(const ProfileReport& report, const ProfileCost& cost,
                                    double share) {
-  std::vector<std::string> cells = {Milliseconds(cost.seconds), Percent(share),
-                                    Bar(share, kBarWidth),      Rate(cost.gflops()),
-                                    Rate(cost.gbytes()),        ""};
+  std::vector<std::string> cells = {MillisecondsCell(cost.seconds),
+                                    Percent(share),
+                                    Bar(share, kBarWidth),
+                                    Rate(cost.gflops()),
+                                    Rate(cost.gbytes()),
+                                    ""};
   if (cost.ideal > 0) cells.back() = Percent(cost.roof());
   if (!report.on_gpu()) return cells;
   cells.push_back(cost.bytes > 0 ? Percent(report.ShareOfMemory(cost)) : "");
@@ -131,17 +134,17 @@ void PrintRoofs(std::ostream& out, const ProfileReport& report) {
 
 void PrintSums(std::ostream& out, const ProfileReport& report) {
   Table table({{""}, {"", Table::kRight}, {""}});
-  table.Row({"operators", Milliseconds(report.total.seconds),
+  table.Row({"operators", MillisecondsCell(report.total.seconds),
              "ms, " + FormatNumber(report.total.gflops()) + " GFLOP/s, " +
                  FormatNumber(report.total.gbytes()) + " GB/s, " + Percent(report.total.roof()) +
                  " of the roofs"});
   // A GPU is waited for after each operator: that wall says nothing.
   if (!report.on_gpu()) {
-    table.Row({"profiled", Milliseconds(report.profiled_wall),
+    table.Row({"profiled", MillisecondsCell(report.profiled_wall),
                "ms, of which the operators explain " + Percent(report.explained)});
   }
-  table.Row({"wall", Milliseconds(report.wall),
-             "ms without the profiler (median " + Milliseconds(report.median_wall) + ")"});
+  table.Row({"wall", MillisecondsCell(report.wall),
+             "ms without the profiler (median " + MillisecondsCell(report.median_wall) + ")"});
   out << "\nsums, each of the fastest of " << report.runs << " runs\n";
   table.Print(out);
 }

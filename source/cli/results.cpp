@@ -77,6 +77,12 @@ Statistics Measure(const Tensor& tensor) {
   return result;
 }
 
+double Median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
+}
+
 Json ToJson(const Statistics& statistics) {
   return {{"min", statistics.min},   {"max", statistics.max},
           {"mean", statistics.mean}, {"std", statistics.deviation},

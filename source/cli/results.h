@@ -19,6 +19,9 @@ struct Statistics {
 Statistics Measure(const Tensor& tensor);
 Json ToJson(const Statistics& statistics);
 
+/// The mean of the two in the middle of an even number of values; 0 of none.
+double Median(std::vector<double> values);
+
 struct Guess {
   int64_t index = 0;
   double probability = 0;

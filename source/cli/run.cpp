@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct RunArguments {
   ModelOptions model;
   std::vector<std::string> inputs;
   std::string output_dir, labels, dump;
@@ -47,7 +47,7 @@ void MakeFolder(const fs::path& folder) {
 /// Looks at every operator while the model runs.
 class Observer {
  public:
-  explicit Observer(const Options& options) : check_nan_(options.check_nan) {
+  explicit Observer(const RunArguments& options) : check_nan_(options.check_nan) {
     if (options.dump.empty()) return;
     pattern_ = std::make_unique<std::regex>(options.dump);
     folder_ = fs::path(options.output_dir) / "dump";
@@ -148,7 +148,7 @@ std::vector<fs::path> WriteOutputs(const std::vector<Tensor>& outputs, const fs:
   return files;
 }
 
-void Report(const Options& options, bool classify, const RuntimeGraph& graph,
+void Report(const RunArguments& options, bool classify, const RuntimeGraph& graph,
             const std::vector<Tensor>& outputs, const std::vector<fs::path>& files,
             const std::vector<std::string>& labels) {
   std::vector<std::vector<Guess>> classes;
@@ -168,7 +168,7 @@ void Report(const Options& options, bool classify, const RuntimeGraph& graph,
   Print(std::cout, json);
 }
 
-int Run(const Options& options, bool classify) {
+int Run(const RunArguments& options, bool classify) {
   if (!options.dump.empty() && options.output_dir.empty()) {
     throw UsageError("--dump needs --output-dir");
   }
@@ -202,8 +202,8 @@ void CheckRegex(const std::string& text) {
 }  // namespace
 
 Action AddRun(CLI::App& app) {
-  auto options = std::make_shared<Options>();
-  Options& o = *options;
+  auto options = std::make_shared<RunArguments>();
+  RunArguments& o = *options;
   o.model.AddModel(app);
   app.add_option("--input", o.inputs,
                  "One file for each input of the model: .npy, .png, .jpg, .bmp, .ppm or .pgm; "

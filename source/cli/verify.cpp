@@ -19,9 +19,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct VerifyArguments {
   std::vector<std::string> cases;
-  Limits limits;
+  Tolerance limits;
   bool own_limits = false;
   ModelOptions model;
   int jobs = 1;
@@ -113,7 +113,7 @@ double ShareOfLargest(const std::vector<Tensor>& got, const std::vector<Tensor>&
 }
 
 /// What a precision below f32 may cost where the user does not say: a share of the largest output.
-void LoosenLimits(const std::vector<Tensor>& want, Limits& limits) {
+void LoosenLimits(const std::vector<Tensor>& want, Tolerance& limits) {
   constexpr double kShare = 0.02;
   double largest = 0;
   for (const Tensor& tensor : want) {
@@ -123,7 +123,7 @@ void LoosenLimits(const std::vector<Tensor>& want, Limits& limits) {
 }
 
 void CompareOutputs(const std::vector<Tensor>& got, const std::vector<Tensor>& want,
-                    const Limits& limits, Result& result) {
+                    const Tolerance& limits, Result& result) {
   if (got.size() != want.size()) {
     result.reason =
         std::to_string(got.size()) + " outputs, expected " + std::to_string(want.size());
@@ -140,8 +140,8 @@ void CompareOutputs(const std::vector<Tensor>& got, const std::vector<Tensor>& w
   if (result.reason.empty()) result.status = Result::kPassed;
 }
 
-void RunCase(const fs::path& path, const Options& options, const LoadOptions& load, int threads,
-             Result& result) {
+void RunCase(const fs::path& path, const VerifyArguments& options, const LoadOptions& load,
+             int threads, Result& result) {
   const ModelFiles files = FindModel(path.string());
   const fs::path folder = files.param.parent_path();
   if (options.skip_unsupported) {
@@ -152,7 +152,7 @@ void RunCase(const fs::path& path, const Options& options, const LoadOptions& lo
     }
   }
   const std::vector<Tensor> want = ReadExpected(folder);
-  Limits limits = options.limits;
+  Tolerance limits = options.limits;
   const auto run = [&](const LoadOptions& how) {
     const auto graph = LoadModel(files, how);
     Session session(graph, {.threads = threads});
@@ -175,7 +175,8 @@ void RunCase(const fs::path& path, const Options& options, const LoadOptions& lo
   CompareOutputs(got, want, limits, result);
 }
 
-Result Check(const fs::path& folder, const Options& options, const LoadOptions& load, int threads) {
+Result Check(const fs::path& folder, const VerifyArguments& options, const LoadOptions& load,
+             int threads) {
   Result result;
   result.name = CaseName(folder);
   try {
@@ -209,7 +210,7 @@ void PrintLine(const Result& result, int width) {
 }
 
 /// Runs all cases on options.jobs threads; `done` sees the results in order.
-std::vector<Result> RunAll(const std::vector<fs::path>& cases, const Options& options,
+std::vector<Result> RunAll(const std::vector<fs::path>& cases, const VerifyArguments& options,
                            const std::function<void(const Result&)>& done) {
   const LoadOptions load = options.model.Load();
   const int jobs = std::min(options.jobs, static_cast<int>(cases.size()));
@@ -240,7 +241,7 @@ std::vector<Result> RunAll(const std::vector<fs::path>& cases, const Options& op
   return results;
 }
 
-Json ToJson(const Result& result) {
+Json ResultToJson(const Result& result) {
   static constexpr const char* kNames[] = {"passed", "failed", "skipped"};
   Json json = {{"name", result.name}, {"status", kNames[result.status]}};
   if (!result.reason.empty()) json["reason"] = result.reason;
@@ -253,7 +254,7 @@ Json ToJson(const Result& result) {
   return json;
 }
 
-int Verify(const Options& options) {
+int Verify(const VerifyArguments& options) {
   std::vector<fs::path> cases;
   for (const std::string& folder : options.cases) {
     for (fs::path& path : Expand(folder)) cases.push_back(std::move(path));
@@ -272,7 +273,7 @@ int Verify(const Options& options) {
     ++counts[result.status];
     unsupported.insert(result.unsupported.begin(), result.unsupported.end());
     for (const auto& [type, count] : result.on_cpu) on_cpu[type] += count;
-    all.push_back(ToJson(result));
+    all.push_back(ResultToJson(result));
   }
   const int failed = counts[Result::kFailed] > 0 ? 1 : 0;
   if (options.json) {
@@ -301,8 +302,8 @@ int Verify(const Options& options) {
 }  // namespace
 
 Action AddVerify(CLI::App& app) {
-  auto options = std::make_shared<Options>();
-  Options& o = *options;
+  auto options = std::make_shared<VerifyArguments>();
+  VerifyArguments& o = *options;
   app.add_option("CASE", o.cases, "Folders of cases, or folders that contain such folders")
       ->required();
   app.add_option("--rtol", o.limits.relative, "Allowed difference relative to torch's value")
