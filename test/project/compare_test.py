@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""bench/compare without any runtime: its table, its means, and where it writes them."""
+"""bench/compare without any runtime: its table and its means."""
 import importlib.machinery
 import importlib.util
 import pathlib
 import subprocess
 import sys
-import tempfile
 import unittest
 
 SCRIPT = pathlib.Path(sys.argv.pop(1))
@@ -52,25 +51,6 @@ class CompareTest(unittest.TestCase):
     def test_differences_of_modes_below_f32(self):
         low = row("a", 1, 2.0, {"ncnn f16": 4.0}, difference=0.0035)
         self.assertIn("4.00 (3.5e-03)", compare.table({"about": ABOUT, "rows": [low]}))
-
-    def test_inserts_between_its_markers(self):
-        with tempfile.TemporaryDirectory() as folder:
-            page = pathlib.Path(folder, "page.md")
-            page.write_text("before\n<!-- compare x f32 -->\nold\n<!-- end of compare x f32 -->\nafter\n")
-            for text in ("new", "newer"):
-                compare.insert(page, "x f32", text)
-            expected = "before\n<!-- compare x f32 -->\nnewer\n<!-- end of compare x f32 -->\nafter\n"
-            self.assertEqual(page.read_text(), expected)
-            with self.assertRaises(SystemExit):
-                compare.insert(page, "y f32", "text")
-
-    def test_the_page_has_markers(self):
-        page = (SCRIPT.parent.parent / "docs" / "performance.md").read_text(encoding="utf-8")
-        for machine in ("aarch64", "x86_64"):
-            for kind in ("f32", "low"):
-                begin, end = f"<!-- compare {machine} {kind} -->", f"<!-- end of compare {machine} {kind} -->"
-                self.assertEqual((page.count(begin), page.count(end)), (1, 1))
-                self.assertLess(page.index(begin), page.index(end))
 
     def test_help(self):
         done = subprocess.run([sys.executable, str(SCRIPT), "--help"], capture_output=True, text=True)
