@@ -108,6 +108,20 @@ class CommandsTest(unittest.TestCase):
         if not ONLY:
             self.assertGreater(ran, 20)
 
+    def test_what_is_not_run_names_what_exists(self):
+        """Scripts, options of the build and test programs of commands that would take too long, or need more."""
+        build = "".join(path.read_text() for path in [ROOT / "CMakeLists.txt", *ROOT.glob("*/*.cmake"), *ROOT.glob("*/*/CMakeLists.txt")])
+        wrong = []
+        for page, lines in pages():
+            for number, command, reason in commands_of(lines):
+                scripts = re.findall(r"(?<![\w/-])(?:tools|bench|models|test)/[\w./-]*\w", command) if reason else []
+                options = re.findall(r"-D(OORT_\w+)=", command)
+                tests = re.findall(r"\btest_(\w+)", command)
+                wrong += [f"{page}:{number}: no {name}" for name in scripts if not (ROOT / name).exists()]
+                wrong += [f"{page}:{number}: no option {name}" for name in options if name not in build]
+                wrong += [f"{page}:{number}: no test_{name}" for name in tests if not (ROOT / "test" / name).is_dir()]
+        self.assertEqual(wrong, [], "\n" + "\n".join(wrong))
+
     def test_commands_stand_in_blocks_of_their_own(self):
         wrong = []
         for page, lines in pages():
