@@ -39,7 +39,8 @@ struct NodeEvent {
 };
 
 struct RunOptions {
-  /// Checked between operators; when triggered, Forward throws kCancelled.
+  /// Checked between operators, and on the CPU every few milliseconds within those that take long;
+  /// when triggered, Forward throws kCancelled. The session stays usable.
   std::stop_token stop;
   /// Results are written here instead of into new tensors. Undefined entries are allocated; the
   /// others must have the right dtype and shape.
@@ -93,7 +94,7 @@ class Session {
   [[nodiscard]] PendingForward ForwardLater(std::span<const Tensor> inputs,
                                             std::span<Tensor> outputs,
                                             const RunOptions& options = {});
-  /// The same with names, in any order; results come with theirs.
+  /// The same with names, as FindInput knows them, in any order; results come with theirs.
   using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
   NamedTensors ForwardNamed(const NamedTensors& inputs, const RunOptions& options = {});
   /// Like Forward for models whose inputs or outputs are not all tensors.

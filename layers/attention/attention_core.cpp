@@ -217,7 +217,7 @@ void RunAttention(const AttentionKernels& kernels, const AttentionProblem<T>& pr
   const int useful = UsefulThreads(problem, threads);
   ParallelPieces(threads, useful, GrainsOf(problem), [&](int t) {
     const Piece<T> piece(kernels, problem, workspace + t * floats);
-    for (int64_t i = pieces * t / useful; i < pieces * (t + 1) / useful; ++i) {
+    for (int64_t i = pieces * t / useful; i < pieces * (t + 1) / useful && !IsCancelled(); ++i) {
       const int64_t begin = i % blocks * kBlockRows;
       const int64_t end = std::min(problem.queries, begin + kBlockRows);
       for (int64_t h = 0; h < heads; ++h) piece.Run(i / blocks * heads + h, begin, end);

@@ -5,6 +5,7 @@
 
 #include "core/checked.h"
 #include "core/host_memory.h"
+#include "core/parallel.h"
 #include "cpu/gemm_split.h"
 
 namespace oort {
@@ -175,7 +176,7 @@ class RowConvOf<T>::Job {
     Block block;
     block.pointers = reinterpret_cast<const T**>(scratch);
     block.copies = reinterpret_cast<T*>(scratch + plan_.pointer_bytes);
-    for (int64_t tile = begin; tile < end; tile += plan_.block_tiles) {
+    for (int64_t tile = begin; tile < end && !IsCancelled(); tile += plan_.block_tiles) {
       block.first = tile;
       block.tiles = std::min(plan_.block_tiles, end - tile);
       for (int64_t panel = first; panel < last;) {

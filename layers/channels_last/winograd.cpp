@@ -323,7 +323,8 @@ class WinogradConvOf<T>::Job {
       for (int64_t t = first; t < last; ++t) {
         const Scratch scratch = ScratchOf(t);
         const int64_t end = plan_.tiles * (t + 1) / threads;
-        for (int64_t begin = plan_.tiles * t / threads; begin < end; begin += plan_.group) {
+        for (int64_t begin = plan_.tiles * t / threads; begin < end && !IsCancelled();
+             begin += plan_.group) {
           const int64_t stop = std::min(end, begin + plan_.group);
           Inputs(begin, begin, stop, scratch);
           for (int64_t panel = 0; panel < conv_.panels_; panel += plan_.panels) {

@@ -202,7 +202,8 @@ class Conv final : public Layer {
       float* padded = scratch + piece * PlaneFloats(g);
       std::fill_n(padded, PlaneFloats(g), 0.0f);
       int64_t loaded = -1;
-      for (int64_t i = planes * piece / pieces; i < planes * (piece + 1) / pieces; ++i) {
+      const int64_t end = planes * (piece + 1) / pieces;
+      for (int64_t i = planes * piece / pieces; i < end && !IsCancelled(); ++i) {
         const int64_t source = i / g.group_out(), channel = i % g.out_channels;
         if (source != loaded) PadPlane(g, image + source * g.in_plane(), padded);
         loaded = source;

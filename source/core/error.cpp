@@ -61,6 +61,8 @@ const std::vector<Problem>& Error::problems() const noexcept { return content_->
 
 Error Error::WithContext(std::string_view prefix) const {
   if (content_->code == ErrorCode::kOutOfMemory) return *this;  // no memory to say more
+  if (content_->code == ErrorCode::kCancelled)
+    return *this;  // wherever it was, nothing is wrong there
   return Error(std::make_shared<const Content>(
       Content{content_->code, std::string(prefix) + content_->message, content_->problems}));
 }

@@ -13,8 +13,8 @@
 
 #include "core/piece_observer.h"
 #include "core/spin_team.h"
-#include "core/thread_budget.h"
 #include "core/work_shares.h"
+#include "oort/error.h"
 #include "oort/layer.h"
 
 namespace oort {
@@ -25,12 +25,33 @@ namespace {
 constexpr double kWarmStart = 500, kWarmThread = 100;  // nanoseconds
 constexpr double kColdStart = 10000, kColdThread = 500;
 
+using Clock = std::chrono::steady_clock;
+
 /// Of the lease that this thread holds.
 thread_local int t_team = 0;
+thread_local ThreadShare* t_share = nullptr;
+/// Asked by the loops of this thread; null where nobody can stop them.
+thread_local const std::stop_token* t_stop = nullptr;
+
+/// Sets what a thread asks, and sets it back.
+class StopSetter {
+ public:
+  explicit StopSetter(const std::stop_token* stop) : before_(std::exchange(t_stop, stop)) {}
+  ~StopSetter() { t_stop = before_; }
+  StopSetter(const StopSetter&) = delete;
+  StopSetter& operator=(const StopSetter&) = delete;
+
+ private:
+  const std::stop_token* before_;
+};
+
+/// At the end of a loop, some of which may have been left out.
+void ThrowIfCancelled() {
+  if (IsCancelled()) throw Error(ErrorCode::kCancelled, "the run was cancelled");
+}
 
 #ifdef OORT_OPENMP
 
-using Clock = std::chrono::steady_clock;
 constexpr Clock::duration kStaysWarm = std::chrono::microseconds(500);
 
 /// A run of so many loops keeps its threads awake the next time.
@@ -65,7 +86,8 @@ class Failure {
 /// The size of the team that runs now: one inside another parallel region.
 int TeamSize(int threads) {
   if (threads <= 1) return 1;
-  const int most = std::min(std::max(threads, t_team), ThreadBudget::Global().cap());
+  const int cap = t_share != nullptr ? t_share->Cap() : ThreadBudget::Global().cap();
+  const int most = std::min(std::max(threads, t_team), cap);
   if (t_awake != nullptr) return std::min(most, t_awake->size());
   return omp_in_parallel() ? 1 : most;
 }
@@ -77,10 +99,12 @@ bool IsWarm() { return t_awake != nullptr || Clock::now() - t_last_region < kSta
 template <typename Body>
 void RunTeam(int team, int pieces, Body body) {
   Failure failure;
+  const std::stop_token* const stop = t_stop;
   ++t_loops;
   if (t_awake != nullptr) {
     SpinTeam* const awake = std::exchange(t_awake, nullptr);
-    awake->Run(team, [&failure, team, pieces, body](int thread) {
+    awake->Run(team, [&failure, team, pieces, stop, body](int thread) {
+      const StopSetter setter(stop);
       for (int i = thread; i < pieces; i += team) failure.Catch([&] { body(i); });
     });
     t_awake = awake;
@@ -88,8 +112,11 @@ void RunTeam(int team, int pieces, Body body) {
     return;
   }
 #pragma omp parallel num_threads(team)
-  for (int i = omp_get_thread_num(); i < pieces; i += omp_get_num_threads()) {
-    failure.Catch([&] { body(i); });
+  {
+    const StopSetter setter(stop);
+    for (int i = omp_get_thread_num(); i < pieces; i += omp_get_num_threads()) {
+      failure.Catch([&] { body(i); });
+    }
   }
   t_last_region = Clock::now();
   failure.Rethrow();
@@ -121,15 +148,26 @@ PieceObserver* SetPieceObserver(PieceObserver* observer) {
   return std::exchange(t_piece_observer, observer);
 }
 
-ThreadLease::ThreadLease(int threads)
-    : threads_(threads), team_before_(std::exchange(t_team, threads)) {
-  ThreadBudget::Global().Enter(threads_, ThreadBudget::Clock::now());
+ThreadLease::ThreadLease(int threads, ThreadShare& share)
+    : share_(share),
+      threads_(threads),
+      team_before_(std::exchange(t_team, threads)),
+      share_before_(std::exchange(t_share, &share_)) {
+  share_.Enter(threads_);
 }
 
 ThreadLease::~ThreadLease() {
-  ThreadBudget::Global().Leave(threads_, ThreadBudget::Clock::now());
+  share_.Leave(threads_);
   t_team = team_before_;
+  t_share = share_before_;
 }
+
+StopScope::StopScope(const std::stop_token& stop)
+    : before_(std::exchange(t_stop, stop.stop_possible() ? &stop : nullptr)) {}
+
+StopScope::~StopScope() { t_stop = before_; }
+
+bool IsCancelled() { return t_stop != nullptr && t_stop->stop_requested(); }
 
 void RunAwake([[maybe_unused]] int threads, [[maybe_unused]] int64_t& loops,
               FunctionRef<void()> body) {
@@ -208,15 +246,31 @@ void RunShared(int team, int pieces, int64_t count, int64_t least, Body body) {
 
 namespace {
 
-/// Both kinds of loops.
+/// From about a millisecond on, a loop asks within a piece whether it is still wanted.
+constexpr double kAskedFrom = 500;
+
+/// Runs body(place, begin, end) in parts, each after such a question. What an item costs may not be
+/// known: parts double in size until one takes a millisecond.
 template <typename Body>
-void RunPlaces([[maybe_unused]] int threads, int64_t count, [[maybe_unused]] double grains,
-               Body body) {
-  using Any = FunctionRef<void(int, int64_t, int64_t)>;
-  if (count <= 0) return;
-  if (t_piece_observer != nullptr) {
-    return Observed([&](auto observed) { RunPlaces(threads, count, grains, Any(observed)); }, body);
+void RunInParts(int place, int64_t begin, int64_t end, const Body& body) {
+  constexpr int64_t kFirstPart = 64;  // of the whole
+  constexpr Clock::duration kPartTime = std::chrono::milliseconds(1);
+  int64_t part = std::max<int64_t>(1, (end - begin) / kFirstPart);
+  Clock::time_point before = Clock::now();
+  while (begin < end && !IsCancelled()) {
+    const int64_t stop = begin + std::min(part, end - begin);
+    body(place, begin, stop);
+    begin = stop;
+    const Clock::time_point now = Clock::now();
+    if (now - before < kPartTime) part *= 2;
+    before = now;
   }
+}
+
+/// Both kinds of loops, on as many threads as pay.
+template <typename Body>
+void RunPieces([[maybe_unused]] int threads, int64_t count, [[maybe_unused]] double grains,
+               const Body& body) {
 #ifdef OORT_OPENMP
   const int team = count > 1 && grains >= 2 ? TeamSize(threads) : 1;
   if (team > 1) {
@@ -232,6 +286,23 @@ void RunPlaces([[maybe_unused]] int threads, int64_t count, [[maybe_unused]] dou
   }
 #endif
   body(0, 0, count);
+}
+
+template <typename Body>
+void RunPlaces(int threads, int64_t count, double grains, Body body) {
+  using Any = FunctionRef<void(int, int64_t, int64_t)>;
+  if (count <= 0) return;
+  if (t_piece_observer != nullptr) {
+    return Observed([&](auto observed) { RunPlaces(threads, count, grains, Any(observed)); }, body);
+  }
+  if (t_stop == nullptr || grains < kAskedFrom) {
+    RunPieces(threads, count, grains, body);
+  } else {
+    RunPieces(threads, count, grains, [body](int place, int64_t begin, int64_t end) {
+      RunInParts(place, begin, end, body);
+    });
+  }
+  ThrowIfCancelled();
 }
 
 }  // namespace
@@ -257,10 +328,11 @@ void ParallelPieces([[maybe_unused]] int threads, int pieces, [[maybe_unused]] d
   const int team = pieces > 1 ? TeamSize(threads) : 1;
   if (team > 1 && ChoosePieces(team, grains, IsWarm()) > 1) {
     RunTeam(team, pieces, body);
-    return;
+    return ThrowIfCancelled();
   }
 #endif
-  for (int i = 0; i < pieces; ++i) body(i);
+  for (int i = 0; i < pieces && !IsCancelled(); ++i) body(i);
+  ThrowIfCancelled();
 }
 
 void Context::ParallelFor(int64_t count, int64_t grain,

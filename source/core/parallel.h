@@ -10,8 +10,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <stop_token>
 
 #include "core/cpu_limits.h"
+#include "core/thread_budget.h"
 #include "oort/function_ref.h"
 
 namespace oort {
@@ -36,15 +38,38 @@ inline int64_t GrainOf(const ItemCost& item) {
 /// larger one.
 class ThreadLease {
  public:
-  explicit ThreadLease(int threads);
+  /// Of work that is done once.
+  explicit ThreadLease(int threads) : ThreadLease(threads, own_share_) {}
+  /// Of one who comes again, and keeps `share` from run to run.
+  ThreadLease(int threads, ThreadShare& share);
   ~ThreadLease();
   ThreadLease(const ThreadLease&) = delete;
   ThreadLease& operator=(const ThreadLease&) = delete;
 
  private:
+  ThreadShare own_share_;
+  ThreadShare& share_;
   int threads_;
   int team_before_;
+  ThreadShare* share_before_;
 };
+
+/// While it lives, a request to stop ends the loops of this thread: they leave out what they have
+/// not done yet and throw kCancelled.
+class StopScope {
+ public:
+  explicit StopScope(const std::stop_token& stop);
+  ~StopScope();
+  StopScope(const StopScope&) = delete;
+  StopScope& operator=(const StopScope&) = delete;
+
+ private:
+  const std::stop_token* before_;
+};
+
+/// For bodies that take long, a few times a millisecond: whether nobody wants the result any more.
+/// A body that returns then is all right, on any thread of a team: the loop throws kCancelled.
+bool IsCancelled();
 
 /// Runs `body` here. Where the last one had many loops (`loops`, which is set anew), a team of up
 /// to `threads` threads stays awake until it returns: a loop then starts and ends in a fraction of

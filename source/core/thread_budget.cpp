@@ -12,23 +12,13 @@ ThreadBudget& ThreadBudget::Global() {
   return budget;
 }
 
-void ThreadBudget::Change(int threads, int sign, Clock::time_point now) {
+void ThreadBudget::Change(int threads, int sign) {
   const int wanted = std::clamp(threads, 1, kMost);
   const std::lock_guard lock(mutex_);
-  const int until_now = needed_;
   wanting_[static_cast<size_t>(wanted)] += sign;
   running_ += sign;
   total_ += sign * wanted;
-  needed_ = NeededCap();
-  if (now - window_ >= kPatience) {
-    // What was in force up to this moment counts as just seen, however long ago it was entered.
-    const bool recent = now - window_ < 2 * kPatience;
-    lowest_before_ = recent ? std::min(lowest_, until_now) : until_now;
-    lowest_ = needed_;
-    window_ = now;
-  }
-  lowest_ = std::min(lowest_, needed_);
-  cap_.store(std::min(lowest_before_, lowest_), std::memory_order_relaxed);
+  cap_.store(NeededCap(), std::memory_order_relaxed);
 }
 
 int ThreadBudget::NeededCap() const {
@@ -41,6 +31,44 @@ int ThreadBudget::NeededCap() const {
     ++cap;
   }
   return cap;
+}
+
+ThreadShare::~ThreadShare() {
+  if (has_run_) budget_->Depart();
+}
+
+void ThreadShare::Enter(int threads) {
+  has_run_ = true;
+  budget_->Enter(threads);
+  const int allowed = budget_->cap();
+  const bool expected_again = budget_->departures() == departures_;
+  SetCap(expected_again ? std::min(allowed, lowest_) : allowed);
+  lowest_ = allowed;
+}
+
+void ThreadShare::Leave(int threads) {
+  budget_->Leave(threads);
+  departures_ = budget_->departures();
+}
+
+int ThreadShare::Cap() {
+  const int allowed = budget_->cap();
+  if (allowed <= cap_) {
+    if (allowed < cap_ || may_rise_) SetCap(allowed);
+    lowest_ = std::min(lowest_, allowed);
+  } else if (!may_rise_) {
+    may_rise_ = true;
+    could_rise_since_ = now_();
+  } else if (now_() - could_rise_since_ >= kPatience) {
+    SetCap(allowed);
+    lowest_ = allowed;
+  }
+  return cap_;
+}
+
+void ThreadShare::SetCap(int cap) {
+  cap_ = cap;
+  may_rise_ = false;
 }
 
 }  // namespace oort

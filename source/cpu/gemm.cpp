@@ -185,8 +185,8 @@ class Run {
       const TileScope scope(kernels_);
       std::byte* block = blocks_ + t * plan_.block_bytes;
       const int64_t last = PartBegin(plan_.streamed_panels, plan_.threads, t + 1);
-      for (int64_t p = PartBegin(plan_.streamed_panels, plan_.threads, t); p < last;
-           p += plan_.block_panels) {
+      for (int64_t p = PartBegin(plan_.streamed_panels, plan_.threads, t);
+           p < last && !IsCancelled(); p += plan_.block_panels) {
         PrivateBlock(block, p, std::min(last, p + plan_.block_panels));
       }
     });
@@ -263,7 +263,7 @@ class Run {
     int64_t k0 = 0;
     do {
       const int64_t k1 = std::min(plan_.k, k0 + plan_.k_step);
-      for (int64_t begin = streamed.begin; begin < streamed.end; begin += strip) {
+      for (int64_t begin = streamed.begin; begin < streamed.end && !IsCancelled(); begin += strip) {
         const int64_t end = std::min(streamed.end, begin + strip);
         for (int64_t i = kept.begin; i < kept.end; ++i) {
           for (int64_t p = begin; p < end; ++p) {
@@ -560,7 +560,7 @@ void GemmBatch(const GemmKernels& kernels, const GemmSize& size, int64_t count, 
   const double grains = GrainsOf(size) * static_cast<double>(count);
   ParallelPieces(threads, pieces, grains, [&](int t) {
     const int64_t end = PartBegin(count, pieces, t + 1);
-    for (int64_t i = PartBegin(count, pieces, t); i < end; ++i) {
+    for (int64_t i = PartBegin(count, pieces, t); i < end && !IsCancelled(); ++i) {
       run(i, 1, workspace + t * floats);
     }
   });

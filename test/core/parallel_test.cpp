@@ -9,13 +9,16 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "core/thread_budget.h"
+#include "oort/error.h"
 
 namespace oort {
 namespace {
@@ -159,62 +162,188 @@ TEST(ParallelPieces, RunsEachOnceEvenOnFewerThreads) {
   }
 }
 
-using Clock = ThreadBudget::Clock;
-constexpr Clock::time_point At(int milliseconds) {
-  return Clock::time_point(std::chrono::hours(1) + std::chrono::milliseconds(milliseconds));
-}
-
 TEST(ThreadBudget, WhoRunsAloneIsNotLimited) {
   ThreadBudget budget(4);
   EXPECT_EQ(budget.cap(), ThreadBudget::kUnlimited);
-  budget.Enter(64, At(0));
+  budget.Enter(64);
   EXPECT_EQ(budget.cap(), ThreadBudget::kUnlimited);
 }
 
 TEST(ThreadBudget, EveryoneGetsAShare) {
   ThreadBudget budget(16);
-  budget.Enter(16, At(0));
-  budget.Enter(16, At(1));
+  budget.Enter(16);
+  budget.Enter(16);
   EXPECT_EQ(budget.cap(), 8);
-  budget.Enter(16, At(2));
+  budget.Enter(16);
   EXPECT_EQ(budget.cap(), 5);
-  for (int i = 0; i < 30; ++i) budget.Enter(16, At(3));
+  for (int i = 0; i < 30; ++i) budget.Enter(16);
   EXPECT_EQ(budget.cap(), 1);
 }
 
 TEST(ThreadBudget, ModestOnesLeaveTheirShareToOthers) {
   ThreadBudget budget(16);
-  budget.Enter(1, At(0));
-  budget.Enter(16, At(1));
+  budget.Enter(1);
+  budget.Enter(16);
   EXPECT_EQ(budget.cap(), 15);
-  budget.Enter(4, At(2));
+  budget.Enter(4);
   EXPECT_EQ(budget.cap(), 11);
   ThreadBudget enough(16);
-  enough.Enter(8, At(0));
-  enough.Enter(8, At(0));
+  enough.Enter(8);
+  enough.Enter(8);
   EXPECT_EQ(enough.cap(), ThreadBudget::kUnlimited);
 }
 
-TEST(ThreadBudget, ACapRisesOnlyAfterAWhile) {
-  ThreadBudget budget(8);
-  budget.Enter(8, At(0));
-  budget.Enter(8, At(1));
-  budget.Leave(8, At(2));
-  EXPECT_EQ(budget.cap(), 4) << "the other may be back in a moment";
-  budget.Leave(8, At(50));
-  budget.Enter(8, At(51));
-  EXPECT_EQ(budget.cap(), 4);
-  budget.Leave(8, At(150));
-  budget.Enter(8, At(260));
-  EXPECT_EQ(budget.cap(), ThreadBudget::kUnlimited);
+/// Shares of eight processors, and a clock that stands still unless it is moved.
+class Shares : public ::testing::Test {
+ protected:
+  using Clock = ThreadShare::Clock;
+  static constexpr int kAll = ThreadBudget::kUnlimited;
+  static Clock::time_point Now() { return now_; }
+
+  ThreadBudget budget_{8};
+  ThreadShare mine_{budget_, &Now};
+  std::optional<ThreadShare> other_{std::in_place, budget_, &Now};
+  static inline Clock::time_point now_;
+};
+
+TEST_F(Shares, FallAtOnce) {
+  mine_.Enter(8);
+  EXPECT_EQ(mine_.Cap(), kAll);
+  other_->Enter(8);
+  EXPECT_EQ(mine_.Cap(), 4);
+  EXPECT_EQ(other_->Cap(), 4);
 }
 
-TEST(ThreadBudget, WhatHeldUntilNowWasSeenNow) {
-  ThreadBudget budget(8);
-  budget.Enter(8, At(0));
-  budget.Enter(8, At(1));
-  budget.Leave(8, At(10000));  // both ran for ten seconds
-  EXPECT_EQ(budget.cap(), 4);
+TEST_F(Shares, DoNotChangeWhileTwoComeAndGo) {
+  mine_.Enter(8);
+  for (int i = 0; i < 100; ++i) {
+    other_->Enter(8);
+    EXPECT_EQ(mine_.Cap(), 4);
+    other_->Leave(8);
+    EXPECT_EQ(mine_.Cap(), 4) << "the other is between two runs";
+    mine_.Leave(8);
+    mine_.Enter(8);
+    EXPECT_EQ(mine_.Cap(), 4) << "it was there in the last run";
+  }
+}
+
+TEST_F(Shares, RiseForTheNextRunWhereTheOtherHasEnded) {
+  mine_.Enter(8);
+  other_->Enter(8);
+  EXPECT_EQ(mine_.Cap(), 4);
+  other_->Leave(8);
+  mine_.Leave(8);
+  other_.reset();
+  mine_.Enter(8);
+  EXPECT_EQ(mine_.Cap(), kAll);
+}
+
+TEST_F(Shares, RiseBehindARunThatNobodyWasBeside) {
+  mine_.Enter(8);
+  other_->Enter(8);
+  EXPECT_EQ(mine_.Cap(), 4);
+  other_->Leave(8);
+  mine_.Leave(8);
+  mine_.Enter(8);
+  EXPECT_EQ(mine_.Cap(), 4);
+  mine_.Leave(8);
+  mine_.Enter(8);
+  EXPECT_EQ(mine_.Cap(), kAll);
+}
+
+TEST_F(Shares, AreWholeForWhoWasNotThereBefore) {
+  other_->Enter(1);
+  std::optional<ThreadShare> third(std::in_place, budget_, &Now);
+  third->Enter(8);
+  EXPECT_EQ(third->Cap(), 7);
+  other_->Leave(1);
+  mine_.Enter(8);
+  third->Leave(8);
+  mine_.Leave(8);
+  mine_.Enter(8);
+  EXPECT_EQ(mine_.Cap(), 4) << "the third may be back";
+  third.reset();
+  mine_.Leave(8);
+  mine_.Enter(8);
+  EXPECT_EQ(mine_.Cap(), kAll);
+}
+
+TEST_F(Shares, RiseWithinALongRunOnceNobodyWasThereForLong) {
+  mine_.Enter(8);
+  other_->Enter(8);
+  EXPECT_EQ(mine_.Cap(), 4);
+  now_ += std::chrono::hours(1);  // both run
+  EXPECT_EQ(mine_.Cap(), 4);
+  other_->Leave(8);
+  EXPECT_EQ(mine_.Cap(), 4);
+  now_ += ThreadShare::kPatience / 2;
+  other_->Enter(8);
+  EXPECT_EQ(mine_.Cap(), 4);
+  other_->Leave(8);
+  EXPECT_EQ(mine_.Cap(), 4);
+  now_ += ThreadShare::kPatience / 2;
+  EXPECT_EQ(mine_.Cap(), 4) << "it was there half of the time";
+  now_ += ThreadShare::kPatience / 2;
+  EXPECT_EQ(mine_.Cap(), kAll);
+  mine_.Leave(8);
+  mine_.Enter(8);
+  EXPECT_EQ(mine_.Cap(), kAll);
+}
+
+/// Where each loop ends in the middle, and how much of it was run.
+TEST(StopScope, EndsLoopsEarly) {
+  for (const int threads : {1, 2, 5}) {
+    std::stop_source source;
+    const std::stop_token token = source.get_token();
+    const StopScope scope(token);
+    std::atomic<int64_t> items = 0;
+    const auto body = [&](int64_t begin, int64_t end) {
+      items += end - begin;
+      source.request_stop();
+    };
+    try {
+      ParallelFor(threads, 100000, 1, body);
+      FAIL() << "not cancelled";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kCancelled);
+    }
+    EXPECT_LE(items, 100000 / 64 + threads) << "the first part of each thread";
+    EXPECT_THROW(ParallelPieces(threads, 2, 0, [](int) {}), Error);
+  }
+}
+
+TEST(StopScope, IsSeenByEveryThreadOfATeam) {
+  std::stop_source source;
+  const std::stop_token token = source.get_token();
+  std::atomic<int> asked = 0, wanted = 0;
+  {
+    const StopScope scope(token);
+    EXPECT_THROW(ParallelPieces(3, 3, kManyGrains,
+                                [&](int) {
+                                  if (!IsCancelled()) ++wanted;
+                                  source.request_stop();
+                                  if (IsCancelled()) ++asked;
+                                }),
+                 Error);
+  }
+  EXPECT_GE(wanted, 1);
+  EXPECT_GE(asked, wanted) << "who ran before the request saw it afterwards";
+  EXPECT_FALSE(IsCancelled()) << "the scope has ended";
+}
+
+TEST(StopScope, WithoutARequestEveryItemRunsOnce) {
+  std::stop_source source;
+  const std::stop_token token = source.get_token();
+  const StopScope scope(token);
+  for (const int threads : {1, 2, 7}) {
+    for (const int64_t grain : {1, 10, 1000}) {
+      std::vector<std::atomic<int>> seen(10007);
+      ParallelFor(threads, 10007, grain, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) ++seen[static_cast<size_t>(i)];
+      });
+      for (const std::atomic<int>& times : seen) ASSERT_EQ(times, 1);
+    }
+  }
 }
 
 TEST(OmpThreads, ReadsTheFirstNumber) {
