@@ -39,12 +39,15 @@ struct LoadOptions {
 
 /// An input or output of a model.
 struct Port {
-  std::string name;  ///< "pnnx_input_0", or the operand's name, both work
+  std::string name;  ///< "pnnx_input_0"
   std::string operand;
   DType dtype = DType::kNull;  ///< kNull where the file does not say
   bool has_shape = false;
   Shape shape;  ///< as traced; a hint
 };
+
+/// The input of that name ("pnnx_input_0"), operand, or place ("in0", "in1", …); -1 if none is.
+int FindInput(const std::vector<Port>& inputs, std::string_view name);
 
 /// Bytes of a memory plan.
 struct MemoryReport {

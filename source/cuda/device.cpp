@@ -7,19 +7,33 @@
 
 namespace oort::cuda {
 
+namespace {
+
+/// CUDA calls a driver that is not there one that is too old.
+std::string ReasonOf(cudaError_t error) {
+  int version = 0;
+  if (error == cudaErrorInsufficientDriver && cudaDriverGetVersion(&version) == cudaSuccess &&
+      version == 0) {
+    return "no NVIDIA driver here";
+  }
+  return cudaGetErrorString(error);
+}
+
+}  // namespace
+
 bool BuiltIn() { return true; }
 
 std::vector<DeviceInfo> Devices(std::string* reason) {
   int count = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) {
-    *reason = cudaGetErrorString(error);
+    *reason = ReasonOf(error);
     return {};
   }
   std::vector<DeviceInfo> devices;
   for (int i = 0; i < count; ++i) {
     cudaDeviceProp properties;
     if (const cudaError_t error = cudaGetDeviceProperties(&properties, i); error != cudaSuccess) {
-      *reason = cudaGetErrorString(error);
+      *reason = ReasonOf(error);
       return {};
     }
     devices.push_back({properties.name, properties.major, properties.minor,

@@ -13,8 +13,11 @@ namespace {
 
 constexpr int64_t kDefaultCacheTokens = 8192;
 
-std::string Megabytes(size_t bytes) {
-  return std::to_string((bytes + 999'999) / 1'000'000) + " MB";
+/// "1 kB", "20 MB"; what is begun counts.
+std::string SizeText(size_t bytes) {
+  const auto units = [&](size_t unit) { return std::to_string((bytes + unit - 1) / unit); };
+  if (bytes < 1000) return std::to_string(bytes) + " bytes";
+  return bytes < 1'000'000 ? units(1000) + " kB" : units(1'000'000) + " MB";
 }
 
 /// Activations of a step of so many tokens, with the logits of `wanted` of them.
@@ -53,12 +56,11 @@ int64_t CacheTokens(const LanguageModel& model, const EngineOptions& options) {
       NeedsOf(model, options.kv.value_or(model.default_kv()), options.prompt_chunk, threads);
   const size_t taken = CheckedAdd(needs.weights, needs.activations);
   if (options.memory_limit < CheckedAdd(taken, needs.block)) {
-    throw Error(ErrorCode::kLimit,
-                "weights take " + Megabytes(needs.weights) + " and activations " +
-                    Megabytes(needs.activations) +
-                    ", which leaves no room for keys and values in " +
-                    Megabytes(options.memory_limit) +
-                    ": raise the limit, or take weights of fewer bits or a smaller prompt_chunk");
+    throw Error(ErrorCode::kLimit, "weights take " + SizeText(needs.weights) + " and activations " +
+                                       SizeText(needs.activations) +
+                                       ", which leaves no room for keys and values in " +
+                                       SizeText(options.memory_limit) +
+                                       ": raise the limit, or take weights of fewer bits");
   }
   const int64_t blocks = static_cast<int64_t>((options.memory_limit - taken) / needs.block);
   const int64_t most = options.cache_tokens > 0

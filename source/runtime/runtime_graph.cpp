@@ -36,6 +36,42 @@ std::vector<Value> ToValues(const std::vector<Tensor>& tensors) {
 
 std::string SpecText(const Value& value) { return value.ToString(); }
 
+/// Whether the known extents of `traced` are those of `given`.
+bool SameExtents(const Shape& traced, const Shape& given) {
+  for (int i = 0; i < traced.rank(); ++i) {
+    if (traced[i] != Shape::kUnknown && traced[i] != given[i]) return false;
+  }
+  return true;
+}
+
+/// What of an input is not as it was when the model was traced, which is why shapes may not fit
+/// further down; empty if nothing is.
+std::string DifferenceFromTrace(const Port& port, const Tensor& given) {
+  const bool typed = port.dtype != DType::kNull;
+  const std::string traced = "the model was traced with " + port.shape.ToString() +
+                             std::string(typed ? Name(port.dtype) : "");
+  const std::string text = "input '" + port.name + "' is " + given.ToString() + ", " + traced;
+  if (given.rank() != port.shape.rank() || (typed && given.dtype() != port.dtype)) return text;
+  if (SameExtents(port.shape, given.shape())) return "";
+  return text +
+         " and may have fixed that size (export it with a second input of another size, inputs2=, "
+         "to keep it free)";
+}
+
+/// The error of an operator that does not get what it needs, with what of the inputs may be why. An
+/// operator that a pass made up, which has no line in the file, would only puzzle.
+Error WithInputs(const Error& error, const std::vector<Port>& ports,
+                 const std::vector<Value>& given) {
+  for (size_t i = 0; i < ports.size(); ++i) {
+    if (!ports[i].has_shape || !given[i].IsTensor()) continue;
+    const std::string difference = DifferenceFromTrace(ports[i], given[i].AsTensor());
+    if (difference.empty()) continue;
+    const bool of_the_file = std::string_view(error.what()).find(", line ") != std::string::npos;
+    return of_the_file ? error.WithContext(difference + ": ") : Error(error.code(), difference);
+  }
+  return error;
+}
+
 }  // namespace
 
 std::shared_ptr<const ExecutionPlan> RuntimeImpl::PlanFor(const std::vector<Value>& given,
@@ -58,7 +94,13 @@ std::shared_ptr<const ExecutionPlan> RuntimeImpl::PlanFor(const std::vector<Valu
     }
   }
   // Planned outside the lock: two threads may do the same work once, but none waits for it.
-  auto plan = std::make_shared<const ExecutionPlan>(MakePlan(*this, given, threads));
+  std::shared_ptr<const ExecutionPlan> plan;
+  try {
+    plan = std::make_shared<const ExecutionPlan>(MakePlan(*this, given, threads));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kInvalidArgument) throw;
+    throw WithInputs(error, inputs, given);
+  }
   const std::lock_guard lock(mutex_);
   plans_.push_front({std::move(key), plan});
   if (plans_.size() > kMostPlans) plans_.pop_back();
@@ -89,8 +131,8 @@ std::shared_ptr<const RuntimeGraph> RuntimeGraph::Load(const std::filesystem::pa
                                                        const std::filesystem::path& bin,
                                                        const LoadOptions& options) {
   return Guarded([&] {
-    const auto weights = bin.empty() ? nullptr : ByteSource::File(bin);
-    return Load(*ByteSource::File(param), weights, options);
+    const auto structure = ByteSource::File(param);
+    return Load(*structure, bin.empty() ? nullptr : ByteSource::File(bin), options);
   });
 }
 
@@ -102,6 +144,15 @@ std::vector<std::string> RuntimeGraph::PassNames() {
     }
   }
   return names;
+}
+
+int FindInput(const std::vector<Port>& inputs, std::string_view name) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (name == inputs[i].name || name == inputs[i].operand || name == "in" + std::to_string(i)) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
 }
 
 const std::vector<Port>& RuntimeGraph::inputs() const { return impl_->inputs; }

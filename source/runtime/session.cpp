@@ -61,6 +61,7 @@ struct Session::Impl {
   std::vector<bool> needed;     ///< nodes, by what is unread; empty for all
   uint64_t needed_without = 0;  ///< the unread outputs that `needed` is for
   int64_t loops = 0;            ///< that the last run had on several threads
+  ThreadShare share;            ///< of the processors, beside other sessions
 
   Impl(std::shared_ptr<const RuntimeGraph> shared, const RuntimeImpl& impl,
        const SessionOptions& options)
@@ -407,7 +408,8 @@ void Session::Impl::Execute(const std::vector<Value>& inputs, std::span<const Te
     ~Releaser() { impl.Release(); }  // after an error, too
   };
   const Releaser releaser{*this};
-  const ThreadLease lease(threads);
+  const ThreadLease lease(threads, share);
+  const StopScope stop(options.stop);
   std::optional<ProfileRecorder> recorder;
   if (options.profile != nullptr) recorder.emplace(*options.profile, graph, args, slots);
   if (!PlanFits(inputs)) Bind(graph.PlanFor(inputs, threads));
@@ -505,16 +507,14 @@ Session::NamedTensors Session::ForwardNamed(const NamedTensors& inputs, const Ru
     const std::vector<Port>& ports = impl_->graph.inputs;
     std::vector<Tensor> ordered(ports.size());
     for (const auto& [name, tensor] : inputs) {
-      const auto port = std::find_if(
-          ports.begin(), ports.end(),
-          [&, &wanted = name](const Port& p) { return p.name == wanted || p.operand == wanted; });
-      if (port == ports.end()) {
+      const int index = FindInput(ports, name);
+      if (index < 0) {
         std::string known;
         for (const Port& p : ports) known += (known.empty() ? "" : ", ") + p.name;
         throw Error(ErrorCode::kNotFound,
                     "the model has no input '" + name + "'; its inputs are: " + known);
       }
-      Tensor& target = ordered[static_cast<size_t>(port - ports.begin())];
+      Tensor& target = ordered[static_cast<size_t>(index)];
       if (target.defined()) {
         throw Error(ErrorCode::kInvalidArgument, "input '" + name + "' is given twice");
       }

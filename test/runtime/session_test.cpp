@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "oort/session.h"
 
+#include <atomic>
+
 #include "oort/profile.h"
 #include "oort/testing.h"
 #include "runtime/test_layers.h"
@@ -216,6 +218,49 @@ TEST(Session, SeveralInputsAndOutputsByName) {
   });
   EXPECT_NE(text.find("pnnx_input_0, pnnx_input_1"), std::string::npos) << text;
   ErrorOf(ErrorCode::kInvalidArgument, [&] { session.ForwardNamed({{"right", right}}); });
+  // By place, as the command line has it.
+  EXPECT_EQ(Floats(session.ForwardNamed({{"in1", right}, {"in0", left}})[1].second),
+            (std::vector<float>{5, 6}));
+  ErrorOf(ErrorCode::kNotFound, [&] { session.ForwardNamed({{"in2", left}, {"in0", left}}); });
+  ErrorOf(ErrorCode::kInvalidArgument, [&] {
+    session.ForwardNamed({{"in0", left}, {"left", left}});
+  });
+}
+
+std::shared_ptr<const RuntimeGraph> BuildPnnx(const std::string& lines) {
+  return RuntimeGraph::Build(ReadPnnxParam(*ByteSource::Owned("7767517\n" + lines)));
+}
+
+TEST(Session, AShapeThatDoesNotFitIsToldOfTheInput) {
+  // The pass over layouts puts an operator of its own before the pooling.
+  Session session(BuildPnnx(
+      "3 2\npnnx.Input pnnx_input_0 0 1 x #x=(1,3,8,8)f32\n"
+      "F.max_pool2d pool 1 1 x y ceil_mode=False dilation=(1,1) kernel_size=(2,2) padding=(0,0) "
+      "return_indices=False stride=(2,2) $input=x #x=(1,3,8,8)f32 #y=(1,3,4,4)f32\n"
+      "pnnx.Output pnnx_output_0 1 0 y #y=(1,3,4,4)f32\n"));
+  EXPECT_EQ(session.Forward({Tensor::Zeros(DType::kF32, {2, 3, 6, 6})})[0].shape(),
+            (Shape{2, 3, 3, 3}));
+  const std::string text = ErrorOf(ErrorCode::kInvalidArgument, [&] {
+    session.Forward({Tensor::Zeros(DType::kF32, {8, 8})});
+  });
+  EXPECT_TRUE(
+      text.starts_with("input 'pnnx_input_0' is (8,8)f32, the model was traced with (1,3,8,8)f32"))
+      << text;
+  EXPECT_EQ(text.find("channels_last"), std::string::npos) << text;
+}
+
+TEST(Session, ASizeThatTheTraceFixedIsToldWithTheWayOut) {
+  Session session(
+      BuildPnnx("3 2\npnnx.Input pnnx_input_0 0 1 x #x=(1,8,3)f32\n"
+                "Tensor.view view 1 1 x y shape=(1,24) $input=x #x=(1,8,3)f32 #y=(1,24)f32\n"
+                "pnnx.Output pnnx_output_0 1 0 y #y=(1,24)f32\n"));
+  const std::string text = ErrorOf(ErrorCode::kInvalidArgument, [&] {
+    session.Forward({Tensor::Zeros(DType::kF32, {2, 8, 3})});
+  });
+  EXPECT_NE(text.find("is (2,8,3)f32, the model was traced with (1,8,3)f32"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("inputs2="), std::string::npos) << text;
+  EXPECT_NE(text.find("operator 'view' (Tensor.view, line 4)"), std::string::npos) << text;
 }
 
 TEST(Session, StaysUsableAfterAnError) {
@@ -295,6 +340,49 @@ TEST(Session, StopsBetweenOperatorsAndGoesOnLater) {
           [&] { session.Forward({Tensor::From<float>({1}, {1})}, options); });
   EXPECT_EQ(calls, 2);
   EXPECT_EQ(Floats(session.Forward({Tensor::From<float>({1}, {1})})[0]), (std::vector<float>{4}));
+}
+
+/// Asks to stop in the first piece of a long loop, and counts what is run of it.
+class StopsItself : public Layer {
+ public:
+  static constexpr int64_t kItems = 1 << 20;
+  StopsItself(std::stop_source& stop, std::atomic<int64_t>& items) : stop_(stop), items_(items) {}
+  std::vector<Value> Infer(const Args& args) const override { return {*args.inputs()[0]}; }
+  void Forward(const Context& context, const Args&, std::span<Value>) const override {
+    context.ParallelFor(kItems, 1, [&](int64_t begin, int64_t end) {
+      items_ += end - begin;
+      stop_.request_stop();
+    });
+    ADD_FAILURE() << "the loop went on to its end";
+  }
+
+ private:
+  std::stop_source& stop_;
+  std::atomic<int64_t>& items_;
+};
+
+TEST(Session, StopsWithinALongOperator) {
+  for (const int threads : {1, 2}) {
+    std::stop_source stop;
+    std::atomic<int64_t> items = 0;
+    LayerRegistry registry = LayerRegistry::Global();
+    OperatorSchema schema({"test.stops"}, "for tests");
+    registry.Add(schema.Tensor("input"), [&](const LayerInit&) -> std::unique_ptr<Layer> {
+      return std::make_unique<StopsItself>(stop, items);
+    });
+    LoadOptions load;
+    load.registry = &registry;
+    const Graph graph = ReadPnnxParam(*ByteSource::Owned(
+        "7767517\n3 2\npnnx.Input in 0 1 0\ntest.stops s 1 1 0 1\npnnx.Output out 1 0 1\n"));
+    Session session(RuntimeGraph::Build(graph, load), {.threads = threads});
+    RunOptions options;
+    options.stop = stop.get_token();
+    const std::string text = ErrorOf(ErrorCode::kCancelled, [&] {
+      session.Forward({Tensor::Zeros(DType::kF32, {1})}, options);
+    });
+    EXPECT_EQ(text, "the run was cancelled");
+    EXPECT_LE(items, threads * StopsItself::kItems / 32);
+  }
 }
 
 TEST(Session, HoldsItsMemoryLimit) {
