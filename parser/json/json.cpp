@@ -56,7 +56,8 @@ Json Parse(std::string_view text, const std::string& what) {
   try {
     return Json::parse(text.begin(), text.end(), callback);
   } catch (const Json::exception& error) {
-    throw Error(ErrorCode::kInvalidModel, what + ": no valid JSON (" + Shorten(error.what()) + ")");
+    throw Error(ErrorCode::kInvalidModel,
+                what + ": no valid JSON (" + Shorten(WithoutTag(error.what())) + ")");
   }
 }
 

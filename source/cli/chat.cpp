@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <unistd.h>
 
+#include <algorithm>
 #include <iostream>
 
 #include "cli/language.h"
@@ -24,63 +25,142 @@ bool ReadLine(InterruptFlag& interrupt, bool terminal, std::string& line) {
     if (!interrupt.Take()) return false;
     std::cin.clear();
     clearerr(stdin);
-    std::cout << "\n(Ctrl-D or /exit leaves, /clear forgets the conversation)\n";
+    std::cout << "\n(Ctrl-D or /exit leaves, /clear forgets the conversation, /help says more)\n";
   }
 }
 
-void Reply(Engine& engine, const ChatArguments& options, std::vector<ChatMessage>& messages,
-           InterruptFlag& interrupt, bool terminal) {
-  const std::vector<int32_t> prompt = engine.model().EncodeChat(messages);
-  GenerateRequest request = options.answer.Request(prompt);
-  request.on_piece = [&](const GeneratedPiece& piece) {
-    std::cout << piece.text << std::flush;
-    return true;
-  };
-  const GenerateResult result = Answer(engine, std::move(request), interrupt);
-  std::cout << '\n';
-  messages.push_back({"assistant", result.text});
-  if (!terminal) return;
-  if (result.finish == FinishReason::kCancelled) std::cout << "(stopped) ";
-  std::cout << "\x1b[2m[" << Summary(prompt.size(), result) << "]\x1b[0m\n";
+/// A talk, and what of it the model still sees.
+class Conversation {
+ public:
+  Conversation(Engine& engine, const ChatArguments& options) : engine_(engine), options_(options) {
+    Clear();
+  }
+
+  void Clear() {
+    messages_.clear();
+    if (!options_.system.empty()) messages_.push_back({"system", options_.system});
+  }
+
+  /// Answers one more message; after an Error all is as before it.
+  void Reply(const std::string& text, InterruptFlag& interrupt, bool terminal) {
+    CheckPrompt(text);
+    messages_.push_back({"user", text});
+    try {
+      Answer(interrupt, terminal);
+    } catch (...) {
+      messages_.pop_back();
+      throw;
+    }
+  }
+
+ private:
+  /// Messages that the oldest turns come behind.
+  size_t begin() const { return options_.system.empty() ? 0 : 1; }
+
+  /// The tokens of the talk. Where they leave too little room for an answer, the oldest turns go;
+  /// the last message stays, whatever its size.
+  std::vector<int32_t> Prompt() {
+    const int64_t room = std::min(engine_.cache_tokens(), engine_.model().info().context);
+    const int64_t answer = std::min(options_.answer.max_tokens, room / 4);
+    std::vector<ChatMessage> kept = messages_;
+    std::vector<int32_t> prompt = engine_.model().EncodeChat(kept);
+    while (static_cast<int64_t>(prompt.size()) > room - answer && kept.size() > begin() + 2) {
+      const auto oldest = kept.begin() + static_cast<ptrdiff_t>(begin());
+      kept.erase(oldest, oldest + 2);  // a question and its answer
+      prompt = engine_.model().EncodeChat(kept);
+    }
+    if (static_cast<int64_t>(prompt.size()) > room) {
+      throw Error(ErrorCode::kLimit, "the message has " + std::to_string(prompt.size()) +
+                                         " tokens, the context " + std::to_string(room) +
+                                         ": say it in fewer words, or raise --context");
+    }
+    if (kept.size() < messages_.size()) {
+      if (!told_) {
+        std::cerr << "oort: the context of " << room
+                  << " tokens is full: the model forgets the oldest turns from here on\n";
+      }
+      told_ = true;
+      messages_ = std::move(kept);
+    }
+    return prompt;
+  }
+
+  void Answer(InterruptFlag& interrupt, bool terminal) {
+    const std::vector<int32_t> prompt = Prompt();
+    GenerateRequest request = options_.answer.Request(prompt);
+    request.on_piece = [](const GeneratedPiece& piece) {
+      std::cout << piece.text << std::flush;
+      return true;
+    };
+    const GenerateResult result = cli::Answer(engine_, std::move(request), interrupt);
+    std::cout << '\n';
+    messages_.push_back({"assistant", result.text});
+    if (!terminal) return;
+    if (result.finish == FinishReason::kCancelled) std::cout << "(stopped) ";
+    std::cout << "\x1b[2m[" << Summary(prompt.size(), result) << "]\x1b[0m\n";
+  }
+
+  Engine& engine_;
+  const ChatArguments& options_;
+  std::vector<ChatMessage> messages_;
+  bool told_ = false;  ///< that turns were left out
+};
+
+constexpr const char* kHelp =
+    "/clear  forget the conversation\n"
+    "/exit   leave (Ctrl-D, too)\n"
+    "/help   show this\n"
+    "Ctrl-C  stop an answer\n";
+
+/// Whether the line is a slash and one word, which no message is.
+bool IsCommand(const std::string& line) {
+  return line.size() > 1 && line[0] == '/' &&
+         std::all_of(line.begin() + 1, line.end(), [](char c) { return c >= 'a' && c <= 'z'; });
 }
 
-int Chat(const ChatArguments& options) {
+/// What was said, line by line, to the end of the input. Through a pipe a line that cannot be
+/// answered is told with its number; the others go on. Returns whether all were answered.
+bool Talk(Conversation& conversation, InterruptFlag& interrupt, bool terminal) {
+  bool answered = true;
+  std::string line;
+  for (int64_t number = 1; ReadLine(interrupt, terminal, line); ++number) {
+    if (line == "/exit") break;
+    if (line.empty()) continue;
+    try {
+      if (line == "/clear") {
+        conversation.Clear();
+      } else if (line == "/help") {
+        std::cout << kHelp;
+      } else if (IsCommand(line)) {
+        throw Error(ErrorCode::kNotFound, "no command " + line + "; /help lists them");
+      } else {
+        conversation.Reply(line, interrupt, terminal);
+      }
+    } catch (const Error& error) {
+      std::cout.flush();
+      answered = false;
+      std::cerr << "oort: " << (terminal ? "" : "line " + std::to_string(number) + ": ")
+                << SingleLine(error.what()) << '\n';
+    }
+  }
+  return answered;
+}
+
+int Chat(ChatArguments& options) {
+  options.answer.Settle();
   const auto model = options.language.Load();
   EngineOptions engine_options = options.language.ForEngine(*model);
   engine_options.reuse_prefixes = true;
   Engine engine(model, engine_options);
   const bool terminal = isatty(STDIN_FILENO) != 0 && isatty(STDOUT_FILENO) != 0;
   InterruptFlag interrupt;
-  std::vector<ChatMessage> messages;
-  const auto clear = [&] {
-    messages.clear();
-    if (!options.system.empty()) messages.push_back({"system", options.system});
-  };
-  clear();
-  if (terminal) {
-    std::cout << model->info().family << ", " << model->info().layers << " layers, "
-              << FormatBytes(static_cast<double>(model->info().file_bytes))
-              << "; Ctrl-C stops an answer, /clear forgets, /exit leaves\n";
-  }
-  std::string line;
-  while (ReadLine(interrupt, terminal, line)) {
-    if (line == "/exit") break;
-    if (line.empty()) continue;
-    if (line == "/clear") {
-      clear();
-      continue;
-    }
-    messages.push_back({"user", line});
-    try {
-      Reply(engine, options, messages, interrupt, terminal);
-    } catch (const Error& error) {
-      // The conversation goes on without what could not be answered.
-      messages.pop_back();
-      std::cerr << "oort: " << SingleLine(error.what()) << '\n';
-      if (!terminal) return 1;
-    }
-  }
-  if (terminal) std::cout << '\n';
+  Conversation conversation(engine, options);
+  if (!terminal) return Talk(conversation, interrupt, terminal) ? 0 : 1;
+  std::cout << model->info().family << ", " << model->info().layers << " layers, "
+            << FormatBytes(static_cast<double>(model->info().file_bytes))
+            << "; Ctrl-C stops an answer, /help lists commands, /exit leaves\n";
+  Talk(conversation, interrupt, terminal);
+  std::cout << '\n';
   return 0;
 }
 
@@ -93,7 +173,11 @@ Action AddChat(CLI::App& app) {
   options->language.AddContext(app);
   app.add_option("--system", options->system, "What the model is told to be");
   options->answer.Add(app);
-  app.footer("Example: oort chat SmolLM2.gguf --temperature 0.7");
+  app.footer(
+      "Where the context is full, the oldest turns leave it. Lines from a pipe are answered one "
+      "by\n"
+      "one; the exit code is 1 if one of them could not be.\n"
+      "Example: oort chat SmolLM2.gguf --temperature 0.7");
   return [options] { return Chat(*options); };
 }
 

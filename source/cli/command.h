@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <functional>
 #include <stdexcept>
 #include <string>
@@ -14,6 +15,9 @@ class UsageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
+
+/// The exit code of a command that Ctrl-C ended, as shells report it.
+inline constexpr int kInterrupted = 128 + SIGINT;
 
 /// Runs a parsed command and returns the exit code.
 using Action = std::function<int()>;

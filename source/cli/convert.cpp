@@ -98,7 +98,7 @@ int Convert(const ConvertArguments& options) {
 Action AddConvert(CLI::App& app) {
   auto options = std::make_shared<ConvertArguments>();
   ConvertArguments& o = *options;
-  o.model.AddModel(app);
+  o.model.AddModel(app, kAnyModel);
   app.add_option("OUT", o.out, "The .pnnx.param to write; the .pnnx.bin goes beside it")
       ->required();
   app.add_flag("--no-checksums", o.model.no_checksums,

@@ -61,7 +61,8 @@ Action AddDevices(CLI::App& app) {
   app.add_flag("--json", *json, "Print JSON");
   app.footer(
       "The environment variable OORT_ISA, or --isa, picks another instruction set;\n"
-      "OORT_CPU_WITHOUT=amx (or avx512_bf16, arm_i8mm, …; several with commas) goes without units.\n"
+      "OORT_CPU_WITHOUT=amx (or avx512_bf16, arm_i8mm, …; several with commas) goes without "
+      "units.\n"
       "Example:\n"
       "  OORT_ISA=scalar oort bench net.pnnx.param");
   return [json] { return Devices(*json); };

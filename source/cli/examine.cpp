@@ -97,7 +97,28 @@ class Examination {
     const bool known =
         std::all_of(graph.inputs().begin(), graph.inputs().end(),
                     [](const Port& port) { return port.has_shape && port.shape.IsKnown(); });
-    if (known) graph.Plan(InputMetas(graph.inputs(), {}));
+    if (!known) return;
+    const std::vector<Tensor> traced = InputMetas(graph.inputs(), {});
+    graph.Plan(traced);
+    TryLargerBatch(graph, traced);
+  }
+
+  /// Where the inputs were traced with a batch of one: whether the trace fixed that.
+  void TryLargerBatch(const RuntimeGraph& graph, std::vector<Tensor> inputs) {
+    bool changed = false;
+    for (Tensor& input : inputs) {
+      Shape shape = input.shape();
+      if (shape.rank() < 2 || shape[0] != 1) continue;
+      shape[0] = 2;
+      input = Tensor::Meta(input.dtype(), shape);
+      changed = true;
+    }
+    if (!changed) return;
+    try {
+      graph.Plan(inputs);
+    } catch (const Error& error) {
+      diagnosis_.notes.push_back("a batch of 2 would not run: " + std::string(error.what()));
+    }
   }
 
   /// Puts a stand-in for what was found wrong, lacks its weights, or needs a constant of such.

@@ -23,6 +23,7 @@ struct Diagnosis {
   std::vector<Finding> findings;
   size_t operators = 0, types = 0, places = 0;
   std::string weights;  ///< "checked", "damaged", "missing", "none needed" or "not reached"
+  std::vector<std::string> notes;  ///< what a user should know of a model that runs
 };
 
 /// Works without the .bin, as far as can be told then.

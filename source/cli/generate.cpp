@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include <chrono>
-#include <csignal>
 #include <iostream>
 #include <iterator>
 
@@ -8,9 +7,6 @@
 
 namespace oort::cli {
 namespace {
-
-/// As shells report a program that Ctrl-C ended.
-constexpr int kInterrupted = 128 + SIGINT;
 
 struct GenerateArguments {
   LanguageOptions language;
@@ -27,10 +23,8 @@ std::string ReadPrompt(const GenerateArguments& options) {
 
 std::vector<int32_t> PromptTokens(const GenerateArguments& options, const LanguageModel& model) {
   const std::string text = ReadPrompt(options);
-  if (options.raw) {
-    if (!options.system.empty()) throw UsageError("--system has no place in a --raw prompt");
-    return model.tokenizer().Encode(text);
-  }
+  CheckPrompt(text);
+  if (options.raw) return model.tokenizer().Encode(text);
   std::vector<ChatMessage> messages;
   if (!options.system.empty()) messages.push_back({"system", options.system});
   messages.push_back({"user", text});
@@ -59,6 +53,7 @@ void PrintJson(const GenerateArguments& options, const LanguageModel& model,
                {"prompt_token_ids", prompt},
                {"finish_reason", Name(result.finish)}};
   if (!result.stop.empty()) json["stop"] = result.stop;
+  if (options.answer.Draws()) json["seed"] = options.answer.sampling.seed;
   if (options.logprobs >= 0) json["logprobs"] = LogprobsOf(result, model);
   json["timings"] = {{"load_ms", load_ms},
                      {"prompt_ms", 1e3 * result.timings.prompt_seconds},
@@ -69,7 +64,11 @@ void PrintJson(const GenerateArguments& options, const LanguageModel& model,
   Print(std::cout, json);
 }
 
-int Generate(const GenerateArguments& options) {
+int Generate(GenerateArguments& options) {
+  if (options.raw && !options.system.empty()) {
+    throw UsageError("--system has no place in a --raw prompt");
+  }
+  options.answer.Settle();
   using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();
   const auto model = options.language.Load();
@@ -105,10 +104,11 @@ Action AddGenerate(CLI::App& app) {
   app.add_flag("--raw", options->raw, "The prompt is the text itself: no chat template");
   options->answer.Add(app);
   app.add_flag("--ignore-end", options->ignore_end, "Go on behind the end of the answer");
+  app.add_flag("--json", options->json, "Print text, tokens, seed and timings as JSON");
   app.add_option("--logprobs", options->logprobs,
                  "With --json: log-probabilities, and those of so many likeliest tokens")
-      ->check(CLI::Range(0, 100));
-  app.add_flag("--json", options->json, "Print text, tokens and timings as JSON");
+      ->check(CLI::Range(0, 100))
+      ->needs("--json");
   app.footer("Example: oort generate SmolLM2.gguf --prompt \"What is the capital of France?\"");
   return [options] { return Generate(*options); };
 }

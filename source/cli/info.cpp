@@ -227,7 +227,7 @@ int Info(const InfoArguments& options) {
 Action AddInfo(CLI::App& app) {
   auto options = std::make_shared<InfoArguments>();
   InfoArguments& o = *options;
-  o.model.AddModel(app);
+  o.model.AddModel(app, kAnyModel);
   app.add_option("--shape", o.shapes, "Another shape than the traced one: in0=1,3,320,320")
       ->type_name("NAME=SHAPE");
   o.model.AddThreads(app);

@@ -16,16 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A port by name, operand, or "in0"; -1 if there is none.
-int FindPort(const std::vector<Port>& ports, std::string_view name) {
-  for (size_t i = 0; i < ports.size(); ++i) {
-    if (name == ports[i].name || name == ports[i].operand || name == "in" + std::to_string(i)) {
-      return static_cast<int>(i);
-    }
-  }
-  return -1;
-}
-
 std::string PortList(const std::vector<Port>& ports) {
   std::vector<std::string> names;
   for (const Port& port : ports) names.push_back(Describe(port));
@@ -36,7 +26,7 @@ std::string PortList(const std::vector<Port>& ports) {
 int SplitName(const std::vector<Port>& ports, std::string& text, int otherwise) {
   const size_t equals = text.find('=');
   if (equals == std::string::npos) return otherwise;
-  const int port = FindPort(ports, std::string_view(text).substr(0, equals));
+  const int port = FindInput(ports, std::string_view(text).substr(0, equals));
   if (port < 0) return otherwise;
   text.erase(0, equals + 1);
   return port;
@@ -141,6 +131,12 @@ std::vector<Tensor> ReadInputs(const std::vector<Port>& ports,
   int next = 0;
   for (std::string path : files) {
     const int port = SplitName(ports, path, -1);
+    const size_t equals = path.find('=');
+    std::error_code ignored;
+    if (port < 0 && equals != std::string::npos && !fs::exists(path, ignored)) {
+      throw UsageError("the model has no input '" + path.substr(0, equals) +
+                       "'; it has: " + PortList(ports));
+    }
     const auto index = static_cast<size_t>(port < 0 ? next++ : port);
     if (index >= inputs.size() || inputs[index].defined()) {
       throw UsageError("--input gives an input twice: '" + path + "'");

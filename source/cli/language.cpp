@@ -9,9 +9,11 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
+#include <random>
 
 #include "cli/progress.h"
 #include "core/cpu_limits.h"
+#include "llm/tokenizer/utf8.h"
 
 namespace oort::cli {
 namespace {
@@ -51,10 +53,11 @@ void LanguageOptions::AddWeights(CLI::App& app) {
   app.add_option("--weights", weights,
                  "What weights become while they are loaded: int8, int4, bf16 or f16 (default: as "
                  "in the file; random ones: bf16)")
-      ->type_name("NAME");
-  app.add_option("--group", group, "Weights of int8 and int4 that share a scale")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"int8", "int4", "bf16", "f16", "f32"}));
+  app.add_option("--group", group, "Weights of int8 and int4 that share a scale (default 32)")
       ->type_name("N")
-      ->capture_default_str();
+      ->check(CLI::IsMember({16, 32, 64, 128, 256}));
 }
 
 void LanguageOptions::Add(CLI::App& app, bool or_random) {
@@ -67,28 +70,37 @@ void LanguageOptions::Add(CLI::App& app, bool or_random) {
   }
   AddWeights(app);
   app.add_flag("--exact,!--fast", exact,
-               "Keep activations in f32, the reference, or round them in products (default: fast, "
-               "but of small models on a GPU)");
+               "--exact keeps activations in f32, --fast rounds them in products (default: --fast; "
+               "on a GPU --exact for models below 512 MB)");
   device.Add(app);
-  app.add_option("--kv", kv, "How keys and values are kept: f32, f16 or int8");
-  app.add_option("--threads", threads, "Threads (default: all that the process may use)")
+  app.add_option("--kv", kv,
+                 "How keys and values are kept: f32, f16 or int8 (default: f16; f32 with --exact)")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"f32", "f16", "int8"}));
+  app.add_option("--threads", threads, "Threads; 0, the default: all that the process may use")
       ->type_name("N")
-      ->check(CLI::Range(1, kMostThreads));
+      ->check(CLI::Range(0, kMostThreads));
 }
 
 void LanguageOptions::AddContext(CLI::App& app) {
-  app.add_option("--context", context, "Tokens that prompt and answer may have together")
+  app.add_option("--context", context,
+                 "Tokens that prompt and answer may have together (default: as many as the model "
+                 "was made for, 8192 at most)")
       ->type_name("N")
       ->check(CLI::Range(int64_t{1}, kMostTokens));
   app.add_option(
          "--memory-limit", memory_limit,
          "Bytes (or 20GB) of the device for weights, activations and the cache, which takes "
-         "what is left")
+         "what is left (default: no limit)")
       ->check(CLI::Validator(IsNoNegative, "", "not negative"))
       ->transform(CLI::AsSizeValue(true));
 }
 
 std::shared_ptr<const LanguageModel> LanguageOptions::Load() const {
+  if (group && !weights.starts_with("int")) {
+    throw UsageError("--group needs --weights int8 or --weights int4");
+  }
+  const int64_t group_size = group.value_or(LanguageModelOptions().group);
   ProgressLine line;
   LanguageModelOptions options;
   options.exact = exact;
@@ -96,18 +108,22 @@ std::shared_ptr<const LanguageModel> LanguageOptions::Load() const {
   options.isa = isa;
   options.progress = line.Function();
   if (!random.empty()) {
-    return LanguageModel::Random(random, weights.empty() ? "bf16" : weights, group, options);
+    return LanguageModel::Random(random, weights.empty() ? "bf16" : weights, group_size, options);
   }
   options.weights = weights;
-  options.group = group;
-  if (model.empty()) throw Error(ErrorCode::kInvalidArgument, "name a MODEL, or a shape: --random");
+  options.group = group_size;
+  if (model.empty()) throw UsageError("name a MODEL, or a shape: --random");
   return LanguageModel::Load(model, options);
 }
 
 EngineOptions LanguageOptions::ForEngine(const LanguageModel& loaded) const {
   EngineOptions options;
   options.threads = threads;
-  options.cache_tokens = std::min(context, loaded.info().context);
+  if (context > loaded.info().context) {
+    throw UsageError("--context " + std::to_string(context) + ": the model was made for " +
+                     std::to_string(loaded.info().context) + " tokens at most");
+  }
+  options.cache_tokens = context;
   options.memory_limit = memory_limit;
   if (!kv.empty()) options.kv = KvTypeOf(kv);
   return options;
@@ -136,24 +152,48 @@ void AnswerOptions::Add(CLI::App& app) {
   app.add_option("--max-tokens", max_tokens, "Tokens of the answer at most")
       ->capture_default_str()
       ->check(CLI::Range(int64_t{0}, kMostTokens));
-  app.add_option("--temperature", sampling.temperature, "0: always the likeliest token")
-      ->capture_default_str();
-  app.add_option("--top-k", sampling.top_k, "Pick among the k likeliest tokens (0: all)");
-  app.add_option("--top-p", sampling.top_p, "Pick among the likeliest that sum to p");
-  app.add_option("--min-p", sampling.min_p, "Pick among those at least this share as likely");
-  app.add_option("--repetition-penalty", sampling.repetition_penalty,
-                 "Divides the logits of tokens that were there already");
-  app.add_option("--presence-penalty", sampling.presence_penalty,
-                 "Taken from logits of tokens that the answer has");
-  app.add_option("--frequency-penalty", sampling.frequency_penalty,
-                 "The same for each time that it has them");
+  const auto number = [&](const char* name, auto& target, const char* text) {
+    app.add_option(name, target, text)->capture_default_str();
+  };
+  number("--temperature", sampling.temperature, "0: always the likeliest token; else draws");
+  number("--top-k", sampling.top_k, "Pick among the k likeliest tokens (0: all)");
+  number("--top-p", sampling.top_p, "Pick among the likeliest that sum to p");
+  number("--min-p", sampling.min_p, "Pick among those at least this share as likely");
+  number("--repetition-penalty", sampling.repetition_penalty,
+         "Divides the logits of tokens that were there already");
+  number("--presence-penalty", sampling.presence_penalty,
+         "Taken from logits of tokens that the answer has");
+  number("--frequency-penalty", sampling.frequency_penalty,
+         "The same for each time that it has them");
   app.add_option("--logit-bias", biases,
                  "Added to the logit of a token: ID=NUMBER, -inf forbids it")
       ->type_name("ID=NUMBER");
-  app.add_option("--seed", sampling.seed, "The same seed gives the same answer")
+  app.add_option("--seed", seed,
+                 "The same seed gives the same answer (default: another one each time)")
       ->type_name("N")
       ->check(CLI::Validator(IsSeed, "", "seed"));
   app.add_option("--stop", stops, "End the answer before this text (may be given several times)");
+}
+
+void AnswerOptions::Settle() {
+  for (const std::string& bias : biases) sampling.logit_bias.push_back(ParseBias(bias));
+  for (const std::string& stop : stops) {
+    if (stop.empty()) throw UsageError("--stop needs a text");
+  }
+  if (Draws()) sampling.seed = seed ? *seed : std::random_device()();
+  try {
+    const Sampler sampler(sampling);
+  } catch (const Error& error) {
+    // "top_p must be …" is called --top-p here.
+    std::string message = error.what();
+    std::replace(message.begin(), message.begin() + static_cast<ptrdiff_t>(message.find(' ')), '_',
+                 '-');
+    throw UsageError("--" + message);
+  }
+}
+
+void CheckPrompt(std::string_view text) {
+  if (!IsValidUtf8(text)) throw Error(ErrorCode::kInvalidArgument, "the prompt is no valid UTF-8");
 }
 
 GenerateRequest AnswerOptions::Request(std::vector<int32_t> prompt) const {
@@ -161,7 +201,6 @@ GenerateRequest AnswerOptions::Request(std::vector<int32_t> prompt) const {
   request.prompt = std::move(prompt);
   request.max_tokens = max_tokens;
   request.sampling = sampling;
-  for (const std::string& bias : biases) request.sampling.logit_bias.push_back(ParseBias(bias));
   request.stops = stops;
   return request;
 }

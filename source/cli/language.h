@@ -19,13 +19,13 @@ struct LanguageOptions {
   std::string model;
   std::optional<bool> exact;
   DeviceOption device;
-  std::string kv;  ///< empty: as the model wants it
-  int64_t context = 0;
+  std::string kv;       ///< empty: as the model wants it
+  int64_t context = 0;  ///< 0: the model's, at most 8192
   uint64_t memory_limit = 0;
   int threads = 0;
   Isa isa = DefaultIsa();
   std::string random, weights;
-  int64_t group = 32;
+  std::optional<int64_t> group;
 
   /// `or_random`: instead of MODEL the shape of one may be given, whose weights are random.
   void Add(CLI::App& app, bool or_random = false);
@@ -36,6 +36,7 @@ struct LanguageOptions {
   /// --weights and --group.
   void AddWeights(CLI::App& app);
   std::shared_ptr<const LanguageModel> Load() const;
+  /// Throws a UsageError where the model has a smaller context than asked for.
   EngineOptions ForEngine(const LanguageModel& loaded) const;
 };
 
@@ -44,10 +45,18 @@ struct AnswerOptions {
   SamplingOptions sampling;
   int64_t max_tokens = 512;
   std::vector<std::string> stops, biases;
+  std::optional<uint64_t> seed;
 
   void Add(CLI::App& app);
+  /// Before anything is loaded: throws a UsageError for what makes no sense, and picks a seed where
+  /// none is given and answers are drawn.
+  void Settle();
+  bool Draws() const { return sampling.temperature > 0; }
   GenerateRequest Request(std::vector<int32_t> prompt) const;
 };
+
+/// Throws kInvalidArgument where a prompt is no UTF-8.
+void CheckPrompt(std::string_view text);
 
 /// "prompt 37 tokens, 512.3 tokens/s; answer 8 tokens, 120.1 tokens/s; first token after 81 ms"
 std::string Summary(size_t prompt_tokens, const GenerateResult& result);

@@ -2,18 +2,16 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 
 #include "cli/command.h"
 #include "cli/limits_report.h"
 #include "cli/text.h"
 #include "core/cpu_limits.h"
-#include "core/file_writer.h"
 #include "llm/limits/device_memory.h"
 #include "oort/engine.h"
 #include "oort/error.h"
+#include "parser/checkpoint/checkpoint.h"
 
 namespace oort::cli {
 
@@ -36,11 +34,22 @@ struct LimitsOptions {
   bool json = false, list = false, each_position = false;
 };
 
-std::string ReadConfig(std::filesystem::path path) {
-  if (std::filesystem::is_directory(path)) path /= "config.json";
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error(ErrorCode::kNotFound, "cannot open " + path.string());
-  return {std::istreambuf_iterator<char>(file), {}};
+/// From the files of a model that Oort reads, or from the config.json of any.
+limits::ModelShape ReadShape(const std::filesystem::path& model) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(model, ignored) && LooksLikeCheckpoint(model)) {
+    return limits::ShapeOf(Checkpoint::Open(model)->config());
+  }
+  const bool folder = std::filesystem::is_directory(model, ignored);
+  const std::filesystem::path file = folder ? model / "config.json" : model;
+  const std::string text = ReadTextFile(file.string());
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos ||
+      text[text.find_first_not_of(" \t\r\n")] != '{') {
+    throw Error(ErrorCode::kInvalidModel, "'" + file.string() +
+                                              "' is no language model: expected a GGUF file, a "
+                                              "config.json, or a folder that holds one");
+  }
+  return limits::ReadModelShape(text);
 }
 
 std::vector<Machine> PickMachines(const LimitsOptions& options) {
@@ -330,17 +339,14 @@ void WritePlot(const LimitsReport& report, const std::string& path) {
   if (!html && !path.ends_with(".svg")) {
     throw UsageError("--plot draws an .svg or .html, not '" + path + "'");
   }
-  FileWriter writer(path);
-  writer.Write(html ? LimitsHtml(report) : LimitsSvg(report));
-  writer.Finish();
-  writer.Publish();
+  WriteTextFile(path, html ? LimitsHtml(report) : LimitsSvg(report));
 }
 
 int RunLimits(const LimitsOptions& options) {
   if (options.list) return PrintMachines();
-  if (options.config.empty()) throw UsageError("limits needs a config.json or a folder with one");
+  if (options.config.empty()) throw UsageError("limits needs a MODEL");
   LimitsReport report;
-  report.shape = limits::ReadModelShape(ReadConfig(options.config));
+  report.shape = ReadShape(options.config);
   std::filesystem::path path = std::filesystem::path(options.config).lexically_normal();
   if (path.filename() == "config.json") path = path.parent_path();
   if (path.filename().empty()) path = path.parent_path();
@@ -368,7 +374,9 @@ int RunLimits(const LimitsOptions& options) {
 Action AddLimits(CLI::App& app) {
   auto options = std::make_shared<LimitsOptions>();
   LimitsOptions& o = *options;
-  app.add_option("CONFIG", o.config, "config.json of a model, or the folder that holds it");
+  app.add_option(
+      "MODEL", o.config,
+      "A GGUF file, a config.json or the folder that holds it, or a llama2.c checkpoint");
   app.add_option("--machine", o.machines, "Machines by name, 'this' (measured) or 'all'")
       ->delimiter(',');
   app.add_flag("--list", o.list, "List the machines that are known");
@@ -400,7 +408,7 @@ Action AddLimits(CLI::App& app) {
       "Reading weights and cache, and multiplying with them, takes at least so long, whoever does "
       "it.\n"
       "Examples:\n"
-      "  oort limits SmolLM2-135M\n"
+      "  oort limits SmolLM2-135M.gguf\n"
       "  oort limits config.json --machine h100,4090 --weights 16,4 --kv 16 --plot limits.svg");
   return [options] { return RunLimits(*options); };
 }

@@ -12,8 +12,6 @@ namespace {
 
 constexpr double kPlotWidth = 440, kPlotHeight = 300, kPlotLeft = 70, kPlotTop = 60, kPlotGap = 110;
 constexpr const char* kGridStyle = "stroke=\"#dddddd\"";
-constexpr const char* kPlotColors[] = {"#1f77b4", "#d62728", "#2ca02c", "#9467bd",
-                                       "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f"};
 
 /// A plane with two logarithmic axes.
 struct LogPlane {
@@ -27,21 +25,15 @@ struct LogPlane {
   }
 };
 
-std::string ShortNumber(double value) {
-  if (value >= 1e6) return FormatNumber(value / 1e6, 3) + " M";
-  if (value >= 1e4) return FormatNumber(value / 1e3, 3) + " k";
-  return FormatNumber(value, 3);
-}
-
 void DrawAxes(SvgWriter& svg, const LogPlane& plane, const std::string& title,
               const std::string& x_title, const std::string& y_title) {
   for (double x = plane.x_low; x <= plane.x_high * 1.001; x *= 10) {
     svg.Line(plane.X(x), plane.top, plane.X(x), plane.top + kPlotHeight, kGridStyle);
-    svg.Text(plane.X(x), plane.top + kPlotHeight + 16, ShortNumber(x), "text-anchor=\"middle\"");
+    svg.Text(plane.X(x), plane.top + kPlotHeight + 16, FormatTick(x), "text-anchor=\"middle\"");
   }
   for (double y = plane.y_low; y <= plane.y_high * 1.001; y *= 10) {
     svg.Line(plane.left, plane.Y(y), plane.left + kPlotWidth, plane.Y(y), kGridStyle);
-    svg.Text(plane.left - 6, plane.Y(y) + 4, ShortNumber(y), "text-anchor=\"end\"");
+    svg.Text(plane.left - 6, plane.Y(y) + 4, FormatTick(y), "text-anchor=\"end\"");
   }
   svg.Text(plane.left, plane.top - 12, title, "font-weight=\"bold\"");
   svg.Text(plane.left + kPlotWidth / 2, plane.top + kPlotHeight + 34, x_title,
@@ -107,7 +99,7 @@ std::string LimitsSvg(const LimitsReport& report) {
   DrawAxes(svg, prefill, "Prompt", "tokens of the prompt", "milliseconds");
   DrawAxes(svg, decode, "Answer", "position", "tokens a second");
   for (size_t i = 0; i < prefills.size(); ++i) {
-    const std::string color = kPlotColors[i % std::size(kPlotColors)];
+    const std::string color = PaletteColor(i);
     DrawCurve(svg, prefill, prefills[i], color);
     DrawCurve(svg, decode, decodes[i], color);
     for (const double turn : turns[i]) {

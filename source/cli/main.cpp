@@ -3,12 +3,14 @@
 #include <exception>
 #include <iostream>
 #include <new>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "cli/command.h"
 #include "cli/text.h"
+#include "core/similar.h"
 #include "oort/error.h"
 
 namespace oort::cli {
@@ -16,7 +18,8 @@ namespace {
 
 constexpr const char* kOverview =
     "Oort runs neural networks that PyTorch exported through pnnx, and language models.\n"
-    "MODEL is a .pnnx.param file (its .pnnx.bin is found beside it) or a folder that holds one.";
+    "MODEL is a .pnnx.param file (its .pnnx.bin is found beside it) or a folder that holds one;\n"
+    "language models are GGUF files, folders of Hugging Face and llama2.c checkpoints, too.";
 
 constexpr const char* kFooter =
     "First steps:\n"
@@ -27,7 +30,7 @@ constexpr const char* kFooter =
     "  oort profile net.pnnx.param --html net.html     where does the time go?\n"
     "  oort chat SmolLM2.gguf                          talk with a language model\n"
     "'oort COMMAND --help' explains a command with an example.\n"
-    "Exit codes: 0 success, 1 failure (one line on stderr), 2 wrong usage.";
+    "Exit codes: 0 success, 1 failure (one line on stderr), 2 wrong usage, 130 ended by Ctrl-C.";
 
 struct Entry {
   const char* name;
@@ -65,6 +68,13 @@ int Finish(int code) {
   return code;
 }
 
+/// "; did you mean X?", or nothing.
+std::string Suggestion(std::string_view word, const std::vector<std::string>& names) {
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  const std::vector<std::string> nearest = NearestNames(word, views, 1);
+  return nearest.empty() ? "" : "; did you mean " + nearest.front() + "?";
+}
+
 /// CLI11 would only say that the word was not expected.
 void CheckCommand(std::string_view word) {
   std::vector<std::string> names;
@@ -72,7 +82,25 @@ void CheckCommand(std::string_view word) {
     if (word == entry.name) return;
     names.emplace_back(entry.name);
   }
-  throw UsageError("unknown command '" + std::string(word) + "'; commands: " + Join(names, ", "));
+  const std::string suggestion = Suggestion(word, names);
+  throw UsageError("unknown command '" + std::string(word) + "'" +
+                   (suggestion.empty() ? "; commands: " + Join(names, ", ") : suggestion));
+}
+
+/// The first option that `app` does not have, among what was left over. A slip there is why other
+/// things are missing, so it is told before them.
+std::optional<std::string> UnknownOption(const CLI::App& app) {
+  for (const std::string& word : app.remaining()) {
+    const bool option = word.size() > 1 && word[0] == '-' && (word[1] < '0' || word[1] > '9');
+    if (!option) continue;
+    std::vector<std::string> names;
+    for (const CLI::Option* known : app.get_options()) {
+      for (const std::string& name : known->get_lnames()) names.push_back("--" + name);
+    }
+    const std::string name = word.substr(0, word.find('='));
+    return "unknown option " + name + Suggestion(name, names);
+  }
+  return {};
 }
 
 int Main(int argc, char** argv) {
@@ -91,8 +119,9 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return Finish(app.exit(error));  // --help, --version
     const auto parsed = app.get_subcommands();
-    const std::string help = parsed.empty() ? "oort" : "oort " + parsed.front()->get_name();
-    return Fail(2, std::string(error.what()) + " (see '" + help + " --help')");
+    const CLI::App& command = parsed.empty() ? app : *parsed.front();
+    const std::string help = parsed.empty() ? "oort" : "oort " + command.get_name();
+    return Fail(2, UnknownOption(command).value_or(error.what()) + " (see '" + help + " --help')");
   }
   for (const auto& [command, action] : actions) {
     if (command->parsed()) return Finish(action());
@@ -111,7 +140,8 @@ int main(int argc, char** argv) {
   } catch (const oort::cli::UsageError& error) {
     return Fail(2, error.what());
   } catch (const oort::Error& error) {
-    return Fail(1, oort::cli::Summary(error));
+    const bool interrupted = error.code() == oort::ErrorCode::kCancelled;
+    return Fail(interrupted ? oort::cli::kInterrupted : 1, oort::cli::Summary(error));
   } catch (const std::bad_alloc&) {
     return Fail(1, "out of memory");
   } catch (const std::exception& error) {

@@ -93,13 +93,11 @@ std::string ShareColor(double share) {
   return color;
 }
 
-std::string NameColor(std::string_view text) {
+std::string PaletteColor(size_t index) {
   static constexpr std::array<const char*, 12> kColors = {
       "#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b",
-      "#e377c2", "#7f7f7f", "#bcbd22", "#17becf", "#3b5b92", "#b8860b"};
-  uint32_t hash = 2166136261u;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
-  return kColors[(hash >> 8) % kColors.size()];
+      "#e377c2", "#17becf", "#bcbd22", "#7f7f7f", "#1b3a6b", "#b8860b"};
+  return kColors[index % kColors.size()];
 }
 
 std::string Coordinate(double value) { return FormatNumber(std::round(10 * value) / 10, 8); }

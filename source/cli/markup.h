@@ -18,8 +18,8 @@ std::string EscapeDot(std::string_view text);
 
 /// White for nothing, red for half of the time and more.
 std::string ShareColor(double share);
-/// One of a dozen colours that can be told apart, always the same for the same text.
-std::string NameColor(std::string_view text);
+/// The i-th of a dozen colours that can be told apart; then they begin anew.
+std::string PaletteColor(size_t index);
 
 /// Collects the elements of a picture.
 class SvgWriter {

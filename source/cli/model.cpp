@@ -20,7 +20,8 @@ constexpr std::string_view kParamEnding = ".pnnx.param";
 [[noreturn]] void ThrowLanguageModel(const fs::path& model) {
   throw Error(ErrorCode::kUnsupported, "'" + model.string() +
                                            "' is a language model: generate, chat, bench-llm, "
-                                           "perplexity, profile, info and convert take it");
+                                           "perplexity, profile, info, doctor and convert take "
+                                           "it");
 }
 
 fs::path FindParam(const fs::path& model) {
@@ -116,8 +117,8 @@ ModelFiles FindModel(const std::string& model, const std::string& bin) {
   return files;
 }
 
-void ModelOptions::AddModel(CLI::App& app) {
-  app.add_option("MODEL", model, "A .pnnx.param file, or a folder that holds one")->required();
+void ModelOptions::AddModel(CLI::App& app, const char* what) {
+  app.add_option("MODEL", model, what)->required();
   app.add_option("--bin", bin, "The weights, where they are not beside the .param")
       ->type_name("FILE");
 }

@@ -26,6 +26,12 @@ struct ModelFiles {
 /// Throws kNotFound, also when `bin` is given and not there.
 ModelFiles FindModel(const std::string& model, const std::string& bin = "");
 
+/// What MODEL may be.
+inline constexpr const char* kNetwork = "A .pnnx.param file, or a folder that holds one";
+inline constexpr const char* kAnyModel =
+    "A .pnnx.param file or a folder that holds one; or a language model: a GGUF file, a folder of "
+    "Hugging Face, a llama2.c checkpoint";
+
 /// Options that several commands share, and the model they lead to.
 struct ModelOptions {
   std::string model, bin, isa, precision = "f32";
@@ -36,7 +42,7 @@ struct ModelOptions {
   bool no_checksums = false;
 
   /// MODEL and --bin.
-  void AddModel(CLI::App& app);
+  void AddModel(CLI::App& app, const char* what = kNetwork);
   /// --device, --isa, --no-passes, --without and --no-checksums.
   void AddLoad(CLI::App& app);
   void AddThreads(CLI::App& app);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <iterator>
 
@@ -77,11 +75,8 @@ struct Scores {
 };
 
 std::string ReadText(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (path != "-" && (!file || std::filesystem::is_directory(path)))
-    throw Error(ErrorCode::kNotFound, "cannot read '" + path + "'");
-  std::istream& in = path == "-" ? std::cin : file;
-  return {std::istreambuf_iterator<char>(in), {}};
+  if (path == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
+  return ReadTextFile(path);
 }
 
 /// Window by window, so that no more than one window's logits of the reference are kept.

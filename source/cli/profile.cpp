@@ -106,7 +106,7 @@ void AddOutputs(CLI::App& app, ProfileArguments& o) {
 Action AddProfile(CLI::App& app) {
   auto options = std::make_shared<ProfileArguments>();
   ProfileArguments& o = *options;
-  o.model.AddModel(app);
+  o.model.AddModel(app, kAnyModel);
   app.get_option("MODEL")->required(false);  // --random may stand for it
   o.model.AddThreads(app);
   o.measured.Add(app, 100000);

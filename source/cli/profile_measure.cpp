@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 
 #include "cuda/device.h"
 #include "cuda/roofs.h"
@@ -65,13 +64,6 @@ void MeasureRuns(ProfileReport& report, Session& session, const std::vector<Valu
   Analyze(report, runs, std::move(walls));
 }
 
-void WriteText(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) throw Error(ErrorCode::kIo, "cannot write '" + path + "'");
-}
-
 std::string Dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -119,17 +111,17 @@ ProfileReport MeasureProfile(Session& session, const std::vector<Tensor>& inputs
 }
 
 void ProfileFiles::Write(const ProfileReport& report) const {
-  if (!html.empty()) WriteText(html, ProfileHtml(report));
-  if (!trace.empty()) WriteText(trace, Dump(TraceJson(report)));
-  if (!dot.empty()) WriteText(dot, ProfileDot(report));
-  if (!param.empty()) WriteText(param, ProfileParam(report));
+  if (!html.empty()) WriteTextFile(html, ProfileHtml(report));
+  if (!trace.empty()) WriteTextFile(trace, Dump(TraceJson(report)));
+  if (!dot.empty()) WriteTextFile(dot, ProfileDot(report));
+  if (!param.empty()) WriteTextFile(param, ProfileParam(report));
   if (svg.empty()) return;
   std::error_code error;
   std::filesystem::create_directories(svg, error);
   const std::filesystem::path folder = svg;
-  WriteText((folder / "roofline.svg").string(), RooflineSvg(report));
-  WriteText((folder / "memory.svg").string(), MemorySvg(report));
-  WriteText((folder / "graph.svg").string(), GraphSvg(report));
+  WriteTextFile((folder / "roofline.svg").string(), RooflineSvg(report));
+  WriteTextFile((folder / "memory.svg").string(), MemorySvg(report));
+  WriteTextFile((folder / "graph.svg").string(), GraphSvg(report));
 }
 
 ProfileFiles ProfileFiles::For(const std::string& step) const {

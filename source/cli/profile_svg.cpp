@@ -2,6 +2,8 @@
 // The roofline plot and the memory plan.
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <optional>
 
 #include "cli/markup.h"
 #include "cli/profile_report.h"
@@ -9,7 +11,9 @@
 namespace oort::cli {
 namespace {
 
-constexpr double kWidth = 900, kHeight = 480, kLeft = 70, kRight = 150, kTop = 30, kBottom = 50;
+constexpr double kWidth = 930, kHeight = 480, kLeft = 70, kRight = 180, kTop = 30, kBottom = 50;
+constexpr double kLabelRow = 15;
+constexpr size_t kLegendLength = 28;
 constexpr std::string_view kGrid = "stroke=\"#dddddd\"", kAxis = "stroke=\"#444444\"";
 constexpr std::string_view kEnd = "text-anchor=\"end\"", kMiddle = "text-anchor=\"middle\"";
 
@@ -33,9 +37,26 @@ double HighestRoof(const ProfileReport& report) {
   return highest;
 }
 
+/// A roof of arithmetic: its line, and its label beside the plot.
+struct ComputeRoof {
+  std::string label;
+  double line = 0, text = 0;  ///< y of both
+  bool used = false;
+};
+
+/// Labels from the top down, so far apart that each can be read.
+void SpreadLabels(std::vector<ComputeRoof>& roofs) {
+  std::ranges::sort(roofs, {}, &ComputeRoof::line);
+  double free = 0;
+  for (ComputeRoof& roof : roofs) {
+    roof.text = std::max(roof.line + 4, free);
+    free = roof.text + kLabelRow;
+  }
+}
+
 class Roofline {
  public:
-  explicit Roofline(const ProfileReport& report) : report_(report), svg_(kWidth, kHeight) {
+  explicit Roofline(const ProfileReport& report) : report_(report) {
     double least_x = 0.1, most_x = 100, least_y = 1;
     for (const ProfileOperator& op : report.operators) {
       if (!Shown(op)) continue;
@@ -47,6 +68,19 @@ class Roofline {
     x_ = {std::floor(std::log10(least_x)), std::ceil(std::log10(most_x)), kLeft, kWidth - kRight};
     const double top = std::ceil(std::log10(HighestRoof(report) / 1e9) + 0.1);
     y_ = {std::max(std::floor(std::log10(least_y)), top - 6), top, kHeight - kBottom, kTop};
+    for (const MachineRoofs::Compute& compute : report.roofs.compute) {
+      const double flops = report.Flops(compute) / 1e9;
+      roofs_.push_back({RoofName(report, compute) + " " + FormatNumber(flops, 4) + " GFLOP/s",
+                        y_.At(flops), 0,
+                        compute.isa == report.isa && compute.dtype == DType::kF32});
+    }
+    SpreadLabels(roofs_);
+    for (const ProfileGroup& group : GroupByType(report)) {
+      if (group.cost.flops > 0) types_.emplace(group.name, types_.size());
+    }
+    legend_ = (roofs_.empty() ? kTop : roofs_.back().text) + 2 * kLabelRow;
+    svg_.emplace(kWidth,
+                 std::max(kHeight, legend_ + kLabelRow * static_cast<double>(types_.size())));
   }
 
   std::string Draw() {
@@ -54,7 +88,7 @@ class Roofline {
     DrawRoofs();
     DrawOperators();
     DrawLegend();
-    return svg_.Finish();
+    return svg_->Finish();
   }
 
  private:
@@ -65,18 +99,18 @@ class Roofline {
   void DrawGrid() {
     for (double e = x_.low; e <= x_.high; ++e) {
       const double x = x_.At(std::pow(10, e));
-      svg_.Line(x, kTop, x, kHeight - kBottom, kGrid);
-      svg_.Text(x, kHeight - kBottom + 16, FormatNumber(std::pow(10, e)), kMiddle);
+      svg_->Line(x, kTop, x, kHeight - kBottom, kGrid);
+      svg_->Text(x, kHeight - kBottom + 16, FormatTick(std::pow(10, e)), kMiddle);
     }
     for (double e = y_.low; e <= y_.high; ++e) {
       const double y = y_.At(std::pow(10, e));
-      svg_.Line(kLeft, y, kWidth - kRight, y, kGrid);
-      svg_.Text(kLeft - 6, y + 4, FormatNumber(std::pow(10, e)), kEnd);
+      svg_->Line(kLeft, y, kWidth - kRight, y, kGrid);
+      svg_->Text(kLeft - 6, y + 4, FormatTick(std::pow(10, e)), kEnd);
     }
-    svg_.Line(kLeft, kTop, kLeft, kHeight - kBottom, kAxis);
-    svg_.Line(kLeft, kHeight - kBottom, kWidth - kRight, kHeight - kBottom, kAxis);
-    svg_.Text((kLeft + kWidth - kRight) / 2, kHeight - 12, "FLOPs for each byte", kMiddle);
-    svg_.Text(kLeft, kTop - 12, "GFLOP/s", kMiddle);
+    svg_->Line(kLeft, kTop, kLeft, kHeight - kBottom, kAxis);
+    svg_->Line(kLeft, kHeight - kBottom, kWidth - kRight, kHeight - kBottom, kAxis);
+    svg_->Text((kLeft + kWidth - kRight) / 2, kHeight - 12, "FLOPs for each byte", kMiddle);
+    svg_->Text(kLeft, kTop - 12, "GFLOP/s", kMiddle);
   }
 
   void DrawRoofs() {
@@ -87,22 +121,17 @@ class Roofline {
       // From the left or bottom edge to where the roof of arithmetic begins.
       const double start = std::max(std::pow(10, x_.low), std::pow(10, y_.low) / rate);
       const double knee = std::min(peak / rate, right);
-      svg_.Line(x_.At(start), y_.At(start * rate), x_.At(knee), y_.At(knee * rate),
-                "stroke=\"#4a7ab5\" stroke-width=\"1.5\"");
-      svg_.Text(x_.At(start) + 8, y_.At(start * rate) + 13,
-                level.name + " " + FormatNumber(rate, 3) + " GB/s",
-                "fill=\"#4a7ab5\" font-size=\"10\"");
+      svg_->Line(x_.At(start), y_.At(start * rate), x_.At(knee), y_.At(knee * rate),
+                 "stroke=\"#4a7ab5\" stroke-width=\"1.5\"");
+      svg_->Text(x_.At(start) + 8, y_.At(start * rate) + 13,
+                 level.name + " " + FormatNumber(rate, 3) + " GB/s",
+                 "fill=\"#4a7ab5\" font-size=\"10\"");
     }
-    for (const MachineRoofs::Compute& compute : report_.roofs.compute) {
-      const double flops = report_.Flops(compute) / 1e9;
-      const bool used = compute.isa == report_.isa && compute.dtype == DType::kF32;
-      const double y = y_.At(flops);
-      svg_.Line(kLeft, y, kWidth - kRight, y,
-                used ? "stroke=\"#b5504a\" stroke-width=\"1.5\""
-                     : "stroke=\"#b5504a\" stroke-dasharray=\"4 4\" opacity=\"0.6\"");
-      svg_.Text(kWidth - kRight + 6, y + 4,
-                RoofName(report_, compute) + " " + FormatNumber(flops, 4) + " GFLOP/s",
-                "fill=\"#b5504a\" font-size=\"10\"");
+    for (const ComputeRoof& roof : roofs_) {
+      svg_->Line(kLeft, roof.line, kWidth - kRight, roof.line,
+                 roof.used ? "stroke=\"#b5504a\" stroke-width=\"1.5\""
+                           : "stroke=\"#b5504a\" stroke-dasharray=\"4 4\" opacity=\"0.6\"");
+      svg_->Text(kWidth - kRight + 6, roof.text, roof.label, "fill=\"#b5504a\" font-size=\"10\"");
     }
   }
 
@@ -113,27 +142,40 @@ class Roofline {
           op.name + "\n" + op.type + "\n" + Milliseconds(op.cost.seconds) + ", " +
           FormatFixed(100 * op.share, 1) + " %\n" + FormatNumber(op.cost.gflops()) + " GFLOP/s, " +
           FormatFixed(100 * op.cost.roof(), 1) + " % of its roof (" + op.bound + ")";
-      svg_.Circle(x_.At(op.cost.flops / op.cost.bytes), y_.At(op.cost.gflops()),
-                  3 + 30 * std::sqrt(op.share),
-                  "fill=\"" + NameColor(op.type) + "\" fill-opacity=\"0.55\" stroke=\"white\"",
-                  title);
+      svg_->Circle(x_.At(op.cost.flops / op.cost.bytes), y_.At(op.cost.gflops()),
+                   3 + 30 * std::sqrt(op.share),
+                   "fill=\"" + PaletteColor(types_.at(op.type)) +
+                       "\" fill-opacity=\"0.55\" stroke=\"white\"",
+                   title);
     }
   }
 
+  /// Below the labels of the roofs, the slowest type first.
   void DrawLegend() {
-    double y = kTop + 60;
-    for (const ProfileGroup& group : GroupByType(report_)) {
-      if (group.cost.flops <= 0 || y > kHeight - kBottom) continue;
-      svg_.Circle(kWidth - kRight + 14, y - 4, 5, "fill=\"" + NameColor(group.name) + "\"");
-      svg_.Text(kWidth - kRight + 24, y, group.name, "font-size=\"10\"");
-      y += 16;
+    for (const auto& [type, rank] : types_) {
+      const double y = legend_ + kLabelRow * static_cast<double>(rank);
+      svg_->Circle(kWidth - kRight + 14, y - 4, 5, "fill=\"" + PaletteColor(rank) + "\"");
+      svg_->Text(kWidth - kRight + 24, y, ShortenedEnd(type, kLegendLength), "font-size=\"10\"");
     }
   }
 
   const ProfileReport& report_;
-  SvgWriter svg_;
   LogAxis x_{}, y_{};
+  std::vector<ComputeRoof> roofs_;
+  std::map<std::string, size_t> types_;  ///< and their places in the legend
+  double legend_ = 0;                    ///< y of its first row
+  std::optional<SvgWriter> svg_;
 };
+
+/// The name of a block where there is room for it in the picture.
+void LabelBlock(SvgWriter& svg, const std::string& name, double x, double y, double width,
+                double height) {
+  constexpr double kCharacter = 6, kLine = 12;
+  if (height < kLine || width < 3 * kCharacter) return;
+  svg.Text(x + width / 2, y + height / 2 + 4,
+           ShortenedEnd(name, static_cast<size_t>(width / kCharacter)),
+           "text-anchor=\"middle\" font-size=\"10\" pointer-events=\"none\"");
+}
 
 }  // namespace
 
@@ -150,16 +192,21 @@ std::string MemorySvg(const ProfileReport& report) {
     svg.Line(kLeft, y(bytes * i / 4), kLeft + width, y(bytes * i / 4), kGrid);
     svg.Text(kLeft - 6, y(bytes * i / 4) + 4, FormatBytes(bytes * i / 4), kEnd);
   }
+  std::map<std::string, size_t> colors;
   for (const MemoryBlock& block : report.plan.blocks) {
     const double top = static_cast<double>(block.offset) + static_cast<double>(block.bytes);
-    const std::string color = block.scratch ? "#bbbbbb" : NameColor(block.name);
-    svg.Rect(x(block.first), y(top), x(block.last + 1) - x(block.first),
-             static_cast<double>(block.bytes) / bytes * height,
+    const std::string color =
+        block.scratch ? "#bbbbbb"
+                      : PaletteColor(colors.emplace(block.name, colors.size()).first->second);
+    const double wide = x(block.last + 1) - x(block.first);
+    const double high = static_cast<double>(block.bytes) / bytes * height;
+    svg.Rect(x(block.first), y(top), wide, high,
              "fill=\"" + color + "\" fill-opacity=\"0.7\" stroke=\"white\" stroke-width=\"0.5\"",
              (block.scratch ? "scratch of " : "") + block.name + "\n" +
                  FormatBytes(static_cast<double>(block.bytes)) + " at " +
                  std::to_string(block.offset) + "\nsteps " + std::to_string(block.first) + " to " +
                  std::to_string(block.last));
+    LabelBlock(svg, block.name, x(block.first), y(top), wide, high);
   }
   svg.Line(kLeft, kTop, kLeft, kHeight - kBottom, kAxis);
   svg.Line(kLeft, kHeight - kBottom, kLeft + width, kHeight - kBottom, kAxis);

@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
-#include <fstream>
 #include <limits>
 #include <numeric>
+#include <sstream>
 
 #include "cli/chart.h"
+#include "cli/text.h"
 #include "oort/error.h"
 
 namespace oort::cli {
@@ -107,8 +108,7 @@ std::vector<std::vector<Guess>> TopClasses(const Tensor& scores, int count) {
 }
 
 std::vector<std::string> ReadLabels(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  if (!file) throw Error(ErrorCode::kNotFound, "cannot read the labels '" + path.string() + "'");
+  std::istringstream file(ReadTextFile(path.string()));
   std::vector<std::string> labels;
   for (std::string line; std::getline(file, line);) {
     if (!line.empty() && line.back() == '\r') line.pop_back();

@@ -3,8 +3,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+#include "core/file_writer.h"
 
 namespace oort::cli {
 namespace {
@@ -71,6 +78,16 @@ std::string FormatBytes(double bytes) {
 
 std::string FormatCount(double count) { return Scaled(count, 1000, {"", "k", "M", "G", "T", "P"}); }
 
+std::string FormatTick(double value) {
+  constexpr std::array<std::pair<double, const char*>, 4> kUnits = {
+      {{1e12, " T"}, {1e9, " G"}, {1e6, " M"}, {1e3, " k"}}};
+  for (const auto& [size, name] : kUnits) {
+    if (value >= size) return FormatFixed(value / size, 0) + name;
+  }
+  const int decimals = value >= 1 ? 0 : static_cast<int>(std::ceil(-std::log10(value) - 1e-9));
+  return FormatFixed(value, std::clamp(decimals, 0, 12));
+}
+
 std::string FormatNumber(double value, int digits) { return Printf("%.*g", digits, value); }
 
 std::string FormatFixed(double value, int decimals) { return Printf("%.*f", decimals, value); }
@@ -118,6 +135,38 @@ Json ToJson(const Shape& shape) {
     dims.push_back(extent == Shape::kUnknown ? Json(nullptr) : Json(extent));
   }
   return dims;
+}
+
+std::string ReadTextFile(const std::string& path) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  std::error_code ignored;
+  const int error = std::filesystem::is_directory(path, ignored) ? EISDIR : file ? 0 : errno;
+  if (error != 0) {
+    throw Error(error == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo,
+                "cannot read '" + path + "': " + std::generic_category().message(error));
+  }
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void WriteTextFile(const std::string& path, std::string_view text) {
+  std::error_code ignored;
+  const auto kind = std::filesystem::status(path, ignored).type();
+  if (kind == std::filesystem::file_type::character || kind == std::filesystem::file_type::fifo) {
+    errno = 0;
+    std::ofstream file(path, std::ios::binary);  // /dev/stdout cannot be replaced by a new file
+    file << text;
+    file.close();
+    if (!file) {
+      throw Error(ErrorCode::kIo,
+                  "cannot write '" + path + "': " + std::generic_category().message(errno));
+    }
+    return;
+  }
+  FileWriter writer(path);
+  writer.Write(text);
+  writer.Finish();
+  writer.Publish();
 }
 
 void Print(std::ostream& out, const Json& json) {

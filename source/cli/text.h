@@ -24,6 +24,8 @@ std::string FormatBytes(double bytes);                   ///< "1.5 MiB"
 std::string FormatCount(double count);                   ///< "11.7 M"
 std::string FormatNumber(double value, int digits = 4);  ///< shortest with so many digits
 std::string FormatFixed(double value, int decimals);     ///< "12.345"
+/// A power of ten at an axis: "0.001", "100", "1 k", "10 k", "1 M".
+std::string FormatTick(double value);
 std::string Join(const std::vector<std::string>& parts, std::string_view separator);
 
 /// Columns that line up; widths count characters, not bytes.
@@ -45,6 +47,11 @@ class Table {
 };
 
 Json ToJson(const Shape& shape);  ///< null for an unknown extent
+/// A whole file; throws kNotFound or kIo with the reason.
+std::string ReadTextFile(const std::string& path);
+/// Writes a whole file, or none: throws kIo with the reason and leaves nothing behind.
+void WriteTextFile(const std::string& path, std::string_view text);
+
 /// Two spaces a level, a line break at the end; text that is no UTF-8 is repaired.
 void Print(std::ostream& out, const Json& json);
 

@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/text.h"
+#include "core/problems.h"
 #include "oort/tokenizer.h"
 
 namespace oort::cli {
@@ -88,7 +89,7 @@ int TokenizeLines(const Tokenizer& tokenizer, const TokenizeOptions& options) {
       }
     } catch (const Json::exception& error) {
       throw UsageError(std::string("a line of the input is not what it should be: ") +
-                       error.what());
+                       std::string(WithoutTag(error.what())));
     } catch (const Error& error) {
       std::cout << Json{{"error", error.what()}}.dump() << '\n';
     }

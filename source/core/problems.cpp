@@ -3,6 +3,11 @@
 
 namespace oort {
 
+std::string_view WithoutTag(std::string_view message) {
+  const size_t end = message.starts_with('[') ? message.find("] ") : std::string_view::npos;
+  return end == std::string_view::npos ? message : message.substr(end + 2);
+}
+
 std::string Shorten(std::string_view text) {
   constexpr size_t kMaxLength = 120;
   constexpr char kDigits[] = "0123456789abcdef";

@@ -14,6 +14,8 @@ namespace oort {
 std::string Quote(std::string_view text);
 /// The same without the quotes.
 std::string Shorten(std::string_view text);
+/// Without a library's "[json.exception.parse_error.101] ", which tells people nothing.
+std::string_view WithoutTag(std::string_view message);
 
 class ProblemList {
  public:

@@ -53,6 +53,30 @@ class ChatTest(Case):
             self.assertIn(says, err)
         self.assertEqual(self.chat("", STORYTELLER), ("", ""))
 
+    def test_a_line_that_cannot_be_answered_is_told_and_the_others_go_on(self):
+        lines = [b"Hello!", b"no text: \xff\xfe", b"/hlep", b"word " * 600, b"Hello again!"]
+        arguments = [OORT, "chat", STORYTELLER, "--max-tokens", "5", *PARITY]
+        done = subprocess.run([*map(str, arguments)], input=b"\n".join(lines), capture_output=True, timeout=300)
+        errors = done.stderr.decode().splitlines()
+        self.assertEqual([line[:13] for line in errors], ["oort: line 2:", "oort: line 3:", "oort: line 4:"])
+        self.assertIn("no valid UTF-8", errors[0])
+        self.assertIn("/help", errors[1])
+        self.assertRegex(errors[2], r"the message has \d+ tokens, the context 512: .*--context")
+        # As if the lines between had not been there.
+        self.assertEqual(done.stdout.decode(), self.chat("Hello!\nHello again!\n", *arguments[2:])[0])
+        self.assertEqual(done.returncode, 1)
+
+    def test_a_full_context_loses_the_oldest_turns(self):
+        ask = [STORYTELLER, "--context", 160, "--max-tokens", 40, *PARITY]
+        out, err = self.chat("Tell me a story.\n" * 12, *ask)
+        self.assertEqual(out.count("\n"), 12)
+        self.assertRegex(err, r"\Aoort: the context of 160 tokens is full: [^\n]+\n\Z")
+
+    def test_help(self):
+        out, _ = self.chat("/help\n", STORYTELLER)
+        for word in ("/clear", "/exit", "/help", "Ctrl-C"):
+            self.assertIn(word, out)
+
     def test_on_a_terminal(self):
         screen = Terminal(self, STORYTELLER, "--max-tokens", 12, "--threads", 1)
         self.assertIn("llama, 4 layers", screen.until(b"> "))

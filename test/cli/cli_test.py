@@ -164,6 +164,19 @@ class UsageTest(Case):
         ):
             self.fails(*arguments, code=2)
         self.fails("nonsense", code=2, says="unknown command 'nonsense'; commands: run, verify")
+        self.fails("genrate", code=2, says="unknown command 'genrate'; did you mean generate?")
+
+    def test_a_slip_in_an_option_is_told_first(self):
+        model = self.write("m.pnnx.param", RELU)
+        for arguments, says in (
+            (["generate", model, "--promt", "hi"], "unknown option --promt; did you mean --prompt? (see 'oort generate --help')"),
+            (["run", model, "--inptu", "x.npy"], "unknown option --inptu; did you mean --input?"),
+            (["run", model, "--thread=many"], "unknown option --thread; did you mean --threads?"),
+            (["run", "--xyzzy"], "unknown option --xyzzy (see 'oort run --help')"),
+            (["bench", model, "-q"], "unknown option -q"),
+            (["--helo"], "unknown option --helo; did you mean --help? (see 'oort --help')"),
+        ):
+            self.fails(*arguments, code=2, says=says)
 
     def test_model_is_a_file_or_a_folder(self):
         self.write("a/model.pnnx.param", RELU)
@@ -248,6 +261,17 @@ class RunTest(Case):
             self.assertEqual(read_npy(self.dir / "out0.npy"), [4, 5])
         self.fails("run", model, "--input", a, code=2, says="takes 2 inputs")
         self.fails("run", model, "--input", f"a={a}", f"a={b}", code=2)
+        self.fails("run", model, "--input", a, f"foo={b}", code=2, says="the model has no input 'foo'; it has: pnnx_input_0 (2)f32, pnnx_input_1")
+        odd = self.write("odd=name.npy", npy([1, 1], (2,)))
+        self.oort("run", model, "--input", a, odd)
+
+    def test_an_input_of_another_rank_is_named(self):
+        model = self.picture_model("(1,3,8,8)")
+        text = model.read_text().replace("F.relu relu 1 1 0 1", "nn.MaxPool2d pool 1 1 0 1 ceil_mode=False dilation=(1,1) kernel_size=(2,2) padding=(0,0) return_indices=False stride=(2,2)")
+        model = self.write("pool.pnnx.param", text.replace("#1=(1,3,8,8)", "#1=(1,3,4,4)"))
+        flat = self.write("x.npy", npy([0] * 64, (8, 8)))
+        done = self.fails("run", model, "--input", flat, says="input 'pnnx_input_0' is (8,8)f32, the model was traced with (1,3,8,8)f32")
+        self.assertNotIn("channels_last", done.err)
 
     def test_doubles_become_floats(self):
         model = self.write("m.pnnx.param", RELU)
@@ -285,7 +309,7 @@ class RunTest(Case):
         top = self.json("run", model, "--input", x, "--labels", labels)["top"][0]
         self.assertEqual([guess["label"] for guess in top], ["dog", "cat", "owl", "class 3"])
         self.assertAlmostEqual(top[0]["probability"], 0.4, places=5)
-        self.fails("run", model, "--input", x, "--labels", "none.txt", says="none.txt")
+        self.fails("run", model, "--input", x, "--labels", "none.txt", says="cannot read 'none.txt': No such file")
 
     def picture_model(self, shape):
         return self.write(
@@ -479,6 +503,21 @@ class DoctorTest(Case):
         report = self.json("doctor", model, code=1)
         self.assertEqual(len(report["problems"]), 1)
 
+    def test_a_size_that_the_trace_fixed_is_noted(self):
+        lines = ("7767517\n3 2\npnnx.Input pnnx_input_0 0 1 0 #0=(1,8,3)f32\n"
+                 "Tensor.view view 1 1 0 1 shape=({batch},24) $input=0 #0=(1,8,3)f32 #1=(1,24)f32\n"
+                 "pnnx.Output pnnx_output_0 1 0 1 #1=(1,24)f32\n")  # fmt: skip
+        fixed = self.write("fixed.pnnx.param", lines.replace("{batch}", "1"))
+        text = self.oort("doctor", fixed).out
+        self.assertRegex(text, r"note  a batch of 2 would not run: .*\(2,8,3\)f32.*inputs2=")
+        self.assertEqual(text.splitlines()[-1], "it would run")
+        self.assertEqual(len(self.json("doctor", fixed)["notes"]), 1)
+        self.assertEqual(self.json("doctor", self.write("free.pnnx.param", lines.replace("{batch}", "-1")))["notes"], [])
+        self.write("fixed/model.pnnx.param", lines.replace("{batch}", "1"))
+        self.write("fixed/in0.npy", npy([0] * 48, (2, 8, 3)))
+        self.write("fixed/out0.npy", npy([0] * 48, (2, 24)))
+        self.assertIn("inputs2=", self.oort("verify", self.dir / "fixed", code=1).out)
+
 
 def text_of(path):
     return path.read_text() if path.exists() else ""
@@ -628,9 +667,12 @@ class LimitsTest(Case):
         self.assertGreater(machine["flops"], 1e8)
 
     def test_errors(self):
-        self.fails("limits", code=2, says="config.json")
-        self.fails("limits", self.dir / "none", says="none")
-        self.fails("limits", self.write("a.json", "{"), says="config.json")
+        self.fails("limits", code=2, says="MODEL")
+        self.fails("limits", self.dir / "none", says="none': No such file")
+        broken = self.fails("limits", self.write("a.json", "{"), says="config.json: no valid JSON (")
+        self.assertNotIn("json.exception", broken.err)
+        self.fails("limits", SOURCE / "README.md", says="README.md' is no language model: expected a GGUF file")
+        self.fails("limits", self.dir, says="config.json': No such file")
         self.fails("limits", self.write("b.json", "{}"), says="vocab_size")
         self.fails("limits", self.write("c.json", json.dumps(self.QWEN)), "--machine", "abacus", says="there are a100")
         self.fails("limits", self.write("d.json", json.dumps(self.QWEN)), "--weights", "0", code=2)

@@ -74,7 +74,7 @@ class ConvertLanguageModelTest(Case):
             time.sleep(0.001)
         child.send_signal(signal.SIGINT)
         _, err = child.communicate(timeout=300)
-        self.assertEqual(child.returncode, 1, err)
+        self.assertEqual(child.returncode, 130, err)
         self.assertRegex(err.decode(), r"\Aoort: [^\n]+\n\Z")
         self.assertEqual(list(out.iterdir()), [])
 

@@ -57,12 +57,17 @@ class GenerateTest(LanguageCase):
         ask = ["--raw", "--prompt", "Once", "--max-tokens", 20]
         loaded = self.json("generate", STORYTELLER, "--weights", "int8", *ask)
         self.assertEqual(loaded["token_ids"], self.json("generate", self.converted("--weights", "int8"), *ask)["token_ids"])
-        self.fails("generate", STORYTELLER, "--weights", "int3", *ask, says="int8, int4")
+        self.fails("generate", STORYTELLER, "--weights", "int3", *ask, code=2, says="int8,int4")
+        self.fails("generate", STORYTELLER, "--weights", "int8", "--group", 7, *ask, code=2, says="--group")
+        for weights in ([], ["--weights", "bf16"]):
+            self.fails("generate", STORYTELLER, *weights, "--group", 64, *ask, code=2, says="--group needs --weights int8")
 
     def test_memory_limit(self):
         ask = ["generate", STORYTELLER, "--raw", "--prompt", "Once", "--max-tokens", 3]
         self.assertEqual(self.oort(*ask, "--memory-limit", "1GB").out, self.oort(*ask).out)
         self.fails(*ask, "--memory-limit", "1MB", says="raise the limit")
+        done = self.fails(*ask, "--memory-limit", "1kB", says=" in 1 kB: raise the limit, or take weights of fewer bits")
+        self.assertNotIn("prompt_chunk", done.err)
         self.fails(*ask, "--memory-limit", "much", code=2, says="--memory-limit")
 
     def test_raw_text(self):
@@ -78,6 +83,12 @@ class GenerateTest(LanguageCase):
         drawn = [self.oort(*ask, "--temperature", 1, "--seed", seed).out for seed in (1, 1, 2)]
         self.assertEqual(drawn[0], drawn[1])
         self.assertNotEqual(drawn[0], drawn[2])
+        # Without a seed each run has its own, which gives the same answer again.
+        reports = [self.json(*ask, "--temperature", 1.2) for _ in range(3)]
+        self.assertGreater(len({report["seed"] for report in reports}), 1)
+        again = self.json(*ask, "--temperature", 1.2, "--seed", reports[0]["seed"])
+        self.assertEqual((again["seed"], again["token_ids"]), (reports[0]["seed"], reports[0]["token_ids"]))
+        self.assertNotIn("seed", self.json(*ask))
         likeliest = self.oort(*ask).out
         self.assertEqual(self.oort(*ask, "--temperature", 1, "--top-k", 1).out, likeliest)
         self.assertEqual(self.oort(*ask, "--temperature", 1, "--top-p", 1e-6).out, likeliest)
@@ -113,16 +124,18 @@ class GenerateTest(LanguageCase):
         self.fails("generate", self.dir / "none", "--prompt", "x", says="none")
         self.fails(*ask, "--system", "You are a poet.", says="user and assistant alone")
         self.fails(*ask, "--raw", "--system", "x", code=2, says="--system")
-        self.fails(*ask, "--temperature", "nan", says="temperature")
-        self.fails(*ask, "--temperature", "-1", says="temperature")
-        self.fails(*ask, "--top-p", "0", says="top_p")
-        self.fails(*ask, "--max-tokens", "-3", code=2)
-        self.fails(*ask, "--stop", "", says="stop string")
-        self.fails(*ask, "--kv", "int3", says="int3")
+        for option, wrong in (("--temperature", "nan"), ("--temperature", "-1"), ("--top-p", "0"), ("--top-p", "3"), ("--min-p", "2"),
+                              ("--top-k", "-1"), ("--repetition-penalty", "0"), ("--presence-penalty", "inf"), ("--stop", ""),
+                              ("--max-tokens", "-3"), ("--kv", "int7"), ("--weights", "int3")):  # fmt: skip
+            self.fails(*ask, option, wrong, code=2, says=option)
+        self.fails("generate", self.dir / "none", "--prompt", "x", "--top-p", "3", code=2, says="--top-p must be above 0 and at most 1, not 3")
+        self.fails(*ask, "--logprobs", "2", code=2, says="--logprobs requires --json")
+        for raw in ([], ["--raw"]):
+            self.fails("generate", STORYTELLER, *raw, "--prompt", b"\xff\xfe".decode("utf-8", "surrogateescape"), says="the prompt is no valid UTF-8")
         self.fails(*ask, "--context", "0", code=2)
         self.fails(*ask, "--context", "2", says="room for 2")
         self.fails(*ask, "--context", 2**62, code=2, says="--context")
-        for wrong in (0, -1, 100000, "two"):
+        for wrong in (-1, 100000, "two"):
             self.fails(*ask, "--threads", wrong, code=2, says="--threads")
         for wrong in (-1, 2**64, "one", ""):
             self.fails(*ask, "--seed", wrong, code=2, says="--seed")
@@ -148,7 +161,13 @@ class GenerateTest(LanguageCase):
 
     def test_a_context_beyond_that_of_the_model(self):
         ask = ["generate", STORYTELLER, "--raw", "--prompt", "Once", "--max-tokens", 3]
-        self.assertEqual(self.oort(*ask, "--context", 10**12).out, self.oort(*ask).out)
+        self.assertEqual(self.oort(*ask, "--context", 512).out, self.oort(*ask, "--threads", 0).out)
+        self.fails(*ask, "--context", 513, code=2, says="--context 513: the model was made for 512 tokens at most")
+
+    def test_help_tells_defaults(self):
+        text = " ".join(self.oort("generate", "--help").out.split())
+        for default in ("as many as the model was made for, 8192 at most", "another one each time", "f16; f32 with --exact", "INT=512"):
+            self.assertIn(default, text)
 
     def test_logit_bias(self):
         ask = ["generate", STORYTELLER, "--raw", "--prompt", "Once", "--max-tokens", 3]
@@ -241,10 +260,10 @@ class BenchLlmTest(LanguageCase):
         self.fails("bench-llm", STORYTELLER, "--prompt-tokens", 600, says="600 tokens")
         self.fails("bench-llm", STORYTELLER, "--context", 8, code=2, says="--context")
         self.fails("bench-llm", self.dir / "none", says="none")
-        self.fails("bench-llm", says="--random")
+        self.fails("bench-llm", code=2, says="--random")
         self.fails("bench-llm", "--random", "gpt5", code=2)
         self.fails("bench-llm", STORYTELLER, "--random", "llama2-7b", code=2)
-        self.fails("bench-llm", "--random", "llama2-7b", "--weights", "int3", says="int8 or int4")
+        self.fails("bench-llm", "--random", "llama2-7b", "--weights", "int3", code=2, says="--weights")
 
 
 class PerplexityTest(LanguageCase):
@@ -277,8 +296,8 @@ class PerplexityTest(LanguageCase):
 
     def test_standard_input_and_errors(self):
         self.assertRegex(self.feed(RAW[0]["text"], "perplexity", STORYTELLER, "-", "--window", 16), r"\Atokens +\d+\nperplexity +\d+\.\d{4} ± ")
-        self.fails("perplexity", STORYTELLER, self.dir / "none.txt", says="none.txt")
-        self.fails("perplexity", STORYTELLER, self.dir, says="cannot read")
+        self.fails("perplexity", STORYTELLER, self.dir / "none.txt", says="none.txt': No such file or directory")
+        self.fails("perplexity", STORYTELLER, self.dir, says="Is a directory")
         long = self.write("long.txt", "Once upon a time there was a bear. " * 100)
         self.fails("perplexity", STORYTELLER, long, "--window", 600, says="longer than the model's context of 512")
         self.fails("perplexity", STORYTELLER, self.write("empty.txt", ""), says="less than two tokens")
@@ -327,6 +346,29 @@ class LimitsOfModelTest(LanguageCase):
     def test_the_storyteller(self):
         report = self.json("limits", STORYTELLER, "--machine", "4090")
         self.assertEqual(report["parameters"]["stored"], 918656)
+
+    def test_gguf_says_what_the_folder_says(self):
+        for name in ("llama", "qwen2", "gemma2"):
+            of_file, of_folder = (self.json("limits", TINY / path, "--machine", "4090") for path in (f"{name}.gguf", name))
+            self.assertEqual(of_file["parameters"], of_folder["parameters"], name)
+            self.assertEqual(of_file["machines"], of_folder["machines"], name)
+
+
+class DoctorLanguageTest(LanguageCase):
+    def test_healthy(self):
+        self.assertRegex(self.oort("doctor", STORYTELLER).out, r"\A\S+: a language model, llama of 4 layers, weights [^\n]+\nit would run\n\Z")
+        report = self.json("doctor", TINY / "qwen2.gguf")
+        self.assertEqual((report["runs"], report["problems"]), (True, []))
+        self.assertEqual(report["language_model"]["family"], "qwen2")
+
+    def test_what_is_missing_or_broken(self):
+        folder = self.storyteller_with("{% for m in messages %}")
+        self.assertRegex(self.oort("doctor", folder).out, r"note  chat template default is unusable: .*line 1.*\nit would run\n\Z")
+        self.assertIn("no chat template", " ".join(self.json("doctor", TINY / "llama2c_v1.bin")["notes"]))
+        whole = (TINY / "llama.gguf").read_bytes()
+        cut = self.write("cut.gguf", whole[: len(whole) // 2])
+        self.assertRegex(self.oort("doctor", cut, code=1).out, r"\n +1x  \S.*\nit would not run: 1 problem in 1 place\n\Z")
+        self.assertEqual(len(self.json("doctor", cut, code=1)["problems"]), 1)
 
 
 if __name__ == "__main__":

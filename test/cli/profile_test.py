@@ -2,11 +2,15 @@
 # SPDX-License-Identifier: MIT
 """`oort profile` from outside: its table, its JSON, and the files that it writes for other programs."""
 import json
+import os
 import re
+import resource
+import signal
+import subprocess
 import unittest
 import xml.dom.minidom
 
-from cli_test import RELU, Case, npy
+from cli_test import OORT, RELU, Case, npy
 
 # How many there are depends on the elements.
 NONZERO = """7767517
@@ -113,6 +117,20 @@ class ProfileTest(Case):
         for option in ("--html", "--trace", "--dot", "--param"):
             self.fails("profile", model, *QUICK, option, self.dir / "none" / "file", says="file")
         self.fails("profile", model, *QUICK, "--svg", model, says="roofline.svg")
+
+    def test_a_full_disk_is_told_and_leaves_nothing(self):
+        def limited():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+        page = self.dir / "page.html"
+        command = [OORT, "profile", self.write("m.pnnx.param", RELU), *QUICK, "--html", page]
+        done = subprocess.run([*map(str, command)], capture_output=True, timeout=60, preexec_fn=limited)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr.decode(), r"\Aoort: cannot write '.*page.html': File too large\n\Z")
+        self.assertEqual([path.name for path in self.dir.iterdir()], ["m.pnnx.param"])
+        if os.path.exists("/dev/full"):
+            self.fails("profile", self.dir / "m.pnnx.param", *QUICK, "--html", "/dev/full", says="No space left on device")
 
 
 class ProfileFilesTest(Case):

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/problems.h"
 #include "llm/jinja/text.h"
 
 namespace oort::jinja {
@@ -46,7 +47,7 @@ class JsonBuilder : public nlohmann::json_sax<nlohmann::json> {
     return Add(Value::List(budget_, std::move(items)));
   }
   bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& error) override {
-    Fail(std::string(what_) + " is not valid JSON: " + error.what());
+    Fail(std::string(what_) + " is not valid JSON: " + std::string(WithoutTag(error.what())));
   }
 
   Value Take() { return std::move(result_); }
