@@ -193,7 +193,8 @@ void AnswerOptions::Settle() {
 }
 
 void CheckPrompt(std::string_view text) {
-  if (!IsValidUtf8(text)) throw Error(ErrorCode::kInvalidArgument, "the prompt is no valid UTF-8");
+  if (!llm::IsValidUtf8(text))
+    throw Error(ErrorCode::kInvalidArgument, "the prompt is no valid UTF-8");
 }
 
 GenerateRequest AnswerOptions::Request(std::vector<int32_t> prompt) const {

@@ -11,7 +11,6 @@
 #include "llm/limits/device_memory.h"
 #include "oort/engine.h"
 #include "oort/error.h"
-#include "parser/checkpoint/checkpoint.h"
 
 namespace oort::cli {
 
@@ -33,24 +32,6 @@ struct LimitsOptions {
   int threads = 0;
   bool json = false, list = false, each_position = false;
 };
-
-/// From the files of a model that Oort reads, or from the config.json of any.
-limits::ModelShape ReadShape(const std::filesystem::path& model) {
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(model, ignored) && LooksLikeCheckpoint(model)) {
-    return limits::ShapeOf(Checkpoint::Open(model)->config());
-  }
-  const bool folder = std::filesystem::is_directory(model, ignored);
-  const std::filesystem::path file = folder ? model / "config.json" : model;
-  const std::string text = ReadTextFile(file.string());
-  if (text.find_first_not_of(" \t\r\n") == std::string::npos ||
-      text[text.find_first_not_of(" \t\r\n")] != '{') {
-    throw Error(ErrorCode::kInvalidModel, "'" + file.string() +
-                                              "' is no language model: expected a GGUF file, a "
-                                              "config.json, or a folder that holds one");
-  }
-  return limits::ReadModelShape(text);
-}
 
 std::vector<Machine> PickMachines(const LimitsOptions& options) {
   std::vector<Machine> machines;
@@ -346,7 +327,7 @@ int RunLimits(const LimitsOptions& options) {
   if (options.list) return PrintMachines();
   if (options.config.empty()) throw UsageError("limits needs a MODEL");
   LimitsReport report;
-  report.shape = ReadShape(options.config);
+  report.shape = limits::ShapeOfModel(options.config);
   std::filesystem::path path = std::filesystem::path(options.config).lexically_normal();
   if (path.filename() == "config.json") path = path.parent_path();
   if (path.filename().empty()) path = path.parent_path();

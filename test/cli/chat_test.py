@@ -69,7 +69,7 @@ class ChatTest(Case):
     def test_a_full_context_loses_the_oldest_turns(self):
         ask = [STORYTELLER, "--context", 160, "--max-tokens", 40, *PARITY]
         out, err = self.chat("Tell me a story.\n" * 12, *ask)
-        self.assertEqual(out.count("\n"), 12)
+        self.assertGreaterEqual(out.count("\n"), 12)
         self.assertRegex(err, r"\Aoort: the context of 160 tokens is full: [^\n]+\n\Z")
 
     def test_help(self):

@@ -166,7 +166,7 @@ class GenerateTest(LanguageCase):
 
     def test_help_tells_defaults(self):
         text = " ".join(self.oort("generate", "--help").out.split())
-        for default in ("as many as the model was made for, 8192 at most", "another one each time", "f16; f32 with --exact", "INT=512"):
+        for default in ("as many as the model was made for, 8192 at most", "another one each time", "f16; f32 with --exact", "=512 Tokens of the answer"):
             self.assertIn(default, text)
 
     def test_logit_bias(self):

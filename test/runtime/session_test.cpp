@@ -367,7 +367,7 @@ TEST(Session, StopsWithinALongOperator) {
     std::atomic<int64_t> items = 0;
     LayerRegistry registry = LayerRegistry::Global();
     OperatorSchema schema({"test.stops"}, "for tests");
-    registry.Add(schema.Tensor("input"), [&](const LayerInit&) -> std::unique_ptr<Layer> {
+    registry.Add(schema.Tensor("input", kF32Only), [&](const LayerInit&) -> std::unique_ptr<Layer> {
       return std::make_unique<StopsItself>(stop, items);
     });
     LoadOptions load;

@@ -4,8 +4,13 @@
 #include <algorithm>
 #include <initializer_list>
 #include <optional>
+#include <span>
+#include <string>
+#include <system_error>
 
 #include "oort/error.h"
+#include "oort/source.h"
+#include "parser/checkpoint/checkpoint.h"
 #include "parser/checkpoint/decoder_config.h"
 #include "parser/json/json.h"
 
@@ -144,6 +149,22 @@ ModelShape ReadModelShape(std::string_view config_json) {
   ReadExperts(config, shape);
   ReadWindows(config, shape);
   return shape;
+}
+
+ModelShape ShapeOfModel(const std::filesystem::path& model) {
+  std::error_code ignored;
+  const bool folder = std::filesystem::is_directory(model, ignored);
+  if (!folder && LooksLikeCheckpoint(model)) return ShapeOf(Checkpoint::Open(model)->config());
+  const auto source = ByteSource::File(folder ? model / "config.json" : model);
+  std::string text(static_cast<size_t>(source->size()), ' ');
+  source->ReadAt(0, std::as_writable_bytes(std::span(text)));
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string::npos || text[first] != '{') {
+    throw Error(ErrorCode::kInvalidModel, "'" + source->name() +
+                                              "' is no language model: expected a GGUF file, a "
+                                              "config.json, or a folder that holds one");
+  }
+  return ReadModelShape(text);
 }
 
 ModelShape ShapeOf(const DecoderConfig& config) {

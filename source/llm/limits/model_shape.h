@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,8 @@ struct ModelShape {
 /// From the text of a Hugging Face config.json of any decoder-only transformer; also where Oort
 /// cannot run it. Throws kInvalidModel, or kUnsupported for attention that these sums do not fit.
 ModelShape ReadModelShape(std::string_view config_json);
+/// The same of a config.json, a folder that holds one, a GGUF file or a llama2.c checkpoint.
+ModelShape ShapeOfModel(const std::filesystem::path& model);
 ModelShape ShapeOf(const DecoderConfig& config);
 
 }  // namespace oort::limits
