@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Activations without weights: a line each. The arithmetic is in layers/expression.
+// Activations without weights: those without parameters are rows of the table of functions
+// (parser/expression/functions.inc), the others a line each here. The arithmetic is in
+// layers/expression.
 #include "layers/expression/engine_layer.h"
 
 namespace oort {
@@ -33,22 +35,13 @@ LayerCreator CreateGelu() {
 
 OORT_LAYERS(activation) {
   using namespace oort;
-  Add(registry, {"nn.ReLU", "F.relu", "torch.relu"}, "max(x, 0)", "relu(@0)", {},
-      kFloatsAndIntegers);
-  Add(registry, {"nn.ReLU6", "F.relu6"}, "min(max(x, 0), 6)", "relu6(@0)", {}, kFloatsAndIntegers);
+  expression::AddFunctionOperators(registry, "nn.");
   Add(registry, {"nn.Hardtanh", "F.hardtanh"}, "min(max(x, min_val), max_val)",
       "hardtanh(@0,@1,@2)", {{"min_val", -1}, {"max_val", 1}}, kFloatsAndIntegers);
-  Add(registry, {"nn.Hardsigmoid", "F.hardsigmoid"}, "relu6(x + 3) / 6", "hardsigmoid(@0)");
-  Add(registry, {"nn.Hardswish", "F.hardswish"}, "x * relu6(x + 3) / 6", "hardswish(@0)");
-  Add(registry, {"nn.SiLU", "F.silu"}, "x * sigmoid(x)", "silu(@0)");
-  Add(registry, {"nn.Sigmoid", "F.sigmoid", "torch.sigmoid"}, "1 / (1 + exp(-x))", "sigmoid(@0)",
-      {}, kAllDTypes);
-  Add(registry, {"nn.Tanh", "F.tanh", "torch.tanh"}, "tanh(x)", "tanh(@0)", {}, kAllDTypes);
   Add(registry, {"nn.ELU", "F.elu"}, "x if x > 0 else alpha * (exp(x) - 1)", "elu(@0,@1)",
       {{"alpha", 1}});
   Add(registry, {"nn.CELU", "F.celu"}, "max(0, x) + min(0, alpha * (exp(x / alpha) - 1))",
       "celu(@0,@1)", {{"alpha", 1}});
-  Add(registry, {"nn.SELU", "F.selu"}, "scaled elu", "selu(@0)");
   Add(registry, {"nn.LeakyReLU", "F.leaky_relu"}, "x if x > 0 else negative_slope * x",
       "leaky_relu(@0,@1)", {{"negative_slope", 0.01}});
   Add(registry, {"nn.RReLU", "F.rrelu"}, "leaky_relu with the mean of lower and upper as slope",
@@ -56,16 +49,10 @@ OORT_LAYERS(activation) {
   Add(registry, {"nn.Softplus", "F.softplus"},
       "log(1 + exp(beta * x)) / beta, and x above the threshold", "softplus(@0,@1,@2)",
       {{"beta", 1}, {"threshold", 20}});
-  Add(registry, {"nn.Softsign", "F.softsign"}, "x / (1 + |x|)", "softsign(@0)", {},
-      kFloatsAndIntegers | DType::kC64 | DType::kC128);
-  Add(registry, {"nn.Mish", "F.mish"}, "x * tanh(softplus(x))", "mish(@0)");
-  Add(registry, {"nn.LogSigmoid", "F.logsigmoid"}, "log(sigmoid(x))", "logsigmoid(@0)");
   Add(registry, {"nn.Hardshrink", "F.hardshrink"}, "0 within lambd of 0, else x",
       "hardshrink(@0,@1)", {{"lambd", 0.5}});
   Add(registry, {"nn.Softshrink", "F.softshrink"}, "x moved towards 0 by lambd",
       "softshrink(@0,@1)", {{"lambd", 0.5}});
-  Add(registry, {"nn.Tanhshrink", "F.tanhshrink"}, "x - tanh(x)", "tanhshrink(@0)", {},
-      kFloatsAndIntegers | DType::kC64 | DType::kC128);
   Add(registry, {"nn.Threshold", "F.threshold"}, "x above the threshold, else value",
       "threshold(@0,@1,@2)", {{"threshold", {}}, {"value", {}}}, kFloatsAndIntegers);
   registry.Add(OperatorSchema({"nn.GELU", "F.gelu"}, "x * P(X <= x) for a normal X")

@@ -1,61 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Elementwise functions that pnnx writes as operators of their own, and the identities. The
-// arithmetic is in layers/expression.
+// Elementwise functions that pnnx writes as operators of their own, from the table of functions
+// (parser/expression/functions.inc), and the identities. The arithmetic is in layers/expression.
 #include "layers/expression/engine_layer.h"
 
 namespace oort {
 namespace {
 
 using expression::CreateFromText;
-
-void AddUnary(LayerRegistry& registry, const std::string& name, const std::string& doc) {
-  registry.Add(OperatorSchema({"torch." + name, "aten::" + name}, doc).Tensor("input", kAllDTypes),
-               CreateFromText(name + "(@0)"));
-}
-
-void AddBinary(LayerRegistry& registry, const std::string& name, const std::string& doc) {
-  registry.Add(OperatorSchema({"torch." + name, "aten::" + name}, doc)
-                   .Tensor("input", kAllDTypes)
-                   .Tensor("other", kAllDTypes),
-               CreateFromText(name + "(@0,@1)"));
-}
-
-void AddFunctions(LayerRegistry& registry) {
-  for (const char* name :
-       {"abs",    "acos", "acosh", "asin",  "asinh", "atan",   "atanh",      "ceil",
-        "cos",    "cosh", "erf",   "erfc",  "exp",   "exp2",   "expm1",      "floor",
-        "lgamma", "log",  "log10", "log1p", "log2",  "neg",    "reciprocal", "round",
-        "rsqrt",  "sign", "sin",   "sinh",  "sqrt",  "square", "tan",        "trunc"}) {
-    AddUnary(registry, name, std::string(name) + " of each element");
-  }
-  AddUnary(registry, "positive", "the input itself");
-  AddUnary(registry, "isfinite", "whether an element is neither infinite nor NaN");
-  AddUnary(registry, "isinf", "whether an element is infinite");
-  AddUnary(registry, "isnan", "whether an element is NaN");
-  AddUnary(registry, "bitwise_not", "the complement of integers, not of bools");
-  AddUnary(registry, "logical_not", "whether an element is 0");
-  AddUnary(registry, "real", "the real parts");
-  AddUnary(registry, "imag", "the imaginary parts");
-  registry.Add(
-      OperatorSchema({"torch.complex", "aten::complex"}, "complex numbers from their parts")
-          .Tensor("real", DType::kF32 | DType::kF64)
-          .Tensor("imag", DType::kF32 | DType::kF64),
-      CreateFromText("complex(@0,@1)"));
-  for (const char* name :
-       {"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift"}) {
-    AddBinary(registry, name, "on the bits of integers; logical on bools");
-  }
-  for (const char* name : {"logical_and", "logical_or", "logical_xor"}) {
-    AddBinary(registry, name, "on truth values: all but 0 is true");
-  }
-  for (const char* name : {"eq", "ne", "ge", "gt", "le", "lt"}) {
-    AddBinary(registry, name, "compares elements");
-  }
-  for (const char* name :
-       {"maximum", "minimum", "fmod", "atan2", "logaddexp", "remainder", "mul"}) {
-    AddBinary(registry, name, std::string(name) + " of each pair of elements");
-  }
-}
 
 void AddSelections(LayerRegistry& registry) {
   registry.Add(OperatorSchema({"torch.clamp", "aten::clamp"}, "min(max(x, min), max)")
@@ -133,7 +84,12 @@ void AddIdentities(LayerRegistry& registry) {
 
 OORT_LAYERS(elementwise) {
   using namespace oort;
-  AddFunctions(registry);
+  expression::AddFunctionOperators(registry, "torch.");
+  registry.Add(
+      OperatorSchema({"torch.complex", "aten::complex"}, "complex numbers from their parts")
+          .Tensor("real", DType::kF32 | DType::kF64)
+          .Tensor("imag", DType::kF32 | DType::kF64),
+      CreateFromText("complex(@0,@1)"));
   AddSelections(registry);
   AddCasts(registry);
   AddIdentities(registry);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Elementwise functions that pnnx leaves as ATen operators: each is an expression.
+// Elementwise functions that pnnx leaves as ATen operators: each is an expression of several
+// functions. Those of one function are rows of parser/expression/functions.inc.
 #include <array>
 #include <cmath>
 
@@ -20,29 +21,15 @@ struct ElementFormula {
 
 constexpr ElementFormula kFormulas[] = {
     {"frac", 1, "sub(@0,trunc(@0))", "x - trunc(x)"},
-    {"signbit", 1, "signbit(@0)", "whether the sign of an element is set"},
     {"deg2rad", 1, "mul(@0,0.017453292519943295)", "degrees to radians"},
     {"rad2deg", 1, "mul(@0,57.29577951308232)", "radians to degrees"},
     {"isposinf", 1, "eq(@0,inf)", "whether an element is positive infinity"},
     {"isneginf", 1, "eq(@0,-inf)", "whether an element is negative infinity"},
     {"isreal", 1, "logical_or(eq(@0,0),ne(@0,0))", "true: the element is a real number"},
-    {"digamma", 1, "digamma(@0)", "the derivative of lgamma"},
-    {"erfinv", 1, "erfinv(@0)", "the inverse of erf"},
-    {"i0", 1, "i0(@0)", "the modified Bessel function of order 0"},
-    {"sinc", 1, "sinc(@0)", "sin(πx) / (πx)"},
-    {"special_i0e", 1, "i0e(@0)", "exp(-|x|) i0(x)"},
-    {"special_i1", 1, "i1(@0)", "the modified Bessel function of order 1"},
-    {"special_i1e", 1, "i1e(@0)", "exp(-|x|) i1(x)"},
-    {"special_erfcx", 1, "erfcx(@0)", "exp(x²) erfc(x)"},
     {"special_ndtr", 1, "mul(0.5,erfc(mul(@0,-0.7071067811865476)))", "the normal distribution"},
-    {"special_log_ndtr", 1, "log_ndtr(@0)", "the logarithm of the normal distribution"},
-    {"special_ndtri", 1, "ndtri(@0)", "the inverse of the normal distribution"},
     {"special_entr", 1,
      "where(isnan(@0),@0,where(gt(@0,0),neg(mul(@0,log(@0))),where(eq(@0,0),0.0,-inf)))",
      "-x log(x), 0 at 0"},
-    {"hypot", 2, "hypot(@0,@1)", "the square root of x² + y²"},
-    {"copysign", 2, "copysign(@0,@1)", "the first element with the sign of the second"},
-    {"nextafter", 2, "nextafter(@0,@1)", "the next number from the first towards the second"},
     {"heaviside", 2, "where(eq(@0,0),@1,type_as(gt(@0,0),@0))", "0, 1, or at 0 the second"},
     {"ldexp", 2, "mul(@0,pow(2.0,@1))", "x · 2^y"},
     {"fmax", 2, "where(isnan(@0),@1,where(isnan(@1),@0,maximum(@0,@1)))",
@@ -53,19 +40,11 @@ constexpr ElementFormula kFormulas[] = {
      "where(eq(@0,@1),add(@0,1),add(maximum(@0,@1),mul(1.4426950408889634,"
      "log1p(exp2(neg(abs(sub(@0,@1))))))))",
      "log2(2^x + 2^y)"},
-    {"gcd", 2, "gcd(@0,@1)", "the greatest common divisor"},
-    {"lcm", 2, "lcm(@0,@1)", "the least common multiple"},
     {"xlogy", 2, "where(isnan(@1),@1,where(eq(@0,0),0.0,mul(@0,log(@1))))",
      "x log(y), 0 for x = 0"},
     {"special_xlog1py", 2, "where(isnan(@1),@1,where(eq(@0,0),0.0,mul(@0,log1p(@1))))",
      "x log1p(y), 0 for x = 0"},
-    {"special_zeta", 2, "zeta(@0,@1)", "Hurwitz' zeta function"},
-    {"igamma", 2, "igamma(@0,@1)", "the regularized lower incomplete gamma function"},
-    {"igammac", 2, "igammac(@0,@1)", "the regularized upper incomplete gamma function"},
     {"float_power", 2, "pow(torch.double(@0),torch.double(@1))", "x^y in f64"},
-    {"floor_divide", 2, "floor_divide(@0,@1)", "x / y, rounded down"},
-    {"true_divide", 2, "div(@0,@1)", "x / y"},
-    {"pow", 2, "pow(@0,@1)", "x^y"},
 };
 
 void AddFormulas(LayerRegistry& registry) {

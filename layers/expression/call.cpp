@@ -230,7 +230,7 @@ Item CallFunction(Dag& dag, Function function, std::span<const Item> args) {
     case Function::kHardtanh: return CallHardtanh(dag, args[0], args[1], args[2]);
     case Function::kRelu6: return CallHardtanh(dag, args[0], NumberItem(0), NumberItem(6));
     case Function::kFill: return CallFill(dag, args[0], args[1]);
-    case Function::kReal:
+    case Function::kRealPart:
       if (args[0].IsTensor() && !IsComplex(args[0].dtype)) return args[0];
       return CallPlain(dag, function, args);
     case Function::kTypeAs:

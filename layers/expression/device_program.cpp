@@ -14,35 +14,6 @@ bool IsNarrow(DType dtype) {
 
 bool FitsRegisters(DType dtype) { return kReals.Contains(dtype); }
 
-/// Functions whose portable code needs what the GPU's compiler lacks, or is rare and long.
-bool IsSpecial(Function function) {
-  switch (function) {
-    case Function::kDigamma:
-    case Function::kErfcx:
-    case Function::kErfinv:
-    case Function::kI0:
-    case Function::kI0e:
-    case Function::kI1:
-    case Function::kI1e:
-    case Function::kLogNdtr:
-    case Function::kNdtri:
-    case Function::kIgamma:
-    case Function::kIgammac:
-    case Function::kZeta:
-    case Function::kGcd:
-    case Function::kLcm:
-    case Function::kHypot:
-    case Function::kNextafter:
-    case Function::kCopysign:
-    case Function::kSignbit:
-    case Function::kSinc:
-    case Function::kReal:
-    case Function::kImag:
-    case Function::kComplex: return true;
-    default: return false;
-  }
-}
-
 /// Axes of the output that every operand steps through as one are one.
 struct MergedAxes {
   int count = 0;
@@ -142,7 +113,7 @@ bool EncodeOperands(const Code& code, std::span<const View> operands, const Shap
 }  // namespace
 
 bool DeviceHas(Function function, DType dtype) {
-  return !IsSpecial(function) && FindKernel(function, dtype, Isa::kScalar) != nullptr;
+  return Info(function).on_gpu && FindKernel(function, dtype, Isa::kScalar) != nullptr;
 }
 
 std::optional<DeviceProgram> Encode(const Code& code, std::span<const View> operands,

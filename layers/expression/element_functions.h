@@ -15,7 +15,7 @@
 #include "cpu/formulas.h"
 #include "layers/expression/element_rounding.h"
 #include "layers/expression/element_types.h"
-#include "layers/expression/f64.h"
+#include "layers/expression/lane.h"
 #include "oort/error.h"
 
 namespace oort::expression {
@@ -48,29 +48,6 @@ namespace ops {
       return bool(a) op bool(b);                  \
     }                                             \
   }
-/// Formulas that are written once for vectors of f32 and for f64.
-#define OORT_FORMULA1(name)               \
-  struct name {                           \
-    template <std::same_as<double> T>     \
-    OORT_HOST_DEVICE static T Call(T x) { \
-      return formulas::name(F64(x)).v;    \
-    }                                     \
-  }
-#define OORT_FORMULA2(name)                    \
-  struct name {                                \
-    template <std::same_as<double> T>          \
-    OORT_HOST_DEVICE static T Call(T a, T b) { \
-      return formulas::name(F64(a), F64(b)).v; \
-    }                                          \
-  }
-#define OORT_FORMULA3(name)                            \
-  struct name {                                        \
-    template <std::same_as<double> T>                  \
-    OORT_HOST_DEVICE static T Call(T a, T b, T c) {    \
-      return formulas::name(F64(a), F64(b), F64(c)).v; \
-    }                                                  \
-  }
-
 OORT_OP1(Acos, RealOrComplex, std::acos(x));
 OORT_OP1(Acosh, RealOrComplex, std::acosh(x));
 OORT_OP1(Asin, RealOrComplex, std::asin(x));
@@ -84,18 +61,13 @@ OORT_OP1(Erfc, Real, std::erfc(x));
 OORT_OP1(Exp, RealOrComplex, std::exp(x));
 OORT_OP1(Log, RealOrComplex, std::log(x));
 OORT_OP1(Log10, RealOrComplex, std::log10(x));
-OORT_OP1(Reciprocal, RealOrComplex, T(1) / x);
-OORT_OP1(Rsqrt, RealOrComplex, T(1) / std::sqrt(x));
 OORT_OP1(Sigmoid, RealOrComplex, T(1) / (T(1) + std::exp(-x)));
 OORT_OP1(Sin, RealOrComplex, std::sin(x));
 OORT_OP1(Sinh, RealOrComplex, std::sinh(x));
-OORT_OP1(Softsign, RealOrComplex, x / (T(1) + T(std::abs(x))));
 OORT_OP1(Sqrt, RealOrComplex, std::sqrt(x));
 OORT_OP1(Tan, RealOrComplex, std::tan(x));
 OORT_OP1(Tanh, RealOrComplex, std::tanh(x));
-OORT_OP1(Tanhshrink, RealOrComplex, x - std::tanh(x));
 OORT_OP2(Atan2, Real, std::atan2(a, b));
-OORT_OP2(Div, RealOrComplex, a / b);
 
 OORT_COMPARE(Eq, Number, ==);
 OORT_COMPARE(Ne, Number, !=);
@@ -103,33 +75,38 @@ OORT_COMPARE(Lt, RealOrInteger, <);
 OORT_COMPARE(Le, RealOrInteger, <=);
 OORT_COMPARE(Gt, RealOrInteger, >);
 OORT_COMPARE(Ge, RealOrInteger, >=);
-
-OORT_FORMULA1(Gelu);
-OORT_FORMULA1(GeluTanh);
-OORT_FORMULA1(Hardsigmoid);
-OORT_FORMULA1(Hardswish);
-OORT_FORMULA1(Logsigmoid);
-OORT_FORMULA1(Mish);
-OORT_FORMULA1(Selu);
-OORT_FORMULA2(Celu);
-OORT_FORMULA2(Elu);
-OORT_FORMULA2(Hardshrink);
-OORT_FORMULA2(LeakyRelu);
-OORT_FORMULA2(Softshrink);
-OORT_FORMULA3(Softplus);
 // clang-format on
 
 #undef OORT_OP1
 #undef OORT_OP2
 #undef OORT_COMPARE
-#undef OORT_FORMULA1
-#undef OORT_FORMULA2
-#undef OORT_FORMULA3
+
+/// The functions of the table that are a formula.
+#define OORT_OF_FORMULA(name, Kind)                          \
+  struct name {                                              \
+    template <Kind T, std::same_as<T>... Rest>               \
+    OORT_HOST_DEVICE static T Call(T x, Rest... rest) {      \
+      return formulas::name(Lane<T>(x), Lane<T>(rest)...).v; \
+    }                                                        \
+  };
+#define OORT_ELEMENT_None(name)
+#define OORT_ELEMENT_Where(name)
+#define OORT_ELEMENT_Element(name)  // in this file, or in another element_*.h
+#define OORT_ELEMENT_Formula(name) OORT_OF_FORMULA(name, Real)
+#define OORT_ELEMENT_ComplexFormula(name) OORT_OF_FORMULA(name, RealOrComplex)
+#define OORT_FUNCTION(id, name, arity, rule, scalar, ...) OORT_ELEMENT_##scalar(id)
+#include "parser/expression/functions.inc"
+#undef OORT_OF_FORMULA
+#undef OORT_ELEMENT_None
+#undef OORT_ELEMENT_Where
+#undef OORT_ELEMENT_Element
+#undef OORT_ELEMENT_Formula
+#undef OORT_ELEMENT_ComplexFormula
 
 struct Silu {
-  template <std::same_as<double> T>
+  template <Real T>
   OORT_HOST_DEVICE static T Call(T x) {
-    return formulas::Silu(F64(x)).v;
+    return formulas::Silu(Lane<T>(x)).v;
   }
   template <Complex T>
   OORT_HOST_DEVICE static T Call(T x) {
@@ -240,9 +217,9 @@ struct Log1p {
 };
 
 struct Logaddexp {
-  template <std::same_as<double> T>
+  template <Real T>
   OORT_HOST_DEVICE static T Call(T a, T b) {
-    return formulas::Logaddexp(F64(a), F64(b)).v;
+    return formulas::Logaddexp(Lane<T>(a), Lane<T>(b)).v;
   }
   template <Complex T>
   OORT_HOST_DEVICE static T Call(T a, T b) {

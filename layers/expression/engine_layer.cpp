@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "layers/expression/engine_layer.h"
 
+#include <iterator>
+#include <sstream>
+
 namespace oort::expression {
 
 EngineLayer::EngineLayer(const LayerInit& init, Program program)
@@ -49,6 +52,23 @@ LayerCreator CreateFromText(std::string text) {
     for (Step& step : copy.steps) step.column = 0;
     return std::make_unique<EngineLayer>(init, std::move(copy));
   };
+}
+
+void AddFunctionOperators(LayerRegistry& registry, std::string_view prefix) {
+  constexpr const char* kInputs[] = {"input", "other"};
+  for (int i = 0; i < kFunctionCount; ++i) {
+    const FunctionInfo& info = Info(static_cast<Function>(i));
+    if (!info.operators.types.starts_with(prefix)) continue;
+    std::istringstream words{std::string(info.operators.types)};
+    OperatorSchema schema(std::vector<std::string>(std::istream_iterator<std::string>(words), {}),
+                          std::string(info.operators.doc));
+    std::string text = std::string(info.name) + "(@0";
+    for (int arg = 0; arg < info.arity; ++arg) {
+      schema.Tensor(kInputs[arg], info.operators.dtypes);
+      if (arg > 0) text += ",@" + std::to_string(arg);
+    }
+    registry.Add(std::move(schema), CreateFromText(text + ")"));
+  }
 }
 
 }  // namespace oort::expression

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/small_vector.h"
@@ -36,5 +38,8 @@ class EngineLayer : public Layer, public AnyDevice {
 
 /// A creator of layers that compute `text` of their arguments.
 LayerCreator CreateFromText(std::string text);
+
+/// Adds the operators of the table of functions whose first type begins with `prefix`.
+void AddFunctionOperators(LayerRegistry& registry, std::string_view prefix);
 
 }  // namespace oort::expression

@@ -91,114 +91,34 @@ Kernel SelectWhereKernel() {
 
 template <typename T>
 Kernel GenericKernel(Function function) {
+  [[maybe_unused]] constexpr bool kF32 = std::is_same_v<T, float>;
   switch (function) {
-#define OORT_CASE(arity, name) \
-  case Function::k##name: return Kernel##arity<T, ops::name>();
-    OORT_CASE(1, Abs)
-    OORT_CASE(1, Acos)
-    OORT_CASE(1, Acosh)
-    OORT_CASE(1, Asin)
-    OORT_CASE(1, Asinh)
-    OORT_CASE(1, Atan)
-    OORT_CASE(1, Atanh)
-    OORT_CASE(1, BitwiseNot)
-    OORT_CASE(1, Ceil)
-    OORT_CASE(1, Cos)
-    OORT_CASE(1, Cosh)
-    OORT_CASE(1, Erf)
-    OORT_CASE(1, Erfc)
-    OORT_CASE(1, Exp)
-    OORT_CASE(1, Exp2)
-    OORT_CASE(1, Expm1)
-    OORT_CASE(1, Floor)
-    OORT_CASE(1, Gelu)
-    OORT_CASE(1, GeluTanh)
-    OORT_CASE(1, Hardsigmoid)
-    OORT_CASE(1, Hardswish)
-    OORT_CASE(1, Isfinite)
-    OORT_CASE(1, Isinf)
-    OORT_CASE(1, Isnan)
-    OORT_CASE(1, Lgamma)
-    OORT_CASE(1, Log)
-    OORT_CASE(1, Log10)
-    OORT_CASE(1, Log1p)
-    OORT_CASE(1, Log2)
-    OORT_CASE(1, Logsigmoid)
-    OORT_CASE(1, Mish)
-    OORT_CASE(1, Neg)
-    OORT_CASE(1, Reciprocal)
-    OORT_CASE(1, Relu)
-    OORT_CASE(1, Round)
-    OORT_CASE(1, Rsqrt)
-    OORT_CASE(1, Selu)
-    OORT_CASE(1, Sigmoid)
-    OORT_CASE(1, Sign)
-    OORT_CASE(1, Silu)
-    OORT_CASE(1, Sin)
-    OORT_CASE(1, Sinh)
-    OORT_CASE(1, Softsign)
-    OORT_CASE(1, Sqrt)
-    OORT_CASE(1, Tan)
-    OORT_CASE(1, Tanh)
-    OORT_CASE(1, Tanhshrink)
-    OORT_CASE(1, Trunc)
-    OORT_CASE(2, Add)
-    OORT_CASE(2, And)
-    OORT_CASE(2, Atan2)
-    OORT_CASE(2, Celu)
-    OORT_CASE(2, Div)
-    OORT_CASE(2, Elu)
-    OORT_CASE(2, Eq)
-    OORT_CASE(2, FloorDivide)
-    OORT_CASE(2, Fmod)
-    OORT_CASE(2, Ge)
-    OORT_CASE(2, Gt)
-    OORT_CASE(2, Hardshrink)
-    OORT_CASE(2, Le)
-    OORT_CASE(2, LeakyRelu)
-    OORT_CASE(2, Logaddexp)
-    OORT_CASE(2, Lshift)
-    OORT_CASE(2, Lt)
-    OORT_CASE(2, Maximum)
-    OORT_CASE(2, Minimum)
-    OORT_CASE(2, Mul)
-    OORT_CASE(2, Ne)
-    OORT_CASE(2, Or)
-    OORT_CASE(2, Pow)
-    OORT_CASE(2, Remainder)
-    OORT_CASE(2, Rshift)
-    OORT_CASE(2, Softshrink)
-    OORT_CASE(2, Sub)
-    OORT_CASE(2, Xor)
-    OORT_CASE(1, Digamma)
-    OORT_CASE(1, Erfcx)
-    OORT_CASE(1, Erfinv)
-    OORT_CASE(1, I0)
-    OORT_CASE(1, I0e)
-    OORT_CASE(1, I1)
-    OORT_CASE(1, I1e)
-    OORT_CASE(1, LogNdtr)
-    OORT_CASE(1, Ndtri)
-    OORT_CASE(1, Signbit)
-    OORT_CASE(1, Sinc)
-    OORT_CASE(2, Copysign)
-    OORT_CASE(2, Gcd)
-    OORT_CASE(2, Hypot)
-    OORT_CASE(2, Igamma)
-    OORT_CASE(2, Igammac)
-    OORT_CASE(2, Lcm)
-    OORT_CASE(2, Nextafter)
-    OORT_CASE(2, Zeta)
-    OORT_CASE(3, Clamp)
-    OORT_CASE(3, Softplus)
-    OORT_CASE(3, Threshold)
-#undef OORT_CASE
-    case Function::kReal: return Kernel1<T, ops::RealPart>();
-    case Function::kImag: return Kernel1<T, ops::ImagPart>();
-    case Function::kComplex: return Kernel2<T, ops::MakeComplex>();
-    case Function::kWhere: return SelectWhereKernel<T>();
-    default: return nullptr;  // rewritten into others before kernels are chosen
+// f32 has its vector form, which is no null on any instruction set.
+#define OORT_F32_None false
+#define OORT_F32_Vector kF32
+#define OORT_F32_Formula kF32
+#define OORT_F32_F16 kF32
+#define OORT_KERNEL_None(name, arity) nullptr  // rewritten into others before kernels are chosen
+#define OORT_KERNEL_Where(name, arity) SelectWhereKernel<T>()
+#define OORT_KERNEL_Element(name, arity) Kernel##arity<T, ops::name>()
+#define OORT_KERNEL_Formula(name, arity) Kernel##arity<T, ops::name>()
+#define OORT_KERNEL_ComplexFormula(name, arity) Kernel##arity<T, ops::name>()
+#define OORT_FUNCTION(id, name, arity, rule, scalar, vector, ...)               \
+  case Function::k##id:                                                         \
+    if constexpr (!(OORT_F32_##vector)) return OORT_KERNEL_##scalar(id, arity); \
+    return nullptr;
+#include "parser/expression/functions.inc"
+#undef OORT_F32_None
+#undef OORT_F32_Vector
+#undef OORT_F32_Formula
+#undef OORT_F32_F16
+#undef OORT_KERNEL_None
+#undef OORT_KERNEL_Where
+#undef OORT_KERNEL_Element
+#undef OORT_KERNEL_Formula
+#undef OORT_KERNEL_ComplexFormula
   }
+  return nullptr;
 }
 
 }  // namespace oort::expression

@@ -12,7 +12,7 @@ using expression::Function;
 using expression::HalfExpressionKernels;
 
 template <typename Op>
-void BinaryHalves(const void* const* args, void* out, int64_t count) {
+void MapHalves2(const void* const* args, void* out, int64_t count) {
   constexpr int kStep = HalfVec::kWidth, kTurn = 4;
   const Half *a = static_cast<const Half*>(args[0]), *b = static_cast<const Half*>(args[1]);
   Half* y = static_cast<Half*>(out);
@@ -34,9 +34,10 @@ void BinaryHalves(const void* const* args, void* out, int64_t count) {
 
 /// Of one argument, which stands for both.
 template <typename Op>
-void UnaryHalves(const void* const* args, void* out, int64_t count) {
+void MapHalves1(const void* const* args, void* out, int64_t count) {
   const void* const both[] = {args[0], args[0]};
-  BinaryHalves<Op>(both, out, count);
+  using OfFirst = decltype([](HalfVec x, HalfVec) -> HalfVec { return Op()(x); });
+  MapHalves2<OfFirst>(both, out, count);
 }
 
 void WidenHalves(const void* const* args, void* out, int64_t count) {
@@ -79,18 +80,18 @@ constexpr HalfExpressionKernels MakeHalfTable() {
   const auto set = [&table](Function function, expression::Kernel kernel) {
     table.functions[static_cast<size_t>(function)] = kernel;
   };
-#define OORT_BINARY(name, formula) \
-  set(Function::k##name,           \
-      &BinaryHalves<decltype([](HalfVec a, HalfVec b) -> HalfVec { return formula; })>)
-  OORT_BINARY(Add, a + b);
-  OORT_BINARY(Sub, a - b);
-  OORT_BINARY(Mul, a * b);
-  OORT_BINARY(Div, a / b);
-  OORT_BINARY(Maximum, Max(a, b));
-  OORT_BINARY(Minimum, Min(a, b));
-#undef OORT_BINARY
-  set(Function::kRelu,
-      &UnaryHalves<decltype([](HalfVec a, HalfVec) -> HalfVec { return formulas::Relu(a); })>);
+#define OORT_VECTOR_None(name, arity)
+#define OORT_VECTOR_Vector(name, arity)
+#define OORT_VECTOR_Formula(name, arity)
+#define OORT_VECTOR_F16(name, arity) \
+  set(Function::k##name,             \
+      &MapHalves##arity<decltype([](auto... v) -> HalfVec { return formulas::name(v...); })>);
+#define OORT_FUNCTION(id, name, arity, rule, scalar, vector, ...) OORT_VECTOR_##vector(id, arity)
+#include "parser/expression/functions.inc"
+#undef OORT_VECTOR_None
+#undef OORT_VECTOR_Vector
+#undef OORT_VECTOR_Formula
+#undef OORT_VECTOR_F16
   return table;
 }
 

@@ -104,11 +104,11 @@ Value EvaluateNumbers(Function function, std::span<const Value> args) {
   if (function == Function::kPow && dtype == DType::kI64 && args[1].AsInt() < 0) {
     dtype = DType::kF64;  // as Python: 2 ** -1 is 0.5
   }
-  if (function == Function::kReal || function == Function::kImag) {
+  if (function == Function::kRealPart || function == Function::kImagPart) {
     const std::complex<double> number = args[0].AsComplex();
-    return Value(function == Function::kReal ? number.real() : number.imag());
+    return Value(function == Function::kRealPart ? number.real() : number.imag());
   }
-  if (function == Function::kComplex) {
+  if (function == Function::kMakeComplex) {
     return Value(std::complex<double>(args[0].AsFloat(), args[1].AsFloat()));
   }
   const Kernel kernel = FindKernel(function, dtype, Isa::kScalar);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The elementwise functions: those that a pnnx.Expression may name, and the activations. One row
-// of a table describes each; the arithmetic itself is in layers/expression.
+// of functions.inc describes each; the arithmetic itself is in layers/expression.
 #pragma once
 
 #include <cstdint>
@@ -13,124 +13,13 @@
 namespace oort::expression {
 
 enum class Function : uint8_t {
-  // of one argument
-  kAbs,
-  kAcos,
-  kAcosh,
-  kAsin,
-  kAsinh,
-  kAtan,
-  kAtanh,
-  kBitwiseNot,
-  kCeil,
-  kCos,
-  kCosh,
-  kDigamma,
-  kErf,
-  kErfc,
-  kErfcx,
-  kErfinv,
-  kExp,
-  kExp2,
-  kExpm1,
-  kFloor,
-  kGelu,
-  kGeluTanh,
-  kHardsigmoid,
-  kHardswish,
-  kI0,
-  kI0e,
-  kI1,
-  kI1e,
-  kImag,
-  kIsfinite,
-  kIsinf,
-  kIsnan,
-  kLgamma,
-  kLog,
-  kLog10,
-  kLog1p,
-  kLog2,
-  kLogNdtr,
-  kLogicalNot,
-  kLogsigmoid,
-  kMish,
-  kNdtri,
-  kNeg,
-  kPositive,
-  kReal,
-  kReciprocal,
-  kRelu,
-  kRelu6,
-  kRound,
-  kRsqrt,
-  kSelu,
-  kSigmoid,
-  kSign,
-  kSignbit,
-  kSilu,
-  kSin,
-  kSinc,
-  kSinh,
-  kSoftsign,
-  kSqrt,
-  kSquare,
-  kTan,
-  kTanh,
-  kTanhshrink,
-  kTrunc,
-  // of two
-  kAdd,
-  kAnd,
-  kAtan2,
-  kCelu,
-  kComplex,
-  kCopysign,
-  kDiv,
-  kElu,
-  kEq,
-  kFill,
-  kFloorDivide,
-  kFmod,
-  kGcd,
-  kGe,
-  kGt,
-  kHardshrink,
-  kHypot,
-  kIgamma,
-  kIgammac,
-  kLcm,
-  kLe,
-  kLeakyRelu,
-  kLogaddexp,
-  kLogicalAnd,
-  kLogicalOr,
-  kLogicalXor,
-  kLshift,
-  kLt,
-  kMaximum,
-  kMinimum,
-  kMul,
-  kNe,
-  kNextafter,
-  kOr,
-  kPow,
-  kRemainder,
-  kRshift,
-  kSoftshrink,
-  kSub,
-  kTypeAs,
-  kXor,
-  kZeta,
-  // of three
-  kClamp,
-  kHardtanh,
-  kMaskedFill,
-  kSoftplus,
-  kThreshold,
-  kWhere,
+#define OORT_FUNCTION(name, ...) k##name,
+#include "parser/expression/functions.inc"
 };
-inline constexpr int kFunctionCount = static_cast<int>(Function::kWhere) + 1;
+inline constexpr int kFunctionCount = 0
+#define OORT_FUNCTION(...) +1
+#include "parser/expression/functions.inc"
+    ;
 
 /// How the dtype of the result follows from those of the arguments.
 enum class TypeRule : uint8_t {
@@ -144,10 +33,19 @@ enum class TypeRule : uint8_t {
   kWhere,      ///< a condition, then two arguments that are promoted
 };
 
+/// Operators that are one function of their inputs and nothing else.
+struct FunctionOperators {
+  std::string_view types;  ///< "nn.Tanh F.tanh"; empty where there are none
+  DTypeSet dtypes;         ///< of the inputs
+  std::string_view doc;
+};
+
 struct FunctionInfo {
   std::string_view name;
   int arity;
   TypeRule rule;
+  bool on_gpu;  ///< its code runs there, for the dtypes that it has on the CPU
+  FunctionOperators operators;
 };
 
 const FunctionInfo& Info(Function function);

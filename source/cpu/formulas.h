@@ -1,12 +1,58 @@
 // SPDX-License-Identifier: MIT
-// Activations as torch defines them, over a type V that has the operations of cpu/vec.h: vectors
-// of f32, or F64 of layers/expression/f64.h. Each V has its own instances of these templates, so
-// they may be used in *.simd.cpp files.
+// Elementwise functions as torch defines them, over a type V that has the operations of cpu/vec.h:
+// vectors of f32 or f16, or one number of any kind (layers/expression/lane.h), also on the GPU.
+// Each V has its own instances of these templates, so they may be used in *.simd.cpp files.
 #pragma once
 
 #include "core/host_device.h"
 
 namespace oort::formulas {
+
+template <typename V>
+OORT_HOST_DEVICE inline V Add(V a, V b) {
+  return a + b;
+}
+
+template <typename V>
+OORT_HOST_DEVICE inline V Sub(V a, V b) {
+  return a - b;
+}
+
+template <typename V>
+OORT_HOST_DEVICE inline V Mul(V a, V b) {
+  return a * b;
+}
+
+template <typename V>
+OORT_HOST_DEVICE inline V Div(V a, V b) {
+  return a / b;
+}
+
+/// NaN wins, as in torch.
+template <typename V>
+OORT_HOST_DEVICE inline V Maximum(V a, V b) {
+  return Max(a, b);
+}
+
+template <typename V>
+OORT_HOST_DEVICE inline V Minimum(V a, V b) {
+  return Min(a, b);
+}
+
+template <typename V>
+OORT_HOST_DEVICE inline V Neg(V x) {
+  return -x;
+}
+
+template <typename V>
+OORT_HOST_DEVICE inline V Reciprocal(V x) {
+  return V(1.0f) / x;
+}
+
+template <typename V>
+OORT_HOST_DEVICE inline V Rsqrt(V x) {
+  return V(1.0f) / Sqrt(x);
+}
 
 template <typename V>
 OORT_HOST_DEVICE inline V Relu(V x) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// One number with the operations of cpu/vec.h that cpu/formulas.h needs.
+// One number, real or complex, with the operations of cpu/vec.h that cpu/formulas.h needs.
 #pragma once
 
 #include <cmath>
+#include <complex>
+#include <concepts>
 
 #include "core/host_device.h"
 
@@ -15,10 +17,9 @@ struct LaneMask {
 template <typename T>
 struct Lane {
   T v;
-  OORT_HOST_DEVICE Lane(double value) : v(static_cast<T>(value)) {}  // NOLINT: implicit on purpose
+  template <std::convertible_to<T> U>
+  OORT_HOST_DEVICE Lane(U value) : v(static_cast<T>(value)) {}  // NOLINT: implicit on purpose
 };
-using F64 = Lane<double>;
-using F32 = Lane<float>;
 
 // clang-format off: one operation a line
 template <typename T>
@@ -76,7 +77,11 @@ OORT_HOST_DEVICE inline Lane<T> Max(Lane<T> a, Lane<T> b) {
 }
 template <typename T>
 OORT_HOST_DEVICE inline Lane<T> Abs(Lane<T> x) {
-  return std::fabs(x.v);
+  return std::abs(x.v);
+}
+template <typename T>
+OORT_HOST_DEVICE inline Lane<T> Sqrt(Lane<T> x) {
+  return std::sqrt(x.v);
 }
 template <typename T>
 OORT_HOST_DEVICE inline Lane<T> Exp(Lane<T> x) {
