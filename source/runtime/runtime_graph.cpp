@@ -59,15 +59,16 @@ std::string DifferenceFromTrace(const Port& port, const Tensor& given) {
 }
 
 /// The error of an operator that does not get what it needs, with what of the inputs may be why. An
-/// operator that a pass made up, which has no line in the file, would only puzzle.
+/// operator that a pass made up, which has no line in the file (`lines`), would only puzzle.
 Error WithInputs(const Error& error, const std::vector<Port>& ports,
-                 const std::vector<Value>& given) {
+                 const std::vector<Value>& given, bool lines) {
   for (size_t i = 0; i < ports.size(); ++i) {
     if (!ports[i].has_shape || !given[i].IsTensor()) continue;
     const std::string difference = DifferenceFromTrace(ports[i], given[i].AsTensor());
     if (difference.empty()) continue;
-    const bool of_the_file = std::string_view(error.what()).find(", line ") != std::string::npos;
-    return of_the_file ? error.WithContext(difference + ": ") : Error(error.code(), difference);
+    const bool known =
+        !lines || std::string_view(error.what()).find(", line ") != std::string::npos;
+    return known ? error.WithContext(difference + ": ") : Error(error.code(), difference);
   }
   return error;
 }
@@ -99,7 +100,9 @@ std::shared_ptr<const ExecutionPlan> RuntimeImpl::PlanFor(const std::vector<Valu
     plan = std::make_shared<const ExecutionPlan>(MakePlan(*this, given, threads));
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kInvalidArgument) throw;
-    throw WithInputs(error, inputs, given);
+    const bool lines =
+        std::ranges::any_of(graph.operators, [](const Operator& op) { return op.line > 0; });
+    throw WithInputs(error, inputs, given, lines);
   }
   const std::lock_guard lock(mutex_);
   plans_.push_front({std::move(key), plan});
