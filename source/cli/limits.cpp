@@ -268,16 +268,16 @@ void PrintMachine(const LimitsReport& report, const Machine& machine) {
                     context = FormatFixed(report.context, 0);
   Table table({{""},
                {"prompt of " + prompt, Table::kRight},
-               {"turns at", Table::kRight},
-               {"head for all", Table::kRight},
-               {"turns at", Table::kRight},
-               {"token 1", Table::kRight},
-               {"tok/s", Table::kRight},
+               {"bound changes at", Table::kRight},
+               {"with all logits", Table::kRight},
+               {"changes at", Table::kRight},
+               {"first token", Table::kRight},
+               {"tokens/s", Table::kRight},
                {"at " + context, Table::kRight},
-               {"+1 ms each", Table::kRight},
-               {"longest", Table::kRight},
-               {"batch of " + context, Table::kRight},
-               {"compute-bound from", Table::kRight},
+               {"tokens per ms", Table::kRight},
+               {"longest context", Table::kRight},
+               {"batch at " + context, Table::kRight},
+               {"compute-bound batch", Table::kRight},
                {"at " + context, Table::kRight}});
   for (const limits::Precision& precision : report.precisions) {
     const limits::ModelShape& s = report.shape;
@@ -388,6 +388,17 @@ Action AddLimits(CLI::App& app) {
   app.footer(
       "Reading weights and cache, and multiplying with them, takes at least so long, whoever does "
       "it.\n"
+      "Rows are precisions: w4kv16 has weights of 4 bits and a cache of 16. Columns:\n"
+      "  prompt of N          the least time for a prompt, and what sets it: memory or compute\n"
+      "  bound changes at     lengths of a prompt at which that changes\n"
+      "  with all logits      the same where the logits of every token are wanted, not of the "
+      "last\n"
+      "  first token          the least time for a token with nothing before it\n"
+      "  tokens/s, at N       the most tokens a second, at the first position and at position N\n"
+      "  tokens per ms        so many positions more make a token a millisecond slower\n"
+      "  longest context      that fits into the memory beside the weights\n"
+      "  batch at N           sequences of N tokens that fit at the same time\n"
+      "  compute-bound batch  sequences from which on compute is the limit, at positions 1 and N\n"
       "Examples:\n"
       "  oort limits SmolLM2-135M.gguf\n"
       "  oort limits config.json --machine h100,4090 --weights 16,4 --kv 16 --plot limits.svg");

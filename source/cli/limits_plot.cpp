@@ -35,16 +35,15 @@ void DrawAxes(SvgWriter& svg, const LogPlane& plane, const std::string& title,
     svg.Line(plane.left, plane.Y(y), plane.left + kPlotWidth, plane.Y(y), kGridStyle);
     svg.Text(plane.left - 6, plane.Y(y) + 4, FormatTick(y), "text-anchor=\"end\"");
   }
-  svg.Text(plane.left, plane.top - 12, title, "font-weight=\"bold\"");
+  svg.Text(plane.left, plane.top - 12, title + ", " + y_title, "font-weight=\"bold\"");
   svg.Text(plane.left + kPlotWidth / 2, plane.top + kPlotHeight + 34, x_title,
            "text-anchor=\"middle\"");
-  svg.Text(plane.left + 6, plane.top + 14, y_title, "fill=\"#666666\"");
 }
 
 using Curve = std::function<double(double)>;
 
 void DrawCurve(SvgWriter& svg, const LogPlane& plane, const Curve& curve,
-               const std::string& color) {
+               const std::string& style) {
   std::string path;
   constexpr int kPoints = 160;
   for (int i = 0; i <= kPoints; ++i) {
@@ -53,7 +52,15 @@ void DrawCurve(SvgWriter& svg, const LogPlane& plane, const Curve& curve,
     const double y = std::clamp(curve(x), plane.y_low, plane.y_high);
     path += (i == 0 ? "M" : " L") + Coordinate(plane.X(x)) + "," + Coordinate(plane.Y(y));
   }
-  svg.Path(path, "fill=\"none\" stroke-width=\"2\" stroke=\"" + color + "\"");
+  svg.Path(path, "fill=\"none\" stroke-width=\"2\" " + style);
+}
+
+/// Curves that share a colour differ by their dashes.
+std::string LineStyle(size_t curve) {
+  static constexpr const char* kDashes[] = {"", " stroke-dasharray=\"7 4\"",
+                                            " stroke-dasharray=\"2 3\""};
+  return "stroke=\"" + PaletteColor(curve) + "\"" +
+         kDashes[curve / kPaletteColors % std::size(kDashes)];
 }
 
 /// Powers of ten around what the curves reach.
@@ -100,8 +107,9 @@ std::string LimitsSvg(const LimitsReport& report) {
   DrawAxes(svg, decode, "Answer", "position", "tokens a second");
   for (size_t i = 0; i < prefills.size(); ++i) {
     const std::string color = PaletteColor(i);
-    DrawCurve(svg, prefill, prefills[i], color);
-    DrawCurve(svg, decode, decodes[i], color);
+    const std::string style = LineStyle(i);
+    DrawCurve(svg, prefill, prefills[i], style);
+    DrawCurve(svg, decode, decodes[i], style);
     for (const double turn : turns[i]) {
       if (turn < prefill.x_low || turn > prefill.x_high) continue;
       svg.Circle(prefill.X(turn),
@@ -111,7 +119,7 @@ std::string LimitsSvg(const LimitsReport& report) {
     }
     const double x = i % 2 == 0 ? prefill.left : decode.left;
     const double y = kPlotTop + kPlotHeight + 60 + 24 * static_cast<double>(i / 2);
-    svg.Line(x, y - 4, x + 24, y - 4, "stroke-width=\"3\" stroke=\"" + color + "\"");
+    svg.Line(x, y - 4, x + 24, y - 4, "stroke-width=\"3\" " + style);
     svg.Text(x + 32, y, names[i]);
   }
   return svg.Finish();

@@ -94,7 +94,7 @@ std::string ShareColor(double share) {
 }
 
 std::string PaletteColor(size_t index) {
-  static constexpr std::array<const char*, 12> kColors = {
+  static constexpr std::array<const char*, kPaletteColors> kColors = {
       "#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b",
       "#e377c2", "#17becf", "#bcbd22", "#7f7f7f", "#1b3a6b", "#b8860b"};
   return kColors[index % kColors.size()];

@@ -18,7 +18,8 @@ std::string EscapeDot(std::string_view text);
 
 /// White for nothing, red for half of the time and more.
 std::string ShareColor(double share);
-/// The i-th of a dozen colours that can be told apart; then they begin anew.
+inline constexpr size_t kPaletteColors = 12;
+/// The i-th of colours that can be told apart; behind kPaletteColors they begin anew.
 std::string PaletteColor(size_t index);
 
 /// Collects the elements of a picture.

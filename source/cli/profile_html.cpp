@@ -86,10 +86,9 @@ std::string RunSummary(const ProfileReport& report) {
   return "<p>inputs " + EscapeMarkup(Join(report.inputs, " ")) + ", " +
          EscapeMarkup(report.Place()) + ", " + std::to_string(report.runs) +
          " runs, the fastest counts</p>\n<p>wall time " + ms(report.wall) + " (median " +
-         ms(report.median_wall) + "); profiled " + ms(report.profiled_wall) +
-         ", of which the operators explain " + FormatFixed(100 * report.explained, 1) +
-         " %; together they run at " + FormatFixed(100 * report.total.roof(), 1) +
-         " % of the roofs</p>\n";
+         ms(report.median_wall) + "); profiled " + ms(report.profiled_wall) + ", operators take " +
+         FormatFixed(100 * report.explained, 1) + " % of a run and go at " +
+         FormatFixed(100 * report.total.roof(), 1) + " % of the roofs</p>\n";
 }
 
 }  // namespace

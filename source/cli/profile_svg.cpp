@@ -37,19 +37,20 @@ double HighestRoof(const ProfileReport& report) {
   return highest;
 }
 
-/// A roof of arithmetic: its line, and its label beside the plot.
-struct ComputeRoof {
+/// A roof of arithmetic with its label beside the plot, or one of memory with its label below the
+/// line's left end.
+struct RoofLabel {
   std::string label;
   double line = 0, text = 0;  ///< y of both
   bool used = false;
 };
 
 /// Labels from the top down, so far apart that each can be read.
-void SpreadLabels(std::vector<ComputeRoof>& roofs) {
-  std::ranges::sort(roofs, {}, &ComputeRoof::line);
+void SpreadLabels(std::vector<RoofLabel>& roofs, double below) {
+  std::ranges::sort(roofs, {}, &RoofLabel::line);
   double free = 0;
-  for (ComputeRoof& roof : roofs) {
-    roof.text = std::max(roof.line + 4, free);
+  for (RoofLabel& roof : roofs) {
+    roof.text = std::max(roof.line + below, free);
     free = roof.text + kLabelRow;
   }
 }
@@ -74,7 +75,7 @@ class Roofline {
                         y_.At(flops), 0,
                         compute.isa == report.isa && compute.dtype == DType::kF32});
     }
-    SpreadLabels(roofs_);
+    SpreadLabels(roofs_, 4);
     for (const ProfileGroup& group : GroupByType(report)) {
       if (group.cost.flops > 0) types_.emplace(group.name, types_.size());
     }
@@ -115,6 +116,7 @@ class Roofline {
 
   void DrawRoofs() {
     const double peak = report_.Peak() / 1e9, right = std::pow(10, x_.high);
+    std::vector<RoofLabel> labels;
     for (const MachineRoofs::Memory& level : report_.roofs.memory) {
       const double rate = report_.Read(level) / 1e9;
       if (rate <= 0) continue;
@@ -123,11 +125,13 @@ class Roofline {
       const double knee = std::min(peak / rate, right);
       svg_->Line(x_.At(start), y_.At(start * rate), x_.At(knee), y_.At(knee * rate),
                  "stroke=\"#4a7ab5\" stroke-width=\"1.5\"");
-      svg_->Text(x_.At(start) + 8, y_.At(start * rate) + 13,
-                 level.name + " " + FormatNumber(rate, 3) + " GB/s",
-                 "fill=\"#4a7ab5\" font-size=\"10\"");
+      labels.push_back({level.name + " " + FormatNumber(rate, 3) + " GB/s", y_.At(start * rate)});
     }
-    for (const ComputeRoof& roof : roofs_) {
+    SpreadLabels(labels, 13);
+    for (const RoofLabel& label : labels) {
+      svg_->Text(kLeft + 8, label.text, label.label, "fill=\"#4a7ab5\" font-size=\"10\"");
+    }
+    for (const RoofLabel& roof : roofs_) {
       svg_->Line(kLeft, roof.line, kWidth - kRight, roof.line,
                  roof.used ? "stroke=\"#b5504a\" stroke-width=\"1.5\""
                            : "stroke=\"#b5504a\" stroke-dasharray=\"4 4\" opacity=\"0.6\"");
@@ -161,20 +165,37 @@ class Roofline {
 
   const ProfileReport& report_;
   LogAxis x_{}, y_{};
-  std::vector<ComputeRoof> roofs_;
+  std::vector<RoofLabel> roofs_;         ///< of arithmetic
   std::map<std::string, size_t> types_;  ///< and their places in the legend
   double legend_ = 0;                    ///< y of its first row
   std::optional<SvgWriter> svg_;
 };
 
-/// The name of a block where there is room for it in the picture.
+/// The name of a block where there is room for it in the picture, upright if that is better.
 void LabelBlock(SvgWriter& svg, const std::string& name, double x, double y, double width,
                 double height) {
   constexpr double kCharacter = 6, kLine = 12;
-  if (height < kLine || width < 3 * kCharacter) return;
-  svg.Text(x + width / 2, y + height / 2 + 4,
-           ShortenedEnd(name, static_cast<size_t>(width / kCharacter)),
-           "text-anchor=\"middle\" font-size=\"10\" pointer-events=\"none\"");
+  constexpr size_t kLeast = 6;  // characters of a name that still say something
+  const bool upright = height > width;
+  const auto room = static_cast<size_t>((upright ? height : width) / kCharacter);
+  if (std::min(width, height) < kLine || room < std::min(kLeast, name.size())) return;
+  const double middle_x = x + width / 2 + (upright ? 4 : 0);
+  const double middle_y = y + height / 2 + (upright ? 0 : 4);
+  std::string style = "text-anchor=\"middle\" font-size=\"10\" pointer-events=\"none\"";
+  if (upright) {
+    style += " transform=\"rotate(-90 " + Coordinate(middle_x) + " " + Coordinate(middle_y) + ")\"";
+  }
+  svg.Text(middle_x, middle_y, ShortenedEnd(name, room), style);
+}
+
+/// Who made each operand: its own name is often a number.
+std::map<std::string, std::string> MakersOf(const Graph& graph) {
+  std::map<std::string, std::string> makers;
+  for (const Operand& operand : graph.operands) {
+    if (operand.producer < 0) continue;
+    makers[operand.name] = graph.operators[static_cast<size_t>(operand.producer)].name;
+  }
+  return makers;
 }
 
 }  // namespace
@@ -193,20 +214,24 @@ std::string MemorySvg(const ProfileReport& report) {
     svg.Text(kLeft - 6, y(bytes * i / 4) + 4, FormatBytes(bytes * i / 4), kEnd);
   }
   std::map<std::string, size_t> colors;
+  const std::map<std::string, std::string> makers = MakersOf(report.graph);
   for (const MemoryBlock& block : report.plan.blocks) {
     const double top = static_cast<double>(block.offset) + static_cast<double>(block.bytes);
     const std::string color =
         block.scratch ? "#bbbbbb"
                       : PaletteColor(colors.emplace(block.name, colors.size()).first->second);
+    const auto maker = makers.find(block.name);
     const double wide = x(block.last + 1) - x(block.first);
     const double high = static_cast<double>(block.bytes) / bytes * height;
     svg.Rect(x(block.first), y(top), wide, high,
              "fill=\"" + color + "\" fill-opacity=\"0.7\" stroke=\"white\" stroke-width=\"0.5\"",
-             (block.scratch ? "scratch of " : "") + block.name + "\n" +
+             (block.scratch ? "scratch of " : "operand ") + block.name +
+                 (block.scratch || maker == makers.end() ? "" : " of " + maker->second) + "\n" +
                  FormatBytes(static_cast<double>(block.bytes)) + " at " +
                  std::to_string(block.offset) + "\nsteps " + std::to_string(block.first) + " to " +
                  std::to_string(block.last));
-    LabelBlock(svg, block.name, x(block.first), y(top), wide, high);
+    LabelBlock(svg, block.scratch || maker == makers.end() ? block.name : maker->second,
+               x(block.first), y(top), wide, high);
   }
   svg.Line(kLeft, kTop, kLeft, kHeight - kBottom, kAxis);
   svg.Line(kLeft, kHeight - kBottom, kLeft + width, kHeight - kBottom, kAxis);

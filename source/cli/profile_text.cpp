@@ -135,17 +135,19 @@ void PrintRoofs(std::ostream& out, const ProfileReport& report) {
 void PrintSums(std::ostream& out, const ProfileReport& report) {
   Table table({{""}, {"", Table::kRight}, {""}});
   table.Row({"operators", MillisecondsCell(report.total.seconds),
-             "ms, " + FormatNumber(report.total.gflops()) + " GFLOP/s, " +
+             "ms, each in its fastest run: " + FormatNumber(report.total.gflops()) + " GFLOP/s, " +
                  FormatNumber(report.total.gbytes()) + " GB/s, " + Percent(report.total.roof()) +
                  " of the roofs"});
   // A GPU is waited for after each operator: that wall says nothing.
   if (!report.on_gpu()) {
     table.Row({"profiled", MillisecondsCell(report.profiled_wall),
-               "ms, of which the operators explain " + Percent(report.explained)});
+               "ms, the fastest whole run with the profiler; operators take " +
+                   Percent(report.explained) + " of a run"});
   }
   table.Row({"wall", MillisecondsCell(report.wall),
-             "ms without the profiler (median " + MillisecondsCell(report.median_wall) + ")"});
-  out << "\nsums, each of the fastest of " << report.runs << " runs\n";
+             "ms, the fastest whole run without it (median " +
+                 MillisecondsCell(report.median_wall) + ")"});
+  out << "\nsums, of " << report.runs << " runs\n";
   table.Print(out);
 }
 

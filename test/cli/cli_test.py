@@ -656,6 +656,8 @@ class LimitsTest(Case):
             self.assertRegex(text, r"(?s)feed-forward +4\.3 G.*h100:.*w4kv8 .*4090:")
             picture = (self.dir / name).read_text()
             self.assertIn("h100 w16kv8", picture)
+            self.assertIn(">1 k<", picture)
+            self.assertNotIn("e+", picture)
             self.assertNotIn("://", picture.replace("http://www.w3.org/2000/svg", ""))
         self.assertIn("neoverse-v2", self.oort("limits", "--list").out)
 

@@ -10,7 +10,7 @@ import subprocess
 import unittest
 import xml.dom.minidom
 
-from cli_test import OORT, RELU, Case, npy
+from cli_test import OORT, RELU, SOURCE, Case, npy
 
 # How many there are depends on the elements.
 NONZERO = """7767517
@@ -41,8 +41,8 @@ class ProfileTest(Case):
         for name in ("stem.act", "layer1.0.act", "layer1.1.act", "head"):
             self.assertRegex(out, rf"\n{re.escape(name)} +nn\.Tanh +\(1,64\)f32 +\d+\.\d{{3}} +\d+\.\d % +[█▏▎▍▌▋▊▉]+ ")
         self.assertRegex(out, r"\noperators +\d+\.\d{3} +ms")
-        self.assertRegex(out, r"operators explain \d+\.\d %")
-        self.assertRegex(out.splitlines()[-1], r"\Awall +\d+\.\d{3} +ms without the profiler")
+        self.assertRegex(out, r"operators take \d+\.\d % of a run")
+        self.assertRegex(out.splitlines()[-1], r"\Awall +\d+\.\d{3} +ms, the fastest whole run without it")
 
     def test_rows(self):
         model = self.model()
@@ -144,7 +144,7 @@ class ProfileFilesTest(Case):
         self.files = {name: self.dir / f"out.{name}" for name in ("html", "trace", "dot", "param")}
         arguments = [word for name, path in self.files.items() for word in (f"--{name}", path)]
         out = self.oort("profile", self.write("m.pnnx.param", text), *QUICK, *arguments, "--svg", self.dir / "svg").out
-        self.assertIn("operators explain", out)
+        self.assertIn("operators take", out)
 
     def text(self, name):
         return self.files[name].read_bytes().decode("utf-8", "surrogateescape")
@@ -167,6 +167,29 @@ class ProfileFilesTest(Case):
             self.assertEqual(picture.documentElement.tagName, "svg")
         boxes = xml.dom.minidom.parse(str(self.dir / "svg" / "graph.svg")).getElementsByTagName("title")
         self.assertEqual(len(boxes), len(self.NAMES) + 2)
+
+    def texts(self, picture):
+        drawn = xml.dom.minidom.parse(str(picture)).getElementsByTagName("text")
+        return [(float(t.getAttribute("x")), float(t.getAttribute("y")), t.firstChild.data) for t in drawn if t.firstChild]
+
+    def test_labels_do_not_lie_on_each_other(self):
+        """Roofs and the legend beside the plot; each type has a colour of its own."""
+        types = ["nn.Tanh", "nn.Sigmoid", "nn.GELU", "nn.SiLU", "nn.ELU", "nn.Mish", "nn.Softplus", "nn.Hardswish"]
+        lines = chain([f"op{i}" for i in range(len(types))]).replace("nn.Tanh", "{}").format(*types)
+        self.oort("profile", self.write("types.pnnx.param", lines), *QUICK, "--no-passes", "--svg", self.dir / "types")
+        labels = self.texts(self.dir / "types" / "roofline.svg")
+        beside = sorted(y for x, y, _ in labels if x > 750)
+        self.assertGreater(len(beside), len(types))
+        for upper, lower in zip(beside, beside[1:]):
+            self.assertGreaterEqual(lower - upper, 10)
+        self.assertFalse([text for _, _, text in labels if "e+" in text])
+        picture = xml.dom.minidom.parse(str(self.dir / "types" / "roofline.svg"))
+        colors = {c.getAttribute("fill") for c in picture.getElementsByTagName("circle")}
+        self.assertEqual(len(colors), len(types))
+
+    def test_blocks_of_memory_are_named(self):
+        self.oort("profile", SOURCE / "models" / "digits", *QUICK, "--svg", self.dir / "digits")
+        self.assertTrue([text for _, _, text in self.texts(self.dir / "digits" / "memory.svg") if "convbn2d" in text])
 
     def test_trace(self):
         trace = json.loads(self.files["trace"].read_bytes())
