@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Tensors as batches of matrices, computed in f64 or c128 and rounded at the end.
+// Tensors as batches of matrices.
 #pragma once
 
 #include <string>
 
 #include "core/dispatch.h"
 #include "layers/aten/recipe.h"
-#include "layers/linalg/decompositions.h"
+#include "layers/linalg/factorizations.h"
 
 namespace oort::linalg {
 
@@ -16,10 +16,18 @@ inline constexpr DTypeSet kMatrixDTypes = DType::kF32 | DType::kF64 | DType::kC6
 struct MatrixRecipes {
   LayerRegistry& registry;
   DTypeSet dtypes;
+  bool by_lapack = false;  ///< refused when a model is loaded, where there is no LAPACK
   void operator()(std::vector<std::string> types, const char* doc, const char* arguments,
                   Recipe recipe, int outputs = 1) const {
-    AddRecipe(registry, RecipeSchema(std::move(types), doc, arguments, dtypes).Outputs(outputs),
-              std::move(recipe));
+    LayerCreator create = CreateFromRecipe(std::move(recipe));
+    if (by_lapack) {
+      create = [create](const LayerInit& init) {
+        lapack::Require();
+        return create(init);
+      };
+    }
+    registry.Add(RecipeSchema(std::move(types), doc, arguments, dtypes).Outputs(outputs),
+                 std::move(create));
   }
 };
 
@@ -46,41 +54,76 @@ inline int64_t BatchCount(const Tensor& x) { return x.shape().Product(0, x.rank(
 inline DType RealDType(DType dtype) {
   return dtype == DType::kC64 ? DType::kF32 : dtype == DType::kC128 ? DType::kF64 : dtype;
 }
-inline DType WideDType(DType dtype) {
-  return oort::IsComplex(dtype) ? DType::kC128 : dtype == DType::kI32 ? dtype : DType::kF64;
+inline DType ComplexDType(DType dtype) {
+  return dtype == DType::kF32 ? DType::kC64 : dtype == DType::kF64 ? DType::kC128 : dtype;
 }
 
-/// Matrix `index` of a batch that is f64 or c128.
+/// Where matrix `index` of a batch begins.
 template <typename T>
-Matrix<T> Load(const Tensor& x, int64_t index) {
-  Matrix<T> matrix(x.dim(-2), x.dim(-1));
-  std::copy_n(x.data<T>() + index * x.dim(-2) * x.dim(-1), matrix.values.size(),
-              matrix.values.begin());
-  return matrix;
+const T* Begin(const Tensor& x, int64_t index) {
+  return x.data<T>() + index * x.dim(-2) * x.dim(-1);
 }
 template <typename T>
-void Store(const Matrix<T>& matrix, Tensor& x, int64_t index) {
-  std::copy(matrix.values.begin(), matrix.values.end(),
-            x.data<T>() + index * static_cast<int64_t>(matrix.values.size()));
+T* Begin(Tensor& x, int64_t index) {
+  return x.data<T>() + index * x.dim(-2) * x.dim(-1);
 }
 
-/// Outputs of the metas' shapes. `body(tag, inputs, outputs)` fills them while all are wide, and
-/// what it gives is rounded to the metas' dtypes.
-template <typename Body>
-std::vector<Value> ComputeWide(const Calls& call, const std::vector<Tensor>& inputs,
-                               const std::vector<Tensor>& metas, const Body& body) {
-  if (!call.computes()) return {metas.begin(), metas.end()};
-  std::vector<Tensor> from, to;
-  for (const Tensor& x : inputs) from.push_back(x.To(WideDType(x.dtype())));
-  for (const Tensor& meta : metas) to.emplace_back(WideDType(meta.dtype()), meta.shape());
-  if (oort::IsComplex(inputs[0].dtype())) {
-    body(TypeTag<std::complex<double>>{}, from, to);
-  } else {
-    body(TypeTag<double>{}, from, to);
+template <typename T>
+Matrix<T> Load(const Tensor& x, int64_t index, Form form = Form::kPlain) {
+  return Matrix<T>::From(Begin<T>(x, index), x.dim(-2), x.dim(-1), form);
+}
+template <typename T>
+void Store(const Matrix<T>& matrix, Tensor& x, int64_t index, Form form = Form::kPlain) {
+  matrix.CopyTo(Begin<T>(x, index), form);
+}
+
+/// For algorithms that go on until they converge: they might never, where a NaN is among the
+/// elements (of a triangle, where only that counts). torch refuses these, too.
+template <typename T, typename Counts>
+void RequireFinite(const Matrix<T>& a, const Counts& counts) {
+  for (Int j = 0; j < a.columns(); ++j) {
+    for (Int i = 0; i < a.rows(); ++i) {
+      if (!counts(i, j) || IsFinite(a(i, j))) continue;
+      throw Error(ErrorCode::kInvalidArgument,
+                  "the matrix has no such values: it holds a NaN or an infinity (row " +
+                      std::to_string(i) + ", column " + std::to_string(j) + ")");
+    }
   }
-  std::vector<Value> results;
-  for (size_t i = 0; i < metas.size(); ++i) results.emplace_back(to[i].To(metas[i].dtype()));
-  return results;
+}
+template <typename T>
+void RequireFinite(const Matrix<T>& a) {
+  RequireFinite(a, [](Int, Int) { return true; });
+}
+
+inline void RequireRegular(Int info, const char* what) {
+  if (info == 0) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              std::string("the matrix is ") + what + " (at column " + std::to_string(info) + ")");
+}
+inline void RequireConverged(Int info) {
+  if (info == 0) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              "the algorithm did not converge: the matrix is ill-conditioned or has too many equal "
+              "values (LAPACK's info is " +
+                  std::to_string(info) + ")");
+}
+
+/// Outputs of the metas' shapes, which `body(tag, inputs, outputs)` fills; the tag is of the dtype
+/// of the first input.
+template <typename Body>
+std::vector<Value> Compute(const Calls& call, const std::vector<Tensor>& inputs,
+                           const std::vector<Tensor>& metas, const Body& body) {
+  if (!call.computes()) return {metas.begin(), metas.end()};
+  std::vector<Tensor> outputs;
+  for (const Tensor& meta : metas) outputs.emplace_back(meta.dtype(), meta.shape());
+  switch (inputs[0].dtype()) {
+    case DType::kF32: body(TypeTag<float>{}, inputs, outputs); break;
+    case DType::kF64: body(TypeTag<double>{}, inputs, outputs); break;
+    case DType::kC64: body(TypeTag<std::complex<float>>{}, inputs, outputs); break;
+    case DType::kC128: body(TypeTag<std::complex<double>>{}, inputs, outputs); break;
+    default: Fail("f32, f64, c64 or c128", inputs[0]);
+  }
+  return {outputs.begin(), outputs.end()};
 }
 
 }  // namespace oort::linalg

@@ -7,73 +7,80 @@ namespace {
 
 using namespace linalg;  // NOLINT: the helpers of this folder
 
-void CheckRegular(int64_t info, const char* what) {
-  if (info == 0) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              std::string("the matrix is ") + what + " (at column " + std::to_string(info) + ")");
-}
-
-/// How an operator tells of a matrix that cannot be factored: as torch, by an error, unless the
-/// numbers of the columns are an output.
 Tensor InfoMeta(const Tensor& x) { return Tensor::Meta(DType::kI32, BatchShape(x, {})); }
 
-void TellInfo(std::vector<Tensor>& outputs, size_t at, int64_t index, int64_t info,
-              const char* what) {
-  if (at < outputs.size()) {
-    outputs[at].data<int32_t>()[index] = static_cast<int32_t>(info);
-  } else {
-    CheckRegular(info, what);
+/// How an operator tells of a matrix that cannot be factored: as torch, by an error, unless the
+/// numbers of the columns are an output; with check_errors by both.
+struct InfoForm {
+  bool output = false, check = true;
+  InfoForm(const Args& args, bool with_output, int check_errors)
+      : output(with_output), check(!with_output || ValueOr(args, check_errors, false).AsBool()) {}
+  void Tell(std::vector<Tensor>& outputs, int64_t index, Int info, const char* what) const {
+    if (output) outputs.back().data<int32_t>()[index] = info;
+    if (check) RequireRegular(info, what);
   }
-}
+};
 
 std::vector<Value> Inverse(const Calls& call, const Args& args, bool with_info) {
   const Tensor& x = args.tensor(0);
   RequireSquare(x);
+  const InfoForm form(args, with_info, 1);
   std::vector<Tensor> metas{Tensor::Meta(x.dtype(), x.shape())};
   if (with_info) metas.push_back(InfoMeta(x));
-  return ComputeWide(call, {x}, metas, [](auto tag, const auto& from, auto& to) {
+  return Compute(call, {x}, metas, [&form](auto tag, const auto& from, auto& to) {
     using T = typename decltype(tag)::Type;
+    Scratch<Int> pivots(from[0].dim(-1));
     for (int64_t i = 0; i < BatchCount(from[0]); ++i) {
-      Matrix<T> a = Load<T>(from[0], i), b = Matrix<T>::Identity(a.rows);
-      const Pivots pivots = FactorLu(a);
-      TellInfo(to, 1, i, pivots.singular, "singular");
-      SolveLu(a, pivots.rows, b);
+      Matrix<T> a = Load<T>(from[0], i), b = Matrix<T>::Identity(a.rows());
+      form.Tell(to, i, FactorLu(a, pivots.data()), "singular");
+      SolveLu(a, pivots.data(), Op::kNone, b);
       Store(b, to[0], i);
     }
   });
 }
 
-/// The determinant as a factor of size 1 and the logarithm of its size.
+/// The determinant, as it is and as a factor of size 1 with the logarithm of its size.
 template <typename T>
-std::pair<T, double> SignAndLog(Matrix<T> a) {
-  const Pivots pivots = FactorLu(a);
-  T sign = static_cast<double>(pivots.sign);
-  double log = 0;
-  for (int64_t i = 0; i < a.rows; ++i) {
-    const double size = std::abs(a(i, i));
-    sign = size == 0 ? T(0) : sign * a(i, i) / size;
-    log += std::log(size);
+struct Determinant {
+  explicit Determinant(Matrix<T> a) {
+    Scratch<Int> pivots(a.rows());
+    FactorLu(a, pivots.data());
+    for (Int i = 0; i < a.rows(); ++i) {
+      const T factor = a(i, i);
+      const Real<T> size = std::abs(factor);
+      const Real<T> exchanged = pivots[i] == i + 1 ? 1 : -1;
+      plain *= exchanged * factor;
+      sign *= size == 0 ? T(0) : exchanged * factor / size;
+      log += std::log(size);
+    }
   }
-  return {sign, log};
-}
+  T plain = 1, sign = 1;
+  Real<T> log = 0;
+};
 
-enum class Determinant { kPlain, kLog, kSignAndLog };
+enum class DeterminantKind { kPlain, kLog, kSignAndLog };
 
-std::vector<Value> DeterminantOf(const Calls& call, const Args& args, Determinant kind) {
+std::vector<Value> DeterminantOf(const Calls& call, const Args& args, DeterminantKind kind) {
   const Tensor& x = args.tensor(0);
   RequireSquare(x);
   const Shape shape = BatchShape(x, {});
   std::vector<Tensor> metas{Tensor::Meta(x.dtype(), shape)};
-  if (kind == Determinant::kSignAndLog) metas.push_back(Tensor::Meta(RealDType(x.dtype()), shape));
-  return ComputeWide(call, {x}, metas, [kind](auto tag, const auto& from, auto& to) {
+  if (kind == DeterminantKind::kSignAndLog) {
+    metas.push_back(Tensor::Meta(RealDType(x.dtype()), shape));
+  }
+  return Compute(call, {x}, metas, [kind](auto tag, const auto& from, auto& to) {
     using T = typename decltype(tag)::Type;
     for (int64_t i = 0; i < BatchCount(from[0]); ++i) {
-      const auto [sign, log] = SignAndLog(Load<T>(from[0], i));
+      const Determinant<T> of(Load<T>(from[0], i));
       T& result = to[0].template data<T>()[i];
-      if (kind == Determinant::kSignAndLog) to[1].template data<double>()[i] = log;
-      result = kind == Determinant::kSignAndLog ? sign
-               : kind == Determinant::kLog      ? std::log(sign) + log
-                                                : sign * std::exp(log);
+      switch (kind) {
+        case DeterminantKind::kPlain: result = of.plain; break;
+        case DeterminantKind::kLog: result = std::log(of.sign) + of.log; break;
+        case DeterminantKind::kSignAndLog:
+          result = of.sign;
+          to[1].template data<Real<T>>()[i] = of.log;
+          break;
+      }
     }
   });
 }
@@ -93,7 +100,7 @@ Value Expanded(const Calls& call, const Value& x, const Shape& batch) {
   return call("Tensor.expand", {{"input", x}, {"sizes", Value::Ints(shape.dims())}});
 }
 
-/// Calls solve(A, B) on batches of one shape; B may be vectors where the caller says so.
+/// Calls solve(A, B) on batches of one shape; B is of vectors where the caller says so.
 template <typename Body>
 std::vector<Value> OnMatrices(const Calls& call, Value a, Value b, bool left, bool vectors,
                               const Body& solve) {
@@ -111,7 +118,7 @@ std::vector<Value> OnMatrices(const Calls& call, Value a, Value b, bool left, bo
   const Shape batch = BroadcastShapes(BatchShape(a.AsTensor(), {}), BatchShape(b.AsTensor(), {}));
   a = Expanded(call, a, batch);
   b = Expanded(call, b, batch);
-  std::vector<Value> results = solve(a, b);
+  std::vector<Value> results = solve(a.AsTensor(), b.AsTensor());
   if (vectors) {
     Shape shape = results[0].AsTensor().shape();
     shape.Erase(shape.rank() - 1);
@@ -120,75 +127,59 @@ std::vector<Value> OnMatrices(const Calls& call, Value a, Value b, bool left, bo
   return results;
 }
 
-Value SwapAxes(const Calls& call, const Value& x) {
-  return call("torch.transpose", {{"input", x}, {"dim0", -1}, {"dim1", -2}});
-}
-
 std::vector<Value> Solve(const Calls& call, const Args& args, bool with_info) {
   const bool left = ValueOr(args, 2, true).AsBool();
   const bool vectors = left && IsVectors(args.tensor(0), args.tensor(1));
-  return OnMatrices(
-      call, args[0], args[1], left, vectors,
-      [&](const Value& a, const Value& b) -> std::vector<Value> {
-        const Value left_a = left ? a : SwapAxes(call, a), left_b = left ? b : SwapAxes(call, b);
-        const Tensor& right = left_b.AsTensor();
-        std::vector<Tensor> metas{Tensor::Meta(right.dtype(), right.shape())};
-        if (with_info) metas.push_back(InfoMeta(right));
-        std::vector<Value> results = ComputeWide(
-            call, {left_a.AsTensor(), right}, metas, [](auto tag, const auto& from, auto& to) {
-              using T = typename decltype(tag)::Type;
-              for (int64_t i = 0; i < BatchCount(from[0]); ++i) {
-                Matrix<T> lu = Load<T>(from[0], i), x = Load<T>(from[1], i);
-                const Pivots pivots = FactorLu(lu);
-                TellInfo(to, 1, i, pivots.singular, "singular");
-                SolveLu(lu, pivots.rows, x);
-                Store(x, to[0], i);
-              }
-            });
-        if (!left) results[0] = SwapAxes(call, results[0]);
-        return results;
-      });
+  const InfoForm info(args, with_info, 3);
+  return OnMatrices(call, args[0], args[1], left, vectors, [&](const Tensor& a, const Tensor& b) {
+    std::vector<Tensor> metas{Tensor::Meta(b.dtype(), b.shape())};
+    if (with_info) metas.push_back(InfoMeta(b));
+    return Compute(call, {a, b}, metas, [&](auto tag, const auto& from, auto& to) {
+      using T = typename decltype(tag)::Type;
+      const Form form = left ? Form::kPlain : Form::kAdjoint;  // X A = B is Aᴴ Xᴴ = Bᴴ
+      Scratch<Int> pivots(a.dim(-1));
+      for (int64_t i = 0; i < BatchCount(a); ++i) {
+        Matrix<T> lu = Load<T>(from[0], i), x = Load<T>(from[1], i, form);
+        info.Tell(to, i, FactorLu(lu, pivots.data()), "singular");
+        SolveLu(lu, pivots.data(), left ? Op::kNone : Op::kAdjoint, x);
+        Store(x, to[0], i, form);
+      }
+    });
+  });
 }
 
-std::vector<Value> Triangles(const Calls& call, const Value& a, const Value& b, bool upper,
-                             bool left, bool unit) {
-  const Value left_a = left ? a : SwapAxes(call, a), left_b = left ? b : SwapAxes(call, b);
-  const Tensor& right = left_b.AsTensor();
-  const bool above = upper == left;
-  std::vector<Value> results =
-      ComputeWide(call, {left_a.AsTensor(), right}, {Tensor::Meta(right.dtype(), right.shape())},
-                  [above, unit](auto tag, const auto& from, auto& to) {
-                    using T = typename decltype(tag)::Type;
-                    for (int64_t i = 0; i < BatchCount(from[0]); ++i) {
-                      Matrix<T> x = Load<T>(from[1], i);
-                      SolveTriangle(Load<T>(from[0], i), x, above, unit);
-                      Store(x, to[0], i);
-                    }
-                  });
-  if (!left) results[0] = SwapAxes(call, results[0]);
-  return results;
+std::vector<Value> Triangles(const Calls& call, const Tensor& a, const Tensor& b,
+                             const Triangle& form) {
+  return Compute(call, {a, b}, {Tensor::Meta(b.dtype(), b.shape())},
+                 [&form](auto tag, const auto& from, auto& to) {
+                   using T = typename decltype(tag)::Type;
+                   for (int64_t i = 0; i < BatchCount(from[0]); ++i) {
+                     Matrix<T> x = Load<T>(from[1], i);
+                     SolveTriangle(Load<T>(from[0], i), form, x);
+                     Store(x, to[0], i);
+                   }
+                 });
 }
 
 /// A, B, upper, left, unitriangular
 std::vector<Value> SolveTriangular(const Calls& call, const Args& args) {
-  const bool upper = args[2].AsBool(), left = ValueOr(args, 3, true).AsBool();
-  const bool unit = ValueOr(args, 4, false).AsBool();
+  const Triangle form{.upper = args[2].AsBool(),
+                      .unit = ValueOr(args, 4, false).AsBool(),
+                      .left = ValueOr(args, 3, true).AsBool()};
   RequireMatrices(args.tensor(1));
-  return OnMatrices(call, args[0], args[1], left, false, [&](const Value& a, const Value& b) {
-    return Triangles(call, a, b, upper, left, unit);
-  });
+  return OnMatrices(call, args[0], args[1], form.left, false,
+                    [&](const Tensor& a, const Tensor& b) { return Triangles(call, a, b, form); });
 }
 
 /// B, A, upper, transpose, unitriangular; gives A back as the second output.
 std::vector<Value> OldTriangularSolve(const Calls& call, const Args& args) {
-  const bool transposed = ValueOr(args, 3, false).AsBool();
-  const bool upper = ValueOr(args, 2, true).AsBool() != transposed;
-  const Value a = transposed ? SwapAxes(call, args[1]) : args[1];
+  const Triangle form{.upper = ValueOr(args, 2, true).AsBool(),
+                      .unit = ValueOr(args, 4, false).AsBool(),
+                      .op = ValueOr(args, 3, false).AsBool() ? Op::kTranspose : Op::kNone};
   RequireMatrices(args.tensor(0));
   std::vector<Value> results =
-      OnMatrices(call, a, args[0], true, false, [&](const Value& left, const Value& b) {
-        return Triangles(call, left, b, upper, true, ValueOr(args, 4, false).AsBool());
-      });
+      OnMatrices(call, args[1], args[0], true, false,
+                 [&](const Tensor& a, const Tensor& b) { return Triangles(call, a, b, form); });
   results.push_back(args[1]);
   return results;
 }
@@ -197,41 +188,32 @@ std::vector<Value> Cholesky(const Calls& call, const Args& args, bool with_info)
   const Tensor& x = args.tensor(0);
   RequireSquare(x);
   const bool upper = ValueOr(args, 1, false).AsBool();
+  const InfoForm info(args, with_info, 2);
   std::vector<Tensor> metas{Tensor::Meta(x.dtype(), x.shape())};
   if (with_info) metas.push_back(InfoMeta(x));
-  return ComputeWide(call, {x}, metas, [upper](auto tag, const auto& from, auto& to) {
+  return Compute(call, {x}, metas, [&](auto tag, const auto& from, auto& to) {
     using T = typename decltype(tag)::Type;
     for (int64_t i = 0; i < BatchCount(from[0]); ++i) {
-      // Only one triangle counts.
-      Matrix<T> a = upper ? Load<T>(from[0], i).Adjoint() : Load<T>(from[0], i);
-      TellInfo(to, 1, i, FactorCholesky(a), "not positive definite");
-      Store(upper ? a.Adjoint() : a, to[0], i);
+      Matrix<T> a = Load<T>(from[0], i);
+      info.Tell(to, i, FactorCholesky(a, upper), "not positive definite");
+      Store(a, to[0], i);
     }
   });
-}
-
-/// B (or the unit matrix), and a triangle L of L Lᴴ X = B.
-template <typename T>
-Matrix<T> SolveByCholesky(const Matrix<T>& triangle, bool upper, Matrix<T> b) {
-  const Matrix<T> other = triangle.Adjoint();
-  SolveTriangle(upper ? other : triangle, b, false, false);
-  SolveTriangle(upper ? triangle : other, b, true, false);
-  return b;
 }
 
 std::vector<Value> CholeskySolve(const Calls& call, const Args& args) {
   const bool upper = ValueOr(args, 2, false).AsBool();
   RequireMatrices(args.tensor(0));
-  return OnMatrices(call, args[1], args[0], true, false, [&](const Value& a, const Value& b) {
-    const Tensor& right = b.AsTensor();
-    return ComputeWide(call, {a.AsTensor(), right}, {Tensor::Meta(right.dtype(), right.shape())},
-                       [upper](auto tag, const auto& from, auto& to) {
-                         using T = typename decltype(tag)::Type;
-                         for (int64_t i = 0; i < BatchCount(from[0]); ++i) {
-                           Store(SolveByCholesky(Load<T>(from[0], i), upper, Load<T>(from[1], i)),
-                                 to[0], i);
-                         }
-                       });
+  return OnMatrices(call, args[1], args[0], true, false, [&](const Tensor& a, const Tensor& b) {
+    return Compute(call, {a, b}, {Tensor::Meta(b.dtype(), b.shape())},
+                   [upper](auto tag, const auto& from, auto& to) {
+                     using T = typename decltype(tag)::Type;
+                     for (int64_t i = 0; i < BatchCount(from[0]); ++i) {
+                       Matrix<T> x = Load<T>(from[1], i);
+                       SolveCholesky(Load<T>(from[0], i), upper, x);
+                       Store(x, to[0], i);
+                     }
+                   });
   });
 }
 
@@ -239,21 +221,22 @@ std::vector<Value> CholeskyInverse(const Calls& call, const Args& args) {
   const Tensor& x = args.tensor(0);
   RequireSquare(x);
   const bool upper = ValueOr(args, 1, false).AsBool();
-  return ComputeWide(call, {x}, {Tensor::Meta(x.dtype(), x.shape())},
-                     [upper](auto tag, const auto& from, auto& to) {
-                       using T = typename decltype(tag)::Type;
-                       for (int64_t i = 0; i < BatchCount(from[0]); ++i) {
-                         const Matrix<T> a = Load<T>(from[0], i);
-                         Store(SolveByCholesky(a, upper, Matrix<T>::Identity(a.rows)), to[0], i);
-                       }
-                     });
+  return Compute(call, {x}, {Tensor::Meta(x.dtype(), x.shape())},
+                 [upper](auto tag, const auto& from, auto& to) {
+                   using T = typename decltype(tag)::Type;
+                   for (int64_t i = 0; i < BatchCount(from[0]); ++i) {
+                     Matrix<T> a = Load<T>(from[0], i);
+                     RequireRegular(InvertCholesky(a, upper), "singular");
+                     Store(a, to[0], i);
+                   }
+                 });
 }
 
 Recipe WithInfo(std::vector<Value> (*recipe)(const Calls&, const Args&, bool), bool info) {
   return [=](const Calls& call, const Args& args) { return recipe(call, args, info); };
 }
 
-Recipe OfDeterminant(Determinant kind) {
+Recipe OfDeterminant(DeterminantKind kind) {
   return [kind](const Calls& call, const Args& args) { return DeterminantOf(call, args, kind); };
 }
 
@@ -262,18 +245,18 @@ Recipe OfDeterminant(Determinant kind) {
 
 OORT_LAYERS(solve) {
   using namespace oort;
-  const linalg::MatrixRecipes add{registry, linalg::kMatrixDTypes};
+  const linalg::MatrixRecipes add{registry, linalg::kMatrixDTypes, true};
   add({"aten::linalg_inv", "aten::inverse", "torch.inverse"}, "The inverse of square matrices",
       "*input", WithInfo(Inverse, false));
   add({"aten::linalg_inv_ex"}, "The inverse, and where a matrix has none", "*input check_errors",
       WithInfo(Inverse, true), 2);
   add({"aten::linalg_det", "aten::det", "torch.det"}, "The determinant of square matrices",
-      "*input", OfDeterminant(Determinant::kPlain));
+      "*input", OfDeterminant(DeterminantKind::kPlain));
   add({"aten::logdet", "torch.logdet"}, "The logarithm of the determinant", "*input",
-      OfDeterminant(Determinant::kLog));
+      OfDeterminant(DeterminantKind::kLog));
   add({"aten::linalg_slogdet", "aten::slogdet"},
       "The sign of the determinant, and the logarithm of its size", "*input",
-      OfDeterminant(Determinant::kSignAndLog), 2);
+      OfDeterminant(DeterminantKind::kSignAndLog), 2);
   add({"aten::linalg_solve"}, "X of A X = B, or of X A = B", "*A *B left", WithInfo(Solve, false));
   add({"aten::linalg_solve_ex"}, "X of A X = B, and where there is none", "*A *B left check_errors",
       WithInfo(Solve, true), 2);
