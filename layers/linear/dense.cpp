@@ -5,6 +5,7 @@
 #include <complex>
 
 #include "core/parallel.h"
+#include "layers/linear/blas_product.h"
 #include "layers/linear/wrapping.h"
 
 namespace oort {
@@ -24,12 +25,35 @@ Wrapping<T> DenseDot(const T* a, const T* b, int64_t count) {
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
+/// Whether BLAS has computed it.
+template <typename T>
+bool MultiplyByBlas(int threads, int64_t rows, RowsOf<const T> x, RowsOf<const T> weight,
+                    int64_t out, int64_t in, const T* bias, RowsOf<T> y) {
+  const BlasProduct<T> blas{.m = rows,
+                            .n = out,
+                            .k = in,
+                            .a_step = x.step,
+                            .b_step = weight.step,
+                            .c_step = y.step,
+                            .b_transposed = true,
+                            .accumulate = bias != nullptr};
+  if (!blas.IsWorthIt()) return false;
+  for (int64_t row = 0; bias != nullptr && row < rows; ++row) std::copy_n(bias, out, y[row]);
+  blas.Run(threads, [&](int64_t) -> typename BlasProduct<T>::Operands {
+    return {x.data, weight.data, y.data};
+  });
+  return true;
+}
+
 }  // namespace
 
 template <typename T>
 void MultiplyPlain(int threads, int64_t rows, RowsOf<const T> x, RowsOf<const T> weight,
                    int64_t out, int64_t in, const T* bias, RowsOf<T> y) {
   if (rows == 0 || out == 0) return;
+  if constexpr (kHasBlasProduct<T>) {
+    if (MultiplyByBlas(threads, rows, x, weight, out, in, bias, y)) return;
+  }
   const int64_t grain = 16384 / std::max<int64_t>(1, in) + 1;
   ParallelFor(threads, rows * out, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {

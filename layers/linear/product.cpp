@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "core/checked.h"
+#include "layers/linear/blas_product.h"
 
 namespace oort {
 namespace {
@@ -33,9 +34,40 @@ void MultiplyRow(const T* a, const T* b, int64_t n, int64_t k, T* c) {
   }
 }
 
+/// A stack times one matrix is one tall product.
+bool IsTall(const Product& product) {
+  return product.b_batch.elements() == 1 && product.a_batch.elements() == product.count();
+}
+
+/// Whether BLAS has computed it.
+template <typename T>
+bool RunByBlas(const Context& context, const Product& product, const Tensor& a, const Tensor& b,
+               Tensor& output) {
+  const int64_t n = product.n, k = product.k;
+  const int64_t m = IsTall(product) ? product.m * product.count() : product.m;
+  const BlasProduct<T> blas{.m = m,
+                            .n = n,
+                            .k = k,
+                            .count = IsTall(product) ? 1 : product.count(),
+                            .a_step = k,
+                            .b_step = n,
+                            .c_step = n};
+  if (!blas.IsWorthIt()) return false;
+  const T *a_data = a.data<T>(), *b_data = b.data<T>();
+  T* c_data = output.data<T>();
+  blas.Run(context.threads(), [&](int64_t i) -> typename BlasProduct<T>::Operands {
+    return {a_data + StackIndex(product.batch, product.a_batch, i) * m * k,
+            b_data + StackIndex(product.batch, product.b_batch, i) * k * n, c_data + i * m * n};
+  });
+  return true;
+}
+
 template <typename T>
 void RunPlain(const Context& context, const Product& product, const Tensor& a, const Tensor& b,
               Tensor& output) {
+  if constexpr (kHasBlasProduct<T>) {
+    if (RunByBlas<T>(context, product, a, b, output)) return;
+  }
   const int64_t m = product.m, n = product.n, k = product.k;
   const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, n * k));
   context.ParallelFor(product.count() * m, grain, [&](int64_t begin, int64_t end) {
@@ -47,11 +79,6 @@ void RunPlain(const Context& context, const Product& product, const Tensor& a, c
       MultiplyRow(a_row, b_matrix, n, k, output.data<T>() + row * n);
     }
   });
-}
-
-/// A stack times one matrix is one tall product.
-bool IsTall(const Product& product) {
-  return product.b_batch.elements() == 1 && product.a_batch.elements() == product.count();
 }
 
 GemmSize SizeOf(const Product& product, bool b_packed) {
