@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "cuda/conv/conv.h"
 #include "cuda/device.h"
 #include "cuda/memory.h"
+#include "layers/convolution/cuda/conv.h"
 #include "oort/error.h"
 
 namespace oort::cuda {

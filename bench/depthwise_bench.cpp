@@ -5,7 +5,7 @@
 
 #include "bench/measure.h"
 #include "core/parallel.h"
-#include "layers/channels_last/depthwise.h"
+#include "layers/convolution/depthwise/depthwise.h"
 
 namespace oort::bench {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "bench/measure.h"
 #include "core/parallel.h"
-#include "layers/channels_last/winograd.h"
+#include "layers/convolution/winograd/winograd.h"
 
 namespace oort::bench {
 namespace {

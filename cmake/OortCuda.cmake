@@ -68,25 +68,29 @@ function(oort_cuda_objects name sources)
   endif()
 endfunction()
 
-# Adds source/cuda and the CUDA layers to the target: *.cu, and *.cuda.cpp for what calls CUDA from
-# plain C++. source/cuda/host is plain C++ without CUDA and is part of every build. All that
-# includes CUDA's headers is a library of its own, so that the rest compiles the same either way.
+# Adds what needs CUDA to the target: source/cuda, and everywhere else *.cu, and *.cuda.cpp for what
+# calls CUDA from plain C++. source/cuda/host is plain C++ without CUDA and is part of every build;
+# *no_cuda.cpp stands in where the build has no CUDA. All that includes CUDA's headers is a library
+# of its own, so that the rest compiles the same either way.
 function(oort_add_cuda target)
-  set(folder ${PROJECT_SOURCE_DIR}/source/cuda)
-  file(GLOB_RECURSE host CONFIGURE_DEPENDS ${folder}/host/*.cpp)
+  set(folder ${PROJECT_SOURCE_DIR}/source)
+  file(GLOB_RECURSE host CONFIGURE_DEPENDS ${folder}/cuda/host/*.cpp)
   target_sources(${target} PRIVATE ${host})
   set(layers "")
   if(NOT OORT_HAS_CUDA)
-    target_sources(${target} PRIVATE ${folder}/no_cuda.cpp)
+    file(GLOB_RECURSE stand_ins CONFIGURE_DEPENDS ${folder}/*no_cuda.cpp)
+    target_sources(${target} PRIVATE ${stand_ins})
   else()
-    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/*.cpp ${folder}/*.cu)
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/cuda/*.cpp ${folder}/*.cu
+      ${folder}/*.cuda.cpp)
     file(GLOB_RECURSE layers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/layers/*.cu
       ${PROJECT_SOURCE_DIR}/layers/*.cuda.cpp)
-    list(FILTER sources EXCLUDE REGEX "/no_cuda\\.cpp$|/source/cuda/host/")
+    list(FILTER sources EXCLUDE REGEX "no_cuda\\.cpp$|/source/cuda/host/")
     # *.sm90a.cu uses instructions that Hopper alone has, in machine code for it and nothing else.
-    set(hopper ${sources})
+    set(hopper ${sources} ${layers})
     list(FILTER hopper INCLUDE REGEX "\\.sm90a\\.cu$")
     list(FILTER sources EXCLUDE REGEX "\\.sm90a\\.cu$")
+    list(FILTER layers EXCLUDE REGEX "\\.sm90a\\.cu$")
     oort_cuda_objects(${target}_cuda "${sources};${layers}")
     # A rounding less would pick another pixel where torch's arithmetic meets the middle.
     set_source_files_properties(${PROJECT_SOURCE_DIR}/layers/vision/device_grid.cu

@@ -69,7 +69,7 @@ function(oort_add_kernels target name isa sources)
   # A row of a language model has the same result whoever its neighbours are: what is fused must not
   # depend on how many rows a function does at a time.
   foreach(source IN LISTS sources)
-    if(source MATCHES "layers/language/|cpu/compact/")
+    if(source MATCHES "layers/(attention/paged|quantized_linear|rotary)/")
       set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
     endif()
   endforeach()

@@ -14,7 +14,7 @@
 namespace oort {
 
 namespace cuda {
-class SequenceTable;  // cuda/language/sequence_table.h
+class SequenceTable;  // layers/attention/paged/sequence_table.h
 }
 
 /// How keys and values are kept. kInt8 has a scale for each token and head.

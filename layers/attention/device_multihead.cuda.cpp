@@ -8,7 +8,7 @@
 
 #include "layers/aten/recipe.h"
 #include "layers/attention/mha_inputs.h"
-#include "layers/linear/weight_arg.h"
+#include "layers/weight_arg.h"
 
 namespace oort {
 namespace {

@@ -8,8 +8,8 @@
 #include "layers/attention/mha_inputs.h"
 #include "layers/composite/float_dtypes.h"
 #include "layers/linear/dense.h"
-#include "layers/linear/weight_arg.h"
 #include "layers/repair_log.h"
+#include "layers/weight_arg.h"
 
 namespace oort {
 namespace {

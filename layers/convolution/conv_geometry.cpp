@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/checked.h"
-#include "layers/linear/weight_arg.h"
+#include "layers/weight_arg.h"
 #include "layers/window_bounds.h"
 
 namespace oort {

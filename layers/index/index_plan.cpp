@@ -6,7 +6,7 @@
 
 #include "core/dispatch.h"
 #include "layers/index/index_list.h"
-#include "layers/index/slice_range.h"
+#include "layers/shape/slice_range.h"
 #include "layers/shape/strided_copy.h"
 
 namespace oort {

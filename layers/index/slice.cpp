@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/checked.h"
-#include "layers/index/slice_range.h"
 #include "layers/index/slice_spec.h"
+#include "layers/shape/slice_range.h"
 #include "layers/shape/strided_layer.h"
 
 namespace oort {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "layers/index/slice_range.h"
 #include "layers/index/slice_spec.h"
+#include "layers/shape/slice_range.h"
 #include "layers/shape/strided_copy.h"
 #include "layers/shape/strided_layer.h"
 

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "layers/index/slice_range.h"
 #include "layers/repair_log.h"
+#include "layers/shape/slice_range.h"
 
 namespace oort {
 namespace {

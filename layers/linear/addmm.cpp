@@ -2,9 +2,9 @@
 #include <type_traits>
 
 #include "core/dispatch.h"
+#include "core/wrapping.h"
 #include "layers/composite/float_dtypes.h"
 #include "layers/linear/product.h"
-#include "layers/linear/wrapping.h"
 
 namespace oort {
 namespace {

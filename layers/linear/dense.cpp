@@ -5,8 +5,8 @@
 #include <complex>
 
 #include "core/parallel.h"
+#include "core/wrapping.h"
 #include "layers/linear/blas_product.h"
-#include "layers/linear/wrapping.h"
 
 namespace oort {
 namespace {

@@ -2,8 +2,8 @@
 // x W^T + b in f16: the rows are the pixels of an image that is one pixel high.
 #include "layers/linear/half_linear.h"
 
-#include "layers/channels_last/row_conv.h"
-#include "layers/channels_last/unit_conv.h"
+#include "layers/convolution/direct/row_conv.h"
+#include "layers/convolution/matrix_unit/matrix_unit_conv.h"
 #include "layers/fused_activation.h"
 #include "layers/linear/linear_shapes.h"
 #include "layers/precision_param.h"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "core/checked.h"
+#include "core/wrapping.h"
 #include "layers/aten/spelling.h"
 #include "layers/composite/float_dtypes.h"
 #include "layers/fused_activation.h"
 #include "layers/linear/dense.h"
 #include "layers/linear/half_linear.h"
 #include "layers/linear/linear_shapes.h"
-#include "layers/linear/wrapping.h"
 #include "layers/precision_param.h"
 
 namespace oort {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cpu/gemm.h"
-#include "layers/linear/weight_arg.h"
+#include "layers/weight_arg.h"
 
 namespace oort {
 

@@ -4,8 +4,8 @@
 #include "core/checked.h"
 #include "core/scratch_vector.h"
 #include "layers/aten/spelling.h"
-#include "layers/linear/weight_arg.h"
 #include "layers/precision_param.h"
+#include "layers/weight_arg.h"
 
 namespace oort {
 namespace {

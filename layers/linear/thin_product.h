@@ -5,7 +5,7 @@
 
 #include "cpu/activation.h"
 #include "cpu/gemm.h"
-#include "cuda/conv/conv.h"
+#include "layers/convolution/cuda/conv.h"
 #include "oort/tensor.h"
 
 namespace oort {

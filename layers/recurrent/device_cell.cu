@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "layers/recurrent/device_cell.h"
 
-#include "cuda/conv/conv.h"
 #include "cuda/launch.h"
+#include "layers/convolution/cuda/conv.h"
 
 namespace oort {
 namespace {

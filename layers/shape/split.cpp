@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 
-#include "layers/index/slice_range.h"
+#include "layers/shape/slice_range.h"
 #include "layers/shape/strided_layer.h"
 
 namespace oort {

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "cpu/weight_format.h"
 #include "oort/tensor.h"
 #include "parser/checkpoint/decoder_config.h"
+#include "weights/weight_format.h"
 
 namespace oort {
 

@@ -6,7 +6,7 @@
 
 #include "core/checked.h"
 #include "core/problems.h"
-#include "cpu/weight_blocks.h"
+#include "weights/weight_blocks.h"
 
 namespace oort {
 namespace {

@@ -8,9 +8,9 @@
 #include <string>
 #include <string_view>
 
-#include "cpu/weight_format.h"
 #include "oort/source.h"
 #include "parser/checkpoint/decoder_config.h"
+#include "weights/weight_format.h"
 
 namespace oort {
 

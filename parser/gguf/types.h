@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "cpu/weight_format.h"
+#include "weights/weight_format.h"
 
 namespace oort::gguf {
 

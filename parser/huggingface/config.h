@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "parser/checkpoint/decoder_config.h"
-#include "parser/json/json.h"
+#include "text/json.h"
 
 namespace oort {
 

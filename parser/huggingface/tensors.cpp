@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/problems.h"
-#include "parser/json/json.h"
 #include "parser/safetensors/safetensors.h"
+#include "text/json.h"
 
 namespace oort::huggingface {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "core/checked.h"
 #include "core/problems.h"
-#include "parser/json/json.h"
+#include "text/json.h"
 
 namespace oort::safetensors {
 namespace {

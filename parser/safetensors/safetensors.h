@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "cpu/weight_format.h"
 #include "oort/source.h"
+#include "weights/weight_format.h"
 
 namespace oort::safetensors {
 

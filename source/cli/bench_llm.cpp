@@ -5,7 +5,7 @@
 #include "cli/language.h"
 #include "cli/results.h"
 #include "cuda/roofs.h"
-#include "llm/limits/limits.h"
+#include "limits/limits.h"
 
 namespace oort::cli {
 namespace {

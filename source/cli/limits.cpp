@@ -8,7 +8,7 @@
 #include "cli/limits_report.h"
 #include "cli/text.h"
 #include "core/cpu_limits.h"
-#include "llm/limits/device_memory.h"
+#include "limits/device_memory.h"
 #include "oort/engine.h"
 #include "oort/error.h"
 

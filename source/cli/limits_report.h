@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "llm/limits/limits.h"
+#include "limits/limits.h"
 
 namespace oort::cli {
 

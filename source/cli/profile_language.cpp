@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "cli/language.h"
-#include "cuda/language/sequence_table.h"
+#include "layers/attention/paged/sequence_table.h"
 #include "llm/decoder_runner.h"
 #include "oort/session.h"
 

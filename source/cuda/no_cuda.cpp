@@ -2,7 +2,6 @@
 // What stands for source/cuda in a build without CUDA.
 #include "cuda/device.h"
 #include "cuda/hold.h"
-#include "cuda/language/draw.h"
 #include "cuda/memory.h"
 #include "cuda/roofs.h"
 #include "cuda/stream.h"
@@ -58,7 +57,5 @@ void Trim(int) {}
 FreeMemory MemoryOf(int) { ThrowNoCuda(); }
 Roofs MeasureRoofs(int) { ThrowNoCuda(); }
 void Hold(const Stream&, double) {}
-TokenDrawer::TokenDrawer(int device) : stream_(device) {}
-std::span<const int32_t> TokenDrawer::Draw(const Tensor&, std::span<const TokenDraw>) { return {}; }
 
 }  // namespace oort::cuda

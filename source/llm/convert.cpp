@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "core/guard.h"
-#include "models/decoder/converted.h"
+#include "decoder/converted.h"
 #include "oort/language_model.h"
 
 namespace oort {

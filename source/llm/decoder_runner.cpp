@@ -5,9 +5,9 @@
 #include <array>
 
 #include "core/checked.h"
-#include "cpu/compact/compact_matrix.h"
-#include "cuda/language/sequence_table.h"
 #include "cuda/memory.h"
+#include "layers/attention/paged/sequence_table.h"
+#include "layers/quantized_linear/cpu/quantized_matrix.h"
 #include "runtime/placement.h"
 
 namespace oort {

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "cuda/language/draw.h"
+#include "llm/sampling/token_drawer.h"
 #include "oort/kv_cache.h"
 #include "oort/language_model.h"
 #include "oort/session.h"

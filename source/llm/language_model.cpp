@@ -5,15 +5,15 @@
 #include <set>
 
 #include "core/guard.h"
-#include "llm/limits/device_memory.h"
-#include "llm/tokenizer/tokenizer_of.h"
-#include "models/decoder/compact_checkpoint.h"
-#include "models/decoder/converted.h"
-#include "models/decoder/decoder.h"
-#include "models/decoder/random_checkpoint.h"
+#include "decoder/converted.h"
+#include "decoder/decoder.h"
+#include "decoder/quantized_checkpoint.h"
+#include "decoder/random_checkpoint.h"
+#include "limits/device_memory.h"
 #include "parser/checkpoint/checkpoint.h"
 #include "parser/checkpoint/tokenizer_source.h"
-#include "parser/json/json.h"
+#include "text/json.h"
+#include "tokenizer/tokenizer_of.h"
 
 namespace oort {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "llm/jinja/text.h"
+#include "chat_template/text.h"
 #include "oort/error.h"
 
 namespace oort {

@@ -10,7 +10,7 @@
 #include "core/host_memory.h"
 #include "core/memory_budget.h"
 #include "core/parallel.h"
-#include "cuda/language/sequence_table.h"
+#include "layers/attention/paged/sequence_table.h"
 #include "oort/kv_cache.h"
 #include "runtime/device_run.h"
 #include "runtime/profile_recorder.h"

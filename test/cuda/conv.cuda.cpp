@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Convolutions on the device against sums in f64 of the same rounded inputs.
-#include "cuda/conv/conv.h"
+#include "layers/convolution/cuda/conv.h"
 
 #include <cstring>
 #include <vector>
 
-#include "cuda/conv/narrow_conv.h"
 #include "device_case.h"
+#include "layers/convolution/cuda/narrow_conv.h"
 
 namespace oort::cuda {
 namespace {

@@ -4,15 +4,15 @@
 #include <algorithm>
 #include <string_view>
 
+#include "decoder/converted.h"
+#include "decoder/decoder.h"
 #include "harness.h"
-#include "llm/tokenizer/tokenizer_of.h"
-#include "models/decoder/converted.h"
-#include "models/decoder/decoder.h"
 #include "oort/chat_template.h"
 #include "oort/kv_cache.h"
 #include "oort/session.h"
 #include "parser/checkpoint/checkpoint.h"
 #include "parser/checkpoint/tokenizer_source.h"
+#include "tokenizer/tokenizer_of.h"
 
 namespace oort::fuzz {
 namespace {

@@ -5,9 +5,9 @@
 #include <string_view>
 
 #include "harness.h"
-#include "llm/tokenizer/utf8.h"
 #include "oort/error.h"
 #include "oort/tokenizer.h"
+#include "text/utf8.h"
 
 namespace {
 

@@ -4,8 +4,8 @@
 // is.
 #include <cstdlib>
 
+#include "decoder/traced.h"
 #include "harness.h"
-#include "models/decoder/traced.h"
 #include "oort/kv_cache.h"
 #include "oort/layer.h"
 #include "oort/pnnx.h"

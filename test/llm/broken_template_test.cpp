@@ -5,7 +5,7 @@
 #include "kit/errors.h"
 #include "kit/files.h"
 #include "oort/engine.h"
-#include "parser/json/json.h"
+#include "text/json.h"
 
 namespace oort {
 namespace {

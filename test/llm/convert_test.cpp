@@ -4,11 +4,11 @@
 
 #include <cmath>
 
+#include "decoder/converted.h"
 #include "kit/errors.h"
 #include "kit/files.h"
 #include "llm/decoder_runner.h"
-#include "models/decoder/converted.h"
-#include "parser/json/json.h"
+#include "text/json.h"
 
 namespace oort {
 namespace {

@@ -6,12 +6,12 @@
 
 #include "cuda/device.h"
 #include "cuda/memory.h"
+#include "decoder/random_checkpoint.h"
 #include "kit/errors.h"
 #include "kit/files.h"
+#include "limits/device_memory.h"
 #include "llm/decoder_runner.h"
-#include "llm/limits/device_memory.h"
 #include "llm/memory_needs.h"
-#include "models/decoder/random_checkpoint.h"
 #include "oort/engine.h"
 
 namespace oort {

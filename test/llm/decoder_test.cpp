@@ -9,7 +9,7 @@
 #include "kit/errors.h"
 #include "kit/files.h"
 #include "llm/decoder_runner.h"
-#include "parser/json/json.h"
+#include "text/json.h"
 
 namespace oort {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "llm/decoder_runner.h"
-#include "parser/json/json.h"
+#include "text/json.h"
 
 namespace oort::testing {
 

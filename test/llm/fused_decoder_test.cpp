@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <array>
 
+#include "decoder/converted.h"
+#include "decoder/decoder.h"
 #include "graph/passes/passes.h"
 #include "kit/files.h"
-#include "models/decoder/converted.h"
-#include "models/decoder/decoder.h"
 #include "oort/kv_cache.h"
 #include "oort/language_model.h"
 #include "oort/testing.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
-#include "llm/jinja/lexer.h"
+#include "chat_template/lexer.h"
 #include "oort/error.h"
 
 namespace oort::jinja {

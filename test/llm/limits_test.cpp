@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "llm/limits/limits.h"
+#include "limits/limits.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "llm/limits/device_memory.h"
+#include "limits/device_memory.h"
 #include "oort/error.h"
 
 namespace oort::limits {

@@ -3,8 +3,8 @@
 
 #include <cmath>
 
+#include "decoder/random_checkpoint.h"
 #include "kit/errors.h"
-#include "models/decoder/random_checkpoint.h"
 
 namespace oort {
 namespace {

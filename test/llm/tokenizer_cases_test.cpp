@@ -10,10 +10,10 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "llm/tokenizer/json.h"
-#include "llm/tokenizer/regex.h"
-#include "llm/tokenizer/utf8.h"
 #include "oort/tokenizer.h"
+#include "text/regex.h"
+#include "text/utf8.h"
+#include "tokenizer/json.h"
 
 namespace oort {
 namespace {

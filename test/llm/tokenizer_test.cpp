@@ -8,11 +8,11 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "llm/tokenizer/regex.h"
-#include "llm/tokenizer/tokenizer_of.h"
-#include "llm/tokenizer/unicode.h"
-#include "llm/tokenizer/utf8.h"
 #include "oort/error.h"
+#include "text/regex.h"
+#include "text/unicode.h"
+#include "text/utf8.h"
+#include "tokenizer/tokenizer_of.h"
 
 namespace oort {
 namespace {

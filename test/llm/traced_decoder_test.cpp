@@ -7,11 +7,11 @@
 #include <cmath>
 #include <fstream>
 
+#include "decoder/traced.h"
+#include "decoder/traced_tables.h"
 #include "kit/errors.h"
 #include "kit/files.h"
 #include "llm/expect_logits.h"
-#include "models/decoder/traced.h"
-#include "models/decoder/traced_tables.h"
 #include "oort/engine.h"
 #include "oort/pnnx.h"
 

@@ -8,8 +8,8 @@
 
 #include "kit/errors.h"
 #include "kit/files.h"
-#include "llm/tokenizer/utf8.h"
 #include "oort/engine.h"
+#include "text/utf8.h"
 
 namespace oort {
 namespace {

@@ -12,7 +12,7 @@
 #include "kit/errors.h"
 #include "kit/files.h"
 #include "parser/checkpoint/tokenizer_source.h"
-#include "parser/json/json.h"
+#include "text/json.h"
 
 namespace oort {
 namespace {

@@ -2,7 +2,7 @@
 // Sampling by who has the logits: the model itself, or the GPU that made them.
 #pragma once
 
-#include "cuda/language/draw.h"
+#include "llm/sampling/token_drawer.h"
 #include "oort/sampler.h"
 
 namespace oort {

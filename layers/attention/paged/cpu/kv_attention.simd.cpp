@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT
+#include <cstring>
+
+#include "cpu/unroll.h"
+#include "cpu/vec.h"
+#include "cpu/vec_math.h"
+#include "layers/attention/paged/cpu/kv_fetch.h"
+#include "layers/attention/paged/cpu/kv_kernels.h"
+#include "layers/attention/paged/cpu/kv_load.h"
+#include "layers/quantized_linear/cpu/quantized_scales.h"
+
+namespace oort::OORT_ISA {
+namespace {
+
+constexpr int kTokenVectors = kTokens / Vec::kWidth;
+constexpr float kMasked = -1e30f;
+
+/// Four factors of each row: in registers where an instruction can take one of their lanes.
+template <int rows>
+struct FourFactors {
+#if defined(OORT_ISA_neon)
+  Vec v[rows];
+  template <typename At>
+  [[gnu::always_inline]] explicit FourFactors(At at) {
+    Unroll<rows>([&](auto r) { v[r] = Vec::Load(at(r)); });
+  }
+  template <int row, int lane>
+  [[gnu::always_inline]] Vec Times(Vec a, Vec sum) const {
+    return Vec(vfmaq_laneq_f32(sum.v, a.v, v[row].v, lane));
+  }
+#else
+  const float* p[rows];
+  template <typename At>
+  [[gnu::always_inline]] explicit FourFactors(At at) {
+    Unroll<rows>([&](auto r) { p[r] = at(r); });
+  }
+  template <int row, int lane>
+  [[gnu::always_inline]] Vec Times(Vec a, Vec sum) const {
+    return Fma(a, Vec(p[row][lane]), sum);
+  }
+#endif
+};
+
+/// Vectors of sums that a row has at a time: as many as registers hold for all rows.
+template <int rows>
+inline constexpr int kSumVectors = rows > 4 ? 2 : 4;
+
+/// sums[row][i] += load(step)[i] * factor(row)[step] for all steps, one after the other.
+template <int rows, int width, typename Load, typename Factor>
+[[gnu::always_inline]] inline void AddSteps(int64_t steps, Load load, Factor factor,
+                                            Vec (&sums)[rows][width]) {
+  int64_t step = 0;
+  for (; step + 4 <= steps; step += 4) {
+    const FourFactors<rows> four([&](int r) { return factor(r) + step; });
+    Unroll<4>([&](auto j) {
+      constexpr int kLane = j;
+      Vec v[width];
+      Unroll<width>([&](auto i) { v[i] = load(step + j, i); });
+      Unroll<rows>([&](auto r) {
+        constexpr int kRow = r;
+        Unroll<width>(
+            [&](auto i) { sums[r][i] = four.template Times<kRow, kLane>(v[i], sums[r][i]); });
+      });
+    });
+  }
+  for (; step < steps; ++step) {
+    Vec v[width];
+    Unroll<width>([&](auto i) { v[i] = load(step, i); });
+    Unroll<rows>([&](auto r) {
+      const Vec one(factor(r)[step]);
+      Unroll<width>([&](auto i) { sums[r][i] = Fma(v[i], one, sums[r][i]); });
+    });
+  }
+}
+
+/// scores[row][token] of `width` vectors of tokens of one block.
+template <KvType type, int rows, int width>
+inline void VectorScores(const KvAttention& a, const std::byte* keys, int first,
+                         float (&scores)[kKvRows][kStepBlocks * kTokens], int at) {
+  Vec sums[rows][width];
+  Unroll<rows>([&](auto r) { Unroll<width>([&](auto i) { sums[r][i] = Vec(0.0f); }); });
+  AddSteps<rows, width>(
+      a.head_dim,
+      [&](int64_t d, int i) { return LoadKv<type>(keys, d * kTokens + (first + i) * Vec::kWidth); },
+      [&](int r) { return a.query[r]; }, sums);
+  const Vec scale(a.scale);
+  Unroll<width>([&](auto i) {
+    const int token = (first + i) * Vec::kWidth;
+    Vec factor = scale;
+    if constexpr (type == KvType::kInt8) {
+      factor = factor * LoadFloat(ScalesOf(keys, a.head_dim), token);
+    }
+    Unroll<rows>([&](auto r) {
+      Vec score = sums[r][i] * factor;
+      if (a.softcap > 0) score = Tanh(score / Vec(a.softcap)) * Vec(a.softcap);
+      score.Store(scores[r] + at + token);
+    });
+  });
+}
+
+template <KvType type, int rows>
+inline void BlockScores(const KvAttention& a, const std::byte* keys,
+                        float (&scores)[kKvRows][kStepBlocks * kTokens], int at) {
+  constexpr int kWidth = kSumVectors<rows> < kTokenVectors ? kSumVectors<rows> : kTokenVectors;
+  for (int i = 0; i < kTokenVectors; i += kWidth) {
+    VectorScores<type, rows, kWidth>(a, keys, i, scores, at);
+  }
+}
+
+/// Scores of tokens that the row does not see go; the rest become weights, and what was summed so
+/// far is brought to the new largest score.
+inline void WeighScores(KvAttention& a, int row, int64_t first_token, int count, float* scores) {
+  if (first_token < a.first[row] || first_token + count - 1 > a.last[row]) {
+    for (int i = 0; i < count; ++i) {
+      const int64_t token = first_token + i;
+      if (token < a.first[row] || token > a.last[row]) scores[i] = kMasked;
+    }
+  }
+  Vec largest(kMasked);
+  for (int i = 0; i < count; i += Vec::kWidth) largest = FastMax(Vec::Load(scores + i), largest);
+  const float most = ReduceMax(largest);
+  if (most > a.max[row]) {
+    const float shrink = a.weight[row] == 0.0f ? 0.0f : __builtin_expf(a.max[row] - most);
+    a.max[row] = most;
+    a.weight[row] *= shrink;
+    const Vec factor(shrink);
+    for (int64_t d = 0; d < a.head_dim; d += Vec::kWidth) {
+      const int rest =
+          a.head_dim - d < Vec::kWidth ? static_cast<int>(a.head_dim - d) : Vec::kWidth;
+      (Vec::LoadPartial(a.sums[row] + d, rest) * factor).StorePartial(a.sums[row] + d, rest);
+    }
+  }
+  Vec sum(0.0f);
+  const Vec max(a.max[row]), masked(kMasked);
+  for (int i = 0; i < count; i += Vec::kWidth) {
+    const Vec score = Vec::Load(scores + i);
+    const Vec weight = Select(score > masked, Exp(score - max), Vec(0.0f));
+    weight.Store(scores + i);
+    sum = sum + weight;
+  }
+  a.weight[row] += ReduceAdd(sum);
+}
+
+/// Adds the values of one block, `width` vectors from element d on.
+template <KvType type, int rows, int width>
+inline void AddValues(const KvAttention& a, const std::byte* values, int64_t d, int tokens,
+                      const float (&weights)[kKvRows][kStepBlocks * kTokens], int at) {
+  Vec sums[rows][width];
+  Unroll<rows>([&](auto r) {
+    Unroll<width>([&](auto i) { sums[r][i] = Vec::Load(a.sums[r] + d + i * Vec::kWidth); });
+  });
+  AddSteps<rows, width>(
+      tokens,
+      [&](int64_t t, int i) { return LoadKv<type>(values, t * a.head_dim + d + i * Vec::kWidth); },
+      [&](int r) { return weights[r] + at; }, sums);
+  Unroll<rows>([&](auto r) {
+    Unroll<width>([&](auto i) { sums[r][i].Store(a.sums[r] + d + i * Vec::kWidth); });
+  });
+}
+
+/// The elements of a head that make no whole vector.
+template <KvType type>
+inline float ElementAt(const std::byte* values, int64_t index) {
+  if constexpr (type == KvType::kF32) {
+    float value;
+    std::memcpy(&value, values + 4 * index, 4);
+    return value;
+  } else if constexpr (type == KvType::kF16) {
+    uint16_t half;
+    std::memcpy(&half, values + 2 * index, 2);
+    return HalfToFloat(half);
+  } else {
+    return static_cast<float>(static_cast<int8_t>(values[index]));
+  }
+}
+
+template <KvType type, int rows>
+inline void BlockValues(const KvAttention& a, const std::byte* values, int tokens,
+                        float (&weights)[kKvRows][kStepBlocks * kTokens], int at) {
+  if constexpr (type == KvType::kInt8) {
+    const std::byte* scales = ScalesOf(values, a.head_dim);
+    for (int t = 0; t < tokens; ++t) {
+      float scale;
+      std::memcpy(&scale, scales + 4 * t, 4);
+      Unroll<rows>([&](auto r) { weights[r][at + t] *= scale; });
+    }
+  }
+  int64_t d = 0;
+  constexpr int kWide = kSumVectors<rows>;
+  for (; d + kWide * Vec::kWidth <= a.head_dim; d += kWide * Vec::kWidth) {
+    AddValues<type, rows, kWide>(a, values, d, tokens, weights, at);
+  }
+  for (; d + Vec::kWidth <= a.head_dim; d += Vec::kWidth) {
+    AddValues<type, rows, 1>(a, values, d, tokens, weights, at);
+  }
+  for (; d < a.head_dim; ++d) {
+    for (int t = 0; t < tokens; ++t) {
+      const float value = ElementAt<type>(values, t * a.head_dim + d);
+      Unroll<rows>([&](auto r) { a.sums[r][d] += weights[r][at + t] * value; });
+    }
+  }
+}
+
+template <KvType type, int rows>
+void AttendRows(KvAttention& a) {
+  alignas(64) float scores[kKvRows][kStepBlocks * kTokens];
+  const int64_t last_block = (a.end + kTokens - 1) / kTokens;
+  FetchAhead<type> ahead(a, a.begin / kTokens, last_block);
+  for (int64_t block = a.begin / kTokens; block < last_block; block += kStepBlocks) {
+    const int count =
+        static_cast<int>(last_block - block < kStepBlocks ? last_block - block : kStepBlocks);
+    for (int i = 0; i < count; ++i) {
+      ahead.One();
+      BlockScores<type, rows>(a, a.blocks[block + i].keys, scores, i * kTokens);
+    }
+    Unroll<rows>([&](auto r) { WeighScores(a, r, block * kTokens, count * kTokens, scores[r]); });
+    for (int i = 0; i < count; ++i) {
+      ahead.One();
+      // Places behind the last token hold what was there before: they are not read.
+      const int64_t left = a.end - (block + i) * kTokens;
+      const int tokens = left < kTokens ? static_cast<int>(left) : kTokens;
+      BlockValues<type, rows>(a, a.blocks[block + i].values, tokens, scores, i * kTokens);
+    }
+  }
+}
+
+template <KvType type>
+void AttendType(KvAttention& a) {
+  switch (a.rows) {
+    case 1: return AttendRows<type, 1>(a);
+    case 2: return AttendRows<type, 2>(a);
+    case 3: return AttendRows<type, 3>(a);
+    case 4: return AttendRows<type, 4>(a);
+    case 5: return AttendRows<type, 5>(a);
+    case 6: return AttendRows<type, 6>(a);
+    case 7: return AttendRows<type, 7>(a);
+    default: return AttendRows<type, 8>(a);
+  }
+}
+
+void AttendAny(KvAttention& a) {
+  switch (a.type) {
+    case KvType::kF32: return AttendType<KvType::kF32>(a);
+    case KvType::kF16: return AttendType<KvType::kF16>(a);
+    case KvType::kInt8: return AttendType<KvType::kInt8>(a);
+  }
+}
+
+void Attend(KvAttention& a) {
+  for (int r = 0; r < a.rows; ++r) {
+    a.max[r] = kMasked;
+    a.weight[r] = 0;
+    std::memset(a.sums[r], 0, static_cast<size_t>(a.head_dim) * sizeof(float));
+  }
+  AttendAny(a);
+  for (int r = 0; r < a.rows; ++r) {
+    float* const sums = a.sums[r];
+    const float inverse = 1.0f / a.weight[r];
+    for (int64_t d = 0; d < a.head_dim; ++d) sums[d] *= inverse;
+  }
+}
+
+}  // namespace
+}  // namespace oort::OORT_ISA
+
+OORT_DEFINE_KERNELS(KvKernels, {.attend = OORT_ISA::Attend})

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// What a few rows of attention read, fetched before its time. Only for kernels of attention.
+#pragma once
+
+#include "layers/attention/paged/cpu/kv_kernels.h"
+#include "layers/attention/paged/cpu/kv_load.h"
+
+namespace oort::OORT_ISA {
+
+/// Blocks whose scores are made before their values are summed.
+inline constexpr int kStepBlocks = 8;
+
+/// Asks for what will be read soon: blocks lie too far apart for the processor to guess the next.
+template <KvType type>
+inline void FetchSide(const std::byte* side, int64_t head_dim) {
+  constexpr int64_t kBytes = type == KvType::kF32 ? 4 : type == KvType::kF16 ? 2 : 1;
+  for (int64_t at = 0; at < head_dim * kTokens * kBytes; at += 64) {
+    __builtin_prefetch(side + at, 0, 2);
+  }
+}
+
+/// The keys and values of blocks in the order in which they are read: the keys of up to
+/// kStepBlocks, then their values.
+template <KvType type>
+struct FetchAhead {
+  // Far enough for memory, near enough for the second cache.
+  static constexpr int kSides = type == KvType::kF32 ? 2 : type == KvType::kF16 ? 4 : 8;
+  const KvAttention& a;
+  int64_t first, end, next = 0;
+  bool values = false;
+
+  FetchAhead(const KvAttention& attention, int64_t begin, int64_t last)
+      : a(attention), first(begin), end(last), next(begin) {
+    for (int i = 0; i < kSides; ++i) One();
+  }
+  void One() {
+    if (first == end) return;
+    FetchSide<type>(values ? a.blocks[next].values : a.blocks[next].keys, a.head_dim);
+    ++next;
+    if (next < end && next < first + kStepBlocks) return;
+    if (values) first = next;
+    next = first;
+    values = !values;
+  }
+};
+
+}  // namespace oort::OORT_ISA

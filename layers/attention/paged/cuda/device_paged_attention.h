@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+// Attention over keys and values that lie in blocks in the memory of a GPU.
+#pragma once
+
+#include <cstdint>
+
+#include "layers/attention/paged/sequence_table.h"
+
+namespace oort::cuda {
+
+class Stream;
+
+/// Tokens of a block, for kernels: a division by it is a shift.
+inline constexpr unsigned kKvBlock = KvCache::kBlockTokens;
+
+/// Keys and values of one layer. Those of a head in a block are (tokens, head_dim), values behind
+/// keys; strides are in elements.
+struct DeviceKv {
+  void* keys = nullptr;
+  void* values = nullptr;
+  int64_t block_stride = 0;
+  int64_t head_stride = 0;
+  bool f32 = false;  ///< else f16
+};
+
+struct AttentionArgs {
+  int rows = 0;
+  int heads = 0, kv_heads = 0, head_dim = 0;
+  int group = 1;                 ///< heads of queries for each of keys: set by who launches
+  const float* query = nullptr;  ///< (rows, heads, head_dim)
+  const float* key = nullptr;    ///< (rows, kv_heads, head_dim), of the new tokens
+  const float* value = nullptr;
+  /// (rows, 2, pairs): cosines and sines by which pairs of queries and keys turn; null for none.
+  const float* angles = nullptr;
+  int pairs = 0;
+  bool interleaved = false;
+  float scale = 1, softcap = 0;
+  int window = 0;  ///< keys that a token sees, itself included; 0 for all
+  float* out = nullptr;
+  DeviceSequences sequences;
+  DeviceKv kv;
+};
+
+/// Whether there are kernels for it.
+bool CanAttend(int heads, int kv_heads, int head_dim);
+
+/// Every row is the newest token of a sequence of its own: turns, writes and attends at once. Only
+/// for angles that CanTurnAtOnce.
+void AttendNewest(const Stream& stream, const AttentionArgs& args, bool overlap);
+
+/// Whether pairs stand so that lanes with eight elements each can turn them.
+inline bool CanTurnAtOnce(const AttentionArgs& args) {
+  return args.angles == nullptr || args.pairs % (args.interleaved ? 4 : 8) == 0;
+}
+
+/// Turns keys, writes keys and values of all rows into the cache, and the turned queries to
+/// `turned` (like query).
+void WriteKeysAndValues(const Stream& stream, const AttentionArgs& args, float* turned,
+                        bool overlap);
+/// Attention of rows whose keys and values are in the cache; args.query is turned already.
+void AttendWritten(const Stream& stream, const AttentionArgs& args, bool overlap);
+
+/// Whether AttendPrompt can do it: heads of 64 or 128 elements, keys and values of f16.
+bool CanAttendPrompt(const AttentionArgs& args);
+/// The same as AttendWritten for rows that are neighbouring tokens of one sequence, on tensor
+/// cores: queries and weights are rounded to f16.
+void AttendPrompt(const Stream& stream, const AttentionArgs& args, bool overlap);
+
+}  // namespace oort::cuda

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+#include "layers/attention/paged/cuda/device_paged_attention.h"
+#include "layers/attention/paged/paged_attention_base.h"
+
+namespace oort {
+namespace {
+
+class CudaCachedAttention final : public CachedAttentionBase {
+ public:
+  explicit CudaCachedAttention(const LayerInit& init) : CachedAttentionBase(init) {
+    // A block of the cache has fewer elements than an int can count.
+    if (heads_ * head_dim_ > INT32_MAX / (4 * KvCache::kBlockTokens) ||
+        !cuda::CanAttend(static_cast<int>(heads_), static_cast<int>(kv_heads_),
+                         static_cast<int>(head_dim_))) {
+      throw Error(ErrorCode::kUnsupported,
+                  "on the GPU heads have a multiple of 8 elements, 256 at most, and there are not "
+                  "millions of them");
+    }
+  }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    const int64_t rows = args.shape(query_)[0];
+    const Batch batch = BatchOf(context, rows);
+    cuda::SequenceTable* table = batch.sequences.table;
+    if (table == nullptr || batch.cache.device().type != DeviceType::kCuda) {
+      throw Error(ErrorCode::kInvalidArgument, "the cache is not in the GPU's memory");
+    }
+    if (rows == 0) return;
+    cuda::AttentionArgs call = CallOf(args, outputs, batch);
+    call.sequences = table->device();
+    // A row for each sequence: nobody reads what another row writes.
+    if (static_cast<int64_t>(batch.sequences.slices.size()) == rows && cuda::CanTurnAtOnce(call)) {
+      cuda::AttendNewest(*context.stream(), call, true);
+      return;
+    }
+    float* turned = context.workspace<float>();
+    cuda::WriteKeysAndValues(*context.stream(), call, turned, true);
+    call.query = turned;
+    constexpr int64_t kPromptRows = 16;  // fewer would leave tensor cores idle
+    const bool prompt = batch.sequences.slices.size() == 1 && rows >= kPromptRows;
+    if (prompt && cuda::CanAttendPrompt(call)) {
+      cuda::AttendPrompt(*context.stream(), call, true);
+    } else {
+      cuda::AttendWritten(*context.stream(), call, true);
+    }
+  }
+
+  size_t Workspace(const Args& args, int) const override { return args.tensor(query_).bytes(); }
+
+ private:
+  cuda::AttentionArgs CallOf(const Args& args, std::span<Value> outputs, const Batch& batch) const {
+    cuda::AttentionArgs call;
+    call.rows = static_cast<int>(args.shape(query_)[0]);
+    call.heads = static_cast<int>(heads_);
+    call.kv_heads = static_cast<int>(kv_heads_);
+    call.head_dim = static_cast<int>(head_dim_);
+    call.query = args.tensor(query_).data<float>();
+    call.key = args.tensor(key_).data<float>();
+    call.value = args.tensor(value_).data<float>();
+    if (args.Has(angles_)) {
+      call.angles = args.tensor(angles_).data<float>();
+      call.pairs = static_cast<int>(args.shape(angles_)[2]);
+    }
+    call.interleaved = interleaved_;
+    call.scale = scale_;
+    call.softcap = softcap_;
+    call.window = static_cast<int>(std::min<int64_t>(window_, INT32_MAX));
+    call.out = outputs[0].AsTensor().data<float>();
+    call.kv = KvOf(batch.cache);
+    return call;
+  }
+
+  cuda::DeviceKv KvOf(const KvCache& cache) const {
+    if (cache.shape().type == KvType::kInt8) {
+      throw Error(ErrorCode::kUnsupported, "keys and values on the GPU are f16 or f32");
+    }
+    const size_t item = cache.shape().type == KvType::kF32 ? 4 : 2;
+    cuda::DeviceKv kv;
+    kv.f32 = item == 4;
+    kv.keys = cache.Keys(layer_, 0, 0);
+    kv.values = cache.Values(layer_, 0, 0);
+    const auto elements = [&](const std::byte* to, const std::byte* from) {
+      return static_cast<int64_t>(static_cast<size_t>(to - from) / item);
+    };
+    kv.head_stride = elements(cache.Keys(layer_, 0, 1), cache.Keys(layer_, 0, 0));
+    kv.block_stride = kv.head_stride * kv_heads_;
+    return kv;
+  }
+};
+
+}  // namespace
+}  // namespace oort
+
+OORT_CUDA_LAYERS(paged_attention) {
+  using namespace oort;
+  registry.AddDevice({"oort.CachedAttention"}, DeviceType::kCuda, Create<CudaCachedAttention>());
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "core/checked.h"
+#include "core/parallel.h"
+#include "layers/attention/paged/cpu/kv_kernels.h"
+#include "layers/attention/paged/paged_attention_base.h"
+#include "layers/precision_param.h"
+#include "layers/quantized_linear/cpu/quantized_kernels.h"
+#include "oort/layer.h"
+
+namespace oort {
+
+namespace {
+
+/// Whether queries and weights may be rounded, as keys and values are.
+bool MayRound(const LayerInit& init) { return ReadPrecision(init) != Precision::kF32; }
+
+class CachedAttention final : public CachedAttentionBase {
+ public:
+  explicit CachedAttention(const LayerInit& init)
+      : CachedAttentionBase(init),
+        kernels_(KvKernelsFor(init.isa())),
+        write_(KvWriteKernelsFor(init.isa())),
+        rotary_(RotaryKernelsFor(init.isa())),
+        halves_(MayRound(init) ? KvHalfKernelsFor(init.isa()) : nullptr),
+        tiles_(MayRound(init) && FillsKvTiles(head_dim_) ? KvTileKernelsFor(init.isa()) : nullptr) {
+  }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    const Batch batch = BatchOf(context, args.shape(query_)[0]);
+    if (batch.cache.device().type != DeviceType::kCpu) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "attention runs on the CPU, but the cache is in the memory of " +
+                      batch.cache.device().ToString());
+    }
+    const float* query = args.tensor(query_).data<float>();
+    const float* keys = args.tensor(key_).data<float>();
+    if (args.Has(angles_)) {
+      float* turned = context.workspace<float>();
+      float* turned_keys = turned + args.tensor(query_).elements();
+      Turn(context, args, turned, turned_keys);
+      query = turned;
+      keys = turned_keys;
+    }
+    WriteNew(context, batch, keys, args.tensor(value_).data<float>());
+    std::byte* scratch = context.workspace() + TurnedBytes(args);
+    Attend(context, batch, query, outputs[0].AsTensor().data<float>(), scratch);
+  }
+
+  size_t Workspace(const Args& args, int threads) const override {
+    if (!IsTiled(args.shape(query_)[0])) return TurnedBytes(args);
+    const int64_t scratch = CheckedMultiply<int64_t>(TileBytes(), std::max(1, threads));
+    return CheckedAdd(TurnedBytes(args), static_cast<size_t>(scratch));
+  }
+
+ private:
+  /// A few rows of one sequence that share a head of keys and values.
+  struct Chunk {
+    const SequenceSlice* slice;
+    int64_t head;
+    int64_t row;  ///< the first, counting the queries of all tokens that use this head
+    int rows;
+    bool tiled;
+  };
+
+  /// Whether so many tokens of a sequence are worth tiles.
+  bool IsTiled(int64_t tokens) const { return tiles_ != nullptr && tokens > kCompactFewRows; }
+  int64_t TileBytes() const { return (KvTiles::ScratchBytes(head_dim_) + 63) / 64 * 64; }
+
+  /// Of queries and keys that turn here, in whole lines of the cache.
+  size_t TurnedBytes(const Args& args) const {
+    if (!args.Has(angles_)) return 0;
+    const size_t bytes = CheckedAdd(args.tensor(query_).bytes(), args.tensor(key_).bytes());
+    return CheckedAdd<size_t>(bytes, 63) / 64 * 64;
+  }
+
+  void Turn(const Context& context, const Args& args, float* query, float* key) const {
+    const HeadTurner turner(rotary_, args.tensor(angles_), head_dim_, interleaved_);
+    const double width = static_cast<double>((heads_ + kv_heads_) * head_dim_) * sizeof(float);
+    context.ParallelFor(
+        args.shape(query_)[0], GrainOf({width * 2, 0}), [&](int64_t begin, int64_t end) {
+          for (int64_t token = begin; token < end; ++token) {
+            turner.Token(args.tensor(query_).data<float>(), query, heads_ * head_dim_, token);
+            turner.Token(args.tensor(key_).data<float>(), key, kv_heads_ * head_dim_, token);
+          }
+        });
+  }
+
+  void WriteNew(const Context& context, const Batch& batch, const float* keys,
+                const float* values) const {
+    const double bytes = static_cast<double>(head_dim_ * KvCache::kBlockTokens) * 12;
+    for (const SequenceSlice& slice : batch.sequences.slices) {
+      constexpr int64_t kBlock = KvCache::kBlockTokens;
+      const int64_t end = slice.position + slice.count, first_block = slice.position / kBlock;
+      const int64_t blocks = slice.count == 0 ? 0 : (end - 1) / kBlock + 1 - first_block;
+      context.ParallelFor(blocks * kv_heads_, GrainOf({bytes, 0}), [&](int64_t i, int64_t last) {
+        for (; i < last; ++i) {
+          const int64_t block = first_block + i / kv_heads_, head = i % kv_heads_;
+          const int32_t place = slice.blocks[static_cast<size_t>(block)];
+          KvTokens tokens;
+          tokens.type = batch.cache.shape().type;
+          tokens.head_dim = head_dim_;
+          const int64_t position = std::max(slice.position, block * kBlock);
+          const int64_t token = slice.first + position - slice.position;
+          tokens.stride = kv_heads_ * head_dim_;
+          tokens.keys = keys + token * tokens.stride + head * head_dim_;
+          tokens.values = values + token * tokens.stride + head * head_dim_;
+          tokens.slot = position - block * kBlock;
+          tokens.count = std::min(end, (block + 1) * kBlock) - position;
+          tokens.to_keys = batch.cache.Keys(layer_, place, head);
+          tokens.to_values = batch.cache.Values(layer_, place, head);
+          write_.write(tokens);
+        }
+      });
+    }
+  }
+
+  std::vector<Chunk> Chunks(const Batch& batch) const {
+    const int64_t group = heads_ / kv_heads_;
+    std::vector<Chunk> chunks;
+    for (const SequenceSlice& slice : batch.sequences.slices) {
+      const int64_t rows = slice.count * group;
+      const bool tiled = IsTiled(slice.count);
+      const int64_t most = tiled ? kKvTileRows : kKvRows;
+      for (int64_t row = 0; row < rows; row += most) {
+        for (int64_t head = 0; head < kv_heads_; ++head) {
+          chunks.push_back(
+              {&slice, head, row, static_cast<int>(std::min<int64_t>(most, rows - row)), tiled});
+        }
+      }
+    }
+    return chunks;
+  }
+
+  /// Cuts the last chunks where they do not divide by the threads: three heads on two threads would
+  /// take as long as four. What a row comes to does not depend on the other rows of its chunk.
+  static void Balance(std::vector<Chunk>& chunks, int threads) {
+    const size_t team = static_cast<size_t>(std::max(1, threads)), rest = chunks.size() % team;
+    if (rest == 0 || 2 * rest > team || chunks.size() > 4 * team) return;
+    const int parts = static_cast<int>(team / rest);
+    const std::vector<Chunk> last(chunks.end() - static_cast<std::ptrdiff_t>(rest), chunks.end());
+    chunks.resize(chunks.size() - rest);
+    for (const Chunk& chunk : last) {
+      for (int part = 0; part < parts; ++part) {
+        const int begin = chunk.rows * part / parts, end = chunk.rows * (part + 1) / parts;
+        if (begin < end)
+          chunks.push_back({chunk.slice, chunk.head, chunk.row + begin, end - begin, chunk.tiled});
+      }
+    }
+  }
+
+  /// Later tokens see more: every thread takes its share of early and of late ones.
+  static void Deal(std::vector<Chunk>& chunks, int threads) {
+    const std::vector<Chunk> all = std::exchange(chunks, {});
+    const size_t team = static_cast<size_t>(std::max(1, threads));
+    for (size_t thread = 0; thread < team; ++thread) {
+      for (size_t i = thread; i < all.size(); i += team) chunks.push_back(all[i]);
+    }
+  }
+
+  void Attend(const Context& context, const Batch& batch, const float* query, float* out,
+              std::byte* scratch) const {
+    std::vector<Chunk> chunks = Chunks(batch);
+    Balance(chunks, context.threads());
+    double grains = 0;
+    for (const Chunk& chunk : chunks) {
+      grains += static_cast<double>(chunk.slice->position + chunk.slice->count) *
+                static_cast<double>(head_dim_) * chunk.rows / (16 * kGrainNanoseconds);
+    }
+    Deal(chunks, context.threads());
+    const int64_t count = static_cast<int64_t>(chunks.size());
+    ParallelPlaces(context.threads(), count, grains, [&](int place, int64_t begin, int64_t end) {
+      std::vector<KvBlock> blocks;
+      for (int64_t i = begin; i < end; ++i) {
+        const Chunk& chunk = chunks[static_cast<size_t>(i)];
+        if (chunk.tiled) {
+          KvTiles tiles;
+          tiles.scratch = scratch + place * TileBytes();
+          SetChunk(batch, chunk, query, out, blocks, tiles);
+          tiles_->attend(tiles);
+        } else {
+          KvAttention rows;
+          SetChunk(batch, chunk, query, out, blocks, rows);
+          if (halves_ == nullptr || !halves_->attend(rows)) kernels_.attend(rows);
+        }
+      }
+    });
+  }
+
+  template <typename Queries>
+  void SetChunk(const Batch& batch, const Chunk& chunk, const float* query, float* out,
+                std::vector<KvBlock>& blocks, Queries& attention) const {
+    const SequenceSlice& slice = *chunk.slice;
+    const int64_t group = heads_ / kv_heads_;
+    attention.type = batch.cache.shape().type;
+    attention.head_dim = head_dim_;
+    attention.rows = chunk.rows;
+    attention.scale = scale_;
+    attention.softcap = softcap_;
+    attention.begin = INT64_MAX;
+    for (int r = 0; r < chunk.rows; ++r) {
+      const int64_t row = chunk.row + r, token = row / group;
+      const int64_t head = chunk.head * group + row % group;
+      const int64_t at = ((slice.first + token) * heads_ + head) * head_dim_;
+      attention.query[r] = query + at;
+      attention.sums[r] = out + at;
+      attention.last[r] = slice.position + token;
+      attention.first[r] = window_ > 0 ? std::max<int64_t>(0, attention.last[r] - window_ + 1) : 0;
+      attention.begin = std::min(attention.begin, attention.first[r]);
+      attention.end = std::max(attention.end, attention.last[r] + 1);
+    }
+    blocks.resize(static_cast<size_t>(KvCache::BlocksFor(attention.end)));
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      blocks[i] = {batch.cache.Keys(layer_, slice.blocks[i], chunk.head),
+                   batch.cache.Values(layer_, slice.blocks[i], chunk.head)};
+    }
+    attention.blocks = blocks.data();
+  }
+
+  const KvKernels& kernels_;
+  const KvWriteKernels& write_;
+  const RotaryKernels& rotary_;
+  const KvHalfKernels* halves_;  // null: exact, or no such products
+  const KvTileKernels* tiles_;   // likewise
+};
+
+}  // namespace
+}  // namespace oort
+
+OORT_LAYERS(paged_attention) {
+  using namespace oort;
+  OperatorSchema schema =
+      OperatorSchema({"oort.CachedAttention"},
+                     "Causal attention with grouped heads: writes keys and values (tokens, "
+                     "kv_heads * head_dim) of the new tokens into the blocks of their sequences, "
+                     "then lets each query see all tokens of its sequence up to its own, or the "
+                     "last `window` of them. With angles, queries and keys turn first, as in "
+                     "oort.Rotary. Sequences and cache come with the run. precision=bf16 may round "
+                     "both factors to bf16 where a sequence has many new tokens")
+          .Tensor("query", kF32Only)
+          .Tensor("key", kF32Only)
+          .Tensor("value", kF32Only)
+          .OptionalTensor("angles", kF32Only)
+          .Int("layer")
+          .AtLeast(0)
+          .Int("heads")
+          .AtLeast(1)
+          .Int("kv_heads")
+          .AtLeast(1)
+          .Int("head_dim")
+          .AtLeast(1)
+          .Float("scale")
+          .Float("softcap", 0.0)
+          .AtLeast(0)
+          .Int("window", 0)
+          .AtLeast(0)
+          .Bool("interleaved", false)
+          .Random();
+  AddPrecisionParam(schema);
+  registry.Add(schema, Create<CachedAttention>());
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+// What oort.CachedAttention says of itself, for the layers of all devices.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "core/checked.h"
+#include "layers/rotary/head_turner.h"
+#include "oort/kv_cache.h"
+#include "oort/layer.h"
+
+namespace oort {
+
+/// Causal attention of new tokens over all tokens of their sequences.
+class CachedAttentionBase : public Layer {
+ public:
+  explicit CachedAttentionBase(const LayerInit& init)
+      : query_(init.Arg("query")),
+        key_(init.Arg("key")),
+        value_(init.Arg("value")),
+        angles_(init.Arg("angles")),
+        interleaved_(init.Bool("interleaved")),
+        layer_(init.Int("layer")),
+        heads_(init.Int("heads")),
+        kv_heads_(init.Int("kv_heads")),
+        head_dim_(init.Int("head_dim")),
+        window_(init.Int("window")),
+        scale_(static_cast<float>(init.Float("scale"))),
+        softcap_(static_cast<float>(init.Float("softcap"))) {
+    if (heads_ % kv_heads_ != 0) {
+      throw Error(ErrorCode::kInvalidModel, std::to_string(heads_) +
+                                                " heads of queries cannot share " +
+                                                std::to_string(kv_heads_) + " of keys evenly");
+    }
+    CheckedMultiply(std::max(heads_, kv_heads_), head_dim_);
+  }
+
+  std::vector<Value> Infer(const Args& args) const override {
+    const Shape& query = args.shape(query_);
+    const Shape expected{query.rank() > 0 ? query[0] : 0, heads_ * head_dim_};
+    const Shape kv{expected[0], kv_heads_ * head_dim_};
+    ExpectShape(query, expected, "queries");
+    ExpectShape(args.shape(key_), kv, "keys");
+    ExpectShape(args.shape(value_), kv, "values");
+    if (args.Has(angles_)) {
+      const Shape& angles = args.shape(angles_);
+      HeadTurner::Check(angles, head_dim_);
+      ExpectShape(angles, {expected[0], 2, angles[2]}, "angles");
+    }
+    return {Tensor::Meta(DType::kF32, query)};
+  }
+
+  Cost Work(const Args& args, std::span<const Value> outputs) const override {
+    // What the cache holds is not known here: the tokens of this step alone.
+    Cost cost = Layer::Work(args, outputs);
+    const double tokens = static_cast<double>(args.shape(query_)[0]);
+    cost.flops = 2 * tokens * tokens * static_cast<double>(heads_ * head_dim_);
+    return cost;
+  }
+
+ protected:
+  struct Batch {
+    const SequenceBatch& sequences;
+    KvCache& cache;
+  };
+  static void ExpectShape(const Shape& got, const Shape& expected, const char* what) {
+    if (got == expected) return;
+    throw Error(ErrorCode::kInvalidArgument, std::string("expected ") + what + " " +
+                                                 expected.ToString() + ", got " + got.ToString());
+  }
+
+  /// The caller's batch, once it is known to fit the model and the rows of this run.
+  Batch BatchOf(const Context& context, int64_t rows) const {
+    const SequenceBatch* sequences = context.sequences();
+    if (sequences == nullptr || sequences->cache == nullptr) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "attention over a cache needs RunOptions::sequences");
+    }
+    const KvCache& cache = *sequences->cache;
+    const KvShape& shape = cache.shape();
+    if (layer_ >= shape.layers || shape.heads != kv_heads_ || shape.head_dim != head_dim_) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "the cache has other layers or heads than the model");
+    }
+    int64_t next = 0;
+    for (const SequenceSlice& slice : sequences->slices) {
+      const int64_t tokens = CheckedAdd(slice.position, slice.count);
+      const bool fits = slice.first == next && slice.count >= 0 && slice.position >= 0 &&
+                        KvCache::BlocksFor(tokens) <= static_cast<int64_t>(slice.blocks.size()) &&
+                        std::all_of(slice.blocks.begin(), slice.blocks.end(), [&](int32_t block) {
+                          return block >= 0 && block < cache.blocks();
+                        });
+      if (!fits) {
+        throw Error(ErrorCode::kInvalidArgument,
+                    "a sequence of the batch has no blocks for its tokens, or its rows are not the "
+                    "next ones");
+      }
+      next += slice.count;
+    }
+    if (next != rows) {
+      throw Error(ErrorCode::kInvalidArgument, "the sequences of the batch have " +
+                                                   std::to_string(next) + " rows, the input has " +
+                                                   std::to_string(rows));
+    }
+    return {*sequences, *sequences->cache};
+  }
+
+  int query_, key_, value_, angles_;
+  bool interleaved_;
+  int64_t layer_, heads_, kv_heads_, head_dim_, window_;
+  float scale_, softcap_;
+};
+
+}  // namespace oort

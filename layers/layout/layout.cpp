@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+// The borders of a region of the graph that runs with the channels behind the pixels.
+#include "cpu/interleave.h"
+#include "layers/layout/axes.h"
+#include "layers/shape/strided_layer.h"
+
+namespace oort {
+namespace {
+
+/// Moves axis -3 to the end. What has a single channel or a single pixel stays where it is.
+class EnterLayer final : public StridedLayer {
+ public:
+  explicit EnterLayer(const LayerInit& init)
+      : StridedLayer(init),
+        input_(init.Arg("input")),
+        image_(init.Bool("image")),
+        interleave_(InterleaveKernelsFor(init.isa())) {}
+
+  /// Images of a few channels, with which networks begin, have a way of their own.
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    constexpr int64_t kMostChannels = 8, kGrain = 16 * 1024;
+    const Tensor& input = args.tensor(input_);
+    const int rank = input.rank();
+    const int64_t channels = rank < 3 ? 0 : input.dim(rank - 3);
+    if (context.stream() != nullptr || input.dtype() != DType::kF32 || channels < 2 ||
+        channels > kMostChannels) {
+      return StridedLayer::Forward(context, args, outputs);
+    }
+    const int64_t plane = input.shape().Product(rank - 2, rank);
+    if (plane < 2) return StridedLayer::Forward(context, args, outputs);
+    float* out = OutputTensor(outputs[0], DType::kF32, Views(args)[0].shape).data<float>();
+    for (int64_t n = 0; n < input.shape().Product(0, rank - 3); ++n) {
+      const float* image = input.data<float>() + n * channels * plane;
+      context.ParallelFor(plane, kGrain, [&](int64_t begin, int64_t end) {
+        const float* rows[kMostChannels];
+        for (int64_t c = 0; c < channels; ++c) rows[c] = image + c * plane + begin;
+        const int count = static_cast<int>(channels);
+        interleave_.rows(rows, count, count, end - begin, out + (n * plane + begin) * channels);
+      });
+    }
+  }
+
+ protected:
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
+    Shape input = input_shape(args);
+    if (image_ && input.rank() != 3 && input.rank() != 4) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "expected an input of rank 3 or 4, got " + input.ToString());
+    }
+    while (input.rank() < 3) input.Insert(0, 1);
+    const int rank = input.rank();
+    return {Strided(input).Swapped(rank - 3, rank - 2).Swapped(rank - 2, rank - 1)};
+  }
+
+ private:
+  int input_;
+  bool image_;
+  const InterleaveKernels& interleave_;
+};
+
+/// Moves the last axis to place -3; below rank 3 there is nothing to move.
+class LeaveLayer final : public StridedLayer {
+ public:
+  using StridedLayer::StridedLayer;
+
+ protected:
+  ScratchVector<StridedOutput> Views(const Args& args) const override {
+    const Strided input(input_shape(args));
+    const int rank = input.rank();
+    if (rank < 3) return {input};
+    return {input.Swapped(rank - 2, rank - 1).Swapped(rank - 3, rank - 2)};
+  }
+};
+
+}  // namespace
+}  // namespace oort
+
+OORT_LAYERS(layout) {
+  using namespace oort;
+  registry.Add(
+      OperatorSchema(
+          {"channels_last.enter"},
+          "Moves the channels of (…, C, H, W) behind the pixels; a rank below 3 "
+          "is padded with ones first, unless it must be an image. Made by the channels-last pass")
+          .Tensor("input", kAllDTypes)
+          .Bool("image", false),
+      Create<EnterLayer>());
+  registry.Add(OperatorSchema({"channels_last.leave"},
+                              "Moves the channels of (…, H, W, C) before the pixels. Made by the "
+                              "channels-last pass")
+                   .Tensor("input", kAllDTypes),
+               Create<LeaveLayer>());
+}

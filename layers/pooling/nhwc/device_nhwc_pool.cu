@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+#include "layers/pooling/nhwc/device_nhwc_pool.h"
+
+#include <limits>
+
+#include "cuda/epilogue.cuh"
+#include "cuda/kernel_launch.h"
+#include "oort/error.h"
+
+namespace oort::cuda {
+namespace {
+
+constexpr int kPoolThreads = 128;
+
+/// What lies under a window: inputs from `begin` on, and what a mean counts.
+struct Covered {
+  int begin, count, divisor;
+};
+
+__device__ Covered Cover(const PixelPoolCall& pool, const PoolWalk& walk, int i) {
+  if (pool.adaptive) {
+    const auto begin = static_cast<int>(int64_t{i} * walk.in / walk.out);
+    const auto end = static_cast<int>(((i + int64_t{1}) * walk.in + walk.out - 1) / walk.out);
+    return {begin, end - begin, end - begin};
+  }
+  const int start = i * walk.stride - walk.pad;
+  const int skip = start < 0 ? (-start + walk.dilation - 1) / walk.dilation : 0;
+  const int end = start < walk.in ? (walk.in - start + walk.dilation - 1) / walk.dilation : 0;
+  const int count = max(0, min(walk.kernel, end) - skip);
+  const int last = min(start + walk.kernel, walk.in + walk.pad);
+  return {start + skip * walk.dilation, count, pool.include_pad ? last - start : count};
+}
+
+template <bool max>
+__device__ float Fold(float so_far, float x) {
+  if constexpr (max) return x > so_far || isnan(x) ? x : so_far;
+  return so_far + x;
+}
+
+/// A thread folds `count` channels under one window; or, `parts` of a block share a window's
+/// inputs and thread 0 of these adds up what they have, in order.
+template <typename T, int count, bool max, int parts>
+__global__ void __launch_bounds__(kPoolThreads)
+    PoolKernel(const __grid_constant__ PixelPoolCall pool) {
+  constexpr int kPlaces = kPoolThreads / parts;
+  LaunchDependents();
+  const unsigned pieces = pool.channels / count;
+  const unsigned i = blockIdx.x * kPlaces + threadIdx.x % kPlaces;
+  const int part = threadIdx.x / kPlaces;
+  const unsigned pixel = i / pieces, row = pixel / pool.width.out;
+  const int channel = static_cast<int>(i % pieces) * count;
+  const int x = pixel % pool.width.out, y = row % pool.height.out;
+  const int64_t image = row / pool.height.out;
+  const Covered down = Cover(pool, pool.height, y), along = Cover(pool, pool.width, x);
+  const int step_down = pool.adaptive ? 1 : pool.height.dilation;
+  const int step_along = pool.adaptive ? 1 : pool.width.dilation;
+  float folded[count];
+#pragma unroll
+  for (int c = 0; c < count; ++c) folded[c] = max ? -INFINITY : 0.0f;
+  WaitForPredecessor();
+  const bool here = image < pool.batch;
+  if (here) {
+    const T* in =
+        static_cast<const T*>(pool.in) + channel +
+        ((image * pool.height.in + down.begin) * pool.width.in + along.begin) * pool.channels;
+    const int taps = down.count * along.count;
+    int r = part / (along.count > 0 ? along.count : 1), s = part - r * along.count;
+#pragma unroll 4
+    for (int tap = part; tap < taps; tap += parts) {
+      float values[count];
+      LoadFloats<T, count>(
+          values, in + (int64_t{r} * step_down * pool.width.in + s * step_along) * pool.channels);
+#pragma unroll
+      for (int c = 0; c < count; ++c) folded[c] = Fold<max>(folded[c], values[c]);
+      for (s += parts; s >= along.count; ++r) s -= along.count;
+    }
+  }
+  if constexpr (parts > 1) {
+    __shared__ float shared[parts][kPlaces][count + 1];
+#pragma unroll
+    for (int c = 0; c < count; ++c) shared[part][threadIdx.x % kPlaces][c] = folded[c];
+    __syncthreads();
+    if (part != 0) return;
+    for (int other = 1; other < parts; ++other) {
+#pragma unroll
+      for (int c = 0; c < count; ++c) {
+        folded[c] = Fold<max>(folded[c], shared[other][threadIdx.x][c]);
+      }
+    }
+  }
+  if (!here) return;
+  if constexpr (!max) {
+    const auto divisor = static_cast<float>(
+        pool.divisor != 0 ? pool.divisor : int64_t{down.divisor} * along.divisor);
+#pragma unroll
+    for (int c = 0; c < count; ++c) folded[c] /= divisor;
+  }
+  StoreFloats<T, count>(static_cast<T*>(pool.out) + int64_t{pixel} * pool.channels + channel,
+                        folded);
+}
+
+template <typename T, int count, bool max>
+void StartPool(const Stream& stream, const PixelPoolCall& call, bool overlap) {
+  // Large windows of few outputs are shared by the threads of a block.
+  const int64_t items = call.batch * call.height.out * call.width.out * (call.channels / count);
+  const int64_t taps = call.adaptive
+                           ? (call.height.in / call.height.out) * (call.width.in / call.width.out)
+                           : call.height.kernel * call.width.kernel;
+  constexpr int kParts = 8;
+  const bool shared = taps >= 16 && items < 132 * 2048;
+  const int64_t places = shared ? kPoolThreads / kParts : kPoolThreads;
+  ConvLaunch launch;
+  launch.kernel = shared ? reinterpret_cast<const void*>(&PoolKernel<T, count, max, kParts>)
+                         : reinterpret_cast<const void*>(&PoolKernel<T, count, max, 1>);
+  launch.blocks = dim3(static_cast<unsigned>((items + places - 1) / places));
+  launch.threads = kPoolThreads;
+  launch.overlap = overlap;
+  Launch(stream, launch, &call);
+}
+
+template <typename T>
+void PoolAs(const Stream& stream, const PixelPoolCall& call, bool overlap) {
+  constexpr int kCount = 16 / sizeof(T);
+  const bool whole = call.channels % kCount == 0 &&
+                     reinterpret_cast<uintptr_t>(call.in) % 16 == 0 &&
+                     reinterpret_cast<uintptr_t>(call.out) % 16 == 0;
+  if (whole && call.max) return StartPool<T, kCount, true>(stream, call, overlap);
+  if (whole) return StartPool<T, kCount, false>(stream, call, overlap);
+  if (call.max) return StartPool<T, 1, true>(stream, call, overlap);
+  StartPool<T, 1, false>(stream, call, overlap);
+}
+
+}  // namespace
+
+void PoolPixels(const Stream& stream, const PixelPoolCall& call, DType dtype, bool overlap) {
+  if (dtype == DType::kF32) return PoolAs<float>(stream, call, overlap);
+  if (dtype == DType::kF16) return PoolAs<__half>(stream, call, overlap);
+  if (dtype == DType::kBF16) return PoolAs<__nv_bfloat16>(stream, call, overlap);
+  throw Error(ErrorCode::kUnsupported, "expected an image of floats of 16 or 32 bits");
+}
+
+}  // namespace oort::cuda

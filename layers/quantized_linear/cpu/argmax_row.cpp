@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT
+#include "layers/quantized_linear/cpu/argmax_row.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "core/checked.h"
+
+namespace oort {
+namespace {
+
+constexpr float kDeviations = 6;
+constexpr size_t kMostCoarseBytes = size_t{32} << 20;
+constexpr float kLowest = -std::numeric_limits<float>::infinity();
+constexpr const float* kNoBias = nullptr;
+
+/// Parts of a workspace, in whole lines of the cache.
+struct CoarseScratch {
+  int64_t padded;  ///< rows of all panels
+  size_t floats, energies, near;
+  explicit CoarseScratch(const CompactMatrix& coarse)
+      : padded(coarse.panels() * kCompactRows),
+        floats(static_cast<size_t>(padded) * sizeof(float)),
+        energies(AlignUp(
+            static_cast<size_t>(coarse.columns() / coarse.layout().group) * sizeof(float), 64)),
+        near(AlignUp(static_cast<size_t>(coarse.panels()) * sizeof(int32_t), 64)) {}
+  size_t bytes() const { return floats + energies + near; }
+};
+
+/// What a step of coarse weights in a group may do to a product, squared. Gives whether that is
+/// finite.
+bool FillEnergies(const float* x, int64_t groups, int group, float* energy) {
+  float total = 0;
+  for (int64_t g = 0; g < groups; ++g, x += group) {
+    float sum = 0;
+    for (int i = 0; i < group; ++i) sum += x[i] * x[i];
+    energy[g] = sum / 12;
+    total += energy[g];
+  }
+  return std::isfinite(total);
+}
+
+/// Panels, and what fills up the last vector of them.
+int64_t SquaresStride(const CompactMatrix& coarse) {
+  return static_cast<int64_t>(AlignUp(static_cast<size_t>(coarse.panels()), 16));
+}
+
+/// Of each panel and group the square of the largest scale: (groups, stride).
+std::vector<float> LargestSquares(const CompactMatrix& coarse) {
+  const CompactLayout& layout = coarse.layout();
+  const int64_t groups = coarse.columns() / layout.group, stride = SquaresStride(coarse);
+  std::vector<float> squares(static_cast<size_t>(groups * stride), 0.0f);
+  for (int64_t panel = 0; panel < coarse.panels(); ++panel) {
+    for (int64_t g = 0; g < groups; ++g) {
+      uint16_t scales[kCompactRows];
+      std::memcpy(scales, coarse.panel(panel) + layout.group_at(g), sizeof(scales));
+      float& most = squares[static_cast<size_t>(g * stride + panel)];
+      for (const uint16_t half : scales) {
+        const float scale = HalfToFloat(half);
+        most = std::max(most, scale * scale);
+      }
+    }
+  }
+  return squares;
+}
+
+}  // namespace
+
+LikeliestRow::LikeliestRow(Isa isa, Precision precision,
+                           std::shared_ptr<const CompactMatrix> matrix)
+    : multiplier_(isa, precision), sampling_(SamplingKernelsFor(isa)), matrix_(std::move(matrix)) {}
+
+void LikeliestRow::MakeCoarse(int threads) {
+  const CompactLayout& layout = matrix_->layout();
+  const bool takes =
+      layout.type == CompactType::kInt8 && layout.group % 32 == 0 && !layout.has_minimum;
+  if (!takes || !multiplier_.multiplies_bytes() || matrix_->bytes() / 2 > kMostCoarseBytes) return;
+  coarse_ = CompactMatrix::Coarse(*matrix_, threads);
+  coarse_->ReadInstead(*matrix_);
+  squares_ = LargestSquares(*coarse_);
+}
+
+CompactProduct LikeliestRow::ProductWith(const std::shared_ptr<const CompactMatrix>& matrix,
+                                         const float* x, int64_t rows) const {
+  CompactProduct product;
+  product.rows = rows;
+  product.x = x;
+  product.x_stride = matrix->columns();
+  product.matrices = {&matrix, 1};
+  product.biases = {&kNoBias, 1};
+  return product;
+}
+
+size_t LikeliestRow::Workspace(int64_t rows, int threads) const {
+  size_t bytes = CheckedMultiply<size_t>(
+      CheckedMultiply(static_cast<size_t>(rows), static_cast<size_t>(matrix_->rows())),
+      sizeof(float));
+  bytes = CheckedAdd(AlignUp(bytes, 64),
+                     multiplier_.Workspace(ProductWith(matrix_, nullptr, rows), threads));
+  if (coarse_ == nullptr || rows != 1) return bytes;
+  // The exact products take the place of the coarse ones, and may be those of all panels.
+  const size_t multiply =
+      std::max(multiplier_.Workspace(ProductWith(matrix_, nullptr, 1), threads),
+               multiplier_.Workspace(ProductWith(coarse_, nullptr, 1), threads));
+  return std::max(bytes, CoarseScratch(*coarse_).bytes() + multiply);
+}
+
+void LikeliestRow::Find(const float* x, int64_t rows, int threads, std::byte* workspace,
+                        int32_t* found) const {
+  if (rows == 1 && coarse_ != nullptr && FindByCoarse(x, threads, workspace, found)) return;
+  FindInAll(x, rows, threads, workspace, found);
+}
+
+void LikeliestRow::FindInAll(const float* x, int64_t rows, int threads, std::byte* workspace,
+                             int32_t* found) const {
+  CompactProduct product = ProductWith(matrix_, x, rows);
+  float* y = reinterpret_cast<float*>(workspace);
+  const int64_t count = matrix_->rows();
+  product.y = {&y, 1};
+  const size_t bytes = AlignUp(static_cast<size_t>(rows * count) * sizeof(float), 64);
+  multiplier_.Run(product, threads, workspace + bytes);
+  for (int64_t row = 0; row < rows; ++row) {
+    found[row] = LikeliestOf(sampling_, y + row * count, count);
+  }
+}
+
+void LikeliestRow::SpreadOf(int64_t panel, const float* energy,
+                            float (&spread)[kCompactRows]) const {
+  multiplier_.kernels().spread(
+      {coarse_->layout(), coarse_->columns(), coarse_->panel(panel), energy, spread});
+}
+
+int64_t LikeliestRow::KeepNear(const NearPanels& found, int64_t count) const {
+  int64_t kept = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const int32_t panel = found.near[i];
+    float spread[kCompactRows];
+    SpreadOf(panel, found.energy, spread);
+    const float* y = found.y + int64_t{panel} * kCompactRows;
+    for (int row = 0; row < kCompactRows; ++row) {
+      const float away = found.best - y[row];
+      if (!(away * away <= found.room * (found.best_spread + spread[row]))) continue;
+      found.near[kept++] = panel;
+      break;
+    }
+  }
+  return kept;
+}
+
+bool LikeliestRow::FindByCoarse(const float* x, int threads, std::byte* workspace,
+                                int32_t* found) const {
+  const CoarseScratch scratch(*coarse_);
+  const int64_t count = matrix_->rows();
+  float* y = reinterpret_cast<float*>(workspace);
+  float* energy = reinterpret_cast<float*>(workspace + scratch.floats);
+  int32_t* near = reinterpret_cast<int32_t*>(workspace + scratch.floats + scratch.energies);
+  std::byte* rest = workspace + scratch.bytes();
+
+  const int group = coarse_->layout().group;
+  const int64_t groups = coarse_->columns() / group;
+  if (!FillEnergies(x, groups, group, energy)) return false;
+  CompactProduct product = ProductWith(coarse_, x, 1);
+  product.y = {&y, 1};
+  multiplier_.Run(product, threads, rest);
+  std::fill(y + count, y + scratch.padded, kLowest);
+
+  const int32_t best = LikeliestOf(sampling_, y, count);
+  if (best < 0 || !std::isfinite(y[best])) return false;
+  float spread[kCompactRows];
+  SpreadOf(best / kCompactRows, energy, spread);
+  const float best_spread = spread[best % kCompactRows];
+  if (!std::isfinite(best_spread)) return false;
+  const NearPanels panels{coarse_->panels(),
+                          y,
+                          squares_.data(),
+                          SquaresStride(*coarse_),
+                          groups,
+                          energy,
+                          y[best],
+                          best_spread,
+                          kDeviations * kDeviations,
+                          near};
+  const int64_t open = KeepNear(panels, multiplier_.kernels().find_near(panels));
+
+  // y is not needed any more.
+  multiplier_.RunPanels(ProductWith(matrix_, x, 1), {near, static_cast<size_t>(open)}, y, threads,
+                        rest);
+  *found = -1;
+  float most = kLowest;
+  for (int64_t i = 0; i < open * kCompactRows; ++i) {
+    const int64_t row = int64_t{near[i / kCompactRows]} * kCompactRows + i % kCompactRows;
+    if (row >= count || !(y[i] > most)) continue;
+    most = y[i];
+    *found = static_cast<int32_t>(row);
+  }
+  return true;
+}
+
+}  // namespace oort

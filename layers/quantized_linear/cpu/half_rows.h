@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+// Few rows times weights of 4 bits in groups of 32 with f16 scales, on units that multiply unsigned
+// by signed bytes.
+//
+// A byte of a line is 16 h + l, of two weights h and l. It is multiplied as it is, which spares the
+// shift that would take h out of it:
+//   16 (h y + l x) = (16 h + l) y + l (16 x - y) = (16 h + l) y + 16 l u,   u = x - y / 16.
+// So of every eight steps the last four are stored as y, and the first four as u in their place,
+// rounded to steps of the same size: no more is lost than when x itself is rounded.
+#pragma once
+
+#include "layers/quantized_linear/cpu/quantized_kernels.h"
+
+namespace oort {
+
+/// Rows of x as described above, in pieces of 32. Where a second byte is worth its time (see
+/// ByteRows) q and fine are x itself: kFineSteps * q + fine.
+struct HalfRows {
+  int8_t* q = nullptr;
+  int8_t* fine = nullptr;
+  uint8_t* is_fine = nullptr;
+  uint16_t* numbers = nullptr;  ///< of a piece: its scale, and that times its sum; f16
+  int32_t* start = nullptr;     ///< four times the same: -8 times the sum
+  float* power = nullptr;       ///< of a row: what its results are multiplied by
+  int64_t q_stride = 0;         ///< from one row to the next
+  int64_t piece_stride = 0;     ///< likewise, in pieces
+};
+
+using HalfDot = PanelsTimesRows<HalfRows>;
+
+inline bool TakesHalves(const CompactLayout& layout) {
+  return layout.type == CompactType::kInt4 && layout.group == 32 &&
+         layout.scales == ScaleType::kF16 && (layout.has_minimum || layout.zero == 8);
+}
+
+/// Whether all its numbers fit f16, so that FMLAL unpacks it (6 bits never have such scales).
+inline bool UnpacksHalves(const CompactLayout& layout) {
+  return layout.quantized() && layout.scales == ScaleType::kF16;
+}
+
+struct HalfKernels {
+  /// Rounds `count` elements, a multiple of 32, to the first row of `to`.
+  void (*quantize)(const float* x, int64_t count, const HalfRows& to);
+  void (*dot)(const HalfDot& dot);
+  /// CompactUnpackKernels::unpack_fours of all steps [0, k) of such a panel.
+  void (*unpack_fours)(const CompactLayout& layout, const std::byte* panel, int64_t k,
+                       const Bf16Target& to);
+};
+/// Null where the processor has no such units.
+const HalfKernels* HalfKernelsFor(Isa isa);
+
+}  // namespace oort

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: MIT
+#include "layers/quantized_linear/cpu/half_rows.h"
+
+#include <bit>
+#include <cstring>
+
+#include "cpu/fmlal_neon.h"
+#include "cpu/unroll.h"
+#include "layers/quantized_linear/cpu/half_fours_neon.h"
+#include "layers/quantized_linear/cpu/half_row_neon.h"
+
+namespace oort::OORT_ISA {
+namespace {
+
+constexpr int kHalfPiece = 32;
+constexpr int kHalfMostRows = 4;
+/// How far before its use a panel is asked for from memory, at least.
+constexpr int64_t kHalfAheadBytes = 19456;
+
+// --- Rounding -----------------------------------------------------------------------------------
+
+/// Pieces with two bytes are those with more than this times the mean square of largest elements.
+constexpr float kHalfFineFrom = 6.0f;
+
+/// The largest magnitudes of the first and of the last four of all eight steps of a piece.
+struct HalfLargest {
+  float low, high;
+  float both() const { return low > high ? low : high; }
+};
+
+inline HalfLargest HalfLargestOf(const float* x) {
+  float32x4_t lows = vabsq_f32(vld1q_f32(x)), highs = vabsq_f32(vld1q_f32(x + 4));
+  Unroll<3>([&](auto i) {
+    lows = vmaxq_f32(lows, vabsq_f32(vld1q_f32(x + 8 * (i + 1))));
+    highs = vmaxq_f32(highs, vabsq_f32(vld1q_f32(x + 8 * (i + 1) + 4)));
+  });
+  const HalfLargest most{vmaxvq_f32(lows), vmaxvq_f32(highs)};
+  // Pieces with NaN, or without a finite inverse, are zeros.
+  const float32x4_t all = vmaxq_f32(lows, highs);
+  const float both = vmaxvq_f32(all);
+  return both > 1e-35f && both <= 3.4e38f ? most : HalfLargest{0, 0};
+}
+
+/// What all pieces of a row have in common.
+struct HalfRow {
+  float fine_from = 0;  ///< the square from which on a piece has two bytes
+  float power = 1;      ///< takes the largest element to 2^9 .. 2^10: scales and sums fit f16
+  /// Keeps the largest elements of each piece where its `start` will be.
+  HalfRow(const float* x, int64_t count, int32_t* start) {
+    float squares = 0, most = 0;
+    for (int64_t at = 0; at < count; at += kHalfPiece, start += 4) {
+      const HalfLargest largest = HalfLargestOf(x + at);
+      const float here = largest.both();
+      std::memcpy(start, &largest, sizeof(largest));
+      squares += here * here;
+      most = here > most ? here : most;
+    }
+    fine_from = kHalfFineFrom * squares / static_cast<float>(count / kHalfPiece);
+    const uint32_t exponent = std::bit_cast<uint32_t>(most) >> 23;
+    if (most > 0) power = std::bit_cast<float>((9 + 254 - exponent) << 23);
+  }
+};
+
+/// A scale that f16 can hold; no smaller, so that what it divides stays in its bounds.
+inline float RoundUpToHalf(float scale) {
+  const float least = 1.0f / 16384;
+  const uint32_t bits = std::bit_cast<uint32_t>(scale > least ? scale : least);
+  return std::bit_cast<float>((bits + 0x1fffu) & ~0x1fffu);
+}
+
+inline int16x8_t NarrowTwo(int32x4_t low, int32x4_t high) {
+  return vqmovn_high_s32(vqmovn_s32(low), high);
+}
+inline void StoreSixteen(const int32x4_t (&from)[8], int first, int8_t* to, int32x4_t& sum) {
+  const int16x8_t low = NarrowTwo(from[first], from[first + 1]);
+  const int16x8_t high = NarrowTwo(from[first + 2], from[first + 3]);
+  vst1q_s8(to, vqmovn_high_s16(vqmovn_s16(low), high));
+  sum = vpadalq_s16(sum, vaddq_s16(low, high));
+}
+inline int32_t StorePiece(const int32x4_t (&from)[8], int8_t* to) {
+  int32x4_t sum = vdupq_n_s32(0);
+  StoreSixteen(from, 0, to, sum);
+  StoreSixteen(from, 4, to + 16, sum);
+  return vaddvq_s32(sum);
+}
+
+inline void PutHalfNumbers(const HalfRows& to, int64_t p, float scale, int32_t sum) {
+  const float32x4_t numbers = {scale, scale * static_cast<float>(sum), 0, 0};
+  const uint16x4_t halves = vreinterpret_u16_f16(vcvt_f16_f32(numbers));
+  vst1_lane_u32(reinterpret_cast<uint32_t*>(to.numbers + 2 * p), vreinterpret_u32_u16(halves), 0);
+  vst1q_s32(to.start + 4 * p, vdupq_n_s32(-8 * sum));
+}
+
+/// y and u; `power` times a scale is that of the products, which count 16ths.
+void RoundHalves(const float* x, const HalfLargest& most, float power, const HalfRows& to,
+                 int64_t p) {
+  const float for_low = most.low * (1 / 119.0f), for_high = most.high * (1 / 127.0f);
+  const float scale = RoundUpToHalf((for_low > for_high ? for_low : for_high) * power / 16);
+  const float32x4_t inverse = vdupq_n_f32(most.both() > 0 ? power / (16 * scale) : 0);
+  int32x4_t q[8], highs = vdupq_n_s32(0);
+  Unroll<4>([&](auto i) {
+    q[2 * i + 1] = vcvtnq_s32_f32(vmulq_f32(vld1q_f32(x + 8 * i + 4), inverse));
+    highs = vaddq_s32(highs, q[2 * i + 1]);
+    const float32x4_t low = vmulq_f32(vld1q_f32(x + 8 * i), inverse);
+    q[2 * i] = vcvtnq_s32_f32(vsubq_f32(low, vcvtq_n_f32_s32(q[2 * i + 1], 4)));
+  });
+  const int32_t sum = 16 * StorePiece(q, to.q + p * kHalfPiece) + vaddvq_s32(highs);
+  PutHalfNumbers(to, p, scale, sum);
+}
+
+/// x itself in two bytes.
+void RoundFine(const float* x, float most, float power, const HalfRows& to, int64_t p) {
+  constexpr float kSteps = static_cast<float>(kFineSteps);
+  const float scale = RoundUpToHalf(most * power / (127 * kSteps));
+  const float32x4_t inverse = vdupq_n_f32(power / (scale * kSteps));
+  int32x4_t q[8], fine[8];
+  Unroll<8>([&](auto i) {
+    const float32x4_t steps = vmulq_f32(vld1q_f32(x + 4 * i), inverse);
+    q[i] = vcvtnq_s32_f32(steps);
+    fine[i] = vcvtnq_s32_f32(vmulq_n_f32(vsubq_f32(steps, vcvtq_f32_s32(q[i])), kSteps));
+  });
+  const int32_t first = StorePiece(q, to.q + p * kHalfPiece);
+  const int32_t second = StorePiece(fine, to.fine + p * kHalfPiece);
+  PutHalfNumbers(to, p, scale, kFineSteps * first + second);
+}
+
+void QuantizeHalves(const float* x, int64_t count, const HalfRows& to) {
+  const HalfRow row(x, count, to.start);
+  *to.power = 1 / row.power;
+  for (int64_t p = 0; p * kHalfPiece < count; ++p, x += kHalfPiece) {
+    HalfLargest most;
+    std::memcpy(&most, to.start + 4 * p, sizeof(most));
+    const bool is_fine = most.both() * most.both() > row.fine_from;
+    to.is_fine[p] = is_fine ? 1 : 0;
+    if (is_fine) {
+      RoundFine(x, most.both(), row.power, to, p);
+    } else {
+      RoundHalves(x, most, row.power, to, p);
+    }
+  }
+}
+
+// --- Products -----------------------------------------------------------------------------------
+
+/// Four rows of a group, a register of each of its lines.
+struct HalfLines {
+  uint8x16_t w[4];
+  explicit HalfLines(const std::byte* from) {
+    Unroll<4>([&](auto i) { w[i] = vld1q_u8(reinterpret_cast<const uint8_t*>(from) + 64 * i); });
+  }
+  int8x16_t low(int i) const { return vreinterpretq_s8_u8(vandq_u8(w[i], vdupq_n_u8(15))); }
+  int8x16_t high(int i) const { return vreinterpretq_s8_u8(vshrq_n_u8(w[i], 4)); }
+};
+
+/// The 32 bytes of a row.
+struct HalfBytes {
+  int8x16_t v[2];
+  explicit HalfBytes(const int8_t* from) : v{vld1q_s8(from), vld1q_s8(from + 16)} {}
+};
+
+inline int32x4_t HalfSum(const HalfLines& lines, const HalfBytes& x, int32x4_t sum) {
+  int32x4_t lows = vdupq_n_s32(0);
+  Unroll<4>([&](auto i) {
+    sum = vusdotq_laneq_s32(sum, lines.w[i], x.v[i / 2], 2 * (i % 2) + 1);
+    lows = vdotq_laneq_s32(lows, lines.low(i), x.v[i / 2], 2 * (i % 2));
+  });
+  return vmlaq_n_s32(sum, lows, 16);
+}
+
+inline int32x4_t PlainSum(const HalfLines& lines, const HalfBytes& x, int32x4_t sum) {
+  Unroll<4>([&](auto i) {
+    sum = vdotq_laneq_s32(sum, lines.low(i), x.v[i / 2], 2 * (i % 2));
+    sum = vdotq_laneq_s32(sum, lines.high(i), x.v[i / 2], 2 * (i % 2) + 1);
+  });
+  return sum;
+}
+
+/// One panel times two or four rows; sums are kept in y.
+template <bool minimums, int rows>
+void HalfPanel(const HalfDot& dot, int first) {
+  constexpr int kHead = minimums ? 64 : 32;
+  const auto y = [&](int r, int i) { return dot.y + (first + r) * dot.y_stride + 4 * i; };
+  Unroll<rows>([&](auto r) { Unroll<4>([&](auto i) { vst1q_f32(y(r, i), vdupq_n_f32(0)); }); });
+  const std::byte* group = dot.panel;
+  const int64_t groups = dot.k / kHalfPiece;
+  for (int64_t g = 0; g < groups; ++g, group += kHead + 256) {
+    Unroll<4>([&](auto i) {
+      const HalfLines lines(group + kHead + 16 * i);
+      const auto halves = [&](int at) {
+        return vreinterpretq_f16_u8(
+            vcombine_u8(vld1_u8(reinterpret_cast<const uint8_t*>(group) + at), vdup_n_u8(0)));
+      };
+      const float16x8_t scales = halves(8 * i);
+      Unroll<rows>([&](auto r) {
+        const int64_t p = (first + r) * dot.x.piece_stride + g;
+        const int64_t at = (first + r) * dot.x.q_stride + g * kHalfPiece;
+        const int32x4_t start = minimums ? vdupq_n_s32(0) : vld1q_s32(dot.x.start + 4 * p);
+        const HalfBytes bytes(dot.x.q + at);
+        int32x4_t sum;
+        if (dot.x.is_fine[p] == 0) {
+          sum = HalfSum(lines, bytes, start);
+        } else {
+          const int32x4_t fine = PlainSum(lines, HalfBytes(dot.x.fine + at), start);
+          sum = vmlaq_n_s32(fine, PlainSum(lines, bytes, vdupq_n_s32(0)), kFineSteps);
+        }
+        const float16x4_t numbers = vreinterpret_f16_u32(
+            vld1_dup_u32(reinterpret_cast<const uint32_t*>(dot.x.numbers + 2 * p)));
+        const float32x4_t scale = MultiplyLow<0>(vdupq_n_f32(0), scales, numbers);
+        float32x4_t total = vfmaq_f32(vld1q_f32(y(r, i)), scale, vcvtq_f32_s32(sum));
+        if constexpr (minimums) {
+          total = MultiplyLow<1>(total, halves(32 + 8 * i), numbers);
+        }
+        vst1q_f32(y(r, i), total);
+      });
+    });
+  }
+  Unroll<rows>([&](auto r) {
+    const float power = dot.x.power[first + r];
+    Unroll<4>([&](auto i) { vst1q_f32(y(r, i), vmulq_n_f32(vld1q_f32(y(r, i)), power)); });
+  });
+}
+
+/// `panels` panels times one row.
+template <bool minimums>
+void HalfPanelsOne(const HalfDot& dot, int first, int64_t panels, const std::byte* ahead) {
+  const int64_t p = first * dot.x.piece_stride;
+  const HalfRowX x{dot.k / kHalfPiece,    dot.x.q + first * dot.x.q_stride,
+                   dot.x.fine - dot.x.q,  dot.x.is_fine + p,
+                   dot.x.numbers + 2 * p, dot.x.start + 4 * p,
+                   dot.x.power[first]};
+  HalfRowDot<minimums>(x, panels, dot.panel, ahead, dot.y + first * dot.y_stride);
+}
+
+template <bool minimums>
+void DotHalves(HalfDot dot) {
+  if (dot.k == 0) {
+    for (int row = 0; row < dot.rows; ++row) {
+      std::memset(dot.y + row * dot.y_stride, 0,
+                  static_cast<size_t>(dot.panels * kCompactRows) * sizeof(float));
+    }
+    return;
+  }
+  const int64_t bytes = dot.k / kHalfPiece * dot.layout.group_bytes();
+  const int64_t distance = (kHalfAheadBytes / bytes + 1) * bytes;
+  // One row: panels for which the same is asked for in the same distance.
+  for (int64_t some = 0; dot.rows == 1 && dot.panels > 0; dot.panels -= some) {
+    const int64_t left = (dot.end - dot.panel - distance + bytes - 1) / bytes;
+    some = left > 0 && left < dot.panels ? left : dot.panels;
+    HalfPanelsOne<minimums>(dot, 0, some, AheadOf(dot, distance));
+    dot.panel += some * bytes;
+    dot.y += some * kCompactRows;
+  }
+  for (int64_t p = 0; p < dot.panels; ++p, dot.panel += bytes, dot.y += kCompactRows) {
+    int row = 0;
+    for (; row + kHalfMostRows <= dot.rows; row += kHalfMostRows) {
+      HalfPanel<minimums, kHalfMostRows>(dot, row);
+    }
+    for (; row + 2 <= dot.rows; row += 2) HalfPanel<minimums, 2>(dot, row);
+    if (row < dot.rows) HalfPanelsOne<minimums>(dot, row, 1, AheadOf(dot, distance));
+  }
+}
+
+void Dot(const HalfDot& dot) {
+  dot.layout.has_minimum ? DotHalves<true>(dot) : DotHalves<false>(dot);
+}
+
+}  // namespace
+
+const HalfKernels& HalfKernelsGet() {
+  static constexpr HalfKernels kTable = {
+      .quantize = QuantizeHalves, .dot = Dot, .unpack_fours = UnpackHalfFours};
+  return kTable;
+}
+
+}  // namespace oort::OORT_ISA

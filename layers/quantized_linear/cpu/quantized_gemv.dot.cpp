@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: MIT
+// Products of weights of 8 to 4 bits with bytes, on units that sum four products of bytes.
+#include "cpu/unroll.h"
+#include "cpu/vec.h"
+#include "layers/quantized_linear/cpu/byte_lines.h"
+#include "layers/quantized_linear/cpu/group_numbers.h"
+#include "layers/quantized_linear/cpu/quantized_kernels.h"
+
+#if defined(OORT_UNIT_neon_dot)
+#include "layers/quantized_linear/cpu/byte_sums_neon.h"
+#include "layers/quantized_linear/cpu/dot_row_neon.h"
+#include "layers/quantized_linear/cpu/dot_row_tight_neon.h"
+#elif defined(OORT_UNIT_avx512_vnni)
+#include "layers/quantized_linear/cpu/byte_sums_vnni.h"
+#include "layers/quantized_linear/cpu/dot_row_vnni.h"
+#elif defined(OORT_UNIT_avx2_dot)
+#include "layers/quantized_linear/cpu/byte_sums_avx2.h"
+#endif
+
+namespace oort::OORT_ISA {
+namespace {
+
+// A header byte_sums_*.h defines
+//   kMostRows                  rows that are multiplied at a time
+//   ByteSums                   16 sums, with Start(s) (all sums are s), AddFirst(sums of first
+//                              bytes), ToFloat(scale, Vec*), AddToFloat(scale, Vec*)
+//   Bytes<piece>               the bytes of one row in one piece, loaded
+//   AddPiece<type, piece, rows>(lines, bytes, sums)  which multiplies the lines of a piece
+//   kOffset8                   what AddPiece adds to each weight of 8 bits, but not of 5 and 6,
+//                              which have no sign
+constexpr int kFloats = kCompactRows / Vec::kWidth;
+
+template <int rows>
+using Totals = Vec[rows][kFloats];
+
+/// What a row's products come to does not depend on `rows`: all variants do the same sums in the
+/// same order.
+template <CompactType type_, int piece_, int rows_, bool minimums_, ScaleType scales_, bool single_>
+struct DotVariant {
+  static constexpr CompactType type = type_;
+  static constexpr int piece = piece_, rows = rows_;
+  static constexpr bool minimums = minimums_;
+  static constexpr ScaleType scales = scales_;
+  static constexpr bool single = single_;  ///< groups are one piece
+  /// Whether sums begin at something else than 0. Groups with minimums have no zero of their own,
+  /// unless they were rounded.
+  static constexpr bool moved =
+      type == CompactType::kInt8 ? kOffset8 != 0 : !minimums || scales == ScaleType::kByte;
+  static constexpr int kPieceBytes = (type == CompactType::kInt4 ? piece / 8 : piece / 4) * 64;
+  static constexpr int kHeadBytes = kCompactRows * RowScales<scales>::kBytes * (minimums ? 2 : 1);
+  /// Whether all of x has two bytes.
+  static constexpr bool fine = type == CompactType::kInt8;
+  static const ByteNumbers& NumbersOf(const ByteRows& x) {
+    return fine ? x.of_8_bits : x.of_4_bits;
+  }
+};
+
+/// How far before its use a panel is asked for from memory, at least. Weights of 8 bits are read
+/// faster.
+template <CompactType type>
+constexpr int64_t kAheadBytes = type == CompactType::kInt8 ? 19456 : 10240;
+
+/// partial += the products of one piece, times the scales of x.
+template <typename V>
+[[gnu::always_inline]] inline void AddScaled(const CompactDot& dot, int first, int zero, int64_t p,
+                                             const std::byte* lines, Totals<V::rows>& partial) {
+  const ByteNumbers& numbers = V::NumbersOf(dot.x);
+  const auto at = [&](int r) { return (first + r) * dot.x.piece_stride + p; };
+  const auto is_fine = [&](int r) { return V::fine || dot.x.is_fine[at(r)] != 0; };
+  const auto start = [&](int r) { return V::moved ? -zero * numbers.sum[at(r)] : 0; };
+  ByteSums sums[V::rows];
+  Bytes<V::piece> bytes[V::rows];
+  const auto load = [&](const int8_t* from) {
+    Unroll<V::rows>(
+        [&](auto r) { bytes[r].Load(from + (first + r) * dot.x.q_stride + p * V::piece); });
+  };
+  bool any_fine = false;
+  Unroll<V::rows>([&](auto r) {
+    any_fine |= is_fine(r);
+    sums[r].Start(is_fine(r) ? 0 : start(r));
+  });
+  load(dot.x.q);
+  AddPiece<V::type, V::piece, V::rows>(lines, bytes, sums);
+  if (any_fine) {
+    ByteSums fine[V::rows];
+    load(dot.x.fine);
+    Unroll<V::rows>([&](auto r) { fine[r].Start(start(r)); });
+    AddPiece<V::type, V::piece, V::rows>(lines, bytes, fine);
+    Unroll<V::rows>([&](auto r) {
+      if (!is_fine(r)) return;
+      fine[r].AddFirst(sums[r]);
+      sums[r] = fine[r];
+    });
+  }
+  Unroll<V::rows>([&](auto r) {
+    if constexpr (V::single) {
+      sums[r].ToFloat(numbers.scale[at(r)], partial[r]);
+    } else {
+      sums[r].AddToFloat(numbers.scale[at(r)], partial[r]);
+    }
+  });
+}
+
+#if defined(OORT_UNIT_avx512_vnni)
+constexpr bool kByteScalesByHand = true;
+#else
+constexpr bool kByteScalesByHand = false;
+#endif
+
+/// Whether the variant was written by hand, where any was.
+template <typename V>
+[[maybe_unused]] inline constexpr bool kByHand =
+    V::rows == 1 && V::single && !IsJoined(V::type) && !(V::fine && V::minimums) &&
+    (V::scales == ScaleType::kF16 || (kByteScalesByHand && V::scales == ScaleType::kByte));
+
+#if defined(OORT_UNIT_neon_dot)
+/// Whether it is for DotRowTight, where groups are one piece.
+template <typename V>
+inline constexpr bool kTight = V::rows == 1 && V::type != CompactType::kInt8 &&
+                               (IsJoined(V::type) || RowScales<V::scales>::kCounts);
+#endif
+
+#if defined(OORT_UNIT_neon_dot) || defined(OORT_UNIT_avx512_vnni)
+template <typename V>
+DotRowX RowOf(const CompactDot& dot, int row) {
+  const int64_t at = row * dot.x.piece_stride, bytes_at = row * dot.x.q_stride;
+  const ByteNumbers& of = V::NumbersOf(dot.x);
+  return {dot.k / dot.layout.group,
+          dot.x.q + bytes_at,
+          dot.x.fine + bytes_at,
+          dot.x.is_fine + at,
+          of.scale + at,
+          of.offset + at,
+          of.sum + at};
+}
+#endif
+
+/// Groups of one panel for some rows. `total` is where sums are kept: registers for one or two
+/// rows, y itself for more.
+template <typename V>
+void DotRows(const CompactDot& dot, int first, const std::byte* ahead) {
+  constexpr bool kInMemory = V::rows > 2;
+  const CompactLayout& layout = dot.layout;
+  const int64_t groups = dot.k / layout.group;
+#if defined(OORT_UNIT_neon_dot)
+  if constexpr (kByHand<V>) {
+    const DotRowX x = RowOf<V>(dot, first);
+    float* y = dot.y + first * dot.y_stride;
+    if (groups == 0) {
+    } else if constexpr (V::fine) {
+      return DotRowInt8(x, dot.panel, ahead, y);
+    } else {
+      return DotRowInt4<V::minimums>(x, layout.zero, dot.panel, ahead, y);
+    }
+  }
+  if constexpr (kTight<V>) {
+    if (layout.group == V::piece) {
+      return DotRowTight<V::type, V::minimums, V::scales, V::piece>(
+          RowOf<V>(dot, first), layout, dot.panel, ahead, dot.y + first * dot.y_stride);
+    }
+  }
+#endif
+  const int pieces = V::single ? 1 : layout.group / V::piece;
+  const int zero = layout.zero + (V::type == CompactType::kInt8 ? kOffset8 : 0);
+  const std::byte* data = dot.panel;
+  RowScales<V::scales> scales[kFloats];
+  const auto start_span = [&] {
+    Unroll<kFloats>([&](auto i) { scales[i] = {data, i * Vec::kWidth}; });
+    data += layout.steps_bytes();
+  };
+  start_span();
+  [[maybe_unused]] const float* offsets = V::NumbersOf(dot.x).offset;
+  const auto y = [&](int r, int i) { return dot.y + (first + r) * dot.y_stride + i * Vec::kWidth; };
+  Vec total[kInMemory ? 1 : V::rows][kFloats];
+  const auto each = [&](auto body) {
+    Unroll<V::rows>([&](auto r) { Unroll<kFloats>([&](auto i) { body(r, i); }); });
+  };
+  each([&](auto r, auto i) {
+    if constexpr (kInMemory) {
+      Vec(0.0f).Store(y(r, i));
+    } else {
+      total[r][i] = Vec(0.0f);
+    }
+  });
+  int64_t p = 0;
+  for (int64_t g = 0, span_end = layout.span; g < groups; ++g) {
+    if (RowScales<V::scales>::kCounts && g == span_end) {
+      start_span();
+      span_end += layout.span;
+    }
+    const std::byte* head = data;
+    if constexpr (V::rows == 1) {
+      for (int64_t line = 0; line < layout.group_bytes(); line += 64) {
+        __builtin_prefetch(ahead + (head - dot.panel) + line, 0, 1);
+      }
+    }
+    data += layout.group_bytes();
+    const GroupLines<V::type> lines(head + V::kHeadBytes);
+    Vec partial[V::rows][kFloats];
+    float offset[V::rows] = {};
+    each([&](auto r, auto i) { partial[r][i] = Vec(0.0f); });
+    for (int piece_of_group = 0; piece_of_group < pieces; ++piece_of_group, ++p) {
+      AddScaled<V>(dot, first, zero, p, lines.data() + piece_of_group * V::kPieceBytes, partial);
+      if constexpr (V::minimums) {
+        Unroll<V::rows>(
+            [&](auto r) { offset[r] += offsets[(first + r) * dot.x.piece_stride + p]; });
+      }
+    }
+    Unroll<kFloats>([&](auto i) {
+      const Vec scale = scales[i].Scale(head);
+      Vec minimum(0.0f);
+      if constexpr (V::minimums) minimum = scales[i].Minimum(head);
+      Unroll<V::rows>([&](auto r) {
+        Vec sum = kInMemory ? Vec::Load(y(r, i)) : total[kInMemory ? 0 : r][i];
+        if constexpr (V::minimums) sum = Fma(minimum, Vec(offset[r]), sum);
+        sum = Fma(partial[r][i], scale, sum);
+        if constexpr (kInMemory) {
+          sum.Store(y(r, i));
+        } else {
+          total[r][i] = sum;
+        }
+      });
+    });
+  }
+  if constexpr (!kInMemory) each([&](auto r, auto i) { total[r][i].Store(y(r, i)); });
+}
+
+#if defined(OORT_UNIT_avx512_vnni)
+/// One row, where that was written by hand; gives whether it was.
+template <typename V>
+bool DotOneRow(const CompactDot& dot, int row) {
+  if constexpr (IsJoined(V::type)) {
+    using Groups = JoinedGroups<V::type, V::minimums, V::scales>;
+    DotPanelsOfRow<Groups>(dot, RowOf<V>(dot, row), row);
+  } else if constexpr (kByHand<V>) {
+    using Nibbles = NibbleGroups<V::minimums, V::scales>;
+    using Groups = std::conditional_t<V::fine, ByteGroups, Nibbles>;
+    DotPanelsOfRow<Groups>(dot, RowOf<V>(dot, row), row);
+  }
+  return IsJoined(V::type) || kByHand<V>;
+}
+#endif
+
+template <CompactType type, int piece, bool minimums, ScaleType scales, bool single>
+void DotAllRows(const CompactDot& all) {
+  int rows = all.rows;
+#if defined(OORT_UNIT_avx512_vnni)
+  using One = DotVariant<type, piece, 1, minimums, scales, single>;
+  if (rows % 2 != 0 && DotOneRow<One>(all, rows - 1)) --rows;
+#endif
+  if (rows == 0) return;  // without a copy, which would wait for what was written just now
+  CompactDot dot = all;
+  dot.rows = rows;
+  const int64_t bytes = dot.layout.panel_bytes(dot.k);
+  const int64_t distance = bytes == 0 ? 0 : (kAheadBytes<type> / bytes + 1) * bytes;
+  for (int64_t p = 0; p < dot.panels; ++p, dot.panel += bytes, dot.y += kCompactRows) {
+    const std::byte* ahead = AheadOf(dot, distance);
+    int row = 0;
+    if constexpr (kMostRows > 2) {
+      for (; row + 4 <= dot.rows; row += 4) {
+        DotRows<DotVariant<type, piece, 4, minimums, scales, single>>(dot, row, ahead);
+      }
+    }
+    for (; row + 2 <= dot.rows; row += 2) {
+      DotRows<DotVariant<type, piece, 2, minimums, scales, single>>(dot, row, ahead);
+    }
+    if (row < dot.rows)
+      DotRows<DotVariant<type, piece, 1, minimums, scales, single>>(dot, row, ahead);
+  }
+}
+
+template <CompactType type, bool minimums, ScaleType scales>
+void DotPieces(const CompactDot& dot) {
+  if constexpr (type == CompactType::kInt6) {
+    DotAllRows<type, 16, minimums, scales, false>(dot);
+  } else if constexpr (type == CompactType::kInt5) {
+    DotAllRows<type, 32, minimums, scales, true>(dot);
+  } else if (dot.x.piece == 16) {
+    DotAllRows<type, 16, minimums, scales, false>(dot);
+  } else if (dot.layout.group != 32) {
+    DotAllRows<type, 32, minimums, scales, false>(dot);
+  } else {
+    DotAllRows<type, 32, minimums, scales, true>(dot);
+  }
+}
+
+template <CompactType type>
+void DotType(const CompactDot& dot) {
+  WithScales(dot.layout.scales, [&](auto tag) {
+    constexpr ScaleType kScales = decltype(tag)::kType;
+    if constexpr (!CompactExists(type, kScales)) {
+    } else if constexpr (kScales == ScaleType::kByte) {
+      DotPieces<type, true, kScales>(dot);
+    } else if constexpr (kScales == ScaleType::kSignedByte) {
+      DotPieces<type, false, kScales>(dot);
+    } else if (dot.layout.has_minimum) {
+      DotPieces<type, true, kScales>(dot);
+    } else {
+      DotPieces<type, false, kScales>(dot);
+    }
+  });
+}
+
+void Dot(const CompactDot& dot) {
+  switch (dot.layout.type) {
+    case CompactType::kInt4: return DotType<CompactType::kInt4>(dot);
+    case CompactType::kInt5: return DotType<CompactType::kInt5>(dot);
+    case CompactType::kInt6: return DotType<CompactType::kInt6>(dot);
+    default: return DotType<CompactType::kInt8>(dot);
+  }
+}
+
+}  // namespace
+
+const CompactDotKernels& CompactDotKernelsGet() {
+  static constexpr CompactDotKernels kTable = {.dot = Dot, .byte_scales = kByteScalesByHand};
+  return kTable;
+}
+
+}  // namespace oort::OORT_ISA

@@ -1,0 +1,525 @@
+// SPDX-License-Identifier: MIT
+#include "layers/quantized_linear/cpu/quantized_matrix.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <tuple>
+#include <vector>
+
+#include "core/checked.h"
+#include "core/host_memory.h"
+#include "core/parallel.h"
+
+namespace oort {
+namespace {
+
+/// Groups that the kernels can take; other weights are unpacked to f32.
+constexpr int kGroupStep = 16;
+/// Bytes behind the panels that kernels may read.
+constexpr size_t kCompactSlack = 128;
+
+/// A layout for all that is stored.
+CompactLayout PlainLayout(const StoredMatrix& stored) {
+  CompactLayout layout;
+  const GroupLayout groups = LayoutOf(stored);
+  if (groups.bits == 0) {
+    if (stored.format == WeightFormat::kF16) layout.type = CompactType::kF16;
+    if (stored.format == WeightFormat::kBf16) layout.type = CompactType::kBf16;
+    return layout;
+  }
+  const bool signed_nibbles = groups.bits == 4 && groups.is_signed;
+  if (groups.group % kGroupStep != 0 || (signed_nibbles && groups.has_minimum)) return layout;
+  layout.type = groups.bits == 4 ? CompactType::kInt4 : CompactType::kInt8;
+  layout.group = groups.group;
+  layout.has_minimum = groups.has_minimum;
+  layout.scales = groups.f16_scales ? ScaleType::kF16 : ScaleType::kF32;
+  layout.zero = signed_nibbles ? 8 : 0;
+  return layout;
+}
+
+/// The same in the bits that are used, where there are such types.
+CompactLayout UsedBits(CompactLayout layout, const GroupLayout& groups) {
+  if (layout.type != CompactType::kInt8) return layout;
+  const CompactType type = groups.used_bits == 5   ? CompactType::kInt5
+                           : groups.used_bits == 6 ? CompactType::kInt6
+                                                   : CompactType::kInt8;
+  if (!CompactExists(type, layout.scales)) return layout;
+  layout.type = type;
+  if (type != CompactType::kInt8 && !layout.has_minimum) {
+    layout.zero = type == CompactType::kInt5 ? 16 : 32;
+  }
+  return layout;
+}
+
+/// Whether a matrix differs with what scales are asked for.
+bool AsksForBytes(const StoredMatrix& stored, CompactScales scales) {
+  if (scales != CompactScales::kBytes || !PlainLayout(stored).quantized()) return false;
+  const GroupLayout groups = LayoutOf(stored);
+  return groups.span == 0 && groups.bits == 4 && groups.has_minimum;
+}
+
+/// What a matrix may be packed to, the smallest first; the last one fits all.
+std::vector<CompactLayout> LayoutsFor(const StoredMatrix& stored, CompactScales scales) {
+  const CompactLayout plain = PlainLayout(stored);
+  if (!plain.quantized()) return {plain};
+  const GroupLayout groups = LayoutOf(stored);
+  CompactLayout bytes = plain;
+  bytes.scales = groups.has_minimum ? ScaleType::kByte : ScaleType::kSignedByte;
+  if (groups.span != 0) {
+    bytes.span = groups.span / groups.group;
+    return {UsedBits(bytes, groups), plain};
+  }
+  if (AsksForBytes(stored, scales)) {
+    bytes.span = stored.columns / groups.group;
+    bytes.zero = 8;
+    return {bytes, plain};
+  }
+  return {UsedBits(plain, groups)};
+}
+
+/// The 16 rows of a panel as they were read.
+struct PanelRows {
+  std::vector<int8_t> q;
+  std::vector<float> scale, minimum;
+  std::vector<float> scale_step, minimum_step;  ///< of spans, where the stored matrix has them
+
+  PanelRows(const StoredMatrix& stored)
+      : PanelRows(stored.columns, stored.columns / LayoutOf(stored).group, LayoutOf(stored).span) {}
+  /// Rows beyond the last are zeros.
+  void Read(const StoredMatrix& stored, int64_t begin, int64_t end) {
+    if (end - begin < kCompactRows) {
+      std::fill(q.begin(), q.end(), int8_t{0});
+      std::fill(scale.begin(), scale.end(), 0.0f);
+      std::fill(minimum.begin(), minimum.end(), 0.0f);
+    }
+    ReadGroups(stored, begin, end, q.data(), scale.data(), minimum.data());
+    if (scale_step.empty()) return;
+    std::fill(scale_step.begin(), scale_step.end(), 0.0f);
+    std::fill(minimum_step.begin(), minimum_step.end(), 0.0f);
+    ReadSteps(stored, begin, end, scale_step.data(), minimum_step.data());
+  }
+  /// A bound of all weights; infinite where one is no number.
+  float Largest(const CompactLayout& layout) const {
+    const float most = layout.type == CompactType::kInt4   ? 16.0f
+                       : layout.type == CompactType::kInt5 ? 32.0f
+                       : layout.type == CompactType::kInt6 ? 64.0f
+                                                           : 256.0f;
+    float largest = 0;
+    for (size_t i = 0; i < scale.size(); ++i) {
+      const float bound = most * std::abs(scale[i]) + std::abs(minimum[i]);
+      largest = bound <= largest ? largest : bound >= 0 ? bound : INFINITY;
+    }
+    return largest;
+  }
+
+ private:
+  PanelRows(int64_t columns, int64_t groups, int64_t span)
+      : q(static_cast<size_t>(columns * kCompactRows)),
+        scale(static_cast<size_t>(groups * kCompactRows)),
+        minimum(static_cast<size_t>(groups * kCompactRows)),
+        scale_step(static_cast<size_t>(span == 0 ? 0 : columns / span * kCompactRows)),
+        minimum_step(scale_step.size()) {}
+};
+
+void WriteHalf(float value, std::byte* to) {
+  const uint16_t half = FloatToHalf(value);
+  std::memcpy(to, &half, sizeof(half));
+}
+
+void WriteScales(const float* from, int64_t stride, ScaleType type, std::byte* to) {
+  for (int row = 0; row < kCompactRows; ++row) {
+    const float value = from[row * stride];
+    if (type == ScaleType::kByte || type == ScaleType::kSignedByte) {
+      to[row] = static_cast<std::byte>(static_cast<int>(value));
+    } else if (type == ScaleType::kF16) {
+      WriteHalf(value, to + 2 * row);
+    } else {
+      std::memcpy(to + 4 * row, &value, 4);
+    }
+  }
+}
+
+/// Numbers of a row in a byte each, at least 0 and at most 255 steps above `start`.
+struct ByteSteps {
+  float step = 0, start = 0;  ///< f16 numbers, the step 256 times what it is
+
+  /// Of numbers up to `most`, `start` being one of f16.
+  ByteSteps(float most, float first)
+      : step(HalfToFloat(FloatToHalf((most - first) * (256.0f / 255)))), start(first) {}
+  float Byte(float value) const {
+    const float steps = step > 0 ? (value - start) * (256 / step) : 0.0f;
+    return std::nearbyint(std::clamp(steps, 0.0f, 255.0f));
+  }
+  float Value(float byte) const { return byte * (step / 256) + start; }
+};
+
+/// Turns numbers of `groups` groups to how many steps they are. Gives whether the step is one of
+/// those that a panel can hold: 256 times it is an f16 number.
+bool CountSteps(float step, int64_t groups, float* numbers) {
+  constexpr float kMostStep = 65504.0f / 256;
+  if (!(std::fabs(step) <= kMostStep)) return false;
+  for (int64_t g = 0; g < groups; ++g) {
+    numbers[g] = step == 0 ? 0.0f : std::nearbyint(numbers[g] / step);
+  }
+  return true;
+}
+
+/// Turns the scales and minimums of a panel to bytes where they count the stored matrix's steps:
+/// nothing is lost. Gives whether the panel can hold the steps.
+bool TakeSteps(const CompactLayout& layout, int64_t columns, PanelRows& rows, std::byte* panel) {
+  const int64_t groups = layout.span, spans = columns / layout.group / groups;
+  for (int64_t i = 0; i < spans * kCompactRows; ++i) {
+    const int64_t row = i / spans, first = i % spans * groups;
+    float* scale = rows.scale.data() + i * groups;
+    float* minimum = rows.minimum.data() + i * groups;
+    const float step = rows.scale_step[static_cast<size_t>(i)];
+    const float minimum_step = rows.minimum_step[static_cast<size_t>(i)];
+    if (!CountSteps(step, groups, scale) || !CountSteps(minimum_step, groups, minimum)) {
+      return false;
+    }
+    std::byte* to = panel + layout.steps_at(first) + 2 * row;
+    WriteHalf(256 * step, to);
+    if (!layout.has_minimum) continue;
+    WriteHalf(256 * minimum_step, to + 2 * kCompactRows);
+    WriteHalf(0, to + 4 * kCompactRows);
+  }
+  return true;
+}
+
+/// Turns the scales and minimums of a panel, which has bytes for them, to bytes: zero is 8 then, so
+/// that the minimum is that of the middle of q, which errors of the scale leave alone. Gives
+/// whether weights move by little, beside the half scale by which they were rounded once.
+bool RoundScales(int64_t groups, PanelRows& rows, std::byte* panel) {
+  constexpr float kMiddle = 8, kLittle = 1.0f / 16;
+  double moved = 0, size = 0;
+  bool fits = true;
+  for (int row = 0; row < kCompactRows; ++row) {
+    float* scale = rows.scale.data() + row * groups;
+    float* minimum = rows.minimum.data() + row * groups;
+    for (int64_t g = 0; g < groups; ++g) {
+      minimum[g] += kMiddle * scale[g];
+      fits = fits && scale[g] >= 0 && std::isfinite(minimum[g]);
+    }
+    if (!fits) return false;
+    const float least = *std::min_element(minimum, minimum + groups);
+    const float most = *std::max_element(minimum, minimum + groups);
+    const ByteSteps scales(*std::max_element(scale, scale + groups), 0);
+    const ByteSteps minimums(most, HalfToFloat(FloatToHalf(least)));
+    for (int64_t g = 0; g < groups; ++g) {
+      const float s = scales.Byte(scale[g]), m = minimums.Byte(minimum[g]);
+      const double error = kMiddle * std::fabs(scales.Value(s) - scale[g]) +
+                           std::fabs(minimums.Value(m) - minimum[g]);
+      moved += error * error;
+      size += double{scale[g]} * scale[g];
+      scale[g] = s;
+      minimum[g] = m;
+    }
+    WriteHalf(scales.step, panel + 2 * row);
+    WriteHalf(minimums.step, panel + 2 * (kCompactRows + row));
+    WriteHalf(minimums.start, panel + 2 * (2 * kCompactRows + row));
+  }
+  return moved <= kLittle * kLittle * size;
+}
+
+bool ScalesToBytes(const CompactLayout& layout, int64_t columns, PanelRows& rows,
+                   std::byte* panel) {
+  if (!rows.scale_step.empty()) return TakeSteps(layout, columns, rows, panel);
+  return RoundScales(columns / layout.group, rows, panel);
+}
+
+/// Byte j of each row's four: step j in the low half, step 4 + j in the high half.
+void WriteNibbles(const int8_t* q, int64_t stride, int group, int zero, std::byte* to) {
+  const uint32_t offset = static_cast<uint32_t>(zero) * 0x01010101u;
+  for (int k = 0; k < group; k += 8, to += 64) {
+    for (int row = 0; row < kCompactRows; ++row) {
+      uint32_t low, high;
+      std::memcpy(&low, q + row * stride + k, 4);
+      std::memcpy(&high, q + row * stride + k + 4, 4);
+      // Four bits of -8 to 7 with the highest one turned are 0 to 15.
+      low = (low & 0x0f0f0f0fu) ^ offset;
+      high = (high & 0x0f0f0f0fu) ^ offset;
+      const uint32_t both = low | (high << 4);
+      std::memcpy(to + 4 * row, &both, 4);
+    }
+  }
+}
+
+/// Four steps of a row, each in a byte; `zero` is in all of them. No sum is above 63.
+uint32_t FourSteps(const int8_t* q, uint32_t zero) {
+  uint32_t four;
+  std::memcpy(&four, q, sizeof(four));
+  // Without carries from one byte to the next.
+  return ((four & 0x7f7f7f7fu) + zero) ^ (four & 0x80808080u);
+}
+
+/// Lines of a group of 5 or 6 bits: see byte_lines.h.
+void JoinFive(const uint32_t (&four)[8], uint32_t (&lines)[5]) {
+  constexpr uint32_t kOne = 0x01010101u, kTwo = 3 * kOne, kThree = 7 * kOne;
+  const uint32_t upper[5] = {four[5] >> 2 & kThree, (four[5] & kTwo) << 1 | (four[7] >> 1 & kOne),
+                             four[6] >> 2 & kThree, (four[6] & kTwo) << 1 | (four[7] & kOne),
+                             four[7] >> 2 & kThree};
+  for (int i = 0; i < 5; ++i) lines[i] = four[i] | upper[i] << 5;
+}
+void JoinSix(const uint32_t (&four)[4], uint32_t (&lines)[3]) {
+  constexpr uint32_t kTwo = 0x03030303u;
+  for (int i = 0; i < 3; ++i) lines[i] = four[i] | (four[3] >> (4 - 2 * i) & kTwo) << 6;
+}
+
+template <int fours, int lines, typename Join>
+void WriteJoined(const int8_t* q, int64_t stride, int zero, Join join, std::byte* to) {
+  const uint32_t zeros = 0x01010101u * static_cast<uint32_t>(zero);
+  for (int row = 0; row < kCompactRows; ++row, q += stride) {
+    uint32_t four[fours], joined[lines];
+    for (int i = 0; i < fours; ++i) four[i] = FourSteps(q + 4 * i, zeros);
+    join(four, joined);
+    for (int i = 0; i < lines; ++i) std::memcpy(to + 64 * i + 4 * row, joined + i, 4);
+  }
+}
+
+void WriteBytes(const int8_t* q, int64_t stride, int group, std::byte* to) {
+  for (int k = 0; k < group; k += 4, to += 64) {
+    for (int row = 0; row < kCompactRows; ++row) std::memcpy(to + 4 * row, q + row * stride + k, 4);
+  }
+}
+
+void WritePanel(const CompactLayout& layout, int64_t columns, const PanelRows& rows,
+                std::byte* to) {
+  const int64_t groups = columns / layout.group;
+  const int64_t scales = kCompactRows * layout.scale_bytes();
+  for (int64_t g = 0; g < groups; ++g) {
+    std::byte* const group = to + layout.group_at(g);
+    WriteScales(rows.scale.data() + g, groups, layout.scales, group);
+    if (layout.has_minimum) {
+      WriteScales(rows.minimum.data() + g, groups, layout.scales, group + scales);
+    }
+    const int8_t* q = rows.q.data() + g * layout.group;
+    const int zero = layout.has_minimum ? 0 : layout.zero;
+    std::byte* lines = group + layout.head_bytes();
+    switch (layout.type) {
+      case CompactType::kInt4: WriteNibbles(q, columns, layout.group, zero, lines); break;
+      case CompactType::kInt5: WriteJoined<8, 5>(q, columns, zero, JoinFive, lines); break;
+      case CompactType::kInt6: WriteJoined<4, 3>(q, columns, zero, JoinSix, lines); break;
+      default: WriteBytes(q, columns, layout.group, lines);
+    }
+  }
+}
+
+/// Element `item` bytes wide of (16, columns) rows to (columns, 16).
+template <typename T>
+void Transpose(const T* from, int64_t rows, int64_t columns, T* to) {
+  for (int64_t k = 0; k < columns; ++k, to += kCompactRows) {
+    for (int64_t row = 0; row < kCompactRows; ++row) {
+      to[row] = row < rows ? from[row * columns + k] : T{};
+    }
+  }
+}
+
+/// What tells a stored matrix from another for as long as it lives.
+using SharedKey = std::tuple<const std::byte*, WeightFormat, int64_t, int64_t, CompactScales>;
+struct SharedEntry {
+  std::weak_ptr<Buffer> source;
+  std::weak_ptr<const CompactMatrix> packed;
+};
+struct SharedMatrices {
+  std::mutex mutex;
+  std::map<SharedKey, SharedEntry> entries;
+  std::weak_ptr<const CompactMatrix> last;
+};
+SharedMatrices& AllShared() {
+  static SharedMatrices all;
+  return all;
+}
+
+}  // namespace
+
+CompactMatrix::CompactMatrix(int64_t rows, int64_t columns, const CompactLayout& layout)
+    : rows_(rows), columns_(columns) {
+  Allocate(layout);
+}
+
+void CompactMatrix::Allocate(const CompactLayout& layout) {
+  layout_ = layout;
+  static_cast<void>(CheckedMultiply<int64_t>(columns_, 8 * kCompactRows));
+  panel_bytes_ = layout_.panel_bytes(columns_);
+  const int64_t bytes = CheckedMultiply(panels(), panel_bytes_);
+  buffer_ = AllocatePages(CheckedAdd(static_cast<size_t>(bytes), kCompactSlack));
+}
+
+CompactMatrix::CompactMatrix(const StoredMatrix& stored, int threads, CompactScales scales)
+    : rows_(stored.rows), columns_(stored.columns) {
+  Check(stored);
+  for (const CompactLayout& layout : LayoutsFor(stored, scales)) {
+    Allocate(layout);
+    if (layout.quantized() && PackQuantized(stored, threads)) return;
+    if (!layout.quantized()) PackFloat(stored, threads);
+  }
+}
+
+int64_t CompactMatrix::panels() const { return CeilDivide(rows_, kCompactRows); }
+
+/// Matrices whose largest weight lies between these lose less to f16 than to bf16.
+constexpr float kLeastForHalves = 1.0f / 1024, kMostForHalves = 32768;
+
+bool CompactMatrix::PackQuantized(const StoredMatrix& stored, int threads) {
+  std::atomic<bool> fits = true;
+  std::mutex mutex;
+  float largest = 0;
+  ParallelFor(threads, panels(), GrainOf({static_cast<double>(panel_bytes_) * 8, 0}),
+              [&](int64_t begin, int64_t end) {
+                PanelRows read(stored);
+                float most = 0;
+                for (int64_t p = begin; p < end; ++p) {
+                  const int64_t first = p * kCompactRows;
+                  read.Read(stored, first, std::min(first + kCompactRows, rows_));
+                  most = std::max(most, read.Largest(layout_));
+                  std::byte* to = buffer_->data() + p * panel_bytes_;
+                  if (layout_.byte_scales() && !ScalesToBytes(layout_, columns_, read, to)) {
+                    fits = false;
+                    return;
+                  }
+                  WritePanel(layout_, columns_, read, to);
+                }
+                const std::scoped_lock lock(mutex);
+                largest = std::max(largest, most);
+              });
+  fits_f16_ = largest >= kLeastForHalves && largest <= kMostForHalves;
+  return fits;
+}
+
+void CompactMatrix::PackFloat(const StoredMatrix& stored, int threads) {
+  const bool halves = layout_.type != CompactType::kF32;
+  ParallelFor(
+      threads, panels(), GrainOf({static_cast<double>(panel_bytes_) * 8, 0}),
+      [&](int64_t begin, int64_t end) {
+        std::vector<float> values(halves ? 0 : static_cast<size_t>(kCompactRows * columns_));
+        for (int64_t p = begin; p < end; ++p) {
+          const int64_t first = p * kCompactRows, last = std::min(first + kCompactRows, rows_);
+          std::byte* to = buffer_->data() + p * panel_bytes_;
+          if (halves) {
+            Transpose(reinterpret_cast<const uint16_t*>(stored.data.raw()) + first * columns_,
+                      last - first, columns_, reinterpret_cast<uint16_t*>(to));
+          } else {
+            ReadRows(stored, first, last, values.data());
+            Transpose(values.data(), last - first, columns_, reinterpret_cast<float*>(to));
+          }
+        }
+      });
+}
+
+void CompactMatrix::ReadRow(int64_t row, float* values) const {
+  const int lane = static_cast<int>(row % kCompactRows);
+  const CompactUnpackKernels& kernels = CompactUnpackKernelsFor(Isa::kScalar);
+  constexpr int64_t kSteps = 64;
+  float steps[kSteps * kCompactRows];
+  for (int64_t k = 0; k < columns_; k += kSteps) {
+    const int64_t end = std::min(k + kSteps, columns_);
+    kernels.unpack(layout_, panel(row / kCompactRows), k, end, steps, kCompactRows);
+    for (int64_t i = k; i < end; ++i) values[i] = steps[(i - k) * kCompactRows + lane];
+  }
+}
+
+namespace {
+
+/// One row's part of a group of 8 bits in 4 bits.
+void CoarsenRow(const CompactLayout& fine, const std::byte* from, int row, std::byte* to) {
+  // The largest number becomes 7 whichever sign it has.
+  constexpr float kMost = 7.49f;
+  float scale;
+  if (fine.scales == ScaleType::kF16) {
+    uint16_t half;
+    std::memcpy(&half, from + 2 * row, 2);
+    scale = HalfToFloat(half);
+  } else {
+    std::memcpy(&scale, from + 4 * row, 4);
+  }
+  const int8_t* q = reinterpret_cast<const int8_t*>(from + fine.head_bytes()) + 4 * row;
+  const auto at = [&](int k) { return q[16 * (k - k % 4) + k % 4]; };
+  int most = 0;
+  for (int k = 0; k < fine.group; ++k) most = std::max(most, std::abs(int{at(k)}));
+  const uint16_t coarse_half = FloatToHalf(scale * static_cast<float>(most) / kMost);
+  const float coarse = HalfToFloat(coarse_half), ratio = coarse == 0 ? 0.0f : scale / coarse;
+  std::memcpy(to + 2 * row, &coarse_half, 2);
+  // 0 to 15 stands for -8 to 7; the half rounds.
+  const auto nibble = [&](int k) {
+    const float moved = static_cast<float>(at(k)) * ratio + 8.5f;
+    return static_cast<unsigned>(std::min(15, static_cast<int>(moved)));
+  };
+  std::byte* line = to + 2 * kCompactRows + 4 * row;
+  for (int k = 0; k < fine.group; k += 8, line += 64) {
+    for (int j = 0; j < 4; ++j) line[j] = std::byte(nibble(k + j) | (nibble(k + 4 + j) << 4));
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const CompactMatrix> CompactMatrix::Coarse(const CompactMatrix& fine, int threads) {
+  CompactLayout layout = fine.layout_;
+  layout.type = CompactType::kInt4;
+  layout.scales = ScaleType::kF16;
+  layout.zero = 8;
+  const std::shared_ptr<CompactMatrix> coarse(new CompactMatrix(fine.rows_, fine.columns_, layout));
+  const int64_t groups = fine.columns_ / layout.group;
+  ParallelFor(threads, fine.panels(), GrainOf({static_cast<double>(fine.panel_bytes_) * 8, 0}),
+              [&](int64_t begin, int64_t end) {
+                const std::byte* from = fine.panel(begin);
+                std::byte* to = coarse->buffer_->data() + begin * coarse->panel_bytes_;
+                for (int64_t i = 0; i < (end - begin) * groups; ++i) {
+                  for (int row = 0; row < kCompactRows; ++row) {
+                    CoarsenRow(fine.layout_, from, row, to);
+                  }
+                  from += fine.layout_.group_bytes();
+                  to += layout.group_bytes();
+                }
+              });
+  return coarse;
+}
+
+void CompactMatrix::SetNext(const CompactMatrix& next) const {
+  next_.store(next.panel(0), std::memory_order_relaxed);
+  next_bytes_.store(next.panels() * next.panel_bytes(), std::memory_order_relaxed);
+}
+
+void CompactMatrix::Follow(const std::shared_ptr<const CompactMatrix>& matrix) {
+  SharedMatrices& all = AllShared();
+  const std::scoped_lock lock(all.mutex);
+  const auto before = all.last.lock();
+  if (before != nullptr && before != matrix) before->SetNext(*matrix);
+  all.last = matrix;
+}
+
+void CompactMatrix::ReadInstead(const CompactMatrix& of) const {
+  SharedMatrices& all = AllShared();
+  const std::scoped_lock lock(all.mutex);
+  for (const auto& [key, entry] : all.entries) {
+    const auto packed = entry.packed.lock();
+    if (packed != nullptr && packed->Next(0, 1) == of.panel(0)) packed->SetNext(*this);
+  }
+  next_.store(of.next_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  next_bytes_.store(of.next_bytes_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+}
+
+std::shared_ptr<const CompactMatrix> CompactMatrix::Shared(const StoredMatrix& stored, int threads,
+                                                           CompactScales scales) {
+  SharedMatrices& all = AllShared();
+  const std::shared_ptr<Buffer>& source = stored.data.buffer();
+  if (!AsksForBytes(stored, scales)) scales = CompactScales::kStored;
+  const SharedKey key{stored.data.raw(), stored.format, stored.rows, stored.columns, scales};
+  {
+    const std::scoped_lock lock(all.mutex);
+    std::erase_if(all.entries, [](const auto& entry) { return entry.second.packed.expired(); });
+    const auto found = all.entries.find(key);
+    // The address says nothing once the memory there was given back.
+    if (found != all.entries.end() && found->second.source.lock() == source && source != nullptr) {
+      if (auto packed = found->second.packed.lock()) return packed;
+    }
+  }
+  auto packed = std::make_shared<const CompactMatrix>(stored, threads, scales);
+  const std::scoped_lock lock(all.mutex);
+  all.entries[key] = {source, packed};
+  return packed;
+}
+
+}  // namespace oort

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+// A matrix of weights of 32 to 4 bits, packed once for the kernels, and products with it.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <span>
+
+#include "cpu/activation.h"
+#include "cpu/gemm.h"
+#include "layers/quantized_linear/cpu/half_rows.h"
+#include "layers/quantized_linear/cpu/quantized_kernels.h"
+#include "oort/precision.h"
+#include "oort/tensor.h"
+#include "weights/weight_format.h"
+
+namespace oort {
+
+/// What is made of the scales and minimums of a stored matrix. Rounded to bytes are those of
+/// weights of 4 bits with minimums whose rows have scales of about one size; others are as they
+/// were stored.
+enum class CompactScales : unsigned char { kStored, kBytes };
+
+/// Weights (rows: outputs, columns: inputs) in panels that all instruction sets share; nothing but
+/// what CompactScales says is lost that the stored matrix has. Thread contract: immutable, but for
+/// a hint.
+class CompactMatrix {
+ public:
+  /// Packs on up to `threads` threads.
+  CompactMatrix(const StoredMatrix& stored, int threads,
+                CompactScales scales = CompactScales::kStored);
+  /// The one for this stored matrix if it is in use somewhere (an embedding that is the head, too).
+  static std::shared_ptr<const CompactMatrix> Shared(const StoredMatrix& stored, int threads,
+                                                     CompactScales scales = CompactScales::kStored);
+
+  /// The same matrix of 8 bits without minimums in 4 bits: each weight is at most half a coarse
+  /// scale, that of its group, away.
+  static std::shared_ptr<const CompactMatrix> Coarse(const CompactMatrix& fine, int threads);
+
+  int64_t rows() const { return rows_; }
+  int64_t columns() const { return columns_; }
+  const CompactLayout& layout() const { return layout_; }
+  int64_t panels() const;
+  const std::byte* panel(int64_t index) const { return buffer_->data() + index * panel_bytes_; }
+  int64_t panel_bytes() const { return panel_bytes_; }
+  size_t bytes() const { return buffer_->size(); }
+  /// Whether f16 holds quantized weights at least as well as bf16 does.
+  bool fits_f16() const { return fits_f16_; }
+  /// Says that this matrix is multiplied after the one that this was said of before.
+  static void Follow(const std::shared_ptr<const CompactMatrix>& matrix);
+  /// Where part `begin / count` of the matrix starts that is multiplied after this one; not to be
+  /// read, as it may be gone. Null where there is none.
+  const std::byte* Next(int64_t begin, int64_t count) const {
+    const std::byte* next = next_.load(std::memory_order_relaxed);
+    const int64_t size = next_bytes_.load(std::memory_order_relaxed);
+    return next == nullptr ? nullptr : next + size / count * begin;
+  }
+  /// Says that this matrix is multiplied in the place of `of`: what comes before it fetches it.
+  void ReadInstead(const CompactMatrix& of) const;
+  /// One row as f32.
+  void ReadRow(int64_t row, float* values) const;
+
+ private:
+  CompactMatrix(int64_t rows, int64_t columns, const CompactLayout& layout);
+  void SetNext(const CompactMatrix& next) const;
+  void Allocate(const CompactLayout& layout);
+  /// Gives whether the layout's scales fit.
+  bool PackQuantized(const StoredMatrix& stored, int threads);
+  void PackFloat(const StoredMatrix& stored, int threads);
+
+  int64_t rows_, columns_;
+  CompactLayout layout_;
+  int64_t panel_bytes_ = 0;
+  bool fits_f16_ = false;
+  std::shared_ptr<Buffer> buffer_;
+  mutable std::atomic<const std::byte*> next_{nullptr};
+  mutable std::atomic<int64_t> next_bytes_{0};
+};
+
+/// y = activation(x W^T + bias + addend), or, of two matrices, activation(x W0^T + bias0) *
+/// (x W1^T + bias1).
+struct CompactProduct {
+  int64_t rows = 0;  ///< of x
+  const float* x = nullptr;
+  int64_t x_stride = 0;
+  /// One result for each matrix, or one for both where `gated`.
+  std::span<const std::shared_ptr<const CompactMatrix>> matrices;
+  std::span<const float* const> biases;  ///< null where there is none
+  std::span<float* const> y;
+  const float* addend = nullptr;  ///< of the first result
+  bool gated = false;
+  ActivationSpec activation;  ///< of the first matrix's product
+};
+
+/// How products are computed: which kernels, and what activations are rounded to.
+class CompactMultiplier {
+ public:
+  /// kF32 is exact. kBF16 rounds x to bytes in pieces of 16 or 32 for few rows, and both sides to
+  /// bf16, or f16 where units like it, for many. `halves`: whether to use the kernels of
+  /// half_rows.h where there are any.
+  CompactMultiplier(Isa isa, Precision precision, bool halves = true);
+
+  size_t Workspace(const CompactProduct& product, int threads) const;
+  void Run(const CompactProduct& product, int threads, std::byte* workspace) const;
+  /// Of few rows and one matrix only these panels, 16 results for each panel and row to
+  /// y[(panel's place among them * rows + row) * 16], which are those of Run without bias, addend
+  /// and activation, bit by bit. The workspace is Run's.
+  void RunPanels(const CompactProduct& product, std::span<const int32_t> panels, float* y,
+                 int threads, std::byte* workspace) const;
+
+  const CompactKernels& kernels() const { return kernels_; }
+  /// Whether few rows are multiplied as bytes, so about as fast as weights can be read.
+  bool multiplies_bytes() const { return dot_ != nullptr; }
+  /// What it likes matrices to have: bytes where its kernels wait for memory more than they
+  /// compute.
+  CompactScales scales() const;
+
+ private:
+  struct Job;
+  struct FewRows;
+  struct TileRun;
+  void RunFew(const Job& job) const;
+  void RunMany(const Job& job) const;
+  void RunTiles(const Job& job) const;
+  bool MultipliesHalves(const CompactProduct& product) const;
+  void RunAlone(const Job& job, std::span<const bool> fits, std::byte* workspace) const;
+
+  const CompactKernels& kernels_;
+  const CompactUnpackKernels& unpack_;
+  // Null: exact, or no such units.
+  const CompactDotKernels* dot_;
+  const HalfKernels* halves_;
+  const CompactTileKernels *tiles_, *half_tiles_;
+  const GemmKernels& gemm_;
+};
+
+}  // namespace oort

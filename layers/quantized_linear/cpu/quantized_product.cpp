@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: MIT
+// Products with compact weights. Few rows: each panel of weights is read once and multiplied where
+// it is. Many rows: a few panels at a time are unpacked for the kernels of the blocked product.
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "core/checked.h"
+#include "core/parallel.h"
+#include "layers/quantized_linear/cpu/quantized_job.h"
+#include "layers/quantized_linear/cpu/quantized_matrix.h"
+
+namespace oort {
+namespace {
+
+/// That are finished together. Of one row these are those of 96 panels: with 8 at a time answers
+/// were 3 to 7 % slower.
+constexpr int64_t kFinishResults = kCompactFewRows * 8 * kCompactRows;
+constexpr int64_t kUnpackSteps = 64;  // of k that are unpacked at a time
+
+/// The pieces in which x is rounded to bytes: they divide the groups.
+constexpr int kPieces[] = {32, 16};
+size_t PieceOf(const CompactLayout& layout) { return layout.group % 32 == 0 ? 0 : 1; }
+
+/// Whether weights of 8 bits are multiplied with such pieces.
+bool AnyBytes(const CompactProduct& product, size_t piece) {
+  return std::any_of(product.matrices.begin(), product.matrices.end(), [&](const auto& matrix) {
+    return matrix->layout().type == CompactType::kInt8 && PieceOf(matrix->layout()) == piece;
+  });
+}
+
+void FetchFirst(const CompactMatrix& matrix) {
+  constexpr int64_t kBytes = 8192;
+  const std::byte* first = matrix.panel(0);
+  for (int64_t at = 0; at < std::min(kBytes, matrix.panel_bytes()); at += 64) {
+    __builtin_prefetch(first + at, 0, 2);
+  }
+}
+
+/// x as bytes, in scratch memory.
+struct ByteScratch {
+  int64_t rows, k;
+  int piece;
+  bool any_bytes;
+  int64_t columns, pieces, row_bytes, number_bytes, bytes;
+  ByteScratch(const CompactProduct& product, size_t which)
+      : rows(product.rows),
+        k(product.matrices[0]->columns()),
+        piece(kPieces[which]),
+        any_bytes(AnyBytes(product, which)),
+        columns(AlignLine(k)),
+        pieces(CeilDivide(k, piece)),
+        row_bytes(AlignLine(rows * columns)),
+        number_bytes(AlignLine(rows * pieces * 4)),
+        bytes(2 * row_bytes + number_bytes * (any_bytes ? 7 : 4)) {}
+
+  ByteRows In(std::byte* memory) const {
+    ByteRows x;
+    x.piece = piece;
+    x.q_stride = columns;
+    x.piece_stride = pieces;
+    const auto take = [&](int64_t size) { return std::exchange(memory, memory + size); };
+    const auto numbers = [&] {
+      return ByteNumbers{reinterpret_cast<float*>(take(number_bytes)),
+                         reinterpret_cast<int32_t*>(take(number_bytes)),
+                         reinterpret_cast<float*>(take(number_bytes))};
+    };
+    x.q = reinterpret_cast<int8_t*>(take(row_bytes));
+    x.fine = reinterpret_cast<int8_t*>(take(row_bytes));
+    x.is_fine = reinterpret_cast<uint8_t*>(take(number_bytes));
+    x.of_4_bits = numbers();
+    if (any_bytes) x.of_8_bits = numbers();
+    return x;
+  }
+
+  /// Rounds the rows of a product into `memory`.
+  ByteRows Fill(const CompactKernels& kernels, const CompactProduct& product,
+                std::byte* memory) const {
+    const ByteRows all = In(memory);
+    ByteRows row = all;
+    const auto skip = [&](ByteNumbers& numbers) {
+      numbers = {numbers.scale + pieces, numbers.sum + pieces, numbers.offset + pieces};
+    };
+    for (int64_t r = 0; r < rows; ++r) {
+      kernels.quantize(product.x + r * product.x_stride, k, row);
+      row.q += columns;
+      row.fine += columns;
+      row.is_fine += pieces;
+      skip(row.of_4_bits);
+      if (any_bytes) skip(row.of_8_bits);
+    }
+    return all;
+  }
+};
+
+/// x as half_rows.h has it, in scratch memory.
+struct HalfScratch {
+  int64_t rows, k, columns, pieces, row_bytes, bytes;
+  explicit HalfScratch(const CompactProduct& product)
+      : rows(product.rows),
+        k(product.matrices[0]->columns()),
+        columns(AlignLine(k)),
+        pieces(CeilDivide(k, 32)),
+        row_bytes(AlignLine(rows * columns)),
+        bytes(2 * row_bytes + AlignLine(rows * pieces) + AlignLine(rows * pieces * 4) +
+              AlignLine(rows * pieces * 16) + AlignLine(rows * 4)) {}
+
+  HalfRows Fill(const HalfKernels& kernels, const CompactProduct& product,
+                std::byte* memory) const {
+    const auto take = [&](int64_t size) { return std::exchange(memory, memory + AlignLine(size)); };
+    HalfRows all;
+    all.q_stride = columns;
+    all.piece_stride = pieces;
+    all.q = reinterpret_cast<int8_t*>(take(row_bytes));
+    all.fine = reinterpret_cast<int8_t*>(take(row_bytes));
+    all.is_fine = reinterpret_cast<uint8_t*>(take(rows * pieces));
+    all.numbers = reinterpret_cast<uint16_t*>(take(rows * pieces * 4));
+    all.start = reinterpret_cast<int32_t*>(take(rows * pieces * 16));
+    all.power = reinterpret_cast<float*>(take(rows * 4));
+    HalfRows row = all;
+    for (int64_t r = 0; r < rows; ++r) {
+      kernels.quantize(product.x + r * product.x_stride, k, row);
+      row.q += columns;
+      row.fine += columns;
+      row.is_fine += pieces;
+      row.numbers += 2 * pieces;
+      row.start += 4 * pieces;
+      ++row.power;
+    }
+    return all;
+  }
+};
+
+/// Which forms of x the matrices of a product take.
+struct ByteForms {
+  bool halves = false;
+  bool plain[2] = {};  ///< as bytes in pieces of 32 and 16
+  int64_t bytes = 0;   ///< of all
+  ByteForms(const CompactProduct& product, bool has_halves) {
+    for (const auto& matrix : product.matrices) {
+      const CompactLayout& layout = matrix->layout();
+      (has_halves && TakesHalves(layout) ? halves : plain[PieceOf(layout)]) = true;
+    }
+    if (halves) bytes += HalfScratch(product).bytes;
+    for (const size_t piece : {0, 1}) {
+      if (plain[piece]) bytes += ByteScratch(product, piece).bytes;
+    }
+  }
+};
+
+/// What one thread needs to unpack a stretch of columns for the blocked product.
+struct UnpackScratch {
+  int64_t unit;         ///< columns at a time: whole panels of both kinds
+  int64_t panel_bytes;  ///< of one panel of the blocked product
+  int64_t panels;       ///< of a unit
+  int64_t sides;        ///< 2 where gated
+  int64_t steps_bytes, sums_bytes, bytes;
+
+  UnpackScratch(const GemmKernels& gemm, int64_t rows, int64_t k, bool gated)
+      : unit(std::lcm<int64_t>(kCompactRows, gemm.columns)),
+        panel_bytes(AlignLine(gemm.format.Padded(k) * gemm.columns * gemm.format.element)),
+        panels(unit / gemm.columns),
+        sides(gated ? 2 : 1),
+        steps_bytes(AlignLine(kUnpackSteps * (unit + gemm.columns) * 4)),
+        sums_bytes(gated ? AlignLine(rows * unit * 4) : 0),
+        bytes(panels * panel_bytes + kProductSlack + steps_bytes + sides * sums_bytes) {}
+};
+
+/// Fills the panels of a unit of columns, in bf16 straight from the weights.
+void UnpackUnitBf16(const CompactUnpackKernels& kernels, const HalfKernels* halves,
+                    const GemmKernels& gemm, const CompactMatrix& matrix, int64_t first_row,
+                    const UnpackScratch& scratch, std::byte* panels) {
+  const int64_t columns = gemm.columns, k = matrix.columns(), padded = gemm.format.Padded(k);
+  const int group = gemm.format.b_group;
+  const auto unpack = group == 2 ? kernels.unpack_pairs : kernels.unpack_fours;
+  const bool by_halves = group == 4 && halves != nullptr && UnpacksHalves(matrix.layout());
+  const int64_t end = std::min(first_row + scratch.unit, kCompactRows * matrix.panels());
+  for (int64_t row = first_row; row < end; row += kCompactRows) {
+    Bf16Target to;
+    to.step = columns * group;
+    for (int block = 0; block < kCompactRows / 4; ++block) {
+      const int64_t column = row - first_row + 4 * block;
+      to.blocks[block] =
+          reinterpret_cast<uint16_t*>(panels + column / columns * scratch.panel_bytes) +
+          column % columns * group;
+    }
+    const std::byte* panel = matrix.panel(row / kCompactRows);
+    if (by_halves) {
+      halves->unpack_fours(matrix.layout(), panel, k, to);
+    } else {
+      unpack(matrix.layout(), panel, 0, k, to);
+    }
+  }
+  const int64_t used = CeilDivide(k, group) * group;
+  for (int64_t p = 0; p < scratch.panels && used < padded; ++p) {
+    uint16_t* panel = reinterpret_cast<uint16_t*>(panels + p * scratch.panel_bytes);
+    std::fill(panel + used * columns, panel + padded * columns, uint16_t{0});
+  }
+}
+
+/// Whether kernels take bf16 in an order that the weights can be unpacked to.
+bool UnpacksBf16(const CompactUnpackKernels& kernels, const GemmKernels& gemm) {
+  if (gemm.format.element != 2) return false;
+  if (gemm.format.b_group == 2) return gemm.columns % kCompactRows == 0;
+  return gemm.format.b_group == 4 && gemm.columns % 4 == 0 && kernels.unpack_fours != nullptr;
+}
+
+/// The same for any kernels, by way of f32.
+void UnpackUnit(const CompactUnpackKernels& kernels, const GemmKernels& gemm,
+                const CompactMatrix& matrix, int64_t first_row, const UnpackScratch& scratch,
+                std::byte* panels, float* steps) {
+  const int64_t columns = gemm.columns, k = matrix.columns();
+  float* one = steps + kUnpackSteps * scratch.unit;
+  const int64_t unit =
+      std::min(scratch.unit, kCompactRows * (matrix.panels() - first_row / kCompactRows));
+  for (int64_t k0 = 0; k0 < k; k0 += kUnpackSteps) {
+    const int64_t k1 = std::min(k0 + kUnpackSteps, k), count = k1 - k0;
+    for (int64_t i = 0; i < unit; i += kCompactRows) {
+      kernels.unpack(matrix.layout(), matrix.panel((first_row + i) / kCompactRows), k0, k1,
+                     steps + i, scratch.unit);
+    }
+    for (int64_t p = 0; p * columns < unit; ++p) {
+      const float* from = steps + p * columns;
+      if (scratch.unit != columns) {
+        for (int64_t s = 0; s < count; ++s) {
+          std::copy_n(from + s * scratch.unit, columns, one + s * columns);
+        }
+        from = one;
+      }
+      std::byte* to = panels + p * scratch.panel_bytes + k0 * columns * gemm.format.element;
+      if (gemm.convert != nullptr) {
+        gemm.convert(from, count, {GemmSide::kB, gemm.columns, to});
+      } else {
+        std::copy_n(from, count * columns, reinterpret_cast<float*>(to));
+      }
+    }
+  }
+}
+
+/// Tiles of one panel of columns under all rows; epilogues where `last` holds them.
+struct ColumnTiles {
+  const GemmKernels& gemm;
+  int64_t rows, k;
+  const std::byte* a;
+  const std::byte* b;
+  float* c = nullptr;
+  int64_t ldc = 0;
+  int columns = 0;
+  const float* bias = nullptr;
+  const float* addend = nullptr;
+  ActivationSpec activation = {};
+
+  /// All tiles of a stretch of k before the next, so that its part of B stays near.
+  void Run() const {
+    const int64_t padded = gemm.format.Padded(k);
+    const int64_t pieces = std::max<int64_t>(1, CeilDivide(padded, gemm.depth));
+    const int64_t step = gemm.format.Padded(CeilDivide(padded, pieces));
+    for (int64_t k0 = 0; k0 < padded; k0 += step) RunPiece(k0, std::min(k0 + step, padded), padded);
+  }
+
+ private:
+  void RunPiece(int64_t k0, int64_t k1, int64_t padded) const {
+    const int64_t a_panel = padded * gemm.rows * gemm.format.element;
+    GemmTile tile;
+    tile.k = k1 - k0;
+    tile.b = b + k0 * gemm.columns * gemm.format.element;
+    tile.ldc = ldc;
+    tile.columns = columns;
+    tile.accumulate = k0 > 0;
+    tile.column_bias = bias;
+    if (k1 == padded) tile.activation = activation;
+    const auto tile_at = [&](int64_t row) {
+      tile.a = a + row / gemm.rows * a_panel + k0 * gemm.rows * gemm.format.element;
+      tile.c = c + row * ldc;
+      tile.rows = static_cast<int>(std::min<int64_t>(gemm.rows, rows - row));
+      if (addend == nullptr || k1 < padded) return;
+      tile.addend = addend + row * ldc;
+      tile.addend_stride = ldc;
+    };
+    int64_t row = 0;
+    if (const int64_t whole = rows / gemm.rows; whole > 0 && gemm.tiles_below != nullptr) {
+      tile_at(0);
+      if (gemm.tiles_below(tile, whole, a_panel)) row = whole * gemm.rows;
+    }
+    for (; row < rows; row += gemm.rows) {
+      tile_at(row);
+      gemm.tile(tile);
+    }
+  }
+};
+
+}  // namespace
+
+CompactMultiplier::CompactMultiplier(Isa isa, Precision precision, bool halves)
+    : kernels_(CompactKernelsFor(isa)),
+      unpack_(CompactUnpackKernelsFor(isa)),
+      dot_(precision == Precision::kF32 ? nullptr : CompactDotKernelsFor(isa)),
+      halves_(dot_ == nullptr || !halves ? nullptr : HalfKernelsFor(isa)),
+      tiles_(precision == Precision::kF32 ? nullptr : CompactTileKernelsFor(isa)),
+      half_tiles_(tiles_ == nullptr || dot_ == nullptr ? nullptr : CompactHalfTileKernelsFor(isa)),
+      gemm_(GemmKernelsFor(isa, precision)) {}
+
+CompactScales CompactMultiplier::scales() const {
+  return dot_ != nullptr && dot_->byte_scales ? CompactScales::kBytes : CompactScales::kStored;
+}
+
+size_t CompactMultiplier::Workspace(const CompactProduct& product, int threads) const {
+  const int64_t k = product.matrices[0]->columns();
+  const bool bytes = dot_ != nullptr && AllQuantized(product);
+  if (product.rows <= kCompactFewRows) {
+    return bytes ? static_cast<size_t>(ByteForms(product, halves_ != nullptr).bytes) : 0;
+  }
+  const int64_t scratch =
+      tiles_ != nullptr && AllQuantized(product)
+          ? TileScratch(gemm_, product.rows, k, product.gated).bytes
+          : AlignLine(UnpackScratch(gemm_, product.rows, k, product.gated).bytes);
+  const int64_t many = CheckedAdd(PackedRowsBytes(gemm_, product.rows, k),
+                                  CheckedMultiply<int64_t>(scratch, std::max(1, threads)));
+  if (!MultipliesHalves(product)) return static_cast<size_t>(many);
+  CompactProduct alone = product;  // see RunAlone
+  alone.rows = 1;
+  return static_cast<size_t>(CheckedAdd(std::max(many, ByteForms(alone, halves_ != nullptr).bytes),
+                                        AlignLine(product.rows)));
+}
+
+void CompactMultiplier::Run(const CompactProduct& product, int threads,
+                            std::byte* workspace) const {
+  if (product.rows == 0) return;
+  const Job job(product, threads, workspace);
+  if (product.rows <= kCompactFewRows) {
+    RunFew(job);
+  } else if (tiles_ != nullptr && AllQuantized(product)) {
+    RunTiles(job);
+  } else {
+    RunMany(job);
+  }
+}
+
+/// Few rows of x in the forms that the matrices of a product take, times their panels.
+struct CompactMultiplier::FewRows {
+  const CompactMultiplier& multiplier;
+  const Job& job;
+  bool bytes;
+  ByteRows x[2];  ///< in pieces of 32 and 16
+  HalfRows half_x;
+
+  FewRows(const CompactMultiplier& with, const Job& of)
+      : multiplier(with), job(of), bytes(with.dot_ != nullptr && AllQuantized(of.product)) {
+    if (!bytes) return;
+    const ByteForms forms(job.product, with.halves_ != nullptr);
+    std::byte* to = job.workspace;
+    if (forms.halves) {
+      const HalfScratch scratch(job.product);
+      half_x = scratch.Fill(*with.halves_, job.product, to);
+      to += scratch.bytes;
+    }
+    for (const size_t piece : {0, 1}) {
+      if (!forms.plain[piece]) continue;
+      const ByteScratch scratch(job.product, piece);
+      x[piece] = scratch.Fill(with.kernels_, job.product, to);
+      to += scratch.bytes;
+    }
+  }
+
+  int rows() const { return static_cast<int>(job.product.rows); }
+
+  /// Panels [first, end) of those up to `last` that this thread multiplies.
+  void Multiply(const CompactMatrix& matrix, int64_t first, int64_t end, int64_t last,
+                const std::byte* next, float* y, int64_t stride) const {
+    const CompactProduct& product = job.product;
+    if (bytes && multiplier.halves_ != nullptr && TakesHalves(matrix.layout())) {
+      multiplier.halves_->dot({matrix.layout(), job.k, matrix.panel(first), end - first,
+                               matrix.panel(last), next, half_x, rows(), y, stride});
+      return;
+    }
+    if (bytes) {
+      multiplier.dot_->dot({matrix.layout(), job.k, matrix.panel(first), end - first,
+                            matrix.panel(last), next, x[PieceOf(matrix.layout())], rows(), y,
+                            stride});
+      return;
+    }
+    for (int64_t p = first; p < end; ++p, y += kCompactRows) {
+      for (int r = 0; r < rows(); r += kCompactGemvRows) {
+        multiplier.kernels_.gemv({matrix.layout(), job.k, matrix.panel(p),
+                                  product.x + r * product.x_stride, product.x_stride,
+                                  std::min(rows() - r, kCompactGemvRows), y + r * stride, stride});
+      }
+    }
+  }
+
+  /// Panels that are worth a thread.
+  int64_t grain() const {
+    const double panel_bytes = static_cast<double>(job.product.matrices[0]->panel_bytes());
+    return GrainOf({panel_bytes * (job.product.gated ? 2 : 1),
+                    bytes ? 0.0 : static_cast<double>(job.k * job.product.rows) * 64});
+  }
+};
+
+void CompactMultiplier::RunFew(const Job& job) const {
+  const CompactProduct& product = job.product;
+  // What is multiplied first is on its way while x is rounded.
+  FetchFirst(*product.matrices[0]);
+  if (product.gated) FetchFirst(*product.matrices[1]);
+  const FewRows x(*this, job);
+  const int64_t all = CountStretches(product, job.results, kCompactRows);
+  const auto run = [&](int64_t begin, int64_t end) {
+    alignas(64) float z[kFinishResults], up[kFinishResults];
+    const int64_t most = kFinishResults / (kCompactRows * x.rows()), width = most * kCompactRows;
+    for (int64_t index = begin; index < end;) {
+      const auto [result, row] = StretchAt(product, kCompactRows, index);
+      const CompactMatrix& matrix = *product.matrices[result];
+      const int64_t panel = row / kCompactRows;
+      const int64_t mine = std::min(end - index, matrix.panels() - panel);
+      const int64_t panels = std::min(most, mine);
+      const int64_t last = std::min(row + panels * kCompactRows, matrix.rows());
+      const std::byte* next = index + mine < end ? product.matrices[result + 1]->panel(0)
+                                                 : product.matrices.back()->Next(begin, all);
+      x.Multiply(matrix, panel, panel + panels, panel + mine, next, z, width);
+      if (product.gated) {
+        x.Multiply(*product.matrices[1], panel, panel + panels, panel + mine, next, up, width);
+      }
+      CompactFinish finish;
+      finish.rows = x.rows();
+      finish.z = z;
+      finish.up = product.gated ? up : nullptr;
+      finish.z_stride = width;
+      FinishColumns(kernels_, product, result, row, static_cast<int>(last - row), finish);
+      index += panels;
+    }
+  };
+  ParallelFor(job.threads, all, x.grain(), run);
+}
+
+void CompactMultiplier::RunPanels(const CompactProduct& product, std::span<const int32_t> panels,
+                                  float* y, int threads, std::byte* workspace) const {
+  const CompactMatrix& matrix = *product.matrices[0];
+  const Job job(product, threads, workspace);
+  const FewRows x(*this, job);
+  const int64_t count = static_cast<int64_t>(panels.size());
+  ParallelFor(threads, count, x.grain(), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t panel = panels[static_cast<size_t>(i)];
+      const std::byte* next =
+          i + 1 < end ? matrix.panel(panels[static_cast<size_t>(i + 1)]) : nullptr;
+      x.Multiply(matrix, panel, panel + 1, panel + 1, next, y + i * product.rows * kCompactRows,
+                 kCompactRows);
+    }
+  });
+}
+
+void CompactMultiplier::RunMany(const Job& job) const {
+  const CompactProduct& product = job.product;
+  const UnpackScratch scratch(gemm_, product.rows, job.k, product.gated);
+  std::byte* a = job.workspace;
+  std::byte* own = a + PackedRowsBytes(gemm_, product.rows, job.k);
+  const MatrixSource source(gemm_, {product.x, 1, product.x_stride});
+  PackMatrix(gemm_, GemmSide::kA, product.rows, job.k, source, job.threads, a);
+
+  const auto run_unit = [&](int64_t index, std::byte* mine) {
+    const auto [result, first] = StretchAt(product, scratch.unit, index);
+    const CompactMatrix& matrix = *product.matrices[result];
+    std::byte* panels = mine;
+    float* steps =
+        reinterpret_cast<float*>(mine + scratch.panels * scratch.panel_bytes + kProductSlack);
+    float* sums =
+        reinterpret_cast<float*>(reinterpret_cast<std::byte*>(steps) + scratch.steps_bytes);
+    const int64_t width = matrix.rows(), end = std::min(first + scratch.unit, width);
+    for (int64_t side = 0; side < scratch.sides; ++side) {
+      const CompactMatrix& weights = *product.matrices[result + static_cast<size_t>(side)];
+      if (UnpacksBf16(unpack_, gemm_)) {
+        UnpackUnitBf16(unpack_, halves_, gemm_, weights, first, scratch, panels);
+      } else {
+        UnpackUnit(unpack_, gemm_, weights, first, scratch, panels, steps);
+      }
+      float* side_sums = sums + side * scratch.sums_bytes / 4;
+      for (int64_t column = first; column < end; column += gemm_.columns) {
+        ColumnTiles tiles{gemm_, product.rows, job.k, a,
+                          panels + (column - first) / gemm_.columns * scratch.panel_bytes};
+        tiles.columns = static_cast<int>(std::min<int64_t>(gemm_.columns, end - column));
+        if (product.gated) {
+          tiles.c = side_sums + (column - first);
+          tiles.ldc = scratch.unit;
+        } else {
+          tiles.c = product.y[result] + column;
+          tiles.ldc = width;
+          tiles.bias =
+              product.biases[result] == nullptr ? nullptr : product.biases[result] + column;
+          if (result == 0) {
+            tiles.addend = product.addend == nullptr ? nullptr : product.addend + column;
+            tiles.activation = product.activation;
+          }
+        }
+        tiles.Run();
+      }
+    }
+    if (!product.gated) return;
+    CompactFinish finish;
+    finish.rows = static_cast<int>(product.rows);
+    finish.z = sums;
+    finish.up = finish.z + scratch.sums_bytes / 4;
+    finish.z_stride = scratch.unit;
+    FinishColumns(kernels_, product, result, first, static_cast<int>(end - first), finish);
+  };
+
+  const int64_t units = CountStretches(product, job.results, scratch.unit);
+  ParallelPlaces(job.threads, units, kManyGrains, [&](int place, int64_t begin, int64_t end) {
+    if (gemm_.begin != nullptr) gemm_.begin();
+    std::byte* mine = own + place * AlignLine(scratch.bytes);
+    for (int64_t i = begin; i < end; ++i) run_unit(i, mine);
+    if (gemm_.end != nullptr) gemm_.end();
+  });
+}
+
+}  // namespace oort

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// What products of many rows need around the matrix product itself.
+#pragma once
+
+#include <cstdint>
+
+#include "layers/quantized_linear/cuda/device_weights.h"
+#include "layers/quantized_linear/cuda/gemv.h"
+
+namespace oort::cuda {
+
+/// Weights of 8 or 4 bits as rows of f16 or bf16 (MultipliesF16), `row_elements` apart.
+void UnpackWeights(const Stream& stream, const DeviceWeights& weights, void* rows);
+
+/// The same as two f16 each, in units of `weights.unit`: rows of 2 * row_elements, what f16 leaves
+/// of the weights first and the weights behind.
+void UnpackInHalves(const Stream& stream, const DeviceWeights& weights, void* rows);
+
+/// How rows of f32 become rows of 16-bit numbers.
+struct RowCast {
+  const float* x = nullptr;  ///< (rows, columns)
+  int64_t rows = 0, columns = 0;
+  int64_t padded = 0;           ///< elements of a row that is written; zeros fill it
+  const float* gain = nullptr;  ///< of an RMS norm that comes first, or null
+  float epsilon = 0;
+  bool half = false;       ///< f16, else bf16
+  bool in_halves = false;  ///< behind each row stands what the numbers leave: 2 * padded in all
+};
+
+/// Where `factors` is not null, rows come in units of a power of two that their largest number fits
+/// into; factors gets the unit of each.
+void CastRows(const Stream& stream, const RowCast& cast, void* out, float* factors);
+
+/// Results of a product (splits, rows, width), to be summed up and to meet what is behind them.
+struct RowSums {
+  const float* sums = nullptr;
+  int splits = 1;
+  int64_t rows = 0, width = 0;
+  const float* factors = nullptr;  ///< of rows, from CastRows, or null
+  const float* bias = nullptr;     ///< of columns, or null
+  RowActivation activation = RowActivation::kNone;
+};
+
+/// y = activation(sums * factor + bias + addend); y may be the sums of the first split. The addend
+/// may be null.
+void FinishRows(const Stream& stream, const RowSums& sums, const float* addend, float* y);
+
+/// y (rows, columns) from rows that have eight columns of the gate and eight of what it gates by
+/// turns.
+void GateRows(const Stream& stream, const RowSums& both, int64_t columns, float* y);
+
+/// Rows of the weights as f32, times a factor. A row that is not there is NaN.
+void GatherRows(const Stream& stream, const DeviceWeights& weights, int64_t table_rows,
+                const int32_t* indices, int64_t count, int64_t columns, float factor, float* out);
+
+}  // namespace oort::cuda

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT
+// One block a multiprocessor walks over strips of 16 rows. Fetching warps keep a ring of stages in
+// shared memory full, by asynchronous copies that begin before the kernel waits for the one that
+// makes x. Sixteen warps multiply, each a step or two of every stage, on tensor cores. One more,
+// the finisher, adds what they have of a strip and writes the results. They meet only at barriers,
+// so that nobody waits without need.
+//
+// x lies in shared memory as sums of two 16-bit numbers or of four 8-bit digits (few_rows_stage.h),
+// which stand in columns of the second factor: so products keep the precision of f32 activations at
+// no cost, since the tensor cores have eight columns, and the weights pass by once. Bytes are
+// multiplied as they are, nibbles where they stand in their bytes.
+#include "layers/quantized_linear/cuda/gemv.h"
+
+#include <algorithm>
+
+#include "cuda/device.h"
+#include "cuda/kernel_tools.h"
+#include "cuda/launch.h"
+#include "cuda/stream.h"
+#include "layers/quantized_linear/cuda/gemv_roles.h"
+
+namespace oort::cuda {
+namespace {
+
+using namespace few_rows;
+
+// ---- The kernel --------------------------------------------------------------------------------
+
+/// Where things lie in dynamic shared memory.
+template <typename K>
+struct SharedPlan {
+  int rows, tiles, steps, stages;
+  __host__ __device__ int sums() const { return stages * K::kStageBytes; }
+  __host__ __device__ int values() const {
+    return sums() + kBuffers * kWorkers * tiles * K::kTileSums * 4;
+  }
+  __host__ __device__ int starts() const {
+    return values() + steps * kStepColumns * rows * K::kSplits * K::kSplitBytes;
+  }
+  __host__ __device__ int factors() const { return starts() + (K::kPacked ? spans() * 8 : 0); }
+  __host__ __device__ int total() const {
+    return factors() + (K::kBf16 ? 0 : spans() * static_cast<int>(sizeof(SpanFactor)));
+  }
+  __host__ __device__ int spans() const {
+    return steps * K::kSpansPerStep * rows * K::kPairsPerRow;
+  }
+};
+
+/// Tiles that the kernel for so many rows has: fewer kernels take less time to compile.
+template <typename K>
+constexpr int TilesFor(int rows) {
+  return rows == 1 ? 1 : (rows <= 4 ? 4 : kFewRows) / K::kTileTokens;
+}
+
+template <typename K, int kTiles, bool kSingle>
+__global__ void __launch_bounds__(K::kThreads, 1)
+    FewRowsKernel(const __grid_constant__ FewRowsProduct p, int stages) {
+  extern __shared__ __align__(128) unsigned char few_rows_shared[];
+  __shared__ float squares[kFewRows * kWorkers];
+  __shared__ float norm[kFewRows];
+  __shared__ __align__(8) uint64_t barriers[2 * K::kStages + kBuffers + 1];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const SharedPlan<K> plan{p.rows, kTiles, p.weights.steps, stages};
+  const uint32_t base = Keep(SharedAddress(few_rows_shared));
+  const uint32_t first_barrier = Keep(SharedAddress(barriers));
+  const Ring<K> ring{base, first_barrier, first_barrier + K::kStages * 8, stages};
+  const uint32_t behind = first_barrier + 2 * K::kStages * 8;
+  const Handover handover{reinterpret_cast<float*>(few_rows_shared + plan.sums()), behind};
+  const Barrier x_staged{behind + kBuffers * 8};
+  LaunchDependents();
+  if (threadIdx.x == 0) {
+    Turn turn;
+    for (int i = 0; i < stages; ++i, turn.Next(stages)) {
+      ring.Full(turn).Init(Ring<K>::kFillers);
+      ring.Empty(turn).Init(kWorkers);
+    }
+    for (int i = 0; i < kBuffers; ++i) handover.Empty({i, 0}).Init(32);
+    x_staged.Init(kWorkers);
+#if __CUDA_ARCH__ >= 900
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
+  }
+  __syncthreads();
+  if (warp > kWorkers) {
+    // Weights do not depend on the kernel before.
+    Fetch<K>(p.weights, ring, x_staged, warp - kWorkers - 1);
+    return;
+  }
+  const WorkPlace<K, kSingle> place(
+      ring, WorkerX<K, kSingle>(base + plan.values(), base + plan.starts(), base + plan.factors(),
+                                p.rows));
+  Eight gain{};
+  if (warp < kWorkers) gain = LoadGain(p);
+  WaitForPredecessor();
+  const StagedX staged{few_rows_shared + plan.values(),
+                       reinterpret_cast<int*>(few_rows_shared + plan.starts()),
+                       reinterpret_cast<SpanFactor*>(few_rows_shared + plan.factors()), p.rows};
+  if (warp < kWorkers) {
+    Stage<K>(p, staged, squares, gain);
+    if (lane == 0) x_staged.Arrive();
+  }
+  // Everybody but the fetchers.
+  asm volatile("bar.sync 1, %0;" ::"n"((kWorkers + 1) * 32) : "memory");
+  if (warp == kWorkers) {
+    if (lane < p.rows) {
+      float sum = 0;
+      for (int i = 0; i < kWorkers; ++i) sum += squares[lane * kWorkers + i];
+      norm[lane] =
+          p.gain != nullptr ? rsqrtf(sum / static_cast<float>(p.columns) + p.epsilon) : 1.0f;
+    }
+    __syncwarp();
+    FinishStrips<kTiles * K::kTileSums>(p, handover, norm);
+    return;
+  }
+  if constexpr (K::kPacked && kSingle) {
+    if (p.weights.steps <= kHeldSteps * kWorkers) {
+      WorkHeld<K>(p.weights, ring, place, handover);
+      return;
+    }
+  }
+  Work<K, kTiles, kSingle>(p.weights, ring, place, handover);
+}
+
+/// Of barriers and the like, at most.
+constexpr int kFixedShared = 2048;
+
+// ---- Launches ----------------------------------------------------------------------------------
+
+template <typename K>
+int64_t SharedBytes(const FewRowsProduct& p, int stages) {
+  return SharedPlan<K>{p.rows, TilesFor<K>(p.rows), p.weights.steps, stages}.total();
+}
+
+template <typename K, int kTiles, bool kSingle = false>
+void LaunchTiles(const Stream& stream, const FewRowsProduct& product, bool overlap) {
+  const auto kernel = FewRowsKernel<K, kTiles, kSingle>;
+  const int blocks = std::min(product.weights.strips, MultiprocessorCount(stream.device()));
+  const int64_t most = MostSharedBytes(stream.device());
+  int stages = kLeastStages;
+  while (stages < K::kStages && SharedBytes<K>(product, stages + 1) <= most) ++stages;
+  PreferShared(kernel);
+  Launch(stream,
+         {dim3(static_cast<unsigned>(blocks)), dim3(K::kThreads),
+          static_cast<size_t>(SharedBytes<K>(product, stages)), overlap},
+         kernel, product, stages);
+}
+
+template <typename K>
+void LaunchKind(const Stream& stream, const FewRowsProduct& product, bool overlap) {
+  if (product.rows == 1) return LaunchTiles<K, 1, true>(stream, product, overlap);
+  if (product.rows <= 4) return LaunchTiles<K, TilesFor<K>(4)>(stream, product, overlap);
+  LaunchTiles<K, TilesFor<K>(kFewRows)>(stream, product, overlap);
+}
+
+/// Calls visit with the Kind of these weights.
+template <typename Visit>
+auto WithKind(const DeviceWeights& w, const Visit& visit) {
+  const auto scaled = [&]<typename Weights, typename Scale>(Weights, Scale) {
+    if (w.has_minimum) {
+      return w.chunk_scales ? visit(Kind<Weights, Scale, true, true>())
+                            : visit(Kind<Weights, Scale, true, false>());
+    }
+    return w.chunk_scales ? visit(Kind<Weights, Scale, false, true>())
+                          : visit(Kind<Weights, Scale, false, false>());
+  };
+  const auto packed = [&]<typename Weights>(Weights weights) {
+    return w.f32_scales ? scaled(weights, float2()) : scaled(weights, __half2());
+  };
+  switch (w.format) {
+    case DeviceFormat::kBf16: return visit(Kind<Bf16Weights, __half2, false, true>());
+    case DeviceFormat::kF16: return visit(Kind<F16Weights, __half2, false, true>());
+    case DeviceFormat::kInt8: return packed(Int8Weights());
+    case DeviceFormat::kInt4: break;
+  }
+  return packed(Int4Weights());
+}
+
+}  // namespace
+
+int64_t FewRowsShared(const FewRowsProduct& product) {
+  return WithKind(product.weights,
+                  [&]<typename K>(K) { return SharedBytes<K>(product, kLeastStages); });
+}
+
+int64_t MostSharedBytes(int device) {
+  int bytes = 0;
+  Check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+        "the shared memory of a block");
+  return bytes - kFixedShared;
+}
+
+void RunFewRows(const Stream& stream, const FewRowsProduct& product, bool overlap) {
+  WithKind(product.weights, [&]<typename K>(K) { LaunchKind<K>(stream, product, overlap); });
+}
+
+}  // namespace oort::cuda

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+// What products of few rows are made of: the formats of weights, barriers, tensor cores. For .cu
+// files.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+#include "cuda/tiles.h"
+#include "layers/quantized_linear/cuda/gemv.h"
+
+namespace oort::cuda::few_rows {
+
+// ---- Formats -----------------------------------------------------------------------------------
+
+constexpr int kWorkers = 16;  // warps that multiply; a stage has steps for each
+constexpr int kBuffers = 3;   // strips whose sums wait for the finisher
+constexpr int kLeastStages = 3;
+constexpr int kHeldSteps = 4;  // of a worker, whose part of x can stay in registers
+
+/// kStages: of the ring, where shared memory has the space. kStepsEach: of each worker in a stage.
+/// kFetchers: warps that fetch. kEarlyStages: those that they fetch before x is there.
+/// kSplits: numbers that add up to an element of x, each in a column of the second factor. Plain
+/// weights meet two 16-bit numbers, packed ones four digits of 8 bits.
+struct Bf16Weights {
+  static constexpr bool kPacked = false, kBf16 = true, kNibbles = false;
+  static constexpr int kWeightBytes = 2048, kStages = 5, kStepsEach = 1;
+  static constexpr int kSplits = 2, kFetchers = 4, kEarlyStages = 4;
+};
+struct F16Weights : Bf16Weights {
+  static constexpr bool kBf16 = false;
+};
+struct Int8Weights {
+  static constexpr bool kPacked = true, kBf16 = false, kNibbles = false;
+  static constexpr int kWeightBytes = 1024, kStages = 9, kStepsEach = 1;
+  static constexpr int kSplits = 4, kFetchers = 1, kEarlyStages = 7;
+};
+struct Int4Weights {
+  static constexpr bool kPacked = true, kBf16 = false, kNibbles = true;
+  static constexpr int kWeightBytes = 512, kStages = 6, kStepsEach = 2;
+  static constexpr int kSplits = 4, kFetchers = 1, kEarlyStages = 4;
+};
+
+/// A format with the type of its scales: pairs for rows g and g + 8.
+template <typename Weights, typename Scale, bool kMinimum, bool kByChunk>
+struct Kind : Weights {
+  using ScaleType = Scale;
+  static constexpr bool kHasMinimum = kMinimum, kChunkScales = kByChunk;
+  static constexpr int kScaleBytes =
+      Weights::kPacked ? 8 * (kByChunk ? kChunksPerStep : 1) * static_cast<int>(sizeof(Scale)) : 0;
+  static constexpr int kRecordBytes = Weights::kWeightBytes + kScaleBytes * (kMinimum ? 2 : 1);
+  static constexpr int kStageSteps = kWorkers * Weights::kStepsEach;
+  static constexpr int kStageBytes = kStageSteps * kRecordBytes;
+  static constexpr int kThreads = (kWorkers + Weights::kFetchers + 1) * 32;
+  /// Columns whose products are added up before they meet a scale.
+  static constexpr int kSpan = Weights::kPacked && kByChunk ? kChunkColumns : kStepColumns;
+  static constexpr int kSpansPerStep = kStepColumns / kSpan, kChunksPerSpan = kSpan / kChunkColumns;
+  /// Rows of x in the eight columns of one product, and results of a strip there.
+  static constexpr int kTileTokens = 8 / Weights::kSplits, kTileSums = kTileTokens * kStripRows;
+  /// Bytes of one of the numbers that add up to x, and what all columns have of a step.
+  static constexpr int kSplitBytes = Weights::kPacked ? 1 : 2;
+  static constexpr int kStepBytes = kStepColumns * kSplitBytes;
+  /// Two columns of a tile are in the hands of one lane.
+  static constexpr int kPairsPerRow = Weights::kSplits / 2;
+};
+
+// ---- Barriers and copies -----------------------------------------------------------------------
+
+/// A number that stays in its register: computed anew, it would cost more.
+__device__ __forceinline__ uint32_t Keep(uint32_t value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
+#if __CUDA_ARCH__ >= 900
+#define OORT_MBARRIER_WAIT "try_wait"  // sleeps a while where it must wait
+constexpr bool kBulkCopies = true;
+#else
+#define OORT_MBARRIER_WAIT "test_wait"
+constexpr bool kBulkCopies = false;
+#endif
+
+/// A barrier in shared memory (mbarrier), by its address.
+struct Barrier {
+  uint32_t at;
+  __device__ __forceinline__ void Init(int count) const {
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(at), "r"(count) : "memory");
+  }
+  __device__ __forceinline__ void Arrive() const {
+    asm volatile("{ .reg .b64 t; mbarrier.arrive.shared.b64 t, [%0]; }" ::"r"(at) : "memory");
+  }
+  /// Waits for the end of the phase of this parity.
+  __device__ __forceinline__ void Wait(int parity) const {
+    asm volatile(
+        "{ .reg .pred p;\n"
+        "wait: mbarrier." OORT_MBARRIER_WAIT
+        ".parity.shared.b64 p, [%0], %1;\n"
+        "@p bra done;\n"
+        "bra wait;\n"
+        "done: }" ::"r"(at),
+        "r"(parity)
+        : "memory");
+  }
+};
+
+/// Goes round through `size` places; the parity says which round it is.
+struct Turn {
+  int place = 0, parity = 0;
+  __device__ __forceinline__ void Next(int size) {
+    if (++place == size) place = 0, parity ^= 1;
+  }
+};
+
+// ---- Tensor cores ------------------------------------------------------------------------------
+
+/// 16 rows by 32 columns, weights without and digits with a sign.
+__device__ __forceinline__ void MultiplyDigits(int (&c)[4], const uint32_t (&a)[4], uint32_t b0,
+                                               uint32_t b1) {
+  int d[4];
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+      "{%8,%9}, {%10,%11,%12,%13};"
+      : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(c[0]), "r"(c[1]),
+        "r"(c[2]), "r"(c[3]));
+  c[0] = d[0], c[1] = d[1], c[2] = d[2], c[3] = d[3];
+}
+
+/// The bits of the float 1.5 * 2^23: whole numbers of up to 22 bits that are added to the bits are
+/// added to the float, too.
+constexpr int kWholeBits = 0x4b400000;
+constexpr float kWhole = 12582912.0f;
+
+}  // namespace oort::cuda::few_rows

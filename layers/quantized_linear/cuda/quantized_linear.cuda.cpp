@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "core/checked.h"
+#include "cuda/blas.h"
+#include "cuda/device.h"
+#include "cuda/memory.h"
+#include "layers/precision_param.h"
+#include "layers/quantized_linear/cuda/dequantize.h"
+#include "layers/quantized_linear/cuda/device_matrix.h"
+#include "layers/quantized_linear/cuda/gemv.h"
+#include "layers/quantized_linear/cuda/packed_gemm.h"
+#include "layers/quantized_linear/quantized_linear_spec.h"
+
+namespace oort {
+namespace {
+
+cuda::RowActivation RowActivationOf(const ActivationSpec& spec) {
+  switch (spec.kind) {
+    case Activation::kNone: return cuda::RowActivation::kNone;
+    case Activation::kRelu: return cuda::RowActivation::kRelu;
+    case Activation::kSilu: return cuda::RowActivation::kSilu;
+    case Activation::kGelu: return cuda::RowActivation::kGelu;
+    case Activation::kGeluTanh: return cuda::RowActivation::kGeluTanh;
+    default: break;
+  }
+  throw Error(ErrorCode::kUnsupported,
+              "no activation '" + std::string(Name(spec.kind)) + "' behind products on the GPU");
+}
+
+/// Weights that are multiplied at once, and which results they give.
+struct DeviceProduct {
+  std::shared_ptr<const cuda::DeviceMatrix> matrix;
+  int first_part = 0, parts = 1;
+  Tensor bias;  ///< for each row of the packed matrix, on the device; undefined for none
+};
+
+class CudaCompactLinear final : public Layer {
+ public:
+  explicit CudaCompactLinear(const LayerInit& init)
+      : spec_(init),
+        device_(init.device()),
+        most_shared_(cuda::MostSharedBytes(device_.index)),
+        multiprocessors_(cuda::MultiprocessorCount(device_.index)),
+        exact_(ReadPrecision(init) == Precision::kF32),
+        activation_(RowActivationOf(spec_.epilogue().activation())) {
+    if (!spec_.gated() && spec_.parts() > 1 && activation_ != cuda::RowActivation::kNone) {
+      throw Error(ErrorCode::kUnsupported, "no activation behind several products on the GPU");
+    }
+    if (spec_.gated() && init.op().inputs.size() > 1) {
+      throw Error(ErrorCode::kUnsupported, "no addend to gated products on the GPU");
+    }
+    const std::span<const StoredMatrix> stored = spec_.stored();
+    if (spec_.gated() || cuda::DeviceMatrix::Alike(stored)) {
+      AddProduct(stored, 0);
+    } else {
+      for (int part = 0; part < spec_.parts(); ++part) {
+        AddProduct(stored.subspan(static_cast<size_t>(part), 1), part);
+      }
+    }
+    if (spec_.norm().defined()) {
+      norm_ = cuda::ToDevice(spec_.norm(), device_);
+      norm_fits_f16_ = NormFitsF16(spec_.norm());
+    }
+    spec_.LetGo();
+  }
+
+  std::vector<Value> Infer(const Args& args) const override { return spec_.Infer(args); }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    const int64_t rows = spec_.Rows(args);
+    if (rows == 0) return;
+    for (const DeviceProduct& product : products_) {
+      if (UsesFew(product, rows)) {
+        RunFew(context, product, args, outputs, rows);
+      } else {
+        RunMany(context, product, args, outputs, rows);
+      }
+    }
+  }
+
+  size_t Workspace(const Args& args, int) const override {
+    const int64_t rows = spec_.Rows(args);
+    size_t bytes = 0;
+    for (const DeviceProduct& product : products_) {
+      if (rows > 0 && !UsesFew(product, rows)) {
+        bytes = std::max(bytes, ManyLayout(*this, product, rows).total);
+      }
+    }
+    return bytes;
+  }
+
+  bool Packs(int argument) const override { return spec_.Packs(argument); }
+
+  Cost Work(const Args& args, std::span<const Value> outputs) const override {
+    size_t bytes = 0;
+    for (const DeviceProduct& product : products_) bytes += product.matrix->bytes();
+    return spec_.Work(args, outputs, bytes);
+  }
+
+ private:
+  void AddProduct(std::span<const StoredMatrix> parts, int first) {
+    DeviceProduct product;
+    product.first_part = first;
+    product.parts = static_cast<int>(parts.size());
+    product.matrix = parts.size() == 1
+                         ? cuda::DeviceMatrix::Shared(parts[0], device_)
+                         : std::make_shared<cuda::DeviceMatrix>(parts, spec_.gated(), device_);
+    product.bias = PackedBias(parts, first);
+    products_.push_back(std::move(product));
+  }
+
+  /// In the order of the packed rows.
+  Tensor PackedBias(std::span<const StoredMatrix> parts, int first) const {
+    const auto bias_of = [&](int part) -> const Tensor& {
+      return spec_.biases()[static_cast<size_t>(first + part)];
+    };
+    bool any = false;
+    for (int part = 0; part < static_cast<int>(parts.size()); ++part) {
+      any = any || bias_of(part).defined();
+    }
+    if (!any) return {};
+    const int64_t strips = cuda::StripsOf(parts, spec_.gated());
+    Tensor packed = Tensor::Zeros(DType::kF32, Shape{strips * cuda::kStripRows});
+    for (int64_t strip = 0; strip < strips; ++strip) {
+      const auto rows = cuda::RowsOfStrip(parts, spec_.gated(), strip);
+      for (int r = 0; r < cuda::kStripRows; ++r) {
+        const cuda::StripRow& row = rows[static_cast<size_t>(r)];
+        if (row.part < 0 || !bias_of(row.part).defined()) continue;
+        packed.data<float>()[strip * cuda::kStripRows + r] =
+            bias_of(row.part).data<float>()[row.row];
+      }
+    }
+    return cuda::ToDevice(packed, device_);
+  }
+
+  /// What an RMS norm gives is at most its gain times the root of the row's length.
+  static bool NormFitsF16(const Tensor& gain) {
+    float largest = 0;
+    for (float value : gain.span<float>()) largest = std::max(largest, std::abs(value));
+    return largest * std::sqrt(static_cast<float>(gain.elements())) <= 32768.0f;
+  }
+  /// Whether the rows of a product of many are cast in units of their own: what comes in might be
+  /// too large or too small for f16.
+  bool HasUnits(const DeviceProduct& product) const {
+    if (!ComputesInF16(product)) return false;
+    return exact_ || !(norm_.defined() && norm_fits_f16_);
+  }
+  /// Whether products of many rows are of f16, else of bf16. Exact ones have weights in units.
+  bool ComputesInF16(const DeviceProduct& product) const {
+    const cuda::DeviceWeights& w = product.matrix->weights();
+    return cuda::MultipliesF16(w) || InHalves(product);
+  }
+  /// Whether weights are multiplied as two f16 each.
+  bool InHalves(const DeviceProduct& product) const {
+    return exact_ && cuda::IsPacked(product.matrix->weights().format);
+  }
+
+  cuda::FewRowsProduct FewOf(const DeviceProduct& product, int64_t rows) const {
+    cuda::FewRowsProduct few;
+    few.weights = product.matrix->weights();
+    few.rows = static_cast<int>(rows);
+    few.columns = static_cast<int>(spec_.columns());
+    if (norm_.defined()) {
+      few.gain = norm_.data<float>();
+      few.epsilon = static_cast<float>(spec_.norm_epsilon());
+    }
+    if (product.bias.defined()) few.bias = product.bias.data<float>();
+    few.activation = activation_;
+    few.gated = spec_.gated();
+    few.parts = spec_.gated() ? 1 : product.parts;
+    return few;
+  }
+
+  /// Rows that one launch can take: its shared memory holds them.
+  int64_t MostFewRows(const DeviceProduct& product) const {
+    int64_t rows = cuda::kFewRows;
+    while (rows > 0 && cuda::FewRowsShared(FewOf(product, rows)) > most_shared_) rows /= 2;
+    return rows;
+  }
+  bool UsesFew(const DeviceProduct& product, int64_t rows) const {
+    if (MostFewRows(product) == 0) return false;
+    std::string ignored;  // without cuBLAS it is slower, but it works
+    return rows <= cuda::kFewRows || !(MultipliesPacked(product, rows) || cuda::HasBlas(&ignored));
+  }
+
+  void RunFew(const Context& context, const DeviceProduct& product, const Args& args,
+              std::span<Value> outputs, int64_t rows) const {
+    const int64_t most = MostFewRows(product);
+    for (int64_t first = 0; first < rows; first += most) {
+      cuda::FewRowsProduct few = FewOf(product, std::min(most, rows - first));
+      few.x = args.tensor(spec_.input()).data<float>() + first * spec_.columns();
+      for (int i = 0; i < few.parts; ++i) {
+        const int64_t width = spec_.part_rows(product.first_part + i);
+        few.part_rows[i] = static_cast<int>(width);
+        few.y[i] = ResultOf(outputs, product, i) + first * width;
+      }
+      if (product.first_part == 0) {
+        if (const float* addend = spec_.epilogue().addend(args)) {
+          few.addend = addend + first * spec_.part_rows(0);
+        }
+      }
+      cuda::RunFewRows(*context.stream(), few, true);
+    }
+  }
+
+  float* ResultOf(std::span<Value> outputs, const DeviceProduct& product, int part) const {
+    return outputs[static_cast<size_t>(product.first_part + part)].AsTensor().data<float>();
+  }
+
+  /// Results of a product with many rows: those of the parts, or both sides of a gate in one.
+  int ResultsOf(const DeviceProduct& product) const { return spec_.gated() ? 1 : product.parts; }
+  int64_t WidthOf(const DeviceProduct& product, int result) const {
+    return spec_.gated() ? int64_t{product.matrix->weights().strips} * cuda::kStripRows
+                         : spec_.part_rows(product.first_part + result);
+  }
+  /// Whether weights become f16 in registers; else cuBLAS takes them as they are, or unpacked.
+  bool MultipliesPacked(const DeviceProduct& product, int64_t rows) const {
+    const cuda::DeviceWeights& w = product.matrix->weights();
+    return cuda::IsPacked(w.format) && cuda::MultipliesF16(w) && !exact_ &&
+           rows <= cuda::kMostPackedRows;
+  }
+
+  /// Scratch of a product of many rows.
+  struct ManyLayout {
+    size_t x = 0, factors = 0, weights = 0, sums = 0, blas = 0, total = 0;
+    int splits = 1;
+    ManyLayout(const CudaCompactLinear& layer, const DeviceProduct& product, int64_t rows) {
+      const cuda::DeviceWeights& w = product.matrix->weights();
+      const auto take = [&](size_t bytes) {
+        const size_t at = total;
+        total = CheckedAdd(total, CheckedAdd(bytes, size_t{511}) / 512 * 512);
+        return at;
+      };
+      const size_t row_bytes = static_cast<size_t>(w.row_elements) * (layer.exact_ ? 4 : 2);
+      const size_t packed_rows = static_cast<size_t>(w.strips) * cuda::kStripRows;
+      x = take(CheckedMultiply(static_cast<size_t>(rows), row_bytes));
+      if (layer.HasUnits(product)) factors = take(static_cast<size_t>(rows) * sizeof(float));
+      const bool own = layer.MultipliesPacked(product, rows);
+      if (own) splits = cuda::PackedRowsSplits(w.strips, w.steps, rows, layer.multiprocessors_);
+      if (cuda::IsPacked(w.format) && !own) weights = take(CheckedMultiply(packed_rows, row_bytes));
+      if (layer.spec_.gated() || splits > 1) {
+        const size_t all = CheckedMultiply(static_cast<size_t>(rows), packed_rows * sizeof(float));
+        sums = take(CheckedMultiply(all, static_cast<size_t>(splits)));
+      }
+      size_t most = 0;
+      for (int i = 0; i < (own ? 0 : layer.ResultsOf(product)); ++i) {
+        for (const Term& term : layer.TermsOf(product)) {
+          most = std::max(most, layer.MatmulOf(product, i, rows, term)->workspace());
+        }
+      }
+      blas = take(most);
+    }
+  };
+
+  /// One of the products of 16-bit numbers whose sum is the product of many rows: from which
+  /// element of each row of x and of the weights on, and how many.
+  struct Term {
+    int64_t x = 0, weights = 0, count = 0;
+    bool adds = false;  ///< to what the term before left
+  };
+  /// Exact ones have x as rounded numbers and, behind them, what those leave. So do packed weights,
+  /// the other way round: one product has what is left of either beside the other's rounded
+  /// numbers. Left times left is below f32's last digit.
+  std::vector<Term> TermsOf(const DeviceProduct& product) const {
+    const int64_t n = product.matrix->weights().row_elements;
+    if (!exact_) return {{0, 0, n, false}};
+    if (InHalves(product)) return {{0, 0, 2 * n, false}, {0, n, n, true}};
+    return {{n, 0, n, false}, {0, 0, n, true}};
+  }
+
+  std::shared_ptr<const cuda::Matmul> MatmulOf(const DeviceProduct& product, int result,
+                                               int64_t rows, const Term& term) const {
+    const cuda::DeviceWeights& w = product.matrix->weights();
+    cuda::Product shape;
+    shape.m = rows;
+    shape.n = WidthOf(product, result);
+    shape.k = term.count;
+    shape.transpose_b = true;
+    shape.input = ComputesInF16(product) ? DType::kF16 : DType::kBF16;
+    shape.row_a = w.row_elements * (exact_ ? 2 : 1);
+    shape.row_b = w.row_elements * (InHalves(product) ? 2 : 1);
+    shape.alpha = InHalves(product) ? w.unit : 1.0f;
+    shape.beta = term.adds ? 1.0f : 0.0f;
+    return cuda::Matmul::For(shape, device_.index);
+  }
+
+  using Results = std::array<float*, cuda::kMostProducts>;
+
+  /// Products with weights as they are packed.
+  void MultiplyPacked(const Context& context, const DeviceProduct& product,
+                      const ManyLayout& layout, int64_t rows, const Results& results) const {
+    cuda::PackedRowsProduct packed;
+    packed.weights = product.matrix->weights();
+    packed.x = context.workspace() + layout.x;
+    packed.rows = static_cast<int>(rows);
+    packed.splits = layout.splits;
+    packed.parts = ResultsOf(product);
+    for (int i = 0; i < packed.parts; ++i) {
+      packed.y[i] = results[static_cast<size_t>(i)];
+      packed.part_rows[i] = static_cast<int>(WidthOf(product, i));
+    }
+    cuda::RunPackedRows(*context.stream(), packed);
+  }
+
+  /// Products by cuBLAS.
+  void MultiplyPlain(const Context& context, const DeviceProduct& product, const ManyLayout& layout,
+                     int64_t rows, const Results& results) const {
+    constexpr int64_t kBytes = 2;  // of a number on either side
+    const cuda::Stream& stream = *context.stream();
+    const cuda::DeviceWeights& w = product.matrix->weights();
+    std::byte* scratch = context.workspace();
+    const std::byte* weights = static_cast<const std::byte*>(w.data);
+    if (cuda::IsPacked(w.format)) {
+      weights = scratch + layout.weights;
+      InHalves(product) ? cuda::UnpackInHalves(stream, w, scratch + layout.weights)
+                        : cuda::UnpackWeights(stream, w, scratch + layout.weights);
+    }
+    const int64_t row_bytes = w.row_elements * kBytes * (InHalves(product) ? 2 : 1);
+    for (int i = 0; i < ResultsOf(product); ++i) {
+      for (const Term& term : TermsOf(product)) {
+        MatmulOf(product, i, rows, term)
+            ->Run(stream, scratch + layout.x + term.x * kBytes, weights + term.weights * kBytes,
+                  results[static_cast<size_t>(i)], nullptr, scratch + layout.blas);
+      }
+      weights += StripsFor(WidthOf(product, i)) * cuda::kStripRows * row_bytes;
+    }
+  }
+  static int64_t StripsFor(int64_t rows) {
+    return (rows + cuda::kStripRows - 1) / cuda::kStripRows;
+  }
+
+  void RunMany(const Context& context, const DeviceProduct& product, const Args& args,
+               std::span<Value> outputs, int64_t rows) const {
+    const cuda::Stream& stream = *context.stream();
+    const cuda::DeviceWeights& w = product.matrix->weights();
+    const ManyLayout layout(*this, product, rows);
+    std::byte* scratch = context.workspace();
+    float* factors =
+        HasUnits(product) ? reinterpret_cast<float*>(scratch + layout.factors) : nullptr;
+    cuda::RowCast cast{args.tensor(spec_.input()).data<float>(), rows, spec_.columns(),
+                       w.row_elements};
+    if (norm_.defined()) cast.gain = norm_.data<float>();
+    cast.epsilon = static_cast<float>(spec_.norm_epsilon());
+    cast.half = ComputesInF16(product);
+    cast.in_halves = exact_;
+    cuda::CastRows(stream, cast, scratch + layout.x, factors);
+    // Where they need no second look, results are written where they belong.
+    const bool apart = spec_.gated() || layout.splits > 1;
+    Results results{};
+    float* sums = reinterpret_cast<float*>(scratch + layout.sums);
+    for (int i = 0; i < ResultsOf(product); ++i) {
+      results[static_cast<size_t>(i)] = apart ? sums : ResultOf(outputs, product, i);
+      sums += layout.splits * rows * WidthOf(product, i);
+    }
+    if (MultipliesPacked(product, rows)) {
+      MultiplyPacked(context, product, layout, rows, results);
+    } else {
+      MultiplyPlain(context, product, layout, rows, results);
+    }
+    Finish(context, product, args, outputs,
+           {results[0], layout.splits, rows, 0, factors, nullptr, activation_}, results);
+  }
+
+  /// What is behind the products. `all`: what the results have in common.
+  void Finish(const Context& context, const DeviceProduct& product, const Args& args,
+              std::span<Value> outputs, const cuda::RowSums& all, const Results& results) const {
+    const float* bias = product.bias.defined() ? product.bias.data<float>() : nullptr;
+    for (int i = 0; i < ResultsOf(product); ++i) {
+      cuda::RowSums sums = all;
+      sums.sums = results[static_cast<size_t>(i)];
+      sums.width = WidthOf(product, i);
+      sums.bias = bias;
+      float* y = ResultOf(outputs, product, i);
+      const float* addend = product.first_part + i == 0 ? spec_.epilogue().addend(args) : nullptr;
+      if (spec_.gated()) {
+        cuda::GateRows(*context.stream(), sums, spec_.part_rows(0), y);
+      } else if (y != sums.sums || sums.factors != nullptr || bias != nullptr ||
+                 addend != nullptr || activation_ != cuda::RowActivation::kNone) {
+        cuda::FinishRows(*context.stream(), sums, addend, y);
+      }
+      if (bias != nullptr) bias += StripsFor(sums.width) * cuda::kStripRows;
+    }
+  }
+
+  CompactLinearSpec spec_;
+  Device device_;
+  int64_t most_shared_;
+  int multiprocessors_;
+  bool exact_;
+  cuda::RowActivation activation_;
+  std::vector<DeviceProduct> products_;
+  Tensor norm_;
+  bool norm_fits_f16_ = false;
+};
+
+}  // namespace
+}  // namespace oort
+
+OORT_CUDA_LAYERS(quantized_linear) {
+  using namespace oort;
+  registry.AddDevice({"oort.CompactLinear"}, DeviceType::kCuda, Create<CudaCompactLinear>());
+}

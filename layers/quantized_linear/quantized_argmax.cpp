@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+#include <limits>
+
+#include "core/cpu_limits.h"
+#include "layers/precision_param.h"
+#include "layers/quantized_linear/cpu/argmax_row.h"
+#include "layers/quantized_linear/stored_weight.h"
+
+namespace oort {
+namespace {
+
+/// The token that greedy sampling picks, for who does not want the logits.
+class CompactLikeliest final : public Layer {
+ public:
+  explicit CompactLikeliest(const LayerInit& init)
+      : input_(init.Arg("input")),
+        head_(init.isa(), ReadPrecision(init),
+              CompactMatrix::Shared(
+                  ReadStored(init, 0, init.Int("out_features"), init.Int("in_features")),
+                  AvailableThreads())),
+        packed_(StoredArguments(init, 1)) {
+    if (head_.matrix().rows() > std::numeric_limits<int32_t>::max()) {
+      throw Error(ErrorCode::kInvalidModel, "out_features is at most 2^31 - 1");
+    }
+  }
+
+  void Settle() override { head_.MakeCoarse(AvailableThreads()); }
+
+  std::vector<Value> Infer(const Args& args) const override {
+    const Shape& shape = args.shape(input_);
+    const int64_t columns = head_.matrix().columns();
+    if (shape.rank() == 0 || shape[shape.rank() - 1] != columns) {
+      throw Error(ErrorCode::kInvalidArgument, "expected an input whose last axis is " +
+                                                   std::to_string(columns) + ", got " +
+                                                   shape.ToString());
+    }
+    Shape rows;
+    for (int i = 0; i + 1 < shape.rank(); ++i) rows.Append(shape[i]);
+    return {Tensor::Meta(DType::kI32, rows)};
+  }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    Tensor& y = outputs[0].AsTensor();
+    head_.Find(args.tensor(input_).data<float>(), y.elements(), context.threads(),
+               context.workspace(), y.data<int32_t>());
+  }
+
+  size_t Workspace(const Args& args, int threads) const override {
+    return head_.Workspace(Rows(args), threads);
+  }
+
+  bool Packs(int argument) const override { return IsAmong(packed_, argument); }
+
+  Cost Work(const Args& args, std::span<const Value> outputs) const override {
+    const CompactMatrix& matrix = head_.matrix();
+    const bool coarse = head_.coarse() != nullptr && Rows(args) == 1;
+    Cost cost;
+    cost.flops = 2 * static_cast<double>(Rows(args)) * static_cast<double>(matrix.rows()) *
+                 static_cast<double>(matrix.columns());
+    cost.bytes = static_cast<double>((coarse ? *head_.coarse() : matrix).bytes() +
+                                     args.tensor(input_).bytes() + outputs[0].AsTensor().bytes());
+    return cost;
+  }
+
+ private:
+  int64_t Rows(const Args& args) const {
+    const Shape& shape = args.shape(input_);
+    return shape.Product(0, shape.rank() - 1);
+  }
+
+  int input_;
+  LikeliestRow head_;
+  std::vector<int> packed_;
+};
+
+}  // namespace
+}  // namespace oort
+
+OORT_LAYERS(quantized_argmax) {
+  using namespace oort;
+  OperatorSchema schema(
+      {"oort.CompactLikeliest"},
+      "The row of a weight of 32 to 4 bits whose product with x (the last axis) is the largest, "
+      "the "
+      "lowest of equal ones; NaN is never picked, -1 where nothing is above -infinity. Of weights "
+      "of 8 bits, precision=bf16 looks through 4 bits first, and then through all bits of the rows "
+      "that those leave open");
+  schema.Tensor("input", kF32Only);
+  schema.Int("in_features").AtLeast(1).Int("out_features").AtLeast(1);
+  AddStoredWeight(schema, 0);
+  AddPrecisionParam(schema);
+  registry.Add(schema, Create<CompactLikeliest>());
+}

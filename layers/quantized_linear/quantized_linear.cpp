@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "core/checked.h"
+#include "core/cpu_limits.h"
+#include "core/parallel.h"
+#include "layers/norm/norm_common.h"
+#include "layers/precision_param.h"
+#include "layers/quantized_linear/quantized_linear_spec.h"
+
+namespace oort {
+namespace {
+
+/// Up to three products of one input with weights of 32 to 4 bits.
+class CompactLinear final : public Layer {
+ public:
+  explicit CompactLinear(const LayerInit& init)
+      : spec_(init), norm_tables_(init.isa()), multiplier_(init.isa(), ReadPrecision(init)) {
+    if (ReadPrecision(init) != Precision::kF32) spec_.AllowRough();
+    for (const StoredMatrix& stored : spec_.stored()) {
+      matrices_.push_back(CompactMatrix::Shared(stored, AvailableThreads(), multiplier_.scales()));
+      weight_bytes_ += matrices_.back()->bytes();
+    }
+    spec_.LetGo();
+    for (const Tensor& bias : spec_.biases()) {
+      bias_data_.push_back(bias.defined() ? bias.data<float>() : nullptr);
+    }
+  }
+
+  void Settle() override {
+    for (const auto& matrix : matrices_) CompactMatrix::Follow(matrix);
+  }
+
+  std::vector<Value> Infer(const Args& args) const override { return spec_.Infer(args); }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    CompactProduct product = ProductOf(args);
+    product.x = args.tensor(spec_.input()).data<float>();
+    std::byte* workspace = context.workspace();
+    if (spec_.norm().defined()) {
+      float* normed = reinterpret_cast<float*>(workspace);
+      Normalize(context, product.x, product.rows, normed);
+      product.x = normed;
+      workspace += NormedBytes(args);
+    }
+    product.addend = spec_.epilogue().addend(args);
+    std::array<float*, kMostParts> y{};
+    const size_t results = static_cast<size_t>(spec_.results());
+    for (size_t i = 0; i < results; ++i) y[i] = outputs[i].AsTensor().data<float>();
+    product.y = {y.data(), results};
+    multiplier_.Run(product, context.threads(), workspace);
+  }
+
+  size_t Workspace(const Args& args, int threads) const override {
+    return CheckedAdd(NormedBytes(args), multiplier_.Workspace(ProductOf(args), threads));
+  }
+
+  bool Packs(int argument) const override { return spec_.Packs(argument); }
+
+  Cost Work(const Args& args, std::span<const Value> outputs) const override {
+    return spec_.Work(args, outputs, weight_bytes_);
+  }
+
+ private:
+  CompactProduct ProductOf(const Args& args) const {
+    CompactProduct product;
+    product.rows = spec_.Rows(args);
+    product.x_stride = spec_.columns();
+    product.matrices = matrices_;
+    product.biases = bias_data_;
+    product.gated = spec_.gated();
+    product.activation = spec_.epilogue().activation();
+    return product;
+  }
+
+  /// Of the rows of x behind the norm, in whole lines of the cache.
+  size_t NormedBytes(const Args& args) const {
+    if (!spec_.norm().defined()) return 0;
+    const size_t bytes =
+        CheckedMultiply<size_t>(static_cast<size_t>(spec_.Rows(args)),
+                                static_cast<size_t>(spec_.columns()) * sizeof(float));
+    return CheckedAdd<size_t>(bytes, 63) / 64 * 64;
+  }
+  void Normalize(const Context& context, const float* x, int64_t rows, float* y) const {
+    const int64_t columns = spec_.columns();
+    const int64_t grain = GrainOf({static_cast<double>(columns) * 16, 0});
+    context.ParallelFor(rows, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const float* from = x + row * columns;
+        const double squares = norm_tables_.reduce.sum_squares(from, columns);
+        const double scale =
+            1 / std::sqrt(squares / static_cast<double>(columns) + spec_.norm_epsilon());
+        norm_tables_.norm.apply_weighted(from, y + row * columns, columns,
+                                         {0, static_cast<float>(scale), 0},
+                                         spec_.norm().data<float>(), nullptr);
+      }
+    });
+  }
+
+  CompactLinearSpec spec_;
+  NormTables norm_tables_;
+  CompactMultiplier multiplier_;
+  std::vector<std::shared_ptr<const CompactMatrix>> matrices_;
+  size_t weight_bytes_ = 0;
+  std::vector<const float*> bias_data_;
+};
+
+}  // namespace
+}  // namespace oort
+
+OORT_LAYERS(quantized_linear) {
+  using namespace oort;
+  OperatorSchema schema(
+      {"oort.CompactLinear"},
+      "x W^T + bias for up to three weights that stay in 32 to 4 bits; gated: "
+      "activation(x W0^T + bias0) * (x W1^T + bias1). With norm, x is first "
+      "divided by its root mean square and multiplied with it. precision=bf16 rounds x to "
+      "bytes in groups where it has few rows, and both sides to bf16 else; where kernels wait for "
+      "memory, scales and minimums of 4 bits become bytes, too");
+  schema.Tensor("input", kF32Only).OptionalTensor("addend", kF32Only);
+  schema.Int("in_features").AtLeast(1).Ints("out_features");
+  for (int part = 0; part < kMostParts; ++part) {
+    AddStoredWeight(schema, part);
+    schema.OptionalAttribute(PartName("bias", part));
+  }
+  schema.OptionalAttribute("norm").Float("norm_epsilon", 1e-6);
+  schema.Bool("gated", false).Outputs(1, kMostParts);
+  AddEpilogueParams(schema);
+  AddPrecisionParam(schema);
+  registry.Add(schema, Create<CompactLinear>());
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: MIT
+#include "decoder/decoder.h"
+
+#include "decoder/graph_writer.h"
+
+namespace oort {
+namespace {
+
+std::string ActivationName(DecoderConfig::Activation activation) {
+  switch (activation) {
+    case DecoderConfig::Activation::kSilu: return "silu";
+    case DecoderConfig::Activation::kGelu: return "gelu";
+    case DecoderConfig::Activation::kGeluTanh: return "gelu_tanh";
+    case DecoderConfig::Activation::kRelu: return "relu";
+  }
+  return "silu";
+}
+
+Tensor FloatTensor(const std::vector<float>& values) {
+  if (values.empty()) return {};
+  return Tensor::From(std::span<const float>(values), Shape{static_cast<int64_t>(values.size())});
+}
+
+/// Writes the decoder block by block. `x` is the residual stream (tokens, hidden) throughout.
+class DecoderWriter {
+ public:
+  explicit DecoderWriter(const Checkpoint& checkpoint)
+      : checkpoint_(checkpoint), config_(checkpoint.config()) {}
+
+  Graph Write() {
+    const Shape tokens_shape{Shape::kUnknown};
+    const int tokens = graph_.AddInput("pnnx_input_0", DType::kI32, tokens_shape);
+    positions_ = graph_.AddInput("pnnx_input_1", DType::kI32, tokens_shape);
+    const int wanted = graph_.AddInput("pnnx_input_2", DType::kI32, tokens_shape);
+    int x = Embed(tokens);
+    if (config_.rotary.dims > 0) angles_ = Angles();
+    for (int64_t layer = 0; layer < config_.layers; ++layer) {
+      const std::string name = "model.layers." + std::to_string(layer);
+      x = Attend(name, layer, x);
+      x = FeedForward(name, x);
+    }
+    // Only the rows whose logits somebody wants go through the head, the largest product of all.
+    Written select{"torch.index_select", "wanted"};
+    select.Set("dim", Value(int64_t{0}));
+    x = graph_.AddOne(std::move(select), {x, wanted});
+    int logits = Head(Norm("model.norm", x));
+    if (config_.final_softcap > 0) logits = Softcap(logits);
+    graph_.Add({"pnnx.Output", "pnnx_output_0"}, {logits}, 0);
+    return graph_.Take();
+  }
+
+ private:
+  int Embed(int tokens) {
+    Written table = Table("model.embed_tokens");
+    if (config_.embedding_scale != 1) {
+      table.Set("factor", Value(static_cast<double>(config_.embedding_scale)));
+    }
+    const int x = graph_.AddOne(std::move(table), {tokens});
+    if (!config_.learned_positions) return x;
+    const int places = graph_.AddOne(Table("model.embed_positions"), {positions_});
+    return Expression("embed", "add(@0,@1)", {x, places});
+  }
+
+  Written Table(const std::string& name) {
+    const StoredMatrix matrix = MatrixOf(name);
+    Written table{"oort.CompactEmbedding", name};
+    return table.AttachWeight(matrix)
+        .Set("num_embeddings", Value(matrix.rows))
+        .Set("embedding_dim", Value(matrix.columns));
+  }
+
+  int Angles() {
+    const RotaryConfig& rotary = config_.rotary;
+    Written angles{"oort.RotaryAngles", "rotary"};
+    angles.Attach("frequencies", FloatTensor(rotary.frequencies))
+        .Attach("long_frequencies", FloatTensor(rotary.long_frequencies))
+        .Set("magnitude", Value(static_cast<double>(rotary.magnitude)))
+        .Set("long_magnitude", Value(static_cast<double>(rotary.long_magnitude)))
+        .Set("original_context", Value(rotary.original_context));
+    return graph_.AddOne(std::move(angles), {positions_});
+  }
+
+  int Attend(const std::string& layer, int64_t index, int x) {
+    const std::string name = layer + ".self_attn";
+    const int in = Norm(layer + ".input_layernorm", x);
+    const std::vector<int> qkv =
+        Linears(name, {name + ".q_proj", name + ".k_proj", name + ".v_proj"}, in);
+    int query = qkv[0], key = qkv[1];
+    if (config_.query_key_norm) {
+      query = HeadNorm(name + ".q_norm", query, config_.heads);
+      key = HeadNorm(name + ".k_norm", key, config_.kv_heads);
+    }
+    if (config_.rotary.dims > 0) {
+      Written turn{"oort.Rotary", name + ".rotary"};
+      turn.Set("head_dim", Value(config_.head_dim))
+          .Set("interleaved", Value(config_.rotary.interleaved));
+      const std::vector<int> turned = graph_.Add(std::move(turn), {query, key, angles_}, 2);
+      query = turned[0];
+      key = turned[1];
+    }
+    Written attend{"oort.CachedAttention", name};
+    attend.Set("layer", Value(index))
+        .Set("heads", Value(config_.heads))
+        .Set("kv_heads", Value(config_.kv_heads))
+        .Set("head_dim", Value(config_.head_dim))
+        .Set("scale", Value(static_cast<double>(config_.attention_scale)))
+        .Set("softcap", Value(static_cast<double>(config_.attention_softcap)))
+        .Set("window", Value(Window(index)));
+    const int attended = graph_.AddOne(std::move(attend), {query, key, qkv[2]});
+    return AddResidual(layer + ".post_attention_layernorm", name + ".o_proj", attended, x);
+  }
+
+  int64_t Window(int64_t layer) const {
+    const size_t index = static_cast<size_t>(layer);
+    return index < config_.windows.size() ? config_.windows[index] : 0;
+  }
+
+  int FeedForward(const std::string& layer, int x) {
+    const std::string name = layer + ".mlp";
+    const int in = Norm(
+        layer + (config_.post_norms ? ".pre_feedforward_layernorm" : ".post_attention_layernorm"),
+        x);
+    std::vector<std::string> parts = {name + ".up_proj"};
+    if (config_.gated) parts.insert(parts.begin(), name + ".gate_proj");
+    Written up = LinearOf(name, parts);
+    up.Set("activation", Value(ActivationName(config_.activation)))
+        .Set("gated", Value(config_.gated));
+    const int hidden = graph_.AddOne(std::move(up), {in});
+    return AddResidual(layer + ".post_feedforward_layernorm", name + ".down_proj", hidden, x);
+  }
+
+  /// x + linear(in), with a norm of what is added where the model has one.
+  int AddResidual(const std::string& norm, const std::string& linear, int in, int x) {
+    if (!config_.post_norms) return graph_.AddOne(LinearOf(linear, {linear}), {in, x});
+    const int added = Norm(norm, graph_.AddOne(LinearOf(linear, {linear}), {in}));
+    return Expression(linear, "add(@0,@1)", {x, added});
+  }
+
+  int Head(int x) {
+    const std::string table = config_.tied_head ? "model.embed_tokens" : "lm_head";
+    return graph_.AddOne(LinearOf("lm_head", {table}), {x});
+  }
+
+  int Softcap(int logits) {
+    const std::string cap = Value(static_cast<double>(config_.final_softcap)).ToString();
+    return Expression("softcap", "mul(tanh(div(@0," + cap + "))," + cap + ")", {logits});
+  }
+
+  /// A head that is the embeddings gets the very same memory, so that it is packed once.
+  StoredMatrix MatrixOf(const std::string& name) {
+    if (name != "model.embed_tokens") return checkpoint_.Matrix(name + ".weight");
+    if (embeddings_.rows == 0) embeddings_ = checkpoint_.Matrix(name + ".weight");
+    return embeddings_;
+  }
+
+  /// Products of one input with the weights of these names.
+  Written LinearOf(const std::string& name, const std::vector<std::string>& parts) {
+    Written linear{"oort.CompactLinear", name};
+    Value::List rows;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const StoredMatrix matrix = MatrixOf(parts[i]);
+      const std::string suffix = i == 0 ? "" : "_" + std::to_string(i);
+      linear.AttachWeight(matrix, suffix);
+      if (checkpoint_.Has(parts[i] + ".bias")) {
+        linear.Attach("bias" + suffix, checkpoint_.Vector(parts[i] + ".bias"));
+      }
+      linear.Set("in_features", Value(matrix.columns));
+      rows.emplace_back(matrix.rows);
+    }
+    linear.Set("out_features", Value(rows));
+    return linear;
+  }
+
+  std::vector<int> Linears(const std::string& name, const std::vector<std::string>& parts, int in) {
+    return graph_.Add(LinearOf(name + ".qkv_proj", parts), {in}, static_cast<int>(parts.size()));
+  }
+
+  int Norm(const std::string& name, int x) {
+    const Tensor weight = checkpoint_.Vector(name + ".weight");
+    const bool rms = config_.norm == DecoderConfig::Norm::kRms;
+    Written norm{rms ? "nn.RMSNorm" : "nn.LayerNorm", name};
+    norm.Attach("weight", weight)
+        .Set("normalized_shape", Value(Value::List{Value(weight.elements())}))
+        .Set("eps", Value(static_cast<double>(config_.norm_epsilon)))
+        .Set("elementwise_affine", Value(true));
+    if (!rms) norm.Attach("bias", checkpoint_.Vector(name + ".bias"));
+    return graph_.AddOne(std::move(norm), {x});
+  }
+
+  /// A norm over each head of (tokens, heads * head_dim).
+  int HeadNorm(const std::string& name, int x, int64_t heads) {
+    const int split = Reshape(name + ".split", x, {-1, heads, config_.head_dim});
+    return Reshape(name + ".join", Norm(name, split), {-1, heads * config_.head_dim});
+  }
+
+  int Reshape(const std::string& name, int x, const std::vector<int64_t>& shape) {
+    Value::List dims;
+    for (int64_t dim : shape) dims.emplace_back(dim);
+    Written reshape{"Tensor.reshape", name};
+    reshape.Set("shape", Value(dims));
+    return graph_.AddOne(std::move(reshape), {x});
+  }
+
+  int Expression(const std::string& name, const std::string& text, const std::vector<int>& inputs) {
+    Written expression{"pnnx.Expression", name + ".expression"};
+    expression.params["expr"] = Parameter(text);
+    return graph_.AddOne(std::move(expression), inputs);
+  }
+
+  const Checkpoint& checkpoint_;
+  const DecoderConfig& config_;
+  GraphWriter graph_;
+  StoredMatrix embeddings_;
+  int positions_ = -1, angles_ = -1;
+};
+
+}  // namespace
+
+Graph BuildDecoder(const Checkpoint& checkpoint) { return DecoderWriter(checkpoint).Write(); }
+
+}  // namespace oort

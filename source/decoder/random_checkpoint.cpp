@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT
+#include "decoder/random_checkpoint.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <random>
+#include <string>
+
+#include "core/checked.h"
+#include "core/cpu_limits.h"
+#include "core/parallel.h"
+#include "parser/checkpoint/tokenizer_source.h"
+#include "weights/quantize_weights.h"
+
+namespace oort {
+namespace {
+
+struct NamedShape {
+  std::string_view name, family;
+  int64_t vocabulary, hidden, layers, heads, kv_heads, head_dim, intermediate, context;
+  double rotary_base;
+  bool tied;
+};
+
+constexpr std::array<NamedShape, 7> kNamedShapes = {{
+    {"smollm2-135m", "llama", 49152, 576, 30, 9, 3, 64, 1536, 8192, 1e5, true},
+    {"llama3.2-1b", "llama", 128256, 2048, 16, 32, 8, 64, 8192, 131072, 5e5, true},
+    {"qwen2.5-0.5b", "qwen2", 151936, 896, 24, 14, 2, 64, 4864, 32768, 1e6, true},
+    {"qwen2.5-7b", "qwen2", 152064, 3584, 28, 28, 4, 128, 18944, 32768, 1e6, false},
+    {"llama2-7b", "llama", 32000, 4096, 32, 32, 32, 128, 11008, 4096, 1e4, false},
+    {"mistral-7b", "mistral", 32000, 4096, 32, 32, 8, 128, 14336, 32768, 1e4, false},
+    {"llama3-8b", "llama", 128256, 4096, 32, 32, 8, 128, 14336, 8192, 5e5, false},
+}};
+
+DecoderConfig ConfigOf(const NamedShape& shape) {
+  DecoderConfig config;
+  config.family = shape.family;
+  config.vocabulary = shape.vocabulary;
+  config.hidden = shape.hidden;
+  config.layers = shape.layers;
+  config.heads = shape.heads;
+  config.kv_heads = shape.kv_heads;
+  config.head_dim = shape.head_dim;
+  config.intermediate = shape.intermediate;
+  config.context = shape.context;
+  config.tied_head = shape.tied;
+  config.attention_scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
+  config.rotary.dims = shape.head_dim;
+  for (int64_t i = 0; i < shape.head_dim; i += 2) {
+    config.rotary.frequencies.push_back(static_cast<float>(std::pow(
+        shape.rotary_base, -static_cast<double>(i) / static_cast<double>(shape.head_dim))));
+  }
+  return config;
+}
+
+/// A part of memory that several buffers look at: to everybody else they are different.
+class PoolView final : public Buffer {
+ public:
+  PoolView(std::shared_ptr<Buffer> pool, size_t bytes)
+      : Buffer(pool->data(), bytes, Device::Cpu()), pool_(std::move(pool)) {}
+
+ private:
+  std::shared_ptr<Buffer> pool_;
+};
+
+class RandomCheckpoint final : public Checkpoint {
+ public:
+  RandomCheckpoint(const NamedShape& shape, const QuantizeOptions& weights)
+      : config_(ConfigOf(shape)), weights_(weights) {
+    const int64_t columns = config_.hidden;
+    const int64_t rows =
+        std::max({config_.vocabulary, config_.intermediate, config_.heads * config_.head_dim});
+    const StoredMatrix largest = AllocateStored(weights_, rows, columns);
+    data_ = largest.data;
+    scale_ = largest.scale;
+    Fill();
+  }
+
+  const DecoderConfig& config() const override { return config_; }
+  bool Has(std::string_view name) const override {
+    const bool biased = config_.family == "qwen2";
+    return biased && (name.ends_with("q_proj.bias") || name.ends_with("k_proj.bias") ||
+                      name.ends_with("v_proj.bias"));
+  }
+
+  StoredMatrix Matrix(std::string_view name) const override {
+    const auto [rows, columns] = ShapeOf(name);
+    StoredMatrix matrix;
+    matrix.format = weights_.format;
+    matrix.rows = rows;
+    matrix.columns = columns;
+    matrix.data = View(data_, Shape{rows, RowBytes(weights_.format, columns) /
+                                              static_cast<int64_t>(ItemSize(data_.dtype()))});
+    if (scale_.defined()) {
+      matrix.scale = View(scale_, Shape{rows, columns / weights_.group});
+    }
+    Check(matrix);
+    return matrix;
+  }
+
+  Tensor Vector(std::string_view name) const override {
+    const bool norm = name.find("norm") != std::string_view::npos;
+    int64_t count = config_.hidden;
+    if (name.ends_with("q_proj.bias")) count = config_.heads * config_.head_dim;
+    if (name.ends_with("k_proj.bias") || name.ends_with("v_proj.bias")) {
+      count = config_.kv_heads * config_.head_dim;
+    }
+    Tensor vector(DType::kF32, Shape{count});
+    std::fill_n(vector.data<float>(), count, norm ? 1.0f : 0.01f);
+    return vector;
+  }
+
+  size_t file_bytes() const override { return 0; }
+  const TokenizerSource& tokenizer() const override { return tokenizer_; }
+  const std::vector<NamedTemplate>& chat_templates() const override { return templates_; }
+  const std::vector<int32_t>& end_tokens() const override { return end_tokens_; }
+
+ private:
+  std::pair<int64_t, int64_t> ShapeOf(std::string_view name) const {
+    const int64_t queries = config_.heads * config_.head_dim;
+    const int64_t keys = config_.kv_heads * config_.head_dim;
+    const auto is = [&](std::string_view part) {
+      return name.find(part) != std::string_view::npos;
+    };
+    if (is("q_proj")) return {queries, config_.hidden};
+    if (is("k_proj") || is("v_proj")) return {keys, config_.hidden};
+    if (is("o_proj")) return {config_.hidden, queries};
+    if (is("gate_proj") || is("up_proj")) return {config_.intermediate, config_.hidden};
+    if (is("down_proj")) return {config_.hidden, config_.intermediate};
+    return {config_.vocabulary, config_.hidden};
+  }
+
+  static Tensor View(const Tensor& pool, const Shape& shape) {
+    const size_t bytes =
+        CheckedMultiply(static_cast<size_t>(shape.elements()), ItemSize(pool.dtype()));
+    return {pool.dtype(), shape, std::make_shared<PoolView>(pool.buffer(), bytes)};
+  }
+
+  /// Numbers of about 1/sqrt(hidden), so that activations stay in range.
+  void Fill() {
+    const float size = 1 / std::sqrt(static_cast<float>(config_.hidden));
+    uint16_t* words = reinterpret_cast<uint16_t*>(data_.raw());
+    const int64_t count = static_cast<int64_t>(data_.bytes() / 2);
+    const bool floats = !scale_.defined();
+    ParallelFor(AvailableThreads(), count, 1 << 16, [&](int64_t begin, int64_t end) {
+      std::minstd_rand random(static_cast<unsigned>(begin / 2 + 1));
+      for (int64_t i = begin; i < end; ++i) {
+        const unsigned bits = random();
+        const float value = (static_cast<float>(bits % 4096) / 2048 - 1) * size;
+        words[i] = !floats                                  ? static_cast<uint16_t>(bits >> 8)
+                   : weights_.format == WeightFormat::kBf16 ? BFloat16(value).bits
+                                                            : Half(value).bits;
+      }
+    });
+    if (!floats) {
+      const float steps = weights_.format == WeightFormat::kInt8 ? 128.0f : 8.0f;
+      std::fill_n(scale_.data<Half>(), scale_.elements(), Half(size / steps));
+    }
+  }
+
+  DecoderConfig config_;
+  QuantizeOptions weights_;
+  Tensor data_, scale_;  // of the largest matrix; the others look at the same
+  TokenizerSource tokenizer_;
+  std::vector<NamedTemplate> templates_;
+  std::vector<int32_t> end_tokens_;
+};
+
+}  // namespace
+
+std::vector<std::string_view> RandomModelNames() {
+  std::vector<std::string_view> names;
+  for (const NamedShape& shape : kNamedShapes) names.push_back(shape.name);
+  return names;
+}
+
+std::unique_ptr<Checkpoint> MakeRandomCheckpoint(std::string_view name, std::string_view weights,
+                                                 int64_t group) {
+  const auto found = std::find_if(kNamedShapes.begin(), kNamedShapes.end(),
+                                  [&](const NamedShape& shape) { return shape.name == name; });
+  if (found == kNamedShapes.end()) {
+    std::string names;
+    for (const NamedShape& shape : kNamedShapes) {
+      names += (names.empty() ? "" : ", ") + std::string(shape.name);
+    }
+    throw Error(ErrorCode::kInvalidArgument,
+                "no shape of a model is called '" + std::string(name) + "'; there are " + names);
+  }
+  const auto format = WeightFormatNamed(weights);
+  const bool known = format == WeightFormat::kBf16 || format == WeightFormat::kF16 ||
+                     format == WeightFormat::kInt8 || format == WeightFormat::kInt4;
+  if (!known || (group != 32 && group != 64 && group != 128)) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "random weights are bf16, f16, int8 or int4 in groups of 32, 64 or 128");
+  }
+  QuantizeOptions options;
+  options.format = *format;
+  options.group = group;
+  return std::make_unique<RandomCheckpoint>(*found, options);
+}
+
+}  // namespace oort

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+#include "limits/device_memory.h"
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+
+#include "layers/quantized_linear/cuda/device_weights.h"
+#include "layers/quantized_linear/cuda/packed_gemm.h"
+#include "limits/limits.h"
+#include "oort/error.h"
+
+namespace oort::limits {
+namespace {
+
+constexpr double kNumber = 4;          // bytes of an activation
+constexpr double kFewRows = 16;        // steps of more rows have scratch
+constexpr int kMultiprocessors = 132;  // of Hopper: they say in how many parts sums come
+constexpr double kTokenOfTable = 12;   // where a token of a batch stands, and its blocks
+
+double Up(double value, double unit) { return std::ceil(value / unit) * unit; }
+
+/// Matrices of `rows` each, below each other, as layers/quantized_linear/cuda/device_matrix.h packs
+/// them.
+struct Packed {
+  double rows = 0, columns = 0;
+  int bits = 16;
+  int64_t group = 32;
+  bool gated = false;
+
+  Packed(std::initializer_list<double> parts, double width, int wanted, int64_t shared,
+         bool is_gated = false)
+      : columns(Up(width, cuda::kStepColumns)), bits(wanted), group(shared), gated(is_gated) {
+    for (const double part : parts) {
+      rows += gated ? Up(part, cuda::kStripRows / 2) : Up(part, cuda::kStripRows);
+    }
+    rows = Up(rows, cuda::kStripRows);
+    while (group > 1 && static_cast<int64_t>(width) % group != 0) group /= 2;
+    if (group % cuda::kChunkColumns != 0) bits = 16;
+  }
+  double unpacked() const { return rows * columns * 2; }
+  double bytes() const {
+    if (bits == 16) return unpacked();
+    cuda::DeviceWeights weights;
+    weights.format = bits == 8 ? cuda::DeviceFormat::kInt8 : cuda::DeviceFormat::kInt4;
+    weights.chunk_scales = group % cuda::kStepColumns != 0;
+    return rows / cuda::kStripRows * (columns / cuda::kStepColumns) * cuda::RecordBytes(weights);
+  }
+  /// Scratch of a product with so many rows.
+  double Scratch(double count, bool exact) const {
+    if (count <= kFewRows) return 0;
+    if (exact) {  // numbers are two of 16 bits each
+      return count * columns * 4 + (bits == 16 ? 0 : 2 * unpacked()) +
+             (gated ? count * rows * kNumber : 0);
+    }
+    const bool packed = bits != 16 && count <= cuda::kMostPackedRows;
+    const int splits =
+        packed ? cuda::PackedRowsSplits(static_cast<int64_t>(rows) / cuda::kStripRows,
+                                        static_cast<int64_t>(columns) / cuda::kStepColumns,
+                                        static_cast<int64_t>(count), kMultiprocessors)
+               : 1;
+    return count * columns * 2 + (bits == 16 || packed ? 0 : unpacked()) +
+           (gated || splits > 1 ? splits * count * rows * kNumber : 0);
+  }
+};
+
+}  // namespace
+
+DeviceMemory PredictDeviceMemory(const ModelShape& shape, const DeviceWeightBits& weights,
+                                 double cache_bits, double tokens, double rows) {
+  if (shape.experts > 0) {
+    throw Error(ErrorCode::kUnsupported, "Oort runs no mixtures of experts");
+  }
+  const auto number = [](int64_t value) { return static_cast<double>(value); };
+  const double hidden = number(shape.hidden), wide = number(shape.intermediate);
+  const double query = number(shape.heads * shape.head_dim);
+  const double key = number(shape.kv_heads * shape.head_dim);
+  const int tables = weights.table_bits > 0 ? weights.table_bits
+                     : weights.bits == 4    ? 8
+                                            : weights.bits;
+  const auto packed = [&](std::initializer_list<double> parts, double width, bool gated = false) {
+    return Packed(parts, width, weights.bits, weights.group, gated);
+  };
+  const Packed qkv = packed({query, key, key}, hidden), output = packed({hidden}, query);
+  const Packed up = shape.gated ? packed({wide, wide}, hidden, true) : packed({wide}, hidden);
+  const Packed down = packed({hidden}, wide);
+  const Packed table({number(shape.vocabulary)}, hidden, tables, weights.group);
+  const Packed positions({number(shape.positions)}, hidden, 16, weights.group);
+  const ParameterCounts counts = CountParameters(shape);
+  const double biases = (shape.qkv_bias ? qkv.rows : 0) + (shape.output_bias ? output.rows : 0) +
+                        (shape.mlp_bias ? up.rows + down.rows : 0);
+  DeviceMemory memory;
+  memory.weights =
+      number(shape.layers) *
+          (qkv.bytes() + output.bytes() + up.bytes() + down.bytes() + biases * kNumber) +
+      table.bytes() * (shape.tied_head ? 1 : 2) + positions.bytes() + counts.norms * kNumber;
+  memory.cache = CacheOfPosition(shape) * cache_bits / 8 * Up(tokens, 16) + kTokenOfTable * tokens;
+  // The residual stream is there throughout; beside it what an operator reads, writes and
+  // scratches.
+  const bool exact = IsExactOnGpu(memory.weights);
+  const double most = std::max({
+      query + 2 * key + qkv.Scratch(rows, exact) / rows / kNumber,
+      2 * query + 2 * key + query,
+      query + hidden + output.Scratch(rows, exact) / rows / kNumber,
+      wide + up.Scratch(rows, exact) / rows / kNumber,
+      wide + hidden + down.Scratch(rows, exact) / rows / kNumber,
+  });
+  const double few = std::min(rows, kFewRows);
+  memory.activations = std::max(rows * (hidden + most), few * number(shape.vocabulary)) * kNumber +
+                       few * number(shape.vocabulary) * kNumber;  // and logits that stay there
+  return memory;
+}
+
+}  // namespace oort::limits

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: MIT
+#include "limits/limits.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "oort/error.h"
+
+namespace oort::limits {
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+constexpr double kGib = 1024.0 * 1024 * 1024;
+constexpr double kMostPositions = 1e12;
+
+double D(int64_t value) { return static_cast<double>(value); }
+
+double FeedForward(const ModelShape& shape, double intermediate) {
+  const double matrices = shape.gated ? 3 : 2;
+  const double biases = shape.mlp_bias ? (matrices - 1) * intermediate + D(shape.hidden) : 0;
+  return matrices * D(shape.hidden) * intermediate + biases;
+}
+
+/// Layers by their window; kInfinite: they see everything.
+std::map<double, double> LayersByWindow(const ModelShape& shape) {
+  std::map<double, double> layers;
+  for (int64_t i = 0; i < shape.layers; ++i) {
+    const size_t place = static_cast<size_t>(i);
+    const bool limited = place < shape.windows.size() && shape.windows[place] > 0;
+    layers[limited ? D(shape.windows[place]) : kInfinite] += 1;
+  }
+  return layers;
+}
+
+/// Numbers that a position has in one layer: keys and values.
+double CacheOfLayer(const ModelShape& shape) { return 2 * D(shape.kv_heads) * D(shape.head_dim); }
+
+/// a n² + b n + c.
+struct Quadratic {
+  double a = 0, b = 0, c = 0;
+  double operator()(double n) const { return (a * n + b) * n + c; }
+};
+
+/// How many (position, earlier position) pairs of a prompt of n tokens meet in one layer, times
+/// layers: exact for lengths n between two windows.
+Quadratic Pairs(const std::map<double, double>& layers, double from) {
+  Quadratic sum;
+  for (const auto& [window, count] : layers) {
+    if (window > from) {  // all before: n (n + 1) / 2
+      sum.a += 0.5 * count;
+      sum.b += 0.5 * count;
+    } else {  // `window` each, but fewer at the beginning
+      sum.b += window * count;
+      sum.c += (window * (window + 1) / 2 - window * window) * count;
+    }
+  }
+  return sum;
+}
+
+/// Positions that a sequence of n tokens keeps, times layers.
+Quadratic Kept(const std::map<double, double>& layers, double from) {
+  Quadratic sum;
+  for (const auto& [window, count] : layers) {
+    (window > from ? sum.b : sum.c) += window > from ? count : window * count;
+  }
+  return sum;
+}
+
+/// Experts that `tokens` of them touch, if each picks its own at random.
+double TouchedShare(const ModelShape& shape, double tokens) {
+  const double missed = 1 - D(shape.experts_used) / D(shape.experts);
+  return 1 - std::pow(missed, tokens);
+}
+
+/// Weights that a step of so many tokens reads.
+double WeightsRead(const ModelShape& shape, const ParameterCounts& counts, double tokens) {
+  if (shape.experts == 0) return counts.active();
+  const double expert =
+      FeedForward(shape, D(shape.expert_intermediate)) * D(shape.layers - shape.dense_layers);
+  const double always = counts.feed_forward_active - expert * D(shape.experts_used);
+  return counts.attention_active + counts.router + counts.head + always +
+         expert * D(shape.experts) * TouchedShare(shape, tokens);
+}
+
+/// Seconds of reading and of computing for prompts longer than `from` up to the next window.
+struct PrefillCosts {
+  Quadratic read, compute;
+};
+
+PrefillCosts CostsFrom(const ModelShape& shape, Precision precision, const Machine& machine,
+                       Head head, CacheReads reads, double from, double experts_for) {
+  const ParameterCounts counts = CountParameters(shape);
+  const std::map<double, double> layers = LayersByWindow(shape);
+  const Quadratic pairs = Pairs(layers, from);
+  const Quadratic loaded = reads == CacheReads::kOnce ? Kept(layers, from) : pairs;
+  const double groups = D(shape.heads) / D(shape.kv_heads), cache = CacheOfLayer(shape);
+  PrefillCosts costs;
+  const double read = cache * precision.cache_bits / 8 / machine.bandwidth;
+  costs.read = {loaded.a * read, loaded.b * read,
+                loaded.c * read + WeightsRead(shape, counts, experts_for) * precision.weight_bits /
+                                      8 / machine.bandwidth};
+  const double pair = cache * groups * 2 / machine.flops;
+  const double all = head == Head::kAll ? counts.head : 0,
+               once = head == Head::kOnce ? counts.head : 0;
+  costs.compute = {pairs.a * pair,
+                   pairs.b * pair + (counts.layers_active() + all) * 2 / machine.flops,
+                   pairs.c * pair + once * 2 / machine.flops};
+  return costs;
+}
+
+/// Where a quadratic is zero between two places, ascending.
+std::vector<double> Zeros(const Quadratic& q, double from, double to) {
+  std::vector<double> zeros;
+  if (q.a == 0) {
+    if (q.b != 0) zeros.push_back(-q.c / q.b);
+  } else {
+    const double inside = q.b * q.b - 4 * q.a * q.c;
+    if (inside >= 0) {
+      // The form without a difference of near numbers.
+      const double sum = -0.5 * (q.b + std::copysign(std::sqrt(inside), q.b));
+      zeros = {sum / q.a, sum == 0 ? 0 : q.c / sum};
+    }
+  }
+  std::sort(zeros.begin(), zeros.end());
+  std::erase_if(zeros, [&](double zero) { return !(zero > from && zero <= to); });
+  return zeros;
+}
+
+}  // namespace
+
+ParameterCounts CountParameters(const ModelShape& shape) {
+  ParameterCounts counts;
+  const double hidden = D(shape.hidden), layers = D(shape.layers);
+  const double query = D(shape.heads) * D(shape.head_dim),
+               key = D(shape.kv_heads) * D(shape.head_dim);
+  const double attention = hidden * (2 * query + 2 * key) + (shape.qkv_bias ? query + 2 * key : 0) +
+                           (shape.output_bias ? hidden : 0);
+  counts.attention = counts.attention_active = layers * attention;
+  if (shape.experts == 0) {
+    counts.feed_forward = counts.feed_forward_active =
+        layers * FeedForward(shape, D(shape.intermediate));
+  } else {
+    const double sparse = D(shape.layers - shape.dense_layers);
+    const double expert = FeedForward(shape, D(shape.expert_intermediate));
+    const double always =
+        D(shape.dense_layers) * FeedForward(shape, D(shape.intermediate)) +
+        (shape.shared_intermediate > 0 ? sparse * FeedForward(shape, D(shape.shared_intermediate))
+                                       : 0);
+    counts.feed_forward = always + sparse * expert * D(shape.experts);
+    counts.feed_forward_active = always + sparse * expert * D(shape.experts_used);
+    counts.router = sparse * hidden * D(shape.experts);
+  }
+  counts.norms = layers * (D(shape.norms) * D(shape.norm_width) +
+                           (shape.query_key_norm ? 2 * D(shape.head_dim) : 0)) +
+                 D(shape.norm_width);
+  counts.embedding = (D(shape.vocabulary) + D(shape.positions)) * hidden;
+  counts.head = D(shape.vocabulary) * hidden;
+  counts.tied = shape.tied_head;
+  return counts;
+}
+
+double CacheOfPosition(const ModelShape& shape) { return D(shape.layers) * CacheOfLayer(shape); }
+
+double CacheOf(const ModelShape& shape, double length) {
+  double layers = 0;
+  for (const auto& [window, count] : LayersByWindow(shape))
+    layers += count * std::min(window, length);
+  return layers * CacheOfLayer(shape);
+}
+
+std::span<const Machine> KnownMachines() {
+  // Data sheets: dense 16-bit tensor rates with f32 sums; CPUs with AMX or BFMMLA at all-core
+  // clocks.
+  static const std::vector<Machine> machines = {
+      {"a100", "NVIDIA A100 80 GB", 2039e9, 312e12, 80 * kGib},
+      {"h100", "NVIDIA H100 SXM 80 GB", 3350e9, 989.4e12, 80 * kGib},
+      {"h200", "NVIDIA H200 141 GB", 4800e9, 989.4e12, 141e9},
+      {"4090", "NVIDIA RTX 4090 24 GB", 1008e9, 165.2e12, 24 * kGib},
+      {"xeon", "Intel Xeon 8480+, 56 cores with AMX, 8 x DDR5-4800", 307.2e9, 229e12, 256 * kGib},
+      {"neoverse-v1", "Graviton3, 64 Neoverse V1, 8 x DDR5-4800", 307.2e9, 21.3e12, 128 * kGib},
+      {"neoverse-v2", "Graviton4, 96 Neoverse V2, 12 x DDR5-5600", 537.6e9, 34.4e12, 192 * kGib},
+  };
+  return machines;
+}
+
+const Machine& FindMachine(std::string_view name) {
+  std::string names;
+  for (const Machine& machine : KnownMachines()) {
+    if (machine.name == name) return machine;
+    names += (names.empty() ? "" : ", ") + machine.name;
+  }
+  throw Error(ErrorCode::kNotFound,
+              "no machine '" + std::string(name) + "' is known; there are " + names);
+}
+
+TimeLimit PrefillLimit(const ModelShape& shape, Precision precision, const Machine& machine,
+                       double length, Head head, CacheReads reads) {
+  double from = 0;
+  for (const auto& [window, count] : LayersByWindow(shape)) {
+    if (window < length) from = window;
+  }
+  const PrefillCosts costs = CostsFrom(shape, precision, machine, head, reads, from, length);
+  return {costs.read(length), costs.compute(length)};
+}
+
+std::vector<double> PrefillTurns(const ModelShape& shape, Precision precision,
+                                 const Machine& machine, Head head, CacheReads reads) {
+  std::vector<double> turns;
+  double from = 0;
+  std::map<double, double> layers = LayersByWindow(shape);
+  layers.try_emplace(kInfinite, 0);
+  for (const auto& [window, count] : layers) {
+    const double to = std::min(window, kMostPositions);
+    // A prompt long enough to turn touches nearly all experts.
+    const PrefillCosts costs = CostsFrom(shape, precision, machine, head, reads, from, 1e6);
+    const Quadratic difference{costs.read.a - costs.compute.a, costs.read.b - costs.compute.b,
+                               costs.read.c - costs.compute.c};
+    for (const double zero : Zeros(difference, from, to)) turns.push_back(zero);
+    from = window;
+  }
+  return turns;
+}
+
+namespace {
+
+TimeLimit DecodeWith(const ModelShape& shape, double weight_bytes, double cache_bits,
+                     const Machine& machine, double position, double batch) {
+  const double cache = CacheOf(shape, position), groups = D(shape.heads) / D(shape.kv_heads);
+  return {(weight_bytes + batch * cache * cache_bits / 8) / machine.bandwidth,
+          batch * (CountParameters(shape).active() + cache * groups) * 2 / machine.flops};
+}
+
+}  // namespace
+
+TimeLimit DecodeLimit(const ModelShape& shape, Precision precision, const Machine& machine,
+                      double position, double batch) {
+  const double weights = WeightsRead(shape, CountParameters(shape), batch);
+  return DecodeWith(shape, weights * precision.weight_bits / 8, precision.cache_bits, machine,
+                    position, batch);
+}
+
+TimeLimit DecodeLimitOfBytes(const ModelShape& shape, double weight_bytes, double cache_bits,
+                             const Machine& machine, double position) {
+  return DecodeWith(shape, weight_bytes, cache_bits, machine, position, 1);
+}
+
+double PositionsPerMillisecond(const ModelShape& shape, Precision precision,
+                               const Machine& machine) {
+  return machine.bandwidth / 1000 / (CacheOfPosition(shape) * precision.cache_bits / 8);
+}
+
+double LongestContext(const ModelShape& shape, Precision precision, double memory,
+                      bool with_embedding) {
+  const ParameterCounts counts = CountParameters(shape);
+  const double weights = with_embedding ? counts.stored() : counts.layers() + counts.head;
+  const double room = memory - weights * precision.weight_bits / 8;
+  if (room < 0) return -1;
+  const double numbers = room / (precision.cache_bits / 8);
+  if (CacheOf(shape, kMostPositions) <= numbers) return kInfinite;
+  double low = 0, high = kMostPositions;
+  while (high - low > 1) {
+    const double middle = std::floor((low + high) / 2);
+    (CacheOf(shape, middle) <= numbers ? low : high) = middle;
+  }
+  return low;
+}
+
+double LargestBatch(const ModelShape& shape, Precision precision, double memory, double length) {
+  const double room = memory - CountParameters(shape).stored() * precision.weight_bits / 8;
+  if (room < 0) return -1;
+  return std::floor(room / (CacheOf(shape, length) * precision.cache_bits / 8));
+}
+
+double BalancedBatch(const ModelShape& shape, Precision precision, const Machine& machine,
+                     double position) {
+  const auto bound = [&](double batch) {
+    return DecodeLimit(shape, precision, machine, position, batch).compute_bound();
+  };
+  double high = 1;
+  while (!bound(high)) {
+    high *= 2;
+    if (high > 1e9) return kInfinite;
+  }
+  double low = std::floor(high / 2);
+  while (high - low > 1) {
+    const double middle = std::floor((low + high) / 2);
+    (bound(middle) ? high : low) = middle;
+  }
+  return high;
+}
+
+}  // namespace oort::limits

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+#include "text/json.h"
+
+#include <unordered_set>
+#include <vector>
+
+#include "core/problems.h"
+#include "oort/error.h"
+
+namespace oort::json {
+namespace {
+
+constexpr size_t kDeepest = 64;
+
+/// Watches the parser: the library itself takes any depth, and the last of equal keys.
+class ParseWatcher {
+ public:
+  explicit ParseWatcher(const std::string& what) : what_(what) {}
+
+  void See(Json::parse_event_t event, const Json& parsed) {
+    switch (event) {
+      case Json::parse_event_t::object_start:
+      case Json::parse_event_t::array_start:
+        if (keys_.size() >= kDeepest) {
+          throw Error(ErrorCode::kInvalidModel, what_ + ": the JSON is nested too deeply");
+        }
+        keys_.emplace_back();
+        return;
+      case Json::parse_event_t::object_end:
+      case Json::parse_event_t::array_end: keys_.pop_back(); return;
+      case Json::parse_event_t::key: {
+        const auto& key = parsed.get_ref<const std::string&>();
+        if (!keys_.back().insert(key).second) {
+          throw Error(ErrorCode::kInvalidModel,
+                      what_ + ": the key " + Quote(key) + " stands there twice");
+        }
+        return;
+      }
+      case Json::parse_event_t::value: return;
+    }
+  }
+
+ private:
+  const std::string& what_;
+  std::vector<std::unordered_set<std::string>> keys_;  // of the objects that are open
+};
+
+}  // namespace
+
+Json Parse(std::string_view text, const std::string& what) {
+  ParseWatcher watcher(what);
+  const auto callback = [&](int, Json::parse_event_t event, Json& parsed) {
+    watcher.See(event, parsed);
+    return true;
+  };
+  try {
+    return Json::parse(text.begin(), text.end(), callback);
+  } catch (const Json::exception& error) {
+    throw Error(ErrorCode::kInvalidModel,
+                what + ": no valid JSON (" + Shorten(WithoutTag(error.what())) + ")");
+  }
+}
+
+Object::Object(const Json& value, std::string what) : value_(&value), what_(std::move(what)) {
+  if (!value.is_object()) {
+    throw Error(ErrorCode::kInvalidModel, what_ + " should be a JSON object");
+  }
+}
+
+void Object::ThrowWrongType(std::string_view key, std::string_view wanted) const {
+  throw Error(ErrorCode::kInvalidModel,
+              what_ + ": " + Quote(key) + " should be " + std::string(wanted));
+}
+
+const Json* Object::Find(std::string_view key) const {
+  const auto at = value_->find(key);
+  return at == value_->end() || at->is_null() ? nullptr : &*at;
+}
+
+bool Object::IsNull(std::string_view key) const {
+  const auto at = value_->find(key);
+  return at != value_->end() && at->is_null();
+}
+
+std::optional<int64_t> Object::Integer(std::string_view key) const {
+  const Json* value = Find(key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_number_integer() ||
+      (value->is_number_unsigned() && value->get<uint64_t>() > INT64_MAX)) {
+    ThrowWrongType(key, "an integer");
+  }
+  return value->get<int64_t>();
+}
+
+int64_t Object::RequireInteger(std::string_view key) const {
+  if (const auto number = Integer(key)) return *number;
+  throw Error(ErrorCode::kInvalidModel, what_ + ": " + Quote(key) + " is missing");
+}
+
+std::optional<double> Object::Number(std::string_view key) const {
+  const Json* value = Find(key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_number()) ThrowWrongType(key, "a number");
+  return value->get<double>();
+}
+
+std::optional<bool> Object::Bool(std::string_view key) const {
+  const Json* value = Find(key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_boolean()) ThrowWrongType(key, "true or false");
+  return value->get<bool>();
+}
+
+std::optional<std::string_view> Object::Text(std::string_view key) const {
+  const Json* value = Find(key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_string()) ThrowWrongType(key, "a string");
+  return value->get_ref<const std::string&>();
+}
+
+std::vector<float> Object::Floats(std::string_view key) const {
+  const Json* value = Find(key);
+  if (value == nullptr) return {};
+  if (!value->is_array()) ThrowWrongType(key, "a list of numbers");
+  std::vector<float> numbers;
+  numbers.reserve(value->size());
+  for (const Json& number : *value) {
+    if (!number.is_number()) ThrowWrongType(key, "a list of numbers");
+    numbers.push_back(number.get<float>());
+  }
+  return numbers;
+}
+
+std::optional<Object> Object::Member(std::string_view key) const {
+  const Json* value = Find(key);
+  if (value == nullptr) return std::nullopt;
+  return Object(*value, what_ + ": " + Quote(key));
+}
+
+}  // namespace oort::json

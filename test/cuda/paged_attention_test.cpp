@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT
+// Attention over blocks of keys and values on the GPU against the CPU's.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <optional>
+
+#include "cuda/device.h"
+#include "cuda/memory.h"
+#include "decoder/graph_writer.h"
+#include "layers/attention/paged/sequence_table.h"
+#include "oort/kv_cache.h"
+#include "oort/runtime_graph.h"
+#include "oort/session.h"
+#include "oort/testing.h"
+#include "weights/quantize_weights.h"
+
+namespace oort {
+namespace {
+
+/// A product whose weights are no numbers: it leaves them in the shared memory of all
+/// multiprocessors, where they show who reads what it has not written.
+class NanProduct {
+ public:
+  NanProduct() : session_(Build()), input_(DType::kF32, {1, kColumns}) {
+    std::fill_n(input_.data<float>(), kColumns, 1.0f);
+  }
+  void Run() { session_.Forward({input_}); }
+
+ private:
+  static constexpr int64_t kColumns = 1024, kRows = 8192;
+  static std::shared_ptr<const RuntimeGraph> Build() {
+    GraphWriter writer;
+    const int input = writer.AddInput("pnnx_input_0", DType::kF32, {Shape::kUnknown, kColumns});
+    StoredMatrix stored = AllocateStored({WeightFormat::kBf16, 32, DType::kF16}, kRows, kColumns);
+    std::memset(stored.data.raw(), 0xff, stored.data.bytes());
+    Written linear{"oort.CompactLinear", "nan"};
+    linear.AttachWeight(std::move(stored), "");
+    linear.Set("in_features", Value(kColumns))
+        .Set("out_features", Value(Value::List{Value(kRows)}))
+        .Set("gated", Value(false));
+    writer.Add({"pnnx.Output", "pnnx_output_0"}, {writer.AddOne(std::move(linear), {input})}, 0);
+    LoadOptions options;
+    options.device = Device::Cuda(0);
+    options.disabled_passes = {"narrow-floats"};
+    return RuntimeGraph::Build(writer.Take(), options);
+  }
+
+  Session session_;
+  Tensor input_;
+};
+
+struct GpuAttentionCase {
+  int64_t heads = 4, kv_heads = 2, head_dim = 64, window = 0, pairs = 0;
+  double softcap = 0;
+  KvType type = KvType::kF16;
+  bool interleaved = false;
+
+  Graph Build() const {
+    GraphWriter writer;
+    const auto input = [&](int i, Shape shape) {
+      return writer.AddInput("pnnx_input_" + std::to_string(i), DType::kF32, shape);
+    };
+    const int64_t any = Shape::kUnknown;
+    std::vector<int> inputs = {input(0, {any, heads * head_dim}),
+                               input(1, {any, kv_heads * head_dim}),
+                               input(2, {any, kv_heads * head_dim})};
+    if (pairs > 0) inputs.push_back(input(3, {any, 2, pairs}));
+    Written attention{"oort.CachedAttention", "tested"};
+    attention.Set("layer", Value(int64_t{0}))
+        .Set("heads", Value(heads))
+        .Set("kv_heads", Value(kv_heads))
+        .Set("head_dim", Value(head_dim))
+        .Set("window", Value(window))
+        .Set("interleaved", Value(interleaved))
+        .Set("scale", Value(0.2))
+        .Set("softcap", Value(softcap));
+    const int out = writer.AddOne(std::move(attention), inputs);
+    writer.Add({"pnnx.Output", "pnnx_output_0"}, {out}, 0);
+    return writer.Take();
+  }
+
+  std::vector<Tensor> Inputs(int64_t rows, uint64_t seed) const {
+    using testing::RandomTensor;
+    std::vector<Tensor> inputs = {RandomTensor(DType::kF32, {rows, heads * head_dim}, seed),
+                                  RandomTensor(DType::kF32, {rows, kv_heads * head_dim}, seed + 1),
+                                  RandomTensor(DType::kF32, {rows, kv_heads * head_dim}, seed + 2)};
+    if (pairs > 0) inputs.push_back(RandomTensor(DType::kF32, {rows, 2, pairs}, seed + 3, -1, 1));
+    return inputs;
+  }
+
+  /// Results of one sequence in steps of these rows. Each step is done `again` so many times, which
+  /// must not change a bit.
+  std::vector<Tensor> Run(Device device, const std::vector<int64_t>& steps, int again = 0) const {
+    LoadOptions options;
+    options.device = device;
+    Session session(RuntimeGraph::Build(Build(), options));
+    const KvShape shape{1, kv_heads, head_dim, type};
+    constexpr int64_t kBlocks = 40;
+    const bool on_gpu = device.type == DeviceType::kCuda;
+    KvCache cache(shape, kBlocks,
+                  on_gpu ? cuda::AllocateDevice(KvCache::Bytes(shape, kBlocks), device.index)
+                         : AllocateHost(KvCache::Bytes(shape, kBlocks)));
+    std::unique_ptr<cuda::SequenceTable> table;
+    std::optional<NanProduct> before;
+    if (on_gpu) {
+      table = std::make_unique<cuda::SequenceTable>(device.index, 640, kBlocks);
+      before.emplace();
+    }
+    std::vector<int32_t> blocks;
+    for (int64_t i = 0; i < kBlocks; ++i) blocks.push_back(cache.Take());
+    std::swap(blocks[0], blocks[3]);  // blocks of a sequence lie anywhere
+    std::vector<Tensor> results;
+    int64_t position = 0;
+    for (int64_t rows : steps) {
+      const std::array<SequenceSlice, 1> slices = {{{0, rows, position, blocks}}};
+      if (table) table->Set(slices);
+      const SequenceBatch batch{slices, &cache, table.get()};
+      RunOptions run;
+      run.sequences = &batch;
+      const std::vector<Tensor> inputs = Inputs(rows, static_cast<uint64_t>(position + 5));
+      if (before) before->Run();
+      results.push_back(session.Forward(inputs, run)[0]);
+      int others = 0;
+      for (int i = 0; i < again; ++i) {
+        if (table) table->Set(slices);
+        const Tensor other = session.Forward(inputs, run)[0];
+        others += std::memcmp(other.raw(), results.back().raw(), other.bytes()) != 0 ? 1 : 0;
+      }
+      EXPECT_EQ(others, 0) << rows << " rows";
+      position += rows;
+    }
+    return results;
+  }
+
+  void ExpectSame(const std::vector<int64_t>& steps, double tolerance) const {
+    SCOPED_TRACE("head_dim " + std::to_string(head_dim) + " window " + std::to_string(window));
+    const std::vector<Tensor> want = Run(Device::Cpu(), steps);
+    const std::vector<Tensor> got = Run(Device::Cuda(0), steps);
+    for (size_t i = 0; i < want.size(); ++i) {
+      SCOPED_TRACE(i);
+      testing::ExpectNear(got[i], want[i], {tolerance, tolerance});
+    }
+  }
+};
+
+class CudaCachedAttention : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string reason;
+    if (cuda::Devices(&reason).empty()) GTEST_SKIP() << reason;
+  }
+};
+
+/// Steps of many rows, of fewer than tensor cores get, and of one.
+const std::vector<int64_t> kAttentionSteps = {100, 70, 17, 5, 1, 1, 1, 64, 1, 200, 1};
+
+TEST_F(CudaCachedAttention, PromptsOnTensorCores) {
+  for (int64_t head_dim : {64, 128}) {
+    for (int64_t window : {0, 30}) {
+      GpuAttentionCase tested;
+      tested.head_dim = head_dim;
+      tested.window = window;
+      tested.pairs = head_dim / 2;
+      tested.softcap = window == 0 ? 0 : 20;
+      tested.ExpectSame(kAttentionSteps, 1e-2);  // queries and weights are rounded to f16
+    }
+  }
+}
+
+TEST_F(CudaCachedAttention, OtherHeadsAndTypes) {
+  for (int64_t head_dim : {8, 32, 80, 256}) {
+    GpuAttentionCase tested;
+    tested.head_dim = head_dim;
+    tested.heads = 7;
+    tested.kv_heads = 1;
+    tested.type = KvType::kF32;
+    tested.ExpectSame(kAttentionSteps, 1e-4);
+  }
+}
+
+/// Tokens one by one behind a long prompt.
+TEST_F(CudaCachedAttention, NewestTokensOfLongSequences) {
+  for (int64_t head_dim : {40, 64, 128, 256}) {
+    for (int64_t window : {0, 100, 333}) {
+      GpuAttentionCase tested;
+      tested.head_dim = head_dim;
+      tested.window = window;
+      tested.heads = 4;
+      tested.kv_heads = window == 100 ? 4 : 2;
+      tested.pairs = head_dim / 2;
+      tested.interleaved = window == 333;
+      tested.type = KvType::kF32;
+      tested.ExpectSame({15, 1, 1, 90, 1, 150, 1, 200, 1, 1, 1, 60, 1}, 1e-4);
+    }
+  }
+}
+
+/// Pairs that do not come in eights, or of neighbours in fours.
+TEST_F(CudaCachedAttention, OddPairs) {
+  for (const bool interleaved : {false, true}) {
+    GpuAttentionCase tested;
+    tested.interleaved = interleaved;
+    tested.pairs = interleaved ? 30 : 12;
+    tested.type = KvType::kF32;
+    tested.ExpectSame({40, 1, 1, 5, 1}, 1e-4);
+  }
+}
+
+// Blocks of a cluster wait for each other, and nothing else tells how long.
+TEST_F(CudaCachedAttention, TheSameEachTime) {
+  for (int64_t kv_heads : {32, 8}) {
+    GpuAttentionCase tested;
+    tested.heads = 32;
+    tested.kv_heads = kv_heads;
+    tested.head_dim = 128;
+    tested.pairs = 64;
+    tested.Run(Device::Cuda(0), {100, 1, 70, 5, 1}, 500);
+  }
+}
+
+}  // namespace
+}  // namespace oort

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT
+// The row with the largest product by way of fewer bits, against products with all of them.
+#include "layers/quantized_linear/cpu/argmax_row.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace oort {
+namespace {
+
+/// Weights as the heads of language models have them: normal, some rows and columns larger.
+StoredMatrix StoredHead(int64_t rows, int64_t columns, unsigned seed) {
+  constexpr int64_t kGroup = 32, kBlock = 34;
+  std::minstd_rand engine(seed);
+  std::normal_distribution<float> normal;
+  StoredMatrix stored;
+  stored.format = WeightFormat::kQ8_0;
+  stored.rows = rows;
+  stored.columns = columns;
+  stored.data = Tensor(DType::kU8, {rows, columns / kGroup * kBlock});
+  std::byte* to = stored.data.raw();
+  for (int64_t row = 0; row < rows; ++row) {
+    const float size = std::exp(normal(engine) / 4);
+    for (int64_t g = 0; g < columns / kGroup; ++g, to += kBlock) {
+      float values[kGroup], most = 0;
+      for (int i = 0; i < kGroup; ++i) {
+        values[i] = normal(engine) * size * (g == 1 && i == 3 ? 5.0f : 1.0f);
+        most = std::max(most, std::fabs(values[i]));
+      }
+      const uint16_t half = FloatToHalf(most / 127);
+      std::memcpy(to, &half, 2);
+      for (int i = 0; i < kGroup; ++i) {
+        to[2 + i] = static_cast<std::byte>(std::lround(values[i] / HalfToFloat(half)));
+      }
+    }
+  }
+  return stored;
+}
+
+/// Normal, with one large element as the last hidden states of models have.
+std::vector<float> Hidden(int64_t count, unsigned seed) {
+  std::minstd_rand engine(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> x(static_cast<size_t>(count));
+  for (float& value : x) value = normal(engine);
+  x[seed % x.size()] *= 12;
+  return x;
+}
+
+struct Head {
+  std::shared_ptr<const CompactMatrix> matrix;
+  LikeliestRow likeliest;
+
+  Head(Isa isa, Precision precision, const StoredMatrix& stored, bool coarse = true)
+      : matrix(std::make_shared<const CompactMatrix>(stored, 1)),
+        likeliest(isa, precision, matrix) {
+    if (coarse) likeliest.MakeCoarse(2);
+  }
+
+  std::vector<int32_t> Find(const std::vector<float>& x, int threads) const {
+    const int64_t rows = static_cast<int64_t>(x.size()) / matrix->columns();
+    Tensor workspace(DType::kU8, {static_cast<int64_t>(likeliest.Workspace(rows, threads)) + 64});
+    std::vector<int32_t> found(static_cast<size_t>(rows), -7);
+    likeliest.Find(x.data(), rows, threads, workspace.raw(), found.data());
+    return found;
+  }
+};
+
+std::vector<float> Products(Isa isa, const std::shared_ptr<const CompactMatrix>& matrix,
+                            const std::vector<float>& x) {
+  const CompactMultiplier multiplier(isa, Precision::kBF16);
+  const float* no_bias = nullptr;
+  std::vector<float> y(static_cast<size_t>(matrix->rows()));
+  float* to = y.data();
+  CompactProduct product;
+  product.rows = 1;
+  product.x = x.data();
+  product.x_stride = matrix->columns();
+  product.matrices = {&matrix, 1};
+  product.biases = {&no_bias, 1};
+  product.y = {&to, 1};
+  Tensor workspace(DType::kU8, {static_cast<int64_t>(multiplier.Workspace(product, 1)) + 64});
+  multiplier.Run(product, 1, workspace.raw());
+  return y;
+}
+
+int32_t LargestOf(const std::vector<float>& y) {
+  return static_cast<int32_t>(std::max_element(y.begin(), y.end()) - y.begin());
+}
+
+bool HasCoarse(Isa isa) { return CompactDotKernelsFor(isa) != nullptr; }
+
+TEST(LikeliestRow, IsThatOfAllBitsWhereFewerAreNotEnough) {
+  constexpr int64_t kRows = 1003, kColumns = 192;
+  const StoredMatrix stored = StoredHead(kRows, kColumns, 5);
+  for (Isa isa : SupportedIsas()) {
+    SCOPED_TRACE(Name(isa));
+    const Head head(isa, Precision::kBF16, stored);
+    ASSERT_EQ(head.likeliest.coarse() != nullptr, HasCoarse(isa));
+    const auto coarse = CompactMatrix::Coarse(*head.matrix, 1);
+    const int vectors = isa == SupportedIsas().back() ? 3000 : 300;
+    int coarse_is_wrong = 0;
+    for (int i = 0; i < vectors; ++i) {
+      const std::vector<float> x = Hidden(kColumns, static_cast<unsigned>(i));
+      const int32_t want = LargestOf(Products(isa, head.matrix, x));
+      ASSERT_EQ(head.Find(x, 1 + i % 3)[0], want) << "vector " << i;
+      if (i < 100 && LargestOf(Products(isa, coarse, x)) != want) ++coarse_is_wrong;
+    }
+    EXPECT_GT(coarse_is_wrong, 3);  // else all of this says nothing
+  }
+}
+
+TEST(LikeliestRow, IsTheLowestOfEqualOnes) {
+  constexpr int64_t kRows = 700, kColumns = 64;
+  StoredMatrix stored = StoredHead(kRows, kColumns, 6);
+  const int64_t bytes = RowBytes(stored.format, kColumns);
+  for (int64_t row = 350; row < kRows; ++row) {
+    std::memcpy(stored.data.raw() + row * bytes, stored.data.raw() + (row - 350) * bytes,
+                static_cast<size_t>(bytes));
+  }
+  for (Isa isa : SupportedIsas()) {
+    const Head head(isa, Precision::kBF16, stored);
+    for (unsigned i = 0; i < 50; ++i) {
+      const std::vector<float> x = Hidden(kColumns, i);
+      const int32_t found = head.Find(x, 2)[0];
+      EXPECT_LT(found, 350);
+      EXPECT_EQ(found, LargestOf(Products(isa, head.matrix, x)));
+    }
+    EXPECT_EQ(head.Find(std::vector<float>(kColumns, 0.0f), 1)[0], 0);
+  }
+}
+
+TEST(LikeliestRow, TakesWhatIsNotFiniteAndSeveralRows) {
+  constexpr int64_t kRows = 50, kColumns = 96;
+  const StoredMatrix stored = StoredHead(kRows, kColumns, 7);
+  for (Isa isa : SupportedIsas()) {
+    const Head head(isa, Precision::kBF16, stored), plain(isa, Precision::kBF16, stored, false);
+    std::vector<float> x = Hidden(kColumns, 1);
+    for (const float odd :
+         {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), 3e38f}) {
+      x[40] = odd;
+      EXPECT_EQ(head.Find(x, 1), plain.Find(x, 1)) << odd;
+    }
+    std::vector<float> rows, alone;
+    std::vector<int32_t> want;
+    for (unsigned i = 0; i < 5; ++i) {
+      alone = Hidden(kColumns, i);
+      rows.insert(rows.end(), alone.begin(), alone.end());
+      want.push_back(head.Find(alone, 1)[0]);
+    }
+    EXPECT_EQ(head.Find(rows, 2), want);
+  }
+}
+
+TEST(LikeliestRow, HasNoCoarseWeightsWhereTheyDoNotPay) {
+  const StoredMatrix stored = StoredHead(32, 64, 8);
+  const Isa isa = SupportedIsas().back();
+  EXPECT_EQ(Head(isa, Precision::kF32, stored).likeliest.coarse(), nullptr);  // exact
+  StoredMatrix floats;
+  floats.rows = 32;
+  floats.columns = 64;
+  floats.data = Tensor(DType::kF32, {32, 64});
+  std::fill_n(floats.data.data<float>(), 32 * 64, 1.0f);
+  const Head head(isa, Precision::kBF16, floats);
+  EXPECT_EQ(head.likeliest.coarse(), nullptr);
+  EXPECT_EQ(head.Find(Hidden(64, 3), 1)[0], 0);
+}
+
+TEST(CompactMatrix, IsHalfAStepFromItsCoarseWeights) {
+  constexpr int64_t kRows = 37, kColumns = 128, kGroup = 32;
+  const CompactMatrix fine(StoredHead(kRows, kColumns, 9), 1);
+  const auto coarse = CompactMatrix::Coarse(fine, 3);
+  EXPECT_LT(coarse->bytes(), fine.bytes() * 6 / 10);
+  std::vector<float> exact(kColumns), rounded(kColumns);
+  for (int64_t row = 0; row < kRows; ++row) {
+    fine.ReadRow(row, exact.data());
+    coarse->ReadRow(row, rounded.data());
+    for (int64_t k = 0; k < kColumns; ++k) {
+      uint16_t half;
+      const std::byte* group =
+          coarse->panel(row / kCompactRows) + k / kGroup * coarse->layout().group_bytes();
+      std::memcpy(&half, group + 2 * (row % kCompactRows), 2);
+      const size_t i = static_cast<size_t>(k);
+      EXPECT_LE(std::fabs(exact[i] - rounded[i]), 0.502f * std::fabs(HalfToFloat(half)));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace oort

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+#include "layers/layout/nhwc_reference.h"
+
+namespace oort::testing {
+namespace {
+
+TEST(ChannelsLastUpsample, IsLikeInterpolate) {
+  for (const Shape& shape : {Shape{1, 5, 6, 7}, Shape{2, 33, 3, 4}, Shape{0, 3, 4, 4}}) {
+    const Tensor x = RandomTensor(DType::kF32, shape);
+    for (const NamedParams& size :
+         {NamedParams{{"scale_factor", "(2.0,2.0)"}}, NamedParams{{"size", "(5,13)"}},
+          NamedParams{{"scale_factor", "(0.7,1.6)"}, {"recompute_scale_factor", "False"}}}) {
+      for (const char* mode : {"nearest", "nearest-exact", "bilinear", "bicubic"}) {
+        NamedParams params = size;
+        params.emplace_back("mode", mode);
+        ExpectLikeChannelsFirst("Upsample", "F.interpolate", params, {x});
+        if (mode[0] == 'n') continue;
+        params.emplace_back("align_corners", "True");
+        ExpectLikeChannelsFirst("Upsample", "F.interpolate", params, {x});
+      }
+    }
+  }
+}
+
+TEST(ChannelsLastUpsample, RefusesWhatIsNoBatchOfImages) {
+  CaseOf("channels_last.Upsample", {{"scale_factor", "2.0"}},
+         {RandomTensor(DType::kF32, {4, 4, 3})})
+      .ExpectError(ErrorCode::kInvalidArgument, "rank 4");
+  CaseOf("channels_last.Upsample", {{"size", "(0,4)"}}, {RandomTensor(DType::kF32, {1, 4, 4, 3})})
+      .ExpectError(ErrorCode::kInvalidArgument, "above zero");
+}
+
+}  // namespace
+}  // namespace oort::testing
