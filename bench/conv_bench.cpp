@@ -17,24 +17,24 @@ struct Layer {
 
 /// One channel of an image after the other, or the channels of one pixel after the other: the
 /// second is what networks mostly run, in f16 with --precision f16.
-enum class Kind { kChannelsFirst, kChannelsLast, kF16 };
+enum class Kind { kChannelsFirst, kNhwc, kF16 };
 
 void RunConv(benchmark::State& state, const Layer& layer, Kind kind, int threads) {
-  const bool channels_last = kind != Kind::kChannelsFirst;
+  const bool nhwc = kind != Kind::kChannelsFirst;
   OperatorCase op;
   if (kind == Kind::kF16) {
     op.dtype = DType::kF16;
     op.params["precision"] = "f16";
   }
-  op.type = channels_last ? "channels_last.Conv2d" : "nn.Conv2d";
+  op.type = nhwc ? "nhwc.Conv2d" : "nn.Conv2d";
   op.params["stride"] = Pair(layer.stride);
   op.params["padding"] = Pair(layer.kernel / 2);
   op.params["groups"] = std::to_string(layer.groups);
   op.attributes["weight"] =
       Filled({layer.out, layer.in / layer.groups, layer.kernel, layer.kernel});
   op.attributes["bias"] = Filled({layer.out});
-  op.inputs = {channels_last ? Shape{1, layer.extent, layer.extent, layer.in}
-                             : Shape{1, layer.in, layer.extent, layer.extent}};
+  op.inputs = {nhwc ? Shape{1, layer.extent, layer.extent, layer.in}
+                    : Shape{1, layer.in, layer.extent, layer.extent}};
   const int64_t out = (layer.extent - 1) / layer.stride + 1;
   const int64_t k = layer.in / layer.groups * layer.kernel * layer.kernel;
   RunOperator(state, op, threads, layer.groups == 1 ? OpenBlasFlops(layer.out, out * out, k) : 0);
@@ -73,8 +73,7 @@ void RegisterAll() {
     Kind kind;
     const char* name;
   };
-  std::vector<Named> kinds = {{Kind::kChannelsFirst, "channels_first/"},
-                              {Kind::kChannelsLast, "channels_last/"}};
+  std::vector<Named> kinds = {{Kind::kChannelsFirst, "channels_first/"}, {Kind::kNhwc, "nhwc/"}};
   if (HasF16Arithmetic(DefaultIsa())) kinds.push_back({Kind::kF16, "f16/"});
   for (const Named& named : kinds) {
     for (const Layer& layer : kLayers) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Depthwise convolutions of MobileNet and EfficientNet with the channels behind the pixels. The
+// Depthwise convolutions of MobileNet and EfficientNet in NHWC. The
 // first ones fit the L1 and L2 caches, so that they show the kernel and not the memory.
 #include <string>
 

@@ -26,12 +26,12 @@ void AddPooling() {
   const std::map<std::string, std::string> average = {
       {"kernel_size", Pair(2)}, {"stride", Pair(2)}, {"padding", Pair(0)}};
   Add("max_pool3x3s2", {"nn.MaxPool2d", max, {}, {{1, 64, 112, 112}}});
-  Add("max_pool3x3s2/channels_last", {"channels_last.MaxPool2d", max, {}, {{1, 112, 112, 64}}});
+  Add("max_pool3x3s2/nhwc", {"nhwc.MaxPool2d", max, {}, {{1, 112, 112, 64}}});
   Add("avg_pool2x2s2", {"nn.AvgPool2d", average, {}, {{1, 128, 56, 56}}});
   Add("global_avg_pool",
       {"nn.AdaptiveAvgPool2d", {{"output_size", "(1,1)"}}, {}, {{1, 512, 7, 7}}});
-  Add("global_avg_pool/channels_last",
-      {"channels_last.AdaptiveAvgPool2d", {{"output_size", "(1,1)"}}, {}, {{1, 7, 7, 512}}});
+  Add("global_avg_pool/nhwc",
+      {"nhwc.AdaptiveAvgPool2d", {{"output_size", "(1,1)"}}, {}, {{1, 7, 7, 512}}});
 }
 
 void AddRows() {

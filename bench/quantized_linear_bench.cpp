@@ -61,13 +61,13 @@ struct Case {
 };
 
 void RunProduct(benchmark::State& state, const Case& c, int threads) {
-  const std::vector<std::shared_ptr<const CompactMatrix>> matrices = {
-      std::make_shared<const CompactMatrix>(Weights(c.kind, c.n, c.k), threads)};
-  const CompactMultiplier multiplier(DefaultIsa(), c.exact ? Precision::kF32 : Precision::kBF16);
+  const std::vector<std::shared_ptr<const QuantizedMatrix>> matrices = {
+      std::make_shared<const QuantizedMatrix>(Weights(c.kind, c.n, c.k), threads)};
+  const QuantizedMultiplier multiplier(DefaultIsa(), c.exact ? Precision::kF32 : Precision::kBF16);
   Tensor x = Filled({c.rows, c.k}), y = Filled({c.rows, c.n});
   const std::vector<const float*> biases = {nullptr};
   float* const out = y.data<float>();
-  CompactProduct product;
+  QuantizedProduct product;
   product.rows = c.rows;
   product.x = x.data<float>();
   product.x_stride = c.k;

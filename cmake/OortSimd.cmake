@@ -1,9 +1,10 @@
 # A file named *.simd.cpp is compiled once for each instruction set, each time into a namespace of
-# its own (OORT_ISA), and the one to use is picked when a graph is built. See source/cpu/README.md.
+# its own (OORT_ISA), and the one to use is picked when a graph is built. See source/cpu/kernels.h.
 # A file named *.bf16.cpp is compiled likewise once for each kind of bf16 unit (cpu/features.h), one
 # named *.dot.cpp for each kind of unit that sums products of bytes, one named *.f16.cpp for each that
 # computes in f16, one named *.mmla.cpp for each that multiplies matrices of bytes; what they share
-# with the *.simd.cpp is that of the instruction set the unit comes with. A file named *.f16.simd.cpp is both: its kernels have lanes of f32, and of f16 (cpu/lanes.h).
+# with the *.simd.cpp is that of the instruction set the unit comes with. A file named *.lanes.cpp is
+# compiled as a *.simd.cpp and as a *.f16.cpp: its kernels have lanes of f32, and of f16 (cpu/lanes.h).
 
 set(OORT_KERNEL_OPTIMIZATION -O3 CACHE STRING "How kernels are optimized")
 mark_as_advanced(OORT_KERNEL_OPTIMIZATION)

@@ -14,7 +14,7 @@ bool HasWeights(const OperatorSchema& schema) {
 
 /// What only passes make is asked for by name before it is made, so it must be there for sure.
 bool MadeByPasses(const std::string& type) {
-  return type.starts_with("oort.") || type.starts_with("channels_last.");
+  return type.starts_with("oort.") || type.starts_with("nhwc.");
 }
 
 }  // namespace

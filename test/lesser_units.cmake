@@ -7,7 +7,7 @@ elseif(OORT_AVX512)
 else()
   set(lacking "")
 endif()
-string(CONCAT of_units "*Gemm*:Compact*:CachedAttention.*:HalfKernels.*:Precision.*:"
+string(CONCAT of_units "*Gemm*:Quantized*:PagedAttention.*:F16Kernels.*:Precision.*:"
   "*Decoder*:Engine.*:LanguageModel.Quantizes*:SmolLM2.*")
 foreach(units IN LISTS lacking)
   foreach(name IN ITEMS cpu layers llm)

@@ -8,34 +8,34 @@
 
 namespace oort {
 
-/// The axis of the channels-last tensor that is axis `axis` of the channels-first one. The negative
+/// The axis of the NHWC tensor that is axis `axis` of the NCHW one. The negative
 /// ones count from the end; throws where there is no such axis. Below rank 3 nothing moves.
-inline int ChannelsLastAxis(int64_t axis, int rank) {
+inline int NhwcAxis(int64_t axis, int rank) {
   const int normalized = NormalizeAxis(axis, rank);
   if (rank < 3 || normalized < rank - 3) return normalized;
   return normalized == rank - 3 ? rank - 1 : normalized - 1;
 }
 
-/// The shape of the same image with its channels behind; one of a rank below 3 is first padded with
+/// The shape of the same image in NHWC; one of a rank below 3 is first padded with
 /// ones on the left, as broadcasting does.
-inline Shape ToChannelsLast(Shape shape) {
+inline Shape ToNhwc(Shape shape) {
   while (shape.rank() < 3) shape.Insert(0, 1);
   Shape last = shape;
-  for (int i = 0; i < shape.rank(); ++i) last[ChannelsLastAxis(i, shape.rank())] = shape[i];
+  for (int i = 0; i < shape.rank(); ++i) last[NhwcAxis(i, shape.rank())] = shape[i];
   return last;
 }
 
 /// And back; one of a rank below 3 is no image and stays.
-inline Shape ToChannelsFirst(const Shape& shape) {
+inline Shape ToNchw(const Shape& shape) {
   Shape first = shape;
-  for (int i = 0; i < shape.rank(); ++i) first[i] = shape[ChannelsLastAxis(i, shape.rank())];
+  for (int i = 0; i < shape.rank(); ++i) first[i] = shape[NhwcAxis(i, shape.rank())];
   return first;
 }
 
-/// An image with its channels behind, as extents. Only for ranks of at least 3.
-struct ChannelsLastImage {
+/// An image in NHWC, as extents. Only for ranks of at least 3.
+struct NhwcImage {
   int64_t batch, height, width, channels;
-  explicit ChannelsLastImage(const Shape& shape)
+  explicit NhwcImage(const Shape& shape)
       : batch(shape.Product(0, shape.rank() - 3)),
         height(shape[shape.rank() - 3]),
         width(shape[shape.rank() - 2]),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The borders of a region of the graph that runs with the channels behind the pixels.
+// The borders of a region of the graph that runs in NHWC.
 #include "cpu/interleave.h"
 #include "layers/layout/axes.h"
 #include "layers/shape/strided_layer.h"
@@ -78,16 +78,15 @@ class LeaveLayer final : public StridedLayer {
 OORT_LAYERS(layout) {
   using namespace oort;
   registry.Add(
-      OperatorSchema(
-          {"channels_last.enter"},
-          "Moves the channels of (…, C, H, W) behind the pixels; a rank below 3 "
-          "is padded with ones first, unless it must be an image. Made by the channels-last pass")
+      OperatorSchema({"nhwc.enter"},
+                     "Moves the channels of (…, C, H, W) behind the pixels; a rank below 3 "
+                     "is padded with ones first, unless it must be an image. Made by the NHWC pass")
           .Tensor("input", kAllDTypes)
           .Bool("image", false),
       Create<EnterLayer>());
-  registry.Add(OperatorSchema({"channels_last.leave"},
+  registry.Add(OperatorSchema({"nhwc.leave"},
                               "Moves the channels of (…, H, W, C) before the pixels. Made by the "
-                              "channels-last pass")
+                              "NHWC pass")
                    .Tensor("input", kAllDTypes),
                Create<LeaveLayer>());
 }

@@ -63,7 +63,7 @@ class PackLayer final : public Layer {
 
 OORT_LAYERS(pack) {
   using namespace oort;
-  registry.Add(OperatorSchema({"channels_last.pack"},
+  registry.Add(OperatorSchema({"nhwc.pack"},
                               "Moves the channels of (…, C, H, W) behind the pixels, fills them up "
                               "with zeros and rounds them. Made by the narrow-floats pass")
                    .Tensor("input", kF32Only | DType::kF16 | DType::kBF16)

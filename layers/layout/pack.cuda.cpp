@@ -35,5 +35,5 @@ class CudaPackLayer final : public Layer {
 
 OORT_CUDA_LAYERS(pack) {
   using namespace oort;
-  registry.AddDevice({"channels_last.pack"}, DeviceType::kCuda, Create<CudaPackLayer>());
+  registry.AddDevice({"nhwc.pack"}, DeviceType::kCuda, Create<CudaPackLayer>());
 }

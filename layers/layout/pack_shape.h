@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What channels_last.pack gives, on every device.
+// What nhwc.pack gives, on every device.
 #pragma once
 
 #include "layers/layout/axes.h"
@@ -24,7 +24,7 @@ class PackShape {
                                                    std::to_string(channels_) + " channels, got " +
                                                    input.ToString());
     }
-    Shape output = ToChannelsLast(input);
+    Shape output = ToNhwc(input);
     output[output.rank() - 1] = channels_;
     return Tensor::Meta(dtype_, output);
   }

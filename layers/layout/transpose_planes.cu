@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kTransposeThreads)
 
 template <typename From, typename To>
 void TransposeAs(const Stream& stream, const TransposeCall& call, bool overlap) {
-  ConvLaunch launch;
+  KernelLaunch launch;
   launch.threads = kTransposeThreads;
   launch.overlap = overlap;
   if (call.padded_rows <= kMostPlanes) {

@@ -5,7 +5,7 @@
 #include "layers/composite/float_dtypes.h"
 #include "layers/fused_activation.h"
 #include "layers/linear/dense.h"
-#include "layers/linear/half_linear.h"
+#include "layers/linear/f16_linear.h"
 #include "layers/linear/linear_shapes.h"
 #include "layers/precision_param.h"
 
@@ -187,7 +187,7 @@ OORT_LAYERS(linear) {
                                     .Tensor("weight", kDTypes)
                                     .OptionalTensor("bias", kDTypes)}) {
     AddPrecisionParam(schema);
-    registry.Add(schema, OrHalfLinear(WithFloats(schema, Create<Linear>(), Create<LinearPlain>())));
+    registry.Add(schema, OrF16Linear(WithFloats(schema, Create<Linear>(), Create<LinearPlain>())));
   }
   OperatorSchema fused =
       AddActivation(OperatorSchema({"oort.Linear"},
@@ -199,5 +199,5 @@ OORT_LAYERS(linear) {
                         .OptionalAttribute("bias", kFloats)
                         .Int("rank", 0));
   AddPrecisionParam(fused);
-  registry.Add(fused, OrHalfLinear(Create<FusedLinear>()));
+  registry.Add(fused, OrF16Linear(Create<FusedLinear>()));
 }

@@ -10,12 +10,12 @@ namespace oort {
 namespace {
 
 /// The token that greedy sampling picks, for who does not want the logits.
-class CompactLikeliest final : public Layer {
+class QuantizedArgmax final : public Layer {
  public:
-  explicit CompactLikeliest(const LayerInit& init)
+  explicit QuantizedArgmax(const LayerInit& init)
       : input_(init.Arg("input")),
         head_(init.isa(), ReadPrecision(init),
-              CompactMatrix::Shared(
+              QuantizedMatrix::Shared(
                   ReadStored(init, 0, init.Int("out_features"), init.Int("in_features")),
                   AvailableThreads())),
         packed_(StoredArguments(init, 1)) {
@@ -52,7 +52,7 @@ class CompactLikeliest final : public Layer {
   bool Packs(int argument) const override { return IsAmong(packed_, argument); }
 
   Cost Work(const Args& args, std::span<const Value> outputs) const override {
-    const CompactMatrix& matrix = head_.matrix();
+    const QuantizedMatrix& matrix = head_.matrix();
     const bool coarse = head_.coarse() != nullptr && Rows(args) == 1;
     Cost cost;
     cost.flops = 2 * static_cast<double>(Rows(args)) * static_cast<double>(matrix.rows()) *
@@ -69,7 +69,7 @@ class CompactLikeliest final : public Layer {
   }
 
   int input_;
-  LikeliestRow head_;
+  ArgmaxRow head_;
   std::vector<int> packed_;
 };
 
@@ -79,7 +79,7 @@ class CompactLikeliest final : public Layer {
 OORT_LAYERS(quantized_argmax) {
   using namespace oort;
   OperatorSchema schema(
-      {"oort.CompactLikeliest"},
+      {"oort.QuantizedArgmax"},
       "The row of a weight of 32 to 4 bits whose product with x (the last axis) is the largest, "
       "the "
       "lowest of equal ones; NaN is never picked, -1 where nothing is above -infinity. Of weights "
@@ -89,5 +89,5 @@ OORT_LAYERS(quantized_argmax) {
   schema.Int("in_features").AtLeast(1).Int("out_features").AtLeast(1);
   AddStoredWeight(schema, 0);
   AddPrecisionParam(schema);
-  registry.Add(schema, Create<CompactLikeliest>());
+  registry.Add(schema, Create<QuantizedArgmax>());
 }

@@ -7,12 +7,12 @@ namespace oort {
 namespace {
 
 /// Rows of a table that stays in 32 to 4 bits.
-class CompactEmbedding final : public Layer {
+class QuantizedEmbedding final : public Layer {
  public:
-  explicit CompactEmbedding(const LayerInit& init)
+  explicit QuantizedEmbedding(const LayerInit& init)
       : input_(init.Arg("input")),
         scale_(static_cast<float>(init.Float("factor"))),
-        table_(CompactMatrix::Shared(
+        table_(QuantizedMatrix::Shared(
             ReadStored(init, 0, init.Int("num_embeddings"), init.Int("embedding_dim")),
             AvailableThreads())),
         packed_(StoredArguments(init, 1)) {}
@@ -51,7 +51,7 @@ class CompactEmbedding final : public Layer {
  private:
   int input_;
   float scale_;
-  std::shared_ptr<const CompactMatrix> table_;
+  std::shared_ptr<const QuantizedMatrix> table_;
   std::vector<int> packed_;
 };
 
@@ -60,11 +60,11 @@ class CompactEmbedding final : public Layer {
 
 OORT_LAYERS(quantized_embedding) {
   using namespace oort;
-  OperatorSchema schema({"oort.CompactEmbedding"},
+  OperatorSchema schema({"oort.QuantizedEmbedding"},
                         "The row of the table that each index names, times a factor; the table "
                         "stays in 32 to 4 bits");
   schema.Tensor("input", kIntegers);
   AddStoredWeight(schema, 0);
   schema.Int("num_embeddings").AtLeast(1).Int("embedding_dim").AtLeast(1).Float("factor", 1.0);
-  registry.Add(schema, Create<CompactEmbedding>());
+  registry.Add(schema, Create<QuantizedEmbedding>());
 }

@@ -14,13 +14,14 @@ namespace oort {
 namespace {
 
 /// Up to three products of one input with weights of 32 to 4 bits.
-class CompactLinear final : public Layer {
+class QuantizedLinear final : public Layer {
  public:
-  explicit CompactLinear(const LayerInit& init)
+  explicit QuantizedLinear(const LayerInit& init)
       : spec_(init), norm_tables_(init.isa()), multiplier_(init.isa(), ReadPrecision(init)) {
     if (ReadPrecision(init) != Precision::kF32) spec_.AllowRough();
     for (const StoredMatrix& stored : spec_.stored()) {
-      matrices_.push_back(CompactMatrix::Shared(stored, AvailableThreads(), multiplier_.scales()));
+      matrices_.push_back(
+          QuantizedMatrix::Shared(stored, AvailableThreads(), multiplier_.scales()));
       weight_bytes_ += matrices_.back()->bytes();
     }
     spec_.LetGo();
@@ -30,13 +31,13 @@ class CompactLinear final : public Layer {
   }
 
   void Settle() override {
-    for (const auto& matrix : matrices_) CompactMatrix::Follow(matrix);
+    for (const auto& matrix : matrices_) QuantizedMatrix::Follow(matrix);
   }
 
   std::vector<Value> Infer(const Args& args) const override { return spec_.Infer(args); }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
-    CompactProduct product = ProductOf(args);
+    QuantizedProduct product = ProductOf(args);
     product.x = args.tensor(spec_.input()).data<float>();
     std::byte* workspace = context.workspace();
     if (spec_.norm().defined()) {
@@ -64,8 +65,8 @@ class CompactLinear final : public Layer {
   }
 
  private:
-  CompactProduct ProductOf(const Args& args) const {
-    CompactProduct product;
+  QuantizedProduct ProductOf(const Args& args) const {
+    QuantizedProduct product;
     product.rows = spec_.Rows(args);
     product.x_stride = spec_.columns();
     product.matrices = matrices_;
@@ -99,10 +100,10 @@ class CompactLinear final : public Layer {
     });
   }
 
-  CompactLinearSpec spec_;
+  QuantizedLinearSpec spec_;
   NormTables norm_tables_;
-  CompactMultiplier multiplier_;
-  std::vector<std::shared_ptr<const CompactMatrix>> matrices_;
+  QuantizedMultiplier multiplier_;
+  std::vector<std::shared_ptr<const QuantizedMatrix>> matrices_;
   size_t weight_bytes_ = 0;
   std::vector<const float*> bias_data_;
 };
@@ -113,7 +114,7 @@ class CompactLinear final : public Layer {
 OORT_LAYERS(quantized_linear) {
   using namespace oort;
   OperatorSchema schema(
-      {"oort.CompactLinear"},
+      {"oort.QuantizedLinear"},
       "x W^T + bias for up to three weights that stay in 32 to 4 bits; gated: "
       "activation(x W0^T + bias0) * (x W1^T + bias1). With norm, x is first "
       "divided by its root mean square and multiplied with it. precision=bf16 rounds x to "
@@ -129,5 +130,5 @@ OORT_LAYERS(quantized_linear) {
   schema.Bool("gated", false).Outputs(1, kMostParts);
   AddEpilogueParams(schema);
   AddPrecisionParam(schema);
-  registry.Add(schema, Create<CompactLinear>());
+  registry.Add(schema, Create<QuantizedLinear>());
 }

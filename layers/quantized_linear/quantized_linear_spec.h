@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What oort.CompactLinear says of itself, for the layers of all devices.
+// What oort.QuantizedLinear says of itself, for the layers of all devices.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@
 
 namespace oort {
 
-class CompactLinearSpec {
+class QuantizedLinearSpec {
  public:
-  explicit CompactLinearSpec(const LayerInit& init)
+  explicit QuantizedLinearSpec(const LayerInit& init)
       : input_(init.Arg("input")),
         columns_(init.Int("in_features")),
         part_rows_(init.Ints("out_features")),

@@ -35,7 +35,7 @@ __device__ int32_t IndexOf(unsigned long long best) {
 }
 
 /// A block a row.
-__global__ void LikeliestKernel(const float* x, int count, int32_t* y) {
+__global__ void ArgmaxKernel(const float* x, int count, int32_t* y) {
   cuda::LaunchDependents();
   cuda::WaitForPredecessor();
   const unsigned long long best =
@@ -51,7 +51,7 @@ __global__ void
 #if __CUDA_ARCH__ >= 900
 __cluster_dims__(kBlocks, 1, 1)
 #endif
-    LikeliestTogether(const float* x, int count, int32_t* y) {
+    ArgmaxTogether(const float* x, int count, int32_t* y) {
 #if __CUDA_ARCH__ >= 900
   namespace cg = cooperative_groups;
   __shared__ unsigned long long of_blocks[kBlocks];
@@ -72,7 +72,7 @@ __cluster_dims__(kBlocks, 1, 1)
 #endif
 }
 
-void LikeliestOnDevice(cuda::Stream& stream, const Tensor& x, Tensor& y) {
+void ArgmaxOnDevice(cuda::Stream& stream, const Tensor& x, Tensor& y) {
   const int64_t rows = y.elements(), count = x.dim(x.rank() - 1);
   if (rows > INT32_MAX || count > INT32_MAX - (1 << 16)) {
     throw Error(ErrorCode::kUnsupported, "too many numbers for the GPU");
@@ -81,18 +81,18 @@ void LikeliestOnDevice(cuda::Stream& stream, const Tensor& x, Tensor& y) {
   if (cuda::ComputeMajor(stream.device()) >= 9 && count >= kMany && rows <= kMostRows) {
     const unsigned threads = cuda::ThreadsFor(count, 8 * kBlocks, 1024);
     cuda::Launch(stream, {dim3(kBlocks, static_cast<unsigned>(rows)), dim3(threads), 0, true},
-                 &LikeliestTogether, x.data<float>(), static_cast<int>(count), y.data<int32_t>());
+                 &ArgmaxTogether, x.data<float>(), static_cast<int>(count), y.data<int32_t>());
     return;
   }
   cuda::Launch(stream,
                {dim3(static_cast<unsigned>(rows)), dim3(cuda::ThreadsFor(count, 1, 1024)), 0, true},
-               &LikeliestKernel, x.data<float>(), static_cast<int>(count), y.data<int32_t>());
+               &ArgmaxKernel, x.data<float>(), static_cast<int>(count), y.data<int32_t>());
 }
 
 }  // namespace
 }  // namespace oort
 
 OORT_CUDA_LAYERS(device_token_argmax) {
-  oort::device_likeliest.Set(&oort::LikeliestOnDevice);
-  oort::ShareWithCuda(registry, {"oort.Likeliest"});
+  oort::device_token_argmax.Set(&oort::ArgmaxOnDevice);
+  oort::ShareWithCuda(registry, {"oort.Argmax"});
 }

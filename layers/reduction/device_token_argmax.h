@@ -5,7 +5,7 @@
 
 namespace oort {
 
-/// What oort.Likeliest does, of f32 rows along the last axis into i32.
-inline DeviceKernel<void(cuda::Stream&, const Tensor& x, Tensor& y)> device_likeliest;
+/// What oort.Argmax does, of f32 rows along the last axis into i32.
+inline DeviceKernel<void(cuda::Stream&, const Tensor& x, Tensor& y)> device_token_argmax;
 
 }  // namespace oort

@@ -8,9 +8,9 @@ namespace oort {
 namespace {
 
 /// The token that greedy sampling picks: on a GPU, logits need not come to the host for it.
-class Likeliest final : public Layer, public AnyDevice {
+class Argmax final : public Layer, public AnyDevice {
  public:
-  explicit Likeliest(const LayerInit& init) : kernels_(SamplingKernelsFor(init.isa())) {}
+  explicit Argmax(const LayerInit& init) : kernels_(SamplingKernelsFor(init.isa())) {}
 
   std::vector<Value> Infer(const Args& args) const override {
     const Shape& shape = args.shape(0);
@@ -26,13 +26,13 @@ class Likeliest final : public Layer, public AnyDevice {
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     const Tensor& x = args.tensor(0);
     Tensor& y = outputs[0].AsTensor();
-    if (context.stream() != nullptr) return device_likeliest(*context.stream(), x, y);
+    if (context.stream() != nullptr) return device_token_argmax(*context.stream(), x, y);
     const int64_t count = x.dim(x.rank() - 1);
     const float* logits = x.data<float>();
     int32_t* tokens = y.data<int32_t>();
     context.ParallelFor(y.elements(), 65536 / (count + 1) + 1, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        tokens[row] = LikeliestOf(kernels_, logits + row * count, count);
+        tokens[row] = ArgmaxOf(kernels_, logits + row * count, count);
       }
     });
   }
@@ -46,9 +46,9 @@ class Likeliest final : public Layer, public AnyDevice {
 
 OORT_LAYERS(token_argmax) {
   using namespace oort;
-  OperatorSchema schema({"oort.Likeliest"},
+  OperatorSchema schema({"oort.Argmax"},
                         "The index of the largest number of each row (the last axis), the lowest "
                         "of equal ones; NaN is never picked, -1 where nothing is above -infinity");
   schema.Tensor("input", kF32Only);
-  registry.Add(schema, Create<Likeliest>());
+  registry.Add(schema, Create<Argmax>());
 }

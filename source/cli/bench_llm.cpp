@@ -76,7 +76,7 @@ SpeedOfLight FindLimit(const LanguageModel& model, const BenchLlmArguments& opti
       2 * static_cast<double>(info.layers * info.heads * info.head_dim) * prompt * (prompt + 1);
   const Tensor wanted = Tensor::Meta(DType::kI32, Shape{1});
   for (const NodeReport& node : model.graph()->Plan({tokens, tokens, wanted}, 1).nodes) {
-    if (node.type != "oort.CachedAttention") flops += node.work.flops;
+    if (node.type != "oort.PagedAttention") flops += node.work.flops;
   }
   const double read = (static_cast<double>(info.step_bytes) + cache * prompt);
   light.prefill = prompt / std::max(read / light.machine.bandwidth, flops / light.machine.flops);

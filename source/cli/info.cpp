@@ -22,12 +22,12 @@ struct Totals {
 };
 
 /// Elements of weights that stay in a few bits: their attributes count bytes.
-int64_t CompactParameters(const Operator& op) {
+int64_t QuantizedParameters(const Operator& op) {
   const auto number = [&](const char* key) {
     const auto found = op.params.find(key);
     return found == op.params.end() ? Value() : found->second.value();
   };
-  if (op.type == "oort.CompactEmbedding") {
+  if (op.type == "oort.QuantizedEmbedding") {
     return number("num_embeddings").AsInt() * number("embedding_dim").AsInt();
   }
   int64_t rows = 0;
@@ -39,8 +39,8 @@ int64_t CompactParameters(const Operator& op) {
 std::map<std::string, int64_t> CountParameters(const Graph& graph) {
   std::map<std::string, int64_t> counts;
   for (const Operator& op : graph.operators) {
-    if (op.type.starts_with("oort.Compact")) {
-      counts[op.name] = CompactParameters(op);
+    if (op.type.starts_with("oort.Quantized")) {
+      counts[op.name] = QuantizedParameters(op);
       continue;
     }
     for (const auto& [name, tensor] : op.attributes) counts[op.name] += tensor.elements();

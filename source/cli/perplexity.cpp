@@ -46,7 +46,7 @@ double LogSumExp(std::span<const float> logits) {
   return most + std::log(sum);
 }
 
-size_t Likeliest(std::span<const float> logits) {
+size_t Argmax(std::span<const float> logits) {
   return static_cast<size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
 
@@ -64,7 +64,7 @@ struct Agreement {
       divergence_here += std::exp(log_p) * (log_p - log_q);
     }
     divergence.Add(divergence_here);
-    if (Likeliest(reference) == Likeliest(logits)) ++agree;
+    if (Argmax(reference) == Argmax(logits)) ++agree;
   }
 };
 

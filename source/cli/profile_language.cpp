@@ -30,7 +30,7 @@ class ProfiledSequence {
     ProfiledRun run;
     run.options.sequences = &batch;
     run.options.unread_outputs = 1;  // the logits: greedy answers do without
-    run.more["oort.CachedAttention"] = CacheWork(position, count);
+    run.more["oort.PagedAttention"] = CacheWork(position, count);
     std::vector<int32_t> tokens, positions(static_cast<size_t>(count));
     std::iota(positions.begin(), positions.end(), static_cast<int32_t>(position));
     for (int64_t i = 0; i < count; ++i) {

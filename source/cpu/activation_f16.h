@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Activations over lanes of f16: those of common networks in f16, the others in f32.
-// Only for *.f16.cpp and *.f16.simd.cpp.
+// Only for *.f16.cpp and *.lanes.cpp.
 #pragma once
 
 #include "cpu/activation_epilogue.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Rows that lie apart in memory, put side by side: how images with their channels behind the pixels
+// Rows that lie apart in memory, put side by side: how images in NHWC
 // become panels of a matrix product (cpu/gemm.h).
 #pragma once
 

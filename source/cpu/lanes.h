@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The vectors of kernels that compute in the type that they store: f32, or f16 where the processor
-// has its arithmetic. Such a kernel is a file `something.f16.simd.cpp`, written over Lanes and
+// has its arithmetic. Such a kernel is a file `something.lanes.cpp`, written over Lanes and
 // Element, with a table that is a template over the element:
 //     template <typename T> struct ReluKernelsOf { void (*relu)(const T* x, T* y, int64_t count);
 //     }; OORT_DECLARE_LANES_KERNELS(ReluKernels)    // declares: ReluKernelsFor<float>(Isa), <Half>

@@ -63,7 +63,7 @@ template <typename Table>
     }                                                 \
   }
 
-/// Use at global scope, at the end of a .f16.simd.cpp.
+/// Use at global scope, at the end of a .lanes.cpp.
 #define OORT_DEFINE_LANES_KERNELS(table, ...)                 \
   namespace oort::OORT_ISA {                                  \
   const table##Of<Element>& table##Get() {                    \

@@ -6,7 +6,7 @@
 
 namespace oort {
 
-int32_t LikeliestOf(const SamplingKernels& kernels, const float* row, int64_t count) {
+int32_t ArgmaxOf(const SamplingKernels& kernels, const float* row, int64_t count) {
   // Only the block that has it is looked through number by number.
   constexpr int64_t kBlock = 2048;
   float best = -std::numeric_limits<float>::infinity();

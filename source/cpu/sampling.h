@@ -15,6 +15,6 @@ struct SamplingKernels {
 OORT_DECLARE_KERNELS(SamplingKernels)
 
 /// The index of the largest number, the lowest of equal ones; -1 where none is above -infinity.
-int32_t LikeliestOf(const SamplingKernels& kernels, const float* row, int64_t count);
+int32_t ArgmaxOf(const SamplingKernels& kernels, const float* row, int64_t count);
 
 }  // namespace oort

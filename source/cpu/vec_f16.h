@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Lanes of f16 with the operations of cpu/vec.h that kernels over Lanes use (cpu/lanes.h).
-// Only for *.f16.cpp and *.f16.simd.cpp.
+// Only for *.f16.cpp and *.lanes.cpp.
 #pragma once
 
 #include "cpu/vec.h"

@@ -18,7 +18,7 @@ constexpr unsigned kPortableCluster = 8;
 constexpr size_t kPlainShared = 48 * 1024;
 
 /// Raises what a kernel may use to what it asks for; once for each kernel and device.
-void Permit(const ConvLaunch& launch, int device) {
+void Permit(const KernelLaunch& launch, int device) {
   struct Permitted {
     size_t shared = kPlainShared;
     bool large_clusters = false;
@@ -77,7 +77,7 @@ int RegistersOf(const void* kernel) {
   return all.emplace(kernel, std::max(1, attributes.numRegs)).first->second;
 }
 
-void Launch(const Stream& stream, const ConvLaunch& launch, const void* args) {
+void Launch(const Stream& stream, const KernelLaunch& launch, const void* args) {
   Permit(launch, stream.device());
   std::array<cudaLaunchAttribute, 2> attributes = {};
   cudaLaunchConfig_t config = {};

@@ -21,7 +21,7 @@ const DeviceTraits& TraitsOf(int device);
 /// Of one thread of a kernel; asked once a kernel.
 int RegistersOf(const void* kernel);
 
-struct ConvLaunch {
+struct KernelLaunch {
   const void* kernel = nullptr;
   dim3 blocks = dim3(1);
   unsigned threads = 1;
@@ -30,6 +30,6 @@ struct ConvLaunch {
   bool overlap = false;  ///< with the kernel in front, as far as the device can
 };
 /// `args` is the only argument of the kernel.
-void Launch(const Stream& stream, const ConvLaunch& launch, const void* args);
+void Launch(const Stream& stream, const KernelLaunch& launch, const void* args);
 
 }  // namespace oort::cuda

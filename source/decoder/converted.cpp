@@ -83,6 +83,21 @@ std::string TakeBytes(Graph& graph, std::string_view name, std::vector<bool>& de
   return {reinterpret_cast<const char*>(bytes.raw()), bytes.bytes()};
 }
 
+/// Files of version 0.1 have the first names of these operators.
+void RenameOldTypes(Graph& graph) {
+  static constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"oort.CompactLinear", "oort.QuantizedLinear"},
+      {"oort.CompactEmbedding", "oort.QuantizedEmbedding"},
+      {"oort.CompactLikeliest", "oort.QuantizedArgmax"},
+      {"oort.Likeliest", "oort.Argmax"},
+      {"oort.CachedAttention", "oort.PagedAttention"}};
+  for (Operator& op : graph.operators()) {
+    for (const auto& [old_name, name] : kNames) {
+      if (op.type == old_name) op.type = name;
+    }
+  }
+}
+
 /// Logits are cut into rows of a vocabulary: the head must have as many.
 void CheckHead(const Graph& graph, const DecoderConfig& config) {
   const int head = graph.FindOperator("lm_head");
@@ -131,8 +146,8 @@ ConvertedModel ReadTraced(const Graph& graph, const std::filesystem::path& param
 
 void WriteConverted(const Checkpoint& checkpoint, const std::filesystem::path& param,
                     const std::filesystem::path& bin, const ConvertOptions& options) {
-  const auto compact = MakeCompact(checkpoint, options);
-  Graph graph = BuildDecoder(*compact);
+  const auto quantized = MakeQuantized(checkpoint, options);
+  Graph graph = BuildDecoder(*quantized);
   if (checkpoint.config().tied_head) ShareEmbeddings(graph);
   AddDescription(graph, AboutText(checkpoint), checkpoint.tokenizer());
   WritePnnx(graph, param, bin);
@@ -170,6 +185,7 @@ ConvertedModel ReadConverted(const std::filesystem::path& param, const ReadOptio
   const std::filesystem::path bin = std::filesystem::path(param).replace_extension(".bin");
   ConvertedModel model;
   model.graph = ReadPnnx(param, bin, options);
+  RenameOldTypes(model.graph);
   if (std::optional<CheckpointContents> about = TakeDescription(model.graph)) {
     model.about = std::move(*about);
   } else {

@@ -63,7 +63,7 @@ class DecoderWriter {
 
   Written Table(const std::string& name) {
     const StoredMatrix matrix = MatrixOf(name);
-    Written table{"oort.CompactEmbedding", name};
+    Written table{"oort.QuantizedEmbedding", name};
     return table.AttachWeight(matrix)
         .Set("num_embeddings", Value(matrix.rows))
         .Set("embedding_dim", Value(matrix.columns));
@@ -98,7 +98,7 @@ class DecoderWriter {
       query = turned[0];
       key = turned[1];
     }
-    Written attend{"oort.CachedAttention", name};
+    Written attend{"oort.PagedAttention", name};
     attend.Set("layer", Value(index))
         .Set("heads", Value(config_.heads))
         .Set("kv_heads", Value(config_.kv_heads))
@@ -155,7 +155,7 @@ class DecoderWriter {
 
   /// Products of one input with the weights of these names.
   Written LinearOf(const std::string& name, const std::vector<std::string>& parts) {
-    Written linear{"oort.CompactLinear", name};
+    Written linear{"oort.QuantizedLinear", name};
     Value::List rows;
     for (size_t i = 0; i < parts.size(); ++i) {
       const StoredMatrix matrix = MatrixOf(parts[i]);

@@ -57,9 +57,9 @@ std::optional<QuantizeOptions> TargetOf(std::string_view name, const StoredMatri
   return target;
 }
 
-class CompactCheckpoint final : public Checkpoint {
+class QuantizedCheckpoint final : public Checkpoint {
  public:
-  CompactCheckpoint(const Checkpoint& inner, const ConvertOptions& options)
+  QuantizedCheckpoint(const Checkpoint& inner, const ConvertOptions& options)
       : inner_(inner), options_(options) {
     if (options.group < 1) {
       throw Error(ErrorCode::kInvalidArgument, "a group has at least one weight");
@@ -143,9 +143,9 @@ class CompactCheckpoint final : public Checkpoint {
 
 }  // namespace
 
-std::unique_ptr<Checkpoint> MakeCompact(const Checkpoint& checkpoint,
-                                        const ConvertOptions& options) {
-  return std::make_unique<CompactCheckpoint>(checkpoint, options);
+std::unique_ptr<Checkpoint> MakeQuantized(const Checkpoint& checkpoint,
+                                          const ConvertOptions& options) {
+  return std::make_unique<QuantizedCheckpoint>(checkpoint, options);
 }
 
 }  // namespace oort

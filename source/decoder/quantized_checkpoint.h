@@ -12,7 +12,7 @@
 namespace oort {
 
 /// `checkpoint` must outlive what is made of it, and so must `options`.
-std::unique_ptr<Checkpoint> MakeCompact(const Checkpoint& checkpoint,
-                                        const ConvertOptions& options);
+std::unique_ptr<Checkpoint> MakeQuantized(const Checkpoint& checkpoint,
+                                          const ConvertOptions& options);
 
 }  // namespace oort

@@ -256,7 +256,7 @@ void TraceReader::Attend(const TracedScores& scores, const TracedValue& value, b
     inputs = writer_.Add(std::move(turn), {query.operand, key.operand, angles}, 2);
   }
   inputs.push_back(value.operand);
-  Written attend{"oort.CachedAttention", op_->name};
+  Written attend{"oort.PagedAttention", op_->name};
   attend.Set("layer", Value(decoder_.layers))
       .Set("heads", Value(heads))
       .Set("kv_heads", Value(kv_heads))

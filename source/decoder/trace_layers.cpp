@@ -65,7 +65,7 @@ bool AreSwapped(const TracedValue& x, const TracedValue& y, bool interleaved) {
 int TraceReader::AddTable(const Tensor& table, int input, const std::string& name) {
   const auto matrix = TracedMatrix(&table);
   if (!matrix) Refuse("a table of numbers was expected, got " + table.ToString());
-  Written embedding{"oort.CompactEmbedding", name};
+  Written embedding{"oort.QuantizedEmbedding", name};
   embedding.AttachWeight(*matrix)
       .Set("num_embeddings", Value(matrix->rows))
       .Set("embedding_dim", Value(matrix->columns));
@@ -121,7 +121,7 @@ void TraceReader::Linear() {
   if (x.axis + 1 == x.shape.rank() || x.last() != matrix->columns) {
     Refuse("it multiplies another axis than the features of each token");
   }
-  Written linear{"oort.CompactLinear", op_->name};
+  Written linear{"oort.QuantizedLinear", op_->name};
   linear.AttachWeight(*matrix)
       .Set("in_features", Value(matrix->columns))
       .Set("out_features", Value(Value::List{Value(matrix->rows)}));

@@ -29,7 +29,7 @@ void ChooseRows(Graph& graph, int wanted) {
     const int producer = rewriter.ProducerOf(chosen);
     const Operator& op = rewriter.op(producer);
     const int input = OnlyInput(rewriter, op);
-    if (input < 0 || op.outputs.size() != 1 || op.type == "oort.CompactEmbedding") break;
+    if (input < 0 || op.outputs.size() != 1 || op.type == "oort.QuantizedEmbedding") break;
     reader = producer;
     chosen = input;
   }

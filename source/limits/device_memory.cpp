@@ -14,7 +14,7 @@ namespace oort::limits {
 namespace {
 
 constexpr double kNumber = 4;          // bytes of an activation
-constexpr double kFewRows = 16;        // steps of more rows have scratch
+constexpr double kGemvRows = 16;       // steps of more rows have scratch
 constexpr int kMultiprocessors = 132;  // of Hopper: they say in how many parts sums come
 constexpr double kTokenOfTable = 12;   // where a token of a batch stands, and its blocks
 
@@ -48,14 +48,14 @@ struct Packed {
   }
   /// Scratch of a product with so many rows.
   double Scratch(double count, bool exact) const {
-    if (count <= kFewRows) return 0;
+    if (count <= kGemvRows) return 0;
     if (exact) {  // numbers are two of 16 bits each
       return count * columns * 4 + (bits == 16 ? 0 : 2 * unpacked()) +
              (gated ? count * rows * kNumber : 0);
     }
-    const bool packed = bits != 16 && count <= cuda::kMostPackedRows;
+    const bool packed = bits != 16 && count <= cuda::kMostPackedGemmRows;
     const int splits =
-        packed ? cuda::PackedRowsSplits(static_cast<int64_t>(rows) / cuda::kStripRows,
+        packed ? cuda::PackedGemmSplits(static_cast<int64_t>(rows) / cuda::kStripRows,
                                         static_cast<int64_t>(columns) / cuda::kStepColumns,
                                         static_cast<int64_t>(count), kMultiprocessors)
                : 1;
@@ -105,7 +105,7 @@ DeviceMemory PredictDeviceMemory(const ModelShape& shape, const DeviceWeightBits
       wide + up.Scratch(rows, exact) / rows / kNumber,
       wide + hidden + down.Scratch(rows, exact) / rows / kNumber,
   });
-  const double few = std::min(rows, kFewRows);
+  const double few = std::min(rows, kGemvRows);
   memory.activations = std::max(rows * (hidden + most), few * number(shape.vocabulary)) * kNumber +
                        few * number(shape.vocabulary) * kNumber;  // and logits that stay there
   return memory;

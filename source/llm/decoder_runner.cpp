@@ -20,7 +20,7 @@ Device AttentionDevice(const LanguageModel& model) {
   if (model.graph()->device().type == DeviceType::kCpu) return Device::Cpu();
   for (const NodeReport& node : model.graph()->Plan({one, one, one}).nodes) {
     const bool away = node.device.type != DeviceType::kCpu;
-    if (node.type == "oort.CachedAttention" && !away) return Device::Cpu();
+    if (node.type == "oort.PagedAttention" && !away) return Device::Cpu();
   }
   return model.graph()->device();
 }
@@ -59,7 +59,7 @@ std::unique_ptr<cuda::SequenceTable> MakeSequenceTable(const KvCache& cache) {
 namespace {
 
 /// The outputs of a language model's graph.
-constexpr int kLogitsOutput = 0, kLikeliestOutput = 1;
+constexpr int kLogitsOutput = 0, kArgmaxOutput = 1;
 
 /// Where logits may stay if nobody asks for them: on the GPU, if the model makes them there and
 /// copies them to the host for the caller alone.
@@ -91,7 +91,7 @@ DecoderRunner::DecoderRunner(std::shared_ptr<const LanguageModel> model, KvType 
 
 DecoderRunner::~DecoderRunner() { Drop(); }
 
-int64_t DecoderRunner::MostDecodeRows() { return kCompactFewRows; }
+int64_t DecoderRunner::MostDecodeRows() { return kMostGemvRows; }
 
 bool DecoderRunner::Fits(const CachedSequence& sequence, int64_t tokens) const {
   const int64_t needed = KvCache::BlocksFor(sequence.length + tokens);
@@ -132,10 +132,10 @@ std::span<const float> DecoderRunner::Step(std::span<const StepItem> items,
   return logits_.span<float>();
 }
 
-std::span<const int32_t> DecoderRunner::StepLikeliest(std::span<const StepItem> items,
-                                                      const RunOptions& options) {
-  Run(items, options, unseen_logits_, made_on_, Wanted::kLikeliest);
-  return likeliest_.span<int32_t>();
+std::span<const int32_t> DecoderRunner::StepArgmax(std::span<const StepItem> items,
+                                                   const RunOptions& options) {
+  Run(items, options, unseen_logits_, made_on_, Wanted::kArgmax);
+  return argmax_.span<int32_t>();
 }
 
 std::span<const int32_t> DecoderRunner::StepDrawn(std::span<const StepItem> items,
@@ -168,9 +168,8 @@ void DecoderRunner::Fit(Tensor& tensor, DType dtype, const Shape& shape, Device 
 void DecoderRunner::Run(std::span<const StepItem> items, const RunOptions& options, Tensor& logits,
                         Device logits_on, Wanted wanted) {
   RunOptions run = options;
-  run.unread_outputs = uint64_t{1}
-                       << (wanted == Wanted::kLogits ? kLikeliestOutput : kLogitsOutput);
-  PendingForward forward = Begin(items, run, {}, logits, logits_on, likeliest_);
+  run.unread_outputs = uint64_t{1} << (wanted == Wanted::kLogits ? kArgmaxOutput : kLogitsOutput);
+  PendingForward forward = Begin(items, run, {}, logits, logits_on, argmax_);
   try {
     forward.Wait();
   } catch (...) {
@@ -179,7 +178,7 @@ void DecoderRunner::Run(std::span<const StepItem> items, const RunOptions& optio
   }
 }
 
-void DecoderRunner::BeginLikeliest(std::span<const StepItem> items, bool continues) {
+void DecoderRunner::BeginArgmax(std::span<const StepItem> items, bool continues) {
   UnderWay& step = under_way_.emplace_back();
   try {
     for (const StepItem& item : items) step.sequences.push_back(item.sequence);
@@ -192,7 +191,7 @@ void DecoderRunner::BeginLikeliest(std::span<const StepItem> items, bool continu
   ++begun_;
 }
 
-std::span<const int32_t> DecoderRunner::EndLikeliest() {
+std::span<const int32_t> DecoderRunner::EndArgmax() {
   const Tensor& picked = picked_[(begun_ - under_way_.size()) % 2];
   try {
     under_way_.front().forward.Wait();

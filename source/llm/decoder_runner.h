@@ -47,8 +47,8 @@ class DecoderRunner {
   std::span<const float> Step(std::span<const StepItem> items, const RunOptions& options = {});
   /// The same for who only wants the likeliest token of each row, -1 where there is none: on a GPU
   /// nothing else comes to the host.
-  std::span<const int32_t> StepLikeliest(std::span<const StepItem> items,
-                                         const RunOptions& options = {});
+  std::span<const int32_t> StepArgmax(std::span<const StepItem> items,
+                                      const RunOptions& options = {});
   /// The same for who wants tokens drawn from the rows: where logits stay on a GPU. Its draws are
   /// those of a Sampler but for rounding.
   std::span<const int32_t> StepDrawn(std::span<const StepItem> items,
@@ -56,14 +56,14 @@ class DecoderRunner {
                                      const RunOptions& options = {});
   bool draws_on_device() const { return made_on_.type != DeviceType::kCpu; }
 
-  /// Whether BeginLikeliest pays: on a GPU that picks tokens and reads them again by itself.
+  /// Whether BeginArgmax pays: on a GPU that picks tokens and reads them again by itself.
   bool can_run_ahead() const { return table_ && draws_on_device(); }
   /// Begins a step of one token for each item. `continues`: not those of the items, but those that
   /// the step begun last picks, known or not; the sequences are the same. Two may be under way, and
   /// their sequences must outlive them.
-  void BeginLikeliest(std::span<const StepItem> items, bool continues);
+  void BeginArgmax(std::span<const StepItem> items, bool continues);
   /// The likeliest tokens of the step that was begun first; valid until the next call.
-  std::span<const int32_t> EndLikeliest();
+  std::span<const int32_t> EndArgmax();
   size_t steps_under_way() const { return under_way_.size(); }
   /// Waits for the steps under way, whose tokens leave the sequences again.
   void Drop() noexcept;
@@ -93,8 +93,8 @@ class DecoderRunner {
 
   void Reserve(std::span<const StepItem> items);
   /// What a step is asked for: what nobody reads need not be computed.
-  enum class Wanted : unsigned char { kLogits, kLikeliest };
-  /// Fills `logits` or likeliest_.
+  enum class Wanted : unsigned char { kLogits, kArgmax };
+  /// Fills `logits` or argmax_.
   void Run(std::span<const StepItem> items, const RunOptions& options, Tensor& logits,
            Device logits_on, Wanted wanted);
   /// The same with `likeliest`, and with `tokens` instead of those of the items where it is
@@ -114,8 +114,8 @@ class DecoderRunner {
   // Kept from step to step, so that a step need not allocate them.
   std::vector<int32_t> tokens_, positions_, rows_;
   std::vector<SequenceSlice> slices_;
-  Tensor logits_, likeliest_;  // on the host
-  Tensor unseen_logits_;       // where they were made
+  Tensor logits_, argmax_;  // on the host
+  Tensor unseen_logits_;    // where they were made
   std::deque<UnderWay> under_way_;
   std::array<Tensor, 2> picked_;  // what steps pick, in turns: the next one reads it, too
   size_t begun_ = 0;              // steps, so whose turn it is

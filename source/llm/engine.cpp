@@ -239,7 +239,7 @@ void Engine::Impl::StepTogether(std::span<Generation* const> ready) {
   StepRows rows;
   try {
     const bool likeliest = std::ranges::all_of(
-        samplers, [](const Sampler* sampler) { return PicksLikeliest(sampler->options()); });
+        samplers, [](const Sampler* sampler) { return PicksArgmax(sampler->options()); });
     // Where a sequence may have to be read again, that shows between two steps.
     const bool ahead_of_host = runner.can_run_ahead() && model->info().short_context == 0;
     rows = likeliest && ahead_of_host ? RunAhead(ready, items) : Run(items, samplers);
@@ -272,9 +272,9 @@ bool Engine::Impl::WillGoOn(std::span<Generation* const> ready) const {
 StepRows Engine::Impl::RunAhead(std::span<Generation* const> ready,
                                 std::span<const StepItem> items) {
   ahead.assign(ready.begin(), ready.end());
-  if (runner.steps_under_way() == 0) runner.BeginLikeliest(items, false);
-  if (WillGoOn(ready)) runner.BeginLikeliest(items, true);
-  return {{}, runner.EndLikeliest()};
+  if (runner.steps_under_way() == 0) runner.BeginArgmax(items, false);
+  if (WillGoOn(ready)) runner.BeginArgmax(items, true);
+  return {{}, runner.EndArgmax()};
 }
 
 /// Logits come to the host only where somebody needs them there.
@@ -283,7 +283,7 @@ StepRows Engine::Impl::Run(std::span<const StepItem> items,
   const auto all = [&](const auto& test) {
     return std::ranges::all_of(samplers, [&](const Sampler* s) { return test(s->options()); });
   };
-  if (all(PicksLikeliest)) return {{}, runner.StepLikeliest(items)};
+  if (all(PicksArgmax)) return {{}, runner.StepArgmax(items)};
   if (!runner.draws_on_device() || !all(OnlyDraws)) return {runner.Step(items), {}};
   std::vector<cuda::TokenDraw> draws;
   for (const Sampler* sampler : samplers) draws.push_back(NextDraw(*sampler));

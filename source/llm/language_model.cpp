@@ -36,7 +36,7 @@ LanguageModelInfo InfoOf(const DecoderConfig& config, size_t file_bytes, const G
       info.short_context = original->second.value().AsInt();
     }
     for (const auto& [name, tensor] : op.attributes) {
-      if (op.type != "oort.CompactEmbedding") info.step_bytes += tensor.bytes();
+      if (op.type != "oort.QuantizedEmbedding") info.step_bytes += tensor.bytes();
       if (!seen.insert(tensor.buffer().get()).second) continue;
       info.weight_bytes += tensor.bytes();
     }
@@ -111,7 +111,7 @@ std::shared_ptr<const LanguageModel> LanguageModel::Load(const std::filesystem::
     auto impl = std::make_unique<Impl>();
     Graph graph;
     // Promised weights are made of these while the graph is built.
-    std::unique_ptr<Checkpoint> checkpoint, compact;
+    std::unique_ptr<Checkpoint> checkpoint, quantized;
     ConvertOptions convert;
     if (LooksConverted(path)) {
       if (!options.weights.empty()) {
@@ -131,8 +131,8 @@ std::shared_ptr<const LanguageModel> LanguageModel::Load(const std::filesystem::
       convert.weights = options.weights;
       convert.group = options.group;
       convert.stop = options.stop;
-      if (!options.weights.empty()) compact = MakeCompact(*checkpoint, convert);
-      graph = BuildDecoder(compact ? *compact : *checkpoint);
+      if (!options.weights.empty()) quantized = MakeQuantized(*checkpoint, convert);
+      graph = BuildDecoder(quantized ? *quantized : *checkpoint);
       impl->Fill(checkpoint->tokenizer(), checkpoint->chat_templates(), checkpoint->end_tokens());
       impl->info = InfoOf(checkpoint->config(), checkpoint->file_bytes(), graph);
     }
@@ -158,7 +158,7 @@ namespace {
 
 /// Whether logits are nothing but products with one weight.
 bool IsPlainHead(const Operator& op) {
-  if (op.type != "oort.CompactLinear" || op.inputs.size() != 1) return false;
+  if (op.type != "oort.QuantizedLinear" || op.inputs.size() != 1) return false;
   const auto is_weight = [](const auto& attribute) {
     return attribute.first == "weight" || attribute.first == "scale";
   };
@@ -170,16 +170,16 @@ bool IsPlainHead(const Operator& op) {
 
 /// What picks the likeliest token from the logits or, where it `may_skip` them, from what they are
 /// made of.
-Operator LikeliestOf(const Graph& graph, int logits, bool may_skip) {
+Operator ArgmaxOf(const Graph& graph, int logits, bool may_skip) {
   Operator pick;
   pick.name = "likeliest";
-  pick.type = "oort.Likeliest";
+  pick.type = "oort.Argmax";
   pick.inputs = {logits};
   const int producer = graph.operands[static_cast<size_t>(logits)].producer;
   if (!may_skip || producer < 0) return pick;
   const Operator& head = graph.operators[static_cast<size_t>(producer)];
   if (!IsPlainHead(head)) return pick;
-  pick.type = "oort.CompactLikeliest";
+  pick.type = "oort.QuantizedArgmax";
   pick.inputs = head.inputs;
   pick.params = head.params;
   const std::vector<int64_t> rows = head.params.at("out_features").value().AsInts();
@@ -189,13 +189,13 @@ Operator LikeliestOf(const Graph& graph, int logits, bool may_skip) {
 }
 
 /// A second output: what greedy sampling picks.
-void AddLikeliest(Graph& graph, bool may_skip_logits) {
+void AddArgmax(Graph& graph, bool may_skip_logits) {
   const std::vector<int> outputs = graph.OutputOperators();
   if (outputs.size() != 1 || graph.operators[static_cast<size_t>(outputs[0])].inputs.size() != 1) {
     throw Error(ErrorCode::kInvalidModel, "a language model has one output, its logits");
   }
   const int logits = graph.operators[static_cast<size_t>(outputs[0])].inputs[0];
-  Operator pick = LikeliestOf(graph, logits, may_skip_logits);
+  Operator pick = ArgmaxOf(graph, logits, may_skip_logits);
   const int tokens = graph.AddOperand("likeliest");
   pick.outputs = {tokens};
   graph.AddOperator(std::move(pick));
@@ -214,7 +214,7 @@ std::shared_ptr<const LanguageModel> LanguageModel::Finish(std::unique_ptr<Impl>
   const bool on_gpu = options.device.type == DeviceType::kCuda;
   const auto weight_bytes = static_cast<double>(impl->info.weight_bytes);
   impl->exact = options.exact.value_or(on_gpu && limits::IsExactOnGpu(weight_bytes));
-  AddLikeliest(graph, !impl->exact && options.device.type == DeviceType::kCpu);
+  AddArgmax(graph, !impl->exact && options.device.type == DeviceType::kCpu);
   LoadOptions load;
   load.isa = options.isa;
   load.device = options.device;

@@ -20,7 +20,7 @@ class ConvertLanguageModelTest(Case):
         for arguments in ([], ["--weights", "int8"], ["--weights", "int4", "--group", "64", "--asymmetric"]):
             report = self.json("convert", TINY / "qwen3.gguf", out, *arguments)
             self.assertEqual(report["bin_bytes"], (self.dir / "m.pnnx.bin").stat().st_size)
-            self.assertIn("oort.CompactLinear", self.oort("info", out).out)
+            self.assertIn("oort.QuantizedLinear", self.oort("info", out).out)
         self.assertEqual(sorted(path.name for path in self.dir.iterdir()), ["m.pnnx.bin", "m.pnnx.param"])
 
     def test_wrong_usage(self):

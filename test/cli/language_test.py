@@ -201,7 +201,7 @@ class LanguageInfoTest(LanguageCase):
         for model in (STORYTELLER, self.converted("--weights", "int4")):
             out = self.oort("info", model).out
             for words in (r"language model +llama\n", r"layers +4 of 128\n", r"heads +4, 2 of keys and values, each of 32\n", r"vocabulary +1024\n",
-                          r"context +512\n", r"tokenizer +yes\n", r"chat template +default\n", r"model\.layers\.2\.self_attn +oort\.CachedAttention "):
+                          r"context +512\n", r"tokenizer +yes\n", r"chat template +default\n", r"model\.layers\.2\.self_attn +oort\.PagedAttention "):
                 self.assertRegex(out, words)
             about = self.json("info", model)["language_model"]
             self.assertEqual((about["family"], about["kv_heads"], about["end_tokens"]), ("llama", 2, [1]))
@@ -311,7 +311,7 @@ class ProfileLanguageTest(LanguageCase):
         out = self.oort("profile", STORYTELLER, *self.QUICK, "--by", "type").out
         self.assertRegex(out, r"prefill of 9 tokens  inputs \(9\)i32 \(9\)i32 \(1\)i32")
         self.assertRegex(out, r"decode behind 11 tokens  inputs \(1\)i32 \(1\)i32 \(1\)i32")
-        self.assertEqual(len([line for line in out.splitlines() if line.startswith("oort.CachedAttention ")]), 2)
+        self.assertEqual(len([line for line in out.splitlines() if line.startswith("oort.PagedAttention ")]), 2)
         self.assertRegex(self.oort("profile", self.converted(), *self.QUICK, "--by", "module").out, r"\n    model\.layers\.1 +\d")
 
     def test_json_and_files(self):
@@ -322,8 +322,8 @@ class ProfileLanguageTest(LanguageCase):
             head, pick = report[step]["operators"][-2:]
             self.assertEqual((head["name"], head["outputs"]), ("lm_head", ["(1,1024)f32"]))
             self.assertEqual(head["share"], 0)  # nobody reads the logits: they are not computed
-            self.assertEqual((pick["type"], pick["outputs"]), ("oort.CompactLikeliest", ["(1)i32"]))
-            attention = next(op for op in report[step]["operators"] if op["type"] == "oort.CachedAttention")
+            self.assertEqual((pick["type"], pick["outputs"]), ("oort.QuantizedArgmax", ["(1)i32"]))
+            attention = next(op for op in report[step]["operators"] if op["type"] == "oort.PagedAttention")
             self.assertEqual(attention["outputs"], [f"({rows},128)f32"])
             seen = {"prefill": 9, "decode": 12}[step]
             config = json.loads((STORYTELLER / "config.json").read_text())

@@ -57,7 +57,7 @@ void ExpectLikeTheCpu(Precision precision, double tolerance) {
   const auto gpu = RuntimeGraph::Build(ConvNetwork(), options);
   for (const Operator& op : gpu->graph().operators) {
     if (precision != Precision::kF16 && precision != Precision::kBF16) break;
-    EXPECT_NE(op.type, "channels_last.enter");  // packed and rounded at once
+    EXPECT_NE(op.type, "nhwc.enter");  // packed and rounded at once
   }
   Session exact(cpu), session(gpu);
   for (int64_t batch : {1, 5}) {
@@ -118,7 +118,7 @@ TEST(CudaConvNetwork, ResizesAsTheCpuDoes) {
     const auto graph = RuntimeGraph::Build(ResizedBetweenConvolutions(parameters), options);
     int resized = 0;
     for (const Operator& op : graph->graph().operators) {
-      resized += op.type == "channels_last.Upsample" ? 1 : 0;
+      resized += op.type == "nhwc.Upsample" ? 1 : 0;
     }
     EXPECT_EQ(resized, 1);
     Session gpu(graph);

@@ -11,7 +11,7 @@ namespace oort::cuda {
 namespace {
 
 /// The same in f64.
-std::vector<double> Pool(const PixelPoolCall& call, const Tensor& image) {
+std::vector<double> Pool(const NhwcPoolCall& call, const Tensor& image) {
   std::vector<double> results;
   const auto range = [&](const PoolWalk& walk, int64_t i) {
     std::vector<int64_t> inside;
@@ -57,7 +57,7 @@ std::vector<double> Pool(const PixelPoolCall& call, const Tensor& image) {
   return results;
 }
 
-void ExpectPool(PixelPoolCall call, DType dtype, const std::string& what) {
+void ExpectPool(NhwcPoolCall call, DType dtype, const std::string& what) {
   SCOPED_TRACE(what);
   Stream stream(0);
   const Tensor image =
@@ -71,14 +71,14 @@ void ExpectPool(PixelPoolCall call, DType dtype, const std::string& what) {
   ExpectNear(Fetch(stream, out), Pool(call, image), ToleranceOf(dtype));
 }
 
-class CudaPixelPool : public testing::TestWithParam<DType> {};
+class CudaNhwcPool : public testing::TestWithParam<DType> {};
 
-TEST_P(CudaPixelPool, Windows) {
+TEST_P(CudaNhwcPool, Windows) {
   OORT_SKIP_WITHOUT_GPU();
   for (int channels : {3, 8, 40}) {
     for (bool max : {true, false}) {
       for (int kernel : {2, 3, 5}) {
-        PixelPoolCall call;
+        NhwcPoolCall call;
         call.batch = 2;
         call.channels = channels;
         call.height = {13, (13 + 2 - kernel) / 2 + 1, kernel, 2, 1, 1};
@@ -96,12 +96,12 @@ TEST_P(CudaPixelPool, Windows) {
   }
 }
 
-TEST_P(CudaPixelPool, AdaptiveOnes) {
+TEST_P(CudaNhwcPool, AdaptiveOnes) {
   OORT_SKIP_WITHOUT_GPU();
   for (int channels : {5, 16, 2048}) {
     for (int out : {1, 2, 3, 9}) {
       for (bool max : {true, false}) {
-        PixelPoolCall call;
+        NhwcPoolCall call;
         call.batch = 3;
         call.channels = channels;
         call.height = {7, out};
@@ -114,7 +114,7 @@ TEST_P(CudaPixelPool, AdaptiveOnes) {
   }
 }
 
-TEST_P(CudaPixelPool, TransposesAndConverts) {
+TEST_P(CudaNhwcPool, TransposesAndConverts) {
   OORT_SKIP_WITHOUT_GPU();
   for (DType from : {DType::kF32, GetParam()}) {
     for (int64_t rows : {1, 3, 8, 9, 70}) {
@@ -141,7 +141,7 @@ TEST_P(CudaPixelPool, TransposesAndConverts) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(CudaPixelPool, CudaPixelPool,
+INSTANTIATE_TEST_SUITE_P(CudaNhwcPool, CudaNhwcPool,
                          testing::Values(DType::kF32, DType::kF16, DType::kBF16));
 
 }  // namespace

@@ -532,7 +532,7 @@ TEST_F(CudaOperators, ComposedOfOthers) {
              {1e-5, 1e-6});
 }
 
-TEST_F(CudaOperators, LikeliestToken) {
+TEST_F(CudaOperators, ArgmaxToken) {
   const float nan = std::nanf("");
   for (const int64_t length : {1, 31, 1000, 1024, 32000, 151936}) {
     Tensor x = RandomTensor(DType::kF32, {5, length}, static_cast<uint64_t>(length));
@@ -542,7 +542,7 @@ TEST_F(CudaOperators, LikeliestToken) {
     std::fill(values + 3 * length, values + 4 * length, nan);
     values[3 * length + length / 2] = -1e30f;
     values[4 * length + length - 1] = values[4 * length + length / 2] = 9;  // a tie
-    ExpectSame("oort.Likeliest", "", {x});
+    ExpectSame("oort.Argmax", "", {x});
   }
 }
 

@@ -35,7 +35,7 @@ class NanProduct {
     const int input = writer.AddInput("pnnx_input_0", DType::kF32, {Shape::kUnknown, kColumns});
     StoredMatrix stored = AllocateStored({WeightFormat::kBf16, 32, DType::kF16}, kRows, kColumns);
     std::memset(stored.data.raw(), 0xff, stored.data.bytes());
-    Written linear{"oort.CompactLinear", "nan"};
+    Written linear{"oort.QuantizedLinear", "nan"};
     linear.AttachWeight(std::move(stored), "");
     linear.Set("in_features", Value(kColumns))
         .Set("out_features", Value(Value::List{Value(kRows)}))
@@ -67,7 +67,7 @@ struct GpuAttentionCase {
                                input(1, {any, kv_heads * head_dim}),
                                input(2, {any, kv_heads * head_dim})};
     if (pairs > 0) inputs.push_back(input(3, {any, 2, pairs}));
-    Written attention{"oort.CachedAttention", "tested"};
+    Written attention{"oort.PagedAttention", "tested"};
     attention.Set("layer", Value(int64_t{0}))
         .Set("heads", Value(heads))
         .Set("kv_heads", Value(kv_heads))
@@ -145,7 +145,7 @@ struct GpuAttentionCase {
   }
 };
 
-class CudaCachedAttention : public ::testing::Test {
+class CudaPagedAttention : public ::testing::Test {
  protected:
   void SetUp() override {
     std::string reason;
@@ -156,7 +156,7 @@ class CudaCachedAttention : public ::testing::Test {
 /// Steps of many rows, of fewer than tensor cores get, and of one.
 const std::vector<int64_t> kAttentionSteps = {100, 70, 17, 5, 1, 1, 1, 64, 1, 200, 1};
 
-TEST_F(CudaCachedAttention, PromptsOnTensorCores) {
+TEST_F(CudaPagedAttention, PromptsOnTensorCores) {
   for (int64_t head_dim : {64, 128}) {
     for (int64_t window : {0, 30}) {
       GpuAttentionCase tested;
@@ -169,7 +169,7 @@ TEST_F(CudaCachedAttention, PromptsOnTensorCores) {
   }
 }
 
-TEST_F(CudaCachedAttention, OtherHeadsAndTypes) {
+TEST_F(CudaPagedAttention, OtherHeadsAndTypes) {
   for (int64_t head_dim : {8, 32, 80, 256}) {
     GpuAttentionCase tested;
     tested.head_dim = head_dim;
@@ -181,7 +181,7 @@ TEST_F(CudaCachedAttention, OtherHeadsAndTypes) {
 }
 
 /// Tokens one by one behind a long prompt.
-TEST_F(CudaCachedAttention, NewestTokensOfLongSequences) {
+TEST_F(CudaPagedAttention, NewestTokensOfLongSequences) {
   for (int64_t head_dim : {40, 64, 128, 256}) {
     for (int64_t window : {0, 100, 333}) {
       GpuAttentionCase tested;
@@ -198,7 +198,7 @@ TEST_F(CudaCachedAttention, NewestTokensOfLongSequences) {
 }
 
 /// Pairs that do not come in eights, or of neighbours in fours.
-TEST_F(CudaCachedAttention, OddPairs) {
+TEST_F(CudaPagedAttention, OddPairs) {
   for (const bool interleaved : {false, true}) {
     GpuAttentionCase tested;
     tested.interleaved = interleaved;
@@ -209,7 +209,7 @@ TEST_F(CudaCachedAttention, OddPairs) {
 }
 
 // Blocks of a cluster wait for each other, and nothing else tells how long.
-TEST_F(CudaCachedAttention, TheSameEachTime) {
+TEST_F(CudaPagedAttention, TheSameEachTime) {
   for (int64_t kv_heads : {32, 8}) {
     GpuAttentionCase tested;
     tested.heads = 32;

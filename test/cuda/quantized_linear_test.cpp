@@ -15,7 +15,7 @@
 namespace oort {
 namespace {
 
-struct CompactCase {
+struct QuantizedCase {
   WeightFormat format = WeightFormat::kBf16;
   int64_t group = 32;
   int64_t columns = 576;
@@ -41,7 +41,7 @@ struct CompactCase {
       inputs.push_back(
           writer.AddInput("pnnx_input_1", DType::kF32, {Shape::kUnknown, part_rows[0]}));
     }
-    Written linear{"oort.CompactLinear", "tested"};
+    Written linear{"oort.QuantizedLinear", "tested"};
     Value::List rows;
     for (size_t i = 0; i < part_rows.size(); ++i) {
       const std::string suffix = i == 0 ? "" : "_" + std::to_string(i);
@@ -72,14 +72,14 @@ struct CompactCase {
   }
 };
 
-class CudaCompactLinear : public ::testing::Test {
+class CudaQuantizedLinear : public ::testing::Test {
  protected:
   void SetUp() override {
     std::string reason;
     if (cuda::Devices(&reason).empty()) GTEST_SKIP() << reason;
   }
 
-  static std::vector<Tensor> Run(const CompactCase& tested, int64_t rows, Device device,
+  static std::vector<Tensor> Run(const QuantizedCase& tested, int64_t rows, Device device,
                                  Precision precision) {
     LoadOptions options;
     options.device = device;
@@ -103,7 +103,7 @@ class CudaCompactLinear : public ::testing::Test {
   }
 
   /// Relative to the largest result.
-  static void ExpectSame(const CompactCase& tested, int64_t rows, Precision precision,
+  static void ExpectSame(const QuantizedCase& tested, int64_t rows, Precision precision,
                          double tolerance) {
     SCOPED_TRACE(std::string(Name(tested.format)) + " group " + std::to_string(tested.group) +
                  " columns " + std::to_string(tested.columns) + " rows " + std::to_string(rows));
@@ -120,7 +120,7 @@ class CudaCompactLinear : public ::testing::Test {
   }
 };
 
-TEST_F(CudaCompactLinear, AllFormatsGroupsAndRows) {
+TEST_F(CudaQuantizedLinear, AllFormatsGroupsAndRows) {
   const std::vector<std::pair<WeightFormat, std::vector<int64_t>>> formats = {
       {WeightFormat::kBf16, {32}},          {WeightFormat::kF16, {32}},
       {WeightFormat::kInt8, {32, 64, 128}}, {WeightFormat::kUint8, {32, 64}},
@@ -129,7 +129,7 @@ TEST_F(CudaCompactLinear, AllFormatsGroupsAndRows) {
     for (int64_t group : groups) {
       for (int64_t columns : {128, 640, 4224}) {
         for (int64_t rows : {1, 3, 5, 16, 17, 40}) {
-          CompactCase tested;
+          QuantizedCase tested;
           tested.format = format;
           tested.group = group;
           tested.columns = columns;
@@ -140,10 +140,10 @@ TEST_F(CudaCompactLinear, AllFormatsGroupsAndRows) {
   }
 }
 
-TEST_F(CudaCompactLinear, OddSizes) {
+TEST_F(CudaQuantizedLinear, OddSizes) {
   for (WeightFormat format : {WeightFormat::kBf16, WeightFormat::kF16}) {
     for (int64_t columns : {1, 7, 63, 65, 100}) {
-      CompactCase tested;
+      QuantizedCase tested;
       tested.format = format;
       tested.columns = columns;
       tested.part_rows = {5, 33, 1};
@@ -151,17 +151,17 @@ TEST_F(CudaCompactLinear, OddSizes) {
       for (int64_t rows : {1, 9, 20}) ExpectSame(tested, rows, Precision::kF32, 3e-4);
     }
   }
-  CompactCase tested;
+  QuantizedCase tested;
   tested.format = WeightFormat::kInt4;
   tested.columns = 96;  // not whole steps
   tested.part_rows = {17, 3};
   for (int64_t rows : {1, 9, 20}) ExpectSame(tested, rows, Precision::kF32, 3e-4);
 }
 
-TEST_F(CudaCompactLinear, NormsBiasesGatesAndAddends) {
+TEST_F(CudaQuantizedLinear, NormsBiasesGatesAndAddends) {
   for (WeightFormat format : {WeightFormat::kBf16, WeightFormat::kInt8, WeightFormat::kInt4}) {
     for (int choice = 0; choice < 16; ++choice) {
-      CompactCase tested;
+      QuantizedCase tested;
       tested.format = format;
       tested.gated = choice & 1;
       tested.norm = choice & 2;
@@ -177,11 +177,11 @@ TEST_F(CudaCompactLinear, NormsBiasesGatesAndAddends) {
 }
 
 // More strips than there are multiprocessors: blocks have several.
-TEST_F(CudaCompactLinear, LargeMatrices) {
+TEST_F(CudaQuantizedLinear, LargeMatrices) {
   for (WeightFormat format : {WeightFormat::kBf16, WeightFormat::kInt8, WeightFormat::kInt4}) {
     for (int64_t columns : {128, 320}) {
       for (bool gated : {false, true}) {
-        CompactCase tested;
+        QuantizedCase tested;
         tested.format = format;
         tested.columns = columns;
         tested.gated = gated;
@@ -195,17 +195,17 @@ TEST_F(CudaCompactLinear, LargeMatrices) {
   }
 }
 
-TEST_F(CudaCompactLinear, NumbersOfAnySize) {
+TEST_F(CudaQuantizedLinear, NumbersOfAnySize) {
   for (WeightFormat format : {WeightFormat::kBf16, WeightFormat::kF16, WeightFormat::kInt8,
                               WeightFormat::kUint8, WeightFormat::kInt4, WeightFormat::kUint4}) {
     for (float unit : {0.0f, 1e-30f, 1e-12f, 1e6f, 1e30f}) {
       SCOPED_TRACE(unit);
-      CompactCase tested;
+      QuantizedCase tested;
       tested.format = format;
       tested.unit = unit;
       for (int64_t rows : {1, 6}) ExpectSame(tested, rows, Precision::kF32, 5e-5);
     }
-    CompactCase tested;
+    QuantizedCase tested;
     tested.format = format;
     tested.unit = INFINITY;
     const std::vector<Tensor> got = Run(tested, 1, Device::Cuda(0), Precision::kF32);
@@ -215,14 +215,14 @@ TEST_F(CudaCompactLinear, NumbersOfAnySize) {
 
 // Products in f16: packed weights as they are up to 128 rows, in blocks of 32, 64 and 128, and
 // unpacked behind that. Exact ones have two f16 for each number.
-TEST_F(CudaCompactLinear, ManyRowsOfAllFormatsAndGroups) {
+TEST_F(CudaQuantizedLinear, ManyRowsOfAllFormatsAndGroups) {
   for (WeightFormat format :
        {WeightFormat::kInt8, WeightFormat::kUint8, WeightFormat::kInt4, WeightFormat::kUint4}) {
     for (int64_t group : {32, 64, 128}) {
       for (DType scale : {DType::kF16, DType::kF32}) {
         for (int64_t columns :
              {group * 3, int64_t{640}}) {  // the first are no whole splits or steps
-          CompactCase tested;
+          QuantizedCase tested;
           tested.format = format;
           tested.group = group;
           tested.scale = scale;
@@ -240,10 +240,10 @@ TEST_F(CudaCompactLinear, ManyRowsOfAllFormatsAndGroups) {
 }
 
 // f16 has neither the range of what may come in nor of what weights may be.
-TEST_F(CudaCompactLinear, ManyRowsOfAnySize) {
+TEST_F(CudaQuantizedLinear, ManyRowsOfAnySize) {
   for (WeightFormat format : {WeightFormat::kF16, WeightFormat::kInt8, WeightFormat::kUint4}) {
     for (bool gated : {false, true}) {
-      CompactCase tested;
+      QuantizedCase tested;
       tested.format = format;
       tested.gated = gated;
       tested.bias = !gated;
@@ -258,7 +258,7 @@ TEST_F(CudaCompactLinear, ManyRowsOfAnySize) {
   }
   for (float weight_unit : {1e-4f, 1e6f}) {
     SCOPED_TRACE(weight_unit);
-    CompactCase tested;
+    QuantizedCase tested;
     tested.format = WeightFormat::kInt8;
     tested.scale = DType::kF32;
     tested.weight_unit = weight_unit;
@@ -267,8 +267,8 @@ TEST_F(CudaCompactLinear, ManyRowsOfAnySize) {
   }
 }
 
-TEST_F(CudaCompactLinear, ARowDoesNotDependOnItsNeighbours) {
-  CompactCase tested;
+TEST_F(CudaQuantizedLinear, ARowDoesNotDependOnItsNeighbours) {
+  QuantizedCase tested;
   tested.format = WeightFormat::kInt4;
   tested.norm = true;
   tested.part_rows = {2600};

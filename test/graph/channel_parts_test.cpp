@@ -14,7 +14,7 @@ constexpr testing::Tolerance kSummedInAnotherOrder{1e-4, 1e-5};
 
 /// All passes up to those of this file, and these.
 void AllParts(Graph& graph, const PassContext& context) {
-  for (const auto pass : {MatchActivations, ChannelsLast, FuseConvEpilogue, FoldSqueezeExcite,
+  for (const auto pass : {MatchActivations, Nhwc, FuseConvEpilogue, FoldSqueezeExcite,
                           InterleaveChannels, SplitWithoutCopies, CatWithoutCopies}) {
     pass(graph, context);
   }
@@ -42,8 +42,8 @@ std::string Fire() {
 
 TEST(CatWithoutCopies, LetsConvolutionsWriteTheirParts) {
   EXPECT_EQ(TypesAfter(Fire(), AllParts),
-            "channels_last.enter channels_last.Conv2d channels_last.Conv2d channels_last.Conv2d "
-            "channels_last.leave");
+            "nhwc.enter nhwc.Conv2d nhwc.Conv2d nhwc.Conv2d "
+            "nhwc.leave");
   ExpectSameAnswers(Fire(), {RandomTensor(DType::kF32, {1, 16, 9, 8}, 1)}, kSummedInAnotherOrder);
   ExpectSameAnswers(Fire(), {RandomTensor(DType::kF32, {3, 16, 14, 15}, 2)}, kSummedInAnotherOrder);
 }
@@ -76,8 +76,8 @@ std::string Skip() {
 
 TEST(CatWithoutCopies, CopiesWhatOthersRead) {
   const std::string types = TypesAfter(Skip(), AllParts);
-  EXPECT_EQ(types.find("channels_last.cat"), std::string::npos);
-  EXPECT_NE(types.find("channels_last.put"), std::string::npos);
+  EXPECT_EQ(types.find("nhwc.cat"), std::string::npos);
+  EXPECT_NE(types.find("nhwc.put"), std::string::npos);
   ExpectSameAnswers(Skip(), {RandomTensor(DType::kF32, {1, 8, 6, 7}, 1)}, kSummedInAnotherOrder);
   ExpectSameAnswers(Skip(), {RandomTensor(DType::kF32, {2, 8, 3, 5}, 2)}, kSummedInAnotherOrder);
 }
@@ -85,7 +85,7 @@ TEST(CatWithoutCopies, CopiesWhatOthersRead) {
 TEST(CatWithoutCopies, LeavesOtherAxesAndWhatHasAnAddend) {
   std::string rows = Skip();
   rows.replace(rows.find("dim=-3"), 6, "dim=2");
-  EXPECT_NE(TypesAfter(rows, AllParts).find("channels_last.cat"), std::string::npos);
+  EXPECT_NE(TypesAfter(rows, AllParts).find("nhwc.cat"), std::string::npos);
   const std::string residual =
       "pnnx.Input pnnx_input_0 0 1 0 #0=(1,8,6,7)f32\n" + Conv("conv1", "0 1", "(8,8,1,1)") +
       " #0=(1,8,6,7)f32 #1=(1,8,6,7)f32\n" +
@@ -93,7 +93,7 @@ TEST(CatWithoutCopies, LeavesOtherAxesAndWhatHasAnAddend) {
       "#2=(1,8,6,7)f32\n"
       "torch.cat cat 2 1 2 0 3 dim=1 #2=(1,8,6,7)f32 #0=(1,8,6,7)f32 #3=(1,16,6,7)f32\n"
       "pnnx.Output pnnx_output_0 1 0 3\n";
-  EXPECT_NE(TypesAfter(residual, AllParts).find("channels_last.cat"), std::string::npos);
+  EXPECT_NE(TypesAfter(residual, AllParts).find("nhwc.cat"), std::string::npos);
   ExpectSameAnswers(residual, {RandomTensor(DType::kF32, {1, 8, 6, 7}, 1)}, kSummedInAnotherOrder);
 }
 
@@ -114,17 +114,17 @@ std::string Shuffle(const std::string& output = "6") {
 
 TEST(SplitWithoutCopies, LetsOthersReadParts) {
   EXPECT_EQ(TypesAfter(Shuffle(), AllParts),
-            "channels_last.enter channels_last.Conv2d channels_last.Conv2d "
-            "channels_last.interleave channels_last.Conv2d channels_last.leave "
-            "channels_last.leave");
+            "nhwc.enter nhwc.Conv2d nhwc.Conv2d "
+            "nhwc.interleave nhwc.Conv2d nhwc.leave "
+            "nhwc.leave");
   ExpectSameAnswers(Shuffle(), {RandomTensor(DType::kF32, {1, 5, 6, 7}, 1)}, kSummedInAnotherOrder);
   ExpectSameAnswers(Shuffle(), {RandomTensor(DType::kF32, {2, 5, 3, 4}, 2)}, kSummedInAnotherOrder);
 }
 
 TEST(SplitWithoutCopies, LeavesPiecesThatOthersRead) {
   const std::string types = TypesAfter(Shuffle("3"), AllParts);
-  EXPECT_NE(types.find("channels_last.chunk"), std::string::npos);
-  EXPECT_NE(types.find("channels_last.interleave"), std::string::npos);
+  EXPECT_NE(types.find("nhwc.chunk"), std::string::npos);
+  EXPECT_NE(types.find("nhwc.interleave"), std::string::npos);
   ExpectSameAnswers(Shuffle("3"), {RandomTensor(DType::kF32, {1, 5, 6, 7}, 1)},
                     kSummedInAnotherOrder);
 }
@@ -143,7 +143,7 @@ TEST(SplitWithoutCopies, ReadsPartsByEveryKernel) {
         Conv("b", "3 5", shape, "padding=" + pad + " stride=2") +
         " #3=(1,9,8,8)f32 #5=(1,9,4,4)f32\n" + "pnnx.Output pnnx_output_0 2 0 4 5\n";
     SCOPED_TRACE(lines);
-    EXPECT_EQ(TypesAfter(lines, AllParts).find("channels_last.split"), std::string::npos);
+    EXPECT_EQ(TypesAfter(lines, AllParts).find("nhwc.split"), std::string::npos);
     ExpectSameAnswers(lines, {RandomTensor(DType::kF32, {2, 4, 8, 8}, 3)}, {2e-4, 1e-4});
   }
 }
@@ -200,7 +200,7 @@ TEST(ChannelParts, AreForF32OnTheCpu) {
   for (const PassContext& other : {context, narrow}) {
     Graph graph = RandomGraph(Fire());
     AllParts(graph, other);
-    EXPECT_NE(Types(graph).find("channels_last.cat"), std::string::npos);
+    EXPECT_NE(Types(graph).find("nhwc.cat"), std::string::npos);
   }
 }
 

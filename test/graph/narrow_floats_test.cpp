@@ -58,13 +58,13 @@ std::map<std::string, int> Counts(const Graph& graph) {
 TEST(NarrowFloats, RoundsWhereImagesEnterAndComesBackBeforeWhatNeedsF32) {
   Graph graph = ConvolutionsAndProduct();
   const PassContext context = Narrowing(DType::kF16);
-  ChannelsLast(graph, context);
+  Nhwc(graph, context);
   FuseConvEpilogue(graph, context);
   NarrowFloats(graph, context);
   EXPECT_TRUE(graph.Check().empty());
   std::map<std::string, int> counts = Counts(graph);
-  EXPECT_EQ(counts["channels_last.pack"], 1);
-  EXPECT_EQ(counts["channels_last.enter"], 0);
+  EXPECT_EQ(counts["nhwc.pack"], 1);
+  EXPECT_EQ(counts["nhwc.enter"], 0);
   EXPECT_EQ(counts["Tensor.to"], 1);  // before the sums
   for (const Operator& op : graph.operators) {
     if (op.name == "conv1") {
@@ -109,7 +109,7 @@ TEST(NarrowFloats, TheAnswersLoseWhatRoundingCosts) {
   for (DType dtype : {DType::kF16, DType::kBF16}) {
     Graph graph = ConvolutionsAndProduct();
     const PassContext context = Narrowing(dtype);
-    ChannelsLast(graph, context);
+    Nhwc(graph, context);
     FuseConvEpilogue(graph, context);
     NarrowFloats(graph, context);
     LoadOptions plain;
@@ -124,7 +124,7 @@ TEST(NarrowFloats, TheAnswersLoseWhatRoundingCosts) {
 TEST(NarrowFloats, OnACpuConvolutionsAndWhatFollowsThemAreF16) {
   Graph graph = ConvolutionsAndProduct();
   const PassContext context = NarrowingOnCpu();
-  ChannelsLast(graph, context);
+  Nhwc(graph, context);
   FuseConvEpilogue(graph, context);
   NarrowFloats(graph, context);
   EXPECT_TRUE(graph.Check().empty());
@@ -154,11 +154,11 @@ TEST(NarrowFloats, OnACpuWhatHasNoKernelsForF16StaysInF32) {
   Operator& conv = graph.operators[static_cast<size_t>(graph.FindOperator("conv"))];
   conv.attributes["weight"] = testing::RandomTensor(DType::kF32, {8, 8, 1, 1});
   const PassContext context = NarrowingOnCpu();
-  ChannelsLast(graph, context);
+  Nhwc(graph, context);
   NarrowFloats(graph, context);
   EXPECT_TRUE(graph.Check().empty());
   const Operator& up = graph.operators[static_cast<size_t>(graph.FindOperator("up"))];
-  EXPECT_EQ(up.type, "channels_last.Upsample");
+  EXPECT_EQ(up.type, "nhwc.Upsample");
   EXPECT_EQ(graph.operands[static_cast<size_t>(up.inputs[0])].dtype, DType::kF32);
 }
 

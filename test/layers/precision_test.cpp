@@ -63,13 +63,13 @@ void ExpectShortSums(const PrecisionCase& c, double terms) {
   ExpectNear(c.Make(false, "bf16").Run()[0], c.Make(false, "f32").Run()[0], {0, 0});
 }
 
-TEST(Precision, ConvolvesChannelsLast) {
+TEST(Precision, ConvolvesNhwc) {
   for (const int64_t channels : {3, 6, 16, 32, 33, 64}) {
     for (const int64_t kernel : {1, 3}) {
       const bool few = kernel == 1 && channels < GemmWindowKernels::kStep;
       for (const std::string stride : {"(1,1)", "(2,2)"}) {
         PrecisionCase c;
-        c.type = "channels_last.Conv2d";
+        c.type = "nhwc.Conv2d";
         c.params = {{"padding", kernel == 3 ? "(1,1)" : "(0,0)"},
                     {"stride", stride},
                     {"activation", "relu"}};
@@ -96,11 +96,11 @@ TEST(Precision, ScalesBeforeItRounds) {
     for (int64_t i = 0; i < x.elements(); ++i) {
       scaled.data<float>()[i] = x.data<float>()[i] * scale.data<float>()[i % 40];
     }
-    const std::vector<Tensor> expected = OperatorCase("channels_last.Conv2d")
+    const std::vector<Tensor> expected = OperatorCase("nhwc.Conv2d")
                                              .Attribute("weight", RoundedToBf16(weight))
                                              .Input(RoundedToBf16(scaled), "input")
                                              .Run();
-    OperatorCase("channels_last.Conv2d")
+    OperatorCase("nhwc.Conv2d")
         .Attribute("weight", weight)
         .Param("precision", "bf16")
         .Input(x, "input")
@@ -111,7 +111,7 @@ TEST(Precision, ScalesBeforeItRounds) {
 
 TEST(Precision, ConvolvesGroups) {
   PrecisionCase c;
-  c.type = "channels_last.Conv2d";
+  c.type = "nhwc.Conv2d";
   c.params = {{"padding", "(1,1)"}, {"groups", "2"}};
   c.inputs = {RandomTensor(DType::kF32, {1, 8, 8, 20}, 1)};
   c.attributes = {{"weight", RandomTensor(DType::kF32, {14, 10, 3, 3}, 2)}};
@@ -155,7 +155,7 @@ TEST(Precision, LeavesDepthwiseConvolutionsInF32) {
   const Tensor x = RandomTensor(DType::kF32, {1, 8, 8, 6}, 1);
   const Tensor weight = RandomTensor(DType::kF32, {6, 1, 3, 3}, 2);
   const auto make = [&](const char* precision) {
-    return OperatorCase("channels_last.Conv2d")
+    return OperatorCase("nhwc.Conv2d")
         .Input(x)
         .Attribute("weight", weight)
         .Param("groups", "6")

@@ -70,8 +70,8 @@ class CudaModel : public ::testing::Test {
 /// Needs no GPU: on the host each of these would bring copies into every step.
 TEST(CudaLanguageLayers, AreAllThere) {
   if (!cuda::BuiltIn()) GTEST_SKIP() << "this build has no CUDA";
-  for (const char* type : {"oort.CompactEmbedding", "oort.CompactLinear", "oort.RotaryAngles",
-                           "oort.Rotary", "oort.CachedAttention", "oort.Likeliest", "nn.RMSNorm",
+  for (const char* type : {"oort.QuantizedEmbedding", "oort.QuantizedLinear", "oort.RotaryAngles",
+                           "oort.Rotary", "oort.PagedAttention", "oort.Argmax", "nn.RMSNorm",
                            "torch.index_select", "pnnx.Expression"}) {
     EXPECT_TRUE(LayerRegistry::Global().Creator(type, DeviceType::kCuda)) << type;
   }

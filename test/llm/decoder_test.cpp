@@ -145,7 +145,7 @@ TEST(DecoderRunner, KeepsKeysAndValuesInEightBits) {
   EXPECT_GT(worst, 1e-5f);  // else nothing was rounded
 }
 
-TEST(DecoderRunner, SaysWhichTokenIsTheLikeliest) {
+TEST(DecoderRunner, SaysWhichTokenIsTheArgmax) {
   const auto model = LoadDecoder("llama");
   DecoderRunner runner(model, KvType::kF32, 64, 1);
   const DecoderAnswers answers = AnswersOf("llama");
@@ -163,7 +163,7 @@ TEST(DecoderRunner, SaysWhichTokenIsTheLikeliest) {
         const auto end = begin + static_cast<std::ptrdiff_t>(vocabulary);
         want.push_back(static_cast<int32_t>(std::max_element(begin, end) - begin));
       }
-      const std::span<const int32_t> got = runner.StepLikeliest({&unseen, 1});
+      const std::span<const int32_t> got = runner.StepArgmax({&unseen, 1});
       EXPECT_EQ(std::vector<int32_t>(got.begin(), got.end()), want);
     }
     runner.Release(with);

@@ -61,7 +61,7 @@ std::vector<float> PlacedLogits(Device device) {
   std::vector<float> copy(logits.begin(), logits.end());
   const std::vector<int32_t> next = {7};
   const StepItem more{&sequence, next, StepItem::kLast};
-  EXPECT_EQ(runner.StepLikeliest({&more, 1}).size(), 1u);
+  EXPECT_EQ(runner.StepArgmax({&more, 1}).size(), 1u);
   runner.Release(sequence);
   return copy;
 }

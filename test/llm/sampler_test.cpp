@@ -284,11 +284,11 @@ TEST(SamplerKernels, AgreeOnEveryInstructionSet) {
   }
 }
 
-TEST(Sampler, NeedsNoLogitsWhereTheLikeliestTokenIsAllThatCounts) {
+TEST(Sampler, NeedsNoLogitsWhereTheArgmaxTokenIsAllThatCounts) {
   const auto with = [](auto change) {
     SamplingOptions options;
     change(options);
-    return PicksLikeliest(options);
+    return PicksArgmax(options);
   };
   EXPECT_TRUE(with([](SamplingOptions& o) { o.seed = 7; }));
   EXPECT_TRUE(with([](SamplingOptions& o) { o.top_k = 3; }));

@@ -92,13 +92,17 @@ TEST(TracedDecoder, HasACacheWhereTheTraceHadMasksAndTables) {
   const TracedDecoder decoder = MakeDecoder(traced);
   const Graph& graph = decoder.graph;
   EXPECT_TRUE(graph.Check().empty());
-  const std::map<std::string, size_t> expected = {
-      {"pnnx.Input", 3},           {"oort.CompactEmbedding", 1},
-      {"oort.RotaryAngles", 1},    {"nn.RMSNorm", 5},
-      {"oort.CompactLinear", 15},  {"oort.Rotary", 2},
-      {"oort.CachedAttention", 2}, {"F.silu", 2},
-      {"pnnx.Expression", 6},      {"torch.index_select", 1},
-      {"pnnx.Output", 1}};
+  const std::map<std::string, size_t> expected = {{"pnnx.Input", 3},
+                                                  {"oort.QuantizedEmbedding", 1},
+                                                  {"oort.RotaryAngles", 1},
+                                                  {"nn.RMSNorm", 5},
+                                                  {"oort.QuantizedLinear", 15},
+                                                  {"oort.Rotary", 2},
+                                                  {"oort.PagedAttention", 2},
+                                                  {"F.silu", 2},
+                                                  {"pnnx.Expression", 6},
+                                                  {"torch.index_select", 1},
+                                                  {"pnnx.Output", 1}};
   std::map<std::string, size_t> got;
   for (const Operator& op : graph.operators) ++got[op.type];
   EXPECT_EQ(got, expected);
@@ -132,7 +136,7 @@ TEST(TracedDecoder, FindsFrequenciesAndMagnitude) {
 
 TEST(TracedDecoder, SeesWindowsAndInterleavedPairs) {
   Graph mistral = MakeDecoder(ReadTrace("mistral_sdpa")).graph;
-  EXPECT_EQ(FirstOf(mistral, "oort.CachedAttention").params.at("window").text(), "5");
+  EXPECT_EQ(FirstOf(mistral, "oort.PagedAttention").params.at("window").text(), "5");
   Graph gptj = MakeDecoder(ReadTrace("gptj")).graph;
   EXPECT_EQ(FirstOf(gptj, "oort.Rotary").params.at("interleaved").text(), "True");
   EXPECT_EQ(FirstOf(gptj, "oort.Rotary").params.at("head_dim").text(), "8");
@@ -245,7 +249,7 @@ TEST(TracedDecoder, ReadsScoresInAnyOrderOfScaleAndMask) {
       expr->second = Parameter(text);
     }
     Graph decoder = MakeDecoder(graph).graph;
-    EXPECT_EQ(FirstOf(decoder, "oort.CachedAttention").params.at("scale").value().AsFloat(), 0.25)
+    EXPECT_EQ(FirstOf(decoder, "oort.PagedAttention").params.at("scale").value().AsFloat(), 0.25)
         << text;
   }
 }

@@ -19,14 +19,14 @@ namespace {
 /// Whether queries and weights may be rounded, as keys and values are.
 bool MayRound(const LayerInit& init) { return ReadPrecision(init) != Precision::kF32; }
 
-class CachedAttention final : public CachedAttentionBase {
+class PagedAttention final : public PagedAttentionBase {
  public:
-  explicit CachedAttention(const LayerInit& init)
-      : CachedAttentionBase(init),
+  explicit PagedAttention(const LayerInit& init)
+      : PagedAttentionBase(init),
         kernels_(KvKernelsFor(init.isa())),
         write_(KvWriteKernelsFor(init.isa())),
         rotary_(RotaryKernelsFor(init.isa())),
-        halves_(MayRound(init) ? KvHalfKernelsFor(init.isa()) : nullptr),
+        halves_(MayRound(init) ? KvF16KernelsFor(init.isa()) : nullptr),
         tiles_(MayRound(init) && FillsKvTiles(head_dim_) ? KvTileKernelsFor(init.isa()) : nullptr) {
   }
 
@@ -68,7 +68,7 @@ class CachedAttention final : public CachedAttentionBase {
   };
 
   /// Whether so many tokens of a sequence are worth tiles.
-  bool IsTiled(int64_t tokens) const { return tiles_ != nullptr && tokens > kCompactFewRows; }
+  bool IsTiled(int64_t tokens) const { return tiles_ != nullptr && tokens > kMostGemvRows; }
   int64_t TileBytes() const { return (KvTiles::ScratchBytes(head_dim_) + 63) / 64 * 64; }
 
   /// Of queries and keys that turn here, in whole lines of the cache.
@@ -224,8 +224,8 @@ class CachedAttention final : public CachedAttentionBase {
   const KvKernels& kernels_;
   const KvWriteKernels& write_;
   const RotaryKernels& rotary_;
-  const KvHalfKernels* halves_;  // null: exact, or no such products
-  const KvTileKernels* tiles_;   // likewise
+  const KvF16Kernels* halves_;  // null: exact, or no such products
+  const KvTileKernels* tiles_;  // likewise
 };
 
 }  // namespace
@@ -234,7 +234,7 @@ class CachedAttention final : public CachedAttentionBase {
 OORT_LAYERS(paged_attention) {
   using namespace oort;
   OperatorSchema schema =
-      OperatorSchema({"oort.CachedAttention"},
+      OperatorSchema({"oort.PagedAttention"},
                      "Causal attention with grouped heads: writes keys and values (tokens, "
                      "kv_heads * head_dim) of the new tokens into the blocks of their sequences, "
                      "then lets each query see all tokens of its sequence up to its own, or the "
@@ -261,5 +261,5 @@ OORT_LAYERS(paged_attention) {
           .Bool("interleaved", false)
           .Random();
   AddPrecisionParam(schema);
-  registry.Add(schema, Create<CachedAttention>());
+  registry.Add(schema, Create<PagedAttention>());
 }

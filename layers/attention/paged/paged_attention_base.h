@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What oort.CachedAttention says of itself, for the layers of all devices.
+// What oort.PagedAttention says of itself, for the layers of all devices.
 #pragma once
 
 #include <algorithm>
@@ -14,9 +14,9 @@
 namespace oort {
 
 /// Causal attention of new tokens over all tokens of their sequences.
-class CachedAttentionBase : public Layer {
+class PagedAttentionBase : public Layer {
  public:
-  explicit CachedAttentionBase(const LayerInit& init)
+  explicit PagedAttentionBase(const LayerInit& init)
       : query_(init.Arg("query")),
         key_(init.Arg("key")),
         value_(init.Arg("value")),

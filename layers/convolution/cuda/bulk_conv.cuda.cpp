@@ -145,7 +145,7 @@ void ConvolveInBulk(const Stream& stream, const ConvCall& call, ConvMath math,
   const int64_t row_tiles = (call.rows() + kernel.tile.rows - 1) / kernel.tile.rows;
   conv.tiles = static_cast<int>(row_tiles * conv.column_tiles);
 
-  ConvLaunch launch;
+  KernelLaunch launch;
   launch.kernel = kernel.kernel;
   launch.blocks = dim3(static_cast<unsigned>(
       std::min(conv.tiles, TraitsOf(stream.device()).multiprocessors * kernel.resident)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Convolutions of (N, C, …) on the GPU: those that are not part of a channels-last region.
+// Convolutions of (N, C, …) on the GPU: those that are not part of a NHWC region.
 #include "cuda/memory.h"
 #include "layers/convolution/conv_padding.h"
 #include "layers/convolution/cuda/planes_conv.h"

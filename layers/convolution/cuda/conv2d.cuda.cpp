@@ -27,7 +27,7 @@ DType CudaItemOf(cuda::ConvMath math) {
   return math == cuda::ConvMath::kBF16 ? DType::kBF16 : DType::kF32;
 }
 
-/// torch's (filters, channels, height, width) with the channels behind: rows of `depth` elements,
+/// torch's (filters, channels, height, width) in NHWC: rows of `depth` elements,
 /// or, where each channel has its own filter, (height, width, channels).
 Tensor CudaPacked(const Tensor& weight, int64_t depth, bool depthwise) {
   const int64_t filters = weight.dim(0), channels = weight.dim(1);
@@ -74,12 +74,12 @@ cuda::ConvWalk CudaWalk(const ConvAxis& axis) {
           CudaInt(axis.stride), CudaInt(axis.dilation), CudaInt(axis.pad)};
 }
 
-class CudaChannelsLastConv final : public Layer {
+class CudaNhwcConv final : public Layer {
  public:
-  explicit CudaChannelsLastConv(const LayerInit& init)
+  explicit CudaNhwcConv(const LayerInit& init)
       : shape_(init), addend_(init.Arg("addend")), math_(CudaMathOf(init)) {
     shape_.RefuseParts(init);
-    const Tensor weight = ChannelsLastConvShape::WeightOf(init);
+    const Tensor weight = NhwcConvShape::WeightOf(init);
     depth_ = cuda::ConvDepth(math_, weight.dim(1), weight.dim(2) * weight.dim(3));
     packed_ = cuda::ToDevice(CudaPacked(weight, depth_, shape_.depthwise()).To(CudaItemOf(math_)),
                              init.device());
@@ -176,7 +176,7 @@ class CudaChannelsLastConv final : public Layer {
     return call;
   }
 
-  ChannelsLastConvShape shape_;
+  NhwcConvShape shape_;
   int addend_;
   cuda::ConvMath math_;
   int64_t depth_ = 0;
@@ -189,5 +189,5 @@ class CudaChannelsLastConv final : public Layer {
 
 OORT_CUDA_LAYERS(conv2d) {
   using namespace oort;
-  registry.AddDevice({"channels_last.Conv2d"}, DeviceType::kCuda, Create<CudaChannelsLastConv>());
+  registry.AddDevice({"nhwc.Conv2d"}, DeviceType::kCuda, Create<CudaNhwcConv>());
 }

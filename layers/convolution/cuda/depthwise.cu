@@ -199,7 +199,7 @@ void ConvolveDepthwise(const Stream& stream, const ConvCall& call, ConvMath math
                         (call.groups / choice.count);
   if (items >= int64_t{1} << 31)
     throw Error(ErrorCode::kUnsupported, "too many pixels to convolve");
-  ConvLaunch launch;
+  KernelLaunch launch;
   launch.kernel = choice.kernel;
   launch.blocks = dim3(static_cast<unsigned>((items + kDepthwiseThreads - 1) / kDepthwiseThreads));
   launch.threads = kDepthwiseThreads;

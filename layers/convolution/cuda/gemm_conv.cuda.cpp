@@ -234,7 +234,7 @@ void Convolve(const Stream& stream, const ConvCall& call, ConvMath math, const C
                       IsAligned(call.out, 16) && IsAligned(call.epilogue.addend, 16);
   const int64_t tiles = CeilDiv(call.rows(), kernel.tile.rows) * conv.column_tiles;
 
-  ConvLaunch launch;
+  KernelLaunch launch;
   launch.kernel = kernel.kernels[static_cast<size_t>(GrainOf(call, math))];
   launch.blocks =
       dim3(static_cast<unsigned>(tiles * conv.splits), 1, static_cast<unsigned>(call.groups));

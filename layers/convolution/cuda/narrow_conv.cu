@@ -240,7 +240,7 @@ void ConvolveNarrow(const Stream& stream, const ConvCall& call, ConvMath math, b
   conv.tiles_along = (conv.out_width + kSide - 1) / kSide;
   conv.tiles = static_cast<int>(call.batch * conv.tiles_down * conv.tiles_along);
 
-  ConvLaunch launch;
+  KernelLaunch launch;
   launch.kernel =
       reinterpret_cast<const void*>(math == ConvMath::kF16 ? &ConvolveNarrowTiles<ConvMath::kF16>
                                                            : &ConvolveNarrowTiles<ConvMath::kBF16>);

@@ -47,7 +47,7 @@ void ConvolvePlain(const Stream& stream, const ConvCall& call, ConvMath math, bo
   constexpr int64_t kThreads = 256, kMostBlocks = 1 << 20;
   const int64_t all = call.rows() * call.filters * call.groups;
   const int64_t blocks = (all + kThreads - 1) / kThreads;
-  ConvLaunch launch;
+  KernelLaunch launch;
   launch.kernel = math == ConvMath::kF16 ? reinterpret_cast<const void*>(&PlainConvKernel<__half>)
                   : math == ConvMath::kBF16
                       ? reinterpret_cast<const void*>(&PlainConvKernel<__nv_bfloat16>)

@@ -107,7 +107,7 @@ void ConvolvePlanes(const Stream& stream, const PlanesConvCall& call, DType dtyp
       call.batch * call.groups * call.group_out * call.depth.out * call.height.out * call.width.out;
   if (all == 0) return;
   constexpr int64_t kMostBlocks = 1 << 20;
-  ConvLaunch launch;
+  KernelLaunch launch;
   launch.kernel = PlanesKernelOf(dtype, call.transposed);
   launch.blocks = dim3(
       static_cast<unsigned>(std::min(kMostBlocks, (all + kPlanesThreads - 1) / kPlanesThreads)));

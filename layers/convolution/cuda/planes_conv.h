@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Convolutions of (N, C, depth, height, width) on the device, and transposed ones: an output a
-// thread. Images with their channels behind have faster ones (conv.h).
+// thread. Images in NHWC have faster ones (conv.h).
 #pragma once
 
 #include <cstdint>

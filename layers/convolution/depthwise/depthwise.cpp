@@ -9,7 +9,7 @@ namespace oort {
 
 template <typename T>
 DepthwiseConvOf<T>::DepthwiseConvOf(Isa isa, const Tensor& weight)
-    : kernels_(PixelDepthwiseKernelsFor<T>(isa)), channels_(weight.dim(0)) {
+    : kernels_(NhwcDepthwiseKernelsFor<T>(isa)), channels_(weight.dim(0)) {
   const int64_t taps = weight.shape().Product(1, weight.rank()), lanes = kernels_.lanes;
   weight_ = Tensor::Zeros(kDTypeOf<T>, {CeilDivide(channels_, lanes), taps, lanes});
   const float* from = weight.data<float>();
@@ -53,7 +53,7 @@ void DepthwiseConvOf<T>::RunRows(const ConvGeometry& g, const Operands& operands
                                  int64_t y, int64_t channel, int64_t count) const {
   const ConvAxis &height = g.axes[1], &width = g.axes[2];
   const int64_t pixel = (image * height.out + y) * width.out;
-  PixelDepthwiseRowsOf<T> r;
+  NhwcDepthwiseRowsOf<T> r;
   r.in = operands.in + image * height.in * width.in * operands.in_pixel + channel;
   r.in_height = height.in;
   r.in_width = width.in;

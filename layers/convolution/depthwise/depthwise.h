@@ -12,7 +12,7 @@ namespace oort {
 template <typename T>
 class DepthwiseConvOf {
  public:
-  /// `weight` is torch's: (C, 1, height, width) in f32. It is copied, with the channels behind.
+  /// `weight` is torch's: (C, 1, height, width) in f32. It is copied, in NHWC.
   DepthwiseConvOf(Isa isa, const Tensor& weight);
 
   /// Whether the convolution is one of these.
@@ -32,7 +32,7 @@ class DepthwiseConvOf {
   void RunRows(const ConvGeometry& geometry, const Operands& operands, int64_t image, int64_t y,
                int64_t channel, int64_t count) const;
 
-  const PixelDepthwiseKernelsOf<T>& kernels_;
+  const NhwcDepthwiseKernelsOf<T>& kernels_;
   int64_t channels_;
   Tensor weight_;  // (vectors of channels, taps, lanes)
 };

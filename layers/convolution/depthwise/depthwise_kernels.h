@@ -15,7 +15,7 @@ struct PixelSteps {
 
 /// Some channels of a few rows of outputs. Distances are in elements.
 template <typename T>
-struct PixelDepthwiseRowsOf {
+struct NhwcDepthwiseRowsOf {
   const T* in;  ///< the first of the channels, in row 0 and column 0 of the image
   int64_t in_height, in_width;
   int64_t in_row, in_pixel;
@@ -33,11 +33,11 @@ struct PixelDepthwiseRowsOf {
 };
 
 template <typename T>
-struct PixelDepthwiseKernelsOf {
+struct NhwcDepthwiseKernelsOf {
   int lanes;  ///< of a vector; the first channel is a multiple of it
   /// out = activation(convolution + bias + addend).
-  void (*rows)(const PixelDepthwiseRowsOf<T>& rows);
+  void (*rows)(const NhwcDepthwiseRowsOf<T>& rows);
 };
-OORT_DECLARE_LANES_KERNELS(PixelDepthwiseKernels)
+OORT_DECLARE_LANES_KERNELS(NhwcDepthwiseKernels)
 
 }  // namespace oort

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "layers/convolution/direct/row_conv_kernels.h"
+#include "layers/convolution/direct/direct_conv_kernels.h"
 
 namespace oort::OORT_ISA {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A block of pixels times panels of filters, in the tiles of row_tile.h. Only for
-// row_conv.f16.simd.cpp.
+// direct_conv.lanes.cpp.
 #pragma once
 
 #include "cpu/lanes.h"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Pixels times panels of filters in f16 on NEON. Only for row_conv.f16.simd.cpp.
+// Pixels times panels of filters in f16 on NEON. Only for direct_conv.lanes.cpp.
 #pragma once
 
 #include "cpu/lanes.h"
 #include "cpu/unroll.h"
-#include "layers/convolution/direct/half_rows_neon.h"
+#include "layers/convolution/direct/direct_conv_kernels.h"
+#include "layers/convolution/direct/f16_rows_neon.h"
 #include "layers/convolution/direct/panel_parts.h"
-#include "layers/convolution/direct/row_conv_kernels.h"
 
 namespace oort::OORT_ISA {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "cpu/lanes.h"
 #include "cpu/unroll.h"
-#include "layers/convolution/direct/row_conv_kernels.h"
+#include "layers/convolution/direct/direct_conv_kernels.h"
 
 namespace oort::OORT_ISA {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Six pixels by up to four vectors of filters in f16 on NEON, multiplying by lanes of the pixels.
-// Only for half_rows_neon.h.
+// Only for f16_rows_neon.h.
 //
 // Each of 24 registers gets a sum: where there are fewer sums than that, they are made in two or
 // four parts, because an FMLA takes four cycles and four begin in each.

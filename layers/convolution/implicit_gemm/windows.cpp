@@ -15,17 +15,17 @@ constexpr int64_t kMostFloats = 16 * 1024;  // of such copies
 
 }  // namespace
 
-const float* ChannelsLastSource::At(const Pixel& pixel, int64_t kh, int64_t kw) const {
-  const ChannelsLastWindows& w = windows_;
+const float* NhwcSource::At(const Pixel& pixel, int64_t kh, int64_t kw) const {
+  const NhwcWindows& w = windows_;
   const int64_t y = pixel.y + kh * w.height.dilation, x = pixel.x + kw * w.width.dilation;
   if (y < 0 || y >= w.height.in || x < 0 || x >= w.width.in) return w.zeros;
   return pixel.image + (y * w.width.in + x) * w.pixel;
 }
 
 template <typename PackRun>
-void ChannelsLastSource::Gather(int64_t k0, int64_t k1, int64_t i0, int64_t i1, int width,
-                                int multiple, const PackRun& pack) const {
-  const ChannelsLastWindows& w = windows_;
+void NhwcSource::Gather(int64_t k0, int64_t k1, int64_t i0, int64_t i1, int width, int multiple,
+                        const PackRun& pack) const {
+  const NhwcWindows& w = windows_;
   const int count = static_cast<int>(i1 - i0);
   std::array<Pixel, kMostPixels> pixels;
   int64_t column = i0 % w.width.out, row = i0 / w.width.out % w.height.out;
@@ -51,8 +51,8 @@ void ChannelsLastSource::Gather(int64_t k0, int64_t k1, int64_t i0, int64_t i1, 
 }
 
 template <typename PackRun>
-void ChannelsLastSource::GatherTaps(const Pixel* pixels, int count, int64_t k0, int64_t k1,
-                                    const PackRun& pack) const {
+void NhwcSource::GatherTaps(const Pixel* pixels, int count, int64_t k0, int64_t k1,
+                            const PackRun& pack) const {
   const int64_t channels = windows_.channels;
   std::array<const float*, kMostPixels> rows;
   for (int64_t k = k0; k < k1;) {
@@ -68,8 +68,8 @@ void ChannelsLastSource::GatherTaps(const Pixel* pixels, int count, int64_t k0, 
 }
 
 /// Few channels: a row of a window is one run of floats, unless it crosses the border.
-void ChannelsLastSource::CopyWindow(const Pixel& pixel, float* row) const {
-  const ChannelsLastWindows& w = windows_;
+void NhwcSource::CopyWindow(const Pixel& pixel, float* row) const {
+  const NhwcWindows& w = windows_;
   const int64_t run = w.width.kernel * w.channels;
   const bool in_runs = w.pixel == w.channels && w.width.dilation == 1 && pixel.x >= 0 &&
                        pixel.x + w.width.kernel <= w.width.in;
@@ -88,8 +88,8 @@ void ChannelsLastSource::CopyWindow(const Pixel& pixel, float* row) const {
 }
 
 template <typename PackRun>
-void ChannelsLastSource::GatherWindows(const Pixel* pixels, int count, int64_t padded,
-                                       const PackRun& pack) const {
+void NhwcSource::GatherWindows(const Pixel* pixels, int count, int64_t padded,
+                               const PackRun& pack) const {
   alignas(64) float copies[kMostFloats];
   std::array<const float*, kMostPixels> rows;
   const int64_t depth = windows_.height.kernel * windows_.width.kernel * windows_.channels;
@@ -102,16 +102,16 @@ void ChannelsLastSource::GatherWindows(const Pixel* pixels, int count, int64_t p
   pack(rows.data(), count, int64_t{0}, padded);
 }
 
-void ChannelsLastSource::Pack(int64_t k0, int64_t k1, int64_t i0, int64_t i1, int width,
-                              float* panel) const {
+void NhwcSource::Pack(int64_t k0, int64_t k1, int64_t i0, int64_t i1, int width,
+                      float* panel) const {
   Gather(k0, k1, i0, i1, width, 1,
          [&](const float* const* rows, int count, int64_t first, int64_t depth) {
            kernels_.rows(rows, count, width, depth, panel + first * width);
          });
 }
 
-void ChannelsLastSource::PackFor(const GemmKernels& kernels, int64_t k0, int64_t k1, int64_t i0,
-                                 int64_t i1, const PanelPart& part) const {
+void NhwcSource::PackFor(const GemmKernels& kernels, int64_t k0, int64_t k1, int64_t i0, int64_t i1,
+                         const PanelPart& part) const {
   if (kernels.pack_rows == nullptr) return PanelSource::PackFor(kernels, k0, k1, i0, i1, part);
   ZeroLastSteps(kernels, k1 - k0, part);
   Gather(k0, k1, i0, i1, part.width, kernels.format.k_multiple,

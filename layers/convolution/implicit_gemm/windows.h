@@ -11,7 +11,7 @@ namespace oort {
 
 /// Element (k, i) is what output pixel i reads at k = tap * channels + channel; the pixels of all
 /// images of a batch are counted on.
-struct ChannelsLastWindows {
+struct NhwcWindows {
   const float* image = nullptr;
   int64_t pixel = 0;     ///< floats from one pixel to the next
   int64_t channels = 0;  ///< that are read of each
@@ -19,9 +19,9 @@ struct ChannelsLastWindows {
   const float* zeros = nullptr;  ///< as many as channels: what lies outside the image
 };
 
-class ChannelsLastSource final : public PanelSource {
+class NhwcSource final : public PanelSource {
  public:
-  ChannelsLastSource(const InterleaveKernels& kernels, const ChannelsLastWindows& windows)
+  NhwcSource(const InterleaveKernels& kernels, const NhwcWindows& windows)
       : kernels_(kernels), windows_(windows) {}
   void Pack(int64_t k0, int64_t k1, int64_t i0, int64_t i1, int width, float* panel) const override;
   void PackFor(const GemmKernels& kernels, int64_t k0, int64_t k1, int64_t i0, int64_t i1,
@@ -47,7 +47,7 @@ class ChannelsLastSource final : public PanelSource {
   const float* At(const Pixel& pixel, int64_t kh, int64_t kw) const;
 
   const InterleaveKernels& kernels_;
-  const ChannelsLastWindows& windows_;
+  const NhwcWindows& windows_;
 };
 
 }  // namespace oort

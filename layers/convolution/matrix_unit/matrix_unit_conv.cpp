@@ -65,7 +65,7 @@ ConvGeometry InOneRow(const ConvGeometry& g) {
 /// Tiles of 16 neighbouring pixels of a row, two at a time, and the image they lie in: with its
 /// border, or, where each pixel reads itself alone, as it is; then the last pixels are copied.
 template <typename T>
-struct UnitConvOf<T>::Plan {
+struct MatrixUnitConvOf<T>::Plan {
   bool as_it_is = false;
   int64_t rows = 0, pixels = 0;     // of the image with its border
   int64_t pixel = 0, row_size = 0;  // elements from one to the next
@@ -74,7 +74,7 @@ struct UnitConvOf<T>::Plan {
 };
 
 template <typename T>
-bool UnitConvOf<T>::Fits(const Kernels& kernels, const Shape& weight, int64_t groups) {
+bool MatrixUnitConvOf<T>::Fits(const Kernels& kernels, const Shape& weight, int64_t groups) {
   const int64_t taps = weight.Product(2, 4);
   if (groups != 1 || weight[1] == 0 || taps == 0) return false;
   if constexpr (std::is_same_v<T, float>) return kernels.windows != nullptr && taps > 1;
@@ -82,7 +82,8 @@ bool UnitConvOf<T>::Fits(const Kernels& kernels, const Shape& weight, int64_t gr
 }
 
 template <typename T>
-UnitConvOf<T>::UnitConvOf(const Kernels& kernels, const Tensor& weight, const Tensor& bias)
+MatrixUnitConvOf<T>::MatrixUnitConvOf(const Kernels& kernels, const Tensor& weight,
+                                      const Tensor& bias)
     : kernels_(kernels),
       columns_(weight.dim(0)),
       channels_(weight.dim(1)),
@@ -101,7 +102,7 @@ UnitConvOf<T>::UnitConvOf(const Kernels& kernels, const Tensor& weight, const Te
 /// Panel by panel: by row of the window, by column, then by channel, pairs of steps side by side;
 /// a run has zeros behind it.
 template <typename T>
-void UnitConvOf<T>::Pack(const Tensor& weight) {
+void MatrixUnitConvOf<T>::Pack(const Tensor& weight) {
   const int64_t taps = height_ * width_, k = CheckedMultiply(steps_, step_);
   const int64_t panels = CeilDivide(columns_, kUnitPanel), row = k / height_;
   const int64_t elements = CheckedMultiply(CheckedMultiply(panels, kUnitPanel), k);
@@ -126,8 +127,8 @@ void UnitConvOf<T>::Pack(const Tensor& weight) {
 }
 
 template <typename T>
-typename UnitConvOf<T>::Plan UnitConvOf<T>::MakePlan(const ConvGeometry& g,
-                                                     int64_t in_pixel) const {
+typename MatrixUnitConvOf<T>::Plan MatrixUnitConvOf<T>::MakePlan(const ConvGeometry& g,
+                                                                 int64_t in_pixel) const {
   const ConvAxis &h = g.axes[1], &w = g.axes[2];
   Plan plan;
   plan.as_it_is = std::is_same_v<T, Half> && g.IsEachPixel();
@@ -145,7 +146,7 @@ typename UnitConvOf<T>::Plan UnitConvOf<T>::MakePlan(const ConvGeometry& g,
 }
 
 template <typename T>
-size_t UnitConvOf<T>::Workspace(const ConvGeometry& g, int64_t in_pixel) const {
+size_t MatrixUnitConvOf<T>::Workspace(const ConvGeometry& g, int64_t in_pixel) const {
   const Plan plan = MakePlan(g.IsEachPixel() ? InOneRow(g) : g, in_pixel);
   const size_t image = CheckedMultiply(static_cast<size_t>(plan.size), kUnitElement);
   const size_t offsets = CheckedMultiply(static_cast<size_t>(steps_), sizeof(int64_t));
@@ -153,9 +154,9 @@ size_t UnitConvOf<T>::Workspace(const ConvGeometry& g, int64_t in_pixel) const {
 }
 
 template <typename T>
-class UnitConvOf<T>::Job {
+class MatrixUnitConvOf<T>::Job {
  public:
-  Job(const UnitConvOf& conv, const Context& context, const ConvGeometry& g,
+  Job(const MatrixUnitConvOf& conv, const Context& context, const ConvGeometry& g,
       const Operands& operands)
       : conv_(conv),
         context_(context),
@@ -319,7 +320,7 @@ class UnitConvOf<T>::Job {
     return result;
   }
 
-  const UnitConvOf& conv_;
+  const MatrixUnitConvOf& conv_;
   const Context& context_;
   const ConvGeometry& g_;
   const Operands& operands_;
@@ -330,8 +331,8 @@ class UnitConvOf<T>::Job {
 };
 
 template <typename T>
-bool UnitConvOf<T>::Run(const Context& context, const ConvGeometry& given,
-                        const Operands& operands) const {
+bool MatrixUnitConvOf<T>::Run(const Context& context, const ConvGeometry& given,
+                              const Operands& operands) const {
   if (runs_ && given.axes[2].dilation != 1) return false;
   const ConvGeometry geometry = given.IsEachPixel() ? InOneRow(given) : given;
   const Job job(*this, context, geometry, operands);
@@ -341,7 +342,7 @@ bool UnitConvOf<T>::Run(const Context& context, const ConvGeometry& given,
   return true;
 }
 
-template class UnitConvOf<float>;
-template class UnitConvOf<Half>;
+template class MatrixUnitConvOf<float>;
+template class MatrixUnitConvOf<Half>;
 
 }  // namespace oort

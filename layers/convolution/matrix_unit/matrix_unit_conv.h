@@ -28,7 +28,7 @@ struct UnitKernelsOf<Half> {
 
 /// Thread contract: const methods run concurrently.
 template <typename T>
-class UnitConvOf {
+class MatrixUnitConvOf {
  public:
   using Kernels = typename UnitKernelsOf<T>::Kernels;
 
@@ -36,7 +36,7 @@ class UnitConvOf {
   static bool Fits(const Kernels& kernels, const Shape& weight, int64_t groups);
 
   /// `weight` is torch's: (out, in, height, width) in f32; `bias` (out), or undefined.
-  UnitConvOf(const Kernels& kernels, const Tensor& weight, const Tensor& bias);
+  MatrixUnitConvOf(const Kernels& kernels, const Tensor& weight, const Tensor& bias);
 
   /// Whether Run may refuse.
   bool may_refuse() const { return runs_; }
@@ -63,6 +63,6 @@ class UnitConvOf {
   std::shared_ptr<Buffer> panels_;
   Tensor bias_;  // in f32, of all columns of all panels
 };
-using UnitConv = UnitConvOf<float>;
+using MatrixUnitConv = MatrixUnitConvOf<float>;
 
 }  // namespace oort

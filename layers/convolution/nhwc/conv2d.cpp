@@ -3,7 +3,7 @@
 #include "core/checked.h"
 #include "layers/composite/float_dtypes.h"
 #include "layers/convolution/depthwise/depthwise.h"
-#include "layers/convolution/direct/row_conv.h"
+#include "layers/convolution/direct/direct_conv.h"
 #include "layers/convolution/implicit_gemm/windows.h"
 #include "layers/convolution/matrix_unit/matrix_unit_conv.h"
 #include "layers/convolution/nhwc/conv_shape.h"
@@ -31,13 +31,13 @@ Tensor MoveChannels(const Tensor& weight) {
 
 /// Of images of T, which the results are, too: float, or Half for what computes in f16.
 template <typename T>
-class ChannelsLastConv final : public Layer {
+class NhwcConv final : public Layer {
  public:
-  explicit ChannelsLastConv(const LayerInit& init)
+  explicit NhwcConv(const LayerInit& init)
       : shape_(init),
         gemm_(GemmKernelsFor(init.isa(), ReadRowsPrecision(init))),
         interleave_(InterleaveKernelsFor(init.isa())) {
-    const Tensor weight = ChannelsLastConvShape::WeightOf(init);
+    const Tensor weight = NhwcConvShape::WeightOf(init);
     if (std::is_same_v<T, Half>) {
       multiply_ = expression::FindHalfKernel(expression::Function::kMul, init.isa());
     }
@@ -56,7 +56,7 @@ class ChannelsLastConv final : public Layer {
       return;
     }
     if constexpr (std::is_same_v<T, float>) {
-      if (!f32 && UnitConv::Fits(gemm_, shape_.weight_shape(), shape_.params().groups())) {
+      if (!f32 && MatrixUnitConv::Fits(gemm_, shape_.weight_shape(), shape_.params().groups())) {
         unit_.emplace(gemm_, weight, bias);
         if (!unit_->may_refuse()) return;
       }
@@ -155,7 +155,7 @@ class ChannelsLastConv final : public Layer {
     if constexpr (std::is_same_v<T, Half>) {
       const TileKernelsF16* tiles = FindTileKernelsF16(init.isa());
       const int64_t groups = shape_.params().groups();
-      if (tiles == nullptr || !UnitConvOf<T>::Fits(*tiles, shape_.weight_shape(), groups)) {
+      if (tiles == nullptr || !MatrixUnitConvOf<T>::Fits(*tiles, shape_.weight_shape(), groups)) {
         return false;
       }
       unit_.emplace(*tiles, weight, bias);
@@ -206,7 +206,7 @@ class ChannelsLastConv final : public Layer {
                const Images& images) const {
     if constexpr (std::is_same_v<T, float>) {
       const GemmSize size = SizeOf(g);
-      ChannelsLastWindows windows;
+      NhwcWindows windows;
       windows.pixel = images.in_pixel;
       windows.channels = g.group_in();
       windows.height = g.axes[1];
@@ -216,9 +216,9 @@ class ChannelsLastConv final : public Layer {
       GemmBatch(
           gemm_, size, g.groups, context.threads(), context.workspace<float>(),
           [&](int64_t group, int threads, float* space) {
-            ChannelsLastWindows part = windows;
+            NhwcWindows part = windows;
             part.image = images.in + group * g.group_in();
-            const ChannelsLastSource gathered(interleave_, part);
+            const NhwcSource gathered(interleave_, part);
             const MatrixSource as_it_lies(gemm_, {part.image, 1, images.in_pixel}, images.scale);
             const int64_t first = group * size.n;
             GemmProblem problem;
@@ -267,8 +267,7 @@ class ChannelsLastConv final : public Layer {
       if (traced[i] <= 0) return std::nullopt;
     }
     try {
-      const ConvGeometry g =
-          shape_.params().Geometry(ToChannelsFirst(traced), shape_.weight_shape());
+      const ConvGeometry g = shape_.params().Geometry(ToNchw(traced), shape_.weight_shape());
       const ConvAxis &h = g.axes[1], &w = g.axes[2];
       if (h.dilation != 1 || w.dilation != 1 || h.stride != w.stride) return std::nullopt;
       if (h.stride == 1) return WinogradConvOf<T>::Choose(WinogradSizeOf(g), init.isa(), rounding);
@@ -322,12 +321,12 @@ class ChannelsLastConv final : public Layer {
 
   bool RunUnit(const Context& context, const Args& args, const ConvGeometry& g,
                const Images& images) const {
-    return unit_->Run(context, g, OperandsOf<typename UnitConvOf<T>::Operands>(args, images));
+    return unit_->Run(context, g, OperandsOf<typename MatrixUnitConvOf<T>::Operands>(args, images));
   }
 
   void RunRows(const Context& context, const Args& args, const ConvGeometry& g,
                const Images& images) const {
-    auto operands = OperandsOf<typename RowConvOf<T>::Operands>(args, images);
+    auto operands = OperandsOf<typename DirectConvOf<T>::Operands>(args, images);
     operands.in_first = images.in_first;
     operands.scale = images.scale;
     rows_->Run(context, g, operands);
@@ -347,25 +346,23 @@ class ChannelsLastConv final : public Layer {
             CheckedMultiply(g.group_in(), g.taps()), false, true};
   }
 
-  ChannelsLastConvShape shape_;
+  NhwcConvShape shape_;
   const GemmKernels& gemm_;
   const InterleaveKernels& interleave_;
   Tensor zeros_;
   std::vector<PackedMatrix> packed_;  // one a group; none where Winograd's algorithm serves
   Tensor bias_;                       // of a depthwise convolution
   std::optional<DepthwiseConvOf<T>> depthwise_;
-  std::optional<RowConvOf<T>> rows_;
-  std::optional<UnitConvOf<T>> unit_;
+  std::optional<DirectConvOf<T>> rows_;
+  std::optional<MatrixUnitConvOf<T>> unit_;
   std::optional<WinogradConvOf<T>> winograd_;
   expression::Kernel multiply_ = nullptr;  // elements of f16
 };
 
 /// In f16 where the narrow-floats pass has prepared for it and the processor can, else in f32.
-LayerCreator CreateChannelsLastConv(const OperatorSchema& schema) {
-  return [wide = WithHalves(schema, Create<ChannelsLastConv<float>>()),
-          half = Create<ChannelsLastConv<Half>>()](const LayerInit& init) {
-    return (ComputesInF16(init) ? half : wide)(init);
-  };
+LayerCreator CreateNhwcConv(const OperatorSchema& schema) {
+  return [wide = WithHalves(schema, Create<NhwcConv<float>>()), half = Create<NhwcConv<Half>>()](
+             const LayerInit& init) { return (ComputesInF16(init) ? half : wide)(init); };
 }
 
 }  // namespace
@@ -373,7 +370,7 @@ LayerCreator CreateChannelsLastConv(const OperatorSchema& schema) {
 
 OORT_LAYERS(conv2d) {
   using namespace oort;
-  OperatorSchema schema({"channels_last.Conv2d"},
+  OperatorSchema schema({"nhwc.Conv2d"},
                         "nn.Conv2d of (…, H, W, C) times a scale of each channel, plus an addend, "
                         "through an activation; reads the channels from `from` on of an image that "
                         "has more, and gives those from `to` on of one. Made by passes");
@@ -401,5 +398,5 @@ OORT_LAYERS(conv2d) {
   AddEpilogueParams(schema);
   AddPrecisionParam(schema);
   schema.Ignored("in_channels").Ignored("out_channels").Ignored("kernel_size").Ignored("bias");
-  registry.Add(schema, CreateChannelsLastConv(schema));
+  registry.Add(schema, CreateNhwcConv(schema));
 }

@@ -16,7 +16,7 @@ ChannelPart PartOf(const LayerInit& init, const char* first, const char* all, in
 
 }  // namespace
 
-ChannelsLastConvShape::ChannelsLastConvShape(const LayerInit& init)
+NhwcConvShape::NhwcConvShape(const LayerInit& init)
     : params_(init, 2, false),
       input_(init.Arg("input")),
       weight_(init.Arg("@weight")),
@@ -41,7 +41,7 @@ ChannelsLastConvShape::ChannelsLastConvShape(const LayerInit& init)
   to_ = PartOf(init, "to", "width", weight_shape_[0]);
 }
 
-Tensor ChannelsLastConvShape::WeightOf(const LayerInit& init) {
+Tensor NhwcConvShape::WeightOf(const LayerInit& init) {
   Tensor weight = ReadWeight<float>(init, "weight");
   if (!weight.defined()) {
     throw Error(ErrorCode::kInvalidModel, "expected a weight that is stored with the operator");
@@ -49,8 +49,8 @@ Tensor ChannelsLastConvShape::WeightOf(const LayerInit& init) {
   return weight;
 }
 
-ConvGeometry ChannelsLastConvShape::Geometry(const Args& args) const {
-  Shape input = ToChannelsFirst(args.shape(input_));
+ConvGeometry NhwcConvShape::Geometry(const Args& args) const {
+  Shape input = ToNchw(args.shape(input_));
   // At another rank than the traced one the channels that were cut or joined are another axis.
   if (rank_ != 0 && input.rank() != rank_) {
     throw Error(ErrorCode::kInvalidArgument, "expected an image of rank " + std::to_string(rank_) +
@@ -67,10 +67,10 @@ ConvGeometry ChannelsLastConvShape::Geometry(const Args& args) const {
   return params_.Geometry(input, weight_shape_);
 }
 
-Shape ChannelsLastConvShape::Output(const Args& args) const {
+Shape NhwcConvShape::Output(const Args& args) const {
   const ConvGeometry g = Geometry(args);
   bias_.CheckShape(args, {g.out_channels});
-  Shape output = ToChannelsLast(g.output);
+  Shape output = ToNhwc(g.output);
   epilogue_.Check(args, output);
   CheckScale(args, g);
   if (!to_.whole()) {
@@ -87,7 +87,7 @@ Shape ChannelsLastConvShape::Output(const Args& args) const {
   return output;
 }
 
-void ChannelsLastConvShape::CheckScale(const Args& args, const ConvGeometry& geometry) const {
+void NhwcConvShape::CheckScale(const Args& args, const ConvGeometry& geometry) const {
   if (!args.Has(scale_)) return;
   Shape expected = args.shape(input_);
   const int rank = expected.rank();
@@ -98,7 +98,7 @@ void ChannelsLastConvShape::CheckScale(const Args& args, const ConvGeometry& geo
                                                ", got " + args.shape(scale_).ToString());
 }
 
-void ChannelsLastConvShape::RefuseParts(const LayerInit& init) const {
+void NhwcConvShape::RefuseParts(const LayerInit& init) const {
   const bool none = from_.whole() && to_.whole() &&
                     (init.IsConstant("scale") && init.Constant("scale").IsNone()) &&
                     (init.IsConstant("into") && init.Constant("into").IsNone());

@@ -16,9 +16,9 @@ struct ChannelPart {
   int64_t offset() const { return whole() ? 0 : first; }
 };
 
-class ChannelsLastConvShape {
+class NhwcConvShape {
  public:
-  explicit ChannelsLastConvShape(const LayerInit& init);
+  explicit NhwcConvShape(const LayerInit& init);
 
   /// The weight as it stands with the operator, in f32.
   static Tensor WeightOf(const LayerInit& init);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// 3x3 convolutions of stride 1 on channels-last images by Winograd's algorithm F(m x m, 3 x 3):
+// 3x3 convolutions of stride 1 on NHWC images by Winograd's algorithm F(m x m, 3 x 3):
 // tiles of m x m pixels cost (m+2)^2 products for each pair of channels, instead of 9 m^2.
 // With a stride of 2 the even columns and rows of the window meet two taps of a filter, by F(2,2),
 // and the odd ones a single tap: a tile of 2 x 2 pixels costs (3 + 2)^2 products instead of 36.

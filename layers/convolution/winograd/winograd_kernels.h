@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Kernels of Winograd's convolution on channels-last images. In all of them the channels are the
+// Kernels of Winograd's convolution on NHWC images. In all of them the channels are the
 // lanes of the vectors, so that nothing is ever transposed.
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A few rows times one panel of columns, in registers. Only for winograd.f16.simd.cpp.
+// A few rows times one panel of columns, in registers. Only for winograd.lanes.cpp.
 // MultiplyTiles makes M of a WinogradProduct, by MultiplySome<rows>(a, lda, k, b, c, ldc, soon,
 // soon_step): c[rows][kWinogradColumns] = a[rows][k] b. `soon` may be fetched into the cache,
 // soon_step bytes for each step of k.

@@ -3,7 +3,7 @@
 // winograd_tile.h only.
 #pragma once
 
-#include "layers/convolution/direct/half_rows_neon.h"
+#include "layers/convolution/direct/f16_rows_neon.h"
 #include "layers/convolution/winograd/winograd_kernels.h"
 
 namespace oort::OORT_ISA {

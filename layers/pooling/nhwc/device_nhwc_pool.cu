@@ -17,7 +17,7 @@ struct Covered {
   int begin, count, divisor;
 };
 
-__device__ Covered Cover(const PixelPoolCall& pool, const PoolWalk& walk, int i) {
+__device__ Covered Cover(const NhwcPoolCall& pool, const PoolWalk& walk, int i) {
   if (pool.adaptive) {
     const auto begin = static_cast<int>(int64_t{i} * walk.in / walk.out);
     const auto end = static_cast<int>(((i + int64_t{1}) * walk.in + walk.out - 1) / walk.out);
@@ -41,7 +41,7 @@ __device__ float Fold(float so_far, float x) {
 /// inputs and thread 0 of these adds up what they have, in order.
 template <typename T, int count, bool max, int parts>
 __global__ void __launch_bounds__(kPoolThreads)
-    PoolKernel(const __grid_constant__ PixelPoolCall pool) {
+    PoolKernel(const __grid_constant__ NhwcPoolCall pool) {
   constexpr int kPlaces = kPoolThreads / parts;
   LaunchDependents();
   const unsigned pieces = pool.channels / count;
@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(kPoolThreads)
 }
 
 template <typename T, int count, bool max>
-void StartPool(const Stream& stream, const PixelPoolCall& call, bool overlap) {
+void StartPool(const Stream& stream, const NhwcPoolCall& call, bool overlap) {
   // Large windows of few outputs are shared by the threads of a block.
   const int64_t items = call.batch * call.height.out * call.width.out * (call.channels / count);
   const int64_t taps = call.adaptive
@@ -109,7 +109,7 @@ void StartPool(const Stream& stream, const PixelPoolCall& call, bool overlap) {
   constexpr int kParts = 8;
   const bool shared = taps >= 16 && items < 132 * 2048;
   const int64_t places = shared ? kPoolThreads / kParts : kPoolThreads;
-  ConvLaunch launch;
+  KernelLaunch launch;
   launch.kernel = shared ? reinterpret_cast<const void*>(&PoolKernel<T, count, max, kParts>)
                          : reinterpret_cast<const void*>(&PoolKernel<T, count, max, 1>);
   launch.blocks = dim3(static_cast<unsigned>((items + places - 1) / places));
@@ -119,7 +119,7 @@ void StartPool(const Stream& stream, const PixelPoolCall& call, bool overlap) {
 }
 
 template <typename T>
-void PoolAs(const Stream& stream, const PixelPoolCall& call, bool overlap) {
+void PoolAs(const Stream& stream, const NhwcPoolCall& call, bool overlap) {
   constexpr int kCount = 16 / sizeof(T);
   const bool whole = call.channels % kCount == 0 &&
                      reinterpret_cast<uintptr_t>(call.in) % 16 == 0 &&
@@ -132,7 +132,7 @@ void PoolAs(const Stream& stream, const PixelPoolCall& call, bool overlap) {
 
 }  // namespace
 
-void PoolPixels(const Stream& stream, const PixelPoolCall& call, DType dtype, bool overlap) {
+void PoolPixels(const Stream& stream, const NhwcPoolCall& call, DType dtype, bool overlap) {
   if (dtype == DType::kF32) return PoolAs<float>(stream, call, overlap);
   if (dtype == DType::kF16) return PoolAs<__half>(stream, call, overlap);
   if (dtype == DType::kBF16) return PoolAs<__nv_bfloat16>(stream, call, overlap);

@@ -15,7 +15,7 @@ struct PoolWalk {
   int in = 1, out = 1, kernel = 1, stride = 1, pad = 0, dilation = 1;
 };
 
-struct PixelPoolCall {
+struct NhwcPoolCall {
   const void* in = nullptr;
   void* out = nullptr;
   int64_t batch = 1;
@@ -27,7 +27,7 @@ struct PixelPoolCall {
   int64_t divisor = 0;      ///< of all means; 0: the number of inputs
 };
 /// `dtype` is f32, f16 or bf16. Extents are below 2^29.
-void PoolPixels(const Stream& stream, const PixelPoolCall& call, DType dtype, bool overlap = true);
+void PoolPixels(const Stream& stream, const NhwcPoolCall& call, DType dtype, bool overlap = true);
 
 /// (batch, rows, columns) to (batch, columns, padded rows), padded with zeros, perhaps of another
 /// dtype. All dtypes of one size where `from` is `to`; else among f32, f16 and bf16.

@@ -9,9 +9,9 @@ namespace {
 
 enum class PixelFold { kMean, kMax };
 
-class PixelAdaptivePool final : public PerElementLayer<1>, public TakesF16 {
+class NhwcAdaptivePool final : public PerElementLayer<1>, public TakesF16 {
  public:
-  PixelAdaptivePool(const LayerInit& init, PixelFold fold) : fold_(fold), kernels_(init.isa()) {
+  NhwcAdaptivePool(const LayerInit& init, PixelFold fold) : fold_(fold), kernels_(init.isa()) {
     if (fold == PixelFold::kMax) ThrowIfIndices(init);
   }
 
@@ -33,7 +33,7 @@ class PixelAdaptivePool final : public PerElementLayer<1>, public TakesF16 {
     const Tensor& input = args.tensor(0);
     if (output.elements() == 0) return;
     const AdaptiveGeometry geometry = AdaptedGeometry(args);
-    const ChannelsLastImage image(input.shape());
+    const NhwcImage image(input.shape());
     // One pixel for all: its channels are shared out, not its rows.
     constexpr int64_t kLine = 16, kBlock = 64;
     const int64_t each = CeilDivide(image.channels, int64_t{context.threads()});
@@ -55,7 +55,7 @@ class PixelAdaptivePool final : public PerElementLayer<1>, public TakesF16 {
 
   /// `count` channels from `channel` on of all outputs in row `row` of all images.
   template <typename T>
-  void PoolOneRow(const AdaptiveGeometry& geometry, const ChannelsLastImage& image, int64_t row,
+  void PoolOneRow(const AdaptiveGeometry& geometry, const NhwcImage& image, int64_t row,
                   int64_t channel, int64_t count, const T* in, T* out) const {
     const AdaptiveAxis &height = geometry.axes[1], &width = geometry.axes[2];
     const int64_t y = row % height.out;
@@ -82,11 +82,11 @@ class PixelAdaptivePool final : public PerElementLayer<1>, public TakesF16 {
   }
 
   PixelFold fold_;
-  const PixelPoolTables kernels_;
+  const NhwcPoolTables kernels_;
 };
 
-LayerCreator CreatePixelAdaptive(PixelFold fold) {
-  return [fold](const LayerInit& init) { return std::make_unique<PixelAdaptivePool>(init, fold); };
+LayerCreator CreateNhwcAdaptive(PixelFold fold) {
+  return [fold](const LayerInit& init) { return std::make_unique<NhwcAdaptivePool>(init, fold); };
 }
 
 }  // namespace
@@ -96,18 +96,18 @@ OORT_LAYERS(nhwc_adaptive_pool) {
   using namespace oort;
   static constexpr DTypeSet kDTypes = kF32Only | DType::kF16 | DType::kBF16;
   const OperatorSchema mean =
-      OperatorSchema({"channels_last.AdaptiveAvgPool2d"},
-                     "nn.AdaptiveAvgPool2d of (…, H, W, C). Made by the channels-last pass")
+      OperatorSchema({"nhwc.AdaptiveAvgPool2d"},
+                     "nn.AdaptiveAvgPool2d of (…, H, W, C). Made by the NHWC pass")
           .Tensor("input", kDTypes)
           .Any("output_size")
           .Dynamic();
-  registry.Add(mean, WithHalves(mean, CreatePixelAdaptive(PixelFold::kMean)));
+  registry.Add(mean, WithHalves(mean, CreateNhwcAdaptive(PixelFold::kMean)));
   const OperatorSchema max =
-      OperatorSchema({"channels_last.AdaptiveMaxPool2d"},
-                     "nn.AdaptiveMaxPool2d of (…, H, W, C). Made by the channels-last pass")
+      OperatorSchema({"nhwc.AdaptiveMaxPool2d"},
+                     "nn.AdaptiveMaxPool2d of (…, H, W, C). Made by the NHWC pass")
           .Tensor("input", kDTypes)
           .Any("output_size")
           .Dynamic()
           .Bool("return_indices", false);
-  registry.Add(max, WithHalves(max, CreatePixelAdaptive(PixelFold::kMax)));
+  registry.Add(max, WithHalves(max, CreateNhwcAdaptive(PixelFold::kMax)));
 }

@@ -7,9 +7,9 @@ namespace oort {
 namespace {
 
 /// Pools over windows of one size; the outputs of a row that no padding reaches are one call.
-class PixelPool : public Layer, public TakesF16 {
+class NhwcPool : public Layer, public TakesF16 {
  public:
-  explicit PixelPool(const LayerInit& init) : window_(init, 2), kernels_(init.isa()) {}
+  explicit NhwcPool(const LayerInit& init) : window_(init, 2), kernels_(init.isa()) {}
 
   bool takes_f16() const override { return kernels_.takes_f16(); }
 
@@ -35,14 +35,14 @@ class PixelPool : public Layer, public TakesF16 {
                     int64_t x) const = 0;
 
   WindowParams window_;
-  const PixelPoolTables kernels_;
+  const NhwcPoolTables kernels_;
 
  private:
   template <typename T>
   void ForwardAs(const Context& context, const Tensor& input, Tensor& output) const {
     if (output.elements() == 0) return;
-    const PoolGeometry geometry = window_.Geometry(ToChannelsFirst(input.shape()));
-    const ChannelsLastImage image(input.shape());
+    const PoolGeometry geometry = window_.Geometry(ToNchw(input.shape()));
+    const NhwcImage image(input.shape());
     const WindowAxis &height = geometry.window[1], &width = geometry.window[2];
     const int64_t row_work = width.out * image.channels * (height.kernel < 16 ? 9 : 64);
     context.ParallelFor(
@@ -56,7 +56,7 @@ class PixelPool : public Layer, public TakesF16 {
   }
 
   template <typename T>
-  void PoolOneRow(const PlaneWindow& window, const ChannelsLastImage& image, const T* in, int64_t y,
+  void PoolOneRow(const PlaneWindow& window, const NhwcImage& image, const T* in, int64_t y,
                   T* out) const {
     const WindowAxis &height = window[1], &width = window[2];
     const WindowAxis::Taps rows = height.At(y);
@@ -85,9 +85,9 @@ class PixelPool : public Layer, public TakesF16 {
   }
 };
 
-class PixelMaxPool final : public PixelPool {
+class NhwcMaxPool final : public NhwcPool {
  public:
-  explicit PixelMaxPool(const LayerInit& init) : PixelPool(init) { ThrowIfIndices(init); }
+  explicit NhwcMaxPool(const LayerInit& init) : NhwcPool(init) { ThrowIfIndices(init); }
 
  protected:
   void Fold(const PlaneWindow&, const PixelWindowsOf<float>& windows, int64_t,
@@ -100,9 +100,9 @@ class PixelMaxPool final : public PixelPool {
   }
 };
 
-class PixelAvgPool final : public PixelPool {
+class NhwcAvgPool final : public NhwcPool {
  public:
-  explicit PixelAvgPool(const LayerInit& init) : PixelPool(init), divisor_(init) {
+  explicit NhwcAvgPool(const LayerInit& init) : NhwcPool(init), divisor_(init) {
     window_.KernelElements();  // the divisor must be representable
   }
 
@@ -139,17 +139,17 @@ OORT_LAYERS(nhwc_pool) {
         .Nullable()
         .Ints("padding", 2, Value(0));
   };
-  const OperatorSchema max = schema("channels_last.MaxPool2d",
-                                    "nn.MaxPool2d of (…, H, W, C). Made by the channels-last pass")
-                                 .Ints("dilation", 2, Value(1))
-                                 .Bool("ceil_mode", false)
-                                 .Bool("return_indices", false);
-  registry.Add(max, WithHalves(max, Create<PixelMaxPool>()));
-  const OperatorSchema mean = schema("channels_last.AvgPool2d",
-                                     "nn.AvgPool2d of (…, H, W, C). Made by the channels-last pass")
-                                  .Bool("ceil_mode", false)
-                                  .Bool("count_include_pad", true)
-                                  .Int("divisor_override")
-                                  .Nullable();
-  registry.Add(mean, WithHalves(mean, Create<PixelAvgPool>()));
+  const OperatorSchema max =
+      schema("nhwc.MaxPool2d", "nn.MaxPool2d of (…, H, W, C). Made by the NHWC pass")
+          .Ints("dilation", 2, Value(1))
+          .Bool("ceil_mode", false)
+          .Bool("return_indices", false);
+  registry.Add(max, WithHalves(max, Create<NhwcMaxPool>()));
+  const OperatorSchema mean =
+      schema("nhwc.AvgPool2d", "nn.AvgPool2d of (…, H, W, C). Made by the NHWC pass")
+          .Bool("ceil_mode", false)
+          .Bool("count_include_pad", true)
+          .Int("divisor_override")
+          .Nullable();
+  registry.Add(mean, WithHalves(mean, Create<NhwcAvgPool>()));
 }

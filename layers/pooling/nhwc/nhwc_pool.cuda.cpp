@@ -18,9 +18,9 @@ cuda::PoolWalk CudaPoolWalk(const WindowAxis& axis) {
           CudaPoolInt(axis.stride), CudaPoolInt(axis.pad), CudaPoolInt(axis.dilation)};
 }
 
-cuda::PixelPoolCall CudaPoolCall(const Args& args, Tensor& output) {
-  const ChannelsLastImage image(args.shape(0));
-  cuda::PixelPoolCall call;
+cuda::NhwcPoolCall CudaPoolCall(const Args& args, Tensor& output) {
+  const NhwcImage image(args.shape(0));
+  cuda::NhwcPoolCall call;
   call.in = args.tensor(0).raw();
   call.out = output.raw();
   call.batch = image.batch;
@@ -28,9 +28,9 @@ cuda::PixelPoolCall CudaPoolCall(const Args& args, Tensor& output) {
   return call;
 }
 
-class CudaPixelPool final : public Layer {
+class CudaNhwcPool final : public Layer {
  public:
-  CudaPixelPool(const LayerInit& init, bool max) : window_(init, 2), max_(max) {
+  CudaNhwcPool(const LayerInit& init, bool max) : window_(init, 2), max_(max) {
     if (max) {
       ThrowIfIndices(init);
     } else {
@@ -43,8 +43,8 @@ class CudaPixelPool final : public Layer {
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     Tensor& output = outputs[0].AsTensor();
     if (output.elements() == 0) return;
-    const PoolGeometry geometry = window_.Geometry(ToChannelsFirst(args.shape(0)));
-    cuda::PixelPoolCall call = CudaPoolCall(args, output);
+    const PoolGeometry geometry = window_.Geometry(ToNchw(args.shape(0)));
+    cuda::NhwcPoolCall call = CudaPoolCall(args, output);
     call.height = CudaPoolWalk(geometry.window[1]);
     call.width = CudaPoolWalk(geometry.window[2]);
     call.max = max_;
@@ -65,9 +65,9 @@ class CudaPixelPool final : public Layer {
   std::optional<PoolDivisorParams> divisor_;
 };
 
-class CudaPixelAdaptivePool final : public PerElementLayer<1> {
+class CudaNhwcAdaptivePool final : public PerElementLayer<1> {
  public:
-  CudaPixelAdaptivePool(const LayerInit& init, bool max) : max_(max) {
+  CudaNhwcAdaptivePool(const LayerInit& init, bool max) : max_(max) {
     if (max) ThrowIfIndices(init);
   }
 
@@ -77,7 +77,7 @@ class CudaPixelAdaptivePool final : public PerElementLayer<1> {
     Tensor& output = outputs[0].AsTensor();
     if (output.elements() == 0) return;
     const AdaptiveGeometry geometry = AdaptedGeometry(args);
-    cuda::PixelPoolCall call = CudaPoolCall(args, output);
+    cuda::NhwcPoolCall call = CudaPoolCall(args, output);
     call.height = {CudaPoolInt(geometry.axes[1].in), CudaPoolInt(geometry.axes[1].out)};
     call.width = {CudaPoolInt(geometry.axes[2].in), CudaPoolInt(geometry.axes[2].out)};
     call.adaptive = true;
@@ -100,10 +100,9 @@ LayerCreator CreateCudaPool(bool max) {
 OORT_CUDA_LAYERS(nhwc_pool) {
   using namespace oort;
   constexpr DeviceType kCuda = DeviceType::kCuda;
-  registry.AddDevice({"channels_last.MaxPool2d"}, kCuda, CreateCudaPool<CudaPixelPool>(true));
-  registry.AddDevice({"channels_last.AvgPool2d"}, kCuda, CreateCudaPool<CudaPixelPool>(false));
-  registry.AddDevice({"channels_last.AdaptiveMaxPool2d"}, kCuda,
-                     CreateCudaPool<CudaPixelAdaptivePool>(true));
-  registry.AddDevice({"channels_last.AdaptiveAvgPool2d"}, kCuda,
-                     CreateCudaPool<CudaPixelAdaptivePool>(false));
+  registry.AddDevice({"nhwc.MaxPool2d"}, kCuda, CreateCudaPool<CudaNhwcPool>(true));
+  registry.AddDevice({"nhwc.AvgPool2d"}, kCuda, CreateCudaPool<CudaNhwcPool>(false));
+  registry.AddDevice({"nhwc.AdaptiveMaxPool2d"}, kCuda, CreateCudaPool<CudaNhwcAdaptivePool>(true));
+  registry.AddDevice({"nhwc.AdaptiveAvgPool2d"}, kCuda,
+                     CreateCudaPool<CudaNhwcAdaptivePool>(false));
 }

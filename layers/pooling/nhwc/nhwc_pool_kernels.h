@@ -20,23 +20,23 @@ struct PixelWindowsOf {
 };
 
 template <typename T>
-struct PixelPoolKernelsOf {
+struct NhwcPoolKernelsOf {
   /// The largest of each channel under each window; -inf where there is no pixel.
   void (*max)(const PixelWindowsOf<T>& windows);
   /// The sum of each channel under each window, divided by `divisor`.
   void (*mean)(const PixelWindowsOf<T>& windows, float divisor);
 };
-OORT_DECLARE_LANES_KERNELS(PixelPoolKernels)
+OORT_DECLARE_LANES_KERNELS(NhwcPoolKernels)
 
 /// The tables of an instruction set; that for f16 is there if takes_f16().
-class PixelPoolTables {
+class NhwcPoolTables {
  public:
-  explicit PixelPoolTables(Isa isa)
-      : f32_(PixelPoolKernelsFor<float>(isa)),
-        f16_(HasF16Arithmetic(isa) ? &PixelPoolKernelsFor<Half>(isa) : nullptr) {}
+  explicit NhwcPoolTables(Isa isa)
+      : f32_(NhwcPoolKernelsFor<float>(isa)),
+        f16_(HasF16Arithmetic(isa) ? &NhwcPoolKernelsFor<Half>(isa) : nullptr) {}
   bool takes_f16() const { return f16_ != nullptr; }
   template <typename T>
-  const PixelPoolKernelsOf<T>& For() const {
+  const NhwcPoolKernelsOf<T>& For() const {
     if constexpr (std::is_same_v<T, Half>) {
       return *f16_;
     } else {
@@ -45,8 +45,8 @@ class PixelPoolTables {
   }
 
  private:
-  const PixelPoolKernelsOf<float>& f32_;
-  const PixelPoolKernelsOf<Half>* f16_;
+  const NhwcPoolKernelsOf<float>& f32_;
+  const NhwcPoolKernelsOf<Half>* f16_;
 };
 
 }  // namespace oort

@@ -11,16 +11,16 @@ namespace oort {
 
 /// Of the image that is argument 0.
 inline Tensor Pooled(const WindowParams& window, const Args& args) {
-  const Shape output = window.Geometry(ToChannelsFirst(args.shape(0))).output;
-  return Tensor::Meta(args.tensor(0).dtype(), ToChannelsLast(output));
+  const Shape output = window.Geometry(ToNchw(args.shape(0))).output;
+  return Tensor::Meta(args.tensor(0).dtype(), ToNhwc(output));
 }
 
 /// Argument 1 says to which size.
 inline AdaptiveGeometry AdaptedGeometry(const Args& args) {
-  return AdaptTo(ToChannelsFirst(args.shape(0)), args[1], 2);
+  return AdaptTo(ToNchw(args.shape(0)), args[1], 2);
 }
 inline Tensor Adapted(const Args& args) {
-  return Tensor::Meta(args.tensor(0).dtype(), ToChannelsLast(AdaptedGeometry(args).output));
+  return Tensor::Meta(args.tensor(0).dtype(), ToNhwc(AdaptedGeometry(args).output));
 }
 
 inline void ThrowIfIndices(const LayerInit& init) {

@@ -20,8 +20,8 @@ constexpr const float* kNoBias = nullptr;
 struct CoarseScratch {
   int64_t padded;  ///< rows of all panels
   size_t floats, energies, near;
-  explicit CoarseScratch(const CompactMatrix& coarse)
-      : padded(coarse.panels() * kCompactRows),
+  explicit CoarseScratch(const QuantizedMatrix& coarse)
+      : padded(coarse.panels() * kPanelRows),
         floats(static_cast<size_t>(padded) * sizeof(float)),
         energies(AlignUp(
             static_cast<size_t>(coarse.columns() / coarse.layout().group) * sizeof(float), 64)),
@@ -43,18 +43,18 @@ bool FillEnergies(const float* x, int64_t groups, int group, float* energy) {
 }
 
 /// Panels, and what fills up the last vector of them.
-int64_t SquaresStride(const CompactMatrix& coarse) {
+int64_t SquaresStride(const QuantizedMatrix& coarse) {
   return static_cast<int64_t>(AlignUp(static_cast<size_t>(coarse.panels()), 16));
 }
 
 /// Of each panel and group the square of the largest scale: (groups, stride).
-std::vector<float> LargestSquares(const CompactMatrix& coarse) {
-  const CompactLayout& layout = coarse.layout();
+std::vector<float> LargestSquares(const QuantizedMatrix& coarse) {
+  const PanelLayout& layout = coarse.layout();
   const int64_t groups = coarse.columns() / layout.group, stride = SquaresStride(coarse);
   std::vector<float> squares(static_cast<size_t>(groups * stride), 0.0f);
   for (int64_t panel = 0; panel < coarse.panels(); ++panel) {
     for (int64_t g = 0; g < groups; ++g) {
-      uint16_t scales[kCompactRows];
+      uint16_t scales[kPanelRows];
       std::memcpy(scales, coarse.panel(panel) + layout.group_at(g), sizeof(scales));
       float& most = squares[static_cast<size_t>(g * stride + panel)];
       for (const uint16_t half : scales) {
@@ -68,23 +68,22 @@ std::vector<float> LargestSquares(const CompactMatrix& coarse) {
 
 }  // namespace
 
-LikeliestRow::LikeliestRow(Isa isa, Precision precision,
-                           std::shared_ptr<const CompactMatrix> matrix)
+ArgmaxRow::ArgmaxRow(Isa isa, Precision precision, std::shared_ptr<const QuantizedMatrix> matrix)
     : multiplier_(isa, precision), sampling_(SamplingKernelsFor(isa)), matrix_(std::move(matrix)) {}
 
-void LikeliestRow::MakeCoarse(int threads) {
-  const CompactLayout& layout = matrix_->layout();
+void ArgmaxRow::MakeCoarse(int threads) {
+  const PanelLayout& layout = matrix_->layout();
   const bool takes =
-      layout.type == CompactType::kInt8 && layout.group % 32 == 0 && !layout.has_minimum;
+      layout.type == WeightType::kInt8 && layout.group % 32 == 0 && !layout.has_minimum;
   if (!takes || !multiplier_.multiplies_bytes() || matrix_->bytes() / 2 > kMostCoarseBytes) return;
-  coarse_ = CompactMatrix::Coarse(*matrix_, threads);
+  coarse_ = QuantizedMatrix::Coarse(*matrix_, threads);
   coarse_->ReadInstead(*matrix_);
   squares_ = LargestSquares(*coarse_);
 }
 
-CompactProduct LikeliestRow::ProductWith(const std::shared_ptr<const CompactMatrix>& matrix,
-                                         const float* x, int64_t rows) const {
-  CompactProduct product;
+QuantizedProduct ArgmaxRow::ProductWith(const std::shared_ptr<const QuantizedMatrix>& matrix,
+                                        const float* x, int64_t rows) const {
+  QuantizedProduct product;
   product.rows = rows;
   product.x = x;
   product.x_stride = matrix->columns();
@@ -93,7 +92,7 @@ CompactProduct LikeliestRow::ProductWith(const std::shared_ptr<const CompactMatr
   return product;
 }
 
-size_t LikeliestRow::Workspace(int64_t rows, int threads) const {
+size_t ArgmaxRow::Workspace(int64_t rows, int threads) const {
   size_t bytes = CheckedMultiply<size_t>(
       CheckedMultiply(static_cast<size_t>(rows), static_cast<size_t>(matrix_->rows())),
       sizeof(float));
@@ -107,39 +106,38 @@ size_t LikeliestRow::Workspace(int64_t rows, int threads) const {
   return std::max(bytes, CoarseScratch(*coarse_).bytes() + multiply);
 }
 
-void LikeliestRow::Find(const float* x, int64_t rows, int threads, std::byte* workspace,
-                        int32_t* found) const {
+void ArgmaxRow::Find(const float* x, int64_t rows, int threads, std::byte* workspace,
+                     int32_t* found) const {
   if (rows == 1 && coarse_ != nullptr && FindByCoarse(x, threads, workspace, found)) return;
   FindInAll(x, rows, threads, workspace, found);
 }
 
-void LikeliestRow::FindInAll(const float* x, int64_t rows, int threads, std::byte* workspace,
-                             int32_t* found) const {
-  CompactProduct product = ProductWith(matrix_, x, rows);
+void ArgmaxRow::FindInAll(const float* x, int64_t rows, int threads, std::byte* workspace,
+                          int32_t* found) const {
+  QuantizedProduct product = ProductWith(matrix_, x, rows);
   float* y = reinterpret_cast<float*>(workspace);
   const int64_t count = matrix_->rows();
   product.y = {&y, 1};
   const size_t bytes = AlignUp(static_cast<size_t>(rows * count) * sizeof(float), 64);
   multiplier_.Run(product, threads, workspace + bytes);
   for (int64_t row = 0; row < rows; ++row) {
-    found[row] = LikeliestOf(sampling_, y + row * count, count);
+    found[row] = ArgmaxOf(sampling_, y + row * count, count);
   }
 }
 
-void LikeliestRow::SpreadOf(int64_t panel, const float* energy,
-                            float (&spread)[kCompactRows]) const {
+void ArgmaxRow::SpreadOf(int64_t panel, const float* energy, float (&spread)[kPanelRows]) const {
   multiplier_.kernels().spread(
       {coarse_->layout(), coarse_->columns(), coarse_->panel(panel), energy, spread});
 }
 
-int64_t LikeliestRow::KeepNear(const NearPanels& found, int64_t count) const {
+int64_t ArgmaxRow::KeepNear(const NearPanels& found, int64_t count) const {
   int64_t kept = 0;
   for (int64_t i = 0; i < count; ++i) {
     const int32_t panel = found.near[i];
-    float spread[kCompactRows];
+    float spread[kPanelRows];
     SpreadOf(panel, found.energy, spread);
-    const float* y = found.y + int64_t{panel} * kCompactRows;
-    for (int row = 0; row < kCompactRows; ++row) {
+    const float* y = found.y + int64_t{panel} * kPanelRows;
+    for (int row = 0; row < kPanelRows; ++row) {
       const float away = found.best - y[row];
       if (!(away * away <= found.room * (found.best_spread + spread[row]))) continue;
       found.near[kept++] = panel;
@@ -149,8 +147,8 @@ int64_t LikeliestRow::KeepNear(const NearPanels& found, int64_t count) const {
   return kept;
 }
 
-bool LikeliestRow::FindByCoarse(const float* x, int threads, std::byte* workspace,
-                                int32_t* found) const {
+bool ArgmaxRow::FindByCoarse(const float* x, int threads, std::byte* workspace,
+                             int32_t* found) const {
   const CoarseScratch scratch(*coarse_);
   const int64_t count = matrix_->rows();
   float* y = reinterpret_cast<float*>(workspace);
@@ -161,16 +159,16 @@ bool LikeliestRow::FindByCoarse(const float* x, int threads, std::byte* workspac
   const int group = coarse_->layout().group;
   const int64_t groups = coarse_->columns() / group;
   if (!FillEnergies(x, groups, group, energy)) return false;
-  CompactProduct product = ProductWith(coarse_, x, 1);
+  QuantizedProduct product = ProductWith(coarse_, x, 1);
   product.y = {&y, 1};
   multiplier_.Run(product, threads, rest);
   std::fill(y + count, y + scratch.padded, kLowest);
 
-  const int32_t best = LikeliestOf(sampling_, y, count);
+  const int32_t best = ArgmaxOf(sampling_, y, count);
   if (best < 0 || !std::isfinite(y[best])) return false;
-  float spread[kCompactRows];
-  SpreadOf(best / kCompactRows, energy, spread);
-  const float best_spread = spread[best % kCompactRows];
+  float spread[kPanelRows];
+  SpreadOf(best / kPanelRows, energy, spread);
+  const float best_spread = spread[best % kPanelRows];
   if (!std::isfinite(best_spread)) return false;
   const NearPanels panels{coarse_->panels(),
                           y,
@@ -189,8 +187,8 @@ bool LikeliestRow::FindByCoarse(const float* x, int threads, std::byte* workspac
                         rest);
   *found = -1;
   float most = kLowest;
-  for (int64_t i = 0; i < open * kCompactRows; ++i) {
-    const int64_t row = int64_t{near[i / kCompactRows]} * kCompactRows + i % kCompactRows;
+  for (int64_t i = 0; i < open * kPanelRows; ++i) {
+    const int64_t row = int64_t{near[i / kPanelRows]} * kPanelRows + i % kPanelRows;
     if (row >= count || !(y[i] > most)) continue;
     most = y[i];
     *found = static_cast<int32_t>(row);

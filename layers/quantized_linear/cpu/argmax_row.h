@@ -24,15 +24,15 @@
 namespace oort {
 
 /// Thread contract: immutable once it is made; Find may run concurrently.
-class LikeliestRow {
+class ArgmaxRow {
  public:
-  LikeliestRow(Isa isa, Precision precision, std::shared_ptr<const CompactMatrix> matrix);
+  ArgmaxRow(Isa isa, Precision precision, std::shared_ptr<const QuantizedMatrix> matrix);
 
   /// Makes the coarse copy where it pays: little memory, for little is gained on large models,
   /// whose heads are a small part.
   void MakeCoarse(int threads);
-  const CompactMatrix* coarse() const { return coarse_.get(); }
-  const CompactMatrix& matrix() const { return *matrix_; }
+  const QuantizedMatrix* coarse() const { return coarse_.get(); }
+  const QuantizedMatrix& matrix() const { return *matrix_; }
 
   /// Of each row of x the index of the largest product, the lowest of equal ones; -1 where none is
   /// above -infinity.
@@ -40,20 +40,20 @@ class LikeliestRow {
   size_t Workspace(int64_t rows, int threads) const;
 
  private:
-  CompactProduct ProductWith(const std::shared_ptr<const CompactMatrix>& matrix, const float* x,
-                             int64_t rows) const;
+  QuantizedProduct ProductWith(const std::shared_ptr<const QuantizedMatrix>& matrix, const float* x,
+                               int64_t rows) const;
   void FindInAll(const float* x, int64_t rows, int threads, std::byte* workspace,
                  int32_t* found) const;
   /// Leaves those of the first `count` panels that have a row which may be the best; gives how
   /// many.
   int64_t KeepNear(const NearPanels& found, int64_t count) const;
-  void SpreadOf(int64_t panel, const float* energy, float (&spread)[kCompactRows]) const;
+  void SpreadOf(int64_t panel, const float* energy, float (&spread)[kPanelRows]) const;
   /// Gives whether the coarse products say anything: they are finite.
   bool FindByCoarse(const float* x, int threads, std::byte* workspace, int32_t* found) const;
 
-  CompactMultiplier multiplier_;
+  QuantizedMultiplier multiplier_;
   const SamplingKernels& sampling_;
-  std::shared_ptr<const CompactMatrix> matrix_, coarse_;
+  std::shared_ptr<const QuantizedMatrix> matrix_, coarse_;
   std::vector<float> squares_;  // see NearPanels
 };
 

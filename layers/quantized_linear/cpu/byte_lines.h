@@ -19,23 +19,23 @@
 namespace oort::OORT_ISA {
 
 /// The steps of one group of a panel, 64 bytes for four steps, 0 to 31 or 63.
-template <CompactType type>
+template <WeightType type>
 class JoinedLines {
  public:
-  static constexpr int kGroup = type == CompactType::kInt5 ? 32 : 16;
-  static constexpr int kBytes = kGroup * kCompactRows;  ///< as which they are put together
+  static constexpr int kGroup = type == WeightType::kInt5 ? 32 : 16;
+  static constexpr int kBytes = kGroup * kPanelRows;  ///< as which they are put together
 
   JoinedLines() = default;
   [[gnu::always_inline]] explicit JoinedLines(const std::byte* from) { Read(from); }
   /// In plain loops over 64 bytes, of which compilers make vectors.
   [[gnu::always_inline]] void Read(const std::byte* from) {
-    constexpr int kLines = type == CompactType::kInt5 ? 5 : 3;
-    constexpr uint8_t kMask = type == CompactType::kInt5 ? 31 : 63;
+    constexpr int kLines = type == WeightType::kInt5 ? 5 : 3;
+    constexpr uint8_t kMask = type == WeightType::kInt5 ? 31 : 63;
     const uint8_t* __restrict lines = reinterpret_cast<const uint8_t*>(from);
     uint8_t* __restrict to = bytes_;
     for (int i = 0; i < 64 * kLines; ++i) to[i] = lines[i] & kMask;
     to += 64 * kLines;
-    if constexpr (type == CompactType::kInt5) {
+    if constexpr (type == WeightType::kInt5) {
       Join(lines, to, [](const uint8_t* w) { return (w[0] >> 5 << 2) | w[64] >> 6; });
       Join(lines + 128, to + 64, [](const uint8_t* w) { return (w[0] >> 5 << 2) | w[64] >> 6; });
       Join(lines, to + 128, [](const uint8_t* w) {
@@ -70,11 +70,11 @@ class PlainLines {
   const std::byte* from_ = nullptr;
 };
 
-inline constexpr bool IsJoined(CompactType type) {
-  return type == CompactType::kInt5 || type == CompactType::kInt6;
+inline constexpr bool IsJoined(WeightType type) {
+  return type == WeightType::kInt5 || type == WeightType::kInt6;
 }
 /// The lines of a group, bytes of all types but that of 4 bits.
-template <CompactType type>
+template <WeightType type>
 using GroupLines = std::conditional_t<IsJoined(type), JoinedLines<type>, PlainLines>;
 
 }  // namespace oort::OORT_ISA

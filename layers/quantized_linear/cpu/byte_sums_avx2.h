@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Sums of byte products by VPMADDUBSW, eight rows of weights in a register. Only for
-// compact.dot.cpp. It adds two products in 16 bits: of weights of 8 bits the sign moves to the
-// other factor, so that 2 * 128 * 127 is the most.
+// quantized_gemv.dot.cpp. It adds two products in 16 bits: of weights of 8 bits the sign moves to
+// the other factor, so that 2 * 128 * 127 is the most.
 #pragma once
 
 #include <immintrin.h>
@@ -51,15 +51,15 @@ inline __m256i AddProducts(__m256i sum, __m256i pairs) {
   return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
 
-template <CompactType type, int piece, int rows>
+template <WeightType type, int piece, int rows>
 inline void AddPiece(const std::byte* lines, const Bytes<piece> (&bytes)[rows],
                      ByteSums (&sums)[rows]) {
-  constexpr int kLines = type == CompactType::kInt4 ? piece / 8 : piece / 4;
+  constexpr int kLines = type == WeightType::kInt4 ? piece / 8 : piece / 4;
   Unroll<kLines>([&](auto line) {
     Unroll<2>([&](auto i) {
       const __m256i w =
           _mm256_loadu_si256(reinterpret_cast<const __m256i*>(lines + 64 * line + 32 * i));
-      if constexpr (type == CompactType::kInt4) {
+      if constexpr (type == WeightType::kInt4) {
         const __m256i mask = _mm256_set1_epi8(15);
         const __m256i low = _mm256_and_si256(w, mask);
         const __m256i high = _mm256_and_si256(_mm256_srli_epi16(w, 4), mask);
@@ -70,7 +70,7 @@ inline void AddPiece(const std::byte* lines, const Bytes<piece> (&bytes)[rows],
                                _mm256_maddubs_epi16(high, bytes[r].Four(2 * line + 1)));
           sums[r].v[i] = AddProducts(sums[r].v[i], both);
         });
-      } else if constexpr (type != CompactType::kInt8) {
+      } else if constexpr (type != WeightType::kInt8) {
         Unroll<rows>([&](auto r) {
           sums[r].v[i] = AddProducts(sums[r].v[i], _mm256_maddubs_epi16(w, bytes[r].Four(line)));
         });

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Sums of byte products by SDOT, four rows of weights in a register. Only for compact.dot.cpp.
+// Sums of byte products by SDOT, four rows of weights in a register. Only for
+// quantized_gemv.dot.cpp.
 #pragma once
 
 #include <arm_neon.h>
@@ -113,15 +114,15 @@ struct Bytes {
   }
 
 /// Pieces of 16 steps.
-template <CompactType type, int rows>
+template <WeightType type, int rows>
 inline void AddShortPiece(const std::byte* lines, const Bytes<16> (&bytes)[rows],
                           ByteSums (&sums)[rows]) {
   const uint8_t* from = reinterpret_cast<const uint8_t*>(lines);
-  constexpr int kLines = type == CompactType::kInt4 ? 2 : 4;
+  constexpr int kLines = type == WeightType::kInt4 ? 2 : 4;
   Unroll<kLines>([&](auto line) {
     Unroll<4>([&](auto i) {
       const uint8x16_t w = vld1q_u8(from + 64 * line + 16 * i);
-      if constexpr (type == CompactType::kInt4) {
+      if constexpr (type == WeightType::kInt4) {
         const int8x16_t low = vreinterpretq_s8_u8(vandq_u8(w, vdupq_n_u8(15)));
         const int8x16_t high = vreinterpretq_s8_u8(vshrq_n_u8(w, 4));
         Unroll<rows>([&](auto r) {
@@ -137,13 +138,13 @@ inline void AddShortPiece(const std::byte* lines, const Bytes<16> (&bytes)[rows]
   });
 }
 
-template <CompactType type, int piece, int rows>
+template <WeightType type, int piece, int rows>
 [[gnu::always_inline]] inline void AddPiece(const std::byte* lines,
                                             const Bytes<piece> (&bytes)[rows],
                                             ByteSums (&sums)[rows]) {
   if constexpr (piece == 16) {
     AddShortPiece<type, rows>(lines, bytes, sums);
-  } else if constexpr (type == CompactType::kInt4) {
+  } else if constexpr (type == WeightType::kInt4) {
     [[maybe_unused]] const auto* whole = reinterpret_cast<const std::byte(*)[256]>(lines);
     OORT_RUN_PIECE(OORT_PIECE_4)
   } else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Sums of byte products by VPDPBUSD, all 16 rows of weights in a register. Only for
-// compact.dot.cpp. Its first factor is unsigned, so weights of 8 bits are moved by 128.
+// quantized_gemv.dot.cpp. Its first factor is unsigned, so weights of 8 bits are moved by 128.
 #pragma once
 
 #include <immintrin.h>
@@ -41,13 +41,13 @@ struct Bytes {
   }
 };
 
-template <CompactType type, int piece, int rows>
+template <WeightType type, int piece, int rows>
 inline void AddPiece(const std::byte* lines, const Bytes<piece> (&bytes)[rows],
                      ByteSums (&sums)[rows]) {
-  constexpr int kLines = type == CompactType::kInt4 ? piece / 8 : piece / 4;
+  constexpr int kLines = type == WeightType::kInt4 ? piece / 8 : piece / 4;
   Unroll<kLines>([&](auto line) {
     const __m512i w = _mm512_loadu_si512(lines + 64 * line);
-    if constexpr (type == CompactType::kInt4) {
+    if constexpr (type == WeightType::kInt4) {
       const __m512i mask = _mm512_set1_epi8(15);
       const __m512i low = _mm512_and_si512(w, mask);
       const __m512i high = _mm512_and_si512(_mm512_srli_epi16(w, 4), mask);
@@ -56,7 +56,7 @@ inline void AddPiece(const std::byte* lines, const Bytes<piece> (&bytes)[rows],
         sums[r].v = _mm512_dpbusd_epi32(sums[r].v, high, bytes[r].Four(2 * line + 1));
       });
     } else {
-      const int8_t sign = type == CompactType::kInt8 ? -128 : 0;
+      const int8_t sign = type == WeightType::kInt8 ? -128 : 0;
       const __m512i moved = _mm512_xor_si512(w, _mm512_set1_epi8(sign));
       Unroll<rows>(
           [&](auto r) { sums[r].v = _mm512_dpbusd_epi32(sums[r].v, moved, bytes[r].Four(line)); });

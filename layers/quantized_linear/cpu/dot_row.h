@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the kernels of one row (dot_row_*.h) take. Only for compact.dot.cpp.
+// What the kernels of one row (dot_row_*.h) take. Only for quantized_gemv.dot.cpp.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 // One row of bytes times a panel of 4 or 8 bits in groups of 32 with f16 scales: what a language
 // model does all day. In assembly, so that the floating-point work of one group stands between the
 // byte products of the next, which the processor alone does not look far enough ahead for. The sums
-// are those of DotRows, bit by bit. Only for compact.dot.cpp.
+// are those of DotRows, bit by bit. Only for quantized_gemv.dot.cpp.
 #pragma once
 
 #include <arm_neon.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // One row of bytes times panels of 4 to 8 bits: what a language model does all day. The sums are
-// those of DotRows, bit by bit. Only for compact.dot.cpp.
+// those of DotRows, bit by bit. Only for quantized_gemv.dot.cpp.
 #pragma once
 
 #include <immintrin.h>
@@ -51,7 +51,7 @@ template <bool minimums_, ScaleType scales_>
 struct NibbleGroups {
   static constexpr bool minimums = minimums_;
   static constexpr ScaleType scales = scales_;
-  static constexpr int kHead = kCompactRows * RowScales<scales>::kBytes * (minimums ? 2 : 1);
+  static constexpr int kHead = kPanelRows * RowScales<scales>::kBytes * (minimums ? 2 : 1);
   static constexpr int kBytes = kHead + 256;
 
   /// sums[panel] = start + the products of 32 bytes of x with the lines of a group of each panel.
@@ -120,14 +120,14 @@ struct ByteGroups {
 };
 
 /// Groups of 5 bits in pieces of 32, or of 6 bits in pieces of 16.
-template <CompactType type, bool minimums_, ScaleType scales_>
+template <WeightType type, bool minimums_, ScaleType scales_>
 struct JoinedGroups {
   static constexpr bool minimums = minimums_;
   static constexpr ScaleType scales = scales_;
-  static constexpr bool kFive = type == CompactType::kInt5;
+  static constexpr bool kFive = type == WeightType::kInt5;
   static constexpr int kGroup = kFive ? 32 : 16, kFours = kGroup / 4;
-  static constexpr int kHead = kCompactRows * RowScales<scales>::kBytes * (minimums ? 2 : 1);
-  static constexpr int kBytes = kHead + kGroup * kCompactRows * (kFive ? 5 : 6) / 8;
+  static constexpr int kHead = kPanelRows * RowScales<scales>::kBytes * (minimums ? 2 : 1);
+  static constexpr int kBytes = kHead + kGroup * kPanelRows * (kFive ? 5 : 6) / 8;
 
   /// (bits >> shift & mask) | rest
   template <int shift>
@@ -216,8 +216,8 @@ void DotSidePanels(const DotRowX& x, int zero, const SidePanels& side, float* y)
 
 /// All panels of `dot` times its row `row`.
 template <typename Groups>
-void DotPanelsOfRow(const CompactDot& dot, const DotRowX& x, int row) {
-  const CompactLayout& layout = dot.layout;
+void DotPanelsOfRow(const QuantizedDot& dot, const DotRowX& x, int row) {
+  const PanelLayout& layout = dot.layout;
   const int64_t bytes = layout.panel_bytes(dot.k);
   const std::byte* panel = dot.panel;
   float* y = dot.y + row * dot.y_stride;
@@ -238,7 +238,7 @@ void DotPanelsOfRow(const CompactDot& dot, const DotRowX& x, int row) {
     }
     left -= some;
     panel += some * bytes;
-    y += some * kCompactRows;
+    y += some * kPanelRows;
   }
 }
 

@@ -15,7 +15,7 @@ struct RowScales {
 
   RowScales() = default;
   RowScales(const std::byte* steps, int first_row) : first(first_row) {
-    const auto step = [&](int which) { return LoadHalf(steps + which * 2 * kCompactRows, first); };
+    const auto step = [&](int which) { return LoadHalf(steps + which * 2 * kPanelRows, first); };
     if constexpr (kCounts) scale_step = step(0) * Vec(1.0f / 256);
     if constexpr (type == ScaleType::kByte) {
       minimum_step = step(1) * Vec(1.0f / 256);
@@ -29,7 +29,7 @@ struct RowScales {
     if constexpr (type == ScaleType::kSignedByte) return LoadSignedByte(group, first) * scale_step;
   }
   [[gnu::always_inline]] Vec Minimum(const std::byte* group) const {
-    const std::byte* from = group + kBytes * kCompactRows;
+    const std::byte* from = group + kBytes * kPanelRows;
     if constexpr (type == ScaleType::kF32) return LoadFloat(from, first);
     if constexpr (type == ScaleType::kF16) return LoadHalf(from, first);
     if constexpr (type == ScaleType::kByte) {
@@ -61,7 +61,7 @@ template <typename Body>
 /// Where group `index` of a panel is.
 struct GroupPlace {
   const std::byte *steps, *head, *lines;
-  GroupPlace(const CompactLayout& layout, const std::byte* panel, int64_t index)
+  GroupPlace(const PanelLayout& layout, const std::byte* panel, int64_t index)
       : steps(panel + layout.steps_at(index)),
         head(panel + layout.group_at(index)),
         lines(head + layout.head_bytes()) {}
@@ -70,7 +70,7 @@ struct GroupPlace {
 /// The numbers of a group, for Vec::kWidth rows: minimums are 0 where there are none.
 struct GroupNumbers {
   Vec scale, minimum;
-  GroupNumbers(const CompactLayout& layout, const GroupPlace& group, int first) {
+  GroupNumbers(const PanelLayout& layout, const GroupPlace& group, int first) {
     WithScales(layout.scales, [&](auto tag) {
       const RowScales<decltype(tag)::kType> rows(group.steps, first);
       scale = rows.Scale(group.head);

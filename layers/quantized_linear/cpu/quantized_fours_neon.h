@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Panels of compact weights as bf16 in groups of four steps, the order that BFMMLA takes them in.
+// Panels of quantized weights as bf16 in groups of four steps, the order that BFMMLA takes them in.
 // A register of a panel's line holds four steps of four rows: widened, they are in that order.
-// Only for compact_unpack.simd.cpp.
+// Only for quantized_unpack.simd.cpp.
 #pragma once
 
 #include <arm_neon.h>
@@ -35,11 +35,11 @@ struct FourNumbers {
 
 /// Numbers q in bytes, four rows of four steps, in bf16. Of 4 bits a byte in the third place under
 /// 0x43 is the float 128 + q; of 8 bits one in the lowest place under 0x4b is 2^23 + q.
-template <CompactType type>
+template <WeightType type>
 inline void StoreFour(uint8x16_t q, const FourNumbers& numbers, uint16_t* to) {
   const float32x4_t factor = numbers.factor;
   float32x4_t rows[4];
-  if constexpr (type == CompactType::kInt4) {
+  if constexpr (type == WeightType::kInt4) {
     const uint8x16_t top = vdupq_n_u8(0x43);
     const uint16x8_t low = vreinterpretq_u16_u8(vzip1q_u8(q, top));
     const uint16x8_t high = vreinterpretq_u16_u8(vzip2q_u8(q, top)), zero = vdupq_n_u16(0);
@@ -58,7 +58,7 @@ inline void StoreFour(uint8x16_t q, const FourNumbers& numbers, uint16_t* to) {
     rows[3] = vreinterpretq_f32_u16(vzip2q_u16(high, top));
     Unroll<4>([&](auto r) { rows[r] = vsubq_f32(rows[r], offset); });
   }
-  if (type == CompactType::kInt4 || numbers.minimum) {
+  if (type == WeightType::kInt4 || numbers.minimum) {
     Unroll<4>(
         [&](auto r) { rows[r] = vfmaq_laneq_f32(numbers.starts.Load(r), rows[r], factor, r); });
   } else {
@@ -69,10 +69,10 @@ inline void StoreFour(uint8x16_t q, const FourNumbers& numbers, uint16_t* to) {
 }
 
 /// Some steps of a group of four rows, of which the lines hold 16 bytes each.
-template <CompactType type>
+template <WeightType type>
 inline void UnpackFourRows(const uint8_t* lines, int64_t steps, const FourNumbers& numbers,
                            uint16_t* to, int64_t step) {
-  if constexpr (type == CompactType::kInt4) {
+  if constexpr (type == WeightType::kInt4) {
     for (int64_t k = 0; k < steps; k += 8, lines += 64, to += 2 * step) {
       const uint8x16_t both = vld1q_u8(lines);
       StoreFour<type>(vandq_u8(both, vdupq_n_u8(15)), numbers, to);
@@ -80,18 +80,18 @@ inline void UnpackFourRows(const uint8_t* lines, int64_t steps, const FourNumber
     }
   } else {
     // A sign is turned to what counts from 0 on.
-    const uint8x16_t turn = vdupq_n_u8(type == CompactType::kInt8 ? 0x80 : 0);
+    const uint8x16_t turn = vdupq_n_u8(type == WeightType::kInt8 ? 0x80 : 0);
     for (int64_t k = 0; k < steps; k += 4, lines += 64, to += step) {
       StoreFour<type>(veorq_u8(vld1q_u8(lines), turn), numbers, to);
     }
   }
 }
 
-template <CompactType type>
-void UnpackFoursQuantized(const CompactLayout& layout, const std::byte* panel, int64_t k0,
-                          int64_t k1, const Bf16Target& to) {
-  constexpr int kSteps = type == CompactType::kInt4 ? 8 : 4;
-  const float zero = static_cast<float>(layout.zero + (type == CompactType::kInt8 ? 128 : 0));
+template <WeightType type>
+void UnpackFoursQuantized(const PanelLayout& layout, const std::byte* panel, int64_t k0, int64_t k1,
+                          const Bf16Target& to) {
+  constexpr int kSteps = type == WeightType::kInt4 ? 8 : 4;
+  const float zero = static_cast<float>(layout.zero + (type == WeightType::kInt8 ? 128 : 0));
   ForGroups(layout, k0, k1, [&](int64_t index, int64_t begin, int64_t end) {
     const GroupPlace group(layout, panel, index);
     const GroupLines<type> lines(group.lines);
@@ -100,7 +100,7 @@ void UnpackFoursQuantized(const CompactLayout& layout, const std::byte* panel, i
     Unroll<4>([&](auto i) {
       const GroupNumbers of(layout, group, 4 * i);
       Vec start = of.minimum;
-      if constexpr (type == CompactType::kInt4) start = Fnma(of.scale, Vec(128 + zero), start);
+      if constexpr (type == WeightType::kInt4) start = Fnma(of.scale, Vec(128 + zero), start);
       const FourNumbers numbers{of.scale.v, FourStarts(start.v), layout.has_minimum, zero};
       UnpackFourRows<type>(from + 16 * i, end - begin, numbers, to.blocks[i] + first, to.step);
     });
@@ -108,19 +108,19 @@ void UnpackFoursQuantized(const CompactLayout& layout, const std::byte* panel, i
 }
 
 /// Eight rows of one step as bf16.
-template <CompactType type>
+template <WeightType type>
 inline uint16x8_t EightRows(const std::byte* step, int first) {
-  if constexpr (type == CompactType::kBf16) {
+  if constexpr (type == WeightType::kBf16) {
     return vreinterpretq_u16_u8(vld1q_u8(reinterpret_cast<const uint8_t*>(step) + 2 * first));
   } else {
-    constexpr auto kLoad = type == CompactType::kF16 ? &LoadHalf : &LoadFloat;
+    constexpr auto kLoad = type == WeightType::kF16 ? &LoadHalf : &LoadFloat;
     return ToBf16(kLoad(step, first).v, kLoad(step, first + 4).v);
   }
 }
 
-template <CompactType type>
+template <WeightType type>
 void UnpackFoursFloat(const std::byte* panel, int64_t k0, int64_t k1, const Bf16Target& to) {
-  constexpr int64_t kBytes = kCompactRows * (type == CompactType::kF32 ? 4 : 2);
+  constexpr int64_t kBytes = kPanelRows * (type == WeightType::kF32 ? 4 : 2);
   for (int64_t k = k0; k < k1; k += 4) {
     const int64_t at = (k - k0) / 4 * to.step;
     Unroll<2>([&](auto half) {
@@ -138,20 +138,20 @@ void UnpackFoursFloat(const std::byte* panel, int64_t k0, int64_t k1, const Bf16
   }
 }
 
-inline void UnpackFours(const CompactLayout& layout, const std::byte* panel, int64_t k0, int64_t k1,
+inline void UnpackFours(const PanelLayout& layout, const std::byte* panel, int64_t k0, int64_t k1,
                         const Bf16Target& to) {
   switch (layout.type) {
-    case CompactType::kF32: return UnpackFoursFloat<CompactType::kF32>(panel, k0, k1, to);
-    case CompactType::kF16: return UnpackFoursFloat<CompactType::kF16>(panel, k0, k1, to);
-    case CompactType::kBf16: return UnpackFoursFloat<CompactType::kBf16>(panel, k0, k1, to);
-    case CompactType::kInt8:
-      return UnpackFoursQuantized<CompactType::kInt8>(layout, panel, k0, k1, to);
-    case CompactType::kInt6:
-      return UnpackFoursQuantized<CompactType::kInt6>(layout, panel, k0, k1, to);
-    case CompactType::kInt5:
-      return UnpackFoursQuantized<CompactType::kInt5>(layout, panel, k0, k1, to);
-    case CompactType::kInt4:
-      return UnpackFoursQuantized<CompactType::kInt4>(layout, panel, k0, k1, to);
+    case WeightType::kF32: return UnpackFoursFloat<WeightType::kF32>(panel, k0, k1, to);
+    case WeightType::kF16: return UnpackFoursFloat<WeightType::kF16>(panel, k0, k1, to);
+    case WeightType::kBf16: return UnpackFoursFloat<WeightType::kBf16>(panel, k0, k1, to);
+    case WeightType::kInt8:
+      return UnpackFoursQuantized<WeightType::kInt8>(layout, panel, k0, k1, to);
+    case WeightType::kInt6:
+      return UnpackFoursQuantized<WeightType::kInt6>(layout, panel, k0, k1, to);
+    case WeightType::kInt5:
+      return UnpackFoursQuantized<WeightType::kInt5>(layout, panel, k0, k1, to);
+    case WeightType::kInt4:
+      return UnpackFoursQuantized<WeightType::kInt4>(layout, panel, k0, k1, to);
   }
 }
 

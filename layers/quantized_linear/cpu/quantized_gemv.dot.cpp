@@ -8,8 +8,8 @@
 
 #if defined(OORT_UNIT_neon_dot)
 #include "layers/quantized_linear/cpu/byte_sums_neon.h"
+#include "layers/quantized_linear/cpu/dot_row_low_bits_neon.h"
 #include "layers/quantized_linear/cpu/dot_row_neon.h"
-#include "layers/quantized_linear/cpu/dot_row_tight_neon.h"
 #elif defined(OORT_UNIT_avx512_vnni)
 #include "layers/quantized_linear/cpu/byte_sums_vnni.h"
 #include "layers/quantized_linear/cpu/dot_row_vnni.h"
@@ -28,16 +28,16 @@ namespace {
 //   AddPiece<type, piece, rows>(lines, bytes, sums)  which multiplies the lines of a piece
 //   kOffset8                   what AddPiece adds to each weight of 8 bits, but not of 5 and 6,
 //                              which have no sign
-constexpr int kFloats = kCompactRows / Vec::kWidth;
+constexpr int kFloats = kPanelRows / Vec::kWidth;
 
 template <int rows>
 using Totals = Vec[rows][kFloats];
 
 /// What a row's products come to does not depend on `rows`: all variants do the same sums in the
 /// same order.
-template <CompactType type_, int piece_, int rows_, bool minimums_, ScaleType scales_, bool single_>
+template <WeightType type_, int piece_, int rows_, bool minimums_, ScaleType scales_, bool single_>
 struct DotVariant {
-  static constexpr CompactType type = type_;
+  static constexpr WeightType type = type_;
   static constexpr int piece = piece_, rows = rows_;
   static constexpr bool minimums = minimums_;
   static constexpr ScaleType scales = scales_;
@@ -45,11 +45,11 @@ struct DotVariant {
   /// Whether sums begin at something else than 0. Groups with minimums have no zero of their own,
   /// unless they were rounded.
   static constexpr bool moved =
-      type == CompactType::kInt8 ? kOffset8 != 0 : !minimums || scales == ScaleType::kByte;
-  static constexpr int kPieceBytes = (type == CompactType::kInt4 ? piece / 8 : piece / 4) * 64;
-  static constexpr int kHeadBytes = kCompactRows * RowScales<scales>::kBytes * (minimums ? 2 : 1);
+      type == WeightType::kInt8 ? kOffset8 != 0 : !minimums || scales == ScaleType::kByte;
+  static constexpr int kPieceBytes = (type == WeightType::kInt4 ? piece / 8 : piece / 4) * 64;
+  static constexpr int kHeadBytes = kPanelRows * RowScales<scales>::kBytes * (minimums ? 2 : 1);
   /// Whether all of x has two bytes.
-  static constexpr bool fine = type == CompactType::kInt8;
+  static constexpr bool fine = type == WeightType::kInt8;
   static const ByteNumbers& NumbersOf(const ByteRows& x) {
     return fine ? x.of_8_bits : x.of_4_bits;
   }
@@ -57,13 +57,14 @@ struct DotVariant {
 
 /// How far before its use a panel is asked for from memory, at least. Weights of 8 bits are read
 /// faster.
-template <CompactType type>
-constexpr int64_t kAheadBytes = type == CompactType::kInt8 ? 19456 : 10240;
+template <WeightType type>
+constexpr int64_t kAheadBytes = type == WeightType::kInt8 ? 19456 : 10240;
 
 /// partial += the products of one piece, times the scales of x.
 template <typename V>
-[[gnu::always_inline]] inline void AddScaled(const CompactDot& dot, int first, int zero, int64_t p,
-                                             const std::byte* lines, Totals<V::rows>& partial) {
+[[gnu::always_inline]] inline void AddScaled(const QuantizedDot& dot, int first, int zero,
+                                             int64_t p, const std::byte* lines,
+                                             Totals<V::rows>& partial) {
   const ByteNumbers& numbers = V::NumbersOf(dot.x);
   const auto at = [&](int r) { return (first + r) * dot.x.piece_stride + p; };
   const auto is_fine = [&](int r) { return V::fine || dot.x.is_fine[at(r)] != 0; };
@@ -114,15 +115,15 @@ template <typename V>
     (V::scales == ScaleType::kF16 || (kByteScalesByHand && V::scales == ScaleType::kByte));
 
 #if defined(OORT_UNIT_neon_dot)
-/// Whether it is for DotRowTight, where groups are one piece.
+/// Whether it is for DotRowLowBits, where groups are one piece.
 template <typename V>
-inline constexpr bool kTight = V::rows == 1 && V::type != CompactType::kInt8 &&
+inline constexpr bool kTight = V::rows == 1 && V::type != WeightType::kInt8 &&
                                (IsJoined(V::type) || RowScales<V::scales>::kCounts);
 #endif
 
 #if defined(OORT_UNIT_neon_dot) || defined(OORT_UNIT_avx512_vnni)
 template <typename V>
-DotRowX RowOf(const CompactDot& dot, int row) {
+DotRowX RowOf(const QuantizedDot& dot, int row) {
   const int64_t at = row * dot.x.piece_stride, bytes_at = row * dot.x.q_stride;
   const ByteNumbers& of = V::NumbersOf(dot.x);
   return {dot.k / dot.layout.group,
@@ -138,9 +139,9 @@ DotRowX RowOf(const CompactDot& dot, int row) {
 /// Groups of one panel for some rows. `total` is where sums are kept: registers for one or two
 /// rows, y itself for more.
 template <typename V>
-void DotRows(const CompactDot& dot, int first, const std::byte* ahead) {
+void DotRows(const QuantizedDot& dot, int first, const std::byte* ahead) {
   constexpr bool kInMemory = V::rows > 2;
-  const CompactLayout& layout = dot.layout;
+  const PanelLayout& layout = dot.layout;
   const int64_t groups = dot.k / layout.group;
 #if defined(OORT_UNIT_neon_dot)
   if constexpr (kByHand<V>) {
@@ -155,13 +156,13 @@ void DotRows(const CompactDot& dot, int first, const std::byte* ahead) {
   }
   if constexpr (kTight<V>) {
     if (layout.group == V::piece) {
-      return DotRowTight<V::type, V::minimums, V::scales, V::piece>(
+      return DotRowLowBits<V::type, V::minimums, V::scales, V::piece>(
           RowOf<V>(dot, first), layout, dot.panel, ahead, dot.y + first * dot.y_stride);
     }
   }
 #endif
   const int pieces = V::single ? 1 : layout.group / V::piece;
-  const int zero = layout.zero + (V::type == CompactType::kInt8 ? kOffset8 : 0);
+  const int zero = layout.zero + (V::type == WeightType::kInt8 ? kOffset8 : 0);
   const std::byte* data = dot.panel;
   RowScales<V::scales> scales[kFloats];
   const auto start_span = [&] {
@@ -228,7 +229,7 @@ void DotRows(const CompactDot& dot, int first, const std::byte* ahead) {
 #if defined(OORT_UNIT_avx512_vnni)
 /// One row, where that was written by hand; gives whether it was.
 template <typename V>
-bool DotOneRow(const CompactDot& dot, int row) {
+bool DotOneRow(const QuantizedDot& dot, int row) {
   if constexpr (IsJoined(V::type)) {
     using Groups = JoinedGroups<V::type, V::minimums, V::scales>;
     DotPanelsOfRow<Groups>(dot, RowOf<V>(dot, row), row);
@@ -241,19 +242,19 @@ bool DotOneRow(const CompactDot& dot, int row) {
 }
 #endif
 
-template <CompactType type, int piece, bool minimums, ScaleType scales, bool single>
-void DotAllRows(const CompactDot& all) {
+template <WeightType type, int piece, bool minimums, ScaleType scales, bool single>
+void DotAllRows(const QuantizedDot& all) {
   int rows = all.rows;
 #if defined(OORT_UNIT_avx512_vnni)
   using One = DotVariant<type, piece, 1, minimums, scales, single>;
   if (rows % 2 != 0 && DotOneRow<One>(all, rows - 1)) --rows;
 #endif
   if (rows == 0) return;  // without a copy, which would wait for what was written just now
-  CompactDot dot = all;
+  QuantizedDot dot = all;
   dot.rows = rows;
   const int64_t bytes = dot.layout.panel_bytes(dot.k);
   const int64_t distance = bytes == 0 ? 0 : (kAheadBytes<type> / bytes + 1) * bytes;
-  for (int64_t p = 0; p < dot.panels; ++p, dot.panel += bytes, dot.y += kCompactRows) {
+  for (int64_t p = 0; p < dot.panels; ++p, dot.panel += bytes, dot.y += kPanelRows) {
     const std::byte* ahead = AheadOf(dot, distance);
     int row = 0;
     if constexpr (kMostRows > 2) {
@@ -269,11 +270,11 @@ void DotAllRows(const CompactDot& all) {
   }
 }
 
-template <CompactType type, bool minimums, ScaleType scales>
-void DotPieces(const CompactDot& dot) {
-  if constexpr (type == CompactType::kInt6) {
+template <WeightType type, bool minimums, ScaleType scales>
+void DotPieces(const QuantizedDot& dot) {
+  if constexpr (type == WeightType::kInt6) {
     DotAllRows<type, 16, minimums, scales, false>(dot);
-  } else if constexpr (type == CompactType::kInt5) {
+  } else if constexpr (type == WeightType::kInt5) {
     DotAllRows<type, 32, minimums, scales, true>(dot);
   } else if (dot.x.piece == 16) {
     DotAllRows<type, 16, minimums, scales, false>(dot);
@@ -284,11 +285,11 @@ void DotPieces(const CompactDot& dot) {
   }
 }
 
-template <CompactType type>
-void DotType(const CompactDot& dot) {
+template <WeightType type>
+void DotType(const QuantizedDot& dot) {
   WithScales(dot.layout.scales, [&](auto tag) {
     constexpr ScaleType kScales = decltype(tag)::kType;
-    if constexpr (!CompactExists(type, kScales)) {
+    if constexpr (!WeightTypeExists(type, kScales)) {
     } else if constexpr (kScales == ScaleType::kByte) {
       DotPieces<type, true, kScales>(dot);
     } else if constexpr (kScales == ScaleType::kSignedByte) {
@@ -301,19 +302,19 @@ void DotType(const CompactDot& dot) {
   });
 }
 
-void Dot(const CompactDot& dot) {
+void Dot(const QuantizedDot& dot) {
   switch (dot.layout.type) {
-    case CompactType::kInt4: return DotType<CompactType::kInt4>(dot);
-    case CompactType::kInt5: return DotType<CompactType::kInt5>(dot);
-    case CompactType::kInt6: return DotType<CompactType::kInt6>(dot);
-    default: return DotType<CompactType::kInt8>(dot);
+    case WeightType::kInt4: return DotType<WeightType::kInt4>(dot);
+    case WeightType::kInt5: return DotType<WeightType::kInt5>(dot);
+    case WeightType::kInt6: return DotType<WeightType::kInt6>(dot);
+    default: return DotType<WeightType::kInt8>(dot);
   }
 }
 
 }  // namespace
 
-const CompactDotKernels& CompactDotKernelsGet() {
-  static constexpr CompactDotKernels kTable = {.dot = Dot, .byte_scales = kByteScalesByHand};
+const QuantizedDotKernels& QuantizedDotKernelsGet() {
+  static constexpr QuantizedDotKernels kTable = {.dot = Dot, .byte_scales = kByteScalesByHand};
   return kTable;
 }
 

@@ -5,9 +5,9 @@
 namespace oort::OORT_ISA {
 namespace {
 
-template <CompactType type, int rows>
-void GemvQuantized(const CompactGemv& gemv) {
-  const CompactLayout& layout = gemv.layout;
+template <WeightType type, int rows>
+void GemvQuantized(const QuantizedGemv& gemv) {
+  const PanelLayout& layout = gemv.layout;
   const int64_t groups = gemv.k / layout.group;
   Lanes total[rows];
   Unroll<rows>([&](auto r) { total[r] = Lanes::Broadcast(0.0f); });
@@ -41,9 +41,9 @@ void GemvQuantized(const CompactGemv& gemv) {
   Unroll<rows>([&](auto r) { total[r].Store(gemv.y + r * gemv.y_stride); });
 }
 
-template <CompactType type, int rows>
-void GemvFloat(const CompactGemv& gemv) {
-  constexpr int64_t kBytes = kCompactRows * (type == CompactType::kF32 ? 4 : 2);
+template <WeightType type, int rows>
+void GemvFloat(const QuantizedGemv& gemv) {
+  constexpr int64_t kBytes = kPanelRows * (type == WeightType::kF32 ? 4 : 2);
   // Two sums of each, so that one step need not wait for the one before.
   Lanes even[rows], odd[rows];
   Unroll<rows>([&](auto r) { even[r] = odd[r] = Lanes::Broadcast(0.0f); });
@@ -67,8 +67,8 @@ void GemvFloat(const CompactGemv& gemv) {
 }
 
 /// Two rows at a time: the sums of more would not stay in registers.
-template <CompactType type, int rows>
-void GemvFloats(CompactGemv gemv) {
+template <WeightType type, int rows>
+void GemvFloats(QuantizedGemv gemv) {
   if constexpr (rows > 2) {
     GemvFloat<type, 2>(gemv);
     gemv.x += 2 * gemv.x_stride;
@@ -80,19 +80,19 @@ void GemvFloats(CompactGemv gemv) {
 }
 
 template <int rows>
-void GemvRows(const CompactGemv& gemv) {
+void GemvRows(const QuantizedGemv& gemv) {
   switch (gemv.layout.type) {
-    case CompactType::kF32: return GemvFloats<CompactType::kF32, rows>(gemv);
-    case CompactType::kF16: return GemvFloats<CompactType::kF16, rows>(gemv);
-    case CompactType::kBf16: return GemvFloats<CompactType::kBf16, rows>(gemv);
-    case CompactType::kInt8: return GemvQuantized<CompactType::kInt8, rows>(gemv);
-    case CompactType::kInt6: return GemvQuantized<CompactType::kInt6, rows>(gemv);
-    case CompactType::kInt5: return GemvQuantized<CompactType::kInt5, rows>(gemv);
-    case CompactType::kInt4: return GemvQuantized<CompactType::kInt4, rows>(gemv);
+    case WeightType::kF32: return GemvFloats<WeightType::kF32, rows>(gemv);
+    case WeightType::kF16: return GemvFloats<WeightType::kF16, rows>(gemv);
+    case WeightType::kBf16: return GemvFloats<WeightType::kBf16, rows>(gemv);
+    case WeightType::kInt8: return GemvQuantized<WeightType::kInt8, rows>(gemv);
+    case WeightType::kInt6: return GemvQuantized<WeightType::kInt6, rows>(gemv);
+    case WeightType::kInt5: return GemvQuantized<WeightType::kInt5, rows>(gemv);
+    case WeightType::kInt4: return GemvQuantized<WeightType::kInt4, rows>(gemv);
   }
 }
 
-void Gemv(const CompactGemv& gemv) {
+void Gemv(const QuantizedGemv& gemv) {
   switch (gemv.rows) {
     case 1: return GemvRows<1>(gemv);
     case 2: return GemvRows<2>(gemv);
@@ -119,7 +119,7 @@ inline IntVec StoreBytes(const IntVec* rounded, int vectors, int8_t* q) {
 #elif defined(OORT_ISA_avx2)
   for (int i = 0; i < vectors; i += 2, q += 16) {
     sums = sums + rounded[i] + rounded[i + 1];
-    // Packing goes on in halves of registers.
+    // Packing goes on in nibbles of registers.
     const __m256i words =
         _mm256_permute4x64_epi64(_mm256_packs_epi32(rounded[i].v, rounded[i + 1].v), 0b11011000);
     _mm_storeu_si128(
@@ -222,7 +222,7 @@ void Quantize(const float* x, int64_t count, const ByteRows& to) {
 
 /// `count` lanes of one row from column c on, or whole vectors.
 template <Activation kind, bool whole>
-[[gnu::always_inline]] inline void FinishVector(const CompactFinish& f, int r, int c, int count) {
+[[gnu::always_inline]] inline void FinishVector(const QuantizedFinish& f, int r, int c, int count) {
   const auto load = [&](const float* p) __attribute__((always_inline)) {
     if constexpr (whole) {
       return Vec::Load(p + c);
@@ -248,8 +248,8 @@ template <Activation kind, bool whole>
 }
 
 template <Activation kind>
-void FinishAs(const CompactFinish& finish) {
-  const CompactFinish f = finish;  // which no store can change
+void FinishAs(const QuantizedFinish& finish) {
+  const QuantizedFinish f = finish;  // which no store can change
   for (int r = 0; r < f.rows; ++r) {
     int c = 0;
     for (; c + Vec::kWidth <= f.columns; c += Vec::kWidth) FinishVector<kind, true>(f, r, c, 0);
@@ -257,11 +257,11 @@ void FinishAs(const CompactFinish& finish) {
   }
 }
 
-void Finish(const CompactFinish& finish) {
+void Finish(const QuantizedFinish& finish) {
   WithActivation(finish.activation.kind, [&](auto tag) { FinishAs<decltype(tag)::kKind>(finish); });
 }
 
-void Spread(const CompactSpread& job) {
+void Spread(const QuantizedSpread& job) {
   const int64_t groups = job.k / job.layout.group;
   Lanes sums = Lanes::Broadcast(0.0f);
   for (int64_t g = 0; g < groups; ++g) {
@@ -285,7 +285,7 @@ int64_t FindNear(const NearPanels& job) {
     (Vec(job.room) * (Vec(job.best_spread) + spread)).Store(room);
     const int count = job.panels - p < Vec::kWidth ? static_cast<int>(job.panels - p) : Vec::kWidth;
     for (int i = 0; i < count; ++i) {
-      const Lanes y = Lanes::Load(job.y + (p + i) * kCompactRows);
+      const Lanes y = Lanes::Load(job.y + (p + i) * kPanelRows);
       Vec most = y.v[0];
       Unroll<kVectors - 1>([&](auto j) { most = FastMax(most, y.v[j + 1]); });
       const float away = job.best - ReduceMax(most);
@@ -298,8 +298,8 @@ int64_t FindNear(const NearPanels& job) {
 }  // namespace
 }  // namespace oort::OORT_ISA
 
-OORT_DEFINE_KERNELS(CompactKernels, {.gemv = OORT_ISA::Gemv,
-                                     .quantize = OORT_ISA::Quantize,
-                                     .finish = OORT_ISA::Finish,
-                                     .spread = OORT_ISA::Spread,
-                                     .find_near = OORT_ISA::FindNear})
+OORT_DEFINE_KERNELS(QuantizedKernels, {.gemv = OORT_ISA::Gemv,
+                                       .quantize = OORT_ISA::Quantize,
+                                       .finish = OORT_ISA::Finish,
+                                       .spread = OORT_ISA::Spread,
+                                       .find_near = OORT_ISA::FindNear})

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the ways of multiplying have in common. Only for compact_*product.cpp.
+// What the ways of multiplying have in common. Only for quantized_*product.cpp.
 #pragma once
 
 #include <algorithm>
@@ -15,13 +15,13 @@ inline int64_t AlignLine(int64_t bytes) {
   return static_cast<int64_t>(AlignUp(static_cast<size_t>(bytes), 64));
 }
 
-inline bool AllQuantized(const CompactProduct& product) {
+inline bool AllQuantized(const QuantizedProduct& product) {
   return std::all_of(product.matrices.begin(), product.matrices.end(),
                      [](const auto& matrix) { return matrix->layout().quantized(); });
 }
 
-inline void FinishColumns(const CompactKernels& kernels, const CompactProduct& product,
-                          size_t result, int64_t column, int columns, CompactFinish finish) {
+inline void FinishColumns(const QuantizedKernels& kernels, const QuantizedProduct& product,
+                          size_t result, int64_t column, int columns, QuantizedFinish finish) {
   const auto at = [&](const float* p) { return p == nullptr ? nullptr : p + column; };
   finish.columns = columns;
   finish.bias = at(product.biases[result]);
@@ -37,14 +37,14 @@ inline void FinishColumns(const CompactKernels& kernels, const CompactProduct& p
   kernels.finish(finish);
 }
 
-struct CompactMultiplier::Job {
-  const CompactProduct& product;
+struct QuantizedMultiplier::Job {
+  const QuantizedProduct& product;
   int threads;
   std::byte* workspace;
   int64_t k;
   size_t results;  // 1 where gated
 
-  Job(const CompactProduct& p, int t, std::byte* w)
+  Job(const QuantizedProduct& p, int t, std::byte* w)
       : product(p),
         threads(t),
         workspace(w),
@@ -58,13 +58,13 @@ struct Stretch {
   int64_t row;
 };
 
-inline int64_t CountStretches(const CompactProduct& product, size_t results, int64_t width) {
+inline int64_t CountStretches(const QuantizedProduct& product, size_t results, int64_t width) {
   int64_t count = 0;
   for (size_t i = 0; i < results; ++i) count += CeilDivide(product.matrices[i]->rows(), width);
   return count;
 }
 
-inline Stretch StretchAt(const CompactProduct& product, int64_t width, int64_t index) {
+inline Stretch StretchAt(const QuantizedProduct& product, int64_t width, int64_t index) {
   size_t result = 0;
   for (;; ++result) {
     const int64_t here = CeilDivide(product.matrices[result]->rows(), width);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Kernels on weights of 32 to 4 bits in panels of 16 rows. See compact_matrix.h.
+// Kernels on weights of 32 to 4 bits in panels of 16 rows. See quantized_matrix.h.
 //
 // A panel holds 16 rows of the weight (16 outputs of the product). Of quantized weights it is a
 // sequence of groups along k, each of which holds
@@ -20,26 +20,26 @@
 
 namespace oort {
 
-inline constexpr int kCompactRows = 16;
+inline constexpr int kPanelRows = 16;
 
 /// What elements of a panel are.
-enum class CompactType : unsigned char { kF32, kF16, kBf16, kInt8, kInt6, kInt5, kInt4 };
+enum class WeightType : unsigned char { kF32, kF16, kBf16, kInt8, kInt6, kInt5, kInt4 };
 
 /// What scales and minimums are.
 enum class ScaleType : unsigned char { kF32, kF16, kByte, kSignedByte };
 
 /// Whether there are weights of this type with such scales.
-constexpr bool CompactExists(CompactType type, ScaleType scales) {
+constexpr bool WeightTypeExists(WeightType type, ScaleType scales) {
   switch (type) {
-    case CompactType::kInt6: return scales == ScaleType::kSignedByte;
-    case CompactType::kInt5: return scales == ScaleType::kF16 || scales == ScaleType::kByte;
-    case CompactType::kInt8: return scales != ScaleType::kByte;
+    case WeightType::kInt6: return scales == ScaleType::kSignedByte;
+    case WeightType::kInt5: return scales == ScaleType::kF16 || scales == ScaleType::kByte;
+    case WeightType::kInt8: return scales != ScaleType::kByte;
     default: return true;
   }
 }
 
-struct CompactLayout {
-  CompactType type = CompactType::kF32;
+struct PanelLayout {
+  WeightType type = WeightType::kF32;
   /// Steps of k that share scales: 16, 32, 64, …; 16 of 6 bits, 32 of 5, 1 for floating point.
   int group = 1;
   bool has_minimum = false;            ///< value = scale * q + minimum
@@ -47,7 +47,7 @@ struct CompactLayout {
   int64_t span = 1;                    ///< of bytes: groups whose scales count the same steps
   int zero = 0;                        ///< value = scale * (q - zero) + minimum
 
-  bool quantized() const { return type >= CompactType::kInt8; }
+  bool quantized() const { return type >= WeightType::kInt8; }
   bool byte_scales() const {
     return scales == ScaleType::kByte || scales == ScaleType::kSignedByte;
   }
@@ -56,25 +56,25 @@ struct CompactLayout {
   }
   /// Bytes of scales and minimums of a group.
   int64_t head_bytes() const {
-    return quantized() ? kCompactRows * scale_bytes() * (has_minimum ? 2 : 1) : 0;
+    return quantized() ? kPanelRows * scale_bytes() * (has_minimum ? 2 : 1) : 0;
   }
   /// Bytes of a group of a panel.
   int64_t group_bytes() const {
     switch (type) {
-      case CompactType::kF32: return 4 * kCompactRows;
-      case CompactType::kF16:
-      case CompactType::kBf16: return 2 * kCompactRows;
-      case CompactType::kInt8: return head_bytes() + int64_t{group} * kCompactRows;
-      case CompactType::kInt6: return head_bytes() + int64_t{group} * kCompactRows * 6 / 8;
-      case CompactType::kInt5: return head_bytes() + int64_t{group} * kCompactRows * 5 / 8;
-      case CompactType::kInt4: return head_bytes() + int64_t{group} * kCompactRows / 2;
+      case WeightType::kF32: return 4 * kPanelRows;
+      case WeightType::kF16:
+      case WeightType::kBf16: return 2 * kPanelRows;
+      case WeightType::kInt8: return head_bytes() + int64_t{group} * kPanelRows;
+      case WeightType::kInt6: return head_bytes() + int64_t{group} * kPanelRows * 6 / 8;
+      case WeightType::kInt5: return head_bytes() + int64_t{group} * kPanelRows * 5 / 8;
+      case WeightType::kInt4: return head_bytes() + int64_t{group} * kPanelRows / 2;
     }
     return 0;
   }
   /// Bytes of steps before the groups of a span.
   int64_t steps_bytes() const {
     const int64_t numbers = scales == ScaleType::kByte ? 3 : byte_scales() ? 1 : 0;
-    return numbers * static_cast<int64_t>(sizeof(uint16_t)) * kCompactRows;
+    return numbers * static_cast<int64_t>(sizeof(uint16_t)) * kPanelRows;
   }
   /// Where in a panel group `index` is, and where the steps are that its scales count.
   int64_t group_at(int64_t index) const {
@@ -91,15 +91,15 @@ struct CompactLayout {
 };
 
 /// One panel times rows of x: y[row][i], 16 each.
-struct CompactGemv {
-  CompactLayout layout;
+struct QuantizedGemv {
+  PanelLayout layout;
   int64_t k = 0;  ///< a multiple of the group
   const std::byte* panel = nullptr;
   const float* x = nullptr;
   int64_t x_stride = 0;
-  int rows = 0;  ///< at most kCompactGemvRows
+  int rows = 0;  ///< at most kGemvCallRows
   float* y = nullptr;
-  int64_t y_stride = kCompactRows;
+  int64_t y_stride = kPanelRows;
 };
 
 /// What belongs to the pieces of x as bytes.
@@ -129,11 +129,11 @@ struct ByteRows {
 
 /// What is done to the products of some panels on their way out:
 /// y = activation(z + bias + addend), or activation(z + bias) * (up + up_bias).
-struct CompactFinish {
+struct QuantizedFinish {
   int rows = 0;
   int columns = 0;
   const float* z = nullptr;
-  int64_t z_stride = kCompactRows;
+  int64_t z_stride = kPanelRows;
   const float* up = nullptr;  ///< null: not gated; its rows lie as those of z
   const float* bias = nullptr;
   const float* up_bias = nullptr;
@@ -146,8 +146,8 @@ struct CompactFinish {
 
 /// What rounding the weights of a panel may have done to their products with one row of x: for each
 /// row of the panel the sum over its groups of energy * scale^2.
-struct CompactSpread {
-  CompactLayout layout;
+struct QuantizedSpread {
+  PanelLayout layout;
   int64_t k = 0;
   const std::byte* panel = nullptr;
   const float* energy = nullptr;  ///< of x, one for each group
@@ -162,7 +162,7 @@ struct NearPanels {
   const float* squares = nullptr;  ///< (groups, stride): of a panel's largest scales
   int64_t stride = 0;              ///< panels, and what fills up the last vector
   int64_t groups = 0;
-  const float* energy = nullptr;  ///< as in CompactSpread
+  const float* energy = nullptr;  ///< as in QuantizedSpread
   float best = 0, best_spread = 0;
   float room = 0;
   int32_t* near = nullptr;  ///< gets their indices, in order
@@ -171,7 +171,7 @@ struct NearPanels {
 /// Some panels, one behind the other, times rows as Rows has them: y[row][16 * panel + i].
 template <typename Rows>
 struct PanelsTimesRows {
-  CompactLayout layout;
+  PanelLayout layout;
   int64_t k = 0;
   const std::byte* panel = nullptr;
   int64_t panels = 1;
@@ -180,9 +180,9 @@ struct PanelsTimesRows {
   Rows x;
   int rows = 0;
   float* y = nullptr;
-  int64_t y_stride = kCompactRows;
+  int64_t y_stride = kPanelRows;
 };
-using CompactDot = PanelsTimesRows<ByteRows>;
+using QuantizedDot = PanelsTimesRows<ByteRows>;
 
 /// What is asked for while dot.panel is multiplied, `distance` before its time.
 template <typename SomeDot>
@@ -194,47 +194,47 @@ const std::byte* AheadOf(const SomeDot& dot, int64_t distance) {
 }
 
 /// Rows that one call of gemv multiplies at most.
-inline constexpr int kCompactGemvRows = 4;
+inline constexpr int kGemvCallRows = 4;
 /// Products of so many rows at most are computed row by row, where the weights are: the result of a
 /// row does not depend on how many others there are.
-inline constexpr int kCompactFewRows = 12;
+inline constexpr int kMostGemvRows = 12;
 
 /// Where a panel's elements go as bf16: (k / group, row, k % group), group being 2 or 4.
 struct Bf16Target {
-  uint16_t* blocks[kCompactRows / 4] = {};  ///< four rows each, from step k0 on
-  int64_t step = 0;                         ///< elements from one k / group to the next
+  uint16_t* blocks[kPanelRows / 4] = {};  ///< four rows each, from step k0 on
+  int64_t step = 0;                       ///< elements from one k / group to the next
 };
 
-struct CompactKernels {
+struct QuantizedKernels {
   /// Exact products of f32.
-  void (*gemv)(const CompactGemv& gemv);
+  void (*gemv)(const QuantizedGemv& gemv);
   /// Rounds `count` elements, a multiple of the piece, to the first row of `to`.
   void (*quantize)(const float* x, int64_t count, const ByteRows& to);
-  void (*finish)(const CompactFinish& finish);
+  void (*finish)(const QuantizedFinish& finish);
   /// Of quantized weights.
-  void (*spread)(const CompactSpread& spread);
+  void (*spread)(const QuantizedSpread& spread);
   /// Gives the number of panels found.
   int64_t (*find_near)(const NearPanels& panels);
 };
-OORT_DECLARE_KERNELS(CompactKernels)
+OORT_DECLARE_KERNELS(QuantizedKernels)
 
-struct CompactUnpackKernels {
+struct DequantizeKernels {
   /// Steps [k0, k1) of a panel as f32, to out[(k - k0) * stride + row]; of quantized weights both
   /// are multiples of 8.
-  void (*unpack)(const CompactLayout& layout, const std::byte* panel, int64_t k0, int64_t k1,
+  void (*unpack)(const PanelLayout& layout, const std::byte* panel, int64_t k0, int64_t k1,
                  float* out, int64_t stride);
   /// The same rounded to bf16, ties away from zero, in groups of two steps: the blocks are
   /// neighbours. k0 is even; an odd k1 leaves the other half of its group zero.
-  void (*unpack_pairs)(const CompactLayout& layout, const std::byte* panel, int64_t k0, int64_t k1,
+  void (*unpack_pairs)(const PanelLayout& layout, const std::byte* panel, int64_t k0, int64_t k1,
                        const Bf16Target& to);
   /// In groups of four steps, of which k0 is a multiple. Null where no unit wants it.
-  void (*unpack_fours)(const CompactLayout& layout, const std::byte* panel, int64_t k0, int64_t k1,
+  void (*unpack_fours)(const PanelLayout& layout, const std::byte* panel, int64_t k0, int64_t k1,
                        const Bf16Target& to);
 };
-OORT_DECLARE_KERNELS(CompactUnpackKernels)
+OORT_DECLARE_KERNELS(DequantizeKernels)
 
 /// Columns that the kernels on tiles multiply at a time: two panels.
-inline constexpr int kTileColumns = 2 * kCompactRows;
+inline constexpr int kTileColumns = 2 * kPanelRows;
 
 /// Steps of k that are unpacked and multiplied at a time, at most: they are to stay in the first
 /// cache.
@@ -243,7 +243,7 @@ inline constexpr int64_t kTilePiece = 576;
 /// Steps [k0, k) of two panels of quantized weights that become 16-bit numbers: pairs of steps of
 /// kTileColumns columns, with zeros up to step `padded`. k0 is a multiple of 32.
 struct TileStretch {
-  CompactLayout layout;
+  PanelLayout layout;
   int64_t k0 = 0, k = 0, padded = 0;
   const std::byte* panels[2] = {};  ///< the second one null where there is none
   int64_t ahead = 0;  ///< bytes from here to where as much is unpacked next, which is fetched
@@ -251,7 +251,7 @@ struct TileStretch {
 };
 
 /// Rows times a piece of a stretch of columns.
-struct CompactTiles {
+struct QuantizedTiles {
   int64_t rows = 0;
   /// The first panel's first step, as `pack` left it.
   const void* a = nullptr;
@@ -278,22 +278,22 @@ struct TileRows {
 };
 
 /// Many rows times quantized weights on tiles (AMX).
-struct CompactTileKernels {
+struct QuantizedTileKernels {
   void (*begin)();  ///< by each thread before the others, and `end` after them
   void (*end)();
-  void (*multiply)(const CompactTiles& tiles);
+  void (*multiply)(const QuantizedTiles& tiles);
   /// Null where A is what the blocked product of bf16 has.
   void (*pack)(const TileRows& rows) = nullptr;
 };
 /// Of bf16, and of f16 for weights that fit it; null where the processor has none.
-const CompactTileKernels* CompactTileKernelsFor(Isa isa);
-const CompactTileKernels* CompactHalfTileKernelsFor(Isa isa);
+const QuantizedTileKernels* QuantizedTileKernelsFor(Isa isa);
+const QuantizedTileKernels* QuantizedF16TileKernelsFor(Isa isa);
 
 /// Kernels on units that sum products of bytes; null where the processor has none.
-struct CompactDotKernels {
-  void (*dot)(const CompactDot& dot);
+struct QuantizedDotKernels {
+  void (*dot)(const QuantizedDot& dot);
   bool byte_scales = false;  ///< whether it gains by scales in bytes
 };
-const CompactDotKernels* CompactDotKernelsFor(Isa isa);
+const QuantizedDotKernels* QuantizedDotKernelsFor(Isa isa);
 
 }  // namespace oort

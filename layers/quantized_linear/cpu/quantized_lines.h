@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Panels of compact weights over the vector type. Only for *.simd.cpp.
+// Panels of quantized weights over the vector type. Only for *.simd.cpp.
 #pragma once
 
 #include <cstring>
@@ -12,7 +12,7 @@
 
 namespace oort::OORT_ISA {
 
-inline constexpr int kVectors = kCompactRows / Vec::kWidth;
+inline constexpr int kVectors = kPanelRows / Vec::kWidth;
 
 /// 16 lanes: one for each row of a panel.
 struct Lanes {
@@ -35,7 +35,7 @@ struct Lanes {
 /// The numbers of a group.
 struct GroupLanes {
   Lanes scale, minimum;
-  [[gnu::always_inline]] GroupLanes(const CompactLayout& layout, const GroupPlace& group) {
+  [[gnu::always_inline]] GroupLanes(const PanelLayout& layout, const GroupPlace& group) {
     Unroll<kVectors>([&](auto i) {
       const GroupNumbers numbers(layout, group, i * Vec::kWidth);
       scale.v[i] = numbers.scale;
@@ -91,16 +91,16 @@ template <typename Step>
 
 /// Calls step(k, lanes of q) for steps [begin, end) of one group of quantized weights, both
 /// multiples of 8.
-template <CompactType type, typename Step>
+template <WeightType type, typename Step>
 [[gnu::always_inline]] inline void ForSteps(const std::byte* from, int64_t begin, int64_t end,
                                             Step step) {
-  constexpr int kSteps = type == CompactType::kInt4 ? 8 : 4;
+  constexpr int kSteps = type == WeightType::kInt4 ? 8 : 4;
   const GroupLines<type> lines(from);
   const std::byte* at = lines.data() + begin / kSteps * 64;
   for (int64_t k = begin; k < end; k += kSteps, at += 64) {
     const Line line(at);
     const auto each = [&](int j, const Lanes& q) { step(k + j, q); };
-    if constexpr (type == CompactType::kInt4) {
+    if constexpr (type == WeightType::kInt4) {
       ForNibbles(line, each);
     } else {
       ForBytes(line, each);
@@ -110,7 +110,7 @@ template <CompactType type, typename Step>
 
 /// Calls body(index, begin, end) for steps [begin, end) of each group that steps [k0, k1) touch.
 template <typename Body>
-[[gnu::always_inline]] inline void ForGroups(const CompactLayout& layout, int64_t k0, int64_t k1,
+[[gnu::always_inline]] inline void ForGroups(const PanelLayout& layout, int64_t k0, int64_t k1,
                                              Body body) {
   for (int64_t k = k0, next = 0; k < k1; k = next) {
     const int64_t index = k / layout.group, first = index * layout.group;
@@ -120,13 +120,13 @@ template <typename Body>
 }
 
 /// Elements (k, 16) of a floating-point panel.
-template <CompactType type>
+template <WeightType type>
 [[gnu::always_inline]] inline Lanes LoadStep(const std::byte* p) {
   Lanes lanes;
   Unroll<kVectors>([&](auto i) {
-    if constexpr (type == CompactType::kBf16) {
+    if constexpr (type == WeightType::kBf16) {
       lanes.v[i] = LoadBf16At(p, i * Vec::kWidth);
-    } else if constexpr (type == CompactType::kF16) {
+    } else if constexpr (type == WeightType::kF16) {
       lanes.v[i] = LoadHalf(p, i * Vec::kWidth);
     } else {
       lanes.v[i] = LoadFloat(p, i * Vec::kWidth);

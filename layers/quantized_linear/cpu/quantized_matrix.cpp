@@ -19,20 +19,20 @@ namespace {
 /// Groups that the kernels can take; other weights are unpacked to f32.
 constexpr int kGroupStep = 16;
 /// Bytes behind the panels that kernels may read.
-constexpr size_t kCompactSlack = 128;
+constexpr size_t kQuantizedSlack = 128;
 
 /// A layout for all that is stored.
-CompactLayout PlainLayout(const StoredMatrix& stored) {
-  CompactLayout layout;
+PanelLayout PlainLayout(const StoredMatrix& stored) {
+  PanelLayout layout;
   const GroupLayout groups = LayoutOf(stored);
   if (groups.bits == 0) {
-    if (stored.format == WeightFormat::kF16) layout.type = CompactType::kF16;
-    if (stored.format == WeightFormat::kBf16) layout.type = CompactType::kBf16;
+    if (stored.format == WeightFormat::kF16) layout.type = WeightType::kF16;
+    if (stored.format == WeightFormat::kBf16) layout.type = WeightType::kBf16;
     return layout;
   }
   const bool signed_nibbles = groups.bits == 4 && groups.is_signed;
   if (groups.group % kGroupStep != 0 || (signed_nibbles && groups.has_minimum)) return layout;
-  layout.type = groups.bits == 4 ? CompactType::kInt4 : CompactType::kInt8;
+  layout.type = groups.bits == 4 ? WeightType::kInt4 : WeightType::kInt8;
   layout.group = groups.group;
   layout.has_minimum = groups.has_minimum;
   layout.scales = groups.f16_scales ? ScaleType::kF16 : ScaleType::kF32;
@@ -41,32 +41,32 @@ CompactLayout PlainLayout(const StoredMatrix& stored) {
 }
 
 /// The same in the bits that are used, where there are such types.
-CompactLayout UsedBits(CompactLayout layout, const GroupLayout& groups) {
-  if (layout.type != CompactType::kInt8) return layout;
-  const CompactType type = groups.used_bits == 5   ? CompactType::kInt5
-                           : groups.used_bits == 6 ? CompactType::kInt6
-                                                   : CompactType::kInt8;
-  if (!CompactExists(type, layout.scales)) return layout;
+PanelLayout UsedBits(PanelLayout layout, const GroupLayout& groups) {
+  if (layout.type != WeightType::kInt8) return layout;
+  const WeightType type = groups.used_bits == 5   ? WeightType::kInt5
+                          : groups.used_bits == 6 ? WeightType::kInt6
+                                                  : WeightType::kInt8;
+  if (!WeightTypeExists(type, layout.scales)) return layout;
   layout.type = type;
-  if (type != CompactType::kInt8 && !layout.has_minimum) {
-    layout.zero = type == CompactType::kInt5 ? 16 : 32;
+  if (type != WeightType::kInt8 && !layout.has_minimum) {
+    layout.zero = type == WeightType::kInt5 ? 16 : 32;
   }
   return layout;
 }
 
 /// Whether a matrix differs with what scales are asked for.
-bool AsksForBytes(const StoredMatrix& stored, CompactScales scales) {
-  if (scales != CompactScales::kBytes || !PlainLayout(stored).quantized()) return false;
+bool AsksForBytes(const StoredMatrix& stored, ScaleStorage scales) {
+  if (scales != ScaleStorage::kBytes || !PlainLayout(stored).quantized()) return false;
   const GroupLayout groups = LayoutOf(stored);
   return groups.span == 0 && groups.bits == 4 && groups.has_minimum;
 }
 
 /// What a matrix may be packed to, the smallest first; the last one fits all.
-std::vector<CompactLayout> LayoutsFor(const StoredMatrix& stored, CompactScales scales) {
-  const CompactLayout plain = PlainLayout(stored);
+std::vector<PanelLayout> LayoutsFor(const StoredMatrix& stored, ScaleStorage scales) {
+  const PanelLayout plain = PlainLayout(stored);
   if (!plain.quantized()) return {plain};
   const GroupLayout groups = LayoutOf(stored);
-  CompactLayout bytes = plain;
+  PanelLayout bytes = plain;
   bytes.scales = groups.has_minimum ? ScaleType::kByte : ScaleType::kSignedByte;
   if (groups.span != 0) {
     bytes.span = groups.span / groups.group;
@@ -90,7 +90,7 @@ struct PanelRows {
       : PanelRows(stored.columns, stored.columns / LayoutOf(stored).group, LayoutOf(stored).span) {}
   /// Rows beyond the last are zeros.
   void Read(const StoredMatrix& stored, int64_t begin, int64_t end) {
-    if (end - begin < kCompactRows) {
+    if (end - begin < kPanelRows) {
       std::fill(q.begin(), q.end(), int8_t{0});
       std::fill(scale.begin(), scale.end(), 0.0f);
       std::fill(minimum.begin(), minimum.end(), 0.0f);
@@ -102,11 +102,11 @@ struct PanelRows {
     ReadSteps(stored, begin, end, scale_step.data(), minimum_step.data());
   }
   /// A bound of all weights; infinite where one is no number.
-  float Largest(const CompactLayout& layout) const {
-    const float most = layout.type == CompactType::kInt4   ? 16.0f
-                       : layout.type == CompactType::kInt5 ? 32.0f
-                       : layout.type == CompactType::kInt6 ? 64.0f
-                                                           : 256.0f;
+  float Largest(const PanelLayout& layout) const {
+    const float most = layout.type == WeightType::kInt4   ? 16.0f
+                       : layout.type == WeightType::kInt5 ? 32.0f
+                       : layout.type == WeightType::kInt6 ? 64.0f
+                                                          : 256.0f;
     float largest = 0;
     for (size_t i = 0; i < scale.size(); ++i) {
       const float bound = most * std::abs(scale[i]) + std::abs(minimum[i]);
@@ -117,10 +117,10 @@ struct PanelRows {
 
  private:
   PanelRows(int64_t columns, int64_t groups, int64_t span)
-      : q(static_cast<size_t>(columns * kCompactRows)),
-        scale(static_cast<size_t>(groups * kCompactRows)),
-        minimum(static_cast<size_t>(groups * kCompactRows)),
-        scale_step(static_cast<size_t>(span == 0 ? 0 : columns / span * kCompactRows)),
+      : q(static_cast<size_t>(columns * kPanelRows)),
+        scale(static_cast<size_t>(groups * kPanelRows)),
+        minimum(static_cast<size_t>(groups * kPanelRows)),
+        scale_step(static_cast<size_t>(span == 0 ? 0 : columns / span * kPanelRows)),
         minimum_step(scale_step.size()) {}
 };
 
@@ -130,7 +130,7 @@ void WriteHalf(float value, std::byte* to) {
 }
 
 void WriteScales(const float* from, int64_t stride, ScaleType type, std::byte* to) {
-  for (int row = 0; row < kCompactRows; ++row) {
+  for (int row = 0; row < kPanelRows; ++row) {
     const float value = from[row * stride];
     if (type == ScaleType::kByte || type == ScaleType::kSignedByte) {
       to[row] = static_cast<std::byte>(static_cast<int>(value));
@@ -169,9 +169,9 @@ bool CountSteps(float step, int64_t groups, float* numbers) {
 
 /// Turns the scales and minimums of a panel to bytes where they count the stored matrix's steps:
 /// nothing is lost. Gives whether the panel can hold the steps.
-bool TakeSteps(const CompactLayout& layout, int64_t columns, PanelRows& rows, std::byte* panel) {
+bool TakeSteps(const PanelLayout& layout, int64_t columns, PanelRows& rows, std::byte* panel) {
   const int64_t groups = layout.span, spans = columns / layout.group / groups;
-  for (int64_t i = 0; i < spans * kCompactRows; ++i) {
+  for (int64_t i = 0; i < spans * kPanelRows; ++i) {
     const int64_t row = i / spans, first = i % spans * groups;
     float* scale = rows.scale.data() + i * groups;
     float* minimum = rows.minimum.data() + i * groups;
@@ -183,8 +183,8 @@ bool TakeSteps(const CompactLayout& layout, int64_t columns, PanelRows& rows, st
     std::byte* to = panel + layout.steps_at(first) + 2 * row;
     WriteHalf(256 * step, to);
     if (!layout.has_minimum) continue;
-    WriteHalf(256 * minimum_step, to + 2 * kCompactRows);
-    WriteHalf(0, to + 4 * kCompactRows);
+    WriteHalf(256 * minimum_step, to + 2 * kPanelRows);
+    WriteHalf(0, to + 4 * kPanelRows);
   }
   return true;
 }
@@ -196,7 +196,7 @@ bool RoundScales(int64_t groups, PanelRows& rows, std::byte* panel) {
   constexpr float kMiddle = 8, kLittle = 1.0f / 16;
   double moved = 0, size = 0;
   bool fits = true;
-  for (int row = 0; row < kCompactRows; ++row) {
+  for (int row = 0; row < kPanelRows; ++row) {
     float* scale = rows.scale.data() + row * groups;
     float* minimum = rows.minimum.data() + row * groups;
     for (int64_t g = 0; g < groups; ++g) {
@@ -218,14 +218,13 @@ bool RoundScales(int64_t groups, PanelRows& rows, std::byte* panel) {
       minimum[g] = m;
     }
     WriteHalf(scales.step, panel + 2 * row);
-    WriteHalf(minimums.step, panel + 2 * (kCompactRows + row));
-    WriteHalf(minimums.start, panel + 2 * (2 * kCompactRows + row));
+    WriteHalf(minimums.step, panel + 2 * (kPanelRows + row));
+    WriteHalf(minimums.start, panel + 2 * (2 * kPanelRows + row));
   }
   return moved <= kLittle * kLittle * size;
 }
 
-bool ScalesToBytes(const CompactLayout& layout, int64_t columns, PanelRows& rows,
-                   std::byte* panel) {
+bool ScalesToBytes(const PanelLayout& layout, int64_t columns, PanelRows& rows, std::byte* panel) {
   if (!rows.scale_step.empty()) return TakeSteps(layout, columns, rows, panel);
   return RoundScales(columns / layout.group, rows, panel);
 }
@@ -234,7 +233,7 @@ bool ScalesToBytes(const CompactLayout& layout, int64_t columns, PanelRows& rows
 void WriteNibbles(const int8_t* q, int64_t stride, int group, int zero, std::byte* to) {
   const uint32_t offset = static_cast<uint32_t>(zero) * 0x01010101u;
   for (int k = 0; k < group; k += 8, to += 64) {
-    for (int row = 0; row < kCompactRows; ++row) {
+    for (int row = 0; row < kPanelRows; ++row) {
       uint32_t low, high;
       std::memcpy(&low, q + row * stride + k, 4);
       std::memcpy(&high, q + row * stride + k + 4, 4);
@@ -271,7 +270,7 @@ void JoinSix(const uint32_t (&four)[4], uint32_t (&lines)[3]) {
 template <int fours, int lines, typename Join>
 void WriteJoined(const int8_t* q, int64_t stride, int zero, Join join, std::byte* to) {
   const uint32_t zeros = 0x01010101u * static_cast<uint32_t>(zero);
-  for (int row = 0; row < kCompactRows; ++row, q += stride) {
+  for (int row = 0; row < kPanelRows; ++row, q += stride) {
     uint32_t four[fours], joined[lines];
     for (int i = 0; i < fours; ++i) four[i] = FourSteps(q + 4 * i, zeros);
     join(four, joined);
@@ -281,14 +280,13 @@ void WriteJoined(const int8_t* q, int64_t stride, int zero, Join join, std::byte
 
 void WriteBytes(const int8_t* q, int64_t stride, int group, std::byte* to) {
   for (int k = 0; k < group; k += 4, to += 64) {
-    for (int row = 0; row < kCompactRows; ++row) std::memcpy(to + 4 * row, q + row * stride + k, 4);
+    for (int row = 0; row < kPanelRows; ++row) std::memcpy(to + 4 * row, q + row * stride + k, 4);
   }
 }
 
-void WritePanel(const CompactLayout& layout, int64_t columns, const PanelRows& rows,
-                std::byte* to) {
+void WritePanel(const PanelLayout& layout, int64_t columns, const PanelRows& rows, std::byte* to) {
   const int64_t groups = columns / layout.group;
-  const int64_t scales = kCompactRows * layout.scale_bytes();
+  const int64_t scales = kPanelRows * layout.scale_bytes();
   for (int64_t g = 0; g < groups; ++g) {
     std::byte* const group = to + layout.group_at(g);
     WriteScales(rows.scale.data() + g, groups, layout.scales, group);
@@ -299,9 +297,9 @@ void WritePanel(const CompactLayout& layout, int64_t columns, const PanelRows& r
     const int zero = layout.has_minimum ? 0 : layout.zero;
     std::byte* lines = group + layout.head_bytes();
     switch (layout.type) {
-      case CompactType::kInt4: WriteNibbles(q, columns, layout.group, zero, lines); break;
-      case CompactType::kInt5: WriteJoined<8, 5>(q, columns, zero, JoinFive, lines); break;
-      case CompactType::kInt6: WriteJoined<4, 3>(q, columns, zero, JoinSix, lines); break;
+      case WeightType::kInt4: WriteNibbles(q, columns, layout.group, zero, lines); break;
+      case WeightType::kInt5: WriteJoined<8, 5>(q, columns, zero, JoinFive, lines); break;
+      case WeightType::kInt6: WriteJoined<4, 3>(q, columns, zero, JoinSix, lines); break;
       default: WriteBytes(q, columns, layout.group, lines);
     }
   }
@@ -310,23 +308,23 @@ void WritePanel(const CompactLayout& layout, int64_t columns, const PanelRows& r
 /// Element `item` bytes wide of (16, columns) rows to (columns, 16).
 template <typename T>
 void Transpose(const T* from, int64_t rows, int64_t columns, T* to) {
-  for (int64_t k = 0; k < columns; ++k, to += kCompactRows) {
-    for (int64_t row = 0; row < kCompactRows; ++row) {
+  for (int64_t k = 0; k < columns; ++k, to += kPanelRows) {
+    for (int64_t row = 0; row < kPanelRows; ++row) {
       to[row] = row < rows ? from[row * columns + k] : T{};
     }
   }
 }
 
 /// What tells a stored matrix from another for as long as it lives.
-using SharedKey = std::tuple<const std::byte*, WeightFormat, int64_t, int64_t, CompactScales>;
+using SharedKey = std::tuple<const std::byte*, WeightFormat, int64_t, int64_t, ScaleStorage>;
 struct SharedEntry {
   std::weak_ptr<Buffer> source;
-  std::weak_ptr<const CompactMatrix> packed;
+  std::weak_ptr<const QuantizedMatrix> packed;
 };
 struct SharedMatrices {
   std::mutex mutex;
   std::map<SharedKey, SharedEntry> entries;
-  std::weak_ptr<const CompactMatrix> last;
+  std::weak_ptr<const QuantizedMatrix> last;
 };
 SharedMatrices& AllShared() {
   static SharedMatrices all;
@@ -335,35 +333,35 @@ SharedMatrices& AllShared() {
 
 }  // namespace
 
-CompactMatrix::CompactMatrix(int64_t rows, int64_t columns, const CompactLayout& layout)
+QuantizedMatrix::QuantizedMatrix(int64_t rows, int64_t columns, const PanelLayout& layout)
     : rows_(rows), columns_(columns) {
   Allocate(layout);
 }
 
-void CompactMatrix::Allocate(const CompactLayout& layout) {
+void QuantizedMatrix::Allocate(const PanelLayout& layout) {
   layout_ = layout;
-  static_cast<void>(CheckedMultiply<int64_t>(columns_, 8 * kCompactRows));
+  static_cast<void>(CheckedMultiply<int64_t>(columns_, 8 * kPanelRows));
   panel_bytes_ = layout_.panel_bytes(columns_);
   const int64_t bytes = CheckedMultiply(panels(), panel_bytes_);
-  buffer_ = AllocatePages(CheckedAdd(static_cast<size_t>(bytes), kCompactSlack));
+  buffer_ = AllocatePages(CheckedAdd(static_cast<size_t>(bytes), kQuantizedSlack));
 }
 
-CompactMatrix::CompactMatrix(const StoredMatrix& stored, int threads, CompactScales scales)
+QuantizedMatrix::QuantizedMatrix(const StoredMatrix& stored, int threads, ScaleStorage scales)
     : rows_(stored.rows), columns_(stored.columns) {
   Check(stored);
-  for (const CompactLayout& layout : LayoutsFor(stored, scales)) {
+  for (const PanelLayout& layout : LayoutsFor(stored, scales)) {
     Allocate(layout);
     if (layout.quantized() && PackQuantized(stored, threads)) return;
     if (!layout.quantized()) PackFloat(stored, threads);
   }
 }
 
-int64_t CompactMatrix::panels() const { return CeilDivide(rows_, kCompactRows); }
+int64_t QuantizedMatrix::panels() const { return CeilDivide(rows_, kPanelRows); }
 
 /// Matrices whose largest weight lies between these lose less to f16 than to bf16.
 constexpr float kLeastForHalves = 1.0f / 1024, kMostForHalves = 32768;
 
-bool CompactMatrix::PackQuantized(const StoredMatrix& stored, int threads) {
+bool QuantizedMatrix::PackQuantized(const StoredMatrix& stored, int threads) {
   std::atomic<bool> fits = true;
   std::mutex mutex;
   float largest = 0;
@@ -372,8 +370,8 @@ bool CompactMatrix::PackQuantized(const StoredMatrix& stored, int threads) {
                 PanelRows read(stored);
                 float most = 0;
                 for (int64_t p = begin; p < end; ++p) {
-                  const int64_t first = p * kCompactRows;
-                  read.Read(stored, first, std::min(first + kCompactRows, rows_));
+                  const int64_t first = p * kPanelRows;
+                  read.Read(stored, first, std::min(first + kPanelRows, rows_));
                   most = std::max(most, read.Largest(layout_));
                   std::byte* to = buffer_->data() + p * panel_bytes_;
                   if (layout_.byte_scales() && !ScalesToBytes(layout_, columns_, read, to)) {
@@ -389,42 +387,42 @@ bool CompactMatrix::PackQuantized(const StoredMatrix& stored, int threads) {
   return fits;
 }
 
-void CompactMatrix::PackFloat(const StoredMatrix& stored, int threads) {
-  const bool halves = layout_.type != CompactType::kF32;
-  ParallelFor(
-      threads, panels(), GrainOf({static_cast<double>(panel_bytes_) * 8, 0}),
-      [&](int64_t begin, int64_t end) {
-        std::vector<float> values(halves ? 0 : static_cast<size_t>(kCompactRows * columns_));
-        for (int64_t p = begin; p < end; ++p) {
-          const int64_t first = p * kCompactRows, last = std::min(first + kCompactRows, rows_);
-          std::byte* to = buffer_->data() + p * panel_bytes_;
-          if (halves) {
-            Transpose(reinterpret_cast<const uint16_t*>(stored.data.raw()) + first * columns_,
-                      last - first, columns_, reinterpret_cast<uint16_t*>(to));
-          } else {
-            ReadRows(stored, first, last, values.data());
-            Transpose(values.data(), last - first, columns_, reinterpret_cast<float*>(to));
-          }
-        }
-      });
+void QuantizedMatrix::PackFloat(const StoredMatrix& stored, int threads) {
+  const bool nibbles = layout_.type != WeightType::kF32;
+  ParallelFor(threads, panels(), GrainOf({static_cast<double>(panel_bytes_) * 8, 0}),
+              [&](int64_t begin, int64_t end) {
+                std::vector<float> values(nibbles ? 0 : static_cast<size_t>(kPanelRows * columns_));
+                for (int64_t p = begin; p < end; ++p) {
+                  const int64_t first = p * kPanelRows, last = std::min(first + kPanelRows, rows_);
+                  std::byte* to = buffer_->data() + p * panel_bytes_;
+                  if (nibbles) {
+                    Transpose(
+                        reinterpret_cast<const uint16_t*>(stored.data.raw()) + first * columns_,
+                        last - first, columns_, reinterpret_cast<uint16_t*>(to));
+                  } else {
+                    ReadRows(stored, first, last, values.data());
+                    Transpose(values.data(), last - first, columns_, reinterpret_cast<float*>(to));
+                  }
+                }
+              });
 }
 
-void CompactMatrix::ReadRow(int64_t row, float* values) const {
-  const int lane = static_cast<int>(row % kCompactRows);
-  const CompactUnpackKernels& kernels = CompactUnpackKernelsFor(Isa::kScalar);
+void QuantizedMatrix::ReadRow(int64_t row, float* values) const {
+  const int lane = static_cast<int>(row % kPanelRows);
+  const DequantizeKernels& kernels = DequantizeKernelsFor(Isa::kScalar);
   constexpr int64_t kSteps = 64;
-  float steps[kSteps * kCompactRows];
+  float steps[kSteps * kPanelRows];
   for (int64_t k = 0; k < columns_; k += kSteps) {
     const int64_t end = std::min(k + kSteps, columns_);
-    kernels.unpack(layout_, panel(row / kCompactRows), k, end, steps, kCompactRows);
-    for (int64_t i = k; i < end; ++i) values[i] = steps[(i - k) * kCompactRows + lane];
+    kernels.unpack(layout_, panel(row / kPanelRows), k, end, steps, kPanelRows);
+    for (int64_t i = k; i < end; ++i) values[i] = steps[(i - k) * kPanelRows + lane];
   }
 }
 
 namespace {
 
 /// One row's part of a group of 8 bits in 4 bits.
-void CoarsenRow(const CompactLayout& fine, const std::byte* from, int row, std::byte* to) {
+void CoarsenRow(const PanelLayout& fine, const std::byte* from, int row, std::byte* to) {
   // The largest number becomes 7 whichever sign it has.
   constexpr float kMost = 7.49f;
   float scale;
@@ -447,7 +445,7 @@ void CoarsenRow(const CompactLayout& fine, const std::byte* from, int row, std::
     const float moved = static_cast<float>(at(k)) * ratio + 8.5f;
     return static_cast<unsigned>(std::min(15, static_cast<int>(moved)));
   };
-  std::byte* line = to + 2 * kCompactRows + 4 * row;
+  std::byte* line = to + 2 * kPanelRows + 4 * row;
   for (int k = 0; k < fine.group; k += 8, line += 64) {
     for (int j = 0; j < 4; ++j) line[j] = std::byte(nibble(k + j) | (nibble(k + 4 + j) << 4));
   }
@@ -455,19 +453,21 @@ void CoarsenRow(const CompactLayout& fine, const std::byte* from, int row, std::
 
 }  // namespace
 
-std::shared_ptr<const CompactMatrix> CompactMatrix::Coarse(const CompactMatrix& fine, int threads) {
-  CompactLayout layout = fine.layout_;
-  layout.type = CompactType::kInt4;
+std::shared_ptr<const QuantizedMatrix> QuantizedMatrix::Coarse(const QuantizedMatrix& fine,
+                                                               int threads) {
+  PanelLayout layout = fine.layout_;
+  layout.type = WeightType::kInt4;
   layout.scales = ScaleType::kF16;
   layout.zero = 8;
-  const std::shared_ptr<CompactMatrix> coarse(new CompactMatrix(fine.rows_, fine.columns_, layout));
+  const std::shared_ptr<QuantizedMatrix> coarse(
+      new QuantizedMatrix(fine.rows_, fine.columns_, layout));
   const int64_t groups = fine.columns_ / layout.group;
   ParallelFor(threads, fine.panels(), GrainOf({static_cast<double>(fine.panel_bytes_) * 8, 0}),
               [&](int64_t begin, int64_t end) {
                 const std::byte* from = fine.panel(begin);
                 std::byte* to = coarse->buffer_->data() + begin * coarse->panel_bytes_;
                 for (int64_t i = 0; i < (end - begin) * groups; ++i) {
-                  for (int row = 0; row < kCompactRows; ++row) {
+                  for (int row = 0; row < kPanelRows; ++row) {
                     CoarsenRow(fine.layout_, from, row, to);
                   }
                   from += fine.layout_.group_bytes();
@@ -477,12 +477,12 @@ std::shared_ptr<const CompactMatrix> CompactMatrix::Coarse(const CompactMatrix& 
   return coarse;
 }
 
-void CompactMatrix::SetNext(const CompactMatrix& next) const {
+void QuantizedMatrix::SetNext(const QuantizedMatrix& next) const {
   next_.store(next.panel(0), std::memory_order_relaxed);
   next_bytes_.store(next.panels() * next.panel_bytes(), std::memory_order_relaxed);
 }
 
-void CompactMatrix::Follow(const std::shared_ptr<const CompactMatrix>& matrix) {
+void QuantizedMatrix::Follow(const std::shared_ptr<const QuantizedMatrix>& matrix) {
   SharedMatrices& all = AllShared();
   const std::scoped_lock lock(all.mutex);
   const auto before = all.last.lock();
@@ -490,7 +490,7 @@ void CompactMatrix::Follow(const std::shared_ptr<const CompactMatrix>& matrix) {
   all.last = matrix;
 }
 
-void CompactMatrix::ReadInstead(const CompactMatrix& of) const {
+void QuantizedMatrix::ReadInstead(const QuantizedMatrix& of) const {
   SharedMatrices& all = AllShared();
   const std::scoped_lock lock(all.mutex);
   for (const auto& [key, entry] : all.entries) {
@@ -501,11 +501,11 @@ void CompactMatrix::ReadInstead(const CompactMatrix& of) const {
   next_bytes_.store(of.next_bytes_.load(std::memory_order_relaxed), std::memory_order_relaxed);
 }
 
-std::shared_ptr<const CompactMatrix> CompactMatrix::Shared(const StoredMatrix& stored, int threads,
-                                                           CompactScales scales) {
+std::shared_ptr<const QuantizedMatrix> QuantizedMatrix::Shared(const StoredMatrix& stored,
+                                                               int threads, ScaleStorage scales) {
   SharedMatrices& all = AllShared();
   const std::shared_ptr<Buffer>& source = stored.data.buffer();
-  if (!AsksForBytes(stored, scales)) scales = CompactScales::kStored;
+  if (!AsksForBytes(stored, scales)) scales = ScaleStorage::kStored;
   const SharedKey key{stored.data.raw(), stored.format, stored.rows, stored.columns, scales};
   {
     const std::scoped_lock lock(all.mutex);
@@ -516,7 +516,7 @@ std::shared_ptr<const CompactMatrix> CompactMatrix::Shared(const StoredMatrix& s
       if (auto packed = found->second.packed.lock()) return packed;
     }
   }
-  auto packed = std::make_shared<const CompactMatrix>(stored, threads, scales);
+  auto packed = std::make_shared<const QuantizedMatrix>(stored, threads, scales);
   const std::scoped_lock lock(all.mutex);
   all.entries[key] = {source, packed};
   return packed;

@@ -8,7 +8,7 @@
 
 #include "cpu/activation.h"
 #include "cpu/gemm.h"
-#include "layers/quantized_linear/cpu/half_rows.h"
+#include "layers/quantized_linear/cpu/nibble_rows.h"
 #include "layers/quantized_linear/cpu/quantized_kernels.h"
 #include "oort/precision.h"
 #include "oort/tensor.h"
@@ -19,27 +19,27 @@ namespace oort {
 /// What is made of the scales and minimums of a stored matrix. Rounded to bytes are those of
 /// weights of 4 bits with minimums whose rows have scales of about one size; others are as they
 /// were stored.
-enum class CompactScales : unsigned char { kStored, kBytes };
+enum class ScaleStorage : unsigned char { kStored, kBytes };
 
 /// Weights (rows: outputs, columns: inputs) in panels that all instruction sets share; nothing but
-/// what CompactScales says is lost that the stored matrix has. Thread contract: immutable, but for
+/// what ScaleStorage says is lost that the stored matrix has. Thread contract: immutable, but for
 /// a hint.
-class CompactMatrix {
+class QuantizedMatrix {
  public:
   /// Packs on up to `threads` threads.
-  CompactMatrix(const StoredMatrix& stored, int threads,
-                CompactScales scales = CompactScales::kStored);
+  QuantizedMatrix(const StoredMatrix& stored, int threads,
+                  ScaleStorage scales = ScaleStorage::kStored);
   /// The one for this stored matrix if it is in use somewhere (an embedding that is the head, too).
-  static std::shared_ptr<const CompactMatrix> Shared(const StoredMatrix& stored, int threads,
-                                                     CompactScales scales = CompactScales::kStored);
+  static std::shared_ptr<const QuantizedMatrix> Shared(const StoredMatrix& stored, int threads,
+                                                       ScaleStorage scales = ScaleStorage::kStored);
 
   /// The same matrix of 8 bits without minimums in 4 bits: each weight is at most half a coarse
   /// scale, that of its group, away.
-  static std::shared_ptr<const CompactMatrix> Coarse(const CompactMatrix& fine, int threads);
+  static std::shared_ptr<const QuantizedMatrix> Coarse(const QuantizedMatrix& fine, int threads);
 
   int64_t rows() const { return rows_; }
   int64_t columns() const { return columns_; }
-  const CompactLayout& layout() const { return layout_; }
+  const PanelLayout& layout() const { return layout_; }
   int64_t panels() const;
   const std::byte* panel(int64_t index) const { return buffer_->data() + index * panel_bytes_; }
   int64_t panel_bytes() const { return panel_bytes_; }
@@ -47,7 +47,7 @@ class CompactMatrix {
   /// Whether f16 holds quantized weights at least as well as bf16 does.
   bool fits_f16() const { return fits_f16_; }
   /// Says that this matrix is multiplied after the one that this was said of before.
-  static void Follow(const std::shared_ptr<const CompactMatrix>& matrix);
+  static void Follow(const std::shared_ptr<const QuantizedMatrix>& matrix);
   /// Where part `begin / count` of the matrix starts that is multiplied after this one; not to be
   /// read, as it may be gone. Null where there is none.
   const std::byte* Next(int64_t begin, int64_t count) const {
@@ -56,20 +56,20 @@ class CompactMatrix {
     return next == nullptr ? nullptr : next + size / count * begin;
   }
   /// Says that this matrix is multiplied in the place of `of`: what comes before it fetches it.
-  void ReadInstead(const CompactMatrix& of) const;
+  void ReadInstead(const QuantizedMatrix& of) const;
   /// One row as f32.
   void ReadRow(int64_t row, float* values) const;
 
  private:
-  CompactMatrix(int64_t rows, int64_t columns, const CompactLayout& layout);
-  void SetNext(const CompactMatrix& next) const;
-  void Allocate(const CompactLayout& layout);
+  QuantizedMatrix(int64_t rows, int64_t columns, const PanelLayout& layout);
+  void SetNext(const QuantizedMatrix& next) const;
+  void Allocate(const PanelLayout& layout);
   /// Gives whether the layout's scales fit.
   bool PackQuantized(const StoredMatrix& stored, int threads);
   void PackFloat(const StoredMatrix& stored, int threads);
 
   int64_t rows_, columns_;
-  CompactLayout layout_;
+  PanelLayout layout_;
   int64_t panel_bytes_ = 0;
   bool fits_f16_ = false;
   std::shared_ptr<Buffer> buffer_;
@@ -79,12 +79,12 @@ class CompactMatrix {
 
 /// y = activation(x W^T + bias + addend), or, of two matrices, activation(x W0^T + bias0) *
 /// (x W1^T + bias1).
-struct CompactProduct {
+struct QuantizedProduct {
   int64_t rows = 0;  ///< of x
   const float* x = nullptr;
   int64_t x_stride = 0;
   /// One result for each matrix, or one for both where `gated`.
-  std::span<const std::shared_ptr<const CompactMatrix>> matrices;
+  std::span<const std::shared_ptr<const QuantizedMatrix>> matrices;
   std::span<const float* const> biases;  ///< null where there is none
   std::span<float* const> y;
   const float* addend = nullptr;  ///< of the first result
@@ -93,44 +93,44 @@ struct CompactProduct {
 };
 
 /// How products are computed: which kernels, and what activations are rounded to.
-class CompactMultiplier {
+class QuantizedMultiplier {
  public:
   /// kF32 is exact. kBF16 rounds x to bytes in pieces of 16 or 32 for few rows, and both sides to
   /// bf16, or f16 where units like it, for many. `halves`: whether to use the kernels of
-  /// half_rows.h where there are any.
-  CompactMultiplier(Isa isa, Precision precision, bool halves = true);
+  /// nibble_rows.h where there are any.
+  QuantizedMultiplier(Isa isa, Precision precision, bool nibbles = true);
 
-  size_t Workspace(const CompactProduct& product, int threads) const;
-  void Run(const CompactProduct& product, int threads, std::byte* workspace) const;
+  size_t Workspace(const QuantizedProduct& product, int threads) const;
+  void Run(const QuantizedProduct& product, int threads, std::byte* workspace) const;
   /// Of few rows and one matrix only these panels, 16 results for each panel and row to
   /// y[(panel's place among them * rows + row) * 16], which are those of Run without bias, addend
   /// and activation, bit by bit. The workspace is Run's.
-  void RunPanels(const CompactProduct& product, std::span<const int32_t> panels, float* y,
+  void RunPanels(const QuantizedProduct& product, std::span<const int32_t> panels, float* y,
                  int threads, std::byte* workspace) const;
 
-  const CompactKernels& kernels() const { return kernels_; }
+  const QuantizedKernels& kernels() const { return kernels_; }
   /// Whether few rows are multiplied as bytes, so about as fast as weights can be read.
   bool multiplies_bytes() const { return dot_ != nullptr; }
   /// What it likes matrices to have: bytes where its kernels wait for memory more than they
   /// compute.
-  CompactScales scales() const;
+  ScaleStorage scales() const;
 
  private:
   struct Job;
-  struct FewRows;
+  struct GemvRun;
   struct TileRun;
-  void RunFew(const Job& job) const;
-  void RunMany(const Job& job) const;
+  void RunGemv(const Job& job) const;
+  void RunGemm(const Job& job) const;
   void RunTiles(const Job& job) const;
-  bool MultipliesHalves(const CompactProduct& product) const;
+  bool MultipliesNibbles(const QuantizedProduct& product) const;
   void RunAlone(const Job& job, std::span<const bool> fits, std::byte* workspace) const;
 
-  const CompactKernels& kernels_;
-  const CompactUnpackKernels& unpack_;
+  const QuantizedKernels& kernels_;
+  const DequantizeKernels& unpack_;
   // Null: exact, or no such units.
-  const CompactDotKernels* dot_;
-  const HalfKernels* halves_;
-  const CompactTileKernels *tiles_, *half_tiles_;
+  const QuantizedDotKernels* dot_;
+  const NibbleKernels* nibbles_;
+  const QuantizedTileKernels *tiles_, *half_tiles_;
   const GemmKernels& gemm_;
 };
 

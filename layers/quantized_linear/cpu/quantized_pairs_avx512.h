@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Panels of quantized weights as bf16 in pairs of steps, the order that AMX and AVX512-BF16 take
 // them in. A number q that stands in the mantissa of a float with a fitting exponent is 2^n + q, so
-// that one multiply-add gives scale * q + minimum. Only for compact_unpack.simd.cpp.
+// that one multiply-add gives scale * q + minimum. Only for quantized_unpack.simd.cpp.
 #pragma once
 
 #include <immintrin.h>
@@ -89,16 +89,16 @@ inline void UnpackByteLine(const std::byte* line, const PairNumbers& numbers, ui
   UnpackLastBytes(line, numbers, to + step);
 }
 
-template <CompactType type>
-void UnpackPairsQuantized(const CompactLayout& layout, const std::byte* panel, int64_t k0,
-                          int64_t k1, const Bf16Target& to) {
+template <WeightType type>
+void UnpackPairsQuantized(const PanelLayout& layout, const std::byte* panel, int64_t k0, int64_t k1,
+                          const Bf16Target& to) {
   const float zero = static_cast<float>(layout.zero);
   uint16_t* out = to.blocks[0];
   ForGroups(layout, k0, k1, [&](int64_t index, int64_t begin, int64_t end) {
     const GroupPlace group(layout, panel, index);
     const GroupNumbers of(layout, group, 0);
     const GroupLines<type> lines(group.lines);
-    if constexpr (type == CompactType::kInt4) {
+    if constexpr (type == WeightType::kInt4) {
       const PairNumbers numbers(kNibbleAt16, of.scale.v, of.minimum.v, zero);
       for (int64_t k = begin; k < end; k += 8, out += 4 * to.step) {
         UnpackNibbleLine(lines.data() + k / 8 * 64, numbers, out, to.step);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Products with compact weights. Few rows: each panel of weights is read once and multiplied where
-// it is. Many rows: a few panels at a time are unpacked for the kernels of the blocked product.
+// Products with quantized weights. Few rows: each panel of weights is read once and multiplied
+// where it is. Many rows: a few panels at a time are unpacked for the kernels of the blocked
+// product.
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -15,21 +16,21 @@ namespace {
 
 /// That are finished together. Of one row these are those of 96 panels: with 8 at a time answers
 /// were 3 to 7 % slower.
-constexpr int64_t kFinishResults = kCompactFewRows * 8 * kCompactRows;
+constexpr int64_t kFinishResults = kMostGemvRows * 8 * kPanelRows;
 constexpr int64_t kUnpackSteps = 64;  // of k that are unpacked at a time
 
 /// The pieces in which x is rounded to bytes: they divide the groups.
 constexpr int kPieces[] = {32, 16};
-size_t PieceOf(const CompactLayout& layout) { return layout.group % 32 == 0 ? 0 : 1; }
+size_t PieceOf(const PanelLayout& layout) { return layout.group % 32 == 0 ? 0 : 1; }
 
 /// Whether weights of 8 bits are multiplied with such pieces.
-bool AnyBytes(const CompactProduct& product, size_t piece) {
+bool AnyBytes(const QuantizedProduct& product, size_t piece) {
   return std::any_of(product.matrices.begin(), product.matrices.end(), [&](const auto& matrix) {
-    return matrix->layout().type == CompactType::kInt8 && PieceOf(matrix->layout()) == piece;
+    return matrix->layout().type == WeightType::kInt8 && PieceOf(matrix->layout()) == piece;
   });
 }
 
-void FetchFirst(const CompactMatrix& matrix) {
+void FetchFirst(const QuantizedMatrix& matrix) {
   constexpr int64_t kBytes = 8192;
   const std::byte* first = matrix.panel(0);
   for (int64_t at = 0; at < std::min(kBytes, matrix.panel_bytes()); at += 64) {
@@ -43,7 +44,7 @@ struct ByteScratch {
   int piece;
   bool any_bytes;
   int64_t columns, pieces, row_bytes, number_bytes, bytes;
-  ByteScratch(const CompactProduct& product, size_t which)
+  ByteScratch(const QuantizedProduct& product, size_t which)
       : rows(product.rows),
         k(product.matrices[0]->columns()),
         piece(kPieces[which]),
@@ -74,7 +75,7 @@ struct ByteScratch {
   }
 
   /// Rounds the rows of a product into `memory`.
-  ByteRows Fill(const CompactKernels& kernels, const CompactProduct& product,
+  ByteRows Fill(const QuantizedKernels& kernels, const QuantizedProduct& product,
                 std::byte* memory) const {
     const ByteRows all = In(memory);
     ByteRows row = all;
@@ -93,10 +94,10 @@ struct ByteScratch {
   }
 };
 
-/// x as half_rows.h has it, in scratch memory.
+/// x as nibble_rows.h has it, in scratch memory.
 struct HalfScratch {
   int64_t rows, k, columns, pieces, row_bytes, bytes;
-  explicit HalfScratch(const CompactProduct& product)
+  explicit HalfScratch(const QuantizedProduct& product)
       : rows(product.rows),
         k(product.matrices[0]->columns()),
         columns(AlignLine(k)),
@@ -105,10 +106,10 @@ struct HalfScratch {
         bytes(2 * row_bytes + AlignLine(rows * pieces) + AlignLine(rows * pieces * 4) +
               AlignLine(rows * pieces * 16) + AlignLine(rows * 4)) {}
 
-  HalfRows Fill(const HalfKernels& kernels, const CompactProduct& product,
-                std::byte* memory) const {
+  NibbleRows Fill(const NibbleKernels& kernels, const QuantizedProduct& product,
+                  std::byte* memory) const {
     const auto take = [&](int64_t size) { return std::exchange(memory, memory + AlignLine(size)); };
-    HalfRows all;
+    NibbleRows all;
     all.q_stride = columns;
     all.piece_stride = pieces;
     all.q = reinterpret_cast<int8_t*>(take(row_bytes));
@@ -117,7 +118,7 @@ struct HalfScratch {
     all.numbers = reinterpret_cast<uint16_t*>(take(rows * pieces * 4));
     all.start = reinterpret_cast<int32_t*>(take(rows * pieces * 16));
     all.power = reinterpret_cast<float*>(take(rows * 4));
-    HalfRows row = all;
+    NibbleRows row = all;
     for (int64_t r = 0; r < rows; ++r) {
       kernels.quantize(product.x + r * product.x_stride, k, row);
       row.q += columns;
@@ -133,15 +134,15 @@ struct HalfScratch {
 
 /// Which forms of x the matrices of a product take.
 struct ByteForms {
-  bool halves = false;
+  bool nibbles = false;
   bool plain[2] = {};  ///< as bytes in pieces of 32 and 16
   int64_t bytes = 0;   ///< of all
-  ByteForms(const CompactProduct& product, bool has_halves) {
+  ByteForms(const QuantizedProduct& product, bool has_halves) {
     for (const auto& matrix : product.matrices) {
-      const CompactLayout& layout = matrix->layout();
-      (has_halves && TakesHalves(layout) ? halves : plain[PieceOf(layout)]) = true;
+      const PanelLayout& layout = matrix->layout();
+      (has_halves && TakesNibbles(layout) ? nibbles : plain[PieceOf(layout)]) = true;
     }
-    if (halves) bytes += HalfScratch(product).bytes;
+    if (nibbles) bytes += HalfScratch(product).bytes;
     for (const size_t piece : {0, 1}) {
       if (plain[piece]) bytes += ByteScratch(product, piece).bytes;
     }
@@ -157,7 +158,7 @@ struct UnpackScratch {
   int64_t steps_bytes, sums_bytes, bytes;
 
   UnpackScratch(const GemmKernels& gemm, int64_t rows, int64_t k, bool gated)
-      : unit(std::lcm<int64_t>(kCompactRows, gemm.columns)),
+      : unit(std::lcm<int64_t>(kPanelRows, gemm.columns)),
         panel_bytes(AlignLine(gemm.format.Padded(k) * gemm.columns * gemm.format.element)),
         panels(unit / gemm.columns),
         sides(gated ? 2 : 1),
@@ -167,24 +168,24 @@ struct UnpackScratch {
 };
 
 /// Fills the panels of a unit of columns, in bf16 straight from the weights.
-void UnpackUnitBf16(const CompactUnpackKernels& kernels, const HalfKernels* halves,
-                    const GemmKernels& gemm, const CompactMatrix& matrix, int64_t first_row,
+void UnpackUnitBf16(const DequantizeKernels& kernels, const NibbleKernels* nibbles,
+                    const GemmKernels& gemm, const QuantizedMatrix& matrix, int64_t first_row,
                     const UnpackScratch& scratch, std::byte* panels) {
   const int64_t columns = gemm.columns, k = matrix.columns(), padded = gemm.format.Padded(k);
   const int group = gemm.format.b_group;
   const auto unpack = group == 2 ? kernels.unpack_pairs : kernels.unpack_fours;
-  const bool by_halves = group == 4 && halves != nullptr && UnpacksHalves(matrix.layout());
-  const int64_t end = std::min(first_row + scratch.unit, kCompactRows * matrix.panels());
-  for (int64_t row = first_row; row < end; row += kCompactRows) {
+  const bool by_halves = group == 4 && nibbles != nullptr && DequantizesByFmlal(matrix.layout());
+  const int64_t end = std::min(first_row + scratch.unit, kPanelRows * matrix.panels());
+  for (int64_t row = first_row; row < end; row += kPanelRows) {
     Bf16Target to;
     to.step = columns * group;
-    for (int block = 0; block < kCompactRows / 4; ++block) {
+    for (int block = 0; block < kPanelRows / 4; ++block) {
       const int64_t column = row - first_row + 4 * block;
       to.blocks[block] =
           reinterpret_cast<uint16_t*>(panels + column / columns * scratch.panel_bytes) +
           column % columns * group;
     }
-    const std::byte* panel = matrix.panel(row / kCompactRows);
+    const std::byte* panel = matrix.panel(row / kPanelRows);
     if (by_halves) {
       halves->unpack_fours(matrix.layout(), panel, k, to);
     } else {
@@ -199,25 +200,25 @@ void UnpackUnitBf16(const CompactUnpackKernels& kernels, const HalfKernels* halv
 }
 
 /// Whether kernels take bf16 in an order that the weights can be unpacked to.
-bool UnpacksBf16(const CompactUnpackKernels& kernels, const GemmKernels& gemm) {
+bool UnpacksBf16(const DequantizeKernels& kernels, const GemmKernels& gemm) {
   if (gemm.format.element != 2) return false;
-  if (gemm.format.b_group == 2) return gemm.columns % kCompactRows == 0;
+  if (gemm.format.b_group == 2) return gemm.columns % kPanelRows == 0;
   return gemm.format.b_group == 4 && gemm.columns % 4 == 0 && kernels.unpack_fours != nullptr;
 }
 
 /// The same for any kernels, by way of f32.
-void UnpackUnit(const CompactUnpackKernels& kernels, const GemmKernels& gemm,
-                const CompactMatrix& matrix, int64_t first_row, const UnpackScratch& scratch,
+void UnpackUnit(const DequantizeKernels& kernels, const GemmKernels& gemm,
+                const QuantizedMatrix& matrix, int64_t first_row, const UnpackScratch& scratch,
                 std::byte* panels, float* steps) {
   const int64_t columns = gemm.columns, k = matrix.columns();
   float* one = steps + kUnpackSteps * scratch.unit;
   const int64_t unit =
-      std::min(scratch.unit, kCompactRows * (matrix.panels() - first_row / kCompactRows));
+      std::min(scratch.unit, kPanelRows * (matrix.panels() - first_row / kPanelRows));
   for (int64_t k0 = 0; k0 < k; k0 += kUnpackSteps) {
     const int64_t k1 = std::min(k0 + kUnpackSteps, k), count = k1 - k0;
-    for (int64_t i = 0; i < unit; i += kCompactRows) {
-      kernels.unpack(matrix.layout(), matrix.panel((first_row + i) / kCompactRows), k0, k1,
-                     steps + i, scratch.unit);
+    for (int64_t i = 0; i < unit; i += kPanelRows) {
+      kernels.unpack(matrix.layout(), matrix.panel((first_row + i) / kPanelRows), k0, k1, steps + i,
+                     scratch.unit);
     }
     for (int64_t p = 0; p * columns < unit; ++p) {
       const float* from = steps + p * columns;
@@ -291,24 +292,24 @@ struct ColumnTiles {
 
 }  // namespace
 
-CompactMultiplier::CompactMultiplier(Isa isa, Precision precision, bool halves)
-    : kernels_(CompactKernelsFor(isa)),
-      unpack_(CompactUnpackKernelsFor(isa)),
-      dot_(precision == Precision::kF32 ? nullptr : CompactDotKernelsFor(isa)),
-      halves_(dot_ == nullptr || !halves ? nullptr : HalfKernelsFor(isa)),
-      tiles_(precision == Precision::kF32 ? nullptr : CompactTileKernelsFor(isa)),
-      half_tiles_(tiles_ == nullptr || dot_ == nullptr ? nullptr : CompactHalfTileKernelsFor(isa)),
+QuantizedMultiplier::QuantizedMultiplier(Isa isa, Precision precision, bool nibbles)
+    : kernels_(QuantizedKernelsFor(isa)),
+      unpack_(DequantizeKernelsFor(isa)),
+      dot_(precision == Precision::kF32 ? nullptr : QuantizedDotKernelsFor(isa)),
+      nibbles_(dot_ == nullptr || !nibbles ? nullptr : NibbleKernelsFor(isa)),
+      tiles_(precision == Precision::kF32 ? nullptr : QuantizedTileKernelsFor(isa)),
+      half_tiles_(tiles_ == nullptr || dot_ == nullptr ? nullptr : QuantizedF16TileKernelsFor(isa)),
       gemm_(GemmKernelsFor(isa, precision)) {}
 
-CompactScales CompactMultiplier::scales() const {
-  return dot_ != nullptr && dot_->byte_scales ? CompactScales::kBytes : CompactScales::kStored;
+ScaleStorage QuantizedMultiplier::scales() const {
+  return dot_ != nullptr && dot_->byte_scales ? ScaleStorage::kBytes : ScaleStorage::kStored;
 }
 
-size_t CompactMultiplier::Workspace(const CompactProduct& product, int threads) const {
+size_t QuantizedMultiplier::Workspace(const QuantizedProduct& product, int threads) const {
   const int64_t k = product.matrices[0]->columns();
   const bool bytes = dot_ != nullptr && AllQuantized(product);
-  if (product.rows <= kCompactFewRows) {
-    return bytes ? static_cast<size_t>(ByteForms(product, halves_ != nullptr).bytes) : 0;
+  if (product.rows <= kMostGemvRows) {
+    return bytes ? static_cast<size_t>(ByteForms(product, nibbles_ != nullptr).bytes) : 0;
   }
   const int64_t scratch =
       tiles_ != nullptr && AllQuantized(product)
@@ -316,42 +317,42 @@ size_t CompactMultiplier::Workspace(const CompactProduct& product, int threads) 
           : AlignLine(UnpackScratch(gemm_, product.rows, k, product.gated).bytes);
   const int64_t many = CheckedAdd(PackedRowsBytes(gemm_, product.rows, k),
                                   CheckedMultiply<int64_t>(scratch, std::max(1, threads)));
-  if (!MultipliesHalves(product)) return static_cast<size_t>(many);
-  CompactProduct alone = product;  // see RunAlone
+  if (!MultipliesNibbles(product)) return static_cast<size_t>(many);
+  QuantizedProduct alone = product;  // see RunAlone
   alone.rows = 1;
-  return static_cast<size_t>(CheckedAdd(std::max(many, ByteForms(alone, halves_ != nullptr).bytes),
+  return static_cast<size_t>(CheckedAdd(std::max(many, ByteForms(alone, nibbles_ != nullptr).bytes),
                                         AlignLine(product.rows)));
 }
 
-void CompactMultiplier::Run(const CompactProduct& product, int threads,
-                            std::byte* workspace) const {
+void QuantizedMultiplier::Run(const QuantizedProduct& product, int threads,
+                              std::byte* workspace) const {
   if (product.rows == 0) return;
   const Job job(product, threads, workspace);
-  if (product.rows <= kCompactFewRows) {
-    RunFew(job);
+  if (product.rows <= kMostGemvRows) {
+    RunGemv(job);
   } else if (tiles_ != nullptr && AllQuantized(product)) {
     RunTiles(job);
   } else {
-    RunMany(job);
+    RunGemm(job);
   }
 }
 
 /// Few rows of x in the forms that the matrices of a product take, times their panels.
-struct CompactMultiplier::FewRows {
-  const CompactMultiplier& multiplier;
+struct QuantizedMultiplier::GemvRun {
+  const QuantizedMultiplier& multiplier;
   const Job& job;
   bool bytes;
   ByteRows x[2];  ///< in pieces of 32 and 16
-  HalfRows half_x;
+  NibbleRows half_x;
 
-  FewRows(const CompactMultiplier& with, const Job& of)
+  GemvRun(const QuantizedMultiplier& with, const Job& of)
       : multiplier(with), job(of), bytes(with.dot_ != nullptr && AllQuantized(of.product)) {
     if (!bytes) return;
-    const ByteForms forms(job.product, with.halves_ != nullptr);
+    const ByteForms forms(job.product, with.nibbles_ != nullptr);
     std::byte* to = job.workspace;
-    if (forms.halves) {
+    if (forms.nibbles) {
       const HalfScratch scratch(job.product);
-      half_x = scratch.Fill(*with.halves_, job.product, to);
+      half_x = scratch.Fill(*with.nibbles_, job.product, to);
       to += scratch.bytes;
     }
     for (const size_t piece : {0, 1}) {
@@ -365,12 +366,12 @@ struct CompactMultiplier::FewRows {
   int rows() const { return static_cast<int>(job.product.rows); }
 
   /// Panels [first, end) of those up to `last` that this thread multiplies.
-  void Multiply(const CompactMatrix& matrix, int64_t first, int64_t end, int64_t last,
+  void Multiply(const QuantizedMatrix& matrix, int64_t first, int64_t end, int64_t last,
                 const std::byte* next, float* y, int64_t stride) const {
-    const CompactProduct& product = job.product;
-    if (bytes && multiplier.halves_ != nullptr && TakesHalves(matrix.layout())) {
-      multiplier.halves_->dot({matrix.layout(), job.k, matrix.panel(first), end - first,
-                               matrix.panel(last), next, half_x, rows(), y, stride});
+    const QuantizedProduct& product = job.product;
+    if (bytes && multiplier.nibbles_ != nullptr && TakesNibbles(matrix.layout())) {
+      multiplier.nibbles_->dot({matrix.layout(), job.k, matrix.panel(first), end - first,
+                                matrix.panel(last), next, half_x, rows(), y, stride});
       return;
     }
     if (bytes) {
@@ -379,11 +380,11 @@ struct CompactMultiplier::FewRows {
                             stride});
       return;
     }
-    for (int64_t p = first; p < end; ++p, y += kCompactRows) {
-      for (int r = 0; r < rows(); r += kCompactGemvRows) {
+    for (int64_t p = first; p < end; ++p, y += kPanelRows) {
+      for (int r = 0; r < rows(); r += kGemvCallRows) {
         multiplier.kernels_.gemv({matrix.layout(), job.k, matrix.panel(p),
                                   product.x + r * product.x_stride, product.x_stride,
-                                  std::min(rows() - r, kCompactGemvRows), y + r * stride, stride});
+                                  std::min(rows() - r, kGemvCallRows), y + r * stride, stride});
       }
     }
   }
@@ -396,30 +397,30 @@ struct CompactMultiplier::FewRows {
   }
 };
 
-void CompactMultiplier::RunFew(const Job& job) const {
-  const CompactProduct& product = job.product;
+void QuantizedMultiplier::RunGemv(const Job& job) const {
+  const QuantizedProduct& product = job.product;
   // What is multiplied first is on its way while x is rounded.
   FetchFirst(*product.matrices[0]);
   if (product.gated) FetchFirst(*product.matrices[1]);
-  const FewRows x(*this, job);
-  const int64_t all = CountStretches(product, job.results, kCompactRows);
+  const GemvRun x(*this, job);
+  const int64_t all = CountStretches(product, job.results, kPanelRows);
   const auto run = [&](int64_t begin, int64_t end) {
     alignas(64) float z[kFinishResults], up[kFinishResults];
-    const int64_t most = kFinishResults / (kCompactRows * x.rows()), width = most * kCompactRows;
+    const int64_t most = kFinishResults / (kPanelRows * x.rows()), width = most * kPanelRows;
     for (int64_t index = begin; index < end;) {
-      const auto [result, row] = StretchAt(product, kCompactRows, index);
-      const CompactMatrix& matrix = *product.matrices[result];
-      const int64_t panel = row / kCompactRows;
+      const auto [result, row] = StretchAt(product, kPanelRows, index);
+      const QuantizedMatrix& matrix = *product.matrices[result];
+      const int64_t panel = row / kPanelRows;
       const int64_t mine = std::min(end - index, matrix.panels() - panel);
       const int64_t panels = std::min(most, mine);
-      const int64_t last = std::min(row + panels * kCompactRows, matrix.rows());
+      const int64_t last = std::min(row + panels * kPanelRows, matrix.rows());
       const std::byte* next = index + mine < end ? product.matrices[result + 1]->panel(0)
                                                  : product.matrices.back()->Next(begin, all);
       x.Multiply(matrix, panel, panel + panels, panel + mine, next, z, width);
       if (product.gated) {
         x.Multiply(*product.matrices[1], panel, panel + panels, panel + mine, next, up, width);
       }
-      CompactFinish finish;
+      QuantizedFinish finish;
       finish.rows = x.rows();
       finish.z = z;
       finish.up = product.gated ? up : nullptr;
@@ -431,25 +432,26 @@ void CompactMultiplier::RunFew(const Job& job) const {
   ParallelFor(job.threads, all, x.grain(), run);
 }
 
-void CompactMultiplier::RunPanels(const CompactProduct& product, std::span<const int32_t> panels,
-                                  float* y, int threads, std::byte* workspace) const {
-  const CompactMatrix& matrix = *product.matrices[0];
+void QuantizedMultiplier::RunPanels(const QuantizedProduct& product,
+                                    std::span<const int32_t> panels, float* y, int threads,
+                                    std::byte* workspace) const {
+  const QuantizedMatrix& matrix = *product.matrices[0];
   const Job job(product, threads, workspace);
-  const FewRows x(*this, job);
+  const GemvRun x(*this, job);
   const int64_t count = static_cast<int64_t>(panels.size());
   ParallelFor(threads, count, x.grain(), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t panel = panels[static_cast<size_t>(i)];
       const std::byte* next =
           i + 1 < end ? matrix.panel(panels[static_cast<size_t>(i + 1)]) : nullptr;
-      x.Multiply(matrix, panel, panel + 1, panel + 1, next, y + i * product.rows * kCompactRows,
-                 kCompactRows);
+      x.Multiply(matrix, panel, panel + 1, panel + 1, next, y + i * product.rows * kPanelRows,
+                 kPanelRows);
     }
   });
 }
 
-void CompactMultiplier::RunMany(const Job& job) const {
-  const CompactProduct& product = job.product;
+void QuantizedMultiplier::RunGemm(const Job& job) const {
+  const QuantizedProduct& product = job.product;
   const UnpackScratch scratch(gemm_, product.rows, job.k, product.gated);
   std::byte* a = job.workspace;
   std::byte* own = a + PackedRowsBytes(gemm_, product.rows, job.k);
@@ -458,7 +460,7 @@ void CompactMultiplier::RunMany(const Job& job) const {
 
   const auto run_unit = [&](int64_t index, std::byte* mine) {
     const auto [result, first] = StretchAt(product, scratch.unit, index);
-    const CompactMatrix& matrix = *product.matrices[result];
+    const QuantizedMatrix& matrix = *product.matrices[result];
     std::byte* panels = mine;
     float* steps =
         reinterpret_cast<float*>(mine + scratch.panels * scratch.panel_bytes + kProductSlack);
@@ -466,9 +468,9 @@ void CompactMultiplier::RunMany(const Job& job) const {
         reinterpret_cast<float*>(reinterpret_cast<std::byte*>(steps) + scratch.steps_bytes);
     const int64_t width = matrix.rows(), end = std::min(first + scratch.unit, width);
     for (int64_t side = 0; side < scratch.sides; ++side) {
-      const CompactMatrix& weights = *product.matrices[result + static_cast<size_t>(side)];
+      const QuantizedMatrix& weights = *product.matrices[result + static_cast<size_t>(side)];
       if (UnpacksBf16(unpack_, gemm_)) {
-        UnpackUnitBf16(unpack_, halves_, gemm_, weights, first, scratch, panels);
+        UnpackUnitBf16(unpack_, nibbles_, gemm_, weights, first, scratch, panels);
       } else {
         UnpackUnit(unpack_, gemm_, weights, first, scratch, panels, steps);
       }
@@ -494,7 +496,7 @@ void CompactMultiplier::RunMany(const Job& job) const {
       }
     }
     if (!product.gated) return;
-    CompactFinish finish;
+    QuantizedFinish finish;
     finish.rows = static_cast<int>(product.rows);
     finish.z = sums;
     finish.up = finish.z + scratch.sums_bytes / 4;

@@ -23,7 +23,7 @@ inline Vec LoadHalf(const std::byte* p, int index) {
   return Vec(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
 #else
   uint16_t halves[Vec::kWidth];
-  std::memcpy(halves, from, sizeof(halves));
+  std::memcpy(nibbles, from, sizeof(nibbles));
   float floats[Vec::kWidth];
   for (int i = 0; i < Vec::kWidth; ++i) floats[i] = HalfToFloat(halves[i]);
   return Vec::Load(floats);
@@ -33,18 +33,18 @@ inline Vec LoadHalf(const std::byte* p, int index) {
 inline Vec LoadBf16At(const std::byte* p, int index) {
   const std::byte* from = p + 2 * index;
 #if defined(OORT_ISA_neon)
-  const uint16x4_t halves = vreinterpret_u16_u8(vld1_u8(reinterpret_cast<const uint8_t*>(from)));
-  return Vec(vreinterpretq_f32_u32(vshll_n_u16(halves, 16)));
+  const uint16x4_t nibbles = vreinterpret_u16_u8(vld1_u8(reinterpret_cast<const uint8_t*>(from)));
+  return Vec(vreinterpretq_f32_u32(vshll_n_u16(nibbles, 16)));
 #elif defined(OORT_ISA_avx512)
-  const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+  const __m256i nibbles = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
   return Vec(_mm512_castsi512_ps(
-      _mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, halves), 16)));
+      _mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, nibbles), 16)));
 #elif defined(OORT_ISA_avx2)
-  const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
-  return Vec(_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16)));
+  const __m128i nibbles = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  return Vec(_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(nibbles), 16)));
 #else
   uint16_t halves[Vec::kWidth];
-  std::memcpy(halves, from, sizeof(halves));
+  std::memcpy(nibbles, from, sizeof(nibbles));
   float floats[Vec::kWidth];
   for (int i = 0; i < Vec::kWidth; ++i) {
     floats[i] = __builtin_bit_cast(float, static_cast<uint32_t>(halves[i]) << 16);

@@ -2,7 +2,7 @@
 // Many rows times quantized weights on AMX. Weights are unpacked a piece at a time, to where all
 // rows find them in the first cache: while the first 32 rows are multiplied, two steps ahead of
 // them, since other units do it. Format says what weights are unpacked to and which instruction
-// multiplies that. Only for compact_tiles.*.cpp.
+// multiplies that. Only for quantized_tiles.*.cpp.
 #pragma once
 
 #include <cstring>
@@ -16,10 +16,10 @@ namespace {
 constexpr int kTilePanelRows = 32, kTileSteps = 32;  // of a packed panel of A
 
 /// Unpacks a piece, a line of each of the two panels at a time.
-template <typename Format, CompactType type, ScaleType scales>
+template <typename Format, WeightType type, ScaleType scales>
 class PieceLines {
  public:
-  static constexpr bool kNibbles = type == CompactType::kInt4;
+  static constexpr bool kNibbles = type == WeightType::kInt4;
   static constexpr int kSteps = kNibbles ? 8 : 4;         // of k in a line
   static constexpr int kStepLines = kTileSteps / kSteps;  // of a step of tiles
   static constexpr int kPlaceLines = kStepLines / 4;      // beside one of its four products
@@ -44,7 +44,7 @@ class PieceLines {
     if (left_ == 0) return;
     --left_;
     first_.Unpack(piece_, out_);
-    if (second_.exists()) second_.Unpack(piece_, out_ + 2 * kCompactRows);
+    if (second_.exists()) second_.Unpack(piece_, out_ + 2 * kPanelRows);
     out_ += kSteps / 2 * kPair;
   }
 
@@ -57,7 +57,7 @@ class PieceLines {
     [[gnu::always_inline]] Panel(const TileStretch& piece, int index) {
       const std::byte* panel = piece.panels[index];
       if (panel == nullptr) return;
-      const CompactLayout& layout = piece.layout;
+      const PanelLayout& layout = piece.layout;
       const int64_t first = piece.k0 / layout.group, into = piece.k0 % layout.group / kSteps;
       group_ = panel + layout.group_at(first);
       if constexpr (RowScales<scales>::kCounts) {
@@ -87,7 +87,7 @@ class PieceLines {
     }
 
    private:
-    [[gnu::always_inline]] void StartGroup(const CompactLayout& layout) {
+    [[gnu::always_inline]] void StartGroup(const PanelLayout& layout) {
       if constexpr (RowScales<scales>::kCounts) {
         if (in_span_ == 0) {
           rows_ = {group_, 0};
@@ -121,24 +121,24 @@ class PieceLines {
 };
 
 /// Calls body(tag of the type, tag of the scales' type).
-template <CompactType type>
-struct CompactTag {
-  static constexpr CompactType kType = type;
+template <WeightType type>
+struct QuantizedTag {
+  static constexpr WeightType kType = type;
 };
 template <typename Body>
-void WithLayout(const CompactLayout& layout, Body body) {
+void WithLayout(const PanelLayout& layout, Body body) {
   WithScales(layout.scales, [&](auto scales) {
     constexpr ScaleType kScales = decltype(scales)::kType;
     const auto as = [&](auto type) {
-      if constexpr (CompactExists(decltype(type)::kType, kScales)) {
+      if constexpr (WeightTypeExists(decltype(type)::kType, kScales)) {
         body(type, scales);
       }
     };
     switch (layout.type) {
-      case CompactType::kInt4: return as(CompactTag<CompactType::kInt4>{});
-      case CompactType::kInt5: return as(CompactTag<CompactType::kInt5>{});
-      case CompactType::kInt6: return as(CompactTag<CompactType::kInt6>{});
-      default: return as(CompactTag<CompactType::kInt8>{});
+      case WeightType::kInt4: return as(QuantizedTag<WeightType::kInt4>{});
+      case WeightType::kInt5: return as(QuantizedTag<WeightType::kInt5>{});
+      case WeightType::kInt6: return as(QuantizedTag<WeightType::kInt6>{});
+      default: return as(QuantizedTag<WeightType::kInt8>{});
     }
   });
 }
@@ -211,7 +211,7 @@ template <typename Products, bool low, typename Other>
 }
 
 template <typename Format>
-void MultiplyPiece(const CompactTiles& tiles) {
+void MultiplyPiece(const QuantizedTiles& tiles) {
   using Products = typename Format::Products;
   constexpr int64_t kFloat = sizeof(float);
   const int64_t steps = (tiles.piece.padded - tiles.piece.k0) / kTileSteps;

@@ -9,9 +9,9 @@
 namespace oort {
 
 /// Stretches of columns, one after the other on one thread.
-struct CompactMultiplier::TileRun {
-  const CompactMultiplier& multiplier;
-  const CompactTileKernels& kernels;
+struct QuantizedMultiplier::TileRun {
+  const QuantizedMultiplier& multiplier;
+  const QuantizedTileKernels& kernels;
   const Job& job;
   const TileScratch& scratch;
   const std::byte* a;
@@ -28,9 +28,9 @@ struct CompactMultiplier::TileRun {
   void Multiply(int64_t index, int side, float* to, int64_t stride, const float* start = nullptr) {
     constexpr int64_t kStepOfA = kTileColumns * sizeof(uint16_t);  // 32 rows of a panel
     const auto [result, column] = StretchAt(job.product, kTileColumns, index);
-    const CompactMatrix& matrix = *job.product.matrices[result + static_cast<size_t>(side)];
-    const int64_t panel = column / kCompactRows;
-    CompactTiles tiles;
+    const QuantizedMatrix& matrix = *job.product.matrices[result + static_cast<size_t>(side)];
+    const int64_t panel = column / kPanelRows;
+    QuantizedTiles tiles;
     tiles.rows = job.product.rows;
     tiles.a_panel = scratch.padded * kStepOfA;
     tiles.piece.layout = matrix.layout();
@@ -54,7 +54,7 @@ struct CompactMultiplier::TileRun {
 
   /// Whether sums of whole tiles, begun with the addend, are the result.
   bool IsPlain(size_t result, int64_t columns) const {
-    const CompactProduct& product = job.product;
+    const QuantizedProduct& product = job.product;
     const bool changed = product.gated || product.biases[result] != nullptr ||
                          (result == 0 && product.activation.kind != Activation::kNone);
     return !changed && columns == kTileColumns && product.rows % 16 == 0;
@@ -73,7 +73,7 @@ struct CompactMultiplier::TileRun {
         continue;
       }
       for (int side = 0; side < sides(); ++side) Multiply(index, side, sums(side), kTileColumns);
-      CompactFinish finish;
+      QuantizedFinish finish;
       finish.rows = static_cast<int>(job.product.rows);
       finish.z = sums(0);
       finish.up = job.product.gated ? sums(1) : nullptr;
@@ -85,38 +85,38 @@ struct CompactMultiplier::TileRun {
   }
 };
 
-bool CompactMultiplier::MultipliesHalves(const CompactProduct& product) const {
+bool QuantizedMultiplier::MultipliesNibbles(const QuantizedProduct& product) const {
   return half_tiles_ != nullptr && AllQuantized(product) &&
          std::all_of(product.matrices.begin(), product.matrices.end(),
                      [](const auto& matrix) { return matrix->fits_f16(); });
 }
 
 /// Rows that f16 cannot hold, each by itself, so that it does not matter which rows are beside it.
-void CompactMultiplier::RunAlone(const Job& job, std::span<const bool> fits,
-                                 std::byte* workspace) const {
-  const CompactProduct& all = job.product;
+void QuantizedMultiplier::RunAlone(const Job& job, std::span<const bool> fits,
+                                   std::byte* workspace) const {
+  const QuantizedProduct& all = job.product;
   for (int64_t row = 0; row < all.rows; ++row) {
     if (fits[static_cast<size_t>(row)]) continue;
     std::vector<float*> y(job.results);
     for (size_t i = 0; i < job.results; ++i) y[i] = all.y[i] + row * all.matrices[i]->rows();
-    CompactProduct alone = all;
+    QuantizedProduct alone = all;
     alone.rows = 1;
     alone.x += row * all.x_stride;
     alone.y = y;
     if (all.addend != nullptr) alone.addend += row * all.matrices[0]->rows();
-    RunFew(Job(alone, job.threads, workspace));
+    RunGemv(Job(alone, job.threads, workspace));
   }
 }
 
-void CompactMultiplier::RunTiles(const Job& job) const {
-  const CompactProduct& product = job.product;
+void QuantizedMultiplier::RunTiles(const Job& job) const {
+  const QuantizedProduct& product = job.product;
   const TileScratch scratch(gemm_, product.rows, job.k, product.gated);
-  const bool halves = MultipliesHalves(product);
-  const CompactTileKernels& kernels = halves ? *half_tiles_ : *tiles_;
+  const bool nibbles = MultipliesNibbles(product);
+  const QuantizedTileKernels& kernels = nibbles ? *half_tiles_ : *tiles_;
   bool* const fits = reinterpret_cast<bool*>(job.workspace);
-  std::byte* a = job.workspace + (halves ? AlignLine(product.rows) : 0);
+  std::byte* a = job.workspace + (nibbles ? AlignLine(product.rows) : 0);
   std::byte* own = a + PackedRowsBytes(gemm_, product.rows, job.k);
-  if (halves) {
+  if (nibbles) {
     const int64_t panels = CeilDivide(product.rows, 32);
     ParallelFor(job.threads, panels, 1, [&](int64_t begin, int64_t end) {
       kernels.pack({product.x, product.x_stride, begin * 32, end * 32, product.rows, job.k,
@@ -130,7 +130,7 @@ void CompactMultiplier::RunTiles(const Job& job) const {
   ParallelPlaces(job.threads, all, kManyGrains, [&](int place, int64_t begin, int64_t end) {
     TileRun{*this, kernels, job, scratch, a, own + place * scratch.bytes, begin, end}.Run();
   });
-  if (halves) RunAlone(job, {fits, static_cast<size_t>(product.rows)}, a);
+  if (nibbles) RunAlone(job, {fits, static_cast<size_t>(product.rows)}, a);
 }
 
 }  // namespace oort

@@ -13,10 +13,10 @@ struct Bf16Weights {
   using Products = Bf16Products;
   using Numbers = PairNumbers;
 
-  template <CompactType type>
+  template <WeightType type>
   [[gnu::always_inline]] static Numbers NumbersOf(__m512 scale, __m512 minimum, int zero) {
     const float from = static_cast<float>(zero);
-    if constexpr (type == CompactType::kInt4) return {kNibbleAt16, scale, minimum, from};
+    if constexpr (type == WeightType::kInt4) return {kNibbleAt16, scale, minimum, from};
     return {kByteAt15, scale, minimum, from + 128.0f};
   }
   [[gnu::always_inline]] static void UnpackLowNibbles(const std::byte* line, const Numbers& numbers,
@@ -40,8 +40,8 @@ struct Bf16Weights {
 
 }  // namespace
 
-const CompactTileKernels& CompactTileKernelsGet() {
-  static constexpr CompactTileKernels kTable = {
+const QuantizedTileKernels& QuantizedTileKernelsGet() {
+  static constexpr QuantizedTileKernels kTable = {
       .begin = BeginTiles, .end = EndTiles, .multiply = MultiplyPiece<Bf16Weights>};
   return kTable;
 }

@@ -35,9 +35,9 @@ struct HalfWeights {
   using Numbers = HalfNumbers;
   static constexpr float kNibblePower = 16, kBytePower = 1024;
 
-  template <CompactType type>
+  template <WeightType type>
   [[gnu::always_inline]] static Numbers NumbersOf(__m512 scale, __m512 minimum, int zero) {
-    const float power = type == CompactType::kInt4 ? kNibblePower : kBytePower + 128;
+    const float power = type == WeightType::kInt4 ? kNibblePower : kBytePower + 128;
     const __m512h all = _mm512_set1_ph(static_cast<_Float16>(power + static_cast<float>(zero)));
     return {all, Twice(scale), Twice(minimum)};
   }
@@ -130,11 +130,11 @@ void PackRows(const TileRows& rows) {
 
 }  // namespace
 
-const CompactTileKernels& CompactTileKernelsGet() {
-  static constexpr CompactTileKernels kTable = {.begin = BeginTiles,
-                                                .end = EndTiles,
-                                                .multiply = MultiplyPiece<HalfWeights>,
-                                                .pack = PackRows};
+const QuantizedTileKernels& QuantizedTileKernelsGet() {
+  static constexpr QuantizedTileKernels kTable = {.begin = BeginTiles,
+                                                  .end = EndTiles,
+                                                  .multiply = MultiplyPiece<HalfWeights>,
+                                                  .pack = PackRows};
   return kTable;
 }
 

@@ -22,7 +22,7 @@
 namespace oort::cuda {
 namespace {
 
-using namespace few_rows;
+using namespace gemv;
 
 // ---- The kernel --------------------------------------------------------------------------------
 
@@ -49,23 +49,23 @@ struct SharedPlan {
 /// Tiles that the kernel for so many rows has: fewer kernels take less time to compile.
 template <typename K>
 constexpr int TilesFor(int rows) {
-  return rows == 1 ? 1 : (rows <= 4 ? 4 : kFewRows) / K::kTileTokens;
+  return rows == 1 ? 1 : (rows <= 4 ? 4 : kGemvRows) / K::kTileTokens;
 }
 
 template <typename K, int kTiles, bool kSingle>
 __global__ void __launch_bounds__(K::kThreads, 1)
-    FewRowsKernel(const __grid_constant__ FewRowsProduct p, int stages) {
-  extern __shared__ __align__(128) unsigned char few_rows_shared[];
-  __shared__ float squares[kFewRows * kWorkers];
-  __shared__ float norm[kFewRows];
+    GemvKernel(const __grid_constant__ GemvProduct p, int stages) {
+  extern __shared__ __align__(128) unsigned char gemv_shared[];
+  __shared__ float squares[kGemvRows * kWorkers];
+  __shared__ float norm[kGemvRows];
   __shared__ __align__(8) uint64_t barriers[2 * K::kStages + kBuffers + 1];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const SharedPlan<K> plan{p.rows, kTiles, p.weights.steps, stages};
-  const uint32_t base = Keep(SharedAddress(few_rows_shared));
+  const uint32_t base = Keep(SharedAddress(gemv_shared));
   const uint32_t first_barrier = Keep(SharedAddress(barriers));
   const Ring<K> ring{base, first_barrier, first_barrier + K::kStages * 8, stages};
   const uint32_t behind = first_barrier + 2 * K::kStages * 8;
-  const Handover handover{reinterpret_cast<float*>(few_rows_shared + plan.sums()), behind};
+  const Handover handover{reinterpret_cast<float*>(gemv_shared + plan.sums()), behind};
   const Barrier x_staged{behind + kBuffers * 8};
   LaunchDependents();
   if (threadIdx.x == 0) {
@@ -92,9 +92,9 @@ __global__ void __launch_bounds__(K::kThreads, 1)
   Eight gain{};
   if (warp < kWorkers) gain = LoadGain(p);
   WaitForPredecessor();
-  const StagedX staged{few_rows_shared + plan.values(),
-                       reinterpret_cast<int*>(few_rows_shared + plan.starts()),
-                       reinterpret_cast<SpanFactor*>(few_rows_shared + plan.factors()), p.rows};
+  const StagedX staged{gemv_shared + plan.values(),
+                       reinterpret_cast<int*>(gemv_shared + plan.starts()),
+                       reinterpret_cast<SpanFactor*>(gemv_shared + plan.factors()), p.rows};
   if (warp < kWorkers) {
     Stage<K>(p, staged, squares, gain);
     if (lane == 0) x_staged.Arrive();
@@ -127,13 +127,13 @@ constexpr int kFixedShared = 2048;
 // ---- Launches ----------------------------------------------------------------------------------
 
 template <typename K>
-int64_t SharedBytes(const FewRowsProduct& p, int stages) {
+int64_t SharedBytes(const GemvProduct& p, int stages) {
   return SharedPlan<K>{p.rows, TilesFor<K>(p.rows), p.weights.steps, stages}.total();
 }
 
 template <typename K, int kTiles, bool kSingle = false>
-void LaunchTiles(const Stream& stream, const FewRowsProduct& product, bool overlap) {
-  const auto kernel = FewRowsKernel<K, kTiles, kSingle>;
+void LaunchTiles(const Stream& stream, const GemvProduct& product, bool overlap) {
+  const auto kernel = GemvKernel<K, kTiles, kSingle>;
   const int blocks = std::min(product.weights.strips, MultiprocessorCount(stream.device()));
   const int64_t most = MostSharedBytes(stream.device());
   int stages = kLeastStages;
@@ -146,10 +146,10 @@ void LaunchTiles(const Stream& stream, const FewRowsProduct& product, bool overl
 }
 
 template <typename K>
-void LaunchKind(const Stream& stream, const FewRowsProduct& product, bool overlap) {
+void LaunchKind(const Stream& stream, const GemvProduct& product, bool overlap) {
   if (product.rows == 1) return LaunchTiles<K, 1, true>(stream, product, overlap);
   if (product.rows <= 4) return LaunchTiles<K, TilesFor<K>(4)>(stream, product, overlap);
-  LaunchTiles<K, TilesFor<K>(kFewRows)>(stream, product, overlap);
+  LaunchTiles<K, TilesFor<K>(kGemvRows)>(stream, product, overlap);
 }
 
 /// Calls visit with the Kind of these weights.
@@ -177,7 +177,7 @@ auto WithKind(const DeviceWeights& w, const Visit& visit) {
 
 }  // namespace
 
-int64_t FewRowsShared(const FewRowsProduct& product) {
+int64_t GemvShared(const GemvProduct& product) {
   return WithKind(product.weights,
                   [&]<typename K>(K) { return SharedBytes<K>(product, kLeastStages); });
 }
@@ -189,7 +189,7 @@ int64_t MostSharedBytes(int device) {
   return bytes - kFixedShared;
 }
 
-void RunFewRows(const Stream& stream, const FewRowsProduct& product, bool overlap) {
+void RunGemv(const Stream& stream, const GemvProduct& product, bool overlap) {
   WithKind(product.weights, [&]<typename K>(K) { LaunchKind<K>(stream, product, overlap); });
 }
 

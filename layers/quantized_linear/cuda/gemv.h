@@ -11,14 +11,14 @@ namespace oort::cuda {
 class Stream;
 
 /// Most rows of x of one launch.
-inline constexpr int kFewRows = 16;
+inline constexpr int kGemvRows = 16;
 inline constexpr int kMostProducts = 3;
 
 enum class RowActivation : unsigned char { kNone, kRelu, kSilu, kGelu, kGeluTanh };
 
 /// y = activation(norm(x) W^T + bias + addend); gated: activation(gate) * up without an addend,
 /// where each strip has eight rows of both.
-struct FewRowsProduct {
+struct GemvProduct {
   DeviceWeights weights;
   int rows = 0;     ///< of x
   int columns = 0;  ///< of x: the padding of the weights is not read
@@ -37,11 +37,11 @@ struct FewRowsProduct {
 
 /// Bytes of shared memory that the launch takes at least; more than the device has means too many
 /// rows.
-int64_t FewRowsShared(const FewRowsProduct& product);
+int64_t GemvShared(const GemvProduct& product);
 /// What a block of the device can have.
 int64_t MostSharedBytes(int device);
 
 /// `overlap`: the kernel before may still run while this one fetches its first weights.
-void RunFewRows(const Stream& stream, const FewRowsProduct& product, bool overlap);
+void RunGemv(const Stream& stream, const GemvProduct& product, bool overlap);
 
 }  // namespace oort::cuda

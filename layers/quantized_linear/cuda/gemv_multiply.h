@@ -5,7 +5,7 @@
 
 #include "layers/quantized_linear/cuda/gemv_stage.h"
 
-namespace oort::cuda::few_rows {
+namespace oort::cuda::gemv {
 
 /// Results of rows g and g + 8 of a strip for the columns 2t and 2t + 1 of each tile of x, one
 /// behind the other; of packed weights the two columns of a row are one number.
@@ -260,4 +260,4 @@ __device__ __forceinline__ void MultiplyPlain(uint32_t row, const WorkerX<K, kSi
   }
 }
 
-}  // namespace oort::cuda::few_rows
+}  // namespace oort::cuda::gemv

@@ -11,7 +11,7 @@
 #include "cuda/tiles.h"
 #include "layers/quantized_linear/cuda/gemv.h"
 
-namespace oort::cuda::few_rows {
+namespace oort::cuda::gemv {
 
 // ---- Formats -----------------------------------------------------------------------------------
 
@@ -132,4 +132,4 @@ __device__ __forceinline__ void MultiplyDigits(int (&c)[4], const uint32_t (&a)[
 constexpr int kWholeBits = 0x4b400000;
 constexpr float kWhole = 12582912.0f;
 
-}  // namespace oort::cuda::few_rows
+}  // namespace oort::cuda::gemv

@@ -6,7 +6,7 @@
 #include "layers/quantized_linear/cuda/gemv_multiply.h"
 #include "layers/quantized_linear/cuda/row_activation.h"
 
-namespace oort::cuda::few_rows {
+namespace oort::cuda::gemv {
 
 // ---- The fetcher -------------------------------------------------------------------------------
 
@@ -228,7 +228,7 @@ struct Target {
   int rows = 0;                   ///< from one row of x to the next
 
   /// r: of the strip.
-  __device__ __forceinline__ Target(const FewRowsProduct& p, int strip, int r) {
+  __device__ __forceinline__ Target(const GemvProduct& p, int strip, int r) {
     if (p.gated) {
       // Eight rows of a strip gate the other eight.
       rows = p.part_rows[0];
@@ -253,7 +253,7 @@ struct Target {
 
 /// kWarpSums: what each worker has of a strip.
 template <int kWarpSums>
-__device__ __forceinline__ void FinishStrips(const FewRowsProduct& p, const Handover& handover,
+__device__ __forceinline__ void FinishStrips(const GemvProduct& p, const Handover& handover,
                                              const float* norm) {
   const int lane = threadIdx.x % 32, r = lane % 16;
   const float first_norm = norm[0];
@@ -289,4 +289,4 @@ __device__ __forceinline__ void FinishStrips(const FewRowsProduct& p, const Hand
   }
 }
 
-}  // namespace oort::cuda::few_rows
+}  // namespace oort::cuda::gemv

@@ -9,7 +9,7 @@
 
 #include "layers/quantized_linear/cuda/gemv_parts.h"
 
-namespace oort::cuda::few_rows {
+namespace oort::cuda::gemv {
 
 /// What the sums of a span are multiplied by, for two columns of the second factor.
 struct SpanFactor {
@@ -193,7 +193,7 @@ constexpr uint32_t kPiecesAtOnce = kWorkers * 32;
 
 /// Whole warps come here, also where the last has less to do: its lanes speak with each other.
 template <typename K>
-__device__ __forceinline__ void StageEight(const FewRowsProduct& p, Eight x, const Eight& gain,
+__device__ __forceinline__ void StageEight(const GemvProduct& p, Eight x, const Eight& gain,
                                            const Place& at, const StagedX& staged, float& square) {
   if (p.gain != nullptr) {
 #pragma unroll
@@ -210,7 +210,7 @@ __device__ __forceinline__ void StageEight(const FewRowsProduct& p, Eight x, con
 }
 
 /// The first of the gain, which no kernel before makes.
-__device__ __forceinline__ Eight LoadGain(const FewRowsProduct& p) {
+__device__ __forceinline__ Eight LoadGain(const GemvProduct& p) {
   if (p.gain == nullptr) return {};
   if (p.columns % 8 != 0) return LoadSome(p.gain, threadIdx.x * 8, p.columns);
   return threadIdx.x * 8 < p.columns ? LoadEight(p.gain + threadIdx.x * 8) : Eight{};
@@ -219,8 +219,8 @@ __device__ __forceinline__ Eight LoadGain(const FewRowsProduct& p) {
 /// Writes all rows of x, times the gain of a norm. The norm's factor is one for all elements of a
 /// row: it comes at the end, and here only each warp's sum of squares is kept.
 template <typename K>
-__device__ __forceinline__ void Stage(const FewRowsProduct& p, const StagedX& staged,
-                                      float* squares, const Eight& first_gain) {
+__device__ __forceinline__ void Stage(const GemvProduct& p, const StagedX& staged, float* squares,
+                                      const Eight& first_gain) {
   const uint32_t columns = p.columns, padded = p.weights.steps * kStepColumns;
   const uint32_t lane = threadIdx.x % 32;
   const bool whole = columns % 8 == 0;
@@ -249,4 +249,4 @@ __device__ __forceinline__ void Stage(const FewRowsProduct& p, const StagedX& st
   }
 }
 
-}  // namespace oort::cuda::few_rows
+}  // namespace oort::cuda::gemv

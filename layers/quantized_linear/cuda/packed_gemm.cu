@@ -50,7 +50,7 @@ __device__ __forceinline__ int PlaceOfX(int row, int piece) {
 
 /// Begins to copy one step of the block's strips and rows.
 template <typename P, int kTiles>
-__device__ __forceinline__ void FetchStep(const PackedRowsProduct& p, int first_strip,
+__device__ __forceinline__ void FetchStep(const PackedGemmProduct& p, int first_strip,
                                           int first_row, int step, uint32_t to) {
   constexpr int kPieces = P::kRecordBytes / kPieceBytes;
   static_assert(P::kRecordBytes % kPieceBytes == 0);
@@ -165,7 +165,7 @@ __device__ __forceinline__ void MultiplyStep(uint32_t stage, float zero, WarpSum
 /// Writes what a lane has: rows g and g + 8 of its strips, for rows 2t and 2t + 1 of each tile of
 /// x.
 template <int kTiles>
-__device__ __forceinline__ void StoreSums(const PackedRowsProduct& p, int first_strip,
+__device__ __forceinline__ void StoreSums(const PackedGemmProduct& p, int first_strip,
                                           int first_row, const WarpSums<kTiles>& sums) {
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
@@ -194,7 +194,7 @@ __device__ __forceinline__ void StoreSums(const PackedRowsProduct& p, int first_
 
 template <typename P, int kTiles>
 __global__ void __launch_bounds__(kThreads, kTiles > 8 ? 1 : 2)
-    PackedRowsKernel(const __grid_constant__ PackedRowsProduct p) {
+    PackedRowsKernel(const __grid_constant__ PackedGemmProduct p) {
   extern __shared__ __align__(16) unsigned char memory[];
   constexpr int kBytes = Stage<P, kTiles>::kBytes;
   const uint32_t stages = SharedAddress(memory);
@@ -227,7 +227,7 @@ __global__ void __launch_bounds__(kThreads, kTiles > 8 ? 1 : 2)
 }
 
 template <typename P, int kTiles>
-void LaunchTiles(const Stream& stream, const PackedRowsProduct& p) {
+void LaunchTiles(const Stream& stream, const PackedGemmProduct& p) {
   const Grid grid{dim3(BlocksFor(p.weights.strips, kBlockStrips), BlocksFor(p.rows, kTiles * 8),
                        static_cast<unsigned>(p.splits)),
                   dim3(kThreads), static_cast<size_t>(kStages) * Stage<P, kTiles>::kBytes};
@@ -235,8 +235,8 @@ void LaunchTiles(const Stream& stream, const PackedRowsProduct& p) {
 }
 
 template <typename P>
-void LaunchPacking(const Stream& stream, const PackedRowsProduct& p) {
-  switch (PackedRowsTiles(p.rows)) {
+void LaunchPacking(const Stream& stream, const PackedGemmProduct& p) {
+  switch (PackedGemmTiles(p.rows)) {
     case 4: return LaunchTiles<P, 4>(stream, p);
     case 8: return LaunchTiles<P, 8>(stream, p);
     default: return LaunchTiles<P, 16>(stream, p);
@@ -244,7 +244,7 @@ void LaunchPacking(const Stream& stream, const PackedRowsProduct& p) {
 }
 
 template <bool kFour, typename Scale, bool kMinimum>
-void LaunchScales(const Stream& stream, const PackedRowsProduct& p) {
+void LaunchScales(const Stream& stream, const PackedGemmProduct& p) {
   if (p.weights.chunk_scales) {
     LaunchPacking<Packing<kFour, Scale, kMinimum, true>>(stream, p);
   } else {
@@ -253,7 +253,7 @@ void LaunchScales(const Stream& stream, const PackedRowsProduct& p) {
 }
 
 template <bool kFour>
-void LaunchFormat(const Stream& stream, const PackedRowsProduct& p) {
+void LaunchFormat(const Stream& stream, const PackedGemmProduct& p) {
   if (p.weights.f32_scales) {
     p.weights.has_minimum ? LaunchScales<kFour, float, true>(stream, p)
                           : LaunchScales<kFour, float, false>(stream, p);
@@ -265,7 +265,7 @@ void LaunchFormat(const Stream& stream, const PackedRowsProduct& p) {
 
 }  // namespace
 
-void RunPackedRows(const Stream& stream, const PackedRowsProduct& product) {
+void RunPackedGemm(const Stream& stream, const PackedGemmProduct& product) {
   if (product.weights.format == DeviceFormat::kInt4) {
     LaunchFormat<true>(stream, product);
   } else {

@@ -11,7 +11,7 @@
 namespace oort::cuda {
 
 /// y = x W^T for weights that fit f16 (MultipliesF16).
-struct PackedRowsProduct {
+struct PackedGemmProduct {
   DeviceWeights weights;
   const void* x = nullptr;  ///< rows of f16, weights.row_elements apart, filled up with zeros
   int rows = 0;
@@ -25,16 +25,16 @@ struct PackedRowsProduct {
 };
 
 /// Of more rows, unpacked weights and cuBLAS are faster.
-inline constexpr int64_t kMostPackedRows = 128;
+inline constexpr int64_t kMostPackedGemmRows = 128;
 
 /// Strips of a block, and tiles of eight rows of x.
 inline constexpr int kPackedBlockStrips = 16;
-constexpr int PackedRowsTiles(int64_t rows) { return rows <= 32 ? 4 : rows <= 64 ? 8 : 16; }
+constexpr int PackedGemmTiles(int64_t rows) { return rows <= 32 ? 4 : rows <= 64 ? 8 : 16; }
 
 /// In how many splits so many multiprocessors are busy.
-constexpr int PackedRowsSplits(int64_t strips, int64_t steps, int64_t rows, int multiprocessors) {
+constexpr int PackedGemmSplits(int64_t strips, int64_t steps, int64_t rows, int multiprocessors) {
   constexpr int64_t kMost = 8, kLeastSteps = 4;
-  const int64_t tile_rows = int64_t{8} * PackedRowsTiles(rows);
+  const int64_t tile_rows = int64_t{8} * PackedGemmTiles(rows);
   const int64_t blocks =
       (strips + kPackedBlockStrips - 1) / kPackedBlockStrips * ((rows + tile_rows - 1) / tile_rows);
   const int64_t at_once = int64_t{multiprocessors} * (tile_rows > 64 ? 1 : 2);
@@ -42,6 +42,6 @@ constexpr int PackedRowsSplits(int64_t strips, int64_t steps, int64_t rows, int 
   return static_cast<int>(std::clamp<int64_t>(at_once / std::max<int64_t>(blocks, 1), 1, most));
 }
 
-void RunPackedRows(const Stream& stream, const PackedRowsProduct& product);
+void RunPackedGemm(const Stream& stream, const PackedGemmProduct& product);
 
 }  // namespace oort::cuda

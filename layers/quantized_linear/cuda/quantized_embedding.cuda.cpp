@@ -8,9 +8,9 @@ namespace {
 
 /// Rows of a table in the GPU's memory. An index that is not in the table gives NaN: the device
 /// cannot throw.
-class CudaCompactEmbedding final : public Layer {
+class CudaQuantizedEmbedding final : public Layer {
  public:
-  explicit CudaCompactEmbedding(const LayerInit& init)
+  explicit CudaQuantizedEmbedding(const LayerInit& init)
       : input_(init.Arg("input")),
         rows_(init.Int("num_embeddings")),
         factor_(static_cast<float>(init.Float("factor"))),
@@ -51,5 +51,6 @@ class CudaCompactEmbedding final : public Layer {
 
 OORT_CUDA_LAYERS(quantized_embedding) {
   using namespace oort;
-  registry.AddDevice({"oort.CompactEmbedding"}, DeviceType::kCuda, Create<CudaCompactEmbedding>());
+  registry.AddDevice({"oort.QuantizedEmbedding"}, DeviceType::kCuda,
+                     Create<CudaQuantizedEmbedding>());
 }

@@ -37,9 +37,9 @@ struct DeviceProduct {
   Tensor bias;  ///< for each row of the packed matrix, on the device; undefined for none
 };
 
-class CudaCompactLinear final : public Layer {
+class CudaQuantizedLinear final : public Layer {
  public:
-  explicit CudaCompactLinear(const LayerInit& init)
+  explicit CudaQuantizedLinear(const LayerInit& init)
       : spec_(init),
         device_(init.device()),
         most_shared_(cuda::MostSharedBytes(device_.index)),
@@ -158,8 +158,8 @@ class CudaCompactLinear final : public Layer {
     return exact_ && cuda::IsPacked(product.matrix->weights().format);
   }
 
-  cuda::FewRowsProduct FewOf(const DeviceProduct& product, int64_t rows) const {
-    cuda::FewRowsProduct few;
+  cuda::GemvProduct FewOf(const DeviceProduct& product, int64_t rows) const {
+    cuda::GemvProduct few;
     few.weights = product.matrix->weights();
     few.rows = static_cast<int>(rows);
     few.columns = static_cast<int>(spec_.columns());
@@ -175,22 +175,22 @@ class CudaCompactLinear final : public Layer {
   }
 
   /// Rows that one launch can take: its shared memory holds them.
-  int64_t MostFewRows(const DeviceProduct& product) const {
-    int64_t rows = cuda::kFewRows;
-    while (rows > 0 && cuda::FewRowsShared(FewOf(product, rows)) > most_shared_) rows /= 2;
+  int64_t MostGemvRows(const DeviceProduct& product) const {
+    int64_t rows = cuda::kGemvRows;
+    while (rows > 0 && cuda::GemvShared(FewOf(product, rows)) > most_shared_) rows /= 2;
     return rows;
   }
   bool UsesFew(const DeviceProduct& product, int64_t rows) const {
-    if (MostFewRows(product) == 0) return false;
+    if (MostGemvRows(product) == 0) return false;
     std::string ignored;  // without cuBLAS it is slower, but it works
-    return rows <= cuda::kFewRows || !(MultipliesPacked(product, rows) || cuda::HasBlas(&ignored));
+    return rows <= cuda::kGemvRows || !(MultipliesPacked(product, rows) || cuda::HasBlas(&ignored));
   }
 
   void RunFew(const Context& context, const DeviceProduct& product, const Args& args,
               std::span<Value> outputs, int64_t rows) const {
-    const int64_t most = MostFewRows(product);
+    const int64_t most = MostGemvRows(product);
     for (int64_t first = 0; first < rows; first += most) {
-      cuda::FewRowsProduct few = FewOf(product, std::min(most, rows - first));
+      cuda::GemvProduct few = FewOf(product, std::min(most, rows - first));
       few.x = args.tensor(spec_.input()).data<float>() + first * spec_.columns();
       for (int i = 0; i < few.parts; ++i) {
         const int64_t width = spec_.part_rows(product.first_part + i);
@@ -202,7 +202,7 @@ class CudaCompactLinear final : public Layer {
           few.addend = addend + first * spec_.part_rows(0);
         }
       }
-      cuda::RunFewRows(*context.stream(), few, true);
+      cuda::RunGemv(*context.stream(), few, true);
     }
   }
 
@@ -220,14 +220,14 @@ class CudaCompactLinear final : public Layer {
   bool MultipliesPacked(const DeviceProduct& product, int64_t rows) const {
     const cuda::DeviceWeights& w = product.matrix->weights();
     return cuda::IsPacked(w.format) && cuda::MultipliesF16(w) && !exact_ &&
-           rows <= cuda::kMostPackedRows;
+           rows <= cuda::kMostPackedGemmRows;
   }
 
   /// Scratch of a product of many rows.
   struct ManyLayout {
     size_t x = 0, factors = 0, weights = 0, sums = 0, blas = 0, total = 0;
     int splits = 1;
-    ManyLayout(const CudaCompactLinear& layer, const DeviceProduct& product, int64_t rows) {
+    ManyLayout(const CudaQuantizedLinear& layer, const DeviceProduct& product, int64_t rows) {
       const cuda::DeviceWeights& w = product.matrix->weights();
       const auto take = [&](size_t bytes) {
         const size_t at = total;
@@ -239,7 +239,7 @@ class CudaCompactLinear final : public Layer {
       x = take(CheckedMultiply(static_cast<size_t>(rows), row_bytes));
       if (layer.HasUnits(product)) factors = take(static_cast<size_t>(rows) * sizeof(float));
       const bool own = layer.MultipliesPacked(product, rows);
-      if (own) splits = cuda::PackedRowsSplits(w.strips, w.steps, rows, layer.multiprocessors_);
+      if (own) splits = cuda::PackedGemmSplits(w.strips, w.steps, rows, layer.multiprocessors_);
       if (cuda::IsPacked(w.format) && !own) weights = take(CheckedMultiply(packed_rows, row_bytes));
       if (layer.spec_.gated() || splits > 1) {
         const size_t all = CheckedMultiply(static_cast<size_t>(rows), packed_rows * sizeof(float));
@@ -292,7 +292,7 @@ class CudaCompactLinear final : public Layer {
   /// Products with weights as they are packed.
   void MultiplyPacked(const Context& context, const DeviceProduct& product,
                       const ManyLayout& layout, int64_t rows, const Results& results) const {
-    cuda::PackedRowsProduct packed;
+    cuda::PackedGemmProduct packed;
     packed.weights = product.matrix->weights();
     packed.x = context.workspace() + layout.x;
     packed.rows = static_cast<int>(rows);
@@ -302,7 +302,7 @@ class CudaCompactLinear final : public Layer {
       packed.y[i] = results[static_cast<size_t>(i)];
       packed.part_rows[i] = static_cast<int>(WidthOf(product, i));
     }
-    cuda::RunPackedRows(*context.stream(), packed);
+    cuda::RunPackedGemm(*context.stream(), packed);
   }
 
   /// Products by cuBLAS.
@@ -385,7 +385,7 @@ class CudaCompactLinear final : public Layer {
     }
   }
 
-  CompactLinearSpec spec_;
+  QuantizedLinearSpec spec_;
   Device device_;
   int64_t most_shared_;
   int multiprocessors_;
@@ -401,5 +401,5 @@ class CudaCompactLinear final : public Layer {
 
 OORT_CUDA_LAYERS(quantized_linear) {
   using namespace oort;
-  registry.AddDevice({"oort.CompactLinear"}, DeviceType::kCuda, Create<CudaCompactLinear>());
+  registry.AddDevice({"oort.QuantizedLinear"}, DeviceType::kCuda, Create<CudaQuantizedLinear>());
 }

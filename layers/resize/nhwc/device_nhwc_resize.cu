@@ -32,11 +32,11 @@ __device__ int64_t Inside(int64_t i, int64_t count) {
   return i < 0 ? 0 : (i < count ? i : count - 1);
 }
 
-__device__ ResizeTaps TapsOf(const PixelResizeCall& call, const PixelResizeAxis& axis, int64_t i) {
+__device__ ResizeTaps TapsOf(const NhwcResizeCall& call, const NhwcResizeAxis& axis, int64_t i) {
   ResizeTaps taps = {};
   const auto place = static_cast<float>(i);
-  if (call.mode == PixelResizeMode::kNearest || call.mode == PixelResizeMode::kNearestExact) {
-    const float shift = call.mode == PixelResizeMode::kNearestExact ? 0.5f : 0.0f;
+  if (call.mode == NhwcResizeMode::kNearest || call.mode == NhwcResizeMode::kNearestExact) {
+    const float shift = call.mode == NhwcResizeMode::kNearestExact ? 0.5f : 0.0f;
     taps.count = 1;
     const auto at = static_cast<int64_t>(floorf(__fmul_rn(place + shift, axis.step)));
     taps.index[0] = at < axis.in ? at : axis.in - 1;
@@ -45,7 +45,7 @@ __device__ ResizeTaps TapsOf(const PixelResizeCall& call, const PixelResizeAxis&
   }
   float at = call.align_corners ? __fmul_rn(axis.step, place)
                                 : __fsub_rn(__fmul_rn(axis.step, place + 0.5f), 0.5f);
-  if (call.mode == PixelResizeMode::kLinear) {
+  if (call.mode == NhwcResizeMode::kLinear) {
     at = axis.in == axis.out ? place : (at < 0 ? 0.0f : at);
     const int64_t whole = static_cast<int64_t>(at);
     const int64_t first = whole < axis.in - 1 ? whole : axis.in - 1;
@@ -73,7 +73,7 @@ __device__ ResizeTaps TapsOf(const PixelResizeCall& call, const PixelResizeAxis&
 
 template <typename T, int count>
 __global__ void __launch_bounds__(kResizeThreads)
-    ResizeKernel(const __grid_constant__ PixelResizeCall call) {
+    ResizeKernel(const __grid_constant__ NhwcResizeCall call) {
   LaunchDependents();
   WaitForPredecessor();
   const int64_t pieces = call.channels / count;
@@ -105,14 +105,14 @@ __global__ void __launch_bounds__(kResizeThreads)
 }
 
 template <typename T>
-void ResizeAs(const Stream& stream, const PixelResizeCall& call) {
+void ResizeAs(const Stream& stream, const NhwcResizeCall& call) {
   constexpr int kCount = 16 / sizeof(T);
   const bool whole = call.channels % kCount == 0 &&
                      reinterpret_cast<uintptr_t>(call.in) % 16 == 0 &&
                      reinterpret_cast<uintptr_t>(call.out) % 16 == 0;
   const int64_t items =
       call.batch * call.height.out * call.width.out * (call.channels / (whole ? kCount : 1));
-  ConvLaunch launch;
+  KernelLaunch launch;
   launch.kernel = whole ? reinterpret_cast<const void*>(&ResizeKernel<T, kCount>)
                         : reinterpret_cast<const void*>(&ResizeKernel<T, 1>);
   launch.blocks = dim3(static_cast<unsigned>((items + kResizeThreads - 1) / kResizeThreads));
@@ -123,7 +123,7 @@ void ResizeAs(const Stream& stream, const PixelResizeCall& call) {
 
 }  // namespace
 
-void ResizePixels(const Stream& stream, const PixelResizeCall& call, DType dtype) {
+void ResizePixels(const Stream& stream, const NhwcResizeCall& call, DType dtype) {
   if (dtype == DType::kF32) return ResizeAs<float>(stream, call);
   if (dtype == DType::kF16) return ResizeAs<__half>(stream, call);
   if (dtype == DType::kBF16) return ResizeAs<__nv_bfloat16>(stream, call);

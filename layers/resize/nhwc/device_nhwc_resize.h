@@ -9,22 +9,22 @@
 
 namespace oort::cuda {
 
-enum class PixelResizeMode : unsigned char { kNearest, kNearestExact, kLinear, kCubic };
+enum class NhwcResizeMode : unsigned char { kNearest, kNearestExact, kLinear, kCubic };
 
-struct PixelResizeAxis {
+struct NhwcResizeAxis {
   int64_t in = 1, out = 1;
   float step = 1;  ///< of the input coordinate for each output
 };
 
-struct PixelResizeCall {
+struct NhwcResizeCall {
   const void* in = nullptr;
   void* out = nullptr;
   int64_t batch = 1, channels = 0;
-  PixelResizeAxis height, width;
-  PixelResizeMode mode = PixelResizeMode::kNearest;
+  NhwcResizeAxis height, width;
+  NhwcResizeMode mode = NhwcResizeMode::kNearest;
   bool align_corners = false;
 };
 /// `dtype` is f32, f16 or bf16.
-void ResizePixels(const Stream& stream, const PixelResizeCall& call, DType dtype);
+void ResizePixels(const Stream& stream, const NhwcResizeCall& call, DType dtype);
 
 }  // namespace oort::cuda

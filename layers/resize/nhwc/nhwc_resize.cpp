@@ -11,9 +11,9 @@
 namespace oort {
 namespace {
 
-class PixelResize final : public Layer {
+class NhwcResize final : public Layer {
  public:
-  explicit PixelResize(const LayerInit& init)
+  explicit NhwcResize(const LayerInit& init)
       : params_(init, nullptr, false, false), kernels_(ResizeKernelsFor(init.isa())) {}
 
   std::vector<Value> Infer(const Args& args) const override {
@@ -48,7 +48,7 @@ class PixelResize final : public Layer {
   template <typename Body>
   static void ForRows(const Context& context, const ResizeGeometry& geometry, const Tensor& input,
                       Tensor& output, const Body& body) {
-    const ChannelsLastImage image(input.shape());
+    const NhwcImage image(input.shape());
     const int64_t rows = geometry.axes[1].out, row = geometry.axes[2].out * image.channels;
     context.ParallelFor(image.batch * rows, 16384 / row + 1, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
@@ -104,8 +104,7 @@ class PixelResize final : public Layer {
 OORT_LAYERS(nhwc_resize) {
   using namespace oort;
   const OperatorSchema schema =
-      OperatorSchema({"channels_last.Upsample"},
-                     "nn.Upsample of (N, H, W, C). Made by the channels-last pass")
+      OperatorSchema({"nhwc.Upsample"}, "nn.Upsample of (N, H, W, C). Made by the NHWC pass")
           .Tensor("input", kF32Only | DType::kF16 | DType::kBF16)
           .Ints("size")
           .Nullable()
@@ -117,5 +116,5 @@ OORT_LAYERS(nhwc_resize) {
           .Nullable()
           .Bool("recompute_scale_factor")
           .Nullable();
-  registry.Add(schema, WithHalves(schema, Create<PixelResize>()));
+  registry.Add(schema, WithHalves(schema, Create<NhwcResize>()));
 }

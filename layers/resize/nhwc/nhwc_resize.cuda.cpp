@@ -6,18 +6,18 @@
 namespace oort {
 namespace {
 
-cuda::PixelResizeMode CudaResizeMode(ResizeMode mode) {
+cuda::NhwcResizeMode CudaResizeMode(ResizeMode mode) {
   switch (mode) {
-    case ResizeMode::kNearest: return cuda::PixelResizeMode::kNearest;
-    case ResizeMode::kNearestExact: return cuda::PixelResizeMode::kNearestExact;
-    case ResizeMode::kCubic: return cuda::PixelResizeMode::kCubic;
-    default: return cuda::PixelResizeMode::kLinear;
+    case ResizeMode::kNearest: return cuda::NhwcResizeMode::kNearest;
+    case ResizeMode::kNearestExact: return cuda::NhwcResizeMode::kNearestExact;
+    case ResizeMode::kCubic: return cuda::NhwcResizeMode::kCubic;
+    default: return cuda::NhwcResizeMode::kLinear;
   }
 }
 
-class CudaPixelResize final : public Layer {
+class CudaNhwcResize final : public Layer {
  public:
-  explicit CudaPixelResize(const LayerInit& init) : params_(init, nullptr, false, false) {}
+  explicit CudaNhwcResize(const LayerInit& init) : params_(init, nullptr, false, false) {}
 
   std::vector<Value> Infer(const Args& args) const override {
     return {ResizedImage(params_, args)};
@@ -27,12 +27,12 @@ class CudaPixelResize final : public Layer {
     Tensor& output = outputs[0].AsTensor();
     if (output.elements() == 0) return;
     const ResizeGeometry geometry = PixelGeometry(params_, args);
-    const ChannelsLastImage image(args.shape(0));
+    const NhwcImage image(args.shape(0));
     const bool align = !params_.Copies() && params_.AlignCorners(args);
     const auto axis = [&](const ResizeAxis& from) {
-      return cuda::PixelResizeAxis{from.in, from.out, CoordinateStep<float>(from, align)};
+      return cuda::NhwcResizeAxis{from.in, from.out, CoordinateStep<float>(from, align)};
     };
-    cuda::PixelResizeCall call;
+    cuda::NhwcResizeCall call;
     call.in = args.tensor(0).raw();
     call.out = output.raw();
     call.batch = image.batch;
@@ -53,5 +53,5 @@ class CudaPixelResize final : public Layer {
 
 OORT_CUDA_LAYERS(nhwc_resize) {
   using namespace oort;
-  registry.AddDevice({"channels_last.Upsample"}, DeviceType::kCuda, Create<CudaPixelResize>());
+  registry.AddDevice({"nhwc.Upsample"}, DeviceType::kCuda, Create<CudaNhwcResize>());
 }

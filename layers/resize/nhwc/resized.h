@@ -13,11 +13,11 @@ inline ResizeGeometry PixelGeometry(const ResizeParams& params, const Args& args
     throw Error(ErrorCode::kInvalidArgument,
                 "expected an input of rank 4, got " + args.shape(0).ToString());
   }
-  return params.Geometry(ToChannelsFirst(args.shape(0)), args);
+  return params.Geometry(ToNchw(args.shape(0)), args);
 }
 
 inline Tensor ResizedImage(const ResizeParams& params, const Args& args) {
-  return Tensor::Meta(args.tensor(0).dtype(), ToChannelsLast(PixelGeometry(params, args).output));
+  return Tensor::Meta(args.tensor(0).dtype(), ToNhwc(PixelGeometry(params, args).output));
 }
 
 }  // namespace oort

@@ -99,7 +99,7 @@ class AxisOperator : public Layer {
                                     int rank) const {
     if (dim_.IsNone()) return std::make_unique<RankedLayer>(init, type, "None");
     std::vector<int64_t> dims;
-    for (int64_t dim : Dims()) dims.push_back(ChannelsLastAxis(dim, rank));
+    for (int64_t dim : Dims()) dims.push_back(NhwcAxis(dim, rank));
     const Value converted = dim_.IsList() ? Value::Ints(dims) : Value(dims[0]);
     return std::make_unique<RankedLayer>(init, type, converted.ToString());
   }
@@ -139,11 +139,11 @@ class AxisReduction final : public AxisOperator {
     int last = -1;
     for (int i = 0; i < rank; ++i) {
       if (reduced[static_cast<size_t>(i)]) continue;
-      if (ChannelsLastAxis(i, rank) < last) {
+      if (NhwcAxis(i, rank) < last) {
         throw Error(ErrorCode::kUnsupported,
                     "expected keepdim=True where channels and pixels remain");
       }
-      last = ChannelsLastAxis(i, rank);
+      last = NhwcAxis(i, rank);
     }
   }
   bool keepdim_;
@@ -156,10 +156,10 @@ LayerCreator CreateAxis(std::string type) {
 }
 
 OperatorSchema AxisSchema(const std::string& name, const std::string& type) {
-  return OperatorSchema({"channels_last." + name},
+  return OperatorSchema({"nhwc." + name},
                         type +
                             " of (…, H, W, C), with the axes of (…, C, H, W). Made by the "
-                            "channels-last pass");
+                            "NHWC pass");
 }
 
 }  // namespace

@@ -145,7 +145,7 @@ class InterleaveChannelPairs final : public Layer {
 
 OORT_LAYERS(channel_parts) {
   using namespace oort;
-  registry.Add(OperatorSchema({"channels_last.put"},
+  registry.Add(OperatorSchema({"nhwc.put"},
                               "An image (…, H, W, C) as the channels from `to` on of one that has "
                               "`width`. Made by passes")
                    .Tensor("input", kF32Only | DType::kF16)
@@ -156,7 +156,7 @@ OORT_LAYERS(channel_parts) {
                    .AtLeast(0)
                    .Int("rank", 0),
                Create<PutChannels>());
-  registry.Add(OperatorSchema({"channels_last.interleave"},
+  registry.Add(OperatorSchema({"nhwc.interleave"},
                               "The channels of two images (…, H, W, C) in turn; the first may be "
                               "those from `from` on of one that has `of`. Made by passes")
                    .Tensor("first", kF32Only | DType::kF16)

@@ -20,9 +20,9 @@ int64_t DivideExtent(const Shape& input, int axis, int64_t factor) {
 }
 
 /// Channels (g, c) become (c, g). Like torch's, it takes axis 1 for the channels at any rank.
-class PixelChannelShuffle final : public StridedLayer {
+class NhwcChannelShuffle final : public StridedLayer {
  public:
-  explicit PixelChannelShuffle(const LayerInit& init)
+  explicit NhwcChannelShuffle(const LayerInit& init)
       : StridedLayer(init), groups_(init.Int("groups")) {}
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
@@ -37,7 +37,7 @@ class PixelChannelShuffle final : public StridedLayer {
   ScratchVector<StridedOutput> Views(const Args& args) const override {
     const Shape& input = input_shape(args);
     CheckImageRank(input);
-    const int axis = ChannelsLastAxis(1, input.rank());
+    const int axis = NhwcAxis(1, input.rank());
     const int64_t inner = DivideExtent(input, axis, groups_);
     return {{Strided(input).Split(axis, groups_, inner).Swapped(axis, axis + 1), input}};
   }
@@ -119,19 +119,19 @@ class ChannelsFromPixels final : public StridedLayer {
 OORT_LAYERS(nhwc_shuffle) {
   using namespace oort;
   const auto doc = [](const char* type) {
-    return std::string(type) + " of (…, H, W, C). Made by the channels-last pass";
+    return std::string(type) + " of (…, H, W, C). Made by the NHWC pass";
   };
-  registry.Add(OperatorSchema({"channels_last.ChannelShuffle"}, doc("nn.ChannelShuffle"))
+  registry.Add(OperatorSchema({"nhwc.ChannelShuffle"}, doc("nn.ChannelShuffle"))
                    .Tensor("input", kAllDTypes)
                    .Int("groups")
                    .AtLeast(1),
-               Create<PixelChannelShuffle>());
-  registry.Add(OperatorSchema({"channels_last.PixelShuffle"}, doc("nn.PixelShuffle"))
+               Create<NhwcChannelShuffle>());
+  registry.Add(OperatorSchema({"nhwc.PixelShuffle"}, doc("nn.PixelShuffle"))
                    .Tensor("input", kAllDTypes)
                    .Int("upscale_factor")
                    .AtLeast(1),
                Create<PixelsFromChannels>());
-  registry.Add(OperatorSchema({"channels_last.PixelUnshuffle"}, doc("nn.PixelUnshuffle"))
+  registry.Add(OperatorSchema({"nhwc.PixelUnshuffle"}, doc("nn.PixelUnshuffle"))
                    .Tensor("input", kAllDTypes)
                    .Int("downscale_factor")
                    .AtLeast(1),

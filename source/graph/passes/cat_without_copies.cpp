@@ -19,7 +19,7 @@ class CatPass {
       place_[static_cast<size_t>(order[i])] = static_cast<int>(i);
     }
     for (int index : order) {
-      if (rewriter_.op(index).type == "channels_last.cat") Join(index);
+      if (rewriter_.op(index).type == "nhwc.cat") Join(index);
     }
     rewriter_.Finish();
   }
@@ -37,7 +37,7 @@ class CatPass {
     const Operator& op = rewriter_.op(producer);
     const bool named =
         std::find(op.input_names.begin(), op.input_names.end(), "addend") != op.input_names.end();
-    const bool fits = op.type == "channels_last.Conv2d" && !named && op.params.count("to") == 0;
+    const bool fits = op.type == "nhwc.Conv2d" && !named && op.params.count("to") == 0;
     return fits ? producer : -1;
   }
 
@@ -92,7 +92,7 @@ class CatPass {
     int writer = part.conv;
     if (writer < 0) {
       Operator put;
-      put.type = "channels_last.put";
+      put.type = "nhwc.put";
       put.name = "put_" + rewriter_.operand(next).name;
       put.inputs = {part.operand};
       put.input_names = {"input"};

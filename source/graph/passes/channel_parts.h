@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the passes over parts of channels-last images have in common.
+// What the passes over parts of NHWC images have in common.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ inline bool HasParts(const PassContext& context) {
   return !context.on_gpu && context.narrow == DType::kNull;
 }
 
-/// The channels of a channels-last operand as traced, -1 where they are not known. Only f32.
+/// The channels of a NHWC operand as traced, -1 where they are not known. Only f32.
 inline int64_t TracedChannels(const Operand& operand) {
   const int rank = operand.shape.rank();
   if (!operand.has_shape || operand.dtype != DType::kF32 || rank < 3) return -1;

@@ -13,7 +13,7 @@ constexpr int kLongestExcitation = 8;
 
 bool IsOneByOne(const Operator& op) {
   const Tensor* weight = FindAttribute(op, "weight");
-  if (op.type != "channels_last.Conv2d" || weight == nullptr || weight->rank() != 4) return false;
+  if (op.type != "nhwc.Conv2d" || weight == nullptr || weight->rank() != 4) return false;
   const std::string padding = ParameterText(op, "padding"), groups = ParameterText(op, "groups");
   const bool bare = padding.empty() || padding == "(0,0)" || padding == "0" || padding == "valid";
   return weight->dim(2) == 1 && weight->dim(3) == 1 && bare && (groups.empty() || groups == "1");
@@ -21,11 +21,11 @@ bool IsOneByOne(const Operator& op) {
 
 /// Whether an operator gives the mean of each channel.
 bool IsSqueeze(const Operator& op) {
-  if (op.type == "channels_last.AdaptiveAvgPool2d") {
+  if (op.type == "nhwc.AdaptiveAvgPool2d") {
     const std::string size = ParameterText(op, "output_size");
     return size == "(1,1)" || size == "1";
   }
-  if (op.type != "channels_last.mean" || ParameterText(op, "keepdim") != "True") return false;
+  if (op.type != "nhwc.mean" || ParameterText(op, "keepdim") != "True") return false;
   const std::string dims = ParameterText(op, "dim");
   return dims == "(2,3)" || dims == "(-2,-1)" || dims == "(-1,-2)" || dims == "(3,2)";
 }

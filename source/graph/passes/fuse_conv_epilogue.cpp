@@ -13,7 +13,7 @@ class ConvEpiloguePass {
 
   void Run() {
     for (int index : graph_.TopologicalOrder()) {
-      if (Op(index).type != "channels_last.Conv2d" || Op(index).inputs.size() != 1) continue;
+      if (Op(index).type != "nhwc.Conv2d" || Op(index).inputs.size() != 1) continue;
       TakeSum(index);
       TakeActivation(index);
     }

@@ -18,11 +18,11 @@ bool IsPlainRmsNorm(const Operator& op) {
 }  // namespace
 
 void FuseRmsNorm(Graph& graph, const PassContext& context) {
-  if (!context.on_gpu || !context.HasLayer("oort.CompactLinear")) return;
+  if (!context.on_gpu || !context.HasLayer("oort.QuantizedLinear")) return;
   Rewriter rewriter(graph);
   for (int index : graph.TopologicalOrder()) {
     Operator& linear = rewriter.op(index);
-    if (linear.type != "oort.CompactLinear" || linear.inputs.empty()) continue;
+    if (linear.type != "oort.QuantizedLinear" || linear.inputs.empty()) continue;
     const std::string_view name = rewriter.InputName(index, 0);
     if (!name.empty() && name != "input") continue;
     const int producer = rewriter.ProducerOf(linear.inputs[0]);

@@ -5,11 +5,11 @@
 namespace oort {
 
 void FuseRotary(Graph& graph, const PassContext& context) {
-  if (!context.on_gpu || !context.HasLayer("oort.CachedAttention")) return;
+  if (!context.on_gpu || !context.HasLayer("oort.PagedAttention")) return;
   Rewriter rewriter(graph);
   for (int index : graph.TopologicalOrder()) {
     Operator& attention = rewriter.op(index);
-    if (attention.type != "oort.CachedAttention" || attention.inputs.size() != 3) continue;
+    if (attention.type != "oort.PagedAttention" || attention.inputs.size() != 3) continue;
     const int producer = rewriter.ProducerOf(attention.inputs[0]);
     if (producer < 0 || rewriter.op(producer).type != "oort.Rotary") continue;
     if (rewriter.NamesInputs(index) || rewriter.NamesInputs(producer)) continue;

@@ -8,13 +8,13 @@ namespace {
 
 void InterleaveAt(Rewriter& rewriter, int index) {
   const Operator& shuffle = rewriter.op(index);
-  if (shuffle.type != "channels_last.ChannelShuffle" || ParameterText(shuffle, "groups") != "2") {
+  if (shuffle.type != "nhwc.ChannelShuffle" || ParameterText(shuffle, "groups") != "2") {
     return;
   }
   const int joined = shuffle.inputs[0], cat = rewriter.ProducerOf(joined);
   if (cat < 0 || !rewriter.HasOneUse(joined)) return;
   const Operator& join = rewriter.op(cat);
-  if (join.type != "channels_last.cat" || join.inputs.size() != 2) return;
+  if (join.type != "nhwc.cat" || join.inputs.size() != 2) return;
   // torch shuffles axis 1, which is that of the channels at rank 4 alone.
   const Operand& image = rewriter.operand(joined);
   if (!AlongChannels(join, image) || image.shape.rank() != 4) return;
@@ -22,7 +22,7 @@ void InterleaveAt(Rewriter& rewriter, int index) {
   if (TracedChannels(a) < 0 || !b.has_shape || a.dtype != b.dtype || a.shape != b.shape) return;
   rewriter.SetInputs(index, std::vector<int>(join.inputs));
   Operator& made = rewriter.op(index);
-  made.type = "channels_last.interleave";
+  made.type = "nhwc.interleave";
   made.params = {{"rank", Parameter("4")}};
   rewriter.Kill(cat);
 }

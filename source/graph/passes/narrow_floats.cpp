@@ -16,8 +16,8 @@ namespace oort {
 namespace {
 
 constexpr std::array<std::string_view, 9> kProducts = {
-    "channels_last.Conv2d", "nn.Conv1d", "nn.Conv2d",          "nn.Conv3d",  "nn.ConvTranspose1d",
-    "nn.ConvTranspose2d",   "nn.Linear", "nn.ConvTranspose3d", "oort.Linear"};
+    "nhwc.Conv2d",        "nn.Conv1d", "nn.Conv2d",          "nn.Conv3d",  "nn.ConvTranspose1d",
+    "nn.ConvTranspose2d", "nn.Linear", "nn.ConvTranspose3d", "oort.Linear"};
 
 /// Operators that give floats of the dtype that they are given.
 constexpr auto kFollowers = std::to_array<std::string_view>({
@@ -72,21 +72,21 @@ constexpr auto kFollowers = std::to_array<std::string_view>({
 /// Those of them, and of the products, that a CPU computes in f16 or only moves; all others would
 /// be converted to f32 and back there.
 constexpr auto kCpuProducts =
-    std::to_array<std::string_view>({"channels_last.Conv2d", "nn.Linear", "oort.Linear"});
+    std::to_array<std::string_view>({"nhwc.Conv2d", "nn.Linear", "oort.Linear"});
 constexpr auto kCpuFollowers = std::to_array<std::string_view>({
-    "channels_last.MaxPool2d",
-    "channels_last.AvgPool2d",
-    "channels_last.AdaptiveAvgPool2d",
-    "channels_last.AdaptiveMaxPool2d",
-    "channels_last.cat",
-    "channels_last.chunk",
-    "channels_last.split",
-    "channels_last.put",
-    "channels_last.interleave",
-    "channels_last.ChannelShuffle",
-    "channels_last.PixelShuffle",
-    "channels_last.PixelUnshuffle",
-    "channels_last.leave",
+    "nhwc.MaxPool2d",
+    "nhwc.AvgPool2d",
+    "nhwc.AdaptiveAvgPool2d",
+    "nhwc.AdaptiveMaxPool2d",
+    "nhwc.cat",
+    "nhwc.chunk",
+    "nhwc.split",
+    "nhwc.put",
+    "nhwc.interleave",
+    "nhwc.ChannelShuffle",
+    "nhwc.PixelShuffle",
+    "nhwc.PixelUnshuffle",
+    "nhwc.leave",
     "torch.flatten",
     "nn.Flatten",
     "Tensor.reshape",
@@ -156,7 +156,7 @@ class NarrowPass {
     const Tensor* weight = FindAttribute(op, "weight");
     if (weight == nullptr || !IsFloatOrAbsent(weight) || op.outputs.size() != 1) return false;
     const Operand& output = At(op.outputs[0]);
-    if (op.inputs.size() < 2 || op.type == "channels_last.Conv2d") return true;
+    if (op.inputs.size() < 2 || op.type == "nhwc.Conv2d") return true;
     const Operand& addend = At(op.inputs[1]);
     return op.inputs.size() == 2 && output.has_shape && addend.has_shape &&
            output.shape == addend.shape;
@@ -166,9 +166,8 @@ class NarrowPass {
   bool Follows(int index) {
     const Operator& op = Op(index);
     if (op.IsPort() || !context_.HasLayer(op.type)) return false;
-    const bool listed = OnGpu()
-                            ? Lists(kFollowers, op.type) || op.type.starts_with("channels_last.")
-                            : Lists(kCpuFollowers, op.type);
+    const bool listed = OnGpu() ? Lists(kFollowers, op.type) || op.type.starts_with("nhwc.")
+                                : Lists(kCpuFollowers, op.type);
     const bool elementwise =
         op.type == "pnnx.Expression" && IsPlainFormula(ParameterText(op, "expr"));
     if (!listed && !elementwise && !ActivationOf(op)) return false;
@@ -191,7 +190,7 @@ class NarrowPass {
       made_.insert(output);
     }
     // These round their weights themselves.
-    if (!OnGpu() || Op(index).type == "channels_last.Conv2d") return;
+    if (!OnGpu() || Op(index).type == "nhwc.Conv2d") return;
     for (auto& [name, tensor] : Op(index).attributes) {
       if (IsFloatOrAbsent(&tensor)) tensor = tensor.To(context_.narrow);
     }
@@ -228,15 +227,14 @@ class NarrowPass {
   /// them and fills up the channels of a pixel, whose weights are zero, to what the device likes.
   bool Pack(int image) {
     const int producer = At(image).producer;
-    if (producer < 0 || Op(producer).type != "channels_last.enter" || !At(image).has_shape ||
-        ParameterText(Op(producer), "image") != "True" ||
-        !context_.HasLayer("channels_last.pack")) {
+    if (producer < 0 || Op(producer).type != "nhwc.enter" || !At(image).has_shape ||
+        ParameterText(Op(producer), "image") != "True" || !context_.HasLayer("nhwc.pack")) {
       return false;
     }
     const int64_t channels = At(image).shape[At(image).shape.rank() - 1];
     for (int user : At(image).consumers) {
       const Tensor* weight = FindAttribute(Op(user), "weight");
-      const bool plain = Op(user).type == "channels_last.Conv2d" && Op(user).inputs.size() == 1 &&
+      const bool plain = Op(user).type == "nhwc.Conv2d" && Op(user).inputs.size() == 1 &&
                          weight != nullptr && weight->dim(1) == channels && IsFloatOrAbsent(weight);
       if (!plain) return false;
     }
@@ -244,7 +242,7 @@ class NarrowPass {
     const int64_t padded = !OnGpu() ? channels : channels <= 4 ? 4 : (channels + 7) / 8 * 8;
     for (int user : At(image).consumers) PadWeight(Op(user), padded);
     Operator& op = Op(producer);
-    op.type = "channels_last.pack";
+    op.type = "nhwc.pack";
     op.params.erase("image");
     op.params["dtype"] = Parameter(TorchName(context_.narrow));
     op.params["channels"] = Parameter(std::to_string(padded));

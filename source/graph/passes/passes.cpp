@@ -23,7 +23,7 @@ std::span<const Pass> Passes() {
       {"match-attention", MatchAttention},
       {"fold-heads", FoldHeads},
       {"dead-code", RemoveDeadCode},
-      {"channels-last", ChannelsLast},
+      {"nhwc", Nhwc},
       {"fuse-conv-epilogue", FuseConvEpilogue},
       {"fold-squeeze-excite", FoldSqueezeExcite},
       {"interleave-channels", InterleaveChannels},

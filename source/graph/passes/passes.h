@@ -57,8 +57,8 @@ void FuseConvBatchNorm(Graph& graph, const PassContext& context);
 /// Folds constants that multiply or move the result of nn.ConvNd, nn.ConvTransposeNd or nn.Linear
 /// into its weights.
 void FoldScale(Graph& graph, const PassContext& context);
-/// Keeps images with their channels behind their pixels between convolutions.
-void ChannelsLast(Graph& graph, const PassContext& context);
+/// Keeps images in NHWC between convolutions.
+void Nhwc(Graph& graph, const PassContext& context);
 /// Folds a sum with another image and an activation into the convolution before them.
 void FuseConvEpilogue(Graph& graph, const PassContext& context);
 /// Folds the factors of squeeze-and-excite into the 1x1 convolution behind them.
@@ -93,9 +93,9 @@ void NarrowFloats(Graph& graph, const PassContext& context);
 void MergeLinear(Graph& graph, const PassContext& context);
 /// Folds activations and sums behind nn.Linear into it, which becomes oort.Linear.
 void FuseLinear(Graph& graph, const PassContext& context);
-/// Folds nn.RMSNorm into the oort.CompactLinear behind it, on a GPU.
+/// Folds nn.RMSNorm into the oort.QuantizedLinear behind it, on a GPU.
 void FuseRmsNorm(Graph& graph, const PassContext& context);
-/// Folds oort.Rotary into the oort.CachedAttention behind it, on a GPU.
+/// Folds oort.Rotary into the oort.PagedAttention behind it, on a GPU.
 void FuseRotary(Graph& graph, const PassContext& context);
 
 }  // namespace oort

@@ -11,13 +11,13 @@ namespace {
 /// Whether an operator reads the operand as its first input alone, and can read a part there.
 bool ReadsPart(Rewriter& rewriter, int index, int operand) {
   const Operator& op = rewriter.op(index);
-  if (op.type != "channels_last.Conv2d" && op.type != "channels_last.interleave") return false;
+  if (op.type != "nhwc.Conv2d" && op.type != "nhwc.interleave") return false;
   return op.params.count("from") == 0 && op.inputs[0] == operand &&
          std::count(op.inputs.begin(), op.inputs.end(), operand) == 1;
 }
 
 bool IsCut(Rewriter& rewriter, const Operator& op) {
-  if (op.type != "channels_last.chunk" && op.type != "channels_last.split") return false;
+  if (op.type != "nhwc.chunk" && op.type != "nhwc.split") return false;
   if (op.inputs.size() != 1 || !AlongChannels(op, rewriter.operand(op.inputs[0]))) return false;
   int64_t channels = 0;
   for (int output : op.outputs) {

@@ -325,13 +325,13 @@ bool OnlyDraws(const SamplingOptions& o) {
          o.frequency_penalty == 0 && o.top_logprobs < 0;
 }
 
-bool PicksLikeliest(const SamplingOptions& options) {
+bool PicksArgmax(const SamplingOptions& options) {
   return options.temperature < kGreedy && OnlyDraws(options);
 }
 
 cuda::TokenDraw NextDraw(const Sampler& sampler) {
   const SamplingOptions& options = sampler.options();
-  if (PicksLikeliest(options)) return {.top_k = 1};  // the first of those that tie
+  if (PicksArgmax(options)) return {.top_k = 1};  // the first of those that tie
   return {.uniform = sampler.NextUniform(),
           .temperature = options.temperature,
           .top_p = options.top_p,

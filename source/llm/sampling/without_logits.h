@@ -11,7 +11,7 @@ namespace oort {
 /// tells nothing about them.
 bool OnlyDraws(const SamplingOptions& options);
 /// Whether it then picks the likeliest token, always.
-bool PicksLikeliest(const SamplingOptions& options);
+bool PicksArgmax(const SamplingOptions& options);
 /// How the next token of a Sampler that only draws is drawn.
 cuda::TokenDraw NextDraw(const Sampler& sampler);
 /// What Sample gives for logits from which this token was drawn; -1: there is none.

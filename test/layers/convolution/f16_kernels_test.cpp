@@ -7,7 +7,7 @@
 #include "cpu/activation.h"
 #include "cpu/lanes_kernels.h"
 #include "cpu/tiles_f16.h"
-#include "layers/convolution/direct/row_conv.h"
+#include "layers/convolution/direct/direct_conv.h"
 #include "layers/convolution/winograd/winograd.h"
 #include "layers/layout/nhwc_reference.h"
 
@@ -50,12 +50,12 @@ struct HalfConvOperands {
 
 /// By vectors, which a layer leaves to tiles where the processor has them.
 Tensor ConvolvedByVectors(const HalfConvOperands& o, Isa isa, int threads) {
-  const Tensor image = WithChannelsLast(o.x).To(DType::kF16);
-  Tensor out = Tensor::Zeros(
-      DType::kF16, WithChannelsLast(Tensor::Zeros(DType::kF32, o.geometry.output)).shape());
-  const RowConvOf<Half> conv(isa, o.weight, o.bias, o.geometry.groups);
+  const Tensor image = WithNhwc(o.x).To(DType::kF16);
+  Tensor out =
+      Tensor::Zeros(DType::kF16, WithNhwc(Tensor::Zeros(DType::kF32, o.geometry.output)).shape());
+  const DirectConvOf<Half> conv(isa, o.weight, o.bias, o.geometry.groups);
   Tensor scratch = Scratch(conv.Workspace(o.geometry, threads));
-  RowConvOf<Half>::Operands operands;
+  DirectConvOf<Half>::Operands operands;
   operands.in = image.data<Half>();
   operands.in_pixel = o.geometry.in_channels;
   operands.addend = o.addend.defined() ? o.addend.data<Half>() : nullptr;
@@ -68,9 +68,9 @@ Tensor ConvolvedByVectors(const HalfConvOperands& o, Isa isa, int threads) {
 
 Tensor ConvolvedByWinograd(const HalfConvOperands& o, WinogradVariant variant, Isa isa,
                            int threads) {
-  const Tensor image = WithChannelsLast(o.x).To(DType::kF16);
-  Tensor out = Tensor::Zeros(
-      DType::kF16, WithChannelsLast(Tensor::Zeros(DType::kF32, o.geometry.output)).shape());
+  const Tensor image = WithNhwc(o.x).To(DType::kF16);
+  Tensor out =
+      Tensor::Zeros(DType::kF16, WithNhwc(Tensor::Zeros(DType::kF32, o.geometry.output)).shape());
   const WinogradConvOf<Half> conv(isa, o.weight, o.bias, variant);
   const ConvAxis &h = o.geometry.axes[1], &w = o.geometry.axes[2];
   Tensor scratch = Scratch(conv.Workspace(
@@ -125,8 +125,8 @@ void ExpectHalfConv(const HalfConvCase& c) {
   spec.before = spec.after = {0, pad, pad};
   spec.groups = c.groups;
   Tensor expected =
-      WithChannelsLast(FromVolume(ReferenceConv(ToVolume(x, 2), ToVolume(weight, 2), bias, spec), 2)
-                           .To(DType::kF32));
+      WithNhwc(FromVolume(ReferenceConv(ToVolume(x, 2), ToVolume(weight, 2), bias, spec), 2)
+                   .To(DType::kF32));
   const Tensor addend = Rounded(RandomTensor(DType::kF32, expected.shape(), 4, -1, 1));
   for (int64_t i = 0; i < expected.elements(); ++i) {
     float& y = expected.data<float>()[i];
@@ -135,13 +135,13 @@ void ExpectHalfConv(const HalfConvCase& c) {
   }
   const std::string k = std::to_string(c.kernel), s = std::to_string(c.stride),
                     p = std::to_string(pad);
-  OperatorCase made("channels_last.Conv2d");
+  OperatorCase made("nhwc.Conv2d");
   made.Param("precision", "f16").Param("padding", "(" + p + "," + p + ")");
   made.Param("stride", "(" + s + "," + s + ")").Param("groups", std::to_string(c.groups));
   made.Param("activation", c.activation).Param("activation_a", "-0.5");
   made.Param("activation_b", "1.5");
   made.Attribute("weight", weight).Attribute("bias", bias);
-  made.Input(WithChannelsLast(x).To(DType::kF16), "input");
+  made.Input(WithNhwc(x).To(DType::kF16), "input");
   if (c.addend) made.Input(addend.To(DType::kF16), "addend");
   // Sums of some hundred terms in f16, of which each rounds; Winograd's transforms are up to ten
   // times as large as what they stand for.
@@ -156,7 +156,7 @@ void ExpectHalfConv(const HalfConvCase& c) {
   ExpectOtherKernels(c, operands, expected.To(DType::kF16), {tolerance, 4 * kUnit});
 }
 
-TEST(HalfKernels, ConvolvesPixels) {
+TEST(F16Kernels, ConvolvesPixels) {
   for (const int64_t channels : {1, 3, 8, 13, 16, 40, 300, 520}) {
     for (const int64_t filters : {1, 8, 17, 24, 32, 58, 96}) {
       ExpectHalfConv({.channels = channels, .filters = filters, .size = 5});
@@ -167,7 +167,7 @@ TEST(HalfKernels, ConvolvesPixels) {
   ExpectHalfConv({.channels = 16, .filters = 40, .size = 12, .stride = 2, .batch = 2});
 }
 
-TEST(HalfKernels, ConvolvesWindows) {
+TEST(F16Kernels, ConvolvesWindows) {
   for (const int64_t kernel : {3, 5, 7}) {
     for (const int64_t channels : {1, 3, 4, 9, 24, 65}) {
       for (const int64_t stride : {1, 2}) {
@@ -183,7 +183,7 @@ TEST(HalfKernels, ConvolvesWindows) {
   ExpectHalfConv({.channels = 24, .filters = 36, .size = 8, .kernel = 3, .groups = 3});
 }
 
-TEST(HalfKernels, ConvolvesByWinogradsAlgorithm) {
+TEST(F16Kernels, ConvolvesByWinogradsAlgorithm) {
   for (const int64_t channels : {32, 64, 300}) {
     for (const int64_t filters : {32, 72}) {
       for (const int64_t size : {7, 14, 29}) {
@@ -198,7 +198,7 @@ TEST(HalfKernels, ConvolvesByWinogradsAlgorithm) {
   }
 }
 
-TEST(HalfKernels, ConvolvesEachChannelByItself) {
+TEST(F16Kernels, ConvolvesEachChannelByItself) {
   for (const int64_t channels : {3, 8, 16, 29, 72}) {
     for (const int64_t kernel : {3, 5, 7}) {
       for (const int64_t stride : {1, 2}) {
@@ -216,13 +216,13 @@ TEST(HalfKernels, ConvolvesEachChannelByItself) {
   }
 }
 
-TEST(HalfKernels, ConvolvesBlocksOfManyChannels) {
+TEST(F16Kernels, ConvolvesBlocksOfManyChannels) {
   for (const int64_t size : {14, 16, 20}) {
     ExpectHalfConv({.channels = 300, .filters = 300, .size = size, .kernel = 3, .groups = 300});
   }
 }
 
-TEST(HalfKernels, EndsWithAddendAndActivation) {
+TEST(F16Kernels, EndsWithAddendAndActivation) {
   for (const std::string activation :
        {"none", "relu", "clamp", "hardswish", "hardsigmoid", "silu", "sigmoid"}) {
     for (const bool addend : {false, true}) {
@@ -244,7 +244,7 @@ TEST(HalfKernels, EndsWithAddendAndActivation) {
   }
 }
 
-TEST(HalfKernels, InfinityStaysInItsWindows) {
+TEST(F16Kernels, InfinityStaysInItsWindows) {
   if (!HasF16Arithmetic(DefaultIsa())) GTEST_SKIP() << "no f16 arithmetic";
   for (const int64_t channels : {3, 16, 24, 32, 40}) {
     for (const int64_t kernel : {1, 3}) {
@@ -255,7 +255,7 @@ TEST(HalfKernels, InfinityStaysInItsWindows) {
       const std::string pad = kernel == 3 ? "(1,1)" : "(0,0)";
       Tensor x = RandomTensor(DType::kF16, {1, size, size, channels}, 1, -1, 1);
       const auto run = [&] {
-        return OperatorCase("channels_last.Conv2d")
+        return OperatorCase("nhwc.Conv2d")
             .Param("precision", "f16")
             .Param("padding", pad)
             .Attribute("weight",
@@ -282,7 +282,7 @@ TEST(HalfKernels, InfinityStaysInItsWindows) {
   }
 }
 
-TEST(HalfKernels, MultipliesRows) {
+TEST(F16Kernels, MultipliesRows) {
   for (const int64_t rows : {1, 2, 6, 13}) {
     for (const int64_t in : {7, 64, 1030}) {
       for (const int64_t out : {5, 32, 77}) {
@@ -313,9 +313,9 @@ TEST(HalfKernels, MultipliesRows) {
   }
 }
 
-TEST(HalfKernels, RefusesOtherDTypes) {
+TEST(F16Kernels, RefusesOtherDTypes) {
   if (!HasF16Arithmetic(DefaultIsa())) GTEST_SKIP() << "no f16 arithmetic";
-  const OperatorCase conv = OperatorCase("channels_last.Conv2d")
+  const OperatorCase conv = OperatorCase("nhwc.Conv2d")
                                 .Param("precision", "f16")
                                 .Attribute("weight", RandomTensor(DType::kF32, {8, 8, 1, 1}))
                                 .Input(RandomTensor(DType::kF32, {1, 4, 4, 8}), "input");
@@ -327,7 +327,7 @@ TEST(HalfKernels, RefusesOtherDTypes) {
   EXPECT_THROW(linear.Run(), Error);
 }
 
-TEST(HalfKernels, PoolsAndMeansOfManyPixels) {
+TEST(F16Kernels, PoolsAndMeansOfManyPixels) {
   // In f16 a sum of that many would be infinite, or stop growing.
   const Tensor image = RandomTensor(DType::kF16, {1, 60, 60, 19}, 1, 1, 63);
   std::vector<float> means(19), largest(19, 0.0f);
@@ -337,25 +337,25 @@ TEST(HalfKernels, PoolsAndMeansOfManyPixels) {
     means[c] += wide.data<float>()[i] / 3600;
     largest[c] = std::max(largest[c], wide.data<float>()[i]);
   }
-  OperatorCase("channels_last.AdaptiveAvgPool2d")
+  OperatorCase("nhwc.AdaptiveAvgPool2d")
       .Param("output_size", "(1,1)")
       .Input(image)
       .ExpectOutputs({Tensor::From<float>(means, {1, 1, 1, 19}).To(DType::kF16)}, {0, 3 * kUnit});
-  OperatorCase("channels_last.AdaptiveMaxPool2d")
+  OperatorCase("nhwc.AdaptiveMaxPool2d")
       .Param("output_size", "(1,1)")
       .Input(image)
       .ExpectOutputs({Tensor::From<float>(largest, {1, 1, 1, 19}).To(DType::kF16)}, {0, 0});
 }
 
-TEST(HalfKernels, RoundsImagesThatEnter) {
+TEST(F16Kernels, RoundsImagesThatEnter) {
   for (const int64_t channels : {1, 2, 3, 5}) {
     for (const int64_t size : {1, 3, 20}) {
       const Tensor image = RandomTensor(DType::kF32, {2, channels, size, size + 2});
-      OperatorCase("channels_last.pack")
+      OperatorCase("nhwc.pack")
           .Param("dtype", "torch.half")
           .Param("channels", std::to_string(channels))
           .Input(image)
-          .ExpectOutputs({WithChannelsLast(image).To(DType::kF16)}, {0, 0});
+          .ExpectOutputs({WithNhwc(image).To(DType::kF16)}, {0, 0});
     }
   }
 }

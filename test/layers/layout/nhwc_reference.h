@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Operators of images with their channels behind are compared with those that torch has.
+// Operators of images in NHWC are compared with those that torch has.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,13 +15,13 @@ namespace oort::testing {
 
 using NamedParams = std::vector<std::pair<std::string, std::string>>;
 
-/// The same image with its channels behind the pixels.
-inline Tensor WithChannelsLast(const Tensor& image) {
+/// The same image in NHWC.
+inline Tensor WithNhwc(const Tensor& image) {
   const int rank = image.rank();
-  return Moved(image, ToChannelsLast(image.shape()), [&](const Coordinates& at) {
+  return Moved(image, ToNhwc(image.shape()), [&](const Coordinates& at) {
     Coordinates from = at;
     for (int i = 0; i < rank; ++i) {
-      from[static_cast<size_t>(i)] = at[static_cast<size_t>(ChannelsLastAxis(i, rank))];
+      from[static_cast<size_t>(i)] = at[static_cast<size_t>(NhwcAxis(i, rank))];
     }
     return from;
   });
@@ -35,17 +35,17 @@ inline OperatorCase CaseOf(const std::string& type, const NamedParams& params,
   return result.Outputs(outputs);
 }
 
-/// channels_last.`last` gives what `first` gives, for images (…, C, H, W).
+/// nhwc.`last` gives what `first` gives, for images (…, C, H, W).
 inline void ExpectLikeChannelsFirst(const std::string& last, const std::string& first,
                                     const NamedParams& params, const std::vector<Tensor>& images,
                                     int outputs = 1, Tolerance tolerance = {}) {
   SCOPED_TRACE(first + " of " + images.front().ToString());
   std::vector<Tensor> moved, expected;
-  for (const Tensor& image : images) moved.push_back(WithChannelsLast(image));
+  for (const Tensor& image : images) moved.push_back(WithNhwc(image));
   for (const Tensor& output : CaseOf(first, params, images, outputs).Run()) {
-    expected.push_back(output.rank() < 3 ? output : WithChannelsLast(output));
+    expected.push_back(output.rank() < 3 ? output : WithNhwc(output));
   }
-  CaseOf("channels_last." + last, params, moved, outputs).ExpectOutputs(expected, tolerance);
+  CaseOf("nhwc." + last, params, moved, outputs).ExpectOutputs(expected, tolerance);
 }
 
 /// Images with all kinds of channel counts, batched and not, none of them large.

@@ -46,7 +46,7 @@ Tensor LinearOf(const Tensor& x, const ByteWeight& weight, const float* bias) {
 }
 
 OperatorCase LinearCase(const std::vector<const ByteWeight*>& weights, int64_t columns) {
-  OperatorCase op("oort.CompactLinear");
+  OperatorCase op("oort.QuantizedLinear");
   std::string outputs;
   for (size_t i = 0; i < weights.size(); ++i) {
     const std::string end = i == 0 ? "" : "_" + std::to_string(i);
@@ -58,7 +58,7 @@ OperatorCase LinearCase(const std::vector<const ByteWeight*>& weights, int64_t c
   return op;
 }
 
-TEST(CompactLinear, MultipliesOneOrThreeWeights) {
+TEST(QuantizedLinear, MultipliesOneOrThreeWeights) {
   const ByteWeight a(37, 64, 32, 1), b(16, 64, 64, 3), c(5, 64, 16, 5);
   const Tensor bias = RandomTensor(DType::kF32, {16}, 9);
   for (int64_t rows : {1, 3, 20}) {
@@ -73,7 +73,7 @@ TEST(CompactLinear, MultipliesOneOrThreeWeights) {
   }
 }
 
-TEST(CompactLinear, GatesOneProductWithAnother) {
+TEST(QuantizedLinear, GatesOneProductWithAnother) {
   const ByteWeight a(40, 64, 32, 1), b(40, 64, 32, 3);
   for (int64_t rows : {1, 3, 20}) {
     const Tensor x = RandomTensor(DType::kF32, {rows, 64}, 7);
@@ -84,7 +84,7 @@ TEST(CompactLinear, GatesOneProductWithAnother) {
   }
 }
 
-TEST(CompactLinear, RefusesPartsThatDoNotFit) {
+TEST(QuantizedLinear, RefusesPartsThatDoNotFit) {
   const ByteWeight a(40, 64, 32, 1), b(8, 64, 32, 3);
   const Tensor x = RandomTensor(DType::kF32, {2, 64}, 7);
   LinearCase({&a}, 64)
@@ -109,7 +109,7 @@ TEST(CompactLinear, RefusesPartsThatDoNotFit) {
       .ExpectError(ErrorCode::kInvalidModel, "one to three");
 }
 
-TEST(CompactEmbedding, ReadsRows) {
+TEST(QuantizedEmbedding, ReadsRows) {
   const ByteWeight table(50, 32, 16, 1);
   Tensor indices(DType::kI64, {2, 3});
   const int64_t rows[] = {0, 49, 17, 16, 15, 17};
@@ -120,7 +120,7 @@ TEST(CompactEmbedding, ReadsRows) {
       want.data<float>()[i * 32 + j] = static_cast<float>(3 * table.At(rows[i], j));
     }
   }
-  OperatorCase op("oort.CompactEmbedding");
+  OperatorCase op("oort.QuantizedEmbedding");
   op.Param("num_embeddings", "50").Param("embedding_dim", "32").Param("factor", "3.0");
   op.Param("format", "int8").Attribute("weight", table.data).Attribute("scale", table.scale);
   OperatorCase good = op;
@@ -221,7 +221,7 @@ TEST(Rotary, RefusesOtherShapes) {
   run({2, 17}, {2, 8}, {2, 2, 4});
 }
 
-TEST(Likeliest, PicksTheLowestOfTheLargest) {
+TEST(Argmax, PicksTheLowestOfTheLargest) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   constexpr float kInf = std::numeric_limits<float>::infinity();
   const std::vector<std::pair<std::vector<float>, int32_t>> rows = {
@@ -236,12 +236,12 @@ TEST(Likeliest, PicksTheLowestOfTheLargest) {
     want.push_back(best);
   }
   const auto count = static_cast<int64_t>(rows.size());
-  OperatorCase("oort.Likeliest")
+  OperatorCase("oort.Argmax")
       .Input(Tensor::From<float>(x, {count, 5}))
       .ExpectOutputs({Tensor::From<int32_t>(want, {count})});
 }
 
-TEST(Likeliest, TakesRowsOfAnyLengthAndNumber) {
+TEST(Argmax, TakesRowsOfAnyLengthAndNumber) {
   for (const int64_t length : {1, 7, 64, 1000, 2048, 2049, 5000}) {
     const Tensor x = RandomTensor(DType::kF32, {2, 3, length}, static_cast<uint64_t>(length));
     Tensor want(DType::kI32, {2, 3});
@@ -250,24 +250,24 @@ TEST(Likeliest, TakesRowsOfAnyLengthAndNumber) {
       want.data<int32_t>()[row] =
           static_cast<int32_t>(std::max_element(begin, begin + length) - begin);
     }
-    OperatorCase("oort.Likeliest").Input(x).ExpectOutputs({want});
+    OperatorCase("oort.Argmax").Input(x).ExpectOutputs({want});
   }
-  OperatorCase("oort.Likeliest")
+  OperatorCase("oort.Argmax")
       .Input(Tensor(DType::kF32, {0, 5}))
       .ExpectOutputs({Tensor(DType::kI32, {0})});
-  OperatorCase("oort.Likeliest")
+  OperatorCase("oort.Argmax")
       .Input(Tensor(DType::kF32, {2, 0}))
       .ExpectOutputs({Tensor::From<int32_t>({-1, -1}, {2})});
-  OperatorCase("oort.Likeliest")
+  OperatorCase("oort.Argmax")
       .Input(Tensor(DType::kF32, Shape{}))
       .ExpectError(ErrorCode::kInvalidArgument, "rows");
 }
 
-TEST(CompactLikeliest, PicksTheRowOfTheLargestProduct) {
+TEST(QuantizedArgmax, PicksTheRowOfTheLargestProduct) {
   const Tensor weight =
       Tensor::From<float>({1, 0, 0, /**/ 0, 2, 0, /**/ 0, 2, 0, /**/ -1, -1, 1}, {4, 3});
   const auto pick = [&] {
-    return OperatorCase("oort.CompactLikeliest")
+    return OperatorCase("oort.QuantizedArgmax")
         .Param("in_features", "3")
         .Param("out_features", "4")
         .Attribute("weight", weight);

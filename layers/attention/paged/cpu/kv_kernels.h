@@ -41,13 +41,13 @@ struct KvKernels {
 OORT_DECLARE_KERNELS(KvKernels)
 
 /// The same over keys and values in f16, with queries and weights rounded to f16.
-struct KvHalfKernels {
+struct KvF16Kernels {
   /// Gives false, having done nothing, where another kernel is needed: queries that f16 cannot
   /// hold.
   bool (*attend)(KvAttention& attention);
 };
 /// Null where the processor has no such products.
-const KvHalfKernels* KvHalfKernelsFor(Isa isa);
+const KvF16Kernels* KvF16KernelsFor(Isa isa);
 
 /// Keys and values of `count` tokens, `stride` elements apart, for the places from `slot` on of one
 /// head of one block.

@@ -12,13 +12,13 @@ const KvTileKernels* KvTileKernelsFor(Isa isa) {
   return isa == Isa::kNeon && ThisCpu().arm_bf16 ? &neon_bf16::KvTileKernelsGet() : nullptr;
 }
 namespace neon_i8mm {
-const KvHalfKernels& KvHalfKernelsGet();
+const KvF16Kernels& KvF16KernelsGet();
 }
-const KvHalfKernels* KvHalfKernelsFor(Isa isa) {
-  return isa == Isa::kNeon && ThisCpu().arm_i8mm ? &neon_i8mm::KvHalfKernelsGet() : nullptr;
+const KvF16Kernels* KvF16KernelsFor(Isa isa) {
+  return isa == Isa::kNeon && ThisCpu().arm_i8mm ? &neon_i8mm::KvF16KernelsGet() : nullptr;
 }
 #else
-const KvHalfKernels* KvHalfKernelsFor(Isa) { return nullptr; }
+const KvF16Kernels* KvF16KernelsFor(Isa) { return nullptr; }
 #endif
 
 #if defined(__x86_64__) && !defined(OORT_NO_AVX512)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Scores of a row to weights, on NEON. Only for kv_tiles_neon.h and kv_halves.mmla.cpp.
+// Scores of a row to weights, on NEON. Only for kv_tiles_neon.h and kv_f16.mmla.cpp.
 #pragma once
 
 #include <algorithm>

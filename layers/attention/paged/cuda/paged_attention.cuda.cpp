@@ -5,9 +5,9 @@
 namespace oort {
 namespace {
 
-class CudaCachedAttention final : public CachedAttentionBase {
+class CudaPagedAttention final : public PagedAttentionBase {
  public:
-  explicit CudaCachedAttention(const LayerInit& init) : CachedAttentionBase(init) {
+  explicit CudaPagedAttention(const LayerInit& init) : PagedAttentionBase(init) {
     // A block of the cache has fewer elements than an int can count.
     if (heads_ * head_dim_ > INT32_MAX / (4 * KvCache::kBlockTokens) ||
         !cuda::CanAttend(static_cast<int>(heads_), static_cast<int>(kv_heads_),
@@ -93,5 +93,5 @@ class CudaCachedAttention final : public CachedAttentionBase {
 
 OORT_CUDA_LAYERS(paged_attention) {
   using namespace oort;
-  registry.AddDevice({"oort.CachedAttention"}, DeviceType::kCuda, Create<CudaCachedAttention>());
+  registry.AddDevice({"oort.PagedAttention"}, DeviceType::kCuda, Create<CudaPagedAttention>());
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// oort.CachedAttention against attention in f64 over all tokens of each sequence.
+// oort.PagedAttention against attention in f64 over all tokens of each sequence.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct CachedCase {
   Graph Build() const {
     Graph graph;
     Operator op;
-    op.type = "oort.CachedAttention";
+    op.type = "oort.PagedAttention";
     op.name = "tested";
     op.params["layer"] = Parameter(std::to_string(layer));
     op.params["heads"] = Parameter(std::to_string(heads));
@@ -194,7 +194,7 @@ void ExpectAttention(const CachedCase& c, const std::vector<std::vector<int64_t>
 
 constexpr KvType kKvTypes[] = {KvType::kF32, KvType::kF16, KvType::kInt8};
 
-TEST(CachedAttention, EqualsAttentionInF64) {
+TEST(PagedAttention, EqualsAttentionInF64) {
   for (KvType type : kKvTypes) {
     for (int64_t head_dim : {1, 7, 16, 64, 72}) {
       CachedCase c;
@@ -206,7 +206,7 @@ TEST(CachedAttention, EqualsAttentionInF64) {
   }
 }
 
-TEST(CachedAttention, GroupsOfHeadsShareKeys) {
+TEST(PagedAttention, GroupsOfHeadsShareKeys) {
   for (KvType type : kKvTypes) {
     for (const auto& [heads, kv_heads] : {std::pair{9, 3}, {5, 1}, {3, 3}, {14, 2}}) {
       CachedCase c;
@@ -218,7 +218,7 @@ TEST(CachedAttention, GroupsOfHeadsShareKeys) {
   }
 }
 
-TEST(CachedAttention, SeesAWindow) {
+TEST(PagedAttention, SeesAWindow) {
   for (int64_t window : {1, 5, 16, 17, 100}) {
     CachedCase c;
     c.window = window;
@@ -228,7 +228,7 @@ TEST(CachedAttention, SeesAWindow) {
   }
 }
 
-TEST(CachedAttention, CapsScores) {
+TEST(PagedAttention, CapsScores) {
   for (KvType type : kKvTypes) {
     CachedCase c;
     c.type = type;
@@ -237,7 +237,7 @@ TEST(CachedAttention, CapsScores) {
   }
 }
 
-TEST(CachedAttention, LongSequencesAndManyTokensAtOnce) {
+TEST(PagedAttention, LongSequencesAndManyTokensAtOnce) {
   for (KvType type : kKvTypes) {
     CachedCase c;
     c.type = type;
@@ -249,7 +249,7 @@ TEST(CachedAttention, LongSequencesAndManyTokensAtOnce) {
   }
 }
 
-TEST(CachedAttention, FastManyTokensAreNearAttentionInF64) {
+TEST(PagedAttention, FastManyTokensAreNearAttentionInF64) {
   for (KvType type : kKvTypes) {
     for (int64_t head_dim : {16, 32, 64, 96, 160}) {
       CachedCase c;
@@ -274,7 +274,7 @@ TEST(CachedAttention, FastManyTokensAreNearAttentionInF64) {
   }
 }
 
-TEST(CachedAttention, FastFewTokensAreNearAttentionInF64) {
+TEST(PagedAttention, FastFewTokensAreNearAttentionInF64) {
   for (KvType type : kKvTypes) {
     for (int64_t group : {2, 3, 5}) {
       CachedCase c;
@@ -294,7 +294,7 @@ TEST(CachedAttention, FastFewTokensAreNearAttentionInF64) {
 }
 
 // Queries that f16 cannot hold are multiplied as they are.
-TEST(CachedAttention, FastFewTokensTakeQueriesOfAnySize) {
+TEST(PagedAttention, FastFewTokensTakeQueriesOfAnySize) {
   CachedCase c;
   c.type = KvType::kF16;
   c.head_dim = 64;
@@ -309,7 +309,7 @@ TEST(CachedAttention, FastFewTokensTakeQueriesOfAnySize) {
   }
 }
 
-TEST(CachedAttention, SeveralSequencesInOneStep) {
+TEST(PagedAttention, SeveralSequencesInOneStep) {
   for (KvType type : kKvTypes) {
     CachedCase c;
     c.type = type;
@@ -317,7 +317,7 @@ TEST(CachedAttention, SeveralSequencesInOneStep) {
   }
 }
 
-TEST(CachedAttention, NeighboursDoNotChangeAnAnswer) {
+TEST(PagedAttention, NeighboursDoNotChangeAnAnswer) {
   for (int i = 0; i < 6; ++i) {
     CachedCase c;
     c.type = kKvTypes[i / 2];
@@ -334,7 +334,7 @@ TEST(CachedAttention, NeighboursDoNotChangeAnAnswer) {
   }
 }
 
-TEST(CachedAttention, APromptInChunksIsThePrompt) {
+TEST(PagedAttention, APromptInChunksIsThePrompt) {
   CachedCase c;
   c.type = KvType::kF16;
   const std::vector<CachedTokens> tokens = {{c, 100, 3}};
@@ -346,7 +346,7 @@ TEST(CachedAttention, APromptInChunksIsThePrompt) {
   }
 }
 
-TEST(CachedAttention, RefusesWhatDoesNotFit) {
+TEST(PagedAttention, RefusesWhatDoesNotFit) {
   const CachedCase c;
   KvCache cache(c.shape(), 4);
   KvCache other({3, 3, 16, KvType::kF32}, 4), shallow({1, 2, 16, KvType::kF32}, 4);

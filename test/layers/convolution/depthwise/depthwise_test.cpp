@@ -57,8 +57,7 @@ void ExpectDepthwise(const DepthwiseCase& c, const DepthwiseExtras& extras) {
   const Tensor x = RandomTensor(DType::kF32, {c.batch, c.channels, c.height, c.width}, 1);
   const Tensor weight = RandomTensor(DType::kF32, {c.channels, 1, c.kernel_h, c.kernel_w}, 2);
   const Tensor bias = RandomTensor(DType::kF32, {c.channels}, 3);
-  Tensor expected =
-      WithChannelsLast(ExpectedDepthwise(c, x, weight, extras.bias ? bias : Tensor()));
+  Tensor expected = WithNhwc(ExpectedDepthwise(c, x, weight, extras.bias ? bias : Tensor()));
   const ConvGeometry geometry = DepthwiseGeometry(c);
   const Tensor addend = RandomTensor(DType::kF32, expected.shape(), 4);
   float* want = expected.data<float>();
@@ -72,7 +71,7 @@ void ExpectDepthwise(const DepthwiseCase& c, const DepthwiseExtras& extras) {
     if (kind == Activation::kSilu) want[i] /= 1 + std::exp(-want[i]);
   }
   const int64_t pixel = c.channels + extras.gap;
-  const Tensor in = Spread(WithChannelsLast(x), pixel), add = Spread(addend, pixel);
+  const Tensor in = Spread(WithNhwc(x), pixel), add = Spread(addend, pixel);
   for (Isa isa : SupportedIsas()) {
     for (int threads : {1, 2}) {
       SCOPED_TRACE(Name(isa));
@@ -90,7 +89,7 @@ void ExpectDepthwise(const DepthwiseCase& c, const DepthwiseExtras& extras) {
   }
 }
 
-TEST(ChannelsLastDepthwise, TakesAllKernelsAndStrides) {
+TEST(NhwcDepthwise, TakesAllKernelsAndStrides) {
   for (int64_t kernel : {1, 2, 3, 4, 5, 7}) {
     for (int64_t stride : {1, 2, 3}) {
       ExpectDepthwise({1, 20, 9, 15, kernel, kernel, stride, kernel / 2, 1}, {});
@@ -99,7 +98,7 @@ TEST(ChannelsLastDepthwise, TakesAllKernelsAndStrides) {
   }
 }
 
-TEST(ChannelsLastDepthwise, TakesAllWidths) {
+TEST(NhwcDepthwise, TakesAllWidths) {
   for (int64_t width = 1; width <= 34; ++width) {
     for (int64_t kernel : {3, 5}) {
       for (int64_t stride : {1, 2}) {
@@ -109,13 +108,13 @@ TEST(ChannelsLastDepthwise, TakesAllWidths) {
   }
 }
 
-TEST(ChannelsLastDepthwise, TakesAllChannels) {
+TEST(NhwcDepthwise, TakesAllChannels) {
   for (int64_t channels = 1; channels <= 70; ++channels) {
     ExpectDepthwise({channels % 4, channels, 4, 9, 3, 3, 1 + channels % 2, 1, 1}, {});
   }
 }
 
-TEST(ChannelsLastDepthwise, TakesDilationWidePaddingAndOtherShapes) {
+TEST(NhwcDepthwise, TakesDilationWidePaddingAndOtherShapes) {
   ExpectDepthwise({1, 12, 11, 10, 3, 3, 1, 2, 2}, {});
   ExpectDepthwise({1, 12, 5, 6, 3, 3, 2, 4, 4}, {});
   ExpectDepthwise({1, 6, 4, 4, 3, 3, 1, 5, 1}, {});
@@ -125,7 +124,7 @@ TEST(ChannelsLastDepthwise, TakesDilationWidePaddingAndOtherShapes) {
   ExpectDepthwise({1, 40, 30, 120, 3, 3, 1, 1, 1}, {});
 }
 
-TEST(ChannelsLastDepthwise, EndsWithBiasAddendAndActivation) {
+TEST(NhwcDepthwise, EndsWithBiasAddendAndActivation) {
   const ActivationSpec relu{Activation::kRelu, 0, 0}, relu6{Activation::kClamp, 0, 6};
   const ActivationSpec silu{Activation::kSilu, 0, 0};
   for (int64_t channels : {16, 19}) {
@@ -142,7 +141,7 @@ TEST(ChannelsLastDepthwise, EndsWithBiasAddendAndActivation) {
 }
 
 /// Widths and padding for which two rows are done at once, with the borders at either side.
-TEST(ChannelsLastDepthwise, TakesRowsInPairs) {
+TEST(NhwcDepthwise, TakesRowsInPairs) {
   const ActivationSpec relu6{Activation::kClamp, 0, 6};
   for (int64_t kernel : {3, 5}) {
     for (int64_t stride : {1, 2}) {
@@ -156,7 +155,7 @@ TEST(ChannelsLastDepthwise, TakesRowsInPairs) {
   }
 }
 
-TEST(ChannelsLastDepthwise, PassesNanOn) {
+TEST(NhwcDepthwise, PassesNanOn) {
   Tensor x = RandomTensor(DType::kF32, {1, 5, 5, 4});  // channels behind
   x.data<float>()[(2 * 5 + 2) * 4 + 1] = NAN;
   const Tensor weight = RandomTensor(DType::kF32, {4, 1, 3, 3});

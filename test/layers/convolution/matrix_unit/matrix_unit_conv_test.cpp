@@ -105,7 +105,7 @@ const GemmKernels& PlainUnit() {
   return kernels;
 }
 
-struct UnitConvCase {
+struct MatrixUnitConvCase {
   Shape image, weight;  // channels first
   int64_t stride = 1, pad = 0, dilation = 1;
 };
@@ -127,10 +127,10 @@ std::vector<T> WithGaps(const Tensor& image, int64_t gap) {
 
 /// Images of T on `unit`; elements are bf16 or f16 before.
 template <typename T>
-void ExpectUnitConvOf(const typename UnitConvOf<T>::Kernels& unit, const UnitConvCase& c,
-                      int64_t gap, bool with_addend) {
+void ExpectMatrixUnitConvOf(const typename MatrixUnitConvOf<T>::Kernels& unit,
+                            const MatrixUnitConvCase& c, int64_t gap, bool with_addend) {
   SCOPED_TRACE(c.image.ToString() + " " + c.weight.ToString());
-  ASSERT_TRUE(UnitConvOf<T>::Fits(unit, c.weight, 1));
+  ASSERT_TRUE(MatrixUnitConvOf<T>::Fits(unit, c.weight, 1));
   const Tensor image = UnitTestTensor(c.image, 1), weight = UnitTestTensor(c.weight, 2);
   const Tensor bias = RandomTensor(DType::kF32, {c.weight[0]}, 3);
   const auto pair = [](int64_t value) {
@@ -144,13 +144,13 @@ void ExpectUnitConvOf(const typename UnitConvOf<T>::Kernels& unit, const UnitCon
                               .Input(weight, "weight")
                               .Input(bias, "bias")
                               .Run()[0];
-  const Tensor pixels = WithChannelsLast(image), wanted = WithChannelsLast(expected);
+  const Tensor pixels = WithNhwc(image), wanted = WithNhwc(expected);
   const Tensor addend = UnitTestTensor(wanted.shape(), 4);
   const int64_t channels = c.image[1], columns = c.weight[0];
   const std::vector<T> in = WithGaps<T>(pixels, gap), added = WithGaps<T>(addend, gap);
   const int64_t count = wanted.elements() / columns;
   std::vector<T> out(static_cast<size_t>(count * (columns + gap)), T(77.0f));
-  typename UnitConvOf<T>::Operands operands;
+  typename MatrixUnitConvOf<T>::Operands operands;
   operands.in = in.data();
   operands.in_pixel = channels + gap;
   if (with_addend) operands.addend = added.data();
@@ -159,7 +159,7 @@ void ExpectUnitConvOf(const typename UnitConvOf<T>::Kernels& unit, const UnitCon
   operands.out_pixel = columns + gap;
   const ConvParams params({c.stride, c.stride}, {c.pad, c.pad}, {c.dilation, c.dilation}, 1);
   const ConvGeometry geometry = params.Geometry(c.image, c.weight);
-  const UnitConvOf<T> conv(unit, weight, bias);
+  const MatrixUnitConvOf<T> conv(unit, weight, bias);
   const size_t bytes = conv.Workspace(geometry, channels + gap);
   for (const int threads : {1, 3}) {
     std::vector<std::byte> space(bytes + 64);
@@ -183,17 +183,17 @@ void ExpectUnitConvOf(const typename UnitConvOf<T>::Kernels& unit, const UnitCon
   }
 }
 
-void ExpectUnitConv(const UnitConvCase& c, int64_t gap, bool with_addend) {
+void ExpectMatrixUnitConv(const MatrixUnitConvCase& c, int64_t gap, bool with_addend) {
   {
     SCOPED_TRACE("rounded to bf16");
-    ExpectUnitConvOf<float>(PlainUnit(), c, gap, with_addend);
+    ExpectMatrixUnitConvOf<float>(PlainUnit(), c, gap, with_addend);
   }
   SCOPED_TRACE("f16");
-  ExpectUnitConvOf<Half>(PlainHalfUnit(), c, gap, with_addend);
+  ExpectMatrixUnitConvOf<Half>(PlainHalfUnit(), c, gap, with_addend);
 }
 
-TEST(UnitConv, AnswersAsChannelsFirst) {
-  const UnitConvCase cases[] = {
+TEST(MatrixUnitConv, AnswersAsChannelsFirst) {
+  const MatrixUnitConvCase cases[] = {
       {{1, 32, 5, 7}, {8, 32, 3, 3}, 1, 1},      {{2, 64, 4, 17}, {33, 64, 3, 3}, 1, 1},
       {{1, 32, 9, 35}, {40, 32, 3, 3}, 2, 1},    {{1, 32, 9, 8}, {4, 32, 2, 3}, 1, 0},
       {{1, 32, 12, 11}, {5, 32, 3, 3}, 1, 2, 2}, {{1, 32, 3, 3}, {3, 32, 1, 5}, 3, 4},
@@ -202,44 +202,44 @@ TEST(UnitConv, AnswersAsChannelsFirst) {
       {{1, 3, 24, 24}, {9, 3, 12, 12}, 12, 0},   {{1, 24, 8, 8}, {34, 24, 5, 4}, 2, 2},
       {{1, 1, 6, 20}, {3, 1, 5, 5}, 1, 2},       {{1, 3, 7, 7}, {16, 3, 3, 3}, 1, 0},
   };
-  for (const UnitConvCase& c : cases) {
-    ExpectUnitConv(c, 0, false);
-    ExpectUnitConv(c, 5, true);
+  for (const MatrixUnitConvCase& c : cases) {
+    ExpectMatrixUnitConv(c, 0, false);
+    ExpectMatrixUnitConv(c, 5, true);
   }
 }
 
 /// Of f16 that is read where it lies, but for the last pixels.
-TEST(UnitConv, MultipliesPixelsWhereTheyLie) {
-  const UnitConvCase cases[] = {
+TEST(MatrixUnitConv, MultipliesPixelsWhereTheyLie) {
+  const MatrixUnitConvCase cases[] = {
       {{1, 32, 4, 8}, {8, 32, 1, 1}},     {{2, 24, 5, 7}, {40, 24, 1, 1}},
       {{3, 16, 1, 1}, {33, 16, 1, 1}},    {{1, 96, 6, 6}, {3, 96, 1, 1}},
       {{1, 40, 9, 7}, {65, 40, 1, 1}, 2}, {{1, 64, 5, 5}, {32, 64, 1, 1}, 1, 1},
   };
-  for (const UnitConvCase& c : cases) {
-    ExpectUnitConvOf<Half>(PlainHalfUnit(), c, 0, false);
-    ExpectUnitConvOf<Half>(PlainHalfUnit(), c, 5, true);
+  for (const MatrixUnitConvCase& c : cases) {
+    ExpectMatrixUnitConvOf<Half>(PlainHalfUnit(), c, 0, false);
+    ExpectMatrixUnitConvOf<Half>(PlainHalfUnit(), c, 5, true);
   }
 }
 
-TEST(UnitConv, LeavesOthersAlone) {
-  EXPECT_FALSE(UnitConvOf<Half>::Fits(PlainHalfUnit(), {8, 58, 1, 1}, 1));  // short steps
-  EXPECT_FALSE(UnitConvOf<Half>::Fits(PlainHalfUnit(), {8, 32, 1, 1}, 2));
-  EXPECT_FALSE(UnitConv::Fits(PlainUnit(), {8, 32, 1, 1}, 1));  // a product of pixels
-  EXPECT_FALSE(UnitConv::Fits(PlainUnit(), {8, 32, 3, 3}, 2));
-  EXPECT_FALSE(UnitConv::Fits(GemmKernelsFor(Isa::kScalar), {8, 32, 3, 3}, 1));
+TEST(MatrixUnitConv, LeavesOthersAlone) {
+  EXPECT_FALSE(MatrixUnitConvOf<Half>::Fits(PlainHalfUnit(), {8, 58, 1, 1}, 1));  // short steps
+  EXPECT_FALSE(MatrixUnitConvOf<Half>::Fits(PlainHalfUnit(), {8, 32, 1, 1}, 2));
+  EXPECT_FALSE(MatrixUnitConv::Fits(PlainUnit(), {8, 32, 1, 1}, 1));  // a product of pixels
+  EXPECT_FALSE(MatrixUnitConv::Fits(PlainUnit(), {8, 32, 3, 3}, 2));
+  EXPECT_FALSE(MatrixUnitConv::Fits(GemmKernelsFor(Isa::kScalar), {8, 32, 3, 3}, 1));
 }
 
 /// Where rows of windows are steps, what lies behind them is multiplied by zero.
-TEST(UnitConv, RefusesInfinitiesBesideWindows) {
+TEST(MatrixUnitConv, RefusesInfinitiesBesideWindows) {
   const Tensor weight = UnitTestTensor({4, 3, 3, 3}, 1);
-  const UnitConv conv(PlainUnit(), weight, Tensor());
+  const MatrixUnitConv conv(PlainUnit(), weight, Tensor());
   EXPECT_TRUE(conv.may_refuse());
   Tensor image = UnitTestTensor({1, 6, 6, 3}, 2);
   image.data<float>()[40] = std::numeric_limits<float>::infinity();
   const ConvGeometry geometry =
       ConvParams({1, 1}, {1, 1}, {1, 1}, 1).Geometry({1, 3, 6, 6}, weight.shape());
   std::vector<float> out(6 * 6 * 4);
-  UnitConv::Operands operands;
+  MatrixUnitConv::Operands operands;
   operands.in = image.data<float>();
   operands.in_pixel = 3;
   operands.out = out.data();

@@ -7,7 +7,7 @@
 
 #include "core/parallel.h"
 #include "layers/convolution/conv_reference.h"
-#include "layers/convolution/direct/row_conv.h"
+#include "layers/convolution/direct/direct_conv.h"
 #include "layers/layout/nhwc_reference.h"
 #include "oort/testing.h"
 
@@ -30,7 +30,7 @@ NamedParams ParamsOf(const ConvCase& c) {
           {"groups", std::to_string(c.groups)}};
 }
 
-/// The channels-first layer, which has tests of its own against a plain loop.
+/// The NCHW layer, which has tests of its own against a plain loop.
 Tensor FirstAnswer(const ConvCase& c, const Tensor& image, const Tensor& weight,
                    const Tensor& bias) {
   OperatorCase first("F.conv2d");
@@ -44,12 +44,12 @@ void ExpectLikeConv(const ConvCase& c, bool with_addend, const std::string& acti
   const Tensor weight = RandomTensor(DType::kF32, c.weight, 2);
   const Tensor bias = RandomTensor(DType::kF32, {c.weight[0]}, 3);
   Tensor expected = FirstAnswer(c, image, weight, bias);
-  OperatorCase last("channels_last.Conv2d");
+  OperatorCase last("nhwc.Conv2d");
   for (const auto& [key, text] : ParamsOf(c)) last.Param(key, text);
-  last.Attribute("weight", weight).Attribute("bias", bias).Input(WithChannelsLast(image), "input");
+  last.Attribute("weight", weight).Attribute("bias", bias).Input(WithNhwc(image), "input");
   if (with_addend) {
     const Tensor addend = RandomTensor(DType::kF32, expected.shape(), 4);
-    last.Input(WithChannelsLast(addend), "addend");
+    last.Input(WithNhwc(addend), "addend");
     expected = OperatorCase("pnnx.Expression")
                    .Param("expr", "add(@0,@1)")
                    .Input(expected)
@@ -71,7 +71,7 @@ void ExpectLikeConv(const ConvCase& c, bool with_addend, const std::string& acti
     expected = OperatorCase("nn.Hardswish").Input(expected).Run()[0];
   }
   const double size = static_cast<double>(c.weight.Product(1, 4));
-  last.ExpectOutputs({WithChannelsLast(expected)}, {1e-5 * std::sqrt(size), 1e-4});
+  last.ExpectOutputs({WithNhwc(expected)}, {1e-5 * std::sqrt(size), 1e-4});
 }
 
 std::vector<ConvCase> ConvCases() {
@@ -103,11 +103,11 @@ std::vector<ConvCase> ConvCases() {
   return cases;
 }
 
-TEST(ChannelsLastConv2d, AnswersAsChannelsFirst) {
+TEST(NhwcConv2d, AnswersAsChannelsFirst) {
   for (const ConvCase& c : ConvCases()) ExpectLikeConv(c, false, "none");
 }
 
-TEST(ChannelsLastConv2d, AddsAndActivates) {
+TEST(NhwcConv2d, AddsAndActivates) {
   const std::vector<ConvCase> cases = ConvCases();
   const std::array<std::string, 4> activations = {"none", "relu", "clamp", "hardswish"};
   for (size_t i = 0; i < cases.size(); ++i) {
@@ -116,11 +116,10 @@ TEST(ChannelsLastConv2d, AddsAndActivates) {
 }
 
 OperatorCase SmallConv() {
-  return OperatorCase("channels_last.Conv2d")
-      .Attribute("weight", RandomTensor(DType::kF32, {4, 3, 3, 3}));
+  return OperatorCase("nhwc.Conv2d").Attribute("weight", RandomTensor(DType::kF32, {4, 3, 3, 3}));
 }
 
-TEST(ChannelsLastConv2d, RefusesWhatDoesNotFit) {
+TEST(NhwcConv2d, RefusesWhatDoesNotFit) {
   const Tensor image = RandomTensor(DType::kF32, {1, 5, 5, 3});
   SmallConv()
       .Input(RandomTensor(DType::kF32, {1, 5, 5, 4}))
@@ -164,14 +163,14 @@ class GuardedFloats {
   float* data_;
 };
 
-Tensor RunRowConv(Isa isa, const ConvCase& c, const Tensor& weight, const float* image) {
+Tensor RunDirectConv(Isa isa, const ConvCase& c, const Tensor& weight, const float* image) {
   const ConvParams params({c.stride, c.stride}, {c.pad, c.pad}, {c.dilation, c.dilation}, c.groups);
   const ConvGeometry g = params.Geometry(c.image, c.weight);
-  const RowConv conv(isa, weight, Tensor(), c.groups);
+  const DirectConv conv(isa, weight, Tensor(), c.groups);
   Tensor output(DType::kF32, {g.batch * g.out_plane(), g.out_channels});
   const size_t bytes = conv.Workspace(g, 1);
   const auto workspace = AllocateHost(bytes);
-  RowConv::Operands operands;
+  DirectConv::Operands operands;
   operands.in = image;
   operands.in_pixel = g.in_channels;
   operands.out = output.data<float>();
@@ -181,7 +180,7 @@ Tensor RunRowConv(Isa isa, const ConvCase& c, const Tensor& weight, const float*
 }
 
 /// Kernels read rows by fours, which the last pixels of an image may not have.
-TEST(ChannelsLastConv, ReadsNothingBehindTheImage) {
+TEST(NhwcConv, ReadsNothingBehindTheImage) {
   for (int64_t channels : {1, 2, 3, 5, 6, 7, 9, 11, 58}) {
     for (const ConvCase& c :
          {ConvCase{{1, channels, 5, 6}, {20, channels, 1, 1}},
@@ -190,12 +189,12 @@ TEST(ChannelsLastConv, ReadsNothingBehindTheImage) {
           ConvCase{{1, channels, 4, 1}, {20, channels, 2, 1}, 1, 0},
           ConvCase{{1, 2 * channels, 5, 5}, {40, channels, 3, 3}, 1, 1, 1, 2}}) {
       SCOPED_TRACE(c.image.ToString() + " " + c.weight.ToString());
-      const Tensor image = WithChannelsLast(RandomTensor(DType::kF32, c.image, 1));
+      const Tensor image = WithNhwc(RandomTensor(DType::kF32, c.image, 1));
       const Tensor weight = RandomTensor(DType::kF32, c.weight, 2);
       const GuardedFloats guarded(image);
       for (Isa isa : SupportedIsas()) {
-        ExpectNear(RunRowConv(isa, c, weight, guarded.data()),
-                   RunRowConv(isa, c, weight, image.data<float>()), {0, 0});
+        ExpectNear(RunDirectConv(isa, c, weight, guarded.data()),
+                   RunDirectConv(isa, c, weight, image.data<float>()), {0, 0});
       }
     }
   }

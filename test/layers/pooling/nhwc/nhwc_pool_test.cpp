@@ -6,7 +6,7 @@
 namespace oort::testing {
 namespace {
 
-const std::vector<NamedParams>& PixelPoolWindows() {
+const std::vector<NamedParams>& NhwcPoolWindows() {
   static const std::vector<NamedParams> windows = {
       {{"kernel_size", "(3,3)"}, {"stride", "(2,2)"}, {"padding", "(1,1)"}},
       {{"kernel_size", "(2,2)"}, {"stride", "(2,2)"}},
@@ -18,16 +18,16 @@ const std::vector<NamedParams>& PixelPoolWindows() {
   return windows;
 }
 
-TEST(ChannelsLastMaxPool, IsLikeMaxPool2d) {
+TEST(NhwcMaxPool, IsLikeMaxPool2d) {
   for (const Shape& shape : OddImages(7, 10)) {
     const Tensor x = RandomTensor(DType::kF32, shape);
-    for (const NamedParams& window : PixelPoolWindows()) {
+    for (const NamedParams& window : NhwcPoolWindows()) {
       ExpectLikeChannelsFirst("MaxPool2d", "nn.MaxPool2d", window, {x});
     }
   }
 }
 
-TEST(ChannelsLastMaxPool, TakesDilationAndWindowsWithoutPixels) {
+TEST(NhwcMaxPool, TakesDilationAndWindowsWithoutPixels) {
   const Tensor x = RandomTensor(DType::kF32, {2, 5, 9, 8});
   for (const char* dilation : {"(2,2)", "(1,3)", "(4,1)"}) {
     ExpectLikeChannelsFirst(
@@ -40,17 +40,17 @@ TEST(ChannelsLastMaxPool, TakesDilationAndWindowsWithoutPixels) {
       {RandomTensor(DType::kF32, {1, 3, 1, 1})});
 }
 
-TEST(ChannelsLastMaxPool, LetsNanWin) {
+TEST(NhwcMaxPool, LetsNanWin) {
   Tensor x = RandomTensor(DType::kF32, {1, 6, 5, 5});
   x.data<float>()[2 * 25 + 12] = NAN;
   ExpectLikeChannelsFirst("MaxPool2d", "nn.MaxPool2d",
                           {{"kernel_size", "3"}, {"stride", "2"}, {"padding", "1"}}, {x});
 }
 
-TEST(ChannelsLastAvgPool, IsLikeAvgPool2d) {
+TEST(NhwcAvgPool, IsLikeAvgPool2d) {
   for (const Shape& shape : OddImages(7, 10)) {
     const Tensor x = RandomTensor(DType::kF32, shape);
-    for (NamedParams window : PixelPoolWindows()) {
+    for (NamedParams window : NhwcPoolWindows()) {
       ExpectLikeChannelsFirst("AvgPool2d", "nn.AvgPool2d", window, {x});
       window.emplace_back("count_include_pad", "False");
       ExpectLikeChannelsFirst("AvgPool2d", "nn.AvgPool2d", window, {x});
@@ -58,17 +58,17 @@ TEST(ChannelsLastAvgPool, IsLikeAvgPool2d) {
   }
 }
 
-TEST(ChannelsLastAvgPool, TakesADivisor) {
+TEST(NhwcAvgPool, TakesADivisor) {
   const Tensor x = RandomTensor(DType::kF32, {1, 5, 6, 6});
   ExpectLikeChannelsFirst("AvgPool2d", "nn.AvgPool2d",
                           {{"kernel_size", "3"}, {"padding", "1"}, {"divisor_override", "7"}}, {x});
-  CaseOf("channels_last.AvgPool2d", {{"kernel_size", "3"}, {"divisor_override", "0"}}, {x})
+  CaseOf("nhwc.AvgPool2d", {{"kernel_size", "3"}, {"divisor_override", "0"}}, {x})
       .ExpectError(ErrorCode::kInvalidArgument, "divisor_override must not be zero");
 }
 
-TEST(ChannelsLastPool, RefusesWhatIsNoImage) {
+TEST(NhwcPool, RefusesWhatIsNoImage) {
   const Tensor matrix = RandomTensor(DType::kF32, {4, 4});
-  for (const char* type : {"channels_last.MaxPool2d", "channels_last.AvgPool2d"}) {
+  for (const char* type : {"nhwc.MaxPool2d", "nhwc.AvgPool2d"}) {
     CaseOf(type, {{"kernel_size", "2"}}, {matrix})
         .ExpectError(ErrorCode::kInvalidArgument, "rank 3 or 4");
     CaseOf(type, {{"kernel_size", "9"}}, {RandomTensor(DType::kF32, {1, 4, 4, 2})})
@@ -76,13 +76,13 @@ TEST(ChannelsLastPool, RefusesWhatIsNoImage) {
     CaseOf(type, {{"kernel_size", "2"}}, {RandomTensor(DType::kI64, {1, 4, 4, 2})})
         .ExpectError(ErrorCode::kInvalidArgument, "i64");
   }
-  for (const char* type : {"channels_last.AdaptiveAvgPool2d", "channels_last.AdaptiveMaxPool2d"}) {
+  for (const char* type : {"nhwc.AdaptiveAvgPool2d", "nhwc.AdaptiveMaxPool2d"}) {
     CaseOf(type, {{"output_size", "1"}}, {matrix})
         .ExpectError(ErrorCode::kInvalidArgument, "rank 3 or 4");
     CaseOf(type, {{"output_size", "(1,-2)"}}, {RandomTensor(DType::kF32, {1, 4, 4, 2})})
         .ExpectError(ErrorCode::kInvalidArgument, "negative");
   }
-  for (const char* type : {"channels_last.MaxPool2d", "channels_last.AdaptiveMaxPool2d"}) {
+  for (const char* type : {"nhwc.MaxPool2d", "nhwc.AdaptiveMaxPool2d"}) {
     const char* size = std::string(type).ends_with(".MaxPool2d") ? "kernel_size" : "output_size";
     CaseOf(type, {{size, "2"}, {"return_indices", "True"}},
            {RandomTensor(DType::kF32, {1, 4, 4, 2})})
@@ -90,7 +90,7 @@ TEST(ChannelsLastPool, RefusesWhatIsNoImage) {
   }
 }
 
-TEST(ChannelsLastAdaptivePool, IsLikeAdaptivePool2d) {
+TEST(NhwcAdaptivePool, IsLikeAdaptivePool2d) {
   for (const Shape& shape : OddImages(7, 10)) {
     const Tensor x = RandomTensor(DType::kF32, shape);
     for (const char* size : {"(1,1)", "(3,3)", "(7,10)", "(9,4)", "(None,2)", "1"}) {
@@ -102,7 +102,7 @@ TEST(ChannelsLastAdaptivePool, IsLikeAdaptivePool2d) {
   }
 }
 
-TEST(ChannelsLastAdaptivePool, SharesChannelsOut) {
+TEST(NhwcAdaptivePool, SharesChannelsOut) {
   const Tensor x = RandomTensor(DType::kF32, {2, 515, 29, 31});
   ExpectLikeChannelsFirst("AdaptiveAvgPool2d", "nn.AdaptiveAvgPool2d", {{"output_size", "1"}}, {x});
 }

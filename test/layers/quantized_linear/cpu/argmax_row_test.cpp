@@ -55,11 +55,11 @@ std::vector<float> Hidden(int64_t count, unsigned seed) {
 }
 
 struct Head {
-  std::shared_ptr<const CompactMatrix> matrix;
-  LikeliestRow likeliest;
+  std::shared_ptr<const QuantizedMatrix> matrix;
+  ArgmaxRow likeliest;
 
   Head(Isa isa, Precision precision, const StoredMatrix& stored, bool coarse = true)
-      : matrix(std::make_shared<const CompactMatrix>(stored, 1)),
+      : matrix(std::make_shared<const QuantizedMatrix>(stored, 1)),
         likeliest(isa, precision, matrix) {
     if (coarse) likeliest.MakeCoarse(2);
   }
@@ -73,13 +73,13 @@ struct Head {
   }
 };
 
-std::vector<float> Products(Isa isa, const std::shared_ptr<const CompactMatrix>& matrix,
+std::vector<float> Products(Isa isa, const std::shared_ptr<const QuantizedMatrix>& matrix,
                             const std::vector<float>& x) {
-  const CompactMultiplier multiplier(isa, Precision::kBF16);
+  const QuantizedMultiplier multiplier(isa, Precision::kBF16);
   const float* no_bias = nullptr;
   std::vector<float> y(static_cast<size_t>(matrix->rows()));
   float* to = y.data();
-  CompactProduct product;
+  QuantizedProduct product;
   product.rows = 1;
   product.x = x.data();
   product.x_stride = matrix->columns();
@@ -95,16 +95,16 @@ int32_t LargestOf(const std::vector<float>& y) {
   return static_cast<int32_t>(std::max_element(y.begin(), y.end()) - y.begin());
 }
 
-bool HasCoarse(Isa isa) { return CompactDotKernelsFor(isa) != nullptr; }
+bool HasCoarse(Isa isa) { return QuantizedDotKernelsFor(isa) != nullptr; }
 
-TEST(LikeliestRow, IsThatOfAllBitsWhereFewerAreNotEnough) {
+TEST(ArgmaxRow, IsThatOfAllBitsWhereFewerAreNotEnough) {
   constexpr int64_t kRows = 1003, kColumns = 192;
   const StoredMatrix stored = StoredHead(kRows, kColumns, 5);
   for (Isa isa : SupportedIsas()) {
     SCOPED_TRACE(Name(isa));
     const Head head(isa, Precision::kBF16, stored);
     ASSERT_EQ(head.likeliest.coarse() != nullptr, HasCoarse(isa));
-    const auto coarse = CompactMatrix::Coarse(*head.matrix, 1);
+    const auto coarse = QuantizedMatrix::Coarse(*head.matrix, 1);
     const int vectors = isa == SupportedIsas().back() ? 3000 : 300;
     int coarse_is_wrong = 0;
     for (int i = 0; i < vectors; ++i) {
@@ -117,7 +117,7 @@ TEST(LikeliestRow, IsThatOfAllBitsWhereFewerAreNotEnough) {
   }
 }
 
-TEST(LikeliestRow, IsTheLowestOfEqualOnes) {
+TEST(ArgmaxRow, IsTheLowestOfEqualOnes) {
   constexpr int64_t kRows = 700, kColumns = 64;
   StoredMatrix stored = StoredHead(kRows, kColumns, 6);
   const int64_t bytes = RowBytes(stored.format, kColumns);
@@ -137,7 +137,7 @@ TEST(LikeliestRow, IsTheLowestOfEqualOnes) {
   }
 }
 
-TEST(LikeliestRow, TakesWhatIsNotFiniteAndSeveralRows) {
+TEST(ArgmaxRow, TakesWhatIsNotFiniteAndSeveralRows) {
   constexpr int64_t kRows = 50, kColumns = 96;
   const StoredMatrix stored = StoredHead(kRows, kColumns, 7);
   for (Isa isa : SupportedIsas()) {
@@ -159,7 +159,7 @@ TEST(LikeliestRow, TakesWhatIsNotFiniteAndSeveralRows) {
   }
 }
 
-TEST(LikeliestRow, HasNoCoarseWeightsWhereTheyDoNotPay) {
+TEST(ArgmaxRow, HasNoCoarseWeightsWhereTheyDoNotPay) {
   const StoredMatrix stored = StoredHead(32, 64, 8);
   const Isa isa = SupportedIsas().back();
   EXPECT_EQ(Head(isa, Precision::kF32, stored).likeliest.coarse(), nullptr);  // exact
@@ -173,10 +173,10 @@ TEST(LikeliestRow, HasNoCoarseWeightsWhereTheyDoNotPay) {
   EXPECT_EQ(head.Find(Hidden(64, 3), 1)[0], 0);
 }
 
-TEST(CompactMatrix, IsHalfAStepFromItsCoarseWeights) {
+TEST(QuantizedMatrix, IsHalfAStepFromItsCoarseWeights) {
   constexpr int64_t kRows = 37, kColumns = 128, kGroup = 32;
-  const CompactMatrix fine(StoredHead(kRows, kColumns, 9), 1);
-  const auto coarse = CompactMatrix::Coarse(fine, 3);
+  const QuantizedMatrix fine(StoredHead(kRows, kColumns, 9), 1);
+  const auto coarse = QuantizedMatrix::Coarse(fine, 3);
   EXPECT_LT(coarse->bytes(), fine.bytes() * 6 / 10);
   std::vector<float> exact(kColumns), rounded(kColumns);
   for (int64_t row = 0; row < kRows; ++row) {
@@ -185,8 +185,8 @@ TEST(CompactMatrix, IsHalfAStepFromItsCoarseWeights) {
     for (int64_t k = 0; k < kColumns; ++k) {
       uint16_t half;
       const std::byte* group =
-          coarse->panel(row / kCompactRows) + k / kGroup * coarse->layout().group_bytes();
-      std::memcpy(&half, group + 2 * (row % kCompactRows), 2);
+          coarse->panel(row / kPanelRows) + k / kGroup * coarse->layout().group_bytes();
+      std::memcpy(&half, group + 2 * (row % kPanelRows), 2);
       const size_t i = static_cast<size_t>(k);
       EXPECT_LE(std::fabs(exact[i] - rounded[i]), 0.502f * std::fabs(HalfToFloat(half)));
     }

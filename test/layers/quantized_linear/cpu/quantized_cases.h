@@ -18,9 +18,9 @@ struct StoredKind {
   int group = 0;           // of Oort's own formats
   bool f16_scale = false;  // of these, too
   int multiple = 1;        // of the columns
-  CompactScales scales = CompactScales::kStored;
+  ScaleStorage scales = ScaleStorage::kStored;
 
-  bool byte_scales() const { return scales == CompactScales::kBytes; }
+  bool byte_scales() const { return scales == ScaleStorage::kBytes; }
   std::string Describe() const {
     return std::string(Name(format)) + " group " + std::to_string(group) +
            (f16_scale ? " f16 scales" : "") + (byte_scales() ? " in bytes" : "");
@@ -52,15 +52,15 @@ inline constexpr StoredKind kStoredKinds[] = {
     {WeightFormat::kQ5K, 0, false, 256},
     {WeightFormat::kQ6K, 0, false, 256},
     {WeightFormat::kIq4Xs, 0, false, 256},
-    {WeightFormat::kUint4, 16, false, 16, CompactScales::kBytes},
-    {WeightFormat::kUint4, 64, true, 64, CompactScales::kBytes},
-    {WeightFormat::kQ4_1, 0, false, 32, CompactScales::kBytes},
+    {WeightFormat::kUint4, 16, false, 16, ScaleStorage::kBytes},
+    {WeightFormat::kUint4, 64, true, 64, ScaleStorage::kBytes},
+    {WeightFormat::kQ4_1, 0, false, 32, ScaleStorage::kBytes},
 };
 
 /// Small numbers, the same for the same seed.
-class CompactNumbers {
+class QuantizedNumbers {
  public:
-  explicit CompactNumbers(unsigned seed) : engine_(seed) {}
+  explicit QuantizedNumbers(unsigned seed) : engine_(seed) {}
   float Next() { return static_cast<float>(static_cast<int>(engine_() % 2001) - 1000) / 1000.0f; }
   std::byte Byte() { return static_cast<std::byte>(engine_() & 255u); }
   std::vector<float> Many(int64_t count) {
@@ -101,7 +101,8 @@ inline void PutHalf(std::byte* to, float value) {
 }
 
 /// `positive`: of about one size, as bytes take them.
-inline Tensor RandomScales(CompactNumbers& numbers, Shape shape, bool f16, bool positive = false) {
+inline Tensor RandomScales(QuantizedNumbers& numbers, Shape shape, bool f16,
+                           bool positive = false) {
   Tensor tensor(f16 ? DType::kF16 : DType::kF32, shape);
   for (int64_t i = 0; i < tensor.elements(); ++i) {
     const float value = (numbers.Next() + (positive ? 1.5f : 0.0f)) / 8;
@@ -116,7 +117,7 @@ inline Tensor RandomScales(CompactNumbers& numbers, Shape shape, bool f16, bool 
 
 inline StoredMatrix RandomStored(const StoredKind& kind, int64_t rows, int64_t columns,
                                  unsigned seed) {
-  CompactNumbers numbers(seed);
+  QuantizedNumbers numbers(seed);
   StoredMatrix stored;
   stored.format = kind.format;
   stored.rows = rows;
@@ -165,7 +166,7 @@ inline std::vector<float> ValuesOf(const StoredKind& kind, const StoredMatrix& s
     ReadRows(stored, 0, stored.rows, values.data());
     return values;
   }
-  const CompactMatrix matrix(stored, 1, kind.scales);
+  const QuantizedMatrix matrix(stored, 1, kind.scales);
   EXPECT_EQ(matrix.layout().scales, ScaleType::kByte);
   for (int64_t row = 0; row < stored.rows; ++row) {
     matrix.ReadRow(row, values.data() + row * stored.columns);

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "layers/quantized_linear/cpu/half_rows.h"
+#include "layers/quantized_linear/cpu/nibble_rows.h"
 #include "layers/quantized_linear/cpu/quantized_cases.h"
 
 namespace oort {
@@ -17,32 +17,32 @@ namespace {
 
 /// Calls check(name, group, unpack(panel, target)) for all ways to unpack a matrix to bf16.
 template <typename Check>
-void ForBf16Kernels(const CompactMatrix& matrix, const Check& check) {
-  const CompactLayout layout = matrix.layout();
+void ForBf16Kernels(const QuantizedMatrix& matrix, const Check& check) {
+  const PanelLayout layout = matrix.layout();
   const int64_t k = matrix.columns();
   for (Isa isa : SupportedIsas()) {
     const std::string name(Name(isa));
-    const CompactUnpackKernels& kernels = CompactUnpackKernelsFor(isa);
+    const DequantizeKernels& kernels = DequantizeKernelsFor(isa);
     for (int group : {2, 4}) {
       const auto unpack = group == 2 ? kernels.unpack_pairs : kernels.unpack_fours;
       if (unpack == nullptr) continue;
       check(name, group,
             [&](const std::byte* panel, const Bf16Target& to) { unpack(layout, panel, 0, k, to); });
     }
-    const HalfKernels* halves = HalfKernelsFor(isa);
-    if (halves == nullptr || !UnpacksHalves(layout)) continue;
+    const NibbleKernels* nibbles = NibbleKernelsFor(isa);
+    if (nibbles == nullptr || !DequantizesByFmlal(layout)) continue;
     check(name + " by halves", 4, [&](const std::byte* panel, const Bf16Target& to) {
       halves->unpack_fours(layout, panel, k, to);
     });
   }
 }
 
-TEST(CompactUnpack, Bf16IsTheRoundedF32) {
+TEST(Dequantize, Bf16IsTheRoundedF32) {
   for (const StoredKind& kind : kStoredKinds) {
     SCOPED_TRACE(kind.Describe());
     const int64_t k = ColumnsOf(kind, kind.multiple == 1 ? 13 : 70);
     const StoredMatrix stored = RandomStored(kind, 16, k, 5);
-    const CompactMatrix matrix(stored, 1, kind.scales);
+    const QuantizedMatrix matrix(stored, 1, kind.scales);
     const std::vector<float> values = ValuesOf(kind, stored);
     ForBf16Kernels(matrix, [&](const std::string& name, int group, const auto& unpack) {
       const int64_t groups = (k + group - 1) / group;
@@ -64,12 +64,12 @@ TEST(CompactUnpack, Bf16IsTheRoundedF32) {
   }
 }
 
-TEST(CompactMatrix, ReadsItsRowsBack) {
+TEST(QuantizedMatrix, ReadsItsRowsBack) {
   for (const StoredKind& kind : kStoredKinds) {
     SCOPED_TRACE(kind.Describe());
     const int64_t k = ColumnsOf(kind, 70);
     const StoredMatrix stored = RandomStored(kind, 21, k, 9);
-    const CompactMatrix matrix(stored, 3);
+    const QuantizedMatrix matrix(stored, 3);
     const std::vector<float> values = ValuesOf({kind.format}, stored);
     std::vector<float> row(static_cast<size_t>(k));
     for (int64_t r = 0; r < stored.rows; ++r) {
@@ -84,11 +84,11 @@ TEST(CompactMatrix, ReadsItsRowsBack) {
 }
 
 /// Elements of a matrix of 4 bits with minimums are (q - 8) scale + middle.
-TEST(CompactMatrix, RoundsScalesToBytesByLittle) {
-  const StoredKind kind{WeightFormat::kUint4, 32, false, 32, CompactScales::kBytes};
+TEST(QuantizedMatrix, RoundsScalesToBytesByLittle) {
+  const StoredKind kind{WeightFormat::kUint4, 32, false, 32, ScaleStorage::kBytes};
   constexpr int64_t kRows = 21, kColumns = 160, kGroups = kColumns / 32;
   const StoredMatrix stored = RandomStored(kind, kRows, kColumns, 3);
-  const CompactMatrix exact(stored, 2), rounded(stored, 2, CompactScales::kBytes);
+  const QuantizedMatrix exact(stored, 2), rounded(stored, 2, ScaleStorage::kBytes);
   ASSERT_EQ(rounded.layout().scales, ScaleType::kByte);
   EXPECT_LT(rounded.panel_bytes(), exact.panel_bytes());
   std::vector<float> want(kColumns), got(kColumns);
@@ -114,14 +114,14 @@ TEST(CompactMatrix, RoundsScalesToBytesByLittle) {
   EXPECT_GT(moved, 1000);  // else they were not rounded
 }
 
-TEST(CompactMatrix, KeepsScalesThatBytesDoNotFit) {
-  const StoredKind kind{WeightFormat::kUint4, 32, false, 32, CompactScales::kBytes};
+TEST(QuantizedMatrix, KeepsScalesThatBytesDoNotFit) {
+  const StoredKind kind{WeightFormat::kUint4, 32, false, 32, ScaleStorage::kBytes};
   constexpr int64_t kRows = 40, kColumns = 320, kGroups = kColumns / 32;
   const auto layout = [&](float scale, float minimum) {
     StoredMatrix stored = RandomStored(kind, kRows, kColumns, 4);
     stored.scale.data<float>()[33 * kGroups + 2] = scale;
     stored.minimum.data<float>()[33 * kGroups + 3] = minimum;
-    const CompactMatrix matrix(stored, 2, CompactScales::kBytes);
+    const QuantizedMatrix matrix(stored, 2, ScaleStorage::kBytes);
     std::vector<float> row(kColumns);
     matrix.ReadRow(20, row.data());
     EXPECT_NEAR(row[0], ValuesOf({kind.format}, stored)[20 * kColumns], 0.01f);
@@ -134,44 +134,44 @@ TEST(CompactMatrix, KeepsScalesThatBytesDoNotFit) {
                                                                            {0.1f, -1e30f},
                                                                            {0.1f, NAN},
                                                                            {INFINITY, 0.1f}}) {
-    const CompactLayout kept = layout(scale, minimum);
+    const PanelLayout kept = layout(scale, minimum);
     EXPECT_EQ(kept.scales, ScaleType::kF32) << scale << " " << minimum;
     EXPECT_EQ(kept.zero, 0);
   }
   // Only weights of 4 bits with minimums have bytes.
   for (WeightFormat format : {WeightFormat::kQ8_0, WeightFormat::kQ4_0}) {
     const StoredMatrix stored = RandomStored({format, 0, false, 32}, 16, 64, 5);
-    EXPECT_EQ(CompactMatrix(stored, 1, CompactScales::kBytes).layout().scales, ScaleType::kF16);
+    EXPECT_EQ(QuantizedMatrix(stored, 1, ScaleStorage::kBytes).layout().scales, ScaleType::kF16);
   }
 }
 
 struct TightCase {
   WeightFormat format;
   int columns;
-  CompactType type;
+  WeightType type;
   ScaleType scales;
   double bits;  // of a weight, its part of the scales included
 };
 constexpr TightCase kTightCases[] = {
-    {WeightFormat::kQ5_0, 64, CompactType::kInt5, ScaleType::kF16, 5.5},
-    {WeightFormat::kQ5_1, 64, CompactType::kInt5, ScaleType::kF16, 6},
-    {WeightFormat::kQ2K, 512, CompactType::kInt4, ScaleType::kByte, 5.1875},
-    {WeightFormat::kQ3K, 512, CompactType::kInt4, ScaleType::kSignedByte, 4.5625},
-    {WeightFormat::kQ4K, 512, CompactType::kInt4, ScaleType::kByte, 4.6875},
-    {WeightFormat::kQ5K, 512, CompactType::kInt5, ScaleType::kByte, 5.6875},
-    {WeightFormat::kQ6K, 512, CompactType::kInt6, ScaleType::kSignedByte, 6.5625},
+    {WeightFormat::kQ5_0, 64, WeightType::kInt5, ScaleType::kF16, 5.5},
+    {WeightFormat::kQ5_1, 64, WeightType::kInt5, ScaleType::kF16, 6},
+    {WeightFormat::kQ2K, 512, WeightType::kInt4, ScaleType::kByte, 5.1875},
+    {WeightFormat::kQ3K, 512, WeightType::kInt4, ScaleType::kSignedByte, 4.5625},
+    {WeightFormat::kQ4K, 512, WeightType::kInt4, ScaleType::kByte, 4.6875},
+    {WeightFormat::kQ5K, 512, WeightType::kInt5, ScaleType::kByte, 5.6875},
+    {WeightFormat::kQ6K, 512, WeightType::kInt6, ScaleType::kSignedByte, 6.5625},
 };
 
-TEST(CompactMatrix, KeepsTheBitsOfAFileAndNoMore) {
+TEST(QuantizedMatrix, KeepsTheBitsOfAFileAndNoMore) {
   for (const TightCase& c : kTightCases) {
     const StoredKind kind{c.format, 0, false, c.columns};
     SCOPED_TRACE(kind.Describe());
     const StoredMatrix stored = RandomStored(kind, 21, c.columns, 6);
-    for (const CompactScales scales : {CompactScales::kStored, CompactScales::kBytes}) {
-      const CompactMatrix matrix(stored, 2, scales);
+    for (const ScaleStorage scales : {ScaleStorage::kStored, ScaleStorage::kBytes}) {
+      const QuantizedMatrix matrix(stored, 2, scales);
       EXPECT_EQ(matrix.layout().type, c.type);
       EXPECT_EQ(matrix.layout().scales, c.scales);
-      EXPECT_EQ(static_cast<double>(matrix.panel_bytes()), c.bits / 8 * c.columns * kCompactRows);
+      EXPECT_EQ(static_cast<double>(matrix.panel_bytes()), c.bits / 8 * c.columns * kPanelRows);
       // Scales times steps are exact; one rounding is that of the sum with a minimum.
       const std::vector<float> values = ValuesOf({c.format}, stored);
       std::vector<float> row(static_cast<size_t>(c.columns));
@@ -187,7 +187,7 @@ TEST(CompactMatrix, KeepsTheBitsOfAFileAndNoMore) {
   }
 }
 
-TEST(CompactMatrix, StepsThatDoNotFitAreKeptAsFloats) {
+TEST(QuantizedMatrix, StepsThatDoNotFitAreKeptAsFloats) {
   for (const TightCase& c : kTightCases) {
     if (c.columns < 256) continue;
     const StoredKind kind{c.format, 0, false, c.columns};
@@ -197,7 +197,7 @@ TEST(CompactMatrix, StepsThatDoNotFitAreKeptAsFloats) {
       const BlockScales at = ScalesOf(c.format);
       // Of the second block of row 17.
       PutHalf(stored.data.raw() + 35 * at.bytes + at.at[0], step);
-      const CompactMatrix matrix(stored, 2);
+      const QuantizedMatrix matrix(stored, 2);
       EXPECT_EQ(matrix.layout().scales, ScaleType::kF32);
       const std::vector<float> values = ValuesOf({c.format}, stored);
       std::vector<float> row(static_cast<size_t>(c.columns));
@@ -213,33 +213,33 @@ TEST(CompactMatrix, StepsThatDoNotFitAreKeptAsFloats) {
   }
 }
 
-TEST(CompactMatrix, IsSharedWhileItsWeightIs) {
+TEST(QuantizedMatrix, IsSharedWhileItsWeightIs) {
   const StoredMatrix stored = RandomStored({WeightFormat::kQ4_0, 0, false, 32}, 16, 32, 1);
-  const auto first = CompactMatrix::Shared(stored, 1);
-  EXPECT_EQ(CompactMatrix::Shared(stored, 1), first);
+  const auto first = QuantizedMatrix::Shared(stored, 1);
+  EXPECT_EQ(QuantizedMatrix::Shared(stored, 1), first);
   StoredMatrix copy = stored;
   copy.data = stored.data.Clone();
-  EXPECT_NE(CompactMatrix::Shared(copy, 1), first);
+  EXPECT_NE(QuantizedMatrix::Shared(copy, 1), first);
 }
 
-TEST(CompactMatrix, IsSharedUnlessOtherScalesMakeItAnother) {
+TEST(QuantizedMatrix, IsSharedUnlessOtherScalesMakeItAnother) {
   const auto both_are_one = [](WeightFormat format) {
     const StoredMatrix stored = RandomStored({format, 0, false, 32}, 16, 32, 1);
-    const auto plain = CompactMatrix::Shared(stored, 1);
-    return CompactMatrix::Shared(stored, 1, CompactScales::kBytes) == plain;
+    const auto plain = QuantizedMatrix::Shared(stored, 1);
+    return QuantizedMatrix::Shared(stored, 1, ScaleStorage::kBytes) == plain;
   };
   EXPECT_TRUE(both_are_one(WeightFormat::kQ4_0));
   EXPECT_TRUE(both_are_one(WeightFormat::kQ8_0));
   EXPECT_FALSE(both_are_one(WeightFormat::kQ4_1));
 }
 
-TEST(CompactMatrix, IsFetchedInPlaceOfTheOneThatItStandsFor) {
+TEST(QuantizedMatrix, IsFetchedInPlaceOfTheOneThatItStandsFor) {
   const StoredKind kind{WeightFormat::kQ8_0, 0, false, 32};
   const StoredMatrix first = RandomStored(kind, 32, 64, 1), second = RandomStored(kind, 32, 64, 2);
-  const auto before = CompactMatrix::Shared(first, 1), fine = CompactMatrix::Shared(second, 1);
-  for (const auto& matrix : {before, fine, before}) CompactMatrix::Follow(matrix);
+  const auto before = QuantizedMatrix::Shared(first, 1), fine = QuantizedMatrix::Shared(second, 1);
+  for (const auto& matrix : {before, fine, before}) QuantizedMatrix::Follow(matrix);
   ASSERT_EQ(before->Next(0, 1), fine->panel(0));
-  const auto coarse = CompactMatrix::Coarse(*fine, 1);
+  const auto coarse = QuantizedMatrix::Coarse(*fine, 1);
   EXPECT_EQ(coarse->Next(0, 1), nullptr);
   coarse->ReadInstead(*fine);
   EXPECT_EQ(before->Next(0, 1), coarse->panel(0));

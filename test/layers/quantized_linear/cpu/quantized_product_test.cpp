@@ -31,11 +31,11 @@ struct ProductCase {
 class ProductData {
  public:
   explicit ProductData(const ProductCase& c) : c_(c) {
-    CompactNumbers numbers(7);
+    QuantizedNumbers numbers(7);
     x = numbers.Many(c.rows * c.k);
     for (size_t i = 0; i < c.outputs.size(); ++i) {
       stored.push_back(RandomStored(c.kind, c.outputs[i], c.k, 11u + static_cast<unsigned>(i)));
-      matrices.push_back(std::make_shared<const CompactMatrix>(stored.back(), 2, c.kind.scales));
+      matrices.push_back(std::make_shared<const QuantizedMatrix>(stored.back(), 2, c.kind.scales));
       biases.push_back(numbers.Many(c.outputs[i]));
       bias_data.push_back(c.bias ? biases.back().data() : nullptr);
     }
@@ -45,7 +45,7 @@ class ProductData {
   using Results = std::vector<std::vector<float>>;
   /// The product of `count` rows from `first` on.
   Results Run(Isa isa, Precision precision, int threads, int64_t first, int64_t count,
-              bool halves = true) const {
+              bool nibbles = true) const {
     const size_t results = c_.gated ? 1 : c_.outputs.size();
     Results y(results);
     std::vector<float*> out;
@@ -53,7 +53,7 @@ class ProductData {
       y[i].assign(static_cast<size_t>(count * c_.outputs[i]), 1e9f);
       out.push_back(y[i].data());
     }
-    CompactProduct product;
+    QuantizedProduct product;
     product.rows = count;
     product.x = x.data() + first * c_.k;
     product.x_stride = c_.k;
@@ -63,20 +63,20 @@ class ProductData {
     if (c_.addend) product.addend = addend.data() + first * c_.outputs[0];
     product.gated = c_.gated;
     product.activation.kind = c_.activation;
-    const CompactMultiplier multiplier(isa, precision, halves);
+    const QuantizedMultiplier multiplier(isa, precision, nibbles);
     const auto bytes = static_cast<int64_t>(multiplier.Workspace(product, threads));
     Tensor workspace(DType::kU8, {bytes});
     multiplier.Run(product, threads, workspace.raw());
     return y;
   }
-  Results RunAll(Isa isa, Precision precision, int threads, bool halves = true) const {
-    return Run(isa, precision, threads, 0, c_.rows, halves);
+  Results RunAll(Isa isa, Precision precision, int threads, bool nibbles = true) const {
+    return Run(isa, precision, threads, 0, c_.rows, nibbles);
   }
 
   ProductCase c_;
   std::vector<float> x, addend;
   std::vector<StoredMatrix> stored;
-  std::vector<std::shared_ptr<const CompactMatrix>> matrices;
+  std::vector<std::shared_ptr<const QuantizedMatrix>> matrices;
   std::vector<std::vector<float>> biases;
   std::vector<const float*> bias_data;
 };
@@ -172,7 +172,7 @@ std::vector<float> RoundedToBytes(const ProductCase& c, const std::vector<float>
   return rounded;
 }
 
-/// One piece as half_rows.h has it; `power` takes the largest element of the row to 2^9 .. 2^10.
+/// One piece as nibble_rows.h has it; `power` takes the largest element of the row to 2^9 .. 2^10.
 void RoundPieceToHalves(const float* x, bool fine, float power, float* rounded) {
   const auto up = [](float scale) {
     const auto bits = std::bit_cast<uint32_t>(std::max(scale, 1.0f / 16384));
@@ -223,9 +223,9 @@ std::vector<float> RoundedToHalves(const ProductCase& c, const std::vector<float
   return rounded;
 }
 
-bool HasByteUnits(Isa isa) { return CompactDotKernelsFor(isa) != nullptr; }
+bool HasByteUnits(Isa isa) { return QuantizedDotKernelsFor(isa) != nullptr; }
 
-TEST(CompactProduct, ExactEqualsSumsInF64) {
+TEST(QuantizedProduct, ExactEqualsSumsInF64) {
   for (const StoredKind& kind : kStoredKinds) {
     for (int64_t k : {1, 40, 300}) {
       for (int64_t rows : {1, 2, 3, 4, 5, 13}) {
@@ -237,11 +237,11 @@ TEST(CompactProduct, ExactEqualsSumsInF64) {
   }
 }
 
-TEST(CompactProduct, FastFewRowsAreProductsOfBytes) {
+TEST(QuantizedProduct, FastFewRowsAreProductsOfBytes) {
   for (const StoredKind& kind : kStoredKinds) {
     for (int64_t rows : {1, 2, 3, 4, 7, 12}) {
       const ProductCase c{kind, rows, ColumnsOf(kind, 300), {53}};
-      const CompactMatrix matrix(RandomStored(kind, 1, c.k, 1), 1, kind.scales);
+      const QuantizedMatrix matrix(RandomStored(kind, 1, c.k, 1), 1, kind.scales);
       if (!matrix.layout().quantized() || !HasByteUnits(DefaultIsa())) continue;
       SCOPED_TRACE(c.Describe());
       const int piece = matrix.layout().group % 32 == 0 ? 32 : 16;
@@ -252,18 +252,19 @@ TEST(CompactProduct, FastFewRowsAreProductsOfBytes) {
         for (int64_t i = 0; i < piece; ++i)
           data.x[static_cast<size_t>(row * c.k + p * piece + i)] *= 20;
       }
-      const bool eight_bits = matrix.layout().type == CompactType::kInt8;
+      const bool eight_bits = matrix.layout().type == WeightType::kInt8;
       for (Isa isa : SupportedIsas()) {
         if (!HasByteUnits(isa)) continue;
         for (bool with_halves : {false, true}) {
-          const bool halves =
-              with_halves && HalfKernelsFor(isa) != nullptr && TakesHalves(matrix.layout());
-          SCOPED_TRACE(halves ? "halves" : "bytes");
+          const bool nibbles =
+              with_halves && NibbleKernelsFor(isa) != nullptr && TakesNibbles(matrix.layout());
+          SCOPED_TRACE(nibbles ? "halves" : "bytes");
           const Sums sums = Products(
-              c, halves ? RoundedToHalves(c, data.x) : RoundedToBytes(c, data.x, piece, eight_bits),
+              c,
+              nibbles ? RoundedToHalves(c, data.x) : RoundedToBytes(c, data.x, piece, eight_bits),
               data.stored[0], nullptr);
           // There the minimums are multiplied with sums of x in f16.
-          const double relative = halves && matrix.layout().has_minimum ? 1e-4 : 2e-6;
+          const double relative = nibbles && matrix.layout().has_minimum ? 1e-4 : 2e-6;
           const auto y = data.RunAll(isa, Precision::kBF16, 1, with_halves);
           for (size_t e = 0; e < y[0].size(); ++e) {
             ASSERT_NEAR(y[0][e], sums.y[e], relative * (sums.magnitude[e] + 1)) << "element " << e;
@@ -275,10 +276,10 @@ TEST(CompactProduct, FastFewRowsAreProductsOfBytes) {
   }
 }
 
-TEST(CompactProduct, FastManyRowsRoundBothSidesTo16Bits) {
+TEST(QuantizedProduct, FastManyRowsRoundBothSidesTo16Bits) {
   for (const StoredKind& kind : kStoredKinds) {
     for (int64_t k : {1, 40, 300}) {
-      for (int64_t rows : {kCompactFewRows + 1, 40}) {
+      for (int64_t rows : {kMostGemvRows + 1, 40}) {
         for (int64_t outputs : {1, 16, 49, 100}) {
           CheckProduct({kind, rows, ColumnsOf(kind, k), {outputs}}, Precision::kBF16, {}, 0.0085);
         }
@@ -287,19 +288,19 @@ TEST(CompactProduct, FastManyRowsRoundBothSidesTo16Bits) {
   }
 }
 
-TEST(CompactProduct, ARowDoesNotDependOnItsNeighbours) {
+TEST(QuantizedProduct, ARowDoesNotDependOnItsNeighbours) {
   for (const StoredKind& kind : kStoredKinds) {
-    const ProductCase c{kind, kCompactFewRows, ColumnsOf(kind, 300), {70, 16}};
+    const ProductCase c{kind, kMostGemvRows, ColumnsOf(kind, 300), {70, 16}};
     ProductData data(c);
     for (size_t i = 5; i < data.x.size(); i += static_cast<size_t>(c.k) + 40) data.x[i] *= 20;
     for (Isa isa : SupportedIsas()) {
       SCOPED_TRACE(c.Describe() + ", " + std::string(Name(isa)));
       for (int64_t test = 4; test < 2 * (c.rows + 1); ++test) {
         const int64_t rows = test / 2;
-        const bool halves = test % 2 == 0;
-        const auto all = data.Run(isa, Precision::kBF16, 1, 0, rows, halves);
+        const bool nibbles = test % 2 == 0;
+        const auto all = data.Run(isa, Precision::kBF16, 1, 0, rows, nibbles);
         for (int64_t row = 0; row < rows; ++row) {
-          const auto alone = data.Run(isa, Precision::kBF16, 1, row, 1, halves);
+          const auto alone = data.Run(isa, Precision::kBF16, 1, row, 1, nibbles);
           for (size_t i = 0; i < alone.size(); ++i) {
             const auto begin = all[i].begin() + row * c.outputs[i];
             ASSERT_TRUE(std::equal(alone[i].begin(), alone[i].end(), begin))
@@ -311,8 +312,8 @@ TEST(CompactProduct, ARowDoesNotDependOnItsNeighbours) {
   }
 }
 
-// x is rounded in pieces of 32, of 16 or as half_rows.h has it, as each matrix takes it.
-TEST(CompactProduct, AMatrixDoesNotDependOnItsNeighbours) {
+// x is rounded in pieces of 32, of 16 or as nibble_rows.h has it, as each matrix takes it.
+TEST(QuantizedProduct, AMatrixDoesNotDependOnItsNeighbours) {
   const WeightFormat formats[] = {WeightFormat::kQ4K, WeightFormat::kQ6K, WeightFormat::kQ4_1,
                                   WeightFormat::kQ8_0};
   for (int64_t rows : {1, 3, 12}) {
@@ -341,7 +342,7 @@ TEST(CompactProduct, AMatrixDoesNotDependOnItsNeighbours) {
 }
 
 // Of many rows some may hold numbers that 16 bits of some kind cannot.
-TEST(CompactProduct, RowsOfAnySizeAmongMany) {
+TEST(QuantizedProduct, RowsOfAnySizeAmongMany) {
   for (WeightFormat format : {WeightFormat::kQ4_1, WeightFormat::kQ4_0, WeightFormat::kQ8_0}) {
     for (const bool gated : {false, true}) {
       ProductCase c{{format, 0, false, 32}, 40, 96, {49, 20}, true, !gated, gated};
@@ -375,7 +376,7 @@ TEST(CompactProduct, RowsOfAnySizeAmongMany) {
   }
 }
 
-TEST(CompactProduct, FinishesWithBiasAddendAndActivation) {
+TEST(QuantizedProduct, FinishesWithBiasAddendAndActivation) {
   for (WeightFormat format : {WeightFormat::kQ4_1, WeightFormat::kQ8_0, WeightFormat::kF16}) {
     const StoredKind kind{format, 0, false, 32};
     for (int64_t rows : {1, 4, 6, 19, 33, 48}) {
@@ -398,12 +399,12 @@ TEST(CompactProduct, FinishesWithBiasAddendAndActivation) {
   }
 }
 
-TEST(CompactProduct, NoRowsIsNoWork) {
+TEST(QuantizedProduct, NoRowsIsNoWork) {
   const ProductData data({{WeightFormat::kQ4_0, 0, false, 32}, 1, 32, {16}});
   EXPECT_TRUE(data.Run(DefaultIsa(), Precision::kBF16, 2, 0, 0)[0].empty());
 }
 
-TEST(CompactProduct, RowsOfZerosAndHugeNumbersRoundToSomething) {
+TEST(QuantizedProduct, RowsOfZerosAndHugeNumbersRoundToSomething) {
   for (const auto& [format, relative] :
        {std::pair{WeightFormat::kQ8_0, 1e-5}, std::pair{WeightFormat::kQ4_0, 0.004},
         std::pair{WeightFormat::kQ4_1, 0.01}}) {
@@ -423,14 +424,14 @@ TEST(CompactProduct, RowsOfZerosAndHugeNumbersRoundToSomething) {
   }
 }
 
-TEST(CompactProduct, PiecesThatAreNotFiniteCountAsZeros) {
+TEST(QuantizedProduct, PiecesThatAreNotFiniteCountAsZeros) {
   const ProductCase c{{WeightFormat::kQ4_1, 0, false, 32}, 1, 96, {16}};
   for (float value : {INFINITY, -INFINITY, NAN}) {
     ProductData data(c), zeros(c);
     data.x[5] = value;
     std::fill(zeros.x.begin(), zeros.x.begin() + 32, 0.0f);
     for (Isa isa : SupportedIsas()) {
-      if (HalfKernelsFor(isa) == nullptr) continue;
+      if (NibbleKernelsFor(isa) == nullptr) continue;
       EXPECT_EQ(data.RunAll(isa, Precision::kBF16, 1), zeros.RunAll(isa, Precision::kBF16, 1));
     }
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The kernels on tiles alone: what they unpack and multiply is the rounded weight. Products as a
-// whole are in compact_test.cpp.
+// whole are in quantized_test.cpp.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ StoredMatrix TileWeights(WeightFormat format, int64_t rows, int64_t columns) {
 /// What weights are unpacked to, and how x is packed.
 struct TileFormat {
   const char* name;
-  const CompactTileKernels* kernels;
+  const QuantizedTileKernels* kernels;
   bool half;  ///< f16, else bf16
 
   float Widen(uint16_t value) const {
@@ -54,10 +54,10 @@ struct TileFormat {
 
 std::vector<TileFormat> TileFormats() {
   std::vector<TileFormat> formats;
-  if (const auto* kernels = CompactTileKernelsFor(DefaultIsa())) {
+  if (const auto* kernels = QuantizedTileKernelsFor(DefaultIsa())) {
     formats.push_back({"bf16", kernels, false});
   }
-  if (const auto* kernels = CompactHalfTileKernelsFor(DefaultIsa())) {
+  if (const auto* kernels = QuantizedF16TileKernelsFor(DefaultIsa())) {
     formats.push_back({"f16", kernels, true});
   }
   return formats;
@@ -73,7 +73,7 @@ void CheckPiece(const TileFormat& format, const TileStretch& piece, const Stored
   std::vector<uint16_t> unpacked(static_cast<size_t>(steps * kTileColumns), 0xffff);
   const std::vector<uint16_t> ones(static_cast<size_t>(tall * steps), format.one());
   std::vector<float> sums(static_cast<size_t>(tall * kTileColumns));
-  CompactTiles tiles;
+  QuantizedTiles tiles;
   tiles.rows = x_rows;
   tiles.a = ones.data();
   tiles.a_panel = 64 * steps;
@@ -103,7 +103,7 @@ void CheckPiece(const TileFormat& format, const TileStretch& piece, const Stored
   }
 }
 
-TEST(CompactTiles, UnpackWhatTheyMultiply) {
+TEST(QuantizedTiles, UnpackWhatTheyMultiply) {
   const std::vector<TileFormat> formats = TileFormats();
   if (formats.empty()) GTEST_SKIP() << "no tiles";
   for (const TileFormat& format : formats) {
@@ -111,7 +111,7 @@ TEST(CompactTiles, UnpackWhatTheyMultiply) {
       for (int64_t rows : {16, 32}) {
         constexpr int64_t kK = 96;
         const StoredMatrix stored = TileWeights(weights, rows, kK);
-        const CompactMatrix matrix(stored, 1);
+        const QuantizedMatrix matrix(stored, 1);
         TileStretch piece;
         piece.layout = matrix.layout();
         piece.panels[0] = matrix.panel(0);
@@ -133,8 +133,8 @@ TEST(CompactTiles, UnpackWhatTheyMultiply) {
   }
 }
 
-TEST(CompactTiles, PackRowsThatHalvesHold) {
-  const CompactTileKernels* kernels = CompactHalfTileKernelsFor(DefaultIsa());
+TEST(QuantizedTiles, PackRowsThatHalvesHold) {
+  const QuantizedTileKernels* kernels = QuantizedF16TileKernelsFor(DefaultIsa());
   if (kernels == nullptr) GTEST_SKIP() << "no tiles of f16";
   constexpr int64_t kRows = 35, kK = 44, kPadded = 64, kTall = 64;
   std::vector<float> x(kRows * kK);

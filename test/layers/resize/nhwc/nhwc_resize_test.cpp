@@ -4,7 +4,7 @@
 namespace oort::testing {
 namespace {
 
-TEST(ChannelsLastUpsample, IsLikeInterpolate) {
+TEST(NhwcUpsample, IsLikeInterpolate) {
   for (const Shape& shape : {Shape{1, 5, 6, 7}, Shape{2, 33, 3, 4}, Shape{0, 3, 4, 4}}) {
     const Tensor x = RandomTensor(DType::kF32, shape);
     for (const NamedParams& size :
@@ -22,11 +22,10 @@ TEST(ChannelsLastUpsample, IsLikeInterpolate) {
   }
 }
 
-TEST(ChannelsLastUpsample, RefusesWhatIsNoBatchOfImages) {
-  CaseOf("channels_last.Upsample", {{"scale_factor", "2.0"}},
-         {RandomTensor(DType::kF32, {4, 4, 3})})
+TEST(NhwcUpsample, RefusesWhatIsNoBatchOfImages) {
+  CaseOf("nhwc.Upsample", {{"scale_factor", "2.0"}}, {RandomTensor(DType::kF32, {4, 4, 3})})
       .ExpectError(ErrorCode::kInvalidArgument, "rank 4");
-  CaseOf("channels_last.Upsample", {{"size", "(0,4)"}}, {RandomTensor(DType::kF32, {1, 4, 4, 3})})
+  CaseOf("nhwc.Upsample", {{"size", "(0,4)"}}, {RandomTensor(DType::kF32, {1, 4, 4, 3})})
       .ExpectError(ErrorCode::kInvalidArgument, "above zero");
 }
 

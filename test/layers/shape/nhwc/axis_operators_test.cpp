@@ -4,7 +4,7 @@
 namespace oort::testing {
 namespace {
 
-TEST(ChannelsLastCat, JoinsAlongAnyAxis) {
+TEST(NhwcCat, JoinsAlongAnyAxis) {
   for (int rank : {1, 2, 3, 4, 5}) {
     for (int dim = -rank; dim < rank; ++dim) {
       Shape a, b;
@@ -18,14 +18,13 @@ TEST(ChannelsLastCat, JoinsAlongAnyAxis) {
       if (rank >= 3) {
         ExpectLikeChannelsFirst("cat", "torch.cat", params, parts);
       } else {  // no image: nothing moves
-        CaseOf("channels_last.cat", params, parts)
-            .ExpectOutputs(CaseOf("torch.cat", params, parts).Run());
+        CaseOf("nhwc.cat", params, parts).ExpectOutputs(CaseOf("torch.cat", params, parts).Run());
       }
     }
   }
 }
 
-TEST(ChannelsLastCat, TakesManyAndEmptyParts) {
+TEST(NhwcCat, TakesManyAndEmptyParts) {
   const Tensor a = RandomTensor(DType::kF32, {2, 3, 4, 5}, 1);
   const Tensor b = RandomTensor(DType::kF32, {2, 0, 4, 5}, 2);
   const Tensor c = RandomTensor(DType::kF32, {2, 70, 4, 5}, 3);
@@ -33,15 +32,14 @@ TEST(ChannelsLastCat, TakesManyAndEmptyParts) {
   ExpectLikeChannelsFirst("cat", "torch.cat", {{"dim", "1"}}, {a});
 }
 
-TEST(ChannelsLastCat, RefusesWhatDoesNotFit) {
+TEST(NhwcCat, RefusesWhatDoesNotFit) {
   const Tensor x = RandomTensor(DType::kF32, {1, 4, 5, 3});
-  CaseOf("channels_last.cat", {{"dim", "2"}}, {x, RandomTensor(DType::kF32, {1, 4, 6, 3})})
+  CaseOf("nhwc.cat", {{"dim", "2"}}, {x, RandomTensor(DType::kF32, {1, 4, 6, 3})})
       .ExpectError(ErrorCode::kInvalidArgument, "do not join along axis 1");
-  CaseOf("channels_last.cat", {{"dim", "4"}}, {x})
-      .ExpectError(ErrorCode::kInvalidArgument, "rank 4");
+  CaseOf("nhwc.cat", {{"dim", "4"}}, {x}).ExpectError(ErrorCode::kInvalidArgument, "rank 4");
 }
 
-TEST(ChannelsLastSplit, CutsAnyAxis) {
+TEST(NhwcSplit, CutsAnyAxis) {
   const Tensor x = RandomTensor(DType::kF32, {4, 6, 8, 10}),
                y = RandomTensor(DType::kF32, {6, 4, 2});
   for (const char* dim : {"0", "1", "2", "3", "-1", "-3"}) {
@@ -56,7 +54,7 @@ TEST(ChannelsLastSplit, CutsAnyAxis) {
                           {x}, 3);
 }
 
-TEST(ChannelsLastSoftmax, IsLikeSoftmax) {
+TEST(NhwcSoftmax, IsLikeSoftmax) {
   for (const Shape& shape : {Shape{2, 19, 3, 5}, Shape{7, 3, 4}}) {
     const Tensor x = RandomTensor(DType::kF32, shape);
     for (const char* dim : {"0", "1", "2", "-1"}) {
@@ -66,7 +64,7 @@ TEST(ChannelsLastSoftmax, IsLikeSoftmax) {
   }
 }
 
-TEST(ChannelsLastReduction, KeepsImages) {
+TEST(NhwcReduction, KeepsImages) {
   const Tensor x = RandomTensor(DType::kF32, {2, 19, 3, 5});
   for (const char* dim : {"(2,3)", "(1)", "(-1,-2)", "(0,2)", "(3)", "None"}) {
     for (const std::string name : {"mean", "sum"}) {
@@ -75,19 +73,18 @@ TEST(ChannelsLastReduction, KeepsImages) {
   }
 }
 
-TEST(ChannelsLastReduction, DropsAxesInTorchsOrder) {
+TEST(NhwcReduction, DropsAxesInTorchsOrder) {
   const Tensor x = RandomTensor(DType::kF32, {2, 19, 3, 5});
-  const Tensor last = WithChannelsLast(x);
+  const Tensor last = WithNhwc(x);
   for (const char* dim : {"(2,3)", "(1)", "(0,2,3)", "None"}) {
     const NamedParams params = {{"dim", dim}, {"keepdim", "False"}};
-    CaseOf("channels_last.mean", params, {last})
-        .ExpectOutputs(CaseOf("torch.mean", params, {x}).Run());
+    CaseOf("nhwc.mean", params, {last}).ExpectOutputs(CaseOf("torch.mean", params, {x}).Run());
   }
-  CaseOf("channels_last.mean", {{"dim", "(2)"}}, {last})
+  CaseOf("nhwc.mean", {{"dim", "(2)"}}, {last})
       .ExpectError(ErrorCode::kUnsupported, "keepdim=True");
 }
 
-TEST(ChannelsLastShuffle, IsLikeTheShuffles) {
+TEST(NhwcShuffle, IsLikeTheShuffles) {
   const Tensor x = RandomTensor(DType::kF32, {2, 36, 3, 5});
   for (const char* groups : {"1", "2", "3", "36"}) {
     ExpectLikeChannelsFirst("ChannelShuffle", "nn.ChannelShuffle", {{"groups", groups}}, {x});
@@ -101,12 +98,11 @@ TEST(ChannelsLastShuffle, IsLikeTheShuffles) {
   }
   ExpectLikeChannelsFirst("PixelShuffle", "nn.PixelShuffle", {{"upscale_factor", "2"}},
                           {RandomTensor(DType::kF32, {8, 3, 5})});
-  CaseOf("channels_last.PixelShuffle", {{"upscale_factor", "4"}}, {WithChannelsLast(x)})
+  CaseOf("nhwc.PixelShuffle", {{"upscale_factor", "4"}}, {WithNhwc(x)})
       .ExpectError(ErrorCode::kInvalidArgument, "is no multiple of 16");
-  CaseOf("channels_last.ChannelShuffle", {{"groups", "5"}}, {WithChannelsLast(x)})
+  CaseOf("nhwc.ChannelShuffle", {{"groups", "5"}}, {WithNhwc(x)})
       .ExpectError(ErrorCode::kInvalidArgument, "axis 3 of shape (2,3,5,36)");
-  CaseOf("channels_last.PixelUnshuffle", {{"downscale_factor", "2"}},
-         {RandomTensor(DType::kF32, {4, 4})})
+  CaseOf("nhwc.PixelUnshuffle", {{"downscale_factor", "2"}}, {RandomTensor(DType::kF32, {4, 4})})
       .ExpectError(ErrorCode::kInvalidArgument, "rank of at least 3");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "layers/convolution/direct/row_conv.h"
+#include "layers/convolution/direct/direct_conv.h"
 
 #include <algorithm>
 
@@ -42,7 +42,7 @@ T* RowElementsOf(const std::shared_ptr<Buffer>& buffer) {
 
 /// How a call is cut: blocks of pixels, each multiplied with all panels of a part of the filters.
 template <typename T>
-struct RowConvOf<T>::Plan {
+struct DirectConvOf<T>::Plan {
   int64_t pixels = 0, tiles = 0;  // of the whole batch
   int64_t block_tiles = 1;
   int pixel_pieces = 1, panel_pieces = 1;
@@ -51,8 +51,8 @@ struct RowConvOf<T>::Plan {
 };
 
 template <typename T>
-RowConvOf<T>::RowConvOf(Isa isa, const Tensor& weight, const Tensor& bias, int64_t groups)
-    : kernels_(RowConvKernelsFor<T>(isa)),
+DirectConvOf<T>::DirectConvOf(Isa isa, const Tensor& weight, const Tensor& bias, int64_t groups)
+    : kernels_(DirectConvKernelsFor<T>(isa)),
       groups_(groups),
       columns_(weight.dim(0) / groups),
       channels_(weight.dim(1)),
@@ -68,7 +68,7 @@ RowConvOf<T>::RowConvOf(Isa isa, const Tensor& weight, const Tensor& bias, int64
 }
 
 template <typename T>
-void RowConvOf<T>::Pack(const Tensor& weight, const Tensor& bias) {
+void DirectConvOf<T>::Pack(const Tensor& weight, const Tensor& bias) {
   const int64_t k = taps_ * channels_, padded = CheckedMultiply(groups_, padded_);
   const int64_t rows = CheckedMultiply(tile_taps_, depth_);  // k in all
   weights_ = AllocateRow<T>(CheckedAdd(CheckedMultiply(padded, rows), kRowSlack));
@@ -94,7 +94,7 @@ void RowConvOf<T>::Pack(const Tensor& weight, const Tensor& bias) {
 }
 
 template <typename T>
-typename RowConvOf<T>::Plan RowConvOf<T>::MakePlan(const ConvGeometry& g, int threads) const {
+typename DirectConvOf<T>::Plan DirectConvOf<T>::MakePlan(const ConvGeometry& g, int threads) const {
   Plan plan;
   plan.pixels = CheckedMultiply(g.batch, g.out_plane());
   plan.tiles = CeilDivide(plan.pixels, kernels_.rows);
@@ -125,7 +125,7 @@ typename RowConvOf<T>::Plan RowConvOf<T>::MakePlan(const ConvGeometry& g, int th
 }
 
 template <typename T>
-size_t RowConvOf<T>::Workspace(const ConvGeometry& geometry, int threads, bool scaled) const {
+size_t DirectConvOf<T>::Workspace(const ConvGeometry& geometry, int threads, bool scaled) const {
   ConvGeometry one = geometry;
   if (scaled) one.batch = std::min<int64_t>(1, one.batch);
   const Plan plan = MakePlan(one, threads);
@@ -135,9 +135,9 @@ size_t RowConvOf<T>::Workspace(const ConvGeometry& geometry, int threads, bool s
 }
 
 template <typename T>
-class RowConvOf<T>::Job {
+class DirectConvOf<T>::Job {
  public:
-  Job(const RowConvOf& conv, const T* weights, const ConvGeometry& g, const Operands& operands,
+  Job(const DirectConvOf& conv, const T* weights, const ConvGeometry& g, const Operands& operands,
       const Plan& plan)
       : conv_(conv),
         kernels_(conv.kernels_),
@@ -369,8 +369,8 @@ class RowConvOf<T>::Job {
     kernels_.block(part);
   }
 
-  const RowConvOf& conv_;
-  const RowConvKernelsOf<T>& kernels_;
+  const DirectConvOf& conv_;
+  const DirectConvKernelsOf<T>& kernels_;
   const T* weights_;
   const ConvGeometry& g_;
   const Operands& operands_;
@@ -378,8 +378,8 @@ class RowConvOf<T>::Job {
 };
 
 template <typename T>
-void RowConvOf<T>::Run(const Context& context, const ConvGeometry& geometry,
-                       const Operands& operands) const {
+void DirectConvOf<T>::Run(const Context& context, const ConvGeometry& geometry,
+                          const Operands& operands) const {
   if constexpr (std::is_same_v<T, float>) {
     if (operands.scale != nullptr) return RunScaled(context, geometry, operands);
   }
@@ -391,8 +391,8 @@ void RowConvOf<T>::Run(const Context& context, const ConvGeometry& geometry,
 
 /// Image by image, with filters of its own for each: there are fewer of them than pixels. Of f32.
 template <typename T>
-void RowConvOf<T>::RunScaled(const Context& context, const ConvGeometry& geometry,
-                             const Operands& operands) const {
+void DirectConvOf<T>::RunScaled(const Context& context, const ConvGeometry& geometry,
+                                const Operands& operands) const {
   if constexpr (std::is_same_v<T, float>) {
     ConvGeometry one = geometry;
     one.batch = 1;
@@ -424,7 +424,7 @@ void RowConvOf<T>::RunScaled(const Context& context, const ConvGeometry& geometr
   }
 }
 
-template class RowConvOf<float>;
-template class RowConvOf<Half>;
+template class DirectConvOf<float>;
+template class DirectConvOf<Half>;
 
 }  // namespace oort

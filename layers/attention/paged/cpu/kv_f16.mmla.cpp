@@ -177,8 +177,8 @@ bool Attend(KvAttention& a) {
 
 }  // namespace
 
-const KvHalfKernels& KvHalfKernelsGet() {
-  static constexpr KvHalfKernels kTable = {.attend = Attend};
+const KvF16Kernels& KvF16KernelsGet() {
+  static constexpr KvF16Kernels kTable = {.attend = Attend};
   return kTable;
 }
 

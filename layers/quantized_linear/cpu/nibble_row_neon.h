@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
 // One row times panels: what a language model does all day. In assembly, so that the
 // floating-point work of one group stands between the byte products of the next. The sums are those
-// of HalfPanel, bit by bit. Only for half_rows.mmla.cpp.
+// of HalfPanel, bit by bit. Only for nibble_rows.mmla.cpp.
 #pragma once
 
 #include <arm_neon.h>
 
-#include "layers/quantized_linear/cpu/half_rows.h"
+#include "layers/quantized_linear/cpu/nibble_rows.h"
 
 namespace oort::OORT_ISA {
 
 /// One row of x.
-struct HalfRowX {
+struct NibbleRowX {
   int64_t groups;  ///< at least 1
   const int8_t* q;
   int64_t fine;  ///< bytes from q to the second bytes
@@ -22,8 +22,8 @@ struct HalfRowX {
 };
 
 // v0 to v3: totals; v4 to v7 and v8 to v11: byte sums of a group and of the one before; v16 to v19:
-// those of low halves; v12, v13: x; v14: steps of second bytes; v15: scale and offset of x; v20 to
-// v23: weights, v24 to v27: their low halves; v28, v29: scales, or second bytes of x; v30: 16;
+// those of low nibbles; v12, v13: x; v14: steps of second bytes; v15: scale and offset of x; v20 to
+// v23: weights, v24 to v27: their low nibbles; v28, v29: scales, or second bytes of x; v30: 16;
 // v31: mask. `ahead` is what will be multiplied a little later.
 // clang-format off
 #define OORT_DOT(dot, sum, weights, x, lane) \
@@ -135,7 +135,7 @@ struct HalfRowX {
 /// `panels` panels, one behind the other, at least 1. Reads up to 128 bytes behind them, and brings
 /// as many bytes from `ahead` on nearer.
 template <bool minimums>
-inline void HalfRowDot(HalfRowX x, int64_t panels, const std::byte* panel, const std::byte* ahead,
+inline void HalfRowDot(NibbleRowX x, int64_t panels, const std::byte* panel, const std::byte* ahead,
                        float* y) {
   const std::byte *head = panel, *lines = panel + (minimums ? 64 : 32);
   const int32_t* start = x.start;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // x W^T + b in f16: the rows are the pixels of an image that is one pixel high.
-#include "layers/linear/half_linear.h"
+#include "layers/linear/f16_linear.h"
 
-#include "layers/convolution/direct/row_conv.h"
+#include "layers/convolution/direct/direct_conv.h"
 #include "layers/convolution/matrix_unit/matrix_unit_conv.h"
 #include "layers/fused_activation.h"
 #include "layers/linear/linear_shapes.h"
@@ -11,9 +11,9 @@
 namespace oort {
 namespace {
 
-class HalfLinear final : public LinearLayer {
+class F16Linear final : public LinearLayer {
  public:
-  explicit HalfLinear(const LayerInit& init)
+  explicit F16Linear(const LayerInit& init)
       : LinearLayer(init), addend_(init.Arg("addend")), weight_arg_(init.Arg("@weight")) {
     if (init.Arg("activation") >= 0) activation_ = ReadActivation(init);
     const Tensor weight = ReadWeight<float>(init, "weight");
@@ -23,7 +23,7 @@ class HalfLinear final : public LinearLayer {
     const Tensor filters = weight.Reshaped({weight.dim(0), weight.dim(1), 1, 1});
     const Tensor bias = ReadWeight<float>(init, "bias");
     const TileKernelsF16* tiles = FindTileKernelsF16(init.isa());
-    if (tiles != nullptr && UnitConvOf<Half>::Fits(*tiles, filters.shape(), 1)) {
+    if (tiles != nullptr && MatrixUnitConvOf<Half>::Fits(*tiles, filters.shape(), 1)) {
       unit_.emplace(*tiles, filters, bias);
     } else {
       rows_.emplace(init.isa(), filters, bias, 1);
@@ -54,8 +54,8 @@ class HalfLinear final : public LinearLayer {
       operands.out_pixel = g.out_channels;
       product.Run(context, g, operands);
     };
-    if (unit_) return run(*unit_, UnitConvOf<Half>::Operands());
-    run(*rows_, RowConvOf<Half>::Operands());
+    if (unit_) return run(*unit_, MatrixUnitConvOf<Half>::Operands());
+    run(*rows_, DirectConvOf<Half>::Operands());
   }
 
   size_t Workspace(const Args& args, int threads) const override {
@@ -83,14 +83,14 @@ class HalfLinear final : public LinearLayer {
 
   int addend_, weight_arg_;
   ActivationSpec activation_;
-  std::optional<UnitConvOf<Half>> unit_;  // where the processor has one that can do it, else:
-  std::optional<RowConvOf<Half>> rows_;
+  std::optional<MatrixUnitConvOf<Half>> unit_;  // where the processor has one that can do it, else:
+  std::optional<DirectConvOf<Half>> rows_;
 };
 
 }  // namespace
 
-LayerCreator OrHalfLinear(LayerCreator other) {
-  return [other = std::move(other), half = Create<HalfLinear>()](const LayerInit& init) {
+LayerCreator OrF16Linear(LayerCreator other) {
+  return [other = std::move(other), half = Create<F16Linear>()](const LayerInit& init) {
     return (ComputesInF16(init) ? half : other)(init);
   };
 }

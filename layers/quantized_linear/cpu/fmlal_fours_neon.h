@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Panels of quantized weights with f16 scales as bf16 in groups of four steps, by FMLAL: a number u
 // in the low byte of an f16 under 0x64 is 1024 + u, and one multiply-add gives scale * q + minimum
-// in f32. Only for half_rows.mmla.cpp.
+// in f32. Only for nibble_rows.mmla.cpp.
 #pragma once
 
 #include "cpu/bf16_fours_neon.h"
@@ -16,12 +16,12 @@ namespace oort::OORT_ISA {
 /// what was stored just now would have to be waited for.
 class RowStarts {
  public:
-  RowStarts(const CompactLayout& layout, const std::byte* group) {
-    const int zero = layout.zero + (layout.type == CompactType::kInt8 ? 128 : 0);
+  RowStarts(const PanelLayout& layout, const std::byte* group) {
+    const int zero = layout.zero + (layout.type == WeightType::kInt8 ? 128 : 0);
     const float32x4_t offset = vdupq_n_f32(-1024.0f - static_cast<float>(zero));
-    Unroll<kCompactRows / 4>([&](auto i) {
+    Unroll<kPanelRows / 4>([&](auto i) {
       const float32x4_t minimum =
-          layout.has_minimum ? Halves(group, kCompactRows + 4 * i) : vdupq_n_f32(0);
+          layout.has_minimum ? Halves(group, kPanelRows + 4 * i) : vdupq_n_f32(0);
       const float32x4_t start = vfmaq_f32(minimum, Halves(group, 4 * i), offset);
       Unroll<4>([&](auto r) { vst1q_f32(starts_[4 * i + r], vdupq_laneq_f32(start, r)); });
     });
@@ -37,18 +37,18 @@ class RowStarts {
     return vcvt_f32_f16(vld1_f16(reinterpret_cast<const float16_t*>(group) + index));
   }
 
-  alignas(64) float starts_[kCompactRows][4];
+  alignas(64) float starts_[kPanelRows][4];
 };
 
 /// 16 steps of the four rows of block `block`, whose scales are `scale`. They are as many as the
 /// registers hold: Neoverse cores take four instructions of the same latency in a cycle, but only
 /// two of different ones.
-template <CompactType type, int block>
+template <WeightType type, int block>
 [[gnu::always_inline]] inline void StoreSixteen(const uint8_t* lines, float16x4_t scale,
                                                 const RowStarts& starts, uint16_t* to,
                                                 int64_t step) {
   uint8x16_t q[4];
-  if constexpr (type == CompactType::kInt4) {
+  if constexpr (type == WeightType::kInt4) {
     Unroll<2>([&](auto i) {
       const uint8x16_t both = vld1q_u8(lines + 64 * i);
       q[2 * i] = vandq_u8(both, vdupq_n_u8(15));
@@ -56,7 +56,7 @@ template <CompactType type, int block>
     });
   } else {
     // A sign is turned to what counts from 0 on.
-    const uint8x16_t turn = vdupq_n_u8(type == CompactType::kInt8 ? 0x80 : 0);
+    const uint8x16_t turn = vdupq_n_u8(type == WeightType::kInt8 ? 0x80 : 0);
     Unroll<4>([&](auto i) { q[i] = veorq_u8(vld1q_u8(lines + 64 * i), turn); });
   }
   const uint8x16_t top = vdupq_n_u8(0x64);
@@ -79,14 +79,14 @@ template <CompactType type, int block>
   });
 }
 
-template <CompactType type>
-void UnpackHalfFoursOf(const CompactLayout& layout, const std::byte* panel, int64_t k,
+template <WeightType type>
+void UnpackHalfFoursOf(const PanelLayout& layout, const std::byte* panel, int64_t k,
                        const Bf16Target& to) {
-  constexpr int64_t kSixteen = type == CompactType::kInt4 ? 128 : 256;  // bytes of 16 steps
+  constexpr int64_t kSixteen = type == WeightType::kInt4 ? 128 : 256;  // bytes of 16 steps
   for (int64_t first = 0; first < k; first += layout.group, panel += layout.group_bytes()) {
     const RowStarts starts(layout, panel);
     const GroupLines<type> lines(panel + layout.head_bytes());
-    Unroll<kCompactRows / 4>([&](auto block) {
+    Unroll<kPanelRows / 4>([&](auto block) {
       const float16x4_t scale = vld1_f16(reinterpret_cast<const float16_t*>(panel) + 4 * block);
       const uint8_t* from = reinterpret_cast<const uint8_t*>(lines.data()) + 16 * block;
       uint16_t* out = to.blocks[block] + first / 4 * to.step;
@@ -97,12 +97,12 @@ void UnpackHalfFoursOf(const CompactLayout& layout, const std::byte* panel, int6
   }
 }
 
-inline void UnpackHalfFours(const CompactLayout& layout, const std::byte* panel, int64_t k,
+inline void UnpackHalfFours(const PanelLayout& layout, const std::byte* panel, int64_t k,
                             const Bf16Target& to) {
   switch (layout.type) {
-    case CompactType::kInt4: return UnpackHalfFoursOf<CompactType::kInt4>(layout, panel, k, to);
-    case CompactType::kInt5: return UnpackHalfFoursOf<CompactType::kInt5>(layout, panel, k, to);
-    default: return UnpackHalfFoursOf<CompactType::kInt8>(layout, panel, k, to);
+    case WeightType::kInt4: return UnpackHalfFoursOf<WeightType::kInt4>(layout, panel, k, to);
+    case WeightType::kInt5: return UnpackHalfFoursOf<WeightType::kInt5>(layout, panel, k, to);
+    default: return UnpackHalfFoursOf<WeightType::kInt8>(layout, panel, k, to);
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Regions of channels-last images, and what their convolutions take in: the graph before, the graph
+// Regions of NHWC images, and what their convolutions take in: the graph before, the graph
 // after, and that the answers stay the same.
 #include <gtest/gtest.h>
 
@@ -50,46 +50,46 @@ Graph Residual() {
 
 void ExpectSameWithoutPasses(Graph (*make)(), const Tensor& input) {
   LoadOptions plain;
-  plain.disabled_passes = {"channels-last", "fuse-conv-epilogue"};
+  plain.disabled_passes = {"nhwc", "fuse-conv-epilogue"};
   const auto expected = Session(RuntimeGraph::Build(make(), plain)).Forward({input});
   const auto got = Session(RuntimeGraph::Build(make())).Forward({input});
   ASSERT_EQ(got.size(), expected.size());
   for (size_t i = 0; i < got.size(); ++i) ExpectNear(got[i], expected[i], {1e-4, 1e-5});
 }
 
-TEST(ChannelsLast, MovesTheChannelsOnlyAtTheBorders) {
+TEST(Nhwc, MovesTheChannelsOnlyAtTheBorders) {
   Graph graph = Residual();
-  ChannelsLast(graph, kNoConstants);
+  Nhwc(graph, kNoConstants);
   EXPECT_TRUE(graph.Check().empty());
   std::map<std::string, int> counts;
   for (const Operator& op : graph.operators) ++counts[op.type];
-  EXPECT_EQ(counts["channels_last.enter"], 1);
-  EXPECT_EQ(counts["channels_last.leave"], 1);
-  EXPECT_EQ(counts["channels_last.Conv2d"], 2);
-  EXPECT_EQ(counts["channels_last.MaxPool2d"], 1);
+  EXPECT_EQ(counts["nhwc.enter"], 1);
+  EXPECT_EQ(counts["nhwc.leave"], 1);
+  EXPECT_EQ(counts["nhwc.Conv2d"], 2);
+  EXPECT_EQ(counts["nhwc.MaxPool2d"], 1);
   EXPECT_EQ(counts["nn.SiLU"], 1);
   EXPECT_EQ(counts["pnnx.Expression"], 1);
 }
 
-TEST(ChannelsLast, KeepsNamesAndHintsOfTheBorders) {
+TEST(Nhwc, KeepsNamesAndHintsOfTheBorders) {
   Graph graph = Residual();
-  ChannelsLast(graph, kNoConstants);
+  Nhwc(graph, kNoConstants);
   const Operator& output = graph.operators[static_cast<size_t>(graph.OutputOperators()[0])];
   const Operand& last = graph.operands[static_cast<size_t>(output.inputs[0])];
   EXPECT_EQ(last.name, "6");
   EXPECT_EQ(last.shape, Shape({1, 20, 4, 4}));
-  const int inside = graph.FindOperand("5.channels_last");
+  const int inside = graph.FindOperand("5.nhwc");
   ASSERT_GE(inside, 0);
   EXPECT_EQ(graph.operands[static_cast<size_t>(inside)].shape, Shape({1, 8, 9, 20}));
 }
 
-TEST(ChannelsLast, KeepsTheAnswerAtEverySizeAndRank) {
+TEST(Nhwc, KeepsTheAnswerAtEverySizeAndRank) {
   ExpectSameWithoutPasses(Residual, RandomTensor(DType::kF32, {1, 3, 8, 9}, 5));
   ExpectSameWithoutPasses(Residual, RandomTensor(DType::kF32, {3, 3, 13, 6}, 6));
   ExpectSameWithoutPasses(Residual, RandomTensor(DType::kF32, {3, 7, 7}, 7));
 }
 
-TEST(ChannelsLast, LeavesOtherDTypesAndPaddings) {
+TEST(Nhwc, LeavesOtherDTypesAndPaddings) {
   for (const char* what : {"dtype", "padding"}) {
     Graph graph = Residual();
     for (const char* name : {"conv1", "conv2"}) {
@@ -101,7 +101,7 @@ TEST(ChannelsLast, LeavesOtherDTypesAndPaddings) {
       }
     }
     const std::string before = Types(graph);
-    ChannelsLast(graph, kNoConstants);
+    Nhwc(graph, kNoConstants);
     EXPECT_EQ(Types(graph), before) << what;
   }
 }
@@ -123,16 +123,16 @@ Graph Shuffled() {
       {{"conv1", {6, 3, 3, 3}}, {"conv2", {4, 6, 1, 1}}});
 }
 
-TEST(ChannelsLast, JoinsShufflesCutsAndAveragesInside) {
+TEST(Nhwc, JoinsShufflesCutsAndAveragesInside) {
   Graph graph = Shuffled();
-  ChannelsLast(graph, kNoConstants);
+  Nhwc(graph, kNoConstants);
   EXPECT_TRUE(graph.Check().empty());
   std::map<std::string, int> counts;
   for (const Operator& op : graph.operators) ++counts[op.type];
-  EXPECT_EQ(counts["channels_last.enter"], 1);
-  EXPECT_EQ(counts["channels_last.leave"], 0);
+  EXPECT_EQ(counts["nhwc.enter"], 1);
+  EXPECT_EQ(counts["nhwc.leave"], 0);
   for (const char* type : {"cat", "ChannelShuffle", "chunk", "mean"}) {
-    EXPECT_EQ(counts[std::string("channels_last.") + type], 1) << type;
+    EXPECT_EQ(counts[std::string("nhwc.") + type], 1) << type;
   }
   ExpectSameWithoutPasses(Shuffled, RandomTensor(DType::kF32, {1, 3, 8, 9}, 5));
   ExpectSameWithoutPasses(Shuffled, RandomTensor(DType::kF32, {2, 3, 5, 4}, 6));
@@ -152,19 +152,19 @@ Graph Upsampled() {
       {{"conv1", {6, 3, 3, 3}}, {"conv2", {4, 6, 1, 1}}});
 }
 
-TEST(ChannelsLast, ResizesInside) {
+TEST(Nhwc, ResizesInside) {
   Graph graph = Upsampled();
-  ChannelsLast(graph, kNoConstants);
+  Nhwc(graph, kNoConstants);
   EXPECT_TRUE(graph.Check().empty());
   for (const char* name : {"up1", "up2"}) {
     const Operator& op = graph.operators[static_cast<size_t>(graph.FindOperator(name))];
-    EXPECT_EQ(op.type, "channels_last.Upsample");
+    EXPECT_EQ(op.type, "nhwc.Upsample");
   }
   ExpectSameWithoutPasses(Upsampled, RandomTensor(DType::kF32, {2, 3, 4, 5}, 5));
 }
 
-/// Indices of a maximum count along channels-first planes, and an axis may be computed.
-TEST(ChannelsLast, LeavesOperatorsThatHaveNoTwin) {
+/// Indices of a maximum count along NCHW planes, and an axis may be computed.
+TEST(Nhwc, LeavesOperatorsThatHaveNoTwin) {
   for (const char* line :
        {"nn.MaxPool2d op 1 2 1 2 3 kernel_size=(2,2) return_indices=True #1=(1,3,4,4)f32\n",
         "torch.mean op 1 1 1 2 dim=(3) keepdim=False #1=(1,3,4,4)f32\n",
@@ -175,14 +175,14 @@ TEST(ChannelsLast, LeavesOperatorsThatHaveNoTwin) {
                                           "#1=(1,3,4,4)f32\n") +
                                   line + "pnnx.Output pnnx_output_0 1 0 2\n",
                               {{"conv1", {3, 3, 3, 3}}});
-    ChannelsLast(graph, kNoConstants);
+    Nhwc(graph, kNoConstants);
     const Operator& op = graph.operators[static_cast<size_t>(graph.FindOperator("op"))];
-    EXPECT_FALSE(op.type.starts_with("channels_last")) << line;
+    EXPECT_FALSE(op.type.starts_with("nhwc.")) << line;
   }
 }
 
-/// A value that both a convolution and something unknown read: the channels-first form comes back.
-TEST(ChannelsLast, GivesOthersTheFormThatTheyKnow) {
+/// A value that both a convolution and something unknown read: the NCHW form comes back.
+TEST(Nhwc, GivesOthersTheFormThatTheyKnow) {
   Graph graph = WithWeights(
       "pnnx.Input pnnx_input_0 0 1 0 #0=(1,3,4,4)f32\n"
       "nn.Conv2d conv1 1 1 0 1 $input=0 #0=(1,3,4,4)f32 #1=(1,3,4,4)f32\n"
@@ -190,7 +190,7 @@ TEST(ChannelsLast, GivesOthersTheFormThatTheyKnow) {
       "torch.flatten flat 1 1 1 3 end_dim=-1 start_dim=1 $input=1 #1=(1,3,4,4)f32 #3=(1,48)f32\n"
       "pnnx.Output pnnx_output_0 2 0 2 3\n",
       {{"conv1", {3, 3, 3, 3}}, {"conv2", {3, 3, 1, 1}}});
-  ChannelsLast(graph, kNoConstants);
+  Nhwc(graph, kNoConstants);
   EXPECT_TRUE(graph.Check().empty());
   EXPECT_NE(graph.FindOperator("leave_1"), -1);
   EXPECT_NE(graph.FindOperator("leave_2"), -1);
@@ -198,7 +198,7 @@ TEST(ChannelsLast, GivesOthersTheFormThatTheyKnow) {
 
 TEST(FuseConvEpilogue, TakesInTheSumAndTheActivation) {
   Graph graph = Residual();
-  ChannelsLast(graph, kNoConstants);
+  Nhwc(graph, kNoConstants);
   FuseConvEpilogue(graph, kNoConstants);
   EXPECT_TRUE(graph.Check().empty());
   for (const char* gone : {"relu1", "sum", "silu"}) EXPECT_EQ(graph.FindOperator(gone), -1) << gone;
@@ -213,7 +213,7 @@ TEST(FuseConvEpilogue, LeavesAConvolutionThatOthersRead) {
   Graph graph = Residual();
   graph.operators.back().inputs.push_back(graph.FindOperand("3"));
   graph.Remove({});
-  ChannelsLast(graph, kNoConstants);
+  Nhwc(graph, kNoConstants);
   FuseConvEpilogue(graph, kNoConstants);
   EXPECT_NE(graph.FindOperator("sum"), -1);
   EXPECT_EQ(graph.FindOperator("relu1"), -1);
@@ -228,7 +228,7 @@ TEST(FuseConvEpilogue, LeavesASumThatSpreadsTheOther) {
       "#3=(1,3,4,4)f32\n"
       "pnnx.Output pnnx_output_0 1 0 3\n",
       {{"conv1", {3, 3, 3, 3}}});
-  ChannelsLast(graph, kNoConstants);
+  Nhwc(graph, kNoConstants);
   FuseConvEpilogue(graph, kNoConstants);
   EXPECT_NE(graph.FindOperator("sum"), -1);
 }

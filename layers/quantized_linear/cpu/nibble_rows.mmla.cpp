@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
-#include "layers/quantized_linear/cpu/half_rows.h"
+#include "layers/quantized_linear/cpu/nibble_rows.h"
 
 #include <bit>
 #include <cstring>
 
 #include "cpu/fmlal_neon.h"
 #include "cpu/unroll.h"
-#include "layers/quantized_linear/cpu/half_fours_neon.h"
-#include "layers/quantized_linear/cpu/half_row_neon.h"
+#include "layers/quantized_linear/cpu/fmlal_fours_neon.h"
+#include "layers/quantized_linear/cpu/nibble_row_neon.h"
 
 namespace oort::OORT_ISA {
 namespace {
 
-constexpr int kHalfPiece = 32;
-constexpr int kHalfMostRows = 4;
+constexpr int kNibblePiece = 32;
+constexpr int kNibbleMostRows = 4;
 /// How far before its use a panel is asked for from memory, at least.
 constexpr int64_t kHalfAheadBytes = 19456;
 
@@ -42,20 +42,20 @@ inline HalfLargest HalfLargestOf(const float* x) {
 }
 
 /// What all pieces of a row have in common.
-struct HalfRow {
+struct NibbleRow {
   float fine_from = 0;  ///< the square from which on a piece has two bytes
   float power = 1;      ///< takes the largest element to 2^9 .. 2^10: scales and sums fit f16
   /// Keeps the largest elements of each piece where its `start` will be.
-  HalfRow(const float* x, int64_t count, int32_t* start) {
+  NibbleRow(const float* x, int64_t count, int32_t* start) {
     float squares = 0, most = 0;
-    for (int64_t at = 0; at < count; at += kHalfPiece, start += 4) {
+    for (int64_t at = 0; at < count; at += kNibblePiece, start += 4) {
       const HalfLargest largest = HalfLargestOf(x + at);
       const float here = largest.both();
       std::memcpy(start, &largest, sizeof(largest));
       squares += here * here;
       most = here > most ? here : most;
     }
-    fine_from = kHalfFineFrom * squares / static_cast<float>(count / kHalfPiece);
+    fine_from = kHalfFineFrom * squares / static_cast<float>(count / kNibblePiece);
     const uint32_t exponent = std::bit_cast<uint32_t>(most) >> 23;
     if (most > 0) power = std::bit_cast<float>((9 + 254 - exponent) << 23);
   }
@@ -84,15 +84,15 @@ inline int32_t StorePiece(const int32x4_t (&from)[8], int8_t* to) {
   return vaddvq_s32(sum);
 }
 
-inline void PutHalfNumbers(const HalfRows& to, int64_t p, float scale, int32_t sum) {
+inline void PutHalfNumbers(const NibbleRows& to, int64_t p, float scale, int32_t sum) {
   const float32x4_t numbers = {scale, scale * static_cast<float>(sum), 0, 0};
-  const uint16x4_t halves = vreinterpret_u16_f16(vcvt_f16_f32(numbers));
-  vst1_lane_u32(reinterpret_cast<uint32_t*>(to.numbers + 2 * p), vreinterpret_u32_u16(halves), 0);
+  const uint16x4_t nibbles = vreinterpret_u16_f16(vcvt_f16_f32(numbers));
+  vst1_lane_u32(reinterpret_cast<uint32_t*>(to.numbers + 2 * p), vreinterpret_u32_u16(nibbles), 0);
   vst1q_s32(to.start + 4 * p, vdupq_n_s32(-8 * sum));
 }
 
 /// y and u; `power` times a scale is that of the products, which count 16ths.
-void RoundHalves(const float* x, const HalfLargest& most, float power, const HalfRows& to,
+void RoundHalves(const float* x, const HalfLargest& most, float power, const NibbleRows& to,
                  int64_t p) {
   const float for_low = most.low * (1 / 119.0f), for_high = most.high * (1 / 127.0f);
   const float scale = RoundUpToHalf((for_low > for_high ? for_low : for_high) * power / 16);
@@ -104,12 +104,12 @@ void RoundHalves(const float* x, const HalfLargest& most, float power, const Hal
     const float32x4_t low = vmulq_f32(vld1q_f32(x + 8 * i), inverse);
     q[2 * i] = vcvtnq_s32_f32(vsubq_f32(low, vcvtq_n_f32_s32(q[2 * i + 1], 4)));
   });
-  const int32_t sum = 16 * StorePiece(q, to.q + p * kHalfPiece) + vaddvq_s32(highs);
+  const int32_t sum = 16 * StorePiece(q, to.q + p * kNibblePiece) + vaddvq_s32(highs);
   PutHalfNumbers(to, p, scale, sum);
 }
 
 /// x itself in two bytes.
-void RoundFine(const float* x, float most, float power, const HalfRows& to, int64_t p) {
+void RoundFine(const float* x, float most, float power, const NibbleRows& to, int64_t p) {
   constexpr float kSteps = static_cast<float>(kFineSteps);
   const float scale = RoundUpToHalf(most * power / (127 * kSteps));
   const float32x4_t inverse = vdupq_n_f32(power / (scale * kSteps));
@@ -119,15 +119,15 @@ void RoundFine(const float* x, float most, float power, const HalfRows& to, int6
     q[i] = vcvtnq_s32_f32(steps);
     fine[i] = vcvtnq_s32_f32(vmulq_n_f32(vsubq_f32(steps, vcvtq_f32_s32(q[i])), kSteps));
   });
-  const int32_t first = StorePiece(q, to.q + p * kHalfPiece);
-  const int32_t second = StorePiece(fine, to.fine + p * kHalfPiece);
+  const int32_t first = StorePiece(q, to.q + p * kNibblePiece);
+  const int32_t second = StorePiece(fine, to.fine + p * kNibblePiece);
   PutHalfNumbers(to, p, scale, kFineSteps * first + second);
 }
 
-void QuantizeHalves(const float* x, int64_t count, const HalfRows& to) {
-  const HalfRow row(x, count, to.start);
+void QuantizeHalves(const float* x, int64_t count, const NibbleRows& to) {
+  const NibbleRow row(x, count, to.start);
   *to.power = 1 / row.power;
-  for (int64_t p = 0; p * kHalfPiece < count; ++p, x += kHalfPiece) {
+  for (int64_t p = 0; p * kNibblePiece < count; ++p, x += kNibblePiece) {
     HalfLargest most;
     std::memcpy(&most, to.start + 4 * p, sizeof(most));
     const bool is_fine = most.both() * most.both() > row.fine_from;
@@ -177,23 +177,23 @@ inline int32x4_t PlainSum(const HalfLines& lines, const HalfBytes& x, int32x4_t 
 
 /// One panel times two or four rows; sums are kept in y.
 template <bool minimums, int rows>
-void HalfPanel(const HalfDot& dot, int first) {
+void HalfPanel(const NibbleDot& dot, int first) {
   constexpr int kHead = minimums ? 64 : 32;
   const auto y = [&](int r, int i) { return dot.y + (first + r) * dot.y_stride + 4 * i; };
   Unroll<rows>([&](auto r) { Unroll<4>([&](auto i) { vst1q_f32(y(r, i), vdupq_n_f32(0)); }); });
   const std::byte* group = dot.panel;
-  const int64_t groups = dot.k / kHalfPiece;
+  const int64_t groups = dot.k / kNibblePiece;
   for (int64_t g = 0; g < groups; ++g, group += kHead + 256) {
     Unroll<4>([&](auto i) {
       const HalfLines lines(group + kHead + 16 * i);
-      const auto halves = [&](int at) {
+      const auto nibbles = [&](int at) {
         return vreinterpretq_f16_u8(
             vcombine_u8(vld1_u8(reinterpret_cast<const uint8_t*>(group) + at), vdup_n_u8(0)));
       };
       const float16x8_t scales = halves(8 * i);
       Unroll<rows>([&](auto r) {
         const int64_t p = (first + r) * dot.x.piece_stride + g;
-        const int64_t at = (first + r) * dot.x.q_stride + g * kHalfPiece;
+        const int64_t at = (first + r) * dot.x.q_stride + g * kNibblePiece;
         const int32x4_t start = minimums ? vdupq_n_s32(0) : vld1q_s32(dot.x.start + 4 * p);
         const HalfBytes bytes(dot.x.q + at);
         int32x4_t sum;
@@ -222,25 +222,25 @@ void HalfPanel(const HalfDot& dot, int first) {
 
 /// `panels` panels times one row.
 template <bool minimums>
-void HalfPanelsOne(const HalfDot& dot, int first, int64_t panels, const std::byte* ahead) {
+void HalfPanelsOne(const NibbleDot& dot, int first, int64_t panels, const std::byte* ahead) {
   const int64_t p = first * dot.x.piece_stride;
-  const HalfRowX x{dot.k / kHalfPiece,    dot.x.q + first * dot.x.q_stride,
-                   dot.x.fine - dot.x.q,  dot.x.is_fine + p,
-                   dot.x.numbers + 2 * p, dot.x.start + 4 * p,
-                   dot.x.power[first]};
+  const NibbleRowX x{dot.k / kNibblePiece,  dot.x.q + first * dot.x.q_stride,
+                     dot.x.fine - dot.x.q,  dot.x.is_fine + p,
+                     dot.x.numbers + 2 * p, dot.x.start + 4 * p,
+                     dot.x.power[first]};
   HalfRowDot<minimums>(x, panels, dot.panel, ahead, dot.y + first * dot.y_stride);
 }
 
 template <bool minimums>
-void DotHalves(HalfDot dot) {
+void DotHalves(NibbleDot dot) {
   if (dot.k == 0) {
     for (int row = 0; row < dot.rows; ++row) {
       std::memset(dot.y + row * dot.y_stride, 0,
-                  static_cast<size_t>(dot.panels * kCompactRows) * sizeof(float));
+                  static_cast<size_t>(dot.panels * kPanelRows) * sizeof(float));
     }
     return;
   }
-  const int64_t bytes = dot.k / kHalfPiece * dot.layout.group_bytes();
+  const int64_t bytes = dot.k / kNibblePiece * dot.layout.group_bytes();
   const int64_t distance = (kHalfAheadBytes / bytes + 1) * bytes;
   // One row: panels for which the same is asked for in the same distance.
   for (int64_t some = 0; dot.rows == 1 && dot.panels > 0; dot.panels -= some) {
@@ -248,26 +248,26 @@ void DotHalves(HalfDot dot) {
     some = left > 0 && left < dot.panels ? left : dot.panels;
     HalfPanelsOne<minimums>(dot, 0, some, AheadOf(dot, distance));
     dot.panel += some * bytes;
-    dot.y += some * kCompactRows;
+    dot.y += some * kPanelRows;
   }
-  for (int64_t p = 0; p < dot.panels; ++p, dot.panel += bytes, dot.y += kCompactRows) {
+  for (int64_t p = 0; p < dot.panels; ++p, dot.panel += bytes, dot.y += kPanelRows) {
     int row = 0;
-    for (; row + kHalfMostRows <= dot.rows; row += kHalfMostRows) {
-      HalfPanel<minimums, kHalfMostRows>(dot, row);
+    for (; row + kNibbleMostRows <= dot.rows; row += kNibbleMostRows) {
+      HalfPanel<minimums, kNibbleMostRows>(dot, row);
     }
     for (; row + 2 <= dot.rows; row += 2) HalfPanel<minimums, 2>(dot, row);
     if (row < dot.rows) HalfPanelsOne<minimums>(dot, row, 1, AheadOf(dot, distance));
   }
 }
 
-void Dot(const HalfDot& dot) {
+void Dot(const NibbleDot& dot) {
   dot.layout.has_minimum ? DotHalves<true>(dot) : DotHalves<false>(dot);
 }
 
 }  // namespace
 
-const HalfKernels& HalfKernelsGet() {
-  static constexpr HalfKernels kTable = {
+const NibbleKernels& NibbleKernelsGet() {
+  static constexpr NibbleKernels kTable = {
       .quantize = QuantizeHalves, .dot = Dot, .unpack_fours = UnpackHalfFours};
   return kTable;
 }

@@ -7,7 +7,7 @@
 namespace oort::OORT_ISA {
 namespace {
 
-using PixelDepthwiseRows = PixelDepthwiseRowsOf<Element>;
+using NhwcDepthwiseRows = NhwcDepthwiseRowsOf<Element>;
 
 /// With masks a partial vector costs what a whole one does; elsewhere the rest is a case of its
 /// own.
@@ -78,7 +78,7 @@ template <int kernel, int stride, bool clipped, int width, int columns>
 }
 
 template <int kernel, int stride, bool clipped, int width>
-void RunTile(const PixelDepthwiseRows& r, const RowsUnder& rows, const Tile& tile,
+void RunTile(const NhwcDepthwiseRows& r, const RowsUnder& rows, const Tile& tile,
              const Limits& limits) {
   constexpr int kStep = Lanes::kWidth, kColumns = (width - 1) * stride + kernel;
   // Everything that the stores below might change, for all the compiler knows, is read before.
@@ -190,7 +190,7 @@ template <typename T, int row>
 
 /// Limits two rows of outputs and stores them, with what is added to them.
 template <int width>
-[[gnu::always_inline]] inline void FinishPair(const PixelDepthwiseRows& r, int64_t x, int64_t c,
+[[gnu::always_inline]] inline void FinishPair(const NhwcDepthwiseRows& r, int64_t x, int64_t c,
                                               int lanes, const Limits& limits,
                                               Lanes (&sums)[2 * width]) {
   if (r.addend != nullptr) {
@@ -228,9 +228,9 @@ constexpr int kTurnsOfLine =
     kPairs && sizeof(Lanes) < 64 ? static_cast<int>(64 / sizeof(Lanes)) : 1;
 
 template <typename T>
-void RunPairTile(const PixelDepthwiseRows& given, int64_t x, const Limits& limits) {
+void RunPairTile(const NhwcDepthwiseRows& given, int64_t x, const Limits& limits) {
   constexpr int kStep = Lanes::kWidth, kRows = T::kernel + T::stride;
-  const PixelDepthwiseRows r = given;  // a copy: what is stored cannot change it
+  const NhwcDepthwiseRows r = given;  // a copy: what is stored cannot change it
   const Element *weight = r.weight, *in = r.in;
   const int64_t last = kMasked ? r.channels - 1 : r.channels - kStep;
   for (int64_t c = 0; c <= last; c += kStep, weight += T::kernel * T::kernel * kStep) {
@@ -258,7 +258,7 @@ void RunPairTile(const PixelDepthwiseRows& given, int64_t x, const Limits& limit
 }
 
 template <int kernel, int stride, int width>
-void TiledPair(const PixelDepthwiseRows& r, const Limits& limits) {
+void TiledPair(const NhwcDepthwiseRows& r, const Limits& limits) {
   for (int64_t x = 0; x < r.out_width; x += width) {
     const bool first = x == 0, last = x + width == r.out_width;
     if (first && last) {
@@ -275,7 +275,7 @@ void TiledPair(const PixelDepthwiseRows& r, const Limits& limits) {
 
 /// Whether two rows can be done together, and then does it.
 template <int kernel, int stride>
-bool TryPair(const PixelDepthwiseRows& r, const Limits& limits) {
+bool TryPair(const NhwcDepthwiseRows& r, const Limits& limits) {
   const int64_t end = r.left + (r.out_width - 1) * stride + kernel;  // behind the last input
   if (r.left != -kLeftPad<kernel, stride> || end != r.in_width + kRightPad<kernel, stride>) {
     return false;
@@ -286,7 +286,7 @@ bool TryPair(const PixelDepthwiseRows& r, const Limits& limits) {
 }
 
 /// All whole vectors of channels of two rows of outputs, if there are tiles for that.
-[[maybe_unused]] bool TryPairs(const PixelDepthwiseRows& r, const Limits& limits) {
+[[maybe_unused]] bool TryPairs(const NhwcDepthwiseRows& r, const Limits& limits) {
   const PixelSteps &down = r.down, &along = r.along;
   const bool square = down.kernel == along.kernel && down.stride == along.stride;
   if (r.out_rows != 2 || !square || down.dilation != 1 || along.dilation != 1) return false;
@@ -300,8 +300,7 @@ bool TryPair(const PixelDepthwiseRows& r, const Limits& limits) {
 
 /// The tile from output `x` on, at most `width` wide.
 template <int kernel, int stride, int width>
-void PlaceTile(const PixelDepthwiseRows& r, const RowsUnder& rows, int64_t x,
-               const Limits& limits) {
+void PlaceTile(const NhwcDepthwiseRows& r, const RowsUnder& rows, int64_t x, const Limits& limits) {
   constexpr int64_t kColumns = (width - 1) * stride + kernel;
   Tile tile;
   tile.x = x;
@@ -318,7 +317,7 @@ void PlaceTile(const PixelDepthwiseRows& r, const RowsUnder& rows, int64_t x,
 
 /// One row of outputs.
 template <int kernel, int stride>
-void TiledRow(const PixelDepthwiseRows& r, const Limits& limits) {
+void TiledRow(const NhwcDepthwiseRows& r, const Limits& limits) {
   const int64_t first = r.top < 0 ? -r.top : 0;
   const int64_t end = r.in_height - r.top < kernel ? r.in_height - r.top : kernel;
   RowsUnder rows = {r.in, r.weight, 0};
@@ -341,7 +340,7 @@ void TiledRow(const PixelDepthwiseRows& r, const Limits& limits) {
 
 /// One output of `vectors` vectors of channels by any kernel; the last may be partial.
 template <int vectors>
-void AnyOutput(const PixelDepthwiseRows& r, int64_t x, int64_t c, int lanes, const Limits& limits) {
+void AnyOutput(const NhwcDepthwiseRows& r, int64_t x, int64_t c, int lanes, const Limits& limits) {
   const auto load = [&](const Element* p, int v) {
     return vectors == 1 ? Lanes::LoadPartial(p, lanes) : Lanes::Load(p + v * Lanes::kWidth);
   };
@@ -381,7 +380,7 @@ void AnyOutput(const PixelDepthwiseRows& r, int64_t x, int64_t c, int lanes, con
 }
 
 /// Channels from `begin` on of one row.
-void AnyRow(const PixelDepthwiseRows& r, int64_t begin, const Limits& limits) {
+void AnyRow(const NhwcDepthwiseRows& r, int64_t begin, const Limits& limits) {
   constexpr int kFour = 4;
   for (int64_t x = 0; x < r.out_width; ++x) {
     int64_t c = begin;
@@ -396,7 +395,7 @@ void AnyRow(const PixelDepthwiseRows& r, int64_t begin, const Limits& limits) {
 }
 
 /// Whether there are tiles for the kernel; then all whole vectors of channels are done.
-bool TryTiles(const PixelDepthwiseRows& r, const Limits& limits) {
+bool TryTiles(const NhwcDepthwiseRows& r, const Limits& limits) {
   const PixelSteps &down = r.down, &along = r.along;
   if (down.kernel != along.kernel || down.dilation != 1 || along.dilation != 1) return false;
   const bool one = along.stride == 1, two = along.stride == 2;
@@ -409,7 +408,7 @@ bool TryTiles(const PixelDepthwiseRows& r, const Limits& limits) {
 }
 
 /// What lies in one piece is done in one go: few channels would not hide the latency of a formula.
-void ActivateRow(const PixelDepthwiseRows& r) {
+void ActivateRow(const NhwcDepthwiseRows& r) {
   constexpr int64_t kMost = 1 << 24;  // elements: what is counted by an int
   const bool whole = r.out_pixel == r.channels && r.out_width * r.channels < kMost;
   const int64_t pieces = whole ? 1 : r.out_width;
@@ -419,8 +418,8 @@ void ActivateRow(const PixelDepthwiseRows& r) {
   }
 }
 
-void Depthwise(const PixelDepthwiseRows& given) {
-  PixelDepthwiseRows r = given;  // a copy of its own: what is stored cannot change it
+void Depthwise(const NhwcDepthwiseRows& given) {
+  NhwcDepthwiseRows r = given;  // a copy of its own: what is stored cannot change it
   const Limits limits(r.activation);
   const int64_t whole = kMasked ? r.channels : r.channels / Lanes::kWidth * Lanes::kWidth;
   bool pair = false;
@@ -438,4 +437,4 @@ void Depthwise(const PixelDepthwiseRows& given) {
 }  // namespace
 }  // namespace oort::OORT_ISA
 
-OORT_DEFINE_LANES_KERNELS(PixelDepthwiseKernels, {.lanes = Lanes::kWidth, .rows = Depthwise})
+OORT_DEFINE_LANES_KERNELS(NhwcDepthwiseKernels, {.lanes = Lanes::kWidth, .rows = Depthwise})

@@ -90,4 +90,4 @@ void MeanPixels(const PixelWindows& windows, float divisor) {
 }  // namespace
 }  // namespace oort::OORT_ISA
 
-OORT_DEFINE_LANES_KERNELS(PixelPoolKernels, {.max = MaxPixels, .mean = MeanPixels})
+OORT_DEFINE_LANES_KERNELS(NhwcPoolKernels, {.max = MaxPixels, .mean = MeanPixels})

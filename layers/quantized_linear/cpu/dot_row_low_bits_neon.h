@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // One row of bytes times a panel of 4 to 6 bits, for what dot_row_neon.h has no assembly for: 5 and
 // 6 bits, and scales that are bytes. Weights stay in registers, where DotRows would put them
-// together in memory. The sums are those of DotRows, bit by bit. Only for compact.dot.cpp.
+// together in memory. The sums are those of DotRows, bit by bit. Only for quantized_gemv.dot.cpp.
 #pragma once
 
 #include <arm_neon.h>
@@ -14,20 +14,20 @@
 namespace oort::OORT_ISA {
 
 /// Four rows of a group: all registers of four steps each, in their order.
-template <CompactType type, int group>
+template <WeightType type, int group>
 struct FourRows {
   static constexpr int kRegisters = group / 4;
   uint8x16_t w[kRegisters];
 
   [[gnu::always_inline]] explicit FourRows(const uint8_t* lines) {
     const auto line = [&](int i) { return Load(lines + 64 * i); };
-    if constexpr (type == CompactType::kInt4) {
+    if constexpr (type == WeightType::kInt4) {
       Unroll<kRegisters / 2>([&](auto i) {
         const uint8x16_t both = line(i);
         w[2 * i] = vandq_u8(both, vdupq_n_u8(15));
         w[2 * i + 1] = vshrq_n_u8(both, 4);
       });
-    } else if constexpr (type == CompactType::kInt5) {
+    } else if constexpr (type == WeightType::kInt5) {
       const uint8x16_t a = line(0), b = line(1), c = line(2), d = line(3), e = line(4);
       const uint8x16_t mask = vdupq_n_u8(31);
       w[0] = vandq_u8(a, mask);
@@ -41,7 +41,7 @@ struct FourRows {
       const uint8x16_t rest = vsriq_n_u8(vshlq_n_u8(b, 2), vshlq_n_u8(d, 2), 1);
       w[7] = vshrq_n_u8(vsriq_n_u8(e, rest, 3), 3);
     } else {
-      static_assert(type == CompactType::kInt6);
+      static_assert(type == WeightType::kInt6);
       const uint8x16_t a = line(0), b = line(1), c = line(2), mask = vdupq_n_u8(63);
       w[0] = vandq_u8(a, mask);
       w[1] = vandq_u8(b, mask);
@@ -53,7 +53,7 @@ struct FourRows {
   /// Of 5 bits in assembly, since GCC 12 would load all rows before it takes any apart, and have no
   /// registers left.
   [[gnu::always_inline]] static uint8x16_t Load(const uint8_t* from) {
-    if constexpr (type != CompactType::kInt5) return vld1q_u8(from);
+    if constexpr (type != WeightType::kInt5) return vld1q_u8(from);
     uint8x16_t value;
     asm volatile("ldr %q0, %1" : "=w"(value) : "m"(*reinterpret_cast<const uint8_t(*)[16]>(from)));
     return value;
@@ -94,12 +94,12 @@ struct SixteenNumbers {
 };
 
 /// Groups of one piece.
-template <CompactType type, bool minimums, ScaleType scales, int group>
-void DotRowTight(const DotRowX& x, const CompactLayout& layout, const std::byte* panel,
-                 const std::byte* ahead, float* y) {
-  constexpr int kHead = kCompactRows * RowScales<scales>::kBytes * (minimums ? 2 : 1);
-  constexpr int kBytes = type == CompactType::kInt4 ? 4 : type == CompactType::kInt5 ? 5 : 6;
-  constexpr int kGroupBytes = kHead + group * kCompactRows * kBytes / 8;
+template <WeightType type, bool minimums, ScaleType scales, int group>
+void DotRowLowBits(const DotRowX& x, const PanelLayout& layout, const std::byte* panel,
+                   const std::byte* ahead, float* y) {
+  constexpr int kHead = kPanelRows * RowScales<scales>::kBytes * (minimums ? 2 : 1);
+  constexpr int kBytes = type == WeightType::kInt4 ? 4 : type == WeightType::kInt5 ? 5 : 6;
+  constexpr int kGroupBytes = kHead + group * kPanelRows * kBytes / 8;
   constexpr bool kCounts = RowScales<scales>::kCounts;
   float32x4_t totals[4];
   Unroll<4>([&](auto i) { totals[i] = vdupq_n_f32(0); });

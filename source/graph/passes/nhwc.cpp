@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Images are kept with their channels behind their pixels from convolution to convolution: the
+// Images are kept in NHWC from convolution to convolution: the
 // rewritten operators take and give tensors of shape (…, H, W, C), and only at the borders of such
 // a region the channels are moved. Operators that treat all elements alike come along unchanged.
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 /// How an operator takes part in a region.
 enum class Role {
-  kNone,      ///< it does not: it reads and writes channels-first
+  kNone,      ///< it does not: it reads and writes NCHW
   kAnchor,    ///< it begins a region
   kFollower,  ///< it runs there as well if its inputs are there already
   kExit,      ///< so does it, but what it gives is no image any more
@@ -25,36 +25,36 @@ struct Renamed {
   std::string_view from, to;
 };
 
-/// Operators that have a twin for channels-last images, with the same parameters.
+/// Operators that have a twin for NHWC images, with the same parameters.
 constexpr std::array kTwins = std::to_array<Renamed>({
-    {"nn.Conv2d", "channels_last.Conv2d"},
-    {"nn.MaxPool2d", "channels_last.MaxPool2d"},
-    {"F.max_pool2d", "channels_last.MaxPool2d"},
-    {"nn.AvgPool2d", "channels_last.AvgPool2d"},
-    {"F.avg_pool2d", "channels_last.AvgPool2d"},
-    {"nn.AdaptiveAvgPool2d", "channels_last.AdaptiveAvgPool2d"},
-    {"F.adaptive_avg_pool2d", "channels_last.AdaptiveAvgPool2d"},
-    {"nn.AdaptiveMaxPool2d", "channels_last.AdaptiveMaxPool2d"},
-    {"F.adaptive_max_pool2d", "channels_last.AdaptiveMaxPool2d"},
-    {"torch.cat", "channels_last.cat"},
-    {"torch.chunk", "channels_last.chunk"},
-    {"torch.split", "channels_last.split"},
-    {"torch.mean", "channels_last.mean"},
-    {"torch.sum", "channels_last.sum"},
-    {"nn.Softmax", "channels_last.softmax"},
-    {"F.softmax", "channels_last.softmax"},
-    {"nn.LogSoftmax", "channels_last.log_softmax"},
-    {"F.log_softmax", "channels_last.log_softmax"},
-    {"nn.Upsample", "channels_last.Upsample"},
-    {"F.interpolate", "channels_last.Upsample"},
-    {"F.upsample", "channels_last.Upsample"},
-    {"nn.UpsamplingNearest2d", "channels_last.Upsample"},
-    {"F.upsample_nearest", "channels_last.Upsample"},
-    {"nn.ChannelShuffle", "channels_last.ChannelShuffle"},
-    {"nn.PixelShuffle", "channels_last.PixelShuffle"},
-    {"F.pixel_shuffle", "channels_last.PixelShuffle"},
-    {"nn.PixelUnshuffle", "channels_last.PixelUnshuffle"},
-    {"F.pixel_unshuffle", "channels_last.PixelUnshuffle"},
+    {"nn.Conv2d", "nhwc.Conv2d"},
+    {"nn.MaxPool2d", "nhwc.MaxPool2d"},
+    {"F.max_pool2d", "nhwc.MaxPool2d"},
+    {"nn.AvgPool2d", "nhwc.AvgPool2d"},
+    {"F.avg_pool2d", "nhwc.AvgPool2d"},
+    {"nn.AdaptiveAvgPool2d", "nhwc.AdaptiveAvgPool2d"},
+    {"F.adaptive_avg_pool2d", "nhwc.AdaptiveAvgPool2d"},
+    {"nn.AdaptiveMaxPool2d", "nhwc.AdaptiveMaxPool2d"},
+    {"F.adaptive_max_pool2d", "nhwc.AdaptiveMaxPool2d"},
+    {"torch.cat", "nhwc.cat"},
+    {"torch.chunk", "nhwc.chunk"},
+    {"torch.split", "nhwc.split"},
+    {"torch.mean", "nhwc.mean"},
+    {"torch.sum", "nhwc.sum"},
+    {"nn.Softmax", "nhwc.softmax"},
+    {"F.softmax", "nhwc.softmax"},
+    {"nn.LogSoftmax", "nhwc.log_softmax"},
+    {"F.log_softmax", "nhwc.log_softmax"},
+    {"nn.Upsample", "nhwc.Upsample"},
+    {"F.interpolate", "nhwc.Upsample"},
+    {"F.upsample", "nhwc.Upsample"},
+    {"nn.UpsamplingNearest2d", "nhwc.Upsample"},
+    {"F.upsample_nearest", "nhwc.Upsample"},
+    {"nn.ChannelShuffle", "nhwc.ChannelShuffle"},
+    {"nn.PixelShuffle", "nhwc.PixelShuffle"},
+    {"F.pixel_shuffle", "nhwc.PixelShuffle"},
+    {"nn.PixelUnshuffle", "nhwc.PixelUnshuffle"},
+    {"F.pixel_unshuffle", "nhwc.PixelUnshuffle"},
 });
 
 /// Operators on single elements whose parameters are numbers.
@@ -71,8 +71,8 @@ std::string_view TwinOf(std::string_view type) {
 
 /// What a region is made of where there is one.
 bool HasRegions(const PassContext& context) {
-  return context.HasLayer("channels_last.Conv2d") && context.HasLayer("channels_last.enter") &&
-         context.HasLayer("channels_last.leave");
+  return context.HasLayer("nhwc.Conv2d") && context.HasLayer("nhwc.enter") &&
+         context.HasLayer("nhwc.leave");
 }
 
 std::string_view ParamText(const Operator& op, const char* name, std::string_view fallback) {
@@ -132,7 +132,7 @@ bool ResizesImages(const Operator& op, int rank) {
 
 /// `rank` is that of the first input, -1 where it is not known.
 Role TwinRole(const Operator& op, int rank) {
-  const std::string_view twin = TwinOf(op.type).substr(std::string_view("channels_last.").size());
+  const std::string_view twin = TwinOf(op.type).substr(std::string_view("nhwc.").size());
   if (twin.ends_with("Pool2d")) {
     const bool indices = ParamText(op, "return_indices", "False") != "False";
     return indices || op.outputs.size() != 1 ? Role::kNone : Role::kFollower;
@@ -157,9 +157,9 @@ Role RoleOf(const Operator& op, int rank) {
   return Role::kNone;
 }
 
-class ChannelsLastPass {
+class NhwcPass {
  public:
-  ChannelsLastPass(Graph& graph, const PassContext& context) : graph_(graph), context_(context) {}
+  NhwcPass(Graph& graph, const PassContext& context) : graph_(graph), context_(context) {}
 
   void Run() {
     for (int index : graph_.TopologicalOrder()) {
@@ -232,9 +232,9 @@ class ChannelsLastPass {
     }
   }
 
-  /// A new operand for the same image with its channels behind.
+  /// A new operand for the same image in NHWC.
   int Twin(int first) {
-    const int last = graph_.AddOperand(At(first).name + ".channels_last");
+    const int last = graph_.AddOperand(At(first).name + ".nhwc");
     const Operand& from = At(first);
     Operand& to = At(last);
     to.dtype = from.dtype;
@@ -253,7 +253,7 @@ class ChannelsLastPass {
     return moved;
   }
 
-  /// The channels-last form of an operand, made where it is used for the first time.
+  /// The NHWC form of an operand, made where it is used for the first time.
   int LastOf(int first, bool image) {
     const auto found = last_of_.find(first);
     if (found != last_of_.end()) return found->second;
@@ -261,7 +261,7 @@ class ChannelsLastPass {
     if (entered != entered_.end()) return entered->second;
     const int last = Twin(first);
     Operator enter;
-    enter.type = "channels_last.enter";
+    enter.type = "nhwc.enter";
     enter.name = "enter_" + At(first).name;
     enter.inputs = {first};
     enter.outputs = {last};
@@ -271,11 +271,11 @@ class ChannelsLastPass {
     return last;
   }
 
-  /// Who still reads the channels-first form gets it back.
+  /// Who still reads the NCHW form gets it back.
   void Leave(int first, int last) {
     if (At(first).consumers.empty()) return;
     Operator leave;
-    leave.type = "channels_last.leave";
+    leave.type = "nhwc.leave";
     leave.name = "leave_" + At(first).name;
     leave.inputs = {last};
     leave.outputs = {first};
@@ -290,10 +290,10 @@ class ChannelsLastPass {
 
 }  // namespace
 
-void ChannelsLast(Graph& graph, const PassContext& context) {
+void Nhwc(Graph& graph, const PassContext& context) {
   if (!HasRegions(context)) return;
-  ChannelsLastPass(graph, context).Run();
-  // Operands that nobody reads channels-first any more have no producer now.
+  NhwcPass(graph, context).Run();
+  // Operands that nobody reads NCHW any more have no producer now.
   graph.Remove(std::vector<bool>(graph.operators.size(), false));
 }
 

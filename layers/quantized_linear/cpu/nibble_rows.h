@@ -15,7 +15,7 @@ namespace oort {
 
 /// Rows of x as described above, in pieces of 32. Where a second byte is worth its time (see
 /// ByteRows) q and fine are x itself: kFineSteps * q + fine.
-struct HalfRows {
+struct NibbleRows {
   int8_t* q = nullptr;
   int8_t* fine = nullptr;
   uint8_t* is_fine = nullptr;
@@ -26,27 +26,27 @@ struct HalfRows {
   int64_t piece_stride = 0;     ///< likewise, in pieces
 };
 
-using HalfDot = PanelsTimesRows<HalfRows>;
+using NibbleDot = PanelsTimesRows<NibbleRows>;
 
-inline bool TakesHalves(const CompactLayout& layout) {
-  return layout.type == CompactType::kInt4 && layout.group == 32 &&
+inline bool TakesNibbles(const PanelLayout& layout) {
+  return layout.type == WeightType::kInt4 && layout.group == 32 &&
          layout.scales == ScaleType::kF16 && (layout.has_minimum || layout.zero == 8);
 }
 
 /// Whether all its numbers fit f16, so that FMLAL unpacks it (6 bits never have such scales).
-inline bool UnpacksHalves(const CompactLayout& layout) {
+inline bool DequantizesByFmlal(const PanelLayout& layout) {
   return layout.quantized() && layout.scales == ScaleType::kF16;
 }
 
-struct HalfKernels {
+struct NibbleKernels {
   /// Rounds `count` elements, a multiple of 32, to the first row of `to`.
-  void (*quantize)(const float* x, int64_t count, const HalfRows& to);
-  void (*dot)(const HalfDot& dot);
-  /// CompactUnpackKernels::unpack_fours of all steps [0, k) of such a panel.
-  void (*unpack_fours)(const CompactLayout& layout, const std::byte* panel, int64_t k,
+  void (*quantize)(const float* x, int64_t count, const NibbleRows& to);
+  void (*dot)(const NibbleDot& dot);
+  /// DequantizeKernels::unpack_fours of all steps [0, k) of such a panel.
+  void (*unpack_fours)(const PanelLayout& layout, const std::byte* panel, int64_t k,
                        const Bf16Target& to);
 };
 /// Null where the processor has no such units.
-const HalfKernels* HalfKernelsFor(Isa isa);
+const NibbleKernels* NibbleKernelsFor(Isa isa);
 
 }  // namespace oort

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Panels of compact weights as f32 or bf16, for the blocked product.
+// Panels of quantized weights as f32 or bf16, for the blocked product.
 #include "layers/quantized_linear/cpu/quantized_lines.h"
 
 #if defined(OORT_ISA_neon)
@@ -11,14 +11,14 @@
 namespace oort::OORT_ISA {
 namespace {
 
-template <CompactType type>
+template <WeightType type>
 void UnpackFloat(const std::byte* panel, int64_t k0, int64_t k1, float* out, int64_t stride) {
-  constexpr int64_t kBytes = kCompactRows * (type == CompactType::kF32 ? 4 : 2);
+  constexpr int64_t kBytes = kPanelRows * (type == WeightType::kF32 ? 4 : 2);
   for (int64_t k = k0; k < k1; ++k, out += stride) LoadStep<type>(panel + k * kBytes).Store(out);
 }
 
-template <CompactType type>
-void UnpackQuantized(const CompactLayout& layout, const std::byte* panel, int64_t k0, int64_t k1,
+template <WeightType type>
+void UnpackQuantized(const PanelLayout& layout, const std::byte* panel, int64_t k0, int64_t k1,
                      float* out, int64_t stride) {
   const Vec zero(static_cast<float>(layout.zero));
   ForGroups(layout, k0, k1, [&](int64_t index, int64_t begin, int64_t end) {
@@ -35,20 +35,20 @@ void UnpackQuantized(const CompactLayout& layout, const std::byte* panel, int64_
   });
 }
 
-void Unpack(const CompactLayout& layout, const std::byte* panel, int64_t k0, int64_t k1, float* out,
+void Unpack(const PanelLayout& layout, const std::byte* panel, int64_t k0, int64_t k1, float* out,
             int64_t stride) {
   switch (layout.type) {
-    case CompactType::kF32: return UnpackFloat<CompactType::kF32>(panel, k0, k1, out, stride);
-    case CompactType::kF16: return UnpackFloat<CompactType::kF16>(panel, k0, k1, out, stride);
-    case CompactType::kBf16: return UnpackFloat<CompactType::kBf16>(panel, k0, k1, out, stride);
-    case CompactType::kInt8:
-      return UnpackQuantized<CompactType::kInt8>(layout, panel, k0, k1, out, stride);
-    case CompactType::kInt6:
-      return UnpackQuantized<CompactType::kInt6>(layout, panel, k0, k1, out, stride);
-    case CompactType::kInt5:
-      return UnpackQuantized<CompactType::kInt5>(layout, panel, k0, k1, out, stride);
-    case CompactType::kInt4:
-      return UnpackQuantized<CompactType::kInt4>(layout, panel, k0, k1, out, stride);
+    case WeightType::kF32: return UnpackFloat<WeightType::kF32>(panel, k0, k1, out, stride);
+    case WeightType::kF16: return UnpackFloat<WeightType::kF16>(panel, k0, k1, out, stride);
+    case WeightType::kBf16: return UnpackFloat<WeightType::kBf16>(panel, k0, k1, out, stride);
+    case WeightType::kInt8:
+      return UnpackQuantized<WeightType::kInt8>(layout, panel, k0, k1, out, stride);
+    case WeightType::kInt6:
+      return UnpackQuantized<WeightType::kInt6>(layout, panel, k0, k1, out, stride);
+    case WeightType::kInt5:
+      return UnpackQuantized<WeightType::kInt5>(layout, panel, k0, k1, out, stride);
+    case WeightType::kInt4:
+      return UnpackQuantized<WeightType::kInt4>(layout, panel, k0, k1, out, stride);
   }
 }
 
@@ -66,31 +66,31 @@ inline void StorePairs(const Lanes& first, const Lanes& second, uint16_t* to) {
 }
 
 /// Where nothing better is known sixteen steps at a time, by way of f32.
-void UnpackPairs(const CompactLayout& layout, const std::byte* panel, int64_t k0, int64_t k1,
+void UnpackPairs(const PanelLayout& layout, const std::byte* panel, int64_t k0, int64_t k1,
                  const Bf16Target& to) {
 #if defined(OORT_ISA_avx512)
   switch (layout.type) {
-    case CompactType::kInt4:
-      return UnpackPairsQuantized<CompactType::kInt4>(layout, panel, k0, k1, to);
-    case CompactType::kInt5:
-      return UnpackPairsQuantized<CompactType::kInt5>(layout, panel, k0, k1, to);
-    case CompactType::kInt6:
-      return UnpackPairsQuantized<CompactType::kInt6>(layout, panel, k0, k1, to);
-    case CompactType::kInt8:
-      return UnpackPairsQuantized<CompactType::kInt8>(layout, panel, k0, k1, to);
+    case WeightType::kInt4:
+      return UnpackPairsQuantized<WeightType::kInt4>(layout, panel, k0, k1, to);
+    case WeightType::kInt5:
+      return UnpackPairsQuantized<WeightType::kInt5>(layout, panel, k0, k1, to);
+    case WeightType::kInt6:
+      return UnpackPairsQuantized<WeightType::kInt6>(layout, panel, k0, k1, to);
+    case WeightType::kInt8:
+      return UnpackPairsQuantized<WeightType::kInt8>(layout, panel, k0, k1, to);
     default: break;
   }
 #endif
   constexpr int64_t kSteps = 16;
-  alignas(64) float steps[kSteps * kCompactRows];
+  alignas(64) float steps[kSteps * kPanelRows];
   uint16_t* out = to.blocks[0];
   for (int64_t k = k0; k < k1; k += kSteps) {
     const int64_t count = k1 - k < kSteps ? k1 - k : kSteps;
-    Unpack(layout, panel, k, k + count, steps, kCompactRows);
+    Unpack(layout, panel, k, k + count, steps, kPanelRows);
     for (int64_t i = 0; i < count; i += 2, out += to.step) {
       const Lanes second =
-          i + 1 < count ? Lanes::Load(steps + (i + 1) * kCompactRows) : Lanes::Broadcast(0.0f);
-      StorePairs(Lanes::Load(steps + i * kCompactRows), second, out);
+          i + 1 < count ? Lanes::Load(steps + (i + 1) * kPanelRows) : Lanes::Broadcast(0.0f);
+      StorePairs(Lanes::Load(steps + i * kPanelRows), second, out);
     }
   }
 }
@@ -104,6 +104,6 @@ constexpr decltype(&UnpackPairs) kUnpackFours = nullptr;
 }  // namespace
 }  // namespace oort::OORT_ISA
 
-OORT_DEFINE_KERNELS(CompactUnpackKernels, {.unpack = OORT_ISA::Unpack,
-                                           .unpack_pairs = OORT_ISA::UnpackPairs,
-                                           .unpack_fours = OORT_ISA::kUnpackFours})
+OORT_DEFINE_KERNELS(DequantizeKernels, {.unpack = OORT_ISA::Unpack,
+                                        .unpack_pairs = OORT_ISA::UnpackPairs,
+                                        .unpack_fours = OORT_ISA::kUnpackFours})

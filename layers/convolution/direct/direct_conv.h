@@ -8,17 +8,17 @@
 
 #include "layers/convolution/conv_geometry.h"
 #include "layers/convolution/conv_images.h"
-#include "layers/convolution/direct/row_conv_kernels.h"
+#include "layers/convolution/direct/direct_conv_kernels.h"
 
 namespace oort {
 
 /// Of elements T: float, or Half for what computes in f16.
 /// Thread contract: const methods run concurrently.
 template <typename T>
-class RowConvOf {
+class DirectConvOf {
  public:
   /// `weight` is torch's: (out, in / groups, height, width) in f32; `bias` (out), or undefined.
-  RowConvOf(Isa isa, const Tensor& weight, const Tensor& bias, int64_t groups);
+  DirectConvOf(Isa isa, const Tensor& weight, const Tensor& bias, int64_t groups);
 
   /// Whether multiplying the channels of the input is best left to the filters.
   bool TakesScale(const ConvGeometry& geometry) const {
@@ -43,7 +43,7 @@ class RowConvOf {
                  const Operands& operands) const;
   int64_t WeightElements() const { return groups_ * padded_ * tile_taps_ * depth_; }
 
-  const RowConvKernelsOf<T>& kernels_;
+  const DirectConvKernelsOf<T>& kernels_;
   int64_t groups_, columns_, channels_, taps_;  // columns and channels of one group
   int64_t panels_, padded_;                     // of a group: panels, and their columns
   bool runs_;                                   // the pixels of a window's row are one tap
@@ -51,6 +51,6 @@ class RowConvOf {
   std::shared_ptr<Buffer> weights_, bias_;      // by group and panel
   Tensor zeros_;                                // what lies outside the image
 };
-using RowConv = RowConvOf<float>;
+using DirectConv = DirectConvOf<float>;
 
 }  // namespace oort

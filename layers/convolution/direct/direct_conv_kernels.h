@@ -26,7 +26,7 @@ struct RowBlockOf {
 };
 
 template <typename T>
-struct RowConvKernelsOf {
+struct DirectConvKernelsOf {
   int rows, columns;
   int granule;  ///< a last panel is some of these wide
   void (*block)(const RowBlockOf<T>& block);
@@ -37,7 +37,7 @@ struct RowConvKernelsOf {
   }
 };
 using RowBlock = RowBlockOf<float>;
-using RowConvKernels = RowConvKernelsOf<float>;
-OORT_DECLARE_LANES_KERNELS(RowConvKernels)
+using DirectConvKernels = DirectConvKernelsOf<float>;
+OORT_DECLARE_LANES_KERNELS(DirectConvKernels)
 
 }  // namespace oort
