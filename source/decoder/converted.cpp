@@ -91,7 +91,7 @@ void RenameOldTypes(Graph& graph) {
       {"oort.CompactLikeliest", "oort.QuantizedArgmax"},
       {"oort.Likeliest", "oort.Argmax"},
       {"oort.CachedAttention", "oort.PagedAttention"}};
-  for (Operator& op : graph.operators()) {
+  for (Operator& op : graph.operators) {
     for (const auto& [old_name, name] : kNames) {
       if (op.type == old_name) op.type = name;
     }

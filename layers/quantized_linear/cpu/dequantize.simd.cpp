@@ -55,7 +55,7 @@ void Unpack(const PanelLayout& layout, const std::byte* panel, int64_t k0, int64
 /// Rounds to bf16, in the upper half of each lane.
 inline IntVec RoundUpper(Vec value) { return Bits(value) + IntVec(0x8000); }
 
-/// Two steps of 16 rows: the first in the lower halves.
+/// Two steps of 16 rows: the first in the lower nibbles.
 inline void StorePairs(const Lanes& first, const Lanes& second, uint16_t* to) {
   Unroll<kVectors>([&](auto i) {
     const IntVec upper = RoundUpper(second.v[i]) & IntVec(static_cast<int32_t>(0xffff0000u));

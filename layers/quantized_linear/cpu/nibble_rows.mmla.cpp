@@ -190,7 +190,7 @@ void HalfPanel(const NibbleDot& dot, int first) {
         return vreinterpretq_f16_u8(
             vcombine_u8(vld1_u8(reinterpret_cast<const uint8_t*>(group) + at), vdup_n_u8(0)));
       };
-      const float16x8_t scales = halves(8 * i);
+      const float16x8_t scales = nibbles(8 * i);
       Unroll<rows>([&](auto r) {
         const int64_t p = (first + r) * dot.x.piece_stride + g;
         const int64_t at = (first + r) * dot.x.q_stride + g * kNibblePiece;
@@ -208,7 +208,7 @@ void HalfPanel(const NibbleDot& dot, int first) {
         const float32x4_t scale = MultiplyLow<0>(vdupq_n_f32(0), scales, numbers);
         float32x4_t total = vfmaq_f32(vld1q_f32(y(r, i)), scale, vcvtq_f32_s32(sum));
         if constexpr (minimums) {
-          total = MultiplyLow<1>(total, halves(32 + 8 * i), numbers);
+          total = MultiplyLow<1>(total, nibbles(32 + 8 * i), numbers);
         }
         vst1q_f32(y(r, i), total);
       });

@@ -96,7 +96,7 @@ struct QuantizedProduct {
 class QuantizedMultiplier {
  public:
   /// kF32 is exact. kBF16 rounds x to bytes in pieces of 16 or 32 for few rows, and both sides to
-  /// bf16, or f16 where units like it, for many. `halves`: whether to use the kernels of
+  /// bf16, or f16 where units like it, for many. `nibbles`: whether to use the kernels of
   /// nibble_rows.h where there are any.
   QuantizedMultiplier(Isa isa, Precision precision, bool nibbles = true);
 
@@ -122,7 +122,7 @@ class QuantizedMultiplier {
   void RunGemv(const Job& job) const;
   void RunGemm(const Job& job) const;
   void RunTiles(const Job& job) const;
-  bool MultipliesNibbles(const QuantizedProduct& product) const;
+  bool MultipliesF16(const QuantizedProduct& product) const;
   void RunAlone(const Job& job, std::span<const bool> fits, std::byte* workspace) const;
 
   const QuantizedKernels& kernels_;
@@ -130,7 +130,7 @@ class QuantizedMultiplier {
   // Null: exact, or no such units.
   const QuantizedDotKernels* dot_;
   const NibbleKernels* nibbles_;
-  const QuantizedTileKernels *tiles_, *half_tiles_;
+  const QuantizedTileKernels *tiles_, *f16_tiles_;
   const GemmKernels& gemm_;
 };
 

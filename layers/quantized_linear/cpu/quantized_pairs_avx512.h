@@ -28,7 +28,7 @@ struct PairNumbers {
       : scale(factor), start(_mm512_fnmadd_ps(factor, _mm512_set1_ps(at.power + zero), minimum)) {}
 };
 
-/// 16 numbers, rounded to bf16 in the upper halves: ties away from zero.
+/// 16 numbers, rounded to bf16 in the upper nibbles: ties away from zero.
 inline __m512i RoundedNumbers(__m512i shifted, const Mantissa& at, const PairNumbers& numbers) {
   constexpr int kMaskedOr = 0xea;  // (a & b) | c
   const __m512i bits = _mm512_ternarylogic_epi32(shifted, _mm512_set1_epi32(at.mask),

@@ -95,9 +95,9 @@ struct ByteScratch {
 };
 
 /// x as nibble_rows.h has it, in scratch memory.
-struct HalfScratch {
+struct NibbleScratch {
   int64_t rows, k, columns, pieces, row_bytes, bytes;
-  explicit HalfScratch(const QuantizedProduct& product)
+  explicit NibbleScratch(const QuantizedProduct& product)
       : rows(product.rows),
         k(product.matrices[0]->columns()),
         columns(AlignLine(k)),
@@ -137,12 +137,12 @@ struct ByteForms {
   bool nibbles = false;
   bool plain[2] = {};  ///< as bytes in pieces of 32 and 16
   int64_t bytes = 0;   ///< of all
-  ByteForms(const QuantizedProduct& product, bool has_halves) {
+  ByteForms(const QuantizedProduct& product, bool has_nibbles) {
     for (const auto& matrix : product.matrices) {
       const PanelLayout& layout = matrix->layout();
-      (has_halves && TakesNibbles(layout) ? nibbles : plain[PieceOf(layout)]) = true;
+      (has_nibbles && TakesNibbles(layout) ? nibbles : plain[PieceOf(layout)]) = true;
     }
-    if (nibbles) bytes += HalfScratch(product).bytes;
+    if (nibbles) bytes += NibbleScratch(product).bytes;
     for (const size_t piece : {0, 1}) {
       if (plain[piece]) bytes += ByteScratch(product, piece).bytes;
     }
@@ -174,7 +174,7 @@ void UnpackUnitBf16(const DequantizeKernels& kernels, const NibbleKernels* nibbl
   const int64_t columns = gemm.columns, k = matrix.columns(), padded = gemm.format.Padded(k);
   const int group = gemm.format.b_group;
   const auto unpack = group == 2 ? kernels.unpack_pairs : kernels.unpack_fours;
-  const bool by_halves = group == 4 && nibbles != nullptr && DequantizesByFmlal(matrix.layout());
+  const bool by_fmlal = group == 4 && nibbles != nullptr && DequantizesByFmlal(matrix.layout());
   const int64_t end = std::min(first_row + scratch.unit, kPanelRows * matrix.panels());
   for (int64_t row = first_row; row < end; row += kPanelRows) {
     Bf16Target to;
@@ -186,8 +186,8 @@ void UnpackUnitBf16(const DequantizeKernels& kernels, const NibbleKernels* nibbl
           column % columns * group;
     }
     const std::byte* panel = matrix.panel(row / kPanelRows);
-    if (by_halves) {
-      halves->unpack_fours(matrix.layout(), panel, k, to);
+    if (by_fmlal) {
+      nibbles->unpack_fours(matrix.layout(), panel, k, to);
     } else {
       unpack(matrix.layout(), panel, 0, k, to);
     }
@@ -298,7 +298,7 @@ QuantizedMultiplier::QuantizedMultiplier(Isa isa, Precision precision, bool nibb
       dot_(precision == Precision::kF32 ? nullptr : QuantizedDotKernelsFor(isa)),
       nibbles_(dot_ == nullptr || !nibbles ? nullptr : NibbleKernelsFor(isa)),
       tiles_(precision == Precision::kF32 ? nullptr : QuantizedTileKernelsFor(isa)),
-      half_tiles_(tiles_ == nullptr || dot_ == nullptr ? nullptr : QuantizedF16TileKernelsFor(isa)),
+      f16_tiles_(tiles_ == nullptr || dot_ == nullptr ? nullptr : QuantizedF16TileKernelsFor(isa)),
       gemm_(GemmKernelsFor(isa, precision)) {}
 
 ScaleStorage QuantizedMultiplier::scales() const {
@@ -317,7 +317,7 @@ size_t QuantizedMultiplier::Workspace(const QuantizedProduct& product, int threa
           : AlignLine(UnpackScratch(gemm_, product.rows, k, product.gated).bytes);
   const int64_t many = CheckedAdd(PackedRowsBytes(gemm_, product.rows, k),
                                   CheckedMultiply<int64_t>(scratch, std::max(1, threads)));
-  if (!MultipliesNibbles(product)) return static_cast<size_t>(many);
+  if (!MultipliesF16(product)) return static_cast<size_t>(many);
   QuantizedProduct alone = product;  // see RunAlone
   alone.rows = 1;
   return static_cast<size_t>(CheckedAdd(std::max(many, ByteForms(alone, nibbles_ != nullptr).bytes),
@@ -343,7 +343,7 @@ struct QuantizedMultiplier::GemvRun {
   const Job& job;
   bool bytes;
   ByteRows x[2];  ///< in pieces of 32 and 16
-  NibbleRows half_x;
+  NibbleRows nibble_x;
 
   GemvRun(const QuantizedMultiplier& with, const Job& of)
       : multiplier(with), job(of), bytes(with.dot_ != nullptr && AllQuantized(of.product)) {
@@ -351,8 +351,8 @@ struct QuantizedMultiplier::GemvRun {
     const ByteForms forms(job.product, with.nibbles_ != nullptr);
     std::byte* to = job.workspace;
     if (forms.nibbles) {
-      const HalfScratch scratch(job.product);
-      half_x = scratch.Fill(*with.nibbles_, job.product, to);
+      const NibbleScratch scratch(job.product);
+      nibble_x = scratch.Fill(*with.nibbles_, job.product, to);
       to += scratch.bytes;
     }
     for (const size_t piece : {0, 1}) {
@@ -371,7 +371,7 @@ struct QuantizedMultiplier::GemvRun {
     const QuantizedProduct& product = job.product;
     if (bytes && multiplier.nibbles_ != nullptr && TakesNibbles(matrix.layout())) {
       multiplier.nibbles_->dot({matrix.layout(), job.k, matrix.panel(first), end - first,
-                                matrix.panel(last), next, half_x, rows(), y, stride});
+                                matrix.panel(last), next, nibble_x, rows(), y, stride});
       return;
     }
     if (bytes) {

@@ -22,10 +22,10 @@ inline Vec LoadHalf(const std::byte* p, int index) {
 #elif defined(OORT_ISA_avx2)
   return Vec(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
 #else
-  uint16_t halves[Vec::kWidth];
+  uint16_t nibbles[Vec::kWidth];
   std::memcpy(nibbles, from, sizeof(nibbles));
   float floats[Vec::kWidth];
-  for (int i = 0; i < Vec::kWidth; ++i) floats[i] = HalfToFloat(halves[i]);
+  for (int i = 0; i < Vec::kWidth; ++i) floats[i] = HalfToFloat(nibbles[i]);
   return Vec::Load(floats);
 #endif
 }
@@ -43,11 +43,11 @@ inline Vec LoadBf16At(const std::byte* p, int index) {
   const __m128i nibbles = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
   return Vec(_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(nibbles), 16)));
 #else
-  uint16_t halves[Vec::kWidth];
+  uint16_t nibbles[Vec::kWidth];
   std::memcpy(nibbles, from, sizeof(nibbles));
   float floats[Vec::kWidth];
   for (int i = 0; i < Vec::kWidth; ++i) {
-    floats[i] = __builtin_bit_cast(float, static_cast<uint32_t>(halves[i]) << 16);
+    floats[i] = __builtin_bit_cast(float, static_cast<uint32_t>(nibbles[i]) << 16);
   }
   return Vec::Load(floats);
 #endif

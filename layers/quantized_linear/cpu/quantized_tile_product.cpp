@@ -85,8 +85,8 @@ struct QuantizedMultiplier::TileRun {
   }
 };
 
-bool QuantizedMultiplier::MultipliesNibbles(const QuantizedProduct& product) const {
-  return half_tiles_ != nullptr && AllQuantized(product) &&
+bool QuantizedMultiplier::MultipliesF16(const QuantizedProduct& product) const {
+  return f16_tiles_ != nullptr && AllQuantized(product) &&
          std::all_of(product.matrices.begin(), product.matrices.end(),
                      [](const auto& matrix) { return matrix->fits_f16(); });
 }
@@ -111,12 +111,12 @@ void QuantizedMultiplier::RunAlone(const Job& job, std::span<const bool> fits,
 void QuantizedMultiplier::RunTiles(const Job& job) const {
   const QuantizedProduct& product = job.product;
   const TileScratch scratch(gemm_, product.rows, job.k, product.gated);
-  const bool nibbles = MultipliesNibbles(product);
-  const QuantizedTileKernels& kernels = nibbles ? *half_tiles_ : *tiles_;
+  const bool f16 = MultipliesF16(product);
+  const QuantizedTileKernels& kernels = f16 ? *f16_tiles_ : *tiles_;
   bool* const fits = reinterpret_cast<bool*>(job.workspace);
-  std::byte* a = job.workspace + (nibbles ? AlignLine(product.rows) : 0);
+  std::byte* a = job.workspace + (f16 ? AlignLine(product.rows) : 0);
   std::byte* own = a + PackedRowsBytes(gemm_, product.rows, job.k);
-  if (nibbles) {
+  if (f16) {
     const int64_t panels = CeilDivide(product.rows, 32);
     ParallelFor(job.threads, panels, 1, [&](int64_t begin, int64_t end) {
       kernels.pack({product.x, product.x_stride, begin * 32, end * 32, product.rows, job.k,
@@ -130,7 +130,7 @@ void QuantizedMultiplier::RunTiles(const Job& job) const {
   ParallelPlaces(job.threads, all, kManyGrains, [&](int place, int64_t begin, int64_t end) {
     TileRun{*this, kernels, job, scratch, a, own + place * scratch.bytes, begin, end}.Run();
   });
-  if (nibbles) RunAlone(job, {fits, static_cast<size_t>(product.rows)}, a);
+  if (f16) RunAlone(job, {fits, static_cast<size_t>(product.rows)}, a);
 }
 
 }  // namespace oort

@@ -31,8 +31,8 @@ void ForBf16Kernels(const QuantizedMatrix& matrix, const Check& check) {
     }
     const NibbleKernels* nibbles = NibbleKernelsFor(isa);
     if (nibbles == nullptr || !DequantizesByFmlal(layout)) continue;
-    check(name + " by halves", 4, [&](const std::byte* panel, const Bf16Target& to) {
-      halves->unpack_fours(layout, panel, k, to);
+    check(name + " by FMLAL", 4, [&](const std::byte* panel, const Bf16Target& to) {
+      nibbles->unpack_fours(layout, panel, k, to);
     });
   }
 }

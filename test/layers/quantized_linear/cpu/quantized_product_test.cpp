@@ -199,7 +199,7 @@ void RoundPieceToHalves(const float* x, bool fine, float power, float* rounded) 
   }
 }
 
-std::vector<float> RoundedToHalves(const ProductCase& c, const std::vector<float>& x) {
+std::vector<float> RoundedToNibbles(const ProductCase& c, const std::vector<float>& x) {
   std::vector<float> rounded(x.size());
   const auto width = static_cast<size_t>(c.k);
   for (size_t row = 0; row < x.size(); row += width) {
@@ -255,21 +255,21 @@ TEST(QuantizedProduct, FastFewRowsAreProductsOfBytes) {
       const bool eight_bits = matrix.layout().type == WeightType::kInt8;
       for (Isa isa : SupportedIsas()) {
         if (!HasByteUnits(isa)) continue;
-        for (bool with_halves : {false, true}) {
+        for (bool with_nibbles : {false, true}) {
           const bool nibbles =
-              with_halves && NibbleKernelsFor(isa) != nullptr && TakesNibbles(matrix.layout());
-          SCOPED_TRACE(nibbles ? "halves" : "bytes");
+              with_nibbles && NibbleKernelsFor(isa) != nullptr && TakesNibbles(matrix.layout());
+          SCOPED_TRACE(nibbles ? "nibbles" : "bytes");
           const Sums sums = Products(
               c,
-              nibbles ? RoundedToHalves(c, data.x) : RoundedToBytes(c, data.x, piece, eight_bits),
+              nibbles ? RoundedToNibbles(c, data.x) : RoundedToBytes(c, data.x, piece, eight_bits),
               data.stored[0], nullptr);
           // There the minimums are multiplied with sums of x in f16.
           const double relative = nibbles && matrix.layout().has_minimum ? 1e-4 : 2e-6;
-          const auto y = data.RunAll(isa, Precision::kBF16, 1, with_halves);
+          const auto y = data.RunAll(isa, Precision::kBF16, 1, with_nibbles);
           for (size_t e = 0; e < y[0].size(); ++e) {
             ASSERT_NEAR(y[0][e], sums.y[e], relative * (sums.magnitude[e] + 1)) << "element " << e;
           }
-          EXPECT_EQ(data.RunAll(isa, Precision::kBF16, 3, with_halves), y);
+          EXPECT_EQ(data.RunAll(isa, Precision::kBF16, 3, with_nibbles), y);
         }
       }
     }
