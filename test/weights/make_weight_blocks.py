@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes test/cpu/weight_blocks/: blocks of random bytes in every format of GGUF that Oort reads, and the numbers that
+"""Writes test/weights/weight_blocks/: blocks of random bytes in every format of GGUF that Oort reads, and the numbers that
 the package gguf (pip install gguf) says they hold.
 
     test/weights/make_weight_blocks.py

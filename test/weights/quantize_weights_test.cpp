@@ -182,7 +182,7 @@ TEST(QuantizeWeights, RefusesWhatItCannotHold) {
 
 StoredMatrix BlocksFor(WeightFormat format) {
   return {format, 3, 512,
-          ReadNpy(std::string(OORT_TEST_DATA) + "/cpu/weight_blocks/" + std::string(Name(format)) +
+          ReadNpy(std::string(OORT_TEST_DATA) + "/weights/weight_blocks/" + std::string(Name(format)) +
                   ".blocks.npy")};
 }
 

@@ -24,7 +24,7 @@ Tensor Reference(const Tensor& a, const Tensor& b) {
   return c;
 }
 
-void Check(const char* type, const char* dim, Shape shape, Shape as) {
+void CheckCross(const char* type, const char* dim, Shape shape, Shape as) {
   OperatorCase test(type);
   if (*dim != 0) test.Param("dim", dim);
   test.Input(RandomTensor(DType::kF32, shape, 1), "input")
@@ -38,13 +38,13 @@ void Check(const char* type, const char* dim, Shape shape, Shape as) {
 }
 
 TEST(Cross, MatchesItsFormula) {
-  Check("torch.cross", "", {2, 3, 4}, {2, 3, 4});
-  Check("torch.cross", "None", {3, 3, 5}, {1, 3, 15});
-  Check("torch.cross", "1", {3, 3, 5}, {3, 3, 5});
-  Check("torch.cross", "-1", {3, 3}, {3, 3, 1});
-  Check("aten::linalg_cross", "", {3, 4, 3}, {12, 3, 1});
-  Check("torch.cross", "0", {3}, {1, 3, 1});
-  Check("torch.cross", "1", {0, 3, 5}, {0, 3, 5});
+  CheckCross("torch.cross", "", {2, 3, 4}, {2, 3, 4});
+  CheckCross("torch.cross", "None", {3, 3, 5}, {1, 3, 15});
+  CheckCross("torch.cross", "1", {3, 3, 5}, {3, 3, 5});
+  CheckCross("torch.cross", "-1", {3, 3}, {3, 3, 1});
+  CheckCross("aten::linalg_cross", "", {3, 4, 3}, {12, 3, 1});
+  CheckCross("torch.cross", "0", {3}, {1, 3, 1});
+  CheckCross("torch.cross", "1", {0, 3, 5}, {0, 3, 5});
 }
 
 TEST(Cross, IsExact) {
