@@ -13,7 +13,7 @@
 
 #include "cli/progress.h"
 #include "core/cpu_limits.h"
-#include "llm/tokenizer/utf8.h"
+#include "text/utf8.h"
 
 namespace oort::cli {
 namespace {

@@ -182,8 +182,8 @@ TEST(QuantizeWeights, RefusesWhatItCannotHold) {
 
 StoredMatrix BlocksFor(WeightFormat format) {
   return {format, 3, 512,
-          ReadNpy(std::string(OORT_TEST_DATA) + "/weights/weight_blocks/" + std::string(Name(format)) +
-                  ".blocks.npy")};
+          ReadNpy(std::string(OORT_TEST_DATA) + "/weights/weight_blocks/" +
+                  std::string(Name(format)) + ".blocks.npy")};
 }
 
 TEST(QuantizeWeights, BlocksAreCopiedWithoutLoss) {

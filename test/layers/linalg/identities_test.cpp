@@ -6,7 +6,7 @@
 #include <cmath>
 #include <complex>
 
-#include "aten_values.h"
+#include "layers/aten/aten_values.h"
 
 namespace oort::testing {
 namespace {
