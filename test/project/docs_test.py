@@ -87,6 +87,18 @@ class LinksTest(unittest.TestCase):
         self.assertGreater(len(texts), 15)
         self.assertEqual(broken, [], "\n" + "\n".join(broken))
 
+    def test_paths_in_the_text_exist(self):
+        """But for those of examples, which readers would write themselves."""
+        examples = re.compile(r"my_|your_|hard_tanh_shrink|NAME|FAMILY")
+        folder = r"(?:source|layers|parser|test|tools|include|docs|bench|demos|models|cmake)/[\w./-]*"
+        wrong = []
+        for page, text in pages().items():
+            for number, line in enumerate(text.splitlines(), 1):
+                for path in re.findall(rf"`({folder})`", line) if page not in GENERATED else []:
+                    if not (ROOT / path).exists() and not examples.search(path):
+                        wrong.append(f"{page}:{number}: no {path}")
+        self.assertEqual(wrong, [], "\n" + "\n".join(wrong))
+
     def test_the_index_has_every_page(self):
         index = pages()["docs/README.md"]
         listed = {target for _, target in links(index)}
