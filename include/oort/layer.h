@@ -10,18 +10,11 @@
 #include <vector>
 
 #include "oort/function_ref.h"
+#include "oort/isa.h"
 #include "oort/schema.h"
 #include "oort/value.h"
 
 namespace oort {
-
-/// Instruction sets that kernels are compiled for, slowest first.
-enum class Isa : unsigned char { kScalar, kNeon, kAvx2, kAvx512 };
-std::string_view Name(Isa isa);
-/// Those that this build holds and this processor runs, slowest first.
-std::span<const Isa> SupportedIsas();
-/// The fastest supported one, or what the environment variable OORT_ISA names.
-Isa DefaultIsa();
 
 /// The arguments of one call, in the order of the schema; each is an input or a parameter, and
 /// a layer need not know which.

@@ -95,6 +95,11 @@ struct FftKernels {
   FftLaneKernels<double> f64;
 };
 OORT_DECLARE_KERNELS(FftKernels)
+#if defined(OORT_NO_SCALAR)
+OORT_DECLARE_KERNEL_GETTER(FftKernels, scalar)
+#endif
+/// One line at a time; every build has them.
+inline const FftKernels& FftSingleLineKernels() { return scalar::FftKernelsGet(); }
 
 template <typename T>
 const FftLaneKernels<T>& LaneKernels(const FftKernels& kernels) {

@@ -150,7 +150,7 @@ struct FftRunner<T>::Call {
 template <typename T>
 FftRunner<T>::FftRunner(Isa isa, FftKind kind, int64_t n, int64_t lines, int threads)
     : kernels_(LaneKernels<T>(FftKernelsFor(isa))),
-      single_(LaneKernels<T>(FftKernelsFor(Isa::kScalar))),
+      single_(LaneKernels<T>(FftSingleLineKernels())),
       kind_(kind),
       n_(n),
       half_(kind != FftKind::kComplex && n % 2 == 0),

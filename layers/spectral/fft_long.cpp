@@ -59,7 +59,7 @@ void FftLongPlan<T>::AddConvolution() {
   const int64_t wide = ConvenientLength(2 * length_ - 1);
   inner_ = GetFftPlan<FftLongPlan>(wide);
   const auto exact = GetFftPlan<FftLongPlan<double>>(wide);
-  const FftLaneKernels<double>& kernels = FftKernelsFor(Isa::kScalar).f64;
+  const FftLaneKernels<double>& kernels = FftSingleLineKernels().f64;
   std::vector<double> line(static_cast<size_t>(2 * wide)), scratch(line.size());
   std::vector<double> block(static_cast<size_t>(2 * exact->block() * kernels.lanes));
   chirp_.resize(static_cast<size_t>(2 * length_));

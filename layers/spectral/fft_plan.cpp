@@ -180,7 +180,7 @@ void FftPlan<T>::AddConvolution() {
   for (int64_t j = 0; j <= length; ++j) order_.push_back(static_cast<int32_t>(j));
   // The chirp's own transform, in double precision; 1/wide is that of the inverse transform.
   const auto exact = GetFftPlan<FftPlan<double>>(wide);
-  const FftLaneKernels<double>& kernels = FftKernelsFor(Isa::kScalar).f64;
+  const FftLaneKernels<double>& kernels = FftSingleLineKernels().f64;
   std::vector<double> block(static_cast<size_t>(2 * wide));
   for (int64_t j = 0; j < length; ++j) {
     const std::complex<double> factor = FftChirp(j, length);

@@ -48,12 +48,11 @@ fs::path FindParam(const fs::path& model) {
 
 Isa ParseIsa(const std::string& name) {
   if (name.empty()) return DefaultIsa();
-  std::vector<std::string> names;
-  for (const Isa isa : SupportedIsas()) {
-    if (Name(isa) == name) return isa;
-    names.emplace_back(Name(isa));
+  try {
+    return IsaOf(name);
+  } catch (const Error& error) {
+    throw UsageError("--isa: " + std::string(error.what()));
   }
-  throw UsageError("--isa: '" + name + "' is not one of this machine's: " + Join(names, ", "));
 }
 
 Precision ParsePrecision(const std::string& name) {

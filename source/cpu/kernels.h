@@ -14,26 +14,49 @@
 
 #include "oort/layer.h"
 
-#if defined(__aarch64__)
-#define OORT_FOR_EACH_ISA(apply, table) apply(table, scalar) apply(table, neon)
-#define OORT_ISA_CASES(table) \
-  case Isa::kNeon:            \
-    return neon::table##Get();
-#elif defined(__x86_64__) && defined(OORT_NO_AVX512)
-#define OORT_FOR_EACH_ISA(apply, table) apply(table, scalar) apply(table, avx2)
-#define OORT_ISA_CASES(table) \
-  case Isa::kAvx2:            \
-    return avx2::table##Get();
-#elif defined(__x86_64__)
-#define OORT_FOR_EACH_ISA(apply, table) apply(table, scalar) apply(table, avx2) apply(table, avx512)
-#define OORT_ISA_CASES(table)                 \
-  case Isa::kAvx2: return avx2::table##Get(); \
-  case Isa::kAvx512:                          \
-    return avx512::table##Get();
+// The sets that this build has (OORT_KERNELS in cmake/OortSimd.cmake). The first of them stands for
+// all that the build has not.
+#if defined(OORT_NO_SCALAR)
+#define OORT_IF_SCALAR(...)
 #else
-#define OORT_FOR_EACH_ISA(apply, table) apply(table, scalar)
-#define OORT_ISA_CASES(table)
+#define OORT_IF_SCALAR(...) __VA_ARGS__
+#define OORT_FIRST_ISA scalar
 #endif
+#if defined(__aarch64__)
+#define OORT_IF_NEON(...) __VA_ARGS__
+#if !defined(OORT_FIRST_ISA)
+#define OORT_FIRST_ISA neon
+#endif
+#else
+#define OORT_IF_NEON(...)
+#endif
+#if defined(__x86_64__) && !defined(OORT_NO_AVX2)
+#define OORT_IF_AVX2(...) __VA_ARGS__
+#if !defined(OORT_FIRST_ISA)
+#define OORT_FIRST_ISA avx2
+#endif
+#else
+#define OORT_IF_AVX2(...)
+#endif
+#if defined(__x86_64__) && !defined(OORT_NO_AVX512)
+#define OORT_IF_AVX512(...) __VA_ARGS__
+#if !defined(OORT_FIRST_ISA)
+#define OORT_FIRST_ISA avx512
+#endif
+#else
+#define OORT_IF_AVX512(...)
+#endif
+
+#define OORT_FOR_EACH_ISA(apply, table)                             \
+  OORT_IF_SCALAR(apply(table, scalar))                              \
+  OORT_IF_NEON(apply(table, neon)) OORT_IF_AVX2(apply(table, avx2)) \
+      OORT_IF_AVX512(apply(table, avx512))
+#define OORT_ISA_CASES(table)                                      \
+  OORT_IF_NEON(case Isa::kNeon : return neon::table##Get();)       \
+  OORT_IF_AVX2(case Isa::kAvx2 : return avx2::table##Get();)       \
+  OORT_IF_AVX512(case Isa::kAvx512 : return avx512::table##Get();) \
+  default:                                                         \
+    return OORT_FIRST_ISA::table##Get();
 
 #define OORT_DECLARE_KERNEL_GETTER(table, isa) \
   namespace isa {                              \
@@ -44,10 +67,7 @@
 #define OORT_DECLARE_KERNELS(table)                    \
   OORT_FOR_EACH_ISA(OORT_DECLARE_KERNEL_GETTER, table) \
   inline const table& table##For(Isa selected) {       \
-    switch (selected) {                                \
-      OORT_ISA_CASES(table)                            \
-      default: return scalar::table##Get();            \
-    }                                                  \
+    switch (selected) { OORT_ISA_CASES(table) }        \
   }
 
 /// Use at global scope, at the end of a .simd.cpp.

@@ -56,10 +56,7 @@ template <typename Table>
       CheckF16Arithmetic(selected);                   \
       return OORT_F16_GETTER(table);                  \
     } else {                                          \
-      switch (selected) {                             \
-        OORT_ISA_CASES(table)                         \
-        default: return scalar::table##Get();         \
-      }                                               \
+      switch (selected) { OORT_ISA_CASES(table) }     \
     }                                                 \
   }
 

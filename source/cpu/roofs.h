@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cpu/kernels.h"
+#include "oort/dtype.h"
 
 namespace oort {
 

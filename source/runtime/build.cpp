@@ -134,8 +134,7 @@ std::unique_ptr<RuntimeImpl> GraphBuilder::Run() {
   if (!problems.empty()) throw Error("the model cannot run", std::move(problems));
   const std::span<const Isa> isas = SupportedIsas();
   if (std::find(isas.begin(), isas.end(), options_.isa) == isas.end()) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "this machine has no instruction set '" + std::string(Name(options_.isa)) + "'");
+    IsaOf(Name(options_.isa));  // says which ones there are
   }
   if (options_.device.type != DeviceType::kCpu) backend_ = BackendOf(options_.device);
   RunPasses();
