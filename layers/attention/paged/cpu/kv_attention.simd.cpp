@@ -90,11 +90,7 @@ inline void VectorScores(const KvAttention& a, const std::byte* keys, int first,
     if constexpr (type == KvType::kInt8) {
       factor = factor * LoadFloat(ScalesOf(keys, a.head_dim), token);
     }
-    Unroll<rows>([&](auto r) {
-      Vec score = sums[r][i] * factor;
-      if (a.softcap > 0) score = Tanh(score / Vec(a.softcap)) * Vec(a.softcap);
-      score.Store(scores[r] + at + token);
-    });
+    Unroll<rows>([&](auto r) { (sums[r][i] * factor).Store(scores[r] + at + token); });
   });
 }
 
@@ -108,8 +104,16 @@ inline void BlockScores(const KvAttention& a, const std::byte* keys,
 }
 
 /// Scores of tokens that the row does not see go; the rest become weights, and what was summed so
-/// far is brought to the new largest score.
-inline void WeighScores(KvAttention& a, int row, int64_t first_token, int count, float* scores) {
+/// far is brought to the new largest score. Not inlined: a call is nothing beside a step's scores,
+/// and the functions of all types and numbers of rows would each hold eight copies.
+[[gnu::noinline]] void WeighScores(KvAttention& a, int row, int64_t first_token, int count,
+                                   float* scores) {
+  if (a.softcap > 0) {
+    const Vec cap(a.softcap);
+    for (int i = 0; i < count; i += Vec::kWidth) {
+      (Tanh(Vec::Load(scores + i) / cap) * cap).Store(scores + i);
+    }
+  }
   if (first_token < a.first[row] || first_token + count - 1 > a.last[row]) {
     for (int i = 0; i < count; ++i) {
       const int64_t token = first_token + i;
@@ -213,7 +217,9 @@ void AttendRows(KvAttention& a) {
       ahead.One();
       BlockScores<type, rows>(a, a.blocks[block + i].keys, scores, i * kTokens);
     }
-    Unroll<rows>([&](auto r) { WeighScores(a, r, block * kTokens, count * kTokens, scores[r]); });
+    for (int r = 0; r < rows; ++r) {
+      WeighScores(a, r, block * kTokens, count * kTokens, scores[r]);
+    }
     for (int i = 0; i < count; ++i) {
       ahead.One();
       // Places behind the last token hold what was there before: they are not read.
