@@ -1,5 +1,6 @@
 # CUDA is optional when the library is built and when it runs.
 set(OORT_HAS_CUDA OFF)
+option(OORT_CUDA_LINES "Lines of sources in CUDA code, for Nsight and compute-sanitizer" OFF)
 
 # A package has machine code for Ampere and Hopper; "90" adds PTX for what comes later. Every kind of
 # GPU costs its own pass of the compiler, so other builds are for one: that of this machine, or Hopper.
@@ -58,8 +59,9 @@ function(oort_cuda_objects name sources)
     ${PROJECT_SOURCE_DIR}/source ${PROJECT_SOURCE_DIR})
   target_include_directories(${name} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
   target_compile_options(${name} PRIVATE
-    $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra>
+    $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra>
     $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers>
+    $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${OORT_CUDA_LINES}>>:-lineinfo>
     # As in OortCompiler.cmake: gcc 12 sees overlaps in sums of strings.
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>)
   if(OORT_WERROR)
