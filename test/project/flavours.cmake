@@ -37,7 +37,8 @@ else()
     TESTS "tests=--label-exclude fuzz")
 endif()
 
-oort_add_flavour(thread OPTIONS -DOORT_SANITIZE=thread ${sanitizer_options}
+# One set of kernels is enough to see who touches what at the same time.
+oort_add_flavour(thread OPTIONS -DOORT_SANITIZE=thread ${sanitizer_options} -DOORT_KERNELS=HOST
   TARGETS test_threads
   TESTS "tests=--label-regex threads")
 
