@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The library is silent until the program asks for its log.
+// The library is silent until the program asks for its log. oort/glog.h sends it to glog.
 #pragma once
 
 #include <functional>
@@ -14,8 +14,6 @@ using Sink = std::function<void(Level level, std::string_view message)>;
 /// Sends messages of at least `level` to `sink`. An empty sink switches the log off.
 /// Thread contract: may be called at any time from any thread; sinks may be called concurrently.
 void SetSink(Sink sink, Level level = Level::kInfo);
-/// Sends messages to glog, which the program initializes and configures as it likes.
-void UseGlog(Level level = Level::kInfo);
 
 bool Enabled(Level level);
 void Write(Level level, std::string_view message);

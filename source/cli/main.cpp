@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/log_level.h"
 #include "cli/text.h"
+#include "cli/version.h"
 #include "core/similar.h"
 #include "oort/error.h"
 
@@ -107,22 +109,29 @@ int Main(int argc, char** argv) {
   if (argc > 1 && argv[1][0] != '-') CheckCommand(argv[1]);
   CLI::App app{kOverview, "oort"};
   app.footer(kFooter);
-  app.set_version_flag("--version", "oort " OORT_VERSION);
+  bool version = false, json = false;
+  app.add_flag("--version", version, "Show the version and what is in this build");
+  app.add_flag("--json", json, "With --version: print JSON");
   app.require_subcommand(0, 1);
   std::vector<std::pair<CLI::App*, Action>> actions;
   for (const Entry& entry : kCommands) {
     CLI::App* command = app.add_subcommand(entry.name, entry.summary);
-    actions.emplace_back(command, entry.add(*command));
+    const Action action = entry.add(*command);
+    actions.emplace_back(command, [action, start_log = AddLogLevel(*command)] {
+      start_log();
+      return action();
+    });
   }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return Finish(app.exit(error));  // --help, --version
+    if (error.get_exit_code() == 0) return Finish(app.exit(error));  // --help
     const auto parsed = app.get_subcommands();
     const CLI::App& command = parsed.empty() ? app : *parsed.front();
     const std::string help = parsed.empty() ? "oort" : "oort " + command.get_name();
     return Fail(2, UnknownOption(command).value_or(error.what()) + " (see '" + help + " --help')");
   }
+  if (version) return Finish(PrintVersion(json));
   for (const auto& [command, action] : actions) {
     if (command->parsed()) return Finish(action());
   }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "oort/log.h"
 
-#include <glog/logging.h>
-
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -21,18 +19,6 @@ void SetSink(Sink sink, Level level) {
   const std::lock_guard lock(g_mutex);
   g_level = shared ? level : Level::kOff;
   g_sink = std::move(shared);
-}
-
-void UseGlog(Level level) {
-  SetSink(
-      [](Level at, std::string_view message) {
-        switch (at) {
-          case Level::kError: LOG(ERROR) << message; break;
-          case Level::kWarning: LOG(WARNING) << message; break;
-          default: LOG(INFO) << message; break;
-        }
-      },
-      level);
 }
 
 bool Enabled(Level level) { return level >= g_level.load(std::memory_order_relaxed); }

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+#include "cli/version.h"
+
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "cli/text.h"
+#include "cpu/lapack.h"
+
+namespace oort::cli {
+namespace {
+
+// The build defines these for this file alone.
+constexpr const char* kGlog = OORT_GLOG_VERSION;        // "" without it
+constexpr const char* kOpenMp = OORT_OPENMP_VERSION;    // "" without it
+constexpr const char* kCuda = OORT_CUDA_VERSION;        // "" without it
+constexpr const char* kGpus = OORT_CUDA_ARCHITECTURES;  // "80-real 90"
+constexpr const char* kIsas = OORT_ISA_NAMES;           // "scalar avx2 avx512"
+
+std::string OrNone(const std::string& name, const std::string& version) {
+  return version.empty() ? "none" : name + version;
+}
+
+}  // namespace
+
+int PrintVersion(bool json) {
+  const std::string cuda = std::string(kCuda).empty()
+                               ? "none"
+                               : std::string(kCuda) + ", for compute capability " + kGpus;
+  if (json) {
+    Print(std::cout, {{"version", OORT_VERSION},
+                      {"kernels", kIsas},
+                      {"openmp", kOpenMp},
+                      {"lapack", lapack::IsAvailable() ? lapack::Description() : ""},
+                      {"glog", kGlog},
+                      {"cuda", kCuda},
+                      {"cuda_architectures", kGpus}});
+    return 0;
+  }
+  std::cout << "oort " OORT_VERSION "\n"
+            << "  kernels  " << kIsas << '\n'
+            << "  threads  " << OrNone("OpenMP ", kOpenMp) << '\n'
+            << "  LAPACK   " << lapack::Description() << '\n'
+            << "  log      " << OrNone("glog ", kGlog) << '\n'
+            << "  CUDA     " << cuda << '\n';
+  return 0;
+}
+
+}  // namespace oort::cli
