@@ -126,6 +126,28 @@ class Case(unittest.TestCase):
         return self.dir / name
 
 
+class LogTest(Case):
+    """A model whose second line counts an operand too many is read, with a warning."""
+
+    def run_relu(self, *options, env=None):
+        model = self.write("model.pnnx.param", RELU.replace("3 2", "3 3", 1))
+        value = self.write("in0.npy", npy([-1, 2, 3, 4], (1, 4)))
+        return subprocess.run([OORT, "run", model, "--input", value, *options], capture_output=True, timeout=60,
+                              env={**os.environ, **(env or {})})
+
+    def test_is_quiet_unless_asked(self):
+        self.assertEqual(self.run_relu().stderr, b"")
+        for done in (self.run_relu("--log-level", "warning"), self.run_relu(env={"OORT_LOG_LEVEL": "warning"})):
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(b"line 2 counts 3", done.stderr)
+        self.assertEqual(self.run_relu("--log-level", "error").stderr, b"")
+
+    def test_unknown_level(self):
+        done = self.run_relu("--log-level", "loud")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"--log-level", done.stderr)
+
+
 class UsageTest(Case):
     def test_overview_and_help(self):
         overview = self.oort().out
@@ -133,7 +155,13 @@ class UsageTest(Case):
             self.assertRegex(overview, rf"\n  {command} ")
             text = self.oort(command, "--help").out
             self.assertIn("Example", text)
-        self.assertRegex(self.oort("--version").out, r"\Aoort \d+\.\d+\.\d+\n\Z")
+        lines = self.oort("--version").out.splitlines()
+        self.assertRegex(lines[0], r"\Aoort \d+\.\d+\.\d+\Z")
+        self.assertEqual([line.split()[0] for line in lines[1:]], ["kernels", "threads", "LAPACK", "log", "CUDA"])
+        facts = json.loads(self.oort("--version", "--json").out)
+        self.assertEqual("oort " + facts["version"], lines[0])
+        self.assertIn("scalar", facts["kernels"].split())
+        self.assertIn(facts["glog"] or "none", lines[4])
 
     def test_wrong_usage_is_2(self):
         model = self.write("m.pnnx.param", RELU)
