@@ -632,6 +632,17 @@ class DigitsTest(Case):
             subprocess.run([DEMOS / "resnet", DIGITS, "none.png"], capture_output=True, timeout=60).returncode, 1
         )
 
+    def test_arma_demo(self):
+        if not (DEMOS / "arma").exists():
+            self.skipTest("built without Armadillo")
+        pictures = sorted((DIGITS / "samples").glob("digit-*.png"))
+        done = subprocess.run([DEMOS / "arma", DIGITS / "digits.pnnx.param", *pictures], capture_output=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for picture, line in zip(pictures, done.stdout.decode().splitlines(), strict=True):
+            self.assertRegex(line, rf"digit-(\d)\.png: \1 \(\d+\.\d %\)\Z")
+            self.assertIn(picture.name, line)
+        self.assertEqual(subprocess.run([DEMOS / "arma"], capture_output=True, timeout=60).returncode, 2)
+
 
 class CustomOperatorTest(unittest.TestCase):
     def test_demo(self):
