@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <csignal>
 #include <iostream>
+#include <optional>
 
 #include "cli/model.h"
 #include "cli/progress.h"
@@ -16,6 +17,7 @@ struct ConvertArguments {
   ModelOptions model;
   std::string out;
   ConvertOptions weights;
+  std::optional<int64_t> group;
   bool json = false;
 };
 
@@ -35,6 +37,7 @@ class InterruptGuard {
 
 int ConvertLanguage(const ConvertArguments& options, const fs::path& param, const fs::path& bin) {
   ConvertOptions convert = options.weights;
+  convert.group = options.group.value_or(convert.group);
   std::stop_source stop;
   convert.stop = stop.get_token();
   {
@@ -64,6 +67,10 @@ int Convert(const ConvertArguments& options) {
   const fs::path param = options.out;
   if (param.extension() != ".param") {
     throw UsageError("OUT must end in .param, got '" + options.out + "'");
+  }
+  if ((options.group || options.weights.asymmetric) &&
+      !options.weights.weights.starts_with("int")) {
+    throw UsageError("--group and --asymmetric need --weights int8 or --weights int4");
   }
   const fs::path bin = fs::path(param).replace_extension(".bin");
   if (IsLanguageModel(options.model.model)) return ConvertLanguage(options, param, bin);
@@ -106,9 +113,8 @@ Action AddConvert(CLI::App& app) {
   app.add_option("--weights", o.weights.weights,
                  "Of a language model: int8, int4, bf16, f16 or f32; as they are unless given")
       ->check(CLI::IsMember({"int8", "int4", "bf16", "f16", "f32"}));
-  app.add_option("--group", o.weights.group, "Weights of int8 and int4 that share a scale")
-      ->check(CLI::IsMember({16, 32, 64, 128, 256}))
-      ->capture_default_str();
+  app.add_option("--group", o.group, "Weights of int8 and int4 that share a scale (default 32)")
+      ->check(CLI::IsMember({16, 32, 64, 128, 256}));
   app.add_flag("--asymmetric", o.weights.asymmetric, "Groups of int8 and int4 have a minimum, too");
   app.add_flag("--json", o.json, "Print JSON");
   app.footer(

@@ -39,8 +39,10 @@ bool IsNpy(const ByteSource& source) {
   return std::equal(magic.begin(), magic.end(), reinterpret_cast<const std::byte*>("\x93NUMPY"));
 }
 
-Tensor ReadInput(const Port& port, const std::string& path, const Normalization& normalization) {
+Tensor ReadInput(const Port& port, const std::string& path, const Normalization& normalization,
+                 bool& pictures) {
   if (!IsNpy(*ByteSource::File(path))) {
+    pictures = true;
     return ImageToTensor(ReadImage(path), port, normalization);
   }
   Tensor tensor = ReadNpy(fs::path(path));
@@ -129,6 +131,7 @@ std::vector<Tensor> ReadInputs(const std::vector<Port>& ports,
                      "), --input gives " + std::to_string(files.size()));
   }
   int next = 0;
+  bool pictures = false;
   for (std::string path : files) {
     const int port = SplitName(ports, path, -1);
     const size_t equals = path.find('=');
@@ -141,7 +144,11 @@ std::vector<Tensor> ReadInputs(const std::vector<Port>& ports,
     if (index >= inputs.size() || inputs[index].defined()) {
       throw UsageError("--input gives an input twice: '" + path + "'");
     }
-    inputs[index] = ReadInput(ports[index], path, normalization);
+    inputs[index] = ReadInput(ports[index], path, normalization, pictures);
+  }
+  if (!pictures &&
+      (!normalization.mean.empty() || !normalization.std.empty() || normalization.invert)) {
+    throw UsageError("--mean, --std and --invert are for pictures, and no input is one");
   }
   return inputs;
 }

@@ -190,6 +190,14 @@ void AnswerOptions::Settle() {
                  '-');
     throw UsageError("--" + message);
   }
+  const char* unused = sampling.top_k > 0   ? "--top-k"
+                       : sampling.top_p < 1 ? "--top-p"
+                       : sampling.min_p > 0 ? "--min-p"
+                                            : nullptr;
+  if (unused != nullptr && !Draws()) {
+    throw UsageError(std::string(unused) +
+                     " needs a --temperature above 0: without, the likeliest token is picked");
+  }
 }
 
 void CheckPrompt(std::string_view text) {

@@ -36,8 +36,9 @@ void NameModules(ProfileReport& report, const std::string& model) {
 }
 
 int ProfileNetwork(const ProfileArguments& options) {
-  if (!options.language.shape.weights.empty()) {
-    throw UsageError("--weights is for language models");
+  const LanguageOptions& shape = options.language.shape;
+  if (!shape.weights.empty() || shape.group) {
+    throw UsageError("--weights and --group are for language models");
   }
   const auto graph = options.model.LoadModel();
   const std::vector<Tensor> inputs = options.measured.Inputs(graph->inputs());

@@ -129,7 +129,8 @@ Action AddTokenize(CLI::App& app) {
   app.add_flag("--no-parse-special", o.no_parse_special,
                "Read special tokens that the text spells as plain text");
   app.add_flag("--decode", o.decode, "Ids in, text out");
-  app.add_flag("--keep-special", o.keep_special, "With --decode: show special tokens");
+  app.add_flag("--keep-special", o.keep_special, "With --decode: show special tokens")
+      ->needs("--decode");
   app.add_flag("--lines", o.lines,
                "Many texts: each line in is a JSON string (with --decode a list of ids), each line "
                "out the JSON answer");

@@ -372,6 +372,12 @@ class RunTest(Case):
         normalized = self.run_picture("(1,3,1,2)", picture, "--mean", "0,0.4,0.1", "--std", "0.5,1,0.1")
         self.assertNear(normalized, [2, 0, 0, 0, 1, 9])
 
+    def test_what_is_for_pictures_alone(self):
+        model = self.picture_model("(1,4)")
+        x = self.write("x.npy", npy([-1, 2, -3, 4], (1, 4)))
+        for option in (["--mean", "0.5"], ["--std", "2"], ["--invert"]):
+            self.fails("run", model, "--input", x, *option, code=2, says="for pictures")
+
     def test_other_formats(self):
         ppm = self.write("p.ppm", b"P6 2 1 255\n" + bytes([255, 0, 51, 0, 102, 255]))
         self.assertNear(self.run_picture("(1,3,1,2)", ppm), [1, 0, 0, 0.4, 0.2, 1])

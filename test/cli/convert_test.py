@@ -27,6 +27,7 @@ class ConvertLanguageModelTest(Case):
         out = self.dir / "m.pnnx.param"
         self.fails("convert", TINY / "llama", out, "--weights", "int3", code=2)
         self.fails("convert", TINY / "llama", out, "--group", "7", code=2)
+        self.fails("convert", TINY / "llama", out, "--group", "64", code=2, says="--weights int8")
         self.fails("convert", SOURCE / "models" / "digits", out, "--weights", "int8", code=2, says="language models")
         self.write("broken.gguf", b"GGUF" + bytes(40))
         self.fails("convert", self.dir / "broken.gguf", out, says="version 0")

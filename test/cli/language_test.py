@@ -129,6 +129,8 @@ class GenerateTest(LanguageCase):
                               ("--max-tokens", "-3"), ("--kv", "int7"), ("--weights", "int3")):  # fmt: skip
             self.fails(*ask, option, wrong, code=2, says=option)
         self.fails("generate", self.dir / "none", "--prompt", "x", "--top-p", "3", code=2, says="--top-p must be above 0 and at most 1, not 3")
+        for option, value in (("--top-k", 5), ("--top-p", 0.9), ("--min-p", 0.1)):
+            self.fails(*ask, option, value, code=2, says=f"{option} needs a --temperature above 0")
         self.fails(*ask, "--logprobs", "2", code=2, says="--logprobs requires --json")
         for raw in ([], ["--raw"]):
             self.fails("generate", STORYTELLER, *raw, "--prompt", b"\xff\xfe".decode("utf-8", "surrogateescape"), says="the prompt is no valid UTF-8")
