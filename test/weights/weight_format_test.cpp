@@ -27,7 +27,7 @@ constexpr WeightFormat kBlockFormats[] = {
     WeightFormat::kMxfp4};
 
 Tensor WeightData(WeightFormat format, const std::string& part) {
-  return ReadNpy(std::string(OORT_TEST_DATA) + "/cpu/weight_blocks/" + std::string(Name(format)) +
+  return ReadNpy(std::string(OORT_TEST_DATA) + "/weights/weight_blocks/" + std::string(Name(format)) +
                  "." + part + ".npy");
 }
 
