@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "layers/layout/pack_shape.h"
-#include "layers/pooling/nhwc/device_nhwc_pool.h"
+#include "layers/layout/transpose_planes.h"
 
 namespace oort {
 namespace {

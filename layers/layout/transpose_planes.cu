@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cuda/epilogue.cuh"
 #include "cuda/kernel_launch.h"
-#include "layers/pooling/nhwc/device_nhwc_pool.h"
+#include "layers/layout/transpose_planes.h"
 #include "oort/error.h"
 
 namespace oort::cuda {

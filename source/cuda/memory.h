@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "cuda/statistics.h"
+#include "cuda/host/statistics.h"
 #include "oort/tensor.h"
 
 namespace oort::cuda {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "layers/layout/transpose_planes.h"
 #include "layers/pooling/nhwc/device_nhwc_pool.h"
 
 #include <algorithm>

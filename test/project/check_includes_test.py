@@ -12,8 +12,11 @@ SCRIPT = sys.argv.pop(1)
 GOOD = {
     "include/oort/a.h": "#include <vector>\n#include \"oort/b.h\"\n",
     "include/oort/arma.h": "#include <armadillo>\n",
+    "include/oort/glog.h": "#include <glog/logging.h>\n",
     "source/core/a.cpp": "#include <glog/logging.h>\n#include \"core/b.h\"\n",
     "source/cpu/a.cpp": "#include \"core/b.h\"\n",
+    "source/cpu/vec.h": "",
+    "layers/y/c.h": "#include \"cpu/vec.h\"\n",
     "layers/x/a.cpp": "#include \"parser/expression/b.h\"\n#include \"cpu/vec.h\"\n#include \"layers/y/c.h\"\n",
     "source/cli/a.cpp": "#include \"runtime/b.h\"\n",
 }
@@ -49,6 +52,43 @@ class CheckIncludesTest(unittest.TestCase):
             self.assertEqual(done.returncode, 1, name)
             self.assertTrue(done.stdout.startswith(f"{name}:1: "), done.stdout)
             self.assertEqual(done.stdout.count("\n"), 1)
+
+    def complains(self, files, path, text):
+        done = self.check({**GOOD, **files})
+        self.assertEqual(done.returncode, 1)
+        self.assertTrue(done.stdout.startswith(path), done.stdout)
+        self.assertIn(text, done.stdout)
+        self.assertEqual(done.stdout.count("\n"), 1)
+
+    def test_two_folders_include_each_other(self):
+        files = {"layers/x/e.h": "", "layers/y/d.h": '#include "layers/x/e.h"\n'}
+        self.complains(files, "layers/x/a.cpp:3:", "layers/x and layers/y include each other, see layers/y/d.h:1")
+
+    def test_a_folder_without_a_level(self):
+        self.complains({"source/news/a.h": ""}, "source/news:1:", "give it a level")
+        self.complains({"news/a.h": ""}, "news:1:", "give it a level")
+
+    def test_a_kernel_of_one_family(self):
+        files = {"source/cpu/k.h": "", "source/cpu/k.cpp": '#include "cpu/k.h"\n', "layers/x/b.cpp": '#include "cpu/k.h"\n'}
+        self.complains(files, "source/cpu/k.h:1:", "only layers/x uses it")
+        shared = {**files, "layers/y/b.cpp": '#include "cpu/k.h"\n'}
+        self.assertEqual(self.check({**GOOD, **shared}).stdout, "")
+
+    def test_maps_of_the_docs(self):
+        levels = {"source/core": 0, "source/text": 1, "source/cpu": 1, "source/cuda": 1, "source/weights": 1,
+                  "source/graph": 2, "parser": 3, "layers": 4, "source/decoder": 4, "source/runtime": 5,
+                  "source/tokenizer": 5, "source/chat_template": 5, "source/limits": 5, "source/llm": 6,
+                  "source/cli": 7}
+        page = lambda levels: {"docs/architecture.md": "".join(f"| {n} | `{f}` | x |\n" for f, n in levels.items())}
+        self.assertEqual(self.check({**GOOD, **page(levels)}).stdout, "")
+        self.complains(page({**levels, "source/cli": 6}), "docs/architecture.md:15:", "source/cli is on level 7")
+        del levels["source/llm"]
+        self.complains(page(levels), "docs/architecture.md:1:", "lacks source/llm")
+        folders = [name.removeprefix("source/") for name in [*levels, "source/llm"] if "/" in name]
+        readme = {"source/README.md": "".join(f"| `{name}` | x |\n" for name in folders)}
+        self.assertEqual(self.check({**GOOD, **readme}).stdout, "")
+        self.complains({"source/README.md": readme["source/README.md"] + "| `attic` | x |\n"},
+                       "source/README.md:1:", "differ in attic")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Pooling of images (…, H, W, C) on the device, and moving their channels.
+// Pooling of images (…, H, W, C) on the device.
 #pragma once
 
 #include <cstdint>
@@ -28,16 +28,5 @@ struct NhwcPoolCall {
 };
 /// `dtype` is f32, f16 or bf16. Extents are below 2^29.
 void PoolPixels(const Stream& stream, const NhwcPoolCall& call, DType dtype, bool overlap = true);
-
-/// (batch, rows, columns) to (batch, columns, padded rows), padded with zeros, perhaps of another
-/// dtype. All dtypes of one size where `from` is `to`; else among f32, f16 and bf16.
-struct TransposeCall {
-  const void* in = nullptr;
-  void* out = nullptr;
-  int64_t batch = 1, rows = 1, columns = 1;
-  int64_t padded_rows = 1;
-};
-void TransposePlanes(const Stream& stream, const TransposeCall& call, DType from, DType to,
-                     bool overlap = true);
 
 }  // namespace oort::cuda

@@ -9,7 +9,7 @@
 #include <set>
 #include <unordered_map>
 
-#include "cuda/statistics.h"
+#include "cuda/host/statistics.h"
 
 namespace oort::cuda {
 
