@@ -2,26 +2,44 @@
 // What passes fold into the operator before: the result plus an addend, through an activation.
 #pragma once
 
+#include <cmath>
+#include <limits>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "cpu/activation.h"
 #include "oort/layer.h"
 
 namespace oort {
 
-/// Declares the parameters. The addend is a tensor of its own, so that the operator says where it
-/// stands among its inputs: .OptionalTensor("addend", kF32Only).
+/// Declares `activation`, `activation_a` and `activation_b`. The addend is a tensor of its own, so
+/// that the operator says where it stands among its inputs: .OptionalTensor("addend", kF32Only).
 inline void AddEpilogueParams(OperatorSchema& schema) {
-  schema.String("activation", "none").Float("activation_a", 0.0).Float("activation_b", 0.0);
+  std::vector<std::string> names;
+  for (int kind = 0; kind <= static_cast<int>(Activation::kMish); ++kind) {
+    names.emplace_back(Name(static_cast<Activation>(kind)));
+  }
+  schema.String("activation", "none").OneOf(std::move(names));
+  schema.Float("activation_a", 0).Float("activation_b", 0);
+}
+
+inline ActivationSpec ReadActivation(const LayerInit& init) {
+  const auto number = [&](const char* name) {
+    const double value = init.Float(name);
+    constexpr double kLargest = std::numeric_limits<float>::max();
+    if (std::isinf(value) || std::fabs(value) <= kLargest) return static_cast<float>(value);
+    throw Error(ErrorCode::kInvalidModel, std::string(name) + " does not fit into f32");
+  };
+  // The schema has let only these names pass.
+  return {ActivationNamed(init.String("activation")).value_or(Activation::kNone),
+          number("activation_a"), number("activation_b")};
 }
 
 class FusedEpilogue {
  public:
   explicit FusedEpilogue(const LayerInit& init)
-      : addend_(init.Arg("addend")),
-        activation_{Named(init.String("activation")),
-                    static_cast<float>(init.Float("activation_a")),
-                    static_cast<float>(init.Float("activation_b"))} {}
+      : addend_(init.Arg("addend")), activation_(ReadActivation(init)) {}
 
   const ActivationSpec& activation() const { return activation_; }
   /// For results of factors that were rounded: the activation need not be more exact than these.
@@ -42,10 +60,6 @@ class FusedEpilogue {
   }
 
  private:
-  static Activation Named(const std::string& name) {
-    if (const auto kind = ActivationNamed(name)) return *kind;
-    throw Error(ErrorCode::kInvalidModel, "activation='" + name + "' is not known");
-  }
   int addend_;
   ActivationSpec activation_;
 };

@@ -7,11 +7,20 @@
 
 namespace oort {
 
-/// A constant weight as contiguous elements of T, undefined if absent or not constant.
+/// The argument that is a weight: an attribute where there is one of that name.
+inline std::string WeightName(const LayerInit& init, const std::string& name) {
+  return init.Arg("@" + name) >= 0 ? "@" + name : name;
+}
+
+/// A constant weight as the file has it; None if absent or not constant.
+inline const Value& WeightValue(const LayerInit& init, const std::string& name) {
+  return init.Constant(WeightName(init, name));
+}
+
+/// The same as contiguous elements of T, undefined if absent or not constant.
 template <typename T>
 Tensor ReadWeight(const LayerInit& init, const std::string& name) {
-  const std::string attribute = "@" + name;
-  const Value& value = init.Constant(init.Arg(attribute) >= 0 ? attribute : name);
+  const Value& value = WeightValue(init, name);
   return value.IsTensor() ? value.AsTensor().To(kDTypeOf<T>) : Tensor();
 }
 
@@ -19,10 +28,14 @@ Tensor ReadWeight(const LayerInit& init, const std::string& name) {
 class AnyWeightArg {
  public:
   AnyWeightArg(const LayerInit& init, const std::string& name)
-      : name_(name), arg_(init.Arg("@" + name) >= 0 ? init.Arg("@" + name) : init.Arg(name)) {}
+      : name_(name),
+        arg_(init.Arg(WeightName(init, name))),
+        constant_(arg_ < 0 || init.IsConstant(WeightName(init, name))) {}
 
   const std::string& name() const { return name_; }
   int arg() const { return arg_; }
+  /// Whether the layer knew it when it was made, or that there is none.
+  bool IsConstant() const { return constant_; }
   bool Has(const Args& args) const { return args.Has(arg_); }
   const Shape& shape(const Args& args) const { return args.shape(arg_); }
   /// Throws unless it is absent or has this shape.
@@ -31,6 +44,10 @@ class AnyWeightArg {
     throw Error(ErrorCode::kInvalidArgument, "expected '" + name_ + "' of shape " +
                                                  expected.ToString() + ", got " +
                                                  shape(args).ToString());
+  }
+  /// Converted; undefined where it is absent.
+  Tensor As(const Args& args, DType dtype) const {
+    return Has(args) ? args.tensor(arg_).To(dtype) : Tensor();
   }
   /// The elements as the call has them, which must be of T; null where it is absent.
   template <typename T>
@@ -41,6 +58,7 @@ class AnyWeightArg {
  private:
   std::string name_;
   int arg_;
+  bool constant_;
 };
 
 /// The same for a layer that computes in T; what is known when the layer is made is converted once.
@@ -57,6 +75,11 @@ class WeightArgOf : public AnyWeightArg {
   /// For Layer::Packs.
   bool Packed(int argument) const {
     return argument == arg() && constant_.defined() && !constant_.has_data();
+  }
+  /// As AnyWeightArg::As, without a conversion at each call where a constant is wanted as T.
+  Tensor As(const Args& args, DType dtype) const {
+    if (dtype == kDTypeOf<T> && constant_.defined() && constant_.has_data()) return constant_;
+    return AnyWeightArg::As(args, dtype);
   }
   /// Null where it is absent.
   const T* data(const Args& args) const {

@@ -5,8 +5,8 @@
 
 #include "cuda/blas.h"
 #include "cuda/memory.h"
+#include "layers/epilogue.h"
 #include "layers/expression/engine.h"
-#include "layers/fused_activation.h"
 #include "layers/linear/device_product.h"
 #include "layers/linear/linear_shapes.h"
 #include "layers/linear/product.h"

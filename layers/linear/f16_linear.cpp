@@ -4,7 +4,7 @@
 
 #include "layers/convolution/direct/direct_conv.h"
 #include "layers/convolution/matrix_unit/matrix_unit_conv.h"
-#include "layers/fused_activation.h"
+#include "layers/epilogue.h"
 #include "layers/linear/linear_shapes.h"
 #include "layers/precision_param.h"
 

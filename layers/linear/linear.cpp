@@ -3,7 +3,7 @@
 #include "core/wrapping.h"
 #include "layers/aten/spelling.h"
 #include "layers/composite/float_dtypes.h"
-#include "layers/fused_activation.h"
+#include "layers/epilogue.h"
 #include "layers/linear/dense.h"
 #include "layers/linear/f16_linear.h"
 #include "layers/linear/linear_shapes.h"
@@ -189,15 +189,15 @@ OORT_LAYERS(linear) {
     AddPrecisionParam(schema);
     registry.Add(schema, OrF16Linear(WithFloats(schema, Create<Linear>(), Create<LinearPlain>())));
   }
-  OperatorSchema fused =
-      AddActivation(OperatorSchema({"oort.Linear"},
-                                   "activation(x W^T + b + addend) over the last axis; "
-                                   "made by passes, no file needs it")
-                        .Tensor("input", kDTypes)
-                        .OptionalTensor("addend", kAllDTypes)
-                        .Attribute("weight", kFloats)
-                        .OptionalAttribute("bias", kFloats)
-                        .Int("rank", 0));
+  OperatorSchema fused = OperatorSchema({"oort.Linear"},
+                                        "activation(x W^T + b + addend) over the last axis; "
+                                        "made by passes, no file needs it")
+                             .Tensor("input", kDTypes)
+                             .OptionalTensor("addend", kAllDTypes)
+                             .Attribute("weight", kFloats)
+                             .OptionalAttribute("bias", kFloats)
+                             .Int("rank", 0);
+  AddEpilogueParams(fused);
   AddPrecisionParam(fused);
   registry.Add(fused, OrF16Linear(Create<FusedLinear>()));
 }

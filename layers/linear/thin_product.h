@@ -28,7 +28,7 @@ inline cuda::ConvCall ThinCall(const GemmSize& size, const Tensor& x, const Tens
   call.batch = size.m;
   call.epilogue.bias = bias;
   call.epilogue.addend = addend;
-  call.epilogue.activation = static_cast<cuda::Activation>(activation.kind);
+  call.epilogue.activation = activation.kind;
   call.epilogue.a = activation.a;
   call.epilogue.b = activation.b;
   return call;

@@ -23,14 +23,16 @@ class BatchNorm : public PerElementLayer<2>, public AnyDevice {
         tables_(init.isa()) {
     const bool constant =
         mean_.IsConstant() && variance_.IsConstant() && weight_.IsConstant() && bias_.IsConstant();
-    const Tensor mean = mean_.ConstantF64(), variance = variance_.ConstantF64();
+    const Tensor mean = ReadWeight<double>(init, "running_mean"),
+                 variance = ReadWeight<double>(init, "running_var");
     // Infer finds out whether the weights fit; until then they are only taken if they all do.
     const bool usable = constant && !training_ && mean.defined() && variance.defined();
     if (!usable && init.device().type != DeviceType::kCpu) {
       throw Error(ErrorCode::kUnsupported, "computes its statistics, or gets them as inputs");
     }
     if (!usable) return;
-    const Tensor weight = weight_.ConstantF64(), bias = bias_.ConstantF64();
+    const Tensor weight = ReadWeight<double>(init, "weight"),
+                 bias = ReadWeight<double>(init, "bias");
     for (const Tensor* part : {&variance, &weight, &bias}) {
       if (part->defined() && part->elements() != mean.elements()) return;
     }
@@ -53,7 +55,7 @@ class BatchNorm : public PerElementLayer<2>, public AnyDevice {
     }
     const Shape channels{x.shape()[1]};
     for (const NormWeight* part : {&mean_, &variance_, &weight_, &bias_}) {
-      part->Check(args, channels);
+      part->CheckShape(args, channels);
     }
     if (mean_.Has(args) != variance_.Has(args)) {
       throw Error(ErrorCode::kInvalidArgument,

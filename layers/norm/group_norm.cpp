@@ -26,8 +26,8 @@ class GroupNorm : public PerElementLayer<7>, public AnyDevice {
                                                    " do not divide into " +
                                                    std::to_string(groups_) + " groups");
     }
-    weight_.Check(args, {channels});
-    bias_.Check(args, {channels});
+    weight_.CheckShape(args, {channels});
+    bias_.CheckShape(args, {channels});
     return {Tensor::Meta(x.dtype(), x.shape())};
   }
 

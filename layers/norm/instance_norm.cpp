@@ -20,7 +20,7 @@ class InstanceNorm : public PerElementLayer<7>, public AnyDevice {
         weight_(init, "weight"),
         bias_(init, "bias"),
         tables_(init.isa()) {
-    const bool may_have_mean = !mean_.IsConstant() || mean_.ConstantF64().defined();
+    const bool may_have_mean = !mean_.IsConstant() || mean_.constant().defined();
     if (init.device().type != DeviceType::kCpu && uses_stored_ && may_have_mean) {
       throw Error(ErrorCode::kUnsupported, "uses stored statistics");
     }
@@ -30,7 +30,7 @@ class InstanceNorm : public PerElementLayer<7>, public AnyDevice {
     const Tensor& x = args.tensor(0);
     const ChannelView view = View(x.shape());
     for (const NormWeight* part : {&mean_, &variance_, &weight_, &bias_}) {
-      part->Check(args, {view.channels});
+      part->CheckShape(args, {view.channels});
     }
     if (mean_.Has(args) != variance_.Has(args)) {
       throw Error(ErrorCode::kInvalidArgument,

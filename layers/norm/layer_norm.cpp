@@ -36,8 +36,8 @@ class LayerNorm : public PerElementLayer<7>, public AnyDevice {
   std::vector<Value> Infer(const Args& args) const override {
     const Tensor& x = args.tensor(0);
     normalized_.Check(x.shape());
-    weight_.Check(args, normalized_.shape());
-    bias_.Check(args, normalized_.shape());
+    weight_.CheckShape(args, normalized_.shape());
+    bias_.CheckShape(args, normalized_.shape());
     return {Tensor::Meta(x.dtype(), x.shape())};
   }
 

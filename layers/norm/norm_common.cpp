@@ -63,38 +63,20 @@ void ApplyRows(const Context& context, const NormTables& tables, const float* x,
 
 }  // namespace
 
-NormWeight::NormWeight(const LayerInit& init, std::string name)
-    : name_(std::move(name)),
-      index_(init.Arg(name_)),
-      constant_(index_ < 0 || init.IsConstant(name_)),
-      f32_(init.Weight(name_)) {
-  if (const Value& value = init.Constant(name_); value.IsTensor()) source_ = value.AsTensor();
-  if (init.device().type != DeviceType::kCpu && source_.defined()) {
-    const bool wide = source_.dtype() == DType::kF64;
-    uploaded_ = cuda::ToDevice(wide ? source_ : source_.To(DType::kF32), init.device());
-  }
-}
-
-void NormWeight::Check(const Args& args, const Shape& shape) const {
-  if (!Has(args) || args.shape(index_) == shape) return;
-  throw Error(ErrorCode::kInvalidArgument, "expected " + name_ + " of shape " + shape.ToString() +
-                                               ", got " + args.shape(index_).ToString());
-}
-
-Tensor NormWeight::As(const Args& args, DType dtype) const {
-  if (!Has(args)) return {};
-  if (dtype == DType::kF32 && f32_.defined()) return f32_;
-  return args.tensor(index_).To(dtype);
+NormWeight::NormWeight(const LayerInit& init, const std::string& name) : WeightArg(init, name) {
+  if (init.device().type == DeviceType::kCpu || !constant().defined()) return;
+  const Tensor& given = WeightValue(init, name).AsTensor();
+  uploaded_ = cuda::ToDevice(given.dtype() == DType::kF64 ? given : constant(), init.device());
 }
 
 Tensor NormWeight::OnDevice(const Args& args) const {
   if (!Has(args)) return {};
   if (uploaded_.defined()) return uploaded_;
-  const DType dtype = args.tensor(index_).dtype();
-  if (dtype == DType::kF32 || dtype == DType::kF64) return args.tensor(index_);
-  throw Error(ErrorCode::kUnsupported, "on the GPU a computed " + name_ +
-                                           " must be of f32 or f64, got " +
-                                           args.tensor(index_).ToString());
+  const DType dtype = args.tensor(arg()).dtype();
+  if (dtype == DType::kF32 || dtype == DType::kF64) return args.tensor(arg());
+  throw Error(ErrorCode::kUnsupported, "on the GPU a computed '" + name() +
+                                           "' must be of f32 or f64, got " +
+                                           args.tensor(arg()).ToString());
 }
 
 void ApplyChannels(const Context& context, const NormTables& tables, const Tensor& x, Tensor& y,

@@ -10,31 +10,20 @@
 #include "layers/norm/device_norm.h"
 #include "layers/norm/norm_kernels.h"
 #include "layers/reduction/reduce_kernels.h"
+#include "layers/weight_arg.h"
 #include "oort/layer.h"
 
 namespace oort {
 
-/// A weight of a normalization: an attribute, a constant, an input computed at run time, or absent.
-class NormWeight {
+/// A weight of a normalization, which may run on the GPU.
+class NormWeight : public WeightArg {
  public:
-  NormWeight(const LayerInit& init, std::string name);
-  bool IsConstant() const { return constant_; }
-  /// The constant as f64; undefined where there is none.
-  Tensor ConstantF64() const { return source_.defined() ? source_.To(DType::kF64) : source_; }
-  bool Has(const Args& args) const { return args.Has(index_); }
-  /// Throws unless it is absent or of this shape.
-  void Check(const Args& args, const Shape& shape) const;
-  /// Undefined if absent.
-  Tensor As(const Args& args, DType dtype) const;
+  NormWeight(const LayerInit& init, const std::string& name);
   /// As f32 or f64 on the device that the layer was made for; undefined if absent.
   Tensor OnDevice(const Args& args) const;
 
  private:
-  std::string name_;
-  int index_;
-  bool constant_;
-  Tensor source_, f32_;  // set where it is constant; converted once
-  Tensor uploaded_;      // the same on the GPU, where the layer is there
+  Tensor uploaded_;  // where it is constant and the layer is on the GPU
 };
 
 template <typename T>

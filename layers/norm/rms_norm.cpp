@@ -19,7 +19,7 @@ class RmsNorm : public PerElementLayer<4>, public AnyDevice {
   std::vector<Value> Infer(const Args& args) const override {
     const Tensor& x = args.tensor(0);
     normalized_.Check(x.shape());
-    weight_.Check(args, normalized_.shape());
+    weight_.CheckShape(args, normalized_.shape());
     return {Tensor::Meta(x.dtype(), x.shape())};
   }
 

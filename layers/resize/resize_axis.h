@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "cuda/host_device.h"
+#include "core/host_device.h"
 #include "oort/shape.h"
 
 namespace oort {

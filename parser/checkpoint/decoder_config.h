@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "core/activation.h"
+
 namespace oort {
 
 /// How positions turn queries and keys. The scaling rules of the files (linear, llama3, yarn,
@@ -23,7 +25,6 @@ struct RotaryConfig {
 
 struct DecoderConfig {
   enum class Norm : unsigned char { kRms, kLayer };
-  enum class Activation : unsigned char { kSilu, kGelu, kGeluTanh, kRelu };
 
   std::string family;  ///< "llama", "qwen2", "gemma2", …: for people
   int64_t vocabulary = 0;
@@ -37,9 +38,9 @@ struct DecoderConfig {
 
   Norm norm = Norm::kRms;
   float norm_epsilon = 1e-5F;
-  Activation activation = Activation::kSilu;
-  bool gated = true;               ///< act(gate(x)) * up(x), else act(up(x))
-  bool tied_head = false;          ///< the head multiplies with the embeddings
+  Activation activation = Activation::kSilu;  ///< of the feed-forward
+  bool gated = true;                          ///< act(gate(x)) * up(x), else act(up(x))
+  bool tied_head = false;                     ///< the head multiplies with the embeddings
   bool query_key_norm = false;     ///< norms of each head before the rotary embedding (qwen3)
   bool post_norms = false;         ///< norms after attention and after the feed-forward (gemma2)
   bool learned_positions = false;  ///< a table of positions is added to the embeddings (gpt2)

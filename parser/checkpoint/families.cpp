@@ -59,7 +59,6 @@ void CheckRotary(const DecoderConfig& config, Ranges& ranges) {
 }  // namespace
 
 std::optional<DecoderConfig> BeginFamily(std::string_view family) {
-  using Activation = DecoderConfig::Activation;
   if (std::find(std::begin(kFamilies), std::end(kFamilies), family) == std::end(kFamilies)) {
     return std::nullopt;
   }

@@ -13,8 +13,6 @@ namespace oort {
 namespace huggingface {
 namespace {
 
-using Activation = DecoderConfig::Activation;
-
 Activation ActivationNamed(std::string_view name) {
   if (name == "silu" || name == "swish") return Activation::kSilu;
   if (name == "gelu") return Activation::kGelu;

@@ -1,37 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Activations that a product or a convolution applies to its results before it writes them.
+// Activations by name, and operators that are one.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "core/activation.h"
 #include "oort/graph.h"
 
 namespace oort {
-
-enum class Activation : unsigned char {
-  kNone,
-  kRelu,
-  kClamp,  ///< to [a, b]
-  kSilu,
-  kHardswish,
-  kHardsigmoid,
-  kSigmoid,
-  kTanh,
-  kGelu,
-  kGeluTanh,
-  kLeakyRelu,  ///< a: the slope below 0
-  kElu,        ///< a: alpha
-  kMish,
-  kRoughSilu,  ///< kSilu in fewer digits; never in a graph
-};
-
-/// An activation with its arguments.
-struct ActivationSpec {
-  Activation kind = Activation::kNone;
-  float a = 0, b = 0;
-};
 
 /// "gelu_tanh": as the parameter `activation` of operators that passes make.
 std::string_view Name(Activation activation);

@@ -1,24 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-namespace oort::cuda {
+#include "core/activation.h"
 
-/// In the order of oort::Activation.
-enum class Activation : unsigned char {
-  kNone,
-  kRelu,
-  kClamp,
-  kSilu,
-  kHardswish,
-  kHardsigmoid,
-  kSigmoid,
-  kTanh,
-  kGelu,
-  kGeluTanh,
-  kLeakyRelu,
-  kElu,
-  kMish,
-};
+namespace oort::cuda {
 
 /// What becomes of a sum before it is written: activation(sum + bias + addend).
 struct Epilogue {

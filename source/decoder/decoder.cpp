@@ -1,20 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "decoder/decoder.h"
 
+#include "cpu/activation.h"
 #include "decoder/graph_writer.h"
 
 namespace oort {
 namespace {
-
-std::string ActivationName(DecoderConfig::Activation activation) {
-  switch (activation) {
-    case DecoderConfig::Activation::kSilu: return "silu";
-    case DecoderConfig::Activation::kGelu: return "gelu";
-    case DecoderConfig::Activation::kGeluTanh: return "gelu_tanh";
-    case DecoderConfig::Activation::kRelu: return "relu";
-  }
-  return "silu";
-}
 
 Tensor FloatTensor(const std::vector<float>& values) {
   if (values.empty()) return {};
@@ -123,7 +114,7 @@ class DecoderWriter {
     std::vector<std::string> parts = {name + ".up_proj"};
     if (config_.gated) parts.insert(parts.begin(), name + ".gate_proj");
     Written up = LinearOf(name, parts);
-    up.Set("activation", Value(ActivationName(config_.activation)))
+    up.Set("activation", Value(std::string(Name(config_.activation))))
         .Set("gated", Value(config_.gated));
     const int hidden = graph_.AddOne(std::move(up), {in});
     return AddResidual(layer + ".post_feedforward_layernorm", name + ".down_proj", hidden, x);

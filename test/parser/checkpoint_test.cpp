@@ -18,7 +18,6 @@ namespace oort {
 namespace {
 
 using testing::ExpectThrows;
-using Activation = DecoderConfig::Activation;
 
 const std::filesystem::path kModels = std::filesystem::path(OORT_TEST_DATA) / "checkpoints";
 

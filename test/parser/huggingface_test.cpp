@@ -74,7 +74,6 @@ Json SmallConfig(std::string_view family = "llama") {
 }
 
 TEST(HuggingFaceConfig, ActivationsByName) {
-  using Activation = DecoderConfig::Activation;
   for (const auto& [name, want] :
        {std::pair{"silu", Activation::kSilu}, std::pair{"gelu", Activation::kGelu},
         std::pair{"gelu_new", Activation::kGeluTanh},

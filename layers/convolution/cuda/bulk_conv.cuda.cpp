@@ -104,7 +104,7 @@ bool ConvolvesInBulk(const ConvCall& call, ConvMath math) {
   return (math == ConvMath::kF16 || math == ConvMath::kBF16) && call.groups == 1 &&
          call.channels % 8 == 0 && call.filters % 8 == 0 && call.in_pixel % 8 == 0 &&
          call.out_pixel % 8 == 0 && call.depth % 8 == 0 &&
-         FastActivation::Has(call.epilogue.activation) && IsBulkAligned(call.in) &&
+         FastActivation::Supports(call.epilogue.activation) && IsBulkAligned(call.in) &&
          IsBulkAligned(call.out) && IsBulkAligned(call.weight) &&
          IsBulkAligned(call.epilogue.addend) && IsBulkAligned(call.epilogue.bias) &&
          (IsPointwise(call) || (CanWalk(call.height) && CanWalk(call.width)));

@@ -289,13 +289,13 @@ class BulkMultiplier {
 
   __device__ void Finish(const float (&sums)[kSums]) const {
     switch (conv_.activation.curve) {
-      case FastActivation::kSilu: return FinishAs<FastActivation::kSilu>(sums);
-      case FastActivation::kHardswish: return FinishAs<FastActivation::kHardswish>(sums);
-      default: return FinishAs<FastActivation::kLine>(sums);
+      case Activation::kSilu: return FinishAs<Activation::kSilu>(sums);
+      case Activation::kHardswish: return FinishAs<Activation::kHardswish>(sums);
+      default: return FinishAs<Activation::kNone>(sums);
     }
   }
 
-  template <FastActivation::Curve curve>
+  template <Activation curve>
   __device__ void FinishAs(const float (&sums)[kSums]) const {
     // Both rows of this thread are alike modulo 8.
     const uint32_t row = (thread_ / 32 * 16 + lane_ / 4) * kBulkRowBytes + lane_ % 4 * 4;

@@ -11,9 +11,6 @@
 namespace oort {
 namespace {
 
-static_assert(static_cast<int>(cuda::Activation::kMish) == static_cast<int>(Activation::kMish) &&
-              static_cast<int>(cuda::Activation::kElu) == static_cast<int>(Activation::kElu));
-
 /// What the image was traced as decides; f32 is multiplied as f32, unless less was asked for.
 cuda::ConvMath CudaMathOf(const LayerInit& init) {
   const DType traced = init.inputs().empty() ? DType::kNull : init.inputs()[0]->dtype;
@@ -161,7 +158,7 @@ class CudaNhwcConv final : public Layer {
     call.epilogue.bias = bias_.defined() ? bias_.data<float>() : nullptr;
     call.epilogue.addend = args.Has(addend_) ? args.tensor(addend_).raw() : nullptr;
     const ActivationSpec& activation = shape_.epilogue().activation();
-    call.epilogue.activation = static_cast<cuda::Activation>(activation.kind);
+    call.epilogue.activation = activation.kind;
     call.epilogue.a = activation.a;
     call.epilogue.b = activation.b;
     call.out = output.raw();

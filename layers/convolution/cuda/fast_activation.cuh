@@ -14,21 +14,20 @@ __device__ inline float Limited(float x, float low, float high) {
   return x;
 }
 
-template <FastActivation::Curve curve>
+template <Activation curve>
 __device__ float ActivateAs(float x, float low, float high) {
-  if constexpr (curve == FastActivation::kSilu) x = __fdividef(x, 1.0f + __expf(-x));
-  if constexpr (curve == FastActivation::kHardswish) x *= Limited(x + 3.0f, 0.0f, 6.0f) / 6.0f;
+  if constexpr (curve == Activation::kSilu) x = __fdividef(x, 1.0f + __expf(-x));
+  if constexpr (curve == Activation::kHardswish) x *= Limited(x + 3.0f, 0.0f, 6.0f) / 6.0f;
   return Limited(x, low, high);
 }
 
 __device__ inline float Activate(const FastActivation& activation, float x) {
   const float low = activation.low, high = activation.high;
-  if (activation.curve == FastActivation::kLine) {
-    return ActivateAs<FastActivation::kLine>(x, low, high);
+  if (activation.curve == Activation::kNone) {
+    return ActivateAs<Activation::kNone>(x, low, high);
   }
-  return activation.curve == FastActivation::kSilu
-             ? ActivateAs<FastActivation::kSilu>(x, low, high)
-             : ActivateAs<FastActivation::kHardswish>(x, low, high);
+  return activation.curve == Activation::kSilu ? ActivateAs<Activation::kSilu>(x, low, high)
+                                               : ActivateAs<Activation::kHardswish>(x, low, high);
 }
 
 /// Rounded.

@@ -9,22 +9,25 @@
 namespace oort::cuda {
 
 struct FastActivation {
-  enum Curve : unsigned char { kLine, kSilu, kHardswish };
-  float low, high;  // what the curve is limited to
-  Curve curve;
+  float low, high;   ///< what the curve is limited to
+  Activation curve;  ///< kNone, kSilu or kHardswish
 
-  static bool Has(Activation kind) {
+  static bool Supports(Activation kind) {
     return kind == Activation::kNone || kind == Activation::kRelu || kind == Activation::kClamp ||
            kind == Activation::kSilu || kind == Activation::kHardswish;
   }
 
   static FastActivation Of(const Epilogue& epilogue) {
     constexpr float kInfinity = std::numeric_limits<float>::infinity();
-    FastActivation made = {-kInfinity, kInfinity, kLine};
+    FastActivation made = {-kInfinity, kInfinity, Activation::kNone};
     if (epilogue.activation == Activation::kRelu) made.low = 0;
-    if (epilogue.activation == Activation::kClamp) made = {epilogue.a, epilogue.b, kLine};
-    if (epilogue.activation == Activation::kSilu) made.curve = kSilu;
-    if (epilogue.activation == Activation::kHardswish) made.curve = kHardswish;
+    if (epilogue.activation == Activation::kClamp) {
+      made.low = epilogue.a;
+      made.high = epilogue.b;
+    }
+    if (epilogue.activation == Activation::kSilu || epilogue.activation == Activation::kHardswish) {
+      made.curve = epilogue.activation;
+    }
     return made;
   }
 };

@@ -208,7 +208,7 @@ bool ConvolvesNarrow(const ConvCall& call, ConvMath math) {
          call.channels == kPixelItems && call.in_pixel % 8 == 0 && call.out_pixel % 8 == 0 &&
          call.filters % 8 == 0 && call.depth == call.taps() * kPixelItems && fits(call.height) &&
          fits(call.width) && call.epilogue.addend == nullptr &&
-         FastActivation::Has(call.epilogue.activation) && Convolves(call, math) &&
+         FastActivation::Supports(call.epilogue.activation) && Convolves(call, math) &&
          NarrowSharedBytes(call) <= kMostShared;
 }
 

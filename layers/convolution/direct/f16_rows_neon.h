@@ -39,9 +39,9 @@ void MultiplyHalfRow(const HalfTile& tile) {
     HalfVec y = (sums[0][v] + sums[1][v]) + (sums[2][v] + sums[3][v]);
     y = y + HalfVec::Load(tile.bias + v * kStep);
     if (tile.addend != nullptr) y = y + HalfVec::Load(tile.addend + v * kStep);
-    if (tile.end == HalfEnd::kHardswish) {
+    if (tile.activation == Activation::kHardswish) {
       y = Activate<Activation::kHardswish>(y, y, y);
-    } else if (tile.end != HalfEnd::kNone) {
+    } else if (tile.activation != Activation::kNone) {
       y = Min(Max(y, HalfVec::Load(tile.limits)), HalfVec::Load(tile.limits + kStep));
     }
     y.Store(tile.out + v * kStep);

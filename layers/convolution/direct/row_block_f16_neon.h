@@ -20,22 +20,18 @@ class HalfLimits {
  public:
   explicit HalfLimits(const ActivationSpec& spec) : kind_(spec.kind) {
     const bool clamp = kind_ == Activation::kClamp, hardswish = kind_ == Activation::kHardswish;
-    if (kind_ == Activation::kRelu) end_ = HalfEnd::kRelu;
-    if (clamp) end_ = HalfEnd::kLimits;
-    if (hardswish) end_ = HalfEnd::kHardswish;
     HalfVec(clamp ? spec.a : 0.0f).Store(at_);
     HalfVec(clamp ? spec.b : hardswish ? 1.0f : __builtin_inff()).Store(at_ + HalfVec::kWidth);
     HalfVec(1.0f / 6).Store(at_ + 2 * HalfVec::kWidth);
   }
-  bool IsAll() const { return end_ != HalfEnd::kNone || kind_ == Activation::kNone; }
+  bool IsAll() const { return HalfTileSupports(kind_); }
   void Set(HalfTile& tile) const {
-    tile.end = end_;
+    tile.activation = IsAll() ? kind_ : Activation::kNone;
     tile.limits = at_;
   }
 
  private:
   Activation kind_;
-  HalfEnd end_ = HalfEnd::kNone;
   alignas(16) Half at_[3 * HalfVec::kWidth];
 };
 

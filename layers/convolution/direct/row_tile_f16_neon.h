@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "core/activation.h"
 #include "cpu/vec_f16.h"
 #include "layers/convolution/direct/tile_registers_neon.h"
 
@@ -17,8 +18,15 @@ inline constexpr int kHalfRows = 6, kHalfVectors = 4, kHalfColumns = 32;
 /// The bias of sums that have none.
 alignas(64) inline constexpr Half kHalfZeros[kHalfColumns] = {};
 
-/// What is done to sums on their way out.
-enum class HalfEnd : unsigned char { kNone, kRelu, kLimits, kHardswish };
+/// What tiles can do to sums on their way out. The assembly below tells them apart by bits.
+constexpr bool HalfTileSupports(Activation activation) {
+  return activation == Activation::kNone || activation == Activation::kRelu ||
+         activation == Activation::kClamp || activation == Activation::kHardswish;
+}
+static_assert(static_cast<int>(Activation::kNone) == 0 &&
+              static_cast<int>(Activation::kRelu) == 1 &&
+              static_cast<int>(Activation::kClamp) == 2 &&
+              static_cast<int>(Activation::kHardswish) == 4);
 
 /// What pixel r of the tile reads at a tap are the `depth` elements at rows[tap * kHalfRows + r].
 /// Nothing is read behind them; three vectors behind the weights are.
@@ -30,8 +38,8 @@ struct HalfTile {
   const Half* bias = nullptr;
   const Half* addend = nullptr;  ///< may be null
   Half* out = nullptr;
-  int64_t stride = 0;  ///< of addend and out
-  HalfEnd end = HalfEnd::kNone;
+  int64_t stride = 0;                         ///< of addend and out
+  Activation activation = Activation::kNone;  ///< one that HalfTileSupports
   const Half* limits = nullptr;  ///< vectors: the least, the most, and for kHardswish 1/6
 };
 
@@ -167,13 +175,13 @@ void MultiplyHalfTiles(const HalfTile& tile, int64_t tiles, int64_t skip);
   "cbz %[addend], 70f\n"                                                                           \
   OORT_H_ROWS(vectors, OORT_H_ADDEND, "add %[addend], %[addend], %[stride]\n")                     \
   "70:\n"                                                                                          \
-  "cbz %[end], 73f\n"                                                                              \
+  "cbz %[kind], 73f\n"                                                                             \
   "ldp q4, q5, [%[limits]]\n"                                                                      \
-  "tbnz %[end], #1, 71f\n"                                                                         \
+  "tbnz %[kind], #2, 72f\n"                                                                        \
+  "tbnz %[kind], #1, 71f\n"                                                                        \
   OORT_H_ROWS(vectors, OORT_H_RELU, )                                                              \
   "b 73f\n"                                                                                        \
   "71:\n"                                                                                          \
-  "tbnz %[end], #0, 72f\n"                                                                         \
   OORT_H_ROWS(vectors, OORT_H_LIMIT, )                                                             \
   "b 73f\n"                                                                                        \
   "72:\n"                                                                                          \
@@ -187,7 +195,7 @@ void MultiplyHalfTiles(const HalfTile& tile, int64_t tiles, int64_t skip);
     [p4] "=&r"(p4), [p5] "=&r"(p5), [tiles] "+&r"(tiles)                                           \
   : [depth] "r"(tile.depth), [bias] "r"(tile.bias), [stride] "r"(tile.stride * 2),                 \
     [limits] "r"(tile.limits), [offset] "r"(tile.offset * 2), [taps] "r"(tile.taps),               \
-    [weights] "r"(tile.weights), [skip] "r"(skip * 8), [end] "r"(static_cast<int64_t>(tile.end))   \
+    [weights] "r"(tile.weights), [skip] "r"(skip * 8), [kind] "r"(static_cast<int64_t>(tile.activation)) \
   : "cc", "memory", OORT_T_ALL_VECTORS
 
 #define OORT_H_TILE(vectors)                                                                       \

@@ -38,7 +38,7 @@ struct RowSums {
   int64_t rows = 0, width = 0;
   const float* factors = nullptr;  ///< of rows, from CastRows, or null
   const float* bias = nullptr;     ///< of columns, or null
-  RowActivation activation = RowActivation::kNone;
+  Activation activation = Activation::kNone;
 };
 
 /// y = activation(sums * factor + bias + addend); y may be the sums of the first split. The addend

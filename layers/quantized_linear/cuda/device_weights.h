@@ -13,7 +13,7 @@
 
 #include <cstdint>
 
-#include "cuda/host_device.h"
+#include "core/host_device.h"
 
 namespace oort::cuda {
 

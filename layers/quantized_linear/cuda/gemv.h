@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "core/activation.h"
 #include "layers/quantized_linear/cuda/device_weights.h"
 
 namespace oort::cuda {
@@ -14,7 +15,17 @@ class Stream;
 inline constexpr int kGemvRows = 16;
 inline constexpr int kMostProducts = 3;
 
-enum class RowActivation : unsigned char { kNone, kRelu, kSilu, kGelu, kGeluTanh };
+/// The activations of these products and of those in dequantize.h.
+constexpr bool SupportsActivation(Activation activation) {
+  switch (activation) {
+    case Activation::kNone:
+    case Activation::kRelu:
+    case Activation::kSilu:
+    case Activation::kGelu:
+    case Activation::kGeluTanh: return true;
+    default: return false;
+  }
+}
 
 /// y = activation(norm(x) W^T + bias + addend); gated: activation(gate) * up without an addend,
 /// where each strip has eight rows of both.
@@ -27,7 +38,7 @@ struct GemvProduct {
   float epsilon = 0;
   const float* bias = nullptr;    ///< for each row of the packed matrix, or null
   const float* addend = nullptr;  ///< of the first part
-  RowActivation activation = RowActivation::kNone;
+  Activation activation = Activation::kNone;
   bool gated = false;
   /// Results (rows, part_rows[i]); the rows of part i + 1 begin at the next strip behind part i.
   int parts = 1;

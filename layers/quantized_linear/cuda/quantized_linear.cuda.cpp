@@ -17,15 +17,8 @@
 namespace oort {
 namespace {
 
-cuda::RowActivation RowActivationOf(const ActivationSpec& spec) {
-  switch (spec.kind) {
-    case Activation::kNone: return cuda::RowActivation::kNone;
-    case Activation::kRelu: return cuda::RowActivation::kRelu;
-    case Activation::kSilu: return cuda::RowActivation::kSilu;
-    case Activation::kGelu: return cuda::RowActivation::kGelu;
-    case Activation::kGeluTanh: return cuda::RowActivation::kGeluTanh;
-    default: break;
-  }
+Activation SupportedActivation(const ActivationSpec& spec) {
+  if (cuda::SupportsActivation(spec.kind)) return spec.kind;
   throw Error(ErrorCode::kUnsupported,
               "no activation '" + std::string(Name(spec.kind)) + "' behind products on the GPU");
 }
@@ -45,8 +38,8 @@ class CudaQuantizedLinear final : public Layer {
         most_shared_(cuda::MostSharedBytes(device_.index)),
         multiprocessors_(cuda::MultiprocessorCount(device_.index)),
         exact_(ReadPrecision(init) == Precision::kF32),
-        activation_(RowActivationOf(spec_.epilogue().activation())) {
-    if (!spec_.gated() && spec_.parts() > 1 && activation_ != cuda::RowActivation::kNone) {
+        activation_(SupportedActivation(spec_.epilogue().activation())) {
+    if (!spec_.gated() && spec_.parts() > 1 && activation_ != Activation::kNone) {
       throw Error(ErrorCode::kUnsupported, "no activation behind several products on the GPU");
     }
     if (spec_.gated() && init.op().inputs.size() > 1) {
@@ -378,7 +371,7 @@ class CudaQuantizedLinear final : public Layer {
       if (spec_.gated()) {
         cuda::GateRows(*context.stream(), sums, spec_.part_rows(0), y);
       } else if (y != sums.sums || sums.factors != nullptr || bias != nullptr ||
-                 addend != nullptr || activation_ != cuda::RowActivation::kNone) {
+                 addend != nullptr || activation_ != Activation::kNone) {
         cuda::FinishRows(*context.stream(), sums, addend, y);
       }
       if (bias != nullptr) bias += StripsFor(sums.width) * cuda::kStripRows;
@@ -390,7 +383,7 @@ class CudaQuantizedLinear final : public Layer {
   int64_t most_shared_;
   int multiprocessors_;
   bool exact_;
-  cuda::RowActivation activation_;
+  Activation activation_;
   std::vector<DeviceProduct> products_;
   Tensor norm_;
   bool norm_fits_f16_ = false;
