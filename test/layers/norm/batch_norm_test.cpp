@@ -124,7 +124,7 @@ TEST(BatchNorm, RefusesWhatDoesNotFit) {
   expect("nn.BatchNorm2d", Tensor(DType::kF32, {3, 4, 4}), "expected an input of rank 4");
   expect("nn.BatchNorm1d", Tensor(DType::kF32, {3}), "expected an input of rank 2 or 3");
   expect("nn.BatchNorm2d", Tensor(DType::kF32, {1, 4, 4, 4}),
-         "expected running_mean of shape (4), got (3)");
+         "expected 'running_mean' of shape (4), got (3)");
   expect("nn.BatchNorm2d", Tensor(DType::kI32, {1, 3, 4, 4}), "has dtype i32");
   OperatorCase("nn.BatchNorm1d")
       .Attribute("running_mean", three)

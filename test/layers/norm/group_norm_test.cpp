@@ -68,7 +68,7 @@ TEST(GroupNorm, RefusesWhatDoesNotFit) {
   expect(Tensor(DType::kF32, {1, 6, 3}), "-2", ErrorCode::kInvalidModel, "at least 1");
   expect(Tensor(DType::kF32, {6}), "1", ErrorCode::kInvalidArgument, "rank 2 or more");
   expect(Tensor(DType::kF32, {1, 4, 3}), "2", ErrorCode::kInvalidArgument,
-         "expected weight of shape (4), got (6)");
+         "expected 'weight' of shape (4), got (6)");
   expect(Tensor(DType::kBool, {1, 6, 3}), "2", ErrorCode::kInvalidArgument, "has dtype bool");
 }
 

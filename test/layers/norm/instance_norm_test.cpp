@@ -95,7 +95,7 @@ TEST(InstanceNorm, RefusesWhatDoesNotFit) {
   };
   expect("nn.InstanceNorm2d", Tensor(DType::kF32, {3, 4}), "expected an input of rank 3 or 4");
   expect("nn.InstanceNorm1d", Tensor(DType::kF32, {1, 3, 1}), "more than one element");
-  expect("nn.InstanceNorm1d", Tensor(DType::kF32, {1, 4, 5}), "expected weight of shape (4)");
+  expect("nn.InstanceNorm1d", Tensor(DType::kF32, {1, 4, 5}), "expected 'weight' of shape (4)");
   expect("nn.InstanceNorm1d", Tensor(DType::kI32, {1, 3, 5}), "has dtype i32");
 }
 

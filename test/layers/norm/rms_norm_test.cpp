@@ -78,7 +78,7 @@ TEST(RmsNorm, RefusesWhatDoesNotFit) {
         .ExpectError(ErrorCode::kInvalidArgument, message);
   };
   expect(Tensor(DType::kF32, {3, 5}), "(4)", "expected an input whose last extents are (4)");
-  expect(Tensor(DType::kF32, {2, 4}), "(2,4)", "expected weight of shape (2,4), got (4)");
+  expect(Tensor(DType::kF32, {2, 4}), "(2,4)", "expected 'weight' of shape (2,4), got (4)");
   expect(Tensor(DType::kI64, {2, 4}), "(4)", "has dtype i64");
 }
 
