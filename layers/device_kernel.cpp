@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "layers/device_kernel.h"
 
-#include "layers/composite/composite.h"
-
 namespace oort {
 namespace {
 
@@ -37,11 +35,11 @@ void ShareWithCuda(LayerRegistry& registry, const std::vector<std::string>& type
         throw Error(ErrorCode::kUnsupported, "gives a list, which the GPU does not");
       }
       std::unique_ptr<Layer> layer = cpu(init);
-      if (dynamic_cast<const AnyDevice*>(layer.get()) == nullptr) {
+      const auto* either = dynamic_cast<const AnyDevice*>(layer.get());
+      if (either == nullptr) {
         throw Error(ErrorCode::kUnsupported, "has no layer for the GPU");
       }
-      const auto* composite = dynamic_cast<const CompositeLayer*>(layer.get());
-      if (composite != nullptr) composite->TryOnDevice(init);
+      either->TryOnDevice(init);
       return layer;
     });
   }

@@ -35,6 +35,8 @@ class DeviceKernel<void(A...)> {
 class AnyDevice {
  public:
   virtual ~AnyDevice() = default;
+  /// Throws kUnsupported where the layer, as it was traced, would need what the GPU does not have.
+  virtual void TryOnDevice(const LayerInit&) const {}
 };
 
 /// A layer of the GPU whose Forward takes memory of its own, so that it cannot be recorded.

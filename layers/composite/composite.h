@@ -85,7 +85,7 @@ class Steps {
 class CompositeLayer : public Layer, public AnyDevice, public Unrecorded {
  public:
   /// Throws kUnsupported unless all steps would run on the GPU for what was traced.
-  void TryOnDevice(const LayerInit& init) const;
+  void TryOnDevice(const LayerInit& init) const override;
   std::vector<Value> Infer(const Args& args) const override;
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override;
 
