@@ -153,7 +153,7 @@ constexpr ConvCase kCases[] = {
     {1, 40, 31, 256, 128, 1, 1, 2, 0, 1, 1, false, kRelu},
 };
 
-class ConvMaths : public testing::TestWithParam<ConvMath> {};
+class ConvMaths : public ::testing::TestWithParam<ConvMath> {};
 
 TEST_P(ConvMaths, AllTilesAndSplitsGiveTheSums) {
   OORT_SKIP_WITHOUT_GPU();
@@ -267,7 +267,7 @@ TEST_P(ConvMaths, DepthwiseOfAllKernelsAndStrides) {
 }
 
 INSTANTIATE_TEST_SUITE_P(CudaConv, ConvMaths,
-                         testing::Values(ConvMath::kF32, ConvMath::kTF32, ConvMath::kF16,
+                         ::testing::Values(ConvMath::kF32, ConvMath::kTF32, ConvMath::kF16,
                                          ConvMath::kBF16));
 
 TEST(CudaConvPlan, OddChannelsOfSixteenBitsAreForThePlainKernel) {

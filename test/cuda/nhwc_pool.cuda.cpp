@@ -72,7 +72,7 @@ void ExpectPool(NhwcPoolCall call, DType dtype, const std::string& what) {
   ExpectNear(Fetch(stream, out), Pool(call, image), ToleranceOf(dtype));
 }
 
-class CudaNhwcPool : public testing::TestWithParam<DType> {};
+class CudaNhwcPool : public ::testing::TestWithParam<DType> {};
 
 TEST_P(CudaNhwcPool, Windows) {
   OORT_SKIP_WITHOUT_GPU();
@@ -143,7 +143,7 @@ TEST_P(CudaNhwcPool, TransposesAndConverts) {
 }
 
 INSTANTIATE_TEST_SUITE_P(CudaNhwcPool, CudaNhwcPool,
-                         testing::Values(DType::kF32, DType::kF16, DType::kBF16));
+                         ::testing::Values(DType::kF32, DType::kF16, DType::kBF16));
 
 }  // namespace
 }  // namespace oort::cuda
