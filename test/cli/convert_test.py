@@ -23,6 +23,19 @@ class ConvertLanguageModelTest(Case):
             self.assertIn("oort.QuantizedLinear", self.oort("info", out).out)
         self.assertEqual(sorted(path.name for path in self.dir.iterdir()), ["m.pnnx.bin", "m.pnnx.param"])
 
+    def test_files_of_version_0_1_still_load(self):
+        """Operators had other names then."""
+        out = self.dir / "m.pnnx.param"
+        self.json("convert", SOURCE / "models" / "storyteller", out, "--weights", "int8")
+        generate = ("generate", out, "--prompt", "Tell me a story.", "--max-tokens", "12")
+        said = self.oort(*generate).out
+        text = out.read_text()
+        old = text.replace("oort.Quantized", "oort.Compact").replace("oort.PagedAttention", "oort.CachedAttention")
+        self.assertIn("oort.CompactLinear", old)
+        self.assertIn("oort.CachedAttention", old)
+        out.write_text(old)
+        self.assertEqual(self.oort(*generate).out, said)
+
     def test_wrong_usage(self):
         out = self.dir / "m.pnnx.param"
         self.fails("convert", TINY / "llama", out, "--weights", "int3", code=2)
