@@ -91,6 +91,8 @@ struct Reuse {
 struct Cost {
   double flops = 0;
   double bytes = 0;  ///< read and written, each tensor once
+  /// How it is done, where there are several ways; a constant of the program.
+  std::string_view algorithm = {};
 };
 
 /// One operator of a model, ready to run. What depends on weights alone is done in its

@@ -121,8 +121,8 @@ class FloatDTypesLayer final : public Layer {
   Cost Work(const Args& args, std::span<const Value> outputs) const override {
     const DType dtype = DTypeOf(args);
     if (!Widens(dtype)) return LayerOf(dtype).Work(args, outputs);
-    Cost cost = Layer::Work(args, outputs);
-    cost.flops = main_->Work(WideArgs(args, constants_, false).args(), outputs).flops;
+    Cost cost = main_->Work(WideArgs(args, constants_, false).args(), outputs);
+    cost.bytes = Layer::Work(args, outputs).bytes;
     return cost;
   }
 
