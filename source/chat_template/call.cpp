@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "chat_template/interpreter.h"
-#include "chat_template/text.h"
+#include "text/python.h"
 
 namespace oort::jinja {
 namespace {
@@ -194,7 +194,8 @@ Value Interpreter::LoopAttribute(const Value& value, const std::string& name) {
       return Value::Bool(true);
     });
   }
-  return Value::Undefined(&budget_, "'LoopContext object' has no attribute " + ReprText(name));
+  return Value::Undefined(&budget_,
+                          "'LoopContext object' has no attribute " + python::ReprText(name));
 }
 
 Parameters::Parameters(std::string_view function, Arguments& arguments,

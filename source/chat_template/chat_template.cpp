@@ -5,7 +5,7 @@
 #include "chat_template/interpreter.h"
 #include "chat_template/json.h"
 #include "chat_template/parser.h"
-#include "chat_template/text.h"
+#include "text/utf8.h"
 
 namespace oort::jinja {
 namespace {
@@ -114,7 +114,7 @@ std::string ToJson(std::span<const ChatMessage> messages) {
   jinja::Budget budget(INT64_MAX, SIZE_MAX);
   std::vector<jinja::Value> list;
   for (const ChatMessage& message : messages) {
-    if (!jinja::IsUtf8(message.role) || !jinja::IsUtf8(message.content)) {
+    if (!text::IsValidUtf8(message.role) || !text::IsValidUtf8(message.content)) {
       throw Error(ErrorCode::kInvalidArgument, "a chat message is not valid UTF-8");
     }
     auto fields = std::make_shared<jinja::Dict>(&budget);

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "chat_template/interpreter.h"
-#include "chat_template/text.h"
 #include "chat_template/value.h"
+#include "text/python.h"
 
 namespace oort::jinja {
 namespace {
@@ -121,9 +121,10 @@ std::string Repr(const Value& value) {
     case Kind::kBool: return value.AsBool() ? "True" : "False";
     case Kind::kInt: return std::to_string(value.AsInt());
     case Kind::kBigInt: return value.str();
-    case Kind::kFloat: return ReprFloat(value.AsDouble());
+    case Kind::kFloat: return python::ReprFloat(value.AsDouble());
     case Kind::kString:
-      return value.safe() ? "Markup(" + ReprText(value.str()) + ")" : ReprText(value.str());
+      return value.safe() ? "Markup(" + python::ReprText(value.str()) + ")"
+                          : python::ReprText(value.str());
     case Kind::kList: return "[" + JoinReprs(value.sequence().items) + "]";
     case Kind::kTuple:
       return "(" + JoinReprs(value.sequence().items) +
@@ -139,7 +140,7 @@ std::string Repr(const Value& value) {
              std::to_string(value.loop()->size) + ">";
     case Kind::kMacro:
       return value.macro()->name.empty() ? "<Macro anonymous>"
-                                         : "<Macro " + ReprText(value.macro()->name) + ">";
+                                         : "<Macro " + python::ReprText(value.macro()->name) + ">";
     case Kind::kCallable: return "<function " + value.callable().name + ">";
   }
   return {};

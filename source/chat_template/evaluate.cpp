@@ -3,7 +3,7 @@
 
 #include "chat_template/interpreter.h"
 #include "chat_template/operators.h"
-#include "chat_template/text.h"
+#include "text/python.h"
 
 namespace oort::jinja {
 Value Interpreter::Lookup(const std::string& name) {
@@ -182,7 +182,7 @@ Value Interpreter::GetAttribute(const Value& object, const std::string& name) {
     default: break;
   }
   return Value::Undefined(&budget_, "'" + std::string(TypeName(object)) +
-                                        " object' has no attribute " + ReprText(name));
+                                        " object' has no attribute " + python::ReprText(name));
 }
 
 Value Interpreter::GetItem(const Value& object, const Value& key) {

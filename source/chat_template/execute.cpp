@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "chat_template/interpreter.h"
-#include "chat_template/text.h"
 
 namespace oort::jinja {
 namespace {

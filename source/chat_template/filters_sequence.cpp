@@ -5,7 +5,7 @@
 
 #include "chat_template/filters.h"
 #include "chat_template/operators.h"
-#include "chat_template/text.h"
+#include "text/python.h"
 
 namespace oort::jinja {
 namespace {
@@ -15,7 +15,7 @@ constexpr std::string_view kUnsupportedFilters[] = {"filesizeformat", "pprint", 
                                                     "wordwrap",       "xmlattr"};
 
 Value IgnoreCase(Interpreter& self, const Value& value) {
-  return value.Is(Kind::kString) ? self.MakeString(Lower(value.str())) : value;
+  return value.Is(Kind::kString) ? self.MakeString(python::Lower(value.str())) : value;
 }
 
 /// The attribute "a.b.0" of an item, part by part.
@@ -233,7 +233,8 @@ Value FilterAttr(Interpreter& self, Arguments& arguments) {
   if (parameters[0].Is(Kind::kDict)) {  // the keys of a dictionary are no attributes
     Value found;
     if (FindMethod(self, parameters[0], name, &found)) return found;
-    return Value::Undefined(self.budget(), "'dict object' has no attribute " + ReprText(name));
+    return Value::Undefined(self.budget(),
+                            "'dict object' has no attribute " + python::ReprText(name));
   }
   return self.GetAttribute(parameters[0], name);
 }

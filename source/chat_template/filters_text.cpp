@@ -9,7 +9,8 @@
 #include "chat_template/json.h"
 #include "chat_template/methods.h"
 #include "chat_template/operators.h"
-#include "chat_template/text.h"
+#include "text/python.h"
+#include "text/utf8.h"
 
 namespace oort::jinja {
 namespace {
@@ -59,14 +60,14 @@ Value FilterTitle(Interpreter& self, Arguments& arguments) {
   const auto flush = [&](size_t end) {
     if (end <= begin) return;
     size_t after = begin;
-    NextCharacter(text, &after);
-    out += Upper(std::string_view(text).substr(begin, after - begin)) +
-           Lower(std::string_view(text).substr(after, end - after));
+    text::NextCodePoint(text, after);
+    out += python::Upper(std::string_view(text).substr(begin, after - begin)) +
+           python::Lower(std::string_view(text).substr(after, end - after));
   };
   for (size_t offset = 0; offset < text.size();) {
     const size_t at = offset;
-    const char32_t c = NextCharacter(text, &offset);
-    if (!IsSpace(c) && c != '-' && c != '(' && c != '{' && c != '[' && c != '<') continue;
+    const char32_t c = text::NextCodePoint(text, offset);
+    if (!python::IsSpace(c) && c != '-' && c != '(' && c != '{' && c != '[' && c != '<') continue;
     flush(at);
     out.append(text, at, offset - at);
     begin = offset;
@@ -114,7 +115,7 @@ Value FilterTruncate(Interpreter& self, Arguments& arguments) {
   const int64_t length = parameters.Integer(1, 255);
   const int64_t leeway =
       parameters.Get(4) && !parameters[4].Is(Kind::kNone) ? parameters.Integer(4, 5) : 5;
-  if (length < CountCharacters(end) || leeway < 0)
+  if (length < text::CountCodePoints(end) || leeway < 0)
     Fail("the length or leeway of truncate is too small");
   const int64_t size = Length(parameters[0]);
   if (size < 0) Fail("truncate needs a string, not " + std::string(TypeName(parameters[0])));
@@ -122,7 +123,8 @@ Value FilterTruncate(Interpreter& self, Arguments& arguments) {
   if (!parameters[0].Is(Kind::kString))
     Fail("truncate needs a string, not " + std::string(TypeName(parameters[0])));
   const std::string& text = parameters[0].str();
-  std::string cut = text.substr(0, OffsetOf(text, length - CountCharacters(end)));
+  std::string cut =
+      text.substr(0, text::OffsetOfCodePoint(text, length - text::CountCodePoints(end)));
   if (!parameters.Flag(2, false)) {
     const size_t space = cut.rfind(' ');
     if (space != std::string::npos) cut.resize(space);
@@ -144,7 +146,7 @@ Value FilterForceEscape(Interpreter& self, Arguments& arguments) {
 }
 
 std::optional<int64_t> ReadInteger(std::string_view text, int64_t base) {
-  text = Strip(text);
+  text = python::Strip(text);
   const bool negative = text.starts_with('-');
   if (negative || text.starts_with('+')) text.remove_prefix(1);
   if (text.size() > 2 && text[0] == '0') {
@@ -170,7 +172,7 @@ std::optional<int64_t> ReadInteger(std::string_view text, int64_t base) {
 }
 
 std::optional<double> ReadReal(std::string_view text) {
-  std::string plain = Lower(Strip(text));
+  std::string plain = python::Lower(python::Strip(text));
   plain.erase(std::remove(plain.begin(), plain.end(), '_'), plain.end());
   const bool negative = plain.starts_with('-');
   if (negative || plain.starts_with('+')) plain.erase(0, 1);
@@ -324,8 +326,8 @@ Value FilterWordCount(Interpreter& self, Arguments& arguments) {
   int64_t count = 0;
   bool inside = false;
   for (size_t offset = 0; offset < value.str().size();) {
-    const char32_t c = NextCharacter(value.str(), &offset);
-    const bool word = IsAlpha(c) || IsNumeric(c) || c == '_';
+    const char32_t c = text::NextCodePoint(value.str(), offset);
+    const bool word = python::IsAlpha(c) || python::IsNumeric(c) || c == '_';
     count += word && !inside;
     inside = word;
   }

@@ -8,7 +8,8 @@
 
 #include "chat_template/interpreter.h"
 #include "chat_template/operators.h"
-#include "chat_template/text.h"
+#include "text/python.h"
+#include "text/utf8.h"
 
 namespace oort::jinja {
 namespace {
@@ -44,7 +45,7 @@ FormatSpec ParseSpec(std::string_view text) {
   };
   size_t after_fill = 0;
   if (!text.empty()) {
-    const char32_t fill = NextCharacter(text, &after_fill);
+    const char32_t fill = text::NextCodePoint(text, after_fill);
     if (is_align(after_fill)) {
       spec.fill = fill;
       at = after_fill;
@@ -102,11 +103,11 @@ std::string GroupThousands(const std::string& digits) {
 
 std::string Pad(const FormatSpec& spec, const std::string& sign, const std::string& body,
                 char align) {
-  const int64_t room = spec.width - CountCharacters(sign) - CountCharacters(body);
+  const int64_t room = spec.width - text::CountCodePoints(sign) - text::CountCodePoints(body);
   if (room <= 0) return sign + body;
   const int64_t left = align == '<' ? 0 : align == '^' ? room / 2 : room;
   std::string before, after;
-  for (int64_t i = 0; i < room; ++i) AppendCharacter(i < left ? before : after, spec.fill);
+  for (int64_t i = 0; i < room; ++i) text::AppendUtf8(i < left ? before : after, spec.fill);
   return align == '=' ? sign + before + body : before + sign + body + after;
 }
 
@@ -141,7 +142,7 @@ std::string FormatNumber(const FormatSpec& spec, const Value& value) {
     if (spec.type == '%') {
       body = Fixed(real * 100, spec.precision < 0 ? 6 : spec.precision, 'f') + "%";
     } else if (spec.type == '\0' && spec.precision < 0) {
-      body = ReprFloat(real);
+      body = python::ReprFloat(real);
     } else {
       body = Fixed(real, spec.precision < 0 ? 6 : spec.precision, spec.type ? spec.type : 'g');
     }
@@ -161,7 +162,7 @@ std::string FormatValue(Interpreter& self, const Value& value, std::string_view 
   }
   if (spec.type != '\0' && spec.type != 's') Fail("unknown format code for a str");
   std::string text = self.ToText(value);
-  if (spec.precision >= 0) text.resize(OffsetOf(text, spec.precision));
+  if (spec.precision >= 0) text.resize(text::OffsetOfCodePoint(text, spec.precision));
   return Pad(spec, {}, text, spec.align && spec.align != '=' ? spec.align : '<');
 }
 
@@ -296,7 +297,7 @@ std::string PercentField(Budget& budget, std::string_view format, size_t* at, co
   if (spec.type == 's' || spec.type == 'r' || spec.type == 'a') {
     budget.Work(value.weight());
     std::string text = spec.type == 's' ? Str(value) : Repr(value);
-    if (spec.precision >= 0) text.resize(OffsetOf(text, spec.precision));
+    if (spec.precision >= 0) text.resize(text::OffsetOfCodePoint(text, spec.precision));
     spec.fill = ' ';
     return Pad(spec, {}, text, spec.align == '<' ? '<' : '>');
   }

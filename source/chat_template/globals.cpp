@@ -4,7 +4,6 @@
 
 #include "chat_template/clock.h"
 #include "chat_template/interpreter.h"
-#include "chat_template/text.h"
 
 namespace oort::jinja {
 namespace {

@@ -5,8 +5,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "chat_template/text.h"
 #include "core/problems.h"
+#include "text/python.h"
+#include "text/utf8.h"
 
 namespace oort::jinja {
 namespace {
@@ -110,7 +111,7 @@ class JsonWriter {
   static std::string Number(double value) {
     if (std::isnan(value)) return "NaN";
     if (std::isinf(value)) return value < 0 ? "-Infinity" : "Infinity";
-    return ReprFloat(value);
+    return python::ReprFloat(value);
   }
 
   void Break(size_t depth) {
@@ -171,7 +172,7 @@ class JsonWriter {
     budget_.Work(string.size());
     text_ += '"';
     for (size_t offset = 0; offset < string.size();) {
-      const char32_t c = NextCharacter(string, &offset);
+      const char32_t c = text::NextCodePoint(string, offset);
       switch (c) {
         case '"': text_ += "\\\""; break;
         case '\\': text_ += "\\\\"; break;
@@ -187,7 +188,7 @@ class JsonWriter {
             WriteUnicodeEscape(0xD800 + ((c - 0x10000) >> 10));
             WriteUnicodeEscape(0xDC00 + ((c - 0x10000) & 0x3FF));
           } else {
-            AppendCharacter(text_, c);
+            text::AppendUtf8(text_, c);
           }
       }
     }
@@ -202,7 +203,7 @@ class JsonWriter {
 }  // namespace
 
 Value ParseJson(Budget* budget, std::string_view json, std::string_view what) {
-  if (!IsUtf8(json)) Fail(std::string(what) + " is not valid UTF-8");
+  if (!text::IsValidUtf8(json)) Fail(std::string(what) + " is not valid UTF-8");
   JsonBuilder builder(budget, what);
   nlohmann::json::sax_parse(json, &builder);
   return builder.Take();

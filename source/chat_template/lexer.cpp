@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <cctype>
 
-#include "chat_template/text.h"
 #include "oort/error.h"
+#include "text/python.h"
+#include "text/utf8.h"
 
 namespace oort::jinja {
 namespace {
@@ -52,7 +53,7 @@ class Lexer {
   }
   size_t SpaceBytes(size_t from) const {
     const std::string_view rest = std::string_view(source_).substr(from);
-    return rest.size() - Strip(rest, true, false).size();
+    return rest.size() - python::Strip(rest, true, false).size();
   }
   /// '-' or '+' behind the two characters that open a tag, or 0.
   char SignAt(size_t place) const {
@@ -65,11 +66,11 @@ class Lexer {
     std::string_view text = std::string_view(source_).substr(at_, end - at_);
     const size_t whole = text.size();
     if (sign == '-') {
-      text = Strip(text, false, true);
+      text = python::Strip(text, false, true);
     } else if (sign != '+' && !print) {
       const size_t newline = text.rfind('\n');
       const size_t begin = newline == std::string_view::npos ? 0 : newline + 1;
-      if ((begin > 0 || line_starting_) && Strip(text.substr(begin)).empty()) {
+      if ((begin > 0 || line_starting_) && python::Strip(text.substr(begin)).empty()) {
         text = text.substr(0, begin);
       }
     }
@@ -302,11 +303,11 @@ class Lexer {
       while (end < text.size() && end < i + 3 && text[end] >= '0' && text[end] <= '7') {
         value = value * 8 + static_cast<char32_t>(text[end++] - '0');
       }
-      AppendCharacter(plain, value);
+      text::AppendUtf8(plain, value);
       return end;
     } else if (c == 'x' || c == 'u' || c == 'U') {
       const size_t digits = c == 'x' ? 2 : c == 'u' ? 4 : 8;
-      AppendCharacter(plain, HexNumber(text.substr(i + 1), digits));
+      text::AppendUtf8(plain, HexNumber(text.substr(i + 1), digits));
       return i + 1 + digits;
     } else if (c == 'N') {
       FailSyntax(line_, "characters by name (\\N) are not supported");
@@ -321,7 +322,7 @@ class Lexer {
 
   /// Python turns such a character into an escape first, whose backslash the one before it escapes.
   static size_t SpellOut(std::string_view text, size_t i, std::string& plain) {
-    const char32_t character = NextCharacter(text, &i);
+    const char32_t character = text::NextCodePoint(text, i);
     const int digits = character < 0x100 ? 2 : character < 0x10000 ? 4 : 8;
     plain += '\\';
     plain += digits == 2 ? 'x' : digits == 4 ? 'u' : 'U';
@@ -343,8 +344,8 @@ class Lexer {
       return;
     }
     size_t next = at_;
-    NextCharacter(source_, &next);
-    FailSyntax(line_, "unexpected char " + ReprText(source_.substr(at_, next - at_)));
+    text::NextCodePoint(source_, next);
+    FailSyntax(line_, "unexpected char " + python::ReprText(source_.substr(at_, next - at_)));
   }
 
   void Balance(char c) {
@@ -373,7 +374,7 @@ void FailSyntax(int line, const std::string& message) {
 }
 
 std::vector<Token> Tokenize(std::string_view source) {
-  if (!IsUtf8(source))
+  if (!text::IsValidUtf8(source))
     throw Error(ErrorCode::kInvalidModel, "the chat template is not valid UTF-8");
   return Lexer(NormalizeNewlines(source)).Run();
 }

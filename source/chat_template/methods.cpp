@@ -6,7 +6,7 @@
 #include "chat_template/interpreter.h"
 #include "chat_template/methods.h"
 #include "chat_template/operators.h"
-#include "chat_template/text.h"
+#include "text/python.h"
 
 namespace oort::jinja {
 namespace {
@@ -62,7 +62,7 @@ Value CallSequence(Interpreter& self, const std::string& name, const Value& obje
 }
 
 Value Forbidden(Interpreter& self, const Value& object, const std::string& name) {
-  return Value::Undefined(self.budget(), "access to attribute " + ReprText(name) + " of '" +
+  return Value::Undefined(self.budget(), "access to attribute " + python::ReprText(name) + " of '" +
                                              std::string(TypeName(object)) + "' object is unsafe");
 }
 

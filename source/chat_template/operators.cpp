@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "chat_template/interpreter.h"
-#include "chat_template/text.h"
 #include "core/checked.h"
+#include "text/utf8.h"
 
 namespace oort::jinja {
 namespace {
@@ -214,9 +214,9 @@ Value ItemAt(Budget& budget, const Value& object, int64_t index) {
     return Value::String(&budget, text.substr(static_cast<size_t>(index), 1), object.safe());
   }
   budget.Step(index / 64);
-  const size_t begin = OffsetOf(text, index);
+  const size_t begin = text::OffsetOfCodePoint(text, index);
   size_t end = begin;
-  NextCharacter(text, &end);
+  text::NextCodePoint(text, end);
   return Value::String(&budget, text.substr(begin, end - begin), object.safe());
 }
 
@@ -232,17 +232,17 @@ Value Slice(Budget& budget, const Value& object, const Value& start, const Value
     const std::string& text = object.str();
     budget.Work(text.size());
     if (bounds.step == 1) {
-      const size_t begin = OffsetOf(text, bounds.start);
-      const size_t end =
-          bounds.stop > bounds.start
-              ? begin + OffsetOf(std::string_view(text).substr(begin), bounds.stop - bounds.start)
-              : begin;
+      const size_t begin = text::OffsetOfCodePoint(text, bounds.start);
+      const size_t end = bounds.stop > bounds.start
+                             ? begin + text::OffsetOfCodePoint(std::string_view(text).substr(begin),
+                                                               bounds.stop - bounds.start)
+                             : begin;
       return Value::String(&budget, text.substr(begin, end - begin), object.safe());
     }
     std::vector<size_t> offsets;
     for (size_t offset = 0; offset < text.size();) {
       offsets.push_back(offset);
-      NextCharacter(text, &offset);
+      text::NextCodePoint(text, offset);
     }
     offsets.push_back(text.size());
     budget.Step(static_cast<int64_t>(offsets.size()));

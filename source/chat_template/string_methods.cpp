@@ -5,7 +5,8 @@
 #include "chat_template/interpreter.h"
 #include "chat_template/methods.h"
 #include "chat_template/operators.h"
-#include "chat_template/text.h"
+#include "text/python.h"
+#include "text/utf8.h"
 
 namespace oort::jinja {
 namespace {
@@ -39,11 +40,11 @@ Value CallStrip(const StringCall& call) {
   const Parameters parameters(call.name, call.arguments, {"chars"});
   const bool left = call.name != "rstrip", right = call.name != "lstrip";
   if (!parameters.Get(0) || parameters[0].Is(Kind::kNone)) {
-    return call.Make(std::string(Strip(call.text(), left, right)));
+    return call.Make(std::string(python::Strip(call.text(), left, right)));
   }
   const std::string& set = NeedString(call, parameters[0]);
   call.self.Step(static_cast<int64_t>(set.size() * (call.text().size() / 64 + 1)));
-  return call.Make(std::string(StripSet(call.text(), set, left, right)));
+  return call.Make(std::string(python::StripSet(call.text(), set, left, right)));
 }
 
 /// The first or last word of text that begins or ends with one.
@@ -51,16 +52,15 @@ std::string_view EdgeWord(std::string_view text, bool last) {
   if (!last) {
     for (size_t offset = 0; offset < text.size();) {
       const size_t begin = offset;
-      if (IsSpace(NextCharacter(text, &offset))) return text.substr(0, begin);
+      if (python::IsSpace(text::NextCodePoint(text, offset))) return text.substr(0, begin);
     }
     return text;
   }
   size_t cut = text.size();
   while (cut > 0) {
-    size_t begin = cut - 1;
-    while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
+    const size_t begin = text::PreviousStart(text, cut);
     size_t next = begin;
-    if (IsSpace(NextCharacter(text, &next))) break;
+    if (python::IsSpace(text::NextCodePoint(text, next))) break;
     cut = begin;
   }
   return text.substr(cut);
@@ -68,12 +68,12 @@ std::string_view EdgeWord(std::string_view text, bool last) {
 
 std::vector<std::string> SplitWords(std::string_view text, int64_t most, bool from_right) {
   std::vector<std::string> pieces;
-  std::string_view rest = Strip(text, !from_right, from_right);
+  std::string_view rest = python::Strip(text, !from_right, from_right);
   while (!rest.empty()) {
     const std::string_view word = most-- == 0 ? rest : EdgeWord(rest, from_right);
     pieces.emplace_back(word);
     rest = from_right ? rest.substr(0, rest.size() - word.size()) : rest.substr(word.size());
-    rest = Strip(rest, !from_right, from_right);
+    rest = python::Strip(rest, !from_right, from_right);
   }
   return pieces;
 }
@@ -131,8 +131,9 @@ std::string_view Window(const StringCall& call, const Parameters& parameters, si
   end = std::min(end, size);
   *offset = std::string::npos;
   if (begin > end) return {};
-  *offset = OffsetOf(call.text(), begin);
-  return std::string_view(call.text()).substr(*offset, OffsetOf(call.text(), end) - *offset);
+  *offset = text::OffsetOfCodePoint(call.text(), begin);
+  return std::string_view(call.text())
+      .substr(*offset, text::OffsetOfCodePoint(call.text(), end) - *offset);
 }
 
 Value CallEnds(const StringCall& call) {
@@ -159,7 +160,7 @@ Value CallFind(const StringCall& call) {
   call.self.Step(static_cast<int64_t>(text.size() / 64));
   if (call.name == "count") {
     if (offset == std::string::npos) return Value::Int(0);
-    if (part.empty()) return Value::Int(CountCharacters(text) + 1);
+    if (part.empty()) return Value::Int(text::CountCodePoints(text) + 1);
     int64_t count = 0;
     for (size_t at = text.find(part); at != std::string_view::npos;
          at = text.find(part, at + part.size()))
@@ -171,7 +172,8 @@ Value CallFind(const StringCall& call) {
                        : right                     ? text.rfind(part)
                                                    : text.find(part);
   if (place != std::string_view::npos) {
-    return Value::Int(CountCharacters(std::string_view(call.text()).substr(0, offset + place)));
+    return Value::Int(
+        text::CountCodePoints(std::string_view(call.text()).substr(0, offset + place)));
   }
   if (call.name == "index" || call.name == "rindex") Fail("substring not found");
   return Value::Int(-1);
@@ -206,7 +208,8 @@ Value CallJoin(const StringCall& call) {
 Value CallPad(const StringCall& call) {
   const Parameters parameters(call.name, call.arguments, {"width", "fillchar"}, 1);
   const std::string fill = parameters.String(1, " ");
-  if (CountCharacters(fill) != 1) Fail("the fill character must be exactly one character long");
+  if (text::CountCodePoints(fill) != 1)
+    Fail("the fill character must be exactly one character long");
   const int64_t length = Length(call.object), width = parameters.Integer(0, 0);
   if (width <= length) return call.object;
   if (width > static_cast<int64_t>(kMaxWeight / 4)) FailLimit("a padded text is too long");
@@ -248,11 +251,11 @@ Value CallRemove(const StringCall& call) {
 Value CallCase(const StringCall& call) {
   Parameters(call.name, call.arguments, {});
   call.self.Step(static_cast<int64_t>(call.text().size()) / 8);
-  if (call.name == "lower") return call.Make(Lower(call.text()));
-  if (call.name == "upper") return call.Make(Upper(call.text()));
-  if (call.name == "title") return call.Make(Title(call.text()));
-  if (call.name == "swapcase") return call.Make(SwapCase(call.text()));
-  return call.Make(Capitalize(call.text()));
+  if (call.name == "lower") return call.Make(python::Lower(call.text()));
+  if (call.name == "upper") return call.Make(python::Upper(call.text()));
+  if (call.name == "title") return call.Make(python::Title(call.text()));
+  if (call.name == "swapcase") return call.Make(python::SwapCase(call.text()));
+  return call.Make(python::Capitalize(call.text()));
 }
 
 Value CallSplitLines(const StringCall& call) {
@@ -264,7 +267,7 @@ Value CallSplitLines(const StringCall& call) {
 template <typename Test>
 bool All(const std::string& text, const Test& test) {
   for (size_t offset = 0; offset < text.size();) {
-    if (!test(NextCharacter(text, &offset))) return false;
+    if (!test(text::NextCodePoint(text, offset))) return false;
   }
   return !text.empty();
 }
@@ -272,9 +275,9 @@ bool All(const std::string& text, const Test& test) {
 bool HasCase(const std::string& text, bool upper) {
   bool cased = false;
   for (size_t offset = 0; offset < text.size();) {
-    const char32_t c = NextCharacter(text, &offset);
-    if (IsTitle(c) || (upper ? IsLower(c) : IsUpper(c))) return false;
-    cased |= upper ? IsUpper(c) : IsLower(c);
+    const char32_t c = text::NextCodePoint(text, offset);
+    if (python::IsTitle(c) || (upper ? python::IsLower(c) : python::IsUpper(c))) return false;
+    cased |= upper ? python::IsUpper(c) : python::IsLower(c);
   }
   return cased;
 }
@@ -282,8 +285,8 @@ bool HasCase(const std::string& text, bool upper) {
 bool HasTitleCase(const std::string& text) {
   bool cased = false, inside = false;
   for (size_t offset = 0; offset < text.size();) {
-    const char32_t c = NextCharacter(text, &offset);
-    const bool capital = IsUpper(c) || IsTitle(c), small = IsLower(c);
+    const char32_t c = text::NextCodePoint(text, offset);
+    const bool capital = python::IsUpper(c) || python::IsTitle(c), small = python::IsLower(c);
     if ((capital && inside) || (small && !inside)) return false;
     inside = capital || small;
     cased |= inside;
@@ -295,24 +298,25 @@ Value CallIs(const StringCall& call) {
   Parameters(call.name, call.arguments, {});
   const std::string &text = call.text(), &name = call.name;
   call.self.Step(static_cast<int64_t>(text.size()) / 8);
-  const auto is_word = [](char32_t c) { return IsAlpha(c) || c == '_'; };
-  if (name == "isalpha") return Value::Bool(All(text, IsAlpha));
-  if (name == "isdecimal") return Value::Bool(All(text, IsDecimal));
-  if (name == "isdigit") return Value::Bool(All(text, IsDigit));
-  if (name == "isnumeric") return Value::Bool(All(text, IsNumeric));
-  if (name == "isspace") return Value::Bool(All(text, IsSpace));
+  const auto is_word = [](char32_t c) { return python::IsAlpha(c) || c == '_'; };
+  if (name == "isalpha") return Value::Bool(All(text, python::IsAlpha));
+  if (name == "isdecimal") return Value::Bool(All(text, python::IsDecimal));
+  if (name == "isdigit") return Value::Bool(All(text, python::IsDigit));
+  if (name == "isnumeric") return Value::Bool(All(text, python::IsNumeric));
+  if (name == "isspace") return Value::Bool(All(text, python::IsSpace));
   if (name == "isalnum")
-    return Value::Bool(
-        All(text, [](char32_t c) { return IsAlpha(c) || IsNumeric(c) || IsDigit(c); }));
+    return Value::Bool(All(text, [](char32_t c) {
+      return python::IsAlpha(c) || python::IsNumeric(c) || python::IsDigit(c);
+    }));
   if (name == "isascii")
     return Value::Bool(text.empty() || All(text, [](char32_t c) { return c < 0x80; }));
-  if (name == "isprintable") return Value::Bool(text.empty() || All(text, IsPrintable));
+  if (name == "isprintable") return Value::Bool(text.empty() || All(text, python::IsPrintable));
   if (name == "islower") return Value::Bool(HasCase(text, false));
   if (name == "isupper") return Value::Bool(HasCase(text, true));
   if (name == "istitle") return Value::Bool(HasTitleCase(text));
   size_t offset = 0;
-  return Value::Bool(!text.empty() && is_word(NextCharacter(text, &offset)) &&
-                     All(text, [&](char32_t c) { return is_word(c) || IsDecimal(c); }));
+  return Value::Bool(!text.empty() && is_word(text::NextCodePoint(text, offset)) &&
+                     All(text, [&](char32_t c) { return is_word(c) || python::IsDecimal(c); }));
 }
 
 Value CallFormat(const StringCall& call) {
@@ -334,7 +338,7 @@ Value CallExpandTabs(const StringCall& call) {
       column += blanks;
     } else {
       out += c;
-      if ((static_cast<unsigned char>(c) & 0xC0) != 0x80) ++column;
+      if (!text::IsContinuation(c)) ++column;
       if (c == '\n' || c == '\r') column = 0;
     }
     if (out.size() > kMaxWeight) FailLimit("a text is too long");
@@ -432,7 +436,7 @@ std::string ReplaceText(Budget& budget, const std::string& text, const std::stri
       check();
       if (at >= text.size()) return out;
       const size_t begin = at;
-      NextCharacter(text, &at);
+      text::NextCodePoint(text, at);
       out.append(text, begin, at - begin);
     }
     return out + text.substr(at);
@@ -455,7 +459,7 @@ std::vector<std::string> SplitLines(std::string_view text, bool keep_ends) {
   size_t begin = 0;
   for (size_t offset = 0; offset < text.size();) {
     const size_t end = offset;
-    const char32_t c = NextCharacter(text, &offset);
+    const char32_t c = text::NextCodePoint(text, offset);
     const bool ends =
         (c >= 10 && c <= 13) || (c >= 28 && c <= 30) || c == 0x85 || c == 0x2028 || c == 0x2029;
     if (!ends) continue;

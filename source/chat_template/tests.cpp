@@ -6,7 +6,6 @@
 #include "chat_template/interpreter.h"
 #include "chat_template/methods.h"
 #include "chat_template/operators.h"
-#include "chat_template/text.h"
 
 namespace oort::jinja {
 namespace {

@@ -7,7 +7,8 @@
 #include <utility>
 
 #include "chat_template/interpreter.h"
-#include "chat_template/text.h"
+#include "text/python.h"
+#include "text/utf8.h"
 
 namespace oort::jinja {
 namespace {
@@ -280,7 +281,7 @@ std::string HashOf(const Value& key) {
       if (real == std::floor(real) && std::abs(real) < 9.2e18) {
         return "i" + std::to_string(static_cast<int64_t>(real));
       }
-      return "f" + ReprFloat(real);
+      return "f" + python::ReprFloat(real);
     }
     case Kind::kNone: return "n";
     case Kind::kUndefined: return "u";
@@ -325,7 +326,7 @@ std::vector<Value> Iterate(Budget& budget, const Value& value) {
       budget.Work(text.size() * sizeof(Value));
       for (size_t offset = 0; offset < text.size();) {
         const size_t begin = offset;
-        NextCharacter(text, &offset);
+        text::NextCodePoint(text, offset);
         budget.Step();
         items.push_back(Value::String(&budget, text.substr(begin, offset - begin)));
       }
@@ -365,7 +366,7 @@ int64_t Length(const Value& value) {
     case Kind::kString:
       return static_cast<const Text&>(*value.object()).ascii
                  ? static_cast<int64_t>(value.str().size())
-                 : CountCharacters(value.str());
+                 : text::CountCodePoints(value.str());
     case Kind::kList:
     case Kind::kTuple:
     case Kind::kView: return static_cast<int64_t>(value.sequence().items.size());

@@ -201,7 +201,7 @@ void AnswerOptions::Settle() {
 }
 
 void CheckPrompt(std::string_view text) {
-  if (!llm::IsValidUtf8(text))
+  if (!text::IsValidUtf8(text))
     throw Error(ErrorCode::kInvalidArgument, "the prompt is no valid UTF-8");
 }
 

@@ -96,7 +96,7 @@ std::string SpecialTokens(const Tokenizer& tokenizer) {
 void LanguageModel::Impl::Fill(const TokenizerSource& source,
                                const std::vector<NamedTemplate>& texts,
                                const std::vector<int32_t>& ends) {
-  if (source.kind != TokenizerSource::Kind::kNone) tokenizer = llm::TokenizerOf(source);
+  if (source.kind != TokenizerSource::Kind::kNone) tokenizer = tokenizer::TokenizerOf(source);
   if (tokenizer) special_tokens = SpecialTokens(*tokenizer);
   for (const NamedTemplate& text : texts) templates.emplace_back(text);
   end_tokens = ends;

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "chat_template/text.h"
 #include "oort/error.h"
+#include "text/utf8.h"
 
 namespace oort {
 namespace {
@@ -22,7 +22,7 @@ size_t Advance(const std::string& stop, const std::vector<size_t>& shorter, size
 StopStrings::StopStrings(std::vector<std::string> stops) {
   for (std::string& text : stops) {
     if (text.empty()) throw Error(ErrorCode::kInvalidArgument, "a stop string is empty");
-    if (!jinja::IsUtf8(text))
+    if (!text::IsValidUtf8(text))
       throw Error(ErrorCode::kInvalidArgument, "a stop string is not valid UTF-8");
     Stop stop;
     stop.shorter.assign(text.size() + 1, 0);

@@ -45,6 +45,11 @@ class ParseWatcher {
   std::vector<std::unordered_set<std::string>> keys_;  // of the objects that are open
 };
 
+/// What came instead, for the end of a message.
+std::string Got(const Json& value) {
+  return std::string(", got ") + (value.is_number() ? value.dump() : value.type_name());
+}
+
 }  // namespace
 
 Json Parse(std::string_view text, const std::string& what) {
@@ -61,15 +66,29 @@ Json Parse(std::string_view text, const std::string& what) {
   }
 }
 
+int64_t IntegerOf(const Json& value, const std::string& what, int64_t most) {
+  const bool fits =
+      value.is_number_unsigned()
+          ? value.get<uint64_t>() <= static_cast<uint64_t>(most)
+          : value.is_number_integer() && value.get<int64_t>() >= 0 && value.get<int64_t>() <= most;
+  if (fits) return value.get<int64_t>();
+  throw Error(ErrorCode::kInvalidModel,
+              what + " should be a whole number from 0 to " + std::to_string(most) + Got(value));
+}
+
 Object::Object(const Json& value, std::string what) : value_(&value), what_(std::move(what)) {
   if (!value.is_object()) {
-    throw Error(ErrorCode::kInvalidModel, what_ + " should be a JSON object");
+    throw Error(ErrorCode::kInvalidModel, what_ + " should be a JSON object" + Got(value));
   }
 }
 
 void Object::ThrowWrongType(std::string_view key, std::string_view wanted) const {
   throw Error(ErrorCode::kInvalidModel,
               what_ + ": " + Quote(key) + " should be " + std::string(wanted));
+}
+
+void Object::ThrowWrongType(std::string_view key, std::string_view wanted, const Json& got) const {
+  ThrowWrongType(key, std::string(wanted) + Got(got));
 }
 
 const Json* Object::Find(std::string_view key) const {
@@ -87,41 +106,70 @@ std::optional<int64_t> Object::Integer(std::string_view key) const {
   if (value == nullptr) return std::nullopt;
   if (!value->is_number_integer() ||
       (value->is_number_unsigned() && value->get<uint64_t>() > INT64_MAX)) {
-    ThrowWrongType(key, "an integer");
+    ThrowWrongType(key, "an integer", *value);
   }
   return value->get<int64_t>();
 }
 
-int64_t Object::RequireInteger(std::string_view key) const {
-  if (const auto number = Integer(key)) return *number;
+const Json& Object::Require(std::string_view key) const {
+  if (const Json* value = Find(key)) return *value;
   throw Error(ErrorCode::kInvalidModel, what_ + ": " + Quote(key) + " is missing");
+}
+
+int64_t Object::RequireInteger(std::string_view key) const {
+  Require(key);
+  return *Integer(key);
+}
+
+int64_t Object::RequireInteger(std::string_view key, int64_t most) const {
+  return IntegerOf(Require(key), what_ + ": " + Quote(key), most);
+}
+
+bool Object::RequireBool(std::string_view key) const {
+  Require(key);
+  return *Bool(key);
+}
+
+std::string Object::RequireText(std::string_view key) const {
+  Require(key);
+  return std::string(*Text(key));
+}
+
+const Json& Object::RequireList(std::string_view key) const {
+  const Json& value = Require(key);
+  if (!value.is_array()) ThrowWrongType(key, "a list", value);
+  return value;
+}
+
+Object Object::RequireMember(std::string_view key) const {
+  return Object(Require(key), what_ + ": " + Quote(key));
 }
 
 std::optional<double> Object::Number(std::string_view key) const {
   const Json* value = Find(key);
   if (value == nullptr) return std::nullopt;
-  if (!value->is_number()) ThrowWrongType(key, "a number");
+  if (!value->is_number()) ThrowWrongType(key, "a number", *value);
   return value->get<double>();
 }
 
 std::optional<bool> Object::Bool(std::string_view key) const {
   const Json* value = Find(key);
   if (value == nullptr) return std::nullopt;
-  if (!value->is_boolean()) ThrowWrongType(key, "true or false");
+  if (!value->is_boolean()) ThrowWrongType(key, "true or false", *value);
   return value->get<bool>();
 }
 
 std::optional<std::string_view> Object::Text(std::string_view key) const {
   const Json* value = Find(key);
   if (value == nullptr) return std::nullopt;
-  if (!value->is_string()) ThrowWrongType(key, "a string");
+  if (!value->is_string()) ThrowWrongType(key, "a string", *value);
   return value->get_ref<const std::string&>();
 }
 
 std::vector<float> Object::Floats(std::string_view key) const {
   const Json* value = Find(key);
   if (value == nullptr) return {};
-  if (!value->is_array()) ThrowWrongType(key, "a list of numbers");
+  if (!value->is_array()) ThrowWrongType(key, "a list of numbers", *value);
   std::vector<float> numbers;
   numbers.reserve(value->size());
   for (const Json& number : *value) {

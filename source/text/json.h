@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace oort::json {
 
@@ -16,8 +17,11 @@ using Json = nlohmann::json;
 /// it in messages.
 Json Parse(std::string_view text, const std::string& what);
 
-/// Members of an object by their type. A member that is missing or null gives nothing; one of
-/// another type throws kInvalidModel.
+/// A whole number from 0 to `most`; `what` names it in messages.
+int64_t IntegerOf(const Json& value, const std::string& what, int64_t most);
+
+/// Members of an object by their type. A member that is missing or null gives nothing, and is an
+/// error where it is required; one of another type throws kInvalidModel.
 class Object {
  public:
   /// Throws unless the value is an object, which must outlive this view.
@@ -32,11 +36,20 @@ class Object {
   /// A list of numbers; empty where missing.
   std::vector<float> Floats(std::string_view key) const;
   std::optional<Object> Member(std::string_view key) const;
+  const Json& Require(std::string_view key) const;
   int64_t RequireInteger(std::string_view key) const;
+  int64_t RequireInteger(std::string_view key, int64_t most) const;  ///< from 0 to `most`
+  bool RequireBool(std::string_view key) const;
+  std::string RequireText(std::string_view key) const;
+  const Json& RequireList(std::string_view key) const;
+  Object RequireMember(std::string_view key) const;
   const std::string& what() const { return what_; }
   [[noreturn]] void ThrowWrongType(std::string_view key, std::string_view wanted) const;
 
  private:
+  [[noreturn]] void ThrowWrongType(std::string_view key, std::string_view wanted,
+                                   const Json& got) const;
+
   const Json* value_;
   std::string what_;
 };

@@ -12,7 +12,7 @@
 
 #include "text/unicode.h"
 
-namespace oort::llm {
+namespace oort::text {
 
 struct RegexNode;
 
@@ -96,4 +96,4 @@ class Regex {
   std::string literal_;  ///< not empty: the pattern is just this text
 };
 
-}  // namespace oort::llm
+}  // namespace oort::text

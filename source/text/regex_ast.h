@@ -9,7 +9,7 @@
 
 #include "text/unicode.h"
 
-namespace oort::llm {
+namespace oort::text {
 
 struct RegexNode {
   enum class Kind : unsigned char {
@@ -41,4 +41,4 @@ struct RegexNode {
 
 std::unique_ptr<RegexNode> ParseRegex(std::string_view pattern);
 
-}  // namespace oort::llm
+}  // namespace oort::text

@@ -7,7 +7,7 @@
 #include "text/regex_ops.h"
 #include "text/utf8.h"
 
-namespace oort::llm {
+namespace oort::text {
 
 class RegexCompiler {
  public:
@@ -270,4 +270,4 @@ Regex Regex::Literal(std::string_view text) {
   return regex;
 }
 
-}  // namespace oort::llm
+}  // namespace oort::text

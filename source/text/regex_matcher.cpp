@@ -5,7 +5,7 @@
 #include "text/regex_ops.h"
 #include "text/utf8.h"
 
-namespace oort::llm {
+namespace oort::text {
 namespace {
 
 constexpr size_t kAnywhere = static_cast<size_t>(-1);
@@ -223,4 +223,4 @@ bool Regex::Run(uint32_t pc, std::string_view text, size_t at, size_t target, Sc
   }
 }
 
-}  // namespace oort::llm
+}  // namespace oort::text

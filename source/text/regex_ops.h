@@ -4,7 +4,7 @@
 
 #include "text/regex.h"
 
-namespace oort::llm {
+namespace oort::text {
 
 enum class Regex::Op : uint8_t {
   kSet,     ///< one character of set a
@@ -26,4 +26,4 @@ enum class Regex::Op : uint8_t {
   kWordBoundary,  ///< flag: \B
 };
 
-}  // namespace oort::llm
+}  // namespace oort::text

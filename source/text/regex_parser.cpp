@@ -6,7 +6,7 @@
 #include "text/regex_ast.h"
 #include "text/utf8.h"
 
-namespace oort::llm {
+namespace oort::text {
 namespace {
 
 using Kind = RegexNode::Kind;
@@ -485,4 +485,4 @@ class Parser {
 
 std::unique_ptr<RegexNode> ParseRegex(std::string_view pattern) { return Parser(pattern).Parse(); }
 
-}  // namespace oort::llm
+}  // namespace oort::text

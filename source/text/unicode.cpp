@@ -7,7 +7,7 @@
 
 #include "text/utf8.h"
 
-namespace oort::llm {
+namespace oort::text {
 
 Ranges Normalized(Ranges ranges) {
   std::sort(ranges.begin(), ranges.end());
@@ -74,6 +74,11 @@ uint32_t ValueIn(const unicode::Table& runs, uint32_t c) {
   const uint32_t* end = runs.data + runs.size;
   const uint32_t* after = std::upper_bound(runs.data, end, c << 8 | 0xFF);
   return after == runs.data ? 0 : after[-1] & 0xFF;
+}
+
+bool IsIn(const unicode::Table& set, uint32_t c) {
+  // An odd number of boundaries up to the character: it is inside.
+  return (std::upper_bound(set.data, set.data + set.size, c) - set.data) % 2 != 0;
 }
 
 namespace {
@@ -318,4 +323,4 @@ void AppendLowercase(std::string& text, uint32_t c) {
   }
 }
 
-}  // namespace oort::llm
+}  // namespace oort::text

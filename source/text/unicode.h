@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the tokenizer asks about characters. Versions of Unicode: docs/tokenizers.md.
+// What tokenizers ask about characters. Versions of Unicode: docs/tokenizers.md.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 #include "text/unicode_tables.h"
 
-namespace oort::llm {
+namespace oort::text {
 
 inline constexpr uint32_t kCodePoints = 0x110000;
 
@@ -56,6 +56,8 @@ class CodePointSet {
 
 /// A value for each character, found by bisection.
 uint32_t ValueIn(const unicode::Table& runs, uint32_t c);
+/// Whether a table of a set holds a character, by bisection.
+bool IsIn(const unicode::Table& set, uint32_t c);
 
 /// The ranges of `\w`. In brackets it lacks ¹, ², ³, ¼, ½ and ¾: Oniguruma has two tables.
 Ranges RangesOfWord(bool in_brackets);
@@ -85,4 +87,4 @@ std::string ToNormalForm(std::string_view text, NormalForm form);
 /// End of the grapheme cluster that begins at `at`.
 size_t GraphemeEnd(std::string_view text, size_t at);
 
-}  // namespace oort::llm
+}  // namespace oort::text

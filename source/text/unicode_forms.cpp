@@ -7,7 +7,7 @@
 #include "text/unicode.h"
 #include "text/utf8.h"
 
-namespace oort::llm {
+namespace oort::text {
 namespace {
 
 constexpr uint32_t kSyllableBase = 0xAC00, kLeadBase = 0x1100, kVowelBase = 0x1161,
@@ -319,4 +319,4 @@ size_t GraphemeEnd(std::string_view text, size_t at) {
   return at;
 }
 
-}  // namespace oort::llm
+}  // namespace oort::text

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace oort::llm::unicode {
+namespace oort::text::unicode {
 
 struct Table {
   const uint32_t* data;
@@ -26,7 +26,11 @@ extern const Table kLowercasePairs, kCasePairs;
 // Entries: character, count, the count characters of its full decomposition.
 extern const Table kCanonicalDecompositions, kCompatibilityDecompositions;
 extern const Table kCompositions;  // triples: first, second, composed
+// Where Python's str differs from the tables above (text/python.h); of the last two entries as
+// those of decompositions.
+extern const Table kNewerThanPython, kNotLowerInPython, kPythonDigit, kPythonNumeric,
+    kPythonCaseIgnorable, kPythonUppercase, kPythonTitlecase;
 extern const char* const kScriptNames[];
 extern const int kScriptCount;
 
-}  // namespace oort::llm::unicode
+}  // namespace oort::text::unicode

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace oort::llm {
+namespace oort::text {
 
 void AppendUtf8(std::string& text, uint32_t c) {
   if (c < 0x80) {
@@ -65,10 +65,14 @@ std::string MakeValidUtf8(std::string_view bytes) {
   return out;
 }
 
-size_t CountCodePoints(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  }));
+int64_t CountCodePoints(std::string_view text) {
+  return std::count_if(text.begin(), text.end(), [](char c) { return !IsContinuation(c); });
+}
+
+size_t OffsetOfCodePoint(std::string_view text, int64_t index) {
+  size_t offset = 0;
+  for (; index > 0 && offset < text.size(); --index) NextCodePoint(text, offset);
+  return offset;
 }
 
 void Utf8Joiner::Push(std::string_view bytes, std::string& out) {
@@ -92,4 +96,4 @@ void Utf8Joiner::Flush(std::string& out) {
   held_.clear();
 }
 
-}  // namespace oort::llm
+}  // namespace oort::text

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// UTF-8 in and out. Text inside the tokenizer is always valid: MakeValidUtf8 stands at the
-// door, or a normalizer that takes any bytes.
+// UTF-8 in and out. Text inside of tokenizers and chat templates is always valid: MakeValidUtf8 or
+// IsValidUtf8 stands at the door, or a normalizer that takes any bytes. Surrogates, which a
+// template can write as an escape, count as valid there: they have the form of other characters.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace oort::llm {
+namespace oort::text {
 
 inline constexpr uint32_t kReplacement = 0xFFFD;
 inline constexpr std::string_view kReplacementText = "\xEF\xBF\xBD";
@@ -42,11 +43,14 @@ inline uint32_t NextCodePoint(std::string_view text, size_t& at) {
   return c;
 }
 
+/// Whether a byte goes on with a character that another has begun.
+inline bool IsContinuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
+
 /// Where the character before `at` begins, in valid text; `at` must not be 0.
 inline size_t PreviousStart(std::string_view text, size_t at) {
   do {
     --at;
-  } while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80);
+  } while (at > 0 && IsContinuation(text[at]));
   return at;
 }
 
@@ -68,7 +72,9 @@ Utf8Front FrontOf(std::string_view bytes);
 bool IsValidUtf8(std::string_view bytes);
 /// Each maximal ill-formed part becomes one U+FFFD.
 std::string MakeValidUtf8(std::string_view bytes);
-size_t CountCodePoints(std::string_view text);
+int64_t CountCodePoints(std::string_view text);
+/// Where character `index` of valid text begins; the end for an index behind it.
+size_t OffsetOfCodePoint(std::string_view text, int64_t index);
 
 /// Turns bytes that come in parts into valid text, holding back what may still become a character.
 class Utf8Joiner {
@@ -80,4 +86,4 @@ class Utf8Joiner {
   std::string held_;
 };
 
-}  // namespace oort::llm
+}  // namespace oort::text

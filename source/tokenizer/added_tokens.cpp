@@ -6,7 +6,7 @@
 #include "oort/error.h"
 #include "text/utf8.h"
 
-namespace oort::llm {
+namespace oort::tokenizer {
 
 void AddedTokens::Matcher::Add(std::string_view text, int32_t id) {
   if (text.empty()) return;  // normalized away: nothing to find
@@ -19,7 +19,7 @@ void AddedTokens::Matcher::Add(std::string_view text, int32_t id) {
 AddedTokens::AddedTokens(const std::vector<AddedToken>& tokens, const Vocabulary& vocabulary,
                          const Normalizer* normalizer) {
   auto next_id = static_cast<int64_t>(vocabulary.count());
-  Regex::Scratch scratch;
+  text::Regex::Scratch scratch;
   for (const AddedToken& token : tokens) {
     if (token.content.empty()) continue;
     int64_t id = Find(token.content);
@@ -56,20 +56,20 @@ namespace {
 
 bool IsWordCharacterBefore(std::string_view text, size_t at) {
   if (at == 0) return false;
-  size_t start = PreviousStart(text, at);
-  return RegexWordSet().Contains(NextCodePoint(text, start));
+  size_t start = text::PreviousStart(text, at);
+  return text::RegexWordSet().Contains(text::NextCodePoint(text, start));
 }
 
 bool IsWordCharacterAfter(std::string_view text, size_t at) {
-  return at < text.size() && RegexWordSet().Contains(NextCodePoint(text, at));
+  return at < text.size() && text::RegexWordSet().Contains(text::NextCodePoint(text, at));
 }
 
 /// Where the spaces that end at `at` begin, but not before `first`.
 size_t SpacesBefore(std::string_view text, size_t first, size_t at) {
   while (at > first) {
-    const size_t start = PreviousStart(text, at);
+    const size_t start = text::PreviousStart(text, at);
     size_t step = start;
-    if (!RustSpaceSet().Contains(NextCodePoint(text, step))) break;
+    if (!text::RustSpaceSet().Contains(text::NextCodePoint(text, step))) break;
     at = start;
   }
   return at;
@@ -78,7 +78,7 @@ size_t SpacesBefore(std::string_view text, size_t first, size_t at) {
 /// Where the spaces that begin at `at` end.
 size_t SpacesAfter(std::string_view text, size_t at) {
   for (size_t step = at; step < text.size(); at = step) {
-    if (!RustSpaceSet().Contains(NextCodePoint(text, step))) break;
+    if (!text::RustSpaceSet().Contains(text::NextCodePoint(text, step))) break;
   }
   return at;
 }
@@ -121,4 +121,4 @@ void AddedTokens::Cut(Words& words, const Word& word, const Matcher& matcher,
   words.Cut(word, done, text.size());
 }
 
-}  // namespace oort::llm
+}  // namespace oort::tokenizer

@@ -15,7 +15,7 @@
 #include "tokenizer/pre_tokenizer.h"
 #include "tokenizer/vocabulary.h"
 
-namespace oort::llm {
+namespace oort::tokenizer {
 
 struct AddedToken {
   std::string content;
@@ -68,4 +68,4 @@ class AddedTokens {
   int64_t end_id_ = 0;
 };
 
-}  // namespace oort::llm
+}  // namespace oort::tokenizer

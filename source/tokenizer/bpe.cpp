@@ -6,7 +6,7 @@
 #include "tokenizer/byte_level.h"
 #include "tokenizer/model.h"
 
-namespace oort::llm {
+namespace oort::tokenizer {
 
 bool CanTakeBytes(const Vocabulary& vocabulary) {
   const auto& characters = ByteCharacters();
@@ -146,7 +146,7 @@ class Bpe final : public Model {
     bool pending = false;  // an unknown that may still swallow the next one
     for (size_t at = 0; at < word.size();) {
       const size_t begin = at;
-      at += LengthFromLead(static_cast<unsigned char>(word[at]));
+      at += text::LengthFromLead(static_cast<unsigned char>(word[at]));
       const std::string_view character = word.substr(begin, at - begin);
       const bool last = at == word.size();
       const int32_t id = FindCharacter(character, begin == 0, last, scratch.text);
@@ -262,4 +262,4 @@ ModelPtr MakeBpe(Vocabulary vocabulary, const Merges& merges, BpeOptions options
   return std::make_unique<Bpe>(std::move(vocabulary), merges, std::move(options), lenient);
 }
 
-}  // namespace oort::llm
+}  // namespace oort::tokenizer

@@ -3,7 +3,7 @@
 
 #include "text/utf8.h"
 
-namespace oort::llm {
+namespace oort::tokenizer {
 namespace {
 
 bool StandsForItself(uint32_t byte) {
@@ -20,7 +20,7 @@ struct Alphabet {
     uint32_t next = 0x100;
     for (uint32_t byte = 0; byte < 256; ++byte) {
       const uint32_t c = StandsForItself(byte) ? byte : next++;
-      characters[byte] = ToUtf8(c);
+      characters[byte] = text::ToUtf8(c);
       bytes[c] = static_cast<int16_t>(byte);
     }
   }
@@ -50,11 +50,11 @@ std::string ToByteLevel(std::string_view bytes) {
 std::optional<std::string> FromByteLevel(std::string_view text) {
   std::string out;
   for (size_t at = 0; at < text.size();) {
-    const auto byte = ByteOfCharacter(NextCodePoint(text, at));
+    const auto byte = ByteOfCharacter(text::NextCodePoint(text, at));
     if (!byte) return std::nullopt;
     out += static_cast<char>(*byte);
   }
   return out;
 }
 
-}  // namespace oort::llm
+}  // namespace oort::tokenizer

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace oort::llm {
+namespace oort::tokenizer {
 
 /// UTF-8 of the character that stands for a byte.
 const std::array<std::string, 256>& ByteCharacters();
@@ -19,4 +19,4 @@ std::string ToByteLevel(std::string_view bytes);
 /// The bytes that the text stands for; nothing where a character is not of the alphabet.
 std::optional<std::string> FromByteLevel(std::string_view text);
 
-}  // namespace oort::llm
+}  // namespace oort::tokenizer

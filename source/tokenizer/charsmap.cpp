@@ -4,7 +4,7 @@
 #include "oort/error.h"
 #include "text/utf8.h"
 
-namespace oort::llm {
+namespace oort::tokenizer {
 namespace {
 
 uint32_t LittleEndian(std::string_view bytes, size_t at) {
@@ -35,7 +35,7 @@ Charsmap::Charsmap(std::string_view blob) {
   for (size_t i = 0; i < units_.size(); ++i) units_[i] = LittleEndian(blob, 4 * i);
   replacements_ = blob.substr(size);
   if (replacements_.back() != '\0') replacements_ += '\0';
-  if (!IsValidUtf8(replacements_)) {
+  if (!text::IsValidUtf8(replacements_)) {
     throw Error(ErrorCode::kInvalidModel, "the precompiled charsmap holds text that is not UTF-8");
   }
 }
@@ -61,7 +61,7 @@ Charsmap::Found Charsmap::Find(std::string_view text) const {
     const std::string_view all = replacements_;
     found = {i + 1, all.substr(value, end - value)};
     // A rule points at the beginning of a character, or the file is damaged.
-    if (!IsValidUtf8(found.replacement)) found.replacement = kReplacementText;
+    if (!text::IsValidUtf8(found.replacement)) found.replacement = text::kReplacementText;
     if (!longest) break;
   }
   return found;
@@ -70,4 +70,4 @@ Charsmap::Found Charsmap::Find(std::string_view text) const {
 Charsmap::Found Charsmap::LongestPrefix(std::string_view text) const { return Find<true>(text); }
 Charsmap::Found Charsmap::FirstPrefix(std::string_view text) const { return Find<false>(text); }
 
-}  // namespace oort::llm
+}  // namespace oort::tokenizer

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace oort::llm {
+namespace oort::tokenizer {
 
 class Charsmap {
  public:
@@ -32,4 +32,4 @@ class Charsmap {
   std::string replacements_;
 };
 
-}  // namespace oort::llm
+}  // namespace oort::tokenizer

@@ -8,7 +8,7 @@
 #include "text/utf8.h"
 #include "tokenizer/byte_level.h"
 
-namespace oort::llm {
+namespace oort::tokenizer {
 
 int ByteOfPiece(std::string_view piece) {
   if (piece.size() != 6 || !piece.starts_with("<0x") || piece[5] != '>') return -1;
@@ -99,7 +99,7 @@ class ByteLevelSink final : public WholePieces {
     joiner_.Push(bytes, text);
     next_->Part(text);
   }
-  Utf8Joiner joiner_;
+  text::Utf8Joiner joiner_;
 };
 
 /// A run of byte pieces is a text as a whole, or one U+FFFD for each of them.
@@ -119,10 +119,10 @@ class ByteFallbackSink final : public WholePieces {
   }
   void Last() override {
     if (run_.empty()) return;
-    if (IsValidUtf8(run_)) {
+    if (text::IsValidUtf8(run_)) {
       next_->Piece(run_);
     } else {
-      for (size_t i = 0; i < run_.size(); ++i) next_->Piece(kReplacementText);
+      for (size_t i = 0; i < run_.size(); ++i) next_->Piece(text::kReplacementText);
     }
     run_.clear();
   }
@@ -146,7 +146,7 @@ class FuseSink final : public PassOn {
 class StripSink final : public PassOn {
  public:
   StripSink(PieceSinkPtr next, uint32_t content, size_t start, size_t stop)
-      : PassOn(std::move(next)), content_(ToUtf8(content)), start_(start), stop_(stop) {}
+      : PassOn(std::move(next)), content_(text::ToUtf8(content)), start_(start), stop_(stop) {}
 
   void Part(std::string_view text) override {
     while (leading_ && taken_ < start_ && text.starts_with(content_)) {
@@ -190,7 +190,7 @@ class StripSink final : public PassOn {
 
 class ReplaceSink final : public WholePieces {
  public:
-  ReplaceSink(PieceSinkPtr next, std::shared_ptr<const Regex> pattern, std::string content)
+  ReplaceSink(PieceSinkPtr next, std::shared_ptr<const text::Regex> pattern, std::string content)
       : WholePieces(std::move(next)), pattern_(std::move(pattern)), content_(std::move(content)) {}
 
  protected:
@@ -198,7 +198,7 @@ class ReplaceSink final : public WholePieces {
     std::string out;
     size_t done = 0;
     if (!piece.empty()) {
-      pattern_->ForEach(piece, scratch_, [&](Regex::Match match) {
+      pattern_->ForEach(piece, scratch_, [&](text::Regex::Match match) {
         out.append(piece, done, match.begin - done);
         out += content_;
         done = match.end;
@@ -209,9 +209,9 @@ class ReplaceSink final : public WholePieces {
   }
 
  private:
-  std::shared_ptr<const Regex> pattern_;
+  std::shared_ptr<const text::Regex> pattern_;
   std::string content_;
-  Regex::Scratch scratch_;
+  text::Regex::Scratch scratch_;
 };
 
 class MetaspaceSink final : public WholePieces {
@@ -223,9 +223,9 @@ class MetaspaceSink final : public WholePieces {
   void Whole(std::string piece) override {
     std::string out;
     for (size_t at = 0; at < piece.size();) {
-      const uint32_t c = NextCodePoint(piece, at);
+      const uint32_t c = text::NextCodePoint(piece, at);
       if (c != replacement_) {
-        AppendUtf8(out, c);
+        text::AppendUtf8(out, c);
       } else if (!drop_) {
         out += ' ';
       }
@@ -243,7 +243,7 @@ void ReplaceAll(std::string& text, std::string_view from, std::string_view to) {
   if (from.empty()) {  // Rust: before and after every character
     std::string out(to);
     for (size_t at = 0; at < text.size();) {
-      AppendUtf8(out, NextCodePoint(text, at));
+      text::AppendUtf8(out, text::NextCodePoint(text, at));
       out += to;
     }
     text = std::move(out);
@@ -368,7 +368,7 @@ class TextSink final : public PieceSink {
 
  private:
   std::string* out_;
-  Utf8Joiner joiner_;
+  text::Utf8Joiner joiner_;
 };
 
 class DecoderSequence final : public Decoder {
@@ -396,8 +396,8 @@ DecoderPtr MakeFuseDecoder() { return DecoderOf<FuseSink>(); }
 DecoderPtr MakeStripDecoder(uint32_t content, size_t start, size_t stop) {
   return DecoderOf<StripSink>(content, start, stop);
 }
-DecoderPtr MakeReplaceDecoder(Regex pattern, std::string content) {
-  return DecoderOf<ReplaceSink>(std::make_shared<const Regex>(std::move(pattern)),
+DecoderPtr MakeReplaceDecoder(text::Regex pattern, std::string content) {
+  return DecoderOf<ReplaceSink>(std::make_shared<const text::Regex>(std::move(pattern)),
                                 std::move(content));
 }
 DecoderPtr MakeMetaspaceDecoder(uint32_t replacement, bool drop_first) {
@@ -413,4 +413,4 @@ DecoderPtr MakeCtcDecoder(std::string pad, std::string word_delimiter, bool clea
 DecoderPtr MakeJoinDecoder() { return DecoderOf<JoinSink>(); }
 PieceSinkPtr MakeTextSink(std::string* out) { return std::make_unique<TextSink>(out); }
 
-}  // namespace oort::llm
+}  // namespace oort::tokenizer

@@ -11,7 +11,7 @@
 
 #include "text/regex.h"
 
-namespace oort::llm {
+namespace oort::tokenizer {
 
 /// Where pieces go. A piece may come in several parts; End closes it, Finish the whole text.
 class PieceSink {
@@ -44,7 +44,7 @@ DecoderPtr MakeByteLevelDecoder();
 DecoderPtr MakeByteFallbackDecoder();
 DecoderPtr MakeFuseDecoder();
 DecoderPtr MakeStripDecoder(uint32_t content, size_t start, size_t stop);
-DecoderPtr MakeReplaceDecoder(Regex pattern, std::string content);
+DecoderPtr MakeReplaceDecoder(text::Regex pattern, std::string content);
 DecoderPtr MakeMetaspaceDecoder(uint32_t replacement, bool drop_first);
 DecoderPtr MakeWordPieceDecoder(std::string prefix, bool cleanup);
 DecoderPtr MakeBpeDecoder(std::string suffix);
@@ -58,4 +58,4 @@ PieceSinkPtr MakeTextSink(std::string* out);
 /// The byte of "<0x0A>", or -1; as the tokenizers library reads it.
 int ByteOfPiece(std::string_view piece);
 
-}  // namespace oort::llm
+}  // namespace oort::tokenizer

@@ -11,7 +11,7 @@
 #include "tokenizer/pre_rules.h"
 #include "tokenizer/spm.h"
 
-namespace oort::llm {
+namespace oort::tokenizer {
 namespace {
 
 Error BadVocabulary(const std::string& what) {
@@ -34,7 +34,7 @@ class GgufVocabulary {
                           std::to_string(count) + " tokens");
     }
     for (size_t i = 0; i < count; ++i) {
-      if (!IsValidUtf8(spec.tokens[i])) {
+      if (!text::IsValidUtf8(spec.tokens[i])) {
         throw BadVocabulary("has a token that is not UTF-8, id " + std::to_string(i));
       }
       types_.push_back(ReadType(i));
@@ -150,7 +150,7 @@ Merges ReadMerges(const std::vector<std::string>& lines) {
 /// ▁ to spaces, bytes to text, and without the space that encoding put in front.
 DecoderPtr SpaceDecoder(bool strip_first) {
   std::vector<DecoderPtr> steps;
-  steps.push_back(MakeReplaceDecoder(Regex::Literal(kSpaceSymbol), " "));
+  steps.push_back(MakeReplaceDecoder(text::Regex::Literal(kSpaceSymbol), " "));
   steps.push_back(MakeByteFallbackDecoder());
   steps.push_back(MakeFuseDecoder());
   if (strip_first) steps.push_back(MakeStripDecoder(' ', 1, 0));
@@ -191,7 +191,7 @@ Pipeline MakeGgufLlama(const VocabularySpec& spec, const GgufVocabulary& checked
   const bool prefix = spec.add_space_prefix.value_or(true);
   std::vector<NormalizerPtr> steps;
   if (prefix) steps.push_back(MakePrepend(std::string(kSpaceSymbol)));
-  steps.push_back(MakeReplace(Regex::Literal(" "), std::string(kSpaceSymbol)));
+  steps.push_back(MakeReplace(text::Regex::Literal(" "), std::string(kSpaceSymbol)));
   pipeline.normalizer = MakeNormalizerSequence(std::move(steps));
   SpmOptions options;
   options.algorithm = SpmAlgorithm::kBpe;
@@ -247,7 +247,7 @@ Pipeline MakeGgufBert(const VocabularySpec& spec, const GgufVocabulary& checked)
   pipeline.pre_tokenizer = MakeBertPreTokenizer();
   const auto unk = checked.Special(spec.unk, 100);
   const std::string unk_piece = unk ? spec.tokens[static_cast<size_t>(*unk)] : "[UNK]";
-  constexpr size_t kLongestWord = 100;
+  constexpr int64_t kLongestWord = 100;
   pipeline.model = MakeWordPiece(WordPieces(spec, checked), unk_piece, "##", kLongestWord);
   pipeline.decoder = MakeWordPieceDecoder("##", true);
   pipeline.bos = checked.Special(spec.bos, 101);
@@ -259,13 +259,13 @@ Pipeline MakeGgufBert(const VocabularySpec& spec, const GgufVocabulary& checked)
 }
 
 }  // namespace
-}  // namespace oort::llm
+}  // namespace oort::tokenizer
 
 namespace oort {
 
 Tokenizer Tokenizer::FromVocabulary(const VocabularySpec& spec) {
   return Guarded([&] {
-    using namespace llm;
+    using namespace tokenizer;
     const GgufVocabulary checked(spec);
     Pipeline pipeline;
     if (spec.kind == "gpt2" || spec.kind == "gemma4") {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace oort::llm {
+namespace oort::tokenizer {
 
 inline uint64_t MixHash(uint64_t x) {
   x ^= x >> 32;
@@ -215,4 +215,4 @@ class ByteTrie {
   size_t mask_ = 15, count_ = 0;
 };
 
-}  // namespace oort::llm
+}  // namespace oort::tokenizer

@@ -2,10 +2,13 @@
 // The components of a tokenizer.json.
 #pragma once
 
-#include "tokenizer/json.h"
+#include "text/json.h"
 #include "tokenizer/pipeline.h"
 
-namespace oort::llm {
+namespace oort::tokenizer {
+
+using json::Json;
+using json::Object;
 
 NormalizerPtr ReadNormalizer(const Json& json);
 /// `map_last`: whether a ByteLevel at the very end maps bytes to characters itself.
@@ -17,4 +20,4 @@ DecoderPtr ReadDecoder(const Json& json);
 /// `words_are_bytes` is set to whether the model wants words as bytes; it does if it may and can.
 ModelPtr ReadModel(const Json& json, bool& words_are_bytes);
 
-}  // namespace oort::llm
+}  // namespace oort::tokenizer

@@ -10,27 +10,25 @@
 #include "oort/error.h"
 #include "tokenizer/json_components.h"
 
-namespace oort::llm {
+namespace oort::tokenizer {
 namespace {
 
 Error BadModel(const std::string& message) { return {ErrorCode::kInvalidModel, message}; }
 
-Vocabulary ReadVocabulary(const Json& model, std::string_view of) {
-  const Json& vocab = NeededMember(model, "vocab", of);
-  if (!vocab.is_object()) {
-    throw BadModel(std::string(of) + ": expected an object as 'vocab', got " + vocab.type_name());
-  }
+Vocabulary ReadVocabulary(const Object& model) {
+  const Json& vocab = model.Require("vocab");
+  if (!vocab.is_object()) model.ThrowWrongType("vocab", "an object");
   Vocabulary out;
   for (const auto& [piece, id] : vocab.items()) {
-    out.Add(piece, NumberOf(id, "the id of '" + piece + "'", kMaxTokenId));
+    out.Add(piece, json::IntegerOf(id, "the id of '" + piece + "'", kMaxTokenId));
   }
   return out;
 }
 
 /// ["a", "b"], or in older files "a b".
-Merges ReadMerges(const Json& model) {
+Merges ReadMerges(const Object& model) {
   Merges merges;
-  const Json& list = ArrayMember(model, "merges", "BPE");
+  const Json& list = model.RequireList("merges");
   merges.reserve(list.size());
   for (const Json& merge : list) {
     if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
@@ -52,25 +50,31 @@ Merges ReadMerges(const Json& model) {
   return merges;
 }
 
+/// A text that is empty where it is missing.
+std::string TextOrEmpty(const Object& object, std::string_view key) {
+  return std::string(object.Text(key).value_or(""));
+}
+
 ModelPtr ReadBpe(const Json& json, bool& words_are_bytes) {
-  if (const Json* dropout = Member(json, "dropout")) {
+  const Object model(json, "BPE");
+  if (const Json* dropout = model.Find("dropout")) {
     if (!dropout->is_number() || dropout->get<double>() != 0) {
       throw Error(ErrorCode::kUnsupported, "the BPE model has a dropout of " + dropout->dump() +
                                                ", which makes ids random and is not supported");
     }
   }
   BpeOptions options;
-  options.unk = OptionalString(json, "unk_token", "BPE");
-  options.continuing_prefix = OptionalString(json, "continuing_subword_prefix", "BPE").value_or("");
-  options.word_suffix = OptionalString(json, "end_of_word_suffix", "BPE").value_or("");
-  options.fuse_unk = BoolMember(json, "fuse_unk", "BPE", false);
-  options.byte_fallback = BoolMember(json, "byte_fallback", "BPE", false);
-  options.ignore_merges = BoolMember(json, "ignore_merges", "BPE", false);
-  Vocabulary vocabulary = ReadVocabulary(json, "BPE");
+  options.unk = model.Text("unk_token");
+  options.continuing_prefix = TextOrEmpty(model, "continuing_subword_prefix");
+  options.word_suffix = TextOrEmpty(model, "end_of_word_suffix");
+  options.fuse_unk = model.Bool("fuse_unk").value_or(false);
+  options.byte_fallback = model.Bool("byte_fallback").value_or(false);
+  options.ignore_merges = model.Bool("ignore_merges").value_or(false);
+  Vocabulary vocabulary = ReadVocabulary(model);
   words_are_bytes = words_are_bytes && options.continuing_prefix.empty() &&
                     options.word_suffix.empty() && CanTakeBytes(vocabulary);
   options.words_are_bytes = words_are_bytes;
-  return MakeBpe(std::move(vocabulary), ReadMerges(json), std::move(options));
+  return MakeBpe(std::move(vocabulary), ReadMerges(model), std::move(options));
 }
 
 /// 10^exponent, rounded once; std::pow need not be.
@@ -110,9 +114,10 @@ double AsSerdeReads(double value) {
 }
 
 ModelPtr ReadUnigram(const Json& json) {
+  const Object model(json, "Unigram");
   Vocabulary vocabulary;
   std::vector<double> scores;
-  for (const Json& entry : ArrayMember(json, "vocab", "Unigram")) {
+  for (const Json& entry : model.RequireList("vocab")) {
     if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_number()) {
       throw BadModel("Unigram: expected [piece, score] as entry " + std::to_string(scores.size()));
     }
@@ -121,83 +126,81 @@ ModelPtr ReadUnigram(const Json& json) {
     if (!std::isfinite(scores.back())) throw BadModel("Unigram: a score is not finite");
   }
   std::optional<int32_t> unk;
-  if (const Json* id = Member(json, "unk_id")) {
-    unk = static_cast<int32_t>(
-        NumberOf(*id, "Unigram 'unk_id'", static_cast<int64_t>(scores.size()) - 1));
+  if (model.Find("unk_id") != nullptr) {
+    const int64_t most = static_cast<int64_t>(scores.size()) - 1;
+    unk = static_cast<int32_t>(model.RequireInteger("unk_id", most));
   }
   return MakeUnigram(std::move(vocabulary), std::move(scores), unk,
-                     BoolMember(json, "byte_fallback", "Unigram", false));
+                     model.Bool("byte_fallback").value_or(false));
 }
 
 /// Old files do not name the type of their model.
-std::string ModelType(const Json& json) {
-  if (Member(json, "type") != nullptr) return StringMember(json, "type", "the model");
-  if (Member(json, "merges") != nullptr) return "BPE";
-  const Json& vocab = NeededMember(json, "vocab", "the model");
-  if (vocab.is_array()) return "Unigram";
-  return Member(json, "max_input_chars_per_word") != nullptr ? "WordPiece" : "WordLevel";
+std::string ModelType(const Object& model) {
+  if (const auto type = model.Text("type")) return std::string(*type);
+  if (model.Find("merges") != nullptr) return "BPE";
+  if (model.Require("vocab").is_array()) return "Unigram";
+  return model.Find("max_input_chars_per_word") != nullptr ? "WordPiece" : "WordLevel";
 }
 
 AddedToken ReadAddedToken(const Json& json) {
-  constexpr std::string_view kOf = "an added token";
-  NumberMember(json, "id", kOf, UINT32_MAX);  // it has to be there, though nothing depends on it
+  const Object object(json, "an added token");
+  object.RequireInteger("id", UINT32_MAX);  // it has to be there, though nothing depends on it
   AddedToken token;
-  token.content = StringMember(json, "content", kOf);
-  token.single_word = BoolMember(json, "single_word", kOf);
-  token.lstrip = BoolMember(json, "lstrip", kOf);
-  token.rstrip = BoolMember(json, "rstrip", kOf);
-  token.normalized = BoolMember(json, "normalized", kOf);
-  token.special = BoolMember(json, "special", kOf);
+  token.content = object.RequireText("content");
+  token.single_word = object.RequireBool("single_word");
+  token.lstrip = object.RequireBool("lstrip");
+  token.rstrip = object.RequireBool("rstrip");
+  token.normalized = object.RequireBool("normalized");
+  token.special = object.RequireBool("special");
   return token;
 }
 
-bool IsLeft(const Json& json, std::string_view of) {
-  const std::string direction = OptionalString(json, "direction", of).value_or("Right");
+bool IsLeft(const Object& part) {
+  const std::string direction(part.Text("direction").value_or("Right"));
   if (direction != "Left" && direction != "Right") {
-    throw BadModel(std::string(of) + ": expected the direction Left or Right, got '" + direction +
-                   "'");
+    throw BadModel(part.what() + ": expected the direction Left or Right, got '" + direction + "'");
   }
   return direction == "Left";
 }
 
-Truncation ReadTruncation(const Json& json) {
+Truncation ReadTruncation(const Object& part) {
   Truncation truncation;
-  const std::string strategy = StringMember(json, "strategy", "truncation");
+  const std::string strategy = part.RequireText("strategy");
   if (strategy != "LongestFirst" && strategy != "OnlyFirst" && strategy != "OnlySecond") {
     throw BadModel(
         "truncation: expected the strategy LongestFirst, OnlyFirst or OnlySecond, got '" +
         strategy + "'");
   }
   truncation.only_second = strategy == "OnlySecond";
-  truncation.max_length =
-      static_cast<size_t>(NumberMember(json, "max_length", "truncation", INT32_MAX));
-  truncation.left = IsLeft(json, "truncation");
+  truncation.max_length = static_cast<size_t>(part.RequireInteger("max_length", INT32_MAX));
+  truncation.left = IsLeft(part);
   return truncation;
 }
 
-Padding ReadPadding(const Json& json) {
+Padding ReadPadding(const Object& part) {
   Padding padding;
-  const Json& strategy = NeededMember(json, "strategy", "padding");
-  if (const Json* fixed = Member(strategy, "Fixed")) {
+  const Json& strategy = part.Require("strategy");
+  if (strategy.is_object()) {
     constexpr int64_t kMost = int64_t{1} << 24;
-    padding.length = static_cast<size_t>(NumberOf(*fixed, "padding 'Fixed'", kMost));
+    const Object fixed(strategy, part.what());
+    padding.length = static_cast<size_t>(fixed.RequireInteger("Fixed", kMost));
   } else if (strategy != "BatchLongest") {
     throw BadModel("padding: expected the strategy BatchLongest or Fixed, got " + strategy.dump());
   }
-  if (Member(json, "pad_to_multiple_of") != nullptr) {
-    padding.multiple_of =
-        static_cast<size_t>(NumberMember(json, "pad_to_multiple_of", "padding", 1 << 20));
+  if (part.Find("pad_to_multiple_of") != nullptr) {
+    padding.multiple_of = static_cast<size_t>(part.RequireInteger("pad_to_multiple_of", 1 << 20));
   }
-  padding.id = static_cast<int32_t>(NumberMember(json, "pad_id", "padding", kMaxTokenId));
-  padding.left = IsLeft(json, "padding");
+  padding.id = static_cast<int32_t>(part.RequireInteger("pad_id", kMaxTokenId));
+  padding.left = IsLeft(part);
   return padding;
 }
 
 /// "bos_token": "<s>" or {"content": "<s>", …}
-std::optional<std::string> NamedToken(const Json& config, const char* name) {
-  const Json* token = Member(config, name);
+std::optional<std::string> NamedToken(const Object& config, std::string_view name) {
+  const Json* token = config.Find(name);
   if (token == nullptr) return std::nullopt;
-  if (token->is_object()) return OptionalString(*token, "content", name);
+  if (token->is_object())
+    return std::optional<std::string>(Object(*token, std::string(name)).Text("content"));
   if (token->is_string()) return token->get<std::string>();
   return std::nullopt;
 }
@@ -216,63 +219,65 @@ void RefuseUnknownParts(const Json& json) {
 }  // namespace
 
 ModelPtr ReadModel(const Json& json, bool& words_are_bytes) {
-  const std::string type = ModelType(json);
+  const std::string type = ModelType(Object(json, "the model"));
   if (type == "BPE") return ReadBpe(json, words_are_bytes);
   words_are_bytes = false;
   if (type == "Unigram") return ReadUnigram(json);
+  const Object model(json, type);
   if (type == "WordPiece") {
-    const int64_t most = NumberMember(json, "max_input_chars_per_word", type, INT32_MAX);
-    return MakeWordPiece(ReadVocabulary(json, type), StringMember(json, "unk_token", type),
-                         StringMember(json, "continuing_subword_prefix", type),
-                         static_cast<size_t>(most));
+    const int64_t most = model.RequireInteger("max_input_chars_per_word", INT32_MAX);
+    return MakeWordPiece(ReadVocabulary(model), model.RequireText("unk_token"),
+                         model.RequireText("continuing_subword_prefix"), most);
   }
   if (type == "WordLevel") {
-    return MakeWordLevel(ReadVocabulary(json, type), StringMember(json, "unk_token", type));
+    return MakeWordLevel(ReadVocabulary(model), model.RequireText("unk_token"));
   }
   throw Error(ErrorCode::kUnsupported,
               "the tokenizer has the model '" + type + "', which is not known");
 }
 
-}  // namespace oort::llm
+}  // namespace oort::tokenizer
 
 namespace oort {
 
 Tokenizer Tokenizer::FromJson(std::string_view text, std::string_view config) {
   return Guarded([&] {
-    using namespace llm;
-    const Json json = ParseJson(text, "tokenizer.json");
-    if (!json.is_object()) {
-      throw Error(ErrorCode::kInvalidModel, "tokenizer.json: expected an object");
-    }
-    if (const auto version = OptionalString(json, "version", "tokenizer.json");
-        version && *version != "1.0") {
+    using namespace tokenizer;
+    const Json json = json::Parse(text, "tokenizer.json");
+    const Object parts(json, "tokenizer.json");
+    if (const auto version = parts.Text("version"); version && *version != "1.0") {
       throw Error(ErrorCode::kUnsupported,
-                  "tokenizer.json: expected version 1.0, got '" + *version + "'");
+                  "tokenizer.json: expected version 1.0, got '" + std::string(*version) + "'");
     }
     RefuseUnknownParts(json);
     Pipeline pipeline;
-    if (const Json* part = Member(json, "normalizer")) pipeline.normalizer = ReadNormalizer(*part);
-    const Json* pre_tokenizer = Member(json, "pre_tokenizer");
+    if (const Json* part = parts.Find("normalizer")) pipeline.normalizer = ReadNormalizer(*part);
+    const Json* pre_tokenizer = parts.Find("pre_tokenizer");
     bool words_are_bytes = pre_tokenizer != nullptr && EndsWithByteLevel(*pre_tokenizer);
-    pipeline.model = ReadModel(NeededMember(json, "model", "tokenizer.json"), words_are_bytes);
+    pipeline.model = ReadModel(parts.Require("model"), words_are_bytes);
     if (pre_tokenizer != nullptr) {
       pipeline.pre_tokenizer = ReadPreTokenizer(*pre_tokenizer, !words_are_bytes);
     }
-    if (const Json* part = Member(json, "post_processor")) {
+    if (const Json* part = parts.Find("post_processor")) {
       pipeline.post_processor = ReadPostProcessor(*part);
     }
-    if (const Json* part = Member(json, "decoder")) pipeline.decoder = ReadDecoder(*part);
-    if (const Json* part = Member(json, "truncation")) pipeline.truncation = ReadTruncation(*part);
-    if (const Json* part = Member(json, "padding")) pipeline.padding = ReadPadding(*part);
+    if (const Json* part = parts.Find("decoder")) pipeline.decoder = ReadDecoder(*part);
+    if (const Json* part = parts.Find("truncation")) {
+      pipeline.truncation = ReadTruncation(Object(*part, "truncation"));
+    }
+    if (const Json* part = parts.Find("padding")) {
+      pipeline.padding = ReadPadding(Object(*part, "padding"));
+    }
     std::vector<AddedToken> tokens;
-    if (Member(json, "added_tokens") != nullptr) {
-      for (const Json& token : ArrayMember(json, "added_tokens", "tokenizer.json")) {
+    if (parts.Find("added_tokens") != nullptr) {
+      for (const Json& token : parts.RequireList("added_tokens")) {
         tokens.push_back(ReadAddedToken(token));
       }
     }
     pipeline.added = AddedTokens(tokens, pipeline.model->vocabulary(), pipeline.normalizer.get());
     if (!config.empty()) {
-      const Json settings = ParseJson(config, "tokenizer_config.json");
+      const Json file = json::Parse(config, "tokenizer_config.json");
+      const Object settings(file, "tokenizer_config.json");
       if (const auto bos = NamedToken(settings, "bos_token"))
         pipeline.bos = FindToken(pipeline, *bos);
       if (const auto eos = NamedToken(settings, "eos_token"))

@@ -13,7 +13,7 @@
 
 #include "tokenizer/vocabulary.h"
 
-namespace oort::llm {
+namespace oort::tokenizer {
 
 /// Memory of the models' algorithms; one for each thread.
 struct ModelScratch {
@@ -93,11 +93,11 @@ ModelPtr MakeBpe(Vocabulary vocabulary, const Merges& merges, BpeOptions options
 ModelPtr MakeUnigram(Vocabulary vocabulary, std::vector<double> scores, std::optional<int32_t> unk,
                      bool byte_fallback);
 ModelPtr MakeWordPiece(Vocabulary vocabulary, std::string unk, std::string continuing_prefix,
-                       size_t max_characters);
+                       int64_t max_characters);
 ModelPtr MakeWordLevel(Vocabulary vocabulary, std::string unk);
 
 /// Ids of "<0x00>" … "<0xFF>", -1 where missing.
 std::array<int32_t, 256> BytePieces(const Vocabulary& vocabulary);
 std::string BytePiece(unsigned char byte);
 
-}  // namespace oort::llm
+}  // namespace oort::tokenizer

@@ -9,14 +9,14 @@
 #include "tokenizer/byte_level.h"
 #include "tokenizer/charsmap.h"
 
-namespace oort::llm {
+namespace oort::tokenizer {
 
 void Rewriter::ThrowTooLong() {
   throw Error(ErrorCode::kLimit, "the normalizer makes the text longer than a gigabyte");
 }
 
-void ReplaceMatches(NormalText& text, const Regex& pattern, std::string_view content,
-                    Regex::Scratch& scratch) {
+void ReplaceMatches(NormalText& text, const text::Regex& pattern, std::string_view content,
+                    text::Regex::Scratch& scratch) {
   Rewriter out(text);
   const std::string_view all = text.text;
   size_t done = 0;
@@ -28,7 +28,7 @@ void ReplaceMatches(NormalText& text, const Regex& pattern, std::string_view con
     if (end > border) out.Add(all.substr(border, end - border), border);
     done = end;
   };
-  pattern.ForEach(all, scratch, [&](Regex::Match match) {
+  pattern.ForEach(all, scratch, [&](text::Regex::Match match) {
     changed = true;
     copy_until(match.begin);
     out.Insert(content, match.end);
@@ -55,7 +55,7 @@ void RewriteCharacters(NormalText& text, Write write) {
   const std::string_view all = text.text;
   for (size_t at = 0; at < all.size();) {
     const size_t source = at;
-    const uint32_t c = NextCodePoint(all, at);
+    const uint32_t c = text::NextCodePoint(all, at);
     if (source >= text.from_start) {
       write(c, out.text());
       continue;
@@ -67,28 +67,28 @@ void RewriteCharacters(NormalText& text, Write write) {
   text = out.Take();
 }
 
-void KeepUnless(NormalText& text, const CodePointSet& removed) {
+void KeepUnless(NormalText& text, const text::CodePointSet& removed) {
   RewriteCharacters(text, [&](uint32_t c, std::string& out) {
-    if (!removed.Contains(c)) AppendUtf8(out, c);
+    if (!removed.Contains(c)) text::AppendUtf8(out, c);
   });
 }
 
-void ToForm(NormalText& text, NormalForm form) {
-  std::string out = ToNormalForm(text.text, form);
+void ToForm(NormalText& text, text::NormalForm form) {
+  std::string out = text::ToNormalForm(text.text, form);
   if (text.from_start > 0 && !out.empty()) {
-    text.from_start = LengthFromLead(static_cast<unsigned char>(out[0]));
+    text.from_start = text::LengthFromLead(static_cast<unsigned char>(out[0]));
   }
   text.text = std::move(out);
 }
 
 void ToLowercase(NormalText& text) {
-  RewriteCharacters(text, [](uint32_t c, std::string& out) { AppendLowercase(out, c); });
+  RewriteCharacters(text, [](uint32_t c, std::string& out) { text::AppendLowercase(out, c); });
 }
 
 class NormalizerSequence final : public Normalizer {
  public:
   explicit NormalizerSequence(std::vector<NormalizerPtr> steps) : steps_(std::move(steps)) {}
-  void Apply(NormalText& text, Regex::Scratch& scratch) const override {
+  void Apply(NormalText& text, text::Regex::Scratch& scratch) const override {
     for (const NormalizerPtr& step : steps_) step->Apply(text, scratch);
   }
 
@@ -98,31 +98,32 @@ class NormalizerSequence final : public Normalizer {
 
 class FormNormalizer final : public Normalizer {
  public:
-  explicit FormNormalizer(NormalForm form) : form_(form) {}
-  void Apply(NormalText& text, Regex::Scratch&) const override { ToForm(text, form_); }
+  explicit FormNormalizer(text::NormalForm form) : form_(form) {}
+  void Apply(NormalText& text, text::Regex::Scratch&) const override { ToForm(text, form_); }
 
  private:
-  NormalForm form_;
+  text::NormalForm form_;
 };
 
 class LowercaseNormalizer final : public Normalizer {
  public:
-  void Apply(NormalText& text, Regex::Scratch&) const override { ToLowercase(text); }
+  void Apply(NormalText& text, text::Regex::Scratch&) const override { ToLowercase(text); }
 };
 
 class StripNormalizer final : public Normalizer {
  public:
   StripNormalizer(bool left, bool right) : left_(left), right_(right) {}
-  void Apply(NormalText& text, Regex::Scratch&) const override {
-    const CodePointSet& space = RustSpaceSet();
+  void Apply(NormalText& text, text::Regex::Scratch&) const override {
+    const text::CodePointSet& space = text::RustSpaceSet();
     const std::string_view all = text.text;
     size_t begin = 0;
     size_t end = all.size();
-    for (size_t at = 0; left_ && at < end && space.Contains(NextCodePoint(all, at));) begin = at;
+    for (size_t at = 0; left_ && at < end && space.Contains(text::NextCodePoint(all, at));)
+      begin = at;
     while (right_ && end > begin) {
-      const size_t start = PreviousStart(all, end);
+      const size_t start = text::PreviousStart(all, end);
       size_t at = start;
-      if (!space.Contains(NextCodePoint(all, at))) break;
+      if (!space.Contains(text::NextCodePoint(all, at))) break;
       end = start;
     }
     text.from_start = text.from_start > begin ? std::min(text.from_start, end) - begin : 0;
@@ -135,14 +136,14 @@ class StripNormalizer final : public Normalizer {
 
 class StripAccentsNormalizer final : public Normalizer {
  public:
-  void Apply(NormalText& text, Regex::Scratch&) const override {
-    KeepUnless(text, CombiningMarkSet());
+  void Apply(NormalText& text, text::Regex::Scratch&) const override {
+    KeepUnless(text, text::CombiningMarkSet());
   }
 };
 
 class NmtNormalizer final : public Normalizer {
  public:
-  void Apply(NormalText& text, Regex::Scratch&) const override {
+  void Apply(NormalText& text, text::Regex::Scratch&) const override {
     RewriteCharacters(text, [](uint32_t c, std::string& out) {
       const bool removed = (c >= 1 && c <= 8) || c == 0xB || (c >= 0xE && c <= 0x1F) || c == 0x7F ||
                            c == 0x8F || c == 0x9F;
@@ -150,7 +151,7 @@ class NmtNormalizer final : public Normalizer {
       const bool space = c == 9 || c == 0xA || c == 0xC || c == 0xD || c == 0x1680 ||
                          (c >= 0x200B && c <= 0x200F) || c == 0x2028 || c == 0x2029 ||
                          c == 0x2581 || c == 0xFEFF || c == 0xFFFD;
-      AppendUtf8(out, space ? ' ' : c);
+      text::AppendUtf8(out, space ? ' ' : c);
     });
   }
 };
@@ -165,24 +166,24 @@ bool IsChinese(uint32_t c) {
 class BertNormalizer final : public Normalizer {
  public:
   explicit BertNormalizer(BertNormalizerOptions options) : options_(options) {}
-  void Apply(NormalText& text, Regex::Scratch&) const override {
+  void Apply(NormalText& text, text::Regex::Scratch&) const override {
     if (options_.clean_text) {
       RewriteCharacters(text, [](uint32_t c, std::string& out) {
-        if (BertControlSet().Contains(c)) return;
-        AppendUtf8(out, RustSpaceSet().Contains(c) ? ' ' : c);
+        if (text::BertControlSet().Contains(c)) return;
+        text::AppendUtf8(out, text::RustSpaceSet().Contains(c) ? ' ' : c);
       });
     }
     if (options_.handle_chinese_chars) {
       RewriteCharacters(text, [](uint32_t c, std::string& out) {
         const bool chinese = IsChinese(c);
         if (chinese) out += ' ';
-        AppendUtf8(out, c);
+        text::AppendUtf8(out, c);
         if (chinese) out += ' ';
       });
     }
     if (options_.strip_accents) {
-      ToForm(text, NormalForm::kNfd);
-      KeepUnless(text, NonspacingMarkSet());
+      ToForm(text, text::NormalForm::kNfd);
+      KeepUnless(text, text::NonspacingMarkSet());
     }
     if (options_.lowercase) ToLowercase(text);
   }
@@ -194,7 +195,7 @@ class BertNormalizer final : public Normalizer {
 class PrependNormalizer final : public Normalizer {
  public:
   explicit PrependNormalizer(std::string text) : prefix_(std::move(text)) {}
-  void Apply(NormalText& text, Regex::Scratch&) const override { PrependText(text, prefix_); }
+  void Apply(NormalText& text, text::Regex::Scratch&) const override { PrependText(text, prefix_); }
 
  private:
   std::string prefix_;
@@ -202,20 +203,20 @@ class PrependNormalizer final : public Normalizer {
 
 class ReplaceNormalizer final : public Normalizer {
  public:
-  ReplaceNormalizer(Regex pattern, std::string content)
+  ReplaceNormalizer(text::Regex pattern, std::string content)
       : pattern_(std::move(pattern)), content_(std::move(content)) {}
-  void Apply(NormalText& text, Regex::Scratch& scratch) const override {
+  void Apply(NormalText& text, text::Regex::Scratch& scratch) const override {
     ReplaceMatches(text, pattern_, content_, scratch);
   }
 
  private:
-  Regex pattern_;
+  text::Regex pattern_;
   std::string content_;
 };
 
 class ByteLevelNormalizer final : public Normalizer {
  public:
-  void Apply(NormalText& text, Regex::Scratch&) const override {
+  void Apply(NormalText& text, text::Regex::Scratch&) const override {
     Rewriter out(text);
     for (size_t i = 0; i < text.text.size(); ++i) {
       out.Add(ByteCharacters()[static_cast<unsigned char>(text.text[i])], i);
@@ -227,12 +228,12 @@ class ByteLevelNormalizer final : public Normalizer {
 class PrecompiledNormalizer final : public Normalizer {
  public:
   explicit PrecompiledNormalizer(std::string_view charsmap) : map_(charsmap) {}
-  void Apply(NormalText& text, Regex::Scratch&) const override {
+  void Apply(NormalText& text, text::Regex::Scratch&) const override {
     constexpr size_t kLongestWhole = 5;  // bytes of a grapheme that is looked up as a whole
     const std::string_view all = text.text;
     Rewriter out(text);
     for (size_t at = 0; at < all.size();) {
-      const size_t end = GraphemeEnd(all, at);
+      const size_t end = text::GraphemeEnd(all, at);
       if (end - at <= kLongestWhole) {
         const Charsmap::Found found = map_.FirstPrefix(all.substr(at, end - at));
         if (found.length > 0) {
@@ -242,7 +243,7 @@ class PrecompiledNormalizer final : public Normalizer {
         }
       }
       while (at < end) {
-        const size_t length = LengthFromLead(static_cast<unsigned char>(all[at]));
+        const size_t length = text::LengthFromLead(static_cast<unsigned char>(all[at]));
         const std::string_view character = all.substr(at, length);
         const Charsmap::Found found = map_.FirstPrefix(character);
         out.Add(found.length > 0 ? found.replacement : character, at);
@@ -261,7 +262,9 @@ class PrecompiledNormalizer final : public Normalizer {
 NormalizerPtr MakeNormalizerSequence(std::vector<NormalizerPtr> steps) {
   return std::make_unique<NormalizerSequence>(std::move(steps));
 }
-NormalizerPtr MakeFormNormalizer(NormalForm form) { return std::make_unique<FormNormalizer>(form); }
+NormalizerPtr MakeFormNormalizer(text::NormalForm form) {
+  return std::make_unique<FormNormalizer>(form);
+}
 NormalizerPtr MakeLowercase() { return std::make_unique<LowercaseNormalizer>(); }
 NormalizerPtr MakeStrip(bool left, bool right) {
   return std::make_unique<StripNormalizer>(left, right);
@@ -274,7 +277,7 @@ NormalizerPtr MakeBertNormalizer(BertNormalizerOptions options) {
 NormalizerPtr MakePrepend(std::string text) {
   return std::make_unique<PrependNormalizer>(std::move(text));
 }
-NormalizerPtr MakeReplace(Regex pattern, std::string content) {
+NormalizerPtr MakeReplace(text::Regex pattern, std::string content) {
   return std::make_unique<ReplaceNormalizer>(std::move(pattern), std::move(content));
 }
 NormalizerPtr MakeByteLevelNormalizer() { return std::make_unique<ByteLevelNormalizer>(); }
@@ -282,4 +285,4 @@ NormalizerPtr MakePrecompiled(std::string_view charsmap) {
   return std::make_unique<PrecompiledNormalizer>(charsmap);
 }
 
-}  // namespace oort::llm
+}  // namespace oort::tokenizer

@@ -10,7 +10,7 @@
 #include "text/regex.h"
 #include "text/unicode.h"
 
-namespace oort::llm {
+namespace oort::tokenizer {
 
 /// Text on its way through the pipeline. `from_start` counts the leading bytes that stem from the
 /// first character of the whole input: that is all that Metaspace's "first" needs of offsets.
@@ -47,7 +47,7 @@ class Rewriter {
 class Normalizer {
  public:
   virtual ~Normalizer() = default;
-  virtual void Apply(NormalText& text, Regex::Scratch& scratch) const = 0;
+  virtual void Apply(NormalText& text, text::Regex::Scratch& scratch) const = 0;
 };
 using NormalizerPtr = std::unique_ptr<const Normalizer>;
 
@@ -56,21 +56,21 @@ struct BertNormalizerOptions {
 };
 
 NormalizerPtr MakeNormalizerSequence(std::vector<NormalizerPtr> steps);
-NormalizerPtr MakeFormNormalizer(NormalForm form);
+NormalizerPtr MakeFormNormalizer(text::NormalForm form);
 NormalizerPtr MakeLowercase();
 NormalizerPtr MakeStrip(bool left, bool right);
 NormalizerPtr MakeStripAccents();
 NormalizerPtr MakeNmt();
 NormalizerPtr MakeBertNormalizer(BertNormalizerOptions options);
 NormalizerPtr MakePrepend(std::string text);
-NormalizerPtr MakeReplace(Regex pattern, std::string content);
+NormalizerPtr MakeReplace(text::Regex pattern, std::string content);
 NormalizerPtr MakeByteLevelNormalizer();
 /// Hugging Face's reading of a sentencepiece charsmap: whole graphemes, then characters.
 NormalizerPtr MakePrecompiled(std::string_view charsmap);
 
 /// Replaces each match; also Metaspace's way of replacing spaces.
-void ReplaceMatches(NormalText& text, const Regex& pattern, std::string_view content,
-                    Regex::Scratch& scratch);
+void ReplaceMatches(NormalText& text, const text::Regex& pattern, std::string_view content,
+                    text::Regex::Scratch& scratch);
 void PrependText(NormalText& text, std::string_view prefix);
 
-}  // namespace oort::llm
+}  // namespace oort::tokenizer

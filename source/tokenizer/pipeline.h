@@ -19,7 +19,7 @@
 #include "tokenizer/pre_tokenizer.h"
 #include "tokenizer/word_cache.h"
 
-namespace oort::llm {
+namespace oort::tokenizer {
 
 struct Truncation {
   size_t max_length = 0;
@@ -59,23 +59,23 @@ struct EncodeScratch {
   std::vector<int32_t> ids;
 };
 
-}  // namespace oort::llm
+}  // namespace oort::tokenizer
 
 namespace oort {
 
 struct Tokenizer::Impl {
-  explicit Impl(llm::Pipeline from);
-  void EncodeInto(std::string_view text, const EncodeOptions& options, llm::EncodeScratch& scratch,
-                  std::vector<int32_t>& ids) const;
+  explicit Impl(tokenizer::Pipeline from);
+  void EncodeInto(std::string_view text, const EncodeOptions& options,
+                  tokenizer::EncodeScratch& scratch, std::vector<int32_t>& ids) const;
   /// Nothing where no token has the id.
   std::optional<std::string_view> TextOf(int32_t id) const;
   bool IsSpecial(int32_t id) const;
-  void DecodePiece(int32_t id, const DecodeOptions& options, llm::PieceSink& sink) const;
+  void DecodePiece(int32_t id, const DecodeOptions& options, tokenizer::PieceSink& sink) const;
 
-  llm::Pipeline pipeline;
+  tokenizer::Pipeline pipeline;
   size_t size = 0;
   mutable std::mutex mutex;
-  mutable std::vector<std::unique_ptr<llm::EncodeScratch>> idle;
+  mutable std::vector<std::unique_ptr<tokenizer::EncodeScratch>> idle;
 };
 
 }  // namespace oort

@@ -5,7 +5,7 @@
 
 #include "oort/error.h"
 
-namespace oort::llm {
+namespace oort::tokenizer {
 namespace {
 
 class Template final : public PostProcessor {
@@ -93,4 +93,4 @@ PostProcessorPtr MakePostProcessorSequence(std::vector<PostProcessorPtr> steps) 
   return std::make_unique<PostProcessorSequence>(std::move(steps));
 }
 
-}  // namespace oort::llm
+}  // namespace oort::tokenizer

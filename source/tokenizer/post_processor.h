@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-namespace oort::llm {
+namespace oort::tokenizer {
 
 /// Ids of the sequences that stand one after the other; one to begin with.
 using Sequences = std::vector<std::vector<int32_t>>;
@@ -32,4 +32,4 @@ PostProcessorPtr MakeTemplate(std::vector<TemplatePart> single, std::vector<Temp
 PostProcessorPtr MakeAround(int32_t first, int32_t last, bool twice_between);
 PostProcessorPtr MakePostProcessorSequence(std::vector<PostProcessorPtr> steps);
 
-}  // namespace oort::llm
+}  // namespace oort::tokenizer

@@ -8,7 +8,7 @@
 #include "oort/error.h"
 #include "tokenizer/spm.h"
 
-namespace oort::llm {
+namespace oort::tokenizer {
 namespace {
 
 /// How a family cuts its text. The last step is always ByteLevel, unless `raw`.
@@ -198,7 +198,7 @@ const std::vector<Family>& Families() {
 #undef OORT_CASED_TAIL
 
 PreTokenizerPtr Isolated(const char* pattern) {
-  return MakeSplit(Regex(pattern), SplitBehavior::kIsolated, false);
+  return MakeSplit(text::Regex(pattern), SplitBehavior::kIsolated, false);
 }
 
 PreTokenizerPtr StepsOf(const Family& family, bool map_last) {
@@ -239,9 +239,9 @@ PreRule PreRuleOf(std::string_view name, bool map_last) {
     rule.ignore_merges = family.ignore_merges;
     rule.add_bos = family.add_bos;
     rule.pre_tokenizer = StepsOf(family, map_last);
-    if (family.nfc) rule.normalizer = MakeFormNormalizer(NormalForm::kNfc);
+    if (family.nfc) rule.normalizer = MakeFormNormalizer(text::NormalForm::kNfc);
     if (family.cut == Cut::kRaw) {
-      rule.normalizer = MakeReplace(Regex::Literal(" "), std::string(kSpaceSymbol));
+      rule.normalizer = MakeReplace(text::Regex::Literal(" "), std::string(kSpaceSymbol));
     }
     return rule;
   }
@@ -249,4 +249,4 @@ PreRule PreRuleOf(std::string_view name, bool map_last) {
                                            std::string(name) + "', which is not known");
 }
 
-}  // namespace oort::llm
+}  // namespace oort::tokenizer

@@ -7,7 +7,7 @@
 #include "tokenizer/normalizer.h"
 #include "tokenizer/pre_tokenizer.h"
 
-namespace oort::llm {
+namespace oort::tokenizer {
 
 /// The whole pipeline of the family that the name belongs to, where GGUF keeps only the name.
 struct PreRule {
@@ -21,4 +21,4 @@ struct PreRule {
 /// Throws kUnsupported for a name that is not known. `map_last` as in ReadPreTokenizer.
 PreRule PreRuleOf(std::string_view name, bool map_last);
 
-}  // namespace oort::llm
+}  // namespace oort::tokenizer

@@ -8,7 +8,7 @@
 #include "text/utf8.h"
 #include "tokenizer/byte_level.h"
 
-namespace oort::llm {
+namespace oort::tokenizer {
 
 const char* const kGpt2Pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
@@ -99,11 +99,11 @@ void CutAtSpans(Words& words, const Word& word, SplitBehavior behavior) {
   for (size_t i = 0; i < kept; ++i) words.Cut(word, spans[i].begin, spans[i].end);
 }
 
-void CutAtPattern(Words& words, const Word& word, const Regex& pattern, SplitBehavior behavior,
-                  bool invert) {
+void CutAtPattern(Words& words, const Word& word, const text::Regex& pattern,
+                  SplitBehavior behavior, bool invert) {
   size_t done = 0;
   if (behavior == SplitBehavior::kIsolated) {  // the usual one, without a list in between
-    pattern.ForEach(word.text, words.regex, [&](Regex::Match match) {
+    pattern.ForEach(word.text, words.regex, [&](text::Regex::Match match) {
       words.Cut(word, done, match.begin);
       words.Cut(word, match.begin, match.end);
       done = match.end;
@@ -112,7 +112,7 @@ void CutAtPattern(Words& words, const Word& word, const Regex& pattern, SplitBeh
     return;
   }
   words.spans.clear();
-  pattern.ForEach(word.text, words.regex, [&](Regex::Match match) {
+  pattern.ForEach(word.text, words.regex, [&](text::Regex::Match match) {
     if (done != match.begin) words.spans.push_back({done, match.begin, invert});
     words.spans.push_back({match.begin, match.end, !invert});
     done = match.end;
@@ -127,7 +127,7 @@ void CutAtCharacters(Words& words, const Word& word, Test test, SplitBehavior be
   size_t done = 0;
   for (size_t at = 0; at < word.text.size();) {
     const size_t begin = at;
-    if (!test(NextCodePoint(word.text, at))) continue;
+    if (!test(text::NextCodePoint(word.text, at))) continue;
     if (done < begin) words.spans.push_back({done, begin, false});
     words.spans.push_back({begin, at, true});
     done = at;
@@ -149,7 +149,7 @@ class PreTokenizerSequence final : public PreTokenizer {
 
 class SplitPreTokenizer final : public PreTokenizer {
  public:
-  SplitPreTokenizer(Regex pattern, SplitBehavior behavior, bool invert)
+  SplitPreTokenizer(text::Regex pattern, SplitBehavior behavior, bool invert)
       : pattern_(std::move(pattern)), behavior_(behavior), invert_(invert) {}
   void Apply(Words& words) const override {
     ForEachText(words,
@@ -157,7 +157,7 @@ class SplitPreTokenizer final : public PreTokenizer {
   }
 
  private:
-  Regex pattern_;
+  text::Regex pattern_;
   SplitBehavior behavior_;
   bool invert_;
 };
@@ -199,15 +199,15 @@ class ByteLevelPreTokenizer final : public PreTokenizer {
   }
 
  private:
-  Regex pattern_;
+  text::Regex pattern_;
   bool add_prefix_space_, use_regex_, map_;
 };
 
 class MetaspacePreTokenizer final : public PreTokenizer {
  public:
   MetaspacePreTokenizer(std::string replacement, PrependScheme scheme, bool split)
-      : space_(Regex::Literal(" ")),
-        pattern_(Regex::Literal(replacement)),
+      : space_(text::Regex::Literal(" ")),
+        pattern_(text::Regex::Literal(replacement)),
         replacement_(std::move(replacement)),
         scheme_(scheme),
         split_(split) {}
@@ -229,7 +229,7 @@ class MetaspacePreTokenizer final : public PreTokenizer {
   }
 
  private:
-  Regex space_, pattern_;
+  text::Regex space_, pattern_;
   std::string replacement_;
   PrependScheme scheme_;
   bool split_;
@@ -238,7 +238,7 @@ class MetaspacePreTokenizer final : public PreTokenizer {
 /// Cuts at the characters of a set.
 class SetPreTokenizer final : public PreTokenizer {
  public:
-  SetPreTokenizer(const CodePointSet& set, SplitBehavior behavior)
+  SetPreTokenizer(const text::CodePointSet& set, SplitBehavior behavior)
       : set_(&set), behavior_(behavior) {}
   void Apply(Words& words) const override {
     ForEachText(words, [&](const Word& word) {
@@ -248,7 +248,7 @@ class SetPreTokenizer final : public PreTokenizer {
   }
 
  private:
-  const CodePointSet* set_;
+  const text::CodePointSet* set_;
   SplitBehavior behavior_;
 };
 
@@ -261,8 +261,10 @@ class WhitespacePreTokenizer final : public PreTokenizer {
       size_t begin = 0;
       for (size_t at = 0; at < word.text.size();) {
         const size_t here = at;
-        const uint32_t c = NextCodePoint(word.text, at);
-        const int now = RegexWordSet().Contains(c) ? 1 : RustSpaceSet().Contains(c) ? 0 : 2;
+        const uint32_t c = text::NextCodePoint(word.text, at);
+        const int now = text::RegexWordSet().Contains(c)   ? 1
+                        : text::RustSpaceSet().Contains(c) ? 0
+                                                           : 2;
         if (now == kind) continue;
         if (kind != 0) words.Cut(word, begin, here);
         begin = here;
@@ -283,7 +285,8 @@ class UnicodeScriptsPreTokenizer final : public PreTokenizer {
       bool begun = false;
       for (size_t at = 0; at < word.text.size();) {
         const size_t here = at;
-        const uint32_t script = ValueIn(unicode::kHuggingScript, NextCodePoint(word.text, at));
+        const uint32_t script =
+            text::ValueIn(text::unicode::kHuggingScript, text::NextCodePoint(word.text, at));
         if (script == 0 || script == last) continue;
         if (begun) words.Cut(word, begin, here);
         begin = here;
@@ -303,7 +306,7 @@ class FixedLengthPreTokenizer final : public PreTokenizer {
       size_t begin = 0;
       size_t count = 0;
       for (size_t at = 0; at < word.text.size();) {
-        NextCodePoint(word.text, at);
+        text::NextCodePoint(word.text, at);
         if (++count < length_) continue;
         words.Cut(word, begin, at);
         begin = at;
@@ -322,7 +325,7 @@ class FixedLengthPreTokenizer final : public PreTokenizer {
 PreTokenizerPtr MakePreTokenizerSequence(std::vector<PreTokenizerPtr> steps) {
   return std::make_unique<PreTokenizerSequence>(std::move(steps));
 }
-PreTokenizerPtr MakeSplit(Regex pattern, SplitBehavior behavior, bool invert) {
+PreTokenizerPtr MakeSplit(text::Regex pattern, SplitBehavior behavior, bool invert) {
   return std::make_unique<SplitPreTokenizer>(std::move(pattern), behavior, invert);
 }
 PreTokenizerPtr MakeByteLevel(bool add_prefix_space, bool use_regex, bool map) {
@@ -333,14 +336,14 @@ PreTokenizerPtr MakeMetaspace(std::string replacement, PrependScheme scheme, boo
 }
 PreTokenizerPtr MakeDigits(bool individual) {
   return std::make_unique<SetPreTokenizer>(
-      NumericSet(), individual ? SplitBehavior::kIsolated : SplitBehavior::kContiguous);
+      text::NumericSet(), individual ? SplitBehavior::kIsolated : SplitBehavior::kContiguous);
 }
 PreTokenizerPtr MakePunctuation(SplitBehavior behavior) {
-  return std::make_unique<SetPreTokenizer>(PunctuationSet(), behavior);
+  return std::make_unique<SetPreTokenizer>(text::PunctuationSet(), behavior);
 }
 PreTokenizerPtr MakeWhitespace() { return std::make_unique<WhitespacePreTokenizer>(); }
 PreTokenizerPtr MakeWhitespaceSplit() {
-  return std::make_unique<SetPreTokenizer>(RustSpaceSet(), SplitBehavior::kRemoved);
+  return std::make_unique<SetPreTokenizer>(text::RustSpaceSet(), SplitBehavior::kRemoved);
 }
 PreTokenizerPtr MakeBertPreTokenizer() {
   std::vector<PreTokenizerPtr> steps;
@@ -349,11 +352,11 @@ PreTokenizerPtr MakeBertPreTokenizer() {
   return MakePreTokenizerSequence(std::move(steps));
 }
 PreTokenizerPtr MakeDelimiter(std::string delimiter) {
-  return MakeSplit(Regex::Literal(delimiter), SplitBehavior::kRemoved, false);
+  return MakeSplit(text::Regex::Literal(delimiter), SplitBehavior::kRemoved, false);
 }
 PreTokenizerPtr MakeUnicodeScripts() { return std::make_unique<UnicodeScriptsPreTokenizer>(); }
 PreTokenizerPtr MakeFixedLength(size_t length) {
   return std::make_unique<FixedLengthPreTokenizer>(length);
 }
 
-}  // namespace oort::llm
+}  // namespace oort::tokenizer

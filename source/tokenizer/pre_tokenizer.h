@@ -11,7 +11,7 @@
 #include "text/regex.h"
 #include "tokenizer/normalizer.h"
 
-namespace oort::llm {
+namespace oort::tokenizer {
 
 /// Text that stays where it is until Clear.
 class TextArena {
@@ -35,7 +35,7 @@ struct Word {
 struct Words {
   std::vector<Word> list, next;
   TextArena arena;
-  Regex::Scratch regex;
+  text::Regex::Scratch regex;
   struct Span {
     size_t begin, end;
     bool match;
@@ -69,7 +69,7 @@ enum class SplitBehavior : unsigned char {
 enum class PrependScheme : unsigned char { kAlways, kFirst, kNever };
 
 PreTokenizerPtr MakePreTokenizerSequence(std::vector<PreTokenizerPtr> steps);
-PreTokenizerPtr MakeSplit(Regex pattern, SplitBehavior behavior, bool invert);
+PreTokenizerPtr MakeSplit(text::Regex pattern, SplitBehavior behavior, bool invert);
 /// `map`: whether bytes become characters here, or later in the model.
 PreTokenizerPtr MakeByteLevel(bool add_prefix_space, bool use_regex, bool map);
 PreTokenizerPtr MakeMetaspace(std::string replacement, PrependScheme scheme, bool split);
@@ -85,4 +85,4 @@ PreTokenizerPtr MakeFixedLength(size_t length);
 /// GPT-2's pattern, which ByteLevel cuts with.
 extern const char* const kGpt2Pattern;
 
-}  // namespace oort::llm
+}  // namespace oort::tokenizer

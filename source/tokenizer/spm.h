@@ -14,7 +14,7 @@
 #include "tokenizer/model.h"
 #include "tokenizer/normalizer.h"
 
-namespace oort::llm {
+namespace oort::tokenizer {
 
 enum class PieceType : unsigned char {
   kNormal = 1,
@@ -63,4 +63,4 @@ NormalizerPtr MakeSpmNormalizer(std::string_view charsmap, SpmTextOptions option
 DecoderPtr MakeSpmDecoder(SpmTextOptions options, bool bytes, std::string unk,
                           std::string unk_surface);
 
-}  // namespace oort::llm
+}  // namespace oort::tokenizer

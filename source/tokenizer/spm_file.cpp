@@ -7,12 +7,12 @@
 
 #include "core/guard.h"
 #include "oort/error.h"
+#include "text/json.h"
 #include "text/utf8.h"
-#include "tokenizer/json.h"
 #include "tokenizer/pipeline.h"
 #include "tokenizer/spm.h"
 
-namespace oort::llm {
+namespace oort::tokenizer {
 namespace {
 
 Error BadFile(const std::string& what) {
@@ -103,7 +103,7 @@ void ReadPiece(std::string_view bytes, SpmFile& file) {
     if (field.number == 3) type = field.value;
   }
   const auto id = static_cast<int32_t>(file.vocabulary.pieces.size());
-  if (piece.empty() || !IsValidUtf8(piece)) {
+  if (piece.empty() || !text::IsValidUtf8(piece)) {
     throw BadFile("has no UTF-8 text for piece " + std::to_string(id));
   }
   if (type < 1 || type > 6) throw BadFile("gives '" + piece + "' an unknown type");
@@ -187,13 +187,13 @@ std::optional<int32_t> ControlPiece(const SpmVocabulary& vocabulary, const std::
 }
 
 }  // namespace
-}  // namespace oort::llm
+}  // namespace oort::tokenizer
 
 namespace oort {
 
 Tokenizer Tokenizer::FromSentencePiece(std::string_view bytes, std::string_view config) {
   return Guarded([&] {
-    using namespace llm;
+    using namespace tokenizer;
     SpmFile file = ReadFile(bytes);
     const SpmVocabulary& vocabulary = file.vocabulary;
     std::vector<std::string> kept;
@@ -210,12 +210,13 @@ Tokenizer Tokenizer::FromSentencePiece(std::string_view bytes, std::string_view 
         MakeSpmDecoder(file.text, vocabulary.byte_fallback,
                        vocabulary.pieces[static_cast<size_t>(vocabulary.unk)], file.unk_surface);
     if (!config.empty()) {
-      const Json settings = ParseJson(config, "tokenizer_config.json");
+      const json::Json parsed = json::Parse(config, "tokenizer_config.json");
+      const json::Object settings(parsed, "tokenizer_config.json");
       std::vector<TemplatePart> parts = {{{}, 0}};
-      if (pipeline.bos && BoolMember(settings, "add_bos_token", "tokenizer_config.json", false)) {
+      if (pipeline.bos && settings.Bool("add_bos_token").value_or(false)) {
         parts.insert(parts.begin(), {{*pipeline.bos}, -1});
       }
-      if (pipeline.eos && BoolMember(settings, "add_eos_token", "tokenizer_config.json", false)) {
+      if (pipeline.eos && settings.Bool("add_eos_token").value_or(false)) {
         parts.push_back({{*pipeline.eos}, -1});
       }
       pipeline.post_processor = MakeTemplate(std::move(parts), {});

@@ -7,7 +7,7 @@
 #include "text/utf8.h"
 #include "tokenizer/spm.h"
 
-namespace oort::llm {
+namespace oort::tokenizer {
 namespace {
 
 Error BadPieces(const std::string& message) {
@@ -64,7 +64,7 @@ class SpmModel : public Model {
   size_t FrontLength(std::string_view text, bool& user_defined) const {
     const ByteTrie::Found found = user_defined_.LongestPrefix(text);
     user_defined = found.length > 0;
-    return user_defined ? found.length : LengthFromLead(static_cast<unsigned char>(text[0]));
+    return user_defined ? found.length : text::LengthFromLead(static_cast<unsigned char>(text[0]));
   }
 
   /// Unknown text becomes bytes, or one unknown for all that stand together.
@@ -248,7 +248,7 @@ class SpmUnigram final : public SpmModel {
     steps.assign(text.size() + 1, Step{0, 0, -1, -1});
     for (size_t begin = 0; begin < text.size();) {
       const double here = options_.f64 ? steps[begin].score : double{steps[begin].score32};
-      const size_t length = LengthFromLead(static_cast<unsigned char>(text[begin]));
+      const size_t length = text::LengthFromLead(static_cast<unsigned char>(text[begin]));
       bool single = false;
       uint32_t node = 0;
       for (size_t end = begin; end < text.size();) {
@@ -316,4 +316,4 @@ ModelPtr MakeSpm(SpmVocabulary vocabulary, SpmOptions options) {
   }
 }
 
-}  // namespace oort::llm
+}  // namespace oort::tokenizer

@@ -5,7 +5,7 @@
 #include "tokenizer/hashing.h"
 #include "tokenizer/spm.h"
 
-namespace oort::llm {
+namespace oort::tokenizer {
 namespace {
 
 class SpmNormalizer final : public Normalizer {
@@ -16,7 +16,7 @@ class SpmNormalizer final : public Normalizer {
     for (const std::string& piece : kept) kept_.Add(piece, 0);
   }
 
-  void Apply(NormalText& text, Regex::Scratch&) const override {
+  void Apply(NormalText& text, text::Regex::Scratch&) const override {
     std::string_view in = text.text;
     std::string out;
     if (options_.remove_extra_whitespaces) {
@@ -40,8 +40,8 @@ class SpmNormalizer final : public Normalizer {
     if (kept > 0) return {in.substr(0, kept), kept};
     const Charsmap::Found found = map_.LongestPrefix(in);
     if (found.length > 0) return {found.replacement, found.length};
-    const Utf8Front front = FrontOf(in);
-    if (front.kind != Utf8Front::kCharacter) return {kReplacementText, 1};
+    const text::Utf8Front front = text::FrontOf(in);
+    if (front.kind != text::Utf8Front::kCharacter) return {text::kReplacementText, 1};
     return {in.substr(0, front.length), front.length};
   }
 
@@ -136,11 +136,11 @@ class SpmSink final : public PieceSink {
   void PassBytes(bool all) {
     std::string_view rest = run_;
     while (!rest.empty()) {
-      const Utf8Front front = FrontOf(rest);
-      if (front.kind == Utf8Front::kIncomplete && !all) break;
-      const bool valid = front.kind == Utf8Front::kCharacter;
+      const text::Utf8Front front = text::FrontOf(rest);
+      if (front.kind == text::Utf8Front::kIncomplete && !all) break;
+      const bool valid = front.kind == text::Utf8Front::kCharacter;
       const size_t length = valid ? front.length : 1;
-      Pass(valid ? rest.substr(0, length) : kReplacementText);
+      Pass(valid ? rest.substr(0, length) : text::kReplacementText);
       rest.remove_prefix(length);
     }
     run_ = std::string(rest);
@@ -188,4 +188,4 @@ DecoderPtr MakeSpmDecoder(SpmTextOptions options, bool bytes, std::string unk,
   return std::make_unique<SpmDecoder>(options, bytes, std::move(unk), std::move(unk_surface));
 }
 
-}  // namespace oort::llm
+}  // namespace oort::tokenizer

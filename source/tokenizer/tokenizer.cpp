@@ -10,11 +10,11 @@
 
 namespace oort {
 
-using llm::EncodeScratch;
-using llm::Word;
-using llm::Words;
+using tokenizer::EncodeScratch;
+using tokenizer::Word;
+using tokenizer::Words;
 
-Tokenizer::Impl::Impl(llm::Pipeline from) : pipeline(std::move(from)) {
+Tokenizer::Impl::Impl(tokenizer::Pipeline from) : pipeline(std::move(from)) {
   const int64_t own = pipeline.model->vocabulary().size();
   size = static_cast<size_t>(std::max(own, pipeline.added.end_id()));
 }
@@ -23,9 +23,9 @@ namespace {
 
 constexpr size_t kLongestText = size_t{1} << 28;  // positions are 32 bits, and texts grow
 
-void EncodeWord(const llm::Model& model, std::string_view word, EncodeScratch& scratch,
+void EncodeWord(const tokenizer::Model& model, std::string_view word, EncodeScratch& scratch,
                 std::vector<int32_t>& ids) {
-  const bool cached = model.worth_caching() && word.size() <= llm::WordCache::kLongestWord;
+  const bool cached = model.worth_caching() && word.size() <= tokenizer::WordCache::kLongestWord;
   size_t count = 0;
   if (cached) {
     if (const int32_t* known = scratch.cache.Find(word, count)) {
@@ -38,8 +38,9 @@ void EncodeWord(const llm::Model& model, std::string_view word, EncodeScratch& s
   if (cached) scratch.cache.Add(word, std::span(ids).subspan(first));
 }
 
-void EncodeWords(const llm::Pipeline& pipeline, EncodeScratch& scratch, std::vector<int32_t>& ids) {
-  const llm::Model& model = *pipeline.model;
+void EncodeWords(const tokenizer::Pipeline& pipeline, EncodeScratch& scratch,
+                 std::vector<int32_t>& ids) {
+  const tokenizer::Model& model = *pipeline.model;
   for (const Word& word : scratch.words.list) {
     if (word.id >= 0) {
       ids.push_back(word.id);
@@ -47,7 +48,7 @@ void EncodeWords(const llm::Pipeline& pipeline, EncodeScratch& scratch, std::vec
     }
     std::string_view rest = word.text;
     while (model.cuts_at_spaces() && !rest.empty()) {
-      const size_t end = llm::EndOfSpacedWord(rest);
+      const size_t end = tokenizer::EndOfSpacedWord(rest);
       EncodeWord(model, rest.substr(0, end), scratch, ids);
       rest.remove_prefix(end);
     }
@@ -56,13 +57,13 @@ void EncodeWords(const llm::Pipeline& pipeline, EncodeScratch& scratch, std::vec
 }
 
 /// Added tokens of the raw text, then the normalized rest and the added tokens in that.
-void SplitIntoWords(const llm::Pipeline& pipeline, std::string_view text, bool parse_special,
+void SplitIntoWords(const tokenizer::Pipeline& pipeline, std::string_view text, bool parse_special,
                     Words& words) {
   words.arena.Clear();
   words.list.clear();
   words.next.clear();
   if (text.empty()) return;
-  const Word all{text, -1, llm::LengthFromLead(static_cast<unsigned char>(text[0]))};
+  const Word all{text, -1, text::LengthFromLead(static_cast<unsigned char>(text[0]))};
   if (pipeline.added.HasRaw()) {
     pipeline.added.CutRaw(words, all, parse_special);
     words.list.swap(words.next);
@@ -77,7 +78,7 @@ void SplitIntoWords(const llm::Pipeline& pipeline, std::string_view text, bool p
       continue;
     }
     if (pipeline.normalizer != nullptr) {
-      llm::NormalText normal{std::string(word.text), word.from_start};
+      tokenizer::NormalText normal{std::string(word.text), word.from_start};
       pipeline.normalizer->Apply(normal, words.regex);
       word = {words.arena.Keep(normal.text), -1, normal.from_start};
     }
@@ -87,7 +88,7 @@ void SplitIntoWords(const llm::Pipeline& pipeline, std::string_view text, bool p
   words.list.swap(words.next);
 }
 
-void Truncate(std::vector<int32_t>& ids, const llm::Truncation& truncation, size_t added) {
+void Truncate(std::vector<int32_t>& ids, const tokenizer::Truncation& truncation, size_t added) {
   // The special tokens alone are too many: the library then has no limit at all.
   if (truncation.max_length < added) return;
   const size_t room = truncation.max_length - added;
@@ -104,7 +105,7 @@ void Truncate(std::vector<int32_t>& ids, const llm::Truncation& truncation, size
   }
 }
 
-void Pad(std::vector<int32_t>& ids, const llm::Padding& padding) {
+void Pad(std::vector<int32_t>& ids, const tokenizer::Padding& padding) {
   size_t length = padding.length.value_or(ids.size());
   if (padding.multiple_of > 0 && length % padding.multiple_of > 0) {
     length += padding.multiple_of - length % padding.multiple_of;
@@ -121,11 +122,11 @@ void Tokenizer::Impl::EncodeInto(std::string_view text, const EncodeOptions& opt
   if (pipeline.pre_tokenizer != nullptr) pipeline.pre_tokenizer->Apply(scratch.words);
   ids.reserve(scratch.words.list.size() * 5 / 4 + 2);
   EncodeWords(pipeline, scratch, ids);
-  const llm::PostProcessor* post = pipeline.post_processor.get();
+  const tokenizer::PostProcessor* post = pipeline.post_processor.get();
   const size_t added = post != nullptr && options.add_special ? post->added() : 0;
   if (pipeline.truncation) Truncate(ids, *pipeline.truncation, added);
   if (post != nullptr) {
-    llm::Sequences sequences;
+    tokenizer::Sequences sequences;
     sequences.push_back(std::move(ids));
     post->Apply(sequences, options.add_special);
     ids.clear();
@@ -136,7 +137,7 @@ void Tokenizer::Impl::EncodeInto(std::string_view text, const EncodeOptions& opt
 
 std::optional<std::string_view> Tokenizer::Impl::TextOf(int32_t id) const {
   if (const std::string* text = pipeline.added.Text(id)) return *text;
-  const llm::Vocabulary& vocabulary = pipeline.model->vocabulary();
+  const tokenizer::Vocabulary& vocabulary = pipeline.model->vocabulary();
   if (!vocabulary.Has(id)) return std::nullopt;
   return vocabulary.Piece(id);
 }
@@ -151,7 +152,7 @@ bool Tokenizer::Impl::IsSpecial(int32_t id) const {
 }
 
 void Tokenizer::Impl::DecodePiece(int32_t id, const DecodeOptions& options,
-                                  llm::PieceSink& sink) const {
+                                  tokenizer::PieceSink& sink) const {
   const auto text = TextOf(id);
   if (!text) return;
   if (options.skip_special && IsSpecial(id)) {
@@ -177,8 +178,8 @@ std::vector<int32_t> Tokenizer::Encode(std::string_view text, EncodeOptions opti
                                          " bytes is too long to encode at once");
     }
     std::string valid;
-    if (!impl_->pipeline.takes_any_bytes && !llm::IsValidUtf8(text)) {
-      valid = llm::MakeValidUtf8(text);
+    if (!impl_->pipeline.takes_any_bytes && !text::IsValidUtf8(text)) {
+      valid = text::MakeValidUtf8(text);
       text = valid;
     }
     std::vector<int32_t> ids;
@@ -192,7 +193,8 @@ std::vector<int32_t> Tokenizer::Encode(std::string_view text, EncodeOptions opti
 std::string Tokenizer::Decode(std::span<const int32_t> ids, DecodeOptions options) const {
   return Guarded([&] {
     std::string out;
-    const llm::PieceSinkPtr sink = impl_->pipeline.decoder->Start(llm::MakeTextSink(&out));
+    const tokenizer::PieceSinkPtr sink =
+        impl_->pipeline.decoder->Start(tokenizer::MakeTextSink(&out));
     for (const int32_t id : ids) {
       impl_->DecodePiece(id, options, *sink);
     }
@@ -204,7 +206,7 @@ std::string Tokenizer::Decode(std::span<const int32_t> ids, DecodeOptions option
 size_t Tokenizer::size() const { return impl_->size; }
 
 std::optional<int32_t> Tokenizer::IdOf(std::string_view piece) const {
-  return llm::FindToken(impl_->pipeline, piece);
+  return tokenizer::FindToken(impl_->pipeline, piece);
 }
 
 std::string_view Tokenizer::Piece(int32_t id) const {
@@ -219,9 +221,9 @@ struct TokenStream::State {
   std::shared_ptr<const Tokenizer::Impl> tokenizer;
   DecodeOptions options;
   std::string out;
-  llm::PieceSinkPtr sink;
+  tokenizer::PieceSinkPtr sink;
 
-  void Begin() { sink = tokenizer->pipeline.decoder->Start(llm::MakeTextSink(&out)); }
+  void Begin() { sink = tokenizer->pipeline.decoder->Start(tokenizer::MakeTextSink(&out)); }
   std::string Take() { return std::exchange(out, std::string()); }
 };
 
@@ -250,13 +252,13 @@ std::string TokenStream::Flush() {
   });
 }
 
-std::optional<int32_t> llm::FindToken(const Pipeline& pipeline, std::string_view piece) {
+std::optional<int32_t> tokenizer::FindToken(const Pipeline& pipeline, std::string_view piece) {
   int32_t id = pipeline.added.Find(piece);
   if (id < 0) id = pipeline.model->vocabulary().Find(piece);
   return id < 0 ? std::nullopt : std::optional(id);
 }
 
-Tokenizer llm::MakeTokenizer(Pipeline pipeline) {
+Tokenizer tokenizer::MakeTokenizer(Pipeline pipeline) {
   if (pipeline.decoder == nullptr) pipeline.decoder = MakeJoinDecoder();
   return Tokenizer(std::make_shared<const Tokenizer::Impl>(std::move(pipeline)));
 }

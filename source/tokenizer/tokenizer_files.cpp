@@ -22,7 +22,7 @@ namespace oort {
 namespace {
 
 namespace fs = std::filesystem;
-using namespace llm;
+using namespace tokenizer;
 
 constexpr size_t kUntilTheEnd = std::numeric_limits<size_t>::max();
 

@@ -3,7 +3,7 @@
 
 #include "oort/error.h"
 
-namespace oort::llm {
+namespace oort::tokenizer {
 
 Tokenizer TokenizerOf(const TokenizerSource& source) {
   switch (source.kind) {
@@ -18,4 +18,4 @@ Tokenizer TokenizerOf(const TokenizerSource& source) {
   throw Error(ErrorCode::kNotFound, "the model comes without a tokenizer");
 }
 
-}  // namespace oort::llm
+}  // namespace oort::tokenizer

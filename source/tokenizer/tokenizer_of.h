@@ -4,9 +4,9 @@
 #include "oort/tokenizer.h"
 #include "parser/checkpoint/tokenizer_source.h"
 
-namespace oort::llm {
+namespace oort::tokenizer {
 
 /// The tokenizer of a checkpoint; throws kNotFound where its files have none.
 Tokenizer TokenizerOf(const TokenizerSource& source);
 
-}  // namespace oort::llm
+}  // namespace oort::tokenizer

@@ -3,7 +3,7 @@
 
 #include "oort/error.h"
 
-namespace oort::llm {
+namespace oort::tokenizer {
 
 void Vocabulary::Add(std::string_view piece, int64_t id) {
   if (id < 0 || id > kMaxTokenId) {
@@ -31,4 +31,4 @@ void Vocabulary::Add(std::string_view piece, int64_t id) {
   }
 }
 
-}  // namespace oort::llm
+}  // namespace oort::tokenizer

@@ -10,7 +10,7 @@
 
 #include "tokenizer/hashing.h"
 
-namespace oort::llm {
+namespace oort::tokenizer {
 
 /// Ids are numbers from a file: far more than any model has, and no reason to take memory for.
 inline constexpr int64_t kMaxTokenId = (int64_t{1} << 24) - 1;
@@ -39,4 +39,4 @@ class Vocabulary {
   size_t count_ = 0;
 };
 
-}  // namespace oort::llm
+}  // namespace oort::tokenizer

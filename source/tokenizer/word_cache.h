@@ -10,7 +10,7 @@
 
 #include "tokenizer/hashing.h"
 
-namespace oort::llm {
+namespace oort::tokenizer {
 
 class WordCache {
  public:
@@ -61,4 +61,4 @@ class WordCache {
   size_t mask_ = 0, count_ = 0;
 };
 
-}  // namespace oort::llm
+}  // namespace oort::tokenizer

@@ -7,7 +7,7 @@
 #include "text/utf8.h"
 #include "tokenizer/model.h"
 
-namespace oort::llm {
+namespace oort::tokenizer {
 
 size_t EndOfSpacedWord(std::string_view text) {
   size_t at = 0;
@@ -60,7 +60,7 @@ class Unigram final : public Model {
     steps.assign(word.size() + 1, Step{0, 0, -1, -1});
     for (size_t begin = 0; begin < word.size();) {
       const double here = steps[begin].score;
-      const size_t length = LengthFromLead(static_cast<unsigned char>(word[begin]));
+      const size_t length = text::LengthFromLead(static_cast<unsigned char>(word[begin]));
       bool single = false;
       uint32_t node = 0;
       for (size_t end = begin; end < word.size();) {
@@ -142,7 +142,7 @@ int32_t NeededUnknown(const Vocabulary& vocabulary, const std::string& unk) {
 
 class WordPiece final : public Model {
  public:
-  WordPiece(Vocabulary vocabulary, std::string unk, std::string prefix, size_t max_characters)
+  WordPiece(Vocabulary vocabulary, std::string unk, std::string prefix, int64_t max_characters)
       : Model(std::move(vocabulary)),
         unk_(std::move(unk)),
         prefix_(std::move(prefix)),
@@ -155,12 +155,12 @@ class WordPiece final : public Model {
   void Encode(std::string_view word, std::vector<int32_t>& ids,
               ModelScratch& scratch) const override {
     const size_t first = ids.size();
-    bool known = CountCodePoints(word) <= max_characters_;
+    bool known = text::CountCodePoints(word) <= max_characters_;
     for (size_t begin = 0; known && begin < word.size();) {
       size_t end = std::min(word.size(), begin + longest_);
-      while (end < word.size() && (static_cast<unsigned char>(word[end]) & 0xC0) == 0x80) --end;
+      while (end < word.size() && text::IsContinuation(word[end])) --end;
       int32_t id = -1;
-      for (; end > begin; end = PreviousStart(word, end)) {
+      for (; end > begin; end = text::PreviousStart(word, end)) {
         scratch.text = begin > 0 ? prefix_ : "";
         scratch.text += word.substr(begin, end - begin);
         id = vocabulary_.Find(scratch.text);
@@ -177,7 +177,7 @@ class WordPiece final : public Model {
 
  private:
   std::string unk_, prefix_;
-  size_t max_characters_;
+  int64_t max_characters_;
   size_t longest_ = 0;
 };
 
@@ -202,7 +202,7 @@ ModelPtr MakeUnigram(Vocabulary vocabulary, std::vector<double> scores, std::opt
   return std::make_unique<Unigram>(std::move(vocabulary), std::move(scores), unk, byte_fallback);
 }
 ModelPtr MakeWordPiece(Vocabulary vocabulary, std::string unk, std::string continuing_prefix,
-                       size_t max_characters) {
+                       int64_t max_characters) {
   return std::make_unique<WordPiece>(std::move(vocabulary), std::move(unk),
                                      std::move(continuing_prefix), max_characters);
 }
@@ -210,4 +210,4 @@ ModelPtr MakeWordLevel(Vocabulary vocabulary, std::string unk) {
   return std::make_unique<WordLevel>(std::move(vocabulary), std::move(unk));
 }
 
-}  // namespace oort::llm
+}  // namespace oort::tokenizer

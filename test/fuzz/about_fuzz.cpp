@@ -27,7 +27,7 @@ const Graph& DescribedGraph() {
 
 void UseText(const CheckpointContents& about) {
   if (about.tokenizer.kind != TokenizerSource::Kind::kNone) {
-    const Tokenizer tokenizer = llm::TokenizerOf(about.tokenizer);
+    const Tokenizer tokenizer = tokenizer::TokenizerOf(about.tokenizer);
     tokenizer.Decode(tokenizer.Encode("Hello  wörld 12"), {});
   }
   for (const NamedTemplate& source : about.templates) {

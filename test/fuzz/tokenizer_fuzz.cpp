@@ -22,7 +22,7 @@ void Try(const Tokenizer& tokenizer, std::string_view text) {
   for (const int32_t id : ids) streamed += stream.Push(id);
   streamed += stream.Flush();
   const std::string whole = tokenizer.Decode(ids, {false});
-  if (streamed != whole || !oort::llm::IsValidUtf8(whole)) std::abort();
+  if (streamed != whole || !oort::text::IsValidUtf8(whole)) std::abort();
 }
 
 }  // namespace

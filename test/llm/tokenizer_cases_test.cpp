@@ -11,9 +11,9 @@
 #include <sstream>
 
 #include "oort/tokenizer.h"
+#include "text/base64.h"
 #include "text/regex.h"
 #include "text/utf8.h"
-#include "tokenizer/json.h"
 
 namespace oort {
 namespace {
@@ -33,13 +33,13 @@ CaseJson AllCases() {
 Tokenizer TokenizerOfCase(const CaseJson& golden) {
   if (golden.contains("json")) return Tokenizer::FromJson(golden["json"].dump());
   return Tokenizer::FromSentencePiece(
-      llm::DecodeBase64(golden["model"].get<std::string>(), "model"));
+      text::DecodeBase64(golden["model"].get<std::string>(), "model"));
 }
 
 /// The text of a question; where it is not UTF-8, JSON cannot hold it.
 std::string TextOf(const CaseJson& question) {
   if (question.contains("text")) return question["text"].get<std::string>();
-  return llm::DecodeBase64(question["bytes"].get<std::string>(), "bytes");
+  return text::DecodeBase64(question["bytes"].get<std::string>(), "bytes");
 }
 
 std::string Streamed(const Tokenizer& tokenizer, const std::vector<int32_t>& ids,
@@ -48,7 +48,7 @@ std::string Streamed(const Tokenizer& tokenizer, const std::vector<int32_t>& ids
   std::string all;
   for (const int32_t id : ids) {
     const std::string part = stream.Push(id);
-    EXPECT_TRUE(llm::IsValidUtf8(part));
+    EXPECT_TRUE(text::IsValidUtf8(part));
     all += part;
   }
   return all + stream.Flush();
@@ -83,9 +83,9 @@ std::vector<std::string> PartsOf(const std::string& text, const std::string& pat
   const auto add = [&](size_t begin, size_t end) {
     if (begin < end) parts.push_back(text.substr(begin, end - begin));
   };
-  llm::Regex::Scratch scratch;
+  text::Regex::Scratch scratch;
   size_t done = 0;
-  llm::Regex(pattern).ForEach(text, scratch, [&](llm::Regex::Match match) {
+  text::Regex(pattern).ForEach(text, scratch, [&](text::Regex::Match match) {
     add(done, match.begin);
     add(match.begin, match.end);
     done = match.end;

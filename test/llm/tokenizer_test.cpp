@@ -10,8 +10,6 @@
 
 #include "oort/error.h"
 #include "text/regex.h"
-#include "text/unicode.h"
-#include "text/utf8.h"
 #include "tokenizer/tokenizer_of.h"
 
 namespace oort {
@@ -221,13 +219,13 @@ TEST(Tokenizer, RefusesToCutWhereOnlySecondTextsAreCut) {
 }
 
 TEST(Tokenizer, PatternsGiveUpInsteadOfHanging) {
-  const llm::Regex regex("(?:a|a|aa)+$b");
-  llm::Regex::Scratch scratch;
+  const text::Regex regex("(?:a|a|aa)+$b");
+  text::Regex::Scratch scratch;
   const std::string text(60, 'a');
-  EXPECT_EQ(CodeOf([&] { regex.ForEach(text, scratch, [](llm::Regex::Match) {}); }),
+  EXPECT_EQ(CodeOf([&] { regex.ForEach(text, scratch, [](text::Regex::Match) {}); }),
             ErrorCode::kLimit);
-  EXPECT_EQ(CodeOf([] { llm::Regex("((a{1000}){1000}){1000}"); }), ErrorCode::kLimit);
-  EXPECT_EQ(CodeOf([] { llm::Regex(std::string(5000, '(')); }), ErrorCode::kInvalidModel);
+  EXPECT_EQ(CodeOf([] { text::Regex("((a{1000}){1000}){1000}"); }), ErrorCode::kLimit);
+  EXPECT_EQ(CodeOf([] { text::Regex(std::string(5000, '(')); }), ErrorCode::kInvalidModel);
 }
 
 TEST(Tokenizer, LongInputsTakeTheirTimeAndNoMore) {
@@ -363,30 +361,8 @@ TEST(TokenizerSentencePiece, RefusesBrokenFiles) {
   EXPECT_EQ(CodeOf([&] { Tokenizer::FromSentencePiece(endless); }), ErrorCode::kInvalidModel);
 }
 
-TEST(TokenizerUnicode, NormalFormsOfUnicode9) {
-  using llm::NormalForm;
-  EXPECT_EQ(llm::ToNormalForm("e\u0301", NormalForm::kNfc), "é");
-  EXPECT_EQ(llm::ToNormalForm("é", NormalForm::kNfd), "e\u0301");
-  EXPECT_EQ(llm::ToNormalForm("ﬁ①Å", NormalForm::kNfkc), "fi1Å");
-  EXPECT_EQ(llm::ToNormalForm("\u1100\u1161\u11A8", NormalForm::kNfc), "각");
-  EXPECT_EQ(llm::ToNormalForm("각", NormalForm::kNfd), "\u1100\u1161\u11A8");
-  EXPECT_EQ(llm::ToNormalForm("a\u0301\u0323", NormalForm::kNfd), "a\u0323\u0301");
-  // U+1DF6 (Unicode 10) is a mark that stays where it is.
-  EXPECT_EQ(llm::ToNormalForm("a\u1DF6\u0316", NormalForm::kNfd), "a\u1DF6\u0316");
-}
-
-TEST(TokenizerUnicode, IllFormedBytes) {
-  EXPECT_EQ(llm::MakeValidUtf8("\xE2\x82"), "\xEF\xBF\xBD");
-  EXPECT_EQ(llm::MakeValidUtf8("\xFF\xFE"), "\xEF\xBF\xBD\xEF\xBF\xBD");
-  EXPECT_EQ(llm::MakeValidUtf8("\xED\xA0\x80"), "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");
-  EXPECT_EQ(llm::MakeValidUtf8("a\xF0\x9F\x9A"
-                               "b"),
-            "a\xEF\xBF\xBD"
-            "b");
-}
-
 TEST(TokenizerOfCheckpoint, SaysWhenThereIsNone) {
-  EXPECT_EQ(CodeOf([] { llm::TokenizerOf(TokenizerSource()); }), ErrorCode::kNotFound);
+  EXPECT_EQ(CodeOf([] { tokenizer::TokenizerOf(TokenizerSource()); }), ErrorCode::kNotFound);
 }
 
 }  // namespace

@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Text as Python's str sees it: characters of UTF-8, their case and their kinds.
+// Text as Python's str sees it: kinds and case of characters (Unicode 14.0, as in Python 3.11),
+// white space, repr. Texts are valid UTF-8.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 
-namespace oort::jinja {
-
-/// The character that begins at `offset` of valid UTF-8, which moves behind it.
-char32_t NextCharacter(std::string_view text, size_t* offset);
-void AppendCharacter(std::string& text, char32_t character);
-bool IsUtf8(std::string_view text);
-int64_t CountCharacters(std::string_view text);
-/// Where character `index` begins; the end of the text for an index behind it.
-size_t OffsetOf(std::string_view text, int64_t index);
+namespace oort::python {
 
 bool IsSpace(char32_t character);
 bool IsAlpha(char32_t character);
@@ -42,4 +34,4 @@ std::string ReprText(std::string_view text);
 /// The shortest digits that read back, written as Python does: 1.0, 1e-05, inf.
 std::string ReprFloat(double value);
 
-}  // namespace oort::jinja
+}  // namespace oort::python
