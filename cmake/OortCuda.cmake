@@ -72,7 +72,8 @@ endfunction()
 
 # Adds what needs CUDA to the target: source/cuda, and everywhere else *.cu, and *.cuda.cpp for what
 # calls CUDA from plain C++. source/cuda/host is plain C++ without CUDA and is part of every build;
-# *no_cuda.cpp stands in where the build has no CUDA. All that includes CUDA's headers is a library
+# *no_cuda.cpp stands in where the build has no CUDA, and so does what OortLayers.cmake makes of
+# OORT_CUDA_ONLY in headers of layers. All that includes CUDA's headers is a library
 # of its own, so that the rest compiles the same either way.
 function(oort_add_cuda target)
   set(folder ${PROJECT_SOURCE_DIR}/source)
@@ -82,6 +83,7 @@ function(oort_add_cuda target)
   if(NOT OORT_HAS_CUDA)
     file(GLOB_RECURSE stand_ins CONFIGURE_DEPENDS ${folder}/*no_cuda.cpp)
     target_sources(${target} PRIVATE ${stand_ins})
+    oort_generate_cuda_stand_ins(${target})
   else()
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/cuda/*.cpp ${folder}/*.cu
       ${folder}/*.cuda.cpp)

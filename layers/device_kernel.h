@@ -7,27 +7,15 @@
 
 #include "oort/layer.h"
 
+/// Stands behind the declaration of a function that a .cu or .cuda.cpp file defines:
+///   void SoftmaxOnDevice(cuda::Stream&, const Tensor& x, Tensor& y) OORT_CUDA_ONLY;
+/// A build without CUDA includes each header in layers/ that has it into a file in which it is a
+/// body that throws (see cmake/OortLayers.cmake), so that callers compile and link either way.
+#ifndef OORT_CUDA_ONLY
+#define OORT_CUDA_ONLY
+#endif
+
 namespace oort {
-
-template <typename Signature>
-class DeviceKernel;
-
-/// A kernel of the GPU, for a routine that looks at Context::stream() to see where its tensors are.
-/// A .cu file puts it in place when the layers are registered; a build without CUDA has none, and
-/// no layer that would ask for it.
-template <typename... A>
-class DeviceKernel<void(A...)> {
- public:
-  using Function = void (*)(A...);
-  void Set(Function function) { function_ = function; }
-  void operator()(A... args) const {
-    if (function_ == nullptr) throw Error(ErrorCode::kUnsupported, "this build has no CUDA");
-    function_(args...);
-  }
-
- private:
-  Function function_ = nullptr;
-};
 
 /// A layer whose Forward also runs on the GPU, because it leaves all that is done to elements to
 /// routines that look at Context::stream(). Constants that it reads there it uploads when it is

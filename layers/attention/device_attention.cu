@@ -135,6 +135,8 @@ void FillOffsets(const ScratchVector<int64_t>& from, int64_t first, int64_t coun
   std::copy_n(from.begin() + first, count, to);
 }
 
+}  // namespace
+
 void AttentionOnDevice(cuda::Stream& stream, const AttentionProblem<float>& problem) {
   if (problem.count == 0 || problem.queries == 0 || problem.value_dim == 0) return;
   if (problem.queries > INT32_MAX || problem.keys > INT32_MAX) {
@@ -181,10 +183,4 @@ void AttentionOnDevice(cuda::Stream& stream, const AttentionProblem<float>& prob
   }
 }
 
-}  // namespace
 }  // namespace oort
-
-OORT_CUDA_LAYERS(device_attention) {
-  (void)registry;
-  oort::device_attention.Set(&oort::AttentionOnDevice);
-}

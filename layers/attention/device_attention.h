@@ -10,6 +10,6 @@ namespace oort {
 inline constexpr int64_t kDeviceAttentionWidth = 256;
 
 /// RunAttention for problems without `weights` and with one mask at most, all on the GPU.
-inline DeviceKernel<void(cuda::Stream&, const AttentionProblem<float>&)> device_attention;
+void AttentionOnDevice(cuda::Stream&, const AttentionProblem<float>&) OORT_CUDA_ONLY;
 
 }  // namespace oort

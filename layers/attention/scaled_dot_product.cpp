@@ -118,7 +118,7 @@ class ScaledDotProduct final : public Layer {
     problem.output_row = output.row;
     problem.output_offsets = output.Offsets(sizes.stack, 1);
     if constexpr (std::is_same_v<T, float>) {
-      if (context.stream() != nullptr) return device_attention(*context.stream(), problem);
+      if (context.stream() != nullptr) return AttentionOnDevice(*context.stream(), problem);
     }
     RunAttention(kernels_, problem, context.threads(), context.workspace<T>());
   }

@@ -65,7 +65,7 @@ SmallVector<View, 4> ViewsOf(std::span<const Value* const> operands);
 void Run(const Code& code, std::span<const View> operands, Tensor& out, const Context& context);
 
 /// The same on the GPU.
-inline DeviceKernel<void(cuda::Stream&, const Code&, std::span<const View>, Tensor&)>
-    device_run_expression;
+void RunOnDevice(cuda::Stream&, const Code& code, std::span<const View> operands,
+                 Tensor& out) OORT_CUDA_ONLY;
 
 }  // namespace oort::expression

@@ -224,8 +224,7 @@ SmallVector<View, 4> ViewsOf(std::span<const Value* const> operands) {
 void Run(const Code& code, std::span<const View> operands, Tensor& out, const Context& context) {
   const int64_t elements = out.elements();
   if (elements == 0) return;
-  if (context.stream() != nullptr)
-    return device_run_expression(*context.stream(), code, operands, out);
+  if (context.stream() != nullptr) return RunOnDevice(*context.stream(), code, operands, out);
   if (code.in_f16 != nullptr) return Run(*code.in_f16, operands, out, context);
   SmallVector<Access, 4> accesses;
   for (const Code::OperandSlot& slot : code.operands) {

@@ -208,6 +208,8 @@ void RunOnHost(cuda::Stream& stream, const Code& code, std::span<const View> ope
   stream.CopyToDevice(out.raw(), result.raw(), result.bytes());
 }
 
+}  // namespace
+
 void RunOnDevice(cuda::Stream& stream, const Code& code, std::span<const View> operands,
                  Tensor& out) {
   if (out.device().type == DeviceType::kCpu) {
@@ -229,10 +231,4 @@ void RunOnDevice(cuda::Stream& stream, const Code& code, std::span<const View> o
   }
 }
 
-}  // namespace
 }  // namespace oort::expression
-
-OORT_CUDA_LAYERS(run_expression) {
-  (void)registry;
-  oort::expression::device_run_expression.Set(&oort::expression::RunOnDevice);
-}

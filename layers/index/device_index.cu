@@ -71,6 +71,8 @@ void VisitIndexed(size_t item, DType index, const Body& body) {
   }
 }
 
+}  // namespace
+
 void SelectOnDevice(cuda::Stream& stream, const Tensor& x, const Tensor& index, int axis,
                     Tensor& output) {
   if (output.elements() == 0) return;
@@ -96,6 +98,8 @@ void SelectOnDevice(cuda::Stream& stream, const Tensor& x, const Tensor& index, 
         extent, inner);
   });
 }
+
+namespace {}  // namespace
 
 void GatherOnDevice(cuda::Stream& stream, const Tensor& x, const Tensor& index, int axis,
                     Tensor& output) {
@@ -127,6 +131,8 @@ void GatherOnDevice(cuda::Stream& stream, const Tensor& x, const Tensor& index, 
   });
 }
 
+namespace {
+
 struct TableShape {
   int64_t outer_stride, table, inner;
   Strided::Axis axes[Strided::kMaxAxes];  // of the inner part
@@ -149,6 +155,8 @@ __global__ void TableKernel(const T* x, const int64_t* table, T* y, int64_t tota
   }
 }
 
+}  // namespace
+
 void CopyIndexedOnDevice(cuda::Stream& stream, size_t item, const std::byte* x,
                          const IndexPlan& plan, const int64_t* table, std::byte* result) {
   const int64_t total = plan.result.elements();
@@ -167,13 +175,9 @@ void CopyIndexedOnDevice(cuda::Stream& stream, size_t item, const std::byte* x,
   });
 }
 
-}  // namespace
 }  // namespace oort
 
 OORT_CUDA_LAYERS(device_index) {
   using namespace oort;
-  device_select.Set(&SelectOnDevice);
-  device_gather.Set(&GatherOnDevice);
-  device_copy_indexed.Set(&CopyIndexedOnDevice);
   ShareWithCuda(registry, {"nn.Embedding", "F.embedding"});
 }

@@ -99,6 +99,8 @@ __global__ void ScatterLines(const __grid_constant__ DeviceScatter call, const v
   if (line < lines) ScatterLine<A>(call, index, wide, x, dtype, line).Run();
 }
 
+}  // namespace
+
 void ScatterOnDevice(cuda::Stream& stream, const DeviceScatter& call, const Tensor& index,
                      Tensor& x) {
   constexpr int kThreads = 64;
@@ -113,10 +115,4 @@ void ScatterOnDevice(cuda::Stream& stream, const DeviceScatter& call, const Tens
   run(&ScatterLines<long long>);
 }
 
-}  // namespace
 }  // namespace oort
-
-OORT_CUDA_LAYERS(device_scatter) {
-  (void)registry;
-  oort::device_scatter.Set(&oort::ScatterOnDevice);
-}

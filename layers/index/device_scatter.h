@@ -26,7 +26,7 @@ struct DeviceScatter {
   double number = 0;
   int64_t integer = 0;
 };
-inline DeviceKernel<void(cuda::Stream&, const DeviceScatter&, const Tensor& index, Tensor& x)>
-    device_scatter;
+void ScatterOnDevice(cuda::Stream&, const DeviceScatter&, const Tensor& index,
+                     Tensor& x) OORT_CUDA_ONLY;
 
 }  // namespace oort

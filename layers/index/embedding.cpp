@@ -32,8 +32,8 @@ class EmbeddingLayer final : public Layer, public AnyDevice {
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     if (context.stream() != nullptr) {
-      return device_select(*context.stream(), uploaded_, args.tensor(input_), 0,
-                           outputs[0].AsTensor());
+      return SelectOnDevice(*context.stream(), uploaded_, args.tensor(input_), 0,
+                            outputs[0].AsTensor());
     }
     const Tensor& weight = args.tensor(weight_);
     Tensor& output = OutputTensor(outputs[0], ResultType(args), ResultShape(args));

@@ -56,7 +56,7 @@ class GatherLayer final : public AxisIndexLayer, public AnyDevice {
     const Tensor& x = input(args);
     Tensor& output = OutputTensor(outputs[0], x.dtype(), index(args).shape());
     if (context.stream() != nullptr) {
-      return device_gather(*context.stream(), x, index(args), Axis(args), output);
+      return GatherOnDevice(*context.stream(), x, index(args), Axis(args), output);
     }
     GatherElements(context, x, index(args), Axis(args), output);
   }
@@ -75,7 +75,7 @@ class IndexSelectLayer final : public AxisIndexLayer, public AnyDevice {
     const Tensor& x = input(args);
     Tensor& output = OutputTensor(outputs[0], x.dtype(), ResultShape(args));
     if (context.stream() != nullptr) {
-      return device_select(*context.stream(), x, index(args), Axis(args), output);
+      return SelectOnDevice(*context.stream(), x, index(args), Axis(args), output);
     }
     const IndexPlan plan = PlanSelect(AsVector(x.shape()), Axis(args), ReadIndices(index(args)));
     CopyIndexed(context, ItemSize(x.dtype()), x.raw(), plan, output.raw());

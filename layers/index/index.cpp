@@ -63,7 +63,7 @@ class IndexLayer final : public Layer, public AnyDevice {
     const IndexPlan plan = PlanIndex(input.shape(), index_.Entries(args));
     Tensor& output = OutputTensor(outputs[0], input.dtype(), plan.result);
     if (context.stream() != nullptr) {
-      return device_copy_indexed(*context.stream(), ItemSize(input.dtype()), input.raw(), plan,
+      return CopyIndexedOnDevice(*context.stream(), ItemSize(input.dtype()), input.raw(), plan,
                                  TableOnDevice(input.shape(), plan), output.raw());
     }
     CopyIndexed(context, ItemSize(input.dtype()), input.raw(), plan, output.raw());

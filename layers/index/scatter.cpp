@@ -126,7 +126,7 @@ class ScatterBase : public Layer, public AnyDevice {
     if (context.stream() != nullptr) {
       Tensor& output = outputs[0].AsTensor();
       CopyBytes(context, x.raw(), output.raw(), x.bytes());
-      return device_scatter(*context.stream(), OnDevice(args), index(args), output);
+      return ScatterOnDevice(*context.stream(), OnDevice(args), index(args), output);
     }
     const std::vector<int64_t> offsets = Offsets(args);
     const Tensor values = Values(context, args);

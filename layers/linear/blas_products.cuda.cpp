@@ -18,14 +18,9 @@ namespace {
 
 bool HasBlasProduct(DType dtype) { return kFloats.Contains(dtype); }
 
-void RequireBlas() {
-  std::string reason;
-  if (!cuda::HasBlas(&reason)) throw Error(ErrorCode::kUnsupported, reason);
-}
-
 /// The operator stays on the CPU where cuBLAS is missing, or was traced for what it has not.
 void CheckBlas(const LayerInit& init) {
-  RequireBlas();
+  RequireProductsOnDevice();
   for (const Operand* input : init.inputs()) {
     if (input->dtype == DType::kNull || HasBlasProduct(input->dtype)) continue;
     throw Error(ErrorCode::kUnsupported,
@@ -309,17 +304,25 @@ int ItemAlignment(const DeviceProduct& product) {
   return static_cast<int>(ItemSize(product.dtype));
 }
 
-/// Where operands will be is not known yet.
-void BlasProductBytes(const DeviceProduct& product, int device, size_t* bytes) {
-  *bytes = 0;
-  if (IsNothing(product)) return;
-  for (int alignment : {kPlanned, ItemAlignment(product)}) {
-    *bytes = std::max(*bytes, BlasProductOf(product, device, alignment)->workspace());
-  }
+}  // namespace
+
+void RequireProductsOnDevice() {
+  std::string reason;
+  if (!cuda::HasBlas(&reason)) throw Error(ErrorCode::kUnsupported, reason);
 }
 
-void RunBlasProduct(cuda::Stream& stream, const DeviceProduct& product, const void* a,
-                    const void* b, void* c, void* workspace) {
+/// Where operands will be is not known yet.
+size_t ProductBytesOnDevice(const DeviceProduct& product, int device) {
+  if (IsNothing(product)) return 0;
+  size_t bytes = 0;
+  for (int alignment : {kPlanned, ItemAlignment(product)}) {
+    bytes = std::max(bytes, BlasProductOf(product, device, alignment)->workspace());
+  }
+  return bytes;
+}
+
+void ProductOnDevice(cuda::Stream& stream, const DeviceProduct& product, const void* a,
+                     const void* b, void* c, void* workspace) {
   if (IsNothing(product)) {
     const auto elements = static_cast<size_t>(product.count * product.m * product.n);
     return stream.Fill(c, 0, elements * ItemSize(product.dtype));
@@ -330,14 +333,10 @@ void RunBlasProduct(cuda::Stream& stream, const DeviceProduct& product, const vo
   BlasProductOf(product, stream.device(), alignment)->Run(stream, a, b, c, nullptr, workspace);
 }
 
-}  // namespace
 }  // namespace oort
 
 OORT_CUDA_LAYERS(blas_products) {
   using namespace oort;
-  device_product.Set(&RunBlasProduct);
-  device_product_bytes.Set(&BlasProductBytes);
-  require_device_products.Set(&RequireBlas);
   for (const MatmulForm& form : kMatmulForms) {
     registry.AddDevice({form.type}, DeviceType::kCuda, [&form](const LayerInit& init) {
       return std::make_unique<CudaMatmul>(init, form);

@@ -11,12 +11,11 @@ struct DeviceProduct {
   bool transpose_a = false, transpose_b = false;
   DType dtype = DType::kF32;
 };
-/// All of them on the GPU; the workspace has device_product_bytes.
-inline DeviceKernel<void(cuda::Stream&, const DeviceProduct&, const void* a, const void* b, void* c,
-                         void* workspace)>
-    device_product;
-inline DeviceKernel<void(const DeviceProduct&, int device, size_t* bytes)> device_product_bytes;
-/// Throws kUnsupported unless there are products at all.
-inline DeviceKernel<void()> require_device_products;
+/// All of them on the GPU; the workspace has ProductBytesOnDevice.
+void ProductOnDevice(cuda::Stream&, const DeviceProduct&, const void* a, const void* b, void* c,
+                     void* workspace) OORT_CUDA_ONLY;
+size_t ProductBytesOnDevice(const DeviceProduct&, int device) OORT_CUDA_ONLY;
+/// Throws kUnsupported where cuBLASLt is missing.
+void RequireProductsOnDevice() OORT_CUDA_ONLY;
 
 }  // namespace oort

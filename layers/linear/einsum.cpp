@@ -191,9 +191,7 @@ class Einsum final : public Layer {
     size_t most = 0;
     for (const EinsumStep& step : plan.steps) {
       if (step.is_sum) continue;
-      size_t bytes = 0;
-      device_product_bytes(OnDevice(step, dtype), device_.index, &bytes);
-      most = std::max(most, bytes);
+      most = std::max(most, ProductBytesOnDevice(OnDevice(step, dtype), device_.index));
     }
     return AlignUp(most, 256);
   }
@@ -214,8 +212,9 @@ class Einsum final : public Layer {
     if (run.context.stream() != nullptr) {
       const Shape shape{step.rows, step.inner};
       Tensor sums = Tensor::Borrow(result, run.dtype, Shape{step.rows});
-      return device_reduce(*run.context.stream(), PlanReduction(shape, {1}, false), Reduction::kSum,
-                           Tensor::BorrowConst(x, run.dtype, shape), &sums, nullptr);
+      return ReduceOnDevice(*run.context.stream(), PlanReduction(shape, {1}, false),
+                            Reduction::kSum, Tensor::BorrowConst(x, run.dtype, shape), &sums,
+                            nullptr);
     }
     VisitDType(run.dtype, [&](auto tag) {
       using T = typename decltype(tag)::Type;
@@ -229,8 +228,8 @@ class Einsum final : public Layer {
   void Multiply(const Run& run, const EinsumStep& step, std::byte* result) const {
     const std::byte *a = run.Ready(step.a), *b = run.Ready(step.b);
     if (run.context.stream() != nullptr) {
-      return device_product(*run.context.stream(), OnDevice(step, run.dtype), a, b, result,
-                            run.context.workspace());
+      return ProductOnDevice(*run.context.stream(), OnDevice(step, run.dtype), a, b, result,
+                             run.context.workspace());
     }
     if (run.dtype == DType::kF32) {
       MultiplyFloats(run.context, step, reinterpret_cast<const float*>(a),
@@ -300,7 +299,7 @@ OORT_LAYERS(einsum) {
   registry.Add(schema, WithHalves(schema, Create<Einsum>()));
   if (!cuda::BuiltIn()) return;
   registry.AddDevice({"torch.einsum"}, DeviceType::kCuda, [](const LayerInit& init) {
-    require_device_products();
+    RequireProductsOnDevice();
     for (const Operand* input : init.inputs()) RequireWideFloat(input->dtype);
     return std::make_unique<Einsum>(init);
   });

@@ -76,7 +76,7 @@ class BatchNorm : public PerElementLayer<2>, public AnyDevice {
     Tensor& y = outputs[0].AsTensor();
     if (context.stream() != nullptr) {
       if (x.elements() == 0) return;
-      device_apply_channels(*context.stream(), x, y, view.channels, view.inner, uploaded_);
+      ApplyChannelsOnDevice(*context.stream(), x, y, view.channels, view.inner, uploaded_);
       return;
     }
     if (folded_) return ApplyChannels(context, tables_, x, y, view, *folded_);

@@ -53,6 +53,8 @@ void StartNorm(cuda::Stream& stream, const Tensor& x, Tensor& y, const NormRows&
       rows, WeightsOrNull<W>(weight), WeightsOrNull<W>(bias));
 }
 
+}  // namespace
+
 void NormalizeRowsOnDevice(cuda::Stream& stream, const Tensor& x, Tensor& y, const NormRows& rows,
                            const Tensor& weight, const Tensor& bias) {
   if (rows.rows > INT32_MAX) throw Error(ErrorCode::kUnsupported, "too many rows for the GPU");
@@ -70,6 +72,8 @@ void NormalizeRowsOnDevice(cuda::Stream& stream, const Tensor& x, Tensor& y, con
   });
 }
 
+namespace {
+
 template <typename T>
 __global__ void ApplyChannelsKernel(const T* x, T* y, int64_t count, int64_t channels,
                                     int64_t inner, const double* affine) {
@@ -85,6 +89,8 @@ __global__ void ApplyChannelsKernel(const T* x, T* y, int64_t count, int64_t cha
   }
 }
 
+}  // namespace
+
 void ApplyChannelsOnDevice(cuda::Stream& stream, const Tensor& x, Tensor& y, int64_t channels,
                            int64_t inner, const Tensor& affine) {
   cuda::VisitFloat(x.dtype(), [&](auto tag) {
@@ -97,13 +103,10 @@ void ApplyChannelsOnDevice(cuda::Stream& stream, const Tensor& x, Tensor& y, int
   });
 }
 
-}  // namespace
 }  // namespace oort
 
 OORT_CUDA_LAYERS(device_norm) {
   using namespace oort;
-  device_normalize_rows.Set(&NormalizeRowsOnDevice);
-  device_apply_channels.Set(&ApplyChannelsOnDevice);
   ShareWithCuda(registry, {"nn.LayerNorm", "nn.RMSNorm", "nn.GroupNorm", "nn.BatchNorm1d",
                            "nn.BatchNorm2d", "nn.BatchNorm3d", "nn.InstanceNorm1d",
                            "nn.InstanceNorm2d", "nn.InstanceNorm3d", "nn.PReLU"});

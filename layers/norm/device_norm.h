@@ -16,14 +16,12 @@ struct NormRows {
 };
 
 /// Weight and bias are both of f32 or both of f64 and on the device, or undefined.
-inline DeviceKernel<void(cuda::Stream&, const Tensor& x, Tensor& y, const NormRows&,
-                         const Tensor& weight, const Tensor& bias)>
-    device_normalize_rows;
+void NormalizeRowsOnDevice(cuda::Stream&, const Tensor& x, Tensor& y, const NormRows&,
+                           const Tensor& weight, const Tensor& bias) OORT_CUDA_ONLY;
 
 /// y = (x - center) * scale + shift by channel, for an input of (outer, channels, inner); the three
 /// stand one after the other in `affine`, f64 and on the device.
-inline DeviceKernel<void(cuda::Stream&, const Tensor& x, Tensor& y, int64_t channels, int64_t inner,
-                         const Tensor& affine)>
-    device_apply_channels;
+void ApplyChannelsOnDevice(cuda::Stream&, const Tensor& x, Tensor& y, int64_t channels,
+                           int64_t inner, const Tensor& affine) OORT_CUDA_ONLY;
 
 }  // namespace oort

@@ -47,7 +47,7 @@ class LayerNorm : public PerElementLayer<7>, public AnyDevice {
     if (x.elements() == 0) return;
     if (context.stream() != nullptr) {
       const int64_t count = normalized_.shape().elements();
-      device_normalize_rows(*context.stream(), x, y,
+      NormalizeRowsOnDevice(*context.stream(), x, y,
                             {.rows = x.elements() / count, .count = count, .eps = eps_},
                             weight_.OnDevice(args), bias_.OnDevice(args));
       return;

@@ -110,7 +110,7 @@ void NormalizeGroupsOnDevice(const Context& context, const Tensor& x, Tensor& y,
                       .groups = groups,
                       .inner = view.inner,
                       .eps = eps};
-  device_normalize_rows(*context.stream(), x, y, rows, weight, bias);
+  NormalizeRowsOnDevice(*context.stream(), x, y, rows, weight, bias);
 }
 
 void NormalizeGroups(const Context& context, const NormTables& tables, const Tensor& x, Tensor& y,

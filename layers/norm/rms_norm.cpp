@@ -30,7 +30,7 @@ class RmsNorm : public PerElementLayer<4>, public AnyDevice {
     if (context.stream() != nullptr) {
       const int64_t count = normalized_.shape().elements();
       const double eps = x.dtype() == DType::kF64 ? Epsilon<double>() : Epsilon<float>();
-      device_normalize_rows(*context.stream(), x, y,
+      NormalizeRowsOnDevice(*context.stream(), x, y,
                             {.rows = x.elements() / count, .count = count, .eps = eps, .rms = true},
                             weight_.OnDevice(args), {});
       return;

@@ -160,7 +160,7 @@ void CopyPadRuns(const Context& context, std::span<const std::vector<PadRun>> ru
 void PadOnDevice(const Context& context, const Tensor& input, const Padding& padding,
                  const std::array<std::byte, 16>& scalar, Tensor& output) {
   if (padding.mode == PadMode::kConstant) {
-    device_fill_items(*context.stream(), output.raw(), scalar.data(), ItemSize(input.dtype()),
+    FillItemsOnDevice(*context.stream(), output.raw(), scalar.data(), ItemSize(input.dtype()),
                       output.elements());
   }
   std::vector<std::vector<PadRun>> runs;

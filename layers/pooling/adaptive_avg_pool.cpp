@@ -99,7 +99,7 @@ class AdaptiveAvgPool : public PerElementLayer<1>, public AnyDevice {
 void AdaptiveAverage(const Context& context, Isa isa, const AdaptiveGeometry& geometry,
                      const Tensor& input, Tensor& output) {
   if (context.stream() != nullptr) {
-    return device_pool(*context.stream(), DevicePool(geometry, false), input, output, nullptr);
+    return PoolOnDevice(*context.stream(), DevicePool(geometry, false), input, output, nullptr);
   }
   VisitDType(input.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::Type;

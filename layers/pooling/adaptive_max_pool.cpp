@@ -72,8 +72,8 @@ class AdaptiveMaxPool : public PerElementLayer<1>, public AnyDevice {
     }
     const AdaptiveGeometry geometry = AdaptTo(input.shape(), args[1], rank_);
     if (context.stream() != nullptr) {
-      return device_pool(*context.stream(), DevicePool(geometry, true), input,
-                         results[0].AsTensor(), indices_ ? &results[1].AsTensor() : nullptr);
+      return PoolOnDevice(*context.stream(), DevicePool(geometry, true), input,
+                          results[0].AsTensor(), indices_ ? &results[1].AsTensor() : nullptr);
     }
     VisitDType(input.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::Type;

@@ -44,7 +44,7 @@ class AvgPool : public Layer, public AnyDevice {
       DevicePool pool(geometry, false);
       pool.include_pad = divisor_.include_pad;
       pool.override_with = divisor_.override_with;
-      return device_pool(*context.stream(), pool, input, output, nullptr);
+      return PoolOnDevice(*context.stream(), pool, input, output, nullptr);
     }
     if (input.dtype() == DType::kF32 && PoolRow::Fits(geometry.window[2])) {
       return ForwardF32(context, geometry, divisor, input.data<float>(), output.data<float>());

@@ -68,6 +68,8 @@ __global__ void PoolKernel(const T* x, T* y, int64_t* indices, int64_t total,
   }
 }
 
+}  // namespace
+
 void PoolOnDevice(cuda::Stream& stream, const DevicePool& pool, const Tensor& x, Tensor& y,
                   Tensor* indices) {
   cuda::VisitFloat(x.dtype(), [&](auto tag) {
@@ -81,10 +83,4 @@ void PoolOnDevice(cuda::Stream& stream, const DevicePool& pool, const Tensor& x,
   });
 }
 
-}  // namespace
 }  // namespace oort
-
-OORT_CUDA_LAYERS(device_pool) {
-  (void)registry;
-  oort::device_pool.Set(&oort::PoolOnDevice);
-}

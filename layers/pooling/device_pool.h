@@ -32,8 +32,7 @@ struct DevicePool {
 };
 
 /// Floats of any kind; `indices` (i64, places in the plane) may be null.
-inline DeviceKernel<void(cuda::Stream&, const DevicePool&, const Tensor& x, Tensor& y,
-                         Tensor* indices)>
-    device_pool;
+void PoolOnDevice(cuda::Stream&, const DevicePool&, const Tensor& x, Tensor& y,
+                  Tensor* indices) OORT_CUDA_ONLY;
 
 }  // namespace oort

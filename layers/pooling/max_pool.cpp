@@ -55,8 +55,8 @@ class MaxPool : public Layer, public AnyDevice {
     const Tensor& input = args.tensor(0);
     const PoolGeometry geometry = window_.Geometry(input.shape());
     if (context.stream() != nullptr) {
-      return device_pool(*context.stream(), DevicePool(geometry, true), input,
-                         outputs[0].AsTensor(), outputs_ == 2 ? &outputs[1].AsTensor() : nullptr);
+      return PoolOnDevice(*context.stream(), DevicePool(geometry, true), input,
+                          outputs[0].AsTensor(), outputs_ == 2 ? &outputs[1].AsTensor() : nullptr);
     }
     if (outputs_ == 1 && input.dtype() == DType::kF32 && PoolRow::Fits(geometry.window[2])) {
       return ForwardF32(context, geometry, input.data<float>(),

@@ -39,11 +39,15 @@ __global__ void StepCells(const DeviceCellStep step) {
   step.y[n * step.y_step + j] = StepOf(step, n, j);
 }
 
+}  // namespace
+
 void StepCellsOnDevice(cuda::Stream& stream, const DeviceCellStep& step) {
   constexpr int kThreads = 128;
   cuda::Launch(stream, {cuda::BlocksFor(step.batch * step.hidden, kThreads), kThreads}, StepCells,
                step);
 }
+
+namespace {}  // namespace
 
 /// A convolution of one tap.
 void MultiplyRowsOnDevice(cuda::Stream& stream, const DeviceRows& product) {
@@ -66,11 +70,4 @@ void MultiplyRowsOnDevice(cuda::Stream& stream, const DeviceRows& product) {
   }
 }
 
-}  // namespace
 }  // namespace oort
-
-OORT_CUDA_LAYERS(device_cell) {
-  (void)registry;
-  oort::device_cell_step.Set(&oort::StepCellsOnDevice);
-  oort::device_rows_product.Set(&oort::MultiplyRowsOnDevice);
-}

@@ -18,7 +18,7 @@ struct DeviceCellStep {
   int64_t x_step = 0, h_step = 0, last_step = 0, y_step = 0;
   int64_t batch = 0, hidden = 0;
 };
-inline DeviceKernel<void(cuda::Stream&, const DeviceCellStep&)> device_cell_step;
+void StepCellsOnDevice(cuda::Stream&, const DeviceCellStep&) OORT_CUDA_ONLY;
 
 /// y = x W^T + bias for rows of f32; weights are `depth` apart. The bias may be null.
 struct DeviceRows {
@@ -26,9 +26,9 @@ struct DeviceRows {
   float* y = nullptr;
   int64_t rows = 0, in = 0, out = 0, x_step = 0, y_step = 0, depth = 0;
 };
-inline DeviceKernel<void(cuda::Stream&, const DeviceRows&)> device_rows_product;
+void MultiplyRowsOnDevice(cuda::Stream&, const DeviceRows&) OORT_CUDA_ONLY;
 
-/// Rows of weights for device_rows_product are whole pieces of 16 bytes.
+/// Rows of weights for MultiplyRowsOnDevice are whole pieces of 16 bytes.
 constexpr int64_t DeviceRowDepth(int64_t in) { return (in + 3) / 4 * 4; }
 
 }  // namespace oort

@@ -341,7 +341,7 @@ class Recurrent final : public Layer {
         const int64_t in = map.weight.in();
         const float* device_bias =
             map.device_bias.defined() ? map.device_bias.template data<float>() : nullptr;
-        return device_rows_product(
+        return MultiplyRowsOnDevice(
             *context.stream(), {x.data, map.on_device.template data<float>(), device_bias, y.data,
                                 rows, in, map.weight.out(), x.step, y.step, DeviceRowDepth(in)});
       }
@@ -378,9 +378,9 @@ class Recurrent final : public Layer {
     const int64_t hidden = sizes_.hidden;
     if constexpr (std::is_same_v<T, float>) {
       if (context.stream() != nullptr) {
-        return device_cell_step(*context.stream(), {kind_, x_gates.data, h_gates.data, last.data, c,
-                                                    made.data, x_gates.step, h_gates.step,
-                                                    last.step, made.step, call.batch, hidden});
+        return StepCellsOnDevice(*context.stream(), {kind_, x_gates.data, h_gates.data, last.data,
+                                                     c, made.data, x_gates.step, h_gates.step,
+                                                     last.step, made.step, call.batch, hidden});
       }
     }
     context.ParallelFor(call.batch, 4096 / h_gates.step + 1, [&](int64_t begin, int64_t end) {

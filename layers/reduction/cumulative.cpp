@@ -43,7 +43,7 @@ class Cumulative : public PerElementLayer<1>, public AnyDevice {
     if (y.elements() == 0) return;
     if (context.stream() != nullptr) {
       const AxisLines lines(y.shape(), NormalizeAxis(dim_, y.rank()));
-      return device_scan(*context.stream(), lines, product_, args.tensor(0), y);
+      return ScanOnDevice(*context.stream(), lines, product_, args.tensor(0), y);
     }
     const Tensor x = args.tensor(0).To(y.dtype());
     const int axis = NormalizeAxis(dim_, x.rank());

@@ -125,6 +125,8 @@ cuda::Grid EachOf(int64_t items) {
   return {dim3(cuda::BlocksFor(items, kLineThreads)), dim3(kLineThreads)};
 }
 
+}  // namespace
+
 void SortOnDevice(cuda::Stream& stream, const DeviceSort& sort, const Tensor& x, Tensor* values,
                   Tensor& indices, std::byte* workspace) {
   const AxisLines& lines = sort.lines;
@@ -154,6 +156,8 @@ void SortOnDevice(cuda::Stream& stream, const DeviceSort& sort, const Tensor& x,
   cuda::Launch(stream, EachOf(taken), &WriteLines, shape, static_cast<const SortItem*>(items),
                static_cast<const void*>(x.raw()), bytes, to, positions, taken);
 }
+
+namespace {
 
 template <typename A>
 __device__ A Joined(A a, A b, bool product) {
@@ -196,6 +200,8 @@ __global__ void ScanLines(const SortShape shape, bool product, const void* x, DT
   }
 }
 
+}  // namespace
+
 void ScanOnDevice(cuda::Stream& stream, const AxisLines& lines, bool product, const Tensor& x,
                   Tensor& y) {
   if (lines.count == 0) return;
@@ -212,11 +218,4 @@ void ScanOnDevice(cuda::Stream& stream, const AxisLines& lines, bool product, co
   }
 }
 
-}  // namespace
 }  // namespace oort
-
-OORT_CUDA_LAYERS(device_lines) {
-  (void)registry;
-  oort::device_sort.Set(&oort::SortOnDevice);
-  oort::device_scan.Set(&oort::ScanOnDevice);
-}

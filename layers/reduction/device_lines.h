@@ -14,9 +14,8 @@ struct DeviceSort {
   int64_t take = 0;
 };
 /// Lines of the results have `take` elements; `values` may be null.
-inline DeviceKernel<void(cuda::Stream&, const DeviceSort&, const Tensor& x, Tensor* values,
-                         Tensor& indices, std::byte* workspace)>
-    device_sort;
+void SortOnDevice(cuda::Stream&, const DeviceSort&, const Tensor& x, Tensor* values,
+                  Tensor& indices, std::byte* workspace) OORT_CUDA_ONLY;
 /// Bytes that it works in: a number and a position for each element, lines made powers of two.
 inline size_t DeviceSortBytes(const AxisLines& lines) {
   int64_t padded = 1;
@@ -25,7 +24,7 @@ inline size_t DeviceSortBytes(const AxisLines& lines) {
 }
 
 /// Sums or products of the first 1, 2, 3 … elements of each line, of real numbers.
-inline DeviceKernel<void(cuda::Stream&, const AxisLines&, bool product, const Tensor& x, Tensor& y)>
-    device_scan;
+void ScanOnDevice(cuda::Stream&, const AxisLines&, bool product, const Tensor& x,
+                  Tensor& y) OORT_CUDA_ONLY;
 
 }  // namespace oort

@@ -202,6 +202,8 @@ void StartReduce(cuda::Stream& stream, const ReducePlan& plan, Reduction op, con
   }
 }
 
+}  // namespace
+
 void ReduceOnDevice(cuda::Stream& stream, const ReducePlan& plan, Reduction op, const Tensor& x,
                     Tensor* values, Tensor* indices) {
   ReduceResult to{};
@@ -238,10 +240,4 @@ void ReduceOnDevice(cuda::Stream& stream, const ReducePlan& plan, Reduction op, 
   });
 }
 
-}  // namespace
 }  // namespace oort
-
-OORT_CUDA_LAYERS(device_reduce) {
-  (void)registry;
-  oort::device_reduce.Set(&oort::ReduceOnDevice);
-}

@@ -11,8 +11,7 @@ enum class Reduction : unsigned char { kSum, kMean, kProduct, kMax, kMin };
 /// Reduces real numbers of any dtype as `plan` says. `values` and `indices` (i64, the first
 /// position of an extreme) may be null. Integers are added up as such where the values are
 /// integers.
-inline DeviceKernel<void(cuda::Stream&, const ReducePlan& plan, Reduction, const Tensor& x,
-                         Tensor* values, Tensor* indices)>
-    device_reduce;
+void ReduceOnDevice(cuda::Stream&, const ReducePlan& plan, Reduction, const Tensor& x,
+                    Tensor* values, Tensor* indices) OORT_CUDA_ONLY;
 
 }  // namespace oort

@@ -72,7 +72,9 @@ __cluster_dims__(kBlocks, 1, 1)
 #endif
 }
 
-void ArgmaxOnDevice(cuda::Stream& stream, const Tensor& x, Tensor& y) {
+}  // namespace
+
+void TokenArgmaxOnDevice(cuda::Stream& stream, const Tensor& x, Tensor& y) {
   const int64_t rows = y.elements(), count = x.dim(x.rank() - 1);
   if (rows > INT32_MAX || count > INT32_MAX - (1 << 16)) {
     throw Error(ErrorCode::kUnsupported, "too many numbers for the GPU");
@@ -89,10 +91,6 @@ void ArgmaxOnDevice(cuda::Stream& stream, const Tensor& x, Tensor& y) {
                &ArgmaxKernel, x.data<float>(), static_cast<int>(count), y.data<int32_t>());
 }
 
-}  // namespace
 }  // namespace oort
 
-OORT_CUDA_LAYERS(device_token_argmax) {
-  oort::device_token_argmax.Set(&oort::ArgmaxOnDevice);
-  oort::ShareWithCuda(registry, {"oort.Argmax"});
-}
+OORT_CUDA_LAYERS(device_token_argmax) { oort::ShareWithCuda(registry, {"oort.Argmax"}); }

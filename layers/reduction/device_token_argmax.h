@@ -6,6 +6,6 @@
 namespace oort {
 
 /// What oort.Argmax does, of f32 rows along the last axis into i32.
-inline DeviceKernel<void(cuda::Stream&, const Tensor& x, Tensor& y)> device_token_argmax;
+void TokenArgmaxOnDevice(cuda::Stream&, const Tensor& x, Tensor& y) OORT_CUDA_ONLY;
 
 }  // namespace oort

@@ -103,8 +103,8 @@ class Extreme : public PerElementLayer<1>, public AnyDevice {
     if (context.stream() != nullptr) {
       Tensor* const values = result_ == Result::kIndices ? nullptr : &outputs[0].AsTensor();
       Tensor* const indices = result_ == Result::kValues ? nullptr : &outputs.back().AsTensor();
-      device_reduce(*context.stream(), plan, kMax ? Reduction::kMax : Reduction::kMin, x, values,
-                    indices);
+      ReduceOnDevice(*context.stream(), plan, kMax ? Reduction::kMax : Reduction::kMin, x, values,
+                     indices);
       return;
     }
     VisitDType(x.dtype(), [&](auto tag) {

@@ -67,8 +67,8 @@ class SumLayer : public PerElementLayer<1>, public AnyDevice {
       const Reduction reduction = kind_ == Kind::kSum    ? Reduction::kSum
                                   : kind_ == Kind::kMean ? Reduction::kMean
                                                          : Reduction::kProduct;
-      device_reduce(*context.stream(), axes_.Plan(args.shape(0)), reduction, args.tensor(0),
-                    &output, nullptr);
+      ReduceOnDevice(*context.stream(), axes_.Plan(args.shape(0)), reduction, args.tensor(0),
+                     &output, nullptr);
       return;
     }
     // Integers are read as they are; anything else is first converted to the result's type.

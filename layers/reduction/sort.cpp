@@ -35,8 +35,8 @@ class Sort : public Layer, public AnyDevice {
     if (x.elements() == 0) return;
     if (context.stream() != nullptr) {
       const DeviceSort sort = {AxisLines(x.shape(), axis), descending_, extent};
-      return device_sort(*context.stream(), sort, x, values_ ? &outputs[0].AsTensor() : nullptr,
-                         outputs.back().AsTensor(), context.workspace());
+      return SortOnDevice(*context.stream(), sort, x, values_ ? &outputs[0].AsTensor() : nullptr,
+                          outputs.back().AsTensor(), context.workspace());
     }
     VisitDType(x.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::Type;

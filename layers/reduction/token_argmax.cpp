@@ -26,7 +26,7 @@ class Argmax final : public Layer, public AnyDevice {
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     const Tensor& x = args.tensor(0);
     Tensor& y = outputs[0].AsTensor();
-    if (context.stream() != nullptr) return device_token_argmax(*context.stream(), x, y);
+    if (context.stream() != nullptr) return TokenArgmaxOnDevice(*context.stream(), x, y);
     const int64_t count = x.dim(x.rank() - 1);
     const float* logits = x.data<float>();
     int32_t* tokens = y.data<int32_t>();

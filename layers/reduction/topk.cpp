@@ -93,8 +93,8 @@ class TopK : public Layer, public AnyDevice {
     if (outputs[0].AsTensor().elements() == 0) return;
     if (context.stream() != nullptr) {
       const DeviceSort sort = {AxisLines(x.shape(), axis), largest_, k};
-      return device_sort(*context.stream(), sort, x, &outputs[0].AsTensor(), outputs[1].AsTensor(),
-                         context.workspace());
+      return SortOnDevice(*context.stream(), sort, x, &outputs[0].AsTensor(), outputs[1].AsTensor(),
+                          context.workspace());
     }
     const bool part = SortsPart(k, extent);
     VisitDType(x.dtype(), [&](auto tag) {

@@ -142,6 +142,8 @@ void StartNearest(cuda::Stream& stream, const ResizeGeometry& geometry, bool exa
   }
 }
 
+}  // namespace
+
 void ResizeOnDevice(cuda::Stream& stream, const ResizeGeometry& geometry, ResizeMode mode,
                     bool align_corners, const Tensor& x, Tensor& y) {
   if (mode == ResizeMode::kNearest || mode == ResizeMode::kNearestExact) {
@@ -165,10 +167,4 @@ void ResizeOnDevice(cuda::Stream& stream, const ResizeGeometry& geometry, Resize
   });
 }
 
-}  // namespace
 }  // namespace oort
-
-OORT_CUDA_LAYERS(device_resize) {
-  (void)registry;
-  oort::device_resize.Set(&oort::ResizeOnDevice);
-}

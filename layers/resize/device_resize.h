@@ -7,8 +7,7 @@
 namespace oort {
 
 /// Nearest neighbours of elements of any dtype, linear and cubic interpolation of floats.
-inline DeviceKernel<void(cuda::Stream&, const ResizeGeometry&, ResizeMode, bool align_corners,
-                         const Tensor& x, Tensor& y)>
-    device_resize;
+void ResizeOnDevice(cuda::Stream&, const ResizeGeometry&, ResizeMode, bool align_corners,
+                    const Tensor& x, Tensor& y) OORT_CUDA_ONLY;
 
 }  // namespace oort

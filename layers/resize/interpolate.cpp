@@ -175,7 +175,7 @@ class Interpolate : public Layer, public AnyDevice {
     if (output.elements() == 0) return;
     if (context.stream() != nullptr && params_.mode() != ResizeMode::kArea) {
       const bool align = !params_.Copies() && params_.AlignCorners(args);
-      return device_resize(*context.stream(), geometry, params_.mode(), align, input, output);
+      return ResizeOnDevice(*context.stream(), geometry, params_.mode(), align, input, output);
     }
     if (params_.Copies()) return ForwardNearest(context, geometry, input, output);
     if (params_.mode() == ResizeMode::kArea) {

@@ -39,9 +39,9 @@ class ArangeLayer final : public Layer, public AnyDevice {
     Tensor& output = OutputTensor(outputs[0], ResultType(args), Shape{length});
     if (context.stream() != nullptr) {
       const bool whole = IsInteger(output.dtype()) || output.dtype() == DType::kBool;
-      return device_arange(*context.stream(), whole ? 0 : args[start_].AsFloat(),
-                           whole ? 0 : args[step_].AsFloat(), whole ? ToInt(args[start_]) : 0,
-                           whole ? ToInt(args[step_]) : 0, output);
+      return ArangeOnDevice(*context.stream(), whole ? 0 : args[start_].AsFloat(),
+                            whole ? 0 : args[step_].AsFloat(), whole ? ToInt(args[start_]) : 0,
+                            whole ? ToInt(args[step_]) : 0, output);
     }
     VisitDType(output.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::Type;

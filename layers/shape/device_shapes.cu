@@ -18,6 +18,8 @@ __global__ void KeepTriangle(const T* x, T* y, int64_t total, int64_t rows, int6
   }
 }
 
+}  // namespace
+
 void TriangleOnDevice(cuda::Stream& stream, bool upper, int64_t diagonal, const Tensor& x,
                       Tensor& y) {
   constexpr int kThreads = 256;
@@ -36,6 +38,8 @@ void TriangleOnDevice(cuda::Stream& stream, bool upper, int64_t diagonal, const 
   }
 }
 
+namespace {
+
 __global__ void CountUp(double start, double step, int64_t whole_start, int64_t whole_step, void* y,
                         DType dtype, int64_t total) {
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -47,6 +51,8 @@ __global__ void CountUp(double start, double step, int64_t whole_start, int64_t 
   }
 }
 
+}  // namespace
+
 void ArangeOnDevice(cuda::Stream& stream, double start, double step, int64_t whole_start,
                     int64_t whole_step, Tensor& y) {
   constexpr int kThreads = 256;
@@ -55,11 +61,4 @@ void ArangeOnDevice(cuda::Stream& stream, double start, double step, int64_t who
                y.elements());
 }
 
-}  // namespace
 }  // namespace oort
-
-OORT_CUDA_LAYERS(device_shapes) {
-  (void)registry;
-  oort::device_triangle.Set(&oort::TriangleOnDevice);
-  oort::device_arange.Set(&oort::ArangeOnDevice);
-}

@@ -29,7 +29,7 @@ class FullLayer final : public Layer, public AnyDevice {
     Tensor& output = OutputTensor(outputs[0], ResultType(args), ResultShape(args));
     const std::array<std::byte, 16> item = ScalarBytes(Fill(args), output.dtype());
     if (context.stream() != nullptr) {
-      device_fill_items(*context.stream(), output.raw(), item.data(), ItemSize(output.dtype()),
+      FillItemsOnDevice(*context.stream(), output.raw(), item.data(), ItemSize(output.dtype()),
                         output.elements());
       return;
     }

@@ -278,7 +278,7 @@ void CopyStrided(const Context& context, size_t item, const std::byte* source, c
   source += nest.source_offset;
   target += nest.target_offset;
   if (context.stream() != nullptr) {
-    device_copy_strided(*context.stream(), static_cast<size_t>(nest.item), nest.Outer(0), source,
+    CopyStridedOnDevice(*context.stream(), static_cast<size_t>(nest.item), nest.Outer(0), source,
                         target);
     return;
   }

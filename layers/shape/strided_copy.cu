@@ -185,8 +185,10 @@ void StartCopy(cuda::Stream& stream, const Widened& given, const std::byte* sour
                static_cast<unsigned>(count), nest);
 }
 
-void CopyOnDevice(cuda::Stream& stream, size_t item, std::span<const CopyLoop> loops,
-                  const std::byte* source, std::byte* target) {
+}  // namespace
+
+void CopyStridedOnDevice(cuda::Stream& stream, size_t item, std::span<const CopyLoop> loops,
+                         const std::byte* source, std::byte* target) {
   const Widened wide = Widen(item, loops, source, target);
   const int64_t unit = static_cast<int64_t>(wide.item);
   if (wide.count <= 1 &&
@@ -201,8 +203,8 @@ void CopyOnDevice(cuda::Stream& stream, size_t item, std::span<const CopyLoop> l
   if (count > INT32_MAX) {
     const CopyLoop outer = loops.front();
     for (int64_t i = 0; i < outer.extent; ++i) {
-      CopyOnDevice(stream, item, loops.subspan(1), source + i * outer.source,
-                   target + i * outer.target);
+      CopyStridedOnDevice(stream, item, loops.subspan(1), source + i * outer.source,
+                          target + i * outer.target);
     }
     return;
   }
@@ -214,6 +216,8 @@ void CopyOnDevice(cuda::Stream& stream, size_t item, std::span<const CopyLoop> l
     default: return StartCopy<16>(stream, wide, source, target);
   }
 }
+
+namespace {
 
 template <typename T>
 __global__ void FillKernel(T* target, T value, int64_t count) {
@@ -233,8 +237,10 @@ void StartFill(cuda::Stream& stream, std::byte* target, const std::byte* pattern
                reinterpret_cast<T*>(target), value, count);
 }
 
-void FillOnDevice(cuda::Stream& stream, std::byte* target, const std::byte* pattern, size_t item,
-                  int64_t count) {
+}  // namespace
+
+void FillItemsOnDevice(cuda::Stream& stream, std::byte* target, const std::byte* pattern,
+                       size_t item, int64_t count) {
   switch (item) {
     case 1: return StartFill<1>(stream, target, pattern, count);
     case 2: return StartFill<2>(stream, target, pattern, count);
@@ -244,12 +250,4 @@ void FillOnDevice(cuda::Stream& stream, std::byte* target, const std::byte* patt
   }
 }
 
-}  // namespace
 }  // namespace oort
-
-OORT_CUDA_LAYERS(strided_copy) {
-  using namespace oort;
-  (void)registry;
-  device_copy_strided.Set(&CopyOnDevice);
-  device_fill_items.Set(&FillOnDevice);
-}

@@ -16,9 +16,8 @@ struct CopyLoop {
 };
 
 /// Moves `item` bytes for each element of the loops, outermost first.
-inline DeviceKernel<void(cuda::Stream&, size_t item, std::span<const CopyLoop>, const std::byte*,
-                         std::byte*)>
-    device_copy_strided;
+void CopyStridedOnDevice(cuda::Stream&, size_t item, std::span<const CopyLoop> loops,
+                         const std::byte* source, std::byte* target) OORT_CUDA_ONLY;
 
 /// target[to] = source[from] for elements of `item` bytes (1, 2, 4, 8 or 16). The views have the
 /// same extents; no element of `to` occurs twice; the buffers do not overlap.
@@ -38,9 +37,8 @@ void CopyBytes(const Context& context, const std::byte* source, std::byte* targe
 void ClearBytes(const Context& context, std::byte* target, size_t bytes);
 
 /// Writes `count` copies of the `item` bytes at `pattern`, which is on the host.
-inline DeviceKernel<void(cuda::Stream&, std::byte* target, const std::byte* pattern, size_t item,
-                         int64_t count)>
-    device_fill_items;
+void FillItemsOnDevice(cuda::Stream&, std::byte* target, const std::byte* pattern, size_t item,
+                       int64_t count) OORT_CUDA_ONLY;
 
 /// Writes `count` copies of the `item` bytes at `pattern`, which may lie at `target` itself.
 void FillItems(std::byte* target, const std::byte* pattern, size_t item, int64_t count);

@@ -50,7 +50,7 @@ class TriangleLayer final : public Layer, public AnyDevice {
     if (x.elements() == 0) return;
     const int64_t diagonal = ClampDiagonal(args[diagonal_].AsInt());
     if (context.stream() != nullptr) {
-      return device_triangle(*context.stream(), upper_, diagonal, x, y);
+      return TriangleOnDevice(*context.stream(), upper_, diagonal, x, y);
     }
     const size_t item = ItemSize(x.dtype());
     context.ParallelFor(x.elements() / columns, 16384 / columns + 1,

@@ -73,6 +73,8 @@ void StartSoftmax(cuda::Stream& stream, const X* x, Y* y, const SoftmaxView& vie
                &SoftmaxKernel<X, Y>, x, y, view.extent, view.inner, view.log, view.sign);
 }
 
+}  // namespace
+
 void SoftmaxOnDevice(cuda::Stream& stream, const Tensor& x, Tensor& y, const SoftmaxView& view) {
   if (y.elements() == 0) return;
   cuda::VisitFloat(x.dtype(), [&](auto x_tag) {
@@ -90,10 +92,4 @@ void SoftmaxOnDevice(cuda::Stream& stream, const Tensor& x, Tensor& y, const Sof
   });
 }
 
-}  // namespace
 }  // namespace oort
-
-OORT_CUDA_LAYERS(device_softmax) {
-  (void)registry;
-  oort::device_softmax.Set(&oort::SoftmaxOnDevice);
-}

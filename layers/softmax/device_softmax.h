@@ -13,7 +13,6 @@ struct SoftmaxView {
 };
 
 /// softmax(sign * x), or its logarithm, of any float dtype into any other.
-inline DeviceKernel<void(cuda::Stream&, const Tensor& x, Tensor& y, const SoftmaxView&)>
-    device_softmax;
+void SoftmaxOnDevice(cuda::Stream&, const Tensor& x, Tensor& y, const SoftmaxView&) OORT_CUDA_ONLY;
 
 }  // namespace oort

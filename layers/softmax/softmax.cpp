@@ -61,8 +61,8 @@ class Softmax : public PerElementLayer<5>, public AnyDevice {
     Tensor& y = outputs[0].AsTensor();
     if (context.stream() != nullptr) {
       const AxisView view(y.shape(), Axis(y.shape()));
-      device_softmax(*context.stream(), args.tensor(0), y,
-                     {view.outer, view.extent, view.inner, log_, sign_});
+      SoftmaxOnDevice(*context.stream(), args.tensor(0), y,
+                      {view.outer, view.extent, view.inner, log_, sign_});
       return;
     }
     const Tensor x = args.tensor(0).To(y.dtype());

@@ -67,8 +67,10 @@ void StartGridOf(cuda::Stream& stream, const DeviceGrid& call, const Tensor& inp
   start(stream, call, input, grid, output);
 }
 
-void GridOnDevice(cuda::Stream& stream, const DeviceGrid& call, const Tensor& input,
-                  const Tensor& grid, Tensor& output) {
+}  // namespace
+
+void GridSampleOnDevice(cuda::Stream& stream, const DeviceGrid& call, const Tensor& input,
+                        const Tensor& grid, Tensor& output) {
   if (output.dtype() == DType::kF64) {
     StartGridOf<double>(stream, call, input, grid, output);
   } else {
@@ -76,10 +78,4 @@ void GridOnDevice(cuda::Stream& stream, const DeviceGrid& call, const Tensor& in
   }
 }
 
-}  // namespace
 }  // namespace oort
-
-OORT_CUDA_LAYERS(device_grid) {
-  (void)registry;
-  oort::device_grid_sample.Set(&oort::GridOnDevice);
-}

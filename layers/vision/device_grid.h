@@ -19,8 +19,7 @@ struct DeviceGrid {
   bool align_corners = false, volume = false;
 };
 /// F.grid_sample of f32 or f64.
-inline DeviceKernel<void(cuda::Stream&, const DeviceGrid&, const Tensor& input, const Tensor& grid,
-                         Tensor& output)>
-    device_grid_sample;
+void GridSampleOnDevice(cuda::Stream&, const DeviceGrid&, const Tensor& input, const Tensor& grid,
+                        Tensor& output) OORT_CUDA_ONLY;
 
 }  // namespace oort

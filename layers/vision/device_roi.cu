@@ -103,8 +103,10 @@ __global__ void AlignRegions(const DeviceRoi call, const RoiShape shape, const R
   output[at] = RoiMean(call, shape, input + plane * shape.height * shape.width, rows, columns);
 }
 
-void RoiOnDevice(cuda::Stream& stream, const DeviceRoi& call, const Tensor& input,
-                 const Tensor& boxes, Tensor& output) {
+}  // namespace
+
+void RoiAlignOnDevice(cuda::Stream& stream, const DeviceRoi& call, const Tensor& input,
+                      const Tensor& boxes, Tensor& output) {
   const RoiShape shape = {input.dim(0),  input.dim(1),  input.dim(2), input.dim(3),
                           output.dim(1), output.dim(2), output.dim(3)};
   if (shape.height * shape.width == 0) return stream.Fill(output.raw(), 0, output.bytes());
@@ -117,10 +119,14 @@ void RoiOnDevice(cuda::Stream& stream, const DeviceRoi& call, const Tensor& inpu
   run(static_cast<float*>(nullptr));
 }
 
+namespace {
+
 __global__ void NumberChannels(int32_t* out, int64_t count, int64_t total) {
   const int64_t at = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (at < total) out[at] = static_cast<int32_t>(at % count);
 }
+
+}  // namespace
 
 void RoiChannelsOnDevice(cuda::Stream& stream, Tensor& channels) {
   const int64_t total = channels.elements();
@@ -128,11 +134,4 @@ void RoiChannelsOnDevice(cuda::Stream& stream, Tensor& channels) {
                &NumberChannels, channels.data<int32_t>(), channels.shape().Product(1, 4), total);
 }
 
-}  // namespace
 }  // namespace oort
-
-OORT_CUDA_LAYERS(device_roi) {
-  (void)registry;
-  oort::device_roi_align.Set(&oort::RoiOnDevice);
-  oort::device_roi_channels.Set(&oort::RoiChannelsOnDevice);
-}

@@ -12,10 +12,9 @@ struct DeviceRoi {
   bool aligned = false, position_sensitive = false;
 };
 /// Of f32 or f64. A box in an image that is not there gives zeros.
-inline DeviceKernel<void(cuda::Stream&, const DeviceRoi&, const Tensor& input, const Tensor& boxes,
-                         Tensor& output)>
-    device_roi_align;
+void RoiAlignOnDevice(cuda::Stream&, const DeviceRoi&, const Tensor& input, const Tensor& boxes,
+                      Tensor& output) OORT_CUDA_ONLY;
 /// Of a result (K, C, H, W), which channel each element was taken from.
-inline DeviceKernel<void(cuda::Stream&, Tensor& channels)> device_roi_channels;
+void RoiChannelsOnDevice(cuda::Stream&, Tensor& channels) OORT_CUDA_ONLY;
 
 }  // namespace oort

@@ -178,7 +178,7 @@ class GridSample final : public Layer {
     if (context.stream() != nullptr) {
       const DeviceGrid call = {GeometryOf(args, output), mode_, padding_, align_corners_,
                                output.rank() == 5};
-      return device_grid_sample(*context.stream(), call, args.tensor(0), args.tensor(1), output);
+      return GridSampleOnDevice(*context.stream(), call, args.tensor(0), args.tensor(1), output);
     }
     if (output.dtype() == DType::kF64) {
       Run<double>(context, args, output);

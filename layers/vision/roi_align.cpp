@@ -146,9 +146,9 @@ class RoiAlign final : public Layer, public AnyDevice {
     if (output.elements() == 0) return;
     if (context.stream() != nullptr) {
       const DeviceRoi call = {spec_.scale, samples_, aligned_, spec_.position_sensitive};
-      device_roi_align(*context.stream(), call, args.tensor(0), args.tensor(1), output);
+      RoiAlignOnDevice(*context.stream(), call, args.tensor(0), args.tensor(1), output);
       if (spec_.position_sensitive) {
-        device_roi_channels(*context.stream(), outputs[1].AsTensor());
+        RoiChannelsOnDevice(*context.stream(), outputs[1].AsTensor());
       }
       return;
     }
