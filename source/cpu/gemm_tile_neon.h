@@ -3,8 +3,7 @@
 // gemm.simd.cpp, through gemm_tile.h.
 #pragma once
 
-#include <arm_neon.h>
-
+#include "cpu/assembly_neon.h"
 #include "cpu/gemm_whole_tile.h"
 #include "cpu/unroll.h"
 #include "cpu/vec.h"
@@ -61,50 +60,66 @@ inline void Compute(int64_t k, const float* a, const float* b, float* out) {
   });
 }
 
+#if OORT_HAS_ASSEMBLY
 // The whole tile is in assembly, where each load stands behind the last use of its register: 99% of
-// the peak of a Neoverse V1, against 88% that GCC 12 makes of the intrinsics above.
-// v0, v1: eight rows of A; v2 to v4: twelve columns of B; v8 to v31: sums, three a row.
-#define OORT_FMA(sum, column, row, lane) \
-  "fmla v" #sum ".4s, v" #column ".4s, v" #row ".s[" #lane "]\n"
-#define OORT_TOP_ROWS   \
-  OORT_FMA(8, 2, 0, 0)  \
-  OORT_FMA(9, 3, 0, 0)  \
-  OORT_FMA(10, 4, 0, 0) \
-  OORT_FMA(11, 2, 0, 1) \
-  OORT_FMA(12, 3, 0, 1) \
-  OORT_FMA(13, 4, 0, 1) \
-  OORT_FMA(14, 2, 0, 2) \
-  OORT_FMA(15, 3, 0, 2) \
-  OORT_FMA(16, 4, 0, 2) OORT_FMA(17, 2, 0, 3) OORT_FMA(18, 3, 0, 3) OORT_FMA(19, 4, 0, 3)
-#define OORT_BOTTOM_COLUMN(column, s0, s1, s2, s3) \
-  OORT_FMA(s0, column, 1, 0)                       \
-  OORT_FMA(s1, column, 1, 1) OORT_FMA(s2, column, 1, 2) OORT_FMA(s3, column, 1, 3)
-
-#define OORT_INIT_ROW(s0, s1, s2) \
-  "ldp q" #s0 ", q" #s1           \
-  ", [%[init]]\n"                 \
-  "ldr q" #s2                     \
-  ", [%[init], #32]\n"            \
-  "add %[init], %[init], %[init_stride]\n"
-#define OORT_ADD_ROW(s0, s1, s2)                 \
-  "ldp q0, q1, [%[addend]]\n"                    \
-  "ldr q2, [%[addend], #32]\n"                   \
-  "add %[addend], %[addend], %[addend_stride]\n" \
-  "fadd v" #s0 ".4s, v" #s0                      \
-  ".4s, v0.4s\n"                                 \
-  "fadd v" #s1 ".4s, v" #s1                      \
-  ".4s, v1.4s\n"                                 \
-  "fadd v" #s2 ".4s, v" #s2 ".4s, v2.4s\n"
-#define OORT_STORE_ROW(s0, s1, s2) \
-  "stp q" #s0 ", q" #s1            \
-  ", [%[out]]\n"                   \
-  "str q" #s2                      \
-  ", [%[out], #32]\n"              \
-  "add %[out], %[out], %[out_stride]\n"
-#define OORT_CLAMP(sum)       \
-  "fmax v" #sum ".4s, v" #sum \
-  ".4s, v0.4s\n"              \
-  "fmin v" #sum ".4s, v" #sum ".4s, v1.4s\n"
+// the peak of a Neoverse V1, against 88% that GCC 12 makes of the intrinsics.
+// clang-format off
+#define OORT_GEMM_ROWS_TOP 0     // four rows of A
+#define OORT_GEMM_ROWS_BOTTOM 1  // four more
+#define OORT_GEMM_COLUMNS_0 2    // twelve columns of B
+#define OORT_GEMM_COLUMNS_1 3
+#define OORT_GEMM_COLUMNS_2 4
+// v8 to v31 are sums, three a row.
+#define OORT_GEMM_SUM(row, vector) OORT_GEMM_SUM_##row##vector
+#define OORT_GEMM_SUM_00 8
+#define OORT_GEMM_SUM_01 9
+#define OORT_GEMM_SUM_02 10
+#define OORT_GEMM_SUM_10 11
+#define OORT_GEMM_SUM_11 12
+#define OORT_GEMM_SUM_12 13
+#define OORT_GEMM_SUM_20 14
+#define OORT_GEMM_SUM_21 15
+#define OORT_GEMM_SUM_22 16
+#define OORT_GEMM_SUM_30 17
+#define OORT_GEMM_SUM_31 18
+#define OORT_GEMM_SUM_32 19
+#define OORT_GEMM_SUM_40 20
+#define OORT_GEMM_SUM_41 21
+#define OORT_GEMM_SUM_42 22
+#define OORT_GEMM_SUM_50 23
+#define OORT_GEMM_SUM_51 24
+#define OORT_GEMM_SUM_52 25
+#define OORT_GEMM_SUM_60 26
+#define OORT_GEMM_SUM_61 27
+#define OORT_GEMM_SUM_62 28
+#define OORT_GEMM_SUM_70 29
+#define OORT_GEMM_SUM_71 30
+#define OORT_GEMM_SUM_72 31
+// All columns times one of the upper four rows; one vector of columns times the lower four.
+#define OORT_GEMM_TOP_ONE(vector, row) \
+  OORT_ASM_FMLA_F32(OORT_GEMM_SUM(row, vector), OORT_GEMM_COLUMNS_##vector, OORT_GEMM_ROWS_TOP, row)
+#define OORT_GEMM_TOP(row) OORT_ASM_VECTORS_3(OORT_GEMM_TOP_ONE, row)
+#define OORT_GEMM_BOTTOM_ONE(vector, row, lane) \
+  OORT_ASM_FMLA_F32(OORT_GEMM_SUM(row, vector), OORT_GEMM_COLUMNS_##vector, OORT_GEMM_ROWS_BOTTOM, lane)
+#define OORT_GEMM_BOTTOM(vector)                                                            \
+  OORT_GEMM_BOTTOM_ONE(vector, 4, 0) OORT_GEMM_BOTTOM_ONE(vector, 5, 1)                     \
+  OORT_GEMM_BOTTOM_ONE(vector, 6, 2) OORT_GEMM_BOTTOM_ONE(vector, 7, 3)
+#define OORT_GEMM_INIT(row)                                                                 \
+  OORT_ASM_LOAD2(OORT_GEMM_SUM(row, 0), OORT_GEMM_SUM(row, 1), init, 0)                     \
+  OORT_ASM_LOAD(OORT_GEMM_SUM(row, 2), init, 32) OORT_ASM_ADVANCE(init, init_stride)
+// The epilogue has v0 to v4 for itself.
+#define OORT_GEMM_APPLY(vector, row, name, by) \
+  OORT_ASM_BINARY(name, 4s, OORT_GEMM_SUM(row, vector), OORT_GEMM_SUM(row, vector), by)
+#define OORT_GEMM_ADD(row)                                                                  \
+  OORT_ASM_LOAD2(0, 1, addend, 0) OORT_ASM_LOAD(2, addend, 32)                              \
+  OORT_ASM_ADVANCE(addend, addend_stride)                                                   \
+  OORT_GEMM_APPLY(0, row, fadd, 0) OORT_GEMM_APPLY(1, row, fadd, 1) OORT_GEMM_APPLY(2, row, fadd, 2)
+#define OORT_GEMM_CLAMP_ONE(vector, row) \
+  OORT_GEMM_APPLY(vector, row, fmax, 0) OORT_GEMM_APPLY(vector, row, fmin, 1)
+#define OORT_GEMM_CLAMP(row) OORT_ASM_VECTORS_3(OORT_GEMM_CLAMP_ONE, row)
+#define OORT_GEMM_STORE(row)                                                                \
+  OORT_ASM_STORE2(OORT_GEMM_SUM(row, 0), OORT_GEMM_SUM(row, 1), out, 0)                     \
+  OORT_ASM_STORE(OORT_GEMM_SUM(row, 2), out, 32) OORT_ASM_ADVANCE(out, out_stride)
 
 /// The whole tile from its first values to C, at least one step of k.
 inline void ComputeWhole(const WholeTile& tile) {
@@ -116,63 +131,75 @@ inline void ComputeWhole(const WholeTile& tile) {
   const int64_t out_stride = tile.ldc * 4;
   const float limits[2] = {tile.low, tile.high};
   const void* soon = tile.soon;
-  // clang-format off
   asm volatile(
-      OORT_INIT_ROW(8, 9, 10) OORT_INIT_ROW(11, 12, 13) OORT_INIT_ROW(14, 15, 16)
-      OORT_INIT_ROW(17, 18, 19) OORT_INIT_ROW(20, 21, 22) OORT_INIT_ROW(23, 24, 25)
-      OORT_INIT_ROW(26, 27, 28) OORT_INIT_ROW(29, 30, 31)
-      "ldr q0, [%[a]], #16\n"
-      "ldr q2, [%[b]], #16\n"
-      "ldr q3, [%[b]], #16\n"
-      "ldr q4, [%[b]], #16\n"
-      "subs %[k], %[k], #1\n"
+      OORT_ASM_ROWS_8(OORT_GEMM_INIT)
+      OORT_ASM_LOAD_NEXT(OORT_GEMM_ROWS_TOP, a)
+      OORT_ASM_LOAD_NEXT(OORT_GEMM_COLUMNS_0, b)
+      OORT_ASM_LOAD_NEXT(OORT_GEMM_COLUMNS_1, b)
+      OORT_ASM_LOAD_NEXT(OORT_GEMM_COLUMNS_2, b)
+      OORT_ASM_COUNT_DOWN(k)
       "b.eq 2f\n"
       "1:\n"
-      "ldr q1, [%[a]], #16\n"
-      "prfm pldl2keep, [%[soon]]\n"
-      OORT_TOP_ROWS
-      "add %[soon], %[soon], %[soon_step]\n"
-      "ldr q0, [%[a]], #16\n"
-      OORT_BOTTOM_COLUMN(2, 20, 23, 26, 29)
-      "ldr q2, [%[b]], #16\n"
-      OORT_BOTTOM_COLUMN(3, 21, 24, 27, 30)
-      "ldr q3, [%[b]], #16\n"
-      OORT_BOTTOM_COLUMN(4, 22, 25, 28, 31)
-      "ldr q4, [%[b]], #16\n"
-      "subs %[k], %[k], #1\n"
+      OORT_ASM_LOAD_NEXT(OORT_GEMM_ROWS_BOTTOM, a)
+      OORT_ASM_PREFETCH(pldl2keep, soon, 0)
+      OORT_ASM_ROWS_4(OORT_GEMM_TOP)
+      OORT_ASM_ADVANCE(soon, soon_step)
+      OORT_ASM_LOAD_NEXT(OORT_GEMM_ROWS_TOP, a)
+      OORT_GEMM_BOTTOM(0) OORT_ASM_LOAD_NEXT(OORT_GEMM_COLUMNS_0, b)
+      OORT_GEMM_BOTTOM(1) OORT_ASM_LOAD_NEXT(OORT_GEMM_COLUMNS_1, b)
+      OORT_GEMM_BOTTOM(2) OORT_ASM_LOAD_NEXT(OORT_GEMM_COLUMNS_2, b)
+      OORT_ASM_COUNT_DOWN(k)
       "b.ne 1b\n"
       "2:\n"
-      "ldr q1, [%[a]], #16\n"
-      OORT_TOP_ROWS
-      OORT_BOTTOM_COLUMN(2, 20, 23, 26, 29)
-      OORT_BOTTOM_COLUMN(3, 21, 24, 27, 30)
-      OORT_BOTTOM_COLUMN(4, 22, 25, 28, 31)
+      OORT_ASM_LOAD_NEXT(OORT_GEMM_ROWS_BOTTOM, a)
+      OORT_ASM_ROWS_4(OORT_GEMM_TOP)
+      OORT_GEMM_BOTTOM(0) OORT_GEMM_BOTTOM(1) OORT_GEMM_BOTTOM(2)
       "cbz %[addend], 4f\n"
-      OORT_ADD_ROW(8, 9, 10) OORT_ADD_ROW(11, 12, 13) OORT_ADD_ROW(14, 15, 16)
-      OORT_ADD_ROW(17, 18, 19) OORT_ADD_ROW(20, 21, 22) OORT_ADD_ROW(23, 24, 25)
-      OORT_ADD_ROW(26, 27, 28) OORT_ADD_ROW(29, 30, 31)
+      OORT_ASM_ROWS_8(OORT_GEMM_ADD)
       "4:\n"
       "cbz %w[clamp], 3f\n"
       "ldp s0, s1, [%[limits]]\n"
       "dup v0.4s, v0.s[0]\n"
       "dup v1.4s, v1.s[0]\n"
-      OORT_CLAMP(8) OORT_CLAMP(9) OORT_CLAMP(10) OORT_CLAMP(11) OORT_CLAMP(12) OORT_CLAMP(13)
-      OORT_CLAMP(14) OORT_CLAMP(15) OORT_CLAMP(16) OORT_CLAMP(17) OORT_CLAMP(18) OORT_CLAMP(19)
-      OORT_CLAMP(20) OORT_CLAMP(21) OORT_CLAMP(22) OORT_CLAMP(23) OORT_CLAMP(24) OORT_CLAMP(25)
-      OORT_CLAMP(26) OORT_CLAMP(27) OORT_CLAMP(28) OORT_CLAMP(29) OORT_CLAMP(30) OORT_CLAMP(31)
+      OORT_ASM_ROWS_8(OORT_GEMM_CLAMP)
       "3:\n"
-      OORT_STORE_ROW(8, 9, 10) OORT_STORE_ROW(11, 12, 13) OORT_STORE_ROW(14, 15, 16)
-      OORT_STORE_ROW(17, 18, 19) OORT_STORE_ROW(20, 21, 22) OORT_STORE_ROW(23, 24, 25)
-      OORT_STORE_ROW(26, 27, 28) OORT_STORE_ROW(29, 30, 31)
+      OORT_ASM_ROWS_8(OORT_GEMM_STORE)
       : [a] "+r"(a), [b] "+r"(b), [k] "+r"(k), [init] "+r"(init), [out] "+r"(out),
         [addend] "+r"(addend), [soon] "+r"(soon)
-      : [addend_stride] "r"(addend_stride), [init_stride] "r"(init_stride), [out_stride] "r"(out_stride), [limits] "r"(limits), [soon_step] "r"(tile.soon_step),
+      : [addend_stride] "r"(addend_stride), [init_stride] "r"(init_stride),
+        [out_stride] "r"(out_stride), [limits] "r"(limits), [soon_step] "r"(tile.soon_step),
         [clamp] "r"(static_cast<int>(tile.clamp))
       : "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v8", "v9", "v10", "v11", "v12", "v13",
         "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26",
         "v27", "v28", "v29", "v30", "v31");
-  // clang-format on
 }
+// clang-format on
+#else
+/// The twin of the assembly.
+inline void ComputeWhole(const WholeTile& tile) {
+  constexpr int kRows = kGemmRows, kVectors = kGemmVectors;
+  const float *a = static_cast<const float*>(tile.a), *b = static_cast<const float*>(tile.b);
+  float32x4_t sums[kRows][kVectors];
+  const auto each = [&](auto body) {
+    Unroll<kRows>([&](auto r) { Unroll<kVectors>([&](auto v) { body(r, v, sums[r][v]); }); });
+  };
+  each([&](int r, int v, float32x4_t& sum) {
+    sum = vld1q_f32(tile.init + r * tile.init_stride + 4 * v);
+  });
+  for (int64_t k = 0; k < tile.k; ++k, a += kGemmRows, b += kGemmColumns) {
+    AddStep<kRows, kVectors>(a, b, sums);
+  }
+  each([&](int r, int v, float32x4_t sum) {
+    if (tile.addend != nullptr) {
+      sum = vaddq_f32(sum, vld1q_f32(tile.addend + r * tile.addend_stride + 4 * v));
+    }
+    if (tile.clamp) {
+      sum = vminq_f32(vmaxq_f32(sum, vdupq_n_f32(tile.low)), vdupq_n_f32(tile.high));
+    }
+    vst1q_f32(tile.c + r * tile.ldc + 4 * v, sum);
+  });
+}
+#endif
 
 template <>
 inline void Compute<8, 3>(int64_t k, const float* a, const float* b, float* out) {
@@ -214,13 +241,5 @@ inline void ComputePart(const GemmTile& tile, float* out) {
   if (tile.rows <= kHalf) return ComputePartOf<kHalf>(tile, out, kVectors);
   ComputePartOf<kGemmRows>(tile, out, kVectors);
 }
-
-#undef OORT_INIT_ROW
-#undef OORT_ADD_ROW
-#undef OORT_STORE_ROW
-#undef OORT_CLAMP
-#undef OORT_FMA
-#undef OORT_TOP_ROWS
-#undef OORT_BOTTOM_COLUMN
 
 }  // namespace oort::OORT_ISA

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Tiles of row_tile_f16_neon.h of which not all rows or columns are wanted.
+// Tiles of row_tile_f16.h of which not all rows or columns are wanted.
 // Only for row_block_f16_neon.h and winograd_tile_f16_neon.h.
 #pragma once
 
 #include "cpu/lanes.h"
 #include "cpu/unroll.h"
-#include "layers/convolution/direct/row_tile_f16_neon.h"
+#include "layers/convolution/direct/row_tile_f16.h"
 
 namespace oort::OORT_ISA {
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// A few pixels of a convolution times one panel of filters, in registers. Only for
-// row_block.h. ComputeRows<vectors> gives all kRowsOf<vectors> rows of so many vectors, and,
-// where kAnyRows is set, ComputeSome<vectors> fewer rows and, where kMasked is set, lanes.
-// ComputeTiles, where kInnerTiles is set, gives many tiles of kTileVectors one after another:
-// `skip` pointers lie between the last tap of one and the first of the next. It reads the pointers
-// of one more, and rows up to a multiple of four floats.
+// A few pixels of a convolution times one panel of filters, in registers. Only for row_block.h.
+//
+// ComputeRows<vectors> computes kRowsOf<vectors> pixels by so many vectors of filters.
+// ComputeSome<vectors> computes fewer pixels, where kAnyRows is set, and takes a partial last
+// vector, where kMasked is set. ComputeTiles, where kInnerTiles is set, computes many tiles of
+// kTileVectors one after another: `skip` pointers lie between the last tap of one tile and the first
+// of the next. It reads the pointers of one tile more, and rows up to a multiple of four floats.
 #pragma once
 
 #include "cpu/lanes.h"
@@ -30,14 +31,12 @@ struct RowTile {
   int64_t ahead = 0;          ///< floats from a row of the weights to what is fetched at its step
 };
 
-}  // namespace oort::OORT_ISA
-
 #if defined(OORT_ISA_neon)
-#include "layers/convolution/direct/row_tile_neon.h"
+inline constexpr int kTileRows = 5, kTileVectors = 4, kTileColumns = 16, kTileGranule = 8;
+template <int vectors>
+inline constexpr int kRowsOf = vectors == 2 ? 10 : 5;  // twenty sums in both cases
+inline constexpr bool kInnerTiles = true, kAnyRows = false, kMasked = false;
 #else
-
-namespace oort::OORT_ISA {
-
 #if defined(OORT_UNIT_avx512_f16)
 inline constexpr int kTileRows = 12, kTileVectors = 2;
 #elif defined(OORT_ISA_avx512)
@@ -55,7 +54,7 @@ inline constexpr int kRowsOf =
 inline constexpr bool kInnerTiles = false, kAnyRows = true;
 /// With masks a partial vector costs what a whole one does.
 inline constexpr bool kMasked = Lanes::kWidth >= 16;
-inline void ComputeTiles(const RowTile&, int64_t, int64_t) {}
+#endif
 
 template <int vectors>
 [[gnu::always_inline]] inline Lanes LoadColumns(const Element* p, int v, int lanes) {
@@ -138,10 +137,37 @@ void ComputeRowsOf(const RowTile& tile) {
   });
 }
 
+}  // namespace oort::OORT_ISA
+
+#if defined(OORT_ISA_neon)
+#include "cpu/assembly_neon.h"
+#endif
+#if defined(OORT_ISA_neon) && OORT_HAS_ASSEMBLY
+#include "layers/convolution/direct/row_tile_neon.h"
+#else
+namespace oort::OORT_ISA {
+
 template <int vectors>
 inline void ComputeRows(const RowTile& tile) {
   ComputeRowsOf<vectors, kRowsOf<vectors> >(tile);
 }
+
+inline void ComputeTiles([[maybe_unused]] RowTile tile, [[maybe_unused]] int64_t tiles,
+                         [[maybe_unused]] int64_t skip) {
+  if constexpr (kInnerTiles) {
+    for (; tiles > 0; --tiles) {
+      ComputeRows<kTileVectors>(tile);
+      tile.rows += tile.taps * kTileRows + skip;
+      tile.out += kTileRows * tile.stride;
+      if (tile.addend != nullptr) tile.addend += kTileRows * tile.stride;
+    }
+  }
+}
+
+}  // namespace oort::OORT_ISA
+#endif
+
+namespace oort::OORT_ISA {
 
 template <int vectors, int... r>
 inline void ComputeSomeOf(const RowTile& tile, int64_t rows, std::integer_sequence<int, r...>) {
@@ -149,10 +175,10 @@ inline void ComputeSomeOf(const RowTile& tile, int64_t rows, std::integer_sequen
   kTable[rows - 1](tile);
 }
 template <int vectors>
-inline void ComputeSome(const RowTile& tile, int64_t rows) {
-  ComputeSomeOf<vectors>(tile, rows, std::make_integer_sequence<int, kRowsOf<vectors> >{});
+inline void ComputeSome([[maybe_unused]] const RowTile& tile, [[maybe_unused]] int64_t rows) {
+  if constexpr (kAnyRows) {
+    ComputeSomeOf<vectors>(tile, rows, std::make_integer_sequence<int, kRowsOf<vectors> >{});
+  }
 }
 
 }  // namespace oort::OORT_ISA
-
-#endif

@@ -13,13 +13,11 @@
 #include "layers/convolution/winograd/winograd_tile_f16_neon.h"
 #else
 
-#if defined(OORT_ISA_neon)
-#include "layers/convolution/winograd/winograd_tile_neon.h"
-#else
-
 namespace oort::OORT_ISA {
 
-#if defined(OORT_UNIT_avx512_f16)
+#if defined(OORT_ISA_neon)
+inline constexpr int kWinogradRows = 5, kWinogradVectors = 4;
+#elif defined(OORT_UNIT_avx512_f16)
 inline constexpr int kWinogradRows = 12, kWinogradVectors = 2;
 #elif defined(OORT_ISA_avx512)
 inline constexpr int kWinogradRows = 6, kWinogradVectors = 4;
@@ -29,6 +27,17 @@ inline constexpr int kWinogradRows = 6, kWinogradVectors = 2;
 inline constexpr int kWinogradRows = 4, kWinogradVectors = 4;
 #endif
 inline constexpr int kWinogradColumns = kWinogradVectors * Lanes::kWidth;
+
+}  // namespace oort::OORT_ISA
+
+#if defined(OORT_ISA_neon)
+#include "cpu/assembly_neon.h"
+#endif
+#if defined(OORT_ISA_neon) && OORT_HAS_ASSEMBLY
+#include "layers/convolution/winograd/winograd_tile_neon.h"
+#else
+
+namespace oort::OORT_ISA {
 
 /// As many steps of k as are summed one after another; `adds` to what c holds.
 template <int rows, bool adds>

@@ -6,6 +6,7 @@
 
 #include <arm_neon.h>
 
+#include "cpu/assembly_neon.h"
 #include "cpu/unroll.h"
 #include "layers/quantized_linear/cpu/byte_lines.h"
 #include "layers/quantized_linear/cpu/dot_row.h"
@@ -50,12 +51,12 @@ struct FourRows {
     }
   }
 
-  /// Of 5 bits in assembly, since GCC 12 would load all rows before it takes any apart, and have no
+  /// Of 5 bits in place: GCC 12 would load all rows before it takes any apart, and have no
   /// registers left.
   [[gnu::always_inline]] static uint8x16_t Load(const uint8_t* from) {
     if constexpr (type != WeightType::kInt5) return vld1q_u8(from);
     uint8x16_t value;
-    asm volatile("ldr %q0, %1" : "=w"(value) : "m"(*reinterpret_cast<const uint8_t(*)[16]>(from)));
+    OORT_LOAD_IN_PLACE(value, *reinterpret_cast<const uint8_t(*)[16]>(from));
     return value;
   }
 

@@ -4,6 +4,7 @@
 // in f32. Only for nibble_rows.mmla.cpp.
 #pragma once
 
+#include "cpu/assembly_neon.h"
 #include "cpu/bf16_fours_neon.h"
 #include "cpu/fmlal_neon.h"
 #include "layers/quantized_linear/cpu/byte_lines.h"
@@ -28,7 +29,7 @@ class RowStarts {
   }
   [[gnu::always_inline]] float32x4_t Load(int row) const {
     float32x4_t value;
-    asm volatile("ldr %q0, %1" : "=w"(value) : "m"(starts_[row]));
+    OORT_LOAD_IN_PLACE(value, starts_[row]);
     return value;
   }
 
@@ -60,18 +61,18 @@ template <WeightType type, int block>
     Unroll<4>([&](auto i) { q[i] = veorq_u8(vld1q_u8(lines + 64 * i), turn); });
   }
   const uint8x16_t top = vdupq_n_u8(0x64);
-  float16x8_t nibbles[8];
+  float16x8_t numbers[8];
   Unroll<4>([&](auto i) {
-    nibbles[2 * i] = vreinterpretq_f16_u8(vzip1q_u8(q[i], top));
-    nibbles[2 * i + 1] = vreinterpretq_f16_u8(vzip2q_u8(q[i], top));
+    numbers[2 * i] = vreinterpretq_f16_u8(vzip1q_u8(q[i], top));
+    numbers[2 * i + 1] = vreinterpretq_f16_u8(vzip2q_u8(q[i], top));
   });
   float32x4_t rows[4][4];
   Unroll<4>([&](auto i) {
     const auto start = [&](int row) { return starts.Load(4 * block + row); };
-    rows[i][0] = MultiplyLow<0>(start(0), nibbles[2 * i], scale);
-    rows[i][1] = MultiplyHigh<1>(start(1), nibbles[2 * i], scale);
-    rows[i][2] = MultiplyLow<2>(start(2), nibbles[2 * i + 1], scale);
-    rows[i][3] = MultiplyHigh<3>(start(3), nibbles[2 * i + 1], scale);
+    rows[i][0] = MultiplyLow<0>(start(0), numbers[2 * i], scale);
+    rows[i][1] = MultiplyHigh<1>(start(1), numbers[2 * i], scale);
+    rows[i][2] = MultiplyLow<2>(start(2), numbers[2 * i + 1], scale);
+    rows[i][3] = MultiplyHigh<3>(start(3), numbers[2 * i + 1], scale);
   });
   Unroll<4>([&](auto i) {
     vst1q_u16(to + i * step, ToBf16(rows[i][0], rows[i][1]));

@@ -15,30 +15,30 @@ namespace {
 constexpr int kNibblePiece = 32;
 constexpr int kNibbleMostRows = 4;
 /// How far before its use a panel is asked for from memory, at least.
-constexpr int64_t kHalfAheadBytes = 19456;
+constexpr int64_t kNibbleAheadBytes = 19456;
 
 // --- Rounding -----------------------------------------------------------------------------------
 
 /// Pieces with two bytes are those with more than this times the mean square of largest elements.
-constexpr float kHalfFineFrom = 6.0f;
+constexpr float kNibbleFineFrom = 6.0f;
 
 /// The largest magnitudes of the first and of the last four of all eight steps of a piece.
-struct HalfLargest {
+struct Largest {
   float low, high;
   float both() const { return low > high ? low : high; }
 };
 
-inline HalfLargest HalfLargestOf(const float* x) {
+inline Largest LargestOf(const float* x) {
   float32x4_t lows = vabsq_f32(vld1q_f32(x)), highs = vabsq_f32(vld1q_f32(x + 4));
   Unroll<3>([&](auto i) {
     lows = vmaxq_f32(lows, vabsq_f32(vld1q_f32(x + 8 * (i + 1))));
     highs = vmaxq_f32(highs, vabsq_f32(vld1q_f32(x + 8 * (i + 1) + 4)));
   });
-  const HalfLargest most{vmaxvq_f32(lows), vmaxvq_f32(highs)};
+  const Largest most{vmaxvq_f32(lows), vmaxvq_f32(highs)};
   // Pieces with NaN, or without a finite inverse, are zeros.
   const float32x4_t all = vmaxq_f32(lows, highs);
   const float both = vmaxvq_f32(all);
-  return both > 1e-35f && both <= 3.4e38f ? most : HalfLargest{0, 0};
+  return both > 1e-35f && both <= 3.4e38f ? most : Largest{0, 0};
 }
 
 /// What all pieces of a row have in common.
@@ -49,13 +49,13 @@ struct NibbleRow {
   NibbleRow(const float* x, int64_t count, int32_t* start) {
     float squares = 0, most = 0;
     for (int64_t at = 0; at < count; at += kNibblePiece, start += 4) {
-      const HalfLargest largest = HalfLargestOf(x + at);
+      const Largest largest = LargestOf(x + at);
       const float here = largest.both();
       std::memcpy(start, &largest, sizeof(largest));
       squares += here * here;
       most = here > most ? here : most;
     }
-    fine_from = kHalfFineFrom * squares / static_cast<float>(count / kNibblePiece);
+    fine_from = kNibbleFineFrom * squares / static_cast<float>(count / kNibblePiece);
     const uint32_t exponent = std::bit_cast<uint32_t>(most) >> 23;
     if (most > 0) power = std::bit_cast<float>((9 + 254 - exponent) << 23);
   }
@@ -84,15 +84,15 @@ inline int32_t StorePiece(const int32x4_t (&from)[8], int8_t* to) {
   return vaddvq_s32(sum);
 }
 
-inline void PutHalfNumbers(const NibbleRows& to, int64_t p, float scale, int32_t sum) {
+inline void PutNumbers(const NibbleRows& to, int64_t p, float scale, int32_t sum) {
   const float32x4_t numbers = {scale, scale * static_cast<float>(sum), 0, 0};
-  const uint16x4_t nibbles = vreinterpret_u16_f16(vcvt_f16_f32(numbers));
-  vst1_lane_u32(reinterpret_cast<uint32_t*>(to.numbers + 2 * p), vreinterpret_u32_u16(nibbles), 0);
+  const uint16x4_t halves = vreinterpret_u16_f16(vcvt_f16_f32(numbers));
+  vst1_lane_u32(reinterpret_cast<uint32_t*>(to.numbers + 2 * p), vreinterpret_u32_u16(halves), 0);
   vst1q_s32(to.start + 4 * p, vdupq_n_s32(-8 * sum));
 }
 
 /// y and u; `power` times a scale is that of the products, which count 16ths.
-void RoundHalves(const float* x, const HalfLargest& most, float power, const NibbleRows& to,
+void RoundNibbles(const float* x, const Largest& most, float power, const NibbleRows& to,
                  int64_t p) {
   const float for_low = most.low * (1 / 119.0f), for_high = most.high * (1 / 127.0f);
   const float scale = RoundUpToHalf((for_low > for_high ? for_low : for_high) * power / 16);
@@ -105,7 +105,7 @@ void RoundHalves(const float* x, const HalfLargest& most, float power, const Nib
     q[2 * i] = vcvtnq_s32_f32(vsubq_f32(low, vcvtq_n_f32_s32(q[2 * i + 1], 4)));
   });
   const int32_t sum = 16 * StorePiece(q, to.q + p * kNibblePiece) + vaddvq_s32(highs);
-  PutHalfNumbers(to, p, scale, sum);
+  PutNumbers(to, p, scale, sum);
 }
 
 /// x itself in two bytes.
@@ -121,21 +121,21 @@ void RoundFine(const float* x, float most, float power, const NibbleRows& to, in
   });
   const int32_t first = StorePiece(q, to.q + p * kNibblePiece);
   const int32_t second = StorePiece(fine, to.fine + p * kNibblePiece);
-  PutHalfNumbers(to, p, scale, kFineSteps * first + second);
+  PutNumbers(to, p, scale, kFineSteps * first + second);
 }
 
-void QuantizeHalves(const float* x, int64_t count, const NibbleRows& to) {
+void QuantizeNibbles(const float* x, int64_t count, const NibbleRows& to) {
   const NibbleRow row(x, count, to.start);
   *to.power = 1 / row.power;
   for (int64_t p = 0; p * kNibblePiece < count; ++p, x += kNibblePiece) {
-    HalfLargest most;
+    Largest most;
     std::memcpy(&most, to.start + 4 * p, sizeof(most));
     const bool is_fine = most.both() * most.both() > row.fine_from;
     to.is_fine[p] = is_fine ? 1 : 0;
     if (is_fine) {
       RoundFine(x, most.both(), row.power, to, p);
     } else {
-      RoundHalves(x, most, row.power, to, p);
+      RoundNibbles(x, most, row.power, to, p);
     }
   }
 }
@@ -143,9 +143,9 @@ void QuantizeHalves(const float* x, int64_t count, const NibbleRows& to) {
 // --- Products -----------------------------------------------------------------------------------
 
 /// Four rows of a group, a register of each of its lines.
-struct HalfLines {
+struct NibbleLines {
   uint8x16_t w[4];
-  explicit HalfLines(const std::byte* from) {
+  explicit NibbleLines(const std::byte* from) {
     Unroll<4>([&](auto i) { w[i] = vld1q_u8(reinterpret_cast<const uint8_t*>(from) + 64 * i); });
   }
   int8x16_t low(int i) const { return vreinterpretq_s8_u8(vandq_u8(w[i], vdupq_n_u8(15))); }
@@ -153,12 +153,12 @@ struct HalfLines {
 };
 
 /// The 32 bytes of a row.
-struct HalfBytes {
+struct NibbleBytes {
   int8x16_t v[2];
-  explicit HalfBytes(const int8_t* from) : v{vld1q_s8(from), vld1q_s8(from + 16)} {}
+  explicit NibbleBytes(const int8_t* from) : v{vld1q_s8(from), vld1q_s8(from + 16)} {}
 };
 
-inline int32x4_t HalfSum(const HalfLines& lines, const HalfBytes& x, int32x4_t sum) {
+inline int32x4_t NibbleSum(const NibbleLines& lines, const NibbleBytes& x, int32x4_t sum) {
   int32x4_t lows = vdupq_n_s32(0);
   Unroll<4>([&](auto i) {
     sum = vusdotq_laneq_s32(sum, lines.w[i], x.v[i / 2], 2 * (i % 2) + 1);
@@ -167,7 +167,7 @@ inline int32x4_t HalfSum(const HalfLines& lines, const HalfBytes& x, int32x4_t s
   return vmlaq_n_s32(sum, lows, 16);
 }
 
-inline int32x4_t PlainSum(const HalfLines& lines, const HalfBytes& x, int32x4_t sum) {
+inline int32x4_t PlainSum(const NibbleLines& lines, const NibbleBytes& x, int32x4_t sum) {
   Unroll<4>([&](auto i) {
     sum = vdotq_laneq_s32(sum, lines.low(i), x.v[i / 2], 2 * (i % 2));
     sum = vdotq_laneq_s32(sum, lines.high(i), x.v[i / 2], 2 * (i % 2) + 1);
@@ -175,9 +175,9 @@ inline int32x4_t PlainSum(const HalfLines& lines, const HalfBytes& x, int32x4_t 
   return sum;
 }
 
-/// One panel times two or four rows; sums are kept in y.
+/// One panel times one, two or four rows; sums are kept in y.
 template <bool minimums, int rows>
-void HalfPanel(const NibbleDot& dot, int first) {
+void NibblePanel(const NibbleDot& dot, int first) {
   constexpr int kHead = minimums ? 64 : 32;
   const auto y = [&](int r, int i) { return dot.y + (first + r) * dot.y_stride + 4 * i; };
   Unroll<rows>([&](auto r) { Unroll<4>([&](auto i) { vst1q_f32(y(r, i), vdupq_n_f32(0)); }); });
@@ -185,22 +185,22 @@ void HalfPanel(const NibbleDot& dot, int first) {
   const int64_t groups = dot.k / kNibblePiece;
   for (int64_t g = 0; g < groups; ++g, group += kHead + 256) {
     Unroll<4>([&](auto i) {
-      const HalfLines lines(group + kHead + 16 * i);
-      const auto nibbles = [&](int at) {
+      const NibbleLines lines(group + kHead + 16 * i);
+      const auto halves = [&](int at) {
         return vreinterpretq_f16_u8(
             vcombine_u8(vld1_u8(reinterpret_cast<const uint8_t*>(group) + at), vdup_n_u8(0)));
       };
-      const float16x8_t scales = nibbles(8 * i);
+      const float16x8_t scales = halves(8 * i);
       Unroll<rows>([&](auto r) {
         const int64_t p = (first + r) * dot.x.piece_stride + g;
         const int64_t at = (first + r) * dot.x.q_stride + g * kNibblePiece;
         const int32x4_t start = minimums ? vdupq_n_s32(0) : vld1q_s32(dot.x.start + 4 * p);
-        const HalfBytes bytes(dot.x.q + at);
+        const NibbleBytes bytes(dot.x.q + at);
         int32x4_t sum;
         if (dot.x.is_fine[p] == 0) {
-          sum = HalfSum(lines, bytes, start);
+          sum = NibbleSum(lines, bytes, start);
         } else {
-          const int32x4_t fine = PlainSum(lines, HalfBytes(dot.x.fine + at), start);
+          const int32x4_t fine = PlainSum(lines, NibbleBytes(dot.x.fine + at), start);
           sum = vmlaq_n_s32(fine, PlainSum(lines, bytes, vdupq_n_s32(0)), kFineSteps);
         }
         const float16x4_t numbers = vreinterpret_f16_u32(
@@ -208,7 +208,7 @@ void HalfPanel(const NibbleDot& dot, int first) {
         const float32x4_t scale = MultiplyLow<0>(vdupq_n_f32(0), scales, numbers);
         float32x4_t total = vfmaq_f32(vld1q_f32(y(r, i)), scale, vcvtq_f32_s32(sum));
         if constexpr (minimums) {
-          total = MultiplyLow<1>(total, nibbles(32 + 8 * i), numbers);
+          total = MultiplyLow<1>(total, halves(32 + 8 * i), numbers);
         }
         vst1q_f32(y(r, i), total);
       });
@@ -222,17 +222,26 @@ void HalfPanel(const NibbleDot& dot, int first) {
 
 /// `panels` panels times one row.
 template <bool minimums>
-void HalfPanelsOne(const NibbleDot& dot, int first, int64_t panels, const std::byte* ahead) {
+void NibblePanelsOne(const NibbleDot& dot, int first, int64_t panels,
+                     [[maybe_unused]] const std::byte* ahead) {
+#if OORT_HAS_ASSEMBLY
   const int64_t p = first * dot.x.piece_stride;
   const NibbleRowX x{dot.k / kNibblePiece,  dot.x.q + first * dot.x.q_stride,
                      dot.x.fine - dot.x.q,  dot.x.is_fine + p,
                      dot.x.numbers + 2 * p, dot.x.start + 4 * p,
                      dot.x.power[first]};
-  HalfRowDot<minimums>(x, panels, dot.panel, ahead, dot.y + first * dot.y_stride);
+  NibbleRowDot<minimums>(x, panels, dot.panel, ahead, dot.y + first * dot.y_stride);
+#else
+  NibbleDot moved = dot;
+  for (; panels > 0; --panels, moved.y += kPanelRows) {
+    NibblePanel<minimums, 1>(moved, first);
+    moved.panel += dot.k / kNibblePiece * dot.layout.group_bytes();
+  }
+#endif
 }
 
 template <bool minimums>
-void DotHalves(NibbleDot dot) {
+void DotNibbles(NibbleDot dot) {
   if (dot.k == 0) {
     for (int row = 0; row < dot.rows; ++row) {
       std::memset(dot.y + row * dot.y_stride, 0,
@@ -241,34 +250,38 @@ void DotHalves(NibbleDot dot) {
     return;
   }
   const int64_t bytes = dot.k / kNibblePiece * dot.layout.group_bytes();
-  const int64_t distance = (kHalfAheadBytes / bytes + 1) * bytes;
+  const int64_t distance = (kNibbleAheadBytes / bytes + 1) * bytes;
   // One row: panels for which the same is asked for in the same distance.
   for (int64_t some = 0; dot.rows == 1 && dot.panels > 0; dot.panels -= some) {
     const int64_t left = (dot.end - dot.panel - distance + bytes - 1) / bytes;
     some = left > 0 && left < dot.panels ? left : dot.panels;
-    HalfPanelsOne<minimums>(dot, 0, some, AheadOf(dot, distance));
+    NibblePanelsOne<minimums>(dot, 0, some, AheadOf(dot, distance));
     dot.panel += some * bytes;
     dot.y += some * kPanelRows;
   }
   for (int64_t p = 0; p < dot.panels; ++p, dot.panel += bytes, dot.y += kPanelRows) {
     int row = 0;
     for (; row + kNibbleMostRows <= dot.rows; row += kNibbleMostRows) {
-      HalfPanel<minimums, kNibbleMostRows>(dot, row);
+      NibblePanel<minimums, kNibbleMostRows>(dot, row);
     }
-    for (; row + 2 <= dot.rows; row += 2) HalfPanel<minimums, 2>(dot, row);
-    if (row < dot.rows) HalfPanelsOne<minimums>(dot, row, 1, AheadOf(dot, distance));
+    for (; row + 2 <= dot.rows; row += 2) NibblePanel<minimums, 2>(dot, row);
+    if (row < dot.rows) NibblePanelsOne<minimums>(dot, row, 1, AheadOf(dot, distance));
   }
 }
 
 void Dot(const NibbleDot& dot) {
-  dot.layout.has_minimum ? DotHalves<true>(dot) : DotHalves<false>(dot);
+  if (dot.layout.has_minimum) {
+    DotNibbles<true>(dot);
+  } else {
+    DotNibbles<false>(dot);
+  }
 }
 
 }  // namespace
 
 const NibbleKernels& NibbleKernelsGet() {
   static constexpr NibbleKernels kTable = {
-      .quantize = QuantizeHalves, .dot = Dot, .unpack_fours = UnpackHalfFours};
+      .quantize = QuantizeNibbles, .dot = Dot, .unpack_fours = UnpackHalfFours};
   return kTable;
 }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Panels of quantized weights as bf16 in groups of four steps, the order that BFMMLA takes them in.
 // A register of a panel's line holds four steps of four rows: widened, they are in that order.
-// Only for quantized_unpack.simd.cpp.
+// Only for dequantize.simd.cpp.
 #pragma once
 
 #include <arm_neon.h>
 
+#include "cpu/assembly_neon.h"
 #include "cpu/bf16_fours_neon.h"
 #include "layers/quantized_linear/cpu/quantized_lines.h"
 
@@ -20,7 +21,7 @@ struct FourStarts {
   }
   float32x4_t Load(int row) const {
     float32x4_t value;
-    asm volatile("ldr %q0, %1" : "=w"(value) : "m"(rows[row]));
+    OORT_LOAD_IN_PLACE(value, rows[row]);
     return value;
   }
 };

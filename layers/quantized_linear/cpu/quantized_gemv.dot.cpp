@@ -108,10 +108,19 @@ constexpr bool kByteScalesByHand = true;
 constexpr bool kByteScalesByHand = false;
 #endif
 
-/// Whether the variant was written by hand, where any was.
+/// Whether the unit has kernels of one row that were written by hand.
+#if defined(OORT_UNIT_avx512_vnni)
+constexpr bool kHasByHand = true;
+#elif defined(OORT_UNIT_neon_dot)
+constexpr bool kHasByHand = OORT_HAS_ASSEMBLY;
+#else
+constexpr bool kHasByHand = false;
+#endif
+
+/// Whether the variant was written by hand.
 template <typename V>
 [[maybe_unused]] inline constexpr bool kByHand =
-    V::rows == 1 && V::single && !IsJoined(V::type) && !(V::fine && V::minimums) &&
+    kHasByHand && V::rows == 1 && V::single && !IsJoined(V::type) && !(V::fine && V::minimums) &&
     (V::scales == ScaleType::kF16 || (kByteScalesByHand && V::scales == ScaleType::kByte));
 
 #if defined(OORT_UNIT_neon_dot)
@@ -144,16 +153,19 @@ void DotRows(const QuantizedDot& dot, int first, const std::byte* ahead) {
   const PanelLayout& layout = dot.layout;
   const int64_t groups = dot.k / layout.group;
 #if defined(OORT_UNIT_neon_dot)
+#if OORT_HAS_ASSEMBLY
   if constexpr (kByHand<V>) {
     const DotRowX x = RowOf<V>(dot, first);
     float* y = dot.y + first * dot.y_stride;
-    if (groups == 0) {
-    } else if constexpr (V::fine) {
-      return DotRowInt8(x, dot.panel, ahead, y);
-    } else {
-      return DotRowInt4<V::minimums>(x, layout.zero, dot.panel, ahead, y);
+    if (groups > 0) {
+      if constexpr (V::fine) {
+        return DotRowInt8(x, dot.panel, ahead, y);
+      } else {
+        return DotRowInt4<V::minimums>(x, layout.zero, dot.panel, ahead, y);
+      }
     }
   }
+#endif
   if constexpr (kTight<V>) {
     if (layout.group == V::piece) {
       return DotRowLowBits<V::type, V::minimums, V::scales, V::piece>(
@@ -289,15 +301,16 @@ template <WeightType type>
 void DotType(const QuantizedDot& dot) {
   WithScales(dot.layout.scales, [&](auto tag) {
     constexpr ScaleType kScales = decltype(tag)::kType;
-    if constexpr (!WeightTypeExists(type, kScales)) {
-    } else if constexpr (kScales == ScaleType::kByte) {
-      DotPieces<type, true, kScales>(dot);
-    } else if constexpr (kScales == ScaleType::kSignedByte) {
-      DotPieces<type, false, kScales>(dot);
-    } else if (dot.layout.has_minimum) {
-      DotPieces<type, true, kScales>(dot);
-    } else {
-      DotPieces<type, false, kScales>(dot);
+    if constexpr (WeightTypeExists(type, kScales)) {
+      if constexpr (kScales == ScaleType::kByte) {
+        DotPieces<type, true, kScales>(dot);
+      } else if constexpr (kScales == ScaleType::kSignedByte) {
+        DotPieces<type, false, kScales>(dot);
+      } else if (dot.layout.has_minimum) {
+        DotPieces<type, true, kScales>(dot);
+      } else {
+        DotPieces<type, false, kScales>(dot);
+      }
     }
   });
 }
