@@ -136,8 +136,9 @@ class PagedAttention final : public PagedAttentionBase {
     return chunks;
   }
 
-  /// Cuts the last chunks where they do not divide by the threads: three heads on two threads would
-  /// take as long as four. What a row comes to does not depend on the other rows of its chunk.
+  /// Cuts the last chunks in two where their number is no multiple of the threads: three heads on
+  /// two threads would take as long as four. The result of a row does not depend on the other rows
+  /// of its chunk.
   static void Balance(std::vector<Chunk>& chunks, int threads) {
     const size_t team = static_cast<size_t>(std::max(1, threads)), rest = chunks.size() % team;
     if (rest == 0 || 2 * rest > team || chunks.size() > 4 * team) return;
@@ -153,7 +154,7 @@ class PagedAttention final : public PagedAttentionBase {
     }
   }
 
-  /// Later tokens see more: every thread takes its share of early and of late ones.
+  /// Later tokens see more keys, so each thread gets a share of the early and of the late ones.
   static void Deal(std::vector<Chunk>& chunks, int threads) {
     const std::vector<Chunk> all = std::exchange(chunks, {});
     const size_t team = static_cast<size_t>(std::max(1, threads));

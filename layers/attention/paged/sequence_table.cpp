@@ -21,7 +21,7 @@ size_t IntBytes(int64_t count) {
 SequenceTable::SequenceTable(int device, int64_t most_rows, int64_t most_blocks)
     : most_rows_(most_rows),
       rows_memory_(AllocateDevice(IntBytes(CheckedMultiply<int64_t>(most_rows, 2)), device)),
-      // Zeros: kernels read more entries than a sequence has.
+      // The table is filled with zeros, because kernels read more entries than a sequence has.
       blocks_memory_(
           ToDevice(Tensor::Zeros(DType::kI32, Shape{most_blocks}), Device::Cuda(device)).buffer()) {
   for (Pinned& pinned : pinned_) pinned.rows = AllocatePinned(rows_memory_->size());
@@ -39,7 +39,7 @@ void SequenceTable::Set(std::span<const SequenceSlice> slices) {
                                        " tokens; the cache has room for " +
                                        std::to_string(most_rows_));
   }
-  // Both arrays of this step's rows stand together: one copy brings them.
+  // Both arrays of the rows of this step are contiguous, so that one copy transfers them.
   int32_t* first_blocks = positions + rows_;
   int64_t row = 0;
   for (const SequenceSlice& slice : slices) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whose tokens the rows of a step are, for kernels that attend to keys and values in blocks.
+// Which sequence and position each row of a step belongs to, for kernels of paged attention.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ namespace oort::cuda {
 
 class Stream;
 
-/// In device memory, so that a recorded step has none of it fixed.
+/// The table lies in device memory, so that a recorded CUDA graph does not contain its values.
 struct DeviceSequences {
   const int32_t* positions = nullptr;     ///< of each row in its sequence
   const int32_t* first_blocks = nullptr;  ///< of each row: where its sequence's begin; 0 first
@@ -28,10 +28,10 @@ class SequenceTable {
   /// For steps of up to `most_rows` rows, of sequences of `most_blocks` together.
   SequenceTable(int device, int64_t most_rows, int64_t most_blocks);
 
-  /// What the next step has; the last one may still run, the one before that must be over. Throws
-  /// kLimit for more than was said.
+  /// Sets what the next step has. The step before may still run, the one before that must have
+  /// ended. Throws kLimit for more rows or blocks than the constructor was told.
   void Set(std::span<const SequenceSlice> slices);
-  /// Brings it over, in order with the steps.
+  /// Copies it to the device, in stream order with the steps.
   void Enqueue(Stream& stream);
   DeviceSequences device() const;
 

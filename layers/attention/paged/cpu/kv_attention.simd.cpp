@@ -15,7 +15,8 @@ namespace {
 constexpr int kTokenVectors = kTokens / Vec::kWidth;
 constexpr float kMasked = -1e30f;
 
-/// Four factors of each row: in registers where an instruction can take one of their lanes.
+/// Four factors of each row. They stay in registers where an instruction can multiply by one of
+/// their lanes.
 template <int rows>
 struct FourFactors {
 #if defined(OORT_ISA_neon)
@@ -41,7 +42,7 @@ struct FourFactors {
 #endif
 };
 
-/// Vectors of sums that a row has at a time: as many as registers hold for all rows.
+/// How many vectors of sums a row has at a time: as many as fit the registers for all rows.
 template <int rows>
 inline constexpr int kSumVectors = rows > 4 ? 2 : 4;
 
@@ -103,9 +104,11 @@ inline void BlockScores(const KvAttention& a, const std::byte* keys,
   }
 }
 
-/// Scores of tokens that the row does not see go; the rest become weights, and what was summed so
-/// far is brought to the new largest score. Not inlined: a call is nothing beside a step's scores,
-/// and the functions of all types and numbers of rows would each hold eight copies.
+/// One step of the online softmax (Milakov and Gimelshein 2018, as in FlashAttention, Dao et al.
+/// 2022): masks the scores of tokens that the row does not see, turns the others into weights
+/// relative to the new maximum, and rescales what was summed so far to that maximum. It is not
+/// inlined, because a call costs nothing beside the scores of a step, and each instance of the
+/// caller would hold eight copies.
 [[gnu::noinline]] void WeighScores(KvAttention& a, int row, int64_t first_token, int count,
                                    float* scores) {
   if (a.softcap > 0) {
@@ -162,7 +165,7 @@ inline void AddValues(const KvAttention& a, const std::byte* values, int64_t d, 
   });
 }
 
-/// The elements of a head that make no whole vector.
+/// The last elements of a head, which do not fill a vector.
 template <KvType type>
 inline float ElementAt(const std::byte* values, int64_t index) {
   if constexpr (type == KvType::kF32) {
@@ -222,7 +225,7 @@ void AttendRows(KvAttention& a) {
     }
     for (int i = 0; i < count; ++i) {
       ahead.One();
-      // Places behind the last token hold what was there before: they are not read.
+      // Slots behind the last token hold stale data, so they are not read.
       const int64_t left = a.end - (block + i) * kTokens;
       const int tokens = left < kTokens ? static_cast<int>(left) : kTokens;
       BlockValues<type, rows>(a, a.blocks[block + i].values, tokens, scores, i * kTokens);

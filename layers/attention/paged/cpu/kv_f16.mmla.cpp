@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Attention of a few rows over keys and values in f16 by FMLAL: they are multiplied as they are,
-// where conversions to f32, of which one runs in a cycle, would take longer than the products.
+// Decode attention of a few rows over keys and values in f16. FMLAL multiplies f16 and adds in f32,
+// so that nothing is converted: the processor does one conversion a cycle, which would take longer
+// than the products.
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
@@ -24,7 +25,8 @@ struct HalfBuffers {
   alignas(64) float16_t weights[kKvRows][kStepTokens];
 };
 
-/// Queries with their factor; gives whether f16 holds them.
+/// Multiplies the queries by the factor of the scores and rounds them; returns whether f16 can hold
+/// them.
 bool RoundQueries(const KvAttention& a, HalfBuffers& to) {
   const Vec factor(ScoreFactor(a));
   Vec most(0.0f);
@@ -38,11 +40,11 @@ bool RoundQueries(const KvAttention& a, HalfBuffers& to) {
   return ReduceMax(most) < kMostQuery;
 }
 
-/// Rows that share what is loaded, at most: registers hold their sums.
+/// The most rows that share a load, because the registers hold the sums of all of them.
 constexpr int kTogether = 4;
 
 /// sums[row][i] += the i-th four numbers of what is loaded, times one lane of the row's factors.
-/// Copies of the lane, or loads of it, for products that are not by lane were slower.
+/// Products by lane are faster than products with a copied or a broadcast factor.
 template <int rows, int width, typename Lane>
 [[gnu::always_inline]] inline void AddStep(const float16_t* from,
                                            const float16x4_t (&factors)[rows], Lane lane,
@@ -58,8 +60,8 @@ template <int rows, int width, typename Lane>
 }
 
 /// scores[row][token] of one block for `rows` rows from `first` on. Even and odd elements have sums
-/// of their own: the next product would have to wait for the last one. That is so for any number of
-/// rows, so that no row depends on how many there are.
+/// of their own, so that a product does not wait for the one before. This holds for any number of
+/// rows, so that the result of a row does not depend on how many others there are.
 template <int rows>
 void BlockScores(const KvAttention& a, int first, const std::byte* keys, HalfBuffers& buffers,
                  int at) {
@@ -95,7 +97,7 @@ void AddValues(const KvAttention& a, int first, int64_t d, int64_t block, int co
   for (int b = 0; b < count; ++b) {
     const float16_t* from = reinterpret_cast<const float16_t*>(a.blocks[block + b].values) + d;
     const auto weights = [&](int r) { return buffers.weights[first + r] + b * kTokens; };
-    // Places behind the last token hold what was there before: they are not read.
+    // Slots behind the last token hold stale data, so they are not read.
     const int64_t tokens = std::min<int64_t>(kTokens, a.end - (block + b) * kTokens);
     int64_t t = 0;
     float16x4_t four[rows];

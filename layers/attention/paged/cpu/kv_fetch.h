@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a few rows of attention read, fetched before its time. Only for kernels of attention.
+// Prefetches of what decode attention reads next. Only for kernels of attention.
 #pragma once
 
 #include "layers/attention/paged/cpu/kv_kernels.h"
@@ -7,10 +7,11 @@
 
 namespace oort::OORT_ISA {
 
-/// Blocks whose scores are made before their values are summed.
+/// Blocks of a step: their scores are computed first, then their values are summed.
 inline constexpr int kStepBlocks = 8;
 
-/// Asks for what will be read soon: blocks lie too far apart for the processor to guess the next.
+/// Prefetches keys and values. Blocks of a paged cache lie too far apart for the processor to
+/// predict where the next one is.
 template <KvType type>
 inline void FetchSide(const std::byte* side, int64_t head_dim) {
   constexpr int64_t kBytes = type == KvType::kF32 ? 4 : type == KvType::kF16 ? 2 : 1;
@@ -23,7 +24,8 @@ inline void FetchSide(const std::byte* side, int64_t head_dim) {
 /// kStepBlocks, then their values.
 template <KvType type>
 struct FetchAhead {
-  // Far enough for memory, near enough for the second cache.
+  // The distance is long enough to hide the latency of memory, and short enough that the L2 cache
+  // still holds the data when it is used.
   static constexpr int kSides = type == KvType::kF32 ? 2 : type == KvType::kF16 ? 4 : 8;
   const KvAttention& a;
   int64_t first, end, next = 0;

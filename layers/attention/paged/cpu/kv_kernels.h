@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Attention over keys and values that lie in blocks (oort/kv_cache.h).
+// Attention over a paged KV cache (oort/kv_cache.h): keys and values lie in blocks, as in
+// PagedAttention (Kwon et al. 2023).
 #pragma once
 
 #include "cpu/kernels.h"
@@ -7,7 +8,7 @@
 
 namespace oort {
 
-/// Rows that are attended at a time: they share the keys and values of one head.
+/// Rows that are computed together, because they share the keys and values of one head.
 inline constexpr int kKvRows = 8;
 
 struct KvBlock {
@@ -29,7 +30,8 @@ struct KvQueries {
   int64_t begin = 0, end = 0;
   const KvBlock* blocks = nullptr;  ///< of the sequence, from token 0 on
   float* sums[most_rows] = {};      ///< of values, weighted: the result
-  // While it is made: sums are weighted with exp(score - max), and this is the sum of the weights.
+  // The state of the online softmax: sums are weighted by exp(score - max), and `weight` is the sum
+  // of these weights.
   float max[most_rows] = {};
   float weight[most_rows] = {};
 };
@@ -40,10 +42,10 @@ struct KvKernels {
 };
 OORT_DECLARE_KERNELS(KvKernels)
 
-/// The same over keys and values in f16, with queries and weights rounded to f16.
+/// The same over keys and values in f16. Queries and weights are rounded to f16.
 struct KvF16Kernels {
-  /// Gives false, having done nothing, where another kernel is needed: queries that f16 cannot
-  /// hold.
+  /// Returns false and does nothing where f16 cannot hold the queries: another kernel is needed
+  /// then.
   bool (*attend)(KvAttention& attention);
 };
 /// Null where the processor has no such products.
@@ -64,10 +66,10 @@ struct KvWriteKernels {
 };
 OORT_DECLARE_KERNELS(KvWriteKernels)
 
-/// Rows that are attended at a time on tiles of bf16, where there are many.
+/// Rows that are computed together on tiles of bf16, in prefill.
 inline constexpr int kKvTileRows = 64;
 inline constexpr int64_t kKvTileTokens = 128;  ///< whose scores are made at a time
-/// Heads whose elements fill tiles.
+/// Whether the elements of a head fill whole tiles.
 inline bool FillsKvTiles(int64_t head_dim) { return head_dim % 32 == 0; }
 
 struct KvTiles : KvQueries<kKvTileRows> {

@@ -37,7 +37,7 @@ template <KvType type>
   }
 }
 
-/// Of tokens in 8 bits, behind their elements.
+/// The scales of tokens in 8 bits, which stand behind the elements.
 inline const std::byte* ScalesOf(const std::byte* side, int64_t head_dim) {
   return side + head_dim * kTokens;
 }

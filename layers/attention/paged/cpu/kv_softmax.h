@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Softmax of scores that are exponents of 2, as far as they are known. Only for kernels of
-// attention.
+// The online softmax (Milakov and Gimelshein 2018) with powers of 2: the maximum and the sum are
+// those of the scores seen so far. Only for kernels of attention.
 #pragma once
 
 #include "cpu/vec.h"
@@ -10,7 +10,8 @@ namespace oort::OORT_ISA {
 inline constexpr float kMasked = -1e30f;
 inline constexpr float kLog2E = 1.44269504f;
 
-/// Scores become exponents of 2 by this factor; those that are capped get it with the cap.
+/// The factor that turns scores into exponents of 2. Scores with a soft cap are multiplied by
+/// log2(e) after the cap instead.
 template <typename Queries>
 float ScoreFactor(const Queries& a) {
   return a.scale * (a.softcap > 0 ? 1.0f : kLog2E);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Attention of many rows on units for bf16: scores and sums of values are products of tiles, keys
-// and values are rounded to bf16 on the way, once for all rows.
+// Prefill attention on matrix units for bf16, in the manner of FlashAttention (Dao et al. 2022):
+// scores and sums of values are products of tiles, and scores never leave the cache. Keys and
+// values are rounded to bf16 once for all rows.
 #include <algorithm>
 #include <cstring>
 
@@ -14,7 +15,7 @@
 namespace oort::OORT_ISA {
 namespace {
 
-/// What scratch memory holds; all but scores and sums is bf16.
+/// The parts of the scratch memory. All but scores and sums are bf16.
 struct TileBuffers {
   uint16_t* query;    ///< (kKvTileRows, head_dim), as the unit takes it
   uint16_t* keys;     ///< (kStepTokens, head_dim), likewise
@@ -39,7 +40,7 @@ struct TileBuffers {
   }
 };
 
-/// How many of the blocks any row of a tile sees, up to the last of them.
+/// How many of the blocks are needed: up to the last one that any row of a tile sees.
 int SeenBlocks(const KvTiles& a, int row, int64_t block, int count) {
   const int64_t begin = block * kTokens, end = (block + count) * kTokens;
   int64_t seen = begin;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Attention of many rows on AMX: tiles of 16 rows, pairs of steps side by side.
-// Only for kv_tiles.bf16.cpp.
+// Prefill attention on AMX: tiles of 16 rows, with pairs of steps side by side. Only for
+// kv_tiles.bf16.cpp.
 #pragma once
 
 #include "cpu/gemm_bf16_amx.h"
@@ -42,7 +42,8 @@ void RoundKeys(const std::byte* keys, int64_t head_dim, uint16_t* to) {
   for (int64_t d = 0; d < head_dim; d += 2, to += 2 * kTokens) StorePair(at(d), at(d + 1), to);
 }
 
-/// Of `tokens` tokens; the others count as zeros, whatever stands in their place.
+/// Only the first `tokens` tokens are read. The others become zeros, because their slots hold stale
+/// data.
 template <KvType type>
 void RoundValues(const std::byte* values, int64_t head_dim, int64_t tokens, uint16_t* to) {
   const auto at = [&](int64_t t, int64_t d) {
@@ -102,7 +103,7 @@ void StepScores(const uint16_t* query, const uint16_t* keys, int64_t head_dim, i
   }
 }
 
-/// 16 rows of `tiles` * 16 sums get `pairs` pairs of tokens' values, as they are weighted.
+/// Adds the weighted values of `pairs` pairs of tokens to 16 rows of `tiles` * 16 sums.
 template <int tiles>
 void TileValues(const uint16_t* weights, const uint16_t* values, int64_t head_dim, int64_t tokens,
                 float* sums) {
@@ -158,8 +159,8 @@ inline __mmask16 Seen(const KvTiles& a, int row, int64_t token) {
   return static_cast<__mmask16>((0xffffu << from) & ((1u << to) - 1u));
 }
 
-/// Scores of a row become weights; what was summed so far is brought to the new largest score.
-/// Largest scores are kept as exponents of 2.
+/// One step of the online softmax: turns the scores of a row into weights and rescales what was
+/// summed so far to the new maximum. Maxima are kept as exponents of 2.
 void WeighRow(KvTiles& a, int row, int64_t token, int count, const float* scores, uint16_t* weights,
               float* sums) {
   __m512 score[kStepBlocks];

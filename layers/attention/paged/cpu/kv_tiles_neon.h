@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Attention of many rows by BFMMLA: tiles of eight rows by eight columns, four steps side by side.
+// Prefill attention by BFMMLA: tiles of eight rows by eight columns, with four steps side by side.
 // Only for kv_tiles.bf16.cpp.
 #pragma once
 
@@ -18,7 +18,8 @@ constexpr int kBlocksAtOnce = 1;  // of values
 void BeginTiles() {}
 void EndTiles() {}
 
-/// Of each tile: (head_dim / 4, kTileRows, 4). They are scaled, so that scores need not be.
+/// Writes (head_dim / 4, kTileRows, 4) for each tile. Queries are scaled here, so that scores need
+/// not be.
 void RoundQueries(const KvTiles& a, uint16_t* to) {
   const float32x4_t factor = vdupq_n_f32(ScoreFactor(a));
   for (int first = 0; first < a.rows; first += kTileRows, to += kTileRows * a.head_dim) {
@@ -33,7 +34,7 @@ void RoundQueries(const KvTiles& a, uint16_t* to) {
   }
 }
 
-/// (head_dim / 4, kTokens, 4)
+/// Writes (head_dim / 4, kTokens, 4).
 template <KvType type>
 void RoundKeys(const std::byte* keys, int64_t head_dim, uint16_t* to) {
   const auto four = [&](int64_t d, int token) {
@@ -51,8 +52,8 @@ void RoundKeys(const std::byte* keys, int64_t head_dim, uint16_t* to) {
   }
 }
 
-/// (kTokens / 4, head_dim, 4) of `tokens` tokens; the others count as zeros, whatever stands in
-/// their place.
+/// Writes (kTokens / 4, head_dim, 4). Only the first `tokens` tokens are read. The others become
+/// zeros, because their slots hold stale data.
 template <KvType type>
 void RoundValues(const std::byte* values, int64_t head_dim, int64_t tokens, uint16_t* to) {
   const auto eight_of = [&](int64_t token, int64_t d) {
@@ -109,7 +110,8 @@ struct TileOfSums {
       });
     });
   }
-  /// Adds the products of `fours` times four steps, those of the columns `stride` apart.
+  /// Adds the products of 4 * `fours` steps. Four steps of the columns lie `stride` elements behind
+  /// the four before.
   [[gnu::always_inline]] void Add(const uint16_t* rows, const uint16_t* columns, int64_t stride,
                                   int64_t fours) {
     const auto load = [](const uint16_t* p) { return vreinterpretq_bf16_u16(vld1q_u16(p)); };
@@ -153,7 +155,7 @@ void StepValues(const uint16_t* weights, const uint16_t* values, int64_t head_di
   }
 }
 
-/// Weights of a tile come in the order of RoundQueries.
+/// The weights of a tile are stored in the order of RoundQueries.
 void WeighRows(KvTiles& a, int row, int64_t token, int count, float* scores, uint16_t* weights,
                float* sums) {
   for (int r = 0; r < kTileRows && row + r < a.rows; ++r) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Scores of a row to weights, on NEON. Only for kv_tiles_neon.h and kv_f16.mmla.cpp.
+// A step of the online softmax on NEON: scores of a row become weights. Only for kv_tiles_neon.h
+// and kv_f16.mmla.cpp.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,8 @@ namespace oort::OORT_ISA {
 
 /// 2^x for x <= 0, to 18 bits; 0 below -126.5.
 inline Vec PowerOf2(Vec x) {
-  // A whole number in the low bits, as in SplitExp; 127 more make it an exponent.
+  // Adding the magic number leaves round(x) in the low bits, as in SplitExp. It includes the bias
+  // 127, so that a shift makes it an exponent.
   const Vec magic = 12582912.0f + 127.0f;
   x = FastMax(x, -127.0f);
   const Vec shifted = x + magic;
@@ -25,8 +27,8 @@ inline Vec PowerOf2(Vec x) {
   return y * FromBits(ShiftLeft<23>(Bits(shifted)));
 }
 
-/// Scores of a row over `tokens` tokens from `token` on, a multiple of 4, become weights:
-/// store(i, weights of tokens i to i + 3). Those of tokens that the row does not see are zeros.
+/// Turns the scores of a row over `tokens` tokens (a multiple of 4) from `token` on into weights,
+/// by store(i, weights of tokens i to i + 3). Tokens that the row does not see get zeros.
 template <typename Queries, typename Store>
 void WeighRow(Queries& a, int row, int64_t token, int tokens, float* scores, float* sums,
               Store store) {

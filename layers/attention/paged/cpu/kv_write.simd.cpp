@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// New keys and values on their way into the cache: of keys, the same element of all tokens of a
-// block stands side by side.
+// Writes new keys and values into the cache. Keys are transposed within a block: the same element
+// of all its tokens stands side by side, so that a vector of scores is a vector of tokens.
 #include <cstring>
 
 #include "cpu/quad.h"
@@ -47,7 +47,8 @@ inline void StoreQuadHalves(Quad four, uint16_t* to) {
 #endif
 }
 
-/// Elements of one side, `stride` apart; the scale of the token stands behind all elements.
+/// Quantizes the elements of a token, which are written `stride` apart. The scale of the token
+/// stands behind all elements.
 void WriteSide(KvType type, const float* x, int64_t count, int64_t slot, int64_t first,
                int64_t stride, std::byte* side) {
   if (type == KvType::kInt8) {
@@ -83,7 +84,7 @@ inline void StoreFour(Quad four, std::byte* to) {
   }
 }
 
-/// Keys of four tokens, squares of four elements at a time.
+/// Transposes the keys of four tokens, four elements of each at a time.
 template <KvType type>
 void WriteFourKeys(const KvTokens& tokens, int64_t first) {
   constexpr int64_t kBytes = type == KvType::kF32 ? 4 : 2;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Eight elements of a head at a time, as lanes have them: from the cache, turned, and as running
-// results. For attention.cu alone.
+// Eight elements of a head, which is what a lane works on: loaded from the cache, rotated (RoPE, Su
+// et al. 2021), and as running results of the online softmax. For decode_attention.cu alone.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -85,7 +85,7 @@ __device__ __forceinline__ Eight LoadFour(const float* from, bool eight) {
 __device__ __forceinline__ void Store(__half* to, float v) { *to = __float2half(v); }
 __device__ __forceinline__ void Store(float* to, float v) { *to = v; }
 
-/// Element d of a head after it has turned.
+/// Element d of a head after the rotation.
 __device__ __forceinline__ float Turned(const float* head, int d, const float* angles, int pairs,
                                         bool interleaved) {
   if (angles == nullptr || d >= 2 * pairs) return head[d];
@@ -96,8 +96,8 @@ __device__ __forceinline__ float Turned(const float* head, int d, const float* a
   return second ? head[d] * cosine + other * sine : head[d] * cosine - other * sine;
 }
 
-/// What it takes to turn eight neighbours of a head, from element d on: on its way until it is
-/// needed.
+/// What the rotation of elements d to d + 7 of a head needs. The loads are under way until the
+/// values are used.
 struct TurnedEight {
   Eight mine, other;  ///< other: of the pairs whose elements are apart
   Eight cosine, sine;
@@ -131,7 +131,8 @@ struct TurnedEight {
   }
 };
 
-/// Running results of one team for one head of queries.
+/// The online softmax of one team for one head of queries: running maximum, sum of weights and
+/// weighted sum of values.
 struct Running {
   float largest = kNone, weight = 0;
   float sums[8] = {};
@@ -150,7 +151,7 @@ struct Running {
     for (int i = 0; i < 8; ++i) sums[i] = fmaf(p, value.v[i], sums[i]);
   }
 
-  /// With what the lane `offset` away has.
+  /// Merges this with the state of the lane `offset` away.
   __device__ __forceinline__ void Merge(int offset) {
     const float most = fmaxf(largest, __shfl_xor_sync(~0u, largest, offset));
     const float shrink = __expf(largest - most);

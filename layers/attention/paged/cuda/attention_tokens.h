@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The tokens that attention over blocks of keys and values looks at: those in the cache, and the
-// newest one. For attention.cu alone.
+// The tokens that decode attention reads: those in the paged cache, and the newest one. For
+// decode_attention.cu alone.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace oort::cuda::attention {
 constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * 32;
 
-/// A load that stays where it stands: the compiler would move it to where its number is needed, and
+/// A load that the compiler cannot move. It would move loads to where their values are used, and
 /// each would wait for the one before.
 __device__ __forceinline__ int32_t LoadNow(const int32_t* from) {
   int32_t value;
@@ -21,9 +21,9 @@ __device__ __forceinline__ int32_t LoadNow(const int32_t* from) {
   return value;
 }
 
-/// What a team of this block looks at, and where the cache has it. A block of the cluster has every
-/// so manieth block of the sequence, a team the same token of each: which these are depends on
-/// nothing that must be read first.
+/// The tokens of a team, and where they lie in the cache. With n thread blocks in the cluster, each
+/// takes every n-th block of the sequence, and a team takes the same slot of each: so the
+/// assignment depends on nothing that must be loaded first.
 template <typename Element, int kLanes, int kParts>
 struct View {
   static constexpr int kTeams = kThreads / kLanes, kTokens = static_cast<int>(kKvBlock);
@@ -48,18 +48,18 @@ struct View {
     block_stride = static_cast<int>(a.kv.block_stride);
   }
   static __device__ __forceinline__ int Team() { return static_cast<int>(threadIdx.x) / kLanes; }
-  /// Which block of the sequence the team's token number n is in, and which token that is.
+  /// Maps the n-th token of the team to its block of the sequence and to its position.
   static __device__ __forceinline__ int Index(int n) {
     return (n * kTeams + Team()) / kTokens * kParts + static_cast<int>(blockIdx.x);
   }
   static __device__ __forceinline__ int Token(int n) {
     return Index(n) * kTokens + (n * kTeams + Team()) % kTokens;
   }
-  /// The first token that any team of this block has as number n.
+  /// The smallest position among the n-th tokens of all teams of this thread block.
   static __device__ __forceinline__ int FirstToken(int n) {
     return (n * kTeams / kTokens * kParts + static_cast<int>(blockIdx.x)) * kTokens;
   }
-  /// A number before which the team sees nothing.
+  /// The first n whose token may lie within the window of attention.
   __device__ __forceinline__ int FirstNumber() const {
     constexpr int kTogether = kTeams > kTokens ? kTeams : kTokens;
     return first / (kTogether * kParts) * (kTogether / kTeams);
@@ -72,21 +72,22 @@ struct View {
   }
 };
 
-/// Some tokens of a team, from number n on.
+/// Several tokens of a team, from the n-th on.
 template <typename Element, int kLanes, int kParts>
 struct Tokens {
   static constexpr int kAhead = Packed<Element>::kAhead;
   Packed<Element> keys[kAhead], values[kAhead];
   int32_t blocks[kAhead];
 
-  /// Reads in which blocks of the cache they are; more than the sequence has may be read.
+  /// Loads the indices of their cache blocks. It may read more entries than the sequence has.
   __device__ __forceinline__ void Find(const View<Element, kLanes, kParts>& view, int n) {
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) {
       blocks[i] = LoadNow(view.table + min(view.Index(n + i), view.entries - 1));
     }
   }
-  /// Begins to load those that are in the cache: but for `but`. `has`: the lane has elements.
+  /// Begins to load the tokens that are in the cache, except token `but`. `has` says whether the
+  /// lane has elements of the head.
   __device__ __forceinline__ void Load(const View<Element, kLanes, kParts>& view, int n, int but,
                                        bool has) {
 #pragma unroll
@@ -100,8 +101,8 @@ struct Tokens {
   }
 };
 
-/// The newest token, whose key and value come from the kernel before this one: one team of one
-/// block has it, and writes it into the cache.
+/// The newest token. Its key and value come from the kernel before this one; the team that has it
+/// writes it into the cache.
 template <typename Element, int kLanes, int kParts>
 struct Newest {
   TurnedEight key;
@@ -123,7 +124,7 @@ struct Newest {
     key.Load(a.key + from, d, angles, a.pairs, a.interleaved);
     value = LoadEight(a.value + from + d);
   }
-  /// Becomes one of the tokens from number `here` on.
+  /// Takes its place among the tokens from the one with number `here` on.
   __device__ __forceinline__ void Join(const View<Element, kLanes, kParts>& view, int here,
                                        bool writes, Tokens<Element, kLanes, kParts>& tokens) const {
     const Packed<Element> new_key = Packed<Element>::Of(key.Get());
@@ -139,7 +140,7 @@ struct Newest {
   }
 };
 
-/// Not inlined: what few models need must not lengthen the code that all wait for.
+/// It is not inlined, because few models need it, and all would wait for the longer code.
 __device__ __noinline__ float Capped(float score, float cap) { return cap * tanhf(score / cap); }
 
 /// Adds a team's tokens from number n on.
@@ -149,7 +150,7 @@ __device__ __forceinline__ void AddTokens(const AttentionArgs& a,
                                           const Tokens<Element, kLanes, kParts>& tokens, int n,
                                           const Eight (&query)[kGroup],
                                           Running (&running)[kGroup]) {
-  // All scores first: none of them waits for another.
+  // All scores are computed first, because they do not depend on each other.
   constexpr int kAhead = Tokens<Element, kLanes, kParts>::kAhead;
   float scores[kAhead][kGroup];
 #pragma unroll

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// A cluster of blocks shares the tokens that one row and one head of keys look at: each has every
-// fourth block of the cache. Inside, as many lanes as a head has groups of eight elements do a
-// token; every such team keeps a running maximum, sum and result for each head of queries. In the
-// end the teams of a warp are merged, every warp gives each block of the cluster its share, and
-// that block merges what it got.
+// Decode attention over a paged cache (Kwon et al. 2023), split along the tokens as in
+// Flash-Decoding (Dao et al. 2023). A cluster of thread blocks shares the tokens of one row and one
+// head of keys, each taking every fourth block of the cache. Within a thread block a team computes
+// a token: as many lanes as the head has groups of eight elements. Each team keeps the running
+// maximum, sum and result of an online softmax for each head of queries. At the end the teams of a
+// warp are merged, each warp sends each thread block of the cluster its share, and that thread
+// block merges what it received.
 #include "layers/attention/paged/cuda/device_paged_attention.h"
 
 #include <cooperative_groups.h>
@@ -39,7 +41,7 @@ struct SharedLayout {
 
 // ---- Blocks of a cluster -----------------------------------------------------------------------
 
-/// They may write into each other's memory once all have arrived here.
+/// Once all thread blocks have arrived here, they may write into each other's shared memory.
 template <bool kClustered>
 __device__ __forceinline__ void ArriveEarly() {
 #if __CUDA_ARCH__ >= 900
@@ -52,7 +54,7 @@ __device__ __forceinline__ void WaitEarly() {
   if constexpr (kClustered) asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
 #endif
 }
-/// What all have written is there for all.
+/// After this, all thread blocks see what the others have written.
 template <bool kClustered>
 __device__ __forceinline__ void MeetAll() {
 #if __CUDA_ARCH__ >= 900
@@ -102,8 +104,8 @@ __device__ __forceinline__ void Distribute(const SharedLayout& layout, float* sh
   }
 }
 
-/// The sums over all lanes of eight numbers, one for each four lanes: bits 16, 8 and 4 of a lane
-/// say of which it is. Lanes exchange halves of what they have until one number is left.
+/// Sums eight numbers over all lanes of a warp by a butterfly: in each round lanes exchange half of
+/// their numbers, until one is left. Bits 16, 8 and 4 of a lane say whose sum it ends with.
 __device__ __forceinline__ float AddAcross(float (&v)[8], int lane) {
 #pragma unroll
   for (int half = 4, offset = 16; half > 0; half /= 2, offset /= 2) {
@@ -119,13 +121,14 @@ __device__ __forceinline__ float AddAcross(float (&v)[8], int lane) {
   return sum + __shfl_xor_sync(~0u, sum, 1);
 }
 
-/// As whole numbers floats are in order if the bits of negative ones are turned.
+/// Maps a float to an integer of the same order, by inverting the bits of negative numbers.
 __device__ __forceinline__ float LargestOfWarp(float v) {
   const auto turn = [](int bits) { return bits < 0 ? bits ^ 0x7fffffff : bits; };
   return __int_as_float(turn(__reduce_max_sync(~0u, turn(__float_as_int(v)))));
 }
 
-/// Merges what all warps of the cluster gave this block; each lane has what one of them gave.
+/// Merges what all warps of the cluster sent to this thread block. Each lane takes what one warp
+/// sent.
 template <int kGroup, bool kClustered>
 __device__ __forceinline__ void Finish(const SharedLayout& layout, const float* shared,
                                        float* out) {
@@ -169,8 +172,8 @@ __device__ __forceinline__ void AttendBody(const AttentionArgs& a) {
   const SharedLayout layout{group, a.head_dim, kParts};
   LaunchDependents();
   ArriveEarly<kClustered>();
-  // Neither positions nor blocks nor what is in the cache since the last step comes from a kernel
-  // before this one in the same step.
+  // Positions, block tables and the cache of earlier steps may be read before the preceding kernel
+  // of this step has ended, because it does not write them.
   const View<Element, kLanes, kParts> view(a, row, head);
   constexpr int kAhead = Tokens<Element, kLanes, kParts>::kAhead;
   const int d = threadIdx.x % kLanes * 8, but = kNewest ? view.newest : -1;
@@ -198,7 +201,7 @@ __device__ __forceinline__ void AttendBody(const AttentionArgs& a) {
     query[g] = turned.Get();
   }
   Running running[kGroup];
-  // The next tokens are on their way while these are added.
+  // The next tokens are loaded while these are added.
   for (; view.FirstToken(n) <= view.newest; n += kAhead) {
     if (view.FirstToken(n + kAhead) <= view.newest) {
       next.Find(view, n + kAhead);
@@ -267,8 +270,8 @@ void LaunchAttention(const Stream& stream, const AttentionArgs& args, bool overl
   AttentionArgs call = args;
   call.group = per_head;
   const unsigned pieces = static_cast<unsigned>((per_head + kGroup - 1) / kGroup);
-  // A row's result must not depend on how many others there are, where rows are sequences. Rows of
-  // a prompt fill the GPU by themselves.
+  // Where rows are sequences, the split is fixed, because the result of a row must not depend on
+  // how many others there are. Rows of a prompt fill the GPU without a split.
   const bool clustered = ComputeMajor(stream.device()) >= 9 && (kNewest || args.rows < 64);
   const SharedLayout layout{std::min(kGroup, per_head), args.head_dim, clustered ? kCluster : 1};
   Grid grid{dim3(clustered ? kCluster : 1, static_cast<unsigned>(args.kv_heads) * pieces,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Attention over keys and values that lie in blocks in the memory of a GPU.
+// Attention over a paged KV cache (Kwon et al. 2023) in the memory of a GPU.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +48,7 @@ bool CanAttend(int heads, int kv_heads, int head_dim);
 /// for angles that CanTurnAtOnce.
 void AttendNewest(const Stream& stream, const AttentionArgs& args, bool overlap);
 
-/// Whether pairs stand so that lanes with eight elements each can turn them.
+/// Whether the pairs of the rotation lie so that lanes with eight elements each can rotate them.
 inline bool CanTurnAtOnce(const AttentionArgs& args) {
   return args.angles == nullptr || args.pairs % (args.interleaved ? 4 : 8) == 0;
 }

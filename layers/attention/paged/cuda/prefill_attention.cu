@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Attention of a prompt: a block does 64 queries of one head, a warp 16 of them, and walks over the
-// keys in tiles of 64. Scores stay in registers and become weights there (running maximum and sum),
-// keys and values of the next tile are on their way meanwhile.
+// Prefill attention, in the manner of FlashAttention-2 (Dao 2023): a thread block computes 64
+// queries of one head, a warp 16 of them, and walks over the keys in tiles of 64. Scores stay in
+// registers and become weights there by an online softmax, while the keys and values of the next
+// tile are loaded.
 #include <cuda_fp16.h>
 
 #include "cuda/kernel_tools.h"
@@ -19,7 +20,8 @@ constexpr int kQueries = kWarps * 16;
 constexpr int kKeys = 64;
 constexpr float kLowest = -1e30f;  // finite, so that differences are no NaN
 
-/// Byte of a 16-byte piece of a row in a tile: turned by the row, against conflicts of banks.
+/// The byte offset of a 16-byte piece of a row in a tile. Pieces are swizzled by the row, to avoid
+/// bank conflicts.
 template <int kDim>
 __device__ __forceinline__ uint32_t PieceAt(int row, int piece) {
   return static_cast<uint32_t>(row * kDim * 2 + ((piece ^ (row % 8)) * 16));
@@ -76,7 +78,7 @@ __device__ __forceinline__ void LoadQueries(const AttentionArgs& a, int head, in
   }
 }
 
-/// What the two rows of a lane (g and g + 8) have so far.
+/// The online softmax of the two rows of a lane, g and g + 8.
 template <int kDim>
 struct RunningRows {
   float largest[2] = {kLowest, kLowest}, weight[2] = {0, 0};
@@ -104,7 +106,7 @@ __device__ __forceinline__ void Score(const uint32_t (&queries)[kDim / 16][4], u
   }
 }
 
-/// Scores become weights; what was summed up shrinks with the new maximum.
+/// Turns scores into weights and rescales what was summed so far to the new maximum.
 template <int kDim>
 __device__ __forceinline__ void Weigh(const AttentionArgs& a, int first_key,
                                       const int (&position)[2], float (&scores)[kKeys / 8][4],
@@ -140,7 +142,7 @@ __device__ __forceinline__ void Weigh(const AttentionArgs& a, int first_key,
   for (int n = 0; n < kKeys / 8; ++n) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      // Nothing seen yet: the maximum is that of nothing, and so is the weight.
+      // The row has seen no token yet: its maximum stays kLowest, and its weights must be 0.
       const float weight =
           scores[n][i] > kLowest ? __expf(scores[n][i] - rows.largest[i / 2]) : 0.0f;
       scores[n][i] = weight;
@@ -171,7 +173,7 @@ __device__ __forceinline__ void AddValues(const float (&weights)[kKeys / 8][4], 
   }
 }
 
-/// Grid: tiles of queries, the last first since it has most to do; heads.
+/// Grid: tiles of queries and heads. The last tile comes first, because it has the most keys.
 template <int kDim>
 __global__ void __launch_bounds__(kThreads) PromptKernel(const __grid_constant__ AttentionArgs a) {
   extern __shared__ __align__(128) unsigned char prompt_shared[];
