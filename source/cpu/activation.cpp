@@ -125,7 +125,8 @@ std::optional<ActivationSpec> ActivationOf(const Operator& op) {
     if (known.kind == Activation::kGelu) return OfGelu(op);
     const auto a = ReadNumber(op, known.a), b = ReadNumber(op, known.b);
     if (!a || !b) return {};
-    // A limit that is no limit is written None; one that nothing passes must not become that.
+    // An infinite limit is written as None, which is right only where it limits nothing: limits
+    // that let no number through are refused.
     if (known.kind == Activation::kClamp && (*a > *b || *a == kInfinite || *b == -kInfinite)) {
       return {};
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Activations over the vector type, the same formulas that the operators of their own use, so that
-// fusing one changes no bit. Only for *.simd.cpp.
+// Activations over the vector type. They use the formulas of the operators of the same name, so
+// that fusing an activation changes no bit. Only for *.simd.cpp.
 #pragma once
 
 #include "cpu/activation.h"
@@ -11,7 +11,8 @@
 
 namespace oort::OORT_ISA {
 
-/// formulas::Clamp between numbers: one instruction for each, and the order keeps NaN.
+/// formulas::Clamp with limits that are no NaN: one instruction for each limit, in an order that
+/// keeps NaN.
 inline Vec Limit(Vec x, Vec low, Vec high) { return FastMin(high, FastMax(low, x)); }
 
 /// `a` and `b` are the arguments of ActivationSpec.
@@ -68,9 +69,9 @@ struct ActivationBlock {
 };
 
 /// y = activation of load(row, column), where load.Partial(row, column, count) gives the end of a
-/// row. Four vectors at a time hide the latency of long formulas: of four rows where a row has
-/// `vectors`, else of one. Flat, because a compiler that sees many activations at once would rather
-/// call their formulas.
+/// row. Four vectors are computed at a time, to hide the latency of long formulas: of four rows
+/// where a row has `vectors` vectors, else of one row. The function is flattened, because a
+/// compiler that sees many activations at once would not inline their formulas.
 template <Activation kind, int vectors, typename Load>
 [[gnu::flatten]] void ActivateBlockAs(Vec a, Vec b, const ActivationBlock& block, const Load load) {
   constexpr int kTurn = 4;
@@ -127,7 +128,8 @@ inline void ActivateInPlace(const ActivationSpec& spec, float* x, int count) {
   ActivateBlock<1>(spec, {1, count, x, 0}, ActivationSource{x, 0});
 }
 
-/// One vector; the choice is made at each call, so this is for ends and for cheap loops.
+/// Activates one vector. The activation is looked up at each call, so this is for ends of rows and
+/// for cheap loops.
 inline Vec Activate(const ActivationSpec& spec, Vec x) {
   Vec result = x;
   WithActivation(spec.kind, [&](auto tag) {

@@ -8,13 +8,13 @@
 
 namespace oort::OORT_ISA {
 
-/// x sigmoid(x) in f16, to three units in the last place of the larger of it and 1/4: x / (1 + e)
-/// with e = exp(-x). Numbers below -10.25 are taken for that, whose result, nearly nothing, is
-/// taken off all. Conversions take four cycles each, so that a large sum rounds to an integer
-/// instead.
+/// x sigmoid(x) = x / (1 + exp(-x)) in f16, to three units in the last place of the larger of the
+/// result and 1/4. Numbers below -10.25 are replaced by -10.25; the small factor 1 / (1 +
+/// exp(10.25)) that remains there is subtracted everywhere. Rounding to an integer is done by
+/// adding a large number, because conversions take four cycles each.
 inline HalfVec HalfSilu(HalfVec x) {
   const HalfVec t = AtLeast(AtMost(x, HalfVec(9.6875f)), HalfVec(-10.25f));
-  // The logarithm to base 2 of e, rounded to an integer in the last bits, and the rest.
+  // log2(exp(-x)), rounded to an integer in the last bits of `shifted`; r is the rest.
   const HalfVec slope = HalfVec(-1.4423828125f), magic = HalfVec(1536.0f);
   const HalfVec shifted = Fma(t, slope, magic);
   const HalfVec r = Fma(t, HalfVec(-3.1223e-4f), Fma(t, slope, magic - shifted));
@@ -25,7 +25,7 @@ inline HalfVec HalfSilu(HalfVec x) {
   return x * (inverse - HalfVec(3.5346e-5f));
 }
 
-/// formulas::Clamp between numbers, which keeps NaN.
+/// formulas::Clamp with limits that are no NaN; it keeps NaN.
 inline HalfVec Limit(HalfVec x, HalfVec low, HalfVec high) { return AtMost(AtLeast(x, low), high); }
 
 template <Activation kind>

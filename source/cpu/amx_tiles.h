@@ -11,8 +11,8 @@ namespace oort::OORT_ISA {
 
 inline constexpr int kTilePanel = 32;  // columns of a packed panel of B
 
-/// Intrinsics for tiles do not tell a compiler how much memory they read: what was written before
-/// is there behind this.
+/// A compiler barrier. The intrinsics for tiles do not tell the compiler what memory they read, so
+/// stores before this are completed here.
 inline void SettleMemory(const void* p) { asm volatile("" : : "r"(p) : "memory"); }
 
 /// The operand of LDTILECFG. Tiles 0 to 3 are sums, 4 and 5 rows of A, 6 and 7 of B, whose rows are
@@ -35,10 +35,10 @@ inline void BeginTiles() {
   static constexpr TileConfig kConfig(32);
   _tile_loadconfig(&kConfig);
 }
-/// Without it every switch of threads would save eight KiB.
+/// Releases the tiles. Otherwise every context switch would save 8 KiB.
 inline void EndTiles() { _tile_release(); }
 
-/// Where the sums of 16 rows begin and end: rows of f32, `stride` bytes apart.
+/// Where the sums of 16 rows are read from and written to: rows of f32, `stride` bytes apart.
 struct TileSums {
   const float* from = nullptr;  ///< null for zeros
   int64_t from_stride = 0;
@@ -57,8 +57,9 @@ struct TileFactors {
   int64_t soon_bytes = 0;
 };
 
-/// Tile `sums` += tile `a` * tile `b`, of bf16 or of f16: TDPBF16PS and TDPFP16PS by their bytes,
-/// which need no compiler that knows them, and no literal numbers.
+/// Tile `sums` += tile `a` * tile `b`, of bf16 or of f16. TDPBF16PS and TDPFP16PS are written as
+/// bytes, because older compilers do not know them, and because the intrinsics take only literal
+/// numbers of tiles.
 template <int prefix>
 struct TileProducts {
   template <int sums, int a, int b>
@@ -71,9 +72,9 @@ struct TileProducts {
 using Bf16Products = TileProducts<2>;
 using F16Products = TileProducts<3>;
 
-/// `low` and `right` tell whether the second half of the rows and of the columns is needed. What is
-/// needed soon comes on the way: the products take a tenth of the time in which memory brings their
-/// factors.
+/// `low` and `right` tell whether the second half of the rows and of the columns is needed. Later
+/// operands are prefetched meanwhile, because memory takes ten times as long to deliver the factors
+/// as the products take.
 template <typename Products, bool low, bool right, typename Place>
 inline void TileProduct(const TileFactors& factors, const TileSums& upper, const TileSums& lower,
                         const Place& a) {
@@ -83,7 +84,8 @@ inline void TileProduct(const TileFactors& factors, const TileSums& upper, const
   const int64_t lines =
       soon == nullptr || steps == 0 ? 0 : (factors.soon_bytes / 64 + steps - 1) / steps;
   SettleMemory(upper.from);
-  // Both halves begin alike; the intrinsics take nothing but literal numbers of tiles.
+  // Both halves begin alike. They are written out, because the intrinsics take only literal numbers
+  // of tiles.
   if (upper.from == nullptr) {
     _tile_zero(0);
     if constexpr (right) _tile_zero(1);
@@ -117,7 +119,7 @@ inline void TileProduct(const TileFactors& factors, const TileSums& upper, const
   if constexpr (low && right) _tile_stored(3, lower.to + 16, lower.to_stride);
 }
 
-/// The sums of a tile, as far as they are wanted; what lies beyond may be anything.
+/// Stores the sums of a tile, as far as they are wanted. What lies beyond is undefined.
 template <typename Products, typename Place>
 inline void MultiplyTiles(const TileFactors& factors, bool low, bool right, const TileSums& upper,
                           const TileSums& lower, const Place& a) {

@@ -25,8 +25,9 @@ int PanelWidth(const GemmKernels& kernels, GemmSide side) {
   return side == GemmSide::kA ? kernels.rows : kernels.columns;
 }
 
-/// How a product is cut. The kept side is the one whose panels exist as a whole; blocks of the
-/// other, the streamed side, are packed as they are needed.
+/// How a product is cut into blocks, in the manner of Goto and van de Geijn (2008) and BLIS. The
+/// kept side is the one whose panels exist as a whole. Blocks of the other side, the streamed one,
+/// are packed as they are needed.
 struct Plan {
   GemmSide kept = GemmSide::kA;
   int64_t kept_extent = 0, streamed_extent = 0;
@@ -39,8 +40,8 @@ struct Plan {
   /// All threads work on one block of the streamed side, instead of each on its own.
   bool shared = false;
   int64_t k_step = 1;  // of one pass over the tiles
-  /// One step's part of the kept side stays in the L2 cache: then each streamed panel meets all of
-  /// it while it is in the L1 cache.
+  /// Whether the part of the kept side for one step of k stays in the L2 cache: then each streamed
+  /// panel, which is in the L1 cache, is multiplied by all of it.
   bool kept_in_cache = false;
   int64_t block_panels = 1;  // of the streamed side
   int64_t kept_bytes = 0;    // scratch for the kept side, if it is not packed yet
@@ -48,7 +49,7 @@ struct Plan {
   int64_t workspace = 0;     // bytes
 };
 
-/// Equal steps, so that no short one is left over.
+/// Steps are equal, so that no short one is left over.
 int64_t StepOf(const PanelFormat& format, int64_t k, int64_t most) {
   const int64_t steps = std::max<int64_t>(1, CeilDivide(k, most));
   return format.Padded(std::max<int64_t>(1, CeilDivide(k, steps)));
@@ -90,13 +91,13 @@ double GrainsOf(const GemmSize& size) {
          kGrainWork;
 }
 
-/// Depends on nothing but the arguments: the workspace is made for that many.
+/// The result must depend on the arguments alone, because the workspace is sized by it.
 int UsefulThreads(const GemmSize& size, int threads) {
   return ChoosePieces(threads, GrainsOf(size), true);
 }
 
 void PlanBlocks(const GemmKernels& kernels, Plan& plan) {
-  // A streamed side of few panels stays in the L2 cache; then it is better to read much of a kept
+  // A streamed side of few panels stays in the L2 cache, and long steps of k read more of a kept
   // panel in one go.
   const int64_t deep = 2 * int64_t{kernels.depth};
   const bool few =
@@ -130,7 +131,8 @@ Plan MakePlan(const GemmKernels& kernels, const GemmSize& size, int threads) {
   plan.kept_panels = CeilDivide(plan.kept_extent, plan.kept_width);
   plan.streamed_panels = CeilDivide(plan.streamed_extent, plan.streamed_width);
   if (!a_kept && kernels.any_width && plan.streamed_panels > 0) {
-    // Equal ones: a last panel with few rows would take almost as long as a whole one.
+    // Panels are equal, because a last panel with few rows would take almost as long as a whole
+    // one.
     plan.streamed_width = static_cast<int>(CeilDivide(plan.streamed_extent, plan.streamed_panels));
   }
   plan.threads = UsefulThreads(size, threads);
@@ -149,7 +151,7 @@ Plan MakePlan(const GemmKernels& kernels, const GemmSize& size, int threads) {
   return plan;
 }
 
-/// What is to be brought near.
+/// Memory that is to be prefetched.
 struct Fetch {
   const std::byte* from = nullptr;
   int64_t bytes = 0;
@@ -236,7 +238,7 @@ class Run {
     }
   }
 
-  /// Few panels are cut along k too, so that every thread has some to pack.
+  /// Where there are few panels they are cut along k, too, so that every thread has some to pack.
   void PackShared(int64_t first, int64_t count) const {
     const int64_t width = plan_.streamed_width;
     const int64_t slices =
@@ -346,7 +348,7 @@ class Run {
     return tile;
   }
 
-  /// And what each has of its own. The addend is there, unless it was not wanted at the beginning.
+  /// Sets what each tile has of its own. tile.addend is null unless these steps of k are the last.
   void Place(int64_t kept, int64_t streamed, int64_t k0, const std::byte* panel,
              GemmTile& tile) const {
     const std::byte* kept_panel = kept_ + Bytes(kept * plan_.k + k0, plan_.kept_width);

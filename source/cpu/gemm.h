@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Matrix products C[m,n] = activation(A[m,k] B[k,n] + bias + addend) of f32 over packed panels.
 //
-// A panel holds a few rows of A (or columns of B) with k running outermost, so that a kernel reads
-// both sides as two streams. One side, usually the weights, is packed once and kept
-// (PackedMatrix); the other is packed block by block while the product runs, by a PanelSource,
-// which may gather from anywhere: a convolution gathers straight from its image.
-// The kernels say what panels hold: f32, or factors that were rounded to bf16 on the way.
-// Results do not depend on the number of threads: sums over k are always cut at the same places.
+// The blocking is that of Goto and van de Geijn, "Anatomy of High-Performance Matrix
+// Multiplication" (2008), and BLIS. A panel holds a few rows of A (or columns of B) with k running
+// outermost, so that a kernel reads both sides as two streams. One side, usually the weights, is
+// packed once and kept (PackedMatrix); the other is packed block by block while the product runs,
+// by a PanelSource, which may gather from anywhere: a convolution gathers straight from its image.
+// The kernels say what panels hold: f32, or factors that were rounded to bf16 on the way. Results
+// do not depend on the number of threads: sums over k are always cut at the same places.
 #pragma once
 
 #include <cstdint>
@@ -157,8 +158,8 @@ class MatrixSource final : public PanelSource {
   const float* scale_;
 };
 
-/// For those who fill panels with GemmKernels::pack_rows: makes the steps of k behind the last one
-/// that there is zero, together with the few before it that share its multiple.
+/// For callers that fill panels with GemmKernels::pack_rows: zeroes the last multiple of steps of
+/// k, which is only partly filled afterwards.
 void ZeroLastSteps(const GemmKernels& kernels, int64_t k, const PanelPart& part);
 
 /// Bytes that a packed matrix takes; throws kInvalidArgument where they overflow.

@@ -45,8 +45,8 @@ inline void CopyFloats(const float* from, int count, float* to) {
 }
 
 /// Sums begin with what C holds or with the bias, so that they are the same wherever a row stands
-/// in its tile. Where all 16 x 16 of a tile exist they need no detour; a bias is read as rows that
-/// are no bytes apart.
+/// in its tile. A tile that exists as a whole is loaded directly; a bias is loaded with a row
+/// stride of 0 bytes.
 inline void UnitTile(GemmTile tile) {
   alignas(64) float sums[kUnitRows * kUnitColumns];
   constexpr int64_t kFloat = sizeof(float), kStride = kFloat * kUnitColumns;
@@ -148,7 +148,8 @@ inline void UnitPackGroups(const float* const* rows, int count, int64_t from, in
   }
 }
 
-/// Less than a group, of which A's are long: k in [from, to), behind `first` of the panel.
+/// Packs less than a group, which matters because groups of A are long: k in [from, to), behind
+/// `first` of the panel.
 inline bool UnitPackEnds(const float* const* rows, int count, int64_t from, int64_t to,
                          int64_t first, const PanelPart& part) {
   if (part.side == GemmSide::kB) return false;

@@ -118,7 +118,7 @@ inline void UnitPackGroups(const float* const* rows, int count, int64_t from, in
   }
 }
 
-/// Groups are short: ends of them need nothing faster than the plain code.
+/// Ends of groups take the plain code, because groups are short.
 inline bool UnitPackEnds(const float* const*, int, int64_t, int64_t, int64_t, const PanelPart&) {
   return false;
 }

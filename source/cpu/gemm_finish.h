@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The end of a matrix product: from the sums of a tile to C. Only for kernels of such products.
+// The epilogue of a matrix product: from the sums of a tile to C. Only for kernels of such
+// products.
 #pragma once
 
 #include "cpu/activation_epilogue.h"
@@ -8,7 +9,7 @@
 
 namespace oort::OORT_ISA {
 
-/// How a tile's sums end: each kind is compiled for itself, so that a row takes a few instructions.
+/// The kinds of epilogues. Each is compiled separately, so that a row takes a few instructions.
 enum class End { kPlain, kAccumulate, kRowBias, kColumnBias };
 
 /// Adds to each row of sums what belongs to it and writes finish(sum) to `target`.
@@ -41,8 +42,8 @@ inline void FinishRows(const GemmTile& tile, const float* sums, float* target, i
   }
 }
 
-/// The cheap activations on the way to C; the others from the buffer of the sums, which is in the
-/// L1 cache.
+/// Applies cheap activations on the way to C, and the others to the buffer of the sums, which is in
+/// the L1 cache.
 template <End end, bool has_addend, int columns>
 inline void FinishTile(const GemmTile& tile, float* sums) {
   const ActivationSpec& activation = tile.activation;

@@ -19,10 +19,10 @@ inline int64_t PartBegin(int64_t extent, int parts, int i) {
   return extent / parts * i + std::min<int64_t>(i, extent % parts);
 }
 
-/// The grid that ends soonest: its largest rectangle counts, with the multiplications of its tiles
-/// and with the elements of both sides that its thread fetches from a cache that all share. Square
-/// rectangles fetch least; long ones may divide more evenly. Of the kept side there are at most
-/// `kept_extent` elements, so that a narrow last panel counts as what it is.
+/// Finds the grid that ends soonest. The cost of a grid is that of its largest rectangle: the
+/// multiplications of its tiles, and the elements of both sides that its thread reads from the
+/// shared cache. Square rectangles read least; long ones may divide more evenly. The kept side has
+/// at most `kept_extent` elements, so that a narrow last panel is not counted as a whole one.
 inline GemmSplit SplitTiles(int64_t kept_panels, int kept_width, int64_t streamed_panels,
                             int streamed_width, int threads,
                             int64_t kept_extent = std::numeric_limits<int64_t>::max()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The inner loop of a matrix product: a tile of C in registers. Only for gemm.simd.cpp.
+// The micro-kernel of a matrix product (BLIS): a tile of C in registers. Only for gemm.simd.cpp.
 // ComputePart leaves the sums of a tile in out[rows][kGemmColumns], ComputeWhole finishes one.
 #pragma once
 

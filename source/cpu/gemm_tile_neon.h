@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The inner loop of a matrix product on NEON: 8 x 12, multiplying by a lane of A. Only for
-// gemm.simd.cpp, through gemm_tile.h.
+// The micro-kernel of a matrix product on NEON: a tile of 8 x 12, multiplying by a lane of A. Only
+// for gemm.simd.cpp, through gemm_tile.h.
 #pragma once
 
 #include "cpu/assembly_neon.h"
@@ -33,8 +33,9 @@ inline void AddStep(const float* a, const float* b, float32x4_t (&sums)[rows][ve
   });
 }
 
-/// Fewer columns or rows than a whole tile. Few rows have several sets of sums, so that additions
-/// wait less for each other: four times four are under way at a time.
+/// Computes fewer columns or rows than a whole tile has. Few rows have several sets of sums,
+/// because sixteen additions must be under way at a time: four begin in a cycle, and each takes
+/// four.
 template <int rows, int vectors>
 inline void Compute(int64_t k, const float* a, const float* b, float* out) {
   constexpr int kSets = rows * vectors <= 6 ? 4 : rows * vectors <= 12 ? 2 : 1;
@@ -230,7 +231,7 @@ inline void ComputePartOf(const GemmTile& tile, float* out, std::integer_sequenc
 
 /// At least the rows and vectors of a tile that are wanted, into out[rows][kGemmColumns].
 inline void ComputePart(const GemmTile& tile, float* out) {
-  // What whole tiles fetch on their way.
+  // Prefetches what whole tiles prefetch at each step.
   const char* soon = static_cast<const char*>(tile.soon);
   for (int64_t i = 0; soon != nullptr && i < tile.soon_bytes; i += 64) {
     __builtin_prefetch(soon + i, 0, 2);

@@ -74,9 +74,9 @@ inline WholeTile WholeTileOf(const GemmTile& tile, float* sums) {
   return whole;
 }
 
-/// Cheap activations are applied in registers, too; the others to what is in the L1 cache. The sums
-/// are the same in both cases, so that fusing an activation changes no bit. `count` tiles side by
-/// side, of at most `most` rows, whose panels of B are `b_step` bytes apart.
+/// Computes `count` tiles side by side, of at most `most` rows, whose panels of B are `b_step`
+/// bytes apart. Cheap activations are applied in registers, the others to a buffer in the L1 cache.
+/// The sums are the same in both cases, so that fusing an activation changes no bit.
 template <int most, int columns, typename Compute>
 inline void TilesInRegisters(const GemmTile& tile, int64_t count, int64_t b_step,
                              const Compute& compute) {

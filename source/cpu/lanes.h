@@ -22,10 +22,11 @@ namespace oort::OORT_ISA {
 using Lanes = HalfVec;
 using Element = Half;
 using WideLanes = WideHalfVec;
-/// Products that are added up in f16 one after another: a few hundred lose a third of what as many
-/// thousand would. Such sums are then added to each other.
+/// The most products that are added one after another in f16. Longer sums are cut into such parts,
+/// which are then added: a sum of a few hundred has a third of the error of a sum of as many
+/// thousand.
 inline constexpr int64_t kMostSteps = 256;
-/// Rows of results that were just computed, where they lie.
+/// Activates rows of results in place.
 template <int vectors>
 inline void ActivateTile(const ActivationSpec& spec, Half* x, int64_t stride, int rows,
                          int columns) {

@@ -19,7 +19,7 @@ namespace {
 constexpr int kRoofRounds = 7;
 constexpr double kRoofSeconds = 3e-3;  // of one round: long beside the clock, short beside a slice
 
-/// Processor time of this thread: what other programs take does not count.
+/// The processor time of this thread, so that the time of other programs does not count.
 double ThreadSeconds() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -75,8 +75,8 @@ double RegisterFlops(Isa isa, int threads) {
   });
 }
 
-/// A tile of the matrix product with everything in the L1 cache; where it is scheduled better than
-/// the compiler's loop, it is the peak.
+/// Times a tile of the matrix product with everything in the L1 cache. It is the peak where its
+/// assembly is scheduled better than the compiler's loop.
 double TileFlops(Isa isa) {
   const GemmKernels& kernels = GemmKernelsFor(isa);
   std::vector<float> a(static_cast<size_t>(kernels.rows * kernels.depth), 0.5f);
@@ -155,7 +155,7 @@ std::vector<MachineRoofs::Memory> MemoryRoofs(Isa isa, int threads) {
   const std::vector<CacheLevel> caches = Caches();
   const size_t team = static_cast<size_t>(threads);
   const size_t beyond = std::clamp(2 * caches.back().size, kLeast, kMost);
-  // Every element is written: untouched pages would all be one page of zeros.
+  // Every element is written, because untouched pages would all map to one page of zeros.
   Tensor data(DType::kF32, {static_cast<int64_t>(beyond / sizeof(float) + team * kRoofBlock)});
   std::fill_n(data.data<float>(), data.elements(), 1.0f);
   std::vector<MachineRoofs::Memory> roofs;
@@ -203,7 +203,8 @@ MachineRoofs MeasureRoofs(int threads) {
     compute.flops_one = std::max(registers, TileFlops(isa));
     compute.flops_all = compute.flops_one;
     if (roofs.threads > 1) {
-      // The tile is timed on one core; others slow it down as they slow down registers.
+      // The tile is timed on one core. Other cores slow it down by the same factor as register
+      // arithmetic.
       compute.flops_all *= RegisterFlops(isa, roofs.threads) / registers;
     }
   }

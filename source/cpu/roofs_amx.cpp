@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Peaks below f32 on x86-64: products of tiles, with their factors loaded in each step as in a
-// matrix product. Written as numbers where an assembler may not know an instruction.
+// Peaks of types below f32 on x86-64: products of tiles, with their factors loaded in each step as
+// in a matrix product. Instructions that an assembler may not know are written as numbers.
 #include "cpu/features.h"
 #include "cpu/roofs.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Peaks below f32 on aarch64. Written as numbers, because an assembler takes these instructions
-// only with flags that the rest of the program must not have.
+// Peaks of types below f32 on aarch64. The instructions are written as numbers, because an
+// assembler takes them only with flags that the rest of the program must not have.
 #include "cpu/roofs.h"
 
 #if defined(__aarch64__) && defined(__linux__)

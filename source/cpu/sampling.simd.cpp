@@ -13,7 +13,7 @@ float SamplingMax(const float* x, int64_t count) {
   const auto larger = [](Vec value, Vec best) {
     return Select(value > best, value, best);  // false for NaN
   };
-  // Several at a time: each waits for the one before it.
+  // Several maxima are kept, because each operation waits for the one before it.
   Vec best[4] = {kLowest, kLowest, kLowest, kLowest};
   int64_t i = 0;
   for (; i + 4 * Vec::kWidth <= count; i += 4 * Vec::kWidth) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Loops that are unrolled by the language, not at the compiler's pleasure: arrays that are indexed
-// by constants alone stay in registers. Include it only from *.simd.cpp files.
+// Loops that are unrolled by templates, not by the optimizer's choice, so that arrays that are
+// indexed only by constants stay in registers. Include it only from *.simd.cpp files.
 #pragma once
 
 #include <type_traits>
@@ -21,8 +21,8 @@ template <int count, typename Body>
   UnrollOver(std::make_integer_sequence<int, count>{}, body);
 }
 
-/// Makes a compiler forget where a number or a pointer comes from: else it keeps one for each of
-/// the many places that a tile touches, which have no room in the registers.
+/// Hides the origin of a number or a pointer from the compiler. Otherwise it keeps one pointer for
+/// each of the many places that a tile touches, and runs out of registers.
 template <typename T>
 [[gnu::always_inline]] inline void Forget(T& value) {
   asm("" : "+r"(value));

@@ -55,7 +55,8 @@ inline Mask operator>=(Vec a, Vec b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP
 
 inline Vec Fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a.v, b.v, c.v); }
 inline Vec Fnma(Vec a, Vec b, Vec c) { return _mm512_fnmadd_ps(a.v, b.v, c.v); }
-/// a / b to a unit or two for 1 <= b <= 2^126; above, what a * 0 is. A division takes 16 cycles.
+/// a / b to one or two units in the last place for 1 <= b <= 2^126, and a * 0 for larger b. It is a
+/// Newton-Raphson step, because a division takes 16 cycles.
 inline Vec QuickQuotient(Vec a, Vec b) {
   const __mmask16 normal = _mm512_cmp_ps_mask(b.v, _mm512_set1_ps(0x1p126f), _CMP_LE_OQ);
   const __m512 near = _mm512_maskz_rcp14_ps(normal, b.v);

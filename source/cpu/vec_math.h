@@ -14,7 +14,7 @@ namespace oort::OORT_ISA {
 /// 2^k for -127 < k < 128.
 inline Vec PowerOfTwo(IntVec k) { return FromBits(ShiftLeft<23>(k + IntVec(127))); }
 
-/// x = n ln 2 + r with |r| <= ln 2 / 2, for |x| < 2^20.
+/// x = n ln 2 + r with |r| <= ln 2 / 2, for |x| < 2^20: the reduction of Cody and Waite (1980).
 struct ExpParts {
   IntVec n;
   Vec r;
@@ -104,7 +104,8 @@ inline Vec Log(Vec x) {
 inline Vec Log1p(Vec x) {
   const Vec u = x + 1.0f;
   const LogParts s = SplitLog(u);
-  // Near 0 the argument is used as it is; elsewhere what u lost is added back.
+  // Near 0 log(1 + x) is computed from x itself. Elsewhere the rounding error of u = 1 + x is added
+  // back to first order.
   const Mask near = s.e == 0.0f;
   const Vec lost = Select(x > 1.0f, 1.0f - (u - x), x - (u - 1.0f));
   const Vec y = LogOfParts(Select(near, x, s.m - 1.0f), s.e);
@@ -213,7 +214,8 @@ inline Vec NormalCdf(Vec x) {
   return Select(x < 0.0f, tail, 1.0f - tail);
 }
 
-/// x = quadrant pi/2 + r with |r| <= pi/4, for |x| <= kTrigLimit.
+/// x = quadrant pi/2 + r with |r| <= pi/4, for |x| <= kTrigLimit: the reduction of Cody and Waite
+/// (1980).
 struct TrigParts {
   IntVec quadrant;
   Vec sin;  ///< of r

@@ -29,8 +29,8 @@ struct CoarseScratch {
   size_t bytes() const { return floats + energies + near; }
 };
 
-/// What a step of coarse weights in a group may do to a product, squared. Gives whether that is
-/// finite.
+/// The squared error that a step of coarse weights in a group may make in a product. Returns
+/// whether it is finite.
 bool FillEnergies(const float* x, int64_t groups, int group, float* energy) {
   float total = 0;
   for (int64_t g = 0; g < groups; ++g, x += group) {
@@ -42,12 +42,12 @@ bool FillEnergies(const float* x, int64_t groups, int group, float* energy) {
   return std::isfinite(total);
 }
 
-/// Panels, and what fills up the last vector of them.
+/// The number of panels, rounded up to whole vectors.
 int64_t SquaresStride(const QuantizedMatrix& coarse) {
   return static_cast<int64_t>(AlignUp(static_cast<size_t>(coarse.panels()), 16));
 }
 
-/// Of each panel and group the square of the largest scale: (groups, stride).
+/// Writes the square of the largest scale of each panel and group: (groups, stride).
 std::vector<float> LargestSquares(const QuantizedMatrix& coarse) {
   const PanelLayout& layout = coarse.layout();
   const int64_t groups = coarse.columns() / layout.group, stride = SquaresStride(coarse);
@@ -99,7 +99,7 @@ size_t ArgmaxRow::Workspace(int64_t rows, int threads) const {
   bytes = CheckedAdd(AlignUp(bytes, 64),
                      multiplier_.Workspace(ProductWith(matrix_, nullptr, rows), threads));
   if (coarse_ == nullptr || rows != 1) return bytes;
-  // The exact products take the place of the coarse ones, and may be those of all panels.
+  // The exact products overwrite the coarse ones, because they may be those of all panels.
   const size_t multiply =
       std::max(multiplier_.Workspace(ProductWith(matrix_, nullptr, 1), threads),
                multiplier_.Workspace(ProductWith(coarse_, nullptr, 1), threads));

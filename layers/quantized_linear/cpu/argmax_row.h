@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT
-// The row of a matrix whose product with x is the largest: the likeliest token, the matrix being
-// the head of a language model. What is read of the head decides how long that takes, so of 8 bits
-// a coarse copy of 4 is read first, and of the matrix itself only what the copy leaves open.
+// Argmax over the rows of a matrix: the row whose product with x is the largest. The matrix is the
+// head of a language model, so this is the token of greedy sampling. The time goes into reading the
+// head. So a head of 8 bits has a coarse copy of 4 bits, which is read first, and of the head
+// itself only those rows are read that may still be the best.
 //
-// A coarse weight is at most half a step away, the step being the coarse scale of its group. Taken
-// as independent errors, spread evenly over that step, they make an error of a row's product with
-// variance  spread = sum over groups of step^2 / 12 * |x of the group|^2  (rounding x to bytes adds
-// less than a hundredth). A row w that beats the coarse best row b has an error beyond b's by at
-// least the distance of their coarse products; errors of this kind are above c deviations with a
-// probability under exp(-c^2 / 2). So all rows with a distance up to six deviations,
-// sqrt(spread of w + spread of b), are multiplied again with all their bits, in the kernel that
-// multiplies the whole matrix: of what they are, that of the largest is the result. Which rows
-// these are is asked in two steps: first panel by panel, with the largest steps of its 16 rows,
-// then row by row in the panels that are left.
+// A coarse weight is at most half a step from the true one, the step being the coarse scale of its
+// group. If these errors are independent and uniform over the step, then the error of a row's
+// product has the variance spread = sum over groups of step^2 / 12 * |x of the group|^2 (rounding x
+// to bytes adds less than a hundredth). Let b be the row with the largest coarse product. A row w
+// can only beat b if their errors differ by at least the distance of their coarse products. A sum
+// of such errors is above c standard deviations with a probability under exp(-c^2 / 2) (Hoeffding
+// 1963). So all rows within six deviations, sqrt(spread of w + spread of b), are multiplied again
+// with all their bits, in the kernel that multiplies the whole matrix, and the largest of these
+// products is the result. The rows are found in two steps: first panel by panel, with the largest
+// steps of its 16 rows, then row by row in the panels that are left.
 #pragma once
 
 #include <memory>

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Lines of weights of 5 and 6 bits as bytes, as those of 8 bits are. Only for *.simd.cpp,
-// *.dot.cpp,
-// *.bf16.cpp, *.f16.cpp and *.mmla.cpp.
+// Unpacks lines of weights of 5 and 6 bits to bytes, in the order of 8-bit weights. Only for
+// *.simd.cpp, *.dot.cpp, *.bf16.cpp, *.f16.cpp and *.mmla.cpp.
 //
-// A group of 5 bits, 32 steps, is five lines a to e of four steps each, in the lower five bits. The
-// upper three hold the last 12 steps: a and the upper two of b four of them, c and those of d the
-// next, e and what is left of b and d the last. A group of 6 bits, 16 steps, is three lines of four
-// steps in the lower six bits, the upper two of which are together the other four. Two instructions
-// of NEON, which shift and insert, take a step out that way, where planes of bits would take more.
+// A group of 5 bits has 32 steps in five lines, a to e. The lower five bits of their bytes hold
+// four steps each, which makes 20. The upper three bits hold the last 12 steps: those of a with the
+// top two of b make four steps, those of c with the top two of d the next four, those of e with the
+// bits that b and d have left the last four. A group of 6 bits has 16 steps in three lines: the
+// lower six bits hold four steps each, and the upper two bits of all three together hold the other
+// four. In this order two shift-and-insert instructions of NEON (SRI) extract a step, where bit
+// planes would take more.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +28,7 @@ class JoinedLines {
 
   JoinedLines() = default;
   [[gnu::always_inline]] explicit JoinedLines(const std::byte* from) { Read(from); }
-  /// In plain loops over 64 bytes, of which compilers make vectors.
+  /// These are plain loops over 64 bytes, because compilers vectorize them.
   [[gnu::always_inline]] void Read(const std::byte* from) {
     constexpr int kLines = type == WeightType::kInt5 ? 5 : 3;
     constexpr uint8_t kMask = type == WeightType::kInt5 ? 31 : 63;

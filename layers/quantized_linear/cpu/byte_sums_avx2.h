@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Sums of byte products by VPMADDUBSW, eight rows of weights in a register. Only for
-// quantized_gemv.dot.cpp. It adds two products in 16 bits: of weights of 8 bits the sign moves to
-// the other factor, so that 2 * 128 * 127 is the most.
+// quantized_gemv.dot.cpp. VPMADDUBSW multiplies unsigned by signed bytes and adds two products in
+// 16 bits. For weights of 8 bits the sign moves to the other factor, so that a sum is at most 2 *
+// 128 * 127 and fits.
 #pragma once
 
 #include <immintrin.h>
@@ -64,7 +65,7 @@ inline void AddPiece(const std::byte* lines, const Bytes<piece> (&bytes)[rows],
         const __m256i low = _mm256_and_si256(w, mask);
         const __m256i high = _mm256_and_si256(_mm256_srli_epi16(w, 4), mask);
         Unroll<rows>([&](auto r) {
-          // Four products of at most 15 * 127 still fit 16 bits, two by two.
+          // Two pairs of products of at most 15 * 127 still fit 16 bits.
           const __m256i both =
               _mm256_add_epi16(_mm256_maddubs_epi16(low, bytes[r].Four(2 * line)),
                                _mm256_maddubs_epi16(high, bytes[r].Four(2 * line + 1)));

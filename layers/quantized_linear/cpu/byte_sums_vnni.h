@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Sums of byte products by VPDPBUSD, all 16 rows of weights in a register. Only for
-// quantized_gemv.dot.cpp. Its first factor is unsigned, so weights of 8 bits are moved by 128.
+// quantized_gemv.dot.cpp. The first factor of VPDPBUSD is unsigned, so 128 is added to weights of 8
+// bits (kOffset8).
 #pragma once
 
 #include <immintrin.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Panels of quantized weights as f32 or bf16, for the blocked product.
+// Dequantizes panels of weights to f32 or bf16, for the blocked product of prefill.
 #include "layers/quantized_linear/cpu/quantized_lines.h"
 
 #if defined(OORT_ISA_neon)
@@ -55,7 +55,7 @@ void Unpack(const PanelLayout& layout, const std::byte* panel, int64_t k0, int64
 /// Rounds to bf16, in the upper half of each lane.
 inline IntVec RoundUpper(Vec value) { return Bits(value) + IntVec(0x8000); }
 
-/// Two steps of 16 rows: the first in the lower nibbles.
+/// Packs two steps of 16 rows into lanes of 32 bits: the first step is in the lower 16 bits.
 inline void StorePairs(const Lanes& first, const Lanes& second, uint16_t* to) {
   Unroll<kVectors>([&](auto i) {
     const IntVec upper = RoundUpper(second.v[i]) & IntVec(static_cast<int32_t>(0xffff0000u));
@@ -65,7 +65,7 @@ inline void StorePairs(const Lanes& first, const Lanes& second, uint16_t* to) {
   });
 }
 
-/// Where nothing better is known sixteen steps at a time, by way of f32.
+/// The general form: dequantizes sixteen steps at a time to f32 and rounds them.
 void UnpackPairs(const PanelLayout& layout, const std::byte* panel, int64_t k0, int64_t k1,
                  const Bf16Target& to) {
 #if defined(OORT_ISA_avx512)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One row of bytes times panels of 4 to 8 bits: what a language model does all day. The sums are
-// those of DotRows, bit by bit. Only for quantized_gemv.dot.cpp.
+// One row of bytes times panels of 4 to 8 bits: the GEMV of decode. The sums are those of DotRows,
+// bit by bit. Only for quantized_gemv.dot.cpp.
 #pragma once
 
 #include <immintrin.h>
@@ -12,10 +12,11 @@
 
 namespace oort::OORT_ISA {
 
-/// Panels that are multiplied side by side, one behind the other in memory: each is a stream of its
-/// own to the processor, which reads ahead in each of them, but not far.
+/// The number of panels that are multiplied together. They lie one behind another in memory, and
+/// each is a stream of its own for the hardware prefetcher, which does not run far ahead in any of
+/// them.
 struct SidePanels {
-  /// How far ahead of its use a stream is asked for, to the second cache.
+  /// How many bytes before their use a stream is prefetched, into the L2 cache.
   static constexpr int64_t kFetchAhead = 2048;
   const std::byte* first;
   int64_t bytes;          ///< of a panel
@@ -24,8 +25,8 @@ struct SidePanels {
   const std::byte* then;  ///< what the first stream reads behind its panel
   int64_t then_step;      ///< from there to that of the next stream
 
-  /// What is to be fetched while byte `at` of a panel is read. Always inline, and a plain loop: GCC
-  /// takes a function that only fetches for one that does nothing, and drops its calls.
+  /// Prefetches what belongs to byte `at` of a panel. It is always inlined and a plain loop,
+  /// because GCC takes a function that only prefetches for one without effect and drops its calls.
   template <int size>
   [[gnu::always_inline]] void Fetch(int panel, int64_t at) const {
     const int64_t ahead = at + kFetchAhead;
@@ -225,7 +226,7 @@ void DotPanelsOfRow(const QuantizedDot& dot, const DotRowX& x, int row) {
     const int64_t some = left >= 4 ? 4 : left >= 2 ? 2 : 1;
     SidePanels side{panel, bytes, layout.span, layout.steps_bytes(), panel + some * bytes, bytes};
     if (side.then >= dot.end) {
-      // Where nothing comes any more, what is here already costs nothing.
+      // Where nothing follows, prefetching what is in the cache already costs nothing.
       side.then = dot.next == nullptr ? panel : dot.next;
       side.then_step = SidePanels::kFetchAhead;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Few rows times weights of 4 bits in groups of 32 with f16 scales, on units that multiply unsigned
-// by signed bytes.
+// GEMV of a few rows with weights of 4 bits in groups of 32 with f16 scales, on units that multiply
+// unsigned by signed bytes (USDOT).
 //
 // A byte of a line is 16 h + l, of two weights h and l. It is multiplied as it is, which spares the
 // shift that would take h out of it:
@@ -13,8 +13,8 @@
 
 namespace oort {
 
-/// Rows of x as described above, in pieces of 32. Where a second byte is worth its time (see
-/// ByteRows) q and fine are x itself: kFineSteps * q + fine.
+/// Rows of x in the form above, in pieces of 32. Where a piece has a second byte (see ByteRows), q
+/// and fine hold x itself instead: kFineSteps * q + fine.
 struct NibbleRows {
   int8_t* q = nullptr;
   int8_t* fine = nullptr;
@@ -33,7 +33,8 @@ inline bool TakesNibbles(const PanelLayout& layout) {
          layout.scales == ScaleType::kF16 && (layout.has_minimum || layout.zero == 8);
 }
 
-/// Whether all its numbers fit f16, so that FMLAL unpacks it (6 bits never have such scales).
+/// Whether all its numbers fit f16, so that FMLAL can dequantize it. (Weights of 6 bits never have
+/// f16 scales.)
 inline bool DequantizesByFmlal(const PanelLayout& layout) {
   return layout.quantized() && layout.scales == ScaleType::kF16;
 }

@@ -14,15 +14,16 @@ namespace {
 
 constexpr int kNibblePiece = 32;
 constexpr int kNibbleMostRows = 4;
-/// How far before its use a panel is asked for from memory, at least.
+/// The least number of bytes by which a panel is prefetched before its use.
 constexpr int64_t kNibbleAheadBytes = 19456;
 
 // --- Rounding -----------------------------------------------------------------------------------
 
-/// Pieces with two bytes are those with more than this times the mean square of largest elements.
+/// A piece gets a second byte if the square of its largest element is above this times the mean of
+/// these squares over the row.
 constexpr float kNibbleFineFrom = 6.0f;
 
-/// The largest magnitudes of the first and of the last four of all eight steps of a piece.
+/// The largest magnitudes of a piece: of the first four of each eight steps, and of the last four.
 struct Largest {
   float low, high;
   float both() const { return low > high ? low : high; }
@@ -35,7 +36,7 @@ inline Largest LargestOf(const float* x) {
     highs = vmaxq_f32(highs, vabsq_f32(vld1q_f32(x + 8 * (i + 1) + 4)));
   });
   const Largest most{vmaxvq_f32(lows), vmaxvq_f32(highs)};
-  // Pieces with NaN, or without a finite inverse, are zeros.
+  // A piece with NaN, or one so small that its inverse is not finite, becomes zeros.
   const float32x4_t all = vmaxq_f32(lows, highs);
   const float both = vmaxvq_f32(all);
   return both > 1e-35f && both <= 3.4e38f ? most : Largest{0, 0};
@@ -61,7 +62,7 @@ struct NibbleRow {
   }
 };
 
-/// A scale that f16 can hold; no smaller, so that what it divides stays in its bounds.
+/// Rounds a scale up to an f16 number, so that quotients by it stay within a byte.
 inline float RoundUpToHalf(float scale) {
   const float least = 1.0f / 16384;
   const uint32_t bits = std::bit_cast<uint32_t>(scale > least ? scale : least);
@@ -91,7 +92,8 @@ inline void PutNumbers(const NibbleRows& to, int64_t p, float scale, int32_t sum
   vst1q_s32(to.start + 4 * p, vdupq_n_s32(-8 * sum));
 }
 
-/// y and u; `power` times a scale is that of the products, which count 16ths.
+/// Rounds a piece to the form of nibble_rows.h, y and u. The products are in sixteenths, so the
+/// scale is divided by 16.
 void RoundNibbles(const float* x, const Largest& most, float power, const NibbleRows& to,
                  int64_t p) {
   const float for_low = most.low * (1 / 119.0f), for_high = most.high * (1 / 127.0f);
@@ -108,7 +110,7 @@ void RoundNibbles(const float* x, const Largest& most, float power, const Nibble
   PutNumbers(to, p, scale, sum);
 }
 
-/// x itself in two bytes.
+/// Rounds a piece to two bytes for each element.
 void RoundFine(const float* x, float most, float power, const NibbleRows& to, int64_t p) {
   constexpr float kSteps = static_cast<float>(kFineSteps);
   const float scale = RoundUpToHalf(most * power / (127 * kSteps));
@@ -251,7 +253,7 @@ void DotNibbles(NibbleDot dot) {
   }
   const int64_t bytes = dot.k / kNibblePiece * dot.layout.group_bytes();
   const int64_t distance = (kNibbleAheadBytes / bytes + 1) * bytes;
-  // One row: panels for which the same is asked for in the same distance.
+  // With one row, all panels that prefetch at the same distance are multiplied in one call.
   for (int64_t some = 0; dot.rows == 1 && dot.panels > 0; dot.panels -= some) {
     const int64_t left = (dot.end - dot.panel - distance + bytes - 1) / bytes;
     some = left > 0 && left < dot.panels ? left : dot.panels;

@@ -33,8 +33,7 @@ constexpr int kFloats = kPanelRows / Vec::kWidth;
 template <int rows>
 using Totals = Vec[rows][kFloats];
 
-/// What a row's products come to does not depend on `rows`: all variants do the same sums in the
-/// same order.
+/// All variants add in the same order, so that the result of a row does not depend on `rows`.
 template <WeightType type_, int piece_, int rows_, bool minimums_, ScaleType scales_, bool single_>
 struct DotVariant {
   static constexpr WeightType type = type_;
@@ -42,8 +41,8 @@ struct DotVariant {
   static constexpr bool minimums = minimums_;
   static constexpr ScaleType scales = scales_;
   static constexpr bool single = single_;  ///< groups are one piece
-  /// Whether sums begin at something else than 0. Groups with minimums have no zero of their own,
-  /// unless they were rounded.
+  /// Whether sums begin at something else than 0. A group with minimums has its zero in them,
+  /// unless they were rounded to bytes.
   static constexpr bool moved =
       type == WeightType::kInt8 ? kOffset8 != 0 : !minimums || scales == ScaleType::kByte;
   static constexpr int kPieceBytes = (type == WeightType::kInt4 ? piece / 8 : piece / 4) * 64;
@@ -55,8 +54,8 @@ struct DotVariant {
   }
 };
 
-/// How far before its use a panel is asked for from memory, at least. Weights of 8 bits are read
-/// faster.
+/// The least number of bytes by which a panel is prefetched before its use. Weights of 8 bits are
+/// consumed faster.
 template <WeightType type>
 constexpr int64_t kAheadBytes = type == WeightType::kInt8 ? 19456 : 10240;
 
@@ -124,7 +123,7 @@ template <typename V>
     (V::scales == ScaleType::kF16 || (kByteScalesByHand && V::scales == ScaleType::kByte));
 
 #if defined(OORT_UNIT_neon_dot)
-/// Whether it is for DotRowLowBits, where groups are one piece.
+/// Whether DotRowLowBits takes the variant, where groups are one piece.
 template <typename V>
 inline constexpr bool kTight = V::rows == 1 && V::type != WeightType::kInt8 &&
                                (IsJoined(V::type) || RowScales<V::scales>::kCounts);
@@ -261,7 +260,7 @@ void DotAllRows(const QuantizedDot& all) {
   using One = DotVariant<type, piece, 1, minimums, scales, single>;
   if (rows % 2 != 0 && DotOneRow<One>(all, rows - 1)) --rows;
 #endif
-  if (rows == 0) return;  // without a copy, which would wait for what was written just now
+  if (rows == 0) return;  // before the copy, which would stall on recent stores
   QuantizedDot dot = all;
   dot.rows = rows;
   const int64_t bytes = dot.layout.panel_bytes(dot.k);

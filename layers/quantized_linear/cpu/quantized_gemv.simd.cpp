@@ -44,7 +44,7 @@ void GemvQuantized(const QuantizedGemv& gemv) {
 template <WeightType type, int rows>
 void GemvFloat(const QuantizedGemv& gemv) {
   constexpr int64_t kBytes = kPanelRows * (type == WeightType::kF32 ? 4 : 2);
-  // Two sums of each, so that one step need not wait for the one before.
+  // Each row has two sums, so that a step does not wait for the one before.
   Lanes even[rows], odd[rows];
   Unroll<rows>([&](auto r) { even[r] = odd[r] = Lanes::Broadcast(0.0f); });
   const auto add = [&](Lanes(&sums)[rows], int64_t k) __attribute__((always_inline)) {
@@ -66,7 +66,7 @@ void GemvFloat(const QuantizedGemv& gemv) {
   });
 }
 
-/// Two rows at a time: the sums of more would not stay in registers.
+/// Two rows are multiplied at a time, because the sums of more would not stay in registers.
 template <WeightType type, int rows>
 void GemvFloats(QuantizedGemv gemv) {
   if constexpr (rows > 2) {
@@ -119,7 +119,7 @@ inline IntVec StoreBytes(const IntVec* rounded, int vectors, int8_t* q) {
 #elif defined(OORT_ISA_avx2)
   for (int i = 0; i < vectors; i += 2, q += 16) {
     sums = sums + rounded[i] + rounded[i + 1];
-    // Packing goes on in nibbles of registers.
+    // AVX2 packs within the 128-bit halves of a register.
     const __m256i words =
         _mm256_permute4x64_epi64(_mm256_packs_epi32(rounded[i].v, rounded[i + 1].v), 0b11011000);
     _mm_storeu_si128(
@@ -147,7 +147,7 @@ inline int32_t SumOf(IntVec sums) {
 #else
   float bits[Vec::kWidth];
   FromBits(sums).Store(bits);
-  // Of what is not finite the sum overflows, as it does in the vectors' units.
+  // Numbers that are not finite make the sum overflow, as they do in the vector units.
   uint32_t lanes[Vec::kWidth], total = 0;
   std::memcpy(lanes, bits, sizeof(lanes));
   for (int j = 0; j < Vec::kWidth; ++j) total += lanes[j];
@@ -161,10 +161,12 @@ inline void PutNumbers(const ByteNumbers& to, int64_t p, float scale, int32_t su
   to.offset[p] = scale * static_cast<float>(sum);
 }
 
-/// Pieces with two bytes are those with more than this times the mean square of largest elements.
+/// A piece gets a second byte if the square of its largest element is above this times the mean of
+/// these squares over the row.
 constexpr float kFineFrom = 6.0f;
 
-/// The largest magnitudes of all pieces; gives the square from which on a piece has two bytes.
+/// Finds the largest magnitude of each piece. Returns the square from which on a piece gets a
+/// second byte.
 template <int piece>
 float FindLargest(const float* x, int64_t count, float* largest) {
   float squares = 0;
@@ -188,7 +190,7 @@ void QuantizePieces(const float* x, int64_t count, const ByteRows& to) {
   const float fine_from = FindLargest<piece>(x, count, to.of_4_bits.scale);
   for (int64_t p = 0; p * piece < count; ++p, x += piece) {
     const float most = to.of_4_bits.scale[p];
-    // What is smaller than this might have no finite inverse.
+    // A smaller number might have no finite inverse.
     const float inverse = most > 1e-35f && most <= 3.4e38f ? 127.0f / most : 0.0f;
     Vec values[kPieceVectors];
     IntVec rounded[kPieceVectors];
@@ -249,7 +251,7 @@ template <Activation kind, bool whole>
 
 template <Activation kind>
 void FinishAs(const QuantizedFinish& finish) {
-  const QuantizedFinish f = finish;  // which no store can change
+  const QuantizedFinish f = finish;  // a copy, which no store can alias
   for (int r = 0; r < f.rows; ++r) {
     int c = 0;
     for (; c + Vec::kWidth <= f.columns; c += Vec::kWidth) FinishVector<kind, true>(f, r, c, 0);

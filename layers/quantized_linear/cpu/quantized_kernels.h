@@ -109,13 +109,13 @@ struct ByteNumbers {
   float* offset = nullptr;  ///< scale * sum
 };
 
-/// A second byte stands for this part of a step of the first.
+/// The second byte counts steps of 1 / kFineSteps of a step of the first.
 inline constexpr int kFineSteps = 254;
 
-/// Rows of x that were rounded to bytes, in pieces of `piece` steps of k with a scale each. What is
-/// multiplied is q, or kFineSteps * q + fine where a second byte is worth its time: for all weights
-/// of 8 bits, which take longer to read than to multiply, and for the few pieces whose largest
-/// element is so large that rounding them would make most of the error of the whole row.
+/// Rows of x that were rounded to bytes, in pieces of `piece` steps of k with a scale each. The
+/// factor is q alone, or kFineSteps * q + fine. A second byte is used for all weights of 8 bits,
+/// because these take longer to read than to multiply, and for the few pieces whose largest element
+/// is so large that rounding it would make most of the error of the whole row.
 struct ByteRows {
   int piece = 32;  ///< 16 or 32; divides the groups of the weight
   int8_t* q = nullptr;
@@ -127,8 +127,8 @@ struct ByteRows {
   int64_t piece_stride = 0;
 };
 
-/// What is done to the products of some panels on their way out:
-/// y = activation(z + bias + addend), or activation(z + bias) * (up + up_bias).
+/// The epilogue of the products of some panels: y = activation(z + bias + addend), or activation(z
+/// + bias) * (up + up_bias).
 struct QuantizedFinish {
   int rows = 0;
   int columns = 0;
@@ -144,8 +144,8 @@ struct QuantizedFinish {
   int64_t y_stride = 0;
 };
 
-/// What rounding the weights of a panel may have done to their products with one row of x: for each
-/// row of the panel the sum over its groups of energy * scale^2.
+/// The error that rounding the weights of a panel may make in the products with one row of x: for
+/// each row of the panel the sum over its groups of energy * scale^2 (see argmax_row.h).
 struct QuantizedSpread {
   PanelLayout layout;
   int64_t k = 0;
@@ -184,19 +184,19 @@ struct PanelsTimesRows {
 };
 using QuantizedDot = PanelsTimesRows<ByteRows>;
 
-/// What is asked for while dot.panel is multiplied, `distance` before its time.
+/// What is prefetched while dot.panel is multiplied, `distance` bytes before its use.
 template <typename SomeDot>
 const std::byte* AheadOf(const SomeDot& dot, int64_t distance) {
   const int64_t left = dot.end - dot.panel;
   if (left > distance) return dot.panel + distance;
-  // Where nothing comes any more, what is here already costs nothing.
+  // Where nothing follows, prefetching what is in the cache already costs nothing.
   return dot.next == nullptr ? dot.panel : dot.next + (distance - left);
 }
 
 /// Rows that one call of gemv multiplies at most.
 inline constexpr int kGemvCallRows = 4;
-/// Products of so many rows at most are computed row by row, where the weights are: the result of a
-/// row does not depend on how many others there are.
+/// Products of at most so many rows are GEMVs on the quantized weights themselves, so that the
+/// result of a row does not depend on how many others there are.
 inline constexpr int kMostGemvRows = 12;
 
 /// Where a panel's elements go as bf16: (k / group, row, k % group), group being 2 or 4.
@@ -236,7 +236,7 @@ OORT_DECLARE_KERNELS(DequantizeKernels)
 /// Columns that the kernels on tiles multiply at a time: two panels.
 inline constexpr int kTileColumns = 2 * kPanelRows;
 
-/// Steps of k that are unpacked and multiplied at a time, at most: they are to stay in the first
+/// The most steps of k that are dequantized and multiplied at a time, so that they stay in the L1
 /// cache.
 inline constexpr int64_t kTilePiece = 576;
 

@@ -66,8 +66,7 @@ inline IntVec Right(IntVec value) {
   }
 }
 
-/// Calls step(k, lanes of q) for the steps of one line, in their order: GCC 12 takes sums over
-/// steps for the same in any.
+/// Calls step(k, lanes of q) for the steps of one line, in their order.
 template <typename Step>
 [[gnu::always_inline]] inline void ForNibbles(const Line& line, Step step) {
   Unroll<8>([&](auto j) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Panels of quantized weights as bf16 in pairs of steps, the order that AMX and AVX512-BF16 take
-// them in. A number q that stands in the mantissa of a float with a fitting exponent is 2^n + q, so
-// that one multiply-add gives scale * q + minimum. Only for quantized_unpack.simd.cpp.
+// Dequantizes panels to bf16 in pairs of steps, the order of AMX and AVX512-BF16. A number q in the
+// mantissa of a float with the right exponent makes that float 2^n + q, so that one multiply-add
+// gives scale * q + minimum. Only for dequantize.simd.cpp.
 #pragma once
 
 #include <immintrin.h>
@@ -28,7 +28,7 @@ struct PairNumbers {
       : scale(factor), start(_mm512_fnmadd_ps(factor, _mm512_set1_ps(at.power + zero), minimum)) {}
 };
 
-/// 16 numbers, rounded to bf16 in the upper nibbles: ties away from zero.
+/// Rounds 16 numbers to bf16 in the upper 16 bits of their lanes, ties away from zero.
 inline __m512i RoundedNumbers(__m512i shifted, const Mantissa& at, const PairNumbers& numbers) {
   constexpr int kMaskedOr = 0xea;  // (a & b) | c
   const __m512i bits = _mm512_ternarylogic_epi32(shifted, _mm512_set1_epi32(at.mask),

@@ -16,7 +16,7 @@ inline Vec LoadHalf(const std::byte* p, int index) {
 #if defined(OORT_ISA_neon)
   return Vec(vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(reinterpret_cast<const uint8_t*>(from)))));
 #elif defined(OORT_ISA_avx512)
-  // With a mask: GCC 12 takes what the plain form leaves open for uninitialized.
+  // The masked form is used because GCC 12 warns that the plain one is uninitialized.
   return Vec(
       _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))));
 #elif defined(OORT_ISA_avx2)

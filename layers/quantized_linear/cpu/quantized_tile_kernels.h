@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Many rows times quantized weights on AMX. Weights are unpacked a piece at a time, to where all
-// rows find them in the first cache: while the first 32 rows are multiplied, two steps ahead of
-// them, since other units do it. Format says what weights are unpacked to and which instruction
-// multiplies that. Only for quantized_tiles.*.cpp.
+// Prefill products with quantized weights on AMX. Weights are dequantized a piece at a time into a
+// buffer that stays in the L1 cache for all rows. This happens while the first 32 rows are
+// multiplied, two steps ahead of them, because the vector units and the tile unit run in parallel.
+// Format says what weights are dequantized to and which instruction multiplies that. Only for
+// quantized_tiles.*.cpp.
 #pragma once
 
 #include <cstring>
@@ -143,8 +144,8 @@ void WithLayout(const PanelLayout& layout, Body body) {
   });
 }
 
-/// A quarter of a step's lines between two products: in larger portions the vector units would wait
-/// while tiles are multiplied, and the other way around.
+/// A quarter of the lines of a step is dequantized between two products. In larger portions the
+/// vector units would wait for the tile unit, and the other way around.
 template <typename Lines>
 struct Meanwhile {
   Lines lines;
@@ -153,16 +154,16 @@ struct Meanwhile {
     for (int i = 0; i < Lines::kPlaceLines; ++i) lines.Next();
     Keep();
   }
-  /// What stands before is not to move behind it.
+  /// A compiler barrier: code before it does not move behind it.
   [[gnu::always_inline]] static void Keep() { asm volatile("" ::: "memory"); }
 };
 struct Nothing {
   void Place() {}
 };
 
-/// 32 or, unless `low`, 16 rows. Tiles 0 to 3 are sums, 4 and 5 of A, 6 and 7 of B, each loaded for
-/// the next step as soon as it was multiplied. B, of which all rows are multiplied, is to stay in
-/// the first cache, so A passes it by.
+/// Multiplies 32 rows, or 16 unless `low`. Tiles 0 to 3 are sums, 4 and 5 hold A, 6 and 7 hold B.
+/// Each is loaded for the next step as soon as it was multiplied. A is loaded with a non-temporal
+/// hint, so that B, which all rows read, stays in the L1 cache.
 template <typename Products, bool low, typename Other>
 [[gnu::always_inline]] inline void MultiplyRows(const char* a, const char* b, int64_t steps,
                                                 const TileSums& sums, Other& other) {
@@ -187,7 +188,7 @@ template <typename Products, bool low, typename Other>
   _tile_loadd(7, b + 64, kPairOfB);
   if constexpr (low) _tile_stream_loadd(5, a + kStepOfA / 2, kRowOfA);
   for (int64_t i = 1; i <= steps; ++i) {
-    // Behind the last step nothing may be read: what is here is loaded once more.
+    // Nothing behind the last step may be read, so the last one is loaded once more.
     a += i < steps ? kStepOfA : 0;
     b += i < steps ? kStepOfB : 0;
     Products::template Add<0, 4, 6>();

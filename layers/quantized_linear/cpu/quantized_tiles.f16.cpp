@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Many rows times quantized weights on AMX, in f16: three bits more than bf16 has, and half the
-// instructions to unpack, since one holds 32 numbers. Of four steps of k the pairs are (0, 2) and
-// (1, 3), as a mask finds them in a line of weights; x is packed in that order.
+// Prefill products with quantized weights on AMX in f16. It has three bits more than bf16, and
+// takes half the instructions to dequantize, because a register holds 32 numbers. Of four steps of
+// k the pairs are (0, 2) and (1, 3), because a mask extracts them in that order from a line of
+// weights; x is packed in the same order.
 #include "layers/quantized_linear/cpu/quantized_kernels.h"
 
 #if defined(OORT_UNIT_avx512_f16)
@@ -87,7 +88,7 @@ inline __m512i PackSteps(const float* x, int64_t count, __m512& largest) {
   const uint32_t mask = count >= 32 ? ~0u : (1u << count) - 1u;
   const auto half = [&](int from) {
     const __m512 values = _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask >> from), x + from);
-    // As numbers without a sign the bits of magnitudes are in order, NaN at the end.
+    // Magnitudes have the same order as their bits read as unsigned integers, with NaN at the end.
     largest = _mm512_castsi512_ps(_mm512_max_epu32(
         _mm512_castps_si512(largest),
         _mm512_and_si512(_mm512_castps_si512(values), _mm512_set1_epi32(0x7fffffff))));
@@ -97,7 +98,7 @@ inline __m512i PackSteps(const float* x, int64_t count, __m512& largest) {
   return _mm512_inserti64x4(_mm512_castsi256_si512(low), half(16), 1);
 }
 
-/// Whether f16 keeps all of a row's precision that bf16 would.
+/// Whether f16 represents a row at least as precisely as bf16 does.
 inline bool FitsHalves(__m512 largest) {
   constexpr uint32_t kMost = 0x47000000, kLeast = 0x39000000;  // 2^15, 2^-13
   const uint32_t most = _mm512_reduce_max_epu32(_mm512_castps_si512(largest));

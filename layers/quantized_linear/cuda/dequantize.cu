@@ -40,8 +40,8 @@ __device__ __forceinline__ float WeightAt(const DeviceWeights& w, int64_t row, i
   return value;
 }
 
-/// A warp a record: lane (g, t) has eight columns of rows g and g + 8 of each chunk. In halves,
-/// what is left of the weights stands before them.
+/// A warp dequantizes a record: lane (g, t) has eight columns of rows g and g + 8 of each chunk.
+/// With two f16 for each weight, the remainders stand before the rounded weights.
 template <typename Out, bool kHalves>
 __global__ void __launch_bounds__(kThreads)
     UnpackKernel(const __grid_constant__ DeviceWeights w, Out* rows) {
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// What all threads of a block make of their values.
+/// Reduces the values of all threads of a thread block.
 template <typename Combine>
 __device__ __forceinline__ float OfBlock(float value, Combine combine) {
   __shared__ float parts[kThreads / 32];
@@ -116,7 +116,7 @@ __device__ __forceinline__ float UnitFor(float largest) {
   return exp2f(fmaxf(static_cast<float>(ilogbf(largest)) - 14.0f, -126.0f));
 }
 
-/// A block a row.
+/// A thread block casts a row.
 template <typename Out>
 __global__ void __launch_bounds__(kThreads)
     CastKernel(const __grid_constant__ RowCast cast, Out* out, float* factors) {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
-// One block a multiprocessor walks over strips of 16 rows. Fetching warps keep a ring of stages in
-// shared memory full, by asynchronous copies that begin before the kernel waits for the one that
-// makes x. Sixteen warps multiply, each a step or two of every stage, on tensor cores. One more,
-// the finisher, adds what they have of a strip and writes the results. They meet only at barriers,
-// so that nobody waits without need.
+// A persistent, warp-specialized GEMV: one thread block on each multiprocessor walks over strips of
+// 16 rows. Fetching warps keep a ring of stages in shared memory full. Their asynchronous copies
+// begin before the preceding kernel, which computes x, has ended. Sixteen worker warps multiply on
+// tensor cores, each one or two steps of every stage. One more warp, the finisher, sums up the
+// workers' parts of a strip and writes the results. Warps synchronize only through barriers of
+// single stages and buffers.
 //
-// x lies in shared memory as sums of two 16-bit numbers or of four 8-bit digits (few_rows_stage.h),
-// which stand in columns of the second factor: so products keep the precision of f32 activations at
-// no cost, since the tensor cores have eight columns, and the weights pass by once. Bytes are
-// multiplied as they are, nibbles where they stand in their bytes.
+// x lies in shared memory as sums of two 16-bit numbers or of four 8-bit digits (gemv_stage.h),
+// which stand in different columns of the second factor. So products keep the precision of f32
+// activations at no cost: the tensor cores have eight columns anyway, and the weights are read
+// once. Bytes are multiplied as they are, and nibbles without being extracted from their bytes.
 #include "layers/quantized_linear/cuda/gemv.h"
 
 #include <algorithm>
@@ -46,7 +47,8 @@ struct SharedPlan {
   }
 };
 
-/// Tiles that the kernel for so many rows has: fewer kernels take less time to compile.
+/// How many tiles the kernel for so many rows has. There are few kernels, because each takes long
+/// to compile.
 template <typename K>
 constexpr int TilesFor(int rows) {
   return rows == 1 ? 1 : (rows <= 4 ? 4 : kGemvRows) / K::kTileTokens;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a worker does with a stage of weights: records into registers, times x. For few_rows.cu
-// alone.
+// What a worker warp does with a stage of weights: it loads records into registers and multiplies
+// them by x. For gemv.cu alone.
 #pragma once
 
 #include "layers/quantized_linear/cuda/gemv_stage.h"
@@ -36,8 +36,8 @@ __device__ __forceinline__ void LoadPairs(uint32_t from, float2 (&pairs)[K::kSpa
   }
 }
 
-/// Where a lane of a worker finds its part of x. kSingle: x is one row. What columns and rows that
-/// are not there give is read by nobody: others stand for them.
+/// Where a lane of a worker finds its part of x. kSingle: x is one row. Columns and rows that do
+/// not exist repeat others, because nobody reads their results.
 template <typename K, bool kSingle>
 struct WorkerX {
   uint32_t values;           ///< of column g of the first tile
@@ -65,8 +65,8 @@ struct WorkerX {
     factors += steps * K::kSpansPerStep * pairs() * static_cast<int>(sizeof(SpanFactor));
   }
 
-  /// 16 bytes of what the lane has of a step. Of packed weights that is all (both chunks), of plain
-  /// ones a half.
+  /// Loads 16 bytes of the lane's part of a step. For packed weights that is all of it (both
+  /// chunks), for plain ones a half.
   __device__ __forceinline__ uint4 Values(int tile, int step, int half = 0) const {
     const int column = tile == 0 ? 0 : Column(tile) - Column(0);
     return LoadShared16(values + (step * columns() + column) * K::kStepBytes + half * 16);
@@ -116,7 +116,8 @@ struct PackedRecord {
     if constexpr (K::kHasMinimum) LoadPairs<K>(place.scales + offset + K::kScaleBytes, minimums);
   }
 
-  /// Bytes of rows g, g + 8, g, g + 8, as tensor cores take them: nibbles stay where they are.
+  /// Bytes of rows g, g + 8, g, g + 8, in the order of the tensor cores. Nibbles stay where they
+  /// are in their bytes.
   __device__ __forceinline__ void Widen(int chunk, uint32_t (&a)[4]) const {
     if constexpr (K::kNibbles) {
       const uint32_t upper = chunk == 0 ? low.x : low.z, lower = chunk == 0 ? low.y : low.w;
@@ -147,7 +148,7 @@ struct StepX {
   }
 };
 
-/// What a record gives the sums of a tile.
+/// Adds the products of a record to the sums of a tile.
 template <typename K>
 __device__ __forceinline__ void MultiplyRecord(const PackedRecord<K>& record, const StepX<K>& x,
                                                float (&sums)[2]) {
@@ -175,7 +176,8 @@ __device__ __forceinline__ void MultiplyRecord(const PackedRecord<K>& record, co
   }
 }
 
-/// kSteps steps, kWorkers apart, are all loaded before the first is multiplied; x is here already.
+/// All kSteps steps, which lie kWorkers apart, are loaded before the first is multiplied. The part
+/// of x is in registers.
 template <typename K, int kSteps>
 __device__ __forceinline__ void MultiplyHeld(const RecordPlace& place, const StepX<K>* x,
                                              float (&sums)[2]) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What products of few rows are made of: the formats of weights, barriers, tensor cores. For .cu
-// files.
+// The parts of a GEMV on tensor cores: formats of weights, barriers, copies and matrix
+// instructions. For .cu files.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -68,7 +68,7 @@ struct Kind : Weights {
 
 // ---- Barriers and copies -----------------------------------------------------------------------
 
-/// A number that stays in its register: computed anew, it would cost more.
+/// Keeps a number in its register, because the compiler would compute it again, which costs more.
 __device__ __forceinline__ uint32_t Keep(uint32_t value) {
   asm volatile("" : "+r"(value));
   return value;
@@ -91,7 +91,7 @@ struct Barrier {
   __device__ __forceinline__ void Arrive() const {
     asm volatile("{ .reg .b64 t; mbarrier.arrive.shared.b64 t, [%0]; }" ::"r"(at) : "memory");
   }
-  /// Waits for the end of the phase of this parity.
+  /// Waits until the phase of this parity has ended.
   __device__ __forceinline__ void Wait(int parity) const {
     asm volatile(
         "{ .reg .pred p;\n"
@@ -105,7 +105,7 @@ struct Barrier {
   }
 };
 
-/// Goes round through `size` places; the parity says which round it is.
+/// A position in a ring of `size` places; the parity tells one round from the next.
 struct Turn {
   int place = 0, parity = 0;
   __device__ __forceinline__ void Next(int size) {
@@ -127,8 +127,8 @@ __device__ __forceinline__ void MultiplyDigits(int (&c)[4], const uint32_t (&a)[
   c[0] = d[0], c[1] = d[1], c[2] = d[2], c[3] = d[3];
 }
 
-/// The bits of the float 1.5 * 2^23: whole numbers of up to 22 bits that are added to the bits are
-/// added to the float, too.
+/// The bits of the float 1.5 * 2^23. Adding an integer of up to 22 bits to these bits adds it to
+/// the float.
 constexpr int kWholeBits = 0x4b400000;
 constexpr float kWhole = 12582912.0f;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Who does what in a product of few rows: fetchers keep a ring of stages in shared memory full,
-// workers multiply, a finisher adds up and writes. For few_rows.cu alone.
+// The roles of a warp-specialized GEMV: fetchers keep a ring of stages in shared memory full,
+// workers multiply, a finisher sums up and writes. For gemv.cu alone.
 #pragma once
 
 #include "layers/quantized_linear/cuda/gemv_multiply.h"
@@ -30,7 +30,7 @@ struct Ring {
   static constexpr int kFillers = K::kPacked && kBulkCopies ? 1 : 32 * K::kFetchers;
 };
 
-/// An arrival once all copies of this lane are here.
+/// Arrives at the barrier when all copies of this lane have ended.
 __device__ __forceinline__ void ArriveWithCopies(Barrier full) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(full.at) : "memory");
 }
@@ -54,9 +54,9 @@ __device__ __forceinline__ void FetchPacked(const char* from, int bytes, uint32_
 #endif
 }
 
-/// Eight lanes copy the 128 bytes that a step has of a row, each of four warps four rows. Pieces of
-/// a row are turned by the row, so that the lanes that take them later meet different banks. (Bulk
-/// copies cannot turn them, and where rows lie 16 bytes further they are slow.)
+/// Eight lanes copy the 128 bytes of a row in a step, so that each of four warps copies four rows.
+/// Pieces are swizzled by the row, so that the lanes that read them later hit different banks.
+/// (Bulk copies cannot swizzle, and they are slow where rows are padded by 16 bytes.)
 __device__ __forceinline__ void FetchPlain(const DeviceWeights& w, int strip, int first, int steps,
                                            int fetcher, uint32_t stage, Barrier full) {
   const int lane = threadIdx.x % 32, row = fetcher * 4 + lane / 8, piece = lane % 8;
@@ -79,7 +79,7 @@ __device__ void Fetch(const DeviceWeights& w, const Ring<K>& ring, Barrier stage
   for (int strip = blockIdx.x; strip < w.strips; strip += static_cast<int>(gridDim.x)) {
     for (int first = 0; first < w.steps; first += K::kStageSteps) {
       const int steps = min(K::kStageSteps, w.steps - first);
-      // What is more on its way would keep x waiting.
+      // More stages under way would delay the load of x.
       if (early-- == 0) staged.Wait(0);
       ring.Empty(turn).Wait(turn.parity);
       if constexpr (K::kPacked) {
@@ -96,8 +96,8 @@ __device__ void Fetch(const DeviceWeights& w, const Ring<K>& ring, Barrier stage
 
 // ---- The workers -------------------------------------------------------------------------------
 
-/// Sums of strips on their way from the workers to the finisher: barriers of the hardware say that
-/// a buffer is full, and barriers in shared memory that it is empty.
+/// The buffers that hand the sums of strips from the workers to the finisher. Named hardware
+/// barriers say that a buffer is full, mbarriers in shared memory that it is empty.
 struct Handover {
   float* sums;     ///< (kBuffers, kWorkers, rows of x in whole tiles, 16)
   uint32_t empty;  ///< barriers in shared memory
@@ -115,7 +115,7 @@ struct Handover {
   }
 };
 
-/// Gives the finisher what this worker has of a strip.
+/// Hands the sums of this worker for a strip to the finisher.
 template <typename K, int kTiles>
 __device__ __forceinline__ void HandOver(const Handover& handover, Turn& buffer,
                                          const Sums<K, kTiles>& sums) {
@@ -230,7 +230,7 @@ struct Target {
   /// r: of the strip.
   __device__ __forceinline__ Target(const GemvProduct& p, int strip, int r) {
     if (p.gated) {
-      // Eight rows of a strip gate the other eight.
+      // Eight rows of a strip are the gates of the other eight.
       rows = p.part_rows[0];
       if (r < 8 && strip * 8 + r < rows) y = p.y[0] + strip * 8 + r;
       return;
@@ -259,7 +259,7 @@ __device__ __forceinline__ void FinishStrips(const GemvProduct& p, const Handove
   const float first_norm = norm[0];
   Turn buffer;
   for (int strip = blockIdx.x; strip < p.weights.strips; strip += static_cast<int>(gridDim.x)) {
-    // All that is known while the workers are at it; the first row of x is often the only one.
+    // Loads all that is known while the workers multiply. The first row of x is often the only one.
     const Target target(p, strip, r);
     const bool writes = lane < 16 && target.y != nullptr;
     const float bias = p.bias != nullptr ? p.bias[strip * kStripRows + r] : 0.0f;

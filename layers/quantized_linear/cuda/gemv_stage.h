@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// x in shared memory, as tensor cores take it. For few_rows.cu alone.
+// Stages x in shared memory in the layout of the tensor cores. For gemv.cu alone.
 //
-// For plain weights an element is the sum of two 16-bit numbers. For packed ones it is a whole
-// number of 30 bits times a power of two that 256 neighbours share, in four digits of eight bits
-// with signs. Of 4-bit weights, every second pair of columns meets weights that count sixteenfold
-// (the upper halves of bytes): there it is a sixteenth of the number.
+// For plain weights an element of x is the sum of two 16-bit numbers. For packed weights it is an
+// integer of 30 bits times a power of two that 256 neighbours share, and the integer is split into
+// four signed digits of eight bits. With 4-bit weights every second pair of columns meets the upper
+// halves of bytes, which count sixteenfold: there the element is divided by 16.
 #pragma once
 
 #include "layers/quantized_linear/cuda/gemv_parts.h"
@@ -19,9 +19,9 @@ struct SpanFactor {
 
 struct StagedX {
   unsigned char* values;  ///< (steps, columns of the second factor, kStepBytes)
-  /// (spans, pairs of columns, 2), for packed weights: where the sums of a span begin, so that in
-  /// the end what stored weights are larger by than true ones (8 or 128) is gone, and the bits are
-  /// those of a float that is larger by kWhole.
+  /// (spans, pairs of columns, 2), for packed weights: the start of the sums of a span. It cancels
+  /// the offset of stored weights (8 or 128), and includes the bits of kWhole, so that a sum read
+  /// as a float is kWhole plus the result.
   int* starts;
   SpanFactor* factors;  ///< (spans, pairs of columns), but for bf16
   int rows;
@@ -52,8 +52,8 @@ __device__ __forceinline__ Eight LoadSome(const float* from, uint32_t first, uin
   return out;
 }
 
-/// The biased exponent of the largest magnitude that a warp has: of numbers without a sign the bits
-/// are in order, too. 255 where one is none.
+/// The biased exponent of the largest magnitude in a warp. Magnitudes have the same order as their
+/// bits. The result is 255 where a number is not finite.
 __device__ __forceinline__ uint32_t LargestExponent(const float (&v)[8]) {
   float largest = 0;
 #pragma unroll
@@ -67,7 +67,8 @@ __device__ __forceinline__ float PowerOfTwo(uint32_t exponent) {
   return __uint_as_float(exponent << 23);
 }
 
-/// Which eight elements of which row; those that are not real lie behind the last step.
+/// Which eight elements of which row a lane stages. Elements beyond the row lie behind the last
+/// step.
 struct Place {
   uint32_t piece, row;
   bool real;
@@ -138,7 +139,7 @@ __device__ __forceinline__ void StageDigits(const float (&v)[8], const Place& at
     // Bytes stand in the order of PlaceOf: the upper halves of bytes are columns 2, 6, 3, 7.
     const int column = K::kNibbles ? (i & 4) / 2 + (i & 2) / 2 + (i & 1) * 4 : i;
     const float part = K::kNibbles && i >= 4 ? 1.0f / 16 : 1.0f;
-    // Carries into the digits above, so that all have signs.
+    // Carries go into the next higher digit, so that all digits are signed.
     n[i] = static_cast<uint32_t>(__float2int_rn(v[column] * (range * part))) + 0x00808080u;
   }
   uint32_t digits[2][4];  // of the first and the last four
@@ -165,7 +166,8 @@ __device__ __forceinline__ void StageDigits(const float (&v)[8], const Place& at
     offsets[d] = AddProducts(digits[0][d], low, 0);
     offsets[d] = AddProducts(digits[1][d], K::kNibbles ? low << 4 : low, offsets[d]);
   }
-  // Lanes exchange halves until each has the sum of one digit: their last bits say of which.
+  // A butterfly: lanes exchange halves until each has the sum of one digit. The last bits of a lane
+  // say of which.
 #pragma unroll
   for (int half = 2, offset = 1; half > 0; half /= 2, offset *= 2) {
     const bool upper = (lane & offset) != 0;
@@ -181,7 +183,7 @@ __device__ __forceinline__ void StageDigits(const float (&v)[8], const Place& at
   const uint32_t pair = (at.piece / kLanes * staged.rows + at.row) * K::kPairsPerRow;
   staged.starts[(pair + lane % 2) * 2 + lane / 2 % 2] = kWholeBits - offsets[0];
   if (lane % kLanes == 0) {
-    // Nothing good comes of numbers that are none.
+    // Numbers that are not finite make the result NaN.
     const float factor = exponent == 255 ? __uint_as_float(0x7fffffff) : PowerOfTwo(least - 29);
     staged.factors[pair] = {factor, sum};
     staged.factors[pair + 1] = {factor * 65536.0f, 0.0f};
@@ -191,7 +193,8 @@ __device__ __forceinline__ void StageDigits(const float (&v)[8], const Place& at
 /// Lanes of the workers.
 constexpr uint32_t kPiecesAtOnce = kWorkers * 32;
 
-/// Whole warps come here, also where the last has less to do: its lanes speak with each other.
+/// Whole warps must come here, even where the last one has less to do, because lanes exchange
+/// values.
 template <typename K>
 __device__ __forceinline__ void StageEight(const GemvProduct& p, Eight x, const Eight& gain,
                                            const Place& at, const StagedX& staged, float& square) {
@@ -216,8 +219,8 @@ __device__ __forceinline__ Eight LoadGain(const GemvProduct& p) {
   return threadIdx.x * 8 < p.columns ? LoadEight(p.gain + threadIdx.x * 8) : Eight{};
 }
 
-/// Writes all rows of x, times the gain of a norm. The norm's factor is one for all elements of a
-/// row: it comes at the end, and here only each warp's sum of squares is kept.
+/// Writes all rows of x, times the gain of an RMS norm. The factor of the norm is the same for all
+/// elements of a row, so it is applied to the results, and only the sums of squares are kept here.
 template <typename K>
 __device__ __forceinline__ void Stage(const GemvProduct& p, const StagedX& staged, float* squares,
                                       const Eight& first_gain) {
@@ -232,7 +235,7 @@ __device__ __forceinline__ void Stage(const GemvProduct& p, const StagedX& stage
       return piece * 8 < columns ? LoadEight(from + piece * 8) : Eight{};
     };
     float square = 0;
-    // The next is on its way while one is staged.
+    // The next elements are loaded while these are staged.
     Eight gain = first_gain, here = load(x, threadIdx.x);
 #pragma unroll 1
     for (uint32_t piece = threadIdx.x; (piece - lane) * 8 < padded; piece += kPiecesAtOnce) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A block has 16 strips of the weights and up to 128 rows of x, and walks over the columns in steps
-// of 64; a warp has two of the strips. Records and rows come through a ring in shared memory.
+// A GEMM that dequantizes weights in registers. A thread block computes 16 strips of the weights by
+// up to 128 rows of x and walks over the columns in steps of 64; a warp has two of the strips.
+// Asynchronous copies bring records and rows through a ring in shared memory.
 #include "layers/quantized_linear/cuda/packed_gemm.h"
 
 #include <cuda_fp16.h>
@@ -42,8 +43,8 @@ struct Stage {
   static constexpr int kBytes = kWeights + kX;
 };
 
-/// Where a piece of a row of x lies in its step: odd rows begin in the other half, so that the
-/// eight lanes that read at once (two rows) meet all banks.
+/// Where a piece of a row of x lies in its step. Odd rows begin in the other half, so that the
+/// eight lanes that read together (two rows) hit all banks.
 __device__ __forceinline__ int PlaceOfX(int row, int piece) {
   return row * kStepBytes + (piece ^ (row % 2 * 4)) * kPieceBytes;
 }
@@ -104,7 +105,7 @@ __device__ __forceinline__ __half2 Scaled(__half2 whole, float scale, float mini
 }
 
 /// The weights of a lane in a chunk: rows g and g + 8, columns 8t … 8t+7, as two tiles of 16 by 16.
-/// Which columns a tile has is the same for x: its lanes read theirs in one piece, too.
+/// The columns are permuted alike for x, so that its lanes read theirs in one piece, too.
 template <typename P>
 __device__ __forceinline__ void Unpack(uint32_t record, int chunk, float zero,
                                        uint32_t (&tiles)[2][4]) {
@@ -162,8 +163,8 @@ __device__ __forceinline__ void MultiplyStep(uint32_t stage, float zero, WarpSum
   }
 }
 
-/// Writes what a lane has: rows g and g + 8 of its strips, for rows 2t and 2t + 1 of each tile of
-/// x.
+/// Writes the results of a lane: rows g and g + 8 of its strips, for rows 2t and 2t + 1 of each
+/// tile of x.
 template <int kTiles>
 __device__ __forceinline__ void StoreSums(const PackedGemmProduct& p, int first_strip,
                                           int first_row, const WarpSums<kTiles>& sums) {

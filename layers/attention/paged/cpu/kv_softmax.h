@@ -17,7 +17,7 @@ float ScoreFactor(const Queries& a) {
   return a.scale * (a.softcap > 0 ? 1.0f : kLog2E);
 }
 
-/// A new largest score of a row, as an exponent of 2: what was summed so far is brought to it.
+/// Raises the maximum of a row to `most`, an exponent of 2, and rescales what was summed so far.
 template <typename Queries>
 void RaiseMax(Queries& a, int row, float most, float* sums) {
   if (!(most > a.max[row])) return;
