@@ -25,7 +25,7 @@ class BatchNorm : public PerElementLayer<2>, public AnyDevice {
         mean_.IsConstant() && variance_.IsConstant() && weight_.IsConstant() && bias_.IsConstant();
     const Tensor mean = ReadWeight<double>(init, "running_mean"),
                  variance = ReadWeight<double>(init, "running_var");
-    // Infer finds out whether the weights fit; until then they are only taken if they all do.
+    // The weights are folded here only if they all fit. If they do not, Infer reports why.
     const bool usable = constant && !training_ && mean.defined() && variance.defined();
     if (!usable && init.device().type != DeviceType::kCpu) {
       throw Error(ErrorCode::kUnsupported, "computes its statistics, or gets them as inputs");

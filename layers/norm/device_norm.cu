@@ -7,7 +7,8 @@
 namespace oort {
 namespace {
 
-/// One block for each row; the second and third pass find it in the caches.
+/// One thread block computes a row in three passes (mean, variance, output). The second and the
+/// third read it from the caches.
 template <typename T, typename W>
 __global__ void NormRowsKernel(const T* x, T* y, NormRows shape, const W* weight, const W* bias) {
   using A = typename cuda::SumOf<T>::Type;

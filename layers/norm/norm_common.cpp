@@ -152,7 +152,8 @@ ChannelAffine BatchStatistics(const Context& context, const NormTables& tables, 
       const T* in = x.data<T>();
       context.ParallelFor(view.channels, RowGrain(count), [&](int64_t begin, int64_t end) {
         for (int64_t c = begin; c < end; ++c) {
-          // Chan's rule joins the moments of the planes of a channel.
+          // The moments of the planes of a channel are joined by the formula of Chan, Golub and
+          // LeVeque (1979).
           Moments all{0, 0};
           for (int64_t n = 0; n < view.outer; ++n) {
             const T* plane = in + (n * view.channels + c) * view.inner;

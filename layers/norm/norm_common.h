@@ -33,7 +33,7 @@ const T* DataOrNull(const Tensor& tensor) {
 
 /// 1 / sqrt(variance + eps)
 inline double InverseDeviation(const Moments& moments, int64_t count, double eps) {
-  // Rounding may leave a hair below zero; NaN must stay NaN.
+  // Rounding may leave a variance slightly below zero, which becomes zero. NaN must stay NaN.
   const double squares = moments.squares < 0 ? 0 : moments.squares;
   return 1 / std::sqrt(squares / static_cast<double>(count) + eps);
 }

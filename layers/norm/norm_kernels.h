@@ -5,7 +5,8 @@
 
 namespace oort {
 
-/// (x - center) * scale + shift. Subtracting first keeps what a large mean would swallow.
+/// (x - center) * scale + shift. The mean is subtracted first, because x * scale + (shift - center
+/// * scale) would cancel digits where the mean is large.
 struct Affine {
   float center, scale, shift;
 };

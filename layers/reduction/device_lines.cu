@@ -15,7 +15,7 @@ struct SortItem {
   int64_t index;
 };
 
-/// Numbers in the order of the elements.
+/// Integers that have the same order as the elements.
 __device__ uint64_t KeyAt(const void* x, int64_t i, DType dtype) {
   constexpr uint64_t kSign = uint64_t{1} << 63;
   if (!cuda::IsRealType(dtype)) return static_cast<uint64_t>(cuda::IntegerAt(x, i, dtype)) ^ kSign;
@@ -34,7 +34,7 @@ struct SortShape {
   }
 };
 
-/// What is behind the end of a line comes last.
+/// Positions behind the end of a line sort last.
 __device__ SortItem ItemAt(const SortShape& shape, const void* x, DType dtype, int64_t line,
                            int64_t i) {
   if (i >= shape.extent) return {~uint64_t{0}, i};
@@ -46,7 +46,8 @@ __device__ bool IsBefore(const SortItem& a, const SortItem& b) {
   return a.key < b.key || (a.key == b.key && a.index < b.index);
 }
 
-/// One step of a bitonic sort: `pair` of those that are `apart`, in runs of `run`.
+/// One step of a bitonic sort (Batcher 1968): compares pair number `pair` of elements `apart` from
+/// each other, in runs of `run`.
 __device__ void ExchangePair(SortItem* items, int64_t pair, int64_t apart, int64_t run) {
   const int64_t low = pair / apart * 2 * apart + pair % apart, high = low + apart;
   const bool rising = (low & run) == 0;
@@ -164,7 +165,7 @@ __device__ A Joined(A a, A b, bool product) {
   return product ? a * b : a + b;
 }
 
-/// What the threads before this one have, joined with its own; `all` is that of the whole block.
+/// An inclusive scan over the threads of a thread block; `all` gets the total.
 template <typename A>
 __device__ A ScanBlock(A value, bool product, A* shared, A& all) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -182,7 +183,7 @@ __device__ A ScanBlock(A value, bool product, A* shared, A& all) {
   return Joined(before, value, product);
 }
 
-/// A line a block, as many elements at once as it has threads.
+/// A thread block scans a line, as many elements at a time as it has threads.
 template <typename A>
 __global__ void ScanLines(const SortShape shape, bool product, const void* x, DType from, void* y,
                           DType to) {

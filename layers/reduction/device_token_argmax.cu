@@ -34,7 +34,7 @@ __device__ int32_t IndexOf(unsigned long long best) {
   return static_cast<int32_t>(0xffffffffu - static_cast<unsigned>(best & 0xffffffffu));
 }
 
-/// A block a row.
+/// A thread block computes a row.
 __global__ void ArgmaxKernel(const float* x, int count, int32_t* y) {
   cuda::LaunchDependents();
   cuda::WaitForPredecessor();
@@ -46,7 +46,7 @@ __global__ void ArgmaxKernel(const float* x, int count, int32_t* y) {
 
 constexpr int kBlocks = 8;  // that share a row
 
-/// A cluster a row: one block alone takes long to read it.
+/// A cluster computes a row, because a single thread block takes too long to read it.
 __global__ void
 #if __CUDA_ARCH__ >= 900
 __cluster_dims__(kBlocks, 1, 1)

@@ -20,7 +20,7 @@ float SumRun(const float* x, int64_t count, Map map) {
     d = d + map(Vec::Load(x + i + 3 * Vec::kWidth));
   }
   for (; i + Vec::kWidth <= count; i += Vec::kWidth) a = a + map(Vec::Load(x + i));
-  // map(0) need not be 0, so a rest must not bring in lanes that are not there.
+  // map(0) need not be 0, so lanes beyond the end must not be added.
   if (i < count) {
     float rest[Vec::kWidth] = {};
     const int lanes = static_cast<int>(count - i);
@@ -76,7 +76,8 @@ void AddDeviations(const float* x, int64_t count, float center, Deviations& into
 Moments TakeMoments(const float* x, int64_t count) {
   const double n = static_cast<double>(count);
   const float center = static_cast<float>(Sum(x, count) / n);
-  // Differences from the rounded mean; their own mean corrects the rounding.
+  // The corrected two-pass algorithm (Chan, Golub and LeVeque 1983): sums the differences from the
+  // rounded mean and their squares; the sum of the differences corrects the rounding of the mean.
   Deviations all;
   AddDeviations(x, count, center, all);
   const double shift = all.sum / n;

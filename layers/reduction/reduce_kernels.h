@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Sums, moments and extremes of f32, shared by reductions, normalizations and global pooling.
-// Short runs are summed in f32 lanes and the runs in f64, so that the error does not grow with
-// the length.
+// Sums, moments and extremes of f32, shared by reductions, normalizations and global pooling. Short
+// runs are summed in f32 lanes, and the runs in f64, so that the error does not grow with the
+// length (blocked summation).
 #pragma once
 
 #include "cpu/kernels.h"

@@ -27,7 +27,8 @@ struct VarianceOp : ElementOp<VarianceOp<T>> {
   State Start() const { return {}; }
   void Between(State& state, int) const {
     state.mean /= count;
-    // The f32 kernel subtracts what an f32 can hold; the sum of differences makes up for it.
+    // The f32 kernel subtracts the mean rounded to f32. The sum of the differences corrects that
+    // (Chan, Golub and LeVeque 1983).
     if (std::is_same_v<T, float>) state.mean = static_cast<double>(static_cast<float>(state.mean));
   }
   void Step(State& state, T element, int64_t, int pass) const {

@@ -50,7 +50,8 @@ class FilterTaps {
   }
 
  private:
-  /// The triangle, or Keys' cubic with a = -0.5 (not -0.75, as without antialiasing).
+  /// The triangle filter, or the cubic filter of Keys (1981) with a = -0.5. (Without antialiasing a
+  /// is -0.75.)
   static Real Weight(ResizeMode mode, Real x) {
     if (mode != ResizeMode::kCubic) return x < 1 ? 1 - x : Real(0);
     const Real a = Real(-0.5);

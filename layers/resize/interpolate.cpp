@@ -37,8 +37,8 @@ void CopyNearest(const Context& context, const ResizeGeometry& geometry,
   });
 }
 
-/// Weighted sums: first along the input rows around an output row, then of these rows. Output rows
-/// that follow each other share most input rows, so the sums along them are kept.
+/// Separable interpolation: first along the input rows around an output row, then between these
+/// rows. Consecutive output rows share most input rows, so the horizontal results are kept.
 template <typename T>
 class Blender {
  public:

@@ -55,7 +55,8 @@ std::vector<int64_t> NearestIndices(const ResizeAxis& axis, bool exact) {
   return indices;
 }
 
-/// Weights of the inputs at -1, 0, 1 and 2 for a point at `t` in 0…1: Keys' cubic convolution.
+/// Weights of the inputs at -1, 0, 1 and 2 for a point at `t` in 0…1: the cubic convolution of Keys
+/// (1981).
 template <typename Real>
 OORT_HOST_DEVICE std::array<Real, 4> CubicWeights(Real t) {
   const Real a = Real(-0.75);

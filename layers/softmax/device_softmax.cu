@@ -7,7 +7,8 @@
 namespace oort {
 namespace {
 
-/// One block for each run. Elements of a run are `inner` apart.
+/// One thread block computes a run in passes: maximum, sum, output. Elements of a run are `inner`
+/// apart.
 template <typename X, typename Y>
 __global__ void SoftmaxKernel(const X* x, Y* y, int64_t extent, int64_t inner, bool log,
                               float sign) {
@@ -18,7 +19,7 @@ __global__ void SoftmaxKernel(const X* x, Y* y, int64_t extent, int64_t inner, b
   const auto at = [&](int64_t i) {
     return static_cast<A>(cuda::Widen(x[base + i * inner])) * sign;
   };
-  // NaN must win: what is not smaller is taken.
+  // NaN must win, so the comparison takes whatever is not smaller.
   const auto larger = [](A a, A b) { return a > b || a != a ? a : b; };
   A most = -INFINITY;
   for (int64_t i = threadIdx.x; i < extent; i += blockDim.x) most = larger(at(i), most);
@@ -33,7 +34,8 @@ __global__ void SoftmaxKernel(const X* x, Y* y, int64_t extent, int64_t inner, b
   }
 }
 
-/// Neighbouring runs by neighbouring threads, where elements of a run lie apart.
+/// Neighbouring threads compute neighbouring runs, so that their loads coalesce where the elements
+/// of a run lie apart.
 template <typename X, typename Y>
 __global__ void SoftmaxColumnsKernel(const X* x, Y* y, int64_t runs, int64_t extent, int64_t inner,
                                      bool log, float sign) {

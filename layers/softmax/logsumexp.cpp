@@ -9,7 +9,7 @@
 namespace oort {
 namespace {
 
-/// The maximum first, so that no exponential overflows.
+/// Subtracts the maximum first, so that no exponential overflows.
 template <typename T>
 struct LogSumExpOp : ElementOp<LogSumExpOp<T>> {
   struct State {
@@ -21,7 +21,8 @@ struct LogSumExpOp : ElementOp<LogSumExpOp<T>> {
   explicit LogSumExpOp(const SoftmaxKernels& table) : kernels(table) {}
   State Start() const { return {}; }
   void Between(State& state, int) const {
-    // Infinities would give inf - inf; they come through the exponentials just as well.
+    // An infinite maximum is not subtracted, because inf - inf is NaN; the exponentials give the
+    // right result without it.
     if (std::isinf(state.max)) state.max = 0;
   }
   void Step(State& state, T element, int64_t, int pass) const {

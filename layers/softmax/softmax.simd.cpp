@@ -64,7 +64,8 @@ void LogSoftmaxRow(const float* x, float* y, int64_t count, float sign) {
   MapVec(x, y, count, [=](Vec v) { return Fma(v, Vec(sign), Vec(-max)) - shift; });
 }
 
-/// Columns [at, at + lanes): three walks down the rows with everything else in registers.
+/// Computes columns [at, at + lanes) in three passes down the rows (maximum, sum, output), with the
+/// state in registers.
 template <bool kLog, typename Load, typename Store>
 void SoftmaxGroup(const SoftmaxBlock& block, float sign, int64_t at, Load load, Store store) {
   const float* x = block.x + at;
@@ -77,7 +78,8 @@ void SoftmaxGroup(const SoftmaxBlock& block, float sign, int64_t at, Load load, 
     if constexpr (!kLog) store(e, y + r * block.step);
     run = run + e;
     if (r % 64 == 63) {
-      // Sums of sums: the error stays small in long columns.
+      // Runs of rows are summed first and then added to the total, so that the error stays small in
+      // long columns.
       sum = sum + run;
       run = Vec(0.0f);
     }

@@ -159,9 +159,9 @@ cublasLtMatrixLayout_t MakeLayout(DType dtype, int64_t rows, int64_t columns, in
   return layout;
 }
 
-/// OORT_CUBLAS_ALIGNMENT: no more than this is told of addresses in products of 16-bit numbers.
-/// With 4, cuBLAS takes kernels whose results compute-sanitizer's initcheck sees; those of others
-/// it takes for unwritten, probably because they store with the copy engine.
+/// OORT_CUBLAS_ALIGNMENT limits the alignment that cuBLAS is told for products of 16-bit numbers.
+/// With 4, cuBLAS picks kernels whose results compute-sanitizer's initcheck sees. It takes the
+/// results of other kernels for unwritten, probably because these store with the copy engine.
 int MostAlignment() {
   static const int most = [] {
     const char* const value = std::getenv("OORT_CUBLAS_ALIGNMENT");
@@ -171,7 +171,7 @@ int MostAlignment() {
   return most;
 }
 
-/// Bytes that all rows of a matrix begin at a multiple of.
+/// The alignment in bytes that all rows of a matrix have.
 uint32_t RowAlignment(int64_t row_stride, int64_t columns, DType dtype, int alignment) {
   const auto bytes = static_cast<uint64_t>(row_stride > 0 ? row_stride : columns) * ItemSize(dtype);
   const uint64_t both = bytes | static_cast<uint64_t>(alignment);
@@ -219,8 +219,8 @@ void Matmul::Choose() {
   cublasStatus_t status = blas.preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                               &kMostBlasWorkspace, sizeof(kMostBlasWorkspace));
   const Product& p = product_;
-  // cuBLAS takes its first matrix for B here. All rows begin like the first one only where their
-  // length allows it.
+  // The first matrix of cuBLAS is our B. All rows are aligned like the first one only if the row
+  // length is a multiple of that alignment.
   const int told = ItemSize(p.input) == 2 ? std::min(p.alignment, MostAlignment()) : p.alignment;
   const uint32_t a = RowAlignment(p.row_a, p.transpose_a ? p.m : p.k, p.input, told);
   const uint32_t b = RowAlignment(p.row_b, p.transpose_b ? p.k : p.n, p.input, told);
@@ -272,7 +272,7 @@ void Matmul::Run(const Stream& stream, const void* a, const void* b, void* c, co
                  void* workspace, const void* addend) const {
   const BlasFunctions& blas = Blas();
   cublasLtMatmulDesc_t desc = desc_;
-  // A description is shared by threads, and the bias is part of it: those with one copy it.
+  // Threads share a description. The bias is part of it, so products with a bias use a copy.
   cublasLtMatmulDescOpaque_t copy;
   if (product_.epilogue != Product::kNone) {
     copy = *reinterpret_cast<const cublasLtMatmulDescOpaque_t*>(desc_);

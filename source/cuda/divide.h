@@ -6,7 +6,7 @@
 
 namespace oort::cuda {
 
-/// Divides numbers below 2^31 by a multiplication and a shift.
+/// Divides numbers below 2^31 by a multiplication and a shift (Granlund and Montgomery 1994).
 struct Divider {
   unsigned divisor = 1, factor = 0, shift = 0;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Floats as integers of the same order. For .cu files.
+// Maps floats to integers of the same order. For .cu files.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -5,8 +5,8 @@ namespace oort::cuda {
 
 class Stream;
 
-/// Keeps the stream busy for so long, so that the host can enqueue what comes behind: what is timed
-/// there is the GPU's work alone.
+/// Keeps the stream busy for so long that the host can enqueue the work behind it. So what is timed
+/// there is the work of the GPU alone.
 void Hold(const Stream& stream, double seconds);
 
 }  // namespace oort::cuda

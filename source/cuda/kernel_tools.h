@@ -15,15 +15,17 @@ __device__ __forceinline__ void LaunchDependents() {
 #endif
 }
 
-/// Until here nothing may be read that a kernel before has written, and nothing written at all.
+/// Before this call a kernel must not read what a kernel before it writes, and must not write
+/// anything.
 __device__ __forceinline__ void WaitForPredecessor() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
-/// Asks for as much shared memory as there is. A multiprocessor changes its share only when it is
-/// idle: kernels that follow each other closely should all want the same.
+/// Asks for as much shared memory as there is. A multiprocessor changes the split between shared
+/// memory and L1 cache only when it is idle, so kernels that follow each other closely should all
+/// ask for the same.
 template <typename Kernel>
 void PreferShared(Kernel kernel) {
   Check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,

@@ -17,7 +17,8 @@ namespace {
 constexpr int kThreads = 512;
 constexpr int kLoads = 8;
 
-/// `out` is written only if all bits are set, which nobody but the compiler has to believe.
+/// `out` is written only if all bits are set, which never happens, but the compiler cannot know
+/// that.
 __global__ void __launch_bounds__(kThreads)
     ReadKernel(const uint4* from, int64_t count, uint4* out) {
   uint4 all = {~0u, ~0u, ~0u, ~0u};
@@ -35,7 +36,8 @@ __global__ void __launch_bounds__(kThreads)
   if ((all.x & all.y & all.z & all.w) == ~0u) *out = all;
 }
 
-/// A product of numbers that are not all alike: zeros run faster than any network.
+/// A product of varied numbers, because a GPU multiplies zeros faster than the numbers of any
+/// network.
 __global__ void __launch_bounds__(kThreads) ScatterKernel(uint32_t* to, int64_t count) {
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count;
        i += static_cast<int64_t>(gridDim.x) * kThreads) {

@@ -40,7 +40,7 @@ Stream::~Stream() {
     cudaStreamSynchronize(stream_);
     cudaStreamDestroy(stream_);
   });
-  cudaGetLastError();  // what went wrong in its work was told to who waited for it, or to nobody
+  cudaGetLastError();  // whoever waited for its work has the error already
 }
 
 void Stream::Synchronize() { Check(cudaStreamSynchronize(stream_), "work on the GPU"); }
@@ -108,7 +108,8 @@ double Event::SecondsSince(const Event& earlier) const {
 }
 
 RecordedGraph::RecordedGraph(Stream& stream, const std::function<void()>& enqueue) {
-  // Of this thread alone: what others do meanwhile is not recorded and does no harm.
+  // Only the work of this thread is recorded. What other threads do meanwhile is allowed and not
+  // recorded.
   Check(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal),
         "recording a graph");
   cudaGraph_t graph = nullptr;

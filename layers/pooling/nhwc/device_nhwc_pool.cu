@@ -37,8 +37,8 @@ __device__ float Fold(float so_far, float x) {
   return so_far + x;
 }
 
-/// A thread folds `count` channels under one window; or, `parts` of a block share a window's
-/// inputs and thread 0 of these adds up what they have, in order.
+/// A thread folds `count` channels under one window. Or `parts` threads of a thread block share the
+/// inputs of a window, and the first of them combines their results in a fixed order.
 template <typename T, int count, bool max, int parts>
 __global__ void __launch_bounds__(kPoolThreads)
     PoolKernel(const __grid_constant__ NhwcPoolCall pool) {

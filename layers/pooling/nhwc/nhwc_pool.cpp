@@ -6,7 +6,8 @@
 namespace oort {
 namespace {
 
-/// Pools over windows of one size; the outputs of a row that no padding reaches are one call.
+/// Pools over windows of one size. All outputs of a row whose windows do not reach into the padding
+/// are one call of the kernel.
 class NhwcPool : public Layer, public TakesF16 {
  public:
   explicit NhwcPool(const LayerInit& init) : window_(init, 2), kernels_(init.isa()) {}

@@ -21,8 +21,8 @@ struct PixelSum {
   static WideLanes Of(WideLanes a, WideLanes b) { return a + b; }
 };
 
-/// Folds `vectors` whole vectors of channels. Rows are folded one by one and then with each other:
-/// sums of many pixels lose less that way.
+/// Folds `vectors` whole vectors of channels. Each row is folded first, then the rows with each
+/// other, because the rounding error of such a two-level sum is smaller.
 template <typename Op, int vectors>
 [[gnu::always_inline]] inline void FoldWindow(const PixelWindows& w, const Element* pixel,
                                               typename Op::Total (&total)[vectors]) {
@@ -69,7 +69,7 @@ void FoldRest(const PixelWindows& w, int64_t window, int64_t c, Finish finish) {
 
 template <typename Op, typename Finish>
 void FoldWindows(const PixelWindows& w, Finish finish) {
-  // Totals and rows of so many vectors have room in the registers.
+  // The totals and the row sums of so many vectors fit the registers.
   constexpr int kMost = 8 * sizeof(Lanes) / sizeof(typename Op::Total);
   for (int64_t i = 0; i < w.count; ++i) {
     int64_t c = FoldBlocks<Op, kMost>(w, i, 0, finish);

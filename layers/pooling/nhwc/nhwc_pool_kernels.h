@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Pooling of images whose channels lie behind the pixels: a vector holds channels of one pixel,
-// so that a window is folded without moving a lane.
+// Pooling of NHWC images. A vector holds channels of one pixel, so that a window is folded without
+// shuffles.
 #pragma once
 
 #include "cpu/lanes_kernels.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Resizing of images whose channels lie behind the pixels: a pixel is copied, or blended from a
-// few, as a whole.
+// Resizing of NHWC images: all channels of a pixel are copied or blended together.
 #include <algorithm>
 #include <array>
 

@@ -26,7 +26,7 @@ size_t BlockCache::SegmentSize(size_t bytes) {
   return RoundedUp(bytes, kPage);
 }
 
-/// Small blocks stay out of large free ones, which would be cut to pieces for little.
+/// Small blocks are not cut out of large free ones, which would fragment them.
 bool BlockCache::SharesSegments(size_t block, size_t bytes) {
   if (bytes <= kSmall) return block <= kSmallSegment;
   if (bytes <= kMedium) return block <= kMediumSegment;
@@ -61,7 +61,7 @@ BlockCache::Block* BlockCache::NewSegment(size_t bytes) {
   auto block = std::make_unique<Block>();
   void* data = memory_.Allocate(size);
   if (data == nullptr) {
-    // What streams still use is free after they are done; then all that is whole goes back.
+    // Waits for the streams that still use free blocks, then gives all whole segments back.
     memory_.Finish();
     TrimLocked();
     data = memory_.Allocate(size);
@@ -151,7 +151,7 @@ void BlockCache::Free(void* data) {
 }
 
 void BlockCache::TrimLocked() {
-  // Neighbours of different streams grow together once their fences have passed.
+  // Free neighbours of different streams are merged once their fences have passed.
   bool merged = true;
   while (merged) {
     merged = false;
