@@ -11,8 +11,7 @@
 
 namespace oort::OORT_ISA {
 
-/// formulas::Clamp with limits that are no NaN: one instruction for each limit, in an order that
-/// keeps NaN.
+/// formulas::Clamp with limits that are no NaN; the order of the two instructions keeps NaN.
 inline Vec Limit(Vec x, Vec low, Vec high) { return FastMin(high, FastMax(low, x)); }
 
 /// `a` and `b` are the arguments of ActivationSpec.
@@ -68,10 +67,10 @@ struct ActivationBlock {
   int64_t stride;
 };
 
-/// y = activation of load(row, column), where load.Partial(row, column, count) gives the end of a
-/// row. Four vectors are computed at a time, to hide the latency of long formulas: of four rows
-/// where a row has `vectors` vectors, else of one row. The function is flattened, because a
-/// compiler that sees many activations at once would not inline their formulas.
+/// y = activation of load(row, column); load.Partial(row, column, count) gives the end of a row.
+/// Four vectors at a time hide the latency of long formulas: of four rows where a row has `vectors`
+/// vectors, else of one. Flattened, because compilers would not inline the formulas of so many
+/// activations.
 template <Activation kind, int vectors, typename Load>
 [[gnu::flatten]] void ActivateBlockAs(Vec a, Vec b, const ActivationBlock& block, const Load load) {
   constexpr int kTurn = 4;
@@ -128,8 +127,7 @@ inline void ActivateInPlace(const ActivationSpec& spec, float* x, int count) {
   ActivateBlock<1>(spec, {1, count, x, 0}, ActivationSource{x, 0});
 }
 
-/// Activates one vector. The activation is looked up at each call, so this is for ends of rows and
-/// for cheap loops.
+/// Activates one vector. Each call looks the activation up: for ends of rows and cheap loops.
 inline Vec Activate(const ActivationSpec& spec, Vec x) {
   Vec result = x;
   WithActivation(spec.kind, [&](auto tag) {

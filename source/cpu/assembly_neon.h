@@ -28,7 +28,7 @@
 #define OORT_LOAD_IN_PLACE(value, array) __builtin_memcpy(&(value), &(array), 16)
 #endif
 
-// clang-format off: one instruction a line
+// clang-format off
 // --- Names ---------------------------------------------------------------------------------------
 #define OORT_ASM_STRING(...) #__VA_ARGS__
 /// The text of an argument, after the macros in it.

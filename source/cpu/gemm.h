@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Matrix products C[m,n] = activation(A[m,k] B[k,n] + bias + addend) of f32 over packed panels.
 //
-// The blocking is that of Goto and van de Geijn, "Anatomy of High-Performance Matrix
-// Multiplication" (2008), and BLIS. A panel holds a few rows of A (or columns of B) with k running
-// outermost, so that a kernel reads both sides as two streams. One side, usually the weights, is
-// packed once and kept (PackedMatrix); the other is packed block by block while the product runs,
-// by a PanelSource, which may gather from anywhere: a convolution gathers straight from its image.
-// The kernels say what panels hold: f32, or factors that were rounded to bf16 on the way. Results
-// do not depend on the number of threads: sums over k are always cut at the same places.
+// The blocking is that of Goto and van de Geijn (2008) and BLIS. A panel holds a few rows of A (or
+// columns of B) with k running outermost, so that a kernel reads two streams. One side, usually the
+// weights, is packed once and kept (PackedMatrix). A PanelSource packs blocks of the other while
+// the product runs, and may gather: a convolution gathers from its image. The kernels say what
+// panels hold: f32, or factors that were rounded to bf16 on the way. Results do not depend on the
+// number of threads: sums over k are always cut at the same places.
 #pragma once
 
 #include <cstdint>

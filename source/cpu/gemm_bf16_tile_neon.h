@@ -190,9 +190,8 @@ inline void UnitWhole(const WholeTile& tile) {
     for (int64_t k = 0; k < tile.k; k += 4, a += 4 * kUnitRows, b += 4 * kUnitColumns) {
       Unroll<6>([&](auto c) {
         const bfloat16x8_t columns = LoadBf16(b + 8 * c);
-        Unroll<4>([&](auto r) {
-          sums[r][c] = vbfmmlaq_f32(sums[r][c], LoadBf16(a + 8 * r), columns);
-        });
+        Unroll<4>(
+            [&](auto r) { sums[r][c] = vbfmmlaq_f32(sums[r][c], LoadBf16(a + 8 * r), columns); });
       });
     }
     Unroll<4>([&](auto r) {

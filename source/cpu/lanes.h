@@ -22,9 +22,8 @@ namespace oort::OORT_ISA {
 using Lanes = HalfVec;
 using Element = Half;
 using WideLanes = WideHalfVec;
-/// The most products that are added one after another in f16. Longer sums are cut into such parts,
-/// which are then added: a sum of a few hundred has a third of the error of a sum of as many
-/// thousand.
+/// The most products that f16 adds one after another. Longer sums are cut into such parts, which
+/// are then added: a few hundred have a third of the error of as many thousand.
 inline constexpr int64_t kMostSteps = 256;
 /// Activates rows of results in place.
 template <int vectors>

@@ -104,8 +104,7 @@ inline Vec Log(Vec x) {
 inline Vec Log1p(Vec x) {
   const Vec u = x + 1.0f;
   const LogParts s = SplitLog(u);
-  // Near 0 log(1 + x) is computed from x itself. Elsewhere the rounding error of u = 1 + x is added
-  // back to first order.
+  // Near 0 the argument is x itself. Elsewhere the rounding error of u is added back.
   const Mask near = s.e == 0.0f;
   const Vec lost = Select(x > 1.0f, 1.0f - (u - x), x - (u - 1.0f));
   const Vec y = LogOfParts(Select(near, x, s.m - 1.0f), s.e);
@@ -214,8 +213,7 @@ inline Vec NormalCdf(Vec x) {
   return Select(x < 0.0f, tail, 1.0f - tail);
 }
 
-/// x = quadrant pi/2 + r with |r| <= pi/4, for |x| <= kTrigLimit: the reduction of Cody and Waite
-/// (1980).
+/// x = quadrant pi/2 + r with |r| <= pi/4, for |x| <= kTrigLimit (Cody and Waite 1980).
 struct TrigParts {
   IntVec quadrant;
   Vec sin;  ///< of r

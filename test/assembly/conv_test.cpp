@@ -47,8 +47,7 @@ void Compare(const DirectConvKernelsOf<T>& assembly, const DirectConvKernelsOf<T
   twin.block(block);
   EXPECT_TRUE(Same(first, second))
       << c.pixels << " pixels, " << c.taps << " taps, depth " << c.depth << ", " << c.columns
-      << " columns, addend " << c.addend << ", activation "
-      << static_cast<int>(c.activation.kind);
+      << " columns, addend " << c.addend << ", activation " << static_cast<int>(c.activation.kind);
 }
 
 template <typename T>
@@ -62,8 +61,8 @@ void CompareBlocks(const DirectConvKernelsOf<T>& assembly, const DirectConvKerne
   for (const int64_t pixels : {1, 4, 5, 6, 7, 11, 12, 23, 31}) {
     for (const int64_t depth : {1, 2, 3, 4, 5, 7, 8, 11, 16, 17, 24, 31}) {
       for (const int64_t columns : {1, 5, 8, 13, 16, 23, 24, 31, 32, 45}) {
-        const BlockCase c{pixels, 1 + turn % 3, depth, columns, turn % 2 == 1,
-                          activations[turn % 5]};
+        const BlockCase c{pixels,  1 + turn % 3,  depth,
+                          columns, turn % 2 == 1, activations[turn % 5]};
         Compare(assembly, twin, c);
         ++turn;
       }

@@ -65,10 +65,8 @@ void Compare(const GemmKernels& assembly, const GemmKernels& twin, const TileCas
 }
 
 void CompareTiles(const GemmKernels& assembly, const GemmKernels& twin) {
-  const ActivationSpec activations[] = {{},
-                                        {Activation::kRelu, 0, 0},
-                                        {Activation::kClamp, -0.25f, 0.5f},
-                                        {Activation::kSilu, 0, 0}};
+  const ActivationSpec activations[] = {
+      {}, {Activation::kRelu, 0, 0}, {Activation::kClamp, -0.25f, 0.5f}, {Activation::kSilu, 0, 0}};
   int turn = 0;
   for (const int64_t steps : {1, 2, 3, 4, 7, 8, 33}) {
     for (const int rows : {1, 3, 7, 8}) {

@@ -46,9 +46,9 @@ void ExpectSame(Dot dot, const Kernels& assembly, const Kernels& twin) {
   assembly.dot(dot);
   dot.y = second.data();
   twin.dot(dot);
-  EXPECT_TRUE(Same(first, second)) << "k " << dot.k << ", " << dot.rows << " rows, " << dot.panels
-                                   << " panels, group " << dot.layout.group << ", minimums "
-                                   << dot.layout.has_minimum;
+  EXPECT_TRUE(Same(first, second))
+      << "k " << dot.k << ", " << dot.rows << " rows, " << dot.panels << " panels, group "
+      << dot.layout.group << ", minimums " << dot.layout.has_minimum;
 }
 
 void CompareDots(const PanelLayout& layout, int64_t k, int64_t panels, int rows) {

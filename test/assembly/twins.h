@@ -23,7 +23,7 @@
   const type& table##Get();                 \
   }                                         \
   namespace oort::unit##_twin {             \
-  const type& table##Get();                 \
+    const type& table##Get();               \
   }
 OORT_TEST_GETTER(neon, GemmKernels, GemmKernels)
 OORT_TEST_GETTER(neon_bf16, GemmKernels, GemmKernels)

@@ -4,8 +4,9 @@
 // ComputeRows<vectors> computes kRowsOf<vectors> pixels by so many vectors of filters.
 // ComputeSome<vectors> computes fewer pixels, where kAnyRows is set, and takes a partial last
 // vector, where kMasked is set. ComputeTiles, where kInnerTiles is set, computes many tiles of
-// kTileVectors one after another: `skip` pointers lie between the last tap of one tile and the first
-// of the next. It reads the pointers of one tile more, and rows up to a multiple of four floats.
+// kTileVectors one after another: `skip` pointers lie between the last tap of one tile and the
+// first of the next. It reads the pointers of one tile more, and rows up to a multiple of four
+// floats.
 #pragma once
 
 #include "cpu/lanes.h"

@@ -95,7 +95,7 @@ inline void PutNumbers(const NibbleRows& to, int64_t p, float scale, int32_t sum
 /// Rounds a piece to the form of nibble_rows.h, y and u. The products are in sixteenths, so the
 /// scale is divided by 16.
 void RoundNibbles(const float* x, const Largest& most, float power, const NibbleRows& to,
-                 int64_t p) {
+                  int64_t p) {
   const float for_low = most.low * (1 / 119.0f), for_high = most.high * (1 / 127.0f);
   const float scale = RoundUpToHalf((for_low > for_high ? for_low : for_high) * power / 16);
   const float32x4_t inverse = vdupq_n_f32(most.both() > 0 ? power / (16 * scale) : 0);

@@ -119,7 +119,7 @@ constexpr bool kHasByHand = false;
 /// Whether the variant was written by hand.
 template <typename V>
 [[maybe_unused]] inline constexpr bool kByHand =
-    kHasByHand && V::rows == 1 && V::single && !IsJoined(V::type) && !(V::fine && V::minimums) &&
+    kHasByHand&& V::rows == 1 && V::single && !IsJoined(V::type) && !(V::fine && V::minimums) &&
     (V::scales == ScaleType::kF16 || (kByteScalesByHand && V::scales == ScaleType::kByte));
 
 #if defined(OORT_UNIT_neon_dot)
