@@ -25,6 +25,9 @@ struct LoadOptions {
   /// What products and convolutions multiply: less than f32 is faster and less exact. An operator
   /// whose parameter `precision` is in the file keeps that one.
   Precision precision = Precision::kF32;
+  /// Algorithm of the convolutions that it accepts, by name (see RuntimeGraph::ConvAlgorithms); the
+  /// others, and all where it is empty, take what should be fastest. NodeReport tells which.
+  std::string conv_algorithm;
   bool verify_checksums = true;
   /// Infer all shapes from the traced ones at load, so that a model that contradicts itself is
   /// refused before it is run.
@@ -113,6 +116,7 @@ class RuntimeGraph {
   /// missing, unknown or out of range. Empty if Build would succeed so far as can be told.
   static std::vector<Problem> Diagnose(const Graph& graph, const LoadOptions& options = {});
   static std::vector<std::string> PassNames();
+  static std::vector<std::string> ConvAlgorithms();
 
   ~RuntimeGraph();
   RuntimeGraph(const RuntimeGraph&) = delete;

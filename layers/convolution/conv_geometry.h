@@ -47,6 +47,9 @@ class ConvParams {
   /// The same for a weight that is known at load, held against what the operator says of it.
   void CheckWeight(const LayerInit& init, const Shape& weight) const;
   int64_t groups() const { return groups_; }
+  /// Of a spatial axis.
+  int64_t stride(int axis) const { return stride_[static_cast<size_t>(axis)]; }
+  int64_t dilation(int axis) const { return dilation_[static_cast<size_t>(axis)]; }
 
  private:
   void ReadPadding(const LayerInit& init);

@@ -18,4 +18,11 @@ struct ConvImagesOf {
   int64_t out_pixel = 0;
 };
 
+/// The same for those that know what lies before the image, and may multiply its channels.
+template <typename T>
+struct ConvOperandsOf : ConvImagesOf<T> {
+  int64_t in_first = 0;      ///< elements of the whole image before `in`
+  const T* scale = nullptr;  ///< factors of the channels of each image of the batch; or null
+};
+
 }  // namespace oort

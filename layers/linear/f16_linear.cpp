@@ -2,8 +2,7 @@
 // x W^T + b in f16: the rows are the pixels of an image that is one pixel high.
 #include "layers/linear/f16_linear.h"
 
-#include "layers/convolution/direct/direct_conv.h"
-#include "layers/convolution/matrix_unit/matrix_unit_conv.h"
+#include "layers/convolution/nhwc/conv_algorithms.h"
 #include "layers/epilogue.h"
 #include "layers/linear/linear_shapes.h"
 #include "layers/precision_param.h"
@@ -22,12 +21,12 @@ class F16Linear final : public LinearLayer {
     }
     const Tensor filters = weight.Reshaped({weight.dim(0), weight.dim(1), 1, 1});
     const Tensor bias = ReadWeight<float>(init, "bias");
-    const TileKernelsF16* tiles = FindTileKernelsF16(init.isa());
-    if (tiles != nullptr && MatrixUnitConvOf<Half>::Fits(*tiles, filters.shape(), 1)) {
-      unit_.emplace(*tiles, filters, bias);
-    } else {
-      rows_.emplace(init.isa(), filters, bias, 1);
-    }
+    NhwcConvProblem problem;
+    problem.isa = init.isa();
+    problem.precision = Precision::kF16;
+    problem.weight = filters.shape();
+    const auto algorithms = NhwcConvAlgorithms<Half>();
+    conv_ = algorithms[ChooseConv(algorithms, problem, "")]->Prepare(problem, filters, bias);
   }
 
   std::vector<Value> Infer(const Args& args) const override {
@@ -44,23 +43,20 @@ class F16Linear final : public LinearLayer {
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     Tensor& output = outputs[0].AsTensor();
     if (output.elements() == 0) return;
-    const auto run = [&](const auto& product, auto operands) {
-      operands.in = args.tensor(input_).data<Half>();
-      if (args.Has(addend_)) operands.addend = args.tensor(addend_).data<Half>();
-      operands.activation = activation_;
-      operands.out = output.data<Half>();
-      const ConvGeometry g = Geometry(args);
-      operands.in_pixel = g.in_channels;
-      operands.out_pixel = g.out_channels;
-      product.Run(context, g, operands);
-    };
-    if (unit_) return run(*unit_, MatrixUnitConvOf<Half>::Operands());
-    run(*rows_, DirectConvOf<Half>::Operands());
+    const ConvGeometry g = Geometry(args);
+    ConvOperandsOf<Half> operands;
+    operands.in = args.tensor(input_).data<Half>();
+    operands.in_pixel = g.in_channels;
+    if (args.Has(addend_)) operands.addend = args.tensor(addend_).data<Half>();
+    operands.activation = activation_;
+    operands.out = output.data<Half>();
+    operands.out_pixel = g.out_channels;
+    conv_->Run(context, g, operands);
   }
 
   size_t Workspace(const Args& args, int threads) const override {
     const ConvGeometry g = Geometry(args);
-    return unit_ ? unit_->Workspace(g, g.in_channels) : rows_->Workspace(g, threads);
+    return conv_->Scratch(g, g.in_channels, threads, false);
   }
 
   bool Packs(int argument) const override { return argument == weight_arg_; }
@@ -83,8 +79,7 @@ class F16Linear final : public LinearLayer {
 
   int addend_, weight_arg_;
   ActivationSpec activation_;
-  std::optional<MatrixUnitConvOf<Half>> unit_;  // where the processor has one that can do it, else:
-  std::optional<DirectConvOf<Half>> rows_;
+  std::unique_ptr<PreparedNhwcConv<Half>> conv_;
 };
 
 }  // namespace

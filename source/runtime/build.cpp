@@ -8,6 +8,7 @@
 #include "cpu/lanes_kernels.h"
 #include "graph/bind_constants.h"
 #include "graph/passes/passes.h"
+#include "layers/convolution/conv_algorithm.h"
 #include "layers/device_kernel.h"
 #include "layers/precision_param.h"
 #include "oort/log.h"
@@ -139,6 +140,7 @@ std::unique_ptr<RuntimeImpl> GraphBuilder::Run() {
   if (options_.device.type != DeviceType::kCpu) backend_ = BackendOf(options_.device);
   RunPasses();
   SetPrecision();
+  SetConvAlgorithm();
   AssignSlots();
   MakeNodes();
   MakePorts();
@@ -284,7 +286,30 @@ void GraphBuilder::SetPrecision() {
   }
 }
 
+/// As with the precision, what the file says of an operator stays.
+void GraphBuilder::SetConvAlgorithm() {
+  if (options_.conv_algorithm.empty()) return;
+  for (Operator& op : impl_->graph.operators) {
+    const OperatorSchema* schema = RegistryOf(options_).Schema(op.type);
+    if (schema == nullptr || schema->Find(kConvAlgorithmParam) < 0) continue;
+    op.params.emplace(kConvAlgorithmParam, Parameter(options_.conv_algorithm));
+  }
+}
+
 namespace {
+
+/// Throws where there is no algorithm of that name.
+void CheckConvAlgorithm(const LoadOptions& options) {
+  const std::string& wanted = options.conv_algorithm;
+  if (wanted.empty() || std::ranges::find(kConvAlgorithmNames, wanted) != kConvAlgorithmNames.end())
+    return;
+  std::string names;
+  for (const std::string_view name : kConvAlgorithmNames) {
+    names += (names.empty() ? "" : ", ") + std::string(name);
+  }
+  throw Error(ErrorCode::kInvalidArgument,
+              "expected an algorithm of convolutions, one of " + names + ", got '" + wanted + "'");
+}
 
 /// Throws where nothing can multiply in that precision there.
 void CheckPrecision(const LoadOptions& options) {
@@ -308,6 +333,7 @@ DType NarrowTypeOf(Precision precision, Device device) {
 
 void GraphBuilder::RunPasses() {
   CheckPrecision(options_);
+  CheckConvAlgorithm(options_);
   PassContext context{
       [this](const Operator& op, std::span<const Value> inputs) { return Evaluate(op, inputs); },
       [this](const Operator& op) { return !op.IsPort() && SchemaOf(op.type)->random(); },

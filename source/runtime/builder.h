@@ -40,6 +40,7 @@ class GraphBuilder {
   std::optional<std::vector<Value>> Evaluate(const Operator& op, std::span<const Value> inputs);
   void RunPasses();
   void SetPrecision();
+  void SetConvAlgorithm();
   void AssignSlots();
   void MakeNodes();
   /// The order in which nodes are made, which run in another: who shares a weight comes behind the

@@ -5,6 +5,7 @@
 
 #include "core/parallel.h"
 #include "graph/passes/passes.h"
+#include "layers/convolution/conv_algorithm.h"
 #include "runtime/builder.h"
 #include "runtime/footprint.h"
 #include "runtime/runtime_impl.h"
@@ -147,6 +148,10 @@ std::vector<std::string> RuntimeGraph::PassNames() {
     }
   }
   return names;
+}
+
+std::vector<std::string> RuntimeGraph::ConvAlgorithms() {
+  return {kConvAlgorithmNames.begin(), kConvAlgorithmNames.end()};
 }
 
 int FindInput(const std::vector<Port>& inputs, std::string_view name) {

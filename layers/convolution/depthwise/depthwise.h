@@ -15,12 +15,6 @@ class DepthwiseConvOf {
   /// `weight` is torch's: (C, 1, height, width) in f32. It is copied, in NHWC.
   DepthwiseConvOf(Isa isa, const Tensor& weight);
 
-  /// Whether the convolution is one of these.
-  static bool Takes(const ConvGeometry& geometry) {
-    return geometry.groups > 1 && geometry.groups == geometry.in_channels &&
-           geometry.groups == geometry.out_channels;
-  }
-
   struct Operands : ConvImagesOf<T> {
     const T* bias = nullptr;  ///< may be null
   };

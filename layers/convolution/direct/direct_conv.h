@@ -28,10 +28,8 @@ class DirectConvOf {
   /// Scratch bytes of one call; with a scale they are more.
   size_t Workspace(const ConvGeometry& geometry, int threads, bool scaled = false) const;
 
-  struct Operands : ConvImagesOf<T> {
-    int64_t in_first = 0;      ///< elements of the image before `in`
-    const T* scale = nullptr;  ///< of the channels of each image, if TakesScale; or null
-  };
+  /// With a scale only if TakesScale.
+  using Operands = ConvOperandsOf<T>;
   void Run(const Context& context, const ConvGeometry& geometry, const Operands& operands) const;
 
  private:

@@ -2,6 +2,7 @@
 #include "layers/convolution/planar/conv_plain.h"
 
 #include "core/checked.h"
+#include "layers/convolution/conv_algorithm.h"
 #include "layers/convolution/conv_padding.h"
 #include "layers/convolution/window_taps.h"
 #include "layers/weight_arg.h"
@@ -83,6 +84,12 @@ class ConvPlain final : public ConvPlainBase {
     const int64_t rows = CheckedMultiply(g.group_in(), g.taps());
     return CheckedAdd(
         bytes, PlainBytes(CheckedMultiply(rows, g.out_plane()), args.tensor(input_).dtype()));
+  }
+
+  Cost Work(const Args& args, std::span<const Value> outputs) const override {
+    Cost cost = ConvPlainBase::Work(args, outputs);
+    cost.algorithm = kConvIm2col;
+    return cost;
   }
 
  private:

@@ -40,7 +40,7 @@ constexpr int WinogradStride(WinogradVariant variant) {
 
 /// What the choice of an algorithm depends on.
 struct WinogradSize {
-  int64_t batch = 1, out_height = 0, out_width = 0, channels = 0, out_channels = 0;
+  int64_t batch = 1, out_height = 0, out_width = 0, channels = 0, out_channels = 0, stride = 1;
 };
 
 /// One call. Images lie one after another, pixels `stride` elements apart.
@@ -65,8 +65,9 @@ class WinogradConvOf {
   /// `rounding` are the kernels of products of f32 images below f32, else null.
   static std::optional<WinogradVariant> Choose(const WinogradSize& size, Isa isa,
                                                const GemmKernels* rounding = nullptr);
-  /// Whether kStride2 is cheaper than the direct sum, of which `size` has the output.
-  static bool PaysAtStride2(const WinogradSize& size, Isa isa);
+  /// Whether there are kernels for a variant: rounded factors have F(2,3) alone, on NEON, and f16
+  /// has no F(6,3), which would lose too many digits.
+  static bool Has(WinogradVariant variant, Isa isa, const GemmKernels* rounding = nullptr);
 
   /// `weight` is (out, in, 3, 3) in f32; `bias` (out), or undefined.
   WinogradConvOf(Isa isa, const Tensor& weight, const Tensor& bias, WinogradVariant variant,

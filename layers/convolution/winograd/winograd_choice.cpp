@@ -90,22 +90,34 @@ bool RoundedPays(const WinogradSize& size, const GemmKernels& gemm) {
 }  // namespace
 
 template <typename T>
+bool WinogradConvOf<T>::Has(WinogradVariant variant, Isa isa, const GemmKernels* rounding) {
+  if (rounding == nullptr) return std::is_same_v<T, float> || variant != WinogradVariant::kF6;
+  return variant == WinogradVariant::kF2 && isa == Isa::kNeon && rounding->pack_rows != nullptr;
+}
+
+template <typename T>
 std::optional<WinogradVariant> WinogradConvOf<T>::Choose(const WinogradSize& size, Isa isa,
                                                          const GemmKernels* rounding) {
+  const auto if_it = [](bool pays, WinogradVariant variant) {
+    return pays ? std::optional(variant) : std::nullopt;
+  };
   if (rounding != nullptr) {
-    // Measured on NEON only; matrix units that must be set up are faster than any transform.
-    const bool fits = isa == Isa::kNeon && rounding->pack_rows != nullptr;
-    return fits && RoundedPays(size, *rounding) ? std::optional(WinogradVariant::kF2)
-                                                : std::nullopt;
+    // Matrix units that must be set up are faster than any transform.
+    const bool has = size.stride == 1 && Has(WinogradVariant::kF2, isa, rounding);
+    return if_it(has && RoundedPays(size, *rounding), WinogradVariant::kF2);
   }
   const WinogradMachine machine = MachineOf<T>(isa);
   // A larger tile costs memory and accuracy: it must be worth it.
   constexpr double kGain = 0.92;
   double best = DirectTime<T>(machine, size);
+  if (size.stride == 2) {
+    constexpr auto kVariant = WinogradVariant::kStride2;
+    const double time = WinogradTime<T>(machine, size, isa, kVariant);
+    return if_it(isa == Isa::kNeon && time < kGain * best, kVariant);  // measured there alone
+  }
   std::optional<WinogradVariant> chosen;
   for (const auto variant : {WinogradVariant::kF2, WinogradVariant::kF4, WinogradVariant::kF6}) {
-    // In f16 the largest tile would lose too many digits.
-    if (std::is_same_v<T, Half> && variant == WinogradVariant::kF6) break;
+    if (!Has(variant, isa)) break;
     const double time = WinogradTime<T>(machine, size, isa, variant);
     if (time >= kGain * best) continue;
     best = time;
@@ -114,18 +126,11 @@ std::optional<WinogradVariant> WinogradConvOf<T>::Choose(const WinogradSize& siz
   return chosen;
 }
 
-template <typename T>
-bool WinogradConvOf<T>::PaysAtStride2(const WinogradSize& size, Isa isa) {
-  const WinogradMachine machine = MachineOf<T>(isa);
-  const double time = WinogradTime<T>(machine, size, isa, WinogradVariant::kStride2);
-  return isa == Isa::kNeon && time < 0.92 * DirectTime<T>(machine, size);  // measured there alone
-}
-
+template bool WinogradConvOf<float>::Has(WinogradVariant, Isa, const GemmKernels*);
+template bool WinogradConvOf<Half>::Has(WinogradVariant, Isa, const GemmKernels*);
 template std::optional<WinogradVariant> WinogradConvOf<float>::Choose(const WinogradSize&, Isa,
                                                                       const GemmKernels*);
 template std::optional<WinogradVariant> WinogradConvOf<Half>::Choose(const WinogradSize&, Isa,
                                                                      const GemmKernels*);
-template bool WinogradConvOf<float>::PaysAtStride2(const WinogradSize&, Isa);
-template bool WinogradConvOf<Half>::PaysAtStride2(const WinogradSize&, Isa);
 
 }  // namespace oort

@@ -236,11 +236,14 @@ TEST(Winograd, IsChosenWhereItPays) {
   EXPECT_EQ(WinogradConv::Choose({0, 8, 8, 64, 64}, DefaultIsa()), std::nullopt);
 }
 
-TEST(Winograd, PaysAtStride2) {
-  if (DefaultIsa() != Isa::kNeon) return;
-  EXPECT_TRUE(WinogradConv::PaysAtStride2({1, 28, 28, 128, 128}, DefaultIsa()));
-  EXPECT_FALSE(WinogradConv::PaysAtStride2({1, 7, 7, 512, 512}, DefaultIsa())) << "weights grow";
-  EXPECT_FALSE(WinogradConv::PaysAtStride2({1, 112, 112, 3, 32}, DefaultIsa())) << "transforms";
+TEST(Winograd, IsChosenAtStride2OnNeon) {
+  const auto choose = [](int64_t extent, int64_t channels, int64_t out_channels) {
+    return WinogradConv::Choose({1, extent, extent, channels, out_channels, 2}, DefaultIsa());
+  };
+  const bool neon = DefaultIsa() == Isa::kNeon;
+  EXPECT_EQ(choose(28, 128, 128), neon ? std::optional(WinogradVariant::kStride2) : std::nullopt);
+  EXPECT_EQ(choose(7, 512, 512), std::nullopt) << "weights grow";
+  EXPECT_EQ(choose(112, 3, 32), std::nullopt) << "transforms";
 }
 
 TEST(Winograd, KeepsWhatIsNotFiniteInItsTiles) {
