@@ -145,6 +145,12 @@ void ModelOptions::AddThreads(CLI::App& app) {
       ->check(CLI::Range(0, kMostThreads));
 }
 
+void ModelOptions::AddConv(CLI::App& app) {
+  app.add_option("--conv", conv, "Algorithm of the convolutions that it accepts")
+      ->type_name("NAME")
+      ->check(CLI::IsMember(RuntimeGraph::ConvAlgorithms()));
+}
+
 LoadOptions ModelOptions::Load() const {
   LoadOptions options{.isa = ParseIsa(isa), .precision = ParsePrecision(precision)};
   options.device = device.Get();
@@ -153,6 +159,7 @@ LoadOptions ModelOptions::Load() const {
     throw UsageError("--precision " + precision + " needs a GPU: --device cuda");
   }
   if (options.precision == Precision::kF16 && on_cpu) CheckF16(options.isa);
+  options.conv_algorithm = conv;
   options.verify_checksums = !no_checksums;
   options.disabled_passes = without;
   if (no_passes) options.disabled_passes = {"all"};

@@ -34,7 +34,7 @@ inline constexpr const char* kAnyModel =
 
 /// Options that several commands share, and the model they lead to.
 struct ModelOptions {
-  std::string model, bin, isa, precision = "f32";
+  std::string model, bin, isa, precision = "f32", conv;
   DeviceOption device;
   int threads = 0;
   bool no_passes = false;
@@ -46,6 +46,8 @@ struct ModelOptions {
   /// --device, --isa, --no-passes, --without and --no-checksums.
   void AddLoad(CLI::App& app);
   void AddThreads(CLI::App& app);
+  /// --conv
+  void AddConv(CLI::App& app);
 
   LoadOptions Load() const;
   SessionOptions ForSession() const { return {.threads = threads}; }

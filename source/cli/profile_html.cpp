@@ -63,11 +63,11 @@ std::string TableOf(const std::vector<std::string>& texts, const std::string& ro
 std::string OperatorTable(const ProfileReport& report) {
   std::string rows;
   for (const ProfileOperator& op : report.operators) {
-    rows += "<tr>" + TextCell(op.name) + TextCell(op.type) + TextCell(op.module) +
-            TextCell(Join(op.outputs, " ")) + CostCells(op.cost, op.share) + TextCell(op.bound) +
-            TextCell(op.sharing) + "</tr>\n";
+    rows += "<tr>" + TextCell(op.name) + TextCell(op.type) + TextCell(op.algorithm) +
+            TextCell(op.module) + TextCell(Join(op.outputs, " ")) + CostCells(op.cost, op.share) +
+            TextCell(op.bound) + TextCell(op.sharing) + "</tr>\n";
   }
-  return TableOf({"operator", "type", "module", "output"}, rows,
+  return TableOf({"operator", "type", "algorithm", "module", "output"}, rows,
                  "<th class=\"text\">bound</th><th class=\"text\">memory</th>");
 }
 

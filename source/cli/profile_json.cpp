@@ -71,6 +71,7 @@ Json ProfileJson(const ProfileReport& report) {
     row["of_peak"] = report.ShareOfPeak(op.cost);
     row["threads"] = op.threads;
     row["bound"] = op.bound;
+    row["algorithm"] = op.algorithm;
     operators.push_back(std::move(row));
   }
   return {{"model", report.model},

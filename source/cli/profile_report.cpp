@@ -98,6 +98,7 @@ void TakeTimes(ProfileReport& report, const std::vector<Profile>& runs) {
     }
     op.cost.seconds = Fastest(seconds);
     op.median = Median(std::move(seconds));
+    op.algorithm = runs.front().work[i].algorithm;
     op.cost.flops = runs.front().work[i].flops;
     op.cost.bytes = runs.front().work[i].bytes;
   }

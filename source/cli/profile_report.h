@@ -25,6 +25,7 @@ struct ProfileCost {
 
 struct ProfileOperator {
   std::string name, type, module;
+  std::string algorithm;                     ///< where there are several for the operator
   std::vector<std::string> inputs, outputs;  ///< "(1,3,224,224)f32"
   DType dtype = DType::kF32;                 ///< of the first output
   std::string sharing;                       ///< "", "view of x", "in place of x"

@@ -67,13 +67,18 @@ void PrintOperators(std::ostream& out, const ProfileReport& report, int top) {
   std::vector<double> seconds;
   for (const ProfileOperator& op : report.operators) seconds.push_back(op.cost.seconds);
   const std::vector<size_t> order = Slowest(seconds, top);
-  auto columns = Columns(report, {{"operator"}, {"type"}, {"output"}});
+  const bool has_algorithms =
+      std::ranges::any_of(order, [&](size_t i) { return !report.operators[i].algorithm.empty(); });
+  std::vector<Table::Column> titles = {{"operator"}, {"type"}, {"output"}};
+  if (has_algorithms) titles.push_back({"algorithm"});
+  auto columns = Columns(report, std::move(titles));
   columns.push_back({"bound"});
   Table table(std::move(columns));
   for (const size_t i : order) {
     const ProfileOperator& op = report.operators[i];
     std::vector<std::string> row = {Shortened(op.name), op.type,
                                     op.outputs.empty() ? "" : op.outputs.front()};
+    if (has_algorithms) row.push_back(op.algorithm);
     Append(row, CostCells(report, op.cost, op.share));
     row.push_back(op.bound);
     table.Row(std::move(row));

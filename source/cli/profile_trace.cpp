@@ -26,9 +26,12 @@ Json SliceEvent(const Profile::Slice& slice, int track, const ProfileOperator& o
 }
 
 Json Details(const ProfileOperator& op) {
-  return {{"type", op.type},          {"module", op.module},   {"inputs", op.inputs},
-          {"outputs", op.outputs},    {"bound", op.bound},     {"GFLOP/s", op.cost.gflops()},
-          {"GB/s", op.cost.gbytes()}, {"roof", op.cost.roof()}};
+  Json details = {{"type", op.type},          {"module", op.module},
+                  {"inputs", op.inputs},      {"outputs", op.outputs},
+                  {"bound", op.bound},        {"GFLOP/s", op.cost.gflops()},
+                  {"GB/s", op.cost.gbytes()}, {"roof", op.cost.roof()}};
+  if (!op.algorithm.empty()) details["algorithm"] = op.algorithm;
+  return details;
 }
 
 void AddMemory(const ProfileReport& report, Json& events) {

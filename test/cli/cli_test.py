@@ -576,6 +576,28 @@ class BenchTest(Case):
         self.assertGreater(result["load_ms"], 0)
 
 
+    def test_forced_convolutions(self):
+        """The digits' network has five 3x3 convolutions of stride 1, two of stride 2, and two of 1x1."""
+        quick = [DIGITS, "--runs", "2", "--warmup", "0", "--threads", "1"]
+        lines = self.oort("bench", *quick, "--conv", "winograd-f4").out.splitlines()
+        self.assertRegex(lines[1], r"\Aconv winograd-f4 5 of 9; not accepted by it: \S+ \d")
+        self.assertRegex(lines[-1], r"\Amedian_ms \d+\.\d{3}\Z")
+        self.assertEqual(self.oort("bench", *quick, "--conv", "direct").out.splitlines()[1], "conv direct 9 of 9")
+        result = self.json("bench", *quick, "--conv", "winograd-f6")
+        self.assertEqual((result["conv"], result["convolutions"]["winograd-f6"]), ("winograd-f6", 5))
+        self.assertEqual([f["name"] for f in result["fallbacks"]], [f"convbn2d_{i}" for i in (3, 5, 6, 8)])
+        unforced = self.json("bench", *quick)
+        self.assertEqual(sum(unforced["convolutions"].values()), 9)
+        self.assertNotIn("fallbacks", unforced)
+
+    def test_convolutions_that_cannot_be_forced(self):
+        self.fails("bench", DIGITS, "--conv", "wino", code=2, says="winograd-f4,")
+        done = self.fails("bench", DIGITS, "--conv", "depthwise", "--runs", "1")
+        self.assertRegex(done.err, r"--conv depthwise: none of the model's 9 convolutions .*; they take \S+ \d")
+        model = self.write("m.pnnx.param", RELU)
+        self.fails("bench", model, "--conv", "direct", says="--conv direct: the model has no convolution")
+
+
 class ConvertTest(Case):
     def test_round_trip(self):
         case = next(path for path in sorted(CORPUS.iterdir()) if "nn.Linear" in text_of(path / "model.pnnx.param"))

@@ -85,6 +85,19 @@ class ProfileTest(Case):
         self.assertEqual(modules["convbn_0"], "stem")
         self.assertEqual(modules["fc"], "(top)")
 
+    def test_algorithms(self):
+        """Of convolutions alone: other operators are computed in one way."""
+        digits = SOURCE / "models" / "digits"
+        report = self.json("profile", digits, *QUICK, "--html", self.dir / "page.html")
+        algorithms = {op["name"]: op["algorithm"] for op in report["operators"]}
+        self.assertEqual({name for name in algorithms if algorithms[name]}, {f"convbn2d_{i}" for i in range(9)})
+        self.assertEqual((algorithms["convbn2d_5"], algorithms["head"]), ("direct", ""))
+        self.assertIn(">direct<", (self.dir / "page.html").read_text())
+        out = self.oort("profile", digits, *QUICK, "--top", "0").out
+        self.assertRegex(out, r"operator +type +output +algorithm +ms ")
+        self.assertRegex(out, r"\nconvbn2d_5 +nhwc\.Conv2d +\(1,14,14,32\)f32 +direct +\d+\.\d{3} ")
+        self.assertNotIn("algorithm", self.oort("profile", self.model(), *QUICK).out)
+
     def test_inputs(self):
         model = self.write("m.pnnx.param", RELU)
         self.assertEqual(self.json("profile", model, *QUICK, "--shape", "in0=3,4")["inputs"], ["(3,4)f32"])
