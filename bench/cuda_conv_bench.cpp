@@ -89,7 +89,7 @@ class Bench {
     return 2.0 * static_cast<double>(call_.rows() * call_.filters * call_.channels * call_.taps());
   }
   bool Fits(const ConvPlan& plan) const { return ConvPlanFits(call_, math_, plan, stream_); }
-  ConvPlan Chosen() const { return ChooseConvPlan(call_, math_, stream_); }
+  ConvPlan Chosen() const { return ChooseConvPlan(call_, math_, stream_.device()); }
 
   /// Microseconds of one call among many.
   double Time(const ConvPlan& plan) {

@@ -233,7 +233,7 @@ class CudaLinear final : public LinearLayer {
                  fused ? args.tensor(addend_).raw() : nullptr, spec_, output);
     if (!cuda::Convolves(call, math)) return false;
     const cuda::Stream& stream = *context.stream();
-    cuda::Convolve(stream, call, math, cuda::ChooseConvPlan(call, math, stream));
+    cuda::Convolve(stream, call, math, cuda::ChooseConvPlan(call, math, stream.device()));
     return true;
   }
 

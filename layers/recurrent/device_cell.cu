@@ -2,7 +2,7 @@
 #include "layers/recurrent/device_cell.h"
 
 #include "cuda/launch.h"
-#include "layers/convolution/cuda/conv.h"
+#include "layers/convolution/cuda/conv_algorithms.h"
 
 namespace oort {
 namespace {
@@ -62,12 +62,7 @@ void MultiplyRowsOnDevice(cuda::Stream& stream, const DeviceRows& product) {
   call.filters = static_cast<int>(product.out);
   call.in_pixel = product.x_step;
   call.out_pixel = product.y_step;
-  constexpr auto kMath = cuda::ConvMath::kF32;
-  if (cuda::Convolves(call, kMath)) {
-    cuda::Convolve(stream, call, kMath, cuda::ChooseConvPlan(call, kMath, stream));
-  } else {
-    cuda::ConvolvePlain(stream, call, kMath);
-  }
+  cuda::RunConv(stream, {call, cuda::ConvMath::kF32, stream.device()});
 }
 
 }  // namespace oort

@@ -3,9 +3,11 @@
 #include "layers/convolution/cuda/conv.h"
 
 #include <cstring>
+#include <set>
 #include <vector>
 
 #include "device_case.h"
+#include "layers/convolution/cuda/conv_algorithms.h"
 #include "layers/convolution/cuda/narrow_conv.h"
 
 namespace oort::cuda {
@@ -174,11 +176,53 @@ TEST_P(ConvMaths, AllTilesAndSplitsGiveTheSums) {
   }
 }
 
+TEST_P(ConvMaths, EachAlgorithmGivesTheSums) {
+  OORT_SKIP_WITHOUT_GPU();
+  std::set<std::string_view> ran;
+  for (const ConvCase& test : kCases) {
+    ConvFixture fixture(test, GetParam());
+    const ConvProblem problem(fixture.call, GetParam(), fixture.stream().device());
+    for (const CudaConvAlgorithm* algorithm : CudaConvAlgorithms()) {
+      if (!algorithm->Accepts(problem)) continue;
+      ran.insert(algorithm->name());
+      RunConv(fixture.stream(), problem, algorithm->name());
+      const std::string what = std::to_string(test.channels) + " to " +
+                               std::to_string(test.filters) + " channels by " +
+                               std::string(algorithm->name());
+      fixture.Expect(what.c_str());
+    }
+  }
+  EXPECT_TRUE(ran.contains(kConvImplicitGemm) && ran.contains(kConvDirect));
+}
+
+/// The first that accepts and wins: what is forced needs to accept alone.
+TEST_P(ConvMaths, AlgorithmsAreTakenInTheOrderOfTheList) {
+  OORT_SKIP_WITHOUT_GPU();
+  const auto taken = [](const ConvProblem& problem, std::string_view wanted = "") {
+    const auto list = CudaConvAlgorithms();
+    return list[ChooseConv(list, problem, wanted)]->name();
+  };
+  ConvCall call;
+  call.channels = call.in_pixel = 3;
+  call.filters = call.out_pixel = 8;
+  call.depth = 32;
+  call.height = call.width = {32, 32, 3, 1, 1, 1};
+  const bool words = ItemSize(GetParam()) == 4;
+  EXPECT_EQ(taken({call, GetParam(), 0}), words ? kConvImplicitGemm : kConvDirect);
+  EXPECT_EQ(taken({call, GetParam(), 0}, kConvDirect), kConvDirect);
+  EXPECT_EQ(taken({call, GetParam(), 0, &call}), kConvDepthwise);
+  call.channels = call.in_pixel = 8;
+  call.depth = 72;
+  EXPECT_EQ(taken({call, GetParam(), 0}), words ? kConvImplicitGemm : kConvNarrow);
+  EXPECT_EQ(taken({call, GetParam(), 0}, kConvImplicitGemm), kConvImplicitGemm);
+  EXPECT_EQ(taken({call, GetParam(), 0}, kConvWinogradF2), taken({call, GetParam(), 0}));
+}
+
 TEST_P(ConvMaths, TheChosenPlanGivesTheSameBitsEachTime) {
   OORT_SKIP_WITHOUT_GPU();
   for (const ConvCase& test : kCases) {
     ConvFixture fixture(test, GetParam());
-    const ConvPlan plan = ChooseConvPlan(fixture.call, GetParam(), fixture.stream());
+    const ConvPlan plan = ChooseConvPlan(fixture.call, GetParam(), fixture.stream().device());
     Convolve(fixture.stream(), fixture.call, GetParam(), plan);
     const std::vector<std::byte> first = fixture.Bits();
     fixture.Expect("the first time");
@@ -203,7 +247,7 @@ TEST_P(ConvMaths, KernelsThatOverlapReadWhatTheOneBeforeWrote) {
       ConvCall call = fixture.call;
       call.in = images[i].raw();
       call.out = images[i + 1].raw();
-      const ConvPlan plan = ChooseConvPlan(call, GetParam(), fixture.stream());
+      const ConvPlan plan = ChooseConvPlan(call, GetParam(), fixture.stream().device());
       Convolve(fixture.stream(), call, GetParam(), plan, overlap);
     }
     const Tensor last = Fetch(fixture.stream(), images.back());
@@ -268,7 +312,7 @@ TEST_P(ConvMaths, DepthwiseOfAllKernelsAndStrides) {
 
 INSTANTIATE_TEST_SUITE_P(CudaConv, ConvMaths,
                          ::testing::Values(ConvMath::kF32, ConvMath::kTF32, ConvMath::kF16,
-                                         ConvMath::kBF16));
+                                           ConvMath::kBF16));
 
 TEST(CudaConvPlan, OddChannelsOfSixteenBitsAreForThePlainKernel) {
   ConvCall call;

@@ -49,11 +49,12 @@ Graph ConvNetwork() {
   return graph;
 }
 
-void ExpectLikeTheCpu(Precision precision, double tolerance) {
+void ExpectLikeTheCpu(Precision precision, double tolerance, std::string_view algorithm = "") {
   const auto cpu = RuntimeGraph::Build(ConvNetwork());
   LoadOptions options;
   options.device = Device::Cuda(0);
   options.precision = precision;
+  options.conv_algorithm = algorithm;
   const auto gpu = RuntimeGraph::Build(ConvNetwork(), options);
   for (const Operator& op : gpu->graph().operators) {
     if (precision != Precision::kF16 && precision != Precision::kBF16) break;
@@ -76,6 +77,25 @@ void ExpectLikeTheCpu(Precision precision, double tolerance) {
 TEST(CudaConvNetwork, F32IsTheCpus) {
   OORT_SKIP_WITHOUT_GPU();
   ExpectLikeTheCpu(Precision::kF32, 1e-5);
+}
+
+/// Also of the convolution whose filters are otherwise packed for the depthwise algorithm alone.
+TEST(CudaConvNetwork, ForcedAlgorithmsAnswerAlike) {
+  OORT_SKIP_WITHOUT_GPU();
+  for (const char* algorithm : {"direct", "implicit-gemm", "implicit-gemm-tma", "narrow"}) {
+    SCOPED_TRACE(algorithm);
+    ExpectLikeTheCpu(Precision::kF32, 1e-5, algorithm);
+    ExpectLikeTheCpu(Precision::kF16, 5e-3, algorithm);
+  }
+  LoadOptions options;
+  options.device = Device::Cuda(0);
+  options.conv_algorithm = "direct";
+  const auto graph = RuntimeGraph::Build(ConvNetwork(), options);
+  int direct = 0;
+  for (const NodeReport& node : graph->Plan({Tensor::Meta(DType::kF32, {1, 3, 33, 31})}).nodes) {
+    direct += node.work.algorithm == "direct" ? 1 : 0;
+  }
+  EXPECT_EQ(direct, 4);
 }
 
 TEST(CudaConvNetwork, LessCostsWhatItRounds) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Convolutions of (N, C, …) on the GPU: those that are not part of a NHWC region.
 #include "cuda/memory.h"
+#include "layers/convolution/conv_algorithm.h"
 #include "layers/convolution/conv_padding.h"
 #include "layers/convolution/cuda/planes_conv.h"
 #include "layers/weight_arg.h"
@@ -96,6 +97,7 @@ class CudaPlanesConv final : public Layer {
   Cost Work(const Args& args, std::span<const Value> outputs) const override {
     Cost cost = Layer::Work(args, outputs);
     cost.flops = 2 * Geometry(args).multiplications();
+    cost.algorithm = kConvDirect;
     return cost;
   }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "cuda/epilogue.h"
@@ -51,8 +52,11 @@ constexpr int64_t ConvDepth(ConvMath math, int64_t channels, int64_t taps) {
 struct ConvTile {
   int rows, columns;
 };
-/// Those that there are, for one kind of math.
+/// Those that there are, for one kind of math; those for Hopper alone come last.
 std::span<const ConvTile> ConvTiles(ConvMath math);
+/// How a tile fetches and multiplies: with instructions of warps, or with Hopper's copy engine and
+/// warpgroups.
+enum class ConvTileKind : unsigned char { kMma, kTma };
 
 struct ConvPlan {
   int tile = 0;    ///< index into ConvTiles
@@ -66,8 +70,12 @@ inline constexpr int kMostSplits = 16;
 bool Convolves(const ConvCall& call, ConvMath math);
 /// Whether the device has a kernel for the plan, and the call as many steps as it splits.
 bool ConvPlanFits(const ConvCall& call, ConvMath math, const ConvPlan& plan, const Stream& stream);
-/// The plan that keeps most multiprocessors busy.
-ConvPlan ChooseConvPlan(const ConvCall& call, ConvMath math, const Stream& stream);
+/// Whether the device has tiles of a kind for a call that Convolve takes.
+bool HasConvTiles(const ConvCall& call, ConvMath math, ConvTileKind kind, int device);
+ConvTileKind KindOf(ConvMath math, const ConvPlan& plan);
+/// The plan that keeps most multiprocessors busy, of all tiles or of those of one kind.
+ConvPlan ChooseConvPlan(const ConvCall& call, ConvMath math, int device,
+                        std::optional<ConvTileKind> kind = {});
 /// Results are the same bits each time; they depend on the plan. `overlap` starts the kernel before
 /// the one in front of it has ended, which all kernels on the stream must be made for.
 void Convolve(const Stream& stream, const ConvCall& call, ConvMath math, const ConvPlan& plan,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "layers/convolution/cuda/conv.h"
+#include "layers/convolution/cuda/conv_algorithms.h"
 
 #include <limits>
 
@@ -74,12 +74,21 @@ cuda::ConvWalk CudaWalk(const ConvAxis& axis) {
 class CudaNhwcConv final : public Layer {
  public:
   explicit CudaNhwcConv(const LayerInit& init)
-      : shape_(init), addend_(init.Arg("addend")), math_(CudaMathOf(init)) {
+      : shape_(init),
+        device_(init.device().index),
+        addend_(init.Arg("addend")),
+        math_(CudaMathOf(init)),
+        wanted_(ReadConvAlgorithm(init)) {
     shape_.RefuseParts(init);
     const Tensor weight = NhwcConvShape::WeightOf(init);
     depth_ = cuda::ConvDepth(math_, weight.dim(1), weight.dim(2) * weight.dim(3));
-    packed_ = cuda::ToDevice(CudaPacked(weight, depth_, shape_.depthwise()).To(CudaItemOf(math_)),
-                             init.device());
+    const auto packed = [&](bool depthwise) {
+      const Tensor host = CudaPacked(weight, depth_, depthwise).To(CudaItemOf(math_));
+      return cuda::ToDevice(host, init.device());
+    };
+    if (shape_.depthwise()) depthwise_ = packed(true);
+    // Where each channel has its own filter, another algorithm comes only if it is wanted.
+    if (!shape_.depthwise() || !wanted_.empty()) packed_ = packed(false);
     const Tensor& bias = shape_.bias().constant();
     if (bias.defined()) bias_ = cuda::ToDevice(bias, init.device());
     PackPairs(init, weight);
@@ -99,18 +108,7 @@ class CudaNhwcConv final : public Layer {
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     Tensor& output = outputs[0].AsTensor();
     if (output.elements() == 0) return;
-    cuda::ConvCall call = CallOf(args, output);
-    const cuda::Stream& stream = *context.stream();
-    if (paired_.defined() && call.width.in % 2 == 0) TakePairs(call);
-    if (shape_.depthwise()) {
-      cuda::ConvolveDepthwise(stream, call, math_);
-    } else if (cuda::ConvolvesNarrow(call, math_)) {
-      cuda::ConvolveNarrow(stream, call, math_);
-    } else if (cuda::Convolves(call, math_)) {
-      cuda::Convolve(stream, call, math_, cuda::ChooseConvPlan(call, math_, stream));
-    } else {
-      cuda::ConvolvePlain(stream, call, math_);
-    }
+    cuda::RunConv(*context.stream(), ProblemOf(args, output), wanted_);
   }
 
   bool Packs(int argument) const override {
@@ -120,6 +118,9 @@ class CudaNhwcConv final : public Layer {
   Cost Work(const Args& args, std::span<const Value> outputs) const override {
     Cost cost = Layer::Work(args, outputs);
     cost.flops = 2 * shape_.Geometry(args).multiplications();
+    const auto algorithms = cuda::CudaConvAlgorithms();
+    const cuda::ConvProblem problem = ProblemOf(args, outputs[0].AsTensor());
+    cost.algorithm = algorithms[ChooseConv(algorithms, problem, wanted_)]->name();
     return cost;
   }
 
@@ -149,11 +150,18 @@ class CudaNhwcConv final : public Layer {
     call.depth = call.taps() * call.channels;
   }
 
-  cuda::ConvCall CallOf(const Args& args, Tensor& output) const {
+  /// With pixels in pairs where that makes a narrow image of it.
+  cuda::ConvProblem ProblemOf(const Args& args, const Tensor& output) const {
+    cuda::ConvCall call = CallOf(args, output);
+    if (paired_.defined() && call.width.in % 2 == 0) TakePairs(call);
+    return {call, math_, device_, depthwise_.defined() ? depthwise_.raw() : nullptr};
+  }
+
+  cuda::ConvCall CallOf(const Args& args, const Tensor& output) const {
     const ConvGeometry g = shape_.Geometry(args);
     cuda::ConvCall call;
     call.in = args.tensor(shape_.input()).raw();
-    call.weight = packed_.raw();
+    call.weight = packed_.defined() ? packed_.raw() : nullptr;
     call.depth = depth_;
     call.epilogue.bias = bias_.defined() ? bias_.data<float>() : nullptr;
     call.epilogue.addend = args.Has(addend_) ? args.tensor(addend_).raw() : nullptr;
@@ -161,7 +169,7 @@ class CudaNhwcConv final : public Layer {
     call.epilogue.activation = activation.kind;
     call.epilogue.a = activation.a;
     call.epilogue.b = activation.b;
-    call.out = output.raw();
+    call.out = const_cast<std::byte*>(output.raw());
     call.batch = g.batch;
     call.height = CudaWalk(g.axes[1]);
     call.width = CudaWalk(g.axes[2]);
@@ -174,11 +182,12 @@ class CudaNhwcConv final : public Layer {
   }
 
   NhwcConvShape shape_;
-  int addend_;
+  int device_, addend_;
   cuda::ConvMath math_;
+  std::string wanted_;  // algorithm, or empty
   int64_t depth_ = 0;
   cuda::PixelPairs pairs_ = {};
-  Tensor packed_, bias_, paired_;
+  Tensor packed_, depthwise_, bias_, paired_;
 };
 
 }  // namespace

@@ -152,42 +152,52 @@ bool Convolves(const ConvCall& call, ConvMath math) {
          int64_t{call.width.dilation} * call.width.kernel < kMost / 4;
 }
 
+bool HasConvTiles(const ConvCall& call, ConvMath math, ConvTileKind kind, int device) {
+  if (kind == ConvTileKind::kMma) return true;
+  return TraitsOf(device).bulk && ConvolvesInBulk(call, math);
+}
+
+ConvTileKind KindOf(ConvMath math, const ConvPlan& plan) {
+  return BulkKernelOf(math, plan) != nullptr ? ConvTileKind::kTma : ConvTileKind::kMma;
+}
+
 bool ConvPlanFits(const ConvCall& call, ConvMath math, const ConvPlan& plan, const Stream& stream) {
-  if (BulkKernelOf(math, plan) != nullptr) {
-    return TraitsOf(stream.device()).bulk && plan.splits == 1 && ConvolvesInBulk(call, math);
-  }
+  const ConvTileKind kind = KindOf(math, plan);
+  if (!HasConvTiles(call, math, kind, stream.device())) return false;
+  if (kind == ConvTileKind::kTma) return plan.splits == 1;
   const auto& kernels = KernelsOf(math)[static_cast<size_t>(plan.tile)].kernels;
   return kernels[static_cast<size_t>(GrainOf(call, math))] != nullptr &&
          plan.splits <= StepsOf(call, math);
 }
 
-ConvPlan ChooseConvPlan(const ConvCall& call, ConvMath math, const Stream& stream) {
-  const DeviceTraits& device = TraitsOf(stream.device());
+ConvPlan ChooseConvPlan(const ConvCall& call, ConvMath math, int device,
+                        std::optional<ConvTileKind> kind) {
+  const DeviceTraits& traits = TraitsOf(device);
   const std::span<const GemmConvKernel> kernels = KernelsOf(math);
   const int grain = GrainOf(call, math), steps = StepsOf(call, math);
-  const int most = device.clusters ? steps : 1;
+  const int most = traits.clusters ? steps : 1;
+  const auto wanted = [&](ConvTileKind of) {
+    return kind.value_or(of) == of && HasConvTiles(call, math, of, device);
+  };
   ConvPlan best;
   double least = std::numeric_limits<double>::infinity();
-  for (size_t i = 0; i < kernels.size(); ++i) {
+  const auto take = [&](double cycles, size_t tile, int splits) {
+    if (cycles >= least) return;
+    least = cycles;
+    best = {static_cast<int>(tile), splits};
+  };
+  for (size_t i = 0; i < kernels.size() && wanted(ConvTileKind::kMma); ++i) {
     if (kernels[i].kernels[static_cast<size_t>(grain)] == nullptr) continue;
     // Larger clusters, and odd ones, find no place on some groups of multiprocessors.
     for (int splits : {1, 2, 3, 4, 6, 8}) {
       if (splits > most) break;
-      const double cycles = ModelCycles(call, math, kernels[i], splits, device.multiprocessors);
-      if (cycles < least) {
-        least = cycles;
-        best = {static_cast<int>(i), splits};
-      }
+      take(ModelCycles(call, math, kernels[i], splits, traits.multiprocessors), i, splits);
     }
   }
-  if (!device.bulk || !ConvolvesInBulk(call, math)) return best;
+  if (!wanted(ConvTileKind::kTma)) return best;
   const std::span<const BulkConvKernel> bulk = BulkConvKernels(math);
   for (size_t i = 0; i < bulk.size(); ++i) {
-    const double cycles = BulkCycles(call, bulk[i], device.multiprocessors);
-    if (cycles < least) {
-      least = cycles;
-      best = {static_cast<int>(kernels.size() + i), 1};
-    }
+    take(BulkCycles(call, bulk[i], traits.multiprocessors), kernels.size() + i, 1);
   }
   return best;
 }
