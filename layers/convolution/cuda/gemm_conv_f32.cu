@@ -4,10 +4,9 @@
 namespace oort::cuda {
 
 std::span<const GemmConvKernel> GemmConvKernelsF32() {
+  // Larger tiles have so many registers that ModelCycles counts more for every problem.
   constexpr ConvMath kMath = ConvMath::kF32;
   static const GemmConvKernel kKernels[] = {
-      MakeGemmConvKernel<kMath, BlockShape<128, 128, 64, 64, 3>, false>(),
-      MakeGemmConvKernel<kMath, BlockShape<128, 64, 32, 64, 3>, true>(),
       MakeGemmConvKernel<kMath, BlockShape<64, 64, 32, 32, 4>, true>(),
       MakeGemmConvKernel<kMath, BlockShape<64, 32, 32, 16, 4>, true>(),
       MakeGemmConvKernel<kMath, BlockShape<32, 32, 16, 16, 6>, true>(),
