@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Convolution as a product on Hopper. Blocks stay and take tile after tile: one warp has the copy
-// engine fetch what is under the windows several steps ahead, one the filters and the addends, two
-// warpgroups multiply and leave their results in shared memory, and one warp has them written.
+// Convolution as an implicit GEMM (Chetlur et al. 2014) on Hopper: a persistent, warp-specialized
+// kernel. Thread blocks take tile after tile. One warp has the copy engine (TMA) fetch what is
+// under the windows several steps ahead, one fetches the filters and the addends, two warpgroups
+// multiply and leave their results in shared memory, and one warp has them written.
 #include "layers/convolution/cuda/bulk_conv.h"
 #include "layers/convolution/cuda/bulk_conv_args.h"
 #include "layers/convolution/cuda/fast_activation.cuh"
@@ -43,7 +44,8 @@ struct BulkMemory {
   __device__ uint32_t Barrier(int index) const { return base + Shape::kMatrixBytes + index * 8; }
   __device__ uint32_t Full(int stage) const { return Barrier(stage); }
   __device__ uint32_t Empty(int stage) const { return Barrier(Shape::kStages + stage); }
-  /// Of a part: the addends are there; the results are there; the results were read.
+  /// Barriers of a part: its addends have arrived, its results are complete, its results have been
+  /// read.
   __device__ uint32_t Ready(int part, int group) const {
     return Barrier(2 * Shape::kStages + part * kGroups + group);
   }
@@ -55,7 +57,7 @@ struct BulkMemory {
   }
 };
 
-/// Goes round `count` places; the parity changes each time it is back.
+/// A position in a ring of `count` places; the parity changes with each round.
 template <int count>
 struct Ring {
   int at = 0;
@@ -125,8 +127,8 @@ class WindowFetcher {
   Ring<Shape::kStages> stage_;
 };
 
-/// The same for filters, which are no kernel's results and come while the kernel before still
-/// runs, and for addends.
+/// The same for filters and addends. No kernel writes the filters, so they are fetched while the
+/// preceding kernel still runs.
 template <typename Shape>
 class FilterFetcher {
  public:
@@ -278,7 +280,7 @@ class BulkMultiplier {
     if (lane_ == 0) Arrive(memory_.Empty(before));
   }
 
-  /// Until the part of shared memory for these results may be written.
+  /// Waits until the part of shared memory for these results may be written.
   __device__ void TakePart() const {
     if (conv_.has_addend) {
       WaitFor(memory_.Ready(part_.at, group_), part_.parity);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Convolutions in which each channel has a filter of its own. A thread has neighbouring channels,
-// 16 bytes of a pixel where they fit, of a few outputs beside each other.
+// Depthwise convolutions. A thread computes neighbouring channels (16 bytes of a pixel where they
+// fit) of a few outputs beside each other.
 #include <algorithm>
 
 #include "cuda/kernel_launch.h"
@@ -69,7 +69,7 @@ __device__ bool FindPlace(const ConvCall& conv, DepthwisePlace& place) {
   return place.image < conv.batch;
 }
 
-/// Square kernels without dilation: what several outputs of a row read is loaded once.
+/// Square kernels without dilation: inputs that several outputs of a row read are loaded once.
 template <typename T, int count, int kernel, int stride, int along>
 __global__ void __launch_bounds__(kDepthwiseThreads)
     DepthwiseRowKernel(const __grid_constant__ ConvCall conv) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Convolution as a product whose first matrix is never stored: row m are the values under the
-// window of output pixel m, fetched from the image into shared memory several steps ahead.
+// Convolution as an implicit GEMM (Chetlur et al., cuDNN, 2014): the im2col matrix, whose row m
+// holds the values under the window of output pixel m, is never stored. Its tiles are fetched from
+// the image into shared memory several steps ahead.
 #pragma once
 
 #include <cooperative_groups.h>
@@ -11,8 +12,8 @@
 
 namespace oort::cuda {
 
-/// Copies what is under the windows of some output pixels. Each thread has one 16-byte piece of
-/// each of its rows, made of grains that lie in one pixel.
+/// Copies what is under the windows of some output pixels. Each thread copies one 16-byte piece of
+/// each of its rows, in grains that lie within one pixel.
 template <typename T, int grain, int tile_rows, int threads, bool cached>
 class WindowCopier {
  public:
@@ -29,7 +30,7 @@ class WindowCopier {
       const int image = row / conv.out_plane, pixel = row % conv.out_plane;
       const int y = pixel / conv.out_width * conv.stride_down - conv.pad_top;
       const int x = pixel % conv.out_width * conv.stride_along - conv.pad_left;
-      // Behind the last row nothing is in the image.
+      // Rows behind the last one are outside of the image, so they are filled with zeros.
       top_[i] = row < conv.rows ? y : -(1 << 30);
       left_[i] = x;
       base_[i] = ((image * conv.height + y) * conv.width + x) * conv.in_pixel;
@@ -49,7 +50,7 @@ class WindowCopier {
   __device__ void Copy(uint32_t to) {
 #pragma unroll
     for (int g = 0; g < kGrains; ++g) {
-      // Behind the last tap nothing is in the image, either.
+      // Taps behind the last one are outside of the image, too.
       const int down = row_[g] < conv_.kernel_height ? row_[g] * conv_.dilation_down : 1 << 29;
       const int along = column_[g] * conv_.dilation_along;
       const auto offset = static_cast<int>(  // of no meaning behind the last tap
@@ -134,13 +135,14 @@ struct BlockShape {
   static constexpr bool kCached = cached_;
   static constexpr int kThreads = rows_ / warp_rows_ * (columns_ / warp_columns_) * 32;
   static constexpr int kStageBytes = (rows_ + columns_) * kRowBytes;
-  /// Floats from row to row of the sums: their stores meet in no bank.
+  /// Floats from row to row of the sums, so that their stores have no bank conflicts.
   static constexpr int kSumStride = columns_ + 8;
   static constexpr int kSumBytes = rows_ * kSumStride * 4;
 };
 
-/// Adds up what the blocks of the cluster have of the tile, in the order of their ranks, and writes
-/// this block's share of the results: a thread has 8 columns of a few rows.
+/// Split-K reduction: sums what the thread blocks of the cluster have of the tile, in the order of
+/// their ranks, and writes this thread block's share of the results. A thread has 8 columns of a
+/// few rows.
 template <typename T, typename Shape>
 class ResultWriter {
  public:
@@ -158,7 +160,7 @@ class ResultWriter {
         left_(conv.filters - first_column - tile_column_),
         filter_(group * conv.filters + first_column + tile_column_) {}
 
-  /// Bias and the first addends, while the sums are not there yet.
+  /// Loads the bias and the first addends before the sums are complete.
   __device__ void Prepare() {
     const float* bias = conv_.epilogue.bias;
 #pragma unroll
@@ -283,7 +285,7 @@ __global__ void __launch_bounds__(Shape::kThreads)
       static_cast<const T*>(conv.weight) + static_cast<int64_t>(group) * conv.filters * conv.depth,
       first_column, begin, thread);
   constexpr int kWindowBytes = Shape::kRows * kRowBytes;
-  // Filters are no kernel's results: they are fetched while the kernel before still runs.
+  // No kernel writes the filters, so they are fetched while the preceding kernel still runs.
 #pragma unroll
   for (int s = 0; s < kStages - 1; ++s) {
     if (begin + s < end) filters.Copy(base + s * Shape::kStageBytes + kWindowBytes);

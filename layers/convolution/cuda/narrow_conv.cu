@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A block has the filters in shared memory and takes tile after tile of 16 by 16 pixels. What is
-// under their windows is copied there once, and the tensor cores read each tap where it lies.
+// Direct convolution for few channels. A thread block keeps the filters in shared memory and takes
+// tile after tile of 16 by 16 pixels. The patch under their windows is copied to shared memory
+// once, and the tensor cores read each tap from there.
 #include <algorithm>
 
 #include "cuda/kernel_launch.h"
@@ -84,7 +85,7 @@ class NarrowWarp {
     const uint32_t filter =
         filters + (lane % 8 + lane / 16 * 8) * conv.filter_bytes + lane / 8 % 2 * kPixelBytes;
     for (int step = 0; step < conv.steps; ++step) {
-      // Behind the last tap filters are zero: any pixel will do.
+      // Filters are zero behind the last tap, so any pixel may be read.
       const uint32_t at = tap < conv.taps ? down * row_bytes + along * kPixelBytes : 0;
       uint32_t left[2][4], right[kPairs][4];
 #pragma unroll
@@ -164,7 +165,7 @@ __global__ void __launch_bounds__(kNarrowThreads, 2)
   const int patch_bytes = conv.patch_rows * conv.patch_columns * kPixelBytes;
   const int first = blockIdx.y * kNarrowFilters;
   LaunchDependents();
-  CopyFilters(conv, filters, first);  // they are no kernel's results
+  CopyFilters(conv, filters, first);  // no kernel writes them
   WaitForPredecessor();
   int tile = blockIdx.x, buffer = 0;
   CopyPatch(conv, patches, tile);
@@ -187,7 +188,7 @@ __global__ void __launch_bounds__(kNarrowThreads, 2)
 
 int PatchSide(const ConvWalk& walk) { return (kSide - 1) * walk.stride + walk.kernel; }
 
-/// Odd in pieces of 16 bytes, so that reads of 8 filters meet in no bank.
+/// An odd number of 16-byte pieces, so that reads of 8 filters have no bank conflicts.
 int FilterBytes(const ConvCall& call) {
   return static_cast<int>((call.taps() + 1) / 2 * 2 + 1) * kPixelBytes;
 }

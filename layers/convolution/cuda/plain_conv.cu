@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Any convolution, an output a thread.
+// Any convolution: each thread computes one output.
 #include "cuda/kernel_launch.h"
 #include "layers/convolution/cuda/warp_tile.cuh"
 

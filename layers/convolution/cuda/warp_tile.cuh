@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What one warp computes of a product of two matrices in shared memory. Both are stored row by
-// row (the second one transposed), 128 bytes a row; the 16-byte pieces of row r are permuted by
-// piece ^ (r % 8), so that neither the copies into it nor the reads here meet in a bank.
+// What one warp computes of a product of two matrices in shared memory. Both are stored row by row
+// (the second one transposed), 128 bytes a row; the 16-byte pieces of row r are permuted by piece ^
+// (r % 8), so that neither the copies into it nor the reads here have bank conflicts.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +63,7 @@ __device__ inline void MultiplyAdd(float (&sum)[4], const uint32_t (&a)[4], uint
   }
 }
 
-/// The units cut f32 off at 10 bits: this rounds.
+/// Rounds f32 to tf32, because the tensor cores would truncate the mantissa to 10 bits.
 template <ConvMath math>
 __device__ inline void RoundWords(uint32_t (&words)[4]) {
   if constexpr (math == ConvMath::kTF32) {

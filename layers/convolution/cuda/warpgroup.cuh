@@ -14,7 +14,7 @@ namespace oort::cuda {
 __device__ inline void InitBarrier(uint32_t barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
-/// What was initialized is seen by the copy engine, once the block has met.
+/// Makes initialized barriers visible to the copy engine, after the thread block has synchronized.
 __device__ inline void PublishBarriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -22,12 +22,12 @@ __device__ inline void PublishBarriers() {
 __device__ inline void Arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-/// One arrival; the phase also waits for that many bytes of copies.
+/// Arrives once; the phase also waits for that many bytes of copies.
 __device__ inline void ArriveAndExpect(uint32_t barrier, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                : "memory");
 }
-/// Returns when the phase of this parity is complete; that before the first one always is.
+/// Returns when the phase of this parity is complete. The phase before the first one always is.
 __device__ inline void WaitFor(uint32_t barrier, uint32_t parity) {
   asm volatile(
       "{\n"
@@ -68,13 +68,13 @@ __device__ inline void StoreBox(const CUtensorMap& map, uint32_t from, int x, in
       : "memory");
 }
 __device__ inline void CommitStores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-/// Until all but `pending` groups of stores of this thread have read shared memory.
+/// Waits until all but `pending` groups of stores of this thread have read shared memory.
 template <int pending>
 __device__ inline void WaitForReads() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
 }
 __device__ inline void WaitForStores() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
-/// What this thread wrote to shared memory is seen by the copy engine and the tensor cores.
+/// Makes what this thread wrote to shared memory visible to the copy engine and the tensor cores.
 __device__ inline void PublishShared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
@@ -93,7 +93,8 @@ template <int pending>
 __device__ inline void WaitForProducts() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
 }
-/// The compiler does not see that products write sums later: nothing of them moves across this.
+/// A compiler barrier for the sums: the compiler does not know that asynchronous products write
+/// them later.
 template <int count>
 __device__ inline void HoldSums(float (&sums)[count]) {
 #pragma unroll

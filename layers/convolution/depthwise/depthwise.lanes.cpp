@@ -22,7 +22,7 @@ inline void StoreChannels(Lanes v, Element* p, [[maybe_unused]] int lanes) {
   v.Store(p);
 }
 
-/// How the results are limited in registers; other activations go over the finished row.
+/// The limits that are applied in registers. Other activations are applied to the finished row.
 struct Limits {
   explicit Limits(const ActivationSpec& spec) : kind(spec.kind), low(spec.a), high(spec.b) {
     if (kind == Activation::kRelu) low = Lanes(0.0f);
@@ -56,8 +56,9 @@ struct RowsUnder {
   int64_t count;
 };
 
-/// Adds what one row of inputs gives to the outputs of a tile, for one vector of channels: each
-/// input is loaded once for all that it goes into. A clipped tile passes over padding.
+/// Adds the products of one row of inputs to the outputs of a tile, for one vector of channels.
+/// Each input is loaded once for all outputs that it contributes to. A clipped tile skips the
+/// padding.
 template <int kernel, int stride, bool clipped, int width, int columns>
 [[gnu::always_inline]] inline void AddInputs(const Element* inputs, const Element* weight,
                                              const int64_t (&places)[columns], const Tile& tile,
@@ -81,7 +82,7 @@ template <int kernel, int stride, bool clipped, int width>
 void RunTile(const NhwcDepthwiseRows& r, const RowsUnder& rows, const Tile& tile,
              const Limits& limits) {
   constexpr int kStep = Lanes::kWidth, kColumns = (width - 1) * stride + kernel;
-  // Everything that the stores below might change, for all the compiler knows, is read before.
+  // Everything that the stores below might alias, for all the compiler knows, is read before them.
   const int64_t channels = r.channels, in_row = r.in_row, row_count = rows.count;
   int64_t columns[kColumns], places[width];
   Unroll<kColumns>([&](auto j) { columns[j] = (tile.left + j) * r.in_pixel; });
@@ -115,8 +116,8 @@ void RunTile(const NhwcDepthwiseRows& r, const RowsUnder& rows, const Tile& tile
   }
 }
 
-/// Two rows of outputs take twice the registers, and hide the latency of the sums: with one row
-/// each would wait for itself. Where there are too few registers one row is faster.
+/// Two rows of outputs take twice the registers, but hide the latency of the additions: with one
+/// row each sum would wait for its own last addition. With too few registers one row is faster.
 #if defined(OORT_ISA_neon) || defined(OORT_ISA_avx512)
 constexpr bool kPairs = true;
 #else
@@ -178,8 +179,8 @@ template <typename T, int row, int phase>
   });
 }
 
-/// Adds what row `row` of the inputs under two rows of outputs gives to both: tap by tap, so that
-/// all other sums come between two steps of one.
+/// Adds the products of row `row` of the inputs to both rows of outputs above it, tap by tap, so
+/// that all other sums are updated between two additions to one.
 template <typename T, int row>
 [[gnu::always_inline]] inline void AddToPair(const Element* inputs, int64_t pixel,
                                              const Element* weight, int lanes,
@@ -210,8 +211,8 @@ template <int width>
   });
 }
 
-/// The next line of cache of all columns of a row: there are more streams than a processor follows
-/// of its own accord.
+/// Prefetches the next cache line of all columns of a row, because there are more streams than the
+/// hardware prefetcher follows.
 template <typename T>
 [[gnu::always_inline]] inline void FetchRow(const Element* inputs, int64_t pixel) {
   constexpr int64_t kLine = 64 / sizeof(Element);
@@ -223,7 +224,7 @@ template <typename T>
   });
 }
 
-/// In how many turns a line is used up; each fetches the next one of some rows.
+/// In how many turns a cache line is consumed. Each turn prefetches the next line of some rows.
 constexpr int kTurnsOfLine =
     kPairs && sizeof(Lanes) < 64 ? static_cast<int>(64 / sizeof(Lanes)) : 1;
 
@@ -246,7 +247,7 @@ void RunPairTile(const NhwcDepthwiseRows& given, int64_t x, const Limits& limits
           constexpr int kTurn = decltype(i)::value % kTurnsOfLine;
           if (c / kStep % kTurnsOfLine == kTurn) FetchRow<T>(in + place, r.in_pixel);
         } else if constexpr (kPairs && decltype(i)::value >= kRows - 2 * T::stride) {
-          // The rows above were read by the pair of rows before, and are near.
+          // The pair of rows before has read the upper rows, so they are in the cache.
           FetchRow<T>(in + place, r.in_pixel);
         }
       }
@@ -407,7 +408,8 @@ bool TryTiles(const NhwcDepthwiseRows& r, const Limits& limits) {
   return false;
 }
 
-/// What lies in one piece is done in one go: few channels would not hide the latency of a formula.
+/// Contiguous rows are activated in one call, because a pixel of few channels would not hide the
+/// latency of a formula.
 void ActivateRow(const NhwcDepthwiseRows& r) {
   constexpr int64_t kMost = 1 << 24;  // elements: what is counted by an int
   const bool whole = r.out_pixel == r.channels && r.out_width * r.channels < kMost;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Depthwise convolution of images whose channels lie behind the pixels: the lanes of a vector
-// are channels of one pixel, which meet weights of their own.
+// Depthwise convolution of NHWC images: the lanes of a vector are channels of one pixel, each with
+// its own weights.
 #pragma once
 
 #include "cpu/activation.h"

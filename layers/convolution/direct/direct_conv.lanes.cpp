@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Pixels times panels of filters.
+// Direct convolution: blocks of pixels times panels of filters.
 #include "cpu/lanes.h"
 
 #if defined(OORT_UNIT_neon_f16)

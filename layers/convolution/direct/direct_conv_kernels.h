@@ -6,9 +6,9 @@
 
 namespace oort {
 
-/// Neighbouring output pixels times neighbouring panels of filters. What pixel r of a tile reads at
-/// a tap are the `depth` elements at rows[(tile * taps + tap) * kernels.rows + r]; of f32 so many
-/// that they are a multiple of four must be readable, whatever they are.
+/// Neighbouring output pixels times neighbouring panels of filters. At a tap, pixel r of a tile
+/// reads the `depth` elements at rows[(tile * taps + tap) * kernels.rows + r]. In f32 these rows
+/// must be readable up to a multiple of four elements; the values there do not matter.
 template <typename T>
 struct RowBlockOf {
   const T* const* rows = nullptr;

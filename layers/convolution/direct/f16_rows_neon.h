@@ -9,8 +9,8 @@
 
 namespace oort::OORT_ISA {
 
-/// One pixel: its sums are made in four parts, since there are few of them. What it reads of the
-/// weights decides how long it takes.
+/// Computes one pixel. Its few sums are split into four parts each, so that additions do not wait
+/// for each other. The time goes into reading the weights.
 template <int vectors>
 void MultiplyHalfRow(const HalfTile& tile) {
   constexpr int kStep = HalfVec::kWidth, kParts = 4;
@@ -54,7 +54,8 @@ inline void CopyHalves(const Half* from, Half* to, int count) {
   if (i < count) HalfVec::LoadPartial(from + i, count - i).StorePartial(to + i, count - i);
 }
 
-/// `rows` rows and `columns` columns of a tile are wanted: it is computed beside the image.
+/// Computes a whole tile into a buffer and copies the `rows` rows and `columns` columns that are
+/// wanted.
 template <int vectors>
 void MultiplyHalfBeside(HalfTile tile, int rows, int columns) {
   constexpr int kColumns = vectors * HalfVec::kWidth;

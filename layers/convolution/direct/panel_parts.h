@@ -8,7 +8,8 @@
 
 namespace oort::OORT_ISA {
 
-/// How much of a panel is done at once: some taps, or a part of the only one.
+/// The part of a panel that is multiplied at once: some taps, or, with a single tap, a part of its
+/// depth.
 struct PanelCut {
   int64_t taps, depth;
 };

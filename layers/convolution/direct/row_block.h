@@ -12,14 +12,15 @@ namespace {
 
 using Block = RowBlockOf<Element>;
 
-/// Of a panel, that stay in an L1 cache beside rows. AVX2's panels are so narrow that none is cut.
+/// The bytes of a panel that stay in the L1 cache beside the rows. Panels of AVX2 are so narrow
+/// that none is cut.
 #if defined(OORT_ISA_avx512)
 constexpr int64_t kPanelBytes = 32 * 1024;
 #else
 constexpr int64_t kPanelBytes = kInnerTiles ? 40 * 1024 : 256 * 1024;
 #endif
 
-/// Cheap activations are limits, which the tile applies; says whether this is one.
+/// Sets the limits of cheap activations, which the tile applies. Returns whether this is one.
 bool SetLimits(RowTile& tile, const ActivationSpec& activation) {
   const bool relu = activation.kind == Activation::kRelu;
   tile.clamp = relu || activation.kind == Activation::kClamp;
@@ -58,8 +59,8 @@ void Compute(const Part& part, RowTile tile, int64_t count) {
     const int64_t skip = pointers - tile.taps * kTileRows;
     if (kInnerTiles && tile.taps * tile.depth > 0) return ComputeTiles(tile, count, skip);
   }
-  // What lies behind this part of the panel is needed next: of each row of it one tile fetches one
-  // line. The other tiles fetch what they read anyway.
+  // What lies behind this part of the panel is needed next, so each line of its rows is prefetched
+  // by one tile. The other tiles prefetch what they read anyway.
   constexpr int64_t kLine = 64 / sizeof(Element), kWidth = vectors * Lanes::kWidth;
   constexpr int64_t kLines = kWidth < kLine ? 1 : kWidth / kLine;
   const int64_t turn = count < kLines ? 1 : count / kLines;
@@ -74,7 +75,7 @@ void Compute(const Part& part, RowTile tile, int64_t count) {
   }
 }
 
-/// Computed beside the image, then copied as far as it is wanted.
+/// Computes whole tiles into a buffer and copies the pixels and columns that are wanted.
 template <int vectors>
 void ComputeBeside(const Part& part, const RowTile& tile, int64_t pixels) {
   constexpr int kColumns = vectors * Lanes::kWidth, kRows = kRowsOf<vectors>, kMost = 8 * kRows;
@@ -125,7 +126,7 @@ void RunTiles(const Part& part) {
                         part.columns);
 }
 
-/// As wide as the panel is.
+/// Runs the tiles that are as wide as the panel.
 void RunPanel(const Part& part, int width) {
   Unroll<kTileVectors>([&](auto v) {
     constexpr int kVectors = v + 1;

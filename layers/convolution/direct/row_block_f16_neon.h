@@ -15,7 +15,7 @@ constexpr int kTileRows = kHalfRows, kTileColumns = kHalfColumns, kTileGranule =
 
 using HalfBlock = RowBlockOf<Half>;
 
-/// What tiles do to their results on the way out; other activations go over what they wrote.
+/// The activations that tiles apply in registers. Others are applied to what the tiles wrote.
 class HalfLimits {
  public:
   explicit HalfLimits(const ActivationSpec& spec) : kind_(spec.kind) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Short runs of elements: what a row of a window reads where images have few channels.
+// Copies of short runs of elements, which are the rows of a window where images have few channels.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace oort {
 
-/// By sixteen bytes, of which the last overlap those before.
+/// Copies sixteen bytes at a time. The last sixteen overlap those before.
 template <int run, typename T>
 inline void CopyRunOf(const T* from, T* to) {
   constexpr int kPart = 16 / sizeof(T);
@@ -17,7 +17,7 @@ inline void CopyRunOf(const T* from, T* to) {
   std::memcpy(to + run - kPart, from + run - kPart, 16);
 }
 
-/// The kernels of 3 x 3 and 7 x 7 over three channels, with which networks begin, need no call.
+/// Kernels of 3 x 3 and 7 x 7 over three channels, with which networks begin, are inlined.
 template <typename T>
 inline void CopyRun(const T* from, int64_t run, T* to) {
   if (run == 9) return CopyRunOf<9>(from, to);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The matrix that a convolution multiplies, gathered from an image whose channels lie behind its
-// pixels.
+// The im2col matrix of an NHWC image, gathered panel by panel while the product runs (implicit
+// GEMM, Chetlur et al. 2014).
 #pragma once
 
 #include "cpu/gemm.h"

@@ -6,8 +6,8 @@
 
 namespace oort {
 
-/// The channels of one image and group, seen as the matrix that a convolution multiplies: element
-/// (k, i) is what tap k (channel outermost) of output pixel i reads.
+/// The channels of one image and group as an im2col matrix: element (k, i) is what tap k (channel
+/// outermost) of output pixel i reads.
 struct Im2col {
   const float* image = nullptr;
   const float* image_end = nullptr;  ///< nothing is read from here on

@@ -68,7 +68,7 @@ void SquareRows(const DepthwisePlane& p, const Vec (&weight)[kernel][kernel], in
     Block<kernel, stride, rows, 2>(p, weight, h, w);
   for (; w + kWidth <= p.out_w; w += kWidth) Block<kernel, stride, rows, 1>(p, weight, h, w);
   if (w == p.out_w) return;
-  // The rest goes with some outputs that are there already, so that the vector is whole.
+  // The last vector overlaps outputs that are computed already, so that it is whole.
   Block<kernel, stride, rows, 1>(p, weight, h, p.out_w < kWidth ? 0 : p.out_w - kWidth);
 }
 

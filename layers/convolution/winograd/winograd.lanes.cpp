@@ -28,9 +28,9 @@ template <int out>
   Form::Last(at).Store(v + places[out + 1]);
 }
 
-/// The first, the middle and the last rows of the vertical transform are made one after another
-/// from the image itself: loading pixels more than once costs less than keeping a tile that has no
-/// room in the registers.
+/// The first, the middle and the last rows of the vertical transform are computed one after another
+/// from the image itself. Loading pixels more than once costs less than spilling a tile that does
+/// not fit the registers.
 template <int out>
 void TransformInput(const WinogradInput& given) {
   using Form = WinogradForm<out>;
@@ -86,7 +86,7 @@ void TransformInput(const WinogradInput& given) {
   }
 }
 
-/// Row by row: two of the five are only copied, so that little is kept.
+/// Computed row by row: two of the five rows are only copied, so that few registers are needed.
 void TransformStridedInput(const WinogradInput& given) {
   using Form = WinogradForm<kStridedForm>;
   constexpr int kIn = Form::kIn;
@@ -229,7 +229,7 @@ void TransformOutput(const WinogradOutput& output) {
   const Activation kind = output.activation.kind;
   if (kind == Activation::kRelu) return TransformOutputAs<form, Activation::kRelu>(output);
   if (kind == Activation::kClamp) return TransformOutputAs<form, Activation::kClamp>(output);
-  // No limits for the others: one copy of the code less than with a case for them.
+  // The others get infinite limits, which saves one copy of the code.
   WinogradOutput plain = output;
   plain.activation = {Activation::kClamp, -__builtin_inff(), __builtin_inff()};
   TransformOutputAs<form, Activation::kClamp>(plain);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Kernels of Winograd's convolution on NHWC images. In all of them the channels are the
-// lanes of the vectors, so that nothing is ever transposed.
+// Kernels of Winograd's convolution (Lavin and Gray 2016) on NHWC images: U, V and M are the
+// transformed weights, image and result. The channels are the lanes of the vectors, so that nothing
+// is transposed.
 #pragma once
 
 #include <cstdint>

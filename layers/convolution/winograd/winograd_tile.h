@@ -50,7 +50,7 @@ inline void MultiplySteps(const Element* a, int64_t lda, int64_t k, const Elemen
   for (; k > 0; --k, ++a, b += kWinogradColumns) {
     Lanes columns[kVectors];
     Unroll<kVectors>([&](auto v) { columns[v] = Lanes::Load(b + v * kWidth); });
-    // A step that asks for more than a line leaves the rest to the processor.
+    // A step that needs more than a cache line leaves the rest to the hardware prefetcher.
     __builtin_prefetch(line, 0, 2);
     line += soon_step;
     Unroll<rows>([&](auto r) {
@@ -110,8 +110,8 @@ inline void MultiplyTiles(const WinogradProductOf<Element>& p) {
   constexpr int64_t kItem = sizeof(Element);
   const Element* v = p.v;
   Element* m = p.m;
-  // A panel comes from far away while the one before is used; one that is used only once cannot
-  // wait that long, so that its own rows are asked for.
+  // The next panel is prefetched while this one is used. A panel that is used only once ends too
+  // soon for that, so its own rows are prefetched instead.
   const Element* soon = pieces == 1 ? p.u + 256 : p.soon;
   const int64_t soon_step = (kWinogradColumns * kItem + pieces - 1) / pieces;  // bytes a step of k
   for (int64_t i = 0; i < pieces; ++i) {

@@ -35,7 +35,7 @@ inline void MultiplyHalfPieces(const WinogradProductOf<Half>& p, const Half* con
   }
 }
 
-/// What lies in `soon` is not asked for: rows of f16 are short, and the processor sees them coming.
+/// `soon` is not prefetched, because rows of f16 are short and the hardware prefetcher keeps up.
 inline void MultiplyTiles(const WinogradProductOf<Half>& p) {
   constexpr int64_t kMost = 8 * kHalfRows;
   const Half* rows[kMost + kHalfRows];

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The one-dimensional transforms of Winograd's convolution F(m, 3) over the points 0, +-p, ...,
-// infinity. Only for winograd.lanes.cpp. A pair of points +-p shares the even and the odd part
-// of its polynomial. `d(i)` and `m(i)` load an element, so that only what is used is loaded.
+// The one-dimensional transforms of Winograd's convolution F(m, 3) (Lavin and Gray 2016) over the
+// points 0, +-p, ..., infinity, by the construction of Toom and Cook. Only for winograd.lanes.cpp.
+// A pair of points +-p shares the even and the odd part of its polynomial. `d(i)` and `m(i)` load
+// an element, so that only what is used is loaded.
 //
 //   First, Pair<g>, Last   coefficient 0; 2g+1 and 2g+2; the last one of the input
 //   Even, Odd              elements 0, 2, ... and 1, 3, ... of the output
