@@ -65,7 +65,11 @@ struct ExtremeF32Op {
   }
   void Block(State* states, const Columns<float>& columns, int) const {
     const RowBlock block = {columns.first, columns.rows, columns.step, columns.width};
-    kMax ? kernels.max_columns(block, states) : kernels.min_columns(block, states);
+    if constexpr (kMax) {
+      kernels.max_columns(block, states);
+    } else {
+      kernels.min_columns(block, states);
+    }
   }
 };
 
