@@ -40,12 +40,17 @@ struct Operator {
   std::map<std::string, Parameter> params;
   std::map<std::string, Tensor> attributes;
   int line = 0;  ///< in the .param file; 0 for operators made by a pass
+  /// Name and type of the operator of the file that this one is a part of; empty for all others.
+  std::string whole_name, whole_type;
 
   /// Inputs, outputs and constants of the graph; every other operator needs a layer.
   bool IsPort() const {
     return type == "pnnx.Input" || type == "pnnx.Output" || type == "pnnx.Attribute";
   }
-  /// "operator 'layer1.0.conv1' (nn.Conv2d, line 7)"
+  /// As the file has them: those of the operator that this is a part of, or its own.
+  const std::string& FileName() const { return whole_name.empty() ? name : whole_name; }
+  const std::string& FileType() const { return whole_type.empty() ? type : whole_type; }
+  /// "operator 'layer1.0.conv1' (nn.Conv2d, line 7)", as the file has it.
   std::string Describe() const;
 };
 

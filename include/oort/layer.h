@@ -142,6 +142,8 @@ class LayerInit {
 
   const Operator& op() const { return op_; }
   const std::string& type() const { return op_.type; }
+  const OperatorSchema& schema() const { return schema_; }
+  const BoundArgs& bound() const { return bound_; }
   Isa isa() const { return isa_; }
   /// Where the layer will run: a CUDA layer uploads its constants there.
   Device device() const { return device_; }
@@ -187,6 +189,11 @@ LayerCreator Create() {
   return [](const LayerInit& init) { return std::make_unique<L>(init); };
 }
 
+class Decomposer;  // graph/decomposition.h
+
+/// An operator in terms of simpler ones: calls them and returns its outputs.
+using Decomposition = std::function<std::vector<Value>(const Decomposer& call, const Args& args)>;
+
 /// Operator types, and for each the creators of its layers by device.
 /// Thread contract: const methods run concurrently; Add excludes everything else.
 class LayerRegistry {
@@ -205,11 +212,14 @@ class LayerRegistry {
   void Replace(OperatorSchema schema, LayerCreator cpu);
   /// Adds a layer for another device to types that are declared.
   void AddDevice(const std::vector<std::string>& types, DeviceType device, LayerCreator creator);
+  /// Tells how operators of types that are declared are made of others; see the pass decompose.
+  void SetDecomposition(const std::vector<std::string>& types, Decomposition decomposition);
 
   /// Null if there is none. The pointers stay valid as long as the registry.
   const OperatorSchema* Schema(std::string_view type) const;
   LayerCreator Creator(std::string_view type, DeviceType device) const;
-  std::vector<std::string> Types() const;  ///< sorted
+  Decomposition DecompositionOf(std::string_view type) const;  ///< empty if there is none
+  std::vector<std::string> Types() const;                      ///< sorted
   /// Up to three declared types that look like `type`, nearest first.
   std::vector<std::string> Similar(std::string_view type) const;
 

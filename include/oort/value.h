@@ -16,7 +16,7 @@ class Value {
   using List = std::vector<Value>;
   /// A value that cannot be known before the operator has run.
   struct DeferredTag {
-    friend bool operator==(DeferredTag, DeferredTag) { return true; }
+    int operand = -1;  ///< what it will be in a graph, where that is known
   };
 
   Value() = default;                                          ///< None
@@ -30,7 +30,7 @@ class Value {
   Value(Tensor value) : content_(std::move(value)) {}         // NOLINT
   Value(List value) : content_(std::move(value)) {}           // NOLINT
   static Value Ints(std::span<const int64_t> values);
-  static Value Deferred() { return Value(DeferredTag{}); }
+  static Value Deferred(int operand = -1) { return Value(DeferredTag{operand}); }
 
   bool IsNone() const { return Is<std::monostate>(); }
   bool IsBool() const { return Is<bool>(); }
@@ -41,6 +41,10 @@ class Value {
   bool IsTensor() const { return Is<Tensor>(); }
   bool IsList() const { return Is<List>(); }
   bool IsDeferred() const { return Is<DeferredTag>(); }
+  /// The operand of a graph that a deferred value stands for; -1 for all else.
+  int DeferredOperand() const {
+    return IsDeferred() ? std::get<DeferredTag>(content_).operand : -1;
+  }
   /// bool, int, float or complex.
   bool IsNumber() const { return IsBool() || IsInt() || IsFloat() || IsComplex(); }
   /// Whether nothing in it is deferred and no tensor in it lacks its elements.

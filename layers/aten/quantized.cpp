@@ -7,7 +7,7 @@
 
 #include "core/dispatch.h"
 #include "graph/dtype_names.h"
-#include "layers/aten/recipe.h"
+#include "layers/decomposition.h"
 
 namespace oort {
 namespace {
@@ -95,7 +95,7 @@ class QuantizeLayer final : public Layer {
 };
 
 /// (q - zero_point) * scale, in f32.
-std::vector<Value> Dequantize(const Calls& call, const Args& args) {
+std::vector<Value> Dequantize(const Decomposer& call, const Args& args) {
   const bool per_channel = IsQuantizedPerChannel(args[0]);
   if (!per_channel) RequireQuantized(args[0]);
   const Value::List& parts = args[0].AsList();
@@ -104,15 +104,15 @@ std::vector<Value> Dequantize(const Calls& call, const Args& args) {
     const Shape& shape = parts[0].AsTensor().shape();
     Shape along;
     for (int i = 0; i < shape.rank(); ++i) along.Append(i == parts[3].AsInt() ? shape[i] : 1);
-    scale = Steps::Reshape(scale, along);
-    zero_point = Steps::Reshape(zero_point, along);
+    scale = call.Reshape(scale, along);
+    zero_point = call.Reshape(zero_point, along);
   }
   return {
       call.Formula("torch.float(mul(sub(torch.float(@0),@1),@2))", {parts[0], zero_point, scale})};
 }
 
 /// input, scales, zero_points, axis, dtype
-std::vector<Value> QuantizePerChannel(const Calls& call, const Args& args) {
+std::vector<Value> QuantizePerChannel(const Decomposer& call, const Args& args) {
   const Shape& shape = args.shape(0);
   const int axis = NormalizeAxis(args[3].AsInt(), shape.rank());
   if (args.tensor(1).elements() != shape[axis] || args.tensor(2).elements() != shape[axis]) {
@@ -125,7 +125,7 @@ std::vector<Value> QuantizePerChannel(const Calls& call, const Args& args) {
   const int64_t most = dtype == DType::kU8 ? 255 : dtype == DType::kI8 ? 127 : INT32_MAX;
   const Value rounded = call.Formula(
       "clamp(add(round(torch.double(mul(@0,div(1.0,torch.float(@1))))),@2),@3,@4)",
-      {args[0], Steps::Reshape(args[1], along), Steps::Reshape(args[2], along), least, most});
+      {args[0], call.Reshape(args[1], along), call.Reshape(args[2], along), least, most});
   const Value integers =
       call("Tensor.to", {{"input", rounded}, {"dtype", std::string(Name(dtype))}});
   return {Value(Value::List{integers, args[1], args[2], axis})};
@@ -156,7 +156,7 @@ Value::List ChooseScale(const Tensor& x, DType dtype, bool reduce_range) {
 }
 
 /// input, dtype, reduce_range
-std::vector<Value> QuantizeDynamic(const Calls& call, const Args& args) {
+std::vector<Value> QuantizeDynamic(const Decomposer& call, const Args& args) {
   if (!call.computes()) return {Value::Deferred()};
   const Value::List chosen = ChooseScale(args.tensor(0).To(DType::kF32), QuantizedDType(args[1]),
                                          ValueOr(args, 2, false).AsBool());
@@ -166,7 +166,7 @@ std::vector<Value> QuantizeDynamic(const Calls& call, const Args& args) {
       {{"input", args[0]}, {"scale", chosen[0]}, {"zero_point", chosen[1]}, {"dtype", dtype}})};
 }
 
-std::vector<Value> IntegersOf(const Calls&, const Args& args) {
+std::vector<Value> IntegersOf(const Decomposer&, const Args& args) {
   if (!IsQuantizedPerChannel(args[0])) RequireQuantized(args[0]);
   return {args[0].AsList()[0]};
 }
@@ -187,21 +187,25 @@ OORT_LAYERS(quantized) {
                    .Dynamic()
                    .Any("dtype"),
                Create<QuantizeLayer>());
-  AddRecipe(registry,
-            RecipeSchema({"torch.dequantize", "aten::dequantize", "nn.quantized.DeQuantize"},
-                         "(q - zero_point) * scale of what was quantized", "input"),
-            Dequantize);
-  AddRecipe(registry,
-            RecipeSchema({"aten::quantize_per_channel"},
-                         "`torch.quantize_per_tensor` with a scale for each slice of an axis",
-                         "*input *scales *zero_points axis dtype"),
-            QuantizePerChannel);
-  AddRecipe(registry,
-            RecipeSchema({"aten::quantize_per_tensor_dynamic"},
-                         "`torch.quantize_per_tensor` with a scale that fits the elements",
-                         "*input dtype reduce_range", kFloats),
-            QuantizeDynamic);
-  AddRecipe(registry,
-            RecipeSchema({"aten::int_repr"}, "The integers of what was quantized", "input"),
-            IntegersOf);
+  AddDecomposition(
+      registry,
+      DecompositionSchema({"torch.dequantize", "aten::dequantize", "nn.quantized.DeQuantize"},
+                          "(q - zero_point) * scale of what was quantized", "input"),
+      Dequantize);
+  AddDecomposition(
+      registry,
+      DecompositionSchema({"aten::quantize_per_channel"},
+                          "`torch.quantize_per_tensor` with a scale for each slice of an axis",
+                          "*input *scales *zero_points axis dtype"),
+      QuantizePerChannel);
+  AddDecomposition(
+      registry,
+      DecompositionSchema({"aten::quantize_per_tensor_dynamic"},
+                          "`torch.quantize_per_tensor` with a scale that fits the elements",
+                          "*input dtype reduce_range", kFloats),
+      QuantizeDynamic);
+  AddDecomposition(
+      registry,
+      DecompositionSchema({"aten::int_repr"}, "The integers of what was quantized", "input"),
+      IntegersOf);
 }

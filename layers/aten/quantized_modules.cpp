@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Convolutions and dense layers on quantized tensors, exact in integers as torch's kernels are.
 #include "layers/aten/quantized.h"
-#include "layers/aten/recipe.h"
+#include "layers/decomposition.h"
 
 namespace oort {
 namespace {
@@ -10,7 +10,7 @@ namespace {
 enum ModuleArg { kWeight, kBias, kScales, kZeroPoints, kScale, kZeroPoint, kStride };
 
 /// Integers without their zero point: f32 where sums of `terms` products are exact there.
-Value Centred(const Calls& call, const Value& integers, const Value& zero_point, bool exact) {
+Value Centred(const Decomposer& call, const Value& integers, const Value& zero_point, bool exact) {
   const char* text =
       exact ? "torch.float(sub(torch.int(@0),torch.int(@1)))" : "sub(torch.int(@0),torch.int(@1))";
   return call.Formula(text, {integers, zero_point});
@@ -21,7 +21,7 @@ Value Quantized(const Value& integers, const Value& scale, const Value& zero_poi
 }
 
 /// round(x * multiplier) + zero_point as u8.
-Value ToBytes(const Calls& call, const std::string& x, std::vector<Value> operands,
+Value ToBytes(const Decomposer& call, const std::string& x, std::vector<Value> operands,
               const Value& zero_point, bool relu) {
   const std::string least = relu ? zero_point.ToString() : "0";
   const std::string text =
@@ -29,14 +29,13 @@ Value ToBytes(const Calls& call, const std::string& x, std::vector<Value> operan
   return call("Tensor.to", {{"input", call.Formula(text, operands)}, {"dtype", "torch.uint8"}});
 }
 
-Recipe ModuleRecipe(bool convolution, bool relu) {
-  return [=](const Calls& call, const Args& args) -> std::vector<Value> {
+Decomposition QuantizedModule(bool convolution, bool relu) {
+  return [=](const Decomposer& call, const Args& args) -> std::vector<Value> {
     if (args.inputs().size() != 1) {
       throw Error(ErrorCode::kInvalidModel,
                   "expected one input, got " + std::to_string(args.inputs().size()));
     }
     const Value& quantized = *args.inputs()[0];
-    if (quantized.IsDeferred()) return {quantized};
     RequireQuantized(quantized);
     const Value::List& x = quantized.AsList();
     const Shape& shape = args.shape(kWeight);
@@ -51,10 +50,9 @@ Recipe ModuleRecipe(bool convolution, bool relu) {
     const Shape column = convolution ? Shape{shape[0], 1, 1} : Shape{shape[0]};
     Shape rows{shape[0]};
     while (rows.rank() < shape.rank()) rows.Append(1);
-    const Value weight =
-        Centred(call, args[kWeight], Steps::Reshape(args[kZeroPoints], rows), exact);
+    const Value weight = Centred(call, args[kWeight], call.Reshape(args[kZeroPoints], rows), exact);
     const Value input = Centred(call, x[0], x[2], exact);
-    std::vector<Calls::Argument> arguments{{"input", input}, {"weight", weight}};
+    std::vector<Decomposer::Argument> arguments{{"input", input}, {"weight", weight}};
     if (convolution) {
       int at = kStride;
       for (const char* name : {"stride", "padding", "dilation", "groups"}) {
@@ -63,13 +61,13 @@ Recipe ModuleRecipe(bool convolution, bool relu) {
     }
     const Value sums = call(convolution ? "F.conv2d" : "F.linear", arguments);
     const Value scales =
-        call.Formula("torch.float(mul(@0,@1))", {Steps::Reshape(args[kScales], column), x[1]});
+        call.Formula("torch.float(mul(@0,@1))", {call.Reshape(args[kScales], column), x[1]});
     const double out = args[kScale].AsFloat();
     std::string sum = "torch.float(@0)";
     std::vector<Value> operands{sums, scales, out};
     if (args.Has(kBias)) {
       sum = "add(torch.float(@0),round(div(@3,@1)))";
-      operands.push_back(Steps::Reshape(args[kBias], column));
+      operands.push_back(call.Reshape(args[kBias], column));
     }
     const Value bytes =
         ToBytes(call, "mul(" + sum + ",div(@1,@2))", operands, args[kZeroPoint], relu);
@@ -79,7 +77,7 @@ Recipe ModuleRecipe(bool convolution, bool relu) {
 
 /// Modules whose weights have one scale for all are refused when the model is loaded.
 LayerCreator CreateModule(bool convolution, bool relu) {
-  return [create = CreateFromRecipe(ModuleRecipe(convolution, relu))](const LayerInit& init) {
+  return [create = CreateDecomposed(QuantizedModule(convolution, relu))](const LayerInit& init) {
     if (init.Constant("@weight.q_per_channel_scales").IsNone() ||
         init.Constant("@weight.q_per_channel_zero_points").IsNone()) {
       throw Error(ErrorCode::kUnsupported,
@@ -122,44 +120,26 @@ OperatorSchema LinearSchema(const std::string& type, const char* doc) {
   return ModuleSchema(type, doc).Ignored("in_features").Ignored("out_features").Ignored("bias");
 }
 
-/// Quantized tensors, one after another or in one list, brought to one scale.
-class QuantizedCat final : public CompositeLayer {
- public:
-  explicit QuantizedCat(const LayerInit& init)
-      : make_(init),
-        dim_(init.Constant("dim")),
-        scale_(init.Constant("scale")),
-        zero_point_(init.Constant("zero_point")) {}
-
- protected:
-  std::vector<Value> Compute(const Steps& steps, const Args& args) const override {
-    const Calls call(steps, make_);
-    Value::List parts;
-    for (const Value* input : args.inputs()) {
-      if (input->IsDeferred()) return {Value::Deferred()};
-      if (IsQuantized(*input)) {
-        parts.push_back(Bytes(call, *input));
-      } else if (input->IsList()) {
-        for (const Value& item : input->AsList()) parts.push_back(Bytes(call, item));
-      } else {
-        RequireQuantized(*input);
-      }
-    }
-    const Value joined = call("torch.cat", {{"", Value(std::move(parts))}, {"dim", dim_}});
-    return {Quantized(joined, scale_, zero_point_)};
-  }
-
- private:
-  Value Bytes(const Calls& call, const Value& value) const {
+/// dim, scale, zero_point: quantized tensors, one after another or in one list, brought to one
+/// scale.
+std::vector<Value> QuantizedCat(const Decomposer& call, const Args& args) {
+  const auto bytes = [&](const Value& value) {
     RequireQuantized(value);
     const Value::List& x = value.AsList();
     return ToBytes(call, "div(torch.float(mul(sub(torch.float(@0),@1),@2)),@3)",
-                   {x[0], x[2], x[1], scale_}, zero_point_, false);
+                   {x[0], x[2], x[1], args[1]}, args[2], false);
+  };
+  Value::List parts;
+  for (const Value* input : args.inputs()) {
+    if (input->IsList() && !IsQuantized(*input)) {
+      for (const Value& item : input->AsList()) parts.push_back(bytes(item));
+    } else {
+      parts.push_back(bytes(*input));
+    }
   }
-
-  PartMaker make_;
-  Value dim_, scale_, zero_point_;
-};
+  const Value joined = call("torch.cat", {{"", Value(std::move(parts))}, {"dim", args[0]}});
+  return {Quantized(joined, args[1], args[2])};
+}
 
 }  // namespace
 }  // namespace oort
@@ -176,13 +156,14 @@ OORT_LAYERS(quantized_modules) {
   registry.Add(LinearSchema("nn.intrinsic.quantized.LinearReLU",
                             "A dense layer on quantized tensors, negative results as 0"),
                CreateModule(false, true));
-  registry.Add(OperatorSchema({"nn.quantized.cat"}, "Joins quantized tensors along `dim`")
-                   .Int("dim", 0)
-                   .Float("scale")
-                   .AtLeast(1e-30)
-                   .Int("zero_point")
-                   .AtLeast(0)
-                   .AtMost(255)
-                   .FreeInputs(),
-               Create<QuantizedCat>());
+  AddDecomposition(registry,
+                   OperatorSchema({"nn.quantized.cat"}, "Joins quantized tensors along `dim`")
+                       .Int("dim", 0)
+                       .Float("scale")
+                       .AtLeast(1e-30)
+                       .Int("zero_point")
+                       .AtLeast(0)
+                       .AtMost(255)
+                       .FreeInputs(),
+                   QuantizedCat);
 }

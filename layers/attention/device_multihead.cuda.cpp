@@ -4,20 +4,20 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <optional>
+#include <memory>
 
-#include "layers/aten/recipe.h"
 #include "layers/attention/mha_inputs.h"
+#include "layers/decomposition.h"
 #include "layers/weight_arg.h"
 
 namespace oort {
 namespace {
 
-class DeviceMultihead final : public CompositeLayer {
+/// What does not change from call to call.
+class DeviceMultihead {
  public:
   explicit DeviceMultihead(const LayerInit& init)
-      : make_(init),
-        names_(init.op().input_names),
+      : names_(init.op().input_names),
         heads_(init.Int("num_heads")),
         batch_first_(init.Bool("batch_first")) {
     for (const Operand* input : init.inputs()) {
@@ -32,24 +32,9 @@ class DeviceMultihead final : public CompositeLayer {
     if (wants_weights_ && init.outputs()[1]->has_shape) {
       traced_weights_rank_ = init.outputs()[1]->shape.rank();
     }
-    for (const char* name : {"@in_proj_weight", "@in_proj_bias", "@q_proj_weight", "@k_proj_weight",
-                             "@v_proj_weight", "@out_proj.weight", "@out_proj.bias"}) {
-      packed_.push_back(init.Arg(name));
-    }
   }
 
-  bool Packs(int argument) const override {
-    return argument >= 0 && std::find(packed_.begin(), packed_.end(), argument) != packed_.end();
-  }
-
- protected:
-  std::vector<Value> Compute(const Steps& steps, const Args& args) const override {
-    for (const Value* value : args.inputs()) {
-      if (value->IsDeferred()) {
-        return std::vector<Value>(wants_weights_ ? 2 : 1, Value::Deferred());
-      }
-    }
-    const Calls call(steps, make_);
+  std::vector<Value> Call(const Decomposer& call, const Args& args) const {
     const MhaInputs match = MatchMhaInputs(args.inputs(), names_, batch_first_);
     const auto input = [&](int index) {
       return index < 0 ? Value() : *args.inputs()[static_cast<size_t>(index)];
@@ -60,47 +45,41 @@ class DeviceMultihead final : public CompositeLayer {
     std::array<Value, 3> split;  // (batch, length, heads, width)
     for (size_t i = 0; i < 3; ++i) {
       const Value rows = BatchFirst(call, given[i], batched);
-      split[i] = Split(steps(projections_[i], {rows}));
+      split[i] = Split(call, Project(call, rows, projections_[i]));
     }
     const int64_t batch = split[0].AsTensor().dim(0);
     const Value mask = MaskOf(call, input(match.attention_mask), input(match.padding_mask), batch);
-    std::vector<Calls::Argument> arguments = {{"query", split[0]},
-                                              {"key", split[1]},
-                                              {"value", split[2]},
-                                              {"attn_mask", mask},
-                                              {"plain_softmax", Value(true)}};
+    std::vector<Decomposer::Argument> arguments = {{"query", split[0]},
+                                                   {"key", split[1]},
+                                                   {"value", split[2]},
+                                                   {"attn_mask", mask},
+                                                   {"plain_softmax", Value(true)}};
     for (const char* flag :
          {"query_heads_last", "key_heads_last", "value_heads_last", "output_heads_last"}) {
       arguments.emplace_back(flag, Value(true));
     }
     Shape rows = split[0].AsTensor().shape();
     rows = Shape{rows[0], rows[1], embed_};
-    const Value mixed = Steps::Reshape(call("oort.Attention", arguments), rows);
-    Value output = steps(*out_, {mixed});
+    const Value mixed = call.Reshape(call("oort.Attention", arguments), rows);
+    Value output = Project(call, mixed, out_);
     output = batched && !batch_first_ ? Swapped(call, output)
-                                      : Steps::Reshape(output, query.AsTensor().shape());
+                                      : call.Reshape(output, query.AsTensor().shape());
     std::vector<Value> results = {output};
-    if (wants_weights_) results.push_back(Weights(call, split[0], split[1], mask, batched));
+    if (wants_weights_) results.push_back(Scores(call, split[0], split[1], mask, batched));
     return results;
   }
 
  private:
-  static Tensor Rows(const Tensor& matrix, int64_t first, int64_t count) {
-    Shape shape = matrix.shape();
-    const int64_t step = shape.Product(1, shape.rank());
-    shape[0] = count;
-    Tensor rows(DType::kF32, shape);
-    std::copy_n(matrix.data<float>() + first * step, count * step, rows.data<float>());
-    return rows;
+  static Value Project(const Decomposer& call, const Value& x,
+                       const std::map<std::string, Tensor>& weights) {
+    const bool bias = weights.count("bias") != 0;
+    return call.Module("nn.Linear", {{"", x}, {"bias", bias}}, weights).front();
   }
 
-  static Part Linear(const LayerInit& init, const Tensor& weight, const Tensor& bias) {
-    Part::Spec spec{.type = "nn.Linear",
-                    .inputs = {""},
-                    .params = {{"bias", bias.defined() ? "True" : "False"}},
-                    .attributes = {{"weight", weight}}};
-    if (bias.defined()) spec.attributes.emplace("bias", bias);
-    return Part(init, std::move(spec));
+  static std::map<std::string, Tensor> Weights(const Tensor& weight, const Tensor& bias) {
+    std::map<std::string, Tensor> weights = {{"weight", weight}};
+    if (bias.defined()) weights.emplace("bias", bias);
+    return weights;
   }
 
   /// The layer of the CPU has told what is wrong with a model: here it is only refused.
@@ -123,57 +102,57 @@ class DeviceMultihead final : public CompositeLayer {
       Require(weight.defined() && weight.rank() == 2 &&
               weight.dim(0) == (joint.defined() ? 3 * embed_ : embed_));
       const int64_t first = static_cast<int64_t>(i) * embed_;
-      projections_.push_back(
-          Linear(init, joint.defined() ? Rows(weight, first, embed_) : weight,
-                 bias.defined() ? Rows(bias.Reshaped({3 * embed_}), first, embed_) : Tensor()));
+      projections_.push_back(Weights(
+          joint.defined() ? weight.Rows(first, first + embed_) : weight,
+          bias.defined() ? bias.Reshaped({3 * embed_}).Rows(first, first + embed_) : Tensor()));
     }
-    out_.emplace(Linear(init, out, ReadWeight<float>(init, "out_proj.bias")));
+    out_ = Weights(out, ReadWeight<float>(init, "out_proj.bias"));
   }
 
-  static Value Swapped(const Calls& call, const Value& x) {
+  static Value Swapped(const Decomposer& call, const Value& x) {
     const std::array<int64_t, 3> order = {1, 0, 2};
     return call("Tensor.permute", {{"input", x}, {"dims", Value::Ints(order)}});
   }
 
-  Value BatchFirst(const Calls& call, const Value& x, bool batched) const {
+  Value BatchFirst(const Decomposer& call, const Value& x, bool batched) const {
     const Shape& shape = x.AsTensor().shape();
-    if (!batched) return Steps::Reshape(x, Shape{1, shape[0], shape[1]});
+    if (!batched) return call.Reshape(x, Shape{1, shape[0], shape[1]});
     return batch_first_ ? x : Swapped(call, x);
   }
 
-  Value Split(const Value& x) const {
+  Value Split(const Decomposer& call, const Value& x) const {
     const Shape& shape = x.AsTensor().shape();
-    return Steps::Reshape(x, Shape{shape[0], shape[1], heads_, embed_ / heads_});
+    return call.Reshape(x, Shape{shape[0], shape[1], heads_, embed_ / heads_});
   }
 
   /// Numbers that are added to the scores.
-  static Value Added(const Calls& call, const Value& mask) {
+  static Value Added(const Decomposer& call, const Value& mask) {
     if (mask.AsTensor().dtype() != DType::kBool) return mask;
     return call.Formula("where(@0,@1,@2)",
                         {mask, Value(-std::numeric_limits<double>::infinity()), Value(0.0)});
   }
 
-  Value MaskOf(const Calls& call, const Value& attention, const Value& padding,
+  Value MaskOf(const Decomposer& call, const Value& attention, const Value& padding,
                int64_t batch) const {
     Value first, second;
     if (!attention.IsNone()) {
       const Shape shape = attention.AsTensor().shape();
       first = Added(call, attention);
       if (shape.rank() == 3) {
-        first = Steps::Reshape(first, Shape{batch, heads_, shape[1], shape[2]});
+        first = call.Reshape(first, Shape{batch, heads_, shape[1], shape[2]});
       }
     }
     if (!padding.IsNone()) {
       const Shape shape = padding.AsTensor().shape();
-      second = Steps::Reshape(Added(call, padding), Shape{batch, 1, 1, shape[shape.rank() - 1]});
+      second = call.Reshape(Added(call, padding), Shape{batch, 1, 1, shape[shape.rank() - 1]});
     }
     if (first.IsNone() || second.IsNone()) return first.IsNone() ? second : first;
     return call.Formula("add(@0,@1)", {first, second});
   }
 
   /// What each query makes of each key, of all heads or their mean.
-  Value Weights(const Calls& call, const Value& query, const Value& key, const Value& mask,
-                bool batched) const {
+  Value Scores(const Decomposer& call, const Value& query, const Value& key, const Value& mask,
+               bool batched) const {
     const std::array<int64_t, 4> by_head = {0, 2, 1, 3}, across = {0, 2, 3, 1};
     const Value q = call("Tensor.permute", {{"input", query}, {"dims", Value::Ints(by_head)}});
     const Value k = call("Tensor.permute", {{"input", key}, {"dims", Value::Ints(across)}});
@@ -190,17 +169,15 @@ class DeviceMultihead final : public CompositeLayer {
     if (batched) return weights;
     Shape shape = weights.AsTensor().shape();
     shape.Erase(0);
-    return Steps::Reshape(weights, shape);
+    return call.Reshape(weights, shape);
   }
 
-  PartMaker make_;
   std::vector<std::string> names_;
   int64_t heads_, embed_ = 0;
   bool batch_first_, wants_weights_ = false;
   int traced_weights_rank_ = -1;
-  std::vector<Part> projections_;  // of queries, keys and values
-  std::optional<Part> out_;
-  std::vector<int> packed_;
+  std::vector<std::map<std::string, Tensor>> projections_;  // of queries, keys and values
+  std::map<std::string, Tensor> out_;
 };
 
 }  // namespace
@@ -209,7 +186,11 @@ class DeviceMultihead final : public CompositeLayer {
 OORT_CUDA_LAYERS(device_multihead) {
   using namespace oort;
   registry.AddDevice({"nn.MultiheadAttention"}, DeviceType::kCuda, [](const LayerInit& init) {
-    auto layer = std::make_unique<DeviceMultihead>(init);
+    const auto multihead = std::make_shared<const DeviceMultihead>(init);
+    auto layer = std::make_unique<DecompositionLayer>(
+        init, [multihead](const Decomposer& call, const Args& args) {
+          return multihead->Call(call, args);
+        });
     layer->TryOnDevice(init);
     return layer;
   });

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "layers/composite/composite.h"
-#include "layers/device_kernel.h"
+#include "layers/decomposition.h"
 #include "layers/shape/scalar_bytes.h"
 #include "layers/shape/strided_layer.h"
 
@@ -111,35 +110,20 @@ class ItemOfListLayer final : public Layer {
 };
 
 /// Whether two tensors are equal, or close, as a bool that is no tensor.
-class AgreeLayer final : public CompositeLayer {
- public:
-  AgreeLayer(const LayerInit& init, bool exactly)
-      : exactly_(exactly),
-        equal_(Part::Expression(init, "eq(@0,@1)", 2)),
-        close_(
-            init,
-            {.type = "torch.isclose",
-             .inputs = {"input", "other"},
-             .params = exactly ? std::map<std::string, std::string>()
-                               : std::map<std::string,
-                                          std::string>{{"rtol", init.Constant("rtol").ToString()},
-                                                       {"atol", init.Constant("atol").ToString()},
-                                                       {"equal_nan",
-                                                        init.Constant("equal_nan").ToString()}}}),
-        all_(init, {.type = "torch.all", .inputs = {"input"}}) {}
-
- protected:
-  std::vector<Value> Compute(const Steps& steps, const Args& args) const override {
-    if (exactly_ && !(args.shape(0) == args.shape(1))) return {Value(false)};
-    const Value all = steps(all_, {steps(exactly_ ? equal_ : close_, {args[0], args[1]})});
-    if (!steps.computes()) return {Value::Deferred()};
+Decomposition Agree(bool exactly) {
+  return [exactly](const Decomposer& call, const Args& args) -> std::vector<Value> {
+    if (exactly && !(args.shape(0) == args.shape(1))) return {Value(false)};
+    const Value same = exactly ? call.Formula("eq(@0,@1)", {args[0], args[1]})
+                               : call("torch.isclose", {{"input", args[0]},
+                                                        {"other", args[1]},
+                                                        {"rtol", args[2]},
+                                                        {"atol", args[3]},
+                                                        {"equal_nan", args[4]}});
+    const Value all = call("torch.all", {{"input", same}});
+    if (!call.computes()) return {Value::Deferred()};
     return {Value(all.AsTensor().Item() != 0)};
-  }
-
- private:
-  bool exactly_;
-  Part equal_, close_, all_;
-};
+  };
+}
 
 /// A number as a tensor of rank 0.
 class ToTensorLayer final : public Layer {
@@ -177,10 +161,6 @@ OperatorSchema NumberSchema(std::vector<std::string> types, const char* doc) {
   return OperatorSchema(std::move(types), doc).Tensor("input", kReals);
 }
 
-LayerCreator CreateAgree(bool exactly) {
-  return [exactly](const LayerInit& init) { return std::make_unique<AgreeLayer>(init, exactly); };
-}
-
 }  // namespace
 }  // namespace oort
 
@@ -211,17 +191,19 @@ OORT_LAYERS(scalars) {
                    .Int("index")
                    .Dynamic(),
                Create<ItemOfListLayer>());
-  registry.Add(OperatorSchema({"aten::equal"}, "whether shapes and elements are the same")
-                   .Tensor("input", kReals)
-                   .Tensor("other", kReals),
-               CreateAgree(true));
-  registry.Add(OperatorSchema({"aten::allclose"}, "whether all elements are close")
-                   .Tensor("input", kReals)
-                   .Tensor("other", kReals)
-                   .Float("rtol", 1e-5)
-                   .Float("atol", 1e-8)
-                   .Bool("equal_nan", false),
-               CreateAgree(false));
+  AddDecomposition(registry,
+                   OperatorSchema({"aten::equal"}, "whether shapes and elements are the same")
+                       .Tensor("input", kReals)
+                       .Tensor("other", kReals),
+                   Agree(true));
+  AddDecomposition(registry,
+                   OperatorSchema({"aten::allclose"}, "whether all elements are close")
+                       .Tensor("input", kReals)
+                       .Tensor("other", kReals)
+                       .Float("rtol", 1e-5)
+                       .Float("atol", 1e-8)
+                       .Bool("equal_nan", false),
+                   Agree(false));
   registry.Add(OperatorSchema({"prim::NumToTensor"}, "a number as a tensor of rank 0")
                    .Any("value")
                    .Dynamic(),

@@ -14,7 +14,7 @@ void RequirePivoting(const Args& args) {
 }
 
 /// LU in one matrix, the exchanged rows counted from 1 as LAPACK does, and perhaps an info.
-std::vector<Value> LuFactor(const Calls& call, const Args& args, bool with_info) {
+std::vector<Value> LuFactor(const Decomposer& call, const Args& args, bool with_info) {
   const Tensor& x = args.tensor(0);
   RequireMatrices(x);
   RequirePivoting(args);
@@ -60,7 +60,7 @@ std::vector<Tensor> LuMetas(const Tensor& x) {
           Tensor::Meta(x.dtype(), BatchShape(x, {count, columns}))};
 }
 
-std::vector<Value> Lu(const Calls& call, const Args& args) {
+std::vector<Value> Lu(const Decomposer& call, const Args& args) {
   const Tensor& x = args.tensor(0);
   RequireMatrices(x);
   RequirePivoting(args);
@@ -95,7 +95,7 @@ void CheckPivots(const Tensor& lu, const Tensor& pivots) {
   }
 }
 
-std::vector<Value> LuUnpack(const Calls& call, const Args& args) {
+std::vector<Value> LuUnpack(const Decomposer& call, const Args& args) {
   CheckPivots(args.tensor(0), args.tensor(1));
   return Compute(call, {args.tensor(0), args.tensor(1)}, LuMetas(args.tensor(0)),
                  [](auto tag, const auto& from, auto& to) {
@@ -108,7 +108,7 @@ std::vector<Value> LuUnpack(const Calls& call, const Args& args) {
 }
 
 /// X of A X = B by LU and pivots of A; of X A = B if not `left`, with Aᴴ for A if `adjoint`.
-std::vector<Value> LuSolve(const Calls& call, const Tensor& lu, const Tensor& pivots,
+std::vector<Value> LuSolve(const Decomposer& call, const Tensor& lu, const Tensor& pivots,
                            const Tensor& b, bool left, bool adjoint) {
   RequireSquare(lu);
   CheckPivots(lu, pivots);
@@ -131,14 +131,14 @@ std::vector<Value> LuSolve(const Calls& call, const Tensor& lu, const Tensor& pi
                  });
 }
 
-std::vector<Value> LinalgLuSolve(const Calls& call, const Args& args) {
+std::vector<Value> LinalgLuSolve(const Decomposer& call, const Args& args) {
   return LuSolve(call, args.tensor(0), args.tensor(1), args.tensor(2),
                  ValueOr(args, 3, true).AsBool(), ValueOr(args, 4, false).AsBool());
 }
 
 enum class QrMode { kReduced, kComplete, kOnlyR };
 
-std::vector<Value> Qr(const Calls& call, const Tensor& x, QrMode mode) {
+std::vector<Value> Qr(const Decomposer& call, const Tensor& x, QrMode mode) {
   RequireMatrices(x);
   const int64_t rows = x.dim(-2), columns = x.dim(-1), count = std::min(rows, columns);
   const int64_t width = mode == QrMode::kComplete ? rows : count;
@@ -164,7 +164,7 @@ std::vector<Value> Qr(const Calls& call, const Tensor& x, QrMode mode) {
 }
 
 /// What `linalg_qr` starts from: R above the reflections, and their factors.
-std::vector<Value> Reflections(const Calls& call, const Args& args) {
+std::vector<Value> Reflections(const Decomposer& call, const Args& args) {
   const Tensor& x = args.tensor(0);
   RequireMatrices(x);
   const int64_t count = std::min(x.dim(-2), x.dim(-1));
@@ -181,7 +181,7 @@ std::vector<Value> Reflections(const Calls& call, const Args& args) {
       });
 }
 
-std::vector<Value> LinalgQr(const Calls& call, const Args& args) {
+std::vector<Value> LinalgQr(const Decomposer& call, const Args& args) {
   const std::string mode = ValueOr(args, 1, "reduced").AsString();
   if (mode != "reduced" && mode != "complete" && mode != "r") {
     throw Error(ErrorCode::kInvalidArgument,
@@ -194,7 +194,7 @@ std::vector<Value> LinalgQr(const Calls& call, const Args& args) {
 }
 
 /// Q from the reflections that another operator left.
-std::vector<Value> HouseholderProduct(const Calls& call, const Args& args) {
+std::vector<Value> HouseholderProduct(const Decomposer& call, const Args& args) {
   const Tensor &x = args.tensor(0), &taus = args.tensor(1);
   RequireMatrices(x);
   const int64_t columns = x.dim(-1), count = taus.rank() > 0 ? taus.dim(-1) : 0;
@@ -219,29 +219,29 @@ std::vector<Value> HouseholderProduct(const Calls& call, const Args& args) {
 OORT_LAYERS(factors) {
   using namespace oort;
   const DTypeSet dtypes = linalg::kMatrixDTypes | DType::kI32;
-  const linalg::MatrixRecipes plain{registry, dtypes}, add{registry, dtypes, true};
+  const linalg::MatrixOperators plain{registry, dtypes}, add{registry, dtypes, true};
   add(
       {"aten::linalg_lu_factor"}, "L and U in one matrix, and the rows that were exchanged",
       "*input pivot",
-      [](const Calls& call, const Args& args) { return LuFactor(call, args, false); }, 2);
+      [](const Decomposer& call, const Args& args) { return LuFactor(call, args, false); }, 2);
   add(
       {"aten::linalg_lu_factor_ex"}, "`aten::linalg_lu_factor`, and where a matrix is singular",
       "*input pivot check_errors",
-      [](const Calls& call, const Args& args) { return LuFactor(call, args, true); }, 3);
+      [](const Decomposer& call, const Args& args) { return LuFactor(call, args, true); }, 3);
   add({"aten::linalg_lu"}, "P, L and U with P L U = A", "*input pivot", Lu, 3);
   plain({"aten::lu_unpack"}, "P, L and U of what `aten::linalg_lu_factor` gave",
         "*LU *pivots unpack_data unpack_pivots", LuUnpack, 3);
   add({"aten::linalg_lu_solve"}, "X of A X = B by the factors of A", "*LU *pivots *B left adjoint",
       LinalgLuSolve);
   add({"aten::lu_solve"}, "X of A X = B by the factors of A", "*B *LU *pivots",
-      [](const Calls& call, const Args& args) {
+      [](const Decomposer& call, const Args& args) {
         return LuSolve(call, args.tensor(1), args.tensor(2), args.tensor(0), true, false);
       });
   add({"aten::linalg_qr"}, "Q with orthogonal columns and a triangle R with Q R = A", "*input mode",
       LinalgQr, 2);
   add(
       {"aten::qr"}, "Q with orthogonal columns and a triangle R with Q R = A", "*input some",
-      [](const Calls& call, const Args& args) {
+      [](const Decomposer& call, const Args& args) {
         return Qr(call, args.tensor(0),
                   ValueOr(args, 1, true).AsBool() ? QrMode::kReduced : QrMode::kComplete);
       },

@@ -134,7 +134,7 @@ void SolveAll(const Tensor& a, const Tensor& b, Driver driver, const Value& rcon
 
 /// A, B, rcond, driver: X, the squared residuals, the rank and the singular values, as far as the
 /// driver gives them; what it does not is empty.
-std::vector<Value> LeastSquares(const Calls& call, const Args& args) {
+std::vector<Value> LeastSquares(const Decomposer& call, const Args& args) {
   const Tensor &a = args.tensor(0), &given = args.tensor(1);
   RequireMatrices(a);
   const int64_t m = a.dim(-2), n = a.dim(-1);
@@ -186,6 +186,6 @@ std::vector<Value> LeastSquares(const Calls& call, const Args& args) {
 
 OORT_LAYERS(least_squares) {
   using namespace oort;
-  const linalg::MatrixRecipes add{registry, linalg::kMatrixDTypes, true};
+  const linalg::MatrixOperators add{registry, linalg::kMatrixDTypes, true};
   add({"aten::linalg_lstsq"}, "X with the least |A X - B|", "*A *B rcond driver", LeastSquares, 4);
 }

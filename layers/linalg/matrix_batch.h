@@ -5,29 +5,28 @@
 #include <string>
 
 #include "core/dispatch.h"
-#include "layers/aten/recipe.h"
+#include "layers/decomposition.h"
 #include "layers/linalg/factorizations.h"
 
 namespace oort::linalg {
 
 inline constexpr DTypeSet kMatrixDTypes = DType::kF32 | DType::kF64 | DType::kC64 | DType::kC128;
 
-/// Registers operators on matrices that are written as recipes.
-struct MatrixRecipes {
+/// Registers operators on matrices that are written as decompositions.
+struct MatrixOperators {
   LayerRegistry& registry;
   DTypeSet dtypes;
   bool by_lapack = false;  ///< refused when a model is loaded, where there is no LAPACK
   void operator()(std::vector<std::string> types, const char* doc, const char* arguments,
-                  Recipe recipe, int outputs = 1) const {
-    LayerCreator create = CreateFromRecipe(std::move(recipe));
-    if (by_lapack) {
-      create = [create](const LayerInit& init) {
-        lapack::Require();
-        return create(init);
-      };
-    }
-    registry.Add(RecipeSchema(std::move(types), doc, arguments, dtypes).Outputs(outputs),
-                 std::move(create));
+                  Decomposition decomposition, int outputs = 1) const {
+    OperatorSchema schema =
+        DecompositionSchema(std::move(types), doc, arguments, dtypes).Outputs(outputs);
+    if (!by_lapack) return AddDecomposition(registry, std::move(schema), std::move(decomposition));
+    registry.Add(std::move(schema),
+                 [create = CreateDecomposed(std::move(decomposition))](const LayerInit& init) {
+                   lapack::Require();
+                   return create(init);
+                 });
   }
 };
 
@@ -111,7 +110,7 @@ inline void RequireConverged(Int info) {
 /// Outputs of the metas' shapes, which `body(tag, inputs, outputs)` fills; the tag is of the dtype
 /// of the first input.
 template <typename Body>
-std::vector<Value> Compute(const Calls& call, const std::vector<Tensor>& inputs,
+std::vector<Value> Compute(const Decomposer& call, const std::vector<Tensor>& inputs,
                            const std::vector<Tensor>& metas, const Body& body) {
   if (!call.computes()) return {metas.begin(), metas.end()};
   std::vector<Tensor> outputs;

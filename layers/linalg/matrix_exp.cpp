@@ -71,7 +71,7 @@ Tensor Exponentials(const Tensor& x) {
   return result;
 }
 
-std::vector<Value> MatrixExponential(const Calls& call, const Args& args) {
+std::vector<Value> MatrixExponential(const Decomposer& call, const Args& args) {
   const Tensor& x = args.tensor(0);
   RequireSquare(x);
   if (!call.computes()) return {Tensor::Meta(x.dtype(), x.shape())};
@@ -86,7 +86,7 @@ std::vector<Value> MatrixExponential(const Calls& call, const Args& args) {
 
 OORT_LAYERS(matrix_exp) {
   using namespace oort;
-  const linalg::MatrixRecipes add{registry, linalg::kMatrixDTypes};
+  const linalg::MatrixOperators add{registry, linalg::kMatrixDTypes};
   add({"aten::linalg_matrix_exp", "aten::matrix_exp", "torch.matrix_exp"},
       "The exponential of square matrices", "*input", MatrixExponential);
 }

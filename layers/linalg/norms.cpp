@@ -2,6 +2,7 @@
 // Norms and conditions of matrices, and tensors read as matrices.
 #include <cmath>
 
+#include "layers/aten/overloads.h"
 #include "layers/linalg/matrix_batch.h"
 
 namespace oort {
@@ -18,17 +19,17 @@ Value NormOrder(const Value& order) {
   return order;
 }
 
-Value Cast(const Calls& call, const Value& x, const Value& dtype) {
+Value Cast(const Decomposer& call, const Value& x, const Value& dtype) {
   return dtype.IsNone() ? x : call("Tensor.to", {{"input", x}, {"dtype", dtype}});
 }
 
-Value Extreme(const Calls& call, const Value& x, int axis, bool largest, bool keepdim) {
+Value Extreme(const Decomposer& call, const Value& x, int axis, bool largest, bool keepdim) {
   return call(largest ? "torch.amax" : "torch.amin",
               {{"input", x}, {"dim", Value(Value::List{axis})}, {"keepdim", keepdim}});
 }
 
 /// The sum, the largest or the least of the singular values.
-Value OfSingularValues(const Calls& call, const Value& x, const std::vector<int>& axes,
+Value OfSingularValues(const Decomposer& call, const Value& x, const std::vector<int>& axes,
                        const Value& order, bool keepdim) {
   const Value moved = call("aten::movedim", {{"input", x},
                                              {"source", Value(Value::List{axes[0], axes[1]})},
@@ -41,10 +42,10 @@ Value OfSingularValues(const Calls& call, const Value& x, const std::vector<int>
   if (!keepdim) return result;
   Shape shape = x.AsTensor().shape();
   for (int axis : axes) shape[axis] = 1;
-  return Steps::Reshape(result, shape);
+  return call.Reshape(result, shape);
 }
 
-Value NormOfMatrix(const Calls& call, const Value& x, const Value& given, const Value& dims,
+Value NormOfMatrix(const Decomposer& call, const Value& x, const Value& given, const Value& dims,
                    bool keepdim) {
   const Value order = NormOrder(given);
   const int rank = x.AsTensor().rank();
@@ -73,13 +74,13 @@ Value NormOfMatrix(const Calls& call, const Value& x, const Value& given, const 
 }
 
 /// input, ord, dim, keepdim, dtype
-std::vector<Value> MatrixNorm(const Calls& call, const Args& args) {
+std::vector<Value> MatrixNorm(const Decomposer& call, const Args& args) {
   return {NormOfMatrix(call, Cast(call, args[0], args[4]), args[1],
                        ValueOr(args, 2, Value(Value::List{-2, -1})),
                        ValueOr(args, 3, false).AsBool())};
 }
 
-std::vector<Value> VectorNorm(const Calls& call, const Args& args) {
+std::vector<Value> VectorNorm(const Decomposer& call, const Args& args) {
   return {call("torch.norm", {{"input", args[0]},
                               {"p", ValueOr(args, 1, 2)},
                               {"dim", args[2]},
@@ -88,7 +89,7 @@ std::vector<Value> VectorNorm(const Calls& call, const Args& args) {
 }
 
 /// With an order, two axes are those of matrices; without one all elements count.
-std::vector<Value> AnyNorm(const Calls& call, const Args& args) {
+std::vector<Value> AnyNorm(const Decomposer& call, const Args& args) {
   const int axes = args.Has(2) ? static_cast<int>(args[2].AsInts().size()) : args.tensor(0).rank();
   const bool matrix = args.Has(1) && axes == 2;
   if (args.Has(1) && axes > 2) Fail("one or two axes for a norm with an order", args.tensor(0));
@@ -96,7 +97,7 @@ std::vector<Value> AnyNorm(const Calls& call, const Args& args) {
 }
 
 /// ‖A‖ ‖A⁻¹‖, by default in the norm of the largest singular value.
-std::vector<Value> Condition(const Calls& call, const Args& args) {
+std::vector<Value> Condition(const Decomposer& call, const Args& args) {
   const Value order = args.Has(1) ? NormOrder(args[1]) : Value(2);
   const Value dims = Value::List{-2, -1};
   const auto norm = [&](const Value& x, const Value& kind) {
@@ -112,7 +113,7 @@ std::vector<Value> Condition(const Calls& call, const Args& args) {
 }
 
 /// input, keepdim; or input, dim, keepdim.
-std::vector<Value> NuclearNorm(const Calls& call, const Args& args) {
+std::vector<Value> NuclearNorm(const Decomposer& call, const Args& args) {
   const bool with_dim = args[1].IsList();
   const Value keepdim = with_dim ? ValueOr(args, 2, false) : ValueOr(args, 1, false);
   return {NormOfMatrix(call, args[0], "nuc", with_dim ? args[1] : Value(Value::List{-2, -1}),
@@ -120,7 +121,7 @@ std::vector<Value> NuclearNorm(const Calls& call, const Args& args) {
 }
 
 /// The inverse of a tensor whose first `ind` axes are the rows of a square matrix.
-std::vector<Value> TensorInverse(const Calls& call, const Args& args) {
+std::vector<Value> TensorInverse(const Decomposer& call, const Args& args) {
   const Shape& shape = args.shape(0);
   const int64_t index = ValueOr(args, 1, 2).AsInt();
   if (index < 1 || index > shape.rank()) Fail("ind within the rank", args.tensor(0));
@@ -130,12 +131,12 @@ std::vector<Value> TensorInverse(const Calls& call, const Args& args) {
   for (int i = ind; i < shape.rank(); ++i) turned.Append(shape[i]);
   for (int i = 0; i < ind; ++i) turned.Append(shape[i]);
   if (rows == 0 || shape.elements() != rows * rows) Fail("as many rows as columns", args.tensor(0));
-  return {Steps::Reshape(call("aten::linalg_inv", {{"", Steps::Reshape(args[0], {rows, rows})}}),
-                         turned)};
+  return {
+      call.Reshape(call("aten::linalg_inv", {{"", call.Reshape(args[0], {rows, rows})}}), turned)};
 }
 
 /// X of tensordot(A, X) = B.
-std::vector<Value> TensorSolve(const Calls& call, const Args& args) {
+std::vector<Value> TensorSolve(const Decomposer& call, const Args& args) {
   const Shape &a = args.shape(0), &b = args.shape(1);
   if (args.Has(2)) throw Error(ErrorCode::kUnsupported, "takes no dims");
   const int64_t rows = b.elements();
@@ -144,9 +145,9 @@ std::vector<Value> TensorSolve(const Calls& call, const Args& args) {
   if (rows == 0 || wanted.elements() != rows || a.elements() != rows * rows) {
     Fail("a right side that fits " + args.tensor(0).ToString(), args.tensor(1));
   }
-  return {Steps::Reshape(call("aten::linalg_solve", {{"", Steps::Reshape(args[0], {rows, rows})},
-                                                     {"", Steps::Reshape(args[1], {rows})}}),
-                         wanted)};
+  return {call.Reshape(call("aten::linalg_solve", {{"", call.Reshape(args[0], {rows, rows})},
+                                                   {"", call.Reshape(args[1], {rows})}}),
+                       wanted)};
 }
 
 }  // namespace
@@ -154,7 +155,7 @@ std::vector<Value> TensorSolve(const Calls& call, const Args& args) {
 
 OORT_LAYERS(norms) {
   using namespace oort;
-  const linalg::MatrixRecipes add{registry, linalg::kMatrixDTypes | kFloats};
+  const linalg::MatrixOperators add{registry, linalg::kMatrixDTypes | kFloats};
   add({"aten::linalg_norm"}, "A norm of matrices, or the p-norm of vectors",
       "*input ord dim keepdim dtype", AnyNorm);
   add({"aten::linalg_matrix_norm"}, "A norm of matrices: fro, nuc, or ±1, ±2, ±inf",
@@ -162,7 +163,7 @@ OORT_LAYERS(norms) {
   add({"aten::linalg_vector_norm"}, "The p-norm over some axes, or all",
       "*input ord dim keepdim dtype", VectorNorm);
   add({"aten::frobenius_norm"}, "The root of the sum of squares", "*input dim keepdim",
-      [](const Calls& call, const Args& args) -> std::vector<Value> {
+      [](const Decomposer& call, const Args& args) -> std::vector<Value> {
         return {call("torch.norm",
                      {{"input", args[0]}, {"p", 2}, {"dim", args[1]}, {"keepdim", args[2]}})};
       });
@@ -173,5 +174,5 @@ OORT_LAYERS(norms) {
   add({"aten::linalg_tensorinv"}, "The inverse of a tensor read as a matrix", "*input ind",
       TensorInverse);
   add({"aten::linalg_tensorsolve"}, "X of tensordot(A, X) = B", "*A *B dims", TensorSolve);
-  AddSpelling(registry, {"aten::linalg_matmul"}, {{"torch.matmul", "*input *other"}});
+  AddAtenForm(registry, {"aten::linalg_matmul"}, {{"torch.matmul", "*input *other"}});
 }

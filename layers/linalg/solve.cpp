@@ -21,7 +21,7 @@ struct InfoForm {
   }
 };
 
-std::vector<Value> Inverse(const Calls& call, const Args& args, bool with_info) {
+std::vector<Value> Inverse(const Decomposer& call, const Args& args, bool with_info) {
   const Tensor& x = args.tensor(0);
   RequireSquare(x);
   const InfoForm form(args, with_info, 1);
@@ -60,7 +60,7 @@ struct Determinant {
 
 enum class DeterminantKind { kPlain, kLog, kSignAndLog };
 
-std::vector<Value> DeterminantOf(const Calls& call, const Args& args, DeterminantKind kind) {
+std::vector<Value> DeterminantOf(const Decomposer& call, const Args& args, DeterminantKind kind) {
   const Tensor& x = args.tensor(0);
   RequireSquare(x);
   const Shape shape = BatchShape(x, {});
@@ -91,7 +91,7 @@ bool IsVectors(const Tensor& a, const Tensor& b) {
   return b.rank() == 1 || (b.rank() == a.rank() - 1 && b.shape() == BatchShape(a, {a.dim(-1)}));
 }
 
-Value Expanded(const Calls& call, const Value& x, const Shape& batch) {
+Value Expanded(const Decomposer& call, const Value& x, const Shape& batch) {
   const Tensor& tensor = x.AsTensor();
   Shape shape = batch;
   shape.Append(tensor.dim(-2));
@@ -102,12 +102,12 @@ Value Expanded(const Calls& call, const Value& x, const Shape& batch) {
 
 /// Calls solve(A, B) on batches of one shape; B is of vectors where the caller says so.
 template <typename Body>
-std::vector<Value> OnMatrices(const Calls& call, Value a, Value b, bool left, bool vectors,
+std::vector<Value> OnMatrices(const Decomposer& call, Value a, Value b, bool left, bool vectors,
                               const Body& solve) {
   if (vectors) {
     Shape column = b.AsTensor().shape();
     column.Append(1);
-    b = Steps::Reshape(b, column);
+    b = call.Reshape(b, column);
   }
   RequireSquare(a.AsTensor());
   RequireMatrices(b.AsTensor());
@@ -122,12 +122,12 @@ std::vector<Value> OnMatrices(const Calls& call, Value a, Value b, bool left, bo
   if (vectors) {
     Shape shape = results[0].AsTensor().shape();
     shape.Erase(shape.rank() - 1);
-    results[0] = Steps::Reshape(results[0], shape);
+    results[0] = call.Reshape(results[0], shape);
   }
   return results;
 }
 
-std::vector<Value> Solve(const Calls& call, const Args& args, bool with_info) {
+std::vector<Value> Solve(const Decomposer& call, const Args& args, bool with_info) {
   const bool left = ValueOr(args, 2, true).AsBool();
   const bool vectors = left && IsVectors(args.tensor(0), args.tensor(1));
   const InfoForm info(args, with_info, 3);
@@ -148,7 +148,7 @@ std::vector<Value> Solve(const Calls& call, const Args& args, bool with_info) {
   });
 }
 
-std::vector<Value> Triangles(const Calls& call, const Tensor& a, const Tensor& b,
+std::vector<Value> Triangles(const Decomposer& call, const Tensor& a, const Tensor& b,
                              const Triangle& form) {
   return Compute(call, {a, b}, {Tensor::Meta(b.dtype(), b.shape())},
                  [&form](auto tag, const auto& from, auto& to) {
@@ -162,7 +162,7 @@ std::vector<Value> Triangles(const Calls& call, const Tensor& a, const Tensor& b
 }
 
 /// A, B, upper, left, unitriangular
-std::vector<Value> SolveTriangular(const Calls& call, const Args& args) {
+std::vector<Value> SolveTriangular(const Decomposer& call, const Args& args) {
   const Triangle form{.upper = args[2].AsBool(),
                       .unit = ValueOr(args, 4, false).AsBool(),
                       .left = ValueOr(args, 3, true).AsBool()};
@@ -172,7 +172,7 @@ std::vector<Value> SolveTriangular(const Calls& call, const Args& args) {
 }
 
 /// B, A, upper, transpose, unitriangular; gives A back as the second output.
-std::vector<Value> OldTriangularSolve(const Calls& call, const Args& args) {
+std::vector<Value> OldTriangularSolve(const Decomposer& call, const Args& args) {
   const Triangle form{.upper = ValueOr(args, 2, true).AsBool(),
                       .unit = ValueOr(args, 4, false).AsBool(),
                       .op = ValueOr(args, 3, false).AsBool() ? Op::kTranspose : Op::kNone};
@@ -184,7 +184,7 @@ std::vector<Value> OldTriangularSolve(const Calls& call, const Args& args) {
   return results;
 }
 
-std::vector<Value> Cholesky(const Calls& call, const Args& args, bool with_info) {
+std::vector<Value> Cholesky(const Decomposer& call, const Args& args, bool with_info) {
   const Tensor& x = args.tensor(0);
   RequireSquare(x);
   const bool upper = ValueOr(args, 1, false).AsBool();
@@ -201,7 +201,7 @@ std::vector<Value> Cholesky(const Calls& call, const Args& args, bool with_info)
   });
 }
 
-std::vector<Value> CholeskySolve(const Calls& call, const Args& args) {
+std::vector<Value> CholeskySolve(const Decomposer& call, const Args& args) {
   const bool upper = ValueOr(args, 2, false).AsBool();
   RequireMatrices(args.tensor(0));
   return OnMatrices(call, args[1], args[0], true, false, [&](const Tensor& a, const Tensor& b) {
@@ -217,7 +217,7 @@ std::vector<Value> CholeskySolve(const Calls& call, const Args& args) {
   });
 }
 
-std::vector<Value> CholeskyInverse(const Calls& call, const Args& args) {
+std::vector<Value> CholeskyInverse(const Decomposer& call, const Args& args) {
   const Tensor& x = args.tensor(0);
   RequireSquare(x);
   const bool upper = ValueOr(args, 1, false).AsBool();
@@ -232,12 +232,14 @@ std::vector<Value> CholeskyInverse(const Calls& call, const Args& args) {
                  });
 }
 
-Recipe WithInfo(std::vector<Value> (*recipe)(const Calls&, const Args&, bool), bool info) {
-  return [=](const Calls& call, const Args& args) { return recipe(call, args, info); };
+Decomposition WithInfo(std::vector<Value> (*solve)(const Decomposer&, const Args&, bool),
+                       bool info) {
+  return [=](const Decomposer& call, const Args& args) { return solve(call, args, info); };
 }
 
-Recipe OfDeterminant(DeterminantKind kind) {
-  return [kind](const Calls& call, const Args& args) { return DeterminantOf(call, args, kind); };
+Decomposition OfDeterminant(DeterminantKind kind) {
+  return
+      [kind](const Decomposer& call, const Args& args) { return DeterminantOf(call, args, kind); };
 }
 
 }  // namespace
@@ -245,7 +247,7 @@ Recipe OfDeterminant(DeterminantKind kind) {
 
 OORT_LAYERS(solve) {
   using namespace oort;
-  const linalg::MatrixRecipes add{registry, linalg::kMatrixDTypes, true};
+  const linalg::MatrixOperators add{registry, linalg::kMatrixDTypes, true};
   add({"aten::linalg_inv", "aten::inverse", "torch.inverse"}, "The inverse of square matrices",
       "*input", WithInfo(Inverse, false));
   add({"aten::linalg_inv_ex"}, "The inverse, and where a matrix has none", "*input check_errors",

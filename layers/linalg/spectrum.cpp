@@ -20,7 +20,7 @@ Tensor SingularMeta(const Tensor& x) {
   return Tensor::Meta(RealDType(x.dtype()), BatchShape(x, {std::min(x.dim(-2), x.dim(-1))}));
 }
 
-std::vector<Value> SingularValues(const Calls& call, const Tensor& x) {
+std::vector<Value> SingularValues(const Decomposer& call, const Tensor& x) {
   RequireMatrices(x);
   return Compute(call, {x}, {SingularMeta(x)}, [](auto tag, const auto& from, auto& to) {
     using T = typename decltype(tag)::Type;
@@ -33,7 +33,8 @@ std::vector<Value> SingularValues(const Calls& call, const Tensor& x) {
 }
 
 /// U, S, Vᴴ of each matrix; V instead of Vᴴ where `adjoint` is not set.
-std::vector<Value> SingularVectors(const Calls& call, const Tensor& x, bool full, bool adjoint) {
+std::vector<Value> SingularVectors(const Decomposer& call, const Tensor& x, bool full,
+                                   bool adjoint) {
   RequireMatrices(x);
   const int64_t rows = x.dim(-2), columns = x.dim(-1), count = std::min(rows, columns);
   const int64_t width = full ? columns : count;
@@ -53,7 +54,7 @@ std::vector<Value> SingularVectors(const Calls& call, const Tensor& x, bool full
 }
 
 /// input, some, compute_uv: without the vectors torch gives square matrices of zeros.
-std::vector<Value> OldSvd(const Calls& call, const Args& args) {
+std::vector<Value> OldSvd(const Decomposer& call, const Args& args) {
   const Tensor& x = args.tensor(0);
   RequireMatrices(x);
   if (ValueOr(args, 2, true).AsBool()) {
@@ -73,7 +74,7 @@ void HermitianEigenOf(Matrix<T>& a, bool upper, bool vectors, Real<T>* values) {
   RequireConverged(FactorHermitian(a, upper, vectors, values));
 }
 
-std::vector<Value> HermitianEigen(const Calls& call, const Args& args, bool vectors) {
+std::vector<Value> HermitianEigen(const Decomposer& call, const Args& args, bool vectors) {
   const Tensor& x = args.tensor(0);
   RequireSquare(x);
   const std::string triangle = ValueOr(args, 1, "L").AsString();
@@ -96,7 +97,7 @@ std::vector<Value> HermitianEigen(const Calls& call, const Args& args, bool vect
 }
 
 /// Eigenvalues, in LAPACK's order, and eigenvectors of any square matrices; both are complex.
-std::vector<Value> Eigen(const Calls& call, const Args& args, bool with_vectors) {
+std::vector<Value> Eigen(const Decomposer& call, const Args& args, bool with_vectors) {
   const Tensor& x = args.tensor(0);
   RequireSquare(x);
   const int64_t n = x.dim(-1);
@@ -158,7 +159,7 @@ void InvertHermitian(const Tensor& from, Tensor& to, int64_t i, const Cut& cutof
   Store(Multiply(scaled, Op::kNone, q, Op::kAdjoint), to, i);
 }
 
-std::vector<Value> PseudoInverse(const Calls& call, const Tensor& x, const Value& atol,
+std::vector<Value> PseudoInverse(const Decomposer& call, const Tensor& x, const Value& atol,
                                  const Value& rtol, bool hermitian) {
   RequireMatrices(x);
   if (hermitian) RequireSquare(x);
@@ -177,14 +178,14 @@ std::vector<Value> PseudoInverse(const Calls& call, const Tensor& x, const Value
 }
 
 /// input, atol, rtol, hermitian; or input, rcond, hermitian.
-std::vector<Value> LinalgPinv(const Calls& call, const Args& args) {
+std::vector<Value> LinalgPinv(const Decomposer& call, const Args& args) {
   const bool both = args.inputs().size() != 3;
   return PseudoInverse(call, args.tensor(0), both ? args[1] : Value(), both ? args[2] : args[1],
                        ValueOr(args, both ? 3 : 2, false).AsBool());
 }
 
 /// input, atol, rtol, hermitian; or input, tol, hermitian.
-std::vector<Value> MatrixRank(const Calls& call, const Args& args) {
+std::vector<Value> MatrixRank(const Decomposer& call, const Args& args) {
   const Tensor& x = args.tensor(0);
   RequireMatrices(x);
   const bool both = args.inputs().size() != 3;
@@ -214,31 +215,33 @@ std::vector<Value> MatrixRank(const Calls& call, const Args& args) {
 
 OORT_LAYERS(spectrum) {
   using namespace oort;
-  const linalg::MatrixRecipes add{registry, linalg::kMatrixDTypes, true};
+  const linalg::MatrixOperators add{registry, linalg::kMatrixDTypes, true};
   add(
       {"aten::linalg_svd"}, "U, S and Vᴴ with U diag(S) Vᴴ = A", "*input full_matrices driver",
-      [](const Calls& call, const Args& args) {
+      [](const Decomposer& call, const Args& args) {
         return SingularVectors(call, args.tensor(0), ValueOr(args, 1, true).AsBool(), true);
       },
       3);
   add({"aten::svd"}, "U, S and V with U diag(S) Vᴴ = A", "*input some compute_uv", OldSvd, 3);
   add({"aten::linalg_svdvals"}, "The singular values, falling", "*input driver",
-      [](const Calls& call, const Args& args) { return SingularValues(call, args.tensor(0)); });
+      [](const Decomposer& call, const Args& args) {
+        return SingularValues(call, args.tensor(0));
+      });
   add(
       {"aten::linalg_eigh"}, "Eigenvalues, rising, and eigenvectors of Hermitian matrices",
       "*input UPLO",
-      [](const Calls& call, const Args& args) { return HermitianEigen(call, args, true); }, 2);
+      [](const Decomposer& call, const Args& args) { return HermitianEigen(call, args, true); }, 2);
   add({"aten::linalg_eigvalsh"}, "The eigenvalues of Hermitian matrices, rising", "*input UPLO",
-      [](const Calls& call, const Args& args) { return HermitianEigen(call, args, false); });
+      [](const Decomposer& call, const Args& args) { return HermitianEigen(call, args, false); });
   add(
       {"aten::linalg_eig"}, "Eigenvalues and eigenvectors of square matrices, complex", "*input",
-      [](const Calls& call, const Args& args) { return Eigen(call, args, true); }, 2);
+      [](const Decomposer& call, const Args& args) { return Eigen(call, args, true); }, 2);
   add({"aten::linalg_eigvals"}, "The eigenvalues of square matrices, complex", "*input",
-      [](const Calls& call, const Args& args) { return Eigen(call, args, false); });
+      [](const Decomposer& call, const Args& args) { return Eigen(call, args, false); });
   add({"aten::linalg_pinv"}, "The pseudoinverse",
       "*input atol_or_rcond rtol_or_hermitian hermitian", LinalgPinv);
   add({"aten::pinverse", "torch.pinverse"}, "The pseudoinverse", "*input rcond",
-      [](const Calls& call, const Args& args) {
+      [](const Decomposer& call, const Args& args) {
         return PseudoInverse(call, args.tensor(0), Value(), ValueOr(args, 1, 1e-15), false);
       });
   add({"aten::linalg_matrix_rank"}, "How many singular values are not 0",

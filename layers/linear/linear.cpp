@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "core/checked.h"
 #include "core/wrapping.h"
-#include "layers/aten/spelling.h"
 #include "layers/composite/float_dtypes.h"
+#include "layers/decomposition.h"
 #include "layers/epilogue.h"
 #include "layers/linear/dense.h"
 #include "layers/linear/f16_linear.h"
@@ -78,6 +78,19 @@ class Linear : public LinearLayer {
   PackedMatrix packed_;
 };
 
+/// What oort.Linear is made of.
+Decomposition LinearAndEpilogue(const LayerInit& init) {
+  return [input = init.Arg("input"), addend = init.Arg("addend"), weight = init.Arg("@weight"),
+          bias = init.Arg("@bias"), activation = ActivationText(ReadActivation(init))](
+             const Decomposer& call, const Args& args) -> std::vector<Value> {
+    std::map<std::string, Tensor> weights = {{"weight", args.tensor(weight)}};
+    if (args.Has(bias)) weights.emplace("bias", args.tensor(bias));
+    Value value = call.Module("nn.Linear", {{"", args[input]}}, std::move(weights)).front();
+    if (args.Has(addend)) value = call.Formula("add(@0,@1)", {value, args[addend]});
+    return {activation.empty() ? value : call.Formula(activation, {value})};
+  };
+}
+
 /// What passes make of a linear operator and what follows it. What the product cannot do on its way
 /// out, other dtypes than f32 and an addend of another shape, is done by the parts.
 class FusedLinear final : public Linear {
@@ -88,7 +101,7 @@ class FusedLinear final : public Linear {
         activation_(ReadActivation(init)),
         rank_(init.Int("rank")),
         attributes_(init.op().attributes),
-        make_(init) {
+        parts_(init, LinearAndEpilogue(init)) {
     if (weight_packed()) attributes_.erase("weight");
   }
 
@@ -98,14 +111,11 @@ class FusedLinear final : public Linear {
                                                    std::to_string(rank_) + ", got " +
                                                    args.shape(input_).ToString());
     }
-    return Fits(args) ? Linear::Infer(args) : std::vector<Value>{Compose(Steps(nullptr), args)};
+    return Fits(args) ? Linear::Infer(args) : Parts(args).Infer(args);
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
-    if (!Fits(args)) {
-      CopyElements(Compose(Steps(&context), args).AsTensor(), outputs[0].AsTensor());
-      return;
-    }
+    if (!Fits(args)) return Parts(args).Forward(context, args, outputs);
     const float* addend = args.Has(addend_) ? args.tensor(addend_).data<float>() : nullptr;
     Multiply(context, args, addend, activation_, outputs[0].AsTensor());
   }
@@ -128,27 +138,19 @@ class FusedLinear final : public Linear {
     return last >= 0 && addend.dim(last) == Out(weight);
   }
 
-  Value Compose(const Steps& steps, const Args& args) const {
-    std::map<std::string, Tensor> attributes = attributes_;
-    if (weight_packed()) attributes.emplace("weight", UnpackWeight(weight_.shape(args)));
-    Value value = steps(make_({.type = "nn.Linear", .inputs = {""}, .attributes = attributes}),
-                        {args[input_]});
-    const auto expression = [&](const std::string& text, std::vector<Value> inputs) {
-      const Part part = make_({.type = "pnnx.Expression",
-                               .inputs = std::vector<std::string>(inputs.size()),
-                               .params = {{"expr", text}}});
-      return steps(part, inputs);
-    };
-    if (args.Has(addend_)) value = expression("add(@0,@1)", {value, args[addend_]});
-    const std::string activation = ActivationText(activation_);
-    return activation.empty() ? value : expression(activation, {value});
+  const Layer& Parts(const Args& args) const {
+    return parts_.Get([&] {
+      std::map<std::string, Tensor> attributes = attributes_;
+      if (weight_packed()) attributes.emplace("weight", UnpackWeight(weight_.shape(args)));
+      return attributes;
+    });
   }
 
   int addend_;
   ActivationSpec activation_;
   int64_t rank_;                              // that the input must have; 0 for any
   std::map<std::string, Tensor> attributes_;  // without a weight that is packed
-  PartMaker make_;
+  Fallback parts_;
 };
 
 /// In any other dtype.

@@ -3,7 +3,7 @@
 // result is written where it belongs.
 #include "core/checked.h"
 #include "core/scratch_vector.h"
-#include "layers/aten/spelling.h"
+#include "layers/decomposition.h"
 #include "layers/precision_param.h"
 #include "layers/weight_arg.h"
 
@@ -49,6 +49,23 @@ class MergedRows final : public PanelSource {
   std::span<const GemmColumns> parts_;
 };
 
+/// One product after another.
+Decomposition ProductsApart(const LayerInit& init) {
+  return [input = init.Arg("input"), weight = init.Arg("@weight"), bias = init.Arg("@bias"),
+          counts = init.Ints("out_features")](const Decomposer& call, const Args& args) {
+    std::vector<Value> results;
+    int64_t begin = 0;
+    for (const int64_t count : counts) {
+      const int64_t end = begin + count;
+      std::map<std::string, Tensor> weights = {{"weight", args.tensor(weight).Rows(begin, end)}};
+      if (args.Has(bias)) weights.emplace("bias", args.tensor(bias).Rows(begin, end));
+      results.push_back(call.Module("nn.Linear", {{"", args[input]}}, std::move(weights)).front());
+      begin = end;
+    }
+    return results;
+  };
+}
+
 class MergedLinear final : public Layer {
  public:
   explicit MergedLinear(const LayerInit& init)
@@ -56,7 +73,7 @@ class MergedLinear final : public Layer {
         weight_(init, "weight"),
         bias_(init, "bias"),
         kernels_(GemmKernelsFor(init.isa(), ReadRowsPrecision(init))),
-        make_(init) {
+        apart_(init, ProductsApart(init)) {
     const Tensor& weight = weight_.constant();
     const Tensor& bias = bias_.constant();
     if (!weight.defined() || weight.rank() != 2) {
@@ -105,8 +122,7 @@ class MergedLinear final : public Layer {
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     if (args.tensor(input_).dtype() != DType::kF32) {
-      ForwardApart(context, args, outputs);
-      return;
+      return apart_.Get([&] { return Weights(); }).Forward(context, args, outputs);
     }
     ScratchVector<GemmColumns> parts(parts_.begin(), parts_.end());
     for (size_t i = 0; i < parts.size(); ++i) {
@@ -157,22 +173,25 @@ class MergedLinear final : public Layer {
     }
   }
 
-  /// Other dtypes than f32: one product after another.
-  void ForwardApart(const Context& context, const Args& args, std::span<Value> outputs) const {
-    Tensor all(DType::kF32, {columns_, depth_});
-    UnpackMatrix(kernels_, GemmSide::kB, columns_, depth_, packed_.panels(), all.data<float>());
-    for (size_t i = 0; i < parts_.size(); ++i) {
-      const auto [begin, count, c, ldc] = parts_[i];
-      std::map<std::string, Tensor> attributes = {{"weight", all.Rows(begin, begin + count)}};
+  /// The weights of all products, as the file has them.
+  std::map<std::string, Tensor> Weights() const {
+    Tensor spread(DType::kF32, {columns_, depth_});
+    UnpackMatrix(kernels_, GemmSide::kB, columns_, depth_, packed_.panels(), spread.data<float>());
+    int64_t rows = 0;
+    for (const GemmColumns& part : parts_) rows += part.count;
+    Tensor weight(DType::kF32, {rows, depth_}), bias(DType::kF32, {rows});
+    int64_t row = 0;
+    for (const GemmColumns& part : parts_) {
+      std::copy_n(spread.data<float>() + part.begin * depth_, part.count * depth_,
+                  weight.data<float>() + row * depth_);
       if (!spread_bias_.empty()) {
-        attributes["bias"] = Tensor::From<float>(
-            std::span(spread_bias_).subspan(static_cast<size_t>(begin), static_cast<size_t>(count)),
-            {count});
+        std::copy_n(spread_bias_.begin() + part.begin, part.count, bias.data<float>() + row);
       }
-      const Part part = make_({.type = "nn.Linear", .inputs = {""}, .attributes = attributes});
-      const Value result = Steps(&context)(part, {args[input_]});
-      CopyElements(result.AsTensor(), outputs[i].AsTensor());
+      row += part.count;
     }
+    std::map<std::string, Tensor> weights = {{"weight", weight}};
+    if (!spread_bias_.empty()) weights.emplace("bias", bias);
+    return weights;
   }
 
   int input_;
@@ -182,7 +201,7 @@ class MergedLinear final : public Layer {
   std::vector<GemmColumns> parts_;   // without a place
   PackedMatrix packed_;
   std::vector<float> spread_bias_;  // of all columns
-  PartMaker make_;
+  Fallback apart_;
 };
 
 }  // namespace

@@ -24,14 +24,17 @@ struct ProfileArguments {
   bool json = false;
 };
 
-/// Modules by the names in the file, because fusing leaves fewer of them.
+/// Modules by the names in the file, because fusing leaves fewer of them and parts have others.
 void NameModules(ProfileReport& report, const std::string& model) {
   const ModuleMap of_file = FindModules(ReadPnnxParam(*FindModel(model).OpenParam()));
   const ModuleMap of_graph = FindModules(report.graph);
+  std::map<std::string, std::string> file_names;
+  for (const Operator& op : report.graph.operators) file_names.emplace(op.name, op.FileName());
   for (ProfileOperator& op : report.operators) {
-    const auto found = of_file.find(op.name);
-    const ModuleMap& known = found == of_file.end() ? of_graph : of_file;
-    if (const auto path = known.find(op.name); path != known.end()) op.module = path->second;
+    const auto name = file_names.find(op.name);
+    const auto found = of_file.find(name == file_names.end() ? op.name : name->second);
+    const auto path = found != of_file.end() ? found : of_graph.find(op.name);
+    if (found != of_file.end() || path != of_graph.end()) op.module = path->second;
   }
 }
 

@@ -116,7 +116,8 @@ class Binder {
   const ArgSpec& Spec(size_t index) const { return schema_.args()[index]; }
 
   void Report(ErrorCode code, const std::string& what) {
-    problems_.push_back({code, op_.Describe() + ": " + what, op_.name, op_.type, op_.line});
+    problems_.push_back(
+        {code, op_.Describe() + ": " + what, op_.FileName(), op_.FileType(), op_.line});
   }
 
   void Bind(size_t arg, BoundArg binding) {

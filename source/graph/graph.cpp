@@ -41,7 +41,7 @@ std::vector<int> PortOperators(const Graph& graph, std::string_view type) {
 }  // namespace
 
 std::string Operator::Describe() const {
-  std::string text = "operator " + Quote(name) + " (" + Shorten(type);
+  std::string text = "operator " + Quote(FileName()) + " (" + Shorten(FileType());
   if (line > 0) text += ", line " + std::to_string(line);
   return text + ")";
 }

@@ -19,6 +19,7 @@ struct LayerRegistry::Impl {
   struct Entry {
     std::shared_ptr<const OperatorSchema> schema;
     std::map<DeviceType, LayerCreator> creators;
+    Decomposition decomposition = {};
   };
   mutable std::shared_mutex mutex;
   std::map<std::string, Entry, std::less<>> entries;
@@ -42,6 +43,14 @@ struct LayerRegistry::Impl {
       if (entry.schema) retired.push_back(entry.schema);
       entry = Entry{shared, {{DeviceType::kCpu, cpu}}};
     }
+  }
+
+  Entry& Declared(const std::string& type) {
+    const auto entry = entries.find(type);
+    if (entry == entries.end()) {
+      throw Error(ErrorCode::kInvalidArgument, "operator type '" + type + "' is not declared");
+    }
+    return entry->second;
   }
 };
 
@@ -76,13 +85,13 @@ void LayerRegistry::Replace(OperatorSchema schema, LayerCreator cpu) {
 void LayerRegistry::AddDevice(const std::vector<std::string>& types, DeviceType device,
                               LayerCreator creator) {
   const std::unique_lock lock(impl_->mutex);
-  for (const std::string& type : types) {
-    const auto entry = impl_->entries.find(type);
-    if (entry == impl_->entries.end()) {
-      throw Error(ErrorCode::kInvalidArgument, "operator type '" + type + "' is not declared");
-    }
-    entry->second.creators[device] = creator;
-  }
+  for (const std::string& type : types) impl_->Declared(type).creators[device] = creator;
+}
+
+void LayerRegistry::SetDecomposition(const std::vector<std::string>& types,
+                                     Decomposition decomposition) {
+  const std::unique_lock lock(impl_->mutex);
+  for (const std::string& type : types) impl_->Declared(type).decomposition = decomposition;
 }
 
 const OperatorSchema* LayerRegistry::Schema(std::string_view type) const {
@@ -97,6 +106,12 @@ LayerCreator LayerRegistry::Creator(std::string_view type, DeviceType device) co
   if (entry == impl_->entries.end()) return nullptr;
   const auto creator = entry->second.creators.find(device);
   return creator == entry->second.creators.end() ? nullptr : creator->second;
+}
+
+Decomposition LayerRegistry::DecompositionOf(std::string_view type) const {
+  const std::shared_lock lock(impl_->mutex);
+  const auto entry = impl_->entries.find(type);
+  return entry == impl_->entries.end() ? Decomposition() : entry->second.decomposition;
 }
 
 std::vector<std::string> LayerRegistry::Types() const {

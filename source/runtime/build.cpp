@@ -30,7 +30,7 @@ bool Disabled(const LoadOptions& options, std::string_view pass) {
 }
 
 Problem MakeProblem(const Operator& op, ErrorCode code, const std::string& what) {
-  return {code, op.Describe() + ": " + what, op.name, op.type, op.line};
+  return {code, op.Describe() + ": " + what, op.FileName(), op.FileType(), op.line};
 }
 
 Problem UnknownOperator(const Operator& op, const LayerRegistry& registry) {
@@ -262,6 +262,21 @@ std::optional<std::vector<Value>> GraphBuilder::Evaluate(const Operator& op,
   return results;
 }
 
+std::optional<std::vector<Value>> GraphBuilder::InferAlone(const Operator& op,
+                                                           std::span<const Value> inputs) {
+  std::vector<Value> constants;
+  for (const Value& input : inputs) {
+    constants.push_back(input.IsConcrete() ? input : Value::Deferred());
+  }
+  try {
+    const LoneNode lone(MakeNode(op, constants, Device::Cpu()), op, inputs);
+    return InferNode(lone.impl, lone.node(), lone.args());
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kOutOfMemory) throw;
+    return {};
+  }
+}
+
 namespace {
 
 bool ReadsF16(const Graph& graph, const Operator& op) {
@@ -340,6 +355,10 @@ void GraphBuilder::RunPasses() {
       [this](std::string_view type) {
         return static_cast<bool>(RegistryOf(options_).Creator(type, options_.device.type));
       }};
+  context.registry = &RegistryOf(options_);
+  context.infer = [this](const Operator& op, std::span<const Value> inputs) {
+    return InferAlone(op, inputs);
+  };
   context.narrow = NarrowTypeOf(options_.precision, options_.device);
   context.on_gpu = options_.device.type != DeviceType::kCpu;
   for (const Pass& pass : Passes()) {
@@ -401,7 +420,7 @@ void GraphBuilder::MakeNodes() {
         AddNode(index, op);
       } catch (const Error& error) {
         if (error.code() == ErrorCode::kOutOfMemory) throw;
-        problems.push_back({error.code(), error.what(), op.name, op.type, op.line});
+        problems.push_back({error.code(), error.what(), op.FileName(), op.FileType(), op.line});
       }
     }
   }

@@ -38,6 +38,8 @@ class GraphBuilder {
   /// `device` has none for the operator.
   Node MakeNode(const Operator& op, std::span<const Value> constant_inputs, Device device);
   std::optional<std::vector<Value>> Evaluate(const Operator& op, std::span<const Value> inputs);
+  /// What an operator says of its outputs; nothing if it refuses the inputs.
+  std::optional<std::vector<Value>> InferAlone(const Operator& op, std::span<const Value> inputs);
   void RunPasses();
   void SetPrecision();
   void SetConvAlgorithm();

@@ -60,8 +60,9 @@ size_t HeapOf(const Operand& operand) { return HeapOf(operand.name) + HeapOf(ope
 size_t HeapOf(const Port& port) { return HeapOf(port.name) + HeapOf(port.operand); }
 
 size_t HeapOf(const Operator& op) {
-  return HeapOf(op.type) + HeapOf(op.name) + HeapOf(op.inputs) + HeapOf(op.outputs) +
-         HeapOf(op.input_names) + HeapOf(op.params) + HeapOf(op.attributes);
+  return HeapOf(op.type) + HeapOf(op.name) + HeapOf(op.whole_type) + HeapOf(op.whole_name) +
+         HeapOf(op.inputs) + HeapOf(op.outputs) + HeapOf(op.input_names) + HeapOf(op.params) +
+         HeapOf(op.attributes);
 }
 
 size_t HeapOf(const Node& node) {

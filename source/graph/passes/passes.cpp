@@ -5,10 +5,15 @@ namespace oort {
 
 std::span<const Pass> Passes() {
   // Dead code goes first, so that nothing is folded in vain, and last, to sweep up; and before what
-  // asks whether an operand has other readers.
+  // asks whether an operand has other readers. Operators are taken apart before all that looks for
+  // patterns, and once constants are there that tell how; what that leaves is folded then.
   static constexpr Pass kPasses[] = {
       {"flatten-tuples", FlattenTuples},
       {"read-storage", ReadStorage},
+      {"dead-code", RemoveDeadCode},
+      {"fold-constants", FoldConstants},
+      {"decompose", DecomposeOperators},
+      {"flatten-tuples", FlattenTuples},
       {"dead-code", RemoveDeadCode},
       {"fold-constants", FoldConstants},
       {"merge-common", MergeCommon},

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "oort/graph.h"
+#include "oort/layer.h"
 
 namespace oort {
 
@@ -25,6 +26,12 @@ struct PassContext {
   std::function<bool(std::string_view type)> has_layer = {};
   /// What networks compute in between their operators; kNull: as the file says.
   DType narrow = DType::kNull;
+
+  /// The operators that there are; without them none is taken apart.
+  const LayerRegistry* registry = nullptr;
+  /// What an operator would give for inputs of which only constants have elements; nothing if it
+  /// refuses them.
+  Evaluator infer = {};
 
   /// Whether the graph is for a GPU: there every operator costs a launch, and small ones go into
   /// their neighbours where on the CPU they would gain nothing.
@@ -48,6 +55,9 @@ void FlattenTuples(Graph& graph, const PassContext& context);
 void RemoveDeadCode(Graph& graph, const PassContext& context);
 /// Replaces operators whose inputs are all constant by pnnx.Attribute.
 void FoldConstants(Graph& graph, const PassContext& context);
+/// Puts the parts of operators that are made of others into their places, where constants tell
+/// which parts these are.
+void DecomposeOperators(Graph& graph, const PassContext& context);
 /// torch.as_strided counts in the memory of its input, which in torch may be that of an operand
 /// before transpositions; gives it that operand.
 void ReadStorage(Graph& graph, const PassContext& context);

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
-// What pnnx leaves in ATen's form of operators that it has names for: see spelling.h.
-#include "layers/aten/spelling.h"
+// What pnnx leaves in ATen's form of operators that it has names for: see overloads.h.
+#include "layers/aten/overloads.h"
 #include "layers/expression/engine_layer.h"
 
 namespace oort {
 namespace {
 
 /// An operator with one overload, named as ATen does.
-struct PlainSpelling {
+struct PlainForm {
   const char* name;
   const char* target;
   const char* arguments;
 };
 
-constexpr PlainSpelling kActivations[] = {
+constexpr PlainForm kActivations[] = {
     {"relu", "F.relu", "*input"},
     {"relu6", "F.relu6", "*input"},
     {"gelu", "F.gelu", "*input approximate"},
@@ -45,7 +45,7 @@ constexpr PlainSpelling kActivations[] = {
     {"feature_alpha_dropout", "F.feature_alpha_dropout", "*input -p !train"},
 };
 
-constexpr PlainSpelling kNetworks[] = {
+constexpr PlainForm kNetworks[] = {
     {"layer_norm", "F.layer_norm", "*input normalized_shape *weight *bias eps -cudnn_enable"},
     {"group_norm", "F.group_norm", "*input num_groups *weight *bias eps -cudnn_enabled"},
     {"batch_norm", "F.batch_norm",
@@ -87,7 +87,7 @@ constexpr PlainSpelling kNetworks[] = {
     {"cumprod", "torch.cumprod", "*input dim dtype"},
 };
 
-constexpr PlainSpelling kShapes[] = {
+constexpr PlainForm kShapes[] = {
     {"expand", "Tensor.expand", "*input sizes -implicit"},
     {"expand_as", "Tensor.expand_as", "*input *other"},
     {"repeat", "Tensor.repeat", "*input sizes"},
@@ -114,21 +114,21 @@ constexpr PlainSpelling kShapes[] = {
     {"stack", "torch.stack", "+tensors dim"},
 };
 
-void AddPlain(LayerRegistry& registry, std::span<const PlainSpelling> spellings) {
-  for (const auto& [name, target, arguments] : spellings) {
-    AddSpelling(registry, {std::string("aten::") + name}, {{target, arguments}});
+void AddPlain(LayerRegistry& registry, std::span<const PlainForm> forms) {
+  for (const auto& [name, target, arguments] : forms) {
+    AddAtenForm(registry, {std::string("aten::") + name}, {{target, arguments}});
   }
 }
 
 void AddReductions(LayerRegistry& registry) {
   for (const char* name : {"sum", "mean", "prod"}) {
     const std::string target = std::string("torch.") + name;
-    AddSpelling(registry, {std::string("aten::") + name},
+    AddAtenForm(registry, {std::string("aten::") + name},
                 {{target, "*input dtype"}, {target, "*input dim keepdim dtype"}});
   }
   for (const char* name : {"max", "min"}) {
     const std::string target = std::string("torch.") + name;
-    AddSpelling(
+    AddAtenForm(
         registry, {std::string("aten::") + name},
         {{target, "*input"}, {target + "imum", "*input *other"}, {target, "*input dim keepdim"}}, 1,
         2);
@@ -136,30 +136,30 @@ void AddReductions(LayerRegistry& registry) {
   for (const char* name : {"var", "std"}) {
     // ATen's correction and its older flag stand at the same place.
     const std::string target = std::string("torch.") + name;
-    AddSpelling(registry, {std::string("aten::") + name},
+    AddAtenForm(registry, {std::string("aten::") + name},
                 {{target, "*input unbiased"}, {target, "*input dim unbiased keepdim"}});
-    AddSpelling(
+    AddAtenForm(
         registry, {std::string("aten::") + name + "_mean"},
         {{target + "_mean", "*input unbiased"}, {target + "_mean", "*input dim unbiased keepdim"}},
         2, 2);
   }
-  AddSpelling(registry, {"aten::norm"},
+  AddAtenForm(registry, {"aten::norm"},
               {{"torch.norm", "*input p dtype"}, {"torch.norm", "*input p dim keepdim dtype"}});
-  AddSpelling(registry, {"aten::topk"}, {{"torch.topk", "*input k dim largest sorted"}}, 2, 2);
+  AddAtenForm(registry, {"aten::topk"}, {{"torch.topk", "*input k dim largest sorted"}}, 2, 2);
 }
 
 void AddSplits(LayerRegistry& registry) {
-  AddSpelling(registry, {"aten::split", "aten::split_with_sizes", "aten::unsafe_split"},
+  AddAtenForm(registry, {"aten::split", "aten::split_with_sizes", "aten::unsafe_split"},
               {{"torch.split", "*tensor split_size_or_sections dim"}}, 1, -1);
-  AddSpelling(registry, {"aten::chunk"}, {{"torch.chunk", "*input chunks dim"}}, 1, -1);
-  AddSpelling(registry, {"aten::unbind"}, {{"torch.unbind", "*input dim"}}, 1, -1);
+  AddAtenForm(registry, {"aten::chunk"}, {{"torch.chunk", "*input chunks dim"}}, 1, -1);
+  AddAtenForm(registry, {"aten::unbind"}, {{"torch.unbind", "*input dim"}}, 1, -1);
 }
 
 void AddWindows(LayerRegistry& registry) {
   for (const std::string rank : {"1d", "2d", "3d"}) {
     const auto add = [&](const std::string& name, const std::string& target,
                          const std::string& arguments, int outputs = 1) {
-      AddSpelling(registry, {"aten::" + name}, {{"F." + target, arguments}}, outputs, outputs);
+      AddAtenForm(registry, {"aten::" + name}, {{"F." + target, arguments}}, outputs, outputs);
     };
     const std::string window = "*input kernel_size stride padding ";
     add("adaptive_avg_pool" + rank, "adaptive_avg_pool" + rank, "*input output_size");
@@ -196,42 +196,28 @@ void AddElu(LayerRegistry& registry) {
 }
 
 /// Overloads of aten::to have the dtype at different places, or take it from another tensor.
-class AtenToLayer final : public CompositeLayer {
- public:
-  explicit AtenToLayer(const LayerInit& init) : make_(init), inputs_(init.op().inputs.size()) {}
-
- protected:
-  std::vector<Value> Compute(const Steps& steps, const Args& args) const override {
-    if (args[1].IsTensor()) {
-      const Part like = make_({.type = "Tensor.type_as", .inputs = {"input", "other"}});
-      return steps.All(like, {args[0], args[1]});
-    }
-    // A device comes before the dtype: as text, or as None where the overload has six inputs.
-    const bool device_first = args[1].IsString() || (args[1].IsNone() && !args[2].IsBool());
-    const Value& dtype = args[device_first || inputs_ == 6 ? 2 : 1];
-    if (dtype.IsDeferred()) return {Value::Deferred()};
-    Part::Spec spec{.type = "Tensor.to", .inputs = {"input"}};
-    if (!dtype.IsNone() && !dtype.IsBool()) spec.params["dtype"] = dtype.ToString();
-    return steps.All(make_(std::move(spec)), {args[0]});
+std::vector<Value> AtenTo(const Decomposer& call, const Args& args) {
+  if (args[1].IsTensor()) {
+    return {call("Tensor.type_as", {{"input", args[0]}, {"other", args[1]}})};
   }
-
- private:
-  PartMaker make_;
-  size_t inputs_;
-};
+  // A device comes before the dtype: as text, or as None where the overload has six inputs.
+  const bool device_first = args[1].IsString() || (args[1].IsNone() && !args[2].IsBool());
+  const Value& dtype = args[device_first || args.inputs().size() == 6 ? 2 : 1];
+  return {call("Tensor.to", {{"input", args[0]}, {"dtype", dtype.IsBool() ? Value() : dtype}})};
+}
 
 void AddTo(LayerRegistry& registry) {
   OperatorSchema schema({"aten::to"}, "`Tensor.to` and `Tensor.type_as`, in ATen's order");
   schema.Tensor("input", kAllDTypes).Any("dtype").Nullable().Dynamic();
   schema.Any("dtype_behind_device").Nullable().Dynamic();
   for (int i = 3; i < 8; ++i) schema.Ignored("flag" + std::to_string(i)).Dynamic();
-  registry.Add(std::move(schema), Create<AtenToLayer>());
+  AddDecomposition(registry, std::move(schema), AtenTo);
 }
 
 }  // namespace
 }  // namespace oort
 
-OORT_LAYERS(spellings) {
+OORT_LAYERS(aten_forms) {
   using namespace oort;
   AddPlain(registry, kActivations);
   AddPlain(registry, kNetworks);
@@ -241,4 +227,13 @@ OORT_LAYERS(spellings) {
   AddWindows(registry);
   AddElu(registry);
   AddTo(registry);
+  AddAtenForm(registry, {"torch.broadcast_to", "aten::broadcast_to"},
+              {{"Tensor.expand", "*input sizes"}});
+  AddAtenForm(registry, {"torch.ravel", "aten::ravel"}, {{"torch.flatten", "*input"}});
+  registry.Add(OperatorSchema({"aten::floordiv"}, "a / b of two numbers, rounded down")
+                   .Any("a")
+                   .Dynamic()
+                   .Any("b")
+                   .Dynamic(),
+               expression::CreateFromText("floor_divide(@0,@1)"));
 }

@@ -4,13 +4,13 @@
 
 #include "core/checked.h"
 #include "graph/dtype_names.h"
-#include "layers/aten/recipe.h"
+#include "layers/aten/overloads.h"
 
 namespace oort {
 namespace {
 
 /// A number of parts, or where they begin; either may be a tensor.
-std::vector<Value> TensorSplit(const Calls& call, const Args& args) {
+std::vector<Value> TensorSplit(const Decomposer& call, const Args& args) {
   Value where = args[1];
   if (where.IsTensor()) {
     const Tensor& tensor = where.AsTensor();
@@ -26,7 +26,7 @@ std::vector<Value> TensorSplit(const Calls& call, const Args& args) {
 }
 
 /// How often each position is repeated, given alone: the positions themselves.
-std::vector<Value> RepeatInterleave(const Calls& call, const Args& args) {
+std::vector<Value> RepeatInterleave(const Decomposer& call, const Args& args) {
   if (args.inputs().size() > 2) {
     return {call("torch.repeat_interleave",
                  {{"input", args[0]}, {"repeats", args[1]}, {"dim", args[2]}})};
@@ -37,9 +37,9 @@ std::vector<Value> RepeatInterleave(const Calls& call, const Args& args) {
 }
 
 /// The same bytes as elements of another dtype; the last axis stretches or shrinks.
-std::vector<Value> ViewDType(const Calls& call, const Args& args) {
+std::vector<Value> ViewDType(const Decomposer& call, const Args& args) {
   const Value size = ParameterOf(args[1]);
-  if (size.IsDeferred()) return {size};
+  if (size.IsDeferred()) return {Value::Deferred()};
   if (size.IsList()) return {call("Tensor.view", {{"input", args[0]}, {"shape", size}})};
   const Tensor& x = args.tensor(0);
   const DType dtype = RequireTorchDType(size);
@@ -61,7 +61,7 @@ std::vector<Value> ViewDType(const Calls& call, const Args& args) {
   return {result};
 }
 
-std::vector<Value> SumToSize(const Calls& call, const Args& args) {
+std::vector<Value> SumToSize(const Decomposer& call, const Args& args) {
   const std::vector<int64_t> wanted = args[1].AsInts();
   const Shape& shape = args.shape(0);
   const int lead = shape.rank() - static_cast<int>(wanted.size());
@@ -80,15 +80,14 @@ std::vector<Value> SumToSize(const Calls& call, const Args& args) {
   if (dims.empty()) return {args[0]};
   const Value sum =
       call("torch.sum", {{"input", args[0]}, {"dim", Value(std::move(dims))}, {"keepdim", true}});
-  return {Steps::Reshape(sum, Shape(wanted))};
+  return {call.Reshape(sum, Shape(wanted))};
 }
 
 /// Sequences of different lengths, filled up to the longest and stacked.
-std::vector<Value> PadSequence(const Calls& call, const Args& args) {
+std::vector<Value> PadSequence(const Decomposer& call, const Args& args) {
   const Value::List& sequences = args[0].AsList();
   int64_t longest = 0;
   for (const Value& x : sequences) {
-    if (x.IsDeferred()) return {Value::Deferred()};
     if (x.AsTensor().rank() == 0) {
       throw Error(ErrorCode::kInvalidArgument, "expected sequences of rank 1 and above");
     }
@@ -109,12 +108,12 @@ std::vector<Value> PadSequence(const Calls& call, const Args& args) {
   return {call("torch.stack", {{"", Value(std::move(padded))}, {"dim", batch_first ? 0 : 1}})};
 }
 
-Value PutAt(const Calls& call, const Value& x, const Value& positions, const Value& values) {
+Value PutAt(const Decomposer& call, const Value& x, const Value& positions, const Value& values) {
   return call("aten::put", {{"", x}, {"", positions}, {"", values}});
 }
 
 /// input with src where torch.as_strided would read.
-std::vector<Value> AsStridedScatter(const Calls& call, const Args& args) {
+std::vector<Value> AsStridedScatter(const Decomposer& call, const Args& args) {
   const Value flat = call("torch.arange", {{"end", args.tensor(0).elements()}});
   const Value positions = call("torch.as_strided", {{"input", flat},
                                                     {"size", args[2]},
@@ -124,7 +123,7 @@ std::vector<Value> AsStridedScatter(const Calls& call, const Args& args) {
 }
 
 /// The main diagonal set to a value; with `wrap` it begins anew below the last column.
-std::vector<Value> FillDiagonal(const Calls& call, const Args& args) {
+std::vector<Value> FillDiagonal(const Decomposer& call, const Args& args) {
   const Shape& shape = args.shape(0);
   const int rank = shape.rank();
   const bool cube =
@@ -152,7 +151,7 @@ std::vector<Value> FillDiagonal(const Calls& call, const Args& args) {
 }
 
 /// All choices of r elements, in the order of their positions.
-std::vector<Value> Combinations(const Calls& call, const Args& args) {
+std::vector<Value> Combinations(const Decomposer& call, const Args& args) {
   const int64_t length = args.tensor(0).elements(), r = ValueOr(args, 1, 2).AsInt();
   const int64_t repeats = ValueOr(args, 2, false).AsBool() ? 0 : 1;
   if (args.tensor(0).rank() != 1 || r < 0 || r > 16) {
@@ -181,17 +180,17 @@ std::vector<Value> Combinations(const Calls& call, const Args& args) {
       Tensor::From(std::span<const int64_t>(all), Shape{static_cast<int64_t>(all.size())});
   const Value picked =
       call("torch.index_select", {{"input", args[0]}, {"dim", 0}, {"index", index}});
-  return {Steps::Reshape(picked, r > 0 ? Shape{rows, r} : Shape{0})};
+  return {call.Reshape(picked, r > 0 ? Shape{rows, r} : Shape{0})};
 }
 
-std::vector<Value> EinsumOfList(const Calls& call, const Args& args) {
-  std::vector<Calls::Argument> arguments{{"equation", args[0]}};
+std::vector<Value> EinsumOfList(const Decomposer& call, const Args& args) {
+  std::vector<Decomposer::Argument> arguments{{"equation", args[0]}};
   for (const Value& operand : args[1].AsList()) arguments.emplace_back("", operand);
   return {call("torch.einsum", arguments)};
 }
 
 /// The coordinates of the first `size` elements that are not 0, filled up with a value.
-std::vector<Value> NonzeroStatic(const Calls& call, const Args& args) {
+std::vector<Value> NonzeroStatic(const Decomposer& call, const Args& args) {
   const int64_t size = args[1].AsInt(), fill = ValueOr(args, 2, -1).AsInt();
   const Shape& shape = args.shape(0);
   if (size < 0) throw Error(ErrorCode::kInvalidArgument, "expected a size of at least 0");
@@ -205,57 +204,105 @@ std::vector<Value> NonzeroStatic(const Calls& call, const Args& args) {
   return {result};
 }
 
+/// The same elements with at least `rank` axes.
+Value AtLeast(const Decomposer& call, const Value& value, int rank) {
+  const Shape& shape = value.AsTensor().shape();
+  if (shape.rank() >= rank) return value;
+  // numpy puts the elements of a vector into the second axis.
+  Shape wanted;
+  if (rank > 1 && shape.rank() < 2) wanted.Append(1);
+  for (int i = 0; i < shape.rank(); ++i) wanted.Append(shape[i]);
+  while (wanted.rank() < rank) wanted.Append(1);
+  return call.Reshape(value, wanted);
+}
+
+void AddAtLeast(LayerRegistry& registry, int rank) {
+  const std::string name = "atleast_" + std::to_string(rank) + "d";
+  AddDecomposition(registry,
+                   OperatorSchema({"torch." + name, "aten::" + name},
+                                  "The same elements with at least " + std::to_string(rank) +
+                                      (rank == 1 ? " axis" : " axes"))
+                       .Any("input")
+                       .Dynamic(),
+                   [rank](const Decomposer& call, const Args& args) -> std::vector<Value> {
+                     if (!args[0].IsList()) return {AtLeast(call, args[0], rank)};
+                     Value::List results;
+                     for (const Value& item : args[0].AsList()) {
+                       results.push_back(AtLeast(call, item, rank));
+                     }
+                     return {Value(std::move(results))};
+                   });
+}
+
+/// A matrix with the elements, read as flat, on a diagonal.
+std::vector<Value> DiagFlat(const Decomposer& call, const Args& args) {
+  return {call("torch.diag",
+               {{"input", call("torch.flatten", {{"input", args[0]}})}, {"diagonal", args[1]}})};
+}
+
 }  // namespace
 }  // namespace oort
 
-OORT_LAYERS(recipes_shape) {
+OORT_LAYERS(aten_shape) {
   using namespace oort;
-  AddRecipe(registry,
-            RecipeSchema({"aten::tensor_split"}, "`torch.tensor_split`",
-                         "*input indices_or_sections dim"),
-            TensorSplit);
-  AddRecipe(registry,
-            RecipeSchema({"aten::repeat_interleave"},
-                         "`torch.repeat_interleave`; of repeats alone the positions",
-                         "*input repeats dim output_size"),
-            RepeatInterleave);
-  AddRecipe(
+  for (int rank = 1; rank <= 3; ++rank) AddAtLeast(registry, rank);
+  AddDecomposition(registry,
+                   OperatorSchema({"torch.diagflat", "aten::diagflat"},
+                                  "A matrix with the elements, read as flat, on a diagonal")
+                       .Tensor("input", kAllDTypes)
+                       .Int("offset", 0)
+                       .Dynamic(),
+                   DiagFlat);
+  AddDecomposition(registry,
+                   DecompositionSchema({"aten::tensor_split"}, "`torch.tensor_split`",
+                                       "*input indices_or_sections dim"),
+                   TensorSplit);
+  AddDecomposition(registry,
+                   DecompositionSchema({"aten::repeat_interleave"},
+                                       "`torch.repeat_interleave`; of repeats alone the positions",
+                                       "*input repeats dim output_size"),
+                   RepeatInterleave);
+  AddDecomposition(registry,
+                   DecompositionSchema({"aten::view"},
+                                       "`Tensor.view`; with a dtype the same bytes as its elements",
+                                       "*input size_or_dtype"),
+                   ViewDType);
+  AddDecomposition(registry,
+                   DecompositionSchema({"aten::sum_to_size"},
+                                       "Sums over what expanding would repeat", "*input size"),
+                   SumToSize);
+  AddDecomposition(
       registry,
-      RecipeSchema({"aten::view"}, "`Tensor.view`; with a dtype the same bytes as its elements",
-                   "*input size_or_dtype"),
-      ViewDType);
-  AddRecipe(
+      DecompositionSchema({"aten::pad_sequence"}, "Sequences filled up to the longest and stacked",
+                          "sequences batch_first padding_value padding_side"),
+      PadSequence);
+  AddDecomposition(registry,
+                   DecompositionSchema({"aten::as_strided_scatter"},
+                                       "input with src where `torch.as_strided` would read",
+                                       "*input *src size stride storage_offset"),
+                   AsStridedScatter);
+  AddDecomposition(
       registry,
-      RecipeSchema({"aten::sum_to_size"}, "Sums over what expanding would repeat", "*input size"),
-      SumToSize);
-  AddRecipe(registry,
-            RecipeSchema({"aten::pad_sequence"}, "Sequences filled up to the longest and stacked",
-                         "sequences batch_first padding_value padding_side"),
-            PadSequence);
-  AddRecipe(registry,
-            RecipeSchema({"aten::as_strided_scatter"},
-                         "input with src where `torch.as_strided` would read",
-                         "*input *src size stride storage_offset"),
-            AsStridedScatter);
-  AddRecipe(registry,
-            RecipeSchema({"aten::fill_diagonal"}, "input with its main diagonal set to a value",
-                         "*input value wrap"),
-            FillDiagonal);
-  AddRecipe(registry,
-            RecipeSchema({"torch.combinations", "aten::combinations"},
-                         "All choices of r elements of a vector", "*input r with_replacement"),
-            Combinations);
-  AddRecipe(
+      DecompositionSchema({"aten::fill_diagonal"}, "input with its main diagonal set to a value",
+                          "*input value wrap"),
+      FillDiagonal);
+  AddDecomposition(
       registry,
-      RecipeSchema({"aten::nonzero_static"}, "`torch.nonzero`, cut or filled up to `size` rows",
-                   "*input size fill_value"),
-      NonzeroStatic);
-  AddRecipe(registry,
-            RecipeSchema({"aten::einsum"}, "`torch.einsum` of a list", "equation operands path"),
-            EinsumOfList);
-  AddSpelling(registry, {"aten::index", "aten::_unsafe_index"}, {{"Tensor.index", "*input +expr"}});
-  AddSpelling(registry, {"aten::unsafe_split_with_sizes"},
+      DecompositionSchema({"torch.combinations", "aten::combinations"},
+                          "All choices of r elements of a vector", "*input r with_replacement"),
+      Combinations);
+  AddDecomposition(registry,
+                   DecompositionSchema({"aten::nonzero_static"},
+                                       "`torch.nonzero`, cut or filled up to `size` rows",
+                                       "*input size fill_value"),
+                   NonzeroStatic);
+  AddDecomposition(
+      registry,
+      DecompositionSchema({"aten::einsum"}, "`torch.einsum` of a list", "equation operands path"),
+      EinsumOfList);
+  AddAtenForm(registry, {"aten::index", "aten::_unsafe_index"}, {{"Tensor.index", "*input +expr"}});
+  AddAtenForm(registry, {"aten::unsafe_split_with_sizes"},
               {{"torch.split", "*tensor split_size_or_sections dim"}}, 1, -1);
-  AddSpelling(registry, {"aten::native_channel_shuffle"}, {{"F.channel_shuffle", "*input groups"}});
-  AddSpelling(registry, {"aten::zero"}, {{"torch.zeros_like", "*input"}});
+  AddAtenForm(registry, {"aten::native_channel_shuffle"}, {{"F.channel_shuffle", "*input groups"}});
+  AddAtenForm(registry, {"aten::zero"}, {{"torch.zeros_like", "*input"}});
 }

@@ -9,7 +9,7 @@
 namespace oort::testing {
 namespace {
 
-TEST(AtenSpelling, ActivationsTakeComputedParameters) {
+TEST(AtenForm, ActivationsTakeComputedParameters) {
   Check("aten::relu", {F({-4.0, -1.5, -0.25, 0.0, 0.5, 7.0}, {2, 3})},
         {F({0.0, 0.0, 0.0, 0.0, 0.5, 7.0}, {2, 3})});
   Check("aten::relu6", {F({-4.0, -1.5, -0.25, 0.0, 0.5, 7.0}, {2, 3})},
@@ -61,7 +61,7 @@ TEST(AtenSpelling, ActivationsTakeComputedParameters) {
         {F({-0.75, -0.28125, -0.046875, 0.0, 0.5, 7.0}, {2, 3})});
 }
 
-TEST(AtenSpelling, SoftmaxTakesAComputedAxis) {
+TEST(AtenForm, SoftmaxTakesAComputedAxis) {
   Check("aten::softmax", {F({-4.0, -1.5, -0.25, 0.0, 0.5, 7.0}, {2, 3}), Value(1), Value()},
         {F({0.0179522, 0.2187022, 0.7633456, 0.0009097, 0.0014998, 0.9975905}, {2, 3})});
   Check("aten::softmax", {F({-4.0, -1.5, -0.25, 0.0, 0.5, 7.0}, {2, 3}), Value(0), Value(7)},
@@ -75,7 +75,7 @@ TEST(AtenSpelling, SoftmaxTakesAComputedAxis) {
         {F({-4.0200443, -1.5200443, -0.2700444, -7.0024123, -6.5024123, -0.0024124}, {2, 3})});
 }
 
-TEST(AtenSpelling, DropoutKeepsTheInput) {
+TEST(AtenForm, DropoutKeepsTheInput) {
   Check("aten::dropout", {F({-4.0, -1.5, -0.25, 0.0, 0.5, 7.0}, {2, 3}), Value(0.5), Value(false)},
         {F({-4.0, -1.5, -0.25, 0.0, 0.5, 7.0}, {2, 3})});
   Check("aten::feature_dropout",
@@ -89,7 +89,7 @@ TEST(AtenSpelling, DropoutKeepsTheInput) {
         {F({-4.0, -1.5, -0.25, 0.0, 0.5, 7.0}, {2, 3})});
 }
 
-TEST(AtenSpelling, NormsAndProducts) {
+TEST(AtenForm, NormsAndProducts) {
   Check("aten::layer_norm",
         {F({-1.13, 0.75, -1.78, -3.02, 0.74, 2.9100001, 1.88, 1.55}, {2, 4}), L({Value(4)}),
          F({-1.4400001, -0.81, -1.1900001, 0.36}, {4}), F({-1.71, 2.2, -2.1400001, 0.25}, {4}),
@@ -183,7 +183,7 @@ TEST(AtenSpelling, NormsAndProducts) {
         {F({-0.12, 2.3800001, 2.2755663, -1.4230782}, {1, 2, 2})});
 }
 
-TEST(AtenSpelling, ReductionsTakeComputedAxes) {
+TEST(AtenForm, ReductionsTakeComputedAxes) {
   Check("aten::sum", {F({-2.3900001, 2.22, 1.3200001, -0.08, 0.92, 0.29}, {2, 3}), Value()},
         {F({2.28}, {})});
   Check("aten::sum",
@@ -269,7 +269,7 @@ TEST(AtenSpelling, ReductionsTakeComputedAxes) {
         {F({2.22, 1.3200001, 0.92, 0.29}, {2, 2}), I({1, 2, 1, 2}, {2, 2})});
 }
 
-TEST(AtenSpelling, WindowsTakeComputedSizes) {
+TEST(AtenForm, WindowsTakeComputedSizes) {
   Check("aten::adaptive_avg_pool1d", {F({3.4000001, 0.23, -1.85, 2.05}, {1, 4}), L({Value(2)})},
         {F({1.8150001, 0.1}, {1, 2})});
   Check("aten::adaptive_avg_pool2d",
@@ -435,7 +435,7 @@ TEST(AtenSpelling, WindowsTakeComputedSizes) {
            {1, 2, 2, 2})});
 }
 
-TEST(AtenSpelling, ParametersMayBeKnownAtLoad) {
+TEST(AtenForm, ParametersMayBeKnownAtLoad) {
   const Tensor x = F({1, 5, 2, 4, 3, 6}, {2, 3});
   ExpectNear(RunAten("aten::sum", {x}, {"[1]", "True", "None"})[0], F({8, 13}, {2, 1}));
   ExpectNear(RunAten("aten::sum", {x}, {"None"})[0], F({21}, {}));
@@ -445,7 +445,7 @@ TEST(AtenSpelling, ParametersMayBeKnownAtLoad) {
   ExpectNear(RunAten("aten::reshape", {x}, {"[6]"})[0], F({1, 5, 2, 4, 3, 6}, {6}));
 }
 
-TEST(AtenSpelling, RefusesWhatItCannotDo) {
+TEST(AtenForm, RefusesWhatItCannotDo) {
   const Tensor x = F({1, 5, 2, 4, 3, 6}, {2, 3});
   OperatorCase("aten::dropout")
       .Input(x)

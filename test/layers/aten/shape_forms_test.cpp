@@ -7,7 +7,7 @@
 namespace oort::testing {
 namespace {
 
-TEST(AtenShapeSpelling, ShapesTakeComputedNumbers) {
+TEST(AtenShapeForm, ShapesTakeComputedNumbers) {
   Check("aten::expand", {F({-1.9, -1.25}, {2, 1}), L({Value(2), Value(3)}), Value(false)},
         {F({-1.9, -1.9, -1.9, -1.25, -1.25, -1.25}, {2, 3})});
   Check("aten::expand_as",

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Loss functions: some exported models return them beside their outputs.
-#include "layers/aten/recipe.h"
+#include "layers/decomposition.h"
 
 namespace oort {
 namespace {
 
 /// ATen's numbers: 0 keeps the elements, 1 is their mean, 2 their sum.
-Value Reduced(const Calls& call, const Value& loss, const Value& reduction) {
+Value Reduced(const Decomposer& call, const Value& loss, const Value& reduction) {
   const int64_t kind = reduction.IsNone() ? 1 : reduction.AsInt();
   if (kind < 0 || kind > 2) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -42,16 +42,17 @@ constexpr LossFormula kLosses[] = {
 void AddFormulaLosses(LayerRegistry& registry) {
   for (const LossFormula& loss : kLosses) {
     const std::string name = loss.name;
-    AddRecipe(registry, RecipeSchema({"aten::" + name}, loss.doc, loss.arguments, kReals),
-              [&loss](const Calls& call, const Args& args) -> std::vector<Value> {
-                std::vector<Value> operands;
-                for (int i = 0; i < args.size(); ++i) operands.push_back(ValueOr(args, i, 1));
-                return {Reduced(call, call.Formula(loss.text, operands), args[loss.reduction])};
-              });
+    AddDecomposition(
+        registry, DecompositionSchema({"aten::" + name}, loss.doc, loss.arguments, kReals),
+        [&loss](const Decomposer& call, const Args& args) -> std::vector<Value> {
+          std::vector<Value> operands;
+          for (int i = 0; i < args.size(); ++i) operands.push_back(ValueOr(args, i, 1));
+          return {Reduced(call, call.Formula(loss.text, operands), args[loss.reduction])};
+        });
   }
 }
 
-std::vector<Value> SmoothL1(const Calls& call, const Args& args) {
+std::vector<Value> SmoothL1(const Decomposer& call, const Args& args) {
   const double beta = ValueOr(args, 3, 1.0).AsFloat();
   const char* text = beta == 0 ? "abs(sub(@0,@1))"
                                : "where(lt(abs(sub(@0,@1)),@2),"
@@ -60,25 +61,25 @@ std::vector<Value> SmoothL1(const Calls& call, const Args& args) {
   return {Reduced(call, call.Formula(text, {args[0], args[1], beta}), args[2])};
 }
 
-std::vector<Value> KlDiv(const Calls& call, const Args& args) {
+std::vector<Value> KlDiv(const Decomposer& call, const Args& args) {
   const char* text = ValueOr(args, 3, false).AsBool()
                          ? "mul(exp(@1),sub(@1,@0))"
                          : "sub(where(eq(@1,0),0.0,mul(@1,log(@1))),mul(@1,@0))";
   return {Reduced(call, call.Formula(text, {args[0], args[1]}), args[2])};
 }
 
-Value Weighted(const Calls& call, const Value& loss, const Value& weight) {
+Value Weighted(const Decomposer& call, const Value& loss, const Value& weight) {
   return weight.IsNone() ? loss : call.Formula("mul(@0,@1)", {loss, weight});
 }
 
-std::vector<Value> BinaryCrossEntropy(const Calls& call, const Args& args) {
+std::vector<Value> BinaryCrossEntropy(const Decomposer& call, const Args& args) {
   const Value loss = call.Formula(
       "sub(mul(sub(@1,1),clamp(log1p(neg(@0)),-100,None)),mul(@1,clamp(log(@0),-100,None)))",
       {args[0], args[1]});
   return {Reduced(call, Weighted(call, loss, args[2]), args[3])};
 }
 
-std::vector<Value> BinaryCrossEntropyOfLogits(const Calls& call, const Args& args) {
+std::vector<Value> BinaryCrossEntropyOfLogits(const Decomposer& call, const Args& args) {
   const Value factor =
       args.Has(3) ? call.Formula("add(mul(sub(@1,1),@0),1)", {args[1], args[3]}) : Value(1);
   const Value loss = call.Formula(
@@ -87,7 +88,7 @@ std::vector<Value> BinaryCrossEntropyOfLogits(const Calls& call, const Args& arg
   return {Reduced(call, Weighted(call, loss, args[2]), args[4])};
 }
 
-std::vector<Value> PoissonNll(const Calls& call, const Args& args) {
+std::vector<Value> PoissonNll(const Decomposer& call, const Args& args) {
   Value loss = call.Formula(ValueOr(args, 2, true).AsBool() ? "sub(exp(@0),mul(@1,@0))"
                                                             : "sub(@0,mul(@1,log(add(@0,@2))))",
                             {args[0], args[1], ValueOr(args, 4, 1e-8)});
@@ -100,7 +101,7 @@ std::vector<Value> PoissonNll(const Calls& call, const Args& args) {
   return {Reduced(call, loss, args[5])};
 }
 
-std::vector<Value> CosineEmbedding(const Calls& call, const Args& args) {
+std::vector<Value> CosineEmbedding(const Decomposer& call, const Args& args) {
   const Value dim = Value::List{args.tensor(0).rank() > 1 ? 1 : 0};
   const auto product = [&](int a, int b) {
     return call("torch.sum",
@@ -114,7 +115,7 @@ std::vector<Value> CosineEmbedding(const Calls& call, const Args& args) {
   return {Reduced(call, loss, args[4])};
 }
 
-std::vector<Value> TripletMargin(const Calls& call, const Args& args) {
+std::vector<Value> TripletMargin(const Decomposer& call, const Args& args) {
   const auto distance = [&](int a, int b) {
     return call("F.pairwise_distance", {{"x1", args[a]},
                                         {"x2", args[b]},
@@ -136,13 +137,13 @@ struct ClassTargets {
   Value weight;   ///< of the target's class, 0 where it is ignored
 };
 
-ClassTargets ReadTargets(const Calls& call, const Value& target, const Value& weight,
+ClassTargets ReadTargets(const Decomposer& call, const Value& target, const Value& weight,
                          int64_t ignored) {
   const Shape& shape = target.AsTensor().shape();
   const Value classes = call.Formula("where(eq(@0,@1),0,@0)", {target, ignored});
   if (weight.IsNone()) return {classes, call.Formula("ne(@0,@1)", {target, ignored})};
-  const Value flat = Steps::Reshape(classes, {target.AsTensor().elements()});
-  const Value picked = Steps::Reshape(
+  const Value flat = call.Reshape(classes, {target.AsTensor().elements()});
+  const Value picked = call.Reshape(
       call("torch.index_select", {{"input", weight}, {"dim", 0}, {"index", flat}}), shape);
   return {classes, call.Formula("where(eq(@1,@2),0.0,@0)", {picked, target, ignored})};
 }
@@ -150,54 +151,54 @@ ClassTargets ReadTargets(const Calls& call, const Value& target, const Value& we
 int ClassAxis(const Value& x) { return x.AsTensor().rank() > 1 ? 1 : 0; }
 
 /// The elements of the targets' classes.
-Value PickClasses(const Calls& call, const Value& x, const Value& classes) {
+Value PickClasses(const Decomposer& call, const Value& x, const Value& classes) {
   const Shape& shape = classes.AsTensor().shape();
   Shape index = shape;
   index.Insert(ClassAxis(x), 1);
   const Value picked =
       call("torch.gather",
-           {{"input", x}, {"dim", ClassAxis(x)}, {"index", Steps::Reshape(classes, index)}});
-  return Steps::Reshape(picked, shape);
+           {{"input", x}, {"dim", ClassAxis(x)}, {"index", call.Reshape(classes, index)}});
+  return call.Reshape(picked, shape);
 }
 
 /// A mean is over the weights of the targets.
-Value ReducedByWeight(const Calls& call, const Value& loss, const Value& weight,
+Value ReducedByWeight(const Decomposer& call, const Value& loss, const Value& weight,
                       const Value& reduction) {
   if (!reduction.IsNone() && reduction.AsInt() != 1) return Reduced(call, loss, reduction);
   return call.Formula(
       "div(@0,@1)", {call("torch.sum", {{"input", loss}}), call("torch.sum", {{"input", weight}})});
 }
 
-Value NllOf(const Calls& call, const Value& x, const ClassTargets& targets,
+Value NllOf(const Decomposer& call, const Value& x, const ClassTargets& targets,
             const Value& reduction) {
   const Value loss = call.Formula("where(eq(@1,0),0.0,neg(mul(@0,@1)))",
                                   {PickClasses(call, x, targets.classes), targets.weight});
   return ReducedByWeight(call, loss, targets.weight, reduction);
 }
 
-std::vector<Value> Nll(const Calls& call, const Args& args) {
+std::vector<Value> Nll(const Decomposer& call, const Args& args) {
   const int64_t ignored = ValueOr(args, 4, -100).AsInt();
   return {NllOf(call, args[0], ReadTargets(call, args[1], args[2], ignored), args[3])};
 }
 
 /// A weight for each class, along the axis of the classes.
-Value ByClass(const Calls& call, const Value& x, const Value& weight) {
+Value ByClass(const Decomposer& call, const Value& x, const Value& weight) {
   if (weight.IsNone()) return x;
   Shape along;
   for (int i = 0; i < x.AsTensor().rank(); ++i) {
     along.Append(i == ClassAxis(x) ? weight.AsTensor().elements() : 1);
   }
-  return call.Formula("mul(@0,@1)", {x, Steps::Reshape(weight, along)});
+  return call.Formula("mul(@0,@1)", {x, call.Reshape(weight, along)});
 }
 
-Value OverClasses(const Calls& call, const Value& x) {
+Value OverClasses(const Decomposer& call, const Value& x) {
   const Value dim = Value::List{ClassAxis(x)};
   return call.Formula("neg(@0)", {call("torch.sum", {{"input", x}, {"dim", dim}})});
 }
 
 /// input, target, weight, reduction, ignore_index, label_smoothing; the targets are classes, or
 /// the probability of each class.
-std::vector<Value> CrossEntropy(const Calls& call, const Args& args) {
+std::vector<Value> CrossEntropy(const Decomposer& call, const Args& args) {
   const Value &x = args[0], &target = args[1], &weight = args[2], &reduction = args[3];
   const double smoothing = ValueOr(args, 5, 0.0).AsFloat();
   const auto classes = static_cast<double>(x.AsTensor().shape()[ClassAxis(x)]);
@@ -220,28 +221,30 @@ std::vector<Value> CrossEntropy(const Calls& call, const Args& args) {
 }
 
 void AddClassLosses(LayerRegistry& registry) {
-  AddRecipe(registry,
-            RecipeSchema({"aten::nll_loss", "aten::nll_loss_nd", "aten::nll_loss2d"},
-                         "-x[class], times the weight of the class",
-                         "*input *target ?weight reduction ignore_index"),
-            Nll);
-  AddRecipe(
+  AddDecomposition(registry,
+                   DecompositionSchema({"aten::nll_loss", "aten::nll_loss_nd", "aten::nll_loss2d"},
+                                       "-x[class], times the weight of the class",
+                                       "*input *target ?weight reduction ignore_index"),
+                   Nll);
+  AddDecomposition(
       registry,
-      RecipeSchema({"aten::cross_entropy_loss"}, "`aten::nll_loss` of the logarithm of a softmax",
-                   "*input *target ?weight reduction ignore_index label_smoothing"),
+      DecompositionSchema({"aten::cross_entropy_loss"},
+                          "`aten::nll_loss` of the logarithm of a softmax",
+                          "*input *target ?weight reduction ignore_index label_smoothing"),
       CrossEntropy);
 }
 
 }  // namespace
 }  // namespace oort
 
-OORT_LAYERS(recipes_losses) {
+OORT_LAYERS(aten_losses) {
   using namespace oort;
   AddFormulaLosses(registry);
   AddClassLosses(registry);
   const auto add = [&](const std::string& name, const char* doc, const char* arguments,
-                       Recipe recipe) {
-    AddRecipe(registry, RecipeSchema({"aten::" + name}, doc, arguments, kReals), std::move(recipe));
+                       Decomposition decomposition) {
+    AddDecomposition(registry, DecompositionSchema({"aten::" + name}, doc, arguments, kReals),
+                     std::move(decomposition));
   };
   add("smooth_l1_loss", "d² / (2 beta) up to beta, and linear from there",
       "*input *target reduction beta", SmoothL1);

@@ -17,7 +17,7 @@ void ExpectRefused(const char* type, std::initializer_list<Value> inputs, const 
   tested.Outputs(outputs).ExpectError(code, text);
 }
 
-TEST(AtenRecipe, ConvolvesByAFlag) {
+TEST(AtenDecomposition, ConvolvesByAFlag) {
   const Tensor x = F({1, 2, 3, 4}, {1, 1, 4}), w = F({1, 10}, {1, 1, 2});
   const Value one = L({1}), none = L({0});
   Check("aten::convolution", {x, w, Value(), one, none, one, Value(false), none, Value(1)},
@@ -32,7 +32,7 @@ TEST(AtenRecipe, ConvolvesByAFlag) {
                 "expected a weight of rank 3 to 5");
 }
 
-TEST(AtenRecipe, SamplesAndResizes) {
+TEST(AtenDecomposition, SamplesAndResizes) {
   const Tensor x = F({1, 2, 3, 4}, {1, 1, 2, 2}), grid = F({0, 0, -1, 1}, {1, 1, 2, 2});
   Check("aten::grid_sampler", {x, grid, Value(0), Value(0), Value(true)},
         {F({2.5, 3}, {1, 1, 1, 2})});
@@ -45,7 +45,7 @@ TEST(AtenRecipe, SamplesAndResizes) {
         {F({1, 1.25, 1.75, 2}, {1, 1, 4})});
 }
 
-TEST(AtenRecipe, ReadsBytesAsAnotherDType) {
+TEST(AtenDecomposition, ReadsBytesAsAnotherDType) {
   Check("aten::view", {F({1, -2}, {1, 2}), Value(3)},
         {Tensor::From<int32_t>({0x3f800000, -0x40000000}, {1, 2})});
   Check("aten::view", {F({1, -2}, {1, 2}), Value(2)},
@@ -54,7 +54,7 @@ TEST(AtenRecipe, ReadsBytesAsAnotherDType) {
   ExpectRefused("aten::view", {F({1, 2, 3}, {1, 3}), Value(4)}, "whole elements of i64");
 }
 
-TEST(AtenRecipe, SplitsAtComputedPlaces) {
+TEST(AtenDecomposition, SplitsAtComputedPlaces) {
   const Tensor x = F({1, 2, 3, 4}, {4});
   for (const auto& parts : {RunAten("aten::tensor_split", {x}, {"[1,3]", "0"}),
                             RunAten("aten::tensor_split", {x, I({1, 3}, {2})}, {"0"}),
@@ -69,7 +69,7 @@ TEST(AtenRecipe, SplitsAtComputedPlaces) {
   Check("aten::index", {x, L({I({3, 0}, {2})})}, {F({4, 1}, {2})});
 }
 
-TEST(AtenRecipe, RefusesWrongArguments) {
+TEST(AtenDecomposition, RefusesWrongArguments) {
   const Tensor x = F({1, 2, 3, 4}, {2, 2});
   ExpectRefused("aten::sum_to_size", {x, L({3})}, "expected a size that expands to (2,2)");
   ExpectRefused("aten::sum_to_size", {x, L({1, 1, 1})}, "more axes");
@@ -92,7 +92,7 @@ TEST(AtenRecipe, RefusesWrongArguments) {
                 "expected the weights of 1 layers, got 2", 3);
 }
 
-TEST(AtenRecipe, LossesKeepWhatIsNotReduced) {
+TEST(AtenDecomposition, LossesKeepWhatIsNotReduced) {
   const Tensor x = F({0.5, -1, 2}, {3}), y = F({0, 1, 2.5}, {3});
   Check("aten::mse_loss", {x, y, Value(0)}, {F({0.25, 4, 0.25}, {3})});
   Check("aten::mse_loss", {x, y, Value(1)}, {Tensor::Scalar(1.5f)});

@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "layers/aten/recipe.h"
+#include "layers/decomposition.h"
 #include "layers/reduction/reduce_norm.h"
 
 namespace oort {
@@ -17,8 +17,8 @@ void RequireWide(const Tensor& x) {
 }
 
 /// beta * input + alpha * (a @ b)
-Recipe DeviceAddmm(int rank) {
-  return [rank](const Calls& call, const Args& args) -> std::vector<Value> {
+Decomposition DeviceAddmm(int rank) {
+  return [rank](const Decomposer& call, const Args& args) -> std::vector<Value> {
     const Shape &a = args.shape(1), &b = args.shape(2);
     if (a.rank() != rank || b.rank() != rank || (rank == 3 && a[0] != b[0])) {
       throw Error(ErrorCode::kInvalidArgument, "expected two operands of rank " +
@@ -42,8 +42,8 @@ Recipe DeviceAddmm(int rank) {
 }
 
 /// input, dim, unbiased, keepdim, correction
-Recipe DeviceVariance(bool root, bool with_mean) {
-  return [=](const Calls& call, const Args& args) -> std::vector<Value> {
+Decomposition DeviceVariance(bool root, bool with_mean) {
+  return [=](const Decomposer& call, const Args& args) -> std::vector<Value> {
     RequireWide(args.tensor(0));
     const Value &x = args[0], &dim = args[1];
     // pnnx writes the correction of torch.var as `unbiased`.
@@ -57,13 +57,13 @@ Recipe DeviceVariance(bool root, bool with_mean) {
     const Value divisor(std::max(0.0, count - correction));
     std::vector<Value> outputs = {
         call.Formula(root ? "sqrt(div(@0,@1))" : "div(@0,@1)", {sum, divisor})};
-    if (with_mean) outputs.push_back(Steps::Reshape(mean, sum.AsTensor().shape()));
+    if (with_mean) outputs.push_back(call.Reshape(mean, sum.AsTensor().shape()));
     return outputs;
   };
 }
 
 /// (sum of |x|^p)^(1/p)
-Value DeviceNorm(const Calls& call, const Value& x, const Value& power, const Value& dim,
+Value DeviceNorm(const Decomposer& call, const Value& x, const Value& power, const Value& dim,
                  const Value& keepdim) {
   RequireWide(x.AsTensor());
   const double p = NormPower(power);
@@ -80,26 +80,26 @@ Value DeviceNorm(const Calls& call, const Value& x, const Value& power, const Va
 }
 
 /// input, p, dim, keepdim, dtype
-std::vector<Value> DeviceNormRecipe(const Calls& call, const Args& args) {
+std::vector<Value> DeviceTorchNorm(const Decomposer& call, const Args& args) {
   if (args.Has(4)) throw Error(ErrorCode::kUnsupported, "changes the dtype");
   return {DeviceNorm(call, args[0], args[1], args[2], args[3])};
 }
 
 /// input, p, dim, eps
-std::vector<Value> DeviceNormalize(const Calls& call, const Args& args) {
+std::vector<Value> DeviceNormalize(const Decomposer& call, const Args& args) {
   const Value norm = DeviceNorm(call, args[0], args[1], args[2], Value(true));
   return {call.Formula("div(@0,maximum(@1,@2))", {args[0], norm, args[3]})};
 }
 
 /// x1, x2, p, eps, keepdim
-std::vector<Value> DevicePairwiseDistance(const Calls& call, const Args& args) {
+std::vector<Value> DevicePairwiseDistance(const Decomposer& call, const Args& args) {
   const Value difference = call.Formula("add(sub(@0,@1),@2)", {args[0], args[1], args[3]});
   const std::array<int64_t, 1> last = {-1};
   return {DeviceNorm(call, difference, args[2], Value::Ints(last), args[4])};
 }
 
 /// input, dim, keepdim
-std::vector<Value> DeviceLogSumExp(const Calls& call, const Args& args) {
+std::vector<Value> DeviceLogSumExp(const Decomposer& call, const Args& args) {
   RequireWide(args.tensor(0));
   const Value &x = args[0], &dim = args[1];
   const Value most = call("torch.amax", {{"input", x}, {"dim", dim}, {"keepdim", Value(true)}});
@@ -107,19 +107,19 @@ std::vector<Value> DeviceLogSumExp(const Calls& call, const Args& args) {
   const Value base = call.Formula("where(isinf(@0),@1,@0)", {most, Value(0.0)});
   const Value exps = call.Formula("exp(sub(@0,@1))", {x, base});
   const Value sum = call("torch.sum", {{"input", exps}, {"dim", dim}, {"keepdim", args[2]}});
-  const Value added = Steps::Reshape(base, sum.AsTensor().shape());
+  const Value added = call.Reshape(base, sum.AsTensor().shape());
   return {call.Formula("add(log(@0),@1)", {sum, added})};
 }
 
 /// input, size, alpha, beta, k: the mean of squares over channels is a pool of them.
-std::vector<Value> DeviceLocalResponseNorm(const Calls& call, const Args& args) {
+std::vector<Value> DeviceLocalResponseNorm(const Decomposer& call, const Args& args) {
   const Tensor& x = args.tensor(0);
   RequireWide(x);
   if (x.rank() < 3) throw Error(ErrorCode::kUnsupported, "has less than three axes");
   const int64_t size = args[1].AsInt(), channels = x.dim(1);
   const int64_t rest = x.shape().Product(2, x.rank());
   const Value squares =
-      Steps::Reshape(call.Formula("square(@0)", {args[0]}), Shape{x.dim(0), 1, channels, rest, 1});
+      call.Reshape(call.Formula("square(@0)", {args[0]}), Shape{x.dim(0), 1, channels, rest, 1});
   const std::array<int64_t, 6> pad = {0, 0, 0, 0, size / 2, (size - 1) / 2};
   const Value padded = call("F.pad", {{"input", squares}, {"pad", Value::Ints(pad)}});
   const std::array<int64_t, 3> window = {size, 1, 1}, step = {1, 1, 1};
@@ -127,11 +127,11 @@ std::vector<Value> DeviceLocalResponseNorm(const Calls& call, const Args& args) 
       "F.avg_pool3d",
       {{"input", padded}, {"kernel_size", Value::Ints(window)}, {"stride", Value::Ints(step)}});
   return {call.Formula("div(@0,pow(add(mul(@1,@2),@3),@4))",
-                       {args[0], Steps::Reshape(means, x.shape()), args[2], args[4], args[3]})};
+                       {args[0], call.Reshape(means, x.shape()), args[2], args[4], args[3]})};
 }
 
 /// condition, input, other
-std::vector<Value> DeviceWhere(const Calls& call, const Args& args) {
+std::vector<Value> DeviceWhere(const Decomposer& call, const Args& args) {
   if (!args.Has(1) || !args.Has(2)) {
     throw Error(ErrorCode::kUnsupported, "gives what is not known before it runs");
   }
@@ -141,20 +141,21 @@ std::vector<Value> DeviceWhere(const Calls& call, const Args& args) {
 }  // namespace
 }  // namespace oort
 
-OORT_CUDA_LAYERS(device_recipes) {
+OORT_CUDA_LAYERS(device_decompositions) {
   using namespace oort;
-  AddDeviceRecipe(registry, {"torch.addmm"}, DeviceAddmm(2));
-  AddDeviceRecipe(registry, {"torch.baddbmm"}, DeviceAddmm(3));
-  AddDeviceRecipe(registry, {"torch.norm"}, DeviceNormRecipe);
-  AddDeviceRecipe(registry, {"F.normalize"}, DeviceNormalize);
-  AddDeviceRecipe(registry, {"F.pairwise_distance", "nn.PairwiseDistance"}, DevicePairwiseDistance);
-  AddDeviceRecipe(registry, {"nn.LocalResponseNorm", "F.local_response_norm"},
-                  DeviceLocalResponseNorm);
-  AddDeviceRecipe(registry, {"aten::where"}, DeviceWhere);
-  AddDeviceRecipe(registry, {"torch.logsumexp"}, DeviceLogSumExp);
+  AddDeviceDecomposition(registry, {"torch.addmm"}, DeviceAddmm(2));
+  AddDeviceDecomposition(registry, {"torch.baddbmm"}, DeviceAddmm(3));
+  AddDeviceDecomposition(registry, {"torch.norm"}, DeviceTorchNorm);
+  AddDeviceDecomposition(registry, {"F.normalize"}, DeviceNormalize);
+  AddDeviceDecomposition(registry, {"F.pairwise_distance", "nn.PairwiseDistance"},
+                         DevicePairwiseDistance);
+  AddDeviceDecomposition(registry, {"nn.LocalResponseNorm", "F.local_response_norm"},
+                         DeviceLocalResponseNorm);
+  AddDeviceDecomposition(registry, {"aten::where"}, DeviceWhere);
+  AddDeviceDecomposition(registry, {"torch.logsumexp"}, DeviceLogSumExp);
   for (const bool root : {false, true}) {
     const std::string name = root ? "torch.std" : "torch.var";
-    AddDeviceRecipe(registry, {name}, DeviceVariance(root, false));
-    AddDeviceRecipe(registry, {name + "_mean"}, DeviceVariance(root, true));
+    AddDeviceDecomposition(registry, {name}, DeviceVariance(root, false));
+    AddDeviceDecomposition(registry, {name + "_mean"}, DeviceVariance(root, true));
   }
 }
