@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Loss functions: some exported models return them beside their outputs.
-#include "layers/decomposition.h"
+#include "layers/composite/decomposition.h"
 
 namespace oort {
 namespace {

@@ -3,7 +3,7 @@
 // pnnx names: with a flag for the transposed one, numbers for modes, weights in a list.
 #include <cmath>
 
-#include "layers/decomposition.h"
+#include "layers/composite/decomposition.h"
 
 namespace oort {
 namespace {

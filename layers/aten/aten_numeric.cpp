@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/dispatch.h"
-#include "layers/decomposition.h"
+#include "layers/composite/decomposition.h"
 
 namespace oort {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "layers/decomposition.h"
+#include "layers/composite/decomposition.h"
 #include "layers/reduction/reduce_norm.h"
 
 namespace oort {

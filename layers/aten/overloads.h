@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "layers/decomposition.h"
+#include "layers/composite/decomposition.h"
 
 namespace oort {
 

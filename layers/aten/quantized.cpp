@@ -7,7 +7,7 @@
 
 #include "core/dispatch.h"
 #include "graph/dtype_names.h"
-#include "layers/decomposition.h"
+#include "layers/composite/decomposition.h"
 
 namespace oort {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Convolutions and dense layers on quantized tensors, exact in integers as torch's kernels are.
 #include "layers/aten/quantized.h"
-#include "layers/decomposition.h"
+#include "layers/composite/decomposition.h"
 
 namespace oort {
 namespace {

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "layers/attention/mha_inputs.h"
-#include "layers/decomposition.h"
+#include "layers/composite/decomposition.h"
 #include "layers/weight_arg.h"
 
 namespace oort {
@@ -16,9 +16,20 @@ namespace {
 /// What does not change from call to call.
 class DeviceMultihead {
  public:
+  /// The arguments that it reads when it is made.
+  static std::vector<int> Packed(const LayerInit& init) {
+    std::vector<int> packed;
+    for (const char* name : {"@in_proj_weight", "@in_proj_bias", "@q_proj_weight", "@k_proj_weight",
+                             "@v_proj_weight", "@out_proj.weight", "@out_proj.bias"}) {
+      packed.push_back(init.Arg(name));
+    }
+    return packed;
+  }
+
   explicit DeviceMultihead(const LayerInit& init)
       : names_(init.op().input_names),
         heads_(init.Int("num_heads")),
+        rank_(init.Int("rank")),
         batch_first_(init.Bool("batch_first")) {
     for (const Operand* input : init.inputs()) {
       if (input->dtype == DType::kF32 || input->dtype == DType::kBool) continue;
@@ -27,7 +38,7 @@ class DeviceMultihead {
     if (init.Bool("add_zero_attn") || ReadWeight<float>(init, "bias_k").defined()) {
       throw Error(ErrorCode::kUnsupported, "appends to the keys, which the GPU does not");
     }
-    ReadProjections(init);
+    ReadWeights(init);
     wants_weights_ = init.outputs().size() > 1;
     if (wants_weights_ && init.outputs()[1]->has_shape) {
       traced_weights_rank_ = init.outputs()[1]->shape.rank();
@@ -35,7 +46,7 @@ class DeviceMultihead {
   }
 
   std::vector<Value> Call(const Decomposer& call, const Args& args) const {
-    const MhaInputs match = MatchMhaInputs(args.inputs(), names_, batch_first_);
+    const MhaInputs match = MatchMhaInputs(args.inputs(), names_, batch_first_, rank_);
     const auto input = [&](int index) {
       return index < 0 ? Value() : *args.inputs()[static_cast<size_t>(index)];
     };
@@ -45,7 +56,7 @@ class DeviceMultihead {
     std::array<Value, 3> split;  // (batch, length, heads, width)
     for (size_t i = 0; i < 3; ++i) {
       const Value rows = BatchFirst(call, given[i], batched);
-      split[i] = Split(call, Project(call, rows, projections_[i]));
+      split[i] = Split(call, projections_[i].Call(call, rows));
     }
     const int64_t batch = split[0].AsTensor().dim(0);
     const Value mask = MaskOf(call, input(match.attention_mask), input(match.padding_mask), batch);
@@ -61,7 +72,7 @@ class DeviceMultihead {
     Shape rows = split[0].AsTensor().shape();
     rows = Shape{rows[0], rows[1], embed_};
     const Value mixed = call.Reshape(call("oort.Attention", arguments), rows);
-    Value output = Project(call, mixed, out_);
+    Value output = out_.Call(call, mixed);
     output = batched && !batch_first_ ? Swapped(call, output)
                                       : call.Reshape(output, query.AsTensor().shape());
     std::vector<Value> results = {output};
@@ -69,17 +80,31 @@ class DeviceMultihead {
     return results;
   }
 
- private:
-  static Value Project(const Decomposer& call, const Value& x,
-                       const std::map<std::string, Tensor>& weights) {
-    const bool bias = weights.count("bias") != 0;
-    return call.Module("nn.Linear", {{"", x}, {"bias", bias}}, weights).front();
+  /// Lets go of the weights, once the GPU has them.
+  void Forget() {
+    for (Projection& projection : projections_) projection.Forget();
+    out_.Forget();
   }
 
-  static std::map<std::string, Tensor> Weights(const Tensor& weight, const Tensor& bias) {
-    std::map<std::string, Tensor> weights = {{"weight", weight}};
-    if (bias.defined()) weights.emplace("bias", bias);
-    return weights;
+ private:
+  /// x W^T + b
+  struct Projection {
+    const char* name = "";
+    std::map<std::string, Tensor> weights;
+
+    Value Call(const Decomposer& call, const Value& x) const {
+      const bool bias = weights.count("bias") != 0;
+      return call.Module("nn.Linear", {{"", x}, {"bias", bias}}, weights, 1, name).front();
+    }
+    void Forget() {
+      for (auto& [key, weight] : weights) weight = Tensor::Meta(weight.dtype(), weight.shape());
+    }
+  };
+
+  static Projection MakeProjection(const char* name, const Tensor& weight, const Tensor& bias) {
+    Projection projection{name, {{"weight", weight}}};
+    if (bias.defined()) projection.weights.emplace("bias", bias);
+    return projection;
   }
 
   /// The layer of the CPU has told what is wrong with a model: here it is only refused.
@@ -87,7 +112,7 @@ class DeviceMultihead {
     if (!right) throw Error(ErrorCode::kUnsupported, "has weights that do not fit each other");
   }
 
-  void ReadProjections(const LayerInit& init) {
+  void ReadWeights(const LayerInit& init) {
     const Tensor out = ReadWeight<float>(init, "out_proj.weight");
     Require(out.defined() && out.rank() == 2 && out.dim(0) == out.dim(1) && out.dim(0) > 0);
     embed_ = out.dim(0);
@@ -102,11 +127,11 @@ class DeviceMultihead {
       Require(weight.defined() && weight.rank() == 2 &&
               weight.dim(0) == (joint.defined() ? 3 * embed_ : embed_));
       const int64_t first = static_cast<int64_t>(i) * embed_;
-      projections_.push_back(Weights(
-          joint.defined() ? weight.Rows(first, first + embed_) : weight,
+      projections_.push_back(MakeProjection(
+          kNames[i], joint.defined() ? weight.Rows(first, first + embed_) : weight,
           bias.defined() ? bias.Reshaped({3 * embed_}).Rows(first, first + embed_) : Tensor()));
     }
-    out_ = Weights(out, ReadWeight<float>(init, "out_proj.bias"));
+    out_ = MakeProjection("out_proj.weight", out, ReadWeight<float>(init, "out_proj.bias"));
   }
 
   static Value Swapped(const Decomposer& call, const Value& x) {
@@ -173,11 +198,11 @@ class DeviceMultihead {
   }
 
   std::vector<std::string> names_;
-  int64_t heads_, embed_ = 0;
+  int64_t heads_, rank_, embed_ = 0;
   bool batch_first_, wants_weights_ = false;
   int traced_weights_rank_ = -1;
-  std::vector<std::map<std::string, Tensor>> projections_;  // of queries, keys and values
-  std::map<std::string, Tensor> out_;
+  std::vector<Projection> projections_;  // of queries, keys and values
+  Projection out_;
 };
 
 }  // namespace
@@ -186,12 +211,16 @@ class DeviceMultihead {
 OORT_CUDA_LAYERS(device_multihead) {
   using namespace oort;
   registry.AddDevice({"nn.MultiheadAttention"}, DeviceType::kCuda, [](const LayerInit& init) {
-    const auto multihead = std::make_shared<const DeviceMultihead>(init);
+    const auto multihead = std::make_shared<DeviceMultihead>(init);
     auto layer = std::make_unique<DecompositionLayer>(
-        init, [multihead](const Decomposer& call, const Args& args) {
+        init,
+        [multihead](const Decomposer& call, const Args& args) {
           return multihead->Call(call, args);
-        });
+        },
+        DeviceMultihead::Packed(init));
     layer->TryOnDevice(init);
+    // That has made all parts, unless nothing was traced.
+    if (init.inputs().size() == init.op().inputs.size()) multihead->Forget();
     return layer;
   });
 }

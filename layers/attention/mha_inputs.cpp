@@ -107,12 +107,18 @@ class Matcher {
 }  // namespace
 
 MhaInputs MatchMhaInputs(std::span<const Value* const> inputs,
-                         const std::vector<std::string>& names, bool batch_first) {
+                         const std::vector<std::string>& names, bool batch_first, int64_t rank) {
   for (const Value* input : inputs) {
     if (input->IsTensor()) continue;
     throw Error(ErrorCode::kInvalidArgument, "expected tensors, got " + input->KindName());
   }
-  return Matcher(inputs, names, batch_first).Match();
+  const MhaInputs match = Matcher(inputs, names, batch_first).Match();
+  const Tensor& query = inputs[static_cast<size_t>(match.query)]->AsTensor();
+  if (rank != 0 && query.rank() != rank) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "expected an input of rank " + std::to_string(rank) + ", got " + query.ToString());
+  }
+  return match;
 }
 
 }  // namespace oort

@@ -17,8 +17,9 @@ struct MhaInputs {
 };
 
 /// pnnx names the inputs loosely: a bool mask comes first and its `$attn_mask` marks another input,
-/// so they are told apart by dtype and shape. Throws kInvalidArgument where that is impossible.
+/// so they are told apart by dtype and shape. Throws kInvalidArgument where that is impossible, or
+/// where the query is not of a `rank` that is not 0.
 MhaInputs MatchMhaInputs(std::span<const Value* const> inputs,
-                         const std::vector<std::string>& names, bool batch_first);
+                         const std::vector<std::string>& names, bool batch_first, int64_t rank);
 
 }  // namespace oort

@@ -29,6 +29,7 @@ class MultiheadAttention final : public Layer {
   explicit MultiheadAttention(const LayerInit& init)
       : names_(init.op().input_names),
         heads_(init.Int("num_heads")),
+        rank_(init.Int("rank")),
         batch_first_(init.Bool("batch_first")),
         zero_attention_(init.Bool("add_zero_attn")),
         in_bias_(ReadWeight<T>(init, "in_proj_bias")),
@@ -196,7 +197,7 @@ class MultiheadAttention final : public Layer {
   }
 
   Call CallOf(const Args& args) const {
-    const MhaInputs match = MatchMhaInputs(args.inputs(), names_, batch_first_);
+    const MhaInputs match = MatchMhaInputs(args.inputs(), names_, batch_first_, rank_);
     const auto input = [&](int index) {
       return index < 0 ? nullptr : &args.inputs()[static_cast<size_t>(index)]->AsTensor();
     };
@@ -389,7 +390,7 @@ class MultiheadAttention final : public Layer {
   }
 
   std::vector<std::string> names_;
-  int64_t heads_, embed_ = 0;
+  int64_t heads_, rank_, embed_ = 0;  // rank_: that the query must have, 0 for any
   bool batch_first_, zero_attention_, want_weights_ = false;
   int traced_weights_rank_ = -1;
   Tensor in_bias_, out_bias_, bias_k_, bias_v_;
@@ -423,6 +424,7 @@ OORT_LAYERS(multihead_attention) {
           .AtLeast(1)
           .Bool("batch_first", false)
           .Bool("add_zero_attn", false)
+          .Int("rank", 0)
           .Ignored("add_bias_kv")
           .Ignored("bias")
           .Ignored("embed_dim")

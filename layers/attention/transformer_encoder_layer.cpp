@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What tracing an nn.TransformerEncoderLayer in inference mode leaves: one operator of 20 inputs.
-#include "layers/decomposition.h"
+#include "layers/composite/decomposition.h"
 
 namespace oort {
 namespace {
@@ -50,17 +50,21 @@ class EncoderParts {
       throw Error(ErrorCode::kInvalidModel,
                   "expected a qkv_weight of (3*embed_dim,embed_dim), got " + weight.ToString());
     }
-    return call_
-        .Module("nn.MultiheadAttention",
-                {{"input", x},
-                 {"attn_mask", args_.Has(kMask) ? Mask(x) : Value()},
-                 {"num_heads", args_[kHeads]},
-                 {"batch_first", true}},
-                {{"in_proj_weight", weight},
-                 {"in_proj_bias", args_.tensor(kQkvBias)},
-                 {"out_proj.weight", args_.tensor(kProjWeight)},
-                 {"out_proj.bias", args_.tensor(kProjBias)}})
-        .front();
+    // The weights alone would do for a matrix, too, which torch refuses here.
+    const Value mixed = call_
+                            .Module("nn.MultiheadAttention",
+                                    {{"input", x},
+                                     {"attn_mask", args_.Has(kMask) ? Mask(x) : Value()},
+                                     {"num_heads", args_[kHeads]},
+                                     {"batch_first", true},
+                                     {"rank", 3}},
+                                    {{"in_proj_weight", weight},
+                                     {"in_proj_bias", args_.tensor(kQkvBias)},
+                                     {"out_proj.weight", args_.tensor(kProjWeight)},
+                                     {"out_proj.bias", args_.tensor(kProjBias)}})
+                            .front();
+    call_.ExpectLike(mixed, x);
+    return mixed;
   }
 
  private:

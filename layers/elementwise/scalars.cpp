@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "layers/decomposition.h"
+#include "layers/composite/decomposition.h"
 #include "layers/shape/scalar_bytes.h"
 #include "layers/shape/strided_layer.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/dispatch.h"
-#include "layers/decomposition.h"
+#include "layers/composite/decomposition.h"
 #include "layers/linalg/factorizations.h"
 
 namespace oort::linalg {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "core/checked.h"
+#include "layers/composite/decomposition.h"
 #include "layers/composite/float_dtypes.h"
-#include "layers/decomposition.h"
 #include "layers/linear/product.h"
 #include "layers/shape/strided_layer.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "core/checked.h"
 #include "core/wrapping.h"
+#include "layers/composite/decomposition.h"
 #include "layers/composite/float_dtypes.h"
-#include "layers/decomposition.h"
 #include "layers/epilogue.h"
 #include "layers/linear/dense.h"
 #include "layers/linear/f16_linear.h"

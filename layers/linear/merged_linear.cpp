@@ -3,7 +3,7 @@
 // result is written where it belongs.
 #include "core/checked.h"
 #include "core/scratch_vector.h"
-#include "layers/decomposition.h"
+#include "layers/composite/decomposition.h"
 #include "layers/precision_param.h"
 #include "layers/weight_arg.h"
 

@@ -3,7 +3,7 @@
 // cosine_similarity and cdist.
 #include "core/checked.h"
 #include "graph/dtype_names.h"
-#include "layers/decomposition.h"
+#include "layers/composite/decomposition.h"
 
 namespace oort {
 namespace {

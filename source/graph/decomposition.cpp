@@ -27,18 +27,20 @@ bool HoldsDeferred(const Value& value) {
 
 std::vector<Value> Decomposer::Module(const std::string& type,
                                       const std::vector<Argument>& arguments,
-                                      std::map<std::string, Tensor> attributes, int outputs) const {
+                                      std::map<std::string, Tensor> attributes, int outputs,
+                                      std::string name) const {
   Operator part;
+  part.name = std::move(name);
   part.type = type;
   part.attributes = std::move(attributes);
   std::vector<Value> operands;
-  for (const auto& [name, value] : arguments) {
+  for (const auto& [argument, value] : arguments) {
     if (value.IsNone()) continue;
-    if (HoldsTensors(value) || name.empty()) {
-      part.input_names.push_back(name);
+    if (HoldsTensors(value) || argument.empty()) {
+      part.input_names.push_back(argument);
       operands.push_back(value);
     } else {
-      part.params[name] = Parameter::FromValue(value);
+      part.params[argument] = Parameter::FromValue(value);
     }
   }
   return Call(std::move(part), operands, outputs);

@@ -2,7 +2,7 @@
 // Operators that are written in terms of simpler ones, as torch defines them. Such a Decomposition
 // is a function that calls the others by their names. It serves two callers: the pass decompose,
 // which puts the parts into the graph in place of the operator, and the layer of the operator
-// (layers/decomposition.h), which runs them where that pass could not.
+// (layers/composite/decomposition.h), which runs them where that pass could not.
 #pragma once
 
 #include <map>
@@ -35,13 +35,19 @@ class Decomposer {
                          int outputs) const {
     return Module(type, arguments, {}, outputs);
   }
-  /// The same for a type with weights, which must be constants.
+  /// The same for a type with weights, which must be constants. A `name` tells modules of one type
+  /// apart; the weights of such a module may be without their elements once it was called.
   std::vector<Value> Module(const std::string& type, const std::vector<Argument>& arguments,
-                            std::map<std::string, Tensor> attributes, int outputs = 1) const;
+                            std::map<std::string, Tensor> attributes, int outputs = 1,
+                            std::string name = "") const;
   /// A pnnx.Expression of tensors and numbers.
   Value Formula(const std::string& text, const std::vector<Value>& operands) const;
   /// The same elements under another shape.
   virtual Value Reshape(const Value& value, const Shape& shape) const = 0;
+
+  /// Tells passes that a value will have the dtype and shape of another, for parts that do not know
+  /// it without their weights.
+  virtual void ExpectLike(const Value& /*value*/, const Value& /*other*/) const {}
 
   /// How many outputs the whole operator has.
   virtual int outputs() const = 0;

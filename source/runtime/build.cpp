@@ -264,12 +264,39 @@ std::optional<std::vector<Value>> GraphBuilder::Evaluate(const Operator& op,
 
 std::optional<std::vector<Value>> GraphBuilder::InferAlone(const Operator& op,
                                                            std::span<const Value> inputs) {
+  Node node;
+  node.schema = SchemaOf(op.type);
+  std::vector<Problem> problems;
+  node.bound = BindArguments(*node.schema, op, problems);
+  if (!problems.empty()) return {};
+  // Weights come as operands without elements, so that none is packed for this.
+  Operator alone = op;
+  alone.attributes.clear();
+  std::vector<Value> values(inputs.begin(), inputs.end());
+  for (size_t i = 0; i < node.bound.args.size(); ++i) {
+    BoundArg& arg = node.bound.args[i];
+    if (node.schema->args()[i].type != ArgType::kTensor) continue;
+    if (arg.input < 0 && arg.value.IsTensor()) {
+      arg.input = static_cast<int>(values.size());
+      values.push_back(std::exchange(arg.value, Value()));
+    }
+    if (arg.input < 0 || !values[static_cast<size_t>(arg.input)].IsTensor()) continue;
+    Value& value = values[static_cast<size_t>(arg.input)];
+    value = Tensor::Meta(value.AsTensor().dtype(), value.AsTensor().shape());
+  }
+  alone.inputs.resize(values.size(), -1);
   std::vector<Value> constants;
-  for (const Value& input : inputs) {
-    constants.push_back(input.IsConcrete() ? input : Value::Deferred());
+  for (const Value& value : values) {
+    constants.push_back(value.IsConcrete() ? value : Value::Deferred());
   }
   try {
-    const LoneNode lone(MakeNode(op, constants, Device::Cpu()), op, inputs);
+    BindConstants(*node.schema, constants, node.bound);
+    std::vector<const Operand*> outputs;
+    for (int i : op.outputs) outputs.push_back(&impl_->graph.operands[static_cast<size_t>(i)]);
+    node.output_count = static_cast<int>(op.outputs.size());
+    node.layer = RegistryOf(options_).Creator(op.type, DeviceType::kCpu)(
+        LayerInit(alone, *node.schema, node.bound, constants, options_.isa, outputs));
+    const LoneNode lone(std::move(node), alone, values);
     return InferNode(lone.impl, lone.node(), lone.args());
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kOutOfMemory) throw;

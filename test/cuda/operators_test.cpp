@@ -419,6 +419,24 @@ TEST_F(CudaOperators, MultiheadAttention) {
              {random({2, 7, 24}, 5), random({7, 7}, 6)}, 1, weights, tolerance);
 }
 
+TEST_F(CudaOperators, MultiheadAttentionKeepsNoWeightsOnTheHost) {
+  const std::map<std::string, Tensor> weights = {
+      {"in_proj_weight", RandomTensor(DType::kF32, {768, 256}, 1)},
+      {"out_proj.weight", RandomTensor(DType::kF32, {256, 256}, 2)}};
+  const Graph graph = MakeGraph("nn.MultiheadAttention", "num_heads=4 batch_first=True",
+                                {RandomTensor(DType::kF32, {2, 7, 256}, 3)}, 1, weights);
+  LoadOptions options;
+  options.device = Device::Cuda(0);
+  const auto built = RuntimeGraph::Build(graph, options);
+  for (const Operator& op : built->graph().operators) {
+    for (const auto& [name, tensor] : op.attributes) EXPECT_FALSE(tensor.has_data()) << name;
+  }
+  for (const auto& [name, tensor] : weights) {
+    // Those of the graph and of this test; the layer has none.
+    EXPECT_LE(tensor.buffer().use_count(), 2) << name;
+  }
+}
+
 TEST_F(CudaOperators, PaddedConvolutions) {
   const Tensor x = RandomTensor(DType::kF32, {2, 4, 9, 7}, 1);
   const std::map<std::string, Tensor> weights = {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Operators that are made of others: what the pass puts into their places, and what it leaves.
+#include "graph/decomposition.h"
 #include "graph/pass_check.h"
 #include "kit/errors.h"
 
@@ -153,6 +154,98 @@ TEST(Decompose, ErrorsNameTheOperatorOfTheFile) {
         session.Forward({square, RandomTensor(DType::kF32, {2, 2})});
       },
       ErrorCode::kInvalidArgument, "operator 'far' (aten::mse_loss, line 6)");
+}
+
+/// Gives its input; counts how often it was made with its weight.
+class Weighted final : public Layer {
+ public:
+  Weighted(const LayerInit& init, int& made) {
+    if (init.IsConstant("@weight")) ++made;
+  }
+  std::vector<Value> Infer(const Args& args) const override {
+    return {Tensor::Meta(DType::kF32, {args.shape(0)[0], args.shape(1)[0]})};
+  }
+  void Forward(const Context&, const Args&, std::span<Value> outputs) const override {
+    Tensor& y = outputs[0].AsTensor();
+    std::fill_n(y.data<float>(), y.elements(), 1.0f);
+  }
+};
+
+TEST(Decompose, WeightsOfPartsArePackedOnce) {
+  int made = 0;
+  LayerRegistry registry(LayerRegistry::Global());
+  registry.Add(
+      OperatorSchema({"test.Weighted"}, "").Tensor("input", kAllDTypes).Attribute("weight"),
+      [&](const LayerInit& init) { return std::make_unique<Weighted>(init, made); });
+  registry.Add(OperatorSchema({"test.Whole"}, "").Tensor("input", kAllDTypes).Attribute("weight"),
+               [](const LayerInit&) -> std::unique_ptr<Layer> {
+                 throw Error(ErrorCode::kInternal, "was left whole");
+               });
+  registry.SetDecomposition({"test.Whole"}, [](const Decomposer& call, const Args& args) {
+    const Value y =
+        call.Module("test.Weighted", {{"", args[0]}}, {{"weight", args.tensor(1)}}).front();
+    return std::vector<Value>{call("F.relu", {{"input", y}})};
+  });
+  LoadOptions options;
+  options.registry = &registry;
+  const auto built = RuntimeGraph::Build(RandomGraph("pnnx.Input pnnx_input_0 0 1 x #x=(2,3)f32\n"
+                                                     "test.Whole w 1 1 x y @weight=(5,3)f32\n"
+                                                     "pnnx.Output pnnx_output_0 1 0 y\n"),
+                                         options);
+  EXPECT_EQ(made, 1);
+  const Graph& graph = built->graph();
+  ASSERT_EQ(Types(graph), "pnnx.Input test.Weighted F.relu pnnx.Output");
+  // Its weight tells the shape all the same.
+  const Operand& between = graph.operands[static_cast<size_t>(graph.operators[1].outputs[0])];
+  EXPECT_TRUE(between.has_shape);
+  EXPECT_EQ(between.shape, (Shape{2, 5}));
+}
+
+/// A transformer's encoder layer that torch has fused, of 8 features and two heads.
+std::string EncoderLines(const char* norm_first) {
+  std::string lines = "pnnx.Input pnnx_input_0 0 1 x #x=(2,5,8)f32\n", inputs = " x", names;
+  const std::pair<const char*, const char*> weights[] = {
+      {"qkv_weight", "(24,8)"}, {"qkv_bias", "(24)"},       {"proj_weight", "(8,8)"},
+      {"proj_bias", "(8)"},     {"norm_weight_1", "(8)"},   {"norm_bias_1", "(8)"},
+      {"norm_weight_2", "(8)"}, {"norm_bias_2", "(8)"},     {"ffn_weight_1", "(12,8)"},
+      {"ffn_bias_1", "(12)"},   {"ffn_weight_2", "(8,12)"}, {"ffn_bias_2", "(8)"}};
+  for (const auto& [name, shape] : weights) {
+    lines += std::string("pnnx.Attribute ") + name + " 0 1 " + name + " @data=" + shape + "f32\n";
+    inputs += std::string(" ") + name;
+    names += std::string(" $") + name + "=" + name;
+  }
+  return lines + "aten::_transformer_encoder_layer_fwd block 13 1" + inputs + " y" + names +
+         " $src=x embed_dim=8 num_heads=2 use_gelu=True eps=1e-5 norm_first=" + norm_first +
+         " #y=(2,5,8)f32\npnnx.Output pnnx_output_0 1 0 y\n";
+}
+
+TEST(Decompose, EncoderLayersAreSeenByOtherPasses) {
+  for (const char* norm_first : {"True", "False"}) {
+    SCOPED_TRACE(norm_first);
+    const std::string lines = EncoderLines(norm_first);
+    const auto built = RuntimeGraph::Build(RandomGraph(lines));
+    const std::string types = Types(built->graph());
+    EXPECT_NE(types.find("nn.MultiheadAttention"), std::string::npos) << types;
+    EXPECT_NE(types.find("oort.Linear"), std::string::npos) << "no gelu in a product: " << types;
+    for (const Operand& operand : built->graph().operands) {
+      EXPECT_TRUE(operand.producer < 0 || operand.has_shape) << operand.name;
+    }
+    ExpectSameAnswers(lines, {RandomTensor(DType::kF32, {2, 5, 8})}, {1e-5, 1e-5});
+    ExpectSameAnswers(lines, {RandomTensor(DType::kF32, {3, 4, 8})}, {1e-5, 1e-5});
+  }
+}
+
+TEST(Decompose, EncoderLayersTakeBatchesAlone) {
+  for (const char* norm_first : {"True", "False"}) {
+    Session session(RuntimeGraph::Build(RandomGraph(EncoderLines(norm_first))));
+    testing::ExpectThrows(
+        [&] {
+          session.Forward({RandomTensor(DType::kF32, {5, 8})});
+        },
+        ErrorCode::kInvalidArgument,
+        "operator 'block' (aten::_transformer_encoder_layer_fwd, line 16): "
+        "expected an input of rank 3");
+  }
 }
 
 }  // namespace

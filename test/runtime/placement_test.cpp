@@ -2,6 +2,7 @@
 // Placement and execution on a device, with one whose memory is the host's.
 #include <map>
 
+#include "graph/decomposition.h"
 #include "oort/profile.h"
 #include "oort/session.h"
 #include "oort/testing.h"
@@ -249,6 +250,41 @@ TEST_F(PlacementTest, ALayerThatRefusesFallsBack) {
                      "test.sum2 b 2 2 x x 2 3\n"
                      "pnnx.Output pnnx_output_0 1 0 2\n"),
                Error);
+}
+
+/// An operator that is test.add_one and then another one.
+void AddDecomposed(LayerRegistry& registry, const std::string& type, const std::string& second) {
+  registry.Add(OperatorSchema({type}, "").Tensor("x", kAllDTypes),
+               [](const LayerInit&) { return std::make_unique<AddOne>(); });
+  registry.SetDecomposition({type}, [second](const Decomposer& call, const Args& args) {
+    return std::vector<Value>{call(second, {{"", call("test.add_one", {{"", args[0]}})}})};
+  });
+}
+
+TEST_F(PlacementTest, PartsOfAnOperatorRunOnTheDevice) {
+  AddDecomposed(registry_, "test.add_two", "test.add_one");
+  AddDecomposed(registry_, "test.add_one_positive", "test.positive");
+  LoadOptions options;
+  options.registry = &registry_;
+  options.device = Device::Cuda(0);
+  const auto graph = RuntimeGraph::Build(GraphFromText("pnnx.Input pnnx_input_0 0 1 x\n"
+                                                       "test.add_two a 1 1 x y\n"
+                                                       "pnnx.Output pnnx_output_0 1 0 y\n"),
+                                         options);
+  EXPECT_EQ(PlannedTypes(*graph), "oort.ToDevice* test.add_one* test.add_one* oort.ToHost");
+  Session session(graph);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Floats(session.Forward({Tensor::From<float>({1, 2, 3}, {3})})[0]),
+              (std::vector<float>{3, 4, 5}));
+  }
+  EXPECT_EQ(log_.recordings, 1);
+  EXPECT_EQ(log_.launches, 2);
+  // The device lacks a part: the operator stays whole, so that nothing is copied in its middle.
+  const auto mixed = RuntimeGraph::Build(GraphFromText("pnnx.Input pnnx_input_0 0 1 x\n"
+                                                       "test.add_one_positive a 1 1 x y\n"
+                                                       "pnnx.Output pnnx_output_0 1 0 y\n"),
+                                         options);
+  EXPECT_EQ(PlannedTypes(*mixed), "test.add_one_positive");
 }
 
 TEST_F(PlacementTest, TheSecondRunIsRecordedAndLaterOnesReplayed) {

@@ -52,6 +52,15 @@ class GraphDecomposer final : public Decomposer {
     if (value.IsTensor()) return value.AsTensor().Reshaped(shape);
     return (*this)("Tensor.reshape", {{"input", value}, {"shape", Value::Ints(shape.dims())}});
   }
+  void ExpectLike(const Value& value, const Value& other) const override {
+    const int operand = value.DeferredOperand(), from = other.DeferredOperand();
+    if (operand < 0 || from < 0) return;
+    const Operand hint = graph_.operands[static_cast<size_t>(from)];
+    Operand& to = graph_.operands[static_cast<size_t>(operand)];
+    to.dtype = hint.dtype;
+    to.shape = hint.shape;
+    to.has_shape = hint.has_shape;
+  }
   int outputs() const override { return static_cast<int>(whole_.outputs.size()); }
   bool computes() const override { Refuse("looks at elements"); }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "layers/decomposition.h"
+#include "layers/composite/decomposition.h"
 
 #include <gtest/gtest.h>
 

@@ -42,22 +42,25 @@ Value ParameterOf(const Value& value);
 /// kept.
 class DecompositionLayer final : public Layer, public AnyDevice, public Unrecorded {
  public:
-  DecompositionLayer(const LayerInit& init, Decomposition decomposition);
+  /// The arguments `packed` are read by no call: the decomposition got them when it was made.
+  DecompositionLayer(const LayerInit& init, Decomposition decomposition,
+                     std::vector<int> packed = {});
   ~DecompositionLayer() override;
 
   /// Throws kUnsupported unless all parts would run on the GPU for what was traced.
   void TryOnDevice(const LayerInit& init) const override;
   std::vector<Value> Infer(const Args& args) const override;
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override;
+  bool Packs(int argument) const override;
 
  private:
-  class Part;
   class Parts;
   class Caller;
   class KnownArgs;
   void Prepare(const LayerInit& init) const;
 
   Decomposition decomposition_;
+  std::vector<int> packed_;
   std::vector<Value> constants_;  // the arguments that are constant, deferred elsewhere
   bool free_inputs_;
   std::unique_ptr<Parts> parts_;

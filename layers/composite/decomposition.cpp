@@ -1,212 +1,22 @@
 // SPDX-License-Identifier: MIT
-#include "layers/decomposition.h"
+#include "layers/composite/decomposition.h"
 
 #include <algorithm>
 #include <sstream>
 
 #include "cuda/memory.h"
 #include "cuda/stream.h"
+#include "layers/composite/inner_operator.h"
 #include "layers/shape/strided_copy.h"
 
 namespace oort {
 namespace {
-
-/// Tensors without their elements, which may be on a GPU.
-Value WithoutElements(const Value& value) {
-  if (value.IsList()) {
-    Value::List items;
-    for (const Value& item : value.AsList()) items.push_back(WithoutElements(item));
-    return Value(std::move(items));
-  }
-  if (!value.IsTensor()) return value;
-  return Tensor::Meta(value.AsTensor().dtype(), value.AsTensor().shape());
-}
-
-bool IsOnHost(const Value& value) {
-  return value.IsTensor() && value.AsTensor().device().type == DeviceType::kCpu;
-}
 
 bool SharesBuffer(const Value& value, const Tensor& tensor) {
   if (!value.IsList()) return value.IsTensor() && value.AsTensor().buffer() == tensor.buffer();
   return std::any_of(value.AsList().begin(), value.AsList().end(),
                      [&](const Value& item) { return SharesBuffer(item, tensor); });
 }
-
-/// The arguments of one call, and what they point to.
-struct Binding {
-  Binding(const BoundArgs& bound, const std::vector<Value>& values) {
-    for (const BoundArg& arg : bound.args) {
-      args.push_back(arg.input >= 0 ? &values[static_cast<size_t>(arg.input)] : &arg.value);
-    }
-    for (int index : bound.variadic) variadic.push_back(&values[static_cast<size_t>(index)]);
-    for (const Value& value : values) inputs.push_back(&value);
-  }
-  Args AsArgs() const { return Args(args, variadic, inputs); }
-  std::vector<const Value*> args, variadic, inputs;
-};
-
-}  // namespace
-
-/// One operator inside of another, with its layer. On the GPU it has a layer of the GPU, or it
-/// throws kUnsupported when it is made.
-class DecompositionLayer::Part {
- public:
-  /// `constants` are the inputs that are known already, deferred where they are not.
-  Part(Operator op, std::vector<Value> constants, int outputs, Isa isa, Device device)
-      : op_(std::move(op)),
-        outputs_(static_cast<size_t>(outputs)),
-        constants_(std::move(constants)),
-        isa_(isa),
-        device_(device) {
-    for (size_t i = 0; i < op_.input_names.size(); ++i) op_.inputs.push_back(static_cast<int>(i));
-    for (int i = 0; i < outputs; ++i) op_.outputs.push_back(i);
-    const OperatorSchema* schema = LayerRegistry::Global().Schema(op_.type);
-    if (schema == nullptr) throw Error(ErrorCode::kInternal, "no operator " + op_.type);
-    schema_ = std::make_shared<const OperatorSchema>(*schema);
-    std::vector<Problem> problems;
-    args_ = BindArguments(*schema_, op_, problems);
-    if (!problems.empty()) throw Error(problems.front().code, problems.front().message);
-    layer_ = MakeLayer({});
-  }
-
-  std::vector<Value> Infer(const std::vector<Value>& inputs) const {
-    const Binding binding(args_, inputs);
-    CheckDTypes(binding);
-    return layer_->Infer(binding.AsArgs());
-  }
-
-  std::vector<Value> Run(const Context& context, const std::vector<Value>& inputs) const;
-
-  /// Throws kUnsupported unless the GPU has a layer for inputs of these dtypes and shapes.
-  void TryOnDevice(const std::vector<Value>& inputs) const {
-    std::vector<Operand> operands(inputs.size());
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (!inputs[i].IsTensor()) continue;
-      operands[i].dtype = inputs[i].AsTensor().dtype();
-      operands[i].has_shape = true;
-      operands[i].shape = inputs[i].AsTensor().shape();
-    }
-    MakeLayer(operands);
-  }
-
- private:
-  std::unique_ptr<Layer> MakeLayer(std::span<const Operand> inputs) const;
-  void CheckDTypes(const Binding& binding) const;
-  std::vector<Value> RunOnDevice(const Context& context, const std::vector<Value>& inputs) const;
-  static std::vector<bool> ShareOutputs(const Layer& layer, const Args& args,
-                                        std::vector<Value>& outputs);
-
-  Operator op_;
-  std::shared_ptr<const OperatorSchema> schema_;
-  BoundArgs args_;
-  std::vector<Operand> outputs_;
-  std::vector<Value> constants_;
-  Isa isa_;
-  Device device_;
-  std::unique_ptr<Layer> layer_;
-};
-
-std::unique_ptr<Layer> DecompositionLayer::Part::MakeLayer(std::span<const Operand> inputs) const {
-  std::vector<const Operand*> output_hints, input_hints;
-  for (const Operand& operand : outputs_) output_hints.push_back(&operand);
-  for (const Operand& operand : inputs) input_hints.push_back(&operand);
-  const LayerCreator creator = LayerRegistry::Global().Creator(op_.type, device_.type);
-  if (!creator) {
-    throw Error(ErrorCode::kUnsupported,
-                "needs " + op_.type + ", which has no layer for " + device_.ToString());
-  }
-  const LayerInit init(op_, *schema_, args_, constants_, isa_, output_hints, input_hints, device_);
-  if (device_.type == DeviceType::kCpu) return creator(init);
-  try {
-    return creator(init);
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kUnsupported) throw;
-    throw Error(ErrorCode::kUnsupported, "needs " + op_.type + ", which " + error.what());
-  }
-}
-
-void DecompositionLayer::Part::CheckDTypes(const Binding& binding) const {
-  for (size_t i = 0; i < binding.args.size(); ++i) {
-    const ArgSpec& spec = schema_->args()[i];
-    const Value& value = *binding.args[i];
-    if (spec.type != ArgType::kTensor || !value.IsTensor() || spec.dtypes.empty()) continue;
-    if (spec.dtypes.Contains(value.AsTensor().dtype())) continue;
-    throw Error(ErrorCode::kInvalidArgument,
-                op_.type + " does not take dtype " + std::string(Name(value.AsTensor().dtype())));
-  }
-}
-
-std::vector<bool> DecompositionLayer::Part::ShareOutputs(const Layer& layer, const Args& args,
-                                                         std::vector<Value>& outputs) {
-  std::vector<bool> shared(outputs.size(), false);
-  for (const Reuse& reuse : layer.Reuses(args)) {
-    if (reuse.kind != Reuse::kView || reuse.argument >= args.size()) continue;
-    Value& output = outputs[static_cast<size_t>(reuse.output)];
-    const Tensor& source = args.tensor(reuse.argument);
-    output = Tensor(output.AsTensor().dtype(), output.AsTensor().shape(), source.buffer(),
-                    source.offset() + reuse.offset);
-    shared[static_cast<size_t>(reuse.output)] = true;
-  }
-  return shared;
-}
-
-std::vector<Value> DecompositionLayer::Part::Run(const Context& context,
-                                                 const std::vector<Value>& inputs) const {
-  if (context.stream() != nullptr) return RunOnDevice(context, inputs);
-  const Binding binding(args_, inputs);
-  const Args args = binding.AsArgs();
-  CheckDTypes(binding);
-  std::vector<Value> outputs = layer_->Infer(args);
-  const std::vector<bool> shared = ShareOutputs(*layer_, args, outputs);
-  bool work_left = false;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (shared[i]) continue;
-    work_left = work_left || outputs[i].IsTensor() || !outputs[i].IsConcrete();
-    if (!outputs[i].IsTensor()) continue;
-    outputs[i] = Tensor(outputs[i].AsTensor().dtype(), outputs[i].AsTensor().shape());
-  }
-  if (!work_left) return outputs;
-  const size_t bytes = layer_->Workspace(args, context.threads());
-  const std::shared_ptr<Buffer> workspace = AllocateHost(bytes);
-  layer_->Forward(Context(context.threads(), {workspace->data(), bytes}, context.sequences()), args,
-                  outputs);
-  return outputs;
-}
-
-std::vector<Value> DecompositionLayer::Part::RunOnDevice(const Context& context,
-                                                         const std::vector<Value>& inputs) const {
-  cuda::Stream& stream = *context.stream();
-  std::vector<Value> values, shapes;
-  for (const Value& input : inputs) {
-    values.push_back(IsOnHost(input) ? Value(cuda::ToDevice(input.AsTensor(), device_)) : input);
-    shapes.push_back(WithoutElements(input));
-  }
-  const Binding binding(args_, values), known(args_, shapes);
-  const Args args = binding.AsArgs(), shape_args = known.AsArgs();
-  CheckDTypes(known);
-  std::vector<Value> outputs = layer_->Infer(shape_args);
-  const std::vector<bool> shared = ShareOutputs(*layer_, args, outputs);
-  bool work_left = false;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (shared[i]) continue;
-    if (!outputs[i].IsTensor()) {
-      if (outputs[i].IsConcrete()) continue;
-      throw Error(ErrorCode::kUnsupported, op_.type + " gives what is not known before it runs");
-    }
-    work_left = true;
-    const Tensor& output = outputs[i].AsTensor();
-    outputs[i] =
-        Tensor(output.dtype(), output.shape(), cuda::AllocateDevice(output.bytes(), stream));
-  }
-  if (!work_left) return outputs;
-  const size_t bytes = layer_->Workspace(shape_args, context.threads());
-  const std::shared_ptr<Buffer> workspace = cuda::AllocateDevice(bytes, stream);
-  const Context own(context.threads(), {workspace->data(), bytes}, context.sequences(), &stream);
-  layer_->Forward(own, args, outputs);
-  return outputs;
-}
-
-namespace {
 
 /// Where a tensor lies and what it is, as text.
 std::string AddressOf(const Tensor& tensor) {
@@ -215,7 +25,7 @@ std::string AddressOf(const Tensor& tensor) {
   return text.str();
 }
 
-/// What tells a part from the others of one layer.
+/// What tells a part from the others of one layer. A name stands for the weights.
 std::string KeyOf(const Operator& part, const std::vector<Value>& constants, int outputs) {
   std::string key = part.type + '\n' + std::to_string(outputs);
   for (size_t i = 0; i < constants.size(); ++i) {
@@ -223,6 +33,7 @@ std::string KeyOf(const Operator& part, const std::vector<Value>& constants, int
     if (!constants[i].IsDeferred()) key += '=' + AddressOf(constants[i].AsTensor());
   }
   for (const auto& [name, parameter] : part.params) key += '\n' + name + '=' + parameter.text();
+  if (!part.name.empty()) return key + "\n@" + part.name;
   for (const auto& [name, tensor] : part.attributes) key += "\n@" + name + '=' + AddressOf(tensor);
   return key;
 }
@@ -241,24 +52,34 @@ class DecompositionLayer::Parts {
   }
 
   int outputs() const { return static_cast<int>(whole_.outputs.size()); }
+  bool on_device() const { return device_.type != DeviceType::kCpu; }
 
-  std::shared_ptr<const Part> Get(Operator op, std::vector<Value> constants, int outputs,
-                                  bool keep) {
-    const std::string key = KeyOf(op, constants, outputs);
+  /// Null where it was not made yet and its weights are not there. Tells whether it is `made` now.
+  std::shared_ptr<const InnerOperator> Get(Operator op, InnerOperator::Known known, bool keep,
+                                           bool& made) {
+    const bool named = !op.name.empty();
+    auto& kept = named ? modules_ : others_;
+    const std::string key = KeyOf(op, known.constants, known.outputs);
     if (keep) {
       const std::lock_guard lock(mutex_);
-      if (const auto found = parts_.find(key); found != parts_.end()) return found->second;
+      if (const auto found = kept.find(key); found != kept.end()) return found->second;
     }
+    const bool has_weights =
+        std::all_of(op.attributes.begin(), op.attributes.end(),
+                    [](const auto& attribute) { return attribute.second.has_data(); });
+    if (!has_weights) return nullptr;
     op.name = whole_.name;
     op.line = whole_.line;
     op.whole_name = whole_.whole_name;
     op.whole_type = whole_.whole_type;
+    known.weights_stay = !named;
+    made = true;
     auto part =
-        std::make_shared<const Part>(std::move(op), std::move(constants), outputs, isa_, device_);
+        std::make_shared<const InnerOperator>(std::move(op), std::move(known), isa_, device_);
     if (!keep) return part;
     const std::lock_guard lock(mutex_);
-    if (parts_.size() >= kMostParts) parts_.clear();
-    return parts_.emplace(key, std::move(part)).first->second;
+    if (others_.size() >= kMostParts) others_.clear();
+    return kept.emplace(key, std::move(part)).first->second;
   }
 
  private:
@@ -267,7 +88,8 @@ class DecompositionLayer::Parts {
   Isa isa_;
   Device device_;
   std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<const Part>> parts_;
+  // Those of modules stay: their weights may be gone.
+  std::map<std::string, std::shared_ptr<const InnerOperator>> modules_, others_;
 };
 
 /// The arguments of a call, those that are constant as the layer got them when it was made:
@@ -357,32 +179,33 @@ class DecompositionLayer::Caller final : public Decomposer {
   std::vector<Value> Call(Operator op, const std::vector<Value>& operands,
                           int outputs) const override {
     const std::vector<Value> unknown(static_cast<size_t>(outputs), Value::Deferred());
-    const bool has_weights =
-        std::all_of(op.attributes.begin(), op.attributes.end(),
-                    [](const auto& attribute) { return attribute.second.has_data(); });
-    if (!has_weights) return unknown;
+    const bool waits = std::any_of(operands.begin(), operands.end(), HoldsDeferred);
+    // A layer of the GPU is made for what was traced, so it waits until that is known.
+    if (mode_ == kTryOnDevice && waits) return unknown;
     const auto part = PartOf(std::move(op), operands, outputs);
+    if (part == nullptr) return unknown;
     if (mode_ == kRun) return part->Run(*context_, AsGiven(operands));
-    if (mode_ == kMake || std::any_of(operands.begin(), operands.end(), HoldsDeferred)) {
-      return unknown;
-    }
-    if (mode_ == kTryOnDevice) part->TryOnDevice(operands);
-    return part->Infer(operands);
+    return mode_ == kMake || waits ? unknown : part->Infer(operands);
   }
 
  private:
-  std::shared_ptr<const Part> PartOf(Operator op, const std::vector<Value>& operands,
-                                     int outputs) const {
-    std::vector<Value> constants;
+  std::shared_ptr<const InnerOperator> PartOf(Operator op, const std::vector<Value>& operands,
+                                              int outputs) const {
+    InnerOperator::Known known;
+    known.outputs = outputs;
     for (const Value& operand : operands) {
       const bool constant = operand.IsTensor() && args_.IsConstant(operand.AsTensor());
-      constants.push_back(constant ? operand : Value::Deferred());
+      known.constants.push_back(constant ? operand : Value::Deferred());
     }
+    if (mode_ == kTryOnDevice) known.traced = operands;
     const bool keep =
         std::none_of(op.attributes.begin(), op.attributes.end(),
                      [&](const auto& attribute) { return args_.IsOperand(attribute.second); });
     try {
-      return parts_.Get(std::move(op), std::move(constants), outputs, keep);
+      bool made = false;
+      auto part = parts_.Get(std::move(op), std::move(known), keep, made);
+      if (mode_ == kTryOnDevice && part != nullptr && !made) part->TryOnDevice(operands);
+      return part;
     } catch (const Error&) {
       failed_ = true;
       throw;
@@ -403,14 +226,17 @@ class DecompositionLayer::Caller final : public Decomposer {
   mutable bool failed_ = false;
 };
 
-DecompositionLayer::DecompositionLayer(const LayerInit& init, Decomposition decomposition)
+DecompositionLayer::DecompositionLayer(const LayerInit& init, Decomposition decomposition,
+                                       std::vector<int> packed)
     : decomposition_(std::move(decomposition)),
+      packed_(std::move(packed)),
       free_inputs_(init.schema().free_inputs()),
       parts_(std::make_unique<Parts>(init)) {
   for (const ArgSpec& spec : init.schema().args()) {
     const std::string name = spec.attribute ? "@" + spec.name : spec.name;
     // What is ignored need not be known.
-    const bool known = !spec.ignored && !spec.variadic && init.IsConstant(name);
+    const bool known = !spec.ignored && !spec.variadic && init.IsConstant(name) &&
+                       !Packs(static_cast<int>(constants_.size()));
     constants_.push_back(known ? init.Constant(name) : spec.ignored ? Value() : Value::Deferred());
   }
   Prepare(init);
@@ -418,10 +244,15 @@ DecompositionLayer::DecompositionLayer(const LayerInit& init, Decomposition deco
 
 DecompositionLayer::~DecompositionLayer() = default;
 
+bool DecompositionLayer::Packs(int argument) const {
+  return std::find(packed_.begin(), packed_.end(), argument) != packed_.end();
+}
+
 /// Where tensors alone are left to come, the parts are made now: what is wrong with them is told
 /// when the model is loaded, and constants are packed once.
 void DecompositionLayer::Prepare(const LayerInit& init) const {
-  if (free_inputs_ || !init.bound().variadic.empty()) return;
+  // On the GPU TryOnDevice makes them.
+  if (parts_->on_device() || free_inputs_ || !init.bound().variadic.empty()) return;
   std::vector<const Value*> args, inputs(init.op().inputs.size());
   for (size_t i = 0; i < constants_.size(); ++i) {
     const bool tensor = init.schema().args()[i].type == ArgType::kTensor;
@@ -453,8 +284,8 @@ void DecompositionLayer::TryOnDevice(const LayerInit& init) const {
     if (input < 0 || constants_[i].IsDeferred()) continue;
     inputs[static_cast<size_t>(input)] = WithoutElements(constants_[i]);
   }
-  const Binding binding(init.bound(), inputs);
-  const Args given = binding.AsArgs();
+  const CallArgs call(init.bound(), inputs);
+  const Args given = call.args();
   const KnownArgs known(constants_, given);
   std::vector<Value> results;
   try {
