@@ -155,6 +155,8 @@ std::vector<Value> GraphDecomposer::Call(Operator part, const std::vector<Value>
                                          int outputs) const {
   const OperatorSchema* schema = context_.registry->Schema(part.type);
   if (schema == nullptr || !context_.HasLayer(part.type)) Refuse("has a part without a layer");
+  constexpr size_t kMostParts = 64;  // a matrix to a high power is better off as a loop
+  if (parts_.size() >= kMostParts) Refuse("has very many parts");
   for (const auto& [name, tensor] : part.attributes) {
     if (!tensor.has_data()) Refuse("has weights that are not there");
   }
