@@ -367,8 +367,13 @@ class Decompose {
       for (size_t i = 0; i < bound.args.size(); ++i) {
         const int input = bound.args[i].input;
         const ArgSpec& own = schema->args()[i];
-        if (input >= 0 && part.inputs[static_cast<size_t>(input)] == operand &&
-            own.type == ArgType::kTensor && IsSubset(own.dtypes, spec.dtypes)) {
+        if (own.type != ArgType::kTensor) continue;
+        // Masks may stand beside other tensors, which the layer tells apart.
+        const bool among =
+            own.variadic && std::count(part.inputs.begin(), part.inputs.end(), operand);
+        const bool alone = input >= 0 && part.inputs[static_cast<size_t>(input)] == operand;
+        if ((alone && IsSubset(own.dtypes, spec.dtypes)) ||
+            (among && IsSubset(own.dtypes, spec.dtypes | DType::kBool))) {
           return;
         }
       }
