@@ -19,7 +19,7 @@ constexpr T kInfinity = std::numeric_limits<T>::infinity();
 template <typename T>
 constexpr bool kBlocked = std::is_same_v<T, float>;
 
-/// By the largest element, so that no exponential overflows.
+/// Subtracts the largest element, so that no exponential overflows.
 void SoftmaxF64(double* scores, int64_t count) {
   double largest = -kInfinity<double>, sum = 0;
   for (int64_t j = 0; j < count; ++j) largest = std::max(largest, scores[j]);
@@ -169,7 +169,7 @@ class Piece {
   T* scratch_;
 };
 
-/// Heads whose weights are averaged belong to one piece of work.
+/// Heads whose weights are averaged are computed by one task.
 template <typename T>
 int64_t Together(const AttentionProblem<T>& p) {
   return p.weights != nullptr && p.mean_weights ? p.heads : 1;

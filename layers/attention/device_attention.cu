@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Attention in f32: a block takes a few queries and walks over tiles of keys with a running
-// softmax.
+// Attention in f32, in the manner of FlashAttention (Dao et al. 2022): a thread block takes a few
+// queries and walks over tiles of keys with an online softmax.
 #include "layers/attention/device_attention.h"
 
 #include <algorithm>
@@ -16,7 +16,8 @@ constexpr int kTileKeys = 32;
 constexpr int kLaneColumns = static_cast<int>(kDeviceAttentionWidth) / 32;
 constexpr int64_t kMatricesAtOnce = 256;
 
-/// Where the matrices lie is passed by value: a recorded graph must not read the host's memory.
+/// The addresses of the matrices are passed by value, because a recorded CUDA graph must not read
+/// host memory.
 struct AttentionBatch {
   const float *q, *k, *v, *numbers;
   const uint8_t* flags;
@@ -51,7 +52,8 @@ __device__ float Masked(const AttentionBatch& b, int matrix, int query, int key,
   return score;
 }
 
-/// Shared memory: queries, then keys with a column more (no two lanes on one bank), then values.
+/// Shared memory holds queries, then keys padded by one column (against bank conflicts), then
+/// values.
 __global__ void __launch_bounds__(32 * kWarps)
     AttentionKernel(const __grid_constant__ AttentionBatch b) {
   extern __shared__ float attention_memory[];
@@ -97,7 +99,7 @@ __global__ void __launch_bounds__(32 * kWarps)
       score = seen ? Masked(b, matrix, query, key, score) : -INFINITY;
       const float next = WarpMax(score);
       const float now = next > most[i] || next != next ? next : most[i];
-      // A query that has seen nothing yet has nothing to scale.
+      // A query that has not seen a key yet has no sums to rescale.
       const float keep = most[i] == -INFINITY ? 0.0f : expf(most[i] - now);
       const float weight = score == -INFINITY ? 0.0f : expf(score - now);
       most[i] = now;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Products with quantized weights. Few rows: each panel of weights is read once and multiplied
-// where it is. Many rows: a few panels at a time are unpacked for the kernels of the blocked
-// product.
+// Products with quantized weights. Few rows (decode): a GEMV reads each panel of weights once and
+// multiplies the quantized numbers themselves. Many rows (prefill): a few panels at a time are
+// dequantized for the kernels of the blocked product.
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -14,8 +14,8 @@
 namespace oort {
 namespace {
 
-/// That are finished together. Of one row these are those of 96 panels: with 8 at a time answers
-/// were 3 to 7 % slower.
+/// The results whose epilogue runs together. For one row these are those of 96 panels: with 8
+/// panels at a time decode was 3 to 7 % slower.
 constexpr int64_t kFinishResults = kMostGemvRows * 8 * kPanelRows;
 constexpr int64_t kUnpackSteps = 64;  // of k that are unpacked at a time
 
@@ -251,7 +251,8 @@ struct ColumnTiles {
   const float* addend = nullptr;
   ActivationSpec activation = {};
 
-  /// All tiles of a stretch of k before the next, so that its part of B stays near.
+  /// All tiles of a stretch of k are computed before the next stretch, so that its part of B stays
+  /// in the cache.
   void Run() const {
     const int64_t padded = gemm.format.Padded(k);
     const int64_t pieces = std::max<int64_t>(1, CeilDivide(padded, gemm.depth));
@@ -399,7 +400,7 @@ struct QuantizedMultiplier::GemvRun {
 
 void QuantizedMultiplier::RunGemv(const Job& job) const {
   const QuantizedProduct& product = job.product;
-  // What is multiplied first is on its way while x is rounded.
+  // The panels that are multiplied first are prefetched while x is rounded.
   FetchFirst(*product.matrices[0]);
   if (product.gated) FetchFirst(*product.matrices[1]);
   const GemvRun x(*this, job);

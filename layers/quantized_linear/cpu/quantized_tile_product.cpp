@@ -23,8 +23,8 @@ struct QuantizedMultiplier::TileRun {
     return reinterpret_cast<float*>(own + scratch.piece_bytes + side * scratch.sums_bytes);
   }
 
-  /// `start`: what the sums begin with, as wide as `to`; null for zeros. Between pieces they are
-  /// kept where they are near each other.
+  /// `start` is what the sums begin with, as wide as `to`; null for zeros. Between pieces of k the
+  /// sums are kept in a dense buffer.
   void Multiply(int64_t index, int side, float* to, int64_t stride, const float* start = nullptr) {
     constexpr int64_t kStepOfA = kTileColumns * sizeof(uint16_t);  // 32 rows of a panel
     const auto [result, column] = StretchAt(job.product, kTileColumns, index);
@@ -91,7 +91,8 @@ bool QuantizedMultiplier::MultipliesF16(const QuantizedProduct& product) const {
                      [](const auto& matrix) { return matrix->fits_f16(); });
 }
 
-/// Rows that f16 cannot hold, each by itself, so that it does not matter which rows are beside it.
+/// Computes rows that f16 cannot hold, each on its own, so that its result does not depend on its
+/// neighbours.
 void QuantizedMultiplier::RunAlone(const Job& job, std::span<const bool> fits,
                                    std::byte* workspace) const {
   const QuantizedProduct& all = job.product;
