@@ -50,6 +50,9 @@ class OperatorCase {
   OperatorCase& Constant(Tensor value, std::string name = "");
   OperatorCase& Outputs(int count);  ///< default 1
   OperatorCase& Registry(const LayerRegistry* registry);
+  /// ExpectOutputs and ExpectLike also run on a GPU where the machine has one, and the operator
+  /// must have a layer there. All inputs are tensors.
+  OperatorCase& AlsoOnGpu();
 
   /// Exactly these outputs, dtypes included.
   void ExpectOutputs(const std::vector<Tensor>& expected, Tolerance tolerance = {}) const;
@@ -71,13 +74,16 @@ class OperatorCase {
     bool constant = false;
   };
   Graph BuildGraph() const;
+  std::vector<Value> RunInputs() const;
   std::vector<Tensor> RunOn(Isa isa, int threads) const;
+  void ExpectOutputsOnGpu(const std::vector<Tensor>& expected, Tolerance tolerance) const;
   std::string type_;
   std::map<std::string, Parameter> params_;
   std::map<std::string, Tensor> attributes_;
   std::vector<Operand> inputs_;
   int outputs_ = 1;
   const LayerRegistry* registry_ = nullptr;
+  bool also_on_gpu_ = false;
 };
 
 /// Runs a folder with model.pnnx.param, model.pnnx.bin, in0.npy …, out0.npy … on every

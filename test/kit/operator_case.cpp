@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cuda/device.h"
 #include "oort/testing.h"
 
 namespace oort::testing {
@@ -55,6 +56,11 @@ OperatorCase& OperatorCase::Registry(const LayerRegistry* registry) {
   return *this;
 }
 
+OperatorCase& OperatorCase::AlsoOnGpu() {
+  also_on_gpu_ = true;
+  return *this;
+}
+
 Graph OperatorCase::BuildGraph() const {
   Graph graph;
   Operator op;
@@ -91,18 +97,54 @@ Graph OperatorCase::BuildGraph() const {
   return graph;
 }
 
+std::vector<Value> OperatorCase::RunInputs() const {
+  std::vector<Value> inputs;
+  for (const Operand& input : inputs_) {
+    if (!input.constant) inputs.push_back(input.value);
+  }
+  return inputs;
+}
+
 std::vector<Tensor> OperatorCase::RunOn(Isa isa, int threads) const {
   LoadOptions options;
   options.isa = isa;
   options.registry = registry_;
   Session session(RuntimeGraph::Build(BuildGraph(), options), {.threads = threads});
-  std::vector<Value> inputs;
-  for (const Operand& input : inputs_) {
-    if (!input.constant) inputs.push_back(input.value);
-  }
   std::vector<Tensor> outputs;
-  for (Value& value : session.Run(inputs)) outputs.push_back(value.AsTensor());
+  for (Value& value : session.Run(RunInputs())) outputs.push_back(value.AsTensor());
   return outputs;
+}
+
+void OperatorCase::ExpectOutputsOnGpu(const std::vector<Tensor>& expected,
+                                      Tolerance tolerance) const {
+  std::string reason;
+  if (cuda::Devices(&reason).empty()) return;
+  SCOPED_TRACE(type_ + " on the GPU");
+  Graph graph = BuildGraph();
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (!inputs_[i].value.IsTensor()) continue;
+    // Layers of the GPU refuse by what was traced.
+    oort::Operand& operand = graph.operands[i];
+    operand.dtype = inputs_[i].value.AsTensor().dtype();
+    operand.has_shape = true;
+    operand.shape = inputs_[i].value.AsTensor().shape();
+  }
+  LoadOptions options;
+  options.registry = registry_;
+  options.device = Device::Cuda(0);
+  const auto built = RuntimeGraph::Build(std::move(graph), options);
+  std::vector<Tensor> inputs;
+  for (const Value& input : RunInputs()) inputs.push_back(input.AsTensor());
+  for (const NodeReport& node : built->Plan(inputs).nodes) EXPECT_EQ(node.fallback, "");
+  Session session(built);
+  // Step by step, recorded, and replayed.
+  for (int run = 0; run < 3; ++run) {
+    const std::vector<Tensor> outputs = session.Forward(inputs);
+    ASSERT_EQ(outputs.size(), expected.size());
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      ExpectNear(outputs[i], expected[i], tolerance);
+    }
+  }
 }
 
 std::vector<Tensor> OperatorCase::Run() const { return RunOn(DefaultIsa(), 1); }
@@ -124,6 +166,7 @@ void OperatorCase::ExpectOutputs(const std::vector<Tensor>& expected, Tolerance 
     }
   }
   EXPECT_GT(configurations, 0) << type_ << " ran nowhere";
+  if (also_on_gpu_) ExpectOutputsOnGpu(expected, tolerance);
 }
 
 void OperatorCase::ExpectLike(const Reference& reference, Tolerance tolerance) const {

@@ -31,6 +31,7 @@ void ExpectSoftmax(const Tensor& x, int dim, Tolerance tolerance = {}) {
     OperatorCase(type)
         .Param("dim", std::to_string(dim))
         .Input(x)
+        .AlsoOnGpu()
         .ExpectLike(
             [&](const std::vector<Tensor>& in) {
               return std::vector<Tensor>{Expected(in[0], axis, log, sign)};
