@@ -1,6 +1,6 @@
 # Generates tables of built-in layers: each layers/**/NAME.cpp defines OORT_LAYERS(NAME), each
-# layers/**/NAME.cu (or NAME.cuda.cpp) OORT_CUDA_LAYERS(NAME), and the tables call all of them by
-# name, so that no static link can drop one.
+# layer of CUDA in layers/**/NAME.cpp, NAME.cu or NAME.cuda.cpp OORT_CUDA_LAYERS(NAME), and the tables
+# call all of them by name, so that no static link can drop one.
 function(oort_generate_table target sources macro prefix all)
   set(declarations "")
   set(calls "")

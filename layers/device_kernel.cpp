@@ -1,19 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "layers/device_kernel.h"
 
+#include <algorithm>
+
 namespace oort {
-namespace {
-
-/// Parts of a tensor that come out as one list are made on the host.
-bool GivesList(const LayerInit& init) {
-  if (init.op().outputs.size() != 1) return false;
-  for (const char* word : {"split", "chunk", "unbind", "broadcast_tensors", "meshgrid"}) {
-    if (init.type().find(word) != std::string::npos) return true;
-  }
-  return false;
-}
-
-}  // namespace
 
 void RequireFloatsOnDevice(const LayerInit& init) {
   if (init.device().type == DeviceType::kCpu || init.inputs().empty()) return;
@@ -27,22 +17,24 @@ void RequireWideFloat(DType dtype) {
   throw Error(ErrorCode::kUnsupported, "is of " + std::string(Name(dtype)));
 }
 
-void ShareWithCuda(LayerRegistry& registry, const std::vector<std::string>& types) {
-  for (const std::string& type : types) {
-    const LayerCreator cpu = registry.Creator(type, DeviceType::kCpu);
-    registry.AddDevice({type}, DeviceType::kCuda, [cpu](const LayerInit& init) {
-      if (GivesList(init)) {
-        throw Error(ErrorCode::kUnsupported, "gives a list, which the GPU does not");
-      }
-      std::unique_ptr<Layer> layer = cpu(init);
-      const auto* either = dynamic_cast<const AnyDevice*>(layer.get());
-      if (either == nullptr) {
-        throw Error(ErrorCode::kUnsupported, "has no layer for the GPU");
-      }
-      either->TryOnDevice(init);
-      return layer;
-    });
-  }
+namespace {
+
+/// What only passes make is asked for by Has before it is made, and a layer with weights must have
+/// been written to upload them: such types add themselves.
+bool AddsItself(const std::string& type, const OperatorSchema& schema) {
+  const std::vector<ArgSpec>& args = schema.args();
+  return type.starts_with("oort.") || type.starts_with("nhwc.") ||
+         std::any_of(args.begin(), args.end(), [](const ArgSpec& arg) { return arg.attribute; });
 }
 
+}  // namespace
 }  // namespace oort
+
+/// All other operators are tried: their traits say whether they run on either device.
+OORT_CUDA_LAYERS(device_kernel) {
+  using namespace oort;
+  for (const std::string& type : registry.Types()) {
+    if (registry.Has(type, DeviceType::kCuda) || AddsItself(type, *registry.Schema(type))) continue;
+    registry.AddDevice({type}, DeviceType::kCuda);
+  }
+}

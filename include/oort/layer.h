@@ -95,6 +95,21 @@ struct Cost {
   std::string_view algorithm = {};
 };
 
+/// What the runtime must know of a layer beside its results.
+struct LayerTraits {
+  /// Forward runs on the CPU and on a GPU, because it leaves all that is done to elements to
+  /// routines that look at Context::stream(). The constants that these read it uploads when it is
+  /// made with a GPU as LayerInit::device(); its constructor throws kUnsupported for what the GPU
+  /// cannot do.
+  bool either_device = false;
+  /// Reads the shapes of its arguments and no elements, so that they may be on any device.
+  bool shapes_only = false;
+  /// Forward allocates on the GPU, or waits for it: it cannot be a part of a recorded CUDA graph.
+  bool unrecordable = false;
+  /// Beside its kernels for f32 it has some for f16, which run on this processor.
+  bool native_f16 = false;
+};
+
 /// One operator of a model, ready to run. What depends on weights alone is done in its
 /// constructor. Thread contract: const methods run concurrently from any number of threads.
 class Layer {
@@ -110,6 +125,7 @@ class Layer {
   virtual void Forward(const Context& context, const Args& args,
                        std::span<Value> outputs) const = 0;
 
+  virtual LayerTraits Traits() const { return {}; }
   /// Which outputs may share memory with which arguments.
   virtual std::vector<Reuse> Reuses(const Args& args) const;
   /// Scratch bytes for one call.
@@ -210,14 +226,19 @@ class LayerRegistry {
   /// there already; Replace overrides it.
   void Add(OperatorSchema schema, LayerCreator cpu);
   void Replace(OperatorSchema schema, LayerCreator cpu);
-  /// Adds a layer for another device to types that are declared.
-  void AddDevice(const std::vector<std::string>& types, DeviceType device, LayerCreator creator);
+  /// Adds a layer for another device to types that are declared. Without a creator it is the CPU's
+  /// layer, which refuses an operator unless its traits say that it runs on either device.
+  void AddDevice(const std::vector<std::string>& types, DeviceType device,
+                 LayerCreator creator = nullptr);
   /// Tells how operators of types that are declared are made of others; see the pass decompose.
   void SetDecomposition(const std::vector<std::string>& types, Decomposition decomposition);
 
   /// Null if there is none. The pointers stay valid as long as the registry.
   const OperatorSchema* Schema(std::string_view type) const;
-  LayerCreator Creator(std::string_view type, DeviceType device) const;
+  /// Whether operators of this type may run on the device: a layer can still refuse one of them.
+  bool Has(std::string_view type, DeviceType device) const;
+  /// Makes the layer for init.device(). Throws kUnsupported if there is none, or if it refuses.
+  std::unique_ptr<Layer> Make(const LayerInit& init) const;
   Decomposition DecompositionOf(std::string_view type) const;  ///< empty if there is none
   std::vector<std::string> Types() const;                      ///< sorted
   /// Up to three declared types that look like `type`, nearest first.
@@ -236,7 +257,9 @@ class LayerRegistry {
   }                                                           \
   void oort::builtin::Register_##file_stem(::oort::LayerRegistry& registry)
 
-/// The same for CUDA layers in layers/**/NAME.cu: OORT_CUDA_LAYERS(NAME) { registry.AddDevice(…); }
+/// The same for layers of CUDA, in the .cpp, .cuda.cpp or .cu file that has them:
+///   OORT_CUDA_LAYERS(leaky_relu) { registry.AddDevice({types}, DeviceType::kCuda, …); }
+/// A build without CUDA does not call it.
 #define OORT_CUDA_LAYERS(file_stem)                               \
   namespace oort::builtin {                                       \
   void RegisterCuda_##file_stem(::oort::LayerRegistry& registry); \

@@ -5,13 +5,14 @@ namespace oort {
 namespace {
 
 /// The first half along an axis, gated by the second.
-class GluLayer final : public Layer, public AnyDevice {
+class GluLayer final : public Layer {
  public:
   explicit GluLayer(const LayerInit& init)
       : engine_(expression::Parse("mul(@0,sigmoid(@1))"), init.isa()),
         input_(init.Arg("input")),
         dim_(init.Int("dim")) {}
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     const Tensor& input = args.tensor(input_);
     if (input.rank() == 0) throw Error(ErrorCode::kInvalidArgument, "rank 0 has no halves");

@@ -6,7 +6,7 @@ namespace oort {
 namespace {
 
 /// leaky_relu whose slope is one number or one for each channel of axis 1.
-class PreluLayer final : public Layer, public AnyDevice {
+class PreluLayer final : public Layer {
  public:
   explicit PreluLayer(const LayerInit& init)
       : engine_(expression::Function::kLeakyRelu, init.isa()),
@@ -18,6 +18,7 @@ class PreluLayer final : public Layer, public AnyDevice {
     }
   }
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     const Tensor& weight = args.tensor(weight_);
     const Shape& shape = args.shape(input_);
@@ -74,3 +75,5 @@ OORT_LAYERS(prelu) {
                    .Tensor("weight", kFloats),
                Create<PreluLayer>());
 }
+
+OORT_CUDA_LAYERS(prelu) { registry.AddDevice({"nn.PReLU"}, oort::DeviceType::kCuda); }

@@ -143,19 +143,20 @@ std::vector<Value> DeviceWhere(const Decomposer& call, const Args& args) {
 
 OORT_CUDA_LAYERS(device_decompositions) {
   using namespace oort;
-  AddDeviceDecomposition(registry, {"torch.addmm"}, DeviceAddmm(2));
-  AddDeviceDecomposition(registry, {"torch.baddbmm"}, DeviceAddmm(3));
-  AddDeviceDecomposition(registry, {"torch.norm"}, DeviceTorchNorm);
-  AddDeviceDecomposition(registry, {"F.normalize"}, DeviceNormalize);
-  AddDeviceDecomposition(registry, {"F.pairwise_distance", "nn.PairwiseDistance"},
-                         DevicePairwiseDistance);
-  AddDeviceDecomposition(registry, {"nn.LocalResponseNorm", "F.local_response_norm"},
-                         DeviceLocalResponseNorm);
-  AddDeviceDecomposition(registry, {"aten::where"}, DeviceWhere);
-  AddDeviceDecomposition(registry, {"torch.logsumexp"}, DeviceLogSumExp);
+  const auto add = [&](const std::vector<std::string>& types, Decomposition decomposition) {
+    registry.AddDevice(types, DeviceType::kCuda, CreateDecomposed(std::move(decomposition)));
+  };
+  add({"torch.addmm"}, DeviceAddmm(2));
+  add({"torch.baddbmm"}, DeviceAddmm(3));
+  add({"torch.norm"}, DeviceTorchNorm);
+  add({"F.normalize"}, DeviceNormalize);
+  add({"F.pairwise_distance", "nn.PairwiseDistance"}, DevicePairwiseDistance);
+  add({"nn.LocalResponseNorm", "F.local_response_norm"}, DeviceLocalResponseNorm);
+  add({"aten::where"}, DeviceWhere);
+  add({"torch.logsumexp"}, DeviceLogSumExp);
   for (const bool root : {false, true}) {
     const std::string name = root ? "torch.std" : "torch.var";
-    AddDeviceDecomposition(registry, {name}, DeviceVariance(root, false));
-    AddDeviceDecomposition(registry, {name + "_mean"}, DeviceVariance(root, true));
+    add({name}, DeviceVariance(root, false));
+    add({name + "_mean"}, DeviceVariance(root, true));
   }
 }

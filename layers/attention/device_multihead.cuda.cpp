@@ -218,8 +218,7 @@ OORT_CUDA_LAYERS(device_multihead) {
           return multihead->Call(call, args);
         },
         DeviceMultihead::Packed(init));
-    layer->TryOnDevice(init);
-    // That has made all parts, unless nothing was traced.
+    // It has made all parts, unless nothing was traced.
     if (init.inputs().size() == init.op().inputs.size()) multihead->Forget();
     return layer;
   });

@@ -3,7 +3,6 @@
 #include <optional>
 
 #include "core/checked.h"
-#include "cuda/device.h"
 #include "layers/attention/attention_core.h"
 #include "layers/attention/device_attention.h"
 #include "layers/composite/float_dtypes.h"
@@ -319,9 +318,6 @@ OORT_LAYERS(scaled_dot_product) {
     AddPrecisionParam(schema);
     registry.Add(schema, WithFloats(schema, Create<ScaledDotProduct<float>>(),
                                     Create<ScaledDotProduct<double>>(), "attn_mask"));
-    if (cuda::BuiltIn()) {
-      registry.AddDevice(schema.types(), DeviceType::kCuda, CreateOnDevice);
-    }
   };
   const auto attention = [](const char* type, const char* doc, DTypeSet masks) {
     return OperatorSchema({type}, doc)
@@ -349,4 +345,10 @@ OORT_LAYERS(scaled_dot_product) {
           .Bool("output_heads_last", false)
           .Int("rank", 0)
           .Bool("plain_softmax", false));
+}
+
+OORT_CUDA_LAYERS(scaled_dot_product) {
+  using namespace oort;
+  registry.AddDevice({"F.scaled_dot_product_attention", "oort.Attention"}, DeviceType::kCuda,
+                     CreateOnDevice);
 }

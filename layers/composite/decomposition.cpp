@@ -152,7 +152,7 @@ class DecompositionLayer::KnownArgs {
 /// Calls parts, infers what they would give, or only makes them.
 class DecompositionLayer::Caller final : public Decomposer {
  public:
-  enum Mode { kMake, kInfer, kTryOnDevice, kRun };
+  enum Mode { kMake, kInfer, kMakeOnDevice, kRun };
   Caller(Mode mode, Parts& parts, const KnownArgs& args, const Context* context = nullptr)
       : mode_(mode), parts_(parts), args_(args), context_(context) {}
 
@@ -166,7 +166,7 @@ class DecompositionLayer::Caller final : public Decomposer {
 
   bool computes() const override {
     const bool on_device = context_ != nullptr && context_->stream() != nullptr;
-    if (mode_ == kMake || mode_ == kTryOnDevice || on_device) {
+    if (mode_ == kMake || mode_ == kMakeOnDevice || on_device) {
       throw Error(ErrorCode::kUnsupported, "looks at elements, which the GPU would have");
     }
     return mode_ == kRun;
@@ -181,7 +181,7 @@ class DecompositionLayer::Caller final : public Decomposer {
     const std::vector<Value> unknown(static_cast<size_t>(outputs), Value::Deferred());
     const bool waits = std::any_of(operands.begin(), operands.end(), HoldsDeferred);
     // A layer of the GPU is made for what was traced, so it waits until that is known.
-    if (mode_ == kTryOnDevice && waits) return unknown;
+    if (mode_ == kMakeOnDevice && waits) return unknown;
     const auto part = PartOf(std::move(op), operands, outputs);
     if (part == nullptr) return unknown;
     if (mode_ == kRun) return part->Run(*context_, AsGiven(operands));
@@ -197,14 +197,14 @@ class DecompositionLayer::Caller final : public Decomposer {
       const bool constant = operand.IsTensor() && args_.IsConstant(operand.AsTensor());
       known.constants.push_back(constant ? operand : Value::Deferred());
     }
-    if (mode_ == kTryOnDevice) known.traced = operands;
+    if (mode_ == kMakeOnDevice) known.traced = operands;
     const bool keep =
         std::none_of(op.attributes.begin(), op.attributes.end(),
                      [&](const auto& attribute) { return args_.IsOperand(attribute.second); });
     try {
       bool made = false;
       auto part = parts_.Get(std::move(op), std::move(known), keep, made);
-      if (mode_ == kTryOnDevice && part != nullptr && !made) part->TryOnDevice(operands);
+      if (mode_ == kMakeOnDevice && part != nullptr && !made) part->TryOnDevice(operands);
       return part;
     } catch (const Error&) {
       failed_ = true;
@@ -239,7 +239,11 @@ DecompositionLayer::DecompositionLayer(const LayerInit& init, Decomposition deco
                        !Packs(static_cast<int>(constants_.size()));
     constants_.push_back(known ? init.Constant(name) : spec.ignored ? Value() : Value::Deferred());
   }
-  Prepare(init);
+  if (parts_->on_device()) {
+    PrepareOnDevice(init);
+  } else {
+    Prepare(init);
+  }
 }
 
 DecompositionLayer::~DecompositionLayer() = default;
@@ -251,8 +255,7 @@ bool DecompositionLayer::Packs(int argument) const {
 /// Where tensors alone are left to come, the parts are made now: what is wrong with them is told
 /// when the model is loaded, and constants are packed once.
 void DecompositionLayer::Prepare(const LayerInit& init) const {
-  // On the GPU TryOnDevice makes them.
-  if (parts_->on_device() || free_inputs_ || !init.bound().variadic.empty()) return;
+  if (free_inputs_ || !init.bound().variadic.empty()) return;
   std::vector<const Value*> args, inputs(init.op().inputs.size());
   for (size_t i = 0; i < constants_.size(); ++i) {
     const bool tensor = init.schema().args()[i].type == ArgType::kTensor;
@@ -272,7 +275,8 @@ void DecompositionLayer::Prepare(const LayerInit& init) const {
   }
 }
 
-void DecompositionLayer::TryOnDevice(const LayerInit& init) const {
+/// Makes the parts for what was traced. Throws kUnsupported unless all of them run on the GPU.
+void DecompositionLayer::PrepareOnDevice(const LayerInit& init) const {
   if (init.inputs().size() != init.op().inputs.size()) return;  // a part, tried with the whole
   std::vector<Value> inputs;
   for (const Operand* hint : init.inputs()) {
@@ -289,7 +293,7 @@ void DecompositionLayer::TryOnDevice(const LayerInit& init) const {
   const KnownArgs known(constants_, given);
   std::vector<Value> results;
   try {
-    results = decomposition_(Caller(Caller::kTryOnDevice, *parts_, known), known.args());
+    results = decomposition_(Caller(Caller::kMakeOnDevice, *parts_, known), known.args());
   } catch (const Error& error) {
     throw Error(ErrorCode::kUnsupported, error.what());
   }
@@ -380,16 +384,6 @@ void AddDecomposition(LayerRegistry& registry, OperatorSchema schema, Decomposit
   const std::vector<std::string> types = schema.types();
   registry.Add(std::move(schema), CreateDecomposed(decomposition));
   registry.SetDecomposition(types, std::move(decomposition));
-}
-
-void AddDeviceDecomposition(LayerRegistry& registry, const std::vector<std::string>& types,
-                            Decomposition decomposition) {
-  registry.AddDevice(types, DeviceType::kCuda,
-                     [decomposition = std::move(decomposition)](const LayerInit& init) {
-                       auto layer = std::make_unique<DecompositionLayer>(init, decomposition);
-                       layer->TryOnDevice(init);
-                       return layer;
-                     });
 }
 
 Value ParameterOf(const Value& value) {

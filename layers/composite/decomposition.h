@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "graph/decomposition.h"
-#include "layers/device_kernel.h"
+#include "oort/layer.h"
 
 namespace oort {
 
@@ -16,12 +16,8 @@ namespace oort {
 /// where they depend on more than constants, a layer calls them while the model runs.
 void AddDecomposition(LayerRegistry& registry, OperatorSchema schema, Decomposition decomposition);
 
-/// The same for the GPU, of an operator that has a layer of its own on the CPU: its parts are
-/// called while the model runs. It refuses what was traced if a part of it has no layer there.
-void AddDeviceDecomposition(LayerRegistry& registry, const std::vector<std::string>& types,
-                            Decomposition decomposition);
-
-/// A creator of layers that call the parts while the model runs.
+/// A creator of layers that call the parts while the model runs. On the GPU it refuses what was
+/// traced if a part of it has no layer there.
 LayerCreator CreateDecomposed(Decomposition decomposition);
 
 /// A schema from the names of its arguments: `*name` is a tensor, `?name` one that may be None, and
@@ -40,15 +36,14 @@ Value ParameterOf(const Value& value);
 
 /// A layer that calls the parts of a decomposition. A part is made when it is first called and
 /// kept.
-class DecompositionLayer final : public Layer, public AnyDevice, public Unrecorded {
+class DecompositionLayer final : public Layer {
  public:
   /// The arguments `packed` are read by no call: the decomposition got them when it was made.
   DecompositionLayer(const LayerInit& init, Decomposition decomposition,
                      std::vector<int> packed = {});
   ~DecompositionLayer() override;
 
-  /// Throws kUnsupported unless all parts would run on the GPU for what was traced.
-  void TryOnDevice(const LayerInit& init) const override;
+  LayerTraits Traits() const override { return {.either_device = true, .unrecordable = true}; }
   std::vector<Value> Infer(const Args& args) const override;
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override;
   bool Packs(int argument) const override;
@@ -58,6 +53,7 @@ class DecompositionLayer final : public Layer, public AnyDevice, public Unrecord
   class Caller;
   class KnownArgs;
   void Prepare(const LayerInit& init) const;
+  void PrepareOnDevice(const LayerInit& init) const;
 
   Decomposition decomposition_;
   std::vector<int> packed_;

@@ -71,8 +71,7 @@ class FloatDTypesLayer final : public Layer {
     ReadConstants(init, schema);
     const bool holds_plain = one_dtype_ && held_plain_ != DType::kNull;
     if (!holds_plain) main_ = main(init);
-    const auto* native = dynamic_cast<const TakesF16*>(main_.get());
-    native_f16_ = native != nullptr && native->takes_f16();
+    native_f16_ = main_ != nullptr && main_->Traits().native_f16;
     if (holds_plain || (one_dtype_ && !holds_main_)) plain_ = plain(init);
   }
 

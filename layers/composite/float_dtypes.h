@@ -6,16 +6,9 @@
 
 namespace oort {
 
-/// A layer for f32 may be one of these as well: it has kernels of its own for f16.
-class TakesF16 {
- public:
-  virtual ~TakesF16() = default;
-  /// Whether they run on this processor.
-  virtual bool takes_f16() const = 0;
-};
-
 /// For an operator whose layer takes any dtype but the 16-bit floats: these are converted to f32,
-/// and what the layer gives is rounded to their dtype, as torch's kernels do.
+/// and what the layer gives is rounded to their dtype, as torch's kernels do. A layer whose traits
+/// say native_f16 gets f16 as it is.
 LayerCreator WithHalves(const OperatorSchema& schema, LayerCreator creator);
 
 /// The same for a layer that takes f32 alone, beside one for f64 and what

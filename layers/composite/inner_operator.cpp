@@ -86,15 +86,11 @@ std::unique_ptr<Layer> InnerOperator::MakeLayer(const std::vector<Value>& traced
   std::vector<const Operand*> output_hints, input_hints;
   for (const Operand& operand : outputs_) output_hints.push_back(&operand);
   for (const Operand& operand : inputs) input_hints.push_back(&operand);
-  const LayerCreator creator = LayerRegistry::Global().Creator(op_.type, device_.type);
-  if (!creator) {
-    throw Error(ErrorCode::kUnsupported,
-                "needs " + op_.type + ", which has no layer for " + device_.ToString());
-  }
+  const LayerRegistry& registry = LayerRegistry::Global();
   const LayerInit init(op_, *schema_, bound_, constants_, isa_, output_hints, input_hints, device_);
-  if (device_.type == DeviceType::kCpu) return creator(init);
+  if (device_.type == DeviceType::kCpu) return registry.Make(init);
   try {
-    return creator(init);
+    return registry.Make(init);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kUnsupported) throw;
     throw Error(ErrorCode::kUnsupported, "needs " + op_.type + ", which " + error.what());

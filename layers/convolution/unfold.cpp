@@ -2,7 +2,6 @@
 #include "core/checked.h"
 #include "core/dispatch.h"
 #include "layers/convolution/window_taps.h"
-#include "layers/device_kernel.h"
 #include "layers/pad/pad_copy.h"
 #include "layers/shape/strided_copy.h"
 #include "layers/window_bounds.h"
@@ -69,11 +68,12 @@ class UnfoldParams {
   std::vector<int64_t> kernel_, dilation_, padding_, stride_;
 };
 
-class Unfold final : public Layer, public AnyDevice {
+class Unfold final : public Layer {
  public:
   explicit Unfold(const LayerInit& init)
       : params_(init), on_device_(init.device().type != DeviceType::kCpu) {}
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     return {Tensor::Meta(args.tensor(0).dtype(), Geometry(args.shape(0)).output)};
   }

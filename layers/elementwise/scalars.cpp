@@ -57,11 +57,12 @@ class ToNumberLayer final : public Layer {
 };
 
 /// The number of elements, or of axes, or of items in a list.
-class CountLayer final : public Layer, public ShapeOnly {
+class CountLayer final : public Layer {
  public:
   enum Kind { kElements, kAxes, kItems };
   explicit CountLayer(Kind kind) : kind_(kind) {}
 
+  LayerTraits Traits() const override { return {.shapes_only = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     if (args[0].IsDeferred()) return {Value::Deferred()};
     return {CountOf(args[0])};

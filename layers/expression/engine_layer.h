@@ -6,18 +6,18 @@
 #include <vector>
 
 #include "core/small_vector.h"
-#include "layers/device_kernel.h"
 #include "layers/expression/engine.h"
 #include "oort/layer.h"
 
 namespace oort::expression {
 
 /// A layer that is an expression of its arguments.
-class EngineLayer : public Layer, public AnyDevice {
+class EngineLayer : public Layer {
  public:
   /// `@i` in the program is the i-th argument of the schema.
   EngineLayer(const LayerInit& init, Program program);
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override;
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override;
   std::vector<Reuse> Reuses(const Args& args) const override;

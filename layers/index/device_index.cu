@@ -176,8 +176,3 @@ void CopyIndexedOnDevice(cuda::Stream& stream, size_t item, const std::byte* x,
 }
 
 }  // namespace oort
-
-OORT_CUDA_LAYERS(device_index) {
-  using namespace oort;
-  ShareWithCuda(registry, {"nn.Embedding", "F.embedding"});
-}

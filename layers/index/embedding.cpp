@@ -11,7 +11,7 @@ namespace {
 bool IsHalf(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
 
 /// Row input[i] of the table for each index.
-class EmbeddingLayer final : public Layer, public AnyDevice {
+class EmbeddingLayer final : public Layer {
  public:
   explicit EmbeddingLayer(const LayerInit& init)
       : input_(init.Arg("input")),
@@ -26,6 +26,7 @@ class EmbeddingLayer final : public Layer, public AnyDevice {
     uploaded_ = cuda::ToDevice(table.To(dtype), init.device());
   }
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     return {Tensor::Meta(ResultType(args), ResultShape(args))};
   }
@@ -110,3 +111,5 @@ OORT_LAYERS(embedding) {
                    .Ignored("sparse"),
                Create<EmbeddingLayer>());
 }
+
+OORT_CUDA_LAYERS(embedding) { registry.AddDevice({"nn.Embedding"}, oort::DeviceType::kCuda); }

@@ -42,10 +42,11 @@ class AxisIndexLayer : public Layer {
   int input_, dim_, index_;
 };
 
-class GatherLayer final : public AxisIndexLayer, public AnyDevice {
+class GatherLayer final : public AxisIndexLayer {
  public:
   using AxisIndexLayer::AxisIndexLayer;
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     if (!IsKnown(args)) return {Value::Deferred()};
     CheckIndexShape(input(args).shape(), index(args).shape(), Axis(args));
@@ -62,10 +63,11 @@ class GatherLayer final : public AxisIndexLayer, public AnyDevice {
   }
 };
 
-class IndexSelectLayer final : public AxisIndexLayer, public AnyDevice {
+class IndexSelectLayer final : public AxisIndexLayer {
  public:
   using AxisIndexLayer::AxisIndexLayer;
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     if (!IsKnown(args)) return {Value::Deferred()};
     return {Tensor::Meta(input(args).dtype(), ResultShape(args))};

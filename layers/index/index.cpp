@@ -36,7 +36,7 @@ class IndexArg {
   Value::List parsed_;
 };
 
-class IndexLayer final : public Layer, public AnyDevice {
+class IndexLayer final : public Layer {
  public:
   explicit IndexLayer(const LayerInit& init)
       : input_(init.Arg("input")), index_(init, "expr"), device_(init.device()) {
@@ -50,6 +50,7 @@ class IndexLayer final : public Layer, public AnyDevice {
     traced_rank_ = output.shape.rank();
   }
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     if (!index_.IsKnown(args)) return {Value::Deferred()};
     const Tensor& input = args.tensor(input_);

@@ -101,7 +101,7 @@ void CombineAt(std::span<const int64_t> offsets, const Tensor& values, Combine c
 Shape ScatterVector(const Shape& shape) { return shape.rank() == 0 ? Shape{1} : shape; }
 
 /// What all of them share: x, and the values that come to the places of an index.
-class ScatterBase : public Layer, public AnyDevice {
+class ScatterBase : public Layer {
  public:
   explicit ScatterBase(const LayerInit& init)
       : input_(init.Arg("input")),
@@ -113,6 +113,7 @@ class ScatterBase : public Layer, public AnyDevice {
     if (!init.inputs().empty()) RequireReal(init.inputs()[0]->dtype);
   }
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     if (dim_ >= 0 && !args[dim_].IsConcrete()) return {Value::Deferred()};
     Check(args);

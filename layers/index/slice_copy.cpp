@@ -8,7 +8,7 @@ namespace oort {
 namespace {
 
 /// A copy of `self` in which `src` stands in the region that a subclass names.
-class ReplaceLayer : public Layer, public AnyDevice {
+class ReplaceLayer : public Layer {
  public:
   ReplaceLayer(const LayerInit& init, const char* self)
       : self_(init.Arg(self)),
@@ -17,6 +17,7 @@ class ReplaceLayer : public Layer, public AnyDevice {
     if (init.inputs().size() > 1) RequireOne(init.inputs()[0]->dtype, init.inputs()[1]->dtype);
   }
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     const Tensor& self = args.tensor(self_);
     RequireOne(self.dtype(), args.tensor(src_).dtype());

@@ -90,3 +90,7 @@ OORT_LAYERS(layout) {
                    .Tensor("input", kAllDTypes),
                Create<LeaveLayer>());
 }
+
+OORT_CUDA_LAYERS(layout) {
+  registry.AddDevice({"nhwc.enter", "nhwc.leave"}, oort::DeviceType::kCuda);
+}

@@ -5,7 +5,6 @@
 
 #include "core/checked.h"
 #include "core/dispatch.h"
-#include "cuda/device.h"
 #include "layers/composite/float_dtypes.h"
 #include "layers/linear/device_product.h"
 #include "layers/linear/einsum_plan.h"
@@ -297,7 +296,10 @@ OORT_LAYERS(einsum) {
           .Tensors("operands", kProductDTypes)
           .String("equation");
   registry.Add(schema, WithHalves(schema, Create<Einsum>()));
-  if (!cuda::BuiltIn()) return;
+}
+
+OORT_CUDA_LAYERS(einsum) {
+  using namespace oort;
   registry.AddDevice({"torch.einsum"}, DeviceType::kCuda, [](const LayerInit& init) {
     RequireProductsOnDevice();
     for (const Operand* input : init.inputs()) RequireWideFloat(input->dtype);

@@ -9,7 +9,7 @@
 namespace oort {
 namespace {
 
-class BatchNorm : public PerElementLayer<2>, public AnyDevice {
+class BatchNorm : public PerElementLayer<2> {
  public:
   /// `rank` is that of the input, 0 for any.
   BatchNorm(const LayerInit& init, int rank)
@@ -41,6 +41,7 @@ class BatchNorm : public PerElementLayer<2>, public AnyDevice {
     if (init.device().type != DeviceType::kCpu) Upload(init.device());
   }
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     const Tensor& x = args.tensor(0);
     const bool fits = rank_ == 0   ? x.rank() >= 2
@@ -141,4 +142,8 @@ OORT_LAYERS(batch_norm) {
                    .Ignored("momentum")
                    .Float("eps", 1e-5),
                CreateBatchNorm(0));
+}
+
+OORT_CUDA_LAYERS(batch_norm) {
+  registry.AddDevice({"nn.BatchNorm1d", "nn.BatchNorm2d", "nn.BatchNorm3d"}, DeviceType::kCuda);
 }

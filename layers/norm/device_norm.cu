@@ -105,10 +105,3 @@ void ApplyChannelsOnDevice(cuda::Stream& stream, const Tensor& x, Tensor& y, int
 }
 
 }  // namespace oort
-
-OORT_CUDA_LAYERS(device_norm) {
-  using namespace oort;
-  ShareWithCuda(registry, {"nn.LayerNorm", "nn.RMSNorm", "nn.GroupNorm", "nn.BatchNorm1d",
-                           "nn.BatchNorm2d", "nn.BatchNorm3d", "nn.InstanceNorm1d",
-                           "nn.InstanceNorm2d", "nn.InstanceNorm3d", "nn.PReLU"});
-}

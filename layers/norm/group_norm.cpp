@@ -5,7 +5,7 @@
 namespace oort {
 namespace {
 
-class GroupNorm : public PerElementLayer<7>, public AnyDevice {
+class GroupNorm : public PerElementLayer<7> {
  public:
   explicit GroupNorm(const LayerInit& init)
       : groups_(init.Int("num_groups")),
@@ -14,6 +14,7 @@ class GroupNorm : public PerElementLayer<7>, public AnyDevice {
         bias_(init, "bias"),
         tables_(init.isa()) {}
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     const Tensor& x = args.tensor(0);
     if (x.rank() < 2) {
@@ -80,3 +81,5 @@ OORT_LAYERS(group_norm) {
                    .Float("eps", 1e-5),
                Create<GroupNorm>());
 }
+
+OORT_CUDA_LAYERS(group_norm) { registry.AddDevice({"nn.GroupNorm"}, DeviceType::kCuda); }

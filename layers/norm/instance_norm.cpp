@@ -5,7 +5,7 @@
 namespace oort {
 namespace {
 
-class InstanceNorm : public PerElementLayer<7>, public AnyDevice {
+class InstanceNorm : public PerElementLayer<7> {
  public:
   /// `spatial_rank` 0 stands for any: the functional form, which is always batched.
   InstanceNorm(const LayerInit& init, int spatial_rank)
@@ -26,6 +26,7 @@ class InstanceNorm : public PerElementLayer<7>, public AnyDevice {
     }
   }
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     const Tensor& x = args.tensor(0);
     const ChannelView view = View(x.shape());
@@ -128,4 +129,9 @@ OORT_LAYERS(instance_norm) {
                    .Float("eps")
                    .Ignored("cudnn_enabled"),
                CreateInstanceNorm(0));
+}
+
+OORT_CUDA_LAYERS(instance_norm) {
+  registry.AddDevice({"nn.InstanceNorm1d", "nn.InstanceNorm2d", "nn.InstanceNorm3d"},
+                     DeviceType::kCuda);
 }

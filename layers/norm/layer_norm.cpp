@@ -24,7 +24,7 @@ void NormalizeRow(const T* x, T* y, int64_t count, double eps, const double* wei
   }
 }
 
-class LayerNorm : public PerElementLayer<7>, public AnyDevice {
+class LayerNorm : public PerElementLayer<7> {
  public:
   explicit LayerNorm(const LayerInit& init)
       : normalized_(init),
@@ -33,6 +33,7 @@ class LayerNorm : public PerElementLayer<7>, public AnyDevice {
         bias_(init, "bias"),
         tables_(init.isa()) {}
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     const Tensor& x = args.tensor(0);
     normalized_.Check(x.shape());
@@ -108,3 +109,5 @@ OORT_LAYERS(layer_norm) {
                    .Float("eps", 1e-5),
                Create<LayerNorm>());
 }
+
+OORT_CUDA_LAYERS(layer_norm) { registry.AddDevice({"nn.LayerNorm"}, DeviceType::kCuda); }

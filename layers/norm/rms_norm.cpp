@@ -9,13 +9,14 @@
 namespace oort {
 namespace {
 
-class RmsNorm : public PerElementLayer<4>, public AnyDevice {
+class RmsNorm : public PerElementLayer<4> {
  public:
   explicit RmsNorm(const LayerInit& init)
       : normalized_(init), weight_(init, "weight"), tables_(init.isa()) {
     if (const Value& eps = init.Constant("eps"); !eps.IsNone()) eps_ = eps.AsFloat();
   }
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     const Tensor& x = args.tensor(0);
     normalized_.Check(x.shape());
@@ -110,3 +111,5 @@ OORT_LAYERS(rms_norm) {
                    .Nullable(),
                Create<RmsNorm>());
 }
+
+OORT_CUDA_LAYERS(rms_norm) { registry.AddDevice({"nn.RMSNorm"}, DeviceType::kCuda); }

@@ -5,7 +5,7 @@
 namespace oort {
 namespace {
 
-class PadLayer final : public Layer, public AnyDevice {
+class PadLayer final : public Layer {
  public:
   /// `mode` is null where the operator has it as an argument.
   PadLayer(const LayerInit& init, const char* mode)
@@ -14,6 +14,7 @@ class PadLayer final : public Layer, public AnyDevice {
         value_(init.Arg("value")),
         mode_(ParsePadMode(mode != nullptr ? mode : init.String("mode"))) {}
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     if (args[input_].IsDeferred() || !args[pad_].IsConcrete()) return {Value::Deferred()};
     const Tensor& input = args.tensor(input_);

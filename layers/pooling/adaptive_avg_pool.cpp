@@ -75,11 +75,12 @@ void AverageF32(const Context& context, Isa isa, const AdaptiveGeometry& geometr
   });
 }
 
-class AdaptiveAvgPool : public PerElementLayer<1>, public AnyDevice {
+class AdaptiveAvgPool : public PerElementLayer<1> {
  public:
   AdaptiveAvgPool(const LayerInit& init, int spatial_rank)
       : rank_(spatial_rank), isa_(init.isa()) {}
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     return {Tensor::Meta(args.tensor(0).dtype(), AdaptTo(args.shape(0), args[1], rank_).output)};
   }

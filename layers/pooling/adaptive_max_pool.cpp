@@ -40,7 +40,7 @@ void MaxPlane(const std::array<AdaptiveAxis, 3>& axes, const T* in, T* out, int6
   }
 }
 
-class AdaptiveMaxPool : public PerElementLayer<1>, public AnyDevice {
+class AdaptiveMaxPool : public PerElementLayer<1> {
  public:
   AdaptiveMaxPool(const LayerInit& init, int spatial_rank)
       : rank_(spatial_rank),
@@ -54,6 +54,7 @@ class AdaptiveMaxPool : public PerElementLayer<1>, public AnyDevice {
     }
   }
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     const Shape output = AdaptTo(args.shape(0), args[1], rank_).output;
     Value::List metas{Tensor::Meta(args.tensor(0).dtype(), output)};

@@ -23,7 +23,7 @@ void AveragePlane(const PlaneWindow& window, const PoolDivisor& divisor, const T
   });
 }
 
-class AvgPool : public Layer, public AnyDevice {
+class AvgPool : public Layer {
  public:
   AvgPool(const LayerInit& init, int spatial_rank)
       : window_(init, spatial_rank), divisor_(init), kernels_(PoolKernelsFor(init.isa())) {
@@ -31,6 +31,7 @@ class AvgPool : public Layer, public AnyDevice {
     window_.KernelElements();  // the divisor must be representable
   }
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     return {Tensor::Meta(args.tensor(0).dtype(), window_.Geometry(args.shape(0)).output)};
   }

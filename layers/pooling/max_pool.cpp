@@ -32,7 +32,7 @@ void MaxPlane(const PlaneWindow& window, const T* in, T* out, int64_t* indices) 
   });
 }
 
-class MaxPool : public Layer, public AnyDevice {
+class MaxPool : public Layer {
  public:
   MaxPool(const LayerInit& init, int spatial_rank)
       : window_(init, spatial_rank),
@@ -44,6 +44,7 @@ class MaxPool : public Layer, public AnyDevice {
     }
   }
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     const Shape output = window_.Geometry(args.shape(0)).output;
     std::vector<Value> metas{Tensor::Meta(args.tensor(0).dtype(), output)};

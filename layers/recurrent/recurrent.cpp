@@ -3,7 +3,6 @@
 #include <array>
 
 #include "core/checked.h"
-#include "cuda/device.h"
 #include "cuda/memory.h"
 #include "cuda/stream.h"
 #include "layers/composite/float_dtypes.h"
@@ -481,7 +480,12 @@ OORT_LAYERS(recurrent) {
                              [&form](const LayerInit& init) {
                                return std::make_unique<Recurrent<double>>(init, form);
                              }));
-    if (!cuda::BuiltIn()) continue;
+  }
+}
+
+OORT_CUDA_LAYERS(recurrent) {
+  using namespace oort;
+  for (const RecurrentForm& form : kForms) {
     registry.AddDevice({form.type}, DeviceType::kCuda, [&form](const LayerInit& init) {
       for (const Operand* input : init.inputs()) {
         if (input->dtype == DType::kF32) continue;

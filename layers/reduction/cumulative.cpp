@@ -22,7 +22,7 @@ void Accumulate(const T* x, T* y, int64_t count, int64_t step) {
   }
 }
 
-class Cumulative : public PerElementLayer<1>, public AnyDevice {
+class Cumulative : public PerElementLayer<1> {
  public:
   Cumulative(const LayerInit& init, bool product)
       : product_(product), dim_(init.Int("dim")), wanted_(WantedDType(init)) {
@@ -31,6 +31,7 @@ class Cumulative : public PerElementLayer<1>, public AnyDevice {
     for (const Operand* input : init.inputs()) RequireReal(input->dtype);
   }
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     const Tensor& x = args.tensor(0);
     NormalizeAxis(dim_, x.rank());

@@ -92,5 +92,3 @@ void TokenArgmaxOnDevice(cuda::Stream& stream, const Tensor& x, Tensor& y) {
 }
 
 }  // namespace oort
-
-OORT_CUDA_LAYERS(device_token_argmax) { oort::ShareWithCuda(registry, {"oort.Argmax"}); }

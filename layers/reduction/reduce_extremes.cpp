@@ -76,7 +76,7 @@ struct ExtremeF32Op {
 enum class Result { kValues, kValuesAndIndices, kIndices };
 
 template <bool kMax>
-class Extreme : public PerElementLayer<1>, public AnyDevice {
+class Extreme : public PerElementLayer<1> {
  public:
   Extreme(const LayerInit& init, Result result)
       : result_(result), axes_(init), kernels_(ReduceKernelsFor(init.isa())) {
@@ -91,6 +91,7 @@ class Extreme : public PerElementLayer<1>, public AnyDevice {
     }
   }
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     const Tensor& x = args.tensor(0);
     const ReducePlan plan = axes_.Plan(x.shape());

@@ -48,7 +48,7 @@ struct SumF32Op {
   }
 };
 
-class SumLayer : public PerElementLayer<1>, public AnyDevice {
+class SumLayer : public PerElementLayer<1> {
  public:
   SumLayer(const LayerInit& init, Kind kind)
       : kind_(kind),
@@ -56,6 +56,7 @@ class SumLayer : public PerElementLayer<1>, public AnyDevice {
         wanted_(WantedDType(init)),
         kernels_(ReduceKernelsFor(init.isa())) {}
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     return {Tensor::Meta(ResultType(args.tensor(0).dtype()), axes_.Plan(args.shape(0)).output)};
   }

@@ -8,7 +8,7 @@ namespace oort {
 namespace {
 
 /// Sorts along an axis; equal elements keep their order. NaN is larger than everything.
-class Sort : public Layer, public AnyDevice {
+class Sort : public Layer {
  public:
   /// `values` tells sort from argsort.
   Sort(const LayerInit& init, bool values)
@@ -19,6 +19,7 @@ class Sort : public Layer, public AnyDevice {
     descending_ = init.Bool(shifted ? "stable" : "descending");
   }
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     const Tensor& x = args.tensor(0);
     NormalizeAxis(dim_, x.rank());

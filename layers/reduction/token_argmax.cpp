@@ -8,10 +8,11 @@ namespace oort {
 namespace {
 
 /// The token that greedy sampling picks: on a GPU, logits need not come to the host for it.
-class Argmax final : public Layer, public AnyDevice {
+class Argmax final : public Layer {
  public:
   explicit Argmax(const LayerInit& init) : kernels_(SamplingKernelsFor(init.isa())) {}
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     const Shape& shape = args.shape(0);
     if (shape.rank() < 1 || shape[shape.rank() - 1] > std::numeric_limits<int32_t>::max()) {
@@ -52,3 +53,5 @@ OORT_LAYERS(token_argmax) {
   schema.Tensor("input", kF32Only);
   registry.Add(schema, Create<Argmax>());
 }
+
+OORT_CUDA_LAYERS(token_argmax) { registry.AddDevice({"oort.Argmax"}, oort::DeviceType::kCuda); }

@@ -57,7 +57,7 @@ void SortPart(std::vector<Candidate<T>>& heap, int64_t k, int64_t extent, const 
   std::sort_heap(heap.begin(), end, before);
 }
 
-class TopK : public Layer, public AnyDevice {
+class TopK : public Layer {
  public:
   explicit TopK(const LayerInit& init)
       : k_(init.Arg("k")),
@@ -71,6 +71,7 @@ class TopK : public Layer, public AnyDevice {
     }
   }
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     const Tensor& x = args.tensor(0);
     const int axis = NormalizeAxis(dim_, x.rank());

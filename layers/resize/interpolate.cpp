@@ -145,7 +145,7 @@ class Blender {
   const ResizeKernels& kernels_;
 };
 
-class Interpolate : public Layer, public AnyDevice {
+class Interpolate : public Layer {
  public:
   /// `mode` overrides the parameter of that name.
   Interpolate(const LayerInit& init, const char* mode, bool align_corners, bool antialias)
@@ -158,6 +158,7 @@ class Interpolate : public Layer, public AnyDevice {
     }
   }
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     const DType dtype = args.tensor(0).dtype();
     const std::string& mode = params_.mode_name();

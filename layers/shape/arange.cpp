@@ -13,7 +13,7 @@ bool IsIntegral(const Value& value) {
   return IsInteger(value.AsTensor().dtype()) || value.AsTensor().dtype() == DType::kBool;
 }
 
-class ArangeLayer final : public Layer, public AnyDevice {
+class ArangeLayer final : public Layer {
  public:
   explicit ArangeLayer(const LayerInit& init)
       : start_(init.Arg("start")),
@@ -27,6 +27,7 @@ class ArangeLayer final : public Layer, public AnyDevice {
     }
   }
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     for (int i : {start_, end_, step_}) {
       if (!args[i].IsConcrete()) return {Value::Deferred()};

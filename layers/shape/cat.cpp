@@ -9,7 +9,7 @@ namespace oort {
 namespace {
 
 /// Joins its inputs along an axis that they have (torch.cat) or along a new one (torch.stack).
-class JoinLayer : public Layer, public AnyDevice {
+class JoinLayer : public Layer {
  public:
   explicit JoinLayer(const LayerInit& init) : dim_(init.Arg("dim")) {
     if (init.device().type == DeviceType::kCpu) return;
@@ -19,6 +19,7 @@ class JoinLayer : public Layer, public AnyDevice {
     }
   }
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     const auto deferred = [](const Value* value) { return !IsKnown(*value); };
     if (!args[dim_].IsConcrete() ||

@@ -15,11 +15,12 @@ struct DiagonalSpec {
       : row(diagonal < 0 ? -diagonal : 0), column(diagonal > 0 ? diagonal : 0) {}
 };
 
-class DiagLayer final : public Layer, public AnyDevice {
+class DiagLayer final : public Layer {
  public:
   explicit DiagLayer(const LayerInit& init)
       : input_(init.Arg("input")), diagonal_(init.Arg("diagonal")) {}
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     if (!args[diagonal_].IsConcrete()) return {Value::Deferred()};
     return {Tensor::Meta(args.tensor(input_).dtype(), Result(args))};

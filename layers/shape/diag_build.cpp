@@ -18,10 +18,11 @@ bool AllKnown(const Args& args, int first) {
 }
 
 /// The last axis becomes a diagonal of two new ones, zeros around it.
-class DiagEmbedLayer final : public Layer, public AnyDevice {
+class DiagEmbedLayer final : public Layer {
  public:
   explicit DiagEmbedLayer(const LayerInit&) {}
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     if (!AllKnown(args, 1)) return {Value::Deferred()};
     return {Tensor::Meta(args.tensor(0).dtype(), Result(args))};

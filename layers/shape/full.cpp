@@ -10,7 +10,7 @@
 namespace oort {
 namespace {
 
-class FullLayer final : public Layer, public AnyDevice {
+class FullLayer final : public Layer {
  public:
   /// `value` is None where the operator has it as the argument `fill_value`.
   FullLayer(const LayerInit& init, Value value)
@@ -20,6 +20,7 @@ class FullLayer final : public Layer, public AnyDevice {
         dtype_(init.Arg("dtype")),
         value_(std::move(value)) {}
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     if (size_ >= 0 && !args[size_].IsConcrete()) return {Value::Deferred()};
     return {Tensor::Meta(ResultType(args), ResultShape(args))};

@@ -24,11 +24,12 @@ void CopyRolled(const Context& context, const Tensor& input, Tensor& output, con
              to.Sliced(axis, 0, shift));
 }
 
-class RollLayer final : public Layer, public AnyDevice {
+class RollLayer final : public Layer {
  public:
   explicit RollLayer(const LayerInit& init)
       : input_(init.Arg("input")), shifts_(init.Arg("shifts")), dims_(init.Arg("dims")) {}
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     if (!args[shifts_].IsConcrete()) return {Value::Deferred()};
     const Tensor& input = args.tensor(input_);
@@ -76,11 +77,12 @@ class RollLayer final : public Layer, public AnyDevice {
 };
 
 /// Moves frequency 0 from the front into the middle of the axes, or back.
-class FftShiftLayer final : public Layer, public AnyDevice {
+class FftShiftLayer final : public Layer {
  public:
   FftShiftLayer(const LayerInit& init, bool back)
       : back_(back), input_(init.Arg("input")), dims_(init.Arg("dim")) {}
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     Resolve(args);
     return {Tensor::Meta(args.tensor(input_).dtype(), args.shape(input_))};

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
-#include "layers/device_kernel.h"
+#include "oort/layer.h"
 
 namespace oort {
 namespace {
 
 /// An extent as an int, or all of them as a list; known as soon as the shape is.
-class SizeLayer final : public Layer, public ShapeOnly {
+class SizeLayer final : public Layer {
  public:
   explicit SizeLayer(const LayerInit& init) : input_(init.Arg("input")), dim_(init.Arg("dim")) {}
 
+  LayerTraits Traits() const override { return {.shapes_only = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     if (!args[dim_].IsConcrete()) return {Value::Deferred()};
     return {Size(args)};

@@ -79,10 +79,20 @@ int64_t PartCount(const Value& value) {
   return count;
 }
 
-/// Cuts axis `dim` into the parts that a subclass gives.
+/// A layer that gives parts. On a GPU each must be an output: lists of tensors are made on the
+/// host.
 class PartsLayer : public StridedLayer {
  public:
-  explicit PartsLayer(const LayerInit& init) : StridedLayer(init), dim_(init.Arg("dim")) {}
+  explicit PartsLayer(const LayerInit& init) : StridedLayer(init) {
+    if (init.device().type == DeviceType::kCpu || init.op().outputs.size() != 1) return;
+    throw Error(ErrorCode::kUnsupported, "gives a list, which the GPU does not");
+  }
+};
+
+/// Cuts axis `dim` into the stretches that a subclass gives.
+class AxisPartsLayer : public PartsLayer {
+ public:
+  explicit AxisPartsLayer(const LayerInit& init) : PartsLayer(init), dim_(init.Arg("dim")) {}
 
  protected:
   virtual Parts Cut(const Args& args, int64_t extent) const = 0;
@@ -104,9 +114,9 @@ class PartsLayer : public StridedLayer {
   int dim_;
 };
 
-class ChunkLayer final : public PartsLayer {
+class ChunkLayer final : public AxisPartsLayer {
  public:
-  explicit ChunkLayer(const LayerInit& init) : PartsLayer(init), chunks_(init.Arg("chunks")) {}
+  explicit ChunkLayer(const LayerInit& init) : AxisPartsLayer(init), chunks_(init.Arg("chunks")) {}
 
  protected:
   Parts Cut(const Args& args, int64_t extent) const override {
@@ -120,10 +130,10 @@ class ChunkLayer final : public PartsLayer {
   int chunks_;
 };
 
-class SplitLayer final : public PartsLayer {
+class SplitLayer final : public AxisPartsLayer {
  public:
   explicit SplitLayer(const LayerInit& init)
-      : PartsLayer(init), sizes_(init.Arg("split_size_or_sections")) {}
+      : AxisPartsLayer(init), sizes_(init.Arg("split_size_or_sections")) {}
 
  protected:
   Parts Cut(const Args& args, int64_t extent) const override {
@@ -135,10 +145,10 @@ class SplitLayer final : public PartsLayer {
   int sizes_;
 };
 
-class TensorSplitLayer final : public PartsLayer {
+class TensorSplitLayer final : public AxisPartsLayer {
  public:
   explicit TensorSplitLayer(const LayerInit& init)
-      : PartsLayer(init), indices_(init.Arg("indices")), sections_(init.Arg("sections")) {}
+      : AxisPartsLayer(init), indices_(init.Arg("indices")), sections_(init.Arg("sections")) {}
 
  protected:
   Parts Cut(const Args& args, int64_t extent) const override {
@@ -153,9 +163,9 @@ class TensorSplitLayer final : public PartsLayer {
 
 /// numpy's hsplit, vsplit and dsplit: equal parts of an axis that the name implies, or the parts
 /// between indices.
-class NumpySplitLayer final : public StridedLayer {
+class NumpySplitLayer final : public PartsLayer {
  public:
-  NumpySplitLayer(const LayerInit& init, int axis) : StridedLayer(init), axis_(axis) {}
+  NumpySplitLayer(const LayerInit& init, int axis) : PartsLayer(init), axis_(axis) {}
 
  protected:
   ScratchVector<StridedOutput> Views(const Args& args) const override {
@@ -187,9 +197,9 @@ class NumpySplitLayer final : public StridedLayer {
 };
 
 /// One output for each position along `dim`, without that axis.
-class UnbindLayer final : public StridedLayer {
+class UnbindLayer final : public PartsLayer {
  public:
-  explicit UnbindLayer(const LayerInit& init) : StridedLayer(init), dim_(init.Arg("dim")) {}
+  explicit UnbindLayer(const LayerInit& init) : PartsLayer(init), dim_(init.Arg("dim")) {}
 
  protected:
   ScratchVector<StridedOutput> Views(const Args& args) const override {

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "core/scratch_vector.h"
-#include "layers/device_kernel.h"
 #include "layers/shape/strided.h"
 #include "oort/layer.h"
 
@@ -21,12 +20,13 @@ struct StridedOutput {
 };
 
 /// Where every view is dense the outputs share the input's memory; otherwise they are copied.
-class StridedLayer : public Layer, public AnyDevice {
+class StridedLayer : public Layer {
  public:
   /// The data comes from the argument called "input", "self" or "tensor"; of "other" only the
   /// shape is read.
   explicit StridedLayer(const LayerInit& init);
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override;
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override;
   std::vector<Reuse> Reuses(const Args& args) const override;

@@ -29,11 +29,12 @@ int64_t ClampDiagonal(int64_t diagonal) {
 }
 
 /// The triangles of a stack of matrices; what is not in them is 0.
-class TriangleLayer final : public Layer, public AnyDevice {
+class TriangleLayer final : public Layer {
  public:
   TriangleLayer(const LayerInit& init, bool upper)
       : upper_(upper), input_(init.Arg("input")), diagonal_(init.Arg("diagonal")) {}
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     const Tensor& x = args.tensor(input_);
     if (x.rank() < 2) {

@@ -38,7 +38,7 @@ void SoftmaxRun(const T* x, T* y, int64_t count, int64_t step, bool log, double 
   }
 }
 
-class Softmax : public PerElementLayer<5>, public AnyDevice {
+class Softmax : public PerElementLayer<5> {
  public:
   Softmax(const LayerInit& init, Form form)
       : log_(form == Form::kLogSoftmax),
@@ -51,6 +51,7 @@ class Softmax : public PerElementLayer<5>, public AnyDevice {
     if (const DType dtype = WantedDType(init); IsFloat(dtype)) wanted_ = dtype;
   }
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     const Tensor& x = args.tensor(0);
     Axis(x.shape());

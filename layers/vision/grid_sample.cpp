@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <limits>
 
-#include "cuda/device.h"
 #include "layers/composite/float_dtypes.h"
 #include "layers/vision/device_grid.h"
 
@@ -244,7 +243,10 @@ OORT_LAYERS(grid_sample) {
           .Bool("align_corners")
           .Nullable();
   registry.Add(schema, WithHalves(schema, Create<GridSample>()));
-  if (!cuda::BuiltIn()) return;
+}
+
+OORT_CUDA_LAYERS(grid_sample) {
+  using namespace oort;
   registry.AddDevice({"F.grid_sample"}, DeviceType::kCuda, [](const LayerInit& init) {
     for (const Operand* input : init.inputs()) RequireWideFloat(input->dtype);
     return std::make_unique<GridSample>(init);

@@ -129,11 +129,12 @@ struct RoiBins {
   }
 };
 
-class RoiAlign final : public Layer, public AnyDevice {
+class RoiAlign final : public Layer {
  public:
   RoiAlign(const RoiSpec& spec, int64_t samples, bool aligned)
       : spec_(spec), samples_(samples), aligned_(aligned) {}
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     const Shape output = spec_.Output(args);
     std::vector<Value> metas{Tensor::Meta(args.tensor(0).dtype(), output)};

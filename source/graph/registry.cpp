@@ -15,10 +15,19 @@ void RegisterAll(LayerRegistry& registry);
 void RegisterAllCuda(LayerRegistry& registry);
 }  // namespace builtin
 
+namespace {
+
+Error NoLayer(Device device) {
+  return Error(ErrorCode::kUnsupported, "has no layer for " + device.ToString());
+}
+
+}  // namespace
+
 struct LayerRegistry::Impl {
   struct Entry {
     std::shared_ptr<const OperatorSchema> schema;
-    std::map<DeviceType, LayerCreator> creators;
+    LayerCreator cpu;
+    std::map<DeviceType, LayerCreator> others;  // without a function: the CPU's
     Decomposition decomposition = {};
   };
   mutable std::shared_mutex mutex;
@@ -41,7 +50,7 @@ struct LayerRegistry::Impl {
     for (const std::string& type : shared->types()) {
       Entry& entry = entries[type];
       if (entry.schema) retired.push_back(entry.schema);
-      entry = Entry{shared, {{DeviceType::kCpu, cpu}}};
+      entry = Entry{shared, cpu, {}, {}};
     }
   }
 
@@ -51,6 +60,11 @@ struct LayerRegistry::Impl {
       throw Error(ErrorCode::kInvalidArgument, "operator type '" + type + "' is not declared");
     }
     return entry->second;
+  }
+
+  const Entry* Find(std::string_view type) const {
+    const auto found = entries.find(type);
+    return found == entries.end() ? nullptr : &found->second;
   }
 };
 
@@ -85,7 +99,7 @@ void LayerRegistry::Replace(OperatorSchema schema, LayerCreator cpu) {
 void LayerRegistry::AddDevice(const std::vector<std::string>& types, DeviceType device,
                               LayerCreator creator) {
   const std::unique_lock lock(impl_->mutex);
-  for (const std::string& type : types) impl_->Declared(type).creators[device] = creator;
+  for (const std::string& type : types) impl_->Declared(type).others[device] = creator;
 }
 
 void LayerRegistry::SetDecomposition(const std::vector<std::string>& types,
@@ -96,22 +110,39 @@ void LayerRegistry::SetDecomposition(const std::vector<std::string>& types,
 
 const OperatorSchema* LayerRegistry::Schema(std::string_view type) const {
   const std::shared_lock lock(impl_->mutex);
-  const auto entry = impl_->entries.find(type);
-  return entry == impl_->entries.end() ? nullptr : entry->second.schema.get();
+  const Impl::Entry* const entry = impl_->Find(type);
+  return entry == nullptr ? nullptr : entry->schema.get();
 }
 
-LayerCreator LayerRegistry::Creator(std::string_view type, DeviceType device) const {
+bool LayerRegistry::Has(std::string_view type, DeviceType device) const {
   const std::shared_lock lock(impl_->mutex);
-  const auto entry = impl_->entries.find(type);
-  if (entry == impl_->entries.end()) return nullptr;
-  const auto creator = entry->second.creators.find(device);
-  return creator == entry->second.creators.end() ? nullptr : creator->second;
+  const Impl::Entry* const entry = impl_->Find(type);
+  return entry != nullptr && (device == DeviceType::kCpu || entry->others.count(device) != 0);
+}
+
+std::unique_ptr<Layer> LayerRegistry::Make(const LayerInit& init) const {
+  const Device device = init.device();
+  const bool on_cpu = device.type == DeviceType::kCpu;
+  LayerCreator cpu, own;
+  {
+    const std::shared_lock lock(impl_->mutex);
+    const Impl::Entry* const entry = impl_->Find(init.type());
+    if (entry == nullptr) throw NoLayer(device);
+    cpu = entry->cpu;
+    const auto other = entry->others.find(device.type);
+    if (!on_cpu && other == entry->others.end()) throw NoLayer(device);
+    if (!on_cpu) own = other->second;
+  }
+  if (own) return own(init);
+  std::unique_ptr<Layer> layer = cpu(init);
+  if (!on_cpu && !layer->Traits().either_device) throw NoLayer(device);
+  return layer;
 }
 
 Decomposition LayerRegistry::DecompositionOf(std::string_view type) const {
   const std::shared_lock lock(impl_->mutex);
-  const auto entry = impl_->entries.find(type);
-  return entry == impl_->entries.end() ? Decomposition() : entry->second.decomposition;
+  const Impl::Entry* const entry = impl_->Find(type);
+  return entry == nullptr ? Decomposition() : entry->decomposition;
 }
 
 std::vector<std::string> LayerRegistry::Types() const {

@@ -9,7 +9,6 @@
 #include "graph/bind_constants.h"
 #include "graph/passes/passes.h"
 #include "layers/convolution/conv_algorithm.h"
-#include "layers/device_kernel.h"
 #include "layers/precision_param.h"
 #include "oort/log.h"
 #include "runtime/builder.h"
@@ -177,20 +176,19 @@ void MakeLayer(Node& node, const Operator& op, const LayerRegistry& registry,
                const std::function<LayerInit(Device)>& init, Device device) {
   if (device.type != DeviceType::kCpu) {
     try {
-      if (const LayerCreator creator = registry.Creator(op.type, device.type)) {
-        node.layer = creator(init(device));
-        node.device = device;
-        return;
-      }
-      node.fallback = "has no layer for " + device.ToString();
+      node.layer = registry.Make(init(device));
+      node.device = device;
+      return;
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kUnsupported) throw;
       node.fallback = error.what();
     }
   }
-  node.layer = registry.Creator(op.type, DeviceType::kCpu)(init(Device::Cpu()));
-  if (dynamic_cast<const ShapeOnly*>(node.layer.get()) != nullptr) node.fallback.clear();
-  if (!node.fallback.empty()) {
+  node.layer = registry.Make(init(Device::Cpu()));
+  if (node.fallback.empty()) return;
+  if (node.layer->Traits().shapes_only) {
+    node.fallback.clear();
+  } else {
     log::Write(log::Level::kInfo, op.Describe() + " runs on the CPU: it " + node.fallback);
   }
 }
@@ -294,7 +292,7 @@ std::optional<std::vector<Value>> GraphBuilder::InferAlone(const Operator& op,
     std::vector<const Operand*> outputs;
     for (int i : op.outputs) outputs.push_back(&impl_->graph.operands[static_cast<size_t>(i)]);
     node.output_count = static_cast<int>(op.outputs.size());
-    node.layer = RegistryOf(options_).Creator(op.type, DeviceType::kCpu)(
+    node.layer = RegistryOf(options_).Make(
         LayerInit(alone, *node.schema, node.bound, constants, options_.isa, outputs));
     const LoneNode lone(std::move(node), alone, values);
     return InferNode(lone.impl, lone.node(), lone.args());
@@ -380,7 +378,7 @@ void GraphBuilder::RunPasses() {
       [this](const Operator& op, std::span<const Value> inputs) { return Evaluate(op, inputs); },
       [this](const Operator& op) { return !op.IsPort() && SchemaOf(op.type)->random(); },
       [this](std::string_view type) {
-        return static_cast<bool>(RegistryOf(options_).Creator(type, options_.device.type));
+        return RegistryOf(options_).Has(type, options_.device.type);
       }};
   context.registry = &RegistryOf(options_);
   context.infer = [this](const Operator& op, std::span<const Value> inputs) {

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "layers/device_kernel.h"
 #include "oort/log.h"
 
 namespace oort {
@@ -116,9 +115,9 @@ std::vector<DeviceRun::Segment> DeviceRun::FindSegments(const ExecutionPlan& pla
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     const Node& node = graph_.nodes[i];
     const Step::Kind kind = plan.steps[i].kind;
-    const bool fits = kind == Step::kSkip ||
-                      (kind == Step::kRun && node.OnDevice() && node.copy == Node::kNoCopy &&
-                       dynamic_cast<const Unrecorded*>(node.layer.get()) == nullptr);
+    const bool fits =
+        kind == Step::kSkip || (kind == Step::kRun && node.OnDevice() &&
+                                node.copy == Node::kNoCopy && !node.layer->Traits().unrecordable);
     if (!fits || !plan.steps[i].release.empty()) {
       close(i);
       continue;

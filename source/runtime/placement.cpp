@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "layers/device_kernel.h"
-
 namespace oort {
 namespace {
 
@@ -81,7 +79,7 @@ class Placer {
   }
 
   void MoveInput(Node& node, size_t index) {
-    if (dynamic_cast<const ShapeOnly*>(node.layer.get()) != nullptr) return;
+    if (node.layer->Traits().shapes_only) return;
     const int slot = node.inputs[index];
     const bool wanted = WantsOnDevice(node, index);
     if (impl_.IsConstant(slot)) {

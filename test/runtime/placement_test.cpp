@@ -124,6 +124,21 @@ class OnFakeDevice final : public Layer {
   L layer_;
 };
 
+/// x + 1 by a layer of the host that says this about itself.
+class AddOneWithTraits final : public Layer {
+ public:
+  explicit AddOneWithTraits(LayerTraits traits) : traits_(traits) {}
+  LayerTraits Traits() const override { return traits_; }
+  std::vector<Value> Infer(const Args& args) const override { return layer_.Infer(args); }
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    layer_.Forward(context, args, outputs);
+  }
+
+ private:
+  LayerTraits traits_;
+  AddOne layer_;
+};
+
 class PlacementTest : public ::testing::Test {
  protected:
   PlacementTest()
@@ -137,6 +152,19 @@ class PlacementTest : public ::testing::Test {
   void Place(const char* type) {
     registry_.AddDevice({type}, DeviceType::kCuda,
                         [](const LayerInit&) { return std::make_unique<OnFakeDevice<L>>(); });
+  }
+  /// Declares an operator of x + 1.
+  void Declare(const char* type, LayerTraits traits) {
+    OperatorSchema schema({type}, "for tests");
+    schema.Tensor("input", kF32Only);
+    registry_.Add(std::move(schema), [traits](const LayerInit&) {
+      return std::make_unique<AddOneWithTraits>(traits);
+    });
+  }
+  /// What runs where if a graph is one operator of this type.
+  std::string PlannedAlone(const std::string& type) {
+    return PlannedTypes(*Build("pnnx.Input pnnx_input_0 0 1 x\n" + type +
+                               " a 1 1 x 1\npnnx.Output pnnx_output_0 1 0 1\n"));
   }
   std::shared_ptr<const RuntimeGraph> Build(const std::string& lines) {
     LoadOptions options;
@@ -285,6 +313,45 @@ TEST_F(PlacementTest, PartsOfAnOperatorRunOnTheDevice) {
                                                        "pnnx.Output pnnx_output_0 1 0 y\n"),
                                          options);
   EXPECT_EQ(PlannedTypes(*mixed), "test.add_one_positive");
+}
+
+TEST_F(PlacementTest, ALayerForEitherDeviceServesWhereItIsAdded) {
+  Declare("test.either", {.either_device = true});
+  EXPECT_FALSE(registry_.Has("test.either", DeviceType::kCuda));
+  EXPECT_EQ(PlannedAlone("test.either"), "test.either");
+  registry_.AddDevice({"test.either"}, DeviceType::kCuda);
+  EXPECT_TRUE(registry_.Has("test.either", DeviceType::kCuda));
+  EXPECT_EQ(PlannedAlone("test.either"), "oort.ToDevice* test.either* oort.ToHost");
+}
+
+TEST_F(PlacementTest, ALayerOfTheHostServesNoDeviceEvenIfAdded) {
+  Declare("test.host", {});
+  registry_.AddDevice({"test.host"}, DeviceType::kCuda);
+  const auto graph = Build(
+      "pnnx.Input pnnx_input_0 0 1 x\n"
+      "test.host a 1 1 x 1\n"
+      "pnnx.Output pnnx_output_0 1 0 1\n");
+  const PlanReport plan = graph->Plan({Tensor::Meta(DType::kF32, {3})});
+  EXPECT_EQ(plan.nodes.back().fallback, "has no layer for cuda:0");
+}
+
+TEST_F(PlacementTest, RecordingsStopAtWhatCannotBeRecorded) {
+  Declare("test.allocates", {.either_device = true, .unrecordable = true});
+  registry_.AddDevice({"test.allocates"}, DeviceType::kCuda);
+  Session session(
+      Build("pnnx.Input pnnx_input_0 0 1 x\n"
+            "test.add_one a 1 1 x 1\n"
+            "test.add_one b 1 1 1 2\n"
+            "test.allocates c 1 1 2 3\n"
+            "test.add_one d 1 1 3 4\n"
+            "test.add_one e 1 1 4 5\n"
+            "pnnx.Output pnnx_output_0 1 0 5\n"));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Floats(session.Forward({Tensor::From<float>({1, 2}, {2})})[0]),
+              (std::vector<float>{6, 7}));
+  }
+  EXPECT_EQ(log_.recordings, 2);
+  EXPECT_EQ(log_.launches, 4);
 }
 
 TEST_F(PlacementTest, TheSecondRunIsRecordedAndLaterOnesReplayed) {

@@ -9,13 +9,13 @@ namespace {
 
 enum class PixelFold { kMean, kMax };
 
-class NhwcAdaptivePool final : public PerElementLayer<1>, public TakesF16 {
+class NhwcAdaptivePool final : public PerElementLayer<1> {
  public:
   NhwcAdaptivePool(const LayerInit& init, PixelFold fold) : fold_(fold), kernels_(init.isa()) {
     if (fold == PixelFold::kMax) ThrowIfIndices(init);
   }
 
-  bool takes_f16() const override { return kernels_.takes_f16(); }
+  LayerTraits Traits() const override { return {.native_f16 = kernels_.takes_f16()}; }
 
   std::vector<Value> Infer(const Args& args) const override { return {Adapted(args)}; }
 

@@ -8,11 +8,11 @@ namespace {
 
 /// Pools over windows of one size. All outputs of a row whose windows do not reach into the padding
 /// are one call of the kernel.
-class NhwcPool : public Layer, public TakesF16 {
+class NhwcPool : public Layer {
  public:
   explicit NhwcPool(const LayerInit& init) : window_(init, 2), kernels_(init.isa()) {}
 
-  bool takes_f16() const override { return kernels_.takes_f16(); }
+  LayerTraits Traits() const override { return {.native_f16 = kernels_.takes_f16()}; }
 
   std::vector<Value> Infer(const Args& args) const override { return {Pooled(window_, args)}; }
 

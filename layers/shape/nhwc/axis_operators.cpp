@@ -24,10 +24,8 @@ class RankedLayer {
     bound_ = BindArguments(*schema, op, problems);
     if (!problems.empty()) throw Error(problems.front().code, problems.front().message);
     const std::vector<Value> unknown(op.inputs.size(), Value::Deferred());
-    const LayerCreator creator = registry.Creator(type, init.device().type);
-    if (!creator) throw Error(ErrorCode::kUnsupported, "no layer for the device");
-    layer_ = creator(LayerInit(op, *schema, bound_, unknown, init.isa(), init.outputs(),
-                               init.inputs(), init.device()));
+    layer_ = registry.Make(LayerInit(op, *schema, bound_, unknown, init.isa(), init.outputs(),
+                                     init.inputs(), init.device()));
   }
 
   /// Calls body(layer, the arguments with its own parameters).
@@ -54,6 +52,7 @@ class AxisOperator : public Layer {
     }
   }
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
     return LayerFor(args).Call(
         args, [](const Layer& layer, const Args& own) { return layer.Infer(own); });
@@ -199,4 +198,10 @@ OORT_LAYERS(axis_operators) {
                      .Nullable(),
                  CreateAxis<AxisReduction>("torch." + name));
   }
+}
+
+OORT_CUDA_LAYERS(axis_operators) {
+  registry.AddDevice({"nhwc.cat", "nhwc.chunk", "nhwc.split", "nhwc.softmax", "nhwc.log_softmax",
+                      "nhwc.mean", "nhwc.sum"},
+                     oort::DeviceType::kCuda);
 }

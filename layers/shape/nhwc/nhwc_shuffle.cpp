@@ -137,3 +137,8 @@ OORT_LAYERS(nhwc_shuffle) {
                    .AtLeast(1),
                Create<ChannelsFromPixels>());
 }
+
+OORT_CUDA_LAYERS(nhwc_shuffle) {
+  registry.AddDevice({"nhwc.ChannelShuffle", "nhwc.PixelShuffle", "nhwc.PixelUnshuffle"},
+                     oort::DeviceType::kCuda);
+}
