@@ -2,8 +2,8 @@
 #include "parser/checkpoint/families.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <iterator>
 
 #include "core/problems.h"
 #include "oort/error.h"
@@ -11,8 +11,73 @@
 namespace oort {
 namespace {
 
-constexpr std::string_view kFamilies[] = {"gemma",   "gemma2", "gpt2",  "llama",
-                                          "mistral", "phi3",   "qwen2", "qwen3"};
+constexpr auto kFamilies = [] {
+  using Bias = Family::Bias;
+  using Windows = Family::Windows;
+  return std::to_array<Family>({
+      {.name = "gemma",
+       .activation = Activation::kGeluTanh,
+       .tied_head = true,
+       .scaled_embeddings = true,
+       .context = 8192,
+       .head_dim = 256,
+       .gelu_is_tanh = true,
+       .offset_norms = true},
+      {.name = "gemma2",
+       .activation = Activation::kGeluTanh,
+       .tied_head = true,
+       .post_norms = true,
+       .scaled_embeddings = true,
+       .softcaps = true,
+       .context = 8192,
+       .head_dim = 256,
+       .windows = Windows::kEven,
+       .window = 4096,
+       .activation_key = "hidden_activation",  // its hidden_act was a mistake
+       .offset_norms = true,
+       .gguf_window = true},
+      {.name = "gpt2",
+       .norm = DecoderConfig::Norm::kLayer,
+       .activation = Activation::kGeluTanh,
+       .gated = false,
+       .tied_head = true,
+       .learned_positions = true,
+       .bias = Bias::kAll,
+       .context = 1024,
+       .norm_epsilon = 1e-5,
+       .activation_key = "activation_function",
+       .gpt2_layout = true},
+      {.name = "llama", .mlp_bias = true, .gguf_interleaved = true, .gguf_window = true},
+      {.name = "mistral",
+       .bias = Bias::kNone,
+       .context = 131072,
+       .windows = Windows::kAll,
+       .window = 4096},
+      {.name = "phi3",
+       .bias = Bias::kNone,
+       .context = 4096,
+       .norm_epsilon = 1e-5,
+       .windows = Windows::kAll,
+       .layer_types = false,
+       .original_context = 4096,
+       .partial_rotary = true,
+       .yarn_is_longrope = true,
+       .gguf_window = true},
+      {.name = "qwen2",
+       .bias = Bias::kAttentionInputs,
+       .context = 32768,
+       .windows = Windows::kLater,
+       .window = 4096,
+       .window_asked = true},
+      {.name = "qwen3",
+       .query_key_norm = true,
+       .context = 32768,
+       .head_dim = 128,
+       .windows = Windows::kLater,
+       .window = 4096,
+       .window_asked = true},
+  });
+}();
 
 /// Collects what is out of range.
 class Ranges {
@@ -58,42 +123,42 @@ void CheckRotary(const DecoderConfig& config, Ranges& ranges) {
 
 }  // namespace
 
-std::optional<DecoderConfig> BeginFamily(std::string_view family) {
-  if (std::find(std::begin(kFamilies), std::end(kFamilies), family) == std::end(kFamilies)) {
-    return std::nullopt;
-  }
-  DecoderConfig config;
-  config.family = family;
-  config.query_key_norm = family == "qwen3";
-  if (family == "gemma" || family == "gemma2") {
-    config.activation = Activation::kGeluTanh;
-    config.tied_head = true;
-    config.post_norms = family == "gemma2";
-  }
-  if (family == "gpt2") {
-    config.norm = DecoderConfig::Norm::kLayer;
-    config.activation = Activation::kGeluTanh;
-    config.gated = false;
-    config.tied_head = true;
-    config.learned_positions = true;
-  }
-  return config;
+const Family* FindFamily(std::string_view name) {
+  const auto* found = std::ranges::find(kFamilies, name, &Family::name);
+  return found == kFamilies.end() ? nullptr : found;
+}
+
+const Family& FamilyOf(const DecoderConfig& config) {
+  if (const Family* family = FindFamily(config.family)) return *family;
+  throw Error(ErrorCode::kInternal, "there is no family " + Quote(config.family));
 }
 
 std::string SupportedFamilies() {
   std::string text;
-  for (const std::string_view& family : kFamilies) {
-    const bool last = &family == std::end(kFamilies) - 1;
-    text += (text.empty() ? "" : last ? " and " : ", ") + std::string(family);
+  for (const Family& family : kFamilies) {
+    const bool last = &family == &kFamilies.back();
+    text += (text.empty() ? "" : last ? " and " : ", ") + std::string(family.name);
   }
   return text;
 }
 
-DecoderConfig RequireFamily(std::string_view family) {
-  if (auto config = BeginFamily(family)) return *config;
-  throw Error(ErrorCode::kUnsupported, "language models of the family " + Quote(family) +
-                                           " cannot be read; those of " + SupportedFamilies() +
-                                           " can");
+DecoderConfig RequireFamily(std::string_view name) {
+  const Family* family = FindFamily(name);
+  if (family == nullptr) {
+    throw Error(ErrorCode::kUnsupported, "language models of the family " + Quote(name) +
+                                             " cannot be read; those of " + SupportedFamilies() +
+                                             " can");
+  }
+  DecoderConfig config;
+  config.family = family->name;
+  config.norm = family->norm;
+  config.activation = family->activation;
+  config.gated = family->gated;
+  config.tied_head = family->tied_head;
+  config.query_key_norm = family->query_key_norm;
+  config.post_norms = family->post_norms;
+  config.learned_positions = family->learned_positions;
+  return config;
 }
 
 void FinishConfig(DecoderConfig& config) {

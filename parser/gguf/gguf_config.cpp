@@ -11,7 +11,6 @@
 namespace oort::gguf {
 namespace {
 
-constexpr int64_t kGemma2Window = 4096;
 constexpr int64_t kLayersOfGemma2_27b = 46;
 
 /// Keys of the architecture: "llama." stands before all of them.
@@ -106,7 +105,7 @@ void ReadRotary(const ArchitectureKeys& keys, const Metadata& metadata,
   const int64_t dims = keys.Integer("rope.dimension_count").value_or(config.head_dim);
   config.rotary = MakeRotary(dims, keys.Number("rope.freq_base").value_or(10000), scaling);
   // The rows of q and k were reordered for it when the file was made.
-  config.rotary.interleaved = config.family == "llama";
+  config.rotary.interleaved = FamilyOf(config).gguf_interleaved;
 }
 
 void ReadSizes(const ArchitectureKeys& keys, DecoderConfig& config) {
@@ -132,20 +131,21 @@ void ReadSizes(const ArchitectureKeys& keys, DecoderConfig& config) {
 }
 
 void ReadWindows(const ArchitectureKeys& keys, DecoderConfig& config) {
-  const std::string& family = config.family;
-  const bool alternating = family == "gemma2";
-  if (!alternating && family != "llama" && family != "phi3") return;
+  const Family& family = FamilyOf(config);
+  if (!family.gguf_window) return;
   if (config.layers < 1 || config.layers > 4096) return;  // FinishConfig says so
-  const int64_t window =
-      keys.OfAllLayers("attention.sliding_window").value_or(alternating ? kGemma2Window : 0);
+  const bool every_second = family.windows == Family::Windows::kEven;
+  const int64_t window = keys.OfAllLayers("attention.sliding_window").value_or(family.window);
   for (int64_t i = 0; i < config.layers; ++i) {
-    config.windows.push_back(alternating && i % 2 == 1 ? 0 : window);
+    config.windows.push_back(every_second && i % 2 == 1 ? 0 : window);
   }
 }
 
-void ReadGemma(const ArchitectureKeys& keys, DecoderConfig& config) {
-  config.embedding_scale = std::sqrt(static_cast<float>(std::max<int64_t>(0, config.hidden)));
-  if (config.family != "gemma2") return;
+void ReadScales(const ArchitectureKeys& keys, DecoderConfig& config) {
+  if (FamilyOf(config).scaled_embeddings) {
+    config.embedding_scale = std::sqrt(static_cast<float>(std::max<int64_t>(0, config.hidden)));
+  }
+  if (!FamilyOf(config).softcaps) return;
   config.attention_softcap = keys.Float("attn_logit_softcapping", 50);
   config.final_softcap = keys.Float("final_logit_softcapping", 30);
   if (config.layers == kLayersOfGemma2_27b && config.heads > 0) {
@@ -166,7 +166,7 @@ DecoderConfig ReadConfig(const Metadata& metadata, const RotaryFactors& factors)
   const ArchitectureKeys keys(metadata, *architecture);
   ReadSizes(keys, config);
   ReadWindows(keys, config);
-  if (config.family.starts_with("gemma")) ReadGemma(keys, config);
+  ReadScales(keys, config);
   if (const auto scale = keys.Number("attention.scale"); scale && *scale != 0) {
     config.attention_scale = static_cast<float>(*scale);
   }

@@ -26,15 +26,9 @@ Activation ActivationNamed(std::string_view name) {
 }
 
 void ReadActivation(const json::Object& file, DecoderConfig& config) {
-  if (config.family == "gemma2") {  // hidden_act of its files was a mistake and is not looked at
-    if (const auto name = file.Text("hidden_activation")) {
-      config.activation = ActivationNamed(*name);
-    }
-    return;
-  }
-  const auto name = file.Text(config.family == "gpt2" ? "activation_function" : "hidden_act");
-  // "gelu" of the first gemma meant the other one.
-  if (!name || (config.family == "gemma" && *name == "gelu")) return;
+  const Family& family = FamilyOf(config);
+  const auto name = file.Text(family.activation_key);
+  if (!name || (family.gelu_is_tanh && *name == "gelu")) return;
   config.activation = ActivationNamed(*name);
 }
 
@@ -43,38 +37,32 @@ void ReadGpt2Sizes(const json::Object& file, DecoderConfig& config) {
   config.layers = file.RequireInteger("n_layer");
   config.heads = config.kv_heads = file.RequireInteger("n_head");
   config.head_dim = config.heads > 0 ? config.hidden / config.heads : 0;
-  config.context = file.Integer("n_positions").value_or(1024);
+  config.context = file.Integer("n_positions").value_or(FamilyOf(config).context);
   const auto inner = file.Integer("n_inner");
   config.intermediate = inner ? *inner : CheckedMultiply<int64_t>(4, config.hidden);
-  config.norm_epsilon = static_cast<float>(file.Number("layer_norm_epsilon").value_or(1e-5));
+  const double epsilon = FamilyOf(config).norm_epsilon;
+  config.norm_epsilon = static_cast<float>(file.Number("layer_norm_epsilon").value_or(epsilon));
   if (!file.Bool("scale_attn_weights").value_or(true)) config.attention_scale = 1;
   if (file.Bool("scale_attn_by_inverse_layer_idx").value_or(false)) {
     throw Error(ErrorCode::kUnsupported, "attention scaled by the index of the layer");
   }
 }
 
-int64_t UsualContext(std::string_view family) {
-  if (family == "mistral") return 131072;
-  if (family == "qwen2" || family == "qwen3") return 32768;
-  if (family == "gemma" || family == "gemma2") return 8192;
-  return family == "phi3" ? 4096 : 2048;
-}
-
 void ReadSizes(const json::Object& file, DecoderConfig& config) {
+  const Family& family = FamilyOf(config);
   config.hidden = file.RequireInteger("hidden_size");
   config.layers = file.RequireInteger("num_hidden_layers");
   config.heads = file.RequireInteger("num_attention_heads");
   config.kv_heads = file.Integer("num_key_value_heads").value_or(config.heads);
   config.intermediate = file.RequireInteger("intermediate_size");
-  config.context = file.Integer("max_position_embeddings").value_or(UsualContext(config.family));
+  config.context = file.Integer("max_position_embeddings").value_or(family.context);
   const int64_t whole = config.heads > 0 ? config.hidden / config.heads : 0;
-  const bool is_gemma = config.family == "gemma" || config.family == "gemma2";
-  const int64_t usual = is_gemma ? 256 : config.family == "qwen3" ? 128 : whole;
+  const int64_t usual = family.head_dim > 0 ? family.head_dim : whole;
   // Written as null, it follows from the others, whatever the family.
   const bool is_null = file.IsNull("head_dim");
   config.head_dim = file.Integer("head_dim").value_or(is_null ? whole : usual);
-  const double epsilon = config.family == "phi3" ? 1e-5 : 1e-6;
-  config.norm_epsilon = static_cast<float>(file.Number("rms_norm_eps").value_or(epsilon));
+  const double epsilon = file.Number("rms_norm_eps").value_or(family.norm_epsilon);
+  config.norm_epsilon = static_cast<float>(epsilon);
 }
 
 /// Of files that have the key: null is none.
@@ -86,16 +74,19 @@ int64_t WindowOf(const json::Object& file, int64_t otherwise) {
 /// Which layers look at a window only.
 std::vector<bool> WindowedLayers(const json::Object& file, const DecoderConfig& config) {
   std::vector<bool> windowed(static_cast<size_t>(config.layers), true);
-  if (config.family == "phi3") return windowed;
-  const json::Json* types = file.Find("layer_types");
-  if (config.family == "mistral" && types == nullptr) return windowed;
+  const Family& family = FamilyOf(config);
+  const json::Json* types = family.layer_types ? file.Find("layer_types") : nullptr;
   if (types != nullptr && (!types->is_array() || types->size() != windowed.size())) {
     file.ThrowWrongType("layer_types", "a list of as many strings as there are layers");
   }
-  const int64_t first = file.Integer("max_window_layers").value_or(28);
+  const int64_t first = family.windows == Family::Windows::kLater
+                            ? file.Integer("max_window_layers").value_or(28)
+                            : 0;
   for (size_t i = 0; i < windowed.size(); ++i) {
     if (types == nullptr) {
-      windowed[i] = config.family == "gemma2" ? i % 2 == 0 : static_cast<int64_t>(i) >= first;
+      const bool later = static_cast<int64_t>(i) >= first;
+      windowed[i] = family.windows == Family::Windows::kAll ||
+                    (family.windows == Family::Windows::kEven ? i % 2 == 0 : later);
       continue;
     }
     const json::Json& item = (*types)[i];
@@ -109,15 +100,10 @@ std::vector<bool> WindowedLayers(const json::Object& file, const DecoderConfig& 
 }
 
 void ReadWindows(const json::Object& file, DecoderConfig& config) {
-  const std::string& family = config.family;
-  int64_t window = 0;
-  if (family == "mistral" || family == "gemma2") {
-    window = WindowOf(file, 4096);
-  } else if (family == "phi3") {
-    window = WindowOf(file, 0);
-  } else if (family == "qwen2" || family == "qwen3") {
-    window = file.Bool("use_sliding_window").value_or(false) ? WindowOf(file, 4096) : 0;
-  }
+  const Family& family = FamilyOf(config);
+  const bool asked = !family.window_asked || file.Bool("use_sliding_window").value_or(false);
+  if (family.windows == Family::Windows::kNone || !asked) return;
+  const int64_t window = WindowOf(file, family.window);
   if (window == 0 || config.layers < 1 || config.layers > 4096) return;
   for (const bool windowed : WindowedLayers(file, config)) {
     config.windows.push_back(windowed ? window : 0);
@@ -130,12 +116,17 @@ float SoftcapOf(const json::Object& file, std::string_view key, double otherwise
   return static_cast<float>(file.Number(key).value_or(otherwise));
 }
 
-void ReadGemma(const json::Object& file, DecoderConfig& config) {
+/// Of embeddings, attention and logits.
+void ReadScales(const json::Object& file, DecoderConfig& config) {
+  const Family& family = FamilyOf(config);
+  if (!family.scaled_embeddings && !family.softcaps) return;
   if (file.Bool("use_bidirectional_attention").value_or(false)) {
     throw Error(ErrorCode::kUnsupported, "attention in both directions");
   }
-  config.embedding_scale = std::sqrt(static_cast<float>(std::max<int64_t>(0, config.hidden)));
-  if (config.family != "gemma2") return;
+  if (family.scaled_embeddings) {
+    config.embedding_scale = std::sqrt(static_cast<float>(std::max<int64_t>(0, config.hidden)));
+  }
+  if (!family.softcaps) return;
   config.attention_softcap = SoftcapOf(file, "attn_logit_softcapping", 50);
   config.final_softcap = SoftcapOf(file, "final_logit_softcapping", 30);
   const double scalar = file.Number("query_pre_attn_scalar").value_or(256);
@@ -159,25 +150,28 @@ DecoderConfig ReadConfig(const json::Object& file) {
   }
   config.vocabulary = file.RequireInteger("vocab_size");
   config.tied_head = file.Bool("tie_word_embeddings").value_or(config.tied_head);
-  if (config.family == "gpt2") {
+  if (FamilyOf(config).gpt2_layout) {
     ReadGpt2Sizes(file, config);
   } else {
     ReadSizes(file, config);
   }
   ReadActivation(file, config);
   ReadWindows(file, config);
-  if (config.family.starts_with("gemma")) ReadGemma(file, config);
+  ReadScales(file, config);
   if (!config.learned_positions) config.rotary = ReadRotary(file, config);
   FinishConfig(config);
   return config;
 }
 
-Biases ReadBiases(const json::Object& file, std::string_view family) {
-  if (family == "gpt2") return {true, true, true};
-  if (family == "qwen2") return {true, false, false};
-  if (family == "mistral" || family == "phi3") return {};
+Biases ReadBiases(const json::Object& file, const Family& family) {
+  switch (family.bias) {
+    case Family::Bias::kNone: return {};
+    case Family::Bias::kAttentionInputs: return {true, false, false};
+    case Family::Bias::kAll: return {true, true, true};
+    case Family::Bias::kAsked: break;
+  }
   const bool attention = file.Bool("attention_bias").value_or(false);
-  return {attention, attention, family == "llama" && file.Bool("mlp_bias").value_or(false)};
+  return {attention, attention, family.mlp_bias && file.Bool("mlp_bias").value_or(false)};
 }
 
 }  // namespace huggingface

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "parser/checkpoint/decoder_config.h"
+#include "parser/checkpoint/families.h"
 #include "text/json.h"
 
 namespace oort {
@@ -24,7 +25,7 @@ struct Biases {
   bool attention_output = false;
   bool mlp = false;
 };
-Biases ReadBiases(const json::Object& config, std::string_view family);
+Biases ReadBiases(const json::Object& config, const Family& family);
 
 /// Rotary embeddings: rope_theta and rope_scaling of old files, rope_parameters of new ones.
 RotaryConfig ReadRotary(const json::Object& config, const DecoderConfig& decoder);

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "core/problems.h"
+#include "parser/checkpoint/families.h"
 #include "parser/checkpoint/rotary.h"
 #include "parser/huggingface/config.h"
 
@@ -40,12 +41,12 @@ std::optional<json::Object> ParametersOf(const json::Object& config) {
 }
 
 Kind KindNamed(std::string_view name, const DecoderConfig& decoder) {
-  const bool is_phi3 = decoder.family == "phi3";
   // "dynamic" changes nothing within the context that a model was made for.
   if (name == "default" || name == "dynamic") return Kind::kNone;
   if (name == "linear") return Kind::kLinear;
   if (name == "llama3") return Kind::kLlama3;
-  if (name == "longrope" || (is_phi3 && (name == "su" || name == "yarn"))) return Kind::kLongrope;
+  const bool old_name = FamilyOf(decoder).yarn_is_longrope && (name == "su" || name == "yarn");
+  if (name == "longrope" || old_name) return Kind::kLongrope;
   if (name == "yarn") return Kind::kYarn;
   throw Error(ErrorCode::kUnsupported,
               "rope scaling of type " + Quote(name) +
@@ -62,7 +63,8 @@ int64_t OriginalContext(const json::Object& config, const json::Object& paramete
   constexpr std::string_view kKey = "original_max_position_embeddings";
   if (const auto context = config.Integer(kKey)) return *context;
   if (const auto context = parameters.Integer(kKey)) return *context;
-  return decoder.family == "phi3" ? 4096 : decoder.context;
+  const int64_t usual = FamilyOf(decoder).original_context;
+  return usual > 0 ? usual : decoder.context;
 }
 
 RotaryScaling ReadScaling(const json::Object& config, const json::Object& parameters,
@@ -106,7 +108,7 @@ RotaryConfig ReadRotary(const json::Object& config, const DecoderConfig& decoder
     return own ? *own : config.Number(key).value_or(otherwise);
   };
   // Other families do not look at it.
-  const double part = decoder.family == "phi3" ? number("partial_rotary_factor", 1) : 1;
+  const double part = FamilyOf(decoder).partial_rotary ? number("partial_rotary_factor", 1) : 1;
   if (!(part > 0 && part <= 1)) {
     config.ThrowWrongType("partial_rotary_factor", "a number above 0 and up to 1");
   }

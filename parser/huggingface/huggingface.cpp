@@ -107,7 +107,7 @@ CheckpointContents ReadHuggingFace(const std::filesystem::path& path) {
   CheckpointContents contents;
   contents.config = ReadConfig(file);
   ReadTensors(folder, contents);
-  CheckBiases(ReadBiases(file, contents.config.family), contents.tensors, path.string());
+  CheckBiases(ReadBiases(file, FamilyOf(contents.config)), contents.tensors, path.string());
   CheckTensors(contents.config, contents.tensors, path.string());
   ReadGeneration(folder, file, contents);
   ReadTokenizerFiles(folder, contents.tokenizer);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/problems.h"
+#include "parser/checkpoint/families.h"
 #include "parser/safetensors/safetensors.h"
 #include "text/json.h"
 
@@ -105,7 +106,7 @@ class HubMapper {
 
  private:
   bool Place(std::string_view name, PlacedTensor placed) {
-    const bool is_gpt2 = config_.family == "gpt2";
+    const bool is_gpt2 = FamilyOf(config_).gpt2_layout;
     const std::string_view prefix = is_gpt2 ? "transformer." : "model.";
     if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
     const auto parts = TakeApart(name, is_gpt2 ? "h." : "layers.");
@@ -113,7 +114,7 @@ class HubMapper {
     const std::string ours =
         parts->layer ? "model.layers." + std::to_string(*parts->layer) + "." : "";
     if (is_gpt2) return PlaceGpt2(*parts, ours, std::move(placed));
-    if (config_.family.starts_with("gemma") && parts->stem.ends_with("norm")) placed.added = 1;
+    if (FamilyOf(config_).offset_norms && parts->stem.ends_with("norm")) placed.added = 1;
     if (parts->layer) return PlaceInLayer(*parts, ours, placed);
     const bool is_top = parts->stem == "embed_tokens" || parts->stem == "norm";
     if (!is_top && parts->stem != "lm_head") return false;

@@ -10,6 +10,7 @@
 #include "core/checked.h"
 #include "core/cpu_limits.h"
 #include "core/parallel.h"
+#include "parser/checkpoint/families.h"
 #include "parser/checkpoint/tokenizer_source.h"
 #include "weights/quantize_weights.h"
 
@@ -79,7 +80,7 @@ class RandomCheckpoint final : public Checkpoint {
 
   const DecoderConfig& config() const override { return config_; }
   bool Has(std::string_view name) const override {
-    const bool biased = config_.family == "qwen2";
+    const bool biased = FamilyOf(config_).bias == Family::Bias::kAttentionInputs;
     return biased && (name.ends_with("q_proj.bias") || name.ends_with("k_proj.bias") ||
                       name.ends_with("v_proj.bias"));
   }
