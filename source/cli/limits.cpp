@@ -9,12 +9,13 @@
 #include "cli/text.h"
 #include "core/cpu_limits.h"
 #include "limits/device_memory.h"
+#include "llm/exactness.h"
 #include "oort/engine.h"
 #include "oort/error.h"
 
 namespace oort::cli {
 
-std::string PrecisionName(const limits::Precision& precision) {
+std::string PrecisionName(const limits::BitWidths& precision) {
   return "w" + FormatNumber(precision.weight_bits) + "kv" + FormatNumber(precision.cache_bits);
 }
 
@@ -75,14 +76,14 @@ Json TimeJson(const limits::TimeLimit& time) {
           {"bound", time.compute_bound() ? "compute" : "memory"}};
 }
 
-Json PrefillJson(const LimitsReport& report, const limits::Precision& precision,
+Json PrefillJson(const LimitsReport& report, const limits::BitWidths& precision,
                  const Machine& machine, Head head) {
   Json json = TimeJson(report.Prefill(precision, machine, report.prompt, head));
   json["turning_points"] = TurnsJson(report.Turns(precision, machine, head));
   return json;
 }
 
-Json CaseJson(const LimitsReport& report, const limits::Precision& precision,
+Json CaseJson(const LimitsReport& report, const limits::BitWidths& precision,
               const Machine& machine) {
   const limits::ModelShape& shape = report.shape;
   Json positions = Json::array();
@@ -119,25 +120,29 @@ struct GpuMemory {
   limits::DeviceMemory bytes;
 };
 
+bool IsExact(double weight_bytes) { return IsExactByDefault(DeviceType::kCuda, weight_bytes); }
+
 std::vector<GpuMemory> GpuMemories(const LimitsReport& report, const LimitsOptions& options) {
   std::vector<GpuMemory> memories;
   if (report.shape.experts > 0) return memories;
   const double rows = std::min(report.context, static_cast<double>(EngineOptions().prompt_chunk));
-  const auto predict = [&](limits::Precision precision, double cache_bits) {
+  const auto predict = [&](limits::BitWidths precision, double cache_bits) {
     precision.cache_bits = cache_bits;
-    const int bits = static_cast<int>(precision.weight_bits);
+    const limits::DeviceWeightBits weights{static_cast<int>(precision.weight_bits), 0,
+                                           options.group};
+    const bool exact = IsExact(limits::PredictDeviceWeights(report.shape, weights));
     return GpuMemory{PrecisionName(precision),
-                     limits::PredictDeviceMemory(report.shape, {bits, 0, options.group}, cache_bits,
-                                                 report.context, rows)};
+                     limits::PredictDeviceMemory(report.shape, weights,
+                                                 {cache_bits, report.context, rows, exact})};
   };
   const bool has_f32 = std::ranges::find(options.caches, 32) != options.caches.end();
-  for (const limits::Precision& precision : report.precisions) {
+  for (const limits::BitWidths& precision : report.precisions) {
     const double bits = precision.weight_bits;
     if (bits != 16 && bits != 8 && bits != 4) continue;
     if (precision.cache_bits != 16 && precision.cache_bits != 32) continue;
     memories.push_back(predict(precision, precision.cache_bits));
     // What small models have unless told otherwise.
-    const bool exact = limits::IsExactOnGpu(memories.back().bytes.weights);
+    const bool exact = IsExact(memories.back().bytes.weights);
     if (exact && !has_f32) memories.push_back(predict(precision, 32));
   }
   return memories;
@@ -179,7 +184,7 @@ Json ReportJson(const LimitsReport& report, const LimitsOptions& options) {
     cache[FormatNumber(bits)] = Whole(limits::CacheOfPosition(report.shape) * bits / 8);
   for (const Machine& machine : report.machines) {
     Json cases = Json::array();
-    for (const limits::Precision& precision : report.precisions)
+    for (const limits::BitWidths& precision : report.precisions)
       cases.push_back(CaseJson(report, precision, machine));
     machines.push_back({{"name", machine.name},
                         {"title", machine.title},
@@ -279,7 +284,7 @@ void PrintMachine(const LimitsReport& report, const Machine& machine) {
                {"batch at " + context, Table::kRight},
                {"compute-bound batch", Table::kRight},
                {"at " + context, Table::kRight}});
-  for (const limits::Precision& precision : report.precisions) {
+  for (const limits::BitWidths& precision : report.precisions) {
     const limits::ModelShape& s = report.shape;
     const auto first = limits::DecodeLimit(s, precision, machine, 1);
     const auto last = limits::DecodeLimit(s, precision, machine, report.context);

@@ -91,7 +91,7 @@ std::string LimitsSvg(const LimitsReport& report) {
   std::vector<std::vector<double>> turns;
   std::vector<std::string> names;
   for (const limits::Machine& machine : report.machines) {
-    for (const limits::Precision& precision : report.precisions) {
+    for (const limits::BitWidths& precision : report.precisions) {
       prefills.push_back(
           [&](double n) { return 1e3 * report.Prefill(precision, machine, n).seconds(); });
       decodes.push_back([&](double n) {

@@ -12,22 +12,22 @@ struct LimitsReport {
   limits::ModelShape shape;
   std::string name;
   std::vector<limits::Machine> machines;
-  std::vector<limits::Precision> precisions;
+  std::vector<limits::BitWidths> precisions;
   double prompt = 512, context = 4096;
   limits::CacheReads reads = limits::CacheReads::kOnce;
 
-  limits::TimeLimit Prefill(const limits::Precision& precision, const limits::Machine& machine,
+  limits::TimeLimit Prefill(const limits::BitWidths& precision, const limits::Machine& machine,
                             double length, limits::Head head = limits::Head::kOnce) const {
     return limits::PrefillLimit(shape, precision, machine, length, head, reads);
   }
-  std::vector<double> Turns(const limits::Precision& precision, const limits::Machine& machine,
+  std::vector<double> Turns(const limits::BitWidths& precision, const limits::Machine& machine,
                             limits::Head head = limits::Head::kOnce) const {
     return limits::PrefillTurns(shape, precision, machine, head, reads);
   }
 };
 
 /// "w4kv16"
-std::string PrecisionName(const limits::Precision& precision);
+std::string PrecisionName(const limits::BitWidths& precision);
 
 /// Time of a prompt by its length and of a token by its position, for each machine and precision,
 /// as one picture; or as a page that holds it.

@@ -64,50 +64,75 @@ struct Packed {
   }
 };
 
+double Real(int64_t value) { return static_cast<double>(value); }
+
+/// The matrices of a model, as they are packed.
+struct PackedModel {
+  double query, key;  ///< widths
+  Packed qkv, output, up, down, table, positions;
+
+  PackedModel(const ModelShape& shape, const DeviceWeightBits& weights)
+      : query(Real(shape.heads * shape.head_dim)),
+        key(Real(shape.kv_heads * shape.head_dim)),
+        qkv({query, key, key}, Real(shape.hidden), weights.bits, weights.group),
+        output({Real(shape.hidden)}, query, weights.bits, weights.group),
+        up(shape.gated ? Packed({Real(shape.intermediate), Real(shape.intermediate)},
+                                Real(shape.hidden), weights.bits, weights.group, true)
+                       : Packed({Real(shape.intermediate)}, Real(shape.hidden), weights.bits,
+                                weights.group)),
+        down({Real(shape.hidden)}, Real(shape.intermediate), weights.bits, weights.group),
+        table({Real(shape.vocabulary)}, Real(shape.hidden), TableBits(weights), weights.group),
+        positions({Real(shape.positions)}, Real(shape.hidden), 16, weights.group) {
+    if (shape.experts > 0) {
+      throw Error(ErrorCode::kUnsupported, "Oort runs no mixtures of experts");
+    }
+  }
+
+  double Bytes(const ModelShape& shape) const {
+    const double biases = (shape.qkv_bias ? qkv.rows : 0) + (shape.output_bias ? output.rows : 0) +
+                          (shape.mlp_bias ? up.rows + down.rows : 0);
+    return Real(shape.layers) *
+               (qkv.bytes() + output.bytes() + up.bytes() + down.bytes() + biases * kNumber) +
+           table.bytes() * (shape.tied_head ? 1 : 2) + positions.bytes() +
+           CountParameters(shape).norms * kNumber;
+  }
+
+ private:
+  static int TableBits(const DeviceWeightBits& weights) {
+    if (weights.table_bits > 0) return weights.table_bits;
+    return weights.bits == 4 ? 8 : weights.bits;
+  }
+};
+
 }  // namespace
 
+double PredictDeviceWeights(const ModelShape& shape, const DeviceWeightBits& weights) {
+  return PackedModel(shape, weights).Bytes(shape);
+}
+
 DeviceMemory PredictDeviceMemory(const ModelShape& shape, const DeviceWeightBits& weights,
-                                 double cache_bits, double tokens, double rows) {
-  if (shape.experts > 0) {
-    throw Error(ErrorCode::kUnsupported, "Oort runs no mixtures of experts");
-  }
-  const auto number = [](int64_t value) { return static_cast<double>(value); };
-  const double hidden = number(shape.hidden), wide = number(shape.intermediate);
-  const double query = number(shape.heads * shape.head_dim);
-  const double key = number(shape.kv_heads * shape.head_dim);
-  const int tables = weights.table_bits > 0 ? weights.table_bits
-                     : weights.bits == 4    ? 8
-                                            : weights.bits;
-  const auto packed = [&](std::initializer_list<double> parts, double width, bool gated = false) {
-    return Packed(parts, width, weights.bits, weights.group, gated);
-  };
-  const Packed qkv = packed({query, key, key}, hidden), output = packed({hidden}, query);
-  const Packed up = shape.gated ? packed({wide, wide}, hidden, true) : packed({wide}, hidden);
-  const Packed down = packed({hidden}, wide);
-  const Packed table({number(shape.vocabulary)}, hidden, tables, weights.group);
-  const Packed positions({number(shape.positions)}, hidden, 16, weights.group);
-  const ParameterCounts counts = CountParameters(shape);
-  const double biases = (shape.qkv_bias ? qkv.rows : 0) + (shape.output_bias ? output.rows : 0) +
-                        (shape.mlp_bias ? up.rows + down.rows : 0);
+                                 const DeviceRunShape& run) {
+  const PackedModel model(shape, weights);
   DeviceMemory memory;
-  memory.weights =
-      number(shape.layers) *
-          (qkv.bytes() + output.bytes() + up.bytes() + down.bytes() + biases * kNumber) +
-      table.bytes() * (shape.tied_head ? 1 : 2) + positions.bytes() + counts.norms * kNumber;
-  memory.cache = CacheOfPosition(shape) * cache_bits / 8 * Up(tokens, 16) + kTokenOfTable * tokens;
+  memory.weights = model.Bytes(shape);
+  memory.cache =
+      CacheOfPosition(shape) * run.cache_bits / 8 * Up(run.tokens, 16) + kTokenOfTable * run.tokens;
   // The residual stream is there throughout; beside it what an operator reads, writes and
   // scratches.
-  const bool exact = IsExactOnGpu(memory.weights);
+  const double hidden = Real(shape.hidden), wide = Real(shape.intermediate), rows = run.rows;
+  const auto scratch = [&](const Packed& matrix) {
+    return matrix.Scratch(rows, run.exact) / rows / kNumber;
+  };
   const double most = std::max({
-      query + 2 * key + qkv.Scratch(rows, exact) / rows / kNumber,
-      2 * query + 2 * key + query,
-      query + hidden + output.Scratch(rows, exact) / rows / kNumber,
-      wide + up.Scratch(rows, exact) / rows / kNumber,
-      wide + hidden + down.Scratch(rows, exact) / rows / kNumber,
+      model.query + 2 * model.key + scratch(model.qkv),
+      2 * model.query + 2 * model.key + model.query,
+      model.query + hidden + scratch(model.output),
+      wide + scratch(model.up),
+      wide + hidden + scratch(model.down),
   });
   const double few = std::min(rows, kGemvRows);
-  memory.activations = std::max(rows * (hidden + most), few * number(shape.vocabulary)) * kNumber +
-                       few * number(shape.vocabulary) * kNumber;  // and logits that stay there
+  memory.activations = std::max(rows * (hidden + most), few * Real(shape.vocabulary)) * kNumber +
+                       few * Real(shape.vocabulary) * kNumber;  // and logits that stay there
   return memory;
 }
 

@@ -6,10 +6,6 @@
 
 namespace oort::limits {
 
-/// Whether a model of so many bytes of weights is exact on a GPU, with a cache of f32, where
-/// nothing else was asked for: it waits for kernels to start more than for their products.
-constexpr bool IsExactOnGpu(double weight_bytes) { return weight_bytes < 512e6; }
-
 struct DeviceWeightBits {
   int bits = 16;  ///< 16, 8 or 4
   int table_bits =
@@ -23,9 +19,19 @@ struct DeviceMemory {
   double total() const { return weights + cache + activations; }
 };
 
-/// For a cache of `tokens` tokens of `cache_bits` a number and steps of up to `rows` tokens. What
-/// CUDA itself takes is not in it. Throws kUnsupported for a mixture of experts.
+/// Those of the weights alone. Throws kUnsupported for a mixture of experts.
+double PredictDeviceWeights(const ModelShape& shape, const DeviceWeightBits& weights);
+
+/// What is kept there while it runs.
+struct DeviceRunShape {
+  double cache_bits = 16;  ///< of a number of the cache
+  double tokens = 0;       ///< of the cache
+  double rows = 0;         ///< most tokens of a step
+  bool exact = false;      ///< activations stay f32
+};
+
+/// What CUDA itself takes is not in it. Throws kUnsupported for a mixture of experts.
 DeviceMemory PredictDeviceMemory(const ModelShape& shape, const DeviceWeightBits& weights,
-                                 double cache_bits, double tokens, double rows);
+                                 const DeviceRunShape& run);
 
 }  // namespace oort::limits

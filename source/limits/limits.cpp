@@ -89,7 +89,7 @@ struct PrefillCosts {
   Quadratic read, compute;
 };
 
-PrefillCosts CostsFrom(const ModelShape& shape, Precision precision, const Machine& machine,
+PrefillCosts CostsFrom(const ModelShape& shape, BitWidths precision, const Machine& machine,
                        Head head, CacheReads reads, double from, double experts_for) {
   const ParameterCounts counts = CountParameters(shape);
   const std::map<double, double> layers = LayersByWindow(shape);
@@ -195,7 +195,7 @@ const Machine& FindMachine(std::string_view name) {
               "no machine '" + std::string(name) + "' is known; there are " + names);
 }
 
-TimeLimit PrefillLimit(const ModelShape& shape, Precision precision, const Machine& machine,
+TimeLimit PrefillLimit(const ModelShape& shape, BitWidths precision, const Machine& machine,
                        double length, Head head, CacheReads reads) {
   double from = 0;
   for (const auto& [window, count] : LayersByWindow(shape)) {
@@ -205,7 +205,7 @@ TimeLimit PrefillLimit(const ModelShape& shape, Precision precision, const Machi
   return {costs.read(length), costs.compute(length)};
 }
 
-std::vector<double> PrefillTurns(const ModelShape& shape, Precision precision,
+std::vector<double> PrefillTurns(const ModelShape& shape, BitWidths precision,
                                  const Machine& machine, Head head, CacheReads reads) {
   std::vector<double> turns;
   double from = 0;
@@ -234,7 +234,7 @@ TimeLimit DecodeWith(const ModelShape& shape, double weight_bytes, double cache_
 
 }  // namespace
 
-TimeLimit DecodeLimit(const ModelShape& shape, Precision precision, const Machine& machine,
+TimeLimit DecodeLimit(const ModelShape& shape, BitWidths precision, const Machine& machine,
                       double position, double batch) {
   const double weights = WeightsRead(shape, CountParameters(shape), batch);
   return DecodeWith(shape, weights * precision.weight_bits / 8, precision.cache_bits, machine,
@@ -246,12 +246,12 @@ TimeLimit DecodeLimitOfBytes(const ModelShape& shape, double weight_bytes, doubl
   return DecodeWith(shape, weight_bytes, cache_bits, machine, position, 1);
 }
 
-double PositionsPerMillisecond(const ModelShape& shape, Precision precision,
+double PositionsPerMillisecond(const ModelShape& shape, BitWidths precision,
                                const Machine& machine) {
   return machine.bandwidth / 1000 / (CacheOfPosition(shape) * precision.cache_bits / 8);
 }
 
-double LongestContext(const ModelShape& shape, Precision precision, double memory,
+double LongestContext(const ModelShape& shape, BitWidths precision, double memory,
                       bool with_embedding) {
   const ParameterCounts counts = CountParameters(shape);
   const double weights = with_embedding ? counts.stored() : counts.layers() + counts.head;
@@ -267,13 +267,13 @@ double LongestContext(const ModelShape& shape, Precision precision, double memor
   return low;
 }
 
-double LargestBatch(const ModelShape& shape, Precision precision, double memory, double length) {
+double LargestBatch(const ModelShape& shape, BitWidths precision, double memory, double length) {
   const double room = memory - CountParameters(shape).stored() * precision.weight_bits / 8;
   if (room < 0) return -1;
   return std::floor(room / (CacheOf(shape, length) * precision.cache_bits / 8));
 }
 
-double BalancedBatch(const ModelShape& shape, Precision precision, const Machine& machine,
+double BalancedBatch(const ModelShape& shape, BitWidths precision, const Machine& machine,
                      double position) {
   const auto bound = [&](double batch) {
     return DecodeLimit(shape, precision, machine, position, batch).compute_bound();

@@ -34,7 +34,8 @@ double CacheOfPosition(const ModelShape& shape);
 /// That a sequence of `length` keeps, which windows limit.
 double CacheOf(const ModelShape& shape, double length);
 
-struct Precision {
+/// How many bits a weight and a number of the cache take.
+struct BitWidths {
   double weight_bits = 16, cache_bits = 16;
 };
 
@@ -68,31 +69,31 @@ enum class Head { kOnce, kAll };
 enum class CacheReads { kOnce, kEachPosition };
 
 /// A prompt of `length` tokens, layer by layer, so that weights are read once.
-TimeLimit PrefillLimit(const ModelShape& shape, Precision precision, const Machine& machine,
+TimeLimit PrefillLimit(const ModelShape& shape, BitWidths precision, const Machine& machine,
                        double length, Head head = Head::kOnce,
                        CacheReads reads = CacheReads::kOnce);
 /// Lengths at which the limit changes between memory and compute, ascending.
-std::vector<double> PrefillTurns(const ModelShape& shape, Precision precision,
+std::vector<double> PrefillTurns(const ModelShape& shape, BitWidths precision,
                                  const Machine& machine, Head head = Head::kOnce,
                                  CacheReads reads = CacheReads::kOnce);
 /// One token each for `batch` sequences at `position` (1: the first), which is in the cache too.
-TimeLimit DecodeLimit(const ModelShape& shape, Precision precision, const Machine& machine,
+TimeLimit DecodeLimit(const ModelShape& shape, BitWidths precision, const Machine& machine,
                       double position, double batch = 1);
 /// The same where the bytes of the weights are known, as of a file.
 TimeLimit DecodeLimitOfBytes(const ModelShape& shape, double weight_bytes, double cache_bits,
                              const Machine& machine, double position);
 /// Positions that add a millisecond to the time of a token.
-double PositionsPerMillisecond(const ModelShape& shape, Precision precision,
+double PositionsPerMillisecond(const ModelShape& shape, BitWidths precision,
                                const Machine& machine);
 
 /// Longest sequence whose cache fits beside the weights; -1 where the weights do not fit. Without
 /// the embedding if that is kept elsewhere.
-double LongestContext(const ModelShape& shape, Precision precision, double memory,
+double LongestContext(const ModelShape& shape, BitWidths precision, double memory,
                       bool with_embedding = true);
 /// Most sequences of `length` that fit; -1 where the weights do not.
-double LargestBatch(const ModelShape& shape, Precision precision, double memory, double length);
+double LargestBatch(const ModelShape& shape, BitWidths precision, double memory, double length);
 /// Sequences at `position` from which on decoding is bound by compute; infinity where never.
-double BalancedBatch(const ModelShape& shape, Precision precision, const Machine& machine,
+double BalancedBatch(const ModelShape& shape, BitWidths precision, const Machine& machine,
                      double position);
 
 }  // namespace oort::limits

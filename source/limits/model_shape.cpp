@@ -2,16 +2,19 @@
 #include "limits/model_shape.h"
 
 #include <algorithm>
+#include <array>
 #include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "oort/error.h"
 #include "oort/source.h"
 #include "parser/checkpoint/checkpoint.h"
-#include "parser/checkpoint/decoder_config.h"
+#include "parser/checkpoint/families.h"
+#include "parser/huggingface/config.h"
 #include "text/json.h"
 
 namespace oort::limits {
@@ -44,10 +47,6 @@ int64_t SizeOr(const json::Object& config, Names names, int64_t most, int64_t ot
   return FirstInteger(config, names) ? NeedSize(config, names, most) : otherwise;
 }
 
-bool IsAnyOf(std::string_view family, Names names) {
-  return std::find(names.begin(), names.end(), family) != names.end();
-}
-
 constexpr int64_t kMostWide = 10'000'000;
 constexpr int64_t kMostLayers = 100'000;
 constexpr int64_t kMostWords = 1'000'000'000;
@@ -71,16 +70,55 @@ void ReadExperts(const json::Object& config, ModelShape& shape) {
       std::clamp<int64_t>(config.Integer("first_k_dense_replace").value_or(0), 0, shape.layers);
 }
 
-void ReadWindows(const json::Object& config, ModelShape& shape) {
+/// Families that Oort cannot run, as its table of families (parser/checkpoint/families.h) would
+/// have them.
+constexpr auto kOthers = [] {
+  using Bias = Family::Bias;
+  constexpr auto old = [](std::string_view name, bool tied, bool positions, Bias bias) {
+    Family family{.name = name};
+    family.norm = DecoderConfig::Norm::kLayer;
+    family.gated = false;
+    family.tied_head = tied;
+    family.learned_positions = positions;
+    family.bias = bias;
+    return family;
+  };
+  return std::to_array<Family>({
+      old("biogpt", false, true, Bias::kAll),
+      old("bloom", true, false, Bias::kAll),
+      old("codegen", false, false, Bias::kAll),
+      old("falcon", false, false, Bias::kAsked),
+      old("gpt_bigcode", true, true, Bias::kAll),
+      old("gpt_neo", true, true, Bias::kAll),
+      old("gpt_neox", false, false, Bias::kAll),
+      old("gptj", false, false, Bias::kAll),
+      old("mpt", false, false, Bias::kAll),
+      old("opt", true, true, Bias::kAll),
+      old("phi", false, false, Bias::kAll),
+      old("starcoder2", false, false, Bias::kAll),
+      {.name = "gemma3", .tied_head = true, .query_key_norm = true, .post_norms = true},
+      {.name = "gemma3_text", .tied_head = true, .query_key_norm = true, .post_norms = true},
+      {.name = "qwen2_moe", .bias = Bias::kAttentionInputs, .window_asked = true},
+      {.name = "qwen3_moe", .query_key_norm = true, .window_asked = true},
+  });
+}();
+
+Family TraitsOf(std::string_view name) {
+  if (const Family* known = FindFamily(name)) return *known;
+  for (const Family& other : kOthers) {
+    if (other.name == name) return other;
+  }
+  return {.name = name, .tied_head = name.starts_with("gemma")};
+}
+
+void ReadWindows(const json::Object& config, const Family& family, ModelShape& shape) {
   const auto window = config.Integer("sliding_window");
-  const bool used =
-      config.Bool("use_sliding_window")
-          .value_or(!IsAnyOf(shape.family, {"qwen2", "qwen3", "qwen2_moe", "qwen3_moe"}));
+  const bool used = config.Bool("use_sliding_window").value_or(!family.window_asked);
   if (!window || *window < 1 || !used) return;
   shape.windows.assign(static_cast<size_t>(shape.layers), 0);
   const json::Json* types = config.Find("layer_types");
   for (size_t i = 0; i < shape.windows.size(); ++i) {
-    bool local = shape.family != "gemma2" || i % 2 == 0;
+    bool local = family.windows != Family::Windows::kEven || i % 2 == 0;
     if (types && types->is_array() && i < types->size() && (*types)[i].is_string()) {
       local = (*types)[i].get_ref<const std::string&>().find("sliding") != std::string::npos;
     }
@@ -88,44 +126,29 @@ void ReadWindows(const json::Object& config, ModelShape& shape) {
   }
 }
 
-void ReadDetails(const json::Object& config, ModelShape& shape) {
-  const bool old_style =
-      IsAnyOf(shape.family, {"gpt2", "gpt_neo", "gpt_neox", "gptj", "opt", "bloom", "falcon", "mpt",
-                             "phi", "gpt_bigcode", "starcoder2", "biogpt", "codegen"});
-  const bool gemma = shape.family.starts_with("gemma");
-  shape.gated = !old_style;
-  shape.tied_head = config.Bool("tie_word_embeddings")
-                        .value_or(gemma || IsAnyOf(shape.family, {"gpt2", "opt", "bloom", "gpt_neo",
-                                                                  "gpt_bigcode"}));
-  const bool attention_bias =
-      config.Bool("attention_bias").value_or(old_style && shape.family != "falcon");
-  shape.qkv_bias = attention_bias || IsAnyOf(shape.family, {"qwen2", "qwen2_moe"}) ||
-                   config.Bool("add_qkv_bias").value_or(false);
-  shape.output_bias = attention_bias && !IsAnyOf(shape.family, {"qwen2", "qwen2_moe"});
-  shape.mlp_bias = config.Bool("mlp_bias").value_or(old_style && shape.family != "falcon");
-  shape.norm_width = shape.hidden * (old_style ? 2 : 1);
-  shape.norms = IsAnyOf(shape.family, {"gemma2", "gemma3", "gemma3_text"}) ? 4 : 2;
-  shape.query_key_norm = IsAnyOf(shape.family, {"qwen3", "qwen3_moe", "gemma3", "gemma3_text"});
+/// What follows from the family, as its files may change it.
+void ReadDetails(const json::Object& config, const Family& family, ModelShape& shape) {
+  using Bias = Family::Bias;
+  shape.gated = family.gated;
+  shape.tied_head = config.Bool("tie_word_embeddings").value_or(family.tied_head);
+  const bool inputs_alone = family.bias == Bias::kAttentionInputs;
+  const bool attention_bias = config.Bool("attention_bias").value_or(family.bias == Bias::kAll);
+  shape.qkv_bias = attention_bias || inputs_alone || config.Bool("add_qkv_bias").value_or(false);
+  shape.output_bias = attention_bias && !inputs_alone;
+  shape.mlp_bias = config.Bool("mlp_bias").value_or(family.bias == Bias::kAll);
+  shape.norm_width = shape.hidden * (family.norm == DecoderConfig::Norm::kLayer ? 2 : 1);
+  shape.norms = family.post_norms ? 4 : 2;
+  shape.query_key_norm = family.query_key_norm;
   shape.context = std::max<int64_t>(
       FirstInteger(config, {"max_position_embeddings", "n_positions", "seq_length"}).value_or(0),
       0);
-  if (IsAnyOf(shape.family, {"gpt2", "opt", "gpt_neo", "gpt_bigcode", "biogpt"}))
-    shape.positions = std::min(shape.context, kMostWords);
+  if (family.learned_positions) shape.positions = std::min(shape.context, kMostWords);
 }
 
-}  // namespace
-
-ModelShape ReadModelShape(std::string_view config_json) {
-  const json::Json document = json::Parse(config_json, "config.json");
-  const json::Object whole(document, "config.json");
-  const std::optional<json::Object> inner = whole.Member("text_config");
-  const json::Object& config = inner ? *inner : whole;
-  if (config.Find("kv_lora_rank")) {
-    throw Error(ErrorCode::kUnsupported,
-                "config.json: the compressed cache of latent attention is not modelled");
-  }
+/// Sizes under any of the names that families give them, of a model that Oort cannot run.
+ModelShape ReadAnyShape(const json::Object& config, std::string family) {
   ModelShape shape;
-  shape.family = config.Text("model_type").value_or(whole.Text("model_type").value_or(""));
+  shape.family = std::move(family);
   shape.vocabulary = NeedSize(config, {"vocab_size", "padded_vocab_size"}, kMostWords);
   shape.hidden = NeedSize(config, {"hidden_size", "n_embd", "d_model", "dim"}, kMostWide);
   shape.layers =
@@ -145,10 +168,47 @@ ModelShape ReadModelShape(std::string_view config_json) {
   shape.intermediate =
       SizeOr(config, {"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "hidden_dim"},
              kMostWide, 4 * shape.hidden);
-  ReadDetails(config, shape);
+  const Family traits = TraitsOf(shape.family);
+  ReadDetails(config, traits, shape);
   ReadExperts(config, shape);
-  ReadWindows(config, shape);
+  ReadWindows(config, traits, shape);
   return shape;
+}
+
+/// By the reader of checkpoints; nothing of models that Oort cannot run.
+std::optional<ModelShape> ReadRunnableShape(const json::Object& config) {
+  if (!config.Text("model_type")) return {};
+  try {
+    const DecoderConfig read = huggingface::ReadConfig(config);
+    const huggingface::Biases biases = huggingface::ReadBiases(config, FamilyOf(read));
+    ModelShape shape = ShapeOf(read);
+    shape.qkv_bias = biases.attention_inputs;
+    shape.output_bias = biases.attention_output;
+    shape.mlp_bias = biases.mlp;
+    return shape;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kUnsupported) throw;
+    return {};
+  }
+}
+
+}  // namespace
+
+ModelShape ReadModelShape(std::string_view config_json) {
+  const json::Json document = json::Parse(config_json, "config.json");
+  const json::Object whole(document, "config.json");
+  const std::optional<json::Object> inner = whole.Member("text_config");
+  const json::Object& config = inner ? *inner : whole;
+  if (config.Find("kv_lora_rank")) {
+    throw Error(ErrorCode::kUnsupported,
+                "config.json: the compressed cache of latent attention is not modelled");
+  }
+  const std::string family(
+      config.Text("model_type").value_or(whole.Text("model_type").value_or("")));
+  if (!inner) {
+    if (auto shape = ReadRunnableShape(config)) return *shape;
+  }
+  return ReadAnyShape(config, family);
 }
 
 ModelShape ShapeOfModel(const std::filesystem::path& model) {
@@ -179,14 +239,14 @@ ModelShape ShapeOf(const DecoderConfig& config) {
   shape.intermediate = config.intermediate;
   shape.gated = config.gated;
   shape.tied_head = config.tied_head;
-  const bool gpt2 = config.learned_positions;
-  shape.qkv_bias = gpt2 || config.family == "qwen2";
-  shape.output_bias = shape.mlp_bias = gpt2;
+  const Family::Bias bias = FamilyOf(config).bias;
+  shape.output_bias = shape.mlp_bias = bias == Family::Bias::kAll;
+  shape.qkv_bias = shape.output_bias || bias == Family::Bias::kAttentionInputs;
   shape.norm_width = config.hidden * (config.norm == DecoderConfig::Norm::kLayer ? 2 : 1);
   shape.norms = config.post_norms ? 4 : 2;
   shape.query_key_norm = config.query_key_norm;
   shape.context = config.context;
-  shape.positions = gpt2 ? config.context : 0;
+  shape.positions = config.learned_positions ? config.context : 0;
   shape.windows = config.windows;
   return shape;
 }

@@ -9,7 +9,7 @@
 #include "decoder/decoder.h"
 #include "decoder/quantized_checkpoint.h"
 #include "decoder/random_checkpoint.h"
-#include "limits/device_memory.h"
+#include "llm/exactness.h"
 #include "parser/checkpoint/checkpoint.h"
 #include "parser/checkpoint/tokenizer_source.h"
 #include "text/json.h"
@@ -211,9 +211,8 @@ std::shared_ptr<const LanguageModel> LanguageModel::Finish(std::unique_ptr<Impl>
                                                            const LanguageModelOptions& options) {
   // On a GPU logits cost nothing that picking the token would spare, and the exact mode has no
   // coarse weights.
-  const bool on_gpu = options.device.type == DeviceType::kCuda;
   const auto weight_bytes = static_cast<double>(impl->info.weight_bytes);
-  impl->exact = options.exact.value_or(on_gpu && limits::IsExactOnGpu(weight_bytes));
+  impl->exact = options.exact.value_or(IsExactByDefault(options.device.type, weight_bytes));
   AddArgmax(graph, !impl->exact && options.device.type == DeviceType::kCpu);
   LoadOptions load;
   load.isa = options.isa;

@@ -180,8 +180,9 @@ TEST_F(CudaModel, MemoryIsAsPredicted) {
     engine.Generate(std::move(request));
     const double taken = static_cast<double>(cuda::Statistics(0).in_use - before.in_use);
     const auto shape = limits::ShapeOf(MakeRandomCheckpoint(name, weights, 32)->config());
-    const limits::DeviceMemory told =
-        limits::PredictDeviceMemory(shape, {bits, bits, 32}, cache_bits, kTokens, kChunk);
+    const limits::DeviceMemory told = limits::PredictDeviceMemory(
+        shape, {bits, bits, 32},
+        {static_cast<double>(cache_bits), kTokens, kChunk, model->default_kv() == KvType::kF32});
     EXPECT_NEAR(told.total(), taken, 0.02 * taken)
         << "weights " << told.weights << ", cache " << told.cache << ", activations "
         << told.activations;

@@ -221,7 +221,7 @@ void ExpectTurns(const std::vector<double>& turns, const TableTurn& expected) {
 
 TEST(Limits, ReproduceThePublishedTablesOfQwen) {
   const Machine machine = TableMachine();
-  constexpr Precision kPrecisions[] = {{16, 16}, {8, 16}, {4, 16}, {6, 16}, {4, 8}};
+  constexpr BitWidths kPrecisions[] = {{16, 16}, {8, 16}, {4, 16}, {6, 16}, {4, 8}};
   for (const TableRow& row : kQwenTable) {
     SCOPED_TRACE(row.name);
     const ModelShape shape = QwenShape(row);
@@ -401,6 +401,33 @@ TEST(Limits, ConfigsAreChecked) {
   EXPECT_EQ(FindMachine("h200").bandwidth, 4800e9);
 }
 
+/// Of families that can be run, shapes are what the reader of checkpoints says.
+TEST(Limits, ShapesFollowTheReaderOfCheckpoints) {
+  const auto shape = [](LimitsJson more) {
+    LimitsJson config = {{"vocab_size", 100},        {"hidden_size", 64},
+                         {"num_hidden_layers", 30},  {"num_attention_heads", 4},
+                         {"intermediate_size", 128}, {"num_key_value_heads", 2}};
+    config.update(more);
+    return ReadModelShape(config.dump());
+  };
+  const ModelShape qwen2 =
+      shape({{"model_type", "qwen2"}, {"use_sliding_window", true}, {"sliding_window", 10}});
+  EXPECT_TRUE(qwen2.qkv_bias);
+  EXPECT_FALSE(qwen2.output_bias);
+  ASSERT_EQ(qwen2.windows.size(), 30u);
+  EXPECT_EQ(qwen2.windows[27], 0);
+  EXPECT_EQ(qwen2.windows[28], 10) << "the windows begin with max_window_layers";
+  EXPECT_EQ(shape({{"model_type", "qwen3"}}).head_dim, 128);
+  const ModelShape biased =
+      shape({{"model_type", "llama"}, {"attention_bias", true}, {"mlp_bias", true}});
+  EXPECT_TRUE(biased.qkv_bias && biased.output_bias && biased.mlp_bias);
+  // Weights that cannot be read have a shape all the same.
+  const ModelShape quantized =
+      shape({{"model_type", "llama"}, {"quantization_config", {{"bits", 4}}}});
+  EXPECT_EQ(quantized.layers, 30);
+  EXPECT_FALSE(quantized.qkv_bias);
+}
+
 ModelShape Llama2Shape() {
   ModelShape shape;
   shape.vocabulary = 32000;
@@ -416,7 +443,7 @@ TEST(DeviceMemory, CountsWeightsScalesAndCache) {
   const ModelShape shape = Llama2Shape();
   const double norms = 65 * 4096, matrices = 6738415616.0 - norms;
   const auto weights = [&](DeviceWeightBits bits) {
-    return PredictDeviceMemory(shape, bits, 16, 4096, 512).weights - 4 * norms;
+    return PredictDeviceMemory(shape, bits, {16, 4096, 512}).weights - 4 * norms;
   };
   EXPECT_EQ(weights({16, 0, 32}), 2 * matrices);
   EXPECT_EQ(weights({8, 0, 32}), matrices * (1 + 2.0 / 32));
@@ -425,7 +452,7 @@ TEST(DeviceMemory, CountsWeightsScalesAndCache) {
   const double tables = 2.0 * 32000 * 4096;
   EXPECT_EQ(weights({4, 0, 64}), (matrices - tables) * (0.5 + 2.0 / 64) + tables * (1 + 2.0 / 64));
   EXPECT_EQ(weights({4, 0, 16}), 2 * matrices);  // such groups are widened
-  const double cache = PredictDeviceMemory(shape, {}, 16, 4090, 512).cache;
+  const double cache = PredictDeviceMemory(shape, {}, {16, 4090, 512}).cache;
   EXPECT_NEAR(cache, 32.0 * 2 * 4096 * 2 * 4096, 0.001 * cache);
 }
 
@@ -433,15 +460,15 @@ TEST(DeviceMemory, FillsUpStripsAndSharesATiedTable) {
   ModelShape shape = Llama2Shape();
   shape.tied_head = true;
   shape.vocabulary = 32001;
-  const double tied = PredictDeviceMemory(shape, {}, 16, 16, 16).weights;
+  const double tied = PredictDeviceMemory(shape, {}, {16, 16, 16}).weights;
   shape.tied_head = false;
-  EXPECT_EQ(PredictDeviceMemory(shape, {}, 16, 16, 16).weights - tied, 32016.0 * 4096 * 2);
+  EXPECT_EQ(PredictDeviceMemory(shape, {}, {16, 16, 16}).weights - tied, 32016.0 * 4096 * 2);
 }
 
 TEST(DeviceMemory, PromptsOfVeryManyRowsUnpackWeights) {
   const ModelShape shape = Llama2Shape();
   const auto scratch = [&](int bits, double rows) {
-    return PredictDeviceMemory(shape, {bits, 0, 32}, 16, 4096, rows).activations;
+    return PredictDeviceMemory(shape, {bits, 0, 32}, {16, 4096, rows}).activations;
   };
   EXPECT_EQ(scratch(16, 16), scratch(4, 16));
   EXPECT_EQ(scratch(4, 512) - scratch(16, 512), 2.0 * 2 * 11008 * 4096);
@@ -451,7 +478,7 @@ TEST(DeviceMemory, PromptsOfVeryManyRowsUnpackWeights) {
   small.vocabulary = 1000;
   const double rows = 512, wide = 2 * 11008;
   const auto small_scratch = [&](double count) {
-    return PredictDeviceMemory(small, {4, 4, 32}, 32, 64, count).activations;
+    return PredictDeviceMemory(small, {4, 4, 32}, {32, 64, count, true}).activations;
   };
   EXPECT_EQ(small_scratch(rows),
             4 * (rows * (4096 + 11008) + rows * 4096 + wide * 4096 + rows * wide + 16 * 1000));
@@ -459,7 +486,7 @@ TEST(DeviceMemory, PromptsOfVeryManyRowsUnpackWeights) {
   EXPECT_LT(scratch(4, 128) - scratch(16, 128), 10e6);
   ModelShape experts = shape;
   experts.experts = 8;
-  EXPECT_THROW(PredictDeviceMemory(experts, {}, 16, 1, 1), Error);
+  EXPECT_THROW(PredictDeviceMemory(experts, {}, {16, 1, 1}), Error);
 }
 
 }  // namespace
