@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "oort/layer.h"
 #include "oort/tensor.h"
 
 namespace oort {
@@ -87,12 +88,31 @@ struct SequenceSlice {
   int64_t length = 0;
 };
 
-/// Whose tokens the rows of one step are; together the slices cover all rows in order.
-struct SequenceBatch {
-  std::span<const SequenceSlice> slices;
-  KvCache* cache = nullptr;
-  /// The slices in the memory of the cache's GPU; null for a cache in host memory.
-  cuda::SequenceTable* table = nullptr;
+/// Whose tokens the rows of one step are, and where their keys and values lie; together the slices
+/// cover all rows in order.
+class SequenceBatch final : public RunState {
+ public:
+  /// `table`: the slices in the memory of the cache's GPU; null for a cache in host memory.
+  SequenceBatch(std::span<const SequenceSlice> slices, KvCache* cache,
+                cuda::SequenceTable* table = nullptr)
+      : slices_(slices), cache_(cache), table_(table) {}
+  /// That of a run; null outside of language models.
+  static const SequenceBatch* Of(const Context& context) {
+    return dynamic_cast<const SequenceBatch*>(context.state());
+  }
+
+  std::span<const SequenceSlice> slices() const { return slices_; }
+  KvCache* cache() const { return cache_; }
+  cuda::SequenceTable* table() const { return table_; }
+
+  /// Unset without a table: what layers read of the host's sequences is other each time.
+  std::optional<Key> RecordingKey() const override;
+  void Enqueue(cuda::Stream& stream) const override;
+
+ private:
+  std::span<const SequenceSlice> slices_;
+  KvCache* cache_;
+  cuda::SequenceTable* table_;
 };
 
 }  // namespace oort

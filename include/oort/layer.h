@@ -3,7 +3,9 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -39,23 +41,48 @@ class Args {
   std::span<const Value* const> inputs_;
 };
 
-struct SequenceBatch;  // oort/kv_cache.h
 namespace cuda {
 class Stream;  // cuda/stream.h
 }
 
+/// What layers of one run share beside their arguments. A family of layers derives from it what
+/// they need (the attention of language models: SequenceBatch in oort/kv_cache.h); who runs the
+/// graph hands it over as RunOptions::state.
+class RunState {
+ public:
+  /// What a recording of a run on a GPU has fixed of its state.
+  struct Key {
+    const void* memory = nullptr;
+    const void* table = nullptr;
+    size_t count = 0;
+    bool operator==(const Key&) const = default;
+  };
+
+  virtual ~RunState() = default;
+  /// A recording serves all runs whose keys are equal; unset where each run is another.
+  virtual std::optional<Key> RecordingKey() const = 0;
+  /// Called before the layers of a run on a GPU: brings over what they read there.
+  virtual void Enqueue(cuda::Stream& stream) const = 0;
+};
+
 /// What a kernel may use while it runs.
 class Context {
  public:
-  Context(int threads, std::span<std::byte> workspace, const SequenceBatch* sequences = nullptr,
-          cuda::Stream* stream = nullptr)
-      : threads_(threads), workspace_(workspace), sequences_(sequences), stream_(stream) {}
+  Context(int threads, std::span<std::byte> workspace, const RunState* state = nullptr,
+          cuda::Stream* stream = nullptr, std::span<const std::byte> next_weights = {})
+      : threads_(threads),
+        workspace_(workspace),
+        state_(state),
+        stream_(stream),
+        next_weights_(next_weights) {}
   int threads() const { return threads_; }
-  /// Whose tokens the rows of this run are, and where their keys and values lie; null outside of
-  /// language models.
-  const SequenceBatch* sequences() const { return sequences_; }
+  /// That of RunOptions; null where the caller gave none.
+  const RunState* state() const { return state_; }
   /// Where a CUDA layer enqueues its work, in order with that of all others; null on the CPU.
   cuda::Stream* stream() const { return stream_; }
+  /// Layer::Weights of the layer that runs next and has any: a layer that waits for memory may
+  /// prefetch them. Empty where there are none.
+  std::span<const std::byte> next_weights() const { return next_weights_; }
   /// The bytes that Layer::Workspace asked for, aligned to 64, on the layer's device.
   template <typename T = std::byte>
   T* workspace() const {
@@ -71,8 +98,9 @@ class Context {
  private:
   int threads_;
   std::span<std::byte> workspace_;
-  const SequenceBatch* sequences_;
+  const RunState* state_;
   cuda::Stream* stream_;
+  std::span<const std::byte> next_weights_;
 };
 
 /// Output `output` may share the memory of argument `argument`.
@@ -136,6 +164,12 @@ class Layer {
   /// Called once, when all layers of a graph are made and what they packed is let go of: the place
   /// to make what would otherwise be in memory beside all that.
   virtual void Settle() {}
+  /// Of a layer of the host that waits for its weights: those that a Forward of few rows reads, in
+  /// the order in which it does. What runs before it may prefetch them.
+  virtual std::span<const std::byte> Weights() const { return {}; }
+  /// Most rows of a batch for which the result of each is the same whatever the others are: more
+  /// would be multiplied by another kernel, with sums in another order.
+  virtual int64_t BatchInvariantRows() const { return std::numeric_limits<int64_t>::max(); }
   /// Default: no FLOPs, the bytes of all tensors.
   virtual Cost Work(const Args& args, std::span<const Value> outputs) const;
 };

@@ -6,6 +6,7 @@
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "oort/graph.h"
@@ -47,6 +48,9 @@ struct Port {
   DType dtype = DType::kNull;  ///< kNull where the file does not say
   bool has_shape = false;
   Shape shape;  ///< as traced; a hint
+  /// Of an output: where it is made, if it comes to the host for the caller alone. A tensor of the
+  /// caller's there takes it without that copy.
+  Device device = {};
 };
 
 /// The input of that name ("pnnx_input_0"), operand, or place ("in0", "in1", …); -1 if none is.
@@ -130,6 +134,11 @@ class RuntimeGraph {
   Precision precision() const;
   /// That of LoadOptions.
   Device device() const;
+  /// Where the operator of that name runs; the host where the graph, as it runs, has none.
+  Device DeviceOf(std::string_view operator_name) const;
+  /// Most rows of a batch that all of its layers take without a change to the result of any row
+  /// (see Layer).
+  int64_t BatchInvariantRows() const;
   /// Plans for inputs of these shapes and dtypes (Tensor::Meta will do) without running.
   PlanReport Plan(const std::vector<Tensor>& inputs, int threads = 1) const;
   /// Shapes and dtypes of the outputs; a deferred one is undefined.

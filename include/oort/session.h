@@ -50,8 +50,9 @@ struct RunOptions {
   uint64_t unread_outputs = 0;
   /// Called after each operator.
   std::function<void(const NodeEvent&)> observer;
-  /// What the attention of a language model reads and writes (see oort/kv_cache.h); null for none.
-  const SequenceBatch* sequences = nullptr;
+  /// What layers share in this run beside their arguments, such as the sequences of a language
+  /// model (see oort/kv_cache.h); null for nothing.
+  const RunState* state = nullptr;
   /// Where the time of this Forward is written down (see oort/profile.h); null for nowhere.
   Profile* profile = nullptr;
 };

@@ -138,7 +138,7 @@ std::vector<Value> InnerOperator::Run(const Context& context,
   if (!work_left) return outputs;
   const size_t bytes = layer_->Workspace(args, context.threads());
   const std::shared_ptr<Buffer> workspace = AllocateHost(bytes);
-  layer_->Forward(Context(context.threads(), {workspace->data(), bytes}, context.sequences()), args,
+  layer_->Forward(Context(context.threads(), {workspace->data(), bytes}, context.state()), args,
                   outputs);
   return outputs;
 }
@@ -171,7 +171,7 @@ std::vector<Value> InnerOperator::RunOnDevice(const Context& context,
   if (!work_left) return outputs;
   const size_t bytes = layer_->Workspace(shape_args, context.threads());
   const std::shared_ptr<Buffer> workspace = cuda::AllocateDevice(bytes, stream);
-  const Context own(context.threads(), {workspace->data(), bytes}, context.sequences(), &stream);
+  const Context own(context.threads(), {workspace->data(), bytes}, context.state(), &stream);
   layer_->Forward(own, args, outputs);
   return outputs;
 }

@@ -26,6 +26,11 @@ class QuantizedArgmax final : public Layer {
 
   void Settle() override { head_.MakeCoarse(AvailableThreads()); }
 
+  std::span<const std::byte> Weights() const override {
+    return (head_.coarse() != nullptr ? *head_.coarse() : head_.matrix()).data();
+  }
+  int64_t BatchInvariantRows() const override { return kMostGemvRows; }
+
   std::vector<Value> Infer(const Args& args) const override {
     const Shape& shape = args.shape(input_);
     const int64_t columns = head_.matrix().columns();

@@ -30,9 +30,8 @@ class QuantizedLinear final : public Layer {
     }
   }
 
-  void Settle() override {
-    for (const auto& matrix : matrices_) QuantizedMatrix::Follow(matrix);
-  }
+  std::span<const std::byte> Weights() const override { return matrices_[0]->data(); }
+  int64_t BatchInvariantRows() const override { return kMostGemvRows; }
 
   std::vector<Value> Infer(const Args& args) const override { return spec_.Infer(args); }
 
@@ -47,6 +46,7 @@ class QuantizedLinear final : public Layer {
       workspace += NormedBytes(args);
     }
     product.addend = spec_.epilogue().addend(args);
+    product.next = context.next_weights();
     std::array<float*, kMostParts> y{};
     const size_t results = static_cast<size_t>(spec_.results());
     for (size_t i = 0; i < results; ++i) y[i] = outputs[i].AsTensor().data<float>();

@@ -34,13 +34,14 @@ class RotaryAngles final : public RotaryAnglesBase {
   std::vector<bool> LongTokens(const Context& context, std::span<const int64_t> positions) const {
     std::vector<bool> is_long(positions.size(), false);
     if (original_context_ == 0) return is_long;
-    if (context.sequences() == nullptr) {
+    const SequenceBatch* batch = SequenceBatch::Of(context);
+    if (batch == nullptr) {
       int64_t length = 0;
       for (int64_t position : positions) length = std::max(length, position + 1);
       is_long.assign(positions.size(), length > original_context_);
       return is_long;
     }
-    for (const SequenceSlice& slice : context.sequences()->slices) {
+    for (const SequenceSlice& slice : batch->slices()) {
       const int64_t length = std::max(slice.position + slice.count, slice.length);
       for (int64_t i = 0; i < slice.count; ++i) {
         is_long[static_cast<size_t>(slice.first + i)] = length > original_context_;

@@ -28,7 +28,7 @@ class ProfiledSequence {
     if (table_) table_->Set({&slice, 1});
     const SequenceBatch batch{{&slice, 1}, &cache_, table_.get()};
     ProfiledRun run;
-    run.options.sequences = &batch;
+    run.options.state = &batch;
     run.options.unread_outputs = 1;  // the logits: greedy answers do without
     run.more["oort.PagedAttention"] = CacheWork(position, count);
     std::vector<int32_t> tokens, positions(static_cast<size_t>(count));

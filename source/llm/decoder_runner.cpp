@@ -247,7 +247,7 @@ PendingForward DecoderRunner::Begin(std::span<const StepItem> items, const RunOp
   if (table_) table_->Set(slices_);
   const SequenceBatch batch{slices_, &cache_, table_.get()};
   RunOptions run = options;
-  run.sequences = &batch;
+  run.state = &batch;
   const int64_t rows = static_cast<int64_t>(rows_.size());
   Fit(logits, DType::kF32, {rows, vocabulary()}, logits_on);
   Fit(likeliest, DType::kI32, {rows}, Device::Cpu());

@@ -627,7 +627,7 @@ Value& GraphBuilder::Constant(int operand) {
 namespace {
 
 Port MakePort(const std::string& name, const Operand& operand) {
-  return {name, operand.name, operand.dtype, operand.has_shape, operand.shape};
+  return {name, operand.name, operand.dtype, operand.has_shape, operand.shape, Device::Cpu()};
 }
 
 }  // namespace

@@ -12,13 +12,10 @@
 
 namespace oort {
 
-/// What a recording is good for: runs of this plan whose layers see sequences of the same kind in
-/// the same memory.
+/// What a recording is good for: runs of this plan whose layers share a state of this key.
 struct RunKey {
   std::shared_ptr<const ExecutionPlan> plan;
-  size_t sequences = 0;  ///< how many there are
-  const void* cache = nullptr;
-  const void* table = nullptr;
+  RunState::Key state;
   bool operator==(const RunKey&) const = default;
 };
 

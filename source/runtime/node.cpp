@@ -103,7 +103,7 @@ void RunEagerly(const Layer& layer, const Args& args, const Args& shapes, std::v
   if (!work_left) return;
   const size_t workspace_size = layer.Workspace(shapes, place.threads);
   const std::shared_ptr<Buffer> workspace = allocate(workspace_size);
-  const Context context(place.threads, {workspace->data(), workspace_size}, place.sequences,
+  const Context context(place.threads, {workspace->data(), workspace_size}, place.state,
                         place.queue != nullptr ? place.queue->stream() : nullptr);
   layer.Forward(context, args, outputs);
 }

@@ -119,6 +119,13 @@ class Placer {
         impl_.graph.operands[static_cast<size_t>(input)].consumers.push_back(index);
       }
     }
+    for (size_t i = 0; i < impl_.output_slots.size(); ++i) {
+      const int operand = operand_of_[static_cast<size_t>(impl_.output_slots[i])];
+      const bool copied =
+          std::ranges::any_of(moved, [&](const auto& pair) { return pair.second == operand; });
+      const auto& readers = impl_.graph.operands[static_cast<size_t>(operand)].consumers;
+      if (copied && readers.size() == 1) impl_.outputs[i].device = impl_.device;
+    }
   }
 
   int NewSlot(const std::string& name, int operand, bool on_device) {

@@ -2,6 +2,7 @@
 #include "oort/runtime_graph.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/parallel.h"
 #include "graph/passes/passes.h"
@@ -169,6 +170,19 @@ const Graph& RuntimeGraph::graph() const { return impl_->graph; }
 Isa RuntimeGraph::isa() const { return impl_->isa; }
 Precision RuntimeGraph::precision() const { return impl_->precision; }
 Device RuntimeGraph::device() const { return impl_->device; }
+
+Device RuntimeGraph::DeviceOf(std::string_view operator_name) const {
+  for (const Node& node : impl_->nodes) {
+    if (impl_->OpOf(node).name == operator_name) return node.device;
+  }
+  return Device::Cpu();
+}
+
+int64_t RuntimeGraph::BatchInvariantRows() const {
+  int64_t rows = std::numeric_limits<int64_t>::max();
+  for (const Node& node : impl_->nodes) rows = std::min(rows, node.layer->BatchInvariantRows());
+  return rows;
+}
 
 PlanReport RuntimeGraph::Plan(const std::vector<Tensor>& inputs, int threads) const {
   return Guarded([&] {

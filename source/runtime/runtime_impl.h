@@ -103,7 +103,7 @@ class DeviceQueue;
 /// With what a layer runs; on the host without a queue.
 struct RunPlace {
   int threads = 1;
-  const SequenceBatch* sequences = nullptr;
+  const RunState* state = nullptr;
   DeviceQueue* queue = nullptr;
 };
 

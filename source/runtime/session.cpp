@@ -10,8 +10,6 @@
 #include "core/host_memory.h"
 #include "core/memory_budget.h"
 #include "core/parallel.h"
-#include "layers/attention/paged/sequence_table.h"
-#include "oort/kv_cache.h"
 #include "runtime/device_run.h"
 #include "runtime/profile_recorder.h"
 #include "runtime/runtime_impl.h"
@@ -60,8 +58,9 @@ struct Session::Impl {
   std::vector<Tensor> result_buffers;
   std::vector<bool> needed;     ///< nodes, by what is unread; empty for all
   uint64_t needed_without = 0;  ///< the unread outputs that `needed` is for
-  int64_t loops = 0;            ///< that the last run had on several threads
-  ThreadShare share;            ///< of the processors, beside other sessions
+  std::vector<std::span<const std::byte>> next_weights;  ///< of each node; see FindNextWeights
+  int64_t loops = 0;  ///< that the last run had on several threads
+  ThreadShare share;  ///< of the processors, beside other sessions
 
   Impl(std::shared_ptr<const RuntimeGraph> shared, const RuntimeImpl& impl,
        const SessionOptions& options)
@@ -70,8 +69,10 @@ struct Session::Impl {
         threads(options.threads > 0 ? std::min(options.threads, kMostThreads) : AvailableThreads()),
         memory_limit(options.memory_limit),
         slots(impl.constants),
-        result_buffers(impl.output_slots.size()) {
+        result_buffers(impl.output_slots.size()),
+        next_weights(impl.nodes.size()) {
     args = ArgTable(graph, slots);
+    FindNextWeights();
     if (graph.device.type != DeviceType::kCpu) {
       device = std::make_unique<DeviceRun>(graph, options.record_graphs);
     }
@@ -93,15 +94,17 @@ struct Session::Impl {
   void BindInputs(const std::vector<Value>& inputs);
   void BindOutputs(std::span<const Tensor> given);
   void FindNeeded(uint64_t unread);
+  void MarkNeeded();
+  void FindNextWeights();
   bool IsUnread(size_t output) const {
     return output < 64 && ((needed_without >> output) & 1) != 0;
   }
   void RunSteps(const RunOptions& options, ProfileRecorder* recorder, bool wait);
   bool AllResultsAreDirect() const;
   void RunWatched(size_t index, const RunOptions& options, ProfileRecorder* recorder);
-  void RunStep(size_t index, const SequenceBatch* sequences);
+  void RunStep(size_t index, const RunState* state);
   void RunCopy(const Node& node, const Step& step, Value& output);
-  void RunDynamic(size_t index, std::span<Value> outputs, const SequenceBatch* sequences);
+  void RunDynamic(size_t index, std::span<Value> outputs, const RunState* state);
   std::vector<Value> TakeResults(std::span<const Tensor> given);
   void CopyResult(size_t index, Tensor& target);
   void Release();
@@ -218,7 +221,7 @@ void Session::Impl::BindTo(int slot, const Tensor& source) {
                         source.offset() + plan->placements[index].offset);
 }
 
-void Session::Impl::RunStep(size_t index, const SequenceBatch* sequences) {
+void Session::Impl::RunStep(size_t index, const RunState* state) {
   const Node& node = graph.nodes[index];
   const Step& step = plan->steps[index];
   const std::span<Value> outputs = OutputsOf(node);
@@ -230,12 +233,13 @@ void Session::Impl::RunStep(size_t index, const SequenceBatch* sequences) {
     }
     if (device && !node.OnDevice()) device->WaitForHost();
     if (step.kind == Step::kDynamic) {
-      RunDynamic(index, outputs, sequences);
+      RunDynamic(index, outputs, state);
       return;
     }
     std::byte* const memory = (node.OnDevice() ? device->arena() : arena)->data();
-    const Context context(threads, {memory + step.workspace_offset, step.workspace_size}, sequences,
-                          node.OnDevice() ? device->queue().stream() : nullptr);
+    const Context context(threads, {memory + step.workspace_offset, step.workspace_size}, state,
+                          node.OnDevice() ? device->queue().stream() : nullptr,
+                          next_weights[index]);
     node.layer->Forward(context, args[index], outputs);
   });
 }
@@ -244,15 +248,14 @@ void Session::Impl::RunCopy(const Node& node, const Step& step, Value& output) {
   device->Copy(node, SlotAt(node.inputs[0]), output, step.kind == Step::kRun);
 }
 
-void Session::Impl::RunDynamic(size_t index, std::span<Value> outputs,
-                               const SequenceBatch* sequences) {
+void Session::Impl::RunDynamic(size_t index, std::span<Value> outputs, const RunState* state) {
   const Node& node = graph.nodes[index];
   const Args arguments = args[index];
   const bool on_device = node.OnDevice();
   const ShapeArgs on_host(arguments);
   const Args shapes = on_device ? on_host.View() : arguments;
   RunEagerly(*node.layer, arguments, shapes, InferNode(graph, node, shapes), outputs,
-             {threads, sequences, on_device ? &device->queue() : nullptr});
+             {threads, state, on_device ? &device->queue() : nullptr});
 }
 
 /// Whether nothing is left to do once the last step is done.
@@ -266,8 +269,13 @@ void Session::Impl::FindNeeded(uint64_t unread) {
   if (device) unread = 0;
   if (unread == needed_without) return;
   needed_without = unread;
-  needed.assign(unread == 0 ? 0 : graph.nodes.size(), false);
-  if (unread == 0) return;
+  MarkNeeded();
+  FindNextWeights();
+}
+
+void Session::Impl::MarkNeeded() {
+  needed.assign(needed_without == 0 ? 0 : graph.nodes.size(), false);
+  if (needed.empty()) return;
   std::vector<bool> read(slots.size(), false);
   for (size_t i = 0; i < graph.output_slots.size(); ++i) {
     if (!IsUnread(i)) read[static_cast<size_t>(graph.output_slots[i])] = true;
@@ -282,22 +290,31 @@ void Session::Impl::FindNeeded(uint64_t unread) {
   }
 }
 
+/// What each node may prefetch: the weights of the next one that runs and has any.
+void Session::Impl::FindNextWeights() {
+  std::span<const std::byte> next;
+  for (size_t i = graph.nodes.size(); i-- > 0;) {
+    next_weights[i] = next;
+    if (!needed.empty() && !needed[i]) continue;
+    const std::span<const std::byte> own = graph.nodes[i].layer->Weights();
+    if (!own.empty()) next = own;
+  }
+}
+
 void Session::Impl::RunSteps(const RunOptions& options, ProfileRecorder* recorder, bool wait) {
   const MemoryBudget budget(memory_limit, plan->arena_size);
   const std::shared_ptr<void> scope = device ? device->queue().Enter() : nullptr;
   if (device) device->Begin();
-  // Sequences without a table are the host's, and what layers read of them is other each time.
-  const SequenceBatch* sequences = options.sequences;
-  const bool replay = device && recorder == nullptr && !options.observer &&
-                      (sequences == nullptr || sequences->table != nullptr);
-  RunKey key{plan};
-  if (sequences != nullptr) {
-    key.sequences = sequences->slices.size();
-    key.cache = sequences->cache;
-    key.table = sequences->table;
-    if (device && key.table != nullptr) sequences->table->Enqueue(*device->queue().stream());
+  const RunState* state = options.state;
+  const std::optional<RunState::Key> state_key =
+      state == nullptr ? RunState::Key{} : state->RecordingKey();
+  const bool replay = device && recorder == nullptr && !options.observer && state_key;
+  const RunKey key{plan, state_key.value_or(RunState::Key{})};
+  // A device without a stream, as tests have one, runs in the host's memory.
+  if (device && state != nullptr && device->queue().stream() != nullptr) {
+    state->Enqueue(*device->queue().stream());
   }
-  const auto run_step = [this, sequences](size_t index) { RunStep(index, sequences); };
+  const auto run_step = [this, state](size_t index) { RunStep(index, state); };
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     if (options.stop.stop_requested()) {
       throw Error(ErrorCode::kCancelled, "the run was cancelled");
@@ -324,13 +341,13 @@ void Session::Impl::RunSteps(const RunOptions& options, ProfileRecorder* recorde
 /// One step, and who wants to know of it: they wait for the device after each.
 void Session::Impl::RunWatched(size_t index, const RunOptions& options, ProfileRecorder* recorder) {
   if (recorder == nullptr && !options.observer) {
-    RunStep(index, options.sequences);
+    RunStep(index, options.state);
     return;
   }
   using Clock = std::chrono::steady_clock;
   const Node& node = graph.nodes[index];
   const Clock::time_point start = Clock::now();
-  const auto run = [&] { RunStep(index, options.sequences); };
+  const auto run = [&] { RunStep(index, options.state); };
   std::optional<double> device_seconds;
   if (recorder != nullptr) recorder->Begin(index);
   if (device && (node.OnDevice() || node.copy != Node::kNoCopy)) {

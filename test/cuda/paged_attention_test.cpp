@@ -118,7 +118,7 @@ struct GpuAttentionCase {
       if (table) table->Set(slices);
       const SequenceBatch batch{slices, &cache, table.get()};
       RunOptions run;
-      run.sequences = &batch;
+      run.state = &batch;
       const std::vector<Tensor> inputs = Inputs(rows, static_cast<uint64_t>(position + 5));
       if (before) before->Run();
       results.push_back(session.Forward(inputs, run)[0]);

@@ -50,7 +50,7 @@ void UseGraph(const DecoderConfig& config, Graph graph) {
     const SequenceSlice slice{0, 2, first, blocks};
     const SequenceBatch batch{{&slice, 1}, &cache};
     RunOptions options;
-    options.sequences = &batch;
+    options.state = &batch;
     session.Forward(
         {Tensor::From<int32_t>({1, 2}, Shape{2}),
          Tensor::From<int32_t>({first, first + 1}, Shape{2}), Tensor::From<int32_t>({1}, Shape{1})},

@@ -46,7 +46,7 @@ void RunDecoder(TracedDecoder decoder) {
     const SequenceSlice slice{0, 2, first, blocks};
     const SequenceBatch batch{{&slice, 1}, &cache};
     RunOptions options;
-    options.sequences = &batch;
+    options.state = &batch;
     const std::vector<Tensor> inputs = {Tensor::From<int32_t>({0, 0}, Shape{2}),
                                         Tensor::From<int32_t>({first, first + 1}, Shape{2}),
                                         Tensor::From<int32_t>({1}, Shape{1})};

@@ -52,7 +52,7 @@ std::vector<Tensor> LogitsOf(const Graph& graph, const DecoderConfig& config) {
     const std::array<SequenceSlice, 1> slices = {{{0, count, position, blocks}}};
     const SequenceBatch batch{slices, &cache};
     RunOptions run;
-    run.sequences = &batch;
+    run.state = &batch;
     logits.push_back(session.Forward({row(tokens), row(positions), row(wanted)}, run)[0]);
     position += count;
   }

@@ -82,7 +82,7 @@ TEST(PlacedModel, AttentionOnTheHostRefusesACacheElsewhere) {
   const SequenceSlice slice{0, 1, 0, blocks};
   const SequenceBatch batch{{&slice, 1}, &cache};
   RunOptions run;
-  run.sequences = &batch;
+  run.state = &batch;
   Session session(model->graph(), {.threads = 1});
   const Tensor zero = Tensor::From<int32_t>({0}, {1});
   testing::ExpectThrows(

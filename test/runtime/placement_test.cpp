@@ -197,6 +197,9 @@ TEST_F(PlacementTest, CopiesAtTheBordersAlone) {
   const auto graph = Build(kDeviceChain);
   EXPECT_EQ(PlannedTypes(*graph),
             "oort.ToDevice* test.add_one* test.add_one* test.flat* oort.ToHost");
+  EXPECT_EQ(graph->DeviceOf("a"), Device::Cuda(0));
+  EXPECT_EQ(graph->DeviceOf("there is none"), Device::Cpu());
+  EXPECT_EQ(graph->outputs()[0].device, Device::Cuda(0));
   Session session(graph);
   EXPECT_EQ(Floats(session.Forward({Tensor::From<float>({1, 2, 3}, {3})})[0]),
             (std::vector<float>{3, 4, 5}));
@@ -226,6 +229,7 @@ TEST_F(PlacementTest, WhatTheDeviceLacksRunsOnTheHost) {
   EXPECT_EQ(PlannedTypes(*graph),
             "oort.ToDevice* test.add_one* oort.ToHost test.positive oort.ToDevice* test.add_one* "
             "test.add_one* oort.ToHost");
+  EXPECT_EQ(graph->DeviceOf("b"), Device::Cpu());
   for (const NodeReport& node : graph->Plan({Tensor::Meta(DType::kF32, {3})}).nodes) {
     EXPECT_EQ(node.fallback.empty(), node.type != "test.positive") << node.fallback;
   }
@@ -370,6 +374,40 @@ TEST_F(PlacementTest, TheSecondRunIsRecordedAndLaterOnesReplayed) {
               (std::vector<float>{3, 4}));
   }
   EXPECT_EQ(log_.recordings, 2);
+}
+
+struct FakeState final : RunState {
+  std::optional<Key> key;
+  std::optional<Key> RecordingKey() const override { return key; }
+  void Enqueue(cuda::Stream&) const override { ADD_FAILURE() << "there is no stream"; }
+};
+
+TEST_F(PlacementTest, ARecordingServesRunsWithTheSameState) {
+  Session session(Build(kDeviceChain));
+  FakeState state;
+  RunOptions options;
+  options.state = &state;
+  const auto forward = [&](int times) {
+    for (int i = 0; i < times; ++i) session.Forward({Tensor::From<float>({1, 2}, {2})}, options);
+  };
+  forward(3);
+  EXPECT_EQ(log_.recordings, 0) << "each run is another";
+  for (size_t count : {1, 2}) {
+    state.key = RunState::Key{&state, nullptr, count};
+    forward(3);
+    EXPECT_EQ(log_.recordings, static_cast<int>(count));
+    EXPECT_EQ(log_.launches, static_cast<int>(2 * count));
+  }
+}
+
+TEST_F(PlacementTest, AnOutputThatTheHostReadsIsMadeThere) {
+  const auto graph = Build(
+      "pnnx.Input pnnx_input_0 0 1 x\n"
+      "test.add_one a 1 1 x 1\n"
+      "test.positive b 1 1 1 2\n"
+      "pnnx.Output pnnx_output_0 2 0 1 2\n");
+  EXPECT_EQ(graph->outputs()[0].device, Device::Cpu()) << "b reads the same copy";
+  EXPECT_EQ(graph->outputs()[1].device, Device::Cpu());
 }
 
 TEST_F(PlacementTest, WhatCannotBeRecordedRunsStepByStep) {

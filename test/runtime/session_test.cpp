@@ -2,6 +2,7 @@
 #include "oort/session.h"
 
 #include <atomic>
+#include <map>
 
 #include "oort/profile.h"
 #include "oort/testing.h"
@@ -90,6 +91,69 @@ TEST(Session, LeavesOutWhatOnlyUnreadOutputsNeed) {
   EXPECT_EQ(profile.steps[1].seconds(), 0);
   EXPECT_EQ(profile.work[1].bytes, 0);
   EXPECT_GT(profile.work[2].bytes, 0);
+}
+
+/// test.weighted: x as it is. Has weights, and remembers what it may prefetch.
+class Weighted final : public Layer {
+ public:
+  using Seen = std::map<std::string, std::span<const std::byte>>;
+  Weighted(std::string name, Seen& own, Seen& next)
+      : name_(std::move(name)), weights_(8), next_(next) {
+    own[name_] = weights_;
+  }
+  std::vector<Value> Infer(const Args& args) const override {
+    return {Tensor::Meta(DType::kF32, args.shape(0))};
+  }
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    next_[name_] = context.next_weights();
+    CopyElements(args.tensor(0), outputs[0].AsTensor());
+  }
+  std::span<const std::byte> Weights() const override { return weights_; }
+  int64_t BatchInvariantRows() const override { return static_cast<int64_t>(name_.size()); }
+
+ private:
+  std::string name_;
+  std::vector<std::byte> weights_;
+  Seen& next_;
+};
+
+TEST(Session, TellsLayersWhatWeightsAreReadNext) {
+  Weighted::Seen own, next;
+  LayerRegistry registry = TestRegistry();
+  OperatorSchema schema({"test.weighted"}, "for tests");
+  schema.Tensor("input", kF32Only);
+  registry.Add(schema, [&](const LayerInit& init) {
+    return std::make_unique<Weighted>(init.op().name, own, next);
+  });
+  LoadOptions load;
+  load.registry = &registry;
+  const auto graph = RuntimeGraph::Build(GraphFromText("pnnx.Input pnnx_input_0 0 1 x\n"
+                                                       "test.weighted first 1 1 x 1\n"
+                                                       "test.add_one between 1 1 1 2\n"
+                                                       "test.weighted left 1 1 2 3\n"
+                                                       "test.weighted right 1 1 2 4\n"
+                                                       "pnnx.Output pnnx_output_0 2 0 3 4\n"),
+                                         load);
+  EXPECT_EQ(graph->BatchInvariantRows(), 4);
+  Session session(graph);
+  const auto forward = [&](uint64_t unread) {
+    next.clear();
+    RunOptions options;
+    options.unread_outputs = unread;
+    session.Forward({Tensor::From<float>({1}, {1})}, options);
+  };
+  const auto is = [&](const char* layer, const char* wanted) {
+    return next.at(layer).data() == own.at(wanted).data();
+  };
+  forward(0);
+  EXPECT_TRUE(is("first", "left"));
+  EXPECT_TRUE(is("left", "right"));
+  EXPECT_TRUE(next.at("right").empty());
+  forward(1);  // `left` does not run
+  EXPECT_TRUE(is("first", "right"));
+  forward(2);
+  EXPECT_TRUE(is("first", "left"));
+  EXPECT_TRUE(next.at("left").empty());
 }
 
 TEST(Session, TakesAnotherShapeAtEveryCall) {

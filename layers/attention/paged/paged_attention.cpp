@@ -93,7 +93,7 @@ class PagedAttention final : public PagedAttentionBase {
   void WriteNew(const Context& context, const Batch& batch, const float* keys,
                 const float* values) const {
     const double bytes = static_cast<double>(head_dim_ * KvCache::kBlockTokens) * 12;
-    for (const SequenceSlice& slice : batch.sequences.slices) {
+    for (const SequenceSlice& slice : batch.sequences.slices()) {
       constexpr int64_t kBlock = KvCache::kBlockTokens;
       const int64_t end = slice.position + slice.count, first_block = slice.position / kBlock;
       const int64_t blocks = slice.count == 0 ? 0 : (end - 1) / kBlock + 1 - first_block;
@@ -122,7 +122,7 @@ class PagedAttention final : public PagedAttentionBase {
   std::vector<Chunk> Chunks(const Batch& batch) const {
     const int64_t group = heads_ / kv_heads_;
     std::vector<Chunk> chunks;
-    for (const SequenceSlice& slice : batch.sequences.slices) {
+    for (const SequenceSlice& slice : batch.sequences.slices()) {
       const int64_t rows = slice.count * group;
       const bool tiled = IsTiled(slice.count);
       const int64_t most = tiled ? kKvTileRows : kKvRows;

@@ -73,19 +73,19 @@ class PagedAttentionBase : public Layer {
 
   /// The caller's batch, once it is known to fit the model and the rows of this run.
   Batch BatchOf(const Context& context, int64_t rows) const {
-    const SequenceBatch* sequences = context.sequences();
-    if (sequences == nullptr || sequences->cache == nullptr) {
+    const SequenceBatch* sequences = SequenceBatch::Of(context);
+    if (sequences == nullptr || sequences->cache() == nullptr) {
       throw Error(ErrorCode::kInvalidArgument,
-                  "attention over a cache needs RunOptions::sequences");
+                  "attention over a cache needs a SequenceBatch as RunOptions::state");
     }
-    const KvCache& cache = *sequences->cache;
+    const KvCache& cache = *sequences->cache();
     const KvShape& shape = cache.shape();
     if (layer_ >= shape.layers || shape.heads != kv_heads_ || shape.head_dim != head_dim_) {
       throw Error(ErrorCode::kInvalidArgument,
                   "the cache has other layers or heads than the model");
     }
     int64_t next = 0;
-    for (const SequenceSlice& slice : sequences->slices) {
+    for (const SequenceSlice& slice : sequences->slices()) {
       const int64_t tokens = CheckedAdd(slice.position, slice.count);
       const bool fits = slice.first == next && slice.count >= 0 && slice.position >= 0 &&
                         KvCache::BlocksFor(tokens) <= static_cast<int64_t>(slice.blocks.size()) &&
@@ -104,7 +104,7 @@ class PagedAttentionBase : public Layer {
                                                    std::to_string(next) + " rows, the input has " +
                                                    std::to_string(rows));
     }
-    return {*sequences, *sequences->cache};
+    return {*sequences, *sequences->cache()};
   }
 
   int query_, key_, value_, angles_;

@@ -9,6 +9,19 @@
 #include "cuda/memory.h"
 #include "cuda/stream.h"
 
+namespace oort {
+
+std::optional<RunState::Key> SequenceBatch::RecordingKey() const {
+  if (table_ == nullptr) return {};
+  return Key{cache_, table_, slices_.size()};
+}
+
+void SequenceBatch::Enqueue(cuda::Stream& stream) const {
+  if (table_ != nullptr) table_->Enqueue(stream);
+}
+
+}  // namespace oort
+
 namespace oort::cuda {
 namespace {
 

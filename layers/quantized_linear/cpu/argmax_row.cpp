@@ -77,7 +77,6 @@ void ArgmaxRow::MakeCoarse(int threads) {
       layout.type == WeightType::kInt8 && layout.group % 32 == 0 && !layout.has_minimum;
   if (!takes || !multiplier_.multiplies_bytes() || matrix_->bytes() / 2 > kMostCoarseBytes) return;
   coarse_ = QuantizedMatrix::Coarse(*matrix_, threads);
-  coarse_->ReadInstead(*matrix_);
   squares_ = LargestSquares(*coarse_);
 }
 

@@ -324,7 +324,6 @@ struct SharedEntry {
 struct SharedMatrices {
   std::mutex mutex;
   std::map<SharedKey, SharedEntry> entries;
-  std::weak_ptr<const QuantizedMatrix> last;
 };
 SharedMatrices& AllShared() {
   static SharedMatrices all;
@@ -475,30 +474,6 @@ std::shared_ptr<const QuantizedMatrix> QuantizedMatrix::Coarse(const QuantizedMa
                 }
               });
   return coarse;
-}
-
-void QuantizedMatrix::SetNext(const QuantizedMatrix& next) const {
-  next_.store(next.panel(0), std::memory_order_relaxed);
-  next_bytes_.store(next.panels() * next.panel_bytes(), std::memory_order_relaxed);
-}
-
-void QuantizedMatrix::Follow(const std::shared_ptr<const QuantizedMatrix>& matrix) {
-  SharedMatrices& all = AllShared();
-  const std::scoped_lock lock(all.mutex);
-  const auto before = all.last.lock();
-  if (before != nullptr && before != matrix) before->SetNext(*matrix);
-  all.last = matrix;
-}
-
-void QuantizedMatrix::ReadInstead(const QuantizedMatrix& of) const {
-  SharedMatrices& all = AllShared();
-  const std::scoped_lock lock(all.mutex);
-  for (const auto& [key, entry] : all.entries) {
-    const auto packed = entry.packed.lock();
-    if (packed != nullptr && packed->Next(0, 1) == of.panel(0)) packed->SetNext(*this);
-  }
-  next_.store(of.next_.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  next_bytes_.store(of.next_bytes_.load(std::memory_order_relaxed), std::memory_order_relaxed);
 }
 
 std::shared_ptr<const QuantizedMatrix> QuantizedMatrix::Shared(const StoredMatrix& stored,

@@ -2,7 +2,6 @@
 // A matrix of weights of 32 to 4 bits, packed once for the kernels, and products with it.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <span>
 
@@ -22,8 +21,7 @@ namespace oort {
 enum class ScaleStorage : unsigned char { kStored, kBytes };
 
 /// Weights (rows: outputs, columns: inputs) in panels that all instruction sets share; nothing but
-/// what ScaleStorage says is lost that the stored matrix has. Thread contract: immutable, but for
-/// a hint.
+/// what ScaleStorage says is lost that the stored matrix has. Thread contract: immutable.
 class QuantizedMatrix {
  public:
   /// Packs on up to `threads` threads.
@@ -44,25 +42,17 @@ class QuantizedMatrix {
   const std::byte* panel(int64_t index) const { return buffer_->data() + index * panel_bytes_; }
   int64_t panel_bytes() const { return panel_bytes_; }
   size_t bytes() const { return buffer_->size(); }
+  /// All panels, in the order in which a product with few rows reads them.
+  std::span<const std::byte> data() const {
+    return {buffer_->data(), static_cast<size_t>(panels() * panel_bytes_)};
+  }
   /// Whether f16 holds quantized weights at least as well as bf16 does.
   bool fits_f16() const { return fits_f16_; }
-  /// Says that this matrix is multiplied after the one that this was said of before.
-  static void Follow(const std::shared_ptr<const QuantizedMatrix>& matrix);
-  /// Where part `begin / count` of the matrix starts that is multiplied after this one; not to be
-  /// read, as it may be gone. Null where there is none.
-  const std::byte* Next(int64_t begin, int64_t count) const {
-    const std::byte* next = next_.load(std::memory_order_relaxed);
-    const int64_t size = next_bytes_.load(std::memory_order_relaxed);
-    return next == nullptr ? nullptr : next + size / count * begin;
-  }
-  /// Says that this matrix is multiplied in the place of `of`: what comes before it fetches it.
-  void ReadInstead(const QuantizedMatrix& of) const;
   /// One row as f32.
   void ReadRow(int64_t row, float* values) const;
 
  private:
   QuantizedMatrix(int64_t rows, int64_t columns, const PanelLayout& layout);
-  void SetNext(const QuantizedMatrix& next) const;
   void Allocate(const PanelLayout& layout);
   /// Gives whether the layout's scales fit.
   bool PackQuantized(const StoredMatrix& stored, int threads);
@@ -73,8 +63,6 @@ class QuantizedMatrix {
   int64_t panel_bytes_ = 0;
   bool fits_f16_ = false;
   std::shared_ptr<Buffer> buffer_;
-  mutable std::atomic<const std::byte*> next_{nullptr};
-  mutable std::atomic<int64_t> next_bytes_{0};
 };
 
 /// y = activation(x W^T + bias + addend), or, of two matrices, activation(x W0^T + bias0) *
@@ -90,6 +78,8 @@ struct QuantizedProduct {
   const float* addend = nullptr;  ///< of the first result
   bool gated = false;
   ActivationSpec activation;  ///< of the first matrix's product
+  /// What is multiplied after this: each thread prefetches its part. Never read.
+  std::span<const std::byte> next;
 };
 
 /// How products are computed: which kernels, and what activations are rounded to.

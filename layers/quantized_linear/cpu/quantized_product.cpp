@@ -38,6 +38,12 @@ void FetchFirst(const QuantizedMatrix& matrix) {
   }
 }
 
+/// Where part `begin / count` of what is multiplied next starts; null where nothing is.
+const std::byte* PartOfNext(const QuantizedProduct& product, int64_t begin, int64_t count) {
+  if (product.next.empty()) return nullptr;
+  return product.next.data() + static_cast<int64_t>(product.next.size()) / count * begin;
+}
+
 /// x as bytes, in scratch memory.
 struct ByteScratch {
   int64_t rows, k;
@@ -416,7 +422,7 @@ void QuantizedMultiplier::RunGemv(const Job& job) const {
       const int64_t panels = std::min(most, mine);
       const int64_t last = std::min(row + panels * kPanelRows, matrix.rows());
       const std::byte* next = index + mine < end ? product.matrices[result + 1]->panel(0)
-                                                 : product.matrices.back()->Next(begin, all);
+                                                 : PartOfNext(product, begin, all);
       x.Multiply(matrix, panel, panel + panels, panel + mine, next, z, width);
       if (product.gated) {
         x.Multiply(*product.matrices[1], panel, panel + panels, panel + mine, next, up, width);

@@ -60,6 +60,8 @@ class CudaQuantizedLinear final : public Layer {
     spec_.LetGo();
   }
 
+  int64_t BatchInvariantRows() const override { return cuda::kGemvRows; }
+
   std::vector<Value> Infer(const Args& args) const override { return spec_.Infer(args); }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {

@@ -21,7 +21,7 @@ class CudaPagedAttention final : public PagedAttentionBase {
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     const int64_t rows = args.shape(query_)[0];
     const Batch batch = BatchOf(context, rows);
-    cuda::SequenceTable* table = batch.sequences.table;
+    cuda::SequenceTable* table = batch.sequences.table();
     if (table == nullptr || batch.cache.device().type != DeviceType::kCuda) {
       throw Error(ErrorCode::kInvalidArgument, "the cache is not in the GPU's memory");
     }
@@ -29,7 +29,8 @@ class CudaPagedAttention final : public PagedAttentionBase {
     cuda::AttentionArgs call = CallOf(args, outputs, batch);
     call.sequences = table->device();
     // A row for each sequence: nobody reads what another row writes.
-    if (static_cast<int64_t>(batch.sequences.slices.size()) == rows && cuda::CanTurnAtOnce(call)) {
+    if (static_cast<int64_t>(batch.sequences.slices().size()) == rows &&
+        cuda::CanTurnAtOnce(call)) {
       cuda::AttendNewest(*context.stream(), call, true);
       return;
     }
@@ -37,7 +38,7 @@ class CudaPagedAttention final : public PagedAttentionBase {
     cuda::WriteKeysAndValues(*context.stream(), call, turned, true);
     call.query = turned;
     constexpr int64_t kPromptRows = 16;  // fewer would leave tensor cores idle
-    const bool prompt = batch.sequences.slices.size() == 1 && rows >= kPromptRows;
+    const bool prompt = batch.sequences.slices().size() == 1 && rows >= kPromptRows;
     if (prompt && cuda::CanAttendPrompt(call)) {
       cuda::AttendPrompt(*context.stream(), call, true);
     } else {

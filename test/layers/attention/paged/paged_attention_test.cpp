@@ -136,7 +136,7 @@ class CachedRun {
       for (size_t s = 0; s < sequences.size(); ++s) slices[s].blocks = blocks[s];
       const SequenceBatch batch{slices, &cache_};
       RunOptions options;
-      options.sequences = &batch;
+      options.state = &batch;
       const int64_t width = c_.heads * c_.head_dim, kv_width = c_.kv_heads * c_.head_dim;
       const Tensor out = session_.Forward(
           {Tensor::Borrow(q.data(), {rows, width}), Tensor::Borrow(k.data(), {rows, kv_width}),
@@ -354,7 +354,7 @@ TEST(PagedAttention, RefusesWhatDoesNotFit) {
   const auto run = [&](KvCache* memory, std::vector<SequenceSlice> slices, Shape query, Shape key) {
     const SequenceBatch batch{slices, memory};
     RunOptions options;
-    options.sequences = &batch;
+    options.state = &batch;
     session.Forward(
         {Tensor(DType::kF32, query), Tensor(DType::kF32, key), Tensor(DType::kF32, key)}, options);
   };
@@ -362,7 +362,7 @@ TEST(PagedAttention, RefusesWhatDoesNotFit) {
   const Shape q{2, 64}, k{2, 32};
   using testing::ExpectThrows;
   const auto invalid = ErrorCode::kInvalidArgument;
-  ExpectThrows([&] { run(nullptr, {{0, 2, 0, one}}, q, k); }, invalid, "RunOptions::sequences");
+  ExpectThrows([&] { run(nullptr, {{0, 2, 0, one}}, q, k); }, invalid, "RunOptions::state");
   ExpectThrows([&] { run(&other, {{0, 2, 0, one}}, q, k); }, invalid, "other layers or heads");
   ExpectThrows([&] { run(&shallow, {{0, 2, 0, one}}, q, k); }, invalid, "other layers or heads");
   ExpectThrows([&] { run(&cache, {{0, 2, 0, wrong}}, q, k); }, invalid, "a sequence of the batch");

@@ -233,18 +233,11 @@ TEST(QuantizedMatrix, IsSharedUnlessOtherScalesMakeItAnother) {
   EXPECT_FALSE(both_are_one(WeightFormat::kQ4_1));
 }
 
-TEST(QuantizedMatrix, IsFetchedInPlaceOfTheOneThatItStandsFor) {
-  const StoredKind kind{WeightFormat::kQ8_0, 0, false, 32};
-  const StoredMatrix first = RandomStored(kind, 32, 64, 1), second = RandomStored(kind, 32, 64, 2);
-  const auto before = QuantizedMatrix::Shared(first, 1), fine = QuantizedMatrix::Shared(second, 1);
-  for (const auto& matrix : {before, fine, before}) QuantizedMatrix::Follow(matrix);
-  ASSERT_EQ(before->Next(0, 1), fine->panel(0));
-  const auto coarse = QuantizedMatrix::Coarse(*fine, 1);
-  EXPECT_EQ(coarse->Next(0, 1), nullptr);
-  coarse->ReadInstead(*fine);
-  EXPECT_EQ(before->Next(0, 1), coarse->panel(0));
-  EXPECT_EQ(before->Next(1, 2), coarse->panel(1));
-  EXPECT_EQ(coarse->Next(0, 1), before->panel(0));
+TEST(QuantizedMatrix, ItsDataAreAllPanels) {
+  const StoredMatrix stored = RandomStored({WeightFormat::kQ8_0, 0, false, 32}, 40, 64, 1);
+  const QuantizedMatrix matrix(stored, 1);
+  EXPECT_EQ(matrix.data().data(), matrix.panel(0));
+  EXPECT_EQ(matrix.data().data() + matrix.data().size(), matrix.panel(matrix.panels()));
 }
 
 }  // namespace

@@ -59,6 +59,7 @@ class ProductData {
     product.x_stride = c_.k;
     product.matrices = matrices;
     product.biases = bias_data;
+    product.next = next;
     product.y = out;
     if (c_.addend) product.addend = addend.data() + first * c_.outputs[0];
     product.gated = c_.gated;
@@ -77,6 +78,7 @@ class ProductData {
   std::vector<float> x, addend;
   std::vector<StoredMatrix> stored;
   std::vector<std::shared_ptr<const QuantizedMatrix>> matrices;
+  std::span<const std::byte> next;
   std::vector<std::vector<float>> biases;
   std::vector<const float*> bias_data;
 };
@@ -309,6 +311,21 @@ TEST(QuantizedProduct, ARowDoesNotDependOnItsNeighbours) {
         }
       }
     }
+  }
+}
+
+TEST(QuantizedProduct, WhatIsPrefetchedChangesNothing) {
+  for (const StoredKind& kind : kStoredKinds) {
+    const ProductCase c{kind, 2, ColumnsOf(kind, 300), {70, 16}};
+    ProductData data(c);
+    const auto y = data.RunAll(DefaultIsa(), Precision::kBF16, 1);
+    data.next = data.matrices[0]->data();
+    for (int threads : {1, 3}) {
+      EXPECT_EQ(data.RunAll(DefaultIsa(), Precision::kBF16, threads), y) << c.Describe();
+    }
+    // It is never read, so it may be shorter than what is prefetched.
+    data.next = data.next.first(1);
+    EXPECT_EQ(data.RunAll(DefaultIsa(), Precision::kBF16, 1), y) << c.Describe();
   }
 }
 
