@@ -17,6 +17,8 @@
 
 namespace oort {
 
+struct DecoderGraph;
+
 struct LanguageModelOptions {
   /// Activations stay f32 throughout. Else products round them to bytes in groups, or to 16 bits:
   /// much faster, and seldom another answer. Unset: false, but true on a GPU for models with less
@@ -37,13 +39,21 @@ struct LanguageModelInfo {
   std::string family;  ///< "llama", "qwen2", …
   int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_dim = 0;
   int64_t vocabulary = 0;
-  int64_t context = 0;  ///< longest sequence that the model was made for
-  /// Where positions turn by other angles in longer sequences, all of theirs (longrope); 0:
-  /// nowhere.
-  int64_t short_context = 0;
+  int64_t context = 0;      ///< longest sequence that the model was made for
   size_t weight_bytes = 0;  ///< of all weights as they lie in the file
   size_t step_bytes = 0;    ///< of those that a step of one token reads
   size_t file_bytes = 0;
+};
+
+/// What who runs the graph of a model must know, as it was built for a device.
+struct DecoderFacts {
+  Device attention_device;  ///< where the cache of keys and values must be
+  Device logits_device;     ///< where logits are made and can stay
+  /// Positions of longer sequences, all of theirs, turn by other angles (longrope); 0: never.
+  int64_t short_context = 0;
+  /// Most sequences of one token each in a step, so that what each gets does not depend on the
+  /// others.
+  int64_t decode_rows = 1;
 };
 
 /// Thread contract: immutable; share it between any number of engines and threads.
@@ -64,8 +74,10 @@ class LanguageModel {
   LanguageModel& operator=(const LanguageModel&) = delete;
 
   const LanguageModelInfo& info() const;
+  const DecoderFacts& facts() const;
   /// Inputs: tokens, positions, and the rows whose logits are wanted, i32; outputs: logits, and the
-  /// likeliest token of each of these rows, i32. It runs with RunOptions::sequences.
+  /// likeliest token of each of these rows, i32. It runs with a SequenceBatch as
+  /// RunOptions::state.
   const std::shared_ptr<const RuntimeGraph>& graph() const;
   KvShape kv_shape(KvType type) const;
   /// f32 where activations stay f32, else f16.
@@ -93,7 +105,8 @@ class LanguageModel {
  private:
   struct Impl;
   explicit LanguageModel(std::unique_ptr<Impl> impl);
-  static std::shared_ptr<const LanguageModel> Finish(std::unique_ptr<Impl> impl, Graph graph,
+  static std::shared_ptr<const LanguageModel> Finish(std::unique_ptr<Impl> impl,
+                                                     DecoderGraph decoder,
                                                      const LanguageModelOptions& options);
   std::unique_ptr<Impl> impl_;
 };

@@ -17,7 +17,7 @@ class ProfiledSequence {
   ProfiledSequence(const LanguageModel& model, KvType kv, int64_t tokens)
       : info_(model.info()),
         cache_(MakeKvCache(model, kv, tokens)),
-        table_(MakeSequenceTable(cache_)) {
+        table_(MakeSequenceTable(model, cache_)) {
     while (cache_.free_blocks() > 0) blocks_.push_back(cache_.Take());
   }
 

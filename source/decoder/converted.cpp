@@ -147,7 +147,7 @@ ConvertedModel ReadTraced(const Graph& graph, const std::filesystem::path& param
 void WriteConverted(const Checkpoint& checkpoint, const std::filesystem::path& param,
                     const std::filesystem::path& bin, const ConvertOptions& options) {
   const auto quantized = MakeQuantized(checkpoint, options);
-  Graph graph = BuildDecoder(*quantized);
+  Graph graph = BuildDecoder(*quantized).graph;
   if (checkpoint.config().tied_head) ShareEmbeddings(graph);
   AddDescription(graph, AboutText(checkpoint), checkpoint.tokenizer());
   WritePnnx(graph, param, bin);

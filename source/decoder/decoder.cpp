@@ -207,6 +207,8 @@ class DecoderWriter {
 
 }  // namespace
 
-Graph BuildDecoder(const Checkpoint& checkpoint) { return DecoderWriter(checkpoint).Write(); }
+DecoderGraph BuildDecoder(const Checkpoint& checkpoint) {
+  return DecoderGraph(DecoderWriter(checkpoint).Write());
+}
 
 }  // namespace oort

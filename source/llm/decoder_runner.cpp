@@ -6,31 +6,15 @@
 
 #include "core/checked.h"
 #include "cuda/memory.h"
+#include "decoder/decoder_graph.h"
 #include "layers/attention/paged/sequence_table.h"
-#include "layers/quantized_linear/cpu/quantized_matrix.h"
-#include "runtime/placement.h"
 
 namespace oort {
-
-namespace {
-
-/// Where attention runs: a GPU may lack kernels for the model's heads.
-Device AttentionDevice(const LanguageModel& model) {
-  const Tensor one = Tensor::Meta(DType::kI32, Shape{1});
-  if (model.graph()->device().type == DeviceType::kCpu) return Device::Cpu();
-  for (const NodeReport& node : model.graph()->Plan({one, one, one}).nodes) {
-    const bool away = node.device.type != DeviceType::kCpu;
-    if (node.type == "oort.PagedAttention" && !away) return Device::Cpu();
-  }
-  return model.graph()->device();
-}
-
-}  // namespace
 
 KvCache MakeKvCache(const LanguageModel& model, KvType type, int64_t tokens) {
   const KvShape shape = model.kv_shape(type);
   const int64_t blocks = KvCache::BlocksFor(tokens);
-  const Device device = AttentionDevice(model);
+  const Device device = model.facts().attention_device;
   const bool on_host = device.type == DeviceType::kCpu;
   if (!on_host && shape.type == KvType::kInt8) {
     throw Error(ErrorCode::kUnsupported, "keys and values on the GPU are f16 or f32");
@@ -48,29 +32,16 @@ KvCache MakeKvCache(const LanguageModel& model, KvType type, int64_t tokens) {
   }
 }
 
-std::unique_ptr<cuda::SequenceTable> MakeSequenceTable(const KvCache& cache) {
+std::unique_ptr<cuda::SequenceTable> MakeSequenceTable(const LanguageModel& model,
+                                                       const KvCache& cache) {
   if (cache.device().type == DeviceType::kCpu) return nullptr;
   // Sequences that share blocks have them in their lists each.
   return std::make_unique<cuda::SequenceTable>(
       cache.device().index, cache.blocks() * KvCache::kBlockTokens,
-      CheckedMultiply(cache.blocks(), DecoderRunner::MostDecodeRows()));
+      CheckedMultiply(cache.blocks(), model.facts().decode_rows));
 }
 
 namespace {
-
-/// The outputs of a language model's graph.
-constexpr int kLogitsOutput = 0, kArgmaxOutput = 1;
-
-/// Where logits may stay if nobody asks for them: on the GPU, if the model makes them there and
-/// copies them to the host for the caller alone.
-Device LogitsDevice(const RuntimeGraph& graph) {
-  const int output = graph.graph().OutputOperators().at(0);
-  const int index = graph.graph().operators[static_cast<size_t>(output)].inputs.at(0);
-  const Operand& logits = graph.graph().operands[static_cast<size_t>(index)];
-  const Operator& producer = graph.graph().operators.at(static_cast<size_t>(logits.producer));
-  const bool copied = producer.type == kToHostType && logits.consumers.size() == 1;
-  return copied ? graph.device() : Device::Cpu();
-}
 
 /// What a step put into sequences that did not come to its end.
 void TakeBack(std::span<const StepItem> items) {
@@ -85,13 +56,11 @@ DecoderRunner::DecoderRunner(std::shared_ptr<const LanguageModel> model, KvType 
                              int64_t cache_tokens, int threads)
     : model_(std::move(model)),
       cache_(MakeKvCache(*model_, type, cache_tokens)),
-      table_(MakeSequenceTable(cache_)),
-      made_on_(LogitsDevice(*model_->graph())),
+      table_(MakeSequenceTable(*model_, cache_)),
+      made_on_(model_->facts().logits_device),
       session_(model_->graph(), {.threads = threads}) {}
 
 DecoderRunner::~DecoderRunner() { Drop(); }
-
-int64_t DecoderRunner::MostDecodeRows() { return kMostGemvRows; }
 
 bool DecoderRunner::Fits(const CachedSequence& sequence, int64_t tokens) const {
   const int64_t needed = KvCache::BlocksFor(sequence.length + tokens);

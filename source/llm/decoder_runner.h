@@ -19,7 +19,8 @@ namespace oort {
 /// type that its device lacks.
 KvCache MakeKvCache(const LanguageModel& model, KvType type, int64_t tokens);
 /// For batches of that cache; null for one in host memory.
-std::unique_ptr<cuda::SequenceTable> MakeSequenceTable(const KvCache& cache);
+std::unique_ptr<cuda::SequenceTable> MakeSequenceTable(const LanguageModel& model,
+                                                       const KvCache& cache);
 
 /// The tokens of a sequence that the cache holds.
 struct CachedSequence {
@@ -74,10 +75,6 @@ class DecoderRunner {
   void Release(CachedSequence& sequence);
   /// Whether a step of `tokens` more of the sequence finds blocks.
   bool Fits(const CachedSequence& sequence, int64_t tokens) const;
-
-  /// Most sequences of one token each that a step may have, so that what each gets does not depend
-  /// on the others: more rows would be multiplied in another way.
-  static int64_t MostDecodeRows();
 
   const LanguageModel& model() const { return *model_; }
   const KvCache& cache() const { return cache_; }

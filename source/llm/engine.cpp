@@ -76,7 +76,7 @@ struct Engine::Impl {
   void Admit();
   bool StepPrompt();
   bool IsLong(const Generation& generation) const {
-    const int64_t most = model->info().short_context;
+    const int64_t most = model->facts().short_context;
     return most > 0 && generation.known_length() > most;
   }
   bool ReadsAgain(Generation& generation);
@@ -207,7 +207,7 @@ bool Engine::Impl::StepPrompt() {
 /// What the cache holds of a sequence that outgrows the model's short context turned by other
 /// angles than what follows: all of it is read once more, as it would be without a cache.
 bool Engine::Impl::ReadsAgain(Generation& g) {
-  const int64_t most = model->info().short_context;
+  const int64_t most = model->facts().short_context;
   if (most == 0 || g.sequence.length != most) return false;
   g.again = g.request.prompt;
   g.again.insert(g.again.end(), g.result.tokens.begin(), g.result.tokens.end());
@@ -223,7 +223,7 @@ void Engine::Impl::StepAnswers() {
     if (!g.finished && g.prompt_left() == 0 && !ReadsAgain(g)) ready.push_back(&g);
   }
   if (!std::ranges::equal(ready, ahead)) runner.Drop();
-  const size_t most = static_cast<size_t>(DecoderRunner::MostDecodeRows());
+  const size_t most = static_cast<size_t>(model->facts().decode_rows);
   for (size_t begin = 0; begin < ready.size(); begin += most) {
     StepTogether(std::span(ready).subspan(begin, std::min(most, ready.size() - begin)));
   }
@@ -241,7 +241,7 @@ void Engine::Impl::StepTogether(std::span<Generation* const> ready) {
     const bool likeliest = std::ranges::all_of(
         samplers, [](const Sampler* sampler) { return PicksArgmax(sampler->options()); });
     // Where a sequence may have to be read again, that shows between two steps.
-    const bool ahead_of_host = runner.can_run_ahead() && model->info().short_context == 0;
+    const bool ahead_of_host = runner.can_run_ahead() && model->facts().short_context == 0;
     rows = likeliest && ahead_of_host ? RunAhead(ready, items) : Run(items, samplers);
   } catch (...) {
     runner.Drop();

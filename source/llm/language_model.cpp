@@ -2,11 +2,11 @@
 #include "oort/language_model.h"
 
 #include <algorithm>
-#include <set>
 
 #include "core/guard.h"
 #include "decoder/converted.h"
 #include "decoder/decoder.h"
+#include "decoder/decoder_graph.h"
 #include "decoder/quantized_checkpoint.h"
 #include "decoder/random_checkpoint.h"
 #include "llm/exactness.h"
@@ -18,7 +18,11 @@
 namespace oort {
 namespace {
 
-LanguageModelInfo InfoOf(const DecoderConfig& config, size_t file_bytes, const Graph& graph) {
+/// Bounds what the book-keeping of a step takes where no layer limits its rows.
+constexpr int64_t kMostDecodeRows = 256;
+
+LanguageModelInfo InfoOf(const DecoderConfig& config, size_t file_bytes,
+                         const DecoderGraph& decoder) {
   LanguageModelInfo info;
   info.family = config.family;
   info.layers = config.layers;
@@ -29,19 +33,23 @@ LanguageModelInfo InfoOf(const DecoderConfig& config, size_t file_bytes, const G
   info.vocabulary = config.vocabulary;
   info.context = config.context;
   info.file_bytes = file_bytes;
-  std::set<const Buffer*> seen;  // a head may be the embeddings
-  for (const Operator& op : graph.operators) {
-    const auto original = op.params.find("original_context");
-    if (op.type == "oort.RotaryAngles" && original != op.params.end()) {
-      info.short_context = original->second.value().AsInt();
-    }
-    for (const auto& [name, tensor] : op.attributes) {
-      if (op.type != "oort.QuantizedEmbedding") info.step_bytes += tensor.bytes();
-      if (!seen.insert(tensor.buffer().get()).second) continue;
-      info.weight_bytes += tensor.bytes();
-    }
-  }
+  info.weight_bytes = decoder.weight_bytes;
+  info.step_bytes = decoder.step_bytes;
   return info;
+}
+
+/// Of a decoder that is ready to run.
+DecoderFacts FactsOf(const RuntimeGraph& graph, int64_t short_context,
+                     std::span<const std::string> attention) {
+  DecoderFacts facts;
+  facts.short_context = short_context;
+  // A GPU may lack kernels for the model's heads.
+  const bool away = std::ranges::all_of(
+      attention, [&](const std::string& name) { return graph.DeviceOf(name) == graph.device(); });
+  if (away) facts.attention_device = graph.device();
+  facts.logits_device = graph.outputs().at(kLogitsOutput).device;
+  facts.decode_rows = std::min(graph.BatchInvariantRows(), kMostDecodeRows);
+  return facts;
 }
 
 }  // namespace
@@ -64,6 +72,7 @@ struct LoadedTemplate {
 
 struct LanguageModel::Impl {
   LanguageModelInfo info;
+  DecoderFacts facts;
   std::shared_ptr<const RuntimeGraph> graph;
   std::optional<Tokenizer> tokenizer;
   std::vector<LoadedTemplate> templates;
@@ -109,7 +118,7 @@ std::shared_ptr<const LanguageModel> LanguageModel::Load(const std::filesystem::
                                                          const LanguageModelOptions& options) {
   return Guarded([&] {
     auto impl = std::make_unique<Impl>();
-    Graph graph;
+    DecoderGraph decoder;
     // Promised weights are made of these while the graph is built.
     std::unique_ptr<Checkpoint> checkpoint, quantized;
     ConvertOptions convert;
@@ -122,21 +131,21 @@ std::shared_ptr<const LanguageModel> LanguageModel::Load(const std::filesystem::
       read.stop = options.stop;
       read.progress = options.progress;
       ConvertedModel model = ReadConverted(path, read);
-      graph = std::move(model.graph);
+      decoder = DecoderGraph(std::move(model.graph));
       const CheckpointContents& about = model.about;
       impl->Fill(about.tokenizer, about.templates, about.end_tokens);
-      impl->info = InfoOf(about.config, static_cast<size_t>(about.file_bytes), graph);
+      impl->info = InfoOf(about.config, static_cast<size_t>(about.file_bytes), decoder);
     } else {
       checkpoint = Checkpoint::Open(path);
       convert.weights = options.weights;
       convert.group = options.group;
       convert.stop = options.stop;
       if (!options.weights.empty()) quantized = MakeQuantized(*checkpoint, convert);
-      graph = BuildDecoder(quantized ? *quantized : *checkpoint);
+      decoder = BuildDecoder(quantized ? *quantized : *checkpoint);
       impl->Fill(checkpoint->tokenizer(), checkpoint->chat_templates(), checkpoint->end_tokens());
-      impl->info = InfoOf(checkpoint->config(), checkpoint->file_bytes(), graph);
+      impl->info = InfoOf(checkpoint->config(), checkpoint->file_bytes(), decoder);
     }
-    return Finish(std::move(impl), std::move(graph), options);
+    return Finish(std::move(impl), std::move(decoder), options);
   });
 }
 
@@ -146,74 +155,22 @@ std::shared_ptr<const LanguageModel> LanguageModel::Random(std::string_view name
   return Guarded([&] {
     auto impl = std::make_unique<Impl>();
     const std::unique_ptr<Checkpoint> checkpoint = MakeRandomCheckpoint(name, weights, group);
-    Graph graph = BuildDecoder(*checkpoint);
-    impl->info = InfoOf(checkpoint->config(), 0, graph);
-    return Finish(std::move(impl), std::move(graph), options);
+    DecoderGraph decoder = BuildDecoder(*checkpoint);
+    impl->info = InfoOf(checkpoint->config(), 0, decoder);
+    return Finish(std::move(impl), std::move(decoder), options);
   });
 }
 
 std::vector<std::string_view> LanguageModel::RandomNames() { return RandomModelNames(); }
 
-namespace {
-
-/// Whether logits are nothing but products with one weight.
-bool IsPlainHead(const Operator& op) {
-  if (op.type != "oort.QuantizedLinear" || op.inputs.size() != 1) return false;
-  const auto is_weight = [](const auto& attribute) {
-    return attribute.first == "weight" || attribute.first == "scale";
-  };
-  const auto is_known = [](const auto& param) {
-    return param.first == "in_features" || param.first == "out_features" || param.first == "format";
-  };
-  return std::ranges::all_of(op.attributes, is_weight) && std::ranges::all_of(op.params, is_known);
-}
-
-/// What picks the likeliest token from the logits or, where it `may_skip` them, from what they are
-/// made of.
-Operator ArgmaxOf(const Graph& graph, int logits, bool may_skip) {
-  Operator pick;
-  pick.name = "likeliest";
-  pick.type = "oort.Argmax";
-  pick.inputs = {logits};
-  const int producer = graph.operands[static_cast<size_t>(logits)].producer;
-  if (!may_skip || producer < 0) return pick;
-  const Operator& head = graph.operators[static_cast<size_t>(producer)];
-  if (!IsPlainHead(head)) return pick;
-  pick.type = "oort.QuantizedArgmax";
-  pick.inputs = head.inputs;
-  pick.params = head.params;
-  const std::vector<int64_t> rows = head.params.at("out_features").value().AsInts();
-  pick.params["out_features"] = Parameter::FromValue(Value(rows.at(0)));
-  pick.attributes = head.attributes;
-  return pick;
-}
-
-/// A second output: what greedy sampling picks.
-void AddArgmax(Graph& graph, bool may_skip_logits) {
-  const std::vector<int> outputs = graph.OutputOperators();
-  if (outputs.size() != 1 || graph.operators[static_cast<size_t>(outputs[0])].inputs.size() != 1) {
-    throw Error(ErrorCode::kInvalidModel, "a language model has one output, its logits");
-  }
-  const int logits = graph.operators[static_cast<size_t>(outputs[0])].inputs[0];
-  Operator pick = ArgmaxOf(graph, logits, may_skip_logits);
-  const int tokens = graph.AddOperand("likeliest");
-  pick.outputs = {tokens};
-  graph.AddOperator(std::move(pick));
-  Operator& output = graph.operators[static_cast<size_t>(outputs[0])];
-  output.inputs.push_back(tokens);
-  output.input_names.resize(output.inputs.size());
-  graph.operands[static_cast<size_t>(tokens)].consumers.push_back(outputs[0]);
-}
-
-}  // namespace
-
-std::shared_ptr<const LanguageModel> LanguageModel::Finish(std::unique_ptr<Impl> impl, Graph graph,
+std::shared_ptr<const LanguageModel> LanguageModel::Finish(std::unique_ptr<Impl> impl,
+                                                           DecoderGraph decoder,
                                                            const LanguageModelOptions& options) {
   // On a GPU logits cost nothing that picking the token would spare, and the exact mode has no
   // coarse weights.
   const auto weight_bytes = static_cast<double>(impl->info.weight_bytes);
   impl->exact = options.exact.value_or(IsExactByDefault(options.device.type, weight_bytes));
-  AddArgmax(graph, !impl->exact && options.device.type == DeviceType::kCpu);
+  AddArgmax(decoder.graph, !impl->exact && options.device.type == DeviceType::kCpu);
   LoadOptions load;
   load.isa = options.isa;
   load.device = options.device;
@@ -222,7 +179,7 @@ std::shared_ptr<const LanguageModel> LanguageModel::Finish(std::unique_ptr<Impl>
   load.stop = options.stop;
   load.progress = options.progress;
   try {
-    impl->graph = RuntimeGraph::Build(std::move(graph), load);
+    impl->graph = RuntimeGraph::Build(std::move(decoder.graph), load);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kOutOfMemory || load.device.type == DeviceType::kCpu) throw;
     throw Error(ErrorCode::kOutOfMemory,
@@ -230,10 +187,12 @@ std::shared_ptr<const LanguageModel> LanguageModel::Finish(std::unique_ptr<Impl>
                     " MB in the file, do not fit on " + load.device.ToString() + " (" +
                     error.what() + "): convert them to fewer bits (int8, int4)");
   }
+  impl->facts = FactsOf(*impl->graph, decoder.short_context, decoder.attention);
   return std::shared_ptr<const LanguageModel>(new LanguageModel(std::move(impl)));
 }
 
 const LanguageModelInfo& LanguageModel::info() const { return impl_->info; }
+const DecoderFacts& LanguageModel::facts() const { return impl_->facts; }
 const std::shared_ptr<const RuntimeGraph>& LanguageModel::graph() const { return impl_->graph; }
 
 KvShape LanguageModel::kv_shape(KvType type) const {

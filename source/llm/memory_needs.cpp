@@ -6,7 +6,6 @@
 
 #include "core/checked.h"
 #include "core/parallel.h"
-#include "llm/decoder_runner.h"
 
 namespace oort {
 namespace {
@@ -32,7 +31,7 @@ size_t StepBytes(const LanguageModel& model, int64_t tokens, int64_t wanted, int
 }  // namespace
 
 MemoryNeeds NeedsOf(const LanguageModel& model, KvType kv, int64_t prompt_chunk, int threads) {
-  const int64_t together = DecoderRunner::MostDecodeRows();
+  const int64_t together = model.facts().decode_rows;
   const int64_t chunk = std::clamp<int64_t>(prompt_chunk, 1, model.info().context);
   const Tensor one = Tensor::Meta(DType::kI32, Shape{1});
   const MemoryReport memory = model.graph()->Plan({one, one, one}, threads).memory;
@@ -42,7 +41,11 @@ MemoryNeeds NeedsOf(const LanguageModel& model, KvType kv, int64_t prompt_chunk,
   needs.activations =
       std::max(StepBytes(model, chunk, 1, threads), StepBytes(model, together, together, threads));
   needs.block = KvCache::BlockBytes(model.kv_shape(kv));
-  if (!on_host) needs.block += static_cast<size_t>(KvCache::kBlockTokens) * 12;  // SequenceTable
+  if (!on_host) {
+    // SequenceTable: two numbers for each token, and one for each sequence that has the block.
+    const int64_t numbers = KvCache::kBlockTokens * 2 + model.facts().decode_rows;
+    needs.block += static_cast<size_t>(numbers) * sizeof(int32_t);
+  }
   return needs;
 }
 
@@ -65,7 +68,7 @@ int64_t CacheTokens(const LanguageModel& model, const EngineOptions& options) {
   const int64_t blocks = static_cast<int64_t>((options.memory_limit - taken) / needs.block);
   const int64_t most = options.cache_tokens > 0
                            ? options.cache_tokens
-                           : CheckedMultiply(context, DecoderRunner::MostDecodeRows());
+                           : CheckedMultiply(context, model.facts().decode_rows);
   return std::min(CheckedMultiply(blocks, KvCache::kBlockTokens), most);
 }
 

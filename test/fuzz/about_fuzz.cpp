@@ -21,7 +21,7 @@ constexpr int64_t kMostElements = 1 << 16;
 
 /// What it says is about this: a llama of two layers and 40 tokens.
 const Graph& DescribedGraph() {
-  static const Graph graph = BuildDecoder(*Checkpoint::Open(OORT_FUZZ_MODEL));
+  static const Graph graph = BuildDecoder(*Checkpoint::Open(OORT_FUZZ_MODEL)).graph;
   return graph;
 }
 

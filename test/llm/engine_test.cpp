@@ -74,7 +74,7 @@ TEST(Engine, GivesRequestsSideBySideTheAnswersThatTheyHaveAlone) {
 /// already.
 TEST(Engine, LongSequencesAnswerAsIfTheyHadNoCache) {
   const auto model = LanguageModel::Load(kEngineModels / "phi3.gguf", {.exact = true});
-  ASSERT_EQ(model->info().short_context, 8);
+  ASSERT_EQ(model->facts().short_context, 8);
   std::vector<int32_t> text = {3, 17, 29, 5, 11};
   const auto next = [&] {
     Engine engine(model);
@@ -233,7 +233,7 @@ TEST(Engine, GivesTheCacheWhatAMemoryLimitLeaves) {
   options.cache_tokens = 0;
   options.memory_limit = size_t{1} << 40;
   EXPECT_EQ(Engine(model, options).cache_tokens(),
-            model->info().context * DecoderRunner::MostDecodeRows());
+            model->info().context * model->facts().decode_rows);
   options.memory_limit = needs.weights + needs.activations + needs.block - 1;
   ExpectThrows([&] { Engine(model, options); }, ErrorCode::kLimit, "raise the limit");
 }

@@ -75,7 +75,7 @@ void ExpectFolded(const Graph& plain, const DecoderConfig& config, int64_t norms
 void ExpectFolded(const std::string& name, int64_t norms_left, int64_t rotaries_left) {
   SCOPED_TRACE(name);
   const auto checkpoint = Checkpoint::Open(kFoldedModels / name);
-  ExpectFolded(BuildDecoder(*checkpoint), checkpoint->config(), norms_left, rotaries_left);
+  ExpectFolded(BuildDecoder(*checkpoint).graph, checkpoint->config(), norms_left, rotaries_left);
 }
 
 TEST(FusedDecoder, NormsAndRotaryGoIntoTheirReaders) {
@@ -103,7 +103,7 @@ TEST(FusedDecoder, AHeadThatSharesItsWeightsKeepsThem) {
 
 TEST(FusedDecoder, LeavesTheGraphAloneOnTheCpu) {
   const auto checkpoint = Checkpoint::Open(kFoldedModels / "llama");
-  Graph graph = BuildDecoder(*checkpoint);
+  Graph graph = BuildDecoder(*checkpoint).graph;
   const size_t before = graph.operators.size();
   FuseRmsNorm(graph, {});
   FuseRotary(graph, {});
@@ -112,7 +112,7 @@ TEST(FusedDecoder, LeavesTheGraphAloneOnTheCpu) {
 
 TEST(FusedDecoder, ANormThatOthersReadStays) {
   const auto checkpoint = Checkpoint::Open(kFoldedModels / "llama");
-  Graph graph = BuildDecoder(*checkpoint);
+  Graph graph = BuildDecoder(*checkpoint).graph;
   const auto norm = std::find_if(graph.operators.begin(), graph.operators.end(),
                                  [](const Operator& op) { return op.type == "nn.RMSNorm"; });
   ASSERT_NE(norm, graph.operators.end());

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+#include "decoder/decoder_graph.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "oort/error.h"
+
+namespace oort {
+
+DecoderGraph::DecoderGraph(Graph written) : graph(std::move(written)) {
+  std::set<const Buffer*> seen;  // a head may be the embeddings
+  for (const Operator& op : graph.operators) {
+    if (op.type == "oort.PagedAttention") attention.push_back(op.name);
+    const auto original = op.params.find("original_context");
+    if (op.type == "oort.RotaryAngles" && original != op.params.end()) {
+      short_context = original->second.value().AsInt();
+    }
+    for (const auto& [name, tensor] : op.attributes) {
+      if (op.type != "oort.QuantizedEmbedding") step_bytes += tensor.bytes();
+      if (seen.insert(tensor.buffer().get()).second) weight_bytes += tensor.bytes();
+    }
+  }
+}
+
+namespace {
+
+/// Whether logits are nothing but products with one weight.
+bool IsPlainHead(const Operator& op) {
+  if (op.type != "oort.QuantizedLinear" || op.inputs.size() != 1) return false;
+  const auto is_weight = [](const auto& attribute) {
+    return attribute.first == "weight" || attribute.first == "scale";
+  };
+  const auto is_known = [](const auto& param) {
+    return param.first == "in_features" || param.first == "out_features" || param.first == "format";
+  };
+  return std::ranges::all_of(op.attributes, is_weight) && std::ranges::all_of(op.params, is_known);
+}
+
+/// What picks the likeliest token from the logits or, where it `may_skip` them, from what they are
+/// made of.
+Operator ArgmaxOf(const Graph& graph, int logits, bool may_skip) {
+  Operator pick;
+  pick.name = "likeliest";
+  pick.type = "oort.Argmax";
+  pick.inputs = {logits};
+  const int producer = graph.operands[static_cast<size_t>(logits)].producer;
+  if (!may_skip || producer < 0) return pick;
+  const Operator& head = graph.operators[static_cast<size_t>(producer)];
+  if (!IsPlainHead(head)) return pick;
+  pick.type = "oort.QuantizedArgmax";
+  pick.inputs = head.inputs;
+  pick.params = head.params;
+  const std::vector<int64_t> rows = head.params.at("out_features").value().AsInts();
+  pick.params["out_features"] = Parameter::FromValue(Value(rows.at(0)));
+  pick.attributes = head.attributes;
+  return pick;
+}
+
+}  // namespace
+
+void AddArgmax(Graph& graph, bool may_skip_logits) {
+  const std::vector<int> outputs = graph.OutputOperators();
+  if (outputs.size() != 1 || graph.operators[static_cast<size_t>(outputs[0])].inputs.size() != 1) {
+    throw Error(ErrorCode::kInvalidModel, "a language model has one output, its logits");
+  }
+  const int logits = graph.operators[static_cast<size_t>(outputs[0])].inputs[0];
+  Operator pick = ArgmaxOf(graph, logits, may_skip_logits);
+  const int tokens = graph.AddOperand("likeliest");
+  pick.outputs = {tokens};
+  graph.AddOperator(std::move(pick));
+  Operator& output = graph.operators[static_cast<size_t>(outputs[0])];
+  output.inputs.push_back(tokens);
+  output.input_names.resize(output.inputs.size());
+  graph.operands[static_cast<size_t>(tokens)].consumers.push_back(outputs[0]);
+}
+
+}  // namespace oort
