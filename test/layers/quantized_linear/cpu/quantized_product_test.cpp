@@ -2,6 +2,7 @@
 // Products with weights of 32 to 4 bits, against sums in f64 over what the weights stand for.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <string>
