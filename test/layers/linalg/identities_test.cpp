@@ -7,6 +7,7 @@
 #include <complex>
 
 #include "layers/aten/aten_values.h"
+#include "layers/linalg/needs_lapack.h"
 
 namespace oort::testing {
 namespace {
@@ -70,7 +71,7 @@ void ExpectOrthogonal(const Tensor& q) {
   ExpectNear(product, Identities(q.dtype(), product.shape()), {Slack(q.dtype()), 0});
 }
 
-class LinalgIdentities : public ::testing::TestWithParam<DType> {
+class LinalgIdentities : public NeedsLapack<::testing::TestWithParam<DType>> {
  protected:
   DType dtype() const { return GetParam(); }
   Tolerance tolerance() const { return {Slack(dtype()), Slack(dtype())}; }
@@ -286,7 +287,7 @@ TEST_P(LinalgIdentities, EmptyMatricesAndBatches) {
 INSTANTIATE_TEST_SUITE_P(DTypes, LinalgIdentities, ::testing::ValuesIn(kMatrixTypes),
                          [](const auto& tested) { return std::string(Name(tested.param)); });
 
-TEST(Linalg, FindsEigenvaluesOfAnyMatrix) {
+TEST_F(Linalg, FindsEigenvaluesOfAnyMatrix) {
   using C64 = std::complex<float>;
   // A rotation by 90 degrees, and a matrix with a single eigenvector.
   Check("aten::linalg_eigvals", {F({0, -1, 1, 0}, {2, 2})},
@@ -300,7 +301,7 @@ TEST(Linalg, FindsEigenvaluesOfAnyMatrix) {
              {1e-6, 1e-6});
 }
 
-TEST(Linalg, RefusesWhatIsNotFinite) {
+TEST_F(Linalg, RefusesWhatIsNotFinite) {
   for (const float bad : {std::nanf(""), INFINITY}) {
     const Tensor a = F({1, 2, bad, 4}, {2, 2});
     const auto refused = [&](const char* type, int outputs) {
@@ -325,7 +326,7 @@ TEST(Linalg, RefusesWhatIsNotFinite) {
       .ExpectError(ErrorCode::kInvalidArgument, "not positive definite (at column 1)");
 }
 
-TEST(Linalg, TellsOfSingularMatricesInABatch) {
+TEST_F(Linalg, TellsOfSingularMatricesInABatch) {
   const Tensor a = F({1, 0, 0, 1, 1, 2, 2, 4}, {2, 2, 2});
   const auto of = Factors("aten::linalg_inv_ex", {a, Value(false)}, 2);
   ExpectNear(of[1], Tensor::From<int32_t>({0, 2}, {2}));

@@ -6,13 +6,14 @@
 #include <complex>
 
 #include "layers/aten/aten_values.h"
+#include "layers/linalg/needs_lapack.h"
 
 namespace oort::testing {
 namespace {
 
 Tensor Square() { return F({4, 1, -2, 1, 3, 0.5, -2, 0.5, 5}, {3, 3}); }
 
-TEST(Linalg, InvertsAndTellsOfSingularMatrices) {
+TEST_F(Linalg, InvertsAndTellsOfSingularMatrices) {
   Check("aten::linalg_inv", {F({4, 2, 1, 3, 2, 0, 0, 8}, {2, 2, 2})},
         {F({0.3, -0.2, -0.1, 0.4, 0.5, 0, 0, 0.125}, {2, 2, 2})});
   Check("aten::linalg_inv_ex", {F({4, 2, 1, 3}, {2, 2}), Value(false)},
@@ -29,7 +30,7 @@ TEST(Linalg, InvertsAndTellsOfSingularMatrices) {
   Check("aten::linalg_inv", {Tensor(DType::kF32, {0, 0})}, {Tensor(DType::kF32, {0, 0})});
 }
 
-TEST(Linalg, TakesDeterminants) {
+TEST_F(Linalg, TakesDeterminants) {
   Check("aten::linalg_det", {F({4, 2, 1, 3, 0, 2, 3, 8}, {2, 2, 2})}, {F({10, -6}, {2})});
   Check("aten::linalg_slogdet", {F({0, 2, 3, 8}, {2, 2})},
         {Tensor::Scalar(-1.0f), Tensor::Scalar(std::log(6.0f))});
@@ -38,7 +39,7 @@ TEST(Linalg, TakesDeterminants) {
   Check("aten::det", {F({1, 2, 2, 4}, {2, 2})}, {Tensor::Scalar(0.0f)});
 }
 
-TEST(Linalg, SolvesFromBothSidesAndForVectors) {
+TEST_F(Linalg, SolvesFromBothSidesAndForVectors) {
   const Tensor a = F({4, 2, 1, 3}, {2, 2});
   Check("aten::linalg_solve", {a, F({10, 5}, {2}), Value(true)}, {F({2, 1}, {2})});
   Check("aten::linalg_solve", {a, F({10, 4, 5, 1}, {2, 2}), Value(true)},
@@ -53,7 +54,7 @@ TEST(Linalg, SolvesFromBothSidesAndForVectors) {
       .ExpectError(ErrorCode::kInvalidArgument, "a right side that fits (2,2)f32");
 }
 
-TEST(Linalg, SolvesWithTriangles) {
+TEST_F(Linalg, SolvesWithTriangles) {
   const Tensor a = F({2, 9, 1, 4}, {2, 2}), b = F({4, 10}, {2, 1});
   const auto solve = [&](bool upper, bool left, bool unit, const Tensor& right,
                          const Tensor& want) {
@@ -68,7 +69,7 @@ TEST(Linalg, SolvesWithTriangles) {
         {F({2, -2}, {2, 1}), a});
 }
 
-TEST(Linalg, FactorsByCholesky) {
+TEST_F(Linalg, FactorsByCholesky) {
   const Tensor a = F({4, 2, 2, 5}, {2, 2}), l = F({2, 0, 1, 2}, {2, 2});
   Check("aten::linalg_cholesky", {a, Value(false)}, {l});
   Check("aten::linalg_cholesky", {a, Value(true)}, {F({2, 1, 0, 2}, {2, 2})});
@@ -86,7 +87,7 @@ TEST(Linalg, FactorsByCholesky) {
       .ExpectOutputs({Tensor::From<C64>({2, 0, C64(0, -1), 2}, {2, 2})});
 }
 
-TEST(Linalg, FactorsByLu) {
+TEST_F(Linalg, FactorsByLu) {
   const Tensor a = F({1, 2, 4, 2}, {2, 2});
   Check("aten::linalg_lu_factor", {a, Value(true)},
         {F({4, 2, 0.25, 1.5}, {2, 2}), Tensor::From<int32_t>({2, 2}, {2})});
@@ -119,7 +120,7 @@ TEST(Linalg, FactorsByLu) {
       .ExpectError(ErrorCode::kInvalidArgument, "expected pivots from 1 to 2, got 9");
 }
 
-TEST(Linalg, FactorsByQr) {
+TEST_F(Linalg, FactorsByQr) {
   const Tensor a = F({3, 1, 4, 2, 0, 5}, {3, 2});
   Check("aten::linalg_qr", {a, Value("reduced")},
         {F({-0.6, 0.0637962, -0.8, -0.0478471, 0, -0.9968153}, {3, 2}),
@@ -136,7 +137,7 @@ TEST(Linalg, FactorsByQr) {
       .ExpectError(ErrorCode::kInvalidArgument, "expected mode reduced, complete or r, got raw");
 }
 
-TEST(Linalg, FindsSingularValues) {
+TEST_F(Linalg, FindsSingularValues) {
   Check("aten::linalg_svdvals", {F({3, 0, 0, -4, 0, 0}, {3, 2}), Value()}, {F({4, 3}, {2})});
   Check("aten::linalg_svdvals", {F({1, 2, 3, 2, 4, 6}, {2, 3}), Value()}, {F({8.3666003, 0}, {2})});
   for (const bool full : {false, true}) {
@@ -174,7 +175,7 @@ TEST(Linalg, FindsSingularValues) {
   }
 }
 
-TEST(Linalg, FindsEigenvaluesOfHermitianMatrices) {
+TEST_F(Linalg, FindsEigenvaluesOfHermitianMatrices) {
   Check("aten::linalg_eigvalsh", {F({0, 2, 2, 3}, {2, 2}), Value("L")}, {F({-1, 4}, {2})});
   // The other triangle does not count.
   Check("aten::linalg_eigvalsh", {F({0, 9, 2, 3}, {2, 2}), Value("L")}, {F({-1, 4}, {2})});
@@ -190,7 +191,7 @@ TEST(Linalg, FindsEigenvaluesOfHermitianMatrices) {
       .ExpectOutputs({Square()}, {1e-5, 1e-5});
 }
 
-TEST(Linalg, InvertsWhatIsNotSquare) {
+TEST_F(Linalg, InvertsWhatIsNotSquare) {
   const Tensor a = F({1, 2, 3, 2, 4, 6}, {2, 3});
   Check("aten::linalg_pinv", {a, Value(), Value(), Value(false)},
         {F({0.0142857, 0.0285714, 0.0285714, 0.0571429, 0.0428571, 0.0857143}, {3, 2})});
@@ -210,7 +211,7 @@ TEST(Linalg, InvertsWhatIsNotSquare) {
   EXPECT_EQ(of[2].data<int64_t>()[0], 2);
 }
 
-TEST(Linalg, TakesNormsOfMatrices) {
+TEST_F(Linalg, TakesNormsOfMatrices) {
   const Tensor a = F({3, 0, 0, -4}, {2, 2});
   const auto norm = [&](const Value& order, float want) {
     Check("aten::linalg_matrix_norm", {a, order, L({-2, -1}), Value(false), Value()},
@@ -234,19 +235,27 @@ TEST(Linalg, TakesNormsOfMatrices) {
       .ExpectError(ErrorCode::kInvalidArgument, "expected a norm fro, nuc, 1, 2 or inf, got 3");
 }
 
-TEST(Linalg, TakesExponentials) {
+TEST_F(Linalg, TakesExponentials) {
   Check("aten::linalg_matrix_exp", {F({0, 1, -1, 0}, {2, 2})},
         {F({0.5403023, 0.8414710, -0.8414710, 0.5403023}, {2, 2})});
   Check("aten::matrix_exp", {F({10, 0, 0, -3}, {2, 2})},
         {F({22026.4658, 0, 0, 0.0497871}, {2, 2})});
 }
 
-TEST(Linalg, ReadsTensorsAsMatrices) {
+TEST_F(Linalg, ReadsTensorsAsMatrices) {
   Check("aten::linalg_tensorinv", {F({4, 2, 1, 3}, {2, 1, 2}), Value(2)},
         {F({0.3, -0.2, -0.1, 0.4}, {2, 2, 1})});
   Check("aten::linalg_tensorsolve", {F({4, 2, 1, 3}, {2, 1, 2}), F({10, 5}, {2, 1}), Value()},
         {F({2, 1}, {2})});
 }
+
+#ifdef OORT_NO_LAPACK
+TEST(LinalgWithoutLapack, IsRefusedWithTheReason) {
+  OperatorCase("aten::linalg_inv")
+      .Input(Square())
+      .ExpectError(ErrorCode::kUnsupported, "configured with OORT_LAPACK=OFF");
+}
+#endif
 
 }  // namespace
 }  // namespace oort::testing

@@ -58,7 +58,9 @@ void ExpectExactProducts() {
 }
 
 TEST(MatmulByBlas, IsExactOnIntegers) {
+#ifndef OORT_NO_LAPACK  // without it the kernels of Oort do these products, as exactly
   ASSERT_TRUE(lapack::IsAvailable()) << lapack::Description();
+#endif
   ExpectExactProducts<double>();
   ExpectExactProducts<std::complex<float>>();
   ExpectExactProducts<std::complex<double>>();
