@@ -47,10 +47,10 @@
 #define OORT_IF_AVX512(...)
 #endif
 
-#define OORT_FOR_EACH_ISA(apply, table)                             \
-  OORT_IF_SCALAR(apply(table, scalar))                              \
-  OORT_IF_NEON(apply(table, neon)) OORT_IF_AVX2(apply(table, avx2)) \
-      OORT_IF_AVX512(apply(table, avx512))
+#define OORT_FOR_EACH_ISA(apply, table) \
+  OORT_IF_SCALAR(apply(table, scalar))  \
+  OORT_IF_NEON(apply(table, neon))      \
+  OORT_IF_AVX2(apply(table, avx2)) OORT_IF_AVX512(apply(table, avx512))
 #define OORT_ISA_CASES(table)                                      \
   OORT_IF_NEON(case Isa::kNeon : return neon::table##Get();)       \
   OORT_IF_AVX2(case Isa::kAvx2 : return avx2::table##Get();)       \

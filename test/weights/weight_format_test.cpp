@@ -27,8 +27,8 @@ constexpr WeightFormat kBlockFormats[] = {
     WeightFormat::kMxfp4};
 
 Tensor WeightData(WeightFormat format, const std::string& part) {
-  return ReadNpy(std::string(OORT_TEST_DATA) + "/weights/weight_blocks/" + std::string(Name(format)) +
-                 "." + part + ".npy");
+  return ReadNpy(std::string(OORT_TEST_DATA) + "/weights/weight_blocks/" +
+                 std::string(Name(format)) + "." + part + ".npy");
 }
 
 StoredMatrix BlocksOf(WeightFormat format) {
