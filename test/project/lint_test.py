@@ -90,12 +90,12 @@ class LintTest(unittest.TestCase):
 
     def test_seconds_begin_with_what_changed(self):
         for i in range(3):
-            self.write(f"source/core{i}/a.cpp", "int Clean() { return 1; }\n")
+            self.write(f"source/text/{i}/a.cpp", "int Clean() { return 1; }\n")
         self.commit()
-        self.write("source/core1/a.cpp", USED_AFTER_MOVE)
+        self.write("source/text/1/a.cpp", USED_AFTER_MOVE)
         code, text = self.lint("--seconds", "60")
         self.assertEqual(code, 1, text)
-        self.assertIn("[1/3] source/core1/a.cpp", text)
+        self.assertIn("[1/3] source/text/1/a.cpp", text)
         self.assertIn("3 of 3 groups", text)
 
     def test_a_path_that_is_not_there_is_an_error(self):
