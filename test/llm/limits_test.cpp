@@ -351,7 +351,8 @@ TEST(Limits, WindowsBoundTheCache) {
   }
   const double all_local =
       LongestContext(ReadModelShape(R"({"model_type": "mistral", "vocab_size": 10,
-    "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 8, "sliding_window": 16})"),
+    "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 8,
+    "sliding_window": 16})"),
                      {16, 16}, 1e6);
   EXPECT_TRUE(std::isinf(all_local));
 }
@@ -393,8 +394,10 @@ TEST(Limits, ConfigsAreChecked) {
       {"", "[]", "{}", R"({"vocab_size": 10})",
        R"({"vocab_size": 10, "hidden_size": 0, "num_hidden_layers": 1, "num_attention_heads": 1})",
        R"({"vocab_size": 10, "hidden_size": 9223372036854775807, "num_hidden_layers": 1, "num_attention_heads": 1})",
-       R"({"vocab_size": 10, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 3, "num_key_value_heads": 2})",
-       R"({"vocab_size": 10, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "kv_lora_rank": 2})"}) {
+       R"({"vocab_size": 10, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 3,
+           "num_key_value_heads": 2})",
+       R"({"vocab_size": 10, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
+           "kv_lora_rank": 2})"}) {
     EXPECT_THROW(ReadModelShape(bad), Error) << bad;
   }
   EXPECT_THROW(FindMachine("abacus"), Error);
