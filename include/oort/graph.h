@@ -72,11 +72,32 @@ class Graph {
 
   /// Adds an operand and returns its index.
   int AddOperand(std::string name);
+  /// The same, with the traced dtype and shape of operand `like`.
+  int AddOperandLike(int like, std::string name);
   /// Adds an operator and enters it into its operands; returns its index.
   int AddOperator(Operator op);
+  /// Adds `op` with `operand` as its only input, and an operand like it, called `result`, as its
+  /// only output; returns that. Who is to read the result is for ReplaceInput or ReplaceUses.
+  int AddOperatorOn(int operand, Operator op, std::string result);
   int FindOperator(std::string_view name) const;  ///< -1 if there is none
   int FindOperand(std::string_view name) const;   ///< -1 if there is none
 
+  // Edge surgery. An edge is known to the operator at its end and to its operand; these methods
+  // keep both in step. They throw kInvalidArgument, and change nothing, where an operator, a place
+  // or an operand does not exist, or where an operand would get a second producer.
+
+  /// Operator `op` reads `operand` as its input `at`; the name of that input stays.
+  void ReplaceInput(int op, size_t at, int operand);
+  /// Operator `op` reads one more operand, as its last input; inputs before it keep their names.
+  void AddInput(int op, int operand, std::string name = "");
+  /// Operator `op` reads these operands by position: names of its inputs go.
+  void SetInputs(int op, std::vector<int> inputs);
+  /// Operator `op` makes `operand` as its output `at`; what it made there has no producer then.
+  void ReplaceOutput(int op, size_t at, int operand);
+  /// Operator `op` makes these operands; of what it made before, the others have no producer then.
+  void SetOutputs(int op, std::vector<int> outputs);
+  /// Operator `to` makes what `from` made, which makes nothing then.
+  void MoveOutputs(int from, int to);
   /// Every use of operand `from` becomes a use of `to`.
   void ReplaceUses(int from, int to);
   /// Detaches the operators whose flag is set and renumbers operators and operands;
@@ -92,6 +113,11 @@ class Graph {
   /// Operators of type pnnx.Input / pnnx.Output in the order of the numbers in their names.
   std::vector<int> InputOperators() const;
   std::vector<int> OutputOperators() const;
+
+ private:
+  void CheckOperator(const char* what, int op) const;
+  void CheckOperand(const char* what, int operand) const;
+  void CheckPlace(const char* what, size_t at, size_t count) const;
 };
 
 }  // namespace oort

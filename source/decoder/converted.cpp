@@ -37,14 +37,6 @@ void AddBytes(Graph& graph, std::string_view name, std::string_view bytes) {
   AddConstant(graph, name, tensor);
 }
 
-void AddNamedInput(Graph& graph, int index, int operand, const std::string& name) {
-  Operator& op = graph.operators[static_cast<size_t>(index)];
-  op.input_names.resize(op.inputs.size());
-  op.inputs.push_back(operand);
-  op.input_names.push_back(name);
-  graph.operands[static_cast<size_t>(operand)].consumers.push_back(index);
-}
-
 /// A head that is the embeddings takes them from the same constants: they are stored once.
 void ShareEmbeddings(Graph& graph) {
   const int table = graph.FindOperator("model.embed_tokens"), head = graph.FindOperator("lm_head");
@@ -59,7 +51,7 @@ void ShareEmbeddings(Graph& graph) {
     attributes.erase(at);
     graph.operators[static_cast<size_t>(head)].attributes.erase(name);
     const int operand = AddConstant(graph, "model.embed_tokens." + std::string(name), tensor);
-    for (const int index : {table, head}) AddNamedInput(graph, index, operand, name);
+    for (const int index : {table, head}) graph.AddInput(index, operand, name);
   }
 }
 

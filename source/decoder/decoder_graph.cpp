@@ -70,10 +70,7 @@ void AddArgmax(Graph& graph, bool may_skip_logits) {
   const int tokens = graph.AddOperand("likeliest");
   pick.outputs = {tokens};
   graph.AddOperator(std::move(pick));
-  Operator& output = graph.operators[static_cast<size_t>(outputs[0])];
-  output.inputs.push_back(tokens);
-  output.input_names.resize(output.inputs.size());
-  graph.operands[static_cast<size_t>(tokens)].consumers.push_back(outputs[0]);
+  graph.AddInput(outputs[0], tokens);
 }
 
 }  // namespace oort

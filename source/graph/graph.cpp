@@ -38,6 +38,12 @@ std::vector<int> PortOperators(const Graph& graph, std::string_view type) {
   return ports;
 }
 
+/// Forgets one use of an operand by an operator, which may have others.
+void RemoveUse(Operand& operand, int op) {
+  const auto use = std::find(operand.consumers.begin(), operand.consumers.end(), op);
+  if (use != operand.consumers.end()) operand.consumers.erase(use);
+}
+
 }  // namespace
 
 std::string Operator::Describe() const {
@@ -59,10 +65,119 @@ int Graph::AddOperator(Operator op) {
   return index;
 }
 
+int Graph::AddOperandLike(int like, std::string name) {
+  CheckOperand("AddOperandLike", like);
+  const int index = AddOperand(std::move(name));
+  const Operand& from = operands[static_cast<size_t>(like)];
+  Operand& to = operands[static_cast<size_t>(index)];
+  to.dtype = from.dtype;
+  to.has_shape = from.has_shape;
+  to.shape = from.shape;
+  return index;
+}
+
+int Graph::AddOperatorOn(int operand, Operator op, std::string result) {
+  CheckOperand("AddOperatorOn", operand);
+  op.inputs = {operand};
+  op.outputs = {AddOperandLike(operand, std::move(result))};
+  const int made = op.outputs[0];
+  AddOperator(std::move(op));
+  return made;
+}
+
 int Graph::FindOperator(std::string_view name) const { return FindByName(operators, name); }
 int Graph::FindOperand(std::string_view name) const { return FindByName(operands, name); }
 
+void Graph::CheckOperator(const char* what, int op) const {
+  if (op >= 0 && static_cast<size_t>(op) < operators.size()) return;
+  throw Error(ErrorCode::kInvalidArgument, std::string("Graph::") + what + ": expected one of " +
+                                               std::to_string(operators.size()) +
+                                               " operators, got " + std::to_string(op));
+}
+
+void Graph::CheckOperand(const char* what, int operand) const {
+  if (operand >= 0 && static_cast<size_t>(operand) < operands.size()) return;
+  throw Error(ErrorCode::kInvalidArgument, std::string("Graph::") + what + ": expected one of " +
+                                               std::to_string(operands.size()) + " operands, got " +
+                                               std::to_string(operand));
+}
+
+void Graph::CheckPlace(const char* what, size_t at, size_t count) const {
+  if (at < count) return;
+  throw Error(ErrorCode::kInvalidArgument, std::string("Graph::") + what + ": expected one of " +
+                                               std::to_string(count) + " places, got " +
+                                               std::to_string(at));
+}
+
+void Graph::ReplaceInput(int op, size_t at, int operand) {
+  CheckOperator("ReplaceInput", op);
+  CheckOperand("ReplaceInput", operand);
+  std::vector<int>& inputs = operators[static_cast<size_t>(op)].inputs;
+  CheckPlace("ReplaceInput", at, inputs.size());
+  RemoveUse(operands[static_cast<size_t>(inputs[at])], op);
+  operands[static_cast<size_t>(operand)].consumers.push_back(op);
+  inputs[at] = operand;
+}
+
+void Graph::AddInput(int op, int operand, std::string name) {
+  CheckOperator("AddInput", op);
+  CheckOperand("AddInput", operand);
+  Operator& reader = operators[static_cast<size_t>(op)];
+  if (!name.empty() || !reader.input_names.empty()) {
+    reader.input_names.resize(reader.inputs.size());
+    reader.input_names.push_back(std::move(name));
+  }
+  reader.inputs.push_back(operand);
+  operands[static_cast<size_t>(operand)].consumers.push_back(op);
+}
+
+void Graph::SetInputs(int op, std::vector<int> inputs) {
+  CheckOperator("SetInputs", op);
+  for (int input : inputs) CheckOperand("SetInputs", input);
+  Operator& reader = operators[static_cast<size_t>(op)];
+  for (int input : reader.inputs) RemoveUse(operands[static_cast<size_t>(input)], op);
+  for (int input : inputs) operands[static_cast<size_t>(input)].consumers.push_back(op);
+  reader.inputs = std::move(inputs);
+  reader.input_names.clear();
+}
+
+void Graph::ReplaceOutput(int op, size_t at, int operand) {
+  CheckOperator("ReplaceOutput", op);
+  std::vector<int> outputs = operators[static_cast<size_t>(op)].outputs;
+  CheckPlace("ReplaceOutput", at, outputs.size());
+  outputs[at] = operand;
+  SetOutputs(op, std::move(outputs));
+}
+
+void Graph::SetOutputs(int op, std::vector<int> outputs) {
+  CheckOperator("SetOutputs", op);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    CheckOperand("SetOutputs", outputs[i]);
+    const Operand& made = operands[static_cast<size_t>(outputs[i])];
+    const bool twice = std::count(outputs.begin(), outputs.end(), outputs[i]) > 1;
+    if ((made.producer < 0 || made.producer == op) && !twice) continue;
+    throw Error(ErrorCode::kInvalidArgument,
+                "Graph::SetOutputs: operand " + Quote(made.name) + " would be produced twice");
+  }
+  Operator& maker = operators[static_cast<size_t>(op)];
+  for (int output : maker.outputs) operands[static_cast<size_t>(output)].producer = -1;
+  for (int output : outputs) operands[static_cast<size_t>(output)].producer = op;
+  maker.outputs = std::move(outputs);
+}
+
+void Graph::MoveOutputs(int from, int to) {
+  CheckOperator("MoveOutputs", from);
+  CheckOperator("MoveOutputs", to);
+  if (from == to) return;
+  std::vector<int> outputs = operators[static_cast<size_t>(from)].outputs;
+  SetOutputs(from, {});
+  SetOutputs(to, std::move(outputs));
+}
+
 void Graph::ReplaceUses(int from, int to) {
+  CheckOperand("ReplaceUses", from);
+  CheckOperand("ReplaceUses", to);
+  if (from == to) return;
   Operand& old_operand = operands[static_cast<size_t>(from)];
   Operand& new_operand = operands[static_cast<size_t>(to)];
   // An operator that reads `from` twice is listed twice and is done at the first.

@@ -90,12 +90,7 @@ class Placer {
     if (on_device_[static_cast<size_t>(slot)] == wanted) return;
     const int copy = CopiedSlot(slot, wanted);
     node.inputs[index] = copy;
-    const int operand = operand_of_[static_cast<size_t>(copy)];
-    int& input = impl_.graph.operators[static_cast<size_t>(node.op)].inputs[index];
-    std::vector<int>& users = impl_.graph.operands[static_cast<size_t>(input)].consumers;
-    users.erase(std::find(users.begin(), users.end(), node.op));
-    input = operand;
-    impl_.graph.operands[static_cast<size_t>(operand)].consumers.push_back(node.op);
+    impl_.graph.ReplaceInput(node.op, index, operand_of_[static_cast<size_t>(copy)]);
   }
 
   /// Results are the caller's, on the host.
@@ -109,14 +104,11 @@ class Placer {
       slot = copy;
     }
     for (int index : impl_.graph.OutputOperators()) {
-      for (int& input : impl_.graph.operators[static_cast<size_t>(index)].inputs) {
+      const std::vector<int> inputs = impl_.graph.operators[static_cast<size_t>(index)].inputs;
+      for (size_t i = 0; i < inputs.size(); ++i) {
         const auto found = std::find_if(moved.begin(), moved.end(),
-                                        [&](const auto& pair) { return pair.first == input; });
-        if (found == moved.end()) continue;
-        std::vector<int>& users = impl_.graph.operands[static_cast<size_t>(input)].consumers;
-        users.erase(std::find(users.begin(), users.end(), index));
-        input = found->second;
-        impl_.graph.operands[static_cast<size_t>(input)].consumers.push_back(index);
+                                        [&](const auto& pair) { return pair.first == inputs[i]; });
+        if (found != moved.end()) impl_.graph.ReplaceInput(index, i, found->second);
       }
     }
     for (size_t i = 0; i < impl_.output_slots.size(); ++i) {
@@ -158,21 +150,13 @@ class Placer {
     if (found != copies_.end()) return found->second;
     const int from = operand_of_[static_cast<size_t>(slot)];
     const std::string name = impl_.slot_names[static_cast<size_t>(slot)];
-    const int operand = impl_.graph.AddOperand(name + (to_device ? ".device" : ".host"));
-    {
-      const Operand& source = impl_.graph.operands[static_cast<size_t>(from)];
-      Operand& target = impl_.graph.operands[static_cast<size_t>(operand)];
-      target.dtype = source.dtype;
-      target.has_shape = source.has_shape;
-      target.shape = source.shape;
-    }
     Operator op;
     op.type = std::string(to_device ? kToDeviceType : kToHostType);
     op.name = (to_device ? "to_device_" : "to_host_") + name;
-    op.inputs = {from};
-    op.outputs = {operand};
+    const int operand =
+        impl_.graph.AddOperatorOn(from, std::move(op), name + (to_device ? ".device" : ".host"));
     Node node;
-    node.op = impl_.graph.AddOperator(std::move(op));
+    node.op = impl_.graph.operands[static_cast<size_t>(operand)].producer;
     const int copy =
         NewSlot(impl_.graph.operands[static_cast<size_t>(operand)].name, operand, to_device);
     slot_of_.resize(impl_.graph.operands.size(), -1);

@@ -2,6 +2,7 @@
 // Small graphs for tests, written as the text of a .param file.
 #pragma once
 
+#include <algorithm>
 #include <string>
 
 #include "oort/oort.h"
@@ -29,6 +30,31 @@ inline Graph GraphFromText(const std::string& lines) {
   }
   text += std::to_string(count) + "\n" + lines;
   return ReadPnnxParam(*ByteSource::Owned(text));
+}
+
+/// What is wrong with the edges of a graph: every operand must know the operator that makes it and
+/// the uses of it that operators have, no more and no fewer. Empty where all is well.
+inline std::string EdgeProblems(const Graph& graph) {
+  std::vector<int> producers(graph.operands.size(), -1);
+  std::vector<std::vector<int>> consumers(graph.operands.size());
+  for (size_t i = 0; i < graph.operators.size(); ++i) {
+    for (int output : graph.operators[i].outputs) {
+      producers.at(static_cast<size_t>(output)) = static_cast<int>(i);
+    }
+    for (int input : graph.operators[i].inputs) {
+      consumers.at(static_cast<size_t>(input)).push_back(static_cast<int>(i));
+    }
+  }
+  std::string problems;
+  for (size_t i = 0; i < graph.operands.size(); ++i) {
+    std::vector<int> known = graph.operands[i].consumers;
+    std::sort(known.begin(), known.end());
+    if (graph.operands[i].producer != producers[i]) {
+      problems += "producer of " + graph.operands[i].name + "\n";
+    }
+    if (known != consumers[i]) problems += "consumers of " + graph.operands[i].name + "\n";
+  }
+  return problems;
 }
 
 /// "nn.ReLU nn.Linear": the types of the operators in order.

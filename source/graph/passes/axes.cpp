@@ -17,8 +17,12 @@ int AxisOf(const Value& value, int rank) {
 
 }  // namespace
 
+bool PermutesAxes(const Operator& op) {
+  return op.type == "torch.transpose" || op.type == "Tensor.permute" || op.type == "torch.permute";
+}
+
 std::vector<int> AxisOrder(const Operator& op, const Operand& output) {
-  if (!output.has_shape || op.inputs.size() != 1) return {};
+  if (!PermutesAxes(op) || !output.has_shape || op.inputs.size() != 1) return {};
   const int rank = output.shape.rank();
   std::vector<int> order;
   if (op.type == "torch.transpose") {
@@ -29,7 +33,6 @@ std::vector<int> AxisOrder(const Operator& op, const Operand& output) {
     std::swap(order[static_cast<size_t>(a)], order[static_cast<size_t>(b)]);
     return order;
   }
-  if (op.type != "Tensor.permute" && op.type != "torch.permute") return {};
   const Value dims = ParameterValue(op, "dims");
   if (!dims.IsList() || static_cast<int>(dims.AsList().size()) != rank) return {};
   for (const Value& dim : dims.AsList()) order.push_back(AxisOf(dim, rank));

@@ -9,6 +9,9 @@
 
 namespace oort {
 
+/// Whether it is a transposition or permutation, with whatever parameters.
+bool PermutesAxes(const Operator& op);
+
 /// The axes of the input in the order of the output `output`, for transpositions and permutations
 /// whose parameters are constant; empty for all other operators, and where they do not fit.
 std::vector<int> AxisOrder(const Operator& op, const Operand& output);

@@ -30,7 +30,8 @@ class CatPass {
     int64_t first;
   };
 
-  /// A convolution that nobody else reads and that can write a part; else -1.
+  /// The convolution that makes `operand`, if it can write that as a part of a wider image and
+  /// nobody but the join reads it; else -1.
   int ConvOf(int operand) {
     const int producer = rewriter_.ProducerOf(operand);
     if (producer < 0 || !rewriter_.HasOneUse(operand)) return -1;
@@ -56,15 +57,15 @@ class CatPass {
       parts.push_back({input, ConvOf(input), width});
       width += channels;
     }
-    // Convolutions in the order in which they run, then copies: the joined image begins to live
-    // with the first.
+    // Each writer takes the image from the one before, so convolutions come in the order in which
+    // they run. Copies come last, because the memory of the joined image is taken when the first
+    // writer runs.
     std::stable_sort(parts.begin(), parts.end(), [&](const Part& a, const Part& b) {
       if ((a.conv < 0) != (b.conv < 0)) return b.conv < 0;
       return a.conv >= 0 && Place(a.conv) < Place(b.conv);
     });
     if (parts[0].conv < 0 || width != TracedChannels(rewriter_.operand(result))) return;
-    rewriter_.operand(result).producer = -1;
-    rewriter_.op(cat).outputs.clear();
+    rewriter_.graph().SetOutputs(cat, {});
     rewriter_.Kill(cat);
     int so_far = -1;
     for (size_t i = 0; i < parts.size(); ++i) {
@@ -78,14 +79,8 @@ class CatPass {
 
   /// The joined image with the parts up to number `i`.
   int Unfinished(int result, size_t i) {
-    const std::string name = rewriter_.operand(result).name + ".part" + std::to_string(i);
-    const int made = rewriter_.graph().AddOperand(name);
-    const Operand from = rewriter_.operand(result);
-    Operand& to = rewriter_.operand(made);
-    to.dtype = from.dtype;
-    to.has_shape = from.has_shape;
-    to.shape = from.shape;
-    return made;
+    return rewriter_.graph().AddOperandLike(
+        result, rewriter_.operand(result).name + ".part" + std::to_string(i));
   }
 
   void Write(const Part& part, int into, int next, int64_t width) {
@@ -99,9 +94,7 @@ class CatPass {
       put.outputs = {next};
       writer = rewriter_.graph().AddOperator(std::move(put));
     } else {
-      rewriter_.operand(part.operand).producer = -1;
-      rewriter_.op(writer).outputs[0] = next;
-      rewriter_.operand(next).producer = writer;
+      rewriter_.graph().ReplaceOutput(writer, 0, next);
     }
     Operator& op = rewriter_.op(writer);
     SetNumber(op, "to", part.first);
@@ -109,9 +102,7 @@ class CatPass {
     SetNumber(op, "rank", rewriter_.operand(next).shape.rank());
     if (into < 0) return;
     if (op.input_names.empty()) op.input_names = {"input"};
-    op.input_names.push_back("into");
-    op.inputs.push_back(into);
-    rewriter_.operand(into).consumers.push_back(writer);
+    rewriter_.graph().AddInput(writer, into, "into");
   }
 
   Rewriter rewriter_;

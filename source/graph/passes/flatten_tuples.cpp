@@ -56,12 +56,10 @@ void FlattenTuples(Graph& graph, const PassContext&) {
       dead[static_cast<size_t>(index)] = ForwardUnpacked(graph, op);
     }
   }
-  for (Operator& op : graph.operators) {
-    if (op.type != "pnnx.Output") continue;
-    op.inputs = Flatten(graph, op.inputs);
-    op.input_names.clear();
+  for (int index : graph.OutputOperators()) {
+    graph.SetInputs(index, Flatten(graph, graph.operators[static_cast<size_t>(index)].inputs));
   }
-  graph.Remove(dead);  // enters the new inputs of the outputs into their operands, too
+  graph.Remove(dead);
 }
 
 }  // namespace oort

@@ -64,15 +64,10 @@ void FoldExcitationAt(Rewriter& rewriter, int index) {
   int image = product.inputs[0], factors = product.inputs[1];
   if (!IsExcitationOf(rewriter, factors, image)) std::swap(image, factors);
   if (!IsExcitationOf(rewriter, factors, image)) return;
-  std::vector<int> inputs = conv.inputs;
-  std::vector<std::string> names = conv.input_names;
-  if (names.empty()) names = {"input"};
-  inputs[0] = image;
-  inputs.push_back(factors);
-  names.push_back("scale");
   rewriter.Kill(producer);
-  rewriter.SetInputs(index, std::move(inputs));
-  rewriter.op(index).input_names = std::move(names);
+  if (conv.input_names.empty()) rewriter.op(index).input_names = {"input"};
+  rewriter.ReplaceInput(index, 0, image);
+  rewriter.graph().AddInput(index, factors, "scale");
 }
 
 }  // namespace

@@ -70,9 +70,10 @@ void FuseConvBatchNorm(Graph& graph, const PassContext&) {
     if (norm.inputs.size() != 1 || norm.outputs.size() != 1) continue;
     const Operand& between = graph.operands[static_cast<size_t>(norm.inputs[0])];
     if (between.producer < 0 || between.consumers.size() != 1) continue;
-    Operator& conv = graph.operators[static_cast<size_t>(between.producer)];
+    const int index = between.producer;
+    Operator& conv = graph.operators[static_cast<size_t>(index)];
     if (!IsPair(conv, norm) || conv.outputs.size() != 1 || conv.inputs.size() != 1) continue;
-    // Of rank 3 the norm is over another axis than the last.
+    // Behind a linear operator of rank 3 the norm works along another axis than the last.
     const bool linear = conv.type == "nn.Linear";
     if (linear && (!between.has_shape || between.shape.rank() != 2)) continue;
     if (linear && FindAttribute(conv, "weight") != nullptr &&
@@ -86,8 +87,7 @@ void FuseConvBatchNorm(Graph& graph, const PassContext&) {
       conv.params["rank"] = Parameter("2");
       conv.input_names.clear();
     }
-    conv.outputs[0] = norm.outputs[0];
-    graph.operands[static_cast<size_t>(conv.outputs[0])].producer = between.producer;
+    graph.MoveOutputs(static_cast<int>(i), index);
     fused[i] = true;
   }
   graph.Remove(fused);

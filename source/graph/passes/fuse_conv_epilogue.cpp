@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include <algorithm>
-
 #include "cpu/activation.h"
 #include "graph/passes/passes.h"
 
@@ -37,11 +35,8 @@ class ConvEpiloguePass {
     const int output = Op(conv).outputs[0];
     const int other = sum.inputs[0] == output ? sum.inputs[1] : sum.inputs[0];
     if (!SameShape(other, output)) return;
-    Operator& op = Op(conv);
-    op.inputs.push_back(other);
-    op.input_names = {"input", "addend"};
-    std::vector<int>& users = At(other).consumers;
-    *std::find(users.begin(), users.end(), reader) = conv;
+    Op(conv).input_names = {"input"};
+    graph_.AddInput(conv, other, "addend");
     Absorb(conv, reader);
   }
 
@@ -54,7 +49,8 @@ class ConvEpiloguePass {
            (expression->second.text() == "add(@0,@1)" || expression->second.text() == "add(@1,@0)");
   }
 
-  /// As traced: a smaller addend would have to be spread over the image.
+  /// Whether both have one shape in the trace: a smaller addend would have to be broadcast, which
+  /// the convolution's epilogue does not do.
   bool SameShape(int a, int b) {
     const Operand &x = At(a), &y = At(b);
     return x.has_shape && y.has_shape && x.shape == y.shape && x.dtype == y.dtype;
@@ -71,10 +67,8 @@ class ConvEpiloguePass {
 
   /// The convolution gives what `reader` gave.
   void Absorb(int conv, int reader) {
-    const int result = Op(reader).outputs[0];
-    At(Op(conv).outputs[0]).consumers.clear();
-    Op(conv).outputs[0] = result;
-    At(result).producer = conv;
+    graph_.SetInputs(reader, {});
+    graph_.MoveOutputs(reader, conv);
     dead_[static_cast<size_t>(reader)] = true;
   }
 

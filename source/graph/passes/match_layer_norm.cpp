@@ -125,18 +125,10 @@ class LayerNormMatcher {
   /// A norm of its own, and the formula with it.
   void Split(const Formula& formula) {
     const std::string name = rewriter_.op(index_).name + "_norm";
-    const int result = rewriter_.graph().AddOperand(name);
-    const Operand x = rewriter_.operand(x_);
-    Operand& operand = rewriter_.operand(result);
-    operand.dtype = x.dtype;
-    operand.has_shape = true;
-    operand.shape = x.shape;
     Operator norm;
     norm.name = name;
-    norm.inputs = {x_};
-    norm.outputs = {result};
     Become(norm);
-    rewriter_.graph().AddOperator(std::move(norm));
+    const int result = rewriter_.graph().AddOperatorOn(x_, std::move(norm), name);
     std::vector<int> operands = rewriter_.op(index_).inputs;
     operands.push_back(result);
     SetFormula(rewriter_, index_, formula, operands);

@@ -93,14 +93,13 @@ void Merge(Rewriter& rewriter, std::span<const int> products) {
   std::vector<int> outputs;
   for (int index : products) {
     outputs.push_back(rewriter.op(index).outputs[0]);
-    rewriter.operand(outputs.back()).producer = first;
     if (index == first) continue;
-    rewriter.op(index).outputs.clear();
+    rewriter.graph().SetOutputs(index, {});
     rewriter.Kill(index);
   }
+  rewriter.graph().SetOutputs(first, std::move(outputs));
   Operator& op = rewriter.op(first);
   op.type = "oort.MergedLinear";
-  op.outputs = std::move(outputs);
   op.input_names.clear();
   op.params.clear();
   op.params["out_features"] = Parameter::FromValue(Value::Ints(rows));

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "graph/passes/axes.h"
 #include "graph/passes/passes.h"
 
 namespace oort {
@@ -40,30 +41,8 @@ std::optional<Strides> ViewStrides(const Shape& from, const Strides& strides, co
   return result;
 }
 
-bool IsPermutation(const Operator& op) {
-  return op.type == "torch.transpose" || op.type == "Tensor.permute";
-}
 bool IsReshape(const Operator& op) {
   return op.type == "Tensor.reshape" || op.type == "Tensor.view";
-}
-
-/// The axes of the input in the order of the output; empty where the parameters do not tell.
-std::vector<int> Order(const Operator& op, int rank) {
-  const auto ints = [&](const char* key) {
-    const auto found = op.params.find(key);
-    if (found == op.params.end()) return std::vector<int64_t>{};
-    const Value value = found->second.value();
-    return value.IsInt() || value.IsList() ? value.AsInts() : std::vector<int64_t>{};
-  };
-  std::vector<int> order;
-  if (op.type == "Tensor.permute") {
-    for (int64_t axis : ints("dims")) order.push_back(NormalizeAxis(axis, rank));
-  } else if (ints("dim0").size() == 1 && ints("dim1").size() == 1) {
-    for (int i = 0; i < rank; ++i) order.push_back(i);
-    std::swap(order[static_cast<size_t>(NormalizeAxis(ints("dim0")[0], rank))],
-              order[static_cast<size_t>(NormalizeAxis(ints("dim1")[0], rank))]);
-  }
-  return static_cast<int>(order.size()) == rank ? order : std::vector<int>{};
 }
 
 /// Whether products of the extents are numbers that can be trusted.
@@ -75,7 +54,7 @@ bool IsPlain(const Operand& operand) {
 }
 
 /// The operand whose memory torch's `operand` shows, both as traced: where permutations come
-/// between, the elements lie there in another order. -1 or an Error if the trace does not tell.
+/// between, the elements lie there in another order. -1 if the trace does not tell.
 int StorageOf(const Graph& graph, int operand) {
   std::vector<const Operator*> chain;  // the last operator first
   int origin = operand;
@@ -84,7 +63,7 @@ int StorageOf(const Graph& graph, int operand) {
     if (!IsPlain(current)) return -1;
     if (current.producer < 0) break;
     const Operator& op = graph.operators[static_cast<size_t>(current.producer)];
-    if ((!IsPermutation(op) && !IsReshape(op)) || op.inputs.empty()) break;
+    if ((!PermutesAxes(op) && !IsReshape(op)) || op.inputs.empty()) break;
     chain.push_back(&op);
     origin = op.inputs[0];
   }
@@ -99,7 +78,7 @@ int StorageOf(const Graph& graph, int operand) {
       if (!view) origin = output;
       continue;
     }
-    const std::vector<int> order = Order(**op, from.rank());
+    const std::vector<int> order = AxisOrder(**op, graph.operands[static_cast<size_t>(output)]);
     if (order.empty() || to.rank() != from.rank()) return -1;
     Strides permuted;
     for (int axis : order) permuted.push_back(strides[static_cast<size_t>(axis)]);
@@ -112,19 +91,16 @@ int StorageOf(const Graph& graph, int operand) {
 
 void ReadStorage(Graph& graph, const PassContext&) {
   for (size_t i = 0; i < graph.operators.size(); ++i) {
-    Operator& op = graph.operators[i];
+    const Operator& op = graph.operators[i];
     if (op.type != "torch.as_strided" || op.inputs.empty()) continue;
     const int shown = op.inputs[0];
     int storage = -1;
     try {
       storage = StorageOf(graph, shown);
-    } catch (const Error&) {  // parameters that the layers themselves will refuse
+    } catch (const Error&) {  // a traced shape has more elements than can be counted
     }
     if (storage < 0 || storage == shown) continue;
-    std::vector<int>& consumers = graph.operands[static_cast<size_t>(shown)].consumers;
-    consumers.erase(std::find(consumers.begin(), consumers.end(), static_cast<int>(i)));
-    graph.operands[static_cast<size_t>(storage)].consumers.push_back(static_cast<int>(i));
-    op.inputs[0] = storage;
+    graph.ReplaceInput(static_cast<int>(i), 0, storage);
   }
 }
 

@@ -75,28 +75,16 @@ class Rewriter {
     }
     return false;
   }
-  /// `op` reads something else there; the names of its inputs stay.
+  /// See Graph::ReplaceInput.
   void ReplaceInput(int index, size_t at, int operand_index) {
-    int& input = op(index).inputs[at];
-    Forget(input, index);
-    operand(operand_index).consumers.push_back(index);
-    input = operand_index;
+    graph_.ReplaceInput(index, at, operand_index);
   }
-  /// `op` gets these inputs, without names.
-  void SetInputs(int index, std::vector<int> inputs) {
-    for (int input : op(index).inputs) Forget(input, index);
-    for (int input : inputs) operand(input).consumers.push_back(index);
-    op(index).inputs = std::move(inputs);
-    op(index).input_names.clear();
-  }
+  /// See Graph::SetInputs.
+  void SetInputs(int index, std::vector<int> inputs) { graph_.SetInputs(index, std::move(inputs)); }
 
-  /// Takes out `index`, whose only output `into` makes from now on.
+  /// Takes out `index`, whose outputs `into` makes from now on.
   void GiveOutput(int index, int into) {
-    Operator &from = op(index), &to = op(into);
-    operand(to.outputs[0]).producer = -1;
-    to.outputs = from.outputs;
-    operand(to.outputs[0]).producer = into;
-    from.outputs.clear();
+    graph_.MoveOutputs(index, into);
     Kill(index);
   }
 
@@ -113,15 +101,6 @@ class Rewriter {
   void Finish() { graph_.Remove(dead_); }
 
  private:
-  void Forget(int operand_index, int consumer) {
-    std::vector<int>& consumers = operand(operand_index).consumers;
-    for (size_t i = 0; i < consumers.size(); ++i) {
-      if (consumers[i] != consumer) continue;
-      consumers.erase(consumers.begin() + static_cast<std::ptrdiff_t>(i));
-      return;
-    }
-  }
-
   Graph& graph_;
   std::vector<bool> dead_;
 };

@@ -33,12 +33,8 @@ bool IsCut(Rewriter& rewriter, const Operator& op) {
 
 /// The consumer reads the channels of `whole` from `first` on instead of its first input.
 void ReadFrom(Rewriter& rewriter, int consumer, int whole, int64_t first) {
-  std::vector<int> inputs = rewriter.op(consumer).inputs;
-  const std::vector<std::string> names = rewriter.op(consumer).input_names;
-  inputs[0] = whole;
-  rewriter.SetInputs(consumer, std::move(inputs));
+  rewriter.ReplaceInput(consumer, 0, whole);
   Operator& op = rewriter.op(consumer);
-  op.input_names = names;
   SetNumber(op, "from", first);
   SetNumber(op, "of", TracedChannels(rewriter.operand(whole)));
   SetNumber(op, "rank", rewriter.operand(whole).shape.rank());
