@@ -46,6 +46,35 @@ struct ArgSpec {
   std::vector<std::string> choices;  ///< for strings; a number is also accepted if `type` allows it
 };
 
+/// What a pass may know about an operator without knowing its name. An operator states its traits
+/// where it is declared, so that a new one takes part in all passes without touching any.
+enum class Trait {
+  kRandom,       ///< gives another result every time: it is neither folded nor merged
+  kElementwise,  ///< makes each element of those at its place: it runs in every memory layout
+  kProduct,      ///< multiplies matrices: its inputs are rounded where a network has 16-bit floats
+  kKeepsDType,   ///< gives floats of the dtype that it is given: it stays in 16 bits
+  kF16OnCpu,     ///< on the CPU it computes in f16 or only moves elements: nothing is converted
+};
+std::string_view Name(Trait trait);
+
+/// Whether one operator of a graph meets a condition; only its parameters and names are looked at.
+using OperatorTest = bool (*)(const Operator& op);
+
+/// How an operator takes part where images keep NHWC layout from one operator to the next.
+enum class NhwcRole {
+  kNone,     ///< it does not: it reads and gives NCHW
+  kBegins,   ///< it is worth converting an image for, as a convolution is
+  kFollows,  ///< it runs in NHWC where one of its inputs is in NHWC already
+  kEnds,     ///< it follows, but what it gives is no image and the same in both layouts
+};
+
+/// The operator that does to images (…, H, W, C) what another one does to (…, C, H, W).
+struct NhwcForm {
+  std::string type;  ///< empty where there is none
+  /// The role of one operator, whose first input has this rank (-1: not known); null: kFollows.
+  NhwcRole (*role)(const Operator& op, int rank) = nullptr;
+};
+
 /// Declares an operator. The order of the arguments is torch's own, so that inputs without a
 /// `$name` (and leftover `aten::` operators) match by position. Modifiers apply to the argument
 /// declared last:
@@ -87,8 +116,23 @@ class OperatorSchema {
   /// Number of outputs; -1 for "as many as the operator has". Default 1.
   OperatorSchema& Outputs(int min, int max);
   OperatorSchema& Outputs(int count) { return Outputs(count, count); }
-  /// Gives another result every time, so it is never folded into a constant.
-  OperatorSchema& Random();
+
+  // Traits: see enum Trait. Those with a condition hold only for operators that meet it.
+  OperatorSchema& Random() { return State(Trait::kRandom); }
+  OperatorSchema& Elementwise(OperatorTest when = nullptr) {
+    return State(Trait::kElementwise, when);
+  }
+  OperatorSchema& Product() { return State(Trait::kProduct); }
+  OperatorSchema& KeepsDType(OperatorTest when = nullptr) {
+    return State(Trait::kKeepsDType, when);
+  }
+  OperatorSchema& F16OnCpu() { return State(Trait::kF16OnCpu); }
+  /// Operators of type `type` do the same in NHWC. They have the same parameters, and axes count as
+  /// in NCHW. A parameter that `type` does not declare is dropped: `role` sees to it that the
+  /// operator does without.
+  OperatorSchema& HasNhwcForm(std::string type,
+                              NhwcRole (*role)(const Operator& op, int rank) = nullptr);
+
   /// Where inputs cannot be matched by `$name` or position alone, the layer matches them itself
   /// and sees them all through Args::inputs().
   OperatorSchema& FreeInputs();
@@ -100,7 +144,12 @@ class OperatorSchema {
   const std::vector<ArgSpec>& args() const { return args_; }
   int min_outputs() const { return min_outputs_; }
   int max_outputs() const { return max_outputs_; }
-  bool random() const { return random_; }
+  bool random() const { return Has(Trait::kRandom); }
+  /// Whether the trait is stated, under a condition or not.
+  bool Has(Trait trait) const;
+  /// Whether it holds for this operator of a graph.
+  bool Has(Trait trait, const Operator& op) const;
+  const NhwcForm& nhwc_form() const { return nhwc_form_; }
   bool free_inputs() const { return free_inputs_; }
   bool open() const { return open_; }
   /// Index of an argument; attributes are found under "@name" first and under "name" then.
@@ -108,14 +157,20 @@ class OperatorSchema {
   int Find(std::string_view name) const;
 
  private:
+  struct StatedTrait {
+    Trait trait;
+    OperatorTest when;
+  };
+  OperatorSchema& State(Trait trait, OperatorTest when = nullptr);
   ArgSpec& Add(std::string name, ArgType type);
   ArgSpec& AddParam(std::string name, ArgType type, std::optional<Value> fallback);
   std::vector<std::string> types_;
   std::string doc_;
   std::vector<ArgSpec> args_;
+  std::vector<StatedTrait> traits_;
+  NhwcForm nhwc_form_;
   int min_outputs_ = 1;
   int max_outputs_ = 1;
-  bool random_ = false;
   bool free_inputs_ = false;
   bool open_ = false;
 };

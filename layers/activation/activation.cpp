@@ -20,6 +20,7 @@ void Add(LayerRegistry& registry, std::vector<std::string> types, std::string do
   OperatorSchema schema(std::move(types), std::move(doc));
   schema.Tensor("input", dtypes);
   for (const auto& [name, fallback] : parameters) schema.Float(name, fallback);
+  schema.Elementwise().KeepsDType().F16OnCpu();
   registry.Add(std::move(schema), expression::CreateFromText(std::move(formula)));
 }
 
@@ -58,6 +59,9 @@ OORT_LAYERS(activation) {
   registry.Add(OperatorSchema({"nn.GELU", "F.gelu"}, "x * P(X <= x) for a normal X")
                    .Tensor("input", kFloats)
                    .String("approximate", "none")
-                   .OneOf({"none", "tanh"}),
+                   .OneOf({"none", "tanh"})
+                   .Elementwise()
+                   .KeepsDType()
+                   .F16OnCpu(),
                CreateGelu());
 }

@@ -329,7 +329,8 @@ OORT_LAYERS(scaled_dot_product) {
         .Bool("is_causal", false)
         .Float("scale")
         .Nullable()
-        .Bool("enable_gqa", false);
+        .Bool("enable_gqa", false)
+        .KeepsDType();
   };
   add(attention("F.scaled_dot_product_attention",
                 "softmax(Q K^T * scale + mask) V; a bool mask is true where a key takes part",

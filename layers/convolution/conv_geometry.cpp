@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/checked.h"
+#include "layers/nhwc_role.h"
 #include "layers/weight_arg.h"
 #include "layers/window_bounds.h"
 
@@ -235,6 +236,22 @@ const char* Doc(bool transposed) {
 
 }  // namespace
 
+namespace {
+
+/// The NHWC form pads with zeros and has an f32 weight of its own. A depthwise convolution, with
+/// one filter a channel, is too little work to pay for converting an image.
+NhwcRole ConvNhwcRole(const Operator& op, int) {
+  const auto weight = op.attributes.find("weight");
+  const bool plain = weight != op.attributes.end() && weight->second.dtype() == DType::kF32 &&
+                     weight->second.rank() == 4 && weight->second.has_data() &&
+                     op.inputs.size() == 1 && ParamText(op, "padding_mode", "zeros") == "zeros";
+  if (!plain) return NhwcRole::kNone;
+  const bool depthwise = weight->second.dim(1) == 1 && ParamText(op, "groups", "1") != "1";
+  return depthwise ? NhwcRole::kFollows : NhwcRole::kBegins;
+}
+
+}  // namespace
+
 OperatorSchema ConvModuleSchema(int spatial_rank, bool transposed) {
   const std::string type = transposed ? "nn.ConvTranspose" : "nn.Conv";
   OperatorSchema schema({type + Number(spatial_rank)}, Doc(transposed));
@@ -247,6 +264,8 @@ OperatorSchema ConvModuleSchema(int spatial_rank, bool transposed) {
     schema.String("padding_mode", "zeros").OneOf({"zeros", "reflect", "replicate", "circular"});
   }
   schema.Ignored("in_channels").Ignored("out_channels").Ignored("kernel_size").Ignored("bias");
+  schema.Product();
+  if (spatial_rank == 2 && !transposed) schema.HasNhwcForm("nhwc.Conv2d", ConvNhwcRole);
   return schema;
 }
 

@@ -12,7 +12,10 @@ void AddSelections(LayerRegistry& registry) {
   registry.Add(OperatorSchema({"torch.clamp", "aten::clamp"}, "min(max(x, min), max)")
                    .Tensor("input", kReals)
                    .OptionalTensor("min", kReals)
-                   .OptionalTensor("max", kReals),
+                   .OptionalTensor("max", kReals)
+                   .Elementwise()
+                   .KeepsDType()
+                   .F16OnCpu(),
                CreateFromText("clamp(@0,@1,@2)"));
   registry.Add(OperatorSchema({"aten::clamp_min"}, "max(x, min)")
                    .Tensor("input", kReals)
@@ -75,7 +78,10 @@ void AddIdentities(LayerRegistry& registry) {
           .Tensor("input", kAllDTypes)
           .Ignored("p")
           .Ignored("training")
-          .Ignored("inplace"),
+          .Ignored("inplace")
+          .Elementwise()
+          .KeepsDType()
+          .F16OnCpu(),
       CreateFromText("@0"));
 }
 

@@ -67,6 +67,9 @@ void AddFunctionOperators(LayerRegistry& registry, std::string_view prefix) {
       schema.Tensor(kInputs[arg], info.operators.dtypes);
       if (arg > 0) text += ",@" + std::to_string(arg);
     }
+    schema.Elementwise();
+    // Activations give nothing larger than what they get, so f16 has room for their results.
+    if (prefix == "nn.") schema.KeepsDType().F16OnCpu();
     registry.Add(std::move(schema), CreateFromText(text + ")"));
   }
 }

@@ -27,6 +27,19 @@ class ExpressionLayer final : public expression::EngineLayer {
   }
 };
 
+bool Mentions(const Operator& op, std::string_view word) {
+  const auto expression = op.params.find("expr");
+  return expression != op.params.end() && expression->second.text().find(word) != std::string::npos;
+}
+
+/// Whether an expression is one of elements, not of sizes, which depend on the layout.
+bool IsOfElements(const Operator& op) { return !Mentions(op, "size"); }
+
+/// The same, and none that casts, such as torch.float(@0).
+bool KeepsDTypeOfElements(const Operator& op) {
+  return IsOfElements(op) && !Mentions(op, "torch.");
+}
+
 }  // namespace
 }  // namespace oort
 
@@ -35,6 +48,9 @@ OORT_LAYERS(expression) {
   registry.Add(
       OperatorSchema({"pnnx.Expression"}, "arithmetic on tensors, sizes and lists, in one pass")
           .Tensors("inputs", kAllDTypes)
-          .String("expr"),
+          .String("expr")
+          .Elementwise(IsOfElements)
+          .KeepsDType(KeepsDTypeOfElements)
+          .F16OnCpu(),
       Create<ExpressionLayer>());
 }

@@ -73,14 +73,15 @@ OORT_LAYERS(slice) {
   OperatorSchema slice({"Tensor.slice"},
                        "input[start:end:step] along dim, or along several dims at once; a select "
                        "other than 2147483647 picks one position and drops the axis");
-  slice.Tensor("input", kAllDTypes);
+  slice.Tensor("input", kAllDTypes).KeepsDType().F16OnCpu();
   registry.Add(DeclareSlices(slice), Create<SliceLayer>());
   registry.Add(OperatorSchema({"Tensor.select"}, "What is at `index` along `dim`")
                    .Tensor("input", kAllDTypes)
                    .Int("dim")
                    .Dynamic()
                    .Int("index")
-                   .Dynamic(),
+                   .Dynamic()
+                   .KeepsDType(),
                Create<SelectLayer>());
   registry.Add(OperatorSchema({"torch.narrow"}, "`length` elements along `dim` from `start` on")
                    .Tensor("input", kAllDTypes)

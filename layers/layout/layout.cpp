@@ -82,12 +82,15 @@ OORT_LAYERS(layout) {
                      "Moves the channels of (…, C, H, W) behind the pixels; a rank below 3 "
                      "is padded with ones first, unless it must be an image. Made by the NHWC pass")
           .Tensor("input", kAllDTypes)
-          .Bool("image", false),
+          .Bool("image", false)
+          .KeepsDType(),
       Create<EnterLayer>());
   registry.Add(OperatorSchema({"nhwc.leave"},
                               "Moves the channels of (…, H, W, C) before the pixels. Made by the "
                               "NHWC pass")
-                   .Tensor("input", kAllDTypes),
+                   .Tensor("input", kAllDTypes)
+                   .KeepsDType()
+                   .F16OnCpu(),
                Create<LeaveLayer>());
 }
 

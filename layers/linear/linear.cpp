@@ -183,7 +183,9 @@ OORT_LAYERS(linear) {
                                     .OptionalAttribute("bias", kDTypes)
                                     .Ignored("in_features")
                                     .Ignored("out_features")
-                                    .Ignored("bias"),
+                                    .Ignored("bias")
+                                    .Product()
+                                    .F16OnCpu(),
                                 OperatorSchema({"F.linear"}, doc)
                                     .Tensor("input", kDTypes)
                                     .Tensor("weight", kDTypes)
@@ -198,7 +200,9 @@ OORT_LAYERS(linear) {
                              .OptionalTensor("addend", kAllDTypes)
                              .Attribute("weight", kFloats)
                              .OptionalAttribute("bias", kFloats)
-                             .Int("rank", 0);
+                             .Int("rank", 0)
+                             .Product()
+                             .F16OnCpu();
   AddEpilogueParams(fused);
   AddPrecisionParam(fused);
   registry.Add(fused, OrF16Linear(Create<FusedLinear>()));

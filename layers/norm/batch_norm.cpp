@@ -129,7 +129,8 @@ constexpr const char* kBatchNormDoc =
 
 OORT_LAYERS(batch_norm) {
   for (int rank = 1; rank <= 3; ++rank) {
-    registry.Add(StatisticsModuleSchema("nn.BatchNorm" + std::to_string(rank) + "d", kBatchNormDoc),
+    registry.Add(StatisticsModuleSchema("nn.BatchNorm" + std::to_string(rank) + "d", kBatchNormDoc)
+                     .KeepsDType(),
                  CreateBatchNorm(rank + 2));
   }
   registry.Add(OperatorSchema({"F.batch_norm"}, kBatchNormDoc)

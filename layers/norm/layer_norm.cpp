@@ -99,14 +99,16 @@ OORT_LAYERS(layer_norm) {
                    .OptionalAttribute("weight")
                    .OptionalAttribute("bias")
                    .Float("eps", 1e-5)
-                   .Ignored("elementwise_affine"),
+                   .Ignored("elementwise_affine")
+                   .KeepsDType(),
                Create<LayerNorm>());
   registry.Add(OperatorSchema({"F.layer_norm"}, kLayerNormDoc)
                    .Tensor("input", kFloats)
                    .Ints("normalized_shape")
                    .OptionalTensor("weight", kFloats)
                    .OptionalTensor("bias", kFloats)
-                   .Float("eps", 1e-5),
+                   .Float("eps", 1e-5)
+                   .KeepsDType(),
                Create<LayerNorm>());
 }
 

@@ -122,8 +122,10 @@ void AdaptiveAverage(const Context& context, Isa isa, const AdaptiveGeometry& ge
 
 OORT_LAYERS(adaptive_avg_pool) {
   for (int rank = 1; rank <= 3; ++rank) {
-    registry.Add(AdaptiveSchema("AdaptiveAvgPool", "adaptive_avg_pool", rank,
-                                "The mean under windows that divide the input evenly."),
-                 CreatePool<AdaptiveAvgPool>(rank));
+    OperatorSchema schema = AdaptiveSchema("AdaptiveAvgPool", "adaptive_avg_pool", rank,
+                                           "The mean under windows that divide the input evenly.");
+    schema.KeepsDType();
+    if (rank == 2) schema.HasNhwcForm("nhwc.AdaptiveAvgPool2d", FollowsWithoutIndices);
+    registry.Add(std::move(schema), CreatePool<AdaptiveAvgPool>(rank));
   }
 }

@@ -120,10 +120,11 @@ class AdaptiveMaxPool : public PerElementLayer<1> {
 
 OORT_LAYERS(adaptive_max_pool) {
   for (int rank = 1; rank <= 3; ++rank) {
-    registry.Add(AdaptiveSchema("AdaptiveMaxPool", "adaptive_max_pool", rank,
-                                "The maximum under windows that divide the input evenly.")
-                     .Bool("return_indices", false)
-                     .Outputs(1, 2),
-                 CreatePool<AdaptiveMaxPool>(rank));
+    OperatorSchema schema =
+        AdaptiveSchema("AdaptiveMaxPool", "adaptive_max_pool", rank,
+                       "The maximum under windows that divide the input evenly.");
+    schema.Bool("return_indices", false).Outputs(1, 2);
+    if (rank == 2) schema.HasNhwcForm("nhwc.AdaptiveMaxPool2d", FollowsWithoutIndices);
+    registry.Add(std::move(schema), CreatePool<AdaptiveMaxPool>(rank));
   }
 }

@@ -113,8 +113,10 @@ OORT_LAYERS(avg_pool) {
         .Nullable()
         .Ints("padding", rank, Value(0))
         .Bool("ceil_mode", false)
-        .Bool("count_include_pad", true);
+        .Bool("count_include_pad", true)
+        .KeepsDType();
     if (rank > 1) schema.Int("divisor_override").Nullable();
+    if (rank == 2) schema.HasNhwcForm("nhwc.AvgPool2d", FollowsWithoutIndices);
     registry.Add(std::move(schema), CreatePool<AvgPool>(rank));
   }
 }

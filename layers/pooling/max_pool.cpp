@@ -117,17 +117,19 @@ class MaxPool : public Layer {
 OORT_LAYERS(max_pool) {
   for (int rank = 1; rank <= 3; ++rank) {
     // torch's max_pool1d takes floats only; integers are its 2d and 3d forms' privilege.
-    registry.Add(OperatorSchema(PoolTypes("MaxPool", "max_pool", rank),
-                                "The largest element under each window, and where it lies.")
-                     .Tensor("input", rank == 1 ? kFloats : kFloats | kIntegers)
-                     .Ints("kernel_size", rank)
-                     .Ints("stride", rank)
-                     .Nullable()
-                     .Ints("padding", rank, Value(0))
-                     .Ints("dilation", rank, Value(1))
-                     .Bool("ceil_mode", false)
-                     .Bool("return_indices", false)
-                     .Outputs(1, 2),
-                 CreatePool<MaxPool>(rank));
+    OperatorSchema schema(PoolTypes("MaxPool", "max_pool", rank),
+                          "The largest element under each window, and where it lies.");
+    schema.Tensor("input", rank == 1 ? kFloats : kFloats | kIntegers)
+        .Ints("kernel_size", rank)
+        .Ints("stride", rank)
+        .Nullable()
+        .Ints("padding", rank, Value(0))
+        .Ints("dilation", rank, Value(1))
+        .Bool("ceil_mode", false)
+        .Bool("return_indices", false)
+        .Outputs(1, 2)
+        .KeepsDType();
+    if (rank == 2) schema.HasNhwcForm("nhwc.MaxPool2d", FollowsWithoutIndices);
+    registry.Add(std::move(schema), CreatePool<MaxPool>(rank));
   }
 }

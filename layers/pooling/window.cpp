@@ -2,6 +2,7 @@
 #include "layers/pooling/window.h"
 
 #include "core/checked.h"
+#include "layers/nhwc_role.h"
 #include "layers/window_bounds.h"
 
 namespace oort {
@@ -97,6 +98,11 @@ void CheckPoolInput(const Shape& input, int spatial_rank) {
                   "expected spatial extents above zero, got input " + input.ToString());
     }
   }
+}
+
+NhwcRole FollowsWithoutIndices(const Operator& op, int) {
+  const bool indices = ParamText(op, "return_indices", "False") != "False";
+  return indices || op.outputs.size() != 1 ? NhwcRole::kNone : NhwcRole::kFollows;
 }
 
 std::vector<std::string> PoolTypes(const std::string& module, const std::string& function,

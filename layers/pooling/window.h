@@ -108,6 +108,9 @@ void CheckPoolInput(const Shape& input, int spatial_rank);
 std::vector<std::string> PoolTypes(const std::string& module, const std::string& function,
                                    int rank);
 
+/// The role of poolings with an NHWC form, which gives no indices.
+NhwcRole FollowsWithoutIndices(const Operator& op, int rank);
+
 /// A creator that calls L(init, spatial_rank).
 template <typename L>
 LayerCreator CreatePool(int spatial_rank) {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
+#include <array>
+
 #include "core/dispatch.h"
+#include "layers/nhwc_role.h"
 #include "layers/per_element_layer.h"
 #include "layers/reduction/accumulate.h"
 #include "layers/reduction/device_reduce.h"
@@ -129,6 +132,21 @@ LayerCreator CreateSum(Kind kind) {
   return [kind](const LayerInit& init) { return std::make_unique<SumLayer>(init, kind); };
 }
 
+/// A reduction that keeps the rank gives an image. One over all pixels of each image gives the same
+/// matrix (N, C) in both layouts.
+NhwcRole ReductionNhwcRole(const Operator& op, int rank) {
+  if (!HasKnownAxis(op)) return NhwcRole::kNone;
+  if (ParamText(op, "keepdim", "False") == "True") return NhwcRole::kFollows;
+  const Value dims = op.params.at("dim").value();
+  if (rank != 4 || !dims.IsList() || dims.AsList().size() != 2) return NhwcRole::kNone;
+  std::array<bool, 4> reduced{};
+  for (int64_t dim : dims.AsInts()) {
+    if (dim < -4 || dim > 3) return NhwcRole::kNone;
+    reduced[static_cast<size_t>((dim + 4) % 4)] = true;
+  }
+  return reduced[2] && reduced[3] ? NhwcRole::kEnds : NhwcRole::kNone;
+}
+
 OperatorSchema SumSchema(const char* type, const char* doc) {
   return OperatorSchema({type}, doc)
       .Tensor("input", kReals | DType::kC64 | DType::kC128)
@@ -143,8 +161,13 @@ OperatorSchema SumSchema(const char* type, const char* doc) {
 }  // namespace oort
 
 OORT_LAYERS(reduce_sum) {
-  registry.Add(SumSchema("torch.sum", "The sum over some axes, or all."), CreateSum(Kind::kSum));
-  registry.Add(SumSchema("torch.mean", "The mean over some axes, or all."), CreateSum(Kind::kMean));
+  registry.Add(SumSchema("torch.sum", "The sum over some axes, or all.")
+                   .HasNhwcForm("nhwc.sum", ReductionNhwcRole),
+               CreateSum(Kind::kSum));
+  registry.Add(SumSchema("torch.mean", "The mean over some axes, or all.")
+                   .KeepsDType()
+                   .HasNhwcForm("nhwc.mean", ReductionNhwcRole),
+               CreateSum(Kind::kMean));
   registry.Add(SumSchema("torch.prod", "The product over some axes, or all."),
                CreateSum(Kind::kProduct));
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/dispatch.h"
+#include "layers/nhwc_role.h"
 #include "layers/pooling/adaptive.h"
 #include "layers/resize/antialias.h"
 #include "layers/resize/device_resize.h"
@@ -251,6 +252,16 @@ LayerCreator CreateInterpolate(const char* mode, bool align_corners, bool antial
   };
 }
 
+/// The NHWC form resizes images of a batch, by sizes or factors that are known at load.
+NhwcRole ResizeNhwcRole(const Operator& op, int rank) {
+  constexpr std::string_view kModes[] = {"nearest", "nearest-exact", "bilinear", "bicubic"};
+  const std::string_view mode = ParamText(op, "mode", "nearest");
+  const bool images = rank == 4 && op.inputs.size() == 1 &&
+                      ParamText(op, "antialias", "False") == "False" &&
+                      std::find(std::begin(kModes), std::end(kModes), mode) != std::end(kModes);
+  return images ? NhwcRole::kFollows : NhwcRole::kNone;
+}
+
 OperatorSchema ResizeSchema(std::vector<std::string> types, std::string doc) {
   return OperatorSchema(std::move(types), std::move(doc))
       .Tensor("input", kFloats | DType::kU8)
@@ -305,10 +316,13 @@ OORT_LAYERS(interpolate) {
           .Nullable()
           .Bool("recompute_scale_factor")
           .Nullable()
-          .Bool("antialias", false),
+          .Bool("antialias", false)
+          .KeepsDType()
+          .HasNhwcForm("nhwc.Upsample", ResizeNhwcRole),
       CreateInterpolate(nullptr, false));
   registry.Add(ResizeSchema({"F.upsample_nearest", "nn.UpsamplingNearest2d"},
-                            "Resizes an input by repeating its nearest elements."),
+                            "Resizes an input by repeating its nearest elements.")
+                   .HasNhwcForm("nhwc.Upsample", ResizeNhwcRole),
                CreateInterpolate("nearest", false));
   registry.Add(ResizeSchema({"F.upsample_bilinear", "nn.UpsamplingBilinear2d"},
                             "Resizes an image linearly, its corners staying in place."),

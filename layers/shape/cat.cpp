@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/checked.h"
+#include "layers/nhwc_role.h"
 #include "layers/shape/strided_copy.h"
 #include "layers/shape/strided_layer.h"
 
@@ -161,11 +162,15 @@ OORT_LAYERS(cat) {
   registry.Add(OperatorSchema({"torch.cat"}, "Joins tensors along an axis that they have")
                    .Tensors("tensors", kAllDTypes)
                    .Int("dim", 0)
-                   .Dynamic(),
+                   .Dynamic()
+                   .KeepsDType()
+                   .F16OnCpu()
+                   .HasNhwcForm("nhwc.cat", FollowsAlongKnownAxis),
                Create<CatLayer>());
   registry.Add(OperatorSchema({"torch.stack"}, "Joins tensors along a new axis")
                    .Tensors("tensors", kAllDTypes)
                    .Int("dim", 0)
-                   .Dynamic(),
+                   .Dynamic()
+                   .KeepsDType(),
                Create<StackLayer>());
 }

@@ -59,7 +59,8 @@ OORT_LAYERS(expand) {
                    .Tensor("input", kAllDTypes)
                    .Ints("sizes")
                    .Nullable()
-                   .Dynamic(),
+                   .Dynamic()
+                   .KeepsDType(),
                Create<ExpandLayer>());
   registry.Add(OperatorSchema({"Tensor.expand_as"}, "Repeats axes to the shape of `other`")
                    .Tensor("input", kAllDTypes)

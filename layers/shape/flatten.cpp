@@ -92,12 +92,16 @@ OORT_LAYERS(flatten) {
                    .Int("start_dim", 0)
                    .Dynamic()
                    .Int("end_dim", -1)
-                   .Dynamic(),
+                   .Dynamic()
+                   .KeepsDType()
+                   .F16OnCpu(),
                Create<FlattenLayer>());
   registry.Add(OperatorSchema({"nn.Flatten"}, "Axes start_dim to end_dim become one")
                    .Tensor("input", kAllDTypes)
                    .Int("start_dim", 1)
-                   .Int("end_dim", -1),
+                   .Int("end_dim", -1)
+                   .KeepsDType()
+                   .F16OnCpu(),
                Create<FlattenLayer>());
   registry.Add(OperatorSchema({"Tensor.unflatten", "torch.unflatten"},
                               "Axis dim becomes several; -1 takes what is left")

@@ -131,14 +131,16 @@ OORT_LAYERS(permute) {
                               "Axis i of the output is axis dims[i] of the input")
                    .Tensor("input", kAllDTypes)
                    .Ints("dims")
-                   .Nullable(),
+                   .Nullable()
+                   .KeepsDType(),
                Create<PermuteLayer>());
   registry.Add(
       OperatorSchema({"torch.transpose", "aten::transpose", "aten::swapaxes", "aten::swapdims"},
                      "Swaps two axes")
           .Tensor("input", kAllDTypes)
           .Int("dim0")
-          .Int("dim1"),
+          .Int("dim1")
+          .KeepsDType(),
       Create<TransposeLayer>());
   registry.Add(
       OperatorSchema({"torch.t", "aten::t"}, "Transposes a matrix").Tensor("input", kAllDTypes),

@@ -122,7 +122,9 @@ OORT_LAYERS(reshape) {
                    .Tensor("input", kAllDTypes)
                    .Ints("shape")
                    .Nullable()
-                   .Dynamic(),
+                   .Dynamic()
+                   .KeepsDType()
+                   .F16OnCpu(),
                Create<ReshapeLayer>());
   registry.Add(OperatorSchema({"Tensor.reshape_as", "Tensor.view_as", "aten::view_as"},
                               "The same elements under the shape of `other`")

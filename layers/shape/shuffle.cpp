@@ -110,18 +110,23 @@ OORT_LAYERS(shuffle) {
                               "Deals the channels of each group out to all groups in turn")
                    .Tensor("input", kAllDTypes)
                    .Int("groups")
-                   .AtLeast(1),
+                   .AtLeast(1)
+                   .KeepsDType()
+                   .HasNhwcForm("nhwc.ChannelShuffle"),
                Create<ChannelShuffleLayer>());
   registry.Add(OperatorSchema({"nn.PixelShuffle", "F.pixel_shuffle"},
                               "Moves blocks of r*r channels into r by r pixels")
                    .Tensor("input", kAllDTypes)
                    .Int("upscale_factor")
-                   .AtLeast(1),
+                   .AtLeast(1)
+                   .KeepsDType()
+                   .HasNhwcForm("nhwc.PixelShuffle"),
                Create<PixelShuffleLayer>());
   registry.Add(OperatorSchema({"nn.PixelUnshuffle", "F.pixel_unshuffle"},
                               "Moves r by r pixels into blocks of r*r channels")
                    .Tensor("input", kAllDTypes)
                    .Int("downscale_factor")
-                   .AtLeast(1),
+                   .AtLeast(1)
+                   .HasNhwcForm("nhwc.PixelUnshuffle"),
                Create<PixelUnshuffleLayer>());
 }

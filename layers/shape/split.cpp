@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 
+#include "layers/nhwc_role.h"
 #include "layers/shape/slice_range.h"
 #include "layers/shape/strided_layer.h"
 
@@ -229,7 +230,10 @@ OORT_LAYERS(split) {
                    .Dynamic()
                    .Int("dim", 0)
                    .Dynamic()
-                   .Outputs(1, -1),
+                   .Outputs(1, -1)
+                   .KeepsDType()
+                   .F16OnCpu()
+                   .HasNhwcForm("nhwc.chunk", FollowsAlongKnownAxis),
                Create<ChunkLayer>());
   registry.Add(OperatorSchema({"torch.split"},
                               "Parts of one length (the last perhaps shorter) or of given lengths")
@@ -238,7 +242,10 @@ OORT_LAYERS(split) {
                    .Dynamic()
                    .Int("dim", 0)
                    .Dynamic()
-                   .Outputs(1, -1),
+                   .Outputs(1, -1)
+                   .KeepsDType()
+                   .F16OnCpu()
+                   .HasNhwcForm("nhwc.split", FollowsAlongKnownAxis),
                Create<SplitLayer>());
   registry.Add(
       OperatorSchema({"torch.tensor_split"},

@@ -55,10 +55,14 @@ OORT_LAYERS(squeeze) {
       OperatorSchema({"torch.squeeze"}, "Drops the axes `dim` (all, if absent) of extent 1")
           .Tensor("input", kAllDTypes)
           .Ints("dim")
-          .Nullable(),
+          .Nullable()
+          .KeepsDType()
+          .F16OnCpu(),
       Create<SqueezeLayer>());
   registry.Add(OperatorSchema({"torch.unsqueeze"}, "Inserts axes of extent 1 at `dim`")
                    .Tensor("input", kAllDTypes)
-                   .Ints("dim"),
+                   .Ints("dim")
+                   .KeepsDType()
+                   .F16OnCpu(),
                Create<UnsqueezeLayer>());
 }

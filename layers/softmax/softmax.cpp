@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "core/dispatch.h"
+#include "layers/nhwc_role.h"
 #include "layers/per_element_layer.h"
 #include "layers/reduction/accumulate.h"
 #include "layers/softmax/device_softmax.h"
@@ -165,10 +166,13 @@ OperatorSchema SoftmaxSchema(std::vector<std::string> types, std::string doc) {
 
 OORT_LAYERS(softmax) {
   registry.Add(SoftmaxSchema({"nn.Softmax", "F.softmax", "torch.softmax"},
-                             "exp(x) / sum of exp(x) along an axis."),
+                             "exp(x) / sum of exp(x) along an axis.")
+                   .KeepsDType()
+                   .HasNhwcForm("nhwc.softmax", FollowsAlongKnownAxis),
                CreateSoftmax(Form::kSoftmax));
   registry.Add(SoftmaxSchema({"nn.LogSoftmax", "F.log_softmax", "torch.log_softmax"},
-                             "log(softmax(x)) along an axis."),
+                             "log(softmax(x)) along an axis.")
+                   .HasNhwcForm("nhwc.log_softmax", FollowsAlongKnownAxis),
                CreateSoftmax(Form::kLogSoftmax));
   registry.Add(SoftmaxSchema({"nn.Softmin", "F.softmin"}, "softmax(-x) along an axis."),
                CreateSoftmax(Form::kSoftmin));

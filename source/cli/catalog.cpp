@@ -95,6 +95,15 @@ void WriteSection(std::ostream& out, const OperatorSchema& schema) {
   if (!notes.empty()) out << "\n" << Join(notes, " ") << "\n";
 }
 
+std::vector<std::string> TraitNames(const OperatorSchema& schema) {
+  std::vector<std::string> names;
+  for (const Trait trait : {Trait::kRandom, Trait::kElementwise, Trait::kProduct,
+                            Trait::kKeepsDType, Trait::kF16OnCpu}) {
+    if (schema.Has(trait)) names.emplace_back(Name(trait));
+  }
+  return names;
+}
+
 Json ArgJson(const ArgSpec& arg) {
   Json json = {{"name", BareName(arg)},
                {"kind", KindText(arg)},
@@ -174,6 +183,8 @@ Json CatalogJson(const std::vector<Family>& families) {
                       {"doc", schema->doc()},
                       {"outputs", OutputsText(*schema)},
                       {"random", schema->random()},
+                      {"traits", TraitNames(*schema)},
+                      {"nhwc_form", schema->nhwc_form().type},
                       {"open", schema->open()},
                       {"arguments", args}});
     }

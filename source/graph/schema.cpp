@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "oort/schema.h"
 
+#include <algorithm>
+
 namespace oort {
 
 std::string_view Name(ArgType type) {
@@ -17,6 +19,17 @@ std::string_view Name(ArgType type) {
     case ArgType::kAny: return "any";
   }
   return "any";
+}
+
+std::string_view Name(Trait trait) {
+  switch (trait) {
+    case Trait::kRandom: return "random";
+    case Trait::kElementwise: return "elementwise";
+    case Trait::kProduct: return "product";
+    case Trait::kKeepsDType: return "keeps dtype";
+    case Trait::kF16OnCpu: return "f16 on the CPU";
+  }
+  return "";
 }
 
 OperatorSchema::OperatorSchema(std::vector<std::string> types, std::string doc)
@@ -155,9 +168,26 @@ OperatorSchema& OperatorSchema::Outputs(int min, int max) {
   return *this;
 }
 
-OperatorSchema& OperatorSchema::Random() {
-  random_ = true;
+OperatorSchema& OperatorSchema::State(Trait trait, OperatorTest when) {
+  traits_.push_back({trait, when});
   return *this;
+}
+
+OperatorSchema& OperatorSchema::HasNhwcForm(std::string type,
+                                            NhwcRole (*role)(const Operator& op, int rank)) {
+  nhwc_form_ = {std::move(type), role};
+  return *this;
+}
+
+bool OperatorSchema::Has(Trait trait) const {
+  return std::any_of(traits_.begin(), traits_.end(),
+                     [&](const StatedTrait& stated) { return stated.trait == trait; });
+}
+
+bool OperatorSchema::Has(Trait trait, const Operator& op) const {
+  return std::any_of(traits_.begin(), traits_.end(), [&](const StatedTrait& stated) {
+    return stated.trait == trait && (stated.when == nullptr || stated.when(op));
+  });
 }
 
 OperatorSchema& OperatorSchema::FreeInputs() {

@@ -376,11 +376,10 @@ void GraphBuilder::RunPasses() {
   CheckConvAlgorithm(options_);
   PassContext context{
       [this](const Operator& op, std::span<const Value> inputs) { return Evaluate(op, inputs); },
-      [this](const Operator& op) { return !op.IsPort() && SchemaOf(op.type)->random(); },
+      &RegistryOf(options_),
       [this](std::string_view type) {
         return RegistryOf(options_).Has(type, options_.device.type);
       }};
-  context.registry = &RegistryOf(options_);
   context.infer = [this](const Operator& op, std::span<const Value> inputs) {
     return InferAlone(op, inputs);
   };

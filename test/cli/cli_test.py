@@ -620,6 +620,8 @@ class OperatorsTest(Case):
         self.assertEqual(len(types), len(set(types)))
         self.assertIn("F.relu", types)
         self.assertNotIn("other", {op["family"] for op in operators})
+        pool = next(op for op in operators if "nn.MaxPool2d" in op["types"])
+        self.assertEqual((pool["traits"], pool["nhwc_form"]), (["keeps dtype"], "nhwc.MaxPool2d"))
 
     def test_markdown_is_well_formed(self):
         text = self.oort("operators", "--markdown").out

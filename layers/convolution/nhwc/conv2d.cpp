@@ -190,5 +190,6 @@ OORT_LAYERS(conv2d) {
   AddPrecisionParam(schema);
   AddConvAlgorithmParam(schema);
   schema.Ignored("in_channels").Ignored("out_channels").Ignored("kernel_size").Ignored("bias");
+  schema.Product().F16OnCpu();
   registry.Add(schema, CreateNhwcConv(schema));
 }

@@ -98,6 +98,8 @@ OORT_LAYERS(nhwc_adaptive_pool) {
   const OperatorSchema mean =
       OperatorSchema({"nhwc.AdaptiveAvgPool2d"},
                      "nn.AdaptiveAvgPool2d of (…, H, W, C). Made by the NHWC pass")
+          .KeepsDType()
+          .F16OnCpu()
           .Tensor("input", kDTypes)
           .Any("output_size")
           .Dynamic();
@@ -105,6 +107,8 @@ OORT_LAYERS(nhwc_adaptive_pool) {
   const OperatorSchema max =
       OperatorSchema({"nhwc.AdaptiveMaxPool2d"},
                      "nn.AdaptiveMaxPool2d of (…, H, W, C). Made by the NHWC pass")
+          .KeepsDType()
+          .F16OnCpu()
           .Tensor("input", kDTypes)
           .Any("output_size")
           .Dynamic()

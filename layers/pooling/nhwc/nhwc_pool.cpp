@@ -134,6 +134,8 @@ OORT_LAYERS(nhwc_pool) {
   static constexpr DTypeSet kDTypes = kF32Only | DType::kF16 | DType::kBF16;
   const auto schema = [](const char* type, const char* doc) {
     return OperatorSchema({type}, doc)
+        .KeepsDType()
+        .F16OnCpu()
         .Tensor("input", kDTypes)
         .Ints("kernel_size", 2)
         .Ints("stride", 2)

@@ -114,6 +114,7 @@ OORT_LAYERS(nhwc_resize) {
           .Bool("align_corners")
           .Nullable()
           .Bool("recompute_scale_factor")
-          .Nullable();
+          .Nullable()
+          .KeepsDType();
   registry.Add(schema, WithHalves(schema, Create<NhwcResize>()));
 }

@@ -158,7 +158,8 @@ OperatorSchema AxisSchema(const std::string& name, const std::string& type) {
   return OperatorSchema({"nhwc." + name},
                         type +
                             " of (…, H, W, C), with the axes of (…, C, H, W). Made by the "
-                            "NHWC pass");
+                            "NHWC pass")
+      .KeepsDType();
 }
 
 }  // namespace
@@ -166,19 +167,22 @@ OperatorSchema AxisSchema(const std::string& name, const std::string& type) {
 
 OORT_LAYERS(axis_operators) {
   using namespace oort;
-  registry.Add(AxisSchema("cat", "torch.cat").Tensors("tensors", kAllDTypes).Int("dim", 0),
-               CreateAxis<AxisOperator>("torch.cat"));
+  registry.Add(
+      AxisSchema("cat", "torch.cat").Tensors("tensors", kAllDTypes).Int("dim", 0).F16OnCpu(),
+      CreateAxis<AxisOperator>("torch.cat"));
   registry.Add(AxisSchema("chunk", "torch.chunk")
                    .Tensor("input", kAllDTypes)
                    .Int("chunks")
                    .Int("dim", 0)
-                   .Outputs(1, -1),
+                   .Outputs(1, -1)
+                   .F16OnCpu(),
                CreateAxis<AxisOperator>("torch.chunk"));
   registry.Add(AxisSchema("split", "torch.split")
                    .Tensor("tensor", kAllDTypes)
                    .Any("split_size_or_sections")
                    .Int("dim", 0)
-                   .Outputs(1, -1),
+                   .Outputs(1, -1)
+                   .F16OnCpu(),
                CreateAxis<AxisOperator>("torch.split"));
   for (const std::string name : {"softmax", "log_softmax"}) {
     registry.Add(AxisSchema(name, "F." + name)

@@ -154,7 +154,9 @@ OORT_LAYERS(channel_parts) {
                    .AtLeast(0)
                    .Int("width")
                    .AtLeast(0)
-                   .Int("rank", 0),
+                   .Int("rank", 0)
+                   .KeepsDType()
+                   .F16OnCpu(),
                Create<PutChannels>());
   registry.Add(OperatorSchema({"nhwc.interleave"},
                               "The channels of two images (…, H, W, C) in turn; the first may be "
@@ -163,6 +165,8 @@ OORT_LAYERS(channel_parts) {
                    .Tensor("second", kF32Only | DType::kF16)
                    .Int("from", -1)
                    .Int("of", 0)
-                   .Int("rank", 0),
+                   .Int("rank", 0)
+                   .KeepsDType()
+                   .F16OnCpu(),
                Create<InterleaveChannelPairs>());
 }

@@ -124,17 +124,23 @@ OORT_LAYERS(nhwc_shuffle) {
   registry.Add(OperatorSchema({"nhwc.ChannelShuffle"}, doc("nn.ChannelShuffle"))
                    .Tensor("input", kAllDTypes)
                    .Int("groups")
-                   .AtLeast(1),
+                   .AtLeast(1)
+                   .KeepsDType()
+                   .F16OnCpu(),
                Create<NhwcChannelShuffle>());
   registry.Add(OperatorSchema({"nhwc.PixelShuffle"}, doc("nn.PixelShuffle"))
                    .Tensor("input", kAllDTypes)
                    .Int("upscale_factor")
-                   .AtLeast(1),
+                   .AtLeast(1)
+                   .KeepsDType()
+                   .F16OnCpu(),
                Create<PixelsFromChannels>());
   registry.Add(OperatorSchema({"nhwc.PixelUnshuffle"}, doc("nn.PixelUnshuffle"))
                    .Tensor("input", kAllDTypes)
                    .Int("downscale_factor")
-                   .AtLeast(1),
+                   .AtLeast(1)
+                   .KeepsDType()
+                   .F16OnCpu(),
                Create<ChannelsFromPixels>());
 }
 

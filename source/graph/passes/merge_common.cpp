@@ -21,6 +21,12 @@ std::string Signature(const Operator& op) {
   return text;
 }
 
+/// Whether it may give another result each time; nobody knows that of an undeclared operator.
+bool MayBeRandom(const PassContext& context, const Operator& op) {
+  if (op.IsPort()) return false;
+  return context.Schema(op.type) == nullptr || context.Has(Trait::kRandom, op);
+}
+
 /// Two outputs of a model must not become one tensor, which the caller may write to.
 bool LeavesTheModel(Rewriter& rewriter, const Operator& op) {
   for (int output : op.outputs) {
@@ -34,13 +40,12 @@ bool LeavesTheModel(Rewriter& rewriter, const Operator& op) {
 }  // namespace
 
 void MergeCommon(Graph& graph, const PassContext& context) {
-  if (!context.is_random) return;
   Rewriter rewriter(graph);
   std::map<std::string, int> known;
   for (int index : graph.TopologicalOrder()) {
     const Operator& op = rewriter.op(index);
     if (op.type == "pnnx.Input" || op.type == "pnnx.Output" || op.outputs.empty()) continue;
-    if (context.is_random(op) || LeavesTheModel(rewriter, op)) continue;
+    if (MayBeRandom(context, op) || LeavesTheModel(rewriter, op)) continue;
     const auto [first, added] = known.emplace(Signature(op), index);
     if (added) continue;
     const std::vector<int> from = op.outputs, to = rewriter.op(first->second).outputs;

@@ -1,113 +1,17 @@
 // SPDX-License-Identifier: MIT
-// Networks compute in 16-bit floats between their operators: products and convolutions round what
-// they read, what follows them stays in 16 bits as long as it can, and everything else, as the
-// inputs and outputs of the model, is f32.
+// Networks compute in 16-bit floats between their operators. Products and convolutions round what
+// they read to 16 bits; operators behind them stay in 16 bits where they can (Trait::kKeepsDType);
+// all others, and the inputs and outputs of the model, are f32, with casts between.
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 #include <string>
 
-#include "cpu/activation.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewrite.h"
 
 namespace oort {
 namespace {
-
-constexpr std::array<std::string_view, 9> kProducts = {
-    "nhwc.Conv2d",        "nn.Conv1d", "nn.Conv2d",          "nn.Conv3d",  "nn.ConvTranspose1d",
-    "nn.ConvTranspose2d", "nn.Linear", "nn.ConvTranspose3d", "oort.Linear"};
-
-/// Operators that give floats of the dtype that they are given.
-constexpr auto kFollowers = std::to_array<std::string_view>({
-    "nn.MaxPool1d",
-    "nn.MaxPool2d",
-    "nn.MaxPool3d",
-    "nn.AvgPool1d",
-    "nn.AvgPool2d",
-    "nn.AvgPool3d",
-    "nn.AdaptiveAvgPool1d",
-    "nn.AdaptiveAvgPool2d",
-    "F.max_pool2d",
-    "F.avg_pool2d",
-    "F.adaptive_avg_pool2d",
-    "torch.flatten",
-    "nn.Flatten",
-    "Tensor.reshape",
-    "Tensor.view",
-    "Tensor.permute",
-    "torch.permute",
-    "torch.transpose",
-    "torch.squeeze",
-    "torch.unsqueeze",
-    "torch.cat",
-    "torch.chunk",
-    "torch.split",
-    "torch.stack",
-    "torch.mean",
-    "Tensor.slice",
-    "Tensor.select",
-    "Tensor.expand",
-    "Tensor.contiguous",
-    "nn.Dropout",
-    "nn.Dropout2d",
-    "F.dropout",
-    "nn.Identity",
-    "nn.Softmax",
-    "F.softmax",
-    "nn.LayerNorm",
-    "F.layer_norm",
-    "oort.Attention",
-    "nn.Upsample",
-    "F.interpolate",
-    "F.upsample",
-    "nn.BatchNorm2d",
-    "F.scaled_dot_product_attention",
-    "nn.PixelShuffle",
-    "F.pixel_shuffle",
-    "nn.ChannelShuffle",
-});
-
-/// Those of them, and of the products, that a CPU computes in f16 or only moves; all others would
-/// be converted to f32 and back there.
-constexpr auto kCpuProducts =
-    std::to_array<std::string_view>({"nhwc.Conv2d", "nn.Linear", "oort.Linear"});
-constexpr auto kCpuFollowers = std::to_array<std::string_view>({
-    "nhwc.MaxPool2d",
-    "nhwc.AvgPool2d",
-    "nhwc.AdaptiveAvgPool2d",
-    "nhwc.AdaptiveMaxPool2d",
-    "nhwc.cat",
-    "nhwc.chunk",
-    "nhwc.split",
-    "nhwc.put",
-    "nhwc.interleave",
-    "nhwc.ChannelShuffle",
-    "nhwc.PixelShuffle",
-    "nhwc.PixelUnshuffle",
-    "nhwc.leave",
-    "torch.flatten",
-    "nn.Flatten",
-    "Tensor.reshape",
-    "Tensor.view",
-    "torch.squeeze",
-    "torch.unsqueeze",
-    "torch.cat",
-    "torch.chunk",
-    "torch.split",
-    "Tensor.slice",
-    "Tensor.contiguous",
-    "nn.Dropout",
-    "nn.Dropout2d",
-    "F.dropout",
-    "nn.Identity",
-});
-
-template <typename Types>
-bool Lists(const Types& types, std::string_view type) {
-  return std::find(types.begin(), types.end(), type) != types.end();
-}
 
 class NarrowPass {
  public:
@@ -115,16 +19,12 @@ class NarrowPass {
 
   void Run() {
     for (int index : graph_.TopologicalOrder()) {
-      if (IsProduct(Op(index))) {
-        Narrow(index);
-      } else if (Follows(index)) {
+      if (IsProduct(Op(index)) || Follows(index)) {
         Narrow(index);
       } else {
         Widen(index);
       }
     }
-    // What was cast in vain has no reader any more.
-    graph_.Remove(std::vector<bool>(graph_.operators.size(), false));
   }
 
  private:
@@ -138,39 +38,48 @@ class NarrowPass {
     return producer >= 0 && Op(producer).type == "pnnx.Attribute";
   }
 
-  /// Of elements alone, and without casts.
-  static bool IsPlainFormula(const std::string& text) {
-    return text.find("size") == std::string::npos && text.find("torch.") == std::string::npos;
+  bool IsNhwcConv(const Operator& op) const { return op.type == "nhwc.Conv2d"; }
+
+  /// Whether the device has a layer for the operator that takes 16-bit floats as they are. On a CPU
+  /// all but those with Trait::kF16OnCpu would convert to f32 and back.
+  bool HasNarrowLayer(const Operator& op) const {
+    if (!context_.HasLayer(op.type) || !(OnGpu() || context_.Has(Trait::kF16OnCpu, op))) {
+      return false;
+    }
+    const std::vector<ArgSpec>& args = context_.Schema(op.type)->args();
+    return std::all_of(args.begin(), args.end(), [&](const ArgSpec& arg) {
+      const bool input = arg.type == ArgType::kTensor && !arg.attribute;
+      return !input || arg.dtypes.Contains(context_.narrow);
+    });
   }
 
   bool IsProduct(const Operator& op) {
-    const bool known = OnGpu() ? Lists(kProducts, op.type) : Lists(kCpuProducts, op.type);
-    if (!known || !context_.HasLayer(op.type) || op.inputs.empty()) return false;
+    if (!context_.Has(Trait::kProduct, op) || !HasNarrowLayer(op) || op.inputs.empty()) {
+      return false;
+    }
     if (!OnGpu() && !FitsCpu(op)) return false;
     return std::all_of(op.inputs.begin(), op.inputs.end(),
                        [&](int input) { return IsWide(input) || IsNarrow(input); });
   }
 
-  /// The weight is at hand, and what is added to a product has the shape of the result.
+  /// Whether the f16 layers of the CPU take a product: its weight is stored with it, because they
+  /// pack that at load, and the addend of a linear operator, which they do not broadcast, has the
+  /// shape of the result.
   bool FitsCpu(const Operator& op) {
     const Tensor* weight = FindAttribute(op, "weight");
     if (weight == nullptr || !IsFloatOrAbsent(weight) || op.outputs.size() != 1) return false;
     const Operand& output = At(op.outputs[0]);
-    if (op.inputs.size() < 2 || op.type == "nhwc.Conv2d") return true;
+    if (op.inputs.size() < 2 || IsNhwcConv(op)) return true;
     const Operand& addend = At(op.inputs[1]);
     return op.inputs.size() == 2 && output.has_shape && addend.has_shape &&
            output.shape == addend.shape;
   }
 
-  /// Whether all floats that come are narrow already, or constants that can be made so.
+  /// Whether the operator stays in 16 bits: it can, and each float that it reads is narrow already
+  /// or a constant that can be made so.
   bool Follows(int index) {
     const Operator& op = Op(index);
-    if (op.IsPort() || !context_.HasLayer(op.type)) return false;
-    const bool listed = OnGpu() ? Lists(kFollowers, op.type) || op.type.starts_with("nhwc.")
-                                : Lists(kCpuFollowers, op.type);
-    const bool elementwise =
-        op.type == "pnnx.Expression" && IsPlainFormula(ParameterText(op, "expr"));
-    if (!listed && !elementwise && !ActivationOf(op)) return false;
+    if (!context_.Has(Trait::kKeepsDType, op) || !HasNarrowLayer(op)) return false;
     bool any = false;
     for (int input : op.inputs) {
       any = any || IsNarrow(input);
@@ -182,15 +91,15 @@ class NarrowPass {
   void Narrow(int index) {
     for (size_t i = 0; i < Op(index).inputs.size(); ++i) {
       const int input = Op(index).inputs[i];
-      if (!IsNarrow(input)) Replace(index, i, NarrowOf(input));
+      if (!IsNarrow(input)) graph_.ReplaceInput(index, i, NarrowOf(input));
     }
     for (int output : Op(index).outputs) {
       if (At(output).dtype != DType::kF32 && At(output).dtype != DType::kNull) continue;
       At(output).dtype = context_.narrow;
       made_.insert(output);
     }
-    // These round their weights themselves.
-    if (!OnGpu() || Op(index).type == "nhwc.Conv2d") return;
+    // Layers of the CPU and NHWC convolutions round their weights themselves, when they pack them.
+    if (!OnGpu() || IsNhwcConv(Op(index))) return;
     for (auto& [name, tensor] : Op(index).attributes) {
       if (IsFloatOrAbsent(&tensor)) tensor = tensor.To(context_.narrow);
     }
@@ -199,16 +108,10 @@ class NarrowPass {
   void Widen(int index) {
     for (size_t i = 0; i < Op(index).inputs.size(); ++i) {
       const int input = Op(index).inputs[i];
-      if (IsNarrow(input) && made_.count(input) != 0) Replace(index, i, WideOf(input));
+      if (IsNarrow(input) && made_.count(input) != 0) {
+        graph_.ReplaceInput(index, i, WideOf(input));
+      }
     }
-  }
-
-  void Replace(int index, size_t place, int operand) {
-    int& input = Op(index).inputs[place];
-    std::vector<int>& users = At(input).consumers;
-    users.erase(std::find(users.begin(), users.end(), index));
-    At(operand).consumers.push_back(index);
-    input = operand;
   }
 
   int NarrowOf(int wide) {
@@ -223,8 +126,9 @@ class NarrowPass {
     return wide_of_[narrow] = Cast(narrow, DType::kF32);
   }
 
-  /// Where images of f32 enter for convolutions only, one operator moves their channels, rounds
-  /// them and fills up the channels of a pixel, whose weights are zero, to what the device likes.
+  /// Where an f32 image is converted to NHWC for convolutions only, makes that operator an
+  /// nhwc.pack, which also rounds the image and pads the channels of each pixel with zeros to a
+  /// number that the device reads fast. The weights get zeros for these channels.
   bool Pack(int image) {
     const int producer = At(image).producer;
     if (producer < 0 || Op(producer).type != "nhwc.enter" || !At(image).has_shape ||
@@ -234,11 +138,11 @@ class NarrowPass {
     const int64_t channels = At(image).shape[At(image).shape.rank() - 1];
     for (int user : At(image).consumers) {
       const Tensor* weight = FindAttribute(Op(user), "weight");
-      const bool plain = Op(user).type == "nhwc.Conv2d" && Op(user).inputs.size() == 1 &&
-                         weight != nullptr && weight->dim(1) == channels && IsFloatOrAbsent(weight);
+      const bool plain = IsNhwcConv(Op(user)) && Op(user).inputs.size() == 1 && weight != nullptr &&
+                         weight->dim(1) == channels && IsFloatOrAbsent(weight);
       if (!plain) return false;
     }
-    // A GPU reads whole words.
+    // A GPU reads a pixel in words of 8 or 16 bytes.
     const int64_t padded = !OnGpu() ? channels : channels <= 4 ? 4 : (channels + 7) / 8 * 8;
     for (int user : At(image).consumers) PadWeight(Op(user), padded);
     Operator& op = Op(producer);
@@ -269,17 +173,12 @@ class NarrowPass {
 
   int Cast(int from, DType dtype) {
     const std::string suffix = "." + std::string(Name(dtype));
-    const int to = graph_.AddOperand(At(from).name + suffix);
-    At(to).dtype = dtype;
-    At(to).has_shape = At(from).has_shape;
-    At(to).shape = At(from).shape;
     Operator cast;
     cast.type = "Tensor.to";
     cast.name = "cast_" + At(from).name + suffix;
-    cast.inputs = {from};
-    cast.outputs = {to};
     cast.params["dtype"] = Parameter(TorchName(dtype));
-    graph_.AddOperator(std::move(cast));
+    const int to = graph_.AddOperatorOn(from, std::move(cast), At(from).name + suffix);
+    At(to).dtype = dtype;
     return to;
   }
 

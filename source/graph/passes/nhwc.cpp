@@ -1,160 +1,30 @@
 // SPDX-License-Identifier: MIT
-// Images are kept in NHWC from convolution to convolution: the
-// rewritten operators take and give tensors of shape (…, H, W, C), and only at the borders of such
-// a region the channels are moved. Operators that treat all elements alike come along unchanged.
+// Images keep NHWC layout from convolution to convolution. Operators inside of such a region take
+// and give tensors of shape (…, H, W, C); only at its borders the channels are moved. Which
+// operators take part is for their declarations to say (OperatorSchema::HasNhwcForm): most of them
+// are replaced by their NHWC form, elementwise ones run unchanged.
 #include <algorithm>
-#include <array>
 #include <map>
 #include <string>
 
-#include "cpu/activation.h"
 #include "graph/passes/passes.h"
 
 namespace oort {
 namespace {
 
-/// How an operator takes part in a region.
-enum class Role {
-  kNone,      ///< it does not: it reads and writes NCHW
-  kAnchor,    ///< it begins a region
-  kFollower,  ///< it runs there as well if its inputs are there already
-  kExit,      ///< so does it, but what it gives is no image any more
-};
+bool HasBorders(const PassContext& context) {
+  return context.HasLayer("nhwc.enter") && context.HasLayer("nhwc.leave");
+}
 
-struct Renamed {
-  std::string_view from, to;
-};
-
-/// Operators that have a twin for NHWC images, with the same parameters.
-constexpr std::array kTwins = std::to_array<Renamed>({
-    {"nn.Conv2d", "nhwc.Conv2d"},
-    {"nn.MaxPool2d", "nhwc.MaxPool2d"},
-    {"F.max_pool2d", "nhwc.MaxPool2d"},
-    {"nn.AvgPool2d", "nhwc.AvgPool2d"},
-    {"F.avg_pool2d", "nhwc.AvgPool2d"},
-    {"nn.AdaptiveAvgPool2d", "nhwc.AdaptiveAvgPool2d"},
-    {"F.adaptive_avg_pool2d", "nhwc.AdaptiveAvgPool2d"},
-    {"nn.AdaptiveMaxPool2d", "nhwc.AdaptiveMaxPool2d"},
-    {"F.adaptive_max_pool2d", "nhwc.AdaptiveMaxPool2d"},
-    {"torch.cat", "nhwc.cat"},
-    {"torch.chunk", "nhwc.chunk"},
-    {"torch.split", "nhwc.split"},
-    {"torch.mean", "nhwc.mean"},
-    {"torch.sum", "nhwc.sum"},
-    {"nn.Softmax", "nhwc.softmax"},
-    {"F.softmax", "nhwc.softmax"},
-    {"nn.LogSoftmax", "nhwc.log_softmax"},
-    {"F.log_softmax", "nhwc.log_softmax"},
-    {"nn.Upsample", "nhwc.Upsample"},
-    {"F.interpolate", "nhwc.Upsample"},
-    {"F.upsample", "nhwc.Upsample"},
-    {"nn.UpsamplingNearest2d", "nhwc.Upsample"},
-    {"F.upsample_nearest", "nhwc.Upsample"},
-    {"nn.ChannelShuffle", "nhwc.ChannelShuffle"},
-    {"nn.PixelShuffle", "nhwc.PixelShuffle"},
-    {"F.pixel_shuffle", "nhwc.PixelShuffle"},
-    {"nn.PixelUnshuffle", "nhwc.PixelUnshuffle"},
-    {"F.pixel_unshuffle", "nhwc.PixelUnshuffle"},
-});
-
-/// Operators on single elements whose parameters are numbers.
-constexpr std::array<std::string_view, 10> kElementwise = {
-    "nn.Dropout",  "nn.Dropout2d", "nn.Identity", "nn.Softplus", "nn.SELU",
-    "nn.Softsign", "nn.CELU",      "F.selu",      "F.softplus",  "nn.Threshold"};
-
-std::string_view TwinOf(std::string_view type) {
-  for (const Renamed& twin : kTwins) {
-    if (twin.from == type) return twin.to;
+/// Whether all inputs of an operator are tensors: a number that is computed has no layout.
+bool ReadsTensorsOnly(const OperatorSchema& schema, const Operator& op) {
+  std::vector<Problem> problems;  // BindArguments was content with the operator before
+  const BoundArgs bound = BindArguments(schema, op, problems);
+  for (size_t i = 0; i < bound.args.size(); ++i) {
+    const ArgType type = schema.args()[i].type;
+    if (bound.args[i].input >= 0 && type != ArgType::kTensor && type != ArgType::kAny) return false;
   }
-  return {};
-}
-
-/// What a region is made of where there is one.
-bool HasRegions(const PassContext& context) {
-  return context.HasLayer("nhwc.Conv2d") && context.HasLayer("nhwc.enter") &&
-         context.HasLayer("nhwc.leave");
-}
-
-std::string_view ParamText(const Operator& op, const char* name, std::string_view fallback) {
-  const auto found = op.params.find(name);
-  return found == op.params.end() ? fallback : std::string_view(found->second.text());
-}
-
-/// A convolution that a weight of its own makes f32, padded with zeros.
-bool IsPlainConv(const Operator& op) {
-  const auto weight = op.attributes.find("weight");
-  return weight != op.attributes.end() && weight->second.dtype() == DType::kF32 &&
-         weight->second.rank() == 4 && weight->second.has_data() && op.inputs.size() == 1 &&
-         ParamText(op, "padding_mode", "zeros") == "zeros";
-}
-
-/// One filter a channel: too little work to pay for moving the channels.
-bool IsDepthwise(const Operator& op) {
-  return op.attributes.at("weight").dim(1) == 1 && ParamText(op, "groups", "1") != "1";
-}
-
-/// An expression of elements alone, not of sizes.
-bool IsElementwiseExpression(const Operator& op) {
-  return op.type == "pnnx.Expression" &&
-         ParamText(op, "expr", "size").find("size") == std::string_view::npos;
-}
-
-/// Axes that are computed, or that torch finds by an old rule, stay where they are.
-bool HasKnownAxis(const Operator& op) {
-  const bool computed =
-      std::find(op.input_names.begin(), op.input_names.end(), "dim") != op.input_names.end();
-  return !computed && ParamText(op, "dim", "None") != "None";
-}
-
-/// A reduction that keeps the rank gives an image; one over all pixels of a batch the same matrix
-/// in both layouts.
-Role ReductionRole(const Operator& op, int rank) {
-  if (!HasKnownAxis(op)) return Role::kNone;
-  if (ParamText(op, "keepdim", "False") == "True") return Role::kFollower;
-  const Value dims = op.params.at("dim").value();
-  if (rank != 4 || !dims.IsList() || dims.AsList().size() != 2) return Role::kNone;
-  std::array<bool, 4> reduced{};
-  for (int64_t dim : dims.AsInts()) {
-    if (dim < -4 || dim > 3) return Role::kNone;
-    reduced[static_cast<size_t>((dim + 4) % 4)] = true;
-  }
-  return reduced[2] && reduced[3] ? Role::kExit : Role::kNone;
-}
-
-/// Of rank 3 these resize one axis; sizes that are computed stay where they are.
-bool ResizesImages(const Operator& op, int rank) {
-  constexpr std::array<std::string_view, 4> kModes = {"nearest", "nearest-exact", "bilinear",
-                                                      "bicubic"};
-  const std::string_view mode = ParamText(op, "mode", "nearest");
-  return rank == 4 && op.inputs.size() == 1 && ParamText(op, "antialias", "False") == "False" &&
-         std::find(kModes.begin(), kModes.end(), mode) != kModes.end();
-}
-
-/// `rank` is that of the first input, -1 where it is not known.
-Role TwinRole(const Operator& op, int rank) {
-  const std::string_view twin = TwinOf(op.type).substr(std::string_view("nhwc.").size());
-  if (twin.ends_with("Pool2d")) {
-    const bool indices = ParamText(op, "return_indices", "False") != "False";
-    return indices || op.outputs.size() != 1 ? Role::kNone : Role::kFollower;
-  }
-  if (twin == "mean" || twin == "sum") return ReductionRole(op, rank);
-  if (twin == "Upsample") return ResizesImages(op, rank) ? Role::kFollower : Role::kNone;
-  const bool along_axis = twin == "cat" || twin == "chunk" || twin == "split" ||
-                          twin == "softmax" || twin == "log_softmax";
-  return !along_axis || HasKnownAxis(op) ? Role::kFollower : Role::kNone;
-}
-
-Role RoleOf(const Operator& op, int rank) {
-  if (op.type == "nn.Conv2d") {
-    if (!IsPlainConv(op)) return Role::kNone;
-    return IsDepthwise(op) ? Role::kFollower : Role::kAnchor;
-  }
-  if (!TwinOf(op.type).empty()) return TwinRole(op, rank);
-  if (op.outputs.size() != 1) return Role::kNone;
-  const bool known =
-      std::find(kElementwise.begin(), kElementwise.end(), op.type) != kElementwise.end();
-  if (known || ActivationOf(op) || IsElementwiseExpression(op)) return Role::kFollower;
-  return Role::kNone;
+  return true;
 }
 
 class NhwcPass {
@@ -163,84 +33,89 @@ class NhwcPass {
 
   void Run() {
     for (int index : graph_.TopologicalOrder()) {
-      if (Joins(index)) Rewrite(index);
+      const NhwcRole role = RoleAt(index);
+      if (Joins(index, role)) Rewrite(index, role);
     }
-    for (const auto& [first, last] : last_of_) Leave(first, last);
+    for (const auto& [nchw, nhwc] : made_) Leave(nchw, nhwc);
   }
 
  private:
-  bool IsLast(int operand) const { return last_of_.count(operand) != 0; }
   Operator& Op(int index) { return graph_.operators[static_cast<size_t>(index)]; }
   Operand& At(int operand) { return graph_.operands[static_cast<size_t>(operand)]; }
 
-  bool Joins(int index) {
+  /// What the operator's declaration says, as far as the device has the layer for it.
+  NhwcRole RoleAt(int index) {
     const Operator& op = Op(index);
-    const Role role = RoleAt(index);
-    if (role == Role::kNone) return false;
-    if (role == Role::kAnchor) return MayBeF32(op.inputs[0]);
+    const OperatorSchema* schema = context_.Schema(op.type);
+    if (schema == nullptr || !ReadsTensorsOnly(*schema, op)) return NhwcRole::kNone;
+    const NhwcForm& form = schema->nhwc_form();
+    if (form.type.empty()) {
+      const bool unchanged = op.outputs.size() == 1 && schema->Has(Trait::kElementwise, op);
+      return unchanged && context_.HasLayer(op.type) ? NhwcRole::kFollows : NhwcRole::kNone;
+    }
+    if (!context_.HasLayer(form.type)) return NhwcRole::kNone;
+    const Operand* first = op.inputs.empty() ? nullptr : &At(op.inputs[0]);
+    const int rank = first != nullptr && first->has_shape ? first->shape.rank() : -1;
+    return form.role == nullptr ? NhwcRole::kFollows : form.role(op, rank);
+  }
+
+  bool Joins(int index, NhwcRole role) {
+    const Operator& op = Op(index);
+    if (role == NhwcRole::kNone) return false;
+    if (role == NhwcRole::kBegins) return MayBeF32(op.inputs[0]);
     bool any = false;
     for (int input : op.inputs) {
-      any = any || IsLast(input);
-      if (!IsLast(input) && !MayEnter(input)) return false;
+      const bool inside = made_.count(input) != 0;
+      if (!inside && !MayEnter(input)) return false;
+      any = any || inside;
     }
     return any;
   }
 
-  Role RoleAt(int index) {
-    const Operator& op = Op(index);
-    const std::string_view twin = TwinOf(op.type);
-    if (!context_.HasLayer(twin.empty() ? op.type : twin)) return Role::kNone;
-    const Operand* first = op.inputs.empty() ? nullptr : &At(op.inputs[0]);
-    return RoleOf(op, first != nullptr && first->has_shape ? first->shape.rank() : -1);
-  }
-
-  /// Networks of 16 bits keep the few weights that pnnx folds in f32.
+  /// Whether an operand is f32 as far as the trace tells. In a network of 16-bit floats a
+  /// convolution can have an f32 weight that pnnx folded, but not an f32 image.
   bool MayBeF32(int operand) {
     return At(operand).dtype == DType::kF32 || At(operand).dtype == DType::kNull;
   }
 
-  /// Constants and tensors that are known to be such; the kind of other operands is not known.
+  /// Whether an operand from outside may be converted: it is a constant, or the trace shows a
+  /// tensor with room for channels and pixels. Others may be numbers or lists.
   bool MayEnter(int operand) {
     const Operand& value = At(operand);
     if (value.producer >= 0 && Op(value.producer).type == "pnnx.Attribute") return true;
     return value.has_shape && value.shape.rank() >= 3;
   }
 
-  void Rewrite(int index) {
-    std::vector<int> inputs = Op(index).inputs;
-    const Role role = RoleAt(index);
-    for (int& input : inputs) input = LastOf(input, role == Role::kAnchor);
-    Operator& op = Op(index);
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      std::vector<int>& users = At(op.inputs[i]).consumers;
-      users.erase(std::find(users.begin(), users.end(), index));
-      At(inputs[i]).consumers.push_back(index);
+  void Rewrite(int index, NhwcRole role) {
+    for (size_t i = 0; i < Op(index).inputs.size(); ++i) {
+      const int input = Op(index).inputs[i];
+      graph_.ReplaceInput(index, i, NhwcOf(input, role == NhwcRole::kBegins));
     }
-    op.inputs = std::move(inputs);
-    if (const std::string_view twin = TwinOf(op.type); !twin.empty()) {
-      op.type = std::string(twin);
-      for (const char* settled : {"padding_mode", "antialias"}) op.params.erase(settled);
-    }
-    if (role == Role::kExit) return;
+    TakeForm(Op(index));
+    if (role == NhwcRole::kEnds) return;
     for (size_t i = 0; i < Op(index).outputs.size(); ++i) {
-      const int first = Op(index).outputs[i];
-      const int last = Twin(first);
-      Op(index).outputs[i] = last;
-      At(last).producer = index;
-      At(first).producer = -1;  // until Leave
-      last_of_[first] = last;
+      const int nchw = Op(index).outputs[i];
+      const int nhwc = AddNhwcOperand(nchw);
+      graph_.ReplaceOutput(index, i, nhwc);  // `nchw` has no producer until Leave
+      made_[nchw] = nhwc;
     }
   }
 
+  /// Replaces an operator by its NHWC form, if it has one.
+  void TakeForm(Operator& op) {
+    const std::string form = context_.Schema(op.type)->nhwc_form().type;
+    if (form.empty()) return;
+    op.type = form;
+    const OperatorSchema* schema = context_.Schema(form);
+    if (schema == nullptr) return;
+    std::erase_if(op.params, [&](const auto& param) { return schema->Find(param.first) < 0; });
+  }
+
   /// A new operand for the same image in NHWC.
-  int Twin(int first) {
-    const int last = graph_.AddOperand(At(first).name + ".nhwc");
-    const Operand& from = At(first);
-    Operand& to = At(last);
-    to.dtype = from.dtype;
-    to.has_shape = from.has_shape;
-    to.shape = Moved(from.shape);
-    return last;
+  int AddNhwcOperand(int nchw) {
+    const int nhwc = graph_.AddOperandLike(nchw, At(nchw).name + ".nhwc");
+    At(nhwc).shape = Moved(At(nhwc).shape);
+    return nhwc;
   }
 
   static Shape Moved(Shape shape) {
@@ -253,47 +128,44 @@ class NhwcPass {
     return moved;
   }
 
-  /// The NHWC form of an operand, made where it is used for the first time.
-  int LastOf(int first, bool image) {
-    const auto found = last_of_.find(first);
-    if (found != last_of_.end()) return found->second;
-    const auto entered = entered_.find(first);
+  /// The NHWC form of an operand; one from outside is converted when it is first asked for.
+  int NhwcOf(int nchw, bool image) {
+    const auto made = made_.find(nchw);
+    if (made != made_.end()) return made->second;
+    const auto entered = entered_.find(nchw);
     if (entered != entered_.end()) return entered->second;
-    const int last = Twin(first);
     Operator enter;
     enter.type = "nhwc.enter";
-    enter.name = "enter_" + At(first).name;
-    enter.inputs = {first};
-    enter.outputs = {last};
+    enter.name = "enter_" + At(nchw).name;
     if (image) enter.params["image"] = Parameter("True");
-    graph_.AddOperator(std::move(enter));
-    entered_[first] = last;
-    return last;
+    const int nhwc = graph_.AddOperatorOn(nchw, std::move(enter), At(nchw).name + ".nhwc");
+    At(nhwc).shape = Moved(At(nhwc).shape);
+    return entered_[nchw] = nhwc;
   }
 
-  /// Who still reads the NCHW form gets it back.
-  void Leave(int first, int last) {
-    if (At(first).consumers.empty()) return;
+  /// Converts an image back for operators outside of the region that still read it as NCHW.
+  void Leave(int nchw, int nhwc) {
+    if (At(nchw).consumers.empty()) return;
     Operator leave;
     leave.type = "nhwc.leave";
-    leave.name = "leave_" + At(first).name;
-    leave.inputs = {last};
-    leave.outputs = {first};
+    leave.name = "leave_" + At(nchw).name;
+    leave.inputs = {nhwc};
+    leave.outputs = {nchw};
     graph_.AddOperator(std::move(leave));
   }
 
   Graph& graph_;
   const PassContext& context_;
-  std::map<int, int> last_of_;  // operands that a region makes
-  std::map<int, int> entered_;  // operands from outside
+  std::map<int, int> made_;     // NCHW operand that an operator of a region made -> its NHWC form
+  std::map<int, int> entered_;  // NCHW operand from outside of all regions -> its NHWC form
 };
 
 }  // namespace
 
 void Nhwc(Graph& graph, const PassContext& context) {
-  if (!HasRegions(context)) return;
+  if (!HasBorders(context)) return;
   NhwcPass(graph, context).Run();
-  // Operands that nobody reads NCHW any more have no producer now.
+  // NCHW operands that nobody reads any more have no producer either: Remove drops them.
   graph.Remove(std::vector<bool>(graph.operators.size(), false));
 }
 

@@ -3,10 +3,20 @@
 
 namespace oort {
 
+const OperatorSchema* PassContext::Schema(std::string_view type) const {
+  return (registry != nullptr ? *registry : LayerRegistry::Global()).Schema(type);
+}
+
+bool PassContext::Has(Trait trait, const Operator& op) const {
+  const OperatorSchema* schema = Schema(op.type);
+  return schema != nullptr && schema->Has(trait, op);
+}
+
 std::span<const Pass> Passes() {
-  // Dead code goes first, so that nothing is folded in vain, and last, to sweep up; and before what
-  // asks whether an operand has other readers. Operators are taken apart before all that looks for
-  // patterns, and once constants are there that tell how; what that leaves is folded then.
+  // Dead code is removed first, so that nothing is folded in vain, and last, because other passes
+  // leave some behind; and before passes that ask whether an operand has other readers, since dead
+  // ones count. Operators are decomposed before all passes that look for patterns, once constants
+  // are there that tell how; constants that this makes are folded afterwards.
   static constexpr Pass kPasses[] = {
       {"flatten-tuples", FlattenTuples},
       {"read-storage", ReadStorage},

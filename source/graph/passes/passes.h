@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "oort/graph.h"
 #include "oort/layer.h"
 
 namespace oort {
@@ -19,16 +18,15 @@ using Evaluator = std::function<std::optional<std::vector<Value>>(const Operator
 
 struct PassContext {
   Evaluator evaluate;
-  /// Whether an operator may give something else each time; without it all may.
-  std::function<bool(const Operator& op)> is_random = {};
+  /// Who declares the operators of the graph; null: LayerRegistry::Global(), and no operator is
+  /// decomposed.
+  const LayerRegistry* registry = nullptr;
   /// Whether the device that the graph is for runs operators of this type; without it all do. A
   /// pass makes no operator that would send a part of the graph back to the CPU.
   std::function<bool(std::string_view type)> has_layer = {};
   /// What networks compute in between their operators; kNull: as the file says.
   DType narrow = DType::kNull;
 
-  /// The operators that there are; without them none is taken apart.
-  const LayerRegistry* registry = nullptr;
   /// What an operator would give for inputs of which only constants have elements; nothing if it
   /// refuses them.
   Evaluator infer = {};
@@ -38,6 +36,10 @@ struct PassContext {
   bool on_gpu = false;
 
   bool HasLayer(std::string_view type) const { return !has_layer || has_layer(type); }
+  /// The declaration of an operator type; null for ports of the graph and for unknown types.
+  const OperatorSchema* Schema(std::string_view type) const;
+  /// Whether the operator's declaration states the trait, and its condition holds.
+  bool Has(Trait trait, const Operator& op) const;
 };
 
 struct Pass {
