@@ -182,9 +182,10 @@ ConvPlan ChooseConvPlan(const ConvCall& call, ConvMath math, int device,
   ConvPlan best;
   double least = std::numeric_limits<double>::infinity();
   const auto take = [&](double cycles, size_t tile, int splits) {
-    if (cycles >= least) return;
-    least = cycles;
-    best = {static_cast<int>(tile), splits};
+    if (cycles < least) {
+      least = cycles;
+      best = {static_cast<int>(tile), splits};
+    }
   };
   for (size_t i = 0; i < kernels.size() && wanted(ConvTileKind::kMma); ++i) {
     if (kernels[i].kernels[static_cast<size_t>(grain)] == nullptr) continue;
