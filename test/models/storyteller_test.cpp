@@ -150,7 +150,7 @@ TEST(Storyteller, StreamsWholeCharactersHoweverItIsCut) {
     request.stops = {"a b", "zzz"};
     std::string joined;
     request.on_piece = [&](const GeneratedPiece& piece) {
-      EXPECT_TRUE(llm::IsValidUtf8(piece.text)) << piece.text;
+      EXPECT_TRUE(text::IsValidUtf8(piece.text)) << piece.text;
       joined += piece.text;
       return true;
     };
