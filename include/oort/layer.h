@@ -166,7 +166,7 @@ class Layer {
   virtual void Settle() {}
   /// Of a layer of the host that waits for its weights: those that a Forward of few rows reads, in
   /// the order in which it does. What runs before it may prefetch them.
-  virtual std::span<const std::byte> Weights() const { return {}; }
+  virtual std::span<const std::byte> WeightBytes() const { return {}; }
   /// Most rows of a batch for which the result of each is the same whatever the others are: more
   /// would be multiplied by another kernel, with sums in another order.
   virtual int64_t BatchInvariantRows() const { return std::numeric_limits<int64_t>::max(); }

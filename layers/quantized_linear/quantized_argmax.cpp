@@ -26,7 +26,7 @@ class QuantizedArgmax final : public Layer {
 
   void Settle() override { head_.MakeCoarse(AvailableThreads()); }
 
-  std::span<const std::byte> Weights() const override {
+  std::span<const std::byte> WeightBytes() const override {
     return (head_.coarse() != nullptr ? *head_.coarse() : head_.matrix()).data();
   }
   int64_t BatchInvariantRows() const override { return kMostGemvRows; }

@@ -30,7 +30,7 @@ class QuantizedLinear final : public Layer {
     }
   }
 
-  std::span<const std::byte> Weights() const override { return matrices_[0]->data(); }
+  std::span<const std::byte> WeightBytes() const override { return matrices_[0]->data(); }
   int64_t BatchInvariantRows() const override { return kMostGemvRows; }
 
   std::vector<Value> Infer(const Args& args) const override { return spec_.Infer(args); }

@@ -296,7 +296,7 @@ void Session::Impl::FindNextWeights() {
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     next_weights[i] = next;
     if (!needed.empty() && !needed[i]) continue;
-    const std::span<const std::byte> own = graph.nodes[i].layer->Weights();
+    const std::span<const std::byte> own = graph.nodes[i].layer->WeightBytes();
     if (!own.empty()) next = own;
   }
 }

@@ -108,7 +108,7 @@ class Weighted final : public Layer {
     next_[name_] = context.next_weights();
     CopyElements(args.tensor(0), outputs[0].AsTensor());
   }
-  std::span<const std::byte> Weights() const override { return weights_; }
+  std::span<const std::byte> WeightBytes() const override { return weights_; }
   int64_t BatchInvariantRows() const override { return static_cast<int64_t>(name_.size()); }
 
  private:
