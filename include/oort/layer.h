@@ -80,7 +80,7 @@ class Context {
   const RunState* state() const { return state_; }
   /// Where a CUDA layer enqueues its work, in order with that of all others; null on the CPU.
   cuda::Stream* stream() const { return stream_; }
-  /// Layer::Weights of the layer that runs next and has any: a layer that waits for memory may
+  /// Layer::WeightBytes of the layer that runs next and has any: a layer that waits for memory may
   /// prefetch them. Empty where there are none.
   std::span<const std::byte> next_weights() const { return next_weights_; }
   /// The bytes that Layer::Workspace asked for, aligned to 64, on the layer's device.
