@@ -12,19 +12,30 @@
 
 namespace oort {
 
-/// Bytes somewhere, and the duty to give them back.
+/// Bytes somewhere, and the duty to give them back. Those of a promise are not there yet.
 class Buffer {
  public:
   virtual ~Buffer() = default;
-  std::byte* data() const { return data_; }
+  std::byte* data() const { return data_; }  ///< null for a promise
+  bool promised() const { return promised_; }
   size_t size() const { return size_; }
   Device device() const { return device_; }
 
  protected:
   Buffer(std::byte* data, size_t size, Device device) : data_(data), size_(size), device_(device) {}
+  /// A promise of `size` bytes on the host, which somebody makes later.
+  explicit Buffer(size_t size) : data_(nullptr), size_(size), promised_(true) {}
   std::byte* data_;
   size_t size_;
   Device device_;
+  bool promised_ = false;
+};
+
+/// What there is of a tensor besides its dtype and shape.
+enum class Storage {
+  kNone,      ///< nothing: Tensor::Meta
+  kPromised,  ///< elements that are made later, when a model is built or written
+  kElements,  ///< elements to read
 };
 
 /// Host memory aligned to 64 bytes, not initialized. Throws kOutOfMemory.
@@ -69,8 +80,12 @@ class Tensor {
   }
 
   bool defined() const { return dtype_ != DType::kNull; }
-  /// Whether there are elements to read (false for Meta).
-  bool has_data() const { return buffer_ != nullptr; }
+  /// Whether there are elements to read: false for Meta, and for a promise until it is kept.
+  bool has_data() const { return storage() == Storage::kElements; }
+  Storage storage() const {
+    if (buffer_ == nullptr) return Storage::kNone;
+    return buffer_->promised() ? Storage::kPromised : Storage::kElements;
+  }
   DType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
   int rank() const { return shape_.rank(); }
@@ -82,8 +97,9 @@ class Tensor {
   const std::shared_ptr<Buffer>& buffer() const { return buffer_; }
   size_t offset() const { return offset_; }
 
-  std::byte* raw() { return buffer_ ? buffer_->data() + offset_ : nullptr; }
-  const std::byte* raw() const { return buffer_ ? buffer_->data() + offset_ : nullptr; }
+  /// Null where there are no elements.
+  std::byte* raw() { return has_data() ? buffer_->data() + offset_ : nullptr; }
+  const std::byte* raw() const { return has_data() ? buffer_->data() + offset_ : nullptr; }
   /// Throws kInvalidArgument when T is not the element type.
   template <typename T>
   T* data() {

@@ -37,17 +37,19 @@ class Promise {
   std::vector<Tensor> made_;
 };
 
-/// Stands for bytes that are not there yet. Only who writes or builds models may meet one.
+/// The buffer of tensors with Storage::kPromised: their elements are made by Take, when a model is
+/// built (runtime/promised_weights.h) or written.
 class PromisedBuffer final : public Buffer {
  public:
   PromisedBuffer(std::shared_ptr<Promise> promise, size_t index, size_t bytes)
-      : Buffer(nullptr, bytes, Device::Cpu()), promise_(std::move(promise)), index_(index) {}
+      : Buffer(bytes), promise_(std::move(promise)), index_(index) {}
 
   Tensor Take() const { return promise_->Take(index_); }
   const Promise* promise() const { return promise_.get(); }
 
-  /// Null for tensors that are there.
+  /// The promise of a tensor; null for all with another storage.
   static const PromisedBuffer* Of(const Tensor& tensor) {
+    if (tensor.storage() != Storage::kPromised) return nullptr;
     return dynamic_cast<const PromisedBuffer*>(tensor.buffer().get());
   }
   static Tensor Make(DType dtype, const Shape& shape, std::shared_ptr<Promise> promise,

@@ -152,7 +152,7 @@ std::vector<pnnx::ZipItem> Items(const Graph& graph) {
   std::vector<const PromisedBuffer*> promises;
   for (const Operator& op : graph.operators) {
     for (const auto& [name, tensor] : op.attributes) {
-      if (!tensor.has_data() || tensor.device() != Device::Cpu()) {
+      if (tensor.storage() == Storage::kNone || tensor.device() != Device::Cpu()) {
         throw Error(ErrorCode::kInvalidArgument,
                     op.Describe() + ": attribute " + Quote(name) + " has no elements in memory");
       }

@@ -178,6 +178,10 @@ Tensor Tensor::Clone() const {
 
 Tensor Tensor::To(DType dtype) const {
   if (dtype == dtype_) return *this;
+  if (storage() == Storage::kPromised) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "the elements of " + ToString() + " are not made yet, so they cannot be converted");
+  }
   if (!has_data()) return Meta(dtype, shape_);
   Tensor converted(dtype, shape_);
   CopyElements(*this, converted);

@@ -416,8 +416,7 @@ namespace {
 int64_t AttributeBytes(const Operator& op) {
   int64_t bytes = 0;
   for (const auto& [name, tensor] : op.attributes) {
-    const bool there = tensor.has_data() && tensor.buffer()->data() != nullptr;
-    if (there) bytes += static_cast<int64_t>(tensor.bytes());
+    if (tensor.has_data()) bytes += static_cast<int64_t>(tensor.bytes());
   }
   return bytes;
 }
@@ -468,7 +467,7 @@ std::vector<int> GraphBuilder::MakingOrder() const {
   std::map<Weight, std::vector<int>> readers;
   const auto each_weight = [&](int index, const auto& body) {
     for (const auto& [name, tensor] : graph.operators[static_cast<size_t>(index)].attributes) {
-      if (tensor.has_data()) body(Weight{tensor.buffer().get(), tensor.offset()});
+      if (tensor.storage() != Storage::kNone) body(Weight{tensor.buffer().get(), tensor.offset()});
     }
   };
   for (int index : order_) {
