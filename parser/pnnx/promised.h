@@ -49,7 +49,7 @@ class PromisedBuffer final : public Buffer {
 
   /// The promise of a tensor; null for all with another storage.
   static const PromisedBuffer* Of(const Tensor& tensor) {
-    if (tensor.storage() != Storage::kPromised) return nullptr;
+    if (tensor.storage() != oort::Storage::kPromised) return nullptr;
     return dynamic_cast<const PromisedBuffer*>(tensor.buffer().get());
   }
   static Tensor Make(DType dtype, const Shape& shape, std::shared_ptr<Promise> promise,
