@@ -12,7 +12,9 @@
 namespace oort {
 namespace {
 
+/// Never of a tensor without elements, which has no buffer.
 bool SharesBuffer(const Value& value, const Tensor& tensor) {
+  if (tensor.buffer() == nullptr) return false;
   if (!value.IsList()) return value.IsTensor() && value.AsTensor().buffer() == tensor.buffer();
   return std::any_of(value.AsList().begin(), value.AsList().end(),
                      [&](const Value& item) { return SharesBuffer(item, tensor); });
