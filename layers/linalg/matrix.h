@@ -52,8 +52,8 @@ class Matrix {
   /// The elements are not set.
   Matrix(int64_t rows, int64_t columns)
       : rows_(Checked(rows)), columns_(Checked(columns)), values_(CheckedCount(rows, columns)) {}
-  Matrix(Matrix&&) = default;
-  Matrix& operator=(Matrix&&) = default;
+  Matrix(Matrix&&) noexcept = default;
+  Matrix& operator=(Matrix&&) noexcept = default;
 
   static Matrix Identity(int64_t n) {
     Matrix result(n, n);

@@ -37,7 +37,7 @@ Value CallDict(Interpreter& self, const std::string& name, const Value& object,
     if (const Value* found = dict.Find(parameters[0])) return *found;
     return parameters.Get(1) ? parameters[1] : Value::None();
   }
-  Parameters("dict." + name, arguments, {});
+  [[maybe_unused]] const Parameters none("dict." + name, arguments, {});
   if (name == "copy") return object;
   return DictView(self, dict, name);
 }
@@ -46,7 +46,7 @@ Value CallSequence(Interpreter& self, const std::string& name, const Value& obje
                    Arguments& arguments) {
   const auto& items = object.sequence().items;
   if (name == "copy") {
-    Parameters("copy", arguments, {});
+    [[maybe_unused]] const Parameters none("copy", arguments, {});
     return object;
   }
   const Parameters parameters(name, arguments, {"value", "start", "stop"}, 1);

@@ -249,7 +249,7 @@ Value CallRemove(const StringCall& call) {
 }
 
 Value CallCase(const StringCall& call) {
-  Parameters(call.name, call.arguments, {});
+  [[maybe_unused]] const Parameters none(call.name, call.arguments, {});
   call.self.Step(static_cast<int64_t>(call.text().size()) / 8);
   if (call.name == "lower") return call.Make(python::Lower(call.text()));
   if (call.name == "upper") return call.Make(python::Upper(call.text()));
@@ -295,7 +295,7 @@ bool HasTitleCase(const std::string& text) {
 }
 
 Value CallIs(const StringCall& call) {
-  Parameters(call.name, call.arguments, {});
+  [[maybe_unused]] const Parameters none(call.name, call.arguments, {});
   const std::string &text = call.text(), &name = call.name;
   call.self.Step(static_cast<int64_t>(text.size()) / 8);
   const auto is_word = [](char32_t c) { return python::IsAlpha(c) || c == '_'; };

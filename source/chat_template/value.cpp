@@ -340,7 +340,7 @@ std::vector<Value> Iterate(Budget& budget, const Value& value) {
       items.assign(sequence.items.begin() + static_cast<ptrdiff_t>(sequence.next),
                    sequence.items.end());
       const bool used = std::exchange(sequence.used, true);
-      if (sequence.failure && !used) throw *sequence.failure;
+      if (sequence.failure && !used) throw Error(*sequence.failure);
       sequence.next = sequence.items.size();
       break;
     }
