@@ -237,9 +237,11 @@ DecompositionLayer::DecompositionLayer(const LayerInit& init, Decomposition deco
   for (const ArgSpec& spec : init.schema().args()) {
     const std::string name = spec.attribute ? "@" + spec.name : spec.name;
     // What is ignored need not be known.
-    const bool known = !spec.ignored && !spec.variadic && init.IsConstant(name) &&
-                       !Packs(static_cast<int>(constants_.size()));
-    constants_.push_back(known ? init.Constant(name) : spec.ignored ? Value() : Value::Deferred());
+    const bool known = !spec.ignored && !spec.variadic && init.IsConstant(name);
+    Value value = known ? init.Constant(name) : spec.ignored ? Value() : Value::Deferred();
+    // Of what the decomposition has read by now, no elements are kept here.
+    if (known && Packs(static_cast<int>(constants_.size()))) value = WithoutElements(value);
+    constants_.push_back(std::move(value));
   }
   if (parts_->on_device()) {
     PrepareOnDevice(init);
