@@ -6,6 +6,7 @@
 #include <atomic>
 #include <thread>
 
+#include "layers/composite/inner_operator.h"
 #include "oort/testing.h"
 
 namespace oort {
@@ -73,6 +74,41 @@ TEST(DecompositionLayer, ConstantsOfAnyPlaceGiveTheSame) {
   };
   OperatorCase("test.PlusOne").Registry(&registry).Input(x).ExpectLike(one);
   OperatorCase("test.PlusOne").Registry(&registry).Constant(x).ExpectLike(one);
+}
+
+/// A layer may let go of weights once its parts have them: later calls find the parts.
+TEST(DecompositionLayer, PartsOutliveTheWeightsThatTheyWereMadeOf) {
+  Operator op;
+  op.type = "oort.Linear";
+  op.inputs = {0};
+  op.outputs = {1};
+  op.attributes.emplace("weight", RandomTensor(DType::kF32, {4, 3}));
+  const OperatorSchema& schema = *LayerRegistry::Global().Schema(op.type);
+  std::vector<Problem> problems;
+  BoundArgs bound = BindArguments(schema, op, problems);
+  ASSERT_TRUE(problems.empty());
+  const std::vector<Value> unknown{Value::Deferred()};
+  const Operand output;
+  const std::vector<const Operand*> outputs = {&output};
+  const LayerInit init(op, schema, bound, unknown, DefaultIsa(), outputs);
+  const int input = init.Arg("input"), weight = init.Arg("@weight");
+  const auto weights = std::make_shared<std::map<std::string, Tensor>>(op.attributes);
+  const DecompositionLayer layer(
+      init,
+      [=](const Decomposer& call, const Args& args) {
+        return call.Module("nn.Linear", {{"", args[input]}, {"bias", Value(false)}}, *weights, 1,
+                           "weight");
+      },
+      {weight});
+  EXPECT_TRUE(layer.Packs(weight));
+  const Tensor gone = Tensor::Meta(DType::kF32, {4, 3});
+  weights->at("weight") = gone;
+  bound.args[static_cast<size_t>(weight)].value = gone;
+  const std::vector<Value> inputs = {Tensor::Meta(DType::kF32, {2, 3})};
+  const CallArgs call(bound, inputs);
+  const std::vector<Value> results = layer.Infer(call.args());
+  ASSERT_TRUE(results.at(0).IsTensor());
+  EXPECT_EQ(results[0].AsTensor().shape(), (Shape{2, 4}));
 }
 
 TEST(Fallback, IsMadeOnce) {
