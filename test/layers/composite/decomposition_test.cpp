@@ -93,13 +93,13 @@ TEST(DecompositionLayer, PartsOutliveTheWeightsThatTheyWereMadeOf) {
   const LayerInit init(op, schema, bound, unknown, DefaultIsa(), outputs);
   const int input = init.Arg("input"), weight = init.Arg("@weight");
   const auto weights = std::make_shared<std::map<std::string, Tensor>>(op.attributes);
-  const DecompositionLayer layer(
-      init,
-      [=](const Decomposer& call, const Args& args) {
-        return call.Module("nn.Linear", {{"", args[input]}, {"bias", Value(false)}}, *weights, 1,
-                           "weight");
-      },
-      {weight});
+  const DecompositionLayer layer(init,
+                                 [=](const Decomposer& call, const Args& args) {
+                                   return call.Module("nn.Linear",
+                                                      {{"", args[input]}, {"bias", Value(false)}},
+                                                      *weights, 1, "weight");
+                                 },
+                                 {weight});
   EXPECT_TRUE(layer.Packs(weight));
   const Tensor gone = Tensor::Meta(DType::kF32, {4, 3});
   weights->at("weight") = gone;
