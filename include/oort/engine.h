@@ -2,6 +2,7 @@
 // Tokens in, tokens out: answers of a language model, several at a time.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -25,8 +26,13 @@ struct EngineOptions {
   /// cache together; 0: no limit. The cache takes what is left, of at most cache_tokens where that
   /// is given, and else of as many tokens as the requests that run together can have.
   size_t memory_limit = 0;
-  /// Keep what was read of finished requests while there is room, for prompts that begin alike. An
-  /// answer may then differ in the last digits from that of a prompt that is read anew.
+  int64_t most_running = 256;  ///< requests at a time; others wait
+  /// Start a request only when the cache has room for all that it may take. Otherwise it grows
+  /// token by token, and when the cache is full the youngest request waits and is read again later.
+  bool reserve_cache = false;
+  /// Begin a prompt with what was read of others that begin alike, finished or not, while the cache
+  /// still has it. An answer may then differ in the last digits from that of a prompt that is read
+  /// anew, except in the exact mode.
   bool reuse_prefixes = false;
 };
 
@@ -44,12 +50,17 @@ struct GenerateRequest {
   SamplingOptions sampling;
   std::vector<std::string> stops;  ///< the answer ends before the first of these
   bool ignore_end = false;         ///< go on behind a token that ends answers
+  int priority = 0;        ///< higher ones begin earlier, and wait last when the cache is full
+  uint64_t caller = 0;     ///< requests of different callers share the machine evenly
+  std::string cache_salt;  ///< prefixes are reused only among requests of the same salt
   /// Called for each token, and once more where text was held back at the end (token -1). Returning
   /// false cancels the request.
   std::function<bool(const GeneratedPiece&)> on_piece;
+  /// When it ends at the latest, with kDeadline and what it has by then.
+  std::optional<std::chrono::steady_clock::time_point> deadline;
 };
 
-enum class FinishReason : unsigned char { kStop, kLength, kCancelled };
+enum class FinishReason : unsigned char { kStop, kLength, kCancelled, kDeadline };
 std::string_view Name(FinishReason reason);
 
 struct GenerateTimings {
@@ -64,8 +75,23 @@ struct GenerateResult {
   std::vector<float> logprobs;  ///< one for each token, where sampling.top_logprobs asks for them
   std::vector<std::vector<TokenLogprob>> top;
   FinishReason finish = FinishReason::kStop;
-  std::string stop;  ///< the stop string that ended it
+  std::string stop;           ///< the stop string that ended it
+  int64_t reused_tokens = 0;  ///< of the prompt, that were read for others before
   GenerateTimings timings;
+};
+
+/// What an Engine has done and holds.
+struct EngineStats {
+  int64_t waiting = 0, waiting_tokens = 0;  ///< requests, and tokens of their prompts
+  int64_t running = 0;                      ///< requests
+  int64_t blocks = 0;                       ///< of the cache, of KvCache::kBlockTokens tokens each
+  int64_t used_blocks = 0;                  ///< of these, the ones of running requests
+  int64_t cached_blocks = 0;                ///< others, that hold beginnings of prompts
+  int64_t steps = 0;
+  int64_t prompt_tokens = 0;  ///< of all requests that were admitted
+  int64_t reused_tokens = 0;  ///< of these, the ones that the cache had already
+  int64_t generated_tokens = 0;
+  int64_t preemptions = 0;  ///< times that a request had to wait for blocks and was read again
 };
 
 /// Logits of every token of a text, each from those before it in its window: what
@@ -101,6 +127,7 @@ class Engine {
   const LanguageModel& model() const;
   int64_t cache_tokens() const;
   int threads() const;
+  EngineStats stats() const;
 
  private:
   struct Impl;

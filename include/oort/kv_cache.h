@@ -31,9 +31,8 @@ struct KvShape {
   KvType type = KvType::kF16;
 };
 
-/// Keys and values of all layers, in blocks of kBlockTokens tokens. Who owns a block is the
-/// caller's book-keeping, with a count of its users here, so that sequences can share a prefix.
-/// Thread contract: one thread at a time.
+/// Keys and values of all layers, in blocks of kBlockTokens tokens. Whose tokens are in which block
+/// is the caller's book-keeping. Thread contract: one thread at a time.
 class KvCache {
  public:
   static constexpr int64_t kBlockTokens = 16;
@@ -44,20 +43,13 @@ class KvCache {
   KvCache(const KvShape& shape, int64_t blocks, std::shared_ptr<Buffer> memory);
 
   const KvShape& shape() const { return shape_; }
-  int64_t blocks() const { return static_cast<int64_t>(users_.size()); }
-  int64_t free_blocks() const { return static_cast<int64_t>(free_.size()); }
+  int64_t blocks() const { return blocks_; }
   /// Blocks that `tokens` of one sequence need.
   static int64_t BlocksFor(int64_t tokens) { return (tokens + kBlockTokens - 1) / kBlockTokens; }
   /// Bytes of one block over all layers.
   static size_t BlockBytes(const KvShape& shape);
   static size_t Bytes(const KvShape& shape, int64_t blocks);
   Device device() const { return buffer_->device(); }
-
-  /// A block with one user; throws kLimit when none is left.
-  int32_t Take();
-  void Share(int32_t block);
-  /// The last user gives the block back.
-  void Release(int32_t block);
 
   /// Where a layer's keys of one head stand in a block: (head_dim, kBlockTokens), a row for each
   /// element, so that scores of all tokens are made at once. Values: (kBlockTokens, head_dim). Of
@@ -69,12 +61,11 @@ class KvCache {
 
  private:
   KvShape shape_;
+  int64_t blocks_ = 0;
   size_t side_bytes_ = 0;   // keys or values of one head in a block
   size_t block_bytes_ = 0;  // of one layer
   size_t layer_bytes_ = 0;  // of all blocks
   std::shared_ptr<Buffer> buffer_;
-  std::vector<int32_t> users_;
-  std::vector<int32_t> free_;
 };
 
 /// Tokens of one sequence among the rows of a step.

@@ -17,8 +17,9 @@ class ProfiledSequence {
   ProfiledSequence(const LanguageModel& model, KvType kv, int64_t tokens)
       : info_(model.info()),
         cache_(MakeKvCache(model, kv, tokens)),
-        table_(MakeSequenceTable(model, cache_)) {
-    while (cache_.free_blocks() > 0) blocks_.push_back(cache_.Take());
+        table_(MakeSequenceTable(model, cache_)),
+        blocks_(static_cast<size_t>(cache_.blocks())) {
+    std::iota(blocks_.begin(), blocks_.end(), 0);
   }
 
   /// `count` tokens from `position` on, of which the last one's logits are wanted.

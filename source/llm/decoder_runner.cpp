@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <random>
 
 #include "core/checked.h"
 #include "cuda/memory.h"
@@ -43,6 +44,12 @@ std::unique_ptr<cuda::SequenceTable> MakeSequenceTable(const LanguageModel& mode
 
 namespace {
 
+/// Nobody who sends prompts can know which of them share a bucket.
+uint64_t RandomKey() {
+  std::random_device source;
+  return (static_cast<uint64_t>(source()) << 32) | source();
+}
+
 /// What a step put into sequences that did not come to its end.
 void TakeBack(std::span<const StepItem> items) {
   for (const StepItem& item : items) {
@@ -56,43 +63,32 @@ DecoderRunner::DecoderRunner(std::shared_ptr<const LanguageModel> model, KvType 
                              int64_t cache_tokens, int threads)
     : model_(std::move(model)),
       cache_(MakeKvCache(*model_, type, cache_tokens)),
+      pool_(cache_.blocks(), RandomKey()),
       table_(MakeSequenceTable(*model_, cache_)),
       made_on_(model_->facts().logits_device),
       session_(model_->graph(), {.threads = threads}) {}
 
 DecoderRunner::~DecoderRunner() { Drop(); }
 
-bool DecoderRunner::Fits(const CachedSequence& sequence, int64_t tokens) const {
-  const int64_t needed = KvCache::BlocksFor(sequence.length + tokens);
-  return needed - static_cast<int64_t>(sequence.blocks.size()) <= cache_.free_blocks();
-}
-
-void DecoderRunner::Release(CachedSequence& sequence) {
-  for (int32_t block : sequence.blocks) cache_.Release(block);
-  sequence = {};
-}
-
 /// Takes the blocks that the new tokens need; all or none.
 void DecoderRunner::Reserve(std::span<const StepItem> items) {
+  const auto length = [](const StepItem& item) {
+    return item.sequence->length + static_cast<int64_t>(item.tokens.size());
+  };
   int64_t needed = 0;
   for (const StepItem& item : items) {
-    const int64_t length = item.sequence->length + static_cast<int64_t>(item.tokens.size());
-    needed += std::max<int64_t>(
-        0, KvCache::BlocksFor(length) - static_cast<int64_t>(item.sequence->blocks.size()));
+    SequenceBlocks& blocks = item.sequence->blocks;
+    if (!blocks.has_pool()) blocks = SequenceBlocks(pool_);
+    needed += std::max<int64_t>(0, KvCache::BlocksFor(length(item)) - blocks.size());
   }
-  if (needed > cache_.free_blocks()) {
+  if (needed > pool_.free_blocks()) {
     throw Error(ErrorCode::kLimit,
                 "the key-value cache holds " +
                     std::to_string(cache_.blocks() * KvCache::kBlockTokens) + " tokens, and " +
-                    std::to_string((needed - cache_.free_blocks()) * KvCache::kBlockTokens) +
+                    std::to_string((needed - pool_.free_blocks()) * KvCache::kBlockTokens) +
                     " more are needed: a larger context makes room");
   }
-  for (const StepItem& item : items) {
-    const int64_t length = item.sequence->length + static_cast<int64_t>(item.tokens.size());
-    while (static_cast<int64_t>(item.sequence->blocks.size()) < KvCache::BlocksFor(length)) {
-      item.sequence->blocks.push_back(cache_.Take());
-    }
-  }
+  for (const StepItem& item : items) item.sequence->blocks.Grow(length(item));
 }
 
 std::span<const float> DecoderRunner::Step(std::span<const StepItem> items,
@@ -201,7 +197,8 @@ void DecoderRunner::Describe(std::span<const StepItem> items) {
         rows_.push_back(static_cast<int32_t>(first + i));
       }
     }
-    slices_.push_back({first, count, item.sequence->length, item.sequence->blocks, item.length});
+    slices_.push_back(
+        {first, count, item.sequence->length, item.sequence->blocks.blocks(), item.length});
   }
 }
 

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "llm/block_pool.h"
 #include "llm/sampling/token_drawer.h"
 #include "oort/kv_cache.h"
 #include "oort/language_model.h"
@@ -21,12 +22,6 @@ KvCache MakeKvCache(const LanguageModel& model, KvType type, int64_t tokens);
 /// For batches of that cache; null for one in host memory.
 std::unique_ptr<cuda::SequenceTable> MakeSequenceTable(const LanguageModel& model,
                                                        const KvCache& cache);
-
-/// The tokens of a sequence that the cache holds.
-struct CachedSequence {
-  std::vector<int32_t> blocks;
-  int64_t length = 0;
-};
 
 /// Tokens of one sequence in one step.
 struct StepItem {
@@ -69,12 +64,10 @@ class DecoderRunner {
   /// Waits for the steps under way, whose tokens leave the sequences again.
   void Drop() noexcept;
 
-  /// One more sequence uses the block, which is full.
-  void Share(int32_t block) { cache_.Share(block); }
-  /// Gives the blocks of a sequence back.
-  void Release(CachedSequence& sequence);
-  /// Whether a step of `tokens` more of the sequence finds blocks.
-  bool Fits(const CachedSequence& sequence, int64_t tokens) const;
+  /// The book-keeping of the cache's blocks. A sequence without blocks gets them from here when a
+  /// step needs them.
+  BlockPool& pool() { return pool_; }
+  const BlockPool& pool() const { return pool_; }
 
   const LanguageModel& model() const { return *model_; }
   const KvCache& cache() const { return cache_; }
@@ -104,6 +97,7 @@ class DecoderRunner {
 
   std::shared_ptr<const LanguageModel> model_;
   KvCache cache_;
+  BlockPool pool_;
   std::unique_ptr<cuda::SequenceTable> table_;  // where the cache is a GPU's
   Device made_on_;                              // where logits come from
   std::unique_ptr<cuda::TokenDrawer> drawer_;   // there, when it is asked for

@@ -3,12 +3,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <deque>
+#include <functional>
 #include <map>
 #include <utility>
 
 #include "core/guard.h"
 #include "llm/check_request.h"
+#include "llm/decoder_runner.h"
 #include "llm/generation.h"
 #include "llm/memory_needs.h"
 #include "llm/sampling/without_logits.h"
@@ -23,9 +24,10 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-size_t CommonPrefix(std::span<const int32_t> a, std::span<const int32_t> b) {
-  const auto ends = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
-  return static_cast<size_t>(ends.first - a.begin());
+/// Where prefixes of this request are shared: not with callers of another salt, nor with sequences
+/// whose keys were turned by other angles.
+uint64_t NameSpace(const GenerateRequest& request, bool is_long) {
+  return 2 * std::hash<std::string>()(request.cache_salt) + (is_long ? 1 : 0);
 }
 
 }  // namespace
@@ -35,6 +37,7 @@ std::string_view Name(FinishReason reason) {
     case FinishReason::kStop: return "stop";
     case FinishReason::kLength: return "length";
     case FinishReason::kCancelled: return "cancelled";
+    case FinishReason::kDeadline: return "deadline";
   }
   return "stop";
 }
@@ -45,42 +48,56 @@ struct StepRows {
   std::span<const int32_t> tokens;
 };
 
+/// Preempted sequences are read again. Steps under way know their sequences, so they end first.
+class EngineSaver : public BlockSaver {
+ public:
+  explicit EngineSaver(DecoderRunner& runner) : runner_(runner) {}
+  bool Save(const Sequence&) override {
+    runner_.Drop();
+    return false;
+  }
+
+ private:
+  DecoderRunner& runner_;
+};
+
 struct Engine::Impl {
   std::shared_ptr<const LanguageModel> model;
   EngineOptions options;
   int64_t cache_tokens;
   DecoderRunner runner;
-  std::deque<std::unique_ptr<Generation>> waiting;
-  std::vector<std::unique_ptr<Generation>> running;
+  EngineSaver saver{runner};
+  Scheduler scheduler;
+  std::map<int64_t, std::unique_ptr<Generation>> active;  ///< waiting or running
   std::map<int64_t, FinishedGeneration> done;
-  std::deque<KeptSequence> kept;   ///< the last used at the end
   std::vector<Generation*> ahead;  ///< whose steps the runner has under way
   int64_t next_id = 0;
-  bool prompt_turn = true;  ///< prompts and answers take turns
+  EngineStats counts;  ///< what only grows
 
   Impl(std::shared_ptr<const LanguageModel> shared, const EngineOptions& given, int64_t tokens)
       : model(std::move(shared)),
         options(given),
         cache_tokens(tokens),
-        runner(model, options.kv.value_or(model->default_kv()), tokens, options.threads) {}
+        runner(model, options.kv.value_or(model->default_kv()), tokens, options.threads),
+        scheduler(runner.pool(),
+                  {.step_tokens = options.prompt_chunk,
+                   .most_running = options.most_running,
+                   .reserve = options.reserve_cache,
+                   .share_prefixes = options.reuse_prefixes},
+                  saver) {}
   ~Impl() { runner.Drop(); }  // while the sequences are there
 
-  /// Blocks that the running requests hold by now.
-  int64_t running_blocks() const {
-    size_t blocks = 0;
-    for (const auto& generation : running) blocks += generation->sequence.blocks.size();
-    return static_cast<int64_t>(blocks);
-  }
   int64_t Submit(GenerateRequest request);
   bool Step();
-  void Admit();
-  bool StepPrompt();
-  bool IsLong(const Generation& generation) const {
+  EngineStats stats() const;
+  void EndOverdue();
+  void StepPrompt(Generation& generation, int64_t count);
+  bool IsLong(int64_t length) const {
     const int64_t most = model->facts().short_context;
-    return most > 0 && generation.known_length() > most;
+    return most > 0 && length > most;
   }
   bool ReadsAgain(Generation& generation);
-  void StepAnswers();
+  void StepAnswers(std::span<const StepShare> shares);
   void StepTogether(std::span<Generation* const> ready);
   template <typename Body>
   void Attempt(Generation& generation, const Body& body);
@@ -92,8 +109,6 @@ struct Engine::Impl {
   void Emit(Generation& generation, const SampledToken& sampled, const std::string& text);
   void Finish(Generation& generation, FinishReason reason);
   void Collect();
-  void Keep(Generation& generation);
-  void TakePrefix(Generation& generation);
   void Forget(int64_t id);
 };
 
@@ -112,117 +127,63 @@ int64_t Engine::Impl::Submit(GenerateRequest request) {
   const int64_t wanted = generation->request.max_tokens;
   generation->most_tokens = wanted < 0 ? most : std::min(wanted, most);
   if (model->has_tokenizer()) generation->text.emplace(model->tokenizer());
-  waiting.push_back(std::move(generation));
+
+  auto sequence = std::make_unique<Sequence>();
+  sequence->id = next_id;
+  sequence->priority = generation->request.priority;
+  sequence->caller = generation->request.caller;
+  sequence->name_space = NameSpace(generation->request, IsLong(prompt));
+  sequence->tokens = generation->request.prompt;
+  sequence->most_length = prompt + std::max<int64_t>(generation->most_tokens, 1) - 1;
+  Generation& added = *active.try_emplace(next_id, std::move(generation)).first->second;
+  try {
+    added.sequence = &scheduler.Add(std::move(sequence));
+  } catch (...) {
+    active.erase(next_id);
+    throw;
+  }
+  if (added.most_tokens == 0) Finish(added, FinishReason::kLength);
   return next_id++;
 }
 
-/// What the cache holds of a finished request: all its tokens but the last, which was never read.
-void Engine::Impl::Keep(Generation& g) {
-  std::vector<int32_t> tokens = g.request.prompt;
-  tokens.insert(tokens.end(), g.result.tokens.begin(), g.result.tokens.end());
-  tokens.resize(static_cast<size_t>(g.sequence.length));
-  KeptSequence& keep = kept.emplace_back();  // from here on nothing can throw and lose blocks
-  keep.is_long = IsLong(g);
-  keep.tokens = std::move(tokens);
-  keep.sequence = std::exchange(g.sequence, {});
-}
-
-/// Begins with the blocks of the kept sequence that has most of the prompt in common. The last
-/// token of a prompt is always read: its logits are wanted.
-void Engine::Impl::TakePrefix(Generation& g) {
-  size_t most = 0;
-  const KeptSequence* best = nullptr;
-  const std::span<const int32_t> prompt =
-      std::span<const int32_t>(g.request.prompt).first(g.request.prompt.size() - 1);
-  for (const KeptSequence& keep : kept) {
-    const size_t common = CommonPrefix(keep.tokens, prompt);
-    if (common <= most || keep.is_long != IsLong(g)) continue;
-    most = common;
-    best = &keep;
-  }
-  const size_t blocks = most / static_cast<size_t>(KvCache::kBlockTokens);
-  g.sequence.blocks.reserve(blocks);
-  for (size_t i = 0; i < blocks; ++i) {
-    runner.Share(best->sequence.blocks[i]);
-    g.sequence.blocks.push_back(best->sequence.blocks[i]);
-  }
-  g.sequence.length = static_cast<int64_t>(blocks) * KvCache::kBlockTokens;
-  g.prompt_done = g.sequence.length;
-}
-
-/// Requests come in the order of their numbers, each when there is room for all of it: then none
-/// has to be stopped for want of memory.
-void Engine::Impl::Admit() {
-  int64_t reserved = 0;
-  for (const auto& generation : running) {
-    reserved += KvCache::BlocksFor(generation->most_length());
-  }
-  while (!waiting.empty()) {
-    Generation& next = *waiting.front();
-    if (next.finished || next.most_tokens == 0) {
-      if (!next.finished) Finish(next, FinishReason::kLength);
-      running.push_back(std::move(waiting.front()));
-      waiting.pop_front();
-      continue;
-    }
-    const int64_t needed = KvCache::BlocksFor(std::min(next.most_length(), cache_tokens));
-    if (reserved + needed > runner.cache().blocks()) return;
-    reserved += needed;
-    if (options.reuse_prefixes) TakePrefix(next);
-    while (!kept.empty() && runner.cache().free_blocks() + running_blocks() < reserved) {
-      runner.Release(kept.front().sequence);
-      kept.pop_front();
-    }
-    running.push_back(std::move(waiting.front()));
-    waiting.pop_front();
-  }
-}
-
-/// A part of the first prompt that is not read yet, alone: how the rows of a step are multiplied
-/// depends on their number, and must not depend on who else is there.
-bool Engine::Impl::StepPrompt() {
-  for (const auto& generation : running) {
-    Generation& g = *generation;
-    if (g.finished || g.prompt_left() == 0) continue;
-    const Clock::time_point start = Clock::now();
-    const int64_t count = std::min(g.prompt_left(), options.prompt_chunk);
-    const bool last = count == g.prompt_left();
-    const StepItem item{
-        &g.sequence,
-        std::span<const int32_t>(g.prompt())
-            .subspan(static_cast<size_t>(g.prompt_done), static_cast<size_t>(count)),
-        last ? StepItem::kLast : StepItem::kNone, g.known_length()};
-    const Sampler* const sampler = &g.sampler;
-    Attempt(g, [&] {
-      const StepRows rows = Run({&item, 1}, {&sampler, last ? size_t{1} : 0});
-      g.prompt_done += count;
-      if (last) Accept(g, rows, 0);
-    });
-    if (g.again.empty()) g.result.timings.prompt_seconds += SecondsSince(start);
-    return true;
-  }
-  return false;
+/// A part of a prompt, alone: how the rows of a step are multiplied depends on their number, and
+/// must not depend on who else is there.
+void Engine::Impl::StepPrompt(Generation& g, int64_t count) {
+  const Clock::time_point start = Clock::now();
+  Sequence& sequence = *g.sequence;
+  const bool last = count == sequence.pending();
+  const bool is_prompt = g.result.tokens.empty();
+  const StepItem item{
+      &sequence.cached,
+      std::span<const int32_t>(sequence.tokens)
+          .subspan(static_cast<size_t>(sequence.computed), static_cast<size_t>(count)),
+      last ? StepItem::kLast : StepItem::kNone, sequence.length()};
+  const Sampler* const sampler = &g.sampler;
+  Attempt(g, [&] {
+    const StepRows rows = Run({&item, 1}, {&sampler, last ? size_t{1} : 0});
+    scheduler.Computed(sequence, count);
+    if (last) Accept(g, rows, 0);
+  });
+  if (is_prompt) g.result.timings.prompt_seconds += SecondsSince(start);
 }
 
 /// What the cache holds of a sequence that outgrows the model's short context turned by other
 /// angles than what follows: all of it is read once more, as it would be without a cache.
 bool Engine::Impl::ReadsAgain(Generation& g) {
   const int64_t most = model->facts().short_context;
-  if (most == 0 || g.sequence.length != most) return false;
-  g.again = g.request.prompt;
-  g.again.insert(g.again.end(), g.result.tokens.begin(), g.result.tokens.end());
-  g.prompt_done = 0;
-  runner.Release(g.sequence);
+  if (most == 0 || g.sequence->computed != most || g.sequence->length() <= most) return false;
+  const uint64_t name_space = NameSpace(g.request, true);
+  if (g.sequence->name_space == name_space) return false;
+  scheduler.Restart(*g.sequence, name_space);
   return true;
 }
 
-void Engine::Impl::StepAnswers() {
+void Engine::Impl::StepAnswers(std::span<const StepShare> shares) {
   std::vector<Generation*> ready;
-  for (const auto& generation : running) {
-    Generation& g = *generation;
-    if (!g.finished && g.prompt_left() == 0 && !ReadsAgain(g)) ready.push_back(&g);
+  for (const StepShare& share : shares) {
+    Generation& g = *active.at(share.sequence->id);
+    if (!g.finished && !ReadsAgain(g)) ready.push_back(&g);
   }
-  if (!std::ranges::equal(ready, ahead)) runner.Drop();
   const size_t most = static_cast<size_t>(model->facts().decode_rows);
   for (size_t begin = 0; begin < ready.size(); begin += most) {
     StepTogether(std::span(ready).subspan(begin, std::min(most, ready.size() - begin)));
@@ -233,7 +194,7 @@ void Engine::Impl::StepTogether(std::span<Generation* const> ready) {
   std::vector<StepItem> items;
   std::vector<const Sampler*> samplers;
   for (Generation* g : ready) {
-    items.push_back({&g->sequence, {&g->result.tokens.back(), 1}, StepItem::kLast});
+    items.push_back({&g->sequence->cached, {&g->sequence->tokens.back(), 1}, StepItem::kLast});
     samplers.push_back(&g->sampler);
   }
   StepRows rows;
@@ -252,19 +213,26 @@ void Engine::Impl::StepTogether(std::span<Generation* const> ready) {
   }
   for (size_t i = 0; i < ready.size(); ++i) {
     if (ready[i]->finished) continue;  // cancelled by a callback of this step
-    Attempt(*ready[i], [&] { Accept(*ready[i], rows, i); });
+    Attempt(*ready[i], [&] {
+      scheduler.Computed(*ready[i]->sequence, 1);
+      Accept(*ready[i], rows, i);
+    });
   }
   // The next step, if it is under way, was for all of them.
   if (std::ranges::any_of(ready, [](const Generation* g) { return g->finished; })) runner.Drop();
 }
 
-/// Whether these will take another step behind the next one, if none of them finds an end.
+/// Whether these will take another step behind the next one, if none of them finds an end, and
+/// there are blocks for it without preempting anybody.
 bool Engine::Impl::WillGoOn(std::span<Generation* const> ready) const {
-  const auto wants_more = [](const Generation* g) {
-    return static_cast<int64_t>(g->result.tokens.size()) + 1 < g->most_tokens;
-  };
-  return waiting.empty() && ready.size() == running.size() &&
-         std::ranges::all_of(ready, wants_more);
+  if (scheduler.waiting() > 0 || ready.size() != active.size()) return false;
+  int64_t needed = 0;
+  for (const Generation* g : ready) {
+    if (static_cast<int64_t>(g->result.tokens.size()) + 1 >= g->most_tokens) return false;
+    const int64_t blocks = KvCache::BlocksFor(g->sequence->length() + 1);
+    needed += std::max<int64_t>(0, blocks - g->sequence->cached.blocks.size());
+  }
+  return needed <= runner.pool().free_blocks();
 }
 
 /// The next step begins before the tokens of this one are known here: so the GPU never waits for
@@ -316,7 +284,9 @@ void Engine::Impl::Accept(Generation& g, const StepRows& rows, size_t row) {
     g.first_token = Clock::now();
     g.result.timings.first_token_seconds = SecondsSince(g.submitted);
   }
+  ++counts.generated_tokens;
   g.result.tokens.push_back(sampled.token);
+  g.sequence->tokens.push_back(sampled.token);
   if (g.request.sampling.top_logprobs >= 0) {
     g.result.logprobs.push_back(sampled.logprob);
     g.result.top.push_back(sampled.top);
@@ -351,49 +321,77 @@ void Engine::Impl::Finish(Generation& g, FinishReason reason) {
   g.result.stop = g.stops.matched();
   if (g.stops.stopped()) g.result.finish = FinishReason::kStop;
   if (!g.result.tokens.empty()) g.result.timings.generate_seconds = SecondsSince(g.first_token);
-  if (!rest.empty() && reason != FinishReason::kCancelled && g.request.on_piece) {
+  const bool is_told = reason != FinishReason::kCancelled && g.request.on_piece;
+  if (!rest.empty() && is_told) {
     g.request.on_piece({-1, rest, 0, {}});
   }
 }
 
 /// Moves what is finished out of the way.
 void Engine::Impl::Collect() {
-  const auto collect = [&](const std::unique_ptr<Generation>& generation) {
-    Generation& g = *generation;
-    if (!g.finished) return;
-    if (options.reuse_prefixes && g.sequence.length > 0 && !g.failure) Keep(g);
-    runner.Release(g.sequence);
+  std::erase_if(active, [&](auto& entry) {
+    Generation& g = *entry.second;
+    if (!g.finished) return false;
+    if (std::ranges::find(ahead, &g) != ahead.end()) runner.Drop();
+    g.result.reused_tokens = g.sequence->reused;
+    counts.prompt_tokens += static_cast<int64_t>(g.request.prompt.size());
+    counts.reused_tokens += g.sequence->reused;
+    scheduler.Remove(*g.sequence);
     done.try_emplace(g.id, std::move(g.result), std::move(g.failure));
-  };
-  const auto finished = [](const std::unique_ptr<Generation>& g) { return g->finished; };
-  std::for_each(running.begin(), running.end(), collect);
-  std::erase_if(running, finished);
-  std::for_each(waiting.begin(), waiting.end(), collect);  // those may be cancelled, too
-  std::erase_if(waiting, finished);
+    return true;
+  });
 }
 
 void Engine::Impl::Forget(int64_t id) {
   runner.Drop();
-  const auto mine = [&](const std::unique_ptr<Generation>& g) { return g->id == id; };
-  for (const auto& generation : running) {
-    if (mine(generation)) runner.Release(generation->sequence);
+  const auto found = active.find(id);
+  if (found != active.end()) {
+    scheduler.Remove(*found->second->sequence);
+    active.erase(found);
   }
-  std::erase_if(running, mine);
-  std::erase_if(waiting, mine);
   done.erase(id);
 }
 
+/// Ends what is past its deadline.
+void Engine::Impl::EndOverdue() {
+  const Clock::time_point now = Clock::now();
+  for (const auto& [id, generation] : active) {
+    Generation& g = *generation;
+    if (g.finished || !g.request.deadline || now < *g.request.deadline) continue;
+    Attempt(g, [&] { Finish(g, FinishReason::kDeadline); });
+  }
+}
+
+EngineStats Engine::Impl::stats() const {
+  EngineStats stats = counts;
+  const BlockPool& pool = runner.pool();
+  stats.waiting = scheduler.waiting();
+  stats.waiting_tokens = scheduler.waiting_tokens();
+  stats.running = scheduler.running();
+  stats.blocks = pool.blocks();
+  stats.used_blocks = pool.used_blocks();
+  stats.cached_blocks = pool.cached_blocks();
+  stats.preemptions = scheduler.preemptions();
+  return stats;
+}
+
 bool Engine::Impl::Step() {
-  Admit();
-  // What is under way comes first.
-  if (runner.steps_under_way() == 0 && prompt_turn && StepPrompt()) {
-    prompt_turn = false;
+  ++counts.steps;
+  EndOverdue();
+  Collect();  // what was cancelled since the last step
+  if (runner.steps_under_way() > 0) {
+    // What is under way comes first; nothing was decided since it began.
+    StepTogether(std::vector<Generation*>(ahead));
   } else {
-    StepAnswers();
-    prompt_turn = true;
+    const std::vector<StepShare> shares = scheduler.Next();
+    if (!shares.empty() && shares.front().sequence->pending() > 1) {
+      StepPrompt(*active.at(shares.front().sequence->id), shares.front().count);
+    } else {
+      StepAnswers(shares);
+    }
   }
   Collect();
-  return !running.empty() || !waiting.empty();
+  return !active.empty();
 }
 
 Engine::Engine(std::shared_ptr<const LanguageModel> model, const EngineOptions& options) {
@@ -431,15 +429,9 @@ std::optional<GenerateResult> Engine::Take(int64_t request) {
 }
 
 void Engine::Cancel(int64_t request) {
-  const auto cancel = [&](auto& generations) {
-    for (auto& generation : generations) {
-      if (generation->id == request && !generation->finished) {
-        impl_->Finish(*generation, FinishReason::kCancelled);
-      }
-    }
-  };
-  cancel(impl_->waiting);
-  cancel(impl_->running);
+  const auto found = impl_->active.find(request);
+  if (found == impl_->active.end() || found->second->finished) return;
+  impl_->Finish(*found->second, FinishReason::kCancelled);
 }
 
 GenerateResult Engine::Generate(GenerateRequest request) {
@@ -458,5 +450,6 @@ GenerateResult Engine::Generate(GenerateRequest request) {
 const LanguageModel& Engine::model() const { return *impl_->model; }
 int64_t Engine::cache_tokens() const { return impl_->cache_tokens; }
 int Engine::threads() const { return impl_->runner.threads(); }
+EngineStats Engine::stats() const { return impl_->stats(); }
 
 }  // namespace oort

@@ -44,7 +44,6 @@ void VisitLogits(std::shared_ptr<const LanguageModel> model, std::span<const int
                                          static_cast<size_t>(vocabulary)));
         }
       }
-      runner.Release(sequence);
     }
   });
 }

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstring>
+#include <numeric>
 #include <optional>
 
 #include "cuda/device.h"
@@ -108,8 +109,8 @@ struct GpuAttentionCase {
       table = std::make_unique<cuda::SequenceTable>(device.index, 640, kBlocks);
       before.emplace();
     }
-    std::vector<int32_t> blocks;
-    for (int64_t i = 0; i < kBlocks; ++i) blocks.push_back(cache.Take());
+    std::vector<int32_t> blocks(kBlocks);
+    std::iota(blocks.begin(), blocks.end(), 0);
     std::swap(blocks[0], blocks[3]);  // blocks of a sequence lie anywhere
     std::vector<Tensor> results;
     int64_t position = 0;

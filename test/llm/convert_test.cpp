@@ -35,7 +35,7 @@ std::vector<float> LogitsOf(const std::shared_ptr<const LanguageModel>& model,
   const StepItem item{&sequence, tokens, StepItem::kAll};
   const auto logits = runner.Step({&item, 1});
   std::vector<float> copy(logits.begin(), logits.end());
-  runner.Release(sequence);
+  sequence = {};
   return copy;
 }
 

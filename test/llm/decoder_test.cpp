@@ -65,7 +65,7 @@ std::vector<float> LogitsOf(DecoderRunner& runner, std::span<const int32_t> toke
     const std::span<const float> part = runner.Step({&item, 1});
     logits.insert(logits.end(), part.begin(), part.end());
   }
-  runner.Release(sequence);
+  sequence = {};
   return logits;
 }
 
@@ -114,7 +114,7 @@ TEST(DecoderRunner, GivesEachSequenceOfABatchWhatItGetsAlone) {
     const StepItem token{&sequence, {&next[i], 1}};
     const std::span<const float> logits = runner.Step({&token, 1});
     alone.emplace_back(logits.begin(), logits.end());
-    runner.Release(sequence);
+    sequence = {};
   }
   std::vector<CachedSequence> sequences(prompts.size());
   std::vector<StepItem> items;
@@ -166,8 +166,8 @@ TEST(DecoderRunner, SaysWhichTokenIsTheArgmax) {
       const std::span<const int32_t> got = runner.StepArgmax({&unseen, 1});
       EXPECT_EQ(std::vector<int32_t>(got.begin(), got.end()), want);
     }
-    runner.Release(with);
-    runner.Release(without);
+    with = {};
+    without = {};
   }
 }
 
@@ -178,12 +178,12 @@ TEST(DecoderRunner, TakesBlocksAndGivesThemBack) {
   CachedSequence first, second;
   const StepItem fits{&first, tokens, StepItem::kLast};
   EXPECT_EQ(runner.Step({&fits, 1}).size(), 40u);
-  EXPECT_EQ(runner.cache().free_blocks(), 0);
+  EXPECT_EQ(runner.pool().free_blocks(), 0);
   const StepItem none_left{&second, std::span<const int32_t>(tokens).first(1), StepItem::kLast};
   testing::ExpectThrows([&] { runner.Step({&none_left, 1}); }, ErrorCode::kLimit, "larger context");
   EXPECT_EQ(second.length, 0);
-  runner.Release(first);
-  EXPECT_EQ(runner.cache().free_blocks(), 3);
+  first = {};
+  EXPECT_EQ(runner.pool().free_blocks(), 3);
   EXPECT_EQ(runner.Step({&none_left, 1}).size(), 40u);
 }
 

@@ -132,6 +132,62 @@ TEST(Engine, RunsMoreRequestsThanTheCacheHoldsAtOnce) {
   }
 }
 
+/// A cache that is too small for all of them: the younger ones are read again and again, and say
+/// what they would have said alone.
+TEST(Engine, PreemptedRequestsAnswerAsIfAlone) {
+  const auto model = LanguageModel::Load(kEngineModels / "llama", {.exact = true});
+  std::vector<std::vector<int32_t>> want;
+  for (int32_t i = 0; i < 6; ++i) {
+    Engine alone(model);
+    want.push_back(
+        alone.Generate(RequestOf({i, i + 1, i + 2}, 40, i % 2 == 0 ? 0.0f : 1.0f)).tokens);
+  }
+  for (const bool reserve : {false, true}) {
+    Engine engine(model, {.cache_tokens = 80, .reserve_cache = reserve, .reuse_prefixes = true});
+    std::vector<int64_t> ids;
+    for (int32_t i = 0; i < 6; ++i) {
+      ids.push_back(engine.Submit(RequestOf({i, i + 1, i + 2}, 40, i % 2 == 0 ? 0.0f : 1.0f)));
+    }
+    while (engine.Step()) {
+    }
+    for (size_t i = 0; i < ids.size(); ++i) EXPECT_EQ(engine.Take(ids[i])->tokens, want[i]) << i;
+    EXPECT_EQ(engine.stats().preemptions > 0, !reserve);
+    EXPECT_EQ(engine.stats().used_blocks, 0);
+  }
+}
+
+/// The second request begins while the first is running.
+TEST(Engine, RunningRequestsShareWhatTheyHaveInCommon) {
+  const auto model = LanguageModel::Load(kEngineModels / "llama", {.exact = true});
+  std::vector<int32_t> prompt;
+  for (int32_t i = 0; i < 40; ++i) prompt.push_back(i * 3 % 40);
+  Engine engine(model, {.reuse_prefixes = true});
+  const int64_t first = engine.Submit(RequestOf(prompt, 8));
+  const int64_t second = engine.Submit(RequestOf(prompt, 8));
+  GenerateRequest stranger = RequestOf(prompt, 8);
+  stranger.cache_salt = "another caller";
+  const int64_t third = engine.Submit(std::move(stranger));
+  while (engine.Step()) {
+  }
+  const GenerateResult one = *engine.Take(first), two = *engine.Take(second),
+                       three = *engine.Take(third);
+  EXPECT_EQ(one.reused_tokens, 0);
+  EXPECT_EQ(two.reused_tokens, 32);
+  EXPECT_EQ(three.reused_tokens, 0);
+  EXPECT_EQ(one.tokens, two.tokens);
+  EXPECT_EQ(one.tokens, three.tokens);
+}
+
+TEST(Engine, EndsWhatIsPastItsDeadline) {
+  Engine engine(TinyModel());
+  GenerateRequest late = RequestOf({3, 17}, 10);
+  late.deadline = std::chrono::steady_clock::now();
+  EXPECT_EQ(engine.Generate(std::move(late)).finish, FinishReason::kDeadline);
+  GenerateRequest early = RequestOf({3, 17}, 10);
+  early.deadline = std::chrono::steady_clock::now() + std::chrono::hours(1);
+  EXPECT_EQ(engine.Generate(std::move(early)).tokens.size(), 10u);
+}
+
 TEST(Engine, ReadsLongPromptsInPieces) {
   const auto model = TinyModel();
   std::vector<int32_t> prompt;
@@ -249,7 +305,7 @@ TEST(Engine, KnowsItsActivations) {
   const size_t logits = runner.Step({&item, 1}).size_bytes() + sizeof(int32_t);
   EXPECT_LE(runner.activation_bytes() + logits, planned);
   EXPECT_GE(2 * (runner.activation_bytes() + logits), planned);
-  runner.Release(sequence);
+  sequence = {};
 }
 
 TEST(Engine, ReportsLogProbabilities) {

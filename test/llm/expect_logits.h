@@ -37,7 +37,7 @@ inline void ExpectLogits(const std::shared_ptr<const LanguageModel>& model,
     ExpectRows(runner.Step({&item, 1}), want, at, count);
     if (::testing::Test::HasFatalFailure()) return;
   }
-  runner.Release(sequence);
+  sequence = {};
 }
 
 }  // namespace oort::testing

@@ -62,7 +62,7 @@ std::vector<float> PlacedLogits(Device device) {
   const std::vector<int32_t> next = {7};
   const StepItem more{&sequence, next, StepItem::kLast};
   EXPECT_EQ(runner.StepArgmax({&more, 1}).size(), 1u);
-  runner.Release(sequence);
+  sequence = {};
   return copy;
 }
 
@@ -78,7 +78,7 @@ TEST(PlacedModel, AttentionOnTheHostRefusesACacheElsewhere) {
       LanguageModel::Load(std::filesystem::path(OORT_TEST_DATA) / "checkpoints" / "llama");
   const KvShape shape = model->kv_shape(KvType::kF16);
   KvCache cache(shape, 1, std::make_shared<EmptyDeviceBuffer>(KvCache::Bytes(shape, 1)));
-  const std::vector<int32_t> blocks = {cache.Take()};
+  const std::vector<int32_t> blocks = {0};
   const SequenceSlice slice{0, 1, 0, blocks};
   const SequenceBatch batch{{&slice, 1}, &cache};
   RunOptions run;

@@ -60,37 +60,13 @@ KvCache::KvCache(const KvShape& shape, int64_t blocks)
     : KvCache(shape, blocks, AllocateHost(Bytes(shape, blocks))) {}
 
 KvCache::KvCache(const KvShape& shape, int64_t blocks, std::shared_ptr<Buffer> memory)
-    : shape_(shape), buffer_(std::move(memory)) {
+    : shape_(shape), blocks_(blocks), buffer_(std::move(memory)) {
   if (buffer_->size() < Bytes(shape, blocks)) {
     throw Error(ErrorCode::kInvalidArgument, "a KvCache of these blocks needs more memory");
   }
   side_bytes_ = SideBytes(shape);
   block_bytes_ = CheckedMultiply(static_cast<size_t>(shape.heads), side_bytes_ * 2);
   layer_bytes_ = CheckedMultiply(block_bytes_, static_cast<size_t>(blocks));
-  users_.resize(static_cast<size_t>(blocks));
-  free_.reserve(users_.size());
-  // The first blocks are taken first: memory that nobody has used yet is not touched.
-  for (int64_t block = blocks - 1; block >= 0; --block) {
-    free_.push_back(static_cast<int32_t>(block));
-  }
-}
-
-int32_t KvCache::Take() {
-  if (free_.empty()) {
-    throw Error(ErrorCode::kLimit, "all " + std::to_string(blocks()) + " blocks of " +
-                                       std::to_string(kBlockTokens) +
-                                       " tokens of the key-value cache are in use");
-  }
-  const int32_t block = free_.back();
-  free_.pop_back();
-  users_[static_cast<size_t>(block)] = 1;
-  return block;
-}
-
-void KvCache::Share(int32_t block) { ++users_[static_cast<size_t>(block)]; }
-
-void KvCache::Release(int32_t block) {
-  if (--users_[static_cast<size_t>(block)] == 0) free_.push_back(block);
 }
 
 std::byte* KvCache::Keys(int64_t layer, int32_t block, int64_t head) const {

@@ -121,7 +121,7 @@ class CachedRun {
       for (size_t s = 0; s < sequences.size(); ++s) {
         const int64_t count = counts[s][step];
         while (static_cast<int64_t>(blocks[s].size()) < KvCache::BlocksFor(position[s] + count)) {
-          blocks[s].push_back(cache_.Take());
+          blocks[s].push_back(next_block_++);
         }
         const auto append = [&](const Tensor& from, std::vector<float>& to) {
           const float* begin = from.data<float>() + position[s] * from.dim(1);
@@ -154,6 +154,7 @@ class CachedRun {
  private:
   CachedCase c_;
   KvCache cache_;
+  int32_t next_block_ = 0;
   Session session_;
 };
 

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: MIT
+#include "llm/scheduler.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "oort/error.h"
+
+namespace oort {
+namespace {
+
+constexpr int64_t kBlockTokens = BlockPool::kBlockTokens;
+/// A sequence that others overtook so often is overtaken no more.
+constexpr int64_t kMostPassedOver = 64;
+/// Tokens by which a prompt counts as shorter each time that another one is read before it.
+constexpr int64_t kTokensOfAge = 128;
+/// A sequence that needs no more than so many further blocks is preempted only where no other is
+/// left: it gives all its blocks back soon.
+constexpr int64_t kBlocksNearEnd = 2;
+
+size_t CommonPrefix(std::span<const int32_t> a, std::span<const int32_t> b) {
+  return static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+}
+
+bool IsNearEnd(const Sequence& sequence) {
+  return KvCache::BlocksFor(sequence.most_length) - sequence.cached.blocks.size() <= kBlocksNearEnd;
+}
+
+void Require(bool holds, const std::string& what) {
+  if (!holds) throw Error(ErrorCode::kInternal, "scheduler: " + what);
+}
+
+std::unique_ptr<Sequence> Extract(std::vector<std::unique_ptr<Sequence>>& from,
+                                  const Sequence& which) {
+  const auto place = std::ranges::find(from, &which, &std::unique_ptr<Sequence>::get);
+  if (place == from.end()) return nullptr;
+  std::unique_ptr<Sequence> sequence = std::move(*place);
+  from.erase(place);
+  return sequence;
+}
+
+}  // namespace
+
+Scheduler::Scheduler(BlockPool& pool, const SchedulerOptions& options, BlockSaver& saver)
+    : pool_(pool), options_(options), saver_(saver) {
+  if (options.step_tokens < 1 || options.most_running < 1 || options.watermark < 0 ||
+      options.watermark > 1) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "a scheduler needs tokens a step, running sequences, and a watermark from 0 to 1");
+  }
+}
+
+Sequence& Scheduler::Add(Owned sequence) {
+  if (KvCache::BlocksFor(sequence->most_length) > pool_.blocks()) {
+    throw Error(ErrorCode::kLimit, "a sequence of " + std::to_string(sequence->most_length) +
+                                       " tokens does not fit a cache of " +
+                                       std::to_string(pool_.blocks() * kBlockTokens));
+  }
+  // Who comes anew has no claim to what others were served before.
+  if (!served_.contains(sequence->caller)) {
+    int64_t least = std::numeric_limits<int64_t>::max();
+    for (const auto& [caller, served] : served_) least = std::min(least, served);
+    served_[sequence->caller] = served_.empty() ? 0 : least;
+  }
+  waiting_.reserve(waiting_.size() + 1);
+  sequence->arrival_ = arrivals_++;
+  sequence->cached.blocks = SequenceBlocks(pool_);
+  return *waiting_.emplace_back(std::move(sequence));
+}
+
+Sequence* Scheduler::Fork(const Sequence& parent, Owned child,
+                          std::optional<std::pair<int32_t, int32_t>>& copy) {
+  copy.reset();
+  const bool is_partial = parent.computed % kBlockTokens != 0;
+  if (running() >= options_.most_running || (is_partial && pool_.free_blocks() == 0))
+    return nullptr;
+  running_.reserve(running_.size() + 1);
+  child->cached.blocks = parent.cached.blocks.Fork(parent.computed);
+  if (is_partial) {
+    const int32_t shared = child->cached.blocks.blocks().back();
+    copy.emplace(shared, *child->cached.blocks.ReplaceShared(child->cached.blocks.size() - 1));
+  }
+  child->arrival_ = arrivals_++;
+  child->runs_ = true;
+  child->computed = child->reused = child->cached.length = parent.computed;
+  child->published_ = std::min(parent.published_, parent.computed / kBlockTokens);
+  child->last_published_ = parent.last_published_;
+  return running_.emplace_back(std::move(child)).get();
+}
+
+std::vector<StepShare> Scheduler::Next() {
+  Admit();
+  std::vector<StepShare> step;
+  if (options_.mixed_steps) {
+    AddAnswers(step);
+    AddPrompts(step);
+    // A prompt may have taken the blocks of a younger sequence that was to have a token.
+    std::erase_if(step, [](const StepShare& share) { return !share.sequence->runs_; });
+    return step;
+  }
+  // Prompts and answers take turns, where both have something to do.
+  if (prompts_turn_) AddPrompts(step);
+  prompts_turn_ = step.empty();
+  if (step.empty()) AddAnswers(step);
+  if (step.empty()) {
+    AddPrompts(step);
+    prompts_turn_ = false;
+  }
+  return step;
+}
+
+/// The running sequences that pass the test, in order: a list of its own, since sequences leave
+/// running_ when they lose their blocks to those before them.
+template <typename Test, typename Less>
+std::vector<Sequence*> Scheduler::Ready(const Test& test, const Less& less) const {
+  std::vector<Sequence*> ready;
+  for (const Owned& sequence : running_) {
+    if (test(*sequence)) ready.push_back(sequence.get());
+  }
+  std::ranges::sort(ready, [&](const Sequence* a, const Sequence* b) { return less(*a, *b); });
+  return ready;
+}
+
+/// One token of every sequence that lacks one: the older ones grow first.
+void Scheduler::AddAnswers(std::vector<StepShare>& step) {
+  const auto lacks_one = [](const Sequence& sequence) { return sequence.pending() == 1; };
+  const auto older = [](const Sequence& a, const Sequence& b) { return a.arrival_ < b.arrival_; };
+  for (Sequence* sequence : Ready(lacks_one, older)) {
+    if (sequence->runs_ && MakeRoom(*sequence, 1)) step.push_back({sequence, 1});
+  }
+}
+
+/// Parts of prompts: of one, or of as many as a mixed step has room for. The shortest goes first;
+/// a prompt that waits counts as shorter from step to step, so that long ones get their turn.
+void Scheduler::AddPrompts(std::vector<StepShare>& step) {
+  int64_t left = options_.step_tokens;
+  if (options_.mixed_steps) left -= static_cast<int64_t>(step.size());
+  const auto lacks_more = [](const Sequence& sequence) { return sequence.pending() > 1; };
+  const auto shorter = [](const Sequence& a, const Sequence& b) {
+    const int64_t length_a = a.pending() - kTokensOfAge * a.passed_over_;
+    const int64_t length_b = b.pending() - kTokensOfAge * b.passed_over_;
+    return length_a != length_b ? length_a < length_b : a.arrival_ < b.arrival_;
+  };
+  for (Sequence* sequence : Ready(lacks_more, shorter)) {
+    if (!sequence->runs_) continue;
+    const int64_t count = std::min(sequence->pending(), left);
+    if (count > 0 && MakeRoom(*sequence, count)) {
+      step.push_back({sequence, count});
+      sequence->passed_over_ = 0;
+      left = options_.mixed_steps ? left - count : 0;
+    } else {
+      ++sequence->passed_over_;
+    }
+  }
+}
+
+void Scheduler::Computed(Sequence& sequence, int64_t count) {
+  sequence.computed += count;
+  served_[sequence.caller] += count;
+  if (!options_.share_prefixes || !sequence.shares_prefix) return;
+  for (; (sequence.published_ + 1) * kBlockTokens <= sequence.computed; ++sequence.published_) {
+    const size_t block = static_cast<size_t>(sequence.published_);
+    sequence.last_published_ = pool_.Publish(
+        sequence.cached.blocks.blocks()[block], sequence.last_published_, sequence.name_space,
+        std::span<const int32_t>(sequence.tokens)
+            .subspan(block * static_cast<size_t>(kBlockTokens), static_cast<size_t>(kBlockTokens)));
+  }
+}
+
+void Scheduler::Restart(Sequence& sequence, uint64_t name_space) {
+  sequence.cached.blocks.Clear();
+  sequence.computed = sequence.cached.length = 0;
+  sequence.published_ = 0;
+  sequence.last_published_.reset();
+  sequence.name_space = name_space;
+}
+
+std::unique_ptr<Sequence> Scheduler::Remove(Sequence& sequence) {
+  Owned removed = Extract(sequence.runs_ ? running_ : waiting_, sequence);
+  Require(removed != nullptr, "a sequence was removed twice");
+  removed->runs_ = false;
+  if (std::exchange(removed->saved, false)) saver_.Forget(*removed);
+  Restart(*removed, removed->name_space);
+  const auto of_caller = [&](const Owned& other) { return other->caller == removed->caller; };
+  if (std::ranges::none_of(running_, of_caller) && std::ranges::none_of(waiting_, of_caller)) {
+    served_.erase(removed->caller);
+  }
+  return removed;
+}
+
+/// By priority; among equals those that were preempted, since they hold up their readers; then the
+/// callers that were served least; then age.
+std::vector<Sequence*> Scheduler::AdmissionOrder() const {
+  std::vector<Sequence*> order;
+  for (const Owned& sequence : waiting_) order.push_back(sequence.get());
+  std::ranges::sort(order, [&](const Sequence* a, const Sequence* b) {
+    const auto rank = [&](const Sequence& s) {
+      const bool overdue = s.passed_over_ >= kMostPassedOver;
+      return std::tuple(!overdue, -s.priority, s.preemptions == 0, served_.at(s.caller),
+                        s.arrival_);
+    };
+    return rank(*a) < rank(*b);
+  });
+  return order;
+}
+
+void Scheduler::Admit() {
+  if (waiting_.empty() || running() >= options_.most_running) return;
+  std::vector<Sequence*> left;
+  for (Sequence* sequence : AdmissionOrder()) {
+    if (running() >= options_.most_running) break;
+    if (TryAdmit(*sequence)) {
+      for (Sequence* other : left) ++other->passed_over_;
+      continue;
+    }
+    left.push_back(sequence);
+    // One that was passed over too often waits at the head of the queue, and all others behind it.
+    if (sequence->passed_over_ >= kMostPassedOver && !IsBeingRead(*sequence)) break;
+    // A preempted one must not lose its place to those that came after it.
+    if (sequence->preemptions > 0) break;
+  }
+}
+
+/// Whether a running sequence is about to compute blocks that this one could begin with: then it
+/// waits for them instead of computing them, too.
+bool Scheduler::IsBeingRead(const Sequence& sequence) const {
+  if (!options_.share_prefixes || !sequence.shares_prefix) return false;
+  for (const Owned& other : running_) {
+    if (other->pending() <= 1 || !other->shares_prefix || other->name_space != sequence.name_space)
+      continue;
+    const int64_t common = static_cast<int64_t>(CommonPrefix(other->tokens, sequence.tokens));
+    const int64_t usable = std::min(common, sequence.length() - 1) / kBlockTokens;
+    if (usable > other->computed / kBlockTokens) return true;
+  }
+  return false;
+}
+
+/// Begins with the blocks of others that hold the first tokens. The last token is always computed:
+/// its logits are wanted.
+void Scheduler::TakePrefix(Sequence& sequence) {
+  if (!options_.share_prefixes || !sequence.shares_prefix) return;
+  const std::span<const int32_t> tokens =
+      std::span<const int32_t>(sequence.tokens)
+          .first(static_cast<size_t>(std::max<int64_t>(sequence.length() - 1, 0)));
+  for (size_t first = 0; first + static_cast<size_t>(kBlockTokens) <= tokens.size();
+       first += static_cast<size_t>(kBlockTokens)) {
+    const std::optional<BlockRef> found =
+        pool_.Find(sequence.last_published_, sequence.name_space,
+                   tokens.subspan(first, static_cast<size_t>(kBlockTokens)));
+    if (!found) break;
+    sequence.cached.blocks.Append(found->block);
+    sequence.last_published_ = found;
+    ++sequence.published_;
+  }
+  sequence.computed = sequence.cached.length = sequence.published_ * kBlockTokens;
+}
+
+/// Whether all that is known of the sequence fits beside the others, with room left for growth.
+bool Scheduler::HasRoomFor(const Sequence& sequence) const {
+  if (options_.reserve) {
+    int64_t reserved = KvCache::BlocksFor(sequence.most_length);
+    for (const Owned& other : running_) reserved += KvCache::BlocksFor(other->most_length);
+    return reserved <= pool_.blocks();
+  }
+  const int64_t needed = KvCache::BlocksFor(sequence.length()) - sequence.cached.blocks.size();
+  const int64_t spare =
+      running_.empty()
+          ? 0
+          : static_cast<int64_t>(options_.watermark * static_cast<double>(pool_.blocks()));
+  return needed + spare <= pool_.free_blocks();
+}
+
+bool Scheduler::TryAdmit(Sequence& sequence) {
+  if (IsBeingRead(sequence)) return false;
+  const int64_t saved = sequence.computed;
+  if (!sequence.saved) TakePrefix(sequence);
+  if (!HasRoomFor(sequence) || (sequence.saved && !sequence.cached.blocks.Grow(saved))) {
+    if (!sequence.saved) Restart(sequence, sequence.name_space);
+    return false;
+  }
+  running_.reserve(running_.size() + 1);
+  if (std::exchange(sequence.saved, false)) saver_.Restore(sequence);
+  if (sequence.preemptions == 0) sequence.reused = sequence.computed;
+  sequence.runs_ = true;
+  sequence.passed_over_ = 0;
+  running_.push_back(Extract(waiting_, sequence));
+  return true;
+}
+
+/// Blocks for `count` more tokens, if need be those of other sequences.
+bool Scheduler::MakeRoom(Sequence& sequence, int64_t count) {
+  while (!sequence.cached.blocks.Grow(sequence.computed + count)) {
+    Sequence* const victim = Victim(sequence);
+    if (victim == nullptr) return false;
+    Preempt(*victim);
+  }
+  return true;
+}
+
+/// Of those that came after the one that grows: the one of least priority, near its end only where
+/// no other is left, and of these the youngest. One that was preempted often enough gives way to
+/// nobody but the oldest sequence, which has to end.
+Sequence* Scheduler::Victim(const Sequence& grower) const {
+  Sequence* oldest = nullptr;
+  for (const Owned& other : running_) {
+    if (oldest == nullptr || other->arrival_ < oldest->arrival_) oldest = other.get();
+  }
+  const auto rank = [](const Sequence& s) {
+    return std::tuple(IsNearEnd(s), s.priority, -s.arrival_);
+  };
+  Sequence* victim = nullptr;
+  for (const Owned& owned : running_) {
+    Sequence* const other = owned.get();
+    const bool may_go = &grower == oldest || other->preemptions < options_.most_preemptions;
+    if (other->arrival_ <= grower.arrival_ || other->cached.blocks.size() == 0 || !may_go) continue;
+    if (victim == nullptr || rank(*other) < rank(*victim)) victim = other;
+  }
+  return victim;
+}
+
+void Scheduler::Preempt(Sequence& victim) {
+  waiting_.reserve(waiting_.size() + 1);
+  victim.saved = saver_.Save(victim);
+  const int64_t computed = victim.computed;
+  const int64_t published = victim.published_;
+  const std::optional<BlockRef> last = victim.last_published_;
+  Restart(victim, victim.name_space);
+  if (victim.saved) {
+    // Its blocks come back with the same tokens; the published ones may be found by others still.
+    victim.computed = victim.cached.length = computed;
+    victim.published_ = published;
+    victim.last_published_ = last;
+  }
+  ++victim.preemptions;
+  ++preemptions_;
+  victim.runs_ = false;
+  waiting_.push_back(Extract(running_, victim));
+}
+
+int64_t Scheduler::waiting_tokens() const {
+  int64_t tokens = 0;
+  for (const Owned& sequence : waiting_) tokens += sequence->length();
+  return tokens;
+}
+
+void Scheduler::Check() const {
+  pool_.Check();
+  std::map<int32_t, int32_t> users;
+  for (const Owned& sequence : running_) {
+    Require(sequence->runs_, "a running sequence says that it waits");
+    Require(sequence->cached.blocks.size() >= KvCache::BlocksFor(sequence->computed),
+            "a sequence has fewer blocks than tokens");
+    Require(sequence->computed <= sequence->length(), "more was computed than is known");
+    for (int32_t block : sequence->cached.blocks.blocks()) ++users[block];
+  }
+  for (const Owned& sequence : waiting_) {
+    Require(!sequence->runs_ && sequence->cached.blocks.size() == 0,
+            "a waiting sequence holds blocks");
+  }
+  Require(static_cast<int64_t>(users.size()) == pool_.used_blocks(), "a block in use is nobody's");
+  for (const auto& [block, count] : users) {
+    Require(pool_.users(block) == count, "the users of a block are miscounted");
+  }
+  Require(running() <= options_.most_running, "too many sequences run");
+}
+
+}  // namespace oort

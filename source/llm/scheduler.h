@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+// Which tokens of which sequences the next step computes, and who gives up blocks when none is
+// left.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "llm/block_pool.h"
+
+namespace oort {
+
+/// What is known of one sequence: its tokens, and how many of them the cache holds. A step computes
+/// some of those between; a prompt, an answer, a prefix that was found and a sequence that is read
+/// again differ in nothing else.
+struct Sequence {
+  int64_t id = 0;
+  int priority = 0;             ///< a higher one is admitted first and preempted last
+  uint64_t caller = 0;          ///< callers share the machine evenly
+  uint64_t name_space = 0;      ///< prefixes are shared within one
+  std::vector<int32_t> tokens;  ///< of the prompt, and of the answer so far
+  int64_t most_length = 0;      ///< tokens that may have to be in the cache in the end
+  bool shares_prefix = true;    ///< may begin with blocks that another one computed
+
+  CachedSequence cached;
+  int64_t computed = 0;  ///< tokens in the cache whose step is over
+  int64_t reused = 0;    ///< of these, the ones that were found when it was admitted first
+  int preemptions = 0;
+  bool saved = false;  ///< preempted, with its blocks' contents kept elsewhere
+
+  int64_t length() const { return static_cast<int64_t>(tokens.size()); }
+  int64_t pending() const { return length() - computed; }
+
+ private:
+  friend class Scheduler;
+  bool runs_ = false;
+  int64_t arrival_ = 0;
+  int64_t passed_over_ = 0;  // how often others were admitted, or read, before it
+  int64_t published_ = 0;    // blocks
+  std::optional<BlockRef> last_published_;
+};
+
+/// Keeps what is in the blocks of a preempted sequence. The default keeps nothing: such a sequence
+/// is read again.
+class BlockSaver {
+ public:
+  virtual ~BlockSaver() = default;
+  /// Copies the blocks away; false where there is no room for that.
+  virtual bool Save(const Sequence&) { return false; }
+  /// Copies them into the sequence's new blocks, and forgets them.
+  virtual void Restore(const Sequence&) {}
+  virtual void Forget(const Sequence&) noexcept {}
+};
+
+struct SchedulerOptions {
+  int64_t step_tokens = 512;  ///< most tokens of prompts in one step
+  int64_t most_running = 256;
+  /// Whether one step may have tokens of prompts and of answers. Otherwise they take turns, and a
+  /// prompt is read alone.
+  bool mixed_steps = false;
+  /// Whether a sequence is admitted only when all blocks that it may ever need are left. Then none
+  /// is preempted.
+  bool reserve = false;
+  double watermark = 0.05;   ///< of the blocks, kept for growth when one more is admitted
+  int most_preemptions = 3;  ///< of one sequence
+  bool share_prefixes = true;
+};
+
+/// The tokens of one sequence that a step computes: the first `count` pending ones.
+struct StepShare {
+  Sequence* sequence = nullptr;
+  int64_t count = 0;
+};
+
+/// Admits sequences, hands out the tokens of each step, and grows their blocks just in time. Where
+/// blocks run out it takes those that only cache a prefix, then those of the youngest sequence,
+/// which waits and goes on later. The oldest sequence is never preempted, so that every one ends.
+/// Decisions depend on the calls alone, never on time. Thread contract: one thread at a time.
+class Scheduler {
+ public:
+  Scheduler(BlockPool& pool, const SchedulerOptions& options, BlockSaver& saver);
+
+  /// Queues a sequence, whose most_length fits the pool: kLimit otherwise.
+  Sequence& Add(std::unique_ptr<Sequence> sequence);
+  /// Adds a running sequence that begins with all computed tokens of `parent`, in the same blocks.
+  /// Both have to write behind them, so where the last block is not full the child gets one of its
+  /// own, into which the caller copies it: from `copy.first` to `copy.second`. Null where it would
+  /// be one sequence too many, or no block is left.
+  Sequence* Fork(const Sequence& parent, std::unique_ptr<Sequence> child,
+                 std::optional<std::pair<int32_t, int32_t>>& copy);
+  /// What the next step computes; empty where nothing can be. Blocks for it are there.
+  std::vector<StepShare> Next();
+  /// Says that a share of Next was computed.
+  void Computed(Sequence& sequence, int64_t count);
+  /// Begins again: nothing of it is in the cache that still serves, and prefixes come from another
+  /// name space from now on.
+  void Restart(Sequence& sequence, uint64_t name_space);
+  /// Lets go of a sequence, waiting or running.
+  std::unique_ptr<Sequence> Remove(Sequence& sequence);
+
+  bool empty() const { return waiting_.empty() && running_.empty(); }
+  int64_t waiting() const { return static_cast<int64_t>(waiting_.size()); }
+  int64_t waiting_tokens() const;
+  int64_t running() const { return static_cast<int64_t>(running_.size()); }
+  int64_t preemptions() const { return preemptions_; }
+
+  /// Throws kInternal where sequences and pool contradict each other. For tests.
+  void Check() const;
+
+ private:
+  using Owned = std::unique_ptr<Sequence>;
+
+  void Admit();
+  std::vector<Sequence*> AdmissionOrder() const;
+  bool TryAdmit(Sequence& sequence);
+  bool IsBeingRead(const Sequence& sequence) const;
+  void TakePrefix(Sequence& sequence);
+  bool HasRoomFor(const Sequence& sequence) const;
+  bool MakeRoom(Sequence& sequence, int64_t count);
+  Sequence* Victim(const Sequence& grower) const;
+  void Preempt(Sequence& victim);
+  template <typename Test, typename Less>
+  std::vector<Sequence*> Ready(const Test& test, const Less& less) const;
+  void AddAnswers(std::vector<StepShare>& step);
+  void AddPrompts(std::vector<StepShare>& step);
+
+  BlockPool& pool_;
+  SchedulerOptions options_;
+  BlockSaver& saver_;
+  std::vector<Owned> waiting_;
+  std::vector<Owned> running_;          // the one that goes first is never preempted
+  std::map<uint64_t, int64_t> served_;  // tokens computed for each caller that has sequences here
+  int64_t arrivals_ = 0;
+  int64_t preemptions_ = 0;
+  bool prompts_turn_ = true;
+};
+
+}  // namespace oort

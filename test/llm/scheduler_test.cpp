@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: MIT
+#include "llm/scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace oort {
+namespace {
+
+constexpr int64_t kBlock = BlockPool::kBlockTokens;
+
+std::unique_ptr<Sequence> Make(int64_t id, std::vector<int32_t> prompt, int64_t most_length) {
+  auto sequence = std::make_unique<Sequence>();
+  sequence->id = id;
+  sequence->tokens = std::move(prompt);
+  sequence->most_length = most_length;
+  return sequence;
+}
+
+std::vector<int32_t> Prompt(int64_t length, int32_t first = 0) {
+  std::vector<int32_t> tokens(static_cast<size_t>(length));
+  std::iota(tokens.begin(), tokens.end(), first);
+  return tokens;
+}
+
+/// Keeps up to so many sequences, and checks that each comes back as it was.
+class CountingSaver : public BlockSaver {
+ public:
+  explicit CountingSaver(size_t most) : most_(most) {}
+  bool Save(const Sequence& sequence) override {
+    if (saved_.size() >= most_) return false;
+    saved_[sequence.id] = sequence.computed;
+    return true;
+  }
+  void Restore(const Sequence& sequence) override {
+    EXPECT_EQ(saved_.at(sequence.id), sequence.computed);
+    EXPECT_GE(sequence.cached.blocks.size() * kBlock, sequence.computed);
+    saved_.erase(sequence.id);
+  }
+  void Forget(const Sequence& sequence) noexcept override { saved_.erase(sequence.id); }
+  size_t size() const { return saved_.size(); }
+
+ private:
+  size_t most_;
+  std::map<int64_t, int64_t> saved_;
+};
+
+/// Runs what Next says: whoever has no token left to compute gets the next one of its answer.
+std::string RunStep(Scheduler& scheduler, std::vector<Sequence*>* finished = nullptr) {
+  std::string log;
+  for (const StepShare& share : scheduler.Next()) {
+    Sequence& sequence = *share.sequence;
+    log += std::to_string(sequence.id) + ":" + std::to_string(share.count) + " ";
+    scheduler.Computed(sequence, share.count);
+    if (sequence.pending() > 0) continue;
+    if (sequence.length() < sequence.most_length) {
+      sequence.tokens.push_back(static_cast<int32_t>(sequence.id * 1000 + sequence.length()));
+    } else if (finished != nullptr) {
+      finished->push_back(&sequence);
+    }
+  }
+  return log;
+}
+
+TEST(Scheduler, ReadsPromptsInPartsAndAnswersInTurns) {
+  BlockPool pool(64, 1);
+  BlockSaver none;
+  Scheduler scheduler(pool, {.step_tokens = 32}, none);
+  scheduler.Add(Make(0, Prompt(80), 100));
+  EXPECT_EQ(RunStep(scheduler), "0:32 ");
+  scheduler.Add(Make(1, Prompt(8, 500), 100));
+  EXPECT_EQ(RunStep(scheduler), "1:8 ") << "the short prompt first, since nobody has an answer";
+  EXPECT_EQ(RunStep(scheduler), "1:1 ");
+  EXPECT_EQ(RunStep(scheduler), "0:32 ");
+  EXPECT_EQ(RunStep(scheduler), "1:1 ");
+  EXPECT_EQ(RunStep(scheduler), "0:16 ");
+  EXPECT_EQ(RunStep(scheduler), "0:1 1:1 ");
+  scheduler.Check();
+}
+
+TEST(Scheduler, MixesPromptsAndAnswersWhereItMay) {
+  BlockPool pool(64, 1);
+  BlockSaver none;
+  Scheduler scheduler(pool, {.step_tokens = 32, .mixed_steps = true}, none);
+  scheduler.Add(Make(0, Prompt(20), 100));
+  scheduler.Add(Make(1, Prompt(40, 500), 100));
+  EXPECT_EQ(RunStep(scheduler), "0:20 1:12 ");
+  EXPECT_EQ(RunStep(scheduler), "0:1 1:28 ");
+  EXPECT_EQ(RunStep(scheduler), "0:1 1:1 ");
+}
+
+TEST(Scheduler, BeginsWithBlocksThatOthersComputed) {
+  BlockPool pool(64, 1);
+  BlockSaver none;
+  Scheduler scheduler(pool, {.step_tokens = 64}, none);
+  Sequence& first = scheduler.Add(Make(0, Prompt(40), 50));
+  Sequence& equal = scheduler.Add(Make(1, Prompt(40), 50));
+  EXPECT_EQ(RunStep(scheduler), "0:40 ") << "the second waits for what is being read";
+  EXPECT_EQ(RunStep(scheduler), "0:1 ");
+  EXPECT_EQ(RunStep(scheduler), "1:8 ");
+  EXPECT_EQ(equal.reused, 32);
+  EXPECT_EQ(first.cached.blocks.blocks()[1], equal.cached.blocks.blocks()[1]);
+  EXPECT_NE(first.cached.blocks.blocks()[2], equal.cached.blocks.blocks()[2]);
+  Sequence& stranger = scheduler.Add(Make(2, Prompt(40), 50));
+  stranger.name_space = 9;
+  RunStep(scheduler);
+  RunStep(scheduler);
+  EXPECT_EQ(stranger.reused, 0) << "another name space";
+  scheduler.Remove(first);
+  scheduler.Remove(equal);
+  scheduler.Remove(stranger);
+  EXPECT_EQ(pool.used_blocks(), 0);
+  EXPECT_GT(pool.cached_blocks(), 0);
+  scheduler.Check();
+}
+
+TEST(Scheduler, AForkSharesAllButThePartialBlock) {
+  BlockPool pool(64, 1);
+  BlockSaver none;
+  Scheduler scheduler(pool, {.step_tokens = 64}, none);
+  Sequence& parent = scheduler.Add(Make(0, Prompt(40), 60));
+  RunStep(scheduler);
+  std::optional<std::pair<int32_t, int32_t>> copy;
+  Sequence* child = scheduler.Fork(parent, Make(1, Prompt(41), 60), copy);
+  ASSERT_NE(child, nullptr);
+  ASSERT_TRUE(copy);
+  EXPECT_EQ(copy->first, parent.cached.blocks.blocks()[2]);
+  EXPECT_EQ(copy->second, child->cached.blocks.blocks()[2]);
+  EXPECT_EQ(pool.used_blocks(), 4);
+  EXPECT_EQ(RunStep(scheduler), "0:1 1:1 ");
+  scheduler.Check();
+}
+
+TEST(Scheduler, TheYoungestGivesWayAndGoesOnLater) {
+  for (size_t saved : {size_t{0}, size_t{1}}) {
+    BlockPool pool(4, 1);
+    CountingSaver saver(saved);
+    Scheduler scheduler(pool, {.step_tokens = 64, .watermark = 0}, saver);
+    Sequence& old = scheduler.Add(Make(0, Prompt(30), 64));
+    Sequence& young = scheduler.Add(Make(1, Prompt(30, 500), 64));
+    for (int i = 0; i < 5; ++i) RunStep(scheduler);
+    EXPECT_EQ(scheduler.preemptions(), 1);
+    EXPECT_EQ(young.preemptions, 1);
+    EXPECT_EQ(young.saved, saved == 1);
+    while (old.pending() > 0) RunStep(scheduler);
+    scheduler.Remove(old);
+    while (young.pending() > 0) RunStep(scheduler);
+    EXPECT_EQ(young.length(), 64);
+    scheduler.Check();
+  }
+}
+
+TEST(Scheduler, ReservingModePreemptsNobody) {
+  BlockPool pool(8, 1);
+  BlockSaver none;
+  Scheduler scheduler(pool, {.step_tokens = 64, .reserve = true}, none);
+  Sequence& first = scheduler.Add(Make(0, Prompt(30), 80));
+  scheduler.Add(Make(1, Prompt(30, 500), 80));
+  for (int i = 0; i < 60; ++i) RunStep(scheduler);
+  EXPECT_EQ(scheduler.running(), 1);
+  scheduler.Remove(first);
+  for (int i = 0; i < 60; ++i) RunStep(scheduler);
+  EXPECT_EQ(scheduler.preemptions(), 0);
+}
+
+TEST(Scheduler, RefusesWhatCanNeverFit) {
+  BlockPool pool(2, 1);
+  BlockSaver none;
+  Scheduler scheduler(pool, {}, none);
+  EXPECT_THROW(scheduler.Add(Make(0, Prompt(10), 33)), Error);
+  EXPECT_TRUE(scheduler.empty());
+}
+
+TEST(Scheduler, CallersShareTheMachine) {
+  BlockPool pool(64, 1);
+  BlockSaver none;
+  Scheduler scheduler(pool, {.step_tokens = 64, .most_running = 1}, none);
+  for (int64_t id = 0; id < 6; ++id) {
+    auto sequence = Make(id, Prompt(16, static_cast<int32_t>(100 * id)), 16);
+    sequence->caller = id < 5 ? 1 : 2;  // the second caller comes last, with one
+    scheduler.Add(std::move(sequence));
+  }
+  std::vector<int64_t> order;
+  while (!scheduler.empty()) {
+    std::vector<Sequence*> finished;
+    RunStep(scheduler, &finished);
+    for (Sequence* sequence : finished) order.push_back(scheduler.Remove(*sequence)->id);
+  }
+  EXPECT_EQ(order[1], 5) << "one of the first caller, then the second caller's";
+}
+
+TEST(Scheduler, ALongPromptIsNotStarvedByShortOnes) {
+  BlockPool pool(16, 1);
+  BlockSaver none;
+  Scheduler scheduler(pool, {.step_tokens = 256}, none);
+  int64_t next = 1;
+  for (; next < 4; ++next)
+    scheduler.Add(Make(next, Prompt(32, static_cast<int32_t>(next * 1000)), 48));
+  RunStep(scheduler);
+  Sequence& big = scheduler.Add(Make(0, Prompt(200), 210));
+  int steps = 0;
+  for (; big.computed == 0 && steps < 10'000; ++steps) {
+    if (scheduler.waiting() < 4) {
+      scheduler.Add(Make(next, Prompt(32, static_cast<int32_t>(next * 1000)), 48));
+      ++next;
+    }
+    std::vector<Sequence*> finished;
+    RunStep(scheduler, &finished);
+    for (Sequence* sequence : finished) scheduler.Remove(*sequence);
+  }
+  EXPECT_GT(big.computed, 0) << "after " << steps << " steps";
+}
+
+/// One random trace: arrivals, cancels, small pools. Returns a log of all steps.
+std::string RunTrace(uint32_t seed, bool check) {
+  std::mt19937 random(seed);
+  const auto between = [&](int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
+  };
+  const int64_t blocks = between(2, 24);
+  BlockPool pool(blocks, random());
+  CountingSaver saver(static_cast<size_t>(between(0, 2)));
+  SchedulerOptions options;
+  options.step_tokens = between(1, 64);
+  options.most_running = between(1, 8);
+  options.mixed_steps = between(0, 1) == 1;
+  options.reserve = between(0, 3) == 0;
+  options.watermark = between(0, 1) == 1 ? 0.05 : 0.0;
+  options.share_prefixes = between(0, 3) > 0;
+  Scheduler scheduler(pool, options, saver);
+  const int64_t requests = between(1, 10);
+  int64_t added = 0, ended = 0, work = 0, steps = 0;
+  std::string log;
+  std::vector<Sequence*> alive;
+  while (ended < requests) {
+    if (added < requests && (scheduler.empty() || between(0, 3) == 0)) {
+      const int64_t most = between(1, blocks * kBlock);
+      const int64_t prompt = between(1, std::min<int64_t>(most, 90));
+      auto sequence = Make(added, Prompt(prompt, static_cast<int32_t>(between(0, 1))), most);
+      sequence->priority = static_cast<int>(between(0, 1));
+      sequence->caller = static_cast<uint64_t>(between(0, 2));
+      work += most;
+      alive.push_back(&scheduler.Add(std::move(sequence)));
+      ++added;
+    }
+    std::vector<Sequence*> finished;
+    const std::string step = RunStep(scheduler, &finished);
+    // Something always goes on: what is here can be computed.
+    if (step.empty() && !scheduler.empty())
+      return "a step computed nothing: seed " + std::to_string(seed);
+    log += step + "\n";
+    if (!alive.empty() && between(0, 40) == 0)
+      finished.push_back(
+          alive[static_cast<size_t>(between(0, static_cast<int64_t>(alive.size()) - 1))]);
+    std::set<Sequence*> gone(finished.begin(), finished.end());
+    for (Sequence* sequence : gone) {
+      scheduler.Remove(*sequence);
+      std::erase(alive, sequence);
+      ++ended;
+    }
+    if (check) scheduler.Check();
+    // Each token is computed once for its sequence, and once more for each time that it was
+    // preempted.
+    if (++steps > (work + requests + 1) * (requests + options.most_preemptions + 1)) {
+      return "no end: seed " + std::to_string(seed);
+    }
+  }
+  scheduler.Check();
+  if (pool.used_blocks() != 0 || saver.size() != 0)
+    return "something is left: seed " + std::to_string(seed);
+  if (options.reserve && scheduler.preemptions() > 0)
+    return "preempted: seed " + std::to_string(seed);
+  return log;
+}
+
+TEST(Scheduler, AHundredThousandRandomTracesEnd) {
+  const uint32_t first = std::random_device()();
+  for (uint32_t i = 0; i < 100'000; ++i) {
+    const std::string log = RunTrace(first + i, i % 64 == 0);
+    ASSERT_FALSE(log.empty());
+    ASSERT_EQ(log.find("seed"), std::string::npos) << log;
+  }
+}
+
+TEST(Scheduler, DecisionsDependOnTheCallsAlone) {
+  for (uint32_t seed = 0; seed < 200; ++seed) ASSERT_EQ(RunTrace(seed, true), RunTrace(seed, true));
+}
+
+}  // namespace
+}  // namespace oort
