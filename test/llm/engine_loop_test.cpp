@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+#include "oort/engine_loop.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include "kit/errors.h"
+
+namespace oort {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::shared_ptr<const LanguageModel> LoopModel() {
+  static const auto model = LanguageModel::Load(
+      std::filesystem::path(OORT_TEST_DATA) / "checkpoints/llama", {.exact = true});
+  return model;
+}
+
+GenerateRequest LoopRequest(std::vector<int32_t> prompt, int64_t tokens) {
+  GenerateRequest request;
+  request.prompt = std::move(prompt);
+  request.max_tokens = tokens;
+  request.ignore_end = true;
+  return request;
+}
+
+TEST(EngineLoop, AnswersRequestsOfManyThreads) {
+  std::vector<std::vector<int32_t>> want;
+  Engine alone(LoopModel());
+  for (int32_t i = 0; i < 8; ++i)
+    want.push_back(alone.Generate(LoopRequest({i, i + 3}, 12)).tokens);
+  EngineLoop loop(LoopModel());
+  std::vector<std::thread> threads;
+  std::atomic<int> right = 0;
+  for (int32_t i = 0; i < 8; ++i) {
+    threads.emplace_back([&, i] {
+      for (int round = 0; round < 4; ++round) {
+        EngineLoop::Request request = loop.Submit(LoopRequest({i, i + 3}, 12));
+        if (request.Wait().tokens == want[static_cast<size_t>(i)]) ++right;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(right, 32);
+  EXPECT_TRUE(loop.Drain(10s));
+  EXPECT_EQ(loop.stats().running, 0);
+  EXPECT_EQ(loop.stats().used_blocks, 0);
+  EXPECT_EQ(loop.stats().generated_tokens, 32 * 12);
+}
+
+TEST(EngineLoop, TellsEachCallerWhatWentWrongForIt) {
+  EngineLoop loop(LoopModel());
+  EngineLoop::Request good = loop.Submit(LoopRequest({1, 2}, 5));
+  EngineLoop::Request bad = loop.Submit(LoopRequest({1, -7}, 5));
+  testing::ExpectThrows([&] { bad.Wait(); }, ErrorCode::kInvalidArgument, "");
+  EXPECT_EQ(good.Wait().tokens.size(), 5u);
+  testing::ExpectThrows([&] { good.Wait(); }, ErrorCode::kInvalidArgument, "once");
+}
+
+TEST(EngineLoop, AHandleThatGoesEndsItsRequest) {
+  EngineLoop loop(LoopModel());
+  std::atomic<int> pieces = 0;
+  {
+    GenerateRequest request = LoopRequest({1, 2}, -1);
+    request.on_piece = [&](const GeneratedPiece&) { return ++pieces > 0; };
+    EngineLoop::Request handle = loop.Submit(std::move(request));
+    while (pieces == 0) std::this_thread::yield();
+  }
+  EXPECT_TRUE(loop.Drain(60s));
+  EXPECT_EQ(loop.stats().used_blocks, 0);
+}
+
+TEST(EngineLoop, CancelsOneAndLeavesItsNeighbourAlone) {
+  EngineLoop loop(LoopModel());
+  std::atomic<bool> began = false;
+  GenerateRequest endless = LoopRequest({1, 2}, -1);
+  endless.on_piece = [&](const GeneratedPiece&) { return (began = true); };
+  EngineLoop::Request first = loop.Submit(std::move(endless));
+  EngineLoop::Request second = loop.Submit(LoopRequest({5, 6}, 6));
+  while (!began) std::this_thread::yield();
+  first.Cancel();
+  EXPECT_EQ(second.Wait().tokens.size(), 6u);
+  const GenerateResult cancelled = first.Wait();
+  EXPECT_TRUE(cancelled.finish == FinishReason::kCancelled ||
+              cancelled.finish == FinishReason::kLength);
+}
+
+TEST(EngineLoop, RefusesWhatItCannotQueue) {
+  EngineLoopOptions options;
+  options.most_waiting_tokens = 3;
+  EngineLoop loop(LoopModel(), options);
+  testing::ExpectThrows(
+      [&] {
+        loop.Submit(LoopRequest({1, 2, 3, 4}, 1));
+      },
+      ErrorCode::kLimit, "try again later");
+  EXPECT_TRUE(loop.Drain(10s));
+  testing::ExpectThrows([&] { loop.Submit(LoopRequest({1}, 1)); }, ErrorCode::kLimit, "no more");
+}
+
+TEST(EngineLoop, CancelsWhatIsLeftAtItsEnd) {
+  EngineLoop::Request left;
+  {
+    EngineLoop loop(LoopModel());
+    left = loop.Submit(LoopRequest({1, 2}, -1));
+  }
+  const GenerateResult result = left.Wait();
+  EXPECT_TRUE(result.finish == FinishReason::kCancelled || result.finish == FinishReason::kLength);
+}
+
+}  // namespace
+}  // namespace oort
