@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <chrono>
 #include <iostream>
 
 #include "cli/language.h"
@@ -13,6 +14,7 @@ namespace {
 struct BenchLlmArguments {
   LanguageOptions language;
   int64_t prompt_tokens = 128, new_tokens = 64;
+  int64_t batch = 1;
   int rounds = 3;
   bool json = false;
 };
@@ -39,6 +41,102 @@ Rates MeasureRates(Engine& engine, const BenchLlmArguments& options) {
     rates.decode.push_back(AnswerRate(result));
   }
   return rates;
+}
+
+/// Requests of different prompts, all at once.
+struct BatchRates {
+  std::vector<double> decode;      ///< tokens/s of all answers, from when all began until one ends
+  std::vector<double> end_to_end;  ///< tokens of all answers over the time of everything
+};
+
+GenerateRequest BatchRequest(const BenchLlmArguments& options, int64_t vocabulary, int64_t index) {
+  GenerateRequest request;
+  for (int64_t i = 0; i < options.prompt_tokens; ++i) {
+    request.prompt.push_back(static_cast<int32_t>((index * 7919 + i * 31 + 1) % vocabulary));
+  }
+  request.max_tokens = options.new_tokens + 1;
+  request.ignore_end = true;
+  return request;
+}
+
+BatchRates MeasureBatch(Engine& engine, const BenchLlmArguments& options) {
+  using Clock = std::chrono::steady_clock;
+  const auto seconds = [](Clock::time_point from, Clock::time_point to) {
+    return std::chrono::duration<double>(to - from).count();
+  };
+  const int64_t vocabulary = engine.model().info().vocabulary;
+  BatchRates rates;
+  for (int round = 0; round <= options.rounds; ++round) {
+    std::vector<int64_t> answered(static_cast<size_t>(options.batch), 0), ids;
+    int64_t begun = 0, ended = 0, tokens = 0, tokens_at_begin = 0, tokens_at_end = 0;
+    Clock::time_point all_began{}, one_ended{};
+    const Clock::time_point start = Clock::now();
+    for (int64_t i = 0; i < options.batch; ++i) {
+      GenerateRequest request = BatchRequest(options, vocabulary, round * options.batch + i);
+      request.on_piece = [&, i](const GeneratedPiece&) {
+        int64_t& mine = answered[static_cast<size_t>(i)];
+        ++tokens;
+        if (++mine == 1) ++begun;
+        if (mine > options.new_tokens) ++ended;
+        return true;
+      };
+      ids.push_back(engine.Submit(std::move(request)));
+    }
+    bool more = true;
+    while (more) {
+      more = engine.Step();
+      if (begun == options.batch && all_began == Clock::time_point{}) {
+        all_began = Clock::now();
+        tokens_at_begin = tokens;
+      }
+      if (ended > 0 && one_ended == Clock::time_point{}) {
+        one_ended = Clock::now();
+        tokens_at_end = tokens;
+      }
+    }
+    const Clock::time_point end = Clock::now();
+    for (int64_t id : ids) engine.Take(id);
+    if (round == 0) continue;
+    rates.end_to_end.push_back(static_cast<double>(tokens) / seconds(start, end));
+    // Where the first ends before the last begins, there is no time when all run.
+    if (all_began < one_ended) {
+      rates.decode.push_back(static_cast<double>(tokens_at_end - tokens_at_begin) /
+                             seconds(all_began, one_ended));
+    }
+  }
+  return rates;
+}
+
+int BenchBatch(const BenchLlmArguments& options) {
+  const auto model = options.language.Load();
+  EngineOptions engine_options = options.language.ForEngine(*model);
+  const int64_t blocks = KvCache::BlocksFor(options.prompt_tokens + options.new_tokens + 1);
+  engine_options.cache_tokens = options.batch * blocks * KvCache::kBlockTokens;
+  engine_options.most_running = options.batch;
+  engine_options.reuse_prefixes = false;
+  Engine engine(model, engine_options);
+  const BatchRates rates = MeasureBatch(engine, options);
+  const double decode = rates.decode.empty() ? 0 : Median(rates.decode);
+  const double end_to_end = Median(rates.end_to_end);
+  if (options.json) {
+    Print(std::cout, {{"model", options.language.model},
+                      {"threads", engine.threads()},
+                      {"batch", options.batch},
+                      {"prompt_tokens", options.prompt_tokens},
+                      {"new_tokens", options.new_tokens},
+                      {"decode_tps", decode},
+                      {"end_to_end_tps", end_to_end},
+                      {"decode_rounds", rates.decode},
+                      {"end_to_end_rounds", rates.end_to_end}});
+    return 0;
+  }
+  std::cout << model->info().family << ", " << engine.threads() << " threads, "
+            << model->graph()->device().ToString() << ", " << options.batch
+            << " requests at once\nend_to_end_tps " << FormatFixed(end_to_end, 1) << " decode_tps "
+            << (rates.decode.empty() ? "none: the first answer ends before the last begins"
+                                     : FormatFixed(decode, 1))
+            << '\n';
+  return 0;
 }
 
 /// The fastest that this machine allows anybody (see docs/limits.md), in tokens a second.
@@ -84,10 +182,12 @@ SpeedOfLight FindLimit(const LanguageModel& model, const BenchLlmArguments& opti
 }
 
 int BenchLlm(const BenchLlmArguments& options) {
+  if (options.batch > 1) return BenchBatch(options);
   const auto model = options.language.Load();
   EngineOptions engine_options = options.language.ForEngine(*model);
   engine_options.cache_tokens = options.prompt_tokens + options.new_tokens + 1;
   engine_options.prompt_chunk = std::max<int64_t>(512, options.prompt_tokens);
+  engine_options.reuse_prefixes = false;  // every round reads the same prompt
   Engine engine(model, engine_options);
   const Rates rates = MeasureRates(engine, options);
   const double prefill = Median(rates.prefill), decode = Median(rates.decode);
@@ -139,6 +239,9 @@ Action AddBenchLlm(CLI::App& app) {
   app.add_option("--new-tokens", options->new_tokens, "Length of the answer")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
+  app.add_option("--batch", options->batch, "Requests at once, each of other tokens")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 4096));
   app.add_option("--rounds", options->rounds, "Rounds, of which the median counts")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
