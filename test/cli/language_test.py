@@ -255,6 +255,15 @@ class BenchLlmTest(LanguageCase):
         self.assertGreater(report["bytes_per_token"], 2 * 918656)
         self.assertLess(report["bytes_per_token"], 2.2 * 918656)
 
+    def test_requests_at_once(self):
+        many = ["--batch", 3, "--prompt-tokens", 8, "--new-tokens", 24, "--rounds", 2, "--threads", 1]
+        report = self.json("bench-llm", STORYTELLER, *many)
+        self.assertEqual((report["batch"], len(report["end_to_end_rounds"])), (3, 2))
+        self.assertGreater(report["decode_tps"], 0)
+        self.assertGreater(report["end_to_end_tps"], 0)
+        self.assertRegex(self.oort("bench-llm", STORYTELLER, *many).out, r"end_to_end_tps \d+\.\d decode_tps \d+\.\d\n\Z")
+        self.fails("bench-llm", STORYTELLER, "--batch", 0, code=2, says="--batch")
+
     def test_errors(self):
         for mode in ("--exact", "--fast"):
             self.assertRegex(self.oort("bench-llm", STORYTELLER, mode, *self.QUICK).out, r"decode_tps \d")
