@@ -11,6 +11,7 @@
 
 #include "cuda/device.h"
 #include "kit/files.h"
+#include "kit/sanitized.h"
 #include "llm/decoder_runner.h"
 #include "oort/engine.h"
 
@@ -39,21 +40,13 @@ std::filesystem::path SmolModelFile() {
 }
 
 /// Of 135 million weights: under a sanitizer it would take minutes, and small models show the same.
-bool TooSlowForSmol() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return true;
-#elif defined(__has_feature)
-  return __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-  return false;
-#endif
-}
+constexpr bool kTooSlowForSmol = testing::IsSanitized();
 
 /// What needs no reference but the model itself.
 class SmolLM2Alone : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (TooSlowForSmol()) GTEST_SKIP() << "too slow under a sanitizer";
+    if (kTooSlowForSmol) GTEST_SKIP() << "too slow under a sanitizer";
     file_ = SmolModelFile();
     if (file_.empty()) GTEST_SKIP() << "no model: tools/fetch-smollm2 fetches it";
   }
