@@ -27,9 +27,10 @@ struct EngineOptions {
   /// is given, and else of as many tokens as the requests that run together can have.
   size_t memory_limit = 0;
   int64_t most_running = 256;  ///< requests at a time; others wait
-  /// Start a request only when the cache has room for all that it may take. Otherwise it grows
-  /// token by token, and when the cache is full the youngest request waits and is read again later.
-  bool reserve_cache = false;
+  /// Start a request only when the cache has room for all that it may take. Without that it grows
+  /// token by token, so that more run at once, and when the cache is full the youngest request
+  /// waits and is read again later: except in the exact mode, its last digits may then be others.
+  bool reserve_cache = true;
   /// Begin a prompt with what was read of others that begin alike, finished or not, while the cache
   /// still has it. An answer may then differ in the last digits from that of a prompt that is read
   /// anew, except in the exact mode.

@@ -83,6 +83,7 @@ Sequence* Scheduler::Fork(const Sequence& parent, Owned child,
     const int32_t shared = child->cached.blocks.blocks().back();
     copy.emplace(shared, *child->cached.blocks.ReplaceShared(child->cached.blocks.size() - 1));
   }
+  served_.try_emplace(child->caller, served_[parent.caller]);
   child->arrival_ = arrivals_++;
   child->runs_ = true;
   child->computed = child->reused = child->cached.length = parent.computed;
