@@ -137,7 +137,7 @@ class RuntimeGraph {
   /// Where the operator of that name runs; the host where the graph, as it runs, has none.
   Device DeviceOf(std::string_view operator_name) const;
   /// Most rows of a batch that all of its layers take without a change to the result of any row
-  /// (see Layer).
+  /// (see LayerTraits).
   int64_t BatchInvariantRows() const;
   /// Plans for inputs of these shapes and dtypes (Tensor::Meta will do) without running.
   PlanReport Plan(const std::vector<Tensor>& inputs, int threads = 1) const;

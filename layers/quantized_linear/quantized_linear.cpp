@@ -31,7 +31,7 @@ class QuantizedLinear final : public Layer {
   }
 
   std::span<const std::byte> WeightBytes() const override { return matrices_[0]->data(); }
-  int64_t BatchInvariantRows() const override { return kMostGemvRows; }
+  LayerTraits Traits() const override { return {.batch_invariant_rows = kMostGemvRows}; }
 
   std::vector<Value> Infer(const Args& args) const override { return spec_.Infer(args); }
 

@@ -180,7 +180,9 @@ Device RuntimeGraph::DeviceOf(std::string_view operator_name) const {
 
 int64_t RuntimeGraph::BatchInvariantRows() const {
   int64_t rows = std::numeric_limits<int64_t>::max();
-  for (const Node& node : impl_->nodes) rows = std::min(rows, node.layer->BatchInvariantRows());
+  for (const Node& node : impl_->nodes) {
+    rows = std::min(rows, node.layer->Traits().batch_invariant_rows);
+  }
   return rows;
 }
 

@@ -109,7 +109,9 @@ class Weighted final : public Layer {
     CopyElements(args.tensor(0), outputs[0].AsTensor());
   }
   std::span<const std::byte> WeightBytes() const override { return weights_; }
-  int64_t BatchInvariantRows() const override { return static_cast<int64_t>(name_.size()); }
+  LayerTraits Traits() const override {
+    return {.batch_invariant_rows = static_cast<int64_t>(name_.size())};
+  }
 
  private:
   std::string name_;

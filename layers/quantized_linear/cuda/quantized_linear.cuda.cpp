@@ -60,7 +60,7 @@ class CudaQuantizedLinear final : public Layer {
     spec_.LetGo();
   }
 
-  int64_t BatchInvariantRows() const override { return cuda::kGemvRows; }
+  LayerTraits Traits() const override { return {.batch_invariant_rows = cuda::kGemvRows}; }
 
   std::vector<Value> Infer(const Args& args) const override { return spec_.Infer(args); }
 
