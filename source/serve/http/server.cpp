@@ -1,0 +1,552 @@
+// SPDX-License-Identifier: MIT
+// The only file that knows Boost.
+#include "serve/http/server.h"
+
+#include <algorithm>
+#include <atomic>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "oort/error.h"
+#include "serve/http/exchange.h"
+
+namespace oort::serve::http {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+using asio::ip::tcp;
+using boost::system::error_code;
+using Clock = std::chrono::steady_clock;
+using Parser = beast::http::request_parser<beast::http::string_body>;
+
+constexpr std::chrono::milliseconds kTick{100};         // how exactly times are kept
+constexpr std::chrono::milliseconds kAcceptPause{100};  // when the process has no descriptor left
+constexpr std::chrono::milliseconds kLingerTime{2'000};
+constexpr size_t kReadBytes = 64 << 10;
+constexpr size_t kKeptBuffer = 4 << 10;  // between requests
+
+class Connection;
+
+}  // namespace
+
+struct Server::Impl {
+  ServerOptions options;
+  asio::io_context io{1};
+  tcp::acceptor acceptor{io};
+  asio::steady_timer tick{io}, pause{io};
+  std::shared_ptr<Mailbox> mailbox = std::make_shared<Mailbox>(
+      [this] { asio::post(io, [this] { mailbox->Run(); }); });
+  uint16_t port = 0;
+  std::thread thread;
+
+  // Of the thread alone.
+  std::vector<char> scratch = std::vector<char>(kReadBytes);  ///< what a read fills, of any peer
+  std::set<std::shared_ptr<Connection>> connections;
+  std::map<std::string, int> by_address;
+  size_t body_bytes = 0;  ///< set aside for bodies
+  bool accepting = false, ticking = false, draining = false;
+
+  std::mutex mutex;  // of what follows
+  std::condition_variable changed;
+  int open = 0;         ///< connections
+  bool closed = false;  ///< to new ones
+
+  void Listen();
+  void Accept();
+  void Accepted(error_code error, tcp::socket socket);
+  void Tick();
+  void Remove(const std::shared_ptr<Connection>& connection, const std::string& address);
+  void SetOpen();
+  void CloseAll();
+};
+
+namespace {
+
+/// One peer. All of it runs on the server's thread.
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(Server::Impl& server, tcp::socket socket, std::string address)
+      : server_(server),
+        limits_(server.options.limits),
+        socket_(std::move(socket)),
+        address_(std::move(address)) {}
+
+  void Begin() {
+    deadline_ = Clock::now() + limits_.head_time;
+    Read();
+  }
+
+  void Tick(Clock::time_point now) {
+    if (exchange_) exchange_->Tick(now);
+    if (now < deadline_) return;
+    switch (phase_) {
+      case Phase::kHead:
+        if (unread_.empty()) return Close();  // opened in advance, as browsers do
+        [[fallthrough]];
+      case Phase::kBody: Refuse({408, "the request came too slowly"}); break;
+      case Phase::kIdle:
+      case Phase::kAnswer:  // nothing of the response was taken
+      case Phase::kLinger: Close(); break;
+      case Phase::kClosed: break;
+    }
+  }
+
+  /// What is asked already is answered; nothing else is.
+  void CloseBehind() {
+    if (exchange_) exchange_->CloseBehind();
+  }
+  bool idle() const { return phase_ == Phase::kIdle; }
+
+  void Close() {
+    if (phase_ == Phase::kClosed) return;
+    phase_ = Phase::kClosed;
+    ReleaseBody();
+    error_code ignored;
+    socket_.shutdown(tcp::socket::shutdown_both, ignored);
+    socket_.close(ignored);
+    if (exchange_) {
+      exchange_->SetWake(nullptr);
+      exchange_->Leave();
+      Log(true);
+      exchange_.reset();
+    }
+    server_.Remove(shared_from_this(), address_);
+  }
+
+ private:
+  enum class Phase : unsigned char {
+    kIdle,    ///< nothing of a request is there
+    kHead,    ///< a part of its head
+    kBody,    ///< the head, and a part of its body
+    kAnswer,  ///< all of it; the response is not sent yet
+    kLinger,  ///< the last response is sent; what the peer still sends is not looked at
+    kClosed,
+  };
+
+  /// The connection always waits for bytes, since that is what notices that the peer leaves. No
+  /// memory is set aside for them before they come.
+  void Read() {
+    if (reading_ || phase_ == Phase::kClosed) return;
+    // Behind a request another may come already: so much of it is kept until its turn.
+    if (phase_ == Phase::kAnswer && unread_.size() >= limits_.head.bytes) return;
+    reading_ = true;
+    socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](error_code error) {
+      self->reading_ = false;
+      self->OnReadable(error);
+    });
+  }
+
+  void OnReadable(error_code error) {
+    if (phase_ == Phase::kClosed) return;
+    size_t bytes = 0;
+    if (!error) bytes = socket_.read_some(asio::buffer(server_.scratch), error);
+    if (error == asio::error::would_block) return Read();
+    if (error) return Close();
+    if (phase_ == Phase::kLinger) return Read();  // it is not looked at
+    unread_.append(server_.scratch.data(), bytes);
+    if (phase_ == Phase::kBody) {
+      progress_ += bytes;
+      if (progress_ >= limits_.body_progress) {
+        progress_ = 0;
+        deadline_ = Clock::now() + limits_.body_time;
+      }
+    }
+    Advance();
+    Read();
+  }
+
+  /// Goes on with what was read.
+  void Advance() {
+    try {
+      if (phase_ == Phase::kIdle && !unread_.empty()) {
+        phase_ = Phase::kHead;
+        deadline_ = Clock::now() + limits_.head_time;
+      }
+      if (phase_ == Phase::kHead) AdvanceHead();
+      if (phase_ == Phase::kBody) AdvanceBody();
+    } catch (const Refusal& refusal) {
+      Refuse(refusal);
+    } catch (const std::exception&) {
+      Refuse({503, "the server has no memory for this request"});
+    }
+  }
+
+  void AdvanceHead() {
+    while (scanned_ <= 2 && unread_.starts_with("\r\n")) {  // some clients put it behind a body
+      unread_.erase(0, 2);
+      scanned_ = 0;
+    }
+    const std::optional<size_t> end = FindHeadEnd(unread_, scanned_);
+    if (!end) {
+      if (unread_.size() > limits_.head.bytes) {
+        throw Refusal{431, "the head of the request is too large"};
+      }
+      return;
+    }
+    scanned_ = 0;
+    request_ = ParseHead(std::string_view(unread_).substr(0, *end), limits_.head);
+    request_.peer = address_;
+    exchange_ =
+        std::make_shared<Exchange>(request_, server_.mailbox, server_.options.limits.unsent_bytes);
+    exchange_->SetWake([weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->Flush();
+    });
+    if (server_.draining) exchange_->CloseBehind();
+    if (request_.length.value_or(0) > limits_.body_bytes) {
+      throw Refusal{413, "the body has more than " + std::to_string(limits_.body_bytes) + " bytes"};
+    }
+    if (server_.options.check) {
+      if (std::optional<Response> response = server_.options.check(request_)) {
+        const bool body = request_.chunked || request_.length.value_or(0) > 0;
+        if (body) exchange_->CloseBehind();
+        unread_.erase(0, *end);
+        lingers_ = body;
+        phase_ = Phase::kAnswer;
+        deadline_ = Clock::time_point::max();
+        exchange_->Send(std::move(*response));
+        return;
+      }
+    }
+    ReserveBody();
+    parser_.emplace();
+    parser_->eager(true);
+    parser_->header_limit(static_cast<uint32_t>(limits_.head.bytes) + 1);
+    parser_->body_limit(limits_.body_bytes);
+    phase_ = Phase::kBody;
+    progress_ = 0;
+    deadline_ = Clock::now() + limits_.body_time;
+    AdvanceBody();
+    const bool waits = EqualsIgnoringCase(request_.Get("expect"), "100-continue");
+    if (phase_ == Phase::kBody && waits && !request_.http_1_0 && unread_.empty()) {
+      outgoing_ = "HTTP/1.1 100 Continue\r\n\r\n";
+      sent_ = 0;
+      Write();
+    }
+  }
+
+  void AdvanceBody() {
+    if (!parser_) return;
+    while (!unread_.empty() && !parser_->is_done()) {
+      error_code error;
+      const size_t used = parser_->put(asio::buffer(unread_), error);
+      unread_.erase(0, used);
+      if (error == beast::http::error::body_limit) {
+        throw Refusal{413,
+                      "the body has more than " + std::to_string(limits_.body_bytes) + " bytes"};
+      }
+      if (error && error != beast::http::error::need_more) {
+        throw Refusal{400, "the request is not well formed: " + error.message()};
+      }
+      if (error || used == 0) break;
+    }
+    if (!parser_->is_done()) {
+      if (unread_.size() > limits_.head.bytes) throw Refusal{400, "a chunk has a head too large"};
+      return;
+    }
+    request_.body = std::move(parser_->get().body());
+    parser_.reset();
+    ReleaseBody();
+    phase_ = Phase::kAnswer;
+    deadline_ = Clock::time_point::max();
+    if (unread_.empty() && unread_.capacity() > kKeptBuffer) unread_ = {};
+    server_.options.handle(std::exchange(request_, {}), Reply(exchange_));
+  }
+
+  void ReserveBody() {
+    const size_t bytes = request_.chunked ? limits_.body_bytes : request_.length.value_or(0);
+    if (server_.body_bytes + bytes > limits_.all_body_bytes) {
+      throw Refusal{503, "the server receives too much at the moment: try again later"};
+    }
+    server_.body_bytes += bytes;
+    reserved_ = bytes;
+  }
+
+  void ReleaseBody() { server_.body_bytes -= std::exchange(reserved_, 0); }
+
+  /// Answers for the server itself, and closes behind it.
+  void Refuse(const Refusal& refusal) {
+    ReleaseBody();
+    parser_.reset();
+    if (!exchange_) {  // the head was not understood
+      Request unknown;
+      unknown.method = "-";
+      unknown.path = "-";
+      unknown.peer = address_;
+      exchange_ = std::make_shared<Exchange>(unknown, server_.mailbox, limits_.unsent_bytes);
+      exchange_->SetWake([weak = weak_from_this()] {
+        if (const auto self = weak.lock()) self->Flush();
+      });
+    }
+    phase_ = Phase::kAnswer;
+    deadline_ = Clock::time_point::max();
+    lingers_ = true;
+    exchange_->CloseBehind();
+    Response response{.status = refusal.status, .type = "text/plain", .body = refusal.message};
+    if (server_.options.refuse) response = server_.options.refuse(refusal.status, refusal.message);
+    exchange_->Send(std::move(response));
+  }
+
+  /// Sends what there is of the response.
+  void Flush() {
+    if (!exchange_ || phase_ != Phase::kAnswer) return;
+    if (exchange_->overflowed()) return Close();
+    if (writing_) return;
+    Exchange::Taken taken = exchange_->Take();
+    if (taken.bytes.empty()) {
+      if (taken.cut) return Close();
+      if (taken.ended) Finish();
+      return;
+    }
+    outgoing_ = std::move(taken.bytes);
+    sent_ = 0;
+    deadline_ = Clock::now() + limits_.write_time;
+    Write();
+  }
+
+  void Write() {
+    writing_ = true;
+    const auto rest = asio::buffer(outgoing_) + sent_;
+    socket_.async_write_some(rest, [self = shared_from_this()](error_code error, size_t bytes) {
+      self->writing_ = false;
+      self->OnWritten(error, bytes);
+    });
+  }
+
+  void OnWritten(error_code error, size_t bytes) {
+    if (phase_ == Phase::kClosed) return;
+    if (error) return Close();
+    sent_ += bytes;
+    const bool whole = sent_ == outgoing_.size();
+    // While a body is received only "100 Continue" is written, and that has no time of its own.
+    if (phase_ == Phase::kAnswer) {
+      deadline_ = whole ? Clock::time_point::max() : Clock::now() + limits_.write_time;
+    }
+    if (!whole) return Write();
+    outgoing_ = {};
+    if (const std::shared_ptr<Exchange> exchange = exchange_) exchange->Sent(sent_);
+    if (phase_ == Phase::kAnswer) Flush();
+  }
+
+  /// The response is sent.
+  void Finish() {
+    Log(false);
+    const bool goes_on = exchange_->keeps_alive() && !server_.draining;
+    exchange_->SetWake(nullptr);
+    exchange_.reset();
+    if (goes_on) {
+      phase_ = Phase::kIdle;
+      deadline_ = Clock::now() + limits_.idle_time;
+      Advance();
+      Read();
+    } else if (lingers_) {
+      // Closed at once, what the peer still sends would reset the connection, and he might never
+      // see the response.
+      error_code ignored;
+      socket_.shutdown(tcp::socket::shutdown_send, ignored);
+      phase_ = Phase::kLinger;
+      deadline_ = Clock::now() + kLingerTime;
+      unread_ = {};
+      Read();
+    } else {
+      Close();
+    }
+  }
+
+  void Log(bool cut) const {
+    if (!server_.options.log) return;
+    const std::string note = exchange_->note();
+    const std::chrono::duration<double> time = Clock::now() - exchange_->begin;
+    server_.options.log({.method = exchange_->method,
+                         .path = exchange_->path,
+                         .peer = exchange_->peer,
+                         .note = note,
+                         .status = exchange_->status(),
+                         .bytes = exchange_->bytes(),
+                         .seconds = time.count(),
+                         .cut = cut});
+  }
+
+  Server::Impl& server_;
+  const Limits& limits_;
+  tcp::socket socket_;
+  const std::string address_;
+  Phase phase_ = Phase::kHead;  // the first request is to come soon
+  Clock::time_point deadline_ = Clock::time_point::max();
+  std::string unread_;
+  size_t scanned_ = 0;   ///< of the head
+  size_t progress_ = 0;  ///< bytes of the body since the deadline was set
+  size_t reserved_ = 0;  ///< bytes set aside for the body
+  Request request_;
+  std::optional<Parser> parser_;
+  std::shared_ptr<Exchange> exchange_;
+  std::string outgoing_;
+  size_t sent_ = 0;
+  bool reading_ = false, writing_ = false, lingers_ = false;
+};
+
+}  // namespace
+
+void Server::Impl::Listen() {
+  const std::string where = options.host + ':' + std::to_string(options.port);
+  error_code error;
+  tcp::resolver resolver(io);
+  const auto found =
+      resolver.resolve(options.host, std::to_string(options.port), tcp::resolver::passive, error);
+  if (error) throw Error(ErrorCode::kIo, "cannot listen on " + where + ": " + error.message());
+  tcp::endpoint endpoint = found.begin()->endpoint();
+  for (const auto& entry : found) {  // a name may mean both kinds of address
+    if (entry.endpoint().address().is_v4()) endpoint = entry.endpoint();
+  }
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error) acceptor.bind(endpoint, error);
+  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (!error) port = acceptor.local_endpoint(error).port();
+  if (error) throw Error(ErrorCode::kIo, "cannot listen on " + where + ": " + error.message());
+}
+
+void Server::Impl::Accept() {
+  if (accepting || draining || !acceptor.is_open()) return;
+  if (static_cast<int>(connections.size()) >= options.limits.connections) return;
+  accepting = true;
+  acceptor.async_accept([this](error_code error, tcp::socket socket) {
+    accepting = false;
+    Accepted(error, std::move(socket));
+  });
+}
+
+void Server::Impl::Accepted(error_code error, tcp::socket socket) {
+  if (error == asio::error::operation_aborted) return;
+  if (error && error != asio::error::connection_aborted) {
+    pause.expires_after(kAcceptPause);
+    pause.async_wait([this](error_code stopped) {
+      if (!stopped) Accept();
+    });
+    return;
+  }
+  error_code ignored;
+  const tcp::endpoint peer = socket.remote_endpoint(ignored);
+  if (!error && !ignored) {
+    const std::string address = peer.address().to_string();
+    int& count = by_address[address];
+    if (!peer.address().is_loopback() && count >= options.limits.connections_per_address) {
+      socket.close(ignored);
+    } else {
+      ++count;
+      socket.set_option(tcp::no_delay(true), ignored);
+      socket.non_blocking(true, ignored);
+      const auto connection = std::make_shared<Connection>(*this, std::move(socket), address);
+      connections.insert(connection);
+      SetOpen();
+      connection->Begin();
+      if (!ticking) Tick();
+    }
+  }
+  Accept();
+}
+
+void Server::Impl::Tick() {
+  const Clock::time_point now = Clock::now();
+  // Whoever is too late closes, and so leaves the set.
+  const std::vector<std::shared_ptr<Connection>> all(connections.begin(), connections.end());
+  for (const std::shared_ptr<Connection>& connection : all) connection->Tick(now);
+  ticking = !connections.empty();
+  if (!ticking) return;
+  tick.expires_after(kTick);
+  tick.async_wait([this](error_code stopped) {
+    if (!stopped) Tick();
+  });
+}
+
+void Server::Impl::Remove(const std::shared_ptr<Connection>& connection,
+                          const std::string& address) {
+  connections.erase(connection);
+  const auto found = by_address.find(address);
+  if (found != by_address.end() && --found->second == 0) by_address.erase(found);
+  SetOpen();
+  Accept();
+}
+
+void Server::Impl::SetOpen() {
+  {
+    const std::lock_guard lock(mutex);
+    open = static_cast<int>(connections.size());
+  }
+  changed.notify_all();
+}
+
+void Server::Impl::CloseAll() {
+  const std::vector<std::shared_ptr<Connection>> all(connections.begin(), connections.end());
+  for (const std::shared_ptr<Connection>& connection : all) connection->Close();
+}
+
+Server::Server(ServerOptions options) : impl_(std::make_unique<Impl>()) {
+  impl_->options = std::move(options);
+  impl_->Listen();
+  impl_->Accept();
+  impl_->thread = std::thread([impl = impl_.get()] {
+    const auto work = asio::make_work_guard(impl->io);
+    while (!impl->io.stopped()) {
+      try {
+        impl->io.run();
+      } catch (...) {
+        // One connection had no memory to go on; the others do.
+      }
+    }
+  });
+}
+
+Server::~Server() {
+  asio::post(impl_->io, [impl = impl_.get()] {
+    impl->draining = true;
+    error_code ignored;
+    impl->acceptor.close(ignored);
+    impl->CloseAll();
+    impl->mailbox->Close();
+    impl->io.stop();
+  });
+  impl_->thread.join();
+}
+
+uint16_t Server::port() const { return impl_->port; }
+
+bool Server::Drain(std::chrono::milliseconds most) {
+  asio::post(impl_->io, [impl = impl_.get()] {
+    impl->draining = true;
+    error_code ignored;
+    impl->acceptor.close(ignored);
+    const std::vector<std::shared_ptr<Connection>> all(impl->connections.begin(),
+                                                       impl->connections.end());
+    for (const std::shared_ptr<Connection>& connection : all) connection->CloseBehind();
+    for (const std::shared_ptr<Connection>& connection : all) {
+      if (connection->idle()) connection->Close();
+    }
+    const std::lock_guard lock(impl->mutex);
+    impl->closed = true;
+    impl->changed.notify_all();
+  });
+  std::unique_lock lock(impl_->mutex);
+  const auto all_left = [&] { return impl_->closed && impl_->open == 0; };
+  if (impl_->changed.wait_for(lock, most, all_left)) return true;
+  asio::post(impl_->io, [impl = impl_.get()] { impl->CloseAll(); });
+  impl_->changed.wait(lock, all_left);
+  return false;
+}
+
+int Server::connections() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->open;
+}
+
+}  // namespace oort::serve::http
