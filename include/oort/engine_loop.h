@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -54,8 +55,9 @@ class EngineLoop {
   EngineLoop& operator=(const EngineLoop&) = delete;
 
   /// Throws kLimit where too many wait already: the caller may try again later. What an Engine
-  /// refuses for good is thrown by Wait.
-  Request Submit(GenerateRequest request);
+  /// refuses for good is thrown by Wait. `on_ready` is called on the loop's thread as soon as Wait
+  /// would not wait, cancelled or not.
+  Request Submit(GenerateRequest request, std::function<void()> on_ready = {});
   /// Takes no more requests (kLimit), and waits until those that it has are finished; after `most`
   /// the others are cancelled. Returns whether all came to their own end.
   bool Drain(std::chrono::nanoseconds most);

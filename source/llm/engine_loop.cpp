@@ -24,6 +24,7 @@ struct EngineLoop::Answer {
   std::optional<GenerateResult> result;
   std::exception_ptr failure;
   std::weak_ptr<Impl> loop;
+  std::function<void()> on_ready;
 
   void Set(std::optional<GenerateResult> given, std::exception_ptr thrown) {
     {
@@ -33,6 +34,12 @@ struct EngineLoop::Answer {
       ready = true;
     }
     changed.notify_all();
+    if (!on_ready) return;
+    try {
+      std::exchange(on_ready, nullptr)();
+    } catch (...) {
+      // What a caller does about his answer must not end the others'.
+    }
   }
   /// Under the lock, when it is ready.
   GenerateResult Take() {
@@ -224,11 +231,12 @@ EngineLoop::~EngineLoop() {
   impl_->thread.join();
 }
 
-EngineLoop::Request EngineLoop::Submit(GenerateRequest request) {
+EngineLoop::Request EngineLoop::Submit(GenerateRequest request, std::function<void()> on_ready) {
   return Guarded([&] {
     const int64_t tokens = static_cast<int64_t>(request.prompt.size());
     auto answer = std::make_shared<Answer>();
     answer->loop = impl_;
+    answer->on_ready = std::move(on_ready);
     {
       const std::lock_guard lock(impl_->mutex);
       const EngineStats& stats = impl_->stats;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kit/errors.h"
+#include "oort/error.h"
 
 namespace oort {
 namespace {
@@ -60,6 +61,25 @@ TEST(EngineLoop, TellsEachCallerWhatWentWrongForIt) {
   testing::ExpectThrows([&] { bad.Wait(); }, ErrorCode::kInvalidArgument, "");
   EXPECT_EQ(good.Wait().tokens.size(), 5u);
   testing::ExpectThrows([&] { good.Wait(); }, ErrorCode::kInvalidArgument, "once");
+}
+
+TEST(EngineLoop, CallsWhenAnAnswerIsReady) {
+  EngineLoop loop(LoopModel());
+  std::atomic<int> calls = 0;
+  const auto count = [&] { ++calls; };
+  EngineLoop::Request good = loop.Submit(LoopRequest({1, 2}, 5), count);
+  EngineLoop::Request bad = loop.Submit(LoopRequest({1, -7}, 5), count);
+  EngineLoop::Request cancelled = loop.Submit(LoopRequest({1, 2}, -1), count);
+  cancelled.Cancel();
+  loop.Submit(LoopRequest({1, 2}, 5), [&] {
+    ++calls;
+    throw Error(ErrorCode::kInternal, "what a callback throws ends nothing");
+  });
+  EXPECT_TRUE(loop.Drain(60s));
+  EXPECT_EQ(calls, 4);
+  EXPECT_TRUE(good.ready());
+  EXPECT_TRUE(bad.ready());
+  EXPECT_TRUE(cancelled.ready());
 }
 
 TEST(EngineLoop, AHandleThatGoesEndsItsRequest) {
