@@ -61,7 +61,8 @@ TEST(HttpHead, RefusesWhatCouldBeReadInTwoWays) {
   EXPECT_EQ(RefusedWith(post + "Content-Length : 1\r\n\r\n"), 400);
   EXPECT_EQ(RefusedWith(post + "Transfer-Encoding: gzip, chunked\r\n\r\n"), 501);
   EXPECT_EQ(RefusedWith(post + "Transfer-Encoding: xchunked\r\n\r\n"), 501);
-  EXPECT_EQ(RefusedWith(post + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n"), 400);
+  EXPECT_EQ(RefusedWith(post + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n"),
+            400);
   EXPECT_EQ(RefusedWith("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"), 501);
   EXPECT_EQ(RefusedWith(post + "A: b\r\n c\r\n\r\n"), 400);       // a field over two lines
   EXPECT_EQ(RefusedWith(post + "Host: y\r\n\r\n"), 400);          // two hosts
@@ -111,9 +112,9 @@ TEST(HttpHead, FindsTheEndWhereverTheBytesAreCut) {
 
 TEST(HttpHead, TakesAnyBytesWithoutHarm) {
   std::mt19937 random(5);
-  const std::string words[] = {"GET ", "/", " HTTP/1.1", "\r\n", "\r", "\n",     "Host: x",
-                               ": ",   " ", "Content-Length: 3", "chunked", "\xFF", "a",
-                               "Transfer-Encoding: chunked"};
+  const std::string words[] = {
+      "GET ", "/", " HTTP/1.1",         "\r\n",    "\r",   "\n", "Host: x",
+      ": ",   " ", "Content-Length: 3", "chunked", "\xFF", "a",  "Transfer-Encoding: chunked"};
   int taken = 0;
   for (int round = 0; round < 20'000; ++round) {
     std::string head = random() % 2 ? "GET / HTTP/1.1\r\nHost: x\r\n" : "";

@@ -450,15 +450,16 @@ TEST(HttpServer, LogsWhatItServed) {
                        reply.Note("noted");
                        Echo(request, reply);
                      },
-                 .log = [&](const Served& served) {
-                   const std::lock_guard lock(mutex);
-                   lines.push_back(std::string(served.method) + ' ' + std::string(served.path) + ' ' +
-                                   std::to_string(served.status) + ' ' +
-                                   std::to_string(served.bytes) + ' ' + std::string(served.note) +
-                                   ' ' + std::string(served.peer));
-                   EXPECT_GE(served.seconds, 0);
-                   EXPECT_FALSE(served.cut);
-                 }});
+                 .log =
+                     [&](const Served& served) {
+                       const std::lock_guard lock(mutex);
+                       lines.push_back(std::string(served.method) + ' ' + std::string(served.path) +
+                                       ' ' + std::to_string(served.status) + ' ' +
+                                       std::to_string(served.bytes) + ' ' +
+                                       std::string(served.note) + ' ' + std::string(served.peer));
+                       EXPECT_GE(served.seconds, 0);
+                       EXPECT_FALSE(served.cut);
+                     }});
   RawClient good(server.port()), bad(server.port());
   good.Send(Get("/a?secret"));
   EXPECT_EQ(good.ReceiveAnswer().status, 200);
@@ -472,9 +473,8 @@ TEST(HttpServer, LogsWhatItServed) {
 
 TEST(HttpServer, SaysWhyItCannotListen) {
   StreamServer server;
-  testing::ExpectThrows(
-      [&] { Server second({.port = server.port(), .handle = Echo}); }, ErrorCode::kIo,
-      "127.0.0.1:" + std::to_string(server.port()));
+  testing::ExpectThrows([&] { Server second({.port = server.port(), .handle = Echo}); },
+                        ErrorCode::kIo, "127.0.0.1:" + std::to_string(server.port()));
   testing::ExpectThrows([&] { Server nowhere({.host = "no such host", .handle = Echo}); },
                         ErrorCode::kIo, "no such host");
 }

@@ -138,8 +138,8 @@ void SettleFraming(Request& request) {
 
 bool EqualsIgnoringCase(std::string_view a, std::string_view b) {
   const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
-  return a.size() == b.size() &&
-         std::equal(a.begin(), a.end(), b.begin(), [&](char x, char y) { return lower(x) == lower(y); });
+  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(),
+                                            [&](char x, char y) { return lower(x) == lower(y); });
 }
 
 std::string_view Request::Get(std::string_view name) const {
@@ -192,7 +192,8 @@ Request ParseHead(std::string_view head, const HeadLimits& limits) {
   while (true) {
     const std::string_view line = TakeLine(head);
     if (line.empty()) break;
-    if (request.fields.size() == limits.fields) throw Refusal{431, "there are too many header fields"};
+    if (request.fields.size() == limits.fields)
+      throw Refusal{431, "there are too many header fields"};
     request.fields.push_back(ParseField(line));
   }
   SettleFraming(request);

@@ -45,8 +45,8 @@ struct Server::Impl {
   asio::io_context io{1};
   tcp::acceptor acceptor{io};
   asio::steady_timer tick{io}, pause{io};
-  std::shared_ptr<Mailbox> mailbox = std::make_shared<Mailbox>(
-      [this] { asio::post(io, [this] { mailbox->Run(); }); });
+  std::shared_ptr<Mailbox> mailbox =
+      std::make_shared<Mailbox>([this] { asio::post(io, [this] { mailbox->Run(); }); });
   uint16_t port = 0;
   std::thread thread;
 
