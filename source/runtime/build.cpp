@@ -19,39 +19,9 @@
 namespace oort {
 namespace {
 
-const LayerRegistry& RegistryOf(const LoadOptions& options) {
-  return options.registry != nullptr ? *options.registry : LayerRegistry::Global();
-}
-
 bool Disabled(const LoadOptions& options, std::string_view pass) {
   return std::any_of(options.disabled_passes.begin(), options.disabled_passes.end(),
                      [&](const std::string& name) { return name == pass || name == "all"; });
-}
-
-Problem MakeProblem(const Operator& op, ErrorCode code, const std::string& what) {
-  return {code, op.Describe() + ": " + what, op.FileName(), op.FileType(), op.line};
-}
-
-Problem UnknownOperator(const Operator& op, const LayerRegistry& registry) {
-  // Their bodies are not in the file, so nobody can run them.
-  if (op.type == "prim::If" || op.type == "prim::Loop") {
-    return MakeProblem(op, ErrorCode::kUnsupported,
-                       "pnnx lost what happens inside; export again after torch.jit.trace with "
-                       "example inputs, which decides branches and unrolls loops, or write a "
-                       "branch as torch.where");
-  }
-  if (op.type.find("quantized.") != std::string::npos) {
-    return MakeProblem(op, ErrorCode::kUnsupported,
-                       "computes on quantized tensors, which pnnx writes without the scales of "
-                       "all weights; export the model before it is quantized");
-  }
-  std::string text = "this operator type is not known";
-  std::string similar;
-  for (const std::string& type : registry.Similar(op.type)) {
-    similar += (similar.empty() ? "" : ", ") + type;
-  }
-  if (!similar.empty()) text += "; similar: " + similar;
-  return MakeProblem(op, ErrorCode::kUnsupported, text);
 }
 
 /// pnnx passes a weight that several modules share as an input before the data.
@@ -65,60 +35,10 @@ void LogSharedWeights(const Operator& op, const OperatorSchema& schema, const Bo
   }
 }
 
-/// Which operands do not depend on any input of the model.
-std::vector<bool> ConstantOperands(const Graph& graph, const LayerRegistry& registry) {
-  std::vector<bool> constant(graph.operands.size(), false);
-  for (int index : graph.TopologicalOrder()) {
-    const Operator& op = graph.operators[static_cast<size_t>(index)];
-    if (op.type == "pnnx.Input") continue;
-    const OperatorSchema* schema = registry.Schema(op.type);
-    if (schema != nullptr && schema->random()) continue;
-    const bool all = std::all_of(op.inputs.begin(), op.inputs.end(),
-                                 [&](int input) { return constant[static_cast<size_t>(input)]; });
-    for (int output : op.outputs) constant[static_cast<size_t>(output)] = all;
-  }
-  return constant;
-}
-
-void CheckConstantArguments(const OperatorSchema& schema, const BoundArgs& bound,
-                            const Operator& op, const std::vector<bool>& constant,
-                            std::vector<Problem>& problems) {
-  for (size_t i = 0; i < bound.args.size(); ++i) {
-    const int input = bound.args[i].input;
-    const ArgSpec& spec = schema.args()[i];
-    if (input < 0 || spec.dynamic || spec.attribute) continue;
-    if (constant[static_cast<size_t>(op.inputs[static_cast<size_t>(input)])]) continue;
-    problems.push_back(MakeProblem(
-        op, ErrorCode::kUnsupported,
-        "'" + spec.name + "' is computed while the model runs, but " + "must be a constant"));
-  }
-}
-
 }  // namespace
 
-std::vector<Problem> RuntimeGraph::Diagnose(const Graph& graph, const LoadOptions& options) {
-  std::vector<Problem> problems = graph.Check();
-  if (!problems.empty()) return problems;
-  const LayerRegistry& registry = RegistryOf(options);
-  const std::vector<bool> constant = ConstantOperands(graph, registry);
-  for (const Operator& op : graph.operators) {
-    if (op.type == "pnnx.Attribute") {
-      if (op.attributes.count("data") == 0 || op.outputs.size() != 1) {
-        problems.push_back(
-            MakeProblem(op, ErrorCode::kInvalidModel, "needs one output and an attribute '@data'"));
-      }
-      continue;
-    }
-    if (op.IsPort()) continue;
-    const OperatorSchema* schema = registry.Schema(op.type);
-    if (schema == nullptr) {
-      problems.push_back(UnknownOperator(op, registry));
-      continue;
-    }
-    const BoundArgs bound = BindArguments(*schema, op, problems);
-    CheckConstantArguments(*schema, bound, op, constant, problems);
-  }
-  return problems;
+const LayerRegistry& RegistryOf(const LoadOptions& options) {
+  return options.registry != nullptr ? *options.registry : LayerRegistry::Global();
 }
 
 GraphBuilder::GraphBuilder(Graph graph, const LoadOptions& options)
@@ -516,94 +436,6 @@ void GraphBuilder::AddNode(int index, const Operator& op) {
   node.inputs = std::move(slots);
   node.first_output = op.outputs.empty() ? 0 : slot_of_[static_cast<size_t>(op.outputs[0])];
   impl_->nodes.push_back(std::move(node));
-}
-
-namespace {
-
-/// The same tensor without its elements.
-Tensor ShapeOf(const Tensor& tensor) { return Tensor::Meta(tensor.dtype(), tensor.shape()); }
-
-}  // namespace
-
-void GraphBuilder::ReleaseWeights(int index, Node& node) {
-  if (options_.keep_weights) return;
-  std::map<std::string, Tensor>& attributes =
-      impl_->graph.operators[static_cast<size_t>(index)].attributes;
-  for (size_t i = 0; i < node.bound.args.size(); ++i) {
-    BoundArg& arg = node.bound.args[i];
-    const bool packed = arg.input < 0 && arg.value.IsTensor() && arg.value.AsTensor().has_data() &&
-                        node.layer->Packs(static_cast<int>(i));
-    if (!packed) continue;
-    for (auto& [name, tensor] : attributes) {
-      const Tensor& value = arg.value.AsTensor();
-      if (tensor.buffer() == value.buffer() && tensor.offset() == value.offset()) {
-        tensor = ShapeOf(tensor);
-      }
-    }
-    arg.value = ShapeOf(arg.value.AsTensor());
-  }
-}
-
-void GraphBuilder::ReleaseConstants(const std::set<int>& uploaded) {
-  if (options_.keep_weights) return;
-  std::vector<bool> read(impl_->constants.size(), false), packed(impl_->constants.size(), false);
-  for (const Node& node : impl_->nodes) {
-    std::vector<bool> packs(node.inputs.size(), false);
-    for (size_t i = 0; i < node.bound.args.size(); ++i) {
-      const int input = node.bound.args[i].input;
-      if (input >= 0 && node.layer->Packs(static_cast<int>(i))) {
-        packs[static_cast<size_t>(input)] = true;
-      }
-    }
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      (packs[i] ? packed : read)[static_cast<size_t>(node.inputs[i])] = true;
-    }
-  }
-  for (int slot : impl_->output_slots) read[static_cast<size_t>(slot)] = true;
-  for (int slot : uploaded) packed[static_cast<size_t>(slot)] = true;
-  for (Operator& op : impl_->graph.operators) {
-    if (op.type != "pnnx.Attribute") continue;
-    Value& constant = Constant(op.outputs[0]);
-    const size_t slot = static_cast<size_t>(slot_of_[static_cast<size_t>(op.outputs[0])]);
-    if (read[slot] || !packed[slot] || !constant.IsTensor()) continue;
-    for (auto& [name, tensor] : op.attributes) tensor = ShapeOf(tensor);
-    constant = ShapeOf(constant.AsTensor());
-  }
-}
-
-void GraphBuilder::SettleLayers() {
-  const int64_t bytes_before = ThreadHostBytes();
-  for (Node& node : impl_->nodes) {
-    WithOperator(impl_->OpOf(node), [&] { node.layer->Settle(); });
-  }
-  layer_bytes_ += ThreadHostBytes() - bytes_before;
-}
-
-void GraphBuilder::CountLoading() {
-  const int64_t now = std::max<int64_t>(0, layer_bytes_) + attribute_bytes_;
-  impl_->loading_bytes = std::max(impl_->loading_bytes, static_cast<size_t>(now));
-}
-
-void GraphBuilder::CountWeights() {
-  std::map<const Buffer*, size_t> held;  // tensors that share elements count once
-  const auto hold = [&](const Tensor& tensor) {
-    if (tensor.has_data()) held[tensor.buffer().get()] = tensor.buffer()->size();
-  };
-  for (const Value& constant : impl_->constants) {
-    if (constant.IsTensor()) hold(constant.AsTensor());
-  }
-  for (const Operator& op : impl_->graph.operators) {
-    for (const auto& [name, tensor] : op.attributes) hold(tensor);
-  }
-  for (const auto& [slot, tensor] : impl_->device_constants) {
-    impl_->device_weight_bytes += tensor.bytes();
-  }
-  impl_->weight_bytes = static_cast<size_t>(std::max<int64_t>(0, layer_bytes_));
-  for (const auto& [buffer, bytes] : held) impl_->weight_bytes += bytes;
-  impl_->loading_bytes = std::max(impl_->loading_bytes, impl_->weight_bytes);
-  constexpr size_t kMuch = size_t{8} << 20;
-  if (impl_->weight_bytes >= kMuch) TrimHostMemory();
-  TrimPages();
 }
 
 bool GraphBuilder::KeepNumbers(const Operator& op, std::span<const Value> inputs) {

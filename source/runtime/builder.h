@@ -15,6 +15,10 @@
 
 namespace oort {
 
+const LayerRegistry& RegistryOf(const LoadOptions& options);
+/// Which operands do not depend on any input of the model.
+std::vector<bool> ConstantOperands(const Graph& graph, const LayerRegistry& registry);
+
 /// Turns a Graph into a RuntimeImpl; used once.
 class GraphBuilder {
  public:
