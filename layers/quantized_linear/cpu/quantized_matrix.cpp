@@ -16,12 +16,12 @@
 namespace oort {
 namespace {
 
-/// Groups that the kernels can take; other weights are unpacked to f32.
+/// Kernels take groups that are a multiple of this; weights in others are dequantized to f32.
 constexpr int kGroupStep = 16;
 /// Bytes behind the panels that kernels may read.
 constexpr size_t kQuantizedSlack = 128;
 
-/// A layout for all that is stored.
+/// The layout that keeps every scale and minimum as it is stored.
 PanelLayout PlainLayout(const StoredMatrix& stored) {
   PanelLayout layout;
   const GroupLayout groups = LayoutOf(stored);
@@ -40,7 +40,7 @@ PanelLayout PlainLayout(const StoredMatrix& stored) {
   return layout;
 }
 
-/// The same in the bits that are used, where there are such types.
+/// The same with weights of 5 or 6 bits where the file has no more, and kernels for them.
 PanelLayout UsedBits(PanelLayout layout, const GroupLayout& groups) {
   if (layout.type != WeightType::kInt8) return layout;
   const WeightType type = groups.used_bits == 5   ? WeightType::kInt5
@@ -54,14 +54,15 @@ PanelLayout UsedBits(PanelLayout layout, const GroupLayout& groups) {
   return layout;
 }
 
-/// Whether a matrix differs with what scales are asked for.
+/// Whether ScaleStorage::kBytes makes a difference to a matrix.
 bool AsksForBytes(const StoredMatrix& stored, ScaleStorage scales) {
   if (scales != ScaleStorage::kBytes || !PlainLayout(stored).quantized()) return false;
   const GroupLayout groups = LayoutOf(stored);
   return groups.span == 0 && groups.bits == 4 && groups.has_minimum;
 }
 
-/// What a matrix may be packed to, the smallest first; the last one fits all.
+/// The layouts to try, the smallest first: scales that do not fit one are packed to the next, and
+/// they always fit the last.
 std::vector<PanelLayout> LayoutsFor(const StoredMatrix& stored, ScaleStorage scales) {
   const PanelLayout plain = PlainLayout(stored);
   if (!plain.quantized()) return {plain};
@@ -80,11 +81,12 @@ std::vector<PanelLayout> LayoutsFor(const StoredMatrix& stored, ScaleStorage sca
   return {UsedBits(plain, groups)};
 }
 
-/// The 16 rows of a panel as they were read.
+/// The 16 rows of a panel as the file has them.
 struct PanelRows {
   std::vector<int8_t> q;
   std::vector<float> scale, minimum;
-  std::vector<float> scale_step, minimum_step;  ///< of spans, where the stored matrix has them
+  /// Scales of the scales and minimums, one for each super-block, where the file has them.
+  std::vector<float> scale_step, minimum_step;
 
   PanelRows(const StoredMatrix& stored)
       : PanelRows(stored.columns, stored.columns / LayoutOf(stored).group, LayoutOf(stored).span) {}
@@ -101,7 +103,7 @@ struct PanelRows {
     std::fill(minimum_step.begin(), minimum_step.end(), 0.0f);
     ReadSteps(stored, begin, end, scale_step.data(), minimum_step.data());
   }
-  /// A bound of all weights; infinite where one is no number.
+  /// No dequantized weight is larger; infinite where a scale is not a number.
   float Largest(const PanelLayout& layout) const {
     const float most = layout.type == WeightType::kInt4   ? 16.0f
                        : layout.type == WeightType::kInt5 ? 32.0f
@@ -142,11 +144,11 @@ void WriteScales(const float* from, int64_t stride, ScaleType type, std::byte* t
   }
 }
 
-/// Numbers of a row in a byte each, at least 0 and at most 255 steps above `start`.
+/// Quantizes the scales, or the minimums, of a row to a byte each: `start` plus 0 to 255 steps.
 struct ByteSteps {
-  float step = 0, start = 0;  ///< f16 numbers, the step 256 times what it is
+  float step = 0, start = 0;  ///< as f16 holds them, the step times 256
 
-  /// Of numbers up to `most`, `start` being one of f16.
+  /// For numbers from `first`, which f16 holds exactly, to `most`.
   ByteSteps(float most, float first)
       : step(HalfToFloat(FloatToHalf((most - first) * (256.0f / 255)))), start(first) {}
   float Byte(float value) const {
@@ -156,8 +158,8 @@ struct ByteSteps {
   float Value(float byte) const { return byte * (step / 256) + start; }
 };
 
-/// Turns numbers of `groups` groups to how many steps they are. Gives whether the step is one of
-/// those that a panel can hold: 256 times it is an f16 number.
+/// Divides the scales, or the minimums, of a super-block by its step, which gives the integers of
+/// the file again. False where the step is too large for a panel, which holds 256 times it in f16.
 bool CountSteps(float step, int64_t groups, float* numbers) {
   constexpr float kMostStep = 65504.0f / 256;
   if (!(std::fabs(step) <= kMostStep)) return false;
@@ -167,8 +169,8 @@ bool CountSteps(float step, int64_t groups, float* numbers) {
   return true;
 }
 
-/// Turns the scales and minimums of a panel to bytes where they count the stored matrix's steps:
-/// nothing is lost. Gives whether the panel can hold the steps.
+/// Makes the scales and minimums of a panel bytes again, as the super-blocks of the file have them,
+/// without loss. False where the panel cannot hold the steps.
 bool TakeSteps(const PanelLayout& layout, int64_t columns, PanelRows& rows, std::byte* panel) {
   const int64_t groups = layout.span, spans = columns / layout.group / groups;
   for (int64_t i = 0; i < spans * kPanelRows; ++i) {
@@ -189,9 +191,10 @@ bool TakeSteps(const PanelLayout& layout, int64_t columns, PanelRows& rows, std:
   return true;
 }
 
-/// Turns the scales and minimums of a panel, which has bytes for them, to bytes: zero is 8 then, so
-/// that the minimum is that of the middle of q, which errors of the scale leave alone. Gives
-/// whether weights move by little, beside the half scale by which they were rounded once.
+/// Quantizes the scales and minimums of a panel to bytes. The zero point becomes 8, so that the
+/// minimum is the value at the middle of q's range, where an error of the scale has no effect.
+/// False where weights would move by more than a sixteenth of their scale: they are off by up to
+/// half of it already.
 bool RoundScales(int64_t groups, PanelRows& rows, std::byte* panel) {
   constexpr float kMiddle = 8, kLittle = 1.0f / 16;
   double moved = 0, size = 0;
@@ -229,7 +232,7 @@ bool ScalesToBytes(const PanelLayout& layout, int64_t columns, PanelRows& rows, 
   return RoundScales(columns / layout.group, rows, panel);
 }
 
-/// Byte j of each row's four: step j in the low half, step 4 + j in the high half.
+/// Byte j of each row's four: weight j in the low nibble, weight 4 + j in the high nibble.
 void WriteNibbles(const int8_t* q, int64_t stride, int group, int zero, std::byte* to) {
   const uint32_t offset = static_cast<uint32_t>(zero) * 0x01010101u;
   for (int k = 0; k < group; k += 8, to += 64) {
@@ -246,7 +249,7 @@ void WriteNibbles(const int8_t* q, int64_t stride, int group, int zero, std::byt
   }
 }
 
-/// Four steps of a row, each in a byte; `zero` is in all of them. No sum is above 63.
+/// Four weights of a row plus the zero point, each in a byte. No sum is above 63.
 uint32_t FourSteps(const int8_t* q, uint32_t zero) {
   uint32_t four;
   std::memcpy(&four, q, sizeof(four));
@@ -254,7 +257,7 @@ uint32_t FourSteps(const int8_t* q, uint32_t zero) {
   return ((four & 0x7f7f7f7fu) + zero) ^ (four & 0x80808080u);
 }
 
-/// Lines of a group of 5 or 6 bits: see byte_lines.h.
+/// Weights of 5 or 6 bits packed into whole bytes, in the order that byte_lines.h unpacks.
 void JoinFive(const uint32_t (&four)[8], uint32_t (&lines)[5]) {
   constexpr uint32_t kOne = 0x01010101u, kTwo = 3 * kOne, kThree = 7 * kOne;
   const uint32_t upper[5] = {four[5] >> 2 & kThree, (four[5] & kTwo) << 1 | (four[7] >> 1 & kOne),
@@ -305,7 +308,7 @@ void WritePanel(const PanelLayout& layout, int64_t columns, const PanelRows& row
   }
 }
 
-/// Element `item` bytes wide of (16, columns) rows to (columns, 16).
+/// (rows, columns) to (columns, 16); rows beyond the last are zeros.
 template <typename T>
 void Transpose(const T* from, int64_t rows, int64_t columns, T* to) {
   for (int64_t k = 0; k < columns; ++k, to += kPanelRows) {
@@ -315,7 +318,7 @@ void Transpose(const T* from, int64_t rows, int64_t columns, T* to) {
   }
 }
 
-/// What tells a stored matrix from another for as long as it lives.
+/// Identifies a stored matrix as long as its memory is not given back.
 using SharedKey = std::tuple<const std::byte*, WeightFormat, int64_t, int64_t, ScaleStorage>;
 struct SharedEntry {
   std::weak_ptr<Buffer> source;
@@ -358,7 +361,7 @@ QuantizedMatrix::QuantizedMatrix(const StoredMatrix& stored, int threads, ScaleS
 int64_t QuantizedMatrix::panels() const { return CeilDivide(rows_, kPanelRows); }
 
 /// Matrices whose largest weight lies between these lose less to f16 than to bf16.
-constexpr float kLeastForHalves = 1.0f / 1024, kMostForHalves = 32768;
+constexpr float kLeastForF16 = 1.0f / 1024, kMostForF16 = 32768;
 
 bool QuantizedMatrix::PackQuantized(const StoredMatrix& stored, int threads) {
   std::atomic<bool> fits = true;
@@ -382,19 +385,19 @@ bool QuantizedMatrix::PackQuantized(const StoredMatrix& stored, int threads) {
                 const std::scoped_lock lock(mutex);
                 largest = std::max(largest, most);
               });
-  fits_f16_ = largest >= kLeastForHalves && largest <= kMostForHalves;
+  fits_f16_ = largest >= kLeastForF16 && largest <= kMostForF16;
   return fits;
 }
 
 void QuantizedMatrix::PackFloat(const StoredMatrix& stored, int threads) {
-  const bool nibbles = layout_.type != WeightType::kF32;
+  const bool copies = layout_.type != WeightType::kF32;  // 16 bits stay as they are stored
   ParallelFor(threads, panels(), GrainOf({static_cast<double>(panel_bytes_) * 8, 0}),
               [&](int64_t begin, int64_t end) {
-                std::vector<float> values(nibbles ? 0 : static_cast<size_t>(kPanelRows * columns_));
+                std::vector<float> values(copies ? 0 : static_cast<size_t>(kPanelRows * columns_));
                 for (int64_t p = begin; p < end; ++p) {
                   const int64_t first = p * kPanelRows, last = std::min(first + kPanelRows, rows_);
                   std::byte* to = buffer_->data() + p * panel_bytes_;
-                  if (nibbles) {
+                  if (copies) {
                     Transpose(
                         reinterpret_cast<const uint16_t*>(stored.data.raw()) + first * columns_,
                         last - first, columns_, reinterpret_cast<uint16_t*>(to));
@@ -420,9 +423,9 @@ void QuantizedMatrix::ReadRow(int64_t row, float* values) const {
 
 namespace {
 
-/// One row's part of a group of 8 bits in 4 bits.
+/// Requantizes one row of a group from 8 to 4 bits.
 void CoarsenRow(const PanelLayout& fine, const std::byte* from, int row, std::byte* to) {
-  // The largest number becomes 7 whichever sign it has.
+  // The largest weight becomes 7 or -7, so that both signs have the same range.
   constexpr float kMost = 7.49f;
   float scale;
   if (fine.scales == ScaleType::kF16) {
@@ -439,7 +442,7 @@ void CoarsenRow(const PanelLayout& fine, const std::byte* from, int row, std::by
   const uint16_t coarse_half = FloatToHalf(scale * static_cast<float>(most) / kMost);
   const float coarse = HalfToFloat(coarse_half), ratio = coarse == 0 ? 0.0f : scale / coarse;
   std::memcpy(to + 2 * row, &coarse_half, 2);
-  // 0 to 15 stands for -8 to 7; the half rounds.
+  // 0 to 15 stands for -8 to 7; adding 0.5 rounds to the nearest.
   const auto nibble = [&](int k) {
     const float moved = static_cast<float>(at(k)) * ratio + 8.5f;
     return static_cast<unsigned>(std::min(15, static_cast<int>(moved)));

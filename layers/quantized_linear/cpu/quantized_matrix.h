@@ -15,13 +15,14 @@
 
 namespace oort {
 
-/// What is made of the scales and minimums of a stored matrix. Rounded to bytes are those of
-/// weights of 4 bits with minimums whose rows have scales of about one size; others are as they
-/// were stored.
+/// How a packed matrix holds the scales and minimums of its groups. kStored keeps the precision of
+/// the file. kBytes quantizes them to a byte each, with one scale a row, if the weights are
+/// asymmetric of 4 bits and the scales of each row are of about one size.
 enum class ScaleStorage : unsigned char { kStored, kBytes };
 
-/// Weights (rows: outputs, columns: inputs) in panels that all instruction sets share; nothing but
-/// what ScaleStorage says is lost that the stored matrix has. Thread contract: immutable.
+/// Group-wise quantized or 16- and 32-bit weights (rows: outputs, columns: inputs), packed into
+/// panels of 16 rows that all instruction sets share. Packing is exact but for
+/// ScaleStorage::kBytes. Thread contract: immutable.
 class QuantizedMatrix {
  public:
   /// Packs on up to `threads` threads.
@@ -31,8 +32,8 @@ class QuantizedMatrix {
   static std::shared_ptr<const QuantizedMatrix> Shared(const StoredMatrix& stored, int threads,
                                                        ScaleStorage scales = ScaleStorage::kStored);
 
-  /// The same matrix of 8 bits without minimums in 4 bits: each weight is at most half a coarse
-  /// scale, that of its group, away.
+  /// A symmetric matrix of 8 bits, requantized to 4 bits: a weight moves by at most half of its
+  /// group's new scale.
   static std::shared_ptr<const QuantizedMatrix> Coarse(const QuantizedMatrix& fine, int threads);
 
   int64_t rows() const { return rows_; }
@@ -42,13 +43,13 @@ class QuantizedMatrix {
   const std::byte* panel(int64_t index) const { return buffer_->data() + index * panel_bytes_; }
   int64_t panel_bytes() const { return panel_bytes_; }
   size_t bytes() const { return buffer_->size(); }
-  /// All panels, in the order in which a product with few rows reads them.
+  /// All panels, in the order in which a GEMV reads them.
   std::span<const std::byte> data() const {
     return {buffer_->data(), static_cast<size_t>(panels() * panel_bytes_)};
   }
-  /// Whether f16 holds quantized weights at least as well as bf16 does.
+  /// Whether dequantized weights lose no more to f16 than to bf16.
   bool fits_f16() const { return fits_f16_; }
-  /// One row as f32.
+  /// Dequantizes one row.
   void ReadRow(int64_t row, float* values) const;
 
  private:
