@@ -78,17 +78,28 @@ using Factor = float (*)(float);
 inline float Unchanged(float x) { return x; }
 inline std::vector<double> Expected(const Case& c, const Data& data, Factor a_factor = Unchanged,
                                     Factor b_factor = Unchanged) {
-  const StridedMatrix a = ViewA(c, data), b = ViewB(c, data);
+  // Each factor is read once, by rows of A and columns of B: the loops inside are not optimized.
+  const auto factors = [&c](const StridedMatrix& matrix, int64_t rows, Factor factor) {
+    std::vector<double> values;
+    values.reserve(static_cast<size_t>(rows * c.k));
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t p = 0; p < c.k; ++p) {
+        const float value = matrix.data[p * matrix.k_stride + i * matrix.i_stride];
+        values.push_back(static_cast<double>(factor(value)));
+      }
+    }
+    return values;
+  };
+  const std::vector<double> a = factors(ViewA(c, data), c.m, a_factor);
+  const std::vector<double> b = factors(ViewB(c, data), c.n, b_factor);
   std::vector<double> result(static_cast<size_t>(c.m * c.n));
   for (int64_t i = 0; i < c.m; ++i) {
     for (int64_t j = 0; j < c.n; ++j) {
       double sum = 0;
       if (c.bias == Bias::kRow) sum = data.bias.data<float>()[i];
       if (c.bias == Bias::kColumn) sum = data.bias.data<float>()[j];
-      for (int64_t p = 0; p < c.k; ++p) {
-        sum += static_cast<double>(a_factor(a.data[p * a.k_stride + i * a.i_stride])) *
-               static_cast<double>(b_factor(b.data[p * b.k_stride + j * b.i_stride]));
-      }
+      const double *row = a.data() + i * c.k, *column = b.data() + j * c.k;
+      for (int64_t p = 0; p < c.k; ++p) sum += row[p] * column[p];
       if (c.addend) sum += static_cast<double>(data.addend.data<float>()[i * (c.n + 2) + j]);
       result[static_cast<size_t>(i * c.n + j)] = Activated(c.activation, sum);
     }

@@ -23,7 +23,8 @@ inline double At(const Tensor& x, int64_t n, int64_t c, int64_t d, int64_t h, in
   return Element(x, (((n * s[1] + c) * s[2] + d) * s[3] + h) * s[4] + w);
 }
 
-/// `x` (N,C,D,H,W), `weight` (O,C/groups,KD,KH,KW), `bias` (O) or undefined.
+/// `x` (N,C,D,H,W), `weight` (O,C/groups,KD,KH,KW), `bias` (O) or undefined. The inner loops
+/// read plain arrays, because tests are not optimized and some take half a billion steps.
 inline Tensor ReferenceConv(const Tensor& x, const Tensor& weight, const Tensor& bias,
                             const ConvSpec& spec) {
   const Shape &xs = x.shape(), &ws = weight.shape();
@@ -33,8 +34,11 @@ inline Tensor ReferenceConv(const Tensor& x, const Tensor& weight, const Tensor&
     const int64_t reach = spec.dilation[a] * (ws[i + 2] - 1) + 1;
     out[i + 2] = (xs[i + 2] + spec.before[a] + spec.after[a] - reach) / spec.stride[a] + 1;
   }
+  const int64_t group_out = ws[0] / spec.groups, channels = ws[1];
+  const int64_t depth = xs[2], height = xs[3], width = xs[4];
+  const int64_t kernel_d = ws[2], kernel_h = ws[3], kernel_w = ws[4], step = spec.dilation[2];
+  const Tensor inputs = x.To(DType::kF64), weights = weight.To(DType::kF64);
   Tensor y(DType::kF64, out);
-  const int64_t group_out = ws[0] / spec.groups;
   double* target = y.data<double>();
   for (int64_t n = 0; n < out[0]; ++n)
     for (int64_t o = 0; o < out[1]; ++o)
@@ -42,15 +46,21 @@ inline Tensor ReferenceConv(const Tensor& x, const Tensor& weight, const Tensor&
         for (int64_t h = 0; h < out[3]; ++h)
           for (int64_t w = 0; w < out[4]; ++w) {
             double sum = bias.defined() ? Element(bias, o) : 0.0;
-            for (int64_t c = 0; c < ws[1]; ++c)
-              for (int64_t i = 0; i < ws[2]; ++i)
-                for (int64_t j = 0; j < ws[3]; ++j)
-                  for (int64_t k = 0; k < ws[4]; ++k)
-                    sum += At(x, n, o / group_out * ws[1] + c,
-                              d * spec.stride[0] - spec.before[0] + i * spec.dilation[0],
-                              h * spec.stride[1] - spec.before[1] + j * spec.dilation[1],
-                              w * spec.stride[2] - spec.before[2] + k * spec.dilation[2]) *
-                           At(weight, o, c, i, j, k);
+            const int64_t left = w * spec.stride[2] - spec.before[2];
+            const double* factor =
+                weights.data<double>() + o * channels * kernel_d * kernel_h * kernel_w;
+            for (int64_t c = 0; c < channels; ++c)
+              for (int64_t i = 0; i < kernel_d; ++i)
+                for (int64_t j = 0; j < kernel_h; ++j, factor += kernel_w) {
+                  const int64_t at_d = d * spec.stride[0] - spec.before[0] + i * spec.dilation[0];
+                  const int64_t at_h = h * spec.stride[1] - spec.before[1] + j * spec.dilation[1];
+                  if (at_d < 0 || at_d >= depth || at_h < 0 || at_h >= height) continue;
+                  const int64_t channel = n * xs[1] + o / group_out * channels + c;
+                  const double* row =
+                      inputs.data<double>() + ((channel * depth + at_d) * height + at_h) * width;
+                  for (int64_t k = 0, at_w = left; k < kernel_w; ++k, at_w += step)
+                    if (at_w >= 0 && at_w < width) sum += row[at_w] * factor[k];
+                }
             *target++ = sum;
           }
   return y.To(x.dtype());

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "layers/layout/axes.h"
+#include "layers/layout/nhwc_reference.h"
 #include "layers/shape/moved_elements.h"
 
 namespace oort::testing {
@@ -32,13 +33,7 @@ TEST(NhwcLayout, MovesChannelsThereAndBack) {
                                Shape{1, 17, 5, 7}, Shape{16, 3, 33}, Shape{2, 1, 4, 3},
                                Shape{3, 70, 1, 1}, Shape{2, 2, 3, 2, 2}, Shape{0, 3, 2, 2}}) {
       const Tensor x = RandomTensor(dtype, shape);
-      const Tensor y = Moved(x, ToNhwc(shape), [&](const Coordinates& at) {
-        Coordinates from = at;
-        for (int i = 0; i < shape.rank(); ++i) {
-          from[static_cast<size_t>(i)] = at[static_cast<size_t>(NhwcAxis(i, shape.rank()))];
-        }
-        return from;
-      });
+      const Tensor y = WithNhwc(x);
       OperatorCase("nhwc.enter").Input(x).ExpectOutputs({y});
       OperatorCase("nhwc.leave").Input(y).ExpectOutputs({x});
     }

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,16 +16,23 @@ namespace oort::testing {
 
 using NamedParams = std::vector<std::pair<std::string, std::string>>;
 
-/// The same image in NHWC.
+/// The same image, of rank 3 or more, in NHWC.
 inline Tensor WithNhwc(const Tensor& image) {
-  const int rank = image.rank();
-  return Moved(image, ToNhwc(image.shape()), [&](const Coordinates& at) {
-    Coordinates from = at;
-    for (int i = 0; i < rank; ++i) {
-      from[static_cast<size_t>(i)] = at[static_cast<size_t>(NhwcAxis(i, rank))];
+  Tensor result(image.dtype(), ToNhwc(image.shape()));
+  const NhwcImage extents(result.shape());
+  const int64_t pixels = extents.pixels(), channels = extents.channels;
+  const size_t item = ItemSize(image.dtype()), step = static_cast<size_t>(channels) * item;
+  const std::byte* source = image.raw();
+  for (int64_t n = 0; n < extents.batch; ++n) {
+    for (int64_t c = 0; c < channels; ++c) {
+      std::byte* target =
+          result.raw() + static_cast<size_t>(n * pixels) * step + static_cast<size_t>(c) * item;
+      for (int64_t i = 0; i < pixels; ++i, source += item, target += step) {
+        std::memcpy(target, source, item);
+      }
     }
-    return from;
-  });
+  }
+  return result;
 }
 
 inline OperatorCase CaseOf(const std::string& type, const NamedParams& params,

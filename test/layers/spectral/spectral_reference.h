@@ -62,15 +62,29 @@ DftArray MapLines(const DftArray& x, int axis, int64_t extent, const Line& line)
 inline std::vector<DftNumber> DftLine(std::vector<DftNumber> x, int64_t n, int sign) {
   const auto count = static_cast<size_t>(n);
   x.resize(count);
-  std::vector<DftNumber> roots(count), y(count);
+  // Of real and imaginary parts, written out: tests are not optimized, and lines are long.
+  std::vector<double> cosines(count), sines(count), real(count), imaginary(count);
   for (size_t k = 0; k < count; ++k) {
     const double turn = static_cast<double>(k) / static_cast<double>(n);
-    roots[k] = std::polar(1.0, sign * 2 * std::numbers::pi * turn);
+    const DftNumber root = std::polar(1.0, sign * 2 * std::numbers::pi * turn);
+    cosines[k] = root.real();
+    sines[k] = root.imag();
   }
+  const double *cosine = cosines.data(), *sine = sines.data();
+  double *to_real = real.data(), *to_imaginary = imaginary.data();
   for (size_t j = 0; j < count; ++j) {
     if (x[j] == 0.0) continue;  // long lines are tested with few numbers
-    for (size_t k = 0; k < count; ++k) y[k] += x[j] * roots[j * k % count];
+    const double a = x[j].real(), b = x[j].imag();
+    for (size_t k = 0, turn = 0; k < count; ++k) {
+      to_real[k] += a * cosine[turn] - b * sine[turn];
+      to_imaginary[k] += a * sine[turn] + b * cosine[turn];
+      turn += j;  // j k modulo n
+      if (turn >= count) turn -= count;
+    }
   }
+  std::vector<DftNumber> y;
+  y.reserve(count);
+  for (size_t k = 0; k < count; ++k) y.emplace_back(real[k], imaginary[k]);
   return y;
 }
 
