@@ -8,6 +8,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "oort/text_range.h"
 
 namespace oort {
 
@@ -44,6 +47,13 @@ struct ChatLimits {
   size_t memory_bytes = size_t{512} << 20;
 };
 
+/// A conversation as text, and which bytes of it the inputs brought rather than the template: in
+/// these a special token is nothing but its characters.
+struct RenderedChat {
+  std::string text;
+  std::vector<TextRange> user;  ///< in order
+};
+
 /// A conversation as the text a model was trained on, by the Jinja template that came with it. The
 /// result is that of transformers' apply_chat_template, to be tokenized without adding special
 /// tokens. Templates reach nothing but their inputs.
@@ -56,6 +66,8 @@ class ChatTemplate {
   /// Throws what the template raises (raise_exception) and what goes wrong in it with the line:
   /// kInvalidArgument, kUnsupported, or kLimit. There is no fallback.
   std::string Render(const ChatInputs& inputs, const ChatLimits& limits = {}) const;
+  /// The same, with what came from messages, tools, documents and variables marked.
+  RenderedChat RenderMarked(const ChatInputs& inputs, const ChatLimits& limits = {}) const;
 
  private:
   struct Content;

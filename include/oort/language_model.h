@@ -99,7 +99,11 @@ class LanguageModel {
   /// are in the text: encode it without adding any. `name` picks one of several templates; with
   /// tools the default is "tool_use" where there is one.
   std::string FormatChat(const ChatInputs& inputs, std::string_view name = "default") const;
-  /// The same for messages of text alone, as tokens.
+  /// The same as tokens. What the inputs bring is text and nothing else: "<|im_end|>" in a message
+  /// is encoded by its characters, and ends nothing.
+  std::vector<int32_t> EncodeChat(const ChatInputs& inputs, std::string_view name = "default",
+                                  const ChatLimits& limits = {}) const;
+  /// The same for messages of text alone.
   std::vector<int32_t> EncodeChat(std::span<const ChatMessage> messages) const;
 
  private:

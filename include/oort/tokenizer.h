@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "oort/text_range.h"
+
 namespace oort {
 
 /// What a GGUF file says about its vocabulary (`tokenizer.ggml.*`). Absent keys keep their value
@@ -61,6 +63,11 @@ class Tokenizer {
 
   /// Ids of a text. Bytes that are not UTF-8 are read as U+FFFD.
   std::vector<int32_t> Encode(std::string_view text, EncodeOptions options = {}) const;
+  /// The same for a text that is trusted only in part: what overlaps one of the ranges of `plain`,
+  /// which stand in order, is never read as a special token. (Special tokens that are looked for
+  /// in normalized text are found only where no such range is near.)
+  std::vector<int32_t> Encode(std::string_view text, EncodeOptions options,
+                              std::span<const TextRange> plain) const;
   /// Text of ids, always valid UTF-8. Ids that the vocabulary does not have are left out.
   std::string Decode(std::span<const int32_t> ids, DecodeOptions options = {}) const;
 
@@ -68,6 +75,9 @@ class Tokenizer {
   std::optional<int32_t> IdOf(std::string_view piece) const;
   /// The piece as the vocabulary spells it ("Ġthe", "▁the"); empty where no token has the id.
   std::string_view Piece(int32_t id) const;
+  /// What a token adds to a text behind other tokens, special ones included: whole characters, or
+  /// bytes that are parts of one.
+  std::string BytesOf(int32_t id) const;
   bool IsSpecial(int32_t id) const;
   std::optional<int32_t> bos() const;
   std::optional<int32_t> eos() const;

@@ -60,6 +60,12 @@ Value Interpreter::MakeMacro(const Statement& statement) {
   return Value::Of(std::shared_ptr<const Macro>(std::move(macro)));
 }
 
+bool HasUser(const Arguments& arguments) {
+  return std::ranges::any_of(arguments.positional, &Value::user) ||
+         std::ranges::any_of(arguments.named,
+                             [](const auto& named) { return named.second.user(); });
+}
+
 Value Interpreter::Call(const Value& callee, Arguments& arguments) {
   Step();
   switch (callee.kind()) {
@@ -135,7 +141,7 @@ Value Interpreter::CallMacro(const Macro& macro, Arguments& arguments) {
   struct Restore {
     Interpreter& self;
     std::shared_ptr<Scope> scope;
-    std::string* output;
+    MarkedText* output;
     size_t left;
     ~Restore() {
       self.scope_ = std::move(scope);
@@ -145,7 +151,7 @@ Value Interpreter::CallMacro(const Macro& macro, Arguments& arguments) {
     }
   } restore{*this, scope_, output_, output_left_};
   ++macro_depth_;
-  std::string text;
+  MarkedText text;
   scope_ = scope;
   output_ = &text;
   BindParameters(macro, arguments, *scope);

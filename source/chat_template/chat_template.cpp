@@ -31,7 +31,7 @@ Value WithReasoning(Budget* budget, const Value& message) {
 /// An array of objects; none where the text is empty.
 Value ReadObjects(Budget* budget, const std::string& json, std::string_view what) {
   if (json.empty()) return Value::None();
-  Value list = ParseJson(budget, json, what);
+  Value list = ParseJson(budget, json, what, true);
   const bool array = list.Is(Kind::kList);
   bool objects = array;
   for (size_t i = 0; objects && i < list.sequence().items.size(); ++i) {
@@ -58,7 +58,8 @@ void SetVariables(Interpreter& interpreter, const ChatInputs& inputs) {
        {std::pair<const std::string&, const char*>(inputs.special_tokens, "special_tokens"),
         std::pair<const std::string&, const char*>(inputs.variables, "variables")}) {
     if (json.empty()) continue;
-    const Value variables = ParseJson(budget, json, what);
+    const bool user = &json == &inputs.variables;
+    const Value variables = ParseJson(budget, json, what, user);
     if (!variables.Is(Kind::kDict)) {
       throw Error(ErrorCode::kInvalidArgument, std::string(what) + " must be a JSON object");
     }
@@ -100,11 +101,16 @@ ChatTemplate ChatTemplate::Parse(std::string_view source) {
 }
 
 std::string ChatTemplate::Render(const ChatInputs& inputs, const ChatLimits& limits) const {
+  return RenderMarked(inputs, limits).text;
+}
+
+RenderedChat ChatTemplate::RenderMarked(const ChatInputs& inputs, const ChatLimits& limits) const {
   jinja::Interpreter interpreter({limits.steps, limits.memory_bytes, limits.output_bytes},
                                  [&] { return jinja::ReadClock(inputs.now); });
   jinja::SetVariables(interpreter, inputs);
   try {
-    return interpreter.Render(content_->parsed);
+    jinja::MarkedText rendered = interpreter.Render(content_->parsed);
+    return {std::move(rendered.text), std::move(rendered.user)};
   } catch (const Error& error) {
     throw error.WithContext("chat template, line " + std::to_string(interpreter.line()) + ": ");
   }

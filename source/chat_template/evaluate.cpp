@@ -20,6 +20,14 @@ std::string Interpreter::ToText(const Value& value) {
   return Str(value);
 }
 
+void Interpreter::Append(MarkedText& out, const Value& value) {
+  if (value.Is(Kind::kString)) {
+    out.Append(value.str(), value.ranges());
+  } else {
+    out.Append(ToText(value), value.user());
+  }
+}
+
 Value Interpreter::Evaluate(const Expr& node) {
   const Depth depth(*this);
   Step();
@@ -87,11 +95,10 @@ Value Interpreter::EvaluateDict(const Expr& node) {
 }
 
 Value Interpreter::EvaluateConcat(const Expr& node) {
-  std::string text;
+  MarkedText text;
   for (const ExprPtr& part : node.parts) {
-    const std::string piece = ToText(Evaluate(*part));
-    budget_.Work(text.size() + piece.size());
-    text += piece;
+    Append(text, Evaluate(*part));
+    budget_.Work(text.text.size());
   }
   return MakeString(std::move(text));
 }

@@ -75,8 +75,8 @@ std::shared_ptr<Scope> Interpreter::NewScope(std::shared_ptr<Scope> parent,
   return scope;
 }
 
-std::string Interpreter::Render(const Template& parsed) {
-  std::string output;
+MarkedText Interpreter::Render(const Template& parsed) {
+  MarkedText output;
   output_ = &output;
   root_ = scope_ = NewScope(globals_, parsed.unset);
   Execute(parsed.body);
@@ -87,7 +87,16 @@ void Interpreter::Print(std::string_view text) {
   if (text.size() > output_left_) FailLimit("the limit of output of a chat template is reached");
   output_left_ -= text.size();
   Step(static_cast<int64_t>(text.size() / 64));
-  *output_ += text;
+  output_->Append(text, false);
+}
+
+void Interpreter::Print(const Value& value) {
+  const size_t before = output_->text.size();
+  Append(*output_, value);
+  const size_t added = output_->text.size() - before;
+  if (added > output_left_) FailLimit("the limit of output of a chat template is reached");
+  output_left_ -= added;
+  Step(static_cast<int64_t>(added / 64));
 }
 
 Interpreter::Flow Interpreter::Execute(const Body& body) {
@@ -105,7 +114,7 @@ Interpreter::Flow Interpreter::Execute(const Statement& statement) {
   switch (statement.kind) {
     case StatementKind::kText: Print(statement.text); break;
     case StatementKind::kPrint:
-      for (const ExprPtr& value : statement.values) Print(ToText(Evaluate(*value)));
+      for (const ExprPtr& value : statement.values) Print(Evaluate(*value));
       break;
     case StatementKind::kSet: ExecuteSet(statement); break;
     case StatementKind::kSetBlock: {
@@ -127,7 +136,7 @@ Interpreter::Flow Interpreter::Execute(const Statement& statement) {
       const Instead<std::shared_ptr<Scope>> inner(scope_, NewScope(scope_, statement.unset[0]));
       const Value text = MakeString(Capture(statement.bodies[0], &flow));
       if (flow != Flow::kNormal) return flow;
-      Print(ToText(FilterValue(*statement.filter, &text)));
+      Print(FilterValue(*statement.filter, &text));
       break;
     }
     case StatementKind::kWith: return ExecuteWith(statement);
@@ -142,9 +151,9 @@ Interpreter::Flow Interpreter::Execute(const Statement& statement) {
   return Flow::kNormal;
 }
 
-std::string Interpreter::Capture(const Body& body, Flow* flow) {
-  std::string text;
-  const Instead<std::string*> buffer(output_, &text);
+MarkedText Interpreter::Capture(const Body& body, Flow* flow) {
+  MarkedText text;
+  const Instead<MarkedText*> buffer(output_, &text);
   const size_t left = output_left_;
   *flow = Execute(body);
   output_left_ = left;  // what was captured is not printed yet
@@ -241,8 +250,8 @@ Interpreter::Flow Interpreter::RunLoop(const Statement& statement, const Value& 
       auto scope = weak.lock();
       if (!scope) Fail("a loop is called after it has ended");
       const Instead<std::shared_ptr<Scope>> around(self.scope_, scope);
-      std::string text;
-      const Instead<std::string*> buffer(self.output_, &text);
+      MarkedText text;
+      const Instead<MarkedText*> buffer(self.output_, &text);
       const size_t left = self.output_left_;
       self.RunLoop(statement, more, level);
       self.output_left_ = left;
@@ -267,7 +276,7 @@ void Interpreter::ExecuteCallBlock(const Statement& statement) {
   Arguments arguments = EvaluateArguments(call, 1);
   arguments.named.emplace_back("caller", MakeMacro(statement));
   line_ = statement.line;
-  Print(ToText(Call(callee, arguments)));
+  Print(Call(callee, arguments));
 }
 
 }  // namespace oort::jinja

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Filters on lists and dictionaries.
 #include <algorithm>
+#include <array>
 #include <unordered_set>
 
 #include "chat_template/filters.h"
@@ -105,17 +106,17 @@ Value FilterLast(Interpreter& self, Arguments& arguments) {
 
 Value FilterJoin(Interpreter& self, Arguments& arguments) {
   const Parameters parameters("join", arguments, {"value", "d", "attribute"}, 1);
-  const std::string separator = parameters.Get(1) ? self.ToText(parameters[1]) : "";
-  std::string joined;
+  MarkedText separator, joined;
+  if (parameters.Get(1)) self.Append(separator, parameters[1]);
   bool first = true;
   for (const Value& item : self.Items(parameters[0])) {
-    if (!first) joined += separator;
+    if (!first) joined.Append(separator.text, separator.user);
     first = false;
     const bool whole = !parameters.Get(2) || parameters[2].Is(Kind::kNone);
-    const std::string text = self.ToText(whole ? item : AttributeOf(self, item, parameters[2]));
-    self.budget()->Work(text.size() + separator.size());
-    joined += text;
-    if (joined.size() > kMaxWeight) FailLimit("a joined text is too long");
+    const size_t before = joined.text.size();
+    self.Append(joined, whole ? item : AttributeOf(self, item, parameters[2]));
+    self.budget()->Work(joined.text.size() - before + separator.text.size());
+    if (joined.text.size() > kMaxWeight) FailLimit("a joined text is too long");
   }
   return self.MakeString(std::move(joined));
 }
@@ -401,6 +402,12 @@ constexpr NamedSequenceFilter kSequenceFilters[] = {
     {"groupby", FilterGroupBy},
 };
 
+/// Filters that know which bytes of their results came from a request.
+bool MarksItself(std::string_view name) {
+  constexpr std::array<std::string_view, 5> kNames = {"join", "replace", "safe", "string", "trim"};
+  return std::ranges::find(kNames, name) != kNames.end();
+}
+
 bool IsUnsupported(std::string_view name) {
   return std::find(std::begin(kUnsupportedFilters), std::end(kUnsupportedFilters), name) !=
          std::end(kUnsupportedFilters);
@@ -422,8 +429,16 @@ bool IsFilter(std::string_view name) {
 Value Interpreter::ApplyFilter(const std::string& name, Arguments& arguments) {
   Step();
   const Depth depth(*this);
-  if (const Filter filter = FindTextFilter(name)) return filter(*this, arguments);
-  if (const Filter filter = FindSequenceFilter(name)) return filter(*this, arguments);
+  Filter filter = FindTextFilter(name);
+  if (filter == nullptr) filter = FindSequenceFilter(name);
+  if (filter != nullptr) {
+    const bool user = !MarksItself(name) && HasUser(arguments);
+    Value made = filter(*this, arguments);
+    // What others hold as well was there before. Of a new text nobody knows what the request
+    // brought, so all of it counts as such.
+    const bool is_new = made.Is(Kind::kString) && made.object().use_count() == 1;
+    return user && is_new ? MakeString(made.str(), true, made.safe()) : made;
+  }
   if (IsUnsupported(name))
     FailUnsupported("the filter '" + name + "' is not supported in chat templates");
   Fail("no filter named '" + name + "' found");

@@ -17,7 +17,7 @@ namespace {
 
 /// What soft_str gives: a string as it is, anything else printed.
 Value Soft(Interpreter& self, const Value& value) {
-  return value.Is(Kind::kString) ? value : self.MakeString(self.ToText(value));
+  return value.Is(Kind::kString) ? value : self.MakeString(self.ToText(value), value.user(), false);
 }
 
 Value CallMethod(Interpreter& self, const std::string& name, const Value& value,
@@ -79,8 +79,8 @@ Value FilterTitle(Interpreter& self, Arguments& arguments) {
 Value FilterReplace(Interpreter& self, Arguments& arguments) {
   const Parameters parameters("replace", arguments, {"s", "old", "new", "count"}, 3);
   const bool all = !parameters.Get(3) || parameters[3].Is(Kind::kNone);
-  return self.MakeString(ReplaceText(*self.budget(), self.ToText(parameters[0]),
-                                     self.ToText(parameters[1]), self.ToText(parameters[2]),
+  return self.MakeString(ReplaceText(*self.budget(), Soft(self, parameters[0]),
+                                     self.ToText(parameters[1]), Soft(self, parameters[2]),
                                      all ? -1 : parameters.Integer(3, -1)));
 }
 
@@ -96,7 +96,8 @@ Value FilterIndent(Interpreter& self, Arguments& arguments) {
     if (width > 100000) FailLimit("an indent is too wide");
     indention.assign(static_cast<size_t>(std::max<int64_t>(width, 0)), ' ');
   }
-  const std::vector<std::string> lines = SplitLines(parameters[0].str() + "\n", false);
+  const std::string text = parameters[0].str() + "\n";
+  const std::vector<std::string_view> lines = SplitLines(text, false);
   const bool blank = parameters.Flag(3, false);
   std::string out = parameters.Flag(2, false) ? indention : "";
   for (size_t i = 0; i < lines.size(); ++i) {
@@ -133,7 +134,9 @@ Value FilterTruncate(Interpreter& self, Arguments& arguments) {
 }
 
 Value FilterSafe(Interpreter& self, Arguments& arguments) {
-  return self.MakeString(self.ToText(Parameters("safe", arguments, {"value"}, 1)[0]), true);
+  MarkedText text;
+  self.Append(text, Parameters("safe", arguments, {"value"}, 1)[0]);
+  return self.MakeString(std::move(text), true);
 }
 Value FilterEscape(Interpreter& self, Arguments& arguments) {
   const Parameters parameters("escape", arguments, {"value"}, 1);
@@ -291,7 +294,7 @@ Value FilterDefault(Interpreter& self, Arguments& arguments) {
   const Parameters parameters("default", arguments, {"value", "default_value", "boolean"}, 1);
   const Value& value = parameters[0];
   if (!value.Is(Kind::kUndefined) && (!parameters.Flag(2, false) || Truth(value))) return value;
-  return parameters.Get(1) ? parameters[1] : self.MakeString({});
+  return parameters.Get(1) ? parameters[1] : self.MakeString(std::string());
 }
 
 Value FilterToJson(Interpreter& self, Arguments& arguments) {

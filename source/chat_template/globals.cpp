@@ -76,7 +76,7 @@ Value GlobalRaise(Interpreter& self, Arguments& arguments) {
 Value GlobalStrftime(Interpreter& self, Arguments& arguments) {
   const Parameters parameters("strftime_now", arguments, {"format"}, 1);
   if (!parameters[0].Is(Kind::kString)) Fail("strftime() argument 1 must be str");
-  return self.MakeString(FormatTime(parameters[0].str(), self.Now()));
+  return self.MakeString(FormatTime(parameters[0].str(), self.Now()), parameters[0].user(), false);
 }
 
 /// Empty the first time it is called, then what it was made with.
@@ -88,7 +88,7 @@ Value GlobalJoiner(Interpreter& self, Arguments& arguments) {
                              [separator, used](Interpreter& interpreter, Arguments&) {
                                const bool first = !*used;
                                *used = true;
-                               return first ? interpreter.MakeString({}) : separator;
+                               return first ? interpreter.MakeString(std::string()) : separator;
                              });
 }
 

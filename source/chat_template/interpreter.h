@@ -51,7 +51,7 @@ class Interpreter {
   ~Interpreter();
 
   void SetVariable(std::string_view name, Value value);
-  std::string Render(const Template& parsed);
+  MarkedText Render(const Template& parsed);
   int line() const { return line_; }
 
   Budget* budget() { return &budget_; }
@@ -60,6 +60,19 @@ class Interpreter {
     budget_.Step(static_cast<int64_t>(text.size() / 64));
     return Value::String(&budget_, std::move(text), safe);
   }
+  Value MakeString(MarkedText text, bool safe = false) {
+    budget_.Step(static_cast<int64_t>(text.text.size() / 64));
+    return Value::String(&budget_, std::move(text), safe);
+  }
+  /// A string made of others in a way that loses which bytes came from a request: all of it did
+  /// where any of these had some.
+  Value MakeString(std::string text, bool user, bool safe) {
+    MarkedText marked;
+    marked.Append(text, user);
+    return MakeString(std::move(marked), safe);
+  }
+  /// What str() gives, behind what is there.
+  void Append(MarkedText& out, const Value& value);
   /// str() and repr(), charged for.
   std::string ToText(const Value& value);
   Value MakeList(std::vector<Value> items) { return Value::List(&budget_, std::move(items)); }
@@ -116,8 +129,9 @@ class Interpreter {
                                   const std::vector<std::string>& unset);
   void Assign(const Expr& target, Value value);
   void Print(std::string_view text);
+  void Print(const Value& value);
   /// What the body prints, instead of printing it.
-  std::string Capture(const Body& body, Flow* flow);
+  MarkedText Capture(const Body& body, Flow* flow);
 
   // Calls: call.cpp
   Value MakeMacro(const Statement& statement);
@@ -131,13 +145,16 @@ class Interpreter {
   std::shared_ptr<Scope> globals_;
   std::shared_ptr<Scope> scope_;
   std::shared_ptr<Scope> root_;
-  std::string* output_ = nullptr;
+  MarkedText* output_ = nullptr;
   std::deque<Namespace> namespaces_;
   std::deque<Loop> loops_;
   int line_ = 0;
   int depth_ = 0;
   int macro_depth_ = 0;
 };
+
+/// Whether any text of the arguments came from a request.
+bool HasUser(const Arguments& arguments);
 
 /// Sets what a macro or call block takes beside its parameters: caller, varargs, kwargs.
 void FindSpecialParameters(Statement& statement);

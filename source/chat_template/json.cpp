@@ -15,7 +15,8 @@ namespace {
 /// Builds values while nlohmann reads, which keeps the order of keys and large integers.
 class JsonBuilder : public nlohmann::json_sax<nlohmann::json> {
  public:
-  JsonBuilder(Budget* budget, std::string_view what) : budget_(budget), what_(what) {}
+  JsonBuilder(Budget* budget, std::string_view what, bool user)
+      : budget_(budget), what_(what), user_(user) {}
 
   bool null() override { return Add(Value::None()); }
   bool boolean(bool value) override { return Add(Value::Bool(value)); }
@@ -29,7 +30,7 @@ class JsonBuilder : public nlohmann::json_sax<nlohmann::json> {
     if (text.find_first_of(".eE") == string_t::npos) return Add(Value::BigInt(budget_, text));
     return Add(Value::Float(value));
   }
-  bool string(string_t& value) override { return Add(Value::String(budget_, value)); }
+  bool string(string_t& value) override { return Add(Text(value)); }
   bool binary(binary_t&) override { return false; }
   bool start_object(size_t) override { return Open(std::make_shared<Dict>(budget_)); }
   bool start_array(size_t) override { return Open(nullptr); }
@@ -60,6 +61,11 @@ class JsonBuilder : public nlohmann::json_sax<nlohmann::json> {
     std::string key;
   };
 
+  Value Text(std::string_view text) const {
+    MarkedText marked;
+    marked.Append(text, user_);
+    return Value::String(budget_, std::move(marked));
+  }
   bool Open(std::shared_ptr<Dict> dict) {
     if (levels_.size() >= static_cast<size_t>(kMaxNesting)) {
       FailLimit(std::string(what_) + " is nested too deeply");
@@ -71,7 +77,7 @@ class JsonBuilder : public nlohmann::json_sax<nlohmann::json> {
     if (levels_.empty()) {
       result_ = std::move(value);
     } else if (levels_.back().dict) {
-      levels_.back().dict->Set(Value::String(budget_, levels_.back().key), std::move(value));
+      levels_.back().dict->Set(Text(levels_.back().key), std::move(value));
     } else {
       levels_.back().items.push_back(std::move(value));
     }
@@ -80,6 +86,7 @@ class JsonBuilder : public nlohmann::json_sax<nlohmann::json> {
 
   Budget* budget_;
   std::string_view what_;
+  bool user_;
   std::vector<Level> levels_;
   Value result_;
 };
@@ -202,9 +209,9 @@ class JsonWriter {
 
 }  // namespace
 
-Value ParseJson(Budget* budget, std::string_view json, std::string_view what) {
+Value ParseJson(Budget* budget, std::string_view json, std::string_view what, bool user) {
   if (!text::IsValidUtf8(json)) Fail(std::string(what) + " is not valid UTF-8");
-  JsonBuilder builder(budget, what);
+  JsonBuilder builder(budget, what, user);
   nlohmann::json::sax_parse(json, &builder);
   return builder.Take();
 }

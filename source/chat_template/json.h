@@ -9,8 +9,9 @@
 
 namespace oort::jinja {
 
-/// The value of a JSON text, keys in their order; `what` names the text in errors.
-Value ParseJson(Budget* budget, std::string_view json, std::string_view what);
+/// The value of a JSON text, keys in their order; `what` names the text in errors. `user`: its
+/// strings came from a request.
+Value ParseJson(Budget* budget, std::string_view json, std::string_view what, bool user);
 
 struct JsonStyle {
   bool ensure_ascii = false;

@@ -83,9 +83,15 @@ Value RealResult(std::string_view op, double a, double b) {
 
 Value AddStrings(Budget& budget, const Value& left, const Value& right) {
   const bool safe = left.safe() || right.safe();
-  std::string text = safe && !left.safe() ? Escape(left.str()) : left.str();
-  budget.Work(text.size() + right.str().size());
-  text += safe && !right.safe() ? Escape(right.str()) : right.str();
+  budget.Work(left.str().size() + right.str().size());
+  MarkedText text;
+  for (const Value* side : {&left, &right}) {
+    if (safe && !side->safe()) {
+      text.Append(Escape(side->str()), side->user());
+    } else {
+      text.Append(side->str(), side->ranges());
+    }
+  }
   return Value::String(&budget, std::move(text), safe);
 }
 
@@ -107,9 +113,9 @@ Value Repeat(Budget& budget, const Value& value, int64_t count) {
   }
   budget.Work(total);
   if (string) {
-    std::string text;
-    text.reserve(total);
-    for (uint64_t i = 0; i < times && unit > 0; ++i) text += value.str();
+    MarkedText text;
+    text.text.reserve(total);
+    for (uint64_t i = 0; i < times && unit > 0; ++i) text.Append(value.str(), value.ranges());
     return Value::String(&budget, std::move(text), value.safe());
   }
   std::vector<Value> items;
@@ -164,7 +170,8 @@ Value Negate(const Value& value, bool minus) {
 
 Value Interpreter::Binary(std::string_view op, const Value& left, const Value& right) {
   if (left.Is(Kind::kString) && op == "%") {
-    return MakeString(FormatPercent(budget_, left.str(), right), left.safe());
+    return MakeString(FormatPercent(budget_, left.str(), right), left.user() || right.user(),
+                      left.safe());
   }
   for (const Value* side : {&left, &right}) {
     if (side->Is(Kind::kUndefined)) Fail(side->Why());
@@ -211,13 +218,13 @@ Value ItemAt(Budget& budget, const Value& object, int64_t index) {
   if (!object.Is(Kind::kString)) return object.sequence().items[static_cast<size_t>(index)];
   const std::string& text = object.str();
   if (static_cast<const Text&>(*object.object()).ascii) {
-    return Value::String(&budget, text.substr(static_cast<size_t>(index), 1), object.safe());
+    return object.Part(&budget, static_cast<size_t>(index), static_cast<size_t>(index) + 1);
   }
   budget.Step(index / 64);
   const size_t begin = text::OffsetOfCodePoint(text, index);
   size_t end = begin;
   text::NextCodePoint(text, end);
-  return Value::String(&budget, text.substr(begin, end - begin), object.safe());
+  return object.Part(&budget, begin, end);
 }
 
 Value Slice(Budget& budget, const Value& object, const Value& start, const Value& stop,
@@ -237,7 +244,7 @@ Value Slice(Budget& budget, const Value& object, const Value& start, const Value
                              ? begin + text::OffsetOfCodePoint(std::string_view(text).substr(begin),
                                                                bounds.stop - bounds.start)
                              : begin;
-      return Value::String(&budget, text.substr(begin, end - begin), object.safe());
+      return object.Part(&budget, begin, end);
     }
     std::vector<size_t> offsets;
     for (size_t offset = 0; offset < text.size();) {
@@ -246,10 +253,11 @@ Value Slice(Budget& budget, const Value& object, const Value& start, const Value
     }
     offsets.push_back(text.size());
     budget.Step(static_cast<int64_t>(offsets.size()));
-    std::string picked;
+    MarkedText picked;
     for (int64_t i = bounds.start; bounds.step > 0 ? i < bounds.stop : i > bounds.stop;) {
       const size_t at = static_cast<size_t>(i);
-      picked.append(text, offsets[at], offsets[at + 1] - offsets[at]);
+      picked.Append(std::string_view(text).substr(offsets[at], offsets[at + 1] - offsets[at]),
+                    object.user());
       if (__builtin_add_overflow(i, bounds.step, &i)) break;
     }
     return Value::String(&budget, std::move(picked), object.safe());

@@ -18,10 +18,20 @@ struct StringCall {
   const Value& object;
   Arguments& arguments;
   const std::string& text() const { return object.str(); }
-  Value Make(std::string result) const { return self.MakeString(std::move(result), object.safe()); }
-  Value MakeAll(const std::vector<std::string>& pieces, Kind kind = Kind::kList) const {
+  /// Of the whole string, changed.
+  Value Make(std::string result) const {
+    return self.MakeString(std::move(result), object.user(), object.safe());
+  }
+  /// A part of the string: it points into it, or is empty.
+  Value Part(std::string_view part) const {
+    if (part.empty()) return self.MakeString(std::string(), object.safe());
+    const auto begin = static_cast<size_t>(part.data() - text().data());
+    self.Step(static_cast<int64_t>(part.size() / 64));
+    return object.Part(self.budget(), begin, begin + part.size());
+  }
+  Value MakeAll(const std::vector<std::string_view>& parts, Kind kind = Kind::kList) const {
     std::vector<Value> values;
-    for (const std::string& piece : pieces) values.push_back(Make(piece));
+    for (const std::string_view part : parts) values.push_back(Part(part));
     self.Step(static_cast<int64_t>(values.size()));
     return Value::List(self.budget(), std::move(values), kind);
   }
@@ -40,11 +50,11 @@ Value CallStrip(const StringCall& call) {
   const Parameters parameters(call.name, call.arguments, {"chars"});
   const bool left = call.name != "rstrip", right = call.name != "lstrip";
   if (!parameters.Get(0) || parameters[0].Is(Kind::kNone)) {
-    return call.Make(std::string(python::Strip(call.text(), left, right)));
+    return call.Part(python::Strip(call.text(), left, right));
   }
   const std::string& set = NeedString(call, parameters[0]);
   call.self.Step(static_cast<int64_t>(set.size() * (call.text().size() / 64 + 1)));
-  return call.Make(std::string(python::StripSet(call.text(), set, left, right)));
+  return call.Part(python::StripSet(call.text(), set, left, right));
 }
 
 /// The first or last word of text that begins or ends with one.
@@ -66,8 +76,8 @@ std::string_view EdgeWord(std::string_view text, bool last) {
   return text.substr(cut);
 }
 
-std::vector<std::string> SplitWords(std::string_view text, int64_t most, bool from_right) {
-  std::vector<std::string> pieces;
+std::vector<std::string_view> SplitWords(std::string_view text, int64_t most, bool from_right) {
+  std::vector<std::string_view> pieces;
   std::string_view rest = python::Strip(text, !from_right, from_right);
   while (!rest.empty()) {
     const std::string_view word = most-- == 0 ? rest : EdgeWord(rest, from_right);
@@ -78,9 +88,9 @@ std::vector<std::string> SplitWords(std::string_view text, int64_t most, bool fr
   return pieces;
 }
 
-std::vector<std::string> SplitAt(std::string_view rest, const std::string& separator, int64_t most,
-                                 bool from_right) {
-  std::vector<std::string> pieces;
+std::vector<std::string_view> SplitAt(std::string_view rest, const std::string& separator,
+                                      int64_t most, bool from_right) {
+  std::vector<std::string_view> pieces;
   for (; most > 0; --most) {
     const size_t place = from_right ? rest.rfind(separator) : rest.find(separator);
     if (place == std::string_view::npos) break;
@@ -100,7 +110,7 @@ Value CallSplit(const StringCall& call) {
   const int64_t given = parameters.Integer(1, -1), most = given < 0 ? INT64_MAX : given;
   call.self.budget()->Work(call.text().size());
   if (!words && NeedString(call, parameters[0]).empty()) Fail("empty separator");
-  std::vector<std::string> pieces =
+  std::vector<std::string_view> pieces =
       words ? SplitWords(call.text(), most, from_right)
             : SplitAt(call.text(), parameters[0].str(), most, from_right);
   if (from_right) std::reverse(pieces.begin(), pieces.end());
@@ -109,14 +119,17 @@ Value CallSplit(const StringCall& call) {
 
 Value CallPartition(const StringCall& call) {
   const Parameters parameters(call.name, call.arguments, {"sep"}, 1);
-  const std::string &separator = NeedString(call, parameters[0]), &text = call.text();
+  const std::string& separator = NeedString(call, parameters[0]);
+  const std::string_view text = call.text();
   if (separator.empty()) Fail("empty separator");
   const bool right = call.name == "rpartition";
   const size_t place = right ? text.rfind(separator) : text.find(separator);
-  std::vector<std::string> pieces =
-      right ? std::vector<std::string>{"", "", text} : std::vector<std::string>{text, "", ""};
-  if (place != std::string::npos)
-    pieces = {text.substr(0, place), separator, text.substr(place + separator.size())};
+  std::vector<std::string_view> pieces = {"", "", ""};
+  pieces[right ? 2 : 0] = text;
+  if (place != std::string::npos) {
+    pieces = {text.substr(0, place), text.substr(place, separator.size()),
+              text.substr(place + separator.size())};
+  }
   return call.MakeAll(pieces, Kind::kTuple);
 }
 
@@ -182,27 +195,35 @@ Value CallFind(const StringCall& call) {
 Value CallReplace(const StringCall& call) {
   const Parameters parameters(call.name, call.arguments, {"old", "new", "count"}, 2);
   const std::string& from = NeedString(call, parameters[0]);
-  const std::string to = call.object.safe() && !parameters[1].safe()
-                             ? Escape(NeedString(call, parameters[1]))
-                             : NeedString(call, parameters[1]);
-  return call.Make(
-      ReplaceText(*call.self.budget(), call.text(), from, to, parameters.Integer(2, -1)));
+  Value to = parameters[1];
+  if (call.object.safe() && !to.safe()) {
+    to = call.self.MakeString(Escape(NeedString(call, to)), to.user(), false);
+  }
+  NeedString(call, to);
+  return call.self.MakeString(
+      ReplaceText(*call.self.budget(), call.object, from, to, parameters.Integer(2, -1)),
+      call.object.safe());
 }
 
 Value CallJoin(const StringCall& call) {
   const Parameters parameters(call.name, call.arguments, {"iterable"}, 1);
-  std::string joined;
+  MarkedText joined;
   bool first = true;
   for (const Value& item : call.self.Items(parameters[0])) {
     if (!item.Is(Kind::kString))
       Fail("sequence item: expected str instance, " + std::string(TypeName(item)) + " found");
-    if (!first) joined += call.text();
+    if (!first) joined.Append(call.text(), call.object.ranges());
     first = false;
-    joined += call.object.safe() && !item.safe() ? Escape(item.str()) : item.str();
-    call.self.budget()->Work(joined.size() > 4096 ? item.str().size() + call.text().size() : 64);
-    if (joined.size() > kMaxWeight) FailLimit("a joined text is too long");
+    if (call.object.safe() && !item.safe()) {
+      joined.Append(Escape(item.str()), item.user());
+    } else {
+      joined.Append(item.str(), item.ranges());
+    }
+    const size_t size = joined.text.size();
+    call.self.budget()->Work(size > 4096 ? item.str().size() + call.text().size() : 64);
+    if (size > kMaxWeight) FailLimit("a joined text is too long");
   }
-  return call.Make(std::move(joined));
+  return call.self.MakeString(std::move(joined), call.object.safe());
 }
 
 Value CallPad(const StringCall& call) {
@@ -239,11 +260,13 @@ Value CallZfill(const StringCall& call) {
 
 Value CallRemove(const StringCall& call) {
   const Parameters parameters(call.name, call.arguments, {"affix"}, 1);
-  const std::string &affix = NeedString(call, parameters[0]), &text = call.text();
-  if (call.name == "removeprefix" && text.starts_with(affix))
-    return call.Make(text.substr(affix.size()));
+  const std::string& affix = NeedString(call, parameters[0]);
+  const std::string_view text = call.text();
+  if (call.name == "removeprefix" && text.starts_with(affix)) {
+    return call.Part(text.substr(affix.size()));
+  }
   if (call.name == "removesuffix" && text.ends_with(affix)) {
-    return call.Make(text.substr(0, text.size() - affix.size()));
+    return call.Part(text.substr(0, text.size() - affix.size()));
   }
   return call.object;
 }
@@ -322,7 +345,9 @@ Value CallIs(const StringCall& call) {
 Value CallFormat(const StringCall& call) {
   if (call.name == "format_map")
     FailUnsupported("str.format_map is not supported in chat templates");
-  return call.Make(FormatBraces(call.self, call.text(), call.arguments));
+  const bool user = call.object.user() || HasUser(call.arguments);
+  return call.self.MakeString(FormatBraces(call.self, call.text(), call.arguments), user,
+                              call.object.safe());
 }
 
 Value CallExpandTabs(const StringCall& call) {
@@ -420,42 +445,44 @@ Value CallStringMethod(Interpreter& self, const std::string& name, const Value& 
   return {};
 }
 
-std::string ReplaceText(Budget& budget, const std::string& text, const std::string& from,
-                        const std::string& to, int64_t count) {
+MarkedText ReplaceText(Budget& budget, const Value& text, const std::string& from, const Value& to,
+                       int64_t count) {
   uint64_t left = count < 0 ? UINT64_MAX : static_cast<uint64_t>(count);
-  std::string out;
+  const std::string_view whole = text.str();
+  MarkedText out;
   size_t at = 0;
-  const auto check = [&] {
-    if (out.size() > kMaxWeight) FailLimit("a replaced text is too long");
-    budget.Step();
+  const auto copy = [&](size_t end) {
+    out.Append(whole.substr(at, end - at), RangesIn(text.ranges(), {at, end}));
+    at = end;
   };
-  if (from.empty()) {
-    while (left > 0) {
-      --left;
-      out += to;
-      check();
-      if (at >= text.size()) return out;
-      const size_t begin = at;
-      text::NextCodePoint(text, at);
-      out.append(text, begin, at - begin);
-    }
-    return out + text.substr(at);
-  }
-  while (left > 0) {
-    const size_t place = text.find(from, at);
-    if (place == std::string::npos) break;
+  const auto put = [&] {
+    out.Append(to.str(), to.ranges());
+    if (out.text.size() > kMaxWeight) FailLimit("a replaced text is too long");
+    budget.Step();
     --left;
-    out.append(text, at, place - at);
-    out += to;
+  };
+  while (left > 0) {
+    if (from.empty()) {
+      put();
+      if (at >= whole.size()) return out;
+      size_t next = at;
+      text::NextCodePoint(whole, next);
+      copy(next);
+      continue;
+    }
+    const size_t place = whole.find(from, at);
+    if (place == std::string_view::npos) break;
+    copy(place);
+    put();
     at = place + from.size();
-    check();
   }
-  budget.Work(text.size());
-  return out + text.substr(at);
+  if (!from.empty()) budget.Work(whole.size());
+  copy(whole.size());
+  return out;
 }
 
-std::vector<std::string> SplitLines(std::string_view text, bool keep_ends) {
-  std::vector<std::string> lines;
+std::vector<std::string_view> SplitLines(std::string_view text, bool keep_ends) {
+  std::vector<std::string_view> lines;
   size_t begin = 0;
   for (size_t offset = 0; offset < text.size();) {
     const size_t end = offset;

@@ -45,6 +45,9 @@ Value Value::Float(double value) {
   return made;
 }
 Value Value::String(Budget* budget, std::string text, bool safe) {
+  return String(budget, MarkedText{std::move(text), {}}, safe);
+}
+Value Value::String(Budget* budget, MarkedText text, bool safe) {
   Value made(Kind::kString);
   made.object_ = std::make_shared<Text>(budget, std::move(text), safe);
   return made;
@@ -114,6 +117,23 @@ Value Value::Of(std::shared_ptr<const Dict> dict) {
 
 const std::string& Value::str() const { return static_cast<const Text&>(*object_).text; }
 bool Value::safe() const { return Is(Kind::kString) && static_cast<const Text&>(*object_).safe; }
+const Ranges& Value::ranges() const { return static_cast<const Text&>(*object_).user; }
+bool Value::user() const {
+  switch (kind_) {
+    case Kind::kString: return !ranges().empty();
+    case Kind::kList:
+    case Kind::kTuple:
+    case Kind::kView:
+    case Kind::kIterator: return sequence().user;
+    case Kind::kDict: return dict().user;
+    default: return false;
+  }
+}
+Value Value::Part(Budget* budget, size_t begin, size_t end) const {
+  return String(budget,
+                MarkedText{str().substr(begin, end - begin), RangesIn(ranges(), {begin, end})},
+                safe());
+}
 const Sequence& Value::sequence() const { return static_cast<const Sequence&>(*object_); }
 const Dict& Value::dict() const { return static_cast<const Dict&>(*object_); }
 std::shared_ptr<const Dict> Value::shared_dict() const {
@@ -150,10 +170,10 @@ size_t Value::weight() const {
   }
 }
 
-Text::Text(Budget* owner, std::string value, bool is_safe)
-    : Object(owner), text(std::move(value)), safe(is_safe) {
+Text::Text(Budget* owner, MarkedText value, bool is_safe)
+    : Object(owner), text(std::move(value.text)), user(std::move(value.user)), safe(is_safe) {
   if (text.size() >= kMaxWeight) FailLimit("a text of the chat template is too long");
-  Take(sizeof(Text) + text.capacity());
+  Take(sizeof(Text) + text.capacity() + user.capacity() * sizeof(TextRange));
   ascii = std::all_of(text.begin(), text.end(), [](char c) { return (c & 0x80) == 0; });
 }
 
@@ -163,10 +183,12 @@ Sequence::Sequence(Budget* owner, std::vector<Value> values, std::string label)
   for (const Value& item : items) {
     nesting = DeeperThan(nesting, item);
     weight = HeavierBy(weight, item);
+    user |= item.user();
   }
 }
 
 void Dict::Set(Value key, Value value) {
+  user |= key.user() || value.user();
   const std::string hash = HashOf(key);
   if (const Value* found = FindHash(hash)) {
     nesting = DeeperThan(nesting, value);
@@ -328,7 +350,10 @@ std::vector<Value> Iterate(Budget& budget, const Value& value) {
         const size_t begin = offset;
         text::NextCodePoint(text, offset);
         budget.Step();
-        items.push_back(Value::String(&budget, text.substr(begin, offset - begin)));
+        MarkedText character;
+        character.Append(std::string_view(text).substr(begin, offset - begin),
+                         RangesIn(value.ranges(), {begin, offset}));
+        items.push_back(Value::String(&budget, std::move(character)));
       }
       break;
     }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "chat_template/budget.h"
+#include "chat_template/marked_text.h"
 
 namespace oort::jinja {
 
@@ -81,6 +82,7 @@ class Value {
   static Value Float(double value);
   /// `budget` may be null for what belongs to the template itself.
   static Value String(Budget* budget, std::string text, bool safe = false);
+  static Value String(Budget* budget, MarkedText text, bool safe = false);
   static Value BigInt(Budget* budget, std::string digits);
   static Value List(Budget* budget, std::vector<Value> items, Kind kind = Kind::kList,
                     std::string name = {});
@@ -108,6 +110,12 @@ class Value {
   double AsDouble() const { return Is(Kind::kFloat) ? real_ : static_cast<double>(integer_); }
   const std::string& str() const;
   bool safe() const;  ///< a string that is marked safe (Python's Markup)
+  /// Whether any of its text came from a request.
+  bool user() const;
+  /// Which bytes of a string did.
+  const Ranges& ranges() const;
+  /// Bytes of a string, as a string of the same kind.
+  Value Part(Budget* budget, size_t begin, size_t end) const;
   const Sequence& sequence() const;
   const std::shared_ptr<const Object>& object() const { return object_; }
   const Dict& dict() const;
@@ -136,8 +144,9 @@ class Value {
 };
 
 struct Text : Object {
-  Text(Budget* owner, std::string value, bool is_safe);
+  Text(Budget* owner, MarkedText value, bool is_safe);
   std::string text;
+  Ranges user;
   bool safe;
   bool ascii;
 };
@@ -150,6 +159,7 @@ struct Sequence : Object {
   /// What an iterator throws behind its last item, since it would fail there only.
   std::shared_ptr<const Error> failure;
   mutable bool used = false;  ///< it has thrown, and is empty now
+  bool user = false;          ///< some text in it came from a request
   int nesting = 1;
   size_t weight = 1;
 };
@@ -162,6 +172,7 @@ struct Dict : Object {
   const Value* Find(const Value& key) const;
   const Value* Find(std::string_view key) const;
   std::vector<std::pair<Value, Value>> items;
+  bool user = false;  ///< some text in it came from a request
   int nesting = 1;
   size_t weight = 1;
 

@@ -82,6 +82,8 @@ struct LanguageModel::Impl {
 
   void Fill(const TokenizerSource& source, const std::vector<NamedTemplate>& texts,
             const std::vector<int32_t>& ends);
+  RenderedChat Render(const ChatInputs& inputs, std::string_view name,
+                      const ChatLimits& limits) const;
   const LoadedTemplate* Find(std::string_view name) const {
     const auto found =
         std::find_if(templates.begin(), templates.end(),
@@ -230,28 +232,39 @@ std::string LanguageModel::ChatTemplateProblem(std::string_view name) const {
   return found != nullptr && found->problem ? found->problem->what() : "";
 }
 
+RenderedChat LanguageModel::Impl::Render(const ChatInputs& inputs, std::string_view name,
+                                         const ChatLimits& limits) const {
+  // As transformers picks it.
+  const bool use_tools = name == "default" && !inputs.tools.empty() && Find("tool_use");
+  const LoadedTemplate* found = Find(use_tools ? "tool_use" : name);
+  if (found == nullptr) {
+    throw Error(ErrorCode::kUnsupported,
+                templates.empty()
+                    ? "the model came without a chat template: give it the whole text (--raw)"
+                    : "the model has no chat template '" + std::string(name) + "'");
+  }
+  if (found->problem) throw *found->problem;
+  ChatInputs completed = inputs;
+  if (completed.special_tokens.empty()) completed.special_tokens = special_tokens;
+  return found->parsed->RenderMarked(completed, limits);
+}
+
 std::string LanguageModel::FormatChat(const ChatInputs& inputs, std::string_view name) const {
+  return Guarded([&] { return impl_->Render(inputs, name, {}).text; });
+}
+
+std::vector<int32_t> LanguageModel::EncodeChat(const ChatInputs& inputs, std::string_view name,
+                                               const ChatLimits& limits) const {
   return Guarded([&] {
-    // As transformers picks it.
-    const bool use_tools = name == "default" && !inputs.tools.empty() && impl_->Find("tool_use");
-    const LoadedTemplate* found = impl_->Find(use_tools ? "tool_use" : name);
-    if (found == nullptr) {
-      throw Error(ErrorCode::kUnsupported,
-                  impl_->templates.empty()
-                      ? "the model came without a chat template: give it the whole text (--raw)"
-                      : "the model has no chat template '" + std::string(name) + "'");
-    }
-    if (found->problem) throw *found->problem;
-    ChatInputs completed = inputs;
-    if (completed.special_tokens.empty()) completed.special_tokens = impl_->special_tokens;
-    return found->parsed->Render(completed);
+    const RenderedChat chat = impl_->Render(inputs, name, limits);
+    return tokenizer().Encode(chat.text, {.add_special = false, .parse_special = true}, chat.user);
   });
 }
 
 std::vector<int32_t> LanguageModel::EncodeChat(std::span<const ChatMessage> messages) const {
   ChatInputs inputs;
   inputs.messages = ToJson(messages);
-  return tokenizer().Encode(FormatChat(inputs), {.add_special = false, .parse_special = true});
+  return EncodeChat(inputs);
 }
 
 }  // namespace oort

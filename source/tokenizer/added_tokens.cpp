@@ -8,6 +8,14 @@
 
 namespace oort::tokenizer {
 
+bool SpecialRule::Allows(std::string_view part) const {
+  if (!parse || plain.empty()) return parse;
+  const auto begin = static_cast<size_t>(part.data() - text.data());
+  const auto next = std::ranges::partition_point(
+      plain, [&](const TextRange& range) { return range.end <= begin; });
+  return next == plain.end() || next->begin >= begin + part.size();
+}
+
 void AddedTokens::Matcher::Add(std::string_view text, int32_t id) {
   if (text.empty()) return;  // normalized away: nothing to find
   // Of two tokens with the same normalized text the first is found; the library takes any.
@@ -87,7 +95,7 @@ size_t SpacesAfter(std::string_view text, size_t at) {
 
 /// The longest token at the leftmost place; one that is refused is stepped over, not tried shorter.
 void AddedTokens::Cut(Words& words, const Word& word, const Matcher& matcher,
-                      bool parse_special) const {
+                      const SpecialRule& rule) const {
   const std::string_view text = word.text;
   size_t done = 0;
   size_t spaces_end = 0;  // of the last ones taken along, so that none is looked at twice
@@ -105,7 +113,8 @@ void AddedTokens::Cut(Words& words, const Word& word, const Matcher& matcher,
     size_t end = at + found.length;
     at = end;
     const AddedToken& token = tokens_.at(found.number);
-    if (!parse_special && special_.contains(token.content)) continue;
+    if (special_.contains(token.content) && !rule.Allows(text.substr(begin, found.length)))
+      continue;
     if (token.single_word &&
         (IsWordCharacterBefore(text, begin) || IsWordCharacterAfter(text, end))) {
       continue;

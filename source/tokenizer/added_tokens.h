@@ -5,12 +5,14 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
+#include "oort/tokenizer.h"
 #include "tokenizer/hashing.h"
 #include "tokenizer/pre_tokenizer.h"
 #include "tokenizer/vocabulary.h"
@@ -25,6 +27,16 @@ struct AddedToken {
   bool normalized = true;    ///< is looked for in the normalized text
   bool special = false;
   bool operator==(const AddedToken&) const = default;
+};
+
+/// Where special tokens may be found in a text.
+struct SpecialRule {
+  bool parse = true;
+  std::string_view text;             ///< that the ranges are of
+  std::span<const TextRange> plain;  ///< in order; nothing that overlaps these is special
+
+  /// Whether a part of the text may be a special token.
+  bool Allows(std::string_view part) const;
 };
 
 class AddedTokens {
@@ -45,11 +57,11 @@ class AddedTokens {
   bool HasRaw() const { return !raw_.trie.empty(); }
   bool HasNormalized() const { return !normalized_.trie.empty(); }
   /// Cuts a word at the tokens that are looked for in raw (or in normalized) text.
-  void CutRaw(Words& words, const Word& word, bool parse_special) const {
-    Cut(words, word, raw_, parse_special);
+  void CutRaw(Words& words, const Word& word, const SpecialRule& rule) const {
+    Cut(words, word, raw_, rule);
   }
-  void CutNormalized(Words& words, const Word& word, bool parse_special) const {
-    Cut(words, word, normalized_, parse_special);
+  void CutNormalized(Words& words, const Word& word, const SpecialRule& rule) const {
+    Cut(words, word, normalized_, rule);
   }
 
  private:
@@ -58,7 +70,7 @@ class AddedTokens {
     std::array<bool, 256> begins{};
     void Add(std::string_view text, int32_t id);
   };
-  void Cut(Words& words, const Word& word, const Matcher& matcher, bool parse_special) const;
+  void Cut(Words& words, const Word& word, const Matcher& matcher, const SpecialRule& rule) const;
 
   std::unordered_map<std::string, int32_t> ids_;
   std::unordered_map<int32_t, AddedToken> tokens_;

@@ -66,7 +66,8 @@ namespace oort {
 struct Tokenizer::Impl {
   explicit Impl(tokenizer::Pipeline from);
   void EncodeInto(std::string_view text, const EncodeOptions& options,
-                  tokenizer::EncodeScratch& scratch, std::vector<int32_t>& ids) const;
+                  std::span<const TextRange> plain, tokenizer::EncodeScratch& scratch,
+                  std::vector<int32_t>& ids) const;
   /// Nothing where no token has the id.
   std::optional<std::string_view> TextOf(int32_t id) const;
   bool IsSpecial(int32_t id) const;

@@ -6,6 +6,7 @@
 #include "core/guard.h"
 #include "oort/error.h"
 #include "text/utf8.h"
+#include "tokenizer/byte_level.h"
 #include "tokenizer/pipeline.h"
 
 namespace oort {
@@ -57,15 +58,15 @@ void EncodeWords(const tokenizer::Pipeline& pipeline, EncodeScratch& scratch,
 }
 
 /// Added tokens of the raw text, then the normalized rest and the added tokens in that.
-void SplitIntoWords(const tokenizer::Pipeline& pipeline, std::string_view text, bool parse_special,
-                    Words& words) {
+void SplitIntoWords(const tokenizer::Pipeline& pipeline, std::string_view text,
+                    const tokenizer::SpecialRule& rule, Words& words) {
   words.arena.Clear();
   words.list.clear();
   words.next.clear();
   if (text.empty()) return;
   const Word all{text, -1, text::LengthFromLead(static_cast<unsigned char>(text[0]))};
   if (pipeline.added.HasRaw()) {
-    pipeline.added.CutRaw(words, all, parse_special);
+    pipeline.added.CutRaw(words, all, rule);
     words.list.swap(words.next);
   } else {
     words.list.push_back(all);
@@ -77,13 +78,16 @@ void SplitIntoWords(const tokenizer::Pipeline& pipeline, std::string_view text, 
       words.next.push_back(word);
       continue;
     }
+    tokenizer::SpecialRule normal_rule = rule;
     if (pipeline.normalizer != nullptr) {
+      // Where a byte of the normalized text comes from is not known.
+      normal_rule = {rule.Allows(word.text), {}, {}};
       tokenizer::NormalText normal{std::string(word.text), word.from_start};
       pipeline.normalizer->Apply(normal, words.regex);
       word = {words.arena.Keep(normal.text), -1, normal.from_start};
     }
     if (word.text.empty()) continue;
-    pipeline.added.CutNormalized(words, word, parse_special);
+    pipeline.added.CutNormalized(words, word, normal_rule);
   }
   words.list.swap(words.next);
 }
@@ -117,8 +121,9 @@ void Pad(std::vector<int32_t>& ids, const tokenizer::Padding& padding) {
 }  // namespace
 
 void Tokenizer::Impl::EncodeInto(std::string_view text, const EncodeOptions& options,
-                                 EncodeScratch& scratch, std::vector<int32_t>& ids) const {
-  SplitIntoWords(pipeline, text, options.parse_special, scratch.words);
+                                 std::span<const TextRange> plain, EncodeScratch& scratch,
+                                 std::vector<int32_t>& ids) const {
+  SplitIntoWords(pipeline, text, {options.parse_special, text, plain}, scratch.words);
   if (pipeline.pre_tokenizer != nullptr) pipeline.pre_tokenizer->Apply(scratch.words);
   ids.reserve(scratch.words.list.size() * 5 / 4 + 2);
   EncodeWords(pipeline, scratch, ids);
@@ -163,6 +168,11 @@ void Tokenizer::Impl::DecodePiece(int32_t id, const DecodeOptions& options,
 }
 
 std::vector<int32_t> Tokenizer::Encode(std::string_view text, EncodeOptions options) const {
+  return Encode(text, options, {});
+}
+
+std::vector<int32_t> Tokenizer::Encode(std::string_view text, EncodeOptions options,
+                                       std::span<const TextRange> plain) const {
   return Guarded([&] {
     std::unique_ptr<EncodeScratch> scratch;
     {
@@ -181,9 +191,11 @@ std::vector<int32_t> Tokenizer::Encode(std::string_view text, EncodeOptions opti
     if (!impl_->pipeline.takes_any_bytes && !text::IsValidUtf8(text)) {
       valid = text::MakeValidUtf8(text);
       text = valid;
+      // The ranges no longer fit.
+      if (!plain.empty()) options.parse_special = false;
     }
     std::vector<int32_t> ids;
-    impl_->EncodeInto(text, options, *scratch, ids);
+    impl_->EncodeInto(text, options, plain, *scratch, ids);
     const std::lock_guard lock(impl_->mutex);
     impl_->idle.push_back(std::move(scratch));
     return ids;
@@ -211,6 +223,47 @@ std::optional<int32_t> Tokenizer::IdOf(std::string_view piece) const {
 
 std::string_view Tokenizer::Piece(int32_t id) const {
   return impl_->TextOf(id).value_or(std::string_view());
+}
+
+namespace {
+
+/// The bytes that a decoder makes, as they are.
+class ByteSink : public tokenizer::PieceSink {
+ public:
+  explicit ByteSink(std::string* out) : out_(out) {}
+  void Part(std::string_view text) override { *out_ += text; }
+  void End() override {}
+  void Finish() override {}
+
+ private:
+  std::string* out_;
+};
+
+}  // namespace
+
+std::string Tokenizer::BytesOf(int32_t id) const {
+  return Guarded([&]() -> std::string {
+    const auto piece = impl_->TextOf(id);
+    if (!piece) return {};
+    // Byte by byte, a decoder would wait for the rest of the character.
+    const bool added = impl_->pipeline.added.Text(id) != nullptr;
+    const int byte = added ? -1 : tokenizer::ByteOfPiece(*piece);
+    if (byte >= 0) return std::string(1, static_cast<char>(byte));
+    // Decoders treat the first piece of a text in ways of their own, so another one stands before.
+    const auto decode = [&](std::initializer_list<std::string_view> pieces) {
+      std::string out;
+      const tokenizer::PieceSinkPtr sink =
+          impl_->pipeline.decoder->Start(std::make_unique<ByteSink>(&out));
+      for (const std::string_view text : pieces) sink->Piece(text);
+      sink->Finish();
+      return out;
+    };
+    // The alphabet of bytes has this letter for a space. Its decoder would hold back parts of
+    // characters, so that it is used for nothing else.
+    const bool byte_level = !added && decode({"a", "Ġ"}) == "a ";
+    if (byte_level) return tokenizer::FromByteLevel(*piece).value_or(std::string(*piece));
+    return decode({"a", *piece}).substr(decode({"a"}).size());
+  });
 }
 
 bool Tokenizer::IsSpecial(int32_t id) const { return impl_->IsSpecial(id); }
