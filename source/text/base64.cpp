@@ -6,10 +6,29 @@
 #include "oort/error.h"
 
 namespace oort::text {
+namespace {
+
+constexpr std::string_view kAlphabet =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+}  // namespace
+
+std::string EncodeBase64(std::string_view bytes) {
+  std::string out;
+  out.reserve((bytes.size() + 2) / 3 * 4);
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    uint32_t bits = 0;
+    for (size_t j = i; j < i + 3; ++j) {
+      bits = bits << 8 | (j < bytes.size() ? static_cast<unsigned char>(bytes[j]) : 0U);
+    }
+    for (size_t j = 0; j < 4; ++j) {
+      out += j <= bytes.size() - i ? kAlphabet[bits >> (18 - 6 * j) & 63] : '=';
+    }
+  }
+  return out;
+}
 
 std::string DecodeBase64(std::string_view text, std::string_view what) {
-  constexpr std::string_view kAlphabet =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string out;
   uint32_t bits = 0;
   int count = 0;

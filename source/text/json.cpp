@@ -11,39 +11,62 @@ namespace oort::json {
 namespace {
 
 constexpr size_t kDeepest = 64;
+constexpr size_t kMostOrdered = 4096;
 
 /// Watches the parser: the library itself takes any depth, and the last of equal keys.
+template <class AnyJson>
 class ParseWatcher {
  public:
-  explicit ParseWatcher(const std::string& what) : what_(what) {}
+  ParseWatcher(const std::string& what, ErrorCode code, size_t most_members)
+      : what_(what), code_(code), most_members_(most_members) {}
 
-  void See(Json::parse_event_t event, const Json& parsed) {
+  void See(typename AnyJson::parse_event_t event, const AnyJson& parsed) {
+    using Event = typename AnyJson::parse_event_t;
     switch (event) {
-      case Json::parse_event_t::object_start:
-      case Json::parse_event_t::array_start:
-        if (keys_.size() >= kDeepest) {
-          throw Error(ErrorCode::kInvalidModel, what_ + ": the JSON is nested too deeply");
-        }
+      case Event::object_start:
+      case Event::array_start:
+        if (keys_.size() >= kDeepest) Fail("the JSON is nested too deeply");
         keys_.emplace_back();
         return;
-      case Json::parse_event_t::object_end:
-      case Json::parse_event_t::array_end: keys_.pop_back(); return;
-      case Json::parse_event_t::key: {
-        const auto& key = parsed.get_ref<const std::string&>();
+      case Event::object_end:
+      case Event::array_end: keys_.pop_back(); return;
+      case Event::key: {
+        const auto& key = parsed.template get_ref<const std::string&>();
         if (!keys_.back().insert(key).second) {
-          throw Error(ErrorCode::kInvalidModel,
-                      what_ + ": the key " + Quote(key) + " stands there twice");
+          Fail("the key " + Quote(key) + " stands there twice");
+        }
+        if (keys_.back().size() > most_members_) {
+          Fail("an object has more than " + std::to_string(most_members_) + " members");
         }
         return;
       }
-      case Json::parse_event_t::value: return;
+      case Event::value: return;
     }
   }
 
  private:
+  [[noreturn]] void Fail(const std::string& why) const { throw Error(code_, what_ + ": " + why); }
+
   const std::string& what_;
+  ErrorCode code_;
+  size_t most_members_;
   std::vector<std::unordered_set<std::string>> keys_;  // of the objects that are open
 };
+
+template <class AnyJson>
+AnyJson ParseWatched(std::string_view text, const std::string& what, ErrorCode code,
+                     size_t most_members) {
+  ParseWatcher<AnyJson> watcher(what, code, most_members);
+  const auto callback = [&](int, typename AnyJson::parse_event_t event, AnyJson& parsed) {
+    watcher.See(event, parsed);
+    return true;
+  };
+  try {
+    return AnyJson::parse(text.begin(), text.end(), callback);
+  } catch (const typename AnyJson::exception& error) {
+    throw Error(code, what + ": no valid JSON (" + Shorten(WithoutTag(error.what())) + ")");
+  }
+}
 
 /// What came instead, for the end of a message.
 std::string Got(const Json& value) {
@@ -53,17 +76,11 @@ std::string Got(const Json& value) {
 }  // namespace
 
 Json Parse(std::string_view text, const std::string& what) {
-  ParseWatcher watcher(what);
-  const auto callback = [&](int, Json::parse_event_t event, Json& parsed) {
-    watcher.See(event, parsed);
-    return true;
-  };
-  try {
-    return Json::parse(text.begin(), text.end(), callback);
-  } catch (const Json::exception& error) {
-    throw Error(ErrorCode::kInvalidModel,
-                what + ": no valid JSON (" + Shorten(WithoutTag(error.what())) + ")");
-  }
+  return ParseWatched<Json>(text, what, ErrorCode::kInvalidModel, SIZE_MAX);
+}
+
+OrderedJson ParseOrdered(std::string_view text, const std::string& what) {
+  return ParseWatched<OrderedJson>(text, what, ErrorCode::kInvalidArgument, kMostOrdered);
 }
 
 int64_t IntegerOf(const Json& value, const std::string& what, int64_t most) {

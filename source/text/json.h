@@ -12,10 +12,15 @@
 namespace oort::json {
 
 using Json = nlohmann::json;
+/// The same, with the members of objects in the order of the text.
+using OrderedJson = nlohmann::ordered_json;
 
 /// Throws kInvalidModel for what is no JSON, is nested too deeply or has a key twice; `what` names
 /// it in messages.
 Json Parse(std::string_view text, const std::string& what);
+/// The same for what a caller sent: throws kInvalidArgument, also for an object of more than 4096
+/// members, among which this type searches one by one.
+OrderedJson ParseOrdered(std::string_view text, const std::string& what);
 
 /// A whole number from 0 to `most`; `what` names it in messages.
 int64_t IntegerOf(const Json& value, const std::string& what, int64_t most);

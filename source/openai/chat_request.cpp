@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <array>
+
+#include "core/problems.h"
+#include "openai/common_fields.h"
+
+namespace oort::openai {
+namespace {
+
+constexpr std::array kRoles = {"system", "developer", "user", "assistant", "tool"};
+
+/// Text, or a list of parts that are text.
+std::string ReadContent(const Json& content, const std::string& path, const Limits& limits) {
+  if (content.is_string()) return content.get<std::string>();
+  if (!content.is_array()) {
+    throw RequestError(path, Quote(path) + " must be a string or a list of parts");
+  }
+  if (content.size() > limits.parts) {
+    throw RequestError(path,
+                       Quote(path) + " has more than " + std::to_string(limits.parts) + " parts");
+  }
+  std::string text;
+  for (size_t i = 0; i < content.size(); ++i) {
+    Fields part(content[i], ItemPath(path, i));
+    const std::string type(part.Text("type").value_or(""));
+    if (type != "text") {
+      part.Fail("type", "is " + Quote(type) + ": this model reads parts of type \"text\" only");
+    }
+    const auto words = part.Text("text");
+    if (!words) part.Fail("text", "is missing");
+    text += *words;
+    part.CheckAllKnown();
+  }
+  return text;
+}
+
+/// As templates want them: arguments as an object where the text is one.
+Json ReadToolCalls(const Json& calls, const std::string& path) {
+  Json result = Json::array();
+  for (size_t i = 0; i < calls.size(); ++i) {
+    Fields call(calls[i], ItemPath(path, i));
+    const Json* function = call.Object("function");
+    if (function == nullptr) call.Fail("function", "is missing");
+    Fields inner(*function, call.PathOf("function"));
+    if (!inner.Text("name")) inner.Fail("name", "is missing");
+    Json copy = calls[i];
+    if (const auto text = inner.Text("arguments")) {
+      Json arguments = Json::parse(*text, nullptr, false);
+      // A call that was cut off in the middle stays the text that it is.
+      if (arguments.is_object()) copy["function"]["arguments"] = std::move(arguments);
+    }
+    result.push_back(std::move(copy));
+  }
+  return result;
+}
+
+Json ReadMessage(const Json& given, const std::string& path, const Limits& limits) {
+  Fields fields(given, path);
+  const std::string role(fields.Text("role").value_or(""));
+  if (std::ranges::find(kRoles, role) == kRoles.end()) {
+    fields.Fail("role", "must be one of system, developer, user, assistant and tool");
+  }
+  Json message = Json::object();
+  message["role"] = role;
+  const Json* calls = fields.List("tool_calls", limits.parts);
+  const bool has_calls = calls != nullptr && !calls->empty();
+  if (const Json* content = fields.Find("content")) {
+    message["content"] = ReadContent(*content, fields.PathOf("content"), limits);
+  } else if (role == "assistant" && has_calls) {
+    message["content"] = nullptr;
+  } else {
+    fields.Fail("content", "is missing");
+  }
+  if (has_calls) message["tool_calls"] = ReadToolCalls(*calls, fields.PathOf("tool_calls"));
+  for (const char* key : {"name", "tool_call_id", "reasoning_content", "reasoning", "thinking"}) {
+    if (const auto text = fields.Text(key)) message[key] = *text;
+  }
+  fields.Ignore({"annotations"});  // of answers that clients send back
+  fields.CheckAllKnown();
+  return message;
+}
+
+std::string ReadMessages(Fields& fields, const Limits& limits) {
+  const Json* given = fields.List("messages", limits.messages);
+  if (given == nullptr || given->empty()) fields.Fail("messages", "must have at least one message");
+  Json messages = Json::array();
+  for (size_t i = 0; i < given->size(); ++i) {
+    messages.push_back(ReadMessage((*given)[i], ItemPath("messages", i), limits));
+  }
+  return messages.dump();
+}
+
+void ReadTools(Fields& fields) {
+  const Json* tools = fields.List("tools", SIZE_MAX);
+  if (tools != nullptr && !tools->empty()) fields.Fail("tools", "is not available yet");
+  const Json* choice = fields.Find("tool_choice");
+  if (choice != nullptr && *choice != "none" && *choice != "auto") {
+    fields.Fail("tool_choice", "asks for a tool, and there are none");
+  }
+  fields.Ignore({"parallel_tool_calls"});  // says nothing where there are no tools
+  fields.Refuse("functions", "its successor is \"tools\"");
+  fields.Refuse("function_call", "its successor is \"tool_choice\"");
+}
+
+/// What OpenAI has for other models.
+void RefuseOthers(Fields& fields) {
+  const Json* modalities = fields.List("modalities", 8);
+  if (modalities != nullptr && *modalities != Json::array({"text"})) {
+    fields.Fail("modalities", "must be [\"text\"]");
+  }
+  fields.Refuse("audio", "answers are text");
+  fields.Refuse("prediction", "predicted outputs are not available");
+  fields.Refuse("web_search_options", "nothing is looked up here");
+  fields.Refuse("verbosity", "say it in a message");
+  fields.Refuse("reasoning_effort",
+                "pass what the model's template knows in \"chat_template_kwargs\"");
+  fields.Refuse("chat_template", "the one that came with the model is used");
+  if (fields.Bool("continue_final_message").value_or(false)) {
+    fields.Fail("continue_final_message", "is not available yet");
+  }
+}
+
+void ReadLogprobs(Fields& fields, CommonFields& common, const Limits& limits) {
+  common.call.logprobs = fields.Bool("logprobs").value_or(false);
+  const auto top = fields.Integer("top_logprobs", 0, limits.top_logprobs);
+  if (top && !common.call.logprobs) {
+    fields.Fail("top_logprobs", "is taken only with \"logprobs\": true");
+  }
+  if (common.call.logprobs) {
+    common.request.sampling.top_logprobs = static_cast<int>(top.value_or(0));
+  }
+}
+
+}  // namespace
+
+GenerateCall ParseChatRequest(const Json& body, const ServedModel& served, const Limits& limits) {
+  Fields fields(body);
+  CommonFields common = ReadCommonFields(fields, served, limits);
+  GenerateCall& call = common.call;
+  call.endpoint = Endpoint::kChat;
+  if (!common.max_tokens_given) common.request.max_tokens = served.max_tokens;
+  if (common.request.max_tokens == 0) fields.Fail("max_tokens", "must be at least 1");
+  ReadLogprobs(fields, common, limits);
+  ReadTools(fields);
+  RefuseOthers(fields);
+  ChatInputs inputs;
+  inputs.messages = ReadMessages(fields, limits);
+  inputs.add_generation_prompt = fields.Bool("add_generation_prompt").value_or(true);
+  if (const Json* variables = fields.Object("chat_template_kwargs")) {
+    inputs.variables = variables->dump();
+  }
+  fields.CheckAllKnown();
+  AddPrompt(call, common.request, served.model->EncodeChat(inputs, "default", limits.chat_template),
+            served, "messages");
+  return std::move(call);
+}
+
+}  // namespace oort::openai

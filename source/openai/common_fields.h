@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// What the endpoints that write text have in common.
+#pragma once
+
+#include "openai/generate_call.h"
+
+namespace oort::openai {
+
+/// Sampling, stops, limits and the form of the answer: all that does not depend on the endpoint.
+/// What is left to do is to add prompts.
+struct CommonFields {
+  GenerateRequest request;  ///< without a prompt
+  GenerateCall call;        ///< without requests
+  bool max_tokens_given = false;
+};
+CommonFields ReadCommonFields(Fields& fields, const ServedModel& served, const Limits& limits);
+
+/// A list of token ids of the model.
+std::vector<int32_t> ReadIds(const Json& list, const std::string& path, size_t vocabulary);
+
+/// Adds the requests for one prompt. Throws context_length_exceeded for one that is too long.
+void AddPrompt(GenerateCall& call, const GenerateRequest& pattern, std::vector<int32_t> prompt,
+               const ServedModel& served, const std::string& param);
+
+}  // namespace oort::openai

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+// Answers as OpenAI's API writes them: whole, or as the chunks of a stream.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "openai/generate_call.h"
+#include "openai/json_writer.h"
+
+namespace oort::openai {
+
+/// What an answer is told by, besides its content.
+struct ResponseHead {
+  std::string id;       ///< see NewResponseId
+  int64_t created = 0;  ///< seconds since 1970
+};
+
+/// "chatcmpl-" or "cmpl-" and 24 random characters; now as `created`.
+ResponseHead NewResponseHead(Endpoint endpoint);
+
+/// The body of a whole answer; results stand as call.requests did.
+std::string ResponseBody(const GenerateCall& call, const ServedModel& served,
+                         const ResponseHead& head, std::span<const GenerateResult> results);
+
+/// Tokens that answers and prompts took.
+struct Usage {
+  int64_t prompt = 0, completion = 0, cached = 0;
+};
+Usage UsageOf(const GenerateCall& call, std::span<const GenerateResult> results);
+
+/// The chunks of a stream, each a line of JSON without "data: ". All text of a choice's chunks
+/// together is the text of the whole answer. Thread contract: one thread at a time.
+class ChunkWriter {
+ public:
+  /// The call and the model must outlive it.
+  ChunkWriter(const GenerateCall& call, const ServedModel& served, ResponseHead head);
+
+  /// What begins choice i: the role of a chat, the echoed prompt of a completion; empty where there
+  /// is nothing to say.
+  std::string First(int64_t choice);
+  /// A piece of choice i, with log-probabilities where the call asks for these. Empty where the
+  /// piece has nothing that a client would see.
+  std::string Piece(int64_t choice, const GeneratedPiece& piece);
+  /// The end of choice i.
+  std::string Last(int64_t choice, const GenerateResult& result);
+  /// Behind the last choice, where the call asks for it; else empty.
+  std::string UsageChunk(const Usage& usage);
+
+ private:
+  struct Choice {
+    int64_t offset = 0;  ///< characters of the choice's text so far
+    /// Tokens whose log-probabilities, or ids, wait for a chunk with text.
+    std::vector<int32_t> held;
+    std::vector<float> logprobs;
+    std::vector<std::vector<TokenLogprob>> top;
+  };
+
+  JsonWriter Begin() const;
+  /// From "choices" to the end: `text` of one choice, why it ended, and what was held.
+  std::string Chunk(int64_t choice, std::string_view text, const GenerateResult* end);
+  void WriteHeld(JsonWriter& out, Choice& choice, std::string_view text) const;
+
+  const GenerateCall& call_;
+  const ServedModel& served_;
+  ResponseHead head_;
+  std::vector<Choice> choices_;
+  Usage running_;
+};
+
+}  // namespace oort::openai

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: MIT
+#include "openai/response.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "openai/embeddings.h"
+#include "openai/served.h"
+
+namespace oort::openai {
+namespace {
+
+using nlohmann::json;
+
+const ResponseHead kHead{"cmpl-1", 1234};
+
+struct Answered {
+  GenerateCall call;
+  std::vector<GenerateResult> results;
+  json body;
+  std::vector<json> chunks;
+};
+
+/// Runs a call as a server would, whole and as a stream.
+Answered Run(GenerateCall call) {
+  const ServedModel& served = Storyteller();
+  Answered answered{std::move(call), {}, {}, {}};
+  EngineOptions options;
+  options.threads = 1;
+  Engine engine(served.model, options);
+  ChunkWriter writer(answered.call, served, kHead);
+  const bool streams = answered.call.n == answered.call.candidates;
+  const auto add = [&](const std::string& chunk) {
+    EXPECT_EQ(chunk.find('\n'), std::string::npos);
+    if (!chunk.empty()) answered.chunks.push_back(json::parse(chunk));
+  };
+  for (size_t i = 0; i < answered.call.requests.size(); ++i) {
+    const auto choice = static_cast<int64_t>(i);
+    if (streams) add(writer.First(choice));
+    GenerateRequest request = answered.call.requests[i];
+    request.on_piece = [&](const GeneratedPiece& piece) {
+      if (streams) add(writer.Piece(choice, piece));
+      return true;
+    };
+    answered.results.push_back(engine.Generate(std::move(request)));
+    if (streams) add(writer.Last(choice, answered.results.back()));
+  }
+  add(writer.UsageChunk(UsageOf(answered.call, answered.results)));
+  answered.body = json::parse(ResponseBody(answered.call, served, kHead, answered.results));
+  return answered;
+}
+
+Answered RunChat(const std::string& fields) {
+  return Run(ParseChatRequest(
+      ParseBody(R"({"messages":[{"role":"user","content":"Tell me a story about a fox."}],)" +
+                fields + "}"),
+      Storyteller()));
+}
+
+Answered RunCompletion(const std::string& fields) {
+  return Run(ParseCompletionsRequest(ParseBody(R"({"prompt":"Once upon",)" + fields + "}"),
+                                     Storyteller()));
+}
+
+std::string Joined(const Answered& answered, int64_t choice) {
+  std::string text;
+  for (const json& chunk : answered.chunks) {
+    for (const json& part : chunk["choices"]) {
+      if (part["index"] != choice) continue;
+      text += part.contains("delta") ? part["delta"].value("content", "") : part.value("text", "");
+    }
+  }
+  return text;
+}
+
+TEST(OpenAiResponse, ChatHasMessageReasonAndUsage) {
+  const Answered answered = RunChat(R"("temperature":0,"max_tokens":8)");
+  const json& body = answered.body;
+  EXPECT_EQ(body["id"], "cmpl-1");
+  EXPECT_EQ(body["object"], "chat.completion");
+  EXPECT_EQ(body["created"], 1234);
+  EXPECT_EQ(body["model"], "storyteller");
+  EXPECT_EQ(body["system_fingerprint"], "fp_1");
+  const json& choice = body["choices"].at(0);
+  EXPECT_EQ(choice["message"]["role"], "assistant");
+  EXPECT_EQ(choice["message"]["content"], answered.results[0].text);
+  EXPECT_FALSE(answered.results[0].text.empty());
+  EXPECT_EQ(choice["finish_reason"], "length");
+  EXPECT_TRUE(choice["logprobs"].is_null());
+  EXPECT_EQ(body["usage"]["prompt_tokens"], 12);
+  EXPECT_EQ(body["usage"]["completion_tokens"], 8);
+  EXPECT_EQ(body["usage"]["total_tokens"], 20);
+  EXPECT_EQ(body["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
+}
+
+TEST(OpenAiResponse, ChunksOfAStreamAreTheWholeAnswer) {
+  for (const int most : {1, 3, 400}) {
+    const Answered answered =
+        RunChat(R"("temperature":0,"stream":true,"stream_options":{"include_usage":true},)"
+                R"("logprobs":true,"top_logprobs":1,"max_tokens":)" +
+                std::to_string(most));
+    EXPECT_EQ(Joined(answered, 0), answered.results[0].text);
+    EXPECT_EQ(answered.chunks.front()["choices"][0]["delta"]["role"], "assistant");
+    EXPECT_EQ(answered.chunks.front()["object"], "chat.completion.chunk");
+    const json& usage = answered.chunks.back();
+    EXPECT_TRUE(usage["choices"].empty());
+    EXPECT_EQ(usage["usage"], answered.body["usage"]);
+    const json& last = answered.chunks[answered.chunks.size() - 2];
+    EXPECT_EQ(last["choices"][0]["finish_reason"], answered.body["choices"][0]["finish_reason"]);
+    json scored = json::array();
+    for (size_t i = 0; i + 2 < answered.chunks.size(); ++i) {
+      const json& choice = answered.chunks[i]["choices"][0];
+      EXPECT_TRUE(choice["finish_reason"].is_null());
+      EXPECT_TRUE(answered.chunks[i]["usage"].is_null());
+      if (choice["logprobs"].is_null()) continue;
+      for (const json& entry : choice["logprobs"]["content"]) scored.push_back(entry);
+    }
+    if (!last["choices"][0]["logprobs"].is_null()) {
+      for (const json& entry : last["choices"][0]["logprobs"]["content"]) scored.push_back(entry);
+    }
+    EXPECT_EQ(scored, answered.body["choices"][0]["logprobs"]["content"]);
+  }
+}
+
+TEST(OpenAiResponse, LogprobsOfChatsSpellTheAnswer) {
+  const Answered answered =
+      RunChat(R"("temperature":0,"logprobs":true,"top_logprobs":3,"max_tokens":400)");
+  ASSERT_EQ(answered.body["choices"][0]["finish_reason"], "stop");
+  std::string spelled;
+  for (const json& entry : answered.body["choices"][0]["logprobs"]["content"]) {
+    EXPECT_EQ(entry["top_logprobs"].size(), 3u);
+    EXPECT_EQ(entry["top_logprobs"][0]["logprob"], entry["logprob"]);
+    EXPECT_LE(entry["logprob"].get<float>(), 0);
+    for (const int byte : entry["bytes"]) spelled += static_cast<char>(byte);
+  }
+  EXPECT_EQ(spelled, answered.results[0].text);
+}
+
+TEST(OpenAiResponse, LogprobsOfCompletionsStandSideBySide) {
+  const Answered answered = RunCompletion(R"("temperature":0,"logprobs":2,"max_tokens":6)");
+  const json& choice = answered.body["choices"][0];
+  EXPECT_EQ(answered.body["object"], "text_completion");
+  const json& logprobs = choice["logprobs"];
+  const std::string text = choice["text"];
+  ASSERT_EQ(logprobs["tokens"].size(), 6u);
+  ASSERT_EQ(logprobs["text_offset"].size(), 6u);
+  for (size_t i = 0; i < 6; ++i) {
+    const std::string token = logprobs["tokens"][i];
+    EXPECT_EQ(text.substr(logprobs["text_offset"][i], token.size()), token);
+    EXPECT_EQ(logprobs["top_logprobs"][i].size(), 2u);
+    EXPECT_EQ(logprobs["top_logprobs"][i][token], logprobs["token_logprobs"][i]);
+  }
+}
+
+TEST(OpenAiResponse, EchoBeginsWithThePrompt) {
+  const Answered answered = RunCompletion(R"("temperature":0,"echo":true,"max_tokens":4)");
+  const std::string text = answered.body["choices"][0]["text"];
+  EXPECT_EQ(text, "Once upon" + answered.results[0].text);
+  EXPECT_EQ(Joined(answered, 0), text);
+  EXPECT_EQ(RunCompletion(R"("echo":true,"max_tokens":0)").body["choices"][0]["text"], "Once upon");
+}
+
+TEST(OpenAiResponse, StopsAndTokenIdsAreTold) {
+  const Answered answered =
+      RunCompletion(R"("temperature":0,"stop":[" a"],"max_tokens":50,"return_token_ids":true)");
+  const json& choice = answered.body["choices"][0];
+  EXPECT_EQ(choice["finish_reason"], "stop");
+  EXPECT_EQ(choice["stop_reason"], " a");
+  EXPECT_EQ(choice["token_ids"], answered.results[0].tokens);
+  EXPECT_EQ(choice["prompt_token_ids"], answered.call.requests[0].prompt);
+}
+
+TEST(OpenAiResponse, ManyChoicesAreNumberedAndCountThePromptOnce) {
+  const Answered answered = RunCompletion(R"("n":3,"seed":1,"max_tokens":5)");
+  ASSERT_EQ(answered.body["choices"].size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(answered.body["choices"][i]["index"], i);
+    EXPECT_EQ(answered.body["choices"][i]["text"], answered.results[i].text);
+  }
+  EXPECT_EQ(answered.body["usage"]["prompt_tokens"], answered.call.prompts[0].tokens);
+  EXPECT_EQ(answered.body["usage"]["completion_tokens"], 15);
+}
+
+TEST(OpenAiResponse, BestOfGivesTheLikeliestFirst) {
+  const Answered answered = RunCompletion(R"("n":2,"best_of":5,"seed":1,"max_tokens":5)");
+  std::vector<std::pair<double, std::string>> ranked;
+  for (const GenerateResult& result : answered.results) {
+    double sum = 0;
+    for (const float logprob : result.logprobs) sum += logprob;
+    ranked.emplace_back(-sum / static_cast<double>(result.logprobs.size()), result.text);
+  }
+  std::ranges::sort(ranked);
+  ASSERT_EQ(answered.body["choices"].size(), 2u);
+  EXPECT_EQ(answered.body["choices"][0]["text"], ranked[0].second);
+  EXPECT_EQ(answered.body["choices"][1]["text"], ranked[1].second);
+}
+
+TEST(OpenAiResponse, NumbersAndTextsThatJsonCannotSay) {
+  JsonWriter out;
+  out.Open('[').Number(-INFINITY).Number(0.1f).String("a\xff\"\n\x01").StringOrNull("");
+  out.Open('{').Close('}').Close(']');
+  EXPECT_EQ(out.Take(), "[-9999.0,0.1,\"a\xEF\xBF\xBD\\\"\\n\\u0001\",null,{}]");
+}
+
+TEST(OpenAiResponse, IdsDiffer) {
+  const ResponseHead one = NewResponseHead(Endpoint::kChat), two = NewResponseHead(Endpoint::kChat);
+  EXPECT_TRUE(one.id.starts_with("chatcmpl-"));
+  EXPECT_NE(one.id, two.id);
+  EXPECT_GT(one.created, 1'600'000'000);
+}
+
+EmbeddingsCall Embed(std::string_view body) {
+  return ParseEmbeddingsRequest(ParseBody(body), "minilm", {}, false, 2, {.vocabulary = 100});
+}
+
+TEST(OpenAiEmbeddings, InputsComeInFourForms) {
+  EXPECT_EQ(std::get<std::string>(Embed(R"({"input":"a"})").inputs.at(0)), "a");
+  EXPECT_EQ(Embed(R"({"input":["a","b"],"model":"minilm"})").inputs.size(), 2u);
+  EXPECT_EQ(std::get<1>(Embed(R"({"input":[7,8]})").inputs.at(0)), (std::vector<int32_t>{7, 8}));
+  EXPECT_EQ(std::get<1>(Embed(R"({"input":[[7],[8,9]],"dimensions":2})").inputs.at(1)),
+            (std::vector<int32_t>{8, 9}));
+  for (const char* bad :
+       {R"({})", R"({"input":""})", R"({"input":[]})", R"({"input":[""]})", R"({"input":[100]})",
+        R"({"input":"a","dimensions":3})", R"({"input":"a","encoding_format":"f16"})",
+        R"({"input":{}})", R"({"input":"a","prefix":"query: "})"}) {
+    EXPECT_EQ(ErrorOf([&] { Embed(bad); }).status, 400) << bad;
+  }
+  EXPECT_EQ(ErrorOf([] { Embed(R"({"input":"a","model":"other"})"); }).status, 404);
+}
+
+TEST(OpenAiEmbeddings, VectorsAreNumbersOrBase64) {
+  const std::vector<float> vectors = {1, -0.5f, 0, 0.25f};
+  const json plain =
+      json::parse(EmbeddingsBody(Embed(R"({"input":["a","b"]})"), "minilm", vectors, 2, 9));
+  EXPECT_EQ(plain["object"], "list");
+  EXPECT_EQ(plain["data"][1]["embedding"], (std::vector<float>{0, 0.25f}));
+  EXPECT_EQ(plain["data"][1]["index"], 1);
+  EXPECT_EQ(plain["usage"]["prompt_tokens"], 9);
+  const json coded = json::parse(EmbeddingsBody(
+      Embed(R"({"input":["a","b"],"encoding_format":"base64"})"), "minilm", vectors, 2, 9));
+  EXPECT_EQ(coded["data"][0]["embedding"], "AACAPwAAAL8=");
+}
+
+}  // namespace
+}  // namespace oort::openai
