@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "oort/constraint.h"
 #include "oort/language_model.h"
 #include "oort/sampler.h"
 
@@ -48,9 +49,12 @@ struct GeneratedPiece {
 struct GenerateRequest {
   std::vector<int32_t> prompt;
   int64_t max_tokens = -1;  ///< of the answer; -1: as many as fit
+  int64_t min_tokens = 0;   ///< so many come before a token that ends the answer, or a stop
   SamplingOptions sampling;
   std::vector<std::string> stops;  ///< the answer ends before the first of these
   bool ignore_end = false;         ///< go on behind a token that ends answers
+  /// What the answer may say, in the state before its first token: each answer follows a clone.
+  std::shared_ptr<const TokenConstraint> constraint;
   int priority = 0;        ///< higher ones begin earlier, and wait last when the cache is full
   uint64_t caller = 0;     ///< requests of different callers share the machine evenly
   std::string cache_salt;  ///< prefixes are reused only among requests of the same salt

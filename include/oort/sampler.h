@@ -55,8 +55,9 @@ class Sampler {
 
   /// Tokens of the prompt: the repetition penalty looks at them.
   void AddPrompt(std::span<const int32_t> tokens);
-  /// Throws kInvalidArgument where no token can be picked.
-  SampledToken Sample(std::span<const float> logits);
+  /// Throws kInvalidArgument where no token can be picked. `allowed` has bit t % 32 of word t / 32
+  /// set for each token t that may be; empty: all may.
+  SampledToken Sample(std::span<const float> logits, std::span<const uint32_t> allowed = {});
   /// As if `token` had been picked: for answers that are given in part.
   void Accept(int32_t token);
 

@@ -37,6 +37,10 @@ void CheckRequest(const GenerateRequest& request, int64_t vocabulary) {
                 "max_tokens is at least 0, or -1 for as many as fit, not " +
                     std::to_string(request.max_tokens));
   }
+  if (request.min_tokens < 0) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "min_tokens is at least 0, not " + std::to_string(request.min_tokens));
+  }
   for (const int32_t token : request.prompt) CheckToken(token, vocabulary, "");
   for (const auto& [token, bias] : request.sampling.logit_bias) {
     CheckToken(token, vocabulary, " of logit_bias");

@@ -116,6 +116,18 @@ std::span<const int32_t> DecoderRunner::StepDrawn(std::span<const StepItem> item
   }
 }
 
+std::span<const float> DecoderRunner::DrawnLogits(std::span<const int32_t> rows) {
+  if (!copies_) copies_ = std::make_unique<cuda::Stream>(made_on_.index);
+  Fit(logits_, DType::kF32, {static_cast<int64_t>(rows.size()), vocabulary()}, Device::Cpu());
+  const size_t row_bytes = static_cast<size_t>(vocabulary()) * sizeof(float);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    copies_->CopyToHost(logits_.raw() + i * row_bytes,
+                        unseen_logits_.raw() + static_cast<size_t>(rows[i]) * row_bytes, row_bytes);
+  }
+  copies_->Synchronize();
+  return logits_.span<float>();
+}
+
 void DecoderRunner::Fit(Tensor& tensor, DType dtype, const Shape& shape, Device where) const {
   if (tensor.defined() && tensor.shape() == shape) return;
   const size_t bytes = Tensor::Meta(dtype, shape).bytes();

@@ -50,6 +50,8 @@ class DecoderRunner {
   std::span<const int32_t> StepDrawn(std::span<const StepItem> items,
                                      std::span<const cuda::TokenDraw> draws,
                                      const RunOptions& options = {});
+  /// Logits of some rows of the last StepDrawn, in this order; valid until the next step.
+  std::span<const float> DrawnLogits(std::span<const int32_t> rows);
   bool draws_on_device() const { return made_on_.type != DeviceType::kCpu; }
 
   /// Whether BeginArgmax pays: on a GPU that picks tokens and reads them again by itself.
@@ -101,6 +103,7 @@ class DecoderRunner {
   std::unique_ptr<cuda::SequenceTable> table_;  // where the cache is a GPU's
   Device made_on_;                              // where logits come from
   std::unique_ptr<cuda::TokenDrawer> drawer_;   // there, when it is asked for
+  std::unique_ptr<cuda::Stream> copies_;        // likewise
   Session session_;
   // Kept from step to step, so that a step need not allocate them.
   std::vector<int32_t> tokens_, positions_, rows_;

@@ -12,7 +12,6 @@
 #include "llm/decoder_runner.h"
 #include "llm/generation.h"
 #include "llm/memory_needs.h"
-#include "llm/sampling/without_logits.h"
 
 namespace oort {
 namespace {
@@ -44,8 +43,18 @@ std::string_view Name(FinishReason reason) {
 
 /// What a step gives for each of its rows: logits, or the tokens that sampling makes of them.
 struct StepRows {
-  std::span<const float> logits;
-  std::span<const int32_t> tokens;
+  std::span<const float> logits{};
+  std::span<const int32_t> tokens{};
+  /// Where tokens has some: the rows that logits has, whose tokens do not count.
+  std::vector<int32_t> with_logits{};
+
+  /// Which row of logits that of the step is; none where it has a token.
+  std::optional<size_t> LogitsRow(size_t row) const {
+    if (tokens.empty()) return row;
+    const auto found = std::ranges::lower_bound(with_logits, static_cast<int32_t>(row));
+    if (found == with_logits.end() || *found != static_cast<int32_t>(row)) return {};
+    return static_cast<size_t>(found - with_logits.begin());
+  }
 };
 
 /// Preempted sequences are read again. Steps under way know their sequences, so they end first.
@@ -71,6 +80,7 @@ struct Engine::Impl {
   std::map<int64_t, std::unique_ptr<Generation>> active;  ///< waiting or running
   std::map<int64_t, FinishedGeneration> done;
   std::vector<Generation*> ahead;  ///< whose steps the runner has under way
+  std::vector<uint32_t> allowed;   ///< tokens, of the answer that picks one
   int64_t next_id = 0;
   EngineStats counts;  ///< what only grows
 
@@ -102,9 +112,10 @@ struct Engine::Impl {
   template <typename Body>
   void Attempt(Generation& generation, const Body& body);
   void Fail(Generation& generation);
-  StepRows Run(std::span<const StepItem> items, std::span<const Sampler* const> samplers);
+  StepRows Run(std::span<const StepItem> items, std::span<Generation* const> rows);
   bool WillGoOn(std::span<Generation* const> ready) const;
   StepRows RunAhead(std::span<Generation* const> ready, std::span<const StepItem> items);
+  bool FindAllowed(Generation& generation);
   void Accept(Generation& generation, const StepRows& rows, size_t row);
   void Emit(Generation& generation, const SampledToken& sampled, const std::string& text);
   void Finish(Generation& generation, FinishReason reason);
@@ -158,9 +169,9 @@ void Engine::Impl::StepPrompt(Generation& g, int64_t count) {
       std::span<const int32_t>(sequence.tokens)
           .subspan(static_cast<size_t>(sequence.computed), static_cast<size_t>(count)),
       last ? StepItem::kLast : StepItem::kNone, sequence.length()};
-  const Sampler* const sampler = &g.sampler;
+  Generation* const row = &g;
   Attempt(g, [&] {
-    const StepRows rows = Run({&item, 1}, {&sampler, last ? size_t{1} : 0});
+    const StepRows rows = Run({&item, 1}, {&row, last ? size_t{1} : 0});
     scheduler.Computed(sequence, count);
     if (last) Accept(g, rows, 0);
   });
@@ -192,18 +203,15 @@ void Engine::Impl::StepAnswers(std::span<const StepShare> shares) {
 
 void Engine::Impl::StepTogether(std::span<Generation* const> ready) {
   std::vector<StepItem> items;
-  std::vector<const Sampler*> samplers;
   for (Generation* g : ready) {
     items.push_back({&g->sequence->cached, {&g->sequence->tokens.back(), 1}, StepItem::kLast});
-    samplers.push_back(&g->sampler);
   }
   StepRows rows;
   try {
-    const bool likeliest = std::ranges::all_of(
-        samplers, [](const Sampler* sampler) { return PicksArgmax(sampler->options()); });
+    const bool likeliest = std::ranges::all_of(ready, &Generation::picks_argmax);
     // Where a sequence may have to be read again, that shows between two steps.
     const bool ahead_of_host = runner.can_run_ahead() && model->facts().short_context == 0;
-    rows = likeliest && ahead_of_host ? RunAhead(ready, items) : Run(items, samplers);
+    rows = likeliest && ahead_of_host ? RunAhead(ready, items) : Run(items, ready);
   } catch (...) {
     runner.Drop();
     if (ready.size() == 1) return Fail(*ready[0]);
@@ -245,17 +253,21 @@ StepRows Engine::Impl::RunAhead(std::span<Generation* const> ready,
   return {{}, runner.EndArgmax()};
 }
 
-/// Logits come to the host only where somebody needs them there.
-StepRows Engine::Impl::Run(std::span<const StepItem> items,
-                           std::span<const Sampler* const> samplers) {
-  const auto all = [&](const auto& test) {
-    return std::ranges::all_of(samplers, [&](const Sampler* s) { return test(s->options()); });
-  };
-  if (all(PicksArgmax)) return {{}, runner.StepArgmax(items)};
-  if (!runner.draws_on_device() || !all(OnlyDraws)) return {runner.Step(items), {}};
+/// Logits come to the host only of rows that need them there.
+StepRows Engine::Impl::Run(std::span<const StepItem> items, std::span<Generation* const> rows) {
+  if (std::ranges::all_of(rows, &Generation::picks_argmax)) return {{}, runner.StepArgmax(items)};
+  if (!runner.draws_on_device() || std::ranges::none_of(rows, &Generation::only_draws)) {
+    return {runner.Step(items)};
+  }
+  StepRows result;
   std::vector<cuda::TokenDraw> draws;
-  for (const Sampler* sampler : samplers) draws.push_back(NextDraw(*sampler));
-  return {{}, runner.StepDrawn(items, draws)};
+  for (size_t i = 0; i < rows.size(); ++i) {
+    draws.push_back(NextDraw(rows[i]->sampler));
+    if (!rows[i]->only_draws()) result.with_logits.push_back(static_cast<int32_t>(i));
+  }
+  result.tokens = runner.StepDrawn(items, draws);
+  if (!result.with_logits.empty()) result.logits = runner.DrawnLogits(result.with_logits);
+  return result;
 }
 
 /// What goes wrong for one request ends that one.
@@ -274,16 +286,50 @@ void Engine::Impl::Fail(Generation& g) {
   g.failure = std::current_exception();
 }
 
+/// The tokens that may come next, in `allowed`, which stays empty where all may. False where the
+/// answer is complete and none may.
+bool Engine::Impl::FindAllowed(Generation& g) {
+  allowed.clear();
+  const bool forbids_end = g.must_go_on() && !g.request.ignore_end;
+  if (!g.constraint && !forbids_end) return true;
+  const size_t words = (static_cast<size_t>(runner.vocabulary()) + 31) / 32;
+  allowed.assign(words, g.constraint ? 0 : ~uint32_t{0});
+  bool may_end = !forbids_end;
+  if (g.constraint) {
+    g.constraint->Mask(allowed);
+    may_end = may_end && g.constraint->done();
+  }
+  if (!g.request.ignore_end) {
+    for (const int32_t token : model->end_tokens()) {
+      if (token >= runner.vocabulary()) continue;
+      uint32_t& word = allowed[static_cast<size_t>(token) / 32];
+      const uint32_t bit = uint32_t{1} << (token % 32);
+      word = may_end ? word | bit : word & ~bit;
+    }
+  }
+  if (const int64_t rest = runner.vocabulary() % 32; rest > 0) {
+    allowed.back() &= (uint32_t{1} << rest) - 1;
+  }
+  if (std::ranges::any_of(allowed, [](uint32_t word) { return word != 0; })) return true;
+  if (g.constraint && g.constraint->done()) return false;
+  throw Error(ErrorCode::kInvalidArgument,
+              "the answer is not complete, and its constraint allows no token of the model");
+}
+
 /// Picks the next token and tells whoever waits for it.
 void Engine::Impl::Accept(Generation& g, const StepRows& rows, size_t row) {
   const size_t vocabulary = static_cast<size_t>(runner.vocabulary());
+  const std::optional<size_t> logits_row = rows.LogitsRow(row);
+  if (!FindAllowed(g)) return Finish(g, FinishReason::kStop);
   const SampledToken sampled =
-      rows.logits.empty() ? SampleDrawn(g.sampler, rows.tokens[row])
-                          : g.sampler.Sample(rows.logits.subspan(row * vocabulary, vocabulary));
+      logits_row
+          ? g.sampler.Sample(rows.logits.subspan(*logits_row * vocabulary, vocabulary), allowed)
+          : SampleDrawn(g.sampler, rows.tokens[row]);
   if (g.result.tokens.empty()) {
     g.first_token = Clock::now();
     g.result.timings.first_token_seconds = SecondsSince(g.submitted);
   }
+  const bool early = g.must_go_on();
   ++counts.generated_tokens;
   g.result.tokens.push_back(sampled.token);
   g.sequence->tokens.push_back(sampled.token);
@@ -292,8 +338,13 @@ void Engine::Impl::Accept(Generation& g, const StepRows& rows, size_t row) {
     g.result.top.push_back(sampled.top);
   }
   const bool ended = !g.request.ignore_end && model->IsEnd(sampled.token);
-  const std::string text =
-      g.text && !ended ? g.stops.Add(g.text->Push(sampled.token)) : std::string();
+  if (g.constraint && !ended && !g.constraint->Accept(sampled.token)) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        "the constraint refuses token " + std::to_string(sampled.token) + ", which it allowed");
+  }
+  std::string text = g.text && !ended ? g.text->Push(sampled.token) : std::string();
+  if (!early) text = g.stops.Add(text);
   Emit(g, sampled, text);
   if (g.finished) return;
   if (ended || g.stops.stopped()) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "llm/sampling/without_logits.h"
 #include "llm/scheduler.h"
 #include "llm/stop_strings.h"
 #include "oort/engine.h"
@@ -19,6 +20,7 @@ struct Generation {
   GenerateRequest request;
   Sampler sampler;
   StopStrings stops;
+  std::unique_ptr<TokenConstraint> constraint;
   std::optional<TokenStream> text;
   GenerateResult result;
   Sequence* sequence = nullptr;  ///< the scheduler's
@@ -29,9 +31,23 @@ struct Generation {
   std::chrono::steady_clock::time_point first_token{};
 
   Generation(int64_t number, GenerateRequest wanted)
-      : id(number), request(std::move(wanted)), sampler(request.sampling), stops(request.stops) {
+      : id(number),
+        request(std::move(wanted)),
+        sampler(request.sampling),
+        stops(request.stops),
+        constraint(request.constraint ? request.constraint->Clone() : nullptr) {
     sampler.AddPrompt(request.prompt);
   }
+
+  /// Whether it is too early for an end.
+  bool must_go_on() const {
+    return static_cast<int64_t>(result.tokens.size()) < request.min_tokens;
+  }
+  /// Whether its next token is one of all, as the sampler draws it: where the logits are will do.
+  bool only_draws() const {
+    return OnlyDraws(sampler.options()) && !constraint && (request.ignore_end || !must_go_on());
+  }
+  bool picks_argmax() const { return only_draws() && PicksArgmax(sampler.options()); }
 };
 
 /// What Take gives, or throws.

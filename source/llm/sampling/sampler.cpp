@@ -112,7 +112,7 @@ struct Sampler::State {
                               options.frequency_penalty != 0));
   }
 
-  std::span<const float> Adjust(std::span<const float> logits);
+  std::span<const float> Adjust(std::span<const float> logits, std::span<const uint32_t> allowed);
   int32_t Argmax(std::span<const float> logits, float max) const;
   int32_t Draw(std::span<const float> logits, float max);
   void Gather(std::span<const float> logits, float floor);
@@ -122,9 +122,10 @@ struct Sampler::State {
   void Report(std::span<const float> logits, SampledToken& sampled);
 };
 
-/// The logits with biases and penalties.
-std::span<const float> Sampler::State::Adjust(std::span<const float> logits) {
-  if (!ChangesLogits()) return logits;
+/// The logits with biases and penalties, of tokens that are allowed.
+std::span<const float> Sampler::State::Adjust(std::span<const float> logits,
+                                              std::span<const uint32_t> allowed) {
+  if (!ChangesLogits() && allowed.empty()) return logits;
   adjusted.assign(logits.begin(), logits.end());
   const auto size = static_cast<int64_t>(adjusted.size());
   for (const auto& [token, bias] : options.logit_bias) {
@@ -140,6 +141,12 @@ std::span<const float> Sampler::State::Adjust(std::span<const float> logits) {
     logit = logit < 0 ? logit * options.repetition_penalty : logit / options.repetition_penalty;
     if (times > 0) {
       logit -= options.presence_penalty + options.frequency_penalty * static_cast<float>(times);
+    }
+  }
+  for (size_t word = 0; word < allowed.size(); ++word) {
+    if (allowed[word] == ~uint32_t{0}) continue;
+    for (size_t token = 32 * word; token < std::min(32 * word + 32, adjusted.size()); ++token) {
+      if ((allowed[word] >> (token % 32) & 1) == 0) adjusted[token] = -kInfinity;
     }
   }
   return adjusted;
@@ -303,11 +310,14 @@ void Sampler::Accept(int32_t token) {
   ++state_->seen[token];
 }
 
-SampledToken Sampler::Sample(std::span<const float> logits) {
+SampledToken Sampler::Sample(std::span<const float> logits, std::span<const uint32_t> allowed) {
   if (logits.size() > static_cast<size_t>(INT32_MAX)) {
     throw Error(ErrorCode::kInvalidArgument, "there are more logits than token ids");
   }
-  const std::span<const float> changed = state_->Adjust(logits);
+  if (!allowed.empty() && 32 * allowed.size() < logits.size()) {
+    throw Error(ErrorCode::kInvalidArgument, "there are fewer bits of allowed tokens than logits");
+  }
+  const std::span<const float> changed = state_->Adjust(logits, allowed);
   const float max = state_->kernels.max(changed.data(), static_cast<int64_t>(changed.size()));
   if (max == -kInfinity) FailNoToken();
   SampledToken sampled;
