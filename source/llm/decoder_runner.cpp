@@ -14,9 +14,10 @@ namespace oort {
 
 KvCache MakeKvCache(const LanguageModel& model, KvType type, int64_t tokens) {
   const KvShape shape = model.kv_shape(type);
-  const int64_t blocks = KvCache::BlocksFor(tokens);
   const Device device = model.facts().attention_device;
   const bool on_host = device.type == DeviceType::kCpu;
+  // A GPU has one more, for rows that fill up a step.
+  const int64_t blocks = KvCache::BlocksFor(tokens) + (on_host ? 0 : 1);
   if (!on_host && shape.type == KvType::kInt8) {
     throw Error(ErrorCode::kUnsupported, "keys and values on the GPU are f16 or f32");
   }
@@ -33,13 +34,18 @@ KvCache MakeKvCache(const LanguageModel& model, KvType type, int64_t tokens) {
   }
 }
 
+int64_t MostTableBlocks(const LanguageModel& model, int64_t cache_blocks) {
+  const int64_t longest = std::min(KvCache::BlocksFor(model.info().context) + 1, cache_blocks);
+  return CheckedMultiply(longest, model.facts().step_rows);
+}
+
 std::unique_ptr<cuda::SequenceTable> MakeSequenceTable(const LanguageModel& model,
                                                        const KvCache& cache) {
   if (cache.device().type == DeviceType::kCpu) return nullptr;
-  // Sequences that share blocks have them in their lists each.
+  const int64_t rows = model.facts().step_rows;
   return std::make_unique<cuda::SequenceTable>(
-      cache.device().index, cache.blocks() * KvCache::kBlockTokens,
-      CheckedMultiply(cache.blocks(), model.facts().decode_rows));
+      cache.device().index, CheckedAdd(cache.blocks() * KvCache::kBlockTokens, rows),
+      MostTableBlocks(model, cache.blocks()));
 }
 
 namespace {
@@ -50,10 +56,17 @@ uint64_t RandomKey() {
   return (static_cast<uint64_t>(source()) << 32) | source();
 }
 
+/// The number of rows that a step of at least so many on a GPU gets: kernels are chosen, and runs
+/// recorded, for few different ones. Up to 16 rows the kernels take any number.
+int64_t RoundRows(int64_t rows) {
+  const int64_t unit = rows <= 16 ? 1 : rows <= 64 ? 8 : rows <= 128 ? 16 : rows <= 512 ? 32 : 64;
+  return (rows + unit - 1) / unit * unit;
+}
+
 /// What a step put into sequences that did not come to its end.
 void TakeBack(std::span<const StepItem> items) {
   for (const StepItem& item : items) {
-    item.sequence->length -= static_cast<int64_t>(item.tokens.size());
+    if (item.sequence != nullptr) item.sequence->length -= static_cast<int64_t>(item.tokens.size());
   }
 }
 
@@ -63,8 +76,9 @@ DecoderRunner::DecoderRunner(std::shared_ptr<const LanguageModel> model, KvType 
                              int64_t cache_tokens, int threads)
     : model_(std::move(model)),
       cache_(MakeKvCache(*model_, type, cache_tokens)),
-      pool_(cache_.blocks(), RandomKey()),
+      pool_(KvCache::BlocksFor(cache_tokens), RandomKey()),
       table_(MakeSequenceTable(*model_, cache_)),
+      spare_block_(static_cast<int32_t>(pool_.blocks())),
       made_on_(model_->facts().logits_device),
       session_(model_->graph(), {.threads = threads}) {}
 
@@ -77,6 +91,7 @@ void DecoderRunner::Reserve(std::span<const StepItem> items) {
   };
   int64_t needed = 0;
   for (const StepItem& item : items) {
+    if (item.sequence == nullptr) continue;
     SequenceBlocks& blocks = item.sequence->blocks;
     if (!blocks.has_pool()) blocks = SequenceBlocks(pool_);
     needed += std::max<int64_t>(0, KvCache::BlocksFor(length(item)) - blocks.size());
@@ -84,11 +99,13 @@ void DecoderRunner::Reserve(std::span<const StepItem> items) {
   if (needed > pool_.free_blocks()) {
     throw Error(ErrorCode::kLimit,
                 "the key-value cache holds " +
-                    std::to_string(cache_.blocks() * KvCache::kBlockTokens) + " tokens, and " +
+                    std::to_string(pool_.blocks() * KvCache::kBlockTokens) + " tokens, and " +
                     std::to_string((needed - pool_.free_blocks()) * KvCache::kBlockTokens) +
                     " more are needed: a larger context makes room");
   }
-  for (const StepItem& item : items) item.sequence->blocks.Grow(length(item));
+  for (const StepItem& item : items) {
+    if (item.sequence != nullptr) item.sequence->blocks.Grow(length(item));
+  }
 }
 
 std::span<const float> DecoderRunner::Step(std::span<const StepItem> items,
@@ -109,7 +126,9 @@ std::span<const int32_t> DecoderRunner::StepDrawn(std::span<const StepItem> item
   if (!drawer_) drawer_ = std::make_unique<cuda::TokenDrawer>(made_on_.index);
   Run(items, options, unseen_logits_, made_on_, Wanted::kLogits);
   try {
-    return drawer_->Draw(unseen_logits_, draws);
+    // Rows for nobody come last.
+    const Shape drawn{static_cast<int64_t>(draws.size()), vocabulary()};
+    return drawer_->Draw(Tensor(DType::kF32, drawn, unseen_logits_.buffer()), draws);
   } catch (...) {
     TakeBack(items);
     throw;
@@ -158,7 +177,9 @@ void DecoderRunner::Run(std::span<const StepItem> items, const RunOptions& optio
 void DecoderRunner::BeginArgmax(std::span<const StepItem> items, bool continues) {
   UnderWay& step = under_way_.emplace_back();
   try {
-    for (const StepItem& item : items) step.sequences.push_back(item.sequence);
+    for (const StepItem& item : items) {
+      if (item.sequence != nullptr) step.sequences.push_back(item.sequence);
+    }
     const Tensor tokens = continues ? picked_[(begun_ + 1) % 2] : Tensor();
     step.forward = Begin(items, {}, tokens, unseen_logits_, made_on_, picked_[begun_ % 2]);
   } catch (...) {
@@ -198,19 +219,45 @@ void DecoderRunner::Describe(std::span<const StepItem> items) {
   positions_.clear();
   rows_.clear();
   slices_.clear();
+  bool filled = table_ == nullptr || items.size() < 2;
   for (const StepItem& item : items) {
-    const int64_t first = static_cast<int64_t>(tokens_.size());
-    const int64_t count = static_cast<int64_t>(item.tokens.size());
-    for (int64_t i = 0; i < count; ++i) {
-      tokens_.push_back(item.tokens[static_cast<size_t>(i)]);
-      positions_.push_back(static_cast<int32_t>(item.sequence->length + i));
-      const bool last = i + 1 == count;
-      if (item.logits == StepItem::kAll || (item.logits == StepItem::kLast && last)) {
-        rows_.push_back(static_cast<int32_t>(first + i));
-      }
+    if (!filled && item.tokens.size() > 1) {
+      FillUp(items);
+      filled = true;
     }
-    slices_.push_back(
-        {first, count, item.sequence->length, item.sequence->blocks.blocks(), item.length});
+    AddSlice(item);
+  }
+  if (!filled) FillUp(items);
+  // Logits of nobody come behind those that are wanted.
+  if (table_ == nullptr || items.size() < 2 || rows_.empty()) return;
+  const size_t wanted = static_cast<size_t>(RoundRows(static_cast<int64_t>(rows_.size())));
+  rows_.resize(wanted, rows_.back());
+}
+
+void DecoderRunner::AddSlice(const StepItem& item) {
+  const int64_t first = static_cast<int64_t>(tokens_.size());
+  const int64_t count = static_cast<int64_t>(item.tokens.size());
+  const int64_t position = item.sequence == nullptr ? 0 : item.sequence->length;
+  for (int64_t i = 0; i < count; ++i) {
+    tokens_.push_back(item.tokens[static_cast<size_t>(i)]);
+    positions_.push_back(static_cast<int32_t>(position + i));
+    const bool last = i + 1 == count;
+    if (item.logits == StepItem::kAll || (item.logits == StepItem::kLast && last)) {
+      rows_.push_back(static_cast<int32_t>(first + i));
+    }
+  }
+  const std::span<const int32_t> blocks = item.sequence == nullptr
+                                              ? std::span<const int32_t>(&spare_block_, 1)
+                                              : item.sequence->blocks.blocks();
+  slices_.push_back({first, count, position, blocks, item.length});
+}
+
+void DecoderRunner::FillUp(std::span<const StepItem> items) {
+  static constexpr int32_t kAnyToken = 0;
+  int64_t rows = 0;
+  for (const StepItem& item : items) rows += static_cast<int64_t>(item.tokens.size());
+  for (int64_t missing = RoundRows(rows) - rows; missing > 0; --missing) {
+    AddSlice({nullptr, {&kAnyToken, 1}, StepItem::kNone});
   }
 }
 
@@ -234,6 +281,7 @@ PendingForward DecoderRunner::Begin(std::span<const StepItem> items, const RunOp
                                         borrow(positions_), borrow(rows_)};
   PendingForward forward = session_.ForwardLater(inputs, outputs, run);
   for (const StepItem& item : items) {
+    if (item.sequence == nullptr) continue;
     item.sequence->length += static_cast<int64_t>(item.tokens.size());
   }
   return forward;

@@ -19,13 +19,16 @@ namespace oort {
 /// An empty cache for so many tokens, where the model's attention runs; throws kUnsupported for a
 /// type that its device lacks.
 KvCache MakeKvCache(const LanguageModel& model, KvType type, int64_t tokens);
+/// Entries of the lists of blocks that the sequences of a step may have together: those that share
+/// blocks have them in their lists each.
+int64_t MostTableBlocks(const LanguageModel& model, int64_t cache_blocks);
 /// For batches of that cache; null for one in host memory.
 std::unique_ptr<cuda::SequenceTable> MakeSequenceTable(const LanguageModel& model,
                                                        const KvCache& cache);
 
 /// Tokens of one sequence in one step.
 struct StepItem {
-  CachedSequence* sequence = nullptr;
+  CachedSequence* sequence = nullptr;  ///< null: a row that stands for nobody, of one token
   std::span<const int32_t> tokens;  ///< what comes behind those that the cache holds
   enum Logits : unsigned char { kNone, kLast, kAll } logits = kLast;
   int64_t length = 0;  ///< that the sequence is known to come to, if more is to follow
@@ -57,8 +60,8 @@ class DecoderRunner {
   /// Whether BeginArgmax pays: on a GPU that picks tokens and reads them again by itself.
   bool can_run_ahead() const { return table_ && draws_on_device(); }
   /// Begins a step of one token for each item. `continues`: not those of the items, but those that
-  /// the step begun last picks, known or not; the sequences are the same. Two may be under way, and
-  /// their sequences must outlive them.
+  /// the step begun last picks, known or not; the sequences are the same, or nobody's from now on.
+  /// Two may be under way, and their sequences must outlive them.
   void BeginArgmax(std::span<const StepItem> items, bool continues);
   /// The likeliest tokens of the step that was begun first; valid until the next call.
   std::span<const int32_t> EndArgmax();
@@ -94,6 +97,9 @@ class DecoderRunner {
   PendingForward Begin(std::span<const StepItem> items, const RunOptions& options,
                        const Tensor& tokens, Tensor& logits, Device logits_on, Tensor& likeliest);
   void Describe(std::span<const StepItem> items);
+  void AddSlice(const StepItem& item);
+  /// Rows for nobody behind the single ones, so that steps have few different numbers of rows.
+  void FillUp(std::span<const StepItem> items);
   /// Makes it a tensor of that shape there, in the memory that it has if that will do.
   void Fit(Tensor& tensor, DType dtype, const Shape& shape, Device where) const;
 
@@ -101,6 +107,7 @@ class DecoderRunner {
   KvCache cache_;
   BlockPool pool_;
   std::unique_ptr<cuda::SequenceTable> table_;  // where the cache is a GPU's
+  int32_t spare_block_ = 0;                     // of the cache: what rows for nobody write
   Device made_on_;                              // where logits come from
   std::unique_ptr<cuda::TokenDrawer> drawer_;   // there, when it is asked for
   std::unique_ptr<cuda::Stream> copies_;        // likewise

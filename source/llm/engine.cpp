@@ -195,7 +195,7 @@ void Engine::Impl::StepAnswers(std::span<const StepShare> shares) {
     Generation& g = *active.at(share.sequence->id);
     if (!g.finished && !ReadsAgain(g)) ready.push_back(&g);
   }
-  const size_t most = static_cast<size_t>(model->facts().decode_rows);
+  const size_t most = static_cast<size_t>(model->facts().step_rows);
   for (size_t begin = 0; begin < ready.size(); begin += most) {
     StepTogether(std::span(ready).subspan(begin, std::min(most, ready.size() - begin)));
   }

@@ -19,7 +19,7 @@ namespace oort {
 namespace {
 
 /// Bounds what the book-keeping of a step takes where no layer limits its rows.
-constexpr int64_t kMostDecodeRows = 256;
+constexpr int64_t kMostDecodeRows = 512;
 
 LanguageModelInfo InfoOf(const DecoderConfig& config, size_t file_bytes,
                          const DecoderGraph& decoder) {
@@ -39,7 +39,7 @@ LanguageModelInfo InfoOf(const DecoderConfig& config, size_t file_bytes,
 }
 
 /// Of a decoder that is ready to run.
-DecoderFacts FactsOf(const RuntimeGraph& graph, int64_t short_context,
+DecoderFacts FactsOf(const RuntimeGraph& graph, bool exact, int64_t short_context,
                      std::span<const std::string> attention) {
   DecoderFacts facts;
   facts.short_context = short_context;
@@ -49,6 +49,9 @@ DecoderFacts FactsOf(const RuntimeGraph& graph, int64_t short_context,
   if (away) facts.attention_device = graph.device();
   facts.logits_device = graph.outputs().at(kLogitsOutput).device;
   facts.decode_rows = std::min(graph.BatchInvariantRows(), kMostDecodeRows);
+  // Kernels of a GPU for more rows read each weight once, and sum in another order.
+  const bool on_gpu = facts.attention_device.type != DeviceType::kCpu;
+  facts.step_rows = on_gpu && !exact ? kMostDecodeRows : facts.decode_rows;
   return facts;
 }
 
@@ -189,7 +192,7 @@ std::shared_ptr<const LanguageModel> LanguageModel::Finish(std::unique_ptr<Impl>
                     " MB in the file, do not fit on " + load.device.ToString() + " (" +
                     error.what() + "): convert them to fewer bits (int8, int4)");
   }
-  impl->facts = FactsOf(*impl->graph, decoder.short_context, decoder.attention);
+  impl->facts = FactsOf(*impl->graph, impl->exact, decoder.short_context, decoder.attention);
   return std::shared_ptr<const LanguageModel>(new LanguageModel(std::move(impl)));
 }
 

@@ -2,10 +2,12 @@
 #include "llm/memory_needs.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include "core/checked.h"
 #include "core/parallel.h"
+#include "llm/decoder_runner.h"
 
 namespace oort {
 namespace {
@@ -30,8 +32,9 @@ size_t StepBytes(const LanguageModel& model, int64_t tokens, int64_t wanted, int
 
 }  // namespace
 
-MemoryNeeds NeedsOf(const LanguageModel& model, KvType kv, int64_t prompt_chunk, int threads) {
-  const int64_t together = model.facts().decode_rows;
+MemoryNeeds NeedsOf(const LanguageModel& model, KvType kv, int64_t prompt_chunk, int64_t answers,
+                    int threads) {
+  const int64_t together = std::clamp<int64_t>(answers, 1, model.facts().step_rows);
   const int64_t chunk = std::clamp<int64_t>(prompt_chunk, 1, model.info().context);
   const Tensor one = Tensor::Meta(DType::kI32, Shape{1});
   const MemoryReport memory = model.graph()->Plan({one, one, one}, threads).memory;
@@ -42,9 +45,12 @@ MemoryNeeds NeedsOf(const LanguageModel& model, KvType kv, int64_t prompt_chunk,
       std::max(StepBytes(model, chunk, 1, threads), StepBytes(model, together, together, threads));
   needs.block = KvCache::BlockBytes(model.kv_shape(kv));
   if (!on_host) {
-    // SequenceTable: two numbers for each token, and one for each sequence that has the block.
-    const int64_t numbers = KvCache::kBlockTokens * 2 + model.facts().decode_rows;
-    needs.block += static_cast<size_t>(numbers) * sizeof(int32_t);
+    // SequenceTable: four numbers for each token, and the blocks of all sequences of a step. The
+    // cache has a block that is nobody's.
+    needs.block += static_cast<size_t>(KvCache::kBlockTokens * 4) * sizeof(int32_t);
+    const int64_t lists = MostTableBlocks(model, std::numeric_limits<int32_t>::max());
+    const int64_t numbers = CheckedAdd(lists, model.facts().step_rows * 4);
+    needs.activations += static_cast<size_t>(numbers) * sizeof(int32_t) + needs.block;
   }
   return needs;
 }
@@ -56,7 +62,8 @@ int64_t CacheTokens(const LanguageModel& model, const EngineOptions& options) {
   }
   const int threads = options.threads > 0 ? options.threads : AvailableThreads();
   const MemoryNeeds needs =
-      NeedsOf(model, options.kv.value_or(model.default_kv()), options.prompt_chunk, threads);
+      NeedsOf(model, options.kv.value_or(model.default_kv()), options.prompt_chunk,
+              options.most_running, threads);
   const size_t taken = CheckedAdd(needs.weights, needs.activations);
   if (options.memory_limit < CheckedAdd(taken, needs.block)) {
     throw Error(ErrorCode::kLimit, "weights take " + SizeText(needs.weights) + " and activations " +
@@ -68,7 +75,7 @@ int64_t CacheTokens(const LanguageModel& model, const EngineOptions& options) {
   const int64_t blocks = static_cast<int64_t>((options.memory_limit - taken) / needs.block);
   const int64_t most = options.cache_tokens > 0
                            ? options.cache_tokens
-                           : CheckedMultiply(context, model.facts().decode_rows);
+                           : CheckedMultiply(context, options.most_running);
   return std::min(CheckedMultiply(blocks, KvCache::kBlockTokens), most);
 }
 

@@ -12,8 +12,9 @@ struct MemoryNeeds {
   size_t block = 0;        ///< of a block of the cache
 };
 
-/// For steps of prompts of up to `prompt_chunk` tokens and of as many answers as run together.
-MemoryNeeds NeedsOf(const LanguageModel& model, KvType kv, int64_t prompt_chunk, int threads);
+/// For steps of prompts of up to `prompt_chunk` tokens and of up to `answers` answers together.
+MemoryNeeds NeedsOf(const LanguageModel& model, KvType kv, int64_t prompt_chunk, int64_t answers,
+                    int threads);
 
 /// Tokens of the cache that an Engine with these options has: what cache_tokens says, or else the
 /// model's context, at most 8192; with a memory_limit what fits, as many at most as all that run

@@ -70,7 +70,7 @@ class DeviceRun {
     int runs = 0;
     std::vector<Segment> segments;
   };
-  static constexpr size_t kMostPlans = 8;
+  static constexpr size_t kMostPlans = 48;
 
   std::vector<Segment> FindSegments(const ExecutionPlan& plan) const;
   PlanRecord& RecordOf(const RunKey& key);

@@ -187,7 +187,7 @@ TEST_F(CudaModel, MemoryIsAsPredicted) {
         << "weights " << told.weights << ", cache " << told.cache << ", activations "
         << told.activations;
     // What a loaded model says of itself.
-    const MemoryNeeds needs = NeedsOf(*model, model->default_kv(), kChunk, 1);
+    const MemoryNeeds needs = NeedsOf(*model, model->default_kv(), kChunk, 1, 1);
     EXPECT_NEAR(static_cast<double>(needs.weights), told.weights, 0.005 * told.weights);
     const double own = static_cast<double>(needs.weights + needs.activations) +
                        static_cast<double>(needs.block) * kTokens / KvCache::kBlockTokens;

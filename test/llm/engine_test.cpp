@@ -255,7 +255,7 @@ TEST(Engine, KeepsKeysAndValuesAsTheModelComputes) {
                              EngineOptions with) {
     with.threads = 1;
     const KvType kv = with.kv.value_or(model->default_kv());
-    const MemoryNeeds needs = NeedsOf(*model, kv, with.prompt_chunk, 1);
+    const MemoryNeeds needs = NeedsOf(*model, kv, with.prompt_chunk, with.most_running, 1);
     with.memory_limit = needs.weights + needs.activations + 8 * needs.block;
     return Engine(model, with).cache_tokens();
   };
@@ -278,7 +278,8 @@ TEST(Engine, GivesTheCacheWhatAMemoryLimitLeaves) {
   const auto model = TinyModel();
   EngineOptions options;
   options.threads = 1;
-  const MemoryNeeds needs = NeedsOf(*model, model->default_kv(), options.prompt_chunk, 1);
+  const MemoryNeeds needs = NeedsOf(*model, model->default_kv(), options.prompt_chunk,
+                                    options.most_running, 1);
   EXPECT_GT(needs.weights, 0u);
   EXPECT_GT(needs.activations, 0u);
   EXPECT_EQ(needs.block, KvCache::BlockBytes(model->kv_shape(model->default_kv())));
@@ -289,7 +290,7 @@ TEST(Engine, GivesTheCacheWhatAMemoryLimitLeaves) {
   options.cache_tokens = 0;
   options.memory_limit = size_t{1} << 40;
   EXPECT_EQ(Engine(model, options).cache_tokens(),
-            model->info().context * model->facts().decode_rows);
+            model->info().context * options.most_running);
   options.memory_limit = needs.weights + needs.activations + needs.block - 1;
   ExpectThrows([&] { Engine(model, options); }, ErrorCode::kLimit, "raise the limit");
 }
@@ -297,7 +298,7 @@ TEST(Engine, GivesTheCacheWhatAMemoryLimitLeaves) {
 /// What was planned is what a session then holds.
 TEST(Engine, KnowsItsActivations) {
   const auto model = TinyModel();
-  const size_t planned = NeedsOf(*model, KvType::kF16, 40, 1).activations;
+  const size_t planned = NeedsOf(*model, KvType::kF16, 40, 1, 1).activations;
   DecoderRunner runner(model, KvType::kF16, 64, 1);
   CachedSequence sequence;
   const std::vector<int32_t> tokens(40, 3);

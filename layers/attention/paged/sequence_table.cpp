@@ -13,6 +13,8 @@ namespace oort {
 
 std::optional<RunState::Key> SequenceBatch::RecordingKey() const {
   if (table_ == nullptr) return {};
+  // How the rows of a step are divided among several prompts is other each time.
+  if (slices_.size() > 1 && table_->tiles() > 0) return {};
   return Key{cache_, table_, slices_.size()};
 }
 
@@ -33,7 +35,7 @@ size_t IntBytes(int64_t count) {
 
 SequenceTable::SequenceTable(int device, int64_t most_rows, int64_t most_blocks)
     : most_rows_(most_rows),
-      rows_memory_(AllocateDevice(IntBytes(CheckedMultiply<int64_t>(most_rows, 2)), device)),
+      rows_memory_(AllocateDevice(IntBytes(CheckedMultiply<int64_t>(most_rows, 4)), device)),
       // The table is filled with zeros, because kernels read more entries than a sequence has.
       blocks_memory_(
           ToDevice(Tensor::Zeros(DType::kI32, Shape{most_blocks}), Device::Cuda(device)).buffer()) {
@@ -52,10 +54,20 @@ void SequenceTable::Set(std::span<const SequenceSlice> slices) {
                                        " tokens; the cache has room for " +
                                        std::to_string(most_rows_));
   }
-  // Both arrays of the rows of this step are contiguous, so that one copy transfers them.
+  // All arrays of this step are contiguous, so that one copy transfers them.
   int32_t* first_blocks = positions + rows_;
+  int32_t* tiles = first_blocks + rows_;
   int64_t row = 0;
+  single_rows_ = tiles_ = 0;
   for (const SequenceSlice& slice : slices) {
+    if (slice.count == 1 && tiles_ == 0) {
+      ++single_rows_;
+    } else {
+      for (int64_t i = 0; i < slice.count; i += kTileRows, ++tiles_) {
+        *tiles++ = static_cast<int32_t>(row + i);
+        *tiles++ = static_cast<int32_t>(std::min(kTileRows, slice.count - i));
+      }
+    }
     for (int64_t i = 0; i < slice.count; ++i, ++row) {
       positions[row] = static_cast<int32_t>(slice.position + i);
       first_blocks[row] = static_cast<int32_t>(next_list_.size());
@@ -80,7 +92,8 @@ void SequenceTable::Set(std::span<const SequenceSlice> slices) {
 
 void SequenceTable::Enqueue(Stream& stream) {
   const Pinned& pinned = pinned_[turn_];
-  stream.CopyToDevice(rows_memory_->data(), pinned.rows->data(), IntBytes(rows_ * 2));
+  stream.CopyToDevice(rows_memory_->data(), pinned.rows->data(),
+                      IntBytes(2 * (rows_ + tiles_)));
   if (!blocks_changed_) return;
   stream.CopyToDevice(blocks_memory_->data(), pinned.blocks->data(),
                       IntBytes(static_cast<int64_t>(block_list_.size())));
@@ -90,6 +103,7 @@ void SequenceTable::Enqueue(Stream& stream) {
 DeviceSequences SequenceTable::device() const {
   const int32_t* rows = reinterpret_cast<const int32_t*>(rows_memory_->data());
   return {rows, rows + rows_, reinterpret_cast<const int32_t*>(blocks_memory_->data()),
+          rows + 2 * rows_,
           static_cast<int32_t>(blocks_memory_->size() / sizeof(int32_t))};
 }
 

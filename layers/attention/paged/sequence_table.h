@@ -19,12 +19,17 @@ struct DeviceSequences {
   const int32_t* positions = nullptr;     ///< of each row in its sequence
   const int32_t* first_blocks = nullptr;  ///< of each row: where its sequence's begin; 0 first
   const int32_t* blocks = nullptr;        ///< of all sequences
+  /// First row and number of rows of each tile: neighbouring tokens of one sequence.
+  const int32_t* tiles = nullptr;
   int32_t most_blocks = 0;                ///< that there is room for
 };
 
 /// Its arrays never move. Thread contract: one thread at a time.
 class SequenceTable {
  public:
+  /// Rows of a tile of a prompt.
+  static constexpr int64_t kTileRows = 64;
+
   /// For steps of up to `most_rows` rows, of sequences of `most_blocks` together.
   SequenceTable(int device, int64_t most_rows, int64_t most_blocks);
 
@@ -34,15 +39,19 @@ class SequenceTable {
   /// Copies it to the device, in stream order with the steps.
   void Enqueue(Stream& stream);
   DeviceSequences device() const;
+  /// Rows at the beginning of the step that are the only ones of their sequences in it. All others
+  /// are in tiles.
+  int64_t single_rows() const { return single_rows_; }
+  int64_t tiles() const { return tiles_; }
 
  private:
   /// Memory that copies read while the next step is written into another.
   struct Pinned {
-    std::shared_ptr<Buffer> rows, blocks;  // (2, most_rows), and a list of blocks
+    std::shared_ptr<Buffer> rows, blocks;  // (4, most_rows), and a list of blocks
   };
 
   int64_t most_rows_;
-  int64_t rows_ = 0;
+  int64_t rows_ = 0, single_rows_ = 0, tiles_ = 0;
   std::vector<int32_t> block_list_, next_list_;  // of the last step, and scratch
   bool blocks_changed_ = false;                  // since they were last brought over
   std::array<Pinned, 2> pinned_;

@@ -264,15 +264,27 @@ __global__ void __launch_bounds__(128)
   }
 }
 
+/// Up to so many sequences the split along the tokens is fixed: the result of one must not depend
+/// on how many others there are.
+constexpr int kInvariantRows = 16;
+
+/// Whether one thread block for each row and head of keys keeps all multiprocessors busy.
+bool FillsGpu(const Stream& stream, const AttentionArgs& args, unsigned pieces) {
+  constexpr int64_t kBlocksEach = 4;  // two at a time, twice
+  return int64_t{args.rows} * args.kv_heads * pieces >=
+         kBlocksEach * MultiprocessorCount(stream.device());
+}
+
 template <typename Element, int kLanes, int kGroup, bool kNewest>
 void LaunchAttention(const Stream& stream, const AttentionArgs& args, bool overlap) {
   const int per_head = args.heads / args.kv_heads;
   AttentionArgs call = args;
   call.group = per_head;
   const unsigned pieces = static_cast<unsigned>((per_head + kGroup - 1) / kGroup);
-  // Where rows are sequences, the split is fixed, because the result of a row must not depend on
-  // how many others there are. Rows of a prompt fill the GPU without a split.
-  const bool clustered = ComputeMajor(stream.device()) >= 9 && (kNewest || args.rows < 64);
+  // Rows of a prompt fill the GPU without a split.
+  const bool splits = kNewest ? args.rows <= kInvariantRows || !FillsGpu(stream, args, pieces)
+                              : args.rows < 64;
+  const bool clustered = splits && ComputeMajor(stream.device()) >= 9;
   const SharedLayout layout{std::min(kGroup, per_head), args.head_dim, clustered ? kCluster : 1};
   Grid grid{dim3(clustered ? kCluster : 1, static_cast<unsigned>(args.kv_heads) * pieces,
                  static_cast<unsigned>(args.rows)),

@@ -60,10 +60,10 @@ void WriteKeysAndValues(const Stream& stream, const AttentionArgs& args, float* 
 /// Attention of rows whose keys and values are in the cache; args.query is turned already.
 void AttendWritten(const Stream& stream, const AttentionArgs& args, bool overlap);
 
-/// Whether AttendPrompt can do it: heads of 64 or 128 elements, keys and values of f16.
-bool CanAttendPrompt(const AttentionArgs& args);
-/// The same as AttendWritten for rows that are neighbouring tokens of one sequence, on tensor
+/// Whether AttendTiles can do it: heads of 64 or 128 elements, keys and values of f16.
+bool CanAttendTiles(const AttentionArgs& args);
+/// The same as AttendWritten for the rows in the first `tiles` tiles of args.sequences, on tensor
 /// cores: queries and weights are rounded to f16.
-void AttendPrompt(const Stream& stream, const AttentionArgs& args, bool overlap);
+void AttendTiles(const Stream& stream, const AttentionArgs& args, int64_t tiles, bool overlap);
 
 }  // namespace oort::cuda

@@ -38,12 +38,11 @@ class CudaPagedAttention final : public PagedAttentionBase {
     cuda::WriteKeysAndValues(*context.stream(), call, turned, true);
     call.query = turned;
     constexpr int64_t kPromptRows = 16;  // fewer would leave tensor cores idle
-    const bool prompt = batch.sequences.slices().size() == 1 && rows >= kPromptRows;
-    if (prompt && cuda::CanAttendPrompt(call)) {
-      cuda::AttendPrompt(*context.stream(), call, true);
-    } else {
-      cuda::AttendWritten(*context.stream(), call, true);
-    }
+    const int64_t single = table->single_rows();
+    const bool in_tiles = rows - single >= kPromptRows && cuda::CanAttendTiles(call);
+    if (in_tiles) cuda::AttendTiles(*context.stream(), call, table->tiles(), true);
+    if (in_tiles) call.rows = static_cast<int>(single);
+    if (call.rows > 0) cuda::AttendWritten(*context.stream(), call, true);
   }
 
   size_t Workspace(const Args& args, int) const override { return args.tensor(query_).bytes(); }

@@ -17,6 +17,7 @@ namespace {
 constexpr int kWarps = 4;
 constexpr int kThreads = kWarps * 32;
 constexpr int kQueries = kWarps * 16;
+static_assert(kQueries == SequenceTable::kTileRows);
 constexpr int kKeys = 64;
 constexpr float kLowest = -1e30f;  // finite, so that differences are no NaN
 
@@ -59,14 +60,15 @@ __device__ __forceinline__ void CopyTile(const AttentionArgs& a, const void* cac
   }
 }
 
-/// The queries of a warp as fragments, in f16.
+/// The queries of a warp as fragments, in f16: of rows from `first` on, of which `end` is behind
+/// the last.
 template <int kDim>
-__device__ __forceinline__ void LoadQueries(const AttentionArgs& a, int head, int first,
+__device__ __forceinline__ void LoadQueries(const AttentionArgs& a, int head, int first, int end,
                                             uint32_t (&queries)[kDim / 16][4]) {
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const int row = min(first + g + half * 8, a.rows - 1);
+    const int row = min(first + g + half * 8, end - 1);
     const float* query = a.query + (static_cast<int64_t>(row) * a.heads + head) * kDim;
 #pragma unroll
     for (int k = 0; k < kDim / 16; ++k) {
@@ -173,7 +175,8 @@ __device__ __forceinline__ void AddValues(const float (&weights)[kKeys / 8][4], 
   }
 }
 
-/// Grid: tiles of queries and heads. The last tile comes first, because it has the most keys.
+/// Grid: tiles of queries and heads. The last tile comes first, because of one prompt it has the
+/// most keys.
 template <int kDim>
 __global__ void __launch_bounds__(kThreads) PromptKernel(const __grid_constant__ AttentionArgs a) {
   extern __shared__ __align__(128) unsigned char prompt_shared[];
@@ -181,13 +184,14 @@ __global__ void __launch_bounds__(kThreads) PromptKernel(const __grid_constant__
   const uint32_t base = SharedAddress(prompt_shared);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
   const int head = blockIdx.y, kv_head = head / (a.heads / a.kv_heads);
-  const int first_row = (static_cast<int>(gridDim.x) - 1 - static_cast<int>(blockIdx.x)) * kQueries;
   LaunchDependents();
   WaitForPredecessor();
-  const int32_t* table = a.sequences.blocks + a.sequences.first_blocks[0];
-  const int start = a.sequences.positions[0];  // rows are neighbours from here on
-  const int end = start + min(first_row + kQueries, a.rows);
-  const int lowest = a.window > 0 ? max(0, start + first_row + 1 - a.window) : 0;
+  const int32_t* tile_of = a.sequences.tiles + 2 * (gridDim.x - 1 - blockIdx.x);
+  const int first_row = tile_of[0], end_row = first_row + tile_of[1];
+  const int32_t* table = a.sequences.blocks + a.sequences.first_blocks[first_row];
+  const int start = a.sequences.positions[first_row];  // rows are neighbours from here on
+  const int end = start + end_row - first_row;
+  const int lowest = a.window > 0 ? max(0, start + 1 - a.window) : 0;
   const int first_tile = lowest / kKeys, tiles = (end + kKeys - 1) / kKeys;
 
   const auto fetch = [&](int tile) {
@@ -199,8 +203,8 @@ __global__ void __launch_bounds__(kThreads) PromptKernel(const __grid_constant__
   fetch(first_tile);
   uint32_t queries[kDim / 16][4];
   const int warp_row = first_row + warp * 16;
-  LoadQueries<kDim>(a, head, warp_row, queries);
-  const int position[2] = {start + warp_row + g, start + warp_row + g + 8};
+  LoadQueries<kDim>(a, head, warp_row, end_row, queries);
+  const int position[2] = {start + warp * 16 + g, start + warp * 16 + g + 8};
   RunningRows<kDim> rows;
   for (int tile = first_tile; tile < tiles; ++tile) {
     if (tile + 1 < tiles) {
@@ -223,7 +227,7 @@ __global__ void __launch_bounds__(kThreads) PromptKernel(const __grid_constant__
     weight += __shfl_xor_sync(~0u, weight, 1);
     weight += __shfl_xor_sync(~0u, weight, 2);
     const int row = warp_row + g + half * 8;
-    if (row >= a.rows) continue;
+    if (row >= end_row) continue;
     float* out = a.out + (static_cast<int64_t>(row) * a.heads + head) * kDim;
 #pragma unroll
     for (int n = 0; n < kDim / 8; ++n) {
@@ -234,23 +238,22 @@ __global__ void __launch_bounds__(kThreads) PromptKernel(const __grid_constant__
 }
 
 template <int kDim>
-void LaunchPrompt(const Stream& stream, const AttentionArgs& args, bool overlap) {
-  const unsigned tiles = static_cast<unsigned>((args.rows + kQueries - 1) / kQueries);
+void LaunchPrompt(const Stream& stream, const AttentionArgs& args, int64_t tiles, bool overlap) {
   Launch(stream,
-         {dim3(tiles, static_cast<unsigned>(args.heads)), dim3(kThreads),
+         {dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(args.heads)), dim3(kThreads),
           size_t{4} * kKeys * kDim * 2, overlap},
          PromptKernel<kDim>, args);
 }
 
 }  // namespace
 
-bool CanAttendPrompt(const AttentionArgs& args) {
+bool CanAttendTiles(const AttentionArgs& args) {
   return !args.kv.f32 && (args.head_dim == 64 || args.head_dim == 128);
 }
 
-void AttendPrompt(const Stream& stream, const AttentionArgs& args, bool overlap) {
-  args.head_dim == 64 ? LaunchPrompt<64>(stream, args, overlap)
-                      : LaunchPrompt<128>(stream, args, overlap);
+void AttendTiles(const Stream& stream, const AttentionArgs& args, int64_t tiles, bool overlap) {
+  args.head_dim == 64 ? LaunchPrompt<64>(stream, args, tiles, overlap)
+                      : LaunchPrompt<128>(stream, args, tiles, overlap);
 }
 
 }  // namespace oort::cuda
