@@ -69,7 +69,8 @@ int ProfileLanguage(const ProfileArguments& options) {
       ProfileSteps(options.model, options.language, options.measured);
   Json json = {{"model", options.model.model},
                {"prompt_tokens", options.language.prompt_tokens},
-               {"new_tokens", options.language.new_tokens}};
+               {"new_tokens", options.language.new_tokens},
+               {"batch", options.language.batch}};
   for (const LanguageStep& step : steps) {
     options.files.For(step.name).Write(step.report);
     if (options.json) {

@@ -11,39 +11,53 @@
 namespace oort::cli {
 namespace {
 
-/// One sequence, its cache, and steps of it that can be run again and again.
-class ProfiledSequence {
+/// Sequences of one length, their cache, and steps of them that can be run again and again.
+class ProfiledSequences {
  public:
-  ProfiledSequence(const LanguageModel& model, KvType kv, int64_t tokens)
+  ProfiledSequences(const LanguageModel& model, KvType kv, int64_t sequences, int64_t tokens)
       : info_(model.info()),
-        cache_(MakeKvCache(model, kv, tokens)),
+        blocks_each_(KvCache::BlocksFor(tokens)),
+        cache_(MakeKvCache(model, kv, sequences * blocks_each_ * KvCache::kBlockTokens)),
         table_(MakeSequenceTable(model, cache_)),
         blocks_(static_cast<size_t>(cache_.blocks())) {
     std::iota(blocks_.begin(), blocks_.end(), 0);
   }
 
-  /// `count` tokens from `position` on, of which the last one's logits are wanted.
+  /// `count` tokens of each of the first `sequences`, from `position` on, of which the last one's
+  /// logits are wanted.
   template <typename Use>
-  void Step(int64_t position, int64_t count, const Use& use) {
-    const SequenceSlice slice{0, count, position, blocks_};
-    if (table_) table_->Set({&slice, 1});
-    const SequenceBatch batch{{&slice, 1}, &cache_, table_.get()};
+  void Step(int64_t sequences, int64_t position, int64_t count, const Use& use) {
+    std::vector<SequenceSlice> slices;
+    std::vector<int32_t> tokens, positions, wanted;
+    for (int64_t i = 0; i < sequences; ++i) {
+      slices.push_back({i * count, count, position, BlocksOf(i)});
+      for (int64_t at = position; at < position + count; ++at) {
+        tokens.push_back(static_cast<int32_t>((1 + (at + i) % 100) % info_.vocabulary));
+        positions.push_back(static_cast<int32_t>(at));
+      }
+      wanted.push_back(static_cast<int32_t>(tokens.size() - 1));
+    }
+    if (table_) table_->Set(slices);
+    const SequenceBatch batch{slices, &cache_, table_.get()};
     ProfiledRun run;
     run.options.state = &batch;
     run.options.unread_outputs = 1;  // the logits: greedy answers do without
-    run.more["oort.PagedAttention"] = CacheWork(position, count);
-    std::vector<int32_t> tokens, positions(static_cast<size_t>(count));
-    std::iota(positions.begin(), positions.end(), static_cast<int32_t>(position));
-    for (int64_t i = 0; i < count; ++i) {
-      tokens.push_back(static_cast<int32_t>((1 + (position + i) % 100) % info_.vocabulary));
-    }
-    const std::vector<Tensor> inputs = {
-        Tensor::From<int32_t>(tokens, Shape{count}), Tensor::From<int32_t>(positions, Shape{count}),
-        Tensor::From<int32_t>({static_cast<int32_t>(count - 1)}, Shape{1})};
+    Cost& cost = run.more["oort.PagedAttention"];
+    cost = CacheWork(position, count);
+    cost.bytes *= static_cast<double>(sequences);
+    cost.flops *= static_cast<double>(sequences);
+    const auto tensor = [](const std::vector<int32_t>& values) {
+      return Tensor::From<int32_t>(values, Shape{static_cast<int64_t>(values.size())});
+    };
+    const std::vector<Tensor> inputs = {tensor(tokens), tensor(positions), tensor(wanted)};
     use(inputs, run);
   }
 
  private:
+  std::span<const int32_t> BlocksOf(int64_t sequence) const {
+    return std::span(blocks_).subspan(static_cast<size_t>(sequence * blocks_each_),
+                                      static_cast<size_t>(blocks_each_));
+  }
   /// What attention in one layer reads of the cache and computes with it; a window would make it
   /// less. Its own tokens are in the cost of the operator already.
   Cost CacheWork(int64_t position, int64_t count) const {
@@ -58,6 +72,7 @@ class ProfiledSequence {
   }
 
   LanguageModelInfo info_;
+  int64_t blocks_each_;
   KvCache cache_;
   std::unique_ptr<cuda::SequenceTable> table_;
   std::vector<int32_t> blocks_;
@@ -83,6 +98,7 @@ void LanguageSteps::Add(CLI::App& app) {
   };
   count("--prompt-tokens", prompt_tokens, "Of a language model: length of the prompt");
   count("--new-tokens", new_tokens, "Of a language model: length of the answer");
+  count("--batch", batch, "Of a language model: answers in the decode step");
   shape.AddRandom(app, app.get_option("MODEL"));
   shape.AddWeights(app);
   app.add_flag("--exact,!--fast", exact, "Of a language model: activations stay f32, or not")
@@ -102,26 +118,29 @@ std::vector<LanguageStep> ProfileSteps(const ModelOptions& options, const Langua
     throw UsageError("prompt and answer have " + std::to_string(prompt + steps.new_tokens) +
                      " tokens, the model's context " + std::to_string(model->info().context));
   }
-  ProfiledSequence sequence(*model, load.ForEngine(*model).kv.value_or(model->default_kv()),
-                            middle + 1);
+  ProfiledSequences sequences(*model, load.ForEngine(*model).kv.value_or(model->default_kv()),
+                              steps.batch, middle + 1);
   Session session(model->graph(), options.ForSession());
   const MachineRoofs roofs = MeasureRoofsOf(*model->graph(), session.threads());
   std::vector<LanguageStep> done;
-  const auto profile = [&](const std::string& name, int64_t position, int64_t count,
-                           const std::string& what) {
-    sequence.Step(position, count, [&](const auto& inputs, const ProfiledRun& run) {
+  const auto profile = [&](const std::string& name, int64_t answers, int64_t position,
+                           int64_t count, const std::string& what) {
+    sequences.Step(answers, position, count, [&](const auto& inputs, const ProfiledRun& run) {
       done.push_back({name, MeasureProfile(session, inputs, measured, roofs, run)});
       NameStep(done.back().report,
                (options.model.empty() ? load.random : options.model) + "  " + what);
     });
   };
-  profile("prefill", 0, prompt, "prefill of " + std::to_string(prompt) + " tokens");
+  profile("prefill", 1, 0, prompt, "prefill of " + std::to_string(prompt) + " tokens");
   if (middle > prompt) {
-    sequence.Step(prompt, middle - prompt, [&](const auto& inputs, const ProfiledRun& run) {
+    sequences.Step(1, prompt, middle - prompt, [&](const auto& inputs, const ProfiledRun& run) {
       session.Forward(inputs, run.options);  // what the answer has said by then
     });
   }
-  profile("decode", middle, 1, "decode behind " + std::to_string(middle) + " tokens");
+  const std::string together =
+      steps.batch > 1 ? " of " + std::to_string(steps.batch) + " answers at once" : "";
+  profile("decode", steps.batch, middle, 1,
+          "decode" + together + " behind " + std::to_string(middle) + " tokens");
   return done;
 }
 

@@ -13,7 +13,7 @@ namespace oort::cli {
 
 /// Which steps are looked at.
 struct LanguageSteps {
-  int64_t prompt_tokens = 128, new_tokens = 64;
+  int64_t prompt_tokens = 128, new_tokens = 64, batch = 1;
   std::optional<bool> exact;
   LanguageOptions shape;  ///< --random, --weights and --group
   bool asked = false;     ///< one of them was given
