@@ -23,6 +23,7 @@ struct EngineOptions {
   std::optional<KvType> kv;    ///< how keys and values are kept; unset: the model's default_kv()
   int64_t cache_tokens = 0;    ///< of all sequences together; 0: the model's context, at most 8192
   int64_t prompt_chunk = 512;  ///< tokens of a prompt in one step
+  int64_t step_tokens = 2048;  ///< where a GPU computes prompts and answers together: of a step
   /// Most bytes, of the memory of the device that the model runs on, for weights, activations and
   /// cache together; 0: no limit. The cache takes what is left, of at most cache_tokens where that
   /// is given, and else of as many tokens as the requests that run together can have.
@@ -36,6 +37,11 @@ struct EngineOptions {
   /// still has it. An answer may then differ in the last digits from that of a prompt that is read
   /// anew, except in the exact mode.
   bool reuse_prefixes = false;
+  /// Compute each answer as it would be alone, to the last bit. Otherwise a GPU computes all
+  /// answers, and prompts, of a step together: that is many times faster for dozens of requests,
+  /// and last digits may depend on how many there are. In the exact mode, and on the CPU, it holds
+  /// without this.
+  bool deterministic = false;
 };
 
 /// What came out for one token. `text` may be empty, and belong to tokens before.

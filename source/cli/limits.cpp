@@ -125,12 +125,14 @@ bool IsExact(double weight_bytes) { return IsExactByDefault(DeviceType::kCuda, w
 std::vector<GpuMemory> GpuMemories(const LimitsReport& report, const LimitsOptions& options) {
   std::vector<GpuMemory> memories;
   if (report.shape.experts > 0) return memories;
-  const double rows = std::min(report.context, static_cast<double>(EngineOptions().prompt_chunk));
   const auto predict = [&](limits::BitWidths precision, double cache_bits) {
     precision.cache_bits = cache_bits;
     const limits::DeviceWeightBits weights{static_cast<int>(precision.weight_bits), 0,
                                            options.group};
     const bool exact = IsExact(limits::PredictDeviceWeights(report.shape, weights));
+    const EngineOptions usual;
+    const double rows = exact ? std::min(report.context, static_cast<double>(usual.prompt_chunk))
+                              : static_cast<double>(usual.step_tokens);
     return GpuMemory{PrecisionName(precision),
                      limits::PredictDeviceMemory(report.shape, weights,
                                                  {cache_bits, report.context, rows, exact})};

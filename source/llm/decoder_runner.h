@@ -29,7 +29,7 @@ std::unique_ptr<cuda::SequenceTable> MakeSequenceTable(const LanguageModel& mode
 /// Tokens of one sequence in one step.
 struct StepItem {
   CachedSequence* sequence = nullptr;  ///< null: a row that stands for nobody, of one token
-  std::span<const int32_t> tokens;  ///< what comes behind those that the cache holds
+  std::span<const int32_t> tokens;     ///< what comes behind those that the cache holds
   enum Logits : unsigned char { kNone, kLast, kAll } logits = kLast;
   int64_t length = 0;  ///< that the sequence is known to come to, if more is to follow
 };

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <map>
 #include <utility>
@@ -57,30 +58,35 @@ struct StepRows {
   }
 };
 
-/// Preempted sequences are read again. Steps under way know their sequences, so they end first.
-class EngineSaver : public BlockSaver {
- public:
-  explicit EngineSaver(DecoderRunner& runner) : runner_(runner) {}
-  bool Save(const Sequence&) override {
-    runner_.Drop();
-    return false;
-  }
-
- private:
-  DecoderRunner& runner_;
+/// The next tokens of one request in a step.
+struct StepPart {
+  Generation* generation = nullptr;  ///< null: a row that stands for nobody any more
+  int64_t count = 1;
+  bool last = true;  ///< ends with the last token that is known, whose logits pick the next one
 };
+
+StepItem ItemOf(const StepPart& part) {
+  static constexpr int32_t kAnyToken = 0;
+  if (part.generation == nullptr) return {nullptr, {&kAnyToken, 1}, StepItem::kLast};
+  Sequence& sequence = *part.generation->sequence;
+  const std::span<const int32_t> tokens =
+      std::span<const int32_t>(sequence.tokens)
+          .subspan(static_cast<size_t>(sequence.computed), static_cast<size_t>(part.count));
+  return {&sequence.cached, tokens, part.last ? StepItem::kLast : StepItem::kNone,
+          sequence.length()};
+}
 
 struct Engine::Impl {
   std::shared_ptr<const LanguageModel> model;
   EngineOptions options;
   int64_t cache_tokens;
   DecoderRunner runner;
-  EngineSaver saver{runner};
+  BlockSaver saver;  ///< preempted sequences are read again
   Scheduler scheduler;
   std::map<int64_t, std::unique_ptr<Generation>> active;  ///< waiting or running
   std::map<int64_t, FinishedGeneration> done;
-  std::vector<Generation*> ahead;  ///< whose steps the runner has under way
-  std::vector<uint32_t> allowed;   ///< tokens, of the answer that picks one
+  std::deque<std::vector<StepPart>> flights;  ///< steps that the runner has under way
+  std::vector<uint32_t> allowed;              ///< tokens, of the answer that picks one
   int64_t next_id = 0;
   EngineStats counts;  ///< what only grows
 
@@ -90,31 +96,43 @@ struct Engine::Impl {
         cache_tokens(tokens),
         runner(model, options.kv.value_or(model->default_kv()), tokens, options.threads),
         scheduler(runner.pool(),
-                  {.step_tokens = options.prompt_chunk,
+                  {.step_tokens = mixes_steps() ? options.step_tokens : options.prompt_chunk,
+                   .prompt_tokens = options.prompt_chunk,
                    .most_running = options.most_running,
+                   .mixed_steps = mixes_steps(),
                    .reserve = options.reserve_cache,
                    .share_prefixes = options.reuse_prefixes},
                   saver) {}
-  ~Impl() { runner.Drop(); }  // while the sequences are there
+  ~Impl() { DropFlights(); }  // while the sequences are there
+
+  /// Answers that one step computes.
+  int64_t step_rows() const {
+    return options.deterministic ? model->facts().decode_rows : model->facts().step_rows;
+  }
+  bool mixes_steps() const { return MixesSteps(*model, options); }
 
   int64_t Submit(GenerateRequest request);
   bool Step();
   EngineStats stats() const;
   void EndOverdue();
-  void StepPrompt(Generation& generation, int64_t count);
   bool IsLong(int64_t length) const {
     const int64_t most = model->facts().short_context;
     return most > 0 && length > most;
   }
   bool ReadsAgain(Generation& generation);
-  void StepAnswers(std::span<const StepShare> shares);
-  void StepTogether(std::span<Generation* const> ready);
+  void StepShares(std::span<const StepShare> shares);
+  void StepTogether(std::span<const StepPart> parts);
+  void StepEachAlone(std::span<const StepPart> parts);
+  void StepFlight();
+  void AcceptRows(std::span<const StepPart> parts, const StepRows& rows);
   template <typename Body>
   void Attempt(Generation& generation, const Body& body);
   void Fail(Generation& generation);
   StepRows Run(std::span<const StepItem> items, std::span<Generation* const> rows);
-  bool WillGoOn(std::span<Generation* const> ready) const;
-  StepRows RunAhead(std::span<Generation* const> ready, std::span<const StepItem> items);
+  bool RunsAhead(std::span<const StepPart> parts) const;
+  std::optional<std::vector<StepPart>> NextFlight() const;
+  void BeginFlight(std::vector<StepPart> parts, bool continues);
+  void DropFlights() noexcept;
   bool FindAllowed(Generation& generation);
   void Accept(Generation& generation, const StepRows& rows, size_t row);
   void Emit(Generation& generation, const SampledToken& sampled, const std::string& text);
@@ -157,27 +175,6 @@ int64_t Engine::Impl::Submit(GenerateRequest request) {
   return next_id++;
 }
 
-/// A part of a prompt, alone: how the rows of a step are multiplied depends on their number, and
-/// must not depend on who else is there.
-void Engine::Impl::StepPrompt(Generation& g, int64_t count) {
-  const Clock::time_point start = Clock::now();
-  Sequence& sequence = *g.sequence;
-  const bool last = count == sequence.pending();
-  const bool is_prompt = g.result.tokens.empty();
-  const StepItem item{
-      &sequence.cached,
-      std::span<const int32_t>(sequence.tokens)
-          .subspan(static_cast<size_t>(sequence.computed), static_cast<size_t>(count)),
-      last ? StepItem::kLast : StepItem::kNone, sequence.length()};
-  Generation* const row = &g;
-  Attempt(g, [&] {
-    const StepRows rows = Run({&item, 1}, {&row, last ? size_t{1} : 0});
-    scheduler.Computed(sequence, count);
-    if (last) Accept(g, rows, 0);
-  });
-  if (is_prompt) g.result.timings.prompt_seconds += SecondsSince(start);
-}
-
 /// What the cache holds of a sequence that outgrows the model's short context turned by other
 /// angles than what follows: all of it is read once more, as it would be without a cache.
 bool Engine::Impl::ReadsAgain(Generation& g) {
@@ -189,68 +186,158 @@ bool Engine::Impl::ReadsAgain(Generation& g) {
   return true;
 }
 
-void Engine::Impl::StepAnswers(std::span<const StepShare> shares) {
-  std::vector<Generation*> ready;
+/// What the scheduler hands out becomes one step, or several where a step has no room for all.
+void Engine::Impl::StepShares(std::span<const StepShare> shares) {
+  const size_t most = static_cast<size_t>(step_rows());
+  std::vector<StepPart> parts;
+  size_t answers = 0;
   for (const StepShare& share : shares) {
     Generation& g = *active.at(share.sequence->id);
-    if (!g.finished && !ReadsAgain(g)) ready.push_back(&g);
+    const bool is_answer = share.sequence->pending() == 1;
+    if (g.finished || (is_answer && ReadsAgain(g))) continue;
+    if (is_answer && answers == most) {
+      StepTogether(std::exchange(parts, {}));
+      answers = 0;
+    }
+    answers += is_answer ? 1 : 0;
+    parts.push_back({&g, share.count, share.count == share.sequence->pending()});
   }
-  const size_t most = static_cast<size_t>(model->facts().step_rows);
-  for (size_t begin = 0; begin < ready.size(); begin += most) {
-    StepTogether(std::span(ready).subspan(begin, std::min(most, ready.size() - begin)));
-  }
+  if (!parts.empty()) StepTogether(parts);
 }
 
-void Engine::Impl::StepTogether(std::span<Generation* const> ready) {
+/// Parts of prompts and answers in one step.
+void Engine::Impl::StepTogether(std::span<const StepPart> parts) {
+  if (RunsAhead(parts)) {
+    try {
+      BeginFlight({parts.begin(), parts.end()}, false);
+    } catch (...) {
+      return StepEachAlone(parts);
+    }
+    return StepFlight();
+  }
+  const Clock::time_point start = Clock::now();
   std::vector<StepItem> items;
-  for (Generation* g : ready) {
-    items.push_back({&g->sequence->cached, {&g->sequence->tokens.back(), 1}, StepItem::kLast});
+  std::vector<Generation*> wanted, readers;
+  for (const StepPart& part : parts) {
+    items.push_back(ItemOf(part));
+    if (part.last) wanted.push_back(part.generation);
+    if (part.generation->result.tokens.empty()) readers.push_back(part.generation);
   }
   StepRows rows;
   try {
-    const bool likeliest = std::ranges::all_of(ready, &Generation::picks_argmax);
-    // Where a sequence may have to be read again, that shows between two steps.
-    const bool ahead_of_host = runner.can_run_ahead() && model->facts().short_context == 0;
-    rows = likeliest && ahead_of_host ? RunAhead(ready, items) : Run(items, ready);
+    rows = Guarded([&] { return Run(items, wanted); });
   } catch (...) {
-    runner.Drop();
-    if (ready.size() == 1) return Fail(*ready[0]);
-    // Who it was shows when each steps alone, which gives the others what they would have had.
-    for (size_t i = 0; i < ready.size(); ++i) StepTogether(ready.subspan(i, 1));
-    return;
+    return StepEachAlone(parts);
   }
-  for (size_t i = 0; i < ready.size(); ++i) {
-    if (ready[i]->finished) continue;  // cancelled by a callback of this step
-    Attempt(*ready[i], [&] {
-      scheduler.Computed(*ready[i]->sequence, 1);
-      Accept(*ready[i], rows, i);
+  for (Generation* g : readers) g->result.timings.prompt_seconds += SecondsSince(start);
+  AcceptRows(parts, rows);
+}
+
+/// Within a handler of what a step threw. Whose fault it was shows when each steps alone, which
+/// gives the others what they would have had.
+void Engine::Impl::StepEachAlone(std::span<const StepPart> parts) {
+  if (parts.size() == 1) return Fail(*parts[0].generation);
+  for (size_t i = 0; i < parts.size(); ++i) StepTogether(parts.subspan(i, 1));
+}
+
+/// Tells each request what the step gave for it.
+void Engine::Impl::AcceptRows(std::span<const StepPart> parts, const StepRows& rows) {
+  size_t row = 0;
+  for (const StepPart& part : parts) {
+    Generation* const g = part.generation;
+    const size_t at = row;
+    row += part.last ? 1 : 0;
+    if (g == nullptr || g->finished) continue;  // by a callback of this step, or before it ended
+    Attempt(*g, [&] {
+      scheduler.Computed(*g->sequence, part.count);
+      if (part.last) Accept(*g, rows, at);
     });
   }
-  // The next step, if it is under way, was for all of them.
-  if (std::ranges::any_of(ready, [](const Generation* g) { return g->finished; })) runner.Drop();
 }
 
-/// Whether these will take another step behind the next one, if none of them finds an end, and
-/// there are blocks for it without preempting anybody.
-bool Engine::Impl::WillGoOn(std::span<Generation* const> ready) const {
-  if (scheduler.waiting() > 0 || ready.size() != active.size()) return false;
+// ---- Running ahead -----------------------------------------------------------------------------
+// The next step begins before the tokens of this one are known here, so that the GPU never waits
+// for the host. Who turns out to be finished has a row in one more step, whose result nobody reads.
+
+bool Engine::Impl::RunsAhead(std::span<const StepPart> parts) const {
+  // Where a sequence may have to be read again, that shows between two steps.
+  if (!runner.can_run_ahead() || model->facts().short_context > 0) return false;
+  return std::ranges::all_of(parts, [&](const StepPart& part) {
+    return part.count == 1 && part.last && part.generation->picks_argmax();
+  });
+}
+
+/// The step behind the newest flight, if that is for certain what the scheduler would have it be:
+/// nobody could be admitted or needs another kind of step, and there are blocks for it.
+std::optional<std::vector<StepPart>> Engine::Impl::NextFlight() const {
+  if (scheduler.CouldAdmit()) return {};
+  const int64_t begun = static_cast<int64_t>(flights.size());
+  std::vector<StepPart> next = flights.back();
   int64_t needed = 0;
-  for (const Generation* g : ready) {
-    if (static_cast<int64_t>(g->result.tokens.size()) + 1 >= g->most_tokens) return false;
-    const int64_t blocks = KvCache::BlocksFor(g->sequence->length() + 1);
+  size_t live = 0;
+  for (StepPart& part : next) {
+    const Generation* const g = part.generation;
+    if (g == nullptr) continue;
+    const int64_t answered = static_cast<int64_t>(g->result.tokens.size()) + begun;
+    if (g->finished || answered >= g->most_tokens) {
+      part.generation = nullptr;
+      continue;
+    }
+    ++live;
+    const int64_t blocks = KvCache::BlocksFor(g->sequence->length() + begun);
     needed += std::max<int64_t>(0, blocks - g->sequence->cached.blocks.size());
   }
-  return needed <= runner.pool().free_blocks();
+  size_t others = 0;  // running, but not in the flight
+  for (const auto& [id, g] : active) others += !g->finished && g->flights == 0 ? 1 : 0;
+  const bool waits = others > static_cast<size_t>(scheduler.waiting());
+  if (live == 0 || waits || needed > runner.pool().free_blocks()) return {};
+  return next;
 }
 
-/// The next step begins before the tokens of this one are known here: so the GPU never waits for
-/// the host.
-StepRows Engine::Impl::RunAhead(std::span<Generation* const> ready,
-                                std::span<const StepItem> items) {
-  ahead.assign(ready.begin(), ready.end());
-  if (runner.steps_under_way() == 0) runner.BeginArgmax(items, false);
-  if (WillGoOn(ready)) runner.BeginArgmax(items, true);
-  return {{}, runner.EndArgmax()};
+void Engine::Impl::BeginFlight(std::vector<StepPart> parts, bool continues) {
+  std::vector<StepItem> items;
+  for (const StepPart& part : parts) items.push_back(ItemOf(part));
+  flights.push_back(std::move(parts));
+  try {
+    runner.BeginArgmax(items, continues);
+  } catch (...) {
+    flights.pop_back();
+    throw;
+  }
+  for (const StepPart& part : flights.back()) {
+    if (part.generation != nullptr) ++part.generation->flights;
+  }
+}
+
+/// Ends the first flight, with the next one under way where there will be one.
+void Engine::Impl::StepFlight() {
+  std::vector<StepPart> parts = flights.front();
+  StepRows rows;
+  try {
+    if (flights.size() == 1) {
+      if (std::optional<std::vector<StepPart>> next = NextFlight()) {
+        BeginFlight(std::move(*next), true);
+      }
+    }
+    rows = {{}, runner.EndArgmax()};
+  } catch (...) {
+    DropFlights();
+    std::erase_if(parts, [](const StepPart& part) {
+      return part.generation == nullptr || part.generation->finished;
+    });
+    return StepEachAlone(parts);
+  }
+  flights.pop_front();
+  for (const StepPart& part : parts) {
+    if (part.generation != nullptr) --part.generation->flights;
+  }
+  AcceptRows(parts, rows);
+}
+
+void Engine::Impl::DropFlights() noexcept {
+  runner.Drop();
+  flights.clear();
+  for (const auto& [id, generation] : active) generation->flights = 0;
 }
 
 /// Logits come to the host only of rows that need them there.
@@ -382,8 +469,8 @@ void Engine::Impl::Finish(Generation& g, FinishReason reason) {
 void Engine::Impl::Collect() {
   std::erase_if(active, [&](auto& entry) {
     Generation& g = *entry.second;
-    if (!g.finished) return false;
-    if (std::ranges::find(ahead, &g) != ahead.end()) runner.Drop();
+    // A step under way still writes into its blocks.
+    if (!g.finished || g.flights > 0) return false;
     g.result.reused_tokens = g.sequence->reused;
     counts.prompt_tokens += static_cast<int64_t>(g.request.prompt.size());
     counts.reused_tokens += g.sequence->reused;
@@ -394,7 +481,7 @@ void Engine::Impl::Collect() {
 }
 
 void Engine::Impl::Forget(int64_t id) {
-  runner.Drop();
+  DropFlights();
   const auto found = active.find(id);
   if (found != active.end()) {
     scheduler.Remove(*found->second->sequence);
@@ -430,16 +517,10 @@ bool Engine::Impl::Step() {
   ++counts.steps;
   EndOverdue();
   Collect();  // what was cancelled since the last step
-  if (runner.steps_under_way() > 0) {
-    // What is under way comes first; nothing was decided since it began.
-    StepTogether(std::vector<Generation*>(ahead));
+  if (!flights.empty()) {
+    StepFlight();  // what is under way comes first; nothing was decided since it began
   } else {
-    const std::vector<StepShare> shares = scheduler.Next();
-    if (!shares.empty() && shares.front().sequence->pending() > 1) {
-      StepPrompt(*active.at(shares.front().sequence->id), shares.front().count);
-    } else {
-      StepAnswers(shares);
-    }
+    StepShares(scheduler.Next());
   }
   Collect();
   return !active.empty();
@@ -449,9 +530,9 @@ Engine::Engine(std::shared_ptr<const LanguageModel> model, const EngineOptions& 
   Guarded([&] {
     if (!model) throw Error(ErrorCode::kInvalidArgument, "an Engine needs a model");
     if (options.cache_tokens < 0 || options.cache_tokens > kMostCacheTokens ||
-        options.prompt_chunk < 1) {
+        options.prompt_chunk < 1 || options.step_tokens < 1) {
       throw Error(ErrorCode::kInvalidArgument,
-                  "cache_tokens is from 0 to 2^40 and prompt_chunk at least 1");
+                  "cache_tokens is from 0 to 2^40, prompt_chunk and step_tokens are at least 1");
     }
     const int64_t tokens = CacheTokens(*model, options);
     impl_ = std::make_unique<Impl>(std::move(model), options, tokens);

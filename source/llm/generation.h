@@ -26,6 +26,7 @@ struct Generation {
   Sequence* sequence = nullptr;  ///< the scheduler's
   int64_t most_tokens = 0;
   bool finished = false;
+  int flights = 0;             ///< steps under way that have a row of it
   std::exception_ptr failure;  ///< what ended it, where something went wrong
   std::chrono::steady_clock::time_point submitted = std::chrono::steady_clock::now();
   std::chrono::steady_clock::time_point first_token{};

@@ -32,10 +32,10 @@ size_t StepBytes(const LanguageModel& model, int64_t tokens, int64_t wanted, int
 
 }  // namespace
 
-MemoryNeeds NeedsOf(const LanguageModel& model, KvType kv, int64_t prompt_chunk, int64_t answers,
+MemoryNeeds NeedsOf(const LanguageModel& model, KvType kv, int64_t tokens, int64_t answers,
                     int threads) {
   const int64_t together = std::clamp<int64_t>(answers, 1, model.facts().step_rows);
-  const int64_t chunk = std::clamp<int64_t>(prompt_chunk, 1, model.info().context);
+  const int64_t chunk = std::max<int64_t>(tokens, 1);
   const Tensor one = Tensor::Meta(DType::kI32, Shape{1});
   const MemoryReport memory = model.graph()->Plan({one, one, one}, threads).memory;
   const bool on_host = model.graph()->device().type == DeviceType::kCpu;
@@ -61,9 +61,10 @@ int64_t CacheTokens(const LanguageModel& model, const EngineOptions& options) {
     return options.cache_tokens > 0 ? options.cache_tokens : std::min(context, kDefaultCacheTokens);
   }
   const int threads = options.threads > 0 ? options.threads : AvailableThreads();
-  const MemoryNeeds needs =
-      NeedsOf(model, options.kv.value_or(model.default_kv()), options.prompt_chunk,
-              options.most_running, threads);
+  const int64_t tokens =
+      MixesSteps(model, options) ? options.step_tokens : std::min(options.prompt_chunk, context);
+  const MemoryNeeds needs = NeedsOf(model, options.kv.value_or(model.default_kv()), tokens,
+                                    options.most_running, threads);
   const size_t taken = CheckedAdd(needs.weights, needs.activations);
   if (options.memory_limit < CheckedAdd(taken, needs.block)) {
     throw Error(ErrorCode::kLimit, "weights take " + SizeText(needs.weights) + " and activations " +
@@ -73,9 +74,8 @@ int64_t CacheTokens(const LanguageModel& model, const EngineOptions& options) {
                                        ": raise the limit, or take weights of fewer bits");
   }
   const int64_t blocks = static_cast<int64_t>((options.memory_limit - taken) / needs.block);
-  const int64_t most = options.cache_tokens > 0
-                           ? options.cache_tokens
-                           : CheckedMultiply(context, options.most_running);
+  const int64_t most = options.cache_tokens > 0 ? options.cache_tokens
+                                                : CheckedMultiply(context, options.most_running);
   return std::min(CheckedMultiply(blocks, KvCache::kBlockTokens), most);
 }
 

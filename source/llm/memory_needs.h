@@ -6,14 +6,19 @@
 
 namespace oort {
 
+/// Whether rows of prompts and of answers share a step: where digits of one may depend on others.
+inline bool MixesSteps(const LanguageModel& model, const EngineOptions& options) {
+  return !options.deterministic && model.facts().step_rows > model.facts().decode_rows;
+}
+
 struct MemoryNeeds {
   size_t weights = 0;
   size_t activations = 0;  ///< of the largest step
   size_t block = 0;        ///< of a block of the cache
 };
 
-/// For steps of prompts of up to `prompt_chunk` tokens and of up to `answers` answers together.
-MemoryNeeds NeedsOf(const LanguageModel& model, KvType kv, int64_t prompt_chunk, int64_t answers,
+/// For steps of up to `tokens` tokens of prompts and of up to `answers` answers.
+MemoryNeeds NeedsOf(const LanguageModel& model, KvType kv, int64_t tokens, int64_t answers,
                     int threads);
 
 /// Tokens of the cache that an Engine with these options has: what cache_tokens says, or else the

@@ -46,8 +46,8 @@ std::unique_ptr<Sequence> Extract(std::vector<std::unique_ptr<Sequence>>& from,
 
 Scheduler::Scheduler(BlockPool& pool, const SchedulerOptions& options, BlockSaver& saver)
     : pool_(pool), options_(options), saver_(saver) {
-  if (options.step_tokens < 1 || options.most_running < 1 || options.watermark < 0 ||
-      options.watermark > 1) {
+  if (options.step_tokens < 1 || options.prompt_tokens < 1 || options.most_running < 1 ||
+      options.watermark < 0 || options.watermark > 1) {
     throw Error(ErrorCode::kInvalidArgument,
                 "a scheduler needs tokens a step, running sequences, and a watermark from 0 to 1");
   }
@@ -147,7 +147,7 @@ void Scheduler::AddPrompts(std::vector<StepShare>& step) {
   };
   for (Sequence* sequence : Ready(lacks_more, shorter)) {
     if (!sequence->runs_) continue;
-    const int64_t count = std::min(sequence->pending(), left);
+    const int64_t count = std::min({sequence->pending(), options_.prompt_tokens, left});
     if (count > 0 && MakeRoom(*sequence, count)) {
       step.push_back({sequence, count});
       sequence->passed_over_ = 0;
@@ -223,6 +223,13 @@ void Scheduler::Admit() {
     // A preempted one must not lose its place to those that came after it.
     if (sequence->preemptions > 0) break;
   }
+}
+
+bool Scheduler::CouldAdmit() const {
+  if (running() >= options_.most_running) return false;
+  return std::ranges::any_of(waiting_, [&](const Owned& sequence) {
+    return options_.share_prefixes || HasRoomFor(*sequence);
+  });
 }
 
 /// Whether a running sequence is about to compute blocks that this one could begin with: then it

@@ -58,7 +58,8 @@ class BlockSaver {
 };
 
 struct SchedulerOptions {
-  int64_t step_tokens = 512;  ///< most tokens of prompts in one step
+  int64_t step_tokens = 512;    ///< most tokens of one step
+  int64_t prompt_tokens = 512;  ///< most of these of one prompt
   int64_t most_running = 256;
   /// Whether one step may have tokens of prompts and of answers. Otherwise they take turns, and a
   /// prompt is read alone.
@@ -108,6 +109,8 @@ class Scheduler {
   int64_t waiting_tokens() const;
   int64_t running() const { return static_cast<int64_t>(running_.size()); }
   int64_t preemptions() const { return preemptions_; }
+  /// Whether Next might admit somebody.
+  bool CouldAdmit() const;
 
   /// Throws kInternal where sequences and pool contradict each other. For tests.
   void Check() const;

@@ -135,6 +135,47 @@ struct GpuAttentionCase {
     return results;
   }
 
+  /// Results of several sequences: steps[s][i] rows of sequence i in step s.
+  std::vector<Tensor> RunMany(Device device, const std::vector<std::vector<int64_t>>& steps) const {
+    LoadOptions options;
+    options.device = device;
+    Session session(RuntimeGraph::Build(Build(), options));
+    const KvShape shape{1, kv_heads, head_dim, type};
+    constexpr int64_t kBlocksEach = 8;
+    const int64_t sequences = static_cast<int64_t>(steps[0].size());
+    const int64_t all = sequences * kBlocksEach;
+    const size_t bytes = KvCache::Bytes(shape, all);
+    const bool on_gpu = device.type == DeviceType::kCuda;
+    KvCache cache(shape, all,
+                  on_gpu ? cuda::AllocateDevice(bytes, device.index) : AllocateHost(bytes));
+    std::unique_ptr<cuda::SequenceTable> table;
+    if (on_gpu) {
+      table = std::make_unique<cuda::SequenceTable>(device.index, all * KvCache::kBlockTokens, all);
+    }
+    std::vector<std::vector<int32_t>> blocks(static_cast<size_t>(sequences));
+    for (int64_t i = 0; i < all; ++i) {
+      blocks[static_cast<size_t>(i % sequences)].push_back(static_cast<int32_t>(i));
+    }
+    std::vector<int64_t> lengths(static_cast<size_t>(sequences), 0);
+    std::vector<Tensor> results;
+    for (const std::vector<int64_t>& step : steps) {
+      std::vector<SequenceSlice> slices;
+      int64_t rows = 0;
+      for (size_t i = 0; i < step.size(); ++i) {
+        slices.push_back({rows, step[i], lengths[i], blocks[i]});
+        rows += step[i];
+        lengths[i] += step[i];
+      }
+      if (table) table->Set(slices);
+      const SequenceBatch batch{slices, &cache, table.get()};
+      RunOptions run;
+      run.state = &batch;
+      results.push_back(
+          session.Forward(Inputs(rows, static_cast<uint64_t>(rows + lengths[0])), run)[0]);
+    }
+    return results;
+  }
+
   void ExpectSame(const std::vector<int64_t>& steps, double tolerance) const {
     SCOPED_TRACE("head_dim " + std::to_string(head_dim) + " window " + std::to_string(window));
     const std::vector<Tensor> want = Run(Device::Cpu(), steps);
@@ -206,6 +247,35 @@ TEST_F(CudaPagedAttention, OddPairs) {
     tested.pairs = interleaved ? 30 : 12;
     tested.type = KvType::kF32;
     tested.ExpectSame({40, 1, 1, 5, 1}, 1e-4);
+  }
+}
+
+/// Prompts of several sequences in one step, answers of all of them, and both together; with keys
+/// of their own, and shared by so many heads that they take two tiles.
+TEST_F(CudaPagedAttention, ManySequencesOfDifferentLengths) {
+  constexpr int64_t kSequences = 40;
+  std::vector<int64_t> prompts, answers(kSequences, 1), both(kSequences, 1);
+  for (int64_t i = 0; i < kSequences; ++i) prompts.push_back(1 + i * 37 % 70);
+  for (size_t i = 30; i < kSequences; ++i) both[i] = 20;
+  for (int64_t group : {1, 2, 7, 17}) {
+    for (const KvType type : {KvType::kF16, KvType::kF32}) {
+      GpuAttentionCase tested;
+      tested.kv_heads = 8;
+      tested.heads = 8 * group;
+      tested.head_dim = group == 7 ? 128 : 64;
+      tested.pairs = tested.head_dim / 2;
+      tested.window = group == 2 ? 33 : 0;
+      tested.type = type;
+      SCOPED_TRACE("group " + std::to_string(group) + " type " + std::string(Name(type)));
+      const std::vector<std::vector<int64_t>> steps = {prompts, answers, both, answers};
+      const std::vector<Tensor> want = tested.RunMany(Device::Cpu(), steps);
+      const std::vector<Tensor> got = tested.RunMany(Device::Cuda(0), steps);
+      const double tolerance = type == KvType::kF16 ? 1e-2 : 1e-4;
+      for (size_t i = 0; i < want.size(); ++i) {
+        SCOPED_TRACE(i);
+        testing::ExpectNear(got[i], want[i], {tolerance, tolerance});
+      }
+    }
   }
 }
 

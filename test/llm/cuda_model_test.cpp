@@ -42,6 +42,37 @@ class CudaModel : public ::testing::Test {
     return tokens;
   }
 
+  /// Requests of all lengths, more than a step's invariant rows, that come and end at different
+  /// times.
+  static std::vector<GenerateRequest> ManyRequests(const LanguageModel& model, size_t count) {
+    std::vector<GenerateRequest> requests(count);
+    for (size_t i = 0; i < count; ++i) {
+      requests[i].prompt = Tokens(model, static_cast<int>(1 + i * 13 % 60));
+      requests[i].prompt[0] = static_cast<int32_t>(1 + i);
+      requests[i].max_tokens = static_cast<int64_t>(1 + i * 7 % 40);
+      requests[i].ignore_end = true;
+      // Some are greedy, some bring their logits to the host, some are drawn on the GPU.
+      if (i % 4 == 1) requests[i].sampling.top_logprobs = 1;
+      if (i % 4 == 2) requests[i].sampling.temperature = 0.7f;
+      requests[i].sampling.seed = i;
+    }
+    return requests;
+  }
+
+  static std::vector<GenerateResult> Together(Engine& engine,
+                                              const std::vector<GenerateRequest>& requests) {
+    std::vector<int64_t> ids;
+    for (const GenerateRequest& request : requests) {
+      ids.push_back(engine.Submit(request));
+      if (ids.size() % 3 == 0) engine.Step();
+    }
+    while (engine.Step()) {
+    }
+    std::vector<GenerateResult> results;
+    for (int64_t id : ids) results.push_back(engine.Take(id).value());
+    return results;
+  }
+
   /// Logits of all tokens, in steps of so many.
   static std::vector<float> Logits(const std::shared_ptr<const LanguageModel>& model, KvType type,
                                    size_t step) {
@@ -153,6 +184,51 @@ TEST_F(CudaModel, RequestsThatComeAndGoGetWhatTheyGetAlone) {
   }
   // What is kept of them is right, too.
   EXPECT_EQ(engine.Generate(request(11, 40)).tokens, alone[1]);
+}
+
+TEST_F(CudaModel, ManyRequestsGetWhatTheyGetAlone) {
+  for (const bool exact : {true, false}) {
+    const auto model = LoadOn(kGpuModels / "llama", Device::Cuda(0), exact);
+    EngineOptions options;
+    options.cache_tokens = 4096;
+    options.deterministic = true;
+    Engine engine(model, options);
+    const std::vector<GenerateRequest> requests = ManyRequests(*model, 48);
+    const std::vector<GenerateResult> together = Together(engine, requests);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      EXPECT_EQ(together[i].tokens, engine.Generate(requests[i]).tokens) << i;
+    }
+    const EngineStats stats = engine.stats();
+    EXPECT_EQ(stats.used_blocks, 0);
+  }
+}
+
+/// Computed all together, answers differ in the last digits at most.
+TEST_F(CudaModel, ManyRequestsTogetherGetNearlyWhatTheyGetAlone) {
+  const auto model = LoadOn(kGpuModels / "llama", Device::Cuda(0), false);
+  EngineOptions options;
+  options.cache_tokens = 4096;
+  options.step_tokens = 150;
+  Engine engine(model, options);
+  std::vector<GenerateRequest> requests = ManyRequests(*model, 48);
+  for (GenerateRequest& request : requests) {
+    request.sampling = {};
+    request.sampling.top_logprobs = 0;
+  }
+  const std::vector<GenerateResult> together = Together(engine, requests);
+  size_t same = 0, tokens = 0;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const GenerateResult alone = engine.Generate(requests[i]);
+    ASSERT_EQ(together[i].tokens.size(), alone.tokens.size());
+    tokens += alone.tokens.size();
+    for (size_t t = 0; t < alone.tokens.size(); ++t) {
+      if (alone.tokens[t] != together[i].tokens[t]) break;  // from here on it is another answer
+      ++same;
+      EXPECT_NEAR(alone.logprobs[t], together[i].logprobs[t], 0.1f) << i << " at " << t;
+    }
+  }
+  EXPECT_GT(same, tokens / 2);
+  EXPECT_EQ(engine.stats().used_blocks, 0);
 }
 
 TEST_F(CudaModel, MemoryIsAsPredicted) {

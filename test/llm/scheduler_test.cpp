@@ -231,6 +231,7 @@ std::string RunTrace(uint32_t seed, bool check) {
   CountingSaver saver(static_cast<size_t>(between(0, 2)));
   SchedulerOptions options;
   options.step_tokens = between(1, 64);
+  options.prompt_tokens = between(1, 64);
   options.most_running = between(1, 8);
   options.mixed_steps = between(0, 1) == 1;
   options.reserve = between(0, 3) == 0;
@@ -253,7 +254,11 @@ std::string RunTrace(uint32_t seed, bool check) {
       ++added;
     }
     std::vector<Sequence*> finished;
+    const bool could_admit = scheduler.CouldAdmit();
+    const int64_t waited = scheduler.waiting();
     const std::string step = RunStep(scheduler, &finished);
+    if (!could_admit && scheduler.waiting() < waited)
+      return "admitted unexpectedly: seed " + std::to_string(seed);
     // Something always goes on: what is here can be computed.
     if (step.empty() && !scheduler.empty())
       return "a step computed nothing: seed " + std::to_string(seed);

@@ -92,8 +92,7 @@ void SequenceTable::Set(std::span<const SequenceSlice> slices) {
 
 void SequenceTable::Enqueue(Stream& stream) {
   const Pinned& pinned = pinned_[turn_];
-  stream.CopyToDevice(rows_memory_->data(), pinned.rows->data(),
-                      IntBytes(2 * (rows_ + tiles_)));
+  stream.CopyToDevice(rows_memory_->data(), pinned.rows->data(), IntBytes(2 * (rows_ + tiles_)));
   if (!blocks_changed_) return;
   stream.CopyToDevice(blocks_memory_->data(), pinned.blocks->data(),
                       IntBytes(static_cast<int64_t>(block_list_.size())));
@@ -103,8 +102,7 @@ void SequenceTable::Enqueue(Stream& stream) {
 DeviceSequences SequenceTable::device() const {
   const int32_t* rows = reinterpret_cast<const int32_t*>(rows_memory_->data());
   return {rows, rows + rows_, reinterpret_cast<const int32_t*>(blocks_memory_->data()),
-          rows + 2 * rows_,
-          static_cast<int32_t>(blocks_memory_->size() / sizeof(int32_t))};
+          rows + 2 * rows_, static_cast<int32_t>(blocks_memory_->size() / sizeof(int32_t))};
 }
 
 }  // namespace oort::cuda

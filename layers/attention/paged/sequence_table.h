@@ -21,7 +21,7 @@ struct DeviceSequences {
   const int32_t* blocks = nullptr;        ///< of all sequences
   /// First row and number of rows of each tile: neighbouring tokens of one sequence.
   const int32_t* tiles = nullptr;
-  int32_t most_blocks = 0;                ///< that there is room for
+  int32_t most_blocks = 0;  ///< that there is room for
 };
 
 /// Its arrays never move. Thread contract: one thread at a time.

@@ -264,10 +264,6 @@ __global__ void __launch_bounds__(128)
   }
 }
 
-/// Up to so many sequences the split along the tokens is fixed: the result of one must not depend
-/// on how many others there are.
-constexpr int kInvariantRows = 16;
-
 /// Whether one thread block for each row and head of keys keeps all multiprocessors busy.
 bool FillsGpu(const Stream& stream, const AttentionArgs& args, unsigned pieces) {
   constexpr int64_t kBlocksEach = 4;  // two at a time, twice
@@ -281,9 +277,9 @@ void LaunchAttention(const Stream& stream, const AttentionArgs& args, bool overl
   AttentionArgs call = args;
   call.group = per_head;
   const unsigned pieces = static_cast<unsigned>((per_head + kGroup - 1) / kGroup);
-  // Rows of a prompt fill the GPU without a split.
-  const bool splits = kNewest ? args.rows <= kInvariantRows || !FillsGpu(stream, args, pieces)
-                              : args.rows < 64;
+  // Of few sequences the split along the tokens is fixed. Rows of a prompt fill the GPU without.
+  const bool splits =
+      kNewest ? args.rows <= kInvariantRows || !FillsGpu(stream, args, pieces) : args.rows < 64;
   const bool clustered = splits && ComputeMajor(stream.device()) >= 9;
   const SharedLayout layout{std::min(kGroup, per_head), args.head_dim, clustered ? kCluster : 1};
   Grid grid{dim3(clustered ? kCluster : 1, static_cast<unsigned>(args.kv_heads) * pieces,

@@ -41,6 +41,9 @@ struct AttentionArgs {
   DeviceKv kv;
 };
 
+/// Up to so many sequences the result of one does not depend on how many others there are.
+inline constexpr int kInvariantRows = 16;
+
 /// Whether there are kernels for it.
 bool CanAttend(int heads, int kv_heads, int head_dim);
 
@@ -59,6 +62,13 @@ void WriteKeysAndValues(const Stream& stream, const AttentionArgs& args, float* 
                         bool overlap);
 /// Attention of rows whose keys and values are in the cache; args.query is turned already.
 void AttendWritten(const Stream& stream, const AttentionArgs& args, bool overlap);
+
+/// Whether AttendGroups is the faster way for these rows: of heads of queries that share keys, and
+/// enough of them.
+bool GroupsFillGpu(int device, const AttentionArgs& args);
+/// The same as AttendWritten for rows of different sequences, on tensor cores: queries and weights
+/// are rounded to f16.
+void AttendGroups(const Stream& stream, const AttentionArgs& args, bool overlap);
 
 /// Whether AttendTiles can do it: heads of 64 or 128 elements, keys and values of f16.
 bool CanAttendTiles(const AttentionArgs& args);

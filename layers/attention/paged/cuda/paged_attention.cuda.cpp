@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "cuda/stream.h"
 #include "layers/attention/paged/cuda/device_paged_attention.h"
 #include "layers/attention/paged/paged_attention_base.h"
 
@@ -28,21 +29,29 @@ class CudaPagedAttention final : public PagedAttentionBase {
     if (rows == 0) return;
     cuda::AttentionArgs call = CallOf(args, outputs, batch);
     call.sequences = table->device();
+    const cuda::Stream& stream = *context.stream();
+    const int64_t single = table->single_rows();
     // A row for each sequence: nobody reads what another row writes.
-    if (static_cast<int64_t>(batch.sequences.slices().size()) == rows &&
-        cuda::CanTurnAtOnce(call)) {
-      cuda::AttendNewest(*context.stream(), call, true);
+    if (single == rows && cuda::CanTurnAtOnce(call) &&
+        !cuda::GroupsFillGpu(stream.device(), call)) {
+      cuda::AttendNewest(stream, call, true);
       return;
     }
     float* turned = context.workspace<float>();
-    cuda::WriteKeysAndValues(*context.stream(), call, turned, true);
+    cuda::WriteKeysAndValues(stream, call, turned, true);
     call.query = turned;
     constexpr int64_t kPromptRows = 16;  // fewer would leave tensor cores idle
-    const int64_t single = table->single_rows();
     const bool in_tiles = rows - single >= kPromptRows && cuda::CanAttendTiles(call);
-    if (in_tiles) cuda::AttendTiles(*context.stream(), call, table->tiles(), true);
-    if (in_tiles) call.rows = static_cast<int>(single);
-    if (call.rows > 0) cuda::AttendWritten(*context.stream(), call, true);
+    if (in_tiles) {
+      cuda::AttendTiles(stream, call, table->tiles(), true);
+      call.rows = static_cast<int>(single);
+    }
+    if (call.rows == 0) return;
+    if (call.rows == single && cuda::GroupsFillGpu(stream.device(), call)) {
+      cuda::AttendGroups(stream, call, true);
+    } else {
+      cuda::AttendWritten(stream, call, true);
+    }
   }
 
   size_t Workspace(const Args& args, int) const override { return args.tensor(query_).bytes(); }
