@@ -34,18 +34,15 @@ KvCache MakeKvCache(const LanguageModel& model, KvType type, int64_t tokens) {
   }
 }
 
-int64_t MostTableBlocks(const LanguageModel& model, int64_t cache_blocks) {
-  const int64_t longest = std::min(KvCache::BlocksFor(model.info().context) + 1, cache_blocks);
-  return CheckedMultiply(longest, model.facts().step_rows);
-}
-
 std::unique_ptr<cuda::SequenceTable> MakeSequenceTable(const LanguageModel& model,
                                                        const KvCache& cache) {
   if (cache.device().type == DeviceType::kCpu) return nullptr;
+  // Sequences that share blocks have them in their lists each.
   const int64_t rows = model.facts().step_rows;
+  const int64_t longest = std::min(KvCache::BlocksFor(model.info().context) + 1, cache.blocks());
   return std::make_unique<cuda::SequenceTable>(
       cache.device().index, CheckedAdd(cache.blocks() * KvCache::kBlockTokens, rows),
-      MostTableBlocks(model, cache.blocks()));
+      CheckedMultiply(longest, rows));
 }
 
 namespace {

@@ -19,9 +19,6 @@ namespace oort {
 /// An empty cache for so many tokens, where the model's attention runs; throws kUnsupported for a
 /// type that its device lacks.
 KvCache MakeKvCache(const LanguageModel& model, KvType type, int64_t tokens);
-/// Entries of the lists of blocks that the sequences of a step may have together: those that share
-/// blocks have them in their lists each.
-int64_t MostTableBlocks(const LanguageModel& model, int64_t cache_blocks);
 /// For batches of that cache; null for one in host memory.
 std::unique_ptr<cuda::SequenceTable> MakeSequenceTable(const LanguageModel& model,
                                                        const KvCache& cache);

@@ -2,12 +2,10 @@
 #include "llm/memory_needs.h"
 
 #include <algorithm>
-#include <limits>
 #include <string>
 
 #include "core/checked.h"
 #include "core/parallel.h"
-#include "llm/decoder_runner.h"
 
 namespace oort {
 namespace {
@@ -35,7 +33,10 @@ size_t StepBytes(const LanguageModel& model, int64_t tokens, int64_t wanted, int
 MemoryNeeds NeedsOf(const LanguageModel& model, KvType kv, int64_t tokens, int64_t answers,
                     int threads) {
   const int64_t together = std::clamp<int64_t>(answers, 1, model.facts().step_rows);
-  const int64_t chunk = std::max<int64_t>(tokens, 1);
+  // Where prompts are read one by one, none is longer than the context.
+  const bool mixes = model.facts().step_rows > model.facts().decode_rows;
+  const int64_t chunk =
+      std::max<int64_t>(mixes ? tokens : std::min(tokens, model.info().context), 1);
   const Tensor one = Tensor::Meta(DType::kI32, Shape{1});
   const MemoryReport memory = model.graph()->Plan({one, one, one}, threads).memory;
   const bool on_host = model.graph()->device().type == DeviceType::kCpu;
@@ -45,12 +46,11 @@ MemoryNeeds NeedsOf(const LanguageModel& model, KvType kv, int64_t tokens, int64
       std::max(StepBytes(model, chunk, 1, threads), StepBytes(model, together, together, threads));
   needs.block = KvCache::BlockBytes(model.kv_shape(kv));
   if (!on_host) {
-    // SequenceTable: four numbers for each token, and the blocks of all sequences of a step. The
+    // SequenceTable: four numbers for each token, and one for each sequence that has the block. The
     // cache has a block that is nobody's.
-    needs.block += static_cast<size_t>(KvCache::kBlockTokens * 4) * sizeof(int32_t);
-    const int64_t lists = MostTableBlocks(model, std::numeric_limits<int32_t>::max());
-    const int64_t numbers = CheckedAdd(lists, model.facts().step_rows * 4);
-    needs.activations += static_cast<size_t>(numbers) * sizeof(int32_t) + needs.block;
+    const int64_t numbers = KvCache::kBlockTokens * 4 + model.facts().step_rows;
+    needs.block += static_cast<size_t>(numbers) * sizeof(int32_t);
+    needs.activations += needs.block;
   }
   return needs;
 }
@@ -61,8 +61,7 @@ int64_t CacheTokens(const LanguageModel& model, const EngineOptions& options) {
     return options.cache_tokens > 0 ? options.cache_tokens : std::min(context, kDefaultCacheTokens);
   }
   const int threads = options.threads > 0 ? options.threads : AvailableThreads();
-  const int64_t tokens =
-      MixesSteps(model, options) ? options.step_tokens : std::min(options.prompt_chunk, context);
+  const int64_t tokens = MixesSteps(model, options) ? options.step_tokens : options.prompt_chunk;
   const MemoryNeeds needs = NeedsOf(model, options.kv.value_or(model.default_kv()), tokens,
                                     options.most_running, threads);
   const size_t taken = CheckedAdd(needs.weights, needs.activations);
