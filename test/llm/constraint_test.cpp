@@ -75,8 +75,7 @@ GenerateRequest Constrained(std::shared_ptr<const TokenConstraint> constraint,
 
 TEST(TokenConstraint, AnswersSayWhatTheyMay) {
   const auto model = ConstrainedModel();
-  const int32_t end = model->end_tokens()[0];
-  const std::vector<Tokens> choices = {{5, 6, 7}, {5, 6, 7, 8, 9}, {39, 38}, {11}};
+  const std::vector<Tokens> choices = {{5, 6, 10}, {5, 6, 10, 8, 9}, {39, 38}, {11}};
   const auto one_of = std::make_shared<OneOf>(choices);
   Engine engine(model);
   std::vector<int> seen(choices.size());
@@ -84,7 +83,7 @@ TEST(TokenConstraint, AnswersSayWhatTheyMay) {
     GenerateResult result = engine.Generate(Constrained(one_of, 2.0F, seed));
     EXPECT_EQ(result.finish, FinishReason::kStop);
     ASSERT_FALSE(result.tokens.empty());
-    EXPECT_EQ(result.tokens.back(), end);
+    EXPECT_TRUE(model->IsEnd(result.tokens.back()));
     result.tokens.pop_back();
     const auto found = std::ranges::find(choices, result.tokens);
     ASSERT_NE(found, choices.end()) << "seed " << seed;
@@ -102,7 +101,7 @@ TEST(TokenConstraint, AnswersSayWhatTheyMay) {
 /// Who has no constraint picks the same tokens beside one that has, and the other way round.
 TEST(TokenConstraint, NeighboursAreFree) {
   const auto model = ConstrainedModel();
-  const auto one_of = std::make_shared<OneOf>(std::vector<Tokens>{Tokens(12, 4), Tokens(9, 7)});
+  const auto one_of = std::make_shared<OneOf>(std::vector<Tokens>{Tokens(12, 4), Tokens(9, 6)});
   const auto request = [&](int i) {
     return Constrained(i % 2 == 0 ? one_of : nullptr, i < 2 ? 0.0F : 1.0F,
                        static_cast<uint64_t>(i));
