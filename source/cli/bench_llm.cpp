@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
-#include <chrono>
 #include <iostream>
 
-#include "cli/language.h"
+#include "cli/bench_batch.h"
 #include "cli/results.h"
-#include "cuda/roofs.h"
-#include "limits/limits.h"
 
 namespace oort::cli {
 namespace {
@@ -14,7 +11,8 @@ namespace {
 struct BenchLlmArguments {
   LanguageOptions language;
   int64_t prompt_tokens = 128, new_tokens = 64;
-  int64_t batch = 1;
+  std::vector<int64_t> batches = {1};
+  bool deterministic = false;
   int rounds = 3;
   bool json = false;
 };
@@ -43,117 +41,12 @@ Rates MeasureRates(Engine& engine, const BenchLlmArguments& options) {
   return rates;
 }
 
-/// Requests of different prompts, all at once.
-struct BatchRates {
-  std::vector<double> decode;      ///< tokens/s of all answers, from when all began until one ends
-  std::vector<double> end_to_end;  ///< tokens of all answers over the time of everything
-};
-
-GenerateRequest BatchRequest(const BenchLlmArguments& options, int64_t vocabulary, int64_t index) {
-  GenerateRequest request;
-  for (int64_t i = 0; i < options.prompt_tokens; ++i) {
-    request.prompt.push_back(static_cast<int32_t>((index * 7919 + i * 31 + 1) % vocabulary));
-  }
-  request.max_tokens = options.new_tokens + 1;
-  request.ignore_end = true;
-  return request;
-}
-
-BatchRates MeasureBatch(Engine& engine, const BenchLlmArguments& options) {
-  using Clock = std::chrono::steady_clock;
-  const auto seconds = [](Clock::time_point from, Clock::time_point to) {
-    return std::chrono::duration<double>(to - from).count();
-  };
-  const int64_t vocabulary = engine.model().info().vocabulary;
-  BatchRates rates;
-  for (int round = 0; round <= options.rounds; ++round) {
-    std::vector<int64_t> answered(static_cast<size_t>(options.batch), 0), ids;
-    int64_t begun = 0, ended = 0, tokens = 0, tokens_at_begin = 0, tokens_at_end = 0;
-    Clock::time_point all_began{}, one_ended{};
-    const Clock::time_point start = Clock::now();
-    for (int64_t i = 0; i < options.batch; ++i) {
-      GenerateRequest request = BatchRequest(options, vocabulary, round * options.batch + i);
-      request.on_piece = [&, i](const GeneratedPiece&) {
-        int64_t& mine = answered[static_cast<size_t>(i)];
-        ++tokens;
-        if (++mine == 1) ++begun;
-        if (mine > options.new_tokens) ++ended;
-        return true;
-      };
-      ids.push_back(engine.Submit(std::move(request)));
-    }
-    bool more = true;
-    while (more) {
-      more = engine.Step();
-      if (begun == options.batch && all_began == Clock::time_point{}) {
-        all_began = Clock::now();
-        tokens_at_begin = tokens;
-      }
-      if (ended > 0 && one_ended == Clock::time_point{}) {
-        one_ended = Clock::now();
-        tokens_at_end = tokens;
-      }
-    }
-    const Clock::time_point end = Clock::now();
-    for (int64_t id : ids) engine.Take(id);
-    if (round == 0) continue;
-    rates.end_to_end.push_back(static_cast<double>(tokens) / seconds(start, end));
-    // Where the first ends before the last begins, there is no time when all run.
-    if (all_began < one_ended) {
-      rates.decode.push_back(static_cast<double>(tokens_at_end - tokens_at_begin) /
-                             seconds(all_began, one_ended));
-    }
-  }
-  return rates;
-}
-
-int BenchBatch(const BenchLlmArguments& options) {
-  const auto model = options.language.Load();
-  EngineOptions engine_options = options.language.ForEngine(*model);
-  const int64_t blocks = KvCache::BlocksFor(options.prompt_tokens + options.new_tokens + 1);
-  engine_options.cache_tokens = options.batch * blocks * KvCache::kBlockTokens;
-  engine_options.most_running = options.batch;
-  engine_options.reuse_prefixes = false;
-  Engine engine(model, engine_options);
-  const BatchRates rates = MeasureBatch(engine, options);
-  const double decode = rates.decode.empty() ? 0 : Median(rates.decode);
-  const double end_to_end = Median(rates.end_to_end);
-  if (options.json) {
-    Print(std::cout, {{"model", options.language.model},
-                      {"threads", engine.threads()},
-                      {"batch", options.batch},
-                      {"prompt_tokens", options.prompt_tokens},
-                      {"new_tokens", options.new_tokens},
-                      {"decode_tps", decode},
-                      {"end_to_end_tps", end_to_end},
-                      {"decode_rounds", rates.decode},
-                      {"end_to_end_rounds", rates.end_to_end}});
-    return 0;
-  }
-  std::cout << model->info().family << ", " << engine.threads() << " threads, "
-            << model->graph()->device().ToString() << ", " << options.batch
-            << " requests at once\nend_to_end_tps " << FormatFixed(end_to_end, 1) << " decode_tps "
-            << (rates.decode.empty() ? "none: the first answer ends before the last begins"
-                                     : FormatFixed(decode, 1))
-            << '\n';
-  return 0;
-}
-
 /// The fastest that this machine allows anybody (see docs/limits.md), in tokens a second.
 struct SpeedOfLight {
   limits::Machine machine;
   double bytes = 0;  ///< that a token in the middle of the answer reads
   double decode = 0, prefill = 0;
 };
-
-limits::Machine MachineOf(Device device, int threads) {
-  if (device.type == DeviceType::kCpu) return limits::MeasureThisMachine(threads);
-  const cuda::Roofs roofs = cuda::MeasureRoofs(device.index);
-  limits::Machine machine;
-  machine.bandwidth = roofs.read_bandwidth;
-  machine.flops = roofs.bf16_flops;
-  return machine;
-}
 
 /// Every token reads all weights (of the embeddings a row) and, in the middle of the answer, so
 /// much of the cache; a prompt multiplies each of its tokens with the weights and with those before
@@ -182,7 +75,11 @@ SpeedOfLight FindLimit(const LanguageModel& model, const BenchLlmArguments& opti
 }
 
 int BenchLlm(const BenchLlmArguments& options) {
-  if (options.batch > 1) return BenchBatch(options);
+  if (options.batches != std::vector<int64_t>{1}) {
+    return BenchBatches(options.language,
+                        {options.prompt_tokens, options.new_tokens, options.batches, options.rounds,
+                         options.deterministic, options.json});
+  }
   const auto model = options.language.Load();
   EngineOptions engine_options = options.language.ForEngine(*model);
   engine_options.cache_tokens = options.prompt_tokens + options.new_tokens + 1;
@@ -239,16 +136,21 @@ Action AddBenchLlm(CLI::App& app) {
   app.add_option("--new-tokens", options->new_tokens, "Length of the answer")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  app.add_option("--batch", options->batch, "Requests at once, each of other tokens")
-      ->capture_default_str()
+  app.add_option("--batch", options->batches,
+                 "Requests at once, each of other tokens: 8, or 1,8,64")
+      ->delimiter(',')
+      ->type_name("N,…")
       ->check(CLI::Range(1, 4096));
+  app.add_flag("--deterministic", options->deterministic,
+               "Of several at once: each is computed as it would be alone");
   app.add_option("--rounds", options->rounds, "Rounds, of which the median counts")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   app.add_flag("--json", options->json, "Print all figures as JSON");
   app.footer(
       "Example: oort bench-llm SmolLM2.gguf --threads 2 --prompt-tokens 128 --new-tokens 64\n"
-      "The last line is: prefill_tps X decode_tps Y");
+      "The last line is: prefill_tps X decode_tps Y; of several at once: end_to_end_tps X "
+      "decode_tps Y");
   return [options] { return BenchLlm(*options); };
 }
 

@@ -259,9 +259,14 @@ class BenchLlmTest(LanguageCase):
         many = ["--batch", 3, "--prompt-tokens", 8, "--new-tokens", 24, "--rounds", 2, "--threads", 1]
         report = self.json("bench-llm", STORYTELLER, *many)
         self.assertEqual((report["batch"], len(report["end_to_end_rounds"])), (3, 2))
-        self.assertGreater(report["decode_tps"], 0)
-        self.assertGreater(report["end_to_end_tps"], 0)
+        for figure in ("decode_tps", "end_to_end_tps", "decode_limit_tps", "token_ms", "first_token_ms"):
+            self.assertGreater(report[figure], 0, figure)
         self.assertRegex(self.oort("bench-llm", STORYTELLER, *many).out, r"end_to_end_tps \d+\.\d decode_tps \d+\.\d\n\Z")
+        many[1] = "1,3"
+        self.assertEqual([row["batch"] for row in self.json("bench-llm", STORYTELLER, *many)["batches"]], [1, 3])
+        lines = self.oort("bench-llm", STORYTELLER, *many).out.splitlines()
+        self.assertEqual([line.split()[0] for line in lines[-2:]], ["1", "3"])
+        self.assertRegex(lines[-1], r"^ +3 +\d+\.\d +\d+\.\d % +\d+\.\d +\d+\.\d\d +\d+\.\d\d$")
         self.fails("bench-llm", STORYTELLER, "--batch", 0, code=2, says="--batch")
 
     def test_errors(self):
