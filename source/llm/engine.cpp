@@ -13,6 +13,7 @@
 #include "llm/decoder_runner.h"
 #include "llm/generation.h"
 #include "llm/memory_needs.h"
+#include "llm/swap_space.h"
 
 namespace oort {
 namespace {
@@ -22,6 +23,12 @@ using Clock = std::chrono::steady_clock;
 
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Reading a sequence again costs a GPU more than copying it, and the CPU's memory is the cache's.
+size_t SwapBytes(const KvCache& cache, const EngineOptions& options) {
+  constexpr size_t kOfGpu = size_t{4} << 30;
+  return options.swap_bytes.value_or(cache.device().type == DeviceType::kCpu ? 0 : kOfGpu);
 }
 
 /// Where prefixes of this request are shared: not with callers of another salt, nor with sequences
@@ -81,7 +88,7 @@ struct Engine::Impl {
   EngineOptions options;
   int64_t cache_tokens;
   DecoderRunner runner;
-  BlockSaver saver;  ///< preempted sequences are read again
+  SwapSpace saver;
   Scheduler scheduler;
   std::map<int64_t, std::unique_ptr<Generation>> active;  ///< waiting or running
   std::map<int64_t, FinishedGeneration> done;
@@ -95,6 +102,7 @@ struct Engine::Impl {
         options(given),
         cache_tokens(tokens),
         runner(model, options.kv.value_or(model->default_kv()), tokens, options.threads),
+        saver(runner.cache(), SwapBytes(runner.cache(), options)),
         scheduler(runner.pool(),
                   {.step_tokens = mixes_steps() ? options.step_tokens : options.prompt_chunk,
                    .prompt_tokens = options.prompt_chunk,

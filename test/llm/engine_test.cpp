@@ -156,6 +156,33 @@ TEST(Engine, PreemptedRequestsAnswerAsIfAlone) {
   }
 }
 
+/// The same in the fast mode, where keys and values are copied away and back: to the last bit.
+TEST(Engine, SwappedRequestsAnswerAsIfAlone) {
+  const auto model = LanguageModel::Load(kEngineModels / "llama", {.exact = false});
+  const auto request = [](int32_t i) {
+    GenerateRequest made = RequestOf({i, i + 1, i + 2}, 40, i % 2 == 0 ? 0.0f : 1.0f);
+    made.sampling.top_logprobs = 0;
+    return made;
+  };
+  EngineOptions options;
+  options.cache_tokens = 80;
+  options.reserve_cache = false;
+  options.swap_bytes = size_t{1} << 30;
+  Engine engine(model, options);
+  std::vector<int64_t> ids;
+  for (int32_t i = 0; i < 6; ++i) ids.push_back(engine.Submit(request(i)));
+  while (engine.Step()) {
+  }
+  EXPECT_GT(engine.stats().preemptions, 0);
+  for (int32_t i = 0; i < 6; ++i) {
+    const GenerateResult together = engine.Take(ids[static_cast<size_t>(i)]).value();
+    const GenerateResult alone = Engine(model).Generate(request(i));
+    EXPECT_EQ(together.tokens, alone.tokens) << i;
+    EXPECT_EQ(together.logprobs, alone.logprobs) << i;
+  }
+  EXPECT_EQ(engine.stats().used_blocks, 0);
+}
+
 /// The second request begins while the first is running.
 TEST(Engine, RunningRequestsShareWhatTheyHaveInCommon) {
   const auto model = LanguageModel::Load(kEngineModels / "llama", {.exact = true});
@@ -278,8 +305,8 @@ TEST(Engine, GivesTheCacheWhatAMemoryLimitLeaves) {
   const auto model = TinyModel();
   EngineOptions options;
   options.threads = 1;
-  const MemoryNeeds needs = NeedsOf(*model, model->default_kv(), options.prompt_chunk,
-                                    options.most_running, 1);
+  const MemoryNeeds needs =
+      NeedsOf(*model, model->default_kv(), options.prompt_chunk, options.most_running, 1);
   EXPECT_GT(needs.weights, 0u);
   EXPECT_GT(needs.activations, 0u);
   EXPECT_EQ(needs.block, KvCache::BlockBytes(model->kv_shape(model->default_kv())));
@@ -289,8 +316,7 @@ TEST(Engine, GivesTheCacheWhatAMemoryLimitLeaves) {
   EXPECT_EQ(Engine(model, options).cache_tokens(), 33);
   options.cache_tokens = 0;
   options.memory_limit = size_t{1} << 40;
-  EXPECT_EQ(Engine(model, options).cache_tokens(),
-            model->info().context * options.most_running);
+  EXPECT_EQ(Engine(model, options).cache_tokens(), model->info().context * options.most_running);
   options.memory_limit = needs.weights + needs.activations + needs.block - 1;
   ExpectThrows([&] { Engine(model, options); }, ErrorCode::kLimit, "raise the limit");
 }
