@@ -23,7 +23,9 @@ struct EngineOptions {
   std::optional<KvType> kv;    ///< how keys and values are kept; unset: the model's default_kv()
   int64_t cache_tokens = 0;    ///< of all sequences together; 0: the model's context, at most 8192
   int64_t prompt_chunk = 512;  ///< tokens of a prompt in one step
-  int64_t step_tokens = 2048;  ///< where a GPU computes prompts and answers together: of a step
+  // Where a GPU computes prompts and answers together:
+  int64_t step_tokens = 2048;  ///< tokens of a step
+  double step_seconds = 0.1;   ///< of a step that has both, by what steps took so far; 0: no limit
   /// Most bytes, of the memory of the device that the model runs on, for weights, activations and
   /// cache together; 0: no limit. The cache takes what is left, of at most cache_tokens where that
   /// is given, and else of as many tokens as the requests that run together can have.

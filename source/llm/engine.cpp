@@ -13,6 +13,7 @@
 #include "llm/decoder_runner.h"
 #include "llm/generation.h"
 #include "llm/memory_needs.h"
+#include "llm/step_budget.h"
 #include "llm/swap_space.h"
 
 namespace oort {
@@ -92,6 +93,7 @@ struct Engine::Impl {
   Scheduler scheduler;
   std::map<int64_t, std::unique_ptr<Generation>> active;  ///< waiting or running
   std::map<int64_t, FinishedGeneration> done;
+  StepBudget budget{options.step_tokens, options.step_seconds};
   std::deque<std::vector<StepPart>> flights;  ///< steps that the runner has under way
   std::vector<uint32_t> allowed;              ///< tokens, of the answer that picks one
   int64_t next_id = 0;
@@ -237,7 +239,11 @@ void Engine::Impl::StepTogether(std::span<const StepPart> parts) {
   } catch (...) {
     return StepEachAlone(parts);
   }
-  for (Generation* g : readers) g->result.timings.prompt_seconds += SecondsSince(start);
+  const double taken = SecondsSince(start);
+  for (Generation* g : readers) g->result.timings.prompt_seconds += taken;
+  int64_t tokens = 0;
+  for (const StepPart& part : parts) tokens += part.count;
+  budget.Observe(tokens, taken);
   AcceptRows(parts, rows);
 }
 
@@ -528,6 +534,7 @@ bool Engine::Impl::Step() {
   if (!flights.empty()) {
     StepFlight();  // what is under way comes first; nothing was decided since it began
   } else {
+    if (mixes_steps()) scheduler.set_step_tokens(budget.Tokens(scheduler.answering() > 0));
     StepShares(scheduler.Next());
   }
   Collect();

@@ -17,6 +17,8 @@ constexpr int64_t kBlockTokens = BlockPool::kBlockTokens;
 constexpr int64_t kMostPassedOver = 64;
 /// Tokens by which a prompt counts as shorter each time that another one is read before it.
 constexpr int64_t kTokensOfAge = 128;
+/// Tokens of prompts in a step that answers fill.
+constexpr int64_t kLeastPromptTokens = 64;
 /// A sequence that needs no more than so many further blocks is preempted only where no other is
 /// left: it gives all its blocks back soon.
 constexpr int64_t kBlocksNearEnd = 2;
@@ -138,7 +140,10 @@ void Scheduler::AddAnswers(std::vector<StepShare>& step) {
 /// a prompt that waits counts as shorter from step to step, so that long ones get their turn.
 void Scheduler::AddPrompts(std::vector<StepShare>& step) {
   int64_t left = options_.step_tokens;
-  if (options_.mixed_steps) left -= static_cast<int64_t>(step.size());
+  // However many answers there are, prompts go on, too.
+  if (options_.mixed_steps) {
+    left = std::max(left - static_cast<int64_t>(step.size()), std::min(left, kLeastPromptTokens));
+  }
   const auto lacks_more = [](const Sequence& sequence) { return sequence.pending() > 1; };
   const auto shorter = [](const Sequence& a, const Sequence& b) {
     const int64_t length_a = a.pending() - kTokensOfAge * a.passed_over_;
@@ -346,6 +351,11 @@ void Scheduler::Preempt(Sequence& victim) {
   ++preemptions_;
   victim.runs_ = false;
   waiting_.push_back(Extract(running_, victim));
+}
+
+int64_t Scheduler::answering() const {
+  return std::ranges::count_if(running_,
+                               [](const Owned& sequence) { return sequence->pending() == 1; });
 }
 
 int64_t Scheduler::waiting_tokens() const {

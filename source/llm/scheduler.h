@@ -94,6 +94,10 @@ class Scheduler {
   /// be one sequence too many, or no block is left.
   Sequence* Fork(const Sequence& parent, std::unique_ptr<Sequence> child,
                  std::optional<std::pair<int32_t, int32_t>>& copy);
+  /// From now on. Has to be 1 at least.
+  void set_step_tokens(int64_t tokens) { options_.step_tokens = tokens; }
+  /// Running sequences that lack one token.
+  int64_t answering() const;
   /// What the next step computes; empty where nothing can be. Blocks for it are there.
   std::vector<StepShare> Next();
   /// Says that a share of Next was computed.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "llm/scheduler.h"
+#include "llm/step_budget.h"
 
 #include <gtest/gtest.h>
 
@@ -218,6 +219,24 @@ TEST(Scheduler, ALongPromptIsNotStarvedByShortOnes) {
     for (Sequence* sequence : finished) scheduler.Remove(*sequence);
   }
   EXPECT_GT(big.computed, 0) << "after " << steps << " steps";
+}
+
+TEST(StepBudget, KeepsStepsWithAnswersShort) {
+  StepBudget budget(2048, 0.1);
+  EXPECT_EQ(budget.Tokens(true), 2048);  // nothing is known yet
+  budget.Observe(1000, 0.5);             // 2000 a second
+  EXPECT_EQ(budget.Tokens(true), 200);
+  EXPECT_EQ(budget.Tokens(false), 2048);  // nobody reads
+  budget.Observe(8, 0.5);                 // says nothing of many
+  EXPECT_EQ(budget.Tokens(true), 200);
+  for (int i = 0; i < 50; ++i) budget.Observe(2000, 0.01);
+  EXPECT_EQ(budget.Tokens(true), 2048);
+  for (int i = 0; i < 50; ++i) budget.Observe(100, 10);
+  EXPECT_EQ(budget.Tokens(true), 64);  // something always goes on
+  EXPECT_EQ(StepBudget(16, 0.001).Tokens(true), 16);
+  StepBudget unlimited(512, 0);
+  unlimited.Observe(1000, 100);
+  EXPECT_EQ(unlimited.Tokens(true), 512);
 }
 
 /// One random trace: arrivals, cancels, small pools. Returns a log of all steps.
