@@ -246,7 +246,7 @@ RenderedChat LanguageModel::Impl::Render(const ChatInputs& inputs, std::string_v
                     ? "the model came without a chat template: give it the whole text (--raw)"
                     : "the model has no chat template '" + std::string(name) + "'");
   }
-  if (found->problem) throw *found->problem;
+  if (found->problem) throw Error(*found->problem);
   ChatInputs completed = inputs;
   if (completed.special_tokens.empty()) completed.special_tokens = special_tokens;
   return found->parsed->RenderMarked(completed, limits);

@@ -95,8 +95,19 @@ class LintTest(unittest.TestCase):
         self.write("source/text/1/a.cpp", USED_AFTER_MOVE)
         code, text = self.lint("--seconds", "60")
         self.assertEqual(code, 1, text)
-        self.assertIn("[1/3] source/text/1/a.cpp", text)
-        self.assertIn("3 of 3 groups", text)
+        self.assertIn("[1/2] source/text/1/a.cpp", text)
+        self.assertIn("2 of 2 groups of files (3 files)", text)
+
+    def test_folders_that_use_a_name_for_two_things_are_read_apart(self):
+        self.write("source/core/a.cpp", CLEAN)
+        self.write("source/graph/a.cpp", CLEAN)
+        code, text = self.lint()
+        self.assertEqual((code, "1 of 1 groups" in text), (0, True), text)
+        self.write("source/graph/a.cpp", CLEAN + USED_AFTER_MOVE)
+        code, text = self.lint()
+        self.assertEqual(code, 1, text)
+        self.assertRegex(text, r"source/graph/a\.cpp:12:\d+: warning: .*bugprone-use-after-move")
+        self.assertNotIn("redefinition", text)
 
     def test_a_path_that_is_not_there_is_an_error(self):
         self.write("source/core/a.cpp", CLEAN)

@@ -35,7 +35,7 @@ class Depthwise final : public NhwcConvAlgorithm<T> {
     void Run(const Context& context, const ConvGeometry& g,
              const ConvOperandsOf<T>& operands) const override {
       const T* bias = bias_.defined() ? bias_.template data<T>() : nullptr;
-      conv_.Run(context, g, {operands, bias});
+      conv_.Run(context, g, {static_cast<const ConvImagesOf<T>&>(operands), bias});
     }
 
    private:
