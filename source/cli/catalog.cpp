@@ -204,7 +204,9 @@ std::string CatalogMarkdown(const std::vector<Family>& families) {
       << types << " operator types in " << schemas
       << " declarations. An argument is looked for as an input `$name`, then by position, then as\n"
          "a parameter `name=`; else the default counts. Anything that is not listed is an error "
-         "when the\nmodel is loaded.\n\n"
+         "when the\nmodel is loaded. For example, a line of a `.pnnx.param` file with a "
+         "parameter:\n\n"
+         "```text\nnn.LeakyReLU  act  1 1 x y negative_slope=0.1\n```\n\n"
          "| family | operators | dtypes of the first input |\n|---|---|---|\n";
   for (const Family& family : families) {
     for (const OperatorSchema* schema : family.schemas) {

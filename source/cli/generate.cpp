@@ -106,7 +106,7 @@ Action AddGenerate(CLI::App& app) {
   app.add_flag("--ignore-end", options->ignore_end, "Go on behind the end of the answer");
   app.add_flag("--json", options->json, "Print text, tokens, seed and timings as JSON");
   app.add_option("--logprobs", options->logprobs,
-                 "With --json: log-probabilities, and those of so many likeliest tokens")
+                 "With --json: log-probabilities, and those of so many most probable tokens")
       ->check(CLI::Range(0, 100))
       ->needs("--json");
   app.footer("Example: oort generate SmolLM2.gguf --prompt \"What is the capital of France?\"");

@@ -155,9 +155,10 @@ void AnswerOptions::Add(CLI::App& app) {
   const auto number = [&](const char* name, auto& target, const char* text) {
     app.add_option(name, target, text)->capture_default_str();
   };
-  number("--temperature", sampling.temperature, "0: always the likeliest token; else draws");
-  number("--top-k", sampling.top_k, "Pick among the k likeliest tokens (0: all)");
-  number("--top-p", sampling.top_p, "Pick among the likeliest that sum to p");
+  number("--temperature", sampling.temperature,
+         "0: always the most probable token (argmax); else draws");
+  number("--top-k", sampling.top_k, "Pick among the k most probable tokens (0: all)");
+  number("--top-p", sampling.top_p, "Pick among the most probable that sum to p");
   number("--min-p", sampling.min_p, "Pick among those at least this share as likely");
   number("--repetition-penalty", sampling.repetition_penalty,
          "Divides the logits of tokens that were there already");
@@ -196,7 +197,7 @@ void AnswerOptions::Settle() {
                                             : nullptr;
   if (unused != nullptr && !Draws()) {
     throw UsageError(std::string(unused) +
-                     " needs a --temperature above 0: without, the likeliest token is picked");
+                     " needs a --temperature above 0: without, the most probable token is picked");
   }
 }
 

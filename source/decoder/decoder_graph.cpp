@@ -38,11 +38,11 @@ bool IsPlainHead(const Operator& op) {
   return std::ranges::all_of(op.attributes, is_weight) && std::ranges::all_of(op.params, is_known);
 }
 
-/// What picks the likeliest token from the logits or, where it `may_skip` them, from what they are
+/// Picks the argmax of the logits or, where it `may_skip` them, from what they are
 /// made of.
 Operator ArgmaxOf(const Graph& graph, int logits, bool may_skip) {
   Operator pick;
-  pick.name = "likeliest";
+  pick.name = "argmax";
   pick.type = "oort.Argmax";
   pick.inputs = {logits};
   const int producer = graph.operands[static_cast<size_t>(logits)].producer;
@@ -67,7 +67,7 @@ void AddArgmax(Graph& graph, bool may_skip_logits) {
   }
   const int logits = graph.operators[static_cast<size_t>(outputs[0])].inputs[0];
   Operator pick = ArgmaxOf(graph, logits, may_skip_logits);
-  const int tokens = graph.AddOperand("likeliest");
+  const int tokens = graph.AddOperand("argmax");
   pick.outputs = {tokens};
   graph.AddOperator(std::move(pick));
   graph.AddInput(outputs[0], tokens);

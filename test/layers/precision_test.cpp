@@ -127,7 +127,7 @@ TEST(Precision, ConvolvesPlanes) {
     c.attributes = {{"weight", RandomTensor(DType::kF32, {13, 10, kernel, kernel}, 2)}};
     c.bias = RandomTensor(DType::kF32, {13}, 3);
     if (kernel == 1) {
-      ExpectShortSums(c, 10);  // a pass may move the channels behind
+      ExpectShortSums(c, 10);  // a pass may choose NHWC
     } else {
       c.Expect(90);
     }

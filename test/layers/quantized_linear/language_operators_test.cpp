@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Operators of language models other than attention: linear layers and tables of compact weights,
+// Operators of language models other than attention: linear layers and tables of quantized weights,
 // rotary angles and turns.
 #include <gtest/gtest.h>
 

@@ -156,7 +156,7 @@ TEST(NhwcDepthwise, TakesRowsInPairs) {
 }
 
 TEST(NhwcDepthwise, PassesNanOn) {
-  Tensor x = RandomTensor(DType::kF32, {1, 5, 5, 4});  // channels behind
+  Tensor x = RandomTensor(DType::kF32, {1, 5, 5, 4});  // NHWC
   x.data<float>()[(2 * 5 + 2) * 4 + 1] = NAN;
   const Tensor weight = RandomTensor(DType::kF32, {4, 1, 3, 3});
   for (Isa isa : SupportedIsas()) {

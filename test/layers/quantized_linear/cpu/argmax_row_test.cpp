@@ -56,19 +56,18 @@ std::vector<float> Hidden(int64_t count, unsigned seed) {
 
 struct Head {
   std::shared_ptr<const QuantizedMatrix> matrix;
-  ArgmaxRow likeliest;
+  ArgmaxRow argmax;
 
   Head(Isa isa, Precision precision, const StoredMatrix& stored, bool coarse = true)
-      : matrix(std::make_shared<const QuantizedMatrix>(stored, 1)),
-        likeliest(isa, precision, matrix) {
-    if (coarse) likeliest.MakeCoarse(2);
+      : matrix(std::make_shared<const QuantizedMatrix>(stored, 1)), argmax(isa, precision, matrix) {
+    if (coarse) argmax.MakeCoarse(2);
   }
 
   std::vector<int32_t> Find(const std::vector<float>& x, int threads) const {
     const int64_t rows = static_cast<int64_t>(x.size()) / matrix->columns();
-    Tensor workspace(DType::kU8, {static_cast<int64_t>(likeliest.Workspace(rows, threads)) + 64});
+    Tensor workspace(DType::kU8, {static_cast<int64_t>(argmax.Workspace(rows, threads)) + 64});
     std::vector<int32_t> found(static_cast<size_t>(rows), -7);
-    likeliest.Find(x.data(), rows, threads, workspace.raw(), found.data());
+    argmax.Find(x.data(), rows, threads, workspace.raw(), found.data());
     return found;
   }
 };
@@ -103,7 +102,7 @@ TEST(ArgmaxRow, IsThatOfAllBitsWhereFewerAreNotEnough) {
   for (Isa isa : SupportedIsas()) {
     SCOPED_TRACE(Name(isa));
     const Head head(isa, Precision::kBF16, stored);
-    ASSERT_EQ(head.likeliest.coarse() != nullptr, HasCoarse(isa));
+    ASSERT_EQ(head.argmax.coarse() != nullptr, HasCoarse(isa));
     const auto coarse = QuantizedMatrix::Coarse(*head.matrix, 1);
     const int vectors = isa == SupportedIsas().back() ? 3000 : 300;
     int coarse_is_wrong = 0;
@@ -162,14 +161,14 @@ TEST(ArgmaxRow, TakesWhatIsNotFiniteAndSeveralRows) {
 TEST(ArgmaxRow, HasNoCoarseWeightsWhereTheyDoNotPay) {
   const StoredMatrix stored = StoredHead(32, 64, 8);
   const Isa isa = SupportedIsas().back();
-  EXPECT_EQ(Head(isa, Precision::kF32, stored).likeliest.coarse(), nullptr);  // exact
+  EXPECT_EQ(Head(isa, Precision::kF32, stored).argmax.coarse(), nullptr);  // exact
   StoredMatrix floats;
   floats.rows = 32;
   floats.columns = 64;
   floats.data = Tensor(DType::kF32, {32, 64});
   std::fill_n(floats.data.data<float>(), 32 * 64, 1.0f);
   const Head head(isa, Precision::kBF16, floats);
-  EXPECT_EQ(head.likeliest.coarse(), nullptr);
+  EXPECT_EQ(head.argmax.coarse(), nullptr);
   EXPECT_EQ(head.Find(Hidden(64, 3), 1)[0], 0);
 }
 
