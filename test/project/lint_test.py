@@ -106,7 +106,7 @@ class LintTest(unittest.TestCase):
         self.write("source/graph/a.cpp", CLEAN + USED_AFTER_MOVE)
         code, text = self.lint()
         self.assertEqual(code, 1, text)
-        self.assertRegex(text, r"source/graph/a\.cpp:12:\d+: warning: .*bugprone-use-after-move")
+        self.assertRegex(text, r"source/graph/a\.cpp:11:\d+: warning: .*bugprone-use-after-move")
         self.assertNotIn("redefinition", text)
 
     def test_a_path_that_is_not_there_is_an_error(self):
