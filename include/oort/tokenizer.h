@@ -79,6 +79,12 @@ class Tokenizer {
   /// bytes that are parts of one.
   std::string BytesOf(int32_t id) const;
   bool IsSpecial(int32_t id) const;
+  /// What each token adds to a text that has begun, by id: bytes, as a token may be a part of a
+  /// character. Empty for special tokens and for ids without one. Throws kUnsupported where what a
+  /// token adds depends on those around it.
+  std::vector<std::string> TokenBytes() const;
+  /// Whether a text does not have the space that its first token begins with.
+  bool drops_first_space() const;
   std::optional<int32_t> bos() const;
   std::optional<int32_t> eos() const;
 

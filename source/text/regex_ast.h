@@ -39,6 +39,10 @@ struct RegexNode {
   bool behind = false;
 };
 
-std::unique_ptr<RegexNode> ParseRegex(std::string_view pattern);
+/// ECMAScript's differs in what the field's other notations have in common with it: \d and \w are
+/// ASCII's, `[` and `&&` in brackets are characters, and `?` behind braces is lazy.
+enum class RegexDialect : unsigned char { kRuby, kEcma };
+std::unique_ptr<RegexNode> ParseRegex(std::string_view pattern,
+                                      RegexDialect dialect = RegexDialect::kRuby);
 
 }  // namespace oort::text

@@ -35,7 +35,8 @@ struct Flags {
 
 class Parser {
  public:
-  explicit Parser(std::string_view pattern) : pattern_(pattern) {
+  Parser(std::string_view pattern, RegexDialect dialect)
+      : pattern_(pattern), ecma_(dialect == RegexDialect::kEcma) {
     if (!IsValidUtf8(pattern)) throw Bad("it is not valid UTF-8");
     for (size_t at = 0; at < pattern.size();) text_.push_back(NextCodePoint(pattern, at));
   }
@@ -201,7 +202,7 @@ class Parser {
   }
 
   NodePtr Quantified(NodePtr item) {
-    for (;;) {
+    for (int nested = 0;; ++nested) {
       uint32_t min = 0;
       uint32_t max = RegexNode::kUnbounded;
       bool braces = false;
@@ -215,13 +216,14 @@ class Parser {
       } else {
         braces = true;
       }
+      if (nested > kMaxDepth) throw Bad("too many quantifiers in a row");
       auto node = MakeNode(Kind::kRepeat);
       node->min = min;
       node->max = max;
       // In Ruby's syntax '+' after braces repeats once more, and '?' after {n} makes it optional.
-      if (!braces && Take('+'))
+      if (!(braces && !ecma_) && Take('+'))
         node->mode = RegexNode::Mode::kPossessive;
-      else if (!(braces && min == max) && Take('?'))
+      else if ((ecma_ || !(braces && min == max)) && Take('?'))
         node->mode = RegexNode::Mode::kLazy;
       node->children.push_back(std::move(item));
       item = std::move(node);
@@ -313,10 +315,11 @@ class Parser {
     if (lower == 's') {
       ranges = RangesOfSet(unicode::kSpace);
     } else if (lower == 'd') {
-      ranges = RangesOfSet(unicode::kDigit);
+      ranges = ecma_ ? Ranges{{'0', '9' + 1}} : RangesOfSet(unicode::kDigit);
     } else if (lower == 'w') {
-      ranges = RangesOfWord(in_brackets);
-    } else if (lower == 'h') {
+      const Ranges ascii = {{'0', '9' + 1}, {'A', 'Z' + 1}, {'_', '_' + 1}, {'a', 'z' + 1}};
+      ranges = ecma_ ? ascii : RangesOfWord(in_brackets);
+    } else if (lower == 'h' && !ecma_) {
       RangesOfPosixClass("xdigit", ranges);
     } else {
       return false;
@@ -397,7 +400,7 @@ class Parser {
         ++at_;
         break;
       }
-      if (TakeText("&&")) {
+      if (!ecma_ && TakeText("&&")) {
         result = Intersection(result, Normalized(std::move(part)));
         part.clear();
         continue;
@@ -412,8 +415,8 @@ class Parser {
 
   void ClassItem(int depth, Ranges& part) {
     const auto add = [&](const Ranges& more) { part.insert(part.end(), more.begin(), more.end()); };
-    if (Peek() == '[') {
-      if (Peek(1) == ':' && PosixClass(part)) return;
+    if (Peek() == '[' && Peek(1) == ':' && PosixClass(part)) return;
+    if (Peek() == '[' && !ecma_) {
       ++at_;
       add(Class(false, depth + 1));  // the outermost class folds all of it
       return;
@@ -428,8 +431,8 @@ class Parser {
       --at_;
     }
     const uint32_t low = ClassCharacter();
-    const bool range = Peek() == '-' && Peek(1) != ']' && Peek(1) != kCodePoints &&
-                       !(Peek(1) == '&' && Peek(2) == '&') && Peek(1) != '[';
+    const bool ends_range = !ecma_ && ((Peek(1) == '&' && Peek(2) == '&') || Peek(1) == '[');
+    const bool range = Peek() == '-' && Peek(1) != ']' && Peek(1) != kCodePoints && !ends_range;
     if (!range) {
       part.emplace_back(low, low + 1);
       return;
@@ -477,12 +480,15 @@ class Parser {
   }
 
   std::string_view pattern_;
+  bool ecma_;
   std::vector<uint32_t> text_;
   size_t at_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<RegexNode> ParseRegex(std::string_view pattern) { return Parser(pattern).Parse(); }
+std::unique_ptr<RegexNode> ParseRegex(std::string_view pattern, RegexDialect dialect) {
+  return Parser(pattern, dialect).Parse();
+}
 
 }  // namespace oort::text
