@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// Calls of tools in answers: how models write them, and reasoning before the answer itself.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "oort/grammar.h"
+#include "oort/tokenizer.h"
+
+namespace oort {
+
+/// How a model was taught to write calls.
+enum class ToolStyle : unsigned char {
+  kNone,     ///< not at all, or in no way that is known here: calls are plain text
+  kHermes,   ///< <tool_call>{"name": …, "arguments": {…}}</tool_call>: Hermes, Qwen
+  kLlama3,   ///< {"name": …, "parameters": {…}} as the whole answer
+  kMistral,  ///< [TOOL_CALLS][{"name": …, "arguments": {…}}, …]
+};
+/// By what the source of a chat template says.
+ToolStyle ToolStyleOf(std::string_view chat_template);
+std::string_view Name(ToolStyle style);
+
+/// A part of a call, in the order in which they come.
+struct ToolCallDelta {
+  int index = 0;          ///< of the call, from 0
+  std::string id;         ///< where the model gave one before the name; comes with that
+  std::string name;       ///< in the first part of a call, and in no other
+  std::string arguments;  ///< a piece of the JSON of its arguments
+};
+
+/// What a piece of an answer's text turned out to be.
+struct AnswerDelta {
+  std::string content, reasoning;
+  std::vector<ToolCallDelta> calls;
+};
+
+struct AnswerParserOptions {
+  ToolStyle tools = ToolStyle::kNone;
+  bool reasoning = false;            ///< <think>…</think> before the answer is reasoning
+  bool begins_in_reasoning = false;  ///< the prompt ended with <think>
+};
+
+/// Takes an answer apart while it comes: joined, the parts do not depend on how it was cut. What
+/// looks like a call and is none is content. Thread contract: one thread at a time.
+class AnswerParser {
+ public:
+  explicit AnswerParser(const AnswerParserOptions& options);
+  ~AnswerParser();
+  AnswerParser(AnswerParser&&) noexcept;
+  AnswerParser& operator=(AnswerParser&&) noexcept;
+
+  AnswerDelta Push(std::string_view text);
+  /// What was held back.
+  AnswerDelta Finish();
+  int calls() const;  ///< so many have begun
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Holds an answer to calls of these tools: `tools` is the JSON of an OpenAI request, a list of
+/// {"type": "function", "function": {"name", "parameters"}}. `name`: only calls of this one; empty:
+/// of any. `parallel`: one call or more, else one. Throws as GrammarCompiler::Compile does, and
+/// kUnsupported for ToolStyle::kNone.
+GrammarSpec ToolCallGrammar(ToolStyle style, std::string_view tools, std::string_view name,
+                            bool parallel);
+/// Special tokens that such an answer begins with, for GrammarCompiler::Compile.
+std::vector<int32_t> ToolCallPrefix(ToolStyle style, const Tokenizer& tokenizer);
+
+}  // namespace oort

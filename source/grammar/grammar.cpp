@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT
+#include "oort/grammar.h"
+
+#include <algorithm>
+#include <list>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "core/guard.h"
+#include "grammar/compiled.h"
+#include "grammar/machine.h"
+#include "grammar/masks.h"
+#include "grammar/sources.h"
+#include "grammar/token_trie.h"
+#include "oort/error.h"
+
+namespace oort {
+namespace grammar {
+namespace {
+
+constexpr size_t kMostAnswerBytes = size_t{8} << 20;  // of the machine of one answer
+
+class GrammarConstraint final : public TokenConstraint {
+ public:
+  GrammarConstraint(std::shared_ptr<const CompiledGrammar> grammar, std::vector<int32_t> prefix)
+      : grammar_(std::move(grammar)),
+        prefix_(std::move(prefix)),
+        machine_(std::make_unique<Machine>(grammar_->automaton)),
+        at_(machine_->Begin()) {}
+
+  void Mask(std::span<uint32_t> bits) override {
+    Guarded([&] {
+      if (read_ < prefix_.size()) return SetBit(bits, prefix_[read_]);
+      MaskTokens(*machine_, at_, grammar_->masks, trie(), bits);
+      if (LosesSpace()) MaskFirst(bits);
+    });
+  }
+
+  bool Accept(int32_t token) override {
+    return Guarded([&] {
+      if (read_ < prefix_.size()) {
+        if (token != prefix_[read_]) return false;
+        ++read_;
+        return true;
+      }
+      if (token < 0 || static_cast<size_t>(token) >= trie().vocabulary()) return false;
+      std::string_view bytes = trie().bytes(token);
+      if (LosesSpace() && bytes.starts_with(' ')) bytes.remove_prefix(1);
+      if (bytes.empty()) return false;
+      machine_->AllowWork();
+      int32_t next = at_;
+      for (const char byte : bytes) next = machine_->Step(next, static_cast<uint8_t>(byte));
+      if (next == Machine::kDead) return false;
+      at_ = next;
+      begun_ = true;
+      if (machine_->bytes() > kMostAnswerBytes) Compact();
+      return true;
+    });
+  }
+
+  bool done() const override { return read_ == prefix_.size() && machine_->complete(at_); }
+
+  std::unique_ptr<TokenConstraint> Clone() const override {
+    return Guarded([&] {
+      auto clone = std::make_unique<GrammarConstraint>(grammar_, prefix_);
+      clone->read_ = read_;
+      clone->begun_ = begun_;
+      clone->at_ = clone->machine_->Import(*machine_, at_);
+      return clone;
+    });
+  }
+
+ private:
+  const TokenTrie& trie() const { return *grammar_->vocabulary->trie; }
+  bool LosesSpace() const {
+    return !begun_ && prefix_.empty() && grammar_->vocabulary->drops_first_space &&
+           grammar_->vocabulary->space != UINT32_MAX;
+  }
+
+  /// The space that the first token begins with will not be seen: the rest of it counts.
+  void MaskFirst(std::span<uint32_t> bits) {
+    const uint32_t space = grammar_->vocabulary->space;
+    for (const int32_t token : trie().tokens_below(space)) {
+      const auto i = static_cast<size_t>(token);
+      if (i / 32 < bits.size()) bits[i / 32] &= ~(uint32_t{1} << (i % 32));
+    }
+    MaskBelow(*machine_, at_, trie(), space, bits);
+  }
+
+  /// Forgets the ways that were not taken.
+  void Compact() {
+    auto fresh = std::make_unique<Machine>(grammar_->automaton);
+    at_ = fresh->Import(*machine_, at_);
+    machine_ = std::move(fresh);
+  }
+
+  std::shared_ptr<const CompiledGrammar> grammar_;
+  std::vector<int32_t> prefix_;
+  size_t read_ = 0;     ///< of the prefix
+  bool begun_ = false;  ///< a token behind the prefix was read
+  std::unique_ptr<Machine> machine_;
+  int32_t at_;
+};
+
+Rules RulesOf(const GrammarSpec& spec) {
+  switch (spec.kind) {
+    case GrammarSpec::Kind::kJsonObject: return AnyJsonObject();
+    case GrammarSpec::Kind::kJsonSchema: return ReadJsonSchema(spec.text);
+    case GrammarSpec::Kind::kGbnf: return ReadGbnf(spec.text);
+    case GrammarSpec::Kind::kRegex: return ReadRegex(spec.text);
+    case GrammarSpec::Kind::kChoice: return ReadChoices(spec.choices);
+    case GrammarSpec::Kind::kToolCalls: return ReadToolCalls(spec.text);
+  }
+  throw Error(ErrorCode::kInvalidArgument, "there is no such kind of grammar");
+}
+
+/// Equal for equal grammars only: lengths stand before texts.
+std::string KeyOf(const GrammarSpec& spec) {
+  std::string key(1, static_cast<char>(spec.kind));
+  key += spec.text;
+  for (const std::string& choice : spec.choices) {
+    key += '\n' + std::to_string(choice.size()) + ':' + choice;
+  }
+  return key;
+}
+
+}  // namespace
+}  // namespace grammar
+
+struct GrammarCompiler::Impl {
+  using Compiled = std::shared_ptr<const grammar::CompiledGrammar>;
+
+  Impl(const Tokenizer& tokenizer, size_t size, const GrammarOptions& given)
+      : vocabulary(std::make_shared<const grammar::Vocabulary>(tokenizer, size)), options(given) {}
+
+  Compiled Find(const std::string& key) {
+    const std::lock_guard lock(mutex);
+    const auto at = std::ranges::find(kept, key, &std::pair<std::string, Compiled>::first);
+    if (at == kept.end()) return nullptr;
+    kept.splice(kept.begin(), kept, at);
+    return at->second;
+  }
+
+  /// Grammars grow with the answers that use them: all are counted again. The newest one stays.
+  void Keep(std::string key, const Compiled& compiled) {
+    const std::lock_guard lock(mutex);
+    kept.emplace_front(std::move(key), compiled);
+    size_t bytes = 0;
+    for (auto at = kept.begin(); at != kept.end();) {
+      bytes += at->first.size() + at->second->bytes();
+      at = bytes > options.cache_bytes && at != kept.begin() ? kept.erase(at) : std::next(at);
+    }
+  }
+
+  const std::shared_ptr<const grammar::Vocabulary> vocabulary;
+  const GrammarOptions options;
+  std::mutex mutex;
+  std::list<std::pair<std::string, Compiled>> kept;  ///< least recently used last
+};
+
+GrammarSpec GrammarSpec::JsonSchema(std::string schema) {
+  return {Kind::kJsonSchema, std::move(schema), {}};
+}
+GrammarSpec GrammarSpec::Gbnf(std::string grammar) { return {Kind::kGbnf, std::move(grammar), {}}; }
+GrammarSpec GrammarSpec::Regex(std::string pattern) {
+  return {Kind::kRegex, std::move(pattern), {}};
+}
+GrammarSpec GrammarSpec::Choice(std::vector<std::string> choices) {
+  return {Kind::kChoice, {}, std::move(choices)};
+}
+
+GrammarCompiler::GrammarCompiler(const Tokenizer& tokenizer, size_t vocabulary,
+                                 const GrammarOptions& options)
+    : impl_(Guarded([&] { return std::make_unique<Impl>(tokenizer, vocabulary, options); })) {}
+GrammarCompiler::~GrammarCompiler() = default;
+GrammarCompiler::GrammarCompiler(GrammarCompiler&&) noexcept = default;
+GrammarCompiler& GrammarCompiler::operator=(GrammarCompiler&&) noexcept = default;
+
+std::unique_ptr<TokenConstraint> GrammarCompiler::Compile(const GrammarSpec& spec,
+                                                          std::span<const int32_t> prefix) const {
+  return Guarded([&]() -> std::unique_ptr<TokenConstraint> {
+    std::vector<int32_t> first(prefix.begin(), prefix.end());
+    std::string key = grammar::KeyOf(spec);
+    Impl::Compiled compiled = impl_->Find(key);
+    if (compiled == nullptr) {
+      const auto made =
+          std::make_shared<grammar::CompiledGrammar>(grammar::RulesOf(spec), impl_->vocabulary);
+      made->masks.Prepare(std::chrono::milliseconds(impl_->options.prepare_ms));
+      compiled = made;
+      impl_->Keep(std::move(key), compiled);
+    }
+    return std::make_unique<grammar::GrammarConstraint>(std::move(compiled), std::move(first));
+  });
+}
+
+}  // namespace oort

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT
+// Answers with tool calls and reasoning, cut in every way; and grammars that force calls.
+#include "oort/tool_calls.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "grammar/accepts.h"
+#include "grammar/sources.h"
+#include "oort/error.h"
+
+namespace oort {
+namespace {
+
+struct Call {
+  std::string name, arguments, id;
+  bool operator==(const Call&) const = default;
+};
+struct Whole {
+  std::string content, reasoning;
+  std::vector<Call> calls;
+  bool operator==(const Whole&) const = default;
+};
+
+void Add(Whole& whole, const AnswerDelta& delta) {
+  whole.content += delta.content;
+  whole.reasoning += delta.reasoning;
+  for (const ToolCallDelta& part : delta.calls) {
+    if (static_cast<size_t>(part.index) == whole.calls.size()) {
+      EXPECT_FALSE(part.name.empty()) << "a call begins with its name";
+      whole.calls.push_back({part.name, part.arguments, part.id});
+    } else {
+      ASSERT_EQ(static_cast<size_t>(part.index) + 1, whole.calls.size());
+      EXPECT_TRUE(part.name.empty()) << "the name comes once";
+      whole.calls.back().arguments += part.arguments;
+    }
+  }
+}
+
+Whole Parse(const AnswerParserOptions& options, const std::string& text, uint32_t seed) {
+  AnswerParser parser(options);
+  Whole whole;
+  std::mt19937 random(seed);
+  for (size_t at = 0; at < text.size();) {
+    const size_t count = seed == 0 ? text.size() : 1 + random() % (seed % 7 + 1);
+    Add(whole, parser.Push(std::string_view(text).substr(at, count)));
+    at += count;
+  }
+  Add(whole, parser.Finish());
+  EXPECT_EQ(static_cast<size_t>(parser.calls()), whole.calls.size());
+  return whole;
+}
+
+TEST(AnswerParser, TakesAnswersApart) {
+  struct Case {
+    AnswerParserOptions options;
+    std::string text;
+    Whole whole;
+  };
+  const AnswerParserOptions plain;
+  const AnswerParserOptions thinks{.reasoning = true};
+  const AnswerParserOptions hermes{.tools = ToolStyle::kHermes, .reasoning = true};
+  const AnswerParserOptions llama{.tools = ToolStyle::kLlama3};
+  const AnswerParserOptions mistral{.tools = ToolStyle::kMistral};
+  const std::vector<Case> cases = {
+      {plain, "<think>a</think> <tool_call>", {"<think>a</think> <tool_call>", "", {}}},
+      {plain, " a\n", {" a\n", "", {}}},
+      {thinks,
+       "<think>\nLet me see.\n\nYes.\n</think>\n\nIt is 4.",
+       {"It is 4.", "Let me see.\n\nYes.", {}}},
+      {thinks, "No <think> here</think>", {"No <think> here</think>", "", {}}},
+      {thinks, "<think>cut short", {"", "cut short", {}}},
+      {thinks, "<thin", {"<thin", "", {}}},
+      {{.reasoning = true, .begins_in_reasoning = true}, "hm</think>\nyes", {"yes", "hm", {}}},
+      {thinks, "<think></think>x", {"x", "", {}}},
+      {hermes,
+       "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": [1, \"}\\\"\"]}}\n</tool_call>",
+       {"", "", {{"f", R"({"a": [1, "}\""]})", ""}}}},
+      {hermes,
+       "<think>x</think>Sure.\n<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>\n"
+       "<tool_call>\n{\"arguments\": {\"q\": 1}, \"name\": \"g\"}\n</tool_call>\nDone",
+       {"Sure.Done", "x", {{"f", "{}", ""}, {"g", "{\"q\": 1}", ""}}}},
+      {hermes,
+       R"(<tool_call>{"name": "f", "arguments": "{\"a\": 1}"}</tool_call>)",
+       {"", "", {{"f", R"({"a": 1})", ""}}}},
+      {hermes, "a < b <tool", {"a < b <tool", "", {}}},
+      {hermes, "<tool_call>no json</tool_call>", {"<tool_call>no json</tool_call>", "", {}}},
+      {hermes,
+       R"(<tool_call>{"name": "f", "arguments": {"a": 1)",
+       {"", "", {{"f", R"({"a": 1)", ""}}}},
+      {hermes, "text  \n", {"text  \n", "", {}}},
+      {llama, R"({"name": "f", "parameters": {"a": 1}})", {"", "", {{"f", R"({"a": 1})", ""}}}},
+      {llama,
+       R"({"type": "function", "name": "f", "parameters": {"a": 1}})",
+       {"", "", {{"f", R"({"a": 1})", ""}}}},
+      {llama,
+       R"(<|python_tag|>{"name": "f", "parameters": {}}; {"name": "g", "parameters": {}})",
+       {"", "", {{"f", "{}", ""}, {"g", "{}", ""}}}},
+      {llama, R"({"answer": 4})", {R"({"answer": 4})", "", {}}},
+      {llama, "Hello", {"Hello", "", {}}},
+      {mistral,
+       R"([TOOL_CALLS][{"name": "f", "arguments": {"a": 1}, "id": "x1"}])",
+       {"", "", {{"f", R"({"a": 1})", ""}}}},
+      {mistral,
+       R"([{"id": "x1", "name": "f", "arguments": {}}, {"name": "g", "arguments": {}}])",
+       {"", "", {{"f", "{}", "x1"}, {"g", "{}", ""}}}},
+      {mistral, "[1, 2]", {"[1, 2]", "", {}}},
+      {mistral, "Hi", {"Hi", "", {}}},
+  };
+  for (const Case& one : cases) {
+    for (uint32_t seed = 0; seed < 40; ++seed) {
+      const Whole whole = Parse(one.options, one.text, seed);
+      EXPECT_EQ(whole.content, one.whole.content) << one.text << " seed " << seed;
+      EXPECT_EQ(whole.reasoning, one.whole.reasoning) << one.text << " seed " << seed;
+      ASSERT_EQ(whole.calls.size(), one.whole.calls.size()) << one.text << " seed " << seed;
+      for (size_t i = 0; i < whole.calls.size(); ++i) {
+        EXPECT_EQ(whole.calls[i].name, one.whole.calls[i].name) << one.text;
+        EXPECT_EQ(whole.calls[i].arguments, one.whole.calls[i].arguments) << one.text;
+        EXPECT_EQ(whole.calls[i].id, one.whole.calls[i].id) << one.text;
+      }
+    }
+  }
+}
+
+TEST(AnswerParser, StreamsArguments) {
+  AnswerParser parser({.tools = ToolStyle::kHermes});
+  AnswerDelta first = parser.Push("<tool_call>{\"name\": \"f\", \"arguments\": {\"text\": \"On");
+  ASSERT_EQ(first.calls.size(), 1U);
+  EXPECT_EQ(first.calls[0].name, "f");
+  EXPECT_EQ(first.calls[0].arguments, "{\"text\": \"On");
+  AnswerDelta second = parser.Push("ce upon");
+  ASSERT_EQ(second.calls.size(), 1U);
+  EXPECT_EQ(second.calls[0].name, "");
+  EXPECT_EQ(second.calls[0].arguments, "ce upon");
+}
+
+TEST(ToolStyle, IsFoundInTheTemplate) {
+  EXPECT_EQ(ToolStyleOf("{{- '<tool_call>' }}"), ToolStyle::kHermes);
+  EXPECT_EQ(ToolStyleOf("<tool_call>\n<function=f>"), ToolStyle::kNone);
+  EXPECT_EQ(ToolStyleOf("{{ '[TOOL_CALLS]' }}"), ToolStyle::kMistral);
+  EXPECT_EQ(ToolStyleOf("<|start_header_id|>ipython"), ToolStyle::kLlama3);
+  EXPECT_EQ(ToolStyleOf("{{ messages }}"), ToolStyle::kNone);
+}
+
+constexpr const char* kTools = R"([
+  {"type": "function", "function": {"name": "add", "parameters": {"type": "object",
+   "properties": {"a": {"$ref": "#/$defs/n"}}, "required": ["a"],
+   "$defs": {"n": {"type": "integer"}}}}},
+  {"type": "function", "function": {"name": "now"}}])";
+
+TEST(ToolCallGrammar, ForcesCalls) {
+  const auto acceptor = [](ToolStyle style, const char* name, bool parallel) {
+    return grammar::Acceptor(
+        grammar::ReadToolCalls(ToolCallGrammar(style, kTools, name, parallel).text));
+  };
+  const std::string add = R"({"name": "add", "arguments": {"a": 3}})";
+  const std::string now = R"({"name": "now", "arguments": {}})";
+  const std::string first = "<tool_call>\n" + add + "\n</tool_call>";
+  const std::string second = "<tool_call>\n" + now + "\n</tool_call>";
+  auto any = acceptor(ToolStyle::kHermes, "", true);
+  EXPECT_TRUE(any.Takes(first));
+  EXPECT_TRUE(any.Takes(first + "\n" + second));
+  EXPECT_FALSE(any.Takes(""));
+  EXPECT_FALSE(
+      any.Takes("<tool_call>\n"
+                R"({"name": "add", "arguments": {}})"
+                "\n</tool_call>"));
+  auto one = acceptor(ToolStyle::kHermes, "now", false);
+  EXPECT_TRUE(one.Takes(second));
+  EXPECT_FALSE(one.Takes(first));
+  EXPECT_FALSE(one.Takes(second + "\n" + second));
+  EXPECT_TRUE(acceptor(ToolStyle::kMistral, "", true).Takes("[" + add + ", " + now + "]"));
+  EXPECT_TRUE(
+      acceptor(ToolStyle::kLlama3, "", false).Takes(R"({"name": "add", "parameters": {"a": 3}})"));
+  // What a forced answer is, the parser reads.
+  const Whole whole = Parse({.tools = ToolStyle::kHermes}, first + "\n" + second, 3);
+  EXPECT_EQ(whole.content, "");
+  ASSERT_EQ(whole.calls.size(), 2U);
+  EXPECT_EQ(whole.calls[0].arguments, R"({"a": 3})");
+}
+
+TEST(ToolCallGrammar, SaysWhatIsWrong) {
+  const auto code = [](ToolStyle style, const char* tools, const char* name) {
+    try {
+      grammar::ReadToolCalls(ToolCallGrammar(style, tools, name, true).text);
+    } catch (const Error& error) {
+      return error.code();
+    }
+    ADD_FAILURE() << tools;
+    return ErrorCode::kInternal;
+  };
+  EXPECT_EQ(code(ToolStyle::kNone, kTools, ""), ErrorCode::kUnsupported);
+  EXPECT_EQ(code(ToolStyle::kHermes, kTools, "missing"), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code(ToolStyle::kHermes, "[]", ""), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code(ToolStyle::kHermes, "{", ""), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code(ToolStyle::kHermes, "[{}]", ""), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(
+      code(ToolStyle::kHermes, R"([{"function": {"name": "f", "parameters": {"not": {}}}}])", ""),
+      ErrorCode::kUnsupported);
+  EXPECT_THROW(grammar::ReadToolCalls("{}"), Error);
+}
+
+}  // namespace
+}  // namespace oort
