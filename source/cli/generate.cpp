@@ -3,6 +3,7 @@
 #include <iostream>
 #include <iterator>
 
+#include "cli/constraint_options.h"
 #include "cli/language.h"
 
 namespace oort::cli {
@@ -11,6 +12,7 @@ namespace {
 struct GenerateArguments {
   LanguageOptions language;
   AnswerOptions answer;
+  ConstraintOptions form;
   std::string prompt, system;
   bool raw = false, json = false, ignore_end = false;
   int logprobs = -1;
@@ -78,6 +80,7 @@ int Generate(GenerateArguments& options) {
   GenerateRequest request = options.answer.Request(prompt);
   request.sampling.top_logprobs = options.logprobs;
   request.ignore_end = options.ignore_end;
+  request.constraint = options.form.Compile(*model);
   InterruptFlag interrupt;
   request.on_piece = [&](const GeneratedPiece& piece) {
     if (!options.json) std::cout << piece.text << std::flush;
@@ -103,6 +106,7 @@ Action AddGenerate(CLI::App& app) {
   app.add_option("--system", options->system, "What the model is told to be");
   app.add_flag("--raw", options->raw, "The prompt is the text itself: no chat template");
   options->answer.Add(app);
+  options->form.Add(app);
   app.add_flag("--ignore-end", options->ignore_end, "Go on behind the end of the answer");
   app.add_flag("--json", options->json, "Print text, tokens, seed and timings as JSON");
   app.add_option("--logprobs", options->logprobs,

@@ -177,6 +177,41 @@ class GenerateTest(LanguageCase):
         self.assertNotEqual(self.json(*ask, "--logit-bias", f"{first}=-inf")["token_ids"][0], first)
         self.assertEqual(self.json(*ask, "--logit-bias", "7=1e9", "--logit-bias", f"{first}=-1.5")["token_ids"], [7, 7, 7])
 
+    def test_the_form_of_the_answer(self):
+        """A model that knows stories alone keeps to whatever it is told."""
+        ask = ["generate", STORYTELLER, "--prompt", "Tell me a story.", "--temperature", 1]
+        schema = {
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "maxLength": 10},
+                "age": {"type": "integer", "minimum": 3, "maximum": 77},
+                "tags": {"type": "array", "items": {"enum": ["red", "blue"]}, "minItems": 1, "maxItems": 3},
+            },
+            "required": ["name", "age", "tags"],
+            "additionalProperties": False,
+        }
+        file = self.dir / "schema.json"
+        file.write_text(json.dumps(schema))
+        for seed in range(5):
+            report = self.json(*ask, "--seed", seed, "--json-schema", file)
+            self.assertEqual(report["finish_reason"], "stop")
+            answer = json.loads(report["text"])
+            self.assertEqual(list(answer), ["name", "age", "tags"])
+            self.assertLessEqual(len(answer["name"]), 10)
+            self.assertTrue(3 <= answer["age"] <= 77)
+            self.assertTrue(1 <= len(answer["tags"]) <= 3 and set(answer["tags"]) <= {"red", "blue"})
+            chosen = self.json(*ask, "--seed", seed, "--choice", "yes", "--choice", "no")["text"]
+            self.assertIn(chosen, ("yes", "no"))
+            self.assertRegex(self.json(*ask, "--seed", seed, "--regex", "[a-c]{3}-[0-9]{2}")["text"], r"\A[a-c]{3}-[0-9]{2}\Z")
+        grammar = self.dir / "grammar.gbnf"
+        grammar.write_text('root ::= ("fox" | "cow") " and " root | "end"')
+        self.assertRegex(self.json(*ask, "--seed", 1, "--grammar", grammar)["text"], r"\A((fox|cow) and )*end\Z")
+        self.fails(*ask, "--choice", "a", "--regex", "b", code=2, says="--regex")
+        self.fails(*ask, "--regex", "(a", code=1, says="unmatched")
+        self.fails(*ask, "--json-schema", self.dir / "missing.json", code=1, says="missing.json")
+        file.write_text('{"not": {}}')
+        self.fails(*ask, "--json-schema", file, code=1, says="'not'")
+
     def test_converted_models_answer_alike(self):
         ask = ["--raw", "--prompt", RAW[0]["prompt"], "--max-tokens", 60, *PARITY]
         self.assertEqual(self.json("generate", self.converted(), *ask)["token_ids"], RAW[0]["ids"][:60])
