@@ -12,6 +12,13 @@ function(oort_compile_options target)
         -Wno-array-bounds)
     endif()
   endif()
+  if(OORT_CCACHE)  # else the names in messages of tests would differ from clone to clone
+    target_compile_options(${target} PRIVATE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
+  endif()
+  if(OORT_PCH AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    # A fresh clone has other times, and ccache would find nothing for it.
+    target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
+  endif()
   if(OORT_WERROR)
     target_compile_options(${target} PRIVATE -Werror)
   endif()

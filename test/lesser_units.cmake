@@ -12,7 +12,8 @@ string(CONCAT of_units "*Gemm*:Quantized*:PagedAttention.*:F16Kernels.*:Precisio
 foreach(units IN LISTS lacking)
   foreach(name IN ITEMS cpu layers llm)
     add_test(NAME ${name}.without_${units} COMMAND test_${name} --gtest_brief=1 --gtest_filter=${of_units})
-    set_tests_properties(${name}.without_${units} PROPERTIES LABELS ${name}
+    # Long ones first (COST), so that no core waits for the last.
+    set_tests_properties(${name}.without_${units} PROPERTIES LABELS ${name} COST 60
       ENVIRONMENT OORT_CPU_WITHOUT=${units})
   endforeach()
 endforeach()
