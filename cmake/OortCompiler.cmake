@@ -12,7 +12,7 @@ function(oort_compile_options target)
         -Wno-array-bounds)
     endif()
   endif()
-  if(OORT_CCACHE)  # else the names in messages of tests would differ from clone to clone
+  if(OORT_CCACHE AND OORT_PCH)  # from scratch: names in messages of tests are the same in every clone
     target_compile_options(${target} PRIVATE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
   endif()
   if(OORT_PCH AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
