@@ -239,6 +239,24 @@ TEST_F(CudaQuantizedLinear, ManyRowsOfAllFormatsAndGroups) {
   }
 }
 
+// Parts that follow each other without a gap are one product; the last may end anywhere.
+TEST_F(CudaQuantizedLinear, ManyRowsOfPartsWithoutGaps) {
+  for (WeightFormat format : {WeightFormat::kBf16, WeightFormat::kF16}) {
+    for (int choice = 0; choice < 4; ++choice) {
+      QuantizedCase tested;
+      tested.format = format;
+      tested.bias = choice & 1;
+      tested.norm = choice & 2;
+      tested.part_rows = {48, 160, 23};
+      SCOPED_TRACE(choice);
+      for (int64_t rows : {17, 70, 300, 513}) {
+        ExpectSame(tested, rows, Precision::kBF16, format == WeightFormat::kBf16 ? 2e-2 : 1e-3);
+      }
+      ExpectSame(tested, 70, Precision::kF32, 5e-5);
+    }
+  }
+}
+
 // f16 has neither the range of what may come in nor of what weights may be.
 TEST_F(CudaQuantizedLinear, ManyRowsOfAnySize) {
   for (WeightFormat format : {WeightFormat::kF16, WeightFormat::kInt8, WeightFormat::kUint4}) {

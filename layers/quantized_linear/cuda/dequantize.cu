@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "layers/quantized_linear/cuda/dequantize.h"
 
+#include <algorithm>
+#include <initializer_list>
+#include <utility>
+
 #include "cuda/elements.h"
 #include "cuda/kernel_tools.h"
 #include "cuda/launch.h"
@@ -94,9 +98,9 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 /// Reduces the values of all threads of a thread block.
-template <typename Combine>
+template <int kBlock, typename Combine>
 __device__ __forceinline__ float OfBlock(float value, Combine combine) {
-  __shared__ float parts[kThreads / 32];
+  __shared__ float parts[kBlock / 32];
 #pragma unroll
   for (int offset = 16; offset > 0; offset /= 2) {
     value = combine(value, __shfl_xor_sync(~0u, value, offset));
@@ -105,7 +109,8 @@ __device__ __forceinline__ float OfBlock(float value, Combine combine) {
   if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
   __syncthreads();
   value = parts[0];
-  for (int i = 1; i < kThreads / 32; ++i) value = combine(value, parts[i]);
+#pragma unroll
+  for (int i = 1; i < kBlock / 32; ++i) value = combine(value, parts[i]);
   return value;
 }
 
@@ -116,65 +121,185 @@ __device__ __forceinline__ float UnitFor(float largest) {
   return exp2f(fmaxf(static_cast<float>(ilogbf(largest)) - 14.0f, -126.0f));
 }
 
-/// A thread block casts a row.
+__device__ __forceinline__ float4 Times(float4 v, float factor, const float* gain, int i) {
+  v.x *= factor, v.y *= factor, v.z *= factor, v.w *= factor;
+  if (gain == nullptr) return v;
+  const float4 g = *reinterpret_cast<const float4*>(gain + i);
+  return make_float4(v.x * g.x, v.y * g.y, v.z * g.z, v.w * g.w);
+}
+
+/// Numbers i … i + 3 of a row; zeros behind its end.
+__device__ __forceinline__ float4 FourOf(const float* row, int i, int columns, bool whole) {
+  if (whole && i < columns) return *reinterpret_cast<const float4*>(row + i);
+  float v[4];
+#pragma unroll
+  for (int k = 0; k < 4; ++k) v[k] = i + k < columns ? row[i + k] : 0.0f;
+  return make_float4(v[0], v[1], v[2], v[3]);
+}
+
 template <typename Out>
-__global__ void __launch_bounds__(kThreads)
+__device__ __forceinline__ void NarrowFour(Out* to, float4 v, float4* rest) {
+  alignas(8) Out out[4];
+  Narrow(out[0], v.x), Narrow(out[1], v.y), Narrow(out[2], v.z), Narrow(out[3], v.w);
+  *reinterpret_cast<uint2*>(to) = *reinterpret_cast<const uint2*>(out);
+  *rest = make_float4(v.x - Widen(out[0]), v.y - Widen(out[1]), v.z - Widen(out[2]),
+                      v.w - Widen(out[3]));
+}
+
+/// A thread block casts a row; where nothing is summed up over the row, several share it.
+template <typename Out, int kBlock>
+__global__ void __launch_bounds__(kBlock)
     CastKernel(const __grid_constant__ RowCast cast, Out* out, float* factors) {
+  LaunchDependents();
+  WaitForPredecessor();
   const int columns = static_cast<int>(cast.columns), padded = static_cast<int>(cast.padded);
+  const bool whole = columns % 4 == 0 && reinterpret_cast<uintptr_t>(cast.x) % 16 == 0;
   const float* row = cast.x + static_cast<int64_t>(blockIdx.x) * columns;
   const float* gain = cast.gain;
+  const auto at = [&](int i) { return FourOf(row, i, columns, whole); };
+  const auto gained = [&](int i, float factor) {
+    if (whole) return Times(at(i), factor, i < columns ? gain : nullptr, i);
+    float4 v = Times(at(i), factor, nullptr, 0);
+    if (gain == nullptr) return v;
+    const float4 g = FourOf(gain, i, columns, false);
+    return make_float4(v.x * g.x, v.y * g.y, v.z * g.z, v.w * g.w);
+  };
   float factor = 1.0f;
   if (gain != nullptr) {
     float square = 0;
-    for (int i = threadIdx.x; i < columns; i += kThreads) square = fmaf(row[i], row[i], square);
-    square = OfBlock(square, [](float a, float b) { return a + b; });
+    for (int i = threadIdx.x * 4; i < columns; i += kBlock * 4) {
+      const float4 v = at(i);
+      square = fmaf(v.x, v.x, fmaf(v.y, v.y, fmaf(v.z, v.z, fmaf(v.w, v.w, square))));
+    }
+    square = OfBlock<kBlock>(square, [](float a, float b) { return a + b; });
     factor = rsqrtf(square / static_cast<float>(columns) + cast.epsilon);
   }
   if (factors != nullptr) {
     float largest = 0;
-    for (int i = threadIdx.x; i < columns; i += kThreads) {
-      largest = fmaxf(largest, fabsf(row[i] * factor * (gain != nullptr ? gain[i] : 1.0f)));
+    for (int i = threadIdx.x * 4; i < columns; i += kBlock * 4) {
+      const float4 v = gained(i, factor);
+      largest = fmaxf(fmaxf(largest, fmaxf(fabsf(v.x), fabsf(v.y))), fmaxf(fabsf(v.z), fabsf(v.w)));
     }
-    const float unit = UnitFor(OfBlock(largest, [](float a, float b) { return fmaxf(a, b); }));
+    const float unit =
+        UnitFor(OfBlock<kBlock>(largest, [](float a, float b) { return fmaxf(a, b); }));
     if (threadIdx.x == 0) factors[blockIdx.x] = unit;
     factor /= unit;
   }
   Out* to = out + static_cast<int64_t>(blockIdx.x) * padded * (cast.in_halves ? 2 : 1);
-  for (int i = threadIdx.x; i < padded; i += kThreads) {
-    float v = 0;
-    if (i < columns) v = row[i] * factor * (gain != nullptr ? gain[i] : 1.0f);
-    Narrow(to[i], v);
-    if (cast.in_halves) Narrow(to[padded + i], v - Widen(to[i]));
+  const int stride = static_cast<int>(gridDim.y) * kBlock * 4;
+  for (int i = (blockIdx.y * kBlock + threadIdx.x) * 4; i < padded; i += stride) {  // whole steps
+    float4 rest, none;
+    NarrowFour(to + i, gained(i, factor), &rest);
+    if (cast.in_halves) NarrowFour(to + padded + i, rest, &none);
   }
 }
 
-/// The result of a row and a column, before the activation.
-__device__ __forceinline__ float SumAt(const RowSums& s, int64_t row, int64_t column) {
-  const int64_t at = row * s.width + column;
-  float v = s.sums[at];
-  for (int split = 1; split < s.splits; ++split) v += s.sums[split * s.rows * s.width + at];
-  if (s.factors != nullptr) v *= s.factors[row];
-  if (s.bias != nullptr) v += s.bias[column];
-  return v;
+/// Numbers that a thread has at once: four of them are one access.
+template <int kCount>
+struct Numbers {
+  float v[kCount];
+};
+template <int kCount>
+__device__ __forceinline__ Numbers<kCount> Load(const float* from) {
+  Numbers<kCount> n;
+  if constexpr (kCount == 4) {
+    const float4 four = *reinterpret_cast<const float4*>(from);
+    n.v[0] = four.x, n.v[1] = four.y, n.v[2] = four.z, n.v[3] = four.w;
+  } else {
+    for (int i = 0; i < kCount; ++i) n.v[i] = from[i];
+  }
+  return n;
+}
+template <int kCount>
+__device__ __forceinline__ void Store(float* to, const Numbers<kCount>& n) {
+  if constexpr (kCount == 4) {
+    *reinterpret_cast<float4*>(to) = make_float4(n.v[0], n.v[1], n.v[2], n.v[3]);
+  } else {
+    for (int i = 0; i < kCount; ++i) to[i] = n.v[i];
+  }
 }
 
+/// Results of a row from a column on, before the activation.
+template <int kCount>
+__device__ __forceinline__ Numbers<kCount> SumAt(const RowSums& s, int64_t row, int64_t column) {
+  const int64_t at = row * s.width + column;
+  Numbers<kCount> n = Load<kCount>(s.sums + at);
+  for (int split = 1; split < s.splits; ++split) {
+    const Numbers<kCount> more = Load<kCount>(s.sums + split * s.rows * s.width + at);
+    for (int i = 0; i < kCount; ++i) n.v[i] += more.v[i];
+  }
+  if (s.factors != nullptr) {
+    for (int i = 0; i < kCount; ++i) n.v[i] *= s.factors[row];
+  }
+  if (s.bias != nullptr) {
+    const Numbers<kCount> bias = Load<kCount>(s.bias + column);
+    for (int i = 0; i < kCount; ++i) n.v[i] += bias.v[i];
+  }
+  return n;
+}
+
+/// The column of a thread. The kernels below have threads for the columns of a row and loop over
+/// rows.
+template <int kCount>
+__device__ __forceinline__ int64_t FirstColumn() {
+  return (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kCount;
+}
+
+template <int kCount>
 __global__ void __launch_bounds__(kThreads)
     FinishKernel(const __grid_constant__ RowSums s, const float* addend, float* y) {
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (i >= s.rows * s.width) return;
-  const int64_t row = i / s.width;
-  float v = SumAt(s, row, i - row * s.width);
-  if (addend != nullptr) v += addend[i];
-  y[i] = Activate(s.activation, v);
+  LaunchDependents();
+  WaitForPredecessor();
+  const int64_t column = FirstColumn<kCount>();
+  if (column >= s.width) return;
+  for (int64_t row = blockIdx.y; row < s.rows; row += gridDim.y) {
+    Numbers<kCount> n = SumAt<kCount>(s, row, column);
+    const int64_t at = row * s.width + column;
+    if (addend != nullptr) {
+      const Numbers<kCount> more = Load<kCount>(addend + at);
+      for (int i = 0; i < kCount; ++i) n.v[i] += more.v[i];
+    }
+    for (int i = 0; i < kCount; ++i) n.v[i] = Activate(s.activation, n.v[i]);
+    Store(y + at, n);
+  }
 }
 
+template <int kCount>
+__global__ void __launch_bounds__(kThreads)
+    SplitKernel(const __grid_constant__ RowSums s, const __grid_constant__ RowParts parts) {
+  LaunchDependents();
+  WaitForPredecessor();
+  const int64_t column = FirstColumn<kCount>();
+  if (column >= s.width) return;
+  for (int64_t row = blockIdx.y; row < s.rows; row += gridDim.y) {
+    Numbers<kCount> n = SumAt<kCount>(s, row, column);
+    for (int i = 0; i < kCount; ++i) n.v[i] = Activate(s.activation, n.v[i]);
+    int64_t first = 0;
+#pragma unroll
+    for (int i = 0; i < kMostProducts; ++i) {
+      const int64_t width = parts.width[i];
+      if (i < parts.count && column >= first && column < first + width) {
+        Store(parts.y[i] + row * width + column - first, n);
+      }
+      first += width;
+    }
+  }
+}
+
+template <int kCount>
 __global__ void __launch_bounds__(kThreads)
     GateKernel(const __grid_constant__ RowSums s, int64_t columns, float* y) {
-  const int64_t row = blockIdx.y;
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (i >= columns) return;
-  const int64_t at = i / 8 * 16 + i % 8;
-  y[row * columns + i] = Activate(s.activation, SumAt(s, row, at)) * SumAt(s, row, at + 8);
+  LaunchDependents();
+  WaitForPredecessor();
+  const int64_t column = FirstColumn<kCount>();
+  if (column >= columns) return;
+  const int64_t at = column / 8 * 16 + column % 8;
+  for (int64_t row = blockIdx.y; row < s.rows; row += gridDim.y) {
+    Numbers<kCount> gate = SumAt<kCount>(s, row, at);
+    const Numbers<kCount> up = SumAt<kCount>(s, row, at + 8);
+    for (int i = 0; i < kCount; ++i) gate.v[i] = Activate(s.activation, gate.v[i]) * up.v[i];
+    Store(y + row * columns + column, gate);
+  }
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -215,25 +340,77 @@ void UnpackInHalves(const Stream& stream, const DeviceWeights& weights, void* ro
   Unpack<__half, true>(stream, weights, rows);
 }
 
-void CastRows(const Stream& stream, const RowCast& cast, void* out, float* factors) {
-  const Grid grid{dim3(static_cast<unsigned>(cast.rows)), dim3(kThreads)};
-  if (cast.half) {
-    Launch(stream, grid, CastKernel<__half>, cast, static_cast<__half*>(out), factors);
+namespace {
+
+/// Starts a kernel that may overlap with its neighbours, products that use all shared memory.
+template <typename... P, typename... A>
+void LaunchBetween(const Stream& stream, const Grid& grid, void (*kernel)(P...), A&&... args) {
+  PreferShared(kernel);
+  Launch(stream, grid, kernel, std::forward<A>(args)...);
+}
+
+/// Whether all accesses may be of four numbers.
+bool InFours(std::initializer_list<const void*> pointers, std::initializer_list<int64_t> widths) {
+  return std::all_of(pointers.begin(), pointers.end(),
+                     [](const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }) &&
+         std::all_of(widths.begin(), widths.end(), [](int64_t width) { return width % 4 == 0; });
+}
+Grid RowGrid(int64_t rows, int64_t columns, int count) {
+  constexpr int64_t kMostRows = 65535;  // of blocks along y
+  return {
+      dim3(BlocksFor(columns, kThreads, count), static_cast<unsigned>(std::min(rows, kMostRows))),
+      dim3(kThreads), 0, true};
+}
+
+}  // namespace
+
+namespace {
+
+template <typename Out>
+void Cast(const Stream& stream, const RowCast& cast, void* out, float* factors) {
+  const unsigned rows = static_cast<unsigned>(cast.rows);
+  if (cast.gain != nullptr || factors != nullptr) {
+    constexpr int kWide = 1024;  // a row of 4096 is one access of each thread
+    LaunchBetween(stream, {dim3(rows), dim3(kWide), 0, true}, CastKernel<Out, kWide>, cast,
+                  static_cast<Out*>(out), factors);
   } else {
-    Launch(stream, grid, CastKernel<__nv_bfloat16>, cast, static_cast<__nv_bfloat16*>(out),
-           factors);
+    LaunchBetween(stream,
+                  {dim3(rows, BlocksFor(cast.padded, kThreads, 4)), dim3(kThreads), 0, true},
+                  CastKernel<Out, kThreads>, cast, static_cast<Out*>(out), factors);
   }
 }
 
+}  // namespace
+
+void CastRows(const Stream& stream, const RowCast& cast, void* out, float* factors) {
+  cast.half ? Cast<__half>(stream, cast, out, factors)
+            : Cast<__nv_bfloat16>(stream, cast, out, factors);
+}
+
 void FinishRows(const Stream& stream, const RowSums& sums, const float* addend, float* y) {
-  const Grid grid{dim3(BlocksFor(sums.rows * sums.width, kThreads)), dim3(kThreads)};
-  Launch(stream, grid, FinishKernel, sums, addend, y);
+  if (InFours({sums.sums, sums.bias, addend, y}, {sums.width})) {
+    LaunchBetween(stream, RowGrid(sums.rows, sums.width, 4), FinishKernel<4>, sums, addend, y);
+  } else {
+    LaunchBetween(stream, RowGrid(sums.rows, sums.width, 1), FinishKernel<1>, sums, addend, y);
+  }
+}
+
+void SplitRows(const Stream& stream, const RowSums& sums, const RowParts& parts) {
+  static_assert(kMostProducts == 3);
+  if (InFours({sums.sums, sums.bias, parts.y[0], parts.y[1], parts.y[2]},
+              {sums.width, parts.width[0], parts.width[1], parts.width[2]})) {
+    LaunchBetween(stream, RowGrid(sums.rows, sums.width, 4), SplitKernel<4>, sums, parts);
+  } else {
+    LaunchBetween(stream, RowGrid(sums.rows, sums.width, 1), SplitKernel<1>, sums, parts);
+  }
 }
 
 void GateRows(const Stream& stream, const RowSums& both, int64_t columns, float* y) {
-  const Grid grid{dim3(BlocksFor(columns, kThreads), static_cast<unsigned>(both.rows)),
-                  dim3(kThreads)};
-  Launch(stream, grid, GateKernel, both, columns, y);
+  if (InFours({both.sums, both.bias, y}, {both.width, columns})) {
+    LaunchBetween(stream, RowGrid(both.rows, columns, 4), GateKernel<4>, both, columns, y);
+  } else {
+    LaunchBetween(stream, RowGrid(both.rows, columns, 1), GateKernel<1>, both, columns, y);
+  }
 }
 
 void GatherRows(const Stream& stream, const DeviceWeights& weights, int64_t table_rows,

@@ -45,6 +45,15 @@ struct RowSums {
 /// may be null.
 void FinishRows(const Stream& stream, const RowSums& sums, const float* addend, float* y);
 
+/// Results that stand side by side in the rows of one product.
+struct RowParts {
+  int count = 1;
+  float* y[kMostProducts] = {};  ///< (rows, width[i])
+  int64_t width[kMostProducts] = {};
+};
+/// The same without an addend: each part gets its columns of the rows.
+void SplitRows(const Stream& stream, const RowSums& sums, const RowParts& parts);
+
 /// y (rows, columns) from rows that have eight columns of the gate and eight of what it gates by
 /// turns.
 void GateRows(const Stream& stream, const RowSums& both, int64_t columns, float* y);

@@ -38,11 +38,12 @@ class CudaQuantizedLinear final : public Layer {
         most_shared_(cuda::MostSharedBytes(device_.index)),
         multiprocessors_(cuda::MultiprocessorCount(device_.index)),
         exact_(ReadPrecision(init) == Precision::kF32),
+        has_addend_(init.op().inputs.size() > 1),
         activation_(SupportedActivation(spec_.epilogue().activation())) {
     if (!spec_.gated() && spec_.parts() > 1 && activation_ != Activation::kNone) {
       throw Error(ErrorCode::kUnsupported, "no activation behind several products on the GPU");
     }
-    if (spec_.gated() && init.op().inputs.size() > 1) {
+    if (spec_.gated() && has_addend_) {
       throw Error(ErrorCode::kUnsupported, "no addend to gated products on the GPU");
     }
     const std::span<const StoredMatrix> stored = spec_.stored();
@@ -218,10 +219,30 @@ class CudaQuantizedLinear final : public Layer {
            rows <= cuda::kMostPackedGemmRows;
   }
 
-  /// Scratch of a product of many rows.
+  /// Whether cuBLAS multiplies all parts as one matrix: they follow each other without a gap. One
+  /// product fills the GPU better than several, until copying the parts apart costs more.
+  bool JoinsParts(const DeviceProduct& product, int64_t rows) const {
+    constexpr int64_t kMostRows = 512;
+    if (spec_.gated() || product.parts == 1 || has_addend_ || rows > kMostRows) return false;
+    for (int i = 0; i + 1 < product.parts; ++i) {
+      if (WidthOf(product, i) % cuda::kStripRows != 0) return false;
+    }
+    return !MultipliesPacked(product, rows);
+  }
+  /// Whether cuBLAS can add the addend: nothing else comes between.
+  bool AddsInProduct(const DeviceProduct& product) const {
+    return has_addend_ && !spec_.gated() && product.parts == 1 && product.first_part == 0 &&
+           !exact_ && !product.bias.defined() && !HasUnits(product) &&
+           activation_ == Activation::kNone;
+  }
+
+  /// How a product of many rows is computed, and its scratch.
   struct ManyLayout {
     size_t x = 0, factors = 0, weights = 0, sums = 0, blas = 0, total = 0;
     int splits = 1;
+    bool joined = false;  ///< all parts are one result
+    int results = 0;
+    std::array<int64_t, cuda::kMostProducts> widths{};  ///< of the results
     ManyLayout(const CudaQuantizedLinear& layer, const DeviceProduct& product, int64_t rows) {
       const cuda::DeviceWeights& w = product.matrix->weights();
       const auto take = [&](size_t bytes) {
@@ -236,15 +257,25 @@ class CudaQuantizedLinear final : public Layer {
       const bool own = layer.MultipliesPacked(product, rows);
       if (own) splits = cuda::PackedGemmSplits(w.strips, w.steps, rows, layer.multiprocessors_);
       if (cuda::IsPacked(w.format) && !own) weights = take(CheckedMultiply(packed_rows, row_bytes));
-      if (layer.spec_.gated() || splits > 1) {
+      joined = layer.JoinsParts(product, rows);
+      results = joined ? 1 : layer.ResultsOf(product);
+      for (int i = 0; i < layer.ResultsOf(product); ++i) {
+        widths[joined ? 0 : static_cast<size_t>(i)] += layer.WidthOf(product, i);
+      }
+      if (layer.spec_.gated() || splits > 1 || joined) {
         const size_t all = CheckedMultiply(static_cast<size_t>(rows), packed_rows * sizeof(float));
         sums = take(CheckedMultiply(all, static_cast<size_t>(splits)));
       }
       size_t most = 0;
-      for (int i = 0; i < (own ? 0 : layer.ResultsOf(product)); ++i) {
+      for (int i = 0; i < (own ? 0 : results); ++i) {
+        const int64_t width = widths[static_cast<size_t>(i)];
         for (const Term& term : layer.TermsOf(product)) {
-          most = std::max(most, layer.MatmulOf(product, i, rows, term)->workspace());
+          most = std::max(most, layer.MatmulOf(product, width, rows, term)->workspace());
         }
+      }
+      if (!own && layer.AddsInProduct(product)) {
+        const Term adds = {0, 0, w.row_elements, true};
+        most = std::max(most, layer.MatmulOf(product, widths[0], rows, adds)->workspace());
       }
       blas = take(most);
     }
@@ -254,7 +285,7 @@ class CudaQuantizedLinear final : public Layer {
   /// element of each row of x and of the weights on, and how many.
   struct Term {
     int64_t x = 0, weights = 0, count = 0;
-    bool adds = false;  ///< to what the term before left
+    bool adds = false;  ///< to what the term before left, or to an addend
   };
   /// Exact ones have x as rounded numbers and, behind them, what those leave. So do packed weights,
   /// the other way round: one product has what is left of either beside the other's rounded
@@ -266,12 +297,12 @@ class CudaQuantizedLinear final : public Layer {
     return {{n, 0, n, false}, {0, 0, n, true}};
   }
 
-  std::shared_ptr<const cuda::Matmul> MatmulOf(const DeviceProduct& product, int result,
+  std::shared_ptr<const cuda::Matmul> MatmulOf(const DeviceProduct& product, int64_t width,
                                                int64_t rows, const Term& term) const {
     const cuda::DeviceWeights& w = product.matrix->weights();
     cuda::Product shape;
     shape.m = rows;
-    shape.n = WidthOf(product, result);
+    shape.n = width;
     shape.k = term.count;
     shape.transpose_b = true;
     shape.input = ComputesInF16(product) ? DType::kF16 : DType::kBF16;
@@ -300,9 +331,9 @@ class CudaQuantizedLinear final : public Layer {
     cuda::RunPackedGemm(*context.stream(), packed);
   }
 
-  /// Products by cuBLAS.
+  /// Products by cuBLAS, plus the addend if it is not null.
   void MultiplyPlain(const Context& context, const DeviceProduct& product, const ManyLayout& layout,
-                     int64_t rows, const Results& results) const {
+                     int64_t rows, const float* addend, const Results& results) const {
     constexpr int64_t kBytes = 2;  // of a number on either side
     const cuda::Stream& stream = *context.stream();
     const cuda::DeviceWeights& w = product.matrix->weights();
@@ -314,13 +345,15 @@ class CudaQuantizedLinear final : public Layer {
                         : cuda::UnpackWeights(stream, w, scratch + layout.weights);
     }
     const int64_t row_bytes = w.row_elements * kBytes * (InHalves(product) ? 2 : 1);
-    for (int i = 0; i < ResultsOf(product); ++i) {
-      for (const Term& term : TermsOf(product)) {
-        MatmulOf(product, i, rows, term)
+    for (int i = 0; i < layout.results; ++i) {
+      const int64_t width = layout.widths[static_cast<size_t>(i)];
+      for (Term term : TermsOf(product)) {
+        term.adds = term.adds || addend != nullptr;
+        MatmulOf(product, width, rows, term)
             ->Run(stream, scratch + layout.x + term.x * kBytes, weights + term.weights * kBytes,
-                  results[static_cast<size_t>(i)], nullptr, scratch + layout.blas);
+                  results[static_cast<size_t>(i)], nullptr, scratch + layout.blas, addend);
       }
-      weights += StripsFor(WidthOf(product, i)) * cuda::kStripRows * row_bytes;
+      weights += StripsFor(width) * cuda::kStripRows * row_bytes;
     }
   }
   static int64_t StripsFor(int64_t rows) {
@@ -343,24 +376,49 @@ class CudaQuantizedLinear final : public Layer {
     cast.in_halves = exact_;
     cuda::CastRows(stream, cast, scratch + layout.x, factors);
     // Where they need no second look, results are written where they belong.
-    const bool apart = spec_.gated() || layout.splits > 1;
+    const bool apart = spec_.gated() || layout.splits > 1 || layout.joined;
     Results results{};
     float* sums = reinterpret_cast<float*>(scratch + layout.sums);
-    for (int i = 0; i < ResultsOf(product); ++i) {
+    for (int i = 0; i < layout.results; ++i) {
       results[static_cast<size_t>(i)] = apart ? sums : ResultOf(outputs, product, i);
-      sums += layout.splits * rows * WidthOf(product, i);
+      sums += layout.splits * rows * layout.widths[static_cast<size_t>(i)];
     }
+    const float* addend = product.first_part == 0 ? spec_.epilogue().addend(args) : nullptr;
     if (MultipliesPacked(product, rows)) {
       MultiplyPacked(context, product, layout, rows, results);
     } else {
-      MultiplyPlain(context, product, layout, rows, results);
+      const bool adds = AddsInProduct(product) && IsPlanned(addend);
+      MultiplyPlain(context, product, layout, rows, adds ? addend : nullptr, results);
+      if (adds) return;
     }
-    Finish(context, product, args, outputs,
-           {results[0], layout.splits, rows, 0, factors, nullptr, activation_}, results);
+    const cuda::RowSums all{results[0], layout.splits, rows, 0, factors, nullptr, activation_};
+    if (layout.joined) {
+      FinishJoined(context, product, outputs, all, layout.widths[0]);
+    } else {
+      Finish(context, product, addend, outputs, all, results);
+    }
+  }
+  /// Whether memory lies as cuBLAS was told.
+  static bool IsPlanned(const float* data) {
+    return reinterpret_cast<uintptr_t>(data) % uintptr_t{cuda::Product{}.alignment} == 0;
+  }
+
+  /// Copies the parts of one result apart.
+  void FinishJoined(const Context& context, const DeviceProduct& product, std::span<Value> outputs,
+                    cuda::RowSums sums, int64_t width) const {
+    sums.width = width;
+    if (product.bias.defined()) sums.bias = product.bias.data<float>();
+    cuda::RowParts parts;
+    parts.count = product.parts;
+    for (int i = 0; i < product.parts; ++i) {
+      parts.y[i] = ResultOf(outputs, product, i);
+      parts.width[i] = WidthOf(product, i);
+    }
+    cuda::SplitRows(*context.stream(), sums, parts);
   }
 
   /// What is behind the products. `all`: what the results have in common.
-  void Finish(const Context& context, const DeviceProduct& product, const Args& args,
+  void Finish(const Context& context, const DeviceProduct& product, const float* addend,
               std::span<Value> outputs, const cuda::RowSums& all, const Results& results) const {
     const float* bias = product.bias.defined() ? product.bias.data<float>() : nullptr;
     for (int i = 0; i < ResultsOf(product); ++i) {
@@ -369,12 +427,12 @@ class CudaQuantizedLinear final : public Layer {
       sums.width = WidthOf(product, i);
       sums.bias = bias;
       float* y = ResultOf(outputs, product, i);
-      const float* addend = product.first_part + i == 0 ? spec_.epilogue().addend(args) : nullptr;
+      const float* plus = i == 0 ? addend : nullptr;
       if (spec_.gated()) {
         cuda::GateRows(*context.stream(), sums, spec_.part_rows(0), y);
-      } else if (y != sums.sums || sums.factors != nullptr || bias != nullptr ||
-                 addend != nullptr || activation_ != Activation::kNone) {
-        cuda::FinishRows(*context.stream(), sums, addend, y);
+      } else if (y != sums.sums || sums.factors != nullptr || bias != nullptr || plus != nullptr ||
+                 activation_ != Activation::kNone) {
+        cuda::FinishRows(*context.stream(), sums, plus, y);
       }
       if (bias != nullptr) bias += StripsFor(sums.width) * cuda::kStripRows;
     }
@@ -385,6 +443,7 @@ class CudaQuantizedLinear final : public Layer {
   int64_t most_shared_;
   int multiprocessors_;
   bool exact_;
+  bool has_addend_;
   Activation activation_;
   std::vector<DeviceProduct> products_;
   Tensor norm_;
