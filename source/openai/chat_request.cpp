@@ -134,6 +134,16 @@ void ReadLogprobs(Fields& fields, CommonFields& common, const Limits& limits) {
 
 }  // namespace
 
+ChatInputs ReadChatInputs(Fields& fields, const Limits& limits) {
+  ChatInputs inputs;
+  inputs.messages = ReadMessages(fields, limits);
+  inputs.add_generation_prompt = fields.Bool("add_generation_prompt").value_or(true);
+  if (const Json* variables = fields.Object("chat_template_kwargs")) {
+    inputs.variables = variables->dump();
+  }
+  return inputs;
+}
+
 GenerateCall ParseChatRequest(const Json& body, const ServedModel& served, const Limits& limits) {
   Fields fields(body);
   CommonFields common = ReadCommonFields(fields, served, limits);
@@ -144,12 +154,7 @@ GenerateCall ParseChatRequest(const Json& body, const ServedModel& served, const
   ReadLogprobs(fields, common, limits);
   ReadTools(fields);
   RefuseOthers(fields);
-  ChatInputs inputs;
-  inputs.messages = ReadMessages(fields, limits);
-  inputs.add_generation_prompt = fields.Bool("add_generation_prompt").value_or(true);
-  if (const Json* variables = fields.Object("chat_template_kwargs")) {
-    inputs.variables = variables->dump();
-  }
+  const ChatInputs inputs = ReadChatInputs(fields, limits);
   fields.CheckAllKnown();
   AddPrompt(call, common.request, served.model->EncodeChat(inputs, "default", limits.chat_template),
             served, "messages");

@@ -15,6 +15,9 @@ struct CommonFields {
 };
 CommonFields ReadCommonFields(Fields& fields, const ServedModel& served, const Limits& limits);
 
+/// The conversation: "messages", and what a template may know besides.
+ChatInputs ReadChatInputs(Fields& fields, const Limits& limits);
+
 /// A list of token ids of the model.
 std::vector<int32_t> ReadIds(const Json& list, const std::string& path, size_t vocabulary);
 
