@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+#include "serve/context.h"
+
+namespace oort::serve {
+
+void Context::Send(int status, std::string body, std::string type) const {
+  reply.Send(
+      {.status = status, .type = std::move(type), .body = std::move(body), .fields = fields});
+}
+
+void Context::SendError(const openai::ApiError& error, std::string body) const {
+  http::Response response{.status = error.status, .body = std::move(body), .fields = fields};
+  if (error.status == 401) response.fields.push_back({"WWW-Authenticate", "Bearer"});
+  if (error.status == 429 || error.status == 503) response.fields.push_back({"Retry-After", "1"});
+  // What the request itself is to blame for would fail again.
+  if (error.status == 500) response.fields.push_back({"X-Should-Retry", "false"});
+  reply.Send(std::move(response));
+}
+
+void Context::SendError(const openai::ApiError& error) const {
+  SendError(error, openai::ErrorBody(error));
+}
+
+openai::ApiError QueueFull(const std::string& message) {
+  return {429, message, "rate_limit_error", "", "queue_full"};
+}
+
+openai::ApiError ShuttingDown() {
+  return {503, "the server is about to end", "server_error", "", "shutting_down"};
+}
+
+}  // namespace oort::serve

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// What the server counts, as Prometheus reads it, under the names that vLLM's dashboards ask for.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "oort/engine.h"
+
+namespace oort::serve {
+
+/// Values by their size. Thread contract: any number of threads.
+class Histogram {
+ public:
+  /// The upper bounds of its buckets, smallest first; the last bucket has none.
+  explicit Histogram(std::vector<double> bounds);
+  void Observe(double value, int64_t times = 1);
+  void Append(std::string& text, std::string_view name, std::string_view labels) const;
+
+ private:
+  std::vector<double> bounds_;
+  std::unique_ptr<std::atomic<int64_t>[]> counts_;  ///< one more than bounds
+  std::atomic<double> sum_ = 0;
+};
+
+/// Thread contract: any number of threads.
+struct Metrics {
+  explicit Metrics(int64_t context);
+
+  // Of the engine's requests that came to an end.
+  Histogram first_token, between_tokens, per_token, end_to_end, queue, prefill, decode;
+  Histogram prompt_tokens, generated_tokens, most_tokens, choices;
+  std::array<std::atomic<int64_t>, 4> finished = {};  ///< by FinishReason
+  std::atomic<int64_t> failed = 0;                    ///< of the engine
+  std::atomic<int64_t> rejected_full = 0;             ///< of the server: the queue was full
+  std::atomic<int64_t> rejected_invalid = 0;
+  std::atomic<int64_t> left = 0;  ///< whose asker left before the end
+
+  /// Adds one that came to its own end.
+  void Add(const GenerateRequest& request, const GenerateResult& result, double seconds);
+  std::string Text(const EngineStats& stats, std::string_view model, int connections) const;
+};
+
+}  // namespace oort::serve

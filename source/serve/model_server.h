@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// A language model behind the APIs that programs know: OpenAI's first of all.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "oort/engine_loop.h"
+#include "openai/generate_call.h"
+#include "serve/access.h"
+#include "serve/http/server.h"
+
+namespace oort::serve {
+
+struct ServeOptions {
+  std::string host = "127.0.0.1";
+  uint16_t port = 8080;     ///< 0: one that is free
+  AccessRules access;       ///< `loopback` is found out
+  bool allow_open = false;  ///< serve other machines without keys
+  bool page = true;         ///< a page to chat with, at /
+  openai::ServedModel served;
+  openai::Limits limits;
+  http::Limits http;
+  EngineLoopOptions loop;
+  std::chrono::seconds most_time{600};           ///< for one request
+  std::chrono::milliseconds quiet_time{15'000};  ///< a stream says something at least so often
+  std::string version;
+  std::function<void(std::string_view)> log;  ///< one line for each request, without its content
+};
+
+/// Thread contract: one thread at a time.
+class ModelServer {
+ public:
+  /// Serves when it returns. Throws kInvalidArgument for options that would let anybody in, and kIo
+  /// where the address cannot be had.
+  explicit ModelServer(ServeOptions options);
+  ~ModelServer();
+  ModelServer(const ModelServer&) = delete;
+  ModelServer& operator=(const ModelServer&) = delete;
+
+  uint16_t port() const;
+  EngineStats stats() const;
+  int connections() const;
+  /// Takes no more requests, and waits for those that it has; after `most` they are cut. Returns
+  /// whether all came to their own end.
+  bool Drain(std::chrono::milliseconds most);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace oort::serve

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+#include <array>
+
+#include "serve/page/page.h"
+#include "serve/routes.h"
+
+namespace oort::serve {
+namespace {
+
+void SendPage(const Services& services, const http::Request& request, const Context& context,
+              const Page& page) {
+  if (!services.page) {
+    return context.SendError({404, "this server has no page: ask /v1/chat/completions"});
+  }
+  http::Response response{.type = "text/html; charset=utf-8", .fields = context.fields};
+  const auto field = [&](std::string name, std::string_view value) {
+    response.fields.push_back({std::move(name), std::string(value)});
+  };
+  field("Content-Security-Policy", page.policy);
+  field("Referrer-Policy", "no-referrer");
+  field("Cache-Control", "no-cache");
+  field("ETag", page.tag);
+  if (request.Get("if-none-match") == page.tag) {
+    response.status = 304;
+  } else {
+    response.body = page.text;
+  }
+  context.reply.Send(std::move(response));
+}
+
+void ShowChat(Services& services, http::Request request, const Context& context) {
+  SendPage(services, request, context, ChatPage());
+}
+
+constexpr std::array kPageRoutes = {
+    Route{"GET", "/", ShowChat},
+};
+
+}  // namespace
+
+std::span<const Route> PageRoutes() { return kPageRoutes; }
+
+}  // namespace oort::serve

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// Which address is answered by what.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "serve/context.h"
+
+namespace oort::serve {
+
+struct Route {
+  std::string_view method;  ///< GET answers HEAD, too
+  std::string_view path;    ///< with a '/' at its end: and all that begins so
+  /// Runs on a worker where there is a body, else on the server's thread. What it throws is told to
+  /// the asker.
+  void (*answer)(Services&, http::Request, const Context&);
+};
+
+// Each file of routes has its own table.
+std::span<const Route> OpenAiRoutes();
+std::span<const Route> TextRoutes();
+std::span<const Route> StateRoutes();
+std::span<const Route> PageRoutes();
+
+/// The route for a request; null where there is none, `allowed` then names the methods that there
+/// would be.
+const Route* FindRoute(std::string_view method, std::string_view path, std::string& allowed);
+
+}  // namespace oort::serve
