@@ -36,6 +36,7 @@ Action AddDevices(CLI::App& app);
 Action AddLimits(CLI::App& app);
 Action AddGenerate(CLI::App& app);
 Action AddChat(CLI::App& app);
+Action AddServe(CLI::App& app);
 Action AddBenchLlm(CLI::App& app);
 Action AddPerplexity(CLI::App& app);
 

@@ -31,6 +31,7 @@ constexpr const char* kFooter =
     "  oort bench net.pnnx.param --threads 4           how fast is it?\n"
     "  oort profile net.pnnx.param --html net.html     where does the time go?\n"
     "  oort chat SmolLM2.gguf                          talk with a language model\n"
+    "  oort serve SmolLM2.gguf                         the same in a browser, and for programs\n"
     "'oort COMMAND --help' explains a command with an example.\n"
     "Exit codes: 0 success, 1 failure (one line on stderr), 2 wrong usage, 130 ended by Ctrl-C.";
 
@@ -50,6 +51,7 @@ constexpr std::array kCommands = {
     Entry{"convert", "Rewrite a model with aligned weights", AddConvert},
     Entry{"generate", "Let a language model answer a prompt", AddGenerate},
     Entry{"chat", "Talk with a language model", AddChat},
+    Entry{"serve", "Serve a language model to clients of OpenAI's API and to browsers", AddServe},
     Entry{"bench-llm", "Measure how many tokens a second a language model reads and writes",
           AddBenchLlm},
     Entry{"perplexity", "Measure how well a language model predicts a text", AddPerplexity},

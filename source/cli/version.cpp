@@ -16,6 +16,7 @@ constexpr const char* kGlog = OORT_GLOG_VERSION;        // "" without it
 constexpr const char* kOpenMp = OORT_OPENMP_VERSION;    // "" without it
 constexpr const char* kCuda = OORT_CUDA_VERSION;        // "" without it
 constexpr const char* kGpus = OORT_CUDA_ARCHITECTURES;  // "80-real 90"
+constexpr const char* kBoost = OORT_BOOST_VERSION;      // "" without a server
 constexpr const char* kIsas = OORT_ISA_NAMES;           // "scalar avx2 avx512"
 
 std::string OrNone(const std::string& name, const std::string& version) {
@@ -23,6 +24,8 @@ std::string OrNone(const std::string& name, const std::string& version) {
 }
 
 }  // namespace
+
+std::string Version() { return OORT_VERSION; }
 
 int PrintVersion(bool json) {
   const std::string cuda = std::string(kCuda).empty()
@@ -34,6 +37,7 @@ int PrintVersion(bool json) {
                       {"openmp", kOpenMp},
                       {"lapack", lapack::IsAvailable() ? lapack::Description() : ""},
                       {"glog", kGlog},
+                      {"server", kBoost},
                       {"cuda", kCuda},
                       {"cuda_architectures", kGpus}});
     return 0;
@@ -43,6 +47,7 @@ int PrintVersion(bool json) {
             << "  threads  " << OrNone("OpenMP ", kOpenMp) << '\n'
             << "  LAPACK   " << lapack::Description() << '\n'
             << "  log      " << OrNone("glog ", kGlog) << '\n'
+            << "  server   " << OrNone("Boost.Beast of Boost ", kBoost) << '\n'
             << "  CUDA     " << cuda << '\n';
   return 0;
 }

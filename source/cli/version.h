@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <string>
+
 namespace oort::cli {
+
+/// "0.1.0"
+std::string Version();
 
 /// `oort --version`: the version, and which packages and kernels are in this build.
 int PrintVersion(bool json);

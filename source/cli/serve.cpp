@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+#include "cli/language.h"
+#include "cli/version.h"
+
+#ifdef OORT_SERVE
+#include <semaphore.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <filesystem>
+#include <iostream>
+#include <mutex>
+
+#include "serve/model_server.h"
+#endif
+
+namespace oort::cli {
+
+#ifdef OORT_SERVE
+namespace {
+
+struct ServeArguments {
+  LanguageOptions language;
+  std::string host = "127.0.0.1", name, key_file;
+  uint16_t port = 8080;
+  std::vector<std::string> aliases, origins;
+  bool allow_open = false, any_name = false, no_page = false, quiet = false;
+  bool no_prefix_cache = false, reserve = false;
+  int64_t cache_tokens = 0, max_tokens = -1;
+  int64_t parallel = EngineOptions().most_running, queue = EngineLoopOptions().most_waiting;
+  int64_t time = 600, drain = 30;
+};
+
+/// How often the program was asked to end. What a signal handler may touch is little.
+std::atomic<int> asked_to_end = 0;
+sem_t end_asked;
+
+void AskToEnd(int signal) {
+  if (++asked_to_end > 1) _exit(128 + signal);
+  sem_post(&end_asked);
+}
+
+/// From here on SIGTERM and Ctrl-C let running answers end; the second one ends at once.
+void CatchSignals() {
+  sem_init(&end_asked, 0, 0);
+  struct sigaction action = {};
+  action.sa_handler = AskToEnd;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGINT, &action, nullptr);
+}
+
+/// Each connection is a descriptor, and shells allow 1024 of these unless asked.
+void AllowManyDescriptors() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, 65536);
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/// "SmolLM2-135M" of "models/SmolLM2-135M.gguf", or of a folder of that name.
+std::string NameOf(const ServeArguments& options) {
+  if (!options.name.empty()) return options.name;
+  if (!options.language.random.empty()) return options.language.random;
+  std::filesystem::path path = std::filesystem::path(options.language.model).lexically_normal();
+  if (path.filename().empty()) path = path.parent_path();
+  const bool folder = std::filesystem::is_directory(path);
+  return (folder ? path.filename() : path.stem()).string();
+}
+
+serve::ServeOptions ServerOptions(const ServeArguments& options,
+                                  std::shared_ptr<const LanguageModel> model) {
+  serve::ServeOptions serve;
+  serve.host = options.host;
+  serve.port = options.port;
+  if (!options.key_file.empty()) serve.access.keys = serve::ApiKeys::FromFile(options.key_file);
+  serve.access.origins = options.origins;
+  serve.allow_open = options.allow_open;
+  serve.page = !options.no_page;
+  serve.version = Version();
+  serve.most_time = std::chrono::seconds(options.time);
+  EngineOptions& engine = serve.loop.engine;
+  engine = options.language.ForEngine(*model);
+  // The cache is for all answers together, the context for each of them.
+  const int64_t context = model->info().context;
+  const int64_t asked = options.language.context > 0 ? options.language.context : context;
+  if (options.cache_tokens > 0) engine.cache_tokens = options.cache_tokens;
+  engine.most_running = options.parallel;
+  engine.reserve_cache = options.reserve;
+  engine.reuse_prefixes = !options.no_prefix_cache;
+  serve.loop.most_waiting = options.queue;
+  serve.served.model = std::move(model);
+  serve.served.name = NameOf(options);
+  serve.served.aliases = options.aliases;
+  serve.served.any_name = options.any_name;
+  serve.served.max_tokens = options.max_tokens;
+  serve.served.context = std::min(asked, context);
+  if (!options.quiet) {
+    serve.log = [](std::string_view line) {
+      std::string text(line);
+      text += '\n';
+      std::cerr << text;  // at once, so that lines of two requests do not mix
+    };
+  }
+  return serve;
+}
+
+int RunServe(const ServeArguments& options) {
+  AllowManyDescriptors();
+  const std::shared_ptr<const LanguageModel> model = options.language.Load();
+  CatchSignals();
+  serve::ModelServer server(ServerOptions(options, model));
+  const bool v6 = options.host.find(':') != std::string::npos;
+  std::cerr << "oort: serving " << NameOf(options) << " at http://"
+            << (v6 ? '[' + options.host + ']' : options.host) << ':' << server.port() << '\n';
+  while (asked_to_end == 0) sem_wait(&end_asked);
+  std::cerr << "oort: answers what was asked, " << options.drain << " s at most, and ends\n";
+  server.Drain(std::chrono::seconds(options.drain));
+  return 0;
+}
+
+}  // namespace
+
+Action AddServe(CLI::App& app) {
+  auto options = std::make_shared<ServeArguments>();
+  options->language.Add(app);
+  options->language.AddContext(app);
+  app.add_option("--host", options->host, "Address to listen on")->capture_default_str();
+  app.add_option("--port", options->port, "Port to listen on; 0: one that is free")
+      ->capture_default_str();
+  app.add_option("--name", options->name, "What clients call the model (default: of the file)");
+  app.add_option("--alias", options->aliases, "Another name for it (may be given several times)");
+  app.add_flag("--any-name", options->any_name, "Clients may call the model whatever they like");
+  app.add_option("--api-key-file", options->key_file,
+                 "A file with the keys that let clients in, one a line")
+      ->check(CLI::ExistingFile);
+  app.add_flag("--allow-open", options->allow_open,
+               "Serve other machines without keys (default: only this machine)");
+  app.add_option("--cors-origin", options->origins,
+                 "A site whose pages may ask, as https://example.org (may be given several times)");
+  app.add_option("--cache-tokens", options->cache_tokens,
+                 "Tokens that all answers together may hold (default: the context, 8192 at most)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  app.add_option("--parallel", options->parallel, "Answers that are computed at a time")
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{1}, int64_t{4096}));
+  app.add_option("--queue", options->queue, "Requests that may wait; others are told to come later")
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+  app.add_option("--max-tokens", options->max_tokens,
+                 "Tokens of an answer whose request does not say (default: as many as fit)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  app.add_option("--request-time", options->time, "Seconds that one request may take")
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+  app.add_option("--drain-time", options->drain, "Seconds that running answers have after SIGTERM")
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 20));
+  app.add_flag("--reserve", options->reserve,
+               "Begin an answer only when the cache has room for all of it");
+  app.add_flag("--no-prefix-cache", options->no_prefix_cache,
+               "Read every prompt anew, though others began alike");
+  app.add_flag("--no-page", options->no_page, "Leave out the page to chat with");
+  app.add_flag("--quiet", options->quiet, "No line for each request");
+  app.footer(
+      "Example: oort serve SmolLM2.gguf --port 8080\n"
+      "Then open http://127.0.0.1:8080 in a browser, or point a client of OpenAI's API at\n"
+      "http://127.0.0.1:8080/v1. SIGTERM and Ctrl-C let running answers end.");
+  return [options] { return RunServe(*options); };
+}
+
+#else
+
+Action AddServe(CLI::App& app) {
+  app.allow_extras();
+  return []() -> int {
+    throw Error(ErrorCode::kUnsupported,
+                "this program was built without its server: install Boost (Debian: libboost-dev) "
+                "and build it again");
+  };
+}
+
+#endif
+
+}  // namespace oort::cli
