@@ -198,11 +198,14 @@ class ConformanceTest(unittest.TestCase):
         self.assertTrue(answer.parse().choices)
 
     def test_the_beta_stream_helper(self):
-        with self.client.chat.completions.stream(model="storyteller", messages=ASK, max_tokens=12, temperature=0) as stream:
+        options = {"model": "storyteller", "messages": ASK, "max_tokens": 200, "temperature": 0}
+        with self.client.chat.completions.stream(**options, stop=["."]) as stream:
             kinds = {event.type for event in stream}
             final = stream.get_final_completion()
         self.assertIn("content.delta", kinds)
-        self.assertEqual(final.choices[0].message.content, self.chat(max_tokens=12).choices[0].message.content)
+        whole = self.chat(max_tokens=200, stop=["."]).choices[0]
+        self.assertEqual(final.choices[0].message.content, whole.message.content)
+        self.assertEqual(final.choices[0].finish_reason, "stop")
 
     def test_breaking_off_a_stream(self):
         stream = self.chat(stream=True, max_tokens=400, extra_body={"ignore_eos": True})
