@@ -22,7 +22,7 @@ namespace oort {
 struct VocabularySpec {
   std::string kind;                 ///< .model: "gpt2", "llama", "bert", "t5", "gemma4"
   std::string pre;                  ///< .pre: how "gpt2" splits words; unknown ones are refused
-  std::string architecture;         ///< general.architecture; phi3's special tokens eat spaces
+  std::string architecture;         ///< general.architecture; the family says more of tokens
   std::vector<std::string> tokens;  ///< .tokens, as stored
   std::vector<float> scores;        ///< .scores, empty or one for each token
   /// .token_type, empty or one for each token: 1 normal, 2 unknown, 3 control, 4 user defined,

@@ -52,6 +52,8 @@ struct Family {
   bool offset_norms = false;      ///< norms multiply with 1 + weight
   bool gguf_interleaved = false;  ///< rows of q and k are in the order of interleaved rotation
   bool gguf_window = false;       ///< attention.sliding_window is looked at
+  /// Special tokens but the first, unknown and last take the white space behind them.
+  bool gguf_specials_rstrip = false;
 };
 
 /// Null where the family cannot be read.

@@ -6,6 +6,7 @@
 
 #include "core/guard.h"
 #include "oort/error.h"
+#include "parser/checkpoint/families.h"
 #include "text/utf8.h"
 #include "tokenizer/pipeline.h"
 #include "tokenizer/pre_rules.h"
@@ -56,6 +57,8 @@ class GgufVocabulary {
 
   /// Control, unknown and user-defined tokens are found in the text before anything else.
   std::vector<AddedToken> Added() const {
+    const Family* const family = FindFamily(spec_.architecture);
+    const bool rstrip = family != nullptr && family->gguf_specials_rstrip;
     std::vector<AddedToken> out;
     for (size_t i = 0; i < count(); ++i) {
       const PieceType type = types_[i];
@@ -67,9 +70,8 @@ class GgufVocabulary {
       token.content = spec_.tokens[i];
       token.normalized = false;
       token.special = type != PieceType::kUserDefined;
-      // phi3 drops the newline after <|end|> and the like; the file does not say so.
-      token.rstrip = spec_.architecture == "phi3" && token.content != "<s>" &&
-                     token.content != "<unk>" && token.content != "<|endoftext|>";
+      token.rstrip = rstrip && token.content != "<s>" && token.content != "<unk>" &&
+                     token.content != "<|endoftext|>";
       token.lstrip = token.content == "<mask>" || token.content == "[MASK]";
       out.push_back(std::move(token));
     }

@@ -293,6 +293,15 @@ TEST(TokenizerVocabulary, AddsWhatTheKindAdds) {
   EXPECT_EQ(Tokenizer::FromVocabulary(spec).Encode("ab", {false, true}), (Ids{2}));
 }
 
+TEST(TokenizerVocabulary, SpecialTokensTakeTheSpaceBehindThemWhereTheFamilySaysSo) {
+  VocabularySpec spec = SmallGpt2("gpt-2");
+  EXPECT_EQ(Tokenizer::FromVocabulary(spec).Encode("a<|end|> b"), (Ids{0, 3, 4, 1}));
+  spec.architecture = "phi3";
+  EXPECT_EQ(Tokenizer::FromVocabulary(spec).Encode("a<|end|> b"), (Ids{0, 3, 1}));
+  spec.tokens[3] = "<|endoftext|>";
+  EXPECT_EQ(Tokenizer::FromVocabulary(spec).Encode("a<|endoftext|> b"), (Ids{0, 3, 4, 1}));
+}
+
 TEST(TokenizerVocabulary, CutsAndMergesAsTheKindDoes) {
   const auto encode = [](const char* pre, const char* text) {
     VocabularySpec spec = SmallGpt2(pre);
