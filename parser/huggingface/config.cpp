@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
+#include <optional>
 
 #include "core/checked.h"
 #include "core/guard.h"
@@ -32,37 +34,19 @@ void ReadActivation(const json::Object& file, DecoderConfig& config) {
   config.activation = ActivationNamed(*name);
 }
 
-void ReadGpt2Sizes(const json::Object& file, DecoderConfig& config) {
-  config.hidden = file.RequireInteger("n_embd");
-  config.layers = file.RequireInteger("n_layer");
-  config.heads = config.kv_heads = file.RequireInteger("n_head");
-  config.head_dim = config.heads > 0 ? config.hidden / config.heads : 0;
-  config.context = file.Integer("n_positions").value_or(FamilyOf(config).context);
-  const auto inner = file.Integer("n_inner");
-  config.intermediate = inner ? *inner : CheckedMultiply<int64_t>(4, config.hidden);
-  const double epsilon = FamilyOf(config).norm_epsilon;
-  config.norm_epsilon = static_cast<float>(file.Number("layer_norm_epsilon").value_or(epsilon));
-  if (!file.Bool("scale_attn_weights").value_or(true)) config.attention_scale = 1;
-  if (file.Bool("scale_attn_by_inverse_layer_idx").value_or(false)) {
-    throw Error(ErrorCode::kUnsupported, "attention scaled by the index of the layer");
+using Names = std::initializer_list<std::string_view>;
+
+std::optional<int64_t> FirstInteger(const json::Object& file, Names names) {
+  for (const std::string_view name : names) {
+    if (const auto value = file.Integer(name)) return value;
   }
+  return {};
 }
 
-void ReadSizes(const json::Object& file, DecoderConfig& config) {
-  const Family& family = FamilyOf(config);
-  config.hidden = file.RequireInteger("hidden_size");
-  config.layers = file.RequireInteger("num_hidden_layers");
-  config.heads = file.RequireInteger("num_attention_heads");
-  config.kv_heads = file.Integer("num_key_value_heads").value_or(config.heads);
-  config.intermediate = file.RequireInteger("intermediate_size");
-  config.context = file.Integer("max_position_embeddings").value_or(family.context);
-  const int64_t whole = config.heads > 0 ? config.hidden / config.heads : 0;
-  const int64_t usual = family.head_dim > 0 ? family.head_dim : whole;
-  // Written as null, it follows from the others, whatever the family.
-  const bool is_null = file.IsNull("head_dim");
-  config.head_dim = file.Integer("head_dim").value_or(is_null ? whole : usual);
-  const double epsilon = file.Number("rms_norm_eps").value_or(family.norm_epsilon);
-  config.norm_epsilon = static_cast<float>(epsilon);
+/// The first name is the one that messages tell.
+int64_t RequireFirst(const json::Object& file, Names names) {
+  const auto value = FirstInteger(file, names);
+  return value ? *value : file.RequireInteger(*names.begin());
 }
 
 /// Of files that have the key: null is none.
@@ -72,9 +56,8 @@ int64_t WindowOf(const json::Object& file, int64_t otherwise) {
 }
 
 /// Which layers look at a window only.
-std::vector<bool> WindowedLayers(const json::Object& file, const DecoderConfig& config) {
-  std::vector<bool> windowed(static_cast<size_t>(config.layers), true);
-  const Family& family = FamilyOf(config);
+std::vector<bool> WindowedLayers(const json::Object& file, const Family& family, int64_t layers) {
+  std::vector<bool> windowed(static_cast<size_t>(layers), true);
   const json::Json* types = family.layer_types ? file.Find("layer_types") : nullptr;
   if (types != nullptr && (!types->is_array() || types->size() != windowed.size())) {
     file.ThrowWrongType("layer_types", "a list of as many strings as there are layers");
@@ -99,17 +82,6 @@ std::vector<bool> WindowedLayers(const json::Object& file, const DecoderConfig& 
   return windowed;
 }
 
-void ReadWindows(const json::Object& file, DecoderConfig& config) {
-  const Family& family = FamilyOf(config);
-  const bool asked = !family.window_asked || file.Bool("use_sliding_window").value_or(false);
-  if (family.windows == Family::Windows::kNone || !asked) return;
-  const int64_t window = WindowOf(file, family.window);
-  if (window == 0 || config.layers < 1 || config.layers > 4096) return;
-  for (const bool windowed : WindowedLayers(file, config)) {
-    config.windows.push_back(windowed ? window : 0);
-  }
-}
-
 /// 0 where the file says null.
 float SoftcapOf(const json::Object& file, std::string_view key, double otherwise) {
   if (file.IsNull(key)) return 0;
@@ -119,6 +91,12 @@ float SoftcapOf(const json::Object& file, std::string_view key, double otherwise
 /// Of embeddings, attention and logits.
 void ReadScales(const json::Object& file, DecoderConfig& config) {
   const Family& family = FamilyOf(config);
+  if (family.gpt2_layout && !file.Bool("scale_attn_weights").value_or(true)) {
+    config.attention_scale = 1;
+  }
+  if (family.gpt2_layout && file.Bool("scale_attn_by_inverse_layer_idx").value_or(false)) {
+    throw Error(ErrorCode::kUnsupported, "attention scaled by the index of the layer");
+  }
   if (!family.scaled_embeddings && !family.softcaps) return;
   if (file.Bool("use_bidirectional_attention").value_or(false)) {
     throw Error(ErrorCode::kUnsupported, "attention in both directions");
@@ -134,7 +112,63 @@ void ReadScales(const json::Object& file, DecoderConfig& config) {
   config.attention_scale = static_cast<float>(1 / std::sqrt(scalar));
 }
 
+/// The same that a reader of checkpoints wants of them.
+void TakeSizes(const json::Object& file, DecoderConfig& config) {
+  const Family& family = FamilyOf(config);
+  const Sizes sizes = ReadSizes(file, family);
+  config.vocabulary = sizes.vocabulary;
+  config.hidden = sizes.hidden;
+  config.layers = sizes.layers;
+  config.heads = sizes.heads;
+  config.kv_heads = sizes.kv_heads;
+  config.head_dim = sizes.head_dim;
+  config.intermediate = sizes.intermediate;
+  config.context = sizes.context;
+  const auto epsilon = file.Number(family.gpt2_layout ? "layer_norm_epsilon" : "rms_norm_eps");
+  config.norm_epsilon = static_cast<float>(epsilon.value_or(family.norm_epsilon));
+}
+
 }  // namespace
+
+Sizes ReadSizes(const json::Object& file, const Family& family) {
+  Sizes sizes;
+  sizes.vocabulary = RequireFirst(file, {"vocab_size", "padded_vocab_size"});
+  sizes.hidden = RequireFirst(file, {"hidden_size", "n_embd", "d_model", "dim"});
+  sizes.layers = RequireFirst(file, {"num_hidden_layers", "n_layer", "n_layers", "num_layers"});
+  sizes.heads = RequireFirst(file, {"num_attention_heads", "n_head", "n_heads", "num_heads"});
+  const bool one_kv_head = file.Bool("multi_query").value_or(false);
+  sizes.kv_heads = FirstInteger(file, {"num_key_value_heads", "n_kv_heads", "num_kv_heads"})
+                       .value_or(one_kv_head ? 1 : sizes.heads);
+  const int64_t whole = sizes.heads > 0 ? sizes.hidden / sizes.heads : 0;
+  // Written as null, it follows from the others, whatever the family.
+  const bool follows = family.head_dim == 0 || file.IsNull("head_dim");
+  sizes.head_dim =
+      FirstInteger(file, {"head_dim", "kv_channels"}).value_or(follows ? whole : family.head_dim);
+  const auto intermediate = FirstInteger(
+      file, {"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "hidden_dim"});
+  if (intermediate) {
+    sizes.intermediate = *intermediate;
+  } else if (family.gated) {
+    sizes.intermediate = file.RequireInteger("intermediate_size");
+  } else {
+    sizes.intermediate = CheckedMultiply<int64_t>(4, sizes.hidden);
+  }
+  sizes.context = FirstInteger(file, {"max_position_embeddings", "n_positions", "seq_length"})
+                      .value_or(family.context);
+  return sizes;
+}
+
+std::vector<int64_t> ReadWindows(const json::Object& file, const Family& family, int64_t layers) {
+  const bool asked = !family.window_asked || file.Bool("use_sliding_window").value_or(false);
+  if (family.windows == Family::Windows::kNone || !asked) return {};
+  const int64_t window = WindowOf(file, family.window);
+  if (window == 0 || layers < 1 || layers > 4096) return {};
+  std::vector<int64_t> windows;
+  for (const bool windowed : WindowedLayers(file, family, layers)) {
+    windows.push_back(windowed ? window : 0);
+  }
+  return windows;
+}
 
 DecoderConfig ReadConfig(const json::Object& file) {
   const auto family = file.Text("model_type");
@@ -148,15 +182,10 @@ DecoderConfig ReadConfig(const json::Object& file) {
                     ": the weights are quantized (quantization_config); those in f32, f16 "
                     "and bf16 can be read, and quantized ones from GGUF");
   }
-  config.vocabulary = file.RequireInteger("vocab_size");
   config.tied_head = file.Bool("tie_word_embeddings").value_or(config.tied_head);
-  if (FamilyOf(config).gpt2_layout) {
-    ReadGpt2Sizes(file, config);
-  } else {
-    ReadSizes(file, config);
-  }
+  TakeSizes(file, config);
   ReadActivation(file, config);
-  ReadWindows(file, config);
+  config.windows = ReadWindows(file, FamilyOf(config), config.layers);
   ReadScales(file, config);
   if (!config.learned_positions) config.rotary = ReadRotary(file, config);
   FinishConfig(config);

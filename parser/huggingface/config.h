@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "parser/checkpoint/decoder_config.h"
 #include "parser/checkpoint/families.h"
@@ -18,6 +19,18 @@ DecoderConfig ReadDecoderConfig(std::string_view text, const std::string& what =
 namespace huggingface {
 
 DecoderConfig ReadConfig(const json::Object& config);
+
+/// Read under any of the names that families give them; what the file leaves out is as the family
+/// has it. Nothing is checked.
+struct Sizes {
+  int64_t vocabulary = 0, hidden = 0, layers = 0;
+  int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  int64_t intermediate = 0, context = 0;
+};
+Sizes ReadSizes(const json::Object& config, const Family& family);
+
+/// The window of each layer, 0 where it sees everything; empty where all do.
+std::vector<int64_t> ReadWindows(const json::Object& config, const Family& family, int64_t layers);
 
 /// Which products have a bias.
 struct Biases {

@@ -29,22 +29,17 @@ std::optional<int64_t> FirstInteger(const json::Object& config, Names names) {
   return {};
 }
 
-/// A size of the model, under any of its names; so small that products of several stay exact.
-int64_t NeedSize(const json::Object& config, Names names, int64_t most) {
-  const auto value = FirstInteger(config, names);
-  if (!value) {
-    throw Error(ErrorCode::kInvalidModel, config.what() + " has no " + std::string(*names.begin()));
-  }
-  if (*value < 1 || *value > most) {
-    throw Error(ErrorCode::kInvalidModel, config.what() + ": " + std::string(*names.begin()) +
-                                              " must be from 1 to " + std::to_string(most) +
-                                              ", not " + std::to_string(*value));
-  }
-  return *value;
+/// So small that products of several stay exact.
+int64_t CheckedSize(std::string_view name, int64_t value, int64_t most) {
+  if (value >= 1 && value <= most) return value;
+  throw Error(ErrorCode::kInvalidModel, "config.json: " + std::string(name) +
+                                            " must be from 1 to " + std::to_string(most) +
+                                            ", not " + std::to_string(value));
 }
 
 int64_t SizeOr(const json::Object& config, Names names, int64_t most, int64_t otherwise) {
-  return FirstInteger(config, names) ? NeedSize(config, names, most) : otherwise;
+  const auto value = FirstInteger(config, names);
+  return value ? CheckedSize(*names.begin(), *value, most) : otherwise;
 }
 
 constexpr int64_t kMostWide = 10'000'000;
@@ -58,8 +53,9 @@ void ReadExperts(const json::Object& config, ModelShape& shape) {
     shape.experts = 0;
     return;
   }
-  shape.experts_used = NeedSize(
-      config, {"num_experts_per_tok", "num_experts_per_token", "moe_top_k"}, shape.experts);
+  const auto used =
+      FirstInteger(config, {"num_experts_per_tok", "num_experts_per_token", "moe_top_k"});
+  shape.experts_used = CheckedSize("num_experts_per_tok", used.value_or(0), shape.experts);
   shape.expert_intermediate =
       SizeOr(config, {"moe_intermediate_size"}, kMostWide, shape.intermediate);
   shape.shared_intermediate = SizeOr(config, {"shared_expert_intermediate_size"}, kMostWide, 0);
@@ -103,75 +99,51 @@ constexpr auto kOthers = [] {
   });
 }();
 
-Family TraitsOf(std::string_view name) {
+Family FamilyNamed(std::string_view name, const json::Object& config) {
   if (const Family* known = FindFamily(name)) return *known;
-  for (const Family& other : kOthers) {
-    if (other.name == name) return other;
-  }
-  return {.name = name, .tied_head = name.starts_with("gemma")};
+  const auto* const other = std::ranges::find(kOthers, name, &Family::name);
+  Family family = other != kOthers.end()
+                      ? *other
+                      : Family{.name = name, .tied_head = name.starts_with("gemma")};
+  // Of those that nobody has looked at, all that a file may say is believed.
+  family.context = 0;
+  family.mlp_bias = true;
+  family.windows = Family::Windows::kAll;
+  family.window_asked = family.window_asked || config.Find("use_sliding_window") != nullptr;
+  return family;
 }
 
-void ReadWindows(const json::Object& config, const Family& family, ModelShape& shape) {
-  const auto window = config.Integer("sliding_window");
-  const bool used = config.Bool("use_sliding_window").value_or(!family.window_asked);
-  if (!window || *window < 1 || !used) return;
-  shape.windows.assign(static_cast<size_t>(shape.layers), 0);
-  const json::Json* types = config.Find("layer_types");
-  for (size_t i = 0; i < shape.windows.size(); ++i) {
-    bool local = family.windows != Family::Windows::kEven || i % 2 == 0;
-    if (types && types->is_array() && i < types->size() && (*types)[i].is_string()) {
-      local = (*types)[i].get_ref<const std::string&>().find("sliding") != std::string::npos;
-    }
-    if (local) shape.windows[i] = *window;
-  }
-}
-
-/// What follows from the family, as its files may change it.
-void ReadDetails(const json::Object& config, const Family& family, ModelShape& shape) {
-  using Bias = Family::Bias;
-  shape.gated = family.gated;
-  shape.tied_head = config.Bool("tie_word_embeddings").value_or(family.tied_head);
-  const bool inputs_alone = family.bias == Bias::kAttentionInputs;
-  const bool attention_bias = config.Bool("attention_bias").value_or(family.bias == Bias::kAll);
-  shape.qkv_bias = attention_bias || inputs_alone || config.Bool("add_qkv_bias").value_or(false);
-  shape.output_bias = attention_bias && !inputs_alone;
-  shape.mlp_bias = config.Bool("mlp_bias").value_or(family.bias == Bias::kAll);
-  shape.norm_width = shape.hidden * (family.norm == DecoderConfig::Norm::kLayer ? 2 : 1);
-  shape.norms = family.post_norms ? 4 : 2;
-  shape.query_key_norm = family.query_key_norm;
-  shape.context = std::max<int64_t>(
-      FirstInteger(config, {"max_position_embeddings", "n_positions", "seq_length"}).value_or(0),
-      0);
-  if (family.learned_positions) shape.positions = std::min(shape.context, kMostWords);
-}
-
-/// Sizes under any of the names that families give them, of a model that Oort cannot run.
-ModelShape ReadAnyShape(const json::Object& config, std::string family) {
+/// Of a model that Oort cannot run.
+ModelShape ReadAnyShape(const json::Object& config, std::string name) {
+  const Family family = FamilyNamed(name, config);
+  const huggingface::Sizes sizes = huggingface::ReadSizes(config, family);
+  const huggingface::Biases biases = huggingface::ReadBiases(config, family);
   ModelShape shape;
-  shape.family = std::move(family);
-  shape.vocabulary = NeedSize(config, {"vocab_size", "padded_vocab_size"}, kMostWords);
-  shape.hidden = NeedSize(config, {"hidden_size", "n_embd", "d_model", "dim"}, kMostWide);
-  shape.layers =
-      NeedSize(config, {"num_hidden_layers", "n_layer", "n_layers", "num_layers"}, kMostLayers);
-  shape.heads =
-      NeedSize(config, {"num_attention_heads", "n_head", "n_heads", "num_heads"}, kMostWide);
-  const bool one_kv_head = config.Bool("multi_query").value_or(false);
-  shape.kv_heads = SizeOr(config, {"num_key_value_heads", "n_kv_heads", "num_kv_heads"},
-                          shape.heads, one_kv_head ? 1 : shape.heads);
+  shape.family = std::move(name);
+  shape.vocabulary = CheckedSize("vocab_size", sizes.vocabulary, kMostWords);
+  shape.hidden = CheckedSize("hidden_size", sizes.hidden, kMostWide);
+  shape.layers = CheckedSize("num_hidden_layers", sizes.layers, kMostLayers);
+  shape.heads = CheckedSize("num_attention_heads", sizes.heads, kMostWide);
+  shape.kv_heads = CheckedSize("num_key_value_heads", sizes.kv_heads, shape.heads);
   if (shape.heads % shape.kv_heads != 0) {
     throw Error(ErrorCode::kInvalidModel, "config.json: " + std::to_string(shape.heads) +
                                               " heads cannot share " +
                                               std::to_string(shape.kv_heads) + " keys and values");
   }
-  shape.head_dim = SizeOr(config, {"head_dim", "kv_channels"}, kMostWide,
-                          std::max<int64_t>(shape.hidden / shape.heads, 1));
-  shape.intermediate =
-      SizeOr(config, {"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "hidden_dim"},
-             kMostWide, 4 * shape.hidden);
-  const Family traits = TraitsOf(shape.family);
-  ReadDetails(config, traits, shape);
+  shape.head_dim = CheckedSize("head_dim", sizes.head_dim, kMostWide);
+  shape.intermediate = CheckedSize("intermediate_size", sizes.intermediate, kMostWide);
+  shape.context = std::max<int64_t>(sizes.context, 0);
+  shape.gated = family.gated;
+  shape.tied_head = config.Bool("tie_word_embeddings").value_or(family.tied_head);
+  shape.qkv_bias = biases.attention_inputs || config.Bool("add_qkv_bias").value_or(false);
+  shape.output_bias = biases.attention_output;
+  shape.mlp_bias = biases.mlp;
+  shape.norm_width = shape.hidden * (family.norm == DecoderConfig::Norm::kLayer ? 2 : 1);
+  shape.norms = family.post_norms ? 4 : 2;
+  shape.query_key_norm = family.query_key_norm;
+  if (family.learned_positions) shape.positions = std::min(shape.context, kMostWords);
   ReadExperts(config, shape);
-  ReadWindows(config, traits, shape);
+  shape.windows = huggingface::ReadWindows(config, family, shape.layers);
   return shape;
 }
 
