@@ -141,7 +141,8 @@ std::vector<GpuMemory> GpuMemories(const LimitsReport& report, const LimitsOptio
   for (const limits::BitWidths& precision : report.precisions) {
     const double bits = precision.weight_bits;
     if (bits != 16 && bits != 8 && bits != 4) continue;
-    if (precision.cache_bits != 16 && precision.cache_bits != 32) continue;
+    if (precision.cache_bits != 8 && precision.cache_bits != 16 && precision.cache_bits != 32)
+      continue;
     memories.push_back(predict(precision, precision.cache_bits));
     // What small models have unless told otherwise.
     const bool exact = IsExact(memories.back().bytes.weights);

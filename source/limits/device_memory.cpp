@@ -16,7 +16,8 @@ namespace {
 constexpr double kNumber = 4;          // bytes of an activation
 constexpr double kGemvRows = 16;       // steps of more rows have scratch
 constexpr int kMultiprocessors = 132;  // of Hopper: they say in how many parts sums come
-constexpr double kTokenOfTable = 12;   // where a token of a batch stands, and its blocks
+constexpr double kTokenOfTable = 16;   // where a token of a batch stands
+constexpr double kBlockOfTable = 4;    // a block in the list of one of the sequences of a step
 
 double Up(double value, double unit) { return std::ceil(value / unit) * unit; }
 
@@ -115,8 +116,10 @@ DeviceMemory PredictDeviceMemory(const ModelShape& shape, const DeviceWeightBits
   const PackedModel model(shape, weights);
   DeviceMemory memory;
   memory.weights = model.Bytes(shape);
-  memory.cache =
-      CacheOfPosition(shape) * run.cache_bits / 8 * Up(run.tokens, 16) + kTokenOfTable * run.tokens;
+  const double scale = run.cache_bits == 8 ? 4 / Real(shape.head_dim) : 0;  // of bytes
+  const double lists = kBlockOfTable * (run.exact ? 16 : 512) / 16;
+  memory.cache = CacheOfPosition(shape) * (run.cache_bits / 8 + scale) * Up(run.tokens, 16) +
+                 (kTokenOfTable + lists) * run.tokens;
   // The residual stream is there throughout; beside it what an operator reads, writes and
   // scratches.
   const double hidden = Real(shape.hidden), wide = Real(shape.intermediate), rows = run.rows;

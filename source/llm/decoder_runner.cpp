@@ -18,9 +18,6 @@ KvCache MakeKvCache(const LanguageModel& model, KvType type, int64_t tokens) {
   const bool on_host = device.type == DeviceType::kCpu;
   // A GPU has one more, for rows that fill up a step.
   const int64_t blocks = KvCache::BlocksFor(tokens) + (on_host ? 0 : 1);
-  if (!on_host && shape.type == KvType::kInt8) {
-    throw Error(ErrorCode::kUnsupported, "keys and values on the GPU are f16 or f32");
-  }
   const size_t bytes = KvCache::Bytes(shape, blocks);
   try {
     if (on_host) return {shape, blocks};

@@ -16,8 +16,7 @@
 
 namespace oort {
 
-/// An empty cache for so many tokens, where the model's attention runs; throws kUnsupported for a
-/// type that its device lacks.
+/// An empty cache for so many tokens, where the model's attention runs.
 KvCache MakeKvCache(const LanguageModel& model, KvType type, int64_t tokens);
 /// For batches of that cache; null for one in host memory.
 std::unique_ptr<cuda::SequenceTable> MakeSequenceTable(const LanguageModel& model,

@@ -231,6 +231,31 @@ TEST_F(CudaModel, ManyRequestsTogetherGetNearlyWhatTheyGetAlone) {
   EXPECT_EQ(engine.stats().used_blocks, 0);
 }
 
+/// A cache of bytes says nearly what one of f16 says.
+TEST_F(CudaModel, KeysAndValuesOfBytes) {
+  const auto model = LoadOn(kGpuModels / "llama", Device::Cuda(0), false);
+  const std::vector<float> want = Logits(model, KvType::kF16, 8);
+  for (const size_t step : {1, 8, 40}) {
+    ExpectNearLogits(Logits(model, KvType::kInt8, step), want, 0.2);
+  }
+}
+
+/// What is copied to the host and back when the cache is full is what it was.
+TEST_F(CudaModel, SwappedRequestsAnswerAsIfAlone) {
+  const auto model = LoadOn(kGpuModels / "llama", Device::Cuda(0), true);
+  const std::vector<GenerateRequest> requests = ManyRequests(*model, 12);
+  EngineOptions options;
+  options.cache_tokens = 240;
+  options.reserve_cache = false;
+  Engine engine(model, options);
+  const std::vector<GenerateResult> together = Together(engine, requests);
+  EXPECT_GT(engine.stats().preemptions, 0);
+  Engine alone(model);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    EXPECT_EQ(together[i].tokens, alone.Generate(requests[i]).tokens) << i;
+  }
+}
+
 TEST_F(CudaModel, MemoryIsAsPredicted) {
   constexpr int64_t kTokens = 4096, kChunk = 512;
   struct Case {

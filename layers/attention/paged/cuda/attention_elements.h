@@ -21,6 +21,7 @@ struct Packed;
 template <>
 struct Packed<__half> {
   static constexpr int kAhead = 4;  // tokens whose keys and values a team has on their way
+  static constexpr bool kScaled = false;
   uint4 bits = {0, 0, 0, 0};
   __device__ __forceinline__ void Load(const __half* from) {
     bits = *reinterpret_cast<const uint4*>(from);
@@ -48,6 +49,7 @@ struct Packed<__half> {
 template <>
 struct Packed<float> {
   static constexpr int kAhead = 2;
+  static constexpr bool kScaled = false;
   float4 low = {0, 0, 0, 0}, high = {0, 0, 0, 0};
   __device__ __forceinline__ void Load(const float* from) {
     low = *reinterpret_cast<const float4*>(from);
@@ -65,6 +67,26 @@ struct Packed<float> {
   }
   __device__ __forceinline__ Eight Widen() const {
     return {{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
+  }
+};
+
+/// Of int8; the token's scale is loaded apart.
+template <>
+struct Packed<int8_t> {
+  static constexpr int kAhead = 4;
+  static constexpr bool kScaled = true;
+  uint2 bits = {0, 0};
+  float scale = 0;
+  __device__ __forceinline__ void Load(const int8_t* from) {
+    bits = *reinterpret_cast<const uint2*>(from);
+  }
+  __device__ __forceinline__ void LoadScale(const float* from) { scale = *from; }
+  __device__ __forceinline__ Eight Widen() const {
+    const int8_t* bytes = reinterpret_cast<const int8_t*>(&bits);
+    Eight out;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) out.v[i] = static_cast<float>(bytes[i]) * scale;
+    return out;
   }
 };
 

@@ -36,9 +36,23 @@ __device__ __forceinline__ uint32_t PackHalves(float low, float high) {
   return *reinterpret_cast<const uint32_t*>(&pair);
 }
 
-/// Lets kThreads threads begin to copy a tile of keys (or values) from the cache; rows behind `end`
-/// become zeros.
-template <int kDim, int kKeys, int kThreads>
+/// Eight int8 times their scale, as f16.
+__device__ __forceinline__ uint4 HalvesOf(uint2 bytes, float scale) {
+  const int8_t* v = reinterpret_cast<const int8_t*>(&bytes);
+  const auto pair = [&](int i) {
+    return PackHalves(static_cast<float>(v[i]) * scale, static_cast<float>(v[i + 1]) * scale);
+  };
+  return {pair(0), pair(2), pair(4), pair(6)};
+}
+__device__ __forceinline__ void StoreShared16(uint32_t at, uint4 v) {
+  asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(at), "r"(v.x), "r"(v.y), "r"(v.z),
+               "r"(v.w)
+               : "memory");
+}
+
+/// Lets kThreads threads bring a tile of keys (or values) from the cache to shared memory, as f16;
+/// rows behind `end` become zeros. f16 is on its way when this returns.
+template <typename Element, int kDim, int kKeys, int kThreads>
 __device__ __forceinline__ void CopyTile(const AttentionArgs& a, const void* cache, int head,
                                          const int32_t* table, int first, int end, uint32_t to) {
   constexpr int kPieces = kDim / 8;
@@ -46,11 +60,18 @@ __device__ __forceinline__ void CopyTile(const AttentionArgs& a, const void* cac
   for (int i = 0; i < kKeys * kPieces / kThreads; ++i) {
     const int index = i * kThreads + static_cast<int>(threadIdx.x) % kThreads;
     const int row = index / kPieces, piece = index % kPieces, token = first + row;
-    const int known = min(token, end - 1);
-    const __half* from = static_cast<const __half*>(cache) +
-                         table[known / kKvBlock] * a.kv.block_stride + head * a.kv.head_stride +
-                         known % kKvBlock * kDim + piece * 8;
-    CopyOrZero<16, false>(to + PieceAt<kDim>(row, piece), from, token < end);
+    const int known = min(token, end - 1), slot = known % static_cast<int>(kKvBlock);
+    const Element* side = static_cast<const Element*>(cache) +
+                          table[known / kKvBlock] * a.kv.block_stride + head * a.kv.head_stride;
+    const Element* from = side + slot * kDim + piece * 8;
+    const uint32_t place = to + PieceAt<kDim>(row, piece);
+    if constexpr (sizeof(Element) == 2) {
+      CopyOrZero<16, false>(place, from, token < end);
+    } else {
+      const float scale = reinterpret_cast<const float*>(side + kKvBlock * kDim)[slot];
+      const uint2 bytes = *reinterpret_cast<const uint2*>(from);
+      StoreShared16(place, HalvesOf(bytes, token < end ? scale : 0.0f));
+    }
   }
 }
 

@@ -70,6 +70,12 @@ struct View {
   __device__ __forceinline__ const Element* KeyOf(int32_t block, int token) const {
     return keys + static_cast<int64_t>(block) * block_stride + token % kTokens * token_stride;
   }
+  /// Where the scale of a key stands; that of its value is to_values bytes behind it.
+  __device__ __forceinline__ const char* ScaleOf(int32_t block, int token) const {
+    const int lane = threadIdx.x % kLanes * 8;
+    return reinterpret_cast<const char*>(KeyOf(block, 0) - lane + kTokens * token_stride) +
+           token % kTokens * sizeof(float);
+  }
 };
 
 /// Several tokens of a team, from the n-th on.
@@ -97,6 +103,11 @@ struct Tokens {
       if (!has || !view.Sees(token) || token == but) continue;
       keys[i].Load(key);
       values[i].Load(key + view.to_values);
+      if constexpr (Packed<Element>::kScaled) {
+        const char* scale = view.ScaleOf(blocks[i], token);
+        keys[i].LoadScale(reinterpret_cast<const float*>(scale));
+        values[i].LoadScale(reinterpret_cast<const float*>(scale + view.to_values));
+      }
     }
   }
 };

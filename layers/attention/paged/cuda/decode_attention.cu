@@ -207,8 +207,8 @@ __device__ __forceinline__ void AttendBody(const AttentionArgs& a) {
       next.Find(view, n + kAhead);
       next.Load(view, n + kAhead, but, has);
     }
-    if (kNewest && last.n >= n && last.n < n + kAhead && has) {
-      last.Join(view, n, piece == 0, tokens);
+    if constexpr (kNewest) {
+      if (last.n >= n && last.n < n + kAhead && has) last.Join(view, n, piece == 0, tokens);
     }
     AddTokens<Element, kLanes, kParts, kGroup>(a, view, tokens, n, query, running);
     tokens = next;
@@ -264,6 +264,66 @@ __global__ void __launch_bounds__(128)
   }
 }
 
+constexpr int kWriteWarps = 4;
+
+/// Quantizes one head of a token: a warp has up to eight elements a lane.
+template <typename ElementOf>
+__device__ __forceinline__ void WriteScaled(const ElementOf& element_of, int dim, int8_t* to,
+                                            float* scale) {
+  const int lane = threadIdx.x % 32;
+  float values[8], most = 0;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    const int d = lane + 32 * i;
+    values[i] = d < dim ? element_of(d) : 0;
+    most = fmaxf(most, fabsf(values[i]));
+  }
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) {
+    most = fmaxf(most, __shfl_xor_sync(~0u, most, offset));
+  }
+  const bool usable = most > 0 && most < 3.4e38f;
+  const float inverse = usable ? 127.0f / most : 0.0f;
+  if (lane == 0) *scale = usable ? most / 127.0f : 0.0f;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    const int d = lane + 32 * i;
+    if (d < dim) to[d] = static_cast<int8_t>(fmaxf(rintf(values[i] * inverse), -127.0f));
+  }
+}
+
+/// WriteKernel for int8: a warp takes a head at a time, of queries and then of keys and values.
+__global__ void __launch_bounds__(kWriteWarps * 32)
+    WriteScaledKernel(const __grid_constant__ AttentionArgs a, float* turned) {
+  LaunchDependents();
+  WaitForPredecessor();
+  const int row = blockIdx.x, dim = a.head_dim, lane = threadIdx.x % 32;
+  const float* angles =
+      a.angles != nullptr ? a.angles + static_cast<int64_t>(row) * 2 * a.pairs : nullptr;
+  const int newest = a.sequences.positions[row], slot = newest % static_cast<int>(kKvBlock);
+  const int32_t block = a.sequences.blocks[a.sequences.first_blocks[row] + newest / kKvBlock];
+  const int first = static_cast<int>(blockIdx.y) * kWriteWarps + static_cast<int>(threadIdx.x) / 32;
+  for (int h = first; h < a.heads + a.kv_heads; h += kWriteWarps * static_cast<int>(gridDim.y)) {
+    if (h < a.heads) {
+      const int64_t at = (static_cast<int64_t>(row) * a.heads + h) * dim;
+      for (int d = lane; d < dim; d += 32) {
+        turned[at + d] = Turned(a.query + at, d, angles, a.pairs, a.interleaved);
+      }
+      continue;
+    }
+    const int head = h - a.heads;
+    const int64_t from = (static_cast<int64_t>(row) * a.kv_heads + head) * dim;
+    const int64_t base = block * a.kv.block_stride + head * a.kv.head_stride;
+    int8_t* const keys = static_cast<int8_t*>(a.kv.keys) + base;
+    int8_t* const values = static_cast<int8_t*>(a.kv.values) + base;
+    const int scales = static_cast<int>(kKvBlock) * dim;
+    WriteScaled([&](int d) { return Turned(a.key + from, d, angles, a.pairs, a.interleaved); }, dim,
+                keys + slot * dim, reinterpret_cast<float*>(keys + scales) + slot);
+    WriteScaled([&](int d) { return a.value[from + d]; }, dim, values + slot * dim,
+                reinterpret_cast<float*>(values + scales) + slot);
+  }
+}
+
 /// Whether one thread block for each row and head of keys keeps all multiprocessors busy.
 bool FillsGpu(const Stream& stream, const AttentionArgs& args, unsigned pieces) {
   constexpr int64_t kBlocksEach = 4;  // two at a time, twice
@@ -307,8 +367,12 @@ void LaunchLanes(const Stream& stream, const AttentionArgs& args, bool overlap) 
 
 template <bool kNewest>
 void LaunchElements(const Stream& stream, const AttentionArgs& args, bool overlap) {
-  args.kv.f32 ? LaunchLanes<float, kNewest>(stream, args, overlap)
-              : LaunchLanes<__half, kNewest>(stream, args, overlap);
+  switch (args.kv.type) {
+    case KvType::kF32: return LaunchLanes<float, kNewest>(stream, args, overlap);
+    case KvType::kF16: return LaunchLanes<__half, kNewest>(stream, args, overlap);
+    case KvType::kInt8:
+      if constexpr (!kNewest) LaunchLanes<int8_t, kNewest>(stream, args, overlap);
+  }
 }
 
 }  // namespace
@@ -327,10 +391,18 @@ void AttendWritten(const Stream& stream, const AttentionArgs& args, bool overlap
 
 void WriteKeysAndValues(const Stream& stream, const AttentionArgs& args, float* turned,
                         bool overlap) {
+  if (args.kv.type == KvType::kInt8) {
+    const unsigned heads = static_cast<unsigned>(args.heads + args.kv_heads);
+    return Launch(stream,
+                  {dim3(static_cast<unsigned>(args.rows), BlocksFor(heads, kWriteWarps, 4)),
+                   dim3(kWriteWarps * 32), 0, overlap},
+                  WriteScaledKernel, args, turned);
+  }
   const int64_t elements = static_cast<int64_t>(args.heads + args.kv_heads) * args.head_dim;
   const Grid grid{dim3(static_cast<unsigned>(args.rows), BlocksFor(elements, 128, 4)), dim3(128), 0,
                   overlap};
-  Launch(stream, grid, args.kv.f32 ? WriteKernel<float> : WriteKernel<__half>, args, turned);
+  Launch(stream, grid, args.kv.type == KvType::kF32 ? WriteKernel<float> : WriteKernel<__half>,
+         args, turned);
 }
 
 }  // namespace oort::cuda

@@ -20,7 +20,7 @@ struct DeviceKv {
   void* values = nullptr;
   int64_t block_stride = 0;
   int64_t head_stride = 0;
-  bool f32 = false;  ///< else f16
+  KvType type = KvType::kF16;  ///< of kInt8, as everywhere, scales stand behind the elements
 };
 
 struct AttentionArgs {
@@ -48,12 +48,14 @@ inline constexpr int kInvariantRows = 16;
 bool CanAttend(int heads, int kv_heads, int head_dim);
 
 /// Every row is the newest token of a sequence of its own: turns, writes and attends at once. Only
-/// for angles that CanTurnAtOnce.
+/// for what CanTurnAtOnce.
 void AttendNewest(const Stream& stream, const AttentionArgs& args, bool overlap);
 
-/// Whether the pairs of the rotation lie so that lanes with eight elements each can rotate them.
+/// Whether the pairs of the rotation lie so that lanes with eight elements each can rotate them,
+/// and write them: a scale needs all of a head.
 inline bool CanTurnAtOnce(const AttentionArgs& args) {
-  return args.angles == nullptr || args.pairs % (args.interleaved ? 4 : 8) == 0;
+  return args.kv.type != KvType::kInt8 &&
+         (args.angles == nullptr || args.pairs % (args.interleaved ? 4 : 8) == 0);
 }
 
 /// Turns keys, writes keys and values of all rows into the cache, and the turned queries to
@@ -70,7 +72,8 @@ bool GroupsFillGpu(int device, const AttentionArgs& args);
 /// are rounded to f16.
 void AttendGroups(const Stream& stream, const AttentionArgs& args, bool overlap);
 
-/// Whether AttendTiles can do it: heads of 64 or 128 elements, keys and values of f16.
+/// Whether AttendTiles can do it: heads of 64 or 128 elements, keys and values of f16 or
+/// int8.
 bool CanAttendTiles(const AttentionArgs& args);
 /// The same as AttendWritten for the rows in the first `tiles` tiles of args.sequences, on tensor
 /// cores: queries and weights are rounded to f16.

@@ -68,7 +68,7 @@ __device__ __forceinline__ float MergeRow(const float* shared, int query, int el
 }
 
 /// Grid: heads of keys times pieces of 16 of their heads of queries, rows.
-template <int kDim>
+template <typename Element, int kDim>
 __global__ void __launch_bounds__(kThreads, 2)
     GroupedKernel(const __grid_constant__ AttentionArgs a) {
   extern __shared__ __align__(128) unsigned char grouped_shared[];
@@ -90,9 +90,9 @@ __global__ void __launch_bounds__(kThreads, 2)
   const auto fetch = [&](int block, int stage) {
     const uint32_t to = ring + stage * 2 * Shared<kDim>::kTile;
     if (block < blocks) {
-      CopyTile<kDim, kKeys, 32>(a, a.kv.keys, head, table, block * kKeys, newest + 1, to);
-      CopyTile<kDim, kKeys, 32>(a, a.kv.values, head, table, block * kKeys, newest + 1,
-                                to + Shared<kDim>::kTile);
+      CopyTile<Element, kDim, kKeys, 32>(a, a.kv.keys, head, table, block * kKeys, newest + 1, to);
+      CopyTile<Element, kDim, kKeys, 32>(a, a.kv.values, head, table, block * kKeys, newest + 1,
+                                         to + Shared<kDim>::kTile);
     }
     CommitCopies();
   };
@@ -126,30 +126,36 @@ __global__ void __launch_bounds__(kThreads, 2)
   }
 }
 
-template <int kDim>
+template <typename Element, int kDim>
 void LaunchGrouped(const Stream& stream, const AttentionArgs& args, bool overlap) {
   AttentionArgs call = args;
   call.group = args.heads / args.kv_heads;
   const int pieces = (call.group + kQueries - 1) / kQueries;
-  PreferShared(GroupedKernel<kDim>);
+  PreferShared(GroupedKernel<Element, kDim>);
   Launch(stream,
          {dim3(static_cast<unsigned>(args.kv_heads * pieces), static_cast<unsigned>(args.rows)),
           dim3(kThreads), static_cast<size_t>(Shared<kDim>::kBytes), overlap},
-         GroupedKernel<kDim>, call);
+         GroupedKernel<Element, kDim>, call);
 }
 
 }  // namespace
 
 bool GroupsFillGpu(int device, const AttentionArgs& args) {
-  const bool fits = !args.kv.f32 && (args.head_dim == 64 || args.head_dim == 128);
+  const bool fits = args.kv.type != KvType::kF32 && (args.head_dim == 64 || args.head_dim == 128);
   constexpr int64_t kBlocksEach = 2;  // that a multiprocessor has at once
   return fits && args.heads > args.kv_heads && args.rows > kInvariantRows &&
          int64_t{args.rows} * args.kv_heads >= kBlocksEach * MultiprocessorCount(device);
 }
 
 void AttendGroups(const Stream& stream, const AttentionArgs& args, bool overlap) {
-  args.head_dim == 64 ? LaunchGrouped<64>(stream, args, overlap)
-                      : LaunchGrouped<128>(stream, args, overlap);
+  const bool bytes = args.kv.type == KvType::kInt8;
+  if (args.head_dim == 64) {
+    bytes ? LaunchGrouped<int8_t, 64>(stream, args, overlap)
+          : LaunchGrouped<__half, 64>(stream, args, overlap);
+  } else {
+    bytes ? LaunchGrouped<int8_t, 128>(stream, args, overlap)
+          : LaunchGrouped<__half, 128>(stream, args, overlap);
+  }
 }
 
 }  // namespace oort::cuda

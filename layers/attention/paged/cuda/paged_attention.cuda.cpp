@@ -80,12 +80,10 @@ class CudaPagedAttention final : public PagedAttentionBase {
   }
 
   cuda::DeviceKv KvOf(const KvCache& cache) const {
-    if (cache.shape().type == KvType::kInt8) {
-      throw Error(ErrorCode::kUnsupported, "keys and values on the GPU are f16 or f32");
-    }
-    const size_t item = cache.shape().type == KvType::kF32 ? 4 : 2;
+    const KvType type = cache.shape().type;
+    const size_t item = type == KvType::kF32 ? 4 : type == KvType::kF16 ? 2 : 1;
     cuda::DeviceKv kv;
-    kv.f32 = item == 4;
+    kv.type = type;
     kv.keys = cache.Keys(layer_, 0, 0);
     kv.values = cache.Values(layer_, 0, 0);
     const auto elements = [&](const std::byte* to, const std::byte* from) {

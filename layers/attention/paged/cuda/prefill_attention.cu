@@ -21,7 +21,7 @@ constexpr int kKeys = 64;
 
 /// Grid: tiles of queries and heads. The last tile comes first, because of one prompt it has the
 /// most keys.
-template <int kDim>
+template <typename Element, int kDim>
 __global__ void __launch_bounds__(kThreads) PromptKernel(const __grid_constant__ AttentionArgs a) {
   extern __shared__ __align__(128) unsigned char prompt_shared[];
   constexpr uint32_t kTileBytes = kKeys * kDim * 2;
@@ -40,9 +40,9 @@ __global__ void __launch_bounds__(kThreads) PromptKernel(const __grid_constant__
 
   const auto fetch = [&](int tile) {
     const uint32_t to = base + static_cast<uint32_t>(tile % 2) * 2 * kTileBytes;
-    CopyTile<kDim, kKeys, kThreads>(a, a.kv.keys, kv_head, table, tile * kKeys, end, to);
-    CopyTile<kDim, kKeys, kThreads>(a, a.kv.values, kv_head, table, tile * kKeys, end,
-                                    to + kTileBytes);
+    CopyTile<Element, kDim, kKeys, kThreads>(a, a.kv.keys, kv_head, table, tile * kKeys, end, to);
+    CopyTile<Element, kDim, kKeys, kThreads>(a, a.kv.values, kv_head, table, tile * kKeys, end,
+                                             to + kTileBytes);
     CommitCopies();
   };
   fetch(first_tile);
@@ -85,23 +85,29 @@ __global__ void __launch_bounds__(kThreads) PromptKernel(const __grid_constant__
   }
 }
 
-template <int kDim>
+template <typename Element, int kDim>
 void LaunchPrompt(const Stream& stream, const AttentionArgs& args, int64_t tiles, bool overlap) {
   Launch(stream,
          {dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(args.heads)), dim3(kThreads),
           size_t{4} * kKeys * kDim * 2, overlap},
-         PromptKernel<kDim>, args);
+         PromptKernel<Element, kDim>, args);
 }
 
 }  // namespace
 
 bool CanAttendTiles(const AttentionArgs& args) {
-  return !args.kv.f32 && (args.head_dim == 64 || args.head_dim == 128);
+  return args.kv.type != KvType::kF32 && (args.head_dim == 64 || args.head_dim == 128);
 }
 
 void AttendTiles(const Stream& stream, const AttentionArgs& args, int64_t tiles, bool overlap) {
-  args.head_dim == 64 ? LaunchPrompt<64>(stream, args, tiles, overlap)
-                      : LaunchPrompt<128>(stream, args, tiles, overlap);
+  const bool bytes = args.kv.type == KvType::kInt8;
+  if (args.head_dim == 64) {
+    bytes ? LaunchPrompt<int8_t, 64>(stream, args, tiles, overlap)
+          : LaunchPrompt<__half, 64>(stream, args, tiles, overlap);
+  } else {
+    bytes ? LaunchPrompt<int8_t, 128>(stream, args, tiles, overlap)
+          : LaunchPrompt<__half, 128>(stream, args, tiles, overlap);
+  }
 }
 
 }  // namespace oort::cuda
