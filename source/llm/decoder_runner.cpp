@@ -50,13 +50,6 @@ uint64_t RandomKey() {
   return (static_cast<uint64_t>(source()) << 32) | source();
 }
 
-/// The number of rows that a step of at least so many on a GPU gets: kernels are chosen, and runs
-/// recorded, for few different ones. Up to 16 rows the kernels take any number.
-int64_t RoundRows(int64_t rows) {
-  const int64_t unit = rows <= 16 ? 1 : rows <= 64 ? 8 : rows <= 128 ? 16 : rows <= 512 ? 32 : 64;
-  return (rows + unit - 1) / unit * unit;
-}
-
 /// What a step put into sequences that did not come to its end.
 void TakeBack(std::span<const StepItem> items) {
   for (const StepItem& item : items) {
@@ -67,12 +60,13 @@ void TakeBack(std::span<const StepItem> items) {
 }  // namespace
 
 DecoderRunner::DecoderRunner(std::shared_ptr<const LanguageModel> model, KvType type,
-                             int64_t cache_tokens, int threads)
+                             int64_t cache_tokens, int threads, bool fast_batches)
     : model_(std::move(model)),
       cache_(MakeKvCache(*model_, type, cache_tokens)),
       pool_(KvCache::BlocksFor(cache_tokens), RandomKey()),
       table_(MakeSequenceTable(*model_, cache_)),
       spare_block_(static_cast<int32_t>(pool_.blocks())),
+      fast_batches_(fast_batches),
       made_on_(model_->facts().logits_device),
       session_(model_->graph(), {.threads = threads}) {}
 
@@ -244,6 +238,16 @@ void DecoderRunner::AddSlice(const StepItem& item) {
                                               ? std::span<const int32_t>(&spare_block_, 1)
                                               : item.sequence->blocks.blocks();
   slices_.push_back({first, count, position, blocks, item.length});
+}
+
+/// Kernels are chosen, and runs recorded, for few different numbers. Up to 16 rows a GPU's kernels
+/// take any number, and compute each row as if it were alone; from five rows on, those for more are
+/// faster.
+int64_t DecoderRunner::RoundRows(int64_t rows) const {
+  constexpr int64_t kInvariantRows = 16, kFewestOfMany = 24;
+  if (rows <= kInvariantRows) return fast_batches_ && rows > 4 ? kFewestOfMany : rows;
+  const int64_t unit = rows <= 64 ? 8 : rows <= 128 ? 16 : rows <= 512 ? 32 : 64;
+  return (rows + unit - 1) / unit * unit;
 }
 
 void DecoderRunner::FillUp(std::span<const StepItem> items) {

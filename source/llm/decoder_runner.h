@@ -33,8 +33,10 @@ struct StepItem {
 /// Thread contract: one thread at a time.
 class DecoderRunner {
  public:
+  /// `fast_batches`: steps of several sequences may be computed by kernels that sum in another
+  /// order than that of one, where a GPU has faster ones.
   DecoderRunner(std::shared_ptr<const LanguageModel> model, KvType type, int64_t cache_tokens,
-                int threads);
+                int threads, bool fast_batches = false);
   ~DecoderRunner();
 
   /// Runs the items as one batch and returns the logits that they want, row by row in their order;
@@ -96,6 +98,8 @@ class DecoderRunner {
   void AddSlice(const StepItem& item);
   /// Rows for nobody behind the single ones, so that steps have few different numbers of rows.
   void FillUp(std::span<const StepItem> items);
+  /// The number of rows that a step of at least so many gets.
+  int64_t RoundRows(int64_t rows) const;
   /// Makes it a tensor of that shape there, in the memory that it has if that will do.
   void Fit(Tensor& tensor, DType dtype, const Shape& shape, Device where) const;
 
@@ -104,9 +108,10 @@ class DecoderRunner {
   BlockPool pool_;
   std::unique_ptr<cuda::SequenceTable> table_;  // where the cache is a GPU's
   int32_t spare_block_ = 0;                     // of the cache: what rows for nobody write
-  Device made_on_;                              // where logits come from
-  std::unique_ptr<cuda::TokenDrawer> drawer_;   // there, when it is asked for
-  std::unique_ptr<cuda::Stream> copies_;        // likewise
+  bool fast_batches_;
+  Device made_on_;                             // where logits come from
+  std::unique_ptr<cuda::TokenDrawer> drawer_;  // there, when it is asked for
+  std::unique_ptr<cuda::Stream> copies_;       // likewise
   Session session_;
   // Kept from step to step, so that a step need not allocate them.
   std::vector<int32_t> tokens_, positions_, rows_;

@@ -48,7 +48,8 @@ class CudaModel : public ::testing::Test {
     std::vector<GenerateRequest> requests(count);
     for (size_t i = 0; i < count; ++i) {
       requests[i].prompt = Tokens(model, static_cast<int>(1 + i * 13 % 60));
-      requests[i].prompt[0] = static_cast<int32_t>(1 + i);
+      requests[i].prompt[0] =
+          static_cast<int32_t>((1 + i) % static_cast<size_t>(model.info().vocabulary));
       requests[i].max_tokens = static_cast<int64_t>(1 + i * 7 % 40);
       requests[i].ignore_end = true;
       // Some are greedy, some bring their logits to the host, some are drawn on the GPU.
