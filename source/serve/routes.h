@@ -20,6 +20,8 @@ struct Route {
 
 // Each file of routes has its own table.
 std::span<const Route> OpenAiRoutes();
+std::span<const Route> AnthropicRoutes();
+std::span<const Route> OllamaRoutes();
 std::span<const Route> TextRoutes();
 std::span<const Route> StateRoutes();
 std::span<const Route> PageRoutes();

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT
+// /api: Ollama's API, as a thin layer over OpenAI's.
+#include <array>
+#include <chrono>
+#include <ctime>
+
+#include "openai/json_writer.h"
+#include "openai/response.h"
+#include "serve/generate_job.h"
+#include "serve/routes.h"
+
+namespace oort::serve {
+namespace {
+
+using openai::Fields;
+using openai::Json;
+using openai::JsonWriter;
+
+/// "2026-11-17T16:47:48Z"
+std::string IsoTime() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts = {};
+  gmtime_r(&now, &parts);
+  std::array<char, 32> text;
+  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts)};
+}
+
+int64_t Nanoseconds(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
+
+std::string OllamaError(const openai::ApiError& error) {
+  JsonWriter out;
+  out.Open('{').Key("error").String(error.message).Close('}');
+  return out.Take();
+}
+
+/// A line of JSON for each piece; the last has the numbers.
+class OllamaFormat : public AnswerFormat {
+ public:
+  OllamaFormat(const openai::GenerateCall& call, const openai::ServedModel& served, bool chat)
+      : call_(call), served_(served), chat_(chat) {}
+
+  std::string Whole(std::span<const GenerateResult> results) override {
+    return Line(results[0].text, &results[0]);
+  }
+  std::string ErrorBody(const openai::ApiError& error) const override { return OllamaError(error); }
+  std::string_view stream_type() const override { return "application/x-ndjson"; }
+  std::string First(int64_t) override { return {}; }
+  std::string Piece(int64_t, const GeneratedPiece& piece) override {
+    return piece.text.empty() ? std::string() : Line(piece.text, nullptr) + "\n";
+  }
+  std::string Last(int64_t, const GenerateResult& result) override {
+    return Line("", &result) + "\n";
+  }
+  std::string End(std::span<const GenerateResult>) override { return {}; }
+  std::string Failure(const openai::ApiError& error) override { return OllamaError(error) + "\n"; }
+  std::string Wait() override { return "\n"; }
+
+ private:
+  std::string Line(std::string_view text, const GenerateResult* end) const {
+    JsonWriter out;
+    out.Open('{').Key("model").String(served_.name).Key("created_at").String(IsoTime());
+    if (chat_) {
+      out.Key("message").Open('{').Key("role").String("assistant");
+      out.Key("content").String(text).Close('}');
+    } else {
+      out.Key("response").String(text);
+    }
+    out.Key("done").Bool(end != nullptr);
+    if (end != nullptr) {
+      const GenerateTimings& timings = end->timings;
+      const double total = timings.first_token_seconds + timings.generate_seconds;
+      out.Key("done_reason").String(end->finish == FinishReason::kStop ? "stop" : "length");
+      out.Key("total_duration").Integer(Nanoseconds(total)).Key("load_duration").Integer(0);
+      out.Key("prompt_eval_count").Integer(call_.prompts[0].tokens);
+      out.Key("prompt_eval_duration").Integer(Nanoseconds(timings.prompt_seconds));
+      out.Key("eval_count").Integer(static_cast<int64_t>(end->tokens.size()));
+      out.Key("eval_duration").Integer(Nanoseconds(timings.generate_seconds));
+    }
+    out.Close('}');
+    return out.Take();
+  }
+
+  const openai::GenerateCall& call_;
+  const openai::ServedModel& served_;
+  const bool chat_;
+};
+
+/// What Ollama calls by another name, and where it keeps it.
+void CopyOptions(Fields& fields, Json& body) {
+  const Json* given = fields.Object("options");
+  if (given == nullptr) return;
+  Fields options(*given, "options");
+  constexpr std::array<std::pair<const char*, const char*>, 9> kNames = {
+      {{"temperature", "temperature"},
+       {"top_k", "top_k"},
+       {"top_p", "top_p"},
+       {"min_p", "min_p"},
+       {"seed", "seed"},
+       {"stop", "stop"},
+       {"repeat_penalty", "repetition_penalty"},
+       {"presence_penalty", "presence_penalty"},
+       {"frequency_penalty", "frequency_penalty"}}};
+  for (const auto& [name, ours] : kNames) {
+    if (const Json* value = options.Find(name)) body[ours] = *value;
+  }
+  // Below 0: as many as fit.
+  const auto tokens = options.Integer("num_predict", -2, INT32_MAX);
+  if (tokens && *tokens >= 0) body["max_tokens"] = *tokens;
+  // How it is computed, or room that is there anyway: a prompt that does not fit is refused.
+  options.Ignore({"num_ctx", "num_keep", "num_batch", "num_gpu", "main_gpu", "num_thread",
+                  "use_mmap", "use_mlock", "low_vram", "numa"});
+  options.CheckAllKnown();
+}
+
+/// The body of the same request to OpenAI's API, but for what is asked.
+Json Translated(Fields& fields) {
+  Json body = Json::object();
+  if (const auto name = fields.Text("model")) {
+    body["model"] = name->substr(0, name->size() - (name->ends_with(":latest") ? 7 : 0));
+  }
+  body["stream"] = fields.Bool("stream").value_or(true);
+  CopyOptions(fields, body);
+  if (const Json* format = fields.Find("format")) {
+    if (format->is_object()) {
+      body["response_format"] = {{"type", "json_schema"},
+                                 {"json_schema", {{"name", "format"}, {"schema", *format}}}};
+    } else if (*format == "json") {
+      body["response_format"] = {{"type", "json_object"}};
+    } else if (*format != "") {
+      fields.Fail("format", "must be \"json\" or a schema");
+    }
+  }
+  if (const auto think = fields.Bool("think")) {
+    body["chat_template_kwargs"] = {{"enable_thinking", *think}};
+  }
+  fields.Ignore({"keep_alive"});
+  return body;
+}
+
+Json ReadMessages(Fields& fields) {
+  const Json* given = fields.List("messages", SIZE_MAX);
+  if (given == nullptr || given->empty()) fields.Fail("messages", "must have at least one message");
+  Json messages = *given;
+  for (size_t i = 0; i < messages.size(); ++i) {
+    if (!messages[i].is_object()) fields.Fail("messages", "must hold objects");
+    const auto images = messages[i].find("images");
+    if (images == messages[i].end()) continue;
+    if (!images->is_array() || !images->empty()) fields.Fail("messages", "must not hold images");
+    messages[i].erase("images");
+  }
+  return messages;
+}
+
+void Begin(Services& services, const Context& context, openai::GenerateCall call, bool chat) {
+  const auto job = std::make_shared<GenerateJob>(
+      services, context, std::move(call), [&](const openai::GenerateCall& kept) {
+        return std::make_unique<OllamaFormat>(kept, services.served, chat);
+      });
+  job->Begin();
+}
+
+void OllamaChat(Services& services, const http::Request& request, const Context& context) {
+  const Json given = openai::ParseBody(request.body, services.limits);
+  Fields fields(given);
+  Json body = Translated(fields);
+  body["messages"] = ReadMessages(fields);
+  if (const Json* tools = fields.Find("tools")) body["tools"] = *tools;
+  fields.CheckAllKnown();
+  Begin(services, context, openai::ParseChatRequest(body, services.served, services.limits), true);
+}
+
+void OllamaGenerate(Services& services, const http::Request& request, const Context& context) {
+  const Json given = openai::ParseBody(request.body, services.limits);
+  Fields fields(given);
+  Json body = Translated(fields);
+  const auto prompt = fields.Text("prompt");
+  const auto system = fields.Text("system");
+  const bool raw = fields.Bool("raw").value_or(false);
+  if (!prompt) fields.Fail("prompt", "is missing");
+  const Json* images = fields.List("images", SIZE_MAX);
+  if (images != nullptr && !images->empty()) fields.Fail("images", "are not read by this model");
+  fields.CheckAllKnown();
+  if (raw) {
+    body["prompt"] = *prompt;
+    if (!body.contains("max_tokens")) body["max_tokens"] = services.served.context;
+    Begin(services, context,
+          openai::ParseCompletionsRequest(body, services.served, services.limits), false);
+    return;
+  }
+  body["messages"] = Json::array();
+  if (system) body["messages"].push_back({{"role", "system"}, {"content", *system}});
+  body["messages"].push_back({{"role", "user"}, {"content", *prompt}});
+  Begin(services, context, openai::ParseChatRequest(body, services.served, services.limits), false);
+}
+
+/// Errors in Ollama's form.
+template <void (*answer)(Services&, const http::Request&, const Context&)>
+void ForOllama(Services& services, http::Request request, const Context& context) {
+  try {
+    answer(services, request, context);
+  } catch (...) {
+    const openai::ApiError error = openai::ApiErrorOf(std::current_exception());
+    ++(error.status < 500 ? services.metrics.rejected_invalid : services.metrics.failed);
+    context.SendError(error, OllamaError(error));
+  }
+}
+
+void ListTags(Services& services, http::Request, const Context& context) {
+  const LanguageModelInfo& info = services.served.model->info();
+  JsonWriter out;
+  out.Open('{').Key("models").Open('[').Open('{');
+  out.Key("name").String(services.served.name).Key("model").String(services.served.name);
+  out.Key("modified_at").String(IsoTime());
+  out.Key("size").Integer(static_cast<int64_t>(info.file_bytes));
+  out.Key("digest").String(services.served.fingerprint);
+  out.Key("details").Open('{').Key("family").String(info.family).Close('}');
+  out.Close('}').Close(']').Close('}');
+  context.Send(200, out.Take());
+}
+
+constexpr std::array kOllamaRoutes = {
+    Route{"POST", "/api/chat", ForOllama<OllamaChat>},
+    Route{"POST", "/api/generate", ForOllama<OllamaGenerate>},
+    Route{"GET", "/api/tags", ListTags},
+};
+
+}  // namespace
+
+std::span<const Route> OllamaRoutes() { return kOllamaRoutes; }
+
+}  // namespace oort::serve
