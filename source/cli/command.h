@@ -37,6 +37,7 @@ Action AddLimits(CLI::App& app);
 Action AddGenerate(CLI::App& app);
 Action AddChat(CLI::App& app);
 Action AddServe(CLI::App& app);
+Action AddBatch(CLI::App& app);
 Action AddBenchLlm(CLI::App& app);
 Action AddPerplexity(CLI::App& app);
 
