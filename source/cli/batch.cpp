@@ -96,9 +96,6 @@ class BatchRun {
 
   /// False where Ctrl-C ended it.
   bool Run() {
-    if (output_.answered() > 0) {
-      std::cerr << "continuing: " << output_.answered() << " lines are answered already\n";
-    }
     BatchProgress progress(counts_);
     InterruptFlag interrupt;
     const AnswerSink sink = [this](const BatchAnswer& answer) { Write(answer); };

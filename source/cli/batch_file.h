@@ -21,7 +21,6 @@ class AnswerFile {
   AnswerFile(const AnswerFile&) = delete;
   AnswerFile& operator=(const AnswerFile&) = delete;
 
-  int64_t answered() const { return answered_; }  ///< lines that were there already
   /// Whether this line of the input is answered. Throws kInvalidArgument where that answer is for
   /// another custom_id: the input has changed.
   bool Has(int64_t number, std::string_view custom_id) const;

@@ -48,8 +48,9 @@ size_t ReadSome(int fd, char* to, size_t most, const std::string& path) {
 
 void ReadPlain(Fields& fields, BatchLine& line) {
   const auto prompt = fields.Text("prompt");
-  if (!prompt) fields.Fail("prompt", "is missing, and so are \"custom_id\", \"url\" and \"body\"");
+  if (!prompt) fields.Ignore({"method", "body"});
   fields.CheckAllKnown();
+  if (!prompt) fields.Fail("prompt", "is missing, and so is \"url\"");
   line.prompt = *prompt;
 }
 

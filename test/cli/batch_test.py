@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""oort batch from outside: both kinds of lines, bad ones, and runs that are killed at any moment."""
+import json
+import random
+import signal
+import subprocess
+import time
+import unittest
+
+from cli_test import OORT
+from language_test import CHATS, PARITY, STORYTELLER, LanguageCase
+
+
+def request(custom_id, url="/v1/chat/completions", **body):
+    return {"custom_id": custom_id, "method": "POST", "url": url, "body": body}
+
+
+def chat(custom_id, content, **fields):
+    return request(custom_id, messages=[{"role": "user", "content": content}], **fields)
+
+
+class BatchTest(LanguageCase):
+    def lines(self, *rows):
+        path = self.dir / "in.jsonl"
+        path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
+        return path
+
+    def answers(self, path):
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        by_line = {row["line"]: row for row in rows}
+        self.assertEqual(len(by_line), len(rows), "a line was answered twice")
+        return by_line
+
+    def batch(self, *rows, options=()):
+        output = self.dir / "out.jsonl"
+        summary = self.json("batch", STORYTELLER, "--input", self.lines(*rows), "--output", output, *options)
+        return summary, self.answers(output)
+
+    def test_answers_as_transformers_does(self):
+        rows = [chat(f"story {i}", row["messages"][0]["content"], temperature=0, max_tokens=200) for i, row in enumerate(CHATS)]
+        summary, answers = self.batch(*rows, options=PARITY)
+        self.assertEqual((summary["answered"], summary["errors"], summary["skipped"]), (len(CHATS), 0, 0))
+        self.assertEqual(summary["completion_tokens"], sum(len(row["ids"]) for row in CHATS))
+        self.assertGreater(summary["tokens_per_second"], 0)
+        for i, row in enumerate(CHATS):
+            answer = answers[i + 1]
+            self.assertEqual(answer["custom_id"], f"story {i}")
+            self.assertIsNone(answer["error"])
+            self.assertEqual(answer["response"]["status_code"], 200)
+            body = answer["response"]["body"]
+            self.assertEqual(body["choices"][0]["message"]["content"], row["text"])
+            self.assertEqual(body["usage"]["prompt_tokens"], len(row["prompt_ids"]))
+            self.assertEqual(body["model"], "storyteller")
+
+    def test_plain_prompts_are_answered_as_generate_does(self):
+        ask = ["--max-tokens", 20, "--stop", " a", *PARITY]
+        _, answers = self.batch({"prompt": "Tell me a story."}, '"Tell me a story."', options=ask)
+        text = self.json("generate", STORYTELLER, "--prompt", "Tell me a story.", *ask)["text"]
+        for number in (1, 2):
+            self.assertEqual(answers[number]["text"], text)
+            self.assertIsNone(answers[number]["error"])
+            self.assertEqual(answers[number]["finish_reason"], "stop")
+        (self.dir / "out.jsonl").unlink()
+        _, answers = self.batch('"Once"', options=["--raw", *ask])
+        self.assertEqual(answers[1]["text"], self.json("generate", STORYTELLER, "--raw", "--prompt", "Once", *ask)["text"])
+
+    def test_draws_of_plain_prompts_differ_by_line_and_come_again(self):
+        ask = ["--max-tokens", 20, "--temperature", 1, "--seed", 5, "--reproducible", *PARITY]
+        _, first = self.batch(*['"Tell me a story."'] * 3, options=ask)
+        (self.dir / "out.jsonl").unlink()
+        _, second = self.batch(*['"Tell me a story."'] * 3, options=ask)
+        self.assertEqual(first, second)
+        self.assertEqual(len({row["text"] for row in first.values()}), 3)
+
+    def test_bad_lines_are_lines_of_the_output(self):
+        summary, answers = self.batch(
+            chat("good", "Hi", max_tokens=2), "no json", "[1]", "", {"promt": "x"}, chat("good", "Hi", max_tokens=2),
+            request("pictures", "/v1/images/generations"), chat("loud", "Hi", volume=11), chat("long", "x " * 3000),
+            request("vectors", "/v1/embeddings", input="a"), chat("last", "Hi", max_tokens=2),
+            chat("stream", "Hi", stream=True), {"custom_id": "x", "url": "/v1/completions", "body": {"prompt": "a"}},
+            "[" * 100 + "]" * 100, '"' + "x" * (5 << 20) + '"')  # fmt: skip
+        self.assertEqual((summary["answered"], summary["errors"], summary["skipped"]), (2, 12, 1))
+        for number, says in {2: "no valid JSON", 3: "must be a JSON object", 5: "'promt' is not known", 6: "same custom_id",
+                             7: "must be /v1/chat/completions", 12: "no place in a batch", 13: "\"POST\"",
+                             14: "nested too deeply", 15: "longer than a request"}.items():  # fmt: skip
+            self.assertIn(says, answers[number]["error"]["message"])
+            self.assertIsNone(answers[number].get("response"))
+        for number, says in {8: "volume", 9: "room for 512", 10: "need an encoder"}.items():
+            self.assertEqual(answers[number]["response"]["status_code"], 400)
+            self.assertIn(says, answers[number]["response"]["body"]["error"]["message"])
+        self.assertEqual(answers[9]["response"]["body"]["error"]["code"], "context_length_exceeded")
+        self.assertEqual(answers[11]["response"]["status_code"], 200)
+
+    def test_goes_on_where_it_was(self):
+        rows = [chat(f"id{i}", f"Number {i}.", temperature=0, max_tokens=3) for i in range(6)]
+        _, whole = self.batch(*rows, options=PARITY)
+        output = self.dir / "out.jsonl"
+        text = output.read_bytes()
+        ends = [i + 1 for i, byte in enumerate(text) if byte == ord("\n")]
+        for kept in (0, 1, ends[0] - 1, ends[0], ends[2] + 7, len(text) - 1):
+            output.write_bytes(text[:kept])
+            summary, answers = self.batch(*rows, options=PARITY)
+            self.assertEqual(summary["skipped"], sum(end <= kept for end in ends))
+            self.assertEqual(summary["answered"], 6 - summary["skipped"])
+            self.assertEqual({n: a["response"]["body"]["choices"] for n, a in answers.items()},
+                             {n: a["response"]["body"]["choices"] for n, a in whole.items()})  # fmt: skip
+        # Another input: its answers would be mixed with these.
+        self.fails("batch", STORYTELLER, "--input", self.lines(chat("other", "Hi")), "--output", output, says="the input has changed")
+        output.write_text("a poem\n")
+        self.fails("batch", STORYTELLER, "--input", self.lines(*rows), "--output", output, says="something else than answers")
+        self.assertEqual(output.read_text(), "a poem\n")
+
+    def test_survives_being_killed_at_any_moment(self):
+        rows = [chat(f"id{i}", f"Tell me story {i}.", seed=i, max_tokens=1 + i % 40) for i in range(60)]
+        source = self.lines(*rows)
+        whole, output = self.dir / "whole.jsonl", self.dir / "killed.jsonl"
+        options = ["--requests", "7", "--reproducible", *PARITY]
+        command = [OORT, "batch", STORYTELLER, "--input", source, *options, "--output"]
+        self.oort("batch", STORYTELLER, "--input", source, *options, "--output", whole)
+        dice = random.Random(7)
+        kills = 0
+        for _ in range(100):
+            size = output.stat().st_size if output.exists() else 0
+            running = subprocess.Popen([*map(str, command), output], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            # Some before the first answer, others behind a few.
+            more = dice.choice([0, 1, 2000, 4000])
+            while running.poll() is None and more > 0 and not (output.exists() and output.stat().st_size >= size + more):
+                time.sleep(0.001)
+            time.sleep(dice.uniform(0, 0.05))
+            if running.poll() is None:
+                running.send_signal(signal.SIGKILL)
+                kills += 1
+            if running.wait() == 0:
+                break
+        self.assertGreater(kills, 0)
+        self.oort("batch", STORYTELLER, "--input", source, *options, "--output", output)
+        expected, got = self.answers(whole), self.answers(output)
+        self.assertEqual(got.keys(), expected.keys())
+        for number, answer in expected.items():
+            self.assertEqual(got[number]["custom_id"], answer["custom_id"])
+            self.assertEqual(got[number]["response"]["body"]["choices"], answer["response"]["body"]["choices"])
+
+    def test_ctrl_c_keeps_what_is_answered(self):
+        rows = [chat(f"id{i}", "Tell me a story.", max_tokens=300, ignore_eos=True) for i in range(200)]
+        output = self.dir / "out.jsonl"
+        command = [OORT, "batch", STORYTELLER, "--input", self.lines(*rows), "--output", output, "--requests", 4]
+        running = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while running.poll() is None and not (output.exists() and output.stat().st_size > 0):
+            time.sleep(0.01)
+        running.send_signal(signal.SIGINT)
+        self.assertEqual(running.wait(timeout=60), 130)
+        self.assertTrue(0 < len(self.answers(output)) < 200)
+
+    def test_one_run_at_a_time_writes_a_file(self):
+        rows = [chat(f"id{i}", "Tell me a story.", max_tokens=300, ignore_eos=True) for i in range(200)]
+        source, output = self.lines(*rows), self.dir / "out.jsonl"
+        command = [OORT, "batch", STORYTELLER, "--input", source, "--output", output, "--requests", 4]
+        running = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            while running.poll() is None and not (output.exists() and output.stat().st_size > 0):
+                time.sleep(0.01)
+            self.fails("batch", STORYTELLER, "--input", source, "--output", output, says="another run writes to")
+        finally:
+            running.kill()
+            running.wait()
+
+    def test_wrong_usage(self):
+        source = self.lines('"a"')
+        self.fails("batch", STORYTELLER, "--input", source, code=2, says="--output")
+        self.fails("batch", STORYTELLER, "--input", self.dir / "none", "--output", self.dir / "o", says="No such file")
+        self.fails("batch", STORYTELLER, "--input", self.dir, "--output", self.dir / "o", says="it is a folder")
+        self.fails("batch", STORYTELLER, "--input", source, "--output", self.dir / "no" / "o", says="No such file")
+        self.fails("batch", STORYTELLER, "--input", source, "--output", self.dir / "o", "--raw", "--system", "x", code=2, says="--system")
+        report = self.feed('"Hi"\n', "batch", STORYTELLER, "--input", "-", "--output", self.dir / "o", "--max-tokens", 2)
+        self.assertIn("1 lines answered, 0 with an error", report)
+
+
+if __name__ == "__main__":
+    unittest.main()
