@@ -13,7 +13,7 @@
 namespace oort::cli {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using BatchClock = std::chrono::steady_clock;
 
 struct BatchArguments {
   LanguageOptions language;
@@ -30,8 +30,8 @@ struct BatchCounts {
   int64_t prompt_tokens = 0, completion_tokens = 0;
 };
 
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
+double SecondsSince(BatchClock::time_point start) {
+  return std::chrono::duration<double>(BatchClock::now() - start).count();
 }
 
 /// "2 h 5 min", "3 min 20 s", "45 s"
@@ -57,7 +57,7 @@ class BatchProgress {
     if (!terminal_ || (shown_ && SecondsSince(last_) < 0.1)) return;
     std::cerr << "\r\x1b[K" << Text(SecondsSince(start_)) << std::flush;
     shown_ = true;
-    last_ = Clock::now();
+    last_ = BatchClock::now();
   }
 
  private:
@@ -83,7 +83,7 @@ class BatchProgress {
 
   const BatchCounts& counts_;
   bool terminal_ = isatty(STDERR_FILENO) != 0, shown_ = false;
-  Clock::time_point start_ = Clock::now(), last_;
+  BatchClock::time_point start_ = BatchClock::now(), last_;
 };
 
 /// Feeds lines to a worker and writes down what comes back.
@@ -162,7 +162,7 @@ class BatchRun {
   std::unordered_set<uint64_t> ids_;
 };
 
-void Report(const BatchArguments& options, const BatchCounts& counts, double seconds) {
+void ReportBatch(const BatchArguments& options, const BatchCounts& counts, double seconds) {
   const double rate = static_cast<double>(counts.completion_tokens) / std::max(seconds, 1e-9);
   if (options.json) {
     Print(std::cout, {{"model", options.language.model},
@@ -182,11 +182,23 @@ void Report(const BatchArguments& options, const BatchCounts& counts, double sec
             << FormatFixed(rate, 1) << " tokens/s)\n";
 }
 
+/// The last part of a path, with or without a slash behind it.
+std::string NameOf(const std::string& model) {
+  const std::filesystem::path path = std::filesystem::path(model).lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
+}
+
 std::unique_ptr<BatchWorker> MakeWorker(const BatchArguments& options) {
   openai::ServedModel served;
+  served.name = NameOf(options.language.model);
+  if (IsEncoder(options.language.model)) {
+    EmbedderOptions encoder;
+    encoder.threads = options.language.threads;
+    encoder.device = options.language.device.Get();
+    return std::make_unique<EmbeddingWorker>(Embedder(options.language.model, encoder),
+                                             served.name);
+  }
   served.model = options.language.Load();
-  served.name =
-      std::filesystem::path(options.language.model).lexically_normal().filename().string();
   served.any_name = true;  // who names the model on the command line means that one
   EngineOptions engine = options.language.ForEngine(*served.model);
   const int64_t context = engine.cache_tokens > 0
@@ -209,9 +221,9 @@ int Batch(BatchArguments& options) {
   options.plain.answer.Settle();
   const std::unique_ptr<BatchWorker> worker = MakeWorker(options);
   BatchRun run(options, *worker);
-  const Clock::time_point start = Clock::now();
+  const BatchClock::time_point start = BatchClock::now();
   const bool whole = run.Run();
-  Report(options, run.counts(), SecondsSince(start));
+  ReportBatch(options, run.counts(), SecondsSince(start));
   return whole ? 0 : kInterrupted;
 }
 

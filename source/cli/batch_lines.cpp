@@ -180,6 +180,15 @@ std::string PlainAnswerLine(const BatchLine& line, const GenerateResult& result,
   return out.Take();
 }
 
+std::string PlainVectorLine(const BatchLine& line, std::span<const float> vector, int64_t tokens) {
+  JsonWriter out;
+  Begin(out, line);
+  out.Key("embedding").Open('[');
+  for (const float value : vector) out.Number(value);
+  out.Close(']').Key("prompt_tokens").Integer(tokens).Key("error").Null().Close('}');
+  return out.Take();
+}
+
 std::string ErrorLine(const BatchLine& line, const ApiError& error) {
   if (line.kind == BatchLine::kPlain) return BadLine(line, error);
   return AnswerLine(line, error.status, openai::ErrorBody(error));

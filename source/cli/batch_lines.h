@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -54,6 +54,8 @@ void ReadBatchLine(std::string_view text, BatchLine& line);
 std::string AnswerLine(const BatchLine& line, int status, std::string_view body);
 std::string PlainAnswerLine(const BatchLine& line, const GenerateResult& result,
                             int64_t prompt_tokens);
+/// The vector of a plain text.
+std::string PlainVectorLine(const BatchLine& line, std::span<const float> vector, int64_t tokens);
 /// For a line that could not be answered.
 std::string ErrorLine(const BatchLine& line, const openai::ApiError& error);
 /// For a line that could not even be read.

@@ -11,6 +11,8 @@
 
 #include "cli/batch_lines.h"
 #include "cli/language.h"
+#include "oort/embedder.h"
+#include "openai/embeddings.h"
 
 namespace oort::cli {
 
@@ -71,6 +73,31 @@ class LanguageWorker : public BatchWorker {
   Engine engine_;
   int64_t most_requests_, requests_ = 0;
   std::list<Job> jobs_;
+};
+
+/// Vectors by an encoder.
+class EmbeddingWorker : public BatchWorker {
+ public:
+  EmbeddingWorker(Embedder embedder, std::string name);
+
+  bool HasRoom() const override;
+  void Add(BatchLine line, const AnswerSink& sink) override;
+  bool Step(const AnswerSink& sink) override;
+
+ private:
+  struct Job {
+    BatchLine line;
+    openai::EmbeddingsCall call;
+    size_t first = 0;  ///< of its texts among all
+    int64_t tokens = 0;
+  };
+
+  std::vector<int32_t> Encode(const std::variant<std::string, std::vector<int32_t>>& input) const;
+
+  Embedder embedder_;
+  std::string name_;
+  std::vector<Job> jobs_;
+  std::vector<std::vector<int32_t>> texts_;
 };
 
 }  // namespace oort::cli

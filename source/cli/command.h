@@ -38,6 +38,7 @@ Action AddGenerate(CLI::App& app);
 Action AddChat(CLI::App& app);
 Action AddServe(CLI::App& app);
 Action AddBatch(CLI::App& app);
+Action AddEmbed(CLI::App& app);
 Action AddBenchLlm(CLI::App& app);
 Action AddPerplexity(CLI::App& app);
 

@@ -53,6 +53,7 @@ constexpr std::array kCommands = {
     Entry{"chat", "Talk with a language model", AddChat},
     Entry{"serve", "Serve a language model to clients of OpenAI's API and to browsers", AddServe},
     Entry{"batch", "Answer a file of requests, many at once", AddBatch},
+    Entry{"embed", "Turn texts into vectors with an encoder", AddEmbed},
     Entry{"bench-llm", "Measure how many tokens a second a language model reads and writes",
           AddBenchLlm},
     Entry{"perplexity", "Measure how well a language model predicts a text", AddPerplexity},

@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """oort batch from outside: both kinds of lines, bad ones, and runs that are killed at any moment."""
+import base64
 import json
+import math
 import random
 import signal
+import struct
 import subprocess
 import time
 import unittest
 
-from cli_test import OORT
+from cli_test import OORT, SOURCE, read_npy
 from language_test import CHATS, PARITY, STORYTELLER, LanguageCase
+
+ENCODER = SOURCE / "test" / "encoders" / "tiny_bert"
 
 
 def request(custom_id, url="/v1/chat/completions", **body):
@@ -174,6 +179,71 @@ class BatchTest(LanguageCase):
         self.fails("batch", STORYTELLER, "--input", source, "--output", self.dir / "o", "--raw", "--system", "x", code=2, says="--system")
         report = self.feed('"Hi"\n', "batch", STORYTELLER, "--input", "-", "--output", self.dir / "o", "--max-tokens", 2)
         self.assertIn("1 lines answered, 0 with an error", report)
+
+
+class EmbedTest(LanguageCase):
+    """The tiny BERT of test/encoders, whose answers are those of transformers."""
+
+    def setUp(self):
+        super().setUp()
+        self.rows = json.loads((ENCODER / "answers.json").read_text())
+        self.short = [row for row in self.rows if 0 < len(row["text"]) < 100 and "light light" not in row["text"]]
+
+    def close(self, got, row, key="mean", normalized=True):
+        wanted = row[key]
+        length = math.sqrt(sum(x * x for x in wanted)) if normalized else 1
+        self.assertEqual(len(got), len(wanted))
+        for a, b in zip(got, wanted):
+            self.assertAlmostEqual(a, b / length, delta=1e-4)
+
+    def test_vectors_as_npy_and_jsonl(self):
+        texts = self.dir / "texts.txt"
+        texts.write_text("".join(row["text"].strip() + "\n" for row in self.short))
+        summary = self.json("embed", ENCODER, "--input", texts, "--output", self.dir / "x.npy")
+        self.assertEqual((summary["texts"], summary["dimensions"], summary["truncated"]), (len(self.short), 32, 0))
+        self.assertEqual(summary["tokens"], sum(len(row["ids"]) for row in self.short))
+        numbers = read_npy(self.dir / "x.npy")
+        for i, row in enumerate(self.short):
+            self.close(numbers[32 * i : 32 * i + 32], row)
+        lines = self.dir / "texts.jsonl"
+        lines.write_text("".join(json.dumps({"text": row["text"]} if i % 2 else row["text"]) + "\n" for i, row in enumerate(self.rows)))
+        out = self.dir / "x.jsonl"
+        done = self.oort("embed", ENCODER, "--input", lines, "--output", out, "--pooling", "cls", "--no-normalize")
+        self.assertIn("1 texts were cut to 24 tokens", done.out)
+        for line, row in zip(out.read_text().splitlines(), self.rows, strict=True):
+            self.close(json.loads(line), row, "cls", normalized=False)
+
+    def test_batches(self):
+        source, output = self.dir / "in.jsonl", self.dir / "out.jsonl"
+        texts = [row["text"] for row in self.short]
+        rows = [request("all", "/v1/embeddings", input=texts, model="x"), request("base64", "/v1/embeddings", input=texts[0], encoding_format="base64"),
+                request("ids", "/v1/embeddings", input=self.short[1]["ids"]), {"prompt": texts[2]}, chat("chat", "Hi"),
+                request("long", "/v1/embeddings", input="light " * 40), request("empty", "/v1/embeddings", input="")]  # fmt: skip
+        source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        summary = self.json("batch", ENCODER, "--input", source, "--output", output)
+        self.assertEqual((summary["answered"], summary["errors"]), (4, 3))
+        answers = {row["line"]: row for row in map(json.loads, output.read_text().splitlines())}
+        body = answers[1]["response"]["body"]
+        for entry, row in zip(body["data"], self.short, strict=True):
+            self.close(entry["embedding"], row)
+        self.assertEqual(body["usage"]["prompt_tokens"], sum(len(row["ids"]) for row in self.short))
+        self.assertEqual(body["model"], "tiny_bert")
+        coded = base64.b64decode(answers[2]["response"]["body"]["data"][0]["embedding"])
+        self.close(struct.unpack("<32f", coded), self.short[0])
+        self.close(answers[3]["response"]["body"]["data"][0]["embedding"], self.short[1])
+        self.close(answers[4]["embedding"], self.short[2])
+        for number, says in {5: "is an encoder", 6: "more than the 24 tokens", 7: "not empty"}.items():
+            self.assertEqual(answers[number]["response"]["status_code"], 400)
+            self.assertIn(says, answers[number]["response"]["body"]["error"]["message"])
+
+    def test_wrong_usage(self):
+        texts = self.dir / "texts.jsonl"
+        texts.write_text('"a"\n[1]\n')
+        self.fails("embed", ENCODER, "--input", texts, "--output", self.dir / "x.txt", code=2, says=".npy or a .jsonl")
+        self.fails("embed", ENCODER, "--input", texts, "--output", self.dir / "x.npy", says="line 2: expected a string")
+        self.assertFalse((self.dir / "x.npy").exists())
+        self.fails("embed", STORYTELLER, "--input", texts, "--output", self.dir / "x.npy", says="model.pnnx.param")
+        self.fails("embed", self.dir, "--input", texts, "--output", self.dir / "x.npy", says="tokenizer.json")
 
 
 if __name__ == "__main__":
