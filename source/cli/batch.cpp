@@ -15,7 +15,7 @@ namespace {
 
 using BatchClock = std::chrono::steady_clock;
 
-struct BatchArguments {
+struct BatchCommand {
   LanguageOptions language;
   PlainOptions plain;
   std::string input, output;
@@ -89,7 +89,7 @@ class BatchProgress {
 /// Feeds lines to a worker and writes down what comes back.
 class BatchRun {
  public:
-  BatchRun(const BatchArguments& options, BatchWorker& worker)
+  BatchRun(const BatchCommand& options, BatchWorker& worker)
       : worker_(worker), output_(options.output), input_(options.input, kMostLineBytes) {
     counts_.lines = input_.CountLines();
   }
@@ -162,7 +162,7 @@ class BatchRun {
   std::unordered_set<uint64_t> ids_;
 };
 
-void ReportBatch(const BatchArguments& options, const BatchCounts& counts, double seconds) {
+void ReportBatch(const BatchCommand& options, const BatchCounts& counts, double seconds) {
   const double rate = static_cast<double>(counts.completion_tokens) / std::max(seconds, 1e-9);
   if (options.json) {
     Print(std::cout, {{"model", options.language.model},
@@ -188,7 +188,7 @@ std::string NameOf(const std::string& model) {
   return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 
-std::unique_ptr<BatchWorker> MakeWorker(const BatchArguments& options) {
+std::unique_ptr<BatchWorker> MakeWorker(const BatchCommand& options) {
   openai::ServedModel served;
   served.name = NameOf(options.language.model);
   if (IsEncoder(options.language.model)) {
@@ -208,13 +208,14 @@ std::unique_ptr<BatchWorker> MakeWorker(const BatchArguments& options) {
   engine.cache_tokens = std::max(options.cache_tokens, context);
   if (options.cache_tokens == 0) engine.cache_tokens = std::max<int64_t>(context, 16384);
   engine.most_running = options.requests;
+  engine.deterministic = options.reproducible;
   engine.reserve_cache = options.reproducible;
   engine.reuse_prefixes = !options.reproducible;
   return std::make_unique<LanguageWorker>(std::move(served), engine, options.plain,
                                           options.requests);
 }
 
-int Batch(BatchArguments& options) {
+int Batch(BatchCommand& options) {
   if (options.plain.raw && !options.plain.system.empty()) {
     throw UsageError("--system has no place in --raw prompts");
   }
@@ -230,7 +231,7 @@ int Batch(BatchArguments& options) {
 }  // namespace
 
 Action AddBatch(CLI::App& app) {
-  auto options = std::make_shared<BatchArguments>();
+  auto options = std::make_shared<BatchCommand>();
   options->language.Add(app);
   options->language.AddContext(app);
   app.add_option(

@@ -153,9 +153,7 @@ CommonFields ReadCommonFields(Fields& fields, const ServedModel& served, const L
                            std::chrono::duration<double>(*seconds));
   }
   RefuseConstraints(fields);
-  if (fields.Integer("min_tokens", 0, INT32_MAX).value_or(0) > 0) {
-    fields.Fail("min_tokens", "is not available yet");
-  }
+  request.min_tokens = fields.Integer("min_tokens", 0, INT32_MAX).value_or(0);
   if (fields.Bool("include_stop_str_in_output").value_or(false)) {
     fields.Fail("include_stop_str_in_output", "is not available yet");
   }

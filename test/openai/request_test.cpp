@@ -66,7 +66,7 @@ TEST(OpenAiRequest, FieldsReachTheEngine) {
       "top_logprobs":2,"ignore_eos":true,"cache_salt":"me","priority":-2,"stream":true,
       "stream_options":{"include_usage":true},"user":"x","metadata":{"a":"b"},"store":false,
       "return_token_ids":true,"tool_choice":"none","tools":[],"response_format":{"type":"text"},
-      "timeout":5,"unheard_of":null)"));
+      "timeout":5,"min_tokens":2,"unheard_of":null)"));
   ASSERT_EQ(call.requests.size(), 3u);
   const GenerateRequest& request = call.requests[0];
   const SamplingOptions& sampling = request.sampling;
@@ -84,6 +84,7 @@ TEST(OpenAiRequest, FieldsReachTheEngine) {
   EXPECT_EQ(sampling.top_logprobs, 2);
   EXPECT_EQ(request.stops, (std::vector<std::string>{"a", "bc"}));
   EXPECT_EQ(request.max_tokens, 9);
+  EXPECT_EQ(request.min_tokens, 2);
   EXPECT_TRUE(request.ignore_end);
   EXPECT_EQ(request.cache_salt, "me");
   EXPECT_EQ(request.priority, 2);
@@ -160,7 +161,7 @@ TEST(OpenAiRequest, ChatsThatCannotBeAnsweredAreRefusedByField) {
       {R"("audio":{})", "audio", "text"},
       {R"("reasoning_effort":"low")", "reasoning_effort", "chat_template_kwargs"},
       {R"("chat_template":"x")", "chat_template", "came with the model"},
-      {R"("min_tokens":3)", "min_tokens", "not available yet"},
+      {R"("min_tokens":-3)", "min_tokens", "whole number"},
       {R"("stop_token_ids":[5])", "stop_token_ids", "not available yet"},
       {R"("echo":true)", "echo", "not known"},
       {R"("priority":1e3)", "priority", "whole number"},
