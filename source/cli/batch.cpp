@@ -183,14 +183,14 @@ void ReportBatch(const BatchCommand& options, const BatchCounts& counts, double 
 }
 
 /// The last part of a path, with or without a slash behind it.
-std::string NameOf(const std::string& model) {
+std::string LastPartOf(const std::string& model) {
   const std::filesystem::path path = std::filesystem::path(model).lexically_normal();
   return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 
 std::unique_ptr<BatchWorker> MakeWorker(const BatchCommand& options) {
   openai::ServedModel served;
-  served.name = NameOf(options.language.model);
+  served.name = LastPartOf(options.language.model);
   if (IsEncoder(options.language.model)) {
     EmbedderOptions encoder;
     encoder.threads = options.language.threads;
