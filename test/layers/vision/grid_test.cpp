@@ -98,9 +98,11 @@ Tensor Sampled(const GridSampling& s, const Tensor& input, const Tensor& grid) {
     // Combines the axes one by one, the outermost first.
     std::vector<Weighted> taps{{0, 1}};
     for (int a = 0; a < axes; ++a) {
+      const std::vector<Weighted> weights = AxisWeights(s, point[axes - 1 - a], in[a + 2]);
       std::vector<Weighted> next;
+      next.reserve(taps.size() * weights.size());
       for (const Weighted& outer : taps) {
-        for (const Weighted& tap : AxisWeights(s, point[axes - 1 - a], in[a + 2])) {
+        for (const Weighted& tap : weights) {
           const bool outside = outer.index < 0 || tap.index < 0;
           next.push_back(
               {outside ? -1 : outer.index * in[a + 2] + tap.index, outer.weight * tap.weight});
