@@ -126,7 +126,7 @@ Json Translated(Fields& fields) {
                                  {"json_schema", {{"name", "format"}, {"schema", *format}}}};
     } else if (*format == "json") {
       body["response_format"] = {{"type", "json_object"}};
-    } else if (*format != "") {
+    } else if (!format->is_string() || !format->get_ref<const std::string&>().empty()) {
       fields.Fail("format", "must be \"json\" or a schema");
     }
   }
