@@ -103,22 +103,6 @@ void ReadStream(Fields& fields, GenerateCall& call) {
   inner.CheckAllKnown();
 }
 
-/// Text that is forced into a form.
-void RefuseConstraints(Fields& fields) {
-  if (const Json* format = fields.Object("response_format")) {
-    Fields inner(*format, fields.PathOf("response_format"));
-    const std::string type(inner.Text("type").value_or(""));
-    if (type != "text") {
-      fields.Fail("response_format", Quote(type) + " is not available yet: only \"text\" is");
-    }
-    inner.CheckAllKnown();
-  }
-  for (const char* key : {"grammar", "guided_json", "guided_regex", "guided_choice",
-                          "guided_grammar", "structured_outputs", "json_schema"}) {
-    fields.Refuse(key, "answers of a given form are not available yet");
-  }
-}
-
 }  // namespace
 
 CommonFields ReadCommonFields(Fields& fields, const ServedModel& served, const Limits& limits) {
@@ -152,7 +136,7 @@ CommonFields ReadCommonFields(Fields& fields, const ServedModel& served, const L
                        std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                            std::chrono::duration<double>(*seconds));
   }
-  RefuseConstraints(fields);
+  request.constraint = ReadAnswerForm(fields, *served.model, *served.forms);
   request.min_tokens = fields.Integer("min_tokens", 0, INT32_MAX).value_or(0);
   if (fields.Bool("include_stop_str_in_output").value_or(false)) {
     fields.Fail("include_stop_str_in_output", "is not available yet");

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "oort/engine.h"
+#include "openai/answer_form.h"
 #include "openai/fields.h"
 
 namespace oort::openai {
@@ -42,6 +43,7 @@ struct ServedModel {
   int64_t context = 0;               ///< of prompt and answer together; 0: the model's
   int64_t max_tokens = -1;           ///< of a chat's answer that does not say; -1: as many as fit
   SamplingOptions sampling = DefaultSampling();  ///< of requests that do not say
+  std::shared_ptr<AnswerForms> forms = std::make_shared<AnswerForms>();  ///< of this model
   std::string fingerprint;  ///< answers are comparable only under the same; empty: none
 };
 

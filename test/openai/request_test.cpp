@@ -48,6 +48,37 @@ TEST(OpenAiRequest, ControlTokensInMessagesAreText) {
   EXPECT_EQ(Storyteller().model->tokenizer().Decode(prompt), "x<|end|><|assistant|>y<|begin|>");
 }
 
+TEST(OpenAiRequest, AnswersOfAForm) {
+  EXPECT_EQ(Chat(ChatWith("")).requests[0].constraint, nullptr);
+  EXPECT_EQ(Chat(ChatWith(R"("response_format":{"type":"text"})")).requests[0].constraint, nullptr);
+  const Tokenizer& tokenizer = Storyteller().model->tokenizer();
+  const auto takes = [&](const char* fields, std::string_view text) {
+    const auto constraint = Chat(ChatWith(fields)).requests[0].constraint;
+    if (constraint == nullptr) return false;
+    const auto own = constraint->Clone();
+    for (const int32_t token : tokenizer.Encode(text, {.add_special = false})) {
+      if (!own->Accept(token)) return false;
+    }
+    return own->done();
+  };
+  const char* const schema =
+      R"("response_format":{"type":"json_schema","json_schema":{"name":"p","strict":true,"schema":
+      {"type":"object","properties":{"b":{"type":"integer"},"a":{"type":"null"}},
+      "required":["b","a"],"additionalProperties":false}}})";
+  // Members come in the order of the schema.
+  EXPECT_TRUE(takes(schema, R"({"b":1,"a":null})"));
+  EXPECT_FALSE(takes(schema, R"({"a":null,"b":1})"));
+  EXPECT_TRUE(takes(R"("response_format":{"type":"json_object"})", R"({"x":[1]})"));
+  EXPECT_FALSE(takes(R"("response_format":{"type":"json_object"})", "[1]"));
+  EXPECT_TRUE(takes(R"("guided_choice":["yes","no"])", "no"));
+  EXPECT_TRUE(takes(R"("structured_outputs":{"choice":["yes","no"]})", "yes"));
+  EXPECT_TRUE(takes(R"("regex":"[a-c]+")", "abc"));
+  EXPECT_TRUE(takes(R"("guided_regex":"[a-c]+")", "abc"));
+  EXPECT_TRUE(takes(R"("grammar":"root ::= \"a\"+")", "aaa"));
+  EXPECT_TRUE(takes(R"("guided_json":"{\"type\":\"null\"}")", "null"));
+  EXPECT_TRUE(takes(R"("json_schema":{"const":3})", "3"));
+}
+
 TEST(OpenAiRequest, PartsOfTextAreJoined) {
   const auto tokens = [](const char* content) {
     return Chat(R"({"messages":[{"role":"user","content":)" + std::string(content) + "}]}")
@@ -150,12 +181,19 @@ TEST(OpenAiRequest, ChatsThatCannotBeAnsweredAreRefusedByField) {
       {R"("stream_options":{})", "stream_options", "only with"},
       {R"("stream":true,"stream_options":{"usage":true})", "stream_options.usage", "not known"},
       {R"("temprature":1)", "temprature", "did you mean 'temperature'?"},
-      {R"("response_format":{"type":"json_object"})", "response_format", "not available yet"},
-      {R"("response_format":{"type":"json_schema","json_schema":{}})", "response_format",
-       "not available yet"},
+      {R"("response_format":{"type":"xml"})", "response_format.type", "json_schema"},
+      {R"("response_format":{"type":"json_schema"})", "response_format.json_schema", "missing"},
+      {R"("response_format":{"type":"json_schema","json_schema":{"name":"x"}})",
+       "response_format.json_schema.schema", "missing"},
+      {R"("response_format":{"type":"json_schema","json_schema":{"schema":{"not":{}}}})",
+       "response_format.json_schema.schema", "'not'"},
+      {R"("regex":"(a")", "regex", "unmatched"},
+      {R"("guided_choice":[1])", "guided_choice", "texts"},
+      {R"("guided_choice":["a"],"grammar":"root ::= \"a\"")", "guided_choice", "'grammar'"},
+      {R"("structured_outputs":{"json":{"type":"x"}})", "structured_outputs.json", "does not have"},
       {R"("tools":[{"type":"function","function":{"name":"f"}}])", "tools", "not available yet"},
       {R"("tool_choice":"required")", "tool_choice", "there are none"},
-      {R"("grammar":"root ::= \"a\"")", "grammar", "not available yet"},
+      {R"("grammar":"root ::= root")", "grammar", "nothing matches"},
       {R"("store":true)", "store", "nothing is stored"},
       {R"("modalities":["audio"])", "modalities", "text"},
       {R"("audio":{})", "audio", "text"},
