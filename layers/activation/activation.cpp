@@ -36,7 +36,7 @@ LayerCreator CreateGelu() {
 
 OORT_LAYERS(activation) {
   using namespace oort;
-  expression::AddFunctionOperators(registry, "nn.");
+  expression::AddFunctionOperators(registry, expression::FunctionKind::kActivations);
   Add(registry, {"nn.Hardtanh", "F.hardtanh"}, "min(max(x, min_val), max_val)",
       "hardtanh(@0,@1,@2)", {{"min_val", -1}, {"max_val", 1}}, kFloatsAndIntegers);
   Add(registry, {"nn.ELU", "F.elu"}, "x if x > 0 else alpha * (exp(x) - 1)", "elu(@0,@1)",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Elementwise functions that pnnx writes as operators of their own, from the table of functions
-// (parser/expression/functions.inc), and the identities. The arithmetic is in layers/expression.
+// (parser/expression/functions.inc), those whose arguments need more than a row of it, and the
+// identities. The arithmetic is in layers/expression.
 #include "layers/expression/engine_layer.h"
 
 namespace oort {
@@ -35,10 +36,6 @@ void AddSelections(LayerRegistry& registry) {
                    .Tensor("mask", DType::kBool | DType::kU8)
                    .Tensor("value", kAllDTypes),
                CreateFromText("masked_fill(@0,@1,@2)"));
-  registry.Add(OperatorSchema({"Tensor.fill"}, "value in the shape and the dtype of input")
-                   .Tensor("input", kAllDTypes)
-                   .Tensor("value", kAllDTypes),
-               CreateFromText("fill(@0,@1)"));
 }
 
 LayerCreator CreateCast() {
@@ -49,7 +46,7 @@ LayerCreator CreateCast() {
   };
 }
 
-void AddCasts(LayerRegistry& registry) {
+void AddCast(LayerRegistry& registry) {
   registry.Add(OperatorSchema({"Tensor.to"}, "converts to another dtype")
                    .Tensor("input", kAllDTypes)
                    .DTypeName("dtype")
@@ -59,10 +56,6 @@ void AddCasts(LayerRegistry& registry) {
                    .Ignored("device")
                    .Ignored("non_blocking"),
                CreateCast());
-  registry.Add(OperatorSchema({"Tensor.type_as"}, "converts to the dtype of other")
-                   .Tensor("input", kAllDTypes)
-                   .Tensor("other", kAllDTypes),
-               CreateFromText("type_as(@0,@1)"));
 }
 
 void AddIdentities(LayerRegistry& registry) {
@@ -90,13 +83,8 @@ void AddIdentities(LayerRegistry& registry) {
 
 OORT_LAYERS(elementwise) {
   using namespace oort;
-  expression::AddFunctionOperators(registry, "torch.");
-  registry.Add(
-      OperatorSchema({"torch.complex", "aten::complex"}, "complex numbers from their parts")
-          .Tensor("real", DType::kF32 | DType::kF64)
-          .Tensor("imag", DType::kF32 | DType::kF64),
-      CreateFromText("complex(@0,@1)"));
+  expression::AddFunctionOperators(registry, expression::FunctionKind::kOthers);
   AddSelections(registry);
-  AddCasts(registry);
+  AddCast(registry);
   AddIdentities(registry);
 }

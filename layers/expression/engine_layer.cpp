@@ -5,6 +5,14 @@
 #include <sstream>
 
 namespace oort::expression {
+namespace {
+
+std::vector<std::string> Words(std::string_view text) {
+  std::istringstream words{std::string(text)};
+  return std::vector<std::string>(std::istream_iterator<std::string>(words), {});
+}
+
+}  // namespace
 
 EngineLayer::EngineLayer(const LayerInit& init, Program program)
     : engine_(program, init.isa()), operands_(program.operands) {}
@@ -54,22 +62,22 @@ LayerCreator CreateFromText(std::string text) {
   };
 }
 
-void AddFunctionOperators(LayerRegistry& registry, std::string_view prefix) {
-  constexpr const char* kInputs[] = {"input", "other"};
+void AddFunctionOperators(LayerRegistry& registry, FunctionKind kind) {
   for (int i = 0; i < kFunctionCount; ++i) {
     const FunctionInfo& info = Info(static_cast<Function>(i));
-    if (!info.operators.types.starts_with(prefix)) continue;
-    std::istringstream words{std::string(info.operators.types)};
-    OperatorSchema schema(std::vector<std::string>(std::istream_iterator<std::string>(words), {}),
-                          std::string(info.operators.doc));
+    const FunctionOperators& operators = info.operators;
+    const bool activation = operators.types.starts_with("nn.");
+    if (operators.types.empty() || activation != (kind == FunctionKind::kActivations)) continue;
+    const std::vector<std::string> names = Words(operators.arguments);
+    OperatorSchema schema(Words(operators.types), std::string(operators.doc));
     std::string text = std::string(info.name) + "(@0";
     for (int arg = 0; arg < info.arity; ++arg) {
-      schema.Tensor(kInputs[arg], info.operators.dtypes);
+      schema.Tensor(names[static_cast<size_t>(arg)], operators.dtypes);
       if (arg > 0) text += ",@" + std::to_string(arg);
     }
     schema.Elementwise();
     // Activations give nothing larger than what they get, so f16 has room for their results.
-    if (prefix == "nn.") schema.KeepsDType().F16OnCpu();
+    if (activation) schema.KeepsDType().F16OnCpu();
     registry.Add(std::move(schema), CreateFromText(text + ")"));
   }
 }

@@ -39,7 +39,8 @@ class EngineLayer : public Layer {
 /// A creator of layers that compute `text` of their arguments.
 LayerCreator CreateFromText(std::string text);
 
-/// Adds the operators of the table of functions whose first type begins with `prefix`.
-void AddFunctionOperators(LayerRegistry& registry, std::string_view prefix);
+/// Which operators of the table of functions: those whose first type is one of nn, or all others.
+enum class FunctionKind : unsigned char { kActivations, kOthers };
+void AddFunctionOperators(LayerRegistry& registry, FunctionKind kind);
 
 }  // namespace oort::expression

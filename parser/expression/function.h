@@ -38,6 +38,7 @@ struct FunctionOperators {
   std::string_view types;  ///< "nn.Tanh F.tanh"; empty where there are none
   DTypeSet dtypes;         ///< of the inputs
   std::string_view doc;
+  std::string_view arguments = "input other";  ///< names of the inputs
 };
 
 struct FunctionInfo {
