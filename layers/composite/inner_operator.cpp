@@ -114,64 +114,51 @@ void InnerOperator::CheckDTypes(const Args& args) const {
 }
 
 std::vector<Value> InnerOperator::Infer(const std::vector<Value>& inputs) const {
-  const CallArgs call(bound_, inputs);
-  const Args args = call.args();
+  return Infer(CallArgs(bound_, inputs).args());
+}
+
+std::vector<Value> InnerOperator::Infer(const Args& args) const {
   CheckDTypes(args);
   return layer_->Infer(args);
 }
 
 std::vector<Value> InnerOperator::Run(const Context& context,
                                       const std::vector<Value>& inputs) const {
-  if (context.stream() != nullptr) return RunOnDevice(context, inputs);
-  const CallArgs call(bound_, inputs);
-  const Args args = call.args();
-  CheckDTypes(args);
-  std::vector<Value> outputs = layer_->Infer(args);
-  const std::vector<bool> shared = ShareOutputs(*layer_, args, outputs);
-  bool work_left = false;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (shared[i]) continue;
-    work_left = work_left || outputs[i].IsTensor() || !outputs[i].IsConcrete();
-    if (!outputs[i].IsTensor()) continue;
-    outputs[i] = Tensor(outputs[i].AsTensor().dtype(), outputs[i].AsTensor().shape());
-  }
-  if (!work_left) return outputs;
-  const size_t bytes = layer_->Workspace(args, context.threads());
-  const std::shared_ptr<Buffer> workspace = AllocateHost(bytes);
-  layer_->Forward(Context(context.threads(), {workspace->data(), bytes}, context.state()), args,
-                  outputs);
-  return outputs;
-}
-
-std::vector<Value> InnerOperator::RunOnDevice(const Context& context,
-                                              const std::vector<Value>& inputs) const {
-  cuda::Stream& stream = *context.stream();
+  cuda::Stream* const stream = context.stream();
+  if (stream == nullptr) return Run(context, inputs, inputs);
   std::vector<Value> values, shapes;
   for (const Value& input : inputs) {
     values.push_back(IsOnHost(input) ? Value(cuda::ToDevice(input.AsTensor(), device_)) : input);
     shapes.push_back(WithoutElements(input));
   }
-  const CallArgs call(bound_, values), known(bound_, shapes);
+  return Run(context, values, shapes);
+}
+
+std::vector<Value> InnerOperator::Run(const Context& context, const std::vector<Value>& inputs,
+                                      const std::vector<Value>& shapes) const {
+  cuda::Stream* const stream = context.stream();
+  const auto allocate = [&](size_t bytes) {
+    return stream != nullptr ? cuda::AllocateDevice(bytes, *stream) : AllocateHost(bytes);
+  };
+  const CallArgs call(bound_, inputs), known(bound_, shapes);
   const Args args = call.args(), shape_args = known.args();
-  CheckDTypes(shape_args);
-  std::vector<Value> outputs = layer_->Infer(shape_args);
+  std::vector<Value> outputs = Infer(shape_args);
   const std::vector<bool> shared = ShareOutputs(*layer_, args, outputs);
   bool work_left = false;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (shared[i]) continue;
-    if (!outputs[i].IsTensor()) {
-      if (outputs[i].IsConcrete()) continue;
+    if (shared[i] || (!outputs[i].IsTensor() && outputs[i].IsConcrete())) continue;
+    work_left = true;
+    if (outputs[i].IsTensor()) {
+      const Tensor& output = outputs[i].AsTensor();
+      outputs[i] = Tensor(output.dtype(), output.shape(), allocate(output.bytes()));
+    } else if (stream != nullptr) {
       throw Error(ErrorCode::kUnsupported, op_.type + " gives what is not known before it runs");
     }
-    work_left = true;
-    const Tensor& output = outputs[i].AsTensor();
-    outputs[i] =
-        Tensor(output.dtype(), output.shape(), cuda::AllocateDevice(output.bytes(), stream));
   }
   if (!work_left) return outputs;
   const size_t bytes = layer_->Workspace(shape_args, context.threads());
-  const std::shared_ptr<Buffer> workspace = cuda::AllocateDevice(bytes, stream);
-  const Context own(context.threads(), {workspace->data(), bytes}, context.state(), &stream);
+  const std::shared_ptr<Buffer> workspace = allocate(bytes);
+  const Context own(context.threads(), {workspace->data(), bytes}, context.state(), stream);
   layer_->Forward(own, args, outputs);
   return outputs;
 }

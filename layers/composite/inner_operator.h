@@ -46,7 +46,10 @@ class InnerOperator {
   std::unique_ptr<Layer> MakeLayer(const std::vector<Value>& traced) const;
   void LetPackedGo();
   void CheckDTypes(const Args& args) const;
-  std::vector<Value> RunOnDevice(const Context& context, const std::vector<Value>& inputs) const;
+  std::vector<Value> Infer(const Args& args) const;
+  /// The inputs where the layer runs, and their shapes where the host reads these.
+  std::vector<Value> Run(const Context& context, const std::vector<Value>& inputs,
+                         const std::vector<Value>& shapes) const;
 
   Operator op_;
   std::shared_ptr<const OperatorSchema> schema_;
