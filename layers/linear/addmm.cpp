@@ -4,7 +4,7 @@
 #include "core/dispatch.h"
 #include "core/wrapping.h"
 #include "layers/composite/float_dtypes.h"
-#include "layers/linear/product.h"
+#include "layers/linear/matmul_layer.h"
 
 namespace oort {
 namespace {
@@ -87,48 +87,44 @@ void Combine(const Context& context, const AddmmEnd<T>& combine, const Tensor& i
 }
 
 /// beta * input + alpha * (a @ b)
-class Addmm final : public Layer {
+class Addmm final : public MatmulLayer {
  public:
   Addmm(const LayerInit& init, const char* a, const char* b, int rank)
-      : input_(init.Arg("input")),
-        a_(init.Arg(a)),
-        b_(init.Arg(b)),
+      : MatmulLayer(init, a, b, GemmKernelsFor(init.isa())),
+        input_(init.Arg("input")),
         rank_(rank),
         alpha_(init.Float("alpha")),
-        beta_(init.Float("beta")),
-        kernels_(GemmKernelsFor(init.isa())),
-        packed_(PackConstant(kernels_, init.Constant(b))) {}
+        beta_(init.Float("beta")) {}
 
   std::vector<Value> Infer(const Args& args) const override {
-    const Tensor &a = args.tensor(a_), &b = args.tensor(b_), &input = args.tensor(input_);
-    if (a.rank() != rank_ || b.rank() != rank_ || (rank_ == 3 && a.dim(0) != b.dim(0))) {
+    const Tensor &x = a(args), &y = b(args), &input = args.tensor(input_);
+    if (x.rank() != rank_ || y.rank() != rank_ || (rank_ == 3 && x.dim(0) != y.dim(0))) {
       throw Error(ErrorCode::kInvalidArgument,
                   "expected two operands of rank " + std::to_string(rank_) + ", got " +
-                      a.shape().ToString() + " and " + b.shape().ToString());
+                      x.shape().ToString() + " and " + y.shape().ToString());
     }
-    CheckProductDTypes(a, b);
-    CheckProductDTypes(a, input);
-    CheckFactors(a.dtype(), alpha_, beta_);
+    CheckProductDTypes(x, y);
+    CheckProductDTypes(x, input);
+    CheckFactors(x.dtype(), alpha_, beta_);
     const Shape output = ProductOf(args).output;
     if (!(BroadcastShapes(input.shape(), output) == output)) {
       throw Error(ErrorCode::kInvalidArgument, "expected an input that broadcasts to " +
                                                    output.ToString() + ", got " +
                                                    input.shape().ToString());
     }
-    return {Tensor::Meta(a.dtype(), output)};
+    return {Tensor::Meta(x.dtype(), output)};
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
-    const Product product = ProductOf(args);
+    const int64_t columns = ProductOf(args).n;
     const Tensor& input = args.tensor(input_);
     Tensor& output = outputs[0].AsTensor();
     if (output.elements() == 0) return;
     ProductEnd end;
-    if (!packed_.empty()) end.packed_b = packed_.panels();
     const bool bias = input.dtype() == DType::kF32 && alpha_ == 1 && beta_ == 1 &&
-                      input.elements() == product.n && input.dim(-1) == product.n;
+                      input.elements() == columns && input.dim(-1) == columns;
     if (bias) end.column_bias = input.data<float>();
-    RunProduct(kernels_, context, product, args.tensor(a_), args.tensor(b_), end, output);
+    Multiply(context, args, end, output);
     if (bias) return;
     VisitDType(input.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::Type;
@@ -138,28 +134,9 @@ class Addmm final : public Layer {
     });
   }
 
-  size_t Workspace(const Args& args, int threads) const override {
-    return ProductWorkspace(kernels_, ProductOf(args), args.tensor(a_).dtype(), !packed_.empty(),
-                            threads);
-  }
-
-  bool Packs(int argument) const override { return argument == b_ && !packed_.empty(); }
-
-  Cost Work(const Args& args, std::span<const Value> outputs) const override {
-    Cost cost = Layer::Work(args, outputs);
-    cost.flops = 2 * ProductOf(args).multiplications();
-    return cost;
-  }
-
  private:
-  Product ProductOf(const Args& args) const {
-    return MatmulProduct(args.shape(a_), args.shape(b_));
-  }
-
-  int input_, a_, b_, rank_;
+  int input_, rank_;
   double alpha_, beta_;
-  const GemmKernels& kernels_;
-  PackedMatrix packed_;
 };
 
 OperatorSchema Declare(const char* type, const char* a, const char* b, const char* doc) {

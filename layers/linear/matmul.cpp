@@ -1,57 +1,27 @@
 // SPDX-License-Identifier: MIT
-#include <optional>
-
 #include "layers/composite/float_dtypes.h"
-#include "layers/linear/product.h"
+#include "layers/linear/matmul_layer.h"
 #include "layers/precision_param.h"
 
 namespace oort {
 namespace {
 
-class Matmul final : public Layer {
+class Matmul final : public MatmulLayer {
  public:
   Matmul(const LayerInit& init, const MatmulForm& form)
-      : form_(form),
-        a_(init.Arg("input")),
-        b_(init.Arg(form.b)),
-        kernels_(GemmKernelsFor(init)),
-        packed_(PackConstant(kernels_, init.Constant(form.b))) {}
+      : MatmulLayer(init, "input", form.b, GemmKernelsFor(init)), form_(form) {}
 
   std::vector<Value> Infer(const Args& args) const override {
-    const Tensor &a = args.tensor(a_), &b = args.tensor(b_);
-    CheckMatmul(form_, a, b);
-    return {Tensor::Meta(a.dtype(), ProductOf(args).output)};
+    CheckMatmul(form_, a(args), b(args));
+    return {Tensor::Meta(a(args).dtype(), ProductOf(args).output)};
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
-    ProductEnd end;
-    if (!packed_.empty()) end.packed_b = packed_.panels();
-    RunProduct(kernels_, context, ProductOf(args), args.tensor(a_), args.tensor(b_), end,
-               outputs[0].AsTensor());
-  }
-
-  size_t Workspace(const Args& args, int threads) const override {
-    return ProductWorkspace(kernels_, ProductOf(args), args.tensor(a_).dtype(), !packed_.empty(),
-                            threads);
-  }
-
-  bool Packs(int argument) const override { return argument == b_ && !packed_.empty(); }
-
-  Cost Work(const Args& args, std::span<const Value> outputs) const override {
-    Cost cost = Layer::Work(args, outputs);
-    cost.flops = 2 * ProductOf(args).multiplications();
-    return cost;
+    Multiply(context, args, {}, outputs[0].AsTensor());
   }
 
  private:
-  Product ProductOf(const Args& args) const {
-    return MatmulProduct(args.shape(a_), args.shape(b_));
-  }
-
   MatmulForm form_;
-  int a_, b_;
-  const GemmKernels& kernels_;
-  PackedMatrix packed_;
 };
 
 }  // namespace
