@@ -52,10 +52,22 @@ struct EngineOptions {
 
 /// What came out for one token. `text` may be empty, and belong to tokens before.
 struct GeneratedPiece {
+  int answer = 0;  ///< of GenerateRequest::n: its index
   int32_t token = 0;
   std::string_view text;
   float logprob = 0;
   std::span<const TokenLogprob> top;
+};
+
+/// Beam search: of all continuations of the `width` likeliest beginnings the `width` likeliest go
+/// on, and the best of those that came to an end are the answers, as transformers finds them.
+struct BeamOptions {
+  int64_t width = 0;  ///< 0: no beam search
+  /// The score of an answer is its log-probability divided by its length to this power.
+  float length_penalty = 1;
+  /// When the search ends: as soon as there are `width` answers; when none of the beams would beat
+  /// the worst of these by its score so far; or only when none could at any length.
+  enum Stop : unsigned char { kEarly, kUnlikely, kImpossible } stop = kUnlikely;
 };
 
 struct GenerateRequest {
@@ -67,14 +79,25 @@ struct GenerateRequest {
   bool ignore_end = false;         ///< go on behind a token that ends answers
   /// What the answer may say, in the state before its first token: each answer follows a clone.
   std::shared_ptr<const TokenConstraint> constraint;
+  /// So many answers; they share the prompt's keys and values. Answer i is that of a lone request
+  /// with sampling.seed + i.
+  int64_t n = 1;
+  /// So many are made, of which the n with the highest mean log-probability are given, best first;
+  /// 0: n. No on_piece where it is more than n: which ones are given shows in the end.
+  int64_t best_of = 0;
+  BeamOptions beams;  ///< gives the n best answers; without draws, stops and on_piece
+  /// Log-probabilities of the prompt's tokens, with so many likeliest ones of each place; -1: none.
+  int prompt_logprobs = -1;
   int priority = 0;        ///< higher ones begin earlier, and wait last when the cache is full
   uint64_t caller = 0;     ///< requests of different callers share the machine evenly
   std::string cache_salt;  ///< prefixes are reused only among requests of the same salt
   /// Called for each token, and once more where text was held back at the end (token -1). Returning
-  /// false cancels the request.
+  /// false cancels this answer.
   std::function<bool(const GeneratedPiece&)> on_piece;
   /// When it ends at the latest, with kDeadline and what it has by then.
   std::optional<std::chrono::steady_clock::time_point> deadline;
+  /// When it came, where that was before Submit.
+  std::optional<std::chrono::steady_clock::time_point> arrived;
 };
 
 enum class FinishReason : unsigned char { kStop, kLength, kCancelled, kDeadline };
@@ -83,18 +106,32 @@ std::string_view Name(FinishReason reason);
 struct GenerateTimings {
   double prompt_seconds = 0;       ///< steps that read the prompt, the first token included
   double generate_seconds = 0;     ///< from the first token to the last
-  double first_token_seconds = 0;  ///< from Submit to the first token
+  double first_token_seconds = 0;  ///< from its arrival to the first token
+  /// When it came, took part in its first step, had its first token, and ended; what did not happen
+  /// is zero.
+  std::chrono::steady_clock::time_point arrived{}, started{}, first_token{}, finished{};
 };
 
-struct GenerateResult {
+struct GeneratedAnswer {
+  int index = 0;                ///< among those that were made: what is added to the seed
   std::vector<int32_t> tokens;  ///< with the one that ended it, if one did
   std::string text;
   std::vector<float> logprobs;  ///< one for each token, where sampling.top_logprobs asks for them
   std::vector<std::vector<TokenLogprob>> top;
+  /// What answers were compared by: of best_of the mean log-probability, of beams their score.
+  float score = 0;
   FinishReason finish = FinishReason::kStop;
-  std::string stop;           ///< the stop string that ended it
-  int64_t reused_tokens = 0;  ///< of the prompt, that were read for others before
+  std::string stop;  ///< the stop string that ended it
   GenerateTimings timings;
+};
+
+/// The answer, the first of several.
+struct GenerateResult : GeneratedAnswer {
+  std::vector<GeneratedAnswer> others;  ///< n - 1
+  int64_t reused_tokens = 0;            ///< of the prompt, that were read for others before
+  /// One for each token of the prompt but the first, where prompt_logprobs asks for them.
+  std::vector<float> prompt_logprobs;
+  std::vector<std::vector<TokenLogprob>> prompt_top;
 };
 
 /// What an Engine has done and holds.
@@ -129,7 +166,7 @@ class Engine {
 
   /// Queues a request and returns its number. Throws kInvalidArgument or kLimit for one that could
   /// never run: tokens that the model does not have, a prompt that is empty or too long, options
-  /// that make no sense, more than 256 stop strings or 1024 log-probabilities a token.
+  /// that make no sense, more than 256 stop strings, 1024 log-probabilities a token or 128 answers.
   int64_t Submit(GenerateRequest request);
   /// One step: a part of a prompt, or a token of each request that is running. Returns whether
   /// anything is left to do.

@@ -59,6 +59,10 @@ class KvCache {
     return Keys(layer, block, head) + side_bytes_;
   }
 
+  /// Copies all that a block holds into another one: on a GPU in the order of `stream`, which is
+  /// not read elsewhere.
+  void CopyBlock(int32_t from, int32_t to, cuda::Stream* stream = nullptr) const;
+
  private:
   KvShape shape_;
   int64_t blocks_ = 0;

@@ -41,6 +41,9 @@ struct SampledToken {
   std::vector<TokenLogprob> top;  ///< likeliest first
 };
 
+/// The log-probability of a token, and `top` likeliest ones, in the model's own distribution.
+SampledToken LogprobOf(std::span<const float> logits, int32_t token, int top);
+
 /// Picks the tokens of one sequence, and remembers them for the penalties. What it picks depends on
 /// the options, on the logits and on how many it picked before, and on nothing else.
 /// A logit that is NaN is never picked; of equal ones the lowest id is the likelier.
@@ -61,11 +64,19 @@ class Sampler {
   /// As if `token` had been picked: for answers that are given in part.
   void Accept(int32_t token);
 
+  /// The likeliest tokens, with log-probabilities to which biases and penalties were added: the
+  /// steps of beam search in transformers. Nothing is picked.
+  std::vector<TokenLogprob> Likeliest(std::span<const float> logits, int64_t count,
+                                      std::span<const uint32_t> allowed = {});
+  /// Another one, which has picked the same.
+  Sampler Clone() const;
+
   const SamplingOptions& options() const;
   /// Where on the sum of all weights, from 0 to 1, the next token will be drawn.
   double NextUniform() const;
 
  private:
+  friend SampledToken LogprobOf(std::span<const float> logits, int32_t token, int top);
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <iterator>
+#include <utility>
 
 #include "cli/constraint_options.h"
 #include "cli/language.h"
@@ -16,7 +18,33 @@ struct GenerateArguments {
   std::string prompt, system;
   bool raw = false, json = false, ignore_end = false;
   int logprobs = -1;
+  int64_t n = 1, best_of = 0, min_tokens = 0;
+  BeamOptions beams;
+  std::string early_stopping = "no";
+
+  int64_t Made() const { return std::max({n, best_of, beams.width}); }
+  /// Whether text can be shown as it comes.
+  bool Streams() const { return Made() == 1 && beams.width == 0; }
+  void Settle();
 };
+
+/// Before anything is loaded: throws a UsageError for what makes no sense.
+void GenerateArguments::Settle() {
+  if (raw && !system.empty()) throw UsageError("--system has no place in a --raw prompt");
+  answer.Settle();
+  for (const auto& [name, made] : {std::pair("--best-of", best_of), {"--beams", beams.width}}) {
+    if (made > 0 && made < n) throw UsageError(std::string(name) + " is at least --n");
+  }
+  if (beams.width > 0 && (best_of > 0 || answer.Draws() || !answer.stops.empty())) {
+    throw UsageError("--beams goes without --best-of, --temperature and --stop");
+  }
+  if (Made() > 1 && beams.width == 0 && !answer.Draws()) {
+    throw UsageError("several answers need a --temperature above 0: without, all are the same");
+  }
+  beams.stop = early_stopping == "yes"     ? BeamOptions::kEarly
+               : early_stopping == "never" ? BeamOptions::kImpossible
+                                           : BeamOptions::kUnlikely;
+}
 
 std::string ReadPrompt(const GenerateArguments& options) {
   if (options.prompt != "-") return options.prompt;
@@ -33,7 +61,7 @@ std::vector<int32_t> PromptTokens(const GenerateArguments& options, const Langua
   return model.EncodeChat(messages);
 }
 
-Json LogprobsOf(const GenerateResult& result, const LanguageModel& model) {
+Json LogprobsOf(const GeneratedAnswer& result, const LanguageModel& model) {
   Json list = Json::array();
   for (size_t i = 0; i < result.logprobs.size(); ++i) {
     Json top = Json::array();
@@ -47,16 +75,27 @@ Json LogprobsOf(const GenerateResult& result, const LanguageModel& model) {
   return list;
 }
 
+Json JsonOf(const GenerateArguments& options, const LanguageModel& model,
+            const GeneratedAnswer& answer) {
+  Json json = {
+      {"text", answer.text}, {"token_ids", answer.tokens}, {"finish_reason", Name(answer.finish)}};
+  if (!answer.stop.empty()) json["stop"] = answer.stop;
+  if (options.answer.Draws()) {
+    json["seed"] = options.answer.sampling.seed + static_cast<uint64_t>(answer.index);
+  }
+  if (options.best_of > 0 || options.beams.width > 0) json["score"] = answer.score;
+  if (options.logprobs >= 0) json["logprobs"] = LogprobsOf(answer, model);
+  return json;
+}
+
 void PrintJson(const GenerateArguments& options, const LanguageModel& model,
                const std::vector<int32_t>& prompt, const GenerateResult& result, double load_ms) {
-  Json json = {{"model", options.language.model},
-               {"text", result.text},
-               {"token_ids", result.tokens},
-               {"prompt_token_ids", prompt},
-               {"finish_reason", Name(result.finish)}};
-  if (!result.stop.empty()) json["stop"] = result.stop;
-  if (options.answer.Draws()) json["seed"] = options.answer.sampling.seed;
-  if (options.logprobs >= 0) json["logprobs"] = LogprobsOf(result, model);
+  Json json = JsonOf(options, model, result);
+  json["model"] = options.language.model;
+  json["prompt_token_ids"] = prompt;
+  for (const GeneratedAnswer& other : result.others) {
+    json["others"].push_back(JsonOf(options, model, other));
+  }
   json["timings"] = {{"load_ms", load_ms},
                      {"prompt_ms", 1e3 * result.timings.prompt_seconds},
                      {"first_token_ms", 1e3 * result.timings.first_token_seconds},
@@ -66,33 +105,78 @@ void PrintJson(const GenerateArguments& options, const LanguageModel& model,
   Print(std::cout, json);
 }
 
+/// What the engine is made for: answers that have the prompt in common, and else nothing.
+EngineOptions EngineFor(const GenerateArguments& options, const LanguageModel& model,
+                        GenerateRequest& request) {
+  EngineOptions engine = options.language.ForEngine(model);
+  if (options.Made() == 1 || engine.memory_limit > 0) return engine;
+  const int64_t context = engine.cache_tokens > 0 ? engine.cache_tokens : model.info().context;
+  const int64_t prompt = static_cast<int64_t>(request.prompt.size());
+  if (prompt > context) return engine;
+  request.max_tokens = std::min(request.max_tokens, context - prompt + 1);
+  engine.cache_tokens = options.Made() * KvCache::kBlockTokens *
+                        KvCache::BlocksFor(std::min(context, prompt + request.max_tokens));
+  return engine;
+}
+
+void PrintAnswers(const GenerateResult& result) {
+  std::cout << result.text << '\n';
+  for (const GeneratedAnswer& other : result.others) std::cout << "\n---\n\n" << other.text << '\n';
+}
+
 int Generate(GenerateArguments& options) {
-  if (options.raw && !options.system.empty()) {
-    throw UsageError("--system has no place in a --raw prompt");
-  }
-  options.answer.Settle();
+  options.Settle();
   using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();
   const auto model = options.language.Load();
   const std::vector<int32_t> prompt = PromptTokens(options, *model);
-  Engine engine(model, options.language.ForEngine(*model));
-  const double load_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   GenerateRequest request = options.answer.Request(prompt);
   request.sampling.top_logprobs = options.logprobs;
   request.ignore_end = options.ignore_end;
   request.constraint = options.form.Compile(*model);
+  request.min_tokens = options.min_tokens;
+  request.n = options.n;
+  request.best_of = options.best_of;
+  request.beams = options.beams;
+  Engine engine(model, EngineFor(options, *model, request));
+  const double load_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   InterruptFlag interrupt;
-  request.on_piece = [&](const GeneratedPiece& piece) {
-    if (!options.json) std::cout << piece.text << std::flush;
-    return true;
-  };
+  if (options.Streams() && !options.json) {
+    request.on_piece = [&](const GeneratedPiece& piece) {
+      std::cout << piece.text << std::flush;
+      return true;
+    };
+  }
   const GenerateResult result = Answer(engine, std::move(request), interrupt);
   if (options.json) {
     PrintJson(options, *model, prompt, result, load_ms);
-  } else {
+  } else if (options.Streams()) {
     std::cout << '\n';
+  } else {
+    PrintAnswers(result);
   }
   return result.finish == FinishReason::kCancelled ? kInterrupted : 0;
+}
+
+void AddAnswers(CLI::App& app, GenerateArguments& options) {
+  constexpr int64_t kMostAnswers = 128;
+  app.add_option("--n", options.n, "So many answers, which differ by their seeds")
+      ->check(CLI::Range(int64_t{1}, kMostAnswers));
+  app.add_option("--best-of", options.best_of,
+                 "Make so many, and give the --n of the highest mean log-probability")
+      ->check(CLI::Range(int64_t{1}, kMostAnswers));
+  CLI::Option* beams = app.add_option("--beams", options.beams.width,
+                                      "Search for the likeliest answer: so many beams")
+                           ->check(CLI::Range(int64_t{1}, kMostAnswers));
+  app.add_option("--length-penalty", options.beams.length_penalty,
+                 "Scores of beams are divided by their length to this power (default: 1)")
+      ->needs(beams);
+  app.add_option(
+         "--early-stopping", options.early_stopping,
+         "End the search with as many answers as beams (yes), when more look worse (no, the "
+         "default), or when none can be better (never)")
+      ->check(CLI::IsMember({"yes", "no", "never"}))
+      ->needs(beams);
 }
 
 }  // namespace
@@ -107,6 +191,9 @@ Action AddGenerate(CLI::App& app) {
   app.add_flag("--raw", options->raw, "The prompt is the text itself: no chat template");
   options->answer.Add(app);
   options->form.Add(app);
+  AddAnswers(app, *options);
+  app.add_option("--min-tokens", options->min_tokens, "Tokens of the answer at least")
+      ->check(CLI::NonNegativeNumber);
   app.add_flag("--ignore-end", options->ignore_end, "Go on behind the end of the answer");
   app.add_flag("--json", options->json, "Print text, tokens, seed and timings as JSON");
   app.add_option("--logprobs", options->logprobs,

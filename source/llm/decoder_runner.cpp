@@ -135,6 +135,21 @@ std::span<const float> DecoderRunner::DrawnLogits(std::span<const int32_t> rows)
   return logits_.span<float>();
 }
 
+int32_t DecoderRunner::DrawAgain(int32_t row, const cuda::TokenDraw& draw) {
+  const size_t row_bytes = static_cast<size_t>(vocabulary()) * sizeof(float);
+  const Tensor logits(DType::kF32, {1, vocabulary()}, unseen_logits_.buffer(),
+                      unseen_logits_.offset() + static_cast<size_t>(row) * row_bytes);
+  return drawer_->Draw(logits, {&draw, 1})[0];
+}
+
+void DecoderRunner::CopyBlocks(std::span<const std::pair<int32_t, int32_t>> copies) {
+  const Device device = cache_.device();
+  const bool on_host = device.type == DeviceType::kCpu;
+  if (!on_host && !block_copies_) block_copies_ = std::make_unique<cuda::Stream>(device.index);
+  for (const auto& [from, to] : copies) cache_.CopyBlock(from, to, block_copies_.get());
+  if (!on_host) block_copies_->Synchronize();
+}
+
 void DecoderRunner::Fit(Tensor& tensor, DType dtype, const Shape& shape, Device where) const {
   if (tensor.defined() && tensor.shape() == shape) return;
   const size_t bytes = Tensor::Meta(dtype, shape).bytes();

@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "llm/block_pool.h"
@@ -53,6 +54,8 @@ class DecoderRunner {
                                      const RunOptions& options = {});
   /// Logits of some rows of the last StepDrawn, in this order; valid until the next step.
   std::span<const float> DrawnLogits(std::span<const int32_t> rows);
+  /// Another token of one of its rows.
+  int32_t DrawAgain(int32_t row, const cuda::TokenDraw& draw);
   bool draws_on_device() const { return made_on_.type != DeviceType::kCpu; }
 
   /// Whether BeginArgmax pays: on a GPU that picks tokens and reads them again by itself.
@@ -66,6 +69,9 @@ class DecoderRunner {
   size_t steps_under_way() const { return under_way_.size(); }
   /// Waits for the steps under way, whose tokens leave the sequences again.
   void Drop() noexcept;
+
+  /// Copies blocks of the cache, each from `first` to `second`.
+  void CopyBlocks(std::span<const std::pair<int32_t, int32_t>> copies);
 
   /// The book-keeping of the cache's blocks. A sequence without blocks gets them from here when a
   /// step needs them.
@@ -109,9 +115,10 @@ class DecoderRunner {
   std::unique_ptr<cuda::SequenceTable> table_;  // where the cache is a GPU's
   int32_t spare_block_ = 0;                     // of the cache: what rows for nobody write
   bool fast_batches_;
-  Device made_on_;                             // where logits come from
-  std::unique_ptr<cuda::TokenDrawer> drawer_;  // there, when it is asked for
-  std::unique_ptr<cuda::Stream> copies_;       // likewise
+  Device made_on_;                              // where logits come from
+  std::unique_ptr<cuda::TokenDrawer> drawer_;   // there, when it is asked for
+  std::unique_ptr<cuda::Stream> copies_;        // likewise
+  std::unique_ptr<cuda::Stream> block_copies_;  // where the cache is, likewise
   Session session_;
   // Kept from step to step, so that a step need not allocate them.
   std::vector<int32_t> tokens_, positions_, rows_;

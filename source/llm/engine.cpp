@@ -1,41 +1,32 @@
 // SPDX-License-Identifier: MIT
-#include "oort/engine.h"
-
 #include <algorithm>
-#include <chrono>
-#include <deque>
 #include <functional>
-#include <map>
 #include <utility>
 
-#include "core/guard.h"
 #include "llm/check_request.h"
-#include "llm/decoder_runner.h"
-#include "llm/generation.h"
+#include "llm/engine_impl.h"
 #include "llm/memory_needs.h"
-#include "llm/step_budget.h"
-#include "llm/swap_space.h"
 
 namespace oort {
 namespace {
 
 constexpr int64_t kMostCacheTokens = int64_t{1} << 40;
-using Clock = std::chrono::steady_clock;
-
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-/// Reading a sequence again costs a GPU more than copying it, and the CPU's memory is the cache's.
-size_t SwapBytes(const KvCache& cache, const EngineOptions& options) {
-  constexpr size_t kOfGpu = size_t{4} << 30;
-  return options.swap_bytes.value_or(cache.device().type == DeviceType::kCpu ? 0 : kOfGpu);
-}
-
+constexpr int64_t kReportRows = 64;  // of a prompt, whose logits are in memory at a time
 /// Where prefixes of this request are shared: not with callers of another salt, nor with sequences
 /// whose keys were turned by other angles.
 uint64_t NameSpace(const GenerateRequest& request, bool is_long) {
   return 2 * std::hash<std::string>()(request.cache_salt) + (is_long ? 1 : 0);
+}
+
+StepItem ItemOf(const StepPart& part) {
+  static constexpr int32_t kAnyToken = 0;
+  if (part.generation == nullptr) return {nullptr, {&kAnyToken, 1}, StepItem::kLast};
+  Sequence& sequence = *part.generation->sequence;
+  const std::span<const int32_t> tokens =
+      std::span<const int32_t>(sequence.tokens)
+          .subspan(static_cast<size_t>(sequence.computed), static_cast<size_t>(part.count));
+  return {&sequence.cached, tokens, part.last ? StepItem::kLast : StepItem::kNone,
+          sequence.length()};
 }
 
 }  // namespace
@@ -50,107 +41,29 @@ std::string_view Name(FinishReason reason) {
   return "stop";
 }
 
-/// What a step gives for each of its rows: logits, or the tokens that sampling makes of them.
-struct StepRows {
-  std::span<const float> logits{};
-  std::span<const int32_t> tokens{};
-  /// Where tokens has some: the rows that logits has, whose tokens do not count.
-  std::vector<int32_t> with_logits{};
-
-  /// Which row of logits that of the step is; none where it has a token.
-  std::optional<size_t> LogitsRow(size_t row) const {
-    if (tokens.empty()) return row;
-    const auto found = std::ranges::lower_bound(with_logits, static_cast<int32_t>(row));
-    if (found == with_logits.end() || *found != static_cast<int32_t>(row)) return {};
-    return static_cast<size_t>(found - with_logits.begin());
-  }
-};
-
-/// The next tokens of one request in a step.
-struct StepPart {
-  Generation* generation = nullptr;  ///< null: a row that stands for nobody any more
-  int64_t count = 1;
-  bool last = true;  ///< ends with the last token that is known, whose logits pick the next one
-};
-
-StepItem ItemOf(const StepPart& part) {
-  static constexpr int32_t kAnyToken = 0;
-  if (part.generation == nullptr) return {nullptr, {&kAnyToken, 1}, StepItem::kLast};
-  Sequence& sequence = *part.generation->sequence;
-  const std::span<const int32_t> tokens =
-      std::span<const int32_t>(sequence.tokens)
-          .subspan(static_cast<size_t>(sequence.computed), static_cast<size_t>(part.count));
-  return {&sequence.cached, tokens, part.last ? StepItem::kLast : StepItem::kNone,
-          sequence.length()};
+std::unique_ptr<Sequence> Engine::Impl::MakeSequence(const Generation& g,
+                                                     const Sequence* parent) const {
+  auto sequence = std::make_unique<Sequence>();
+  const int64_t prompt = static_cast<int64_t>(g.request.prompt.size());
+  sequence->id = g.id;
+  sequence->priority = g.request.priority;
+  sequence->caller = g.request.caller;
+  sequence->name_space = parent ? parent->name_space : NameSpace(g.request, IsLong(prompt));
+  sequence->tokens = parent ? parent->tokens : g.request.prompt;
+  sequence->most_length = prompt + std::max<int64_t>(g.most_tokens, 1) - 1;
+  // Whoever wants to know of the prompt's tokens has to read all of them.
+  sequence->shares_prefix = g.request.prompt_logprobs < 0;
+  if (g.group->search) sequence->group = g.group->id + 1;
+  return sequence;
 }
 
-struct Engine::Impl {
-  std::shared_ptr<const LanguageModel> model;
-  EngineOptions options;
-  int64_t cache_tokens;
-  DecoderRunner runner;
-  SwapSpace saver;
-  Scheduler scheduler;
-  std::map<int64_t, std::unique_ptr<Generation>> active;  ///< waiting or running
-  std::map<int64_t, FinishedGeneration> done;
-  StepBudget budget{options.step_tokens, options.step_seconds};
-  std::deque<std::vector<StepPart>> flights;  ///< steps that the runner has under way
-  std::vector<uint32_t> allowed;              ///< tokens, of the answer that picks one
-  int64_t next_id = 0;
-  EngineStats counts;  ///< what only grows
-
-  Impl(std::shared_ptr<const LanguageModel> shared, const EngineOptions& given, int64_t tokens)
-      : model(std::move(shared)),
-        options(given),
-        cache_tokens(tokens),
-        runner(model, options.kv.value_or(model->default_kv()), tokens, options.threads,
-               mixes_steps()),
-        saver(runner.cache(), SwapBytes(runner.cache(), options)),
-        scheduler(runner.pool(),
-                  {.step_tokens = mixes_steps() ? options.step_tokens : options.prompt_chunk,
-                   .prompt_tokens = options.prompt_chunk,
-                   .most_running = options.most_running,
-                   .mixed_steps = mixes_steps(),
-                   .reserve = options.reserve_cache,
-                   .share_prefixes = options.reuse_prefixes},
-                  saver) {}
-  ~Impl() { DropFlights(); }  // while the sequences are there
-
-  /// Answers that one step computes.
-  int64_t step_rows() const {
-    return options.deterministic ? model->facts().decode_rows : model->facts().step_rows;
-  }
-  bool mixes_steps() const { return MixesSteps(*model, options); }
-
-  int64_t Submit(GenerateRequest request);
-  bool Step();
-  EngineStats stats() const;
-  void EndOverdue();
-  bool IsLong(int64_t length) const {
-    const int64_t most = model->facts().short_context;
-    return most > 0 && length > most;
-  }
-  bool ReadsAgain(Generation& generation);
-  void StepShares(std::span<const StepShare> shares);
-  void StepTogether(std::span<const StepPart> parts);
-  void StepEachAlone(std::span<const StepPart> parts);
-  void StepFlight();
-  void AcceptRows(std::span<const StepPart> parts, const StepRows& rows);
-  template <typename Body>
-  void Attempt(Generation& generation, const Body& body);
-  void Fail(Generation& generation);
-  StepRows Run(std::span<const StepItem> items, std::span<Generation* const> rows);
-  bool RunsAhead(std::span<const StepPart> parts) const;
-  std::optional<std::vector<StepPart>> NextFlight() const;
-  void BeginFlight(std::vector<StepPart> parts, bool continues);
-  void DropFlights() noexcept;
-  bool FindAllowed(Generation& generation);
-  void Accept(Generation& generation, const StepRows& rows, size_t row);
-  void Emit(Generation& generation, const SampledToken& sampled, const std::string& text);
-  void Finish(Generation& generation, FinishReason reason);
-  void Collect();
-  void Forget(int64_t id);
-};
+Generation& Engine::Impl::AddGeneration(std::unique_ptr<Generation> generation) {
+  if (model->has_tokenizer()) generation->text.emplace(model->tokenizer());
+  const int64_t id = generation->id;
+  Generation& added = *active.try_emplace(id, std::move(generation)).first->second;
+  next_id = id + 1;
+  return added;
+}
 
 int64_t Engine::Impl::Submit(GenerateRequest request) {
   CheckRequest(request, model->info().vocabulary);
@@ -162,28 +75,78 @@ int64_t Engine::Impl::Submit(GenerateRequest request) {
                                        std::to_string(room + prompt));
   }
   // The last token of an answer is never read again: it needs no room.
-  const int64_t most = room + 1;
-  auto generation = std::make_unique<Generation>(next_id, std::move(request));
-  const int64_t wanted = generation->request.max_tokens;
-  generation->most_tokens = wanted < 0 ? most : std::min(wanted, most);
-  if (model->has_tokenizer()) generation->text.emplace(model->tokenizer());
-
-  auto sequence = std::make_unique<Sequence>();
-  sequence->id = next_id;
-  sequence->priority = generation->request.priority;
-  sequence->caller = generation->request.caller;
-  sequence->name_space = NameSpace(generation->request, IsLong(prompt));
-  sequence->tokens = generation->request.prompt;
-  sequence->most_length = prompt + std::max<int64_t>(generation->most_tokens, 1) - 1;
-  Generation& added = *active.try_emplace(next_id, std::move(generation)).first->second;
+  int64_t most = room + 1;
+  const int64_t wanted = request.max_tokens;
+  const int64_t width = request.beams.width;
+  if (width > 0) {
+    // Beams that have nothing in common but the prompt must fit together.
+    const int64_t each = runner.pool().blocks() / width * KvCache::kBlockTokens;
+    most = std::min(most, each - prompt + 1);
+    if (width > options.most_running || most < std::max<int64_t>(wanted, 1)) {
+      throw Error(ErrorCode::kLimit, "the engine has no room for " + std::to_string(width) +
+                                         " beams of " +
+                                         std::to_string(prompt + std::max<int64_t>(wanted, 1)) +
+                                         " tokens: a larger cache makes room");
+    }
+  }
+  const auto group = std::make_shared<AnswerGroup>(next_id, std::move(request));
+  group->most_tokens = wanted < 0 ? most : std::min(wanted, most);
+  if (width > 0) {
+    const std::span<const int32_t> ends = model->end_tokens();
+    group->search.emplace(group->request.beams, group->most_tokens,
+                          group->request.ignore_end
+                              ? std::vector<int32_t>()
+                              : std::vector<int32_t>(ends.begin(), ends.end()),
+                          group->request.sampling.top_logprobs);
+  }
+  Generation& added = AddGeneration(std::make_unique<Generation>(next_id, group, 0));
   try {
+    std::unique_ptr<Sequence> sequence = MakeSequence(added);
+    sequence->forks = group->made() - 1;
     added.sequence = &scheduler.Add(std::move(sequence));
+    if (width > 0) group->beams = {&added};
   } catch (...) {
-    active.erase(next_id);
+    if (added.sequence != nullptr) scheduler.Remove(*added.sequence);
+    active.erase(group->id);
     throw;
   }
-  if (added.most_tokens == 0) Finish(added, FinishReason::kLength);
-  return next_id++;
+  const bool reads = group->request.prompt_logprobs >= 0 && prompt > 1;
+  if (added.most_tokens == 0 && !reads) Finish(added, FinishReason::kLength);
+  return group->id;
+}
+
+/// Log-probabilities of tokens of the prompt, from the logits of those before them.
+void Engine::Impl::ReportPrompt(Generation& g, std::span<const float> logits) {
+  GenerateResult& result = g.group->result;
+  const std::vector<int32_t>& prompt = g.request.prompt;
+  const size_t vocabulary = static_cast<size_t>(runner.vocabulary());
+  size_t place = static_cast<size_t>(g.sequence->computed) + 1;  // that the first row predicts
+  for (; !logits.empty(); logits = logits.subspan(vocabulary), ++place) {
+    // What was read before, by a sequence that had to be read again, is known.
+    if (place >= prompt.size() || place != result.prompt_logprobs.size() + 1) continue;
+    SampledToken known =
+        LogprobOf(logits.first(vocabulary), prompt[place], g.request.prompt_logprobs);
+    result.prompt_logprobs.push_back(known.logprob);
+    result.prompt_top.push_back(std::move(known.top));
+  }
+}
+
+/// A part of a prompt whose log-probabilities are wanted, alone: few rows, since the logits of all
+/// of them come to the host.
+void Engine::Impl::StepReporting(Generation& g, int64_t count) {
+  const Clock::time_point start = Clock::now();
+  count = std::min(count, kReportRows);
+  const bool last = count == g.sequence->pending();
+  StepItem item = ItemOf({&g, count, last});
+  item.logits = StepItem::kAll;
+  Attempt(g, [&] {
+    StepRows rows;
+    rows.logits = runner.Step({&item, 1});
+    ReportPrompt(g, rows.logits);
+    scheduler.Computed(*g.sequence, count);
+    if (last) Accept(g, rows, static_cast<size_t>(count - 1));
+  });
+  g.result.timings.prompt_seconds += SecondsSince(start);
 }
 
 /// What the cache holds of a sequence that outgrows the model's short context turned by other
@@ -206,6 +169,11 @@ void Engine::Impl::StepShares(std::span<const StepShare> shares) {
     Generation& g = *active.at(share.sequence->id);
     const bool is_answer = share.sequence->pending() == 1;
     if (g.finished || (is_answer && ReadsAgain(g))) continue;
+    g.Start(Clock::now());
+    if (!is_answer && g.request.prompt_logprobs >= 0 && g.result.tokens.empty()) {
+      StepReporting(g, share.count);
+      continue;
+    }
     if (is_answer && answers == most) {
       StepTogether(std::exchange(parts, {}));
       answers = 0;
@@ -367,141 +335,63 @@ StepRows Engine::Impl::Run(std::span<const StepItem> items, std::span<Generation
     draws.push_back(NextDraw(rows[i]->sampler));
     if (!rows[i]->only_draws()) result.with_logits.push_back(static_cast<int32_t>(i));
   }
-  result.tokens = runner.StepDrawn(items, draws);
+  const std::span<const int32_t> tokens = runner.StepDrawn(items, draws);
+  drawn.assign(tokens.begin(), tokens.end());  // others may be drawn from the same logits
+  result.tokens = drawn;
   if (!result.with_logits.empty()) result.logits = runner.DrawnLogits(result.with_logits);
   return result;
-}
-
-/// What goes wrong for one request ends that one.
-template <typename Body>
-void Engine::Impl::Attempt(Generation& g, const Body& body) {
-  try {
-    Guarded(body);
-  } catch (...) {
-    Fail(g);
-  }
 }
 
 /// Within a handler: the request ends with what was thrown.
 void Engine::Impl::Fail(Generation& g) {
   g.finished = true;
-  g.failure = std::current_exception();
+  g.group->failure = std::current_exception();
 }
 
-/// The tokens that may come next, in `allowed`, which stays empty where all may. False where the
-/// answer is complete and none may.
-bool Engine::Impl::FindAllowed(Generation& g) {
-  allowed.clear();
-  const bool forbids_end = g.must_go_on() && !g.request.ignore_end;
-  if (!g.constraint && !forbids_end) return true;
-  const size_t words = (static_cast<size_t>(runner.vocabulary()) + 31) / 32;
-  allowed.assign(words, g.constraint ? 0 : ~uint32_t{0});
-  bool may_end = !forbids_end;
-  if (g.constraint) {
-    g.constraint->Mask(allowed);
-    may_end = may_end && g.constraint->done();
-  }
-  if (!g.request.ignore_end) {
-    for (const int32_t token : model->end_tokens()) {
-      if (token >= runner.vocabulary()) continue;
-      uint32_t& word = allowed[static_cast<size_t>(token) / 32];
-      const uint32_t bit = uint32_t{1} << (token % 32);
-      word = may_end ? word | bit : word & ~bit;
-    }
-  }
-  if (const int64_t rest = runner.vocabulary() % 32; rest > 0) {
-    allowed.back() &= (uint32_t{1} << rest) - 1;
-  }
-  if (std::ranges::any_of(allowed, [](uint32_t word) { return word != 0; })) return true;
-  if (g.constraint && g.constraint->done()) return false;
-  throw Error(ErrorCode::kInvalidArgument,
-              "the answer is not complete, and its constraint allows no token of the model");
-}
-
-/// Picks the next token and tells whoever waits for it.
-void Engine::Impl::Accept(Generation& g, const StepRows& rows, size_t row) {
-  const size_t vocabulary = static_cast<size_t>(runner.vocabulary());
-  const std::optional<size_t> logits_row = rows.LogitsRow(row);
-  if (!FindAllowed(g)) return Finish(g, FinishReason::kStop);
-  const SampledToken sampled =
-      logits_row
-          ? g.sampler.Sample(rows.logits.subspan(*logits_row * vocabulary, vocabulary), allowed)
-          : SampleDrawn(g.sampler, rows.tokens[row]);
-  if (g.result.tokens.empty()) {
-    g.first_token = Clock::now();
-    g.result.timings.first_token_seconds = SecondsSince(g.submitted);
-  }
-  const bool early = g.must_go_on();
-  ++counts.generated_tokens;
-  g.result.tokens.push_back(sampled.token);
-  g.sequence->tokens.push_back(sampled.token);
-  if (g.request.sampling.top_logprobs >= 0) {
-    g.result.logprobs.push_back(sampled.logprob);
-    g.result.top.push_back(sampled.top);
-  }
-  const bool ended = !g.request.ignore_end && model->IsEnd(sampled.token);
-  if (g.constraint && !ended && !g.constraint->Accept(sampled.token)) {
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        "the constraint refuses token " + std::to_string(sampled.token) + ", which it allowed");
-  }
-  std::string text = g.text && !ended ? g.text->Push(sampled.token) : std::string();
-  if (!early) text = g.stops.Add(text);
-  Emit(g, sampled, text);
-  if (g.finished) return;
-  if (ended || g.stops.stopped()) {
-    Finish(g, FinishReason::kStop);
-  } else if (static_cast<int64_t>(g.result.tokens.size()) >= g.most_tokens) {
-    Finish(g, FinishReason::kLength);
-  }
-}
-
-void Engine::Impl::Emit(Generation& g, const SampledToken& sampled, const std::string& text) {
-  g.result.text += text;
-  if (!g.request.on_piece) return;
-  if (!g.request.on_piece({sampled.token, text, sampled.logprob, sampled.top})) {
-    Finish(g, FinishReason::kCancelled);
-  }
-}
-
-void Engine::Impl::Finish(Generation& g, FinishReason reason) {
-  g.finished = true;
-  g.result.finish = reason;
-  std::string rest;
-  if (g.text) rest = g.stops.Add(g.text->Flush());
-  rest += g.stops.Finish();
-  g.result.text += rest;
-  g.result.stop = g.stops.matched();
-  if (g.stops.stopped()) g.result.finish = FinishReason::kStop;
-  if (!g.result.tokens.empty()) g.result.timings.generate_seconds = SecondsSince(g.first_token);
-  const bool is_told = reason != FinishReason::kCancelled && g.request.on_piece;
-  if (!rest.empty() && is_told) {
-    g.request.on_piece({-1, rest, 0, {}});
-  }
+/// Gives back what a generation has that is about to go.
+void Engine::Impl::Discard(Generation& g) {
+  if (g.sequence == nullptr) return;
+  std::erase(g.group->beams, &g);
+  if (g.id == g.group->id) g.group->result.reused_tokens = g.sequence->reused;
+  scheduler.Remove(*std::exchange(g.sequence, nullptr));
 }
 
 /// Moves what is finished out of the way.
 void Engine::Impl::Collect() {
   std::erase_if(active, [&](auto& entry) {
     Generation& g = *entry.second;
+    AnswerGroup& group = *g.group;
+    if (group.failure) g.finished = true;
     // A step under way still writes into its blocks.
     if (!g.finished || g.flights > 0) return false;
-    g.result.reused_tokens = g.sequence->reused;
-    counts.prompt_tokens += static_cast<int64_t>(g.request.prompt.size());
-    counts.reused_tokens += g.sequence->reused;
-    scheduler.Remove(*g.sequence);
-    done.try_emplace(g.id, std::move(g.result), std::move(g.failure));
+    Discard(g);
+    if (group.live > 1) {
+      group.answers.push_back(std::move(g.result));
+      return true;
+    }
+    FinishedGeneration& finished = done.try_emplace(group.id).first->second;
+    try {
+      if (!group.failure) {
+        group.answers.push_back(std::move(g.result));
+        finished.result = group.Assemble(*model);
+      }
+    } catch (...) {
+      group.failure = std::current_exception();
+    }
+    finished.failure = group.failure;
+    counts.prompt_tokens += static_cast<int64_t>(group.request.prompt.size());
+    counts.reused_tokens += group.result.reused_tokens;
     return true;
   });
 }
 
 void Engine::Impl::Forget(int64_t id) {
   DropFlights();
-  const auto found = active.find(id);
-  if (found != active.end()) {
-    scheduler.Remove(*found->second->sequence);
-    active.erase(found);
-  }
+  std::erase_if(active, [&](auto& entry) {
+    if (entry.second->group->id != id) return false;
+    Discard(*entry.second);
+    return true;
+  });
   done.erase(id);
 }
 
@@ -538,6 +428,7 @@ bool Engine::Impl::Step() {
     if (mixes_steps()) scheduler.set_step_tokens(budget.Tokens(scheduler.answering() > 0));
     StepShares(scheduler.Next());
   }
+  AdvanceBeams();
   Collect();
   return !active.empty();
 }
@@ -577,9 +468,10 @@ std::optional<GenerateResult> Engine::Take(int64_t request) {
 }
 
 void Engine::Cancel(int64_t request) {
-  const auto found = impl_->active.find(request);
-  if (found == impl_->active.end() || found->second->finished) return;
-  impl_->Finish(*found->second, FinishReason::kCancelled);
+  for (const auto& [id, generation] : impl_->active) {
+    const bool is_of_it = generation->group->id == request && !generation->finished;
+    if (is_of_it) impl_->Finish(*generation, FinishReason::kCancelled);
+  }
 }
 
 GenerateResult Engine::Generate(GenerateRequest request) {

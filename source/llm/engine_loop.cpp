@@ -237,6 +237,7 @@ EngineLoop::Request EngineLoop::Submit(GenerateRequest request, std::function<vo
     auto answer = std::make_shared<Answer>();
     answer->loop = impl_;
     answer->on_ready = std::move(on_ready);
+    if (!request.arrived) request.arrived = std::chrono::steady_clock::now();
     {
       const std::lock_guard lock(impl_->mutex);
       const EngineStats& stats = impl_->stats;

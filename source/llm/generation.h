@@ -2,11 +2,15 @@
 // What an Engine knows of its requests.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
+#include "llm/beam_search.h"
 #include "llm/sampling/without_logits.h"
 #include "llm/scheduler.h"
 #include "llm/stop_strings.h"
@@ -14,39 +18,75 @@
 
 namespace oort {
 
-/// A request that is queued or running.
-struct Generation {
+using Clock = std::chrono::steady_clock;
+
+inline double Seconds(Clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+inline double SecondsSince(Clock::time_point start) { return Seconds(Clock::now() - start); }
+
+struct Generation;
+
+/// A request: what all of its answers share.
+struct AnswerGroup {
   int64_t id;
   GenerateRequest request;
+  int64_t most_tokens = 0;
+  int64_t unborn = 0;  ///< answers that begin when the prompt is read
+  int64_t live = 0;    ///< Generations
+  GenerateResult result;
+  std::vector<GeneratedAnswer> answers;  ///< finished ones
+  std::exception_ptr failure;            ///< what ended it, where something went wrong
+  std::optional<BeamSearch> search;
+  std::vector<Generation*> beams;  ///< that run
+
+  AnswerGroup(int64_t number, GenerateRequest wanted);
+  int64_t made() const { return std::max({request.n, request.best_of, request.beams.width}); }
+  bool picks_best() const { return request.best_of > request.n; }
+  /// What Take gives, when all answers have ended.
+  GenerateResult Assemble(const LanguageModel& model);
+};
+
+/// An answer that is queued or running: one of several, or a beam.
+struct Generation {
+  int64_t id;  ///< its own: that of the request, for the first
+  std::shared_ptr<AnswerGroup> group;
+  const GenerateRequest& request;  ///< the group's
   Sampler sampler;
   StopStrings stops;
   std::unique_ptr<TokenConstraint> constraint;
   std::optional<TokenStream> text;
-  GenerateResult result;
+  GeneratedAnswer result;
   Sequence* sequence = nullptr;  ///< the scheduler's
   int64_t most_tokens = 0;
   bool finished = false;
-  int flights = 0;             ///< steps under way that have a row of it
-  std::exception_ptr failure;  ///< what ended it, where something went wrong
-  std::chrono::steady_clock::time_point submitted = std::chrono::steady_clock::now();
-  std::chrono::steady_clock::time_point first_token{};
+  int flights = 0;  ///< steps under way that have a row of it
+  // Of a beam, when its row was computed:
+  bool scored = false, complete = false;
+  std::vector<TokenLogprob> likeliest;
 
-  Generation(int64_t number, GenerateRequest wanted)
-      : id(number),
-        request(std::move(wanted)),
-        sampler(request.sampling),
-        stops(request.stops),
-        constraint(request.constraint ? request.constraint->Clone() : nullptr) {
-    sampler.AddPrompt(request.prompt);
+  Generation(int64_t number, std::shared_ptr<AnswerGroup> of, int index);
+  Generation(const Generation&) = delete;
+  Generation& operator=(const Generation&) = delete;
+  ~Generation() { --group->live; }
+
+  /// Takes part in a step.
+  void Start(Clock::time_point now) {
+    if (result.timings.started == Clock::time_point{}) result.timings.started = now;
   }
-
+  void SetFirstToken() {
+    result.timings.first_token = Clock::now();
+    result.timings.first_token_seconds =
+        Seconds(result.timings.first_token - result.timings.arrived);
+  }
   /// Whether it is too early for an end.
   bool must_go_on() const {
     return static_cast<int64_t>(result.tokens.size()) < request.min_tokens;
   }
   /// Whether its next token is one of all, as the sampler draws it: where the logits are will do.
   bool only_draws() const {
-    return OnlyDraws(sampler.options()) && !constraint && (request.ignore_end || !must_go_on());
+    return OnlyDraws(sampler.options()) && !constraint && !group->search &&
+           (request.ignore_end || !must_go_on());
   }
   bool picks_argmax() const { return only_draws() && PicksArgmax(sampler.options()); }
 };
@@ -55,9 +95,6 @@ struct Generation {
 struct FinishedGeneration {
   GenerateResult result;
   std::exception_ptr failure;
-
-  FinishedGeneration(GenerateResult given, std::exception_ptr thrown)
-      : result(std::move(given)), failure(std::move(thrown)) {}
 };
 
 }  // namespace oort

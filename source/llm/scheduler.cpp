@@ -31,6 +31,17 @@ bool IsNearEnd(const Sequence& sequence) {
   return KvCache::BlocksFor(sequence.most_length) - sequence.cached.blocks.size() <= kBlocksNearEnd;
 }
 
+/// Blocks that a fork of all tokens has for itself in the end.
+int64_t BlocksOfFork(const Sequence& sequence) {
+  return KvCache::BlocksFor(sequence.most_length) - sequence.length() / kBlockTokens;
+}
+
+/// Blocks that a sequence may still need, its forks to come included.
+int64_t BlocksMissing(const Sequence& sequence) {
+  return KvCache::BlocksFor(sequence.most_length) - sequence.cached.blocks.size() +
+         sequence.forks * BlocksOfFork(sequence);
+}
+
 void Require(bool holds, const std::string& what) {
   if (!holds) throw Error(ErrorCode::kInternal, "scheduler: " + what);
 }
@@ -67,26 +78,51 @@ Sequence& Scheduler::Add(Owned sequence) {
     for (const auto& [caller, served] : served_) least = std::min(least, served);
     served_[sequence->caller] = served_.empty() ? 0 : least;
   }
+  // Forks for which there will never be room beside it wait until it is done.
+  if (const int64_t blocks = BlocksOfFork(*sequence); blocks > 0) {
+    const int64_t left = pool_.blocks() - KvCache::BlocksFor(sequence->most_length);
+    sequence->forks = std::min(sequence->forks, left / blocks);
+  }
   waiting_.reserve(waiting_.size() + 1);
-  sequence->arrival_ = arrivals_++;
+  sequence->arrival_ = ArrivalOf(*sequence);
   sequence->cached.blocks = SequenceBlocks(pool_);
   return *waiting_.emplace_back(std::move(sequence));
 }
 
-Sequence* Scheduler::Fork(const Sequence& parent, Owned child,
+/// Sequences of a group are of one age.
+int64_t Scheduler::ArrivalOf(const Sequence& sequence) {
+  if (sequence.group != 0) {
+    for (const std::vector<Owned>* list : {&running_, &waiting_}) {
+      const auto found =
+          std::ranges::find(*list, sequence.group, [](const Owned& other) { return other->group; });
+      if (found != list->end()) return (*found)->arrival_;
+    }
+  }
+  return arrivals_++;
+}
+
+Sequence* Scheduler::Fork(Sequence& parent, Owned child,
                           std::optional<std::pair<int32_t, int32_t>>& copy) {
   copy.reset();
+  const int64_t forks = parent.forks;
+  parent.forks = std::max<int64_t>(forks - 1, 0);
   const bool is_partial = parent.computed % kBlockTokens != 0;
-  if (running() >= options_.most_running || (is_partial && pool_.free_blocks() == 0))
+  if (!parent.runs_ || running() >= options_.most_running ||
+      (is_partial && pool_.free_blocks() == 0)) {
     return nullptr;
+  }
   running_.reserve(running_.size() + 1);
   child->cached.blocks = parent.cached.blocks.Fork(parent.computed);
   if (is_partial) {
     const int32_t shared = child->cached.blocks.blocks().back();
     copy.emplace(shared, *child->cached.blocks.ReplaceShared(child->cached.blocks.size() - 1));
   }
+  if (options_.reserve && forks == 0 && !HasRoomFor(*child, true)) {
+    copy.reset();
+    return nullptr;
+  }
   served_.try_emplace(child->caller, served_[parent.caller]);
-  child->arrival_ = arrivals_++;
+  child->arrival_ = ArrivalOf(*child);
   child->runs_ = true;
   child->computed = child->reused = child->cached.length = parent.computed;
   child->published_ = std::min(parent.published_, parent.computed / kBlockTokens);
@@ -96,6 +132,26 @@ Sequence* Scheduler::Fork(const Sequence& parent, Owned child,
 
 std::vector<StepShare> Scheduler::Next() {
   Admit();
+  std::vector<StepShare> step = HandOut();
+  if (step.empty() && AdmitOldest()) step = HandOut();
+  return step;
+}
+
+/// Where all that run wait for others of their groups, which have no room: the oldest of these gets
+/// that of the youngest ones that run. So the oldest group goes on, and ends.
+bool Scheduler::AdmitOldest() {
+  if (waiting_.empty()) return false;
+  const auto age = [](const Owned& sequence) { return sequence->arrival_; };
+  Sequence& oldest = **std::ranges::min_element(waiting_, {}, age);
+  while (running() >= options_.most_running || !TryAdmit(oldest, true)) {
+    const auto youngest = std::ranges::max_element(running_, {}, age);
+    if (youngest == running_.end() || (*youngest)->arrival_ <= oldest.arrival_) return false;
+    Preempt(**youngest);
+  }
+  return true;
+}
+
+std::vector<StepShare> Scheduler::HandOut() {
   std::vector<StepShare> step;
   if (options_.mixed_steps) {
     AddAnswers(step);
@@ -233,7 +289,7 @@ void Scheduler::Admit() {
 bool Scheduler::CouldAdmit() const {
   if (running() >= options_.most_running) return false;
   return std::ranges::any_of(waiting_, [&](const Owned& sequence) {
-    return options_.share_prefixes || HasRoomFor(*sequence);
+    return options_.share_prefixes || HasRoomFor(*sequence, false);
   });
 }
 
@@ -272,25 +328,27 @@ void Scheduler::TakePrefix(Sequence& sequence) {
 }
 
 /// Whether all that is known of the sequence fits beside the others, with room left for growth.
-bool Scheduler::HasRoomFor(const Sequence& sequence) const {
+bool Scheduler::HasRoomFor(const Sequence& sequence, bool to_the_last_block) const {
   if (options_.reserve) {
-    int64_t reserved = KvCache::BlocksFor(sequence.most_length);
-    for (const Owned& other : running_) reserved += KvCache::BlocksFor(other->most_length);
+    int64_t reserved = pool_.used_blocks() + BlocksMissing(sequence);
+    for (const Owned& other : running_) reserved += BlocksMissing(*other);
     return reserved <= pool_.blocks();
   }
-  const int64_t needed = KvCache::BlocksFor(sequence.length()) - sequence.cached.blocks.size();
+  const int64_t needed =
+      KvCache::BlocksFor(sequence.length()) - sequence.cached.blocks.size() + sequence.forks;
   const int64_t spare =
-      running_.empty()
+      running_.empty() || to_the_last_block
           ? 0
           : static_cast<int64_t>(options_.watermark * static_cast<double>(pool_.blocks()));
   return needed + spare <= pool_.free_blocks();
 }
 
-bool Scheduler::TryAdmit(Sequence& sequence) {
+bool Scheduler::TryAdmit(Sequence& sequence, bool to_the_last_block) {
   if (IsBeingRead(sequence)) return false;
   const int64_t saved = sequence.computed;
   if (!sequence.saved) TakePrefix(sequence);
-  if (!HasRoomFor(sequence) || (sequence.saved && !sequence.cached.blocks.Grow(saved))) {
+  if (!HasRoomFor(sequence, to_the_last_block) ||
+      (sequence.saved && !sequence.cached.blocks.Grow(saved))) {
     if (!sequence.saved) Restart(sequence, sequence.name_space);
     return false;
   }

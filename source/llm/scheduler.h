@@ -26,6 +26,10 @@ struct Sequence {
   std::vector<int32_t> tokens;  ///< of the prompt, and of the answer so far
   int64_t most_length = 0;      ///< tokens that may have to be in the cache in the end
   bool shares_prefix = true;    ///< may begin with blocks that another one computed
+  int64_t forks = 0;            ///< others that will begin with all of its tokens of now
+  /// Sequences of one group, all but 0, go on together: none is preempted for another of them, and
+  /// all of them, at their full length, fit the pool.
+  int64_t group = 0;
 
   CachedSequence cached;
   int64_t computed = 0;  ///< tokens in the cache whose step is over
@@ -91,8 +95,9 @@ class Scheduler {
   /// Adds a running sequence that begins with all computed tokens of `parent`, in the same blocks.
   /// Both have to write behind them, so where the last block is not full the child gets one of its
   /// own, into which the caller copies it: from `copy.first` to `copy.second`. Null where it would
-  /// be one sequence too many, or no block is left.
-  Sequence* Fork(const Sequence& parent, std::unique_ptr<Sequence> child,
+  /// be one sequence too many, no block is left, or the parent waits. One of the parent's `forks`
+  /// is then done.
+  Sequence* Fork(Sequence& parent, std::unique_ptr<Sequence> child,
                  std::optional<std::pair<int32_t, int32_t>>& copy);
   /// From now on. Has to be 1 at least.
   void set_step_tokens(int64_t tokens) { options_.step_tokens = tokens; }
@@ -124,10 +129,12 @@ class Scheduler {
 
   void Admit();
   std::vector<Sequence*> AdmissionOrder() const;
-  bool TryAdmit(Sequence& sequence);
+  bool TryAdmit(Sequence& sequence, bool to_the_last_block = false);
+  bool AdmitOldest();
+  int64_t ArrivalOf(const Sequence& sequence);
   bool IsBeingRead(const Sequence& sequence) const;
   void TakePrefix(Sequence& sequence);
-  bool HasRoomFor(const Sequence& sequence) const;
+  bool HasRoomFor(const Sequence& sequence, bool to_the_last_block) const;
   bool MakeRoom(Sequence& sequence, int64_t count);
   Sequence* Victim(const Sequence& grower) const;
   void Preempt(Sequence& victim);
@@ -135,6 +142,7 @@ class Scheduler {
   std::vector<Sequence*> Ready(const Test& test, const Less& less) const;
   void AddAnswers(std::vector<StepShare>& step);
   void AddPrompts(std::vector<StepShare>& step);
+  std::vector<StepShare> HandOut();
 
   BlockPool& pool_;
   SchedulerOptions options_;

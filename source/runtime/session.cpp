@@ -269,7 +269,14 @@ void Session::Impl::FindNeeded(uint64_t unread) {
   if (device) unread = 0;
   if (unread == needed_without) return;
   needed_without = unread;
-  MarkNeeded();
+  try {
+    MarkNeeded();
+  } catch (...) {
+    // Half of the marks would leave out nodes that are needed: without marks all run.
+    needed.clear();
+    needed_without = 0;
+    throw;
+  }
   FindNextWeights();
 }
 

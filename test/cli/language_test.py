@@ -53,6 +53,38 @@ class GenerateTest(LanguageCase):
                 self.assertGreater(timings[name], 0, name)
             self.assertEqual(self.oort("generate", STORYTELLER, "--prompt", prompt, "--max-tokens", 200, *PARITY).out, row["text"] + "\n")
 
+    def test_several_answers(self):
+        ask = ["generate", STORYTELLER, "--prompt", "Tell me a story.", "--max-tokens", 12, "--temperature", 1, "--threads", 1]
+        alone = [self.json(*ask, "--seed", 7 + i) for i in range(3)]
+        several = self.json(*ask, "--seed", 7, "--n", 3)
+        answers = [several, *several["others"]]
+        for one, answer in zip(alone, answers, strict=True):
+            self.assertEqual(answer["text"], one["text"])
+            self.assertEqual(answer["seed"], one["seed"])
+        printed = self.oort(*ask, "--seed", 7, "--n", 3).out
+        self.assertEqual(printed, "\n---\n\n".join(one["text"] + "\n" for one in alone))
+        best = self.json(*ask, "--seed", 7, "--best-of", 3, "--logprobs", 0)
+        means = [sum(row["logprob"] for row in a["logprobs"]) / 12 for a in [self.json(*ask, "--seed", 7 + i, "--logprobs", 0) for i in range(3)]]
+        self.assertAlmostEqual(best["score"], max(means), places=4)
+        self.assertNotIn("others", best)
+        self.fails(*ask, "--n", 3, "--best-of", 2, code=2, says="--best-of is at least --n")
+        self.fails(*ask, "--beams", 2, code=2, says="--temperature")
+        self.fails(*ask[:5], "--n", 2, code=2, says="--temperature above 0")
+        self.fails(*ask, "--n", 1000, code=2, says="--n")
+
+    def test_beams(self):
+        ask = ["generate", STORYTELLER, "--prompt", "Tell me a story.", "--max-tokens", 12, *PARITY]
+        one = self.json(*ask, "--beams", 1, "--ignore-end")
+        self.assertEqual(one["token_ids"], self.json(*ask, "--ignore-end")["token_ids"])
+        four = self.json(*ask, "--beams", 4, "--n", 2, "--length-penalty", 0, "--early-stopping", "never", "--ignore-end")
+        self.assertGreaterEqual(four["score"], 12 * one["score"])
+        self.assertGreater(four["score"], four["others"][0]["score"])
+        self.fails(*ask, "--length-penalty", 2, code=2, says="--beams")
+
+    def test_at_least_so_many_tokens(self):
+        ask = ["generate", STORYTELLER, "--raw", "--prompt", "The end.", "--max-tokens", 60, "--min-tokens", 50, "--threads", 1]
+        self.assertGreaterEqual(len(self.json(*ask)["token_ids"]), 50)
+
     def test_weights_on_the_way(self):
         ask = ["--raw", "--prompt", "Once", "--max-tokens", 20]
         loaded = self.json("generate", STORYTELLER, "--weights", "int8", *ask)

@@ -8,6 +8,7 @@
 #include <new>
 #include <sstream>
 
+#include "oort/engine.h"
 #include "oort/oort.h"
 #include "oort/testing.h"
 
@@ -158,6 +159,68 @@ TEST_P(AllocationFailure, InAForwardIsAnErrorAndTheSessionGoesOn) {
 
 INSTANTIATE_TEST_SUITE_P(Networks, AllocationFailure,
                          ::testing::Values("mini_resnet", "mini_vit", "mel_front_end"));
+
+/// Answers that fork, beams that fork and end, and a neighbour: whoever cannot have memory is told
+/// so, the others have their answers, and no block is lost.
+TEST(AllocationFailureOfAnEngine, EndsOneRequestAndLosesNoBlock) {
+  const auto model =
+      LanguageModel::Load(std::filesystem::path(OORT_TEST_DATA) / "checkpoints" / "llama");
+  const auto request_of = [](int64_t n, int64_t beams) {
+    GenerateRequest request;
+    request.prompt = {3, 17, 29};
+    request.max_tokens = 3;
+    request.ignore_end = true;
+    request.n = n;
+    request.beams.width = beams;
+    request.sampling.temperature = beams > 0 ? 0.0F : 1.0F;
+    return request;
+  };
+  const std::vector<GenerateRequest> requests = {request_of(3, 0), request_of(1, 0),
+                                                 request_of(2, 3)};
+  std::vector<GenerateResult> want;
+  for (const GenerateRequest& request : requests) {
+    want.push_back(Engine(model, {.threads = 1, .cache_tokens = 256}).Generate(request));
+  }
+  for (long n = 0;; ++n) {
+    Engine engine(model, {.threads = 1, .cache_tokens = 256});
+    std::vector<int64_t> ids(requests.size(), -1);
+    std::vector<GenerateRequest> asked = requests;
+    t_allocations = {true, n, 0, false};
+    for (size_t i = 0; i < requests.size(); ++i) {
+      try {
+        ids[i] = engine.Submit(std::move(asked[i]));
+      } catch (const Error&) {
+      }
+    }
+    bool more = true;
+    for (int steps = 0; more && steps < 100; ++steps) {
+      try {
+        more = engine.Step();
+      } catch (const Error&) {
+      }
+    }
+    const bool failed = t_allocations.failed;
+    t_allocations.counting = false;
+    ASSERT_FALSE(more) << "allocation " << n << ": the engine does not come to an end";
+    size_t right = 0;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      if (ids[i] < 0) continue;
+      try {
+        const std::optional<GenerateResult> result = engine.Take(ids[i]);
+        ASSERT_TRUE(result.has_value());
+        EXPECT_EQ(result->tokens, want[i].tokens);
+        EXPECT_EQ(result->others.size(), want[i].others.size());
+        ++right;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::kOutOfMemory);
+      }
+    }
+    EXPECT_GE(right, failed ? requests.size() - 1 : requests.size()) << "allocation " << n;
+    EXPECT_EQ(engine.stats().used_blocks, 0) << "allocation " << n;
+    EXPECT_EQ(engine.Generate(requests[0]).tokens, want[0].tokens) << "allocation " << n;
+    if (!failed || ::testing::Test::HasFailure()) break;
+  }
+}
 
 }  // namespace
 }  // namespace oort

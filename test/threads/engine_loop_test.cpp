@@ -133,5 +133,50 @@ TEST(EngineLoop, CancelsWhatIsLeftAtItsEnd) {
   EXPECT_TRUE(result.finish == FinishReason::kCancelled || result.finish == FinishReason::kLength);
 }
 
+/// Several answers, beams and cancelled requests of several threads at once.
+TEST(EngineLoop, ManyAnswersOfManyThreads) {
+  const auto request_of = [](int kind) {
+    GenerateRequest request = LoopRequest({kind, kind + 5, 7}, 10);
+    if (kind % 3 == 0) {
+      request.beams.width = 3;
+    } else {
+      request.sampling.temperature = 1;
+      request.n = 3;
+      request.best_of = kind % 3 == 1 ? 4 : 0;
+    }
+    return request;
+  };
+  std::vector<GenerateResult> want;
+  Engine alone(LoopModel());
+  for (int kind = 0; kind < 6; ++kind) want.push_back(alone.Generate(request_of(kind)));
+  EngineLoop loop(LoopModel());
+  std::vector<std::thread> threads;
+  std::atomic<int> right = 0;
+  for (int kind = 0; kind < 6; ++kind) {
+    threads.emplace_back([&, kind] {
+      for (int round = 0; round < 3; ++round) {
+        EngineLoop::Request cancelled = loop.Submit(request_of(kind));
+        EngineLoop::Request request = loop.Submit(request_of(kind));
+        cancelled.Cancel();
+        const GenerateResult result = request.Wait();
+        const GenerateResult& wanted = want[static_cast<size_t>(kind)];
+        bool same = result.tokens == wanted.tokens && result.others.size() == wanted.others.size();
+        for (size_t i = 0; same && i < wanted.others.size(); ++i) {
+          same = result.others[i].tokens == wanted.others[i].tokens;
+        }
+        const GenerateTimings& timings = result.timings;
+        const bool in_order = timings.arrived <= timings.started &&
+                              timings.started <= timings.first_token &&
+                              timings.first_token <= timings.finished;
+        if (same && in_order) ++right;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(right, 18);
+  EXPECT_TRUE(loop.Drain(60s));
+  EXPECT_EQ(loop.stats().used_blocks, 0);
+}
+
 }  // namespace
 }  // namespace oort

@@ -2,9 +2,11 @@
 #include "oort/kv_cache.h"
 
 #include <array>
+#include <cstring>
 #include <string>
 
 #include "core/checked.h"
+#include "cuda/stream.h"
 
 namespace oort {
 namespace {
@@ -72,6 +74,18 @@ KvCache::KvCache(const KvShape& shape, int64_t blocks, std::shared_ptr<Buffer> m
 std::byte* KvCache::Keys(int64_t layer, int32_t block, int64_t head) const {
   return buffer_->data() + static_cast<size_t>(layer) * layer_bytes_ +
          static_cast<size_t>(block) * block_bytes_ + static_cast<size_t>(head) * side_bytes_ * 2;
+}
+
+void KvCache::CopyBlock(int32_t from, int32_t to, cuda::Stream* stream) const {
+  for (int64_t layer = 0; layer < shape_.layers; ++layer) {
+    std::byte* const target = Keys(layer, to, 0);
+    const std::byte* const source = Keys(layer, from, 0);
+    if (stream != nullptr) {
+      stream->CopyOnDevice(target, source, block_bytes_);
+    } else {
+      std::memcpy(target, source, block_bytes_);
+    }
+  }
 }
 
 }  // namespace oort

@@ -84,6 +84,17 @@ float KthLargest(std::span<const float> values, size_t k, const SamplingKernels&
   return floor;
 }
 
+/// Makes log-probabilities of logits.
+struct Normalizer {
+  float max;
+  double log_total;
+
+  float operator()(float logit) const {
+    if (!std::isfinite(max)) return logit == max ? 0.0F : -kInfinity;
+    return static_cast<float>(static_cast<double>(logit) - static_cast<double>(max) - log_total);
+  }
+};
+
 }  // namespace
 
 struct Sampler::State {
@@ -119,8 +130,18 @@ struct Sampler::State {
   void KeepTopP(std::span<const float> logits, float max, float floor);
   int32_t DrawFromAll(std::span<const float> logits, float max);
   int32_t DrawFromCandidates(float max);
+  Normalizer NormalizerOf(std::span<const float> logits) const;
+  void KeepLikeliest(std::span<const float> values, size_t count);
   void Report(std::span<const float> logits, SampledToken& sampled);
 };
+
+Normalizer Sampler::State::NormalizerOf(std::span<const float> logits) const {
+  const auto size = static_cast<int64_t>(logits.size());
+  const float max = kernels.max(logits.data(), size);
+  const double total =
+      std::isfinite(max) ? kernels.exp_sum(logits.data(), nullptr, size, max, 1) : 1;
+  return {max, std::log(total)};
+}
 
 /// The logits with biases and penalties, of tokens that are allowed.
 std::span<const float> Sampler::State::Adjust(std::span<const float> logits,
@@ -269,25 +290,22 @@ int32_t Sampler::State::Draw(std::span<const float> logits, float max) {
   return DrawFromCandidates(max);
 }
 
-void Sampler::State::Report(std::span<const float> logits, SampledToken& sampled) {
-  const auto size = static_cast<int64_t>(logits.size());
-  const float max = kernels.max(logits.data(), size);
-  const double total =
-      std::isfinite(max) ? kernels.exp_sum(logits.data(), nullptr, size, max, 1) : 1;
-  const auto logprob = [&](float logit) {
-    if (!std::isfinite(max)) return logit == max ? 0.0F : -kInfinity;
-    return static_cast<float>(static_cast<double>(logit) - static_cast<double>(max) -
-                              std::log(total));
-  };
-  sampled.logprob = logprob(logits[static_cast<size_t>(sampled.token)]);
-  const size_t count = std::min(static_cast<size_t>(options.top_logprobs), logits.size());
-  if (count == 0) return;
-  Gather(logits, count < logits.size() ? KthLargest(logits, count, kernels, kept) : -kInfinity);
+/// The candidates that are the `count` likeliest of these values, in order.
+void Sampler::State::KeepLikeliest(std::span<const float> values, size_t count) {
+  Gather(values, count < values.size() ? KthLargest(values, count, kernels, kept) : -kInfinity);
   const size_t found = std::min(count, candidates.size());
   std::partial_sort(candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(found),
                     candidates.end(), Likelier);
-  for (size_t i = 0; i < found; ++i)
-    sampled.top.push_back({candidates[i].token, logprob(candidates[i].logit)});
+  candidates.resize(found);
+}
+
+void Sampler::State::Report(std::span<const float> logits, SampledToken& sampled) {
+  const Normalizer logprob = NormalizerOf(logits);
+  sampled.logprob = logprob(logits[static_cast<size_t>(sampled.token)]);
+  const size_t count = std::min(static_cast<size_t>(options.top_logprobs), logits.size());
+  if (count == 0) return;
+  KeepLikeliest(logits, count);
+  for (const Candidate& c : candidates) sampled.top.push_back({c.token, logprob(c.logit)});
 }
 
 Sampler::Sampler(SamplingOptions options) {
@@ -326,6 +344,36 @@ SampledToken Sampler::Sample(std::span<const float> logits, std::span<const uint
   if (state_->options.top_logprobs >= 0) state_->Report(logits, sampled);
   Accept(sampled.token);
   return sampled;
+}
+
+std::vector<TokenLogprob> Sampler::Likeliest(std::span<const float> logits, int64_t count,
+                                             std::span<const uint32_t> allowed) {
+  State& state = *state_;
+  const Normalizer logprob = state.NormalizerOf(logits);
+  state.weights.resize(logits.size());
+  std::ranges::transform(logits, state.weights.begin(), logprob);
+  const std::span<const float> changed = state.Adjust(state.weights, allowed);
+  state.KeepLikeliest(changed, std::min(static_cast<size_t>(count), changed.size()));
+  std::vector<TokenLogprob> likeliest;
+  for (const State::Candidate& c : state.candidates) {
+    if (c.logit > -kInfinity) likeliest.push_back({c.token, c.logit});
+  }
+  return likeliest;
+}
+
+Sampler Sampler::Clone() const {
+  Sampler clone;
+  clone.state_ = std::make_unique<State>(*state_);
+  return clone;
+}
+
+SampledToken LogprobOf(std::span<const float> logits, int32_t token, int top) {
+  SamplingOptions options;
+  options.top_logprobs = top;
+  Sampler sampler(std::move(options));
+  SampledToken result{token, 0, {}};
+  sampler.state_->Report(logits, result);
+  return result;
 }
 
 double Sampler::NextUniform() const { return state_->random.Uniform(state_->drawn); }

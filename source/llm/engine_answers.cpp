@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT
+// Tokens of answers: how they are picked, who hears of them, and when an answer ends.
+#include "llm/engine_impl.h"
+
+namespace oort {
+
+void FailRefused(int32_t token) {
+  throw Error(ErrorCode::kInvalidArgument,
+              "the constraint refuses token " + std::to_string(token) + ", which it allowed");
+}
+
+/// The tokens that may come next, in `allowed`, which stays empty where all may. False where the
+/// answer is complete and none may.
+bool Engine::Impl::FindAllowed(Generation& g) {
+  allowed.clear();
+  const bool forbids_end = g.must_go_on() && !g.request.ignore_end;
+  if (!g.constraint && !forbids_end) return true;
+  const size_t words = (static_cast<size_t>(runner.vocabulary()) + 31) / 32;
+  allowed.assign(words, g.constraint ? 0 : ~uint32_t{0});
+  bool may_end = !forbids_end;
+  if (g.constraint) {
+    g.constraint->Mask(allowed);
+    may_end = may_end && g.constraint->done();
+  }
+  if (!g.request.ignore_end) {
+    for (const int32_t token : model->end_tokens()) {
+      if (token >= runner.vocabulary()) continue;
+      uint32_t& word = allowed[static_cast<size_t>(token) / 32];
+      const uint32_t bit = uint32_t{1} << (token % 32);
+      word = may_end ? word | bit : word & ~bit;
+    }
+  }
+  if (const int64_t rest = runner.vocabulary() % 32; rest > 0) {
+    allowed.back() &= (uint32_t{1} << rest) - 1;
+  }
+  if (std::ranges::any_of(allowed, [](uint32_t word) { return word != 0; })) return true;
+  if (g.constraint && g.constraint->done()) return false;
+  throw Error(ErrorCode::kInvalidArgument,
+              "the answer is not complete, and its constraint allows no token of the model");
+}
+
+/// What the sampler makes of a row; `again`: after another answer had its token of it.
+SampledToken Engine::Impl::Pick(Generation& g, const StepRows& rows, size_t row, bool again) {
+  if (const std::optional<size_t> logits_row = rows.LogitsRow(row)) {
+    const size_t vocabulary = static_cast<size_t>(runner.vocabulary());
+    return g.sampler.Sample(rows.logits.subspan(*logits_row * vocabulary, vocabulary), allowed);
+  }
+  const bool draws = again && !g.picks_argmax();
+  return SampleDrawn(
+      g.sampler,
+      draws ? runner.DrawAgain(static_cast<int32_t>(row), NextDraw(g.sampler)) : rows.tokens[row]);
+}
+
+/// Picks the next token and tells whoever waits for it.
+void Engine::Impl::Accept(Generation& g, const StepRows& rows, size_t row) {
+  if (g.most_tokens == 0) return Finish(g, FinishReason::kLength);
+  if (g.group->search) {
+    const size_t vocabulary = static_cast<size_t>(runner.vocabulary());
+    return ScoreBeam(g, rows.logits.subspan(*rows.LogitsRow(row) * vocabulary, vocabulary));
+  }
+  const bool is_first = g.id == g.group->id;
+  if (FindAllowed(g)) {
+    AcceptToken(g, Pick(g, rows, row, false));
+  } else {
+    Finish(g, FinishReason::kStop);
+  }
+  if (is_first && g.group->unborn > 0) ForkAnswers(g, rows, row);
+}
+
+/// The prompt was read for the first answer: the others have it from there. One for which there is
+/// no room reads it when there is, as it would alone.
+void Engine::Impl::ForkAnswers(Generation& first, const StepRows& rows, size_t row) {
+  AnswerGroup& group = *first.group;
+  std::vector<Generation*> born;
+  std::vector<std::pair<int32_t, int32_t>> copies;
+  for (; group.unborn > 0; --group.unborn) {
+    const int index = static_cast<int>(group.made() - group.unborn);
+    Generation& g = AddGeneration(std::make_unique<Generation>(next_id, first.group, index));
+    std::optional<std::pair<int32_t, int32_t>> copy;
+    g.sequence = scheduler.Fork(*first.sequence, MakeSequence(g), copy);
+    if (g.sequence == nullptr) {
+      g.sequence = &scheduler.Add(MakeSequence(g));
+      continue;
+    }
+    g.Start(first.result.timings.started);
+    if (copy) copies.push_back(*copy);
+    born.push_back(&g);
+  }
+  runner.CopyBlocks(copies);
+  for (Generation* g : born) {
+    if (FindAllowed(*g)) {
+      AcceptToken(*g, Pick(*g, rows, row, true));
+    } else {
+      Finish(*g, FinishReason::kStop);
+    }
+  }
+}
+
+void Engine::Impl::AcceptToken(Generation& g, const SampledToken& sampled) {
+  if (g.result.tokens.empty()) g.SetFirstToken();
+  const bool early = g.must_go_on();
+  ++counts.generated_tokens;
+  g.result.tokens.push_back(sampled.token);
+  g.sequence->tokens.push_back(sampled.token);
+  if (g.sampler.options().top_logprobs >= 0) {
+    g.result.logprobs.push_back(sampled.logprob);
+    g.result.top.push_back(sampled.top);
+  }
+  const bool ended = !g.request.ignore_end && model->IsEnd(sampled.token);
+  if (g.constraint && !ended && !g.constraint->Accept(sampled.token)) FailRefused(sampled.token);
+  std::string text = g.text && !ended ? g.text->Push(sampled.token) : std::string();
+  if (!early) text = g.stops.Add(text);
+  Emit(g, sampled, text);
+  if (g.finished) return;
+  if (ended || g.stops.stopped()) {
+    Finish(g, FinishReason::kStop);
+  } else if (static_cast<int64_t>(g.result.tokens.size()) >= g.most_tokens) {
+    Finish(g, FinishReason::kLength);
+  }
+}
+
+void Engine::Impl::Emit(Generation& g, const SampledToken& sampled, const std::string& text) {
+  g.result.text += text;
+  if (!g.request.on_piece) return;
+  if (!g.request.on_piece({g.result.index, sampled.token, text, sampled.logprob, sampled.top})) {
+    Finish(g, FinishReason::kCancelled);
+  }
+}
+
+void Engine::Impl::Finish(Generation& g, FinishReason reason) {
+  g.finished = true;
+  g.result.finish = reason;
+  std::string rest;
+  if (g.text) rest = g.stops.Add(g.text->Flush());
+  rest += g.stops.Finish();
+  g.result.text += rest;
+  g.result.stop = g.stops.matched();
+  if (g.stops.stopped()) g.result.finish = FinishReason::kStop;
+  GenerateTimings& timings = g.result.timings;
+  timings.finished = Clock::now();
+  if (!g.result.tokens.empty()) {
+    timings.generate_seconds = Seconds(timings.finished - timings.first_token);
+  }
+  const bool is_told = reason != FinishReason::kCancelled && g.request.on_piece;
+  if (!rest.empty() && is_told) {
+    g.request.on_piece({g.result.index, -1, rest, 0, {}});
+  }
+}
+
+}  // namespace oort

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT
+// What is behind an Engine: engine.cpp has its steps, engine_answers.cpp what answers make of them.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/guard.h"
+#include "llm/decoder_runner.h"
+#include "llm/generation.h"
+#include "llm/memory_needs.h"
+#include "llm/step_budget.h"
+#include "llm/swap_space.h"
+#include "oort/engine.h"
+
+namespace oort {
+
+/// What a step gives for each of its rows: logits, or the tokens that sampling makes of them.
+struct StepRows {
+  std::span<const float> logits{};
+  std::span<const int32_t> tokens{};
+  /// Where tokens has some: the rows that logits has, whose tokens do not count.
+  std::vector<int32_t> with_logits{};
+
+  /// Which row of logits that of the step is; none where it has a token.
+  std::optional<size_t> LogitsRow(size_t row) const {
+    if (tokens.empty()) return row;
+    const auto found = std::ranges::lower_bound(with_logits, static_cast<int32_t>(row));
+    if (found == with_logits.end() || *found != static_cast<int32_t>(row)) return {};
+    return static_cast<size_t>(found - with_logits.begin());
+  }
+};
+
+/// The next tokens of one request in a step.
+struct StepPart {
+  Generation* generation = nullptr;  ///< null: a row that stands for nobody any more
+  int64_t count = 1;
+  bool last = true;  ///< ends with the last token that is known, whose logits pick the next one
+};
+
+/// Throws for a token that a constraint allowed and did not accept.
+[[noreturn]] void FailRefused(int32_t token);
+
+/// Reading a sequence again costs a GPU more than copying it, and the CPU's memory is the cache's.
+inline size_t SwapBytes(const KvCache& cache, const EngineOptions& options) {
+  constexpr size_t kOfGpu = size_t{4} << 30;
+  return options.swap_bytes.value_or(cache.device().type == DeviceType::kCpu ? 0 : kOfGpu);
+}
+
+struct Engine::Impl {
+  std::shared_ptr<const LanguageModel> model;
+  EngineOptions options;
+  int64_t cache_tokens;
+  DecoderRunner runner;
+  SwapSpace saver;
+  Scheduler scheduler;
+  std::map<int64_t, std::unique_ptr<Generation>> active;  ///< answers, waiting or running
+  std::map<int64_t, FinishedGeneration> done;
+  StepBudget budget{options.step_tokens, options.step_seconds};
+  std::deque<std::vector<StepPart>> flights;  ///< steps that the runner has under way
+  std::vector<uint32_t> allowed;              ///< tokens, of the answer that picks one
+  std::vector<int32_t> drawn;                 ///< tokens of the last step
+  int64_t next_id = 0;
+  EngineStats counts;  ///< what only grows
+
+  Impl(std::shared_ptr<const LanguageModel> shared, const EngineOptions& given, int64_t tokens)
+      : model(std::move(shared)),
+        options(given),
+        cache_tokens(tokens),
+        runner(model, options.kv.value_or(model->default_kv()), tokens, options.threads,
+               mixes_steps()),
+        saver(runner.cache(), SwapBytes(runner.cache(), options)),
+        scheduler(runner.pool(),
+                  {.step_tokens = mixes_steps() ? options.step_tokens : options.prompt_chunk,
+                   .prompt_tokens = options.prompt_chunk,
+                   .most_running = options.most_running,
+                   .mixed_steps = mixes_steps(),
+                   .reserve = options.reserve_cache,
+                   .share_prefixes = options.reuse_prefixes},
+                  saver) {}
+  ~Impl() { DropFlights(); }  // while the sequences are there
+
+  /// Answers that one step computes.
+  int64_t step_rows() const {
+    return options.deterministic ? model->facts().decode_rows : model->facts().step_rows;
+  }
+  bool mixes_steps() const { return MixesSteps(*model, options); }
+
+  int64_t Submit(GenerateRequest request);
+  bool Step();
+  EngineStats stats() const;
+  void EndOverdue();
+  bool IsLong(int64_t length) const {
+    const int64_t most = model->facts().short_context;
+    return most > 0 && length > most;
+  }
+  bool ReadsAgain(Generation& generation);
+  void StepShares(std::span<const StepShare> shares);
+  void StepTogether(std::span<const StepPart> parts);
+  void StepEachAlone(std::span<const StepPart> parts);
+  void StepReporting(Generation& generation, int64_t count);
+  void ReportPrompt(Generation& generation, std::span<const float> logits);
+  void StepFlight();
+  void AcceptRows(std::span<const StepPart> parts, const StepRows& rows);
+  template <typename Body>
+  void Attempt(Generation& generation, const Body& body);
+  void Fail(Generation& generation);
+  StepRows Run(std::span<const StepItem> items, std::span<Generation* const> rows);
+  bool RunsAhead(std::span<const StepPart> parts) const;
+  std::optional<std::vector<StepPart>> NextFlight() const;
+  void BeginFlight(std::vector<StepPart> parts, bool continues);
+  void DropFlights() noexcept;
+  bool FindAllowed(Generation& generation);
+  std::unique_ptr<Sequence> MakeSequence(const Generation& generation,
+                                         const Sequence* parent = nullptr) const;
+  Generation& AddGeneration(std::unique_ptr<Generation> generation);
+  SampledToken Pick(Generation& generation, const StepRows& rows, size_t row, bool again);
+  void Accept(Generation& generation, const StepRows& rows, size_t row);
+  void AcceptToken(Generation& generation, const SampledToken& sampled);
+  void ForkAnswers(Generation& first, const StepRows& rows, size_t row);
+  void ScoreBeam(Generation& beam, std::span<const float> logits);
+  void AdvanceBeams();
+  void Advance(AnswerGroup& group);
+  Generation& ForkBeam(Generation& parent, std::vector<std::pair<int32_t, int32_t>>& copies);
+  void Extend(Generation& beam, const BeamStep& step, std::span<const TokenLogprob> likeliest);
+  void Emit(Generation& generation, const SampledToken& sampled, const std::string& text);
+  void Finish(Generation& generation, FinishReason reason);
+  void Discard(Generation& generation);
+  void Collect();
+  void Forget(int64_t id);
+};
+
+/// What goes wrong for one request ends that one.
+template <typename Body>
+void Engine::Impl::Attempt(Generation& g, const Body& body) {
+  try {
+    Guarded(body);
+  } catch (...) {
+    Fail(g);
+  }
+}
+
+}  // namespace oort
