@@ -9,7 +9,6 @@
 #include "layers/attention/paged/cpu/kv_kernels.h"
 #include "layers/attention/paged/paged_attention_base.h"
 #include "layers/precision_param.h"
-#include "layers/quantized_linear/cpu/quantized_kernels.h"
 #include "oort/layer.h"
 
 namespace oort {
@@ -68,7 +67,10 @@ class PagedAttention final : public PagedAttentionBase {
   };
 
   /// Whether so many tokens of a sequence are worth tiles.
-  bool IsTiled(int64_t tokens) const { return tiles_ != nullptr && tokens > kMostGemvRows; }
+  bool IsTiled(int64_t tokens) const {
+    constexpr int64_t kFewTokens = 12;
+    return tiles_ != nullptr && tokens > kFewTokens;
+  }
   int64_t TileBytes() const { return (KvTiles::ScratchBytes(head_dim_) + 63) / 64 * 64; }
 
   /// Of queries and keys that turn here, in whole lines of the cache.

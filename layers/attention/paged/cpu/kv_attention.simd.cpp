@@ -213,9 +213,9 @@ void AttendRows(KvAttention& a) {
   alignas(64) float scores[kKvRows][kStepBlocks * kTokens];
   const int64_t last_block = (a.end + kTokens - 1) / kTokens;
   FetchAhead<type> ahead(a, a.begin / kTokens, last_block);
-  for (int64_t block = a.begin / kTokens; block < last_block; block += kStepBlocks) {
-    const int count =
-        static_cast<int>(last_block - block < kStepBlocks ? last_block - block : kStepBlocks);
+  for (int64_t block = a.begin / kTokens, next = 0; block < last_block; block = next) {
+    const int count = static_cast<int>(StepCount(block, last_block));
+    next = block + count;
     for (int i = 0; i < count; ++i) {
       ahead.One();
       BlockScores<type, rows>(a, a.blocks[block + i].keys, scores, i * kTokens);

@@ -140,8 +140,9 @@ void ForRows(int rows, Body body) {
 void AttendBlocks(KvAttention& a, HalfBuffers& buffers) {
   const int64_t last_block = (a.end + kTokens - 1) / kTokens;
   FetchAhead<KvType::kF16> ahead(a, a.begin / kTokens, last_block);
-  for (int64_t block = a.begin / kTokens; block < last_block; block += kStepBlocks) {
-    const int count = static_cast<int>(std::min<int64_t>(kStepBlocks, last_block - block));
+  for (int64_t block = a.begin / kTokens, next = 0; block < last_block; block = next) {
+    const int count = static_cast<int>(StepCount(block, last_block));
+    next = block + count;
     for (int i = 0; i < count; ++i) {
       ahead.One();
       ForRows(a.rows, [&](int first, auto rows) {

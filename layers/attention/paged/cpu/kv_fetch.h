@@ -9,6 +9,13 @@ namespace oort::OORT_ISA {
 
 /// Blocks of a step: their scores are computed first, then their values are summed.
 inline constexpr int kStepBlocks = 8;
+/// How many blocks the step from `block` on has. Steps end at whole multiples, whatever block is
+/// the first: with a window, that depends on which tokens are computed together, and the result of
+/// a token must not.
+inline int64_t StepCount(int64_t block, int64_t last_block) {
+  const int64_t end = (block / kStepBlocks + 1) * kStepBlocks;
+  return (end < last_block ? end : last_block) - block;
+}
 
 /// Prefetches keys and values. Blocks of a paged cache lie too far apart for the processor to
 /// predict where the next one is.
@@ -39,7 +46,7 @@ struct FetchAhead {
     if (first == end) return;
     FetchSide<type>(values ? a.blocks[next].values : a.blocks[next].keys, a.head_dim);
     ++next;
-    if (next < end && next < first + kStepBlocks) return;
+    if (next < first + StepCount(first, end)) return;
     if (values) first = next;
     next = first;
     values = !values;
