@@ -29,7 +29,6 @@ class QuantizedArgmax final : public Layer {
   std::span<const std::byte> WeightBytes() const override {
     return (head_.coarse() != nullptr ? *head_.coarse() : head_.matrix()).data();
   }
-  LayerTraits Traits() const override { return {.batch_invariant_rows = kMostGemvRows}; }
 
   std::vector<Value> Infer(const Args& args) const override {
     const Shape& shape = args.shape(input_);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "layers/norm/norm_common.h"
 #include "layers/precision_param.h"
 #include "layers/quantized_linear/quantized_linear_spec.h"
+#include "oort/kv_cache.h"
 
 namespace oort {
 namespace {
@@ -31,7 +33,6 @@ class QuantizedLinear final : public Layer {
   }
 
   std::span<const std::byte> WeightBytes() const override { return matrices_[0]->data(); }
-  LayerTraits Traits() const override { return {.batch_invariant_rows = kMostGemvRows}; }
 
   std::vector<Value> Infer(const Args& args) const override { return spec_.Infer(args); }
 
@@ -46,6 +47,7 @@ class QuantizedLinear final : public Layer {
       workspace += NormedBytes(args);
     }
     product.addend = spec_.epilogue().addend(args);
+    product.apart = AreAnswers(context);
     product.next = context.next_weights();
     std::array<float*, kMostParts> y{};
     const size_t results = static_cast<size_t>(spec_.results());
@@ -65,6 +67,14 @@ class QuantizedLinear final : public Layer {
   }
 
  private:
+  /// Whether each row is a sequence of its own. Such rows do not depend on each other, so a step of
+  /// answers may have any number of them (LayerTraits::batch_invariant_rows).
+  static bool AreAnswers(const Context& context) {
+    const SequenceBatch* batch = SequenceBatch::Of(context);
+    return batch != nullptr &&
+           std::ranges::all_of(batch->slices(), [](const auto& slice) { return slice.count <= 1; });
+  }
+
   QuantizedProduct ProductOf(const Args& args) const {
     QuantizedProduct product;
     product.rows = spec_.Rows(args);
@@ -118,8 +128,8 @@ OORT_LAYERS(quantized_linear) {
       "x W^T + bias for up to three weights that stay in 32 to 4 bits; gated: "
       "activation(x W0^T + bias0) * (x W1^T + bias1). With norm, x is first "
       "divided by its root mean square and multiplied with it. precision=bf16 rounds x to "
-      "bytes in groups where it has few rows, and both sides to bf16 else; where kernels wait for "
-      "memory, scales and minimums of 4 bits become bytes, too");
+      "bytes in groups, or, where it has many rows and the processor has such units, both sides to "
+      "16 bits; where kernels wait for memory, scales and minimums of 4 bits become bytes, too");
   schema.Tensor("input", kF32Only).OptionalTensor("addend", kF32Only);
   schema.Int("in_features").AtLeast(1).Ints("out_features");
   for (int part = 0; part < kMostParts; ++part) {

@@ -18,8 +18,9 @@
 namespace oort {
 namespace {
 
-/// Bounds what the book-keeping of a step takes where no layer limits its rows.
-constexpr int64_t kMostDecodeRows = 512;
+/// Bounds what the book-keeping and the logits of a step take where no layer limits its rows. On a
+/// CPU, 64 rows multiply for so long that reading the weights once for more gains nothing.
+constexpr int64_t kMostDecodeRows = 512, kMostDecodeRowsOnCpu = 64;
 
 LanguageModelInfo InfoOf(const DecoderConfig& config, size_t file_bytes,
                          const DecoderGraph& decoder) {
@@ -48,7 +49,9 @@ DecoderFacts FactsOf(const RuntimeGraph& graph, bool exact, int64_t short_contex
       attention, [&](const std::string& name) { return graph.DeviceOf(name) == graph.device(); });
   if (away) facts.attention_device = graph.device();
   facts.logits_device = graph.outputs().at(kLogitsOutput).device;
-  facts.decode_rows = std::min(graph.BatchInvariantRows(), kMostDecodeRows);
+  const bool on_cpu = graph.device().type == DeviceType::kCpu;
+  facts.decode_rows =
+      std::min(graph.BatchInvariantRows(), on_cpu ? kMostDecodeRowsOnCpu : kMostDecodeRows);
   // Kernels of a GPU for more rows read each weight once, and sum in another order.
   const bool on_gpu = facts.attention_device.type != DeviceType::kCpu;
   facts.step_rows = on_gpu && !exact ? kMostDecodeRows : facts.decode_rows;

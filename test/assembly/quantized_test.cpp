@@ -56,14 +56,15 @@ void CompareDots(const PanelLayout& layout, int64_t k, int64_t panels, int rows)
   const std::vector<std::byte> data = Panels(numbers, layout, k, panels);
   ByteRows x;
   x.piece = 32;
-  x.q_stride = k + 16;
-  x.piece_stride = k / x.piece + 1;
-  std::vector<int8_t> q = numbers.Wholes<int8_t>(rows * x.q_stride, -127, 127);
-  std::vector<int8_t> fine = numbers.Wholes<int8_t>(rows * x.q_stride, -127, 127);
-  std::vector<uint8_t> is_fine = numbers.Wholes<uint8_t>(rows * x.piece_stride, 0, 1);
-  std::vector<float> scale = numbers.Reals<float>(rows * x.piece_stride);
-  std::vector<float> offset = numbers.Reals<float>(rows * x.piece_stride);
-  std::vector<int32_t> sum = numbers.Wholes<int32_t>(rows * x.piece_stride, -4000, 4000);
+  x.block = rows == 1 ? 1 : kBlockRows;
+  x.pieces = k / x.piece;
+  const int64_t count = x.number_at((rows + x.block - 1) / x.block * x.block, 0);
+  std::vector<int8_t> q = numbers.Wholes<int8_t>(count * x.piece, -127, 127);
+  std::vector<int8_t> fine = numbers.Wholes<int8_t>(count * x.piece, -127, 127);
+  std::vector<uint8_t> is_fine = numbers.Wholes<uint8_t>(count, 0, 1);
+  std::vector<float> scale = numbers.Reals<float>(count);
+  std::vector<float> offset = numbers.Reals<float>(count);
+  std::vector<int32_t> sum = numbers.Wholes<int32_t>(count, -4000, 4000);
   x.q = q.data();
   x.fine = fine.data();
   x.is_fine = is_fine.data();
@@ -85,7 +86,7 @@ TEST(Assembly, QuantizedDot) {
           const int zero = minimums ? 0 : type == WeightType::kInt4 ? 8 : 0;
           const PanelLayout layout{type, group, minimums, scales, 1, zero};
           for (const int64_t groups : {1, 2, 3, 4, 7}) {
-            for (const int rows : {1, 2, 3, 4, 7}) {
+            for (const int rows : {1, 2, 3, 4, 7, 13}) {
               CompareDots(layout, groups * group, 1 + groups % 3, rows);
             }
           }

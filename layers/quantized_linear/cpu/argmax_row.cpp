@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/checked.h"
+#include "core/parallel.h"
 
 namespace oort {
 namespace {
@@ -88,6 +89,7 @@ QuantizedProduct ArgmaxRow::ProductWith(const std::shared_ptr<const QuantizedMat
   product.x_stride = matrix->columns();
   product.matrices = {&matrix, 1};
   product.biases = {&kNoBias, 1};
+  product.apart = true;  // a token of a sequence each
   return product;
 }
 
@@ -119,9 +121,12 @@ void ArgmaxRow::FindInAll(const float* x, int64_t rows, int threads, std::byte* 
   product.y = {&y, 1};
   const size_t bytes = AlignUp(static_cast<size_t>(rows * count) * sizeof(float), 64);
   multiplier_.Run(product, threads, workspace + bytes);
-  for (int64_t row = 0; row < rows; ++row) {
-    found[row] = ArgmaxOf(sampling_, y + row * count, count);
-  }
+  ParallelFor(threads, rows, GrainOf({static_cast<double>(count) * sizeof(float), 0}),
+              [&](int64_t begin, int64_t end) {
+                for (int64_t row = begin; row < end; ++row) {
+                  found[row] = ArgmaxOf(sampling_, y + row * count, count);
+                }
+              });
 }
 
 void ArgmaxRow::SpreadOf(int64_t panel, const float* energy, float (&spread)[kPanelRows]) const {

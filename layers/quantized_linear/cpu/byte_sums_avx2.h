@@ -15,8 +15,7 @@
 
 namespace oort::OORT_ISA {
 
-inline constexpr int kMostRows = 2;
-inline constexpr int kOffset8 = 0;
+inline constexpr int kMostRows = 4;
 
 struct ByteSums {
   __m256i v[2];
@@ -52,34 +51,47 @@ inline __m256i AddProducts(__m256i sum, __m256i pairs) {
   return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
 
+/// Pairs of products of weights of 4 bits are at most 2 * 15 * 127, so those of a whole piece still
+/// fit 16 bits: only their sum is widened.
+template <int piece, int rows>
+inline void AddNibbles(const std::byte* lines, const Bytes<piece> (&bytes)[rows],
+                       ByteSums (&sums)[rows]) {
+  const __m256i mask = _mm256_set1_epi8(15);
+  Unroll<2>([&](auto i) {
+    __m256i pairs[rows];
+    Unroll<piece / 8>([&](auto line) {
+      const __m256i w =
+          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(lines + 64 * line + 32 * i));
+      const __m256i low = _mm256_and_si256(w, mask);
+      const __m256i high = _mm256_and_si256(_mm256_srli_epi16(w, 4), mask);
+      Unroll<rows>([&](auto r) {
+        const __m256i lows = _mm256_maddubs_epi16(low, bytes[r].Four(2 * line));
+        pairs[r] = line == 0 ? lows : _mm256_add_epi16(pairs[r], lows);
+        pairs[r] =
+            _mm256_add_epi16(pairs[r], _mm256_maddubs_epi16(high, bytes[r].Four(2 * line + 1)));
+      });
+    });
+    Unroll<rows>([&](auto r) { sums[r].v[i] = AddProducts(sums[r].v[i], pairs[r]); });
+  });
+}
+
 template <WeightType type, int piece, int rows>
 inline void AddPiece(const std::byte* lines, const Bytes<piece> (&bytes)[rows],
                      ByteSums (&sums)[rows]) {
-  constexpr int kLines = type == WeightType::kInt4 ? piece / 8 : piece / 4;
-  Unroll<kLines>([&](auto line) {
+  if constexpr (type == WeightType::kInt4) return AddNibbles(lines, bytes, sums);
+  Unroll<piece / 4>([&](auto line) {
     Unroll<2>([&](auto i) {
       const __m256i w =
           _mm256_loadu_si256(reinterpret_cast<const __m256i*>(lines + 64 * line + 32 * i));
-      if constexpr (type == WeightType::kInt4) {
-        const __m256i mask = _mm256_set1_epi8(15);
-        const __m256i low = _mm256_and_si256(w, mask);
-        const __m256i high = _mm256_and_si256(_mm256_srli_epi16(w, 4), mask);
-        Unroll<rows>([&](auto r) {
-          // Two pairs of products of at most 15 * 127 still fit 16 bits.
-          const __m256i both =
-              _mm256_add_epi16(_mm256_maddubs_epi16(low, bytes[r].Four(2 * line)),
-                               _mm256_maddubs_epi16(high, bytes[r].Four(2 * line + 1)));
-          sums[r].v[i] = AddProducts(sums[r].v[i], both);
-        });
-      } else if constexpr (type != WeightType::kInt8) {
-        Unroll<rows>([&](auto r) {
-          sums[r].v[i] = AddProducts(sums[r].v[i], _mm256_maddubs_epi16(w, bytes[r].Four(line)));
-        });
-      } else {
+      if constexpr (type == WeightType::kInt8) {
         const __m256i size = _mm256_abs_epi8(w);
         Unroll<rows>([&](auto r) {
           const __m256i factor = _mm256_sign_epi8(bytes[r].Four(line), w);
           sums[r].v[i] = AddProducts(sums[r].v[i], _mm256_maddubs_epi16(size, factor));
+        });
+      } else {
+        Unroll<rows>([&](auto r) {
+          sums[r].v[i] = AddProducts(sums[r].v[i], _mm256_maddubs_epi16(w, bytes[r].Four(line)));
         });
       }
     });

@@ -11,7 +11,6 @@
 namespace oort::OORT_ISA {
 
 inline constexpr int kMostRows = 4;
-inline constexpr int kOffset8 = 0;
 
 struct ByteSums {
   int32x4_t v[4];

@@ -6,9 +6,8 @@
 #include <immintrin.h>
 
 #include "cpu/unroll.h"
-#include "layers/quantized_linear/cpu/byte_sums_vnni.h"
 #include "layers/quantized_linear/cpu/dot_row.h"
-#include "layers/quantized_linear/cpu/group_numbers.h"
+#include "layers/quantized_linear/cpu/piece_vnni.h"
 
 namespace oort::OORT_ISA {
 
@@ -41,10 +40,6 @@ inline __m512i FourOf(const int8_t* bytes, int index) {
   int32_t four;
   std::memcpy(&four, bytes + 4 * index, sizeof(four));
   return _mm512_set1_epi32(four);
-}
-
-inline __m512i BothBytes(__m512i first, __m512i fine) {
-  return _mm512_add_epi32(fine, _mm512_mullo_epi32(first, _mm512_set1_epi32(kFineSteps)));
 }
 
 /// Groups of 4 bits.
@@ -130,31 +125,6 @@ struct JoinedGroups {
   static constexpr int kHead = kPanelRows * RowScales<scales>::kBytes * (minimums ? 2 : 1);
   static constexpr int kBytes = kHead + kGroup * kPanelRows * (kFive ? 5 : 6) / 8;
 
-  /// (bits >> shift & mask) | rest
-  template <int shift>
-  [[gnu::always_inline]] static __m512i With(__m512i bits, char mask, __m512i rest) {
-    constexpr int kMaskedOr = 0xea;  // (a & b) | c
-    return _mm512_ternarylogic_epi32(_mm512_srli_epi16(bits, shift), _mm512_set1_epi8(mask), rest,
-                                     kMaskedOr);
-  }
-  /// All steps of a group, four in each register: see byte_lines.h.
-  [[gnu::always_inline]] static void Take(const std::byte* lines, __m512i (&w)[kFours]) {
-    constexpr int kLines = kFive ? 5 : 3;
-    const __m512i none = _mm512_setzero_si512();
-    __m512i line[kLines];
-    Unroll<kLines>([&](auto i) {
-      line[i] = _mm512_loadu_si512(lines + 64 * i);
-      w[i] = _mm512_and_si512(line[i], _mm512_set1_epi8(kFive ? 31 : 63));
-    });
-    if constexpr (kFive) {
-      w[5] = With<3>(line[0], 0x1c, With<6>(line[1], 3, none));
-      w[6] = With<3>(line[2], 0x1c, With<6>(line[3], 3, none));
-      w[7] = With<3>(line[4], 0x1c, With<4>(line[1], 2, With<5>(line[3], 1, none)));
-    } else {
-      w[3] = With<2>(line[0], 0x30, With<4>(line[1], 0x0c, With<6>(line[2], 3, none)));
-    }
-  }
-
   template <int panels>
   [[gnu::always_inline]] static void Sums(const DotRowX& x, int64_t g, int zero,
                                           const std::byte* group, int64_t step,
@@ -163,7 +133,7 @@ struct JoinedGroups {
     const int32_t start = -zero * x.sum[g];
     Unroll<panels>([&](auto p) {
       __m512i w[kFours];
-      Take(group + p * step + kHead, w);
+      TakePiece<type, kGroup>(group + p * step + kHead, w);
       const auto add = [&](const int8_t* bytes, int32_t from) {
         // Two chains: an addition waits five cycles for the one before.
         __m512i even = _mm512_set1_epi32(from), odd = _mm512_setzero_si512();
@@ -215,13 +185,13 @@ void DotSidePanels(const DotRowX& x, int zero, const SidePanels& side, float* y)
   Unroll<panels>([&](auto p) { _mm512_storeu_ps(y + 16 * p, totals[p]); });
 }
 
-/// All panels of `dot` times its row `row`.
+/// All panels of `dot` times its only row.
 template <typename Groups>
-void DotPanelsOfRow(const QuantizedDot& dot, const DotRowX& x, int row) {
+void DotPanelsOfRow(const QuantizedDot& dot, const DotRowX& x) {
   const PanelLayout& layout = dot.layout;
   const int64_t bytes = layout.panel_bytes(dot.k);
   const std::byte* panel = dot.panel;
-  float* y = dot.y + row * dot.y_stride;
+  float* y = dot.y;
   for (int64_t left = dot.panels; left > 0;) {
     const int64_t some = left >= 4 ? 4 : left >= 2 ? 2 : 1;
     SidePanels side{panel, bytes, layout.span, layout.steps_bytes(), panel + some * bytes, bytes};

@@ -24,6 +24,13 @@ struct NibbleRows {
   float* power = nullptr;       ///< of a row: what its results are multiplied by
   int64_t q_stride = 0;         ///< from one row to the next
   int64_t piece_stride = 0;     ///< likewise, in pieces
+
+  /// The same from a row on.
+  NibbleRows From(int64_t row) const {
+    const int64_t bytes = row * q_stride, pieces = row * piece_stride;
+    return {q + bytes,          fine + bytes, is_fine + pieces, numbers + 2 * pieces,
+            start + 4 * pieces, power + row,  q_stride,         piece_stride};
+  }
 };
 
 using NibbleDot = PanelsTimesRows<NibbleRows>;

@@ -66,38 +66,45 @@ void GemvFloat(const QuantizedGemv& gemv) {
   });
 }
 
-/// Two rows are multiplied at a time, because the sums of more would not stay in registers.
+#if defined(OORT_ISA_avx512)
+constexpr int kFloatRows = 8, kQuantizedRows = 8;
+#else
+constexpr int kFloatRows = 2, kQuantizedRows = 4;
+#endif
+
+/// The most rows at a time whose sums stay in registers.
+template <WeightType type>
+constexpr int kRowsOf = type >= WeightType::kInt8 ? kQuantizedRows : kFloatRows;
+
+/// Rows of one call, most of them `rows` at a time.
 template <WeightType type, int rows>
-void GemvFloats(QuantizedGemv gemv) {
-  if constexpr (rows > 2) {
-    GemvFloat<type, 2>(gemv);
-    gemv.x += 2 * gemv.x_stride;
-    gemv.y += 2 * gemv.y_stride;
-    GemvFloats<type, rows - 2>(gemv);
-  } else {
-    GemvFloat<type, rows>(gemv);
+void GemvRows(QuantizedGemv& gemv) {
+  for (; gemv.rows >= rows; gemv.rows -= rows) {
+    if constexpr (type >= WeightType::kInt8) {
+      GemvQuantized<type, rows>(gemv);
+    } else {
+      GemvFloat<type, rows>(gemv);
+    }
+    gemv.x += rows * gemv.x_stride;
+    gemv.y += rows * gemv.y_stride;
   }
+  if constexpr (rows > 1) GemvRows<type, rows / 2>(gemv);
 }
 
-template <int rows>
-void GemvRows(const QuantizedGemv& gemv) {
-  switch (gemv.layout.type) {
-    case WeightType::kF32: return GemvFloats<WeightType::kF32, rows>(gemv);
-    case WeightType::kF16: return GemvFloats<WeightType::kF16, rows>(gemv);
-    case WeightType::kBf16: return GemvFloats<WeightType::kBf16, rows>(gemv);
-    case WeightType::kInt8: return GemvQuantized<WeightType::kInt8, rows>(gemv);
-    case WeightType::kInt6: return GemvQuantized<WeightType::kInt6, rows>(gemv);
-    case WeightType::kInt5: return GemvQuantized<WeightType::kInt5, rows>(gemv);
-    case WeightType::kInt4: return GemvQuantized<WeightType::kInt4, rows>(gemv);
-  }
+template <WeightType type>
+void GemvType(QuantizedGemv gemv) {
+  GemvRows<type, kRowsOf<type>>(gemv);
 }
 
 void Gemv(const QuantizedGemv& gemv) {
-  switch (gemv.rows) {
-    case 1: return GemvRows<1>(gemv);
-    case 2: return GemvRows<2>(gemv);
-    case 3: return GemvRows<3>(gemv);
-    default: return GemvRows<4>(gemv);
+  switch (gemv.layout.type) {
+    case WeightType::kF32: return GemvType<WeightType::kF32>(gemv);
+    case WeightType::kF16: return GemvType<WeightType::kF16>(gemv);
+    case WeightType::kBf16: return GemvType<WeightType::kBf16>(gemv);
+    case WeightType::kInt8: return GemvType<WeightType::kInt8>(gemv);
+    case WeightType::kInt6: return GemvType<WeightType::kInt6>(gemv);
+    case WeightType::kInt5: return GemvType<WeightType::kInt5>(gemv);
+    case WeightType::kInt4: return GemvType<WeightType::kInt4>(gemv);
   }
 }
 
@@ -155,28 +162,29 @@ inline int32_t SumOf(IntVec sums) {
 #endif
 }
 
-inline void PutNumbers(const ByteNumbers& to, int64_t p, float scale, int32_t sum) {
-  to.scale[p] = scale;
-  to.sum[p] = sum;
-  to.offset[p] = scale * static_cast<float>(sum);
+inline void PutNumbers(const ByteNumbers& to, int64_t at, float scale, int32_t sum) {
+  to.scale[at] = scale;
+  to.sum[at] = sum;
+  to.offset[at] = scale * static_cast<float>(sum);
 }
 
 /// A piece gets a second byte if the square of its largest element is above this times the mean of
 /// these squares over the row.
 constexpr float kFineFrom = 6.0f;
 
-/// Finds the largest magnitude of each piece. Returns the square from which on a piece gets a
-/// second byte.
+/// Finds the largest magnitude of each piece; these go where the pieces' scales will be. Returns
+/// the square from which on a piece gets a second byte.
 template <int piece>
-float FindLargest(const float* x, int64_t count, float* largest) {
+float FindLargest(const float* x, int64_t count, const ByteRows& to) {
   float squares = 0;
   int64_t pieces = 0;
   for (int64_t at = 0; at < count; at += piece, ++pieces) {
     Vec most(0.0f);
     Unroll<piece / Vec::kWidth>(
         [&](auto i) { most = FastMax(Abs(Vec::Load(x + at + i * Vec::kWidth)), most); });
-    largest[pieces] = ReduceMax(most);
-    squares += largest[pieces] * largest[pieces];
+    const float largest = ReduceMax(most);
+    to.of_4_bits.scale[pieces * to.block] = largest;
+    squares += largest * largest;
   }
   return kFineFrom * squares / static_cast<float>(pieces);
 }
@@ -187,9 +195,12 @@ void QuantizePieces(const float* x, int64_t count, const ByteRows& to) {
   constexpr int kPieceVectors = piece / Vec::kWidth;
   constexpr float kFine = static_cast<float>(kFineSteps);
   const bool all_fine = to.of_8_bits.scale != nullptr;
-  const float fine_from = FindLargest<piece>(x, count, to.of_4_bits.scale);
-  for (int64_t p = 0; p * piece < count; ++p, x += piece) {
-    const float most = to.of_4_bits.scale[p];
+  const float fine_from = FindLargest<piece>(x, count, to);
+  int8_t* q = to.q;
+  int8_t* fine = to.fine;
+  const int64_t end = count / piece * to.block;
+  for (int64_t at = 0; at < end; at += to.block, x += piece) {
+    const float most = to.of_4_bits.scale[at];
     // A smaller number might have no finite inverse.
     const float inverse = most > 1e-35f && most <= 3.4e38f ? 127.0f / most : 0.0f;
     Vec values[kPieceVectors];
@@ -198,22 +209,22 @@ void QuantizePieces(const float* x, int64_t count, const ByteRows& to) {
       values[i] = Vec::Load(x + i * Vec::kWidth) * Vec(inverse);
       rounded[i] = ToInt(values[i]);
     });
-    const int32_t sum = SumOf(StoreBytes(rounded, kPieceVectors, to.q + p * piece));
+    const int32_t sum = SumOf(StoreBytes(rounded, kPieceVectors, q + at * piece));
     const float scale = inverse > 0 ? most / 127.0f : 0.0f;
     const bool is_fine = most * most > fine_from;
-    to.is_fine[p] = is_fine ? 1 : 0;
-    PutNumbers(to.of_4_bits, p, scale, sum);
+    to.is_fine[at] = is_fine ? 1 : 0;
+    PutNumbers(to.of_4_bits, at, scale, sum);
     if (!is_fine && !all_fine) {
-      std::memset(to.fine + p * piece, 0, piece);
+      std::memset(fine + at * piece, 0, piece);
       continue;
     }
     Unroll<kPieceVectors>(
         [&](auto i) { rounded[i] = ToInt((values[i] - ToFloat(rounded[i])) * Vec(kFine)); });
-    const int32_t fine = SumOf(StoreBytes(rounded, kPieceVectors, to.fine + p * piece));
+    const int32_t fine_sum = SumOf(StoreBytes(rounded, kPieceVectors, fine + at * piece));
     const int32_t both = static_cast<int32_t>(uint32_t{kFineSteps} * static_cast<uint32_t>(sum) +
-                                              static_cast<uint32_t>(fine));
-    if (is_fine) PutNumbers(to.of_4_bits, p, scale / kFine, both);
-    if (all_fine) PutNumbers(to.of_8_bits, p, scale / kFine, both);
+                                              static_cast<uint32_t>(fine_sum));
+    if (is_fine) PutNumbers(to.of_4_bits, at, scale / kFine, both);
+    if (all_fine) PutNumbers(to.of_8_bits, at, scale / kFine, both);
   }
 }
 

@@ -20,8 +20,10 @@ inline bool AllQuantized(const QuantizedProduct& product) {
                      [](const auto& matrix) { return matrix->layout().quantized(); });
 }
 
+/// `row` is the first of the rows of x, `column` the first of the result.
 inline void FinishColumns(const QuantizedKernels& kernels, const QuantizedProduct& product,
-                          size_t result, int64_t column, int columns, QuantizedFinish finish) {
+                          size_t result, int64_t row, int64_t column, int columns,
+                          QuantizedFinish finish) {
   const auto at = [&](const float* p) { return p == nullptr ? nullptr : p + column; };
   finish.columns = columns;
   finish.bias = at(product.biases[result]);
@@ -29,10 +31,10 @@ inline void FinishColumns(const QuantizedKernels& kernels, const QuantizedProduc
   const int64_t width = product.matrices[result]->rows();
   if (result == 0) {
     finish.activation = product.activation;
-    finish.addend = at(product.addend);
+    if (product.addend != nullptr) finish.addend = product.addend + row * width + column;
     finish.addend_stride = width;
   }
-  finish.y = product.y[result] + column;
+  finish.y = product.y[result] + row * width + column;
   finish.y_stride = width;
   kernels.finish(finish);
 }

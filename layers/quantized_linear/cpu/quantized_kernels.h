@@ -118,14 +118,31 @@ inline constexpr int kFineSteps = 254;
 /// is so large that rounding it would make most of the error of the whole row.
 struct ByteRows {
   int piece = 32;  ///< 16 or 32; divides the groups of the weight
+  /// Rows that lie together: piece by piece, all of them. 1, or kBlockRows where there are more.
+  int block = 1;
+  int64_t pieces = 0;  ///< of a row
   int8_t* q = nullptr;
   int8_t* fine = nullptr;
   uint8_t* is_fine = nullptr;  ///< for weights of fewer bits: whether the piece has two bytes
   ByteNumbers of_4_bits;       ///< and of 5 and 6
   ByteNumbers of_8_bits;       ///< null where no weight has 8 bits
-  int64_t q_stride = 0;        ///< from one row to the next
-  int64_t piece_stride = 0;
+
+  /// Where the numbers of a piece are; its bytes begin at `piece` times that.
+  int64_t number_at(int64_t row, int64_t p) const {
+    return (row / block * pieces + p) * block + row % block;
+  }
+  /// The same from a row on: with several rows in it, the first of a block.
+  ByteRows From(int64_t row) const {
+    const int64_t at = number_at(row, 0);
+    const auto skip = [&](const ByteNumbers& of) {
+      return of.scale == nullptr ? of : ByteNumbers{of.scale + at, of.sum + at, of.offset + at};
+    };
+    return {piece,        block,           pieces,         q + at * piece, fine + at * piece,
+            is_fine + at, skip(of_4_bits), skip(of_8_bits)};
+  }
 };
+/// Rows of a block of ByteRows.
+inline constexpr int kBlockRows = 8;
 
 /// The epilogue of the products of some panels: y = activation(z + bias + addend), or activation(z
 /// + bias) * (up + up_bias).
@@ -194,9 +211,9 @@ const std::byte* AheadOf(const SomeDot& dot, int64_t distance) {
 }
 
 /// Rows that one call of gemv multiplies at most.
-inline constexpr int kGemvCallRows = 4;
-/// Products of at most so many rows are GEMVs on the quantized weights themselves, so that the
-/// result of a row does not depend on how many others there are.
+inline constexpr int kGemvCallRows = 8;
+/// Products of at most so many rows are GEMVs on the quantized weights themselves; see
+/// QuantizedMultiplier::InvariantRows.
 inline constexpr int kMostGemvRows = 12;
 
 /// Where a panel's elements go as bf16: (k / group, row, k % group), group being 2 or 4.

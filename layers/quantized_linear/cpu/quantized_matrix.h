@@ -79,6 +79,9 @@ struct QuantizedProduct {
   const float* addend = nullptr;  ///< of the first result
   bool gated = false;
   ActivationSpec activation;  ///< of the first matrix's product
+  /// Whether each row belongs to someone else, as answers do: then none depends on the others,
+  /// however many there are.
+  bool apart = false;
   /// What is multiplied after this: each thread prefetches its part. Never read.
   std::span<const std::byte> next;
 };
@@ -86,10 +89,15 @@ struct QuantizedProduct {
 /// How products are computed: which kernels, and what activations are rounded to.
 class QuantizedMultiplier {
  public:
-  /// kF32 is exact. kBF16 rounds x to bytes in pieces of 16 or 32 for few rows, and both sides to
-  /// bf16, or f16 where units like it, for many. `nibbles`: whether to use the kernels of
+  /// kF32 is exact. kBF16 rounds x to bytes in pieces of 16 or 32; of more than InvariantRows both
+  /// sides to bf16, or f16 where units like it. `nibbles`: whether to use the kernels of
   /// nibble_rows.h where there are any.
   QuantizedMultiplier(Isa isa, Precision precision, bool nibbles = true);
+
+  /// The most rows that such a product multiplies in the way of one row: with so many, the result
+  /// of a row is bit by bit what it is alone. All there can be, where rows are apart, and where
+  /// nothing multiplies many rows faster than the units for bytes.
+  int64_t InvariantRows(const QuantizedProduct& product) const;
 
   size_t Workspace(const QuantizedProduct& product, int threads) const;
   void Run(const QuantizedProduct& product, int threads, std::byte* workspace) const;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Products with quantized weights. Few rows (decode): a GEMV reads each panel of weights once and
-// multiplies the quantized numbers themselves. Many rows (prefill): a few panels at a time are
-// dequantized for the kernels of the blocked product.
+// Products with quantized weights. Few rows (decode): a GEMV multiplies the quantized numbers
+// themselves; a few panels of weights, which are read once from memory, meet all rows before the
+// next panels come. Many rows (prefill): the same where the processor multiplies bytes faster than
+// all else; where it has units for 16-bit numbers, a few panels at a time are dequantized for
+// these.
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -14,9 +17,11 @@
 namespace oort {
 namespace {
 
-/// The results whose epilogue runs together. For one row these are those of 96 panels: with 8
+/// Rows that meet a few panels together: as many as stay in the L1 cache beside one of these.
+constexpr int64_t kChunkRows = 2 * kBlockRows;
+/// The results whose epilogue runs together. For one row these are those of 128 panels: with 8
 /// panels at a time decode was 3 to 7 % slower.
-constexpr int64_t kFinishResults = kMostGemvRows * 8 * kPanelRows;
+constexpr int64_t kFinishResults = kChunkRows * 8 * kPanelRows;
 constexpr int64_t kUnpackSteps = 64;  // of k that are unpacked at a time
 
 /// The pieces in which x is rounded to bytes: they divide the groups.
@@ -44,28 +49,40 @@ const std::byte* PartOfNext(const QuantizedProduct& product, int64_t begin, int6
   return product.next.data() + static_cast<int64_t>(product.next.size()) / count * begin;
 }
 
+/// Calls round(row) for all rows of a product, on several threads where there are many.
+template <typename Round>
+void RoundRows(const QuantizedProduct& product, int threads, Round round) {
+  const double columns = static_cast<double>(product.matrices[0]->columns());
+  const int64_t blocks = CeilDivide(product.rows, kBlockRows);
+  ParallelFor(threads, blocks, GrainOf({0, columns * kBlockRows * 8}),
+              [&](int64_t begin, int64_t end) {
+                const int64_t last = std::min(end * kBlockRows, product.rows);
+                for (int64_t row = begin * kBlockRows; row < last; ++row) round(row);
+              });
+}
+
 /// x as bytes, in scratch memory.
 struct ByteScratch {
-  int64_t rows, k;
-  int piece;
+  int64_t k;
+  int piece, block;
   bool any_bytes;
-  int64_t columns, pieces, row_bytes, number_bytes, bytes;
+  int64_t pieces, rows, row_bytes, number_bytes, bytes;
   ByteScratch(const QuantizedProduct& product, size_t which)
-      : rows(product.rows),
-        k(product.matrices[0]->columns()),
+      : k(product.matrices[0]->columns()),
         piece(kPieces[which]),
+        block(product.rows == 1 ? 1 : kBlockRows),
         any_bytes(AnyBytes(product, which)),
-        columns(AlignLine(k)),
         pieces(CeilDivide(k, piece)),
-        row_bytes(AlignLine(rows * columns)),
+        rows(CeilDivide(product.rows, block) * block),
+        row_bytes(AlignLine(rows * pieces * piece)),
         number_bytes(AlignLine(rows * pieces * 4)),
         bytes(2 * row_bytes + number_bytes * (any_bytes ? 7 : 4)) {}
 
   ByteRows In(std::byte* memory) const {
     ByteRows x;
     x.piece = piece;
-    x.q_stride = columns;
-    x.piece_stride = pieces;
+    x.block = block;
+    x.pieces = pieces;
     const auto take = [&](int64_t size) { return std::exchange(memory, memory + size); };
     const auto numbers = [&] {
       return ByteNumbers{reinterpret_cast<float*>(take(number_bytes)),
@@ -81,21 +98,12 @@ struct ByteScratch {
   }
 
   /// Rounds the rows of a product into `memory`.
-  ByteRows Fill(const QuantizedKernels& kernels, const QuantizedProduct& product,
+  ByteRows Fill(const QuantizedKernels& kernels, const QuantizedProduct& product, int threads,
                 std::byte* memory) const {
     const ByteRows all = In(memory);
-    ByteRows row = all;
-    const auto skip = [&](ByteNumbers& numbers) {
-      numbers = {numbers.scale + pieces, numbers.sum + pieces, numbers.offset + pieces};
-    };
-    for (int64_t r = 0; r < rows; ++r) {
-      kernels.quantize(product.x + r * product.x_stride, k, row);
-      row.q += columns;
-      row.fine += columns;
-      row.is_fine += pieces;
-      skip(row.of_4_bits);
-      if (any_bytes) skip(row.of_8_bits);
-    }
+    RoundRows(product, threads, [&](int64_t row) {
+      kernels.quantize(product.x + row * product.x_stride, k, all.From(row));
+    });
     return all;
   }
 };
@@ -112,7 +120,7 @@ struct NibbleScratch {
         bytes(2 * row_bytes + AlignLine(rows * pieces) + AlignLine(rows * pieces * 4) +
               AlignLine(rows * pieces * 16) + AlignLine(rows * 4)) {}
 
-  NibbleRows Fill(const NibbleKernels& kernels, const QuantizedProduct& product,
+  NibbleRows Fill(const NibbleKernels& kernels, const QuantizedProduct& product, int threads,
                   std::byte* memory) const {
     const auto take = [&](int64_t size) { return std::exchange(memory, memory + AlignLine(size)); };
     NibbleRows all;
@@ -124,16 +132,9 @@ struct NibbleScratch {
     all.numbers = reinterpret_cast<uint16_t*>(take(rows * pieces * 4));
     all.start = reinterpret_cast<int32_t*>(take(rows * pieces * 16));
     all.power = reinterpret_cast<float*>(take(rows * 4));
-    NibbleRows row = all;
-    for (int64_t r = 0; r < rows; ++r) {
-      kernels.quantize(product.x + r * product.x_stride, k, row);
-      row.q += columns;
-      row.fine += columns;
-      row.is_fine += pieces;
-      row.numbers += 2 * pieces;
-      row.start += 4 * pieces;
-      ++row.power;
-    }
+    RoundRows(product, threads, [&](int64_t row) {
+      kernels.quantize(product.x + row * product.x_stride, k, all.From(row));
+    });
     return all;
   }
 };
@@ -312,30 +313,39 @@ ScaleStorage QuantizedMultiplier::scales() const {
   return dot_ != nullptr && dot_->byte_scales ? ScaleStorage::kBytes : ScaleStorage::kStored;
 }
 
+int64_t QuantizedMultiplier::InvariantRows(const QuantizedProduct& product) const {
+  const bool has_units = tiles_ != nullptr || gemm_.format.element == 2;
+  const bool one_way = dot_ != nullptr && AllQuantized(product) && !has_units;
+  return product.apart || one_way ? std::numeric_limits<int64_t>::max() : kMostGemvRows;
+}
+
 size_t QuantizedMultiplier::Workspace(const QuantizedProduct& product, int threads) const {
   const int64_t k = product.matrices[0]->columns();
-  const bool bytes = dot_ != nullptr && AllQuantized(product);
-  if (product.rows <= kMostGemvRows) {
-    return bytes ? static_cast<size_t>(ByteForms(product, nibbles_ != nullptr).bytes) : 0;
-  }
+  const auto form_bytes = [&](const QuantizedProduct& of) {
+    const bool bytes = dot_ != nullptr && AllQuantized(of);
+    return bytes ? ByteForms(of, nibbles_ != nullptr).bytes : 0;
+  };
+  // Who asks may not know yet whether rows are apart.
+  const int64_t few = form_bytes(product);
+  if (product.rows <= InvariantRows(product)) return static_cast<size_t>(few);
   const int64_t scratch =
       tiles_ != nullptr && AllQuantized(product)
           ? TileScratch(gemm_, product.rows, k, product.gated).bytes
           : AlignLine(UnpackScratch(gemm_, product.rows, k, product.gated).bytes);
   const int64_t many = CheckedAdd(PackedRowsBytes(gemm_, product.rows, k),
                                   CheckedMultiply<int64_t>(scratch, std::max(1, threads)));
-  if (!MultipliesF16(product)) return static_cast<size_t>(many);
+  if (!MultipliesF16(product)) return static_cast<size_t>(std::max(few, many));
   QuantizedProduct alone = product;  // see RunAlone
   alone.rows = 1;
-  return static_cast<size_t>(CheckedAdd(std::max(many, ByteForms(alone, nibbles_ != nullptr).bytes),
-                                        AlignLine(product.rows)));
+  const int64_t f16 = CheckedAdd(std::max(many, form_bytes(alone)), AlignLine(product.rows));
+  return static_cast<size_t>(std::max(few, f16));
 }
 
 void QuantizedMultiplier::Run(const QuantizedProduct& product, int threads,
                               std::byte* workspace) const {
   if (product.rows == 0) return;
   const Job job(product, threads, workspace);
-  if (product.rows <= kMostGemvRows) {
+  if (product.rows <= InvariantRows(product)) {
     RunGemv(job);
   } else if (tiles_ != nullptr && AllQuantized(product)) {
     RunTiles(job);
@@ -344,8 +354,14 @@ void QuantizedMultiplier::Run(const QuantizedProduct& product, int threads,
   }
 }
 
-/// Few rows of x in the forms that the matrices of a product take, times their panels.
+/// Rows of x in the forms that the matrices of a product take, times their panels.
 struct QuantizedMultiplier::GemvRun {
+  /// Some rows of x, from a whole block on.
+  struct Rows {
+    int64_t first;
+    int count;
+  };
+
   const QuantizedMultiplier& multiplier;
   const Job& job;
   bool bytes;
@@ -359,48 +375,48 @@ struct QuantizedMultiplier::GemvRun {
     std::byte* to = job.workspace;
     if (forms.nibbles) {
       const NibbleScratch scratch(job.product);
-      nibble_x = scratch.Fill(*with.nibbles_, job.product, to);
+      nibble_x = scratch.Fill(*with.nibbles_, job.product, job.threads, to);
       to += scratch.bytes;
     }
     for (const size_t piece : {0, 1}) {
       if (!forms.plain[piece]) continue;
       const ByteScratch scratch(job.product, piece);
-      x[piece] = scratch.Fill(with.kernels_, job.product, to);
+      x[piece] = scratch.Fill(with.kernels_, job.product, job.threads, to);
       to += scratch.bytes;
     }
   }
 
-  int rows() const { return static_cast<int>(job.product.rows); }
-
   /// Panels [first, end) of those up to `last` that this thread multiplies.
   void Multiply(const QuantizedMatrix& matrix, int64_t first, int64_t end, int64_t last,
-                const std::byte* next, float* y, int64_t stride) const {
+                const std::byte* next, Rows rows, float* y, int64_t stride) const {
     const QuantizedProduct& product = job.product;
     if (bytes && multiplier.nibbles_ != nullptr && TakesNibbles(matrix.layout())) {
       multiplier.nibbles_->dot({matrix.layout(), job.k, matrix.panel(first), end - first,
-                                matrix.panel(last), next, nibble_x, rows(), y, stride});
+                                matrix.panel(last), next, nibble_x.From(rows.first), rows.count, y,
+                                stride});
       return;
     }
     if (bytes) {
       multiplier.dot_->dot({matrix.layout(), job.k, matrix.panel(first), end - first,
-                            matrix.panel(last), next, x[PieceOf(matrix.layout())], rows(), y,
-                            stride});
+                            matrix.panel(last), next, x[PieceOf(matrix.layout())].From(rows.first),
+                            rows.count, y, stride});
       return;
     }
     for (int64_t p = first; p < end; ++p, y += kPanelRows) {
-      for (int r = 0; r < rows(); r += kGemvCallRows) {
+      for (int r = 0; r < rows.count; r += kGemvCallRows) {
         multiplier.kernels_.gemv({matrix.layout(), job.k, matrix.panel(p),
-                                  product.x + r * product.x_stride, product.x_stride,
-                                  std::min(rows() - r, kGemvCallRows), y + r * stride, stride});
+                                  product.x + (rows.first + r) * product.x_stride, product.x_stride,
+                                  std::min(rows.count - r, kGemvCallRows), y + r * stride, stride});
       }
     }
   }
 
   /// Panels that are worth a thread.
   int64_t grain() const {
+    const double sides = job.product.gated ? 2 : 1;
     const double panel_bytes = static_cast<double>(job.product.matrices[0]->panel_bytes());
-    return GrainOf({panel_bytes * (job.product.gated ? 2 : 1),
-                    bytes ? 0.0 : static_cast<double>(job.k * job.product.rows) * 64});
+    const double products = static_cast<double>(job.k * job.product.rows) * kPanelRows;
+    return GrainOf({panel_bytes * sides, products * sides * (bytes ? 0.25 : 4.0)});
   }
 };
 
@@ -411,28 +427,34 @@ void QuantizedMultiplier::RunGemv(const Job& job) const {
   if (product.gated) FetchFirst(*product.matrices[1]);
   const GemvRun x(*this, job);
   const int64_t all = CountStretches(product, job.results, kPanelRows);
+  const int64_t chunk = std::min(product.rows, kChunkRows);
+  const int64_t most = kFinishResults / (kPanelRows * chunk), stride = most * kPanelRows;
   const auto run = [&](int64_t begin, int64_t end) {
     alignas(64) float z[kFinishResults], up[kFinishResults];
-    const int64_t most = kFinishResults / (kPanelRows * x.rows()), width = most * kPanelRows;
     for (int64_t index = begin; index < end;) {
-      const auto [result, row] = StretchAt(product, kPanelRows, index);
+      const auto [result, column] = StretchAt(product, kPanelRows, index);
       const QuantizedMatrix& matrix = *product.matrices[result];
-      const int64_t panel = row / kPanelRows;
+      const int64_t panel = column / kPanelRows;
       const int64_t mine = std::min(end - index, matrix.panels() - panel);
       const int64_t panels = std::min(most, mine);
-      const int64_t last = std::min(row + panels * kPanelRows, matrix.rows());
+      const int64_t columns = std::min(panels * kPanelRows, matrix.rows() - column);
       const std::byte* next = index + mine < end ? product.matrices[result + 1]->panel(0)
                                                  : PartOfNext(product, begin, all);
-      x.Multiply(matrix, panel, panel + panels, panel + mine, next, z, width);
-      if (product.gated) {
-        x.Multiply(*product.matrices[1], panel, panel + panels, panel + mine, next, up, width);
+      // What follows is prefetched once: while the first rows are multiplied.
+      int64_t last = panel + mine;
+      for (int64_t row = 0; row < product.rows; row += chunk, last = panel, next = nullptr) {
+        const GemvRun::Rows rows{row, static_cast<int>(std::min(chunk, product.rows - row))};
+        x.Multiply(matrix, panel, panel + panels, last, next, rows, z, stride);
+        if (product.gated) {
+          x.Multiply(*product.matrices[1], panel, panel + panels, last, next, rows, up, stride);
+        }
+        QuantizedFinish finish;
+        finish.rows = rows.count;
+        finish.z = z;
+        finish.up = product.gated ? up : nullptr;
+        finish.z_stride = stride;
+        FinishColumns(kernels_, product, result, row, column, static_cast<int>(columns), finish);
       }
-      QuantizedFinish finish;
-      finish.rows = x.rows();
-      finish.z = z;
-      finish.up = product.gated ? up : nullptr;
-      finish.z_stride = width;
-      FinishColumns(kernels_, product, result, row, static_cast<int>(last - row), finish);
       index += panels;
     }
   };
@@ -451,8 +473,8 @@ void QuantizedMultiplier::RunPanels(const QuantizedProduct& product,
       const int64_t panel = panels[static_cast<size_t>(i)];
       const std::byte* next =
           i + 1 < end ? matrix.panel(panels[static_cast<size_t>(i + 1)]) : nullptr;
-      x.Multiply(matrix, panel, panel + 1, panel + 1, next, y + i * product.rows * kPanelRows,
-                 kPanelRows);
+      x.Multiply(matrix, panel, panel + 1, panel + 1, next, {0, static_cast<int>(product.rows)},
+                 y + i * product.rows * kPanelRows, kPanelRows);
     }
   });
 }
@@ -508,7 +530,7 @@ void QuantizedMultiplier::RunGemm(const Job& job) const {
     finish.z = sums;
     finish.up = finish.z + scratch.sums_bytes / 4;
     finish.z_stride = scratch.unit;
-    FinishColumns(kernels_, product, result, first, static_cast<int>(end - first), finish);
+    FinishColumns(kernels_, product, result, 0, first, static_cast<int>(end - first), finish);
   };
 
   const int64_t units = CountStretches(product, job.results, scratch.unit);

@@ -78,7 +78,7 @@ struct QuantizedMultiplier::TileRun {
       finish.z = sums(0);
       finish.up = job.product.gated ? sums(1) : nullptr;
       finish.z_stride = kTileColumns;
-      FinishColumns(multiplier.kernels_, job.product, result, column, static_cast<int>(columns),
+      FinishColumns(multiplier.kernels_, job.product, result, 0, column, static_cast<int>(columns),
                     finish);
     }
     kernels.end();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,7 +47,7 @@ class ProductData {
   using Results = std::vector<std::vector<float>>;
   /// The product of `count` rows from `first` on.
   Results Run(Isa isa, Precision precision, int threads, int64_t first, int64_t count,
-              bool nibbles = true) const {
+              bool nibbles = true, bool apart = false) const {
     const size_t results = c_.gated ? 1 : c_.outputs.size();
     Results y(results);
     std::vector<float*> out;
@@ -66,7 +67,9 @@ class ProductData {
     product.gated = c_.gated;
     product.activation.kind = c_.activation;
     const QuantizedMultiplier multiplier(isa, precision, nibbles);
+    // As a layer asks for it, which does not know yet whether rows are apart.
     const auto bytes = static_cast<int64_t>(multiplier.Workspace(product, threads));
+    product.apart = apart;
     Tensor workspace(DType::kU8, {bytes});
     multiplier.Run(product, threads, workspace.raw());
     return y;
@@ -279,7 +282,7 @@ TEST(QuantizedProduct, FastFewRowsAreProductsOfBytes) {
   }
 }
 
-TEST(QuantizedProduct, FastManyRowsRoundBothSidesTo16Bits) {
+TEST(QuantizedProduct, FastManyRowsAreRounded) {
   for (const StoredKind& kind : kStoredKinds) {
     for (int64_t k : {1, 40, 300}) {
       for (int64_t rows : {kMostGemvRows + 1, 40}) {
@@ -291,27 +294,75 @@ TEST(QuantizedProduct, FastManyRowsRoundBothSidesTo16Bits) {
   }
 }
 
+/// Runs some of the rows together, for several numbers of them, and expects of each row what it is
+/// alone, bit by bit.
+void ExpectRowsAsAlone(const ProductData& data, Isa isa, Precision precision, bool nibbles,
+                       bool apart, std::span<const int64_t> counts) {
+  const ProductCase& c = data.c_;
+  std::vector<ProductData::Results> alone;
+  for (int64_t row = 0; row < c.rows; ++row) {
+    alone.push_back(data.Run(isa, precision, 1, row, 1, nibbles));
+  }
+  for (const int64_t rows : counts) {
+    const auto all = data.Run(isa, precision, 2, c.rows - rows, rows, nibbles, apart);
+    for (int64_t row = 0; row < rows; ++row) {
+      const ProductData::Results& one = alone[static_cast<size_t>(c.rows - rows + row)];
+      for (size_t i = 0; i < one.size(); ++i) {
+        const auto begin = all[i].begin() + row * c.outputs[i];
+        ASSERT_TRUE(std::equal(one[i].begin(), one[i].end(), begin))
+            << "row " << row << " of " << rows << ", result " << i;
+      }
+    }
+  }
+}
+
 TEST(QuantizedProduct, ARowDoesNotDependOnItsNeighbours) {
+  constexpr int64_t kCounts[] = {2, 3, 5, 7, 8, 13, 17, 31, 64};
   for (const StoredKind& kind : kStoredKinds) {
-    const ProductCase c{kind, kMostGemvRows, ColumnsOf(kind, 300), {70, 16}};
+    const ProductCase c{kind, 64, ColumnsOf(kind, 300), {140, 16}};
     ProductData data(c);
     for (size_t i = 5; i < data.x.size(); i += static_cast<size_t>(c.k) + 40) data.x[i] *= 20;
     for (Isa isa : SupportedIsas()) {
       SCOPED_TRACE(c.Describe() + ", " + std::string(Name(isa)));
-      for (int64_t test = 4; test < 2 * (c.rows + 1); ++test) {
-        const int64_t rows = test / 2;
-        const bool nibbles = test % 2 == 0;
-        const auto all = data.Run(isa, Precision::kBF16, 1, 0, rows, nibbles);
-        for (int64_t row = 0; row < rows; ++row) {
-          const auto alone = data.Run(isa, Precision::kBF16, 1, row, 1, nibbles);
-          for (size_t i = 0; i < alone.size(); ++i) {
-            const auto begin = all[i].begin() + row * c.outputs[i];
-            ASSERT_TRUE(std::equal(alone[i].begin(), alone[i].end(), begin))
-                << "row " << row << " of " << rows << ", result " << i;
-          }
-        }
+      for (const bool nibbles : {false, true}) {
+        ExpectRowsAsAlone(data, isa, Precision::kBF16, nibbles, true, kCounts);
       }
+      ExpectRowsAsAlone(data, isa, Precision::kF32, true, true, kCounts);
     }
+  }
+}
+
+// Bias, addend and gate belong to a row as its products do.
+TEST(QuantizedProduct, EpiloguesOfManyRowsAreThoseOfOne) {
+  constexpr int64_t kCounts[] = {8, 17, 40};
+  for (const bool gated : {false, true}) {
+    const ProductCase c{{WeightFormat::kQ4_1, 0, false, 32},
+                        40,
+                        96,
+                        {150, 150},
+                        true,
+                        !gated,
+                        gated,
+                        Activation::kSilu};
+    for (Isa isa : SupportedIsas()) {
+      SCOPED_TRACE(c.Describe() + ", " + std::string(Name(isa)));
+      ExpectRowsAsAlone(ProductData(c), isa, Precision::kBF16, true, true, kCounts);
+    }
+  }
+}
+
+// Where no unit multiplies many rows faster, those of a prompt are multiplied as answers are.
+TEST(QuantizedProduct, InvariantRowsAreAsAlone) {
+  const ProductCase c{{WeightFormat::kQ4K, 0, false, 256}, 150, 256, {33}};
+  const ProductData data(c);
+  QuantizedProduct product;
+  product.matrices = data.matrices;
+  for (Isa isa : SupportedIsas()) {
+    SCOPED_TRACE(Name(isa));
+    const int64_t invariant = QuantizedMultiplier(isa, Precision::kBF16).InvariantRows(product);
+    ASSERT_GE(invariant, kMostGemvRows);
+    const int64_t counts[] = {std::min(c.rows, invariant)};
+    ExpectRowsAsAlone(data, isa, Precision::kBF16, true, false, counts);
   }
 }
 
