@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <iostream>
 #include <unordered_set>
@@ -36,7 +37,7 @@ double SecondsSince(BatchClock::time_point start) {
 
 /// "2 h 5 min", "3 min 20 s", "45 s"
 std::string FormatDuration(double seconds) {
-  const auto whole = static_cast<int64_t>(seconds + 0.5);
+  const auto whole = static_cast<int64_t>(std::lround(seconds));
   const auto part = [](int64_t value, const char* unit) { return std::to_string(value) + unit; };
   if (whole >= 3600) return part(whole / 3600, " h ") + part(whole % 3600 / 60, " min");
   if (whole >= 60) return part(whole / 60, " min ") + part(whole % 60, " s");

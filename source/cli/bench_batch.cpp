@@ -137,7 +137,7 @@ BatchRates MeasureBatch(const std::shared_ptr<const LanguageModel>& model, Engin
   return rates;
 }
 
-Json ToJson(const BatchRates& rates) {
+Json RatesJson(const BatchRates& rates) {
   return {{"batch", rates.batch},
           {"decode_tps", Median(rates.decode)},
           {"end_to_end_tps", Median(rates.end_to_end)},
@@ -192,7 +192,7 @@ int BenchBatches(const LanguageOptions& language, const BatchArguments& options)
   const std::string name = language.model.empty() ? language.random : language.model;
   if (options.json) {
     Json rows = Json::array();
-    for (const BatchRates& rates : all) rows.push_back(ToJson(rates));
+    for (const BatchRates& rates : all) rows.push_back(RatesJson(rates));
     Json report = {{"model", name},
                    {"weights", language.weights},
                    {"device", model->graph()->device().ToString()},
