@@ -126,12 +126,12 @@ struct Embedder::Impl {
   void FindFrame() {
     const std::vector<int32_t> plain = tokenizer.Encode("a", {.add_special = false});
     const std::vector<int32_t> whole = tokenizer.Encode("a");
-    const auto at = std::ranges::search(whole, plain);
-    if (plain.empty() || at.empty()) {
+    const auto at = std::search(whole.begin(), whole.end(), plain.begin(), plain.end());
+    if (plain.empty() || at == whole.end()) {
       throw Error(ErrorCode::kUnsupported, "the tokenizer puts no fixed tokens around a text");
     }
-    before.assign(whole.begin(), at.begin());
-    behind.assign(at.end(), whole.end());
+    before.assign(whole.begin(), at);
+    behind.assign(at + static_cast<std::ptrdiff_t>(plain.size()), whole.end());
     if (max_tokens <= static_cast<int64_t>(before.size() + behind.size())) {
       throw Error(ErrorCode::kInvalidArgument, "max_tokens leaves no room for a text");
     }
