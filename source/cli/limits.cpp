@@ -146,7 +146,7 @@ std::vector<GpuMemory> GpuMemories(const LimitsReport& report, const LimitsOptio
     memories.push_back(predict(precision, precision.cache_bits));
     // What small models have unless told otherwise.
     const bool exact = IsExact(memories.back().bytes.weights);
-    if (exact && !has_f32) memories.push_back(predict(precision, 32));
+    if (exact && !has_f32 && precision.cache_bits == 16) memories.push_back(predict(precision, 32));
   }
   return memories;
 }

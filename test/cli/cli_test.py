@@ -157,7 +157,7 @@ class UsageTest(Case):
             self.assertIn("Example", text)
         lines = self.oort("--version").out.splitlines()
         self.assertRegex(lines[0], r"\Aoort \d+\.\d+\.\d+\Z")
-        self.assertEqual([line.split()[0] for line in lines[1:]], ["kernels", "threads", "LAPACK", "log", "CUDA"])
+        self.assertEqual([line.split()[0] for line in lines[1:]], ["kernels", "threads", "LAPACK", "log", "server", "CUDA"])
         facts = json.loads(self.oort("--version", "--json").out)
         self.assertEqual("oort " + facts["version"], lines[0])
         self.assertIn("scalar", facts["kernels"].split())
@@ -705,7 +705,8 @@ class LimitsTest(Case):
         config = self.write("config.json", json.dumps(self.QWEN))
         report = self.json("limits", config, "--machine", "h200", "--weights", "16,6,4", "--kv", "16,8", "--group", "64")
         memory = {row["precision"]: row for row in report["gpu_memory"]}
-        self.assertEqual(sorted(memory), ["w16kv16", "w4kv16"])
+        self.assertEqual(sorted(memory), ["w16kv16", "w16kv8", "w4kv16", "w4kv8"])
+        self.assertGreater(memory["w4kv8"]["cache"], memory["w4kv16"]["cache"] / 2)  # scales
         norms = report["parameters"]["norms"]
         biases = 32 * 3 * 4096  # f32 there
         self.assertEqual(memory["w16kv16"]["weights"], 2 * report["parameters"]["stored"] + 2 * (norms + biases))
@@ -713,7 +714,7 @@ class LimitsTest(Case):
             self.assertEqual(row["total"], row["weights"] + row["cache"] + row["activations"])
         small = self.write("small/config.json", json.dumps({**self.QWEN, "num_hidden_layers": 2, "vocab_size": 1000}))
         report = self.json("limits", small, "--machine", "h200", "--weights", "4")
-        self.assertEqual([row["precision"] for row in report["gpu_memory"]], ["w4kv16", "w4kv32"])
+        self.assertEqual([row["precision"] for row in report["gpu_memory"]], ["w4kv16", "w4kv32", "w4kv8"])
         text = self.oort("limits", config, "--machine", "h200").out
         self.assertRegex(text, r"on a GPU +weights +cache of 4096 +activations +together\n +w16kv16 +14\.")
 

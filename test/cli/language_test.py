@@ -69,7 +69,7 @@ class GenerateTest(LanguageCase):
         self.assertNotIn("others", best)
         self.fails(*ask, "--n", 3, "--best-of", 2, code=2, says="--best-of is at least --n")
         self.fails(*ask, "--beams", 2, code=2, says="--temperature")
-        self.fails(*ask[:5], "--n", 2, code=2, says="--temperature above 0")
+        self.fails(*ask[:6], "--n", 2, code=2, says="--temperature above 0")
         self.fails(*ask, "--n", 1000, code=2, says="--n")
 
     def test_beams(self):
