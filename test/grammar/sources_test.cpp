@@ -183,8 +183,8 @@ TEST(GrammarRegex, SaysWhatItCannotHoldTo) {
        ErrorCode::kInvalidArgument},
       {"a" + std::string(60000, '*'), ErrorCode::kInvalidArgument},
   };
-  for (const auto& [pattern, code] : cases) {
-    EXPECT_EQ(CodeOf([&] { ReadRegex(pattern); }), code) << pattern.substr(0, 40);
+  for (const auto& entry : cases) {
+    EXPECT_EQ(CodeOf([&] { ReadRegex(entry.first); }), entry.second) << entry.first.substr(0, 40);
   }
 }
 

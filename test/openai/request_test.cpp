@@ -207,7 +207,7 @@ TEST(OpenAiRequest, ChatsThatCannotBeAnsweredAreRefusedByField) {
       {R"("chat_template_kwargs":[])", "chat_template_kwargs", "object"},
   };
   for (const auto& [fields, param, says] : refusals) {
-    const ApiError error = ErrorOf([&] { Chat(ChatWith(fields)); });
+    const ApiError error = ErrorOf([&text = fields] { Chat(ChatWith(text)); });
     EXPECT_EQ(error.status, 400) << fields;
     EXPECT_EQ(error.param, param) << fields;
     EXPECT_NE(error.message.find(says), std::string::npos) << fields << ": " << error.message;
@@ -231,7 +231,7 @@ TEST(OpenAiRequest, MessagesThatMakeNoSenseAreRefusedByPlace) {
        "messages[0].tool_calls[0].function", "missing"},
   };
   for (const auto& [body, param, says] : refusals) {
-    const ApiError error = ErrorOf([&] { Chat(body); });
+    const ApiError error = ErrorOf([&text = body] { Chat(text); });
     EXPECT_EQ(error.status, 400) << body;
     EXPECT_EQ(error.param, param) << body;
     EXPECT_NE(error.message.find(says), std::string::npos) << body << ": " << error.message;
@@ -262,7 +262,7 @@ TEST(OpenAiRequest, CompletionsThatCannotBeAnsweredAreRefusedByField) {
       {R"({"prompt":"a","messages":[]})", "messages", "not known"},
   };
   for (const auto& [body, param, says] : refusals) {
-    const ApiError error = ErrorOf([&] { Completion(body); });
+    const ApiError error = ErrorOf([&text = body] { Completion(text); });
     EXPECT_EQ(error.status, 400) << body;
     EXPECT_EQ(error.param, param) << body;
     EXPECT_NE(error.message.find(says), std::string::npos) << body << ": " << error.message;
