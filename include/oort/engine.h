@@ -33,15 +33,15 @@ struct EngineOptions {
   int64_t most_running = 256;  ///< requests at a time; others wait
   /// Start a request only when the cache has room for all that it may take. Without that it grows
   /// token by token, so that more run at once, and when the cache is full the youngest request
-  /// waits and is read again later (see swap_bytes): except in the exact mode, its last digits may
-  /// then be others.
+  /// waits and is read again later (see swap_bytes). Its last digits may then be others, in the
+  /// exact mode by float rounding alone.
   bool reserve_cache = true;
   /// Host memory for keys and values of requests that wait so: they go on where they were, to the
   /// last bit, instead of being read again. Unset: 4 GiB where the cache is a GPU's, else none.
   std::optional<size_t> swap_bytes;
   /// Begin a prompt with what was read of others that begin alike, finished or not, while the cache
   /// still has it. An answer may then differ in the last digits from that of a prompt that is read
-  /// anew, except in the exact mode.
+  /// anew, in the exact mode by float rounding alone.
   bool reuse_prefixes = false;
   /// Compute each answer as it would be alone, to the last bit. Otherwise a GPU computes all
   /// answers, and prompts, of a step together: that is many times faster for dozens of requests,
