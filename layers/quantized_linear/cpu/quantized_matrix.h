@@ -8,7 +8,7 @@
 #include "cpu/activation.h"
 #include "cpu/gemm.h"
 #include "layers/quantized_linear/cpu/nibble_rows.h"
-#include "layers/quantized_linear/cpu/quantized_kernels.h"
+#include "layers/quantized_linear/cpu/quantized_tiles.h"
 #include "oort/precision.h"
 #include "oort/tensor.h"
 #include "weights/weight_format.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Many rows times quantized weights on AMX, in bf16.
-#include "layers/quantized_linear/cpu/quantized_kernels.h"
+#include "layers/quantized_linear/cpu/quantized_tiles.h"
 
 #if defined(OORT_UNIT_amx)
 #include "layers/quantized_linear/cpu/quantized_pairs_avx512.h"

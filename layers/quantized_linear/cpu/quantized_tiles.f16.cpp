@@ -3,7 +3,7 @@
 // takes half the instructions to dequantize, because a register holds 32 numbers. Of four steps of
 // k the pairs are (0, 2) and (1, 3), because a mask extracts them in that order from a line of
 // weights; x is packed in the same order.
-#include "layers/quantized_linear/cpu/quantized_kernels.h"
+#include "layers/quantized_linear/cpu/quantized_tiles.h"
 
 #if defined(OORT_UNIT_avx512_f16)
 #include "layers/quantized_linear/cpu/quantized_tile_kernels.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cpu/features.h"
 #include "layers/quantized_linear/cpu/nibble_rows.h"
-#include "layers/quantized_linear/cpu/quantized_kernels.h"
+#include "layers/quantized_linear/cpu/quantized_tiles.h"
 
 namespace oort {
 
