@@ -45,6 +45,22 @@ bool MayUseTiles(unsigned saved) {
 #endif
 }
 
+/// A build for one machine has no kernels for the units that are not there.
+void TakeAwayUncompiled([[maybe_unused]] CpuFeatures& features) {
+#if defined(OORT_NO_AVX512_VNNI)
+  features.avx512_vnni = false;
+#endif
+#if defined(OORT_NO_AVX512_BF16)
+  features.avx512_bf16 = false;
+#endif
+#if defined(OORT_NO_AMX)
+  features.amx_bf16 = features.amx_f16 = false;
+#endif
+#if defined(OORT_NO_F16_UNIT)
+  features.avx512_f16 = features.amx_f16 = false;
+#endif
+}
+
 #endif
 
 CpuFeatures ProbeFeatures() {
@@ -79,6 +95,7 @@ CpuFeatures ProbeFeatures() {
   features.avx512_bf16 = Bit(a1, 5) && (saved & kVectors) == kVectors;
   features.amx_bf16 = features.avx512_bf16 && Bit(d, 22) && Bit(d, 24) && MayUseTiles(saved);
   features.amx_f16 = features.amx_bf16 && features.avx512_f16 && Bit(a1, 21);
+  TakeAwayUncompiled(features);
 #endif
   return features;
 }

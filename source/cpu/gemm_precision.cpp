@@ -15,13 +15,17 @@ void AddBf16(Isa isa, std::vector<GemmVariant>& variants) {
   if (isa == Isa::kNeon && ThisCpu().arm_bf16) {
     variants.push_back({"neon_bf16", isa, &neon_bf16::GemmKernelsGet()});
   }
-#elif defined(__x86_64__) && !defined(OORT_NO_AVX512)
+#elif defined(__x86_64__)
+#if !defined(OORT_NO_AVX512_BF16)
   if (isa == Isa::kAvx512 && ThisCpu().avx512_bf16) {
     variants.push_back({"avx512_bf16", isa, &avx512_bf16::GemmKernelsGet()});
   }
+#endif
+#if !defined(OORT_NO_AMX)
   if (isa == Isa::kAvx512 && ThisCpu().amx_bf16) {
     variants.push_back({"amx", isa, &amx::GemmKernelsGet()});
   }
+#endif
 #endif
 }
 

@@ -260,14 +260,16 @@ void RunPairTile(const NhwcDepthwiseRows& given, int64_t x, const Limits& limits
 
 template <int kernel, int stride, int width>
 void TiledPair(const NhwcDepthwiseRows& r, const Limits& limits) {
+  constexpr bool kPadded = kRightPad<kernel, stride> > 0;
   for (int64_t x = 0; x < r.out_width; x += width) {
-    const bool first = x == 0, last = x + width == r.out_width;
+    // Without padding at its right end the last tile is one of those in the middle.
+    const bool first = x == 0, last = kPadded && x + width == r.out_width;
     if (first && last) {
-      RunPairTile<PairTile<kernel, stride, width, true, true>>(r, x, limits);
+      RunPairTile<PairTile<kernel, stride, width, true, kPadded>>(r, x, limits);
     } else if (first) {
       RunPairTile<PairTile<kernel, stride, width, true, false>>(r, x, limits);
     } else if (last) {
-      RunPairTile<PairTile<kernel, stride, width, false, true>>(r, x, limits);
+      RunPairTile<PairTile<kernel, stride, width, false, kPadded>>(r, x, limits);
     } else {
       RunPairTile<PairTile<kernel, stride, width, false, false>>(r, x, limits);
     }

@@ -19,13 +19,17 @@ const NibbleKernels* NibbleKernelsFor(Isa isa) {
   return isa == Isa::kNeon && ThisCpu().arm_i8mm ? &neon_i8mm::NibbleKernelsGet() : nullptr;
 }
 #elif defined(__x86_64__)
+#if !defined(OORT_NO_AVX2_DOT)
 namespace avx2_dot {
 const QuantizedDotKernels& QuantizedDotKernelsGet();
 }
-#if !defined(OORT_NO_AVX512)
+#endif
+#if !defined(OORT_NO_AVX512_VNNI)
 namespace avx512_vnni {
 const QuantizedDotKernels& QuantizedDotKernelsGet();
 }
+#endif
+#if !defined(OORT_NO_AMX)
 namespace amx {
 const QuantizedTileKernels& QuantizedTileKernelsGet();
 }
@@ -42,17 +46,20 @@ const QuantizedTileKernels* QuantizedF16TileKernelsFor(Isa isa) {
                                                   : nullptr;
 }
 #endif
-const QuantizedDotKernels* QuantizedDotKernelsFor(Isa isa) {
-#if !defined(OORT_NO_AVX512)
+const QuantizedDotKernels* QuantizedDotKernelsFor([[maybe_unused]] Isa isa) {
+#if !defined(OORT_NO_AVX512_VNNI)
   if (isa == Isa::kAvx512 && ThisCpu().avx512_vnni) return &avx512_vnni::QuantizedDotKernelsGet();
 #endif
-  return isa == Isa::kAvx2 || isa == Isa::kAvx512 ? &avx2_dot::QuantizedDotKernelsGet() : nullptr;
+#if !defined(OORT_NO_AVX2_DOT)
+  if (isa == Isa::kAvx2 || isa == Isa::kAvx512) return &avx2_dot::QuantizedDotKernelsGet();
+#endif
+  return nullptr;
 }
 #else
 const QuantizedDotKernels* QuantizedDotKernelsFor(Isa) { return nullptr; }
 #endif
 
-#if !defined(__x86_64__) || defined(OORT_NO_AVX512)
+#if !defined(__x86_64__) || defined(OORT_NO_AMX)
 const QuantizedTileKernels* QuantizedTileKernelsFor(Isa) { return nullptr; }
 #endif
 #if !defined(__x86_64__) || defined(OORT_NO_F16_UNIT)

@@ -21,7 +21,7 @@ const KvF16Kernels* KvF16KernelsFor(Isa isa) {
 const KvF16Kernels* KvF16KernelsFor(Isa) { return nullptr; }
 #endif
 
-#if defined(__x86_64__) && !defined(OORT_NO_AVX512)
+#if defined(__x86_64__) && !defined(OORT_NO_AMX)
 namespace amx {
 const KvTileKernels& KvTileKernelsGet();
 }
