@@ -74,8 +74,25 @@ void DotRows(const QuantizedDot& dot, int first, const std::byte* ahead) {
       if constexpr (V::moved) StartSums<rows>(numbers.sum + at, -zero, start);
       uint64_t any_fine = 0;
       if constexpr (!V::fine) std::memcpy(&any_fine, dot.x.is_fine + at, rows);
-      const auto add = [&](auto r, __m512i sum) __attribute__((always_inline)) {
-        const __m512 value = _mm512_cvtepi32_ps(sum);
+      __m512i sum[rows];
+      const auto started = [&](auto r) __attribute__((always_inline)) {
+        return V::moved ? _mm512_set1_epi32(start[r]) : _mm512_setzero_si512();
+      };
+      Unroll<rows>([&](auto r) { sum[r] = V::fine ? _mm512_setzero_si512() : started(r); });
+      AddBytes(w, q, sum);
+      if constexpr (V::fine) {
+        Unroll<rows>([&](auto r) { sum[r] = BothBytes(sum[r], started(r)); });
+        AddBytes(w, fine, sum);
+      } else if (any_fine != 0) [[unlikely]] {
+        Unroll<rows>([&](auto r) {
+          if (dot.x.is_fine[at + r] == 0) return;
+          __m512i both[1] = {BothBytes(_mm512_sub_epi32(sum[r], started(r)), started(r))};
+          AddBytes(w, fine + r * piece, both);
+          sum[r] = both[0];
+        });
+      }
+      Unroll<rows>([&](auto r) {
+        const __m512 value = _mm512_cvtepi32_ps(sum[r]);
         const __m512 x_scale = _mm512_set1_ps(numbers.scale[at + r]);
         if constexpr (!V::single) {
           partial[r] = _mm512_fmadd_ps(value, x_scale, partial[r]);
@@ -87,21 +104,7 @@ void DotRows(const QuantizedDot& dot, int first, const std::byte* ahead) {
           }
           total[r] = _mm512_fmadd_ps(_mm512_mul_ps(value, x_scale), scale, total[r]);
         }
-      };
-      const auto started = [&](auto r) __attribute__((always_inline)) {
-        return V::moved ? _mm512_set1_epi32(start[r]) : _mm512_setzero_si512();
-      };
-      if (V::fine || any_fine != 0) [[unlikely]] {
-        Unroll<rows>([&](auto r) {
-          if (!V::fine && dot.x.is_fine[at + r] == 0) {
-            return add(r, AddBytes(w, q + r * piece, started(r)));
-          }
-          const __m512i sum = AddBytes(w, q + r * piece, _mm512_setzero_si512());
-          add(r, AddBytes(w, fine + r * piece, BothBytes(sum, started(r))));
-        });
-      } else {
-        Unroll<rows>([&](auto r) { add(r, AddBytes(w, q + r * piece, started(r))); });
-      }
+      });
       q += step * piece;
       fine += step * piece;
       at += step;
