@@ -56,6 +56,7 @@ constexpr std::array kCommands = {
     Entry{"embed", "Turn texts into vectors with an encoder", AddEmbed},
     Entry{"bench-llm", "Measure how many tokens a second a language model reads and writes",
           AddBenchLlm},
+    Entry{"bench-serve", "Measure a server of OpenAI's API under load", AddBenchServe},
     Entry{"perplexity", "Measure how well a language model predicts a text", AddPerplexity},
     Entry{"tokenize", "Show the tokens of a text as a language model sees it", AddTokenize},
     Entry{"operators", "List the operators that this build knows", AddOperators},

@@ -10,10 +10,14 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <ctime>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <mutex>
 
+#include "cli/file_watch.h"
+#include "serve/http/tls.h"
 #include "serve/model_server.h"
 #endif
 
@@ -24,7 +28,7 @@ namespace {
 
 struct ServeArguments {
   LanguageOptions language;
-  std::string host = "127.0.0.1", name, key_file;
+  std::string host = "127.0.0.1", name, key_file, tls_certificate, tls_key, access_log;
   uint16_t port = 8080;
   std::vector<std::string> aliases, origins;
   bool allow_open = false, any_name = false, no_page = false, quiet = false;
@@ -36,21 +40,31 @@ struct ServeArguments {
 
 /// How often the program was asked to end. What a signal handler may touch is little.
 std::atomic<int> asked_to_end = 0;
-sem_t end_asked;
+std::atomic<bool> asked_to_reload = false;
+sem_t something_asked;
+constexpr time_t kWatchSeconds = 1;  // how soon a new certificate or key file is noticed
 
 void AskToEnd(int signal) {
   if (++asked_to_end > 1) _exit(128 + signal);
-  sem_post(&end_asked);
+  sem_post(&something_asked);
 }
 
-/// From here on SIGTERM and Ctrl-C let running answers end; the second one ends at once.
+void AskToReload(int) {
+  asked_to_reload = true;
+  sem_post(&something_asked);
+}
+
+/// From here on SIGTERM and Ctrl-C let running answers end; the second one ends at once. SIGHUP
+/// reads keys and certificates anew.
 void CatchSignals() {
-  sem_init(&end_asked, 0, 0);
+  sem_init(&something_asked, 0, 0);
   struct sigaction action = {};
   action.sa_handler = AskToEnd;
   action.sa_flags = SA_RESTART;
   sigaction(SIGTERM, &action, nullptr);
   sigaction(SIGINT, &action, nullptr);
+  action.sa_handler = AskToReload;
+  sigaction(SIGHUP, &action, nullptr);
 }
 
 /// Each connection is a descriptor, and shells allow 1024 of these unless asked.
@@ -59,6 +73,53 @@ void AllowManyDescriptors() {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, 65536);
   setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+std::shared_ptr<const serve::http::TlsIdentity> LoadTls(const ServeArguments& options) {
+  if (options.tls_certificate.empty()) return nullptr;
+  return std::make_shared<serve::http::TlsIdentity>(options.tls_certificate, options.tls_key);
+}
+
+/// Writes lines to a file, or to the standard output where its name is "-".
+std::function<void(std::string_view)> LineWriter(const std::string& path) {
+  std::shared_ptr<std::ofstream> file;
+  if (path != "-") {
+    file = std::make_shared<std::ofstream>(path, std::ios::app);
+    if (!*file) throw Error(ErrorCode::kIo, "cannot write the access log to " + path);
+  }
+  return [file](std::string_view line) {
+    std::ostream& out = file ? *file : std::cout;
+    out << std::string(line) + '\n' << std::flush;  // whoever follows the file sees it at once
+  };
+}
+
+/// Reads keys and certificates anew. What cannot be read stays as it was.
+void Reload(const ServeArguments& options, serve::ModelServer& server) {
+  try {
+    if (!options.key_file.empty()) server.SetKeys(serve::ApiKeys::FromFile(options.key_file));
+    if (!options.tls_certificate.empty()) server.SetTls(LoadTls(options));
+    std::cerr << "oort: keys and certificates were read anew\n";
+  } catch (const std::exception& error) {
+    std::cerr << "oort: keys and certificates stay as they were: " << SingleLine(error.what())
+              << '\n';
+  }
+}
+
+/// Returns when the program is asked to end.
+void WaitForEnd(const ServeArguments& options, serve::ModelServer& server) {
+  FileWatch watch({options.key_file, options.tls_certificate, options.tls_key});
+  while (asked_to_end == 0) {
+    if (watch.empty()) {
+      sem_wait(&something_asked);
+    } else {
+      timespec until = {};
+      clock_gettime(CLOCK_REALTIME, &until);
+      until.tv_sec += kWatchSeconds;
+      sem_timedwait(&something_asked, &until);
+    }
+    const bool changed = watch.Changed();
+    if (asked_to_reload.exchange(false) || changed) Reload(options, server);
+  }
 }
 
 /// "SmolLM2-135M" of "models/SmolLM2-135M.gguf", or of a folder of that name.
@@ -98,6 +159,8 @@ serve::ServeOptions ServerOptions(const ServeArguments& options,
   serve.served.any_name = options.any_name;
   serve.served.max_tokens = options.max_tokens;
   serve.served.context = std::min(asked, context);
+  serve.tls = LoadTls(options);
+  if (!options.access_log.empty()) serve.access_log = LineWriter(options.access_log);
   if (!options.quiet) {
     serve.log = [](std::string_view line) {
       std::string text(line);
@@ -109,14 +172,18 @@ serve::ServeOptions ServerOptions(const ServeArguments& options,
 }
 
 int RunServe(const ServeArguments& options) {
+  if (options.tls_certificate.empty() != options.tls_key.empty()) {
+    throw UsageError("TLS wants both --tls-cert FILE and --tls-key FILE");
+  }
   AllowManyDescriptors();
   const std::shared_ptr<const LanguageModel> model = options.language.Load();
   CatchSignals();
   serve::ModelServer server(ServerOptions(options, model));
   const bool v6 = options.host.find(':') != std::string::npos;
-  std::cerr << "oort: serving " << NameOf(options) << " at http://"
+  std::cerr << "oort: serving " << NameOf(options) << " at "
+            << (options.tls_certificate.empty() ? "http://" : "https://")
             << (v6 ? '[' + options.host + ']' : options.host) << ':' << server.port() << '\n';
-  while (asked_to_end == 0) sem_wait(&end_asked);
+  WaitForEnd(options, server);
   std::cerr << "oort: answers what was asked, " << options.drain << " s at most, and ends\n";
   server.Drain(std::chrono::seconds(options.drain));
   return 0;
@@ -136,6 +203,11 @@ Action AddServe(CLI::App& app) {
   app.add_flag("--any-name", options->any_name, "Clients may call the model whatever they like");
   app.add_option("--api-key-file", options->key_file,
                  "A file with the keys that let clients in, one a line")
+      ->check(CLI::ExistingFile);
+  app.add_option("--tls-cert", options->tls_certificate,
+                 "Speak TLS with this certificate (PEM, chain included)")
+      ->check(CLI::ExistingFile);
+  app.add_option("--tls-key", options->tls_key, "The certificate's key (PEM)")
       ->check(CLI::ExistingFile);
   app.add_flag("--allow-open", options->allow_open,
                "Serve other machines without keys (default: only this machine)");
@@ -164,6 +236,9 @@ Action AddServe(CLI::App& app) {
   app.add_flag("--no-prefix-cache", options->no_prefix_cache,
                "Read every prompt anew, though others began alike");
   app.add_flag("--no-page", options->no_page, "Leave out the page to chat with");
+  app.add_option("--access-log", options->access_log,
+                 "Add a line of JSON for each request to this file, never its text; -: to the "
+                 "standard output");
   app.add_flag("--quiet", options->quiet, "No line for each request");
   app.footer(
       "Example: oort serve SmolLM2.gguf --port 8080\n"

@@ -19,8 +19,8 @@ bool IsSafe(std::string_view method) {
 /// What everybody may see: whether the server lives, and its page, which is no secret.
 bool IsOpen(const http::Request& request) {
   const std::string_view path = request.path;
-  return IsSafe(request.method) &&
-         (path == "/health" || path == "/" || path == "/favicon.ico" || path == "/dashboard");
+  return IsSafe(request.method) && (path == "/health" || path == "/ready" || path == "/" ||
+                                    path == "/favicon.ico" || path == "/dashboard");
 }
 
 bool IsOwnOrigin(std::string_view origin, std::string_view host) {

@@ -35,6 +35,7 @@ ApiKeys::ApiKeys(const std::vector<std::string>& keys) {
                       "that is no ASCII");
     }
     keys_.push_back(Filled(key));
+    numbers_.push_back(++last_number_);
   }
 }
 
@@ -53,6 +54,18 @@ ApiKeys ApiKeys::FromFile(const std::filesystem::path& path) {
   return ApiKeys(keys);
 }
 
+void ApiKeys::Replace(const ApiKeys& fresh) {
+  std::vector<int> numbers;
+  for (const std::string& key : fresh.keys_) {
+    const auto found = std::ranges::find(keys_, key);
+    const bool known = found != keys_.end();
+    numbers.push_back(known ? numbers_[static_cast<size_t>(found - keys_.begin())]
+                            : ++last_number_);
+  }
+  keys_ = fresh.keys_;
+  numbers_ = std::move(numbers);
+}
+
 int ApiKeys::Find(std::string_view word) const {
   // Neither a wrong byte nor a right key ends the loops early: time tells nothing.
   const std::string filled = Filled(word);
@@ -62,7 +75,7 @@ int ApiKeys::Find(std::string_view word) const {
     for (size_t i = 0; i < kMostBytes; ++i) {
       difference |= static_cast<unsigned char>(filled[i]) ^ static_cast<unsigned char>(keys_[k][i]);
     }
-    found = difference == 0 ? static_cast<int>(k) + 1 : found;
+    found = difference == 0 ? numbers_[k] : found;
   }
   return found;
 }

@@ -20,12 +20,18 @@ class ApiKeys {
   /// One key a line; empty lines and those that begin with # are passed over.
   static ApiKeys FromFile(const std::filesystem::path& path);
 
+  /// The keys of `fresh` from now on. One that is there already keeps its number, and no other ever
+  /// gets it: by number the cache keeps apart what different keys have asked.
+  void Replace(const ApiKeys& fresh);
+
   bool empty() const { return keys_.empty(); }
   /// Which key this is, from 1; 0 for none of them. It takes the same time for any word.
   int Find(std::string_view word) const;
 
  private:
   std::vector<std::string> keys_;  ///< each filled up to kMostBytes
+  std::vector<int> numbers_;       ///< of the keys
+  int last_number_ = 0;
 };
 
 }  // namespace oort::serve

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "oort/error.h"
+#include "serve/access_log.h"
 #include "serve/routes.h"
 
 namespace oort::serve {
@@ -103,6 +104,7 @@ struct ModelServer::Impl {
     http.host = options.host;
     http.port = options.port;
     http.limits = options.http;
+    http.tls = options.tls;
     http.limits.body_bytes = options.limits.body_bytes;
     http.check = [this](const http::Request& request) { return Check(request); };
     http.handle = [this](http::Request request, const http::Reply& reply) {
@@ -111,7 +113,8 @@ struct ModelServer::Impl {
     http.refuse = [](int status, std::string_view message) {
       return ErrorResponse({status, std::string(message)}, {});
     };
-    if (options.log) http.log = [this](const http::Served& served) { Log(served); };
+    if (options.log || options.access_log)
+      http.log = [this](const http::Served& served) { Log(served); };
     server = std::make_unique<http::Server>(std::move(http));
   }
 
@@ -179,6 +182,8 @@ void ModelServer::Impl::Handle(http::Request request, const http::Reply& reply) 
 }
 
 void ModelServer::Impl::Log(const http::Served& served) const {
+  if (options.access_log) options.access_log(AccessLine(served, std::chrono::system_clock::now()));
+  if (!options.log) return;
   std::string line(served.peer);
   line.append(" ").append(served.method).append(" ").append(served.path);
   line.append(" ").append(std::to_string(served.status));
@@ -199,6 +204,18 @@ uint16_t ModelServer::port() const { return impl_->server->port(); }
 EngineStats ModelServer::stats() const { return impl_->loop.stats(); }
 
 int ModelServer::connections() const { return impl_->server->connections(); }
+
+void ModelServer::SetKeys(const ApiKeys& keys) {
+  impl_->server->Post([impl = impl_.get(), keys] {
+    if (!impl->options.access.keys.empty() && !keys.empty()) {
+      impl->options.access.keys.Replace(keys);
+    }
+  });
+}
+
+void ModelServer::SetTls(std::shared_ptr<const http::TlsIdentity> tls) {
+  impl_->server->SetTls(std::move(tls));
+}
 
 bool ModelServer::Drain(std::chrono::milliseconds most) {
   impl_->services.draining = true;

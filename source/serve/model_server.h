@@ -29,7 +29,9 @@ struct ServeOptions {
   std::chrono::seconds most_time{600};           ///< for one request
   std::chrono::milliseconds quiet_time{15'000};  ///< a stream says something at least so often
   std::string version;
-  std::function<void(std::string_view)> log;  ///< one line for each request, without its content
+  std::shared_ptr<const http::TlsIdentity> tls;  ///< null: plain HTTP
+  std::function<void(std::string_view)> log;     ///< one line for each request, without its content
+  std::function<void(std::string_view)> access_log;  ///< the same as a line of JSON
 };
 
 /// Thread contract: one thread at a time.
@@ -45,6 +47,10 @@ class ModelServer {
   uint16_t port() const;
   EngineStats stats() const;
   int connections() const;
+  /// Who may ask from now on. Without keys there stay none: nobody would be let in by chance.
+  void SetKeys(const ApiKeys& keys);
+  /// For connections from now on.
+  void SetTls(std::shared_ptr<const http::TlsIdentity> tls);
   /// Takes no more requests, and waits for those that it has; after `most` they are cut. Returns
   /// whether all came to their own end.
   bool Drain(std::chrono::milliseconds most);

@@ -32,8 +32,13 @@ void ShowChat(Services& services, http::Request request, const Context& context)
   SendPage(services, request, context, ChatPage());
 }
 
+void ShowDashboard(Services& services, http::Request request, const Context& context) {
+  SendPage(services, request, context, DashboardPage());
+}
+
 constexpr std::array kPageRoutes = {
     Route{"GET", "/", ShowChat},
+    Route{"GET", "/dashboard", ShowDashboard},
 };
 
 }  // namespace

@@ -148,8 +148,10 @@ TEST(ModelServer, WantsAKeyWhereThereAreKeys) {
   options.access.keys = ApiKeys({"first-key", "second-key"});
   const Fixture fixture(std::move(options));
   EXPECT_EQ(fixture.Get("/health").status, 200);
+  EXPECT_EQ(fixture.Get("/ready").status, 200);  // balancers have no key
   EXPECT_EQ(fixture.Get("/").status, 200);
-  for (const char* path : {"/v1/models", "/metrics", "/ready", "/version", "/nowhere"}) {
+  EXPECT_EQ(fixture.Get("/dashboard").status, 200);
+  for (const char* path : {"/v1/models", "/metrics", "/version", "/nowhere"}) {
     const Answer answer = fixture.Get(path);
     ExpectError(answer, 401, "invalid_api_key");
     EXPECT_TRUE(answer.Has("WWW-Authenticate: Bearer\r\n"));
@@ -163,6 +165,34 @@ TEST(ModelServer, WantsAKeyWhereThereAreKeys) {
   EXPECT_EQ(
       fixture.Post("/v1/chat/completions", Chat(), "Authorization: Bearer first-key\r\n").status,
       200);
+}
+
+TEST(ModelServer, TakesOtherKeysWhileItServes) {
+  ServeOptions options = Options();
+  options.access.keys = ApiKeys({"first", "second"});
+  Fixture fixture(std::move(options));
+  const auto status = [&](const std::string& key) {
+    return fixture.Get("/v1/models", "Authorization: Bearer " + key + "\r\n").status;
+  };
+  fixture.server.SetKeys(ApiKeys({"third", "second"}));
+  EXPECT_TRUE(Eventually([&] { return status("third") == 200; }));
+  EXPECT_EQ(status("first"), 401);
+  EXPECT_EQ(status("second"), 200);
+  fixture.server.SetKeys(ApiKeys());  // would let everybody in
+  fixture.server.SetKeys(ApiKeys({"fourth"}));
+  EXPECT_TRUE(Eventually([&] { return status("fourth") == 200; }));
+  EXPECT_EQ(status("third"), 401);
+}
+
+TEST(ModelServer, AKeyKeepsItsNumberAndNoOtherGetsIt) {
+  ApiKeys keys({"a", "b"});
+  keys.Replace(ApiKeys({"c", "b"}));
+  EXPECT_EQ(keys.Find("a"), 0);
+  EXPECT_EQ(keys.Find("b"), 2);
+  EXPECT_EQ(keys.Find("c"), 3);
+  keys.Replace(ApiKeys({"a"}));
+  EXPECT_EQ(keys.Find("a"), 4);  // nobody knows whether it is the same person
+  EXPECT_EQ(keys.Find("b"), 0);
 }
 
 TEST(ModelServer, ReadsKeysFromAFile) {
@@ -383,22 +413,25 @@ TEST(ModelServer, LogsNoWordOfAPrompt) {
   EXPECT_EQ(log.find("query"), std::string::npos) << log;
 }
 
-TEST(ModelServer, HasAPageThatRunsNothingButItself) {
+TEST(ModelServer, HasPagesThatRunNothingButThemselves) {
   const Fixture fixture;
-  const Answer page = fixture.Get("/");
-  EXPECT_EQ(page.status, 200);
-  EXPECT_TRUE(page.Has("Content-Type: text/html"));
-  EXPECT_TRUE(page.Has("Content-Security-Policy: default-src 'none'; script-src 'sha256-"));
-  EXPECT_TRUE(page.Has("X-Content-Type-Options: nosniff\r\n"));
-  EXPECT_NE(page.body.find("<!doctype html>"), std::string::npos);
-  EXPECT_EQ(page.body.find("innerHTML"), std::string::npos);
-  EXPECT_LT(page.body.size(), 60'000u);
-  const size_t tag = page.head.find("ETag: ") + 6;
-  const std::string value = page.head.substr(tag, page.head.find("\r\n", tag) - tag);
-  EXPECT_EQ(fixture.Get("/", "If-None-Match: " + value + "\r\n").status, 304);
   ServeOptions options = Options();
   options.page = false;
-  ExpectError(Fixture(std::move(options)).Get("/"), 404, "");
+  const Fixture without(std::move(options));
+  for (const std::string path : {"/", "/dashboard"}) {
+    const Answer page = fixture.Get(path);
+    EXPECT_EQ(page.status, 200);
+    EXPECT_TRUE(page.Has("Content-Type: text/html"));
+    EXPECT_TRUE(page.Has("Content-Security-Policy: default-src 'none'; script-src 'sha256-"));
+    EXPECT_TRUE(page.Has("X-Content-Type-Options: nosniff\r\n"));
+    EXPECT_NE(page.body.find("<!doctype html>"), std::string::npos);
+    EXPECT_EQ(page.body.find("innerHTML"), std::string::npos);
+    EXPECT_LT(page.body.size(), 60'000u);
+    const size_t tag = page.head.find("ETag: ") + 6;
+    const std::string value = page.head.substr(tag, page.head.find("\r\n", tag) - tag);
+    EXPECT_EQ(fixture.Get(path, "If-None-Match: " + value + "\r\n").status, 304);
+    ExpectError(without.Get(path), 404, "");
+  }
 }
 
 TEST(ModelServer, AStormOfDisconnectsLeavesNoBlockBehind) {

@@ -23,7 +23,7 @@ class Server:
         self.log = []
         for line in self.process.stderr:
             self.log.append(line)
-            match = re.fullmatch(r"oort: serving (\S+) at (http://\S+:\d+)\n", line)
+            match = re.fullmatch(r"oort: serving (\S+) at (https?://\S+:\d+)\n", line)
             if match:
                 self.name, self.url = match.groups()
                 return self

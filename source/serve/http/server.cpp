@@ -19,6 +19,7 @@
 
 #include "oort/error.h"
 #include "serve/http/exchange.h"
+#include "serve/http/tls.h"
 
 namespace oort::serve::http {
 namespace {
@@ -56,6 +57,7 @@ struct Server::Impl {
   std::map<std::string, int> by_address;
   size_t body_bytes = 0;  ///< set aside for bodies
   bool accepting = false, ticking = false, draining = false;
+  std::shared_ptr<const TlsIdentity> tls;  ///< null: plain HTTP
 
   std::mutex mutex;  // of what follows
   std::condition_variable changed;
@@ -80,7 +82,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
       : server_(server),
         limits_(server.options.limits),
         socket_(std::move(socket)),
-        address_(std::move(address)) {}
+        address_(std::move(address)) {
+    if (server.tls) tls_.emplace(server.tls);
+  }
 
   void Begin() {
     deadline_ = Clock::now() + limits_.head_time;
@@ -113,6 +117,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
     phase_ = Phase::kClosed;
     ReleaseBody();
     error_code ignored;
+    if (tls_ && !writing_) {  // it is one packet, or the peer does without
+      tls_->End();
+      socket_.write_some(asio::buffer(tls_->TakeOutput()), ignored);
+    }
     socket_.shutdown(tcp::socket::shutdown_both, ignored);
     socket_.close(ignored);
     if (exchange_) {
@@ -154,7 +162,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (error == asio::error::would_block) return Read();
     if (error) return Close();
     if (phase_ == Phase::kLinger) return Read();  // it is not looked at
-    unread_.append(server_.scratch.data(), bytes);
+    if (!tls_) {
+      unread_.append(server_.scratch.data(), bytes);
+    } else if (!tls_->Receive({server_.scratch.data(), bytes}, unread_)) {
+      return Close();
+    } else {
+      SendTls();
+    }
     if (phase_ == Phase::kBody) {
       progress_ += bytes;
       if (progress_ >= limits_.body_progress) {
@@ -229,9 +243,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     AdvanceBody();
     const bool waits = EqualsIgnoringCase(request_.Get("expect"), "100-continue");
     if (phase_ == Phase::kBody && waits && !request_.http_1_0 && unread_.empty()) {
-      outgoing_ = "HTTP/1.1 100 Continue\r\n\r\n";
-      sent_ = 0;
-      Write();
+      SendBytes("HTTP/1.1 100 Continue\r\n\r\n");
     }
   }
 
@@ -308,9 +320,29 @@ class Connection : public std::enable_shared_from_this<Connection> {
       if (taken.ended) Finish();
       return;
     }
-    outgoing_ = std::move(taken.bytes);
-    sent_ = 0;
     deadline_ = Clock::now() + limits_.write_time;
+    of_response_ = taken.bytes.size();
+    SendBytes(std::move(taken.bytes));
+  }
+
+  /// Nothing is being written.
+  void SendBytes(std::string bytes) {
+    if (tls_) {
+      tls_->Send(bytes);
+      bytes = tls_->TakeOutput();
+    }
+    outgoing_ = std::move(bytes);
+    sent_ = 0;
+    Write();
+  }
+
+  /// What TLS has to say for itself; while something is written it waits its turn.
+  void SendTls() {
+    if (writing_) return;
+    std::string bytes = tls_->TakeOutput();
+    if (bytes.empty()) return;
+    outgoing_ = std::move(bytes);
+    sent_ = 0;
     Write();
   }
 
@@ -334,8 +366,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
     }
     if (!whole) return Write();
     outgoing_ = {};
-    if (const std::shared_ptr<Exchange> exchange = exchange_) exchange->Sent(sent_);
+    const size_t sent = std::exchange(of_response_, 0);
+    if (const std::shared_ptr<Exchange> exchange = exchange_; exchange && sent > 0) {
+      exchange->Sent(sent);
+    }
     if (phase_ == Phase::kAnswer) Flush();
+    if (tls_ && phase_ != Phase::kClosed) SendTls();
   }
 
   /// The response is sent.
@@ -353,6 +389,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
       // Closed at once, what the peer still sends would reset the connection, and he might never
       // see the response.
       error_code ignored;
+      if (tls_) {
+        tls_->End();
+        socket_.write_some(asio::buffer(tls_->TakeOutput()), ignored);
+      }
       socket_.shutdown(tcp::socket::shutdown_send, ignored);
       phase_ = Phase::kLinger;
       deadline_ = Clock::now() + kLingerTime;
@@ -390,8 +430,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Request request_;
   std::optional<Parser> parser_;
   std::shared_ptr<Exchange> exchange_;
+  std::optional<TlsSession> tls_;
   std::string outgoing_;
   size_t sent_ = 0;
+  size_t of_response_ = 0;  ///< bytes of the response that `outgoing_` brings
   bool reading_ = false, writing_ = false, lingers_ = false;
 };
 
@@ -493,6 +535,7 @@ void Server::Impl::CloseAll() {
 
 Server::Server(ServerOptions options) : impl_(std::make_unique<Impl>()) {
   impl_->options = std::move(options);
+  impl_->tls = impl_->options.tls;
   impl_->Listen();
   impl_->Accept();
   impl_->thread = std::thread([impl = impl_.get()] {
@@ -542,6 +585,12 @@ bool Server::Drain(std::chrono::milliseconds most) {
   asio::post(impl_->io, [impl = impl_.get()] { impl->CloseAll(); });
   impl_->changed.wait(lock, all_left);
   return false;
+}
+
+void Server::Post(std::function<void()> work) { impl_->mailbox->Push(std::move(work)); }
+
+void Server::SetTls(std::shared_ptr<const TlsIdentity> tls) {
+  Post([impl = impl_.get(), tls = std::move(tls)] { impl->tls = tls; });
 }
 
 int Server::connections() const {

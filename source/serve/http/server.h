@@ -30,6 +30,7 @@ struct Limits {
 };
 
 class Exchange;
+class TlsIdentity;
 
 /// The way back to who asked. Copies answer the same request; when the last one goes without an
 /// end, the asker gets status 500, or a stream that is cut. Thread contract: any number of threads.
@@ -86,6 +87,7 @@ struct ServerOptions {
   std::string host = "127.0.0.1";
   uint16_t port = 0;  ///< 0: one that is free
   Limits limits;
+  std::shared_ptr<const TlsIdentity> tls;  ///< null: plain HTTP
   std::function<void(Request, Reply)> handle;
   /// Looks at a head before the body is read; a response that it gives is the answer.
   std::function<std::optional<Response>(const Request&)> check;
@@ -110,6 +112,11 @@ class Server {
   /// Takes no more connections or requests, and waits until those that it has are answered; after
   /// `most` it cuts them. Returns whether all came to their own end.
   bool Drain(std::chrono::milliseconds most);
+  // These two may be called by any thread.
+  /// Runs on the server's thread soon.
+  void Post(std::function<void()> work);
+  /// For connections from now on; those that are there keep what they have.
+  void SetTls(std::shared_ptr<const TlsIdentity> tls);
   /// Connections that are open. Thread contract: any thread.
   int connections() const;
 

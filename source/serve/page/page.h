@@ -13,5 +13,6 @@ struct Page {
 };
 
 Page ChatPage();
+Page DashboardPage();
 
 }  // namespace oort::serve
