@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Measures `oort serve` on this machine and writes docs/data/serving.json and the table of docs/serving.md.
+
+  bench/serving.py MODEL [--oort build/oort] [--client OORT] [--soak FILE] [--write]
+
+MODEL is a language model with a tokenizer, such as the one of tools/fetch-smollm2. --client is another build of the
+program that asks (default: the same). --soak takes in what `test/server/soak.py --json` printed. Without --write the
+table is printed only.
+"""
+import argparse
+import json
+import os
+import pathlib
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TESTS = ROOT / "test/server"
+sys.path.insert(0, str(TESTS))
+BEGIN, END = "<!-- written by bench/serving.py -->", "<!-- end -->"
+
+
+class Program:
+    """A server of the program under measure, without the options that tests give it."""
+
+    def __init__(self, oort, model, *options):
+        self.command = [oort, "serve", model, "--port", "0", "--quiet", *map(str, options)]
+
+    def __enter__(self):
+        self.begin = time.monotonic()
+        self.process = subprocess.Popen(self.command, stderr=subprocess.PIPE, text=True)
+        for line in self.process.stderr:
+            match = re.search(r" at (http://\S+)", line)
+            if match:
+                self.url = match.group(1)
+                return self
+        raise SystemExit("the server did not start")
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.communicate()
+
+
+def run_json(*command, **environment):
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env={**os.environ, **environment})
+    if done.returncode != 0:
+        raise SystemExit(f"{command}: {done.stderr}")
+    return json.loads(done.stdout)
+
+
+def measure_start(oort, model):
+    """Seconds from the start of the program to the first token of an answer."""
+    from watch import open_stream
+
+    seconds = []
+    for _ in range(5):
+        with Program(oort, model) as server:
+            connection = open_stream(server.url, {"prompt": "Hello", "max_tokens": 1, "stream": True})
+            response = connection.getresponse()
+            while not response.readline().startswith(b"data: "):
+                pass
+            seconds.append(time.monotonic() - server.begin)
+            connection.close()
+    return statistics.median(seconds)
+
+
+def measure_one(oort, client, model):
+    """Tokens a second of one answer, in process and over HTTP, in turns: others use this machine, too."""
+    inside, outside = [], []
+    for _ in range(3):
+        inside.append(run_json(oort, "bench-llm", model, "--prompt-tokens", 128, "--new-tokens", 128, "--rounds", 3,
+                               "--json")["decode_tps"])
+        with Program(oort, model) as server:
+            load = run_json(client, "bench-serve", server.url, "--concurrency", 1, "--requests", 4, "--prompt-tokens", 128,
+                            "--new-tokens", 128, "--json")["loads"][0]
+            outside.append(1e3 / load["tpot_ms"]["p50"])
+    return max(inside), max(outside)
+
+
+def measure_many(oort, client, model, clients):
+    with Program(oort, model, "--cache-tokens", 300 * clients) as server:
+        return run_json(client, "bench-serve", server.url, "--concurrency", clients, "--prompt-tokens", 128, "--new-tokens",
+                        128, "--json")["loads"][0]
+
+
+def measure_idle(oort, model):
+    """The share of a core that a server takes which has answered and has nothing to do."""
+    from watch import open_stream, processor_seconds
+
+    with Program(oort, model) as server:
+        open_stream(server.url, {"prompt": "Hello", "max_tokens": 4}).getresponse().read()
+        time.sleep(1)
+        before, begin = processor_seconds(server.process.pid), time.monotonic()
+        time.sleep(10)
+        return (processor_seconds(server.process.pid) - before) / (time.monotonic() - begin)
+
+
+def processor_name():
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def table(data):
+    idle, many = data["idle_streams"], data["clients_12"]
+    rows = [
+        ("from the start of the program to the first token", f"{data['start_seconds']:.2f} s"),
+        ("one answer: `oort bench-llm`, and through HTTP", f"{data['in_process_tps']:.0f} and {data['http_tps']:.0f} tokens/s "
+         f"({100 * data['http_tps'] / data['in_process_tps']:.0f} %)"),
+        ("12 clients, 128 tokens in and out", f"{many['tokens_per_second']:.0f} tokens/s; between tokens "
+         f"{many['itl_ms']['p50']:.1f} ms, p99 {many['itl_ms']['p99']:.1f} ms"),
+        ("an idle server", f"{100 * data['idle_share']:.1f} % of a core"),
+        (f"{idle['streams']:,} streams that wait beside 8 that run", f"{idle['memory_mb']:.1f} MB; `/health` takes "
+         f"{idle['health_p50_ms']:.1f} ms, p99 {idle['health_p99_ms']:.1f} ms"),
+        (f"{data['disconnects']:,} clients that leave (FIN, RST, half-close, every phase)", data["disconnects_keep"]),
+    ]
+    if "soak" in data:
+        soak = data["soak"]
+        rows.append((f"{soak['minutes']:g} minutes of full load with a tenth of faults",
+                     f"{soak['answer'] + soak['slow']:,} answers, none wrong; memory {soak['memory_first_mb']:.1f} MB at first, "
+                     f"{soak['memory_last_mb']:.1f} MB at last"))
+    lines = [f"With {data['model']} on {data['cores']} cores of {data['machine']} (other work took a part of them); the last "
+             "rows with the storyteller:", "", "| what | figure |", "|---|---|"]
+    return "\n".join(wrap(lines[0]) + lines[1:] + [f"| {name} | {figure} |" for name, figure in rows])
+
+
+def wrap(text):
+    import textwrap
+
+    return textwrap.wrap(text, 118)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model")
+    parser.add_argument("--oort", default=str(ROOT / "build/oort"))
+    parser.add_argument("--client")
+    parser.add_argument("--soak", type=pathlib.Path)
+    parser.add_argument("--streams", type=int, default=2000)
+    parser.add_argument("--disconnects", type=int, default=10_000)
+    parser.add_argument("--write", action="store_true")
+    arguments = parser.parse_args()
+    oort, client = arguments.oort, arguments.client or arguments.oort
+    data = {"machine": processor_name(), "cores": os.cpu_count(), "model": pathlib.Path(arguments.model).stem}
+    data["start_seconds"] = measure_start(oort, arguments.model)
+    data["in_process_tps"], data["http_tps"] = measure_one(oort, client, arguments.model)
+    load = measure_many(oort, client, arguments.model, 12)
+    data["clients_12"] = {name: load[name] for name in ("tokens_per_second", "ttft_ms", "itl_ms", "e2e_ms", "failed")}
+    data["idle_share"] = measure_idle(oort, arguments.model)
+    data["idle_streams"] = run_json(sys.executable, TESTS / "idle_streams_test.py", "--streams", arguments.streams,
+                                    "--tokens", 400, "--json", OORT=oort)
+    done = subprocess.run([sys.executable, TESTS / "disconnects_test.py", "--count", str(arguments.disconnects)],
+                          capture_output=True, text=True, env={**os.environ, "OORT": oort})
+    if done.returncode != 0:
+        raise SystemExit(done.stderr)
+    data["disconnects"], data["disconnects_keep"] = arguments.disconnects, done.stdout.strip().split(": ", 1)[1]
+    if arguments.soak:
+        data["soak"] = json.loads(arguments.soak.read_text())
+    print(table(data))
+    if arguments.write:
+        (ROOT / "docs/data/serving.json").write_text(json.dumps(data, indent=1) + "\n")
+        page = ROOT / "docs/serving.md"
+        text = page.read_text()
+        before, rest = text.split(BEGIN, 1)
+        page.write_text(before + BEGIN + "\n\n" + table(data) + "\n\n" + END + rest.split(END, 1)[1])
+
+
+if __name__ == "__main__":
+    main()
