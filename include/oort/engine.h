@@ -34,19 +34,19 @@ struct EngineOptions {
   /// Start a request only when the cache has room for all that it may take. Without that it grows
   /// token by token, so that more run at once, and when the cache is full the youngest request
   /// waits and is read again later (see swap_bytes). Its last digits may then be others, in the
-  /// exact mode by float rounding alone.
-  bool reserve_cache = true;
+  /// exact mode by float rounding alone. Unset: only where `deterministic` is.
+  std::optional<bool> reserve_cache;
   /// Host memory for keys and values of requests that wait so: they go on where they were, to the
   /// last bit, instead of being read again. Unset: 4 GiB where the cache is a GPU's, else none.
   std::optional<size_t> swap_bytes;
   /// Begin a prompt with what was read of others that begin alike, finished or not, while the cache
   /// still has it. An answer may then differ in the last digits from that of a prompt that is read
-  /// anew, in the exact mode by float rounding alone.
-  bool reuse_prefixes = false;
-  /// Compute each answer as it would be alone, to the last bit. Otherwise a GPU computes all
-  /// answers, and prompts, of a step together: that is many times faster for dozens of requests,
-  /// and last digits may depend on how many there are. In the exact mode, and on the CPU, it holds
-  /// without this.
+  /// anew, in the exact mode by float rounding alone. Unset: unless `deterministic` is.
+  std::optional<bool> reuse_prefixes;
+  /// Compute each answer as it would be alone, to the last bit: prompts are read whole and once
+  /// (see above), and a GPU does not compute all answers, and prompts, of a step together. That is
+  /// many times faster for dozens of requests, but last digits may depend on how many there are; in
+  /// the exact mode, and on the CPU, they do not.
   bool deterministic = false;
 };
 
@@ -140,6 +140,7 @@ struct EngineStats {
   int64_t running = 0;                      ///< requests
   int64_t blocks = 0;                       ///< of the cache, of KvCache::kBlockTokens tokens each
   int64_t used_blocks = 0;                  ///< of these, the ones of running requests
+  int64_t used_tokens = 0;                  ///< that those hold
   int64_t cached_blocks = 0;                ///< others, that hold beginnings of prompts
   int64_t steps = 0;
   int64_t prompt_tokens = 0;  ///< of all requests that were admitted

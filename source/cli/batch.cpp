@@ -210,8 +210,6 @@ std::unique_ptr<BatchWorker> MakeWorker(const BatchCommand& options) {
   if (options.cache_tokens == 0) engine.cache_tokens = std::max<int64_t>(context, 16384);
   engine.most_running = options.requests;
   engine.deterministic = options.reproducible;
-  engine.reserve_cache = options.reproducible;
-  engine.reuse_prefixes = !options.reproducible;
   return std::make_unique<LanguageWorker>(std::move(served), engine, options.plain,
                                           options.requests);
 }

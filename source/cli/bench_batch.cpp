@@ -123,6 +123,7 @@ BatchRates MeasureBatch(const std::shared_ptr<const LanguageModel>& model, Engin
   const int64_t blocks = KvCache::BlocksFor(options.prompt_tokens + options.new_tokens + 1);
   with.cache_tokens = batch * blocks * KvCache::kBlockTokens;
   with.most_running = batch;
+  with.reserve_cache = true;  // it has just the room for all of them
   with.reuse_prefixes = false;
   with.deterministic = options.deterministic;
   Engine engine(model, with);

@@ -149,9 +149,7 @@ bool Talk(Conversation& conversation, InterruptFlag& interrupt, bool terminal) {
 int Chat(ChatArguments& options) {
   options.answer.Settle();
   const auto model = options.language.Load();
-  EngineOptions engine_options = options.language.ForEngine(*model);
-  engine_options.reuse_prefixes = true;
-  Engine engine(model, engine_options);
+  Engine engine(model, options.language.ForEngine(*model));
   const bool terminal = isatty(STDIN_FILENO) != 0 && isatty(STDOUT_FILENO) != 0;
   InterruptFlag interrupt;
   Conversation conversation(engine, options);

@@ -150,8 +150,8 @@ serve::ServeOptions ServerOptions(const ServeArguments& options,
   const int64_t asked = options.language.context > 0 ? options.language.context : context;
   if (options.cache_tokens > 0) engine.cache_tokens = options.cache_tokens;
   engine.most_running = options.parallel;
-  engine.reserve_cache = options.reserve;
-  engine.reuse_prefixes = !options.no_prefix_cache;
+  if (options.reserve) engine.reserve_cache = true;
+  if (options.no_prefix_cache) engine.reuse_prefixes = false;
   serve.loop.most_waiting = options.queue;
   serve.served.model = std::move(model);
   serve.served.name = NameOf(options);

@@ -413,6 +413,7 @@ EngineStats Engine::Impl::stats() const {
   stats.running = scheduler.running();
   stats.blocks = pool.blocks();
   stats.used_blocks = pool.used_blocks();
+  stats.used_tokens = scheduler.used_tokens();
   stats.cached_blocks = pool.cached_blocks();
   stats.preemptions = scheduler.preemptions();
   return stats;
@@ -430,6 +431,7 @@ bool Engine::Impl::Step() {
   }
   AdvanceBeams();
   Collect();
+  if (checks_steps) scheduler.Check();
   return !active.empty();
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <map>
@@ -45,6 +46,10 @@ struct StepPart {
   bool last = true;  ///< ends with the last token that is known, whose logits pick the next one
 };
 
+/// Whether every step ends with a check of who has which blocks, which tests switch on: its time
+/// grows with the cache.
+inline std::atomic<bool> checks_steps = false;
+
 /// Throws for a token that a constraint allowed and did not accept.
 [[noreturn]] void FailRefused(int32_t token);
 
@@ -82,8 +87,8 @@ struct Engine::Impl {
                    .prompt_tokens = options.prompt_chunk,
                    .most_running = options.most_running,
                    .mixed_steps = mixes_steps(),
-                   .reserve = options.reserve_cache,
-                   .share_prefixes = options.reuse_prefixes},
+                   .reserve = options.reserve_cache.value_or(options.deterministic),
+                   .share_prefixes = options.reuse_prefixes.value_or(!options.deterministic)},
                   saver) {}
   ~Impl() { DropFlights(); }  // while the sequences are there
 

@@ -270,7 +270,7 @@ std::vector<Sequence*> Scheduler::AdmissionOrder() const {
 }
 
 void Scheduler::Admit() {
-  if (waiting_.empty() || running() >= options_.most_running) return;
+  if (waiting_.empty() || IsFull()) return;
   std::vector<Sequence*> left;
   for (Sequence* sequence : AdmissionOrder()) {
     if (running() >= options_.most_running) break;
@@ -287,7 +287,7 @@ void Scheduler::Admit() {
 }
 
 bool Scheduler::CouldAdmit() const {
-  if (running() >= options_.most_running) return false;
+  if (waiting_.empty() || IsFull()) return false;
   return std::ranges::any_of(waiting_, [&](const Owned& sequence) {
     return options_.share_prefixes || HasRoomFor(*sequence, false);
   });
@@ -336,11 +336,20 @@ bool Scheduler::HasRoomFor(const Sequence& sequence, bool to_the_last_block) con
   }
   const int64_t needed =
       KvCache::BlocksFor(sequence.length()) - sequence.cached.blocks.size() + sequence.forks;
-  const int64_t spare =
-      running_.empty() || to_the_last_block
-          ? 0
-          : static_cast<int64_t>(options_.watermark * static_cast<double>(pool_.blocks()));
+  const int64_t spare = to_the_last_block ? 0 : spare_blocks();
   return needed + spare <= pool_.free_blocks();
+}
+
+/// Blocks that are kept for the growth of those that run.
+int64_t Scheduler::spare_blocks() const {
+  if (running_.empty() || options_.reserve) return 0;
+  return static_cast<int64_t>(options_.watermark * static_cast<double>(pool_.blocks()));
+}
+
+/// Whether nobody at all can be admitted: even one that finds all but its last token in the cache
+/// needs a block for that.
+bool Scheduler::IsFull() const {
+  return running() >= options_.most_running || spare_blocks() >= pool_.free_blocks();
 }
 
 bool Scheduler::TryAdmit(Sequence& sequence, bool to_the_last_block) {
@@ -419,6 +428,15 @@ int64_t Scheduler::answering() const {
 int64_t Scheduler::waiting_tokens() const {
   int64_t tokens = 0;
   for (const Owned& sequence : waiting_) tokens += sequence->length();
+  return tokens;
+}
+
+int64_t Scheduler::used_tokens() const {
+  int64_t tokens = pool_.used_blocks() * kBlockTokens;
+  // Only full blocks are shared, so that what is not filled is one sequence's.
+  for (const Owned& sequence : running_) {
+    tokens -= sequence->cached.blocks.size() * kBlockTokens - sequence->computed;
+  }
   return tokens;
 }
 

@@ -118,6 +118,8 @@ class Scheduler {
   int64_t waiting_tokens() const;
   int64_t running() const { return static_cast<int64_t>(running_.size()); }
   int64_t preemptions() const { return preemptions_; }
+  /// Tokens that blocks in use hold, those of shared blocks once.
+  int64_t used_tokens() const;
   /// Whether Next might admit somebody.
   bool CouldAdmit() const;
 
@@ -135,6 +137,8 @@ class Scheduler {
   bool IsBeingRead(const Sequence& sequence) const;
   void TakePrefix(Sequence& sequence);
   bool HasRoomFor(const Sequence& sequence, bool to_the_last_block) const;
+  bool IsFull() const;
+  int64_t spare_blocks() const;
   bool MakeRoom(Sequence& sequence, int64_t count);
   Sequence* Victim(const Sequence& grower) const;
   void Preempt(Sequence& victim);

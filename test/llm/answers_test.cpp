@@ -91,7 +91,7 @@ TEST(Answers, WaitWhereThereIsNoRoomForAll) {
   for (const int64_t cache : {48, 64, 96}) {
     for (const int64_t running : {1, 3, 256}) {
       SCOPED_TRACE(cache);
-      Engine engine(model, {.cache_tokens = cache, .most_running = running});
+      Engine engine(model, {.cache_tokens = cache, .most_running = running, .deterministic = true});
       GenerateRequest request = AnswersOf(PromptOf(19), 6, 20);
       ExpectAsAlone(model, request, engine.Generate(request));
       EXPECT_EQ(engine.stats().preemptions, 0);
@@ -101,7 +101,7 @@ TEST(Answers, WaitWhereThereIsNoRoomForAll) {
 
 TEST(Answers, PreemptedOnesGoOn) {
   const auto model = AnswerModel(true);
-  Engine engine(model, {.cache_tokens = 96, .reserve_cache = false});
+  Engine engine(model, {.cache_tokens = 96});
   GenerateRequest request = AnswersOf(PromptOf(19), 6, 40);
   ExpectAsAlone(model, request, engine.Generate(request), 1e-4F);
   EXPECT_GT(engine.stats().preemptions, 0);
@@ -118,7 +118,7 @@ TEST(Answers, ShareTheBlocksOfThePrompt) {
   std::ofstream(folder / "long" / "config.json") << config;
   const auto model = LanguageModel::Load(folder / "long");
   const auto most_blocks = [&](int64_t requests, int64_t n) {
-    Engine engine(model, {.cache_tokens = 8 * 576});
+    Engine engine(model, {.cache_tokens = 8 * 576, .reuse_prefixes = false});
     for (int64_t i = 0; i < requests; ++i) {
       GenerateRequest request = AnswersOf(PromptOf(512), n, 64);
       request.sampling.seed += static_cast<uint64_t>(i);
@@ -248,7 +248,7 @@ TEST(PromptLogprobs, AreThoseOfTheWholeText) {
   });
   for (const int64_t tokens : {0, 5}) {
     for (const int64_t chunk : {7, 512}) {
-      Engine engine(model, {.prompt_chunk = chunk, .reuse_prefixes = true});
+      Engine engine(model, {.prompt_chunk = chunk});
       for (int round = 0; round < 2; ++round) {
         GenerateRequest request = AnswersOf(prompt, 2, tokens);
         request.prompt_logprobs = 3;

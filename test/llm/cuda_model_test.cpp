@@ -247,11 +247,10 @@ TEST_F(CudaModel, SwappedRequestsAnswerAsIfAlone) {
   const std::vector<GenerateRequest> requests = ManyRequests(*model, 12);
   EngineOptions options;
   options.cache_tokens = 240;
-  options.reserve_cache = false;
   Engine engine(model, options);
   const std::vector<GenerateResult> together = Together(engine, requests);
   EXPECT_GT(engine.stats().preemptions, 0);
-  Engine alone(model);
+  Engine alone(model, {.deterministic = true});
   for (size_t i = 0; i < requests.size(); ++i) {
     EXPECT_EQ(together[i].tokens, alone.Generate(requests[i]).tokens) << i;
   }

@@ -5,12 +5,16 @@
 
 #include "kit/errors.h"
 #include "llm/decoder_runner.h"
+#include "llm/engine_impl.h"
 #include "llm/memory_needs.h"
 
 namespace oort {
 namespace {
 
 using testing::ExpectThrows;
+
+/// All engines of this program, those of other files included, check their blocks after every step.
+const bool kChecksSteps = (checks_steps = true);
 
 const std::filesystem::path kEngineModels = std::filesystem::path(OORT_TEST_DATA) / "checkpoints";
 
@@ -85,7 +89,7 @@ TEST(Engine, LongSequencesAnswerAsIfTheyHadNoCache) {
     want.push_back(next());
     text.push_back(want.back());
   }
-  Engine engine(model, {.prompt_chunk = 3, .reuse_prefixes = true});
+  Engine engine(model, {.prompt_chunk = 3});
   // Of the second and third request the cache holds a beginning, once with the wrong angles.
   for (const size_t prompt : {5u, 5u, 12u, 8u, 9u, 12u}) {
     const std::vector<int32_t> begin(text.begin(), text.begin() + static_cast<int64_t>(prompt));
@@ -143,7 +147,7 @@ TEST(Engine, PreemptedRequestsAnswerAsIfAlone) {
         alone.Generate(RequestOf({i, i + 1, i + 2}, 40, i % 2 == 0 ? 0.0f : 1.0f)).tokens);
   }
   for (const bool reserve : {false, true}) {
-    Engine engine(model, {.cache_tokens = 80, .reserve_cache = reserve, .reuse_prefixes = true});
+    Engine engine(model, {.cache_tokens = 80, .reserve_cache = reserve});
     std::vector<int64_t> ids;
     for (int32_t i = 0; i < 6; ++i) {
       ids.push_back(engine.Submit(RequestOf({i, i + 1, i + 2}, 40, i % 2 == 0 ? 0.0f : 1.0f)));
@@ -166,7 +170,7 @@ TEST(Engine, SwappedRequestsAnswerAsIfAlone) {
   };
   EngineOptions options;
   options.cache_tokens = 80;
-  options.reserve_cache = false;
+  options.reuse_prefixes = false;
   options.swap_bytes = size_t{1} << 30;
   Engine engine(model, options);
   std::vector<int64_t> ids;
@@ -188,7 +192,7 @@ TEST(Engine, RunningRequestsShareWhatTheyHaveInCommon) {
   const auto model = LanguageModel::Load(kEngineModels / "llama", {.exact = true});
   std::vector<int32_t> prompt;
   for (int32_t i = 0; i < 40; ++i) prompt.push_back(i * 3 % 40);
-  Engine engine(model, {.reuse_prefixes = true});
+  Engine engine(model);
   const int64_t first = engine.Submit(RequestOf(prompt, 8));
   const int64_t second = engine.Submit(RequestOf(prompt, 8));
   GenerateRequest stranger = RequestOf(prompt, 8);
@@ -203,6 +207,25 @@ TEST(Engine, RunningRequestsShareWhatTheyHaveInCommon) {
   EXPECT_EQ(three.reused_tokens, 0);
   EXPECT_EQ(one.tokens, two.tokens);
   EXPECT_EQ(one.tokens, three.tokens);
+}
+
+/// What may change the last digits is left out: each request has its room from the start, and
+/// reads its whole prompt.
+TEST(Engine, ADeterministicOneReservesAndSharesNothing) {
+  ASSERT_TRUE(kChecksSteps);
+  const auto model = TinyModel();
+  for (const bool deterministic : {false, true}) {
+    Engine engine(model, {.cache_tokens = 80, .deterministic = deterministic});
+    std::vector<int64_t> ids;
+    for (int i = 0; i < 4; ++i) ids.push_back(engine.Submit(RequestOf({1, 2, 3}, 40)));
+    while (engine.Step()) {
+    }
+    EXPECT_EQ(engine.stats().preemptions > 0, !deterministic);
+    const GenerateResult first = engine.Generate(RequestOf(std::vector<int32_t>(40, 3), 4));
+    EXPECT_EQ(first.reused_tokens, 0);
+    const GenerateResult again = engine.Generate(RequestOf(std::vector<int32_t>(40, 3), 4));
+    EXPECT_EQ(again.reused_tokens, deterministic ? 0 : 32);
+  }
 }
 
 TEST(Engine, EndsWhatIsPastItsDeadline) {
@@ -262,7 +285,6 @@ TEST(Engine, ReusesWhatPromptsHaveInCommon) {
   const auto model = LanguageModel::Load(kEngineModels / "llama", exact);
   EngineOptions options;
   options.kv = KvType::kF32;
-  options.reuse_prefixes = true;
   options.cache_tokens = 64;
   Engine keeps(model, options);
   options.reuse_prefixes = false;

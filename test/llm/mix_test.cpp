@@ -114,7 +114,7 @@ void RunMix(const std::shared_ptr<const LanguageModel>& model, uint32_t seed,
                         .reserve_cache = way == 0,
                         .swap_bytes = way == 1 ? size_t{1} << 24 : 0,
                         .reuse_prefixes = way == 2});
-  Engine alone(model, {.threads = 1, .cache_tokens = 1024});
+  Engine alone(model, {.threads = 1, .cache_tokens = 1024, .deterministic = true});
   struct Asked {
     GenerateRequest request;
     int64_t id = 0;

@@ -137,7 +137,9 @@ TEST(Scheduler, AForkSharesAllButThePartialBlock) {
   EXPECT_EQ(copy->first, parent.cached.blocks.blocks()[2]);
   EXPECT_EQ(copy->second, child->cached.blocks.blocks()[2]);
   EXPECT_EQ(pool.used_blocks(), 4);
+  EXPECT_EQ(scheduler.used_tokens(), 32 + 8 + 8);
   EXPECT_EQ(RunStep(scheduler), "0:1 1:1 ");
+  EXPECT_EQ(scheduler.used_tokens(), 32 + 9 + 9);
   scheduler.Check();
 }
 
