@@ -76,7 +76,7 @@ TEST(Answers, AreThoseOfLoneRequests) {
   const auto model = AnswerModel();
   for (const int32_t length : {1, 3, 16, 17, 40}) {
     SCOPED_TRACE(length);
-    Engine engine(model);
+    Engine engine(model, {.cache_tokens = 512});  // room for all of them
     GenerateRequest request = AnswersOf(PromptOf(length), 5);
     const GenerateResult result = engine.Generate(request);
     EXPECT_EQ(engine.stats().used_blocks, 0);
