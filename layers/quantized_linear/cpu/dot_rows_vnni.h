@@ -45,7 +45,7 @@ void DotRows(const QuantizedDot& dot, int first, const std::byte* ahead) {
   };
   start_span();
   __m512 total[rows];
-  Unroll<rows>([&](auto r) { total[r] = _mm512_setzero_ps(); });
+  Unroll<rows>([&](auto r) __attribute__((always_inline)) { total[r] = _mm512_setzero_ps(); });
   for (int64_t g = 0, span_end = layout.span; g < groups; ++g) {
     if (RowScales<V::scales>::kCounts && g == span_end) {
       start_span();
@@ -62,7 +62,8 @@ void DotRows(const QuantizedDot& dot, int first, const std::byte* ahead) {
     __m512 partial[rows];
     float offset[rows] = {};
     if constexpr (!V::single) {
-      Unroll<rows>([&](auto r) { partial[r] = _mm512_setzero_ps(); });
+      Unroll<rows>([&](auto r)
+                       __attribute__((always_inline)) { partial[r] = _mm512_setzero_ps(); });
     }
     const __m512 scale = scales.Scale(head).v;
     __m512 minimum = _mm512_setzero_ps();
@@ -78,20 +79,24 @@ void DotRows(const QuantizedDot& dot, int first, const std::byte* ahead) {
       const auto started = [&](auto r) __attribute__((always_inline)) {
         return V::moved ? _mm512_set1_epi32(start[r]) : _mm512_setzero_si512();
       };
-      Unroll<rows>([&](auto r) { sum[r] = V::fine ? _mm512_setzero_si512() : started(r); });
+      Unroll<rows>([&](auto r) __attribute__((always_inline)) {
+        sum[r] = V::fine ? _mm512_setzero_si512() : started(r);
+      });
       AddBytes(w, q, sum);
       if constexpr (V::fine) {
-        Unroll<rows>([&](auto r) { sum[r] = BothBytes(sum[r], started(r)); });
+        Unroll<rows>([&](auto r) __attribute__((always_inline)) {
+          sum[r] = BothBytes(sum[r], started(r));
+        });
         AddBytes(w, fine, sum);
       } else if (any_fine != 0) [[unlikely]] {
-        Unroll<rows>([&](auto r) {
+        Unroll<rows>([&](auto r) __attribute__((always_inline)) {
           if (dot.x.is_fine[at + r] == 0) return;
           __m512i both[1] = {BothBytes(_mm512_sub_epi32(sum[r], started(r)), started(r))};
           AddBytes(w, fine + r * piece, both);
           sum[r] = both[0];
         });
       }
-      Unroll<rows>([&](auto r) {
+      Unroll<rows>([&](auto r) __attribute__((always_inline)) {
         const __m512 value = _mm512_cvtepi32_ps(sum[r]);
         const __m512 x_scale = _mm512_set1_ps(numbers.scale[at + r]);
         if constexpr (!V::single) {
@@ -110,7 +115,7 @@ void DotRows(const QuantizedDot& dot, int first, const std::byte* ahead) {
       at += step;
     }
     if constexpr (!V::single) {
-      Unroll<rows>([&](auto r) {
+      Unroll<rows>([&](auto r) __attribute__((always_inline)) {
         if constexpr (V::minimums) {
           total[r] = _mm512_fmadd_ps(minimum, _mm512_set1_ps(offset[r]), total[r]);
         }
@@ -118,7 +123,9 @@ void DotRows(const QuantizedDot& dot, int first, const std::byte* ahead) {
       });
     }
   }
-  Unroll<rows>([&](auto r) { _mm512_storeu_ps(dot.y + (first + r) * dot.y_stride, total[r]); });
+  Unroll<rows>([&](auto r) __attribute__((always_inline)) {
+    _mm512_storeu_ps(dot.y + (first + r) * dot.y_stride, total[r]);
+  });
 }
 
 }  // namespace oort::OORT_ISA

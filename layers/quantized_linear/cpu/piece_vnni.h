@@ -75,13 +75,17 @@ template <int fours, int rows>
 [[gnu::always_inline]] inline void AddBytes(const __m512i (&w)[fours], const int8_t* bytes,
                                             __m512i (&sums)[rows]) {
   const ByteFour* four = reinterpret_cast<const ByteFour*>(bytes);
+  // Without the attribute GCC calls the lambdas in files with many kernels, with sums in memory.
+  const auto add = [&](auto i, auto r) __attribute__((always_inline)) {
+    sums[r] = AddFour(sums[r], w[i], four[r * fours + i]);
+  };
   if constexpr (rows < 4) {
-    Unroll<rows>([&](auto r) {
-      Unroll<fours>([&](auto i) { sums[r] = AddFour(sums[r], w[i], four[r * fours + i]); });
+    Unroll<rows>([&](auto r) __attribute__((always_inline)) {
+      Unroll<fours>([&](auto i) __attribute__((always_inline)) { add(i, r); });
     });
   } else {
-    Unroll<fours>([&](auto i) {
-      Unroll<rows>([&](auto r) { sums[r] = AddFour(sums[r], w[i], four[r * fours + i]); });
+    Unroll<fours>([&](auto i) __attribute__((always_inline)) {
+      Unroll<rows>([&](auto r) __attribute__((always_inline)) { add(i, r); });
     });
   }
 }
