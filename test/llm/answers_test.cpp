@@ -8,6 +8,7 @@
 #include <numeric>
 #include <set>
 
+#include "cuda/device.h"
 #include "kit/errors.h"
 #include "kit/files.h"
 #include "oort/engine.h"
@@ -82,6 +83,29 @@ TEST(Answers, AreThoseOfLoneRequests) {
     EXPECT_EQ(engine.stats().used_blocks, 0);
     EXPECT_EQ(engine.stats().prompt_tokens, length);
     ExpectAsAlone(model, request, result);
+  }
+}
+
+/// There a step ends in tokens, and blocks are copied beside it: with log-probabilities, which bring
+/// the logits to the host, and without.
+TEST(Answers, AreThoseOfLoneRequestsOnAGpu) {
+  std::string reason;
+  if (cuda::Devices(&reason).empty()) GTEST_SKIP() << reason;
+  LanguageModelOptions options;
+  options.device = Device::Cuda(0);
+  options.exact = true;
+  const auto model = LanguageModel::Load(kAnswerModels / "llama", options);
+  for (const int32_t length : {3, 16, 17, 40}) {
+    for (const int top : {0, 1}) {
+      SCOPED_TRACE(std::to_string(length) + " tokens, top " + std::to_string(top));
+      GenerateRequest request = AnswersOf(PromptOf(length), 5);
+      request.sampling.top_logprobs = top;
+      Engine engine(model);
+      const GenerateResult result = engine.Generate(request);
+      EXPECT_EQ(engine.stats().used_blocks, 0);
+      EXPECT_EQ(engine.stats().prompt_tokens, length);
+      ExpectAsAlone(model, request, result, 1e-4f);
+    }
   }
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "cuda/device.h"
 #include "kit/files.h"
 #include "oort/engine.h"
 #include "text/json.h"
@@ -57,11 +58,14 @@ void ExpectBeams(const BeamCase& want, const GenerateResult& result) {
   }
 }
 
-TEST(Beams, AreThoseOfTransformers) {
+void ExpectBeamsOfTransformers(Device device) {
   const auto cases = BeamCases();
   ASSERT_GE(cases.size(), 4u);
   for (const auto& [name, of_model] : cases) {
-    const auto model = LanguageModel::Load(kBeamModels / name, {.exact = true});
+    LanguageModelOptions options;
+    options.device = device;
+    options.exact = true;
+    const auto model = LanguageModel::Load(kBeamModels / name, options);
     Engine engine(model, {.cache_tokens = 1024});
     for (size_t i = 0; i < of_model.size(); ++i) {
       SCOPED_TRACE(name + " " + std::to_string(i));
@@ -69,6 +73,14 @@ TEST(Beams, AreThoseOfTransformers) {
     }
     EXPECT_EQ(engine.stats().used_blocks, 0);
   }
+}
+
+TEST(Beams, AreThoseOfTransformers) { ExpectBeamsOfTransformers(Device::Cpu()); }
+
+TEST(Beams, AreThoseOfTransformersOnAGpu) {
+  std::string reason;
+  if (cuda::Devices(&reason).empty()) GTEST_SKIP() << reason;
+  ExpectBeamsOfTransformers(Device::Cuda(0));
 }
 
 /// Side by side, with room for a few: beams of one search wait for each other, and searches for
