@@ -55,6 +55,10 @@ __device__ __forceinline__ uint32_t LoadShared4(uint32_t at) {
   return v;
 }
 
+__device__ __forceinline__ void StoreShared4(uint32_t at, float v) {
+  asm volatile("st.shared.f32 [%0], %1;" ::"r"(at), "f"(v) : "memory");
+}
+
 /// c += a b for 16 by 16 numbers of 16 bits times 16 by 8.
 template <bool kBf16>
 __device__ __forceinline__ void MultiplyTile(float (&c)[4], const uint32_t (&a)[4], uint32_t b0,

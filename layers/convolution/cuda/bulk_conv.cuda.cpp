@@ -1,59 +1,23 @@
 // SPDX-License-Identifier: MIT
 #include "layers/convolution/cuda/bulk_conv.h"
 
-#include <cuda_runtime_api.h>
-
 #include <algorithm>
 #include <array>
 
-#include "cuda/error.h"
 #include "cuda/kernel_launch.h"
+#include "cuda/tensor_map.h"
 #include "layers/convolution/cuda/bulk_conv_args.h"
-#include "oort/error.h"
 
 namespace oort::cuda {
 namespace {
 
-constexpr int kDepth = 64;  // elements of a step: 128 bytes, what the permutation of rows covers
+constexpr int kDepth = kMapDepth;  // elements of a step
 constexpr int kBoxRows = 64;
 
-/// A function of the driver; the library is not linked to it.
-template <typename Function>
-Function DriverFunction(const char* name) {
-  void* found = nullptr;
-  cudaDriverEntryPointQueryResult result = {};
-  Check(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result), name);
-  if (result == cudaDriverEntryPointSuccess) return reinterpret_cast<Function>(found);
-  throw Error(ErrorCode::kDevice, std::string("the driver has no ") + name);
-}
-
-void CheckMap(CUresult result) {
-  if (result == CUDA_SUCCESS) return;
-  throw Error(ErrorCode::kDevice,
-              "a tensor map of a convolution was refused, code " + std::to_string(result));
-}
-
-CUtensorMapDataType MapType(ConvMath math) {
-  return math == ConvMath::kF16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-}
-
-/// Boxes of `box_rows` by 64 elements of a matrix whose rows are `pitch` elements apart.
 CUtensorMap MatrixMap(ConvMath math, const void* data, int64_t columns, int64_t rows, int64_t pitch,
                       int box_rows) {
-  static const auto kEncode =
-      DriverFunction<decltype(&cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
-  const std::array<cuuint64_t, 2> sizes = {static_cast<cuuint64_t>(columns),
-                                           static_cast<cuuint64_t>(rows)};
-  const std::array<cuuint64_t, 1> pitches = {static_cast<cuuint64_t>(pitch) * 2};
-  const std::array<cuuint32_t, 2> box = {kDepth, static_cast<cuuint32_t>(box_rows)};
-  const std::array<cuuint32_t, 2> steps = {1, 1};
-  CUtensorMap map = {};
-  CheckMap(kEncode(&map, MapType(math), 2, const_cast<void*>(data), sizes.data(), pitches.data(),
-                   box.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE,
-                   CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
-  return map;
+  return MatrixMapOf(math == ConvMath::kF16 ? DType::kF16 : DType::kBF16,
+                     {data, columns, rows, pitch}, box_rows);
 }
 
 /// From the last pixel of the image to the last one where a window begins.
@@ -76,9 +40,10 @@ CUtensorMap WindowMap(const ConvCall& call, ConvMath math, int pixels) {
   const std::array<cuuint32_t, 4> steps = {1, static_cast<cuuint32_t>(width.stride),
                                            static_cast<cuuint32_t>(height.stride), 1};
   CUtensorMap map = {};
-  CheckMap(kEncode(&map, MapType(math), 4, const_cast<void*>(call.in), sizes.data(), pitches.data(),
-                   lower.data(), upper.data(), kDepth, static_cast<cuuint32_t>(pixels),
-                   steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+  CheckMap(kEncode(&map, MapType(math == ConvMath::kF16 ? DType::kF16 : DType::kBF16), 4,
+                   const_cast<void*>(call.in), sizes.data(), pitches.data(), lower.data(),
+                   upper.data(), kDepth, static_cast<cuuint32_t>(pixels), steps.data(),
+                   CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                    CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
   return map;
 }

@@ -3,10 +3,10 @@
 // kernel. Thread blocks take tile after tile. One warp has the copy engine (TMA) fetch what is
 // under the windows several steps ahead, one fetches the filters and the addends, two warpgroups
 // multiply and leave their results in shared memory, and one warp has them written.
+#include "cuda/warpgroup.cuh"
 #include "layers/convolution/cuda/bulk_conv.h"
 #include "layers/convolution/cuda/bulk_conv_args.h"
 #include "layers/convolution/cuda/fast_activation.cuh"
-#include "layers/convolution/cuda/warpgroup.cuh"
 
 namespace oort::cuda {
 namespace {
@@ -54,19 +54,6 @@ struct BulkMemory {
   }
   __device__ uint32_t Free(int part, int group) const {
     return Barrier(2 * Shape::kStages + (2 * Shape::kParts + part) * kGroups + group);
-  }
-};
-
-/// A position in a ring of `count` places; the parity changes with each round.
-template <int count>
-struct Ring {
-  int at = 0;
-  uint32_t parity = 0;
-  __device__ void Next() {
-    if (++at == count) {
-      at = 0;
-      parity ^= 1;
-    }
   }
 };
 
@@ -265,7 +252,7 @@ class BulkMultiplier {
       HoldSums(sums);
       BeginProducts();
 #pragma unroll
-      for (int k = 0; k < kBulkDepth / 16; ++k) MultiplyRows<math>(sums, a + 2 * k, b + 2 * k);
+      for (int k = 0; k < kBulkDepth / 16; ++k) MultiplyRows<T>(sums, a + 2 * k, b + 2 * k);
       CommitProducts();
       HoldSums(sums);
       if (step > 0) {

@@ -146,6 +146,18 @@ __device__ __forceinline__ void NarrowFour(Out* to, float4 v, float4* rest) {
                       v.w - Widen(out[3]));
 }
 
+/// The same in the order of unpacked tiles, for columns i … i + 3 of a row.
+template <typename Out>
+__device__ __forceinline__ void NarrowForTiles(Out* row, int i, float4 v) {
+  alignas(8) Out out[4];
+  Narrow(out[0], v.x), Narrow(out[1], v.y), Narrow(out[2], v.z), Narrow(out[3], v.w);
+  const uint2 both = *reinterpret_cast<const uint2*>(out);
+  Out* const to =
+      row + i / kChunkColumns * kChunkColumns + i / 4 % 2 * 16 + i % kChunkColumns / 8 * 2;
+  *reinterpret_cast<uint32_t*>(to) = both.x;
+  *reinterpret_cast<uint32_t*>(to + 8) = both.y;
+}
+
 /// A thread block casts a row; where nothing is summed up over the row, several share it.
 template <typename Out, int kBlock>
 __global__ void __launch_bounds__(kBlock)
@@ -188,6 +200,10 @@ __global__ void __launch_bounds__(kBlock)
   Out* to = out + static_cast<int64_t>(blockIdx.x) * padded * (cast.in_halves ? 2 : 1);
   const int stride = static_cast<int>(gridDim.y) * kBlock * 4;
   for (int i = (blockIdx.y * kBlock + threadIdx.x) * 4; i < padded; i += stride) {  // whole steps
+    if (cast.for_tiles) {
+      NarrowForTiles(to, i, gained(i, factor));
+      continue;
+    }
     float4 rest, none;
     NarrowFour(to + i, gained(i, factor), &rest);
     if (cast.in_halves) NarrowFour(to + padded + i, rest, &none);

@@ -25,6 +25,7 @@ struct RowCast {
   float epsilon = 0;
   bool half = false;       ///< f16, else bf16
   bool in_halves = false;  ///< behind each row stands what the numbers leave: 2 * padded in all
+  bool for_tiles = false;  ///< columns in the order of unpacked tiles (packed_tiles.h)
 };
 
 /// Where `factors` is not null, rows come in units of a power of two that their largest number fits

@@ -4,14 +4,11 @@
 // Asynchronous copies bring records and rows through a ring in shared memory.
 #include "layers/quantized_linear/cuda/packed_gemm.h"
 
-#include <cuda_fp16.h>
-
-#include <type_traits>
-
 #include "cuda/kernel_tools.h"
 #include "cuda/launch.h"
 #include "cuda/stream.h"
 #include "cuda/tiles.h"
+#include "layers/quantized_linear/cuda/packed_tiles.h"
 
 namespace oort::cuda {
 namespace {
@@ -73,74 +70,26 @@ __device__ __forceinline__ void FetchStep(const PackedGemmProduct& p, int first_
   }
 }
 
-/// A scale (or minimum) of a row, as it meets two weights at once.
+/// The weights of a lane in a chunk of a record.
 template <typename P>
-using RowScale = std::conditional_t<sizeof(typename P::ScaleType) == 4, float, __half2>;
-
-/// Those of rows g and g + 8 of a chunk.
-template <typename P>
-__device__ __forceinline__ void LoadScales(uint32_t scales, int chunk, RowScale<P> (&rows)[2]) {
-  const int g = threadIdx.x % 32 / 4;
-  const int pair = P::kChunkScales ? g * kChunksPerStep + chunk : g;
-  if constexpr (std::is_same_v<RowScale<P>, float>) {
-    const float2 both = LoadShared8(scales + pair * 8);
-    rows[0] = both.x, rows[1] = both.y;
-  } else {
-    const uint32_t bits = LoadShared4(scales + pair * 4);
-    const __half2 both = *reinterpret_cast<const __half2*>(&bits);
-    rows[0] = __low2half2(both), rows[1] = __high2half2(both);
-  }
-}
-
-/// Two whole numbers times a scale (plus a minimum), as f16, rounded once.
-template <bool kMinimum>
-__device__ __forceinline__ __half2 Scaled(__half2 whole, __half2 scale, __half2 minimum) {
-  return kMinimum ? __hfma2(whole, scale, minimum) : __hmul2(whole, scale);
-}
-template <bool kMinimum>
-__device__ __forceinline__ __half2 Scaled(__half2 whole, float scale, float minimum) {
-  const float2 wide = __half22float2(whole);
-  return kMinimum ? __floats2half2_rn(fmaf(wide.x, scale, minimum), fmaf(wide.y, scale, minimum))
-                  : __floats2half2_rn(wide.x * scale, wide.y * scale);
-}
-
-/// The weights of a lane in a chunk: rows g and g + 8, columns 8t … 8t+7, as two tiles of 16 by 16.
-/// The columns are permuted alike for x, so that its lanes read theirs in one piece, too.
-template <typename P>
-__device__ __forceinline__ void Unpack(uint32_t record, int chunk, float zero,
+__device__ __forceinline__ void Unpack(uint32_t record, int chunk, __half2 offset,
                                        uint32_t (&tiles)[2][4]) {
-  const int lane = threadIdx.x % 32;
-  const uint4 four = LoadShared16(record + (P::kNibbles ? lane : chunk * 32 + lane) * 16);
-  const uint32_t words[4] = {four.x, four.y, four.z, four.w};
+  using Scale = typename P::ScaleType;
   const uint32_t at = record + P::kWeightBytes;
-  RowScale<P> scale[2], minimum[2] = {};
-  LoadScales<P>(at, chunk, scale);
-  if constexpr (P::kHasMinimum) LoadScales<P>(at + P::kScaleBytes, chunk, minimum);
-  const __half2 offset = __float2half2_rn(1024.0f + zero);
-#pragma unroll
-  for (int upper = 0; upper < 2; ++upper) {
-#pragma unroll
-    for (int pair = 0; pair < 4; ++pair) {
-      // The bits of 1024 + q in f16.
-      uint32_t bits;
-      if constexpr (P::kNibbles) {
-        const uint32_t word = chunk == 0 ? words[upper] : words[2 + upper];
-        bits = (word >> (4 * pair) & 0x000f000fu) | 0x64006400u;
-      } else {
-        bits = __byte_perm(words[upper * 2 + pair / 2], 0x64646464u, pair % 2 ? 0x4342 : 0x4140);
-      }
-      const __half2 whole = __hsub2(*reinterpret_cast<const __half2*>(&bits), offset);
-      const __half2 value = Scaled<P::kHasMinimum>(whole, scale[upper], minimum[upper]);
-      tiles[pair / 2][pair % 2 * 2 + upper] = *reinterpret_cast<const uint32_t*>(&value);
-    }
-  }
+  RowScale<Scale> scale[2], minimum[2] = {};
+  const PackedScales places = PlacesOfScales<Scale>(P::kChunkScales);
+  LoadScales<Scale>(at, places, chunk, scale);
+  if constexpr (P::kHasMinimum) LoadScales<Scale>(at + P::kScaleBytes, places, chunk, minimum);
+  UnpackTiles<P::kNibbles, Scale>(LoadPackedWords<P::kNibbles>(record, chunk), chunk, offset, scale,
+                                  minimum, tiles);
 }
 
 template <int kTiles>
 using WarpSums = float[kStripsEach][kTiles][4];
 
 template <typename P, int kTiles>
-__device__ __forceinline__ void MultiplyStep(uint32_t stage, float zero, WarpSums<kTiles>& sums) {
+__device__ __forceinline__ void MultiplyStep(uint32_t stage, __half2 offset,
+                                             WarpSums<kTiles>& sums) {
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, warp = threadIdx.x / 32;
   const uint32_t records = stage + warp * kStripsEach * P::kRecordBytes;
   const uint32_t x = stage + Stage<P, kTiles>::kWeights;
@@ -149,7 +98,7 @@ __device__ __forceinline__ void MultiplyStep(uint32_t stage, float zero, WarpSum
     uint32_t weights[kStripsEach][2][4];
 #pragma unroll
     for (int s = 0; s < kStripsEach; ++s) {
-      Unpack<P>(records + s * P::kRecordBytes, chunk, zero, weights[s]);
+      Unpack<P>(records + s * P::kRecordBytes, chunk, offset, weights[s]);
     }
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
@@ -203,7 +152,7 @@ __global__ void __launch_bounds__(kThreads, kTiles > 8 ? 1 : 2)
   const int steps = p.weights.steps;
   const int first = static_cast<int>(static_cast<int64_t>(steps) * blockIdx.z / p.splits);
   const int end = static_cast<int>(static_cast<int64_t>(steps) * (blockIdx.z + 1) / p.splits);
-  const float zero = !P::kNibbles ? 128.0f : p.weights.zero_based ? 0.0f : 8.0f;
+  const __half2 offset = PackedOffset(P::kNibbles, p.weights.zero_based);
   WarpSums<kTiles> sums = {};
 #pragma unroll
   for (int i = 0; i < kStages - 1; ++i) {
@@ -220,7 +169,7 @@ __global__ void __launch_bounds__(kThreads, kTiles > 8 ? 1 : 2)
       FetchStep<P, kTiles>(p, first_strip, first_row, step + kStages - 1, stages + to * kBytes);
     }
     CommitCopies();
-    MultiplyStep<P, kTiles>(stages + from * kBytes, zero, sums);
+    MultiplyStep<P, kTiles>(stages + from * kBytes, offset, sums);
     from = from + 1 == kStages ? 0 : from + 1;
     to = to + 1 == kStages ? 0 : to + 1;
   }

@@ -12,6 +12,7 @@
 #include "layers/quantized_linear/cuda/device_matrix.h"
 #include "layers/quantized_linear/cuda/gemv.h"
 #include "layers/quantized_linear/cuda/packed_gemm.h"
+#include "layers/quantized_linear/cuda/warpgroup_gemm.h"
 #include "layers/quantized_linear/quantized_linear_spec.h"
 
 namespace oort {
@@ -37,6 +38,7 @@ class CudaQuantizedLinear final : public Layer {
         device_(init.device()),
         most_shared_(cuda::MostSharedBytes(device_.index)),
         multiprocessors_(cuda::MultiprocessorCount(device_.index)),
+        has_warpgroups_(cuda::HasWarpgroupGemm(device_.index)),
         exact_(ReadPrecision(init) == Precision::kF32),
         has_addend_(init.op().inputs.size() > 1),
         activation_(SupportedActivation(spec_.epilogue().activation())) {
@@ -216,7 +218,11 @@ class CudaQuantizedLinear final : public Layer {
   bool MultipliesPacked(const DeviceProduct& product, int64_t rows) const {
     const cuda::DeviceWeights& w = product.matrix->weights();
     return cuda::IsPacked(w.format) && cuda::MultipliesF16(w) && !exact_ &&
-           rows <= cuda::kMostPackedGemmRows;
+           rows <= (has_warpgroups_ ? cuda::kMostWarpgroupRows : cuda::kMostPackedGemmRows);
+  }
+  /// Whether one kernel multiplies packed weights and does all that is behind the product.
+  bool MultipliesByWarpgroups(const DeviceProduct& product, int64_t rows) const {
+    return has_warpgroups_ && rows >= cuda::kLeastWarpgroupRows && MultipliesPacked(product, rows);
   }
 
   /// Whether cuBLAS multiplies all parts as one matrix: they follow each other without a gap. One
@@ -254,6 +260,7 @@ class CudaQuantizedLinear final : public Layer {
       const size_t packed_rows = static_cast<size_t>(w.strips) * cuda::kStripRows;
       x = take(CheckedMultiply(static_cast<size_t>(rows), row_bytes));
       if (layer.HasUnits(product)) factors = take(static_cast<size_t>(rows) * sizeof(float));
+      if (layer.MultipliesByWarpgroups(product, rows)) return;
       const bool own = layer.MultipliesPacked(product, rows);
       if (own) splits = cuda::PackedGemmSplits(w.strips, w.steps, rows, layer.multiprocessors_);
       if (cuda::IsPacked(w.format) && !own) weights = take(CheckedMultiply(packed_rows, row_bytes));
@@ -315,6 +322,27 @@ class CudaQuantizedLinear final : public Layer {
 
   using Results = std::array<float*, cuda::kMostProducts>;
 
+  /// The whole of a product of packed weights.
+  void MultiplyByWarpgroups(const Context& context, const DeviceProduct& product, const Args& args,
+                            std::span<Value> outputs, const ManyLayout& layout, int64_t rows,
+                            const float* factors) const {
+    cuda::WarpgroupProduct whole;
+    whole.weights = product.matrix->weights();
+    whole.x = context.workspace() + layout.x;
+    whole.rows = static_cast<int>(rows);
+    whole.factors = factors;
+    if (product.bias.defined()) whole.bias = product.bias.data<float>();
+    if (product.first_part == 0) whole.addend = spec_.epilogue().addend(args);
+    whole.activation = activation_;
+    whole.gated = spec_.gated();
+    whole.parts = ResultsOf(product);
+    for (int i = 0; i < whole.parts; ++i) {
+      whole.y[i] = ResultOf(outputs, product, i);
+      whole.part_rows[i] = static_cast<int>(spec_.part_rows(product.first_part + i));
+    }
+    cuda::RunWarpgroupGemm(*context.stream(), whole);
+  }
+
   /// Products with weights as they are packed.
   void MultiplyPacked(const Context& context, const DeviceProduct& product,
                       const ManyLayout& layout, int64_t rows, const Results& results) const {
@@ -374,7 +402,11 @@ class CudaQuantizedLinear final : public Layer {
     cast.epsilon = static_cast<float>(spec_.norm_epsilon());
     cast.half = ComputesInF16(product);
     cast.in_halves = exact_;
+    cast.for_tiles = MultipliesByWarpgroups(product, rows);
     cuda::CastRows(stream, cast, scratch + layout.x, factors);
+    if (cast.for_tiles) {
+      return MultiplyByWarpgroups(context, product, args, outputs, layout, rows, factors);
+    }
     // Where they need no second look, results are written where they belong.
     const bool apart = spec_.gated() || layout.splits > 1 || layout.joined;
     Results results{};
@@ -442,6 +474,7 @@ class CudaQuantizedLinear final : public Layer {
   Device device_;
   int64_t most_shared_;
   int multiprocessors_;
+  bool has_warpgroups_;
   bool exact_;
   bool has_addend_;
   Activation activation_;

@@ -4,10 +4,11 @@
 #pragma once
 
 #include <cuda.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
 #include <cstdint>
-
-#include "layers/convolution/cuda/conv.h"
+#include <type_traits>
 
 namespace oort::cuda {
 
@@ -79,6 +80,39 @@ __device__ inline void PublishShared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
+/// A position in a ring of `count` places; the parity changes with each round.
+template <int count>
+struct Ring {
+  int at = 0;
+  uint32_t parity = 0;
+  __device__ void Next() {
+    if (++at == count) {
+      at = 0;
+      parity ^= 1;
+    }
+  }
+};
+
+/// Waits for all threads of the blocks of a cluster, which then see what each other wrote to shared
+/// memory. For whole warps.
+__device__ inline void SynchronizeCluster() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+/// Where another block of the cluster has what this one has at an address of its shared memory.
+__device__ inline uint32_t AddressIn(uint32_t rank, uint32_t address) {
+  uint32_t there;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
+  return there;
+}
+__device__ inline float4 LoadFromCluster(uint32_t address) {
+  float4 v;
+  asm volatile("ld.shared::cluster.v4.f32 {%0,%1,%2,%3}, [%4];"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "r"(address));
+  return v;
+}
+
 /// Of a matrix in shared memory with rows of 128 bytes, permuted as in PieceAt: 8 rows are 1024
 /// bytes. 32 bytes further along a row are 2 more.
 __device__ inline uint64_t MatrixAt(uint32_t address) {
@@ -134,25 +168,43 @@ __device__ inline void HoldSums(float (&sums)[count]) {
                : operands                                                                 \
                : "l"(a), "l"(b), "r"(1))
 
-/// Adds the product of 64 rows and 64 columns, 16 elements deep, of matrices given by MatrixAt.
+/// Adds the product of 64 rows and 64 columns, 16 elements (f16 or bf16) deep, of matrices given by
+/// MatrixAt.
 /// Lane l of warp w has of rows 16 w + l / 4 and 8 below the columns 8 j + 2 (l % 4) and the next:
 /// s[4 j], s[4 j + 1], s[4 j + 2], s[4 j + 3].
-template <ConvMath math>
+template <typename T>
 __device__ inline void MultiplyRows(float (&s)[32], uint64_t a, uint64_t b) {
-  if constexpr (math == ConvMath::kF16) {
+  if constexpr (std::is_same_v<T, __half>) {
     OORT_WARPGROUP_PRODUCT("64", "f16", OORT_SUMS_64, OORT_OPERANDS_64, "32", "33", "34");
   } else {
     OORT_WARPGROUP_PRODUCT("64", "bf16", OORT_SUMS_64, OORT_OPERANDS_64, "32", "33", "34");
   }
 }
 /// The same for 128 columns.
-template <ConvMath math>
+template <typename T>
 __device__ inline void MultiplyRows(float (&s)[64], uint64_t a, uint64_t b) {
-  if constexpr (math == ConvMath::kF16) {
+  if constexpr (std::is_same_v<T, __half>) {
     OORT_WARPGROUP_PRODUCT("128", "f16", OORT_SUMS_128, OORT_OPERANDS_128, "64", "65", "66");
   } else {
     OORT_WARPGROUP_PRODUCT("128", "bf16", OORT_SUMS_128, OORT_OPERANDS_128, "64", "65", "66");
   }
+}
+
+/// The same with the left matrix of f16 in registers, laid out as the tiles of mma.m16n8k16: each
+/// warp has 16 rows.
+#define OORT_WARPGROUP_TILE_PRODUCT(columns, sums, operands, a0, a1, a2, a3, b_at, add_at) \
+  asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" add_at                             \
+               ", 0;\nwgmma.mma_async.sync.aligned.m64n" columns "k16.f32.f16.f16 {" sums  \
+               "}, {%" a0 ",%" a1 ",%" a2 ",%" a3 "}, %" b_at ", add, 1, 1, 0;\n}\n"       \
+               : operands                                                                  \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(1))
+__device__ inline void MultiplyTiles(float (&s)[32], const uint32_t (&a)[4], uint64_t b) {
+  OORT_WARPGROUP_TILE_PRODUCT("64", OORT_SUMS_64, OORT_OPERANDS_64, "32", "33", "34", "35", "36",
+                              "37");
+}
+__device__ inline void MultiplyTiles(float (&s)[64], const uint32_t (&a)[4], uint64_t b) {
+  OORT_WARPGROUP_TILE_PRODUCT("128", OORT_SUMS_128, OORT_OPERANDS_128, "64", "65", "66", "67", "68",
+                              "69");
 }
 
 }  // namespace oort::cuda
