@@ -86,8 +86,8 @@ TEST(Answers, AreThoseOfLoneRequests) {
   }
 }
 
-/// There a step ends in tokens, and blocks are copied beside it: with log-probabilities, which bring
-/// the logits to the host, and without.
+/// There a step ends in tokens, and blocks are copied beside it: with log-probabilities, which
+/// bring the logits to the host, and without.
 TEST(Answers, AreThoseOfLoneRequestsOnAGpu) {
   std::string reason;
   if (cuda::Devices(&reason).empty()) GTEST_SKIP() << reason;

@@ -45,20 +45,20 @@ std::map<std::string, std::vector<BeamCase>> BeamCases() {
   return cases;
 }
 
-void ExpectBeams(const BeamCase& want, const GenerateResult& result) {
+void ExpectBeams(const BeamCase& want, const GenerateResult& result, double tolerance = 2e-4) {
   std::vector<GeneratedAnswer> answers = {result};
   for (const GeneratedAnswer& other : result.others) answers.push_back(other);
   ASSERT_EQ(answers.size(), want.tokens.size());
   for (size_t i = 0; i < answers.size(); ++i) {
     EXPECT_EQ(answers[i].tokens, want.tokens[i]) << "answer " << i;
-    EXPECT_NEAR(answers[i].score, want.scores[i], 2e-4) << "answer " << i;
+    EXPECT_NEAR(answers[i].score, want.scores[i], tolerance) << "answer " << i;
     const bool is_whole = static_cast<int64_t>(want.tokens[i].size()) == want.request.max_tokens;
     if (is_whole) continue;
     EXPECT_EQ(answers[i].finish, FinishReason::kStop);
   }
 }
 
-void ExpectBeamsOfTransformers(Device device) {
+void ExpectBeamsOfTransformers(Device device, double tolerance) {
   const auto cases = BeamCases();
   ASSERT_GE(cases.size(), 4u);
   for (const auto& [name, of_model] : cases) {
@@ -69,18 +69,18 @@ void ExpectBeamsOfTransformers(Device device) {
     Engine engine(model, {.cache_tokens = 1024});
     for (size_t i = 0; i < of_model.size(); ++i) {
       SCOPED_TRACE(name + " " + std::to_string(i));
-      ExpectBeams(of_model[i], engine.Generate(of_model[i].request));
+      ExpectBeams(of_model[i], engine.Generate(of_model[i].request), tolerance);
     }
     EXPECT_EQ(engine.stats().used_blocks, 0);
   }
 }
 
-TEST(Beams, AreThoseOfTransformers) { ExpectBeamsOfTransformers(Device::Cpu()); }
+TEST(Beams, AreThoseOfTransformers) { ExpectBeamsOfTransformers(Device::Cpu(), 2e-4); }
 
 TEST(Beams, AreThoseOfTransformersOnAGpu) {
   std::string reason;
   if (cuda::Devices(&reason).empty()) GTEST_SKIP() << reason;
-  ExpectBeamsOfTransformers(Device::Cuda(0));
+  ExpectBeamsOfTransformers(Device::Cuda(0), 2e-3);  // weights of f32 are f16 there
 }
 
 /// Side by side, with room for a few: beams of one search wait for each other, and searches for

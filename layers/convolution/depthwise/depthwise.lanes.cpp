@@ -260,7 +260,7 @@ void RunPairTile(const NhwcDepthwiseRows& given, int64_t x, const Limits& limits
 
 template <int kernel, int stride, int width>
 void TiledPair(const NhwcDepthwiseRows& r, const Limits& limits) {
-  constexpr bool kPadded = kRightPad<kernel, stride> > 0;
+  constexpr bool kPadded = kRightPad < kernel, stride >> 0;
   for (int64_t x = 0; x < r.out_width; x += width) {
     // Without padding at its right end the last tile is one of those in the middle.
     const bool first = x == 0, last = kPadded && x + width == r.out_width;
