@@ -90,6 +90,10 @@ struct EngineLoop::Impl {
   void Run();
   bool Await(std::vector<Command>& taken, bool more);
   void Obey(std::vector<Command>& taken);
+  void Publish() {
+    const std::lock_guard lock(mutex);
+    stats = engine.stats();
+  }
   void Deliver();
 };
 
@@ -156,6 +160,7 @@ void EngineLoop::Impl::Run() {
     }
     try {
       more = engine.Step();
+      Publish();  // first: who has an answer finds it counted
       Deliver();
       step_failure = nullptr;
     } catch (...) {
