@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "cli/language.h"
+#include "cli/model.h"
 #include "cli/version.h"
 
 #ifdef OORT_SERVE
@@ -30,7 +31,9 @@ struct ServeArguments {
   LanguageOptions language;
   std::string host = "127.0.0.1", name, key_file, tls_certificate, tls_key, access_log;
   uint16_t port = 8080;
-  std::vector<std::string> aliases, origins;
+  std::vector<std::string> aliases, origins, models, graphs;
+  uint64_t models_memory = 0;
+  int64_t graph_batch = serve::GraphOptions().most_batch;
   bool allow_open = false, any_name = false, no_page = false, quiet = false;
   bool no_prefix_cache = false, reserve = false;
   int64_t cache_tokens = 0, max_tokens = -1;
@@ -132,8 +135,92 @@ std::string NameOf(const ServeArguments& options) {
   return (folder ? path.filename() : path.stem()).string();
 }
 
-serve::ServeOptions ServerOptions(const ServeArguments& options,
-                                  std::shared_ptr<const LanguageModel> model) {
+serve::LanguageSetup SetupOf(const ServeArguments& options,
+                             std::shared_ptr<const LanguageModel> model) {
+  serve::LanguageSetup setup;
+  EngineOptions& engine = setup.loop.engine;
+  engine = options.language.ForEngine(*model);
+  // The cache is for all answers together, the context for each of them.
+  const int64_t context = model->info().context;
+  const int64_t asked = options.language.context > 0 ? options.language.context : context;
+  if (options.cache_tokens > 0) engine.cache_tokens = options.cache_tokens;
+  engine.most_running = options.parallel;
+  if (options.reserve) engine.reserve_cache = true;
+  if (options.no_prefix_cache) engine.reuse_prefixes = false;
+  setup.loop.most_waiting = options.queue;
+  setup.served.model = std::move(model);
+  setup.served.max_tokens = options.max_tokens;
+  setup.served.context = std::min(asked, context);
+  return setup;
+}
+
+/// Bytes of a file, or of the files of a folder: about what its weights take.
+size_t SizeOnDisk(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const auto size_of = [&](const std::filesystem::path& file) {
+    const uintmax_t bytes = std::filesystem::file_size(file, ignored);
+    return ignored ? 0 : static_cast<size_t>(bytes);
+  };
+  if (!std::filesystem::is_directory(path, ignored)) return size_of(path);
+  size_t bytes = 0;
+  for (const auto& file : std::filesystem::directory_iterator(path, ignored)) {
+    if (file.is_regular_file(ignored)) bytes += size_of(file.path());
+  }
+  return bytes;
+}
+
+/// "NAME=PATH"
+std::pair<std::string, std::string> NameAndPath(const std::string& text, const char* option) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+    throw UsageError(std::string(option) + " takes NAME=PATH, not '" + text + "'");
+  }
+  if (!std::filesystem::exists(text.substr(equals + 1))) {
+    throw UsageError(std::string(option) + " " + text + ": there is no such file or folder");
+  }
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+serve::LanguageSource SourceOf(const ServeArguments& options, const std::string& text) {
+  auto [name, path] = NameAndPath(text, "--model");
+  serve::LanguageSource source;
+  source.name = std::move(name);
+  source.guessed_bytes = SizeOnDisk(path);
+  source.load = [options, file = path] {
+    ServeArguments own = options;
+    own.language.model = file;
+    std::shared_ptr<const LanguageModel> model = own.language.Load();
+    own.language.context = std::min(own.language.context, model->info().context);
+    return SetupOf(own, std::move(model));
+  };
+  return source;
+}
+
+serve::GraphSource GraphOf(const ServeArguments& options, const std::string& text) {
+  auto [name, path] = NameAndPath(text, "--graph");
+  const ModelFiles files = FindModel(path);
+  serve::GraphSource source;
+  source.name = std::move(name);
+  source.guessed_bytes = SizeOnDisk(files.param) + (files.bin.empty() ? 0 : SizeOnDisk(files.bin));
+  source.options.threads = options.language.threads;
+  source.options.most_batch = options.graph_batch;
+  source.options.exact = options.language.exact.value_or(false);
+  source.load = [files, isa = options.language.isa, device = options.language.device] {
+    LoadOptions load;
+    load.isa = isa;
+    load.device = device.Get();
+    return LoadModel(files, std::move(load));
+  };
+  return source;
+}
+
+void WriteLine(std::string_view line) {
+  std::string text(line);
+  text += '\n';
+  std::cerr << text;  // at once, so that lines of two requests do not mix
+}
+
+serve::ServeOptions ServerOptions(const ServeArguments& options) {
   serve::ServeOptions serve;
   serve.host = options.host;
   serve.port = options.port;
@@ -143,32 +230,42 @@ serve::ServeOptions ServerOptions(const ServeArguments& options,
   serve.page = !options.no_page;
   serve.version = Version();
   serve.most_time = std::chrono::seconds(options.time);
-  EngineOptions& engine = serve.loop.engine;
-  engine = options.language.ForEngine(*model);
-  // The cache is for all answers together, the context for each of them.
-  const int64_t context = model->info().context;
-  const int64_t asked = options.language.context > 0 ? options.language.context : context;
-  if (options.cache_tokens > 0) engine.cache_tokens = options.cache_tokens;
-  engine.most_running = options.parallel;
-  if (options.reserve) engine.reserve_cache = true;
-  if (options.no_prefix_cache) engine.reuse_prefixes = false;
-  serve.loop.most_waiting = options.queue;
-  serve.served.model = std::move(model);
-  serve.served.name = NameOf(options);
-  serve.served.aliases = options.aliases;
-  serve.served.any_name = options.any_name;
-  serve.served.max_tokens = options.max_tokens;
-  serve.served.context = std::min(asked, context);
   serve.tls = LoadTls(options);
   if (!options.access_log.empty()) serve.access_log = LineWriter(options.access_log);
-  if (!options.quiet) {
-    serve.log = [](std::string_view line) {
-      std::string text(line);
-      text += '\n';
-      std::cerr << text;  // at once, so that lines of two requests do not mix
-    };
+  serve.models_memory = options.models_memory;
+  for (const std::string& model : options.models) serve.models.push_back(SourceOf(options, model));
+  for (const std::string& graph : options.graphs) serve.graphs.push_back(GraphOf(options, graph));
+  serve.warn = [](std::string_view line) { WriteLine("oort: " + std::string(line)); };
+  if (!options.quiet) serve.log = WriteLine;
+  const bool first = !options.language.model.empty() || !options.language.random.empty();
+  if (!first && options.models.empty() && options.graphs.empty()) {
+    throw UsageError("name a MODEL, --model NAME=PATH or --graph NAME=PATH");
   }
+  if (!first && (!options.name.empty() || !options.aliases.empty())) {
+    throw UsageError("--name and --alias are for MODEL: --model has the name in front of its path");
+  }
+  if (first) {
+    serve::LanguageSetup setup = SetupOf(options, options.language.Load());
+    serve.served = std::move(setup.served);
+    serve.loop = std::move(setup.loop);
+    serve.served.name = NameOf(options);
+    serve.served.aliases = options.aliases;
+  }
+  serve.served.any_name = options.any_name;
   return serve;
+}
+
+/// "a, b and c"
+std::string Joined(const serve::ServeOptions& serve) {
+  std::vector<std::string> names;
+  if (serve.served.model) names.push_back(serve.served.name);
+  for (const serve::LanguageSource& model : serve.models) names.push_back(model.name);
+  for (const serve::GraphSource& graph : serve.graphs) names.push_back(graph.name);
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 < names.size() ? ", " : " and ") + names[i];
+  }
+  return text;
 }
 
 int RunServe(const ServeArguments& options) {
@@ -176,11 +273,12 @@ int RunServe(const ServeArguments& options) {
     throw UsageError("TLS wants both --tls-cert FILE and --tls-key FILE");
   }
   AllowManyDescriptors();
-  const std::shared_ptr<const LanguageModel> model = options.language.Load();
+  serve::ServeOptions serve = ServerOptions(options);
+  const std::string names = Joined(serve);
   CatchSignals();
-  serve::ModelServer server(ServerOptions(options, model));
+  serve::ModelServer server(std::move(serve));
   const bool v6 = options.host.find(':') != std::string::npos;
-  std::cerr << "oort: serving " << NameOf(options) << " at "
+  std::cerr << "oort: serving " << names << " at "
             << (options.tls_certificate.empty() ? "http://" : "https://")
             << (v6 ? '[' + options.host + ']' : options.host) << ':' << server.port() << '\n';
   WaitForEnd(options, server);
@@ -195,6 +293,23 @@ Action AddServe(CLI::App& app) {
   auto options = std::make_shared<ServeArguments>();
   options->language.Add(app);
   options->language.AddContext(app);
+  app.get_option("MODEL")->required(false);
+  app.add_option("--model", options->models,
+                 "Another model, loaded when a request names it (may be given several times)")
+      ->type_name("NAME=PATH");
+  app.add_option("--graph", options->graphs,
+                 "A network of pnnx, which answers at /v2/models/NAME/infer (may be given several "
+                 "times)")
+      ->type_name("NAME=PATH");
+  app.add_option("--graph-batch", options->graph_batch,
+                 "Rows of requests to a network that run together, where none depends on others "
+                 "(with --exact: in no bit); 1: none")
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{1}, int64_t{1024}));
+  app.add_option("--models-memory", options->models_memory,
+                 "Bytes (or 20GB) that loaded models may take together: those not used for the "
+                 "longest time are unloaded (default: no limit)")
+      ->transform(CLI::AsSizeValue(true));
   app.add_option("--host", options->host, "Address to listen on")->capture_default_str();
   app.add_option("--port", options->port, "Port to listen on; 0: one that is free")
       ->capture_default_str();

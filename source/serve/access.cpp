@@ -19,8 +19,9 @@ bool IsSafe(std::string_view method) {
 /// What everybody may see: whether the server lives, and its page, which is no secret.
 bool IsOpen(const http::Request& request) {
   const std::string_view path = request.path;
-  return IsSafe(request.method) && (path == "/health" || path == "/ready" || path == "/" ||
-                                    path == "/favicon.ico" || path == "/dashboard");
+  return IsSafe(request.method) &&
+         (path == "/health" || path == "/ready" || path == "/v2/health/live" || path == "/" ||
+          path == "/favicon.ico" || path == "/dashboard");
 }
 
 bool IsOwnOrigin(std::string_view origin, std::string_view host) {
@@ -65,7 +66,9 @@ std::optional<openai::ApiError> CheckAccess(const http::Request& request,
     // A form of another site cannot send this type without asking first.
     const std::string_view type = request.Get("content-type");
     const std::string_view name = type.substr(0, type.find_first_of("; \t"));
-    if (!http::EqualsIgnoringCase(name, "application/json")) {
+    const bool tensors = request.path.starts_with("/v2/") &&
+                         http::EqualsIgnoringCase(name, "application/octet-stream");
+    if (!tensors && !http::EqualsIgnoringCase(name, "application/json")) {
       return openai::ApiError{415, "send JSON, with the header Content-Type: application/json"};
     }
     if (!request.Get("content-encoding").empty()) {

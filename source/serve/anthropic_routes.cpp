@@ -183,7 +183,7 @@ void AnswerMessages(Services& services, http::Request request, const Context& co
 }
 
 constexpr std::array kAnthropicRoutes = {
-    Route{"POST", "/v1/messages", AnswerMessages},
+    Route{"POST", "/v1/messages", AnswerMessages, AnthropicError},
 };
 
 }  // namespace

@@ -10,28 +10,49 @@
 
 #include "oort/engine_loop.h"
 #include "openai/generate_call.h"
+#include "serve/graph_models.h"
 #include "serve/http/server.h"
 #include "serve/metrics.h"
+#include "serve/model_pool.h"
 #include "serve/workers.h"
 
 namespace oort::serve {
 
-/// What lives as long as the server.
+/// A model as lists show it.
+struct ListedModel {
+  std::string name;
+  std::vector<std::string> aliases;
+  ModelState state = ModelState::kLoaded;
+  size_t bytes = 0;  ///< that it holds
+  // What is known once it was loaded; else zero or empty.
+  int64_t context = 0;
+  size_t file_bytes = 0;
+  std::string family, fingerprint;
+};
+
+/// What those who answer need: of one model, and of the server.
 struct Services {
+  // Of routes without a body these are the first model's. If that is not loaded `served` has its
+  // names and no model, and there is no loop.
   openai::ServedModel served;
-  openai::Limits limits;
-  EngineLoop& loop;
+  EngineLoop* loop = nullptr;
   Metrics& metrics;
+  // The same for all models.
+  openai::Limits limits;
   Workers& workers;
   std::chrono::seconds most_time{600};  ///< for one request
   std::chrono::milliseconds quiet_time{15'000};
   std::string version;
   bool page = true;
   std::function<int()> connections;  ///< that are open
+  std::function<std::vector<ListedModel>()> models;
+  ModelPool& pool;
+  const GraphModels* graphs = nullptr;
+  std::function<std::string()> metrics_text;  ///< of all models
   int64_t started = std::chrono::duration_cast<std::chrono::seconds>(
                         std::chrono::system_clock::now().time_since_epoch())
                         .count();
-  std::atomic<bool> draining = false;
+  const std::atomic<bool>& draining;
 };
 
 /// One request that is being answered. Cheap to copy but for the request, which is moved out.
@@ -40,6 +61,10 @@ struct Context {
   std::string id;                   ///< names the request in logs and to the client
   int key = 0;                      ///< the number of the API key, from 1; 0: none was needed
   std::vector<http::Field> fields;  ///< of every response to it
+  std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now();
+  /// When the answer must be whole at the latest, with all that it waits for.
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+  ModelPool::Lease model = {};  ///< that answers: stays until the request is over
 
   /// The whole response.
   void Send(int status, std::string body, std::string type = "application/json") const;

@@ -63,7 +63,7 @@ void GenerateJob::Submit(size_t index) {
   request.caller = static_cast<uint64_t>(context_.key);
   // What one caller has asked must not show in how fast another is answered.
   request.cache_salt = std::to_string(context_.key) + '/' + request.cache_salt;
-  const Clock::time_point latest = begin_ + services_.most_time;
+  const Clock::time_point latest = std::min(begin_ + services_.most_time, context_.deadline);
   request.deadline = std::min(request.deadline.value_or(latest), latest);
   if (call_.stream) {
     request.on_piece = [self = shared_from_this(), index](const GeneratedPiece& piece) {
@@ -77,7 +77,7 @@ void GenerateJob::Submit(size_t index) {
       return !self->left_;
     };
   }
-  handles_.push_back(services_.loop.Submit(std::move(request), [self = shared_from_this(), index] {
+  handles_.push_back(services_.loop->Submit(std::move(request), [self = shared_from_this(), index] {
     self->Push({.request = index, .end = true});
   }));
 }

@@ -59,7 +59,7 @@ class GenerateJob : public std::enable_shared_from_this<GenerateJob> {
   const Context context_;
   const openai::GenerateCall call_;
   const std::unique_ptr<AnswerFormat> format_;
-  const Clock::time_point begin_ = Clock::now();
+  const Clock::time_point begin_ = context_.arrived;
   std::vector<EngineLoop::Request> handles_;
 
   std::mutex mutex_;  // of what follows

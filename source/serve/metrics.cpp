@@ -42,31 +42,48 @@ std::string Escaped(std::string_view text) {
   return escaped;
 }
 
-class MetricsText {
+class MetricsPage {
  public:
-  explicit MetricsText(std::string_view model)
-      : labels_("model_name=\"" + Escaped(model) + "\",engine=\"0\"") {}
+  explicit MetricsPage(std::span<const MeasuredModel> models) : models_(models) {
+    for (const MeasuredModel& model : models) {
+      labels_.push_back("model_name=\"" + Escaped(model.name) + "\",engine=\"0\"");
+    }
+  }
 
-  void Gauge(std::string_view name, std::string_view help, double value) {
-    Each(name, "gauge", help, [&](const std::string& full) { Line(full, "", value); });
+  /// `value_of` gives the value of a model.
+  template <typename ValueOf>
+  void Gauge(std::string_view name, std::string_view help, const ValueOf& value_of) {
+    Each(name, "gauge", help, [&](const std::string& full, size_t i) {
+      Line(full, labels_[i], static_cast<double>(value_of(models_[i])));
+    });
   }
-  void Counter(std::string_view name, std::string_view help, int64_t value) {
-    Each(name, "counter", help,
-         [&](const std::string& full) { Line(full, "", static_cast<double>(value)); });
+  template <typename ValueOf>
+  void Counter(std::string_view name, std::string_view help, const ValueOf& value_of) {
+    Each(name, "counter", help, [&](const std::string& full, size_t i) {
+      Line(full, labels_[i], static_cast<double>(value_of(models_[i])));
+    });
   }
-  template <size_t n>
+  /// Several counters of one name, told apart by a label.
+  template <typename ValuesOf>
   void Counters(std::string_view name, std::string_view help, std::string_view label,
-                const std::array<std::pair<std::string_view, int64_t>, n>& values) {
-    Each(name, "counter", help, [&](const std::string& full) {
-      for (const auto& [word, value] : values) {
-        Line(full, "," + std::string(label) + "=\"" + std::string(word) + '"',
+                const ValuesOf& values_of) {
+    Each(name, "counter", help, [&](const std::string& full, size_t i) {
+      for (const auto& [word, value] : values_of(models_[i])) {
+        Line(full, labels_[i] + ',' + std::string(label) + "=\"" + std::string(word) + '"',
              static_cast<double>(value));
       }
     });
   }
-  void Add(std::string_view name, std::string_view help, const Histogram& histogram) {
-    Each(name, "histogram", help,
-         [&](const std::string& full) { histogram.Append(text_, full, labels_); });
+  void Add(std::string_view name, std::string_view help, Histogram Metrics::*histogram) {
+    Each(name, "histogram", help, [&](const std::string& full, size_t i) {
+      (models_[i].metrics->*histogram).Append(text_, full, labels_[i]);
+    });
+  }
+  /// Of the server, not of a model.
+  void ServerGauge(std::string_view name, std::string_view help, double value) {
+    Each(name, "gauge", help, [&](const std::string& full, size_t i) {
+      if (i == 0) Line(full, labels_[i], value);
+    });
   }
   std::string Take() { return std::move(text_); }
 
@@ -78,14 +95,16 @@ class MetricsText {
       const std::string full = std::string(prefix) + std::string(name);
       text_ += "# HELP " + full + ' ' + std::string(help) + "\n# TYPE " + full + ' ' +
                std::string(type) + '\n';
-      write(full);
+      for (size_t i = 0; i < models_.size(); ++i) write(full, i);
     }
   }
-  void Line(const std::string& name, const std::string& more, double value) {
-    text_ += name + '{' + labels_ + more + "} " + NumberText(value) + '\n';
+  void Line(const std::string& name, const std::string& labels, double value) {
+    text_ += name + '{' + labels + "} " + NumberText(value) + '\n';
   }
 
-  std::string labels_, text_;
+  std::span<const MeasuredModel> models_;
+  std::vector<std::string> labels_;
+  std::string text_;
 };
 
 }  // namespace
@@ -144,49 +163,84 @@ void Metrics::Add(const GenerateRequest& request, const GenerateResult& result, 
   if (tokens > 1) per_token.Observe(timings.generate_seconds / static_cast<double>(tokens - 1));
 }
 
-std::string Metrics::Text(const EngineStats& stats, std::string_view model, int connections) const {
-  MetricsText page(model);
-  const double blocks = static_cast<double>(std::max<int64_t>(1, stats.blocks));
-  page.Gauge("num_requests_running", "Requests that are computed",
-             static_cast<double>(stats.running));
-  page.Gauge("num_requests_waiting", "Requests that wait", static_cast<double>(stats.waiting));
+void Metrics::Retire(const EngineStats& stats) {
+  const EngineStats total = Total(stats);
+  const std::lock_guard lock(mutex_);
+  retired_.steps = total.steps;
+  retired_.prompt_tokens = total.prompt_tokens;
+  retired_.reused_tokens = total.reused_tokens;
+  retired_.generated_tokens = total.generated_tokens;
+  retired_.preemptions = total.preemptions;
+}
+
+EngineStats Metrics::Total(EngineStats running) const {
+  const std::lock_guard lock(mutex_);
+  running.steps += retired_.steps;
+  running.prompt_tokens += retired_.prompt_tokens;
+  running.reused_tokens += retired_.reused_tokens;
+  running.generated_tokens += retired_.generated_tokens;
+  running.preemptions += retired_.preemptions;
+  return running;
+}
+
+std::string MetricsText(std::span<const MeasuredModel> models, int connections) {
+  MetricsPage page(models);
+  using Model = const MeasuredModel&;
+  using Words = std::vector<std::pair<std::string_view, int64_t>>;
+  const auto of = [](int64_t EngineStats::*value) {
+    return [value](Model model) { return model.stats.*value; };
+  };
+  page.Gauge("num_requests_running", "Requests that are computed", of(&EngineStats::running));
+  page.Gauge("num_requests_waiting", "Requests that wait", of(&EngineStats::waiting));
   page.Gauge("kv_cache_usage_perc", "Share of the cache that running requests hold, 1 is all",
-             static_cast<double>(stats.used_blocks) / blocks);
-  page.Counter("prompt_tokens_total", "Tokens of prompts", stats.prompt_tokens);
-  page.Counter("generation_tokens_total", "Tokens of answers", stats.generated_tokens);
+             [](Model model) {
+               return static_cast<double>(model.stats.used_blocks) /
+                      static_cast<double>(std::max<int64_t>(1, model.stats.blocks));
+             });
+  page.Counter("prompt_tokens_total", "Tokens of prompts", of(&EngineStats::prompt_tokens));
+  page.Counter("generation_tokens_total", "Tokens of answers", of(&EngineStats::generated_tokens));
   page.Counter("prefix_cache_queries_total", "Tokens that were looked for in the cache",
-               stats.prompt_tokens);
+               of(&EngineStats::prompt_tokens));
   page.Counter("prefix_cache_hits_total", "Tokens that were found in the cache",
-               stats.reused_tokens);
-  page.Counter("num_preemptions_total", "Times that a request gave way", stats.preemptions);
-  const auto reason = [&](FinishReason of) { return finished[static_cast<size_t>(of)].load(); };
+               of(&EngineStats::reused_tokens));
+  page.Counter("num_preemptions_total", "Times that a request gave way",
+               of(&EngineStats::preemptions));
   page.Counters("request_success_total", "Requests that came to an end", "finished_reason",
-                std::array<std::pair<std::string_view, int64_t>, 4>{
-                    {{"stop", reason(FinishReason::kStop)},
-                     {"length", reason(FinishReason::kLength)},
-                     {"abort", reason(FinishReason::kCancelled) + left},
-                     {"deadline", reason(FinishReason::kDeadline)}}});
-  page.Counters(
-      "request_rejected_total", "Requests that were not computed", "reason",
-      std::array<std::pair<std::string_view, int64_t>, 3>{
-          {{"queue_full", rejected_full}, {"invalid", rejected_invalid}, {"failed", failed}}});
-  page.Add("time_to_first_token_seconds", "From the request to its first token", first_token);
-  page.Add("inter_token_latency_seconds", "Between two tokens of a stream", between_tokens);
-  page.Add("request_time_per_output_token_seconds", "Mean of a request", per_token);
-  page.Add("e2e_request_latency_seconds", "From the request to its end", end_to_end);
-  page.Add("request_queue_time_seconds", "Before the prompt was read", queue);
-  page.Add("request_prefill_time_seconds", "Of steps that read the prompt", prefill);
-  page.Add("request_decode_time_seconds", "From the first token to the last", decode);
-  page.Add("request_prompt_tokens", "Tokens of a prompt", prompt_tokens);
-  page.Add("request_generation_tokens", "Tokens of an answer", generated_tokens);
-  page.Add("request_max_num_generation_tokens", "Tokens that were asked for", most_tokens);
-  page.Add("request_params_n", "Choices that were asked for", choices);
-  page.Gauge("blocks_total", "Blocks of the cache", static_cast<double>(stats.blocks));
-  page.Gauge("blocks_used", "Blocks of running requests", static_cast<double>(stats.used_blocks));
+                [](Model model) {
+                  const auto ended = [&](FinishReason reason) {
+                    return model.metrics->finished[static_cast<size_t>(reason)].load();
+                  };
+                  return Words{{"stop", ended(FinishReason::kStop)},
+                               {"length", ended(FinishReason::kLength)},
+                               {"abort", ended(FinishReason::kCancelled) + model.metrics->left},
+                               {"deadline", ended(FinishReason::kDeadline)}};
+                });
+  page.Counters("request_rejected_total", "Requests that were not computed", "reason",
+                [](Model model) {
+                  return Words{{"queue_full", model.metrics->rejected_full},
+                               {"invalid", model.metrics->rejected_invalid},
+                               {"failed", model.metrics->failed}};
+                });
+  page.Add("time_to_first_token_seconds", "From the request to its first token",
+           &Metrics::first_token);
+  page.Add("inter_token_latency_seconds", "Between two tokens of a stream",
+           &Metrics::between_tokens);
+  page.Add("request_time_per_output_token_seconds", "Mean of a request", &Metrics::per_token);
+  page.Add("e2e_request_latency_seconds", "From the request to its end", &Metrics::end_to_end);
+  page.Add("request_queue_time_seconds", "Before the prompt was read", &Metrics::queue);
+  page.Add("request_prefill_time_seconds", "Of steps that read the prompt", &Metrics::prefill);
+  page.Add("request_decode_time_seconds", "From the first token to the last", &Metrics::decode);
+  page.Add("request_prompt_tokens", "Tokens of a prompt", &Metrics::prompt_tokens);
+  page.Add("request_generation_tokens", "Tokens of an answer", &Metrics::generated_tokens);
+  page.Add("request_max_num_generation_tokens", "Tokens that were asked for",
+           &Metrics::most_tokens);
+  page.Add("request_params_n", "Choices that were asked for", &Metrics::choices);
+  page.Gauge("blocks_total", "Blocks of the cache", of(&EngineStats::blocks));
+  page.Gauge("blocks_used", "Blocks of running requests", of(&EngineStats::used_blocks));
   page.Gauge("blocks_cached", "Blocks that hold beginnings of prompts",
-             static_cast<double>(stats.cached_blocks));
-  page.Counter("steps_total", "Steps of the engine", stats.steps);
-  page.Gauge("connections", "Open connections", connections);
+             of(&EngineStats::cached_blocks));
+  page.Counter("steps_total", "Steps of the engine", of(&EngineStats::steps));
+  page.ServerGauge("connections", "Open connections", connections);
   return page.Take();
 }
 

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -44,7 +45,22 @@ struct Metrics {
 
   /// Adds one that came to its own end.
   void Add(const GenerateRequest& request, const GenerateResult& result, double seconds);
-  std::string Text(const EngineStats& stats, std::string_view model, int connections) const;
+  /// Keeps what an engine of this model has counted, before it goes.
+  void Retire(const EngineStats& stats);
+  /// What all engines of this model have counted, of which one may run.
+  EngineStats Total(EngineStats running) const;
+
+ private:
+  mutable std::mutex mutex_;
+  EngineStats retired_;  ///< counters alone
 };
+
+/// One model's part of what is shown.
+struct MeasuredModel {
+  std::string name;
+  const Metrics* metrics = nullptr;
+  EngineStats stats = {};
+};
+std::string MetricsText(std::span<const MeasuredModel> models, int connections);
 
 }  // namespace oort::serve

@@ -6,12 +6,16 @@
 #include <atomic>
 #include <random>
 
+#include "core/problems.h"
 #include "oort/error.h"
 #include "serve/access_log.h"
 #include "serve/routes.h"
+#include "serve/wait_for_model.h"
 
 namespace oort::serve {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 constexpr int kWorkers = 2;
 constexpr size_t kWaitingBytes = size_t{256} << 20;  // of bodies that no worker has taken yet
@@ -36,25 +40,6 @@ http::Response ErrorResponse(const openai::ApiError& error, std::vector<http::Fi
   return {.status = error.status, .body = openai::ErrorBody(error), .fields = std::move(fields)};
 }
 
-/// The same for servers whose answers can be compared.
-std::string Fingerprint(const LanguageModel& model, const EngineOptions& engine) {
-  const LanguageModelInfo& info = model.info();
-  uint64_t hash = 0xcbf29ce484222325;
-  const auto add = [&](uint64_t value) { hash = (hash ^ value) * 0x100000001b3; };
-  for (const char c : info.family) add(static_cast<unsigned char>(c));
-  for (const int64_t value :
-       {info.layers, info.hidden, info.heads, info.kv_heads, info.vocabulary}) {
-    add(static_cast<uint64_t>(value));
-  }
-  add(info.weight_bytes);
-  add(info.file_bytes);
-  add(static_cast<uint64_t>(engine.kv.value_or(model.default_kv())));
-  static constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text = "fp_";
-  for (int shift = 44; shift >= 0; shift -= 4) text += kDigits[(hash >> shift) & 15];
-  return text;
-}
-
 ServeOptions Checked(ServeOptions options) {
   options.access.loopback = IsLoopback(options.host);
   if (!options.access.loopback && options.access.keys.empty() && !options.allow_open) {
@@ -63,12 +48,24 @@ ServeOptions Checked(ServeOptions options) {
                     " other machines could use this server without a key: give "
                     "--api-key-file, or --allow-open if they may");
   }
-  if (!options.served.model) throw Error(ErrorCode::kInvalidArgument, "there is no model to serve");
-  const int64_t context = options.served.model->info().context;
-  if (options.served.context == 0) options.served.context = context;
-  if (options.served.fingerprint.empty()) {
-    options.served.fingerprint = Fingerprint(*options.served.model, options.loop.engine);
+  std::vector<std::string> names;
+  if (options.served.model) {
+    // It is there already.
+    LanguageSetup setup{options.served, options.loop};
+    options.models.insert(options.models.begin(),
+                          {options.served.name, options.served.aliases, [setup] { return setup; }});
   }
+  for (const LanguageSource& model : options.models) {
+    names.push_back(model.name);
+    names.insert(names.end(), model.aliases.begin(), model.aliases.end());
+  }
+  std::ranges::sort(names);
+  const auto twice = std::ranges::adjacent_find(names);
+  if (twice != names.end()) {
+    throw Error(ErrorCode::kInvalidArgument, "two models have the name " + Quote(*twice));
+  }
+  for (const GraphSource& graph : options.graphs) names.push_back(graph.name);
+  if (names.empty()) throw Error(ErrorCode::kInvalidArgument, "there is no model to serve");
   return options;
 }
 
@@ -76,36 +73,33 @@ ServeOptions Checked(ServeOptions options) {
 
 struct ModelServer::Impl {
   ServeOptions options;
-  // Threads end before what they use: those of the server, then the workers, then the engine's.
-  Metrics metrics;
-  Services services;
-  EngineLoop loop;
+  std::atomic<bool> draining = false;
+  const int64_t started = std::chrono::duration_cast<std::chrono::seconds>(
+                              std::chrono::system_clock::now().time_since_epoch())
+                              .count();
+  // Threads end before what they use: those of the server, then the one that loads models, then the
+  // workers, then the engines'.
+  LanguageModels languages;
+  GraphModels graphs;
   Workers workers{kWorkers, kWaitingBytes};
+  ModelPool pool;
   std::unique_ptr<http::Server> server;
 
   explicit Impl(ServeOptions given)
       : options(Checked(std::move(given))),
-        metrics(options.served.context),
-        services{.served = options.served,
-                 .limits = options.limits,
-                 .loop = loop,
-                 .metrics = metrics,
-                 .workers = workers,
-                 .most_time = options.most_time,
-                 .quiet_time = options.quiet_time,
-                 .version = options.version,
-                 .page = options.page,
-                 .connections = [this] { return server ? server->connections() : 0; }},
-        loop(options.served.model, options.loop) {
-    // No sequence is longer than the cache.
-    const int64_t room = loop.stats().blocks * KvCache::kBlockTokens;
-    services.served.context = std::min(services.served.context, room);
+        languages(options.models, options.served.any_name,
+                  [this](Metrics& metrics) { return ServicesFor(metrics); }),
+        graphs(options.graphs, languages.size()),
+        pool(Sources(), PoolOptions()) {
     http::ServerOptions http;
     http.host = options.host;
     http.port = options.port;
     http.limits = options.http;
     http.tls = options.tls;
     http.limits.body_bytes = options.limits.body_bytes;
+    if (!options.graphs.empty()) {
+      http.limits.body_bytes = std::max(http.limits.body_bytes, options.graph_body_bytes);
+    }
     http.check = [this](const http::Request& request) { return Check(request); };
     http.handle = [this](http::Request request, const http::Reply& reply) {
       Handle(std::move(request), reply);
@@ -117,10 +111,55 @@ struct ModelServer::Impl {
       http.log = [this](const http::Served& served) { Log(served); };
     server = std::make_unique<http::Server>(std::move(http));
   }
+  ~Impl() {
+    server.reset();
+    pool.Stop();
+    workers.Stop();
+  }
+
+  Services ServicesFor(Metrics& metrics) {
+    return {.served = {},
+            .metrics = metrics,
+            .limits = options.limits,
+            .workers = workers,
+            .most_time = options.most_time,
+            .quiet_time = options.quiet_time,
+            .version = options.version,
+            .page = options.page,
+            .connections = [this] { return server ? server->connections() : 0; },
+            .models = [this] { return languages.List(pool); },
+            .pool = pool,
+            .graphs = &graphs,
+            .metrics_text =
+                [this] { return languages.MetricsText(pool, server ? server->connections() : 0); },
+            .started = started,
+            .draining = draining};
+  }
+  std::vector<ModelSource> Sources() {
+    std::vector<ModelSource> sources = languages.Sources(options.served.model != nullptr);
+    for (ModelSource& graph : graphs.Sources()) sources.push_back(std::move(graph));
+    return sources;
+  }
+  ModelPoolOptions PoolOptions() const {
+    ModelPoolOptions given;
+    given.memory = options.models_memory;
+    given.retry_time = options.retry_time;
+    given.on_failure = [this](std::string_view model, const Error& error) {
+      if (options.warn) {
+        options.warn("model " + Quote(model) + " could not be loaded: " + error.what());
+      }
+    };
+    return given;
+  }
 
   /// Before the body is read.
   std::optional<http::Response> Check(const http::Request& request) const;
   void Handle(http::Request request, const http::Reply& reply);
+  /// Answers with the services of the first model, or of none.
+  void AnswerWithoutModel(const Route& route, http::Request request, Context context);
+  /// On a worker: finds the model that is meant, and answers as soon as it is there.
+  void Dispatch(const Route& route, http::Request request, Context context);
+  void Answer(const Route& route, http::Request request, const Context& context);
   void Log(const http::Served& served) const;
 };
 
@@ -133,7 +172,15 @@ std::optional<http::Response> ModelServer::Impl::Check(const http::Request& requ
   if (request.method == "OPTIONS") return Preflight(request, options.access);
   std::string allowed;
   const Route* route = FindRoute(request.method, request.path, allowed);
-  if (route != nullptr) return {};
+  if (route != nullptr) {
+    // Before it is read: only tensors are larger.
+    const bool large = request.length.value_or(0) > options.limits.body_bytes;
+    if (!large || !route->for_language_model) return {};
+    const openai::ApiError error{
+        413, "the request has more than " + std::to_string(options.limits.body_bytes) + " bytes",
+        "invalid_request_error", "", "request_too_large"};
+    return ErrorResponse(error, std::move(fields));
+  }
   if (allowed.empty()) {
     return ErrorResponse(
         {404, "there is nothing at this address", "invalid_request_error", "", "unknown_url"},
@@ -155,30 +202,77 @@ void ModelServer::Impl::Handle(http::Request request, const http::Reply& reply) 
   const Route* route = FindRoute(request.method, request.path, allowed);
   if (route == nullptr) return;  // Check has refused it
   if (route->method != "POST") {
-    try {
-      route->answer(services, std::move(request), context);
-    } catch (...) {
-      context.SendError(openai::ApiErrorOf(std::current_exception()));
-    }
-    return;
+    return AnswerWithoutModel(*route, std::move(request), std::move(context));
   }
-  if (services.draining) return context.SendError(ShuttingDown());
+  if (draining) return context.SendError(ShuttingDown(), route->error_body(ShuttingDown()));
   const size_t bytes = request.body.size();
   const auto shared = std::make_shared<http::Request>(std::move(request));
   const bool taken = workers.Push(
-      [this, route, shared, context] {
-        try {
-          route->answer(services, std::move(*shared), context);
-        } catch (...) {
-          const openai::ApiError error = openai::ApiErrorOf(std::current_exception());
-          ++(error.status < 500 ? metrics.rejected_invalid : metrics.failed);
-          context.SendError(error);
-        }
-      },
-      bytes);
+      [this, route, shared, context] { Dispatch(*route, std::move(*shared), context); }, bytes);
   if (taken) return;
-  ++metrics.rejected_full;
-  context.SendError(QueueFull("too many requests wait to be read: try again later"));
+  ++languages.Blank().metrics.rejected_full;
+  const openai::ApiError error = QueueFull("too many requests wait to be read: try again later");
+  context.SendError(error, route->error_body(error));
+}
+
+void ModelServer::Impl::AnswerWithoutModel(const Route& route, http::Request request,
+                                           Context context) {
+  try {
+    if (languages.size() > 0) context.model = pool.Peek(0);
+    if (context.model) return Answer(route, std::move(request), context);
+    Services services = languages.Blank();
+    route.answer(services, std::move(request), context);
+  } catch (...) {
+    const openai::ApiError error = openai::ApiErrorOf(std::current_exception());
+    context.SendError(error, route.error_body(error));
+  }
+}
+
+void ModelServer::Impl::Answer(const Route& route, http::Request request, const Context& context) {
+  Services& services = static_cast<LanguageResident&>(*context.model).services();
+  try {
+    route.answer(services, std::move(request), context);
+  } catch (...) {
+    const openai::ApiError error = openai::ApiErrorOf(std::current_exception());
+    ++(error.status < 500 ? services.metrics.rejected_invalid : services.metrics.failed);
+    context.SendError(error, route.error_body(error));
+  }
+}
+
+void ModelServer::Impl::Dispatch(const Route& route, http::Request request, Context context) {
+  if (!route.for_language_model) {
+    return AnswerWithoutModel(route, std::move(request), std::move(context));
+  }
+  std::chrono::duration<double> most = options.most_time;
+  size_t model = 0;
+  try {
+    if (languages.size() == 0) {
+      throw openai::RequestError({404, "this server has no language model", "invalid_request_error",
+                                  "model", "model_not_found"});
+    }
+    context.model = languages.size() == 1 ? pool.Peek(0) : nullptr;
+    if (!context.model) {
+      const openai::Json body = openai::ParseBody(request.body, options.limits);
+      model = languages.Find(body);
+      if (const auto time = body.find("timeout"); time != body.end() && time->is_number()) {
+        most = std::min(most, std::chrono::duration<double>(time->get<double>()));
+      }
+    }
+    context.deadline = context.arrived + std::chrono::duration_cast<Clock::duration>(
+                                             std::max(most, std::chrono::duration<double>(0)));
+    if (!context.model) context.model = pool.Peek(model);
+  } catch (...) {
+    const openai::ApiError error = openai::ApiErrorOf(std::current_exception());
+    ++languages.Blank().metrics.rejected_invalid;
+    return context.SendError(error, route.error_body(error));
+  }
+  if (context.model) return Answer(route, std::move(request), context);
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(context.deadline - Clock::now());
+  WaitForModel(pool, workers, model, options.models[model].name, left,
+               {std::move(request), std::move(context), route.error_body,
+                [this, &route](http::Request asked, const Context& ready) {
+                  Answer(route, std::move(asked), ready);
+                }});
 }
 
 void ModelServer::Impl::Log(const http::Served& served) const {
@@ -201,7 +295,17 @@ ModelServer::~ModelServer() = default;
 
 uint16_t ModelServer::port() const { return impl_->server->port(); }
 
-EngineStats ModelServer::stats() const { return impl_->loop.stats(); }
+EngineStats ModelServer::stats() const {
+  const ModelPool::Lease lease = impl_->pool.Peek(0);
+  return lease ? static_cast<const LanguageResident&>(*lease).stats() : EngineStats();
+}
+
+ModelPool::Report ModelServer::Look(std::string_view model) const {
+  for (size_t i = 0; i < impl_->options.models.size(); ++i) {
+    if (impl_->options.models[i].name == model) return impl_->pool.Look(i);
+  }
+  throw Error(ErrorCode::kNotFound, "there is no model " + Quote(model));
+}
 
 int ModelServer::connections() const { return impl_->server->connections(); }
 
@@ -218,7 +322,7 @@ void ModelServer::SetTls(std::shared_ptr<const http::TlsIdentity> tls) {
 }
 
 bool ModelServer::Drain(std::chrono::milliseconds most) {
-  impl_->services.draining = true;
+  impl_->draining = true;
   return impl_->server->Drain(most);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A language model behind the APIs that programs know: OpenAI's first of all.
+// Language models behind the APIs that programs know: OpenAI's first of all.
 #pragma once
 
 #include <chrono>
@@ -8,11 +8,13 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "oort/engine_loop.h"
 #include "openai/generate_call.h"
 #include "serve/access.h"
 #include "serve/http/server.h"
+#include "serve/language_models.h"
 
 namespace oort::serve {
 
@@ -22,16 +24,23 @@ struct ServeOptions {
   AccessRules access;       ///< `loopback` is found out
   bool allow_open = false;  ///< serve other machines without keys
   bool page = true;         ///< a page to chat with, at /
+  /// A model that is loaded and stays, and how it is run; may be missing where `models` has some.
   openai::ServedModel served;
+  EngineLoopOptions loop;
+  std::vector<LanguageSource> models;          ///< others, that are loaded when they are needed
+  std::vector<GraphSource> graphs;             ///< likewise, that answer at /v2
+  size_t graph_body_bytes = size_t{64} << 20;  ///< of a request to one of these
+  size_t models_memory = 0;                    ///< of all loaded models together; 0: no limit
+  std::chrono::milliseconds retry_time{5000};  ///< before a model that failed is loaded again
   openai::Limits limits;
   http::Limits http;
-  EngineLoopOptions loop;
   std::chrono::seconds most_time{600};           ///< for one request
   std::chrono::milliseconds quiet_time{15'000};  ///< a stream says something at least so often
   std::string version;
   std::shared_ptr<const http::TlsIdentity> tls;  ///< null: plain HTTP
   std::function<void(std::string_view)> log;     ///< one line for each request, without its content
   std::function<void(std::string_view)> access_log;  ///< the same as a line of JSON
+  std::function<void(std::string_view)> warn;        ///< what went wrong that is no request's fault
 };
 
 /// Thread contract: one thread at a time.
@@ -45,7 +54,8 @@ class ModelServer {
   ModelServer& operator=(const ModelServer&) = delete;
 
   uint16_t port() const;
-  EngineStats stats() const;
+  EngineStats stats() const;  ///< of the first model
+  ModelPool::Report Look(std::string_view model) const;
   int connections() const;
   /// Who may ask from now on. Without keys there stay none: nobody would be let in by chance.
   void SetKeys(const ApiKeys& keys);

@@ -206,21 +206,22 @@ void ForOllama(Services& services, http::Request request, const Context& context
 }
 
 void ListTags(Services& services, http::Request, const Context& context) {
-  const LanguageModelInfo& info = services.served.model->info();
   JsonWriter out;
-  out.Open('{').Key("models").Open('[').Open('{');
-  out.Key("name").String(services.served.name).Key("model").String(services.served.name);
-  out.Key("modified_at").String(IsoTime());
-  out.Key("size").Integer(static_cast<int64_t>(info.file_bytes));
-  out.Key("digest").String(services.served.fingerprint);
-  out.Key("details").Open('{').Key("family").String(info.family).Close('}');
-  out.Close('}').Close(']').Close('}');
+  out.Open('{').Key("models").Open('[');
+  for (const ListedModel& model : services.models()) {
+    out.Open('{').Key("name").String(model.name).Key("model").String(model.name);
+    out.Key("modified_at").String(IsoTime());
+    out.Key("size").Integer(static_cast<int64_t>(model.file_bytes));
+    out.Key("digest").String(model.fingerprint);
+    out.Key("details").Open('{').Key("family").String(model.family).Close('}').Close('}');
+  }
+  out.Close(']').Close('}');
   context.Send(200, out.Take());
 }
 
 constexpr std::array kOllamaRoutes = {
-    Route{"POST", "/api/chat", ForOllama<OllamaChat>},
-    Route{"POST", "/api/generate", ForOllama<OllamaGenerate>},
+    Route{"POST", "/api/chat", ForOllama<OllamaChat>, OllamaError},
+    Route{"POST", "/api/generate", ForOllama<OllamaGenerate>, OllamaError},
     Route{"GET", "/api/tags", ListTags},
 };
 

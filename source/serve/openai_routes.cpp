@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // /v1: OpenAI's API.
+#include <algorithm>
 #include <array>
 #include <chrono>
 
@@ -32,50 +33,40 @@ void AnswerCompletion(Services& services, http::Request request, const Context& 
            openai::ParseCompletionsRequest(body, services.served, services.limits));
 }
 
-void WriteModel(JsonWriter& out, const Services& services, const std::string& name) {
-  const int64_t context = services.served.context;
+void WriteModel(JsonWriter& out, const Services& services, const ListedModel& model,
+                const std::string& name) {
   out.Open('{').Key("id").String(name).Key("object").String("model");
   out.Key("created").Integer(services.started);
-  out.Key("owned_by").String("oort").Key("root").String(services.served.name);
-  out.Key("parent").Null().Key("max_model_len").Integer(context).Close('}');
+  out.Key("owned_by").String("oort").Key("root").String(model.name).Key("parent").Null();
+  out.Key("max_model_len");
+  model.context > 0 ? out.Integer(model.context) : out.Null();
+  out.Key("status").Open('{').Key("value").String(Name(model.state)).Close('}');
+  out.Close('}');
 }
 
 void ListModels(Services& services, http::Request, const Context& context) {
   JsonWriter out;
   out.Open('{').Key("object").String("list").Key("data").Open('[');
-  WriteModel(out, services, services.served.name);
-  for (const std::string& alias : services.served.aliases) WriteModel(out, services, alias);
+  for (const ListedModel& model : services.models()) {
+    WriteModel(out, services, model, model.name);
+    for (const std::string& alias : model.aliases) WriteModel(out, services, model, alias);
+  }
   out.Close(']').Close('}');
   context.Send(200, out.Take());
 }
 
-/// "a%2Fb" is "a/b".
-std::string Unescaped(std::string_view text) {
-  const auto digit = [](char c) {
-    const char lower = static_cast<char>(c | 0x20);
-    return c >= '0' && c <= '9' ? c - '0' : lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-  };
-  std::string plain;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const bool escape =
-        text[i] == '%' && i + 2 < text.size() && digit(text[i + 1]) >= 0 && digit(text[i + 2]) >= 0;
-    plain += escape ? static_cast<char>(16 * digit(text[i + 1]) + digit(text[i + 2])) : text[i];
-    i += escape ? 2 : 0;
-  }
-  return plain;
-}
-
 void ShowModel(Services& services, http::Request request, const Context& context) {
   const std::string name = Unescaped(std::string_view(request.path).substr(11));
-  bool known = name == services.served.name;
-  for (const std::string& alias : services.served.aliases) known |= name == alias;
-  if (!known) {
-    throw openai::RequestError({404, "there is no such model here: see /v1/models",
-                                "invalid_request_error", "model", "model_not_found"});
+  for (const ListedModel& model : services.models()) {
+    if (name != model.name && std::ranges::find(model.aliases, name) == model.aliases.end()) {
+      continue;
+    }
+    JsonWriter out;
+    WriteModel(out, services, model, name);
+    return context.Send(200, out.Take());
   }
-  JsonWriter out;
-  WriteModel(out, services, name);
-  context.Send(200, out.Take());
+  throw openai::RequestError({404, "there is no such model here: see /v1/models",
+                              "invalid_request_error", "model", "model_not_found"});
 }
 
 constexpr std::array kOpenAiRoutes = {

@@ -7,8 +7,8 @@ const Route* FindRoute(std::string_view method, std::string_view path, std::stri
   if (method == "HEAD") method = "GET";
   const std::string_view bare =
       path.size() > 1 && path.ends_with('/') ? path.substr(0, path.size() - 1) : path;
-  for (const auto table :
-       {OpenAiRoutes, AnthropicRoutes, OllamaRoutes, TextRoutes, StateRoutes, PageRoutes}) {
+  for (const auto table : {OpenAiRoutes, AnthropicRoutes, OllamaRoutes, TextRoutes, V2Routes,
+                           StateRoutes, PageRoutes}) {
     for (const Route& route : table()) {
       const bool prefix = route.path.size() > 1 && route.path.ends_with('/');
       const bool fits = prefix ? bare.starts_with(route.path) : bare == route.path;
@@ -19,6 +19,21 @@ const Route* FindRoute(std::string_view method, std::string_view path, std::stri
     }
   }
   return nullptr;
+}
+
+std::string Unescaped(std::string_view text) {
+  const auto digit = [](char c) {
+    const char lower = static_cast<char>(c | 0x20);
+    return c >= '0' && c <= '9' ? c - '0' : lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+  };
+  std::string plain;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool escape =
+        text[i] == '%' && i + 2 < text.size() && digit(text[i + 1]) >= 0 && digit(text[i + 2]) >= 0;
+    plain += escape ? static_cast<char>(16 * digit(text[i + 1]) + digit(text[i + 2])) : text[i];
+    i += escape ? 2 : 0;
+  }
+  return plain;
 }
 
 }  // namespace oort::serve

@@ -16,6 +16,9 @@ struct Route {
   /// Runs on a worker where there is a body, else on the server's thread. What it throws is told to
   /// the asker.
   void (*answer)(Services&, http::Request, const Context&);
+  /// An error that comes before it, in the form of its API.
+  std::string (*error_body)(const openai::ApiError&) = openai::ErrorBody;
+  bool for_language_model = true;  ///< of POST: who is asked stands in the body
 };
 
 // Each file of routes has its own table.
@@ -25,9 +28,13 @@ std::span<const Route> OllamaRoutes();
 std::span<const Route> TextRoutes();
 std::span<const Route> StateRoutes();
 std::span<const Route> PageRoutes();
+std::span<const Route> V2Routes();
 
 /// The route for a request; null where there is none, `allowed` then names the methods that there
 /// would be.
 const Route* FindRoute(std::string_view method, std::string_view path, std::string& allowed);
+
+/// "a%2Fb" is "a/b".
+std::string Unescaped(std::string_view text);
 
 }  // namespace oort::serve

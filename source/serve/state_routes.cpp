@@ -24,10 +24,7 @@ void ShowVersion(Services& services, http::Request, const Context& context) {
 }
 
 void ShowMetrics(Services& services, http::Request, const Context& context) {
-  context.Send(
-      200,
-      services.metrics.Text(services.loop.stats(), services.served.name, services.connections()),
-      "text/plain; version=0.0.4; charset=utf-8");
+  context.Send(200, services.metrics_text(), "text/plain; version=0.0.4; charset=utf-8");
 }
 
 constexpr std::array kStateRoutes = {

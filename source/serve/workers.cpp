@@ -14,20 +14,22 @@ Workers::Workers(int threads, size_t most_bytes) : most_bytes_(most_bytes) {
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Run(); });
 }
 
-Workers::~Workers() {
+void Workers::Stop() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
   wake_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  for (std::thread& thread : threads_) {
+    if (thread.joinable()) thread.join();
+  }
 }
 
 bool Workers::Push(std::function<void()> work, size_t bytes) {
   {
     const std::lock_guard lock(mutex_);
     bytes += kItemBytes;
-    if (bytes_ + bytes > most_bytes_ && !items_.empty()) return false;
+    if (stop_ || (bytes_ + bytes > most_bytes_ && !items_.empty())) return false;
     bytes_ += bytes;
     items_.push_back({std::move(work), bytes});
   }

@@ -16,12 +16,14 @@ namespace oort::serve {
 class Workers {
  public:
   Workers(int threads, size_t most_bytes);
-  /// Does what is queued, and ends.
-  ~Workers();
+  ~Workers() { Stop(); }
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
-  /// False where too many bytes wait already. Work may throw: that ends nothing else.
+  /// Does what is queued, and takes nothing more.
+  void Stop();
+  /// False where too many bytes wait already, or it has stopped. Work may throw: that ends nothing
+  /// else.
   [[nodiscard]] bool Push(std::function<void()> work, size_t bytes = 0);
 
  private:

@@ -87,11 +87,11 @@ class RawClient {
     }
     answer.head = Take(end + 4);
     if (answer.head.size() > 12) answer.status = std::stoi(answer.head.substr(9, 3));
-    const size_t length = answer.head.find("Content-Length: ");
+    const size_t length = answer.head.find("\r\nContent-Length: ");
     if (to_head || answer.status == 100) {
       answer.whole = true;
     } else if (length != std::string::npos) {
-      const size_t bytes = std::stoul(answer.head.substr(length + 16));
+      const size_t bytes = std::stoul(answer.head.substr(length + 18));
       answer.whole = Need(bytes);
       answer.body = Take(bytes);
     } else if (answer.Has("chunked")) {
