@@ -4,96 +4,11 @@
 
 #include <cmath>
 
-#include "aten_form.h"
+#include "layers/aten/aten_form.h"
+#include "layers/short_tensors.h"
 
 namespace oort::testing {
 namespace {
-
-Tensor Vector(std::initializer_list<float> values) {
-  return Tensor::From<float>(values, {static_cast<int64_t>(values.size())});
-}
-Tensor Places(std::initializer_list<int64_t> values) {
-  return Tensor::From<int64_t>(values, {static_cast<int64_t>(values.size())});
-}
-
-TEST(AtenOrder, FindsMediansInEveryDType) {
-  for (DType dtype :
-       {DType::kF32, DType::kF64, DType::kF16, DType::kBF16, DType::kI32, DType::kU8}) {
-    const Tensor x = Tensor::From<float>({4, 1, 3, 2, 9, 7, 8, 7}, {2, 4}).To(dtype);
-    OperatorCase("aten::median").Input(x).ExpectOutputs({Tensor::Scalar<float>(4).To(dtype)});
-    OperatorCase("aten::median")
-        .Param("dim", "1")
-        .Input(x)
-        .Outputs(2)
-        .ExpectOutputs({Vector({2, 7}).To(dtype), Places({3, 3})});
-    OperatorCase("aten::kthvalue")
-        .Param("k", "3")
-        .Param("keepdim", "True")
-        .Input(x)
-        .Outputs(2)
-        .ExpectOutputs(
-            {Tensor::From<float>({3, 8}, {2, 1}).To(dtype), Tensor::From<int64_t>({2, 2}, {2, 1})});
-    OperatorCase("aten::mode")
-        .Input(x)
-        .Outputs(2)
-        .ExpectOutputs({Vector({1, 7}).To(dtype), Places({1, 3})});
-  }
-}
-
-TEST(AtenOrder, TreatsNanAsTorchDoes) {
-  const Tensor x = Vector({3, NAN, 1, 2});
-  OperatorCase("aten::median").Input(x).ExpectOutputs({Tensor::Scalar<float>(NAN)});
-  OperatorCase("aten::nanmedian").Input(x).ExpectOutputs({Tensor::Scalar<float>(2)});
-  OperatorCase("aten::quantile").Input(x).Input(0.5).ExpectOutputs({Tensor::Scalar<float>(NAN)});
-  OperatorCase("aten::nanquantile")
-      .Input(x)
-      .Input(Vector({0, 0.25, 1}))
-      .ExpectOutputs({Vector({1, 1.5, 3})});
-  OperatorCase("aten::quantile")
-      .Input(x)
-      .Input(1.5)
-      .ExpectError(ErrorCode::kInvalidArgument, "from 0 to 1");
-  OperatorCase("aten::quantile")
-      .Input(Tensor(DType::kF32, {0}))
-      .Input(0.5)
-      .ExpectError(ErrorCode::kInvalidArgument, "with elements");
-  OperatorCase("aten::kthvalue")
-      .Param("k", "5")
-      .Input(x)
-      .Outputs(2)
-      .ExpectError(ErrorCode::kInvalidArgument, "no element number 5");
-}
-
-TEST(AtenScan, KeepsTheBestSoFar) {
-  const Tensor x = Vector({1, 3, 3, NAN, 5});
-  OperatorCase("aten::cummax")
-      .Param("dim", "0")
-      .Input(x)
-      .Outputs(2)
-      .ExpectOutputs({Vector({1, 3, 3, NAN, NAN}), Places({0, 1, 2, 3, 3})});
-  OperatorCase("aten::cummin")
-      .Param("dim", "0")
-      .Input(Vector({2, 3, 1, 1}))
-      .Outputs(2)
-      .ExpectOutputs({Vector({2, 2, 1, 1}), Places({0, 0, 2, 3})});
-  OperatorCase("aten::logcumsumexp")
-      .Param("dim", "0")
-      .Input(Vector({-INFINITY, 0, 0, 1000, INFINITY, 1}))
-      .ExpectOutputs({Vector({-INFINITY, 0, 0.6931472f, 1000, INFINITY, INFINITY})});
-  OperatorCase("aten::cummax")
-      .Param("dim", "1")
-      .Input(x)
-      .Outputs(2)
-      .ExpectError(ErrorCode::kInvalidArgument, "");
-}
-
-TEST(AtenSort, TakesTheStableForm) {
-  const Tensor x = Vector({2, 3, 1});
-  const std::vector<Tensor> sorted = RunAten("aten::sort", {x}, {"True", "0", "True"}, 2);
-  ExpectNear(sorted[0], Vector({3, 2, 1}));
-  ExpectNear(sorted[1], Places({1, 0, 2}));
-  ExpectNear(RunAten("aten::argsort", {x}, {"False", "0", "False"})[0], Places({2, 0, 1}));
-}
 
 TEST(AtenReduction, DifferencesOfNeighbours) {
   const Tensor x = Vector({1, 4, 9, 16});
