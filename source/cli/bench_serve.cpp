@@ -29,7 +29,7 @@ struct BenchServeArguments {
   bool chat = false, natural_end = false, json = false;
 };
 
-/// What one request asks.
+// NOLINTNEXTLINE(bugprone-exception-escape): a moved Json throws nothing, but does not say so.
 struct Prompt {
   Json content;
   int64_t new_tokens = 0;

@@ -228,8 +228,10 @@ def take_screenshots(folder):
             page.keyboard.press("Enter")
             page.wait_for_selector("article .facts")
             page.screenshot(path=folder / f"serve-chat-{scheme}.png")
+            page.set_viewport_size({"width": 900, "height": 860})
             page.goto(server.url + "/dashboard")
-            for i in range(6):
+            page.wait_for_timeout(2500)
+            for i in range(24):
                 page.evaluate("""i => Promise.all([...Array(1 + i % 3).keys()].map((k) => fetch("v1/completions", { method: "POST",
                     headers: { "Content-Type": "application/json" },
                     body: JSON.stringify({ prompt: "Once " + i + k, max_tokens: 200, ignore_eos: true }) }).then((r) => r.text())))""", i)
