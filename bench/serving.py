@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: MIT
 """Measures `oort serve` on this machine and writes docs/data/serving.json and the table of docs/serving.md.
 
-  bench/serving.py MODEL [--oort build/oort] [--client OORT] [--soak FILE] [--write]
+  bench/serving.py MODEL [--oort build/oort] [--client OORT] [--soak FILE] [--no-speed] [--write]
 
 MODEL is a language model with a tokenizer, such as the one of tools/fetch-smollm2. --client is another build of the
-program that asks (default: the same). --soak takes in what `test/server/soak.py --json` printed. Without --write the
-table is printed only.
+program that asks (default: the same). --soak takes in what `test/server/soak.py --json` printed. --no-speed
+leaves out what a machine with other work to do cannot tell. Without --write the table is printed only.
 """
 import argparse
 import json
@@ -17,6 +17,7 @@ import re
 import statistics
 import subprocess
 import sys
+import textwrap
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -107,14 +108,21 @@ def processor_name():
     return platform.machine()
 
 
-def table(data):
-    idle, many = data["idle_streams"], data["clients_12"]
-    rows = [
+def speed_rows(data):
+    many = data["clients_12"]
+    return [
         ("from the start of the program to the first token", f"{data['start_seconds']:.2f} s"),
         ("one answer: `oort bench-llm`, and through HTTP", f"{data['in_process_tps']:.0f} and {data['http_tps']:.0f} tokens/s "
          f"({100 * data['http_tps'] / data['in_process_tps']:.0f} %)"),
         ("12 clients, 128 tokens in and out", f"{many['tokens_per_second']:.0f} tokens/s; between tokens "
          f"{many['itl_ms']['p50']:.1f} ms, p99 {many['itl_ms']['p99']:.1f} ms"),
+    ]
+
+
+def table(data):
+    idle = data["idle_streams"]
+    rows = speed_rows(data) if "http_tps" in data else []
+    rows += [
         ("an idle server", f"{100 * data['idle_share']:.1f} % of a core"),
         (f"{idle['streams']:,} streams that wait beside 8 that run", f"{idle['memory_mb']:.1f} MB; `/health` takes "
          f"{idle['health_p50_ms']:.1f} ms, p99 {idle['health_p99_ms']:.1f} ms"),
@@ -125,15 +133,11 @@ def table(data):
         rows.append((f"{soak['minutes']:g} minutes of full load with a tenth of faults",
                      f"{soak['answer'] + soak['slow']:,} answers, none wrong; memory {soak['memory_first_mb']:.1f} MB at first, "
                      f"{soak['memory_last_mb']:.1f} MB at last"))
-    lines = [f"With {data['model']} on {data['cores']} cores of {data['machine']} (other work took a part of them); the last "
-             "rows with the storyteller:", "", "| what | figure |", "|---|---|"]
-    return "\n".join(wrap(lines[0]) + lines[1:] + [f"| {name} | {figure} |" for name, figure in rows])
-
-
-def wrap(text):
-    import textwrap
-
-    return textwrap.wrap(text, 118)
+    speed = "speeds and the idle server" if "http_tps" in data else "the idle server"
+    text = (f"On {data['cores']} cores of {data['machine']}, of which other work took a part: {speed} with {data['model']}, "
+            "the rest with the storyteller.")
+    lines = ["", "| what | figure |", "|---|---|"] + [f"| {name} | {figure} |" for name, figure in rows]
+    return "\n".join(textwrap.wrap(text, 118) + lines)
 
 
 def main():
@@ -144,14 +148,16 @@ def main():
     parser.add_argument("--soak", type=pathlib.Path)
     parser.add_argument("--streams", type=int, default=2000)
     parser.add_argument("--disconnects", type=int, default=10_000)
+    parser.add_argument("--no-speed", action="store_true")
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
     oort, client = arguments.oort, arguments.client or arguments.oort
     data = {"machine": processor_name(), "cores": os.cpu_count(), "model": pathlib.Path(arguments.model).stem}
-    data["start_seconds"] = measure_start(oort, arguments.model)
-    data["in_process_tps"], data["http_tps"] = measure_one(oort, client, arguments.model)
-    load = measure_many(oort, client, arguments.model, 12)
-    data["clients_12"] = {name: load[name] for name in ("tokens_per_second", "ttft_ms", "itl_ms", "e2e_ms", "failed")}
+    if not arguments.no_speed:
+        data["start_seconds"] = measure_start(oort, arguments.model)
+        data["in_process_tps"], data["http_tps"] = measure_one(oort, client, arguments.model)
+        load = measure_many(oort, client, arguments.model, 12)
+        data["clients_12"] = {name: load[name] for name in ("tokens_per_second", "ttft_ms", "itl_ms", "e2e_ms", "failed")}
     data["idle_share"] = measure_idle(oort, arguments.model)
     data["idle_streams"] = run_json(sys.executable, TESTS / "idle_streams_test.py", "--streams", arguments.streams,
                                     "--tokens", 400, "--json", OORT=oort)

@@ -96,7 +96,7 @@ def main():
     # A queue that is never full: a refusal would hide what is to be seen.
     with Server("--quiet", "--parallel", 4, "--queue", 100000) as server:
         pid = server.process.pid
-        storm(server.url, 84, arguments.seed + 1)  # memory that stays is taken once
+        storm(server.url, max(84, arguments.count // 4), arguments.seed + 1)  # memory that stays is taken once
         wait_for(lambda: is_idle(server.url))
         wait_for(lambda: metric(server.url, "oort:connections") <= 1)
         files, before = descriptors(pid), memory(pid)
