@@ -89,6 +89,28 @@ def measure_many(oort, client, model, clients):
                         128, "--json")["loads"][0]
 
 
+def thread_seconds(pid):
+    """Processor time of each thread."""
+    tasks = pathlib.Path(f"/proc/{pid}/task").iterdir()
+    return {task.name: int((task / "schedstat").read_text().split()[0]) / 1e9 for task in tasks}
+
+
+def measure_share(oort, client, model, clients):
+    """What HTTP, JSON and text take of the processor beside one thread of the engine, as a share of that. Unlike a rate it
+    can be told on a machine that others use."""
+    with Program(oort, model, "--threads", 1, "--cache-tokens", 300 * clients) as server:
+        def load(new_tokens):
+            run_json(client, "bench-serve", server.url, "--concurrency", clients, "--requests", max(2, clients), "--warm-up",
+                     0, "--prompt-tokens", 16, "--new-tokens", new_tokens, "--json")
+
+        load(4)
+        before = thread_seconds(server.process.pid)
+        load(96)
+        after = thread_seconds(server.process.pid)
+        taken = sorted(seconds - before.get(task, 0) for task, seconds in after.items())
+        return sum(taken[:-1]) / taken[-1]
+
+
 def measure_idle(oort, model):
     """The share of a core that a server takes which has answered and has nothing to do."""
     from watch import open_stream, processor_seconds
@@ -123,6 +145,8 @@ def table(data):
     idle = data["idle_streams"]
     rows = speed_rows(data) if "http_tps" in data else []
     rows += [
+        ("processor time of HTTP, JSON and text beside the engine's", f"{100 * data['share_1']:.1f} % for one client, "
+         f"{100 * data['share_12']:.1f} % for 12"),
         ("an idle server", f"{100 * data['idle_share']:.1f} % of a core"),
         (f"{idle['streams']:,} streams that wait beside 8 that run", f"{idle['memory_mb']:.1f} MB; `/health` takes "
          f"{idle['health_p50_ms']:.1f} ms, p99 {idle['health_p99_ms']:.1f} ms"),
@@ -133,7 +157,7 @@ def table(data):
         rows.append((f"{soak['minutes']:g} minutes of full load with a tenth of faults",
                      f"{soak['answer'] + soak['slow']:,} answers, none wrong; memory {soak['memory_first_mb']:.1f} MB at first, "
                      f"{soak['memory_last_mb']:.1f} MB at last"))
-    speed = "speeds and the idle server" if "http_tps" in data else "the idle server"
+    speed = "speeds, processor time and the idle server" if "http_tps" in data else "processor time and the idle server"
     text = (f"On {data['cores']} cores of {data['machine']}, of which other work took a part: {speed} with {data['model']}, "
             "the rest with the storyteller.")
     lines = ["", "| what | figure |", "|---|---|"] + [f"| {name} | {figure} |" for name, figure in rows]
@@ -158,6 +182,7 @@ def main():
         data["in_process_tps"], data["http_tps"] = measure_one(oort, client, arguments.model)
         load = measure_many(oort, client, arguments.model, 12)
         data["clients_12"] = {name: load[name] for name in ("tokens_per_second", "ttft_ms", "itl_ms", "e2e_ms", "failed")}
+    data["share_1"], data["share_12"] = (measure_share(oort, client, arguments.model, clients) for clients in (1, 12))
     data["idle_share"] = measure_idle(oort, arguments.model)
     data["idle_streams"] = run_json(sys.executable, TESTS / "idle_streams_test.py", "--streams", arguments.streams,
                                     "--tokens", 400, "--json", OORT=oort)
