@@ -59,8 +59,8 @@ struct GeneratedPiece {
   std::span<const TokenLogprob> top;
 };
 
-/// Beam search: of all continuations of the `width` likeliest beginnings the `width` likeliest go
-/// on, and the best of those that came to an end are the answers, as transformers finds them.
+/// Beam search: of all continuations of the `width` most likely beginnings the `width` most likely
+/// go on, and the best of those that came to an end are the answers, as transformers finds them.
 struct BeamOptions {
   int64_t width = 0;  ///< 0: no beam search
   /// The score of an answer is its log-probability divided by its length to this power.
@@ -86,7 +86,8 @@ struct GenerateRequest {
   /// 0: n. No on_piece where it is more than n: which ones are given shows in the end.
   int64_t best_of = 0;
   BeamOptions beams;  ///< gives the n best answers; without draws, stops and on_piece
-  /// Log-probabilities of the prompt's tokens, with so many likeliest ones of each place; -1: none.
+  /// Log-probabilities of the prompt's tokens, with so many most likely ones of each place; -1:
+  /// none.
   int prompt_logprobs = -1;
   int priority = 0;        ///< higher ones begin earlier, and wait last when the cache is full
   uint64_t caller = 0;     ///< requests of different callers share the machine evenly

@@ -79,7 +79,7 @@ class LanguageModel {
   const LanguageModelInfo& info() const;
   const DecoderFacts& facts() const;
   /// Inputs: tokens, positions, and the rows whose logits are wanted, i32; outputs: logits, and the
-  /// likeliest token of each of these rows, i32. It runs with a SequenceBatch as
+  /// argmax of each of these rows, i32. It runs with a SequenceBatch as
   /// RunOptions::state.
   const std::shared_ptr<const RuntimeGraph>& graph() const;
   KvShape kv_shape(KvType type) const;

@@ -13,10 +13,10 @@ namespace oort {
 /// logit_bias, repetition_penalty, presence and frequency penalty, temperature, top_k, top_p,
 /// min_p, and then a draw from what is left.
 struct SamplingOptions {
-  float temperature = 0;  ///< below 1e-5: the likeliest token, always; else divides the logits
-  int64_t top_k = 0;      ///< the k likeliest and those that tie with the last of them; 0: all
-  float top_p = 1;        ///< the likeliest until their sum reaches p, at least one
-  float min_p = 0;        ///< those at least this share as likely as the likeliest
+  float temperature = 0;  ///< below 1e-5: the argmax, always; else divides the logits
+  int64_t top_k = 0;      ///< the k most likely and those that tie with the last of them; 0: all
+  float top_p = 1;        ///< the most likely until their sum reaches p, at least one
+  float min_p = 0;        ///< those at least this share as likely as the most likely
   /// Logits of tokens seen in prompt or answer are divided by it (multiplied if negative).
   float repetition_penalty = 1;
   /// Taken from the logit of a token that the answer has, once, and for each time it has it.
@@ -24,7 +24,7 @@ struct SamplingOptions {
   std::vector<std::pair<int32_t, float>> logit_bias;  ///< added; -infinity forbids a token
   /// Draw i of a seed is always the same, whatever else runs.
   uint64_t seed = 0;
-  /// Log-probabilities of so many likeliest tokens are reported; -1: none, not even the chosen
+  /// Log-probabilities of so many most likely tokens are reported; -1: none, not even the chosen
   /// one's.
   int top_logprobs = -1;
 };
@@ -38,10 +38,10 @@ struct SampledToken {
   int32_t token = 0;
   /// Of the model's own distribution, before any of the steps; 0 unless top_logprobs asks for it.
   float logprob = 0;
-  std::vector<TokenLogprob> top;  ///< likeliest first
+  std::vector<TokenLogprob> top;  ///< most likely first
 };
 
-/// The log-probability of a token, and `top` likeliest ones, in the model's own distribution.
+/// The log-probability of a token, and `top` most likely ones, in the model's own distribution.
 SampledToken LogprobOf(std::span<const float> logits, int32_t token, int top);
 
 /// Picks the tokens of one sequence, and remembers them for the penalties. What it picks depends on
@@ -64,9 +64,9 @@ class Sampler {
   /// As if `token` had been picked: for answers that are given in part.
   void Accept(int32_t token);
 
-  /// The likeliest tokens, with log-probabilities to which biases and penalties were added: the
+  /// The most likely tokens, with log-probabilities to which biases and penalties were added: the
   /// steps of beam search in transformers. Nothing is picked.
-  std::vector<TokenLogprob> Likeliest(std::span<const float> logits, int64_t count,
+  std::vector<TokenLogprob> TopTokens(std::span<const float> logits, int64_t count,
                                       std::span<const uint32_t> allowed = {});
   /// Another one, which has picked the same.
   Sampler Clone() const;

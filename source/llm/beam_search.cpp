@@ -23,12 +23,12 @@ float BeamSearch::Normalized(float score, int64_t length) const {
 }
 
 void BeamSearch::Append(GeneratedAnswer& answer, const TokenLogprob& token,
-                        std::span<const TokenLogprob> likeliest) const {
+                        std::span<const TokenLogprob> top_tokens) const {
   answer.tokens.push_back(token.token);
   if (top_logprobs_ < 0) return;
   answer.logprobs.push_back(token.logprob);
   const auto first =
-      likeliest.first(std::min(static_cast<size_t>(top_logprobs_), likeliest.size()));
+      top_tokens.first(std::min(static_cast<size_t>(top_logprobs_), top_tokens.size()));
   answer.top.emplace_back(first.begin(), first.end());
 }
 
@@ -50,7 +50,7 @@ std::vector<BeamStep> BeamSearch::Advance(std::span<const Beam> beams) {
     const int64_t tokens = static_cast<int64_t>(answer.tokens.size());
     length = tokens + 1;
     if (beams[i].complete) Keep(answer, Normalized(answer.score, std::max<int64_t>(tokens, 1)));
-    for (const TokenLogprob& token : beams[i].likeliest) {
+    for (const TokenLogprob& token : beams[i].top_tokens) {
       steps.push_back({i, token, answer.score + token.logprob});
     }
   }
@@ -65,7 +65,7 @@ std::vector<BeamStep> BeamSearch::Advance(std::span<const Beam> beams) {
       if (next.size() < width) next.push_back(step);
     } else if (i < width) {
       GeneratedAnswer answer = *beams[step.beam].answer;
-      Append(answer, step.token, beams[step.beam].likeliest);
+      Append(answer, step.token, beams[step.beam].top_tokens);
       answer.finish = ends ? FinishReason::kStop : FinishReason::kLength;
       Keep(std::move(answer), Normalized(step.score, length));
     }

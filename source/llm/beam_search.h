@@ -12,9 +12,9 @@ namespace oort {
 
 /// A beginning of an answer, and how it may go on.
 struct Beam {
-  const GeneratedAnswer* answer = nullptr;  ///< so far, with the sum of its log-probabilities
-  std::span<const TokenLogprob> likeliest;  ///< next tokens, best first
-  bool complete = false;                    ///< nothing may follow, and it is an answer as it is
+  const GeneratedAnswer* answer = nullptr;   ///< so far, with the sum of its log-probabilities
+  std::span<const TokenLogprob> top_tokens;  ///< next tokens, best first
+  bool complete = false;                     ///< nothing may follow, and it is an answer as it is
 };
 
 /// One of them with one token more.
@@ -30,7 +30,7 @@ class BeamSearch {
   BeamSearch(const BeamOptions& options, int64_t most_tokens, std::vector<int32_t> end_tokens,
              int top_logprobs = -1);
 
-  /// So many of the likeliest tokens of a beam can matter.
+  /// So many of the most likely tokens of a beam can matter.
   int64_t candidates() const { return candidates_; }
   /// Takes what the model says of all running beams. Returns those that go on, best first, none
   /// when the search is over.
@@ -41,7 +41,7 @@ class BeamSearch {
 
   /// An answer with one token more, and with log-probabilities where they are wanted.
   void Append(GeneratedAnswer& answer, const TokenLogprob& token,
-              std::span<const TokenLogprob> likeliest) const;
+              std::span<const TokenLogprob> top_tokens) const;
 
  private:
   void Keep(GeneratedAnswer answer, float score);

@@ -276,7 +276,7 @@ void DecoderRunner::FillUp(std::span<const StepItem> items) {
 
 PendingForward DecoderRunner::Begin(std::span<const StepItem> items, const RunOptions& options,
                                     const Tensor& tokens, Tensor& logits, Device logits_on,
-                                    Tensor& likeliest) {
+                                    Tensor& argmax) {
   Reserve(items);
   Describe(items);
   const auto borrow = [](std::vector<int32_t>& values) {
@@ -288,8 +288,8 @@ PendingForward DecoderRunner::Begin(std::span<const StepItem> items, const RunOp
   run.state = &batch;
   const int64_t rows = static_cast<int64_t>(rows_.size());
   Fit(logits, DType::kF32, {rows, vocabulary()}, logits_on);
-  Fit(likeliest, DType::kI32, {rows}, Device::Cpu());
-  std::array<Tensor, 2> outputs = {logits, likeliest};
+  Fit(argmax, DType::kI32, {rows}, Device::Cpu());
+  std::array<Tensor, 2> outputs = {logits, argmax};
   const std::array<Tensor, 3> inputs = {tokens.defined() ? tokens : borrow(tokens_),
                                         borrow(positions_), borrow(rows_)};
   PendingForward forward = session_.ForwardLater(inputs, outputs, run);

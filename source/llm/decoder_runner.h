@@ -43,7 +43,7 @@ class DecoderRunner {
   /// Runs the items as one batch and returns the logits that they want, row by row in their order;
   /// valid until the next step. Where it throws, no sequence has changed.
   std::span<const float> Step(std::span<const StepItem> items, const RunOptions& options = {});
-  /// The same for who only wants the likeliest token of each row, -1 where there is none: on a GPU
+  /// The same for who only wants the argmax of each row, -1 where there is none: on a GPU
   /// nothing else comes to the host.
   std::span<const int32_t> StepArgmax(std::span<const StepItem> items,
                                       const RunOptions& options = {});
@@ -64,7 +64,7 @@ class DecoderRunner {
   /// the step begun last picks, known or not; the sequences are the same, or nobody's from now on.
   /// Two may be under way, and their sequences must outlive them.
   void BeginArgmax(std::span<const StepItem> items, bool continues);
-  /// The likeliest tokens of the step that was begun first; valid until the next call.
+  /// The argmax tokens of the step that was begun first; valid until the next call.
   std::span<const int32_t> EndArgmax();
   size_t steps_under_way() const { return under_way_.size(); }
   /// Waits for the steps under way, whose tokens leave the sequences again.
@@ -96,10 +96,10 @@ class DecoderRunner {
   /// Fills `logits` or argmax_.
   void Run(std::span<const StepItem> items, const RunOptions& options, Tensor& logits,
            Device logits_on, Wanted wanted);
-  /// The same with `likeliest`, and with `tokens` instead of those of the items where it is
+  /// The same with `argmax`, and with `tokens` instead of those of the items where it is
   /// defined; the sequences are longer by what is still under way.
   PendingForward Begin(std::span<const StepItem> items, const RunOptions& options,
-                       const Tensor& tokens, Tensor& logits, Device logits_on, Tensor& likeliest);
+                       const Tensor& tokens, Tensor& logits, Device logits_on, Tensor& argmax);
   void Describe(std::span<const StepItem> items);
   void AddSlice(const StepItem& item);
   /// Rows for nobody behind the single ones, so that steps have few different numbers of rows.

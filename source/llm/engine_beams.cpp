@@ -10,8 +10,8 @@ void Engine::Impl::ScoreBeam(Generation& g, std::span<const float> logits) {
   const int64_t count =
       std::max<int64_t>(g.group->search->candidates(), g.request.sampling.top_logprobs);
   g.complete = !FindAllowed(g);
-  g.likeliest.clear();
-  if (!g.complete) g.likeliest = g.sampler.Likeliest(logits, count, allowed);
+  g.top_tokens.clear();
+  if (!g.complete) g.top_tokens = g.sampler.TopTokens(logits, count, allowed);
   g.scored = true;
 }
 
@@ -36,16 +36,16 @@ void Engine::Impl::AdvanceBeams() {
 void Engine::Impl::Advance(AnswerGroup& group) {
   const std::vector<Generation*> before = group.beams;
   std::vector<Beam> beams;
-  for (Generation* g : before) beams.push_back({&g->result, g->likeliest, g->complete});
+  for (Generation* g : before) beams.push_back({&g->result, g->top_tokens, g->complete});
   const std::vector<BeamStep> steps = group.search->Advance(beams);
   if (group.search->done()) {
     for (Generation* g : before) Finish(*g, FinishReason::kStop);
     return;
   }
   // Those that do not go on make room for forks of the others.
-  std::vector<std::vector<TokenLogprob>> likeliest(before.size());
+  std::vector<std::vector<TokenLogprob>> top_tokens(before.size());
   for (size_t i = 0; i < before.size(); ++i) {
-    likeliest[i] = std::move(before[i]->likeliest);
+    top_tokens[i] = std::move(before[i]->top_tokens);
     if (std::ranges::find(steps, i, &BeamStep::beam) != steps.end()) continue;
     Discard(*before[i]);
     active.erase(before[i]->id);
@@ -60,7 +60,7 @@ void Engine::Impl::Advance(AnswerGroup& group) {
   }
   runner.CopyBlocks(copies);
   for (size_t i = 0; i < steps.size(); ++i) {
-    Extend(*next[i], steps[i], likeliest[steps[i].beam]);
+    Extend(*next[i], steps[i], top_tokens[steps[i].beam]);
   }
   group.beams = std::move(next);
 }
@@ -81,9 +81,9 @@ Generation& Engine::Impl::ForkBeam(Generation& parent,
 }
 
 void Engine::Impl::Extend(Generation& g, const BeamStep& step,
-                          std::span<const TokenLogprob> likeliest) {
+                          std::span<const TokenLogprob> top_tokens) {
   ++counts.generated_tokens;
-  g.group->search->Append(g.result, step.token, likeliest);
+  g.group->search->Append(g.result, step.token, top_tokens);
   g.result.score = step.score;
   g.sequence->tokens.push_back(step.token.token);
   g.sampler.Accept(step.token.token);

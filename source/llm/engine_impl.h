@@ -134,7 +134,7 @@ struct Engine::Impl {
   void AdvanceBeams();
   void Advance(AnswerGroup& group);
   Generation& ForkBeam(Generation& parent, std::vector<std::pair<int32_t, int32_t>>& copies);
-  void Extend(Generation& beam, const BeamStep& step, std::span<const TokenLogprob> likeliest);
+  void Extend(Generation& beam, const BeamStep& step, std::span<const TokenLogprob> top_tokens);
   void Emit(Generation& generation, const SampledToken& sampled, const std::string& text);
   void Finish(Generation& generation, FinishReason reason);
   void Discard(Generation& generation);

@@ -63,7 +63,7 @@ struct Generation {
   int flights = 0;  ///< steps under way that have a row of it
   // Of a beam, when its row was computed:
   bool scored = false, complete = false;
-  std::vector<TokenLogprob> likeliest;
+  std::vector<TokenLogprob> top_tokens;
 
   Generation(int64_t number, std::shared_ptr<AnswerGroup> of, int index);
   Generation(const Generation&) = delete;

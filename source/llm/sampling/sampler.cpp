@@ -131,7 +131,7 @@ struct Sampler::State {
   int32_t DrawFromAll(std::span<const float> logits, float max);
   int32_t DrawFromCandidates(float max);
   Normalizer NormalizerOf(std::span<const float> logits) const;
-  void KeepLikeliest(std::span<const float> values, size_t count);
+  void KeepTop(std::span<const float> values, size_t count);
   void Report(std::span<const float> logits, SampledToken& sampled);
 };
 
@@ -195,8 +195,9 @@ void Sampler::State::Gather(std::span<const float> logits, float floor) {
   });
 }
 
-/// Leaves the likeliest candidates whose probabilities reach top_p. Looks at those near the maximum
-/// first, which are few and mostly enough, and finds the last one by halves: nothing is sorted.
+/// Leaves the most likely candidates whose probabilities reach top_p. Looks at those near the
+/// maximum first, which are few and mostly enough, and finds the last one by halves: nothing is
+/// sorted.
 void Sampler::State::KeepTopP(std::span<const float> logits, float max, float floor) {
   const float scale = 1 / options.temperature;
   const auto mass = [&](std::span<const Candidate> part) {
@@ -290,8 +291,8 @@ int32_t Sampler::State::Draw(std::span<const float> logits, float max) {
   return DrawFromCandidates(max);
 }
 
-/// The candidates that are the `count` likeliest of these values, in order.
-void Sampler::State::KeepLikeliest(std::span<const float> values, size_t count) {
+/// The candidates that are the `count` most likely of these values, in order.
+void Sampler::State::KeepTop(std::span<const float> values, size_t count) {
   Gather(values, count < values.size() ? KthLargest(values, count, kernels, kept) : -kInfinity);
   const size_t found = std::min(count, candidates.size());
   std::partial_sort(candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(found),
@@ -304,7 +305,7 @@ void Sampler::State::Report(std::span<const float> logits, SampledToken& sampled
   sampled.logprob = logprob(logits[static_cast<size_t>(sampled.token)]);
   const size_t count = std::min(static_cast<size_t>(options.top_logprobs), logits.size());
   if (count == 0) return;
-  KeepLikeliest(logits, count);
+  KeepTop(logits, count);
   for (const Candidate& c : candidates) sampled.top.push_back({c.token, logprob(c.logit)});
 }
 
@@ -346,19 +347,19 @@ SampledToken Sampler::Sample(std::span<const float> logits, std::span<const uint
   return sampled;
 }
 
-std::vector<TokenLogprob> Sampler::Likeliest(std::span<const float> logits, int64_t count,
+std::vector<TokenLogprob> Sampler::TopTokens(std::span<const float> logits, int64_t count,
                                              std::span<const uint32_t> allowed) {
   State& state = *state_;
   const Normalizer logprob = state.NormalizerOf(logits);
   state.weights.resize(logits.size());
   std::ranges::transform(logits, state.weights.begin(), logprob);
   const std::span<const float> changed = state.Adjust(state.weights, allowed);
-  state.KeepLikeliest(changed, std::min(static_cast<size_t>(count), changed.size()));
-  std::vector<TokenLogprob> likeliest;
+  state.KeepTop(changed, std::min(static_cast<size_t>(count), changed.size()));
+  std::vector<TokenLogprob> top;
   for (const State::Candidate& c : state.candidates) {
-    if (c.logit > -kInfinity) likeliest.push_back({c.token, c.logit});
+    if (c.logit > -kInfinity) top.push_back({c.token, c.logit});
   }
-  return likeliest;
+  return top;
 }
 
 Sampler Sampler::Clone() const {

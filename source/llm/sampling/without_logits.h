@@ -10,7 +10,7 @@ namespace oort {
 /// Whether a Sampler with these options only draws from the logits: it does not change them, and
 /// tells nothing about them.
 bool OnlyDraws(const SamplingOptions& options);
-/// Whether it then picks the likeliest token, always.
+/// Whether it then picks the argmax, always.
 bool PicksArgmax(const SamplingOptions& options);
 /// How the next token of a Sampler that only draws is drawn.
 cuda::TokenDraw NextDraw(const Sampler& sampler);
