@@ -75,8 +75,9 @@ struct GenerateRequest {
   int64_t max_tokens = -1;  ///< of the answer; -1: as many as fit
   int64_t min_tokens = 0;   ///< so many come before a token that ends the answer, or a stop
   SamplingOptions sampling;
-  std::vector<std::string> stops;  ///< the answer ends before the first of these
-  bool ignore_end = false;         ///< go on behind a token that ends answers
+  std::vector<std::string> stops;    ///< the answer ends before the first of these
+  bool ignore_end = false;           ///< go on behind a token that ends answers
+  std::vector<int32_t> stop_tokens;  ///< others that end it, whatever ignore_end says
   /// What the answer may say, in the state before its first token: each answer follows a clone.
   std::shared_ptr<const TokenConstraint> constraint;
   /// So many answers; they share the prompt's keys and values. Answer i is that of a lone request

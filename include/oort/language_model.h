@@ -95,6 +95,8 @@ class LanguageModel {
 
   bool has_chat_template() const;
   std::vector<std::string> chat_template_names() const;
+  /// The text of a template; empty where there is none of this name.
+  std::string_view ChatTemplateSource(std::string_view name = "default") const;
   /// What keeps a template from being used; empty where nothing does. A model with such a template
   /// runs, and FormatChat throws it.
   std::string ChatTemplateProblem(std::string_view name = "default") const;

@@ -68,9 +68,10 @@ void CheckAnswers(const GenerateRequest& request) {
   if (!std::isfinite(request.beams.length_penalty)) {
     throw Error(ErrorCode::kInvalidArgument, "the length penalty of beams must be a number");
   }
-  if (request.best_of > 0 || request.sampling.temperature > 0 || !request.stops.empty()) {
+  if (request.best_of > 0 || request.sampling.temperature > 0 || !request.stops.empty() ||
+      !request.stop_tokens.empty()) {
     throw Error(ErrorCode::kInvalidArgument,
-                "beam search goes without best_of, temperature and stop strings");
+                "beam search goes without best_of, temperature and stops");
   }
 }
 
@@ -90,6 +91,7 @@ void CheckRequest(const GenerateRequest& request, int64_t vocabulary) {
                 "min_tokens is at least 0, not " + std::to_string(request.min_tokens));
   }
   for (const int32_t token : request.prompt) CheckToken(token, vocabulary, "");
+  for (const int32_t token : request.stop_tokens) CheckToken(token, vocabulary, " of stop_tokens");
   for (const auto& [token, bias] : request.sampling.logit_bias) {
     CheckToken(token, vocabulary, " of logit_bias");
   }
@@ -100,6 +102,10 @@ void CheckRequest(const GenerateRequest& request, int64_t vocabulary) {
   CheckPromptLogprobs(request);
   CheckAnswers(request);
   CheckStops(request.stops);
+  if (request.stop_tokens.size() > kMostStops) {
+    throw Error(ErrorCode::kLimit,
+                "a request has at most " + std::to_string(kMostStops) + " stop_tokens");
+  }
 }
 
 }  // namespace oort

@@ -13,7 +13,7 @@ void FailRefused(int32_t token) {
 /// answer is complete and none may.
 bool Engine::Impl::FindAllowed(Generation& g) {
   allowed.clear();
-  const bool forbids_end = g.must_go_on() && !g.request.ignore_end;
+  const bool forbids_end = g.forbids_end();
   if (!g.constraint && !forbids_end) return true;
   const size_t words = (static_cast<size_t>(runner.vocabulary()) + 31) / 32;
   allowed.assign(words, g.constraint ? 0 : ~uint32_t{0});
@@ -22,12 +22,18 @@ bool Engine::Impl::FindAllowed(Generation& g) {
     g.constraint->Mask(allowed);
     may_end = may_end && g.constraint->done();
   }
+  const auto bit_of = [&](int32_t token) { return uint32_t{1} << (token % 32); };
   if (!g.request.ignore_end) {
     for (const int32_t token : model->end_tokens()) {
       if (token >= runner.vocabulary()) continue;
       uint32_t& word = allowed[static_cast<size_t>(token) / 32];
-      const uint32_t bit = uint32_t{1} << (token % 32);
-      word = may_end ? word | bit : word & ~bit;
+      word = may_end ? word | bit_of(token) : word & ~bit_of(token);
+    }
+  }
+  // A constraint says itself where these may come: to it they are text.
+  if (forbids_end) {
+    for (const int32_t token : g.request.stop_tokens) {
+      allowed[static_cast<size_t>(token) / 32] &= ~bit_of(token);
     }
   }
   if (const int64_t rest = runner.vocabulary() % 32; rest > 0) {
@@ -106,7 +112,9 @@ void Engine::Impl::AcceptToken(Generation& g, const SampledToken& sampled) {
     g.result.logprobs.push_back(sampled.logprob);
     g.result.top.push_back(sampled.top);
   }
-  const bool ended = !g.request.ignore_end && model->IsEnd(sampled.token);
+  const bool ended =
+      (!g.request.ignore_end && model->IsEnd(sampled.token)) ||
+      std::ranges::find(g.request.stop_tokens, sampled.token) != g.request.stop_tokens.end();
   if (g.constraint && !ended && !g.constraint->Accept(sampled.token)) FailRefused(sampled.token);
   std::string text = g.text && !ended ? g.text->Push(sampled.token) : std::string();
   if (!early) text = g.stops.Add(text);

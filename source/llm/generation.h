@@ -83,10 +83,13 @@ struct Generation {
   bool must_go_on() const {
     return static_cast<int64_t>(result.tokens.size()) < request.min_tokens;
   }
+  /// Whether tokens that would end it may not come next.
+  bool forbids_end() const {
+    return must_go_on() && (!request.ignore_end || !request.stop_tokens.empty());
+  }
   /// Whether its next token is one of all, as the sampler draws it: where the logits are will do.
   bool only_draws() const {
-    return OnlyDraws(sampler.options()) && !constraint && !group->search &&
-           (request.ignore_end || !must_go_on());
+    return OnlyDraws(sampler.options()) && !constraint && !group->search && !forbids_end();
   }
   bool picks_argmax() const { return only_draws() && PicksArgmax(sampler.options()); }
 };

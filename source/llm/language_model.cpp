@@ -62,11 +62,11 @@ DecoderFacts FactsOf(const RuntimeGraph& graph, bool exact, int64_t short_contex
 
 /// A template that does not parse is an error for who uses it: the model can do without.
 struct LoadedTemplate {
-  std::string name;
+  std::string name, text;
   std::optional<ChatTemplate> parsed;
   std::optional<Error> problem;
 
-  explicit LoadedTemplate(const NamedTemplate& source) : name(source.name) {
+  explicit LoadedTemplate(const NamedTemplate& source) : name(source.name), text(source.text) {
     try {
       parsed = ChatTemplate::Parse(source.text);
     } catch (const Error& error) {
@@ -231,6 +231,11 @@ std::vector<std::string> LanguageModel::chat_template_names() const {
   std::vector<std::string> names;
   for (const LoadedTemplate& known : impl_->templates) names.push_back(known.name);
   return names;
+}
+
+std::string_view LanguageModel::ChatTemplateSource(std::string_view name) const {
+  const LoadedTemplate* found = impl_->Find(name);
+  return found == nullptr ? std::string_view() : found->text;
 }
 
 std::string LanguageModel::ChatTemplateProblem(std::string_view name) const {

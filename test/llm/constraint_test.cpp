@@ -156,6 +156,26 @@ TEST(MinTokens, HoldsTheEndBack) {
   ExpectThrows([&] { engine.Submit(request); }, ErrorCode::kInvalidArgument, "min_tokens");
 }
 
+TEST(StopTokens, EndAnAnswerButNotTooEarly) {
+  const auto model = ConstrainedModel();
+  Engine engine(model);
+  GenerateRequest request = Constrained(nullptr);
+  request.ignore_end = true;
+  request.sampling.logit_bias = {{7, 1000.0F}};
+  request.stop_tokens = {9, 7};
+  for (const int64_t least : {0, 1, 5}) {
+    request.min_tokens = least;
+    const GenerateResult result = engine.Generate(request);
+    EXPECT_EQ(static_cast<int64_t>(result.tokens.size()), least + 1);
+    EXPECT_EQ(result.finish, FinishReason::kStop);
+    EXPECT_EQ(std::ranges::count(result.tokens, 7), 1);
+  }
+  request.stop_tokens = {-1};
+  ExpectThrows([&] { engine.Submit(request); }, ErrorCode::kInvalidArgument, "stop_tokens");
+  request.stop_tokens.assign(257, 7);
+  ExpectThrows([&] { engine.Submit(request); }, ErrorCode::kLimit, "stop_tokens");
+}
+
 /// What a constraint needs comes before what the caller wishes.
 TEST(MinTokens, AConstraintMayEndEarlier) {
   Engine engine(ConstrainedModel());
