@@ -89,7 +89,7 @@ bool LanguageWorker::Collect(Job& job) {
 
 BatchAnswer LanguageWorker::Finish(const Job& job) const {
   if (job.failure) return {ErrorLine(job.line, ApiErrorOf(job.failure)), false, 0, 0};
-  const openai::Usage usage = UsageOf(job.call, job.results);
+  const openai::Usage usage = UsageOf(job.call, served_, job.results);
   BatchAnswer answer{{}, true, usage.prompt, usage.completion};
   if (job.line.kind == BatchLine::kPlain) {
     answer.line = PlainAnswerLine(job.line, job.results[0], usage.prompt);

@@ -29,7 +29,7 @@ namespace {
 
 struct ServeArguments {
   LanguageOptions language;
-  std::string host = "127.0.0.1", name, key_file, tls_certificate, tls_key, access_log;
+  std::string host = "127.0.0.1", name, key_file, tls_certificate, tls_key, access_log, encoder;
   uint16_t port = 8080;
   std::vector<std::string> aliases, origins, models, graphs;
   uint64_t models_memory = 0;
@@ -220,6 +220,36 @@ void WriteLine(std::string_view line) {
   std::cerr << text;  // at once, so that lines of two requests do not mix
 }
 
+/// Whether MODEL is an encoder, which is then served alone.
+bool IsEncoderAlone(const ServeArguments& options) {
+  const std::string& model = options.language.model;
+  return !model.empty() && std::filesystem::is_directory(model) && IsEncoder(model);
+}
+
+/// Of --encoder: "NAME=PATH", or a path whose last part is the name. Else MODEL, if it is one.
+std::shared_ptr<serve::EncoderLoop> LoadEncoder(const ServeArguments& options) {
+  const bool alone = IsEncoderAlone(options);
+  if (options.encoder.empty() && !alone) return nullptr;
+  if (!options.encoder.empty() && alone) {
+    throw UsageError("MODEL is an encoder already: leave out --encoder");
+  }
+  if (alone) {
+    return std::make_shared<serve::EncoderLoop>(
+        Embedder(options.language.model, EmbedderOptions{.threads = options.language.threads}),
+        NameOf(options), options.aliases);
+  }
+  const size_t equals = options.encoder.find('=');
+  const bool named = equals != std::string::npos;
+  std::filesystem::path path = named ? options.encoder.substr(equals + 1) : options.encoder;
+  path = path.lexically_normal();
+  if (path.filename().empty()) path = path.parent_path();
+  EmbedderOptions embedder;
+  embedder.threads = options.language.threads;
+  return std::make_shared<serve::EncoderLoop>(
+      Embedder(path, embedder),
+      named ? options.encoder.substr(0, equals) : path.filename().string());
+}
+
 serve::ServeOptions ServerOptions(const ServeArguments& options) {
   serve::ServeOptions serve;
   serve.host = options.host;
@@ -230,6 +260,7 @@ serve::ServeOptions ServerOptions(const ServeArguments& options) {
   serve.page = !options.no_page;
   serve.version = Version();
   serve.most_time = std::chrono::seconds(options.time);
+  serve.encoder = LoadEncoder(options);
   serve.tls = LoadTls(options);
   if (!options.access_log.empty()) serve.access_log = LineWriter(options.access_log);
   serve.models_memory = options.models_memory;
@@ -237,11 +268,13 @@ serve::ServeOptions ServerOptions(const ServeArguments& options) {
   for (const std::string& graph : options.graphs) serve.graphs.push_back(GraphOf(options, graph));
   serve.warn = [](std::string_view line) { WriteLine("oort: " + std::string(line)); };
   if (!options.quiet) serve.log = WriteLine;
-  const bool first = !options.language.model.empty() || !options.language.random.empty();
-  if (!first && options.models.empty() && options.graphs.empty()) {
+  const bool alone = IsEncoderAlone(options);
+  const bool first =
+      !alone && (!options.language.model.empty() || !options.language.random.empty());
+  if (!first && !serve.encoder && options.models.empty() && options.graphs.empty()) {
     throw UsageError("name a MODEL, --model NAME=PATH or --graph NAME=PATH");
   }
-  if (!first && (!options.name.empty() || !options.aliases.empty())) {
+  if (!first && !alone && (!options.name.empty() || !options.aliases.empty())) {
     throw UsageError("--name and --alias are for MODEL: --model has the name in front of its path");
   }
   if (first) {
@@ -259,6 +292,7 @@ serve::ServeOptions ServerOptions(const ServeArguments& options) {
 std::string Joined(const serve::ServeOptions& serve) {
   std::vector<std::string> names;
   if (serve.served.model) names.push_back(serve.served.name);
+  if (serve.encoder && !serve.served.model) names.push_back(serve.encoder->name());
   for (const serve::LanguageSource& model : serve.models) names.push_back(model.name);
   for (const serve::GraphSource& graph : serve.graphs) names.push_back(graph.name);
   std::string text;
@@ -316,6 +350,9 @@ Action AddServe(CLI::App& app) {
   app.add_option("--name", options->name, "What clients call the model (default: of the file)");
   app.add_option("--alias", options->aliases, "Another name for it (may be given several times)");
   app.add_flag("--any-name", options->any_name, "Clients may call the model whatever they like");
+  app.add_option("--encoder", options->encoder,
+                 "An encoder beside the model, which answers /v1/embeddings: its folder")
+      ->type_name("[NAME=]PATH");
   app.add_option("--api-key-file", options->key_file,
                  "A file with the keys that let clients in, one a line")
       ->check(CLI::ExistingFile);

@@ -115,13 +115,15 @@ const GrammarCompiler& AnswerForms::For(const LanguageModel& model) {
   return *compiler_;
 }
 
-std::shared_ptr<const TokenConstraint> ReadAnswerForm(Fields& fields, const LanguageModel& model,
-                                                      AnswerForms& forms) {
+AnswerForm ReadAnswerForm(Fields& fields, const LanguageModel& model, AnswerForms& forms) {
   FormReader reader(fields);
   reader.ReadAll();
-  if (!reader.spec) return nullptr;
+  if (!reader.spec) return {};
+  const GrammarSpec::Kind kind = reader.spec->kind;
+  const bool json =
+      kind == GrammarSpec::Kind::kJsonObject || kind == GrammarSpec::Kind::kJsonSchema;
   try {
-    return forms.For(model).Compile(*reader.spec);
+    return {forms.For(model).Compile(*reader.spec), json};
   } catch (const Error& error) {
     const ErrorCode code = error.code();
     const bool blames_request = code == ErrorCode::kInvalidArgument ||

@@ -23,9 +23,12 @@ class AnswerForms {
   std::unique_ptr<GrammarCompiler> compiler_;
 };
 
-/// What a request says about the form of its answers; null where it says nothing. Throws a
-/// RequestError that names the field where that is wrong or not supported.
-std::shared_ptr<const TokenConstraint> ReadAnswerForm(Fields& fields, const LanguageModel& model,
-                                                      AnswerForms& forms);
+/// What a request says about the form of its answers.
+struct AnswerForm {
+  std::shared_ptr<const TokenConstraint> constraint;  ///< null where it says nothing
+  bool json = false;                                  ///< answers are JSON
+};
+/// Throws a RequestError that names the field where that is wrong or not supported.
+AnswerForm ReadAnswerForm(Fields& fields, const LanguageModel& model, AnswerForms& forms);
 
 }  // namespace oort::openai

@@ -4,6 +4,7 @@
 
 #include "core/problems.h"
 #include "openai/common_fields.h"
+#include "openai/tools.h"
 
 namespace oort::openai {
 namespace {
@@ -35,6 +36,17 @@ std::string ReadContent(const Json& content, const std::string& path, const Limi
   return text;
 }
 
+/// The JSON of a call's arguments; null where it was cut off, or is nested too deeply: then it
+/// stays the text that it is.
+Json ParsedArguments(const std::string& text) {
+  try {
+    return json::ParseOrdered(text, "the arguments");
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kOutOfMemory) throw;
+    return nullptr;
+  }
+}
+
 /// As templates want them: arguments as an object where the text is one.
 Json ReadToolCalls(const Json& calls, const std::string& path) {
   Json result = Json::array();
@@ -45,10 +57,12 @@ Json ReadToolCalls(const Json& calls, const std::string& path) {
     Fields inner(*function, call.PathOf("function"));
     if (!inner.Text("name")) inner.Fail("name", "is missing");
     Json copy = calls[i];
-    if (const auto text = inner.Text("arguments")) {
-      Json arguments = Json::parse(*text, nullptr, false);
-      // A call that was cut off in the middle stays the text that it is.
-      if (arguments.is_object()) copy["function"]["arguments"] = std::move(arguments);
+    const Json* arguments = inner.Find("arguments");
+    if (arguments != nullptr && arguments->is_string()) {
+      const Json parsed = ParsedArguments(arguments->get_ref<const std::string&>());
+      if (parsed.is_object()) copy["function"]["arguments"] = parsed;
+    } else if (arguments != nullptr && !arguments->is_object()) {
+      inner.Fail("arguments", "must be a string of JSON, or an object");
     }
     result.push_back(std::move(copy));
   }
@@ -91,18 +105,6 @@ std::string ReadMessages(Fields& fields, const Limits& limits) {
   return messages.dump();
 }
 
-void ReadTools(Fields& fields) {
-  const Json* tools = fields.List("tools", SIZE_MAX);
-  if (tools != nullptr && !tools->empty()) fields.Fail("tools", "is not available yet");
-  const Json* choice = fields.Find("tool_choice");
-  if (choice != nullptr && *choice != "none" && *choice != "auto") {
-    fields.Fail("tool_choice", "asks for a tool, and there are none");
-  }
-  fields.Ignore({"parallel_tool_calls"});  // says nothing where there are no tools
-  fields.Refuse("functions", "its successor is \"tools\"");
-  fields.Refuse("function_call", "its successor is \"tool_choice\"");
-}
-
 /// What OpenAI has for other models.
 void RefuseOthers(Fields& fields) {
   const Json* modalities = fields.List("modalities", 8);
@@ -132,10 +134,20 @@ void ReadLogprobs(Fields& fields, CommonFields& common, const Limits& limits) {
   }
 }
 
+/// Whether reasoning is told apart from the answer, by llama.cpp's name for that.
+bool ReadReasoningFormat(Fields& fields) {
+  const std::string_view format = fields.Text("reasoning_format").value_or("auto");
+  if (format != "none" && format != "auto" && format != "deepseek") {
+    fields.Fail("reasoning_format", "must be \"none\", \"auto\" or \"deepseek\"");
+  }
+  return format != "none";
+}
+
 }  // namespace
 
-ChatInputs ReadChatInputs(Fields& fields, const Limits& limits) {
+ChatInputs ReadChatInputs(Fields& fields, const std::string& tools, const Limits& limits) {
   ChatInputs inputs;
+  inputs.tools = tools;
   inputs.messages = ReadMessages(fields, limits);
   inputs.add_generation_prompt = fields.Bool("add_generation_prompt").value_or(true);
   if (const Json* variables = fields.Object("chat_template_kwargs")) {
@@ -152,12 +164,17 @@ GenerateCall ParseChatRequest(const Json& body, const ServedModel& served, const
   if (!common.max_tokens_given) common.request.max_tokens = served.max_tokens;
   if (common.request.max_tokens == 0) fields.Fail("max_tokens", "must be at least 1");
   ReadLogprobs(fields, common, limits);
-  ReadTools(fields);
+  const ToolFields tools = ReadTools(fields, limits);
   RefuseOthers(fields);
-  const ChatInputs inputs = ReadChatInputs(fields, limits);
+  const bool splits = ReadReasoningFormat(fields);
+  const ChatInputs inputs = ReadChatInputs(fields, tools.tools, limits);
   fields.CheckAllKnown();
-  AddPrompt(call, common.request, served.model->EncodeChat(inputs, "default", limits.chat_template),
-            served, "messages");
+  ApplyTools(tools, served, common.holds_json, common.request, call);
+  std::vector<int32_t> prompt = served.model->EncodeChat(inputs, "default", limits.chat_template);
+  if (splits) ApplyReasoning(served, prompt, call);
+  // One that is held to a form begins with that, whatever the prompt has begun.
+  if (common.request.constraint != nullptr) call.parts.begins_in_reasoning = false;
+  AddPrompt(call, common.request, std::move(prompt), served, "messages");
   return std::move(call);
 }
 

@@ -123,8 +123,7 @@ CommonFields ReadCommonFields(Fields& fields, const ServedModel& served, const L
       common.max_tokens_given = true;
     }
   }
-  call.n = fields.Integer("n", 1, limits.choices).value_or(1);
-  call.candidates = call.n;
+  call.n = request.n = fields.Integer("n", 1, limits.choices).value_or(1);
   call.return_token_ids = fields.Bool("return_token_ids").value_or(false);
   ReadStream(fields, call);
   // As in vLLM, lower ones begin earlier.
@@ -136,14 +135,14 @@ CommonFields ReadCommonFields(Fields& fields, const ServedModel& served, const L
                        std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                            std::chrono::duration<double>(*seconds));
   }
-  request.constraint = ReadAnswerForm(fields, *served.model, *served.forms);
+  AnswerForm form = ReadAnswerForm(fields, *served.model, *served.forms);
+  request.constraint = std::move(form.constraint);
+  common.holds_json = form.json;
   request.min_tokens = fields.Integer("min_tokens", 0, INT32_MAX).value_or(0);
-  if (fields.Bool("include_stop_str_in_output").value_or(false)) {
-    fields.Fail("include_stop_str_in_output", "is not available yet");
-  }
-  const Json* stop_ids = fields.List("stop_token_ids", limits.stops);
-  if (stop_ids != nullptr && !stop_ids->empty()) {
-    fields.Fail("stop_token_ids", "is not available yet: \"stop\" takes texts");
+  call.include_stop = fields.Bool("include_stop_str_in_output").value_or(false);
+  if (const Json* ids = fields.List("stop_token_ids", limits.stop_tokens)) {
+    request.stop_tokens = ReadIds(*ids, fields.PathOf("stop_token_ids"),
+                                  static_cast<size_t>(served.model->info().vocabulary));
   }
   return common;
 }
@@ -177,14 +176,10 @@ void AddPrompt(GenerateCall& call, const GenerateRequest& pattern, std::vector<i
   }
   PromptFacts facts;
   facts.tokens = tokens;
-  if (call.return_token_ids) facts.ids = prompt;
+  if (call.return_token_ids || pattern.prompt_logprobs >= 0) facts.ids = prompt;
   call.prompts.push_back(std::move(facts));
-  for (int64_t i = 0; i < call.candidates; ++i) {
-    GenerateRequest request = pattern;
-    request.prompt = prompt;
-    request.sampling.seed += static_cast<uint64_t>(i);
-    call.requests.push_back(std::move(request));
-  }
+  call.requests.push_back(pattern);
+  call.requests.back().prompt = std::move(prompt);
 }
 
 void CheckModelName(Fields& fields, std::string_view name, const std::vector<std::string>& aliases,

@@ -12,11 +12,12 @@ struct CommonFields {
   GenerateRequest request;  ///< without a prompt
   GenerateCall call;        ///< without requests
   bool max_tokens_given = false;
+  bool holds_json = false;  ///< response_format, or the like, asks for JSON
 };
 CommonFields ReadCommonFields(Fields& fields, const ServedModel& served, const Limits& limits);
 
-/// The conversation: "messages", and what a template may know besides.
-ChatInputs ReadChatInputs(Fields& fields, const Limits& limits);
+/// The conversation: "messages", and what a template may know besides; `tools` as ReadTools has it.
+ChatInputs ReadChatInputs(Fields& fields, const std::string& tools, const Limits& limits);
 
 /// A list of token ids of the model.
 std::vector<int32_t> ReadIds(const Json& list, const std::string& path, size_t vocabulary);

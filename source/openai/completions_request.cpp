@@ -35,11 +35,11 @@ class PromptReader {
     }
     if (!prompt.is_array() || prompt.empty()) Fail("prompt");
     const auto count = static_cast<int64_t>(prompt.size());
-    if (count > most_ / common_.call.candidates) {
+    const int64_t made = std::max(common_.request.n, common_.request.best_of);
+    if (count > most_ / made) {
       throw RequestError("prompt", "\"prompt\" asks for " + std::to_string(count) + " × " +
-                                       std::to_string(common_.call.candidates) +
-                                       " answers, at most " + std::to_string(most_) +
-                                       " are given at once");
+                                       std::to_string(made) + " answers, at most " +
+                                       std::to_string(most_) + " are given at once");
     }
     for (size_t i = 0; i < prompt.size(); ++i) Add(prompt[i], ItemPath("prompt", i));
   }
@@ -85,17 +85,17 @@ GenerateCall ParseCompletionsRequest(const Json& body, const ServedModel& served
     fields.Fail("max_tokens", "must be at least 1 without \"echo\"");
   }
   if (const auto logprobs = fields.Integer("logprobs", 0, kMostLogprobs)) {
-    if (call.echo) fields.Fail("logprobs", "of an echoed prompt are not available yet");
     call.logprobs = true;
     common.request.sampling.top_logprobs = static_cast<int>(*logprobs);
+    if (call.echo) {
+      if (call.stream) fields.Fail("logprobs", "of an echoed prompt are not taken with \"stream\"");
+      common.request.prompt_logprobs = static_cast<int>(*logprobs);
+    }
   }
   if (const auto best_of = fields.Integer("best_of", 1, limits.best_of)) {
     if (*best_of < call.n) fields.Fail("best_of", "must be at least \"n\"");
     if (*best_of > call.n && call.stream) fields.Fail("best_of", "is not taken with \"stream\"");
-    call.candidates = *best_of;
-    if (*best_of > call.n) {
-      common.request.sampling.top_logprobs = std::max(common.request.sampling.top_logprobs, 0);
-    }
+    if (*best_of > call.n) common.request.best_of = *best_of;
   }
   fields.Refuse("suffix", "this model does not fill in the middle");
   const Json* prompt = fields.Find("prompt");

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "oort/engine.h"
+#include "oort/tool_calls.h"
 #include "openai/answer_form.h"
 #include "openai/fields.h"
 
@@ -18,10 +19,10 @@ namespace oort::openai {
 /// Beyond these a request is refused: it comes from anywhere.
 struct Limits {
   size_t body_bytes = size_t{4} << 20;
-  size_t messages = 4096, parts = 4096;
+  size_t messages = 4096, parts = 4096, tools = 128;
   int64_t choices = 64;  ///< prompts × n
   int64_t best_of = 16;
-  size_t stops = 16, stop_bytes = 4096;
+  size_t stops = 16, stop_bytes = 4096, stop_tokens = 256;
   size_t biases = 1024;
   int64_t top_logprobs = 20;
   ChatLimits chat_template = {1'000'000, size_t{8} << 20, size_t{64} << 20};
@@ -52,23 +53,33 @@ enum class Endpoint : unsigned char { kChat, kCompletions };
 struct PromptFacts {
   int64_t tokens = 0;
   std::string text;          ///< where it is echoed
-  std::vector<int32_t> ids;  ///< where they are asked for
+  std::vector<int32_t> ids;  ///< where they are asked for, or their log-probabilities
 };
 
-/// A request for text. Candidate i of prompt p is requests[p * candidates + i].
+/// A request for text, one of the engine for each prompt. Choice p * n + i is answer i to prompt p.
 struct GenerateCall {
   Endpoint endpoint = Endpoint::kChat;
   std::vector<GenerateRequest> requests;
   std::vector<PromptFacts> prompts;
-  int64_t n = 1;           ///< choices for each prompt
-  int64_t candidates = 1;  ///< answers of which the n likeliest are the choices (best_of)
+  int64_t n = 1;  ///< choices for each prompt
   bool stream = false;
   bool include_usage = false, continuous_usage = false;  ///< of a stream
   bool logprobs = false;
   bool echo = false;
   bool ignore_end = false;
   bool return_token_ids = false;
+  bool include_stop = false;  ///< the text ends with the stop string that ended it
+  /// What the text of a chat's answer is taken apart into.
+  AnswerParserOptions parts;
+  bool parallel_calls = true;  ///< else the first call of an answer is its only one
+
+  size_t choices() const { return prompts.size() * static_cast<size_t>(n); }
 };
+
+/// Answer i of those to one prompt.
+inline const GeneratedAnswer& AnswerOf(const GenerateResult& result, size_t i) {
+  return i == 0 ? result : result.others.at(i - 1);
+}
 
 /// The JSON of a body; throws a RequestError for what is none, is nested deeply or has a key twice.
 Json ParseBody(std::string_view body, const Limits& limits = {});

@@ -54,20 +54,50 @@ void WriteChatLogprobs(JsonWriter& out, const Tokenizer& tokenizer, const Scored
 
 void WriteCompletionLogprobs(JsonWriter& out, const Tokenizer& tokenizer,
                              const ScoredTokens& scored, int64_t offset) {
-  const auto list = [&](const char* name, auto&& write) {
+  WriteEchoLogprobs(out, tokenizer, {}, scored, offset);
+}
+
+void WriteEchoLogprobs(JsonWriter& out, const Tokenizer& tokenizer, const ScoredTokens& echoed,
+                       const ScoredTokens& scored, int64_t offset) {
+  const size_t before = echoed.tokens.size();
+  const auto known = [&](size_t i) { return i > 0 && i <= echoed.logprobs.size(); };
+  // `echo` writes the token of the prompt at i, `answer` that of the answer.
+  const auto list = [&](const char* name, auto&& echo, auto&& answer) {
     out.Key(name).Open('[');
-    for (size_t i = 0; i < scored.tokens.size(); ++i) write(i);
+    for (size_t i = 0; i < before; ++i) echo(i);
+    for (size_t i = 0; i < scored.tokens.size(); ++i) answer(i);
     out.Close(']');
   };
   out.Open('{');
-  list("tokens", [&](size_t i) { out.String(tokenizer.BytesOf(scored.tokens[i])); });
-  list("token_logprobs", [&](size_t i) { out.Number(scored.logprobs[i]); });
-  list("top_logprobs", [&](size_t i) { WriteTopByText(out, tokenizer, scored.top[i]); });
-  TokenStream stream(tokenizer);
-  list("text_offset", [&](size_t i) {
-    out.Integer(offset);
-    offset += text::CountCodePoints(stream.Push(scored.tokens[i]));
-  });
+  list(
+      "tokens", [&](size_t i) { out.String(tokenizer.BytesOf(echoed.tokens[i])); },
+      [&](size_t i) { out.String(tokenizer.BytesOf(scored.tokens[i])); });
+  list(
+      "token_logprobs",
+      [&](size_t i) { known(i) ? out.Number(echoed.logprobs[i - 1]) : out.Null(); },
+      [&](size_t i) { out.Number(scored.logprobs[i]); });
+  list(
+      "top_logprobs",
+      [&](size_t i) {
+        if (known(i)) {
+          WriteTopByText(out, tokenizer, echoed.top[i - 1]);
+        } else {
+          out.Null();
+        }
+      },
+      [&](size_t i) { WriteTopByText(out, tokenizer, scored.top[i]); });
+  TokenStream prompt(tokenizer), stream(tokenizer);
+  int64_t at = 0;
+  list(
+      "text_offset",
+      [&](size_t i) {
+        out.Integer(at);
+        at += text::CountCodePoints(prompt.Push(echoed.tokens[i]));
+      },
+      [&](size_t i) {
+        out.Integer(offset);
+        offset += text::CountCodePoints(stream.Push(scored.tokens[i]));
+      });
   out.Close('}');
 }
 

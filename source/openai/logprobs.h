@@ -25,4 +25,9 @@ void WriteChatLogprobs(JsonWriter& out, const Tokenizer& tokenizer, const Scored
 void WriteCompletionLogprobs(JsonWriter& out, const Tokenizer& tokenizer,
                              const ScoredTokens& scored, int64_t offset);
 
+/// The same for an echoed prompt and the answer behind it, whose text begins at `offset`. Nothing
+/// predicts the first token: `echoed` has one token more than log-probabilities.
+void WriteEchoLogprobs(JsonWriter& out, const Tokenizer& tokenizer, const ScoredTokens& echoed,
+                       const ScoredTokens& scored, int64_t offset);
+
 }  // namespace oort::openai

@@ -3,9 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <numeric>
-#include <random>
 
 #include "openai/logprobs.h"
 #include "text/utf8.h"
@@ -13,23 +10,17 @@
 namespace oort::openai {
 namespace {
 
-/// OpenAI's word where it has one.
-std::string_view FinishName(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::kStop: return "stop";
-    case FinishReason::kLength: return "length";
-    case FinishReason::kCancelled: return "cancelled";
-    case FinishReason::kDeadline: return "deadline";
-  }
-  return "stop";
+/// Whether a token ends an answer rather than being part of its text.
+bool EndsAnswer(const GenerateCall& call, const LanguageModel& model, int32_t token) {
+  const std::vector<int32_t>& stops = call.requests[0].stop_tokens;
+  return (!call.ignore_end && model.IsEnd(token)) || std::ranges::find(stops, token) != stops.end();
 }
 
 /// Tokens of the answer that are part of its text: without the one that ended it.
 size_t VisibleTokens(const GenerateCall& call, const LanguageModel& model,
-                     const GenerateResult& result) {
-  const bool ended =
-      !call.ignore_end && !result.tokens.empty() && model.IsEnd(result.tokens.back());
-  return result.tokens.size() - (ended ? 1 : 0);
+                     const GeneratedAnswer& answer) {
+  const bool ended = !answer.tokens.empty() && EndsAnswer(call, model, answer.tokens.back());
+  return answer.tokens.size() - (ended ? 1 : 0);
 }
 
 void WriteIds(JsonWriter& out, std::span<const int32_t> ids) {
@@ -44,7 +35,8 @@ void WriteUsage(JsonWriter& out, const Usage& usage) {
   out.Key("completion_tokens").Integer(usage.completion);
   out.Key("total_tokens").Integer(usage.prompt + usage.completion);
   out.Key("prompt_tokens_details").Open('{').Key("cached_tokens").Integer(usage.cached).Close('}');
-  out.Close('}');
+  out.Key("completion_tokens_details").Open('{');
+  out.Key("reasoning_tokens").Integer(usage.reasoning).Close('}').Close('}');
 }
 
 void WriteHead(JsonWriter& out, const ResponseHead& head, std::string_view object,
@@ -57,80 +49,149 @@ void WriteHead(JsonWriter& out, const ResponseHead& head, std::string_view objec
   out.Key("system_fingerprint").StringOrNull(served.fingerprint);
 }
 
-/// Why it ended; `stop_reason` is the text that did, as in vLLM.
-void WriteEnd(JsonWriter& out, const GenerateResult& result) {
-  out.Key("finish_reason").String(FinishName(result.finish));
-  out.Key("stop_reason").StringOrNull(result.stop);
+/// Why it ended; `stop_reason` is the text or the token that did, as in vLLM.
+void WriteEnd(JsonWriter& out, const GenerateCall& call, const GeneratedAnswer& answer, int calls) {
+  out.Key("finish_reason").String(FinishName(answer, calls));
+  const std::vector<int32_t>& stops = call.requests[0].stop_tokens;
+  const bool by_token = answer.stop.empty() && answer.finish == FinishReason::kStop &&
+                        !answer.tokens.empty() &&
+                        std::ranges::find(stops, answer.tokens.back()) != stops.end();
+  out.Key("stop_reason");
+  if (by_token) {
+    out.Integer(answer.tokens.back());
+  } else {
+    out.StringOrNull(answer.stop);
+  }
 }
 
-void WriteChoice(JsonWriter& out, const GenerateCall& call, const ServedModel& served,
-                 const PromptFacts& prompt, const GenerateResult& result, int64_t index) {
-  const bool chat = call.endpoint == Endpoint::kChat;
-  out.Open('{').Key("index").Integer(index);
-  if (chat) {
-    out.Key("message").Open('{').Key("role").String("assistant");
-    out.Key("content").String(result.text).Key("refusal").Null().Close('}');
+void WriteMessage(JsonWriter& out, const AnswerMessage& message) {
+  out.Open('{').Key("role").String("assistant").Key("content");
+  if (message.calls.empty()) {
+    out.String(message.content);
   } else {
-    out.Key("text").String(call.echo ? prompt.text + result.text : result.text);
+    out.StringOrNull(message.content);
   }
-  out.Key("logprobs");
-  const size_t visible = VisibleTokens(call, *served.model, result);
-  if (!call.logprobs) {
-    out.Null();
-  } else {
-    const ScoredTokens scored{std::span(result.tokens).first(visible), result.logprobs, result.top};
-    const Tokenizer& tokenizer = served.model->tokenizer();
-    if (chat) {
-      WriteChatLogprobs(out, tokenizer, scored);
-    } else {
-      WriteCompletionLogprobs(out, tokenizer, scored, 0);
+  out.Key("refusal").Null();
+  if (!message.reasoning.empty()) out.Key("reasoning_content").String(message.reasoning);
+  if (!message.calls.empty()) {
+    out.Key("tool_calls").Open('[');
+    for (const ToolCall& call : message.calls) {
+      out.Open('{').Key("id").String(call.id).Key("type").String("function");
+      out.Key("function").Open('{').Key("name").String(call.name);
+      out.Key("arguments").String(call.arguments).Close('}').Close('}');
     }
-  }
-  WriteEnd(out, result);
-  if (call.return_token_ids) {
-    out.Key("prompt_token_ids");
-    WriteIds(out, prompt.ids);
-    out.Key("token_ids");
-    WriteIds(out, result.tokens);
+    out.Close(']');
   }
   out.Close('}');
 }
 
-/// Of the candidates of one prompt the n likeliest, by the mean of their log-probabilities.
-std::vector<size_t> PickBest(std::span<const GenerateResult> candidates, size_t n) {
-  std::vector<size_t> order(candidates.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  if (n == candidates.size()) return order;
-  const auto mean = [&](size_t i) {
-    const std::vector<float>& scores = candidates[i].logprobs;
-    const double sum = std::accumulate(scores.begin(), scores.end(), 0.0);
-    return scores.empty() ? -INFINITY : sum / static_cast<double>(scores.size());
-  };
-  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return mean(a) > mean(b); });
-  order.resize(n);
-  return order;
+/// The log-probabilities of a choice: of the prompt's tokens, too, where that is echoed.
+void WriteLogprobs(JsonWriter& out, const GenerateCall& call, const ServedModel& served,
+                   const PromptFacts& prompt, const GenerateResult& result,
+                   const GeneratedAnswer& answer) {
+  const Tokenizer& tokenizer = served.model->tokenizer();
+  const size_t visible = VisibleTokens(call, *served.model, answer);
+  const ScoredTokens scored{std::span(answer.tokens).first(visible), answer.logprobs, answer.top};
+  if (call.endpoint == Endpoint::kChat) {
+    WriteChatLogprobs(out, tokenizer, scored);
+  } else if (call.echo) {
+    const ScoredTokens echoed{prompt.ids, result.prompt_logprobs, result.prompt_top};
+    WriteEchoLogprobs(out, tokenizer, echoed, scored, text::CountCodePoints(prompt.text));
+  } else {
+    WriteCompletionLogprobs(out, tokenizer, scored, 0);
+  }
+}
+
+void WriteChoice(JsonWriter& out, const GenerateCall& call, const ServedModel& served,
+                 const PromptFacts& prompt, const GenerateResult& result, size_t i, size_t index) {
+  const GeneratedAnswer& answer = AnswerOf(result, i);
+  out.Open('{').Key("index").Integer(static_cast<int64_t>(index));
+  int calls = 0;
+  if (call.endpoint == Endpoint::kChat) {
+    const AnswerMessage message = ReadMessage(call, answer);
+    calls = static_cast<int>(message.calls.size());
+    out.Key("message");
+    WriteMessage(out, message);
+  } else {
+    out.Key("text").String((call.echo ? prompt.text : "") + TextOf(call, answer));
+  }
+  out.Key("logprobs");
+  if (call.logprobs) {
+    WriteLogprobs(out, call, served, prompt, result, answer);
+  } else {
+    out.Null();
+  }
+  WriteEnd(out, call, answer, calls);
+  if (call.return_token_ids) {
+    out.Key("prompt_token_ids");
+    WriteIds(out, prompt.ids);
+    out.Key("token_ids");
+    WriteIds(out, answer.tokens);
+  }
+  out.Close('}');
+}
+
+/// Tokens up to the end of an answer's reasoning.
+int64_t ReasoningTokens(const GenerateCall& call, const LanguageModel& model,
+                        const GeneratedAnswer& answer) {
+  if (ReadMessage(call, answer).reasoning.empty()) return 0;
+  constexpr std::string_view kEnd = "</think>";
+  TokenStream stream(model.tokenizer());
+  std::string text;
+  int64_t tokens = 0;
+  for (const int32_t token : answer.tokens) {
+    const size_t before = text.size() - std::min(text.size(), kEnd.size());
+    text += stream.Push(token);
+    ++tokens;
+    if (text.find(kEnd, before) != std::string::npos) break;
+  }
+  return tokens;
+}
+
+/// A part of a chat's message; empty where it says nothing.
+void WriteDelta(JsonWriter& out, const AnswerDelta& delta) {
+  out.Open('{');
+  if (!delta.content.empty()) out.Key("content").String(delta.content);
+  if (!delta.reasoning.empty()) out.Key("reasoning_content").String(delta.reasoning);
+  if (!delta.calls.empty()) {
+    out.Key("tool_calls").Open('[');
+    for (const ToolCallDelta& part : delta.calls) {
+      out.Open('{').Key("index").Integer(part.index);
+      const bool first = !part.name.empty();
+      if (first) out.Key("id").String(part.id).Key("type").String("function");
+      out.Key("function").Open('{');
+      if (first) out.Key("name").String(part.name);
+      out.Key("arguments").String(part.arguments).Close('}').Close('}');
+    }
+    out.Close(']');
+  }
+  out.Close('}');
+}
+
+bool SaysNothing(const AnswerDelta& delta) {
+  return delta.content.empty() && delta.reasoning.empty() && delta.calls.empty();
 }
 
 }  // namespace
 
 ResponseHead NewResponseHead(Endpoint endpoint) {
-  static constexpr std::string_view kDigits = "0123456789abcdefghijklmnopqrstuv";
-  std::random_device random;
-  std::string id = endpoint == Endpoint::kChat ? "chatcmpl-" : "cmpl-";
-  for (int i = 0; i < 24; ++i) id += kDigits[random() % kDigits.size()];
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return {id, std::chrono::duration_cast<std::chrono::seconds>(now).count()};
+  return {RandomId(endpoint == Endpoint::kChat ? "chatcmpl-" : "cmpl-"),
+          std::chrono::duration_cast<std::chrono::seconds>(now).count()};
 }
 
-Usage UsageOf(const GenerateCall& call, std::span<const GenerateResult> results) {
+Usage UsageOf(const GenerateCall& call, const ServedModel& served,
+              std::span<const GenerateResult> results) {
   Usage usage;
   for (const PromptFacts& prompt : call.prompts) usage.prompt += prompt.tokens;
+  const auto add = [&](const GeneratedAnswer& answer) {
+    usage.completion += static_cast<int64_t>(answer.tokens.size());
+    if (call.parts.reasoning) usage.reasoning += ReasoningTokens(call, *served.model, answer);
+  };
   for (const GenerateResult& result : results) {
-    usage.completion += static_cast<int64_t>(result.tokens.size());
-  }
-  // What the first candidate of a prompt found in the cache: the others find what it read.
-  for (size_t i = 0; i < results.size(); i += static_cast<size_t>(call.candidates)) {
-    usage.cached += results[i].reused_tokens;
+    add(result);
+    for (const GeneratedAnswer& other : result.others) add(other);
+    usage.cached += result.reused_tokens;
   }
   return usage;
 }
@@ -141,25 +202,21 @@ std::string ResponseBody(const GenerateCall& call, const ServedModel& served,
   WriteHead(out, head, call.endpoint == Endpoint::kChat ? "chat.completion" : "text_completion",
             served);
   out.Key("choices").Open('[');
-  const auto candidates = static_cast<size_t>(call.candidates);
-  int64_t index = 0;
+  const auto n = static_cast<size_t>(call.n);
   for (size_t p = 0; p < call.prompts.size(); ++p) {
-    const auto of_prompt = results.subspan(p * candidates, candidates);
-    for (const size_t i : PickBest(of_prompt, static_cast<size_t>(call.n))) {
-      WriteChoice(out, call, served, call.prompts[p], of_prompt[i], index++);
+    for (size_t i = 0; i < n; ++i) {
+      WriteChoice(out, call, served, call.prompts[p], results[p], i, p * n + i);
     }
   }
   out.Close(']').Key("usage");
-  WriteUsage(out, UsageOf(call, results));
+  WriteUsage(out, UsageOf(call, served, results));
   out.Close('}');
   return out.Take();
 }
 
 ChunkWriter::ChunkWriter(const GenerateCall& call, const ServedModel& served, ResponseHead head)
-    : call_(call),
-      served_(served),
-      head_(std::move(head)),
-      choices_(call.prompts.size() * static_cast<size_t>(call.n)) {
+    : call_(call), served_(served), head_(std::move(head)) {
+  for (size_t i = 0; i < call.choices(); ++i) choices_.emplace_back(call);
   for (const PromptFacts& prompt : call.prompts) running_.prompt += prompt.tokens;
 }
 
@@ -193,19 +250,20 @@ void ChunkWriter::WriteHeld(JsonWriter& out, Choice& choice, std::string_view te
   choice.top.clear();
 }
 
-std::string ChunkWriter::Chunk(int64_t choice, std::string_view text, const GenerateResult* end) {
+std::string ChunkWriter::Chunk(int64_t choice, const AnswerDelta& delta,
+                               const GeneratedAnswer* end) {
   JsonWriter out = Begin();
+  Choice& state = choices_[static_cast<size_t>(choice)];
   out.Key("choices").Open('[').Open('{').Key("index").Integer(choice);
   if (call_.endpoint == Endpoint::kCompletions) {
-    out.Key("text").String(text);
+    out.Key("text").String(delta.content);
   } else {
-    out.Key("delta").Open('{');
-    if (!text.empty()) out.Key("content").String(text);
-    out.Close('}');
+    out.Key("delta");
+    WriteDelta(out, delta);
   }
-  WriteHeld(out, choices_[static_cast<size_t>(choice)], text);
+  WriteHeld(out, state, delta.content);
   if (end != nullptr) {
-    WriteEnd(out, *end);
+    WriteEnd(out, call_, *end, state.message.calls());
   } else {
     out.Key("finish_reason").Null();
   }
@@ -223,7 +281,7 @@ std::string ChunkWriter::Chunk(int64_t choice, std::string_view text, const Gene
 std::string ChunkWriter::First(int64_t choice) {
   if (call_.endpoint == Endpoint::kCompletions) {
     const PromptFacts& prompt = call_.prompts[static_cast<size_t>(choice / call_.n)];
-    return call_.echo ? Chunk(choice, prompt.text, nullptr) : std::string();
+    return call_.echo ? Chunk(choice, {prompt.text, {}, {}}, nullptr) : std::string();
   }
   JsonWriter out = Begin();
   out.Key("choices").Open('[').Open('{').Key("index").Integer(choice);
@@ -238,18 +296,33 @@ std::string ChunkWriter::Piece(int64_t choice, const GeneratedPiece& piece) {
   Choice& state = choices_[static_cast<size_t>(choice)];
   if (piece.token >= 0) {
     ++running_.completion;
-    const bool ends = !call_.ignore_end && served_.model->IsEnd(piece.token);
+    const bool ends = EndsAnswer(call_, *served_.model, piece.token);
     if (!ends && (call_.logprobs || call_.return_token_ids)) {
       state.held.push_back(piece.token);
       state.logprobs.push_back(piece.logprob);
       state.top.emplace_back(piece.top.begin(), piece.top.end());
     }
   }
-  return piece.text.empty() ? std::string() : Chunk(choice, piece.text, nullptr);
+  const AnswerDelta delta = Part(state, piece.text);
+  return SaysNothing(delta) ? std::string() : Chunk(choice, delta, nullptr);
 }
 
-std::string ChunkWriter::Last(int64_t choice, const GenerateResult& result) {
-  return Chunk(choice, {}, &result);
+/// What a piece of text is: in a completion, itself.
+AnswerDelta ChunkWriter::Part(Choice& state, std::string_view text) const {
+  if (call_.endpoint == Endpoint::kChat) return state.message.Push(text);
+  return {std::string(text), {}, {}};
+}
+
+std::vector<std::string> ChunkWriter::Last(int64_t choice, const GeneratedAnswer& answer) {
+  Choice& state = choices_[static_cast<size_t>(choice)];
+  std::vector<std::string> chunks;
+  const auto add = [&](const AnswerDelta& delta) {
+    if (!SaysNothing(delta)) chunks.push_back(Chunk(choice, delta, nullptr));
+  };
+  if (call_.include_stop) add(Part(state, answer.stop));
+  if (call_.endpoint == Endpoint::kChat) add(state.message.Finish());
+  chunks.push_back(Chunk(choice, {}, &answer));
+  return chunks;
 }
 
 std::string ChunkWriter::UsageChunk(const Usage& usage) {

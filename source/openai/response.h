@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "openai/answer_message.h"
 #include "openai/generate_call.h"
 #include "openai/json_writer.h"
 
@@ -28,9 +29,13 @@ std::string ResponseBody(const GenerateCall& call, const ServedModel& served,
 
 /// Tokens that answers and prompts took.
 struct Usage {
-  int64_t prompt = 0, completion = 0, cached = 0;
+  int64_t prompt = 0, completion = 0;
+  int64_t cached = 0;     ///< of the prompt
+  int64_t reasoning = 0;  ///< of the answers
 };
-Usage UsageOf(const GenerateCall& call, std::span<const GenerateResult> results);
+/// Of a call whose results stand as its requests do.
+Usage UsageOf(const GenerateCall& call, const ServedModel& served,
+              std::span<const GenerateResult> results);
 
 /// The chunks of a stream, each a line of JSON without "data: ". All text of a choice's chunks
 /// together is the text of the whole answer. Thread contract: one thread at a time.
@@ -45,13 +50,15 @@ class ChunkWriter {
   /// A piece of choice i, with log-probabilities where the call asks for these. Empty where the
   /// piece has nothing that a client would see.
   std::string Piece(int64_t choice, const GeneratedPiece& piece);
-  /// The end of choice i.
-  std::string Last(int64_t choice, const GenerateResult& result);
+  /// The end of choice i: one chunk, behind others where text was held back.
+  std::vector<std::string> Last(int64_t choice, const GeneratedAnswer& answer);
   /// Behind the last choice, where the call asks for it; else empty.
   std::string UsageChunk(const Usage& usage);
 
  private:
   struct Choice {
+    explicit Choice(const GenerateCall& call) : message(call) {}
+    MessageReader message;
     int64_t offset = 0;  ///< characters of the choice's text so far
     /// Tokens whose log-probabilities, or ids, wait for a chunk with text.
     std::vector<int32_t> held;
@@ -60,8 +67,9 @@ class ChunkWriter {
   };
 
   JsonWriter Begin() const;
-  /// From "choices" to the end: `text` of one choice, why it ended, and what was held.
-  std::string Chunk(int64_t choice, std::string_view text, const GenerateResult* end);
+  /// A chunk of one choice: a part of it, why it ended, and what was held.
+  std::string Chunk(int64_t choice, const AnswerDelta& delta, const GeneratedAnswer* end);
+  AnswerDelta Part(Choice& state, std::string_view text) const;
   void WriteHeld(JsonWriter& out, Choice& choice, std::string_view text) const;
 
   const GenerateCall& call_;

@@ -20,12 +20,11 @@ class AnswerFormat {
   virtual std::string Whole(std::span<const GenerateResult> results) = 0;
   virtual std::string ErrorBody(const openai::ApiError& error) const = 0;
 
-  // Of a stream: events as they are sent, empty where nothing is to be said. Choice i is request i
-  // of the call.
+  // Of a stream: events as they are sent, empty where nothing is to be said.
   virtual std::string_view stream_type() const = 0;
   virtual std::string First(int64_t choice) = 0;
   virtual std::string Piece(int64_t choice, const GeneratedPiece& piece) = 0;
-  virtual std::string Last(int64_t choice, const GenerateResult& result) = 0;
+  virtual std::string Last(int64_t choice, const GeneratedAnswer& answer) = 0;
   virtual std::string End(std::span<const GenerateResult> results) = 0;
   /// In the middle of a stream; nothing follows.
   virtual std::string Failure(const openai::ApiError& error) = 0;

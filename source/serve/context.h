@@ -10,6 +10,7 @@
 
 #include "oort/engine_loop.h"
 #include "openai/generate_call.h"
+#include "serve/encoder_loop.h"
 #include "serve/graph_models.h"
 #include "serve/http/server.h"
 #include "serve/metrics.h"
@@ -40,6 +41,7 @@ struct Services {
   // The same for all models.
   openai::Limits limits;
   Workers& workers;
+  EncoderLoop* encoder = nullptr;       ///< where there is one
   std::chrono::seconds most_time{600};  ///< for one request
   std::chrono::milliseconds quiet_time{15'000};
   std::string version;

@@ -19,8 +19,8 @@ GenerateJob::GenerateJob(Services& services, Context context, openai::GenerateCa
       call_(std::move(call)),
       format_(make_format(call_)),
       results_(call_.requests.size()),
-      first_sent_(call_.requests.size()),
-      last_token_(call_.requests.size()) {}
+      first_sent_(call_.choices()),
+      last_token_(call_.choices()) {}
 
 void GenerateJob::Begin() {
   context_.reply.OnGone([weak = weak_from_this()] {
@@ -67,12 +67,14 @@ void GenerateJob::Submit(size_t index) {
   request.deadline = std::min(request.deadline.value_or(latest), latest);
   if (call_.stream) {
     request.on_piece = [self = shared_from_this(), index](const GeneratedPiece& piece) {
-      self->Push({.request = index,
-                  .token = piece.token,
-                  .text = std::string(piece.text),
-                  .logprob = piece.logprob,
-                  .top = {piece.top.begin(), piece.top.end()},
-                  .time = Clock::now()});
+      self->Push(
+          {.request = index,
+           .choice = index * static_cast<size_t>(self->call_.n) + static_cast<size_t>(piece.answer),
+           .token = piece.token,
+           .text = std::string(piece.text),
+           .logprob = piece.logprob,
+           .top = {piece.top.begin(), piece.top.end()},
+           .time = Clock::now()});
       const std::lock_guard lock(self->mutex_);
       return !self->left_;
     };
@@ -131,14 +133,14 @@ std::string GenerateJob::Write(const std::vector<Event>& events) {
 
 /// One piece, or several of one answer that came together where nobody asks what each token was.
 std::string GenerateJob::WritePiece(const std::vector<Event>& events, size_t& at) {
-  const size_t index = events[at].request;
+  const size_t choice = events[at].choice;
   const bool apart = call_.logprobs || call_.return_token_ids || call_.continuous_usage;
   std::string joined;
   GeneratedPiece piece;
   do {
     const Event& event = events[at++];
     if (event.token >= 0) {
-      const Clock::time_point last = std::exchange(last_token_[index], event.time);
+      const Clock::time_point last = std::exchange(last_token_[choice], event.time);
       if (last != Clock::time_point()) {
         const std::chrono::duration<double> gap = event.time - last;
         services_.metrics.between_tokens.Observe(gap.count());
@@ -148,15 +150,17 @@ std::string GenerateJob::WritePiece(const std::vector<Event>& events, size_t& at
     piece.token = event.token;
     piece.logprob = event.logprob;
     piece.top = event.top;
-  } while (!apart && at < events.size() && !events[at].end && events[at].request == index);
+  } while (!apart && at < events.size() && !events[at].end && events[at].choice == choice);
   piece.text = joined;
-  return Begin(index) + format_->Piece(static_cast<int64_t>(index), piece);
+  std::string text = Begin(choice);
+  text += format_->Piece(static_cast<int64_t>(choice), piece);
+  return text;
 }
 
-std::string GenerateJob::Begin(size_t index) {
-  if (first_sent_[index]) return {};
-  first_sent_[index] = true;
-  return format_->First(static_cast<int64_t>(index));
+std::string GenerateJob::Begin(size_t choice) {
+  if (first_sent_[choice]) return {};
+  first_sent_[choice] = true;
+  return format_->First(static_cast<int64_t>(choice));
 }
 
 std::string GenerateJob::WriteEnd(size_t index) {
@@ -167,9 +171,16 @@ std::string GenerateJob::WriteEnd(size_t index) {
         {504, "the answer did not begin in time", "server_error", "", "deadline"});
   }
   const std::chrono::duration<double> time = Clock::now() - begin_;
-  services_.metrics.Add(call_.requests[index], result, time.count());
   std::string text;
-  if (call_.stream) text = Begin(index) + format_->Last(static_cast<int64_t>(index), result);
+  const auto n = static_cast<size_t>(call_.n);
+  for (size_t i = 0; i < n; ++i) {
+    const GeneratedAnswer& answer = openai::AnswerOf(result, i);
+    services_.metrics.Add(call_.requests[index], answer, time.count());
+    if (!call_.stream) continue;
+    const size_t choice = index * n + i;
+    text += Begin(choice);
+    text += format_->Last(static_cast<int64_t>(choice), answer);
+  }
   results_[index] = std::move(result);
   ++ended_;
   return text;
@@ -234,6 +245,7 @@ void GenerateJob::Note() {
   double first = 0;
   for (const std::optional<GenerateResult>& result : results_) {
     generated += result->tokens.size();
+    for (const GeneratedAnswer& other : result->others) generated += other.tokens.size();
     first = std::max(first, result->timings.first_token_seconds);
   }
   context_.reply.Note("request=" + context_.id + " key=" + std::to_string(context_.key) +

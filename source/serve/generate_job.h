@@ -32,6 +32,7 @@ class GenerateJob : public std::enable_shared_from_this<GenerateJob> {
   /// What the engine said. `end`: the request's result is there.
   struct Event {
     size_t request = 0;
+    size_t choice = 0;  ///< of the call
     bool end = false;
     int32_t token = -1;
     std::string text;
@@ -47,7 +48,7 @@ class GenerateJob : public std::enable_shared_from_this<GenerateJob> {
   std::string Write(const std::vector<Event>& events);
   std::string WritePiece(const std::vector<Event>& events, size_t& at);
   std::string WriteEnd(size_t index);
-  std::string Begin(size_t index);
+  std::string Begin(size_t choice);
   void SendStream(const std::string& text);
   void Finish();
   void Fail(const openai::ApiError& error);
@@ -70,8 +71,8 @@ class GenerateJob : public std::enable_shared_from_this<GenerateJob> {
 
   // Of the server's thread alone.
   std::vector<std::optional<GenerateResult>> results_;
-  std::vector<bool> first_sent_;
-  std::vector<Clock::time_point> last_token_;
+  std::vector<bool> first_sent_;               ///< of each choice
+  std::vector<Clock::time_point> last_token_;  ///< of each choice
   size_t ended_ = 0;
   bool blocked_ = false;  ///< the asker reads slowly
 };

@@ -147,10 +147,10 @@ Metrics::Metrics(int64_t context)
       most_tokens(Counts(context)),
       choices({1, 2, 5, 10, 20, 50}) {}
 
-void Metrics::Add(const GenerateRequest& request, const GenerateResult& result, double seconds) {
-  const GenerateTimings& timings = result.timings;
-  const auto tokens = static_cast<int64_t>(result.tokens.size());
-  ++finished[static_cast<size_t>(result.finish)];
+void Metrics::Add(const GenerateRequest& request, const GeneratedAnswer& answer, double seconds) {
+  const GenerateTimings& timings = answer.timings;
+  const auto tokens = static_cast<int64_t>(answer.tokens.size());
+  ++finished[static_cast<size_t>(answer.finish)];
   end_to_end.Observe(seconds);
   prompt_tokens.Observe(static_cast<double>(request.prompt.size()));
   generated_tokens.Observe(static_cast<double>(tokens));

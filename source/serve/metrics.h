@@ -43,8 +43,8 @@ struct Metrics {
   std::atomic<int64_t> rejected_invalid = 0;
   std::atomic<int64_t> left = 0;  ///< whose asker left before the end
 
-  /// Adds one that came to its own end.
-  void Add(const GenerateRequest& request, const GenerateResult& result, double seconds);
+  /// Adds an answer that came to its own end.
+  void Add(const GenerateRequest& request, const GeneratedAnswer& answer, double seconds);
   /// Keeps what an engine of this model has counted, before it goes.
   void Retire(const EngineStats& stats);
   /// What all engines of this model have counted, of which one may run.

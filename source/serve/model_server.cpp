@@ -65,7 +65,8 @@ ServeOptions Checked(ServeOptions options) {
     throw Error(ErrorCode::kInvalidArgument, "two models have the name " + Quote(*twice));
   }
   for (const GraphSource& graph : options.graphs) names.push_back(graph.name);
-  if (names.empty()) throw Error(ErrorCode::kInvalidArgument, "there is no model to serve");
+  if (names.empty() && !options.encoder)
+    throw Error(ErrorCode::kInvalidArgument, "there is no model to serve");
   return options;
 }
 
@@ -122,6 +123,7 @@ struct ModelServer::Impl {
             .metrics = metrics,
             .limits = options.limits,
             .workers = workers,
+            .encoder = options.encoder.get(),
             .most_time = options.most_time,
             .quiet_time = options.quiet_time,
             .version = options.version,

@@ -13,6 +13,7 @@
 #include "oort/engine_loop.h"
 #include "openai/generate_call.h"
 #include "serve/access.h"
+#include "serve/encoder_loop.h"
 #include "serve/http/server.h"
 #include "serve/language_models.h"
 
@@ -32,6 +33,7 @@ struct ServeOptions {
   size_t graph_body_bytes = size_t{64} << 20;  ///< of a request to one of these
   size_t models_memory = 0;                    ///< of all loaded models together; 0: no limit
   std::chrono::milliseconds retry_time{5000};  ///< before a model that failed is loaded again
+  std::shared_ptr<EncoderLoop> encoder;        ///< answers /v1/embeddings; may be shared or null
   openai::Limits limits;
   http::Limits http;
   std::chrono::seconds most_time{600};           ///< for one request

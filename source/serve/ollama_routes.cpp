@@ -37,33 +37,63 @@ std::string OllamaError(const openai::ApiError& error) {
 class OllamaFormat : public AnswerFormat {
  public:
   OllamaFormat(const openai::GenerateCall& call, const openai::ServedModel& served, bool chat)
-      : call_(call), served_(served), chat_(chat) {}
+      : call_(call), served_(served), chat_(chat), reader_(call) {}
 
   std::string Whole(std::span<const GenerateResult> results) override {
-    return Line(results[0].text, &results[0]);
+    const openai::AnswerMessage message = openai::ReadMessage(call_, results[0]);
+    AnswerDelta delta{message.content, message.reasoning, {}};
+    for (const openai::ToolCall& call : message.calls) calls_.push_back(call);
+    return Line(delta, &results[0]);
   }
   std::string ErrorBody(const openai::ApiError& error) const override { return OllamaError(error); }
   std::string_view stream_type() const override { return "application/x-ndjson"; }
   std::string First(int64_t) override { return {}; }
   std::string Piece(int64_t, const GeneratedPiece& piece) override {
-    return piece.text.empty() ? std::string() : Line(piece.text, nullptr) + "\n";
+    return Part(reader_.Push(piece.text));
   }
-  std::string Last(int64_t, const GenerateResult& result) override {
-    return Line("", &result) + "\n";
+  std::string Last(int64_t, const GeneratedAnswer& answer) override {
+    std::string lines = Part(reader_.Finish());  // has the calls that the last line tells
+    lines += Line({}, &answer) + "\n";
+    return lines;
   }
   std::string End(std::span<const GenerateResult>) override { return {}; }
   std::string Failure(const openai::ApiError& error) override { return OllamaError(error) + "\n"; }
   std::string Wait() override { return "\n"; }
 
  private:
-  std::string Line(std::string_view text, const GenerateResult* end) const {
+  std::string Part(const AnswerDelta& delta) {
+    // Calls are told whole, in the last line.
+    for (const ToolCallDelta& part : delta.calls) {
+      if (!part.name.empty()) calls_.push_back({part.id, part.name, {}});
+      calls_.back().arguments += part.arguments;
+    }
+    if (delta.content.empty() && delta.reasoning.empty()) return {};
+    return Line(delta, nullptr) + "\n";
+  }
+
+  void WriteCalls(JsonWriter& out) const {
+    out.Key("tool_calls").Open('[');
+    for (const openai::ToolCall& call : calls_) {
+      // Ollama has arguments as an object; what was cut off is none.
+      const bool whole = Json::accept(call.arguments);
+      out.Open('{').Key("function").Open('{').Key("name").String(call.name);
+      out.Key("arguments").Raw(whole ? call.arguments : "{}").Close('}').Close('}');
+    }
+    out.Close(']');
+  }
+
+  std::string Line(const AnswerDelta& delta, const GeneratedAnswer* end) const {
     JsonWriter out;
     out.Open('{').Key("model").String(served_.name).Key("created_at").String(IsoTime());
     if (chat_) {
       out.Key("message").Open('{').Key("role").String("assistant");
-      out.Key("content").String(text).Close('}');
+      out.Key("content").String(delta.content);
+      if (!delta.reasoning.empty()) out.Key("thinking").String(delta.reasoning);
+      if (end != nullptr && !calls_.empty()) WriteCalls(out);
+      out.Close('}');
     } else {
-      out.Key("response").String(text);
+      out.Key("response").String(delta.content);
+      if (!delta.reasoning.empty()) out.Key("thinking").String(delta.reasoning);
     }
     out.Key("done").Bool(end != nullptr);
     if (end != nullptr) {
@@ -83,6 +113,8 @@ class OllamaFormat : public AnswerFormat {
   const openai::GenerateCall& call_;
   const openai::ServedModel& served_;
   const bool chat_;
+  openai::MessageReader reader_;
+  std::vector<openai::ToolCall> calls_;
 };
 
 /// What Ollama calls by another name, and where it keeps it.
@@ -137,12 +169,22 @@ Json Translated(Fields& fields) {
   return body;
 }
 
+/// Ollama names a tool's answer by the tool, and leaves out what says that a call is a function's.
+void ToOpenAi(Json& message) {
+  const auto name = message.find("tool_name");
+  if (name != message.end()) {
+    message["name"] = *name;
+    message.erase("tool_name");
+  }
+}
+
 Json ReadMessages(Fields& fields) {
   const Json* given = fields.List("messages", SIZE_MAX);
   if (given == nullptr || given->empty()) fields.Fail("messages", "must have at least one message");
   Json messages = *given;
   for (size_t i = 0; i < messages.size(); ++i) {
     if (!messages[i].is_object()) fields.Fail("messages", "must hold objects");
+    ToOpenAi(messages[i]);
     const auto images = messages[i].find("images");
     if (images == messages[i].end()) continue;
     if (!images->is_array() || !images->empty()) fields.Fail("messages", "must not hold images");

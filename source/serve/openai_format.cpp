@@ -28,11 +28,13 @@ class OpenAi : public AnswerFormat {
   std::string Piece(int64_t choice, const GeneratedPiece& piece) override {
     return Event(chunks_.Piece(choice, piece));
   }
-  std::string Last(int64_t choice, const GenerateResult& result) override {
-    return Event(chunks_.Last(choice, result));
+  std::string Last(int64_t choice, const GeneratedAnswer& answer) override {
+    std::string events;
+    for (const std::string& chunk : chunks_.Last(choice, answer)) events += Event(chunk);
+    return events;
   }
   std::string End(std::span<const GenerateResult> results) override {
-    return Event(chunks_.UsageChunk(openai::UsageOf(call_, results))) + "data: [DONE]\n\n";
+    return Event(chunks_.UsageChunk(openai::UsageOf(call_, served_, results))) + "data: [DONE]\n\n";
   }
   std::string Failure(const openai::ApiError& error) override {
     return Event(openai::ErrorBody(error));

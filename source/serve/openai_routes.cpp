@@ -6,6 +6,7 @@
 
 #include "openai/json_writer.h"
 #include "serve/generate_job.h"
+#include "serve/responses.h"
 #include "serve/routes.h"
 
 namespace oort::serve {
@@ -31,6 +32,18 @@ void AnswerCompletion(Services& services, http::Request request, const Context& 
   request = {};
   Generate(services, context,
            openai::ParseCompletionsRequest(body, services.served, services.limits));
+}
+
+void AnswerResponses(Services& services, http::Request request, const Context& context) {
+  const openai::Json body = openai::ParseBody(request.body, services.limits);
+  openai::Fields fields(body);
+  ResponsesRequest asked = FromResponses(fields);
+  const auto job = std::make_shared<GenerateJob>(
+      services, context, openai::ParseChatRequest(asked.chat, services.served, services.limits),
+      [&](const openai::GenerateCall& kept) {
+        return ResponsesFormat(kept, services.served, std::move(asked.told));
+      });
+  job->Begin();
 }
 
 void WriteModel(JsonWriter& out, const Services& services, const ListedModel& model,
@@ -72,6 +85,7 @@ void ShowModel(Services& services, http::Request request, const Context& context
 constexpr std::array kOpenAiRoutes = {
     Route{"POST", "/v1/chat/completions", AnswerChat},
     Route{"POST", "/v1/completions", AnswerCompletion},
+    Route{"POST", "/v1/responses", AnswerResponses},
     Route{"GET", "/v1/models", ListModels},
     Route{"GET", "/v1/models/", ShowModel},
 };

@@ -36,7 +36,17 @@ void ShowDashboard(Services& services, http::Request request, const Context& con
   SendPage(services, request, context, DashboardPage());
 }
 
+void ShowOpenApi(Services&, http::Request request, const Context& context) {
+  const Page page = OpenapiPage();
+  http::Response response{.body = std::string(page.text), .fields = context.fields};
+  response.fields.push_back({"ETag", std::string(page.tag)});
+  if (request.Get("if-none-match") == page.tag)
+    response = {.status = 304, .fields = context.fields};
+  context.reply.Send(std::move(response));
+}
+
 constexpr std::array kPageRoutes = {
+    Route{"GET", "/openapi.json", ShowOpenApi},
     Route{"GET", "/", ShowChat},
     Route{"GET", "/dashboard", ShowDashboard},
 };

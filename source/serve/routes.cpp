@@ -1,14 +1,29 @@
 // SPDX-License-Identifier: MIT
 #include "serve/routes.h"
 
+#include <array>
+
 namespace oort::serve {
+namespace {
+
+constexpr std::array kTables = {OpenAiRoutes, EmbeddingRoutes, AnthropicRoutes, OllamaRoutes,
+                                TextRoutes,   StateRoutes,     V2Routes,        PageRoutes};
+
+}  // namespace
+
+std::vector<Route> AllRoutes() {
+  std::vector<Route> routes;
+  for (const auto table : kTables) {
+    for (const Route& route : table()) routes.push_back(route);
+  }
+  return routes;
+}
 
 const Route* FindRoute(std::string_view method, std::string_view path, std::string& allowed) {
   if (method == "HEAD") method = "GET";
   const std::string_view bare =
       path.size() > 1 && path.ends_with('/') ? path.substr(0, path.size() - 1) : path;
-  for (const auto table : {OpenAiRoutes, AnthropicRoutes, OllamaRoutes, TextRoutes, V2Routes,
-                           StateRoutes, PageRoutes}) {
+  for (const auto table : kTables) {
     for (const Route& route : table()) {
       const bool prefix = route.path.size() > 1 && route.path.ends_with('/');
       const bool fits = prefix ? bare.starts_with(route.path) : bare == route.path;

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "serve/context.h"
 
@@ -25,11 +26,14 @@ struct Route {
 std::span<const Route> OpenAiRoutes();
 std::span<const Route> AnthropicRoutes();
 std::span<const Route> OllamaRoutes();
+std::span<const Route> EmbeddingRoutes();
 std::span<const Route> TextRoutes();
 std::span<const Route> StateRoutes();
 std::span<const Route> PageRoutes();
 std::span<const Route> V2Routes();
 
+/// Of all files.
+std::vector<Route> AllRoutes();
 /// The route for a request; null where there is none, `allowed` then names the methods that there
 /// would be.
 const Route* FindRoute(std::string_view method, std::string_view path, std::string& allowed);

@@ -4,6 +4,7 @@
 
 #include "openai/common_fields.h"
 #include "openai/json_writer.h"
+#include "openai/tools.h"
 #include "serve/routes.h"
 
 namespace oort::serve {
@@ -38,7 +39,8 @@ void Tokenize(Services& services, http::Request request, const Context& context)
   const bool special = FlagOf(fields, "add_special_tokens", "add_special", true);
   const bool pieces = FlagOf(fields, "return_token_strs", "with_pieces", false);
   if (chat) {
-    const ChatInputs inputs = openai::ReadChatInputs(fields, services.limits);
+    const openai::ToolFields tools = openai::ReadTools(fields, services.limits);
+    const ChatInputs inputs = openai::ReadChatInputs(fields, tools.tools, services.limits);
     ids = served.model->EncodeChat(inputs, "default", services.limits.chat_template);
   } else {
     const auto text = TextOf(fields, "prompt", "content");
@@ -82,7 +84,8 @@ void ApplyTemplate(Services& services, http::Request request, const Context& con
   Fields fields(body);
   const openai::ServedModel& served = services.served;
   openai::CheckModelName(fields, served.name, served.aliases, served.any_name);
-  const ChatInputs inputs = openai::ReadChatInputs(fields, services.limits);
+  const openai::ToolFields tools = openai::ReadTools(fields, services.limits);
+  const ChatInputs inputs = openai::ReadChatInputs(fields, tools.tools, services.limits);
   fields.CheckAllKnown();
   JsonWriter out;
   out.Open('{').Key("prompt").String(served.model->FormatChat(inputs)).Close('}');

@@ -97,9 +97,11 @@ TEST(OpenAiRequest, FieldsReachTheEngine) {
       "top_logprobs":2,"ignore_eos":true,"cache_salt":"me","priority":-2,"stream":true,
       "stream_options":{"include_usage":true},"user":"x","metadata":{"a":"b"},"store":false,
       "return_token_ids":true,"tool_choice":"none","tools":[],"response_format":{"type":"text"},
-      "timeout":5,"min_tokens":2,"unheard_of":null)"));
-  ASSERT_EQ(call.requests.size(), 3u);
+      "timeout":5,"min_tokens":2,"stop_token_ids":[9,8],"include_stop_str_in_output":true,
+      "unheard_of":null)"));
+  ASSERT_EQ(call.requests.size(), 1u);
   const GenerateRequest& request = call.requests[0];
+  EXPECT_EQ(request.n, 3);
   const SamplingOptions& sampling = request.sampling;
   EXPECT_FLOAT_EQ(sampling.temperature, 0.5f);
   EXPECT_FLOAT_EQ(sampling.top_p, 0.9f);
@@ -109,13 +111,14 @@ TEST(OpenAiRequest, FieldsReachTheEngine) {
   EXPECT_FLOAT_EQ(sampling.frequency_penalty, 1.5f);
   EXPECT_FLOAT_EQ(sampling.repetition_penalty, 1.1f);
   EXPECT_EQ(sampling.seed, static_cast<uint64_t>(-5));
-  EXPECT_EQ(call.requests[2].sampling.seed, static_cast<uint64_t>(-3));
   EXPECT_EQ(sampling.logit_bias,
             (std::vector<std::pair<int32_t, float>>{{17, -100.0f}, {3, 2.5f}}));
   EXPECT_EQ(sampling.top_logprobs, 2);
   EXPECT_EQ(request.stops, (std::vector<std::string>{"a", "bc"}));
   EXPECT_EQ(request.max_tokens, 9);
   EXPECT_EQ(request.min_tokens, 2);
+  EXPECT_EQ(request.stop_tokens, (std::vector<int32_t>{9, 8}));
+  EXPECT_TRUE(call.include_stop);
   EXPECT_TRUE(request.ignore_end);
   EXPECT_EQ(request.cache_salt, "me");
   EXPECT_EQ(request.priority, 2);
@@ -136,9 +139,10 @@ TEST(OpenAiRequest, PromptsOfCompletionsComeInFourForms) {
   EXPECT_EQ(Completion(R"({"prompt":"a fox"})").requests[0].max_tokens, 16);
   EXPECT_EQ(Completion(R"({"prompt":[5,6]})").requests[0].prompt, (std::vector<int32_t>{5, 6}));
   const GenerateCall texts = Completion(R"({"prompt":["a fox","Hi"],"n":2})");
-  ASSERT_EQ(texts.requests.size(), 4u);
-  EXPECT_EQ(texts.requests[1].prompt, fox);
-  EXPECT_EQ(texts.requests[2].prompt, tokenizer.Encode("Hi"));
+  ASSERT_EQ(texts.requests.size(), 2u);
+  EXPECT_EQ(texts.choices(), 4u);
+  EXPECT_EQ(texts.requests[0].prompt, fox);
+  EXPECT_EQ(texts.requests[1].prompt, tokenizer.Encode("Hi"));
   EXPECT_EQ(Completion(R"({"prompt":[[5],[6,7]]})").requests[1].prompt,
             (std::vector<int32_t>{6, 7}));
   EXPECT_EQ(Completion(R"({"prompt":""})").requests[0].prompt, (std::vector<int32_t>{0}));
@@ -146,9 +150,10 @@ TEST(OpenAiRequest, PromptsOfCompletionsComeInFourForms) {
 
 TEST(OpenAiRequest, BestOfAsksForMoreAnswersThanItGives) {
   const GenerateCall call = Completion(R"({"prompt":"a","n":2,"best_of":5})");
-  EXPECT_EQ(call.requests.size(), 5u);
+  ASSERT_EQ(call.requests.size(), 1u);
   EXPECT_EQ(call.n, 2);
-  EXPECT_EQ(call.requests[0].sampling.top_logprobs, 0);
+  EXPECT_EQ(call.requests[0].n, 2);
+  EXPECT_EQ(call.requests[0].best_of, 5);
 }
 
 struct Refusal {
@@ -191,7 +196,7 @@ TEST(OpenAiRequest, ChatsThatCannotBeAnsweredAreRefusedByField) {
       {R"("guided_choice":[1])", "guided_choice", "texts"},
       {R"("guided_choice":["a"],"grammar":"root ::= \"a\"")", "guided_choice", "'grammar'"},
       {R"("structured_outputs":{"json":{"type":"x"}})", "structured_outputs.json", "does not have"},
-      {R"("tools":[{"type":"function","function":{"name":"f"}}])", "tools", "not available yet"},
+      {R"("tools":[{"type":"function","function":{"name":"f"}}])", "tools", "not known"},
       {R"("tool_choice":"required")", "tool_choice", "there are none"},
       {R"("grammar":"root ::= root")", "grammar", "nothing matches"},
       {R"("store":true)", "store", "nothing is stored"},
@@ -200,7 +205,7 @@ TEST(OpenAiRequest, ChatsThatCannotBeAnsweredAreRefusedByField) {
       {R"("reasoning_effort":"low")", "reasoning_effort", "chat_template_kwargs"},
       {R"("chat_template":"x")", "chat_template", "came with the model"},
       {R"("min_tokens":-3)", "min_tokens", "whole number"},
-      {R"("stop_token_ids":[5])", "stop_token_ids", "not available yet"},
+      {R"("stop_token_ids":[1024])", "stop_token_ids", "below 1024"},
       {R"("echo":true)", "echo", "not known"},
       {R"("priority":1e3)", "priority", "whole number"},
       {R"("timeout":0)", "timeout", "number from"},
@@ -254,7 +259,7 @@ TEST(OpenAiRequest, CompletionsThatCannotBeAnsweredAreRefusedByField) {
       {R"({"prompt":[[]]})", "prompt[0]", "no tokens"},
       {R"({"prompt":"a","max_tokens":0})", "max_tokens", "without \"echo\""},
       {R"({"prompt":"a","logprobs":-1})", "logprobs", "from 0 to"},
-      {R"({"prompt":"a","echo":true,"logprobs":1})", "logprobs", "not available yet"},
+      {R"({"prompt":"a","echo":true,"logprobs":1,"stream":true})", "logprobs", "stream"},
       {R"({"prompt":"a","n":3,"best_of":2})", "best_of", "at least"},
       {R"({"prompt":"a","best_of":17})", "best_of", "from 1 to 16"},
       {R"({"prompt":"a","best_of":2,"stream":true})", "best_of", "stream"},

@@ -31,23 +31,29 @@ Answered Run(GenerateCall call) {
   options.threads = 1;
   Engine engine(served.model, options);
   ChunkWriter writer(answered.call, served, kHead);
-  const bool streams = answered.call.n == answered.call.candidates;
   const auto add = [&](const std::string& chunk) {
     EXPECT_EQ(chunk.find('\n'), std::string::npos);
     if (!chunk.empty()) answered.chunks.push_back(json::parse(chunk));
   };
-  for (size_t i = 0; i < answered.call.requests.size(); ++i) {
-    const auto choice = static_cast<int64_t>(i);
-    if (streams) add(writer.First(choice));
-    GenerateRequest request = answered.call.requests[i];
-    request.on_piece = [&](const GeneratedPiece& piece) {
-      if (streams) add(writer.Piece(choice, piece));
-      return true;
-    };
+  for (size_t p = 0; p < answered.call.requests.size(); ++p) {
+    const auto n = static_cast<int64_t>(answered.call.n);
+    const int64_t first = static_cast<int64_t>(p) * n;
+    GenerateRequest request = answered.call.requests[p];
+    const bool streams = request.best_of == 0;
+    for (int64_t i = 0; streams && i < n; ++i) add(writer.First(first + i));
+    if (streams) {
+      request.on_piece = [&](const GeneratedPiece& piece) {
+        add(writer.Piece(first + piece.answer, piece));
+        return true;
+      };
+    }
     answered.results.push_back(engine.Generate(std::move(request)));
-    if (streams) add(writer.Last(choice, answered.results.back()));
+    for (int64_t i = 0; streams && i < n; ++i) {
+      const GeneratedAnswer& answer = AnswerOf(answered.results.back(), static_cast<size_t>(i));
+      for (const std::string& chunk : writer.Last(first + i, answer)) add(chunk);
+    }
   }
-  add(writer.UsageChunk(UsageOf(answered.call, answered.results)));
+  add(writer.UsageChunk(UsageOf(answered.call, served, answered.results)));
   answered.body = json::parse(ResponseBody(answered.call, served, kHead, answered.results));
   return answered;
 }
@@ -177,24 +183,84 @@ TEST(OpenAiResponse, ManyChoicesAreNumberedAndCountThePromptOnce) {
   ASSERT_EQ(answered.body["choices"].size(), 3u);
   for (size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(answered.body["choices"][i]["index"], i);
-    EXPECT_EQ(answered.body["choices"][i]["text"], answered.results[i].text);
+    EXPECT_EQ(answered.body["choices"][i]["text"], AnswerOf(answered.results[0], i).text);
+    EXPECT_EQ(Joined(answered, static_cast<int64_t>(i)), AnswerOf(answered.results[0], i).text);
   }
   EXPECT_EQ(answered.body["usage"]["prompt_tokens"], answered.call.prompts[0].tokens);
   EXPECT_EQ(answered.body["usage"]["completion_tokens"], 15);
 }
 
 TEST(OpenAiResponse, BestOfGivesTheLikeliestFirst) {
-  const Answered answered = RunCompletion(R"("n":2,"best_of":5,"seed":1,"max_tokens":5)");
+  // All of them, to find the best two by hand.
+  const Answered all = RunCompletion(R"("n":5,"seed":1,"max_tokens":5,"logprobs":0)");
   std::vector<std::pair<double, std::string>> ranked;
-  for (const GenerateResult& result : answered.results) {
+  for (size_t i = 0; i < 5; ++i) {
+    const GeneratedAnswer& answer = AnswerOf(all.results[0], i);
     double sum = 0;
-    for (const float logprob : result.logprobs) sum += logprob;
-    ranked.emplace_back(-sum / static_cast<double>(result.logprobs.size()), result.text);
+    for (const float logprob : answer.logprobs) sum += logprob;
+    ranked.emplace_back(-sum / static_cast<double>(answer.logprobs.size()), answer.text);
   }
   std::ranges::sort(ranked);
+  const Answered answered = RunCompletion(R"("n":2,"best_of":5,"seed":1,"max_tokens":5)");
   ASSERT_EQ(answered.body["choices"].size(), 2u);
   EXPECT_EQ(answered.body["choices"][0]["text"], ranked[0].second);
   EXPECT_EQ(answered.body["choices"][1]["text"], ranked[1].second);
+  EXPECT_TRUE(answered.body["choices"][0]["logprobs"].is_null());
+}
+
+TEST(OpenAiResponse, LogprobsOfAnEchoedPromptStandBeforeThoseOfTheAnswer) {
+  const Answered plain = RunCompletion(R"("temperature":0,"logprobs":2,"max_tokens":3)");
+  const Answered echoed =
+      RunCompletion(R"("temperature":0,"logprobs":2,"max_tokens":3,"echo":true)");
+  const json& choice = echoed.body["choices"][0];
+  const json& logprobs = choice["logprobs"];
+  const std::vector<int32_t>& prompt = echoed.call.requests[0].prompt;
+  ASSERT_EQ(logprobs["tokens"].size(), prompt.size() + 3);
+  EXPECT_TRUE(logprobs["token_logprobs"][0].is_null());
+  EXPECT_TRUE(logprobs["top_logprobs"][0].is_null());
+  for (size_t i = 1; i < prompt.size(); ++i) {
+    EXPECT_EQ(logprobs["token_logprobs"][i].get<float>(),
+              echoed.results[0].prompt_logprobs.at(i - 1));
+    EXPECT_GE(logprobs["top_logprobs"][i].size(), 2u);
+  }
+  const std::string text = choice["text"];
+  for (size_t i = 1; i < prompt.size() + 3; ++i) {
+    const std::string token = logprobs["tokens"][i];
+    EXPECT_EQ(text.substr(logprobs["text_offset"][i], token.size()), token) << i;
+  }
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(logprobs["tokens"][prompt.size() + i],
+              plain.body["choices"][0]["logprobs"]["tokens"][i]);
+  }
+  // The prompt alone.
+  const json none = RunCompletion(R"("logprobs":0,"max_tokens":0,"echo":true)").body["choices"][0];
+  EXPECT_EQ(none["logprobs"]["tokens"].size(), prompt.size());
+  EXPECT_EQ(none["text"], "Once upon");
+}
+
+TEST(OpenAiResponse, AStopStringIsPartOfTheTextWhereThatIsAsked) {
+  const std::string fields = R"("temperature":0,"stop":[" a"],"max_tokens":50)";
+  const Answered without = RunCompletion(fields);
+  const Answered with = RunCompletion(fields + R"(,"include_stop_str_in_output":true)");
+  const std::string text = without.body["choices"][0]["text"];
+  EXPECT_EQ(with.body["choices"][0]["text"], text + " a");
+  EXPECT_EQ(Joined(with, 0), text + " a");
+  EXPECT_EQ(Joined(without, 0), text);
+}
+
+TEST(OpenAiResponse, ATokenThatEndsAnAnswerIsNoneOfItsText) {
+  const Answered free = RunCompletion(R"("temperature":0,"max_tokens":6)");
+  const std::vector<int32_t>& tokens = free.results[0].tokens;
+  const Answered ended =
+      RunCompletion(R"("temperature":0,"logprobs":0,"max_tokens":6,"stop_token_ids":[)" +
+                    std::to_string(tokens.at(2)) + "]");
+  const json& choice = ended.body["choices"][0];
+  EXPECT_EQ(choice["finish_reason"], "stop");
+  EXPECT_EQ(choice["stop_reason"], tokens[2]);
+  EXPECT_EQ(choice["logprobs"]["tokens"].size(), 2u);
+  EXPECT_EQ(choice["text"], Storyteller().model->tokenizer().Decode(
+                                std::vector<int32_t>(tokens.begin(), tokens.begin() + 2)));
+  EXPECT_EQ(Joined(ended, 0), choice["text"]);
 }
 
 TEST(OpenAiResponse, NumbersAndTextsThatJsonCannotSay) {

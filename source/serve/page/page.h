@@ -14,5 +14,7 @@ struct Page {
 
 Page ChatPage();
 Page DashboardPage();
+/// All routes, as an OpenAPI file describes them.
+Page OpenapiPage();
 
 }  // namespace oort::serve

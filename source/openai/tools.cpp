@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+#include "openai/tools.h"
+
+#include <algorithm>
+
+#include "core/problems.h"
+
+namespace oort::openai {
+namespace {
+
+constexpr size_t kLongestName = 64;  // OpenAI's
+
+/// One of "tools": {"type": "function", "function": {"name", "description", "parameters"}}.
+Json ReadTool(const Json& given, const std::string& path) {
+  Fields tool(given, path);
+  const std::string type(tool.Text("type").value_or(""));
+  if (type != "function") {
+    tool.Fail("type", "is " + Quote(type) + ": tools here are of type \"function\"");
+  }
+  const Json* function = tool.Object("function");
+  if (function == nullptr) tool.Fail("function", "is missing");
+  tool.CheckAllKnown();
+  Fields inner(*function, tool.PathOf("function"));
+  const std::string name(inner.Text("name").value_or(""));
+  if (name.empty() || name.size() > kLongestName) {
+    inner.Fail("name", "must have 1 to " + std::to_string(kLongestName) + " bytes");
+  }
+  Json kept = {{"name", name}};
+  kept["description"] = inner.Text("description").value_or("");
+  const Json* parameters = inner.Object("parameters");
+  kept["parameters"] = parameters != nullptr
+                           ? *parameters
+                           : Json{{"type", "object"}, {"properties", Json::object()}};
+  inner.Ignore({"strict"});  // arguments keep to the schema wherever a call is forced
+  inner.CheckAllKnown();
+  return {{"type", "function"}, {"function", std::move(kept)}};
+}
+
+bool HasTool(const Json& tools, std::string_view name) {
+  return std::ranges::any_of(tools,
+                             [&](const Json& tool) { return tool["function"]["name"] == name; });
+}
+
+/// {"type": "function", "function": {"name": …}}
+std::string ReadNamed(Fields& choice) {
+  if (choice.Text("type").value_or("") != "function") {
+    choice.Fail("type", "must be \"function\"");
+  }
+  const Json* function = choice.Object("function");
+  if (function == nullptr) choice.Fail("function", "is missing");
+  choice.CheckAllKnown();
+  Fields inner(*function, choice.PathOf("function"));
+  const auto name = inner.Text("name");
+  if (!name) inner.Fail("name", "is missing");
+  inner.CheckAllKnown();
+  return std::string(*name);
+}
+
+/// False where no tool may be called.
+bool ReadChoice(Fields& fields, const Json& tools, ToolFields& out) {
+  const Json* choice = fields.Find("tool_choice");
+  if (choice == nullptr) return true;
+  if (choice->is_string()) {
+    const std::string word = choice->get<std::string>();
+    if (word == "none") return false;
+    if (word == "auto") return true;
+    if (word != "required") {
+      fields.Fail("tool_choice", "must be \"none\", \"auto\", \"required\" or a function");
+    }
+    out.choice = ToolFields::Choice::kRequired;
+  } else {
+    Fields inner(*choice, fields.PathOf("tool_choice"));
+    out.choice = ToolFields::Choice::kNamed;
+    out.name = ReadNamed(inner);
+  }
+  if (tools.empty()) fields.Fail("tool_choice", "asks for a tool, and there are none");
+  if (out.choice == ToolFields::Choice::kNamed && !HasTool(tools, out.name)) {
+    fields.Fail("tool_choice", "names " + Quote(out.name) + ", which is none of the tools");
+  }
+  return true;
+}
+
+/// The template that a conversation with these tools is written by.
+std::string_view TemplateOf(const LanguageModel& model, bool tools) {
+  const std::string_view special = tools ? model.ChatTemplateSource("tool_use") : "";
+  return special.empty() ? model.ChatTemplateSource() : special;
+}
+
+}  // namespace
+
+ToolFields ReadTools(Fields& fields, const Limits& limits) {
+  ToolFields result;
+  Json tools = Json::array();
+  if (const Json* given = fields.List("tools", limits.tools)) {
+    for (size_t i = 0; i < given->size(); ++i) {
+      const std::string path = ItemPath(fields.PathOf("tools"), i);
+      Json tool = ReadTool((*given)[i], path);
+      const std::string name = tool["function"]["name"];
+      if (HasTool(tools, name)) {
+        throw RequestError(path, Quote(path) + " has the name " + Quote(name) +
+                                     ", which another tool has already");
+      }
+      tools.push_back(std::move(tool));
+    }
+  }
+  result.parallel = fields.Bool("parallel_tool_calls").value_or(true);
+  const bool may_call = ReadChoice(fields, tools, result);
+  if (may_call && !tools.empty()) result.tools = tools.dump();
+  fields.Refuse("functions", "its successor is \"tools\"");
+  fields.Refuse("function_call", "its successor is \"tool_choice\"");
+  return result;
+}
+
+void ApplyTools(const ToolFields& tools, const ServedModel& served, bool has_form,
+                GenerateRequest& request, GenerateCall& call) {
+  if (tools.tools.empty()) return;
+  const std::string_view source = TemplateOf(*served.model, true);
+  if (source.find("tools") == std::string_view::npos) {
+    throw RequestError("tools", "\"tools\" are not known to this model's chat template");
+  }
+  if (has_form) {
+    throw RequestError("tools",
+                       "\"tools\" and \"response_format\" exclude each other: an answer "
+                       "of that form calls nothing");
+  }
+  const ToolStyle style = ToolStyleOf(source);
+  call.parts.tools = style;
+  call.parallel_calls = tools.parallel;
+  if (tools.choice == ToolFields::Choice::kAuto) return;
+  if (request.constraint != nullptr) {
+    throw RequestError("tool_choice",
+                       "\"tool_choice\" and a grammar for the answer exclude each other");
+  }
+  const std::vector<int32_t> prefix = ToolCallPrefix(style, served.model->tokenizer());
+  try {
+    request.constraint = served.forms->For(*served.model)
+                             .Compile(ToolCallGrammar(style, tools.tools, tools.name,
+                                                      tools.parallel && tools.name.empty()),
+                                      prefix);
+  } catch (const Error& error) {
+    const ErrorCode code = error.code();
+    const bool blames_request = code == ErrorCode::kInvalidArgument ||
+                                code == ErrorCode::kUnsupported || code == ErrorCode::kLimit;
+    if (!blames_request) throw;
+    throw RequestError("tools", std::string("\"tools\": ") + error.what());
+  }
+}
+
+void ApplyReasoning(const ServedModel& served, const std::vector<int32_t>& prompt,
+                    GenerateCall& call) {
+  const std::string_view source = TemplateOf(*served.model, call.parts.tools != ToolStyle::kNone);
+  if (source.find("<think>") == std::string_view::npos) return;
+  call.parts.reasoning = true;
+  // The tag is a token, or a few.
+  constexpr size_t kTail = 12;
+  const size_t tail = std::min(prompt.size(), kTail);
+  const std::string text =
+      served.model->tokenizer().Decode(std::span(prompt).last(tail), {.skip_special = false});
+  const size_t end = text.find_last_not_of(" \n\r\t");
+  const std::string_view trimmed = std::string_view(text).substr(0, end + 1);
+  call.parts.begins_in_reasoning = trimmed.ends_with("<think>");
+}
+
+}  // namespace oort::openai

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// "tools" and "tool_choice" of a chat: what the model may call, and what it must.
+#pragma once
+
+#include <string>
+
+#include "openai/common_fields.h"
+
+namespace oort::openai {
+
+/// What a request says about tools.
+struct ToolFields {
+  std::string tools;  ///< JSON, as templates and grammars take it; empty: none may be called
+  enum class Choice : unsigned char { kAuto, kRequired, kNamed } choice = Choice::kAuto;
+  std::string name;  ///< kNamed: of the one that must be called
+  bool parallel = true;
+};
+
+/// Reads the fields, and refuses what is wrong in them.
+ToolFields ReadTools(Fields& fields, const Limits& limits);
+
+/// Has answers to `request` call tools as `tools` says, and be taken apart so. Throws a
+/// RequestError where the model's template knows no tools, or no way to call them that an answer
+/// could be held to. `has_form`: the request asks for answers of another form, too.
+void ApplyTools(const ToolFields& tools, const ServedModel& served, bool has_form,
+                GenerateRequest& request, GenerateCall& call);
+
+/// Has reasoning in answers told apart, where the model's template knows it. The prompt decides
+/// whether the answer begins in the middle of it.
+void ApplyReasoning(const ServedModel& served, const std::vector<int32_t>& prompt,
+                    GenerateCall& call);
+
+}  // namespace oort::openai

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT
+#include "core/problems.h"
+#include "serve/anthropic.h"
+
+namespace oort::serve {
+namespace {
+
+using openai::Fields;
+using openai::ItemPath;
+using openai::Json;
+
+/// Text, or blocks of text, as OpenAI's "content". Marks of where a prompt may be cached go: here
+/// every beginning is.
+Json TextContent(const Json& content, const std::string& path) {
+  if (!content.is_array()) return content;
+  Json parts = Json::array();
+  for (size_t i = 0; i < content.size(); ++i) {
+    Fields block(content[i], ItemPath(path, i));
+    Json part = content[i];
+    part.erase("cache_control");
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+/// {"type": "tool_result", "tool_use_id", "content"} as a message of its own.
+Json ToolResult(Fields& block) {
+  const auto id = block.Text("tool_use_id");
+  if (!id) block.Fail("tool_use_id", "is missing");
+  block.Bool("is_error");  // its content says so
+  const Json* content = block.Find("content");
+  block.Ignore({"type", "cache_control"});
+  block.CheckAllKnown();
+  return {
+      {"role", "tool"},
+      {"tool_call_id", *id},
+      {"content", content == nullptr ? Json("") : TextContent(*content, block.PathOf("content"))}};
+}
+
+/// {"type": "tool_use", "id", "name", "input"} as one of "tool_calls".
+Json ToolUse(Fields& block) {
+  const auto id = block.Text("id"), name = block.Text("name");
+  if (!id) block.Fail("id", "is missing");
+  if (!name) block.Fail("name", "is missing");
+  const Json* input = block.Object("input");
+  block.Ignore({"type", "cache_control"});
+  block.CheckAllKnown();
+  return {
+      {"id", *id},
+      {"type", "function"},
+      {"function", {{"name", *name}, {"arguments", input == nullptr ? Json::object() : *input}}}};
+}
+
+/// One message of Anthropic's may be several of OpenAI's: each result of a tool is one.
+void AddMessage(Json& messages, const Json& given, const std::string& path) {
+  Fields fields(given, path);
+  const std::string role(fields.Text("role").value_or(""));
+  const Json* content = fields.Find("content");
+  fields.CheckAllKnown();
+  if (role != "user" && role != "assistant") {
+    fields.Fail("role", "must be \"user\" or \"assistant\"");
+  }
+  if (content == nullptr) fields.Fail("content", "is missing");
+  if (!content->is_array()) {
+    messages.push_back({{"role", role}, {"content", *content}});
+    return;
+  }
+  Json parts = Json::array(), calls = Json::array();
+  std::string reasoning;
+  for (size_t i = 0; i < content->size(); ++i) {
+    Fields block((*content)[i], ItemPath(fields.PathOf("content"), i));
+    const std::string type(block.Text("type").value_or(""));
+    if (type == "tool_result" && role == "user") {
+      messages.push_back(ToolResult(block));
+    } else if (type == "tool_use" && role == "assistant") {
+      calls.push_back(ToolUse(block));
+    } else if (type == "thinking" && role == "assistant") {
+      reasoning += block.Text("thinking").value_or("");
+    } else {
+      Json part = (*content)[i];
+      part.erase("cache_control");
+      parts.push_back(std::move(part));
+    }
+  }
+  if (parts.empty() && calls.empty() && role == "user") return;
+  Json message = {{"role", role}};
+  message["content"] = parts.empty() && !calls.empty() ? Json() : parts;
+  if (!reasoning.empty()) message["reasoning_content"] = reasoning;
+  if (!calls.empty()) message["tool_calls"] = std::move(calls);
+  messages.push_back(std::move(message));
+}
+
+Json Tools(const Json& given, const std::string& path) {
+  Json tools = Json::array();
+  for (size_t i = 0; i < given.size(); ++i) {
+    Fields tool(given[i], ItemPath(path, i));
+    const std::string type(tool.Text("type").value_or("custom"));
+    if (type != "custom")
+      tool.Fail("type", "is " + Quote(type) + ": only \"custom\" is known here");
+    Json function = Json::object();
+    if (const auto name = tool.Text("name")) function["name"] = *name;
+    if (const auto text = tool.Text("description")) function["description"] = *text;
+    if (const Json* schema = tool.Object("input_schema")) function["parameters"] = *schema;
+    tool.Ignore({"cache_control", "strict"});
+    tool.CheckAllKnown();
+    tools.push_back({{"type", "function"}, {"function", std::move(function)}});
+  }
+  return tools;
+}
+
+void CopyToolChoice(Fields& fields, Json& body) {
+  const Json* given = fields.Object("tool_choice");
+  if (given == nullptr) return;
+  Fields choice(*given, fields.PathOf("tool_choice"));
+  const std::string type(choice.Text("type").value_or(""));
+  const auto name = choice.Text("name");
+  if (choice.Bool("disable_parallel_tool_use").value_or(false)) {
+    body["parallel_tool_calls"] = false;
+  }
+  choice.CheckAllKnown();
+  if (type == "tool") {
+    if (!name) choice.Fail("name", "is missing");
+    body["tool_choice"] = {{"type", "function"}, {"function", {{"name", *name}}}};
+  } else if (type == "any") {
+    body["tool_choice"] = "required";
+  } else if (type == "auto" || type == "none") {
+    body["tool_choice"] = type;
+  } else {
+    choice.Fail("type", "must be \"auto\", \"any\", \"tool\" or \"none\"");
+  }
+}
+
+}  // namespace
+
+Json FromAnthropic(Fields& fields) {
+  Json body = Json::object();
+  for (const char* name : {"model", "max_tokens", "temperature", "top_p", "top_k", "stream"}) {
+    if (const Json* value = fields.Find(name)) body[name] = *value;
+  }
+  if (!body.contains("max_tokens")) fields.Fail("max_tokens", "is missing");
+  const Json* stops = fields.List("stop_sequences", SIZE_MAX);
+  if (stops != nullptr && !stops->empty()) body["stop"] = *stops;
+  const Json* messages = fields.List("messages", SIZE_MAX);
+  if (messages == nullptr || messages->empty()) {
+    fields.Fail("messages", "must have at least one message");
+  }
+  body["messages"] = Json::array();
+  if (const Json* system = fields.Find("system")) {
+    body["messages"].push_back({{"role", "system"}, {"content", TextContent(*system, "system")}});
+  }
+  for (size_t i = 0; i < messages->size(); ++i) {
+    AddMessage(body["messages"], (*messages)[i], ItemPath("messages", i));
+  }
+  if (const Json* tools = fields.List("tools", SIZE_MAX)) body["tools"] = Tools(*tools, "tools");
+  CopyToolChoice(fields, body);
+  if (const Json* thinking = fields.Object("thinking")) {
+    Fields inner(*thinking, "thinking");
+    const std::string type(inner.Text("type").value_or(""));
+    if (type != "enabled" && type != "disabled" && type != "adaptive") {
+      inner.Fail("type", "must be \"enabled\", \"adaptive\" or \"disabled\"");
+    }
+    inner.Refuse("budget_tokens", "how long it thinks is the model's own");
+    inner.CheckAllKnown();
+    body["chat_template_kwargs"] = {{"enable_thinking", type != "disabled"}};
+  }
+  fields.Ignore({"metadata", "service_tier"});
+  fields.CheckAllKnown();
+  return body;
+}
+
+}  // namespace oort::serve

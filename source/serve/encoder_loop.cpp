@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+#include "serve/encoder_loop.h"
+
+#include <utility>
+
+#include "oort/error.h"
+
+namespace oort::serve {
+namespace {
+
+/// Texts that run together: enough to fill batches of each length, and a short wait for who comes
+/// next.
+constexpr size_t kMostTexts = 256;
+
+}  // namespace
+
+EncoderLoop::EncoderLoop(Embedder embedder, std::string name, std::vector<std::string> aliases,
+                         int64_t most_tokens)
+    : embedder_(std::move(embedder)),
+      name_(std::move(name)),
+      aliases_(std::move(aliases)),
+      most_tokens_(most_tokens),
+      thread_([this] { Run(); }) {}
+
+EncoderLoop::~EncoderLoop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+void EncoderLoop::Submit(std::vector<Tokens> texts, Wanted wanted, Then then) {
+  Job job{std::move(texts), 0, std::move(wanted), std::move(then)};
+  for (const Tokens& text : job.texts) job.tokens += static_cast<int64_t>(text.size());
+  {
+    const std::lock_guard lock(mutex_);
+    // One that is alone is always taken: its size has limits of its own.
+    if (!jobs_.empty() && tokens_ + job.tokens > most_tokens_) {
+      throw Error(ErrorCode::kLimit, "too many texts wait to be encoded: try again later");
+    }
+    tokens_ += job.tokens;
+    jobs_.push_back(std::move(job));
+  }
+  wake_.notify_one();
+}
+
+void EncoderLoop::Run() {
+  while (true) {
+    std::vector<Job> jobs;
+    bool stop = false;
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [&] { return stop_ || !jobs_.empty(); });
+      stop = stop_;
+      size_t texts = 0;
+      while (!jobs_.empty() &&
+             (stop || texts == 0 || texts + jobs_[0].texts.size() <= kMostTexts)) {
+        texts += jobs_[0].texts.size();
+        tokens_ -= jobs_[0].tokens;
+        jobs.push_back(std::move(jobs_[0]));
+        jobs_.pop_front();
+      }
+    }
+    if (stop) {
+      const auto ended = std::make_exception_ptr(
+          Error(ErrorCode::kCancelled, "the server ended before the texts were encoded"));
+      for (const Job& job : jobs) job.then({}, ended);
+      return;
+    }
+    std::erase_if(jobs, [](const Job& job) { return !job.wanted(); });
+    if (!jobs.empty()) Answer(std::move(jobs));
+  }
+}
+
+void EncoderLoop::Answer(std::vector<Job> jobs) {
+  if (jobs.size() == 1) return AnswerAlone(jobs[0]);
+  std::vector<Tokens> texts;
+  for (const Job& job : jobs) texts.insert(texts.end(), job.texts.begin(), job.texts.end());
+  Embeddings embeddings;
+  try {
+    embeddings = embedder_.EmbedTokens(texts);
+  } catch (...) {
+    // What goes wrong for one is not for the others.
+    for (Job& job : jobs) AnswerAlone(job);
+    return;
+  }
+  const auto* at = embeddings.values.data();
+  for (const Job& job : jobs) {
+    const auto* end = at + job.texts.size() * static_cast<size_t>(embeddings.dimensions);
+    job.then({at, end}, nullptr);
+    at = end;
+  }
+}
+
+void EncoderLoop::AnswerAlone(Job& job) {
+  std::vector<float> vectors;
+  std::exception_ptr failure;
+  try {
+    vectors = std::move(embedder_.EmbedTokens(job.texts).values);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  job.then(std::move(vectors), failure);
+}
+
+}  // namespace oort::serve

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// OpenAI's /v1/responses, the part that keeps no state: its requests as chats, and answers in its
+// form.
+#pragma once
+
+#include <memory>
+
+#include "openai/fields.h"
+#include "serve/answer_format.h"
+
+namespace oort::serve {
+
+struct ResponsesRequest {
+  openai::Json chat;  ///< the body of the same request to /v1/chat/completions
+  openai::Json told;  ///< fields that an answer repeats
+};
+/// Refuses what would need a state: conversations, earlier responses, work in the background.
+ResponsesRequest FromResponses(openai::Fields& fields);
+
+/// Call and model must outlive it.
+std::unique_ptr<AnswerFormat> ResponsesFormat(const openai::GenerateCall& call,
+                                              const openai::ServedModel& served, openai::Json told);
+
+}  // namespace oort::serve

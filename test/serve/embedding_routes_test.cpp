@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+// /v1/embeddings with a tiny encoder.
+#include "serve/encoder_loop.h"
+#include "serve/served_model.h"
+
+namespace oort::serve {
+namespace {
+
+Embedder TinyBert() {
+  EmbedderOptions options;
+  options.threads = 1;
+  return Embedder(std::filesystem::path(OORT_TEST_DATA) / "encoders/tiny_bert", options);
+}
+
+ServeOptions WithEncoder() {
+  ServeOptions options = Options();
+  options.encoder =
+      std::make_shared<EncoderLoop>(TinyBert(), "minilm", std::vector<std::string>{"ada"});
+  return options;
+}
+
+const std::string kPath = "/v1/embeddings";
+
+TEST(EmbeddingRoutes, GivesTheVectorsOfTheEmbedder) {
+  const Fixture fixture(WithEncoder());
+  Embedder embedder = TinyBert();
+  const std::vector<std::string> texts = {"a small cat", "the dog runs"};
+  const Embeddings want = embedder.Embed(texts);
+  const Json body =
+      Json::parse(fixture.Post(kPath, Json{{"model", "minilm"}, {"input", texts}}).body);
+  ASSERT_TRUE(body.contains("data")) << body;
+  ASSERT_EQ(body["data"].size(), 2u);
+  EXPECT_EQ(body["model"], "minilm");
+  EXPECT_EQ(body["usage"]["prompt_tokens"], want.tokens);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(body["data"][i]["index"], i);
+    const std::vector<float> got = body["data"][i]["embedding"];
+    ASSERT_EQ(got.size(), want[i].size());
+    for (size_t d = 0; d < got.size(); ++d) EXPECT_NEAR(got[d], want[i][d], 1e-5);
+  }
+  // Tokens and another name are as good.
+  const Json ids = Json::parse(
+      fixture.Post(kPath, Json{{"model", "ada"}, {"input", embedder.Encode(texts[1])}}).body);
+  const std::vector<float> same = ids["data"][0]["embedding"];
+  for (size_t d = 0; d < same.size(); ++d) EXPECT_NEAR(same[d], want[1][d], 1e-5);
+  const Json coded = Json::parse(
+      fixture.Post(kPath, Json{{"input", texts[0]}, {"encoding_format", "base64"}}).body);
+  EXPECT_EQ(coded["data"][0]["embedding"].get<std::string>().size(), 4 * ((32 * 4 + 2) / 3));
+}
+
+TEST(EmbeddingRoutes, ManyAtOnceGetTheirOwn) {
+  const Fixture fixture(WithEncoder());
+  Embedder embedder = TinyBert();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      for (int k = 0; k < 8; ++k) {
+        const std::string text = "cat " + std::string(static_cast<size_t>(i * 3 + 1), 'a');
+        const Json body = Json::parse(fixture.Post(kPath, Json{{"input", text}}).body);
+        const Json again = Json::parse(fixture.Post(kPath, Json{{"input", {text, "dog"}}}).body);
+        const std::vector<float> one = body["data"][0]["embedding"];
+        const std::vector<float> two = again["data"][0]["embedding"];
+        for (size_t d = 0; d < one.size(); ++d) EXPECT_NEAR(one[d], two[d], 1e-5);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(EmbeddingRoutes, RefusesWhatItCannotEncode) {
+  const Fixture fixture(WithEncoder());
+  ExpectError(fixture.Post(kPath, Json{{"model", "storyteller"}, {"input", "a"}}), 404,
+              "model_not_found", "model");
+  ExpectError(fixture.Post(kPath, Json{{"input", ""}}), 400, "", "input");
+  ExpectError(fixture.Post(kPath, Json{{"input", {"a", ""}}}), 400, "", "input[1]");
+  ExpectError(fixture.Post(kPath, Json{{"input", "a"}, {"dimensions", 7}}), 400, "", "dimensions");
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += "cat ";
+  ExpectError(fixture.Post(kPath, Json{{"input", {"a", text}}}), 400, "context_length_exceeded",
+              "input[1]");
+  ExpectError(Fixture().Post(kPath, Json{{"input", "a"}}), 404, "model_not_found");
+  EXPECT_EQ(fixture.Post(kPath, Json{{"input", "a"}}).status, 200);
+}
+
+TEST(EncoderLoop, TellsWhoWaitsThatItEnds) {
+  std::atomic<int> answered = 0;
+  {
+    EncoderLoop loop(TinyBert(), "minilm", {}, 8);
+    const std::vector<EncoderLoop::Tokens> text = {{2, 5, 3}};
+    int refused = 0;
+    for (int i = 0; i < 200; ++i) {
+      try {
+        loop.Submit(
+            text, [] { return true; },
+            [&](const std::vector<float>& vectors, const std::exception_ptr& failure) {
+              EXPECT_NE(vectors.empty(), failure == nullptr);
+              ++answered;
+            });
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::kLimit);
+        ++refused;
+        ++answered;
+      }
+    }
+    EXPECT_GT(refused, 0);  // three fit
+  }
+  EXPECT_EQ(answered, 200);
+}
+
+}  // namespace
+}  // namespace oort::serve

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT
+// Tools through every API of the server, and /v1/responses.
+#include "kit/storyteller_with.h"
+#include "serve/served_model.h"
+
+namespace oort::serve {
+namespace {
+
+ServeOptions WithTools() {
+  static const auto model = LanguageModel::Load(
+      testing::StorytellerWith("serve_tools", testing::ToolTemplate("<tool_call>")),
+      {.exact = true});
+  ServeOptions options = Options();
+  options.served.model = model;
+  return options;
+}
+
+const Json kSchema = {{"type", "object"},
+                      {"properties", {{"city", {{"type", "string"}, {"enum", {"Rome", "Oslo"}}}}}},
+                      {"required", {"city"}},
+                      {"additionalProperties", false}};
+const Json kFunction = {{"name", "weather"}, {"description", "of a city"}, {"parameters", kSchema}};
+
+Json WithCall() {
+  Json request = Chat();
+  request["max_tokens"] = 100;
+  request["tools"] = {{{"type", "function"}, {"function", kFunction}}};
+  request["tool_choice"] = "required";
+  request["parallel_tool_calls"] = false;
+  return request;
+}
+
+void ExpectCity(const Json& arguments) {
+  EXPECT_TRUE(arguments.value("city", "") == "Rome" || arguments.value("city", "") == "Oslo")
+      << arguments;
+}
+
+/// The data of named events, in order.
+std::vector<Json> NamedEvents(const std::string& body) {
+  std::vector<Json> events;
+  size_t at = 0;
+  while ((at = body.find("\ndata: ", at)) != std::string::npos) {
+    at += 7;
+    events.push_back(Json::parse(body.substr(at, body.find('\n', at) - at)));
+  }
+  return events;
+}
+
+TEST(ToolRoutes, OpenAiChatsCallTools) {
+  const Fixture fixture(WithTools());
+  Json request = WithCall();
+  const Json whole = Json::parse(fixture.Post("/v1/chat/completions", request).body);
+  ASSERT_TRUE(whole.contains("choices")) << whole;
+  const Json& choice = whole["choices"][0];
+  EXPECT_EQ(choice["finish_reason"], "tool_calls") << whole;
+  ASSERT_EQ(choice["message"]["tool_calls"].size(), 1u) << whole;
+  const Json& call = choice["message"]["tool_calls"][0];
+  EXPECT_EQ(call["function"]["name"], "weather");
+  ExpectCity(Json::parse(call["function"]["arguments"].get<std::string>()));
+
+  request["stream"] = true;
+  const Answer stream = fixture.Post("/v1/chat/completions", request);
+  std::string arguments, finish;
+  int names = 0;
+  for (const std::string& event : Events(stream.body)) {
+    if (event == "[DONE]") continue;
+    const Json part = Json::parse(event)["choices"][0];
+    for (const Json& delta : part["delta"].value("tool_calls", Json::array())) {
+      names += delta["function"].contains("name") ? 1 : 0;
+      arguments += delta["function"]["arguments"];
+    }
+    if (part["finish_reason"].is_string()) finish = part["finish_reason"];
+  }
+  EXPECT_EQ(names, 1) << stream.body;
+  EXPECT_EQ(Json(arguments), call["function"]["arguments"]);
+  EXPECT_EQ(finish, "tool_calls");
+
+  // The call and its result go back to the model.
+  Json next = Chat();
+  next["messages"].push_back(choice["message"]);
+  next["messages"].push_back(
+      {{"role", "tool"}, {"tool_call_id", call["id"]}, {"content", "sunny"}});
+  EXPECT_EQ(fixture.Post("/v1/chat/completions", next).status, 200);
+  const Json rendered =
+      Json::parse(fixture.Post("/apply-template", Json{{"messages", next["messages"]}}).body);
+  EXPECT_NE(rendered["prompt"].get<std::string>().find("sunny"), std::string::npos) << rendered;
+}
+
+TEST(ToolRoutes, AnthropicMessagesUseTools) {
+  const Fixture fixture(WithTools());
+  Json request = Chat();
+  request["max_tokens"] = 100;
+  request["tools"] = {{{"name", "weather"}, {"input_schema", kSchema}}};
+  request["tool_choice"] = {{"type", "any"}, {"disable_parallel_tool_use", true}};
+  const Json whole = Json::parse(fixture.Post("/v1/messages", request).body);
+  EXPECT_EQ(whole["stop_reason"], "tool_use") << whole;
+  ASSERT_EQ(whole["content"].size(), 1u) << whole;
+  const Json& use = whole["content"][0];
+  EXPECT_EQ(use["type"], "tool_use");
+  EXPECT_EQ(use["name"], "weather");
+  ExpectCity(use["input"]);
+
+  request["stream"] = true;
+  std::string input;
+  for (const Json& event : NamedEvents(fixture.Post("/v1/messages", request).body)) {
+    if (event["type"] == "content_block_delta") {
+      EXPECT_EQ(event["delta"]["type"], "input_json_delta");
+      input += event["delta"]["partial_json"];
+    }
+  }
+  EXPECT_EQ(Json::parse(input), use["input"]);
+
+  Json next = Chat();
+  next["messages"].push_back({{"role", "assistant"}, {"content", whole["content"]}});
+  next["messages"].push_back(
+      {{"role", "user"},
+       {"content", {{{"type", "tool_result"}, {"tool_use_id", use["id"]}, {"content", "sunny"}}}}});
+  EXPECT_EQ(fixture.Post("/v1/messages", next).status, 200);
+  next["messages"][2]["content"][0].erase("tool_use_id");
+  EXPECT_EQ(fixture.Post("/v1/messages", next).status, 400);
+}
+
+TEST(ToolRoutes, OllamaChatsCallTools) {
+  const Fixture fixture(WithTools());
+  Json request = {{"messages", Chat()["messages"]},
+                  {"tools", {{{"type", "function"}, {"function", kFunction}}}},
+                  {"stream", false},
+                  {"options", {{"temperature", 0}, {"num_predict", 20}}}};
+  const Json whole = Json::parse(fixture.Post("/api/chat", request).body);
+  EXPECT_EQ(whole["done"], true) << whole;
+  // Its API has no way to force a call: a conversation that had one goes on.
+  request["messages"].push_back(
+      {{"role", "assistant"},
+       {"content", ""},
+       {"tool_calls", {{{"function", {{"name", "weather"}, {"arguments", {{"city", "Rome"}}}}}}}}});
+  request["messages"].push_back({{"role", "tool"}, {"tool_name", "weather"}, {"content", "sunny"}});
+  EXPECT_EQ(fixture.Post("/api/chat", request).status, 200);
+}
+
+TEST(ToolRoutes, ResponsesSayWhatChatsDo) {
+  const Fixture fixture(WithTools());
+  const std::string text = Json::parse(
+      fixture.Post("/v1/chat/completions", Chat()).body)["choices"][0]["message"]["content"];
+  Json request = {{"model", "storyteller"},
+                  {"input", Chat()["messages"][0]["content"]},
+                  {"temperature", 0},
+                  {"max_output_tokens", 24}};
+  const Json whole = Json::parse(fixture.Post("/v1/responses", request).body);
+  ASSERT_TRUE(whole.contains("output")) << whole;
+  EXPECT_EQ(whole["object"], "response");
+  EXPECT_EQ(whole["status"], "incomplete");
+  EXPECT_EQ(whole["incomplete_details"]["reason"], "max_output_tokens");
+  EXPECT_EQ(whole["output"][0]["content"][0]["text"], text);
+  EXPECT_EQ(whole["usage"]["output_tokens"], 24);
+  EXPECT_EQ(whole["max_output_tokens"], 24);
+
+  request["input"] = {
+      {{"role", "user"}, {"content", {{{"type", "input_text"}, {"text", request["input"]}}}}}};
+  request["stream"] = true;
+  const std::vector<Json> events = NamedEvents(fixture.Post("/v1/responses", request).body);
+  ASSERT_GT(events.size(), 6u);
+  EXPECT_EQ(events[0]["type"], "response.created");
+  EXPECT_EQ(events.back()["type"], "response.incomplete");
+  EXPECT_EQ(events.back()["response"]["output"][0]["content"], whole["output"][0]["content"]);
+  std::string joined;
+  for (size_t i = 0; i < events.size(); ++i) {
+    EXPECT_EQ(events[i]["sequence_number"], i);
+    if (events[i]["type"] == "response.output_text.delta") joined += events[i]["delta"];
+  }
+  EXPECT_EQ(joined, text);
+}
+
+TEST(ToolRoutes, ResponsesCallTools) {
+  const Fixture fixture(WithTools());
+  Json tool = kFunction;
+  tool["type"] = "function";
+  Json request = {{"input", "Hi"},
+                  {"tools", {tool}},
+                  {"tool_choice", {{"type", "function"}, {"name", "weather"}}},
+                  {"temperature", 0}};
+  const Json whole = Json::parse(fixture.Post("/v1/responses", request).body);
+  EXPECT_EQ(whole["status"], "completed") << whole;
+  ASSERT_EQ(whole["output"].size(), 1u) << whole;
+  Json call = whole["output"][0];
+  EXPECT_EQ(call["type"], "function_call");
+  EXPECT_EQ(call["name"], "weather");
+  ExpectCity(Json::parse(call["arguments"].get<std::string>()));
+  request["stream"] = true;
+  std::string arguments;
+  for (const Json& event : NamedEvents(fixture.Post("/v1/responses", request).body)) {
+    if (event["type"] == "response.function_call_arguments.delta") arguments += event["delta"];
+  }
+  EXPECT_EQ(Json(arguments), call["arguments"]);
+
+  Json next = {
+      {"input",
+       {{{"role", "user"}, {"content", "Hi"}},
+        call,
+        {{"type", "function_call_output"}, {"call_id", call["call_id"]}, {"output", "sunny"}}}},
+      {"max_output_tokens", 4}};
+  EXPECT_EQ(fixture.Post("/v1/responses", next).status, 200);
+  for (const auto& [field, value] :
+       std::vector<std::pair<std::string, Json>>{{"previous_response_id", "resp_1"},
+                                                 {"store", true},
+                                                 {"background", true},
+                                                 {"truncation", "auto"},
+                                                 {"include", {"file_search_call.results"}},
+                                                 {"reasoning", {{"effort", "high"}}},
+                                                 {"colour", 1}}) {
+    Json refused = {{"input", "Hi"}, {field, value}};
+    EXPECT_EQ(fixture.Post("/v1/responses", refused).status, 400) << field;
+  }
+  ExpectError(fixture.Post("/v1/responses", Json{{"input", {{{"type", "item_reference"}}}}}), 400,
+              "", "input[0].type");
+}
+
+}  // namespace
+}  // namespace oort::serve
