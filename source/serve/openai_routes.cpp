@@ -37,11 +37,12 @@ void AnswerCompletion(Services& services, http::Request request, const Context& 
 void AnswerResponses(Services& services, http::Request request, const Context& context) {
   const openai::Json body = openai::ParseBody(request.body, services.limits);
   openai::Fields fields(body);
-  ResponsesRequest asked = FromResponses(fields);
+  openai::Json told;
+  const openai::Json chat = FromResponses(fields, told);
   const auto job = std::make_shared<GenerateJob>(
-      services, context, openai::ParseChatRequest(asked.chat, services.served, services.limits),
+      services, context, openai::ParseChatRequest(chat, services.served, services.limits),
       [&](const openai::GenerateCall& kept) {
-        return ResponsesFormat(kept, services.served, std::move(asked.told));
+        return ResponsesFormat(kept, services.served, std::move(told));
       });
   job->Begin();
 }

@@ -10,12 +10,10 @@
 
 namespace oort::serve {
 
-struct ResponsesRequest {
-  openai::Json chat;  ///< the body of the same request to /v1/chat/completions
-  openai::Json told;  ///< fields that an answer repeats
-};
-/// Refuses what would need a state: conversations, earlier responses, work in the background.
-ResponsesRequest FromResponses(openai::Fields& fields);
+/// The body of the same request to /v1/chat/completions; `told` gets the fields that an answer
+/// repeats. Refuses what would need a state: conversations, earlier responses, work in the
+/// background.
+openai::Json FromResponses(openai::Fields& fields, openai::Json& told);
 
 /// Call and model must outlive it.
 std::unique_ptr<AnswerFormat> ResponsesFormat(const openai::GenerateCall& call,

@@ -9,6 +9,11 @@ using openai::Fields;
 using openai::ItemPath;
 using openai::Json;
 
+/// What is made of a request.
+struct ResponsesRequest {
+  Json &chat, &told;
+};
+
 /// Text, or parts of it, as one text.
 std::string ContentText(const Json& content, const std::string& path) {
   if (content.is_string()) return content.get<std::string>();
@@ -118,7 +123,7 @@ Json ChatTool(const Json& given, const std::string& path) {
   return {{"type", "function"}, {"function", std::move(function)}};
 }
 
-void ReadTools(Fields& fields, ResponsesRequest& request) {
+void ReadTools(Fields& fields, const ResponsesRequest& request) {
   Json& chat = request.chat;
   if (const Json* tools = fields.List("tools", SIZE_MAX)) {
     chat["tools"] = Json::array();
@@ -138,7 +143,7 @@ void ReadTools(Fields& fields, ResponsesRequest& request) {
 }
 
 /// text: {"format": {…}}
-void ReadFormat(Fields& fields, ResponsesRequest& request) {
+void ReadFormat(Fields& fields, const ResponsesRequest& request) {
   const Json* text = fields.Object("text");
   if (text == nullptr) return;
   Fields inner(*text, "text");
@@ -188,23 +193,23 @@ void RefuseState(Fields& fields) {
 
 }  // namespace
 
-ResponsesRequest FromResponses(Fields& fields) {
-  ResponsesRequest request;
-  request.chat = request.told = Json::object();
-  Json& chat = request.chat;
+Json FromResponses(Fields& fields, Json& told) {
+  Json chat = Json::object();
+  told = Json::object();
+  const ResponsesRequest request{chat, told};
   for (const char* name : {"model", "temperature", "top_p", "stream", "top_k", "seed"}) {
     if (const Json* value = fields.Find(name)) chat[name] = *value;
   }
   for (const char* name : {"temperature", "top_p"}) {
-    if (chat.contains(name)) request.told[name] = chat[name];
+    if (chat.contains(name)) told[name] = chat[name];
   }
   if (const Json* most = fields.Find("max_output_tokens")) {
-    chat["max_tokens"] = request.told["max_output_tokens"] = *most;
+    chat["max_tokens"] = told["max_output_tokens"] = *most;
   }
   chat["messages"] = Json::array();
   if (const auto instructions = fields.Text("instructions")) {
     chat["messages"].push_back({{"role", "system"}, {"content", *instructions}});
-    request.told["instructions"] = *instructions;
+    told["instructions"] = *instructions;
   }
   const Json* input = fields.Find("input");
   if (input == nullptr) fields.Fail("input", "is missing");
@@ -228,7 +233,7 @@ ResponsesRequest FromResponses(Fields& fields) {
   }
   RefuseState(fields);
   fields.CheckAllKnown();
-  return request;
+  return chat;
 }
 
 }  // namespace oort::serve

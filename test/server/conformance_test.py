@@ -10,17 +10,19 @@ import threading
 import unittest
 import urllib.request
 
+from server import SECONDS, Server, each_row, go_on_in, with_rows
+
+go_on_in("openai")
 try:
     import openai
 except ImportError:
     print("skipped: pip install -r test/server/requirements.txt", file=sys.stderr)
     sys.exit(77)
 
-from server import SECONDS, Server
-
 ASK = [{"role": "user", "content": "Tell me a story about a fox."}]
 
 
+@with_rows
 class ConformanceTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -228,16 +230,53 @@ class ConformanceTest(unittest.TestCase):
         self.assertEqual(got, [want] * 16)
 
     # What is refused.
-    def test_bad_values_name_their_field(self):
-        for field, value in (
-            ("temperature", 3), ("temperature", -1), ("top_p", 2), ("n", 0), ("n", 10**6), ("max_tokens", -5),
-            ("max_tokens", 0), ("presence_penalty", 5), ("frequency_penalty", -3), ("logit_bias", {"99999": 1}),
-            ("logit_bias", {"x": 1}), ("seed", "one"), ("stop", [""]), ("stop", ["x"] * 100),
-            ("messages", []), ("tools", "x"), ("audio", {}), ("modalities", ["audio"]),
-        ):  # fmt: skip
-            with self.subTest(field=field, value=value):
-                error = self.refused(lambda: self.chat(**{field: value}), openai.BadRequestError)
-                self.assertTrue(str(error.param).startswith(field.split("[")[0]), error)
+    @each_row([
+        ("temperature", 3), ("temperature", -1), ("temperature", "hot"), ("top_p", 2), ("top_p", -0.5), ("n", 0),
+        ("n", 10**6), ("n", 1.5), ("max_tokens", -5), ("max_tokens", 0), ("max_completion_tokens", -1),
+        ("presence_penalty", 5), ("frequency_penalty", -3), ("logit_bias", {"99999": 1}), ("logit_bias", {"x": 1}),
+        ("logit_bias", {"5": 101}), ("seed", "one"), ("seed", 2**64), ("stop", [""]), ("stop", ["x"] * 100),
+        ("stop", 5), ("messages", []), ("messages", "Hi"), ("tools", "x"), ("tools", [{"type": "web_search"}]),
+        ("tool_choice", "required"), ("functions", [{"name": "f"}]), ("audio", {}), ("modalities", ["audio"]),
+        ("prediction", {"type": "content", "content": "x"}), ("reasoning_effort", "low"), ("verbosity", "low"),
+        ("web_search_options", {}), ("store", True), ("response_format", {"type": "xml"}),
+        ("response_format", {"type": "json_schema"}), ("stream_options", {"include_usage": True}),
+        ("top_logprobs", 2),
+    ])  # fmt: skip
+    def test_a_bad_value_names_its_field(self, field, value):
+        error = self.refused(lambda: self.chat(**{field: value}), openai.BadRequestError)
+        self.assertTrue(str(error.param).startswith(field), error)
+
+    @each_row([
+        ("top_k", -2), ("top_k", 1.5), ("min_p", 2), ("repetition_penalty", 0), ("min_tokens", -1),
+        ("stop_token_ids", [99999]), ("stop_token_ids", "x"), ("ignore_eos", 1), ("priority", 10**6), ("timeout", 0),
+        ("cache_salt", "x" * 300), ("chat_template", "x"), ("chat_template_kwargs", []), ("guided_choice", [1]),
+        ("guided_regex", "("), ("grammar", "root ::= root"), ("guided_json", {"type": "x"}), ("unheard_of", 1),
+        ("reasoning_format", "x"), ("continue_final_message", True), ("echo", True),
+    ])  # fmt: skip
+    def test_a_bad_extension_names_its_field(self, field, value):
+        error = self.refused(lambda: self.chat(extra_body={field: value}), openai.BadRequestError)
+        self.assertTrue(str(error.param or field).startswith(field), error)
+
+    @each_row([
+        ("temperature", 0.5), ("top_p", 0.5), ("top_p", 0), ("n", 2), ("seed", -1), ("presence_penalty", -2),
+        ("frequency_penalty", 2), ("stop", "."), ("stop", [".", "!"]), ("stop", None), ("logit_bias", {}),
+        ("logprobs", True), ("max_completion_tokens", 3), ("user", "me"), ("metadata", {"a": "b"}), ("store", False),
+        ("modalities", ["text"]), ("service_tier", "auto"), ("tools", []), ("tool_choice", "none"),
+        ("tool_choice", "auto"), ("parallel_tool_calls", True), ("response_format", {"type": "text"}),
+        ("safety_identifier", "x"), ("prompt_cache_key", "x"),
+    ])  # fmt: skip
+    def test_a_value_is_taken(self, field, value):
+        self.assertIsNotNone(self.chat(**{field: value}).choices[0].message.content)
+
+    @each_row([
+        ("top_k", 5), ("top_k", -1), ("min_p", 0.1), ("repetition_penalty", 1.2), ("min_tokens", 2),
+        ("stop_token_ids", [17]), ("include_stop_str_in_output", True), ("ignore_eos", True), ("priority", -3),
+        ("timeout", 100), ("cache_salt", "x"), ("chat_template_kwargs", {"a": 1}), ("guided_choice", ["a", "b"]),
+        ("guided_regex", "[ab]+"), ("grammar", 'root ::= "a"'), ("guided_json", {"type": "boolean"}),
+        ("structured_outputs", {"choice": ["x"]}), ("reasoning_format", "none"), ("unheard_of", None),
+    ])  # fmt: skip
+    def test_an_extension_is_taken(self, field, value):
+        self.assertIsNotNone(self.chat(extra_body={field: value}).choices[0].message.content)
 
     def test_top_logprobs_need_logprobs(self):
         self.refused(lambda: self.chat(top_logprobs=2), openai.BadRequestError, param="top_logprobs")
@@ -307,8 +346,44 @@ class ConformanceTest(unittest.TestCase):
         answer = self.complete(echo=True)
         self.assertEqual(answer.choices[0].text, "Once upon a time" + self.complete().choices[0].text)
 
-    def test_suffix_is_refused(self):
-        self.refused(lambda: self.complete(suffix="end"), openai.BadRequestError, param="suffix")
+    def test_logprobs_of_an_echoed_prompt(self):
+        """As lm-eval asks for the score of a text."""
+        ids = self.tokenize("Once upon a time")
+        choice = self.complete(prompt=ids, echo=True, logprobs=1, max_tokens=1).choices[0]
+        self.assertEqual(len(choice.logprobs.tokens), len(ids) + 1)
+        self.assertIsNone(choice.logprobs.token_logprobs[0])
+        self.assertTrue(all(value <= 0 for value in choice.logprobs.token_logprobs[1:]))
+        alone = self.complete(prompt=ids, echo=True, logprobs=1, max_tokens=0).choices[0]
+        self.assertEqual(alone.logprobs.token_logprobs, choice.logprobs.token_logprobs[:-1])
+
+    def test_best_of(self):
+        answer = self.complete(n=2, best_of=4, temperature=1.5, seed=1)
+        self.assertEqual([choice.index for choice in answer.choices], [0, 1])
+
+    def test_a_stop_string_that_stays(self):
+        answer = self.complete(max_tokens=60, stop=["."], extra_body={"include_stop_str_in_output": True})
+        self.assertTrue(answer.choices[0].text.endswith("."))
+
+    def test_a_stop_token(self):
+        period = self.tokenize(".", add_special_tokens=False)
+        answer = self.complete(max_tokens=60, extra_body={"stop_token_ids": period})
+        self.assertEqual(answer.choices[0].finish_reason, "stop")
+        self.assertEqual(answer.choices[0].stop_reason, period[0])
+        self.assertNotIn(".", answer.choices[0].text)
+
+    @each_row([
+        ("suffix", "end"), ("prompt", []), ("prompt", [99999]), ("prompt", [[]]), ("prompt", {"a": 1}),
+        ("logprobs", 99), ("logprobs", -1), ("best_of", 99), ("best_of", 0), ("max_tokens", 0), ("n", 65),
+        ("echo", "yes"),
+    ])  # fmt: skip
+    def test_a_bad_value_of_a_completion_names_its_field(self, field, value):
+        error = self.refused(lambda: self.complete(**{field: value}), openai.BadRequestError)
+        self.assertTrue(str(error.param).startswith(field), error)
+
+    @each_row([(1,), (2,), (3,), (5,), (8,), (13,), (21,), (34,)])
+    def test_a_stream_of_a_completion_is_the_whole(self, tokens):
+        text = "".join(chunk.choices[0].text for chunk in self.complete(stream=True, max_tokens=tokens))
+        self.assertEqual(text, self.complete(max_tokens=tokens).choices[0].text)
 
     # Without retries of the client an overloaded server is an error of its own kind.
     def test_a_full_queue(self):

@@ -1,15 +1,70 @@
 # SPDX-License-Identifier: MIT
 """Starts `oort serve` for tests and ends it."""
+import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
+import sys
 
 OORT = os.environ.get("OORT", "build/oort")
 SOURCE = pathlib.Path(os.environ.get("OORT_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
 STORYTELLER = SOURCE / "models/storyteller"
+ENCODER = SOURCE / "test/encoders/tiny_bert"
 SECONDS = 120  # to wait for what must come
+# Of a model that knows tools: it is told their names, and reads calls and results.
+TOOL_TEMPLATE = (
+    "{{ bos_token }}{% if tools %}{{ '<|user|><tool_call>' }}{% for tool in tools %}{{ ' ' + tool.function.name }}"
+    "{% endfor %}{{ eos_token }}{% endif %}{% for message in messages %}"
+    "{{ '<|assistant|>' if message.role == 'assistant' else '<|user|>' }}{{ message.content or '' }}"
+    "{% for call in message.tool_calls or [] %}{{ call.function.name }}{{ call.function.arguments | tojson }}"
+    "{% endfor %}"
+    "{{ eos_token }}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>' }}"
+    "{% if think %}{{ '<think>' }}{% endif %}{% endif %}"
+)
+
+
+def go_on_in(environment):
+    """Goes on in a Python of tools/server-clients, where OORT_CLIENTS names the folder of one."""
+    folder = pathlib.Path(os.environ.get("OORT_CLIENTS", "/nowhere"), environment)
+    python = folder / "bin/python"
+    if python.exists() and pathlib.Path(sys.prefix) != folder:
+        os.execv(python, [str(python), *sys.argv])
+
+
+def storyteller_with(template, folder):
+    """The storyteller but for its chat template, in a folder."""
+    folder = pathlib.Path(folder, "storyteller")
+    folder.mkdir()
+    for name in ("config.json", "generation_config.json", "model.safetensors", "tokenizer.json"):
+        shutil.copy(STORYTELLER / name, folder / name)
+    config = json.loads((STORYTELLER / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps({**config, "chat_template": template}))
+    return folder
+
+
+def each_row(rows):
+    """Makes a test of its own for every row of a table: test_x("row") becomes test_x_row."""
+
+    def decorate(check):
+        check.rows = rows
+        return check
+
+    return decorate
+
+
+def with_rows(suite):
+    """Of a class: gives it the tests of its tables."""
+    for name, check in list(vars(suite).items()):
+        if not hasattr(check, "rows"):
+            continue
+        delattr(suite, name)
+        for i, row in enumerate(check.rows):
+            label = re.sub(r"\W+", "_", str(row[0]))[:40]
+            setattr(suite, f"{name}_{i}_{label}", lambda self, check=check, row=row: check(self, *row))
+    return suite
 
 
 class Server:
