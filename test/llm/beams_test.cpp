@@ -80,7 +80,7 @@ TEST(Beams, AreThoseOfTransformers) { ExpectBeamsOfTransformers(Device::Cpu(), 2
 TEST(Beams, AreThoseOfTransformersOnAGpu) {
   std::string reason;
   if (cuda::Devices(&reason).empty()) GTEST_SKIP() << reason;
-  ExpectBeamsOfTransformers(Device::Cuda(0), 2e-3);  // weights of f32 are f16 there
+  ExpectBeamsOfTransformers(Device::Cuda(0), 5e-3);  // weights of f32 are f16 there
 }
 
 /// Side by side, with room for a few: beams of one search wait for each other, and searches for
