@@ -5,32 +5,10 @@
 
 #include <cmath>
 
-#include "aten_values.h"
+#include "layers/aten/aten_values.h"
 
 namespace oort::testing {
 namespace {
-
-/// Runs a bag of rows as pnnx writes it: with nine inputs, of which flags are constants.
-void Bag(const std::vector<Value>& inputs, const Tensor& expected) {
-  const char* names[] = {"weight",
-                         "indices",
-                         "offsets",
-                         "scale_grad_by_freq",
-                         "mode",
-                         "sparse",
-                         "per_sample_weights",
-                         "include_last_offset",
-                         "padding_idx"};
-  OperatorCase tested("aten::embedding_bag");
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i].IsTensor()) {
-      tested.Input(inputs[i], names[i]);
-    } else if (!inputs[i].IsNone()) {
-      tested.Param(names[i], inputs[i].ToString());
-    }
-  }
-  tested.ExpectOutputs({expected}, {1e-5, 1e-4});
-}
 
 TEST(AtenComposed, BroadcastsAndFlattens) {
   Check("aten::broadcast_to", {F({3.0799999, -0.59, -4.3600001}, {3}), L({Value(2), Value(3)})},
@@ -89,110 +67,6 @@ TEST(AtenComposed, SplitsAsNumpyDoes) {
          F({-2.8, -0.81}, {1, 2, 1}), F({0.81, -1.1900001}, {1, 2, 1})});
 }
 
-TEST(AtenComposed, BuildsDiagonals) {
-  Check("aten::diag_embed",
-        {F({3.0799999, -0.59, -4.3600001}, {3}), Value(0), Value(-2), Value(-1)},
-        {F({3.0799999, 0.0, 0.0, 0.0, -0.59, 0.0, 0.0, 0.0, -4.3600001}, {3, 3})});
-  Check("aten::diag_embed",
-        {F({0.36, -1.71, 2.2, -2.1400001}, {2, 2}), Value(-1), Value(0), Value(2)},
-        {F({0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.36, 0.0, 0.0, 2.2, 0.0, 0.0, 0.0, -1.71, 0.0, 0.0,
-            -2.1400001, 0.0},
-           {3, 2, 3})});
-  Check("aten::diag_embed", {F({0.25, -1.13, 0.75, -1.78}, {2, 2}), Value(1), Value(-1), Value(0)},
-        {F({0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.25, 0.0, 0.0, 0.75, 0.0, 0.0, 0.0, -1.13, 0.0, 0.0,
-            -1.78, 0.0},
-           {3, 2, 3})});
-  Check("aten::diagflat", {F({-3.02, 0.74}, {1, 2}), Value(1)},
-        {F({0.0, -3.02, 0.0, 0.0, 0.0, 0.74, 0.0, 0.0, 0.0}, {3, 3})});
-  Check("aten::diagflat", {F({3.0799999, -0.59, -4.3600001}, {3}), Value(-2)},
-        {F({0.0, 0.0, 0.0, 0.0,   0.0, 0.0, 0.0, 0.0, 0.0, 0.0,        3.0799999, 0.0, 0.0,
-            0.0, 0.0, 0.0, -0.59, 0.0, 0.0, 0.0, 0.0, 0.0, -4.3600001, 0.0,       0.0},
-           {5, 5})});
-  Check("aten::diagonal_scatter",
-        {F({1.14, -2.1700001, -2.8, 0.81, 1.6799999, -1.4400001, -0.81, -1.1900001}, {2, 4}),
-         F({2.9100001, 1.88}, {2}), Value(1), Value(0), Value(1)},
-        {F({1.14, 2.9100001, -2.8, 0.81, 1.6799999, -1.4400001, 1.88, -1.1900001}, {2, 4})});
-  Check("aten::diagonal_scatter",
-        {F({1.55, 0.38, 2.53, -2.5799999, -1.58, -0.04, -1.4400001, 1.04}, {2, 2, 2}),
-         F({-2.6300001, 0.38}, {2, 1}), Value(-1), Value(0), Value(2)},
-        {F({1.55, 0.38, 2.53, -2.5799999, -2.6300001, -0.04, 0.38, 1.04}, {2, 2, 2})});
-  Check("aten::block_diag",
-        {L({F({1.14, -2.1700001, -2.8, 0.81, 1.6799999, -1.4400001, -0.81, -1.1900001}, {2, 4}),
-            F({3.0799999, -0.59, -4.3600001}, {3}), F({2.5}, {})})},
-        {F({1.14,       -2.1700001, -2.8, 0.81, 0.0, 0.0, 0.0, 0.0, 1.6799999, -1.4400001, -0.81,
-            -1.1900001, 0.0,        0.0,  0.0,  0.0, 0.0, 0.0, 0.0, 0.0,       3.0799999,  -0.59,
-            -4.3600001, 0.0,        0.0,  0.0,  0.0, 0.0, 0.0, 0.0, 0.0,       2.5},
-           {4, 8})});
-}
-
-TEST(AtenComposed, GathersBags) {
-  Bag({F({1.09, -4.4400001, 0.52, -2.0599999, -1.0, 0.55, -1.84, -0.08, 0.58, -0.02}, {5, 2}),
-       I({0, 4, 2, 2, 1}, {5}), I({0, 2, 2}, {3}), Value(false), Value(0), Value(false), Value(),
-       Value(false), Value()},
-      F({1.6700001, -4.46, 0.0, 0.0, -1.48, -0.9599999}, {3, 2}));
-  Bag({F({1.09, -4.4400001, 0.52, -2.0599999, -1.0, 0.55, -1.84, -0.08, 0.58, -0.02}, {5, 2}),
-       I({0, 4, 2, 2, 1}, {5}), I({0, 2, 2}, {3}), Value(false), Value(1), Value(false), Value(),
-       Value(false), Value()},
-      F({0.835, -2.23, 0.0, 0.0, -0.4933333, -0.32}, {3, 2}));
-  Bag({F({1.09, -4.4400001, 0.52, -2.0599999, -1.0, 0.55, -1.84, -0.08, 0.58, -0.02}, {5, 2}),
-       I({0, 4, 2, 2, 1}, {5}), I({0, 2, 2}, {3}), Value(false), Value(2), Value(false), Value(),
-       Value(false), Value()},
-      F({1.09, -0.02, 0.0, 0.0, 0.52, 0.55}, {3, 2}));
-  Bag({F({1.09, -4.4400001, 0.52, -2.0599999, -1.0, 0.55, -1.84, -0.08, 0.58, -0.02}, {5, 2}),
-       I({0, 4, 2, 2, 1}, {5}), I({0, 2, 2}, {3}), Value(false), Value(0), Value(false),
-       F({-1.83, -2.1800001, -0.53, 0.38, -0.44}, {5}), Value(false), Value()},
-      F({-3.2591, 8.1688004, 0.0, 0.0, -0.0788, 0.8239}, {3, 2}));
-  Bag({F({1.09, -4.4400001, 0.52, -2.0599999, -1.0, 0.55, -1.84, -0.08, 0.58, -0.02}, {5, 2}),
-       I({0, 4, 2, 2, 1}, {5}), I({0, 3, 5}, {3}), Value(false), Value(1), Value(false), Value(),
-       Value(true), Value()},
-      F({0.2233334, -1.3033334, -0.24, -0.755}, {2, 2}));
-  Bag({F({1.09, -4.4400001, 0.52, -2.0599999, -1.0, 0.55, -1.84, -0.08, 0.58, -0.02}, {5, 2}),
-       I({0, 4, 2, 2, 1}, {5}), I({0, 2, 2}, {3}), Value(false), Value(1), Value(false), Value(),
-       Value(false), Value(2)},
-      F({0.835, -2.23, 0.0, 0.0, 0.52, -2.0599999}, {3, 2}));
-  Bag({F({1.09, -4.4400001, 0.52, -2.0599999, -1.0, 0.55, -1.84, -0.08, 0.58, -0.02}, {5, 2}),
-       I({0, 4, 2, 2, 1}, {5}), I({0, 2, 2}, {3}), Value(false), Value(2), Value(false), Value(),
-       Value(false), Value(-1)},
-      F({1.09, -4.4400001, 0.0, 0.0, 0.52, 0.55}, {3, 2}));
-  Bag({F({1.09, -4.4400001, 0.52, -2.0599999, -1.0, 0.55, -1.84, -0.08, 0.58, -0.02}, {5, 2}),
-       I({0, 4, 2, 2, 1}, {5}), I({0, 5}, {2}), Value(false), Value(0), Value(false), Value(),
-       Value(false), Value()},
-      F({0.1900001, -5.4200001, 0.0, 0.0}, {2, 2}));
-}
-
-TEST(AtenComposed, MeasuresAllPairs) {
-  OperatorCase("aten::pdist")
-      .Param("p", "0")
-      .Input(F({4.1199999, -0.07, 0.13, -1.53, 2.2, 5.5100002}, {3, 2}))
-      .ExpectOutputs({F({2.0, 2.0, 2.0}, {3})});
-  OperatorCase("aten::pdist")
-      .Param("p", "1")
-      .Input(F({4.1199999, -0.07, 0.13, -1.53, 2.2, 5.5100002}, {3, 2}))
-      .ExpectOutputs({F({5.4499998, 7.5, 9.1100006}, {3})});
-  OperatorCase("aten::pdist")
-      .Param("p", "2")
-      .Input(F({4.1199999, -0.07, 0.13, -1.53, 2.2, 5.5100002}, {3, 2}))
-      .ExpectOutputs({F({4.2487292, 5.9010849, 7.3380175}, {3})});
-  OperatorCase("aten::pdist")
-      .Param("p", "3")
-      .Input(F({4.1199999, -0.07, 0.13, -1.53, 2.2, 5.5100002}, {3, 2}))
-      .ExpectOutputs({F({4.0541253, 5.654767, 7.0991564}, {3})});
-  OperatorCase("aten::pdist")
-      .Param("p", "inf")
-      .Input(F({4.1199999, -0.07, 0.13, -1.53, 2.2, 5.5100002}, {3, 2}))
-      .ExpectOutputs({F({3.9899998, 5.5800004, 7.04}, {3})});
-}
-
-TEST(AtenComposed, BagsTellWhereRowsWent) {
-  const std::vector<Tensor> outputs = RunAten(
-      "aten::embedding_bag", {F({1, 2, 3, 4, 5, 0}, {3, 2}), I({2, 0, 1}, {3}), I({0, 2}, {2})},
-      {"False", "2", "False", "None", "False", "None"}, 4);
-  ExpectNear(outputs[0], F({5, 2, 3, 4}, {2, 2}));
-  ExpectNear(outputs[1], I({0, 0, 1}, {3}));
-  ExpectNear(outputs[2], I({2, 1}, {2}));
-  ExpectNear(outputs[3], I({2, 0, 1, 1}, {2, 2}));
-}
-
 TEST(AtenComposed, ListsOfPartsAreUnpacked) {
   for (const char* type : {"aten::split", "aten::hsplit", "aten::chunk"}) {
     Graph graph;
@@ -240,21 +114,6 @@ TEST(AtenComposed, NumbersDivide) {
   graph.AddOperator({.type = "pnnx.Output", .name = "pnnx_output_0", .inputs = {out}});
   ExpectNear(Session(RuntimeGraph::Build(std::move(graph))).Forward({F({1, 2, 3}, {3})})[0],
              F({-2, -4, -6}, {3}));
-}
-
-TEST(AtenComposed, ProductsOfComplexVectorsConjugate) {
-  const auto vector = [](std::complex<float> a, std::complex<float> b) {
-    return Tensor::From<std::complex<float>>({a, b}, {2});
-  };
-  // (1 - 2i)(3 + i) + 2i(1 - i) = 5 - 5i + 2i + 2
-  OperatorCase("aten::vdot")
-      .Input(vector({1, 2}, {0, -2}))
-      .Input(vector({3, 1}, {1, -1}))
-      .ExpectOutputs({Tensor::From<std::complex<float>>({{7, -3}}, {})});
-  OperatorCase("aten::vdot")
-      .Input(F({1, 2}, {2}))
-      .Input(F({3, 4}, {2}))
-      .ExpectOutputs({F({11}, {})});
 }
 
 TEST(AtenComposed, RefusesWhatDoesNotFit) {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "aten_values.h"
+#include "layers/aten/aten_values.h"
 
 namespace oort::testing {
 namespace {
@@ -90,16 +90,6 @@ TEST(AtenDecomposition, RefusesWrongArguments) {
                 {F({1}, {1, 1, 1}), L({F({1}, {1, 1, 1})}), L({x, x}), Value(true), Value(1),
                  Value(0.0), Value(false), Value(false), Value(false)},
                 "expected the weights of 1 layers, got 2", 3);
-}
-
-TEST(AtenDecomposition, LossesKeepWhatIsNotReduced) {
-  const Tensor x = F({0.5, -1, 2}, {3}), y = F({0, 1, 2.5}, {3});
-  Check("aten::mse_loss", {x, y, Value(0)}, {F({0.25, 4, 0.25}, {3})});
-  Check("aten::mse_loss", {x, y, Value(1)}, {Tensor::Scalar(1.5f)});
-  Check("aten::l1_loss", {x, y, Value(2)}, {Tensor::Scalar(3.0f)});
-  Check("aten::nll_loss",
-        {F({-1, -2, -3, -4}, {2, 2}), I({1, -100}, {2}), Value(), Value(1), Value(-100)},
-        {Tensor::Scalar(2.0f)});
 }
 
 }  // namespace
