@@ -10,6 +10,8 @@ namespace oort::serve {
 namespace {
 
 struct SharedWait {
+  explicit SharedWait(ModelWait given) : wait(std::move(given)) {}
+
   ModelWait wait;
   std::atomic<bool> over = false;
 
