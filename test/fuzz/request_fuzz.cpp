@@ -33,10 +33,10 @@ const ServedModel& Served() {
 
 void CheckCall(const GenerateCall& call) {
   const auto& info = Served().model->info();
-  Check(!call.requests.empty() && call.requests.size() <= 64u * 16u);
-  Check(call.prompts.size() * static_cast<size_t>(call.candidates) == call.requests.size());
-  Check(call.n >= 1 && call.n <= call.candidates);
+  Check(!call.requests.empty() && call.choices() <= 64u * 16u);
+  Check(call.prompts.size() == call.requests.size() && call.n >= 1);
   for (const oort::GenerateRequest& request : call.requests) {
+    Check(request.n == call.n && (request.best_of == 0 || request.best_of >= request.n));
     Check(static_cast<int64_t>(request.prompt.size()) <= Served().context);
     for (const int32_t token : request.prompt) Check(token >= 0 && token < info.vocabulary);
   }
