@@ -148,6 +148,8 @@ def table(data):
         ("processor time of HTTP, JSON and text beside the engine's", f"{100 * data['share_1']:.1f} % for one client, "
          f"{100 * data['share_12']:.1f} % for 12"),
         ("an idle server", f"{100 * data['idle_share']:.1f} % of a core"),
+        ("tokens/s of 8 streams alone, and while the others open and wait",
+         f"{idle['busy_alone_tps']:,.0f}, {idle['busy_beside_tps']:,.0f}"),
         (f"{idle['streams']:,} streams that wait beside 8 that run", f"{idle['memory_mb']:.1f} MB; `/health` takes "
          f"{idle['health_p50_ms']:.1f} ms, p99 {idle['health_p99_ms']:.1f} ms"),
         (f"{data['disconnects']:,} clients that leave (FIN, RST, half-close, every phase)", data["disconnects_keep"]),

@@ -34,8 +34,7 @@ using Parser = beast::http::request_parser<beast::http::string_body>;
 constexpr std::chrono::milliseconds kTick{100};         // how exactly times are kept
 constexpr std::chrono::milliseconds kAcceptPause{100};  // when the process has no descriptor left
 constexpr std::chrono::milliseconds kLingerTime{2'000};
-constexpr size_t kReadBytes = 64 << 10;
-constexpr size_t kKeptBuffer = 4 << 10;  // between requests
+constexpr size_t kReadBytes = 64 << 10, kKeptBuffer = 4 << 10;  // kept between requests
 
 class Connection;
 
