@@ -2,12 +2,13 @@
 // The storyteller with another chat template: models that know tools and reasoning are larger.
 #pragma once
 
-#include <gtest/gtest.h>
-
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+
+#include "kit/files.h"
 
 namespace oort::testing {
 
@@ -24,14 +25,13 @@ inline std::string ToolTemplate(const std::string& mark) {
          "{% if think %}{{ '<think>' }}{% endif %}{% endif %}";
 }
 
-/// The path of a model that is the storyteller but for its template.
-inline std::filesystem::path StorytellerWith(const std::string& name,
-                                             const std::string& chat_template) {
+/// The path of a model that is the storyteller but for its template. Every call makes a folder of
+/// its own, which goes away with the process: ctest runs tests of one program side by side.
+inline std::filesystem::path StorytellerWith(const std::string& chat_template) {
   namespace fs = std::filesystem;
+  static std::deque<TemporaryFolder> folders;
   const fs::path source = fs::path(OORT_SOURCE_DIR) / "models/storyteller";
-  const fs::path folder = fs::path(::testing::TempDir()) / ("oort_storyteller_" + name);
-  fs::remove_all(folder);
-  fs::create_directories(folder);
+  const fs::path& folder = folders.emplace_back().path();
   for (const char* file :
        {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json"}) {
     fs::copy_file(source / file, folder / file);

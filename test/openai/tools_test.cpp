@@ -18,15 +18,15 @@ constexpr const char* kTools =
     {"type":"function","function":{"name":"now"}}])";
 
 /// The storyteller with a template whose models write calls as `mark` says.
-ServedModel WithTools(const std::string& name, const std::string& mark) {
+ServedModel WithTools(const std::string& mark) {
   ServedModel served = Storyteller();
-  served.model = LanguageModel::Load(testing::StorytellerWith(name, testing::ToolTemplate(mark)));
+  served.model = LanguageModel::Load(testing::StorytellerWith(testing::ToolTemplate(mark)));
   served.forms = std::make_shared<AnswerForms>();
   return served;
 }
 
 const ServedModel& Hermes() {
-  static const ServedModel served = WithTools("hermes", "<tool_call>");
+  static const ServedModel served = WithTools("<tool_call>");
   return served;
 }
 
@@ -178,7 +178,7 @@ TEST(OpenAiTools, WithoutToolsMarksAreText) {
 }
 
 TEST(OpenAiTools, MistralGetsIdsOfNineLetters) {
-  const ServedModel served = WithTools("mistral", "[TOOL_CALLS]");
+  const ServedModel served = WithTools("[TOOL_CALLS]");
   const GenerateCall call = Parse(kTools, served);
   const AnswerMessage message =
       ReadMessage(call, ResultOf("[TOOL_CALLS][{\"name\": \"now\", \"arguments\": {}}]"));
@@ -254,7 +254,7 @@ TEST(OpenAiTools, WhatMakesNoSenseIsRefusedByField) {
   // A template that knows no tools would pass them over.
   EXPECT_EQ(ErrorOf([&] { Parse(kTools, Storyteller()); }).param, "tools");
   // One that writes calls in another way can not be held to them.
-  const ServedModel other = WithTools("other", "<function=");
+  const ServedModel other = WithTools("<function=");
   EXPECT_EQ(Parse(kTools, other).parts.tools, ToolStyle::kNone);
   EXPECT_EQ(ErrorOf([&] { Parse(tools + R"(,"tool_choice":"required")", other); }).param, "tools");
 }

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "kit/errors.h"
+#include "kit/files.h"
 #include "serve/served_model.h"
 
 namespace oort::serve {
@@ -196,7 +197,8 @@ TEST(ModelServer, AKeyKeepsItsNumberAndNoOtherGetsIt) {
 }
 
 TEST(ModelServer, ReadsKeysFromAFile) {
-  const std::filesystem::path path = ::testing::TempDir() + "oort_keys";
+  const testing::TemporaryFolder folder;
+  const std::filesystem::path path = folder / "keys";
   std::ofstream(path) << "# of the team\n\nabc\r\n  \ndef  \n";
   const ApiKeys keys = ApiKeys::FromFile(path);
   EXPECT_EQ(keys.Find("abc"), 1);

@@ -8,8 +8,7 @@ namespace {
 
 ServeOptions WithTools() {
   static const auto model = LanguageModel::Load(
-      testing::StorytellerWith("serve_tools", testing::ToolTemplate("<tool_call>")),
-      {.exact = true});
+      testing::StorytellerWith(testing::ToolTemplate("<tool_call>")), {.exact = true});
   ServeOptions options = Options();
   options.served.model = model;
   return options;

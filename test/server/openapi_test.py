@@ -19,7 +19,7 @@ except ImportError:
     sys.exit(77)
 
 TALK = [{"role": "user", "content": "Hi"}]
-CHAT = {"messages": TALK, "max_tokens": 4}
+CHAT = {"messages": TALK, "max_tokens": 4, "temperature": 0}
 FUNCTION = {"name": "now", "parameters": {"type": "object", "properties": {}}}
 TOOLS = {"tools": [{"type": "function", "function": FUNCTION}], "tool_choice": "required", "parallel_tool_calls": False}
 JSON_OBJECT = {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"const": 1}}}}
@@ -35,7 +35,7 @@ POSTS = [
     ("/v1/completions", {"prompt": "Once", "max_tokens": 4}, None),
     ("/v1/completions", {"prompt": ["Once", "A"], "max_tokens": 2, "echo": True, "logprobs": 1}, None),
     ("/v1/completions", {"prompt": [5, 6], "max_tokens": 2, "best_of": 3, "n": 2}, None),
-    ("/v1/completions", {"prompt": "Once", "max_tokens": 4, "stream": True}, "CompletionAnswer"),
+    ("/v1/completions", {"prompt": "Once", "max_tokens": 4, "ignore_eos": True, "stream": True}, "CompletionAnswer"),
     ("/v1/responses", {"input": "Hi", "max_output_tokens": 4}, None),
     ("/v1/responses", {"input": TALK, "tools": [{"type": "function", **FUNCTION}], "tool_choice": "required"}, None),
     ("/v1/responses", {"input": "Hi", "max_output_tokens": 4, "stream": True}, "ResponsesEvent"),
