@@ -55,7 +55,7 @@ class BenchServeTest(unittest.TestCase):
             self.assertLessEqual(0 < times["p50"] and times["p50"], times["p90"])
             self.assertLessEqual(times["p90"], times["p99"])
             self.assertLessEqual(times["p99"], times["max"])
-        self.assertLess(load["ttft_ms"]["p50"], load["e2e_ms"]["p50"])
+        self.assertLessEqual(load["ttft_ms"]["p50"], load["e2e_ms"]["p50"])  # a late reader gets all at once
 
     def test_closed_loop(self):
         with Server("--quiet") as server, tempfile.TemporaryDirectory() as folder:
