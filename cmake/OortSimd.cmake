@@ -137,9 +137,9 @@ function(oort_add_kernels target name isa sources)
     return()
   endif()
   # A row of a language model has the same result whoever its neighbours are: what is fused must not
-  # depend on how many rows a function does at a time.
+  # depend on how many rows a function does at a time. Bytes are the same on every instruction set.
   foreach(source IN LISTS sources)
-    if(source MATCHES "layers/(attention/paged|quantized_linear|rotary)/")
+    if(source MATCHES "layers/(attention/paged|quantize|quantized_linear|rotary)/")
       set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS -ffp-contract=off
         SKIP_PRECOMPILE_HEADERS ON)  # gcc would take options from there, too
     endif()

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <limits>
+
 #include "layers/composite/float_dtypes.h"
 #include "layers/pooling/nhwc/nhwc_pool_kernels.h"
 #include "layers/pooling/nhwc/pooled.h"
@@ -17,8 +20,13 @@ class NhwcPool : public Layer {
   std::vector<Value> Infer(const Args& args) const override { return {Pooled(window_, args)}; }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
-    if (args.tensor(0).dtype() == DType::kF16) {
+    const DType dtype = args.tensor(0).dtype();
+    if (dtype == DType::kF16) {
       ForwardAs<Half>(context, args.tensor(0), outputs[0].AsTensor());
+    } else if (dtype == DType::kU8) {
+      ForwardAs<uint8_t>(context, args.tensor(0), outputs[0].AsTensor());
+    } else if (dtype == DType::kI8) {
+      ForwardAs<int8_t>(context, args.tensor(0), outputs[0].AsTensor());
     } else {
       ForwardAs<float>(context, args.tensor(0), outputs[0].AsTensor());
     }
@@ -34,6 +42,9 @@ class NhwcPool : public Layer {
                     int64_t x) const = 0;
   virtual void Fold(const PlaneWindow& window, const PixelWindowsOf<Half>& windows, int64_t y,
                     int64_t x) const = 0;
+  /// Only for operators whose schema takes bytes.
+  virtual void Fold(const PlaneWindow&, const PixelWindowsOf<uint8_t>&, int64_t, int64_t) const {}
+  virtual void Fold(const PlaneWindow&, const PixelWindowsOf<int8_t>&, int64_t, int64_t) const {}
 
   WindowParams window_;
   const NhwcPoolTables kernels_;
@@ -86,6 +97,22 @@ class NhwcPool : public Layer {
   }
 };
 
+/// The largest byte of each channel; the least of its dtype where a window holds nothing.
+template <typename T>
+void MaxOfBytes(const PixelWindowsOf<T>& windows) {
+  for (int64_t i = 0; i < windows.count; ++i) {
+    T* out = windows.out + i * windows.out_step;
+    std::fill_n(out, windows.channels, std::numeric_limits<T>::lowest());
+    const T* first = windows.first + i * windows.step;
+    for (int64_t y = 0; y < windows.height; ++y) {
+      for (int64_t x = 0; x < windows.width; ++x) {
+        const T* in = first + y * windows.row_step + x * windows.column_step;
+        for (int64_t c = 0; c < windows.channels; ++c) out[c] = std::max(out[c], in[c]);
+      }
+    }
+  }
+}
+
 class NhwcMaxPool final : public NhwcPool {
  public:
   explicit NhwcMaxPool(const LayerInit& init) : NhwcPool(init) { ThrowIfIndices(init); }
@@ -99,6 +126,14 @@ class NhwcMaxPool final : public NhwcPool {
             int64_t) const override {
     kernels_.For<Half>().max(windows);
   }
+  void Fold(const PlaneWindow&, const PixelWindowsOf<uint8_t>& windows, int64_t,
+            int64_t) const override {
+    MaxOfBytes(windows);
+  }
+  void Fold(const PlaneWindow&, const PixelWindowsOf<int8_t>& windows, int64_t,
+            int64_t) const override {
+    MaxOfBytes(windows);
+  }
 };
 
 class NhwcAvgPool final : public NhwcPool {
@@ -108,6 +143,7 @@ class NhwcAvgPool final : public NhwcPool {
   }
 
  protected:
+  using NhwcPool::Fold;  // bytes have none
   void Fold(const PlaneWindow& window, const PixelWindowsOf<float>& windows, int64_t y,
             int64_t x) const override {
     kernels_.For<float>().mean(windows, Divisor(window, y, x));
@@ -132,24 +168,25 @@ class NhwcAvgPool final : public NhwcPool {
 OORT_LAYERS(nhwc_pool) {
   using namespace oort;
   static constexpr DTypeSet kDTypes = kF32Only | DType::kF16 | DType::kBF16;
-  const auto schema = [](const char* type, const char* doc) {
+  const auto schema = [](const char* type, const char* doc, DTypeSet dtypes) {
     return OperatorSchema({type}, doc)
         .KeepsDType()
         .F16OnCpu()
-        .Tensor("input", kDTypes)
+        .Tensor("input", dtypes)
         .Ints("kernel_size", 2)
         .Ints("stride", 2)
         .Nullable()
         .Ints("padding", 2, Value(0));
   };
   const OperatorSchema max =
-      schema("nhwc.MaxPool2d", "nn.MaxPool2d of (…, H, W, C). Made by the NHWC pass")
+      schema("nhwc.MaxPool2d", "nn.MaxPool2d of (…, H, W, C). Made by the NHWC pass",
+             kDTypes | DType::kU8 | DType::kI8)
           .Ints("dilation", 2, Value(1))
           .Bool("ceil_mode", false)
           .Bool("return_indices", false);
   registry.Add(max, WithHalves(max, Create<NhwcMaxPool>()));
   const OperatorSchema mean =
-      schema("nhwc.AvgPool2d", "nn.AvgPool2d of (…, H, W, C). Made by the NHWC pass")
+      schema("nhwc.AvgPool2d", "nn.AvgPool2d of (…, H, W, C). Made by the NHWC pass", kDTypes)
           .Bool("ceil_mode", false)
           .Bool("count_include_pad", true)
           .Int("divisor_override")

@@ -38,7 +38,13 @@ class CudaNhwcPool final : public Layer {
     }
   }
 
-  std::vector<Value> Infer(const Args& args) const override { return {Pooled(window_, args)}; }
+  std::vector<Value> Infer(const Args& args) const override {
+    if (!IsFloat(args.tensor(0).dtype())) {
+      throw Error(ErrorCode::kUnsupported, "expected an image of floats on a GPU, got dtype " +
+                                               std::string(Name(args.tensor(0).dtype())));
+    }
+    return {Pooled(window_, args)};
+  }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     Tensor& output = outputs[0].AsTensor();

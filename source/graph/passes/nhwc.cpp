@@ -62,7 +62,8 @@ class NhwcPass {
   bool Joins(int index, NhwcRole role) {
     const Operator& op = Op(index);
     if (role == NhwcRole::kNone) return false;
-    if (role == NhwcRole::kBegins) return MayBeF32(op.inputs[0]);
+    if (!TakesBytes(op)) return false;
+    if (role == NhwcRole::kBegins) return MayBeF32(op.inputs[0]) || IsByteImage(op.inputs[0]);
     bool any = false;
     for (int input : op.inputs) {
       const bool inside = made_.count(input) != 0;
@@ -76,6 +77,17 @@ class NhwcPass {
   /// convolution can have an f32 weight that pnnx folded, but not an f32 image.
   bool MayBeF32(int operand) {
     return At(operand).dtype == DType::kF32 || At(operand).dtype == DType::kNull;
+  }
+
+  bool IsByteImage(int operand) {
+    return At(operand).dtype == DType::kU8 || At(operand).dtype == DType::kI8;
+  }
+  /// Whether the NHWC form of an operator takes what it reads, where these are bytes.
+  bool TakesBytes(const Operator& op) {
+    const OperatorSchema* form = context_.Schema(context_.Schema(op.type)->nhwc_form().type);
+    if (form == nullptr || op.inputs.empty() || !IsByteImage(op.inputs[0])) return true;
+    const std::vector<ArgSpec>& args = form->args();
+    return !args.empty() && args[0].dtypes.Contains(At(op.inputs[0]).dtype);
   }
 
   /// Whether an operand from outside may be converted: it is a constant, or the trace shows a

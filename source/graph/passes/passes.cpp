@@ -16,10 +16,13 @@ std::span<const Pass> Passes() {
   // Dead code is removed first, so that nothing is folded in vain, and last, because other passes
   // leave some behind; and before passes that ask whether an operand has other readers, since dead
   // ones count. Operators are decomposed before all passes that look for patterns, once constants
-  // are there that tell how; constants that this makes are folded afterwards.
+  // are there that tell how; constants that this makes are folded afterwards. Weights of bytes are
+  // found before they would be folded into numbers.
   static constexpr Pass kPasses[] = {
       {"flatten-tuples", FlattenTuples},
       {"read-storage", ReadStorage},
+      {"dead-code", RemoveDeadCode},
+      {"integer-regions", IntegerRegions},
       {"dead-code", RemoveDeadCode},
       {"fold-constants", FoldConstants},
       {"decompose", DecomposeOperators},

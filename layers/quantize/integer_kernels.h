@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+// Kernels that multiply bytes and sum the products in s32. Sums are exact, and what is made of them
+// in f32 is one fused multiply-add after another, so that all units give the same bits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "oort/isa.h"
+
+namespace oort {
+
+enum class IntegerResult : unsigned char { kF32, kU8, kI8 };
+
+/// What becomes of the sums of each channel: sum * scale + bias + addend * addend_scale, and for
+/// bytes that from `low` to `high`, rounded half to even, plus the zero point. The arrays are
+/// padded to whole vectors.
+struct IntegerEpilogue {
+  const float* scale;
+  const float* bias;  ///< with what the zero point of the addend takes away
+  const void* addend = nullptr;
+  bool addend_signed = false;
+  float addend_scale = 0;
+  float low = 0, high = 0;  ///< within the integers of the result, less its zero point
+  int32_t zero_point = 0;
+  IntegerResult result = IntegerResult::kU8;
+  void* out = nullptr;
+  int64_t stride = 0;         ///< from one output to the next
+  int64_t addend_stride = 0;  ///< the same of the addend
+};
+
+/// Windows of an image times a panel of filters.
+struct IntegerWindows {
+  const std::byte* const* windows;  ///< where the window of each output begins
+  int64_t count;                    ///< outputs
+  const int64_t* runs;              ///< where in a window each run of neighbours begins, in bytes
+  int64_t run_count;
+  int64_t run_steps;      ///< how often `step` numbers make a run
+  const void* weights;    ///< for each run and step: those of each channel of the panel
+  const int32_t* starts;  ///< of the sums
+  int64_t channels;       ///< of the panel; the last vector may have fewer
+  IntegerEpilogue epilogue;
+};
+
+/// A row of outputs of which each channel reads its own channel alone.
+struct IntegerDepthwise {
+  const std::byte* image;  ///< the first number under the first window
+  int64_t row_bytes;       ///< from one row of a window to the next
+  int64_t columns;         ///< pixels of a row that windows touch
+  int64_t kernel_height, kernel_width, stride, dilation;  ///< the last two along the row
+  int64_t channels;
+  int64_t count;          ///< outputs
+  const void* weights;    ///< [column of the window][row / rows][channel, padded][row % rows]
+  const int32_t* starts;  ///< of the sums
+  std::byte* scratch;
+  IntegerEpilogue epilogue;
+};
+
+/// How a unit wants to have its numbers, and its loops.
+struct IntegerKernels {
+  bool staged_signed;  ///< images are i8 (or wider), else u8
+  int staged_bytes;    ///< of a number of an image or of a weight: 1, or 2 where it is widened
+  int step;            ///< neighbours that one instruction multiplies and sums
+  int lanes;           ///< channels of a vector
+  int panel;           ///< most channels of a panel
+  int depthwise_rows;  ///< rows of a window that one instruction of `depthwise` sums
+  int depthwise_lanes;
+  /// Bytes of one dtype as the unit wants them; where the sign differs, each moves by 128.
+  void (*stage)(const void* bytes, bool is_signed, int64_t count, void* staged);
+  void (*product)(const IntegerWindows& windows);
+  void (*depthwise)(const IntegerDepthwise& row);
+};
+
+/// Those that every processor has: what the others are tested against.
+const IntegerKernels& PlainIntegerKernels();
+/// The fastest ones for the instruction set on this processor.
+const IntegerKernels& IntegerKernelsFor(Isa isa);
+
+/// Bytes that `depthwise` needs for scratch.
+inline int64_t DepthwiseScratch(const IntegerKernels& kernels, int64_t columns,
+                                int64_t kernel_height) {
+  if (kernels.depthwise_rows == 1) return 0;
+  const int64_t groups = (kernel_height + kernels.depthwise_rows - 1) / kernels.depthwise_rows;
+  const int64_t vector = kernels.depthwise_lanes * kernels.depthwise_rows * kernels.staged_bytes;
+  return columns * groups * vector;
+}
+
+}  // namespace oort

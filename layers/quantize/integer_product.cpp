@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: MIT
+#include "layers/quantize/integer_product.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/checked.h"
+#include "core/scratch_vector.h"
+
+namespace oort {
+namespace {
+
+/// Vectors read so many bytes beyond the last number.
+constexpr size_t kBeyond = 64;
+/// Outputs of one call of a kernel.
+constexpr int64_t kBlockWindows = 96;
+constexpr int64_t kMostPanel = 64;
+/// 255 * 128 times so many fit into s32.
+constexpr int64_t kMostTerms = 65793;
+
+int64_t RoundUp(int64_t value, int64_t to) { return CeilDivide(value, to) * to; }
+
+}  // namespace
+
+IntegerProduct::IntegerProduct(Isa isa, const Tensor& weight, const Tensor& scales,
+                               const Tensor& bias, int64_t groups, bool neighbours,
+                               const IntegerScales& numbers)
+    : kernels_(IntegerKernelsFor(isa)),
+      elements_(QuantizeKernelsFor(isa)),
+      numbers_(numbers),
+      out_(weight.dim(0)),
+      group_in_(weight.dim(1)),
+      height_(weight.dim(2)),
+      width_(weight.dim(3)),
+      groups_(groups),
+      depthwise_(groups > 1 && group_in_ == 1 && out_ == groups),
+      neighbours_(neighbours && groups == 1) {
+  const int64_t terms = CheckedMultiply(group_in_, CheckedMultiply(height_, width_));
+  if (terms > kMostTerms) {
+    throw Error(ErrorCode::kUnsupported,
+                "expected at most " + std::to_string(kMostTerms) +
+                    " weights a channel, whose sums fit into 32 bits, got " +
+                    std::to_string(terms));
+  }
+  const Activation kind = numbers_.activation.kind;
+  direct_ =
+      kind == Activation::kNone ||
+      (numbers_.result != DType::kF32 && (kind == Activation::kRelu || kind == Activation::kClamp));
+  if (depthwise_) {
+    PackDepthwise(weight.data<int8_t>());
+  } else {
+    PackFilters(weight.data<int8_t>());
+  }
+  packed_ = Tensor(DType::kI8, {static_cast<int64_t>(packing_.size())});
+  std::memcpy(packed_.raw(), packing_.data(), packing_.size());
+  packing_ = {};
+  Prepare(weight.data<int8_t>(), scales.data<float>(),
+          bias.defined() ? bias.data<float>() : nullptr);
+}
+
+size_t IntegerProduct::AddWeights(int64_t numbers) {
+  const size_t at = packing_.size();
+  const auto bytes = static_cast<size_t>(CheckedMultiply<int64_t>(numbers, kernels_.staged_bytes));
+  packing_.resize(CheckedAdd(at, bytes));
+  return at;
+}
+
+void IntegerProduct::PutWeight(size_t at, int64_t number, int8_t value) {
+  const int16_t wide = value;
+  const auto size = static_cast<size_t>(kernels_.staged_bytes);
+  std::byte* to = packing_.data() + at + static_cast<size_t>(number) * size;
+  if (size == 1) {
+    std::memcpy(to, &value, 1);
+  } else {
+    std::memcpy(to, &wide, 2);
+  }
+}
+
+/// Run by run and step by step the neighbours of all channels of a panel; zeros fill the last step
+/// of a run, so that what kernels read beyond it does not count.
+void IntegerProduct::PackFilters(const int8_t* weight) {
+  const int64_t group_out = out_ / groups_, step = kernels_.step;
+  runs_ = neighbours_ ? height_ : height_ * width_;
+  run_numbers_ = neighbours_ ? width_ * group_in_ : group_in_;
+  run_steps_ = CeilDivide(run_numbers_, step);
+  const int64_t padded_out = RoundUp(group_out, kernels_.lanes);
+  for (int64_t group = 0; group < groups_; ++group) {
+    for (int64_t first = 0; first < group_out; first += kernels_.panel) {
+      Panel panel;
+      panel.group = group;
+      panel.channel = group * group_out + first;
+      panel.padded = group * padded_out + first;
+      panel.count = std::min<int64_t>(kernels_.panel, group_out - first);
+      const int64_t wide = RoundUp(panel.count, kernels_.lanes);
+      panel.weights = AddWeights(CheckedMultiply(CheckedMultiply(runs_, run_steps_), step * wide));
+      for (int64_t c = 0; c < panel.count; ++c) {
+        const int8_t* filter = weight + (panel.channel + c) * group_in_ * height_ * width_;
+        for (int64_t i = 0; i < group_in_; ++i) {
+          for (int64_t tap = 0; tap < height_ * width_; ++tap) {
+            const int64_t run = neighbours_ ? tap / width_ : tap;
+            const int64_t k = neighbours_ ? tap % width_ * group_in_ + i : i;
+            PutWeight(panel.weights, ((run * run_steps_ + k / step) * wide + c) * step + k % step,
+                      filter[i * height_ * width_ + tap]);
+          }
+        }
+      }
+      panels_.push_back(panel);
+    }
+  }
+}
+
+void IntegerProduct::PackDepthwise(const int8_t* weight) {
+  const int64_t rows = kernels_.depthwise_rows, row_groups = CeilDivide(height_, rows);
+  const int64_t padded = RoundUp(out_, kernels_.depthwise_lanes);
+  AddWeights(CheckedMultiply(CheckedMultiply(width_, row_groups), padded * rows));
+  for (int64_t c = 0; c < out_; ++c) {
+    for (int64_t y = 0; y < height_; ++y) {
+      for (int64_t x = 0; x < width_; ++x) {
+        PutWeight(0, ((x * row_groups + y / rows) * padded + c) * rows + y % rows,
+                  weight[(c * height_ + y) * width_ + x]);
+      }
+    }
+  }
+}
+
+/// Zero points of the input and of the addend are constants of each channel: they go into the first
+/// value of the sums and into the bias. For bytes all is in steps of the output.
+void IntegerProduct::Prepare(const int8_t* weight, const float* scales, const float* bias) {
+  const int64_t group_out = out_ / groups_;
+  const int64_t lanes = depthwise_ ? kernels_.depthwise_lanes : kernels_.lanes;
+  const int64_t padded_out = depthwise_ ? RoundUp(out_, lanes) : RoundUp(group_out, lanes);
+  const auto padded = static_cast<size_t>(depthwise_ ? padded_out : groups_ * padded_out);
+  scale_.assign(padded, 0);
+  bias_.assign(padded, 0);
+  for (auto& starts : starts_) starts.assign(padded, 0);
+  const double unit =
+      direct_ && numbers_.result != DType::kF32 ? static_cast<double>(numbers_.output.scale) : 1;
+  const int64_t terms = group_in_ * height_ * width_;
+  for (int64_t c = 0; c < out_; ++c) {
+    const auto at =
+        static_cast<size_t>(depthwise_ ? c : c / group_out * padded_out + c % group_out);
+    int64_t sum = 0;
+    for (int64_t k = 0; k < terms; ++k) sum += weight[c * terms + k];
+    for (int is_signed = 0; is_signed < 2; ++is_signed) {
+      int64_t zero_point = numbers_.input.zero_point;
+      if (kernels_.staged_bytes == 1 && kernels_.staged_signed != (is_signed == 1)) {
+        zero_point += is_signed == 1 ? 128 : -128;
+      }
+      starts_[is_signed][at] =
+          static_cast<int32_t>(static_cast<uint32_t>(static_cast<uint64_t>(-zero_point * sum)));
+    }
+    scale_[at] = static_cast<float>(static_cast<double>(numbers_.input.scale) *
+                                    static_cast<double>(scales[c]) / unit);
+    double rest = bias == nullptr ? 0 : static_cast<double>(bias[c]);
+    rest -= static_cast<double>(numbers_.addend.zero_point) *
+            static_cast<double>(numbers_.addend.scale);
+    bias_[at] = static_cast<float>(rest / unit);
+  }
+  if (numbers_.result == DType::kF32) return;
+  low_ = static_cast<float>(LeastByte(numbers_.result) - numbers_.output.zero_point);
+  high_ = static_cast<float>(MostByte(numbers_.result) - numbers_.output.zero_point);
+  if (!direct_ || numbers_.activation.kind == Activation::kNone) return;
+  const bool relu = numbers_.activation.kind == Activation::kRelu;
+  const float least = relu ? 0 : numbers_.activation.a / numbers_.output.scale;
+  const float most = relu ? high_ : numbers_.activation.b / numbers_.output.scale;
+  const float lowest = low_, highest = high_;
+  // A clamp whose limits cross gives the upper one.
+  high_ = std::fmin(std::fmax(most, lowest), highest);
+  low_ = std::fmin(std::fmax(least, lowest), high_);
+}
+
+bool IntegerProduct::Stages(const ConvGeometry& g, bool input_signed) const {
+  const bool padded = g.axes[1].pad + g.axes[1].pad_after + g.axes[2].pad + g.axes[2].pad_after > 0;
+  const bool beyond =
+      depthwise_ ? out_ % kernels_.depthwise_lanes != 0 : run_numbers_ % kernels_.step != 0;
+  return padded || beyond || kernels_.staged_bytes != 1 || kernels_.staged_signed != input_signed;
+}
+
+size_t IntegerProduct::Scratch(const ConvGeometry& g, bool input_signed) const {
+  if (!Stages(g, input_signed)) return 0;
+  const int64_t height = g.axes[1].in + g.axes[1].pad + g.axes[1].pad_after;
+  const int64_t width = g.axes[2].in + g.axes[2].pad + g.axes[2].pad_after;
+  const int64_t numbers = CheckedMultiply(CheckedMultiply(height, width), g.in_channels);
+  return CheckedAdd(static_cast<size_t>(CheckedMultiply<int64_t>(numbers, kernels_.staged_bytes)),
+                    kBeyond);
+}
+
+/// Around the image lies the zero point, as zeros lie around one of numbers.
+IntegerProduct::Image IntegerProduct::StageImage(const Context& context, const ConvGeometry& g,
+                                                 const IntegerCall& call, const std::byte* image,
+                                                 std::byte* staged) const {
+  const ConvAxis &rows = g.axes[1], &columns = g.axes[2];
+  const int64_t height = rows.in + rows.pad + rows.pad_after;
+  const int64_t width = columns.in + columns.pad + columns.pad_after;
+  const int64_t channels = g.in_channels, size = kernels_.staged_bytes;
+  const int64_t row_bytes = width * channels * size;
+  const auto zero_point = static_cast<uint8_t>(numbers_.input.zero_point);
+  context.ParallelFor(height, 32768 / (row_bytes + 1) + 1, [&](int64_t begin, int64_t end) {
+    ScratchVector<uint8_t> zeros;
+    const auto fill = [&](std::byte* to, int64_t count) {
+      zeros.resize(static_cast<size_t>(count), zero_point);
+      kernels_.stage(zeros.data(), call.input_signed, count, to);
+    };
+    for (int64_t y = begin; y < end; ++y) {
+      std::byte* to = staged + y * row_bytes;
+      if (y < rows.pad || y >= rows.pad + rows.in) {
+        fill(to, width * channels);
+        continue;
+      }
+      fill(to, columns.pad * channels);
+      to += columns.pad * channels * size;
+      const std::byte* from = image + (y - rows.pad) * columns.in * channels;
+      kernels_.stage(from, call.input_signed, columns.in * channels, to);
+      fill(to + columns.in * channels * size, columns.pad_after * channels);
+    }
+  });
+  return {staged, row_bytes, channels * size, width};
+}
+
+IntegerEpilogue IntegerProduct::Epilogue(const IntegerCall& call, int64_t place,
+                                         int64_t padded) const {
+  IntegerEpilogue epilogue;
+  epilogue.scale = scale_.data() + padded;
+  epilogue.bias = bias_.data() + padded;
+  if (call.addend != nullptr) {
+    epilogue.addend = static_cast<const std::byte*>(call.addend) + place;
+    epilogue.addend_signed = call.addend_signed;
+    epilogue.addend_stride = out_;
+    const bool steps = direct_ && numbers_.result != DType::kF32;
+    epilogue.addend_scale = steps ? static_cast<float>(static_cast<double>(numbers_.addend.scale) /
+                                                       static_cast<double>(numbers_.output.scale))
+                                  : numbers_.addend.scale;
+  }
+  epilogue.low = low_;
+  epilogue.high = high_;
+  epilogue.zero_point = numbers_.output.zero_point;
+  epilogue.result = numbers_.result == DType::kF32  ? IntegerResult::kF32
+                    : numbers_.result == DType::kU8 ? IntegerResult::kU8
+                                                    : IntegerResult::kI8;
+  if (!direct_) epilogue.result = IntegerResult::kF32;
+  epilogue.out = static_cast<std::byte*>(call.output) + place * result_bytes();
+  epilogue.stride = out_;
+  return epilogue;
+}
+
+/// Activates `count` numbers and makes results of them, from element `place` of the output on.
+void IntegerProduct::Finish(float* values, int64_t count, const IntegerCall& call,
+                            int64_t place) const {
+  elements_.activate(numbers_.activation, values, static_cast<int>(count));
+  std::byte* to = static_cast<std::byte*>(call.output) + place * result_bytes();
+  if (numbers_.result == DType::kF32) {
+    std::memcpy(to, values, static_cast<size_t>(count) * sizeof(float));
+    return;
+  }
+  elements_.quantize(values, count, 1.0f / numbers_.output.scale, numbers_.output.zero_point,
+                     LeastByte(numbers_.result), MostByte(numbers_.result), to);
+}
+
+void IntegerProduct::RunFilters(const Context& context, const ConvGeometry& g, const Image& image,
+                                const IntegerCall& call, int64_t n) const {
+  const ConvAxis &rows = g.axes[1], &columns = g.axes[2];
+  ScratchVector<int64_t> runs(static_cast<size_t>(runs_));
+  for (int64_t run = 0; run < runs_; ++run) {
+    const int64_t y = neighbours_ ? run : run / width_, x = neighbours_ ? 0 : run % width_;
+    runs[static_cast<size_t>(run)] =
+        y * rows.dilation * image.row_bytes + x * columns.dilation * image.pixel_bytes;
+  }
+  const int64_t outputs = g.out_plane(), blocks = CeilDivide(outputs, kBlockWindows);
+  const int64_t work =
+      std::min(outputs, kBlockWindows) * kernels_.panel * runs_ * run_steps_ * kernels_.step;
+  const auto panels = static_cast<int64_t>(panels_.size());
+  context.ParallelFor(panels * blocks, 200000 / (work + 1) + 1, [&](int64_t begin, int64_t end) {
+    const std::byte* windows[kBlockWindows];
+    for (int64_t task = begin; task < end; ++task) {
+      const Panel& panel = panels_[static_cast<size_t>(task / blocks)];
+      const int64_t first = task % blocks * kBlockWindows;
+      const int64_t count = std::min(kBlockWindows, outputs - first);
+      const std::byte* origin = image.first + panel.group * group_in_ * kernels_.staged_bytes;
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t y = (first + i) / columns.out, x = (first + i) % columns.out;
+        windows[i] =
+            origin + y * rows.stride * image.row_bytes + x * columns.stride * image.pixel_bytes;
+      }
+      const int64_t place = (n * outputs + first) * out_ + panel.channel;
+      IntegerWindows job{.windows = windows,
+                         .count = count,
+                         .runs = runs.data(),
+                         .run_count = runs_,
+                         .run_steps = run_steps_,
+                         .weights = packed_.raw() + panel.weights,
+                         .starts = starts_[call.input_signed ? 1 : 0].data() + panel.padded,
+                         .channels = panel.count,
+                         .epilogue = Epilogue(call, place, panel.padded)};
+      if (direct_) {
+        kernels_.product(job);
+        continue;
+      }
+      alignas(64) float values[kBlockWindows * kMostPanel];
+      job.epilogue.out = values;
+      job.epilogue.stride = panel.count;
+      kernels_.product(job);
+      for (int64_t i = 0; i < count; ++i) {
+        Finish(values + i * panel.count, panel.count, call, place + i * out_);
+      }
+    }
+  });
+}
+
+void IntegerProduct::RunDepthwise(const Context& context, const ConvGeometry& g, const Image& image,
+                                  const IntegerCall& call, int64_t n) const {
+  const ConvAxis &rows = g.axes[1], &columns = g.axes[2];
+  const int64_t touched = (columns.out - 1) * columns.stride + columns.reach();
+  const int64_t scratch = DepthwiseScratch(kernels_, touched, height_);
+  const int64_t row = columns.out * out_;
+  context.ParallelFor(rows.out, 65536 / (row * height_ + 1) + 1, [&](int64_t begin, int64_t end) {
+    ScratchVector<std::byte> memory(static_cast<size_t>(scratch) + kBeyond);
+    std::byte* interleaved = memory.data();
+    interleaved += -reinterpret_cast<uintptr_t>(interleaved) % kBeyond;  // whole lines of a cache
+    ScratchVector<float> values(static_cast<size_t>(direct_ ? 0 : row));
+    for (int64_t y = begin; y < end; ++y) {
+      const int64_t place = (n * rows.out + y) * row;
+      IntegerDepthwise job{.image = image.first + y * rows.stride * image.row_bytes,
+                           .row_bytes = rows.dilation * image.row_bytes,
+                           .columns = touched,
+                           .kernel_height = height_,
+                           .kernel_width = width_,
+                           .stride = columns.stride,
+                           .dilation = columns.dilation,
+                           .channels = out_,
+                           .count = columns.out,
+                           .weights = packed_.raw(),
+                           .starts = starts_[call.input_signed ? 1 : 0].data(),
+                           .scratch = interleaved,
+                           .epilogue = Epilogue(call, place, 0)};
+      if (!direct_) job.epilogue.out = values.data();
+      kernels_.depthwise(job);
+      if (direct_) continue;
+      for (int64_t i = 0; i < columns.out; ++i) {
+        Finish(values.data() + i * out_, out_, call, place + i * out_);
+      }
+    }
+  });
+}
+
+void IntegerProduct::Run(const Context& context, const ConvGeometry& g,
+                         const IntegerCall& call) const {
+  const int64_t image_bytes = g.in_plane() * g.in_channels;
+  const bool stages = Stages(g, call.input_signed);
+  for (int64_t n = 0; n < g.batch; ++n) {
+    const std::byte* from = static_cast<const std::byte*>(call.input) + n * image_bytes;
+    const Image image =
+        stages ? StageImage(context, g, call, from, context.workspace())
+               : Image{from, g.axes[2].in * g.in_channels, g.in_channels, g.axes[2].in};
+    if (depthwise_) {
+      RunDepthwise(context, g, image, call, n);
+    } else {
+      RunFilters(context, g, image, call, n);
+    }
+  }
+}
+
+}  // namespace oort

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+// Convolutions of bytes with bytes: (…, H, W, C) of u8 or i8 times filters of i8, summed in s32.
+#pragma once
+
+#include <vector>
+
+#include "core/activation.h"
+#include "layers/convolution/conv_geometry.h"
+#include "layers/quantize/integer_kernels.h"
+#include "layers/quantize/quantize_kernels.h"
+#include "layers/quantize/quantizer.h"
+
+namespace oort {
+
+/// The numbers behind the integers of a convolution.
+struct IntegerScales {
+  Quantizer input;
+  Quantizer addend;
+  Quantizer output;           ///< unused where the result is f32
+  DType result = DType::kU8;  ///< u8, i8 or f32
+  ActivationSpec activation;
+};
+
+/// One call.
+struct IntegerCall {
+  const void* input;
+  bool input_signed;
+  const void* addend = nullptr;  ///< like the output, but bytes
+  bool addend_signed = false;
+  void* output;
+};
+
+class IntegerProduct {
+ public:
+  /// `weight` is i8 (out, in / groups, height, width), `scales` f32 (out), `bias` f32 (out) or
+  /// undefined. `neighbours`: pixels of a window's row lie side by side, because nothing is
+  /// dilated.
+  IntegerProduct(Isa isa, const Tensor& weight, const Tensor& scales, const Tensor& bias,
+                 int64_t groups, bool neighbours, const IntegerScales& numbers);
+
+  /// Bytes of scratch for images of this geometry.
+  size_t Scratch(const ConvGeometry& g, bool input_signed) const;
+  void Run(const Context& context, const ConvGeometry& g, const IntegerCall& call) const;
+
+ private:
+  /// An image as kernels read it.
+  struct Image {
+    const std::byte* first;  // number under the first window
+    int64_t row_bytes, pixel_bytes, width;
+  };
+  struct Panel {
+    int64_t channel, padded;  // of the results, and in arrays that are padded
+    int64_t count;
+    size_t weights;  // where among those that are packed
+    int64_t group;
+  };
+
+  void PackFilters(const int8_t* weight);
+  void PackDepthwise(const int8_t* weight);
+  void Prepare(const int8_t* weight, const float* scales, const float* bias);
+  size_t AddWeights(int64_t numbers);
+  void PutWeight(size_t at, int64_t number, int8_t value);
+  bool Stages(const ConvGeometry& g, bool input_signed) const;
+  Image StageImage(const Context& context, const ConvGeometry& g, const IntegerCall& call,
+                   const std::byte* image, std::byte* staged) const;
+  void RunFilters(const Context& context, const ConvGeometry& g, const Image& image,
+                  const IntegerCall& call, int64_t n) const;
+  void RunDepthwise(const Context& context, const ConvGeometry& g, const Image& image,
+                    const IntegerCall& call, int64_t n) const;
+  IntegerEpilogue Epilogue(const IntegerCall& call, int64_t place, int64_t padded) const;
+  void Finish(float* values, int64_t count, const IntegerCall& call, int64_t place) const;
+  /// Whether the kernels make the results; else they leave numbers to Finish.
+  bool direct() const { return direct_; }
+  int64_t result_bytes() const { return numbers_.result == DType::kF32 ? 4 : 1; }
+
+  const IntegerKernels& kernels_;
+  const QuantizeKernels& elements_;
+  IntegerScales numbers_;
+  int64_t out_, group_in_, height_, width_, groups_;
+  bool depthwise_, neighbours_, direct_;
+  float low_ = 0, high_ = 0;
+  int64_t run_numbers_ = 0, run_steps_ = 0, runs_ = 0;
+  std::vector<Panel> panels_;
+  std::vector<std::byte> packing_;  // while the constructor runs
+  Tensor packed_;                   // the same, aligned to the lines of a cache
+  std::vector<int32_t> starts_[2];  // for u8 and for i8
+  std::vector<float> scale_, bias_;
+};
+
+}  // namespace oort

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+#include "cpu/features.h"
+#include "layers/quantize/integer_kernels.h"
+
+namespace oort {
+
+#if defined(__aarch64__)
+namespace neon_dot {
+const IntegerKernels& IntegerKernelsGet();
+}
+const IntegerKernels& IntegerKernelsFor(Isa isa) {
+  return isa == Isa::kNeon && ThisCpu().arm_dot ? neon_dot::IntegerKernelsGet()
+                                                : PlainIntegerKernels();
+}
+#elif defined(__x86_64__)
+#if !defined(OORT_NO_AVX2_DOT)
+namespace avx2_dot {
+const IntegerKernels& IntegerKernelsGet();
+}
+#endif
+#if !defined(OORT_NO_AVX512_VNNI)
+namespace avx512_vnni {
+const IntegerKernels& IntegerKernelsGet();
+}
+#endif
+const IntegerKernels& IntegerKernelsFor([[maybe_unused]] Isa isa) {
+#if !defined(OORT_NO_AVX512_VNNI)
+  if (isa == Isa::kAvx512 && ThisCpu().avx512_vnni) return avx512_vnni::IntegerKernelsGet();
+#endif
+#if !defined(OORT_NO_AVX2_DOT)
+  if (isa == Isa::kAvx2 || isa == Isa::kAvx512) return avx2_dot::IntegerKernelsGet();
+#endif
+  return PlainIntegerKernels();
+}
+#else
+const IntegerKernels& IntegerKernelsFor(Isa) { return PlainIntegerKernels(); }
+#endif
+
+}  // namespace oort

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+// Integer kernels for AVX-512 with VNNI: VPDPBUSD adds four products of u8 and s8 to each of 16
+// sums. Only for integer.dot.cpp.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstring>
+
+#include "layers/quantize/integer_tiles.h"
+
+namespace oort::OORT_ISA {
+namespace {
+
+/// What is made of the sums of 16 channels.
+class VnniFinish {
+ public:
+  explicit VnniFinish(const IntegerEpilogue& epilogue)
+      : of_(epilogue),
+        low_(_mm512_set1_ps(epilogue.low)),
+        high_(_mm512_set1_ps(epilogue.high)),
+        zero_point_(_mm512_set1_epi32(epilogue.zero_point)),
+        addend_scale_(_mm512_set1_ps(epilogue.addend_scale)) {}
+
+  /// Of the first `count` channels from `channel` on of output `at`.
+  [[gnu::always_inline]] void operator()(__m512i sums, int64_t at, int64_t channel,
+                                         int64_t count) const {
+    const __mmask16 mask = static_cast<__mmask16>(count >= 16 ? 0xffffu : (1u << count) - 1u);
+    __m512 value = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums), _mm512_loadu_ps(of_.scale + channel),
+                                   _mm512_loadu_ps(of_.bias + channel));
+    const int64_t place = at * of_.stride + channel;
+    if (of_.addend != nullptr) {
+      const int64_t from = at * of_.addend_stride + channel;
+      const __m128i bytes =
+          _mm_maskz_loadu_epi8(mask, static_cast<const uint8_t*>(of_.addend) + from);
+      const __m512i addend =
+          of_.addend_signed ? _mm512_cvtepi8_epi32(bytes) : _mm512_cvtepu8_epi32(bytes);
+      value = _mm512_fmadd_ps(_mm512_cvtepi32_ps(addend), addend_scale_, value);
+    }
+    if (of_.result == IntegerResult::kF32) {
+      _mm512_mask_storeu_ps(static_cast<float*>(of_.out) + place, mask, value);
+      return;
+    }
+    value = _mm512_min_ps(_mm512_max_ps(value, low_), high_);
+    const __m512i rounded = _mm512_add_epi32(_mm512_cvtps_epi32(value), zero_point_);
+    const __m128i bytes = _mm512_cvtepi32_epi8(rounded);
+    uint8_t* out = static_cast<uint8_t*>(of_.out) + place;
+    if (count >= 16) {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out), bytes);
+    } else {
+      _mm_mask_storeu_epi8(out, mask, bytes);
+    }
+  }
+
+ private:
+  IntegerEpilogue of_;
+  __m512 low_, high_;
+  __m512i zero_point_;
+  __m512 addend_scale_;
+};
+
+struct VnniUnit {
+  static constexpr int kLanes = 16, kRows = 4;
+  using Number = uint8_t;
+  using Sums = __m512i;
+  using Numbers = __m512i;
+  using Finish = VnniFinish;
+
+  static Sums LoadSums(const int32_t* at) { return _mm512_loadu_si512(at); }
+  static Numbers Load(const std::byte* at) { return _mm512_loadu_si512(at); }
+  static void Store(std::byte* at, Numbers numbers) { _mm512_storeu_si512(at, numbers); }
+  static Numbers Broadcast(const std::byte* at) {
+    int32_t four;
+    std::memcpy(&four, at, sizeof four);
+    return _mm512_set1_epi32(four);
+  }
+  static Sums MultiplyAdd(Sums sums, Numbers x, Numbers w) {
+    return _mm512_dpbusd_epi32(sums, x, w);
+  }
+
+  /// The bytes that row `row` contributes: each to its place in the four of its channel.
+  template <int row>
+  static __m512i Row(const std::byte* bytes) {
+    const __m128i sixteen = _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes));
+    constexpr int kShift = 8 * row;
+    const auto four = [](int channel) {
+      const uint32_t nothing = 0x80808080u & ~(0xffu << kShift);
+      return static_cast<int>(nothing | static_cast<uint32_t>(channel) << kShift);
+    };
+    const __m512i places = _mm512_setr_epi32(four(0), four(1), four(2), four(3), four(4), four(5),
+                                             four(6), four(7), four(8), four(9), four(10), four(11),
+                                             four(12), four(13), four(14), four(15));
+    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(sixteen), places);
+  }
+  template <int rows>
+  static Numbers Interleave(const std::byte* bytes, int64_t step) {
+    __m512i all = Row<0>(bytes);
+    if constexpr (rows > 1) all = _mm512_or_si512(all, Row<1>(bytes + step));
+    if constexpr (rows > 2) all = _mm512_or_si512(all, Row<2>(bytes + 2 * step));
+    if constexpr (rows > 3) all = _mm512_or_si512(all, Row<3>(bytes + 3 * step));
+    return all;
+  }
+};
+
+void Stage(const void* bytes, bool is_signed, int64_t count, void* staged) {
+  if (!is_signed) {
+    std::memcpy(staged, bytes, static_cast<size_t>(count));
+    return;
+  }
+  const uint8_t* from = static_cast<const uint8_t*>(bytes);
+  uint8_t* to = static_cast<uint8_t*>(staged);
+  for (int64_t i = 0; i < count; ++i) to[i] = from[i] ^ 0x80u;
+}
+
+void Product(const IntegerWindows& job) {
+  if (job.channels > 48) return Tiles<VnniUnit, 4, 6>(job);
+  if (job.channels > 32) return Tiles<VnniUnit, 3, 8>(job);
+  if (job.channels > 16) return Tiles<VnniUnit, 2, 8>(job);
+  Tiles<VnniUnit, 1, 12>(job);
+}
+
+constexpr IntegerKernels kIntegerKernels = {.staged_signed = false,
+                                            .staged_bytes = 1,
+                                            .step = 4,
+                                            .lanes = 16,
+                                            .panel = 64,
+                                            .depthwise_rows = 4,
+                                            .depthwise_lanes = 16,
+                                            .stage = Stage,
+                                            .product = Product,
+                                            .depthwise = DepthwiseRow<VnniUnit, 8>};
+
+}  // namespace
+}  // namespace oort::OORT_ISA

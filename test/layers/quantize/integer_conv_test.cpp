@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: MIT
+// Convolutions of bytes: bit for bit what one sum after another gives, on every instruction set.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "layers/layout/axes.h"
+#include "oort/testing.h"
+
+namespace oort::testing {
+namespace {
+
+constexpr Tolerance kExact{0, 0};
+
+struct ConvCase {
+  int64_t batch, channels, height, width, outputs, kernel_height, kernel_width;
+  int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
+  DType input = DType::kU8, result = DType::kU8;
+  bool bias = true, addend = false, extremes = false;
+  const char* activation = "none";
+  double a = 0, b = 0;
+};
+
+constexpr float kInputScale = 0.02f, kScale = 0.6f, kAddendScale = 0.05f;
+
+int32_t ByteAt(const Tensor& bytes, int64_t at) {
+  return bytes.dtype() == DType::kU8 ? bytes.data<uint8_t>()[at] : bytes.data<int8_t>()[at];
+}
+
+Tensor Bytes(DType dtype, const Shape& shape, uint64_t seed, bool extremes) {
+  const double low = dtype == DType::kU8 ? 0 : -128, high = dtype == DType::kU8 ? 255 : 127;
+  Tensor bytes = RandomTensor(dtype, shape, seed, low, high);
+  if (!extremes) return bytes;
+  for (int64_t i = 0; i < bytes.elements(); ++i) {
+    const bool most = (i * 7 + static_cast<int64_t>(seed)) % 3 != 0;
+    if (dtype == DType::kU8) {
+      bytes.data<uint8_t>()[i] = most ? 255 : 0;
+    } else {
+      bytes.data<int8_t>()[i] = most ? 127 : -128;
+    }
+  }
+  return bytes;
+}
+
+int32_t InputZero(const ConvCase& c) { return c.input == DType::kU8 ? 117 : -9; }
+int32_t OutputZero(const ConvCase& c) { return c.result == DType::kU8 ? 131 : 4; }
+
+Shape OutputShape(const ConvCase& c) {
+  const int64_t reach_y = c.dilation * (c.kernel_height - 1) + 1;
+  const int64_t reach_x = c.dilation * (c.kernel_width - 1) + 1;
+  return {c.batch, c.outputs, (c.height + 2 * c.padding - reach_y) / c.stride + 1,
+          (c.width + 2 * c.padding - reach_x) / c.stride + 1};
+}
+
+/// What the operator's description says, in the order of the arrays of NCHW.
+Tensor Reference(const ConvCase& c, const Tensor& x, const Tensor& weight, const Tensor& scales,
+                 const Tensor& bias, const Tensor& addend) {
+  const int64_t in = c.channels / c.groups, out = c.outputs / c.groups;
+  Tensor y(c.result, OutputShape(c));
+  const int64_t rows = y.dim(2), columns = y.dim(3);
+  const bool bytes = c.result != DType::kF32;
+  const double unit = bytes ? static_cast<double>(kScale) : 1;
+  for (int64_t at = 0; at < y.elements(); ++at) {
+    const int64_t ox = at % columns, oy = at / columns % rows;
+    const int64_t o = at / columns / rows % c.outputs, n = at / columns / rows / c.outputs;
+    int64_t sum = 0;
+    for (int64_t i = 0; i < in; ++i) {
+      for (int64_t ky = 0; ky < c.kernel_height; ++ky) {
+        for (int64_t kx = 0; kx < c.kernel_width; ++kx) {
+          const int64_t iy = oy * c.stride - c.padding + ky * c.dilation;
+          const int64_t ix = ox * c.stride - c.padding + kx * c.dilation;
+          if (iy < 0 || iy >= c.height || ix < 0 || ix >= c.width) continue;
+          const int64_t channel = o / out * in + i;
+          const int64_t from = ((n * c.channels + channel) * c.height + iy) * c.width + ix;
+          const int64_t w = ((o * in + i) * c.kernel_height + ky) * c.kernel_width + kx;
+          sum += (ByteAt(x, from) - InputZero(c)) * ByteAt(weight, w);
+        }
+      }
+    }
+    const float scale = static_cast<float>(static_cast<double>(kInputScale) *
+                                           static_cast<double>(scales.data<float>()[o]) / unit);
+    double rest = c.bias ? static_cast<double>(bias.data<float>()[o]) : 0;
+    if (c.addend) rest -= 100 * static_cast<double>(kAddendScale);
+    float value = std::fma(static_cast<float>(sum), scale, static_cast<float>(rest / unit));
+    if (c.addend) {
+      value = std::fma(
+          static_cast<float>(ByteAt(addend, at)),
+          bytes ? static_cast<float>(static_cast<double>(kAddendScale) / unit) : kAddendScale,
+          value);
+    }
+    const std::string activation = c.activation;
+    if (activation == "relu") value = std::max(value, 0.0f);
+    if (activation == "clamp") {
+      const float low = static_cast<float>(c.a), high = static_cast<float>(c.b);
+      value = std::min(std::max(value, bytes ? low / kScale : low), bytes ? high / kScale : high);
+    }
+    if (!bytes) {
+      y.data<float>()[at] = value;
+      continue;
+    }
+    const double least = c.result == DType::kU8 ? 0 : -128, most = least + 255;
+    const double rounded = std::nearbyint(static_cast<double>(value)) + OutputZero(c);
+    const double clamped = std::clamp(rounded, least, most);
+    if (c.result == DType::kU8) {
+      y.data<uint8_t>()[at] = static_cast<uint8_t>(clamped);
+    } else {
+      y.data<int8_t>()[at] = static_cast<int8_t>(clamped);
+    }
+  }
+  return y;
+}
+
+/// (N, C, H, W) as (N, H, W, C).
+Tensor MoveChannels(const Tensor& nchw) {
+  const int64_t planes = nchw.dim(1), pixels = nchw.dim(2) * nchw.dim(3);
+  const int64_t size = static_cast<int64_t>(ItemSize(nchw.dtype()));
+  Tensor nhwc(nchw.dtype(), ToNhwc(nchw.shape()));
+  for (int64_t i = 0; i < nchw.elements(); ++i) {
+    const int64_t n = i / pixels / planes, c = i / pixels % planes, p = i % pixels;
+    std::copy_n(nchw.raw() + i * size, size, nhwc.raw() + ((n * pixels + p) * planes + c) * size);
+  }
+  return nhwc;
+}
+
+void Check(const ConvCase& c) {
+  const Tensor x = Bytes(c.input, {c.batch, c.channels, c.height, c.width}, 3, c.extremes);
+  const Tensor weight =
+      Bytes(DType::kI8, {c.outputs, c.channels / c.groups, c.kernel_height, c.kernel_width}, 4,
+            c.extremes);
+  const Tensor scales = RandomTensor(DType::kF32, {c.outputs}, 5, 0.001, 0.02);
+  const Tensor bias = RandomTensor(DType::kF32, {c.outputs}, 6, -20, 20);
+  const Tensor addend = c.addend ? RandomTensor(DType::kU8, OutputShape(c), 7, 0, 255) : Tensor();
+  const Tensor expected = Reference(c, x, weight, scales, bias, addend);
+  for (const bool nhwc : {false, true}) {
+    SCOPED_TRACE(nhwc ? "NHWC" : "NCHW");
+    OperatorCase op(nhwc ? "nhwc.IntegerConv2d" : "oort.IntegerConv2d");
+    op.Attribute("weight", weight).Attribute("scales", scales);
+    if (c.bias) op.Attribute("bias", bias);
+    op.Param("stride", std::to_string(c.stride)).Param("padding", std::to_string(c.padding));
+    op.Param("dilation", std::to_string(c.dilation)).Param("groups", std::to_string(c.groups));
+    op.Param("input_scale", "0.02").Param("input_zero_point", std::to_string(InputZero(c)));
+    op.Param("dtype", std::string(Name(c.result)));
+    op.Param("scale", "0.6").Param("zero_point", std::to_string(OutputZero(c)));
+    op.Param("activation", c.activation);
+    op.Param("activation_a", std::to_string(c.a)).Param("activation_b", std::to_string(c.b));
+    op.Input(nhwc ? MoveChannels(x) : x);
+    if (c.addend) {
+      op.Param("addend_scale", "0.05").Param("addend_zero_point", "100");
+      op.Input(nhwc ? MoveChannels(addend) : addend);
+    }
+    op.ExpectOutputs({nhwc ? MoveChannels(expected) : expected}, kExact);
+  }
+}
+
+TEST(IntegerConv, IsExactForPixelsOfEveryWidth) {
+  for (int64_t channels : {1, 3, 4, 7, 16, 33}) {
+    for (int64_t outputs : {1, 5, 8, 17, 33, 49, 70}) {
+      SCOPED_TRACE(std::to_string(channels) + " to " + std::to_string(outputs));
+      Check({1, channels, 3, 5, outputs, 1, 1});
+    }
+  }
+}
+
+TEST(IntegerConv, IsExactForWindows) {
+  Check({2, 3, 9, 11, 20, 3, 3, 1, 1});
+  Check({1, 3, 14, 13, 64, 7, 7, 2, 3});
+  Check({1, 5, 8, 9, 18, 3, 2, 1, 1, 2});
+  Check({1, 12, 7, 7, 18, 3, 3, 2, 1, 1, 3});
+  Check({1, 16, 6, 6, 16, 1, 1, 2, 0});
+  Check({1, 4, 12, 12, 100, 5, 5, 1, 2});
+}
+
+TEST(IntegerConv, IsExactForSingleChannels) {
+  for (int64_t channels : {2, 8, 15, 16, 17, 40, 64}) {
+    SCOPED_TRACE(channels);
+    Check({1, channels, 9, 12, channels, 3, 3, 1, 1, 1, channels});
+    Check({2, channels, 9, 12, channels, 3, 3, 2, 1, 1, channels});
+    Check({1, channels, 11, 12, channels, 5, 5, 1, 2, 1, channels});
+    Check({1, channels, 7, 21, channels, 1, 2, 1, 0, 2, channels});
+  }
+}
+
+TEST(IntegerConv, IsExactAtTheExtremes) {
+  for (const DType input : {DType::kU8, DType::kI8}) {
+    for (const DType result : {DType::kU8, DType::kI8, DType::kF32}) {
+      SCOPED_TRACE(std::string(Name(input)) + " to " + std::string(Name(result)));
+      ConvCase c{1, 40, 5, 6, 24, 3, 3, 1, 1};
+      c.input = input;
+      c.result = result;
+      Check(c);
+      c.extremes = true;
+      Check(c);
+      c.groups = c.outputs = c.channels;
+      Check(c);
+    }
+  }
+}
+
+TEST(IntegerConv, AddsAndActivates) {
+  for (const DType result : {DType::kU8, DType::kI8, DType::kF32}) {
+    for (const bool single : {false, true}) {
+      ConvCase c{1, 20, 6, 7, 20, 3, 3, 1, 1};
+      if (single) c.groups = 20;
+      c.result = result;
+      c.addend = true;
+      Check(c);
+      c.activation = "relu";
+      Check(c);
+      c.activation = "clamp";
+      c.a = -1.5;
+      c.b = 6;
+      c.bias = false;
+      Check(c);
+      c.addend = false;
+      Check(c);
+    }
+  }
+}
+
+/// An activation that is no clamp is computed in f32, within a step of what doubles give.
+TEST(IntegerConv, ActivatesByFormulas) {
+  for (const bool single : {false, true}) {
+    const int64_t groups = single ? 20 : 1;
+    const Tensor x = Bytes(DType::kU8, {1, 5, 6, 20}, 3, false);
+    const Tensor weight = Bytes(DType::kI8, {20, 20 / groups, 1, 1}, 4, false);
+    const Tensor scales = RandomTensor(DType::kF32, {20}, 5, 0.001, 0.02);
+    OperatorCase plain("nhwc.IntegerConv2d");
+    OperatorCase silu("nhwc.IntegerConv2d");
+    for (OperatorCase* op : {&plain, &silu}) {
+      op->Attribute("weight", weight).Attribute("scales", scales).Input(x);
+      op->Param("input_scale", "0.02").Param("input_zero_point", "117");
+      op->Param("groups", std::to_string(groups)).Param("dtype", "f32");
+    }
+    Tensor expected = plain.Run()[0].Clone();
+    for (int64_t i = 0; i < expected.elements(); ++i) {
+      float& value = expected.data<float>()[i];
+      value /= 1 + std::exp(-value);
+    }
+    silu.Param("activation", "silu").ExpectOutputs({expected});
+    Tensor bytes(DType::kU8, expected.shape());
+    for (int64_t i = 0; i < bytes.elements(); ++i) {
+      const float steps = std::nearbyint(expected.data<float>()[i] / 0.25f) + 9;
+      bytes.data<uint8_t>()[i] = static_cast<uint8_t>(std::clamp(steps, 0.0f, 255.0f));
+    }
+    silu.Param("dtype", "u8").Param("scale", "0.25").Param("zero_point", "9");
+    const Tensor got = silu.Run()[0];
+    for (int64_t i = 0; i < bytes.elements(); ++i) {
+      ASSERT_LE(std::abs(got.data<uint8_t>()[i] - bytes.data<uint8_t>()[i]), 1) << i;
+    }
+  }
+}
+
+TEST(IntegerLinear, MultipliesRows) {
+  for (int64_t rows : {1, 2, 7, 13}) {
+    const Tensor x = Bytes(DType::kI8, {rows, 2, 37}, 3, false);
+    const Tensor weight = Bytes(DType::kI8, {21, 37}, 4, false);
+    const Tensor scales = RandomTensor(DType::kF32, {21}, 5, 0.001, 0.02);
+    Tensor expected(DType::kF32, {rows, 2, 21});
+    for (int64_t i = 0; i < expected.elements(); ++i) {
+      int32_t sum = 0;
+      for (int64_t k = 0; k < 37; ++k) {
+        sum += (ByteAt(x, i / 21 * 37 + k) + 3) * ByteAt(weight, i % 21 * 37 + k);
+      }
+      const double scale = static_cast<double>(scales.data<float>()[i % 21]) * 0.5;
+      expected.data<float>()[i] = static_cast<float>(sum) * static_cast<float>(scale);
+    }
+    OperatorCase("oort.IntegerLinear")
+        .Attribute("weight", weight)
+        .Attribute("scales", scales)
+        .Param("input_scale", "0.5")
+        .Param("input_zero_point", "-3")
+        .Param("dtype", "f32")
+        .Input(x)
+        .ExpectOutputs({expected}, kExact);
+  }
+}
+
+TEST(IntegerConv, RefusesWhatDoesNotFit) {
+  const auto make = [](const Tensor& x, const Tensor& weight, const char* zero_point) {
+    return OperatorCase("oort.IntegerConv2d")
+        .Attribute("weight", weight)
+        .Attribute("scales", RandomTensor(DType::kF32, {4}, 1, 1, 2))
+        .Param("input_scale", "0.5")
+        .Param("input_zero_point", zero_point)
+        .Param("dtype", "u8")
+        .Input(x);
+  };
+  const Tensor x(DType::kU8, {1, 3, 4, 4});
+  const Tensor weight = RandomTensor(DType::kI8, {4, 3, 1, 1});
+  make(x, RandomTensor(DType::kI8, {4, 2, 1, 1}), "0")
+      .ExpectError(ErrorCode::kInvalidArgument, "input channels");
+  make(x, RandomTensor(DType::kI8, {5, 3, 1, 1}), "0")
+      .ExpectError(ErrorCode::kInvalidModel, "@scales of shape");
+  make(x, weight, "-1").ExpectError(ErrorCode::kInvalidModel, "zero point from 0 to 255, got -1");
+  make(x, Tensor(DType::kI8, {4, 70000, 1, 1}), "0")
+      .ExpectError(ErrorCode::kUnsupported, "sums fit into 32 bits");
+  make(x, weight, "0").Param("scale", "0.0").ExpectError(ErrorCode::kInvalidModel, "scale above 0");
+  make(x, weight, "0")
+      .Input(Tensor(DType::kU8, {1, 4, 4, 3}))
+      .ExpectError(ErrorCode::kInvalidArgument, "an addend of shape");
+}
+
+}  // namespace
+}  // namespace oort::testing

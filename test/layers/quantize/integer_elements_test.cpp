@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT
+// Sums, means and tables of bytes against their formulas.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "oort/testing.h"
+
+namespace oort::testing {
+namespace {
+
+constexpr Tolerance kExact{0, 0};
+
+OperatorCase Add(const Tensor& a, const Tensor& b, const char* activation) {
+  return OperatorCase("oort.IntegerAdd")
+      .Param("a_scale", "0.5")
+      .Param("a_zero_point", "10")
+      .Param("b_scale", "0.25")
+      .Param("b_zero_point", "-7")
+      .Param("dtype", "i8")
+      .Param("scale", "1.0")
+      .Param("zero_point", "-20")
+      .Param("activation", activation)
+      .Param("activation_a", "-3.0")
+      .Param("activation_b", "6.0")
+      .Input(a)
+      .Input(b);
+}
+
+TEST(IntegerAdd, AddsBytesOfDifferentKinds) {
+  for (const char* activation : {"none", "relu", "clamp"}) {
+    for (int64_t length : EdgeLengths()) {
+      SCOPED_TRACE(std::string(activation) + " " + std::to_string(length));
+      const Tensor a = RandomTensor(DType::kU8, {length}, 3, 0, 255);
+      const Tensor b = RandomTensor(DType::kI8, {length}, 4, -128, 127);
+      Tensor sum(DType::kI8, {length});
+      for (int64_t i = 0; i < length; ++i) {
+        // Halves and quarters: sums are exact in f32, and many are ties.
+        float value = static_cast<float>(a.data<uint8_t>()[i] - 10) * 0.5f +
+                      static_cast<float>(b.data<int8_t>()[i] + 7) * 0.25f;
+        if (activation == std::string("relu")) value = std::max(value, 0.0f);
+        if (activation == std::string("clamp")) value = std::clamp(value, -3.0f, 6.0f);
+        const float rounded = std::nearbyint(value) - 20;
+        sum.data<int8_t>()[i] = static_cast<int8_t>(std::clamp(rounded, -128.0f, 127.0f));
+      }
+      Add(a, b, activation).ExpectOutputs({sum}, kExact);
+    }
+  }
+}
+
+TEST(IntegerAdd, RefusesWhatDoesNotFit) {
+  const Tensor a(DType::kU8, {4}), b(DType::kI8, {4});
+  Add(a, Tensor(DType::kI8, {5}), "none")
+      .ExpectError(ErrorCode::kInvalidArgument, "summands of one shape");
+  Add(a, b, "silu").ExpectError(ErrorCode::kUnsupported, "none, relu or clamp");
+  Add(a, a, "none").ExpectError(ErrorCode::kInvalidModel, "zero point from 0 to 255, got -7");
+}
+
+TEST(ByteTable, LooksBytesUp) {
+  Tensor table(DType::kI8, {256});
+  for (int i = 0; i < 256; ++i) table.data<int8_t>()[i] = static_cast<int8_t>(127 - i);
+  for (int64_t length : EdgeLengths()) {
+    const Tensor x = RandomTensor(DType::kU8, {length}, 3, 0, 255);
+    const Tensor negative = RandomTensor(DType::kI8, {length}, 3, -128, 127);
+    Tensor y(DType::kI8, {length}), z(DType::kI8, {length});
+    for (int64_t i = 0; i < length; ++i) {
+      y.data<int8_t>()[i] = static_cast<int8_t>(127 - x.data<uint8_t>()[i]);
+      const auto bits = static_cast<uint8_t>(negative.data<int8_t>()[i]);
+      z.data<int8_t>()[i] = static_cast<int8_t>(127 - bits);
+    }
+    OperatorCase("oort.ByteTable").Attribute("table", table).Input(x).ExpectOutputs({y}, kExact);
+    OperatorCase("oort.ByteTable")
+        .Attribute("table", table)
+        .Input(negative)
+        .ExpectOutputs({z}, kExact);
+  }
+  OperatorCase("oort.ByteTable")
+      .Attribute("table", Tensor(DType::kU8, {255}))
+      .Input(Tensor(DType::kU8, {4}))
+      .ExpectError(ErrorCode::kInvalidModel, "a table of 256 bytes");
+}
+
+OperatorCase Pool(bool nhwc, const Tensor& x) {
+  return OperatorCase(nhwc ? "nhwc.IntegerAvgPool2d" : "oort.IntegerAvgPool2d")
+      .Param("input_scale", "0.5")
+      .Param("input_zero_point", "3")
+      .Param("dtype", "u8")
+      .Param("scale", "0.25")
+      .Param("zero_point", "40")
+      .Input(x);
+}
+
+TEST(IntegerAvgPool, AveragesWindows) {
+  // Two channels of 2 x 4: windows of 2 x 2 without padding, then of all.
+  const Tensor x =
+      Tensor::From<uint8_t>({3, 5, 9, 9, 7, 5, 9, 8, 255, 255, 0, 0, 255, 255, 0, 0}, {1, 2, 2, 4});
+  const Tensor last =
+      Tensor::From<uint8_t>({3, 255, 5, 255, 9, 0, 9, 0, 7, 255, 5, 255, 9, 0, 8, 0}, {1, 2, 4, 2});
+  // Means 2, 5.75, 252, -3 in steps of half, doubled into those of a quarter.
+  Pool(false, x)
+      .Param("kernel_size", "(2,2)")
+      .ExpectOutputs({Tensor::From<uint8_t>({44, 52, 255, 34}, {1, 2, 1, 2})}, kExact);
+  Pool(true, last)
+      .Param("kernel_size", "(2,2)")
+      .ExpectOutputs({Tensor::From<uint8_t>({44, 255, 52, 34}, {1, 1, 2, 2})}, kExact);
+  // Sums 31 and 996 of eight: 3.875 and 124.5, doubled 7.75 and 249.
+  Pool(false, x)
+      .Param("output_size", "(1,1)")
+      .ExpectOutputs({Tensor::From<uint8_t>({48, 255}, {1, 2, 1, 1})}, kExact);
+  Pool(true, last)
+      .Param("output_size", "(1,1)")
+      .ExpectOutputs({Tensor::From<uint8_t>({48, 255}, {1, 1, 1, 2})}, kExact);
+}
+
+TEST(IntegerAvgPool, CountsThePaddingAsItIsTold) {
+  const Tensor x = Tensor::From<int8_t>({11, 11, 11, 11}, {1, 1, 2, 2});
+  // Of nine pixels five are padding, which is zero: 8 * 4 / 9 doubled is 7.1, without it 16.
+  const auto pool = [&](const char* counts) {
+    return Pool(false, x)
+        .Param("kernel_size", "(3,3)")
+        .Param("stride", "(2,2)")
+        .Param("padding", "(1,1)")
+        .Param("count_include_pad", counts);
+  };
+  pool("True").ExpectOutputs({Tensor::From<uint8_t>({47}, {1, 1, 1, 1})}, kExact);
+  pool("False").ExpectOutputs({Tensor::From<uint8_t>({56}, {1, 1, 1, 1})}, kExact);
+}
+
+TEST(IntegerAvgPool, RefusesWhatDoesNotFit) {
+  const Tensor x(DType::kU8, {1, 2, 2, 4});
+  Pool(false, x).ExpectError(ErrorCode::kInvalidModel, "either an output_size or a kernel_size");
+  Pool(false, x).Param("kernel_size", "(5,5)").ExpectError(ErrorCode::kInvalidArgument, "");
+}
+
+TEST(NhwcMaxPool, PoolsBytes) {
+  const Tensor u = Tensor::From<uint8_t>({0, 200, 7, 100, 255, 3}, {1, 3, 2});
+  const Tensor i = Tensor::From<int8_t>({-128, -3, -7, -100, -127, -5}, {1, 3, 2});
+  const auto pool = [](const Tensor& x) {
+    return OperatorCase("nhwc.MaxPool2d")
+        .Param("kernel_size", "(1,2)")
+        .Param("stride", "(1,1)")
+        .Input(x);
+  };
+  pool(u).ExpectOutputs({Tensor::From<uint8_t>({7, 200, 255, 100}, {1, 2, 2})}, kExact);
+  pool(i).ExpectOutputs({Tensor::From<int8_t>({-7, -3, -7, -5}, {1, 2, 2})}, kExact);
+}
+
+}  // namespace
+}  // namespace oort::testing
