@@ -45,7 +45,7 @@ class Avx2Finish {
       std::memcpy(static_cast<float*>(of_.out) + place, results, used * sizeof(float));
       return;
     }
-    value = _mm256_min_ps(_mm256_max_ps(value, low_), high_);
+    value = _mm256_max_ps(_mm256_min_ps(value, high_), low_);
     const __m256i rounded = _mm256_add_epi32(_mm256_cvtps_epi32(value), zero_point_);
     // The lowest byte of each sum, first within both halves, then together.
     const __m256i lowest = _mm256_shuffle_epi8(

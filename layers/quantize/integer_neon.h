@@ -44,9 +44,9 @@ class DotFinish {
       std::memcpy(static_cast<float*>(of_.out) + place, results, used * sizeof(float));
       return;
     }
-    // What is no number becomes the lower limit, as everywhere.
-    value = vbslq_f32(vcgtq_f32(value, low_), value, low_);
-    value = vminq_f32(value, high_);
+    // What is no number becomes the upper limit, as everywhere.
+    value = vbslq_f32(vcltq_f32(value, high_), value, high_);
+    value = vmaxq_f32(value, low_);
     const int32x4_t rounded = vaddq_s32(vcvtnq_s32_f32(value), zero_point_);
     const int16x4_t halves = vmovn_s32(rounded);
     const int8x8_t bytes = vmovn_s16(vcombine_s16(halves, halves));

@@ -23,8 +23,8 @@ void StorePlain(const IntegerEpilogue& epilogue, int64_t at, int64_t channel, ui
     static_cast<float*>(epilogue.out)[place] = value;
     return;
   }
-  value = value > epilogue.low ? value : epilogue.low;
   value = value < epilogue.high ? value : epilogue.high;
+  value = value > epilogue.low ? value : epilogue.low;
   const int32_t rounded = static_cast<int32_t>(std::nearbyint(value)) + epilogue.zero_point;
   static_cast<uint8_t*>(epilogue.out)[place] = static_cast<uint8_t>(rounded);
 }

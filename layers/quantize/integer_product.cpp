@@ -276,10 +276,12 @@ void IntegerProduct::RunFilters(const Context& context, const ConvGeometry& g, c
       const int64_t first = task % blocks * kBlockWindows;
       const int64_t count = std::min(kBlockWindows, outputs - first);
       const std::byte* origin = image.first + panel.group * group_in_ * kernels_.staged_bytes;
-      for (int64_t i = 0; i < count; ++i) {
-        const int64_t y = (first + i) / columns.out, x = (first + i) % columns.out;
-        windows[i] =
-            origin + y * rows.stride * image.row_bytes + x * columns.stride * image.pixel_bytes;
+      int64_t y = first / columns.out, x = first % columns.out;
+      for (int64_t i = 0; i < count; ++y, x = 0) {
+        const std::byte* row = origin + y * rows.stride * image.row_bytes;
+        for (; x < columns.out && i < count; ++x, ++i) {
+          windows[i] = row + x * columns.stride * image.pixel_bytes;
+        }
       }
       const int64_t place = (n * outputs + first) * out_ + panel.channel;
       IntegerWindows job{.windows = windows,

@@ -41,7 +41,7 @@ class VnniFinish {
       _mm512_mask_storeu_ps(static_cast<float*>(of_.out) + place, mask, value);
       return;
     }
-    value = _mm512_min_ps(_mm512_max_ps(value, low_), high_);
+    value = _mm512_max_ps(_mm512_min_ps(value, high_), low_);
     const __m512i rounded = _mm512_add_epi32(_mm512_cvtps_epi32(value), zero_point_);
     const __m128i bytes = _mm512_cvtepi32_epi8(rounded);
     uint8_t* out = static_cast<uint8_t*>(of_.out) + place;

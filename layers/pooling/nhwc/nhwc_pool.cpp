@@ -99,15 +99,16 @@ class NhwcPool : public Layer {
 
 /// The largest byte of each channel; the least of its dtype where a window holds nothing.
 template <typename T>
-void MaxOfBytes(const PixelWindowsOf<T>& windows) {
+void MaxOfBytes(const PixelWindowsOf<T>& call) {
+  const PixelWindowsOf<T> windows = call;  // which the bytes that are stored cannot be a part of
   for (int64_t i = 0; i < windows.count; ++i) {
-    T* out = windows.out + i * windows.out_step;
+    T* __restrict out = windows.out + i * windows.out_step;
     std::fill_n(out, windows.channels, std::numeric_limits<T>::lowest());
     const T* first = windows.first + i * windows.step;
     for (int64_t y = 0; y < windows.height; ++y) {
       for (int64_t x = 0; x < windows.width; ++x) {
-        const T* in = first + y * windows.row_step + x * windows.column_step;
-        for (int64_t c = 0; c < windows.channels; ++c) out[c] = std::max(out[c], in[c]);
+        const T* __restrict in = first + y * windows.row_step + x * windows.column_step;
+        for (int64_t c = 0; c < windows.channels; ++c) out[c] = out[c] > in[c] ? out[c] : in[c];
       }
     }
   }

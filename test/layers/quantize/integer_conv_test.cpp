@@ -6,12 +6,10 @@
 #include <cmath>
 
 #include "layers/layout/axes.h"
-#include "oort/testing.h"
+#include "layers/quantize/bit_exact.h"
 
 namespace oort::testing {
 namespace {
-
-constexpr Tolerance kExact{0, 0};
 
 struct ConvCase {
   int64_t batch, channels, height, width, outputs, kernel_height, kernel_width;
@@ -149,7 +147,7 @@ void Check(const ConvCase& c) {
       op.Param("addend_scale", "0.05").Param("addend_zero_point", "100");
       op.Input(nhwc ? MoveChannels(addend) : addend);
     }
-    op.ExpectOutputs({nhwc ? MoveChannels(expected) : expected}, kExact);
+    op.ExpectOutputs({nhwc ? MoveChannels(expected) : expected}, kBitExact);
   }
 }
 
@@ -272,7 +270,7 @@ TEST(IntegerLinear, MultipliesRows) {
         .Param("input_zero_point", "-3")
         .Param("dtype", "f32")
         .Input(x)
-        .ExpectOutputs({expected}, kExact);
+        .ExpectOutputs({expected}, kBitExact);
   }
 }
 

@@ -5,12 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "oort/testing.h"
+#include "layers/quantize/bit_exact.h"
 
 namespace oort::testing {
 namespace {
-
-constexpr Tolerance kExact{0, 0};
 
 OperatorCase Add(const Tensor& a, const Tensor& b, const char* activation) {
   return OperatorCase("oort.IntegerAdd")
@@ -44,7 +42,7 @@ TEST(IntegerAdd, AddsBytesOfDifferentKinds) {
         const float rounded = std::nearbyint(value) - 20;
         sum.data<int8_t>()[i] = static_cast<int8_t>(std::clamp(rounded, -128.0f, 127.0f));
       }
-      Add(a, b, activation).ExpectOutputs({sum}, kExact);
+      Add(a, b, activation).ExpectOutputs({sum}, kBitExact);
     }
   }
 }
@@ -69,11 +67,11 @@ TEST(ByteTable, LooksBytesUp) {
       const auto bits = static_cast<uint8_t>(negative.data<int8_t>()[i]);
       z.data<int8_t>()[i] = static_cast<int8_t>(127 - bits);
     }
-    OperatorCase("oort.ByteTable").Attribute("table", table).Input(x).ExpectOutputs({y}, kExact);
+    OperatorCase("oort.ByteTable").Attribute("table", table).Input(x).ExpectOutputs({y}, kBitExact);
     OperatorCase("oort.ByteTable")
         .Attribute("table", table)
         .Input(negative)
-        .ExpectOutputs({z}, kExact);
+        .ExpectOutputs({z}, kBitExact);
   }
   OperatorCase("oort.ByteTable")
       .Attribute("table", Tensor(DType::kU8, {255}))
@@ -100,17 +98,17 @@ TEST(IntegerAvgPool, AveragesWindows) {
   // Means 2, 5.75, 252, -3 in steps of half, doubled into those of a quarter.
   Pool(false, x)
       .Param("kernel_size", "(2,2)")
-      .ExpectOutputs({Tensor::From<uint8_t>({44, 52, 255, 34}, {1, 2, 1, 2})}, kExact);
+      .ExpectOutputs({Tensor::From<uint8_t>({44, 52, 255, 34}, {1, 2, 1, 2})}, kBitExact);
   Pool(true, last)
       .Param("kernel_size", "(2,2)")
-      .ExpectOutputs({Tensor::From<uint8_t>({44, 255, 52, 34}, {1, 1, 2, 2})}, kExact);
+      .ExpectOutputs({Tensor::From<uint8_t>({44, 255, 52, 34}, {1, 1, 2, 2})}, kBitExact);
   // Sums 31 and 996 of eight: 3.875 and 124.5, doubled 7.75 and 249.
   Pool(false, x)
       .Param("output_size", "(1,1)")
-      .ExpectOutputs({Tensor::From<uint8_t>({48, 255}, {1, 2, 1, 1})}, kExact);
+      .ExpectOutputs({Tensor::From<uint8_t>({48, 255}, {1, 2, 1, 1})}, kBitExact);
   Pool(true, last)
       .Param("output_size", "(1,1)")
-      .ExpectOutputs({Tensor::From<uint8_t>({48, 255}, {1, 1, 1, 2})}, kExact);
+      .ExpectOutputs({Tensor::From<uint8_t>({48, 255}, {1, 1, 1, 2})}, kBitExact);
 }
 
 TEST(IntegerAvgPool, CountsThePaddingAsItIsTold) {
@@ -123,8 +121,8 @@ TEST(IntegerAvgPool, CountsThePaddingAsItIsTold) {
         .Param("padding", "(1,1)")
         .Param("count_include_pad", counts);
   };
-  pool("True").ExpectOutputs({Tensor::From<uint8_t>({47}, {1, 1, 1, 1})}, kExact);
-  pool("False").ExpectOutputs({Tensor::From<uint8_t>({56}, {1, 1, 1, 1})}, kExact);
+  pool("True").ExpectOutputs({Tensor::From<uint8_t>({47}, {1, 1, 1, 1})}, kBitExact);
+  pool("False").ExpectOutputs({Tensor::From<uint8_t>({56}, {1, 1, 1, 1})}, kBitExact);
 }
 
 TEST(IntegerAvgPool, RefusesWhatDoesNotFit) {
@@ -142,8 +140,8 @@ TEST(NhwcMaxPool, PoolsBytes) {
         .Param("stride", "(1,1)")
         .Input(x);
   };
-  pool(u).ExpectOutputs({Tensor::From<uint8_t>({7, 200, 255, 100}, {1, 2, 2})}, kExact);
-  pool(i).ExpectOutputs({Tensor::From<int8_t>({-7, -3, -7, -5}, {1, 2, 2})}, kExact);
+  pool(u).ExpectOutputs({Tensor::From<uint8_t>({7, 200, 255, 100}, {1, 2, 2})}, kBitExact);
+  pool(i).ExpectOutputs({Tensor::From<int8_t>({-7, -3, -7, -5}, {1, 2, 2})}, kBitExact);
 }
 
 }  // namespace

@@ -4,12 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "oort/testing.h"
+#include "layers/quantize/bit_exact.h"
 
 namespace oort::testing {
 namespace {
-
-constexpr Tolerance kExact{0, 0};
 
 OperatorCase Quantize(const char* scale, const char* zero_point, const char* dtype,
                       const Tensor& x) {
@@ -43,7 +41,7 @@ TEST(Quantize, MatchesItsFormulaAtEveryLength) {
       const float rounded = std::nearbyint(x.data<float>()[i] * (1.0f / 0.17f)) + 100.0f;
       q.data<uint8_t>()[i] = static_cast<uint8_t>(std::clamp(rounded, 0.0f, 255.0f));
     }
-    Quantize("0.17", "100", "u8", x).ExpectOutputs({q}, kExact);
+    Quantize("0.17", "100", "u8", x).ExpectOutputs({q}, kBitExact);
   }
 }
 
@@ -77,8 +75,8 @@ TEST(Dequantize, MatchesItsFormula) {
           .Param("zero_point", zero_point)
           .Input(q);
     };
-    dequantize("7", u).ExpectOutputs({from_u}, kExact);
-    dequantize("-128", i).ExpectOutputs({from_i}, kExact);
+    dequantize("7", u).ExpectOutputs({from_u}, kBitExact);
+    dequantize("-128", i).ExpectOutputs({from_i}, kBitExact);
   }
 }
 
@@ -92,13 +90,13 @@ TEST(Dequantize, HasAScaleForEachChannel) {
   PerChannel(q, "0", outer)
       .ExpectOutputs({Tensor::From<float>({-63.5f, 0, 63.5f, 0.5f, 1, 1.5f, -2, -4, -6, 18, 18, 18},
                                           {2, 3, 2})},
-                     kExact);
+                     kBitExact);
   const Tensor middle = Tensor::From<float>({1, 2, 4}, {3});
   PerChannel(q, "-2", middle)
       .Attribute("zero_points", Tensor::From<int32_t>({0, 1, -1}, {3}))
       .ExpectOutputs(
           {Tensor::From<float>({-127, 0, 252, 0, 12, 16, -1, -2, -8, 16, 40, 40}, {2, 3, 2})},
-          kExact);
+          kBitExact);
   PerChannel(Tensor(DType::kI8, {0, 3}), "1", middle).ExpectOutputs({Tensor(DType::kF32, {0, 3})});
 }
 
