@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// A float network and the grids of its points become a network in which oort.Quantize and
+// oort.Dequantize say what is held in bytes.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "quantize/points.h"
+#include "quantize/ranges.h"
+
+namespace oort::quantize {
+
+/// What turns one layer into bytes.
+struct LayerForm {
+  QuantizedWeights weights;
+  std::vector<float> correction;  ///< added to the bias; empty for nothing
+};
+
+/// Everything that the bytes of a network depend on besides itself.
+struct Numbers {
+  std::map<int, Grid> grids;       ///< by operand: all points have one
+  std::map<int, LayerForm> forms;  ///< by operator: all quantized layers have one
+};
+
+/// Throws kInvalidArgument, naming the layer, where weights are not finite.
+QuantizedWeights QuantizeWeights(const Operator& layer, WeightMethod method);
+
+/// The network with bytes, its operators in topological order. Operands keep their names; in front
+/// of each use of a point stand oort.Quantize and oort.Dequantize, and layers become F.conv2d or
+/// F.linear behind an oort.Dequantize of their weights.
+Graph IntegerGraph(const Graph& graph, const Points& points, const Numbers& numbers);
+
+}  // namespace oort::quantize

@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: MIT
+#include "quantize/quantize.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "quantize/correct.h"
+
+namespace oort::quantize {
+namespace {
+
+/// Samples that corrections are measured on, that candidates are compared on, and that the errors
+/// of layers are: each layer costs a run of each.
+constexpr size_t kCorrectionSamples = 64, kComparedSamples = 32, kAnalysedSamples = 8;
+constexpr size_t kTracedSamples = 4;
+constexpr int kOutlineBins = 96;
+
+std::vector<size_t> FirstOf(const std::vector<size_t>& numbers, size_t count) {
+  return {numbers.begin(),
+          numbers.begin() + static_cast<std::ptrdiff_t>(std::min(count, numbers.size()))};
+}
+
+size_t WeightBytes(const Graph& graph) {
+  size_t bytes = 0;
+  for (const Operator& op : graph.operators) {
+    for (const auto& [name, tensor] : op.attributes) bytes += tensor.bytes();
+  }
+  return bytes;
+}
+
+/// One way to choose the ranges, and what comes of it.
+struct Candidate {
+  std::string name;
+  std::vector<Range> ranges;  // by class
+  Numbers numbers;
+  bool corrected = false;
+};
+
+class Quantization {
+ public:
+  Quantization(Graph graph, const QuantizeOptions& options)
+      : options_(options),
+        recipe_(options.recipe),
+        observable_(BuildObservable(std::move(graph))),
+        graph_(observable_->graph()),
+        points_(FindPoints(graph_, [&](const Operator& op) { return recipe_.Decide(op); })) {}
+
+  QuantizeResult Run() {
+    CheckRecipe(recipe_, graph_, points_);
+    CheckQuantizable();
+    ChooseSamples();
+    RoundWeights();
+    Observe();
+    Candidate best = Choose();
+    if (options_.samples.count > 0 || options_.test.count > 0) {
+      if (options_.analyse || options_.budget) RankLayers(best.numbers);
+      if (options_.budget) KeepBudget(best.numbers);
+    }
+    QuantizeResult result;
+    result.graph = IntegerGraph(graph_, points_, best.numbers);
+    Describe(best, result);
+    return result;
+  }
+
+ private:
+  const Operator& Op(int index) const { return graph_.operators[static_cast<size_t>(index)]; }
+  const std::string& NameOf(int operand) const {
+    return graph_.operands[static_cast<size_t>(operand)].name;
+  }
+
+  Session Start(Graph graph) const {
+    return Session(RuntimeGraph::Build(std::move(graph)), {.threads = options_.threads});
+  }
+
+  void CheckQuantizable() const {
+    if (points_.QuantizedLayers() > 0) return;
+    std::string reasons;
+    for (const Layer& layer : points_.layers) {
+      reasons += (reasons.empty() ? ": " : "; ") + Op(layer.op).name + ", " + layer.why_float;
+    }
+    if (reasons.empty()) reasons = ": it has no nn.Conv2d and no nn.Linear";
+    throw Error(ErrorCode::kInvalidArgument, "nothing in the network can be quantized" + reasons);
+  }
+
+  /// Every tenth sample is held back, if that leaves some to judge by.
+  void ChooseSamples() {
+    constexpr size_t kHeldBack = 10;
+    for (size_t i = 0; i < options_.samples.count; ++i) {
+      const bool held = options_.samples.count >= kHeldBack && i % kHeldBack == kHeldBack - 1;
+      (held ? held_back_ : calibration_).push_back(i);
+    }
+    if (held_back_.empty()) held_back_ = calibration_;
+    if (options_.test.count > 0) {
+      judged_.resize(options_.test.count);
+      std::iota(judged_.begin(), judged_.end(), size_t{0});
+    } else {
+      judged_ = held_back_;
+    }
+  }
+  const Samples& JudgedBy() const {
+    return options_.test.count > 0 ? options_.test : options_.samples;
+  }
+
+  void RoundWeights() {
+    for (const Layer& layer : points_.layers) {
+      if (!layer.quantized()) continue;
+      weights_[layer.op] = QuantizeWeights(Op(layer.op), recipe_.weights);
+      const auto found = recipe_.layers.find(Op(layer.op).name);
+      if (found == recipe_.layers.end() || found->second.correction.empty()) continue;
+      if (found->second.correction.size() == weights_[layer.op].scales.size()) continue;
+      throw Error(ErrorCode::kInvalidArgument,
+                  "recipe: the bias_correction of '" + found->first + "' has " +
+                      std::to_string(found->second.correction.size()) + " numbers for " +
+                      std::to_string(weights_[layer.op].scales.size()) + " channels");
+    }
+  }
+
+  /// What the recipe says of a class; all operands of it must agree.
+  const TensorResult* Given(const std::vector<int>& operands) const {
+    const TensorResult* given = nullptr;
+    for (const int operand : operands) {
+      const auto found = recipe_.tensors.find(NameOf(operand));
+      if (found == recipe_.tensors.end()) continue;
+      if (given != nullptr && !(given->grid == found->second.grid)) {
+        throw Error(ErrorCode::kInvalidArgument, "recipe: '" + NameOf(operands.front()) +
+                                                     "' and '" + found->first +
+                                                     "' share a scale, and differ in the recipe");
+      }
+      given = &found->second;
+    }
+    return given;
+  }
+
+  void Observe() {
+    std::string missing;
+    for (const std::vector<int>& operands : points_.classes) {
+      if (Given(operands) == nullptr) missing = NameOf(operands.front());
+    }
+    if (missing.empty()) return;
+    if (options_.samples.count == 0) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "there are no samples to calibrate with, and no recipe that has the range of "
+                  "operand '" +
+                      missing + "'");
+    }
+    Session session(observable_, {.threads = options_.threads});
+    observers_ =
+        quantize::Observe(session, points_, options_.samples, calibration_, options_.watcher);
+  }
+
+  /// The method that rules ask for in the layers that read a class, if they do.
+  std::optional<Method> RuledMethod(size_t index) const {
+    for (const Layer& layer : points_.layers) {
+      const bool reads = layer.quantized() && points_.class_of[static_cast<size_t>(layer.input)] ==
+                                                  static_cast<int>(index);
+      if (!reads) continue;
+      if (const auto method = recipe_.MethodFor(Op(layer.op))) return method;
+    }
+    return {};
+  }
+
+  Candidate MakeCandidate(std::optional<Method> method) const {
+    Candidate candidate;
+    candidate.name = method ? Name(*method) : "recipe";
+    for (size_t i = 0; i < points_.classes.size(); ++i) {
+      const std::vector<int>& operands = points_.classes[i];
+      TensorResult result;
+      if (const TensorResult* given = Given(operands)) {
+        result = *given;
+      } else {
+        const Method chosen = RuledMethod(i).value_or(*method);
+        result.range = ChooseRange(observers_[i], chosen, recipe_.percentile);
+        try {
+          result.grid = GridOf(result.range);
+        } catch (const Error& error) {
+          throw error.WithContext("operand '" + NameOf(operands.front()) + "': ");
+        }
+      }
+      candidate.ranges.push_back(result.range);
+      for (const int operand : operands) candidate.numbers.grids[operand] = result.grid;
+    }
+    for (const auto& [op, weights] : weights_) {
+      LayerForm& form = candidate.numbers.forms[op];
+      form.weights = weights;
+      const auto found = recipe_.layers.find(Op(op).name);
+      if (found != recipe_.layers.end()) form.correction = found->second.correction;
+      candidate.corrected = candidate.corrected || !form.correction.empty();
+    }
+    return candidate;
+  }
+
+  /// Each candidate once more, with biases corrected where the recipe does not say how.
+  std::vector<Candidate> WithCorrections(const std::vector<Candidate>& plain) const {
+    std::vector<int> open;
+    for (const auto& [op, weights] : weights_) {
+      if (recipe_.layers.count(Op(op).name) == 0) open.push_back(op);
+    }
+    if (open.empty() || !recipe_.bias_correction || options_.samples.count == 0) return {};
+    std::vector<std::map<int, InputSums>> sums(plain.size());
+    for (std::map<int, InputSums>& each : sums) {
+      for (const int op : open) each.emplace(op, InputSums(Op(op)));
+    }
+    Session session(observable_, {.threads = options_.threads});
+    Watch(session, points_, options_.samples, FirstOf(calibration_, kCorrectionSamples), "correct",
+          options_.watcher, [&](int operand, const Tensor& tensor) {
+            for (const int op : open) {
+              if (Op(op).inputs[0] != operand) continue;
+              for (size_t i = 0; i < plain.size(); ++i) {
+                sums[i].at(op).Add(tensor, plain[i].numbers.grids.at(operand));
+              }
+            }
+          });
+    std::vector<Candidate> corrected = plain;
+    for (size_t i = 0; i < corrected.size(); ++i) {
+      corrected[i].corrected = true;
+      for (const int op : open) {
+        LayerForm& form = corrected[i].numbers.forms.at(op);
+        form.correction = sums[i].at(op).Correction(Op(op).attributes.at("weight"), form.weights);
+      }
+    }
+    return corrected;
+  }
+
+  /// The candidate whose network answers most like the float one.
+  Candidate Choose() const {
+    std::vector<Candidate> candidates;
+    if (observers_.empty() || recipe_.method) {
+      candidates.push_back(
+          MakeCandidate(observers_.empty() ? std::optional<Method>() : recipe_.method));
+    } else {
+      candidates.push_back(MakeCandidate(Method::kPercentile));
+      candidates.push_back(MakeCandidate(Method::kMse));
+    }
+    std::vector<Candidate> corrected = WithCorrections(candidates);
+    candidates.insert(candidates.begin(), std::make_move_iterator(corrected.begin()),
+                      std::make_move_iterator(corrected.end()));
+    if (candidates.size() == 1) return std::move(candidates.front());
+    Session exact = Start(graph_);
+    const KeptAnswers answers(exact, options_.samples, FirstOf(held_back_, kComparedSamples),
+                              options_.watcher);
+    size_t best = 0;
+    double most = 0;
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      options_.watcher.Step("compare", i, candidates.size());
+      Session rough = Start(IntegerGraph(graph_, points_, candidates[i].numbers));
+      const double sqnr = answers.Compare(rough).Sqnr();
+      if (i == 0 || sqnr > most) {
+        most = sqnr;
+        best = i;
+      }
+    }
+    return std::move(candidates[best]);
+  }
+
+  void RankLayers(const Numbers& numbers) {
+    Session exact = Start(graph_);
+    const KeptAnswers answers(exact, JudgedBy(), FirstOf(judged_, kAnalysedSamples),
+                              options_.watcher);
+    for (size_t i = 0; i < points_.layers.size(); ++i) {
+      if (!points_.layers[i].quantized()) continue;
+      options_.watcher.Step("analyse", i, points_.layers.size());
+      const int alone = points_.layers[i].op;
+      const Points points = FindPoints(graph_, [&](const Operator& op) {
+        return Decision{&op != &Op(alone), "another is looked at"};
+      });
+      Session rough = Start(IntegerGraph(graph_, points, numbers));
+      alone_[alone] = answers.Compare(rough);
+    }
+  }
+
+  /// Sends layers back to float, the worst first, as few as a bisection finds to be enough.
+  void KeepBudget(const Numbers& numbers) {
+    std::vector<int> worst;
+    for (const auto& [op, meter] : alone_) worst.push_back(op);
+    std::stable_sort(worst.begin(), worst.end(),
+                     [&](int a, int b) { return alone_.at(a).Sqnr() < alone_.at(b).Sqnr(); });
+    Session exact = Start(graph_);
+    const auto without = [&](size_t count) {
+      std::set<std::string> back;
+      for (size_t i = 0; i < count; ++i) back.insert(Op(worst[i]).name);
+      return FindPoints(graph_, [this, back](const Operator& op) -> std::optional<Decision> {
+        if (back.count(op.name) > 0) return Decision{true, "the budget was spent without it"};
+        return recipe_.Decide(op);
+      });
+    };
+    const auto fits = [&](const Points& points) {
+      Session rough = Start(IntegerGraph(graph_, points, numbers));
+      const Evaluation evaluation =
+          Evaluate(exact, rough, JudgedBy(), judged_, options_.labels, "budget", options_.watcher);
+      return evaluation.agreement.Drop() <= *options_.budget;
+    };
+    if (fits(points_)) return;
+    size_t few = 0, enough = worst.size();  // without all of them it is the float network
+    while (few + 1 < enough) {
+      const size_t middle = (few + enough) / 2;
+      (fits(without(middle)) ? enough : few) = middle;
+    }
+    points_ = without(enough);
+    if (points_.QuantizedLayers() == 0) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "no layer can be quantized within the budget: allow more, or give more samples");
+    }
+  }
+
+  void Describe(const Candidate& best, QuantizeResult& result) {
+    QuantizeReport& report = result.report;
+    report.method = best.name;
+    report.corrected = best.corrected;
+    report.samples = calibration_.size();
+    report.float_weights = WeightBytes(graph_);
+    report.weights = WeightBytes(result.graph);
+    result.recipe = recipe_;
+    result.recipe.tensors.clear();
+    result.recipe.layers.clear();
+    if (!recipe_.method && !observers_.empty()) result.recipe.method = MethodOf(best.name);
+    if (!judged_.empty()) {
+      Session exact = Start(graph_), rough = Start(result.graph);
+      report.result =
+          Evaluate(exact, rough, JudgedBy(), judged_, options_.labels, "judge", options_.watcher);
+      report.judged = judged_.size();
+    }
+    for (const Layer& layer : points_.layers) DescribeLayer(layer, best.numbers, result);
+    if (options_.analyse && !judged_.empty()) Accumulate(result);
+    for (size_t i = 0; i < best.ranges.size(); ++i) DescribePoint(i, best, result);
+  }
+
+  void DescribeLayer(const Layer& layer, const Numbers& numbers, QuantizeResult& result) const {
+    const Operator& op = Op(layer.op);
+    LayerReport one;
+    one.name = op.name;
+    one.type = op.type;
+    one.quantized = layer.quantized();
+    one.why_float = layer.why_float;
+    LayerResult& entry = result.recipe.layers[op.name];
+    entry.quantized = layer.quantized();
+    entry.reason = layer.why_float;
+    if (layer.quantized()) {
+      const LayerForm& form = numbers.forms.at(layer.op);
+      entry.correction = form.correction;
+      ErrorMeter meter;
+      const std::span<const float> exact = op.attributes.at("weight").span<float>();
+      const size_t columns = exact.size() / form.weights.scales.size();
+      for (size_t i = 0; i < exact.size(); ++i) {
+        const float rough =
+            form.weights.scales[i / columns] * static_cast<float>(form.weights.values[i]);
+        meter.Add(exact.subspan(i, 1), {&rough, 1});
+      }
+      one.weight_sqnr = meter.Sqnr();
+    }
+    if (const auto found = alone_.find(layer.op); found != alone_.end()) one.alone = found->second;
+    result.report.layers.push_back(std::move(one));
+  }
+
+  /// What each layer gives in the whole network, in floats and with bytes, on a few samples.
+  void Accumulate(QuantizeResult& result) {
+    Session exact(observable_, {.threads = options_.threads});
+    Session rough(BuildObservable(result.graph), {.threads = options_.threads});
+    std::map<std::string, size_t> layer_of;  // by the name of what it gives
+    for (size_t i = 0; i < points_.layers.size(); ++i) {
+      layer_of[NameOf(points_.layers[i].output)] = i;
+    }
+    const auto watch = [&](Session& session, const std::vector<Tensor>& inputs, const auto& see) {
+      const Graph& graph = session.graph().graph();
+      RunOptions run;
+      run.stop = options_.watcher.stop;
+      run.observer = [&](const NodeEvent& event) {
+        for (size_t i = 0; i < event.op.outputs.size() && i < event.outputs.size(); ++i) {
+          const auto operand = static_cast<size_t>(event.op.outputs[i]);
+          const auto found = layer_of.find(graph.operands[operand].name);
+          if (found != layer_of.end() && event.outputs[i].IsTensor()) {
+            see(found->second, event.outputs[i].AsTensor());
+          }
+        }
+      };
+      session.Forward(inputs, run);
+    };
+    for (const size_t number : FirstOf(judged_, kTracedSamples)) {
+      options_.watcher.Step("trace", 0, 1);
+      const std::vector<Tensor> inputs = JudgedBy().read(number);
+      std::map<size_t, Tensor> wanted;
+      watch(exact, inputs, [&](size_t layer, const Tensor& t) { wanted[layer] = t.Clone(); });
+      watch(rough, inputs, [&](size_t layer, const Tensor& t) {
+        if (wanted.count(layer) > 0) result.report.layers[layer].accumulated.Add(wanted[layer], t);
+      });
+    }
+  }
+
+  void DescribePoint(size_t index, const Candidate& best, QuantizeResult& result) const {
+    PointReport point;
+    // After a budget some operands are float again: the others of the class stay.
+    for (const int operand : all_classes_[index]) {
+      if (points_.class_of[static_cast<size_t>(operand)] < 0) continue;
+      point.operands.push_back(NameOf(operand));
+      point.grid = best.numbers.grids.at(operand);
+      result.recipe.tensors[NameOf(operand)] = {best.ranges[index], point.grid};
+    }
+    if (point.operands.empty()) return;
+    point.range = best.ranges[index];
+    if (!observers_.empty()) DescribeValues(observers_[index], point, result.report);
+    result.report.points.push_back(std::move(point));
+  }
+
+  static void DescribeValues(const Observer& observer, PointReport& point, QuantizeReport& report) {
+    const Histogram& histogram = observer.histogram();
+    point.min = observer.min();
+    point.max = observer.max();
+    point.clipped = ClippedShare(histogram, point.range);
+    point.constant = histogram.reach() == 0;
+    const std::string& name = point.operands.front();
+    if (point.constant) {
+      report.warnings.push_back("operand '" + name + "' is 0 in all samples: its scale is 1");
+      return;
+    }
+    if (point.clipped > 0.01) {
+      report.warnings.push_back("of operand '" + name + "', " +
+                                std::to_string(static_cast<int>(100 * point.clipped)) +
+                                " % of the values are clipped");
+    }
+    point.outline.assign(kOutlineBins, 0);
+    const double width = std::max((point.max - point.min) / kOutlineBins, histogram.width());
+    for (int bin = 0; bin < Histogram::kBins; ++bin) {
+      const auto count = static_cast<double>(histogram.counts()[static_cast<size_t>(bin)]);
+      if (count == 0) continue;
+      const double at = (histogram.Center(bin) - point.min) / width;
+      const int place = std::clamp(static_cast<int>(at), 0, kOutlineBins - 1);
+      point.outline[static_cast<size_t>(place)] += count / static_cast<double>(histogram.total());
+    }
+  }
+
+  const QuantizeOptions& options_;
+  const Recipe& recipe_;
+  std::shared_ptr<const RuntimeGraph> observable_;
+  const Graph graph_;
+  Points points_;
+  const std::vector<std::vector<int>> all_classes_ = points_.classes;
+  std::vector<size_t> calibration_, held_back_, judged_;
+  std::map<int, QuantizedWeights> weights_;  // by operator
+  std::vector<Observer> observers_;          // by class; empty where the recipe has all ranges
+  std::map<int, ErrorMeter> alone_;          // by operator
+};
+
+}  // namespace
+
+QuantizeResult Quantize(Graph graph, const QuantizeOptions& options) {
+  return Quantization(std::move(graph), options).Run();
+}
+
+}  // namespace oort::quantize

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: MIT
+#include "quantize/recipe.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "text/json.h"
+
+namespace oort::quantize {
+namespace {
+
+using json::OrderedJson;
+
+[[noreturn]] void Throw(const std::string& message) {
+  throw Error(ErrorCode::kInvalidArgument, "recipe: " + message);
+}
+
+/// The members of an object, each of which must be asked for.
+class Members {
+ public:
+  Members(const OrderedJson& value, std::string what) : value_(value), what_(std::move(what)) {
+    if (!value.is_object()) Throw("expected " + what_ + " to be an object");
+  }
+
+  const OrderedJson* Find(const char* key) {
+    known_.insert(key);
+    const auto found = value_.find(key);
+    return found == value_.end() || found->is_null() ? nullptr : &*found;
+  }
+  std::string Text(const char* key) {
+    const OrderedJson* value = Find(key);
+    if (value == nullptr) return "";
+    if (!value->is_string()) Wrong(key, "a text");
+    return value->get<std::string>();
+  }
+  std::optional<bool> Bool(const char* key) {
+    const OrderedJson* value = Find(key);
+    if (value == nullptr) return {};
+    if (!value->is_boolean()) Wrong(key, "true or false");
+    return value->get<bool>();
+  }
+  std::optional<double> Number(const char* key) {
+    const OrderedJson* value = Find(key);
+    if (value == nullptr) return {};
+    if (!value->is_number() || !std::isfinite(value->get<double>())) Wrong(key, "a number");
+    return value->get<double>();
+  }
+  std::optional<Method> OneMethod(const char* key) {
+    const std::string name = Text(key);
+    if (name.empty()) return {};
+    const std::optional<Method> method = MethodOf(name);
+    if (!method) Wrong(key, "one of " + MethodNames());
+    return method;
+  }
+  [[noreturn]] void Wrong(const char* key, const std::string& wanted) const {
+    Throw("expected '" + std::string(key) + "' of " + what_ + " to be " + wanted);
+  }
+  /// Names every key that nobody asked for.
+  void Finish() const {
+    std::string unknown;
+    for (const auto& [key, value] : value_.items()) {
+      if (known_.count(key) == 0) unknown += (unknown.empty() ? "'" : ", '") + key + "'";
+    }
+    if (!unknown.empty()) Throw("unknown key " + unknown + " in " + what_);
+  }
+
+ private:
+  const OrderedJson& value_;
+  std::string what_;
+  std::set<std::string> known_;
+};
+
+Rule ParseRule(const OrderedJson& value, size_t number) {
+  Members members(value, "rule " + std::to_string(number));
+  Rule rule;
+  rule.match = members.Text("match");
+  rule.type = members.Text("type");
+  rule.keep_float = members.Bool("float");
+  rule.reason = members.Text("reason");
+  rule.method = members.OneMethod("method");
+  members.Finish();
+  if (rule.match.empty() && rule.type.empty()) {
+    Throw("rule " + std::to_string(number) + " needs 'match' or 'type'");
+  }
+  if (!rule.keep_float && !rule.method) {
+    Throw("rule " + std::to_string(number) + " says nothing: give it 'float' or 'method'");
+  }
+  return rule;
+}
+
+TensorResult ParseTensor(const OrderedJson& value, const std::string& name) {
+  Members members(value, "tensor '" + name + "'");
+  TensorResult result;
+  const auto low = members.Number("low"), high = members.Number("high");
+  const auto scale = members.Number("scale"), zero = members.Number("zero_point");
+  members.Finish();
+  if (scale.has_value() != zero.has_value()) {
+    Throw("tensor '" + name + "' needs 'scale' and 'zero_point' together");
+  }
+  if (!scale && (!low || !high || *low > *high)) {
+    Throw("tensor '" + name + "' needs 'scale' and 'zero_point', or 'low' <= 'high'");
+  }
+  result.range = {low.value_or(0), high.value_or(0)};
+  if (!scale) {
+    try {
+      result.grid = GridOf(result.range);
+    } catch (const Error& error) {
+      throw error.WithContext("recipe: tensor '" + name + "': ");
+    }
+    return result;
+  }
+  const auto narrow = static_cast<float>(*scale);
+  if (!(narrow >= 0x1p-100f && narrow <= 0x1p+100f)) {
+    Throw("the scale of tensor '" + name + "' is " + std::to_string(*scale) +
+          "; it must be above 0 and no larger than 2^100");
+  }
+  if (*zero != std::floor(*zero) || *zero < 0 || *zero > 255) {
+    members.Wrong("zero_point", "a whole number from 0 to 255");
+  }
+  result.grid = {narrow, static_cast<int>(*zero)};
+  if (!low || !high) {
+    result.range = {static_cast<double>(result.grid.Dequantize(0)),
+                    static_cast<double>(result.grid.Dequantize(255))};
+  }
+  return result;
+}
+
+LayerResult ParseLayer(const OrderedJson& value, const std::string& name) {
+  Members members(value, "layer '" + name + "'");
+  LayerResult result;
+  result.quantized = members.Bool("quantized").value_or(true);
+  result.reason = members.Text("reason");
+  if (const OrderedJson* list = members.Find("bias_correction")) {
+    if (!list->is_array()) members.Wrong("bias_correction", "a list of numbers");
+    for (const OrderedJson& each : *list) {
+      const double number = each.is_number() ? each.get<double>() : std::nan("");
+      const auto narrow = static_cast<float>(number);
+      if (!std::isfinite(narrow)) members.Wrong("bias_correction", "a list of numbers");
+      result.correction.push_back(narrow);
+    }
+  }
+  members.Finish();
+  return result;
+}
+
+/// Calls `parse(value, name)` for each member of the object `key`.
+template <typename Map, typename Parse>
+void ParseMap(Members& members, const char* key, Map& map, const Parse& parse) {
+  const OrderedJson* value = members.Find(key);
+  if (value == nullptr) return;
+  if (!value->is_object()) members.Wrong(key, "an object");
+  for (const auto& [name, each] : value->items()) map[name] = parse(each, name);
+}
+
+}  // namespace
+
+bool GlobMatches(std::string_view pattern, std::string_view text) {
+  size_t at = 0, star = std::string_view::npos, resume = 0, i = 0;
+  while (i < text.size()) {
+    if (at < pattern.size() && (pattern[at] == '?' || pattern[at] == text[i]) &&
+        pattern[at] != '*') {
+      ++at;
+      ++i;
+    } else if (at < pattern.size() && pattern[at] == '*') {
+      star = at++;
+      resume = i;
+    } else if (star != std::string_view::npos) {
+      at = star + 1;
+      i = ++resume;
+    } else {
+      return false;
+    }
+  }
+  while (at < pattern.size() && pattern[at] == '*') ++at;
+  return at == pattern.size();
+}
+
+bool Rule::Matches(const Operator& op) const {
+  return (match.empty() || GlobMatches(match, op.name)) && (type.empty() || type == op.type);
+}
+
+std::optional<Decision> Recipe::Decide(const Operator& op) const {
+  for (const Rule& rule : rules) {
+    if (!rule.keep_float || !rule.Matches(op)) continue;
+    return Decision{*rule.keep_float, rule.reason.empty() ? "the recipe says so" : rule.reason};
+  }
+  const auto found = layers.find(op.name);
+  if (found == layers.end()) return {};
+  const LayerResult& result = found->second;
+  return Decision{!result.quantized, result.reason.empty() ? "the recipe says so" : result.reason};
+}
+
+std::optional<Method> Recipe::MethodFor(const Operator& op) const {
+  for (const Rule& rule : rules) {
+    if (rule.method && rule.Matches(op)) return rule.method;
+  }
+  return {};
+}
+
+Recipe ParseRecipe(std::string_view text) {
+  const OrderedJson root = json::ParseOrdered(text, "recipe");
+  Members members(root, "the recipe");
+  Recipe recipe;
+  const auto version = members.Number("version");
+  if (version != 1.0) members.Wrong("version", "1");
+  if (members.Text("method") != "auto") recipe.method = members.OneMethod("method");
+  recipe.percentile = members.Number("percentile").value_or(recipe.percentile);
+  if (!(recipe.percentile > 50 && recipe.percentile <= 100)) {
+    members.Wrong("percentile", "above 50 and no more than 100");
+  }
+  const std::string weights = members.Text("weights");
+  if (!weights.empty() && weights != "mse" && weights != "minmax") {
+    members.Wrong("weights", "mse or minmax");
+  }
+  if (weights == "minmax") recipe.weights = WeightMethod::kMinMax;
+  recipe.bias_correction = members.Bool("bias_correction").value_or(true);
+  if (const OrderedJson* rules = members.Find("rules")) {
+    if (!rules->is_array()) members.Wrong("rules", "a list");
+    for (const OrderedJson& rule : *rules) {
+      recipe.rules.push_back(ParseRule(rule, recipe.rules.size() + 1));
+    }
+  }
+  ParseMap(members, "tensors", recipe.tensors, ParseTensor);
+  ParseMap(members, "layers", recipe.layers, ParseLayer);
+  members.Finish();
+  return recipe;
+}
+
+std::string RecipeText(const Recipe& recipe) {
+  OrderedJson root = {{"version", 1},
+                      {"method", recipe.method ? Name(*recipe.method) : "auto"},
+                      {"percentile", recipe.percentile},
+                      {"weights", recipe.weights == WeightMethod::kMse ? "mse" : "minmax"},
+                      {"bias_correction", recipe.bias_correction}};
+  root["rules"] = OrderedJson::array();
+  for (const Rule& rule : recipe.rules) {
+    OrderedJson one = OrderedJson::object();
+    if (!rule.match.empty()) one["match"] = rule.match;
+    if (!rule.type.empty()) one["type"] = rule.type;
+    if (rule.keep_float) one["float"] = *rule.keep_float;
+    if (!rule.reason.empty()) one["reason"] = rule.reason;
+    if (rule.method) one["method"] = Name(*rule.method);
+    root["rules"].push_back(std::move(one));
+  }
+  root["tensors"] = OrderedJson::object();
+  for (const auto& [name, tensor] : recipe.tensors) {
+    root["tensors"][name] = {{"low", tensor.range.low},
+                             {"high", tensor.range.high},
+                             {"scale", tensor.grid.scale},
+                             {"zero_point", tensor.grid.zero_point}};
+  }
+  root["layers"] = OrderedJson::object();
+  for (const auto& [name, layer] : recipe.layers) {
+    OrderedJson one = {{"quantized", layer.quantized}};
+    if (!layer.reason.empty()) one["reason"] = layer.reason;
+    if (!layer.correction.empty()) one["bias_correction"] = layer.correction;
+    root["layers"][name] = std::move(one);
+  }
+  return root.dump(1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
+}
+
+void CheckRecipe(const Recipe& recipe, const Graph& graph, const Points& points) {
+  std::string problems;
+  const auto add = [&](const std::string& problem) {
+    problems += (problems.empty() ? "" : "; ") + problem;
+  };
+  const auto any_layer = [&](const auto& test) {
+    return std::any_of(points.layers.begin(), points.layers.end(), [&](const Layer& layer) {
+      return test(graph.operators[static_cast<size_t>(layer.op)]);
+    });
+  };
+  for (size_t i = 0; i < recipe.rules.size(); ++i) {
+    const Rule& rule = recipe.rules[i];
+    if (any_layer([&](const Operator& op) { return rule.Matches(op); })) continue;
+    add("rule " + std::to_string(i + 1) + " ('" + (rule.match.empty() ? rule.type : rule.match) +
+        "') matches no convolution or linear layer");
+  }
+  for (const auto& [name, result] : recipe.layers) {
+    const std::string& wanted = name;
+    if (!any_layer([&](const Operator& op) { return op.name == wanted; })) {
+      add("the network has no convolution or linear layer '" + name + "'");
+    }
+  }
+  for (const auto& [name, result] : recipe.tensors) {
+    if (graph.FindOperand(name) < 0) add("the network has no operand '" + name + "'");
+  }
+  if (!problems.empty()) Throw(problems);
+}
+
+}  // namespace oort::quantize
