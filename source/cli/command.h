@@ -30,6 +30,7 @@ Action AddDoctor(CLI::App& app);
 Action AddBench(CLI::App& app);
 Action AddProfile(CLI::App& app);
 Action AddConvert(CLI::App& app);
+Action AddQuantize(CLI::App& app);
 Action AddTokenize(CLI::App& app);
 Action AddOperators(CLI::App& app);
 Action AddDevices(CLI::App& app);

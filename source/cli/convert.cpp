@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include <csignal>
 #include <iostream>
 #include <optional>
 
+#include "cli/interrupt.h"
 #include "cli/model.h"
 #include "cli/progress.h"
 #include "cli/text.h"
@@ -21,20 +21,6 @@ struct ConvertArguments {
   bool json = false;
 };
 
-volatile std::sig_atomic_t g_interrupted = 0;
-
-/// While it lives, Ctrl-C ends the conversion in an orderly way: no half file is left behind.
-class InterruptGuard {
- public:
-  InterruptGuard() : before_(std::signal(SIGINT, [](int) { g_interrupted = 1; })) {}
-  ~InterruptGuard() { std::signal(SIGINT, before_); }
-  InterruptGuard(const InterruptGuard&) = delete;
-  InterruptGuard& operator=(const InterruptGuard&) = delete;
-
- private:
-  void (*before_)(int);
-};
-
 int ConvertLanguage(const ConvertArguments& options, const fs::path& param, const fs::path& bin) {
   ConvertOptions convert = options.weights;
   convert.group = options.group.value_or(convert.group);
@@ -46,7 +32,7 @@ int ConvertLanguage(const ConvertArguments& options, const fs::path& param, cons
     const ProgressFunction show = line.Function();
     convert.progress = [&](const Progress& progress) {
       if (show) show(progress);
-      if (g_interrupted != 0) stop.request_stop();
+      if (InterruptGuard::interrupted()) stop.request_stop();
     };
     ConvertLanguageModel(options.model.model, param, bin, convert);
   }

@@ -39,18 +39,6 @@ bool IsNpy(const ByteSource& source) {
   return std::equal(magic.begin(), magic.end(), reinterpret_cast<const std::byte*>("\x93NUMPY"));
 }
 
-Tensor ReadInput(const Port& port, const std::string& path, const Normalization& normalization,
-                 bool& pictures) {
-  if (!IsNpy(*ByteSource::File(path))) {
-    pictures = true;
-    return ImageToTensor(ReadImage(path), port, normalization);
-  }
-  Tensor tensor = ReadNpy(fs::path(path));
-  // NumPy's default is f64 where models take f32; anything else must fit as it is.
-  if (IsFloat(port.dtype) && IsFloat(tensor.dtype())) return tensor.To(port.dtype);
-  return tensor;
-}
-
 Tensor Meta(const std::vector<Port>& ports, size_t index, const std::optional<Shape>& given) {
   const Port& port = ports[index];
   const DType dtype = port.dtype == DType::kNull ? DType::kF32 : port.dtype;
@@ -119,6 +107,36 @@ std::vector<Tensor> RandomInputs(const std::vector<Tensor>& metas) {
     inputs.push_back(values.To(meta.dtype()));
   }
   return inputs;
+}
+
+void AddNormalization(CLI::App& app, Normalization& normalization) {
+  app.add_option("--mean", normalization.mean, "Subtracted from pixels after /255 (default 0)")
+      ->delimiter(',')
+      ->type_name("A,B,C")
+      ->allow_extra_args(false);
+  app.add_option("--std", normalization.std, "What pixels are divided by then (default 1)")
+      ->delimiter(',')
+      ->type_name("A,B,C")
+      ->allow_extra_args(false);
+  app.add_flag("--invert", normalization.invert, "Use 1 - x for every pixel x after /255");
+}
+
+void CheckNormalization(const Normalization& normalization) {
+  for (const double deviation : normalization.std) {
+    if (deviation == 0) throw UsageError("--std must not be 0");
+  }
+}
+
+Tensor ReadInput(const Port& port, const std::string& path, const Normalization& normalization,
+                 bool& picture) {
+  if (!IsNpy(*ByteSource::File(path))) {
+    picture = true;
+    return ImageToTensor(ReadImage(path), port, normalization);
+  }
+  Tensor tensor = ReadNpy(fs::path(path));
+  // NumPy's default is f64 where models take f32; anything else must fit as it is.
+  if (IsFloat(port.dtype) && IsFloat(tensor.dtype())) return tensor.To(port.dtype);
+  return tensor;
 }
 
 std::vector<Tensor> ReadInputs(const std::vector<Port>& ports,

@@ -25,6 +25,15 @@ std::vector<Tensor> InputMetas(const std::vector<Port>& ports,
 /// Elements for metas: floats in [0,1), integers 0 or 1 (legal as indices almost everywhere).
 std::vector<Tensor> RandomInputs(const std::vector<Tensor>& metas);
 
+/// --mean, --std and --invert.
+void AddNormalization(CLI::App& app, Normalization& normalization);
+/// Throws UsageError where pixels would be divided by 0.
+void CheckNormalization(const Normalization& normalization);
+
+/// One input from a .npy file or a picture; `picture` is set where it is one.
+Tensor ReadInput(const Port& port, const std::string& path, const Normalization& normalization,
+                 bool& picture);
+
 /// One input for each port from "x.npy", "picture.png", or "name=file" in any order.
 std::vector<Tensor> ReadInputs(const std::vector<Port>& ports,
                                const std::vector<std::string>& files,

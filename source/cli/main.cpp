@@ -49,6 +49,8 @@ constexpr std::array kCommands = {
     Entry{"bench", "Measure how long a model takes", AddBench},
     Entry{"profile", "Show where the time goes, beside what the machine can do", AddProfile},
     Entry{"convert", "Rewrite a model with aligned weights", AddConvert},
+    Entry{"quantize", "Turn a network into one of 8-bit integers, and say what that costs",
+          AddQuantize},
     Entry{"generate", "Let a language model answer a prompt", AddGenerate},
     Entry{"chat", "Talk with a language model", AddChat},
     Entry{"serve", "Serve a language model to clients of OpenAI's API and to browsers", AddServe},

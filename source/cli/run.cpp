@@ -172,9 +172,7 @@ int Run(const RunArguments& options, bool classify) {
   if (!options.dump.empty() && options.output_dir.empty()) {
     throw UsageError("--dump needs --output-dir");
   }
-  for (const double deviation : options.normalization.std) {
-    if (deviation == 0) throw UsageError("--std must not be 0");
-  }
+  CheckNormalization(options.normalization);
   Observer observer(options);
   const std::vector<std::string> labels =
       options.labels.empty() ? std::vector<std::string>() : ReadLabels(options.labels);
@@ -213,15 +211,7 @@ Action AddRun(CLI::App& app) {
       ->type_name("DIR");
   o.model.AddThreads(app);
   o.model.AddLoad(app);
-  app.add_option("--mean", o.normalization.mean, "Subtracted from pixels after /255 (default 0)")
-      ->delimiter(',')
-      ->type_name("A,B,C")
-      ->allow_extra_args(false);
-  app.add_option("--std", o.normalization.std, "What pixels are divided by then (default 1)")
-      ->delimiter(',')
-      ->type_name("A,B,C")
-      ->allow_extra_args(false);
-  app.add_flag("--invert", o.normalization.invert, "Use 1 - x for every pixel x after /255");
+  AddNormalization(app, o.normalization);
   CLI::Option* labels =
       app.add_option("--labels", o.labels, "Names of the classes, one a line; prints the best")
           ->type_name("FILE");

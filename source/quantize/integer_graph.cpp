@@ -13,8 +13,8 @@ class Writer {
  public:
   Writer(const Graph& graph, const Points& points, const Numbers& numbers)
       : graph_(graph), points_(points), numbers_(numbers) {
-    for (const Operator& op : graph.operators) taken_.insert(op.name);
-    for (const Operand& operand : graph.operands) taken_.insert(operand.name);
+    for (const Operator& op : graph.operators) operators_.insert(op.name);
+    for (const Operand& operand : graph.operands) operands_.insert(operand.name);
   }
 
   Graph Run() {
@@ -33,11 +33,13 @@ class Writer {
   }
 
  private:
-  std::string Fresh(const std::string& name) {
+  static std::string Fresh(std::set<std::string>& taken, const std::string& name) {
     std::string fresh = name;
-    for (int i = 2; !taken_.insert(fresh).second; ++i) fresh = name + "_" + std::to_string(i);
+    for (int i = 2; !taken.insert(fresh).second; ++i) fresh = name + "_" + std::to_string(i);
     return fresh;
   }
+  std::string FreshOperator(const std::string& name) { return Fresh(operators_, name); }
+  std::string FreshOperand(const std::string& name) { return Fresh(operands_, name); }
 
   static Operator Make(const char* type, std::string name,
                        std::initializer_list<std::pair<const char*, Value>> params) {
@@ -54,21 +56,22 @@ class Writer {
     const Value scale = static_cast<double>(grid.scale), zero = grid.zero_point;
     const int bytes =
         graph_.AddOperatorOn(point,
-                             Make("oort.Quantize", Fresh("quantize_" + name),
+                             Make("oort.Quantize", FreshOperator("quantize_" + name),
                                   {{"scale", scale}, {"zero_point", zero}, {"dtype", "u8"}}),
-                             Fresh(name + "_u8"));
+                             FreshOperand(name + "_u8"));
     graph_.operands[static_cast<size_t>(bytes)].dtype = DType::kU8;
-    const int floats = graph_.AddOperatorOn(bytes,
-                                            Make("oort.Dequantize", Fresh("dequantize_" + name),
-                                                 {{"scale", scale}, {"zero_point", zero}}),
-                                            Fresh(name + "_f32"));
+    const int floats =
+        graph_.AddOperatorOn(bytes,
+                             Make("oort.Dequantize", FreshOperator("dequantize_" + name),
+                                  {{"scale", scale}, {"zero_point", zero}}),
+                             FreshOperand(name + "_f32"));
     graph_.operands[static_cast<size_t>(floats)].dtype = DType::kF32;
     return floats;
   }
 
   int Constant(const std::string& name, Tensor tensor) {
-    Operator op = Make("pnnx.Attribute", Fresh(name), {});
-    const int operand = graph_.AddOperand(Fresh(name));
+    Operator op = Make("pnnx.Attribute", FreshOperator(name), {});
+    const int operand = graph_.AddOperand(FreshOperand(name));
     Operand& made = graph_.operands[static_cast<size_t>(operand)];
     made.dtype = tensor.dtype();
     made.has_shape = true;
@@ -87,11 +90,11 @@ class Writer {
     const auto channels = static_cast<int64_t>(form.weights.scales.size());
     const int bytes =
         Constant(name + ".weight_i8", Tensor::From<int8_t>(std::span(form.weights.values), shape));
-    Operator dequantize = Make("oort.Dequantize", Fresh(name + ".weight"), {{"axis", 0}});
+    Operator dequantize = Make("oort.Dequantize", FreshOperator(name + ".weight"), {{"axis", 0}});
     dequantize.attributes["scales"] =
         Tensor::From<float>(std::span(form.weights.scales), Shape{channels});
     const int weight =
-        graph_.AddOperatorOn(bytes, std::move(dequantize), Fresh(name + ".weight_f32"));
+        graph_.AddOperatorOn(bytes, std::move(dequantize), FreshOperand(name + ".weight_f32"));
     graph_.operands[static_cast<size_t>(weight)].dtype = DType::kF32;
     const Tensor bias = Bias(index, form, channels);
     Operator& op = graph_.operators[static_cast<size_t>(index)];
@@ -142,7 +145,7 @@ class Writer {
   Graph graph_;
   const Points& points_;
   const Numbers& numbers_;
-  std::set<std::string> taken_;
+  std::set<std::string> operators_, operands_;  // names that are taken
 };
 
 }  // namespace
