@@ -76,22 +76,22 @@ std::string FloatTable(const QuantizeReport& report) {
 
 /// Bars of logarithms of counts, and lines where values are clipped.
 std::string HistogramSvg(const PointReport& point) {
-  constexpr double kWidth = 480, kHeight = 60;
-  SvgWriter svg(kWidth, kHeight);
+  constexpr double kBarsWidth = 480, kBarsHeight = 60;
+  SvgWriter svg(kBarsWidth, kBarsHeight);
   const double bars = static_cast<double>(point.outline.size());
   constexpr double kDecades = 7;
   for (size_t i = 0; i < point.outline.size(); ++i) {
     if (point.outline[i] <= 0) continue;
     const double share = std::max(0.03, 1 + std::log10(point.outline[i]) / kDecades);
-    const double height = std::min(1.0, share) * (kHeight - 2);
-    svg.Rect(static_cast<double>(i) * kWidth / bars, kHeight - height, kWidth / bars - 0.5, height,
-             "fill=\"#7a9cc6\"");
+    const double height = std::min(1.0, share) * (kBarsHeight - 2);
+    svg.Rect(static_cast<double>(i) * kBarsWidth / bars, kBarsHeight - height,
+             kBarsWidth / bars - 0.5, height, "fill=\"#7a9cc6\"");
   }
   const double span = point.max - point.min;
   for (const double end : {point.range.low, point.range.high}) {
     if (span <= 0 || end < point.min || end > point.max) continue;
-    const double x = (end - point.min) / span * kWidth;
-    svg.Line(x, 0, x, kHeight, "stroke=\"#d9653b\" stroke-width=\"2\"");
+    const double x = (end - point.min) / span * kBarsWidth;
+    svg.Line(x, 0, x, kBarsHeight, "stroke=\"#d9653b\" stroke-width=\"2\"");
   }
   return svg.Finish();
 }

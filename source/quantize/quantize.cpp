@@ -79,7 +79,11 @@ class Quantization {
     for (const Layer& layer : points_.layers) {
       reasons += (reasons.empty() ? ": " : "; ") + Op(layer.op).name + ", " + layer.why_float;
     }
-    if (reasons.empty()) reasons = ": it has no nn.Conv2d and no nn.Linear";
+    if (reasons.empty()) {
+      reasons = ": it has no nn.Conv2d and no nn.Linear";
+    } else {
+      reasons += "; a rule of a recipe with \"float\": false quantizes a layer that could be";
+    }
     throw Error(ErrorCode::kInvalidArgument, "nothing in the network can be quantized" + reasons);
   }
 
