@@ -5,9 +5,9 @@
     tools/quantize-accuracy.py mobilenet_v2 --weights mobilenet_v2-b0353104.pth --pictures FOLDER [--oort build/oort]
     tools/quantize-accuracy.py efficientnet_lite0 --weights efficientnet-lite0-57934424.pth --pictures FOLDER
 
-FOLDER has one picture of each class; sorted by name, their numbers are the classes. Pictures 0, 5, … 495 calibrate; the
-800 whose number is no multiple of 5 judge. Options behind `--` go to `oort quantize`. Needs torch, torchvision, pnnx,
-pillow and, for efficientnet_lite0, efficientnet-lite-pytorch.
+FOLDER has one picture of each class; sorted by name, their numbers are the classes. Pictures 0, 5, … 495 calibrate;
+the 800 whose number is no multiple of 5 judge. Options behind `--` go to `oort quantize`. Needs torch, torchvision,
+pnnx, pillow and, for efficientnet_lite0, efficientnet-lite-pytorch.
 """
 import argparse
 import json
@@ -89,7 +89,8 @@ def main():
     percent = lambda part, whole: f"{100 * part / whole:.1f} %"
     layers = sum(layer["quantized"] for layer in report["layers"])
     print(
-        f"| {arguments.network} | {layers} of {len(report['layers'])} | {percent(right['float_right'], right['labelled'])} "
+        f"| {arguments.network} | {layers} of {len(report['layers'])} "
+        f"| {percent(right['float_right'], right['labelled'])} "
         f"| {percent(right['right'], right['labelled'])} | {percent(same['same'], same['rows'])} "
         f"| {report['error']['sqnr_db']:.1f} dB | {report['method']} |"
     )

@@ -63,7 +63,8 @@ class QuantizeTest(QuantizeCase):
         self.assertEqual(report["agreement"]["same"], report["agreement"]["rows"])
         self.assertGreater(report["error"]["sqnr_db"], 25)
         self.assertIn("oort.Quantize", self.out.read_text())
-        self.assertEqual(sorted(path.name for path in self.out.parent.iterdir()), ["net.int8.pnnx.bin", "net.int8.pnnx.param", "net.int8.recipe.json"])
+        names = ["net.int8.pnnx.bin", "net.int8.pnnx.param", "net.int8.recipe.json"]
+        self.assertEqual(sorted(path.name for path in self.out.parent.iterdir()), names)
         for digit in range(10):
             top = self.json("run", self.out, "--input", SAMPLES / f"digit-{digit}.png", "--top-k", "1")["top"][0][0]
             self.assertEqual(top["class"], digit)
@@ -108,7 +109,8 @@ class QuantizeTest(QuantizeCase):
         recipe = json.loads(self.recipe.read_text())
         recipe["rules"] = [{"match": "head", "float": True, "reason": "it is small"}]
         report = self.quantize("--recipe", self.write("edited.json", json.dumps(recipe)))
-        self.assertEqual([layer.get("why_float") for layer in report["layers"] if not layer["quantized"]], ["it is small"])
+        reasons = [layer["why_float"] for layer in report["layers"] if not layer["quantized"]]
+        self.assertEqual(reasons, ["it is small"])
         del recipe["tensors"]["2"]
         edited = self.write("edited.json", json.dumps(recipe))
         for path in self.out.parent.iterdir():
@@ -169,7 +171,8 @@ class QuantizeRefusalsTest(QuantizeCase):
         copy = self.dir / "copy"
         shutil.copytree(DIGITS / "case", copy)
         before = (copy / "digits.pnnx.bin").read_bytes()
-        self.fails("quantize", copy, "--output", copy / "digits.pnnx.param", "--calibrate", SAMPLES, code=2, says="overwrite the network itself")
+        arguments = ("--output", copy / "digits.pnnx.param", "--calibrate", SAMPLES)
+        self.fails("quantize", copy, *arguments, code=2, says="overwrite the network itself")
         self.assertEqual((copy / "digits.pnnx.bin").read_bytes(), before)
 
     def test_bad_data(self):

@@ -60,7 +60,8 @@ def squared_error(values, reach):
         q = np.clip(np.rint(centers / scale) + zero, 0, 255)
         return float((counts * (centers - scale * (q - zero)) ** 2).sum())
 
-    best = min((error(0.82**j, 0.95**i), i, j) for i in range(64 if high > 0 else 1) for j in range(16 if low < 0 else 1))
+    highs, lows = range(64 if high > 0 else 1), range(16 if low < 0 else 1)
+    best = min((error(0.82**j, 0.95**i), i, j) for i in highs for j in lows)
     a, b, least = 0.82 ** best[2], 0.95 ** best[1], best[0]
     coarse_a, coarse_b = a, b
     for i in range(-4, 5):
@@ -116,7 +117,8 @@ def weight_rows(weights, search):
     for row, largest in zip(weights, most):
         candidates = [largest / np.float32(127)]
         if search:
-            candidates += [largest * (np.float32(1) - np.float32(0.01) * np.float32(k)) / np.float32(127) for k in range(1, 51)]
+            steps = (np.float32(1) - np.float32(0.01) * np.float32(k) for k in range(1, 51))
+            candidates += [largest * step / np.float32(127) for step in steps]
         if largest == 0:
             scales.append(floor)
             continue
