@@ -93,6 +93,7 @@ struct GenerateRequest {
   int priority = 0;        ///< higher ones begin earlier, and wait last when the cache is full
   uint64_t caller = 0;     ///< requests of different callers share the machine evenly
   std::string cache_salt;  ///< prefixes are reused only among requests of the same salt
+  std::string adapter;     ///< the name of one of the model's LoRA adapters; empty: none
   /// Called for each token, and once more where text was held back at the end (token -1). Returning
   /// false cancels this answer.
   std::function<bool(const GeneratedPiece&)> on_piece;

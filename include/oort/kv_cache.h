@@ -81,6 +81,7 @@ struct SequenceSlice {
   /// That the sequence is known to come to, where that is more than position + count: of a prompt
   /// that is read in parts.
   int64_t length = 0;
+  int32_t adapter = -1;  ///< of LanguageModel::adapters; below 0: none
 };
 
 /// Whose tokens the rows of one step are, and where their keys and values lie; together the slices

@@ -19,7 +19,16 @@ namespace oort {
 
 struct DecoderGraph;
 
+/// A LoRA adapter: a folder of PEFT (adapter_config.json, adapter_model.safetensors) for a model
+/// from a folder of Hugging Face, or a GGUF for one from a GGUF.
+struct AdapterFile {
+  std::string name;
+  std::filesystem::path path;
+};
+
 struct LanguageModelOptions {
+  /// Requests may name one of these; all of them share the model's weights. On the CPU alone.
+  std::vector<AdapterFile> adapters;
   /// Activations stay f32 throughout. Else products round them to bytes in groups, or to 16 bits:
   /// much faster, and seldom another answer. Unset: false, but true on a GPU for models with less
   /// than 512 MB of weights, whose prompts take milliseconds either way.
@@ -83,6 +92,10 @@ class LanguageModel {
   /// RunOptions::state.
   const std::shared_ptr<const RuntimeGraph>& graph() const;
   KvShape kv_shape(KvType type) const;
+  /// Names of the LoRA adapters.
+  const std::vector<std::string>& adapters() const;
+  /// The place of that name among them; -1 if it is not there.
+  int32_t FindAdapter(std::string_view name) const;
   /// f32 where activations stay f32, else f16.
   KvType default_kv() const;
 

@@ -15,7 +15,7 @@ struct GenerateArguments {
   LanguageOptions language;
   AnswerOptions answer;
   ConstraintOptions form;
-  std::string prompt, system;
+  std::string prompt, system, lora;
   bool raw = false, json = false, ignore_end = false;
   int logprobs = -1;
   int64_t n = 1, best_of = 0, min_tokens = 0;
@@ -128,6 +128,7 @@ int Generate(GenerateArguments& options) {
   options.Settle();
   using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();
+  if (!options.lora.empty()) options.language.adapters = {{"lora", options.lora}};
   const auto model = options.language.Load();
   const std::vector<int32_t> prompt = PromptTokens(options, *model);
   GenerateRequest request = options.answer.Request(prompt);
@@ -135,6 +136,7 @@ int Generate(GenerateArguments& options) {
   request.ignore_end = options.ignore_end;
   request.constraint = options.form.Compile(*model);
   request.min_tokens = options.min_tokens;
+  if (!options.lora.empty()) request.adapter = "lora";
   request.n = options.n;
   request.best_of = options.best_of;
   request.beams = options.beams;
@@ -187,6 +189,9 @@ Action AddGenerate(CLI::App& app) {
   options->language.AddContext(app);
   app.add_option("--prompt", options->prompt, "What to answer; - reads it from standard input")
       ->required();
+  app.add_option("--lora", options->lora,
+                 "A LoRA adapter for MODEL: a folder of PEFT, or a GGUF for a GGUF")
+      ->check(CLI::ExistingPath);
   app.add_option("--system", options->system, "What the model is told to be");
   app.add_flag("--raw", options->raw, "The prompt is the text itself: no chat template");
   options->answer.Add(app);

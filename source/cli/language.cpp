@@ -112,6 +112,7 @@ std::shared_ptr<const LanguageModel> LanguageOptions::Load() const {
   }
   options.weights = weights;
   options.group = group_size;
+  options.adapters = adapters;
   if (model.empty()) throw UsageError("name a MODEL, or a shape: --random");
   return LanguageModel::Load(model, options);
 }

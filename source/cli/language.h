@@ -26,6 +26,7 @@ struct LanguageOptions {
   Isa isa = DefaultIsa();
   std::string random, weights;
   std::optional<int64_t> group;
+  std::vector<AdapterFile> adapters;
 
   /// `or_random`: instead of MODEL the shape of one may be given, whose weights are random.
   void Add(CLI::App& app, bool or_random = false);

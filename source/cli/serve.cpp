@@ -31,7 +31,7 @@ struct ServeArguments {
   LanguageOptions language;
   std::string host = "127.0.0.1", name, key_file, tls_certificate, tls_key, access_log, encoder;
   uint16_t port = 8080;
-  std::vector<std::string> aliases, origins, models, graphs;
+  std::vector<std::string> aliases, origins, models, graphs, adapters;
   uint64_t models_memory = 0;
   int64_t graph_batch = serve::GraphOptions().most_batch;
   bool allow_open = false, any_name = false, no_page = false, quiet = false;
@@ -181,14 +181,37 @@ std::pair<std::string, std::string> NameAndPath(const std::string& text, const c
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
-serve::LanguageSource SourceOf(const ServeArguments& options, const std::string& text) {
+/// The adapters of one model: "NAME=PATH@BASE", or without a base those of the first one.
+std::vector<AdapterFile> AdaptersOf(const ServeArguments& options, const std::string& base,
+                                    bool first) {
+  std::vector<AdapterFile> adapters;
+  for (const std::string& text : options.adapters) {
+    const size_t at = text.rfind('@');
+    const bool named = at != std::string::npos;
+    if (named ? text.substr(at + 1) != base : !first) continue;
+    auto [name, path] = NameAndPath(text.substr(0, at), "--lora");
+    adapters.push_back({std::move(name), std::move(path)});
+  }
+  return adapters;
+}
+
+std::vector<std::string> NamesOf(const std::vector<AdapterFile>& adapters) {
+  std::vector<std::string> names;
+  for (const AdapterFile& adapter : adapters) names.push_back(adapter.name);
+  return names;
+}
+
+serve::LanguageSource SourceOf(const ServeArguments& options, const std::string& text, bool first) {
   auto [name, path] = NameAndPath(text, "--model");
   serve::LanguageSource source;
   source.name = std::move(name);
   source.guessed_bytes = SizeOnDisk(path);
-  source.load = [options, file = path] {
+  const std::vector<AdapterFile> adapters = AdaptersOf(options, source.name, first);
+  source.adapters = NamesOf(adapters);
+  source.load = [options, adapters, file = path] {
     ServeArguments own = options;
     own.language.model = file;
+    own.language.adapters = adapters;
     std::shared_ptr<const LanguageModel> model = own.language.Load();
     own.language.context = std::min(own.language.context, model->info().context);
     return SetupOf(own, std::move(model));
@@ -264,7 +287,6 @@ serve::ServeOptions ServerOptions(const ServeArguments& options) {
   serve.tls = LoadTls(options);
   if (!options.access_log.empty()) serve.access_log = LineWriter(options.access_log);
   serve.models_memory = options.models_memory;
-  for (const std::string& model : options.models) serve.models.push_back(SourceOf(options, model));
   for (const std::string& graph : options.graphs) serve.graphs.push_back(GraphOf(options, graph));
   serve.warn = [](std::string_view line) { WriteLine("oort: " + std::string(line)); };
   if (!options.quiet) serve.log = WriteLine;
@@ -277,14 +299,24 @@ serve::ServeOptions ServerOptions(const ServeArguments& options) {
   if (!first && !alone && (!options.name.empty() || !options.aliases.empty())) {
     throw UsageError("--name and --alias are for MODEL: --model has the name in front of its path");
   }
+  for (const std::string& model : options.models) {
+    serve.models.push_back(SourceOf(options, model, !first && serve.models.empty()));
+  }
   if (first) {
-    serve::LanguageSetup setup = SetupOf(options, options.language.Load());
+    LanguageOptions language = options.language;
+    language.adapters = AdaptersOf(options, NameOf(options), true);
+    serve::LanguageSetup setup = SetupOf(options, language.Load());
     serve.served = std::move(setup.served);
     serve.loop = std::move(setup.loop);
     serve.served.name = NameOf(options);
     serve.served.aliases = options.aliases;
   }
   serve.served.any_name = options.any_name;
+  size_t adapters = serve.served.model ? serve.served.model->adapters().size() : 0;
+  for (const serve::LanguageSource& model : serve.models) adapters += model.adapters.size();
+  if (adapters < options.adapters.size()) {
+    throw UsageError("--lora NAME=PATH@BASE: one names a BASE that is not served");
+  }
   return serve;
 }
 
@@ -331,6 +363,10 @@ Action AddServe(CLI::App& app) {
   app.add_option("--model", options->models,
                  "Another model, loaded when a request names it (may be given several times)")
       ->type_name("NAME=PATH");
+  app.add_option("--lora", options->adapters,
+                 "A LoRA adapter, which is a model of that name on the weights of BASE, the first "
+                 "model unless given (may be given several times)")
+      ->type_name("NAME=PATH[@BASE]");
   app.add_option("--graph", options->graphs,
                  "A network of pnnx, which answers at /v2/models/NAME/infer (may be given several "
                  "times)")

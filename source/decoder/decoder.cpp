@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "decoder/decoder.h"
 
+#include <algorithm>
+#include <set>
+
+#include "core/problems.h"
 #include "cpu/activation.h"
 #include "decoder/graph_writer.h"
 
@@ -15,8 +19,8 @@ Tensor FloatTensor(const std::vector<float>& values) {
 /// Writes the decoder block by block. `x` is the residual stream (tokens, hidden) throughout.
 class DecoderWriter {
  public:
-  explicit DecoderWriter(const Checkpoint& checkpoint)
-      : checkpoint_(checkpoint), config_(checkpoint.config()) {}
+  DecoderWriter(const Checkpoint& checkpoint, std::span<const LoraAdapter> adapters)
+      : checkpoint_(checkpoint), config_(checkpoint.config()), adapters_(adapters) {}
 
   Graph Write() {
     const Shape tokens_shape{Shape::kUnknown};
@@ -37,6 +41,7 @@ class DecoderWriter {
     int logits = Head(Norm("model.norm", x));
     if (config_.final_softcap > 0) logits = Softcap(logits);
     graph_.Add({"pnnx.Output", "pnnx_output_0"}, {logits}, 0);
+    CheckAllAdapted();
     return graph_.Take();
   }
 
@@ -74,8 +79,9 @@ class DecoderWriter {
   int Attend(const std::string& layer, int64_t index, int x) {
     const std::string name = layer + ".self_attn";
     const int in = Norm(layer + ".input_layernorm", x);
-    const std::vector<int> qkv =
-        Linears(name, {name + ".q_proj", name + ".k_proj", name + ".v_proj"}, in);
+    const std::vector<std::string> parts = {name + ".q_proj", name + ".k_proj", name + ".v_proj"};
+    std::vector<int> qkv = Linears(name, parts, in);
+    for (size_t i = 0; i < parts.size(); ++i) qkv[i] = Adapted(parts[i], in, qkv[i]);
     int query = qkv[0], key = qkv[1];
     if (config_.query_key_norm) {
       query = HeadNorm(name + ".q_norm", query, config_.heads);
@@ -113,6 +119,12 @@ class DecoderWriter {
         x);
     std::vector<std::string> parts = {name + ".up_proj"};
     if (config_.gated) parts.insert(parts.begin(), name + ".gate_proj");
+    const bool adapted =
+        std::ranges::any_of(parts, [&](const std::string& part) { return IsAdapted(part); });
+    if (adapted) {
+      return AddResidual(layer + ".post_feedforward_layernorm", name + ".down_proj",
+                         AdaptedHidden(name, parts, in), x);
+    }
     Written up = LinearOf(name, parts);
     up.Set("activation", Value(std::string(Name(config_.activation))))
         .Set("gated", Value(config_.gated));
@@ -120,10 +132,22 @@ class DecoderWriter {
     return AddResidual(layer + ".post_feedforward_layernorm", name + ".down_proj", hidden, x);
   }
 
+  /// The same with what adapters add before the activation.
+  int AdaptedHidden(const std::string& name, const std::vector<std::string>& parts, int in) {
+    std::vector<int> products =
+        graph_.Add(LinearOf(name, parts), {in}, static_cast<int>(parts.size()));
+    for (size_t i = 0; i < parts.size(); ++i) products[i] = Adapted(parts[i], in, products[i]);
+    const std::string active = ActivationText({config_.activation});
+    return Expression(name, config_.gated ? "mul(" + active + ",@1)" : active, products);
+  }
+
   /// x + linear(in), with a norm of what is added where the model has one.
   int AddResidual(const std::string& norm, const std::string& linear, int in, int x) {
-    if (!config_.post_norms) return graph_.AddOne(LinearOf(linear, {linear}), {in, x});
-    const int added = Norm(norm, graph_.AddOne(LinearOf(linear, {linear}), {in}));
+    if (!config_.post_norms) {
+      return Adapted(linear, in, graph_.AddOne(LinearOf(linear, {linear}), {in, x}));
+    }
+    const int product = graph_.AddOne(LinearOf(linear, {linear}), {in});
+    const int added = Norm(norm, Adapted(linear, in, product));
     return Expression(linear, "add(@0,@1)", {x, added});
   }
 
@@ -166,6 +190,69 @@ class DecoderWriter {
     return graph_.Add(LinearOf(name + ".qkv_proj", parts), {in}, static_cast<int>(parts.size()));
   }
 
+  bool IsAdapted(const std::string& weight) const {
+    return std::ranges::any_of(
+        adapters_, [&](const LoraAdapter& adapter) { return adapter.weights.contains(weight); });
+  }
+
+  /// `product`, of `in` with the weight of that name, with what adapters add to it.
+  int Adapted(const std::string& weight, int in, int product) {
+    if (!IsAdapted(weight)) return product;
+    const StoredMatrix matrix = MatrixOf(weight);
+    Value::List ranks;
+    int64_t rank = 0;
+    for (const LoraAdapter& adapter : adapters_) {
+      const auto found = adapter.weights.find(weight);
+      const bool has = found != adapter.weights.end();
+      if (has &&
+          (found->second.down.dim(1) != matrix.columns || found->second.up.dim(0) != matrix.rows)) {
+        throw Error(ErrorCode::kInvalidModel, "an adapter is for another model: it adds (" +
+                                                  std::to_string(found->second.up.dim(0)) + "," +
+                                                  std::to_string(found->second.down.dim(1)) +
+                                                  ") to " + weight + ", which is (" +
+                                                  std::to_string(matrix.rows) + "," +
+                                                  std::to_string(matrix.columns) + ")");
+      }
+      ranks.emplace_back(has ? found->second.down.dim(0) : int64_t{0});
+      rank += ranks.back().AsInt();
+    }
+    adapted_.insert(weight);
+    Tensor down(DType::kF32, Shape{rank, matrix.columns}),
+        up(DType::kF32, Shape{rank, matrix.rows});
+    int64_t first = 0;
+    for (const LoraAdapter& adapter : adapters_) {
+      const auto found = adapter.weights.find(weight);
+      if (found == adapter.weights.end()) continue;
+      const auto& [given_down, given_up] = found->second;
+      const int64_t count = given_down.dim(0);
+      std::ranges::copy(given_down.span<float>(), down.data<float>() + first * matrix.columns);
+      for (int64_t row = 0; row < matrix.rows; ++row) {
+        for (int64_t r = 0; r < count; ++r) {
+          up.data<float>()[(first + r) * matrix.rows + row] =
+              given_up.data<float>()[row * count + r];
+        }
+      }
+      first += count;
+    }
+    Written add{"oort.LoraAdd", weight + ".lora"};
+    add.Set("ranks", Value(ranks)).Attach("down", down).Attach("up", up);
+    return graph_.AddOne(std::move(add), {product, in});
+  }
+
+  /// Nothing of an adapter is left out in silence.
+  void CheckAllAdapted() const {
+    for (const LoraAdapter& adapter : adapters_) {
+      for (const auto& [name, matrices] : adapter.weights) {
+        if (adapted_.contains(name)) continue;
+        throw Error(
+            ErrorCode::kInvalidModel,
+            "an adapter changes " + Quote(name) +
+                ", which the model does not have, or which adapters cannot change: q_proj, "
+                "k_proj, v_proj, o_proj, gate_proj, up_proj and down_proj of its layers can");
+      }
+    }
+  }
+
   int Norm(const std::string& name, int x) {
     const Tensor weight = checkpoint_.Vector(name + ".weight");
     const bool rms = config_.norm == DecoderConfig::Norm::kRms;
@@ -200,6 +287,8 @@ class DecoderWriter {
 
   const Checkpoint& checkpoint_;
   const DecoderConfig& config_;
+  const std::span<const LoraAdapter> adapters_;
+  std::set<std::string, std::less<>> adapted_;  ///< weights that adapters change
   GraphWriter graph_;
   StoredMatrix embeddings_;
   int positions_ = -1, angles_ = -1;
@@ -207,8 +296,8 @@ class DecoderWriter {
 
 }  // namespace
 
-DecoderGraph BuildDecoder(const Checkpoint& checkpoint) {
-  return DecoderGraph(DecoderWriter(checkpoint).Write());
+DecoderGraph BuildDecoder(const Checkpoint& checkpoint, std::span<const LoraAdapter> adapters) {
+  return DecoderGraph(DecoderWriter(checkpoint, adapters).Write());
 }
 
 }  // namespace oort

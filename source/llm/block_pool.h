@@ -133,7 +133,8 @@ class SequenceBlocks {
 /// The tokens of a sequence that the cache holds.
 struct CachedSequence {
   SequenceBlocks blocks;
-  int64_t length = 0;  ///< with those of steps that are under way
+  int64_t length = 0;    ///< with those of steps that are under way
+  int32_t adapter = -1;  ///< see SequenceSlice
 };
 
 }  // namespace oort

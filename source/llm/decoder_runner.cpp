@@ -252,7 +252,8 @@ void DecoderRunner::AddSlice(const StepItem& item) {
   const std::span<const int32_t> blocks = item.sequence == nullptr
                                               ? std::span<const int32_t>(&spare_block_, 1)
                                               : item.sequence->blocks.blocks();
-  slices_.push_back({first, count, position, blocks, item.length});
+  const int32_t adapter = item.sequence == nullptr ? -1 : item.sequence->adapter;
+  slices_.push_back({first, count, position, blocks, item.length, adapter});
 }
 
 /// Kernels are chosen, and runs recorded, for few different numbers. Up to 16 rows a GPU's kernels

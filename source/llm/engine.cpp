@@ -3,6 +3,7 @@
 #include <functional>
 #include <utility>
 
+#include "core/problems.h"
 #include "llm/check_request.h"
 #include "llm/engine_impl.h"
 #include "llm/memory_needs.h"
@@ -13,9 +14,10 @@ namespace {
 constexpr int64_t kMostCacheTokens = int64_t{1} << 40;
 constexpr int64_t kReportRows = 64;  // of a prompt, whose logits are in memory at a time
 /// Where prefixes of this request are shared: not with callers of another salt, nor with sequences
-/// whose keys were turned by other angles.
+/// whose keys were made with another adapter or turned by other angles.
 uint64_t NameSpace(const GenerateRequest& request, bool is_long) {
-  return 2 * std::hash<std::string>()(request.cache_salt) + (is_long ? 1 : 0);
+  const std::string name = request.adapter + '\0' + request.cache_salt;
+  return 2 * std::hash<std::string>()(name) + (is_long ? 1 : 0);
 }
 
 StepItem ItemOf(const StepPart& part) {
@@ -49,6 +51,7 @@ std::unique_ptr<Sequence> Engine::Impl::MakeSequence(const Generation& g,
   sequence->priority = g.request.priority;
   sequence->caller = g.request.caller;
   sequence->name_space = parent ? parent->name_space : NameSpace(g.request, IsLong(prompt));
+  sequence->cached.adapter = model->FindAdapter(g.request.adapter);
   sequence->tokens = parent ? parent->tokens : g.request.prompt;
   sequence->most_length = prompt + std::max<int64_t>(g.most_tokens, 1) - 1;
   // Whoever wants to know of the prompt's tokens has to read all of them.
@@ -67,6 +70,9 @@ Generation& Engine::Impl::AddGeneration(std::unique_ptr<Generation> generation) 
 
 int64_t Engine::Impl::Submit(GenerateRequest request) {
   CheckRequest(request, model->info().vocabulary);
+  if (!request.adapter.empty() && model->FindAdapter(request.adapter) < 0) {
+    throw Error(ErrorCode::kInvalidArgument, "the model has no adapter " + Quote(request.adapter));
+  }
   const int64_t prompt = static_cast<int64_t>(request.prompt.size());
   const int64_t room = std::min(cache_tokens, model->info().context) - prompt;
   if (room < 0) {

@@ -4,12 +4,14 @@
 #include <algorithm>
 
 #include "core/guard.h"
+#include "core/problems.h"
 #include "decoder/converted.h"
 #include "decoder/decoder.h"
 #include "decoder/decoder_graph.h"
 #include "decoder/quantized_checkpoint.h"
 #include "decoder/random_checkpoint.h"
 #include "llm/exactness.h"
+#include "parser/checkpoint/adapter.h"
 #include "parser/checkpoint/checkpoint.h"
 #include "parser/checkpoint/tokenizer_source.h"
 #include "text/json.h"
@@ -85,6 +87,7 @@ struct LanguageModel::Impl {
   std::vector<int32_t> end_tokens;
   std::string special_tokens;  ///< as variables of chat templates
   bool exact = false;          ///< activations stay f32
+  std::vector<std::string> adapters;
 
   void Fill(const TokenizerSource& source, const std::vector<NamedTemplate>& texts,
             const std::vector<int32_t>& ends);
@@ -119,6 +122,40 @@ void LanguageModel::Impl::Fill(const TokenizerSource& source,
   end_tokens = ends;
 }
 
+namespace {
+
+void CheckAdapters(const std::filesystem::path& path, const LanguageModelOptions& options) {
+  if (options.device.type != DeviceType::kCpu) {
+    throw Error(ErrorCode::kUnsupported,
+                "LoRA adapters run on the CPU alone: leave out the GPU, "
+                "or merge the adapter into the weights");
+  }
+  if (LooksConverted(path)) {
+    throw Error(ErrorCode::kUnsupported,
+                "LoRA adapters are for a folder of Hugging Face or a GGUF, not for a .param");
+  }
+}
+
+std::vector<LoraAdapter> ReadAdapters(const std::vector<AdapterFile>& files,
+                                      std::vector<std::string>& names) {
+  std::vector<LoraAdapter> adapters;
+  for (const AdapterFile& file : files) {
+    if (file.name.empty() || std::ranges::count(names, file.name) > 0) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "adapters need names of their own: " + Quote(file.name) + " is none");
+    }
+    names.push_back(file.name);
+    try {
+      adapters.push_back(ReadAdapter(file.path));
+    } catch (const Error& error) {
+      throw error.WithContext("adapter " + Quote(file.name) + ": ");
+    }
+  }
+  return adapters;
+}
+
+}  // namespace
+
 LanguageModel::LanguageModel(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 LanguageModel::~LanguageModel() = default;
 
@@ -130,6 +167,7 @@ std::shared_ptr<const LanguageModel> LanguageModel::Load(const std::filesystem::
     // Promised weights are made of these while the graph is built.
     std::unique_ptr<Checkpoint> checkpoint, quantized;
     ConvertOptions convert;
+    if (!options.adapters.empty()) CheckAdapters(path, options);
     if (LooksConverted(path)) {
       if (!options.weights.empty()) {
         throw Error(ErrorCode::kUnsupported,
@@ -149,7 +187,16 @@ std::shared_ptr<const LanguageModel> LanguageModel::Load(const std::filesystem::
       convert.group = options.group;
       convert.stop = options.stop;
       if (!options.weights.empty()) quantized = MakeQuantized(*checkpoint, convert);
-      decoder = BuildDecoder(quantized ? *quantized : *checkpoint);
+      const std::vector<LoraAdapter> adapters = ReadAdapters(options.adapters, impl->adapters);
+      for (const LoraAdapter& adapter : adapters) {
+        if (adapter.is_gguf == std::filesystem::is_directory(path)) {
+          throw Error(
+              ErrorCode::kUnsupported,
+              "the weights of a GGUF lie in another order than those of a folder of Hugging "
+              "Face: an adapter must be of the same kind as its model");
+        }
+      }
+      decoder = BuildDecoder(quantized ? *quantized : *checkpoint, adapters);
       impl->Fill(checkpoint->tokenizer(), checkpoint->chat_templates(), checkpoint->end_tokens());
       impl->info = InfoOf(checkpoint->config(), checkpoint->file_bytes(), decoder);
     }
@@ -208,6 +255,14 @@ KvShape LanguageModel::kv_shape(KvType type) const {
 }
 
 KvType LanguageModel::default_kv() const { return impl_->exact ? KvType::kF32 : KvType::kF16; }
+
+const std::vector<std::string>& LanguageModel::adapters() const { return impl_->adapters; }
+
+int32_t LanguageModel::FindAdapter(std::string_view name) const {
+  const auto found = std::ranges::find(impl_->adapters, name);
+  return found == impl_->adapters.end() ? -1
+                                        : static_cast<int32_t>(found - impl_->adapters.begin());
+}
 
 bool LanguageModel::has_tokenizer() const { return impl_->tokenizer.has_value(); }
 

@@ -111,6 +111,7 @@ CommonFields ReadCommonFields(Fields& fields, const ServedModel& served, const L
   GenerateCall& call = common.call;
   CheckModelName(fields, served.name, served.aliases, served.any_name);
   IgnoreBookkeeping(fields);
+  request.adapter = served.adapter;
   request.sampling = served.sampling;
   ReadSampling(fields, request.sampling);
   ReadBiases(fields, request.sampling, static_cast<size_t>(served.model->info().vocabulary),

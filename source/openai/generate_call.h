@@ -45,6 +45,7 @@ struct ServedModel {
   int64_t max_tokens = -1;           ///< of a chat's answer that does not say; -1: as many as fit
   SamplingOptions sampling = DefaultSampling();  ///< of requests that do not say
   std::shared_ptr<AnswerForms> forms = std::make_shared<AnswerForms>();  ///< of this model
+  std::string adapter;      ///< the LoRA adapter of the model that answers; empty: none
   std::string fingerprint;  ///< answers are comparable only under the same; empty: none
 };
 

@@ -23,6 +23,7 @@ namespace oort::serve {
 struct ListedModel {
   std::string name;
   std::vector<std::string> aliases;
+  std::string base;  ///< of an adapter: the model that it changes
   ModelState state = ModelState::kLoaded;
   size_t bytes = 0;  ///< that it holds
   // What is known once it was loaded; else zero or empty.
@@ -67,6 +68,7 @@ struct Context {
   /// When the answer must be whole at the latest, with all that it waits for.
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   ModelPool::Lease model = {};  ///< that answers: stays until the request is over
+  int adapter = -1;             ///< of that model
 
   /// The whole response.
   void Send(int status, std::string body, std::string type = "application/json") const;

@@ -54,6 +54,12 @@ LanguageResident::LanguageResident(LanguageSetup setup, const Services& services
   const int64_t blocks = loop_.stats().blocks;
   served.context = std::min(served.context, blocks * KvCache::kBlockTokens);
   if (served.fingerprint.empty()) served.fingerprint = Fingerprint(model, setup.loop.engine);
+  for (const std::string& adapter : model.adapters()) {
+    Services& services_of = adapters_.emplace_back(services_);
+    services_of.served.name = services_of.served.adapter = adapter;
+    services_of.served.aliases.clear();
+    services_of.served.fingerprint += "_" + adapter;
+  }
   bytes_ = BytesOf(model, setup.loop.engine, blocks);
 }
 
@@ -78,7 +84,7 @@ std::vector<ModelSource> LanguageModels::Sources(bool first_stays) {
       setup.served.name = entry.source.name;
       setup.served.aliases = entry.source.aliases;
       // Who asks is sent to a model by its name; none has to be sent away here.
-      setup.served.any_name = any_name_ || entries_.size() > 1;
+      setup.served.any_name = any_name_ || !IsOne();
       auto resident = std::make_unique<LanguageResident>(std::move(setup), blank_(entry.metrics));
       const openai::ServedModel& served = resident->services().served;
       const std::lock_guard lock(mutex_);
@@ -94,24 +100,29 @@ std::vector<ModelSource> LanguageModels::Sources(bool first_stays) {
   return sources;
 }
 
-size_t LanguageModels::Find(const openai::Json& body) const {
+std::optional<LanguageModels::Named> LanguageModels::FindName(std::string_view name) const {
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const LanguageSource& source = entries_[i].source;
+    if (name == source.name || std::ranges::count(source.aliases, name) > 0) return Named{i};
+    const auto adapter = std::ranges::find(source.adapters, name);
+    if (adapter != source.adapters.end()) {
+      return Named{i, static_cast<int>(adapter - source.adapters.begin())};
+    }
+  }
+  return {};
+}
+
+LanguageModels::Named LanguageModels::Find(const openai::Json& body) const {
   openai::Fields fields(body);
   auto name = fields.Text("model");
-  if (!name) return 0;
-  const auto find = [&] {
-    for (size_t i = 0; i < entries_.size(); ++i) {
-      const LanguageSource& source = entries_[i].source;
-      if (*name == source.name || std::ranges::count(source.aliases, *name) > 0) return i;
-    }
-    return SIZE_MAX;
-  };
-  size_t found = find();
-  if (found == SIZE_MAX && name->ends_with(":latest")) {  // Ollama's clients add it
+  if (!name) return {};
+  std::optional<Named> found = FindName(*name);
+  if (!found && name->ends_with(":latest")) {  // Ollama's clients add it
     name->remove_suffix(7);
-    found = find();
+    found = FindName(*name);
   }
-  if (found < SIZE_MAX) return found;
-  if (any_name_) return 0;
+  if (found) return *found;
+  if (any_name_) return {};
   throw openai::RequestError({404, "there is no model " + Quote(*name) + " here: see /v1/models",
                               "invalid_request_error", "model", "model_not_found"});
 }
@@ -131,10 +142,17 @@ std::vector<ListedModel> LanguageModels::List(const ModelPool& pool) const {
   std::vector<ListedModel> list;
   const std::lock_guard lock(mutex_);
   for (size_t i = 0; i < entries_.size(); ++i) {
-    ListedModel& model = list.emplace_back(entries_[i].facts);
+    ListedModel model = entries_[i].facts;
     const ModelPool::Report report = pool.Look(i);
     model.state = report.state;
     model.bytes = report.bytes;
+    list.push_back(model);
+    model.aliases.clear();
+    model.base = model.name;
+    for (const std::string& adapter : entries_[i].source.adapters) {
+      list.push_back(model);
+      list.back().name = adapter;
+    }
   }
   return list;
 }

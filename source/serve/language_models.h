@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,7 @@ struct LanguageSetup {
 struct LanguageSource {
   std::string name;
   std::vector<std::string> aliases;
+  std::vector<std::string> adapters;  ///< that it is loaded with: models of their own to who asks
   std::function<LanguageSetup()> load;
   size_t guessed_bytes = 0;
 };
@@ -37,11 +39,15 @@ class LanguageResident : public Resident {
   LanguageResident(LanguageSetup setup, const Services& services);
   ~LanguageResident() override;
   size_t bytes() const override { return bytes_; }
-  Services& services() { return services_; }
+  /// Of the model itself, or of one of its adapters.
+  Services& services(int adapter = -1) {
+    return adapter < 0 ? services_ : adapters_.at(static_cast<size_t>(adapter));
+  }
   EngineStats stats() const { return loop_.stats(); }
 
  private:
   Services services_;
+  std::deque<Services> adapters_;
   EngineLoop loop_;
   size_t bytes_ = 0;
 };
@@ -57,8 +63,14 @@ class LanguageModels {
   /// For the pool, in which model i has the same number. The first may be loaded at once.
   std::vector<ModelSource> Sources(bool first_stays);
   size_t size() const { return entries_.size(); }
-  /// The number of the model that a request means. Throws 404.
-  size_t Find(const openai::Json& body) const;
+  struct Named {
+    size_t model = 0;
+    int adapter = -1;
+  };
+  /// What a request means. Throws 404.
+  Named Find(const openai::Json& body) const;
+  /// Whether there is nothing to choose from.
+  bool IsOne() const { return entries_.size() == 1 && entries_[0].source.adapters.empty(); }
   /// Services without a model, for who asks about the server.
   Services Blank();
 
@@ -67,6 +79,7 @@ class LanguageModels {
   Metrics& metrics(size_t model) { return entries_[model].metrics; }
 
  private:
+  std::optional<Named> FindName(std::string_view name) const;
   struct Entry {
     explicit Entry(LanguageSource from);
     LanguageSource source;

@@ -53,11 +53,13 @@ ServeOptions Checked(ServeOptions options) {
     // It is there already.
     LanguageSetup setup{options.served, options.loop};
     options.models.insert(options.models.begin(),
-                          {options.served.name, options.served.aliases, [setup] { return setup; }});
+                          {options.served.name, options.served.aliases,
+                           options.served.model->adapters(), [setup] { return setup; }});
   }
   for (const LanguageSource& model : options.models) {
     names.push_back(model.name);
     names.insert(names.end(), model.aliases.begin(), model.aliases.end());
+    names.insert(names.end(), model.adapters.begin(), model.adapters.end());
   }
   std::ranges::sort(names);
   const auto twice = std::ranges::adjacent_find(names);
@@ -231,7 +233,7 @@ void ModelServer::Impl::AnswerWithoutModel(const Route& route, http::Request req
 }
 
 void ModelServer::Impl::Answer(const Route& route, http::Request request, const Context& context) {
-  Services& services = static_cast<LanguageResident&>(*context.model).services();
+  Services& services = static_cast<LanguageResident&>(*context.model).services(context.adapter);
   try {
     route.answer(services, std::move(request), context);
   } catch (...) {
@@ -252,10 +254,12 @@ void ModelServer::Impl::Dispatch(const Route& route, http::Request request, Cont
       throw openai::RequestError({404, "this server has no language model", "invalid_request_error",
                                   "model", "model_not_found"});
     }
-    context.model = languages.size() == 1 ? pool.Peek(0) : nullptr;
+    context.model = languages.IsOne() ? pool.Peek(0) : nullptr;
     if (!context.model) {
       const openai::Json body = openai::ParseBody(request.body, options.limits);
-      model = languages.Find(body);
+      const LanguageModels::Named named = languages.Find(body);
+      model = named.model;
+      context.adapter = named.adapter;
       if (const auto time = body.find("timeout"); time != body.end() && time->is_number()) {
         most = std::min(most, std::chrono::duration<double>(time->get<double>()));
       }

@@ -51,7 +51,8 @@ void WriteModel(JsonWriter& out, const Services& services, const ListedModel& mo
                 const std::string& name) {
   out.Open('{').Key("id").String(name).Key("object").String("model");
   out.Key("created").Integer(services.started);
-  out.Key("owned_by").String("oort").Key("root").String(model.name).Key("parent").Null();
+  out.Key("owned_by").String("oort").Key("root").String(model.name);
+  out.Key("parent").StringOrNull(model.base);
   out.Key("max_model_len");
   model.context > 0 ? out.Integer(model.context) : out.Null();
   out.Key("status").Open('{').Key("value").String(Name(model.state)).Close('}');

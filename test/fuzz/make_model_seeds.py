@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes the seeds of gguf_fuzz, llama2c_fuzz, huggingface_fuzz and about_fuzz: language models of a few KB, and what converted
-ones say of themselves.
+"""Writes the seeds of gguf_fuzz, llama2c_fuzz, huggingface_fuzz, adapter_fuzz and about_fuzz: language models of a few KB, LoRA
+adapters of them, and what converted ones say of themselves.
 
     test/fuzz/make_model_seeds.py
 
@@ -109,14 +109,14 @@ def llama2c_seeds():
     (folder / "v2.bin").write_bytes(header(2) + floats(3 * dim) + b"".join(quantized(count) for count in [vocabulary * dim] + matrices))
 
 
-def write_hub(name, config, tensors, dtype="BF16", bytes_each=2):
+def write_hub(name, config, tensors, dtype="BF16", bytes_each=2, target="huggingface_fuzz"):
     header, data = {}, b""
     for tensor, shape in tensors.items():
         size = int(np.prod(shape)) * bytes_each
         header[tensor] = dict(dtype=dtype, shape=list(shape), data_offsets=[len(data), len(data) + size])
         data += b"\1" * size
     text = json.dumps(header).encode()
-    (CORPUS / "huggingface_fuzz" / name).write_bytes(json.dumps(config).encode() + b"\n" + struct.pack("<Q", len(text)) + text + data)
+    (CORPUS / target / name).write_bytes(json.dumps(config).encode() + b"\n" + struct.pack("<Q", len(text)) + text + data)
 
 
 def huggingface_seeds():
@@ -137,6 +137,28 @@ def huggingface_seeds():
     for stem in ("ln_1", "ln_2"):
         gpt2 |= {f"h.0.{stem}.weight": (8,), f"h.0.{stem}.bias": (8,)}
     write_hub("gpt2", dict(model_type="gpt2", vocab_size=TOKENS, n_embd=8, n_layer=1, n_head=2, n_positions=4, n_inner=4), gpt2)
+
+
+def adapter_seeds():
+    rank, width = 2, 4
+    tensors = {}
+    for stem in ("self_attn.q_proj", "mlp.down_proj"):
+        prefix = f"base_model.model.model.layers.0.{stem}.lora_"
+        tensors |= {prefix + "A.weight": (rank, width), prefix + "B.weight": (width, rank)}
+    config = dict(peft_type="LORA", r=rank, lora_alpha=4, bias="none", use_rslora=False, rank_pattern={})
+    write_hub("peft_bf16", config, tensors, target="adapter_fuzz")
+    write_hub("peft_f32", config | dict(use_rslora=True), tensors, "F32", 4, "adapter_fuzz")
+    writer = gguf.GGUFWriter(CORPUS / "adapter_fuzz" / "lora.gguf", "llama")
+    writer.add_type(gguf.GGUFType.ADAPTER)
+    writer.add_string("adapter.type", "lora")
+    writer.add_float32("adapter.lora.alpha", 4.0)
+    for stem in ("attn_q", "ffn_down"):
+        writer.add_tensor(f"blk.0.{stem}.weight.lora_a", np.ones((rank, width), dtype=np.float32))
+        writer.add_tensor(f"blk.0.{stem}.weight.lora_b", np.ones((width, rank), dtype=np.float16))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
 
 
 def about_seeds():
@@ -165,11 +187,12 @@ def about_seeds():
 
 
 def main():
-    for target in ("gguf_fuzz", "llama2c_fuzz", "huggingface_fuzz", "about_fuzz"):
+    for target in ("gguf_fuzz", "llama2c_fuzz", "huggingface_fuzz", "adapter_fuzz", "about_fuzz"):
         (CORPUS / target).mkdir(parents=True, exist_ok=True)
     gguf_seeds()
     llama2c_seeds()
     huggingface_seeds()
+    adapter_seeds()
     about_seeds()
 
 

@@ -13,6 +13,7 @@ LanguageSource Source(const std::string& name) {
   const ServeOptions pattern = Options();
   return {.name = name,
           .aliases = {},
+          .adapters = {},
           .load =
               [pattern] {
                 return LanguageSetup{pattern.served, pattern.loop};
