@@ -5,7 +5,7 @@
 #include <span>
 
 #include "decoder/decoder_graph.h"
-#include "parser/checkpoint/adapter.h"
+#include "parser/adapter/adapter.h"
 #include "parser/checkpoint/checkpoint.h"
 
 namespace oort {

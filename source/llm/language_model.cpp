@@ -11,7 +11,7 @@
 #include "decoder/quantized_checkpoint.h"
 #include "decoder/random_checkpoint.h"
 #include "llm/exactness.h"
-#include "parser/checkpoint/adapter.h"
+#include "parser/adapter/adapter.h"
 #include "parser/checkpoint/checkpoint.h"
 #include "parser/checkpoint/tokenizer_source.h"
 #include "text/json.h"

@@ -21,7 +21,7 @@ bool IsOpen(const http::Request& request) {
   const std::string_view path = request.path;
   return IsSafe(request.method) &&
          (path == "/health" || path == "/ready" || path == "/v2/health/live" || path == "/" ||
-          path == "/favicon.ico" || path == "/dashboard");
+          path == "/favicon.ico" || path == "/dashboard" || path == "/images");
 }
 
 bool IsOwnOrigin(std::string_view origin, std::string_view host) {

@@ -11,7 +11,7 @@ namespace {
 
 void AnswerMessages(Services& services, http::Request request, const Context& context) {
   try {
-    const openai::Json given = openai::ParseBody(request.body, services.limits);
+    const openai::Json given = context.TakeBody(request, services.limits);
     openai::Fields fields(given);
     const openai::Json body = FromAnthropic(fields);
     const auto job = std::make_shared<GenerateJob>(

@@ -3,6 +3,10 @@
 
 namespace oort::serve {
 
+openai::Json Context::TakeBody(const http::Request& request, const openai::Limits& limits) const {
+  return json ? std::move(*json) : openai::ParseBody(request.body, limits);
+}
+
 void Context::Send(int status, std::string body, std::string type) const {
   reply.Send(
       {.status = status, .type = std::move(type), .body = std::move(body), .fields = fields});

@@ -67,9 +67,12 @@ struct Context {
   std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now();
   /// When the answer must be whole at the latest, with all that it waits for.
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
-  ModelPool::Lease model = {};  ///< that answers: stays until the request is over
-  int adapter = -1;             ///< of that model
+  ModelPool::Lease model = {};              ///< that answers: stays until the request is over
+  int adapter = -1;                         ///< of that model
+  std::shared_ptr<openai::Json> json = {};  ///< where it was read already to find the model
 
+  /// The body of the request, once.
+  openai::Json TakeBody(const http::Request& request, const openai::Limits& limits) const;
   /// The whole response.
   void Send(int status, std::string body, std::string type = "application/json") const;
   /// An error, with the header fields that go with its status; `body` is it in the API's form.

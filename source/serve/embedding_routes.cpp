@@ -38,10 +38,21 @@ struct EmbeddingJob {
   std::atomic<bool> left = false;
 };
 
-void SendVectors(const EncoderLoop& encoder, const Context& context, const EmbeddingJob& job,
+void SendVectors(EncoderLoop& encoder, const Context& context, const EmbeddingJob& job,
                  const std::vector<float>& vectors, const std::exception_ptr& failure) {
-  if (job.left) return;
-  if (failure) return context.SendError(openai::ApiErrorOf(failure));
+  Metrics& metrics = encoder.metrics();
+  if (job.left) {
+    ++metrics.left;
+    return;
+  }
+  if (failure) {
+    ++metrics.failed;
+    return context.SendError(openai::ApiErrorOf(failure));
+  }
+  ++metrics.finished[static_cast<size_t>(FinishReason::kStop)];
+  metrics.prompt_tokens.Observe(static_cast<double>(job.tokens));
+  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - context.arrived;
+  metrics.end_to_end.Observe(time.count());
   context.reply.Note("request=" + context.id + " key=" + std::to_string(context.key) +
                      " prompt_tokens=" + std::to_string(job.tokens));
   context.Send(200, openai::EmbeddingsBody(job.call, encoder.name(), vectors,
@@ -77,7 +88,7 @@ void AnswerEmbeddings(Services& services, http::Request request, const Context& 
         });
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kLimit) throw;
-    ++services.metrics.rejected_full;
+    ++encoder.metrics().rejected_full;
     context.SendError(QueueFull(error.what()));
   }
 }

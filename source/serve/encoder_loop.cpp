@@ -20,6 +20,7 @@ EncoderLoop::EncoderLoop(Embedder embedder, std::string name, std::vector<std::s
       name_(std::move(name)),
       aliases_(std::move(aliases)),
       most_tokens_(most_tokens),
+      metrics_(embedder_.max_tokens()),
       thread_([this] { Run(); }) {}
 
 EncoderLoop::~EncoderLoop() {
@@ -46,6 +47,14 @@ void EncoderLoop::Submit(std::vector<Tokens> texts, Wanted wanted, Then then) {
   wake_.notify_one();
 }
 
+EngineStats EncoderLoop::stats() const {
+  const std::lock_guard lock(mutex_);
+  EngineStats stats = stats_;
+  stats.waiting = std::ssize(jobs_);
+  stats.waiting_tokens = tokens_;
+  return stats;
+}
+
 void EncoderLoop::Run() {
   while (true) {
     std::vector<Job> jobs;
@@ -70,7 +79,16 @@ void EncoderLoop::Run() {
       return;
     }
     std::erase_if(jobs, [](const Job& job) { return !job.wanted(); });
-    if (!jobs.empty()) Answer(std::move(jobs));
+    if (jobs.empty()) continue;
+    {
+      const std::lock_guard lock(mutex_);
+      stats_.running = std::ssize(jobs);
+      for (const Job& job : jobs) stats_.prompt_tokens += job.tokens;
+    }
+    Answer(std::move(jobs));
+    const std::lock_guard lock(mutex_);
+    stats_.running = 0;
+    ++stats_.steps;
   }
 }
 

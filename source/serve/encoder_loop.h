@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "oort/embedder.h"
+#include "serve/metrics.h"
 
 namespace oort::serve {
 
@@ -40,6 +41,9 @@ class EncoderLoop {
   const Embedder& embedder() const { return embedder_; }
   const std::string& name() const { return name_; }
   const std::vector<std::string>& aliases() const { return aliases_; }
+  Metrics& metrics() { return metrics_; }
+  /// What runs, what waits, and the tokens that were read; an encoder has no more.
+  EngineStats stats() const;
 
  private:
   struct Job {
@@ -56,10 +60,12 @@ class EncoderLoop {
   const std::string name_;
   const std::vector<std::string> aliases_;
   const int64_t most_tokens_;
-  std::mutex mutex_;  // of what follows
+  Metrics metrics_;
+  mutable std::mutex mutex_;  // of what follows
   std::condition_variable wake_;
   std::deque<Job> jobs_;
   int64_t tokens_ = 0;  ///< of jobs that wait
+  EngineStats stats_;   ///< but for what waits
   bool stop_ = false;
   std::thread thread_;
 };

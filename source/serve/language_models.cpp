@@ -157,7 +157,7 @@ std::vector<ListedModel> LanguageModels::List(const ModelPool& pool) const {
   return list;
 }
 
-std::string LanguageModels::MetricsText(ModelPool& pool, int connections) const {
+std::vector<MeasuredModel> LanguageModels::Measured(ModelPool& pool) const {
   std::vector<MeasuredModel> models;
   for (size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = entries_[i];
@@ -167,7 +167,7 @@ std::string LanguageModels::MetricsText(ModelPool& pool, int connections) const 
     }
     models.push_back({entry.source.name, &entry.metrics, entry.metrics.Total(stats)});
   }
-  return serve::MetricsText(models, connections);
+  return models;
 }
 
 }  // namespace oort::serve

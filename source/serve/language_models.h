@@ -75,7 +75,7 @@ class LanguageModels {
   Services Blank();
 
   std::vector<ListedModel> List(const ModelPool& pool) const;
-  std::string MetricsText(ModelPool& pool, int connections) const;
+  std::vector<MeasuredModel> Measured(ModelPool& pool) const;
   Metrics& metrics(size_t model) { return entries_[model].metrics; }
 
  private:

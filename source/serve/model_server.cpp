@@ -134,10 +134,17 @@ struct ModelServer::Impl {
             .models = [this] { return languages.List(pool); },
             .pool = pool,
             .graphs = &graphs,
-            .metrics_text =
-                [this] { return languages.MetricsText(pool, server ? server->connections() : 0); },
+            .metrics_text = [this] { return MetricsOfAll(); },
             .started = started,
             .draining = draining};
+  }
+  std::string MetricsOfAll() {
+    std::vector<MeasuredModel> models = languages.Measured(pool);
+    if (options.encoder) {
+      EncoderLoop& encoder = *options.encoder;
+      models.push_back({encoder.name(), &encoder.metrics(), encoder.stats()});
+    }
+    return MetricsText(models, server ? server->connections() : 0);
   }
   std::vector<ModelSource> Sources() {
     std::vector<ModelSource> sources = languages.Sources(options.served.model != nullptr);
@@ -256,7 +263,9 @@ void ModelServer::Impl::Dispatch(const Route& route, http::Request request, Cont
     }
     context.model = languages.IsOne() ? pool.Peek(0) : nullptr;
     if (!context.model) {
-      const openai::Json body = openai::ParseBody(request.body, options.limits);
+      context.json =
+          std::make_shared<openai::Json>(openai::ParseBody(request.body, options.limits));
+      const openai::Json& body = *context.json;
       const LanguageModels::Named named = languages.Find(body);
       model = named.model;
       context.adapter = named.adapter;
@@ -273,6 +282,8 @@ void ModelServer::Impl::Dispatch(const Route& route, http::Request request, Cont
     return context.SendError(error, route.error_body(error));
   }
   if (context.model) return Answer(route, std::move(request), context);
+  // What waits is counted by its bytes, and what they become is many times as large.
+  context.json = nullptr;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(context.deadline - Clock::now());
   WaitForModel(pool, workers, model, options.models[model].name, left,
                {std::move(request), std::move(context), route.error_body,

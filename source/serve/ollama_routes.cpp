@@ -202,7 +202,7 @@ void Begin(Services& services, const Context& context, openai::GenerateCall call
 }
 
 void OllamaChat(Services& services, const http::Request& request, const Context& context) {
-  const Json given = openai::ParseBody(request.body, services.limits);
+  const Json given = context.TakeBody(request, services.limits);
   Fields fields(given);
   Json body = Translated(fields);
   body["messages"] = ReadMessages(fields);
@@ -212,7 +212,7 @@ void OllamaChat(Services& services, const http::Request& request, const Context&
 }
 
 void OllamaGenerate(Services& services, const http::Request& request, const Context& context) {
-  const Json given = openai::ParseBody(request.body, services.limits);
+  const Json given = context.TakeBody(request, services.limits);
   Fields fields(given);
   Json body = Translated(fields);
   const auto prompt = fields.Text("prompt");

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "openai/json_writer.h"
+#include "serve/encoder_loop.h"
 #include "serve/generate_job.h"
 #include "serve/responses.h"
 #include "serve/routes.h"
@@ -22,20 +23,20 @@ void Generate(Services& services, const Context& context, openai::GenerateCall c
 }
 
 void AnswerChat(Services& services, http::Request request, const Context& context) {
-  const openai::Json body = openai::ParseBody(request.body, services.limits);
+  const openai::Json body = context.TakeBody(request, services.limits);
   request = {};
   Generate(services, context, openai::ParseChatRequest(body, services.served, services.limits));
 }
 
 void AnswerCompletion(Services& services, http::Request request, const Context& context) {
-  const openai::Json body = openai::ParseBody(request.body, services.limits);
+  const openai::Json body = context.TakeBody(request, services.limits);
   request = {};
   Generate(services, context,
            openai::ParseCompletionsRequest(body, services.served, services.limits));
 }
 
 void AnswerResponses(Services& services, http::Request request, const Context& context) {
-  const openai::Json body = openai::ParseBody(request.body, services.limits);
+  const openai::Json body = context.TakeBody(request, services.limits);
   openai::Fields fields(body);
   openai::Json told;
   const openai::Json chat = FromResponses(fields, told);
@@ -59,10 +60,22 @@ void WriteModel(JsonWriter& out, const Services& services, const ListedModel& mo
   out.Close('}');
 }
 
+/// All that requests can name.
+std::vector<ListedModel> AllModels(const Services& services) {
+  std::vector<ListedModel> models = services.models();
+  if (services.encoder != nullptr) {
+    ListedModel& model = models.emplace_back();
+    model.name = services.encoder->name();
+    model.aliases = services.encoder->aliases();
+    model.context = services.encoder->embedder().max_tokens();
+  }
+  return models;
+}
+
 void ListModels(Services& services, http::Request, const Context& context) {
   JsonWriter out;
   out.Open('{').Key("object").String("list").Key("data").Open('[');
-  for (const ListedModel& model : services.models()) {
+  for (const ListedModel& model : AllModels(services)) {
     WriteModel(out, services, model, model.name);
     for (const std::string& alias : model.aliases) WriteModel(out, services, model, alias);
   }
@@ -72,7 +85,7 @@ void ListModels(Services& services, http::Request, const Context& context) {
 
 void ShowModel(Services& services, http::Request request, const Context& context) {
   const std::string name = Unescaped(std::string_view(request.path).substr(11));
-  for (const ListedModel& model : services.models()) {
+  for (const ListedModel& model : AllModels(services)) {
     if (name != model.name && std::ranges::find(model.aliases, name) == model.aliases.end()) {
       continue;
     }

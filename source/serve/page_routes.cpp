@@ -28,8 +28,14 @@ void SendPage(const Services& services, const http::Request& request, const Cont
   context.reply.Send(std::move(response));
 }
 
-void ShowChat(Services& services, http::Request request, const Context& context) {
-  SendPage(services, request, context, ChatPage());
+/// Who serves networks alone has nobody to chat with.
+void ShowFirst(Services& services, http::Request request, const Context& context) {
+  const bool pictures = services.models().empty() && !services.graphs->list().empty();
+  SendPage(services, request, context, pictures ? ImagesPage() : ChatPage());
+}
+
+void ShowImages(Services& services, http::Request request, const Context& context) {
+  SendPage(services, request, context, ImagesPage());
 }
 
 void ShowDashboard(Services& services, http::Request request, const Context& context) {
@@ -47,7 +53,8 @@ void ShowOpenApi(Services&, http::Request request, const Context& context) {
 
 constexpr std::array kPageRoutes = {
     Route{"GET", "/openapi.json", ShowOpenApi},
-    Route{"GET", "/", ShowChat},
+    Route{"GET", "/", ShowFirst},
+    Route{"GET", "/images", ShowImages},
     Route{"GET", "/dashboard", ShowDashboard},
 };
 

@@ -29,7 +29,7 @@ bool FlagOf(Fields& fields, std::string_view name, std::string_view other, bool 
 }
 
 void Tokenize(Services& services, http::Request request, const Context& context) {
-  const Json body = openai::ParseBody(request.body, services.limits);
+  const Json body = context.TakeBody(request, services.limits);
   Fields fields(body);
   const openai::ServedModel& served = services.served;
   openai::CheckModelName(fields, served.name, served.aliases, served.any_name);
@@ -64,7 +64,7 @@ void Tokenize(Services& services, http::Request request, const Context& context)
 }
 
 void Detokenize(Services& services, http::Request request, const Context& context) {
-  const Json body = openai::ParseBody(request.body, services.limits);
+  const Json body = context.TakeBody(request, services.limits);
   Fields fields(body);
   const openai::ServedModel& served = services.served;
   openai::CheckModelName(fields, served.name, served.aliases, served.any_name);
@@ -80,7 +80,7 @@ void Detokenize(Services& services, http::Request request, const Context& contex
 }
 
 void ApplyTemplate(Services& services, http::Request request, const Context& context) {
-  const Json body = openai::ParseBody(request.body, services.limits);
+  const Json body = context.TakeBody(request, services.limits);
   Fields fields(body);
   const openai::ServedModel& served = services.served;
   openai::CheckModelName(fields, served.name, served.aliases, served.any_name);

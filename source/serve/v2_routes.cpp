@@ -91,6 +91,28 @@ void ShowServerReady(Services& services, http::Request, const Context& context) 
                services.draining ? R"({"ready":false})" : R"({"ready":true})");
 }
 
+/// The networks that there are: Triton's extension for model repositories.
+void ListGraphs(Services& services, http::Request request, const Context& context) {
+  bool loaded_alone = false;
+  if (!request.body.empty()) {
+    const openai::Json body = openai::ParseBody(request.body, services.limits);
+    openai::Fields fields(body);
+    loaded_alone = fields.Bool("ready").value_or(false);
+    fields.CheckAllKnown();
+  }
+  JsonWriter out;
+  out.Open('[');
+  for (const GraphSource& graph : services.graphs->list()) {
+    const ModelState state = services.pool.Look(services.graphs->Find(graph.name)).state;
+    if (loaded_alone && state != ModelState::kLoaded) continue;
+    out.Open('{').Key("name").String(graph.name).Key("version").String("1");
+    out.Key("state").String(state == ModelState::kLoaded ? "READY" : "UNAVAILABLE");
+    out.Key("reason").String(state == ModelState::kLoaded ? "" : Name(state)).Close('}');
+  }
+  out.Close(']');
+  context.Send(200, out.Take());
+}
+
 /// One that is not loaded is ready, too: a request loads it.
 void ShowModelReady(Services& services, const std::string& name, const Context& context) {
   const ModelState state = services.pool.Look(services.graphs->Find(name)).state;
@@ -193,6 +215,7 @@ constexpr std::array kV2Routes = {
     Route{"GET", "/v2", ShowServer, V2Error},
     Route{"GET", "/v2/health/live", ShowLive, V2Error},
     Route{"GET", "/v2/health/ready", ShowServerReady, V2Error},
+    Route{"POST", "/v2/repository/index", ListGraphs, V2Error, false},
     Route{"GET", "/v2/models/", ShowGraph, V2Error},
     Route{"POST", "/v2/models/", AnswerInfer, V2Error, false},
 };

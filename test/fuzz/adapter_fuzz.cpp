@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "harness.h"
-#include "parser/checkpoint/adapter.h"
+#include "parser/adapter/adapter.h"
 
 oort::fuzz::Target oort::fuzz::MakeTarget() { return {}; }
 

@@ -12,7 +12,7 @@
 #include "kit/peft_adapter.h"
 #include "llm/decoder_runner.h"
 #include "oort/engine.h"
-#include "parser/checkpoint/adapter.h"
+#include "parser/adapter/adapter.h"
 #include "parser/safetensors/safetensors.h"
 #include "text/json.h"
 

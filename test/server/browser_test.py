@@ -7,6 +7,7 @@
 import json
 import pathlib
 import shutil
+import struct
 import sys
 import unittest
 import urllib.request
@@ -22,10 +23,11 @@ if CHROMIUM is None:
     print("skipped: no chromium (Debian: apt-get install chromium)")
     sys.exit(77)
 
-from server import Server  # noqa: E402
+from server import SOURCE, Server  # noqa: E402
 from watch import metric, wait_for  # noqa: E402
 
 MILLISECONDS = 60_000
+PATHS = ("/", "/dashboard", "/images")
 WICKED = ('<img src=x onerror="window.harmed=1"><script>window.harmed=1</script> **bold** `__init__` '
           "[link](javascript:window.harmed=1) ![p](http://example.org/p.png)\n\n```\n**not bold** <b>\n```\n")
 
@@ -49,7 +51,7 @@ def wait_until(page, expression):
 class BrowserTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server("--quiet").__enter__()
+        cls.server = Server("--quiet", "--graph", f"digits={SOURCE / 'models/digits'}").__enter__()
         cls.play = sync_playwright().start()
         cls.browser = launch(cls.play)
 
@@ -93,7 +95,7 @@ class BrowserTest(unittest.TestCase):
         self.open()
         self.send("Tell me a story about a fox.")
         self.facts()
-        self.assertRegex(self.page.locator("article .facts").inner_text(), r"\A12 tokens, \d+/s, first after \d+ ms, \d+ of \d+ in use")
+        self.assertRegex(self.page.locator("article .facts").inner_text(), r"\A\d+ tokens, \d+/s, first after \d+ ms, \d+ of \d+ in use")
         self.page.get_by_role("button", name="Regenerate").click()
         self.facts()
         self.page.reload()
@@ -167,7 +169,7 @@ class BrowserTest(unittest.TestCase):
         expect(self.page.get_by_label("Message", exact=True)).to_have_value("one\ntwo")
 
     def test_nothing_is_asked_elsewhere(self):
-        for path in ("/", "/dashboard"):
+        for path in PATHS:
             self.open(path)
             self.page.wait_for_timeout(500)
         self.assertTrue(self.asked)
@@ -188,8 +190,47 @@ class BrowserTest(unittest.TestCase):
         self.assertNotIn(total, ("0", "–"))
         self.assertEqual(self.problems, [])
 
+    def choose_picture(self, file):
+        self.page.get_by_label("Drop a picture here").set_input_files(file)
+
+    def test_a_picture_gets_its_label(self):
+        self.open("/images")
+        self.choose_picture(SOURCE / "models/digits/samples/digit-3.png")
+        expect(self.page.locator("#results li")).to_have_count(5, timeout=MILLISECONDS)
+        expect(self.page.locator("#results li").first).to_contain_text("class 3")
+        expect(self.page.get_by_role("status")).to_contain_text("class 3")
+        expect(self.page.get_by_role("img")).to_have_attribute("aria-label", "The picture digit-3.png")
+        widths = self.page.locator("#results .bar").evaluate_all("nodes => nodes.map((node) => node.offsetWidth)")
+        self.assertEqual(widths, sorted(widths, reverse=True))
+        names = {"name": "names.txt", "mimeType": "text/plain", "buffer": b"zero\none\ntwo\n<b>three</b>\n"}
+        self.page.get_by_label("Names of classes").set_input_files(names)
+        expect(self.page.locator("#results li").first).to_contain_text("<b>three</b>", timeout=MILLISECONDS)
+        self.choose_picture({"name": "no.png", "mimeType": "image/png", "buffer": b"no picture"})
+        expect(self.page.get_by_role("status")).to_contain_text("no picture", timeout=MILLISECONDS)
+        self.assertEqual(self.problems, [])
+
+    def test_a_detector_gets_boxes(self):
+        self.open("/images")
+        self.until("about !== null")
+        rows = [14, 14, 10, 6, 0.9, 1.0] + 6 * 9 * [0.0]
+        output = [{"name": "out0", "datatype": "FP32", "shape": [1, 10, 6], "parameters": {"binary_data_size": 240}}]
+        head = json.dumps({"outputs": output}).encode()
+        self.page.route("**/infer", lambda route: route.fulfill(
+            body=head + struct.pack("<60f", *rows), headers={"Inference-Header-Content-Length": str(len(head))}))
+        self.choose_picture(SOURCE / "models/digits/samples/digit-3.png")
+        expect(self.page.get_by_role("img")).to_have_attribute(
+            "aria-label", "The picture digit-3.png, with 1 boxes", timeout=MILLISECONDS)
+        expect(self.page.locator("#results li")).to_contain_text("90.0 %")
+
+    def test_what_a_network_refuses_is_said(self):
+        self.open("/images")
+        self.until("about !== null")
+        self.page.route("**/infer", lambda route: route.fulfill(status=503, body='{"error": "no room"}'))
+        self.choose_picture(SOURCE / "models/digits/samples/digit-3.png")
+        expect(self.page.get_by_role("status")).to_contain_text("no room", timeout=MILLISECONDS)
+
     def test_axe_finds_nothing(self):
-        for path in ("/", "/dashboard"):
+        for path in PATHS:
             for scheme in ("light", "dark"):
                 with self.subTest(path=path, scheme=scheme):
                     # axe is put into the page, which its policy forbids to everybody else.
@@ -201,6 +242,9 @@ class BrowserTest(unittest.TestCase):
                     if path == "/":
                         self.send("Tell me a story.")
                         self.facts()
+                    elif path == "/images":
+                        self.choose_picture(SOURCE / "models/digits/samples/digit-3.png")
+                        expect(self.page.locator("#results li")).to_have_count(5, timeout=MILLISECONDS)
                     else:
                         self.until("PLOTS[0].data[0].length > 0")
                     found = Axe().run(self.page)
@@ -208,7 +252,7 @@ class BrowserTest(unittest.TestCase):
 
     def test_narrow_screens_do_not_scroll_sideways(self):
         self.page.set_viewport_size({"width": 320, "height": 600})
-        for path in ("/", "/dashboard"):
+        for path in PATHS:
             self.open(path)
             self.assertLessEqual(self.page.evaluate("document.documentElement.scrollWidth"), 320)
 

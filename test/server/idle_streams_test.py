@@ -99,7 +99,7 @@ def main():
     options = ("--quiet", "--parallel", BUSY, "--queue", 100000, "--cache-tokens", BUSY * (arguments.tokens + 64))
     with Server(*options, model=arguments.model) as server:
         alone, beside, grown, health = measure(server.url, server.process.pid, arguments.streams, arguments.tokens)
-        assert metric(server.url, "oort:blocks_used") == 0
+        wait_for(lambda: metric(server.url, "oort:blocks_used") == 0)
         figures = {"streams": arguments.streams, "memory_mb": grown / 1e6, "busy_alone_tps": alone,
                    "busy_beside_tps": beside, "health_p50_ms": 1e3 * percentile(health, 0.5),
                    "health_p99_ms": 1e3 * percentile(health, 0.99)}

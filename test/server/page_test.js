@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The script of the chat page on a document of its own making: what a stream becomes on the screen.
-//   node page_test.js chat.html
+// The scripts of the pages on a document of their own making: what a stream becomes on the screen, and what a model of pictures
+// is asked and answers.
+//   node page_test.js source/serve/page
 "use strict";
 const assert = require("node:assert");
 const fs = require("node:fs");
+const path = require("node:path");
 const vm = require("node:vm");
 
 // As much of a document as the page uses. There is no innerHTML: a page that set it would show nothing.
@@ -31,6 +33,12 @@ class Node {
   }
 }
 
+/// The script of a page with what it has in common with others, as the build puts them together.
+function scriptOf(name) {
+  const read = (file) => fs.readFileSync(path.join(process.argv[2], file), "utf8");
+  return read(name).split("<script>")[1].split("</script>")[0].replace("// common.js", () => read("common.js"));
+}
+
 /// The page, with a server that answers each request by the next of `answers`.
 function open(answers) {
   const byId = new Map();
@@ -54,8 +62,7 @@ function open(answers) {
       return answers.shift();
     },
   };
-  const script = fs.readFileSync(process.argv[2], "utf8").split("<script>")[1].split("</script>")[0];
-  vm.runInNewContext(script + "\nglobalThis.page = { send, markdown, messages: () => current.messages };", world);
+  vm.runInNewContext(scriptOf("chat.html") + "\nglobalThis.page = { send, markdown, messages: () => current.messages };", world);
   return { ...world.page, requests, at: world.document.getElementById };
 }
 
@@ -81,7 +88,84 @@ async function ask(page, text) {
   return page.messages().at(-1);
 }
 
+/// The functions of the page for pictures, whose server has no networks.
+function openImages() {
+  const nodes = new Map();
+  const world = {
+    document: {
+      createElement: (name) => new Node(name),
+      getElementById: (id) => nodes.get(id) ?? nodes.set(id, new Node(id)).get(id),
+      documentElement: new Node("html"),
+      addEventListener() {},
+    },
+    localStorage: { getItem: () => null, setItem() {} },
+    matchMedia: () => ({ matches: false }),
+    fetch: async () => new Response("[]"),
+    TextEncoder, TextDecoder, performance, console,
+  };
+  const names = "layout, placement, numbers, question, firstTensor, best, boxes";
+  vm.runInNewContext(scriptOf("images.html") + `\nglobalThis.page = { ${names} };`, world);
+  return { ...world.page, at: world.document.getElementById };
+}
+
+const plain = (value) => JSON.parse(JSON.stringify(value));   // objects of the page have another prototype
+
+async function testImages() {
+  const page = openImages();
+  await settled();
+  assert.match(page.at("state").textContent, /--graph/);
+
+  const input = (shape, datatype = "FP32") => page.layout({ name: "x", shape, datatype });
+  assert.deepEqual(plain(input([-1, 3, 2, 4])), { channels: 3, height: 2, width: 4, last: false });
+  assert.deepEqual(plain(input([1, 28, 28])), { channels: 1, height: 28, width: 28, last: false });
+  assert.deepEqual(plain(input([1, 8, 9, 3], "UINT8")), { channels: 3, height: 8, width: 9, last: true });
+  for (const shape of [[1, 16], [1, 5, 8, 8], [1, 3, -1, 8], []]) assert.equal(input(shape), null);
+  assert.equal(input([1, 3, 8, 8], "INT64"), null);
+
+  // A picture of 200 × 100 pixels for a model of 50 × 50.
+  const form = { channels: 3, height: 50, width: 50, last: false };
+  assert.deepEqual(plain(page.placement(200, 100, form, "stretch")), { x: 0.25, y: 0.5, left: 0, top: 0 });
+  assert.deepEqual(plain(page.placement(200, 100, form, "crop")), { x: 0.5, y: 0.5, left: -25, top: 0 });
+  assert.deepEqual(plain(page.placement(200, 100, form, "whole")), { x: 0.25, y: 0.25, left: 0, top: 12.5 });
+
+  const rgba = [255, 0, 51, 255, 0, 255, 102, 255];
+  const two = { channels: 3, height: 1, width: 2, last: false };
+  const values = (...rest) => Array.from(page.numbers(rgba, ...rest), (x) => Number(x.toFixed(3)));
+  assert.deepEqual(values(two, "FP32", "unit", false), [1, 0, 0, 1, 0.2, 0.4]);
+  assert.deepEqual(values(two, "FP32", "unit", true), [0, 1, 1, 0, 0.8, 0.6]);
+  assert.deepEqual(values({ ...two, last: true }, "FP32", "signed", false), [1, -1, -0.6, -1, 1, -0.2]);
+  assert.deepEqual(values(two, "UINT8", "imagenet", false), [255, 0, 0, 255, 51, 102]);
+  assert.deepEqual(values({ ...two, channels: 1 }, "FP32", "bytes", false), [82.059, 161.313]);
+
+  const { body, length } = page.question({ name: "x", shape: [-1, 1, 1, 2], datatype: "FP32" }, new Float32Array([1, 2]));
+  const json = JSON.parse(new TextDecoder().decode(body.slice(0, length)));
+  assert.deepEqual(json.inputs, [{ name: "x", datatype: "FP32", shape: [1, 1, 1, 2], parameters: { binary_data_size: 8 } }]);
+  assert.equal(json.parameters.binary_data_output, true);
+  assert.deepEqual([...new Float32Array(body.slice(length).buffer)], [1, 2]);
+
+  const output = { outputs: [{ name: "y", datatype: "FP32", shape: [1, 2], parameters: { binary_data_size: 8 } }] };
+  const head = new TextEncoder().encode(JSON.stringify(output));
+  const answer = new Uint8Array(head.length + 8);
+  answer.set(head);
+  answer.set(new Uint8Array(new Float32Array([3, 4]).buffer), head.length);
+  assert.deepEqual([...page.firstTensor(answer.buffer, head.length).data], [3, 4]);
+
+  assert.deepEqual(plain(page.best([0.25, 0.5, 0.25])).map(({ index }) => index), [1, 0, 2]);
+  const guesses = page.best([0, Math.log(3), -Infinity]);
+  assert.ok(Math.abs(guesses[0].share - 0.75) < 1e-6 && guesses[0].index === 1);
+
+  // Two boxes of one thing, one of another class in the same place, and one with too low a score.
+  const rows = [[50, 50, 20, 10, 0.9, 0.1, 1], [51, 50, 20, 10, 0.8, 0.1, 1], [50, 50, 20, 10, 0.7, 1, 0], [9, 9, 4, 4, 0.2, 1, 1],
+    [5, 5, 2, 2, 0.1, 1, 1], [5, 5, 2, 2, 0, 1, 1], [5, 5, 2, 2, NaN, 1, 1], [5, 5, NaN, 2, 1, 1, 1]];
+  const found = plain(page.boxes({ shape: [1, 8, 7], data: rows.flat() }, 0.25));
+  assert.deepEqual(found.map(({ index, share, left, bottom }) => [index, share, left, bottom]), [[1, 0.9, 40, 55], [0, 0.7, 40, 55]]);
+  // The same as columns, which have no score of their own.
+  const columns = [0, 1, 2, 3, 5, 6].map((i) => rows.map((row) => (i > 4 ? row[i] * row[4] || 0 : row[i])));
+  assert.deepEqual(plain(page.boxes({ shape: [1, 6, 8], data: columns.flat() }, 0.25)).slice(0, 2), found);
+}
+
 async function main() {
+  await testImages();
   for (const size of [1, 7, 100000]) {
     const text = "Grüße 😀 **you** <img src=x onerror=alert(1)>\n\n```py\na = b.__init__\n```\n- one\n- two";
     const page = open([stream([delta(text.slice(0, 9)), delta(text.slice(9)), usage, "[DONE]"], size)]);

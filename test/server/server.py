@@ -27,11 +27,17 @@ TOOL_TEMPLATE = (
 
 
 def go_on_in(environment):
-    """Goes on in a Python of tools/server-clients, where OORT_CLIENTS names the folder of one."""
+    """Goes on in a Python of tools/server-clients, where OORT_CLIENTS names the folder of one; with another client of OpenAI
+    where OORT_OPENAI names its environment, or not at all."""
+    wanted = os.environ.get("OORT_OPENAI") if environment == "openai" else None
+    environment = wanted or environment
     folder = pathlib.Path(os.environ.get("OORT_CLIENTS", "/nowhere"), environment)
     python = folder / "bin/python"
     if python.exists() and pathlib.Path(sys.prefix) != folder:
         os.execv(python, [str(python), *sys.argv])
+    if wanted and pathlib.Path(sys.prefix) != folder:
+        print(f"skipped: no {wanted}: see tools/server-clients", file=sys.stderr)
+        sys.exit(77)
 
 
 def storyteller_with(template, folder):
@@ -78,7 +84,7 @@ class Server:
         self.log = []
         for line in self.process.stderr:
             self.log.append(line)
-            match = re.fullmatch(r"oort: serving (\S+) at (https?://\S+:\d+)\n", line)
+            match = re.fullmatch(r"oort: serving (\S+)(?:, \S+)*(?: and \S+)? at (https?://\S+:\d+)\n", line)
             if match:
                 self.name, self.url = match.groups()
                 return self

@@ -11,11 +11,14 @@ import urllib.request
 SECONDS = 120  # to wait for what must come
 
 
+def metrics(url, *names):
+    """The sum of each metric's lines, all at one moment."""
+    lines = urllib.request.urlopen(url + "/metrics", timeout=SECONDS).read().decode().splitlines()
+    return [sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name + "{")) for name in names]
+
+
 def metric(url, name):
-    """The sum of a metric's lines."""
-    text = urllib.request.urlopen(url + "/metrics", timeout=SECONDS).read().decode()
-    lines = [line for line in text.splitlines() if line.startswith(name + "{")]
-    return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
+    return metrics(url, name)[0]
 
 
 def wait_for(condition):
@@ -27,7 +30,7 @@ def wait_for(condition):
 
 
 def is_idle(url):
-    return metric(url, "oort:num_requests_running") == 0 and metric(url, "oort:num_requests_waiting") == 0
+    return metrics(url, "oort:num_requests_running", "oort:num_requests_waiting") == [0, 0]
 
 
 def memory(pid):

@@ -3,6 +3,14 @@
 #   cmake -DPAGE=chat.html -DNAME=Chat -DOUTPUT=chat.cpp -P embed.cmake
 file(READ ${PAGE} page)
 
+# What pages have in common stands once, and is put where they name it.
+get_filename_component(folder ${PAGE} DIRECTORY)
+foreach(part IN ITEMS "/* common.css */" "// common.js")
+  string(REGEX MATCH "common[.][a-z]+" file ${part})
+  file(READ ${folder}/${file} common)
+  string(REPLACE "${part}" "${common}" page "${page}")
+endforeach()
+
 # The Base64 of a SHA-256, as policies want it; CMake itself only has the hexadecimal form.
 function(oort_base64_of_sha256 text result)
   set(letters "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")

@@ -14,6 +14,7 @@ struct Page {
 
 Page ChatPage();
 Page DashboardPage();
+Page ImagesPage();
 /// All routes, as an OpenAPI file describes them.
 Page OpenapiPage();
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "parser/checkpoint/adapter.h"
+#include "parser/adapter/adapter.h"
 
 #include <array>
 #include <cmath>
