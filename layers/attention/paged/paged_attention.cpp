@@ -23,6 +23,7 @@ class PagedAttention final : public PagedAttentionBase {
   explicit PagedAttention(const LayerInit& init)
       : PagedAttentionBase(init),
         kernels_(KvKernelsFor(init.isa())),
+        many_(KvManyRowsKernelsFor(init.isa())),
         write_(KvWriteKernelsFor(init.isa())),
         rotary_(RotaryKernelsFor(init.isa())),
         halves_(MayRound(init) ? KvF16KernelsFor(init.isa()) : nullptr),
@@ -51,27 +52,41 @@ class PagedAttention final : public PagedAttentionBase {
   }
 
   size_t Workspace(const Args& args, int threads) const override {
-    if (!IsTiled(args.shape(query_)[0])) return TurnedBytes(args);
-    const int64_t scratch = CheckedMultiply<int64_t>(TileBytes(), std::max(1, threads));
+    const Kind kind = KindOf(args.shape(query_)[0]);
+    const int64_t scratch = CheckedMultiply<int64_t>(ScratchBytes(kind), std::max(1, threads));
     return CheckedAdd(TurnedBytes(args), static_cast<size_t>(scratch));
   }
 
  private:
+  /// How rows are computed: the more of one sequence, the more is shared.
+  enum class Kind : unsigned char { kFew, kMany, kTiled };
+
   /// A few rows of one sequence that share a head of keys and values.
   struct Chunk {
     const SequenceSlice* slice;
     int64_t head;
     int64_t row;  ///< the first, counting the queries of all tokens that use this head
     int rows;
-    bool tiled;
+    Kind kind;
   };
 
-  /// Whether so many tokens of a sequence are worth tiles.
-  bool IsTiled(int64_t tokens) const {
+  /// How so many tokens of a sequence are computed. More tokens than a sequence has, as of a whole
+  /// step, never need less memory.
+  Kind KindOf(int64_t tokens) const {
     constexpr int64_t kFewTokens = 12;
-    return tiles_ != nullptr && tokens > kFewTokens;
+    if (tiles_ != nullptr && tokens > kFewTokens) return Kind::kTiled;
+    const bool is_many = tokens * (heads_ / kv_heads_) > kKvRows;
+    return is_many && halves_ == nullptr && KvManyRows::Takes(head_dim_) ? Kind::kMany : Kind::kFew;
   }
-  int64_t TileBytes() const { return (KvTiles::ScratchBytes(head_dim_) + 63) / 64 * 64; }
+  /// Of one thread, in whole lines of the cache.
+  int64_t ScratchBytes(Kind kind) const {
+    const int64_t many = KvManyRows::ScratchFloats(head_dim_) * static_cast<int64_t>(sizeof(float));
+    if (kind == Kind::kFew) return 0;
+    // A step of tiles may have sequences of few tokens, too.
+    const int64_t most =
+        kind == Kind::kTiled ? std::max(KvTiles::ScratchBytes(head_dim_), many) : many;
+    return (most + 63) / 64 * 64;
+  }
 
   /// Of queries and keys that turn here, in whole lines of the cache.
   size_t TurnedBytes(const Args& args) const {
@@ -121,17 +136,26 @@ class PagedAttention final : public PagedAttentionBase {
     }
   }
 
+  /// Rows of a chunk, such that the last one is not much smaller than the others: each costs what
+  /// unpacking the keys and values takes.
+  static int64_t EvenRows(int64_t rows) {
+    const int64_t chunks = (rows + kKvManyRows - 1) / kKvManyRows;
+    return chunks == 0 ? kKvManyRows : (rows + chunks - 1) / chunks;
+  }
+
   std::vector<Chunk> Chunks(const Batch& batch) const {
     const int64_t group = heads_ / kv_heads_;
     std::vector<Chunk> chunks;
     for (const SequenceSlice& slice : batch.sequences.slices()) {
       const int64_t rows = slice.count * group;
-      const bool tiled = IsTiled(slice.count);
-      const int64_t most = tiled ? kKvTileRows : kKvRows;
+      const Kind kind = KindOf(slice.count);
+      const int64_t most = kind == Kind::kTiled  ? kKvTileRows
+                           : kind == Kind::kMany ? EvenRows(rows)
+                                                 : kKvRows;
       for (int64_t row = 0; row < rows; row += most) {
         for (int64_t head = 0; head < kv_heads_; ++head) {
           chunks.push_back(
-              {&slice, head, row, static_cast<int>(std::min<int64_t>(most, rows - row)), tiled});
+              {&slice, head, row, static_cast<int>(std::min<int64_t>(most, rows - row)), kind});
         }
       }
     }
@@ -151,7 +175,7 @@ class PagedAttention final : public PagedAttentionBase {
       for (int part = 0; part < parts; ++part) {
         const int begin = chunk.rows * part / parts, end = chunk.rows * (part + 1) / parts;
         if (begin < end)
-          chunks.push_back({chunk.slice, chunk.head, chunk.row + begin, end - begin, chunk.tiled});
+          chunks.push_back({chunk.slice, chunk.head, chunk.row + begin, end - begin, chunk.kind});
       }
     }
   }
@@ -176,15 +200,24 @@ class PagedAttention final : public PagedAttentionBase {
     }
     Deal(chunks, context.threads());
     const int64_t count = static_cast<int64_t>(chunks.size());
+    int64_t tokens = 0;
+    for (const SequenceSlice& slice : batch.sequences.slices()) tokens += slice.count;
+    const int64_t scratch_bytes = ScratchBytes(KindOf(tokens));
     ParallelPlaces(context.threads(), count, grains, [&](int place, int64_t begin, int64_t end) {
       std::vector<KvBlock> blocks;
       for (int64_t i = begin; i < end; ++i) {
         const Chunk& chunk = chunks[static_cast<size_t>(i)];
-        if (chunk.tiled) {
+        std::byte* const own = scratch + place * scratch_bytes;
+        if (chunk.kind == Kind::kTiled) {
           KvTiles tiles;
-          tiles.scratch = scratch + place * TileBytes();
+          tiles.scratch = own;
           SetChunk(batch, chunk, query, out, blocks, tiles);
           tiles_->attend(tiles);
+        } else if (chunk.kind == Kind::kMany) {
+          KvManyRows rows;
+          rows.scratch = reinterpret_cast<float*>(own);
+          SetChunk(batch, chunk, query, out, blocks, rows);
+          many_.attend(rows);
         } else {
           KvAttention rows;
           SetChunk(batch, chunk, query, out, blocks, rows);
@@ -225,6 +258,7 @@ class PagedAttention final : public PagedAttentionBase {
   }
 
   const KvKernels& kernels_;
+  const KvManyRowsKernels& many_;
   const KvWriteKernels& write_;
   const RotaryKernels& rotary_;
   const KvF16Kernels* halves_;  // null: exact, or no such products

@@ -1,83 +1,20 @@
 // SPDX-License-Identifier: MIT
 #include <cstring>
 
-#include "cpu/unroll.h"
-#include "cpu/vec.h"
-#include "cpu/vec_math.h"
-#include "layers/attention/paged/cpu/kv_fetch.h"
-#include "layers/attention/paged/cpu/kv_kernels.h"
-#include "layers/attention/paged/cpu/kv_load.h"
+#include "layers/attention/paged/cpu/kv_rows.h"
 #include "layers/quantized_linear/cpu/quantized_scales.h"
 
 namespace oort::OORT_ISA {
 namespace {
 
-constexpr int kTokenVectors = kTokens / Vec::kWidth;
-constexpr float kMasked = -1e30f;
-
-/// Four factors of each row. They stay in registers where an instruction can multiply by one of
-/// their lanes.
-template <int rows>
-struct FourFactors {
-#if defined(OORT_ISA_neon)
-  Vec v[rows];
-  template <typename At>
-  [[gnu::always_inline]] explicit FourFactors(At at) {
-    Unroll<rows>([&](auto r) { v[r] = Vec::Load(at(r)); });
-  }
-  template <int row, int lane>
-  [[gnu::always_inline]] Vec Times(Vec a, Vec sum) const {
-    return Vec(vfmaq_laneq_f32(sum.v, a.v, v[row].v, lane));
-  }
-#else
-  const float* p[rows];
-  template <typename At>
-  [[gnu::always_inline]] explicit FourFactors(At at) {
-    Unroll<rows>([&](auto r) { p[r] = at(r); });
-  }
-  template <int row, int lane>
-  [[gnu::always_inline]] Vec Times(Vec a, Vec sum) const {
-    return Fma(a, Vec(p[row][lane]), sum);
-  }
-#endif
-};
-
 /// How many vectors of sums a row has at a time: as many as fit the registers for all rows.
 template <int rows>
 inline constexpr int kSumVectors = rows > 4 ? 2 : 4;
 
-/// sums[row][i] += load(step)[i] * factor(row)[step] for all steps, one after the other.
-template <int rows, int width, typename Load, typename Factor>
-[[gnu::always_inline]] inline void AddSteps(int64_t steps, Load load, Factor factor,
-                                            Vec (&sums)[rows][width]) {
-  int64_t step = 0;
-  for (; step + 4 <= steps; step += 4) {
-    const FourFactors<rows> four([&](int r) { return factor(r) + step; });
-    Unroll<4>([&](auto j) {
-      constexpr int kLane = j;
-      Vec v[width];
-      Unroll<width>([&](auto i) { v[i] = load(step + j, i); });
-      Unroll<rows>([&](auto r) {
-        constexpr int kRow = r;
-        Unroll<width>(
-            [&](auto i) { sums[r][i] = four.template Times<kRow, kLane>(v[i], sums[r][i]); });
-      });
-    });
-  }
-  for (; step < steps; ++step) {
-    Vec v[width];
-    Unroll<width>([&](auto i) { v[i] = load(step, i); });
-    Unroll<rows>([&](auto r) {
-      const Vec one(factor(r)[step]);
-      Unroll<width>([&](auto i) { sums[r][i] = Fma(v[i], one, sums[r][i]); });
-    });
-  }
-}
-
 /// scores[row][token] of `width` vectors of tokens of one block.
 template <KvType type, int rows, int width>
 inline void VectorScores(const KvAttention& a, const std::byte* keys, int first,
-                         float (&scores)[kKvRows][kStepBlocks * kTokens], int at) {
+                         float (&scores)[kKvRows][kStepTokens], int at) {
   Vec sums[rows][width];
   Unroll<rows>([&](auto r) { Unroll<width>([&](auto i) { sums[r][i] = Vec(0.0f); }); });
   AddSteps<rows, width>(
@@ -97,61 +34,17 @@ inline void VectorScores(const KvAttention& a, const std::byte* keys, int first,
 
 template <KvType type, int rows>
 inline void BlockScores(const KvAttention& a, const std::byte* keys,
-                        float (&scores)[kKvRows][kStepBlocks * kTokens], int at) {
+                        float (&scores)[kKvRows][kStepTokens], int at) {
   constexpr int kWidth = kSumVectors<rows> < kTokenVectors ? kSumVectors<rows> : kTokenVectors;
   for (int i = 0; i < kTokenVectors; i += kWidth) {
     VectorScores<type, rows, kWidth>(a, keys, i, scores, at);
   }
 }
 
-/// One step of the online softmax (Milakov and Gimelshein 2018, as in FlashAttention, Dao et al.
-/// 2022): masks the scores of tokens that the row does not see, turns the others into weights
-/// relative to the new maximum, and rescales what was summed so far to that maximum. It is not
-/// inlined, because a call costs nothing beside the scores of a step, and each instance of the
-/// caller would hold eight copies.
-[[gnu::noinline]] void WeighScores(KvAttention& a, int row, int64_t first_token, int count,
-                                   float* scores) {
-  if (a.softcap > 0) {
-    const Vec cap(a.softcap);
-    for (int i = 0; i < count; i += Vec::kWidth) {
-      (Tanh(Vec::Load(scores + i) / cap) * cap).Store(scores + i);
-    }
-  }
-  if (first_token < a.first[row] || first_token + count - 1 > a.last[row]) {
-    for (int i = 0; i < count; ++i) {
-      const int64_t token = first_token + i;
-      if (token < a.first[row] || token > a.last[row]) scores[i] = kMasked;
-    }
-  }
-  Vec largest(kMasked);
-  for (int i = 0; i < count; i += Vec::kWidth) largest = FastMax(Vec::Load(scores + i), largest);
-  const float most = ReduceMax(largest);
-  if (most > a.max[row]) {
-    const float shrink = a.weight[row] == 0.0f ? 0.0f : __builtin_expf(a.max[row] - most);
-    a.max[row] = most;
-    a.weight[row] *= shrink;
-    const Vec factor(shrink);
-    for (int64_t d = 0; d < a.head_dim; d += Vec::kWidth) {
-      const int rest =
-          a.head_dim - d < Vec::kWidth ? static_cast<int>(a.head_dim - d) : Vec::kWidth;
-      (Vec::LoadPartial(a.sums[row] + d, rest) * factor).StorePartial(a.sums[row] + d, rest);
-    }
-  }
-  Vec sum(0.0f);
-  const Vec max(a.max[row]), masked(kMasked);
-  for (int i = 0; i < count; i += Vec::kWidth) {
-    const Vec score = Vec::Load(scores + i);
-    const Vec weight = Select(score > masked, Exp(score - max), Vec(0.0f));
-    weight.Store(scores + i);
-    sum = sum + weight;
-  }
-  a.weight[row] += ReduceAdd(sum);
-}
-
 /// Adds the values of one block, `width` vectors from element d on.
 template <KvType type, int rows, int width>
 inline void AddValues(const KvAttention& a, const std::byte* values, int64_t d, int tokens,
-                      const float (&weights)[kKvRows][kStepBlocks * kTokens], int at) {
+                      const float (&weights)[kKvRows][kStepTokens], int at) {
   Vec sums[rows][width];
   Unroll<rows>([&](auto r) {
     Unroll<width>([&](auto i) { sums[r][i] = Vec::Load(a.sums[r] + d + i * Vec::kWidth); });
@@ -183,7 +76,7 @@ inline float ElementAt(const std::byte* values, int64_t index) {
 
 template <KvType type, int rows>
 inline void BlockValues(const KvAttention& a, const std::byte* values, int tokens,
-                        float (&weights)[kKvRows][kStepBlocks * kTokens], int at) {
+                        float (&weights)[kKvRows][kStepTokens], int at) {
   if constexpr (type == KvType::kInt8) {
     const std::byte* scales = ScalesOf(values, a.head_dim);
     for (int t = 0; t < tokens; ++t) {
@@ -210,7 +103,7 @@ inline void BlockValues(const KvAttention& a, const std::byte* values, int token
 
 template <KvType type, int rows>
 void AttendRows(KvAttention& a) {
-  alignas(64) float scores[kKvRows][kStepBlocks * kTokens];
+  alignas(64) float scores[kKvRows][kStepTokens];
   const int64_t last_block = (a.end + kTokens - 1) / kTokens;
   FetchAhead<type> ahead(a, a.begin / kTokens, last_block);
   for (int64_t block = a.begin / kTokens, next = 0; block < last_block; block = next) {
@@ -256,17 +149,9 @@ void AttendAny(KvAttention& a) {
 }
 
 void Attend(KvAttention& a) {
-  for (int r = 0; r < a.rows; ++r) {
-    a.max[r] = kMasked;
-    a.weight[r] = 0;
-    std::memset(a.sums[r], 0, static_cast<size_t>(a.head_dim) * sizeof(float));
-  }
+  BeginRows(a);
   AttendAny(a);
-  for (int r = 0; r < a.rows; ++r) {
-    float* const sums = a.sums[r];
-    const float inverse = 1.0f / a.weight[r];
-    for (int64_t d = 0; d < a.head_dim; ++d) sums[d] *= inverse;
-  }
+  EndRows(a);
 }
 
 }  // namespace

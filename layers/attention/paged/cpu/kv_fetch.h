@@ -29,16 +29,16 @@ inline void FetchSide(const std::byte* side, int64_t head_dim) {
 
 /// The keys and values of blocks in the order in which they are read: the keys of up to
 /// kStepBlocks, then their values.
-template <KvType type>
+template <KvType type, typename Queries = KvAttention>
 struct FetchAhead {
   // The distance is long enough to hide the latency of memory, and short enough that the L2 cache
   // still holds the data when it is used.
   static constexpr int kSides = type == KvType::kF32 ? 2 : type == KvType::kF16 ? 4 : 8;
-  const KvAttention& a;
+  const Queries& a;
   int64_t first, end, next = 0;
   bool values = false;
 
-  FetchAhead(const KvAttention& attention, int64_t begin, int64_t last)
+  FetchAhead(const Queries& attention, int64_t begin, int64_t last)
       : a(attention), first(begin), end(last), next(begin) {
     for (int i = 0; i < kSides; ++i) One();
   }

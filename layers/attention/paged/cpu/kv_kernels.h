@@ -42,7 +42,27 @@ struct KvKernels {
 };
 OORT_DECLARE_KERNELS(KvKernels)
 
-/// The same over keys and values in f16. Queries and weights are rounded to f16.
+inline constexpr int kKvManyRows = 64;
+/// Up to so many rows, as of a prompt. Their results have the bits that KvKernels gives.
+struct KvManyRows : KvQueries<kKvManyRows> {
+  static constexpr int64_t kPartTokens = 64;   ///< whose keys or values are f32 at a time
+  static constexpr int64_t kStepTokens = 128;  ///< whose scores are
+  float* scratch = nullptr;                    ///< ScratchFloats(head_dim)
+
+  static int64_t ScratchFloats(int64_t head_dim) {
+    return kPartTokens * head_dim + kKvManyRows * kStepTokens;
+  }
+  /// Whether the elements of a head fill whole vectors.
+  static bool Takes(int64_t head_dim) { return head_dim % 16 == 0; }
+  float* unpacked() const { return scratch; }
+  float* scores(int row) const { return scratch + kPartTokens * head_dim + row * kStepTokens; }
+};
+struct KvManyRowsKernels {
+  void (*attend)(KvManyRows& attention);
+};
+OORT_DECLARE_KERNELS(KvManyRowsKernels)
+
+/// What KvKernels does, over keys and values in f16. Queries and weights are rounded to f16.
 struct KvF16Kernels {
   /// Returns false and does nothing where f16 cannot hold the queries: another kernel is needed
   /// then.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "kit/errors.h"
@@ -344,6 +345,29 @@ TEST(PagedAttention, APromptInChunksIsThePrompt) {
     const auto chunks = CachedRun(c, isa, 1).Run(tokens, {{33, 1, 2, 64}})[0];
     ASSERT_EQ(whole.size(), chunks.size());
     for (size_t i = 0; i < whole.size(); ++i) ASSERT_NEAR(whole[i], chunks[i], 1e-5);
+  }
+}
+
+/// A prompt has the bits of its tokens one by one: not of where it is cut, nor of what was read
+/// before.
+TEST(PagedAttention, ManyRowsHaveTheBitsOfFew) {
+  for (const KvType type : kKvTypes) {
+    for (const auto& [head_dim, window, softcap] :
+         {std::tuple<int64_t, int64_t, double>{64, 0, 0.0}, {80, 50, 0.0}, {16, 0, 5.0}}) {
+      CachedCase c;
+      c.type = type;
+      c.heads = 6;
+      c.head_dim = head_dim;
+      c.window = window;
+      c.softcap = softcap;
+      const std::vector<CachedTokens> tokens = {{c, 200, 3}};
+      for (Isa isa : SupportedIsas()) {
+        const auto single =
+            CachedRun(c, isa, 1).Run(tokens, {std::vector<int64_t>(size_t{200}, int64_t{1})});
+        EXPECT_EQ(CachedRun(c, isa, 1).Run(tokens, {{200}}), single);
+        EXPECT_EQ(CachedRun(c, isa, 2).Run(tokens, {{3, 17, 31, 149}}), single);
+      }
+    }
   }
 }
 
