@@ -22,10 +22,12 @@ struct EngineOptions {
   int threads = 0;             ///< 0 for as many as the process may use
   std::optional<KvType> kv;    ///< how keys and values are kept; unset: the model's default_kv()
   int64_t cache_tokens = 0;    ///< of all sequences together; 0: the model's context, at most 8192
-  int64_t prompt_chunk = 512;  ///< tokens of a prompt in one step
-  // Where a GPU computes prompts and answers together:
-  int64_t step_tokens = 2048;  ///< tokens of a step
-  double step_seconds = 0.1;   ///< of a step that has both, by what steps took so far; 0: no limit
+  int64_t prompt_chunk = 512;  ///< most tokens of a prompt in one step
+  int64_t step_tokens = 2048;  ///< of a step, where a GPU computes prompts and answers together
+  /// While answers run, steps that read prompts take about so long, by what steps took so far, but
+  /// have 64 tokens at least: who reads an answer waits no longer than that for the next token. 0:
+  /// no limit. `deterministic` has none.
+  double step_seconds = 0.1;
   /// Most bytes, of the memory of the device that the model runs on, for weights, activations and
   /// cache together; 0: no limit. The cache takes what is left, of at most cache_tokens where that
   /// is given, and else of as many tokens as the requests that run together can have.

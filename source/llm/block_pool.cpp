@@ -43,12 +43,12 @@ BlockPool::BlockPool(int64_t blocks, uint64_t hash_key) : key_(hash_key) {
   free_ = blocks;
 }
 
-std::span<int32_t> BlockPool::Tokens(int32_t block) {
+std::span<int32_t> BlockPool::Places(int32_t block) {
   return std::span(tokens_).subspan(static_cast<size_t>(block) * kBlockTokens, kBlockTokens);
 }
 
 std::span<const int32_t> BlockPool::Tokens(int32_t block) const {
-  return std::span(tokens_).subspan(static_cast<size_t>(block) * kBlockTokens, kBlockTokens);
+  return std::span(tokens_).subspan(static_cast<size_t>(block) * kBlockTokens, At(block).tokens);
 }
 
 uint64_t BlockPool::Hash(BlockRef parent, uint64_t name_space,
@@ -58,8 +58,9 @@ uint64_t BlockPool::Hash(BlockRef parent, uint64_t name_space,
       (static_cast<uint64_t>(static_cast<uint32_t>(parent.block)) << 32) | parent.generation;
   uint64_t hash = Mix(key_ ^ place, kOdd ^ name_space);
   for (size_t i = 0; i < tokens.size(); i += 2) {
+    const int32_t second = i + 1 < tokens.size() ? tokens[i + 1] : -1;
     const uint64_t pair = (static_cast<uint64_t>(static_cast<uint32_t>(tokens[i])) << 32) |
-                          static_cast<uint32_t>(tokens[i + 1]);
+                          static_cast<uint32_t>(second);
     hash = Mix(hash ^ pair, key_ | 1);
   }
   return Mix(hash ^ key_, kOdd);
@@ -133,7 +134,9 @@ void BlockPool::Release(int32_t block) {
 
 BlockRef BlockPool::Publish(int32_t block, std::optional<BlockRef> parent, uint64_t name_space,
                             std::span<const int32_t> tokens) {
-  Expect(static_cast<int64_t>(tokens.size()) == kBlockTokens, "a published block is full");
+  const int64_t count = static_cast<int64_t>(tokens.size());
+  Expect(count == kBlockTokens || (count > 0 && count < kBlockTokens && At(block).users == 1),
+         "a block that is not full is published by its only user");
   const BlockRef before = parent.value_or(BlockRef{});
   const uint64_t hash = Hash(before, name_space, tokens);
   const int32_t found = Lookup(hash, before, name_space, tokens);
@@ -144,7 +147,8 @@ BlockRef BlockPool::Publish(int32_t block, std::optional<BlockRef> parent, uint6
   entry.parent = before;
   entry.name_space = name_space;
   entry.hash = hash;
-  std::ranges::copy(tokens, Tokens(block).begin());
+  entry.tokens = static_cast<unsigned char>(count);
+  std::ranges::copy(tokens, Places(block).begin());
   entry.next_in_bucket = std::exchange(Bucket(hash), block);
   return {block, entry.generation};
 }
@@ -158,6 +162,25 @@ std::optional<BlockRef> BlockPool::Find(std::optional<BlockRef> parent, uint64_t
   if (At(block).users == 0) RemoveFree(block);
   ++At(block).users;
   return BlockRef{block, At(block).generation};
+}
+
+std::optional<BlockPool::PartialBlock> BlockPool::TakePartial(std::optional<BlockRef> parent,
+                                                              uint64_t name_space,
+                                                              std::span<const int32_t> tokens) {
+  const BlockRef before = parent.value_or(BlockRef{});
+  for (size_t count = std::min(tokens.size(), static_cast<size_t>(kBlockTokens - 1)); count > 0;
+       --count) {
+    const std::span<const int32_t> wanted = tokens.first(count);
+    const int32_t block = Lookup(Hash(before, name_space, wanted), before, name_space, wanted);
+    if (block == kNone || At(block).users > 0) continue;
+    RemoveFree(block);
+    Unpublish(block);
+    Entry& entry = At(block);
+    ++entry.generation;
+    entry.users = 1;
+    return PartialBlock{block, static_cast<int64_t>(count)};
+  }
+  return {};
 }
 
 void BlockPool::Check() const {
@@ -176,6 +199,8 @@ void BlockPool::Check() const {
   int64_t unused = 0, published = 0, indexed = 0;
   for (const Entry& entry : entries_) {
     Expect(entry.users >= 0, "a block was released too often");
+    Expect(!entry.published || entry.tokens == kBlockTokens || entry.users == 0,
+           "a block that others may find is written to");
     unused += entry.users == 0 ? 1 : 0;
     published += entry.published ? 1 : 0;
   }

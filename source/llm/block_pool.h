@@ -43,16 +43,26 @@ class BlockPool {
   /// beginning), of one name space: requests of different name spaces find nothing of each other.
   /// Returns the block under which these tokens are found, the parent of what follows: another
   /// one where they were published before.
+  /// A block that is not full has one user, who releases it next.
   BlockRef Publish(int32_t block, std::optional<BlockRef> parent, uint64_t name_space,
                    std::span<const int32_t> tokens);
   /// The block that holds these tokens behind `parent`, with one user more.
   std::optional<BlockRef> Find(std::optional<BlockRef> parent, uint64_t name_space,
                                std::span<const int32_t> tokens);
+  /// A block that was published when it was not full, with one user: who takes it writes on behind
+  /// its tokens, so nobody else finds it any more.
+  struct PartialBlock {
+    int32_t block = -1;
+    int64_t tokens = 0;
+  };
+  /// Of those behind `parent` that hold the first of these tokens, the one with the most.
+  std::optional<PartialBlock> TakePartial(std::optional<BlockRef> parent, uint64_t name_space,
+                                          std::span<const int32_t> tokens);
 
   int64_t blocks() const { return static_cast<int64_t>(entries_.size()); }
   /// Blocks without users, published or not: Take can have all of them.
   int64_t free_blocks() const { return free_; }
-  /// Of these, the ones that Find still finds.
+  /// Of these, the ones that Find and TakePartial still find.
   int64_t cached_blocks() const { return cached_; }
   int64_t used_blocks() const { return blocks() - free_; }
   int32_t users(int32_t block) const { return At(block).users; }
@@ -67,6 +77,7 @@ class BlockPool {
     int32_t users = 0;
     uint32_t generation = 0;
     bool published = false;
+    unsigned char tokens = 0;  // published ones
     BlockRef parent;
     uint64_t name_space = 0;
     uint64_t hash = 0;
@@ -77,7 +88,7 @@ class BlockPool {
   Entry& At(int32_t block) { return entries_[static_cast<size_t>(block)]; }
   const Entry& At(int32_t block) const { return entries_[static_cast<size_t>(block)]; }
   int32_t& Bucket(uint64_t hash) { return buckets_[static_cast<size_t>(hash & mask_)]; }
-  std::span<int32_t> Tokens(int32_t block);
+  std::span<int32_t> Places(int32_t block);
   std::span<const int32_t> Tokens(int32_t block) const;
   uint64_t Hash(BlockRef parent, uint64_t name_space, std::span<const int32_t> tokens) const;
   int32_t Lookup(uint64_t hash, BlockRef parent, uint64_t name_space,

@@ -432,7 +432,7 @@ bool Engine::Impl::Step() {
   if (!flights.empty()) {
     StepFlight();  // what is under way comes first; nothing was decided since it began
   } else {
-    if (mixes_steps()) scheduler.set_step_tokens(budget.Tokens(scheduler.answering() > 0));
+    scheduler.set_step_tokens(budget.Tokens(!options.deterministic && scheduler.answering() > 0));
     StepShares(scheduler.Next());
   }
   AdvanceBeams();

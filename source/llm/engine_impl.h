@@ -59,6 +59,9 @@ inline size_t SwapBytes(const KvCache& cache, const EngineOptions& options) {
   return options.swap_bytes.value_or(cache.device().type == DeviceType::kCpu ? 0 : kOfGpu);
 }
 
+/// On the CPU, kernels for prompts take over at so many tokens at the latest.
+inline constexpr int64_t kFewTokensOnCpu = 16;
+
 struct Engine::Impl {
   std::shared_ptr<const LanguageModel> model;
   EngineOptions options;
@@ -68,7 +71,8 @@ struct Engine::Impl {
   Scheduler scheduler;
   std::map<int64_t, std::unique_ptr<Generation>> active;  ///< answers, waiting or running
   std::map<int64_t, FinishedGeneration> done;
-  StepBudget budget{options.step_tokens, options.step_seconds};
+  StepBudget budget{mixes_steps() ? options.step_tokens : options.prompt_chunk,
+                    options.step_seconds};
   std::deque<std::vector<StepPart>> flights;  ///< steps that the runner has under way
   std::vector<uint32_t> allowed;              ///< tokens, of the answer that picks one
   std::vector<int32_t> drawn;                 ///< tokens of the last step
@@ -85,6 +89,7 @@ struct Engine::Impl {
         scheduler(runner.pool(),
                   {.step_tokens = mixes_steps() ? options.step_tokens : options.prompt_chunk,
                    .prompt_tokens = options.prompt_chunk,
+                   .few_tokens = mixes_steps() ? 0 : kFewTokensOnCpu,
                    .most_running = options.most_running,
                    .mixed_steps = mixes_steps(),
                    .reserve = options.reserve_cache.value_or(options.deterministic),

@@ -19,6 +19,8 @@ constexpr int64_t kMostPassedOver = 64;
 constexpr int64_t kTokensOfAge = 128;
 /// Tokens of prompts in a step that answers fill.
 constexpr int64_t kLeastPromptTokens = 64;
+/// Who waits behind so many that have no room is not asked: each costs time.
+constexpr size_t kMostAsked = 64;
 /// A sequence that needs no more than so many further blocks is preempted only where no other is
 /// left: it gives all its blocks back soon.
 constexpr int64_t kBlocksNearEnd = 2;
@@ -85,7 +87,9 @@ Sequence& Scheduler::Add(Owned sequence) {
   }
   waiting_.reserve(waiting_.size() + 1);
   sequence->arrival_ = ArrivalOf(*sequence);
+  sequence->prompt_ = sequence->length();
   sequence->cached.blocks = SequenceBlocks(pool_);
+  closed_ = false;
   return *waiting_.emplace_back(std::move(sequence));
 }
 
@@ -123,6 +127,7 @@ Sequence* Scheduler::Fork(Sequence& parent, Owned child,
   }
   served_.try_emplace(child->caller, served_[parent.caller]);
   child->arrival_ = ArrivalOf(*child);
+  child->prompt_ = parent.prompt_;
   child->runs_ = true;
   child->computed = child->reused = child->cached.length = parent.computed;
   child->published_ = std::min(parent.published_, parent.computed / kBlockTokens);
@@ -192,6 +197,14 @@ void Scheduler::AddAnswers(std::vector<StepShare>& step) {
   }
 }
 
+/// How many tokens the next part of a prompt has: such that it does not leave few, nor is few.
+int64_t Scheduler::PartOf(const Sequence& prompt, int64_t most) const {
+  const int64_t count = std::min(prompt.pending(), most), rest = prompt.pending() - count;
+  if (rest == 0 || rest > options_.few_tokens) return count;
+  const int64_t shorter = count - (options_.few_tokens + 1 - rest);
+  return shorter > options_.few_tokens ? shorter : count;
+}
+
 /// Parts of prompts: of one, or of as many as a mixed step has room for. The shortest goes first;
 /// a prompt that waits counts as shorter from step to step, so that long ones get their turn.
 void Scheduler::AddPrompts(std::vector<StepShare>& step) {
@@ -208,7 +221,7 @@ void Scheduler::AddPrompts(std::vector<StepShare>& step) {
   };
   for (Sequence* sequence : Ready(lacks_more, shorter)) {
     if (!sequence->runs_) continue;
-    const int64_t count = std::min({sequence->pending(), options_.prompt_tokens, left});
+    const int64_t count = PartOf(*sequence, std::min(options_.prompt_tokens, left));
     if (count > 0 && MakeRoom(*sequence, count)) {
       step.push_back({sequence, count});
       sequence->passed_over_ = 0;
@@ -232,7 +245,21 @@ void Scheduler::Computed(Sequence& sequence, int64_t count) {
   }
 }
 
+/// The next turn of a conversation begins with the last block of this one, full or not.
+void Scheduler::PublishPartial(const Sequence& sequence) {
+  if (!options_.share_prefixes || !sequence.shares_prefix) return;
+  const int64_t block = sequence.computed / kBlockTokens, count = sequence.computed % kBlockTokens;
+  if (count == 0 || sequence.published_ != block || sequence.cached.blocks.size() <= block) return;
+  pool_.Publish(
+      sequence.cached.blocks.blocks()[static_cast<size_t>(block)], sequence.last_published_,
+      sequence.name_space,
+      std::span<const int32_t>(sequence.tokens)
+          .subspan(static_cast<size_t>(block * kBlockTokens), static_cast<size_t>(count)));
+}
+
 void Scheduler::Restart(Sequence& sequence, uint64_t name_space) {
+  closed_ = false;
+  PublishPartial(sequence);
   sequence.cached.blocks.Clear();
   sequence.computed = sequence.cached.length = 0;
   sequence.published_ = 0;
@@ -244,6 +271,10 @@ std::unique_ptr<Sequence> Scheduler::Remove(Sequence& sequence) {
   Owned removed = Extract(sequence.runs_ ? running_ : waiting_, sequence);
   Require(removed != nullptr, "a sequence was removed twice");
   removed->runs_ = false;
+  // Beams end for other reasons than that they are answers.
+  if (removed->group == 0 && removed->computed >= removed->prompt_) {
+    lengths_.Ended(removed->length() - removed->prompt_, removed->most_length - removed->prompt_);
+  }
   if (std::exchange(removed->saved, false)) saver_.Forget(*removed);
   Restart(*removed, removed->name_space);
   const auto of_caller = [&](const Owned& other) { return other->caller == removed->caller; };
@@ -270,8 +301,9 @@ std::vector<Sequence*> Scheduler::AdmissionOrder() const {
 }
 
 void Scheduler::Admit() {
-  if (waiting_.empty() || IsFull()) return;
+  if (waiting_.empty() || closed_ || IsFull()) return;
   std::vector<Sequence*> left;
+  size_t reading = 0;  // those who wait for what is being read
   for (Sequence* sequence : AdmissionOrder()) {
     if (running() >= options_.most_running) break;
     if (TryAdmit(*sequence)) {
@@ -279,15 +311,18 @@ void Scheduler::Admit() {
       continue;
     }
     left.push_back(sequence);
+    const bool waits = IsBeingRead(*sequence);
+    reading += waits ? 1 : 0;
     // One that was passed over too often waits at the head of the queue, and all others behind it.
-    if (sequence->passed_over_ >= kMostPassedOver && !IsBeingRead(*sequence)) break;
+    if (sequence->passed_over_ >= kMostPassedOver && !waits) break;
     // A preempted one must not lose its place to those that came after it.
-    if (sequence->preemptions > 0) break;
+    if (sequence->preemptions > 0 || left.size() - reading >= kMostAsked) break;
   }
+  closed_ = reading == 0;
 }
 
 bool Scheduler::CouldAdmit() const {
-  if (waiting_.empty() || IsFull()) return false;
+  if (waiting_.empty() || closed_ || IsFull()) return false;
   return std::ranges::any_of(waiting_, [&](const Owned& sequence) {
     return options_.share_prefixes || HasRoomFor(*sequence, false);
   });
@@ -324,20 +359,54 @@ void Scheduler::TakePrefix(Sequence& sequence) {
     sequence.last_published_ = found;
     ++sequence.published_;
   }
-  sequence.computed = sequence.cached.length = sequence.published_ * kBlockTokens;
+  sequence.computed = sequence.published_ * kBlockTokens;
+  const std::optional<BlockPool::PartialBlock> partial =
+      pool_.TakePartial(sequence.last_published_, sequence.name_space,
+                        tokens.subspan(static_cast<size_t>(sequence.computed)));
+  if (partial) {
+    sequence.cached.blocks.Append(partial->block);
+    sequence.computed += partial->tokens;
+  }
+  sequence.cached.length = sequence.computed;
 }
 
 /// Whether all that is known of the sequence fits beside the others, with room left for growth.
 bool Scheduler::HasRoomFor(const Sequence& sequence, bool to_the_last_block) const {
-  if (options_.reserve) {
-    int64_t reserved = pool_.used_blocks() + BlocksMissing(sequence);
-    for (const Owned& other : running_) reserved += BlocksMissing(*other);
-    return reserved <= pool_.blocks();
-  }
+  int64_t reserved = pool_.used_blocks() + BlocksMissing(sequence);
+  for (const Owned& other : running_) reserved += BlocksMissing(*other);
+  // However long all of them become, nobody will have to give way.
+  if (reserved <= pool_.blocks()) return true;
+  if (options_.reserve) return false;
   const int64_t needed =
       KvCache::BlocksFor(sequence.length()) - sequence.cached.blocks.size() + sequence.forks;
-  const int64_t spare = to_the_last_block ? 0 : spare_blocks();
-  return needed + spare <= pool_.free_blocks();
+  if (to_the_last_block) return needed <= pool_.free_blocks();
+  if (needed + spare_blocks() > pool_.free_blocks()) return false;
+  return running_.empty() || !options_.expect_growth ||
+         ExpectedBlocks(sequence) + spare_blocks() <= pool_.blocks();
+}
+
+/// `shared` loses the blocks that are its own: those behind the ones that others use, too.
+ExpectedLife Scheduler::LifeOf(const Sequence& sequence, int64_t& shared) const {
+  const std::span<const int32_t> blocks = sequence.cached.blocks.blocks();
+  const auto own =
+      std::ranges::partition_point(blocks, [&](int32_t block) { return pool_.users(block) > 1; });
+  shared -= blocks.end() - own;
+  const int64_t answered = sequence.length() - sequence.prompt_;
+  return {sequence.length() - (own - blocks.begin()) * kBlockTokens,
+          lengths_.Left(answered, sequence.most_length - sequence.prompt_)};
+}
+
+/// The most blocks that those that run and this one will take, as far as can be told.
+int64_t Scheduler::ExpectedBlocks(const Sequence& candidate) const {
+  int64_t shared = pool_.used_blocks();
+  std::vector<ExpectedLife> lives;
+  for (const Owned& sequence : running_) {
+    lives.push_back(LifeOf(*sequence, shared));
+    lives.insert(lives.end(), static_cast<size_t>(sequence->forks), {0, lives.back().left});
+  }
+  lives.push_back(LifeOf(candidate, shared));
+  lives.insert(lives.end(), static_cast<size_t>(candidate.forks), {0, lives.back().left});
+  return shared + PeakBlocks(lives);
 }
 
 /// Blocks that are kept for the growth of those that run.
@@ -416,6 +485,7 @@ void Scheduler::Preempt(Sequence& victim) {
   }
   ++victim.preemptions;
   ++preemptions_;
+  lengths_.Exceeded();
   victim.runs_ = false;
   waiting_.push_back(Extract(running_, victim));
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "llm/block_pool.h"
+#include "llm/expected_growth.h"
 
 namespace oort {
 
@@ -44,6 +45,7 @@ struct Sequence {
   friend class Scheduler;
   bool runs_ = false;
   int64_t arrival_ = 0;
+  int64_t prompt_ = 0;       // tokens that it came with
   int64_t passed_over_ = 0;  // how often others were admitted, or read, before it
   int64_t published_ = 0;    // blocks
   std::optional<BlockRef> last_published_;
@@ -64,6 +66,9 @@ class BlockSaver {
 struct SchedulerOptions {
   int64_t step_tokens = 512;    ///< most tokens of one step
   int64_t prompt_tokens = 512;  ///< most of these of one prompt
+  /// So few tokens of a prompt, and fewer, are computed in another way than more of them, which
+  /// shows in last digits. Parts of a longer prompt have more, however it is cut.
+  int64_t few_tokens = 0;
   int64_t most_running = 256;
   /// Whether one step may have tokens of prompts and of answers. Otherwise they take turns, and a
   /// prompt is read alone.
@@ -71,6 +76,9 @@ struct SchedulerOptions {
   /// Whether a sequence is admitted only when all blocks that it may ever need are left. Then none
   /// is preempted.
   bool reserve = false;
+  /// Whether a sequence is admitted only where all that run will have room, as far as the lengths
+  /// of answers so far tell. Otherwise what is known of it and the watermark have to fit.
+  bool expect_growth = true;
   double watermark = 0.05;   ///< of the blocks, kept for growth when one more is admitted
   int most_preemptions = 3;  ///< of one sequence
   bool share_prefixes = true;
@@ -136,9 +144,12 @@ class Scheduler {
   int64_t ArrivalOf(const Sequence& sequence);
   bool IsBeingRead(const Sequence& sequence) const;
   void TakePrefix(Sequence& sequence);
+  void PublishPartial(const Sequence& sequence);
   bool HasRoomFor(const Sequence& sequence, bool to_the_last_block) const;
   bool IsFull() const;
   int64_t spare_blocks() const;
+  int64_t ExpectedBlocks(const Sequence& candidate) const;
+  ExpectedLife LifeOf(const Sequence& sequence, int64_t& shared) const;
   bool MakeRoom(Sequence& sequence, int64_t count);
   Sequence* Victim(const Sequence& grower) const;
   void Preempt(Sequence& victim);
@@ -146,6 +157,7 @@ class Scheduler {
   std::vector<Sequence*> Ready(const Test& test, const Less& less) const;
   void AddAnswers(std::vector<StepShare>& step);
   void AddPrompts(std::vector<StepShare>& step);
+  int64_t PartOf(const Sequence& prompt, int64_t most) const;
   std::vector<StepShare> HandOut();
 
   BlockPool& pool_;
@@ -157,6 +169,9 @@ class Scheduler {
   int64_t arrivals_ = 0;
   int64_t preemptions_ = 0;
   bool prompts_turn_ = true;
+  /// Whether nobody who waits had room, and nothing happened since that would make some.
+  bool closed_ = false;
+  AnswerLengths lengths_;
 };
 
 }  // namespace oort

@@ -44,7 +44,7 @@ void TryPool(Operations operations) {
   std::vector<int32_t> held;
   std::vector<BlockRef> refs = {BlockRef{}};
   while (operations.left()) {
-    const size_t kind = operations.Below(5);
+    const size_t kind = operations.Below(7);
     const BlockRef parent = refs[operations.Below(refs.size())];
     const std::optional<BlockRef> behind =
         parent == BlockRef{} ? std::nullopt : std::optional(parent);
@@ -72,6 +72,21 @@ void TryPool(Operations operations) {
       Expect(ref.block == naive.Publish(block, known));
       Expect(std::pair(ref.block, ref.generation) == naive.Ref(ref.block));
       refs.push_back(ref);
+    } else if (kind == 4 && !held.empty()) {
+      std::swap(held[operations.Below(held.size())], held.back());
+      const int32_t block = held.back();
+      if (naive.published.contains(block) || naive.users[static_cast<size_t>(block)] != 1) continue;
+      NaivePool::Known few = known;
+      few.tokens.resize(1 + operations.Below(15));
+      pool.Publish(block, behind, name_space, few.tokens);
+      naive.Publish(block, few);
+      pool.Release(block);
+      naive.Release(block);
+      held.pop_back();
+    } else if (kind == 5) {
+      const auto found = pool.TakePartial(behind, name_space, tokens);
+      Expect((found ? std::optional(found->block) : std::nullopt) == naive.TakePartial(known));
+      if (found) held.push_back(found->block);
     } else {
       const std::optional<BlockRef> found = pool.Find(behind, name_space, tokens);
       Expect((found ? std::optional(found->block) : std::nullopt) == naive.Find(known));

@@ -54,6 +54,19 @@ class NaivePool {
     published[block] = known;
     return block;
   }
+  std::optional<int32_t> TakePartial(Known known) {
+    if (known.tokens.size() > 15) known.tokens.resize(15);
+    for (; !known.tokens.empty(); known.tokens.pop_back()) {
+      const std::optional<int32_t> block = Lookup(known);
+      if (!block) continue;
+      cached.remove(*block);
+      published.erase(*block);
+      ++generations[static_cast<size_t>(*block)];
+      users[static_cast<size_t>(*block)] = 1;
+      return block;
+    }
+    return {};
+  }
   std::pair<int32_t, uint32_t> Ref(int32_t block) const {
     return {block, static_cast<uint32_t>(generations[static_cast<size_t>(block)])};
   }

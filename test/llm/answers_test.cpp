@@ -132,15 +132,44 @@ TEST(Answers, PreemptedOnesGoOn) {
   EXPECT_EQ(engine.stats().used_blocks, 0);
 }
 
-/// The blocks of eight answers to a prompt of 512 tokens, and of eight requests.
-TEST(Answers, ShareTheBlocksOfThePrompt) {
+/// The tiny Llama with a context of 1024.
+std::shared_ptr<const LanguageModel> LongModel() {
   const testing::TemporaryFolder folder;
   std::filesystem::copy(kAnswerModels / "llama", folder / "long");
   std::string config = testing::FileBytes(folder / "long" / "config.json");
   const std::string_view places = "\"max_position_embeddings\": 64";
   config.replace(config.find(places), places.size(), "\"max_position_embeddings\": 1024");
   std::ofstream(folder / "long" / "config.json") << config;
-  const auto model = LanguageModel::Load(folder / "long");
+  return LanguageModel::Load(folder / "long");
+}
+
+/// While one answers, the prompt of another is read in parts that take no longer than a step may:
+/// here in the shortest ones.
+TEST(Answers, GoOnWhileALongPromptIsRead) {
+  const auto model = LongModel();
+  const auto answers_between = [&](double step_seconds) {
+    Engine engine(model, {.step_seconds = step_seconds, .reuse_prefixes = false});
+    engine.Generate(AnswersOf(PromptOf(300), 1, 1));  // tells how long steps take
+    int64_t answered = 0, between = -1;
+    GenerateRequest first = AnswersOf(PromptOf(3), 1, 40), second = AnswersOf(PromptOf(300), 1, 1);
+    first.on_piece = [&](const GeneratedPiece&) { return ++answered > 0; };
+    second.on_piece = [&](const GeneratedPiece&) { return (between = answered) >= 0; };
+    engine.Submit(std::move(first));
+    engine.Step();
+    answered = 0;
+    engine.Submit(std::move(second));
+    while (engine.Step()) {
+    }
+    EXPECT_EQ(answered, 39);
+    return between;
+  };
+  EXPECT_LE(answers_between(0), 1) << "the prompt is read at once";
+  EXPECT_GE(answers_between(1e-9), 4) << "in parts of 64";
+}
+
+/// The blocks of eight answers to a prompt of 512 tokens, and of eight requests.
+TEST(Answers, ShareTheBlocksOfThePrompt) {
+  const auto model = LongModel();
   const auto most_blocks = [&](int64_t requests, int64_t n) {
     Engine engine(model, {.cache_tokens = 8 * 576, .reuse_prefixes = false});
     for (int64_t i = 0; i < requests; ++i) {

@@ -98,6 +98,26 @@ TEST(BlockPool, TokensThatWerePublishedTwiceHaveOnePlace) {
   EXPECT_EQ(pool.cached_blocks(), 0) << "the copy is found by nobody";
 }
 
+TEST(BlockPool, TheFullestBlockThatIsNotFullIsTakenOnce) {
+  BlockPool pool(4, 7);
+  const std::vector<int32_t> tokens = Content(1);
+  const std::span<const int32_t> all = tokens;
+  for (const size_t count : {size_t{3}, size_t{9}}) {
+    const int32_t block = *pool.Take();
+    pool.Publish(block, {}, 0, all.first(count));
+    pool.Release(block);
+  }
+  EXPECT_EQ(pool.cached_blocks(), 2);
+  EXPECT_FALSE(pool.Find({}, 0, tokens)) << "they are not full";
+  EXPECT_FALSE(pool.TakePartial({}, 1, tokens)) << "another name space";
+  EXPECT_FALSE(pool.TakePartial({}, 0, Content(2)));
+  EXPECT_EQ(pool.TakePartial({}, 0, tokens)->tokens, 9);
+  EXPECT_EQ(pool.TakePartial({}, 0, all.first(5))->tokens, 3);
+  EXPECT_FALSE(pool.TakePartial({}, 0, tokens));
+  EXPECT_EQ(pool.used_blocks(), 2);
+  pool.Check();
+}
+
 TEST(SequenceBlocks, AForkSharesAndWritesToItsOwn) {
   BlockPool pool(4, 7);
   SequenceBlocks sequence(pool);
@@ -132,7 +152,7 @@ TEST(BlockPool, AgreesWithANaiveModelOverAMillionOperations) {
   std::vector<BlockRef> refs = {BlockRef{}};
   constexpr int kSteps = testing::IsSanitized() ? 100'000 : 1'000'000;
   for (int step = 0; step < kSteps; ++step) {
-    const size_t kind = below(10);
+    const size_t kind = below(12);
     const BlockRef parent = refs[below(refs.size())];
     const std::optional<BlockRef> behind =
         parent == BlockRef{} ? std::nullopt : std::optional(parent);
@@ -160,6 +180,24 @@ TEST(BlockPool, AgreesWithANaiveModelOverAMillionOperations) {
       ASSERT_EQ(std::pair(ref.block, ref.generation), naive.Ref(ref.block));
       refs.push_back(ref);
       if (refs.size() > 64) refs.erase(refs.begin() + 1);
+    } else if (kind == 8 && !held.empty()) {
+      std::swap(held[below(held.size())], held.back());
+      const int32_t block = held.back();
+      if (naive.published.contains(block) || naive.users[static_cast<size_t>(block)] != 1) continue;
+      NaivePool::Known few = known;
+      few.tokens.resize(1 + below(15));
+      pool.Publish(block, behind, name_space, few.tokens);
+      naive.Publish(block, few);
+      pool.Release(block);
+      naive.Release(block);
+      held.pop_back();
+    } else if (kind == 9) {
+      const auto found = pool.TakePartial(behind, name_space, tokens);
+      const std::optional<int32_t> block = naive.TakePartial(known);
+      ASSERT_EQ(found.has_value(), block.has_value());
+      if (!found) continue;
+      ASSERT_EQ(found->block, *block);
+      held.push_back(*block);
     } else {
       const std::optional<BlockRef> found = pool.Find(behind, name_space, tokens);
       const std::optional<int32_t> block = naive.Find(known);

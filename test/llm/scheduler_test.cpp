@@ -88,6 +88,26 @@ TEST(Scheduler, ReadsPromptsInPartsAndAnswersInTurns) {
   scheduler.Check();
 }
 
+/// Wherever a prompt is cut, its parts are as many tokens as kernels for many want.
+TEST(Scheduler, PartsOfALongPromptAreNotFew) {
+  for (int64_t length = 13; length < 300; ++length) {
+    for (const int64_t most : {26, 64, 100}) {
+      BlockPool pool(64, 1);
+      BlockSaver none;
+      Scheduler scheduler(pool, {.step_tokens = 512, .few_tokens = 12}, none);
+      Sequence& prompt = scheduler.Add(Make(0, Prompt(length), length));
+      scheduler.set_step_tokens(most);
+      while (prompt.pending() > 0) {
+        const std::vector<StepShare> step = scheduler.Next();
+        ASSERT_EQ(step.size(), 1u);
+        ASSERT_GT(step[0].count, 12) << length << " by " << most;
+        ASSERT_LE(step[0].count, most);
+        scheduler.Computed(prompt, step[0].count);
+      }
+    }
+  }
+}
+
 TEST(Scheduler, MixesPromptsAndAnswersWhereItMay) {
   BlockPool pool(64, 1);
   BlockSaver none;
@@ -124,6 +144,49 @@ TEST(Scheduler, BeginsWithBlocksThatOthersComputed) {
   scheduler.Check();
 }
 
+TEST(Scheduler, TheNextTurnBeginsWithTheLastBlockFullOrNot) {
+  BlockPool pool(64, 1);
+  BlockSaver none;
+  Scheduler scheduler(pool, {.step_tokens = 64}, none);
+  Sequence& turn = scheduler.Add(Make(0, Prompt(40), 46));
+  while (turn.pending() > 0) RunStep(scheduler);
+  std::vector<int32_t> text = turn.tokens;
+  const int32_t last = turn.cached.blocks.blocks()[2];
+  scheduler.Remove(turn);
+  EXPECT_EQ(pool.cached_blocks(), 3);
+  for (int32_t token = 0; token < 5; ++token) text.push_back(9000 + token);
+  Sequence& next = scheduler.Add(Make(1, text, 60));
+  EXPECT_EQ(RunStep(scheduler), "1:5 ");
+  EXPECT_EQ(next.reused, 46);
+  EXPECT_EQ(next.cached.blocks.blocks()[2], last);
+  Sequence& other = scheduler.Add(Make(2, text, 60));
+  RunStep(scheduler);
+  RunStep(scheduler);
+  EXPECT_EQ(other.reused, 48) << "by then that block is full";
+  scheduler.Check();
+}
+
+TEST(Scheduler, ABlockThatIsNotFullIsTakenByOne) {
+  BlockPool pool(8, 1);
+  BlockSaver none;
+  Scheduler scheduler(pool, {.step_tokens = 64}, none);
+  Sequence& first = scheduler.Add(Make(0, Prompt(20), 20));
+  RunStep(scheduler);
+  scheduler.Remove(first);
+  std::vector<int32_t> one = Prompt(20), two = Prompt(20);
+  for (int32_t token = 0; token < 8; ++token) {
+    one.push_back(7000 + token);
+    two.push_back(8000 + token);
+  }
+  Sequence& left = scheduler.Add(Make(1, one, 40));
+  Sequence& right = scheduler.Add(Make(2, two, 40));
+  for (int i = 0; i < 3; ++i) RunStep(scheduler);
+  EXPECT_EQ(left.reused, 20);
+  EXPECT_EQ(right.reused, 16);
+  EXPECT_NE(left.cached.blocks.blocks()[1], right.cached.blocks.blocks()[1]);
+  scheduler.Check();
+}
+
 TEST(Scheduler, AForkSharesAllButThePartialBlock) {
   BlockPool pool(64, 1);
   BlockSaver none;
@@ -147,7 +210,7 @@ TEST(Scheduler, TheYoungestGivesWayAndGoesOnLater) {
   for (size_t saved : {size_t{0}, size_t{1}}) {
     BlockPool pool(4, 1);
     CountingSaver saver(saved);
-    Scheduler scheduler(pool, {.step_tokens = 64, .watermark = 0}, saver);
+    Scheduler scheduler(pool, {.step_tokens = 64, .expect_growth = false, .watermark = 0}, saver);
     Sequence& old = scheduler.Add(Make(0, Prompt(30), 64));
     Sequence& young = scheduler.Add(Make(1, Prompt(30, 500), 64));
     for (int i = 0; i < 5; ++i) RunStep(scheduler);
@@ -160,6 +223,59 @@ TEST(Scheduler, TheYoungestGivesWayAndGoesOnLater) {
     EXPECT_EQ(young.length(), 64);
     scheduler.Check();
   }
+}
+
+/// Requests of mixed lengths, all at once: how often one was preempted, and in how many steps all
+/// were done.
+std::pair<int64_t, int64_t> RunMixed(bool expect_growth) {
+  BlockPool pool(256, 1);
+  BlockSaver none;
+  Scheduler scheduler(pool, {.expect_growth = expect_growth}, none);
+  std::mt19937 random(5);
+  const auto draw = [&] { return 8 + static_cast<int64_t>(random() % 392); };
+  for (int64_t id = 0; id < 200; ++id) {
+    const int64_t prompt = draw();
+    scheduler.Add(Make(id, Prompt(prompt, static_cast<int32_t>(1000 * id)), prompt + draw()));
+  }
+  int64_t steps = 0;
+  for (; !scheduler.empty(); ++steps) {
+    std::vector<Sequence*> finished;
+    RunStep(scheduler, &finished);
+    for (Sequence* sequence : finished) scheduler.Remove(*sequence);
+  }
+  return {scheduler.preemptions(), steps};
+}
+
+TEST(Scheduler, WhoExpectsGrowthPreemptsFewAndIsDoneNoLater) {
+  const auto [preempted, steps] = RunMixed(false);
+  const auto [preempted_less, steps_expecting] = RunMixed(true);
+  EXPECT_GT(preempted, 100);
+  EXPECT_LE(preempted_less, 8);
+  EXPECT_LE(steps_expecting, steps);
+}
+
+TEST(AnswerLengths, FollowWhatAnswersTake) {
+  AnswerLengths lengths;
+  for (int i = 0; i < 200; ++i) lengths.Ended(100, 100);  // each took all that it might
+  EXPECT_NEAR(static_cast<double>(lengths.Left(0, 80)), 80, 2);
+  EXPECT_EQ(lengths.Left(80, 80), 0);
+  EXPECT_NEAR(static_cast<double>(lengths.Left(0, 8000)), 200, 2) << "no more than twice the mean";
+  for (int i = 0; i < 200; ++i) lengths.Ended(50, 8000);  // no limit, and short answers
+  EXPECT_LE(lengths.Left(0, 8000), 101);
+  EXPECT_NEAR(static_cast<double>(lengths.Left(400, 8000)), 100, 2) << "longer than expected";
+  const int64_t before = lengths.Left(0, 1000);
+  for (int i = 0; i < 50; ++i) lengths.Exceeded();
+  EXPECT_GT(lengths.Left(0, 1000), before);
+}
+
+TEST(PeakBlocks, IsThatOfTheStepBeforeTheWorstEnd) {
+  std::vector<ExpectedLife> none;
+  EXPECT_EQ(PeakBlocks(none), 0);
+  std::vector<ExpectedLife> one = {{100, 60}};
+  EXPECT_EQ(PeakBlocks(one), 11);  // 100 + 60 + 8
+  // When the first ends the other has 110 tokens, and goes on to 200: 100 + 10 + 100 + 10 + 16.
+  std::vector<ExpectedLife> two = {{100, 10}, {100, 100}};
+  EXPECT_EQ(PeakBlocks(two), 15);
 }
 
 TEST(Scheduler, ReservingModePreemptsNobody) {
@@ -253,9 +369,11 @@ std::string RunTrace(uint32_t seed, bool check) {
   SchedulerOptions options;
   options.step_tokens = between(1, 64);
   options.prompt_tokens = between(1, 64);
+  options.few_tokens = between(0, 12);
   options.most_running = between(1, 8);
   options.mixed_steps = between(0, 1) == 1;
   options.reserve = between(0, 3) == 0;
+  options.expect_growth = between(0, 1) == 1;
   options.watermark = between(0, 1) == 1 ? 0.05 : 0.0;
   options.share_prefixes = between(0, 3) > 0;
   Scheduler scheduler(pool, options, saver);
