@@ -6,6 +6,7 @@
 
 #include "cuda/device.h"
 #include "kit/files.h"
+#include "llm/smollm2_file.h"
 #include "oort/engine.h"
 #include "text/json.h"
 
@@ -21,9 +22,9 @@ struct BeamCase {
 };
 
 /// What transformers found, by model (make_beams.py).
-std::map<std::string, std::vector<BeamCase>> BeamCases() {
+std::map<std::string, std::vector<BeamCase>> BeamCases(const char* file = "beams.json") {
   std::map<std::string, std::vector<BeamCase>> cases;
-  for (const auto& row : json::Json::parse(testing::FileBytes(kBeamModels / "beams.json"))) {
+  for (const auto& row : json::Json::parse(testing::FileBytes(kBeamModels / file))) {
     BeamCase one;
     row["prompt"].get_to(one.request.prompt);
     row["max_tokens"].get_to(one.request.max_tokens);
@@ -76,6 +77,21 @@ void ExpectBeamsOfTransformers(Device device, double tolerance) {
 }
 
 TEST(Beams, AreThoseOfTransformers) { ExpectBeamsOfTransformers(Device::Cpu(), 2e-4); }
+
+TEST(Beams, OfSmolLM2AreThoseOfTransformers) {
+  if (testing::kTooSlowForSmol) GTEST_SKIP() << "too slow under a sanitizer";
+  const std::filesystem::path file = testing::SmolModelFile();
+  if (file.empty()) GTEST_SKIP() << "no model: tools/fetch-smollm2 fetches it";
+  LanguageModelOptions options;
+  options.exact = true;
+  Engine engine(LanguageModel::Load(file, options), {.cache_tokens = 1024});
+  const std::vector<BeamCase> cases = BeamCases("smollm2_beams.json").at("smollm2");
+  ASSERT_GE(cases.size(), 6u);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    SCOPED_TRACE(i);
+    ExpectBeams(cases[i], engine.Generate(cases[i].request), 5e-4);
+  }
+}
 
 TEST(Beams, AreThoseOfTransformersOnAGpu) {
   std::string reason;

@@ -13,6 +13,7 @@
 #include "kit/files.h"
 #include "kit/sanitized.h"
 #include "llm/decoder_runner.h"
+#include "llm/smollm2_file.h"
 #include "oort/engine.h"
 
 namespace oort {
@@ -29,25 +30,12 @@ struct SmolAnswer {
   std::vector<float> logprobs, gaps;
 };
 
-std::filesystem::path SmolModelFile() {
-  if (const char* given = std::getenv("OORT_SMOLLM2")) return given;
-  std::error_code ignored;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(kSmolRoot / ".cache" / "smollm2", ignored)) {
-    if (entry.path().extension() == ".gguf") return entry.path();
-  }
-  return {};
-}
-
-/// Of 135 million weights: under a sanitizer it would take minutes, and small models show the same.
-constexpr bool kTooSlowForSmol = testing::IsSanitized();
-
 /// What needs no reference but the model itself.
 class SmolLM2Alone : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (kTooSlowForSmol) GTEST_SKIP() << "too slow under a sanitizer";
-    file_ = SmolModelFile();
+    if (testing::kTooSlowForSmol) GTEST_SKIP() << "too slow under a sanitizer";
+    file_ = testing::SmolModelFile();
     if (file_.empty()) GTEST_SKIP() << "no model: tools/fetch-smollm2 fetches it";
   }
   std::shared_ptr<const LanguageModel> Load(std::optional<bool> exact,
