@@ -423,14 +423,22 @@ bool Scheduler::IsFull() const {
 
 bool Scheduler::TryAdmit(Sequence& sequence, bool to_the_last_block) {
   if (IsBeingRead(sequence)) return false;
-  const int64_t saved = sequence.computed;
-  if (!sequence.saved) TakePrefix(sequence);
-  if (!HasRoomFor(sequence, to_the_last_block) ||
-      (sequence.saved && !sequence.cached.blocks.Grow(saved))) {
-    if (!sequence.saved) Restart(sequence, sequence.name_space);
-    return false;
-  }
   running_.reserve(running_.size() + 1);
+  const auto give_back = [&] {
+    if (!sequence.saved) Restart(sequence, sequence.name_space);
+  };
+  try {
+    const int64_t saved = sequence.computed;
+    if (!sequence.saved) TakePrefix(sequence);
+    if (!HasRoomFor(sequence, to_the_last_block) ||
+        (sequence.saved && !sequence.cached.blocks.Grow(saved))) {
+      give_back();
+      return false;
+    }
+  } catch (...) {  // there was no memory
+    give_back();
+    throw;
+  }
   if (std::exchange(sequence.saved, false)) saver_.Restore(sequence);
   if (sequence.preemptions == 0) sequence.reused = sequence.computed;
   sequence.runs_ = true;
