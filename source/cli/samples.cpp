@@ -64,6 +64,7 @@ class PortSamples {
     for (const std::string& path : FilesOf(place)) {
       if (fs::path(path).extension() != ".npy") {
         pieces_.push_back({path, -1});
+        pictures_ = true;
         continue;
       }
       const int64_t rows = Load(path).dim(0) / Batch();
@@ -76,6 +77,7 @@ class PortSamples {
   }
 
   size_t size() const { return pieces_.size(); }
+  bool pictures() const { return pictures_; }
   const SamplePiece& at(size_t index) const { return pieces_[index]; }
 
   Tensor Read(size_t index) {
@@ -112,6 +114,7 @@ class PortSamples {
   Port port_;
   Normalization normalization_;
   std::vector<SamplePiece> pieces_;
+  bool pictures_ = false;
   std::string path_;
   Tensor file_;
 };
@@ -153,6 +156,12 @@ SampleSet FindSamples(const std::vector<Port>& ports, const SampleFiles& files,
     }
     const auto port = static_cast<size_t>(std::max(named, 0));
     (*inputs)[port].Add(named < 0 ? place : place.substr(equals + 1));
+  }
+  const bool pictures = std::any_of(inputs->begin(), inputs->end(),
+                                    [](const PortSamples& input) { return input.pictures(); });
+  if (!pictures &&
+      (!normalization.mean.empty() || !normalization.std.empty() || normalization.invert)) {
+    throw UsageError("--mean, --std and --invert are for pictures, and no sample is one");
   }
   const size_t count = inputs->empty() ? 0 : inputs->front().size();
   for (size_t i = 0; i < inputs->size(); ++i) {

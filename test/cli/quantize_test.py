@@ -167,6 +167,7 @@ class QuantizeRefusalsTest(QuantizeCase):
         self.refuses("--calibrate", SAMPLES, "--method", "best", code=2, says="--method")
         self.refuses("--calibrate", SAMPLES, "--budget", "much", code=2, says="0.5%")
         self.refuses("--calibrate", SAMPLES, "--std", "0", code=2, says="--std")
+        self.refuses("--calibrate", self.data(), "--mean", "0.5", code=2, says="no sample is one")
         self.fails("quantize", DIGITS, "--output", self.dir / "net.onnx", "--calibrate", SAMPLES, code=2, says=".param")
         copy = self.dir / "copy"
         shutil.copytree(DIGITS / "case", copy)
