@@ -39,6 +39,9 @@ struct Problem {
 class Error : public std::exception {
  public:
   Error(ErrorCode code, std::string message);
+  Error(const Error&) noexcept;
+  Error& operator=(const Error&) noexcept;
+  ~Error() override;
   /// Joins several problems into one error; what() lists all of them, one a line.
   Error(std::string_view headline, std::vector<Problem> problems);
   /// Needs no memory, so it can be thrown when there is none.

@@ -199,19 +199,20 @@ class LayerRegistry {
 
 /// Each .cpp file in layers/ defines one registration function, named after the file:
 ///   OORT_LAYERS(leaky_relu) { registry.Add(…); }
-#define OORT_LAYERS(file_stem)                                \
-  namespace oort::builtin {                                   \
-  void Register_##file_stem(::oort::LayerRegistry& registry); \
-  }                                                           \
+/// It runs once: the compiler need not optimize it.
+#define OORT_LAYERS(file_stem)                                              \
+  namespace oort::builtin {                                                 \
+  [[gnu::cold]] void Register_##file_stem(::oort::LayerRegistry& registry); \
+  }                                                                         \
   void oort::builtin::Register_##file_stem(::oort::LayerRegistry& registry)
 
 /// The same for layers of CUDA, in the .cpp, .cuda.cpp or .cu file that has them:
 ///   OORT_CUDA_LAYERS(leaky_relu) { registry.AddDevice({types}, DeviceType::kCuda, …); }
 /// A build without CUDA does not call it.
-#define OORT_CUDA_LAYERS(file_stem)                               \
-  namespace oort::builtin {                                       \
-  void RegisterCuda_##file_stem(::oort::LayerRegistry& registry); \
-  }                                                               \
+#define OORT_CUDA_LAYERS(file_stem)                                             \
+  namespace oort::builtin {                                                     \
+  [[gnu::cold]] void RegisterCuda_##file_stem(::oort::LayerRegistry& registry); \
+  }                                                                             \
   void oort::builtin::RegisterCuda_##file_stem(::oort::LayerRegistry& registry)
 
 }  // namespace oort

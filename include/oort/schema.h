@@ -85,6 +85,11 @@ struct NhwcForm {
 class OperatorSchema {
  public:
   OperatorSchema(std::vector<std::string> types, std::string doc);
+  OperatorSchema(const OperatorSchema&);
+  OperatorSchema(OperatorSchema&&) noexcept;
+  OperatorSchema& operator=(const OperatorSchema&);
+  OperatorSchema& operator=(OperatorSchema&&) noexcept;
+  ~OperatorSchema();
 
   // Tensors. `Tensor` is an input; `Attribute` a weight stored with the operator.
   OperatorSchema& Tensor(std::string name, DTypeSet dtypes);

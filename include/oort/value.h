@@ -19,7 +19,13 @@ class Value {
     int operand = -1;  ///< what it will be in a graph, where that is known
   };
 
-  Value() = default;                                          ///< None
+  Value() = default;  ///< None
+  // Not inline: every layer copies and destroys values, none of them often.
+  Value(const Value&);
+  Value(Value&&) noexcept;
+  Value& operator=(const Value&);
+  Value& operator=(Value&&) noexcept;
+  ~Value();
   Value(bool value) : content_(value) {}                      // NOLINT: implicit on purpose
   Value(int value) : content_(int64_t{value}) {}              // NOLINT
   Value(int64_t value) : content_(value) {}                   // NOLINT

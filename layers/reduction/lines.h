@@ -4,9 +4,26 @@
 
 #include <algorithm>
 
+#include "core/dispatch.h"
 #include "oort/layer.h"
 
 namespace oort {
+
+/// What elements are ordered as: all floats of up to 32 bits are alike, and all integers. Three
+/// kinds of sort are compiled instead of one for each dtype; a key with its index takes 16 bytes
+/// either way.
+template <typename T>
+using SortKey =
+    std::conditional_t<std::is_same_v<T, double>, double,
+                       std::conditional_t<kIsHalf<T> || std::is_same_v<T, float>, float, int64_t>>;
+
+/// An element and where it stands in its line.
+template <typename Key>
+struct SortItem {
+  Key value;
+  int64_t index;
+  bool IsNan() const { return value != value; }
+};
 
 struct AxisLines {
   AxisLines(const Shape& shape, int axis)

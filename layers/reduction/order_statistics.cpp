@@ -13,37 +13,31 @@ namespace {
 
 enum class Statistic { kMedian, kNanMedian, kKth, kMode };
 
-template <typename T>
-struct OrderItem {
-  std::conditional_t<kIsHalf<T>, float, T> value;
-  int64_t index;
-  bool IsNan() const { return value != value; }
-};
-
 /// The elements of a line in ascending order, NaN last; equal elements keep their order.
 template <typename T>
-std::vector<OrderItem<T>> SortedLine(const T* x, int64_t count, int64_t step) {
-  std::vector<OrderItem<T>> items;
+std::vector<SortItem<SortKey<T>>> SortedLine(const T* x, int64_t count, int64_t step) {
+  using Item = SortItem<SortKey<T>>;
+  std::vector<Item> items;
   items.reserve(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i) {
-    items.push_back({static_cast<decltype(OrderItem<T>::value)>(x[i * step]), i});
+    items.push_back({static_cast<SortKey<T>>(x[i * step]), i});
   }
-  std::stable_sort(items.begin(), items.end(), [](const OrderItem<T>& a, const OrderItem<T>& b) {
+  std::stable_sort(items.begin(), items.end(), [](const Item& a, const Item& b) {
     return (!a.IsNan() && b.IsNan()) || a.value < b.value;
   });
   return items;
 }
 
 /// How many of sorted items are numbers.
-template <typename T>
-int64_t CountNumbers(const std::vector<OrderItem<T>>& items) {
-  const auto is_nan = [](const OrderItem<T>& item) { return item.IsNan(); };
+template <typename Key>
+int64_t CountNumbers(const std::vector<SortItem<Key>>& items) {
+  const auto is_nan = [](const SortItem<Key>& item) { return item.IsNan(); };
   return std::find_if(items.begin(), items.end(), is_nan) - items.begin();
 }
 
 /// The value that occurs most often (the least of them) at its last position.
-template <typename T>
-size_t ModePlace(const std::vector<OrderItem<T>>& items) {
+template <typename Key>
+size_t ModePlace(const std::vector<SortItem<Key>>& items) {
   size_t best = 0, best_run = 0, run = 0;
   for (size_t i = 0; i < items.size(); ++i) {
     run = i > 0 && items[i].value == items[i - 1].value ? run + 1 : 1;
@@ -120,8 +114,8 @@ class OrderStatistic final : public Layer {
     return shape;
   }
 
-  template <typename T>
-  size_t Place(const std::vector<OrderItem<T>>& items) const {
+  template <typename Key>
+  size_t Place(const std::vector<SortItem<Key>>& items) const {
     const int64_t numbers = CountNumbers(items), count = static_cast<int64_t>(items.size());
     switch (statistic_) {
       case Statistic::kMedian:
@@ -212,8 +206,8 @@ class Quantile final : public Layer {
     return parts;
   }
 
-  template <typename T>
-  double At(const std::vector<OrderItem<T>>& items, double part) const {
+  template <typename Key>
+  double At(const std::vector<SortItem<Key>>& items, double part) const {
     const int64_t numbers = CountNumbers(items);
     if (numbers == 0 || (!ignore_nan_ && numbers < static_cast<int64_t>(items.size()))) {
       return std::nan("");

@@ -47,7 +47,7 @@ class Sort : public Layer {
         int64_t* indices = outputs.back().AsTensor().data<int64_t>();
         context.ParallelFor(x.elements() / extent, 4096 / extent + 1,
                             [&](int64_t begin, int64_t end) {
-                              std::vector<Item<T>> items(static_cast<size_t>(extent));
+                              Items<T> items(static_cast<size_t>(extent));
                               for (int64_t i = begin; i < end; ++i) {
                                 const int64_t at = i / inner * extent * inner + i % inner;
                                 Line(in + at, values != nullptr ? values + at : nullptr,
@@ -65,23 +65,24 @@ class Sort : public Layer {
 
  private:
   template <typename T>
-  struct Item {
-    std::conditional_t<kIsHalf<T>, float, T> value;
-    int64_t index;
-  };
+  using Items = std::vector<SortItem<SortKey<T>>>;
+
+  template <typename Key>
+  void SortItems(std::vector<SortItem<Key>>& items) const {
+    using Item = SortItem<Key>;
+    std::stable_sort(items.begin(), items.end(), [this](const Item& a, const Item& b) {
+      return descending_ ? (a.IsNan() && !b.IsNan()) || a.value > b.value
+                         : (!a.IsNan() && b.IsNan()) || a.value < b.value;
+    });
+  }
 
   template <typename T>
-  void Line(const T* in, T* values, int64_t* indices, int64_t step,
-            std::vector<Item<T>>& items) const {
+  void Line(const T* in, T* values, int64_t* indices, int64_t step, Items<T>& items) const {
     for (size_t i = 0; i < items.size(); ++i) {
       const int64_t index = static_cast<int64_t>(i);
-      items[i] = {static_cast<decltype(items[i].value)>(in[index * step]), index};
+      items[i] = {static_cast<SortKey<T>>(in[index * step]), index};
     }
-    std::stable_sort(items.begin(), items.end(), [this](const Item<T>& a, const Item<T>& b) {
-      const bool a_nan = a.value != a.value, b_nan = b.value != b.value;
-      return descending_ ? (a_nan && !b_nan) || a.value > b.value
-                         : (!a_nan && b_nan) || a.value < b.value;
-    });
+    SortItems(items);
     for (size_t i = 0; i < items.size(); ++i) {
       const int64_t at = static_cast<int64_t>(i) * step;
       indices[at] = items[i].index;

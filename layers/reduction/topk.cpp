@@ -7,12 +7,6 @@
 namespace oort {
 namespace {
 
-template <typename T>
-struct Candidate {
-  std::conditional_t<kIsHalf<T>, float, T> value;
-  int64_t index;
-};
-
 /// Largest (smallest) first; NaN is larger than everything.
 template <typename Value>
 bool Before(Value a, Value b, bool largest) {
@@ -25,9 +19,9 @@ bool Before(Value a, Value b, bool largest) {
 bool SortsPart(int64_t k, int64_t extent) { return k * 64 <= extent; }
 
 /// Brings the best k to the front.
-template <typename T>
-void Select(std::vector<Candidate<T>>& all, int64_t k, bool largest, bool sorted) {
-  const auto before = [largest](const Candidate<T>& a, const Candidate<T>& b) {
+template <typename Key>
+void Select(std::vector<SortItem<Key>>& all, int64_t k, bool largest, bool sorted) {
+  const auto before = [largest](const SortItem<Key>& a, const SortItem<Key>& b) {
     return Before(a.value, b.value, largest);
   };
   if (k == 0) return;
@@ -37,18 +31,17 @@ void Select(std::vector<Candidate<T>>& all, int64_t k, bool largest, bool sorted
 
 /// What std::partial_sort would bring to the front, step by step: a heap of the best k, and each
 /// element that is better than the worst of them takes its place. `element(j)` reads one.
-template <bool kLargest, typename T, typename Read>
-void SortPart(std::vector<Candidate<T>>& heap, int64_t k, int64_t extent, const Read& element) {
-  using Element = decltype(Candidate<T>::value);
-  const auto before = [](const Candidate<T>& a, const Candidate<T>& b) {
+template <bool kLargest, typename Key, typename Read>
+void SortPart(std::vector<SortItem<Key>>& heap, int64_t k, int64_t extent, const Read& element) {
+  const auto before = [](const SortItem<Key>& a, const SortItem<Key>& b) {
     return Before(a.value, b.value, kLargest);
   };
   for (int64_t j = 0; j < k; ++j) heap[static_cast<size_t>(j)] = {element(j), j};
   const auto end = heap.begin() + k;
   std::make_heap(heap.begin(), end, before);
-  Element worst = heap.front().value;
+  Key worst = heap.front().value;
   for (int64_t j = k; j < extent; ++j) {
-    const Element value = element(j);
+    const Key value = element(j);
     if (!Before(value, worst, kLargest)) continue;
     heap[static_cast<size_t>(k)] = {value, j};
     std::pop_heap(heap.begin(), end + 1, before);
@@ -104,12 +97,11 @@ class TopK : public Layer {
         const T* in = x.data<T>();
         T* values = outputs[0].AsTensor().data<T>();
         int64_t* indices = outputs[1].AsTensor().data<int64_t>();
-        const auto run = [&](int64_t i, std::vector<Candidate<T>>& all) {
+        using Candidates = std::vector<SortItem<SortKey<T>>>;
+        const auto run = [&](int64_t i, Candidates& all) {
           const int64_t outer = i / inner, column = i % inner;
           const T* line = in + outer * extent * inner + column;
-          const auto element = [&](int64_t j) {
-            return static_cast<decltype(all[0].value)>(line[j * inner]);
-          };
+          const auto element = [&](int64_t j) { return static_cast<SortKey<T>>(line[j * inner]); };
           if (part && largest_) {
             SortPart<true>(all, k, extent, element);
           } else if (part) {
@@ -124,11 +116,11 @@ class TopK : public Layer {
             indices[at] = all[static_cast<size_t>(j)].index;
           }
         };
-        context.ParallelFor(
-            x.elements() / extent, 4096 / extent + 1, [&](int64_t begin, int64_t end) {
-              std::vector<Candidate<T>> all(static_cast<size_t>(part ? k + 1 : extent));
-              for (int64_t i = begin; i < end; ++i) run(i, all);
-            });
+        context.ParallelFor(x.elements() / extent, 4096 / extent + 1,
+                            [&](int64_t begin, int64_t end) {
+                              Candidates all(static_cast<size_t>(part ? k + 1 : extent));
+                              for (int64_t i = begin; i < end; ++i) run(i, all);
+                            });
       }
     });
   }

@@ -49,6 +49,10 @@ Error::Error(std::string_view headline, std::vector<Problem> problems) {
 
 Error::Error(std::shared_ptr<const Content> content) noexcept : content_(std::move(content)) {}
 
+Error::Error(const Error&) noexcept = default;
+Error& Error::operator=(const Error&) noexcept = default;
+Error::~Error() = default;
+
 Error Error::OutOfMemory() noexcept {
   // A static object without a control block to allocate: this must work when nothing is left.
   static const Content content{ErrorCode::kOutOfMemory, "out of memory", {}};

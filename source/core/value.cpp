@@ -17,6 +17,12 @@ namespace {
 
 }  // namespace
 
+Value::Value(const Value&) = default;
+Value::Value(Value&&) noexcept = default;
+Value& Value::operator=(const Value&) = default;
+Value& Value::operator=(Value&&) noexcept = default;
+Value::~Value() = default;
+
 Value Value::Ints(std::span<const int64_t> values) {
   List list;
   list.reserve(values.size());

@@ -35,6 +35,12 @@ std::string_view Name(Trait trait) {
 OperatorSchema::OperatorSchema(std::vector<std::string> types, std::string doc)
     : types_(std::move(types)), doc_(std::move(doc)) {}
 
+OperatorSchema::OperatorSchema(const OperatorSchema&) = default;
+OperatorSchema::OperatorSchema(OperatorSchema&&) noexcept = default;
+OperatorSchema& OperatorSchema::operator=(const OperatorSchema&) = default;
+OperatorSchema& OperatorSchema::operator=(OperatorSchema&&) noexcept = default;
+OperatorSchema::~OperatorSchema() = default;
+
 ArgSpec& OperatorSchema::Add(std::string name, ArgType type) {
   ArgSpec& spec = args_.emplace_back();
   spec.name = std::move(name);
