@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The borders of a region of the graph that runs in NHWC.
+#include <algorithm>
+
 #include "cpu/interleave.h"
 #include "layers/layout/axes.h"
 #include "layers/shape/strided_layer.h"
@@ -22,12 +24,17 @@ class EnterLayer final : public StridedLayer {
     const Tensor& input = args.tensor(input_);
     const int rank = input.rank();
     const int64_t channels = rank < 3 ? 0 : input.dim(rank - 3);
-    if (context.stream() != nullptr || input.dtype() != DType::kF32 || channels < 2 ||
+    const bool bytes = ItemSize(input.dtype()) == 1;
+    if (context.stream() != nullptr || (input.dtype() != DType::kF32 && !bytes) || channels < 2 ||
         channels > kMostChannels) {
       return StridedLayer::Forward(context, args, outputs);
     }
     const int64_t plane = input.shape().Product(rank - 2, rank);
     if (plane < 2) return StridedLayer::Forward(context, args, outputs);
+    if (bytes) {
+      Tensor& output = OutputTensor(outputs[0], input.dtype(), Views(args)[0].shape);
+      return InterleaveBytes(context, input, channels, plane, output);
+    }
     float* out = OutputTensor(outputs[0], DType::kF32, Views(args)[0].shape).data<float>();
     for (int64_t n = 0; n < input.shape().Product(0, rank - 3); ++n) {
       const float* image = input.data<float>() + n * channels * plane;
@@ -53,6 +60,22 @@ class EnterLayer final : public StridedLayer {
   }
 
  private:
+  static void InterleaveBytes(const Context& context, const Tensor& input, int64_t channels,
+                              int64_t plane, Tensor& output) {
+    const int64_t images = input.elements() / (channels * plane);
+    context.ParallelFor(images * plane, 4096, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end;) {
+        const int64_t n = i / plane, count = std::min(end, (n + 1) * plane) - i;
+        const std::byte* in = input.raw() + n * channels * plane + i % plane;
+        std::byte* out = output.raw() + i * channels;
+        for (int64_t c = 0; c < channels; ++c) {
+          for (int64_t p = 0; p < count; ++p) out[p * channels + c] = in[c * plane + p];
+        }
+        i += count;
+      }
+    });
+  }
+
   int input_;
   bool image_;
   const InterleaveKernels& interleave_;

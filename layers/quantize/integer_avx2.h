@@ -57,6 +57,12 @@ class Avx2Finish {
     std::memcpy(static_cast<uint8_t*>(of_.out) + place, &eight, used);
   }
 
+  template <int vectors, typename Sums>
+  [[gnu::always_inline]] void Row(const Sums (&sums)[vectors], int64_t at, int64_t channel,
+                                  int64_t count) const {
+    Unroll<vectors>([&](auto v) { (*this)(sums[v], at, channel + v * 8, count - v * 8); });
+  }
+
  private:
   IntegerEpilogue of_;
   __m256 low_, high_;
@@ -124,7 +130,7 @@ constexpr IntegerKernels kIntegerKernels = {.staged_signed = true,
                                             .depthwise_lanes = 8,
                                             .stage = Stage,
                                             .product = Product,
-                                            .depthwise = DepthwiseRow<Avx2Unit, 4>};
+                                            .depthwise = DepthwiseRow<Avx2Unit>};
 
 }  // namespace
 }  // namespace oort::OORT_ISA

@@ -76,13 +76,16 @@ const IntegerKernels& PlainIntegerKernels();
 /// The fastest ones for the instruction set on this processor.
 const IntegerKernels& IntegerKernelsFor(Isa isa);
 
+/// Vectors of channels that `depthwise` does at a time.
+inline constexpr int kDepthwiseBlocks = 4;
+
 /// Bytes that `depthwise` needs for scratch.
 inline int64_t DepthwiseScratch(const IntegerKernels& kernels, int64_t columns,
                                 int64_t kernel_height) {
   if (kernels.depthwise_rows == 1) return 0;
   const int64_t groups = (kernel_height + kernels.depthwise_rows - 1) / kernels.depthwise_rows;
   const int64_t vector = kernels.depthwise_lanes * kernels.depthwise_rows * kernels.staged_bytes;
-  return columns * groups * vector;
+  return columns * groups * vector * kDepthwiseBlocks;
 }
 
 }  // namespace oort

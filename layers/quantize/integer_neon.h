@@ -54,6 +54,12 @@ class DotFinish {
     std::memcpy(static_cast<uint8_t*>(of_.out) + place, &four, used);
   }
 
+  template <int vectors, typename Sums>
+  [[gnu::always_inline]] void Row(const Sums (&sums)[vectors], int64_t at, int64_t channel,
+                                  int64_t count) const {
+    Unroll<vectors>([&](auto v) { (*this)(sums[v], at, channel + v * 4, count - v * 4); });
+  }
+
  private:
   IntegerEpilogue of_;
   float32x4_t low_, high_;
@@ -121,7 +127,7 @@ constexpr IntegerKernels kIntegerKernels = {.staged_signed = true,
                                             .depthwise_lanes = 4,
                                             .stage = Stage,
                                             .product = Product,
-                                            .depthwise = DepthwiseRow<DotUnit, 8>};
+                                            .depthwise = DepthwiseRow<DotUnit>};
 
 }  // namespace
 }  // namespace oort::OORT_ISA

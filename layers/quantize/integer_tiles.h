@@ -8,7 +8,8 @@
 //   MultiplyAdd(sums, x, w)    adds products of neighbours
 //   Broadcast(at)              the neighbours at `at`, for all sums
 //   Interleave<rows>(at, row)  rows of kLanes channels, row by row in each channel, others zero
-//   Finish                     what is made of sums: finish(sums, output, channel, channels left)
+//   Finish                     what is made of the sums of neighbouring channels:
+//                              Row<vectors>(sums, output, channel, channels left)
 // Only for integer.dot.cpp.
 #pragma once
 
@@ -48,11 +49,7 @@ void Tile(const IntegerWindows& call, int64_t first) {
       });
     }
   }
-  Unroll<rows>([&](auto r) {
-    Unroll<vectors>([&](auto v) {
-      finish(sums[r][v], first + r, v * Unit::kLanes, job.channels - v * Unit::kLanes);
-    });
-  });
+  Unroll<rows>([&](auto r) { finish.template Row<vectors>(sums[r], first + r, 0, job.channels); });
 }
 
 /// All outputs; the last tile begins earlier, and does some of them again, where it would reach
@@ -69,76 +66,98 @@ void Tiles(const IntegerWindows& job) {
   for (; i < job.count; ++i) Tile<Unit, 1, vectors>(job, i);
 }
 
-/// Interleaves `rows` rows of one block of channels of all columns into every `groups`-th vector of
-/// the scratch.
+/// Interleaves `rows` rows of some blocks of channels of all columns into every `groups`-th vector
+/// of the scratch.
 template <typename Unit, int rows>
 [[gnu::always_inline]] inline void InterleaveRows(const IntegerDepthwise& job,
-                                                  const std::byte* image, int64_t groups,
-                                                  std::byte* out) {
+                                                  const std::byte* image, int64_t blocks,
+                                                  int64_t groups, std::byte* out) {
+  constexpr int64_t kBlock = Unit::kLanes * static_cast<int64_t>(sizeof(typename Unit::Number));
   const int64_t pixel = job.channels * static_cast<int64_t>(sizeof(typename Unit::Number));
   const int64_t step = groups * static_cast<int64_t>(sizeof(typename Unit::Numbers));
   for (int64_t x = 0; x < job.columns; ++x) {
-    Unit::Store(out + x * step, Unit::template Interleave<rows>(image + x * pixel, job.row_bytes));
+    for (int64_t b = 0; b < blocks; ++b, out += step) {
+      const std::byte* from = image + x * pixel + b * kBlock;
+      Unit::Store(out, Unit::template Interleave<rows>(from, job.row_bytes));
+    }
   }
 }
 
-/// `pixels` outputs from `first` on of block `block`, which is in the scratch.
-template <typename Unit, int pixels>
+/// `pixels` outputs from `first` on of `blocks` blocks from `block` on, which are in the scratch.
+template <typename Unit, int pixels, int blocks>
 [[gnu::always_inline]] inline void DepthwiseTile(const IntegerDepthwise& job,
                                                  const typename Unit::Finish& finish, int64_t first,
-                                                 int64_t block, int64_t blocks, int64_t groups) {
+                                                 int64_t block, int64_t all, int64_t groups) {
   using Sums = typename Unit::Sums;
   using Numbers = typename Unit::Numbers;
   constexpr int64_t kBytes = static_cast<int64_t>(sizeof(Numbers));
-  Sums sums[pixels];
-  const Sums start = Unit::LoadSums(job.starts + block * Unit::kLanes);
-  Unroll<pixels>([&](auto p) { sums[p] = start; });
-  const int64_t column = groups * kBytes;
-  const std::byte* x = job.scratch + first * job.stride * column;
-  const std::byte* w = static_cast<const std::byte*>(job.weights) + block * kBytes;
-  for (int64_t k = 0; k < job.kernel_width; ++k, x += job.dilation * column) {
-    for (int64_t g = 0; g < groups; ++g, w += blocks * kBytes) {
-      const Numbers weight = Unit::Load(w);
-      Unroll<pixels>([&](auto p) {
-        const Numbers taps = Unit::Load(x + p * job.stride * column + g * kBytes);
-        sums[p] = Unit::MultiplyAdd(sums[p], taps, weight);
+  Sums sums[pixels][blocks];
+  Unroll<blocks>([&](auto b) {
+    const Sums start = Unit::LoadSums(job.starts + (block + b) * Unit::kLanes);
+    Unroll<pixels>([&](auto p) { sums[p][b] = start; });
+  });
+  const int64_t column = blocks * groups * kBytes;
+  for (int64_t g = 0; g < groups; ++g) {
+    const std::byte* x = job.scratch + first * job.stride * column + g * kBytes;
+    const std::byte* w = static_cast<const std::byte*>(job.weights) + (g * all + block) * kBytes;
+    for (int64_t k = 0; k < job.kernel_width; ++k) {
+      Unroll<blocks>([&](auto b) {
+        const Numbers weight = Unit::Load(w + b * kBytes);
+        Unroll<pixels>([&](auto p) {
+          const Numbers taps = Unit::Load(x + p * job.stride * column + b * groups * kBytes);
+          sums[p][b] = Unit::MultiplyAdd(sums[p][b], taps, weight);
+        });
       });
+      x += job.dilation * column;
+      w += groups * all * kBytes;
     }
   }
+  const int64_t channel = block * Unit::kLanes;
   Unroll<pixels>([&](auto p) {
-    finish(sums[p], first + p, block * Unit::kLanes, job.channels - block * Unit::kLanes);
+    finish.template Row<blocks>(sums[p], first + p, channel, job.channels - channel);
   });
 }
 
-/// Block by block of the channels, so that what is interleaved stays in the first cache.
-template <typename Unit, int pixels>
-void DepthwiseRow(const IntegerDepthwise& call) {
+/// All outputs of `blocks` blocks of channels.
+template <typename Unit, int pixels, int blocks>
+void DepthwiseBlocks(const IntegerDepthwise& call, int64_t block, int64_t all, int64_t groups) {
   const IntegerDepthwise job = call;  // as in Tile
-  const int64_t blocks = (job.channels + Unit::kLanes - 1) / Unit::kLanes;
-  const int64_t groups = (job.kernel_height + Unit::kRows - 1) / Unit::kRows;
-  constexpr int64_t kBlock = Unit::kLanes * static_cast<int64_t>(sizeof(typename Unit::Number));
   const typename Unit::Finish finish(job.epilogue);
-  for (int64_t b = 0; b < blocks; ++b) {
-    for (int64_t g = 0; g < groups; ++g) {
-      const std::byte* image = job.image + g * Unit::kRows * job.row_bytes + b * kBlock;
-      std::byte* out = job.scratch + g * static_cast<int64_t>(sizeof(typename Unit::Numbers));
-      const int64_t rows = job.kernel_height - g * Unit::kRows;
-      if (rows == 1) {
-        InterleaveRows<Unit, 1>(job, image, groups, out);
-      } else if (rows == 2 || Unit::kRows == 2) {
-        InterleaveRows<Unit, 2>(job, image, groups, out);
-      } else if (rows == 3) {
-        InterleaveRows<Unit, 3>(job, image, groups, out);
-      } else {
-        InterleaveRows<Unit, 4>(job, image, groups, out);
-      }
+  constexpr int64_t kBlock = Unit::kLanes * static_cast<int64_t>(sizeof(typename Unit::Number));
+  for (int64_t g = 0; g < groups; ++g) {
+    const std::byte* image = job.image + g * Unit::kRows * job.row_bytes + block * kBlock;
+    std::byte* out = job.scratch + g * static_cast<int64_t>(sizeof(typename Unit::Numbers));
+    const int64_t rows = job.kernel_height - g * Unit::kRows;
+    if (rows == 1) {
+      InterleaveRows<Unit, 1>(job, image, blocks, groups, out);
+    } else if (rows == 2 || Unit::kRows == 2) {
+      InterleaveRows<Unit, 2>(job, image, blocks, groups, out);
+    } else if (rows == 3) {
+      InterleaveRows<Unit, 3>(job, image, blocks, groups, out);
+    } else {
+      InterleaveRows<Unit, 4>(job, image, blocks, groups, out);
     }
-    int64_t i = 0;
-    for (; i + pixels <= job.count; i += pixels) {
-      DepthwiseTile<Unit, pixels>(job, finish, i, b, blocks, groups);
-    }
-    for (; i < job.count; ++i) DepthwiseTile<Unit, 1>(job, finish, i, b, blocks, groups);
   }
+  int64_t i = 0;
+  for (; i + pixels <= job.count; i += pixels) {
+    DepthwiseTile<Unit, pixels, blocks>(job, finish, i, block, all, groups);
+  }
+  for (; i < job.count; ++i) {
+    DepthwiseTile<Unit, 1, blocks>(job, finish, i, block, all, groups);
+  }
+}
+
+/// A few blocks of channels at a time, so that what is interleaved stays in the first cache.
+template <typename Unit>
+void DepthwiseRow(const IntegerDepthwise& job) {
+  const int64_t all = (job.channels + Unit::kLanes - 1) / Unit::kLanes;
+  const int64_t groups = (job.kernel_height + Unit::kRows - 1) / Unit::kRows;
+  int64_t block = 0;
+  for (; block + kDepthwiseBlocks <= all; block += kDepthwiseBlocks) {
+    DepthwiseBlocks<Unit, 2, kDepthwiseBlocks>(job, block, all, groups);
+  }
+  for (; block + 2 <= all; block += 2) DepthwiseBlocks<Unit, 4, 2>(job, block, all, groups);
+  if (block < all) DepthwiseBlocks<Unit, 4, 1>(job, block, all, groups);
 }
 
 }  // namespace

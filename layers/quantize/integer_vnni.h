@@ -12,51 +12,96 @@
 namespace oort::OORT_ISA {
 namespace {
 
-/// What is made of the sums of 16 channels.
+/// What is made of sums, 16 channels a vector.
 class VnniFinish {
  public:
   explicit VnniFinish(const IntegerEpilogue& epilogue)
       : of_(epilogue),
-        low_(_mm512_set1_ps(epilogue.low)),
         high_(_mm512_set1_ps(epilogue.high)),
-        zero_point_(_mm512_set1_epi32(epilogue.zero_point)),
-        addend_scale_(_mm512_set1_ps(epilogue.addend_scale)) {}
+        addend_scale_(_mm512_set1_ps(epilogue.addend_scale)) {
+    if (epilogue.result == IntegerResult::kF32) return;
+    // Bytes are made as u8: i8 are 128 more on the way.
+    const int moved = epilogue.result == IntegerResult::kI8 ? 128 : 0;
+    const int zero_point = epilogue.zero_point + moved;
+    zero_point_ = _mm512_set1_epi16(static_cast<int16_t>(zero_point));
+    const int low = _mm_cvtss_si32(_mm_set_ss(epilogue.low)) + zero_point;
+    low_ = _mm512_set1_epi8(static_cast<char>(low));
+    sign_ = _mm512_set1_epi8(static_cast<char>(moved));
+  }
 
   /// Of the first `count` channels from `channel` on of output `at`.
-  [[gnu::always_inline]] void operator()(__m512i sums, int64_t at, int64_t channel,
-                                         int64_t count) const {
-    const __mmask16 mask = static_cast<__mmask16>(count >= 16 ? 0xffffu : (1u << count) - 1u);
-    __m512 value = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums), _mm512_loadu_ps(of_.scale + channel),
-                                   _mm512_loadu_ps(of_.bias + channel));
-    const int64_t place = at * of_.stride + channel;
+  template <int vectors>
+  [[gnu::always_inline]] void Row(const __m512i (&sums)[vectors], int64_t at, int64_t channel,
+                                  int64_t count) const {
+    __m512 values[vectors];
+    Unroll<vectors>([&](auto v) {
+      const int64_t c = channel + v * 16;
+      values[v] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[v]), _mm512_loadu_ps(of_.scale + c),
+                                  _mm512_loadu_ps(of_.bias + c));
+    });
     if (of_.addend != nullptr) {
-      const int64_t from = at * of_.addend_stride + channel;
-      const __m128i bytes =
-          _mm_maskz_loadu_epi8(mask, static_cast<const uint8_t*>(of_.addend) + from);
-      const __m512i addend =
-          of_.addend_signed ? _mm512_cvtepi8_epi32(bytes) : _mm512_cvtepu8_epi32(bytes);
-      value = _mm512_fmadd_ps(_mm512_cvtepi32_ps(addend), addend_scale_, value);
+      const uint8_t* from =
+          static_cast<const uint8_t*>(of_.addend) + at * of_.addend_stride + channel;
+      Unroll<vectors>([&](auto v) {
+        const __m128i bytes = _mm_maskz_loadu_epi8(Mask16(count - v * 16), from + v * 16);
+        const __m512i addend =
+            of_.addend_signed ? _mm512_cvtepi8_epi32(bytes) : _mm512_cvtepu8_epi32(bytes);
+        values[v] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(addend), addend_scale_, values[v]);
+      });
     }
+    const int64_t place = at * of_.stride + channel;
     if (of_.result == IntegerResult::kF32) {
-      _mm512_mask_storeu_ps(static_cast<float*>(of_.out) + place, mask, value);
+      float* out = static_cast<float*>(of_.out) + place;
+      Unroll<vectors>(
+          [&](auto v) { _mm512_mask_storeu_ps(out + v * 16, Mask16(count - v * 16), values[v]); });
       return;
     }
-    value = _mm512_max_ps(_mm512_min_ps(value, high_), low_);
-    const __m512i rounded = _mm512_add_epi32(_mm512_cvtps_epi32(value), zero_point_);
-    const __m128i bytes = _mm512_cvtepi32_epi8(rounded);
-    uint8_t* out = static_cast<uint8_t*>(of_.out) + place;
-    if (count >= 16) {
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(out), bytes);
-    } else {
-      _mm_mask_storeu_epi8(out, mask, bytes);
-    }
+    StoreBytes(values, count, static_cast<uint8_t*>(of_.out) + place);
   }
 
  private:
+  static __mmask16 Mask16(int64_t count) {
+    return static_cast<__mmask16>(count >= 16 ? 0xffffu : (1u << count) - 1u);
+  }
+
+  /// The upper limit holds before numbers become integers, which might else not fit; what is below
+  /// the lower one saturates on its way to u8, and is raised there.
+  template <int vectors>
+  [[gnu::always_inline]] void StoreBytes(const __m512 (&values)[vectors], int64_t count,
+                                         uint8_t* out) const {
+    __m512i integers[4];
+    Unroll<4>([&](auto v) {
+      if constexpr (v < vectors) {
+        integers[v] = _mm512_cvtps_epi32(_mm512_min_ps(values[v], high_));
+      } else {
+        integers[v] = _mm512_setzero_si512();
+      }
+    });
+    const __m512i first =
+        _mm512_adds_epi16(_mm512_packs_epi32(integers[0], integers[1]), zero_point_);
+    const __m512i last =
+        _mm512_adds_epi16(_mm512_packs_epi32(integers[2], integers[3]), zero_point_);
+    __m512i bytes = _mm512_max_epu8(_mm512_packus_epi16(first, last), low_);
+    bytes = _mm512_xor_si512(bytes, sign_);
+    // Each quarter has four channels of each vector.
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    bytes = _mm512_permutexvar_epi32(order, bytes);
+    if (vectors == 4 && count >= 64) {
+      _mm512_storeu_si512(out, bytes);
+    } else if (vectors == 2 && count >= 32) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm512_castsi512_si256(bytes));
+    } else if (vectors == 1 && count >= 16) {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm512_castsi512_si128(bytes));
+    } else {
+      const int64_t used = count < vectors * 16 ? count : vectors * 16;
+      const __mmask64 mask = used >= 64 ? ~__mmask64{0} : (__mmask64{1} << used) - 1;
+      _mm512_mask_storeu_epi8(out, mask, bytes);
+    }
+  }
+
   IntegerEpilogue of_;
-  __m512 low_, high_;
-  __m512i zero_point_;
-  __m512 addend_scale_;
+  __m512 high_, addend_scale_;
+  __m512i zero_point_ = {}, low_ = {}, sign_ = {};
 };
 
 struct VnniUnit {
@@ -128,7 +173,7 @@ constexpr IntegerKernels kIntegerKernels = {.staged_signed = false,
                                             .depthwise_lanes = 16,
                                             .stage = Stage,
                                             .product = Product,
-                                            .depthwise = DepthwiseRow<VnniUnit, 8>};
+                                            .depthwise = DepthwiseRow<VnniUnit>};
 
 }  // namespace
 }  // namespace oort::OORT_ISA
