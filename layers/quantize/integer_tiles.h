@@ -24,7 +24,6 @@ template <typename Unit, int rows, int vectors>
 void Tile(const IntegerWindows& call, int64_t first) {
   // Copies: the bytes that are stored might be those of `call`, as far as the compiler knows.
   const IntegerWindows job = call;
-  const typename Unit::Finish finish(job.epilogue);
   using Sums = typename Unit::Sums;
   using Numbers = typename Unit::Numbers;
   Sums sums[rows][vectors];
@@ -49,6 +48,8 @@ void Tile(const IntegerWindows& call, int64_t first) {
       });
     }
   }
+  // Made here: its constants would take registers from the sums.
+  const typename Unit::Finish finish(job.epilogue);
   Unroll<rows>([&](auto r) { finish.template Row<vectors>(sums[r], first + r, 0, job.channels); });
 }
 

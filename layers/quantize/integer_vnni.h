@@ -119,8 +119,11 @@ struct VnniUnit {
     std::memcpy(&four, at, sizeof four);
     return _mm512_set1_epi32(four);
   }
+  /// As an asm statement, because GCC 12 moves sums to and fro and spills weights around the
+  /// intrinsic, _mm512_dpbusd_epi32.
   static Sums MultiplyAdd(Sums sums, Numbers x, Numbers w) {
-    return _mm512_dpbusd_epi32(sums, x, w);
+    asm("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(x), "v"(w));
+    return sums;
   }
 
   /// The bytes that row `row` contributes: each to its place in the four of its channel.
