@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Convolutions and dense layers between bytes, which the pass integer-regions makes of convolutions
 // between oort.Dequantize and oort.Quantize.
+#include <algorithm>
 #include <cstring>
 
 #include "core/checked.h"
@@ -88,6 +89,7 @@ class IntegerConvLayer final : public Layer {
 
   std::vector<Value> Infer(const Args& args) const override {
     CheckedZeroPoint(numbers_.input.zero_point, args.tensor(input_).dtype());
+    CheckPadding(Geometry(args));
     const Shape output = Output(args);
     if (args.Has(addend_)) {
       CheckedZeroPoint(numbers_.addend.zero_point, args.tensor(addend_).dtype());
@@ -149,6 +151,18 @@ class IntegerConvLayer final : public Layer {
   static ConvParams ParamsOf(const LayerInit& init, IntegerLayout layout) {
     if (layout == IntegerLayout::kRows) return {{1, 1}, {0, 0}, {1, 1}, 1};
     return {init, 2, false};
+  }
+
+  /// The padding is written out, so it must not be larger than what windows can see of it.
+  static void CheckPadding(const ConvGeometry& g) {
+    for (const ConvAxis& axis : g.axes) {
+      if (std::max(axis.pad, axis.pad_after) <= axis.reach()) continue;
+      throw Error(ErrorCode::kUnsupported, "expected padding of at most " +
+                                               std::to_string(axis.reach()) +
+                                               ", as far as a window reaches, got " +
+                                               std::to_string(std::max(axis.pad, axis.pad_after)) +
+                                               "; without the pass integer-regions it may be more");
+    }
   }
 
   int64_t ResultBytes() const { return numbers_.result == DType::kF32 ? 4 : 1; }

@@ -293,6 +293,10 @@ TEST(IntegerConv, RefusesWhatDoesNotFit) {
   make(x, weight, "-1").ExpectError(ErrorCode::kInvalidModel, "zero point from 0 to 255, got -1");
   make(x, Tensor(DType::kI8, {4, 70000, 1, 1}), "0")
       .ExpectError(ErrorCode::kUnsupported, "sums fit into 32 bits");
+  make(x, weight, "0")
+      .Param("padding", "100000")
+      .Param("stride", "100000")
+      .ExpectError(ErrorCode::kUnsupported, "padding of at most 1");
   make(x, weight, "0").Param("scale", "0.0").ExpectError(ErrorCode::kInvalidModel, "scale above 0");
   make(x, weight, "0")
       .Input(Tensor(DType::kU8, {1, 4, 4, 3}))
