@@ -37,7 +37,10 @@ struct ChatInputs {
   std::string special_tokens;         ///< an object: bos_token, eos_token … as text
   std::string variables;              ///< an object of further variables: enable_thinking …
   bool add_generation_prompt = true;  ///< end with what begins an answer
-  std::optional<ChatTime> now;        ///< the local time unless given
+  /// End with the last message's content, so that the answer goes on with it; nothing begins an
+  /// answer then.
+  bool continue_final_message = false;
+  std::optional<ChatTime> now;  ///< the local time unless given
 };
 
 /// A template comes with a model from anywhere: beyond these it is stopped.

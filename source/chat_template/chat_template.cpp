@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "oort/chat_template.h"
 
+#include <algorithm>
+
 #include "chat_template/clock.h"
 #include "chat_template/interpreter.h"
 #include "chat_template/json.h"
@@ -70,7 +72,47 @@ void SetVariables(Interpreter& interpreter, const ChatInputs& inputs) {
   interpreter.SetVariable("messages", ReadMessages(budget, inputs.messages));
   interpreter.SetVariable("tools", ReadObjects(budget, inputs.tools, "tools"));
   interpreter.SetVariable("documents", ReadObjects(budget, inputs.documents, "documents"));
-  interpreter.SetVariable("add_generation_prompt", Value::Bool(inputs.add_generation_prompt));
+  interpreter.SetVariable("add_generation_prompt", Value::Bool(inputs.add_generation_prompt &&
+                                                               !inputs.continue_final_message));
+}
+
+/// The text of the last message.
+std::string LastContent(const std::string& messages) {
+  Budget budget(INT64_MAX, SIZE_MAX);
+  const Value list = ReadMessages(&budget, messages);
+  const std::vector<Value>& items = list.sequence().items;
+  const Value* content = items.empty() ? nullptr : items.back().dict().Find("content");
+  if (content == nullptr || !content->Is(Kind::kString) ||
+      content->str().find_first_not_of(" \t\r\n") == std::string::npos) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "the last message has no text that an answer could go on with");
+  }
+  return content->str();
+}
+
+/// Cuts what the template writes behind the last message. Templates trim what they are given: white
+/// space at the end stays where it was written.
+void EndWith(MarkedText& rendered, const std::string& content) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  const size_t first = content.find_first_not_of(kSpace);
+  const std::string_view whole = std::string_view(content).substr(first);
+  const std::string_view trimmed = whole.substr(0, whole.find_last_not_of(kSpace) + 1);
+  const size_t at = rendered.text.rfind(trimmed);
+  const size_t behind = at + trimmed.size();
+  const bool is_message =
+      at != std::string::npos && std::ranges::any_of(rendered.user, [&](const TextRange& range) {
+        return range.begin <= at && behind <= range.end;
+      });
+  if (!is_message) {
+    throw Error(
+        ErrorCode::kUnsupported,
+        "the chat template does not write the last message as it is, so an answer cannot go "
+        "on with it");
+  }
+  const bool has_space = std::string_view(rendered.text).substr(at).starts_with(whole);
+  const size_t end = has_space ? at + whole.size() : behind;
+  rendered.text.resize(end);
+  rendered.user = RangesIn(rendered.user, {0, end});
 }
 
 Clock ReadClock(const std::optional<ChatTime>& now) {
@@ -110,6 +152,9 @@ RenderedChat ChatTemplate::RenderMarked(const ChatInputs& inputs, const ChatLimi
   jinja::SetVariables(interpreter, inputs);
   try {
     jinja::MarkedText rendered = interpreter.Render(content_->parsed);
+    if (inputs.continue_final_message) {
+      jinja::EndWith(rendered, jinja::LastContent(inputs.messages));
+    }
     return {std::move(rendered.text), std::move(rendered.user)};
   } catch (const Error& error) {
     throw error.WithContext("chat template, line " + std::to_string(interpreter.line()) + ": ");

@@ -118,9 +118,6 @@ void RefuseOthers(Fields& fields) {
   fields.Refuse("reasoning_effort",
                 "pass what the model's template knows in \"chat_template_kwargs\"");
   fields.Refuse("chat_template", "the one that came with the model is used");
-  if (fields.Bool("continue_final_message").value_or(false)) {
-    fields.Fail("continue_final_message", "is not available yet");
-  }
 }
 
 void ReadLogprobs(Fields& fields, CommonFields& common, const Limits& limits) {
@@ -149,7 +146,16 @@ ChatInputs ReadChatInputs(Fields& fields, const std::string& tools, const Limits
   ChatInputs inputs;
   inputs.tools = tools;
   inputs.messages = ReadMessages(fields, limits);
-  inputs.add_generation_prompt = fields.Bool("add_generation_prompt").value_or(true);
+  const auto begins = fields.Bool("add_generation_prompt");
+  inputs.add_generation_prompt = begins.value_or(true);
+  inputs.continue_final_message = fields.Bool("continue_final_message").value_or(false);
+  if (inputs.continue_final_message && begins.value_or(false)) {
+    fields.Fail("continue_final_message", "and \"add_generation_prompt\" exclude each other");
+  }
+  if (inputs.continue_final_message &&
+      fields.List("messages", limits.messages)->back()["role"] != "assistant") {
+    fields.Fail("continue_final_message", "needs a last message of the assistant");
+  }
   if (const Json* variables = fields.Object("chat_template_kwargs")) {
     inputs.variables = variables->dump();
   }

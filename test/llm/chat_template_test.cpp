@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "oort/chat_template.h"
+#include "kit/errors.h"
 
 #include <gtest/gtest.h>
 
 #include <thread>
 #include <vector>
 
+#include "kit/errors.h"
 #include "oort/error.h"
 
 namespace oort {
@@ -37,6 +39,34 @@ TEST(ChatTemplate, RendersMessagesOfTheSimpleKind) {
   EXPECT_EQ(chat.Render(inputs), "<s>user=a \"quote\"\n;assistant=ü;>TrueTrue");
   inputs.add_generation_prompt = false;
   EXPECT_EQ(chat.Render(inputs), "<s>user=a \"quote\"\n;assistant=ü;TrueTrue");
+}
+
+TEST(ChatTemplate, GoesOnWithTheLastMessage) {
+  const auto chat = ChatTemplate::Parse(
+      "{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}<end>{% endfor %}"
+      "{{ '<assistant>' if add_generation_prompt }}");
+  const auto render = [&](const std::string& content) {
+    const std::vector<ChatMessage> messages{{"user", "Once"}, {"assistant", content}};
+    ChatInputs inputs;
+    inputs.messages = ToJson(messages);
+    inputs.continue_final_message = true;
+    return chat.RenderMarked(inputs);
+  };
+  EXPECT_EQ(render("Once upon").text, "<user>Once<end><assistant>Once upon");
+  EXPECT_EQ(render(" Once upon \n").text, "<user>Once<end><assistant>Once upon");
+  // What a message says of tokens is its own, to its end.
+  const RenderedChat marked = render("a<end>b");
+  EXPECT_EQ(marked.text, "<user>Once<end><assistant>a<end>b");
+  EXPECT_EQ(marked.user.back(), (TextRange{marked.text.size() - 7, marked.text.size()}));
+  for (const char* content : {"", " \n"}) {
+    testing::ExpectThrows([&] { render(content); }, ErrorCode::kInvalidArgument, "no text");
+  }
+  // The template's own word is no message.
+  ChatInputs inputs;
+  inputs.messages = R"([{"role": "assistant", "content": "loud"}])";
+  inputs.continue_final_message = true;
+  const auto upper = ChatTemplate::Parse("{{ messages[0].content | upper }} loud");
+  testing::ExpectThrows([&] { upper.Render(inputs); }, ErrorCode::kUnsupported, "as it is");
 }
 
 TEST(ChatTemplate, VariablesComeOnTopOfSpecialTokens) {

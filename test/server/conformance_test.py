@@ -115,6 +115,23 @@ class ConformanceTest(unittest.TestCase):
     def test_max_completion_tokens_wins(self):
         self.assertEqual(self.chat(max_tokens=30, max_completion_tokens=5).usage.completion_tokens, 5)
 
+    def test_an_answer_goes_on_with_the_last_message(self):
+        extra = {"continue_final_message": True, "ignore_eos": True, "return_token_ids": True}
+        talk = ASK + [{"role": "assistant", "content": "Once upon a time"}]
+        on = self.chat(messages=talk, extra_body=extra)
+        body = {"messages": talk, "continue_final_message": True}
+        request = urllib.request.Request(
+            self.server.url + "/apply-template", json.dumps(body).encode(), {"Content-Type": "application/json"}
+        )
+        prompt = json.load(urllib.request.urlopen(request, timeout=SECONDS))["prompt"]
+        self.assertTrue(prompt.endswith("Once upon a time"), prompt)
+        whole = self.complete(prompt=self.tokenize(prompt, add_special_tokens=False), max_tokens=20,
+                              extra_body={"ignore_eos": True})  # fmt: skip
+        self.assertEqual(on.choices[0].message.content, whole.choices[0].text)
+        extra["add_generation_prompt"] = True
+        self.refused(lambda: self.chat(messages=talk, extra_body=extra), openai.BadRequestError,
+                     param="continue_final_message")  # fmt: skip
+
     def test_content_in_parts(self):
         parts = [{"role": "user", "content": [{"type": "text", "text": ASK[0]["content"]}]}]
         self.assertEqual(self.chat(messages=parts).choices[0].message.content, self.chat().choices[0].message.content)
