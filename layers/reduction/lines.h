@@ -19,7 +19,7 @@ using SortKey =
 
 /// An element and where it stands in its line.
 template <typename Key>
-struct SortItem {
+struct IndexedKey {
   Key value;
   int64_t index;
   bool IsNan() const { return value != value; }

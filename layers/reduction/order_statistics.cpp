@@ -15,8 +15,8 @@ enum class Statistic { kMedian, kNanMedian, kKth, kMode };
 
 /// The elements of a line in ascending order, NaN last; equal elements keep their order.
 template <typename T>
-std::vector<SortItem<SortKey<T>>> SortedLine(const T* x, int64_t count, int64_t step) {
-  using Item = SortItem<SortKey<T>>;
+std::vector<IndexedKey<SortKey<T>>> SortedLine(const T* x, int64_t count, int64_t step) {
+  using Item = IndexedKey<SortKey<T>>;
   std::vector<Item> items;
   items.reserve(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i) {
@@ -30,14 +30,14 @@ std::vector<SortItem<SortKey<T>>> SortedLine(const T* x, int64_t count, int64_t 
 
 /// How many of sorted items are numbers.
 template <typename Key>
-int64_t CountNumbers(const std::vector<SortItem<Key>>& items) {
-  const auto is_nan = [](const SortItem<Key>& item) { return item.IsNan(); };
+int64_t CountNumbers(const std::vector<IndexedKey<Key>>& items) {
+  const auto is_nan = [](const IndexedKey<Key>& item) { return item.IsNan(); };
   return std::find_if(items.begin(), items.end(), is_nan) - items.begin();
 }
 
 /// The value that occurs most often (the least of them) at its last position.
 template <typename Key>
-size_t ModePlace(const std::vector<SortItem<Key>>& items) {
+size_t ModePlace(const std::vector<IndexedKey<Key>>& items) {
   size_t best = 0, best_run = 0, run = 0;
   for (size_t i = 0; i < items.size(); ++i) {
     run = i > 0 && items[i].value == items[i - 1].value ? run + 1 : 1;
@@ -115,7 +115,7 @@ class OrderStatistic final : public Layer {
   }
 
   template <typename Key>
-  size_t Place(const std::vector<SortItem<Key>>& items) const {
+  size_t Place(const std::vector<IndexedKey<Key>>& items) const {
     const int64_t numbers = CountNumbers(items), count = static_cast<int64_t>(items.size());
     switch (statistic_) {
       case Statistic::kMedian:
@@ -207,7 +207,7 @@ class Quantile final : public Layer {
   }
 
   template <typename Key>
-  double At(const std::vector<SortItem<Key>>& items, double part) const {
+  double At(const std::vector<IndexedKey<Key>>& items, double part) const {
     const int64_t numbers = CountNumbers(items);
     if (numbers == 0 || (!ignore_nan_ && numbers < static_cast<int64_t>(items.size()))) {
       return std::nan("");

@@ -65,11 +65,11 @@ class Sort : public Layer {
 
  private:
   template <typename T>
-  using Items = std::vector<SortItem<SortKey<T>>>;
+  using Items = std::vector<IndexedKey<SortKey<T>>>;
 
   template <typename Key>
-  void SortItems(std::vector<SortItem<Key>>& items) const {
-    using Item = SortItem<Key>;
+  void SortItems(std::vector<IndexedKey<Key>>& items) const {
+    using Item = IndexedKey<Key>;
     std::stable_sort(items.begin(), items.end(), [this](const Item& a, const Item& b) {
       return descending_ ? (a.IsNan() && !b.IsNan()) || a.value > b.value
                          : (!a.IsNan() && b.IsNan()) || a.value < b.value;

@@ -20,8 +20,8 @@ bool SortsPart(int64_t k, int64_t extent) { return k * 64 <= extent; }
 
 /// Brings the best k to the front.
 template <typename Key>
-void Select(std::vector<SortItem<Key>>& all, int64_t k, bool largest, bool sorted) {
-  const auto before = [largest](const SortItem<Key>& a, const SortItem<Key>& b) {
+void Select(std::vector<IndexedKey<Key>>& all, int64_t k, bool largest, bool sorted) {
+  const auto before = [largest](const IndexedKey<Key>& a, const IndexedKey<Key>& b) {
     return Before(a.value, b.value, largest);
   };
   if (k == 0) return;
@@ -32,8 +32,8 @@ void Select(std::vector<SortItem<Key>>& all, int64_t k, bool largest, bool sorte
 /// What std::partial_sort would bring to the front, step by step: a heap of the best k, and each
 /// element that is better than the worst of them takes its place. `element(j)` reads one.
 template <bool kLargest, typename Key, typename Read>
-void SortPart(std::vector<SortItem<Key>>& heap, int64_t k, int64_t extent, const Read& element) {
-  const auto before = [](const SortItem<Key>& a, const SortItem<Key>& b) {
+void SortPart(std::vector<IndexedKey<Key>>& heap, int64_t k, int64_t extent, const Read& element) {
+  const auto before = [](const IndexedKey<Key>& a, const IndexedKey<Key>& b) {
     return Before(a.value, b.value, kLargest);
   };
   for (int64_t j = 0; j < k; ++j) heap[static_cast<size_t>(j)] = {element(j), j};
@@ -97,7 +97,7 @@ class TopK : public Layer {
         const T* in = x.data<T>();
         T* values = outputs[0].AsTensor().data<T>();
         int64_t* indices = outputs[1].AsTensor().data<int64_t>();
-        using Candidates = std::vector<SortItem<SortKey<T>>>;
+        using Candidates = std::vector<IndexedKey<SortKey<T>>>;
         const auto run = [&](int64_t i, Candidates& all) {
           const int64_t outer = i / inner, column = i % inner;
           const T* line = in + outer * extent * inner + column;
