@@ -19,7 +19,7 @@ elseif(OORT_AVX512)
   oort_goes_without(amx amx_tile)
   oort_goes_without(amx,avx512 avx512f)
 endif()
-string(CONCAT of_units "*Gemm*:Quantized*:PagedAttention.*:F16Kernels.*:Precision.*:"
+string(CONCAT of_units "*Gemm*:Quantized*:Integer*:PagedAttention.*:F16Kernels.*:Precision.*:"
   "*Decoder*:Engine.*:LanguageModel.Quantizes*:SmolLM2.*")
 foreach(units IN LISTS lacking)
   foreach(name IN ITEMS cpu layers llm)

@@ -10,6 +10,9 @@
 
 namespace oort {
 
+/// Added to integers within 2^22, it makes the bits of 1.5 * 2^23 plus that integer as f32.
+inline constexpr int32_t kSmallSums = 0x4b400000;
+
 enum class IntegerResult : unsigned char { kF32, kU8, kI8 };
 
 /// What becomes of the sums of each channel: sum * scale + bias + addend * addend_scale, and for
@@ -23,6 +26,7 @@ struct IntegerEpilogue {
   float addend_scale = 0;
   float low = 0, high = 0;  ///< within the integers of the result, less its zero point
   int32_t zero_point = 0;
+  bool small_sums = false;  ///< the first sums are kSmallSums more, and sums are within 2^22
   IntegerResult result = IntegerResult::kU8;
   void* out = nullptr;
   int64_t stride = 0;         ///< from one output to the next
@@ -35,10 +39,11 @@ struct IntegerWindows {
   int64_t count;                    ///< outputs
   const int64_t* runs;              ///< where in a window each run of neighbours begins, in bytes
   int64_t run_count;
-  int64_t run_steps;      ///< how often `step` numbers make a run
-  const void* weights;    ///< for each run and step: those of each channel of the panel
-  const int32_t* starts;  ///< of the sums
-  int64_t channels;       ///< of the panel; the last vector may have fewer
+  int64_t run_steps;        ///< how often `step` numbers make a run
+  const std::byte* packed;  ///< what `pack` made of the windows, where the unit has it
+  const void* weights;      ///< for each run and step: those of each channel of the panel
+  const int32_t* starts;    ///< of the sums
+  int64_t channels;         ///< of the panel; the last vector may have fewer
   IntegerEpilogue epilogue;
 };
 
@@ -58,15 +63,21 @@ struct IntegerDepthwise {
 
 /// How a unit wants to have its numbers, and its loops.
 struct IntegerKernels {
-  bool staged_signed;  ///< images are i8 (or wider), else u8
-  int staged_bytes;    ///< of a number of an image or of a weight: 1, or 2 where it is widened
-  int step;            ///< neighbours that one instruction multiplies and sums
-  int lanes;           ///< channels of a vector
-  int panel;           ///< most channels of a panel
-  int depthwise_rows;  ///< rows of a window that one instruction of `depthwise` sums
+  bool staged_signed;       ///< images are i8 (or wider), else u8
+  bool small_sums = false;  ///< knows of them
+  int staged_bytes;         ///< of a number of an image or of a weight: 1, or 2 where it is widened
+  int step;                 ///< neighbours that one instruction multiplies and sums
+  int group = 0;            ///< neighbours of a channel that lie together among weights; 0: a step
+  int lanes;                ///< channels of a vector
+  int panel;                ///< most channels of a panel
+  int pack_rows = 1;        ///< outputs are packed by whole tiles of so many
+  int depthwise_rows;       ///< rows of a window that one instruction of `depthwise` sums
   int depthwise_lanes;
   /// Bytes of one dtype as the unit wants them; where the sign differs, each moves by 128.
   void (*stage)(const void* bytes, bool is_signed, int64_t count, void* staged);
+  /// Windows as `product` reads them, for a job of which all but results is set. Null: where they
+  /// lie.
+  void (*pack)(const IntegerWindows& windows, std::byte* packed) = nullptr;
   void (*product)(const IntegerWindows& windows);
   void (*depthwise)(const IntegerDepthwise& row);
 };

@@ -3,131 +3,96 @@
 // integer.dot.cpp.
 #pragma once
 
-#include <arm_neon.h>
-
-#include <cstring>
-
-#include "layers/quantize/integer_tiles.h"
+#include "layers/quantize/integer_panels_neon.h"
 
 namespace oort::OORT_ISA {
 namespace {
 
-/// What is made of the sums of 4 channels.
-class DotFinish {
- public:
-  explicit DotFinish(const IntegerEpilogue& epilogue)
-      : of_(epilogue),
-        low_(vdupq_n_f32(epilogue.low)),
-        high_(vdupq_n_f32(epilogue.high)),
-        zero_point_(vdupq_n_s32(epilogue.zero_point)) {}
+struct DotUnit {
+  static constexpr bool kSigned = true;
+  static constexpr int kGroup = 4;  ///< neighbours of a channel that lie together among weights
 
-  /// Of the first `count` channels from `channel` on of output `at`.
-  [[gnu::always_inline]] void operator()(int32x4_t sums, int64_t at, int64_t channel,
-                                         int64_t count) const {
-    const size_t used = static_cast<size_t>(count < 4 ? count : 4);
-    float32x4_t value = vfmaq_f32(vld1q_f32(of_.bias + channel), vcvtq_f32_s32(sums),
-                                  vld1q_f32(of_.scale + channel));
-    const int64_t place = at * of_.stride + channel;
-    if (of_.addend != nullptr) {
-      const int64_t from = at * of_.addend_stride + channel;
-      uint32_t four = 0;
-      std::memcpy(&four, static_cast<const uint8_t*>(of_.addend) + from, used);
-      const uint8x8_t bytes = vreinterpret_u8_u32(vdup_n_u32(four));
-      const int16x8_t wide = of_.addend_signed ? vmovl_s8(vreinterpret_s8_u8(bytes))
-                                               : vreinterpretq_s16_u16(vmovl_u8(bytes));
-      const float32x4_t addend = vcvtq_f32_s32(vmovl_s16(vget_low_s16(wide)));
-      value = vfmaq_f32(value, addend, vdupq_n_f32(of_.addend_scale));
-    }
-    if (of_.result == IntegerResult::kF32) {
-      float results[4];
-      vst1q_f32(results, value);
-      std::memcpy(static_cast<float*>(of_.out) + place, results, used * sizeof(float));
-      return;
-    }
-    // What is no number becomes the upper limit, as everywhere.
-    value = vbslq_f32(vcltq_f32(value, high_), value, high_);
-    value = vmaxq_f32(value, low_);
-    const int32x4_t rounded = vaddq_s32(vcvtnq_s32_f32(value), zero_point_);
-    const int16x4_t halves = vmovn_s32(rounded);
-    const int8x8_t bytes = vmovn_s16(vcombine_s16(halves, halves));
-    const uint32_t four = vget_lane_u32(vreinterpret_u32_s8(bytes), 0);
-    std::memcpy(static_cast<uint8_t*>(of_.out) + place, &four, used);
+  static int32x4_t MultiplyAdd(int32x4_t sums, uint8x16_t taps, uint8x16_t weights) {
+    return vdotq_s32(sums, vreinterpretq_s8_u8(taps), vreinterpretq_s8_u8(weights));
   }
 
-  template <int vectors, typename Sums>
-  [[gnu::always_inline]] void Row(const Sums (&sums)[vectors], int64_t at, int64_t channel,
-                                  int64_t count) const {
-    Unroll<vectors>([&](auto v) { (*this)(sums[v], at, channel + v * 4, count - v * 4); });
+  template <int rows, int vectors>
+  [[gnu::always_inline]] static void Sums(const PanelTile& tile, int32x4_t (&sums)[rows][vectors]) {
+    if constexpr (OORT_HAS_ASSEMBLY && rows == 2 * kPanelPairs && vectors == kPanelVectors) {
+      WholeSums(tile, sums);
+    } else {
+      PlainSums(tile, sums);
+    }
   }
 
  private:
-  IntegerEpilogue of_;
-  float32x4_t low_, high_;
-  int32x4_t zero_point_;
+  template <int rows, int vectors>
+  [[gnu::always_inline]] static void PlainSums(const PanelTile& tile,
+                                               int32x4_t (&sums)[rows][vectors]) {
+    Unroll<vectors>([&](auto v) OORT_INLINED {
+      const int32x4_t start = vld1q_s32(tile.starts + 4 * v);
+      Unroll<rows>([&](auto r) OORT_INLINED { sums[r][v] = start; });
+    });
+    const auto* x = reinterpret_cast<const int8_t*>(tile.outputs);
+    const auto* w = static_cast<const int8_t*>(tile.weights);
+    for (int64_t k = 0; k < tile.steps; ++k, x += 8 * rows) {
+      int8x16_t outputs[rows / 2];
+      Unroll<rows / 2>([&](auto p) OORT_INLINED { outputs[p] = vld1q_s8(x + 16 * p); });
+      Unroll<2>([&](auto half) OORT_INLINED {
+        Unroll<vectors>([&](auto v) OORT_INLINED {
+          const int8x16_t channels = vld1q_s8(w + 16 * v);
+          Unroll<rows>([&](auto r) OORT_INLINED {
+            constexpr int kLane = 2 * (r % 2) + half;
+            sums[r][v] = vdotq_laneq_s32(sums[r][v], channels, outputs[r / 2], kLane);
+          });
+        });
+        w += 16 * vectors;
+      });
+    }
+  }
+
+#if OORT_HAS_ASSEMBLY
+  // GCC 12 keeps the sums of a whole tile on the stack, so its loop is in assembly: 24 results %0
+  // to %23, row by row, and the tile, %24. v0 to v2 hold pairs of outputs, v3 to v6 channels.
+  // clang-format off
+#define OORT_BYTES_START(s0, s1, s2, s3, s4, s5)                                                 \
+  "ldr %q" #s0 ", [x12], #16\n mov %" #s1 ".16b, %" #s0 ".16b\n mov %" #s2 ".16b, %" #s0 ".16b\n" \
+  "mov %" #s3 ".16b, %" #s0 ".16b\n mov %" #s4 ".16b, %" #s0 ".16b\n mov %" #s5 ".16b, %" #s0 ".16b\n"
+#define OORT_BYTES_VECTOR(w, even, odd, s0, s1, s2, s3, s4, s5)                                  \
+  "sdot %" #s0 ".4s, v" #w ".16b, v0.4b[" #even "]\n sdot %" #s1 ".4s, v" #w ".16b, v0.4b[" #odd "]\n" \
+  "sdot %" #s2 ".4s, v" #w ".16b, v1.4b[" #even "]\n sdot %" #s3 ".4s, v" #w ".16b, v1.4b[" #odd "]\n" \
+  "sdot %" #s4 ".4s, v" #w ".16b, v2.4b[" #even "]\n sdot %" #s5 ".4s, v" #w ".16b, v2.4b[" #odd "]\n"
+  [[gnu::always_inline]] static void WholeSums(const PanelTile& tile, int32x4_t (&s)[6][4]) {
+    asm volatile(
+        "ldp x9, x10, [%24]\n"
+        "ldp x11, x12, [%24, #16]\n"
+        OORT_BYTES_START(0, 4, 8, 12, 16, 20) OORT_BYTES_START(1, 5, 9, 13, 17, 21)
+        OORT_BYTES_START(2, 6, 10, 14, 18, 22) OORT_BYTES_START(3, 7, 11, 15, 19, 23)
+        "cbz x11, 2f\n"
+        "1:\n"
+        "ldp q0, q1, [x9]\n ldr q2, [x9, #32]\n"
+        "ldp q3, q4, [x10]\n ldp q5, q6, [x10, #32]\n"
+        OORT_BYTES_VECTOR(3, 0, 2, 0, 4, 8, 12, 16, 20) OORT_BYTES_VECTOR(4, 0, 2, 1, 5, 9, 13, 17, 21)
+        "ldp q3, q4, [x10, #64]\n"
+        OORT_BYTES_VECTOR(5, 0, 2, 2, 6, 10, 14, 18, 22) OORT_BYTES_VECTOR(6, 0, 2, 3, 7, 11, 15, 19, 23)
+        "ldp q5, q6, [x10, #96]\n"
+        OORT_BYTES_VECTOR(3, 1, 3, 0, 4, 8, 12, 16, 20) OORT_BYTES_VECTOR(4, 1, 3, 1, 5, 9, 13, 17, 21)
+        "add x9, x9, #48\n add x10, x10, #128\n subs x11, x11, #1\n"
+        OORT_BYTES_VECTOR(5, 1, 3, 2, 6, 10, 14, 18, 22) OORT_BYTES_VECTOR(6, 1, 3, 3, 7, 11, 15, 19, 23)
+        "b.ne 1b\n"
+        "2:\n"
+        : "=&w"(s[0][0]), "=&w"(s[0][1]), "=&w"(s[0][2]), "=&w"(s[0][3]), "=&w"(s[1][0]), "=&w"(s[1][1]),
+          "=&w"(s[1][2]), "=&w"(s[1][3]), "=&w"(s[2][0]), "=&w"(s[2][1]), "=&w"(s[2][2]), "=&w"(s[2][3]),
+          "=&w"(s[3][0]), "=&w"(s[3][1]), "=&w"(s[3][2]), "=&w"(s[3][3]), "=&w"(s[4][0]), "=&w"(s[4][1]),
+          "=&w"(s[4][2]), "=&w"(s[4][3]), "=&w"(s[5][0]), "=&w"(s[5][1]), "=&w"(s[5][2]), "=&w"(s[5][3])
+        : "r"(&tile)
+        : "cc", "memory", "x9", "x10", "x11", "x12", "v0", "v1", "v2", "v3", "v4", "v5", "v6");
+  }
+  // clang-format on
+#endif
 };
 
-struct DotUnit {
-  static constexpr int kLanes = 4, kRows = 4;
-  using Number = int8_t;
-  using Sums = int32x4_t;
-  using Numbers = int8x16_t;
-  using Finish = DotFinish;
-
-  static Sums LoadSums(const int32_t* at) { return vld1q_s32(at); }
-  static Numbers Load(const std::byte* at) { return vld1q_s8(reinterpret_cast<const int8_t*>(at)); }
-  static void Store(std::byte* at, Numbers numbers) {
-    vst1q_s8(reinterpret_cast<int8_t*>(at), numbers);
-  }
-  static uint32_t Four(const std::byte* at) {
-    uint32_t four;
-    std::memcpy(&four, at, sizeof four);
-    return four;
-  }
-  static Numbers Broadcast(const std::byte* at) {
-    return vreinterpretq_s8_u32(vdupq_n_u32(Four(at)));
-  }
-  static Sums MultiplyAdd(Sums sums, Numbers x, Numbers w) { return vdotq_s32(sums, x, w); }
-
-  /// Four rows of four channels are a matrix of bytes, which is transposed.
-  template <int rows>
-  static Numbers Interleave(const std::byte* bytes, int64_t step) {
-    uint32x4_t all = vdupq_n_u32(0);
-    all = vsetq_lane_u32(Four(bytes), all, 0);
-    if constexpr (rows > 1) all = vsetq_lane_u32(Four(bytes + step), all, 1);
-    if constexpr (rows > 2) all = vsetq_lane_u32(Four(bytes + 2 * step), all, 2);
-    if constexpr (rows > 3) all = vsetq_lane_u32(Four(bytes + 3 * step), all, 3);
-    constexpr uint8_t kPlaces[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
-    return vreinterpretq_s8_u8(vqtbl1q_u8(vreinterpretq_u8_u32(all), vld1q_u8(kPlaces)));
-  }
-};
-
-void Stage(const void* bytes, bool is_signed, int64_t count, void* staged) {
-  if (is_signed) {
-    std::memcpy(staged, bytes, static_cast<size_t>(count));
-    return;
-  }
-  const uint8_t* from = static_cast<const uint8_t*>(bytes);
-  uint8_t* to = static_cast<uint8_t*>(staged);
-  for (int64_t i = 0; i < count; ++i) to[i] = from[i] ^ 0x80u;
-}
-
-void Product(const IntegerWindows& job) {
-  if (job.channels > 12) return Tiles<DotUnit, 4, 6>(job);
-  if (job.channels > 8) return Tiles<DotUnit, 3, 8>(job);
-  if (job.channels > 4) return Tiles<DotUnit, 2, 8>(job);
-  Tiles<DotUnit, 1, 8>(job);
-}
-
-constexpr IntegerKernels kIntegerKernels = {.staged_signed = true,
-                                            .staged_bytes = 1,
-                                            .step = 4,
-                                            .lanes = 4,
-                                            .panel = 16,
-                                            .depthwise_rows = 4,
-                                            .depthwise_lanes = 4,
-                                            .stage = Stage,
-                                            .product = Product,
-                                            .depthwise = DepthwiseRow<DotUnit>};
+constexpr IntegerKernels kIntegerKernels = NeonKernels<DotUnit>();
 
 }  // namespace
 }  // namespace oort::OORT_ISA

@@ -12,11 +12,21 @@ namespace {
 
 /// Vectors read so many bytes beyond the last number.
 constexpr size_t kBeyond = 64;
-/// Outputs of one call of a kernel.
+/// Most outputs of one call of a kernel.
 constexpr int64_t kBlockWindows = 96;
 constexpr int64_t kMostPanel = 64;
 /// 255 * 128 times so many fit into s32.
 constexpr int64_t kMostTerms = 65793;
+
+/// Whether no input takes a sum of products beyond 2^22. `positive` and `negative` are the sums of
+/// the weights above 0 and below it, as magnitudes.
+bool AreSmall(int64_t positive, int64_t negative, int64_t zero_point) {
+  // Where bytes are i8, the same numbers are 128 more.
+  const int64_t above = std::max(255 - zero_point, 127 - zero_point);
+  const int64_t below = std::max(zero_point, zero_point + 128);
+  constexpr int64_t kMost = int64_t{1} << 22;
+  return positive * above + negative * below < kMost && positive * below + negative * above < kMost;
+}
 
 int64_t RoundUp(int64_t value, int64_t to) { return CeilDivide(value, to) * to; }
 
@@ -80,6 +90,7 @@ void IntegerProduct::PutWeight(size_t at, int64_t number, int8_t value) {
 /// of a run, so that what kernels read beyond it does not count.
 void IntegerProduct::PackFilters(const int8_t* weight) {
   const int64_t group_out = out_ / groups_, step = kernels_.step;
+  const int64_t together = kernels_.group == 0 ? step : kernels_.group;
   runs_ = neighbours_ ? height_ : height_ * width_;
   run_numbers_ = neighbours_ ? width_ * group_in_ : group_in_;
   run_steps_ = CeilDivide(run_numbers_, step);
@@ -99,8 +110,9 @@ void IntegerProduct::PackFilters(const int8_t* weight) {
           for (int64_t tap = 0; tap < height_ * width_; ++tap) {
             const int64_t run = neighbours_ ? tap / width_ : tap;
             const int64_t k = neighbours_ ? tap % width_ * group_in_ + i : i;
-            PutWeight(panel.weights, ((run * run_steps_ + k / step) * wide + c) * step + k % step,
-                      filter[i * height_ * width_ + tap]);
+            const int64_t before = run * run_steps_ * step + k / together * together;
+            const int64_t at = before * wide + c * together;
+            PutWeight(panel.weights, at + k % together, filter[i * height_ * width_ + tap]);
           }
         }
       }
@@ -133,14 +145,19 @@ void IntegerProduct::Prepare(const int8_t* weight, const float* scales, const fl
   scale_.assign(padded, 0);
   bias_.assign(padded, 0);
   for (auto& starts : starts_) starts.assign(padded, 0);
+  small_sums_ = kernels_.small_sums;
   const double unit =
       direct_ && numbers_.result != DType::kF32 ? static_cast<double>(numbers_.output.scale) : 1;
   const int64_t terms = group_in_ * height_ * width_;
   for (int64_t c = 0; c < out_; ++c) {
     const auto at =
         static_cast<size_t>(depthwise_ ? c : c / group_out * padded_out + c % group_out);
-    int64_t sum = 0;
-    for (int64_t k = 0; k < terms; ++k) sum += weight[c * terms + k];
+    int64_t sum = 0, positive = 0;
+    for (int64_t k = 0; k < terms; ++k) {
+      sum += weight[c * terms + k];
+      positive += std::max<int64_t>(weight[c * terms + k], 0);
+    }
+    small_sums_ = small_sums_ && AreSmall(positive, positive - sum, numbers_.input.zero_point);
     for (int is_signed = 0; is_signed < 2; ++is_signed) {
       int64_t zero_point = numbers_.input.zero_point;
       if (kernels_.staged_bytes == 1 && kernels_.staged_signed != (is_signed == 1)) {
@@ -155,6 +172,13 @@ void IntegerProduct::Prepare(const int8_t* weight, const float* scales, const fl
     rest -= static_cast<double>(numbers_.addend.zero_point) *
             static_cast<double>(numbers_.addend.scale);
     bias_[at] = static_cast<float>(rest / unit);
+  }
+  if (small_sums_) {
+    for (auto& starts : starts_) {
+      for (int32_t& start : starts) {
+        start = static_cast<int32_t>(static_cast<uint32_t>(start) + uint32_t{kSmallSums});
+      }
+    }
   }
   if (numbers_.result == DType::kF32) return;
   low_ = static_cast<float>(LeastByte(numbers_.result) - numbers_.output.zero_point);
@@ -234,6 +258,7 @@ IntegerEpilogue IntegerProduct::Epilogue(const IntegerCall& call, int64_t place,
   epilogue.low = low_;
   epilogue.high = high_;
   epilogue.zero_point = numbers_.output.zero_point;
+  epilogue.small_sums = small_sums_;
   epilogue.result = numbers_.result == DType::kF32  ? IntegerResult::kF32
                     : numbers_.result == DType::kU8 ? IntegerResult::kU8
                                                     : IntegerResult::kI8;
@@ -256,6 +281,36 @@ void IntegerProduct::Finish(float* values, int64_t count, const IntegerCall& cal
                      LeastByte(numbers_.result), MostByte(numbers_.result), to);
 }
 
+/// Outputs of one call of a kernel. Packed ones stay in the second cache.
+int64_t IntegerProduct::BlockWindows(int64_t outputs) const {
+  if (kernels_.pack == nullptr) return kBlockWindows;
+  constexpr int64_t kPackedBytes = 256 << 10;
+  const int64_t fit = kPackedBytes / (runs_ * run_steps_ * kernels_.step + 1);
+  const int64_t tiles =
+      std::clamp<int64_t>(fit / kernels_.pack_rows, 1, kBlockWindows / kernels_.pack_rows);
+  return std::min(tiles * kernels_.pack_rows, outputs);
+}
+
+size_t IntegerProduct::PackedBytes(int64_t windows) const {
+  if (kernels_.pack == nullptr) return 0;
+  const int64_t rows = RoundUp(windows, kernels_.pack_rows);
+  return static_cast<size_t>(CheckedMultiply(rows, runs_ * run_steps_ * kernels_.step));
+}
+
+/// Where the windows of `count` outputs from `first` on begin.
+void IntegerProduct::FindWindows(const ConvGeometry& g, const Image& image, int64_t group,
+                                 int64_t first, int64_t count, const std::byte** windows) const {
+  const ConvAxis &rows = g.axes[1], &columns = g.axes[2];
+  const std::byte* origin = image.first + group * group_in_ * kernels_.staged_bytes;
+  int64_t y = first / columns.out, x = first % columns.out;
+  for (int64_t i = 0; i < count; ++y, x = 0) {
+    const std::byte* row = origin + y * rows.stride * image.row_bytes;
+    for (; x < columns.out && i < count; ++x, ++i) {
+      windows[i] = row + x * columns.stride * image.pixel_bytes;
+    }
+  }
+}
+
 void IntegerProduct::RunFilters(const Context& context, const ConvGeometry& g, const Image& image,
                                 const IntegerCall& call, int64_t n) const {
   const ConvAxis &rows = g.axes[1], &columns = g.axes[2];
@@ -265,34 +320,39 @@ void IntegerProduct::RunFilters(const Context& context, const ConvGeometry& g, c
     runs[static_cast<size_t>(run)] =
         y * rows.dilation * image.row_bytes + x * columns.dilation * image.pixel_bytes;
   }
-  const int64_t outputs = g.out_plane(), blocks = CeilDivide(outputs, kBlockWindows);
+  const int64_t outputs = g.out_plane(), block = BlockWindows(outputs);
+  const int64_t blocks = CeilDivide(outputs, block);
   const int64_t work =
-      std::min(outputs, kBlockWindows) * kernels_.panel * runs_ * run_steps_ * kernels_.step;
+      std::min(outputs, block) * kernels_.panel * runs_ * run_steps_ * kernels_.step;
   const auto panels = static_cast<int64_t>(panels_.size());
   context.ParallelFor(panels * blocks, 200000 / (work + 1) + 1, [&](int64_t begin, int64_t end) {
     const std::byte* windows[kBlockWindows];
+    ScratchVector<std::byte> packed(PackedBytes(block));
+    int64_t packed_block = -1, packed_group = -1;
     for (int64_t task = begin; task < end; ++task) {
-      const Panel& panel = panels_[static_cast<size_t>(task / blocks)];
-      const int64_t first = task % blocks * kBlockWindows;
-      const int64_t count = std::min(kBlockWindows, outputs - first);
-      const std::byte* origin = image.first + panel.group * group_in_ * kernels_.staged_bytes;
-      int64_t y = first / columns.out, x = first % columns.out;
-      for (int64_t i = 0; i < count; ++y, x = 0) {
-        const std::byte* row = origin + y * rows.stride * image.row_bytes;
-        for (; x < columns.out && i < count; ++x, ++i) {
-          windows[i] = row + x * columns.stride * image.pixel_bytes;
-        }
-      }
+      // Where windows are packed, all panels of a block follow each other, else all blocks of a
+      // panel.
+      const bool packs = kernels_.pack != nullptr;
+      const Panel& panel = panels_[static_cast<size_t>(packs ? task % panels : task / blocks)];
+      const int64_t at = packs ? task / panels : task % blocks;
+      const int64_t first = at * block, count = std::min(block, outputs - first);
       const int64_t place = (n * outputs + first) * out_ + panel.channel;
       IntegerWindows job{.windows = windows,
                          .count = count,
                          .runs = runs.data(),
                          .run_count = runs_,
                          .run_steps = run_steps_,
+                         .packed = packed.data(),
                          .weights = packed_.raw() + panel.weights,
                          .starts = starts_[call.input_signed ? 1 : 0].data() + panel.padded,
                          .channels = panel.count,
                          .epilogue = Epilogue(call, place, panel.padded)};
+      if (!packs || at != packed_block || panel.group != packed_group) {
+        FindWindows(g, image, panel.group, first, count, windows);
+        if (packs) kernels_.pack(job, packed.data());
+        packed_block = at;
+        packed_group = panel.group;
+      }
       if (direct_) {
         kernels_.product(job);
         continue;

@@ -63,6 +63,10 @@ class IntegerProduct {
   bool Stages(const ConvGeometry& g, bool input_signed) const;
   Image StageImage(const Context& context, const ConvGeometry& g, const IntegerCall& call,
                    const std::byte* image, std::byte* staged) const;
+  int64_t BlockWindows(int64_t outputs) const;
+  size_t PackedBytes(int64_t windows) const;
+  void FindWindows(const ConvGeometry& g, const Image& image, int64_t group, int64_t first,
+                   int64_t count, const std::byte** windows) const;
   void RunFilters(const Context& context, const ConvGeometry& g, const Image& image,
                   const IntegerCall& call, int64_t n) const;
   void RunDepthwise(const Context& context, const ConvGeometry& g, const Image& image,
@@ -77,7 +81,7 @@ class IntegerProduct {
   const QuantizeKernels& elements_;
   IntegerScales numbers_;
   int64_t out_, group_in_, height_, width_, groups_;
-  bool depthwise_, neighbours_, direct_;
+  bool depthwise_, neighbours_, direct_, small_sums_ = false;
   float low_ = 0, high_ = 0;
   int64_t run_numbers_ = 0, run_steps_ = 0, runs_ = 0;
   std::vector<Panel> panels_;

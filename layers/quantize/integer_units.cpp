@@ -8,9 +8,13 @@ namespace oort {
 namespace neon_dot {
 const IntegerKernels& IntegerKernelsGet();
 }
+namespace neon_i8mm {
+const IntegerKernels& IntegerKernelsGet();
+}
 const IntegerKernels& IntegerKernelsFor(Isa isa) {
-  return isa == Isa::kNeon && ThisCpu().arm_dot ? neon_dot::IntegerKernelsGet()
-                                                : PlainIntegerKernels();
+  if (isa == Isa::kNeon && ThisCpu().arm_i8mm) return neon_i8mm::IntegerKernelsGet();
+  if (isa == Isa::kNeon && ThisCpu().arm_dot) return neon_dot::IntegerKernelsGet();
+  return PlainIntegerKernels();
 }
 #elif defined(__x86_64__)
 #if !defined(OORT_NO_AVX2_DOT)

@@ -13,6 +13,7 @@
 #include "cpu/gemm.h"
 #include "layers/convolution/direct/direct_conv_kernels.h"
 #include "layers/convolution/winograd/winograd_kernels.h"
+#include "layers/quantize/integer_kernels.h"
 #include "layers/quantized_linear/cpu/nibble_rows.h"
 #include "layers/quantized_linear/cpu/quantized_kernels.h"
 #include "oort/dtype.h"
@@ -33,6 +34,8 @@ OORT_TEST_GETTER(neon, WinogradKernels, WinogradKernelsOf<float>)
 OORT_TEST_GETTER(neon_f16, WinogradKernels, WinogradKernelsOf<Half>)
 OORT_TEST_GETTER(neon_dot, QuantizedDotKernels, QuantizedDotKernels)
 OORT_TEST_GETTER(neon_i8mm, NibbleKernels, NibbleKernels)
+OORT_TEST_GETTER(neon_dot, IntegerKernels, IntegerKernels)
+OORT_TEST_GETTER(neon_i8mm, IntegerKernels, IntegerKernels)
 #undef OORT_TEST_GETTER
 
 namespace oort::assembly_test {
