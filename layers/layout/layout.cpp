@@ -60,6 +60,16 @@ class EnterLayer final : public StridedLayer {
   }
 
  private:
+  /// With three channels in one loop, which compilers make vectors of: pictures are of this kind.
+  static void InterleaveColours(const std::byte* __restrict in, int64_t plane, int64_t count,
+                                std::byte* __restrict out) {
+    for (int64_t p = 0; p < count; ++p) {
+      out[3 * p] = in[p];
+      out[3 * p + 1] = in[plane + p];
+      out[3 * p + 2] = in[2 * plane + p];
+    }
+  }
+
   static void InterleaveBytes(const Context& context, const Tensor& input, int64_t channels,
                               int64_t plane, Tensor& output) {
     const int64_t images = input.elements() / (channels * plane);
@@ -68,8 +78,12 @@ class EnterLayer final : public StridedLayer {
         const int64_t n = i / plane, count = std::min(end, (n + 1) * plane) - i;
         const std::byte* in = input.raw() + n * channels * plane + i % plane;
         std::byte* out = output.raw() + i * channels;
-        for (int64_t c = 0; c < channels; ++c) {
-          for (int64_t p = 0; p < count; ++p) out[p * channels + c] = in[c * plane + p];
+        if (channels == 3) {
+          InterleaveColours(in, plane, count, out);
+        } else {
+          for (int64_t c = 0; c < channels; ++c) {
+            for (int64_t p = 0; p < count; ++p) out[p * channels + c] = in[c * plane + p];
+          }
         }
         i += count;
       }

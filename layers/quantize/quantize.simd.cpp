@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "cpu/activation_epilogue.h"
 #include "layers/quantize/quantize_kernels.h"
+#if defined(OORT_ISA_neon)
+#include "layers/quantize/quantize_neon.h"
+#endif
 
 namespace oort::OORT_ISA {
 namespace {
@@ -12,7 +15,11 @@ constexpr float kRounding = 12582912.0f;
 template <typename T>
 void QuantizeAs(const float* x, int64_t count, float inverse, int32_t zero_point, float low,
                 float high, T* bytes) {
-  for (int64_t i = 0; i < count; ++i) {
+  int64_t i = 0;
+#if defined(OORT_ISA_neon)
+  i = QuantizeSixteens(x, count, inverse, zero_point, low, high, reinterpret_cast<uint8_t*>(bytes));
+#endif
+  for (; i < count; ++i) {
     float value = x[i] * inverse;
     value = value == value ? value : 0.0f;  // what is no number becomes the zero point
     value = value > low ? value : low;
@@ -40,7 +47,11 @@ void Dequantize(const T* bytes, int64_t count, float scale, int32_t zero_point, 
 }
 
 void Add(const ByteSum& sum, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
+  int64_t i = 0;
+#if defined(OORT_ISA_neon)
+  i = AddSixteens(sum, count);
+#endif
+  for (; i < count; ++i) {
     const float a = static_cast<float>(static_cast<uint8_t>(sum.a[i] ^ sum.flip_a));
     const float b = static_cast<float>(static_cast<uint8_t>(sum.b[i] ^ sum.flip_b));
     float value = __builtin_fmaf(a, sum.scale_a, __builtin_fmaf(b, sum.scale_b, sum.rest));

@@ -33,6 +33,18 @@ TEST(Quantize, RoundsHalfToEvenAndSaturates) {
           {253, 255, 255, 255, 255, 255, 255, 255, 0, 255, 0, 255, 255, 255}, {14})});
 }
 
+/// The same numbers in whole vectors.
+TEST(Quantize, SaturatesInVectors) {
+  const float numbers[] = {-0.75f, 0.25f, 1.25f, 1e30f, -1e30f, INFINITY, -INFINITY, NAN, 63.5f};
+  const uint8_t bytes[] = {1, 3, 5, 255, 0, 255, 0, 3, 130};
+  Tensor x(DType::kF32, {9 * 16}), q(DType::kU8, {9 * 16});
+  for (int64_t i = 0; i < x.elements(); ++i) {
+    x.data<float>()[i] = numbers[i % 9];
+    q.data<uint8_t>()[i] = bytes[i % 9];
+  }
+  Quantize("0.5", "3", "u8", x).ExpectOutputs({q}, kBitExact);
+}
+
 TEST(Quantize, MatchesItsFormulaAtEveryLength) {
   for (int64_t length : EdgeLengths()) {
     const Tensor x = RandomTensor(DType::kF32, {2, length}, 7, -40, 40);
