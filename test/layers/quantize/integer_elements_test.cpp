@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sums, means and tables of bytes against their formulas.
+// Sums and tables of bytes against their formulas.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -77,71 +77,6 @@ TEST(ByteTable, LooksBytesUp) {
       .Attribute("table", Tensor(DType::kU8, {255}))
       .Input(Tensor(DType::kU8, {4}))
       .ExpectError(ErrorCode::kInvalidModel, "a table of 256 bytes");
-}
-
-OperatorCase Pool(bool nhwc, const Tensor& x) {
-  return OperatorCase(nhwc ? "nhwc.IntegerAvgPool2d" : "oort.IntegerAvgPool2d")
-      .Param("input_scale", "0.5")
-      .Param("input_zero_point", "3")
-      .Param("dtype", "u8")
-      .Param("scale", "0.25")
-      .Param("zero_point", "40")
-      .Input(x);
-}
-
-TEST(IntegerAvgPool, AveragesWindows) {
-  // Two channels of 2 x 4: windows of 2 x 2 without padding, then of all.
-  const Tensor x =
-      Tensor::From<uint8_t>({3, 5, 9, 9, 7, 5, 9, 8, 255, 255, 0, 0, 255, 255, 0, 0}, {1, 2, 2, 4});
-  const Tensor last =
-      Tensor::From<uint8_t>({3, 255, 5, 255, 9, 0, 9, 0, 7, 255, 5, 255, 9, 0, 8, 0}, {1, 2, 4, 2});
-  // Means 2, 5.75, 252, -3 in steps of half, doubled into those of a quarter.
-  Pool(false, x)
-      .Param("kernel_size", "(2,2)")
-      .ExpectOutputs({Tensor::From<uint8_t>({44, 52, 255, 34}, {1, 2, 1, 2})}, kBitExact);
-  Pool(true, last)
-      .Param("kernel_size", "(2,2)")
-      .ExpectOutputs({Tensor::From<uint8_t>({44, 255, 52, 34}, {1, 1, 2, 2})}, kBitExact);
-  // Sums 31 and 996 of eight: 3.875 and 124.5, doubled 7.75 and 249.
-  Pool(false, x)
-      .Param("output_size", "(1,1)")
-      .ExpectOutputs({Tensor::From<uint8_t>({48, 255}, {1, 2, 1, 1})}, kBitExact);
-  Pool(true, last)
-      .Param("output_size", "(1,1)")
-      .ExpectOutputs({Tensor::From<uint8_t>({48, 255}, {1, 1, 1, 2})}, kBitExact);
-}
-
-TEST(IntegerAvgPool, CountsThePaddingAsItIsTold) {
-  const Tensor x = Tensor::From<int8_t>({11, 11, 11, 11}, {1, 1, 2, 2});
-  // Of nine pixels five are padding, which is zero: 8 * 4 / 9 doubled is 7.1, without it 16.
-  const auto pool = [&](const char* counts) {
-    return Pool(false, x)
-        .Param("kernel_size", "(3,3)")
-        .Param("stride", "(2,2)")
-        .Param("padding", "(1,1)")
-        .Param("count_include_pad", counts);
-  };
-  pool("True").ExpectOutputs({Tensor::From<uint8_t>({47}, {1, 1, 1, 1})}, kBitExact);
-  pool("False").ExpectOutputs({Tensor::From<uint8_t>({56}, {1, 1, 1, 1})}, kBitExact);
-}
-
-TEST(IntegerAvgPool, RefusesWhatDoesNotFit) {
-  const Tensor x(DType::kU8, {1, 2, 2, 4});
-  Pool(false, x).ExpectError(ErrorCode::kInvalidModel, "either an output_size or a kernel_size");
-  Pool(false, x).Param("kernel_size", "(5,5)").ExpectError(ErrorCode::kInvalidArgument, "");
-}
-
-TEST(NhwcMaxPool, PoolsBytes) {
-  const Tensor u = Tensor::From<uint8_t>({0, 200, 7, 100, 255, 3}, {1, 3, 2});
-  const Tensor i = Tensor::From<int8_t>({-128, -3, -7, -100, -127, -5}, {1, 3, 2});
-  const auto pool = [](const Tensor& x) {
-    return OperatorCase("nhwc.MaxPool2d")
-        .Param("kernel_size", "(1,2)")
-        .Param("stride", "(1,1)")
-        .Input(x);
-  };
-  pool(u).ExpectOutputs({Tensor::From<uint8_t>({7, 200, 255, 100}, {1, 2, 2})}, kBitExact);
-  pool(i).ExpectOutputs({Tensor::From<int8_t>({-7, -3, -7, -5}, {1, 2, 2})}, kBitExact);
 }
 
 }  // namespace

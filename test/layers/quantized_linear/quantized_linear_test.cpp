@@ -1,34 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
 #include <string>
 #include <vector>
 
-#include "oort/testing.h"
+#include "byte_weight.h"
 
 namespace oort {
 namespace {
 
+using testing::ByteWeight;
 using testing::OperatorCase;
 using testing::RandomTensor;
-
-/// Weights of 8 bits in groups with a scale each.
-struct ByteWeight {
-  Tensor data, scale;
-  int64_t group;
-  ByteWeight(int64_t rows, int64_t columns, int64_t g, uint64_t seed)
-      : data(RandomTensor(DType::kI8, {rows, columns}, seed, -127, 127)),
-        scale(RandomTensor(DType::kF32, {rows, columns / g}, seed + 1, -0.01, 0.01)),
-        group(g) {}
-  double At(int64_t row, int64_t column) const {
-    return static_cast<double>(data.data<int8_t>()[row * data.dim(1) + column]) *
-           scale.data<float>()[row * scale.dim(1) + column / group];
-  }
-  int64_t rows() const { return data.dim(0); }
-};
 
 Tensor LinearOf(const Tensor& x, const ByteWeight& weight, const float* bias) {
   const int64_t k = weight.data.dim(1), rows = x.elements() / k;
@@ -105,30 +88,6 @@ TEST(QuantizedLinear, RefusesPartsThatDoNotFit) {
       .Param("out_features", "()")
       .Input(x)
       .ExpectError(ErrorCode::kInvalidModel, "one to three");
-}
-
-TEST(QuantizedEmbedding, ReadsRows) {
-  const ByteWeight table(50, 32, 16, 1);
-  Tensor indices(DType::kI64, {2, 3});
-  const int64_t rows[] = {0, 49, 17, 16, 15, 17};
-  std::copy_n(rows, 6, indices.data<int64_t>());
-  Tensor want(DType::kF32, {2, 3, 32});
-  for (int64_t i = 0; i < 6; ++i) {
-    for (int64_t j = 0; j < 32; ++j) {
-      want.data<float>()[i * 32 + j] = static_cast<float>(3 * table.At(rows[i], j));
-    }
-  }
-  OperatorCase op("oort.QuantizedEmbedding");
-  op.Param("num_embeddings", "50").Param("embedding_dim", "32").Param("factor", "3.0");
-  op.Param("format", "int8").Attribute("weight", table.data).Attribute("scale", table.scale);
-  OperatorCase good = op;
-  good.Input(indices).ExpectOutputs({want});
-  for (int64_t wrong : {-1, 50}) {
-    Tensor index = indices.Clone();
-    index.data<int64_t>()[4] = wrong;
-    OperatorCase bad = op;
-    bad.Input(index).ExpectError(ErrorCode::kInvalidArgument, "table of 50 rows");
-  }
 }
 
 }  // namespace

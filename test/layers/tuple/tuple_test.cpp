@@ -1,44 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
-#include "layers/shape/moved_elements.h"
+#include "small_graph.h"
 
 namespace oort::testing {
 namespace {
-
-/// A graph written operator by operator; operands are named by their numbers.
-class SmallGraph {
- public:
-  explicit SmallGraph(int operands) {
-    for (int i = 0; i < operands; ++i) graph_.AddOperand(std::to_string(i));
-  }
-  SmallGraph& Add(const std::string& type, std::vector<int> inputs, std::vector<int> outputs,
-                  const std::map<std::string, std::string>& params = {},
-                  std::vector<std::string> names = {}) {
-    Operator op;
-    op.type = type;
-    const bool input = type == "pnnx.Input", output = type == "pnnx.Output";
-    op.name = input    ? "pnnx_input_" + std::to_string(inputs_++)
-              : output ? "pnnx_output_0"
-                       : "op" + std::to_string(graph_.operators.size());
-    op.input_names = std::move(names);
-    op.input_names.resize(inputs.size());
-    op.inputs = std::move(inputs);
-    op.outputs = std::move(outputs);
-    for (const auto& [key, text] : params) op.params[key] = Parameter(text);
-    graph_.AddOperator(std::move(op));
-    return *this;
-  }
-  std::vector<Tensor> Run(const std::vector<Tensor>& inputs, bool passes = true) const {
-    LoadOptions options;
-    if (!passes) options.disabled_passes = {"all"};
-    return Session(RuntimeGraph::Build(graph_, options)).Forward(inputs);
-  }
-
- private:
-  Graph graph_;
-  int inputs_ = 0;
-};
 
 TEST(Tuple, PacksAndUnpacks) {
   const Tensor a = RandomTensor(DType::kF32, {2}), b = RandomTensor(DType::kI64, {3});
@@ -101,42 +67,6 @@ TEST(Tuple, KeepsTheValuesOfADictionary) {
   const std::vector<Tensor> outputs = graph.Run({x});
   ASSERT_EQ(outputs.size(), 2u);
   ExpectNear(outputs[0], x);
-}
-
-TEST(SliceIndexes, FillsInComputedPositions) {
-  const Tensor x = RandomTensor(DType::kF32, {4, 5});
-  SmallGraph graph(6);
-  graph.Add("pnnx.Input", {}, {0});
-  graph.Add("Tensor.size", {0}, {1}, {{"dim", "0"}});  // 4
-  graph.Add("pnnx.SliceIndexes", {1}, {2}, {{"indexes", "(0,@0)"}});
-  graph.Add("Tensor.slice", {0, 2}, {3},
-            {{"dims", "(0,1)"},
-             {"starts", "(1,1)"},
-             {"steps", "(1,1)"},
-             {"selects", "(2147483647,2147483647)"}},
-            {"input", "ends"});
-  graph.Add("pnnx.Output", {3}, {});
-  ExpectNear(graph.Run({x})[0], Tensor(DType::kF32, {0, 3}));
-
-  SmallGraph scalar(5);  // an index that only the elements tell
-  scalar.Add("pnnx.Input", {}, {0}).Add("pnnx.Input", {}, {1});
-  scalar.Add("pnnx.SliceIndexes", {1}, {2}, {{"indexes", "(@0,2147483647)"}});
-  scalar.Add("Tensor.slice", {0, 2}, {3},
-             {{"dims", "(0,1)"}, {"starts", "(0,0)"}, {"ends", "(0,2)"}, {"steps", "(0,1)"}},
-             {"input", "selects"});
-  scalar.Add("pnnx.Output", {3}, {});
-  ExpectNear(scalar.Run({x, Tensor::Scalar<int64_t>(3)})[0],
-             Tensor::From<float>({x.data<float>()[15], x.data<float>()[16]}, {2}));
-}
-
-TEST(SliceIndexes, RefusesWhatIsNoIndex) {
-  for (const char* text : {"(@1)", "(@)", "(1.5)", "(a)", "(@-1)", "(,)"}) {
-    SCOPED_TRACE(text);
-    SmallGraph graph(3);
-    graph.Add("pnnx.Input", {}, {0});
-    graph.Add("pnnx.SliceIndexes", {0}, {1}, {{"indexes", text}}).Add("pnnx.Output", {1}, {});
-    EXPECT_THROW(graph.Run({Tensor::Scalar<int64_t>(3)}), Error);
-  }
 }
 
 }  // namespace

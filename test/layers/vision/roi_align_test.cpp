@@ -2,39 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 
-#include "oort/testing.h"
+#include "roi_case.h"
 
 namespace oort::testing {
 namespace {
-
-constexpr float kRoiNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kRoiInf = std::numeric_limits<float>::infinity();
-
-struct RoiCase {
-  double scale = 1;
-  int64_t height = 2, width = 2, samples = -1;
-  bool aligned = false;
-
-  OperatorCase Custom(const std::string& name) const {
-    OperatorCase test("pnnx.custom_op.torchvision." + name);
-    test.Param("arg_2", std::to_string(scale)).Param("arg_3", std::to_string(height));
-    test.Param("arg_4", std::to_string(width));
-    if (name == "roi_align" || name == "ps_roi_align") {
-      test.Param("arg_5", std::to_string(samples));
-    }
-    if (name == "roi_align") return test.Param("arg_6", aligned ? "True" : "False");
-    return test.Outputs(2);
-  }
-  OperatorCase Module() const {
-    return OperatorCase("torchvision.ops.RoIAlign")
-        .Param("spatial_scale", std::to_string(scale))
-        .Param("output_size", Shape{height, width}.ToString())
-        .Param("sampling_ratio", std::to_string(samples))
-        .Param("aligned", aligned ? "True" : "False");
-  }
-};
 
 /// Bilinear, zero from one element outside on; the border goes on for one element.
 double RoiSample(const double* plane, int64_t height, int64_t width, double y, double x) {
@@ -111,49 +83,6 @@ TEST(RoiAlign, AveragesSamples) {
       }
     }
   }
-}
-
-// The values below are torchvision's for this image and these boxes.
-Tensor RoiImage4x4(int64_t channels) { return RangeTensor(DType::kF32, {1, channels, 4, 4}, 1); }
-Tensor RoiBoxes4x4() {
-  return Tensor::From<float>(
-      {0, 0.5f, 0.5f, 3, 2.5f, 0, -1, -1, 9, 9, 0, 2, 2, 1, 1, 0, 3.4f, 3.4f, 3.6f, 3.6f}, {4, 5});
-}
-
-TEST(RoiPool, FindsTheLargestElement) {
-  RoiCase{}
-      .Custom("roi_pool")
-      .Input(RoiImage4x4(1))
-      .Input(RoiBoxes4x4())
-      .ExpectOutputs(
-          {Tensor::From<float>({11, 12, 15, 16, 16, 0, 0, 0, 11, 11, 11, 11, 16, 0, 0, 0},
-                               {4, 1, 2, 2}),
-           Tensor::From<int32_t>({10, 11, 14, 15, 15, -1, -1, -1, 10, 10, 10, 10, 15, -1, -1, -1},
-                                 {4, 1, 2, 2})});
-}
-
-TEST(RoiPool, AveragesBinsInTheirOwnChannels) {
-  const Tensor channels = Tensor::From<int32_t>({0, 1, 0, 1, 0, 1, 0, 1}, {4, 1, 1, 2});
-  const Tensor x = RoiImage4x4(2), boxes = RoiBoxes4x4();
-  const auto expect = [&](const std::string& name, int64_t samples,
-                          std::initializer_list<float> values) {
-    SCOPED_TRACE(name);
-    RoiCase{1, 1, 2, samples, false}.Custom(name).Input(x).Input(boxes).ExpectOutputs(
-        {Tensor::From<float>(values, {4, 1, 1, 2}), channels});
-  };
-  expect("ps_roi_pool", 0, {8, 25, 6, 0, 11, 27, 0, 0});
-  expect("ps_roi_align", 2, {5.625f, 22.875f, 3.0625f, 0, 6.25f, 21.75f, 15.85f, 31.9f});
-  // A box that is inside out has no samples at all: 0 / 0.
-  expect("ps_roi_align", -1, {5.625f, 22.875f, 4.92f, 3.12f, kRoiNan, kRoiNan, 15.95f, 32});
-}
-
-TEST(RoiPool, TakesDoubles) {
-  const std::vector<Tensor> got = RoiCase{}
-                                      .Custom("roi_pool")
-                                      .Input(RoiImage4x4(1).To(DType::kF64))
-                                      .Input(RoiBoxes4x4().To(DType::kF64))
-                                      .Run();
-  ExpectNear(got[0].Rows(0, 1), Tensor::From<double>({11, 12, 15, 16}, {1, 1, 2, 2}));
 }
 
 /// A huge box has few samples in the image, and they must be found without trying them all.
