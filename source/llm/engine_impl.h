@@ -61,6 +61,8 @@ inline size_t SwapBytes(const KvCache& cache, const EngineOptions& options) {
 
 /// On the CPU, kernels for prompts take over at so many tokens at the latest.
 inline constexpr int64_t kFewTokensOnCpu = 16;
+/// A multiple of the rows of every tile that computes its last rows in another order.
+inline constexpr int64_t kTileTokensOnCpu = 16;
 
 struct Engine::Impl {
   std::shared_ptr<const LanguageModel> model;
@@ -90,6 +92,7 @@ struct Engine::Impl {
                   {.step_tokens = mixes_steps() ? options.step_tokens : options.prompt_chunk,
                    .prompt_tokens = options.prompt_chunk,
                    .few_tokens = mixes_steps() ? 0 : kFewTokensOnCpu,
+                   .tile_tokens = mixes_steps() ? 1 : kTileTokensOnCpu,
                    .most_running = options.most_running,
                    .mixed_steps = mixes_steps(),
                    .reserve = options.reserve_cache.value_or(options.deterministic),

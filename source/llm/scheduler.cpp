@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "core/checked.h"
 #include "oort/error.h"
 
 namespace oort {
@@ -197,12 +198,16 @@ void Scheduler::AddAnswers(std::vector<StepShare>& step) {
   }
 }
 
-/// How many tokens the next part of a prompt has: such that it does not leave few, nor is few.
+/// How many tokens the next part of a prompt has: such that it ends with a tile and does not leave
+/// few, nor is few.
 int64_t Scheduler::PartOf(const Sequence& prompt, int64_t most) const {
-  const int64_t count = std::min(prompt.pending(), most), rest = prompt.pending() - count;
-  if (rest == 0 || rest > options_.few_tokens) return count;
-  const int64_t shorter = count - (options_.few_tokens + 1 - rest);
-  return shorter > options_.few_tokens ? shorter : count;
+  const int64_t pending = prompt.pending(), few = options_.few_tokens, tile = options_.tile_tokens;
+  if (pending <= most) return pending;
+  const int64_t whole = most - most % tile, count = whole > few ? whole : most;
+  const int64_t rest = pending - count;
+  if (rest > few) return count;
+  const int64_t shorter = count - CeilDivide(few + 1 - rest, tile) * tile;
+  return shorter > few ? shorter : count;
 }
 
 /// Parts of prompts: of one, or of as many as a mixed step has room for. The shortest goes first;

@@ -69,6 +69,9 @@ struct SchedulerOptions {
   /// So few tokens of a prompt, and fewer, are computed in another way than more of them, which
   /// shows in last digits. Parts of a longer prompt have more, however it is cut.
   int64_t few_tokens = 0;
+  /// Parts of a prompt but the last are multiples of so many, the rows of kernels' tiles: a row at
+  /// the end of a part would be computed in another way than one in the middle of a tile.
+  int64_t tile_tokens = 1;
   int64_t most_running = 256;
   /// Whether one step may have tokens of prompts and of answers. Otherwise they take turns, and a
   /// prompt is read alone.

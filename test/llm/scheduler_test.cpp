@@ -108,6 +108,26 @@ TEST(Scheduler, PartsOfALongPromptAreNotFew) {
   }
 }
 
+/// A prompt that is cut between two tiles is computed row by row as if it were not.
+TEST(Scheduler, PartsOfALongPromptAreWholeTiles) {
+  for (int64_t length = 33; length < 300; ++length) {
+    for (const int64_t most : {50, 64, 100}) {
+      BlockPool pool(64, 1);
+      BlockSaver none;
+      Scheduler scheduler(pool, {.step_tokens = 512, .few_tokens = 16, .tile_tokens = 16}, none);
+      Sequence& prompt = scheduler.Add(Make(0, Prompt(length), length));
+      scheduler.set_step_tokens(most);
+      while (prompt.pending() > 0) {
+        const int64_t count = scheduler.Next().at(0).count;
+        ASSERT_TRUE(count % 16 == 0 || count == prompt.pending()) << length << " by " << most;
+        ASSERT_GT(count, 16) << length << " by " << most;
+        ASSERT_LE(count, most);
+        scheduler.Computed(prompt, count);
+      }
+    }
+  }
+}
+
 TEST(Scheduler, MixesPromptsAndAnswersWhereItMay) {
   BlockPool pool(64, 1);
   BlockSaver none;
@@ -370,6 +390,7 @@ std::string RunTrace(uint32_t seed, bool check) {
   options.step_tokens = between(1, 64);
   options.prompt_tokens = between(1, 64);
   options.few_tokens = between(0, 12);
+  options.tile_tokens = between(1, 16);
   options.most_running = between(1, 8);
   options.mixed_steps = between(0, 1) == 1;
   options.reserve = between(0, 3) == 0;
