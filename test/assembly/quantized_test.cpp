@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Rows times quantized panels in assembly, beside their twins.
+#include <span>
+
 #include "cpu/features.h"
 #include "twins.h"
 
@@ -145,6 +147,52 @@ TEST(Assembly, NibbleDot) {
           CompareNibbles(minimums, 32 * groups, panels, rows);
         }
       }
+    }
+  }
+}
+
+/// Pieces as kernels make them: of 4 bits, sums begin near kPairMagic, and some have second bytes.
+std::vector<PairPiece> Pieces(Numbers& numbers, int64_t pairs, int64_t count) {
+  std::vector<PairPiece> all(static_cast<size_t>(pairs * count));
+  for (size_t i = all.size(); i-- > 0;) {
+    PairPiece& piece = all[i];
+    for (auto* bytes : {&piece.q, &piece.fine}) {
+      for (int8_t& byte : std::span(&(*bytes)[0][0][0], sizeof(*bytes))) {
+        byte = static_cast<int8_t>(numbers.Whole(-127, 127));
+      }
+    }
+    for (float& scale : piece.scale) scale = numbers.Real();
+    for (uint16_t& offset : piece.offset) offset = FloatToHalf(numbers.Real());
+    for (int32_t& start : piece.start) {
+      start = kPairMagic + static_cast<int32_t>(numbers.Whole(-200000, 200000));
+    }
+    for (uint32_t& fine : piece.is_fine) fine = numbers.Whole(0, 5) == 0 ? ~0u : 0u;
+    const bool is_last = (i + 1) % static_cast<size_t>(count) == 0;
+    piece.plain =
+        (piece.is_fine[0] | piece.is_fine[1]) != 0 ? 0 : 1 + (is_last ? 0 : all[i + 1].plain);
+  }
+  return all;
+}
+
+void ComparePairs(const PanelLayout& layout, int64_t k, int64_t panels, int rows) {
+  Numbers numbers(12);
+  const std::vector<std::byte> data = Panels(numbers, layout, k, panels);
+  std::vector<PairPiece> pieces = Pieces(numbers, (rows + 1) / 2, k / 32);
+  std::vector<float> power = numbers.Reals<float>(rows);
+  PairDot dot;
+  SetPanels(dot, layout, k, panels, rows, data);
+  dot.x = {pieces.data(), layout.type == WeightType::kInt4 ? power.data() : nullptr, k / 32};
+  ExpectSame(dot, neon_i8mm::PairKernelsGet(), neon_i8mm_twin::PairKernelsGet());
+}
+
+TEST(Assembly, PairDot) {
+  if (!ThisCpu().arm_i8mm) GTEST_SKIP() << "this processor has no matrix unit for bytes";
+  const PanelLayout layouts[] = {{WeightType::kInt4, 32, false, ScaleType::kF16, 1, 8},
+                                 {WeightType::kInt4, 32, true, ScaleType::kF16, 1, 0},
+                                 {WeightType::kInt8, 32, false, ScaleType::kF16, 1, 0}};
+  for (const PanelLayout& layout : layouts) {
+    for (const int64_t groups : {1, 2, 5, 18}) {
+      for (int rows = 1; rows <= 16; ++rows) ComparePairs(layout, 32 * groups, 2, rows);
     }
   }
 }

@@ -16,6 +16,7 @@
 #include "layers/quantize/integer_kernels.h"
 #include "layers/quantized_linear/cpu/nibble_rows.h"
 #include "layers/quantized_linear/cpu/quantized_kernels.h"
+#include "layers/quantized_linear/cpu/row_pairs.h"
 #include "oort/dtype.h"
 
 // The same sources as the library's, compiled without assembly (target.cmake), and the library's.
@@ -36,6 +37,7 @@ OORT_TEST_GETTER(neon_dot, QuantizedDotKernels, QuantizedDotKernels)
 OORT_TEST_GETTER(neon_i8mm, NibbleKernels, NibbleKernels)
 OORT_TEST_GETTER(neon_dot, IntegerKernels, IntegerKernels)
 OORT_TEST_GETTER(neon_i8mm, IntegerKernels, IntegerKernels)
+OORT_TEST_GETTER(neon_i8mm, PairKernels, PairKernels)
 #undef OORT_TEST_GETTER
 
 namespace oort::assembly_test {

@@ -17,7 +17,10 @@ constexpr size_t kMostCoarseBytes = size_t{32} << 20;
 constexpr float kLowest = -std::numeric_limits<float>::infinity();
 constexpr const float* kNoBias = nullptr;
 
-/// Parts of a workspace, in whole lines of the cache.
+/// What is in `found` where the coarse products say nothing.
+constexpr int32_t kOpen = -2;
+
+/// Parts of a workspace for one row of x, in whole lines of the cache.
 struct CoarseScratch {
   int64_t padded;  ///< rows of all panels
   size_t floats, energies, near;
@@ -27,7 +30,8 @@ struct CoarseScratch {
         energies(AlignUp(
             static_cast<size_t>(coarse.columns() / coarse.layout().group) * sizeof(float), 64)),
         near(AlignUp(static_cast<size_t>(coarse.panels()) * sizeof(int32_t), 64)) {}
-  size_t bytes() const { return floats + energies + near; }
+  /// Beside the products, which lie together.
+  size_t others() const { return energies + near; }
 };
 
 /// The squared error that a step of coarse weights in a group may make in a product. Returns
@@ -99,18 +103,32 @@ size_t ArgmaxRow::Workspace(int64_t rows, int threads) const {
       sizeof(float));
   bytes = CheckedAdd(AlignUp(bytes, 64),
                      multiplier_.Workspace(ProductWith(matrix_, nullptr, rows), threads));
-  if (coarse_ == nullptr || rows != 1) return bytes;
+  if (!TakesCoarse(rows)) return bytes;
   // The exact products overwrite the coarse ones, because they may be those of all panels.
-  const size_t multiply =
-      std::max(multiplier_.Workspace(ProductWith(matrix_, nullptr, 1), threads),
-               multiplier_.Workspace(ProductWith(coarse_, nullptr, 1), threads));
-  return std::max(bytes, CoarseScratch(*coarse_).bytes() + multiply);
+  const CoarseScratch scratch(*coarse_);
+  const size_t row = scratch.floats + scratch.others() + AloneBytes(threads);
+  return std::max(bytes,
+                  CheckedAdd(CheckedMultiply(static_cast<size_t>(rows), row),
+                             multiplier_.Workspace(ProductWith(coarse_, nullptr, rows), threads)));
+}
+
+size_t ArgmaxRow::AloneBytes(int threads) const {
+  return AlignUp(multiplier_.Workspace(ProductWith(matrix_, nullptr, 1), threads), 64);
+}
+
+bool ArgmaxRow::TakesCoarse(int64_t rows) const {
+  // The products of several rows lie one behind the other, with nothing behind the last panel.
+  return coarse_ != nullptr && (rows == 1 || coarse_->rows() % kPanelRows == 0);
 }
 
 void ArgmaxRow::Find(const float* x, int64_t rows, int threads, std::byte* workspace,
                      int32_t* found) const {
-  if (rows == 1 && coarse_ != nullptr && FindByCoarse(x, threads, workspace, found)) return;
-  FindInAll(x, rows, threads, workspace, found);
+  if (!TakesCoarse(rows)) return FindInAll(x, rows, threads, workspace, found);
+  FindByCoarse(x, rows, threads, workspace, found);
+  for (int64_t row = 0; row < rows; ++row) {
+    if (found[row] != kOpen) continue;
+    FindInAll(x + row * matrix_->columns(), 1, threads, workspace, found + row);
+  }
 }
 
 void ArgmaxRow::FindInAll(const float* x, int64_t rows, int threads, std::byte* workspace,
@@ -151,29 +169,43 @@ int64_t ArgmaxRow::KeepNear(const NearPanels& found, int64_t count) const {
   return kept;
 }
 
-bool ArgmaxRow::FindByCoarse(const float* x, int threads, std::byte* workspace,
+void ArgmaxRow::FindByCoarse(const float* x, int64_t rows, int threads, std::byte* workspace,
                              int32_t* found) const {
   const CoarseScratch scratch(*coarse_);
   const int64_t count = matrix_->rows();
   float* y = reinterpret_cast<float*>(workspace);
-  float* energy = reinterpret_cast<float*>(workspace + scratch.floats);
-  int32_t* near = reinterpret_cast<int32_t*>(workspace + scratch.floats + scratch.energies);
-  std::byte* rest = workspace + scratch.bytes();
+  std::byte* others = workspace + static_cast<size_t>(rows) * scratch.floats;
+  const size_t step = scratch.others() + AloneBytes(threads);
+  QuantizedProduct product = ProductWith(coarse_, x, rows);
+  product.y = {&y, 1};
+  multiplier_.Run(product, threads, others + static_cast<size_t>(rows) * step);
+  if (rows == 1) std::fill(y + count, y + scratch.padded, kLowest);
+  const auto find = [&](int64_t row, int with) {
+    found[row] = FindAmongNear(x + row * matrix_->columns(), y + row * count, with,
+                               others + static_cast<size_t>(row) * step);
+  };
+  if (rows == 1) return find(0, threads);
+  ParallelFor(threads, rows, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) find(row, 1);
+  });
+}
 
+int32_t ArgmaxRow::FindAmongNear(const float* x, float* y, int threads,
+                                 std::byte* workspace) const {
+  const CoarseScratch scratch(*coarse_);
+  const int64_t count = matrix_->rows();
+  float* energy = reinterpret_cast<float*>(workspace);
+  int32_t* near = reinterpret_cast<int32_t*>(workspace + scratch.energies);
+  std::byte* rest = workspace + scratch.others();
   const int group = coarse_->layout().group;
   const int64_t groups = coarse_->columns() / group;
-  if (!FillEnergies(x, groups, group, energy)) return false;
-  QuantizedProduct product = ProductWith(coarse_, x, 1);
-  product.y = {&y, 1};
-  multiplier_.Run(product, threads, rest);
-  std::fill(y + count, y + scratch.padded, kLowest);
-
+  if (!FillEnergies(x, groups, group, energy)) return kOpen;
   const int32_t best = ArgmaxOf(sampling_, y, count);
-  if (best < 0 || !std::isfinite(y[best])) return false;
+  if (best < 0 || !std::isfinite(y[best])) return kOpen;
   float spread[kPanelRows];
   SpreadOf(best / kPanelRows, energy, spread);
   const float best_spread = spread[best % kPanelRows];
-  if (!std::isfinite(best_spread)) return false;
+  if (!std::isfinite(best_spread)) return kOpen;
   const NearPanels panels{coarse_->panels(),
                           y,
                           squares_.data(),
@@ -189,15 +221,15 @@ bool ArgmaxRow::FindByCoarse(const float* x, int threads, std::byte* workspace,
   // y is not needed any more.
   multiplier_.RunPanels(ProductWith(matrix_, x, 1), {near, static_cast<size_t>(open)}, y, threads,
                         rest);
-  *found = -1;
+  int32_t found = -1;
   float most = kLowest;
   for (int64_t i = 0; i < open * kPanelRows; ++i) {
     const int64_t row = int64_t{near[i / kPanelRows]} * kPanelRows + i % kPanelRows;
     if (row >= count || !(y[i] > most)) continue;
     most = y[i];
-    *found = static_cast<int32_t>(row);
+    found = static_cast<int32_t>(row);
   }
-  return true;
+  return found;
 }
 
 }  // namespace oort

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Argmax over the rows of a matrix: the row whose product with x is the largest. The matrix is the
 // head of a language model, so this is the token of greedy sampling. The time goes into reading the
-// head. So a head of 8 bits has a coarse copy of 4 bits, which is read first, and of the head
-// itself only those rows are read that may still be the best.
+// head, or with several rows of x into multiplying it. So a head of 8 bits has a coarse copy of 4
+// bits, which is multiplied first, and of the head itself only those rows are that may still be the
+// best.
 //
 // A coarse weight is at most half a step from the true one, the step being the coarse scale of its
 // group. If these errors are independent and uniform over the step, then the error of a row's
@@ -49,8 +50,15 @@ class ArgmaxRow {
   /// many.
   int64_t KeepNear(const NearPanels& found, int64_t count) const;
   void SpreadOf(int64_t panel, const float* energy, float (&spread)[kPanelRows]) const;
-  /// Gives whether the coarse products say anything: they are finite.
-  bool FindByCoarse(const float* x, int threads, std::byte* workspace, int32_t* found) const;
+  /// Whether the coarse copy serves so many rows.
+  bool TakesCoarse(int64_t rows) const;
+  void FindByCoarse(const float* x, int64_t rows, int threads, std::byte* workspace,
+                    int32_t* found) const;
+  /// Of one row, whose coarse products are y, which are lost. Gives kOpen where these say nothing,
+  /// because they are not finite.
+  int32_t FindAmongNear(const float* x, float* y, int threads, std::byte* workspace) const;
+  /// What multiplying one row by the head takes.
+  size_t AloneBytes(int threads) const;
 
   QuantizedMultiplier multiplier_;
   const SamplingKernels& sampling_;

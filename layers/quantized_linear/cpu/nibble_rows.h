@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// GEMV of a few rows with weights of 4 bits in groups of 32 with f16 scales, on units that multiply
-// unsigned by signed bytes (USDOT).
+// GEMV of one row with weights of 4 bits in groups of 32 with f16 scales, on units that multiply
+// unsigned by signed bytes (USDOT). More rows are multiplied as row_pairs.h says.
 //
 // A byte of a line is 16 h + l, of two weights h and l. It is multiplied as it is, which spares the
 // shift that would take h out of it:
@@ -49,6 +49,7 @@ inline bool DequantizesByFmlal(const PanelLayout& layout) {
 struct NibbleKernels {
   /// Rounds `count` elements, a multiple of 32, to the first row of `to`.
   void (*quantize)(const float* x, int64_t count, const NibbleRows& to);
+  /// Row by row.
   void (*dot)(const NibbleDot& dot);
   /// DequantizeKernels::unpack_fours of all steps [0, k) of such a panel.
   void (*unpack_fours)(const PanelLayout& layout, const std::byte* panel, int64_t k,

@@ -13,7 +13,6 @@ namespace oort::OORT_ISA {
 namespace {
 
 constexpr int kNibblePiece = 32;
-constexpr int kNibbleMostRows = 4;
 /// The least number of bytes by which a panel is prefetched before its use.
 constexpr int64_t kNibbleAheadBytes = 19456;
 
@@ -144,6 +143,7 @@ void QuantizeNibbles(const float* x, int64_t count, const NibbleRows& to) {
 
 // --- Products -----------------------------------------------------------------------------------
 
+#if !OORT_HAS_ASSEMBLY
 /// Four rows of a group, a register of each of its lines.
 struct NibbleLines {
   uint8x16_t w[4];
@@ -177,50 +177,44 @@ inline int32x4_t PlainSum(const NibbleLines& lines, const NibbleBytes& x, int32x
   return sum;
 }
 
-/// One panel times one, two or four rows; sums are kept in y.
-template <bool minimums, int rows>
-void NibblePanel(const NibbleDot& dot, int first) {
+/// One panel times one row, in intrinsics.
+template <bool minimums>
+void NibblePanel(const NibbleDot& dot, int row) {
   constexpr int kHead = minimums ? 64 : 32;
-  const auto y = [&](int r, int i) { return dot.y + (first + r) * dot.y_stride + 4 * i; };
-  Unroll<rows>([&](auto r) { Unroll<4>([&](auto i) { vst1q_f32(y(r, i), vdupq_n_f32(0)); }); });
+  const NibbleRows x = dot.x.From(row);
+  float32x4_t totals[4];
+  Unroll<4>([&](auto i) { totals[i] = vdupq_n_f32(0); });
   const std::byte* group = dot.panel;
   const int64_t groups = dot.k / kNibblePiece;
   for (int64_t g = 0; g < groups; ++g, group += kHead + 256) {
+    const NibbleBytes bytes(x.q + g * kNibblePiece), fine(x.fine + g * kNibblePiece);
+    const int32x4_t start = minimums ? vdupq_n_s32(0) : vld1q_s32(x.start + 4 * g);
+    const float16x4_t numbers =
+        vreinterpret_f16_u32(vld1_dup_u32(reinterpret_cast<const uint32_t*>(x.numbers + 2 * g)));
     Unroll<4>([&](auto i) {
       const NibbleLines lines(group + kHead + 16 * i);
       const auto halves = [&](int at) {
         return vreinterpretq_f16_u8(
             vcombine_u8(vld1_u8(reinterpret_cast<const uint8_t*>(group) + at), vdup_n_u8(0)));
       };
-      const float16x8_t scales = halves(8 * i);
-      Unroll<rows>([&](auto r) {
-        const int64_t p = (first + r) * dot.x.piece_stride + g;
-        const int64_t at = (first + r) * dot.x.q_stride + g * kNibblePiece;
-        const int32x4_t start = minimums ? vdupq_n_s32(0) : vld1q_s32(dot.x.start + 4 * p);
-        const NibbleBytes bytes(dot.x.q + at);
-        int32x4_t sum;
-        if (dot.x.is_fine[p] == 0) {
-          sum = NibbleSum(lines, bytes, start);
-        } else {
-          const int32x4_t fine = PlainSum(lines, NibbleBytes(dot.x.fine + at), start);
-          sum = vmlaq_n_s32(fine, PlainSum(lines, bytes, vdupq_n_s32(0)), kFineSteps);
-        }
-        const float16x4_t numbers = vreinterpret_f16_u32(
-            vld1_dup_u32(reinterpret_cast<const uint32_t*>(dot.x.numbers + 2 * p)));
-        const float32x4_t scale = MultiplyLow<0>(vdupq_n_f32(0), scales, numbers);
-        float32x4_t total = vfmaq_f32(vld1q_f32(y(r, i)), scale, vcvtq_f32_s32(sum));
-        if constexpr (minimums) {
-          total = MultiplyLow<1>(total, halves(32 + 8 * i), numbers);
-        }
-        vst1q_f32(y(r, i), total);
-      });
+      int32x4_t sum;
+      if (x.is_fine[g] == 0) {
+        sum = NibbleSum(lines, bytes, start);
+      } else {
+        const int32x4_t first = PlainSum(lines, bytes, vdupq_n_s32(0));
+        sum = vmlaq_n_s32(PlainSum(lines, fine, start), first, kFineSteps);
+      }
+      const float32x4_t scale = MultiplyLow<0>(vdupq_n_f32(0), halves(8 * i), numbers);
+      totals[i] = vfmaq_f32(totals[i], scale, vcvtq_f32_s32(sum));
+      if constexpr (minimums) totals[i] = MultiplyLow<1>(totals[i], halves(32 + 8 * i), numbers);
     });
   }
-  Unroll<rows>([&](auto r) {
-    const float power = dot.x.power[first + r];
-    Unroll<4>([&](auto i) { vst1q_f32(y(r, i), vmulq_n_f32(vld1q_f32(y(r, i)), power)); });
+  Unroll<4>([&](auto i) {
+    vst1q_f32(dot.y + row * dot.y_stride + 4 * i, vmulq_n_f32(totals[i], *x.power));
   });
 }
+
+#endif
 
 /// `panels` panels times one row.
 template <bool minimums>
@@ -236,7 +230,7 @@ void NibblePanelsOne(const NibbleDot& dot, int first, int64_t panels,
 #else
   NibbleDot moved = dot;
   for (; panels > 0; --panels, moved.y += kPanelRows) {
-    NibblePanel<minimums, 1>(moved, first);
+    NibblePanel<minimums>(moved, first);
     moved.panel += dot.k / kNibblePiece * dot.layout.group_bytes();
   }
 #endif
@@ -262,12 +256,9 @@ void DotNibbles(NibbleDot dot) {
     dot.y += some * kPanelRows;
   }
   for (int64_t p = 0; p < dot.panels; ++p, dot.panel += bytes, dot.y += kPanelRows) {
-    int row = 0;
-    for (; row + kNibbleMostRows <= dot.rows; row += kNibbleMostRows) {
-      NibblePanel<minimums, kNibbleMostRows>(dot, row);
+    for (int row = 0; row < dot.rows; ++row) {
+      NibblePanelsOne<minimums>(dot, row, 1, AheadOf(dot, distance));
     }
-    for (; row + 2 <= dot.rows; row += 2) NibblePanel<minimums, 2>(dot, row);
-    if (row < dot.rows) NibblePanelsOne<minimums>(dot, row, 1, AheadOf(dot, distance));
   }
 }
 

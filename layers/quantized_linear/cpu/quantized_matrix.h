@@ -9,6 +9,7 @@
 #include "cpu/gemm.h"
 #include "layers/quantized_linear/cpu/nibble_rows.h"
 #include "layers/quantized_linear/cpu/quantized_tiles.h"
+#include "layers/quantized_linear/cpu/row_pairs.h"
 #include "oort/precision.h"
 #include "oort/tensor.h"
 #include "weights/weight_format.h"
@@ -129,6 +130,7 @@ class QuantizedMultiplier {
   // Null: exact, or no such units.
   const QuantizedDotKernels* dot_;
   const NibbleKernels* nibbles_;
+  const PairKernels* pairs_;
   const QuantizedTileKernels *tiles_, *f16_tiles_;
   const GemmKernels& gemm_;
 };

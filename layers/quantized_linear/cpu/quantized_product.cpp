@@ -13,6 +13,7 @@
 #include "core/parallel.h"
 #include "layers/quantized_linear/cpu/quantized_job.h"
 #include "layers/quantized_linear/cpu/quantized_matrix.h"
+#include "layers/quantized_linear/cpu/row_forms.h"
 
 namespace oort {
 namespace {
@@ -23,17 +24,6 @@ constexpr int64_t kChunkRows = 2 * kBlockRows;
 /// panels at a time decode was 3 to 7 % slower.
 constexpr int64_t kFinishResults = kChunkRows * 8 * kPanelRows;
 constexpr int64_t kUnpackSteps = 64;  // of k that are unpacked at a time
-
-/// The pieces in which x is rounded to bytes: they divide the groups.
-constexpr int kPieces[] = {32, 16};
-size_t PieceOf(const PanelLayout& layout) { return layout.group % 32 == 0 ? 0 : 1; }
-
-/// Whether weights of 8 bits are multiplied with such pieces.
-bool AnyBytes(const QuantizedProduct& product, size_t piece) {
-  return std::any_of(product.matrices.begin(), product.matrices.end(), [&](const auto& matrix) {
-    return matrix->layout().type == WeightType::kInt8 && PieceOf(matrix->layout()) == piece;
-  });
-}
 
 void FetchFirst(const QuantizedMatrix& matrix) {
   constexpr int64_t kBytes = 8192;
@@ -48,113 +38,6 @@ const std::byte* PartOfNext(const QuantizedProduct& product, int64_t begin, int6
   if (product.next.empty()) return nullptr;
   return product.next.data() + static_cast<int64_t>(product.next.size()) / count * begin;
 }
-
-/// Calls round(row) for all rows of a product, on several threads where there are many.
-template <typename Round>
-void RoundRows(const QuantizedProduct& product, int threads, Round round) {
-  const double columns = static_cast<double>(product.matrices[0]->columns());
-  const int64_t blocks = CeilDivide(product.rows, kBlockRows);
-  ParallelFor(threads, blocks, GrainOf({0, columns * kBlockRows * 8}),
-              [&](int64_t begin, int64_t end) {
-                const int64_t last = std::min(end * kBlockRows, product.rows);
-                for (int64_t row = begin * kBlockRows; row < last; ++row) round(row);
-              });
-}
-
-/// x as bytes, in scratch memory.
-struct ByteScratch {
-  int64_t k;
-  int piece, block;
-  bool any_bytes;
-  int64_t pieces, rows, row_bytes, number_bytes, bytes;
-  ByteScratch(const QuantizedProduct& product, size_t which)
-      : k(product.matrices[0]->columns()),
-        piece(kPieces[which]),
-        block(product.rows == 1 ? 1 : kBlockRows),
-        any_bytes(AnyBytes(product, which)),
-        pieces(CeilDivide(k, piece)),
-        rows(CeilDivide(product.rows, block) * block),
-        row_bytes(AlignLine(rows * pieces * piece)),
-        number_bytes(AlignLine(rows * pieces * 4)),
-        bytes(2 * row_bytes + number_bytes * (any_bytes ? 7 : 4)) {}
-
-  ByteRows In(std::byte* memory) const {
-    ByteRows x;
-    x.piece = piece;
-    x.block = block;
-    x.pieces = pieces;
-    const auto take = [&](int64_t size) { return std::exchange(memory, memory + size); };
-    const auto numbers = [&] {
-      return ByteNumbers{reinterpret_cast<float*>(take(number_bytes)),
-                         reinterpret_cast<int32_t*>(take(number_bytes)),
-                         reinterpret_cast<float*>(take(number_bytes))};
-    };
-    x.q = reinterpret_cast<int8_t*>(take(row_bytes));
-    x.fine = reinterpret_cast<int8_t*>(take(row_bytes));
-    x.is_fine = reinterpret_cast<uint8_t*>(take(number_bytes));
-    x.of_4_bits = numbers();
-    if (any_bytes) x.of_8_bits = numbers();
-    return x;
-  }
-
-  /// Rounds the rows of a product into `memory`.
-  ByteRows Fill(const QuantizedKernels& kernels, const QuantizedProduct& product, int threads,
-                std::byte* memory) const {
-    const ByteRows all = In(memory);
-    RoundRows(product, threads, [&](int64_t row) {
-      kernels.quantize(product.x + row * product.x_stride, k, all.From(row));
-    });
-    return all;
-  }
-};
-
-/// x as nibble_rows.h has it, in scratch memory.
-struct NibbleScratch {
-  int64_t rows, k, columns, pieces, row_bytes, bytes;
-  explicit NibbleScratch(const QuantizedProduct& product)
-      : rows(product.rows),
-        k(product.matrices[0]->columns()),
-        columns(AlignLine(k)),
-        pieces(CeilDivide(k, 32)),
-        row_bytes(AlignLine(rows * columns)),
-        bytes(2 * row_bytes + AlignLine(rows * pieces) + AlignLine(rows * pieces * 4) +
-              AlignLine(rows * pieces * 16) + AlignLine(rows * 4)) {}
-
-  NibbleRows Fill(const NibbleKernels& kernels, const QuantizedProduct& product, int threads,
-                  std::byte* memory) const {
-    const auto take = [&](int64_t size) { return std::exchange(memory, memory + AlignLine(size)); };
-    NibbleRows all;
-    all.q_stride = columns;
-    all.piece_stride = pieces;
-    all.q = reinterpret_cast<int8_t*>(take(row_bytes));
-    all.fine = reinterpret_cast<int8_t*>(take(row_bytes));
-    all.is_fine = reinterpret_cast<uint8_t*>(take(rows * pieces));
-    all.numbers = reinterpret_cast<uint16_t*>(take(rows * pieces * 4));
-    all.start = reinterpret_cast<int32_t*>(take(rows * pieces * 16));
-    all.power = reinterpret_cast<float*>(take(rows * 4));
-    RoundRows(product, threads, [&](int64_t row) {
-      kernels.quantize(product.x + row * product.x_stride, k, all.From(row));
-    });
-    return all;
-  }
-};
-
-/// Which forms of x the matrices of a product take.
-struct ByteForms {
-  bool nibbles = false;
-  bool plain[2] = {};  ///< as bytes in pieces of 32 and 16
-  int64_t bytes = 0;   ///< of all
-  ByteForms(const QuantizedProduct& product, bool has_nibbles) {
-    for (const auto& matrix : product.matrices) {
-      const PanelLayout& layout = matrix->layout();
-      (has_nibbles && TakesNibbles(layout) ? nibbles : plain[PieceOf(layout)]) = true;
-    }
-    if (nibbles) bytes += NibbleScratch(product).bytes;
-    for (const size_t piece : {0, 1}) {
-      if (plain[piece]) bytes += ByteScratch(product, piece).bytes;
-    }
-  }
-};
 
 /// What one thread needs to unpack a stretch of columns for the blocked product.
 struct UnpackScratch {
@@ -305,6 +188,7 @@ QuantizedMultiplier::QuantizedMultiplier(Isa isa, Precision precision, bool nibb
       unpack_(DequantizeKernelsFor(isa)),
       dot_(precision == Precision::kF32 ? nullptr : QuantizedDotKernelsFor(isa)),
       nibbles_(dot_ == nullptr || !nibbles ? nullptr : NibbleKernelsFor(isa)),
+      pairs_(nibbles_ == nullptr ? nullptr : PairKernelsFor(isa)),
       tiles_(precision == Precision::kF32 ? nullptr : QuantizedTileKernelsFor(isa)),
       f16_tiles_(tiles_ == nullptr || dot_ == nullptr ? nullptr : QuantizedF16TileKernelsFor(isa)),
       gemm_(GemmKernelsFor(isa, precision)) {}
@@ -327,7 +211,7 @@ size_t QuantizedMultiplier::Workspace(const QuantizedProduct& product, int threa
   const int64_t k = product.matrices[0]->columns();
   const auto form_bytes = [&](const QuantizedProduct& of) {
     const bool bytes = dot_ != nullptr && AllQuantized(of);
-    return bytes ? ByteForms(of, nibbles_ != nullptr).bytes : 0;
+    return bytes ? RowForms(of, nibbles_ != nullptr, pairs_ != nullptr).bytes : 0;
   };
   // Who asks may not know yet whether rows are apart.
   const int64_t few = form_bytes(product);
@@ -371,11 +255,12 @@ struct QuantizedMultiplier::GemvRun {
   bool bytes;
   ByteRows x[2];  ///< in pieces of 32 and 16
   NibbleRows nibble_x;
+  RowPairs byte_pairs, nibble_pairs;  ///< null where there are none
 
   GemvRun(const QuantizedMultiplier& with, const Job& of)
       : multiplier(with), job(of), bytes(with.dot_ != nullptr && AllQuantized(of.product)) {
     if (!bytes) return;
-    const ByteForms forms(job.product, with.nibbles_ != nullptr);
+    const RowForms forms(job.product, with.nibbles_ != nullptr, with.pairs_ != nullptr);
     std::byte* to = job.workspace;
     if (forms.nibbles) {
       const NibbleScratch scratch(job.product);
@@ -388,12 +273,45 @@ struct QuantizedMultiplier::GemvRun {
       x[piece] = scratch.Fill(with.kernels_, job.product, job.threads, to);
       to += scratch.bytes;
     }
+    FillPairs(forms, to);
+  }
+
+  /// The rows above, two by two.
+  void FillPairs(const RowForms& forms, std::byte* to) {
+    const PairScratch scratch(job.product);
+    if (forms.in_pairs[0]) {
+      byte_pairs = scratch.Fill(
+          job.product, job.threads, nullptr, to, [&](int64_t row, int rows, PairPiece* pieces) {
+            multiplier.pairs_->from_bytes(x[0], row, rows, scratch.pieces, pieces);
+          });
+      to += scratch.bytes;
+    }
+    if (forms.in_pairs[1]) {
+      nibble_pairs = scratch.Fill(job.product, job.threads, nibble_x.power, to,
+                                  [&](int64_t row, int rows, PairPiece* pieces) {
+                                    multiplier.pairs_->from_nibbles(nibble_x.From(row), rows,
+                                                                    scratch.pieces, pieces);
+                                  });
+    }
+  }
+
+  /// Null where this matrix does not take rows in pairs.
+  const RowPairs* PairsFor(const PanelLayout& layout) const {
+    const RowPairs& pairs = TakesNibbles(layout) ? nibble_pairs : byte_pairs;
+    const bool takes = TakesNibbles(layout) || TakesPairsOfBytes(layout);
+    return takes && pairs.pieces != nullptr ? &pairs : nullptr;
   }
 
   /// Panels [first, end) of those up to `last` that this thread multiplies.
   void Multiply(const QuantizedMatrix& matrix, int64_t first, int64_t end, int64_t last,
                 const std::byte* next, Rows rows, float* y, int64_t stride) const {
     const QuantizedProduct& product = job.product;
+    if (const RowPairs* pairs = PairsFor(matrix.layout()); pairs != nullptr) {
+      multiplier.pairs_->dot({matrix.layout(), job.k, matrix.panel(first), end - first,
+                              matrix.panel(last), next, pairs->From(rows.first), rows.count, y,
+                              stride});
+      return;
+    }
     if (bytes && multiplier.nibbles_ != nullptr && TakesNibbles(matrix.layout())) {
       multiplier.nibbles_->dot({matrix.layout(), job.k, matrix.panel(first), end - first,
                                 matrix.panel(last), next, nibble_x.From(rows.first), rows.count, y,

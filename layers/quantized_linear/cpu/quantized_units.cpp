@@ -2,6 +2,7 @@
 #include "cpu/features.h"
 #include "layers/quantized_linear/cpu/nibble_rows.h"
 #include "layers/quantized_linear/cpu/quantized_tiles.h"
+#include "layers/quantized_linear/cpu/row_pairs.h"
 
 namespace oort {
 
@@ -14,9 +15,13 @@ const QuantizedDotKernels* QuantizedDotKernelsFor(Isa isa) {
 }
 namespace neon_i8mm {
 const NibbleKernels& NibbleKernelsGet();
-}
+const PairKernels& PairKernelsGet();
+}  // namespace neon_i8mm
 const NibbleKernels* NibbleKernelsFor(Isa isa) {
   return isa == Isa::kNeon && ThisCpu().arm_i8mm ? &neon_i8mm::NibbleKernelsGet() : nullptr;
+}
+const PairKernels* PairKernelsFor(Isa isa) {
+  return isa == Isa::kNeon && ThisCpu().arm_i8mm ? &neon_i8mm::PairKernelsGet() : nullptr;
 }
 #elif defined(__x86_64__)
 #if !defined(OORT_NO_AVX2_DOT)
@@ -67,6 +72,7 @@ const QuantizedTileKernels* QuantizedF16TileKernelsFor(Isa) { return nullptr; }
 #endif
 #if !defined(__aarch64__)
 const NibbleKernels* NibbleKernelsFor(Isa) { return nullptr; }
+const PairKernels* PairKernelsFor(Isa) { return nullptr; }
 #endif
 
 }  // namespace oort

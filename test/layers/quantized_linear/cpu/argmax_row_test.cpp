@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <initializer_list>
 #include <limits>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace oort {
@@ -136,10 +138,20 @@ TEST(ArgmaxRow, IsTheLowestOfEqualOnes) {
   }
 }
 
+std::vector<std::pair<Isa, int64_t>> IsasAndRows(std::initializer_list<int64_t> rows) {
+  std::vector<std::pair<Isa, int64_t>> all;
+  for (const Isa isa : SupportedIsas()) {
+    for (const int64_t count : rows) all.emplace_back(isa, count);
+  }
+  return all;
+}
+
+// Panels that are full and a last one that is not: only the first have coarse products of several
+// rows.
 TEST(ArgmaxRow, TakesWhatIsNotFiniteAndSeveralRows) {
-  constexpr int64_t kRows = 50, kColumns = 96;
-  const StoredMatrix stored = StoredHead(kRows, kColumns, 7);
-  for (Isa isa : SupportedIsas()) {
+  constexpr int64_t kColumns = 96;
+  for (const auto& [isa, matrix_rows] : IsasAndRows({50, 64})) {
+    const StoredMatrix stored = StoredHead(matrix_rows, kColumns, 7);
     const Head head(isa, Precision::kBF16, stored), plain(isa, Precision::kBF16, stored, false);
     std::vector<float> x = Hidden(kColumns, 1);
     for (const float odd :
@@ -154,7 +166,10 @@ TEST(ArgmaxRow, TakesWhatIsNotFiniteAndSeveralRows) {
       rows.insert(rows.end(), alone.begin(), alone.end());
       want.push_back(head.Find(alone, 1)[0]);
     }
+    rows.insert(rows.end(), x.begin(), x.end());
+    want.push_back(head.Find(x, 1)[0]);
     EXPECT_EQ(head.Find(rows, 2), want);
+    EXPECT_EQ(plain.Find(rows, 2), want);
   }
 }
 
