@@ -406,6 +406,7 @@ void IntegerProduct::RunDepthwise(const Context& context, const ConvGeometry& g,
 
 void IntegerProduct::Run(const Context& context, const ConvGeometry& g,
                          const IntegerCall& call) const {
+  if (g.out_plane() == 0) return;  // no rows: there may be no memory to read, either
   const int64_t image_bytes = g.in_plane() * g.in_channels;
   const bool stages = Stages(g, call.input_signed);
   for (int64_t n = 0; n < g.batch; ++n) {
