@@ -20,13 +20,14 @@ Value Quantized(const Value& integers, const Value& scale, const Value& zero_poi
   return Value(Value::List{integers, scale, zero_point});
 }
 
-/// round(x * multiplier) + zero_point as u8.
+/// round(x) + zero_point as bytes.
 Value ToBytes(const Decomposer& call, const std::string& x, std::vector<Value> operands,
-              const Value& zero_point, bool relu) {
-  const std::string least = relu ? zero_point.ToString() : "0";
-  const std::string text =
-      "clamp(add(round(" + x + ")," + zero_point.ToString() + ")," + least + ",255)";
-  return call("Tensor.to", {{"input", call.Formula(text, operands)}, {"dtype", "torch.uint8"}});
+              const Value& zero_point, bool relu, bool is_signed = false) {
+  const std::string least = relu ? zero_point.ToString() : is_signed ? "-128" : "0";
+  const std::string text = "clamp(add(round(" + x + ")," + zero_point.ToString() + ")," + least +
+                           (is_signed ? ",127)" : ",255)");
+  return call("Tensor.to", {{"input", call.Formula(text, operands)},
+                            {"dtype", is_signed ? "torch.int8" : "torch.uint8"}});
 }
 
 Decomposition QuantizedModule(bool convolution, bool relu) {
@@ -141,6 +142,51 @@ std::vector<Value> QuantizedCat(const Decomposer& call, const Args& args) {
   return {Quantized(joined, args[1], args[2])};
 }
 
+/// Functions of quantized tensors that are given the scale and zero point of their result as their
+/// last two arguments. `formula` has the numbers of the first as @0, of a second as @1.
+Decomposition QuantizedFormula(int operands, int scale, const std::string& formula, bool relu) {
+  return [=](const Decomposer& call, const Args& args) -> std::vector<Value> {
+    std::vector<Value> values;
+    for (int i = 0; i < operands; ++i) {
+      RequireQuantized(args[i]);
+      const Value::List& x = args[i].AsList();
+      values.push_back(
+          call.Formula("torch.float(mul(sub(torch.float(@0),@1),@2))", {x[0], x[2], x[1]}));
+    }
+    const bool is_signed = args[0].AsList()[0].AsTensor().dtype() == DType::kI8;
+    const Value by = ParameterOf(args[scale]), zero_point = ParameterOf(args[scale + 1]);
+    const std::string divisor = "@" + std::to_string(operands);
+    values.push_back(by);
+    for (int i = operands; i < scale; ++i) values.push_back(ParameterOf(args[i]));
+    const Value bytes = ToBytes(call, "div(" + formula + "," + divisor + ")", std::move(values),
+                                zero_point, relu, is_signed);
+    return {Quantized(bytes, by, zero_point)};
+  };
+}
+
+void AddFormulas(LayerRegistry& registry) {
+  const auto add = [&](const char* type, const char* doc, const char* arguments, int operands,
+                       int scale, const char* formula, bool relu) {
+    AddDecomposition(registry, DecompositionSchema({type}, doc, arguments),
+                     QuantizedFormula(operands, scale, formula, relu));
+  };
+  const char* two = "input other scale zero_point";
+  add("quantized::add", "The sum of quantized tensors", two, 2, 2, "add(@0,@1)", false);
+  add("quantized::add_relu", "The sum of quantized tensors, negative results as 0", two, 2, 2,
+      "add(@0,@1)", true);
+  add("quantized::mul", "The product of quantized tensors", two, 2, 2, "mul(@0,@1)", false);
+  add("quantized::mul_relu", "The product of quantized tensors, negative results as 0", two, 2, 2,
+      "mul(@0,@1)", true);
+  const char* one = "input scale zero_point";
+  add("quantized::hardswish", "x * relu6(x + 3) / 6 of a quantized tensor", one, 1, 1,
+      "div(mul(@0,clamp(add(@0,3),0,6)),6)", false);
+  add("quantized::sigmoid", "1 / (1 + exp(-x)) of a quantized tensor", one, 1, 1, "sigmoid(@0)",
+      false);
+  add("quantized::leaky_relu", "A quantized tensor, times negative_slope where it is negative",
+      "input negative_slope inplace scale zero_point", 1, 3,
+      "add(maximum(@0,0),mul(@2,minimum(@0,0)))", false);
+}
+
 }  // namespace
 }  // namespace oort
 
@@ -166,4 +212,5 @@ OORT_LAYERS(quantized_modules) {
                        .AtMost(255)
                        .FreeInputs(),
                    QuantizedCat);
+  AddFormulas(registry);
 }

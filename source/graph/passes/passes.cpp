@@ -21,6 +21,7 @@ std::span<const Pass> Passes() {
   static constexpr Pass kPasses[] = {
       {"flatten-tuples", FlattenTuples},
       {"read-storage", ReadStorage},
+      {"torch-quantized", TorchQuantized},
       {"dead-code", RemoveDeadCode},
       {"integer-regions", IntegerRegions},
       {"dead-code", RemoveDeadCode},

@@ -57,6 +57,8 @@ void FlattenTuples(Graph& graph, const PassContext& context);
 void RemoveDeadCode(Graph& graph, const PassContext& context);
 /// Replaces operators whose inputs are all constant by pnnx.Attribute.
 void FoldConstants(Graph& graph, const PassContext& context);
+/// Makes oort.Quantize, oort.Dequantize and float operators of what torch quantized.
+void TorchQuantized(Graph& graph, const PassContext& context);
 /// Makes operators on bytes of those between oort.Dequantize and oort.Quantize.
 void IntegerRegions(Graph& graph, const PassContext& context);
 /// Puts the parts of operators that are made of others into their places, where constants tell

@@ -41,7 +41,8 @@ TEST(AtenQuantized, RoundsToStepsAndSaturates) {
   ExpectNear(
       Quantized(Quantizer("0.1", "0", "14"), x)[0],
       F({-100, -1.1f, -0.2f, 0, 0, 0.4f, 3, 214748368.0f, 214748368.0f, -214748368.0f}, {10}));
-  ExpectNear(Quantized(Quantizer("0.1", "3", "13"), F({NAN}, {1}))[0], F({-0.3f}, {1}));
+  // torch's answer to what is no number depends on the processor; here it is the zero point.
+  ExpectNear(Quantized(Quantizer("0.1", "3", "13"), F({NAN}, {1}))[0], F({0}, {1}));
   ExpectNear(Quantized(Quantizer("0.1", "3", "13"), F({}, {0}))[0], F({}, {0}));
 }
 
@@ -112,9 +113,8 @@ TEST(AtenQuantized, GivesTheIntegers) {
 
 TEST(AtenQuantized, RefusesWhatWouldReadTheIntegers) {
   const Tensor x = F({1, 2}, {2});
-  EXPECT_THROW(Quantized(Quantizer("0.1", "3", "13"), x, "F.relu"), Error);
-  EXPECT_THROW(Quantized(Quantizer("0.1", "3", "13"), x, "torch.flatten"), Error);
-  EXPECT_THROW(Quantized(Quantizer("0.1", "3", "13"), x, "torch.cat"), Error);
+  EXPECT_THROW(Quantized(Quantizer("0.1", "3", "13"), x, "torch.exp"), Error);
+  EXPECT_THROW(Quantized(Quantizer("0.1", "3", "14"), x, "F.relu"), Error);
   EXPECT_THROW(Quantized(Quantizer("0", "3", "13"), x), Error);
   EXPECT_THROW(Quantized(Quantizer("0.1", "300", "13"), x), Error);
   EXPECT_THROW(Quantized(Quantizer("0.1", "3", "6"), x), Error);
