@@ -9,6 +9,7 @@
 
 #include "cpu/activation.h"
 #include "graph/passes/byte_quantizer.h"
+#include "graph/passes/byte_weight.h"
 #include "graph/passes/passes.h"
 
 namespace oort {
@@ -273,40 +274,11 @@ class IntegerRegionsPass {
     return product;
   }
 
-  /// Weights of i8 whose zero points are 0, with a scale for each channel of axis 0 or one for all.
   bool ReadWeight(int operand, Product& product) {
-    const Operator* dequantize = rewriter_.ProducerOf(operand, "oort.Dequantize");
-    if (dequantize == nullptr || dequantize->inputs.size() != 1) return false;
-    const Tensor* weight = rewriter_.ConstantOf(dequantize->inputs[0]);
-    if (weight == nullptr || weight->dtype() != DType::kI8 ||
-        weight->rank() != (product.convolution ? 4 : 2)) {
-      return false;
-    }
-    constexpr int64_t kMostTerms = 65793;  // whose sums fit into 32 bits
-    if (weight->shape().Product(1, weight->rank()) > kMostTerms) return false;
-    product.weight = *weight;
-    if (const auto one = DequantizeOf(*dequantize)) {
-      if (one->zero_point != 0) return false;
-      product.scales = Tensor(DType::kF32, {weight->dim(0)});
-      for (int64_t i = 0; i < weight->dim(0); ++i) {
-        product.scales.data<float>()[i] = static_cast<float>(one->scale);
-      }
-      return true;
-    }
-    const Value axis = ParameterValue(*dequantize, "axis");
-    const Tensor* scales = FindAttribute(*dequantize, "scales");
-    if (!axis.IsInt() || axis.AsInt() != 0 || scales == nullptr || !IsFloatOrAbsent(scales) ||
-        scales->shape() != Shape{weight->dim(0)}) {
-      return false;
-    }
-    const Tensor* zeros = FindAttribute(*dequantize, "zero_points");
-    if (zeros != nullptr) {
-      if (zeros->dtype() != DType::kI32 || !zeros->has_data()) return false;
-      for (const int32_t zero : zeros->span<int32_t>()) {
-        if (zero != 0) return false;
-      }
-    }
-    product.scales = *scales;
+    auto weight = ReadByteWeight(rewriter_, operand, product.convolution ? 4 : 2);
+    if (!weight) return false;
+    product.weight = std::move(weight->integers);
+    product.scales = std::move(weight->scales);
     return true;
   }
 

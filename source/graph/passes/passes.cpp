@@ -24,6 +24,7 @@ std::span<const Pass> Passes() {
       {"torch-quantized", TorchQuantized},
       {"dead-code", RemoveDeadCode},
       {"integer-regions", IntegerRegions},
+      {"dynamic-linear", DynamicLinear},
       {"dead-code", RemoveDeadCode},
       {"fold-constants", FoldConstants},
       {"decompose", DecomposeOperators},

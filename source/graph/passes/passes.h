@@ -61,6 +61,8 @@ void FoldConstants(Graph& graph, const PassContext& context);
 void TorchQuantized(Graph& graph, const PassContext& context);
 /// Makes operators on bytes of those between oort.Dequantize and oort.Quantize.
 void IntegerRegions(Graph& graph, const PassContext& context);
+/// Makes oort.DynamicLinear of F.linear between oort.DynamicQuantize and weights of bytes.
+void DynamicLinear(Graph& graph, const PassContext& context);
 /// Puts the parts of operators that are made of others into their places, where constants tell
 /// which parts these are.
 void DecomposeOperators(Graph& graph, const PassContext& context);
