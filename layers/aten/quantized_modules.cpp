@@ -164,7 +164,7 @@ Decomposition QuantizedFormula(int operands, int scale, const std::string& formu
   };
 }
 
-void AddFormulas(LayerRegistry& registry) {
+void AddQuantizedFormulas(LayerRegistry& registry) {
   const auto add = [&](const char* type, const char* doc, const char* arguments, int operands,
                        int scale, const char* formula, bool relu) {
     AddDecomposition(registry, DecompositionSchema({type}, doc, arguments),
@@ -212,5 +212,5 @@ OORT_LAYERS(quantized_modules) {
                        .AtMost(255)
                        .FreeInputs(),
                    QuantizedCat);
-  AddFormulas(registry);
+  AddQuantizedFormulas(registry);
 }

@@ -23,7 +23,8 @@ struct QuantizeArguments {
   std::string labels;
   std::optional<double> percentile;
   Normalization normalization;
-  bool no_bias_correction = false, report = false, json = false;
+  bool dynamic = false, equalize = false, adaround = false, no_bias_correction = false;
+  bool report = false, json = false;
 };
 
 /// "0.5%" or "0.005" as a share.
@@ -54,6 +55,9 @@ quantize::Recipe RecipeOf(const QuantizeArguments& options) {
   }
   if (options.percentile) recipe.percentile = *options.percentile;
   if (options.no_bias_correction) recipe.bias_correction = false;
+  if (options.dynamic) recipe.dynamic = true;
+  if (options.equalize) recipe.equalize = true;
+  if (options.adaround) recipe.adaround = true;
   if (options.weights == "minmax") recipe.weights = quantize::WeightMethod::kMinMax;
   if (options.weights == "mse") recipe.weights = quantize::WeightMethod::kMse;
   return recipe;
@@ -105,6 +109,7 @@ quantize::QuantizeResult QuantizeModel(const QuantizeArguments& options, const M
   work.test = std::move(tests.samples);
   if (!options.budget.empty()) work.budget = ParseBudget(options.budget);
   work.analyse = options.report || !options.html.empty();
+  work.measure = true;
   work.threads = options.model.threads;
   ProgressLine line;
   const ProgressFunction show = line.Function();
@@ -118,10 +123,10 @@ quantize::QuantizeResult QuantizeModel(const QuantizeArguments& options, const M
 
 int Quantize(const QuantizeArguments& options) {
   CheckNormalization(options.normalization);
-  if (options.calibrate.places.empty() && options.recipe.empty()) {
+  if (options.calibrate.places.empty() && options.recipe.empty() && !options.dynamic) {
     throw UsageError(
         "--calibrate is missing: give a folder of pictures or .npy files such as the "
-        "network will see");
+        "network will see; --dynamic does without for linear layers");
   }
   if (!options.labels.empty() && options.calibrate.places.empty() && options.test.places.empty()) {
     throw UsageError("--labels needs --calibrate or --test");
@@ -185,6 +190,13 @@ Action AddQuantize(CLI::App& app) {
       ->check(CLI::Range(50.001, 100.0));
   app.add_option("--weights", o.weights, "How scales of weights are found (default mse)")
       ->check(CLI::IsMember({"mse", "minmax"}));
+  app.add_flag("--dynamic", o.dynamic,
+               "Linear layers alone, whose inputs get scales row by row while the network runs: "
+               "--calibrate is not needed, and only judges");
+  app.add_flag("--equalize", o.equalize,
+               "Make ranges of channels between two layers alike, if the answers gain by it");
+  app.add_flag("--adaround", o.adaround,
+               "Round each weight up or down so that its layer changes least, if the answers gain");
   app.add_flag("--no-bias-correction", o.no_bias_correction, "Leave biases as they are");
   app.add_option("--recipe", o.recipe, "Do as this file says, which an earlier run wrote")
       ->type_name("FILE");
@@ -207,6 +219,8 @@ Action AddQuantize(CLI::App& app) {
       "Example: 256 pictures of a folder, and a report of what it costs\n"
       "  oort quantize net.pnnx.param --calibrate pictures --output net.int8.pnnx.param \\\n"
       "      --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --html report.html\n"
+      "Example: an encoder of text, whose linear layers get along without samples\n"
+      "  oort quantize encoder.pnnx.param --dynamic --output encoder.int8.pnnx.param\n"
       "Example: the same network again from its recipe, without any pictures\n"
       "  oort quantize net.pnnx.param --recipe net.int8.recipe.json --output again.pnnx.param");
   return [options] { return Quantize(*options); };

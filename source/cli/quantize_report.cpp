@@ -75,8 +75,10 @@ void PrintQuantizeReport(std::ostream& out, const QuantizeReport& report) {
   out << quantized << " of " << report.layers.size() << " layers in 8 bits; weights "
       << FormatBytes(static_cast<double>(report.weights)) << ", before "
       << FormatBytes(static_cast<double>(report.float_weights)) << '\n'
-      << "ranges by " << report.method << " of " << report.samples << " samples, biases "
-      << (report.corrected ? "corrected" : "as they were") << '\n';
+      << (report.dynamic
+              ? "ranges of each row while it runs"
+              : "ranges by " + report.method + " of " + std::to_string(report.samples) + " samples")
+      << ", biases " << (report.corrected ? "corrected" : "as they were") << '\n';
   if (report.judged > 0) {
     const ErrorMeter& error = report.result.error;
     const Agreement& agreement = report.result.agreement;
@@ -92,6 +94,12 @@ void PrintQuantizeReport(std::ostream& out, const QuantizeReport& report) {
       }
       out << '\n';
     }
+  }
+  const quantize::Speed& speed = report.speed;
+  if (speed.measured()) {
+    out << "one forward " << FormatFixed(1e3 * speed.seconds, 2) << " ms, before "
+        << FormatFixed(1e3 * speed.float_seconds, 2) << " ms in " << speed.float_name << ": "
+        << FormatFixed(speed.Ratio(), 2) << " times as fast\n";
   }
   const bool analysed = std::any_of(report.layers.begin(), report.layers.end(),
                                     [](const LayerReport& layer) { return !layer.alone.empty(); });
@@ -116,6 +124,13 @@ Json QuantizeJson(const QuantizeReport& report) {
                           {"float_right", agreement.float_right},
                           {"right", agreement.right}};
     }
+  }
+  if (report.speed.measured()) {
+    json["speed"] = {{"seconds", report.speed.seconds},
+                     {"float_seconds", report.speed.float_seconds},
+                     {"float", report.speed.float_name},
+                     {"ratio", report.speed.Ratio()},
+                     {"slower_layers", report.speed.Slower()}};
   }
   json["layers"] = Json::array();
   for (const LayerReport& layer : report.layers) {

@@ -51,6 +51,7 @@ class Writer {
   }
 
   int ThroughBytes(int point) {
+    if (numbers_.dynamic) return ThroughRows(point);
     const Grid& grid = numbers_.grids.at(point);
     const std::string name = graph_.operands[static_cast<size_t>(point)].name;
     const Value scale = static_cast<double>(grid.scale), zero = grid.zero_point;
@@ -65,6 +66,16 @@ class Writer {
                              Make("oort.Dequantize", FreshOperator("dequantize_" + name),
                                   {{"scale", scale}, {"zero_point", zero}}),
                              FreshOperand(name + "_f32"));
+    graph_.operands[static_cast<size_t>(floats)].dtype = DType::kF32;
+    return floats;
+  }
+
+  int ThroughRows(int point) {
+    const std::string name = graph_.operands[static_cast<size_t>(point)].name;
+    const int floats = graph_.AddOperatorOn(
+        point,
+        Make("oort.DynamicQuantize", FreshOperator("quantize_" + name), {{"symmetric", false}}),
+        FreshOperand(name + "_f32"));
     graph_.operands[static_cast<size_t>(floats)].dtype = DType::kF32;
     return floats;
   }

@@ -20,7 +20,8 @@ struct LayerForm {
 
 /// Everything that the bytes of a network depend on besides itself.
 struct Numbers {
-  std::map<int, Grid> grids;       ///< by operand: all points have one
+  bool dynamic = false;            ///< points get their scales row by row while the network runs
+  std::map<int, Grid> grids;       ///< by operand: all points have one unless they are dynamic
   std::map<int, LayerForm> forms;  ///< by operator: all quantized layers have one
 };
 
@@ -28,8 +29,8 @@ struct Numbers {
 QuantizedWeights QuantizeWeights(const Operator& layer, WeightMethod method);
 
 /// The network with bytes, its operators in topological order. Operands keep their names; in front
-/// of each use of a point stand oort.Quantize and oort.Dequantize, and layers become F.conv2d or
-/// F.linear behind an oort.Dequantize of their weights.
+/// of each use of a point stand oort.Quantize and oort.Dequantize, or oort.DynamicQuantize, and
+/// layers become F.conv2d or F.linear behind an oort.Dequantize of their weights.
 Graph IntegerGraph(const Graph& graph, const Points& points, const Numbers& numbers);
 
 }  // namespace oort::quantize

@@ -85,8 +85,20 @@ bool IsProduct(const Operator& op) {
          (op.type == "torch.mul" || ParameterText(op, "expr").find("mul(") != std::string::npos);
 }
 
-/// Why an nn.Conv2d or nn.Linear cannot be quantized; empty where it can.
+/// Operators that multiply by weights, whether or not bytes could do it.
+bool IsLayer(const Operator& op) {
+  static constexpr std::string_view kLayers[] = {
+      "nn.Conv2d",          "nn.Linear",          "nn.Conv1d",          "nn.Conv3d",
+      "F.conv1d",           "F.conv2d",           "F.conv3d",           "nn.ConvTranspose1d",
+      "nn.ConvTranspose2d", "nn.ConvTranspose3d", "F.conv_transpose2d", "F.linear"};
+  return op.outputs.size() == 1 && !op.inputs.empty() &&
+         std::find(std::begin(kLayers), std::end(kLayers), op.type) != std::end(kLayers);
+}
+
+/// Why a layer cannot be quantized; empty where it can.
 std::string Obstacle(const Graph& graph, const Operator& op) {
+  if (op.type.starts_with("F.")) return "its weights are not its own: export it as a module";
+  if (op.type != "nn.Conv2d" && op.type != "nn.Linear") return "bytes have no form of " + op.type;
   const Tensor* weight = FindAttribute(op, "weight");
   const Tensor* bias = FindAttribute(op, "bias");
   if (op.inputs.size() != 1 || weight == nullptr) return "its weights are shared";
@@ -137,8 +149,7 @@ class PointFinder {
   void FindLayers() {
     for (const int index : order_) {
       const Operator& op = Op(index);
-      if (op.type != "nn.Conv2d" && op.type != "nn.Linear") continue;
-      if (op.outputs.size() != 1 || op.inputs.empty()) continue;
+      if (!IsLayer(op)) continue;
       Layer layer;
       layer.op = index;
       layer.input = op.inputs.back();
@@ -369,6 +380,27 @@ class PointFinder {
 size_t Points::QuantizedLayers() const {
   return static_cast<size_t>(std::count_if(layers.begin(), layers.end(),
                                            [](const Layer& layer) { return layer.quantized(); }));
+}
+
+Points FindDynamicPoints(const Graph& graph, const Decide& decide) {
+  Points points;
+  points.class_of.assign(graph.operands.size(), -1);
+  points.source.assign(graph.operands.size(), true);
+  for (const int index : graph.TopologicalOrder()) {
+    const Operator& op = graph.operators[static_cast<size_t>(index)];
+    if (!IsLayer(op)) continue;
+    const bool linear = op.type == "nn.Linear";
+    Layer layer;
+    layer.op = index;
+    layer.input = op.inputs.back();
+    layer.output = op.outputs[0];
+    layer.why_float = linear ? Obstacle(graph, op) : "scales of rows are for linear layers";
+    const std::optional<Decision> decision = decide(op);
+    if (decision && decision->keep_float && layer.quantized()) layer.why_float = decision->reason;
+    if (layer.quantized()) points.uses.push_back({index, 0});
+    points.layers.push_back(layer);
+  }
+  return points;
 }
 
 Points FindPoints(const Graph& graph, const Decide& decide) {

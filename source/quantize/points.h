@@ -54,4 +54,7 @@ using Decide = std::function<std::optional<Decision>(const Operator& op)>;
 /// (squeeze-and-excite) or are isolated: neither what they read nor what they give is in bytes.
 Points FindPoints(const Graph& graph, const Decide& decide);
 
+/// The same for layers whose inputs get scales while the network runs: each nn.Linear by itself.
+Points FindDynamicPoints(const Graph& graph, const Decide& decide);
+
 }  // namespace oort::quantize

@@ -5,7 +5,9 @@
 #include <numeric>
 #include <set>
 
+#include "quantize/adaround.h"
 #include "quantize/correct.h"
+#include "quantize/equalize.h"
 
 namespace oort::quantize {
 namespace {
@@ -44,13 +46,14 @@ class Quantization {
         recipe_(options.recipe),
         observable_(BuildObservable(std::move(graph))),
         graph_(observable_->graph()),
-        points_(FindPoints(graph_, [&](const Operator& op) { return recipe_.Decide(op); })) {}
+        points_(Find([&](const Operator& op) { return recipe_.Decide(op); })) {}
 
   QuantizeResult Run() {
     CheckRecipe(recipe_, graph_, points_);
     CheckQuantizable();
     ChooseSamples();
     RoundWeights();
+    RoundByOutputs();
     Observe();
     Candidate best = Choose();
     if (options_.samples.count > 0 || options_.test.count > 0) {
@@ -67,6 +70,10 @@ class Quantization {
   const Operator& Op(int index) const { return graph_.operators[static_cast<size_t>(index)]; }
   const std::string& NameOf(int operand) const {
     return graph_.operands[static_cast<size_t>(operand)].name;
+  }
+
+  Points Find(const Decide& decide) const {
+    return recipe_.dynamic ? FindDynamicPoints(graph_, decide) : FindPoints(graph_, decide);
   }
 
   Session Start(Graph graph) const {
@@ -111,12 +118,51 @@ class Quantization {
       if (!layer.quantized()) continue;
       weights_[layer.op] = QuantizeWeights(Op(layer.op), recipe_.weights);
       const auto found = recipe_.layers.find(Op(layer.op).name);
-      if (found == recipe_.layers.end() || found->second.correction.empty()) continue;
+      if (found == recipe_.layers.end()) continue;
+      if (!found->second.rounding.empty()) MoveAsGiven(layer.op, found->second.rounding);
+      if (found->second.correction.empty()) continue;
       if (found->second.correction.size() == weights_[layer.op].scales.size()) continue;
       throw Error(ErrorCode::kInvalidArgument,
                   "recipe: the bias_correction of '" + found->first + "' has " +
                       std::to_string(found->second.correction.size()) + " numbers for " +
                       std::to_string(weights_[layer.op].scales.size()) + " channels");
+    }
+  }
+
+  void MoveAsGiven(int op, const std::string& rounding) {
+    QuantizedWeights& weights = moved_[op] = weights_.at(op);
+    const auto moved = MovedOf(rounding, weights.values.size());
+    if (!moved) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "recipe: the rounding of '" + Op(op).name +
+                      "' is not what this tool writes for as many weights as it has");
+    }
+    MoveToOther(Op(op).attributes.at("weight"), *moved, weights);
+    moves_given_ = true;
+  }
+
+  /// Rounds weights by what their layers give, where the recipe does not say how.
+  void RoundByOutputs() {
+    if (!recipe_.adaround || options_.samples.count == 0) return;
+    const std::vector<size_t> numbers = FirstOf(calibration_, kCorrectionSamples);
+    std::map<int, SeenInputs> seen;
+    for (const auto& [op, weights] : weights_) {
+      if (recipe_.layers.count(Op(op).name) > 0) continue;
+      seen.emplace(op, SeenInputs(Op(op), numbers.size()));
+    }
+    if (seen.empty()) return;
+    Session session(observable_, {.threads = options_.threads});
+    Watch(session, points_, options_.samples, numbers, "look", options_.watcher,
+          [&](int operand, const Tensor& tensor) {
+            for (auto& [op, inputs] : seen) {
+              if (Op(op).inputs[0] == operand) inputs.Add(tensor);
+            }
+          });
+    size_t done = 0;
+    for (const auto& [op, inputs] : seen) {
+      options_.watcher.Step("round", done++, seen.size());
+      QuantizedWeights& weights = moved_[op] = weights_.at(op);
+      RoundToOutputs(Op(op).attributes.at("weight"), inputs, weights);
     }
   }
 
@@ -164,9 +210,10 @@ class Quantization {
     return {};
   }
 
-  Candidate MakeCandidate(std::optional<Method> method) const {
+  Candidate MakeCandidate(std::optional<Method> method, bool moved) const {
     Candidate candidate;
-    candidate.name = method ? Name(*method) : "recipe";
+    candidate.name = recipe_.dynamic ? "row" : method ? Name(*method) : "recipe";
+    candidate.numbers.dynamic = recipe_.dynamic;
     for (size_t i = 0; i < points_.classes.size(); ++i) {
       const std::vector<int>& operands = points_.classes[i];
       TensorResult result;
@@ -186,7 +233,8 @@ class Quantization {
     }
     for (const auto& [op, weights] : weights_) {
       LayerForm& form = candidate.numbers.forms[op];
-      form.weights = weights;
+      const auto other = moved_.find(op);
+      form.weights = moved && other != moved_.end() ? other->second : weights;
       const auto found = recipe_.layers.find(Op(op).name);
       if (found != recipe_.layers.end()) form.correction = found->second.correction;
       candidate.corrected = candidate.corrected || !form.correction.empty();
@@ -200,7 +248,8 @@ class Quantization {
     for (const auto& [op, weights] : weights_) {
       if (recipe_.layers.count(Op(op).name) == 0) open.push_back(op);
     }
-    if (open.empty() || !recipe_.bias_correction || options_.samples.count == 0) return {};
+    if (open.empty() || !recipe_.bias_correction || recipe_.dynamic) return {};
+    if (options_.samples.count == 0) return {};
     std::vector<std::map<int, InputSums>> sums(plain.size());
     for (std::map<int, InputSums>& each : sums) {
       for (const int op : open) each.emplace(op, InputSums(Op(op)));
@@ -229,12 +278,12 @@ class Quantization {
   /// The candidate whose network answers most like the float one.
   Candidate Choose() const {
     std::vector<Candidate> candidates;
-    if (observers_.empty() || recipe_.method) {
-      candidates.push_back(
-          MakeCandidate(observers_.empty() ? std::optional<Method>() : recipe_.method));
-    } else {
-      candidates.push_back(MakeCandidate(Method::kPercentile));
-      candidates.push_back(MakeCandidate(Method::kMse));
+    std::vector<std::optional<Method>> methods{Method::kPercentile, Method::kMse};
+    if (recipe_.method) methods = {recipe_.method};
+    if (observers_.empty()) methods = {std::nullopt};
+    for (const std::optional<Method>& method : methods) {
+      if (!moved_.empty()) candidates.push_back(MakeCandidate(method, true));
+      if (!moves_given_) candidates.push_back(MakeCandidate(method, false));
     }
     std::vector<Candidate> corrected = WithCorrections(candidates);
     candidates.insert(candidates.begin(), std::make_move_iterator(corrected.begin()),
@@ -265,7 +314,7 @@ class Quantization {
       if (!points_.layers[i].quantized()) continue;
       options_.watcher.Step("analyse", i, points_.layers.size());
       const int alone = points_.layers[i].op;
-      const Points points = FindPoints(graph_, [&](const Operator& op) {
+      const Points points = Find([&](const Operator& op) {
         return Decision{&op != &Op(alone), "another is looked at"};
       });
       Session rough = Start(IntegerGraph(graph_, points, numbers));
@@ -283,7 +332,7 @@ class Quantization {
     const auto without = [&](size_t count) {
       std::set<std::string> back;
       for (size_t i = 0; i < count; ++i) back.insert(Op(worst[i]).name);
-      return FindPoints(graph_, [this, back](const Operator& op) -> std::optional<Decision> {
+      return Find([this, back](const Operator& op) -> std::optional<Decision> {
         if (back.count(op.name) > 0) return Decision{true, "the budget was spent without it"};
         return recipe_.Decide(op);
       });
@@ -310,6 +359,7 @@ class Quantization {
   void Describe(const Candidate& best, QuantizeResult& result) {
     QuantizeReport& report = result.report;
     report.method = best.name;
+    report.dynamic = recipe_.dynamic;
     report.corrected = best.corrected;
     report.samples = calibration_.size();
     report.float_weights = WeightBytes(graph_);
@@ -326,7 +376,33 @@ class Quantization {
     }
     for (const Layer& layer : points_.layers) DescribeLayer(layer, best.numbers, result);
     if (options_.analyse && !judged_.empty()) Accumulate(result);
+    if (options_.measure && !judged_.empty()) Measure(result);
     for (size_t i = 0; i < best.ranges.size(); ++i) DescribePoint(i, best, result);
+  }
+
+  /// A network that is slower in bytes is no gain: who keeps the layers that lose float gets one.
+  void Measure(QuantizeResult& result) const {
+    QuantizeReport& report = result.report;
+    std::vector<std::string> names;
+    for (const LayerReport& layer : report.layers) {
+      if (layer.quantized) names.push_back(layer.name);
+    }
+    report.speed = MeasureSpeed(graph_, result.graph, JudgedBy().read(judged_.front()), names,
+                                options_.threads, options_.watcher);
+    if (report.speed.Ratio() >= 1) return;
+    constexpr size_t kMostNames = 8;
+    const std::vector<std::string> slower = report.speed.Slower();
+    std::string advice;
+    for (size_t i = 0; i < std::min(slower.size(), kMostNames); ++i) {
+      advice += (advice.empty() ? "'" : ", '") + slower[i] + "'";
+    }
+    if (slower.size() > kMostNames) {
+      advice += " and " + std::to_string(slower.size() - kMostNames) + " more";
+    }
+    report.warnings.push_back(
+        "in 8 bits the network is slower here than in " + report.speed.float_name + ": " +
+        (advice.empty() ? "keep it float on such a machine"
+                        : "keep float by a recipe what loses by itself: " + advice));
   }
 
   void DescribeLayer(const Layer& layer, const Numbers& numbers, QuantizeResult& result) const {
@@ -342,6 +418,7 @@ class Quantization {
     if (layer.quantized()) {
       const LayerForm& form = numbers.forms.at(layer.op);
       entry.correction = form.correction;
+      entry.rounding = RoundingOf(layer.op, form.weights);
       ErrorMeter meter;
       const std::span<const float> exact = op.attributes.at("weight").span<float>();
       const size_t columns = exact.size() / form.weights.scales.size();
@@ -354,6 +431,18 @@ class Quantization {
     }
     if (const auto found = alone_.find(layer.op); found != alone_.end()) one.alone = found->second;
     result.report.layers.push_back(std::move(one));
+  }
+
+  /// Which weights are not the nearest; empty where all are.
+  std::string RoundingOf(int op, const QuantizedWeights& weights) const {
+    const std::vector<int8_t>& nearest = weights_.at(op).values;
+    std::vector<bool> moved(nearest.size(), false);
+    bool any = false;
+    for (size_t i = 0; i < nearest.size(); ++i) {
+      moved[i] = nearest[i] != weights.values[i];
+      any = any || moved[i];
+    }
+    return any ? HexOf(moved) : std::string();
   }
 
   /// What each layer gives in the whole network, in floats and with bytes, on a few samples.
@@ -439,14 +528,66 @@ class Quantization {
   Points points_;
   const std::vector<std::vector<int>> all_classes_ = points_.classes;
   std::vector<size_t> calibration_, held_back_, judged_;
-  std::map<int, QuantizedWeights> weights_;  // by operator
+  std::map<int, QuantizedWeights> weights_;  // by operator, the nearest
+  std::map<int, QuantizedWeights> moved_;    // by operator, rounded by what it gives
+  bool moves_given_ = false;                 // by the recipe
   std::vector<Observer> observers_;          // by class; empty where the recipe has all ranges
   std::map<int, ErrorMeter> alone_;          // by operator
 };
 
+/// The samples that factors of channels are found with.
+std::vector<size_t> EqualizedBy(const Samples& samples) {
+  std::vector<size_t> numbers(std::min(samples.count, kCorrectionSamples));
+  std::iota(numbers.begin(), numbers.end(), size_t{0});
+  return numbers;
+}
+
+/// With channels made alike, if that brings the answers nearer to those of the float network.
+QuantizeResult QuantizeEqualized(Graph graph, const QuantizeOptions& options) {
+  QuantizeOptions plain = options, equal = options;
+  plain.recipe.equalize = false;
+  const auto observable = BuildObservable(std::move(graph));
+  const bool given = !options.recipe.equalization.empty();
+  if (!given) {
+    if (options.samples.count == 0) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "there are no samples to equalize with, and no recipe that has the factors");
+    }
+    const Points points = FindPoints(observable->graph(),
+                                     [&](const Operator& op) { return options.recipe.Decide(op); });
+    Session session(observable, {.threads = options.threads});
+    equal.recipe.equalization = FindEqualization(session, points, options.samples,
+                                                 EqualizedBy(options.samples), options.watcher);
+    if (equal.recipe.equalization.empty()) {
+      QuantizeResult result = Quantization(observable->graph(), plain).Run();
+      result.report.warnings.push_back("no two layers follow each other that could be equalized");
+      return result;
+    }
+  }
+  Graph changed = Equalized(observable->graph(), equal.recipe.equalization);
+  QuantizeResult result = Quantization(std::move(changed), equal).Run();
+  if (given) return result;
+  QuantizeResult before = Quantization(observable->graph(), plain).Run();
+  const double with = result.report.result.error.Sqnr(),
+               without = before.report.result.error.Sqnr();
+  if (with >= without) return result;
+  before.report.warnings.push_back(
+      "equalization was left out: it would have lowered signal over "
+      "noise by " +
+      std::to_string(without - with) + " dB");
+  return before;
+}
+
 }  // namespace
 
 QuantizeResult Quantize(Graph graph, const QuantizeOptions& options) {
+  const bool equalizes = options.recipe.equalize || !options.recipe.equalization.empty();
+  if (options.recipe.dynamic && (equalizes || options.recipe.adaround)) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "scales of rows are found without samples, which equalization and adaptive "
+                "rounding need: leave out --dynamic, or --equalize and --adaround");
+  }
+  if (equalizes) return QuantizeEqualized(std::move(graph), options);
   return Quantization(std::move(graph), options).Run();
 }
 

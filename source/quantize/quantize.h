@@ -9,6 +9,7 @@
 #include "quantize/evaluate.h"
 #include "quantize/integer_graph.h"
 #include "quantize/recipe.h"
+#include "quantize/speed.h"
 
 namespace oort::quantize {
 
@@ -24,6 +25,8 @@ struct QuantizeOptions {
   std::optional<double> budget;
   /// Measure the error of each layer, alone and behind all others.
   bool analyse = false;
+  /// Measure how long both networks take, if there is a sample.
+  bool measure = false;
   int threads = 0;
   Watcher watcher;
 };
@@ -48,11 +51,14 @@ struct PointReport {
 };
 
 struct QuantizeReport {
-  std::string method;  ///< of the ranges: its name, or "recipe" where all were given
+  /// Of the ranges: its name, "recipe" where all were given, "row" where they are dynamic.
+  std::string method;
+  bool dynamic = false;
   bool corrected = false;
   size_t samples = 0, judged = 0;
   size_t float_weights = 0, weights = 0;  ///< bytes before and after
   Evaluation result;                      ///< of the whole network; empty without samples
+  Speed speed;                            ///< where it was measured
   std::vector<LayerReport> layers;
   std::vector<PointReport> points;
   std::vector<std::string> warnings;

@@ -126,20 +126,28 @@ TensorResult ParseTensor(const OrderedJson& value, const std::string& name) {
   return result;
 }
 
+/// A list of numbers that f32 holds.
+std::vector<float> ParseNumbers(const OrderedJson& list, const Members& members, const char* key) {
+  if (!list.is_array()) members.Wrong(key, "a list of numbers");
+  std::vector<float> numbers;
+  for (const OrderedJson& each : list) {
+    const double number = each.is_number() ? each.get<double>() : std::nan("");
+    const auto narrow = static_cast<float>(number);
+    if (!std::isfinite(narrow)) members.Wrong(key, "a list of numbers");
+    numbers.push_back(narrow);
+  }
+  return numbers;
+}
+
 LayerResult ParseLayer(const OrderedJson& value, const std::string& name) {
   Members members(value, "layer '" + name + "'");
   LayerResult result;
   result.quantized = members.Bool("quantized").value_or(true);
   result.reason = members.Text("reason");
   if (const OrderedJson* list = members.Find("bias_correction")) {
-    if (!list->is_array()) members.Wrong("bias_correction", "a list of numbers");
-    for (const OrderedJson& each : *list) {
-      const double number = each.is_number() ? each.get<double>() : std::nan("");
-      const auto narrow = static_cast<float>(number);
-      if (!std::isfinite(narrow)) members.Wrong("bias_correction", "a list of numbers");
-      result.correction.push_back(narrow);
-    }
+    result.correction = ParseNumbers(*list, members, "bias_correction");
   }
+  result.rounding = members.Text("rounding");
   members.Finish();
   return result;
 }
@@ -215,6 +223,13 @@ Recipe ParseRecipe(std::string_view text) {
   }
   if (weights == "minmax") recipe.weights = WeightMethod::kMinMax;
   recipe.bias_correction = members.Bool("bias_correction").value_or(true);
+  recipe.dynamic = members.Bool("dynamic").value_or(false);
+  recipe.equalize = members.Bool("equalize").value_or(false);
+  recipe.adaround = members.Bool("adaround").value_or(false);
+  ParseMap(members, "equalization", recipe.equalization,
+           [&](const OrderedJson& value, const std::string&) {
+             return ParseNumbers(value, members, "equalization");
+           });
   if (const OrderedJson* rules = members.Find("rules")) {
     if (!rules->is_array()) members.Wrong("rules", "a list");
     for (const OrderedJson& rule : *rules) {
@@ -233,6 +248,10 @@ std::string RecipeText(const Recipe& recipe) {
                       {"percentile", recipe.percentile},
                       {"weights", recipe.weights == WeightMethod::kMse ? "mse" : "minmax"},
                       {"bias_correction", recipe.bias_correction}};
+  if (recipe.dynamic) root["dynamic"] = true;
+  if (recipe.equalize) root["equalize"] = true;
+  if (recipe.adaround) root["adaround"] = true;
+  if (!recipe.equalization.empty()) root["equalization"] = recipe.equalization;
   root["rules"] = OrderedJson::array();
   for (const Rule& rule : recipe.rules) {
     OrderedJson one = OrderedJson::object();
@@ -255,6 +274,7 @@ std::string RecipeText(const Recipe& recipe) {
     OrderedJson one = {{"quantized", layer.quantized}};
     if (!layer.reason.empty()) one["reason"] = layer.reason;
     if (!layer.correction.empty()) one["bias_correction"] = layer.correction;
+    if (!layer.rounding.empty()) one["rounding"] = layer.rounding;
     root["layers"][name] = std::move(one);
   }
   return root.dump(1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";

@@ -29,6 +29,7 @@ struct LayerResult {
   bool quantized = true;
   std::string reason;             ///< why it is float
   std::vector<float> correction;  ///< of its bias
+  std::string rounding;           ///< which weights are not the nearest (see adaround.h)
 };
 
 /// The results for one operand.
@@ -43,6 +44,14 @@ struct Recipe {
   double percentile = kDefaultPercentile;
   WeightMethod weights = WeightMethod::kMse;
   bool bias_correction = true;
+  /// What layers read gets its scales row by row while the network runs: nothing is calibrated.
+  bool dynamic = false;
+  /// Ranges of channels between two layers are made alike (see equalize.h).
+  bool equalize = false;
+  /// Weights are rounded by what layers give (see adaround.h), if the answers gain by it.
+  bool adaround = false;
+  /// The factors, by layer; what is here is not found again.
+  std::map<std::string, std::vector<float>> equalization;
   std::vector<Rule> rules;  ///< the first that matches and says something counts
   /// What is here is not calibrated again.
   std::map<std::string, TensorResult> tensors;  ///< by operand

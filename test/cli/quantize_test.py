@@ -161,6 +161,37 @@ class QuantizeTest(QuantizeCase):
         self.assertEqual(report["accuracy"]["right"], report["agreement"]["same"])
 
 
+    def test_dynamic(self):
+        """Linear layers need no samples; the recipe says so, and the rest of the network stays float."""
+        report = self.quantize("--dynamic")
+        self.assertEqual(report["method"], "row")
+        self.assertEqual(report["judged"], 0)
+        kinds = {layer["type"]: layer["quantized"] for layer in report["layers"]}
+        self.assertEqual(kinds, {"nn.Conv2d": False, "nn.Linear": True})
+        self.assertIn("oort.DynamicQuantize", self.out.read_text())
+        first = self.out.read_bytes()
+        self.assertTrue(json.loads(self.recipe.read_text())["dynamic"])
+        kept = self.dir / "kept.json"
+        shutil.copy(self.recipe, kept)
+        report = self.quantize("--recipe", kept, "--test", self.data())
+        self.assertEqual(self.out.read_bytes(), first)
+        self.assertGreater(report["error"]["cosine"], 0.999)
+        self.assertIn("oort.DynamicLinear", self.oort("info", self.out).out)
+
+    def test_switches(self):
+        """Equalization and adaptive rounding are kept only where they gain, and a recipe has what they found."""
+        plain = self.quantize("--calibrate", self.data(), "--method", "minmax")
+        self.assertGreater(plain["speed"]["seconds"], 0)
+        self.assertGreater(plain["speed"]["float_seconds"], 0)
+        better = self.quantize("--calibrate", self.data(), "--method", "minmax", "--equalize", "--adaround")
+        self.assertGreater(better["error"]["sqnr_db"], plain["error"]["sqnr_db"] - 3)
+        weights = self.out.with_suffix(".bin").read_bytes()
+        kept = self.dir / "kept.json"
+        shutil.copy(self.recipe, kept)
+        self.quantize("--recipe", kept)
+        self.assertEqual(self.out.with_suffix(".bin").read_bytes(), weights)
+
+
 class QuantizeRefusalsTest(QuantizeCase):
     def test_wrong_usage(self):
         self.refuses(code=2, says="--calibrate is missing")
@@ -211,6 +242,9 @@ class QuantizeRefusalsTest(QuantizeCase):
             ('{"version": 1, "layers": {"tail": {}}}', "no convolution or linear layer 'tail'"),
             ('{"version": 1, "tensors": {"0": {"scale": 0, "zero_point": 0}}}', "the scale of tensor '0'"),
             ('{"version": 1, "layers": {"head": {"bias_correction": [1, 2]}}}', "2 numbers for 10 channels"),
+            ('{"version": 1, "layers": {"head": {"rounding": "xyz"}}}', "the rounding of 'head'"),
+            ('{"version": 1, "equalization": {"tail": [1, 2]}}', "the equalization of 'tail'"),
+            ('{"version": 1, "dynamic": true, "equalize": true}', "leave out --dynamic"),
         ):
             self.refuses("--calibrate", self.data(), "--recipe", self.write("bad.json", text), says=says)
 

@@ -132,6 +132,41 @@ def weight_rows(weights, search):
     return scales, q.astype(np.int8)
 
 
+def equal_factors(maxima, weight, depthwise):
+    """By what each channel is divided in front of `weight`: (out, in, …), or (channels, 1, …)."""
+    reach = np.ones(len(maxima)) if depthwise else np.abs(weight.astype(np.float64)).max((0, 2, 3))
+    speaks = (maxima > 1e-6 * maxima.max()) & (reach > 1e-6 * reach.max())
+    raw = np.where(speaks, maxima if depthwise else np.sqrt(maxima / np.where(speaks, reach, 1)), 1)
+    factors = raw / np.exp(np.log(raw[speaks]).mean())
+    return np.where(speaks, np.clip(factors, 1 / 64, 64), 1).astype(np.float32)
+
+
+def adaptive_rounding(weights, scales, inputs):
+    """Rounds each weight up or down so that outputs change least: one flip after another, until none helps."""
+    x = inputs.astype(np.float64)
+    h = x.T @ x / len(x)
+    h += 0.01 * np.diag(h).mean() * np.eye(len(h))
+    rows = []
+    for row, scale in zip(weights.astype(np.float64), scales.astype(np.float64)):
+        q = np.clip(np.rint(row / scale), -127, 127)
+        error = q * scale - row
+        slope = error @ h
+        for _ in range(8):
+            flips = 0
+            for k in range(len(q)):
+                other = q[k] - 1 if error[k] > 0 else q[k] + 1
+                if abs(other) > 127 or abs(error[k]) >= scale:
+                    continue
+                step = (other - q[k]) * scale
+                if 2 * step * slope[k] + step * step * h[k, k] < 0:
+                    q[k], error[k], flips = other, error[k] + step, flips + 1
+                    slope += step * h[k]
+            if flips == 0:
+                break
+        rows.append(q.astype(int).tolist())
+    return rows
+
+
 def main():
     HERE.mkdir(exist_ok=True)
     random = np.random.default_rng(7)
@@ -168,7 +203,25 @@ def main():
     for name, search in (("minmax", False), ("mse", True)):
         scales, q = weight_rows(weights, search)
         rows[name] = {"scales": [float(s) for s in scales], "values": q.reshape(-1).tolist()}
-    text = json.dumps({"ranges": goldens, "weights": rows}, indent=1)
+    filters = (random.standard_t(4, (8, 6, 3, 3)) * np.array([1, 0.1, 3, 0, 1, 1e-3])[:, None, None]).astype(np.float32)
+    maxima = np.array([0.5, 7, 1, 2, 0, 300.0])
+    np.save(HERE / "equalized.npy", filters)
+    equal = {
+        "maxima": maxima.tolist(),
+        "factors": [float(f) for f in equal_factors(maxima, filters, False)],
+        "depthwise": [float(f) for f in equal_factors(maxima, filters, True)],
+    }
+    mixed = random.standard_normal((40, 24)) @ random.standard_normal((24, 24)) + 1
+    dense = random.standard_normal((5, 24)).astype(np.float32)
+    np.save(HERE / "rounded_inputs.npy", mixed.astype(np.float32))
+    np.save(HERE / "rounded_weights.npy", dense)
+    scales, nearest = weight_rows(dense, False)
+    rounded = {
+        "scales": [float(s) for s in scales],
+        "nearest": nearest.reshape(-1).tolist(),
+        "values": sum(adaptive_rounding(dense, scales, mixed.astype(np.float32)), []),
+    }
+    text = json.dumps({"ranges": goldens, "weights": rows, "equalize": equal, "adaround": rounded}, indent=1)
     (HERE / "goldens.json").write_text(text + "\n")
 
 

@@ -122,6 +122,18 @@ TEST_F(PointsTest, DecisionsKeepLayersFloat) {
   EXPECT_EQ(Uses(), (Names{"first:0", "flat:0", "head:0", "pool:0"}));
 }
 
+TEST_F(PointsTest, LayersWithoutAFormInBytesAreNamed) {
+  Find(Input("(1,4,8,8)") + Conv("one", 4, 4, "x", "a") + Conv("two", 4, 4, "a", "b") +
+       "nn.ConvTranspose2d up 1 1 b c bias=False in_channels=4 out_channels=4 kernel_size=(2,2) "
+       "stride=(2,2) padding=(0,0) output_padding=(0,0) dilation=(1,1) groups=1 "
+       "@weight=(4,4,2,2)f32\n" +
+       "pnnx.Attribute w 0 1 w @data=(4,4,1,1)f32 #w=(4,4,1,1)f32\n" +
+       "F.conv2d tied 2 1 c w d $input=c $weight=w\n" + Output("d"));
+  EXPECT_EQ(WhyFloat("up"), "bytes have no form of nn.ConvTranspose2d");
+  EXPECT_EQ(WhyFloat("tied"), "its weights are not its own: export it as a module");
+  EXPECT_EQ(Classes(), (Names{"a", "x"}));
+}
+
 TEST_F(PointsTest, WhatCannotBeSaidInBytesStaysFloat) {
   std::string mirrored = Conv("one", 4, 4, "x", "a");
   mirrored.replace(mirrored.find("padding_mode=zeros"), 18, "padding_mode=reflect");

@@ -147,6 +147,38 @@ TEST(QuantizeTest, TheBudgetSendsTheWorstBack) {
   EXPECT_FALSE(kept.recipe.layers.at("second").quantized);
 }
 
+TEST(QuantizeTest, AConstantChannelIsNoHarm) {
+  Graph graph = NetworkOf(Residual());
+  for (Operator& op : graph.operators) {
+    if (op.name != "first") continue;
+    // Channel 2 gives its bias alone, as pruning leaves it.
+    for (int64_t i = 36; i < 54; ++i) op.attributes["weight"].data<float>()[i] = 0;
+    op.attributes["bias"].data<float>()[2] = 0.7f;
+  }
+  QuantizeOptions options = OptionsOf(20);
+  options.recipe.equalize = options.recipe.adaround = true;
+  const QuantizeResult result = Quantize(graph, options);
+  EXPECT_GT(result.report.result.error.Sqnr(), 25);
+  EXPECT_EQ(result.report.layers.size(), 3u);
+}
+
+TEST(QuantizeTest, SpeedIsMeasuredByTurns) {
+  QuantizeOptions options = OptionsOf(10);
+  options.measure = true;
+  const QuantizeReport report = Quantize(NetworkOf(Residual()), options).report;
+  EXPECT_TRUE(report.speed.measured());
+  EXPECT_EQ(report.speed.layers.size(), 3u);
+  bool warned = false;
+  for (const std::string& warning : report.warnings) {
+    warned = warned || warning.find("slower here than in") != std::string::npos;
+  }
+  EXPECT_EQ(warned, report.speed.Ratio() < 1);
+  Speed speed;
+  speed.layers = {{"a", 1, 0.5}, {"b", 1, 1.05}, {"c", 1, 1.5}, {"d", 1, 3}, {"e", 0, 1}};
+  EXPECT_EQ(speed.Slower(), (std::vector<std::string>{"d", "c"}));
+  EXPECT_FALSE(speed.measured());
+}
+
 TEST(QuantizeTest, Refusals) {
   const Graph graph = NetworkOf(Residual());
   EXPECT_NE(ErrorOf(graph, {}).find("there are no samples to calibrate with"), std::string::npos);
