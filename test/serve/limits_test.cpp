@@ -70,10 +70,10 @@ TEST(ServerLimits, RequestsBeyondThemAreRefused) {
   EXPECT_EQ(fixture.Post("/v1/chat/completions", Chat()).status, 200);
 }
 
-TEST(ServerLimits, MillionsOfSmallValuesAreReadOnce) {
-  // A reader that looks at the whole list behind each of its members would take hours.
+TEST(ServerLimits, ManySmallValuesAreReadOnce) {
+  // A reader that looks at the whole list behind each of its members would take an hour.
   const Fixture fixture;
-  const std::string many = "{\"metadata\":[" + Repeat("{}", 1'390'000, ",") + "]}";
+  const std::string many = "{\"metadata\":[" + Repeat("{}", 300'000, ",") + "]}";
   ASSERT_LT(many.size(), openai::Limits().body_bytes);
   ExpectError(fixture.PostBytes("/v1/chat/completions", many), 400, "", "messages");
 }

@@ -53,7 +53,7 @@ class RawClient {
   void HalfClose() { shutdown(socket_, SHUT_WR); }
 
   /// Whatever comes next; empty at the end, or when nothing comes for so long.
-  std::string Receive(std::chrono::milliseconds most = std::chrono::seconds(20)) {
+  std::string Receive(std::chrono::milliseconds most = std::chrono::seconds(60)) {
     pollfd wait{socket_, POLLIN, 0};
     if (poll(&wait, 1, static_cast<int>(most.count())) <= 0) return {};
     std::string part(64 << 10, '\0');
