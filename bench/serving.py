@@ -124,10 +124,13 @@ def measure_idle(oort, model):
 
 
 def processor_name():
-    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.machine()
+    """As lscpu tells it, which also knows ARM's cores by name; their /proc/cpuinfo has numbers alone."""
+    try:
+        listed = subprocess.run(["lscpu"], capture_output=True, text=True).stdout
+    except OSError:
+        listed = ""
+    match = re.search(r"^Model name:\s*(.+)$", listed, re.MULTILINE)
+    return match.group(1).strip() if match else platform.machine()
 
 
 def speed_rows(data):
