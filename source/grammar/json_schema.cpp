@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -155,31 +154,7 @@ OrderedJson MergedKeyword(const std::string& key, const OrderedJson& a, const Or
 }  // namespace
 
 OrderedJson ParseOrdered(std::string_view text, const std::string& what) {
-  std::vector<std::unordered_set<std::string>> keys;  // of the objects that are open
-  const auto watch = [&](int, OrderedJson::parse_event_t event, OrderedJson& parsed) {
-    using Event = OrderedJson::parse_event_t;
-    if (event == Event::object_start || event == Event::array_start) {
-      if (keys.size() >= kMostJsonDepth) {
-        throw Error(ErrorCode::kLimit, what + " is nested too deeply");
-      }
-      keys.emplace_back();
-    } else if (event == Event::object_end || event == Event::array_end) {
-      keys.pop_back();
-    } else if (event == Event::key) {
-      const auto& key = parsed.get_ref<const std::string&>();
-      if (!keys.back().insert(key).second) {
-        throw Error(ErrorCode::kInvalidArgument,
-                    what + " has the key " + Quote(key) + " twice in one object");
-      }
-    }
-    return true;
-  };
-  try {
-    return OrderedJson::parse(text.begin(), text.end(), watch);
-  } catch (const OrderedJson::exception& error) {
-    throw Error(ErrorCode::kInvalidArgument,
-                what + " is no valid JSON (" + Shorten(WithoutTag(error.what())) + ")");
-  }
+  return json::ParseOrdered(text, what, kMostJsonDepth);
 }
 
 bool IsAnnotation(std::string_view keyword) {

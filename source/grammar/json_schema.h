@@ -2,17 +2,17 @@
 // Schemas as values, before they become rules.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
 #include "grammar/json_text.h"
 #include "grammar/rules.h"
+#include "text/json.h"
 
 namespace oort::grammar {
 
 /// Keeps the order of members: answers have them in that of the schema.
-using OrderedJson = nlohmann::ordered_json;
+using OrderedJson = json::OrderedJson;
 
 /// Throws kInvalidArgument for what is no JSON, has a key twice or is nested too deeply.
 OrderedJson ParseOrdered(std::string_view text, const std::string& what);

@@ -10,7 +10,6 @@
 namespace oort::json {
 namespace {
 
-constexpr size_t kDeepest = 64;
 constexpr size_t kMostOrdered = 4096;
 
 /// Builds what the library reads, and refuses what it would take: any depth, and the last of equal
@@ -19,8 +18,8 @@ constexpr size_t kMostOrdered = 4096;
 template <class AnyJson>
 class Builder final : public nlohmann::json_sax<AnyJson> {
  public:
-  Builder(const std::string& what, ErrorCode code, size_t most_members)
-      : what_(what), code_(code), most_members_(most_members) {}
+  Builder(const std::string& what, ErrorCode code, size_t most_members, size_t deepest)
+      : what_(what), code_(code), most_members_(most_members), deepest_(deepest) {}
 
   AnyJson Take() { return std::move(root_); }
 
@@ -74,7 +73,7 @@ class Builder final : public nlohmann::json_sax<AnyJson> {
     return true;
   }
   bool Open(AnyJson value) {
-    if (open_.size() >= kDeepest) Fail("the JSON is nested too deeply");
+    if (open_.size() >= deepest_) Fail("the JSON is nested too deeply");
     AnyJson& put = Put(std::move(value));
     open_.push_back({&put, {}});
     return true;
@@ -88,6 +87,7 @@ class Builder final : public nlohmann::json_sax<AnyJson> {
   const std::string& what_;
   const ErrorCode code_;
   const size_t most_members_;
+  const size_t deepest_;
   AnyJson root_;
   std::string key_;
   std::vector<Level> open_;
@@ -95,8 +95,8 @@ class Builder final : public nlohmann::json_sax<AnyJson> {
 
 template <class AnyJson>
 AnyJson ParseWatched(std::string_view text, const std::string& what, ErrorCode code,
-                     size_t most_members) {
-  Builder<AnyJson> builder(what, code, most_members);
+                     size_t most_members, size_t deepest) {
+  Builder<AnyJson> builder(what, code, most_members, deepest);
   AnyJson::sax_parse(text.begin(), text.end(), &builder);
   return builder.Take();
 }
@@ -109,11 +109,11 @@ std::string Got(const Json& value) {
 }  // namespace
 
 Json Parse(std::string_view text, const std::string& what) {
-  return ParseWatched<Json>(text, what, ErrorCode::kInvalidModel, SIZE_MAX);
+  return ParseWatched<Json>(text, what, ErrorCode::kInvalidModel, SIZE_MAX, kDeepest);
 }
 
-OrderedJson ParseOrdered(std::string_view text, const std::string& what) {
-  return ParseWatched<OrderedJson>(text, what, ErrorCode::kInvalidArgument, kMostOrdered);
+OrderedJson ParseOrdered(std::string_view text, const std::string& what, size_t deepest) {
+  return ParseWatched<OrderedJson>(text, what, ErrorCode::kInvalidArgument, kMostOrdered, deepest);
 }
 
 int64_t IntegerOf(const Json& value, const std::string& what, int64_t most) {

@@ -18,9 +18,11 @@ using OrderedJson = nlohmann::ordered_json;
 /// Throws kInvalidModel for what is no JSON, is nested too deeply or has a key twice; `what` names
 /// it in messages.
 Json Parse(std::string_view text, const std::string& what);
+/// So deep may lists and objects be nested.
+inline constexpr size_t kDeepest = 64;
 /// The same for what a caller sent: throws kInvalidArgument, also for an object of more than 4096
 /// members, among which this type searches one by one.
-OrderedJson ParseOrdered(std::string_view text, const std::string& what);
+OrderedJson ParseOrdered(std::string_view text, const std::string& what, size_t deepest = kDeepest);
 
 /// A whole number from 0 to `most`; `what` names it in messages.
 int64_t IntegerOf(const Json& value, const std::string& what, int64_t most);
