@@ -27,6 +27,9 @@ struct GrammarSpec {
   Kind kind = Kind::kJsonObject;
   std::string text;
   std::vector<std::string> choices;
+  /// kToolCalls: what Compile takes as the prefix is one token at most, and stands where calls
+  /// begin instead of at the front of every answer.
+  bool marked = false;
 
   static GrammarSpec JsonObject() { return {}; }
   static GrammarSpec JsonSchema(std::string schema);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,7 +70,12 @@ class AnswerParser {
 /// kUnsupported for ToolStyle::kNone.
 GrammarSpec ToolCallGrammar(ToolStyle style, std::string_view tools, std::string_view name,
                             bool parallel);
-/// Special tokens that such an answer begins with, for GrammarCompiler::Compile.
+/// Lets an answer say what it likes, in the parts that AnswerParser finds with `parts`. A call that
+/// it begins is one of these tools, and the arguments of those that `strict` names keep to their
+/// schemas. Throws as ToolCallGrammar does.
+GrammarSpec StrictToolGrammar(const AnswerParserOptions& parts, std::string_view tools,
+                              std::span<const std::string> strict, bool parallel);
+/// Special tokens that calls begin with, for GrammarCompiler::Compile.
 std::vector<int32_t> ToolCallPrefix(ToolStyle style, const Tokenizer& tokenizer);
 
 }  // namespace oort

@@ -22,6 +22,7 @@ struct Vocabulary {
         drops_first_space(tokenizer.drops_first_space()) {
     for (uint32_t i = 0; i < trie->size(); i = trie->node(i).next) {
       if (trie->node(i).byte == ' ') space = i;
+      if (trie->node(i).byte == static_cast<uint8_t>(kMarkByte)) mark = i;
     }
   }
   static std::vector<std::string> Sized(std::vector<std::string> bytes, size_t size) {
@@ -32,6 +33,7 @@ struct Vocabulary {
   std::shared_ptr<const TokenTrie> trie;
   bool drops_first_space;
   uint32_t space = UINT32_MAX;  ///< the node of tokens that begin with a space
+  uint32_t mark = UINT32_MAX;   ///< of those that begin with kMarkByte, which are no text
 };
 
 struct CompiledGrammar {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -23,9 +24,12 @@ constexpr size_t kMostAnswerBytes = size_t{8} << 20;  // of the machine of one a
 
 class GrammarConstraint final : public TokenConstraint {
  public:
-  GrammarConstraint(std::shared_ptr<const CompiledGrammar> grammar, std::vector<int32_t> prefix)
+  /// `mark`: the token that is kMarkByte of the grammar, if it has one.
+  GrammarConstraint(std::shared_ptr<const CompiledGrammar> grammar, std::vector<int32_t> prefix,
+                    std::optional<int32_t> mark)
       : grammar_(std::move(grammar)),
         prefix_(std::move(prefix)),
+        mark_(mark),
         machine_(std::make_unique<Machine>(grammar_->automaton)),
         at_(machine_->Begin()) {}
 
@@ -34,6 +38,7 @@ class GrammarConstraint final : public TokenConstraint {
       if (read_ < prefix_.size()) return SetBit(bits, prefix_[read_]);
       MaskTokens(*machine_, at_, grammar_->masks, trie(), bits);
       if (LosesSpace()) MaskFirst(bits);
+      MaskMark(bits);
     });
   }
 
@@ -46,6 +51,8 @@ class GrammarConstraint final : public TokenConstraint {
       }
       if (token < 0 || static_cast<size_t>(token) >= trie().vocabulary()) return false;
       std::string_view bytes = trie().bytes(token);
+      if (bytes.starts_with(kMarkByte)) return false;
+      if (token == mark_) bytes = {&kMarkByte, 1};
       if (LosesSpace() && bytes.starts_with(' ')) bytes.remove_prefix(1);
       if (bytes.empty()) return false;
       machine_->AllowWork();
@@ -63,7 +70,7 @@ class GrammarConstraint final : public TokenConstraint {
 
   std::unique_ptr<TokenConstraint> Clone() const override {
     return Guarded([&] {
-      auto clone = std::make_unique<GrammarConstraint>(grammar_, prefix_);
+      auto clone = std::make_unique<GrammarConstraint>(grammar_, prefix_, mark_);
       clone->read_ = read_;
       clone->begun_ = begun_;
       clone->at_ = clone->machine_->Import(*machine_, at_);
@@ -81,11 +88,23 @@ class GrammarConstraint final : public TokenConstraint {
   /// The space that the first token begins with will not be seen: the rest of it counts.
   void MaskFirst(std::span<uint32_t> bits) {
     const uint32_t space = grammar_->vocabulary->space;
-    for (const int32_t token : trie().tokens_below(space)) {
+    ClearBelow(space, bits);
+    MaskBelow(*machine_, at_, trie(), space, bits);
+  }
+
+  /// The byte that stands for the mark is in no text, and the mark has no text.
+  void MaskMark(std::span<uint32_t> bits) {
+    if (grammar_->vocabulary->mark != UINT32_MAX) ClearBelow(grammar_->vocabulary->mark, bits);
+    if (!mark_) return;
+    const int32_t behind = machine_->Step(at_, static_cast<uint8_t>(kMarkByte));
+    if (behind != Machine::kDead) SetBit(bits, *mark_);
+  }
+
+  void ClearBelow(uint32_t node, std::span<uint32_t> bits) const {
+    for (const int32_t token : trie().tokens_below(node)) {
       const auto i = static_cast<size_t>(token);
       if (i / 32 < bits.size()) bits[i / 32] &= ~(uint32_t{1} << (i % 32));
     }
-    MaskBelow(*machine_, at_, trie(), space, bits);
   }
 
   /// Forgets the ways that were not taken.
@@ -97,6 +116,7 @@ class GrammarConstraint final : public TokenConstraint {
 
   std::shared_ptr<const CompiledGrammar> grammar_;
   std::vector<int32_t> prefix_;
+  std::optional<int32_t> mark_;
   size_t read_ = 0;     ///< of the prefix
   bool begun_ = false;  ///< a token behind the prefix was read
   std::unique_ptr<Machine> machine_;
@@ -190,7 +210,11 @@ std::unique_ptr<TokenConstraint> GrammarCompiler::Compile(const GrammarSpec& spe
       compiled = made;
       impl_->Keep(std::move(key), compiled);
     }
-    return std::make_unique<grammar::GrammarConstraint>(std::move(compiled), std::move(first));
+    std::optional<int32_t> mark;
+    if (spec.marked && !first.empty()) mark = first[0];
+    if (spec.marked) first.clear();
+    return std::make_unique<grammar::GrammarConstraint>(std::move(compiled), std::move(first),
+                                                        mark);
   });
 }
 

@@ -21,6 +21,8 @@ inline constexpr int64_t kMostStates = 100'000;
 inline constexpr int64_t kMostEdges = 2'000'000;
 inline constexpr std::chrono::milliseconds kMostCompileTime{500};
 inline constexpr uint32_t kUnbounded = static_cast<uint32_t>(-1);
+/// Stands in a grammar for a special token, which has no text of its own; no UTF-8 has this byte.
+inline constexpr char kMarkByte = '\xff';
 
 /// Throws kLimit where a text is too long; `what` names it.
 void CheckTextSize(std::string_view text, std::string_view what);

@@ -180,6 +180,7 @@ GenerateCall ParseChatRequest(const Json& body, const ServedModel& served, const
   if (splits) ApplyReasoning(served, prompt, call);
   // One that is held to a form begins with that, whatever the prompt has begun.
   if (common.request.constraint != nullptr) call.parts.begins_in_reasoning = false;
+  HoldStrictCalls(tools, served, common.request, call);
   AddPrompt(call, common.request, std::move(prompt), served, "messages");
   return std::move(call);
 }

@@ -10,8 +10,9 @@ namespace {
 
 constexpr size_t kLongestName = 64;  // OpenAI's
 
-/// One of "tools": {"type": "function", "function": {"name", "description", "parameters"}}.
-Json ReadTool(const Json& given, const std::string& path) {
+/// One of "tools": {"type": "function", "function": {"name", "description", "parameters"}}. The
+/// template is not told which are `strict`.
+Json ReadTool(const Json& given, const std::string& path, std::vector<std::string>& strict) {
   Fields tool(given, path);
   const std::string type(tool.Text("type").value_or(""));
   if (type != "function") {
@@ -31,7 +32,7 @@ Json ReadTool(const Json& given, const std::string& path) {
   kept["parameters"] = parameters != nullptr
                            ? *parameters
                            : Json{{"type", "object"}, {"properties", Json::object()}};
-  inner.Ignore({"strict"});  // arguments keep to the schema wherever a call is forced
+  if (inner.Bool("strict").value_or(false)) strict.push_back(name);
   inner.CheckAllKnown();
   return {{"type", "function"}, {"function", std::move(kept)}};
 }
@@ -86,6 +87,22 @@ std::string_view TemplateOf(const LanguageModel& model, bool tools) {
   return special.empty() ? model.ChatTemplateSource() : special;
 }
 
+/// The constraint of a grammar of calls, whose faults are those of the field "tools".
+template <typename Make>
+std::shared_ptr<const TokenConstraint> HoldTo(const ServedModel& served, ToolStyle style,
+                                              const Make& make) {
+  try {
+    const std::vector<int32_t> prefix = ToolCallPrefix(style, served.model->tokenizer());
+    return served.forms->For(*served.model).Compile(make(), prefix);
+  } catch (const Error& error) {
+    const ErrorCode code = error.code();
+    const bool blames_request = code == ErrorCode::kInvalidArgument ||
+                                code == ErrorCode::kUnsupported || code == ErrorCode::kLimit;
+    if (!blames_request) throw;
+    throw RequestError("tools", std::string("\"tools\": ") + error.what());
+  }
+}
+
 }  // namespace
 
 ToolFields ReadTools(Fields& fields, const Limits& limits) {
@@ -94,7 +111,7 @@ ToolFields ReadTools(Fields& fields, const Limits& limits) {
   if (const Json* given = fields.List("tools", limits.tools)) {
     for (size_t i = 0; i < given->size(); ++i) {
       const std::string path = ItemPath(fields.PathOf("tools"), i);
-      Json tool = ReadTool((*given)[i], path);
+      Json tool = ReadTool((*given)[i], path, result.strict);
       const std::string name = tool["function"]["name"];
       if (HasTool(tools, name)) {
         throw RequestError(path, Quote(path) + " has the name " + Quote(name) +
@@ -131,19 +148,23 @@ void ApplyTools(const ToolFields& tools, const ServedModel& served, bool has_for
     throw RequestError("tool_choice",
                        "\"tool_choice\" and a grammar for the answer exclude each other");
   }
-  const std::vector<int32_t> prefix = ToolCallPrefix(style, served.model->tokenizer());
-  try {
-    request.constraint = served.forms->For(*served.model)
-                             .Compile(ToolCallGrammar(style, tools.tools, tools.name,
-                                                      tools.parallel && tools.name.empty()),
-                                      prefix);
-  } catch (const Error& error) {
-    const ErrorCode code = error.code();
-    const bool blames_request = code == ErrorCode::kInvalidArgument ||
-                                code == ErrorCode::kUnsupported || code == ErrorCode::kLimit;
-    if (!blames_request) throw;
-    throw RequestError("tools", std::string("\"tools\": ") + error.what());
+  request.constraint = HoldTo(served, style, [&] {
+    return ToolCallGrammar(style, tools.tools, tools.name, tools.parallel && tools.name.empty());
+  });
+}
+
+void HoldStrictCalls(const ToolFields& tools, const ServedModel& served, GenerateRequest& request,
+                     const GenerateCall& call) {
+  const bool may_call =
+      !tools.tools.empty() && tools.choice == ToolFields::Choice::kAuto && !tools.strict.empty();
+  // Calls in a way that is not known here are text, and nobody is told of a call.
+  if (!may_call || call.parts.tools == ToolStyle::kNone) return;
+  if (request.constraint != nullptr) {
+    throw RequestError("tools", "strict \"tools\" and a grammar for the answer exclude each other");
   }
+  request.constraint = HoldTo(served, call.parts.tools, [&] {
+    return StrictToolGrammar(call.parts, tools.tools, tools.strict, tools.parallel);
+  });
 }
 
 void ApplyReasoning(const ServedModel& served, const std::vector<int32_t>& prompt,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "openai/common_fields.h"
 
@@ -12,7 +13,8 @@ namespace oort::openai {
 struct ToolFields {
   std::string tools;  ///< JSON, as templates and grammars take it; empty: none may be called
   enum class Choice : unsigned char { kAuto, kRequired, kNamed } choice = Choice::kAuto;
-  std::string name;  ///< kNamed: of the one that must be called
+  std::string name;                 ///< kNamed: of the one that must be called
+  std::vector<std::string> strict;  ///< names of those whose calls keep to their schemas
   bool parallel = true;
 };
 
@@ -24,6 +26,11 @@ ToolFields ReadTools(Fields& fields, const Limits& limits);
 /// could be held to. `has_form`: the request asks for answers of another form, too.
 void ApplyTools(const ToolFields& tools, const ServedModel& served, bool has_form,
                 GenerateRequest& request, GenerateCall& call);
+
+/// Holds calls of answers that need not call anything to the schemas of strict tools. Behind
+/// ApplyTools and ApplyReasoning, which say what parts such answers have.
+void HoldStrictCalls(const ToolFields& tools, const ServedModel& served, GenerateRequest& request,
+                     const GenerateCall& call);
 
 /// Has reasoning in answers told apart, where the model's template knows it. The prompt decides
 /// whether the answer begins in the middle of it.

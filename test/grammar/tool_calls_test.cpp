@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <random>
 #include <string>
 #include <vector>
@@ -180,6 +181,111 @@ TEST(ToolCallGrammar, ForcesCalls) {
   EXPECT_EQ(whole.content, "");
   ASSERT_EQ(whole.calls.size(), 2U);
   EXPECT_EQ(whole.calls[0].arguments, R"({"a": 3})");
+}
+
+/// What answers to strict tools may be; "add" is strict, "now" is not.
+grammar::Acceptor Strict(const AnswerParserOptions& parts, bool parallel) {
+  const std::string strict[] = {"add"};
+  return grammar::Acceptor(
+      grammar::ReadToolCalls(StrictToolGrammar(parts, kTools, strict, parallel).text));
+}
+
+TEST(StrictToolGrammar, HoldsCallsInTextThatIsFree) {
+  auto any = Strict({.tools = ToolStyle::kHermes}, true);
+  const std::string add =
+      "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 3}}\n</tool_call>";
+  const std::string loose =
+      "<tool_call>\n{\"name\": \"now\", \"arguments\": {\"x\": [true]}}\n</tool_call>";
+  for (const std::string& text :
+       std::vector<std::string>{"", "Hello", " \n", "a < b", "<<tool_call", "<tool_<tool_call",
+                                "<tool_call >", "\u00e5<", "{\"name\": 1}", add,
+                                "Let me see.\n" + add, add + "\n" + loose + "\nDone <", loose}) {
+    EXPECT_TRUE(any.Takes(text)) << text;
+  }
+  using enum grammar::Acceptor::Answer;
+  EXPECT_EQ(any("text <tool_call>"), kOpen);
+  EXPECT_EQ(any("<<tool_call>\n{\"name\": \""), kOpen);
+  EXPECT_EQ(any("<tool_call>no"), kDead);
+  EXPECT_EQ(any("<tool_call>\n{\"name\": \"subtract"), kDead);
+  EXPECT_EQ(any("<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": \"3"), kDead);
+  EXPECT_EQ(any(add + "<tool_call>\n{\"name\": \"add\", \"arguments\": {}"), kDead);
+  EXPECT_EQ(any("<tool_call>\n{\"name\": \"now\", \"arguments\": 1"), kDead);
+  auto one = Strict({.tools = ToolStyle::kHermes}, false);
+  EXPECT_TRUE(one.Takes("Let me see. " + add + " Done."));
+  EXPECT_EQ(one(add + "<tool_call>"), kDead);
+}
+
+TEST(StrictToolGrammar, OtherStylesCallAtTheBegin) {
+  using enum grammar::Acceptor::Answer;
+  auto llama = Strict({.tools = ToolStyle::kLlama3}, true);
+  const std::string call = R"({"name": "add", "parameters": {"a": 3}})";
+  for (const std::string& text : {std::string(), std::string("Hi {"), call, " \n" + call,
+                                  call + "; " + call, std::string("[1]")}) {
+    EXPECT_TRUE(llama.Takes(text)) << text;
+  }
+  EXPECT_EQ(llama(R"( {"answer")"), kDead);
+  EXPECT_EQ(llama(R"({"name": "add", "parameters": {"a": "3)"), kDead);
+  auto mistral = Strict({.tools = ToolStyle::kMistral}, true);
+  const std::string list = R"([{"name": "add", "arguments": {"a": 3}}])";
+  for (const std::string& text :
+       {std::string("Hi ["), list, "[TOOL_CALLS]" + list, "\xff" + list}) {
+    EXPECT_TRUE(mistral.Takes(text)) << text;
+  }
+  EXPECT_EQ(mistral("[1"), kDead);
+  EXPECT_EQ(mistral("\xffHi"), kDead);
+  EXPECT_EQ(mistral("Hi \xff"), kDead);
+  EXPECT_THROW(Strict({.tools = ToolStyle::kNone}, true), Error);
+}
+
+TEST(StrictToolGrammar, ReasoningIsFree) {
+  using enum grammar::Acceptor::Answer;
+  const std::string thoughts = "Maybe <tool_call>? No: </thin";
+  const std::string add =
+      "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 3}}\n</tool_call>";
+  auto begun =
+      Strict({.tools = ToolStyle::kHermes, .reasoning = true, .begins_in_reasoning = true}, true);
+  EXPECT_TRUE(begun.Takes(thoughts));
+  EXPECT_TRUE(begun.Takes(thoughts + "</think>\n\n" + add));
+  EXPECT_EQ(begun(thoughts + "</think><tool_call>?"), kDead);
+  auto may = Strict({.tools = ToolStyle::kHermes, .reasoning = true}, true);
+  EXPECT_TRUE(may.Takes("<think>" + thoughts + "</think>" + add));
+  EXPECT_TRUE(may.Takes(add));
+  EXPECT_EQ(may("<think>" + thoughts + "</think><tool_call>?"), kDead);
+  EXPECT_EQ(may(thoughts), kDead);
+}
+
+/// The token that stands before calls has no text: it is told apart from all that have.
+TEST(StrictToolGrammar, TheMarkIsAToken) {
+  const auto tokenizer =
+      Tokenizer::FromFile(std::filesystem::path(OORT_SOURCE_DIR) / "models/storyteller");
+  const int32_t mark = *tokenizer.IdOf("<|user|>");
+  const GrammarCompiler compiler(tokenizer, tokenizer.size());
+  const std::string strict[] = {"add"};
+  const auto made = compiler.Compile(
+      StrictToolGrammar({.tools = ToolStyle::kMistral}, kTools, strict, true), {&mark, 1});
+  const auto allows = [&](TokenConstraint& constraint, int32_t token) {
+    std::vector<uint32_t> bits((tokenizer.size() + 31) / 32);
+    constraint.Mask(bits);
+    const bool set = (bits[static_cast<size_t>(token) / 32] >> (token % 32) & 1) != 0;
+    EXPECT_EQ(set, constraint.Clone()->Accept(token)) << token;
+    return set;
+  };
+  EXPECT_TRUE(made->done());  // an answer may say nothing
+  EXPECT_TRUE(allows(*made, mark));
+  const auto plain = made->Clone();
+  const std::vector<int32_t> hello = tokenizer.Encode("Hello", {.add_special = false});
+  ASSERT_TRUE(plain->Accept(hello[0]));
+  EXPECT_FALSE(allows(*plain, mark));
+  ASSERT_TRUE(made->Accept(mark));
+  EXPECT_FALSE(made->done());
+  EXPECT_FALSE(allows(*made, mark));
+  EXPECT_FALSE(made->Clone()->Accept(hello[0]));
+  for (const char byte : std::string_view(R"([{"name": "add", "arguments": {"a": 3}}])")) {
+    // Letter by letter: every tokenizer has tokens for these.
+    const std::vector<int32_t> ids = tokenizer.Encode({&byte, 1}, {.add_special = false});
+    ASSERT_TRUE(made->Accept(ids.back())) << byte;
+  }
+  EXPECT_TRUE(made->done());
 }
 
 TEST(ToolCallGrammar, SaysWhatIsWrong) {

@@ -111,8 +111,6 @@ TEST(OpenAiTools, AnswersAreHeldToCallsWhereTheyAreAskedFor) {
   const std::string rome =
       "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\":\"Rome\"}}\n</tool_call>";
   const std::string now = "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>";
-  EXPECT_EQ(takes("", rome), -1);
-  EXPECT_EQ(takes(R"(,"tool_choice":"auto")", rome), -1);
   const std::string required = R"(,"tool_choice":"required")";
   EXPECT_EQ(takes(required, rome), 1);
   EXPECT_EQ(takes(required, now), 1);
@@ -122,6 +120,39 @@ TEST(OpenAiTools, AnswersAreHeldToCallsWhereTheyAreAskedFor) {
   const std::string named = R"(,"tool_choice":{"type":"function","function":{"name":"now"}})";
   EXPECT_EQ(takes(named, now), 1);
   EXPECT_EQ(takes(named, rome), 0);
+}
+
+TEST(OpenAiTools, CallsOfStrictToolsKeepToTheirSchemas) {
+  const Tokenizer& tokenizer = Hermes().model->tokenizer();
+  const auto takes = [&](const std::string& fields, std::string_view text) {
+    const GenerateCall call = Parse(fields);
+    if (call.requests[0].constraint == nullptr) return -1;
+    const auto own = call.requests[0].constraint->Clone();
+    for (const int32_t token : tokenizer.Encode(text, {.add_special = false})) {
+      if (!own->Accept(token)) return 0;
+    }
+    return own->done() ? 1 : 0;
+  };
+  const auto call = [](const std::string& name, const std::string& arguments) {
+    return "<tool_call>\n{\"name\": \"" + name + "\", \"arguments\": " + arguments +
+           "}\n</tool_call>";
+  };
+  for (const std::string& fields :
+       {std::string(kTools), kTools + std::string(R"(,"tool_choice":"auto")")}) {
+    EXPECT_EQ(takes(fields, "Once upon a time."), 1);
+    EXPECT_EQ(takes(fields, "Well. " + call("weather", R"({"city":"Rome"})")), 1);
+    EXPECT_EQ(takes(fields, call("weather", R"({"city":"Paris"})")), 0);
+    EXPECT_EQ(takes(fields, call("now", R"({"any": "thing"})")), 1);  // is not strict
+    EXPECT_EQ(takes(fields, call("then", "{}")), 0);
+  }
+  std::string loose = kTools;
+  loose.replace(loose.find("\"strict\":true"), 13, "\"strict\":null");
+  EXPECT_EQ(takes(loose, "Hi"), -1);
+  const std::string begun = kTools + std::string(R"(,"chat_template_kwargs":{"think":true})");
+  EXPECT_EQ(takes(begun, "Hm. <tool_call>?</think>" + call("now", "{}")), 1);
+  EXPECT_EQ(takes(begun, "Hm. <tool_call>?"), 1);
+  EXPECT_EQ(takes(kTools, "Hm. <tool_call>?"), 0);
+  EXPECT_TRUE(Parse(begun).parts.begins_in_reasoning);
 }
 
 TEST(OpenAiTools, CallsOfAnAnswerAreToldWholeAndInParts) {
@@ -235,6 +266,12 @@ TEST(OpenAiTools, WhatMakesNoSenseIsRefusedByField) {
       {R"("tool_choice":"required","tools":[{"type":"function","function":{"name":"a",
         "parameters":{"not":{}}}}])",
        "tools", "'not'"},
+      {R"("tools":[{"type":"function","function":{"name":"a","strict":true,
+        "parameters":{"not":{}}}}])",
+       "tools", "'not'"},
+      {R"("tools":[{"type":"function","function":{"name":"a","strict":1}}])",
+       "tools[0].function.strict", "true or false"},
+      {tools + R"(,"grammar":"root ::= \"a\"")", "tools", "exclude"},
       {R"("functions":[])", "functions", "tools"},
       {R"("reasoning_format":"xml")", "reasoning_format", "none"},
   };
