@@ -99,6 +99,9 @@ struct GenerateRequest {
   /// Called for each token, and once more where text was held back at the end (token -1). Returning
   /// false cancels this answer.
   std::function<bool(const GeneratedPiece&)> on_piece;
+  /// Called once with what prompt_logprobs asks for, before the first token of an answer; not for a
+  /// prompt of one token, of which nothing is known.
+  std::function<void(std::span<const float>, std::span<const std::vector<TokenLogprob>>)> on_prompt;
   /// When it ends at the latest, with kDeadline and what it has by then.
   std::optional<std::chrono::steady_clock::time_point> deadline;
   /// When it came, where that was before Submit.

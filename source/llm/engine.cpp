@@ -134,6 +134,8 @@ void Engine::Impl::ReportPrompt(Generation& g, std::span<const float> logits) {
         LogprobOf(logits.first(vocabulary), prompt[place], g.request.prompt_logprobs);
     result.prompt_logprobs.push_back(known.logprob);
     result.prompt_top.push_back(std::move(known.top));
+    const bool all = place + 1 == prompt.size();
+    if (all && g.request.on_prompt) g.request.on_prompt(result.prompt_logprobs, result.prompt_top);
   }
 }
 

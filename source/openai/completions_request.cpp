@@ -87,10 +87,7 @@ GenerateCall ParseCompletionsRequest(const Json& body, const ServedModel& served
   if (const auto logprobs = fields.Integer("logprobs", 0, kMostLogprobs)) {
     call.logprobs = true;
     common.request.sampling.top_logprobs = static_cast<int>(*logprobs);
-    if (call.echo) {
-      if (call.stream) fields.Fail("logprobs", "of an echoed prompt are not taken with \"stream\"");
-      common.request.prompt_logprobs = static_cast<int>(*logprobs);
-    }
+    if (call.echo) common.request.prompt_logprobs = static_cast<int>(*logprobs);
   }
   if (const auto best_of = fields.Integer("best_of", 1, limits.best_of)) {
     if (*best_of < call.n) fields.Fail("best_of", "must be at least \"n\"");

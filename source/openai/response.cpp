@@ -215,7 +215,7 @@ std::string ResponseBody(const GenerateCall& call, const ServedModel& served,
 }
 
 ChunkWriter::ChunkWriter(const GenerateCall& call, const ServedModel& served, ResponseHead head)
-    : call_(call), served_(served), head_(std::move(head)) {
+    : call_(call), served_(served), head_(std::move(head)), prompts_(call.prompts.size()) {
   for (size_t i = 0; i < call.choices(); ++i) choices_.emplace_back(call);
   for (const PromptFacts& prompt : call.prompts) running_.prompt += prompt.tokens;
 }
@@ -227,9 +227,15 @@ JsonWriter ChunkWriter::Begin() const {
   return out;
 }
 
-void ChunkWriter::WriteHeld(JsonWriter& out, Choice& choice, std::string_view text) const {
+void ChunkWriter::Prompt(size_t prompt, std::vector<float> logprobs,
+                         std::vector<std::vector<TokenLogprob>> top) {
+  prompts_[prompt] = {std::move(logprobs), std::move(top)};
+}
+
+void ChunkWriter::WriteHeld(JsonWriter& out, Choice& choice, std::string_view text,
+                            const ScoredTokens& echoed) const {
   out.Key("logprobs");
-  if (!call_.logprobs || choice.held.empty()) {
+  if (!call_.logprobs || (choice.held.empty() && echoed.tokens.empty())) {
     out.Null();
   } else {
     const ScoredTokens scored{choice.held, choice.logprobs, choice.top};
@@ -237,7 +243,7 @@ void ChunkWriter::WriteHeld(JsonWriter& out, Choice& choice, std::string_view te
     if (call_.endpoint == Endpoint::kChat) {
       WriteChatLogprobs(out, tokenizer, scored);
     } else {
-      WriteCompletionLogprobs(out, tokenizer, scored, choice.offset);
+      WriteEchoLogprobs(out, tokenizer, echoed, scored, choice.offset);
     }
   }
   if (call_.return_token_ids) {
@@ -250,8 +256,8 @@ void ChunkWriter::WriteHeld(JsonWriter& out, Choice& choice, std::string_view te
   choice.top.clear();
 }
 
-std::string ChunkWriter::Chunk(int64_t choice, const AnswerDelta& delta,
-                               const GeneratedAnswer* end) {
+std::string ChunkWriter::Chunk(int64_t choice, const AnswerDelta& delta, const GeneratedAnswer* end,
+                               const ScoredTokens& echoed) {
   JsonWriter out = Begin();
   Choice& state = choices_[static_cast<size_t>(choice)];
   out.Key("choices").Open('[').Open('{').Key("index").Integer(choice);
@@ -261,7 +267,7 @@ std::string ChunkWriter::Chunk(int64_t choice, const AnswerDelta& delta,
     out.Key("delta");
     WriteDelta(out, delta);
   }
-  WriteHeld(out, state, delta.content);
+  WriteHeld(out, state, delta.content, echoed);
   if (end != nullptr) {
     WriteEnd(out, call_, *end, state.message.calls());
   } else {
@@ -280,8 +286,12 @@ std::string ChunkWriter::Chunk(int64_t choice, const AnswerDelta& delta,
 
 std::string ChunkWriter::First(int64_t choice) {
   if (call_.endpoint == Endpoint::kCompletions) {
-    const PromptFacts& prompt = call_.prompts[static_cast<size_t>(choice / call_.n)];
-    return call_.echo ? Chunk(choice, {prompt.text, {}, {}}, nullptr) : std::string();
+    if (!call_.echo) return {};
+    const auto p = static_cast<size_t>(choice / call_.n);
+    const PromptFacts& prompt = call_.prompts[p];
+    ScoredTokens echoed;
+    if (call_.logprobs) echoed = {prompt.ids, prompts_[p].logprobs, prompts_[p].top};
+    return Chunk(choice, {prompt.text, {}, {}}, nullptr, echoed);
   }
   JsonWriter out = Begin();
   out.Key("choices").Open('[').Open('{').Key("index").Integer(choice);

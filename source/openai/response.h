@@ -11,6 +11,7 @@
 #include "openai/answer_message.h"
 #include "openai/generate_call.h"
 #include "openai/json_writer.h"
+#include "openai/logprobs.h"
 
 namespace oort::openai {
 
@@ -44,6 +45,10 @@ class ChunkWriter {
   /// The call and the model must outlive it.
   ChunkWriter(const GenerateCall& call, const ServedModel& served, ResponseHead head);
 
+  /// The log-probabilities of prompt p, where it is echoed with these: before the first of its
+  /// choices.
+  void Prompt(size_t prompt, std::vector<float> logprobs,
+              std::vector<std::vector<TokenLogprob>> top);
   /// What begins choice i: the role of a chat, the echoed prompt of a completion; empty where there
   /// is nothing to say.
   std::string First(int64_t choice);
@@ -65,17 +70,25 @@ class ChunkWriter {
     std::vector<float> logprobs;
     std::vector<std::vector<TokenLogprob>> top;
   };
+  /// What is known of the tokens of a prompt but the first.
+  struct ScoredPrompt {
+    std::vector<float> logprobs;
+    std::vector<std::vector<TokenLogprob>> top;
+  };
 
   JsonWriter Begin() const;
   /// A chunk of one choice: a part of it, why it ended, and what was held.
-  std::string Chunk(int64_t choice, const AnswerDelta& delta, const GeneratedAnswer* end);
+  std::string Chunk(int64_t choice, const AnswerDelta& delta, const GeneratedAnswer* end,
+                    const ScoredTokens& echoed = {});
   AnswerDelta Part(Choice& state, std::string_view text) const;
-  void WriteHeld(JsonWriter& out, Choice& choice, std::string_view text) const;
+  void WriteHeld(JsonWriter& out, Choice& choice, std::string_view text,
+                 const ScoredTokens& echoed) const;
 
   const GenerateCall& call_;
   const ServedModel& served_;
   ResponseHead head_;
   std::vector<Choice> choices_;
+  std::vector<ScoredPrompt> prompts_;
   Usage running_;
 };
 

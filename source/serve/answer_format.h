@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "openai/generate_call.h"
 #include "openai/request_error.h"
@@ -22,6 +23,8 @@ class AnswerFormat {
 
   // Of a stream: events as they are sent, empty where nothing is to be said.
   virtual std::string_view stream_type() const = 0;
+  /// What is known of the tokens of a prompt, before the first of its choices; says nothing yet.
+  virtual void Prompt(size_t, std::vector<float>, std::vector<std::vector<TokenLogprob>>) {}
   virtual std::string First(int64_t choice) = 0;
   virtual std::string Piece(int64_t choice, const GeneratedPiece& piece) = 0;
   virtual std::string Last(int64_t choice, const GeneratedAnswer& answer) = 0;

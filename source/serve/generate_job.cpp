@@ -78,6 +78,12 @@ void GenerateJob::Submit(size_t index) {
       const std::lock_guard lock(self->mutex_);
       return !self->left_;
     };
+    request.on_prompt = [self = shared_from_this(), index](auto logprobs, auto top) {
+      self->Push({.request = index,
+                  .prompt = true,
+                  .prompt_logprobs = {logprobs.begin(), logprobs.end()},
+                  .prompt_top = {top.begin(), top.end()}});
+    };
   }
   handles_.push_back(services_.loop->Submit(std::move(request), [self = shared_from_this(), index] {
     self->Push({.request = index, .end = true});
@@ -119,11 +125,14 @@ void GenerateJob::Pump() {
   }
 }
 
-std::string GenerateJob::Write(const std::vector<Event>& events) {
+std::string GenerateJob::Write(std::vector<Event>& events) {
   std::string text;
   for (size_t i = 0; i < events.size();) {
     if (events[i].end) {
       text += WriteEnd(events[i++].request);
+    } else if (Event& event = events[i]; event.prompt) {
+      format_->Prompt(event.request, std::move(event.prompt_logprobs), std::move(event.prompt_top));
+      ++i;
     } else {
       text += WritePiece(events, i);
     }
@@ -150,7 +159,8 @@ std::string GenerateJob::WritePiece(const std::vector<Event>& events, size_t& at
     piece.token = event.token;
     piece.logprob = event.logprob;
     piece.top = event.top;
-  } while (!apart && at < events.size() && !events[at].end && events[at].choice == choice);
+  } while (!apart && at < events.size() && !events[at].end && !events[at].prompt &&
+           events[at].choice == choice);
   piece.text = joined;
   std::string text = Begin(choice);
   text += format_->Piece(static_cast<int64_t>(choice), piece);

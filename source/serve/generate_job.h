@@ -29,23 +29,27 @@ class GenerateJob : public std::enable_shared_from_this<GenerateJob> {
 
  private:
   using Clock = std::chrono::steady_clock;
-  /// What the engine said. `end`: the request's result is there.
+  /// What the engine said. `end`: the request's result is there. `prompt`: what is known of the
+  /// prompt's tokens.
   struct Event {
     size_t request = 0;
     size_t choice = 0;  ///< of the call
     bool end = false;
+    bool prompt = false;
     int32_t token = -1;
     std::string text;
     float logprob = 0;
     std::vector<TokenLogprob> top;
     Clock::time_point time;
+    std::vector<float> prompt_logprobs;
+    std::vector<std::vector<TokenLogprob>> prompt_top;
   };
 
   void Submit(size_t index);
   void Push(Event event);
   /// On the server's thread: deals with what was queued.
   void Pump();
-  std::string Write(const std::vector<Event>& events);
+  std::string Write(std::vector<Event>& events);
   std::string WritePiece(const std::vector<Event>& events, size_t& at);
   std::string WriteEnd(size_t index);
   std::string Begin(size_t choice);

@@ -24,6 +24,10 @@ class OpenAi : public AnswerFormat {
     return openai::ErrorBody(error);
   }
   std::string_view stream_type() const override { return "text/event-stream; charset=utf-8"; }
+  void Prompt(size_t prompt, std::vector<float> logprobs,
+              std::vector<std::vector<TokenLogprob>> top) override {
+    chunks_.Prompt(prompt, std::move(logprobs), std::move(top));
+  }
   std::string First(int64_t choice) override { return Event(chunks_.First(choice)); }
   std::string Piece(int64_t choice, const GeneratedPiece& piece) override {
     return Event(chunks_.Piece(choice, piece));

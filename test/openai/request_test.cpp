@@ -259,7 +259,6 @@ TEST(OpenAiRequest, CompletionsThatCannotBeAnsweredAreRefusedByField) {
       {R"({"prompt":[[]]})", "prompt[0]", "no tokens"},
       {R"({"prompt":"a","max_tokens":0})", "max_tokens", "without \"echo\""},
       {R"({"prompt":"a","logprobs":-1})", "logprobs", "from 0 to"},
-      {R"({"prompt":"a","echo":true,"logprobs":1,"stream":true})", "logprobs", "stream"},
       {R"({"prompt":"a","n":3,"best_of":2})", "best_of", "at least"},
       {R"({"prompt":"a","best_of":17})", "best_of", "from 1 to 16"},
       {R"({"prompt":"a","best_of":2,"stream":true})", "best_of", "stream"},

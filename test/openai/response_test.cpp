@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "openai/embeddings.h"
 #include "openai/served.h"
@@ -40,15 +41,25 @@ Answered Run(GenerateCall call) {
     const int64_t first = static_cast<int64_t>(p) * n;
     GenerateRequest request = answered.call.requests[p];
     const bool streams = request.best_of == 0;
-    for (int64_t i = 0; streams && i < n; ++i) add(writer.First(first + i));
+    std::set<int64_t> begun;
+    const auto begin = [&](int64_t i) {
+      if (begun.insert(i).second) add(writer.First(first + i));
+    };
     if (streams) {
+      request.on_prompt = [&](std::span<const float> logprobs,
+                              std::span<const std::vector<TokenLogprob>> top) {
+        EXPECT_TRUE(begun.empty());
+        writer.Prompt(p, {logprobs.begin(), logprobs.end()}, {top.begin(), top.end()});
+      };
       request.on_piece = [&](const GeneratedPiece& piece) {
+        begin(piece.answer);
         add(writer.Piece(first + piece.answer, piece));
         return true;
       };
     }
     answered.results.push_back(engine.Generate(std::move(request)));
     for (int64_t i = 0; streams && i < n; ++i) {
+      begin(i);
       const GeneratedAnswer& answer = AnswerOf(answered.results.back(), static_cast<size_t>(i));
       for (const std::string& chunk : writer.Last(first + i, answer)) add(chunk);
     }
@@ -65,9 +76,12 @@ Answered RunChat(const std::string& fields) {
       Storyteller()));
 }
 
+Answered RunPrompt(const std::string& fields) {
+  return Run(ParseCompletionsRequest(ParseBody("{" + fields + "}"), Storyteller()));
+}
+
 Answered RunCompletion(const std::string& fields) {
-  return Run(ParseCompletionsRequest(ParseBody(R"({"prompt":"Once upon",)" + fields + "}"),
-                                     Storyteller()));
+  return RunPrompt(R"("prompt":"Once upon",)" + fields);
 }
 
 std::string Joined(const Answered& answered, int64_t choice) {
@@ -236,6 +250,31 @@ TEST(OpenAiResponse, LogprobsOfAnEchoedPromptStandBeforeThoseOfTheAnswer) {
   const json none = RunCompletion(R"("logprobs":0,"max_tokens":0,"echo":true)").body["choices"][0];
   EXPECT_EQ(none["logprobs"]["tokens"].size(), prompt.size());
   EXPECT_EQ(none["text"], "Once upon");
+}
+
+TEST(OpenAiResponse, LogprobsOfAnEchoedPromptComeWithItsChunk) {
+  for (const char* fields :
+       {R"("prompt":"Once upon a time","max_tokens":3)", R"("prompt":[5],"max_tokens":2)",
+        R"("prompt":["Once upon","A fox"],"n":2,"max_tokens":2)",
+        R"("prompt":"Once upon","max_tokens":0)"}) {
+    const Answered answered = RunPrompt(
+        fields + std::string(R"(,"temperature":0,"logprobs":2,"echo":true,"stream":true)"));
+    for (const json& choice : answered.body["choices"]) {
+      json joined = {{"tokens", json::array()},
+                     {"token_logprobs", json::array()},
+                     {"top_logprobs", json::array()},
+                     {"text_offset", json::array()}};
+      for (const json& chunk : answered.chunks) {
+        const json& part = chunk["choices"][0];
+        if (part["index"] != choice["index"] || part["logprobs"].is_null()) continue;
+        for (auto& [key, list] : joined.items()) {
+          for (const json& value : part["logprobs"][key]) list.push_back(value);
+        }
+      }
+      EXPECT_EQ(joined, choice["logprobs"]) << fields;
+      EXPECT_EQ(Joined(answered, choice["index"]), choice["text"]) << fields;
+    }
+  }
 }
 
 TEST(OpenAiResponse, AStopStringIsPartOfTheTextWhereThatIsAsked) {

@@ -373,6 +373,9 @@ class ConformanceTest(unittest.TestCase):
         self.assertTrue(all(value <= 0 for value in choice.logprobs.token_logprobs[1:]))
         alone = self.complete(prompt=ids, echo=True, logprobs=1, max_tokens=0).choices[0]
         self.assertEqual(alone.logprobs.token_logprobs, choice.logprobs.token_logprobs[:-1])
+        chunks = [chunk.choices[0] for chunk in self.complete(prompt=ids, echo=True, logprobs=1, max_tokens=1, stream=True)]
+        streamed = [value for chunk in chunks if chunk.logprobs for value in chunk.logprobs.token_logprobs]
+        self.assertEqual(streamed, choice.logprobs.token_logprobs)
 
     def test_best_of(self):
         answer = self.complete(n=2, best_of=4, temperature=1.5, seed=1)
