@@ -320,12 +320,21 @@ serve::ServeOptions ServerOptions(const ServeArguments& options) {
   return serve;
 }
 
-/// "a, b and c"
+/// All that requests may name: "a, b and c"
 std::string Joined(const serve::ServeOptions& serve) {
   std::vector<std::string> names;
-  if (serve.served.model) names.push_back(serve.served.name);
-  if (serve.encoder && !serve.served.model) names.push_back(serve.encoder->name());
-  for (const serve::LanguageSource& model : serve.models) names.push_back(model.name);
+  const auto add = [&](const std::vector<std::string>& more) {
+    names.insert(names.end(), more.begin(), more.end());
+  };
+  if (serve.served.model) {
+    names.push_back(serve.served.name);
+    add(serve.served.model->adapters());
+  }
+  if (serve.encoder) names.push_back(serve.encoder->name());
+  for (const serve::LanguageSource& model : serve.models) {
+    names.push_back(model.name);
+    add(model.adapters);
+  }
   for (const serve::GraphSource& graph : serve.graphs) names.push_back(graph.name);
   std::string text;
   for (size_t i = 0; i < names.size(); ++i) {

@@ -10,8 +10,9 @@
 
 namespace oort::serve {
 
-/// The body of the same request to /v1/chat/completions.
-openai::Json FromAnthropic(openai::Fields& fields);
+/// The body of the same request to /v1/chat/completions. `counts`: only the tokens of its prompt
+/// are wanted, so that it may leave out how long the answer is.
+openai::Json FromAnthropic(openai::Fields& fields, bool counts = false);
 
 /// Call and model must outlive it.
 std::unique_ptr<AnswerFormat> AnthropicFormat(const openai::GenerateCall& call,

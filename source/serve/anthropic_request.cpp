@@ -101,7 +101,8 @@ Json Tools(const Json& given, const std::string& path) {
     if (const auto name = tool.Text("name")) function["name"] = *name;
     if (const auto text = tool.Text("description")) function["description"] = *text;
     if (const Json* schema = tool.Object("input_schema")) function["parameters"] = *schema;
-    tool.Ignore({"cache_control", "strict"});
+    if (const auto strict = tool.Bool("strict")) function["strict"] = *strict;
+    tool.Ignore({"cache_control"});
     tool.CheckAllKnown();
     tools.push_back({{"type", "function"}, {"function", std::move(function)}});
   }
@@ -132,12 +133,12 @@ void CopyToolChoice(Fields& fields, Json& body) {
 
 }  // namespace
 
-Json FromAnthropic(Fields& fields) {
+Json FromAnthropic(Fields& fields, bool counts) {
   Json body = Json::object();
   for (const char* name : {"model", "max_tokens", "temperature", "top_p", "top_k", "stream"}) {
     if (const Json* value = fields.Find(name)) body[name] = *value;
   }
-  if (!body.contains("max_tokens")) fields.Fail("max_tokens", "is missing");
+  if (!body.contains("max_tokens") && !counts) fields.Fail("max_tokens", "is missing");
   const Json* stops = fields.List("stop_sequences", SIZE_MAX);
   if (stops != nullptr && !stops->empty()) body["stop"] = *stops;
   const Json* messages = fields.List("messages", SIZE_MAX);

@@ -2,6 +2,9 @@
 // /v1/messages: Anthropic's API, as a thin layer over OpenAI's.
 #include <array>
 
+#include "openai/common_fields.h"
+#include "openai/json_writer.h"
+#include "openai/tools.h"
 #include "serve/anthropic.h"
 #include "serve/generate_job.h"
 #include "serve/routes.h"
@@ -25,8 +28,24 @@ void AnswerMessages(Services& services, http::Request request, const Context& co
   }
 }
 
+/// How many tokens a conversation has, also one that is too long to be answered.
+void CountTokens(Services& services, http::Request request, const Context& context) {
+  const openai::Json given = context.TakeBody(request, services.limits);
+  openai::Fields fields(given);
+  const openai::Json body = FromAnthropic(fields, true);
+  openai::Fields chat(body);
+  const openai::ToolFields tools = openai::ReadTools(chat, services.limits);
+  const ChatInputs inputs = openai::ReadChatInputs(chat, tools.tools, services.limits);
+  const auto ids =
+      services.served.model->EncodeChat(inputs, "default", services.limits.chat_template);
+  openai::JsonWriter out;
+  out.Open('{').Key("input_tokens").Integer(static_cast<int64_t>(ids.size())).Close('}');
+  context.Send(200, out.Take());
+}
+
 constexpr std::array kAnthropicRoutes = {
     Route{"POST", "/v1/messages", AnswerMessages, AnthropicError},
+    Route{"POST", "/v1/messages/count_tokens", CountTokens, AnthropicError},
 };
 
 }  // namespace

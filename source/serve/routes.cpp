@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: MIT
 #include "serve/routes.h"
 
+#include <algorithm>
 #include <array>
+#include <string>
+#include <string_view>
 
 namespace oort::serve {
 namespace {
 
 constexpr std::array kTables = {OpenAiRoutes, EmbeddingRoutes, AnthropicRoutes, OllamaRoutes,
                                 TextRoutes,   StateRoutes,     V2Routes,        PageRoutes};
+
+/// Clients whose base URL lacks the version ask for these; llama.cpp's server answers them, too.
+constexpr std::string_view kWithoutVersion[] = {"/chat/completions", "/completions", "/embeddings",
+                                                "/models", "/responses"};
 
 }  // namespace
 
@@ -21,8 +28,8 @@ std::vector<Route> AllRoutes() {
 
 const Route* FindRoute(std::string_view method, std::string_view path, std::string& allowed) {
   if (method == "HEAD") method = "GET";
-  const std::string_view bare =
-      path.size() > 1 && path.ends_with('/') ? path.substr(0, path.size() - 1) : path;
+  std::string bare(path.size() > 1 && path.ends_with('/') ? path.substr(0, path.size() - 1) : path);
+  if (std::ranges::find(kWithoutVersion, bare) != std::end(kWithoutVersion)) bare.insert(0, "/v1");
   for (const auto table : kTables) {
     for (const Route& route : table()) {
       const bool prefix = route.path.size() > 1 && route.path.ends_with('/');

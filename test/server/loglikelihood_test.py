@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Scores of texts through /v1/completions as lm-eval's local-completions asks for them, beside those of `oort perplexity`.
+"""Scores of texts through /v1/completions, as lm-eval's local-completions asks for them, beside `oort perplexity`.
 
 lm-eval itself asks where tools/server-clients FOLDER lm-eval has installed it and OORT_CLIENTS names FOLDER.
 """

@@ -7,6 +7,7 @@ import pathlib
 import resource
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import time
@@ -14,9 +15,10 @@ import unittest
 import urllib.parse
 import urllib.request
 
-from server import OORT, SECONDS, STORYTELLER, Server
+from server import ENCODER, OORT, SECONDS, SOURCE, STORYTELLER, Server
 from watch import metric, open_stream, processor_seconds, wait_for
 
+DIGITS = SOURCE / "models/digits"
 CHAT = {"messages": [{"role": "user", "content": "Tell me a story about a fox."}], "max_tokens": 8, "temperature": 0}
 ENDLESS = {"prompt": "Once", "max_tokens": 480, "ignore_eos": True, "stream": True}
 
@@ -25,6 +27,26 @@ def post(url, path, body, headers=()):
     data = json.dumps(body).encode()
     request = urllib.request.Request(url + path, data, {"Content-Type": "application/json", **dict(headers)})
     return urllib.request.urlopen(request, timeout=SECONDS)
+
+
+def write_adapter(folder, rank=4):
+    """An adapter of the storyteller in PEFT's files, for the values of each layer."""
+    config = json.loads((STORYTELLER / "config.json").read_text())
+    wide, heads = config["hidden_size"], config["num_attention_heads"]
+    shapes = {"A": (rank, wide), "B": (wide // heads * config["num_key_value_heads"], rank)}
+    header, data = {}, b""
+    for layer in range(config["num_hidden_layers"]):
+        for name, shape in shapes.items():
+            values = [((7 * i + layer) % 13 - 6) / 50 for i in range(shape[0] * shape[1])]
+            begin, data = len(data), data + struct.pack(f"<{len(values)}f", *values)
+            header[f"base_model.model.model.layers.{layer}.self_attn.v_proj.lora_{name}.weight"] = {
+                "dtype": "F32", "shape": shape, "data_offsets": [begin, len(data)]}
+    text = json.dumps(header).encode()
+    folder.mkdir()
+    (folder / "adapter_model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+    (folder / "adapter_config.json").write_text(json.dumps(
+        {"peft_type": "LORA", "r": rank, "lora_alpha": 8, "target_modules": ["v_proj"]}))
+    return folder
 
 
 class ProgramTest(unittest.TestCase):
@@ -37,6 +59,14 @@ class ProgramTest(unittest.TestCase):
             self.assertEqual(server.name, "storyteller")
             self.assertEqual(json.load(urllib.request.urlopen(server.url + "/health"))["status"], "ok")
             self.assertEqual(server.stop(), 0)
+
+    def test_the_line_names_all_that_can_be_asked_for(self):
+        with tempfile.TemporaryDirectory() as folder:
+            adapter = write_adapter(pathlib.Path(folder, "fox"))
+            with Server("--lora", f"fox={adapter}", "--encoder", f"bert={ENCODER}", "--graph", f"digits={DIGITS}") as server:
+                self.assertRegex(server.log[-1], r"\Aoort: serving storyteller, fox, bert and digits at http://")
+                answer = json.load(post(server.url, "/v1/chat/completions", {**CHAT, "model": "fox"}))
+                self.assertEqual(answer["model"], "fox")
 
     def test_a_wrong_start_is_one_line(self):
         for arguments, code, says in (
