@@ -278,7 +278,7 @@ def take_screenshots(folder):
             for i in range(24):
                 page.evaluate("""i => Promise.all([...Array(1 + i % 3).keys()].map((k) => fetch("v1/completions", { method: "POST",
                     headers: { "Content-Type": "application/json" },
-                    body: JSON.stringify({ prompt: "Once " + i + k, max_tokens: 200, ignore_eos: true }) }).then((r) => r.text())))""", i)
+                    body: JSON.stringify({ prompt: "Once " + i + k, max_tokens: 200, ignore_eos: true, stream: true }) }).then((r) => r.text())))""", i)
             page.wait_for_timeout(2500)
             page.screenshot(path=folder / f"serve-dashboard-{scheme}.png")
         browser.close()

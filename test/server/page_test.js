@@ -193,6 +193,19 @@ async function main() {
   root.append(open([]).markdown("# Head\n\n[no](javascript:alert(1)) [yes](https://a.b) `*x*`\n\n```\nopen"));
   assert.equal(root.html(), "<root><h3>Head</h3><p>[no](javascript:alert(1)) <a>yes</a> <code>*x*</code></p>" +
     "<div><button>Copy code</button><pre><code>open</code></pre></div></root>");
+
+  const shown = (text) => {
+    const node = new Node("root");
+    node.append(open([]).markdown(text));
+    return node.html().slice(6, -7);
+  };
+  assert.equal(shown("a | b\n--- | :-:\n1 | `x \\| y`\n| 2 | <b> |\n\nEnd"),
+    "<div><table><thead><tr><th>a</th><th>b</th></tr></thead><tbody><tr><td>1</td><td><code>x | y</code></td></tr>" +
+    "<tr><td>2</td><td>&lt;b></td></tr></tbody></table></div><p>End</p>");
+  assert.equal(shown("a | b\nno table"), "<p>a | b\nno table</p>");
+  assert.equal(shown("- a\n  - b\n    1. c\n- d\n\n- e\n1. f"),
+    "<ul><li>a<ul><li>b<ol><li>c</li></ol></li></ul></li><li>d</li><li>e</li></ul><ol><li>f</li></ol>");
+  assert.equal(shown("1. a\n   more\n\n   - b\n\nEnd"), "<ol><li>a\nmore<ul><li>b</li></ul></li></ol><p>End</p>");
 }
 
 main().catch((error) => { console.error(error); process.exit(1); });
