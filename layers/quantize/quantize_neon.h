@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sixteen bytes at a time from numbers on NEON: GCC's vectors take four times as long. Only for
+// Sixteen bytes at a time from numbers on NEON: GCC's vectors take three times as long. Only for
 // quantize.simd.cpp.
 #pragma once
 
