@@ -74,6 +74,11 @@ class CheckIncludesTest(unittest.TestCase):
         shared = {**files, "layers/y/b.cpp": '#include "cpu/k.h"\n'}
         self.assertEqual(self.check({**GOOD, **shared}).stdout, "")
 
+    def test_an_operator_without_a_test_at_its_path(self):
+        files = {"layers/x/b.cpp": "OORT_LAYERS(b) {}\n"}
+        self.complains(files, "layers/x/b.cpp:1:", "test/layers/x/b_test.cpp")
+        self.assertEqual(self.check({**GOOD, **files, "test/layers/x/b_test.cpp": ""}).stdout, "")
+
     def test_maps_of_the_docs(self):
         levels = {"source/core": 0, "source/text": 1, "source/cpu": 1, "source/cuda": 1, "source/weights": 1,
                   "source/graph": 2, "parser": 3, "layers": 4, "source/decoder": 4, "source/runtime": 5,
