@@ -6,7 +6,6 @@
 namespace oort::cli {
 namespace {
 
-using quantize::Agreement;
 using quantize::ErrorMeter;
 using quantize::LayerReport;
 using quantize::PointReport;
@@ -81,7 +80,7 @@ void PrintQuantizeReport(std::ostream& out, const QuantizeReport& report) {
       << ", biases " << (report.corrected ? "corrected" : "as they were") << '\n';
   if (report.judged > 0) {
     const ErrorMeter& error = report.result.error;
-    const Agreement& agreement = report.result.agreement;
+    const quantize::Agreement& agreement = report.result.agreement;
     out << "beside the float network on " << report.judged
         << (report.judged == 1 ? " sample: " : " samples: ") << "signal over noise "
         << FormatFixed(error.Sqnr(), 2) << " dB, cosine " << FormatFixed(error.Cosine(), 6)
@@ -112,7 +111,7 @@ void PrintQuantizeReport(std::ostream& out, const QuantizeReport& report) {
 }
 
 Json QuantizeJson(const QuantizeReport& report) {
-  const Agreement& agreement = report.result.agreement;
+  const quantize::Agreement& agreement = report.result.agreement;
   Json json = {{"method", report.method},        {"bias_corrected", report.corrected},
                {"samples", report.samples},      {"judged", report.judged},
                {"weight_bytes", report.weights}, {"float_weight_bytes", report.float_weights}};
