@@ -221,9 +221,13 @@ IntegerProduct::Image IntegerProduct::StageImage(const Context& context, const C
   const auto zero_point = static_cast<uint8_t>(numbers_.input.zero_point);
   context.ParallelFor(height, 32768 / (row_bytes + 1) + 1, [&](int64_t begin, int64_t end) {
     ScratchVector<uint8_t> zeros;
+    const auto stage = [&](const void* from, int64_t count, std::byte* to) {
+      if (count == 0) return;  // memory of none may be null
+      kernels_.stage(from, call.input_signed, count, to);
+    };
     const auto fill = [&](std::byte* to, int64_t count) {
       zeros.resize(static_cast<size_t>(count), zero_point);
-      kernels_.stage(zeros.data(), call.input_signed, count, to);
+      stage(zeros.data(), count, to);
     };
     for (int64_t y = begin; y < end; ++y) {
       std::byte* to = staged + y * row_bytes;
@@ -234,7 +238,7 @@ IntegerProduct::Image IntegerProduct::StageImage(const Context& context, const C
       fill(to, columns.pad * channels);
       to += columns.pad * channels * size;
       const std::byte* from = image + (y - rows.pad) * columns.in * channels;
-      kernels_.stage(from, call.input_signed, columns.in * channels, to);
+      stage(from, columns.in * channels, to);
       fill(to + columns.in * channels * size, columns.pad_after * channels);
     }
   });
