@@ -35,6 +35,7 @@ TEST(AtenQuantized, RoundsToStepsAndSaturates) {
       Quantized(Quantizer("0.1", "0", "14"), x)[0],
       F({-100, -1.1f, -0.2f, 0, 0, 0.4f, 3, 214748368.0f, 214748368.0f, -214748368.0f}, {10}));
   // torch's answer to what is no number depends on the processor; here it is the zero point.
+  // Here torch gives the least value: what is no number is the zero point on all of our ways.
   ExpectNear(Quantized(Quantizer("0.1", "3", "13"), F({NAN}, {1}))[0], F({0}, {1}));
   ExpectNear(Quantized(Quantizer("0.1", "3", "13"), F({}, {0}))[0], F({}, {0}));
 }
