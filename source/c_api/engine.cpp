@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: MIT
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "c_api/border.h"
+#include "c_api/model.h"
+#include "c_api/options.h"
+#include "c_api/result.h"
+#include "oort/engine_loop.h"
+
+struct oort_engine {
+  std::shared_ptr<const oort::LanguageModel> model;
+  std::mutex mutex;  // of `grammars`
+  std::unique_ptr<oort::GrammarCompiler> grammars;
+  oort::EngineLoop loop;  // last: its thread ends first
+
+  oort_engine(const std::shared_ptr<const oort::LanguageModel>& given,
+              const oort::EngineLoopOptions& options)
+      : model(given), loop(given, options) {}
+};
+
+namespace oort::c_api {
+namespace {
+
+/// The engine whose thread is in a callback right now, on that thread.
+thread_local const oort_engine* t_inside = nullptr;
+
+/// Throws where waiting would never end: on the thread that would have to do the work.
+void CheckOutside(const oort_engine* engine) {
+  if (t_inside == engine) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "a callback must not wait for its own engine: hand over what it got and return");
+  }
+}
+
+class Inside {
+ public:
+  explicit Inside(const oort_engine* engine) : before_(std::exchange(t_inside, engine)) {}
+  ~Inside() { t_inside = before_; }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+
+ private:
+  const oort_engine* before_;
+};
+
+}  // namespace
+
+/// What the engine's thread tells about a request, to callbacks or to who reads.
+class Stream {
+ public:
+  Stream(const oort_engine* engine, oort_on_piece on_piece, oort_on_ready on_ready, void* user)
+      : engine_(engine), on_piece_(on_piece), on_ready_(on_ready), user_(user) {}
+
+  const oort_engine* engine() const { return engine_; }
+
+  bool Piece(const GeneratedPiece& piece) {
+    oort_piece given{std::string(piece.text), piece.token, piece.answer, piece.logprob};
+    if (on_piece_ != nullptr) {
+      const std::lock_guard lock(calls_);
+      if (closed_) return false;
+      const Inside inside(engine_);
+      return on_piece_(&given, user_) == 0;
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      pieces_.push_back(std::move(given));
+    }
+    changed_.notify_all();
+    return true;
+  }
+
+  void Ready() {
+    {
+      const std::lock_guard lock(mutex_);
+      ended_ = true;
+    }
+    changed_.notify_all();
+    const std::lock_guard lock(calls_);
+    if (closed_ || on_ready_ == nullptr) return;
+    const Inside inside(engine_);
+    on_ready_(user_);
+  }
+
+  /// No callback comes after it: it waits for one that another thread is in.
+  void Close() {
+    const std::lock_guard lock(calls_);
+    closed_ = true;
+  }
+
+  /// The next piece; none, with `ended`, behind the last, or when the time is over.
+  std::optional<oort_piece> Read(double seconds, bool& ended) {
+    std::unique_lock lock(mutex_);
+    const auto there = [&] { return !pieces_.empty() || ended_; };
+    if (seconds < 0) {
+      changed_.wait(lock, there);
+    } else {
+      changed_.wait_for(lock, std::chrono::duration<double>(std::min(seconds, kLongest)), there);
+    }
+    ended = pieces_.empty() && ended_;
+    if (pieces_.empty()) return {};
+    std::optional<oort_piece> piece(std::move(pieces_.front()));
+    pieces_.pop_front();
+    return piece;
+  }
+
+  static constexpr double kLongest = 1e9;  ///< seconds: more is as good as forever
+
+ private:
+  const oort_engine* engine_;
+  oort_on_piece on_piece_;
+  oort_on_ready on_ready_;
+  void* user_;
+  std::recursive_mutex calls_;  ///< held in callbacks, which may free their own request
+  bool closed_ = false;         ///< of calls_
+
+  std::mutex mutex_;  ///< of all that follows
+  std::condition_variable changed_;
+  std::deque<oort_piece> pieces_;
+  bool ended_ = false;
+};
+
+namespace {
+
+void CheckSeconds(double seconds) {
+  if (std::isnan(seconds)) throw Error(ErrorCode::kInvalidArgument, "seconds is not a number");
+}
+
+std::shared_ptr<const TokenConstraint> ConstraintOf(oort_engine& engine,
+                                                    const oort_options* options) {
+  const std::optional<GrammarSpec> spec = GrammarOf(options);
+  if (!spec) return nullptr;
+  const std::lock_guard lock(engine.mutex);
+  if (engine.grammars == nullptr) {
+    engine.grammars = std::make_unique<GrammarCompiler>(
+        engine.model->tokenizer(), static_cast<size_t>(engine.model->info().vocabulary));
+  }
+  return engine.grammars->Compile(*spec);
+}
+
+}  // namespace
+}  // namespace oort::c_api
+
+struct oort_request {
+  std::shared_ptr<oort::c_api::Stream> stream;
+  oort::EngineLoop::Request request;
+  bool readable = false;
+  oort_piece current;  // what oort_request_read gave last
+};
+
+namespace oort::c_api {
+namespace {
+
+struct Callbacks {
+  oort_on_piece on_piece = nullptr;
+  oort_on_ready on_ready = nullptr;
+  void* user = nullptr;
+};
+
+std::unique_ptr<oort_request> Submit(oort_engine& engine, std::vector<int32_t> prompt,
+                                     const oort_options* options, const Callbacks& callbacks) {
+  auto made = std::make_unique<oort_request>();
+  GenerateRequest request = RequestOf(options);
+  request.prompt = std::move(prompt);
+  request.constraint = ConstraintOf(engine, options);
+  made->readable = Settings(options).Flag("stream").value_or(false);
+  if (made->readable && callbacks.on_piece != nullptr) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "pieces go to on_piece or, with option stream, to oort_request_read, not to both");
+  }
+  const auto stream =
+      std::make_shared<Stream>(&engine, callbacks.on_piece, callbacks.on_ready, callbacks.user);
+  made->stream = stream;
+  if (made->readable || callbacks.on_piece != nullptr) {
+    request.on_piece = [stream](const GeneratedPiece& piece) { return stream->Piece(piece); };
+  }
+  made->request = engine.loop.Submit(std::move(request), [stream] { stream->Ready(); });
+  return made;
+}
+
+/// Submits a prompt and waits for the end of its answer.
+oort_result* Generate(oort_engine& engine, std::vector<int32_t> prompt, const oort_options* options,
+                      oort_on_piece on_piece, void* user) {
+  CheckOutside(&engine);
+  const auto request = Submit(engine, std::move(prompt), options, {on_piece, nullptr, user});
+  auto result = std::make_unique<oort_result>();
+  result->result = request->request.Wait();
+  request->stream->Close();
+  return result.release();
+}
+
+std::vector<int32_t> TokensOf(const int32_t* prompt, size_t count) {
+  if (count > 0) Need(prompt, "prompt");
+  return {prompt, prompt + count};
+}
+
+}  // namespace
+}  // namespace oort::c_api
+
+using oort::c_api::AtBorder;
+using oort::c_api::Need;
+
+oort_code oort_engine_new(const oort_model* model, const oort_options* options,
+                          oort_engine** engine, oort_error** error) {
+  return AtBorder(error, [&] {
+    Need(engine, "engine");
+    *engine = nullptr;
+    Need(model, "model");
+    *engine = new oort_engine(model->model, oort::c_api::EngineOptionsOf(options));
+  });
+}
+
+oort_code oort_engine_generate(oort_engine* engine, const int32_t* prompt, size_t count,
+                               const oort_options* options, oort_on_piece on_piece, void* user,
+                               oort_result** result, oort_error** error) {
+  return AtBorder(error, [&] {
+    Need(result, "result");
+    *result = nullptr;
+    Need(engine, "engine");
+    *result = oort::c_api::Generate(*engine, oort::c_api::TokensOf(prompt, count), options,
+                                    on_piece, user);
+  });
+}
+
+oort_code oort_engine_complete(oort_engine* engine, const char* text, size_t length,
+                               const oort_options* options, oort_on_piece on_piece, void* user,
+                               oort_result** result, oort_error** error) {
+  return AtBorder(error, [&] {
+    Need(result, "result");
+    *result = nullptr;
+    Need(engine, "engine");
+    if (length > 0) Need(text, "text");
+    const std::string_view view(text == nullptr ? "" : text, length);
+    *result = oort::c_api::Generate(*engine, oort::c_api::EncodeText(*engine->model, view, options),
+                                    options, on_piece, user);
+  });
+}
+
+oort_code oort_engine_chat(oort_engine* engine, const oort_chat* chat, const oort_options* options,
+                           oort_on_piece on_piece, void* user, oort_result** result,
+                           oort_error** error) {
+  return AtBorder(error, [&] {
+    Need(result, "result");
+    *result = nullptr;
+    Need(engine, "engine");
+    Need(chat, "chat");
+    *result = oort::c_api::Generate(
+        *engine, oort::c_api::EncodeChat(*engine->model, *chat, options), options, on_piece, user);
+  });
+}
+
+oort_code oort_engine_number(const oort_engine* engine, const char* name, int64_t* value,
+                             oort_error** error) {
+  return AtBorder(error, [&] {
+    Need(value, "value");
+    *value = 0;
+    Need(engine, "engine");
+    Need(name, "name");
+    const oort::EngineStats stats = engine->loop.stats();
+    const std::pair<const char*, int64_t> numbers[] = {{"waiting", stats.waiting},
+                                                       {"waiting_tokens", stats.waiting_tokens},
+                                                       {"running", stats.running},
+                                                       {"blocks", stats.blocks},
+                                                       {"used_blocks", stats.used_blocks},
+                                                       {"used_tokens", stats.used_tokens},
+                                                       {"cached_blocks", stats.cached_blocks},
+                                                       {"steps", stats.steps},
+                                                       {"prompt_tokens", stats.prompt_tokens},
+                                                       {"reused_tokens", stats.reused_tokens},
+                                                       {"generated_tokens", stats.generated_tokens},
+                                                       {"preemptions", stats.preemptions}};
+    *value = oort::c_api::NumberOf<int64_t>(numbers, name);
+  });
+}
+
+oort_code oort_engine_drain(oort_engine* engine, double seconds, int* all, oort_error** error) {
+  return AtBorder(error, [&] {
+    if (all != nullptr) *all = 0;
+    Need(engine, "engine");
+    oort::c_api::CheckSeconds(seconds);
+    oort::c_api::CheckOutside(engine);
+    const std::chrono::duration<double> most(
+        std::clamp(seconds, 0.0, oort::c_api::Stream::kLongest));
+    const bool own = engine->loop.Drain(std::chrono::duration_cast<std::chrono::nanoseconds>(most));
+    if (all != nullptr) *all = own ? 1 : 0;
+  });
+}
+
+void oort_engine_free(oort_engine* engine) {
+  if (engine == nullptr || oort::c_api::t_inside != engine) {
+    delete engine;
+    return;
+  }
+  // In a callback the engine's own thread would wait for itself: another one does.
+  try {
+    std::thread([engine] { delete engine; }).detach();
+  } catch (...) {
+    // Without a thread it stays until the process ends.
+  }
+}
+
+oort_code oort_engine_submit(oort_engine* engine, const int32_t* prompt, size_t count,
+                             const oort_options* options, oort_on_piece on_piece,
+                             oort_on_ready on_ready, void* user, oort_request** request,
+                             oort_error** error) {
+  return AtBorder(error, [&] {
+    Need(request, "request");
+    *request = nullptr;
+    Need(engine, "engine");
+    *request = oort::c_api::Submit(*engine, oort::c_api::TokensOf(prompt, count), options,
+                                   {on_piece, on_ready, user})
+                   .release();
+  });
+}
+
+oort_code oort_request_read(oort_request* request, double seconds, const oort_piece** piece,
+                            int* ended, oort_error** error) {
+  return AtBorder(error, [&] {
+    if (ended != nullptr) *ended = 0;
+    Need(piece, "piece");
+    *piece = nullptr;
+    Need(request, "request");
+    oort::c_api::CheckSeconds(seconds);
+    if (!request->readable) {
+      throw oort::Error(oort::ErrorCode::kInvalidArgument,
+                        "pieces are kept for oort_request_read with option stream only");
+    }
+    oort::c_api::CheckOutside(request->stream->engine());
+    bool end = false;
+    std::optional<oort_piece> next = request->stream->Read(seconds, end);
+    if (ended != nullptr) *ended = end ? 1 : 0;
+    if (!next) return;
+    request->current = std::move(*next);
+    *piece = &request->current;
+  });
+}
+
+oort_code oort_request_wait(oort_request* request, double seconds, oort_result** result,
+                            oort_error** error) {
+  return AtBorder(error, [&] {
+    Need(result, "result");
+    *result = nullptr;
+    Need(request, "request");
+    oort::c_api::CheckSeconds(seconds);
+    if (!request->request.ready()) oort::c_api::CheckOutside(request->stream->engine());
+    auto made = std::make_unique<oort_result>();
+    if (seconds < 0) {
+      made->result = request->request.Wait();
+    } else {
+      const std::chrono::duration<double> most(std::min(seconds, oort::c_api::Stream::kLongest));
+      auto found =
+          request->request.WaitFor(std::chrono::duration_cast<std::chrono::nanoseconds>(most));
+      if (!found) return;
+      made->result = std::move(*found);
+    }
+    *result = made.release();
+  });
+}
+
+void oort_request_cancel(oort_request* request) {
+  if (request != nullptr) request->request.Cancel();
+}
+
+void oort_request_free(oort_request* request) {
+  if (request == nullptr) return;
+  request->request.Cancel();
+  request->stream->Close();
+  delete request;
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "oort/c.h"
+#include "oort/engine.h"
+
+struct oort_piece {
+  std::string text;
+  int32_t token = 0;
+  int32_t answer = 0;
+  float logprob = 0;
+};
+
+struct oort_result {
+  oort::GenerateResult result;
+};
