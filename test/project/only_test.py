@@ -54,7 +54,7 @@ class OnlyTest(unittest.TestCase):
     def test_other_names_are_errors_that_list_them(self):
         for form in (["--only"], ["--only", "nothing"], ["--only="]):
             text = self.run_test(*form, status=2)
-            self.assertRegex(text, r"--only takes one of: .*\blayers\b.* bench cli lint")
+            self.assertRegex(text, r"--only takes one of: .*\blayers\b.* bench cli lint python")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: MIT
+"""What a language model says."""
+import dataclasses
+import json
+from typing import Any, List, Mapping, Optional, Tuple
+
+
+class Piece(str):
+    """A piece of an answer as it comes: text, which may be empty, with the token that brought it (-1: what was held
+    back at the end), its log-probability and those of the likeliest tokens where they were asked for, and the number
+    of the answer where there are several."""
+
+    token: int
+    logprob: Optional[float]
+    top_logprobs: Optional[List[Tuple[int, float]]]
+    answer: int
+
+    __slots__ = ("token", "logprob", "top_logprobs", "answer")
+
+    def __new__(
+        cls,
+        text: str,
+        token: int = -1,
+        logprob: Optional[float] = None,
+        top_logprobs: Optional[List[Tuple[int, float]]] = None,
+        answer: int = 0,
+    ) -> "Piece":
+        piece = super().__new__(cls, text)
+        piece.token, piece.logprob, piece.top_logprobs, piece.answer = token, logprob, top_logprobs, answer
+        return piece
+
+
+@dataclasses.dataclass(frozen=True)
+class Timings:
+    """Seconds: reading the prompt, from the first token to the last, and from arrival to the first token."""
+
+    prompt: float
+    generate: float
+    first_token: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """An answer. ``finish`` says why it ended: "stop", "length", "cancelled" or "deadline"; ``stop`` is the stop
+    string that ended it. ``others`` are further answers where several were asked for. ``str()`` of it is its text."""
+
+    text: str
+    tokens: List[int]
+    finish: str
+    stop: str
+    logprobs: List[float]
+    top_logprobs: List[List[Tuple[int, float]]]
+    score: float
+    timings: Timings
+    others: List["Result"]
+    reused_tokens: int
+    prompt_logprobs: List[float]
+    prompt_top_logprobs: List[List[Tuple[int, float]]]
+
+    @classmethod
+    def _of(cls, answer: Mapping[str, Any]) -> "Result":
+        timings = Timings(answer["prompt_seconds"], answer["generate_seconds"], answer["first_token_seconds"])
+        return cls(
+            answer["text"], answer["tokens"], answer["finish"], answer["stop"], answer["logprobs"],
+            answer["top_logprobs"], answer["score"], timings, [cls._of(other) for other in answer.get("others", ())],
+            answer.get("reused_tokens", 0), answer.get("prompt_logprobs", []), answer.get("prompt_top_logprobs", []),
+        )  # fmt: skip
+
+    def json(self) -> Any:
+        """The text read as JSON."""
+        return json.loads(self.text)
+
+    def __str__(self) -> str:
+        return self.text

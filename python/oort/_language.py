@@ -1,0 +1,388 @@
+# SPDX-License-Identifier: MIT
+"""Language models: answers one by one, streamed, in batches and in tasks; embeddings; tokenizers."""
+import asyncio
+import collections
+import json as _json
+import os
+from typing import (
+    TYPE_CHECKING, Any, AsyncIterator, Callable, Deque, Dict, Generator, Iterable, Iterator, List, Mapping, Optional,
+    Sequence, Tuple, Union,
+)  # fmt: skip
+
+from . import _oort
+from ._answers import Piece, Result
+from ._errors import InvalidArgument, Unsupported
+from ._network import PathLike
+
+if TYPE_CHECKING:
+    import numpy
+
+Prompt = Union[str, Sequence[int]]
+Message = Mapping[str, Any]
+Tokenizer = _oort.Tokenizer
+
+
+class Stream:
+    """An answer while it comes: ``for piece in stream`` in a thread, ``async for piece in stream`` in a task. Each
+    `Piece` is text that knows its token. ``result()`` and ``await stream`` give the whole answer; leaving the stream
+    alone, ``cancel()``, or leaving a ``with`` block ends it."""
+
+    def __init__(self, stream: Any):
+        self._stream = stream
+        self._pieces: Deque[Piece] = collections.deque()
+
+    def _take(self, seconds: float) -> bool:
+        """Fetches what is there; False behind the last piece."""
+        taken = self._stream.take(seconds)
+        if taken is None:
+            return False
+        self._pieces.extend(Piece(*piece) for piece in taken)
+        return True
+
+    def __iter__(self) -> Iterator[Piece]:
+        return self
+
+    def __next__(self) -> Piece:
+        while not self._pieces:
+            if not self._take(-1.0):
+                self._stream.result()  # raises what went wrong
+                raise StopIteration
+        return self._pieces.popleft()
+
+    def __aiter__(self) -> AsyncIterator[Piece]:
+        return self
+
+    async def __anext__(self) -> Piece:
+        while not self._pieces:
+            if not self._take(0.0):
+                self._stream.result()
+                raise StopAsyncIteration
+            if not self._pieces:
+                await self._wait()
+        return self._pieces.popleft()
+
+    async def _wait(self) -> None:
+        """Until the engine has something: its thread writes to a descriptor, which the event loop watches."""
+        loop = asyncio.get_running_loop()
+        descriptor = self._stream.descriptor()
+        woken = loop.create_future()
+
+        def wake() -> None:
+            try:
+                os.read(descriptor, 8)
+            except BlockingIOError:
+                pass
+            if not woken.done():
+                woken.set_result(None)
+
+        loop.add_reader(descriptor, wake)
+        try:
+            await woken
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
+        finally:
+            loop.remove_reader(descriptor)
+
+    def __await__(self) -> Generator[Any, None, Result]:
+        return self._finish().__await__()
+
+    async def _finish(self) -> Result:
+        async for _ in self:
+            pass
+        return self.result()
+
+    def result(self) -> Result:
+        """The whole answer; waits for it."""
+        return Result._of(self._stream.result())
+
+    def cancel(self) -> None:
+        """Ends the answer within a step; what came until then stays."""
+        self._stream.cancel()
+
+    def __enter__(self) -> "Stream":
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.cancel()
+
+
+def _form(json: bool, json_schema: Any, regex: Optional[str], grammar: Optional[str], choices: Any) -> Any:
+    """What the answer is held to, if anything."""
+    forms: List[Any] = []
+    if json:
+        forms.append(("json", ""))
+    if json_schema is not None:
+        if hasattr(json_schema, "model_json_schema"):  # a class of pydantic
+            json_schema = json_schema.model_json_schema()
+        forms.append(("json_schema", json_schema if isinstance(json_schema, str) else _json.dumps(json_schema)))
+    forms += [(name, text) for name, text in (("regex", regex), ("grammar", grammar)) if text is not None]
+    if choices is not None:
+        forms.append(("choice", list(choices)))
+    if len(forms) > 1:
+        raise InvalidArgument("an answer keeps to one of json, json_schema, regex, grammar and choices")
+    return forms[0] if forms else None
+
+
+class LanguageModel:
+    """A language model from a GGUF file, a folder of Hugging Face, a checkpoint of llama2.c or a .pnnx.param; or an
+    encoder, for `embed` alone.
+
+    device          "cpu", "cuda" or "cuda:1"
+    weights         what weights become while they are loaded: "int8", "int4", "bf16", "f16" or "f32"
+    group           weights that share a scale
+    exact           whether activations stay f32 throughout
+    threads         0 for as many as the process may use
+    cache_tokens    of all requests together; 0: the model's context, at most 8192
+    kv              how keys and values are kept: "f32", "f16" or "int8"
+    memory_limit    bytes of weights, activations and cache together; 0: no limit
+    deterministic   each answer to the last bit as if it were alone
+    reuse_prefixes  whether prompts begin with what was read of others; None: unless deterministic
+    adapters        LoRA adapters, {name: path}, which requests may name
+    progress        called as progress(phase, done, total) while it loads
+
+    Requests may come from any number of threads and tasks: one engine on a thread of its own computes all of them
+    together.
+
+    >>> import oort
+    >>> model = oort.LanguageModel("models/storyteller")
+    >>> answer = model.chat([{"role": "user", "content": "Tell me a story about a fox."}], max_tokens=16)
+    >>> len(answer.tokens), answer.finish
+    (16, 'length')
+    """
+
+    def __init__(
+        self,
+        path: PathLike,
+        *,
+        device: str = "cpu",
+        weights: str = "",
+        group: int = 32,
+        exact: Optional[bool] = None,
+        threads: int = 0,
+        cache_tokens: int = 0,
+        kv: str = "",
+        memory_limit: int = 0,
+        deterministic: bool = False,
+        reuse_prefixes: Optional[bool] = None,
+        adapters: Optional[Mapping[str, PathLike]] = None,
+        progress: Optional[Callable[[str, int, int], Any]] = None,
+    ):
+        self.path = os.fspath(path)
+        self._embedder: Optional["Embedder"] = None
+        self._loaded: Any = None
+        if _oort.is_encoder(self.path):
+            self._embedder = Embedder(path, device=device, threads=threads)
+            return
+        self._loaded = _oort.Model(self.path, {
+            "device": device, "weights": weights, "group": group, "exact": exact, "threads": threads,
+            "cache_tokens": cache_tokens, "kv": kv, "memory_limit": memory_limit, "deterministic": deterministic,
+            "reuse_prefixes": reuse_prefixes, "progress": progress,
+            "adapters": [(name, os.fspath(file)) for name, file in (adapters or {}).items()],
+        })  # fmt: skip
+
+    @property
+    def _model(self) -> Any:
+        if self._loaded is None:
+            raise Unsupported(f"'{self.path}' is an encoder of text, which gives vectors (embed) and no answers")
+        return self._loaded
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The model's own.
+
+        >>> len(model.tokenizer.encode("Hello")) > 0
+        True
+        """
+        return (self._embedder or self._model).tokenizer()
+
+    def info(self) -> Dict[str, Any]:
+        """What the model is made of: family, layers, sizes, context, bytes.
+
+        >>> model.info()["family"]
+        'llama'
+        """
+        return self._model.info()
+
+    def stats(self) -> Dict[str, int]:
+        """What the engine has done, and what waits and runs."""
+        return self._model.stats()
+
+    def generate(
+        self,
+        prompt: Union[Prompt, Sequence[str], Sequence[Sequence[int]]],
+        *,
+        stream: bool = False,
+        max_tokens: Optional[int] = None,
+        min_tokens: int = 0,
+        temperature: float = 0.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        min_p: float = 0.0,
+        repetition_penalty: float = 1.0,
+        presence_penalty: float = 0.0,
+        frequency_penalty: float = 0.0,
+        logit_bias: Optional[Mapping[int, float]] = None,
+        seed: int = 0,
+        stop: Union[str, Sequence[str]] = (),
+        stop_tokens: Sequence[int] = (),
+        ignore_end: bool = False,
+        logprobs: Optional[int] = None,
+        prompt_logprobs: Optional[int] = None,
+        n: int = 1,
+        best_of: int = 0,
+        beams: int = 0,
+        json: bool = False,
+        json_schema: Any = None,
+        regex: Optional[str] = None,
+        grammar: Optional[str] = None,
+        choices: Optional[Sequence[str]] = None,
+        adapter: str = "",
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> Any:
+        """Goes on with a text, or with tokens. A list of texts is a batch: its answers are computed together and come
+        as a list.
+
+        With ``stream=True`` it returns a `Stream` at once, which threads and tasks of asyncio iterate over; else it
+        returns a `Result`. Without a temperature the likeliest token is always taken. ``logprobs=5`` tells the
+        log-probabilities of each token and of the five likeliest; ``json``, ``json_schema`` (a dictionary, text, or a
+        class of pydantic), ``regex``, ``grammar`` or ``choices`` hold the answer to a form. ``timeout`` is in seconds:
+        what there is by then is the answer.
+
+        >>> model.generate("Once upon a time", max_tokens=8).finish
+        'length'
+        >>> for piece in model.generate("Once upon a time", max_tokens=4, stream=True):
+        ...     assert isinstance(piece, str) and piece.token >= 0
+        >>> len(model.generate(["Once", "There was"], max_tokens=5))
+        2
+        >>> model.generate("Is it day or night?", choices=["day", "night"]).text in ("day", "night")
+        True
+        """
+        request = {
+            "max_tokens": -1 if max_tokens is None else max_tokens, "min_tokens": min_tokens,
+            "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p,
+            "repetition_penalty": repetition_penalty, "presence_penalty": presence_penalty,
+            "frequency_penalty": frequency_penalty, "logit_bias": list((logit_bias or {}).items()), "seed": seed,
+            "stop": [stop] if isinstance(stop, str) else list(stop), "stop_tokens": list(stop_tokens),
+            "ignore_end": ignore_end, "logprobs": -1 if logprobs is None else logprobs,
+            "prompt_logprobs": -1 if prompt_logprobs is None else prompt_logprobs, "n": n, "best_of": best_of,
+            "beams": beams, "adapter": adapter, "priority": priority, "timeout": timeout, "stream": stream,
+            "form": _form(json, json_schema, regex, grammar, choices),
+        }  # fmt: skip
+        if isinstance(prompt, str) or (len(prompt) > 0 and isinstance(prompt[0], int)):
+            started = self._submit(prompt, request)
+            return started if stream else started.result()
+        if any(isinstance(one, Mapping) for one in prompt):
+            raise InvalidArgument("messages are for chat(); generate() takes a text, tokens, or a list of these")
+        streams = [self._submit(one, request) for one in prompt]
+        return streams if stream else [started.result() for started in streams]
+
+    def _submit(self, prompt: Any, request: Mapping[str, Any]) -> Stream:
+        tokens = self.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
+        return Stream(self._model.submit({**request, "prompt": tokens}))
+
+    def chat(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Optional[Sequence[Mapping[str, Any]]] = None,
+        documents: Optional[Sequence[Mapping[str, Any]]] = None,
+        variables: Optional[Mapping[str, Any]] = None,
+        continue_final_message: bool = False,
+        **options: Any,
+    ) -> Any:
+        """Answers a conversation, with the chat template that came with the model. ``variables`` are for the template
+        (enable_thinking …); all other keywords are those of `generate`.
+
+        >>> for piece in model.chat([{"role": "user", "content": "A story about a cat"}], max_tokens=3, stream=True):
+        ...     assert piece.token >= 0
+        """
+        tokens = self._model.encode_chat(
+            self._chat_inputs(messages, tools, documents, variables, continue_final_message), "default"
+        )
+        return self.generate(tokens, **options)
+
+    def format_chat(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Optional[Sequence[Mapping[str, Any]]] = None,
+        documents: Optional[Sequence[Mapping[str, Any]]] = None,
+        variables: Optional[Mapping[str, Any]] = None,
+        continue_final_message: bool = False,
+    ) -> str:
+        """The conversation as the text that the model was trained on."""
+        inputs = self._chat_inputs(messages, tools, documents, variables, continue_final_message)
+        return self._model.format_chat(inputs, "default")
+
+    @staticmethod
+    def _chat_inputs(messages: Any, tools: Any, documents: Any, variables: Any, go_on: bool) -> Dict[str, Any]:
+        if isinstance(messages, (str, Mapping)):
+            raise InvalidArgument('messages is a list such as [{"role": "user", "content": "…"}]')
+        return {
+            "messages": _json.dumps(list(messages)), "tools": _json.dumps(tools) if tools else "",
+            "documents": _json.dumps(documents) if documents else "",
+            "variables": _json.dumps(variables) if variables else "", "continue_final_message": go_on,
+        }  # fmt: skip
+
+    def embed(self, texts: Union[str, Sequence[str]]) -> "numpy.ndarray":
+        """Vectors of texts, where the model is an encoder; see `Embedder`."""
+        if self._embedder is None:
+            raise Unsupported(
+                f"'{self.path}' is a decoder, which answers and gives no vectors: embed() wants an encoder such as "
+                "all-MiniLM-L6-v2, as tools/export-encoder.py writes it"
+            )
+        return self._embedder.embed(texts)
+
+    def __repr__(self) -> str:
+        if self._loaded is None:
+            return f"<oort.LanguageModel encoder '{self.path}'>"
+        info = self.info()
+        return f"<oort.LanguageModel {info['family']}, {info['layers']} layers, on {info['device']}>"
+
+
+class Embedder:
+    """Texts to vectors, by an encoder: a folder with model.pnnx.param, its .bin and tokenizer.json, as
+    tools/export-encoder.py writes it.
+
+    pooling     "auto" (as the folder says, else the mean), "mean" or "cls"
+    normalize   vectors of length 1
+    max_tokens  of a text, the rest is cut off; 0: as the folder says, else 512
+    """
+
+    def __init__(
+        self,
+        folder: PathLike,
+        *,
+        pooling: str = "auto",
+        normalize: bool = True,
+        max_tokens: int = 0,
+        threads: int = 0,
+        precision: str = "f32",
+        device: str = "cpu",
+    ):
+        self._embedder = _oort.Embedder(os.fspath(folder), {
+            "pooling": pooling, "normalize": normalize, "max_tokens": max_tokens, "threads": threads,
+            "precision": precision, "device": device,
+        })  # fmt: skip
+
+    def embed(self, texts: Union[str, Sequence[str]]) -> "numpy.ndarray":
+        """A row for each text; of one text its vector. Texts of similar length run together."""
+        one = isinstance(texts, str)
+        vectors, _, _ = self._embedder.embed([texts] if one else list(texts))
+        return vectors[0] if one else vectors
+
+    def tokenizer(self) -> Tokenizer:
+        """The encoder's own."""
+        return self._embedder.tokenizer()
+
+    @property
+    def dimensions(self) -> int:
+        """Numbers in a vector."""
+        return self._embedder.dimensions
+
+    @property
+    def max_tokens(self) -> int:
+        """Tokens of a text that are read."""
+        return self._embedder.max_tokens

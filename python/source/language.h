@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// A language model as Python sees it: requests from any thread or task, run together by one engine.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "oort/engine_loop.h"
+#include "oort/grammar.h"
+#include "stream.h"
+
+namespace oort::python {
+
+namespace nb = nanobind;
+
+/// The model, its engine on a thread of its own, and its grammars. The engine starts with the first
+/// request.
+class Model {
+ public:
+  Model(std::shared_ptr<const LanguageModel> model, const EngineLoopOptions& options)
+      : model_(std::move(model)), options_(options) {}
+
+  const LanguageModel& model() const { return *model_; }
+  std::unique_ptr<Stream> Submit(const nb::dict& request);
+  nb::dict Stats() const;
+
+ private:
+  std::shared_ptr<EngineThread> Engine();
+  std::shared_ptr<const TokenConstraint> Constraint(const nb::object& form);
+
+  std::shared_ptr<const LanguageModel> model_;
+  EngineLoopOptions options_;
+  mutable std::mutex mutex_;  // of what follows
+  std::shared_ptr<EngineThread> engine_;
+  std::unique_ptr<GrammarCompiler> grammars_;
+};
+
+void BindLanguage(nb::module_& module);
+
+}  // namespace oort::python

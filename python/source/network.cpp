@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: MIT
+#include "network.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
+
+#include <charconv>
+#include <chrono>
+
+#include "load.h"
+#include "oort/profile.h"
+#include "unlocked.h"
+
+namespace oort::python {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// From here on a run is worth a helper, so that Ctrl-C ends it.
+constexpr auto kSlow = std::chrono::milliseconds(30);
+
+std::string Known(const std::vector<Port>& ports) {
+  std::string names;
+  for (const Port& port : ports) names += (names.empty() ? "" : ", ") + port.name;
+  return names;
+}
+
+nb::dict DictOf(const Port& port) {
+  nb::dict dict;
+  dict["name"] = port.name;
+  dict["operand"] = port.operand;
+  dict["shape"] = port.has_shape ? nb::object(TupleOf(port.shape)) : nb::object(nb::none());
+  const std::string_view dtype = NumpyName(port.dtype);
+  dict["dtype"] = dtype.empty() ? nb::object(nb::none()) : nb::cast(dtype);
+  return dict;
+}
+
+nb::list ListOf(const std::vector<Port>& ports) {
+  nb::list list;
+  for (const Port& port : ports) list.append(DictOf(port));
+  return list;
+}
+
+nb::dict DictOf(const NodeReport& node) {
+  nb::dict dict;
+  dict["name"] = node.name;
+  dict["type"] = node.type;
+  dict["line"] = node.line;
+  dict["inputs"] = node.inputs;
+  dict["outputs"] = node.outputs;
+  dict["flops"] = node.work.flops;
+  dict["bytes"] = node.work.bytes;
+  dict["algorithm"] = nb::cast(node.work.algorithm);
+  dict["sharing"] = node.sharing;
+  dict["device"] = node.device.ToString();
+  dict["fallback"] = node.fallback;
+  return dict;
+}
+
+nb::dict DictOf(const MemoryReport& memory) {
+  nb::dict dict;
+  dict["weights"] = memory.weights;
+  dict["activations"] = memory.arena;
+  dict["without_reuse"] = memory.without_reuse;
+  dict["outputs"] = memory.outputs;
+  dict["structures"] = memory.structures;
+  dict["device_weights"] = memory.device_weights;
+  dict["device_activations"] = memory.device_arena;
+  dict["held"] = memory.Held();
+  dict["peak"] = memory.Peak();
+  return dict;
+}
+
+/// What Plan needs: given shapes, or those of the trace.
+std::vector<Tensor> MetasOf(const RuntimeGraph& graph, const nb::object& inputs) {
+  std::vector<Tensor> metas;
+  if (!inputs.is_none()) {
+    for (nb::handle input : inputs) {
+      metas.push_back(
+          Tensor::Meta(DTypeOfObject(input.attr("dtype")), ShapeOfObject(input.attr("shape"))));
+    }
+    return metas;
+  }
+  for (const Port& port : graph.inputs()) {
+    if (!port.has_shape || !port.shape.IsKnown()) {
+      throw Error(ErrorCode::kInvalidArgument, "the file does not say the shape of input '" +
+                                                   port.name +
+                                                   "': pass arrays such as the network will see");
+    }
+    metas.push_back(
+        Tensor::Meta(port.dtype == DType::kNull ? DType::kF32 : port.dtype, port.shape));
+  }
+  return metas;
+}
+
+}  // namespace
+
+Device DeviceOfName(const std::string& name) {
+  if (name == "cpu") return Device::Cpu();
+  if (name == "cuda") return Device::Cuda(0);
+  constexpr std::string_view kPrefix = "cuda:";
+  if (name.starts_with(kPrefix)) {
+    int index = -1;
+    const char* const end = name.data() + name.size();
+    const auto [rest, error] = std::from_chars(name.data() + kPrefix.size(), end, index);
+    if (error == std::errc() && rest == end && index >= 0) return Device::Cuda(index);
+  }
+  throw Error(ErrorCode::kInvalidArgument, "device '" + name + "' is not cpu, cuda or cuda:N");
+}
+
+std::unique_ptr<Session> Network::Take() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      std::unique_ptr<Session> session = std::move(idle_.back());
+      idle_.pop_back();
+      return session;
+    }
+    idle_.reserve(idle_.capacity() + 1);  // so that Give has room
+  }
+  return std::make_unique<Session>(graph_, options_);
+}
+
+void Network::Give(std::unique_ptr<Session> session) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (idle_.size() < idle_.capacity()) idle_.push_back(std::move(session));
+}
+
+std::string Network::NameOfInput(size_t index) const {
+  const std::vector<Port>& ports = graph_->inputs();
+  return "input '" + (index < ports.size() ? ports[index].name : std::to_string(index)) + "'";
+}
+
+std::vector<Value> Network::Compute(const std::vector<Value>& inputs, RunOptions options) {
+  std::vector<Value> results;
+  RunUnlocked(slow_, [&](const std::stop_token& stop) {
+    const Clock::time_point start = Clock::now();
+    options.stop = stop;
+    Lease session(*this);
+    results = (*session).Run(inputs, options);
+    slow_ = Clock::now() - start > kSlow;
+  });
+  return results;
+}
+
+std::vector<nb::handle> Network::InOrder(const nb::args& args, const nb::kwargs& kwargs) const {
+  const std::vector<Port>& ports = graph_->inputs();
+  std::vector<nb::handle> inputs(ports.size());
+  if (args.size() > ports.size()) {
+    throw Error(ErrorCode::kInvalidArgument, "the network has " + std::to_string(ports.size()) +
+                                                 " inputs (" + Known(ports) + "), got " +
+                                                 std::to_string(args.size()));
+  }
+  for (size_t i = 0; i < args.size(); ++i) inputs[i] = args[i];
+  for (const auto& [key, value] : kwargs) {
+    const auto name = nb::cast<std::string>(key);
+    const int index = FindInput(ports, name);
+    if (index < 0) {
+      throw Error(ErrorCode::kNotFound,
+                  "the network has no input '" + name + "'; its inputs are: " + Known(ports));
+    }
+    nb::handle& place = inputs[static_cast<size_t>(index)];
+    if (place.is_valid()) {
+      throw Error(ErrorCode::kInvalidArgument, "input '" + name + "' is given twice");
+    }
+    place = value;
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].is_valid()) {
+      throw Error(ErrorCode::kInvalidArgument, NameOfInput(i) + " is missing");
+    }
+  }
+  return inputs;
+}
+
+nb::object Network::Call(const nb::args& args, const nb::kwargs& kwargs) {
+  const std::vector<nb::handle> objects = InOrder(args, kwargs);
+  std::vector<nb::ndarray<nb::ro>> held;  // until the run is over
+  std::vector<Value> inputs;
+  held.reserve(objects.size());
+  inputs.reserve(objects.size());
+  for (size_t i = 0; i < objects.size(); ++i) {
+    ArrayInput input = InputOf(objects[i], NameOfInput(i));
+    held.push_back(std::move(input.array));
+    inputs.emplace_back(std::move(input.tensor));
+  }
+  const Framework framework = objects.empty() ? Framework::kNumpy : FrameworkOf(objects[0]);
+  const std::vector<Value> results = Compute(inputs);
+  if (results.size() == 1) return ObjectOf(results[0], framework);
+  nb::list list;
+  for (const Value& result : results) list.append(ObjectOf(result, framework));
+  return nb::tuple(list);
+}
+
+nb::dict Network::Run(const nb::dict& inputs) {
+  nb::kwargs named = nb::steal<nb::kwargs>(PyDict_Copy(inputs.ptr()));
+  const nb::object results = Call(nb::steal<nb::args>(PyTuple_New(0)), named);
+  nb::dict dict;
+  const std::vector<Port>& ports = graph_->outputs();
+  if (!nb::isinstance<nb::tuple>(results)) {
+    dict[nb::str(ports.empty() ? "pnnx_output_0" : ports[0].name.c_str())] = results;
+    return dict;
+  }
+  size_t index = 0;
+  for (nb::handle result : results) {
+    const std::string name =
+        index < ports.size() ? ports[index].name : "pnnx_output_" + std::to_string(index);
+    dict[name.c_str()] = result;
+    ++index;
+  }
+  return dict;
+}
+
+void Network::RunInto(nb::handle inputs, nb::handle outputs) {
+  std::vector<nb::ndarray<nb::ro>> held;
+  std::vector<Value> values;
+  for (nb::handle object : inputs) {
+    ArrayInput input = InputOf(object, NameOfInput(values.size()));
+    held.push_back(std::move(input.array));
+    values.emplace_back(std::move(input.tensor));
+  }
+  std::vector<nb::ndarray<>> kept;
+  RunOptions options;
+  for (nb::handle object : outputs) {
+    ArrayOutput output = OutputOf(object, "out[" + std::to_string(kept.size()) + "]");
+    kept.push_back(std::move(output.array));
+    options.outputs.push_back(std::move(output.tensor));
+  }
+  if (kept.size() != graph_->outputs().size()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "the network has " + std::to_string(graph_->outputs().size()) +
+                    " outputs, got arrays for " + std::to_string(kept.size()));
+  }
+  Compute(values, options);
+}
+
+nb::dict Network::Measure(const nb::list& inputs, int runs) {
+  std::vector<Value> values;
+  std::vector<Tensor> tensors;
+  for (nb::handle object : inputs) {
+    tensors.push_back(CopyOf(object, NameOfInput(tensors.size())));
+    values.emplace_back(tensors.back());
+  }
+  std::vector<Profile> profiles(static_cast<size_t>(runs));
+  std::vector<double> walls;
+  PlanReport plan;
+  RunUnlocked(true, [&](const std::stop_token& stop) {
+    Lease session(*this);
+    RunOptions options;
+    options.stop = stop;
+    (*session).Run(values, options);
+    for (Profile& profile : profiles) {
+      const Clock::time_point start = Clock::now();
+      (*session).Run(values, options);
+      walls.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+      RunOptions profiled = options;
+      profiled.profile = &profile;
+      (*session).Run(values, profiled);
+    }
+    plan = graph_->Plan(tensors, (*session).threads());
+  });
+  nb::list nodes;
+  for (size_t i = 0; i < plan.nodes.size(); ++i) {
+    nb::dict node = DictOf(plan.nodes[i]);
+    nb::list seconds;
+    for (const Profile& profile : profiles) {
+      double sum = 0;
+      for (const Profile::Slice& slice : profile.steps) {
+        if (static_cast<size_t>(slice.node) == i) sum += slice.seconds();
+      }
+      seconds.append(sum);
+      if (i < profile.work.size()) {
+        node["flops"] = profile.work[i].flops;
+        node["bytes"] = profile.work[i].bytes;
+        node["algorithm"] = nb::cast(profile.work[i].algorithm);
+      }
+    }
+    node["seconds"] = seconds;
+    nodes.append(node);
+  }
+  nb::dict report;
+  report["operators"] = nodes;
+  report["seconds"] = walls;
+  return report;
+}
+
+nb::dict Network::Info(const nb::object& inputs) const {
+  const std::vector<Tensor> metas = MetasOf(*graph_, inputs);
+  PlanReport plan;
+  RunUnlocked(false, [&](const std::stop_token&) {
+    plan = graph_->Plan(metas, options_.threads == 0 ? 1 : options_.threads);
+  });
+  nb::dict info;
+  info["inputs"] = ListOf(graph_->inputs());
+  info["outputs"] = ListOf(graph_->outputs());
+  info["device"] = graph_->device().ToString();
+  info["isa"] = nb::cast(Name(graph_->isa()));
+  info["precision"] = nb::cast(Name(graph_->precision()));
+  nb::list nodes;
+  double flops = 0, bytes = 0;
+  for (const NodeReport& node : plan.nodes) {
+    nodes.append(DictOf(node));
+    flops += node.work.flops;
+    bytes += node.work.bytes;
+  }
+  info["operators"] = nodes;
+  info["flops"] = flops;
+  info["bytes"] = bytes;
+  info["memory"] = DictOf(plan.memory);
+  return info;
+}
+
+void BindNetwork(nb::module_& module) {
+  nb::class_<Network>(module, "Network")
+      .def(
+          "__init__",
+          [](Network* self, nb::object param, nb::object bin, const nb::dict& options) {
+            auto [graph, session] = LoadNetwork(param, bin, options);
+            new (self) Network(std::move(graph), session);
+          },
+          nb::arg("param"), nb::arg("bin").none(), nb::arg("options"))
+      .def("__call__", &Network::Call)
+      .def("run", &Network::Run, nb::arg("inputs"))
+      .def("run_into", &Network::RunInto, nb::arg("inputs"), nb::arg("out"))
+      .def("_measure", &Network::Measure, nb::arg("inputs"), nb::arg("runs"))
+      .def("_info", &Network::Info, nb::arg("inputs").none())
+      .def_prop_ro("_inputs", [](const Network& self) { return ListOf(self.graph()->inputs()); })
+      .def_prop_ro("_outputs", [](const Network& self) { return ListOf(self.graph()->outputs()); })
+      .def_prop_ro("device", [](const Network& self) { return self.graph()->device().ToString(); })
+      .def_prop_ro("precision", [](const Network& self) { return Name(self.graph()->precision()); })
+      .def_prop_ro("threads", &Network::threads);
+}
+
+}  // namespace oort::python

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "arrays.h"
+#include "oort/session.h"
+
+namespace oort::python {
+
+/// A network as Python sees it: called from any thread, with a session for each call under way.
+class Network {
+ public:
+  Network(std::shared_ptr<const RuntimeGraph> graph, SessionOptions options)
+      : graph_(std::move(graph)), options_(options) {}
+
+  const std::shared_ptr<const RuntimeGraph>& graph() const { return graph_; }
+  int threads() const { return options_.threads; }
+
+  /// Arrays by position and by name, and results as `net(…)` gives them: an array, or a tuple.
+  nb::object Call(const nb::args& args, const nb::kwargs& kwargs);
+  /// The same with names; results come with theirs.
+  nb::dict Run(const nb::dict& inputs);
+  /// Results go into arrays of the caller's.
+  void RunInto(nb::handle inputs, nb::handle outputs);
+  /// One run for each of `runs` behind one that does not count: (name, type, algorithm, seconds,
+  /// …).
+  nb::dict Measure(const nb::list& inputs, int runs);
+  nb::dict Info(const nb::object& inputs) const;
+
+ private:
+  /// A session that nobody uses, which goes back in the end.
+  class Lease {
+   public:
+    explicit Lease(Network& network) : network_(network), session_(network.Take()) {}
+    ~Lease() { network_.Give(std::move(session_)); }
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+    Session& operator*() { return *session_; }
+
+   private:
+    Network& network_;
+    std::unique_ptr<Session> session_;
+  };
+
+  std::unique_ptr<Session> Take();
+  void Give(std::unique_ptr<Session> session) noexcept;
+  std::vector<Value> Compute(const std::vector<Value>& inputs, RunOptions options = {});
+  std::vector<nb::handle> InOrder(const nb::args& args, const nb::kwargs& kwargs) const;
+  std::string NameOfInput(size_t index) const;
+
+  std::shared_ptr<const RuntimeGraph> graph_;
+  SessionOptions options_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Session>> idle_;
+  /// Whether the last run took so long that Ctrl-C should reach it.
+  std::atomic<bool> slow_ = true;
+};
+
+void BindNetwork(nb::module_& module);
+/// "cpu", "cuda", "cuda:1"; throws kInvalidArgument.
+Device DeviceOfName(const std::string& name);
+
+}  // namespace oort::python

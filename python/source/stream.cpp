@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+#include "stream.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "oort/error.h"
+
+namespace oort::python {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+/// So long a thread waits before it looks for signals.
+constexpr Seconds kLook{0.05};
+
+nb::list ListOf(const std::vector<TokenLogprob>& top) {
+  nb::list list;
+  for (const TokenLogprob& entry : top) list.append(nb::make_tuple(entry.token, entry.logprob));
+  return list;
+}
+
+nb::list ListOf(const std::vector<std::vector<TokenLogprob>>& tops) {
+  nb::list list;
+  for (const std::vector<TokenLogprob>& top : tops) list.append(ListOf(top));
+  return list;
+}
+
+nb::dict DictOf(const GeneratedAnswer& answer) {
+  nb::dict dict;
+  dict["index"] = answer.index;
+  dict["text"] = answer.text;
+  dict["tokens"] = answer.tokens;
+  dict["logprobs"] = answer.logprobs;
+  dict["top_logprobs"] = ListOf(answer.top);
+  dict["score"] = answer.score;
+  dict["finish"] = std::string(Name(answer.finish));
+  dict["stop"] = answer.stop;
+  dict["prompt_seconds"] = answer.timings.prompt_seconds;
+  dict["generate_seconds"] = answer.timings.generate_seconds;
+  dict["first_token_seconds"] = answer.timings.first_token_seconds;
+  return dict;
+}
+
+nb::dict DictOf(const GenerateResult& result) {
+  nb::dict dict = DictOf(static_cast<const GeneratedAnswer&>(result));
+  nb::list others;
+  for (const GeneratedAnswer& other : result.others) others.append(DictOf(other));
+  dict["others"] = others;
+  dict["reused_tokens"] = result.reused_tokens;
+  dict["prompt_logprobs"] = result.prompt_logprobs;
+  dict["prompt_top_logprobs"] = ListOf(result.prompt_top);
+  return dict;
+}
+
+}  // namespace
+
+EngineLoop::Request EngineThread::Submit(GenerateRequest request, std::function<void()> on_ready) {
+  const std::lock_guard lock(mutex_);
+  if (!loop_) throw Error(ErrorCode::kCancelled, "the interpreter is ending");
+  return loop_->Submit(std::move(request), std::move(on_ready));
+}
+
+EngineStats EngineThread::stats() const {
+  const std::lock_guard lock(mutex_);
+  return loop_ ? loop_->stats() : EngineStats();
+}
+
+void EngineThread::End() {
+  if (IsForked()) {  // waiting for its thread would never end
+    static_cast<void>(loop_.release());
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  loop_.reset();
+}
+
+Stream::Queue::~Queue() {
+  if (descriptor >= 0) close(descriptor);
+}
+
+void Stream::Queue::Wake() {
+  if (descriptor < 0) return;
+  const uint64_t one = 1;
+  // It fails only where it has been woken 2^64 times.
+  [[maybe_unused]] const ssize_t written = write(descriptor, &one, sizeof one);
+}
+
+Stream::Stream(std::shared_ptr<EngineThread> engine, GenerateRequest request, bool pieces)
+    : queue_(std::make_shared<Queue>()),
+      logprobs_(request.sampling.top_logprobs >= 0),
+      engine_(std::move(engine)) {
+  if (pieces) {
+    request.on_piece = [queue = queue_](const GeneratedPiece& piece) {
+      const std::lock_guard lock(queue->mutex);
+      queue->pieces.push_back({piece.answer,
+                               piece.token,
+                               std::string(piece.text),
+                               piece.logprob,
+                               {piece.top.begin(), piece.top.end()}});
+      queue->changed.notify_one();
+      queue->Wake();
+      return true;
+    };
+  }
+  const auto on_ready = [queue = queue_] {
+    const std::lock_guard lock(queue->mutex);
+    queue->ended = true;
+    queue->changed.notify_all();
+    queue->Wake();
+  };
+  const Unlocked unlocked;  // the engine may be ending, which takes a step
+  request_ = engine_->Submit(std::move(request), on_ready);
+}
+
+Stream::~Stream() {
+  if (!engine_->IsForked()) {
+    request_.Cancel();
+    return;
+  }
+  // Its locks may be held by a thread that is gone.
+  static_cast<void>(new EngineLoop::Request(std::move(request_)));
+}
+
+template <typename Ready>
+bool Stream::WaitUntil(double seconds, const Ready& ready) {
+  const Clock::time_point start = Clock::now();
+  for (;;) {
+    bool done = false;
+    const double left = seconds - Seconds(Clock::now() - start).count();
+    const Seconds most = seconds < 0 ? kLook : std::clamp(Seconds(left), Seconds(0), kLook);
+    {
+      const Unlocked unlocked;
+      std::unique_lock lock(queue_->mutex);
+      done = queue_->changed.wait_for(lock, most, [&] { return ready(*queue_); });
+    }
+    if (done) return true;
+    if (PyErr_CheckSignals() != 0) {
+      const nb::python_error interrupt;
+      Cancel();
+      throw interrupt;
+    }
+    if (seconds >= 0 && Seconds(Clock::now() - start).count() >= seconds) return false;
+  }
+}
+
+nb::object Stream::Take(double seconds) {
+  std::deque<Piece> taken;
+  bool ended = false;
+  const auto take = [&](Queue& queue) {
+    taken.swap(queue.pieces);
+    ended = queue.ended;
+    return !taken.empty() || ended;
+  };
+  bool ready = false;
+  {
+    const std::lock_guard lock(queue_->mutex);
+    ready = take(*queue_);
+  }
+  if (!ready && seconds != 0) WaitUntil(seconds, take);
+  if (taken.empty() && ended) return nb::none();
+  nb::list list;
+  for (const Piece& piece : taken) {
+    nb::object text = nb::steal(PyUnicode_DecodeUTF8(
+        piece.text.data(), static_cast<Py_ssize_t>(piece.text.size()), "replace"));
+    if (logprobs_) {
+      list.append(
+          nb::make_tuple(text, piece.token, piece.logprob, ListOf(piece.top), piece.answer));
+    } else {
+      list.append(nb::make_tuple(text, piece.token, nb::none(), nb::none(), piece.answer));
+    }
+  }
+  return list;
+}
+
+nb::dict Stream::Result() {
+  WaitUntil(-1, [](const Queue& queue) { return queue.ended; });
+  if (!result_) result_ = request_.Wait();
+  return DictOf(*result_);
+}
+
+void Stream::Cancel() { request_.Cancel(); }
+
+int Stream::Descriptor() {
+  const std::lock_guard lock(queue_->mutex);
+  if (queue_->descriptor < 0) {
+    queue_->descriptor = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (queue_->descriptor < 0) {
+      throw Error(ErrorCode::kIo, "no descriptor is left to wait for an answer with");
+    }
+    if (!queue_->pieces.empty() || queue_->ended) queue_->Wake();
+  }
+  return queue_->descriptor;
+}
+
+void BindStream(nb::module_& module) {
+  nb::class_<Stream>(module, "Stream")
+      .def("take", &Stream::Take, nb::arg("seconds"))
+      .def("result", &Stream::Result)
+      .def("cancel", &Stream::Cancel)
+      .def("descriptor", &Stream::Descriptor);
+}
+
+}  // namespace oort::python

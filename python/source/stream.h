@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+// An answer while it comes. The engine's thread never touches Python: it leaves pieces in a queue,
+// and wakes who waits for it, or an event loop through a descriptor.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "oort/engine_loop.h"
+#include "unlocked.h"
+
+namespace oort::python {
+
+namespace nb = nanobind;
+
+/// Ends with the interpreter, whoever still has it. In the child of a fork its thread is gone.
+class EngineThread final : public EndsAtExit {
+ public:
+  EngineThread(std::shared_ptr<const LanguageModel> model, const EngineLoopOptions& options)
+      : loop_(std::make_unique<EngineLoop>(std::move(model), options)) {}
+  ~EngineThread() override { End(); }
+
+  EngineLoop::Request Submit(GenerateRequest request, std::function<void()> on_ready);
+  EngineStats stats() const;
+  void End() override;
+  bool IsForked() const { return process_ != getpid(); }
+
+ private:
+  pid_t process_ = getpid();
+  mutable std::mutex mutex_;
+  std::unique_ptr<EngineLoop> loop_;  // null behind End
+};
+
+/// Thread contract: one thread of Python at a time takes from it.
+class Stream {
+ public:
+  /// Submits the request; pieces are kept only where somebody will take them.
+  Stream(std::shared_ptr<EngineThread> engine, GenerateRequest request, bool pieces);
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  /// Pieces that are there, or that come within so many seconds (below 0: whenever they come): a
+  /// list of (text, token, log-probability, most likely ones, answer); None behind the last.
+  nb::object Take(double seconds);
+  /// The result, which Take or this waited for.
+  nb::dict Result();
+  void Cancel();
+  /// A descriptor that can be read when Take would not wait.
+  int Descriptor();
+
+ private:
+  struct Piece {
+    int answer = 0;
+    int32_t token = 0;
+    std::string text;
+    float logprob = 0;
+    std::vector<TokenLogprob> top;
+  };
+  /// Shared with the engine's thread.
+  struct Queue {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<Piece> pieces;
+    bool ended = false;
+    int descriptor = -1;
+
+    ~Queue();
+    void Wake();  // under the lock
+  };
+
+  /// Waits until `ready` holds for the queue; false after so many seconds.
+  template <typename Ready>
+  bool WaitUntil(double seconds, const Ready& ready);
+
+  std::shared_ptr<Queue> queue_;
+  bool logprobs_ = false;
+  std::shared_ptr<EngineThread> engine_;
+  EngineLoop::Request request_;
+  std::optional<GenerateResult> result_;
+};
+
+void BindStream(nb::module_& module);
+
+}  // namespace oort::python
