@@ -2,6 +2,7 @@
 // Tokens in, tokens out: answers of a language model, several at a time.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -17,6 +18,21 @@
 #include "oort/sampler.h"
 
 namespace oort {
+
+/// Who guesses what an answer says next. A step computes the guesses together with the token before
+/// them and keeps those that turn out to be what the request picks anyway: the answer is the same,
+/// in fewer steps.
+struct DraftOptions {
+  enum Source : unsigned char {
+    kNone,
+    kNgram,  ///< what followed the last tokens where they stood before, in prompt or answer
+    kModel   ///< a smaller model of the same vocabulary
+  } source = kNone;
+  std::shared_ptr<const LanguageModel> model;  ///< of kModel
+  /// Guesses in a step, for each answer, as far as there is room. 0: as many as are expected to
+  /// pay, by how often guesses were right and how long steps took; none where none do.
+  int64_t tokens = 0;
+};
 
 struct EngineOptions {
   int threads = 0;             ///< 0 for as many as the process may use
@@ -50,6 +66,7 @@ struct EngineOptions {
   /// many times faster for dozens of requests, but last digits may depend on how many there are; in
   /// the exact mode, and on the CPU, they do not.
   bool deterministic = false;
+  DraftOptions draft;
 };
 
 /// What came out for one token. `text` may be empty, and belong to tokens before.
@@ -96,6 +113,9 @@ struct GenerateRequest {
   uint64_t caller = 0;     ///< requests of different callers share the machine evenly
   std::string cache_salt;  ///< prefixes are reused only among requests of the same salt
   std::string adapter;     ///< the name of one of the model's LoRA adapters; empty: none
+  /// Guesses in a step for each answer at most, where the engine makes some; -1: as many as it
+  /// says. Beams have none.
+  int64_t draft_tokens = -1;
   /// Called for each token, and once more where text was held back at the end (token -1). Returning
   /// false cancels this answer.
   std::function<bool(const GeneratedPiece&)> on_piece;
@@ -120,6 +140,22 @@ struct GenerateTimings {
   std::chrono::steady_clock::time_point arrived{}, started{}, first_token{}, finished{};
 };
 
+/// Guesses that steps have checked. Without the accepted ones an answer takes one step a token.
+struct DraftCounts {
+  int64_t steps = 0;  ///< that checked guesses
+  int64_t drafted = 0, accepted = 0;
+  static constexpr size_t kPlaces = 16;
+  std::array<int64_t, kPlaces> accepted_at = {};  ///< by the guess's place in its step
+
+  DraftCounts& operator+=(const DraftCounts& other) {
+    steps += other.steps;
+    drafted += other.drafted;
+    accepted += other.accepted;
+    for (size_t i = 0; i < kPlaces; ++i) accepted_at[i] += other.accepted_at[i];
+    return *this;
+  }
+};
+
 struct GeneratedAnswer {
   int index = 0;                ///< among those that were made: what is added to the seed
   std::vector<int32_t> tokens;  ///< with the one that ended it, if one did
@@ -131,6 +167,7 @@ struct GeneratedAnswer {
   FinishReason finish = FinishReason::kStop;
   std::string stop;  ///< the stop string that ended it
   GenerateTimings timings;
+  DraftCounts draft;
 };
 
 /// The answer, the first of several.
@@ -155,6 +192,7 @@ struct EngineStats {
   int64_t reused_tokens = 0;  ///< of these, the ones that the cache had already
   int64_t generated_tokens = 0;
   int64_t preemptions = 0;  ///< times that a request had to wait for blocks and was read again
+  DraftCounts draft;        ///< of all answers
 };
 
 /// Logits of every token of a text, each from those before it in its window: what

@@ -72,8 +72,9 @@ class Sampler {
   Sampler Clone() const;
 
   const SamplingOptions& options() const;
-  /// Where on the sum of all weights, from 0 to 1, the next token will be drawn.
-  double NextUniform() const;
+  /// Where on the sum of all weights, from 0 to 1, the next token will be drawn, or the one so many
+  /// further on.
+  double NextUniform(int64_t ahead = 0) const;
 
  private:
   friend SampledToken LogprobOf(std::span<const float> logits, int32_t token, int top);

@@ -90,6 +90,11 @@ void CheckRequest(const GenerateRequest& request, int64_t vocabulary) {
     throw Error(ErrorCode::kInvalidArgument,
                 "min_tokens is at least 0, not " + std::to_string(request.min_tokens));
   }
+  if (request.draft_tokens < -1) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "draft_tokens is at least 0, or -1 for as many as the engine says, not " +
+                    std::to_string(request.draft_tokens));
+  }
   for (const int32_t token : request.prompt) CheckToken(token, vocabulary, "");
   for (const int32_t token : request.stop_tokens) CheckToken(token, vocabulary, " of stop_tokens");
   for (const auto& [token, bias] : request.sampling.logit_bias) {

@@ -253,6 +253,14 @@ void DecoderRunner::AddSlice(const StepItem& item) {
                                               ? std::span<const int32_t>(&spare_block_, 1)
                                               : item.sequence->blocks.blocks();
   const int32_t adapter = item.sequence == nullptr ? -1 : item.sequence->adapter;
+  // The CPU's kernels for several tokens of a sequence sum in another order than those for one. A
+  // GPU has one kernel for few rows, which needs to know that some of them read what others write.
+  if (item.one_by_one && table_ == nullptr) {
+    for (int64_t i = 0; i < count; ++i) {
+      slices_.push_back({first + i, 1, position + i, blocks, item.length, adapter});
+    }
+    return;
+  }
   slices_.push_back({first, count, position, blocks, item.length, adapter});
 }
 

@@ -29,6 +29,8 @@ struct StepItem {
   std::span<const int32_t> tokens;     ///< what comes behind those that the cache holds
   enum Logits : unsigned char { kNone, kLast, kAll } logits = kLast;
   int64_t length = 0;  ///< that the sequence is known to come to, if more is to follow
+  /// Each token is computed as it would be in a step of its own, bit for bit: in few rows.
+  bool one_by_one = false;
 };
 
 /// Thread contract: one thread at a time.

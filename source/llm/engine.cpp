@@ -24,6 +24,13 @@ StepItem ItemOf(const StepPart& part) {
   static constexpr int32_t kAnyToken = 0;
   if (part.generation == nullptr) return {nullptr, {&kAnyToken, 1}, StepItem::kLast};
   Sequence& sequence = *part.generation->sequence;
+  if (part.guesses > 0) {
+    return {.sequence = &sequence.cached,
+            .tokens = part.generation->checked,
+            .logits = StepItem::kAll,
+            .length = sequence.length() + part.guesses,
+            .one_by_one = true};
+  }
   const std::span<const int32_t> tokens =
       std::span<const int32_t>(sequence.tokens)
           .subspan(static_cast<size_t>(sequence.computed), static_cast<size_t>(part.count));
@@ -62,6 +69,7 @@ std::unique_ptr<Sequence> Engine::Impl::MakeSequence(const Generation& g,
 
 Generation& Engine::Impl::AddGeneration(std::unique_ptr<Generation> generation) {
   if (model->has_tokenizer()) generation->text.emplace(model->tokenizer());
+  generation->odds = odds;
   const int64_t id = generation->id;
   Generation& added = *active.try_emplace(id, std::move(generation)).first->second;
   next_id = id + 1;
@@ -183,13 +191,16 @@ void Engine::Impl::StepShares(std::span<const StepShare> shares) {
       continue;
     }
     if (is_answer && answers == most) {
+      AddGuesses(parts);
       StepTogether(std::exchange(parts, {}));
       answers = 0;
     }
     answers += is_answer ? 1 : 0;
     parts.push_back({&g, share.count, share.count == share.sequence->pending()});
   }
-  if (!parts.empty()) StepTogether(parts);
+  if (parts.empty()) return;
+  AddGuesses(parts);
+  StepTogether(parts);
 }
 
 /// Parts of prompts and answers in one step.
@@ -207,7 +218,7 @@ void Engine::Impl::StepTogether(std::span<const StepPart> parts) {
   std::vector<Generation*> wanted, readers;
   for (const StepPart& part : parts) {
     items.push_back(ItemOf(part));
-    if (part.last) wanted.push_back(part.generation);
+    wanted.insert(wanted.end(), static_cast<size_t>(part.rows()), part.generation);
     if (part.generation->result.tokens.empty()) readers.push_back(part.generation);
   }
   StepRows rows;
@@ -221,6 +232,8 @@ void Engine::Impl::StepTogether(std::span<const StepPart> parts) {
   int64_t tokens = 0;
   for (const StepPart& part : parts) tokens += part.count;
   budget.Observe(tokens, taken);
+  if (readers.empty() && tokens == static_cast<int64_t>(wanted.size()))
+    costs.Observe(tokens, taken);
   AcceptRows(parts, rows);
 }
 
@@ -237,11 +250,17 @@ void Engine::Impl::AcceptRows(std::span<const StepPart> parts, const StepRows& r
   for (const StepPart& part : parts) {
     Generation* const g = part.generation;
     const size_t at = row;
-    row += part.last ? 1 : 0;
+    row += static_cast<size_t>(part.rows());
     if (g == nullptr || g->finished) continue;  // by a callback of this step, or before it ended
     Attempt(*g, [&] {
-      scheduler.Computed(*g->sequence, part.count);
-      if (part.last) Accept(*g, rows, at);
+      const size_t answered = g->result.tokens.size();
+      if (part.guesses > 0) {
+        AcceptGuesses(*g, part.guesses, rows, at);
+      } else {
+        scheduler.Computed(*g->sequence, part.count);
+        if (part.last) Accept(*g, rows, at);
+      }
+      if (!g->guesses.empty()) LearnFromGuesses(*g, answered);
     });
   }
 }
@@ -260,15 +279,16 @@ bool Engine::Impl::RunsAhead(std::span<const StepPart> parts) const {
 
 /// The step behind the newest flight, if that is for certain what the scheduler would have it be:
 /// nobody could be admitted or needs another kind of step, and there are blocks for it.
-std::optional<std::vector<StepPart>> Engine::Impl::NextFlight() const {
+std::optional<std::vector<StepPart>> Engine::Impl::NextFlight() {
   if (scheduler.CouldAdmit()) return {};
   const int64_t begun = static_cast<int64_t>(flights.size());
   std::vector<StepPart> next = flights.back();
   int64_t needed = 0;
   size_t live = 0;
   for (StepPart& part : next) {
-    const Generation* const g = part.generation;
+    Generation* const g = part.generation;
     if (g == nullptr) continue;
+    if (drafter && HasGuesses(*g)) return {};
     const int64_t answered = static_cast<int64_t>(g->result.tokens.size()) + begun;
     if (g->finished || answered >= g->most_tokens) {
       part.generation = nullptr;
@@ -303,6 +323,7 @@ void Engine::Impl::BeginFlight(std::vector<StepPart> parts, bool continues) {
 /// Ends the first flight, with the next one under way where there will be one.
 void Engine::Impl::StepFlight() {
   std::vector<StepPart> parts = flights.front();
+  const Clock::time_point start = Clock::now();
   StepRows rows;
   try {
     if (flights.size() == 1) {
@@ -311,6 +332,7 @@ void Engine::Impl::StepFlight() {
       }
     }
     rows = {{}, runner.EndArgmax()};
+    costs.Observe(static_cast<int64_t>(parts.size()), SecondsSince(start));
   } catch (...) {
     DropFlights();
     std::erase_if(parts, [](const StepPart& part) {
@@ -339,8 +361,10 @@ StepRows Engine::Impl::Run(std::span<const StepItem> items, std::span<Generation
   }
   StepRows result;
   std::vector<cuda::TokenDraw> draws;
+  int64_t ahead = 0;  // rows of one answer are for one token after another
   for (size_t i = 0; i < rows.size(); ++i) {
-    draws.push_back(NextDraw(rows[i]->sampler));
+    ahead = i > 0 && rows[i] == rows[i - 1] ? ahead + 1 : 0;
+    draws.push_back(NextDraw(rows[i]->sampler, ahead));
     if (!rows[i]->only_draws()) result.with_logits.push_back(static_cast<int32_t>(i));
   }
   const std::span<const int32_t> tokens = runner.StepDrawn(items, draws);
@@ -360,6 +384,7 @@ void Engine::Impl::Fail(Generation& g) {
 void Engine::Impl::Discard(Generation& g) {
   if (g.sequence == nullptr) return;
   std::erase(g.group->beams, &g);
+  if (drafter) drafter->Forget(g.id);
   if (g.id == g.group->id) g.group->result.reused_tokens = g.sequence->reused;
   scheduler.Remove(*std::exchange(g.sequence, nullptr));
 }

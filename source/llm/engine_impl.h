@@ -17,6 +17,7 @@
 #include "llm/decoder_runner.h"
 #include "llm/generation.h"
 #include "llm/memory_needs.h"
+#include "llm/speculation/guess_planner.h"
 #include "llm/step_budget.h"
 #include "llm/swap_space.h"
 #include "oort/engine.h"
@@ -44,7 +45,17 @@ struct StepPart {
   Generation* generation = nullptr;  ///< null: a row that stands for nobody any more
   int64_t count = 1;
   bool last = true;  ///< ends with the last token that is known, whose logits pick the next one
+  /// Of these, guesses of what comes behind the last token that is known.
+  int64_t guesses = 0;
+
+  /// Whose logits pick tokens.
+  int64_t rows() const { return last ? 1 + guesses : 0; }
 };
+
+/// Who guesses for an engine with these options; null: nobody. Throws kInvalidArgument for options
+/// that make no sense, and for a draft model of another vocabulary.
+std::unique_ptr<Drafter> MakeDrafter(const LanguageModel& model, const EngineOptions& options,
+                                     int64_t cache_tokens);
 
 /// Whether every step ends with a check of who has which blocks, which tests switch on: its time
 /// grows with the cache.
@@ -80,6 +91,11 @@ struct Engine::Impl {
   std::vector<int32_t> drawn;                 ///< tokens of the last step
   int64_t next_id = 0;
   EngineStats counts;  ///< what only grows
+  std::unique_ptr<Drafter> drafter;
+  std::optional<GuessOdds> odds;  ///< of guesses for all answers
+  double guess_chance = 0.7;      ///< likewise, whatever they looked like
+  double draft_seconds = 0;       ///< of a guess, where that takes time
+  StepCosts costs;
 
   Impl(std::shared_ptr<const LanguageModel> shared, const EngineOptions& given, int64_t tokens)
       : model(std::move(shared)),
@@ -97,7 +113,10 @@ struct Engine::Impl {
                    .mixed_steps = mixes_steps(),
                    .reserve = options.reserve_cache.value_or(options.deterministic),
                    .share_prefixes = options.reuse_prefixes.value_or(!options.deterministic)},
-                  saver) {}
+                  saver),
+        drafter(MakeDrafter(*model, options, tokens)) {
+    if (drafter) odds.emplace(drafter->UsualOdds());
+  }
   ~Impl() { DropFlights(); }  // while the sequences are there
 
   /// Answers that one step computes.
@@ -127,9 +146,20 @@ struct Engine::Impl {
   void Fail(Generation& generation);
   StepRows Run(std::span<const StepItem> items, std::span<Generation* const> rows);
   bool RunsAhead(std::span<const StepPart> parts) const;
-  std::optional<std::vector<StepPart>> NextFlight() const;
+  std::optional<std::vector<StepPart>> NextFlight();
   void BeginFlight(std::vector<StepPart> parts, bool continues);
   void DropFlights() noexcept;
+  int64_t MostGuesses(const Generation& generation) const;
+  void CutGuesses(const Generation& generation, std::vector<Guess>& guesses) const;
+  int64_t GuessesOfRound(std::span<Generation* const> asking);
+  void MakeGuesses(std::span<Generation* const> answers);
+  double LeastChance() const;
+  void ObserveDraft(double seconds);
+  std::vector<int64_t> PlanChecks(std::span<Generation* const> answers) const;
+  void AddGuesses(std::vector<StepPart>& parts);
+  bool HasGuesses(Generation& generation);
+  void AcceptGuesses(Generation& generation, int64_t guesses, const StepRows& rows, size_t row);
+  void LearnFromGuesses(Generation& generation, size_t first);
   bool FindAllowed(Generation& generation);
   std::unique_ptr<Sequence> MakeSequence(const Generation& generation,
                                          const Sequence* parent = nullptr) const;

@@ -13,6 +13,7 @@
 #include "llm/beam_search.h"
 #include "llm/sampling/without_logits.h"
 #include "llm/scheduler.h"
+#include "llm/speculation/guess_planner.h"
 #include "llm/stop_strings.h"
 #include "oort/engine.h"
 
@@ -64,6 +65,12 @@ struct Generation {
   // Of a beam, when its row was computed:
   bool scored = false, complete = false;
   std::vector<TokenLogprob> top_tokens;
+  // Where guesses are made:
+  std::vector<Guess> guesses;     ///< what its next tokens may be
+  std::vector<int32_t> checked;   ///< in the step under way: its last token, and guesses behind it
+  std::optional<GuessOdds> odds;  ///< by how its guesses turned out
+  std::optional<double> guess_chance;
+  int64_t tokens_since_guess = 0;
 
   Generation(int64_t number, std::shared_ptr<AnswerGroup> of, int index);
   Generation(const Generation&) = delete;

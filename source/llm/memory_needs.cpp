@@ -6,6 +6,7 @@
 
 #include "core/checked.h"
 #include "core/parallel.h"
+#include "llm/speculation/drafter.h"
 
 namespace oort {
 namespace {
@@ -55,15 +56,30 @@ MemoryNeeds NeedsOf(const LanguageModel& model, KvType kv, int64_t tokens, int64
   return needs;
 }
 
+MemoryNeeds NeedsOf(const LanguageModel& model, const EngineOptions& options) {
+  const int threads = options.threads > 0 ? options.threads : AvailableThreads();
+  const int64_t tokens = MixesSteps(model, options) ? options.step_tokens : options.prompt_chunk;
+  const bool guesses = options.draft.source != DraftOptions::kNone;
+  const int64_t answers = std::max(options.most_running, guesses ? kMostCheckedRows : 1);
+  MemoryNeeds needs =
+      NeedsOf(model, options.kv.value_or(model.default_kv()), tokens, answers, threads);
+  if (const LanguageModel* const draft = options.draft.model.get()) {
+    // It keeps as many tokens as the model does.
+    const MemoryNeeds more =
+        NeedsOf(*draft, options.kv.value_or(draft->default_kv()), tokens, answers, threads);
+    needs.weights = CheckedAdd(needs.weights, more.weights);
+    needs.activations = CheckedAdd(needs.activations, more.activations);
+    needs.block = CheckedAdd(needs.block, more.block);
+  }
+  return needs;
+}
+
 int64_t CacheTokens(const LanguageModel& model, const EngineOptions& options) {
   const int64_t context = model.info().context;
   if (options.memory_limit == 0) {
     return options.cache_tokens > 0 ? options.cache_tokens : std::min(context, kDefaultCacheTokens);
   }
-  const int threads = options.threads > 0 ? options.threads : AvailableThreads();
-  const int64_t tokens = MixesSteps(model, options) ? options.step_tokens : options.prompt_chunk;
-  const MemoryNeeds needs = NeedsOf(model, options.kv.value_or(model.default_kv()), tokens,
-                                    options.most_running, threads);
+  const MemoryNeeds needs = NeedsOf(model, options);
   const size_t taken = CheckedAdd(needs.weights, needs.activations);
   if (options.memory_limit < CheckedAdd(taken, needs.block)) {
     throw Error(ErrorCode::kLimit, "weights take " + SizeText(needs.weights) + " and activations " +

@@ -21,6 +21,9 @@ struct MemoryNeeds {
 MemoryNeeds NeedsOf(const LanguageModel& model, KvType kv, int64_t tokens, int64_t answers,
                     int threads);
 
+/// Of an Engine with these options, and of the draft model that it has.
+MemoryNeeds NeedsOf(const LanguageModel& model, const EngineOptions& options);
+
 /// Tokens of the cache that an Engine with these options has: what cache_tokens says, or else the
 /// model's context, at most 8192; with a memory_limit what fits, as many at most as all that run
 /// together can use. Throws kLimit where not even one block fits.

@@ -250,6 +250,20 @@ void Scheduler::Computed(Sequence& sequence, int64_t count) {
   }
 }
 
+int64_t Scheduler::MakeRoomForGuesses(Sequence& sequence, int64_t count) {
+  const int64_t begun = sequence.computed + 1;
+  const int64_t blocks = sequence.cached.blocks.size() + pool_.free_blocks();
+  const int64_t most = std::min(sequence.most_length, blocks * kBlockTokens) - begun;
+  count = std::clamp<int64_t>(most, 0, count);
+  return sequence.cached.blocks.Grow(begun + count) ? count : 0;
+}
+
+/// What was rejected was never published: Computed publishes what it is told of, no more.
+void Scheduler::Rollback(Sequence& sequence) {
+  sequence.cached.length = sequence.computed;
+  sequence.cached.blocks.Shrink(sequence.computed);
+}
+
 /// The next turn of a conversation begins with the last block of this one, full or not.
 void Scheduler::PublishPartial(const Sequence& sequence) {
   if (!options_.share_prefixes || !sequence.shares_prefix) return;

@@ -116,8 +116,13 @@ class Scheduler {
   int64_t answering() const;
   /// What the next step computes; empty where nothing can be. Blocks for it are there.
   std::vector<StepShare> Next();
-  /// Says that a share of Next was computed.
+  /// Room for up to `count` guesses behind the one token that the last Next handed out, in blocks
+  /// that nobody has to give up. Returns how many there is room for.
+  int64_t MakeRoomForGuesses(Sequence& sequence, int64_t count);
+  /// Says that a share of Next was computed: tokens that `tokens` has.
   void Computed(Sequence& sequence, int64_t count);
+  /// Forgets what the cache holds behind the computed tokens, and gives its blocks back.
+  void Rollback(Sequence& sequence);
   /// Begins again: nothing of it is in the cache that still serves, and prefixes come from another
   /// name space from now on.
   void Restart(Sequence& sequence, uint64_t name_space);

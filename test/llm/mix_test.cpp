@@ -102,8 +102,8 @@ void ExpectSame(const GenerateResult& got, const GenerateResult& want, float tol
 
 /// One case: requests that come at random moments, some of which are cancelled. Where nothing is
 /// read again or found in the cache, all numbers are the same bit for bit.
-void RunMix(const std::shared_ptr<const LanguageModel>& model, uint32_t seed,
-            int64_t& preemptions) {
+void RunMix(const std::shared_ptr<const LanguageModel>& model, uint32_t seed, int64_t& preemptions,
+            const DraftOptions& draft = {}) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   Mix mix(seed);
   // All reserve their room; those without room are copied away; they are read again, or found.
@@ -113,7 +113,8 @@ void RunMix(const std::shared_ptr<const LanguageModel>& model, uint32_t seed,
                         .most_running = static_cast<int64_t>(8 + mix.Below(20)),
                         .reserve_cache = way == 0,
                         .swap_bytes = way == 1 ? size_t{1} << 24 : 0,
-                        .reuse_prefixes = way == 2});
+                        .reuse_prefixes = way == 2,
+                        .draft = draft});
   Engine alone(model, {.threads = 1, .cache_tokens = 1024, .deterministic = true});
   struct Asked {
     GenerateRequest request;
@@ -126,6 +127,7 @@ void RunMix(const std::shared_ptr<const LanguageModel>& model, uint32_t seed,
     ASSERT_LT(steps, 20'000) << "the engine does not come to an end";
     if (left > 0 && mix.OneIn(2)) {
       Asked asked{mix.Request()};
+      if (seed % 4 == 3 && left % 2 == 0) asked.request.draft_tokens = static_cast<int64_t>(left);
       asked.id = engine.Submit(asked.request);
       all.push_back(std::move(asked));
       --left;
@@ -161,6 +163,23 @@ TEST(Mix, EveryRequestAnswersAsIfAlone) {
   int64_t preemptions = 0;
   for (uint32_t seed = 0; seed < kCases && !::testing::Test::HasFailure(); ++seed) {
     RunMix(model, seed, preemptions);
+  }
+  EXPECT_GT(preemptions, 0);
+}
+
+/// The same with guesses, of n-grams or of a model, of which most are wrong.
+TEST(Mix, GuessesChangeNoAnswer) {
+  const std::filesystem::path checkpoints = std::filesystem::path(OORT_TEST_DATA) / "checkpoints";
+  const auto model = LanguageModel::Load(checkpoints / "llama", {.exact = true});
+  const auto other = LanguageModel::Load(checkpoints / "mistral", {.exact = true});
+  constexpr uint32_t kCases = testing::IsSanitized() ? 12 : 60;
+  int64_t preemptions = 0;
+  for (uint32_t seed = 0; seed < kCases && !::testing::Test::HasFailure(); ++seed) {
+    DraftOptions draft;
+    draft.source = seed % 3 == 0 ? DraftOptions::kModel : DraftOptions::kNgram;
+    if (seed % 3 == 0) draft.model = seed % 2 == 0 ? model : other;
+    draft.tokens = std::vector<int64_t>{0, 1, 4, 15}[seed / 3 % 4];
+    RunMix(model, 1000 + seed, preemptions, draft);
   }
   EXPECT_GT(preemptions, 0);
 }

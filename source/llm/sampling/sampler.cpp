@@ -377,7 +377,9 @@ SampledToken LogprobOf(std::span<const float> logits, int32_t token, int top) {
   return result;
 }
 
-double Sampler::NextUniform() const { return state_->random.Uniform(state_->drawn); }
+double Sampler::NextUniform(int64_t ahead) const {
+  return state_->random.Uniform(state_->drawn + ahead);
+}
 
 bool OnlyDraws(const SamplingOptions& o) {
   return o.logit_bias.empty() && o.repetition_penalty == 1 && o.presence_penalty == 0 &&
@@ -388,10 +390,10 @@ bool PicksArgmax(const SamplingOptions& options) {
   return options.temperature < kGreedy && OnlyDraws(options);
 }
 
-cuda::TokenDraw NextDraw(const Sampler& sampler) {
+cuda::TokenDraw NextDraw(const Sampler& sampler, int64_t ahead) {
   const SamplingOptions& options = sampler.options();
   if (PicksArgmax(options)) return {.top_k = 1};  // the first of those that tie
-  return {.uniform = sampler.NextUniform(),
+  return {.uniform = sampler.NextUniform(ahead),
           .temperature = options.temperature,
           .top_p = options.top_p,
           .min_p = options.min_p,

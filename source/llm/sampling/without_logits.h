@@ -12,8 +12,8 @@ namespace oort {
 bool OnlyDraws(const SamplingOptions& options);
 /// Whether it then picks the argmax, always.
 bool PicksArgmax(const SamplingOptions& options);
-/// How the next token of a Sampler that only draws is drawn.
-cuda::TokenDraw NextDraw(const Sampler& sampler);
+/// How the next token of a Sampler that only draws is drawn, or the one so many further on.
+cuda::TokenDraw NextDraw(const Sampler& sampler, int64_t ahead = 0);
 /// What Sample gives for logits from which this token was drawn; -1: there is none.
 SampledToken SampleDrawn(Sampler& sampler, int32_t token);
 

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT
+// Guesses of what answers say next: how many a step checks, and what becomes of them.
+#include "llm/engine_impl.h"
+#include "llm/model_drafter.h"
+#include "llm/speculation/ngram_drafter.h"
+
+namespace oort {
+namespace {
+
+constexpr double kWeightForAnswer = 1.0 / 8, kWeightForAll = 1.0 / 32;
+constexpr int64_t kMostGuesses = 11;  // for one answer, where nobody says how many
+/// Where guesses of a model do not pay, a few are made so many tokens apart: the text may change.
+constexpr int64_t kTokensBetweenProbes = 64, kGuessesOfProbe = 3;
+
+/// Chances that the guesses are right, each with all those before it.
+std::vector<double> ChancesOf(std::span<const Guess> guesses, const GuessOdds& odds) {
+  std::vector<double> chances;
+  double chance = 1;
+  for (const Guess& guess : guesses) chances.push_back(chance *= odds.Of(guess.sureness));
+  return chances;
+}
+
+}  // namespace
+
+std::unique_ptr<Drafter> MakeDrafter(const LanguageModel& model, const EngineOptions& options,
+                                     int64_t cache_tokens) {
+  const DraftOptions& draft = options.draft;
+  if (draft.tokens < 0 || draft.tokens >= kMostCheckedRows) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "a step checks from 1 to " + std::to_string(kMostCheckedRows - 1) +
+                    " guesses for an answer, or 0 for as many as pay, not " +
+                    std::to_string(draft.tokens));
+  }
+  if (draft.source == DraftOptions::kNone) return nullptr;
+  if (draft.source == DraftOptions::kNgram) return std::make_unique<NgramDrafter>();
+  if (!draft.model) throw Error(ErrorCode::kInvalidArgument, "no draft model was given");
+  CheckSameVocabulary(model, *draft.model);
+  return std::make_unique<ModelDrafter>(draft.model, options.kv.value_or(draft.model->default_kv()),
+                                        cache_tokens, options.threads);
+}
+
+/// Guesses that a step may check for it at most.
+int64_t Engine::Impl::MostGuesses(const Generation& g) const {
+  if (!drafter || g.finished || g.group->search || g.result.tokens.empty()) return 0;
+  int64_t most = options.draft.tokens > 0 ? options.draft.tokens : kMostGuesses;
+  if (g.request.draft_tokens >= 0) most = std::min(most, g.request.draft_tokens);
+  // A step gives one token more than it has guesses.
+  most = std::min(most, g.most_tokens - static_cast<int64_t>(g.result.tokens.size()) - 1);
+  // Behind the short context all of the sequence is read again.
+  const int64_t length = g.sequence->length(), boundary = model->facts().short_context;
+  if (boundary > 0 && length <= boundary) most = std::min(most, boundary - length);
+  return std::max<int64_t>(most, 0);
+}
+
+/// Leaves the first guesses, those that the answer's form allows.
+void Engine::Impl::CutGuesses(const Generation& g, std::vector<Guess>& guesses) const {
+  const auto constraint = g.constraint ? g.constraint->Clone() : nullptr;
+  size_t kept = 0;
+  for (; kept < guesses.size(); ++kept) {
+    const int32_t token = guesses[kept].token;
+    if (token < 0 || token >= runner.vocabulary()) break;
+    if (!g.request.ignore_end && model->IsEnd(token)) {
+      if (!constraint || constraint->done()) ++kept;  // nothing comes behind it
+      break;
+    }
+    if (constraint && !constraint->Accept(token)) break;
+  }
+  guesses.resize(kept);
+}
+
+/// Guesses that drafting may make for each of these, by what drafting and steps have taken so far.
+int64_t Engine::Impl::GuessesOfRound(std::span<Generation* const> asking) {
+  if (options.draft.tokens > 0 || drafter->is_free()) return kMostCheckedRows;
+  if (!costs.is_known()) return 0;
+  double chance = 0;
+  bool probes = false;
+  for (Generation* g : asking) {
+    chance += g->guess_chance.value_or(guess_chance) / static_cast<double>(asking.size());
+    probes = probes || ++g->tokens_since_guess >= kTokensBetweenProbes;
+  }
+  const int64_t answers = static_cast<int64_t>(asking.size());
+  const int64_t most = std::min(kMostGuesses, step_rows() / answers - 1);
+  const int64_t planned = PlanRound(chance, answers, draft_seconds, most, costs);
+  return planned > 0 || !probes ? planned : std::min(kGuessesOfProbe, most);
+}
+
+/// Fills `guesses` of the answers that a step is about to have a token for.
+void Engine::Impl::MakeGuesses(std::span<Generation* const> answers) {
+  std::vector<Generation*> asking;
+  for (Generation* g : answers) {
+    g->guesses.clear();
+    if (MostGuesses(*g) > 0) asking.push_back(g);
+  }
+  if (asking.empty()) return;
+  const int64_t most = GuessesOfRound(asking);
+  if (most <= 0) return;
+  std::vector<DraftAsk> asks;
+  for (Generation* g : asking) {
+    asks.push_back({.id = g->id,
+                    .tokens = g->sequence->tokens,
+                    .sampler = &g->sampler,
+                    .most = std::min(most, MostGuesses(*g)),
+                    .odds = g->odds->all(),
+                    .least_chance = LeastChance()});
+  }
+  const Clock::time_point start = Clock::now();
+  drafter->Draft(asks);
+  size_t rounds = 0;
+  for (size_t i = 0; i < asks.size(); ++i) {
+    rounds = std::max(rounds, asks[i].guesses.size());
+    asking[i]->guesses = std::move(asks[i].guesses);
+    asking[i]->tokens_since_guess = 0;
+    CutGuesses(*asking[i], asking[i]->guesses);
+  }
+  if (!drafter->is_free() && rounds > 0)
+    ObserveDraft(SecondsSince(start) / static_cast<double>(rounds));
+}
+
+/// A guess that costs a model more than it may gain is not made.
+double Engine::Impl::LeastChance() const {
+  if (options.draft.tokens > 0 || drafter->is_free() || !costs.is_known()) return 0;
+  return std::min(draft_seconds / costs.Seconds(1), 0.9);
+}
+
+/// The first time a prompt is read, too, which says nothing of guesses.
+void Engine::Impl::ObserveDraft(double seconds) {
+  if (draft_seconds == 0) {
+    draft_seconds = std::min(seconds, costs.Seconds(1) / 2);
+    return;
+  }
+  draft_seconds += 0.2 * (std::min(seconds, 2 * draft_seconds) - draft_seconds);
+}
+
+/// How many of the guesses the step checks, of each.
+std::vector<int64_t> Engine::Impl::PlanChecks(std::span<Generation* const> answers) const {
+  std::vector<int64_t> planned(answers.size());
+  const int64_t rows = std::min(step_rows(), kMostCheckedRows);
+  int64_t left = rows - static_cast<int64_t>(answers.size());
+  if (options.draft.tokens > 0) {
+    for (size_t i = 0; i < answers.size() && left > 0; ++i) {
+      planned[i] = std::min(left, static_cast<int64_t>(answers[i]->guesses.size()));
+      left -= planned[i];
+    }
+    return planned;
+  }
+  if (left <= 0 || !costs.is_known()) return planned;
+  std::vector<std::vector<double>> chances;
+  for (const Generation* g : answers) {
+    chances.push_back(g->guesses.empty() ? std::vector<double>() : ChancesOf(g->guesses, *g->odds));
+  }
+  return PlanGuesses(chances, rows, costs);
+}
+
+/// Guesses for the answers of a step of answers alone: `parts` grow by those that are checked.
+void Engine::Impl::AddGuesses(std::vector<StepPart>& parts) {
+  if (!drafter) return;
+  std::vector<Generation*> answers;
+  for (const StepPart& part : parts) {
+    if (part.count != 1 || !part.last) return;
+    answers.push_back(part.generation);
+  }
+  MakeGuesses(answers);
+  const std::vector<int64_t> planned = PlanChecks(answers);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (planned[i] == 0) continue;
+    Generation& g = *answers[i];
+    const int64_t count = scheduler.MakeRoomForGuesses(*g.sequence, planned[i]);
+    g.checked = {g.sequence->tokens.back()};
+    for (int64_t j = 0; j < count; ++j) {
+      g.checked.push_back(g.guesses[static_cast<size_t>(j)].token);
+    }
+    parts[i].guesses = count;
+    parts[i].count = 1 + count;
+  }
+  // Rows of sequences that have one come first, as kernels of a GPU want it.
+  std::ranges::stable_partition(parts, [](const StepPart& part) { return part.guesses == 0; });
+}
+
+/// Whether the next step of this answer would check guesses, as far as can be told.
+bool Engine::Impl::HasGuesses(Generation& g) {
+  if (MostGuesses(g) == 0) return false;
+  Generation* const one[] = {&g};
+  if (!drafter->is_free()) return GuessesOfRound(one) > 0;
+  MakeGuesses(one);
+  return PlanChecks(one)[0] > 0;
+}
+
+/// Picks a token of each row, as so many steps would have done, until one is not what was guessed.
+void Engine::Impl::AcceptGuesses(Generation& g, int64_t guesses, const StepRows& rows, size_t row) {
+  int64_t accepted = 0;
+  for (int64_t i = 0; i <= guesses && !g.finished; ++i) {
+    const int64_t before = g.sequence->length();
+    scheduler.Computed(*g.sequence, 1);
+    Accept(g, rows, row + static_cast<size_t>(i));
+    const bool has_token = g.sequence->length() > before;
+    if (!has_token || i == guesses) break;
+    if (g.sequence->tokens.back() != g.checked[static_cast<size_t>(i) + 1]) break;
+    ++accepted;
+  }
+  scheduler.Rollback(*g.sequence);
+  DraftCounts counted{.steps = 1, .drafted = guesses, .accepted = accepted};
+  for (int64_t i = 0; i < accepted; ++i) counted.accepted_at[static_cast<size_t>(i)] = 1;
+  g.result.draft += counted;
+  counts.draft += counted;
+}
+
+/// Which guesses were right, also of those that were not checked, as far as the answer has come.
+void Engine::Impl::LearnFromGuesses(Generation& g, size_t first) {
+  const std::span<const int32_t> picked = std::span(g.result.tokens).subspan(first);
+  for (size_t i = 0; i < std::min(picked.size(), g.guesses.size()); ++i) {
+    const Guess guess = g.guesses[i];
+    const bool right = guess.token == picked[i];
+    g.odds->Observe(guess.sureness, right, kWeightForAnswer);
+    odds->Observe(guess.sureness, right, kWeightForAll);
+    const double seen = right ? 1 : 0;
+    g.guess_chance = g.guess_chance.value_or(guess_chance);
+    *g.guess_chance += kWeightForAnswer * (seen - *g.guess_chance);
+    guess_chance += kWeightForAll * (seen - guess_chance);
+    if (!right) break;
+  }
+  g.guesses.clear();
+}
+
+}  // namespace oort

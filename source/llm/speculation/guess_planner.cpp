@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+#include "llm/speculation/guess_planner.h"
+
+#include <utility>
+
+namespace oort {
+namespace {
+
+constexpr double kWeightOfNewest = 0.2;
+/// What the others follow of it when steps of one size become slower or faster: mostly the text has
+/// become longer, or the machine busy.
+constexpr double kWeightForOthers = 0.1;
+/// A row more costs so much of a step of one, before anything is known.
+constexpr double kUsualCostOfRow = 0.07;
+/// Guesses have to be expected to gain so much: what is expected is not exact.
+constexpr double kLeastGain = 1.03;
+
+}  // namespace
+
+void StepCosts::Observe(int64_t rows, double seconds) {
+  if (rows < 1 || rows > kMostCheckedRows || seconds <= 0) return;
+  const size_t at = static_cast<size_t>(rows);
+  // The first step of a size makes its plan, and touches its memory.
+  if (!std::exchange(began_[at], true)) return;
+  double& known = seconds_[at];
+  if (known == 0) {
+    known = seconds;
+    return;
+  }
+  // The system may have taken the processor away.
+  const double change = std::min(seconds / known, 2.0) - 1;
+  for (double& other : seconds_) other *= 1 + kWeightForOthers * change;
+  known *= (1 + kWeightOfNewest * change) / (1 + kWeightForOthers * change);
+}
+
+double StepCosts::Seconds(int64_t rows) const {
+  const auto at = [&](int64_t r) { return seconds_[static_cast<size_t>(r)]; };
+  rows = std::clamp<int64_t>(rows, 1, kMostCheckedRows);
+  int64_t below = rows, above = rows;
+  while (below > 0 && at(below) == 0) --below;
+  while (above <= kMostCheckedRows && at(above) == 0) ++above;
+  const auto share = [](int64_t r) { return 1 + kUsualCostOfRow * static_cast<double>(r - 1); };
+  if (below == 0 && above > kMostCheckedRows) return 0;
+  if (above > kMostCheckedRows) return at(below) * share(rows) / share(below);
+  if (below == 0) return at(above) * share(rows) / share(above);
+  if (below == above) return at(rows);
+  const double part = static_cast<double>(rows - below) / static_cast<double>(above - below);
+  return at(below) + part * (at(above) - at(below));
+}
+
+std::vector<int64_t> PlanGuesses(std::span<const std::vector<double>> chances, int64_t rows,
+                                 const StepCosts& costs) {
+  const int64_t answers = static_cast<int64_t>(chances.size());
+  std::vector<std::pair<double, size_t>> gains;  // a guess, and whose it is
+  for (size_t i = 0; i < chances.size(); ++i) {
+    for (const double chance : chances[i]) gains.emplace_back(chance, i);
+  }
+  // Chances of one answer's guesses fall, so that those before a guess come before it here, too.
+  std::ranges::stable_sort(gains, std::ranges::greater(), &std::pair<double, size_t>::first);
+  const double plain = static_cast<double>(answers) / costs.Seconds(answers);
+  double best = plain * kLeastGain, tokens = static_cast<double>(answers);
+  size_t taken = 0;
+  const size_t room = static_cast<size_t>(std::max<int64_t>(rows - answers, 0));
+  for (size_t i = 0; i < std::min(gains.size(), room); ++i) {
+    tokens += gains[i].first;
+    const double rate = tokens / costs.Seconds(answers + static_cast<int64_t>(i) + 1);
+    if (rate <= best) continue;
+    best = rate;
+    taken = i + 1;
+  }
+  std::vector<int64_t> planned(chances.size());
+  for (size_t i = 0; i < taken; ++i) ++planned[gains[i].second];
+  return planned;
+}
+
+int64_t PlanRound(double chance, int64_t answers, double seconds_a_guess, int64_t most,
+                  const StepCosts& costs) {
+  const double count = static_cast<double>(answers);
+  double best = kLeastGain * count / costs.Seconds(answers), tokens = count, reached = 1;
+  int64_t planned = 0;
+  for (int64_t guesses = 1; guesses <= most; ++guesses) {
+    reached *= chance;
+    tokens += count * reached;
+    const double seconds =
+        costs.Seconds(answers * (1 + guesses)) + seconds_a_guess * static_cast<double>(guesses);
+    if (tokens / seconds <= best) continue;
+    best = tokens / seconds;
+    planned = guesses;
+  }
+  return planned;
+}
+
+}  // namespace oort

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// How many guesses a step checks: as many as are expected to pay.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <vector>
+
+#include "llm/speculation/drafter.h"
+
+namespace oort {
+
+/// Learns how often guesses of each class are right.
+class GuessOdds {
+ public:
+  explicit GuessOdds(const std::array<double, kSurenessClasses>& usual) : odds_(usual) {}
+  void Observe(size_t sureness, bool right, double weight) {
+    odds_[sureness] += weight * ((right ? 1.0 : 0.0) - odds_[sureness]);
+  }
+  double Of(size_t sureness) const { return odds_[sureness]; }
+  const std::array<double, kSurenessClasses>& all() const { return odds_; }
+
+ private:
+  std::array<double, kSurenessClasses> odds_;
+};
+
+/// Learns how long steps of so many rows take.
+class StepCosts {
+ public:
+  void Observe(int64_t rows, double seconds);
+  bool is_known() const {
+    return std::ranges::any_of(seconds_, [](double s) { return s > 0; });
+  }
+  /// As expected; 0 where nothing is known.
+  double Seconds(int64_t rows) const;
+
+ private:
+  std::array<double, kMostCheckedRows + 1> seconds_ = {};  // by rows; 0: not known yet
+  std::array<bool, kMostCheckedRows + 1> began_ = {};
+};
+
+/// Of each answer the first guesses that a step checks, of `rows` at most of all answers, of which
+/// each has a row for its last token. `chances` has, of each answer, the chance that each guess is
+/// right, all those before it included.
+std::vector<int64_t> PlanGuesses(std::span<const std::vector<double>> chances, int64_t rows,
+                                 const StepCosts& costs);
+
+/// How many guesses a round of drafting makes that takes so long for each of them, for so many
+/// answers whose guesses are mostly right with this chance; 0 where none pay.
+int64_t PlanRound(double chance, int64_t answers, double seconds_a_guess, int64_t most,
+                  const StepCosts& costs);
+
+}  // namespace oort
