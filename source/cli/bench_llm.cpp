@@ -19,6 +19,8 @@ struct BenchLlmArguments {
 
 struct Rates {
   std::vector<double> prefill, decode;
+  DraftCounts draft;
+  size_t tokens = 0;  ///< of all answers that count
 };
 
 /// One round before those that count: memory is touched and plans are made.
@@ -37,6 +39,8 @@ Rates MeasureRates(Engine& engine, const BenchLlmArguments& options) {
     if (round == 0) continue;
     rates.prefill.push_back(PromptRate(request.prompt.size(), result));
     rates.decode.push_back(AnswerRate(result));
+    rates.draft += result.draft;
+    rates.tokens += result.tokens.size();
   }
   return rates;
 }
@@ -91,21 +95,23 @@ int BenchLlm(const BenchLlmArguments& options) {
   const SpeedOfLight light =
       FindLimit(*model, options, engine_options.kv.value_or(model->default_kv()), engine.threads());
   if (options.json) {
-    Print(std::cout, {{"model", options.language.model},
-                      {"threads", engine.threads()},
-                      {"prompt_tokens", options.prompt_tokens},
-                      {"new_tokens", options.new_tokens},
-                      {"prefill_tps", prefill},
-                      {"decode_tps", decode},
-                      {"bytes_per_token", light.bytes},
-                      {"bandwidth", light.machine.bandwidth},
-                      {"flops", light.machine.flops},
-                      {"prefill_limit_tps", light.prefill},
-                      {"decode_limit_tps", light.decode},
-                      {"prefill_percent", 100 * prefill / light.prefill},
-                      {"decode_percent", 100 * decode / light.decode},
-                      {"prefill_rounds", rates.prefill},
-                      {"decode_rounds", rates.decode}});
+    Json report = {{"model", options.language.model},
+                   {"threads", engine.threads()},
+                   {"prompt_tokens", options.prompt_tokens},
+                   {"new_tokens", options.new_tokens},
+                   {"prefill_tps", prefill},
+                   {"decode_tps", decode},
+                   {"bytes_per_token", light.bytes},
+                   {"bandwidth", light.machine.bandwidth},
+                   {"flops", light.machine.flops},
+                   {"prefill_limit_tps", light.prefill},
+                   {"decode_limit_tps", light.decode},
+                   {"prefill_percent", 100 * prefill / light.prefill},
+                   {"decode_percent", 100 * decode / light.decode},
+                   {"prefill_rounds", rates.prefill},
+                   {"decode_rounds", rates.decode}};
+    if (!options.language.draft.empty()) report["draft"] = DraftJson(rates.draft, rates.tokens);
+    Print(std::cout, report);
     return 0;
   }
   const LanguageModelInfo& info = model->info();
@@ -121,7 +127,8 @@ int BenchLlm(const BenchLlmArguments& options) {
             << ": its model bandwidth utilization\nmultiply-adds give "
             << FormatFixed(light.machine.flops / 1e9, 1) << " GFLOP/s"
             << reaches(prefill, light.prefill, "prefill") << "\nprefill_tps "
-            << FormatFixed(prefill, 1) << " decode_tps " << FormatFixed(decode, 1) << '\n';
+            << FormatFixed(prefill, 1) << " decode_tps " << FormatFixed(decode, 1)
+            << DraftSummary(rates.draft, rates.tokens) << '\n';
   return 0;
 }
 
@@ -130,6 +137,7 @@ int BenchLlm(const BenchLlmArguments& options) {
 Action AddBenchLlm(CLI::App& app) {
   auto options = std::make_shared<BenchLlmArguments>();
   options->language.Add(app, true);
+  options->language.AddDraft(app);
   app.add_option("--prompt-tokens", options->prompt_tokens, "Length of the prompt")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);

@@ -169,6 +169,7 @@ Action AddChat(CLI::App& app) {
   options->answer.max_tokens = 1024;
   options->language.Add(app);
   options->language.AddContext(app);
+  options->language.AddDraft(app);
   app.add_option("--system", options->system, "What the model is told to be");
   options->answer.Add(app);
   app.footer(

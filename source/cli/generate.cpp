@@ -85,6 +85,9 @@ Json JsonOf(const GenerateArguments& options, const LanguageModel& model,
   }
   if (options.best_of > 0 || options.beams.width > 0) json["score"] = answer.score;
   if (options.logprobs >= 0) json["logprobs"] = LogprobsOf(answer, model);
+  if (!options.language.draft.empty()) {
+    json["draft"] = DraftJson(answer.draft, answer.tokens.size());
+  }
   return json;
 }
 
@@ -187,6 +190,7 @@ Action AddGenerate(CLI::App& app) {
   auto options = std::make_shared<GenerateArguments>();
   options->language.Add(app);
   options->language.AddContext(app);
+  options->language.AddDraft(app);
   app.add_option("--prompt", options->prompt, "What to answer; - reads it from standard input")
       ->required();
   app.add_option("--lora", options->lora,

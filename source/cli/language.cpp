@@ -96,6 +96,19 @@ void LanguageOptions::AddContext(CLI::App& app) {
       ->transform(CLI::AsSizeValue(true));
 }
 
+void LanguageOptions::AddDraft(CLI::App& app) {
+  CLI::Option* drafter = app.add_option(
+      "--draft", draft,
+      "Who guesses the next tokens, which a step then checks together: ngram (what followed the "
+      "last tokens before), or a smaller model of the same vocabulary. Answers stay the same");
+  drafter->type_name("ngram|MODEL");
+  app.add_option("--draft-tokens", draft_tokens,
+                 "Guesses in a step (default: as many as pay, none where none do)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 15))
+      ->needs(drafter);
+}
+
 std::shared_ptr<const LanguageModel> LanguageOptions::Load() const {
   if (group && !weights.starts_with("int")) {
     throw UsageError("--group needs --weights int8 or --weights int4");
@@ -127,6 +140,19 @@ EngineOptions LanguageOptions::ForEngine(const LanguageModel& loaded) const {
   options.cache_tokens = context;
   options.memory_limit = memory_limit;
   if (!kv.empty()) options.kv = KvTypeOf(kv);
+  options.draft.tokens = draft_tokens;
+  if (draft == "ngram") {
+    options.draft.source = DraftOptions::kNgram;
+  } else if (!draft.empty()) {
+    ProgressLine line;
+    LanguageModelOptions load;
+    load.exact = exact;
+    load.device = device.Get();
+    load.isa = isa;
+    load.progress = line.Function();
+    options.draft.source = DraftOptions::kModel;
+    options.draft.model = LanguageModel::Load(draft, load);
+  }
   return options;
 }
 
@@ -226,12 +252,33 @@ double AnswerRate(const GenerateResult& result) {
   return tokens > 1 ? Rate(tokens - 1, result.timings.generate_seconds) : 0;
 }
 
+/// Each step gives one token, and those that were guessed right.
+static double TokensPerStep(const DraftCounts& draft, size_t tokens) {
+  const auto count = static_cast<double>(tokens);
+  return tokens == 0 ? 0 : count / std::max(1.0, count - static_cast<double>(draft.accepted));
+}
+
+Json DraftJson(const DraftCounts& draft, size_t tokens) {
+  return {{"steps", draft.steps},
+          {"drafted", draft.drafted},
+          {"accepted", draft.accepted},
+          {"accepted_at", draft.accepted_at},
+          {"tokens_per_step", TokensPerStep(draft, tokens)}};
+}
+
+std::string DraftSummary(const DraftCounts& draft, size_t tokens) {
+  if (draft.steps == 0) return {};
+  return "; " + FormatFixed(TokensPerStep(draft, tokens), 2) + " tokens a step, " +
+         std::to_string(draft.accepted) + " of " + std::to_string(draft.drafted) + " guesses right";
+}
+
 std::string Summary(size_t prompt_tokens, const GenerateResult& result) {
   return "prompt " + std::to_string(prompt_tokens) + " tokens, " +
          FormatFixed(PromptRate(prompt_tokens, result), 1) + " tokens/s; answer " +
          std::to_string(result.tokens.size()) + " tokens, " + FormatFixed(AnswerRate(result), 1) +
          " tokens/s; first token after " +
-         FormatFixed(1e3 * result.timings.first_token_seconds, 0) + " ms";
+         FormatFixed(1e3 * result.timings.first_token_seconds, 0) + " ms" +
+         DraftSummary(result.draft, result.tokens.size());
 }
 
 GenerateResult Answer(Engine& engine, GenerateRequest request, InterruptFlag& interrupt) {

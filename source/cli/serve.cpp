@@ -208,10 +208,12 @@ serve::LanguageSource SourceOf(const ServeArguments& options, const std::string&
   source.guessed_bytes = SizeOnDisk(path);
   const std::vector<AdapterFile> adapters = AdaptersOf(options, source.name, first);
   source.adapters = NamesOf(adapters);
-  source.load = [options, adapters, file = path] {
+  source.load = [options, adapters, first, file = path] {
     ServeArguments own = options;
     own.language.model = file;
     own.language.adapters = adapters;
+    // A smaller model has the vocabulary of one, which is MODEL where there is one.
+    if (own.language.draft != "ngram" && !first) own.language.draft.clear();
     std::shared_ptr<const LanguageModel> model = own.language.Load();
     own.language.context = std::min(own.language.context, model->info().context);
     return SetupOf(own, std::move(model));
@@ -368,6 +370,7 @@ Action AddServe(CLI::App& app) {
   auto options = std::make_shared<ServeArguments>();
   options->language.Add(app);
   options->language.AddContext(app);
+  options->language.AddDraft(app);
   app.get_option("MODEL")->required(false);
   app.add_option("--model", options->models,
                  "Another model, loaded when a request names it (may be given several times)")

@@ -34,10 +34,7 @@ std::string Fingerprint(const LanguageModel& model, const EngineOptions& engine)
 }
 
 size_t BytesOf(const LanguageModel& model, const EngineOptions& options, int64_t blocks) {
-  const int64_t tokens = MixesSteps(model, options) ? options.step_tokens : options.prompt_chunk;
-  const int threads = options.threads > 0 ? options.threads : AvailableThreads();
-  const MemoryNeeds needs = NeedsOf(model, options.kv.value_or(model.default_kv()), tokens,
-                                    options.most_running, threads);
+  const MemoryNeeds needs = NeedsOf(model, options);
   return needs.weights + needs.activations + static_cast<size_t>(blocks) * needs.block;
 }
 

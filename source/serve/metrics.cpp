@@ -171,6 +171,7 @@ void Metrics::Retire(const EngineStats& stats) {
   retired_.reused_tokens = total.reused_tokens;
   retired_.generated_tokens = total.generated_tokens;
   retired_.preemptions = total.preemptions;
+  retired_.draft = total.draft;
 }
 
 EngineStats Metrics::Total(EngineStats running) const {
@@ -180,8 +181,35 @@ EngineStats Metrics::Total(EngineStats running) const {
   running.reused_tokens += retired_.reused_tokens;
   running.generated_tokens += retired_.generated_tokens;
   running.preemptions += retired_.preemptions;
+  running.draft += retired_.draft;
   return running;
 }
+
+namespace {
+
+/// Guesses of what answers say next.
+void AddDraftCounters(MetricsPage& page) {
+  using Model = const MeasuredModel&;
+  const auto of = [](int64_t DraftCounts::*value) {
+    return [value](Model model) { return model.stats.draft.*value; };
+  };
+  page.Counter("spec_decode_num_drafts_total", "Steps of an answer that checked guesses",
+               of(&DraftCounts::steps));
+  page.Counter("spec_decode_num_draft_tokens_total", "Tokens that were guessed and checked",
+               of(&DraftCounts::drafted));
+  page.Counter("spec_decode_num_accepted_tokens_total", "Of these, the ones that were right",
+               of(&DraftCounts::accepted));
+  page.Counters("spec_decode_num_accepted_tokens_per_pos_total",
+                "The same by their place behind the last token", "position", [](Model model) {
+                  std::vector<std::pair<std::string, int64_t>> places;
+                  for (const int64_t accepted : model.stats.draft.accepted_at) {
+                    places.emplace_back(std::to_string(places.size()), accepted);
+                  }
+                  return places;
+                });
+}
+
+}  // namespace
 
 std::string MetricsText(std::span<const MeasuredModel> models, int connections) {
   MetricsPage page(models);
@@ -205,6 +233,7 @@ std::string MetricsText(std::span<const MeasuredModel> models, int connections) 
                of(&EngineStats::reused_tokens));
   page.Counter("num_preemptions_total", "Times that a request gave way",
                of(&EngineStats::preemptions));
+  AddDraftCounters(page);
   page.Counters("request_success_total", "Requests that came to an end", "finished_reason",
                 [](Model model) {
                   const auto ended = [&](FinishReason reason) {

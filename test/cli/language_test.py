@@ -72,6 +72,22 @@ class GenerateTest(LanguageCase):
         self.fails(*ask[:6], "--n", 2, code=2, says="--temperature above 0")
         self.fails(*ask, "--n", 1000, code=2, says="--n")
 
+    def test_guesses_change_no_answer(self):
+        for options in (["--temperature", 0.8, "--seed", 3], []):
+            ask = ["generate", STORYTELLER, "--prompt", "Tell me a story.", "--max-tokens", 60, *options, *PARITY]
+            plain = self.json(*ask)
+            self.assertNotIn("draft", plain)
+            for draft in (["ngram"], ["ngram", "--draft-tokens", 4], [STORYTELLER, "--draft-tokens", 5]):
+                answer = self.json(*ask, "--draft", *draft)
+                self.assertEqual(answer["token_ids"], plain["token_ids"])
+            self.assertEqual(answer["draft"]["accepted"], answer["draft"]["drafted"])
+            self.assertGreater(answer["draft"]["tokens_per_step"], 4)
+        self.fails(*ask, "--draft", TINY / "llama", says="the draft model cannot guess for this one")
+        self.fails(*ask, "--draft", "ngram", "--draft-tokens", 16, code=2, says="--draft-tokens")
+        self.fails(*ask, "--draft-tokens", 4, code=2, says="--draft")
+        bench = self.json("bench-llm", STORYTELLER, "--new-tokens", 20, "--rounds", 1, "--draft", STORYTELLER, "--draft-tokens", 3)
+        self.assertEqual(bench["draft"]["accepted"], bench["draft"]["drafted"])
+
     def test_beams(self):
         ask = ["generate", STORYTELLER, "--prompt", "Tell me a story.", "--max-tokens", 12, *PARITY]
         one = self.json(*ask, "--beams", 1, "--ignore-end")

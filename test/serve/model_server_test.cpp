@@ -378,6 +378,26 @@ TEST(ModelServer, TurnsTextIntoTokensAndBack) {
   ExpectError(fixture.Post("/detokenize", Json{{"tokens", {5000}}}), 400, "");
 }
 
+/// A model that guesses for itself is right each time: the 23 tokens behind the first are six
+/// steps.
+TEST(ModelServer, CountsGuesses) {
+  ServeOptions options = Options();
+  options.loop.engine.draft = {DraftOptions::kModel, Storyteller(), 3};
+  const Fixture plain, fixture(std::move(options));
+  const Json want = Json::parse(plain.Post("/v1/chat/completions", Chat()).body);
+  const Json got = Json::parse(fixture.Post("/v1/chat/completions", Chat()).body);
+  EXPECT_EQ(got["choices"], want["choices"]);
+  const std::string metrics = fixture.Get("/metrics").body;
+  const std::string labels = "{model_name=\"storyteller\",engine=\"0\"";
+  const auto has = [&](const std::string& line) {
+    return metrics.find("\nvllm:spec_decode_num_" + line + "\n") != std::string::npos;
+  };
+  EXPECT_TRUE(has("drafts_total" + labels + "} 6"));
+  EXPECT_TRUE(has("draft_tokens_total" + labels + "} 17"));
+  EXPECT_TRUE(has("accepted_tokens_total" + labels + "} 17"));
+  EXPECT_TRUE(has("accepted_tokens_per_pos_total" + labels + ",position=\"2\"} 5"));
+}
+
 TEST(ModelServer, CountsWhatItDoes) {
   const Fixture fixture;
   const Json body = Json::parse(fixture.Post("/v1/chat/completions", Chat()).body);
