@@ -5,7 +5,7 @@
 
 namespace oort::cli {
 
-/// "0.1.0"
+/// "0.2.0"
 std::string Version();
 
 /// `oort --version`: the version, and which packages and kernels are in this build.
