@@ -52,6 +52,12 @@ struct StepPart {
   int64_t rows() const { return last ? 1 + guesses : 0; }
 };
 
+/// Of a row more in a step, in steps of one row: a GPU waits for the weights, a CPU mostly for
+/// products.
+inline double UsualCostOfRow(const LanguageModel& model) {
+  return model.graph()->device().type == DeviceType::kCpu ? 0.4 : 0.05;
+}
+
 /// Who guesses for an engine with these options; null: nobody. Throws kInvalidArgument for options
 /// that make no sense, and for a draft model of another vocabulary.
 std::unique_ptr<Drafter> MakeDrafter(const LanguageModel& model, const EngineOptions& options,
@@ -95,7 +101,7 @@ struct Engine::Impl {
   std::optional<GuessOdds> odds;  ///< of guesses for all answers
   double guess_chance = 0.7;      ///< likewise, whatever they looked like
   double draft_seconds = 0;       ///< of a guess, where that takes time
-  StepCosts costs;
+  StepCosts costs{UsualCostOfRow(*model)};
 
   Impl(std::shared_ptr<const LanguageModel> shared, const EngineOptions& given, int64_t tokens)
       : model(std::move(shared)),

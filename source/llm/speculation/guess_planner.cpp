@@ -10,8 +10,6 @@ constexpr double kWeightOfNewest = 0.2;
 /// What the others follow of it when steps of one size become slower or faster: mostly the text has
 /// become longer, or the machine busy.
 constexpr double kWeightForOthers = 0.1;
-/// A row more costs so much of a step of one, before anything is known.
-constexpr double kUsualCostOfRow = 0.07;
 /// Guesses have to be expected to gain so much: what is expected is not exact.
 constexpr double kLeastGain = 1.03;
 
@@ -33,19 +31,34 @@ void StepCosts::Observe(int64_t rows, double seconds) {
   known *= (1 + kWeightOfNewest * change) / (1 + kWeightForOthers * change);
 }
 
+/// As the two largest numbers that are known tell, or else as is usual.
+double StepCosts::SecondsBeyond(int64_t known, int64_t rows) const {
+  const auto at = [&](int64_t r) { return seconds_[static_cast<size_t>(r)]; };
+  const auto share = [&](int64_t r) { return 1 + usual_cost_of_row_ * static_cast<double>(r - 1); };
+  const double last = at(known), more = static_cast<double>(rows - known);
+  int64_t before = known - 1;
+  while (before > 0 && at(before) == 0) --before;
+  if (before == 0) return last * share(rows) / share(known);
+  const double slope = (last - at(before)) / static_cast<double>(known - before);
+  return last + std::max(slope, 0.0) * more;
+}
+
 double StepCosts::Seconds(int64_t rows) const {
   const auto at = [&](int64_t r) { return seconds_[static_cast<size_t>(r)]; };
   rows = std::clamp<int64_t>(rows, 1, kMostCheckedRows);
   int64_t below = rows, above = rows;
   while (below > 0 && at(below) == 0) --below;
   while (above <= kMostCheckedRows && at(above) == 0) ++above;
-  const auto share = [](int64_t r) { return 1 + kUsualCostOfRow * static_cast<double>(r - 1); };
-  if (below == 0 && above > kMostCheckedRows) return 0;
-  if (above > kMostCheckedRows) return at(below) * share(rows) / share(below);
-  if (below == 0) return at(above) * share(rows) / share(above);
+  if (above > kMostCheckedRows) return below == 0 ? 0 : SecondsBeyond(below, rows);
   if (below == above) return at(rows);
-  const double part = static_cast<double>(rows - below) / static_cast<double>(above - below);
-  return at(below) + part * (at(above) - at(below));
+  // One row costs no more than several.
+  const double least = below == 0
+                           ? at(above) / (1 + usual_cost_of_row_ * static_cast<double>(above - 1))
+                           : at(below);
+  const int64_t from = std::max<int64_t>(below, 1);
+  if (from == above) return at(above);
+  const double part = static_cast<double>(rows - from) / static_cast<double>(above - from);
+  return least + part * (at(above) - least);
 }
 
 std::vector<int64_t> PlanGuesses(std::span<const std::vector<double>> chances, int64_t rows,

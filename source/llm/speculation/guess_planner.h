@@ -28,6 +28,8 @@ class GuessOdds {
 /// Learns how long steps of so many rows take.
 class StepCosts {
  public:
+  /// Before anything is known, a row more costs so much of a step of one.
+  explicit StepCosts(double usual_cost_of_row) : usual_cost_of_row_(usual_cost_of_row) {}
   void Observe(int64_t rows, double seconds);
   bool is_known() const {
     return std::ranges::any_of(seconds_, [](double s) { return s > 0; });
@@ -36,6 +38,10 @@ class StepCosts {
   double Seconds(int64_t rows) const;
 
  private:
+  /// More than the largest number of rows that is known.
+  double SecondsBeyond(int64_t known, int64_t rows) const;
+
+  double usual_cost_of_row_;
   std::array<double, kMostCheckedRows + 1> seconds_ = {};  // by rows; 0: not known yet
   std::array<bool, kMostCheckedRows + 1> began_ = {};
 };

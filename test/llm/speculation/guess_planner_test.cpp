@@ -10,7 +10,7 @@ namespace {
 
 /// Steps that take so long for each row beyond the first.
 StepCosts Costs(double per_row) {
-  StepCosts costs;
+  StepCosts costs(0.1);
   for (int times = 0; times < 2; ++times) {
     for (int64_t rows = 1; rows <= kMostCheckedRows; ++rows) {
       costs.Observe(rows, 1 + per_row * static_cast<double>(rows - 1));
@@ -20,17 +20,18 @@ StepCosts Costs(double per_row) {
 }
 
 TEST(GuessPlanner, LearnsHowLongStepsTake) {
-  StepCosts costs;
+  StepCosts costs(0.1);
   EXPECT_FALSE(costs.is_known());
   EXPECT_EQ(costs.Seconds(4), 0);
   costs.Observe(1, 100);  // the first of its size does not count
   EXPECT_FALSE(costs.is_known());
   costs.Observe(1, 2);
   EXPECT_EQ(costs.Seconds(1), 2);
-  EXPECT_GT(costs.Seconds(5), costs.Seconds(2));
+  EXPECT_DOUBLE_EQ(costs.Seconds(6), 3);
   costs.Observe(5, 100);
   costs.Observe(5, 6);
   EXPECT_DOUBLE_EQ(costs.Seconds(3), 4);
+  EXPECT_DOUBLE_EQ(costs.Seconds(9), 10);
   // One that was interrupted counts as twice as long at most.
   costs.Observe(5, 1e9);
   EXPECT_LT(costs.Seconds(5), 7.5);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/random.h"
+#include "cuda/device.h"
 #include "kit/errors.h"
 #include "llm/engine_impl.h"
 #include "llm/model_drafter.h"
@@ -122,6 +123,26 @@ TEST_P(Speculation, SamplesTheSameWithADraftModel) {
 }
 
 INSTANTIATE_TEST_SUITE_P(ExactAndFast, Speculation, ::testing::Bool());
+
+TEST_P(Speculation, PicksTheSameTokensOnAGpu) {
+  std::string reason;
+  if (cuda::Devices(&reason).empty()) GTEST_SKIP() << reason;
+  LanguageModelOptions options;
+  options.device = Device::Cuda(0);
+  options.exact = GetParam();
+  const auto model = LanguageModel::Load(kDraftModels / "llama", options);
+  for (const DraftOptions& draft : {Ngrams(0), Ngrams(4), Ngrams(15), Guessing(model, 3)}) {
+    for (const float temperature : {0.0F, 0.8F}) {
+      for (const int top : {-1, 0}) {
+        GenerateRequest request = Ask(Repeats(), 40, temperature);
+        request.sampling.top_logprobs = top;
+        Engine engine(model, {.draft = draft});
+        ExpectEqual(engine.Generate(request), Engine(model).Generate(request));
+        EXPECT_EQ(engine.stats().used_blocks, 0);
+      }
+    }
+  }
+}
 
 /// Odd tokens after even ones and even after odd ones.
 class InTurns : public TokenConstraint {
