@@ -23,6 +23,14 @@ std::string OrNone(const std::string& name, const std::string& version) {
   return version.empty() ? "none" : name + version;
 }
 
+std::string Threads() {
+#ifdef OORT_OWN_THREADS
+  return "own";
+#else
+  return OrNone("OpenMP ", kOpenMp);
+#endif
+}
+
 }  // namespace
 
 std::string Version() { return OORT_VERSION; }
@@ -44,7 +52,7 @@ int PrintVersion(bool json) {
   }
   std::cout << "oort " OORT_VERSION "\n"
             << "  kernels  " << kIsas << '\n'
-            << "  threads  " << OrNone("OpenMP ", kOpenMp) << '\n'
+            << "  threads  " << Threads() << '\n'
             << "  LAPACK   " << lapack::Description() << '\n'
             << "  log      " << OrNone("glog ", kGlog) << '\n'
             << "  server   " << OrNone("Boost.Beast of Boost ", kBoost) << '\n'

@@ -11,11 +11,16 @@
 #include <mutex>
 #include <utility>
 
+#include "core/own_threads.h"
 #include "core/piece_observer.h"
 #include "core/spin_team.h"
 #include "core/work_shares.h"
 #include "oort/error.h"
 #include "oort/layer.h"
+
+#if defined(OORT_OPENMP) || defined(OORT_OWN_THREADS)
+#define OORT_SEVERAL_THREADS
+#endif
 
 namespace oort {
 namespace {
@@ -50,7 +55,7 @@ void ThrowIfCancelled() {
   if (IsCancelled()) throw Error(ErrorCode::kCancelled, "the run was cancelled");
 }
 
-#ifdef OORT_OPENMP
+#ifdef OORT_SEVERAL_THREADS
 
 constexpr Clock::duration kStaysWarm = std::chrono::microseconds(500);
 
@@ -83,13 +88,33 @@ class Failure {
   std::exception_ptr failure_;
 };
 
+/// Runs body(thread, threads) on a team. The body does not throw.
+template <typename Body>
+void RunRegion(int team, const Body& body) {
+#ifdef OORT_OPENMP
+#pragma omp parallel num_threads(team)
+  body(omp_get_thread_num(), omp_get_num_threads());
+#else
+  OwnThreads::Mine().Run(team, body);
+#endif
+  t_last_region = Clock::now();
+}
+
+bool InRegion() {
+#ifdef OORT_OPENMP
+  return omp_in_parallel() != 0;
+#else
+  return OwnThreads::InRegion();
+#endif
+}
+
 /// The size of the team that runs now: one inside another parallel region.
 int TeamSize(int threads) {
   if (threads <= 1) return 1;
   const int cap = t_share != nullptr ? t_share->Cap() : ThreadBudget::Global().cap();
   const int most = std::min(std::max(threads, t_team), cap);
   if (t_awake != nullptr) return std::min(most, t_awake->size());
-  return omp_in_parallel() ? 1 : most;
+  return InRegion() ? 1 : most;
 }
 
 bool IsWarm() { return t_awake != nullptr || Clock::now() - t_last_region < kStaysWarm; }
@@ -111,14 +136,10 @@ void RunTeam(int team, int pieces, Body body) {
     failure.Rethrow();
     return;
   }
-#pragma omp parallel num_threads(team)
-  {
+  RunRegion(team, [&failure, pieces, stop, body](int thread, int threads) {
     const StopSetter setter(stop);
-    for (int i = omp_get_thread_num(); i < pieces; i += omp_get_num_threads()) {
-      failure.Catch([&] { body(i); });
-    }
-  }
-  t_last_region = Clock::now();
+    for (int i = thread; i < pieces; i += threads) failure.Catch([&] { body(i); });
+  });
   failure.Rethrow();
 }
 
@@ -171,23 +192,23 @@ bool IsCancelled() { return t_stop != nullptr && t_stop->stop_requested(); }
 
 void RunAwake([[maybe_unused]] int threads, [[maybe_unused]] int64_t& loops,
               FunctionRef<void()> body) {
-#ifdef OORT_OPENMP
+#ifdef OORT_SEVERAL_THREADS
   const int64_t loops_before = t_loops;
   const int team = loops >= kManyLoops && t_awake == nullptr ? TeamSize(threads) : 1;
   if (team > 1) {
     SpinTeam awake;
     Failure failure;
-#pragma omp parallel num_threads(team)
-    if (omp_get_thread_num() > 0) {
-      awake.Wait(omp_get_thread_num());
-    } else {
-      awake.Begin(omp_get_num_threads());
-      t_awake = &awake;
-      failure.Catch(body);
-      t_awake = nullptr;
-      awake.End();
-    }
-    t_last_region = Clock::now();
+    RunRegion(team, [&](int thread, int size) {
+      if (thread > 0) {
+        awake.Wait(thread);
+      } else {
+        awake.Begin(size);
+        t_awake = &awake;
+        failure.Catch(body);
+        t_awake = nullptr;
+        awake.End();
+      }
+    });
     failure.Rethrow();
   } else {
     body();
@@ -207,7 +228,7 @@ int ChoosePieces(int threads, double grains, bool warm) {
   return work / pieces + overhead < 0.9 * work ? static_cast<int>(pieces) : 1;
 }
 
-#ifdef OORT_OPENMP
+#ifdef OORT_SEVERAL_THREADS
 namespace {
 
 /// Below so many grains for each thread, 128 microseconds, every thread does its part in one go. A
@@ -271,7 +292,7 @@ void RunInParts(int place, int64_t begin, int64_t end, const Body& body) {
 template <typename Body>
 void RunPieces([[maybe_unused]] int threads, int64_t count, [[maybe_unused]] double grains,
                const Body& body) {
-#ifdef OORT_OPENMP
+#ifdef OORT_SEVERAL_THREADS
   const int team = count > 1 && grains >= 2 ? TeamSize(threads) : 1;
   if (team > 1) {
     const int most = static_cast<int>(std::min<int64_t>(threads, count));
@@ -324,7 +345,7 @@ void ParallelPieces([[maybe_unused]] int threads, int pieces, [[maybe_unused]] d
     return Observed([&](auto observed) { ParallelPieces(threads, pieces, grains, observed); },
                     body);
   }
-#ifdef OORT_OPENMP
+#ifdef OORT_SEVERAL_THREADS
   const int team = pieces > 1 ? TeamSize(threads) : 1;
   if (team > 1 && ChoosePieces(team, grains, IsWarm()) > 1) {
     RunTeam(team, pieces, body);
