@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What a language model says."""
-import dataclasses
-import json
-from typing import Any, List, Mapping, Optional, Tuple
+from typing import Any, List, Mapping, NamedTuple, Optional, Tuple
 
 
 class Piece(str):
@@ -30,8 +28,7 @@ class Piece(str):
         return piece
 
 
-@dataclasses.dataclass(frozen=True)
-class Timings:
+class Timings(NamedTuple):
     """Seconds: reading the prompt, from the first token to the last, and from arrival to the first token."""
 
     prompt: float
@@ -39,8 +36,7 @@ class Timings:
     first_token: float
 
 
-@dataclasses.dataclass(frozen=True)
-class Result:
+class Result(NamedTuple):
     """An answer. ``finish`` says why it ended: "stop", "length", "cancelled" or "deadline"; ``stop`` is the stop
     string that ended it. ``others`` are further answers where several were asked for. ``str()`` of it is its text."""
 
@@ -68,6 +64,8 @@ class Result:
 
     def json(self) -> Any:
         """The text read as JSON."""
+        import json
+
         return json.loads(self.text)
 
     def __str__(self) -> str:

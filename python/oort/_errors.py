@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
 """What goes wrong: one class for each code of the engine, which also is what Python would raise."""
-import re
 from typing import List, NamedTuple, Optional, Sequence, Tuple
 
-_PLACE = re.compile(r"operator '(?P<name>[^']*)' \((?P<type>[^,()]*)(?:, line (?P<line>\d+))?\)")
+_PLACE = r"operator '(?P<name>[^']*)' \((?P<type>[^,()]*)(?:, line (?P<line>\d+))?\)"
 
 
 class Problem(NamedTuple):
@@ -116,7 +115,9 @@ def make(code: str, message: str, problems: Sequence[Tuple[str, str, str, str, i
         first = error.problems[0]
         error.operator, error.type, error.line = first.operator, first.type, first.line or None
         return error
-    place = _PLACE.search(message)
+    import re  # not needed until something goes wrong
+
+    place = re.search(_PLACE, message)
     if place:
         error.operator, error.type = place["name"], place["type"]
         error.line = int(place["line"]) if place["line"] else None

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Language models: answers one by one, streamed, in batches and in tasks; embeddings; tokenizers."""
-import asyncio
 import collections
-import json as _json
 import os
 from typing import (
     TYPE_CHECKING, Any, AsyncIterator, Callable, Deque, Dict, Generator, Iterable, Iterator, List, Mapping, Optional,
@@ -63,6 +61,8 @@ class Stream:
 
     async def _wait(self) -> None:
         """Until the engine has something: its thread writes to a descriptor, which the event loop watches."""
+        import asyncio
+
         loop = asyncio.get_running_loop()
         descriptor = self._stream.descriptor()
         woken = loop.create_future()
@@ -107,6 +107,12 @@ class Stream:
         self.cancel()
 
 
+def _json(value: Any) -> str:
+    import json
+
+    return json.dumps(value)
+
+
 def _form(json: bool, json_schema: Any, regex: Optional[str], grammar: Optional[str], choices: Any) -> Any:
     """What the answer is held to, if anything."""
     forms: List[Any] = []
@@ -115,7 +121,7 @@ def _form(json: bool, json_schema: Any, regex: Optional[str], grammar: Optional[
     if json_schema is not None:
         if hasattr(json_schema, "model_json_schema"):  # a class of pydantic
             json_schema = json_schema.model_json_schema()
-        forms.append(("json_schema", json_schema if isinstance(json_schema, str) else _json.dumps(json_schema)))
+        forms.append(("json_schema", json_schema if isinstance(json_schema, str) else _json(json_schema)))
     forms += [(name, text) for name, text in (("regex", regex), ("grammar", grammar)) if text is not None]
     if choices is not None:
         forms.append(("choice", list(choices)))
@@ -321,9 +327,9 @@ class LanguageModel:
         if isinstance(messages, (str, Mapping)):
             raise InvalidArgument('messages is a list such as [{"role": "user", "content": "…"}]')
         return {
-            "messages": _json.dumps(list(messages)), "tools": _json.dumps(tools) if tools else "",
-            "documents": _json.dumps(documents) if documents else "",
-            "variables": _json.dumps(variables) if variables else "", "continue_final_message": go_on,
+            "messages": _json(list(messages)), "tools": _json(tools) if tools else "",
+            "documents": _json(documents) if documents else "",
+            "variables": _json(variables) if variables else "", "continue_final_message": go_on,
         }  # fmt: skip
 
     def embed(self, texts: Union[str, Sequence[str]]) -> "numpy.ndarray":

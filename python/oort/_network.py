@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Networks: loaded from .pnnx files, called with arrays."""
 import os
-import pathlib
 from typing import Any, Callable, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _oort
@@ -107,19 +106,19 @@ class Network(_oort.Network):
 
 def find_files(param: PathLike, bin: Optional[PathLike]) -> Tuple[str, Optional[str]]:
     """The files of a network: a .param and the .bin beside it, or a folder with one such pair."""
-    path = pathlib.Path(param)
-    if path.is_dir():
-        found = sorted(path.glob("*.pnnx.param"))
-        model = path / "model.pnnx.param"
-        if model in found:
-            found = [model]
+    path = os.fspath(param)
+    if os.path.isdir(path):
+        found = sorted(name for name in os.listdir(path) if name.endswith(".pnnx.param"))
+        if "model.pnnx.param" in found:
+            found = ["model.pnnx.param"]
         if len(found) != 1:
-            names = ", ".join(file.name for file in found) or "none"
+            names = ", ".join(found) or "none"
             raise NotFound(f"'{path}' must hold model.pnnx.param, or exactly one *.pnnx.param; found: {names}")
-        path = found[0]
-    if bin is None and path.suffix == ".param" and path.with_suffix(".bin").exists():
-        bin = path.with_suffix(".bin")
-    return os.fspath(path), None if bin is None else os.fspath(bin)
+        path = os.path.join(path, found[0])
+    beside = path[: -len("param")] + "bin"
+    if bin is None and path.endswith(".param") and os.path.exists(beside):
+        bin = beside
+    return path, None if bin is None else os.fspath(bin)
 
 
 def load(

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 """What a network spends its time on."""
-import statistics
 from typing import Any, Dict, List, NamedTuple, Tuple
 
 from ._network import Network
@@ -31,7 +30,7 @@ class Profile:
 
     def __init__(self, network: Network, report: Dict[str, Any]):
         self.network = network
-        self.seconds: float = statistics.median(report["seconds"])
+        self.seconds: float = sorted(report["seconds"])[len(report["seconds"]) // 2]
         self.fastest: float = min(report["seconds"])
         least = [min(row["seconds"]) for row in report["operators"]]
         total = sum(least) or 1.0

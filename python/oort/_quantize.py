@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Networks in 8 bits."""
 import os
-import pathlib
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence
 
 from . import _oort
@@ -69,6 +68,8 @@ def quantize(
     >>> report["bytes"] < report["float_bytes"], net(pictures[0]).shape
     (True, (1, 10))
     """
+    import pathlib
+
     out = pathlib.Path(output)
     if out.suffix != ".param":
         raise ValueError(f"output must end in .param, got '{out}'")

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 """Tables for terminals and notebooks."""
-import html
 from typing import Iterable, Sequence
 
 
@@ -52,6 +51,7 @@ def table_html(
     columns: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = (), caption: str = ""
 ) -> str:
     """The same for a notebook."""
+    import html
 
     def cells(tag: str, line: Sequence[str]) -> str:
         style = {True: ' style="text-align:right"', False: ' style="text-align:left"'}

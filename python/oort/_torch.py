@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Modules of torch as networks, through pnnx."""
-import importlib.util
 import os
-import shutil
-import subprocess
-import tempfile
 from typing import Any, List, Optional
 
 from ._errors import Unsupported
@@ -19,6 +15,9 @@ _TYPES = {
 
 def _pnnx() -> str:
     """The program: of the package pnnx, or on the path."""
+    import importlib.util
+    import shutil
+
     package = importlib.util.find_spec("pnnx")
     if package is not None and package.submodule_search_locations:
         for folder in package.submodule_search_locations:
@@ -55,6 +54,9 @@ def from_torch(
     All other keywords are those of `oort.load`. What pnnx cannot trace or convert is an `oort.Unsupported` that says
     so in a sentence.
     """
+    import shutil
+    import tempfile
+
     try:
         import torch
     except ImportError:
@@ -85,6 +87,8 @@ def from_torch(
 
 
 def _convert(program: str, trace: str, arguments: List[str]) -> None:
+    import subprocess
+
     done = subprocess.run(
         [program, trace, *arguments], cwd=os.path.dirname(trace), capture_output=True, text=True, errors="replace"
     )
