@@ -8,6 +8,7 @@
 #include <new>
 #include <sstream>
 
+#include "oort/c.h"
 #include "oort/engine.h"
 #include "oort/oort.h"
 #include "oort/testing.h"
@@ -157,8 +158,54 @@ TEST_P(AllocationFailure, InAForwardIsAnErrorAndTheSessionGoesOn) {
   }
 }
 
+/// A code of the C interface as the exception that it was.
+void ThrowIfFailed(oort_code code, oort_error* error) {
+  oort_error_free(error);
+  if (code == OORT_OK) return;
+  throw Error(code == OORT_OUT_OF_MEMORY ? Error::OutOfMemory() : Error(ErrorCode::kInternal, ""));
+}
+
+/// What a program in C does, with all of its handles.
+struct CProgram {
+  oort_options* options = oort_options_new();
+  oort_network* network = nullptr;
+  oort_session* session = nullptr;
+  oort_tensor* input = nullptr;
+  oort_tensor* output = nullptr;
+  ~CProgram() {
+    oort_tensor_free(output);
+    oort_tensor_free(input);
+    oort_session_free(session);
+    oort_network_free(network);
+    oort_options_free(options);
+  }
+  void Run(const std::string& param, const std::string& bin, const Tensor& given) {
+    if (options == nullptr) throw Error::OutOfMemory();
+    oort_error* error = nullptr;
+    ThrowIfFailed(oort_options_set(options, "threads", "1", &error), error);
+    ThrowIfFailed(oort_network_load_memory(param.data(), param.size(), bin.data(), bin.size(),
+                                           options, &network, &error),
+                  error);
+    ThrowIfFailed(oort_session_new(network, options, &session, &error), error);
+    ThrowIfFailed(oort_tensor_borrow(static_cast<oort_dtype>(given.dtype()), given.rank(),
+                                     given.shape().begin(), const_cast<std::byte*>(given.raw()),
+                                     given.bytes(), nullptr, nullptr, &input, &error),
+                  error);
+    ThrowIfFailed(oort_session_run(session, &input, 1, &output, 1, &error), error);
+  }
+};
+
+/// One network will do: what fails behind the interface is tested above.
+class AllocationFailureInC : public AllocationFailure {};
+
+TEST_P(AllocationFailureInC, IsACodeAndLeavesNothing) {
+  CProgram().Run(param, bin, input);
+  EXPECT_GT(FailEachAllocation([&] { CProgram().Run(param, bin, input); }), 100);
+}
+
 INSTANTIATE_TEST_SUITE_P(Networks, AllocationFailure,
                          ::testing::Values("mini_resnet", "mini_vit", "mel_front_end"));
+INSTANTIATE_TEST_SUITE_P(Networks, AllocationFailureInC, ::testing::Values("mel_front_end"));
 
 /// Answers that fork, beams that fork and end, and a neighbour: whoever cannot have memory is told
 /// so, the others have their answers, and no block is lost.
