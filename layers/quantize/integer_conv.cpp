@@ -5,57 +5,14 @@
 #include <cstring>
 
 #include "core/checked.h"
+#include "layers/convolution/conv_algorithm.h"
 #include "layers/epilogue.h"
-#include "layers/layout/axes.h"
 #include "layers/nhwc_role.h"
 #include "layers/quantize/integer_product.h"
+#include "layers/quantize/integer_shape.h"
 
 namespace oort {
 namespace {
-
-enum class IntegerLayout { kNhwc, kNchw, kRows };
-
-IntegerScales ScalesOf(const LayerInit& init) {
-  IntegerScales numbers;
-  numbers.input = {CheckedScale(init.Float("input_scale")),
-                   static_cast<int32_t>(init.Int("input_zero_point"))};
-  numbers.result = ParseDType(init.String("dtype"));
-  if (numbers.result != DType::kF32) {
-    numbers.output = {CheckedScale(init.Float("scale")),
-                      CheckedZeroPoint(init.Int("zero_point"), numbers.result)};
-  }
-  numbers.addend = {CheckedScale(init.Float("addend_scale")),
-                    static_cast<int32_t>(init.Int("addend_zero_point"))};
-  numbers.activation = ReadActivation(init);
-  return numbers;
-}
-
-/// A constant of the operator with this many elements.
-Tensor ChannelNumbers(const LayerInit& init, const char* name, int64_t channels) {
-  const Value& value = init.Constant(name);
-  if (value.IsNone()) return {};
-  if (value.AsTensor().shape() != Shape{channels}) {
-    throw Error(ErrorCode::kInvalidModel, std::string("expected ") + name + " of shape " +
-                                              Shape{channels}.ToString() + ", got " +
-                                              value.AsTensor().shape().ToString());
-  }
-  return value.AsTensor();
-}
-
-/// The weight as (out, in, height, width).
-Tensor FiltersOf(const LayerInit& init, bool rows) {
-  const Value& value = init.Constant("@weight");
-  if (!value.IsTensor()) {
-    throw Error(ErrorCode::kInvalidModel, "expected a weight that is stored with the operator");
-  }
-  const Tensor& weight = value.AsTensor();
-  if (weight.rank() != (rows ? 2 : 4)) {
-    throw Error(ErrorCode::kInvalidModel, "expected a weight of rank " +
-                                              std::string(rows ? "2" : "4") + ", got " +
-                                              weight.shape().ToString());
-  }
-  return rows ? weight.Reshaped({weight.dim(0), weight.dim(1), 1, 1}) : weight;
-}
 
 /// to[column][row] = from[row][column], of elements of `size` bytes.
 void TransposeElements(const std::byte* from, int64_t rows, int64_t columns, int64_t size,
@@ -70,67 +27,44 @@ void TransposeElements(const std::byte* from, int64_t rows, int64_t columns, int
 
 class IntegerConvLayer final : public Layer {
  public:
-  IntegerConvLayer(const LayerInit& init, IntegerLayout layout)
-      : layout_(layout),
-        input_(init.Arg("input")),
-        addend_(init.Arg("addend")),
-        weight_(init.Arg("@weight")),
-        numbers_(ScalesOf(init)),
-        params_(ParamsOf(init, layout)),
-        weight_shape_(FiltersOf(init, layout == IntegerLayout::kRows).shape()) {
-    params_.CheckWeight(weight_shape_);
-    const Tensor scales = ChannelNumbers(init, "@scales", weight_shape_[0]);
-    for (const float scale : scales.span<float>()) CheckedScale(static_cast<double>(scale));
-    const bool neighbours = params_.dilation(1) == 1;
-    product_ = std::make_unique<IntegerProduct>(
-        init.isa(), FiltersOf(init, layout == IntegerLayout::kRows), scales,
-        ChannelNumbers(init, "@bias", weight_shape_[0]), params_.groups(), neighbours, numbers_);
+  IntegerConvLayer(const LayerInit& init, IntegerLayout layout) : shape_(init, layout) {
+    const IntegerFilters filters = shape_.Filters(init);
+    product_ = std::make_unique<IntegerProduct>(init.isa(), filters.weight, filters.scales,
+                                                filters.bias, shape_.params().groups(),
+                                                shape_.params().dilation(1) == 1, shape_.numbers());
   }
 
-  std::vector<Value> Infer(const Args& args) const override {
-    CheckedZeroPoint(numbers_.input.zero_point, args.tensor(input_).dtype());
-    CheckPadding(Geometry(args));
-    const Shape output = Output(args);
-    if (args.Has(addend_)) {
-      CheckedZeroPoint(numbers_.addend.zero_point, args.tensor(addend_).dtype());
-      if (args.shape(addend_) != output) {
-        throw Error(ErrorCode::kInvalidArgument, "expected an addend of shape " +
-                                                     output.ToString() + ", got " +
-                                                     args.shape(addend_).ToString());
-      }
-    }
-    return {Tensor::Meta(numbers_.result, output)};
-  }
+  std::vector<Value> Infer(const Args& args) const override { return shape_.Infer(args); }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     Tensor& output = outputs[0].AsTensor();
     if (output.elements() == 0) return;
-    const ConvGeometry g = Geometry(args);
-    const Tensor& input = args.tensor(input_);
+    const ConvGeometry g = shape_.Geometry(args);
+    const Tensor& input = args.tensor(shape_.input());
     IntegerCall call{
         .input = input.raw(), .input_signed = input.dtype() == DType::kI8, .output = output.raw()};
-    if (args.Has(addend_)) {
-      call.addend = args.tensor(addend_).raw();
-      call.addend_signed = args.tensor(addend_).dtype() == DType::kI8;
+    if (args.Has(shape_.addend())) {
+      call.addend = args.tensor(shape_.addend()).raw();
+      call.addend_signed = args.tensor(shape_.addend()).dtype() == DType::kI8;
     }
-    if (layout_ != IntegerLayout::kNchw) return product_->Run(context, g, call);
+    if (!IsPlanar()) return product_->Run(context, g, call);
     RunPlanes(context, g, call);
   }
 
   size_t Workspace(const Args& args, int) const override {
-    const ConvGeometry g = Geometry(args);
-    const bool is_signed = args.tensor(input_).dtype() == DType::kI8;
+    const ConvGeometry g = shape_.Geometry(args);
+    const bool is_signed = args.tensor(shape_.input()).dtype() == DType::kI8;
     const size_t scratch = product_->Scratch(g, is_signed);
-    if (layout_ != IntegerLayout::kNchw) return scratch;
-    const Moved moved(g, ResultBytes(), args.Has(addend_));
+    if (!IsPlanar()) return scratch;
+    const Moved moved(g, shape_.result_bytes(), args.Has(shape_.addend()));
     return CheckedAdd(moved.all, scratch);
   }
 
-  bool Packs(int argument) const override { return argument == weight_; }
+  bool Packs(int argument) const override { return argument == shape_.weight(); }
 
   Cost Work(const Args& args, std::span<const Value> outputs) const override {
     Cost cost = Layer::Work(args, outputs);
-    cost.flops = 2 * Geometry(args).multiplications();
+    cost.flops = 2 * shape_.Geometry(args).multiplications();
     return cost;
   }
 
@@ -148,49 +82,10 @@ class IntegerConvLayer final : public Layer {
     size_t addend, output, all;
   };
 
-  static ConvParams ParamsOf(const LayerInit& init, IntegerLayout layout) {
-    if (layout == IntegerLayout::kRows) return {{1, 1}, {0, 0}, {1, 1}, 1};
-    return {init, 2, false};
-  }
-
-  /// The padding is written out, so it must not be larger than what windows can see of it.
-  static void CheckPadding(const ConvGeometry& g) {
-    for (const ConvAxis& axis : g.axes) {
-      if (std::max(axis.pad, axis.pad_after) <= axis.reach()) continue;
-      throw Error(ErrorCode::kUnsupported, "expected padding of at most " +
-                                               std::to_string(axis.reach()) +
-                                               ", as far as a window reaches, got " +
-                                               std::to_string(std::max(axis.pad, axis.pad_after)) +
-                                               "; without the pass integer-regions it may be more");
-    }
-  }
-
-  int64_t ResultBytes() const { return numbers_.result == DType::kF32 ? 4 : 1; }
-
-  ConvGeometry Geometry(const Args& args) const {
-    const Shape& shape = args.shape(input_);
-    if (layout_ == IntegerLayout::kNchw) return params_.Geometry(shape, weight_shape_);
-    if (layout_ == IntegerLayout::kNhwc) return params_.Geometry(ToNchw(shape), weight_shape_);
-    if (shape.rank() == 0 || shape[shape.rank() - 1] != weight_shape_[1]) {
-      throw Error(ErrorCode::kInvalidArgument, "expected rows of " +
-                                                   std::to_string(weight_shape_[1]) +
-                                                   " elements, got " + shape.ToString());
-    }
-    return params_.Geometry({1, weight_shape_[1], 1, shape.Product(0, shape.rank() - 1)},
-                            weight_shape_);
-  }
-
-  Shape Output(const Args& args) const {
-    const ConvGeometry g = Geometry(args);
-    if (layout_ == IntegerLayout::kNchw) return g.output;
-    if (layout_ == IntegerLayout::kNhwc) return ToNhwc(g.output);
-    Shape output = args.shape(input_);
-    output[output.rank() - 1] = weight_shape_[0];
-    return output;
-  }
+  bool IsPlanar() const { return shape_.layout() == IntegerLayout::kNchw; }
 
   void RunPlanes(const Context& context, const ConvGeometry& g, const IntegerCall& call) const {
-    const Moved moved(g, ResultBytes(), call.addend != nullptr);
+    const Moved moved(g, shape_.result_bytes(), call.addend != nullptr);
     std::byte* memory = context.workspace();
     const int64_t in = g.in_plane() * g.in_channels, out = g.out_plane() * g.out_channels;
     IntegerCall inner = call;
@@ -206,18 +101,14 @@ class IntegerConvLayer final : public Layer {
     }
     const size_t scratch = product_->Scratch(g, call.input_signed);
     product_->Run(Context(context.threads(), {memory + moved.all, scratch}), g, inner);
-    const int64_t size = ResultBytes();
+    const int64_t size = shape_.result_bytes();
     for (int64_t n = 0; n < g.batch; ++n) {
       TransposeElements(memory + moved.output + n * out * size, g.out_plane(), g.out_channels, size,
                         static_cast<std::byte*>(call.output) + n * out * size);
     }
   }
 
-  IntegerLayout layout_;
-  int input_, addend_, weight_;
-  IntegerScales numbers_;
-  ConvParams params_;
-  Shape weight_shape_;
+  IntegerConvShape shape_;
   std::unique_ptr<IntegerProduct> product_;
 };
 
@@ -245,6 +136,7 @@ OperatorSchema IntegerSchema(const char* type, const char* doc, bool rows) {
         .AtLeast(1)
         .Int("groups", 1)
         .AtLeast(1);
+    AddConvAlgorithmParam(schema);
   }
   schema.Float("input_scale")
       .Int("input_zero_point", 0)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Sums and functions of bytes, element by element.
+#include "cuda/memory.h"
 #include "layers/epilogue.h"
 #include "layers/per_element_layer.h"
-#include "layers/quantize/quantize_kernels.h"
+#include "layers/quantize/device_bytes.h"
 #include "layers/quantize/quantizer.h"
 
 namespace oort {
@@ -42,13 +43,15 @@ class IntegerAddLayer final : public PerElementLayer<2> {
     return {Tensor::Meta(result_, args.shape(0))};
   }
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
+
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     Tensor& output = outputs[0].AsTensor();
     const auto flip = [](DType dtype) {
       return static_cast<uint8_t>(dtype == DType::kI8 ? 128 : 0);
     };
     const auto bytes = [](const std::byte* raw) { return reinterpret_cast<const uint8_t*>(raw); };
-    ByteSum sum;
+    ByteSum sum = {};
     sum.flip_a = flip(args.tensor(0).dtype());
     sum.flip_b = flip(args.tensor(1).dtype());
     sum.flip_out = flip(result_);
@@ -62,6 +65,12 @@ class IntegerAddLayer final : public PerElementLayer<2> {
     sum.low = low_;
     sum.high = high_;
     sum.zero_point = out_.zero_point + sum.flip_out;
+    if (context.stream() != nullptr) {
+      sum.a = bytes(args.tensor(0).raw());
+      sum.b = bytes(args.tensor(1).raw());
+      sum.out = reinterpret_cast<uint8_t*>(output.raw());
+      return AddBytesOnDevice(*context.stream(), sum, output.elements());
+    }
     context.ParallelFor(output.elements(), 32768, [&](int64_t begin, int64_t end) {
       ByteSum part = sum;
       part.a = bytes(args.tensor(0).raw()) + begin;
@@ -91,13 +100,22 @@ class ByteTableLayer final : public PerElementLayer<1> {
       throw Error(ErrorCode::kInvalidModel, "expected a table of 256 bytes");
     }
     table_ = value.AsTensor();
+    if (init.device().type != DeviceType::kCpu) {
+      on_device_ = cuda::ToDevice(table_, init.device());
+    }
   }
+
+  LayerTraits Traits() const override { return {.either_device = true}; }
 
   std::vector<Value> Infer(const Args& args) const override {
     return {Tensor::Meta(table_.dtype(), args.shape(0))};
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    if (context.stream() != nullptr) {
+      return ByteTableOnDevice(*context.stream(), args.tensor(0), on_device_,
+                               outputs[0].AsTensor());
+    }
     const std::byte* in = args.tensor(0).raw();
     std::byte* out = outputs[0].AsTensor().raw();
     const std::byte* table = table_.raw();
@@ -109,7 +127,7 @@ class ByteTableLayer final : public PerElementLayer<1> {
   std::vector<Reuse> Reuses(const Args&) const override { return {{Reuse::kInPlace, 0, 0, 0}}; }
 
  private:
-  Tensor table_;
+  Tensor table_, on_device_;
 };
 
 void AddSummand(OperatorSchema& schema, const std::string& name) {
@@ -138,4 +156,8 @@ OORT_LAYERS(integer_elements) {
           .Attribute("table", kBytes)
           .Elementwise(),
       Create<ByteTableLayer>());
+}
+
+OORT_CUDA_LAYERS(integer_elements) {
+  registry.AddDevice({"oort.IntegerAdd", "oort.ByteTable"}, oort::DeviceType::kCuda);
 }

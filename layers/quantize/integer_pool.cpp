@@ -5,7 +5,7 @@
 #include "core/scratch_vector.h"
 #include "layers/layout/axes.h"
 #include "layers/pooling/adaptive.h"
-#include "layers/pooling/pool_divisor.h"
+#include "layers/quantize/device_bytes.h"
 #include "layers/quantize/quantizer.h"
 
 namespace oort {
@@ -54,9 +54,14 @@ class IntegerAvgPoolLayer final : public Layer {
     return {Tensor::Meta(result_, nhwc_ ? ToNhwc(output) : output)};
   }
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
+
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     Tensor& output = outputs[0].AsTensor();
     if (output.elements() == 0) return;
+    if (context.stream() != nullptr) {
+      return MeansOfBytesOnDevice(*context.stream(), OnDevice(args), args.tensor(0), output);
+    }
     const NhwcImage in(nhwc_ ? args.shape(0) : ToNhwc(args.shape(0)));
     const NhwcImage out(nhwc_ ? output.shape() : ToNhwc(output.shape()));
     const bool is_signed = args.tensor(0).dtype() == DType::kI8;
@@ -88,6 +93,30 @@ class IntegerAvgPoolLayer final : public Layer {
   Shape Nchw(const Args& args) const { return nhwc_ ? ToNchw(args.shape(0)) : args.shape(0); }
   AdaptiveGeometry Adaptive(const Args& args) const { return AdaptTo(Nchw(args), output_size_, 2); }
   PoolGeometry Windows(const Args& args) const { return window_->Geometry(Nchw(args)); }
+
+  DeviceByteMeans OnDevice(const Args& args) const {
+    DevicePool pool =
+        adaptive_ ? DevicePool(Adaptive(args), false) : DevicePool(Windows(args), false);
+    if (divisor_) {
+      pool.include_pad = divisor_->include_pad;
+      pool.override_with = divisor_->override_with;
+    }
+    DeviceByteMeans means{.pool = pool};
+    const NhwcImage in(nhwc_ ? args.shape(0) : ToNhwc(args.shape(0)));
+    means.channels = in.channels;
+    const int64_t out_pixels = pool.axes[1].window.out * pool.axes[2].window.out;
+    means.in_channel = nhwc_ ? 1 : in.pixels();
+    means.in_pixel = nhwc_ ? in.channels : 1;
+    means.out_channel = nhwc_ ? 1 : out_pixels;
+    means.out_pixel = nhwc_ ? in.channels : 1;
+    means.in_scale = static_cast<double>(in_.scale);
+    means.out_scale = static_cast<double>(out_.scale);
+    means.in_zero_point = in_.zero_point;
+    means.out_zero_point = out_.zero_point;
+    means.low = static_cast<float>(LeastByte(result_) - out_.zero_point);
+    means.high = static_cast<float>(MostByte(result_) - out_.zero_point);
+    return means;
+  }
 
   MeanWindow WindowAt(const Args& args, int64_t y, int64_t x) const {
     if (adaptive_) {
@@ -191,4 +220,8 @@ OORT_LAYERS(integer_pool) {
   registry.Add(IntegerAvgPoolSchema("nhwc.IntegerAvgPool2d",
                                     "oort.IntegerAvgPool2d of (…, H, W, C). Made by the NHWC pass"),
                CreateIntegerAvgPool(true));
+}
+
+OORT_CUDA_LAYERS(integer_pool) {
+  registry.AddDevice({"oort.IntegerAvgPool2d", "nhwc.IntegerAvgPool2d"}, oort::DeviceType::kCuda);
 }

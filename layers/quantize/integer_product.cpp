@@ -15,8 +15,6 @@ constexpr size_t kBeyond = 64;
 /// Most outputs of one call of a kernel.
 constexpr int64_t kBlockWindows = 96;
 constexpr int64_t kMostPanel = 64;
-/// 255 * 128 times so many fit into s32.
-constexpr int64_t kMostTerms = 65793;
 
 /// Whether no input takes a sum of products beyond 2^22. `positive` and `negative` are the sums of
 /// the weights above 0 and below it, as magnitudes.
@@ -46,16 +44,14 @@ IntegerProduct::IntegerProduct(Isa isa, const Tensor& weight, const Tensor& scal
       depthwise_(groups > 1 && group_in_ == 1 && out_ == groups),
       neighbours_(neighbours && groups == 1) {
   const int64_t terms = CheckedMultiply(group_in_, CheckedMultiply(height_, width_));
-  if (terms > kMostTerms) {
+  if (terms > kMostIntegerTerms) {
     throw Error(ErrorCode::kUnsupported,
-                "expected at most " + std::to_string(kMostTerms) +
+                "expected at most " + std::to_string(kMostIntegerTerms) +
                     " weights a channel, whose sums fit into 32 bits, got " +
                     std::to_string(terms));
   }
-  const Activation kind = numbers_.activation.kind;
-  direct_ =
-      kind == Activation::kNone ||
-      (numbers_.result != DType::kF32 && (kind == Activation::kRelu || kind == Activation::kClamp));
+  found_ = IntegerNumbersOf(numbers_, scales.span<float>(),
+                            bias.defined() ? bias.span<float>() : std::span<const float>());
   if (depthwise_) {
     PackDepthwise(weight.data<int8_t>());
   } else {
@@ -64,8 +60,7 @@ IntegerProduct::IntegerProduct(Isa isa, const Tensor& weight, const Tensor& scal
   packed_ = Tensor(DType::kI8, {static_cast<int64_t>(packing_.size())});
   std::memcpy(packed_.raw(), packing_.data(), packing_.size());
   packing_ = {};
-  Prepare(weight.data<int8_t>(), scales.data<float>(),
-          bias.defined() ? bias.data<float>() : nullptr);
+  Prepare(weight.data<int8_t>());
 }
 
 size_t IntegerProduct::AddWeights(int64_t numbers) {
@@ -137,7 +132,7 @@ void IntegerProduct::PackDepthwise(const int8_t* weight) {
 
 /// Zero points of the input and of the addend are constants of each channel: they go into the first
 /// value of the sums and into the bias. For bytes all is in steps of the output.
-void IntegerProduct::Prepare(const int8_t* weight, const float* scales, const float* bias) {
+void IntegerProduct::Prepare(const int8_t* weight) {
   const int64_t group_out = out_ / groups_;
   const int64_t lanes = depthwise_ ? kernels_.depthwise_lanes : kernels_.lanes;
   const int64_t padded_out = depthwise_ ? RoundUp(out_, lanes) : RoundUp(group_out, lanes);
@@ -146,8 +141,6 @@ void IntegerProduct::Prepare(const int8_t* weight, const float* scales, const fl
   bias_.assign(padded, 0);
   for (auto& starts : starts_) starts.assign(padded, 0);
   small_sums_ = kernels_.small_sums;
-  const double unit =
-      direct_ && numbers_.result != DType::kF32 ? static_cast<double>(numbers_.output.scale) : 1;
   const int64_t terms = group_in_ * height_ * width_;
   for (int64_t c = 0; c < out_; ++c) {
     const auto at =
@@ -166,13 +159,10 @@ void IntegerProduct::Prepare(const int8_t* weight, const float* scales, const fl
       starts_[is_signed][at] =
           static_cast<int32_t>(static_cast<uint32_t>(static_cast<uint64_t>(-zero_point * sum)));
     }
-    scale_[at] = static_cast<float>(static_cast<double>(numbers_.input.scale) *
-                                    static_cast<double>(scales[c]) / unit);
-    double rest = bias == nullptr ? 0 : static_cast<double>(bias[c]);
-    rest -= static_cast<double>(numbers_.addend.zero_point) *
-            static_cast<double>(numbers_.addend.scale);
-    bias_[at] = static_cast<float>(rest / unit);
+    scale_[at] = found_.scale[static_cast<size_t>(c)];
+    bias_[at] = found_.bias[static_cast<size_t>(c)];
   }
+  found_.scale = found_.bias = {};
   if (small_sums_) {
     for (auto& starts : starts_) {
       for (int32_t& start : starts) {
@@ -180,17 +170,6 @@ void IntegerProduct::Prepare(const int8_t* weight, const float* scales, const fl
       }
     }
   }
-  if (numbers_.result == DType::kF32) return;
-  low_ = static_cast<float>(LeastByte(numbers_.result) - numbers_.output.zero_point);
-  high_ = static_cast<float>(MostByte(numbers_.result) - numbers_.output.zero_point);
-  if (!direct_ || numbers_.activation.kind == Activation::kNone) return;
-  const bool relu = numbers_.activation.kind == Activation::kRelu;
-  const float least = relu ? 0 : numbers_.activation.a / numbers_.output.scale;
-  const float most = relu ? high_ : numbers_.activation.b / numbers_.output.scale;
-  const float lowest = low_, highest = high_;
-  // A clamp whose limits cross gives the upper one.
-  high_ = std::fmin(std::fmax(most, lowest), highest);
-  low_ = std::fmin(std::fmax(least, lowest), high_);
 }
 
 bool IntegerProduct::Stages(const ConvGeometry& g, bool input_signed) const {
@@ -254,19 +233,16 @@ IntegerEpilogue IntegerProduct::Epilogue(const IntegerCall& call, int64_t place,
     epilogue.addend = static_cast<const std::byte*>(call.addend) + place;
     epilogue.addend_signed = call.addend_signed;
     epilogue.addend_stride = out_;
-    const bool steps = direct_ && numbers_.result != DType::kF32;
-    epilogue.addend_scale = steps ? static_cast<float>(static_cast<double>(numbers_.addend.scale) /
-                                                       static_cast<double>(numbers_.output.scale))
-                                  : numbers_.addend.scale;
+    epilogue.addend_scale = found_.addend_scale;
   }
-  epilogue.low = low_;
-  epilogue.high = high_;
+  epilogue.low = found_.low;
+  epilogue.high = found_.high;
   epilogue.zero_point = numbers_.output.zero_point;
   epilogue.small_sums = small_sums_;
   epilogue.result = numbers_.result == DType::kF32  ? IntegerResult::kF32
                     : numbers_.result == DType::kU8 ? IntegerResult::kU8
                                                     : IntegerResult::kI8;
-  if (!direct_) epilogue.result = IntegerResult::kF32;
+  if (!direct()) epilogue.result = IntegerResult::kF32;
   epilogue.out = static_cast<std::byte*>(call.output) + place * result_bytes();
   epilogue.stride = out_;
   return epilogue;
@@ -357,7 +333,7 @@ void IntegerProduct::RunFilters(const Context& context, const ConvGeometry& g, c
         packed_block = at;
         packed_group = panel.group;
       }
-      if (direct_) {
+      if (direct()) {
         kernels_.product(job);
         continue;
       }
@@ -382,7 +358,7 @@ void IntegerProduct::RunDepthwise(const Context& context, const ConvGeometry& g,
     ScratchVector<std::byte> memory(static_cast<size_t>(scratch) + kBeyond);
     std::byte* interleaved = memory.data();
     interleaved += -reinterpret_cast<uintptr_t>(interleaved) % kBeyond;  // whole lines of a cache
-    ScratchVector<float> values(static_cast<size_t>(direct_ ? 0 : row));
+    ScratchVector<float> values(static_cast<size_t>(direct() ? 0 : row));
     for (int64_t y = begin; y < end; ++y) {
       const int64_t place = (n * rows.out + y) * row;
       IntegerDepthwise job{.image = image.first + y * rows.stride * image.row_bytes,
@@ -398,9 +374,9 @@ void IntegerProduct::RunDepthwise(const Context& context, const ConvGeometry& g,
                            .starts = starts_[call.input_signed ? 1 : 0].data(),
                            .scratch = interleaved,
                            .epilogue = Epilogue(call, place, 0)};
-      if (!direct_) job.epilogue.out = values.data();
+      if (!direct()) job.epilogue.out = values.data();
       kernels_.depthwise(job);
-      if (direct_) continue;
+      if (direct()) continue;
       for (int64_t i = 0; i < columns.out; ++i) {
         Finish(values.data() + i * out_, out_, call, place + i * out_);
       }

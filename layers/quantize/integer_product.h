@@ -4,22 +4,12 @@
 
 #include <vector>
 
-#include "core/activation.h"
 #include "layers/convolution/conv_geometry.h"
 #include "layers/quantize/integer_kernels.h"
+#include "layers/quantize/integer_numbers.h"
 #include "layers/quantize/quantize_kernels.h"
-#include "layers/quantize/quantizer.h"
 
 namespace oort {
-
-/// The numbers behind the integers of a convolution.
-struct IntegerScales {
-  Quantizer input;
-  Quantizer addend;
-  Quantizer output;           ///< unused where the result is f32
-  DType result = DType::kU8;  ///< u8, i8 or f32
-  ActivationSpec activation;
-};
 
 /// One call.
 struct IntegerCall {
@@ -57,7 +47,7 @@ class IntegerProduct {
 
   void PackFilters(const int8_t* weight);
   void PackDepthwise(const int8_t* weight);
-  void Prepare(const int8_t* weight, const float* scales, const float* bias);
+  void Prepare(const int8_t* weight);
   size_t AddWeights(int64_t numbers);
   void PutWeight(size_t at, int64_t number, int8_t value);
   bool Stages(const ConvGeometry& g, bool input_signed) const;
@@ -74,15 +64,15 @@ class IntegerProduct {
   IntegerEpilogue Epilogue(const IntegerCall& call, int64_t place, int64_t padded) const;
   void Finish(float* values, int64_t count, const IntegerCall& call, int64_t place) const;
   /// Whether the kernels make the results; else they leave numbers to Finish.
-  bool direct() const { return direct_; }
+  bool direct() const { return found_.direct; }
   int64_t result_bytes() const { return numbers_.result == DType::kF32 ? 4 : 1; }
 
   const IntegerKernels& kernels_;
   const QuantizeKernels& elements_;
   IntegerScales numbers_;
   int64_t out_, group_in_, height_, width_, groups_;
-  bool depthwise_, neighbours_, direct_, small_sums_ = false;
-  float low_ = 0, high_ = 0;
+  bool depthwise_, neighbours_, small_sums_ = false;
+  IntegerNumbers found_;  // whose arrays are let go of for padded ones
   int64_t run_numbers_ = 0, run_steps_ = 0, runs_ = 0;
   std::vector<Panel> panels_;
   std::vector<std::byte> packing_;  // while the constructor runs

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Networks whose file says which tensors are bytes: what is left of them, and that integers give
 // what numbers give, but for a step where rounding is a tie.
+#include "cuda/device.h"
 #include "graph/pass_check.h"
 
 namespace oort {
@@ -43,6 +44,21 @@ std::string TypesOf(const std::string& lines) {
   return types;
 }
 
+/// On a GPU, where there is one, bytes are the same; numbers behind them differ by rounding alone.
+void ExpectTheSameOnGpu(const std::string& lines, const Tensor& input, double step) {
+  std::string reason;
+  if (cuda::Devices(&reason).empty()) return;
+  const Tensor want = Session(Load(lines, true, DefaultIsa())).Forward({input})[0];
+  LoadOptions options;
+  options.device = Device::Cuda(0);
+  const auto graph = RuntimeGraph::Build(QuantizedGraph(lines), options);
+  for (const NodeReport& node : graph->Plan({input}).nodes) EXPECT_EQ(node.fallback, "");
+  Session session(graph);
+  for (int run = 0; run < 3; ++run) {  // the third replays what was recorded
+    testing::ExpectNear(session.Forward({input})[0], want, {step / 1000, 0});
+  }
+}
+
 /// Integers and numbers differ by at most `step` anywhere, and by more than a hundredth of it in
 /// few places.
 void ExpectAlike(const std::string& lines, const Tensor& input, double step) {
@@ -58,6 +74,7 @@ void ExpectAlike(const std::string& lines, const Tensor& input, double step) {
     }
     EXPECT_LE(others * 50, want.elements()) << "places that differ";
   }
+  ExpectTheSameOnGpu(lines, input, step);
 }
 
 constexpr const char* kInput =

@@ -99,6 +99,64 @@ __global__ void __launch_bounds__(kPoolThreads)
                         folded);
 }
 
+/// The largest of the bytes of each word.
+template <bool is_signed>
+__device__ uint32_t Largest(uint32_t a, uint32_t b) {
+  return is_signed ? __vmaxs4(a, b) : __vmaxu4(a, b);
+}
+
+/// The largest bytes under one window of `count` neighbouring channels, 4 of them or 1.
+template <int count, bool is_signed>
+__global__ void __launch_bounds__(kPoolThreads)
+    LargestBytesKernel(const __grid_constant__ NhwcPoolCall pool) {
+  LaunchDependents();
+  const unsigned pieces = pool.channels / count;
+  const unsigned i = blockIdx.x * kPoolThreads + threadIdx.x;
+  const unsigned pixel = i / pieces, row = pixel / pool.width.out;
+  const int channel = static_cast<int>(i % pieces) * count;
+  const int x = pixel % pool.width.out, y = row % pool.height.out;
+  const int64_t image = row / pool.height.out;
+  const Covered down = Cover(pool, pool.height, y), along = Cover(pool, pool.width, x);
+  const int step_down = pool.adaptive ? 1 : pool.height.dilation;
+  const int step_along = pool.adaptive ? 1 : pool.width.dilation;
+  WaitForPredecessor();
+  if (image >= pool.batch) return;
+  const uint8_t* in =
+      static_cast<const uint8_t*>(pool.in) + channel +
+      ((image * pool.height.in + down.begin) * pool.width.in + along.begin) * pool.channels;
+  uint32_t most = is_signed ? 0x80808080u : 0;
+  for (int r = 0; r < down.count; ++r) {
+    for (int s = 0; s < along.count; ++s) {
+      const uint8_t* at =
+          in + (int64_t{r} * step_down * pool.width.in + s * step_along) * pool.channels;
+      const uint32_t word = count == 4 ? *reinterpret_cast<const uint32_t*>(at) : uint32_t{*at};
+      most = Largest<is_signed>(most, word);
+    }
+  }
+  uint8_t* out = static_cast<uint8_t*>(pool.out) + int64_t{pixel} * pool.channels + channel;
+  if constexpr (count == 4) {
+    *reinterpret_cast<uint32_t*>(out) = most;
+  } else {
+    *out = static_cast<uint8_t>(most);
+  }
+}
+
+template <bool is_signed>
+void PoolBytes(const Stream& stream, const NhwcPoolCall& call, bool overlap) {
+  const bool words = call.channels % 4 == 0 && reinterpret_cast<uintptr_t>(call.in) % 4 == 0 &&
+                     reinterpret_cast<uintptr_t>(call.out) % 4 == 0;
+  const int64_t items =
+      call.batch * call.height.out * call.width.out * (call.channels / (words ? 4 : 1));
+  if (items >= int64_t{1} << 31) throw Error(ErrorCode::kUnsupported, "too many pixels to pool");
+  KernelLaunch launch;
+  launch.kernel = words ? reinterpret_cast<const void*>(&LargestBytesKernel<4, is_signed>)
+                        : reinterpret_cast<const void*>(&LargestBytesKernel<1, is_signed>);
+  launch.blocks = dim3(static_cast<unsigned>((items + kPoolThreads - 1) / kPoolThreads));
+  launch.threads = kPoolThreads;
+  launch.overlap = overlap;
+  Launch(stream, launch, &call);
+}
+
 template <typename T, int count, bool max>
 void StartPool(const Stream& stream, const NhwcPoolCall& call, bool overlap) {
   // Large windows of few outputs are shared by the threads of a block.
@@ -136,7 +194,9 @@ void PoolPixels(const Stream& stream, const NhwcPoolCall& call, DType dtype, boo
   if (dtype == DType::kF32) return PoolAs<float>(stream, call, overlap);
   if (dtype == DType::kF16) return PoolAs<__half>(stream, call, overlap);
   if (dtype == DType::kBF16) return PoolAs<__nv_bfloat16>(stream, call, overlap);
-  throw Error(ErrorCode::kUnsupported, "expected an image of floats of 16 or 32 bits");
+  if (dtype == DType::kU8 && call.max) return PoolBytes<false>(stream, call, overlap);
+  if (dtype == DType::kI8 && call.max) return PoolBytes<true>(stream, call, overlap);
+  throw Error(ErrorCode::kUnsupported, "expected an image of floats of 16 or 32 bits, or bytes");
 }
 
 }  // namespace oort::cuda

@@ -26,7 +26,7 @@ struct NhwcPoolCall {
   bool include_pad = true;  ///< in the divisor of a mean
   int64_t divisor = 0;      ///< of all means; 0: the number of inputs
 };
-/// `dtype` is f32, f16 or bf16. Extents are below 2^29.
+/// `dtype` is f32, f16 or bf16; for the largest also u8 or i8. Extents are below 2^29.
 void PoolPixels(const Stream& stream, const NhwcPoolCall& call, DType dtype, bool overlap = true);
 
 }  // namespace oort::cuda

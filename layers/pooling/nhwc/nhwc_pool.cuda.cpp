@@ -39,9 +39,13 @@ class CudaNhwcPool final : public Layer {
   }
 
   std::vector<Value> Infer(const Args& args) const override {
-    if (!IsFloat(args.tensor(0).dtype())) {
-      throw Error(ErrorCode::kUnsupported, "expected an image of floats on a GPU, got dtype " +
-                                               std::string(Name(args.tensor(0).dtype())));
+    const DType dtype = args.tensor(0).dtype();
+    const bool bytes = dtype == DType::kU8 || dtype == DType::kI8;
+    if (!IsFloat(dtype) && !(max_ && bytes)) {
+      throw Error(ErrorCode::kUnsupported,
+                  "expected an image of floats on a GPU, or the largest "
+                  "of bytes, got dtype " +
+                      std::string(Name(dtype)));
     }
     return {Pooled(window_, args)};
   }

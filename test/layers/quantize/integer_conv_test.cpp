@@ -147,7 +147,7 @@ void Check(const ConvCase& c) {
       op.Param("addend_scale", "0.05").Param("addend_zero_point", "100");
       op.Input(nhwc ? MoveChannels(addend) : addend);
     }
-    op.ExpectOutputs({nhwc ? MoveChannels(expected) : expected}, kBitExact);
+    op.AlsoOnGpu().ExpectOutputs({nhwc ? MoveChannels(expected) : expected}, kBitExact);
   }
 }
 
@@ -235,7 +235,7 @@ TEST(IntegerConv, ActivatesByFormulas) {
       float& value = expected.data<float>()[i];
       value /= 1 + std::exp(-value);
     }
-    silu.Param("activation", "silu").ExpectOutputs({expected});
+    silu.Param("activation", "silu").AlsoOnGpu().ExpectOutputs({expected});
     Tensor bytes(DType::kU8, expected.shape());
     for (int64_t i = 0; i < bytes.elements(); ++i) {
       const float steps = std::nearbyint(expected.data<float>()[i] / 0.25f) + 9;
@@ -270,6 +270,7 @@ TEST(IntegerLinear, MultipliesRows) {
         .Param("input_zero_point", "-3")
         .Param("dtype", "f32")
         .Input(x)
+        .AlsoOnGpu()
         .ExpectOutputs({expected}, kBitExact);
   }
 }

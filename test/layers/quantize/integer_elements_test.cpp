@@ -42,7 +42,7 @@ TEST(IntegerAdd, AddsBytesOfDifferentKinds) {
         const float rounded = std::nearbyint(value) - 20;
         sum.data<int8_t>()[i] = static_cast<int8_t>(std::clamp(rounded, -128.0f, 127.0f));
       }
-      Add(a, b, activation).ExpectOutputs({sum}, kBitExact);
+      Add(a, b, activation).AlsoOnGpu().ExpectOutputs({sum}, kBitExact);
     }
   }
 }
@@ -67,10 +67,15 @@ TEST(ByteTable, LooksBytesUp) {
       const auto bits = static_cast<uint8_t>(negative.data<int8_t>()[i]);
       z.data<int8_t>()[i] = static_cast<int8_t>(127 - bits);
     }
-    OperatorCase("oort.ByteTable").Attribute("table", table).Input(x).ExpectOutputs({y}, kBitExact);
+    OperatorCase("oort.ByteTable")
+        .Attribute("table", table)
+        .Input(x)
+        .AlsoOnGpu()
+        .ExpectOutputs({y}, kBitExact);
     OperatorCase("oort.ByteTable")
         .Attribute("table", table)
         .Input(negative)
+        .AlsoOnGpu()
         .ExpectOutputs({z}, kBitExact);
   }
   OperatorCase("oort.ByteTable")

@@ -26,16 +26,20 @@ TEST(IntegerAvgPool, AveragesWindows) {
   // Means 2, 5.75, 252, -3 in steps of half, doubled into those of a quarter.
   Pool(false, x)
       .Param("kernel_size", "(2,2)")
+      .AlsoOnGpu()
       .ExpectOutputs({Tensor::From<uint8_t>({44, 52, 255, 34}, {1, 2, 1, 2})}, kBitExact);
   Pool(true, last)
       .Param("kernel_size", "(2,2)")
+      .AlsoOnGpu()
       .ExpectOutputs({Tensor::From<uint8_t>({44, 255, 52, 34}, {1, 1, 2, 2})}, kBitExact);
   // Sums 31 and 996 of eight: 3.875 and 124.5, doubled 7.75 and 249.
   Pool(false, x)
       .Param("output_size", "(1,1)")
+      .AlsoOnGpu()
       .ExpectOutputs({Tensor::From<uint8_t>({48, 255}, {1, 2, 1, 1})}, kBitExact);
   Pool(true, last)
       .Param("output_size", "(1,1)")
+      .AlsoOnGpu()
       .ExpectOutputs({Tensor::From<uint8_t>({48, 255}, {1, 1, 1, 2})}, kBitExact);
 }
 
@@ -49,8 +53,8 @@ TEST(IntegerAvgPool, CountsThePaddingAsItIsTold) {
         .Param("padding", "(1,1)")
         .Param("count_include_pad", counts);
   };
-  pool("True").ExpectOutputs({Tensor::From<uint8_t>({47}, {1, 1, 1, 1})}, kBitExact);
-  pool("False").ExpectOutputs({Tensor::From<uint8_t>({56}, {1, 1, 1, 1})}, kBitExact);
+  pool("True").AlsoOnGpu().ExpectOutputs({Tensor::From<uint8_t>({47}, {1, 1, 1, 1})}, kBitExact);
+  pool("False").AlsoOnGpu().ExpectOutputs({Tensor::From<uint8_t>({56}, {1, 1, 1, 1})}, kBitExact);
 }
 
 TEST(IntegerAvgPool, RefusesWhatDoesNotFit) {
@@ -68,8 +72,9 @@ TEST(NhwcMaxPool, PoolsBytes) {
         .Param("stride", "(1,1)")
         .Input(x);
   };
-  pool(u).ExpectOutputs({Tensor::From<uint8_t>({7, 200, 255, 100}, {1, 2, 2})}, kBitExact);
-  pool(i).ExpectOutputs({Tensor::From<int8_t>({-7, -3, -7, -5}, {1, 2, 2})}, kBitExact);
+  pool(u).AlsoOnGpu().ExpectOutputs({Tensor::From<uint8_t>({7, 200, 255, 100}, {1, 2, 2})},
+                                    kBitExact);
+  pool(i).AlsoOnGpu().ExpectOutputs({Tensor::From<int8_t>({-7, -3, -7, -5}, {1, 2, 2})}, kBitExact);
 }
 
 }  // namespace

@@ -23,12 +23,15 @@ TEST(Quantize, RoundsHalfToEvenAndSaturates) {
                                         INFINITY, -INFINITY, NAN, 63.5f, 64},
                                        {14});
   Quantize("0.5", "3", "u8", x)
+      .AlsoOnGpu()
       .ExpectOutputs(
           {Tensor::From<uint8_t>({1, 3, 3, 3, 5, 5, 6, 255, 0, 255, 0, 3, 130, 131}, {14})});
   Quantize("0.5", "-3", "i8", x)
+      .AlsoOnGpu()
       .ExpectOutputs({Tensor::From<int8_t>(
           {-5, -3, -3, -3, -1, -1, 0, 127, -128, 127, -128, -3, 124, 125}, {14})});
   Quantize("0.5", "255", "u8", x)
+      .AlsoOnGpu()
       .ExpectOutputs({Tensor::From<uint8_t>(
           {253, 255, 255, 255, 255, 255, 255, 255, 0, 255, 0, 255, 255, 255}, {14})});
 }
@@ -42,7 +45,7 @@ TEST(Quantize, SaturatesInVectors) {
     x.data<float>()[i] = numbers[i % 9];
     q.data<uint8_t>()[i] = bytes[i % 9];
   }
-  Quantize("0.5", "3", "u8", x).ExpectOutputs({q}, kBitExact);
+  Quantize("0.5", "3", "u8", x).AlsoOnGpu().ExpectOutputs({q}, kBitExact);
 }
 
 TEST(Quantize, MatchesItsFormulaAtEveryLength) {
@@ -53,7 +56,7 @@ TEST(Quantize, MatchesItsFormulaAtEveryLength) {
       const float rounded = std::nearbyint(x.data<float>()[i] * (1.0f / 0.17f)) + 100.0f;
       q.data<uint8_t>()[i] = static_cast<uint8_t>(std::clamp(rounded, 0.0f, 255.0f));
     }
-    Quantize("0.17", "100", "u8", x).ExpectOutputs({q}, kBitExact);
+    Quantize("0.17", "100", "u8", x).AlsoOnGpu().ExpectOutputs({q}, kBitExact);
   }
 }
 
@@ -87,8 +90,8 @@ TEST(Dequantize, MatchesItsFormula) {
           .Param("zero_point", zero_point)
           .Input(q);
     };
-    dequantize("7", u).ExpectOutputs({from_u}, kBitExact);
-    dequantize("-128", i).ExpectOutputs({from_i}, kBitExact);
+    dequantize("7", u).AlsoOnGpu().ExpectOutputs({from_u}, kBitExact);
+    dequantize("-128", i).AlsoOnGpu().ExpectOutputs({from_i}, kBitExact);
   }
 }
 
@@ -100,16 +103,20 @@ TEST(Dequantize, HasAScaleForEachChannel) {
   const Tensor q = Tensor::From<int8_t>({-127, 0, 127, 1, 2, 3, -1, -2, -3, 9, 9, 9}, {2, 3, 2});
   const Tensor outer = Tensor::From<float>({0.5f, 2.0f}, {2});
   PerChannel(q, "0", outer)
+      .AlsoOnGpu()
       .ExpectOutputs({Tensor::From<float>({-63.5f, 0, 63.5f, 0.5f, 1, 1.5f, -2, -4, -6, 18, 18, 18},
                                           {2, 3, 2})},
                      kBitExact);
   const Tensor middle = Tensor::From<float>({1, 2, 4}, {3});
   PerChannel(q, "-2", middle)
       .Attribute("zero_points", Tensor::From<int32_t>({0, 1, -1}, {3}))
+      .AlsoOnGpu()
       .ExpectOutputs(
           {Tensor::From<float>({-127, 0, 252, 0, 12, 16, -1, -2, -8, 16, 40, 40}, {2, 3, 2})},
           kBitExact);
-  PerChannel(Tensor(DType::kI8, {0, 3}), "1", middle).ExpectOutputs({Tensor(DType::kF32, {0, 3})});
+  PerChannel(Tensor(DType::kI8, {0, 3}), "1", middle)
+      .AlsoOnGpu()
+      .ExpectOutputs({Tensor(DType::kF32, {0, 3})});
 }
 
 TEST(Dequantize, RefusesWhatDoesNotFit) {

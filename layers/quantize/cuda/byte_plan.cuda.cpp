@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT
+// Chooses the tiles of a convolution of bytes and starts them.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "cuda/kernel_launch.h"
+#include "layers/quantize/cuda/byte_gemm.h"
+
+namespace oort::cuda {
+namespace {
+
+constexpr int kByteStep = 128;  // channels of a step: bytes of a row in shared memory
+
+int64_t CeilDivideBytes(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+bool IsByteAligned(const void* pointer, size_t bytes) {
+  return reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
+}
+
+/// The kernel that copies as many bytes at a time as the channels of a pixel allow; null where the
+/// tile has none.
+const void* FunctionOf(const ByteConvCall& call, const ByteGemmKernel& kernel) {
+  const auto fits = [&](int grain) {
+    return call.channels % grain == 0 && call.in_pixel % grain == 0 &&
+           IsByteAligned(call.in, static_cast<size_t>(grain));
+  };
+  if (fits(16)) return kernel.whole;
+  if (fits(8)) return kernel.small;
+  return fits(4) ? kernel.words : nullptr;
+}
+
+int ByteSteps(const ByteConvCall& call) {
+  return static_cast<int>(CeilDivideBytes(call.channels * call.taps(), kByteStep));
+}
+
+bool IsPlain(const ByteConvCall& call) {
+  return call.epilogue.bytes && !call.epilogue.activated && call.padding.zero_point == 0;
+}
+
+/// Of one block: a few steps need no more stages than there are steps. `gathers`: sums go through
+/// shared memory.
+int ByteSharedBytes(const ByteGemmKernel& kernel, int steps, bool gathers) {
+  return std::max(std::min(kernel.stages, steps) * kernel.stage_bytes,
+                  gathers ? kernel.sum_bytes : 0);
+}
+
+int ResidentBlocks(const ByteGemmKernel& kernel, int steps, bool gathers) {
+  constexpr int kShared = 227 * 1024, kThreads = 2048, kRegisters = 65536;
+  const int registers = RegistersOf(kernel.whole) * kernel.threads;
+  return std::max(1, std::min({kShared / (ByteSharedBytes(kernel, steps, gathers) + 1024),
+                               kThreads / kernel.threads, kRegisters / registers}));
+}
+
+/// Cycles that a call takes, by the model of one multiprocessor that gemm_conv.cuda.cpp has for 16
+/// bits, with as many more products.
+double ByteCycles(const ByteConvCall& call, const ByteGemmKernel& kernel, int splits,
+                  int multiprocessors) {
+  constexpr double kStart = 1580, kLatency = 300, kBarrier = 16, kMultiplies = 2600;
+  constexpr double kWarpMultiplies = 200, kFetchBytes = 54, kWriteBytes = 20;
+  constexpr double kManyWaves = 1.3, kFinish = 0.12, kWriteBatch = 500;
+  constexpr double kGather = 670, kGatherBlock = 40, kGatherBytes = 15;
+  const double rows = kernel.tile.rows, columns = kernel.tile.columns, threads = kernel.threads;
+  const auto steps = static_cast<int>(CeilDivideBytes(ByteSteps(call), splits));
+  const double blocks = static_cast<double>(CeilDivideBytes(call.rows(), kernel.tile.rows) *
+                                            CeilDivideBytes(call.filters, kernel.tile.columns)) *
+                        call.groups * splits;
+  const double here = std::min<double>(ResidentBlocks(kernel, steps, splits > 1 || !IsPlain(call)),
+                                       std::ceil(blocks / multiprocessors));
+  double waves = blocks / (here * multiprocessors);
+  waves = waves < kManyWaves ? std::ceil(waves) : waves + 0.5;
+  const double products = here * rows * columns * kByteStep;
+  const double step = std::max({products / kMultiplies, here * kernel.stage_bytes / kFetchBytes,
+                                kLatency / std::min(kernel.stages - 1, steps),
+                                products / (kWarpMultiplies * here * threads / 32)}) +
+                      kBarrier;
+  const double moved = rows * columns * (call.epilogue.addend != nullptr ? 2 : 1);
+  const double write =
+      here * (rows * columns * kFinish + moved / kWriteBytes) / splits + kWriteBatch;
+  const double gather =
+      splits == 1 ? 0 : kGather + kGatherBlock * splits + here * rows * columns * 4 / kGatherBytes;
+  return kStart + waves * (kLatency + steps * step + write + gather);
+}
+
+}  // namespace
+
+std::span<const ConvTile> ByteTiles() {
+  static const auto kTiles = [] {
+    std::vector<ConvTile> tiles;
+    for (const ByteGemmKernel& kernel : ByteGemmKernels()) tiles.push_back(kernel.tile);
+    return tiles;
+  }();
+  return kTiles;
+}
+
+bool ConvolvesBytes(const ByteConvCall& call) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max() / 2;
+  const double in = static_cast<double>(call.batch) * (call.height.in + 2.0 * call.height.pad) *
+                    (call.width.in + 2.0 * call.width.pad) * static_cast<double>(call.in_pixel);
+  const double sums =
+      static_cast<double>(call.height.kernel + 1) * (call.width.kernel + 1) * call.padding.filters;
+  return call.weight != nullptr && call.in_channel == 1 && call.out_channel == 1 &&
+         call.channels % 4 == 0 && call.in_pixel % 4 == 0 && IsByteAligned(call.in, 4) &&
+         in < kMost && call.rows() < kMost && call.depth * call.padded_filters() < kMost &&
+         sums < kMost && call.groups < 65536 && call.out_pixel < kMost &&
+         int64_t{call.height.dilation} * call.height.kernel < kMost / 4 &&
+         int64_t{call.width.dilation} * call.width.kernel < kMost / 4;
+}
+
+bool BytePlanFits(const ByteConvCall& call, const BytePlan& plan) {
+  const ByteGemmKernel& kernel = ByteGemmKernels()[static_cast<size_t>(plan.tile)];
+  return FunctionOf(call, kernel) != nullptr && plan.splits <= ByteSteps(call);
+}
+
+BytePlan ChooseBytePlan(const ByteConvCall& call, int device) {
+  const DeviceTraits& traits = TraitsOf(device);
+  const std::span<const ByteGemmKernel> kernels = ByteGemmKernels();
+  const int most = traits.clusters ? ByteSteps(call) : 1;
+  BytePlan best;
+  double least = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    if (FunctionOf(call, kernels[i]) == nullptr) continue;
+    // Larger clusters, and odd ones, find no place on some groups of multiprocessors.
+    for (int splits : {1, 2, 3, 4, 6, 8}) {
+      if (splits > most) break;
+      const double cycles = ByteCycles(call, kernels[i], splits, traits.multiprocessors);
+      if (cycles >= least) continue;
+      least = cycles;
+      best = {static_cast<int>(i), splits};
+    }
+  }
+  return best;
+}
+
+void ConvolveBytes(const Stream& stream, const ByteConvCall& call, const BytePlan& plan,
+                   bool overlap) {
+  const ByteGemmKernel& kernel = ByteGemmKernels()[static_cast<size_t>(plan.tile)];
+  ByteGemm conv = {};
+  GemmConv& gemm = conv.gemm;
+  gemm.in = call.in;
+  gemm.weight = call.weight;
+  gemm.out = call.out;
+  gemm.rows = static_cast<int>(call.rows());
+  gemm.filters = call.padded_filters();
+  gemm.channels = call.channels;
+  gemm.height = call.height.in;
+  gemm.width = call.width.in;
+  gemm.out_width = call.width.out;
+  gemm.out_plane = call.height.out * call.width.out;
+  gemm.in_pixel = static_cast<int>(call.in_pixel);
+  gemm.out_pixel = static_cast<int>(call.out_pixel);
+  gemm.depth = static_cast<int>(call.depth);
+  gemm.kernel_height = call.height.kernel;
+  gemm.kernel_width = call.width.kernel;
+  gemm.stride_down = call.height.stride;
+  gemm.stride_along = call.width.stride;
+  gemm.pad_top = call.height.pad;
+  gemm.pad_left = call.width.pad;
+  gemm.dilation_down = call.height.dilation;
+  gemm.dilation_along = call.width.dilation;
+  const int taps = kByteStep / call.channels;
+  gemm.channel_step = kByteStep % call.channels;
+  gemm.column_step = taps % call.width.kernel;
+  gemm.row_step = taps / call.width.kernel;
+  gemm.steps = ByteSteps(call);
+  gemm.splits = std::max(1, std::min(plan.splits, gemm.steps));
+  gemm.column_tiles = static_cast<int>(CeilDivideBytes(call.filters, kernel.tile.columns));
+  conv.epilogue = call.epilogue;
+  conv.padding = call.padding;
+  conv.filters = call.filters;
+  conv.flip = call.in_signed ? 0x80808080u : 0;
+  conv.whole_pieces = call.filters % 8 == 0 && call.out_pixel % 8 == 0 &&
+                      IsByteAligned(call.out, call.epilogue.bytes ? 8 : 16) &&
+                      IsByteAligned(call.epilogue.addend, 8);
+  conv.plain = conv.whole_pieces && IsPlain(call);
+  const int64_t tiles = CeilDivideBytes(call.rows(), kernel.tile.rows) * gemm.column_tiles;
+
+  KernelLaunch launch;
+  launch.kernel = FunctionOf(call, kernel);
+  launch.blocks =
+      dim3(static_cast<unsigned>(tiles * gemm.splits), 1, static_cast<unsigned>(call.groups));
+  launch.threads = static_cast<unsigned>(kernel.threads);
+  launch.cluster = static_cast<unsigned>(gemm.splits);
+  const int most_steps = static_cast<int>(CeilDivideBytes(gemm.steps, gemm.splits));
+  launch.shared =
+      static_cast<size_t>(ByteSharedBytes(kernel, most_steps, gemm.splits > 1 || !conv.plain));
+  launch.overlap = overlap;
+  Launch(stream, launch, &conv);
+}
+
+}  // namespace oort::cuda

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: MIT
+#include "layers/quantize/device_bytes.h"
+
+#include "cuda/kernel_launch.h"
+#include "cuda/kernel_tools.h"
+#include "layers/quantize/quantizer.h"
+
+namespace oort {
+namespace {
+
+constexpr int kByteThreads = 256;
+
+bool IsAlignedForPieces(const void* pointer) {
+  return reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
+}
+
+template <typename Job>
+void LaunchBytes(const cuda::Stream& stream, void (*kernel)(Job), const Job& job, int64_t items) {
+  constexpr int64_t kMostBlocks = 132 * 64;
+  const int64_t blocks = (items + kByteThreads - 1) / kByteThreads;
+  if (blocks == 0) return;
+  cuda::KernelLaunch launch;
+  launch.kernel = reinterpret_cast<const void*>(kernel);
+  launch.blocks = dim3(static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks));
+  launch.threads = kByteThreads;
+  launch.overlap = true;
+  cuda::Launch(stream, launch, &job);
+}
+
+/// Calls body(i) for the items of this thread, after the kernel before it is done.
+template <typename Body>
+__device__ void ForItems(int64_t items, Body body) {
+  cuda::LaunchDependents();
+  cuda::WaitForPredecessor();
+  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < items;
+       i += int64_t{gridDim.x} * blockDim.x) {
+    body(i);
+  }
+}
+
+struct QuantizeJob {
+  const float* x;
+  uint8_t* y;
+  int64_t count, pieces;  // pieces of four are done at once
+  float inverse, low, high;
+  int32_t zero_point;
+};
+
+__device__ uint32_t QuantizedByte(const QuantizeJob& job, float x) {
+  float value = __fmul_rn(x, job.inverse);
+  value = value == value ? value : 0.0f;  // what is no number becomes the zero point
+  value = value > job.low ? value : job.low;
+  value = value < job.high ? value : job.high;
+  return static_cast<uint32_t>(__float2int_rn(value) + job.zero_point) & 0xffu;
+}
+
+__global__ void __launch_bounds__(kByteThreads)
+    QuantizeKernel(const __grid_constant__ QuantizeJob job) {
+  ForItems(job.pieces + job.count - 4 * job.pieces, [&](int64_t i) {
+    if (i < job.pieces) {
+      const float4 x = reinterpret_cast<const float4*>(job.x)[i];
+      reinterpret_cast<uint32_t*>(job.y)[i] =
+          QuantizedByte(job, x.x) | QuantizedByte(job, x.y) << 8 | QuantizedByte(job, x.z) << 16 |
+          QuantizedByte(job, x.w) << 24;
+    } else {
+      const int64_t at = 3 * job.pieces + i;
+      job.y[at] = static_cast<uint8_t>(QuantizedByte(job, job.x[at]));
+    }
+  });
+}
+
+struct DequantizeJob {
+  const uint8_t* x;
+  float* y;
+  const float* scales;
+  const int32_t* zero_points;
+  int64_t count, channels, inner;
+  bool is_signed;
+};
+
+__global__ void __launch_bounds__(kByteThreads)
+    DequantizeKernel(const __grid_constant__ DequantizeJob job) {
+  ForItems(job.count, [&](int64_t i) {
+    const int64_t channel = job.channels == 1 ? 0 : i / job.inner % job.channels;
+    const int32_t byte = job.is_signed ? static_cast<int8_t>(job.x[i]) : job.x[i];
+    job.y[i] = __fmul_rn(__int2float_rn(byte - job.zero_points[channel]), job.scales[channel]);
+  });
+}
+
+struct AddJob {
+  ByteSum sum;
+  int64_t count, pieces;
+};
+
+__device__ uint32_t SummedByte(const ByteSum& sum, uint32_t a, uint32_t b) {
+  const float x = static_cast<float>((a ^ sum.flip_a) & 0xffu);
+  const float y = static_cast<float>((b ^ sum.flip_b) & 0xffu);
+  float value = __fmaf_rn(x, sum.scale_a, __fmaf_rn(y, sum.scale_b, sum.rest));
+  value = value > sum.low ? value : sum.low;
+  value = value < sum.high ? value : sum.high;
+  return (static_cast<uint32_t>(__float2int_rn(value) + sum.zero_point) ^ sum.flip_out) & 0xffu;
+}
+
+__global__ void __launch_bounds__(kByteThreads) AddBytesKernel(const __grid_constant__ AddJob job) {
+  ForItems(job.pieces + job.count - 4 * job.pieces, [&](int64_t i) {
+    if (i < job.pieces) {
+      const uint32_t a = reinterpret_cast<const uint32_t*>(job.sum.a)[i];
+      const uint32_t b = reinterpret_cast<const uint32_t*>(job.sum.b)[i];
+      uint32_t word = 0;
+#pragma unroll
+      for (int c = 0; c < 32; c += 8) word |= SummedByte(job.sum, a >> c, b >> c) << c;
+      reinterpret_cast<uint32_t*>(job.sum.out)[i] = word;
+    } else {
+      const int64_t at = 3 * job.pieces + i;
+      job.sum.out[at] = static_cast<uint8_t>(SummedByte(job.sum, job.sum.a[at], job.sum.b[at]));
+    }
+  });
+}
+
+struct TableJob {
+  const uint8_t* x;
+  const uint8_t* table;
+  uint8_t* y;
+  int64_t count, pieces;
+};
+
+__global__ void __launch_bounds__(kByteThreads)
+    ByteTableKernel(const __grid_constant__ TableJob job) {
+  static_assert(kByteThreads == 256);
+  __shared__ uint8_t table[256];
+  table[threadIdx.x] = job.table[threadIdx.x];  // no kernel writes it
+  __syncthreads();
+  ForItems(job.pieces + job.count - 4 * job.pieces, [&](int64_t i) {
+    if (i < job.pieces) {
+      const uint32_t x = reinterpret_cast<const uint32_t*>(job.x)[i];
+      uint32_t word = 0;
+#pragma unroll
+      for (int c = 0; c < 32; c += 8) word |= uint32_t{table[x >> c & 0xffu]} << c;
+      reinterpret_cast<uint32_t*>(job.y)[i] = word;
+    } else {
+      const int64_t at = 3 * job.pieces + i;
+      job.y[at] = table[job.x[at]];
+    }
+  });
+}
+
+struct MeanRange {
+  int64_t begin, count;
+  int64_t divisor;  // of this axis
+};
+
+__device__ MeanRange MeanRangeAt(const DevicePool::Axis& axis, int64_t i, bool include_pad) {
+  const WindowAxis& w = axis.window;
+  if (axis.adaptive) {
+    const int64_t begin = i * w.in / w.out, end = ((i + 1) * w.in + w.out - 1) / w.out;
+    return {begin, end - begin, end - begin};
+  }
+  const WindowAxis::Taps taps = w.At(i);
+  return {taps.begin, taps.count, include_pad ? w.PaddedCount(i) : taps.count};
+}
+
+struct MeansJob {
+  DeviceByteMeans means;
+  const uint8_t* x;
+  uint8_t* y;
+  int64_t outputs;  // of all images
+  bool is_signed;
+};
+
+constexpr int kMeanParts = 8, kMeanPlaces = kByteThreads / kMeanParts;
+
+/// A window of a channel for each place of a block, whose parts share its inputs.
+__global__ void __launch_bounds__(kByteThreads) MeansKernel(const __grid_constant__ MeansJob job) {
+  __shared__ int sums[kMeanParts][kMeanPlaces];
+  cuda::LaunchDependents();
+  cuda::WaitForPredecessor();
+  const DeviceByteMeans& means = job.means;
+  const WindowAxis &rows = means.pool.axes[1].window, &columns = means.pool.axes[2].window;
+  const int place = threadIdx.x % kMeanPlaces, part = threadIdx.x / kMeanPlaces;
+  const int64_t i = blockIdx.x * int64_t{kMeanPlaces} + place;
+  const bool here = i < job.outputs;
+  const int64_t channel = i % means.channels, pixel = i / means.channels;
+  const int64_t out_x = pixel % columns.out, out_y = pixel / columns.out % rows.out;
+  const int64_t image = pixel / columns.out / rows.out;
+  const MeanRange down = MeanRangeAt(means.pool.axes[1], out_y, means.pool.include_pad);
+  const MeanRange along = MeanRangeAt(means.pool.axes[2], out_x, means.pool.include_pad);
+  int sum = 0;
+  if (here) {
+    const uint8_t* x =
+        job.x + image * means.channels * rows.in * columns.in + channel * means.in_channel;
+    for (int64_t tap = part; tap < down.count * along.count; tap += kMeanParts) {
+      const int64_t at =
+          (down.begin + tap / along.count) * columns.in + along.begin + tap % along.count;
+      const uint8_t byte = x[at * means.in_pixel];
+      sum += (job.is_signed ? static_cast<int8_t>(byte) : int{byte}) - means.in_zero_point;
+    }
+  }
+  sums[part][place] = sum;
+  __syncthreads();
+  if (part != 0 || !here) return;
+  for (int other = 1; other < kMeanParts; ++other) sum += sums[other][place];
+  const int64_t divisor =
+      means.pool.override_with != 0 ? means.pool.override_with : down.divisor * along.divisor;
+  const auto factor =
+      static_cast<float>(means.in_scale / means.out_scale / static_cast<double>(divisor));
+  float value = __fmul_rn(__int2float_rn(sum), factor);
+  value = value > means.low ? value : means.low;
+  value = value < means.high ? value : means.high;
+  job.y[image * means.channels * rows.out * columns.out + channel * means.out_channel +
+        (out_y * columns.out + out_x) * means.out_pixel] =
+      static_cast<uint8_t>(__float2int_rn(value) + means.out_zero_point);
+}
+
+const uint8_t* BytesOf(const Tensor& tensor) {
+  return reinterpret_cast<const uint8_t*>(tensor.raw());
+}
+uint8_t* BytesOf(Tensor& tensor) { return reinterpret_cast<uint8_t*>(tensor.raw()); }
+
+}  // namespace
+
+void QuantizeOnDevice(cuda::Stream& stream, const Tensor& x, float inverse, int32_t zero_point,
+                      Tensor& y) {
+  QuantizeJob job = {x.data<float>(), BytesOf(y), y.elements(), 0, inverse, 0, 0, zero_point};
+  job.low = static_cast<float>(LeastByte(y.dtype()) - zero_point);
+  job.high = static_cast<float>(MostByte(y.dtype()) - zero_point);
+  if (IsAlignedForPieces(job.x) && IsAlignedForPieces(job.y)) job.pieces = job.count / 4;
+  LaunchBytes(stream, &QuantizeKernel, job, job.count - 3 * job.pieces);
+}
+
+void DequantizeOnDevice(cuda::Stream& stream, const Tensor& x, const DeviceDequantize& by,
+                        Tensor& y) {
+  const DequantizeJob job = {BytesOf(x),
+                             y.data<float>(),
+                             by.scales.data<float>(),
+                             by.zero_points.data<int32_t>(),
+                             x.elements(),
+                             by.scales.elements(),
+                             by.inner,
+                             x.dtype() == DType::kI8};
+  LaunchBytes(stream, &DequantizeKernel, job, job.count);
+}
+
+void AddBytesOnDevice(cuda::Stream& stream, const ByteSum& sum, int64_t count) {
+  AddJob job = {sum, count, 0};
+  if (IsAlignedForPieces(sum.a) && IsAlignedForPieces(sum.b) && IsAlignedForPieces(sum.out)) {
+    job.pieces = count / 4;
+  }
+  LaunchBytes(stream, &AddBytesKernel, job, count - 3 * job.pieces);
+}
+
+void ByteTableOnDevice(cuda::Stream& stream, const Tensor& x, const Tensor& table, Tensor& y) {
+  TableJob job = {BytesOf(x), BytesOf(table), BytesOf(y), x.elements(), 0};
+  if (IsAlignedForPieces(job.x) && IsAlignedForPieces(job.y)) job.pieces = job.count / 4;
+  LaunchBytes(stream, &ByteTableKernel, job, job.count - 3 * job.pieces);
+}
+
+void MeansOfBytesOnDevice(cuda::Stream& stream, const DeviceByteMeans& means, const Tensor& x,
+                          Tensor& y) {
+  const MeansJob job = {means, BytesOf(x), BytesOf(y), y.elements(), x.dtype() == DType::kI8};
+  const int64_t blocks = (job.outputs + kMeanPlaces - 1) / kMeanPlaces;
+  if (blocks >= int64_t{1} << 31) {
+    throw Error(ErrorCode::kUnsupported, "too many windows to take means of");
+  }
+  cuda::KernelLaunch launch;
+  launch.kernel = reinterpret_cast<const void*>(&MeansKernel);
+  launch.blocks = dim3(static_cast<unsigned>(blocks));
+  launch.threads = kByteThreads;
+  launch.overlap = true;
+  cuda::Launch(stream, launch, &job);
+}
+
+}  // namespace oort
