@@ -69,6 +69,35 @@ __global__ void __launch_bounds__(kByteThreads)
   });
 }
 
+struct QuantizeImageJob {
+  QuantizeJob numbers;
+  int64_t pixels, plane;
+  int given, channels;
+};
+
+/// A thread for each pixel.
+__global__ void __launch_bounds__(kByteThreads)
+    QuantizeImageKernel(const __grid_constant__ QuantizeImageJob job) {
+  const QuantizeJob& numbers = job.numbers;
+  ForItems(job.pixels, [&](int64_t i) {
+    const int64_t image = i / job.plane, pixel = i % job.plane;
+    const float* x = numbers.x + image * job.given * job.plane + pixel;
+    uint8_t* y = numbers.y + i * job.channels;
+    if (job.channels == 4) {
+      uint32_t word = 0;
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        word |= QuantizedByte(numbers, c < job.given ? x[c * job.plane] : 0) << (8 * c);
+      }
+      *reinterpret_cast<uint32_t*>(y) = word;
+      return;
+    }
+    for (int c = 0; c < job.channels; ++c) {
+      y[c] = static_cast<uint8_t>(QuantizedByte(numbers, c < job.given ? x[c * job.plane] : 0));
+    }
+  });
+}
+
 struct DequantizeJob {
   const uint8_t* x;
   float* y;
@@ -216,15 +245,31 @@ const uint8_t* BytesOf(const Tensor& tensor) {
 }
 uint8_t* BytesOf(Tensor& tensor) { return reinterpret_cast<uint8_t*>(tensor.raw()); }
 
+QuantizeJob QuantizeJobOf(const Tensor& x, float inverse, int32_t zero_point, Tensor& y) {
+  QuantizeJob job = {x.data<float>(), BytesOf(y), y.elements(), 0, inverse, 0, 0, zero_point};
+  job.low = static_cast<float>(LeastByte(y.dtype()) - zero_point);
+  job.high = static_cast<float>(MostByte(y.dtype()) - zero_point);
+  return job;
+}
+
 }  // namespace
 
 void QuantizeOnDevice(cuda::Stream& stream, const Tensor& x, float inverse, int32_t zero_point,
                       Tensor& y) {
-  QuantizeJob job = {x.data<float>(), BytesOf(y), y.elements(), 0, inverse, 0, 0, zero_point};
-  job.low = static_cast<float>(LeastByte(y.dtype()) - zero_point);
-  job.high = static_cast<float>(MostByte(y.dtype()) - zero_point);
+  QuantizeJob job = QuantizeJobOf(x, inverse, zero_point, y);
   if (IsAlignedForPieces(job.x) && IsAlignedForPieces(job.y)) job.pieces = job.count / 4;
   LaunchBytes(stream, &QuantizeKernel, job, job.count - 3 * job.pieces);
+}
+
+void QuantizeImageOnDevice(cuda::Stream& stream, const Tensor& x, float inverse, int32_t zero_point,
+                           Tensor& y) {
+  const int rank = x.rank();
+  QuantizeImageJob job = {QuantizeJobOf(x, inverse, zero_point, y), 0, 0, 0, 0};
+  job.given = static_cast<int>(x.dim(rank - 3));
+  job.channels = static_cast<int>(y.dim(rank - 1));
+  job.plane = x.shape().Product(rank - 2, rank);
+  job.pixels = y.elements() / job.channels;
+  LaunchBytes(stream, &QuantizeImageKernel, job, job.pixels);
 }
 
 void DequantizeOnDevice(cuda::Stream& stream, const Tensor& x, const DeviceDequantize& by,

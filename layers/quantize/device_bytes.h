@@ -12,6 +12,10 @@ namespace oort {
 void QuantizeOnDevice(cuda::Stream&, const Tensor& x, float inverse, int32_t zero_point,
                       Tensor& y) OORT_CUDA_ONLY;
 
+/// The same of (…, C, H, W) as (…, H, W, channels of y), the zero point beyond C.
+void QuantizeImageOnDevice(cuda::Stream&, const Tensor& x, float inverse, int32_t zero_point,
+                           Tensor& y) OORT_CUDA_ONLY;
+
 /// (q - zero_points[c]) * scales[c], of which there are one or one for each slice c of an axis with
 /// `inner` elements each.
 struct DeviceDequantize {

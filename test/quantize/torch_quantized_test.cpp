@@ -66,6 +66,50 @@ TEST(TorchQuantized, AnswersTheSameInNumbers) {
   ExpectTorch(loaded);
 }
 
+/// What PT2E quantized comes as fake quantization, with that of the weights folded: see
+/// make_pt2e_golden.py.
+TEST(TorchQuantized, FindsIntegersInFoldedWeights) {
+  const std::string folder = std::string(OORT_TEST_DATA) + "/quantize/goldens/pt2e/";
+  const auto loaded =
+      RuntimeGraph::Load(folder + "model.pnnx.param", folder + "model.pnnx.bin", {});
+  const std::string types = TypesIn(*loaded);
+  EXPECT_EQ(types,
+            "oort.Quantize nhwc.enter nhwc.IntegerConv2d nhwc.MaxPool2d nhwc.IntegerConv2d "
+            "nhwc.IntegerConv2d oort.IntegerAdd nhwc.IntegerAvgPool2d nhwc.leave torch.flatten "
+            "oort.IntegerLinear oort.Dequantize");
+  const Tensor want = ReadNpy(folder + "out0.npy");
+  const Tensor got = Session(loaded).Forward({ReadNpy(folder + "in0.npy")})[0];
+  constexpr double kStep = 3.89275094e-3;  // of the last scale
+  testing::ExpectNear(got, want, {2.01 * kStep, 0});
+}
+
+/// Weights that are no multiples of a scale stay numbers.
+TEST(TorchQuantized, LeavesOtherWeightsAlone) {
+  Graph graph = GraphFromText(
+      "pnnx.Input in 0 1 x #x=(2,8)f32\n"
+      "pnnx.Expression s 0 1 s expr=0.1\npnnx.Expression z 0 1 z expr=9\n"
+      "pnnx.Expression l 0 1 l expr=0\npnnx.Expression h 0 1 h expr=255\n"
+      "aten::fake_quantize_per_tensor_affine f 5 1 x s z l h y #y=(2,8)f32\n"
+      "nn.Linear fc 1 1 y out bias=False in_features=8 out_features=3 @weight=(3,8)f32 "
+      "#out=(2,3)f32\n"
+      "pnnx.Output o 1 0 out\n");
+  Tensor& weight =
+      graph.operators[static_cast<size_t>(graph.FindOperator("fc"))].attributes["weight"];
+  const auto integers = [](const Graph& built) {
+    return TypesIn(*RuntimeGraph::Build(built)).find("IntegerLinear") != std::string::npos;
+  };
+  weight = testing::RandomTensor(DType::kF32, {3, 8}, 3, -1, 1);
+  EXPECT_FALSE(integers(graph));
+  weight = weight.Clone();
+  for (int64_t i = 0; i < 24; ++i) {
+    const float steps = std::nearbyint(weight.data<float>()[i] * 90);
+    weight.data<float>()[i] = i < 8 ? 0 : steps * (i < 16 ? 0.0123f : 3.7e-3f);
+  }
+  EXPECT_TRUE(integers(graph));
+  weight.data<float>()[20] *= 1.001f;
+  EXPECT_FALSE(integers(graph));
+}
+
 constexpr const char* kHead =
     "pnnx.Input in 0 1 x #x=(2,3,4,4)f32\n"
     "torch.quantize_per_tensor q 1 1 x xq scale=0.05 zero_point=20 dtype=torch.quint8 "

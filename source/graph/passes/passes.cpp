@@ -44,6 +44,7 @@ std::span<const Pass> Passes() {
       {"fold-heads", FoldHeads},
       {"dead-code", RemoveDeadCode},
       {"nhwc", Nhwc},
+      {"pack-bytes", PackBytes},
       {"fuse-conv-epilogue", FuseConvEpilogue},
       {"fold-squeeze-excite", FoldSqueezeExcite},
       {"interleave-channels", InterleaveChannels},

@@ -77,6 +77,8 @@ void FuseConvBatchNorm(Graph& graph, const PassContext& context);
 void FoldScale(Graph& graph, const PassContext& context);
 /// Keeps images in NHWC between convolutions.
 void Nhwc(Graph& graph, const PassContext& context);
+/// Pictures become bytes, move their channels and get a fourth one in one operator, on a GPU.
+void PackBytes(Graph& graph, const PassContext& context);
 /// Folds a sum with another image and an activation into the convolution before them.
 void FuseConvEpilogue(Graph& graph, const PassContext& context);
 /// Folds the factors of squeeze-and-excite into the 1x1 convolution behind them.

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "graph/passes/byte_quantizer.h"
+#include "graph/passes/grid_weight.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/torch_quantized_types.h"
 
@@ -105,6 +106,7 @@ class TorchQuantizedPass {
     if (op.type == "prim::ListConstruct" || op.inputs.empty()) return;
     if (IsTorchQuantize(op)) return Quantize(index);
     if (IsFakeQuantize(op)) return FakeQuantize(index);
+    if (IsAnyOf(op, {"nn.Conv2d", "nn.Linear"}) && ReadsBytes(op)) return FoldedModule(index);
     bool reads = false, all = true;
     for (int item : AllItems(op)) {
       reads = reads || Of(item) != nullptr;
@@ -305,6 +307,33 @@ class TorchQuantizedPass {
           std::min(std::max(q, static_cast<double>(low)), static_cast<double>(high)));
     }
     Become(index, Weight(Op(index).name, integers, *by));
+  }
+
+  bool ReadsBytes(const Operator& op) {
+    const Operator* from = rewriter_.ProducerOf(op.inputs[0], "oort.Dequantize");
+    return from != nullptr && DequantizeOf(*from) && IsByte(At(from->inputs[0]).dtype);
+  }
+
+  /// pnnx folds fake quantization of weights, which leaves multiples of a scale in f32.
+  void FoldedModule(int index) {
+    const Operator& op = Op(index);
+    const bool convolution = op.type == "nn.Conv2d";
+    const Tensor* stored = FindAttribute(op, "weight");
+    const Tensor* added = FindAttribute(op, "bias");
+    const std::string mode = ParameterText(op, "padding_mode");
+    if (op.inputs.size() != 1 || op.outputs.size() != 1 || stored == nullptr ||
+        stored->rank() != (convolution ? 4 : 2) || !IsFloatOrAbsent(added) ||
+        !(mode.empty() || mode == "zeros")) {
+      return;
+    }
+    const auto grid = ReadGridWeight(*stored);
+    if (!grid) return;
+    const Tensor bias = added != nullptr ? *added : Tensor();
+    const std::string name = op.name;
+    const int input = op.inputs[0];
+    const int filters = Weight(name, grid->integers, {grid->scales, {}, true});
+    const int constant = bias.defined() ? Constant(name + ".bias", bias) : -1;
+    BecomeFloat(index, convolution, input, filters, constant);
   }
 
   /// A scale and a zero point for each channel.
