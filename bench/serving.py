@@ -151,8 +151,9 @@ def table(data):
         ("processor time of HTTP, JSON and text beside the engine's", f"{100 * data['share_1']:.1f} % for one client, "
          f"{100 * data['share_12']:.1f} % for 12"),
         ("an idle server", f"{100 * data['idle_share']:.1f} % of a core"),
-        ("tokens/s of 8 streams alone, and while the others open and wait",
-         f"{idle['busy_alone_tps']:,.0f}, {idle['busy_beside_tps']:,.0f}"),
+        (f"tokens/s of 8 streams alone, and beside {idle['streams']:,} that wait",
+         f"{idle['busy_alone_tps']:,.0f} and {idle['busy_beside_tps']:,.0f} "
+         f"({100 * idle['busy_beside_tps'] / idle['busy_alone_tps']:.0f} %)"),
         (f"{idle['streams']:,} streams that wait beside 8 that run", f"{idle['memory_mb']:.1f} MB; `/health` takes "
          f"{idle['health_p50_ms']:.1f} ms, p99 {idle['health_p99_ms']:.1f} ms"),
         (f"{data['disconnects']:,} clients that leave (FIN, RST, half-close, every phase)", data["disconnects_keep"]),
@@ -162,7 +163,7 @@ def table(data):
         rows.append((f"{soak['minutes']:g} minutes of full load with a tenth of faults",
                      f"{soak['answer'] + soak['slow']:,} answers, none wrong; memory {soak['memory_first_mb']:.1f} MB at first, "
                      f"{soak['memory_last_mb']:.1f} MB at last"))
-    speed = "speeds, processor time and the idle server" if "http_tps" in data else "processor time and the idle server"
+    speed = "speeds, processor time, idle streams and the idle server" if "http_tps" in data else "processor time, idle streams and the idle server"
     text = (f"On {data['cores']} cores of {data['machine']}, of which other work took a part: {speed} with {data['model']}, "
             "the rest with the storyteller.")
     lines = ["", "| what | figure |", "|---|---|"] + [f"| {name} | {figure} |" for name, figure in rows]
@@ -190,7 +191,7 @@ def main():
     data["share_1"], data["share_12"] = (measure_share(oort, client, arguments.model, clients) for clients in (1, 12))
     data["idle_share"] = measure_idle(oort, arguments.model)
     data["idle_streams"] = run_json(sys.executable, TESTS / "idle_streams_test.py", "--streams", arguments.streams,
-                                    "--tokens", 400, "--json", OORT=oort)
+                                    "--model", arguments.model, "--tokens", 1000, "--speed", "--json", OORT=oort)
     done = subprocess.run([sys.executable, TESTS / "disconnects_test.py", "--count", str(arguments.disconnects)],
                           capture_output=True, text=True, env={**os.environ, "OORT": oort})
     if done.returncode != 0:

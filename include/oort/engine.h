@@ -62,9 +62,10 @@ struct EngineOptions {
   /// anew, in the exact mode by float rounding alone. Unset: unless `deterministic` is.
   std::optional<bool> reuse_prefixes;
   /// Compute each answer as it would be alone, to the last bit: prompts are read whole and once
-  /// (see above), and a GPU does not compute all answers, and prompts, of a step together. That is
-  /// many times faster for dozens of requests, but last digits may depend on how many there are; in
-  /// the exact mode, and on the CPU, they do not.
+  /// (see above), and kernels that take many rows at once leave the answers of a step alone. For
+  /// dozens of requests these are many times faster on a GPU and a quarter faster on a CPU with
+  /// units for 16-bit numbers, but last digits may depend on how many there are; in the exact mode,
+  /// and of up to 12 requests on a CPU, they do not.
   bool deterministic = false;
   DraftOptions draft;
 };

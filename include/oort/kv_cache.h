@@ -89,9 +89,10 @@ struct SequenceSlice {
 class SequenceBatch final : public RunState {
  public:
   /// `table`: the slices in the memory of the cache's GPU; null for a cache in host memory.
+  /// `rows_alone`: the rows of answers have to be what they are alone, bit by bit.
   SequenceBatch(std::span<const SequenceSlice> slices, KvCache* cache,
-                cuda::SequenceTable* table = nullptr)
-      : slices_(slices), cache_(cache), table_(table) {}
+                cuda::SequenceTable* table = nullptr, bool rows_alone = true)
+      : slices_(slices), cache_(cache), table_(table), rows_alone_(rows_alone) {}
   /// That of a run; null outside of language models.
   static const SequenceBatch* Of(const Context& context) {
     return dynamic_cast<const SequenceBatch*>(context.state());
@@ -100,6 +101,7 @@ class SequenceBatch final : public RunState {
   std::span<const SequenceSlice> slices() const { return slices_; }
   KvCache* cache() const { return cache_; }
   cuda::SequenceTable* table() const { return table_; }
+  bool rows_alone() const { return rows_alone_; }
 
   /// Unset without a table: what layers read of the host's sequences is other each time.
   std::optional<Key> RecordingKey() const override;
@@ -109,6 +111,7 @@ class SequenceBatch final : public RunState {
   std::span<const SequenceSlice> slices_;
   KvCache* cache_;
   cuda::SequenceTable* table_;
+  bool rows_alone_;
 };
 
 }  // namespace oort

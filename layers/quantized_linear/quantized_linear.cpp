@@ -68,10 +68,11 @@ class QuantizedLinear final : public Layer {
 
  private:
   /// Whether each row is a sequence of its own. Such rows do not depend on each other, so a step of
-  /// answers may have any number of them (LayerTraits::batch_invariant_rows).
-  static bool AreAnswers(const Context& context) {
+  /// answers may have any number of them (LayerTraits::batch_invariant_rows); unless they may, and
+  /// the kernels of prompts are faster for many of them.
+  bool AreAnswers(const Context& context) const {
     const SequenceBatch* batch = SequenceBatch::Of(context);
-    return batch != nullptr &&
+    return batch != nullptr && (batch->rows_alone() || !multiplier_.has_16_bit_units()) &&
            std::ranges::all_of(batch->slices(), [](const auto& slice) { return slice.count <= 1; });
   }
 

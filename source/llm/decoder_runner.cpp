@@ -292,7 +292,7 @@ PendingForward DecoderRunner::Begin(std::span<const StepItem> items, const RunOp
     return Tensor::Borrow(values.data(), Shape{static_cast<int64_t>(values.size())});
   };
   if (table_) table_->Set(slices_);
-  const SequenceBatch batch{slices_, &cache_, table_.get()};
+  const SequenceBatch batch{slices_, &cache_, table_.get(), !fast_batches_};
   RunOptions run = options;
   run.state = &batch;
   const int64_t rows = static_cast<int64_t>(rows_.size());

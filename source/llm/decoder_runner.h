@@ -37,7 +37,7 @@ struct StepItem {
 class DecoderRunner {
  public:
   /// `fast_batches`: steps of several sequences may be computed by kernels that sum in another
-  /// order than that of one, where a GPU has faster ones.
+  /// order than that of one, where these are faster.
   DecoderRunner(std::shared_ptr<const LanguageModel> model, KvType type, int64_t cache_tokens,
                 int threads, bool fast_batches = false);
   ~DecoderRunner();

@@ -108,7 +108,7 @@ struct Engine::Impl {
         options(given),
         cache_tokens(tokens),
         runner(model, options.kv.value_or(model->default_kv()), tokens, options.threads,
-               mixes_steps()),
+               fast_batches()),
         saver(runner.cache(), SwapBytes(runner.cache(), options)),
         scheduler(runner.pool(),
                   {.step_tokens = mixes_steps() ? options.step_tokens : options.prompt_chunk,
@@ -130,6 +130,12 @@ struct Engine::Impl {
     return options.deterministic ? model->facts().decode_rows : model->facts().step_rows;
   }
   bool mixes_steps() const { return MixesSteps(*model, options); }
+  /// Whether rows may depend on how many there are. In the exact mode no kernel of the CPU makes
+  /// use of it.
+  bool fast_batches() const {
+    const bool on_cpu = model->facts().attention_device.type == DeviceType::kCpu;
+    return mixes_steps() || (on_cpu && !options.deterministic);
+  }
 
   int64_t Submit(GenerateRequest request);
   bool Step();

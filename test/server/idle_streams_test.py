@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Many streams that wait beside a few that run: what they cost, and that nobody is harmed.
 
-  test/server/idle_streams_test.py [--streams N] [--model FILE]     the measure is --streams 2000
+  test/server/idle_streams_test.py [--streams N] [--tokens N] [--speed] [--model FILE]
 """
 import argparse
 import json
@@ -51,61 +51,97 @@ def ask_health(url):
     return [time.monotonic() - begin]
 
 
-def measure(url, pid, streams, tokens):
-    """Tokens a second of the busy ones alone and beside the others, bytes that the others take, times of /health."""
-    run_busy(url, tokens)
-    alone = run_busy(url, tokens)
-    before = memory(pid)
-    rates, failures = [], []
+def written(url):
+    return metric(url, "vllm:generation_tokens_total")
 
-    def run():
+
+def watch_second_half(url, before, tokens):
+    """Tokens a second while the busy answers, before which the server had written so many, are in their second half."""
+    moments = []
+    for part in (0.5, 0.95):
+        wait_for(lambda: written(url) >= before + part * BUSY * tokens, pause=0.1)
+        moments.append((time.monotonic(), written(url)))
+    (begin, first), (end, last) = moments
+    return (last - first) / (end - begin) if last > first else 0.0
+
+
+class Busy:
+    """Eight answers at once, in a thread of their own."""
+
+    def __init__(self, url, tokens):
+        self.failures = []
+        self.before = written(url)
+        self.thread = threading.Thread(target=self.run, args=(url, tokens))
+        self.thread.start()
+        # They hold all places, so that whoever comes now waits until they are done.
+        wait_for(lambda: not self.runs() or metric(url, "oort:num_requests_running") >= BUSY)
+
+    def run(self, url, tokens):
         try:
-            rates.append(run_busy(url, tokens))
+            run_busy(url, tokens)
         except Exception as error:  # told in the thread that can fail
-            failures.append(error)
+            self.failures.append(error)
 
-    runner = threading.Thread(target=run)
-    runner.start()
-    # They hold all places, so that whoever comes now waits until they are done.
-    wait_for(lambda: failures or not runner.is_alive() or metric(url, "oort:num_requests_running") >= BUSY)
+    def runs(self):
+        return self.thread.is_alive()
+
+    def join(self):
+        self.thread.join()
+        if self.failures:
+            raise self.failures[0]
+
+
+def measure(url, pid, streams, tokens, speed):
+    """Tokens a second of the busy ones alone and beside the others, bytes that the others take, times of /health."""
+    alone = beside = None
+    busy = Busy(url, tokens)
+    if speed:
+        alone = watch_second_half(url, busy.before, tokens)
+    busy.join()
+    before = memory(pid)
+    busy = Busy(url, tokens)
     body = request_bytes({"prompt": "Once upon a time", "max_tokens": 4, "stream": True})
     peers = []
     for _ in range(streams):
         peer = socket.create_connection(address(url), timeout=SECONDS)
         peer.sendall(body)
         peers.append(peer)
+    if speed:
+        assert written(url) < busy.before + BUSY * tokens / 2, "the streams opened too late: give --tokens more"
+        beside = watch_second_half(url, busy.before, tokens)
     health = ask_health(url)
-    while runner.is_alive() and len(health) < 300:
+    while busy.runs() and len(health) < 300:
         health += ask_health(url)
     grown = memory(pid) - before
-    runner.join()
+    busy.join()
     for peer in peers:
         peer.close()
-    if failures:
-        raise failures[0]
     wait_for(lambda: is_idle(url))
-    return alone, rates[0], grown, health
+    return alone, beside, grown, health
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--streams", type=int, default=200)
     parser.add_argument("--tokens", type=int, default=200, help="of each busy answer")
+    parser.add_argument("--speed", action="store_true", help="measure what the busy ones lose")
     parser.add_argument("--model", default=STORYTELLER)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 2 * arguments.streams + 1024), hard))
     options = ("--quiet", "--parallel", BUSY, "--queue", 100000, "--cache-tokens", BUSY * (arguments.tokens + 64))
-    with Server(*options, model=arguments.model) as server:
-        alone, beside, grown, health = measure(server.url, server.process.pid, arguments.streams, arguments.tokens)
+    mode = {"mode": ()} if arguments.speed else {}  # users neither ask for the exact mode nor for one thread
+    with Server(*options, model=arguments.model, **mode) as server:
+        alone, beside, grown, health = measure(server.url, server.process.pid, arguments.streams, arguments.tokens,
+                                               arguments.speed)
         wait_for(lambda: metric(server.url, "oort:blocks_used") == 0)
         figures = {"streams": arguments.streams, "memory_mb": grown / 1e6, "busy_alone_tps": alone,
                    "busy_beside_tps": beside, "health_p50_ms": 1e3 * percentile(health, 0.5),
                    "health_p99_ms": 1e3 * percentile(health, 0.99)}
         print(json.dumps(figures) if arguments.json else
-              "{streams} idle streams take {memory_mb:.1f} MB; {busy_alone_tps:.0f} tokens/s alone, {busy_beside_tps:.0f} "
-              "beside them; /health {health_p50_ms:.2f} ms, p99 {health_p99_ms:.2f} ms".format(**figures))
+              "{streams} idle streams take {memory_mb:.1f} MB; tokens/s alone: {busy_alone_tps}, beside them: "
+              "{busy_beside_tps}; /health {health_p50_ms:.2f} ms, p99 {health_p99_ms:.2f} ms".format(**figures))
         # 20 KB each, and what allocators hold back.
         assert grown < 20e3 * arguments.streams + 8e6, "idle streams take too much memory"
         assert server.stop() == 0

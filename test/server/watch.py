@@ -21,12 +21,12 @@ def metric(url, name):
     return metrics(url, name)[0]
 
 
-def wait_for(condition):
+def wait_for(condition, pause=0.01):
     end = time.monotonic() + SECONDS
     while not condition():
         if time.monotonic() > end:
             raise AssertionError("it did not happen")
-        time.sleep(0.01)
+        time.sleep(pause)
 
 
 def is_idle(url):

@@ -111,6 +111,8 @@ class QuantizedMultiplier {
   const QuantizedKernels& kernels() const { return kernels_; }
   /// Whether few rows are multiplied as bytes, so about as fast as weights can be read.
   bool multiplies_bytes() const { return dot_ != nullptr; }
+  /// Whether many rows are multiplied as numbers of 16 bits, by units that beat those for bytes.
+  bool has_16_bit_units() const { return tiles_ != nullptr || gemm_.format.element == 2; }
   /// What it likes matrices to have: bytes where its kernels wait for memory more than they
   /// compute.
   ScaleStorage scales() const;

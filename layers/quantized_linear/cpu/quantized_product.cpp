@@ -198,12 +198,11 @@ ScaleStorage QuantizedMultiplier::scales() const {
 }
 
 int64_t QuantizedMultiplier::InvariantRows(const QuantizedProduct& product) const {
-  const bool has_units = tiles_ != nullptr || gemm_.format.element == 2;
   // Bytes beat f32 for many rows where weights have 4 bits; of 8 bits f32 is faster.
   const bool of_4_bits = std::ranges::all_of(product.matrices, [](const auto& matrix) {
     return matrix->layout().type == WeightType::kInt4;
   });
-  const bool one_way = dot_ != nullptr && of_4_bits && !has_units;
+  const bool one_way = dot_ != nullptr && of_4_bits && !has_16_bit_units();
   return product.apart || one_way ? std::numeric_limits<int64_t>::max() : kMostGemvRows;
 }
 
