@@ -292,7 +292,8 @@ PendingForward DecoderRunner::Begin(std::span<const StepItem> items, const RunOp
     return Tensor::Borrow(values.data(), Shape{static_cast<int64_t>(values.size())});
   };
   if (table_) table_->Set(slices_);
-  const SequenceBatch batch{slices_, &cache_, table_.get(), !fast_batches_};
+  const bool rows_alone = !fast_batches_ || std::ranges::any_of(items, &StepItem::one_by_one);
+  const SequenceBatch batch{slices_, &cache_, table_.get(), rows_alone};
   RunOptions run = options;
   run.state = &batch;
   const int64_t rows = static_cast<int64_t>(rows_.size());
