@@ -152,7 +152,9 @@ class HeaderReader {
       const std::string_view key = TakeString("key");
       if (key.empty()) Fail("key " + std::to_string(i) + " is empty");
       const std::string what = "value of " + Quote(key);
+      const auto behind_key = left_;
       const MetaValue value = TakeValue(TakeType(what), what);
+      metadata.pairs_.push_back({key, behind_key.first(behind_key.size() - left_.size())});
       if (!metadata.values_.emplace(key, value).second) {
         Fail("the key " + Quote(key) + " stands there twice");
       }

@@ -44,6 +44,12 @@ struct ArrayView {
 /// Integers are int64_t where they fit.
 using MetaValue = std::variant<bool, int64_t, uint64_t, double, std::string_view, ArrayView>;
 
+/// A key with its value as it lies in the file, from the type on.
+struct RawPair {
+  std::string_view key;
+  std::span<const std::byte> bytes;
+};
+
 /// Keys and values. A key that is missing gives nothing; one of another type throws.
 class Metadata {
  public:
@@ -60,12 +66,15 @@ class Metadata {
   std::string_view Bytes(std::string_view key) const;
   /// All keys that begin so, in their order.
   std::vector<std::string_view> KeysFrom(std::string_view prefix) const;
+  /// All of them, in the order of the file.
+  const std::vector<RawPair>& pairs() const { return pairs_; }
 
  private:
   friend class HeaderReader;
   const MetaValue* Find(std::string_view key) const;
   const ArrayView* FindArray(std::string_view key) const;
   std::map<std::string_view, MetaValue> values_;
+  std::vector<RawPair> pairs_;
   std::shared_ptr<Buffer> bytes_;  ///< of the file, which the strings are part of
 };
 

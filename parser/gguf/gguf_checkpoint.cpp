@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "parser/gguf/gguf_checkpoint.h"
 
+#include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "core/problems.h"
 #include "parser/checkpoint/families.h"
@@ -55,17 +57,18 @@ class TensorMapper {
   TensorMapper(const DecoderConfig& config, TensorTable& table) : config_(config), table_(table) {}
 
   void Map(const File& file) {
-    for (const TensorEntry& entry : file.tensors) {
-      if (IsNoWeight(entry.name)) continue;
-      if (!entry.type->format) {
-        problems_.Add(ErrorCode::kUnsupported, Quote(entry.name) + " is stored as " +
-                                                   std::string(entry.type->name) +
-                                                   ", which cannot be read");
-      } else if (!Place(entry.name, PlacedOf(file, entry))) {
-        problems_.Add(
-            ErrorCode::kUnsupported,
-            Quote(entry.name) + " has no place in a model of the family " + Quote(config_.family));
-      }
+    for (const TensorEntry& entry : file.tensors) Map(file, entry);
+  }
+  void Map(const File& file, const TensorEntry& entry) {
+    if (IsNoWeight(entry.name)) return;
+    if (!entry.type->format) {
+      problems_.Add(ErrorCode::kUnsupported, Quote(entry.name) + " is stored as " +
+                                                 std::string(entry.type->name) +
+                                                 ", which cannot be read");
+    } else if (!Place(entry.name, PlacedOf(file, entry))) {
+      problems_.Add(
+          ErrorCode::kUnsupported,
+          Quote(entry.name) + " has no place in a model of the family " + Quote(config_.family));
     }
   }
   void Throw(const std::string& file) const {
@@ -191,6 +194,18 @@ CheckpointContents ReadContents(const std::vector<File>& files) {
   CheckTensors(config, contents.tensors, files.front().source->name());
   ReadTokenizer(metadata, contents);
   return contents;
+}
+
+std::vector<std::string> NamesOf(const DecoderConfig& config, const File& file,
+                                 const TensorEntry& entry) {
+  TensorTable table;
+  TensorMapper(config, table).Map(file, entry);
+  std::vector<std::pair<uint64_t, std::string>> placed;
+  for (const auto& [name, tensor] : table.tensors()) placed.emplace_back(tensor.offset, name);
+  std::ranges::sort(placed);
+  std::vector<std::string> names;
+  for (auto& [offset, name] : placed) names.push_back(std::move(name));
+  return names;
 }
 
 }  // namespace gguf

@@ -51,4 +51,10 @@ const TensorType* FindTensorType(int32_t id) {
   return at == std::end(kTensorTypes) ? nullptr : at;
 }
 
+const TensorType* TensorTypeOf(WeightFormat format) {
+  const auto at = std::find_if(std::begin(kTensorTypes), std::end(kTensorTypes),
+                               [format](const TensorType& type) { return type.format == format; });
+  return at == std::end(kTensorTypes) ? nullptr : at;
+}
+
 }  // namespace oort::gguf

@@ -20,5 +20,7 @@ struct TensorType {
 
 /// Null for numbers that stand for nothing, or for types that were taken back.
 const TensorType* FindTensorType(int32_t id);
+/// Null for Oort's own formats.
+const TensorType* TensorTypeOf(WeightFormat format);
 
 }  // namespace oort::gguf

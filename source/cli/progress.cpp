@@ -22,9 +22,25 @@ void ProgressLine::Update(const Progress& progress) {
                                            : static_cast<double>(progress.done) /
                                                  static_cast<double>(progress.total);
   std::cerr << "\r\x1b[K" << progress.phase << "  " << FormatFixed(100 * share, 0) << " %  "
-            << Bar(share, 40) << std::flush;
+            << Bar(share, 40) << TimeLeft(progress.phase, share, now) << std::flush;
   shown_ = true;
   last_ = now;
+}
+
+/// If the phase goes on as it went so far; nothing before a few seconds of it have passed.
+std::string ProgressLine::TimeLeft(std::string_view phase, double share,
+                                   std::chrono::steady_clock::time_point now) {
+  constexpr double kLeastSeconds = 2;
+  if (phase != phase_) {
+    phase_ = phase;
+    phase_start_ = now;
+    phase_share_ = share;
+  }
+  const double passed = std::chrono::duration<double>(now - phase_start_).count();
+  if (passed < kLeastSeconds || share <= phase_share_) return "";
+  const double left = passed * (1 - share) / (share - phase_share_);
+  if (left < 100) return "  " + FormatFixed(left, 0) + " s left";
+  return "  " + FormatFixed(left / 60, 0) + " min left";
 }
 
 ProgressFunction ProgressLine::Function() {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <chrono>
+#include <string>
+#include <string_view>
 
 #include "oort/pnnx.h"
 
@@ -16,7 +18,13 @@ class ProgressLine {
   ProgressFunction Function();
 
  private:
+  std::string TimeLeft(std::string_view phase, double share,
+                       std::chrono::steady_clock::time_point now);
+
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now(), last_;
+  std::string phase_;
+  std::chrono::steady_clock::time_point phase_start_;
+  double phase_share_ = 0;
   bool shown_ = false;
 };
 

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: MIT
 #include "quantize/quantize.h"
 
+#include <algorithm>
 #include <iostream>
+#include <iterator>
 #include <optional>
 
 #include "cli/inputs.h"
 #include "cli/interrupt.h"
 #include "cli/model.h"
 #include "cli/progress.h"
+#include "cli/quantize_language.h"
 #include "cli/quantize_report.h"
 #include "cli/samples.h"
+#include "oort/language_model.h"
 
 namespace oort::cli {
 namespace {
@@ -25,7 +29,21 @@ struct QuantizeArguments {
   Normalization normalization;
   bool dynamic = false, equalize = false, adaround = false, no_bias_correction = false;
   bool report = false, json = false;
+  LanguageQuantizeArguments language;
 };
+
+/// How networks and language models get their scales.
+constexpr const char* kNetworkMethods[] = {"auto",       "minmax", "moving-average",
+                                           "percentile", "kl",     "mse"};
+constexpr const char* kNetworkWeights[] = {"mse", "minmax"};
+
+template <size_t kCount>
+void RequireOneOf(const char* option, const std::string& given,
+                  const char* const (&known)[kCount]) {
+  if (given.empty() || std::ranges::find(known, given) != std::end(known)) return;
+  throw UsageError(std::string(option) + " " + given + ": networks have " +
+                   Join({std::begin(known), std::end(known)}, ", "));
+}
 
 /// "0.5%" or "0.005" as a share.
 double ParseBudget(const std::string& text) {
@@ -121,7 +139,24 @@ quantize::QuantizeResult QuantizeModel(const QuantizeArguments& options, const M
   return quantize::Quantize(std::move(graph), work);
 }
 
+/// What both kinds of models call the same.
+LanguageQuantizeArguments LanguageOf(const QuantizeArguments& options) {
+  LanguageQuantizeArguments language = options.language;
+  language.model = options.model.model;
+  language.out = options.out;
+  language.weights = options.weights;
+  language.method = options.method;
+  language.calibrate = options.calibrate.places;
+  language.test = options.test.places;
+  language.report = options.report;
+  language.json = options.json;
+  language.threads = options.model.threads;
+  return language;
+}
+
 int Quantize(const QuantizeArguments& options) {
+  RequireOneOf("--method", options.method, kNetworkMethods);
+  RequireOneOf("--weights", options.weights, kNetworkWeights);
   CheckNormalization(options.normalization);
   if (options.calibrate.places.empty() && options.recipe.empty() && !options.dynamic) {
     throw UsageError(
@@ -160,12 +195,15 @@ Action AddQuantize(CLI::App& app) {
   auto options = std::make_shared<QuantizeArguments>();
   QuantizeArguments& o = *options;
   o.model.AddModel(app);
-  app.add_option("--output", o.out, "The .pnnx.param to write; .bin and .recipe.json go beside it")
+  app.add_option(
+         "--output", o.out,
+         "The .pnnx.param to write; .bin and .recipe.json go beside it. Of a language model "
+         "in GGUF also a .gguf")
       ->type_name("FILE")
       ->required();
   app.add_option("--calibrate", o.calibrate.places,
                  "Folders of pictures or .npy files, or such files; a .npy may have a sample in "
-                 "each row; NAME=PLACE picks an input by name")
+                 "each row; NAME=PLACE picks an input by name. Language models: text files")
       ->type_name("PLACE");
   app.add_option("--samples", o.calibrate.most, "Most samples to calibrate with")
       ->type_name("N")
@@ -183,13 +221,17 @@ Action AddQuantize(CLI::App& app) {
                  "their names, one number a line")
       ->type_name("FILE");
   app.add_option("--method", o.method,
-                 "How ranges are found: auto takes the better of percentile and mse (default)")
-      ->check(CLI::IsMember({"auto", "minmax", "moving-average", "percentile", "kl", "mse"}));
+                 "How ranges are found: auto takes the better of percentile and mse (default), or "
+                 "minmax, moving-average, percentile, kl, mse. Language models: gptq (default with "
+                 "--calibrate), awq, imatrix, search");
   app.add_option("--percentile", o.percentile, "Share of values inside of a range (99.999)")
       ->type_name("P")
       ->check(CLI::Range(50.001, 100.0));
-  app.add_option("--weights", o.weights, "How scales of weights are found (default mse)")
-      ->check(CLI::IsMember({"mse", "minmax"}));
+  app.add_option("--weights", o.weights,
+                 "How scales of weights are found: mse (default) or minmax. Language models: what "
+                 "weights become, int4 (default), int8, q4_0, q4_1, q5_0, q5_1, q8_0, q4_k, q5_k, "
+                 "q6_k")
+      ->type_name("NAME");
   app.add_flag("--dynamic", o.dynamic,
                "Linear layers alone, whose inputs get scales row by row while the network runs: "
                "--calibrate is not needed, and only judges");
@@ -207,6 +249,7 @@ Action AddQuantize(CLI::App& app) {
   app.add_flag("--report", o.report, "Measure each layer, alone and behind all others");
   app.add_option("--html", o.html, "Write the report with all histograms as a page")
       ->type_name("FILE");
+  o.language.Add(app);
   AddNormalization(app, o.normalization);
   o.model.AddThreads(app);
   app.add_flag("--no-checksums", o.model.no_checksums,
@@ -222,8 +265,18 @@ Action AddQuantize(CLI::App& app) {
       "Example: an encoder of text, whose linear layers get along without samples\n"
       "  oort quantize encoder.pnnx.param --dynamic --output encoder.int8.pnnx.param\n"
       "Example: the same network again from its recipe, without any pictures\n"
-      "  oort quantize net.pnnx.param --recipe net.int8.recipe.json --output again.pnnx.param");
-  return [options] { return Quantize(*options); };
+      "  oort quantize net.pnnx.param --recipe net.int8.recipe.json --output again.pnnx.param\n"
+      "Example: a language model in 4 bits, and how far it is from the original\n"
+      "  oort quantize model.f16.gguf --weights q4_0 --method gptq --calibrate text.txt \\\n"
+      "      --test other.txt --output model.q4_0.gguf");
+  return [options, &app] {
+    if (IsLanguageModel(options->model.model)) {
+      return QuantizeLanguageModel(LanguageOf(*options));
+    }
+    options->language.model = options->model.model;
+    options->language.RefuseForNetwork(app);
+    return Quantize(*options);
+  };
 }
 
 }  // namespace oort::cli

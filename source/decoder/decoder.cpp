@@ -6,6 +6,7 @@
 
 #include "core/problems.h"
 #include "cpu/activation.h"
+#include "decoder/decoder_stages.h"
 #include "decoder/graph_writer.h"
 
 namespace oort {
@@ -45,7 +46,58 @@ class DecoderWriter {
     return graph_.Take();
   }
 
+  /// One stage alone, see decoder_stages.h.
+  Graph WriteStage(DecoderStage stage, int64_t index) {
+    const std::string layer = "model.layers." + std::to_string(index);
+    std::vector<int> outputs;
+    switch (stage) {
+      case DecoderStage::kEmbed: {
+        const int tokens = Input(DType::kI32, Shape{Shape::kUnknown});
+        if (config_.learned_positions) positions_ = Input(DType::kI32, Shape{Shape::kUnknown});
+        outputs = {Embed(tokens)};
+        break;
+      }
+      case DecoderStage::kAttentionNorm:
+        outputs = {Norm(layer + ".input_layernorm", Rows(config_.hidden))};
+        break;
+      case DecoderStage::kAttention: {
+        const int in = Rows(config_.hidden);
+        if (config_.rotary.dims > 0) {
+          positions_ = Input(DType::kI32, Shape{Shape::kUnknown});
+          angles_ = Angles();
+        }
+        outputs = {Attended(layer, index, 0, in)};
+        break;
+      }
+      case DecoderStage::kAttentionOutput: {
+        const int in = Rows(config_.heads * config_.head_dim), x = Rows(config_.hidden);
+        const int sum =
+            AddResidual(layer + ".post_attention_layernorm", layer + ".self_attn.o_proj", in, x);
+        outputs = {sum, Norm(FeedForwardNorm(layer), sum)};
+        break;
+      }
+      case DecoderStage::kHidden: outputs = {Hidden(layer + ".mlp", Rows(config_.hidden))}; break;
+      case DecoderStage::kOutput: {
+        const int in = Rows(config_.intermediate), x = Rows(config_.hidden);
+        outputs = {
+            AddResidual(layer + ".post_feedforward_layernorm", layer + ".mlp.down_proj", in, x)};
+        break;
+      }
+      case DecoderStage::kFinalNorm: outputs = {Norm("model.norm", Rows(config_.hidden))}; break;
+    }
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      graph_.Add({"pnnx.Output", "pnnx_output_" + std::to_string(i)}, {outputs[i]}, 0);
+    }
+    return graph_.Take();
+  }
+
  private:
+  int Input(DType dtype, const Shape& shape) {
+    return graph_.AddInput("pnnx_input_" + std::to_string(inputs_++), dtype, shape);
+  }
+  /// An input with a row for each token.
+  int Rows(int64_t width) { return Input(DType::kF32, Shape{Shape::kUnknown, width}); }
+
   int Embed(int tokens) {
     Written table = Table("model.embed_tokens");
     if (config_.embedding_scale != 1) {
@@ -77,8 +129,15 @@ class DecoderWriter {
   }
 
   int Attend(const std::string& layer, int64_t index, int x) {
+    const int attended = Attended(layer, index, index, Norm(layer + ".input_layernorm", x));
+    return AddResidual(layer + ".post_attention_layernorm", layer + ".self_attn.o_proj", attended,
+                       x);
+  }
+
+  /// What attention gives for `in`, before its output projection; keys and values go to
+  /// `cache_layer` of the cache.
+  int Attended(const std::string& layer, int64_t index, int64_t cache_layer, int in) {
     const std::string name = layer + ".self_attn";
-    const int in = Norm(layer + ".input_layernorm", x);
     const std::vector<std::string> parts = {name + ".q_proj", name + ".k_proj", name + ".v_proj"};
     std::vector<int> qkv = Linears(name, parts, in);
     for (size_t i = 0; i < parts.size(); ++i) qkv[i] = Adapted(parts[i], in, qkv[i]);
@@ -96,15 +155,14 @@ class DecoderWriter {
       key = turned[1];
     }
     Written attend{"oort.PagedAttention", name};
-    attend.Set("layer", Value(index))
+    attend.Set("layer", Value(cache_layer))
         .Set("heads", Value(config_.heads))
         .Set("kv_heads", Value(config_.kv_heads))
         .Set("head_dim", Value(config_.head_dim))
         .Set("scale", Value(static_cast<double>(config_.attention_scale)))
         .Set("softcap", Value(static_cast<double>(config_.attention_softcap)))
         .Set("window", Value(Window(index)));
-    const int attended = graph_.AddOne(std::move(attend), {query, key, qkv[2]});
-    return AddResidual(layer + ".post_attention_layernorm", name + ".o_proj", attended, x);
+    return graph_.AddOne(std::move(attend), {query, key, qkv[2]});
   }
 
   int64_t Window(int64_t layer) const {
@@ -113,23 +171,26 @@ class DecoderWriter {
   }
 
   int FeedForward(const std::string& layer, int x) {
-    const std::string name = layer + ".mlp";
-    const int in = Norm(
-        layer + (config_.post_norms ? ".pre_feedforward_layernorm" : ".post_attention_layernorm"),
-        x);
+    const int hidden = Hidden(layer + ".mlp", Norm(FeedForwardNorm(layer), x));
+    return AddResidual(layer + ".post_feedforward_layernorm", layer + ".mlp.down_proj", hidden, x);
+  }
+
+  std::string FeedForwardNorm(const std::string& layer) const {
+    return layer +
+           (config_.post_norms ? ".pre_feedforward_layernorm" : ".post_attention_layernorm");
+  }
+
+  /// What the feed-forward gives for `in`, before its last product.
+  int Hidden(const std::string& name, int in) {
     std::vector<std::string> parts = {name + ".up_proj"};
     if (config_.gated) parts.insert(parts.begin(), name + ".gate_proj");
     const bool adapted =
         std::ranges::any_of(parts, [&](const std::string& part) { return IsAdapted(part); });
-    if (adapted) {
-      return AddResidual(layer + ".post_feedforward_layernorm", name + ".down_proj",
-                         AdaptedHidden(name, parts, in), x);
-    }
+    if (adapted) return AdaptedHidden(name, parts, in);
     Written up = LinearOf(name, parts);
     up.Set("activation", Value(std::string(Name(config_.activation))))
         .Set("gated", Value(config_.gated));
-    const int hidden = graph_.AddOne(std::move(up), {in});
-    return AddResidual(layer + ".post_feedforward_layernorm", name + ".down_proj", hidden, x);
+    return graph_.AddOne(std::move(up), {in});
   }
 
   /// The same with what adapters add before the activation.
@@ -292,12 +353,17 @@ class DecoderWriter {
   GraphWriter graph_;
   StoredMatrix embeddings_;
   int positions_ = -1, angles_ = -1;
+  int inputs_ = 0;  ///< of a stage
 };
 
 }  // namespace
 
 DecoderGraph BuildDecoder(const Checkpoint& checkpoint, std::span<const LoraAdapter> adapters) {
   return DecoderGraph(DecoderWriter(checkpoint, adapters).Write());
+}
+
+Graph BuildStage(const Checkpoint& checkpoint, DecoderStage stage, int64_t layer) {
+  return DecoderWriter(checkpoint, {}).WriteStage(stage, layer);
 }
 
 }  // namespace oort

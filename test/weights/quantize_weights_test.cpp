@@ -175,9 +175,9 @@ TEST(QuantizeWeights, RefusesWhatItCannotHold) {
       ErrorCode::kInvalidArgument, "no whole groups of 0");
   ExpectThrows(
       [] {
-        AllocateStored({WeightFormat::kQ4_0, 32}, 1, 64);
+        AllocateStored({WeightFormat::kQ2K, 16}, 1, 256);
       },
-      ErrorCode::kUnsupported, "cannot be written as q4_0");
+      ErrorCode::kUnsupported, "cannot be written as q2_k");
 }
 
 StoredMatrix BlocksFor(WeightFormat format) {

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT
+#include "llm_quantize/quantize_language.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <iostream>
+
+#include "cli/interrupt.h"
+#include "cli/progress.h"
+#include "cli/quantize_language.h"
+#include "cli/scores.h"
+#include "cli/text.h"
+#include "parser/checkpoint/checkpoint.h"
+
+namespace oort::cli {
+namespace {
+
+using llm_quantize::LanguageQuantizeResult;
+using llm_quantize::MatrixReport;
+
+constexpr const char* kLanguageOptions[] = {"--group",         "--asymmetric", "--imatrix",
+                                            "--write-imatrix", "--tokens",     "--window",
+                                            "--test-tokens",   "--damping",    "--file-order"};
+
+std::string JoinedTexts(const std::vector<std::string>& files) {
+  std::string text;
+  for (const std::string& file : files) text += ReadTextFile(file);
+  return text;
+}
+
+std::vector<int32_t> TokensOf(const LanguageQuantizeArguments& options,
+                              const std::vector<std::string>& files) {
+  return llm_quantize::EncodeText(options.model, JoinedTexts(files));
+}
+
+/// The most that a model's context allows.
+int64_t WindowOf(const LanguageQuantizeArguments& options) {
+  return std::min(options.window, Checkpoint::Open(options.model)->config().context);
+}
+
+llm_quantize::LanguageQuantizeOptions WorkOf(const LanguageQuantizeArguments& options) {
+  llm_quantize::LanguageQuantizeOptions work;
+  work.weights = options.weights.empty() ? "int4" : options.weights;
+  work.group = options.group;
+  work.asymmetric = options.asymmetric;
+  if (!options.method.empty()) {
+    work.method = llm_quantize::MethodNamed(options.method);
+  } else if (options.calibrate.empty()) {
+    work.method =
+        options.imatrix.empty() ? llm_quantize::Method::kSearch : llm_quantize::Method::kImportance;
+  }
+  work.most_tokens = options.tokens;
+  work.window = WindowOf(options);
+  work.damping = options.damping;
+  work.act_order = !options.file_order;
+  work.threads = options.threads;
+  if (!options.imatrix.empty()) {
+    work.importance =
+        llm_quantize::ReadImportance(options.imatrix, Checkpoint::Open(options.model)->config());
+  }
+  if (!options.calibrate.empty()) work.tokens = TokensOf(options, options.calibrate);
+  return work;
+}
+
+struct Outcome {
+  LanguageQuantizeResult result;
+  std::string method;
+  double seconds = 0;
+  std::optional<Scores> scores;
+};
+
+ScoredModel LoadExact(const std::string& path, int threads) {
+  LanguageModelOptions load;
+  load.exact = true;
+  ScoredModel scored{LanguageModel::Load(path, load), {}};
+  scored.options.threads = threads;
+  return scored;
+}
+
+Scores ScoresOf(const LanguageQuantizeArguments& options) {
+  std::vector<int32_t> tokens = TokensOf(options, options.test);
+  if (tokens.size() < 2) {
+    throw Error(ErrorCode::kInvalidArgument, "the text of --test has less than two tokens");
+  }
+  tokens.resize(std::min(tokens.size(), static_cast<size_t>(options.test_tokens)));
+  return ScoreText(LoadExact(options.out, options.threads),
+                   LoadExact(options.model, options.threads), tokens, WindowOf(options));
+}
+
+/// Those that lose most first.
+std::vector<const MatrixReport*> Ranked(const LanguageQuantizeResult& result) {
+  std::vector<const MatrixReport*> ranked;
+  for (const MatrixReport& matrix : result.matrices) ranked.push_back(&matrix);
+  std::ranges::stable_sort(ranked, [](const MatrixReport* a, const MatrixReport* b) {
+    return a->relative_error > b->relative_error;
+  });
+  return ranked;
+}
+
+void PrintMatrices(const LanguageQuantizeResult& result) {
+  Table table({{"matrix"}, {"type"}, {"bytes", Table::kRight}, {"error %", Table::kRight}});
+  for (const MatrixReport* matrix : Ranked(result)) {
+    table.Row({matrix->name, std::string(Name(matrix->format)) + (matrix->kept ? " (kept)" : ""),
+               FormatBytes(static_cast<double>(matrix->bytes)),
+               FormatFixed(100 * matrix->relative_error, 4)});
+  }
+  table.Print(std::cout);
+}
+
+double PerplexityOf(const Mean& loss) { return std::exp(loss.mean()); }
+
+void PrintOutcome(const LanguageQuantizeArguments& options, const Outcome& outcome) {
+  std::cout << options.out << "  " << outcome.method << ", "
+            << FormatFixed(outcome.result.BitsPerWeight(), 2) << " bits a weight, "
+            << FormatFixed(outcome.seconds, 1) << " s\n";
+  if (outcome.result.tokens > 0) {
+    std::cout << "calibrated with " << outcome.result.tokens << " tokens\n";
+  }
+  if (options.report) PrintMatrices(outcome.result);
+  if (!outcome.scores) return;
+  const Scores& scores = *outcome.scores;
+  const Agreement& compared = scores.comparison;
+  std::cout << "tested with    " << scores.loss.count() << " tokens\nperplexity     "
+            << FormatFixed(PerplexityOf(scores.loss), 4) << ", of the original "
+            << FormatFixed(PerplexityOf(scores.reference_loss), 4) << "\nKL divergence  "
+            << FormatFixed(compared.divergence.mean(), 6) << " ± "
+            << FormatFixed(compared.divergence.error(), 6) << " nats a token\nsame top token "
+            << FormatFixed(compared.Percent(), 2) << " %\n";
+}
+
+Json OutcomeJson(const LanguageQuantizeArguments& options, const Outcome& outcome) {
+  Json json = {{"output", options.out},
+               {"method", outcome.method},
+               {"tokens", outcome.result.tokens},
+               {"bits_per_weight", outcome.result.BitsPerWeight()},
+               {"seconds", outcome.seconds}};
+  Json matrices = Json::array();
+  for (const MatrixReport& matrix : outcome.result.matrices) {
+    matrices.push_back({{"name", matrix.name},
+                        {"type", Name(matrix.format)},
+                        {"kept", matrix.kept},
+                        {"bytes", matrix.bytes},
+                        {"relative_error", matrix.relative_error},
+                        {"seconds", matrix.seconds}});
+  }
+  json["matrices"] = std::move(matrices);
+  if (!outcome.scores) return json;
+  const Scores& scores = *outcome.scores;
+  json["test"] = {{"tokens", scores.loss.count()},
+                  {"perplexity", PerplexityOf(scores.loss)},
+                  {"original_perplexity", PerplexityOf(scores.reference_loss)},
+                  {"kl_divergence", scores.comparison.divergence.mean()},
+                  {"kl_divergence_error", scores.comparison.divergence.error()},
+                  {"top1_agreement_percent", scores.comparison.Percent()}};
+  return json;
+}
+
+}  // namespace
+
+void LanguageQuantizeArguments::Add(CLI::App& app) {
+  app.add_option("--group", group,
+                 "Language models, int4 and int8: weights that share a scale (32)")
+      ->type_name("N")
+      ->check(CLI::IsMember({16, 32, 64, 128, 256}));
+  app.add_flag("--asymmetric", asymmetric,
+               "Language models, int4 and int8: groups have a minimum, too");
+  app.add_option("--imatrix", imatrix,
+                 "Language models: the importance of columns, a file of llama.cpp's or of "
+                 "--write-imatrix, instead of a text")
+      ->type_name("FILE");
+  app.add_option("--write-imatrix", write_imatrix,
+                 "Language models: write what --calibrate showed, for llama.cpp, too")
+      ->type_name("FILE");
+  app.add_option("--tokens", tokens, "Language models: most tokens of --calibrate")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 32));
+  app.add_option("--window", window, "Language models: tokens that see each other")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(CLI::Range(2, 1 << 20));
+  app.add_option("--test-tokens", test_tokens, "Language models: most tokens of --test")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{2}, int64_t{1} << 32));
+  app.add_option("--damping", damping,
+                 "gptq: share of the mean diagonal that is added to it, for a text that says "
+                 "little of some inputs")
+      ->type_name("SHARE")
+      ->capture_default_str()
+      ->check(CLI::Range(1e-6, 1.0));
+  app.add_flag("--file-order", file_order,
+               "gptq: round columns from left to right, not those with the largest inputs first");
+}
+
+void LanguageQuantizeArguments::RefuseForNetwork(const CLI::App& app) const {
+  for (const char* name : kLanguageOptions) {
+    if (app.count(name) > 0) {
+      throw UsageError(std::string(name) + " is for language models: '" + model +
+                       "' is no GGUF, folder of Hugging Face or checkpoint of llama2.c");
+    }
+  }
+}
+
+int QuantizeLanguageModel(const LanguageQuantizeArguments& options) {
+  Outcome outcome;
+  const auto start = std::chrono::steady_clock::now();
+  {
+    const InterruptGuard guard;
+    std::stop_source stop;
+    llm_quantize::LanguageQuantizeOptions work = WorkOf(options);
+    work.stop = stop.get_token();
+    ProgressLine line;
+    const ProgressFunction show = line.Function();
+    work.progress = [&](const Progress& progress) {
+      if (show) show(progress);
+      if (InterruptGuard::interrupted()) stop.request_stop();
+    };
+    outcome.method = llm_quantize::Name(work.method);
+    outcome.result = llm_quantize::QuantizeLanguage(options.model, options.out, work);
+    if (!options.write_imatrix.empty()) {
+      if (outcome.result.tokens == 0) {
+        throw UsageError("--write-imatrix needs --calibrate and a method that reads it");
+      }
+      llm_quantize::WriteImportance(outcome.result.importance, options.calibrate, work.window,
+                                    options.write_imatrix);
+    }
+  }
+  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (!options.test.empty()) outcome.scores = ScoresOf(options);
+  if (options.json) {
+    Print(std::cout, OutcomeJson(options, outcome));
+  } else {
+    PrintOutcome(options, outcome);
+  }
+  return 0;
+}
+
+}  // namespace oort::cli

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: MIT
+#include "llm_quantize/quantize_language.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include "core/cpu_limits.h"
+#include "core/guard.h"
+#include "core/parallel.h"
+#include "core/problems.h"
+#include "cpu/lapack.h"
+#include "llm_quantize/awq.h"
+#include "llm_quantize/gptq.h"
+#include "llm_quantize/hessian.h"
+#include "llm_quantize/layer_stream.h"
+#include "llm_quantize/outputs.h"
+#include "llm_quantize/targets.h"
+#include "oort/tokenizer.h"
+#include "parser/checkpoint/tokenizer_source.h"
+#include "parser/pnnx/weights.h"
+#include "tokenizer/tokenizer_of.h"
+
+namespace oort::llm_quantize {
+namespace {
+
+constexpr std::array<std::string_view, 4> kMethodNames = {"search", "imatrix", "gptq", "awq"};
+
+bool NeedsText(const LanguageQuantizeOptions& options) {
+  if (options.method == Method::kSearch) return false;
+  return options.method != Method::kImportance || !options.importance;
+}
+
+/// The norm that gives the inputs of a matrix; empty where something else does.
+std::string NormBefore(const std::string& name, const DecoderConfig& config) {
+  const size_t at = name.find(".self_attn.");
+  if (at != name.npos) {
+    return name.ends_with(".o_proj.weight") ? "" : name.substr(0, at) + ".input_layernorm";
+  }
+  const size_t mlp = name.find(".mlp.");
+  if (mlp == name.npos || name.ends_with(".down_proj.weight")) return "";
+  return name.substr(0, mlp) +
+         (config.post_norms ? ".pre_feedforward_layernorm" : ".post_attention_layernorm");
+}
+
+std::vector<std::vector<std::string>> MatricesOfLayer(int64_t layer, bool gated) {
+  const std::string name = "model.layers." + std::to_string(layer);
+  std::vector<std::string> up = {name + ".mlp.up_proj.weight"};
+  if (gated) up.insert(up.begin(), name + ".mlp.gate_proj.weight");
+  return {{name + ".self_attn.q_proj.weight", name + ".self_attn.k_proj.weight",
+           name + ".self_attn.v_proj.weight"},
+          {name + ".self_attn.o_proj.weight"},
+          up,
+          {name + ".mlp.down_proj.weight"}};
+}
+
+/// One matrix after the other, with or without what a text shows of them.
+class LanguageQuantizer {
+ public:
+  LanguageQuantizer(const Checkpoint& checkpoint, const LanguageQuantizeOptions& options,
+                    bool as_gguf)
+      : checkpoint_(checkpoint),
+        config_(checkpoint.config()),
+        options_(options),
+        threads_(options.threads > 0 ? options.threads : AvailableThreads()),
+        targets_(options, as_gguf),
+        weights_(checkpoint) {
+    if (options.method == Method::kGptq) lapack::Require();
+    for (int64_t layer = 0; layer < config_.layers; ++layer) {
+      for (const auto& names : MatricesOfLayer(layer, config_.gated)) {
+        for (const std::string& name : names) CheckTarget(name);
+      }
+    }
+    for (const std::string& name : Tables()) CheckTarget(name);
+  }
+
+  OverlayCheckpoint& weights() { return weights_; }
+  WeightFormat FormatFor(const std::string& name) const {
+    const StoredMatrix from = checkpoint_.Matrix(name);
+    const auto target = targets_.For(name, from);
+    return target ? target->format : from.format;
+  }
+
+  LanguageQuantizeResult Run(ModelOutput& output) {
+    output_ = &output;
+    if (NeedsText(options_)) {
+      RunText();
+    } else {
+      for (int64_t layer = 0; layer < config_.layers; ++layer) {
+        for (const auto& names : MatricesOfLayer(layer, config_.gated)) Visit(names, nullptr);
+      }
+      if (options_.importance) result_.importance = *options_.importance;
+    }
+    for (const std::string& name : Tables()) {
+      if (!head_done_ || name != HeadName()) Quantize(name, ImportanceOf(name), nullptr);
+    }
+    output.Finish();
+    return std::move(result_);
+  }
+
+ private:
+  std::string HeadName() const {
+    return config_.tied_head ? "model.embed_tokens.weight" : "lm_head.weight";
+  }
+  std::vector<std::string> Tables() const {
+    std::vector<std::string> names = {"model.embed_tokens.weight"};
+    if (!config_.tied_head) names.emplace_back("lm_head.weight");
+    return names;
+  }
+
+  void CheckTarget(const std::string& name) {
+    const StoredMatrix from = checkpoint_.Matrix(name);
+    try {
+      if (const auto target = targets_.For(name, from)) WeightGrid(*target, from.columns);
+    } catch (const Error& error) {
+      throw error.WithContext(name + ": ");
+    }
+    total_ += static_cast<uint64_t>(from.rows * from.columns);
+  }
+
+  void RunText() {
+    std::vector<int32_t> tokens =
+        CutIntoWindows(options_.tokens, options_.window, options_.most_tokens, config_.vocabulary);
+    result_.tokens = static_cast<int64_t>(tokens.size());
+    // Importance is that of the model as it was, as in llama.cpp; the others see what is left of
+    // it, so that a layer can make good what those before it lost.
+    const bool as_it_was = options_.method == Method::kImportance;
+    LayerStream stream(as_it_was ? checkpoint_ : weights_, std::move(tokens), options_.window,
+                       options_.threads, options_.stop);
+    stream.Run(
+        [this](std::span<const std::string> names, Tensor& inputs) { Visit(names, &inputs); });
+  }
+
+  void Visit(std::span<const std::string> names, Tensor* inputs) {
+    const ThreadLease lease(threads_);
+    if (inputs != nullptr) {
+      ColumnImportance seen{MeanSquares(*inputs), inputs->dim(0)};
+      for (const std::string& name : names) result_.importance[name] = seen;
+    }
+    const bool is_head = names.front() == HeadName();
+    head_done_ = head_done_ || is_head;
+    if (options_.method == Method::kAwq && inputs != nullptr) Scale(names, *inputs);
+    std::optional<GptqRounder> rounder;
+    const bool wanted = std::ranges::any_of(
+        names, [&](const std::string& name) { return TargetOf(name).has_value(); });
+    if (options_.method == Method::kGptq && inputs != nullptr && wanted) {
+      rounder.emplace(HessianOf(*inputs, threads_), inputs->dim(1),
+                      GptqOptions{options_.damping, options_.act_order, threads_});
+    }
+    for (const std::string& name : names) {
+      Quantize(name, ImportanceOf(name), rounder ? &*rounder : nullptr);
+    }
+    if (names.front().ends_with(".mlp.down_proj.weight")) output_->FinishLayer(layer_++);
+  }
+
+  std::optional<QuantizeOptions> TargetOf(const std::string& name) const {
+    return targets_.For(name, checkpoint_.Matrix(name));
+  }
+
+  /// What an error in each column of that matrix weighs; empty where nothing is known.
+  std::vector<float> ImportanceOf(const std::string& name) const {
+    if (options_.method == Method::kSearch) return {};
+    const Importance& known = options_.importance && options_.method == Method::kImportance
+                                  ? *options_.importance
+                                  : result_.importance;
+    const auto at = known.find(name);
+    return at == known.end() ? std::vector<float>{} : ErrorWeights(at->second);
+  }
+
+  /// Moves factors from the norm before some matrices into their columns.
+  void Scale(std::span<const std::string> names, Tensor& inputs) {
+    const std::string norm = NormBefore(names.front(), config_);
+    const auto target = TargetOf(names.front());
+    if (norm.empty() || !target) return;
+    std::vector<StoredMatrix> matrices;
+    for (const std::string& name : names) matrices.push_back(checkpoint_.Matrix(name));
+    ColumnImportance& seen = result_.importance[names.front()];
+    const std::vector<float> factors = AwqFactors(matrices, *target, seen.mean_squares, threads_);
+    for (size_t i = 0; i < names.size(); ++i) {
+      scaled_[names[i]] = ScaleColumns(matrices[i], factors);
+    }
+    for (const char* part : {".weight", ".bias"}) {
+      if (!checkpoint_.Has(norm + part)) continue;
+      Tensor vector = checkpoint_.Vector(norm + part).Clone();
+      for (size_t k = 0; k < factors.size(); ++k) vector.data<float>()[k] /= factors[k];
+      weights_.SetVector(norm + part, vector);
+    }
+    const int64_t columns = inputs.dim(1);
+    float* x = inputs.data<float>();
+    for (int64_t row = 0; row < inputs.dim(0); ++row) {
+      for (int64_t k = 0; k < columns; ++k) *x++ /= factors[static_cast<size_t>(k)];
+    }
+    const ColumnImportance now{MeanSquares(inputs), inputs.dim(0)};
+    for (const std::string& name : names) result_.importance[name] = now;
+  }
+
+  void Quantize(const std::string& name, std::span<const float> importance,
+                const GptqRounder* rounder) {
+    pnnx::CheckStop(options_.stop);
+    const auto start = std::chrono::steady_clock::now();
+    const auto scaled = scaled_.find(name);
+    const StoredMatrix from = scaled == scaled_.end() ? checkpoint_.Matrix(name) : scaled->second;
+    const auto target = TargetOf(name);
+    MatrixReport report{name, from.format, from.rows * from.columns, 0, !target, 0, 0};
+    if (target) {
+      try {
+        RoundedMatrix rounded = rounder != nullptr
+                                    ? rounder->Round(from, *target, importance)
+                                    : RoundToNearest(from, *target, importance, threads_);
+        report.format = target->format;
+        report.relative_error = rounded.relative_error;
+        weights_.SetMatrix(name, std::move(rounded.matrix));
+      } catch (const Error& error) {
+        throw error.WithContext(name + ": ");
+      }
+    }
+    if (scaled != scaled_.end()) scaled_.erase(scaled);
+    const StoredMatrix made = weights_.Matrix(name);
+    report.bytes = made.data.bytes() + made.scale.bytes() + made.minimum.bytes();
+    report.seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    result_.matrices.push_back(report);
+    done_ += static_cast<uint64_t>(report.weights);
+    if (options_.progress) options_.progress({"quantize", done_, total_});
+  }
+
+  const Checkpoint& checkpoint_;
+  const DecoderConfig& config_;
+  const LanguageQuantizeOptions& options_;
+  int threads_;
+  Targets targets_;
+  OverlayCheckpoint weights_;
+  ModelOutput* output_ = nullptr;
+  LanguageQuantizeResult result_;
+  std::map<std::string, StoredMatrix> scaled_;  ///< by AWQ, of the matrices at hand
+  int64_t layer_ = 0;
+  bool head_done_ = false;
+  uint64_t done_ = 0, total_ = 0;
+};
+
+void CheckOptions(const LanguageQuantizeOptions& options) {
+  if (NeedsText(options) && options.tokens.empty()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "the method " + Quote(Name(options.method)) +
+                    " needs a text to calibrate with; 'search' does without");
+  }
+  if (!(options.damping > 0 && options.damping <= 1)) {
+    throw Error(ErrorCode::kInvalidArgument, "a damping is above 0 and at most 1");
+  }
+}
+
+void RequireOtherFile(const std::filesystem::path& model, const std::filesystem::path& output) {
+  std::error_code ignored;
+  if (!std::filesystem::equivalent(model, output, ignored)) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              "the output would overwrite the model itself: " + Quote(output.string()));
+}
+
+}  // namespace
+
+Method MethodNamed(std::string_view name) {
+  const auto at = std::ranges::find(kMethodNames, name);
+  if (at != kMethodNames.end()) return static_cast<Method>(at - kMethodNames.begin());
+  throw Error(ErrorCode::kInvalidArgument,
+              "there is no method " + Quote(name) +
+                  " for language models: there are search, imatrix, gptq and awq");
+}
+
+std::string_view Name(Method method) { return kMethodNames[static_cast<size_t>(method)]; }
+
+double LanguageQuantizeResult::BitsPerWeight() const {
+  double bytes = 0, weights = 0;
+  for (const MatrixReport& matrix : matrices) {
+    bytes += static_cast<double>(matrix.bytes);
+    weights += static_cast<double>(matrix.weights);
+  }
+  return weights > 0 ? 8 * bytes / weights : 0;
+}
+
+LanguageQuantizeResult QuantizeLanguage(const std::filesystem::path& model,
+                                        const std::filesystem::path& output,
+                                        const LanguageQuantizeOptions& options) {
+  return Guarded([&] {
+    const bool as_gguf = output.extension() == ".gguf";
+    if (!as_gguf && output.extension() != ".param") {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "the output ends in .gguf or .pnnx.param, not as " + Quote(output.string()));
+    }
+    RequireOtherFile(model, output);
+    CheckOptions(options);
+    const auto checkpoint = Checkpoint::Open(model);
+    LanguageQuantizer quantizer(*checkpoint, options, as_gguf);
+    const auto made =
+        as_gguf ? MakeGgufOutput(model, output, quantizer.weights(),
+                                 [&](const std::string& name) { return quantizer.FormatFor(name); })
+                : MakeParamOutput(output, quantizer.weights());
+    return quantizer.Run(*made);
+  });
+}
+
+std::vector<int32_t> EncodeText(const std::filesystem::path& model, std::string_view text) {
+  return Guarded(
+      [&] { return tokenizer::TokenizerOf(Checkpoint::Open(model)->tokenizer()).Encode(text); });
+}
+
+Importance MeasureImportance(const std::filesystem::path& model,
+                             const LanguageQuantizeOptions& options) {
+  return Guarded([&] {
+    const auto checkpoint = Checkpoint::Open(model);
+    const DecoderConfig& config = checkpoint->config();
+    LayerStream stream(
+        *checkpoint,
+        CutIntoWindows(options.tokens, options.window, options.most_tokens, config.vocabulary),
+        options.window, options.threads, options.stop);
+    Importance importance;
+    uint64_t visited = 0;
+    const auto total = static_cast<uint64_t>(4 * config.layers + 1);
+    stream.Run([&](std::span<const std::string> names, Tensor& inputs) {
+      const ColumnImportance seen{MeanSquares(inputs), inputs.dim(0)};
+      for (const std::string& name : names) importance[name] = seen;
+      if (options.progress) options.progress({"calibrate", ++visited, total});
+    });
+    return importance;
+  });
+}
+
+}  // namespace oort::llm_quantize

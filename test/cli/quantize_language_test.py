@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""`oort quantize` of language models from outside: what it writes and reports, and what it refuses."""
+import sys
+import unittest
+
+from cli_test import SOURCE, Case
+
+STORYTELLER = SOURCE / "models" / "storyteller"
+TINY = SOURCE / "test" / "checkpoints" / "llama.gguf"
+STORY = """Once upon a time there was a little fox who lived in the forest. One day the fox found a red ball. The fox
+was happy and played with the ball all day. Then a bird came and asked to play, too. They played together and became
+good friends. In the evening the fox went home and told everything to the mother.\n"""
+
+
+class QuantizeLanguageTest(Case):
+    def setUp(self):
+        super().setUp()
+        self.out = self.dir / "out" / "model.pnnx.param"
+        self.out.parent.mkdir()
+        self.text = self.write("text.txt", (STORY * 12).encode())
+        self.calibrate = ["--calibrate", self.text, "--window", "64", "--tokens", "640"]
+
+    def quantize(self, *arguments, model=STORYTELLER):
+        return self.json("quantize", model, "--output", self.out, "--threads", "1", *arguments)
+
+    def refuses(self, *arguments, says, model=STORYTELLER, code=1):
+        done = self.fails("quantize", model, "--output", self.out, *arguments, code=code, says=says)
+        self.assertEqual(list(self.out.parent.iterdir()), [])
+        return done
+
+    def test_methods(self):
+        """Each method writes a model that talks, and says how far it is from the original."""
+        divergences = {}
+        for method in ("search", "imatrix", "gptq", "awq"):
+            report = self.quantize("--weights", "int4", "--group", "64", "--method", method, *self.calibrate,
+                                   "--test", self.text, "--test-tokens", "256")
+            self.assertEqual(report["method"], method)
+            self.assertEqual(report["tokens"], 0 if method == "search" else 640)
+            self.assertLess(report["bits_per_weight"], 7)
+            kinds = {matrix["name"].split(".")[-2]: matrix["type"] for matrix in report["matrices"]}
+            self.assertEqual(kinds["down_proj"], "int4")
+            self.assertEqual(kinds["embed_tokens"], "int8")
+            self.assertTrue(all(0 < matrix["relative_error"] < 0.1 for matrix in report["matrices"]))
+            test = report["test"]
+            self.assertEqual(test["tokens"], 255)
+            self.assertGreater(test["perplexity"], 1)
+            divergences[method] = test["kl_divergence"]
+            again = self.json("perplexity", self.out, self.text, "--against", STORYTELLER, "--exact",
+                              "--window", "64")
+            self.assertGreater(again["kl_divergence"], 0)
+        # The text is that of the calibration, and so no measure of quality: GPTQ fits it best.
+        self.assertLess(divergences["gptq"], divergences["search"])
+        self.assertLess(divergences["gptq"], 0.5)
+
+    def test_importance_file(self):
+        """What a text showed is written, and read again instead of the text."""
+        file = self.dir / "importance.gguf"
+        self.quantize("--method", "imatrix", *self.calibrate, "--write-imatrix", file)
+        with open(self.out.with_suffix(".bin"), "rb") as stream:
+            first = stream.read()
+        report = self.quantize("--imatrix", file)
+        self.assertEqual(report["method"], "imatrix")
+        self.assertEqual(report["tokens"], 0)
+        with open(self.out.with_suffix(".bin"), "rb") as stream:
+            self.assertEqual(len(stream.read()), len(first))
+
+    def test_gguf(self):
+        """A GGUF becomes a GGUF that is read again, and the table names its matrices."""
+        self.out = self.dir / "out" / "model.gguf"
+        done = self.oort("quantize", TINY, "--weights", "q8_0", "--output", self.out, "--report")
+        self.assertIn(b"model.layers.0.self_attn.q_proj.weight", done.stdout)
+        self.assertIn(b"bits a weight", done.stdout)
+        self.assertIn(b"llama", self.oort("info", self.out).stdout)
+
+    def test_refuses(self):
+        short = self.write("short.txt", b"Once upon a time")
+        self.refuses("--method", "gptq", "--calibrate", short, says="less than one window of 512")
+        self.refuses("--method", "gptq", says="needs a text")
+        self.refuses("--method", "kl", says="there are search, imatrix, gptq and awq")
+        self.refuses("--weights", "int3", says="weights can be int4")
+        self.refuses("--weights", "int4", "--group", "256", says="no whole groups of 256")
+        self.refuses("--weights", "q4_0", "--group", "64", says="q4_0 has its own")
+        self.refuses("--imatrix", TINY, says="no imatrix")
+        self.refuses("--method", "imatrix", "--calibrate", self.dir / "none.txt", says="none.txt")
+        digits = SOURCE / "models" / "digits"
+        self.refuses("--group", "64", "--calibrate", digits / "samples", model=digits, code=2,
+                     says="is for language models")
+        self.refuses("--method", "gptq", "--calibrate", digits / "samples", model=digits, code=2, says="networks have")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv)
