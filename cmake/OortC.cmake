@@ -26,6 +26,9 @@ set_target_properties(oort_c_static PROPERTIES EXPORT_NAME c_static)
 set(OORT_C_MAP ${PROJECT_SOURCE_DIR}/source/c_api/liboort-c.map)
 foreach(target IN ITEMS oort_c oort_c_static)
   set_target_properties(${target} PROPERTIES OUTPUT_NAME oort-c LINKER_LANGUAGE CXX)
+  if(NOT OORT_TOP_LEVEL AND NOT OORT_INSTALL)  # in a project of others only where something links it
+    set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
   target_include_directories(${target} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
     $<INSTALL_INTERFACE:include>)
 endforeach()

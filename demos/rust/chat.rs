@@ -21,14 +21,22 @@ extern "C" {
     fn oort_error_message(error: *const Handle) -> *const c_char;
     fn oort_error_free(error: *mut Handle);
     fn oort_options_new() -> *mut Handle;
-    fn oort_options_set(options: *mut Handle, name: *const c_char, value: *const c_char, error: *mut *mut Handle) -> i32;
+    fn oort_options_set(
+        options: *mut Handle, name: *const c_char, value: *const c_char, error: *mut *mut Handle,
+    ) -> i32;
     fn oort_options_free(options: *mut Handle);
-    fn oort_model_load(path: *const c_char, options: *const Handle, model: *mut *mut Handle, error: *mut *mut Handle) -> i32;
+    fn oort_model_load(
+        path: *const c_char, options: *const Handle, model: *mut *mut Handle, error: *mut *mut Handle,
+    ) -> i32;
     fn oort_model_free(model: *mut Handle);
-    fn oort_engine_new(model: *const Handle, options: *const Handle, engine: *mut *mut Handle, error: *mut *mut Handle) -> i32;
+    fn oort_engine_new(
+        model: *const Handle, options: *const Handle, engine: *mut *mut Handle, error: *mut *mut Handle,
+    ) -> i32;
     fn oort_engine_free(engine: *mut Handle);
     fn oort_chat_new() -> *mut Handle;
-    fn oort_chat_add(chat: *mut Handle, role: *const c_char, text: *const c_char, length: usize, error: *mut *mut Handle) -> i32;
+    fn oort_chat_add(
+        chat: *mut Handle, role: *const c_char, text: *const c_char, length: usize, error: *mut *mut Handle,
+    ) -> i32;
     fn oort_chat_free(chat: *mut Handle);
     fn oort_engine_chat(
         engine: *mut Handle, chat: *const Handle, options: *const Handle, on_piece: OnPiece, user: *mut c_void,
