@@ -305,7 +305,7 @@ OORT_C_API oort_code oort_engine_chat(oort_engine* engine, const oort_chat* chat
                                       void* user, oort_result** result, oort_error** error);
 /* By name, as of the last step: "waiting", "waiting_tokens", "running", "blocks", "used_blocks",
  * "used_tokens", "cached_blocks", "steps", "prompt_tokens", "reused_tokens", "generated_tokens",
- * "preemptions". */
+ * "preemptions", "draft_steps", "drafted_tokens", "accepted_tokens". */
 OORT_C_API oort_code oort_engine_number(const oort_engine* engine, const char* name, int64_t* value,
                                         oort_error** error);
 /* Takes no more requests, waits for those that it has, and cancels what is left after `seconds`.

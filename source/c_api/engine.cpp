@@ -274,7 +274,10 @@ oort_code oort_engine_number(const oort_engine* engine, const char* name, int64_
                                                        {"prompt_tokens", stats.prompt_tokens},
                                                        {"reused_tokens", stats.reused_tokens},
                                                        {"generated_tokens", stats.generated_tokens},
-                                                       {"preemptions", stats.preemptions}};
+                                                       {"preemptions", stats.preemptions},
+                                                       {"draft_steps", stats.draft.steps},
+                                                       {"drafted_tokens", stats.draft.drafted},
+                                                       {"accepted_tokens", stats.draft.accepted}};
     *value = oort::c_api::NumberOf<int64_t>(numbers, name);
   });
 }

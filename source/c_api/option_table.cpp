@@ -51,6 +51,10 @@ constexpr OptionSpec kTable[] = {
     {"swap_bytes", kInteger, "host memory for requests that wait in the middle"},
     {"reuse_prefixes", kFlag, "begin a prompt with what was read of others that begin alike"},
     {"deterministic", kFlag, "compute each answer as it would be alone, to the last bit"},
+    {"draft", kChoice, "who guesses what answers say next, so that they take fewer steps", 0,
+     "none|ngram|model"},
+    {"draft_model", kText, "path of the smaller model that guesses, with draft=model"},
+    {"draft_tokens", kInteger, "guesses in a step for each answer; 0: as many as pay"},
     // Requests.
     {"max_tokens", kInteger, "tokens of the answer at most; unset: as many as fit"},
     {"min_tokens", kInteger, "tokens of the answer at least"},
@@ -75,6 +79,7 @@ constexpr OptionSpec kTable[] = {
     {"beams", kInteger, "beam search of this width"},
     {"length_penalty", kNumber, "scores of beams are divided by their length to this power"},
     {"early_stopping", kChoice, "when beam search ends", 0, "yes|no|never"},
+    {"most_draft_tokens", kInteger, "guesses in a step at most, where the engine makes some"},
     {"json_object", kFlag, "the answer is a JSON object"},
     {"json_schema", kText, "the answer keeps to this JSON Schema"},
     {"grammar", kText, "the answer keeps to this GBNF grammar"},

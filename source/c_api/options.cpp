@@ -252,6 +252,27 @@ SessionOptions SessionOptionsOf(const oort_options* options) {
   return session;
 }
 
+namespace {
+
+DraftOptions DraftOf(const oort_options* options) {
+  const Settings settings(options);
+  DraftOptions draft;
+  const std::string source = settings.Text("draft").value_or("none");
+  const std::optional<std::string> path = settings.Text("draft_model");
+  Assign(draft.tokens, settings.Integer("draft_tokens"));
+  if (source == "ngram") draft.source = DraftOptions::kNgram;
+  if (source != "model") return draft;
+  if (!path) {
+    throw Error(ErrorCode::kInvalidArgument, "draft=model needs option draft_model, a path");
+  }
+  std::stop_source stop;
+  draft.source = DraftOptions::kModel;
+  draft.model = LanguageModel::Load(*path, ModelOptionsOf(options, stop));
+  return draft;
+}
+
+}  // namespace
+
 EngineLoopOptions EngineOptionsOf(const oort_options* options) {
   const Settings settings(options);
   EngineLoopOptions loop;
@@ -269,6 +290,7 @@ EngineLoopOptions EngineOptionsOf(const oort_options* options) {
     engine.swap_bytes = static_cast<size_t>(*bytes);
   engine.reuse_prefixes = settings.Flag("reuse_prefixes");
   Assign(engine.deterministic, settings.Flag("deterministic"));
+  engine.draft = DraftOf(options);
   Assign(loop.most_waiting, settings.Integer("most_waiting"));
   Assign(loop.most_waiting_tokens, settings.Integer("most_waiting_tokens"));
   return loop;
@@ -295,6 +317,7 @@ GenerateRequest RequestOf(const oort_options* options) {
   request.beams.stop = early == "yes"     ? BeamOptions::kEarly
                        : early == "never" ? BeamOptions::kImpossible
                                           : BeamOptions::kUnlikely;
+  Assign(request.draft_tokens, settings.Integer("most_draft_tokens"));
   request.adapter = settings.Text("adapter").value_or("");
   if (const auto priority = settings.Integer("priority")) {
     request.priority = static_cast<int>(std::min<int64_t>(*priority, INT32_MAX));

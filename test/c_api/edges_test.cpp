@@ -321,6 +321,28 @@ TEST_F(CApiEngine, SeveralAnswersWithLogprobs) {
   oort_result_free(result);
 }
 
+TEST_F(CApiEngine, GuessesLeaveTheAnswerAsItIs) {
+  Set("max_tokens", "40");
+  oort_result *alone = nullptr, *guessed = nullptr;
+  ASSERT_EQ(Complete("A fox", &alone), OORT_OK) << failure_.message();
+  oort_engine_free(engine_);
+  engine_ = nullptr;
+  Set("draft", "model");
+  EXPECT_EQ(oort_engine_new(model_, options_, &engine_, failure_.slot()), OORT_INVALID_ARGUMENT);
+  EXPECT_EQ(failure_.message(), "draft=model needs option draft_model, a path");
+  Set("draft_model", (Models() + "/storyteller").c_str());  // it guesses right
+  Set("draft_tokens", "3");
+  ASSERT_EQ(oort_engine_new(model_, options_, &engine_, failure_.slot()), OORT_OK)
+      << failure_.message();
+  ASSERT_EQ(Complete("A fox", &guessed), OORT_OK) << failure_.message();
+  EXPECT_STREQ(oort_result_text(alone, 0, nullptr), oort_result_text(guessed, 0, nullptr));
+  int64_t accepted = 0;
+  EXPECT_EQ(oort_engine_number(engine_, "accepted_tokens", &accepted, failure_.slot()), OORT_OK);
+  EXPECT_GT(accepted, 0);
+  oort_result_free(alone);
+  oort_result_free(guessed);
+}
+
 TEST_F(CApiEngine, AnswersKeepToAChoice) {
   Set("choice", "yes");
   Set("choice", "no");
