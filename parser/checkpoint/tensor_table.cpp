@@ -87,6 +87,8 @@ PlacedTensor PlacedTensor::Cut(int64_t begin, int64_t count) const {
     return part;
   }
   part.rows = count;
+  part.first_row += begin;
+  if (packed != nullptr) return part;
   const int64_t ahead =
       transposed_stride != 0 ? RowBytes(format, begin) : begin * RowBytes(format, columns);
   part.offset += static_cast<uint64_t>(ahead);
@@ -125,6 +127,7 @@ const PlacedTensor& TensorTable::Require(std::string_view name, int rank) const 
 
 StoredMatrix TensorTable::Matrix(std::string_view name) const {
   const PlacedTensor& placed = Require(name, 2);
+  if (placed.packed != nullptr) return placed.packed->Rows(placed.first_row, placed.rows);
   StoredMatrix matrix{placed.format, placed.rows, placed.columns, {}, {}, {}};
   if (placed.transposed_stride != 0) {
     matrix.data = ReadTransposed(placed);

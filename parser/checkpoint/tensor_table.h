@@ -14,6 +14,14 @@
 
 namespace oort {
 
+/// A matrix whose numbers are packed in a way that only its reader knows.
+class PackedMatrix {
+ public:
+  virtual ~PackedMatrix() = default;
+  /// Rows [begin, begin + count), unpacked into a format of ours without loss.
+  virtual StoredMatrix Rows(int64_t begin, int64_t count) const = 0;
+};
+
 /// A matrix or a vector (rank 1: one row) in a file.
 struct PlacedTensor {
   std::shared_ptr<const ByteSource> source;
@@ -29,6 +37,9 @@ struct PlacedTensor {
   /// Not 0: format kInt8 with f32 scales of so many elements, which lie at scale_offset.
   int64_t group = 0;
   uint64_t scale_offset = 0;
+  /// Not null: what lies in the file is told by this, and not by offset and format.
+  std::shared_ptr<const PackedMatrix> packed;
+  int64_t first_row = 0;  ///< of the packed matrix
 
   /// Rows [begin, begin + count) of a matrix, elements of a vector.
   PlacedTensor Cut(int64_t begin, int64_t count) const;

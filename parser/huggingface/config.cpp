@@ -10,6 +10,7 @@
 #include "core/guard.h"
 #include "core/problems.h"
 #include "parser/checkpoint/families.h"
+#include "parser/huggingface/packed_weights.h"
 
 namespace oort {
 namespace huggingface {
@@ -176,12 +177,7 @@ DecoderConfig ReadConfig(const json::Object& file) {
     throw Error(ErrorCode::kInvalidModel, file.what() + ": 'model_type' is missing");
   }
   DecoderConfig config = RequireFamily(*family);
-  if (file.Find("quantization_config") != nullptr) {
-    throw Error(ErrorCode::kUnsupported,
-                file.what() +
-                    ": the weights are quantized (quantization_config); those in f32, f16 "
-                    "and bf16 can be read, and quantized ones from GGUF");
-  }
+  ReadQuantization(file);  // throws for what cannot be read
   config.tied_head = file.Bool("tie_word_embeddings").value_or(config.tied_head);
   TakeSizes(file, config);
   ReadActivation(file, config);

@@ -106,7 +106,7 @@ CheckpointContents ReadHuggingFace(const std::filesystem::path& path) {
   const json::Object file(config, "config.json");
   CheckpointContents contents;
   contents.config = ReadConfig(file);
-  ReadTensors(folder, contents);
+  ReadTensors(folder, ReadQuantization(file), contents);
   CheckBiases(ReadBiases(file, FamilyOf(contents.config)), contents.tensors, path.string());
   CheckTensors(contents.config, contents.tensors, path.string());
   ReadGeneration(folder, file, contents);

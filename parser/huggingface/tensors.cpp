@@ -77,11 +77,11 @@ bool IsBuffer(std::string_view name) {
 
 class HubMapper {
  public:
-  explicit HubMapper(CheckpointContents& contents)
-      : config_(contents.config), table_(contents.tensors) {}
+  HubMapper(CheckpointContents& contents, const Quantization& quantization)
+      : config_(contents.config), table_(contents.tensors), packed_(quantization) {}
 
   void Map(const std::shared_ptr<const ByteSource>& source, const safetensors::Entry& entry) {
-    if (IsBuffer(entry.name)) return;
+    if (IsBuffer(entry.name) || packed_.Take(source, entry)) return;
     if (!entry.format) {
       problems_.Add(ErrorCode::kUnsupported, Quote(entry.name) + " is stored as " + entry.dtype +
                                                  "; F32, F16 and BF16 can be read");
@@ -100,7 +100,20 @@ class HubMapper {
         ErrorCode::kUnsupported,
         Quote(entry.name) + " has no place in a model of the family " + Quote(config_.family));
   }
-  void Throw(const std::string& folder) const {
+  /// When all files are read.
+  void Finish(const std::string& folder) {
+    for (const auto& [name, parts] : packed_.matrices()) {
+      try {
+        // Those of gpt2 would have to be turned first.
+        const bool can_place = !FamilyOf(config_).gpt2_layout;
+        if (can_place && Place(name + ".weight", packed_.Place(name))) continue;
+        problems_.Add(
+            ErrorCode::kUnsupported,
+            Quote(name) + " has no place in a model of the family " + Quote(config_.family));
+      } catch (const Error& error) {
+        problems_.Add(error.code(), error.what());
+      }
+    }
     problems_.Throw(folder + ": there are tensors that cannot be used");
   }
 
@@ -168,10 +181,12 @@ class HubMapper {
 
   const DecoderConfig& config_;
   TensorTable& table_;
+  PackedWeights packed_;
   ProblemList problems_;
 };
 
 bool IsSame(const PlacedTensor& a, const PlacedTensor& b) {
+  if (a.packed != nullptr || b.packed != nullptr) return false;
   if (a.format != b.format || a.rows != b.rows || a.columns != b.columns) return false;
   constexpr uint64_t kPart = 1 << 20;
   const auto bytes = static_cast<uint64_t>(a.rows * RowBytes(a.format, a.columns));
@@ -213,8 +228,9 @@ std::map<std::string, std::set<std::string>> ReadIndex(const Folder& folder) {
   return files;
 }
 
-void ReadSharded(const Folder& folder, CheckpointContents& contents) {
-  HubMapper mapper(contents);
+void ReadSharded(const Folder& folder, const Quantization& quantization,
+                 CheckpointContents& contents) {
+  HubMapper mapper(contents, quantization);
   for (auto& [file, names] : ReadIndex(folder)) {
     const auto source = folder.Open(file);
     contents.file_bytes += source->size();
@@ -227,19 +243,20 @@ void ReadSharded(const Folder& folder, CheckpointContents& contents) {
                                                 Quote(file) + ", but is not");
     }
   }
-  mapper.Throw(folder.path().string());
+  mapper.Finish(folder.path().string());
   SettleHead(contents);
 }
 
 }  // namespace
 
-void ReadSingle(const std::shared_ptr<const ByteSource>& source, CheckpointContents& contents) {
-  HubMapper mapper(contents);
+void ReadSingle(const std::shared_ptr<const ByteSource>& source, CheckpointContents& contents,
+                const Quantization& quantization) {
+  HubMapper mapper(contents, quantization);
   contents.file_bytes = source->size();
   for (const safetensors::Entry& entry : safetensors::ReadHeader(*source)) {
     mapper.Map(source, entry);
   }
-  mapper.Throw(source->name());
+  mapper.Finish(source->name());
   SettleHead(contents);
 }
 
@@ -266,9 +283,10 @@ void CheckBiases(const Biases& biases, const TensorTable& table, const std::stri
   problems.Throw(folder + ": there are tensors that cannot be used");
 }
 
-void ReadTensors(const Folder& folder, CheckpointContents& contents) {
-  if (folder.Has(kSingle)) return ReadSingle(folder.Open(kSingle), contents);
-  if (folder.Has(kIndex)) return ReadSharded(folder, contents);
+void ReadTensors(const Folder& folder, const Quantization& quantization,
+                 CheckpointContents& contents) {
+  if (folder.Has(kSingle)) return ReadSingle(folder.Open(kSingle), contents, quantization);
+  if (folder.Has(kIndex)) return ReadSharded(folder, quantization, contents);
   throw Error(ErrorCode::kNotFound, Quote(folder.path().string()) + " has neither " +
                                         std::string(kSingle) + " nor " + std::string(kIndex) +
                                         " (weights in pytorch_model.bin cannot be read)");

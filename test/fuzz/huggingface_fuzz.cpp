@@ -23,8 +23,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   } catch (const Error&) {
     contents.config.layers = 1;  // whatever the config: the container is read
   }
+  huggingface::Quantization quantization;
   try {
-    huggingface::ReadSingle(ByteSource::Memory(std::as_bytes(std::span(weights))), contents);
+    const json::Json config = json::Parse(input.substr(0, line), "fuzz");
+    quantization = huggingface::ReadQuantization(json::Object(config, "fuzz"));
+  } catch (const Error&) {  // plain weights, then
+  }
+  try {
+    huggingface::ReadSingle(ByteSource::Memory(std::as_bytes(std::span(weights))), contents,
+                            quantization);
     CheckTensors(contents.config, contents.tensors, "fuzz");
     g_sum = fuzz::SumOfTensors(contents);
     fuzz::CountWhole();

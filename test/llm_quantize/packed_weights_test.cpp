@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+// Folders of GPTQ and AWQ: the numbers of test/checkpoints/make_packed.py, and what is refused.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <map>
+
+#include "kit/errors.h"
+#include "kit/files.h"
+#include "llm/decoder_runner.h"
+#include "parser/checkpoint/checkpoint.h"
+
+namespace oort {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ExpectThrows;
+
+const fs::path kPackedModels = fs::path(OORT_TEST_DATA) / "checkpoints" / "packed";
+constexpr const char* kPackedNames[] = {"gptq", "gptq_symmetric", "gptq_act_order", "gptq_8_bits",
+                                        "awq"};
+
+std::vector<float> PackedLogits(const fs::path& path) {
+  const auto model = LanguageModel::Load(path, {.exact = true});
+  DecoderRunner runner(model, KvType::kF32, 64, 1);
+  const std::vector<int32_t> tokens = {3, 17, 29, 5, 5, 38, 11, 0, 22, 31, 8, 14};
+  CachedSequence sequence;
+  const StepItem item{&sequence, tokens, StepItem::kAll};
+  const auto logits = runner.Step({&item, 1});
+  std::vector<float> copy(logits.begin(), logits.end());
+  sequence = {};
+  return copy;
+}
+
+/// scale * (code - zero) to the last bit, in a format of groups where the groups lie together.
+TEST(PackedWeights, AreTheNumbersThatWerePacked) {
+  for (const std::string name : kPackedNames) {
+    SCOPED_TRACE(name);
+    const auto packed = Checkpoint::Open(kPackedModels / name);
+    const auto plain = Checkpoint::Open(kPackedModels / (name + "_plain"));
+    for (const char* part : {"self_attn.q_proj", "self_attn.v_proj", "self_attn.o_proj",
+                             "mlp.gate_proj", "mlp.down_proj"}) {
+      const std::string weight = "model.layers.0." + std::string(part) + ".weight";
+      const StoredMatrix got = packed->Matrix(weight), want = plain->Matrix(weight);
+      ASSERT_EQ(got.rows, want.rows);
+      ASSERT_EQ(got.columns, want.columns);
+      Check(got);
+      EXPECT_EQ(Name(got.format), name == "gptq_act_order"   ? "f32"
+                                  : name == "gptq_symmetric" ? "int4"
+                                  : name == "gptq_8_bits"    ? "uint8"
+                                                             : "uint4");
+      std::vector<float> a(static_cast<size_t>(got.rows * got.columns)), b(a.size());
+      ReadRows(got, 0, got.rows, a.data());
+      ReadRows(want, 0, want.rows, b.data());
+      EXPECT_EQ(a, b);
+    }
+  }
+}
+
+TEST(PackedWeights, AnswerLikeTheDequantizedModel) {
+  for (const std::string name : kPackedNames) {
+    SCOPED_TRACE(name);
+    const std::vector<float> got = PackedLogits(kPackedModels / name);
+    const std::vector<float> want = PackedLogits(kPackedModels / (name + "_plain"));
+    ASSERT_EQ(got.size(), want.size());
+    for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-4F);
+  }
+}
+
+/// A copy of a folder some of whose text is other.
+class ChangedFolder {
+ public:
+  explicit ChangedFolder(const std::string& name) {
+    for (const char* file : {"config.json", "model.safetensors"}) {
+      std::ifstream in(kPackedModels / name / file, std::ios::binary);
+      texts_[file] = {std::istreambuf_iterator<char>(in), {}};
+    }
+  }
+  ChangedFolder& Replace(const std::string& file, const std::string& from, const std::string& to) {
+    const size_t at = texts_[file].find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    texts_[file].replace(at, from.size(), to);
+    return *this;
+  }
+  std::string& text(const std::string& file) { return texts_[file]; }
+  void ExpectRefused(ErrorCode code, std::string_view says) {
+    for (const auto& [file, text] : texts_) {
+      std::ofstream(folder_ / file, std::ios::binary) << text;
+    }
+    ExpectThrows([&] { Checkpoint::Open(folder_ / "."); }, code, says);
+  }
+
+ private:
+  std::map<std::string, std::string> texts_;
+  testing::TemporaryFolder folder_;
+};
+
+TEST(PackedWeights, SayWhatIsWrong) {
+  const auto invalid = ErrorCode::kInvalidModel, unsupported = ErrorCode::kUnsupported;
+  ChangedFolder("gptq")
+      .Replace("config.json", "\"group_size\": 8", "\"group_size\": 7")
+      .ExpectRefused(invalid, "would cross the ends of rows");
+  ChangedFolder("gptq")
+      .Replace("config.json", "\"group_size\": 8", "\"group_size\": 4")
+      .ExpectRefused(invalid, "do not fit weights");
+  ChangedFolder("gptq")
+      .Replace("config.json", "\"bits\": 4", "\"bits\": 3")
+      .ExpectRefused(unsupported, "in 3 bits");
+  ChangedFolder("gptq")
+      .Replace("config.json", "\"gptq\"", "\"quip\"")
+      .ExpectRefused(unsupported, "quantized by 'quip'");
+  ChangedFolder("gptq")
+      .Replace("model.safetensors", "q_proj.qzeros", "q_proj.qzerox")
+      .ExpectRefused(unsupported, "qzerox");
+  ChangedFolder("awq")
+      .Replace("model.safetensors", "q_proj.scales", "q_proj.scalex")
+      .ExpectRefused(invalid, "it has no scales");
+}
+
+TEST(PackedWeights, RefuseGroupsThatAreNone) {
+  ChangedFolder folder("gptq_act_order");
+  std::string& bytes = folder.text("model.safetensors");
+  const size_t entry = bytes.find("q_proj.g_idx");
+  ASSERT_NE(entry, std::string::npos);
+  const size_t at = bytes.find("data_offsets\": [", entry) + 16;
+  const size_t begin = std::stoul(bytes.substr(at, 12));
+  uint64_t header = 0;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  bytes[8 + header + begin] = 99;
+  folder.ExpectRefused(ErrorCode::kInvalidModel, "g_idx names group 99");
+}
+
+}  // namespace
+}  // namespace oort
