@@ -133,9 +133,11 @@ class ByteFixture {
       call.epilogue.addend_scale = 0.13f;
       call.epilogue.addend_signed = test.in_signed;
     }
-    call.epilogue.low = -99;
+    call.epilogue.least = test.in_signed ? -128 : 0;
+    call.epilogue.zero_point = test.in_signed ? -7 : 101;
+    call.epilogue.low = static_cast<float>(call.epilogue.least - call.epilogue.zero_point);
     call.epilogue.high = 120;
-    call.epilogue.zero_point = 101;
+    if (test.stride == 2) call.epilogue.low = -99;
     call.epilogue.bytes = test.bytes;
     call.epilogue.activated = test.activation != Activation::kNone;
     call.epilogue.activation = test.activation;

@@ -37,6 +37,7 @@ struct ByteEpilogue {
   float addend_scale = 0;
   float low = 0, high = 0;
   int zero_point = 0;
+  int least = 0;      ///< byte of the result: 0 or -128
   bool bytes = true;  ///< of the result, else f32
   bool activated = false;
   Activation activation = Activation::kNone;

@@ -42,6 +42,17 @@ class ByteSums {
  public:
   static constexpr int kDown = rows / 16, kSteps = kRowBytes / 32;
 
+  /// Sums of each row begin with these.
+  __device__ void Begin(const int (&starts)[kLaneFilters]) {
+#pragma unroll
+    for (int i = 0; i < kDown; ++i) {
+#pragma unroll
+      for (int q = 0; q < kLaneFilters; ++q) {
+        sums_[i][q / 2][q % 2] = sums_[i][q / 2][2 + q % 2] = starts[q];
+      }
+    }
+  }
+
   __device__ void Add(uint32_t a, uint32_t b, uint32_t flip, int lane) {
     uint32_t left[2][kDown][4], right[2][2][4];
     Load(left[0], right[0], a, b, flip, lane, 0);
@@ -84,7 +95,7 @@ class ByteSums {
     }
   }
 
-  int sums_[kDown][4][4] = {};
+  int sums_[kDown][4][4];
 };
 
 /// Taps of an axis from `begin` up to `end` that see no padding.
@@ -110,7 +121,15 @@ class ByteWriter {
     if (left_ <= 0) return;
     LoadPiece(scale_, conv.epilogue.scale + padded_);
     LoadPiece(bias_, conv.epilogue.bias + padded_);
-    LoadPiece(starts_, conv.epilogue.starts + padded_);
+  }
+
+  /// What the sums begin with; zeros behind the last filter.
+  __device__ static void LoadStarts(const ByteGemm& conv, int first_filter, int group,
+                                    int (&starts)[kLaneFilters]) {
+#pragma unroll
+    for (int q = 0; q < kLaneFilters; ++q) starts[q] = 0;
+    if (first_filter >= conv.filters) return;
+    LoadPiece(starts, conv.epilogue.starts + group * conv.gemm.filters + first_filter);
   }
 
   __device__ bool IsHere(int row) const { return left_ > 0 && row < conv_.gemm.rows; }
@@ -127,30 +146,32 @@ class ByteWriter {
     return addend;
   }
 
-  /// The same for what ByteGemm calls plain, which leaves little to do.
+  /// The same for what ByteGemm calls plain, with few instructions: bytes are counted from the
+  /// least one of the result, which makes them u8, and saturate as they are packed.
   __device__ void WritePlain(int row, const int (&sums)[kLaneFilters], const uint2& addend) const {
     if (!IsHere(row)) return;
     const ByteEpilogue& epilogue = conv_.epilogue;
-    uint32_t words[2] = {0, 0};
+    int steps[kLaneFilters];
 #pragma unroll
     for (int q = 0; q < kLaneFilters; ++q) {
-      float value = __fmaf_rn(__int2float_rn(sums[q] + starts_[q]), scale_[q], bias_[q]);
+      float value = __fmaf_rn(__int2float_rn(sums[q]), scale_[q], bias_[q]);
       if (epilogue.addend != nullptr) {
-        const uint32_t byte = (q < 4 ? addend.x : addend.y) >> (q % 4 * 8);
-        value = __fmaf_rn(ByteAddend(epilogue, byte), epilogue.addend_scale, value);
+        value = __fmaf_rn(PlainAddend(q < 4 ? addend.x : addend.y, q % 4), epilogue.addend_scale,
+                          value);
       }
-      value = fmaxf(fminf(value, epilogue.high), epilogue.low);
-      const auto bits = static_cast<uint32_t>(__float2int_rn(value) + epilogue.zero_point);
-      words[q / 4] |= (bits & 0xffu) << (q % 4 * 8);
+      value = fminf(value, epilogue.high);
+      if (conv_.limits_below) value = fmaxf(value, epilogue.low);
+      steps[q] = __float2int_rn(value) + conv_.plain_zero_point;
     }
+    const uint2 words =
+        make_uint2(PackSteps(steps[0], steps[1], steps[2], steps[3]) ^ conv_.plain_flip,
+                   PackSteps(steps[4], steps[5], steps[6], steps[7]) ^ conv_.plain_flip);
     uint8_t* out = static_cast<uint8_t*>(conv_.gemm.out) + PlaceOf(row);
-    *reinterpret_cast<uint2*>(out) = make_uint2(words[0], words[1]);
+    *reinterpret_cast<uint2*>(out) = words;
   }
 
   __device__ void Write(int row, int (&sums)[kLaneFilters], const uint2& addend) const {
     if (!IsHere(row)) return;
-#pragma unroll
-    for (int q = 0; q < kLaneFilters; ++q) sums[q] += starts_[q];
     if (conv_.padding.zero_point != 0) AddPadding(row, sums);
     float values[kLaneFilters];
 #pragma unroll
@@ -166,6 +187,20 @@ class ByteWriter {
   }
 
  private:
+  /// Bytes 0 to 255 as they are packed from numbers that may be less or more.
+  __device__ static uint32_t PackSteps(int a, int b, int c, int d) {
+    uint32_t high, word;
+    asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, 0;" : "=r"(high) : "r"(d), "r"(c));
+    asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;" : "=r"(word) : "r"(b), "r"(a), "r"(high));
+    return word;
+  }
+
+  /// A byte of an addend as a number: the last one of the bits of 2^23 and more.
+  __device__ float PlainAddend(uint32_t word, int byte) const {
+    const uint32_t bits = __byte_perm(word ^ conv_.addend_flip, 0x4b000000u, 0x7650 + byte);
+    return __fsub_rn(__uint_as_float(bits), conv_.addend_origin);
+  }
+
   template <typename T>
   __device__ static void LoadPiece(T (&values)[kLaneFilters], const T* from) {
     *reinterpret_cast<uint4*>(values) = *reinterpret_cast<const uint4*>(from);
@@ -236,7 +271,6 @@ class ByteWriter {
   int left_, filter_, padded_;  // filters from here on, and the place of the first
   alignas(16) float scale_[kLaneFilters];
   alignas(16) float bias_[kLaneFilters];
-  alignas(16) int starts_[kLaneFilters];
 };
 
 /// Sums in shared memory, from where a loop takes them row by row. Split-K reduction: each thread
@@ -370,7 +404,13 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kResident)
   constexpr int kWarpsAlong = Shape::kColumns / kFilterGroup;
   const int warp_row = warp / kWarpsAlong * Shape::kWarpRows;
   const int warp_column = warp % kWarpsAlong * kFilterGroup;
+  const int first_filter = first_column + warp_column + lane % 4 * kLaneFilters;
   ByteSums<Shape::kWarpRows> sums;
+  {
+    alignas(16) int starts[kLaneFilters] = {};
+    if (rank == 0) ByteWriter::LoadStarts(conv, first_filter, group, starts);
+    sums.Begin(starts);
+  }
   int stage = 0, next = kStages - 1;
   for (int step = begin; step < end; ++step) {
     WaitForCopies<kStages - 2>();
@@ -389,7 +429,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kResident)
   }
 
   const int row = first_row + warp_row + lane / 4;
-  const ByteWriter writer(conv, first_column + warp_column + lane % 4 * kLaneFilters, group);
+  const ByteWriter writer(conv, first_filter, group);
   if (conv.plain && gemm.splits == 1) return WriteTile<Shape>(sums, writer, row);
   GatherTile<Shape>(conv, sums, writer, row, reinterpret_cast<int4*>(shared), rank);
 }

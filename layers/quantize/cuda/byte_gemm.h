@@ -17,6 +17,12 @@ struct ByteGemm {
   /// Results are whole pieces of bytes without an activation but a clamp, and no window sees
   /// padding that counts.
   bool plain = false;
+  // For these alone.
+  bool limits_below = false;      ///< the clamp's lower limit is above the least byte
+  int plain_zero_point = 0;       ///< of results counted from the least byte
+  unsigned plain_flip = 0;        ///< makes bytes of the result of these, in words
+  unsigned addend_flip = 0;       ///< the same for the addend, the other way round
+  float addend_origin = 1 << 23;  ///< more where these are i8
 };
 
 struct ByteGemmKernel {

@@ -10,6 +10,7 @@
 namespace oort::cuda {
 namespace {
 
+constexpr unsigned kSignBits = 0x80808080u;
 constexpr int kByteStep = 128;  // channels of a step: bytes of a row in shared memory
 
 int64_t CeilDivideBytes(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -168,11 +169,17 @@ void ConvolveBytes(const Stream& stream, const ByteConvCall& call, const BytePla
   conv.epilogue = call.epilogue;
   conv.padding = call.padding;
   conv.filters = call.filters;
-  conv.flip = call.in_signed ? 0x80808080u : 0;
+  conv.flip = call.in_signed ? kSignBits : 0;
   conv.whole_pieces = call.filters % 8 == 0 && call.out_pixel % 8 == 0 &&
                       IsByteAligned(call.out, call.epilogue.bytes ? 8 : 16) &&
                       IsByteAligned(call.epilogue.addend, 8);
   conv.plain = conv.whole_pieces && IsPlain(call);
+  const int least = call.epilogue.least;
+  conv.plain_zero_point = call.epilogue.zero_point - least;
+  conv.plain_flip = least == 0 ? 0 : kSignBits;
+  conv.limits_below = call.epilogue.low > static_cast<float>(least - call.epilogue.zero_point);
+  conv.addend_flip = call.epilogue.addend_signed ? kSignBits : 0;
+  conv.addend_origin = call.epilogue.addend_signed ? (1 << 23) + 128.0f : 1 << 23;
   const int64_t tiles = CeilDivideBytes(call.rows(), kernel.tile.rows) * gemm.column_tiles;
 
   KernelLaunch launch;

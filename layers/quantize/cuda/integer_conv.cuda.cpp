@@ -339,6 +339,7 @@ class CudaIntegerConv final : public Layer {
     epilogue.high = numbers_.high;
     epilogue.zero_point = numbers.output.zero_point;
     epilogue.bytes = numbers.result != DType::kF32;
+    epilogue.least = numbers.result == DType::kI8 ? -128 : 0;
     epilogue.activated = !numbers_.direct;
     epilogue.activation = numbers.activation.kind;
     epilogue.a = numbers.activation.a;
