@@ -58,7 +58,10 @@ class Bench {
     const int pad = layer.kernel / 2;
     const int out = (layer.size + 2 * pad - layer.kernel) / layer.stride + 1;
     call_.height = call_.width = {layer.size, out, layer.kernel, layer.stride, 1, pad};
-    if (layer.channels == 8) call_.width = {layer.size / 2, out, 4, 1, 1, 2};
+    if (layer.channels == 8) {  // padded before
+      call_.height = {layer.size + 2 * pad, out, layer.kernel, layer.stride, 1, 0};
+      call_.width = {layer.size / 2 + pad, out, (layer.kernel + 1) / 2, 1, 1, 0};
+    }
     call_.channels = call_.tap_channels = layer.channels;
     call_.filters = layer.filters;
     call_.in_pixel = layer.channels;

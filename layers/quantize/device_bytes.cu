@@ -71,29 +71,36 @@ __global__ void __launch_bounds__(kByteThreads)
 
 struct QuantizeImageJob {
   QuantizeJob numbers;
-  int64_t pixels, plane;
+  int64_t pixels;
+  int height, width, out_height, out_width, top, left;
   int given, channels;
 };
 
-/// A thread for each pixel.
+/// A thread for each pixel of the result.
 __global__ void __launch_bounds__(kByteThreads)
     QuantizeImageKernel(const __grid_constant__ QuantizeImageJob job) {
   const QuantizeJob& numbers = job.numbers;
+  const int64_t plane = int64_t{job.height} * job.width;
   ForItems(job.pixels, [&](int64_t i) {
-    const int64_t image = i / job.plane, pixel = i % job.plane;
-    const float* x = numbers.x + image * job.given * job.plane + pixel;
-    uint8_t* y = numbers.y + i * job.channels;
+    const int64_t row = i / job.out_width, image = row / job.out_height;
+    const int y = static_cast<int>(row % job.out_height) - job.top;
+    const int x = static_cast<int>(i % job.out_width) - job.left;
+    const bool inside = static_cast<unsigned>(y) < static_cast<unsigned>(job.height) &&
+                        static_cast<unsigned>(x) < static_cast<unsigned>(job.width);
+    const float* from = numbers.x + image * job.given * plane + int64_t{y} * job.width + x;
+    const int given = inside ? job.given : 0;
+    uint8_t* to = numbers.y + i * job.channels;
     if (job.channels == 4) {
       uint32_t word = 0;
 #pragma unroll
       for (int c = 0; c < 4; ++c) {
-        word |= QuantizedByte(numbers, c < job.given ? x[c * job.plane] : 0) << (8 * c);
+        word |= QuantizedByte(numbers, c < given ? from[c * plane] : 0) << (8 * c);
       }
-      *reinterpret_cast<uint32_t*>(y) = word;
+      *reinterpret_cast<uint32_t*>(to) = word;
       return;
     }
     for (int c = 0; c < job.channels; ++c) {
-      y[c] = static_cast<uint8_t>(QuantizedByte(numbers, c < job.given ? x[c * job.plane] : 0));
+      to[c] = static_cast<uint8_t>(QuantizedByte(numbers, c < given ? from[c * plane] : 0));
     }
   });
 }
@@ -264,10 +271,20 @@ void QuantizeOnDevice(cuda::Stream& stream, const Tensor& x, float inverse, int3
 void QuantizeImageOnDevice(cuda::Stream& stream, const Tensor& x, float inverse, int32_t zero_point,
                            Tensor& y) {
   const int rank = x.rank();
-  QuantizeImageJob job = {QuantizeJobOf(x, inverse, zero_point, y), 0, 0, 0, 0};
-  job.given = static_cast<int>(x.dim(rank - 3));
-  job.channels = static_cast<int>(y.dim(rank - 1));
-  job.plane = x.shape().Product(rank - 2, rank);
+  const auto narrow = [](int64_t extent) {
+    if (extent < int64_t{1} << 30) return static_cast<int>(extent);
+    throw Error(ErrorCode::kUnsupported, "the picture is too large for the GPU");
+  };
+  QuantizeImageJob job = {};
+  job.numbers = QuantizeJobOf(x, inverse, zero_point, y);
+  job.given = narrow(x.dim(rank - 3));
+  job.height = narrow(x.dim(rank - 2));
+  job.width = narrow(x.dim(rank - 1));
+  job.out_height = narrow(y.dim(rank - 3));
+  job.out_width = narrow(y.dim(rank - 2));
+  job.channels = narrow(y.dim(rank - 1));
+  job.top = (job.out_height - job.height) / 2;
+  job.left = (job.out_width - job.width) / 2;
   job.pixels = y.elements() / job.channels;
   LaunchBytes(stream, &QuantizeImageKernel, job, job.pixels);
 }

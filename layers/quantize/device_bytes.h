@@ -12,7 +12,8 @@ namespace oort {
 void QuantizeOnDevice(cuda::Stream&, const Tensor& x, float inverse, int32_t zero_point,
                       Tensor& y) OORT_CUDA_ONLY;
 
-/// The same of (…, C, H, W) as (…, H, W, channels of y), the zero point beyond C.
+/// The same of (…, C, H, W) in the middle of (…, height, width, channels) of y; the rest is the
+/// zero point.
 void QuantizeImageOnDevice(cuda::Stream&, const Tensor& x, float inverse, int32_t zero_point,
                            Tensor& y) OORT_CUDA_ONLY;
 

@@ -2,6 +2,7 @@
 // Pictures become bytes on their way into NHWC layout.
 #include <algorithm>
 
+#include "core/checked.h"
 #include "core/scratch_vector.h"
 #include "layers/layout/axes.h"
 #include "layers/quantize/device_bytes.h"
@@ -18,7 +19,8 @@ class QuantizeImageLayer final : public Layer {
         quantizer_{CheckedScale(init.Float("scale")),
                    CheckedZeroPoint(init.Int("zero_point"), dtype_)},
         given_(init.Int("input_channels")),
-        channels_(init.Int("channels")) {
+        channels_(init.Int("channels")),
+        padding_(init.Ints("padding")) {
     if (given_ > channels_) {
       throw Error(ErrorCode::kInvalidModel,
                   "expected at least as many channels as those of the "
@@ -38,6 +40,8 @@ class QuantizeImageLayer final : public Layer {
                                                    input.ToString());
     }
     Shape output = ToNhwc(input);
+    output[rank - 3] = Padded(output[rank - 3], padding_[0]);
+    output[rank - 2] = Padded(output[rank - 2], padding_[1]);
     output[rank - 1] = channels_;
     return {Tensor::Meta(dtype_, output)};
   }
@@ -47,37 +51,42 @@ class QuantizeImageLayer final : public Layer {
     if (output.elements() == 0) return;
     const Tensor& input = args.tensor(0);
     const float inverse = 1.0f / quantizer_.scale;
-    const int rank = input.rank();
-    const int64_t plane = input.shape().Product(rank - 2, rank);
     if (context.stream() != nullptr) {
       return QuantizeImageOnDevice(*context.stream(), input, inverse, quantizer_.zero_point,
                                    output);
     }
-    constexpr int64_t kBlock = 1024;
-    const int64_t blocks = (plane + kBlock - 1) / kBlock;
-    const int64_t images = output.elements() / plane / channels_;
-    context.ParallelFor(images * blocks, 8, [&](int64_t begin, int64_t end) {
-      ScratchVector<std::byte> row(static_cast<size_t>(kBlock));
-      for (int64_t task = begin; task < end; ++task) {
-        const int64_t image = task / blocks, first = task % blocks * kBlock;
-        const int64_t count = std::min(kBlock, plane - first);
-        const float* x = input.data<float>() + image * given_ * plane + first;
-        std::byte* y = output.raw() + (image * plane + first) * channels_;
-        std::fill_n(y, count * channels_, static_cast<std::byte>(quantizer_.zero_point));
+    const int rank = input.rank();
+    const int64_t height = input.dim(rank - 2), width = input.dim(rank - 1);
+    const int64_t rows = output.dim(rank - 3), row_bytes = output.dim(rank - 2) * channels_;
+    const int64_t all = output.elements() / row_bytes;
+    context.ParallelFor(all, 4096 / row_bytes + 1, [&](int64_t begin, int64_t end) {
+      ScratchVector<std::byte> line(static_cast<size_t>(width));
+      for (int64_t r = begin; r < end; ++r) {
+        const int64_t image = r / rows, y = r % rows - padding_[0];
+        std::byte* to = output.raw() + r * row_bytes;
+        std::fill_n(to, row_bytes, static_cast<std::byte>(quantizer_.zero_point));
+        if (y < 0 || y >= height || width == 0) continue;
+        to += padding_[1] * channels_;
         for (int64_t c = 0; c < given_; ++c) {
-          kernels_.quantize(x + c * plane, count, inverse, quantizer_.zero_point, LeastByte(dtype_),
-                            MostByte(dtype_), row.data());
-          for (int64_t i = 0; i < count; ++i) y[i * channels_ + c] = row[static_cast<size_t>(i)];
+          const float* x = input.data<float>() + ((image * given_ + c) * height + y) * width;
+          kernels_.quantize(x, width, inverse, quantizer_.zero_point, LeastByte(dtype_),
+                            MostByte(dtype_), line.data());
+          for (int64_t i = 0; i < width; ++i) to[i * channels_ + c] = line[static_cast<size_t>(i)];
         }
       }
     });
   }
 
  private:
+  static int64_t Padded(int64_t extent, int64_t padding) {
+    return CheckedAdd(extent, CheckedMultiply<int64_t>(2, padding));
+  }
+
   const QuantizeKernels& kernels_;
   DType dtype_;
   Quantizer quantizer_;
   int64_t given_, channels_;
+  std::vector<int64_t> padding_;  // above and below, at the left and the right
 };
 
 }  // namespace
@@ -87,8 +96,8 @@ OORT_LAYERS(quantize_image) {
   using namespace oort;
   registry.Add(
       OperatorSchema({"nhwc.Quantize"},
-                     "oort.Quantize of (…, C, H, W) as (…, H, W, channels), of which those "
-                     "beyond C are the zero point. Made by passes")
+                     "oort.Quantize of (…, C, H, W) as (…, H, W, channels). Channels beyond C and "
+                     "what is padded around are the zero point. Made by passes")
           .Tensor("input", kF32Only)
           .Float("scale")
           .Int("zero_point", 0)
@@ -97,7 +106,9 @@ OORT_LAYERS(quantize_image) {
           .Int("input_channels")
           .AtLeast(1)
           .Int("channels")
-          .AtLeast(1),
+          .AtLeast(1)
+          .Ints("padding", 2, Value(0))
+          .AtLeast(0),
       Create<QuantizeImageLayer>());
 }
 

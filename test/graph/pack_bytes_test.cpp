@@ -39,7 +39,11 @@ TEST(PackBytes, QuantizesAndMovesAtOnce) {
   const Graph graph = Packed("3", true);
   EXPECT_EQ(graph.operators.size(), 4u);  // with both ports
   bool packs = false;
-  for (const Operator& op : graph.operators) packs = packs || op.type == "nhwc.Quantize";
+  for (const Operator& op : graph.operators) {
+    packs = packs || op.type == "nhwc.Quantize";
+    if (op.type != "nhwc.IntegerConv2d") continue;
+    EXPECT_EQ(op.params.at("padding").text(), "0");
+  }
   EXPECT_TRUE(packs);
   const Tensor want = Session(RuntimeGraph::Build(Packed("3", false))).Forward({x})[0];
   testing::ExpectNear(Session(RuntimeGraph::Build(graph)).Forward({x})[0], want, {0, 0});

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // A picture of three channels that is quantized and then moved to NHWC for integer convolutions
 // becomes bytes of four channels at once: on a GPU each operator is a launch, and tensor cores read
-// whole words of a pixel.
+// whole words of a pixel. It is padded at once, too: zero points around it would else be counted
+// window by window.
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "graph/passes/byte_quantizer.h"
 #include "graph/passes/passes.h"
@@ -43,6 +45,7 @@ class PackBytesPass {
         })) {
       return;
     }
+    const auto padding = PaddingOf(readers);
     for (int reader : readers) PadWeight(rewriter_.op(reader));
     shape[shape.rank() - 1] = kPacked;
     const std::map<std::string, Parameter> params = rewriter_.op(quantize).params;
@@ -53,6 +56,12 @@ class PackBytesPass {
     packed.params = params;
     packed.params["input_channels"] = Parameter(std::to_string(channels));
     packed.params["channels"] = Parameter(std::to_string(kPacked));
+    if (!padding) return;
+    packed.params["padding"] = Parameter::FromValue(Value::Ints(*padding));
+    for (size_t axis = 0; axis < 2; ++axis) {
+      shape[shape.rank() - 3 + static_cast<int>(axis)] += 2 * (*padding)[axis];
+    }
+    for (int reader : readers) rewriter_.op(reader).params["padding"] = Parameter("0");
   }
 
   static bool TakesPadding(const Operator& op, int64_t channels) {
@@ -60,6 +69,26 @@ class PackBytesPass {
     return op.type == "nhwc.IntegerConv2d" && op.inputs.size() == 1 && weight != nullptr &&
            weight->dtype() == DType::kI8 && weight->has_data() && weight->rank() == 4 &&
            weight->dim(1) == channels;
+  }
+
+  /// What all who read the picture pad it with, where that is stated, the same and no more than
+  /// their windows reach.
+  std::optional<std::vector<int64_t>> PaddingOf(const std::vector<int>& readers) {
+    std::optional<std::vector<int64_t>> common;
+    for (int reader : readers) {
+      const Operator& op = rewriter_.op(reader);
+      const Value value = ParameterValue(op, "padding");
+      std::vector<int64_t> padding;
+      if (value.IsInt()) padding = {value.AsInt(), value.AsInt()};
+      if (value.IsList()) padding = value.AsInts();
+      if (padding.size() != 2 || (common && *common != padding)) return {};
+      const Tensor& weight = *FindAttribute(op, "weight");
+      for (size_t axis = 0; axis < 2; ++axis) {
+        if (padding[axis] < 0 || padding[axis] > weight.dim(2 + static_cast<int>(axis))) return {};
+      }
+      common = padding;
+    }
+    return common;
   }
 
   /// (filters, channels, height, width), with zeros for more channels.

@@ -36,6 +36,16 @@ TEST(QuantizeImage, MovesChannelsAndAddsTheZeroPoint) {
   }
 }
 
+TEST(QuantizeImage, PadsWithTheZeroPoint) {
+  const Tensor x = Tensor::From<float>({1, 2, 3, 4, 5, 6}, {2, 1, 3});
+  const Tensor y =
+      Tensor::From<uint8_t>({7, 7, 7, 7, 7, 7, 7,  7,  7, 7,  7,  7, 7,  7,  7, 7, 7, 7, 7, 7, 7,
+                             7, 7, 7, 7, 7, 7, 11, 23, 7, 15, 27, 7, 19, 31, 7, 7, 7, 7, 7, 7, 7,
+                             7, 7, 7, 7, 7, 7, 7,  7,  7, 7,  7,  7, 7,  7,  7, 7, 7, 7, 7, 7, 7},
+                            {3, 7, 3});
+  QuantizeImage(x, 2, 3).Param("padding", "(1,2)").AlsoOnGpu().ExpectOutputs({y}, kBitExact);
+}
+
 TEST(QuantizeImage, RefusesWhatDoesNotFit) {
   const Tensor x(DType::kF32, {1, 3, 4, 4});
   QuantizeImage(x, 3, 2).ExpectError(ErrorCode::kInvalidModel, "at least as many channels");
