@@ -89,7 +89,7 @@ class Bench {
   double operations() const {
     return 2.0 * static_cast<double>(call_.rows() * call_.filters * call_.channels * call_.taps());
   }
-  bool Fits(const BytePlan& plan) const { return BytePlanFits(call_, plan); }
+  bool Fits(const BytePlan& plan) const { return BytePlanFits(call_, plan, stream_.device()); }
   BytePlan Chosen() const { return ChooseBytePlan(call_, stream_.device()); }
 
   /// Microseconds of one call among many.

@@ -171,7 +171,7 @@ void ExpectAllTiles(const ByteCase& test) {
   for (size_t tile = 0; tile < ByteTiles().size(); ++tile) {
     for (int splits : {1, 2, 3, 4, 8}) {
       const BytePlan plan = {static_cast<int>(tile), splits};
-      if (!BytePlanFits(fixture.call, plan)) continue;
+      if (!BytePlanFits(fixture.call, plan, 0)) continue;
       fixture.Expect(plan);
       ++plans;
     }

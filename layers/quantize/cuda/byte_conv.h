@@ -91,7 +91,7 @@ struct BytePlan {
 std::span<const ConvTile> ByteTiles();
 /// Whether tiles take the call: channels of a group make whole words, and offsets fit into 31 bits.
 bool ConvolvesBytes(const ByteConvCall& call);
-bool BytePlanFits(const ByteConvCall& call, const BytePlan& plan);
+bool BytePlanFits(const ByteConvCall& call, const BytePlan& plan, int device);
 BytePlan ChooseBytePlan(const ByteConvCall& call, int device);
 void ConvolveBytes(const Stream& stream, const ByteConvCall& call, const BytePlan& plan,
                    bool overlap = true);

@@ -5,13 +5,11 @@
 #include <cooperative_groups.h>
 
 #include "layers/convolution/cuda/tile_copiers.cuh"
-#include "layers/quantize/cuda/byte_epilogue.cuh"
 #include "layers/quantize/cuda/byte_gemm.h"
+#include "layers/quantize/cuda/byte_writer.cuh"
 
 namespace oort::cuda {
 namespace {
-
-constexpr int kLaneFilters = 8;
 
 /// A block of warps of `warp_rows` by kFilterGroup.
 template <int rows_, int columns_, int warp_rows_, int stages_, int resident_>
@@ -96,181 +94,6 @@ class ByteSums {
   }
 
   int sums_[kDown][4][4];
-};
-
-/// Taps of an axis from `begin` up to `end` that see no padding.
-struct SeenTaps {
-  int begin, end;
-  __device__ SeenTaps(const ConvWalk& walk, int i) {
-    const int start = i * walk.stride - walk.pad;
-    begin = start < 0 ? min((-start + walk.dilation - 1) / walk.dilation, walk.kernel) : 0;
-    const int left = start < walk.in ? (walk.in - start + walk.dilation - 1) / walk.dilation : 0;
-    end = max(begin, min(walk.kernel, left));
-  }
-  __device__ bool All(const ConvWalk& walk) const { return begin == 0 && end == walk.kernel; }
-};
-
-/// Makes results of the sums of 8 neighbouring filters.
-class ByteWriter {
- public:
-  __device__ ByteWriter(const ByteGemm& conv, int first_filter, int group)
-      : conv_(conv),
-        left_(conv.filters - first_filter),
-        filter_(group * conv.filters + first_filter),
-        padded_(group * conv.gemm.filters + first_filter) {
-    if (left_ <= 0) return;
-    LoadPiece(scale_, conv.epilogue.scale + padded_);
-    LoadPiece(bias_, conv.epilogue.bias + padded_);
-  }
-
-  /// What the sums begin with; zeros behind the last filter.
-  __device__ static void LoadStarts(const ByteGemm& conv, int first_filter, int group,
-                                    int (&starts)[kLaneFilters]) {
-#pragma unroll
-    for (int q = 0; q < kLaneFilters; ++q) starts[q] = 0;
-    if (first_filter >= conv.filters) return;
-    LoadPiece(starts, conv.epilogue.starts + group * conv.gemm.filters + first_filter);
-  }
-
-  __device__ bool IsHere(int row) const { return left_ > 0 && row < conv_.gemm.rows; }
-
-  __device__ uint2 Addend(int row) const {
-    uint2 addend = make_uint2(0, 0);
-    if (conv_.epilogue.addend == nullptr || !IsHere(row)) return addend;
-    const uint8_t* from = static_cast<const uint8_t*>(conv_.epilogue.addend) + PlaceOf(row);
-    if (conv_.whole_pieces) return *reinterpret_cast<const uint2*>(from);
-#pragma unroll
-    for (int q = 0; q < kLaneFilters; ++q) {
-      if (q < left_) (q < 4 ? addend.x : addend.y) |= uint32_t{from[q]} << (q % 4 * 8);
-    }
-    return addend;
-  }
-
-  /// The same for what ByteGemm calls plain, with few instructions: bytes are counted from the
-  /// least one of the result, which makes them u8, and saturate as they are packed.
-  __device__ void WritePlain(int row, const int (&sums)[kLaneFilters], const uint2& addend) const {
-    if (!IsHere(row)) return;
-    const ByteEpilogue& epilogue = conv_.epilogue;
-    int steps[kLaneFilters];
-#pragma unroll
-    for (int q = 0; q < kLaneFilters; ++q) {
-      float value = __fmaf_rn(__int2float_rn(sums[q]), scale_[q], bias_[q]);
-      if (epilogue.addend != nullptr) {
-        value = __fmaf_rn(PlainAddend(q < 4 ? addend.x : addend.y, q % 4), epilogue.addend_scale,
-                          value);
-      }
-      value = fminf(value, epilogue.high);
-      if (conv_.limits_below) value = fmaxf(value, epilogue.low);
-      steps[q] = __float2int_rn(value) + conv_.plain_zero_point;
-    }
-    const uint2 words =
-        make_uint2(PackSteps(steps[0], steps[1], steps[2], steps[3]) ^ conv_.plain_flip,
-                   PackSteps(steps[4], steps[5], steps[6], steps[7]) ^ conv_.plain_flip);
-    uint8_t* out = static_cast<uint8_t*>(conv_.gemm.out) + PlaceOf(row);
-    *reinterpret_cast<uint2*>(out) = words;
-  }
-
-  __device__ void Write(int row, int (&sums)[kLaneFilters], const uint2& addend) const {
-    if (!IsHere(row)) return;
-    if (conv_.padding.zero_point != 0) AddPadding(row, sums);
-    float values[kLaneFilters];
-#pragma unroll
-    for (int q = 0; q < kLaneFilters; ++q) {
-      const uint32_t byte = (q < 4 ? addend.x : addend.y) >> (q % 4 * 8);
-      values[q] = FinishSum(conv_.epilogue, sums[q], scale_[q], bias_[q], byte);
-    }
-    if (conv_.epilogue.bytes) {
-      StoreBytes(row, values);
-    } else {
-      StoreNumbers(row, values);
-    }
-  }
-
- private:
-  /// Bytes 0 to 255 as they are packed from numbers that may be less or more.
-  __device__ static uint32_t PackSteps(int a, int b, int c, int d) {
-    uint32_t high, word;
-    asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, 0;" : "=r"(high) : "r"(d), "r"(c));
-    asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;" : "=r"(word) : "r"(b), "r"(a), "r"(high));
-    return word;
-  }
-
-  /// A byte of an addend as a number: the last one of the bits of 2^23 and more.
-  __device__ float PlainAddend(uint32_t word, int byte) const {
-    const uint32_t bits = __byte_perm(word ^ conv_.addend_flip, 0x4b000000u, 0x7650 + byte);
-    return __fsub_rn(__uint_as_float(bits), conv_.addend_origin);
-  }
-
-  template <typename T>
-  __device__ static void LoadPiece(T (&values)[kLaneFilters], const T* from) {
-    *reinterpret_cast<uint4*>(values) = *reinterpret_cast<const uint4*>(from);
-    *reinterpret_cast<uint4*>(values + 4) = *reinterpret_cast<const uint4*>(from + 4);
-  }
-
-  __device__ int64_t PlaceOf(int row) const {
-    return static_cast<int64_t>(row) * conv_.gemm.out_pixel + filter_;
-  }
-
-  /// Zeros stood for padding, from which `starts` took the zero point.
-  __device__ void AddPadding(int row, int (&sums)[kLaneFilters]) const {
-    const BytePadding& padding = conv_.padding;
-    const int pixel = row % conv_.gemm.out_plane;
-    const SeenTaps down(padding.height, pixel / conv_.gemm.out_width);
-    const SeenTaps along(padding.width, pixel % conv_.gemm.out_width);
-    if (down.All(padding.height) && along.All(padding.width)) return;
-    AddSums(sums, padding.height.kernel, padding.width.kernel, padding.zero_point);
-    AddSums(sums, down.end, along.end, -padding.zero_point);
-    AddSums(sums, down.begin, along.end, padding.zero_point);
-    AddSums(sums, down.end, along.begin, padding.zero_point);
-    AddSums(sums, down.begin, along.begin, -padding.zero_point);
-  }
-
-  __device__ void AddSums(int (&sums)[kLaneFilters], int row, int column, int factor) const {
-    const BytePadding& padding = conv_.padding;
-    if (row == 0 || column == 0) return;
-    int weights[kLaneFilters];
-    LoadPiece(weights, padding.weight_sums +
-                           static_cast<int64_t>(row * (padding.width.kernel + 1) + column) *
-                               padding.filters +
-                           padded_);
-#pragma unroll
-    for (int q = 0; q < kLaneFilters; ++q) sums[q] += factor * weights[q];
-  }
-
-  __device__ void StoreBytes(int row, const float (&values)[kLaneFilters]) const {
-    uint32_t words[2] = {0, 0};
-#pragma unroll
-    for (int q = 0; q < kLaneFilters; ++q) {
-      words[q / 4] |= ByteOf(conv_.epilogue, values[q]) << (q % 4 * 8);
-    }
-    uint8_t* out = static_cast<uint8_t*>(conv_.gemm.out) + PlaceOf(row);
-    if (conv_.whole_pieces) {
-      *reinterpret_cast<uint2*>(out) = make_uint2(words[0], words[1]);
-      return;
-    }
-#pragma unroll
-    for (int q = 0; q < kLaneFilters; ++q) {
-      if (q < left_) out[q] = static_cast<uint8_t>(words[q / 4] >> (q % 4 * 8));
-    }
-  }
-
-  __device__ void StoreNumbers(int row, const float (&values)[kLaneFilters]) const {
-    float* out = static_cast<float*>(conv_.gemm.out) + PlaceOf(row);
-    if (conv_.whole_pieces) {
-      reinterpret_cast<float4*>(out)[0] = make_float4(values[0], values[1], values[2], values[3]);
-      reinterpret_cast<float4*>(out)[1] = make_float4(values[4], values[5], values[6], values[7]);
-      return;
-    }
-#pragma unroll
-    for (int q = 0; q < kLaneFilters; ++q) {
-      if (q < left_) out[q] = values[q];
-    }
-  }
-
-  const ByteGemm& conv_;
-  int left_, filter_, padded_;  // filters from here on, and the place of the first
-  alignas(16) float scale_[kLaneFilters];
-  alignas(16) float bias_[kLaneFilters];
 };
 
 /// Sums in shared memory, from where a loop takes them row by row. Split-K reduction: each thread
@@ -466,8 +289,8 @@ std::span<const ByteGemmKernel> ByteGemmKernels() {
       MakeByteKernel<ByteShape<128, 128, 64, 3, 2>>(),
       MakeByteKernelOfGrains<ByteShape<128, 64, 64, 4, 2>>(),
       MakeByteKernelOfGrains<ByteShape<64, 64, 32, 4, 3>>(),
-      MakeByteKernel<ByteShape<64, 32, 16, 6, 3>>(),
       MakeByteKernel<ByteShape<32, 64, 16, 6, 3>>(),
+      MakeByteKernel<ByteShape<64, 32, 16, 6, 3>>(),
   };
   return kKernels;
 }

@@ -31,7 +31,12 @@ struct ByteGemmKernel {
   const void* whole;  ///< for channels in multiples of 16
   const void* small;  ///< of 8
   const void* words;  ///< of 4; null, as `small`, where a tile has none
+  bool warpgroups = false;
 };
 std::span<const ByteGemmKernel> ByteGemmKernels();
+
+/// The same for Hopper alone, which multiply by warpgroups: for one group of channels of u8 whose
+/// results are plain.
+std::span<const ByteGemmKernel> ByteGroupKernels();
 
 }  // namespace oort::cuda

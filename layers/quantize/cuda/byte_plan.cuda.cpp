@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "cuda/kernel_launch.h"
 #include "layers/quantize/cuda/byte_gemm.h"
@@ -17,6 +18,33 @@ int64_t CeilDivideBytes(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 bool IsByteAligned(const void* pointer, size_t bytes) {
   return reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
+}
+
+/// All kernels, those for Hopper alone last.
+std::span<const ByteGemmKernel> AllKernels() {
+  static const auto kAll = [] {
+    std::vector<ByteGemmKernel> all;
+    for (const ByteGemmKernel& kernel : ByteGemmKernels()) all.push_back(kernel);
+    for (const ByteGemmKernel& kernel : ByteGroupKernels()) all.push_back(kernel);
+    return all;
+  }();
+  return kAll;
+}
+
+bool IsPlain(const ByteConvCall& call) {
+  return call.epilogue.bytes && !call.epilogue.activated && call.padding.zero_point == 0;
+}
+
+/// 8 neighbouring results may be moved at once.
+bool HasWholePieces(const ByteConvCall& call) {
+  return call.filters % 8 == 0 && call.out_pixel % 8 == 0 &&
+         IsByteAligned(call.out, call.epilogue.bytes ? 8 : 16) &&
+         IsByteAligned(call.epilogue.addend, 8);
+}
+
+bool TakesWarpgroups(const ByteConvCall& call, int device) {
+  return TraitsOf(device).bulk && IsPlain(call) && HasWholePieces(call) && call.groups == 1 &&
+         !call.in_signed;
 }
 
 /// The kernel that copies as many bytes at a time as the channels of a pixel allow; null where the
@@ -35,15 +63,13 @@ int ByteSteps(const ByteConvCall& call) {
   return static_cast<int>(CeilDivideBytes(call.channels * call.taps(), kByteStep));
 }
 
-bool IsPlain(const ByteConvCall& call) {
-  return call.epilogue.bytes && !call.epilogue.activated && call.padding.zero_point == 0;
-}
-
 /// Of one block: a few steps need no more stages than there are steps. `gathers`: sums go through
 /// shared memory.
 int ByteSharedBytes(const ByteGemmKernel& kernel, int steps, bool gathers) {
-  return std::max(std::min(kernel.stages, steps) * kernel.stage_bytes,
-                  gathers ? kernel.sum_bytes : 0);
+  // Matrices of warpgroups begin at whole 1024 bytes.
+  return std::max(
+      std::min(kernel.stages, steps) * kernel.stage_bytes + (kernel.warpgroups ? 1024 : 0),
+      gathers ? kernel.sum_bytes : 0);
 }
 
 int ResidentBlocks(const ByteGemmKernel& kernel, int steps, bool gathers) {
@@ -54,13 +80,16 @@ int ResidentBlocks(const ByteGemmKernel& kernel, int steps, bool gathers) {
 }
 
 /// Cycles that a call takes, by the model of one multiprocessor that gemm_conv.cuda.cpp has for 16
-/// bits, with as many more products.
+/// bits. The numbers are fitted to what bench_cuda_byte_conv measured on an H200; those of
+/// warpgroups are what these can do.
 double ByteCycles(const ByteConvCall& call, const ByteGemmKernel& kernel, int splits,
                   int multiprocessors) {
-  constexpr double kStart = 1580, kLatency = 300, kBarrier = 16, kMultiplies = 2600;
-  constexpr double kWarpMultiplies = 200, kFetchBytes = 54, kWriteBytes = 20;
-  constexpr double kManyWaves = 1.3, kFinish = 0.12, kWriteBatch = 500;
-  constexpr double kGather = 670, kGatherBlock = 40, kGatherBytes = 15;
+  constexpr double kStart = 720, kFill = 300, kLatency = 2100, kBarrier = 16;
+  const double multiplies = kernel.warpgroups ? 3400 : 3000;
+  const double warp_multiplies = kernel.warpgroups ? 480 : 170;
+  constexpr double kFetchBytes = 54, kWriteBytes = 20;
+  constexpr double kManyWaves = 1.3, kFinish = 0.15, kWriteBatch = 1660;
+  constexpr double kGather = 1660, kGatherBlock = 130, kGatherBytes = 15;
   const double rows = kernel.tile.rows, columns = kernel.tile.columns, threads = kernel.threads;
   const auto steps = static_cast<int>(CeilDivideBytes(ByteSteps(call), splits));
   const double blocks = static_cast<double>(CeilDivideBytes(call.rows(), kernel.tile.rows) *
@@ -71,16 +100,16 @@ double ByteCycles(const ByteConvCall& call, const ByteGemmKernel& kernel, int sp
   double waves = blocks / (here * multiprocessors);
   waves = waves < kManyWaves ? std::ceil(waves) : waves + 0.5;
   const double products = here * rows * columns * kByteStep;
-  const double step = std::max({products / kMultiplies, here * kernel.stage_bytes / kFetchBytes,
+  const double step = std::max({products / multiplies, here * kernel.stage_bytes / kFetchBytes,
                                 kLatency / std::min(kernel.stages - 1, steps),
-                                products / (kWarpMultiplies * here * threads / 32)}) +
+                                products / (warp_multiplies * here * threads / 32)}) +
                       kBarrier;
   const double moved = rows * columns * (call.epilogue.addend != nullptr ? 2 : 1);
   const double write =
       here * (rows * columns * kFinish + moved / kWriteBytes) / splits + kWriteBatch;
   const double gather =
       splits == 1 ? 0 : kGather + kGatherBlock * splits + here * rows * columns * 4 / kGatherBytes;
-  return kStart + waves * (kLatency + steps * step + write + gather);
+  return kStart + waves * (kFill + steps * step + write + gather);
 }
 
 }  // namespace
@@ -88,7 +117,7 @@ double ByteCycles(const ByteConvCall& call, const ByteGemmKernel& kernel, int sp
 std::span<const ConvTile> ByteTiles() {
   static const auto kTiles = [] {
     std::vector<ConvTile> tiles;
-    for (const ByteGemmKernel& kernel : ByteGemmKernels()) tiles.push_back(kernel.tile);
+    for (const ByteGemmKernel& kernel : AllKernels()) tiles.push_back(kernel.tile);
     return tiles;
   }();
   return kTiles;
@@ -108,22 +137,23 @@ bool ConvolvesBytes(const ByteConvCall& call) {
          int64_t{call.width.dilation} * call.width.kernel < kMost / 4;
 }
 
-bool BytePlanFits(const ByteConvCall& call, const BytePlan& plan) {
-  const ByteGemmKernel& kernel = ByteGemmKernels()[static_cast<size_t>(plan.tile)];
+bool BytePlanFits(const ByteConvCall& call, const BytePlan& plan, int device) {
+  const ByteGemmKernel& kernel = AllKernels()[static_cast<size_t>(plan.tile)];
+  if (kernel.warpgroups && (plan.splits > 1 || !TakesWarpgroups(call, device))) return false;
   return FunctionOf(call, kernel) != nullptr && plan.splits <= ByteSteps(call);
 }
 
 BytePlan ChooseBytePlan(const ByteConvCall& call, int device) {
   const DeviceTraits& traits = TraitsOf(device);
-  const std::span<const ByteGemmKernel> kernels = ByteGemmKernels();
+  const std::span<const ByteGemmKernel> kernels = AllKernels();
   const int most = traits.clusters ? ByteSteps(call) : 1;
   BytePlan best;
   double least = std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < kernels.size(); ++i) {
-    if (FunctionOf(call, kernels[i]) == nullptr) continue;
     // Larger clusters, and odd ones, find no place on some groups of multiprocessors.
     for (int splits : {1, 2, 3, 4, 6, 8}) {
       if (splits > most) break;
+      if (!BytePlanFits(call, {static_cast<int>(i), splits}, device)) continue;
       const double cycles = ByteCycles(call, kernels[i], splits, traits.multiprocessors);
       if (cycles >= least) continue;
       least = cycles;
@@ -135,7 +165,7 @@ BytePlan ChooseBytePlan(const ByteConvCall& call, int device) {
 
 void ConvolveBytes(const Stream& stream, const ByteConvCall& call, const BytePlan& plan,
                    bool overlap) {
-  const ByteGemmKernel& kernel = ByteGemmKernels()[static_cast<size_t>(plan.tile)];
+  const ByteGemmKernel& kernel = AllKernels()[static_cast<size_t>(plan.tile)];
   ByteGemm conv = {};
   GemmConv& gemm = conv.gemm;
   gemm.in = call.in;
@@ -170,9 +200,7 @@ void ConvolveBytes(const Stream& stream, const ByteConvCall& call, const BytePla
   conv.padding = call.padding;
   conv.filters = call.filters;
   conv.flip = call.in_signed ? kSignBits : 0;
-  conv.whole_pieces = call.filters % 8 == 0 && call.out_pixel % 8 == 0 &&
-                      IsByteAligned(call.out, call.epilogue.bytes ? 8 : 16) &&
-                      IsByteAligned(call.epilogue.addend, 8);
+  conv.whole_pieces = HasWholePieces(call);
   conv.plain = conv.whole_pieces && IsPlain(call);
   const int least = call.epilogue.least;
   conv.plain_zero_point = call.epilogue.zero_point - least;
