@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Looks into a wheel: its name has a manylinux tag, it brings no library along, and what it holds links to nothing but
+libraries that every Linux has.
+
+    tools/check-wheel.py WHEEL
+"""
+import pathlib
+import re
+import struct
+import sys
+import zipfile
+
+ALLOWED = re.compile(r"(libc|libm|libdl|libpthread|librt|libgcc_s|ld-linux-[\w-]+)\.so\.\d+$")
+NEEDED, STRING_TABLE, DYNAMIC_SEGMENT, LOADED_SEGMENT = 1, 5, 2, 1
+
+
+def needed(data):
+    """The libraries that an ELF file of 64 bits names."""
+    offset, count = struct.unpack_from("<Q", data, 32)[0], struct.unpack_from("<H", data, 56)[0]
+    size = struct.unpack_from("<H", data, 54)[0]
+    segments = [struct.unpack_from("<IIQQQQ", data, offset + i * size) for i in range(count)]
+    dynamic = [segment for segment in segments if segment[0] == DYNAMIC_SEGMENT]
+    if not dynamic:
+        return []
+    start, length = dynamic[0][2], dynamic[0][5]
+    entries = [struct.unpack_from("<QQ", data, at) for at in range(start, start + length, 16)]
+    address = next(value for tag, value in entries if tag == STRING_TABLE)
+    for kind, _, file_offset, virtual, _, in_file in segments:
+        if kind == LOADED_SEGMENT and virtual <= address < virtual + in_file:
+            strings = address - virtual + file_offset
+    names = [value for tag, value in entries if tag == NEEDED]
+    return [data[strings + name : data.index(b"\0", strings + name)].decode() for name in names]
+
+
+def main():
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        print(__doc__)
+        return 2
+    path = pathlib.Path(sys.argv[1])
+    problems = []
+    tag = re.search(r"manylinux_(\d+)_(\d+)", path.name)
+    if not tag:
+        problems.append("its name has no manylinux tag")
+    with zipfile.ZipFile(path) as wheel:
+        names = wheel.namelist()
+        programs = [name for name in names if wheel.open(name).read(4) == b"\x7fELF"]
+        for name in programs:
+            wrong = [library for library in needed(wheel.read(name)) if not ALLOWED.match(library)]
+            problems += [f"{name} needs {library}" for library in wrong]
+    problems += [f"it brings {name}" for name in names if re.search(r"\.libs/", name)]
+    if not any(name.endswith(".data/scripts/oort") for name in names):
+        problems.append("the program oort is not in it")
+    for problem in problems:
+        print(f"check-wheel: {path.name}: {problem}", file=sys.stderr)
+    if not problems:
+        print(f"{path.name}: glibc {tag[1]}.{tag[2]} or newer; {len(programs)} programs and modules")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
