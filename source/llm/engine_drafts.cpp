@@ -173,7 +173,8 @@ void Engine::Impl::AddGuesses(std::vector<StepPart>& parts) {
     parts[i].count = 1 + count;
   }
   // Rows of sequences that have one come first, as kernels of a GPU want it.
-  std::ranges::stable_partition(parts, [](const StepPart& part) { return part.guesses == 0; });
+  std::stable_partition(parts.begin(), parts.end(),
+                        [](const StepPart& part) { return part.guesses == 0; });
 }
 
 /// Whether the next step of this answer would check guesses, as far as can be told.
