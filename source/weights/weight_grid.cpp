@@ -47,6 +47,13 @@ void RequireHalf(float x) {
               "the weights are too large for f16 scales: store the scales as f32");
 }
 
+/// A fit that was rounded to what is stored may be infinite.
+GroupFit RequireStorable(const GroupFit& fit) {
+  RequireHalf(std::isfinite(fit.scale) ? 0 : fit.scale);
+  RequireHalf(std::isfinite(fit.minimum) ? 0 : fit.minimum);
+  return fit;
+}
+
 void StoreFloat(Tensor& to, int64_t at, float value) {
   if (to.dtype() == DType::kF32) {
     to.data<float>()[at] = value;
@@ -99,7 +106,8 @@ RowGrid WeightGrid::Fit(std::span<const float> row, std::span<const float> impor
     return grid;
   }
   for (int64_t at = 0; at < columns_; at += group_) {
-    grid.groups.push_back(FitGroup(part(row, at, group_), part(importance, at, group_), rules_));
+    grid.groups.push_back(
+        RequireStorable(FitGroup(part(row, at, group_), part(importance, at, group_), rules_)));
   }
   return grid;
 }
@@ -114,7 +122,7 @@ void WeightGrid::FitSpan(std::span<const float> x, std::span<const float> import
   std::vector<GroupFit> fits;
   float most = 0, most_minimum = 0;
   for (size_t g = 0; g < count; ++g) {
-    fits.push_back(FitGroup(part(x, g), part(importance, g), rules_));
+    fits.push_back(RequireStorable(FitGroup(part(x, g), part(importance, g), rules_)));
     if (std::abs(fits[g].scale) > std::abs(most)) most = fits[g].scale;
     most_minimum = std::max(most_minimum, -fits[g].minimum);
   }
