@@ -176,9 +176,11 @@ nb::capsule Keep(const Tensor& tensor) {
 }  // namespace
 
 Framework FrameworkOf(nb::handle array) {
+#ifndef Py_LIMITED_API
+  // The quick way: types of C have the module in their name, those of Python do not.
   const char* const name = Py_TYPE(array.ptr())->tp_name;
-  // Types of C have the module in their name, those of Python do not.
   if (std::strcmp(name, "numpy.ndarray") == 0) return Framework::kNumpy;
+#endif
   const nb::object module =
       nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(array.ptr()))).attr("__module__");
   std::string text;

@@ -272,7 +272,7 @@ TEST(OpenAiResponse, LogprobsOfAnEchoedPromptComeWithItsChunk) {
         }
       }
       EXPECT_EQ(joined, choice["logprobs"]) << fields;
-      EXPECT_EQ(Joined(answered, choice["index"]), choice["text"]) << fields;
+      EXPECT_EQ(json(Joined(answered, choice["index"])), choice["text"]) << fields;
     }
   }
 }
