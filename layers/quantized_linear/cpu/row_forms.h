@@ -148,7 +148,8 @@ struct RowForms {
       (has_nibbles && TakesNibbles(layout) ? nibbles : plain[PieceOf(layout)]) = true;
       in_pairs[0] |= pairs && TakesPairsOfBytes(layout);
     }
-    in_pairs[1] = pairs && nibbles;
+    // What unpacks weights for pairs costs more than three rows one by one.
+    in_pairs[1] = pairs && nibbles && product.rows > 3;
     if (nibbles) bytes += NibbleScratch(product).bytes;
     for (const size_t which : {0, 1}) {
       if (plain[which]) bytes += ByteScratch(product, which).bytes;
