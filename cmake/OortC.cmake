@@ -81,5 +81,7 @@ function(oort_add_c_program target)
   if(OORT_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${OORT_SANITIZE} -fno-sanitize-recover=all)
     target_link_options(${target} PRIVATE -fsanitize=${OORT_SANITIZE})
+    # The library's checks of C++ objects are in the part of the sanitizer that only programs in C++ get.
+    set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
   endif()
 endfunction()
