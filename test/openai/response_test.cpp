@@ -299,7 +299,7 @@ TEST(OpenAiResponse, ATokenThatEndsAnAnswerIsNoneOfItsText) {
   EXPECT_EQ(choice["logprobs"]["tokens"].size(), 2u);
   EXPECT_EQ(choice["text"], Storyteller().model->tokenizer().Decode(
                                 std::vector<int32_t>(tokens.begin(), tokens.begin() + 2)));
-  EXPECT_EQ(Joined(ended, 0), choice["text"]);
+  EXPECT_EQ(choice["text"], Joined(ended, 0));
 }
 
 TEST(OpenAiResponse, NumbersAndTextsThatJsonCannotSay) {
