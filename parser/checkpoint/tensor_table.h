@@ -15,9 +15,9 @@
 namespace oort {
 
 /// A matrix whose numbers are packed in a way that only its reader knows.
-class PackedMatrix {
+class CheckpointMatrix {
  public:
-  virtual ~PackedMatrix() = default;
+  virtual ~CheckpointMatrix() = default;
   /// Rows [begin, begin + count), unpacked into a format of ours without loss.
   virtual StoredMatrix Rows(int64_t begin, int64_t count) const = 0;
 };
@@ -38,7 +38,7 @@ struct PlacedTensor {
   int64_t group = 0;
   uint64_t scale_offset = 0;
   /// Not null: what lies in the file is told by this, and not by offset and format.
-  std::shared_ptr<const PackedMatrix> packed;
+  std::shared_ptr<const CheckpointMatrix> packed;
   int64_t first_row = 0;  ///< of the packed matrix
 
   /// Rows [begin, begin + count) of a matrix, elements of a vector.

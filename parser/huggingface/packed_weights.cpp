@@ -49,7 +49,7 @@ std::vector<float> ReadScales(const PackedWeights::Part& part) {
 
 /// A matrix as it was packed: codes of (inputs, outputs), zero points and scales of (groups,
 /// outputs).
-class PackedLinear final : public PackedMatrix {
+class PackedLinear final : public CheckpointMatrix {
  public:
   PackedLinear(const std::string& name, const PackedWeights::Parts& parts,
                const Quantization& quantization)

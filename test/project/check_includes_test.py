@@ -80,6 +80,12 @@ class CheckIncludesTest(unittest.TestCase):
         self.complains(files, "layers/x/b.cpp:1:", "test/layers/x/b_test.cpp")
         self.assertEqual(self.check({**GOOD, **files, "test/layers/x/b_test.cpp": ""}).stdout, "")
 
+    def test_two_classes_of_one_name(self):
+        named = lambda space: f"namespace oort {{\n{space}\nstruct Twice final : Base {{\n}};\n"
+        first = {"layers/x/b.h": named("")}
+        self.complains({**first, "parser/b.h": named("")}, "layers/x/b.h:3:", "oort::Twice is in parser/b.h, too")
+        self.assertEqual(self.check({**GOOD, **first, "parser/b.h": named("namespace {")}).stdout, "")
+
     def test_maps_of_the_docs(self):
         levels = {"source/core": 0, "source/text": 1, "source/cpu": 1, "source/cuda": 1, "source/weights": 1,
                   "source/graph": 2, "parser": 3, "layers": 4, "source/decoder": 4, "source/runtime": 5,

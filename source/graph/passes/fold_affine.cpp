@@ -46,7 +46,7 @@ int64_t FoldableChannels(const Operator& op) {
   return bias != nullptr && bias->elements() != channels ? 0 : channels;
 }
 
-void FoldAffine(Operator& op, const Affine& affine) {
+void FoldAffine(Operator& op, const OutputAffine& affine) {
   const Tensor *weight = FindAttribute(op, "weight"), *bias = FindAttribute(op, "bias");
   const WeightAxes axes = ReadAxes(op, *weight);
   const int64_t channels = axes.channels;

@@ -9,7 +9,7 @@
 namespace oort {
 
 /// y = scale * x + shift for each channel.
-struct Affine {
+struct OutputAffine {
   std::vector<double> scale, shift;
 };
 
@@ -18,6 +18,6 @@ struct Affine {
 int64_t FoldableChannels(const Operator& op);
 
 /// Changes weight and bias of such an operator so that it gives what `affine` makes of its result.
-void FoldAffine(Operator& op, const Affine& affine);
+void FoldAffine(Operator& op, const OutputAffine& affine);
 
 }  // namespace oort

@@ -94,9 +94,9 @@ class ScaleFolder {
   static int PixelAxes(const Operator& op) { return op.type[op.type.size() - 2] - '0'; }
 
   /// x op constant, or constant op x.
-  static std::optional<Affine> AffineOf(const std::string& name, bool first,
-                                        const std::vector<double>& constants) {
-    Affine affine;
+  static std::optional<OutputAffine> AffineOf(const std::string& name, bool first,
+                                              const std::vector<double>& constants) {
+    OutputAffine affine;
     for (const double c : constants) {
       double scale = 1, shift = 0;
       if (name == "mul") {

@@ -30,7 +30,7 @@ bool ReadChannels(const Operator& norm, const char* name, int64_t channels, doub
   return true;
 }
 
-Affine ReadBatchNorm(const Operator& norm, int64_t channels) {
+OutputAffine ReadBatchNorm(const Operator& norm, int64_t channels) {
   std::vector<double> mean, variance, weight, bias;
   if (FindAttribute(norm, "running_mean") == nullptr ||
       FindAttribute(norm, "running_var") == nullptr ||
@@ -43,7 +43,7 @@ Affine ReadBatchNorm(const Operator& norm, int64_t channels) {
   const auto eps = norm.params.find("eps");
   const Value eps_value = eps == norm.params.end() ? Value(1e-5) : eps->second.value();
   if (!eps_value.IsFloat() && !eps_value.IsInt()) return {};
-  Affine affine;
+  OutputAffine affine;
   for (size_t c = 0; c < mean.size(); ++c) {
     const double scale = weight[c] / std::sqrt(variance[c] + eps_value.AsFloat());
     affine.scale.push_back(scale);
@@ -55,7 +55,7 @@ Affine ReadBatchNorm(const Operator& norm, int64_t channels) {
 bool FoldInto(Operator& conv, const Operator& norm) {
   const int64_t channels = FoldableChannels(conv);
   if (channels == 0) return false;
-  const Affine affine = ReadBatchNorm(norm, channels);
+  const OutputAffine affine = ReadBatchNorm(norm, channels);
   if (affine.scale.empty()) return false;
   FoldAffine(conv, affine);
   return true;
