@@ -43,8 +43,15 @@ void EncoderLoop::Submit(std::vector<Tokens> texts, Wanted wanted, Then then) {
     }
     tokens_ += job.tokens;
     jobs_.push_back(std::move(job));
+    ++jobs_submitted_;
   }
   wake_.notify_one();
+}
+
+void EncoderLoop::Finish() {
+  std::unique_lock lock(mutex_);
+  const int64_t last = jobs_submitted_;
+  ended_.wait(lock, [&] { return jobs_ended_ >= last; });
 }
 
 EngineStats EncoderLoop::stats() const {
@@ -78,17 +85,20 @@ void EncoderLoop::Run() {
       for (const Job& job : jobs) job.then({}, ended);
       return;
     }
+    const int64_t taken = std::ssize(jobs);
     std::erase_if(jobs, [](const Job& job) { return !job.wanted(); });
-    if (jobs.empty()) continue;
+    const bool any = !jobs.empty();
     {
       const std::lock_guard lock(mutex_);
       stats_.running = std::ssize(jobs);
       for (const Job& job : jobs) stats_.prompt_tokens += job.tokens;
     }
-    Answer(std::move(jobs));
+    if (any) Answer(std::move(jobs));
     const std::lock_guard lock(mutex_);
     stats_.running = 0;
-    ++stats_.steps;
+    stats_.steps += any ? 1 : 0;
+    jobs_ended_ += taken;
+    ended_.notify_all();
   }
 }
 

@@ -37,6 +37,10 @@ class EncoderLoop {
   /// Calls `then` on the loop's thread. Throws kLimit where too much waits already.
   void Submit(std::vector<Tokens> texts, Wanted wanted, Then then);
 
+  /// Returns when all that was submitted before is answered, and what it held is let go of: a
+  /// server that shares the loop may then end.
+  void Finish();
+
   /// Its tokens and sizes only: the rest is the loop's.
   const Embedder& embedder() const { return embedder_; }
   const std::string& name() const { return name_; }
@@ -62,10 +66,11 @@ class EncoderLoop {
   const int64_t most_tokens_;
   Metrics metrics_;
   mutable std::mutex mutex_;  // of what follows
-  std::condition_variable wake_;
+  std::condition_variable wake_, ended_;
   std::deque<Job> jobs_;
   int64_t tokens_ = 0;  ///< of jobs that wait
-  EngineStats stats_;   ///< but for what waits
+  int64_t jobs_submitted_ = 0, jobs_ended_ = 0;
+  EngineStats stats_;  ///< but for what waits
   bool stop_ = false;
   std::thread thread_;
 };

@@ -118,6 +118,8 @@ struct ModelServer::Impl {
     server.reset();
     pool.Stop();
     workers.Stop();
+    // What it still holds of the last requests are uses of the pool's models.
+    if (options.encoder) options.encoder->Finish();
   }
 
   Services ServicesFor(Metrics& metrics) {

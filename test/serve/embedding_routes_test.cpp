@@ -67,6 +67,24 @@ TEST(EmbeddingRoutes, ManyAtOnceGetTheirOwn) {
   for (std::thread& thread : threads) thread.join();
 }
 
+/// What an answer held is gone before a server that gave it may end.
+TEST(EncoderLoop, FinishesWithNothingHeld) {
+  EncoderLoop loop(TinyBert(), "minilm");
+  loop.Finish();  // nothing waits
+  std::vector<std::weak_ptr<int>> held;
+  for (int i = 0; i < 8; ++i) {
+    auto lease = std::make_shared<int>(i);
+    held.push_back(lease);
+    const bool wanted = i % 3 != 0;
+    loop.Submit(
+        {{1, 2, 3}}, [wanted] { return wanted; },
+        [lease = std::move(lease)](const std::vector<float>&, const std::exception_ptr&) {});
+  }
+  loop.Finish();
+  for (const std::weak_ptr<int>& lease : held) EXPECT_TRUE(lease.expired());
+  EXPECT_EQ(loop.stats().running, 0);
+}
+
 TEST(EmbeddingRoutes, RefusesWhatItCannotEncode) {
   const Fixture fixture(WithEncoder());
   ExpectError(fixture.Post(kPath, Json{{"model", "storyteller"}, {"input", "a"}}), 404,
