@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/resnet50_layers.h"
 #include "cuda/device.h"
 #include "cuda/memory.h"
 #include "layers/quantize/cuda/byte_conv.h"
@@ -16,27 +17,6 @@
 
 namespace oort::cuda {
 namespace {
-
-struct Layer {
-  int size, channels, filters, kernel, stride, count;
-  bool addend;
-};
-
-/// As they come in the network; `count` says how often. The first has pairs of pixels.
-constexpr Layer kLayers[] = {
-    {224, 8, 64, 7, 2, 1, false},     {56, 64, 64, 1, 1, 1, false},
-    {56, 64, 64, 3, 1, 3, false},     {56, 64, 256, 1, 1, 4, true},
-    {56, 256, 64, 1, 1, 2, false},    {56, 256, 128, 1, 1, 1, false},
-    {56, 128, 128, 3, 2, 1, false},   {28, 128, 512, 1, 1, 4, true},
-    {56, 256, 512, 1, 2, 1, false},   {28, 512, 128, 1, 1, 3, false},
-    {28, 128, 128, 3, 1, 3, false},   {28, 512, 256, 1, 1, 1, false},
-    {28, 256, 256, 3, 2, 1, false},   {14, 256, 1024, 1, 1, 6, true},
-    {28, 512, 1024, 1, 2, 1, false},  {14, 1024, 256, 1, 1, 5, false},
-    {14, 256, 256, 3, 1, 5, false},   {14, 1024, 512, 1, 1, 1, false},
-    {14, 512, 512, 3, 2, 1, false},   {7, 512, 2048, 1, 1, 3, true},
-    {14, 1024, 2048, 1, 2, 1, false}, {7, 2048, 512, 1, 1, 2, false},
-    {7, 512, 512, 3, 1, 2, false},    {1, 2048, 1000, 1, 1, 1, false},
-};
 
 Tensor RandomBytes(int64_t count) {
   std::mt19937 random(static_cast<unsigned>(count));
@@ -53,7 +33,7 @@ Tensor Filled(DType dtype, int64_t count, float value) {
 
 class Bench {
  public:
-  Bench(const Layer& layer, int batch) : stream_(0) {
+  Bench(const ConvLayer& layer, int batch) : stream_(0) {
     call_.batch = batch;
     const int pad = layer.kernel / 2;
     const int out = (layer.size + 2 * pad - layer.kernel) / layer.stride + 1;
@@ -130,7 +110,8 @@ std::string PlanText(const BytePlan& plan) {
 
 void RunBatch(int batch) {
   double best_sum = 0, chosen_sum = 0;
-  for (const Layer& layer : kLayers) {
+  for (ConvLayer layer : kResNet50Layers) {
+    if (layer.channels == 4) layer.channels = 8;  // pairs of pixels
     Bench bench(layer, batch);
     std::vector<Timed> all;
     for (size_t tile = 0; tile < ByteTiles().size(); ++tile) {
