@@ -51,8 +51,8 @@ def links(text):
         if fenced or line.startswith("    "):
             continue
         plain = re.sub(r"`[^`]*`", "``", line)
-        for target in re.findall(r"\]\(([^)\s]+)\)", plain):
-            yield number, target
+        for target in re.findall(r"\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)", plain):
+            yield number, target[0] or target[1]
 
 
 def paragraphs(text):
