@@ -13,6 +13,10 @@ install(TARGETS oort EXPORT oort-targets
 install(TARGETS oort_c oort_c_static EXPORT oort-targets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development)
+if(TARGET oort_media)
+  install(TARGETS oort_media EXPORT oort-targets
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+endif()
 install(DIRECTORY include/oort DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
 install(EXPORT oort-targets NAMESPACE oort:: DESTINATION ${cmake_folder} COMPONENT development)
 if(TARGET oort_testing)

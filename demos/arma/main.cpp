@@ -5,18 +5,14 @@
 #include <filesystem>
 #include <iostream>
 
-#include "cli/image.h"
 #include "oort/arma.h"
+#include "oort/image.h"
 #include "oort/oort.h"
 
 namespace {
 
 arma::fmat ReadGray(const std::filesystem::path& path) {
-  const oort::cli::Image image = oort::cli::ToGray(oort::cli::ReadImage(path));
-  // The pixels stand row after row; Armadillo reads them as columns.
-  return arma::fmat(image.pixels.data(), static_cast<arma::uword>(image.width),
-                    static_cast<arma::uword>(image.height))
-      .t();
+  return oort::ToFcube(oort::ToGray(oort::ReadImage(path))).slice(0);
 }
 
 /// Bright ink on dark ground from 0 to 1, `side` pixels wide and high, as the network learnt it.

@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "cli/chart.h"
-#include "cli/image.h"
+#include "oort/image.h"
 #include "oort/oort.h"
 
 namespace {
 
-using oort::cli::Image;
+using oort::Image;
 namespace fs = std::filesystem;
 
 constexpr int kPictureWidth = 28, kPictureHeight = 14;  // a character is twice as high as wide
@@ -56,7 +56,7 @@ std::string BarRow(const std::string& label, double probability, bool best) {
 /// The picture on the left, the probabilities of all classes on the right.
 void Draw(const Image& gray, bool invert, const std::vector<std::string>& labels,
           const std::vector<double>& probabilities) {
-  const Image small = oort::cli::Resize(gray, kPictureWidth, kPictureHeight);
+  const Image small = oort::Resize(gray, kPictureWidth, kPictureHeight);
   const auto best = static_cast<size_t>(
       std::max_element(probabilities.begin(), probabilities.end()) - probabilities.begin());
   const size_t first =
@@ -78,12 +78,12 @@ void Draw(const Image& gray, bool invert, const std::vector<std::string>& labels
 
 void Classify(oort::Session& session, const std::vector<std::string>& labels,
               const fs::path& path) {
-  const Image gray = oort::cli::ToGray(oort::cli::ReadImage(path));
+  const Image gray = oort::ToGray(oort::ReadImage(path));
   const bool invert = IsOnBrightGround(gray);
-  oort::cli::Normalization normalization;
+  oort::Normalization normalization;
   normalization.invert = invert;
   const oort::Tensor input =
-      oort::cli::ImageToTensor(gray, session.graph().inputs().at(0), normalization);
+      oort::ImageToTensor(gray, session.graph().inputs().at(0), normalization);
   const std::vector<oort::Tensor> outputs = session.Forward({input});
   std::cout << '\n' << path.string() << '\n';
   const oort::Tensor scores = outputs.at(0).To(oort::DType::kF64);

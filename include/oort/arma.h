@@ -5,10 +5,12 @@
 // Armadillo is column-major and a Tensor row-major, so both directions copy and transpose:
 //   fmat  (rows, cols)          <->  Tensor (rows, cols)
 //   fcube (rows, cols, slices)  <->  Tensor (slices, rows, cols): a slice is a channel
+//   fcube (rows, cols, slices)  <->  Image: a slice is a channel, brightness stays 0 … 255
 #pragma once
 
 #include <armadillo>
 
+#include "oort/image.h"
 #include "oort/tensor.h"
 
 namespace oort {
@@ -68,6 +70,39 @@ inline arma::fcube ToFcube(const Tensor& tensor) {
         ToFmat(tensor.Rows(i, i + 1).Reshaped({tensor.dim(1), tensor.dim(2)}));
   }
   return cube;
+}
+
+inline arma::fcube ToFcube(const Image& image) {
+  arma::fcube cube(static_cast<arma::uword>(image.height), static_cast<arma::uword>(image.width),
+                   static_cast<arma::uword>(image.channels));
+  for (int y = 0; y < image.height; ++y) {
+    for (int x = 0; x < image.width; ++x) {
+      for (int c = 0; c < image.channels; ++c) {
+        cube(static_cast<arma::uword>(y), static_cast<arma::uword>(x),
+             static_cast<arma::uword>(c)) = image.at(y, x, c);
+      }
+    }
+  }
+  return cube;
+}
+
+/// Throws kInvalidArgument unless the cube has 1 (gray) or 3 (RGB) slices.
+inline Image ToImage(const arma::fcube& cube) {
+  if (cube.n_slices != 1 && cube.n_slices != 3) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "ToImage: a picture has 1 or 3 channels, not " + std::to_string(cube.n_slices));
+  }
+  Image image{static_cast<int>(cube.n_cols), static_cast<int>(cube.n_rows),
+              static_cast<int>(cube.n_slices), std::vector<float>(cube.n_elem)};
+  for (int y = 0; y < image.height; ++y) {
+    for (int x = 0; x < image.width; ++x) {
+      for (int c = 0; c < image.channels; ++c) {
+        image.at(y, x, c) = cube(static_cast<arma::uword>(y), static_cast<arma::uword>(x),
+                                 static_cast<arma::uword>(c));
+      }
+    }
+  }
+  return image;
 }
 
 /// Any tensor of f32 as one column, in row-major order.

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/image.h"
+#include "oort/image.h"
 #include "oort/oort.h"
 
 namespace CLI {

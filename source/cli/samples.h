@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/image.h"
+#include "oort/image.h"
 #include "quantize/calibrate.h"
 
 namespace oort::cli {

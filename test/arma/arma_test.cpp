@@ -47,7 +47,19 @@ TEST(Arma, VectorsAndEmptyMatrices) {
   EXPECT_EQ(ToFmat(Tensor(DType::kF32, {0, 3})).n_cols, 3u);
 }
 
+TEST(Arma, PicturesAreCubesOfChannels) {
+  Image image{3, 2, 3, std::vector<float>(18)};
+  for (size_t i = 0; i < 18; ++i) image.pixels[i] = static_cast<float>(i);
+  const arma::fcube cube = ToFcube(image);
+  EXPECT_EQ(cube.n_rows, 2U);
+  EXPECT_EQ(cube(1, 2, 0), image.at(1, 2, 0));
+  EXPECT_EQ(cube(0, 1, 2), image.at(0, 1, 2));
+  EXPECT_EQ(ToImage(cube).pixels, image.pixels);
+  EXPECT_EQ(ToImage(cube).width, 3);
+}
+
 TEST(Arma, RefusesWhatDoesNotFit) {
+  EXPECT_THROW(ToImage(arma::fcube(2, 2, 4)), Error);
   EXPECT_THROW(ToFmat(Tensor(DType::kF32, {2, 2, 2})), Error);
   EXPECT_THROW(ToFcube(Tensor(DType::kF32, {2, 2})), Error);
   EXPECT_THROW(ToFmat(Tensor(DType::kF64, {2, 2})), Error);
