@@ -2,15 +2,19 @@
 #include "cli/catalog.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <map>
 #include <set>
 #include <sstream>
 
 #include "cli/families.h"
+#include "text/utf8.h"
 
 namespace oort::cli {
 namespace {
+
+constexpr int64_t kLongestLine = 120;  // of docs/operators.md, as of all pages
 
 /// What pnnx calls a string or a list, in a form that reads well in a table.
 std::string DefaultText(const ArgSpec& arg) {
@@ -29,13 +33,15 @@ std::string BareName(const ArgSpec& arg) {
   return arg.name.starts_with('@') ? arg.name.substr(1) : arg.name;
 }
 
-std::string LimitsOf(const ArgSpec& arg) {
+std::string LimitsOf(const ArgSpec& arg, bool with_choices) {
   std::vector<std::string> parts;
   if (!arg.dtypes.empty()) parts.push_back(DTypeNames(arg.dtypes));
   if (arg.length >= 0) parts.push_back("length " + std::to_string(arg.length));
   if (std::isfinite(arg.min)) parts.push_back("≥ " + FormatNumber(arg.min, 12));
   if (std::isfinite(arg.max)) parts.push_back("≤ " + FormatNumber(arg.max, 12));
-  if (!arg.choices.empty()) parts.push_back(Join(arg.choices, " / "));
+  if (!arg.choices.empty()) {
+    parts.push_back(with_choices ? Join(arg.choices, " / ") : "one of those below");
+  }
   if (arg.nullable) parts.push_back("may be None");
   return Join(parts, ", ");
 }
@@ -55,6 +61,48 @@ std::string Code(const std::vector<std::string>& names) {
   return Join(quoted, ", ");
 }
 
+/// Names as code, as many to a text as it may have characters; at least one.
+std::vector<std::string> CodeInParts(const std::vector<std::string>& names, int64_t most) {
+  std::vector<std::string> parts;
+  std::vector<std::string> part;
+  for (const std::string& name : names) {
+    part.push_back(name);
+    if (part.size() > 1 && text::CountCodePoints(Code(part)) > most) {
+      part.pop_back();
+      parts.push_back(Code(part));
+      part = {name};
+    }
+  }
+  parts.push_back(Code(part));
+  return parts;
+}
+
+/// Whether Markdown would take a line that begins so for an item of a list, a heading or a row.
+bool BeginsBlock(std::string_view word) {
+  constexpr std::string_view kMarks = "+-*>#|=";
+  return kMarks.find(word.front()) != kMarks.npos ||
+         (std::isdigit(static_cast<unsigned char>(word.front())) != 0 && word.back() == '.');
+}
+
+/// In lines that fit a page, broken at spaces.
+std::string Wrapped(const std::string& text) {
+  std::string lines;
+  std::string line;
+  std::istringstream words(text);
+  std::string next;
+  for (bool more = static_cast<bool>(words >> next); more;) {
+    std::string piece = next;  // a word, and what must not begin a line behind it
+    while ((more = static_cast<bool>(words >> next)) && BeginsBlock(next)) piece += " " + next;
+    if (!line.empty() &&
+        text::CountCodePoints(line) + 1 + text::CountCodePoints(piece) > kLongestLine) {
+      lines += line + "\n";
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + piece;
+  }
+  return lines + line + "\n";
+}
+
 std::string Title(std::string family) {
   std::replace(family.begin(), family.end(), '_', ' ');
   if (!family.empty())
@@ -70,20 +118,37 @@ std::string OutputsText(const OperatorSchema& schema) {
              : std::to_string(schema.min_outputs()) + " to " + most;
 }
 
+std::string ArgRow(const ArgSpec& arg, bool with_choices) {
+  return "| `" + BareName(arg) + "` | " + KindText(arg) + " | " + std::string(Name(arg.type)) +
+         " | " + Escaped(DefaultText(arg)) + " | " + Escaped(LimitsOf(arg, with_choices)) + " |";
+}
+
+/// A table of the arguments; choices that are too many for a row stand below it.
+void WriteArgs(std::ostream& out, const OperatorSchema& schema) {
+  out << "\n| argument | kind | type | default | accepts |\n|---|---|---|---|---|\n";
+  std::string below;
+  for (const ArgSpec& arg : schema.args()) {
+    if (arg.ignored) continue;
+    const std::string row = ArgRow(arg, true);
+    const bool fits = arg.choices.empty() || text::CountCodePoints(row) <= kLongestLine;
+    out << (fits ? row : ArgRow(arg, false)) << "\n";
+    if (!fits) below += "\n" + Wrapped("`" + BareName(arg) + "`: " + Join(arg.choices, ", ") + ".");
+  }
+  out << below;
+}
+
 void WriteSection(std::ostream& out, const OperatorSchema& schema) {
-  out << "\n### " << Code(schema.types()) << "\n\n" << schema.doc() << "\n";
+  const std::vector<std::string> names = CodeInParts(schema.types(), kLongestLine - 4);
+  out << "\n### " << names.front() << "\n\n";
+  if (names.size() > 1) {
+    out << Wrapped("Also " + Join(std::vector(names.begin() + 1, names.end()), ", ") + ".") << "\n";
+  }
+  out << Wrapped(schema.doc());
   std::vector<std::string> ignored;
   for (const ArgSpec& arg : schema.args()) {
     if (arg.ignored) ignored.push_back(arg.name);
   }
-  if (schema.args().size() > ignored.size()) {
-    out << "\n| argument | kind | type | default | accepts |\n|---|---|---|---|---|\n";
-    for (const ArgSpec& arg : schema.args()) {
-      if (arg.ignored) continue;
-      out << "| `" << BareName(arg) << "` | " << KindText(arg) << " | " << Name(arg.type) << " | "
-          << Escaped(DefaultText(arg)) << " | " << Escaped(LimitsOf(arg)) << " |\n";
-    }
-  }
+  if (schema.args().size() > ignored.size()) WriteArgs(out, schema);
   std::vector<std::string> notes;
   if (schema.max_outputs() != 1 || schema.min_outputs() != 1) {
     notes.push_back("Outputs: " + OutputsText(schema) + ".");
@@ -92,7 +157,33 @@ void WriteSection(std::ostream& out, const OperatorSchema& schema) {
   if (schema.random()) notes.push_back("Gives another result every time.");
   if (schema.free_inputs()) notes.push_back("Inputs are matched by what they are.");
   if (schema.open()) notes.push_back("Other parameters and weights are accepted.");
-  if (!notes.empty()) out << "\n" << Join(notes, " ") << "\n";
+  if (!notes.empty()) out << "\n" << Wrapped(Join(notes, " "));
+}
+
+/// The operators of a family in a table, then each with its arguments.
+void WriteFamily(std::ostream& out, const Family& family) {
+  out << "\n## " << Title(family.name)
+      << "\n\n| operators | dtypes of the first input |\n|---|---|\n";
+  for (const OperatorSchema* schema : family.schemas) {
+    const std::string dtypes = SupportedDTypes(*schema);
+    const auto most = kLongestLine - 7 - static_cast<int64_t>(dtypes.size());
+    for (const std::string& names : CodeInParts(schema->types(), most)) {
+      out << "| " << names << " | " << dtypes << " |\n";
+    }
+  }
+  for (const OperatorSchema* schema : family.schemas) WriteSection(out, *schema);
+}
+
+size_t CountTypes(const Family& family) {
+  size_t types = 0;
+  for (const OperatorSchema* schema : family.schemas) types += schema->types().size();
+  return types;
+}
+
+/// As GitHub and mkdocs name the place of a heading.
+std::string Anchor(std::string family) {
+  std::replace(family.begin(), family.end(), '_', '-');
+  return family;
 }
 
 std::vector<std::string> TraitNames(const OperatorSchema& schema) {
@@ -196,28 +287,26 @@ std::string CatalogMarkdown(const std::vector<Family>& families) {
   size_t types = 0, schemas = 0;
   for (const Family& family : families) {
     schemas += family.schemas.size();
-    for (const OperatorSchema* schema : family.schemas) types += schema->types().size();
+    types += CountTypes(family);
   }
   std::ostringstream out;
   out << "# Operators\n\n"
          "<!-- Written by `oort operators --markdown`; a test compares it. Do not edit. -->\n\n"
-      << types << " operator types in " << schemas
-      << " declarations. An argument is looked for as an input `$name`, then by position, then as\n"
-         "a parameter `name=`; else the default counts. Anything that is not listed is an error "
-         "when the\nmodel is loaded. For example, a line of a `.pnnx.param` file with a "
-         "parameter:\n\n"
+      << Wrapped(
+             std::to_string(types) + " operator types in " + std::to_string(schemas) +
+             " declarations. An argument is looked for as an input `$name`, then by position, "
+             "then as a parameter `name=`; else the default counts. Anything that is not listed "
+             "is an error when the model is loaded. For example, a line of a `.pnnx.param` file "
+             "with a parameter:")
+      << "\n"
          "```text\nnn.LeakyReLU  act  1 1 x y negative_slope=0.1\n```\n\n"
-         "| family | operators | dtypes of the first input |\n|---|---|---|\n";
+         "A family is a folder of `layers/`. `oort operators | grep NAME` finds one operator.\n\n"
+         "| family | operator types |\n|---|---|\n";
   for (const Family& family : families) {
-    for (const OperatorSchema* schema : family.schemas) {
-      out << "| " << Title(family.name) << " | " << Code(schema->types()) << " | "
-          << SupportedDTypes(*schema) << " |\n";
-    }
+    out << "| [" << Title(family.name) << "](#" << Anchor(family.name) << ") | "
+        << CountTypes(family) << " |\n";
   }
-  for (const Family& family : families) {
-    out << "\n## " << Title(family.name) << "\n";
-    for (const OperatorSchema* schema : family.schemas) WriteSection(out, *schema);
-  }
+  for (const Family& family : families) WriteFamily(out, family);
   return out.str();
 }
 
