@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kit/errors.h"
+#include "kit/one_operator_graph.h"
 #include "oort/kv_cache.h"
 #include "oort/oort.h"
 #include "oort/testing.h"
@@ -22,31 +23,12 @@ struct LoraCase {
   Tensor up = testing::RandomTensor(DType::kF32, {20, kLoraOutputs}, 2);
 
   Graph Build(const std::string& ranks = "(3,0,17)") const {
-    Graph graph;
     Operator op;
     op.type = "oort.LoraAdd";
-    op.name = "tested";
     op.params["ranks"] = Parameter(ranks);
     op.attributes["down"] = down;
     op.attributes["up"] = up;
-    const char* names[] = {"base", "input"};
-    for (int i = 0; i < 2; ++i) {
-      Operator input;
-      input.type = "pnnx.Input";
-      input.name = "pnnx_input_" + std::to_string(i);
-      input.outputs = {graph.AddOperand(names[i])};
-      op.inputs.push_back(input.outputs[0]);
-      op.input_names.emplace_back(names[i]);
-      graph.AddOperator(std::move(input));
-    }
-    op.outputs = {graph.AddOperand("out")};
-    Operator sink;
-    sink.type = "pnnx.Output";
-    sink.name = "pnnx_output_0";
-    sink.inputs = op.outputs;
-    graph.AddOperator(std::move(op));
-    graph.AddOperator(std::move(sink));
-    return graph;
+    return testing::GraphOf(std::move(op), {"base", "input"});
   }
 };
 

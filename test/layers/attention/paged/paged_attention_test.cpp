@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kit/errors.h"
+#include "kit/one_operator_graph.h"
 #include "oort/kv_cache.h"
 #include "oort/oort.h"
 #include "oort/testing.h"
@@ -25,10 +26,8 @@ struct CachedCase {
   bool fast = false;  // may round to bf16
 
   Graph Build() const {
-    Graph graph;
     Operator op;
     op.type = "oort.PagedAttention";
-    op.name = "tested";
     op.params["layer"] = Parameter(std::to_string(layer));
     op.params["heads"] = Parameter(std::to_string(heads));
     op.params["kv_heads"] = Parameter(std::to_string(kv_heads));
@@ -37,24 +36,7 @@ struct CachedCase {
     op.params["scale"] = Parameter(std::to_string(scale));
     op.params["softcap"] = Parameter(std::to_string(softcap));
     if (fast) op.params["precision"] = Parameter("bf16");
-    const char* names[] = {"query", "key", "value"};
-    for (int i = 0; i < 3; ++i) {
-      Operator input;
-      input.type = "pnnx.Input";
-      input.name = "pnnx_input_" + std::to_string(i);
-      input.outputs = {graph.AddOperand(names[i])};
-      op.inputs.push_back(input.outputs[0]);
-      op.input_names.emplace_back(names[i]);
-      graph.AddOperator(std::move(input));
-    }
-    op.outputs = {graph.AddOperand("out")};
-    Operator sink;
-    sink.type = "pnnx.Output";
-    sink.name = "pnnx_output_0";
-    sink.inputs = op.outputs;
-    graph.AddOperator(std::move(op));
-    graph.AddOperator(std::move(sink));
-    return graph;
+    return testing::GraphOf(std::move(op), {"query", "key", "value"});
   }
   KvShape shape() const { return {3, kv_heads, head_dim, type}; }
 };
