@@ -43,6 +43,8 @@ def export(source, target):
     import transformers
 
     encoder = transformers.AutoModel.from_pretrained(source, attn_implementation="eager", dtype=torch.float32).eval()
+    # Older versions of transformers ask for a mask of two axes and extend it themselves: ours is extended already.
+    encoder.get_extended_attention_mask = lambda mask, *_, **__: mask
     first, second = (
         [networks.words(encoder.config.vocab_size, len(n), max(n), seed=seed), networks.lengths_mask(n)]
         for seed, n in enumerate(([7, 12, 4], [19, 3, 11, 16, 8]))

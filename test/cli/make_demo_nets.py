@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Writes demos/: tiny networks of the kinds that the demos run, and what torch answers behind the same preparation.
+
+    pip install -r tools/requirements.txt opencv-python-headless
+    test/cli/make_demo_nets.py
+
+Weights are random, so what the networks see means nothing; that they see the same as in torch is what the tests hold.
+"""
+import json
+import pathlib
+import sys
+
+import cv2
+import numpy as np
+import torch
+from PIL import Image
+from torch import nn
+from torchvision import ops
+from torchvision.transforms.v2 import functional as tv
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent.parent / "tools"))
+import pnnx_case  # noqa: E402
+
+PICTURE = HERE.parent / "media" / "goldens" / "picture.png"
+SIDE, CLASSES = 28, 3
+
+
+def picture():
+    return np.asarray(Image.open(PICTURE).convert("RGB")).astype(np.float32)
+
+
+def write(name, module, inputs, labels=None, **options):
+    folder = HERE / "demos" / name
+    pnnx_case.convert(module, inputs, str(folder), **options)
+    if labels:
+        (folder / "labels.txt").write_text("\n".join(labels) + "\n")
+    return folder
+
+
+def classifier():
+    module = nn.Sequential(nn.Conv2d(3, 8, 5, 2), nn.ReLU(), nn.Conv2d(8, 8, 3, 2), nn.Flatten(), nn.Linear(8 * 25, 7)).eval()
+    labels = [f"kind {i}" for i in range(7)]
+    folder = write("classify", module, [torch.rand(1, 3, SIDE, SIDE)], labels)
+    image = torch.from_numpy(picture()).permute(2, 0, 1)
+    middle = tv.center_crop(tv.resize(image, [SIDE * 8 // 7], antialias=True), [SIDE, SIDE])
+    scores = module(middle[None] / 255).softmax(1)[0]
+    best = [[labels[i], round(100 * scores[i].item(), 2)] for i in scores.argsort(descending=True)[:5]]
+    (folder / "answer.json").write_text(json.dumps(best) + "\n")
+
+
+class Detector(nn.Module):
+    """Boxes around the cells of a grid, as the heads of YOLOv8 give them: (1, 4 + classes, cells)."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(3, 8, 4, 4), nn.SiLU(), nn.Conv2d(8, 4 + CLASSES, 3, padding=1))
+
+    def forward(self, image):
+        y = self.body(image).flatten(2)
+        centre = 16 + 14 * torch.tanh(3 * y[:, :2])
+        size = 4 + 12 * torch.sigmoid(4 * y[:, 2:4])
+        return torch.cat([centre, size, torch.sigmoid(6 * y[:, 4:])], 1)
+
+
+def letterbox(pixels, side):
+    """As the programs around YOLO do it."""
+    height, width = pixels.shape[:2]
+    ratio = min(side / width, side / height)
+    small = round(width * ratio), round(height * ratio)
+    left, top = (side - small[0]) // 2, (side - small[1]) // 2
+    frame = np.full((side, side, 3), 114, np.float32)
+    frame[top : top + small[1], left : left + small[0]] = cv2.resize(pixels, small, interpolation=cv2.INTER_LINEAR)
+    return frame, ratio, left, top
+
+
+def detector():
+    module = Detector().eval()
+    labels = ["circle", "square", "star"]
+    folder = write("detect", module, [torch.rand(1, 3, 32, 32)], labels)
+    pixels = picture()
+    frame, ratio, left, top = letterbox(pixels, 32)
+    output = module(torch.from_numpy(frame).permute(2, 0, 1)[None] / 255)[0].T
+    scores, kinds = output[:, 4:].max(1)
+    boxes = ops.box_convert(output[:, :4], "cxcywh", "xyxy")
+    keep = scores > 0.4
+    boxes, scores, kinds = boxes[keep], scores[keep], kinds[keep]
+    kept = ops.batched_nms(boxes, scores, kinds, 0.45)
+    found = []
+    for i in kept.tolist():
+        corners = (boxes[i].numpy() - [left, top, left, top]) / ratio
+        corners = corners.clip(0, [pixels.shape[1], pixels.shape[0]] * 2)
+        found.append([round(scores[i].item(), 4), *(round(float(c), 3) for c in corners), labels[kinds[i]]])
+    assert 4 < len(found) < len(scores)
+    (folder / "answer.json").write_text(json.dumps(found) + "\n")
+
+
+class Upscaler(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(3, 6, 3, padding=1), nn.PReLU(6), nn.Conv2d(6, 6, 3, padding=1), nn.PReLU(6),
+            nn.Conv2d(6, 12, 3, padding=1), nn.PixelShuffle(2),
+        )  # fmt: skip
+
+    def forward(self, picture):
+        return self.layers(picture) + nn.functional.interpolate(picture, scale_factor=2, mode="nearest")
+
+
+def upscaler():
+    module = Upscaler().eval()
+    folder = write("upscale", module, [torch.rand(1, 3, 16, 12)], second=[torch.rand(1, 3, 10, 22)])
+    large = module(torch.from_numpy(picture()).permute(2, 0, 1)[None] / 255)[0].permute(1, 2, 0) * 255
+    large = large.clamp(0, 255).add(0.5).floor().numpy().astype(np.uint8)
+    Image.fromarray(large).save(folder / "answer.png", optimize=True)
+
+
+def main():
+    torch.set_grad_enabled(False)
+    torch.manual_seed(5)
+    classifier()
+    detector()
+    upscaler()
+
+
+if __name__ == "__main__":
+    main()
