@@ -2,7 +2,8 @@
 # its own (OORT_ISA), and the one to use is picked when a graph is built. See source/cpu/kernels.h.
 # A file named *.bf16.cpp is compiled likewise once for each kind of bf16 unit (cpu/features.h), one
 # named *.dot.cpp for each kind of unit that sums products of bytes, one named *.f16.cpp for each that
-# computes in f16, one named *.mmla.cpp for each that multiplies matrices of bytes; what they share
+# computes in f16, one named *.mmla.cpp for each that multiplies matrices of bytes, one named *.vnni.cpp
+# for AVX-VNNI, which a few kernels of AVX2 gain by; what they share
 # with the *.simd.cpp is that of the instruction set the unit comes with. A file named *.lanes.cpp is
 # compiled as a *.simd.cpp and as a *.f16.cpp: its kernels have lanes of f32, and of f16 (cpu/lanes.h).
 
@@ -31,6 +32,7 @@ oort_wants(OORT_WANTS_AVX512 __AVX512F__ __AVX512BW__ __AVX512DQ__ __AVX512VL__)
 oort_wants(OORT_WANTS_AVX512_F16 __AVX512FP16__)
 oort_wants(OORT_WANTS_AVX512_BF16 __AVX512BF16__)
 oort_wants(OORT_WANTS_AVX512_VNNI __AVX512VNNI__)
+oort_wants(OORT_WANTS_AVX_VNNI __AVXVNNI__)
 oort_wants(OORT_WANTS_AMX __AMX_TILE__ __AMX_BF16__)
 oort_wants(OORT_WANTS_AVX2 __AVX2__ __FMA__ __F16C__ __BMI2__)
 option(OORT_AVX512 "On x86-64: kernels for AVX-512 and the units that come with it, too" ON)
@@ -91,6 +93,15 @@ elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   else()
     set(OORT_DOT_UNITS avx2_dot)
   endif()
+  include(CheckCXXCompilerFlag)
+  check_cxx_compiler_flag(-mavxvnni OORT_COMPILES_AVX_VNNI)
+  if(OORT_COMPILES_AVX_VNNI AND OORT_WANTS_AVX_VNNI AND "avx2" IN_LIST OORT_ISAS)
+    set(OORT_VNNI_UNITS avx_vnni)
+    set(OORT_UNIT_ISA_avx_vnni avx2)
+    set(OORT_ISA_FLAGS_avx_vnni ${OORT_ISA_FLAGS_avx2} -mavxvnni)
+  else()
+    add_compile_definitions(OORT_NO_AVX_VNNI)
+  endif()
   set(OORT_UNIT_ISA_avx2_dot avx2)
   set(OORT_ISA_FLAGS_avx2_dot ${OORT_ISA_FLAGS_avx2})
   if(OORT_AVX512)
@@ -109,7 +120,6 @@ elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     set(OORT_ISA_FLAGS_avx512_bf16 ${OORT_ISA_FLAGS_avx512} -mavx512bf16)
     set(OORT_UNIT_ISA_amx avx512)
     set(OORT_ISA_FLAGS_amx ${OORT_ISA_FLAGS_avx512_bf16} -mamx-tile -mamx-bf16)
-    include(CheckCXXCompilerFlag)
     check_cxx_compiler_flag(-mavx512fp16 OORT_COMPILES_AVX512_F16)
     if(OORT_COMPILES_AVX512_F16 AND OORT_WANTS_AVX512_F16)
       set(OORT_F16_UNITS avx512_f16)

@@ -20,7 +20,7 @@
 namespace oort {
 namespace {
 
-#if defined(__x86_64__) && !defined(OORT_NO_AVX512)
+#if defined(__x86_64__)
 
 bool Bit(unsigned value, int bit) { return ((value >> bit) & 1u) != 0; }
 
@@ -32,6 +32,21 @@ unsigned SavedState() {
   asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return low;
 }
+
+/// What comes with AVX2.
+void ProbeAvxVnni([[maybe_unused]] CpuFeatures& features) {
+#if !defined(OORT_NO_AVX_VNNI)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || a < 1) return;
+  __get_cpuid_count(7, 1, &a, &b, &c, &d);
+  constexpr unsigned kVectors = 0x6;  // of 256 bits
+  features.avx_vnni = Bit(a, 4) && (SavedState() & kVectors) == kVectors;
+#endif
+}
+
+#endif
+
+#if defined(__x86_64__) && !defined(OORT_NO_AVX512)
 
 /// A process asks for the eight tiles once; Linux saves them only for those that did.
 bool MayUseTiles(unsigned saved) {
@@ -84,7 +99,9 @@ CpuFeatures ProbeFeatures() {
 #if defined(__ARM_FEATURE_MATMUL_INT8) && defined(__ARM_FEATURE_FP16_FML)
   features.arm_i8mm = true;
 #endif
-#elif defined(__x86_64__) && !defined(OORT_NO_AVX512)
+#elif defined(__x86_64__)
+  ProbeAvxVnni(features);
+#if !defined(OORT_NO_AVX512)
   unsigned a = 0, b = 0, c = 0, d = 0, a1 = 0, b1 = 0, c1 = 0, d1 = 0;
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return features;
   if (a >= 1) __get_cpuid_count(7, 1, &a1, &b1, &c1, &d1);
@@ -97,6 +114,7 @@ CpuFeatures ProbeFeatures() {
   features.amx_f16 = features.amx_bf16 && features.avx512_f16 && Bit(a1, 21);
   TakeAwayUncompiled(features);
 #endif
+#endif
   return features;
 }
 
@@ -105,11 +123,11 @@ struct NamedFeature {
   bool CpuFeatures::*has;
 };
 constexpr NamedFeature kNamedFeatures[] = {
-    {"arm_bf16", &CpuFeatures::arm_bf16},       {"arm_f16", &CpuFeatures::arm_f16},
-    {"arm_dot", &CpuFeatures::arm_dot},         {"arm_i8mm", &CpuFeatures::arm_i8mm},
-    {"avx512_vnni", &CpuFeatures::avx512_vnni}, {"avx512_f16", &CpuFeatures::avx512_f16},
-    {"avx512_bf16", &CpuFeatures::avx512_bf16}, {"amx_bf16", &CpuFeatures::amx_bf16},
-    {"amx_f16", &CpuFeatures::amx_f16},
+    {"arm_bf16", &CpuFeatures::arm_bf16},     {"arm_f16", &CpuFeatures::arm_f16},
+    {"arm_dot", &CpuFeatures::arm_dot},       {"arm_i8mm", &CpuFeatures::arm_i8mm},
+    {"avx_vnni", &CpuFeatures::avx_vnni},     {"avx512_vnni", &CpuFeatures::avx512_vnni},
+    {"avx512_f16", &CpuFeatures::avx512_f16}, {"avx512_bf16", &CpuFeatures::avx512_bf16},
+    {"amx_bf16", &CpuFeatures::amx_bf16},     {"amx_f16", &CpuFeatures::amx_f16},
 };
 
 /// Takes away those whose names begin with `prefix`.
@@ -145,6 +163,7 @@ std::vector<std::string> CpuFeatures::Names() const {
   if (arm_f16) names.emplace_back("f16 vectors (FP16)");
   if (arm_dot) names.emplace_back("sums of byte products (SDOT)");
   if (arm_i8mm) names.emplace_back("matrices of bytes (SMMLA)");
+  if (avx_vnni) names.emplace_back("sums of byte products (AVX-VNNI)");
   if (avx512_vnni) names.emplace_back("sums of byte products (AVX512-VNNI)");
   if (avx512_f16) names.emplace_back("f16 vectors (AVX512-FP16)");
   if (amx_bf16) names.emplace_back("bf16 tiles (AMX)");

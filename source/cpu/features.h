@@ -12,6 +12,7 @@ struct CpuFeatures {
   bool arm_f16 = false;      ///< FEAT_FP16: arithmetic on vectors of f16
   bool arm_dot = false;      ///< SDOT: sums of four products of bytes
   bool arm_i8mm = false;     ///< SMMLA, USDOT, and FMLAL: products of bytes, and of f16 to f32
+  bool avx_vnni = false;     ///< VPDPBUSD on vectors of 256 bits
   bool avx512_vnni = false;  ///< VPDPBUSD: sums of four products of bytes
   bool avx512_f16 = false;   ///< AVX512-FP16: arithmetic on vectors of f16
   bool avx512_bf16 = false;  ///< VDPBF16PS: sums of pairs of products of bf16

@@ -7,6 +7,7 @@
 
 #include "cpu/activation.h"
 #include "cpu/gemm.h"
+#include "layers/quantized_linear/cpu/byte_tiles.h"
 #include "layers/quantized_linear/cpu/nibble_rows.h"
 #include "layers/quantized_linear/cpu/quantized_tiles.h"
 #include "layers/quantized_linear/cpu/row_pairs.h"
@@ -91,8 +92,9 @@ struct QuantizedProduct {
 class QuantizedMultiplier {
  public:
   /// kF32 is exact. kBF16 rounds x to bytes in pieces of 16 or 32; of more than InvariantRows both
-  /// sides to bf16, or f16 where units like it. `nibbles`: whether to use the kernels of
-  /// nibble_rows.h where there are any.
+  /// sides to bf16, or f16 where units like it. Without units for 16 bits these rows are rounded to
+  /// bytes, too, but to one byte where weights have 8 bits. `nibbles`: whether to use the kernels
+  /// of nibble_rows.h where there are any.
   QuantizedMultiplier(Isa isa, Precision precision, bool nibbles = true);
 
   /// The most rows that such a product multiplies in the way of one row: with so many, the result
@@ -122,6 +124,12 @@ class QuantizedMultiplier {
   struct GemvRun;
   struct TileRun;
   void RunGemv(const Job& job) const;
+  /// `two_bytes`: whether weights of 8 bits take two bytes of x.
+  void RunByteTiles(const Job& job, bool two_bytes) const;
+  bool UsesByteTiles(const QuantizedProduct& product, bool two_bytes) const;
+  int64_t ByteTileWorkspace(const QuantizedProduct& product, int threads) const;
+  /// Whether any number of rows is multiplied as bytes.
+  bool OnlyBytes(const QuantizedProduct& product) const;
   void RunGemm(const Job& job) const;
   void RunTiles(const Job& job) const;
   bool MultipliesF16(const QuantizedProduct& product) const;
@@ -133,6 +141,7 @@ class QuantizedMultiplier {
   const QuantizedDotKernels* dot_;
   const NibbleKernels* nibbles_;
   const PairKernels* pairs_;
+  const ByteTileKernels* byte_tiles_;
   const QuantizedTileKernels *tiles_, *f16_tiles_;
   const GemmKernels& gemm_;
 };

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Products with quantized weights. Few rows (decode): a GEMV multiplies the quantized numbers
 // themselves; a few panels of weights, which are read once from memory, meet all rows before the
-// next panels come. Many rows (prefill): the same where the processor multiplies bytes faster than
-// all else; where it has units for 16-bit numbers, a few panels at a time are dequantized for
-// these.
+// next panels come. Many rows (prefill): where the processor has units for 16-bit numbers, a few
+// panels at a time are dequantized for these; else they are products of bytes, too.
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -189,6 +188,7 @@ QuantizedMultiplier::QuantizedMultiplier(Isa isa, Precision precision, bool nibb
       dot_(precision == Precision::kF32 ? nullptr : QuantizedDotKernelsFor(isa)),
       nibbles_(dot_ == nullptr || !nibbles ? nullptr : NibbleKernelsFor(isa)),
       pairs_(nibbles_ == nullptr ? nullptr : PairKernelsFor(isa)),
+      byte_tiles_(dot_ == nullptr || nibbles_ != nullptr ? nullptr : ByteTileKernelsFor(isa)),
       tiles_(precision == Precision::kF32 ? nullptr : QuantizedTileKernelsFor(isa)),
       f16_tiles_(tiles_ == nullptr || dot_ == nullptr ? nullptr : QuantizedF16TileKernelsFor(isa)),
       gemm_(GemmKernelsFor(isa, precision)) {}
@@ -198,12 +198,16 @@ ScaleStorage QuantizedMultiplier::scales() const {
 }
 
 int64_t QuantizedMultiplier::InvariantRows(const QuantizedProduct& product) const {
-  // Bytes beat f32 for many rows where weights have 4 bits; of 8 bits f32 is faster.
-  const bool of_4_bits = std::ranges::all_of(product.matrices, [](const auto& matrix) {
-    return matrix->layout().type == WeightType::kInt4;
+  // Of many rows, weights of 8 bits take one byte of x in tiles, which is faster than two.
+  const bool any_of_8_bits = std::ranges::any_of(product.matrices, [](const auto& matrix) {
+    return matrix->layout().type == WeightType::kInt8;
   });
-  const bool one_way = dot_ != nullptr && of_4_bits && !has_16_bit_units();
+  const bool one_way = OnlyBytes(product) && !any_of_8_bits;
   return product.apart || one_way ? std::numeric_limits<int64_t>::max() : kMostGemvRows;
+}
+
+bool QuantizedMultiplier::OnlyBytes(const QuantizedProduct& product) const {
+  return dot_ != nullptr && AllQuantized(product) && !has_16_bit_units();
 }
 
 size_t QuantizedMultiplier::Workspace(const QuantizedProduct& product, int threads) const {
@@ -213,8 +217,9 @@ size_t QuantizedMultiplier::Workspace(const QuantizedProduct& product, int threa
     return bytes ? RowForms(of, nibbles_ != nullptr, pairs_ != nullptr).bytes : 0;
   };
   // Who asks may not know yet whether rows are apart.
-  const int64_t few = form_bytes(product);
-  if (product.rows <= InvariantRows(product)) return static_cast<size_t>(few);
+  int64_t few = form_bytes(product);
+  if (UsesByteTiles(product, false)) few = std::max(few, ByteTileWorkspace(product, threads));
+  if (product.rows <= InvariantRows(product) || OnlyBytes(product)) return static_cast<size_t>(few);
   const int64_t scratch =
       tiles_ != nullptr && AllQuantized(product)
           ? TileScratch(gemm_, product.rows, k, product.gated).bytes
@@ -232,7 +237,9 @@ void QuantizedMultiplier::Run(const QuantizedProduct& product, int threads,
                               std::byte* workspace) const {
   if (product.rows == 0) return;
   const Job job(product, threads, workspace);
-  if (product.rows <= InvariantRows(product)) {
+  const bool invariant = product.rows <= InvariantRows(product);
+  if (invariant || OnlyBytes(product)) {
+    if (UsesByteTiles(product, invariant)) return RunByteTiles(job, invariant);
     RunGemv(job);
   } else if (tiles_ != nullptr && AllQuantized(product)) {
     RunTiles(job);
@@ -268,7 +275,7 @@ struct QuantizedMultiplier::GemvRun {
     }
     for (const size_t piece : {0, 1}) {
       if (!forms.plain[piece]) continue;
-      const ByteScratch scratch(job.product, piece);
+      const ByteScratch scratch(job.product, piece, true);
       x[piece] = scratch.Fill(with.kernels_, job.product, job.threads, to);
       to += scratch.bytes;
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "cpu/features.h"
+#include "layers/quantized_linear/cpu/byte_tiles.h"
 #include "layers/quantized_linear/cpu/nibble_rows.h"
 #include "layers/quantized_linear/cpu/quantized_tiles.h"
 #include "layers/quantized_linear/cpu/row_pairs.h"
@@ -9,9 +10,13 @@ namespace oort {
 #if defined(__aarch64__)
 namespace neon_dot {
 const QuantizedDotKernels& QuantizedDotKernelsGet();
-}
+const ByteTileKernels& ByteTileKernelsGet();
+}  // namespace neon_dot
 const QuantizedDotKernels* QuantizedDotKernelsFor(Isa isa) {
   return isa == Isa::kNeon && ThisCpu().arm_dot ? &neon_dot::QuantizedDotKernelsGet() : nullptr;
+}
+const ByteTileKernels* ByteTileKernelsFor(Isa isa) {
+  return isa == Isa::kNeon && ThisCpu().arm_dot ? &neon_dot::ByteTileKernelsGet() : nullptr;
 }
 namespace neon_i8mm {
 const NibbleKernels& NibbleKernelsGet();
@@ -27,11 +32,18 @@ const PairKernels* PairKernelsFor(Isa isa) {
 #if !defined(OORT_NO_AVX2_DOT)
 namespace avx2_dot {
 const QuantizedDotKernels& QuantizedDotKernelsGet();
-}
+const ByteTileKernels& ByteTileKernelsGet();
+}  // namespace avx2_dot
 #endif
 #if !defined(OORT_NO_AVX512_VNNI)
 namespace avx512_vnni {
 const QuantizedDotKernels& QuantizedDotKernelsGet();
+const ByteTileKernels& ByteTileKernelsGet();
+}  // namespace avx512_vnni
+#endif
+#if !defined(OORT_NO_AVX_VNNI)
+namespace avx_vnni {
+const ByteTileKernels& ByteTileKernelsGet();
 }
 #endif
 #if !defined(OORT_NO_AMX)
@@ -60,8 +72,21 @@ const QuantizedDotKernels* QuantizedDotKernelsFor([[maybe_unused]] Isa isa) {
 #endif
   return nullptr;
 }
+const ByteTileKernels* ByteTileKernelsFor([[maybe_unused]] Isa isa) {
+#if !defined(OORT_NO_AVX512_VNNI)
+  if (isa == Isa::kAvx512 && ThisCpu().avx512_vnni) return &avx512_vnni::ByteTileKernelsGet();
+#endif
+#if !defined(OORT_NO_AVX_VNNI)
+  if (isa == Isa::kAvx2 && ThisCpu().avx_vnni) return &avx_vnni::ByteTileKernelsGet();
+#endif
+#if !defined(OORT_NO_AVX2_DOT)
+  if (isa == Isa::kAvx2 || isa == Isa::kAvx512) return &avx2_dot::ByteTileKernelsGet();
+#endif
+  return nullptr;
+}
 #else
 const QuantizedDotKernels* QuantizedDotKernelsFor(Isa) { return nullptr; }
+const ByteTileKernels* ByteTileKernelsFor(Isa) { return nullptr; }
 #endif
 
 #if !defined(__x86_64__) || defined(OORT_NO_AMX)

@@ -42,11 +42,12 @@ struct ByteScratch {
   int piece, block;
   bool any_bytes;
   int64_t pieces, rows, row_bytes, number_bytes, bytes;
-  ByteScratch(const QuantizedProduct& product, size_t which)
+  /// `two_bytes`: whether weights of 8 bits take two bytes of x.
+  ByteScratch(const QuantizedProduct& product, size_t which, bool two_bytes)
       : k(product.matrices[0]->columns()),
         piece(kPieces[which]),
         block(product.rows == 1 ? 1 : kBlockRows),
-        any_bytes(AnyBytes(product, which)),
+        any_bytes(two_bytes && AnyBytes(product, which)),
         pieces(CeilDivide(k, piece)),
         rows(CeilDivide(product.rows, block) * block),
         row_bytes(AlignLine(rows * pieces * piece)),
@@ -152,7 +153,7 @@ struct RowForms {
     in_pairs[1] = pairs && nibbles && product.rows > 3;
     if (nibbles) bytes += NibbleScratch(product).bytes;
     for (const size_t which : {0, 1}) {
-      if (plain[which]) bytes += ByteScratch(product, which).bytes;
+      if (plain[which]) bytes += ByteScratch(product, which, true).bytes;
       if (in_pairs[which]) bytes += PairScratch(product).bytes;
     }
   }

@@ -1,0 +1,2 @@
+// SPDX-License-Identifier: MIT
+#include "layers/quantized_linear/cpu/byte_tile_kernels.h"
