@@ -184,7 +184,8 @@ def check_search(demos):
                 yield f"search '{question}': {len(found)} passages"
             # Two passages of one score to six digits may stand in either order.
             for (ours, text), i in zip(found, order):
-                if abs(float(ours) - scores[i]) > 1e-4 or (text != texts[i] and abs(scores[texts.index(text)] - scores[i]) > 1e-6):
+                apart = abs(scores[texts.index(text)] - scores[i])
+                if abs(float(ours) - scores[i]) > 1e-4 or (text != texts[i] and apart > 1e-6):
                     yield f"search '{question}': {ours} {text[:40]} instead of {scores[i]:.4f} {texts[i][:40]}"
 
 

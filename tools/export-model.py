@@ -80,10 +80,12 @@ def convert_onnx(path, shape, folder):
     program = pathlib.Path(pnnx.__file__).parent / "pnnx"
     with tempfile.TemporaryDirectory() as scratch:
         shutil.copy(path, os.path.join(scratch, "model.onnx"))
-        done = subprocess.run([program, "model.onnx", f"inputshape={shape}"], cwd=scratch, capture_output=True, text=True)
+        command = [program, "model.onnx", f"inputshape={shape}"]
+        done = subprocess.run(command, cwd=scratch, capture_output=True, text=True)
         written = pathlib.Path(scratch) / "model.pnnx.param"
         if not written.exists():
-            raise SystemExit(f"export-model: pnnx wrote no graph of {path}:\n{done.stdout[-1000:]}{done.stderr[-1000:]}")
+            told = done.stdout[-1000:] + done.stderr[-1000:]
+            raise SystemExit(f"export-model: pnnx wrote no graph of {path}:\n{told}")
         shutil.move(written, folder / "model.pnnx.param")
         shutil.move(os.path.join(scratch, "model.pnnx.bin"), folder / "model.pnnx.bin")
 
