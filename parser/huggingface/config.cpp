@@ -10,7 +10,7 @@
 #include "core/guard.h"
 #include "core/problems.h"
 #include "parser/checkpoint/families.h"
-#include "parser/huggingface/packed_weights.h"
+#include "parser/huggingface/quantization.h"
 
 namespace oort {
 namespace huggingface {

@@ -3,59 +3,37 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <optional>
 #include <vector>
 
 #include "core/checked.h"
-#include "core/problems.h"
+#include "parser/huggingface/scaled_weights.h"
 #include "weights/quantize_weights.h"
 
 namespace oort::huggingface {
 namespace {
 
 constexpr std::array<std::string_view, 4> kPartNames = {"qweight", "qzeros", "scales", "g_idx"};
+constexpr std::array<std::string_view, 9> kScaledParts = {
+    "weight_packed",    "weight_scale",        "weight_zero_point", "weight_shape", "weight_g_idx",
+    "weight_scale_inv", "weight_global_scale", "weight_blocks",     "weight_scales"};
+/// How activations, keys and values were rounded: here they stay as they are.
+constexpr std::array<std::string_view, 11> kUnread = {
+    "input_scale",      "input_zero_point", "input_global_scale",
+    "input_scale_ub",   "output_scale",     "output_zero_point",
+    "activation_scale", "q_scale",          "k_scale",
+    "v_scale",          "kv_scale"};
 /// Where AWQ puts the eight numbers of an int32.
 constexpr std::array<int64_t, 8> kAwqOrder = {0, 2, 4, 6, 1, 3, 5, 7};
-
-[[noreturn]] void FailPacked(const std::string& name, const std::string& message) {
-  throw Error(ErrorCode::kInvalidModel, Quote(name) + ": " + message);
-}
-
-std::string ShapeOf(const safetensors::Entry& entry) {
-  std::string text = "(";
-  for (const int64_t dim : entry.shape) text += (text.size() > 1 ? "," : "") + std::to_string(dim);
-  return text + ") of " + entry.dtype;
-}
-
-std::vector<uint32_t> ReadWords(const PackedWeights::Part& part) {
-  std::vector<uint32_t> words(static_cast<size_t>(part.entry.bytes / sizeof(uint32_t)));
-  part.source->ReadAt(part.entry.offset, std::as_writable_bytes(std::span(words)));
-  return words;
-}
-
-std::vector<float> ReadScales(const PackedWeights::Part& part) {
-  const int64_t rows = part.entry.shape[0], columns = part.entry.shape[1];
-  const WeightFormat format = *part.entry.format;
-  const DType dtype = format == WeightFormat::kF32   ? DType::kF32
-                      : format == WeightFormat::kF16 ? DType::kF16
-                                                     : DType::kBF16;
-  Tensor data(dtype, {rows, columns});
-  part.source->ReadAt(part.entry.offset, {data.raw(), data.bytes()});
-  std::vector<float> scales(static_cast<size_t>(rows * columns));
-  ReadRows({format, rows, columns, data, {}, {}}, 0, rows, scales.data());
-  return scales;
-}
 
 /// A matrix as it was packed: codes of (inputs, outputs), zero points and scales of (groups,
 /// outputs).
 class PackedLinear final : public CheckpointMatrix {
  public:
-  PackedLinear(const std::string& name, const PackedWeights::Parts& parts,
-               const Quantization& quantization)
+  PackedLinear(const std::string& name, const PackedParts& parts, const Quantization& quantization)
       : name_(name), quantization_(quantization), per_word_(32 / quantization.bits) {
-    weight_ = Require(parts, "qweight");
-    const PackedWeights::Part zeros = Require(parts, "qzeros"), scales = Require(parts, "scales");
+    weight_ = RequirePart(name, parts, "qweight");
+    const PackedPart& zeros = RequirePart(name, parts, "qzeros");
+    const PackedPart& scales = RequirePart(name, parts, "scales");
     CheckWords(weight_.entry);
     CheckWords(zeros.entry);
     const std::vector<int64_t>& shape = weight_.entry.shape;
@@ -76,10 +54,7 @@ class PackedLinear final : public CheckpointMatrix {
                            ShapeOf(zeros.entry) + " do not fit weights " + ShapeOf(weight_.entry) +
                            " in groups of " + std::to_string(group));
     }
-    scales_ = ReadScales(scales);
-    for (const float scale : scales_) {
-      if (!std::isfinite(scale)) FailPacked(name, "a scale is not finite");
-    }
+    scales_ = ReadFinite(name, scales);
     ReadZeros(ReadWords(zeros));
     ReadOrder(parts);
   }
@@ -120,11 +95,6 @@ class PackedLinear final : public CheckpointMatrix {
   }
 
  private:
-  PackedWeights::Part Require(const PackedWeights::Parts& parts, const std::string& part) const {
-    const auto at = parts.find(part);
-    if (at == parts.end()) FailPacked(name_, "it has no " + part);
-    return at->second;
-  }
   void CheckWords(const safetensors::Entry& entry) const {
     if (entry.dtype == "I32" && entry.shape.size() == 2) return;
     FailPacked(name_, "codes should be a matrix of I32, but are " + ShapeOf(entry));
@@ -162,7 +132,7 @@ class PackedLinear final : public CheckpointMatrix {
   }
 
   /// The group of each input: one behind the other unless columns were sorted (act-order).
-  void ReadOrder(const PackedWeights::Parts& parts) {
+  void ReadOrder(const PackedParts& parts) {
     const auto at = parts.find("g_idx");
     if (at == parts.end()) return;
     const safetensors::Entry& entry = at->second.entry;
@@ -200,7 +170,7 @@ class PackedLinear final : public CheckpointMatrix {
   std::string name_;
   Quantization quantization_;
   int64_t per_word_;
-  PackedWeights::Part weight_;
+  PackedPart weight_;
   int64_t inputs_ = 0, outputs_ = 0, groups_ = 0;
   std::vector<float> scales_;
   std::vector<int> zeros_;
@@ -210,31 +180,19 @@ class PackedLinear final : public CheckpointMatrix {
 
 }  // namespace
 
-Quantization ReadQuantization(const json::Object& config) {
-  Quantization quantization;
-  const json::Json* value = config.Find("quantization_config");
-  if (value == nullptr) return quantization;
-  const json::Object given(*value, config.what() + ": quantization_config");
-  const std::string method(given.Text("quant_method").value_or("no known method"));
-  quantization.bits = static_cast<int>(given.Integer("bits").value_or(4));
-  quantization.group = given.Integer("group_size").value_or(128);
-  if (quantization.group == -1) quantization.group = 0;
-  const bool is_gptq = method == "gptq", is_awq = method == "awq";
-  const bool bits_fit = quantization.bits == 4 || (is_gptq && quantization.bits == 8);
-  const auto version = given.Text("version").value_or("gemm");
-  if ((!is_gptq && !is_awq) || !bits_fit || quantization.group < 0 ||
-      (is_awq && version != "gemm" && version != "GEMM")) {
-    throw Error(ErrorCode::kUnsupported,
-                given.what() + ": weights quantized by " + Quote(method) + " in " +
-                    std::to_string(quantization.bits) +
-                    " bits; those in f32, f16 and bf16, of GPTQ in 4 and 8 bits, of AWQ (gemm) in "
-                    "4 bits and of GGUF can be read");
-  }
-  quantization.kind = is_gptq ? Quantization::Kind::kGptq : Quantization::Kind::kAwq;
-  quantization.zero_less_one =
-      is_gptq && given.Text("checkpoint_format").value_or("gptq") != "gptq_v2";
-  return quantization;
+namespace {
+
+template <size_t kCount>
+bool IsOneOf(std::string_view name, const std::array<std::string_view, kCount>& names) {
+  return std::ranges::find(names, name) != names.end();
 }
+
+bool IsGptqOrAwq(const Quantization& quantization) {
+  return quantization.kind == Quantization::Kind::kGptq ||
+         quantization.kind == Quantization::Kind::kAwq;
+}
+
+}  // namespace
 
 bool PackedWeights::Take(const std::shared_ptr<const ByteSource>& source,
                          const safetensors::Entry& entry) {
@@ -242,12 +200,19 @@ bool PackedWeights::Take(const std::shared_ptr<const ByteSource>& source,
   const size_t dot = entry.name.rfind('.');
   if (dot == entry.name.npos) return false;
   const std::string part = entry.name.substr(dot + 1);
-  if (std::ranges::find(kPartNames, part) == kPartNames.end()) return false;
+  if (IsGptqOrAwq(quantization_)) {
+    if (!IsOneOf(part, kPartNames)) return false;
+  } else {
+    if (IsOneOf(part, kUnread)) return true;
+    const bool is_weight = part == "weight" && (entry.dtype == "I8" || entry.dtype == "F8_E4M3");
+    if (!is_weight && !IsOneOf(part, kScaledParts)) return false;
+  }
   matrices_[entry.name.substr(0, dot)][part] = {source, entry};
   return true;
 }
 
 PlacedTensor PackedWeights::Place(const std::string& name) const {
+  if (!IsGptqOrAwq(quantization_)) return PlaceScaled(name, matrices_.at(name), quantization_);
   const auto packed = std::make_shared<PackedLinear>(name, matrices_.at(name), quantization_);
   PlacedTensor placed;
   placed.rows = packed->outputs();

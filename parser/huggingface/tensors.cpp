@@ -10,6 +10,7 @@
 
 #include "core/problems.h"
 #include "parser/checkpoint/families.h"
+#include "parser/huggingface/packed_weights.h"
 #include "parser/safetensors/safetensors.h"
 #include "text/json.h"
 

@@ -4,7 +4,7 @@
 #include "parser/checkpoint/contents.h"
 #include "parser/huggingface/config.h"
 #include "parser/huggingface/folder.h"
-#include "parser/huggingface/packed_weights.h"
+#include "parser/huggingface/quantization.h"
 
 namespace oort::huggingface {
 

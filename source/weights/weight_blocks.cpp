@@ -282,6 +282,49 @@ struct OORT_PACKED BlockMxfp4 {
   }
 };
 
+/// Numbers of -1, 0 and 1 that share one scale.
+constexpr GroupLayout kThrees{.bits = 4, .group = 256, .f16_scales = true};
+
+/// Five of them in a byte, as a fraction of 256 in base 3: times 3 a digit comes out at the top.
+struct OORT_PACKED BlockTq1_0 {
+  static constexpr int kElements = 256;
+  static constexpr GroupLayout kLayout = kThrees;
+  uint8_t qs[48], qh[4];
+  uint16_t d;
+
+  /// The first digits of all bytes come first, then the second ones.
+  static int8_t* ReadDigits(const uint8_t* bytes, int count, int digits, int8_t* q) {
+    uint8_t power = 1;
+    for (int digit = 0; digit < digits; ++digit) {
+      for (int i = 0; i < count; ++i) {
+        const auto left = static_cast<uint8_t>(bytes[i] * power);
+        *q++ = static_cast<int8_t>((left * 3 >> 8) - 1);
+      }
+      power = static_cast<uint8_t>(power * 3);
+    }
+    return q;
+  }
+  void Read(int8_t* q, float* scale, float*) const {
+    *scale = HalfBitsToFloat(d);
+    q = ReadDigits(qs, 32, 5, q);
+    q = ReadDigits(qs + 32, 16, 5, q);
+    ReadDigits(qh, 4, 4, q);
+  }
+};
+
+struct OORT_PACKED BlockTq2_0 {
+  static constexpr int kElements = 256;
+  static constexpr GroupLayout kLayout = kThrees;
+  uint8_t qs[64];
+  uint16_t d;
+
+  void Read(int8_t* q, float* scale, float*) const {
+    *scale = HalfBitsToFloat(d);
+    ReadTwoBits(qs, q);
+    for (int i = 0; i < kElements; ++i) q[i] = static_cast<int8_t>(q[i] - 1);
+  }
+};
+
 template <typename Block>
 void ReadBlocks(const std::byte* bytes, int64_t blocks, int8_t* __restrict q,
                 float* __restrict scale, float* __restrict minimum) {
@@ -342,6 +385,8 @@ const BlockFormat* BlockFormatOf(WeightFormat format) {
     case WeightFormat::kIq4Nl: return FormatOf<BlockIq4Nl, 18>();
     case WeightFormat::kIq4Xs: return FormatOf<BlockIq4Xs, 136>();
     case WeightFormat::kMxfp4: return FormatOf<BlockMxfp4, 17>();
+    case WeightFormat::kTq1_0: return FormatOf<BlockTq1_0, 54>();
+    case WeightFormat::kTq2_0: return FormatOf<BlockTq2_0, 66>();
   }
   return nullptr;
 }

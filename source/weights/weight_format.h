@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How the weights of a matrix lie in a file, in 32 to 4 bits, and how to read them without loss.
+// How the weights of a matrix lie in a file, in 32 to 1.7 bits, and how to read them without loss.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +32,8 @@ enum class WeightFormat : unsigned char {
   kIq4Nl,
   kIq4Xs,
   kMxfp4,
+  kTq1_0,
+  kTq2_0,
 };
 
 /// "f32", "int4", "q4_1", "q4_k": the parameter `format` of operators with such weights.

@@ -10,6 +10,7 @@ Needs numpy and gguf.
 import json
 import pathlib
 import struct
+import typing
 
 import gguf
 import numpy as np
@@ -109,12 +110,23 @@ def llama2c_seeds():
     (folder / "v2.bin").write_bytes(header(2) + floats(3 * dim) + b"".join(quantized(count) for count in [vocabulary * dim] + matrices))
 
 
+class Stored(typing.NamedTuple):
+    """A tensor of another dtype than its neighbours."""
+
+    dtype: str
+    shape: tuple
+    content: bytes
+
+
 def write_hub(name, config, tensors, dtype="BF16", bytes_each=2, target="huggingface_fuzz"):
     header, data = {}, b""
     for tensor, shape in tensors.items():
-        size = int(np.prod(shape)) * bytes_each
-        header[tensor] = dict(dtype=dtype, shape=list(shape), data_offsets=[len(data), len(data) + size])
-        data += b"\1" * size
+        if isinstance(shape, Stored):
+            kind, shape, content = shape.dtype, shape.shape, shape.content
+        else:
+            kind, content = dtype, b"\1" * (int(np.prod(shape)) * bytes_each)
+        header[tensor] = dict(dtype=kind, shape=list(shape), data_offsets=[len(data), len(data) + len(content)])
+        data += content
     text = json.dumps(header).encode()
     (CORPUS / target / name).write_bytes(json.dumps(config).encode() + b"\n" + struct.pack("<Q", len(text)) + text + data)
 
@@ -137,6 +149,35 @@ def huggingface_seeds():
     for stem in ("ln_1", "ln_2"):
         gpt2 |= {f"h.0.{stem}.weight": (8,), f"h.0.{stem}.bias": (8,)}
     write_hub("gpt2", dict(model_type="gpt2", vocab_size=TOKENS, n_embd=8, n_layer=1, n_head=2, n_positions=4, n_inner=4), gpt2)
+
+
+def quantized_seeds():
+    """One layer whose matrices lie in parts: as compressed-tensors, FP8 and MXFP4 store them."""
+    sizes = dict(model_type="llama", vocab_size=TOKENS, hidden_size=32, intermediate_size=32, num_hidden_layers=1,
+                 num_attention_heads=2, num_key_value_heads=1, max_position_embeddings=8)  # fmt: skip
+    words = lambda rows, columns: Stored("I32", (rows, columns), b"\x21" * (4 * rows * columns))
+    floats = lambda *shape: Stored("F32", shape, np.full(shape, 0.5, np.float32).tobytes())
+    bytes_of = lambda dtype, *shape: Stored(dtype, shape, b"\x31" * int(np.prod(shape)))
+
+    def write(name, config, parts):
+        tensors = {"model.embed_tokens.weight": (TOKENS, 32), "model.norm.weight": (32,), "lm_head.weight": (TOKENS, 32)}
+        for key, shape in LAYER.items():
+            stem = f"model.layers.0.{HUB[key]}."
+            tensors |= {stem + "weight": shape} if len(shape) == 1 else {stem + part: value for part, value in parts(*shape).items()}
+        write_hub(name, dict(quantization_config=config, **sizes), tensors)
+
+    packed = dict(quant_method="compressed-tensors", format="pack-quantized")
+    shape_of = lambda rows, columns: Stored("I64", (2,), struct.pack("<qq", rows, columns))
+    write("ct_int4", packed, lambda r, c: dict(weight_packed=words(r, c // 8), weight_scale=floats(r, c // 16),
+                                               weight_shape=shape_of(r, c), weight_zero_point=words(r // 8, c // 16)))  # fmt: skip
+    naive = dict(quant_method="compressed-tensors", format="naive-quantized")
+    write("ct_int8", naive, lambda r, c: dict(weight=bytes_of("I8", r, c), weight_scale=floats(r, 1)))
+    blocks = dict(quant_method="fp8", weight_block_size=[16, 16])
+    write("fp8", blocks, lambda r, c: dict(weight=bytes_of("F8_E4M3", r, c), weight_scale_inv=floats(-(-r // 16), c // 16)))
+    write("mxfp4", dict(quant_method="mxfp4"), lambda r, c: dict(weight_blocks=bytes_of("U8", r, c // 32, 16), weight_scales=bytes_of("U8", r, c // 32)))
+    fp4 = dict(quant_method="compressed-tensors", format="nvfp4-pack-quantized")
+    write("nvfp4", fp4, lambda r, c: dict(weight_packed=bytes_of("U8", r, c // 2), weight_scale=bytes_of("F8_E4M3", r, c // 16),
+                                          weight_global_scale=floats(1)))  # fmt: skip
 
 
 def adapter_seeds():
@@ -192,6 +233,7 @@ def main():
     gguf_seeds()
     llama2c_seeds()
     huggingface_seeds()
+    quantized_seeds()
     adapter_seeds()
     about_seeds()
 

@@ -3,20 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <fstream>
-#include <iterator>
-#include <map>
 
-#include "kit/errors.h"
-#include "kit/files.h"
 #include "llm/decoder_runner.h"
+#include "llm_quantize/changed_folder.h"
 #include "parser/checkpoint/checkpoint.h"
 
 namespace oort {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::ExpectThrows;
 
 const fs::path kPackedModels = fs::path(OORT_TEST_DATA) / "checkpoints" / "packed";
 constexpr const char* kPackedNames[] = {"gptq", "gptq_symmetric", "gptq_act_order", "gptq_8_bits",
@@ -69,58 +64,35 @@ TEST(PackedWeights, AnswerLikeTheDequantizedModel) {
   }
 }
 
-/// A copy of a folder some of whose text is other.
-class ChangedFolder {
- public:
-  explicit ChangedFolder(const std::string& name) {
-    for (const char* file : {"config.json", "model.safetensors"}) {
-      std::ifstream in(kPackedModels / name / file, std::ios::binary);
-      texts_[file] = {std::istreambuf_iterator<char>(in), {}};
-    }
-  }
-  ChangedFolder& Replace(const std::string& file, const std::string& from, const std::string& to) {
-    const size_t at = texts_[file].find(from);
-    EXPECT_NE(at, std::string::npos) << from;
-    texts_[file].replace(at, from.size(), to);
-    return *this;
-  }
-  std::string& text(const std::string& file) { return texts_[file]; }
-  void ExpectRefused(ErrorCode code, std::string_view says) {
-    for (const auto& [file, text] : texts_) {
-      std::ofstream(folder_ / file, std::ios::binary) << text;
-    }
-    ExpectThrows([&] { Checkpoint::Open(folder_ / "."); }, code, says);
-  }
-
- private:
-  std::map<std::string, std::string> texts_;
-  testing::TemporaryFolder folder_;
-};
+/// Of those that make_packed.py wrote.
+testing::ChangedFolder Changed(const std::string& name) {
+  return testing::ChangedFolder(kPackedModels / name);
+}
 
 TEST(PackedWeights, SayWhatIsWrong) {
   const auto invalid = ErrorCode::kInvalidModel, unsupported = ErrorCode::kUnsupported;
-  ChangedFolder("gptq")
+  Changed("gptq")
       .Replace("config.json", "\"group_size\": 8", "\"group_size\": 7")
       .ExpectRefused(invalid, "would cross the ends of rows");
-  ChangedFolder("gptq")
+  Changed("gptq")
       .Replace("config.json", "\"group_size\": 8", "\"group_size\": 4")
       .ExpectRefused(invalid, "do not fit weights");
-  ChangedFolder("gptq")
+  Changed("gptq")
       .Replace("config.json", "\"bits\": 4", "\"bits\": 3")
       .ExpectRefused(unsupported, "in 3 bits");
-  ChangedFolder("gptq")
+  Changed("gptq")
       .Replace("config.json", "\"gptq\"", "\"quip\"")
       .ExpectRefused(unsupported, "quantized by 'quip'");
-  ChangedFolder("gptq")
+  Changed("gptq")
       .Replace("model.safetensors", "q_proj.qzeros", "q_proj.qzerox")
       .ExpectRefused(unsupported, "qzerox");
-  ChangedFolder("awq")
+  Changed("awq")
       .Replace("model.safetensors", "q_proj.scales", "q_proj.scalex")
       .ExpectRefused(invalid, "it has no scales");
 }
 
 TEST(PackedWeights, RefuseGroupsThatAreNone) {
-  ChangedFolder folder("gptq_act_order");
+  testing::ChangedFolder folder(kPackedModels / "gptq_act_order");
   std::string& bytes = folder.text("model.safetensors");
   const size_t entry = bytes.find("q_proj.g_idx");
   ASSERT_NE(entry, std::string::npos);
