@@ -92,9 +92,7 @@ OutputFiles OutputsOf(const QuantizeArguments& options, const ModelFiles& files)
     throw UsageError("--output must end in .param, got '" + options.out + "'");
   }
   out.bin = fs::path(out.param).replace_extension(".bin");
-  fs::path stem = fs::path(out.param).replace_extension("");
-  if (stem.extension() == ".pnnx") stem.replace_extension("");
-  out.recipe = stem.string() + ".recipe.json";
+  out.recipe = RecipeBeside(out.param);
   std::error_code ignored;
   for (const fs::path& written : {out.param, out.bin}) {
     for (const fs::path& read : {files.param, files.bin}) {
@@ -148,6 +146,9 @@ LanguageQuantizeArguments LanguageOf(const QuantizeArguments& options) {
   language.method = options.method;
   language.calibrate = options.calibrate.places;
   language.test = options.test.places;
+  language.recipe = options.recipe;
+  language.budget = options.budget;
+  language.html = options.html;
   language.report = options.report;
   language.json = options.json;
   language.threads = options.model.threads;
@@ -230,7 +231,7 @@ Action AddQuantize(CLI::App& app) {
   app.add_option("--weights", o.weights,
                  "How scales of weights are found: mse (default) or minmax. Language models: what "
                  "weights become, int4 (default), int8, q4_0, q4_1, q5_0, q5_1, q8_0, q4_k, q5_k, "
-                 "q6_k")
+                 "q6_k, or the mixtures q4_k_m, q4_k_s, q5_k_m")
       ->type_name("NAME");
   app.add_flag("--dynamic", o.dynamic,
                "Linear layers alone, whose inputs get scales row by row while the network runs: "
@@ -244,7 +245,8 @@ Action AddQuantize(CLI::App& app) {
       ->type_name("FILE");
   app.add_option("--budget", o.budget,
                  "Most answers that may change, or with --labels be lost: the layers that hurt "
-                 "most stay float until it is kept")
+                 "most stay float until it is kept. Language models: most bits of a weight of the "
+                 "layers, such as 4.75: those matrices get more that would lose most")
       ->type_name("0.5%");
   app.add_flag("--report", o.report, "Measure each layer, alone and behind all others");
   app.add_option("--html", o.html, "Write the report with all histograms as a page")
@@ -268,7 +270,10 @@ Action AddQuantize(CLI::App& app) {
       "  oort quantize net.pnnx.param --recipe net.int8.recipe.json --output again.pnnx.param\n"
       "Example: a language model in 4 bits, and how far it is from the original\n"
       "  oort quantize model.f16.gguf --weights q4_0 --method gptq --calibrate text.txt \\\n"
-      "      --test other.txt --output model.q4_0.gguf");
+      "      --test other.txt --output model.q4_0.gguf\n"
+      "Example: 5 bits a weight, those matrices in more that need them, and a page about it\n"
+      "  oort quantize model.f16.gguf --budget 5 --calibrate text.txt --html report.html \\\n"
+      "      --output model.5.gguf");
   return [options, &app] {
     if (IsLanguageModel(options->model.model)) {
       return QuantizeLanguageModel(LanguageOf(*options));

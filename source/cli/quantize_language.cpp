@@ -6,10 +6,12 @@
 #include <cmath>
 #include <filesystem>
 #include <iostream>
+#include <sstream>
 
 #include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "cli/quantize_language.h"
+#include "cli/quantize_language_html.h"
 #include "cli/scores.h"
 #include "cli/text.h"
 #include "parser/checkpoint/checkpoint.h"
@@ -18,8 +20,10 @@ namespace oort::cli {
 namespace {
 
 using llm_quantize::LanguageQuantizeResult;
+using llm_quantize::LanguageRecipe;
 using llm_quantize::MatrixReport;
 
+constexpr int64_t kDefaultWindow = 512;
 constexpr const char* kLanguageOptions[] = {"--group",         "--asymmetric", "--imatrix",
                                             "--write-imatrix", "--tokens",     "--window",
                                             "--test-tokens",   "--damping",    "--file-order"};
@@ -37,23 +41,63 @@ std::vector<int32_t> TokensOf(const LanguageQuantizeArguments& options,
 
 /// The most that a model's context allows.
 int64_t WindowOf(const LanguageQuantizeArguments& options) {
-  return std::min(options.window, Checkpoint::Open(options.model)->config().context);
+  return std::min(options.window.value_or(kDefaultWindow),
+                  Checkpoint::Open(options.model)->config().context);
 }
 
-llm_quantize::LanguageQuantizeOptions WorkOf(const LanguageQuantizeArguments& options) {
+double ParseBits(const std::string& text) {
+  try {
+    size_t end = 0;
+    const double bits = std::stod(text, &end);
+    if (end == text.size() && bits >= 1 && bits <= 32) return bits;
+  } catch (const std::logic_error&) {  // said below
+  }
+  throw UsageError("--budget " + text + ": expected bits of a weight, such as 4.75");
+}
+
+/// What the options do not say, the recipe does. What it picked is for its own types alone.
+LanguageQuantizeArguments WithRecipe(LanguageQuantizeArguments options, LanguageRecipe& recipe) {
+  if (options.recipe.empty()) return options;
+  try {
+    recipe = llm_quantize::ParseLanguageRecipe(ReadTextFile(options.recipe));
+  } catch (const Error& error) {
+    throw error.WithContext(options.recipe + ": ");
+  }
+  if (!options.weights.empty() || !options.budget.empty() || options.group || options.asymmetric) {
+    recipe.matrices.clear();
+  } else {
+    options.weights = recipe.weights;
+    options.group = recipe.group;
+    options.asymmetric = recipe.asymmetric.value_or(false);
+    // The budget was kept by what was picked.
+    if (recipe.budget && recipe.matrices.empty()) options.budget = FormatNumber(*recipe.budget, 9);
+  }
+  if (options.method.empty()) options.method = recipe.method;
+  if (!options.tokens) options.tokens = recipe.tokens;
+  if (!options.window) options.window = recipe.window;
+  if (!options.damping) options.damping = recipe.damping;
+  if (recipe.file_order.value_or(false)) options.file_order = true;
+  return options;
+}
+
+llm_quantize::LanguageQuantizeOptions WorkOf(const LanguageQuantizeArguments& options,
+                                             const LanguageRecipe& recipe) {
   llm_quantize::LanguageQuantizeOptions work;
   work.weights = options.weights.empty() ? "int4" : options.weights;
   work.group = options.group;
   work.asymmetric = options.asymmetric;
+  work.rules = recipe.rules;
+  work.picked = recipe.matrices;
+  if (!options.budget.empty()) work.budget = ParseBits(options.budget);
   if (!options.method.empty()) {
     work.method = llm_quantize::MethodNamed(options.method);
   } else if (options.calibrate.empty()) {
     work.method =
         options.imatrix.empty() ? llm_quantize::Method::kSearch : llm_quantize::Method::kImportance;
   }
-  work.most_tokens = options.tokens;
+  work.most_tokens = options.tokens.value_or(work.most_tokens);
   work.window = WindowOf(options);
-  work.damping = options.damping;
+  work.damping = options.damping.value_or(work.damping);
   work.act_order = !options.file_order;
   work.threads = options.threads;
   if (!options.imatrix.empty()) {
@@ -62,6 +106,33 @@ llm_quantize::LanguageQuantizeOptions WorkOf(const LanguageQuantizeArguments& op
   }
   if (!options.calibrate.empty()) work.tokens = TokensOf(options, options.calibrate);
   return work;
+}
+
+/// What was done, so that it can be done again.
+LanguageRecipe RecipeOf(const llm_quantize::LanguageQuantizeOptions& work,
+                        const LanguageQuantizeResult& result) {
+  LanguageRecipe recipe;
+  recipe.weights = work.weights;
+  recipe.method = llm_quantize::Name(work.method);
+  recipe.group = work.group;
+  if (work.asymmetric) recipe.asymmetric = true;
+  recipe.budget = work.budget;
+  if (result.tokens > 0) {
+    recipe.tokens = work.most_tokens;
+    recipe.window = work.window;
+  }
+  if (work.method == llm_quantize::Method::kGptq) {
+    recipe.damping = work.damping;
+    recipe.file_order = !work.act_order;
+  }
+  recipe.rules = work.rules;
+  for (const MatrixReport& matrix : result.matrices) {
+    llm_quantize::MatrixType& type = recipe.matrices[matrix.name];
+    if (matrix.kept) continue;
+    type.format = matrix.format;
+    type.group = matrix.group;
+  }
+  return recipe;
 }
 
 struct Outcome {
@@ -89,57 +160,52 @@ Scores ScoresOf(const LanguageQuantizeArguments& options) {
                    LoadExact(options.model, options.threads), tokens, WindowOf(options));
 }
 
-/// Those that lose most first.
-std::vector<const MatrixReport*> Ranked(const LanguageQuantizeResult& result) {
-  std::vector<const MatrixReport*> ranked;
-  for (const MatrixReport& matrix : result.matrices) ranked.push_back(&matrix);
-  std::ranges::stable_sort(ranked, [](const MatrixReport* a, const MatrixReport* b) {
-    return a->relative_error > b->relative_error;
-  });
-  return ranked;
-}
-
-void PrintMatrices(const LanguageQuantizeResult& result) {
+void PrintMatrices(std::ostream& out, const LanguageQuantizeResult& result) {
   Table table({{"matrix"}, {"type"}, {"bytes", Table::kRight}, {"error %", Table::kRight}});
-  for (const MatrixReport* matrix : Ranked(result)) {
+  for (const MatrixReport* matrix : RankedMatrices(result)) {
     table.Row({matrix->name, std::string(Name(matrix->format)) + (matrix->kept ? " (kept)" : ""),
                FormatBytes(static_cast<double>(matrix->bytes)),
                FormatFixed(100 * matrix->relative_error, 4)});
   }
-  table.Print(std::cout);
+  table.Print(out);
 }
 
 double PerplexityOf(const Mean& loss) { return std::exp(loss.mean()); }
 
-void PrintOutcome(const LanguageQuantizeArguments& options, const Outcome& outcome) {
-  std::cout << options.out << "  " << outcome.method << ", "
-            << FormatFixed(outcome.result.BitsPerWeight(), 2) << " bits a weight, "
-            << FormatFixed(outcome.seconds, 1) << " s\n";
+void PrintOutcome(std::ostream& out, const LanguageQuantizeArguments& options,
+                  const Outcome& outcome) {
+  out << options.out << "  " << outcome.method << ", "
+      << FormatFixed(outcome.result.BitsPerWeight(), 2) << " bits a weight ("
+      << FormatFixed(outcome.result.LayerBitsPerWeight(), 2) << " in the layers), "
+      << FormatFixed(outcome.seconds, 1) << " s\n";
   if (outcome.result.tokens > 0) {
-    std::cout << "calibrated with " << outcome.result.tokens << " tokens\n";
+    out << "calibrated with " << outcome.result.tokens << " tokens\n";
   }
-  if (options.report) PrintMatrices(outcome.result);
+  if (options.report) PrintMatrices(out, outcome.result);
   if (!outcome.scores) return;
   const Scores& scores = *outcome.scores;
   const Agreement& compared = scores.comparison;
-  std::cout << "tested with    " << scores.loss.count() << " tokens\nperplexity     "
-            << FormatFixed(PerplexityOf(scores.loss), 4) << ", of the original "
-            << FormatFixed(PerplexityOf(scores.reference_loss), 4) << "\nKL divergence  "
-            << FormatFixed(compared.divergence.mean(), 6) << " ± "
-            << FormatFixed(compared.divergence.error(), 6) << " nats a token\nsame top token "
-            << FormatFixed(compared.Percent(), 2) << " %\n";
+  out << "tested with    " << scores.loss.count() << " tokens\nperplexity     "
+      << FormatFixed(PerplexityOf(scores.loss), 4) << ", of the original "
+      << FormatFixed(PerplexityOf(scores.reference_loss), 4) << "\nKL divergence  "
+      << FormatFixed(compared.divergence.mean(), 6) << " ± "
+      << FormatFixed(compared.divergence.error(), 6) << " nats a token\nsame top token "
+      << FormatFixed(compared.Percent(), 2) << " %\n";
 }
 
 Json OutcomeJson(const LanguageQuantizeArguments& options, const Outcome& outcome) {
   Json json = {{"output", options.out},
                {"method", outcome.method},
                {"tokens", outcome.result.tokens},
+               {"recipe", RecipeBeside(options.out).string()},
                {"bits_per_weight", outcome.result.BitsPerWeight()},
+               {"layer_bits_per_weight", outcome.result.LayerBitsPerWeight()},
                {"seconds", outcome.seconds}};
   Json matrices = Json::array();
   for (const MatrixReport& matrix : outcome.result.matrices) {
     matrices.push_back({{"name", matrix.name},
                         {"type", Name(matrix.format)},
+                        {"group", matrix.group},
                         {"kept", matrix.kept},
                         {"bytes", matrix.bytes},
                         {"relative_error", matrix.relative_error},
@@ -173,13 +239,11 @@ void LanguageQuantizeArguments::Add(CLI::App& app) {
   app.add_option("--write-imatrix", write_imatrix,
                  "Language models: write what --calibrate showed, for llama.cpp, too")
       ->type_name("FILE");
-  app.add_option("--tokens", tokens, "Language models: most tokens of --calibrate")
+  app.add_option("--tokens", tokens, "Language models: most tokens of --calibrate (16384)")
       ->type_name("N")
-      ->capture_default_str()
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 32));
-  app.add_option("--window", window, "Language models: tokens that see each other")
+  app.add_option("--window", window, "Language models: tokens that see each other (512)")
       ->type_name("N")
-      ->capture_default_str()
       ->check(CLI::Range(2, 1 << 20));
   app.add_option("--test-tokens", test_tokens, "Language models: most tokens of --test")
       ->type_name("N")
@@ -187,9 +251,8 @@ void LanguageQuantizeArguments::Add(CLI::App& app) {
       ->check(CLI::Range(int64_t{2}, int64_t{1} << 32));
   app.add_option("--damping", damping,
                  "gptq: share of the mean diagonal that is added to it, for a text that says "
-                 "little of some inputs")
+                 "little of some inputs (0.01)")
       ->type_name("SHARE")
-      ->capture_default_str()
       ->check(CLI::Range(1e-6, 1.0));
   app.add_flag("--file-order", file_order,
                "gptq: round columns from left to right, not those with the largest inputs first");
@@ -204,13 +267,21 @@ void LanguageQuantizeArguments::RefuseForNetwork(const CLI::App& app) const {
   }
 }
 
-int QuantizeLanguageModel(const LanguageQuantizeArguments& options) {
+std::filesystem::path RecipeBeside(const std::filesystem::path& output) {
+  std::filesystem::path stem = std::filesystem::path(output).replace_extension("");
+  if (stem.extension() == ".pnnx") stem.replace_extension("");
+  return stem.string() + ".recipe.json";
+}
+
+int QuantizeLanguageModel(const LanguageQuantizeArguments& given) {
+  LanguageRecipe recipe;
+  const LanguageQuantizeArguments options = WithRecipe(given, recipe);
   Outcome outcome;
   const auto start = std::chrono::steady_clock::now();
   {
     const InterruptGuard guard;
     std::stop_source stop;
-    llm_quantize::LanguageQuantizeOptions work = WorkOf(options);
+    llm_quantize::LanguageQuantizeOptions work = WorkOf(options, recipe);
     work.stop = stop.get_token();
     ProgressLine line;
     const ProgressFunction show = line.Function();
@@ -220,6 +291,8 @@ int QuantizeLanguageModel(const LanguageQuantizeArguments& options) {
     };
     outcome.method = llm_quantize::Name(work.method);
     outcome.result = llm_quantize::QuantizeLanguage(options.model, options.out, work);
+    WriteTextFile(RecipeBeside(options.out).string(),
+                  llm_quantize::LanguageRecipeText(RecipeOf(work, outcome.result)));
     if (!options.write_imatrix.empty()) {
       if (outcome.result.tokens == 0) {
         throw UsageError("--write-imatrix needs --calibrate and a method that reads it");
@@ -230,10 +303,17 @@ int QuantizeLanguageModel(const LanguageQuantizeArguments& options) {
   }
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (!options.test.empty()) outcome.scores = ScoresOf(options);
+  if (!options.html.empty()) {
+    std::ostringstream text;
+    LanguageQuantizeArguments summary = options;
+    summary.report = false;  // the page has a table of its own
+    PrintOutcome(text, summary, outcome);
+    WriteTextFile(options.html, LanguageQuantizeHtml(options.model, text.str(), outcome.result));
+  }
   if (options.json) {
     Print(std::cout, OutcomeJson(options, outcome));
   } else {
-    PrintOutcome(options, outcome);
+    PrintOutcome(std::cout, options, outcome);
   }
   return 0;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,11 +13,11 @@
 namespace oort::cli {
 
 struct LanguageQuantizeArguments {
-  std::string model, out, weights, method, imatrix, write_imatrix;
+  std::string model, out, weights, method, imatrix, write_imatrix, recipe, budget, html;
   std::vector<std::string> calibrate, test;
-  std::optional<int64_t> group;
-  int64_t tokens = 16384, test_tokens = 8192, window = 512;
-  double damping = 0.01;
+  std::optional<int64_t> group, tokens, window;
+  std::optional<double> damping;
+  int64_t test_tokens = 8192;
   bool asymmetric = false, file_order = false;
   bool report = false, json = false;
   int threads = 0;
@@ -26,6 +27,9 @@ struct LanguageQuantizeArguments {
   /// Throws a UsageError where one of these was given for a network.
   void RefuseForNetwork(const CLI::App& app) const;
 };
+
+/// "net.pnnx.param" and "net.gguf" have "net.recipe.json" beside them.
+std::filesystem::path RecipeBeside(const std::filesystem::path& output);
 
 int QuantizeLanguageModel(const LanguageQuantizeArguments& options);
 

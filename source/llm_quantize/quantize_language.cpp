@@ -11,6 +11,7 @@
 #include "core/problems.h"
 #include "cpu/lapack.h"
 #include "llm_quantize/awq.h"
+#include "llm_quantize/budget.h"
 #include "llm_quantize/gptq.h"
 #include "llm_quantize/hessian.h"
 #include "llm_quantize/layer_stream.h"
@@ -54,6 +55,23 @@ std::vector<std::vector<std::string>> MatricesOfLayer(int64_t layer, bool gated)
           {name + ".mlp.down_proj.weight"}};
 }
 
+Importance ImportanceOfText(const Checkpoint& checkpoint, const LanguageQuantizeOptions& options) {
+  const DecoderConfig& config = checkpoint.config();
+  LayerStream stream(
+      checkpoint,
+      CutIntoWindows(options.tokens, options.window, options.most_tokens, config.vocabulary),
+      options.window, options.threads, options.stop);
+  Importance importance;
+  uint64_t visited = 0;
+  const auto total = static_cast<uint64_t>(4 * config.layers + 1);
+  stream.Run([&](std::span<const std::string> names, Tensor& inputs) {
+    const ColumnImportance seen{MeanSquares(inputs), inputs.dim(0)};
+    for (const std::string& name : names) importance[name] = seen;
+    if (options.progress) options.progress({"calibrate", ++visited, total});
+  });
+  return importance;
+}
+
 /// One matrix after the other, with or without what a text shows of them.
 class LanguageQuantizer {
  public:
@@ -63,15 +81,14 @@ class LanguageQuantizer {
         config_(checkpoint.config()),
         options_(options),
         threads_(options.threads > 0 ? options.threads : AvailableThreads()),
-        targets_(options, as_gguf),
+        targets_(options, config_, as_gguf),
         weights_(checkpoint) {
     if (options.method == Method::kGptq) lapack::Require();
-    for (int64_t layer = 0; layer < config_.layers; ++layer) {
-      for (const auto& names : MatricesOfLayer(layer, config_.gated)) {
-        for (const std::string& name : names) CheckTarget(name);
-      }
-    }
-    for (const std::string& name : Tables()) CheckTarget(name);
+    std::vector<std::string> names = LayerNames();
+    for (const std::string& name : Tables()) names.push_back(name);
+    targets_.CheckNames(names);
+    for (const std::string& name : names) CheckTarget(name);
+    if (options.budget) KeepBudget();
   }
 
   OverlayCheckpoint& weights() { return weights_; }
@@ -102,6 +119,26 @@ class LanguageQuantizer {
   std::string HeadName() const {
     return config_.tied_head ? "model.embed_tokens.weight" : "lm_head.weight";
   }
+  std::vector<std::string> LayerNames() const {
+    std::vector<std::string> all;
+    for (int64_t layer = 0; layer < config_.layers; ++layer) {
+      for (const auto& names : MatricesOfLayer(layer, config_.gated)) {
+        all.insert(all.end(), names.begin(), names.end());
+      }
+    }
+    return all;
+  }
+  /// What the text shows of the model as it is decides which matrices get more bits.
+  void KeepBudget() {
+    Importance importance;
+    if (options_.importance) {
+      importance = *options_.importance;
+    } else if (NeedsText(options_)) {
+      importance = ImportanceOfText(checkpoint_, options_);
+    }
+    PickWithinBudget(checkpoint_, LayerNames(), importance, *options_.budget, threads_, targets_);
+  }
+
   std::vector<std::string> Tables() const {
     std::vector<std::string> names = {"model.embed_tokens.weight"};
     if (!config_.tied_head) names.emplace_back("lm_head.weight");
@@ -201,7 +238,7 @@ class LanguageQuantizer {
     const auto scaled = scaled_.find(name);
     const StoredMatrix from = scaled == scaled_.end() ? checkpoint_.Matrix(name) : scaled->second;
     const auto target = TargetOf(name);
-    MatrixReport report{name, from.format, from.rows * from.columns, 0, !target, 0, 0};
+    MatrixReport report{name, from.format, from.rows * from.columns, 0, 0, !target, 0, 0};
     if (target) {
       try {
         RoundedMatrix rounded = rounder != nullptr
@@ -217,6 +254,7 @@ class LanguageQuantizer {
     if (scaled != scaled_.end()) scaled_.erase(scaled);
     const StoredMatrix made = weights_.Matrix(name);
     report.bytes = made.data.bytes() + made.scale.bytes() + made.minimum.bytes();
+    report.group = made.scale.defined() ? OptionsOf(made).group : 0;
     report.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     result_.matrices.push_back(report);
@@ -268,13 +306,23 @@ Method MethodNamed(std::string_view name) {
 
 std::string_view Name(Method method) { return kMethodNames[static_cast<size_t>(method)]; }
 
-double LanguageQuantizeResult::BitsPerWeight() const {
+namespace {
+
+double BitsOf(const std::vector<MatrixReport>& matrices, std::string_view prefix) {
   double bytes = 0, weights = 0;
   for (const MatrixReport& matrix : matrices) {
+    if (!matrix.name.starts_with(prefix)) continue;
     bytes += static_cast<double>(matrix.bytes);
     weights += static_cast<double>(matrix.weights);
   }
   return weights > 0 ? 8 * bytes / weights : 0;
+}
+
+}  // namespace
+
+double LanguageQuantizeResult::BitsPerWeight() const { return BitsOf(matrices, ""); }
+double LanguageQuantizeResult::LayerBitsPerWeight() const {
+  return BitsOf(matrices, "model.layers.");
 }
 
 LanguageQuantizeResult QuantizeLanguage(const std::filesystem::path& model,
@@ -305,23 +353,7 @@ std::vector<int32_t> EncodeText(const std::filesystem::path& model, std::string_
 
 Importance MeasureImportance(const std::filesystem::path& model,
                              const LanguageQuantizeOptions& options) {
-  return Guarded([&] {
-    const auto checkpoint = Checkpoint::Open(model);
-    const DecoderConfig& config = checkpoint->config();
-    LayerStream stream(
-        *checkpoint,
-        CutIntoWindows(options.tokens, options.window, options.most_tokens, config.vocabulary),
-        options.window, options.threads, options.stop);
-    Importance importance;
-    uint64_t visited = 0;
-    const auto total = static_cast<uint64_t>(4 * config.layers + 1);
-    stream.Run([&](std::span<const std::string> names, Tensor& inputs) {
-      const ColumnImportance seen{MeanSquares(inputs), inputs.dim(0)};
-      for (const std::string& name : names) importance[name] = seen;
-      if (options.progress) options.progress({"calibrate", ++visited, total});
-    });
-    return importance;
-  });
+  return Guarded([&] { return ImportanceOfText(*Checkpoint::Open(model), options); });
 }
 
 }  // namespace oort::llm_quantize

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "llm_quantize/importance.h"
+#include "llm_quantize/language_recipe.h"
 #include "oort/pnnx.h"
 #include "weights/weight_format.h"
 
@@ -28,11 +30,17 @@ Method MethodNamed(std::string_view name);
 std::string_view Name(Method method);
 
 struct LanguageQuantizeOptions {
-  /// "int4" or "int8", or a type of GGUF that can be written: "q4_0", "q4_k", … A GGUF has its own
-  /// types alone: there int4 and int8 are Q4_0 and Q8_0, or Q4_1 where it is asymmetric.
+  /// "int4" or "int8", a type of GGUF that can be written ("q4_0", "q4_k", …), or a mixture of such
+  /// ("q4_k_m"). A GGUF has its own types alone: there int4 and int8 are Q4_0 and Q8_0, or Q4_1
+  /// where it is asymmetric.
   std::string weights = "int4";
   std::optional<int64_t> group;  ///< of int4 and int8: weights that share a scale (32)
   bool asymmetric = false;       ///< of int4 and int8: groups have a minimum, too
+  /// Most bits of a weight of the layers: each matrix gets the type with which all together lose
+  /// least. Embeddings and head, which do not count, are as without.
+  std::optional<double> budget;
+  std::vector<MatrixRule> rules;  ///< what becomes of some matrices, whatever else is said
+  std::map<std::string, MatrixType> picked;  ///< what an earlier run made of each
   Method method = Method::kGptq;
   /// The text, as tokens of the model; not for kSearch, nor for kImportance with `importance`.
   std::vector<int32_t> tokens;
@@ -51,6 +59,7 @@ struct MatrixReport {
   WeightFormat format{};
   int64_t weights = 0;
   uint64_t bytes = 0;
+  int64_t group = 0;  ///< of Oort's own formats
   bool kept = false;  ///< it is what it was
   /// Squared error of what the matrix gives for the text, by what it should give. Without a text:
   /// of the weights themselves; by kImportance columns count by their inputs, each for itself.
@@ -63,6 +72,7 @@ struct LanguageQuantizeResult {
   Importance importance;  ///< what the text showed, or what was given
   int64_t tokens = 0;     ///< of the text that were used
   double BitsPerWeight() const;
+  double LayerBitsPerWeight() const;  ///< without embeddings and head
 };
 
 /// `output` ends in .gguf, for a model that is a GGUF, or in .param, whose .bin goes beside it.

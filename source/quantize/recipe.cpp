@@ -3,82 +3,35 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
-#include "text/json.h"
+#include "text/recipe_json.h"
 
 namespace oort::quantize {
 namespace {
 
 using json::OrderedJson;
 
-[[noreturn]] void Throw(const std::string& message) {
-  throw Error(ErrorCode::kInvalidArgument, "recipe: " + message);
+using json::RecipeMembers;
+
+[[noreturn]] void Throw(const std::string& message) { json::ThrowRecipe(message); }
+
+/// A rule for finding ranges.
+std::optional<Method> OneMethod(RecipeMembers& members, const char* key) {
+  const std::string name = members.Text(key);
+  if (name.empty()) return {};
+  const std::optional<Method> method = MethodOf(name);
+  if (!method) members.Wrong(key, "one of " + MethodNames());
+  return method;
 }
 
-/// The members of an object, each of which must be asked for.
-class Members {
- public:
-  Members(const OrderedJson& value, std::string what) : value_(value), what_(std::move(what)) {
-    if (!value.is_object()) Throw("expected " + what_ + " to be an object");
-  }
-
-  const OrderedJson* Find(const char* key) {
-    known_.insert(key);
-    const auto found = value_.find(key);
-    return found == value_.end() || found->is_null() ? nullptr : &*found;
-  }
-  std::string Text(const char* key) {
-    const OrderedJson* value = Find(key);
-    if (value == nullptr) return "";
-    if (!value->is_string()) Wrong(key, "a text");
-    return value->get<std::string>();
-  }
-  std::optional<bool> Bool(const char* key) {
-    const OrderedJson* value = Find(key);
-    if (value == nullptr) return {};
-    if (!value->is_boolean()) Wrong(key, "true or false");
-    return value->get<bool>();
-  }
-  std::optional<double> Number(const char* key) {
-    const OrderedJson* value = Find(key);
-    if (value == nullptr) return {};
-    if (!value->is_number() || !std::isfinite(value->get<double>())) Wrong(key, "a number");
-    return value->get<double>();
-  }
-  std::optional<Method> OneMethod(const char* key) {
-    const std::string name = Text(key);
-    if (name.empty()) return {};
-    const std::optional<Method> method = MethodOf(name);
-    if (!method) Wrong(key, "one of " + MethodNames());
-    return method;
-  }
-  [[noreturn]] void Wrong(const char* key, const std::string& wanted) const {
-    Throw("expected '" + std::string(key) + "' of " + what_ + " to be " + wanted);
-  }
-  /// Names every key that nobody asked for.
-  void Finish() const {
-    std::string unknown;
-    for (const auto& [key, value] : value_.items()) {
-      if (known_.count(key) == 0) unknown += (unknown.empty() ? "'" : ", '") + key + "'";
-    }
-    if (!unknown.empty()) Throw("unknown key " + unknown + " in " + what_);
-  }
-
- private:
-  const OrderedJson& value_;
-  std::string what_;
-  std::set<std::string> known_;
-};
-
 Rule ParseRule(const OrderedJson& value, size_t number) {
-  Members members(value, "rule " + std::to_string(number));
+  RecipeMembers members(value, "rule " + std::to_string(number));
   Rule rule;
   rule.match = members.Text("match");
   rule.type = members.Text("type");
   rule.keep_float = members.Bool("float");
   rule.reason = members.Text("reason");
-  rule.method = members.OneMethod("method");
+  rule.method = OneMethod(members, "method");
   members.Finish();
   if (rule.match.empty() && rule.type.empty()) {
     Throw("rule " + std::to_string(number) + " needs 'match' or 'type'");
@@ -90,7 +43,7 @@ Rule ParseRule(const OrderedJson& value, size_t number) {
 }
 
 TensorResult ParseTensor(const OrderedJson& value, const std::string& name) {
-  Members members(value, "tensor '" + name + "'");
+  RecipeMembers members(value, "tensor '" + name + "'");
   TensorResult result;
   const auto low = members.Number("low"), high = members.Number("high");
   const auto scale = members.Number("scale"), zero = members.Number("zero_point");
@@ -127,7 +80,8 @@ TensorResult ParseTensor(const OrderedJson& value, const std::string& name) {
 }
 
 /// A list of numbers that f32 holds.
-std::vector<float> ParseNumbers(const OrderedJson& list, const Members& members, const char* key) {
+std::vector<float> ParseNumbers(const OrderedJson& list, const RecipeMembers& members,
+                                const char* key) {
   if (!list.is_array()) members.Wrong(key, "a list of numbers");
   std::vector<float> numbers;
   for (const OrderedJson& each : list) {
@@ -140,7 +94,7 @@ std::vector<float> ParseNumbers(const OrderedJson& list, const Members& members,
 }
 
 LayerResult ParseLayer(const OrderedJson& value, const std::string& name) {
-  Members members(value, "layer '" + name + "'");
+  RecipeMembers members(value, "layer '" + name + "'");
   LayerResult result;
   result.quantized = members.Bool("quantized").value_or(true);
   result.reason = members.Text("reason");
@@ -152,37 +106,7 @@ LayerResult ParseLayer(const OrderedJson& value, const std::string& name) {
   return result;
 }
 
-/// Calls `parse(value, name)` for each member of the object `key`.
-template <typename Map, typename Parse>
-void ParseMap(Members& members, const char* key, Map& map, const Parse& parse) {
-  const OrderedJson* value = members.Find(key);
-  if (value == nullptr) return;
-  if (!value->is_object()) members.Wrong(key, "an object");
-  for (const auto& [name, each] : value->items()) map[name] = parse(each, name);
-}
-
 }  // namespace
-
-bool GlobMatches(std::string_view pattern, std::string_view text) {
-  size_t at = 0, star = std::string_view::npos, resume = 0, i = 0;
-  while (i < text.size()) {
-    if (at < pattern.size() && (pattern[at] == '?' || pattern[at] == text[i]) &&
-        pattern[at] != '*') {
-      ++at;
-      ++i;
-    } else if (at < pattern.size() && pattern[at] == '*') {
-      star = at++;
-      resume = i;
-    } else if (star != std::string_view::npos) {
-      at = star + 1;
-      i = ++resume;
-    } else {
-      return false;
-    }
-  }
-  while (at < pattern.size() && pattern[at] == '*') ++at;
-  return at == pattern.size();
-}
 
 bool Rule::Matches(const Operator& op) const {
   return (match.empty() || GlobMatches(match, op.name)) && (type.empty() || type == op.type);
@@ -208,11 +132,11 @@ std::optional<Method> Recipe::MethodFor(const Operator& op) const {
 
 Recipe ParseRecipe(std::string_view text) {
   const OrderedJson root = json::ParseOrdered(text, "recipe");
-  Members members(root, "the recipe");
+  RecipeMembers members(root, "the recipe");
   Recipe recipe;
   const auto version = members.Number("version");
   if (version != 1.0) members.Wrong("version", "1");
-  if (members.Text("method") != "auto") recipe.method = members.OneMethod("method");
+  if (members.Text("method") != "auto") recipe.method = OneMethod(members, "method");
   recipe.percentile = members.Number("percentile").value_or(recipe.percentile);
   if (!(recipe.percentile > 50 && recipe.percentile <= 100)) {
     members.Wrong("percentile", "above 50 and no more than 100");
@@ -226,18 +150,18 @@ Recipe ParseRecipe(std::string_view text) {
   recipe.dynamic = members.Bool("dynamic").value_or(false);
   recipe.equalize = members.Bool("equalize").value_or(false);
   recipe.adaround = members.Bool("adaround").value_or(false);
-  ParseMap(members, "equalization", recipe.equalization,
-           [&](const OrderedJson& value, const std::string&) {
-             return ParseNumbers(value, members, "equalization");
-           });
+  json::ParseMap(members, "equalization", recipe.equalization,
+                 [&](const OrderedJson& value, const std::string&) {
+                   return ParseNumbers(value, members, "equalization");
+                 });
   if (const OrderedJson* rules = members.Find("rules")) {
     if (!rules->is_array()) members.Wrong("rules", "a list");
     for (const OrderedJson& rule : *rules) {
       recipe.rules.push_back(ParseRule(rule, recipe.rules.size() + 1));
     }
   }
-  ParseMap(members, "tensors", recipe.tensors, ParseTensor);
-  ParseMap(members, "layers", recipe.layers, ParseLayer);
+  json::ParseMap(members, "tensors", recipe.tensors, ParseTensor);
+  json::ParseMap(members, "layers", recipe.layers, ParseLayer);
   members.Finish();
   return recipe;
 }

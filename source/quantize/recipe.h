@@ -70,7 +70,4 @@ std::string RecipeText(const Recipe& recipe);
 /// operands that the graph does not have, all at once.
 void CheckRecipe(const Recipe& recipe, const Graph& graph, const Points& points);
 
-/// '*' stands for any characters, '?' for one.
-bool GlobMatches(std::string_view pattern, std::string_view text);
-
 }  // namespace oort::quantize

@@ -73,6 +73,39 @@ class QuantizeLanguageTest(Case):
         self.assertIn(b"bits a weight", done.stdout)
         self.assertIn(b"llama", self.oort("info", self.out).stdout)
 
+    def test_budget_and_recipe(self):
+        """A budget is kept, the page names the matrices, and the recipe does the same again."""
+        page = self.dir / "report.html"
+        first = self.quantize("--budget", "5", "--method", "imatrix", *self.calibrate, "--html", page)
+        self.assertLessEqual(first["layer_bits_per_weight"], 5)
+        self.assertGreater(first["layer_bits_per_weight"], 4.2)
+        types = {matrix["name"]: (matrix["type"], matrix["group"]) for matrix in first["matrices"]}
+        self.assertGreater(len(set(types.values())), 2)
+        self.assertIn(b"model.layers.0.mlp.down_proj.weight", page.read_bytes())
+        recipe = self.dir / "kept.json"
+        recipe.write_bytes(self.out.with_name("model.recipe.json").read_bytes())
+        with open(self.out.with_suffix(".bin"), "rb") as stream:
+            before = stream.read()
+        again = self.quantize("--recipe", recipe, "--calibrate", self.text)
+        self.assertEqual({matrix["name"]: (matrix["type"], matrix["group"]) for matrix in again["matrices"]}, types)
+        with open(self.out.with_suffix(".bin"), "rb") as stream:
+            self.assertEqual(stream.read(), before)
+
+    def test_rules(self):
+        recipe = self.write("rules.json", b'{"version": 1, "rules": [{"match": "*.q_proj.weight", "type": "q8_0"}]}')
+        report = self.quantize("--weights", "int4", "--recipe", recipe)
+        kinds = {matrix["name"].split(".")[-2]: matrix["type"] for matrix in report["matrices"]}
+        self.assertEqual((kinds["q_proj"], kinds["k_proj"]), ("q8_0", "int4"))
+
+    def test_refuses_recipes(self):
+        matrices = b'{"model.layers.99.mlp.up_proj.weight": {"type": "q4_0"}}'
+        other = self.write("other.json", b'{"version": 1, "matrices": ' + matrices + b"}")
+        self.refuses("--recipe", other, says="for another model")
+        network = self.write("network.json", b'{"version": 1, "percentile": 99}')
+        self.refuses("--recipe", network, says="unknown key 'percentile'")
+        self.refuses("--budget", "0.5%", code=2, says="expected bits of a weight")
+        self.refuses("--budget", "3", says="the budget is too small")
+
     def test_refuses(self):
         short = self.write("short.txt", b"Once upon a time")
         self.refuses("--method", "gptq", "--calibrate", short, says="less than one window of 512")

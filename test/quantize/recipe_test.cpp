@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "quantize/networks.h"
+#include "text/recipe_json.h"
 
 namespace oort::quantize {
 namespace {
