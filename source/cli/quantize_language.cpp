@@ -24,9 +24,9 @@ using llm_quantize::LanguageRecipe;
 using llm_quantize::MatrixReport;
 
 constexpr int64_t kDefaultWindow = 512;
-constexpr const char* kLanguageOptions[] = {"--group",         "--asymmetric", "--imatrix",
-                                            "--write-imatrix", "--tokens",     "--window",
-                                            "--test-tokens",   "--damping",    "--file-order"};
+constexpr const char* kLanguageOptions[] = {
+    "--group",  "--asymmetric",  "--imatrix", "--write-imatrix", "--tokens",
+    "--window", "--test-tokens", "--damping", "--file-order",    "--resume"};
 
 std::string JoinedTexts(const std::vector<std::string>& files) {
   std::string text;
@@ -99,6 +99,7 @@ llm_quantize::LanguageQuantizeOptions WorkOf(const LanguageQuantizeArguments& op
   work.window = WindowOf(options);
   work.damping = options.damping.value_or(work.damping);
   work.act_order = !options.file_order;
+  work.resume = options.resume;
   work.threads = options.threads;
   if (!options.imatrix.empty()) {
     work.importance =
@@ -256,6 +257,9 @@ void LanguageQuantizeArguments::Add(CLI::App& app) {
       ->check(CLI::Range(1e-6, 1.0));
   app.add_flag("--file-order", file_order,
                "gptq: round columns from left to right, not those with the largest inputs first");
+  app.add_flag("--resume", resume,
+               "Language models: keep what is done in OUTPUT.partial, and go on from there if an "
+               "earlier run was stopped");
 }
 
 void LanguageQuantizeArguments::RefuseForNetwork(const CLI::App& app) const {

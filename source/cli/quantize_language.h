@@ -18,7 +18,7 @@ struct LanguageQuantizeArguments {
   std::optional<int64_t> group, tokens, window;
   std::optional<double> damping;
   int64_t test_tokens = 8192;
-  bool asymmetric = false, file_order = false;
+  bool asymmetric = false, file_order = false, resume = false;
   bool report = false, json = false;
   int threads = 0;
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <sstream>
 
 #include "core/cpu_limits.h"
 #include "core/guard.h"
@@ -16,6 +17,7 @@
 #include "llm_quantize/hessian.h"
 #include "llm_quantize/layer_stream.h"
 #include "llm_quantize/outputs.h"
+#include "llm_quantize/partial_work.h"
 #include "llm_quantize/targets.h"
 #include "oort/tokenizer.h"
 #include "parser/checkpoint/tokenizer_source.h"
@@ -91,6 +93,28 @@ class LanguageQuantizer {
     if (options.budget) KeepBudget();
   }
 
+  /// Takes what an earlier run left in that folder, and leaves there what this one does.
+  void Resume(const std::filesystem::path& folder, const std::filesystem::path& model) {
+    std::error_code ignored;
+    std::ostringstream key;
+    key << model.string() << ' ' << std::filesystem::file_size(model, ignored) << ' '
+        << Name(options_.method) << ' ' << options_.damping << ' ' << options_.act_order << ' '
+        << options_.window << ' ' << options_.most_tokens << ' '
+        << Fingerprint(options_.tokens.data(), options_.tokens.size() * sizeof(int32_t)) << '\n';
+    if (options_.importance) {
+      for (const auto& [name, seen] : *options_.importance) {
+        const size_t bytes = seen.mean_squares.size() * sizeof(float);
+        key << name << ' ' << Fingerprint(seen.mean_squares.data(), bytes) << '\n';
+      }
+    }
+    for (const std::string& name : LayerNames()) {
+      if (const auto target = TargetOf(name)) {
+        key << name << ' ' << Name(target->format) << ' ' << target->group << '\n';
+      }
+    }
+    partial_.emplace(folder, key.str());
+  }
+
   OverlayCheckpoint& weights() { return weights_; }
   WeightFormat FormatFor(const std::string& name) const {
     const StoredMatrix from = checkpoint_.Matrix(name);
@@ -112,6 +136,7 @@ class LanguageQuantizer {
       if (!head_done_ || name != HeadName()) Quantize(name, ImportanceOf(name), nullptr);
     }
     output.Finish();
+    if (partial_) partial_->Remove();
     return std::move(result_);
   }
 
@@ -179,7 +204,7 @@ class LanguageQuantizer {
     if (options_.method == Method::kAwq && inputs != nullptr) Scale(names, *inputs);
     std::optional<GptqRounder> rounder;
     const bool wanted = std::ranges::any_of(
-        names, [&](const std::string& name) { return TargetOf(name).has_value(); });
+        names, [&](const std::string& name) { return TargetOf(name) && !Resumed(name); });
     if (options_.method == Method::kGptq && inputs != nullptr && wanted) {
       rounder.emplace(HessianOf(*inputs, threads_), inputs->dim(1),
                       GptqOptions{options_.damping, options_.act_order, threads_});
@@ -188,6 +213,26 @@ class LanguageQuantizer {
       Quantize(name, ImportanceOf(name), rounder ? &*rounder : nullptr);
     }
     if (names.front().ends_with(".mlp.down_proj.weight")) output_->FinishLayer(layer_++);
+  }
+
+  /// What an earlier run made of a matrix.
+  std::optional<RoundedMatrix> Resumed(const std::string& name) const {
+    const StoredMatrix from = checkpoint_.Matrix(name);
+    const auto target = targets_.For(name, from);
+    if (!partial_ || !target) return std::nullopt;
+    return partial_->Load(name, *target, from.rows, from.columns);
+  }
+  RoundedMatrix Rounded(const std::string& name, const StoredMatrix& from,
+                        const QuantizeOptions& target, std::span<const float> importance,
+                        const GptqRounder* rounder, MatrixReport& report) const {
+    if (auto before = Resumed(name)) {
+      report.resumed = true;
+      return std::move(*before);
+    }
+    RoundedMatrix rounded = rounder != nullptr ? rounder->Round(from, target, importance)
+                                               : RoundToNearest(from, target, importance, threads_);
+    if (partial_) partial_->Save(name, rounded);
+    return rounded;
   }
 
   std::optional<QuantizeOptions> TargetOf(const std::string& name) const {
@@ -238,12 +283,10 @@ class LanguageQuantizer {
     const auto scaled = scaled_.find(name);
     const StoredMatrix from = scaled == scaled_.end() ? checkpoint_.Matrix(name) : scaled->second;
     const auto target = TargetOf(name);
-    MatrixReport report{name, from.format, from.rows * from.columns, 0, 0, !target, 0, 0};
+    MatrixReport report{name, from.format, from.rows * from.columns, 0, 0, !target, false, 0, 0};
     if (target) {
       try {
-        RoundedMatrix rounded = rounder != nullptr
-                                    ? rounder->Round(from, *target, importance)
-                                    : RoundToNearest(from, *target, importance, threads_);
+        RoundedMatrix rounded = Rounded(name, from, *target, importance, rounder, report);
         report.format = target->format;
         report.relative_error = rounded.relative_error;
         weights_.SetMatrix(name, std::move(rounded.matrix));
@@ -267,6 +310,7 @@ class LanguageQuantizer {
   const LanguageQuantizeOptions& options_;
   int threads_;
   Targets targets_;
+  std::optional<PartialWork> partial_;
   OverlayCheckpoint weights_;
   ModelOutput* output_ = nullptr;
   LanguageQuantizeResult result_;
@@ -281,6 +325,10 @@ void CheckOptions(const LanguageQuantizeOptions& options) {
     throw Error(ErrorCode::kInvalidArgument,
                 "the method " + Quote(Name(options.method)) +
                     " needs a text to calibrate with; 'search' does without");
+  }
+  if (options.resume && options.method == Method::kAwq) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "a run of awq, which changes norms, too, cannot go on later: take gptq or imatrix");
   }
   if (!(options.damping > 0 && options.damping <= 1)) {
     throw Error(ErrorCode::kInvalidArgument, "a damping is above 0 and at most 1");
@@ -338,6 +386,7 @@ LanguageQuantizeResult QuantizeLanguage(const std::filesystem::path& model,
     CheckOptions(options);
     const auto checkpoint = Checkpoint::Open(model);
     LanguageQuantizer quantizer(*checkpoint, options, as_gguf);
+    if (options.resume) quantizer.Resume(output.string() + ".partial", model);
     const auto made =
         as_gguf ? MakeGgufOutput(model, output, quantizer.weights(),
                                  [&](const std::string& name) { return quantizer.FormatFor(name); })

@@ -50,6 +50,9 @@ struct LanguageQuantizeOptions {
   double damping = 0.01;
   bool act_order = true;
   int threads = 0;
+  /// Rounded matrices are kept in OUTPUT.partial until all are done, and a run that finds them
+  /// there takes them from there. Not for kAwq.
+  bool resume = false;
   std::stop_token stop;
   ProgressFunction progress;
 };
@@ -59,8 +62,9 @@ struct MatrixReport {
   WeightFormat format{};
   int64_t weights = 0;
   uint64_t bytes = 0;
-  int64_t group = 0;  ///< of Oort's own formats
-  bool kept = false;  ///< it is what it was
+  int64_t group = 0;     ///< of Oort's own formats
+  bool kept = false;     ///< it is what it was
+  bool resumed = false;  ///< an earlier run has rounded it
   /// Squared error of what the matrix gives for the text, by what it should give. Without a text:
   /// of the weights themselves; by kImportance columns count by their inputs, each for itself.
   double relative_error = 0;

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -165,6 +166,40 @@ TEST(QuantizeLanguage, GivesTheSameBytesAgain) {
     QuantizeLanguage(kTinyModels / "llama.gguf", folder / "b.gguf", options);
     EXPECT_EQ(FileBytes(folder / "a.gguf"), FileBytes(folder / "b.gguf"));
   }
+}
+
+/// A run that was stopped goes on with what it has, and ends with the same bytes.
+TEST(QuantizeLanguage, GoesOnWhereItWasStopped) {
+  if (!HasLapack()) GTEST_SKIP() << "built without LAPACK";
+  const TemporaryFolder folder;
+  const fs::path model = kTinyModels / "llama.gguf", out = folder / "b.gguf";
+  LanguageQuantizeOptions options = TinyOptions(Method::kGptq, "q4_1");
+  QuantizeLanguage(model, folder / "a.gguf", options);
+  options.resume = true;
+  std::stop_source stop;
+  options.stop = stop.get_token();
+  int done = 0;
+  options.progress = [&](const Progress&) {
+    if (++done == 6) stop.request_stop();
+  };
+  ExpectThrows([&] { QuantizeLanguage(model, out, options); }, ErrorCode::kCancelled, "");
+  EXPECT_FALSE(fs::exists(out));
+  EXPECT_TRUE(fs::exists(folder / "b.gguf.partial"));
+  options.stop = {};
+  LanguageQuantizeOptions other = options;
+  other.damping = 0.5;
+  ExpectThrows([&] { QuantizeLanguage(model, out, other); }, ErrorCode::kInvalidArgument,
+               "was begun with another model");
+  options.progress = {};
+  const auto result = QuantizeLanguage(model, out, options);
+  const auto resumed = std::ranges::count_if(
+      result.matrices, [](const MatrixReport& matrix) { return matrix.resumed; });
+  EXPECT_EQ(resumed, 6);
+  EXPECT_EQ(FileBytes(folder / "a.gguf"), FileBytes(out));
+  EXPECT_FALSE(fs::exists(folder / "b.gguf.partial"));
+  options.method = Method::kAwq;
+  ExpectThrows([&] { QuantizeLanguage(model, out, options); }, ErrorCode::kInvalidArgument,
+               "cannot go on later");
 }
 
 TEST(QuantizeLanguage, ImportanceGoesThroughItsFile) {
