@@ -19,7 +19,7 @@ class DeviceMark;
 
 struct SessionOptions {
   /// Threads of one Forward, 1024 at most; 0 for as many as the process may use: OMP_NUM_THREADS if
-  /// set, else the processors of its affinity mask within the container's quota. Sessions that run
+  /// set, else the cores of its affinity mask within the container's quota. Sessions that run
   /// at the same time share these; one inside a parallel region of the caller's stays on its
   /// thread.
   int threads = 0;

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "core/checked.h"
+#include "core/machine.h"
 #include "core/parallel.h"
 #include "layers/linear/dense.h"
 
@@ -182,9 +183,8 @@ int64_t Pieces(const AttentionProblem<T>& p) {
 
 template <typename T>
 double GrainsOf(const AttentionProblem<T>& p) {
-  constexpr double kGrainWork = 64 * 1024;
   return static_cast<double>(p.count) * static_cast<double>(p.queries) *
-         static_cast<double>(p.keys) * static_cast<double>(p.dim + p.value_dim) / kGrainWork;
+         static_cast<double>(p.keys) * static_cast<double>(p.dim + p.value_dim) / GrainProducts();
 }
 
 template <typename T>

@@ -3,12 +3,13 @@
 #include <cstring>
 #include <memory>
 
+#include "core/machine.h"
 #include "layers/expression/code.h"
 
 namespace oort::expression {
 namespace {
 
-constexpr size_t kBlockBytes = 16384;  // of all slots together: a part of the L1 cache
+constexpr int64_t kBlockBytes = 16384;  // of all slots together, at most: a part of the L1 cache
 constexpr size_t kStackBytes = 2 * kBlockBytes;
 constexpr int64_t kMaxBlock = 1024;
 constexpr int64_t kMinBlock = 64;
@@ -232,8 +233,9 @@ void Run(const Code& code, std::span<const View> operands, Tensor& out, const Co
   }
   const auto direct = std::count_if(accesses.begin(), accesses.end(),
                                     [](const Access& access) { return access.direct(); });
-  const size_t element_bytes = code.item * static_cast<size_t>(code.slots - direct);
-  const int64_t fitting = static_cast<int64_t>(kBlockBytes / element_bytes) / kMinBlock * kMinBlock;
+  const int64_t element_bytes = static_cast<int64_t>(code.item) * (code.slots - direct);
+  const int64_t near = CacheBlock(kBlockBytes, ThisMachine().l1, 0.5);
+  const int64_t fitting = near / element_bytes / kMinBlock * kMinBlock;
   const int64_t block = std::clamp(fitting, kMinBlock, kMaxBlock);
   // A piece should take some microseconds at least, or starting a thread costs more.
   const int64_t grain =

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/checked.h"
+#include "core/machine.h"
 #include "core/scratch_vector.h"
 
 namespace oort {
@@ -264,8 +265,8 @@ void IntegerProduct::Finish(float* values, int64_t count, const IntegerCall& cal
 /// Outputs of one call of a kernel. Packed ones stay in the second cache.
 int64_t IntegerProduct::BlockWindows(int64_t outputs) const {
   if (kernels_.pack == nullptr) return kBlockWindows;
-  constexpr int64_t kPackedBytes = 256 << 10;
-  const int64_t fit = kPackedBytes / (runs_ * run_steps_ * kernels_.step + 1);
+  const int64_t packed = CacheBlock(256 << 10, ThisMachine().l2, 0.25);
+  const int64_t fit = packed / (runs_ * run_steps_ * kernels_.step + 1);
   const int64_t tiles =
       std::clamp<int64_t>(fit / kernels_.pack_rows, 1, kBlockWindows / kernels_.pack_rows);
   return std::min(tiles * kernels_.pack_rows, outputs);

@@ -5,14 +5,14 @@
 #include <cmath>
 
 #include "core/checked.h"
+#include "core/machine.h"
 #include "core/parallel.h"
 
 namespace oort {
 namespace {
 
-constexpr int64_t kFftBlockBytes = 256 << 10;  // of the second-level cache
-constexpr int64_t kFftLongLine = 512;          // from here on it pays to split a lonely line
-constexpr int64_t kFftPiecePoints = 4096;      // of a thread, at least
+constexpr int64_t kFftLongLine = 512;      // from here on it pays to split a lonely line
+constexpr int64_t kFftPiecePoints = 4096;  // of a thread, at least
 
 /// Walks over the lines in row-major order.
 template <typename T>
@@ -158,8 +158,8 @@ FftRunner<T>::FftRunner(Isa isa, FftKind kind, int64_t n, int64_t lines, int thr
       threads_(std::max(1, threads)) {
   const int lanes = kernels_.lanes;
   const int64_t bytes = points_ * 2 * lanes * static_cast<int64_t>(sizeof(T));
-  const bool lonely = 2 * lines <= lanes && points_ >= kFftLongLine;
-  if (bytes > kFftBlockBytes || lonely) {
+  const bool large = bytes > CacheBlock(256 << 10, ThisMachine().l2, 0.25);
+  if ((large || 2 * lines <= lanes) && points_ >= kFftLongLine) {
     long_plan_ = GetFftPlan<FftLongPlan<T>>(points_);
     pieces_ = threads_;
   } else {

@@ -14,7 +14,7 @@ class OortConan(ConanFile):
     description = "Neural networks and language models from C++ and C, without a framework"
     settings = "os", "arch", "compiler", "build_type"
     options = {"openmp": [True, False], "cuda": [True, False]}
-    default_options = {"openmp": True, "cuda": False}
+    default_options = {"openmp": False, "cuda": False}
     requires = "nlohmann_json/[>=3.11 <4]"
 
     def set_version(self):

@@ -42,6 +42,7 @@ int PrintVersion(bool json) {
   if (json) {
     Print(std::cout, {{"version", OORT_VERSION},
                       {"kernels", kIsas},
+                      {"threads", Threads()},
                       {"openmp", kOpenMp},
                       {"lapack", lapack::IsAvailable() ? lapack::Description() : ""},
                       {"glog", kGlog},

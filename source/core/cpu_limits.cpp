@@ -10,11 +10,15 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <numeric>
+#include <set>
 #include <sstream>
 #include <string>
 #include <system_error>
 #include <thread>
 #include <vector>
+
+#include "core/machine.h"
 
 namespace oort {
 namespace {
@@ -68,23 +72,45 @@ int CountThreads() {
   if (const int threads = ParseOmpThreads(std::getenv("OMP_NUM_THREADS"))) return threads;
   std::ifstream file("/proc/self/cgroup");
   const std::string membership{std::istreambuf_iterator<char>(file), {}};
-  return std::max(1, std::min(AffinityThreads(), CgroupThreads("/sys/fs/cgroup", membership)));
+  return std::max(1, std::min(ThisMachine().cores, CgroupThreads("/sys/fs/cgroup", membership)));
 }
 
 }  // namespace
 
-int AffinityThreads() {
+std::vector<int> AffinityProcessors() {
+  std::vector<int> processors;
 #ifdef __linux__
   // The kernel refuses a set that is smaller than its own.
-  for (int processors = 1024; processors <= 1 << 16; processors *= 2) {
-    std::vector<cpu_set_t> set(static_cast<size_t>(processors) / (8 * sizeof(cpu_set_t)));
+  for (int most = 1024; most <= 1 << 16 && processors.empty(); most *= 2) {
+    std::vector<cpu_set_t> set(static_cast<size_t>(most) / (8 * sizeof(cpu_set_t)));
     const size_t bytes = set.size() * sizeof(cpu_set_t);
-    if (sched_getaffinity(0, bytes, set.data()) == 0) {
-      return std::max(1, CPU_COUNT_S(bytes, set.data()));
+    if (sched_getaffinity(0, bytes, set.data()) != 0) continue;
+    for (int i = 0; i < most; ++i) {
+      if (CPU_ISSET_S(static_cast<size_t>(i), bytes, set.data())) processors.push_back(i);
     }
   }
 #endif
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  if (processors.empty()) {
+    processors.resize(std::max<size_t>(1, std::thread::hardware_concurrency()));
+    std::iota(processors.begin(), processors.end(), 0);
+  }
+  return processors;
+}
+
+int CountCores(std::span<const int> processors, const fs::path& sysfs) {
+  std::set<std::string> cores;
+  int unknown = 0;
+  for (const int processor : processors) {
+    std::ifstream file(sysfs / ("cpu" + std::to_string(processor)) /
+                       "topology/thread_siblings_list");
+    std::string siblings;
+    if (file >> siblings) {
+      cores.insert(siblings);
+    } else {
+      ++unknown;
+    }
+  }
+  return static_cast<int>(cores.size()) + unknown;
 }
 
 int CgroupThreads(const fs::path& mount, std::string_view membership) {

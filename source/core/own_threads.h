@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Teams of threads without OpenMP, for programs that have an OpenMP runtime of somebody else's in
-// their process, as Python with torch has: two of them would each keep threads that spin. Only for
+// The threads that loops run on. They are our own and no OpenMP runtime's, so that another one in
+// the process, as torch brings it, does not keep threads that spin against ours. Only for
 // parallel.cpp.
 #pragma once
 
@@ -10,29 +10,34 @@
 
 namespace oort {
 
-/// The threads of one caller, started when they are needed and kept for the next time. Between
-/// regions they spin for a moment, then let others pass, and sleep after half a millisecond. In the
-/// child of a fork, which has none of them, new ones are started. Thread contract: each caller has
-/// its own.
+/// The threads of one caller, started when they are needed and kept for the next time. Nobody waits
+/// for a thread that has not come: its part is done by others, so that the caller can always finish
+/// alone, however busy the machine is. Between regions threads spin for microseconds, then let
+/// others pass, and sleep after half a millisecond, or at once where others want their processor.
+/// In the child of a fork, which has none of them, new ones are started. Thread contract: each
+/// caller has its own.
 class OwnThreads {
  public:
-  /// Of the thread that calls.
-  static OwnThreads& Mine();
+  /// Runs on the threads of the thread that calls.
+  static void RunMine(int parts, FunctionRef<void(int part)> body);
   /// Whether this thread is in a region, its caller's or its own.
   static bool InRegion();
+  /// Whether the threads [1, threads) of the thread that calls are there and do not sleep.
+  static bool MineAreAwake(int threads);
 
   OwnThreads();
   ~OwnThreads();
   OwnThreads(const OwnThreads&) = delete;
   OwnThreads& operator=(const OwnThreads&) = delete;
 
-  /// Runs body(thread, threads) on `threads` threads, of which 0 is here; on fewer where the system
-  /// refuses more. The body does not throw.
-  void Run(int threads, FunctionRef<void(int thread, int threads)> body);
+  /// Runs body(i) once for each i in [0, parts), 0 here and each other on the thread with its
+  /// number, or on another one where that does not come in time. The body does not throw.
+  void Run(int parts, FunctionRef<void(int part)> body);
+  bool AreAwake(int threads) const;
 
  private:
-  struct Team;
-  std::unique_ptr<Team> team_;
+  class Team;
+  std::unique_ptr<Team> team_;  // none before the first region of several parts
 };
 
 }  // namespace oort

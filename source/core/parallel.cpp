@@ -5,12 +5,14 @@
 #include <omp.h>
 #endif
 
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <exception>
 #include <mutex>
 #include <utility>
 
+#include "core/machine.h"
 #include "core/own_threads.h"
 #include "core/piece_observer.h"
 #include "core/spin_team.h"
@@ -18,17 +20,12 @@
 #include "oort/error.h"
 #include "oort/layer.h"
 
-#if defined(OORT_OPENMP) || defined(OORT_OWN_THREADS)
+#if !defined(OORT_ONE_THREAD)
 #define OORT_SEVERAL_THREADS
 #endif
 
 namespace oort {
 namespace {
-
-// Measured with libgomp: a region costs under a microsecond while its threads spin, and about ten
-// once they sleep, which they do after a millisecond or so without work.
-constexpr double kWarmStart = 500, kWarmThread = 100;  // nanoseconds
-constexpr double kColdStart = 10000, kColdThread = 500;
 
 using Clock = std::chrono::steady_clock;
 
@@ -57,14 +54,6 @@ void ThrowIfCancelled() {
 
 #ifdef OORT_SEVERAL_THREADS
 
-constexpr Clock::duration kStaysWarm = std::chrono::microseconds(500);
-
-/// A run of so many loops keeps its threads awake the next time.
-constexpr int64_t kManyLoops = 16;
-
-thread_local Clock::time_point t_last_region;
-/// The team that waits for loops of this thread; null inside of one.
-thread_local SpinTeam* t_awake = nullptr;
 thread_local int64_t t_loops = 0;  // that were run on several threads
 
 /// The first exception of several threads.
@@ -88,24 +77,24 @@ class Failure {
   std::exception_ptr failure_;
 };
 
+#ifdef OORT_OPENMP
+
+/// libgomp's threads sleep after a millisecond or so without work.
+constexpr Clock::duration kStaysWarm = std::chrono::microseconds(500);
+
+/// A run of so many loops keeps its threads awake the next time.
+constexpr int64_t kManyLoops = 16;
+
+thread_local Clock::time_point t_last_region;
+/// The team that waits for loops of this thread; null inside of one.
+thread_local SpinTeam* t_awake = nullptr;
+
 /// Runs body(thread, threads) on a team. The body does not throw.
 template <typename Body>
 void RunRegion(int team, const Body& body) {
-#ifdef OORT_OPENMP
 #pragma omp parallel num_threads(team)
   body(omp_get_thread_num(), omp_get_num_threads());
-#else
-  OwnThreads::Mine().Run(team, body);
-#endif
   t_last_region = Clock::now();
-}
-
-bool InRegion() {
-#ifdef OORT_OPENMP
-  return omp_in_parallel() != 0;
-#else
-  return OwnThreads::InRegion();
-#endif
 }
 
 /// The size of the team that runs now: one inside another parallel region.
@@ -114,10 +103,10 @@ int TeamSize(int threads) {
   const int cap = t_share != nullptr ? t_share->Cap() : ThreadBudget::Global().cap();
   const int most = std::min(std::max(threads, t_team), cap);
   if (t_awake != nullptr) return std::min(most, t_awake->size());
-  return InRegion() ? 1 : most;
+  return omp_in_parallel() != 0 ? 1 : most;
 }
 
-bool IsWarm() { return t_awake != nullptr || Clock::now() - t_last_region < kStaysWarm; }
+bool IsWarm(int) { return t_awake != nullptr || Clock::now() - t_last_region < kStaysWarm; }
 
 /// Here and below, what a team calls holds all it needs itself, no references to references: every
 /// line of the cache that a thread has to get from another takes it a tenth of a microsecond.
@@ -142,6 +131,57 @@ void RunTeam(int team, int pieces, Body body) {
   });
   failure.Rethrow();
 }
+
+void KeepAwake(int threads, int64_t loops, FunctionRef<void()> body) {
+  const int team = loops >= kManyLoops && t_awake == nullptr ? TeamSize(threads) : 1;
+  if (team <= 1) return body();
+  SpinTeam awake;
+  Failure failure;
+  RunRegion(team, [&](int thread, int size) {
+    if (thread > 0) return awake.Wait(thread);
+    awake.Begin(size);
+    t_awake = &awake;
+    failure.Catch(body);
+    t_awake = nullptr;
+    awake.End();
+  });
+  failure.Rethrow();
+}
+
+#else
+
+/// The size of the team that runs now: one inside another parallel region.
+int TeamSize(int threads) {
+  if (threads <= 1 || OwnThreads::InRegion()) return 1;
+  return std::min(threads, t_share != nullptr ? t_share->Cap() : ThreadBudget::Global().cap());
+}
+
+bool IsWarm(int team) { return OwnThreads::MineAreAwake(team); }
+
+/// Here and below, what a team calls holds all it needs itself, no references to references: every
+/// line of the cache that a thread has to get from another takes it a tenth of a microsecond.
+template <typename Body>
+void RunTeam(int team, int pieces, Body body) {
+  Failure failure;
+  const std::stop_token* const stop = t_stop;
+  ++t_loops;
+  // Whoever is done with his own takes the next one of those that there are no threads for.
+  std::atomic<int> next = team;
+  OwnThreads::RunMine(std::min(team, pieces), [&failure, &next, team, pieces, stop, body](int i) {
+    const StopSetter setter(stop);
+    failure.Catch([&] { body(i); });
+    if (pieces <= team) return;
+    while ((i = next.fetch_add(1, std::memory_order_relaxed)) < pieces) {
+      failure.Catch([&] { body(i); });
+    }
+  });
+  failure.Rethrow();
+}
+
+/// These stay awake by themselves for as long as nobody else wants their processors.
+void KeepAwake(int, int64_t, FunctionRef<void()> body) { body(); }
+
+#endif
 
 #endif
 
@@ -194,25 +234,7 @@ void RunAwake([[maybe_unused]] int threads, [[maybe_unused]] int64_t& loops,
               FunctionRef<void()> body) {
 #ifdef OORT_SEVERAL_THREADS
   const int64_t loops_before = t_loops;
-  const int team = loops >= kManyLoops && t_awake == nullptr ? TeamSize(threads) : 1;
-  if (team > 1) {
-    SpinTeam awake;
-    Failure failure;
-    RunRegion(team, [&](int thread, int size) {
-      if (thread > 0) {
-        awake.Wait(thread);
-      } else {
-        awake.Begin(size);
-        t_awake = &awake;
-        failure.Catch(body);
-        t_awake = nullptr;
-        awake.End();
-      }
-    });
-    failure.Rethrow();
-  } else {
-    body();
-  }
+  KeepAwake(threads, loops, body);
   loops = t_loops - loops_before;
 #else
   body();
@@ -221,11 +243,19 @@ void RunAwake([[maybe_unused]] int threads, [[maybe_unused]] int64_t& loops,
 
 int ChoosePieces(int threads, double grains, bool warm) {
   if (threads <= 1 || !(grains >= 2)) return 1;
+  const Machine& machine = ThisMachine();
   const double work = grains * kGrainNanoseconds;
-  const double overhead =
-      warm ? kWarmStart + kWarmThread * threads : kColdStart + kColdThread * threads;
+  const double overhead = warm ? machine.join + machine.join_thread * threads
+                               : machine.wake + machine.wake_thread * threads;
   const double pieces = std::floor(std::min(static_cast<double>(threads), grains));
   return work / pieces + overhead < 0.9 * work ? static_cast<int>(pieces) : 1;
+}
+
+int64_t GrainOf(const ItemCost& item) {
+  const Machine& machine = ThisMachine();
+  const double nanoseconds =
+      std::max({item.bytes / machine.moves, item.flops / machine.flops, 1e-3});
+  return std::max<int64_t>(1, static_cast<int64_t>(kGrainNanoseconds / nanoseconds));
 }
 
 #ifdef OORT_SEVERAL_THREADS
@@ -296,7 +326,7 @@ void RunPieces([[maybe_unused]] int threads, int64_t count, [[maybe_unused]] dou
   const int team = count > 1 && grains >= 2 ? TeamSize(threads) : 1;
   if (team > 1) {
     const int most = static_cast<int>(std::min<int64_t>(threads, count));
-    const int pieces = std::min(most, ChoosePieces(team, grains, IsWarm()));
+    const int pieces = std::min(most, ChoosePieces(team, grains, IsWarm(team)));
     if (pieces > 1) {
       if (grains < kSharedFrom * pieces || pieces > WorkShares::kMost) {
         return RunEven(team, pieces, count, body);
@@ -347,7 +377,7 @@ void ParallelPieces([[maybe_unused]] int threads, int pieces, [[maybe_unused]] d
   }
 #ifdef OORT_SEVERAL_THREADS
   const int team = pieces > 1 ? TeamSize(threads) : 1;
-  if (team > 1 && ChoosePieces(team, grains, IsWarm()) > 1) {
+  if (team > 1 && ChoosePieces(team, grains, IsWarm(team)) > 1) {
     RunTeam(team, pieces, body);
     return ThrowIfCancelled();
   }

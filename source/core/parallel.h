@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Loops over several threads, through OpenMP, with a cost model that keeps small ones on one.
+// Loops over several threads with a cost model that keeps small ones on one. The threads are our
+// own (own_threads.h), or OpenMP's where the build says so.
 //
 // The unit of cost is the grain: as many items as make up about kGrainNanoseconds of work on one
 // thread. A loop of so many grains is cut so that it ends soonest, counting what it costs to wake
@@ -25,17 +26,13 @@ struct ItemCost {
   double bytes = 0;  ///< read and written
   double flops = 0;  ///< simple vector arithmetic; a division or a function counts about ten
 };
-/// Items that make up a grain. Memory moves at about 32 bytes a nanosecond on one thread, and
-/// plain vector code does about 16 operations.
-inline int64_t GrainOf(const ItemCost& item) {
-  const double nanoseconds = std::max({item.bytes / 32, item.flops / 16, 1e-3});
-  return std::max<int64_t>(1, static_cast<int64_t>(kGrainNanoseconds / nanoseconds));
-}
+/// Items that make up a grain, by what the machine moves and computes on one thread (machine.h).
+int64_t GrainOf(const ItemCost& item);
 
 /// Whoever runs loops on up to `threads` threads for a while, as a Forward does, holds one: it
-/// takes part in the ThreadBudget, and all its loops use one team of threads, whatever their own
-/// size. libgomp ends the threads that a smaller team leaves over and starts them again for a
-/// larger one.
+/// takes part in the ThreadBudget, and with OpenMP all its loops use one team of threads, whatever
+/// their own size: libgomp ends the threads that a smaller team leaves over and starts them again
+/// for a larger one.
 class ThreadLease {
  public:
   /// Of work that is done once.

@@ -6,20 +6,23 @@
 
 #include "core/checked.h"
 #include "core/host_memory.h"
+#include "core/machine.h"
 #include "core/parallel.h"
 #include "cpu/gemm_split.h"
 
 namespace oort {
 namespace {
 
-constexpr int64_t kAlign = 64;                     // bytes
-constexpr int64_t kSlack = 64;                     // kernels may read a vector past a panel
-constexpr int64_t kPrivateBlock = 512 * 1024;      // bytes of one thread's block: half an L2
-constexpr int64_t kSharedBlock = 8 * 1024 * 1024;  // bytes of a block that all threads share
-constexpr int64_t kFewPanels = 12;                 // for one thread: splitting them is uneven
-constexpr double kGrainWork = 64 * 1024;           // multiplications of one grain (see parallel.h)
-constexpr int64_t kPiece = 4096;                   // floats that are converted at a time
-constexpr int64_t kMostWidth = 64;                 // of a panel
+constexpr int64_t kAlign = 64;      // bytes
+constexpr int64_t kSlack = 64;      // kernels may read a vector past a panel
+constexpr int64_t kFewPanels = 12;  // for one thread: splitting them is uneven
+constexpr int64_t kPiece = 4096;    // floats that are converted at a time
+constexpr int64_t kMostWidth = 64;  // of a panel
+
+/// Bytes of one thread's block.
+int64_t PrivateBytes() { return CacheBlock(512 * 1024, ThisMachine().l2, 0.5); }
+/// Bytes of a block that all threads share.
+int64_t SharedBytes() { return CacheBlock(8 * 1024 * 1024, ThisMachine().l3, 0.5); }
 
 int PanelWidth(const GemmKernels& kernels, GemmSide side) {
   return side == GemmSide::kA ? kernels.rows : kernels.columns;
@@ -88,7 +91,7 @@ class TileScope {
 
 double GrainsOf(const GemmSize& size) {
   return static_cast<double>(size.m) * static_cast<double>(size.n) * static_cast<double>(size.k) /
-         kGrainWork;
+         GrainProducts();
 }
 
 /// The result must depend on the arguments alone, because the workspace is sized by it.
@@ -102,15 +105,15 @@ void PlanBlocks(const GemmKernels& kernels, Plan& plan) {
   const int64_t deep = 2 * int64_t{kernels.depth};
   const bool few =
       plan.streamed_panels <= kFewPanels &&
-      PanelBytes(kernels, deep, plan.streamed_width) * plan.streamed_panels <= kPrivateBlock;
+      PanelBytes(kernels, deep, plan.streamed_width) * plan.streamed_panels <= PrivateBytes();
   plan.k_step = StepOf(kernels.format, plan.k, few ? deep : kernels.depth);
   plan.shared = plan.threads > 1 && plan.streamed_panels < kFewPanels * plan.threads;
   const int64_t depth = plan.shared ? plan.k : plan.k_step;
   const int64_t panel =
       std::max<int64_t>(kernels.format.element, PanelBytes(kernels, depth, plan.streamed_width));
-  const int64_t most = std::max<int64_t>(1, (plan.shared ? kSharedBlock : kPrivateBlock) / panel);
+  const int64_t most = std::max<int64_t>(1, (plan.shared ? SharedBytes() : PrivateBytes()) / panel);
   plan.kept_in_cache =
-      !plan.shared && PanelBytes(kernels, plan.k_step, plan.kept_extent) <= kPrivateBlock;
+      !plan.shared && PanelBytes(kernels, plan.k_step, plan.kept_extent) <= PrivateBytes();
   const int64_t mine =
       plan.shared ? plan.streamed_panels : CeilDivide(plan.streamed_panels, plan.threads);
   plan.block_panels = std::clamp<int64_t>(mine, 1, most);
@@ -261,7 +264,7 @@ class Run {
   /// A rectangle of tiles, in strips whose part of the block stays in one thread's L2 cache.
   void SharedTiles(int64_t first, Range kept, Range streamed) const {
     const int64_t width = plan_.streamed_width;
-    const int64_t strip = std::max<int64_t>(1, kPrivateBlock / Bytes(plan_.k_step, width));
+    const int64_t strip = std::max<int64_t>(1, PrivateBytes() / Bytes(plan_.k_step, width));
     int64_t k0 = 0;
     do {
       const int64_t k1 = std::min(plan_.k, k0 + plan_.k_step);

@@ -413,11 +413,23 @@ TEST_F(Cgroups, VersionOne) {
   EXPECT_EQ(CgroupThreads(root_, membership), 2);
 }
 
+TEST_F(Cgroups, HyperthreadsOfACoreCountOnce) {
+  for (const auto& [processor, siblings] :
+       {std::pair{"cpu0", "0,4"}, {"cpu1", "1,5"}, {"cpu4", "0,4"}, {"cpu5", "1,5"}}) {
+    Write(std::string(processor) + "/topology/thread_siblings_list", siblings);
+  }
+  EXPECT_EQ(CountCores(std::vector{0, 1, 4, 5}, root_), 2);
+  EXPECT_EQ(CountCores(std::vector{1, 4}, root_), 2) << "one hyperthread of each";
+  EXPECT_EQ(CountCores(std::vector{0, 4}, root_), 1);
+  EXPECT_EQ(CountCores(std::vector{0, 4, 8, 9}, root_), 3) << "nothing is known about two";
+}
+
 TEST(AvailableThreads, StaysWithinTheAffinityMask) {
-  EXPECT_GE(AffinityThreads(), 1);
+  const size_t processors = AffinityProcessors().size();
+  EXPECT_GE(processors, 1u);
   EXPECT_GE(AvailableThreads(), 1);
   if (ParseOmpThreads(std::getenv("OMP_NUM_THREADS")) == 0) {
-    EXPECT_LE(AvailableThreads(), AffinityThreads());
+    EXPECT_LE(static_cast<size_t>(AvailableThreads()), processors);
   }
 }
 

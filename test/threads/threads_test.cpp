@@ -4,9 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <thread>
+#include <vector>
 
+#include "core/own_threads.h"
+#include "core/parallel.h"
 #include "core/spin_team.h"
 #include "core/thread_budget.h"
 #include "oort/oort.h"
@@ -16,12 +20,6 @@ namespace oort {
 namespace {
 
 constexpr int kThreads = 16;
-
-#if defined(__SANITIZE_THREAD__)
-constexpr bool kTeams = false;
-#else
-constexpr bool kTeams = true;
-#endif
 
 std::filesystem::path Case(const char* name) {
   return std::filesystem::path(OORT_TEST_DATA) / "corpus" / name;
@@ -136,11 +134,48 @@ TEST(ThreadBudget, SessionsAtOnceGiveTheAnswersOfOne) {
   const Tensor expected = Session(graph, {.threads = 1}).Forward({input})[0];
   std::atomic<int> wrong = 0;
   OnManyThreads([&](int i) {
-    // Under ThreadSanitizer one thread each: it does not know OpenMP's barriers.
-    Session session(graph, {.threads = kTeams ? 1 + i % 4 : 1});
+    Session session(graph, {.threads = 1 + i % 4});
     for (int round = 0; round < 3; ++round) {
       if (!SameBytes(session.Forward({input})[0], expected)) ++wrong;
     }
+  });
+  EXPECT_EQ(wrong, 0);
+}
+
+/// Numbers without locks, written and read in regions of changing sizes, before and behind sleeps.
+TEST(OwnThreads, SeeWhatTheCallerWroteAndItSeesTheirs) {
+  constexpr int kMost = 5;
+  std::atomic<int> wrong = 0;
+  const auto run = [&] {
+    OwnThreads threads;
+    std::vector<int> sums(kMost, 0);
+    int given = 0;
+    for (int turn = 1; turn <= 200; ++turn) {
+      given = turn;
+      const int parts = 1 + turn % kMost;
+      threads.Run(parts, [&](int part) { sums[static_cast<size_t>(part)] = given + part; });
+      for (int i = 0; i < parts; ++i) wrong += sums[static_cast<size_t>(i)] != turn + i ? 1 : 0;
+      if (turn % 50 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  };
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 4; ++i) callers.emplace_back(run);
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+/// The same through loops, whose portions threads take from each other.
+TEST(ParallelFor, OfManyThreadsAtOnceCoversEveryItemOnce) {
+  constexpr int64_t kItems = 500;
+  std::atomic<int> wrong = 0;
+  OnManyThreads([&](int i) {
+    std::vector<int> seen(kItems, 0);
+    for (int loop = 0; loop < 20; ++loop) {
+      ParallelFor(1 + i % 4, kItems, loop % 2 == 0 ? 1 : 100, [&](int64_t begin, int64_t end) {
+        for (int64_t item = begin; item < end; ++item) ++seen[static_cast<size_t>(item)];
+      });
+    }
+    if (seen != std::vector<int>(kItems, 20)) ++wrong;
   });
   EXPECT_EQ(wrong, 0);
 }

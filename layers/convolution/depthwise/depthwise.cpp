@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/checked.h"
+#include "core/machine.h"
 
 namespace oort {
 
@@ -25,20 +26,21 @@ template <typename T>
 int64_t DepthwiseConvOf<T>::BlockOf(const ConvGeometry& g) const {
   // Of a line of the cache; some of them are whole vectors, too.
   constexpr int64_t kLineChannels = 64 / sizeof(T);
-  constexpr int64_t kCached = 40 * 1024 / sizeof(T), kLeast = 96;
+  constexpr int64_t kLeast = 96, kItem = sizeof(T);
+  const int64_t cached = CacheBlock(40 * 1024, ThisMachine().l1, 5.0 / 6) / kItem;
   const ConvAxis &height = g.axes[1], &width = g.axes[2];
   const int64_t rows = std::min(height.in, height.kernel + 2 * height.stride);
   const int64_t pixels = std::max<int64_t>(1, rows * width.in);
-  return std::max(kLeast, kCached / pixels / kLineChannels * kLineChannels);
+  return std::max(kLeast, cached / pixels / kLineChannels * kLineChannels);
 }
 
 template <typename T>
 void DepthwiseConvOf<T>::Run(const Context& context, const ConvGeometry& g,
                              const Operands& operands) const {
-  constexpr int64_t kWork = 64 * 1024;  // multiplications that are worth a thread
   const int64_t block = std::min(BlockOf(g), channels_);
   const int64_t blocks = CeilDivide(channels_, block), pairs = CeilDivide(g.axes[1].out, 2);
-  const int64_t grain = kWork / std::max<int64_t>(1, 2 * g.axes[2].out * block * g.taps()) + 1;
+  const auto work = static_cast<int64_t>(GrainProducts());
+  const int64_t grain = work / std::max<int64_t>(1, 2 * g.axes[2].out * block * g.taps()) + 1;
   context.ParallelFor(g.batch * blocks * pairs, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t image = i / (blocks * pairs), channel = i / pairs % blocks * block;

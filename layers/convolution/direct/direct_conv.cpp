@@ -5,18 +5,17 @@
 
 #include "core/checked.h"
 #include "core/host_memory.h"
+#include "core/machine.h"
 #include "core/parallel.h"
 #include "cpu/gemm_split.h"
 
 namespace oort {
 namespace {
 
-constexpr int64_t kRowFewChannels = 8;          // below, rows of windows are taps
-constexpr int64_t kRowMoreTiles = 2;            // that kernels may read of
-constexpr int64_t kRowSlack = 32;               // elements that kernels may read behind panels
-constexpr double kRowThreadWork = 64 * 1024;    // multiplications that pay for one more thread
-constexpr int64_t kRowBlockBytes = 512 * 1024;  // half an L2 cache
-constexpr int64_t kRowLastPixels = 3;  // behind which less may be readable than kernels read
+constexpr int64_t kRowFewChannels = 8;  // below, rows of windows are taps
+constexpr int64_t kRowMoreTiles = 2;    // that kernels may read of
+constexpr int64_t kRowSlack = 32;       // elements that kernels may read behind panels
+constexpr int64_t kRowLastPixels = 3;   // behind which less may be readable than kernels read
 
 size_t ScaledBytes(int64_t weights) {
   return AlignUp(static_cast<size_t>(weights + kRowSlack) * sizeof(float), 64);
@@ -104,9 +103,10 @@ typename DirectConvOf<T>::Plan DirectConvOf<T>::MakePlan(const ConvGeometry& g, 
   const int64_t own = std::min(h.kernel, h.stride) * std::min(w.kernel, w.stride);
   constexpr int64_t kItem = sizeof(T);
   const int64_t row_bytes = std::max(kItem, channels_ * own * kItem);
-  plan.block_tiles = std::clamp<int64_t>(kRowBlockBytes / (row_bytes * kernels_.rows), 2, 64);
+  const int64_t block_bytes = CacheBlock(512 * 1024, ThisMachine().l2, 0.5);
+  plan.block_tiles = std::clamp<int64_t>(block_bytes / (row_bytes * kernels_.rows), 2, 64);
   const int useful = static_cast<int>(
-      std::clamp(g.multiplications() / kRowThreadWork, 1.0, static_cast<double>(threads)));
+      std::clamp(g.multiplications() / GrainProducts(), 1.0, static_cast<double>(threads)));
   // Each filter that several threads read comes from a cache that they share, and so do pixels.
   const GemmSplit split = SplitTiles(panels_ * groups_, kernels_.columns, plan.tiles, kernels_.rows,
                                      useful, CheckedMultiply(columns_, groups_));

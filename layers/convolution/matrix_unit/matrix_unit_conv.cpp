@@ -7,6 +7,7 @@
 
 #include "core/checked.h"
 #include "core/host_memory.h"
+#include "core/machine.h"
 #include "core/parallel.h"
 #include "cpu/gemm_split.h"
 #include "layers/expression/kernels.h"
@@ -16,10 +17,12 @@ namespace {
 
 constexpr int64_t kUnitStep = 32, kUnitHalf = 16, kUnitPanel = 32;
 constexpr double kUnitThreadWork = 1024 * 1024;    // multiplications that pay for one more thread
-constexpr int64_t kUnitNearBytes = 768 * 1024;     // of an image: with its filters in an L2 cache
 constexpr size_t kUnitElement = sizeof(uint16_t);  // a bf16, or an f16
 static_assert(kUnitStep == GemmWindowKernels::kStep && kUnitStep == TileKernelsF16::kStep);
 static_assert(kUnitHalf == GemmWindowKernels::kHalfRows && kUnitHalf == TileKernelsF16::kHalfRows);
+
+/// Bytes of an image that are in an L2 cache with its filters.
+int64_t UnitNearBytes() { return CacheBlock(768 * 1024, ThisMachine().l2, 0.375); }
 
 // What the kernels for both kinds of images do alike.
 void BeginUnit(const GemmKernels& kernels, int64_t) {
@@ -271,8 +274,8 @@ class MatrixUnitConvOf<T>::Job {
   void Multiply(int64_t image, int64_t first_panel, int64_t last_panel, int64_t first_tile,
                 int64_t last_tile) const {
     const int64_t step = std::max<int64_t>(
-        1, kUnitNearBytes / (2 * kUnitHalf * g_.axes[1].stride * g_.axes[2].stride *
-                             conv_.channels_ * static_cast<int64_t>(kUnitElement)));
+        1, UnitNearBytes() / (2 * kUnitHalf * g_.axes[1].stride * g_.axes[2].stride *
+                              conv_.channels_ * static_cast<int64_t>(kUnitElement)));
     for (int64_t begin = first_tile; begin < last_tile; begin += step) {
       const int64_t end = std::min(last_tile, begin + step);
       for (int64_t panel = first_panel; panel < last_panel; ++panel) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/checked.h"
+#include "core/machine.h"
 #include "core/parallel.h"
 #include "layers/convolution/planar/conv_kernels.h"
 
@@ -67,10 +68,7 @@ class PlanarDepthwise final : public PreparedPlanarConv {
     return CheckedAdd(CheckedMultiply(axis.out - 1, axis.stride), axis.reach());
   }
 
-  static double Grains(const ConvGeometry& g) {
-    constexpr double kGrainWork = 32 * 1024;
-    return g.multiplications() / kGrainWork;
-  }
+  static double Grains(const ConvGeometry& g) { return 2 * g.multiplications() / GrainProducts(); }
   static int Pieces(const ConvGeometry& g, int threads) {
     const int64_t useful = ChoosePieces(threads, Grains(g), true);
     return static_cast<int>(std::clamp<int64_t>(g.batch * g.out_channels, 1, useful));

@@ -7,6 +7,7 @@
 
 #include "core/checked.h"
 #include "core/host_memory.h"
+#include "core/machine.h"
 #include "core/parallel.h"
 
 namespace oort {
@@ -15,8 +16,7 @@ namespace {
 /// Elements of a cache line; kernels read less behind an end.
 template <typename T>
 constexpr int64_t kLineOf = 64 / sizeof(T);
-constexpr int64_t kPatchChannels = 64;     // of an edge tile that are copied at once
-constexpr double kThreadWork = 64 * 1024;  // products that pay for one more thread
+constexpr int64_t kPatchChannels = 64;  // of an edge tile that are copied at once
 
 template <typename T>
 int64_t WinogradAlign(int64_t count) {
@@ -192,7 +192,7 @@ typename WinogradConvOf<T>::Plan WinogradConvOf<T>::MakePlan(const WinogradSize&
   plan.unit = rounding_ == nullptr ? 1 : rounding_->rows;
   const double products = static_cast<double>(plan.tiles) * static_cast<double>(weights);
   plan.threads = static_cast<int>(
-      std::clamp(products / kThreadWork, 1.0, std::max(1.0, static_cast<double>(threads))));
+      std::clamp(products / GrainProducts(), 1.0, std::max(1.0, static_cast<double>(threads))));
   plan.shared = plan.threads > 1 && plan.tiles < plan.threads * (weights < (1 << 20) ? 12 : 48);
   const int64_t mine = plan.shared ? plan.tiles : CeilDivide(plan.tiles, plan.threads);
   const int64_t most = rounding_ != nullptr  ? kRoundedGroup
