@@ -29,7 +29,8 @@ if(OORT_FULL_TESTS)
 endif()
 set(sanitizer_options -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O0 -g1"
   -DOORT_KERNEL_OPTIMIZATION=-O1 -DOORT_KERNELS=${sanitizer_kernels} -DOORT_AVX512=${OORT_FULL_TESTS}
-  -DOORT_CUDA=OFF -DOORT_INSTALL=OFF -DOORT_CLI=OFF -DOORT_UNITY=ON -DOORT_PCH=ON)
+  -DOORT_THREADS=OWN -DOORT_OPENMP=OFF -DOORT_CUDA=OFF -DOORT_INSTALL=OFF -DOORT_CLI=OFF -DOORT_UNITY=ON
+  -DOORT_PCH=ON)
 find_program(OORT_CLANG clang++)
 if(OORT_CLANG)
   # One build serves the tests and the fuzzers, which need clang. As tests they do not search.
