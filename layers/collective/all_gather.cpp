@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <numeric>
+
+#include "core/parallel.h"
+#include "layers/collective/group_of.h"
+
+namespace oort {
+namespace {
+
+/// The parts of all ranks side by side along the last axis.
+class AllGather final : public Layer {
+ public:
+  explicit AllGather(const LayerInit& init)
+      : name_(NameInGroup(init)),
+        input_(init.Arg("input")),
+        addend_(init.Arg("addend")),
+        parts_(init.Ints("parts")) {
+    for (const int64_t part : parts_) {
+      if (part < 1) throw Error(ErrorCode::kInvalidModel, "each of the parts has an element");
+      width_ += part;
+    }
+  }
+
+  std::vector<Value> Infer(const Args& args) const override {
+    const Shape& input = args.shape(input_);
+    const bool known = input.rank() > 0 && std::ranges::count(parts_, input[input.rank() - 1]) > 0;
+    if (!known) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "expected an input whose last axis is one of the parts, got " + input.ToString());
+    }
+    Shape shape = input;
+    shape[shape.rank() - 1] = width_;
+    shape.elements();
+    if (args.Has(addend_) && args.shape(addend_) != shape) {
+      throw Error(ErrorCode::kInvalidArgument, "expected an addend of " + shape.ToString() +
+                                                   ", got " + args.shape(addend_).ToString());
+    }
+    return {Tensor::Meta(DType::kF32, shape)};
+  }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    Collective& group = GroupOfRun();
+    const Tensor& input = args.tensor(input_);
+    if (parts_.size() != static_cast<size_t>(group.ranks()) ||
+        input.dim(-1) != parts_[static_cast<size_t>(group.rank())]) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "its parts are those of " + std::to_string(parts_.size()) + " ranks, not of " +
+                      std::to_string(group.ranks()) + ", or those of another rank");
+    }
+    const int64_t rows = input.elements() / std::max<int64_t>(input.dim(-1), 1);
+    std::vector<size_t> sizes;
+    for (const int64_t part : parts_) {
+      sizes.push_back(static_cast<size_t>(rows * part) * sizeof(float));
+    }
+    float* out = outputs[0].AsTensor().data<float>();
+    const float* addend = args.Has(addend_) ? args.tensor(addend_).data<float>() : nullptr;
+    int64_t at = 0;
+    const std::span<const std::byte> mine(input.raw(), input.bytes());
+    group.Exchange(name_, mine, sizes, [&](int rank, std::span<const std::byte> bytes) {
+      const int64_t part = parts_[static_cast<size_t>(rank)];
+      const float* from = reinterpret_cast<const float*>(bytes.data());
+      context.ParallelFor(rows, GrainOf({static_cast<double>(part) * 12, 0}),
+                          [&](int64_t begin, int64_t end) {
+                            for (int64_t row = begin; row < end; ++row) {
+                              PutRow(from + row * part, part, row * width_ + at, addend, out);
+                            }
+                          });
+      at += part;
+    });
+  }
+
+ private:
+  static void PutRow(const float* from, int64_t count, int64_t at, const float* addend,
+                     float* out) {
+    if (addend == nullptr) {
+      std::copy_n(from, count, out + at);
+      return;
+    }
+    for (int64_t i = 0; i < count; ++i) out[at + i] = from[i] + addend[at + i];
+  }
+
+  std::string name_;
+  int input_, addend_;
+  std::vector<int64_t> parts_;
+  int64_t width_ = 0;
+};
+
+}  // namespace
+}  // namespace oort
+
+OORT_LAYERS(all_gather) {
+  using namespace oort;
+  OperatorSchema schema({"oort.AllGather"},
+                        "The last axis of all ranks side by side, of which each has so many "
+                        "elements as parts says, plus addend; one rank's part of a model has it");
+  schema.Tensor("input", kF32Only).OptionalTensor("addend", kF32Only).Ints("parts");
+  registry.Add(schema, Create<AllGather>());
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+#include <cstring>
+#include <limits>
+
+#include "cpu/sampling.h"
+#include "layers/collective/group_of.h"
+
+namespace oort {
+namespace {
+
+/// The likeliest token where each rank has the logits of a part of the vocabulary.
+class RankArgmax final : public Layer {
+ public:
+  explicit RankArgmax(const LayerInit& init)
+      : name_(NameInGroup(init)),
+        first_(init.Int("first")),
+        kernels_(SamplingKernelsFor(init.isa())) {}
+
+  std::vector<Value> Infer(const Args& args) const override {
+    const Shape& shape = args.shape(0);
+    if (shape.rank() < 1 ||
+        first_ > std::numeric_limits<int32_t>::max() - shape[shape.rank() - 1]) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "expected rows of at most 2^31 - 1 logits, got " + args.tensor(0).ToString());
+    }
+    Shape rows;
+    for (int i = 0; i + 1 < shape.rank(); ++i) rows.Append(shape[i]);
+    return {Tensor::Meta(DType::kI32, rows)};
+  }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    Collective& group = GroupOfRun();
+    const Tensor& x = args.tensor(0);
+    Tensor& y = outputs[0].AsTensor();
+    const int64_t count = x.dim(-1), rows = y.elements();
+    int32_t* tokens = y.data<int32_t>();
+    std::vector<Best> mine(static_cast<size_t>(rows));
+    const float* logits = x.data<float>();
+    context.ParallelFor(rows, 65536 / (count + 1) + 1, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const float* from = logits + row * count;
+        const int32_t best = ArgmaxOf(kernels_, from, count);
+        if (best < 0) continue;
+        mine[static_cast<size_t>(row)] = {from[best], static_cast<int32_t>(first_) + best};
+      }
+    });
+    std::vector<Best> best = mine;
+    const std::span<const std::byte> bytes = std::as_bytes(std::span<const Best>(mine));
+    const std::vector<size_t> sizes(static_cast<size_t>(group.ranks()), bytes.size());
+    group.Exchange(name_, bytes, sizes, [&](int rank, std::span<const std::byte> handed) {
+      for (size_t row = 0; row < best.size(); ++row) {
+        Best other;
+        std::memcpy(&other, handed.data() + row * sizeof(Best), sizeof(Best));
+        // Of equal ones the lowest stays, which comes from the lowest rank.
+        if (rank == 0 || other.logit > best[row].logit) best[row] = other;
+      }
+    });
+    for (size_t row = 0; row < best.size(); ++row) tokens[row] = best[row].token;
+  }
+
+ private:
+  struct Best {
+    float logit = -std::numeric_limits<float>::infinity();
+    int32_t token = -1;
+  };
+
+  std::string name_;
+  int64_t first_;
+  const SamplingKernels& kernels_;
+};
+
+}  // namespace
+}  // namespace oort
+
+OORT_LAYERS(rank_argmax) {
+  using namespace oort;
+  OperatorSchema schema({"oort.RankArgmax"},
+                        "oort.Argmax of rows of which each rank has a part, that of this one "
+                        "from `first` on; one rank's part of a model has it");
+  schema.Tensor("input", kF32Only).Int("first", 0).AtLeast(0);
+  registry.Add(schema, Create<RankArgmax>());
+}

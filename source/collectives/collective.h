@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+// How ranks that compute one model together hand numbers to each other, whoever carries them:
+// threads of one process, or processes that a plug-in connects.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "oort/function_ref.h"
+
+namespace oort {
+
+/// The place of one rank in its group. All ranks make the same calls in the same order. Nothing
+/// waits forever: a rank that does not come within the deadline, or that said that it failed, ends
+/// the call on all others with an Error (kDevice) that names it; so does every later call.
+/// Thread contract: one thread at a time; Fail from any.
+class Collective {
+ public:
+  using Visit = FunctionRef<void(int rank, std::span<const std::byte> bytes)>;
+
+  Collective() = default;
+  virtual ~Collective() = default;
+  Collective(const Collective&) = delete;
+  Collective& operator=(const Collective&) = delete;
+
+  virtual int rank() const = 0;
+  virtual int ranks() const = 0;
+
+  /// Hands `mine` to all ranks, and visits what each of them has handed over in the order of their
+  /// numbers, its own among them. `sizes` are the bytes of each rank. A visit may overwrite `mine`.
+  /// `what` is for messages: the operator that needs it.
+  virtual void Exchange(std::string_view what, std::span<const std::byte> mine,
+                        std::span<const size_t> sizes, Visit visit) = 0;
+  /// All ranks get the bytes of `root`, of any number up to kMostBroadcast.
+  virtual void Broadcast(std::string_view what, std::vector<std::byte>& bytes, int root) = 0;
+  /// Tells all ranks that this one cannot go on, and why.
+  virtual void Fail(std::string_view message) noexcept = 0;
+  /// How long calls wait from now on, in seconds; infinity where whoever waits is told otherwise.
+  virtual void SetDeadline(double seconds) = 0;
+
+  /// values become the sums over all ranks, added in the order of their numbers: the same bits on
+  /// all of them.
+  void AllReduce(std::string_view what, std::span<float> values);
+  /// `all` gets the numbers of all ranks one behind the other; `counts` says how many each has.
+  void AllGather(std::string_view what, std::span<const float> mine, std::span<const size_t> counts,
+                 std::span<float> all);
+  /// Until all ranks are here.
+  void Barrier(std::string_view what);
+
+  static constexpr size_t kMostBroadcast = size_t{1} << 30;
+};
+
+/// While it lives, calls of a group wait for so long.
+class DeadlineScope {
+ public:
+  DeadlineScope(Collective& group, double seconds, double afterwards)
+      : group_(group), afterwards_(afterwards) {
+    group_.SetDeadline(seconds);
+  }
+  ~DeadlineScope() { group_.SetDeadline(afterwards_); }
+  DeadlineScope(const DeadlineScope&) = delete;
+  DeadlineScope& operator=(const DeadlineScope&) = delete;
+
+ private:
+  Collective& group_;
+  double afterwards_;
+};
+
+/// While it lives, operators that this thread runs exchange their numbers with these ranks.
+class GroupScope {
+ public:
+  explicit GroupScope(Collective& group);
+  ~GroupScope();
+  GroupScope(const GroupScope&) = delete;
+  GroupScope& operator=(const GroupScope&) = delete;
+  /// That of this thread; null where it runs no rank's part.
+  static Collective* Current();
+
+ private:
+  Collective* before_;
+};
+
+/// "rank 2 (host)", for messages.
+std::string RankName(int rank, std::string_view host);
+/// The name of this machine.
+std::string HostName();
+
+}  // namespace oort

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+#include "collectives/local_collective.h"
+
+#include <array>
+#include <atomic>
+#include <mutex>
+
+#include "collectives/patience.h"
+#include "core/number_text.h"
+#include "oort/error.h"
+
+namespace oort {
+namespace {
+
+/// What a rank hands over. There are two, in turns: a rank that writes its third has seen the
+/// second of all others, so they are done with its first.
+struct Handed {
+  std::vector<std::byte> bytes;
+  std::string what;
+};
+
+struct alignas(64) LocalRank {
+  std::atomic<uint64_t> turn = 0;  ///< of the last that it has handed over
+  std::array<Handed, 2> handed;
+};
+
+struct LocalGroup {
+  std::vector<LocalRank> members;
+  std::atomic<bool> failed = false;
+  std::mutex mutex;
+  std::string failure;  ///< the first one
+
+  explicit LocalGroup(int ranks) : members(static_cast<size_t>(ranks)) {}
+
+  void Fail(std::string message) {
+    const std::scoped_lock lock(mutex);
+    if (failure.empty()) failure = std::move(message);
+    failed.store(true, std::memory_order_release);
+  }
+  [[noreturn]] void Throw() {
+    const std::scoped_lock lock(mutex);
+    throw Error(ErrorCode::kDevice, failure);
+  }
+};
+
+class LocalCollective final : public Collective {
+ public:
+  LocalCollective(std::shared_ptr<LocalGroup> group, int rank, double deadline)
+      : group_(std::move(group)), rank_(rank), deadline_(deadline) {}
+
+  int rank() const override { return rank_; }
+  int ranks() const override { return static_cast<int>(group_->members.size()); }
+  void SetDeadline(double seconds) override { deadline_ = seconds; }
+
+  void Exchange(std::string_view what, std::span<const std::byte> mine,
+                std::span<const size_t> sizes, Visit visit) override {
+    Hand(what, mine);
+    for (int from = 0; from < ranks(); ++from) {
+      const Handed& handed = Await(from, what);
+      const size_t expected = sizes[static_cast<size_t>(from)];
+      if (handed.bytes.size() != expected || handed.what != what) Mismatch(from, what, expected);
+      visit(from, handed.bytes);
+    }
+  }
+
+  void Broadcast(std::string_view what, std::vector<std::byte>& bytes, int root) override {
+    Hand(what, root == rank_ ? std::span<const std::byte>(bytes) : std::span<const std::byte>());
+    for (int from = 0; from < ranks(); ++from) {
+      const Handed& handed = Await(from, what);
+      if (handed.what != what) Mismatch(from, what, 0);
+      if (from == root && root != rank_) bytes = handed.bytes;
+    }
+  }
+
+  void Fail(std::string_view message) noexcept override {
+    try {
+      group_->Fail(RankName(rank_, "a thread of this process") + ": " + std::string(message));
+    } catch (...) {
+      group_->failed.store(true, std::memory_order_release);  // without a word: there is no memory
+    }
+  }
+
+ private:
+  void Hand(std::string_view what, std::span<const std::byte> mine) {
+    LocalRank& self = group_->members[static_cast<size_t>(rank_)];
+    Handed& handed = self.handed[++turn_ % 2];
+    handed.bytes.assign(mine.begin(), mine.end());
+    handed.what = what;
+    self.turn.store(turn_, std::memory_order_release);
+  }
+
+  const Handed& Await(int from, std::string_view what) {
+    LocalRank& other = group_->members[static_cast<size_t>(from)];
+    Patience patience(deadline_);
+    while (other.turn.load(std::memory_order_acquire) < turn_) {
+      if (group_->failed.load(std::memory_order_acquire)) group_->Throw();
+      if (patience.Wait()) continue;
+      group_->Fail(RankName(from, "a thread of this process") + " did not come to " +
+                   std::string(what) + " within " + FormatFloat(deadline_) + " s, where rank " +
+                   std::to_string(rank_) + " waits for it: it hangs or is too slow; a longer " +
+                   "deadline gives it time");
+    }
+    return other.handed[turn_ % 2];
+  }
+
+  [[noreturn]] void Mismatch(int from, std::string_view what, size_t expected) {
+    const Handed& handed = group_->members[static_cast<size_t>(from)].handed[turn_ % 2];
+    group_->Fail("rank " + std::to_string(from) + " is at " + handed.what + " with " +
+                 std::to_string(handed.bytes.size()) + " bytes, where rank " +
+                 std::to_string(rank_) + " is at " + std::string(what) + " and expects " +
+                 std::to_string(expected) + ": they do not compute the same model");
+    group_->Throw();
+  }
+
+  std::shared_ptr<LocalGroup> group_;
+  int rank_;
+  double deadline_;
+  uint64_t turn_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Collective>> MakeLocalGroup(int ranks, double deadline) {
+  if (ranks < 1) throw Error(ErrorCode::kInvalidArgument, "a group has at least one rank");
+  const auto group = std::make_shared<LocalGroup>(ranks);
+  std::vector<std::unique_ptr<Collective>> members;
+  for (int rank = 0; rank < ranks; ++rank) {
+    members.push_back(std::make_unique<LocalCollective>(group, rank, deadline));
+  }
+  return members;
+}
+
+}  // namespace oort

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+#include <gtest/gtest.h>
+
+#include "layers/collective/on_ranks.h"
+
+namespace oort {
+namespace {
+
+using testing::ExpectOnAllRanks;
+using testing::RankCase;
+using testing::RunOnRanks;
+
+RankCase ReduceCase(std::vector<Tensor> inputs) {
+  RankCase rank;
+  rank.op.type = "oort.AllReduce";
+  rank.inputs = std::move(inputs);
+  return rank;
+}
+
+TEST(AllReduce, AddsInTheOrderOfTheRanks) {
+  // (1e8 + 1) - 1e8 is 0 in f32, and 1e8 - 1e8 + 1 is 1: the order shows.
+  std::vector<RankCase> cases;
+  for (const float value : {1e8f, 1.0f, -1e8f}) {
+    cases.push_back(ReduceCase({Tensor::From<float>({value, 2}, {1, 2})}));
+  }
+  ExpectOnAllRanks<float>(RunOnRanks(cases), {0, 6});
+}
+
+TEST(AllReduce, AddsBiasAndAddendOnce) {
+  std::vector<RankCase> cases;
+  for (int rank = 0; rank < 2; ++rank) {
+    RankCase one = ReduceCase(
+        {Tensor::From<float>({1, 2, 3, 4}, {2, 2}), Tensor::From<float>({10, 20, 30, 40}, {2, 2})});
+    one.op.attributes["bias"] = Tensor::From<float>({100, 200}, {2});
+    cases.push_back(one);
+  }
+  ExpectOnAllRanks<float>(RunOnRanks(cases), {112, 224, 136, 248});
+}
+
+TEST(AllReduce, RanksThatDisagreeAllSaySo) {
+  const auto results = RunOnRanks({ReduceCase({Tensor::From<float>({1, 2}, {1, 2})}),
+                                   ReduceCase({Tensor::From<float>({1, 2, 3}, {1, 3})})});
+  for (const auto& result : results) {
+    EXPECT_NE(result.error.find("do not compute the same model"), std::string::npos)
+        << result.error;
+  }
+}
+
+TEST(AllReduce, AloneItSaysWhatIsMissing) {
+  const RankCase alone = ReduceCase({Tensor::From<float>({1, 2}, {1, 2})});
+  Session session(testing::GraphOf(alone), {.threads = 1});
+  try {
+    session.Forward(alone.inputs);
+    FAIL() << "it ran";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("other ranks"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace oort
