@@ -18,12 +18,29 @@
 namespace oort {
 
 struct DecoderGraph;
+class RankGroup;  // llm/rank_group.h
 
 /// A LoRA adapter: a folder of PEFT (adapter_config.json, adapter_model.safetensors) for a model
 /// from a folder of Hugging Face, or a GGUF for one from a GGUF.
 struct AdapterFile {
   std::string name;
   std::filesystem::path path;
+};
+
+/// Several ranks compute one model together, on CPUs: each has its part of the weights and of the
+/// cache. All of them compute the same bits in every run.
+struct RankOptions {
+  /// Ranks that are threads of this process; each of them runs EngineOptions::threads threads, or,
+  /// where that is 0, its share of those that the process may use.
+  int count = 1;
+  /// This process is one rank of those that mpirun has started. Ranks other than 0 load the same
+  /// model with the same options, and call Follow.
+  bool mpi = false;
+  /// Results have the bits of one rank; else sums of products are split, too, which takes half as
+  /// many exchanges and may give other last digits.
+  bool exact = false;
+  /// Seconds after which a rank that does not come to an exchange has failed, and with it all.
+  double deadline = 10;
 };
 
 struct LanguageModelOptions {
@@ -39,6 +56,7 @@ struct LanguageModelOptions {
   int64_t group = 32;  ///< weights that share a scale
   Isa isa = DefaultIsa();
   Device device;
+  RankOptions ranks;
   std::stop_token stop;
   ProgressFunction progress;
 };
@@ -69,7 +87,7 @@ struct DecoderFacts {
 };
 
 /// Thread contract: immutable; share it between any number of engines and threads.
-class LanguageModel {
+class LanguageModel : public std::enable_shared_from_this<LanguageModel> {
  public:
   /// A GGUF file, a folder of Hugging Face, a checkpoint of llama2.c, a .pnnx.param that
   /// ConvertLanguageModel wrote, or one that pnnx traced of a causal decoder. Throws an Error.
@@ -99,6 +117,15 @@ class LanguageModel {
   /// f32 where activations stay f32, else f16.
   KvType default_kv() const;
 
+  /// Of several ranks that compute it together, which one this is, and how many there are.
+  int rank() const;
+  int ranks() const;
+  /// On ranks other than 0: computes what rank 0 asks for, until that lets go of the model. Throws
+  /// what ended it before its time, on whatever rank that was.
+  void Follow() const;
+  /// Null for one rank.
+  const std::shared_ptr<RankGroup>& rank_group() const;
+
   bool has_tokenizer() const;
   /// Throws kUnsupported where the files hold none.
   const Tokenizer& tokenizer() const;
@@ -127,6 +154,9 @@ class LanguageModel {
  private:
   struct Impl;
   explicit LanguageModel(std::unique_ptr<Impl> impl);
+  static std::shared_ptr<const LanguageModel> LoadRank(const std::filesystem::path& path,
+                                                       const LanguageModelOptions& options,
+                                                       const std::shared_ptr<RankGroup>& group);
   static std::shared_ptr<const LanguageModel> Finish(std::unique_ptr<Impl> impl,
                                                      DecoderGraph decoder,
                                                      const LanguageModelOptions& options);

@@ -15,7 +15,17 @@ class QuantizedEmbedding final : public Layer {
         table_(QuantizedMatrix::Shared(
             ReadStored(init, 0, init.Int("num_embeddings"), init.Int("embedding_dim")),
             AvailableThreads())),
-        packed_(StoredArguments(init, 1)) {}
+        first_row_(init.Int("first_row")),
+        all_rows_(init.Int("all_rows")),
+        packed_(StoredArguments(init, 1)) {
+    if (all_rows_ == 0) all_rows_ = table_->rows();
+    if (first_row_ > all_rows_ - table_->rows()) {
+      throw Error(ErrorCode::kInvalidModel, "a part of " + std::to_string(table_->rows()) +
+                                                " rows from row " + std::to_string(first_row_) +
+                                                " on is not in a table of " +
+                                                std::to_string(all_rows_));
+    }
+  }
 
   std::vector<Value> Infer(const Args& args) const override {
     Shape shape = args.shape(input_);
@@ -28,10 +38,10 @@ class QuantizedEmbedding final : public Layer {
     const Tensor indices = args.tensor(input_).To(DType::kI64);
     const std::span<const int64_t> rows = indices.span<int64_t>();
     for (int64_t row : rows) {
-      if (row >= 0 && row < table_->rows()) continue;
+      if (row >= 0 && row < all_rows_) continue;
       throw Error(ErrorCode::kInvalidArgument, "index " + std::to_string(row) +
                                                    " is not in a table of " +
-                                                   std::to_string(table_->rows()) + " rows");
+                                                   std::to_string(all_rows_) + " rows");
     }
     const int64_t width = table_->columns();
     float* out = outputs[0].AsTensor().data<float>();
@@ -39,7 +49,12 @@ class QuantizedEmbedding final : public Layer {
                         [&](int64_t begin, int64_t end) {
                           for (int64_t i = begin; i < end; ++i) {
                             float* row = out + i * width;
-                            table_->ReadRow(rows[static_cast<size_t>(i)], row);
+                            const int64_t place = rows[static_cast<size_t>(i)] - first_row_;
+                            if (place < 0 || place >= table_->rows()) {
+                              std::fill_n(row, width, 0.0f);  // another rank has it
+                              continue;
+                            }
+                            table_->ReadRow(place, row);
                             if (scale_ == 1.0f) continue;
                             for (int64_t j = 0; j < width; ++j) row[j] *= scale_;
                           }
@@ -52,6 +67,7 @@ class QuantizedEmbedding final : public Layer {
   int input_;
   float scale_;
   std::shared_ptr<const QuantizedMatrix> table_;
+  int64_t first_row_, all_rows_;
   std::vector<int> packed_;
 };
 
@@ -60,11 +76,14 @@ class QuantizedEmbedding final : public Layer {
 
 OORT_LAYERS(quantized_embedding) {
   using namespace oort;
-  OperatorSchema schema({"oort.QuantizedEmbedding"},
-                        "The row of the table that each index names, times a factor; the table "
-                        "stays in 32 to 4 bits");
+  OperatorSchema schema(
+      {"oort.QuantizedEmbedding"},
+      "The row of the table that each index names, times a factor; the table "
+      "stays in 32 to 4 bits. A table that is the part of all_rows from first_row on "
+      "gives zeros for the others");
   schema.Tensor("input", kIntegers);
   AddStoredWeight(schema, 0);
   schema.Int("num_embeddings").AtLeast(1).Int("embedding_dim").AtLeast(1).Float("factor", 1.0);
+  schema.Int("first_row", 0).AtLeast(0).Int("all_rows", 0).AtLeast(0);
   registry.Add(schema, Create<QuantizedEmbedding>());
 }

@@ -9,6 +9,7 @@
 #include "cuda/memory.h"
 #include "decoder/decoder_graph.h"
 #include "layers/attention/paged/sequence_table.h"
+#include "llm/rank_group.h"
 
 namespace oort {
 
@@ -68,9 +69,16 @@ DecoderRunner::DecoderRunner(std::shared_ptr<const LanguageModel> model, KvType 
       spare_block_(static_cast<int32_t>(pool_.blocks())),
       fast_batches_(fast_batches),
       made_on_(model_->facts().logits_device),
-      session_(model_->graph(), {.threads = threads}) {}
+      session_(model_->graph(), {.threads = ThreadsOfRank(*model_, threads)}) {
+  if (RankGroup* group = model_->rank_group().get()) {
+    rank_runner_ = group->Open(type, cache_tokens, ThreadsOfRank(*model_, threads));
+  }
+}
 
-DecoderRunner::~DecoderRunner() { Drop(); }
+DecoderRunner::~DecoderRunner() {
+  Drop();
+  if (rank_runner_ != 0) model_->rank_group()->Close(rank_runner_);
+}
 
 /// Takes the blocks that the new tokens need; all or none.
 void DecoderRunner::Reserve(std::span<const StepItem> items) {
@@ -146,6 +154,13 @@ void DecoderRunner::CopyBlocks(std::span<const std::pair<int32_t, int32_t>> copi
   const Device device = cache_.device();
   const bool on_host = device.type == DeviceType::kCpu;
   if (!on_host && !block_copies_) block_copies_ = std::make_unique<cuda::Stream>(device.index);
+  if (rank_runner_ != 0) {
+    RankMessage message;
+    message.command = RankCommand::kCopy;
+    message.runner = rank_runner_;
+    message.copies.assign(copies.begin(), copies.end());
+    model_->rank_group()->Lead(message, [] {});
+  }
   for (const auto& [from, to] : copies) cache_.CopyBlock(from, to, block_copies_.get());
   if (!on_host) block_copies_->Synchronize();
 }
@@ -302,11 +317,37 @@ PendingForward DecoderRunner::Begin(std::span<const StepItem> items, const RunOp
   std::array<Tensor, 2> outputs = {logits, argmax};
   const std::array<Tensor, 3> inputs = {tokens.defined() ? tokens : borrow(tokens_),
                                         borrow(positions_), borrow(rows_)};
-  PendingForward forward = session_.ForwardLater(inputs, outputs, run);
+  PendingForward forward = Forward(inputs, outputs, run, rows_alone);
   for (const StepItem& item : items) {
     if (item.sequence == nullptr) continue;
     item.sequence->length += static_cast<int64_t>(item.tokens.size());
   }
+  return forward;
+}
+
+PendingForward DecoderRunner::Forward(std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                                      const RunOptions& options, bool rows_alone) {
+  if (rank_runner_ == 0) return session_.ForwardLater(inputs, outputs, options);
+  // Ranks cannot stop in the middle of a step that others go on with.
+  if (options.stop.stop_requested()) throw Error(ErrorCode::kCancelled, "cancelled");
+  RunOptions run = options;
+  run.stop = {};
+  RankGroup& group = *model_->rank_group();
+  RankMessage message;
+  message.command = RankCommand::kStep;
+  message.runner = rank_runner_;
+  message.step = {.unread_outputs = run.unread_outputs,
+                  .rows_alone = rows_alone,
+                  .tokens = tokens_,
+                  .positions = positions_,
+                  .rows = rows_,
+                  .slices = slices_,
+                  .blocks = {}};
+  PendingForward forward;
+  group.Lead(message, [&] {
+    const GroupScope scope(group.collective());
+    forward = session_.ForwardLater(inputs, outputs, run);
+  });
   return forward;
 }
 

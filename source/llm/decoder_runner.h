@@ -111,6 +111,10 @@ class DecoderRunner {
   /// Makes it a tensor of that shape there, in the memory that it has if that will do.
   void Fit(Tensor& tensor, DType dtype, const Shape& shape, Device where) const;
 
+  /// Runs the step that Describe has described, on all ranks.
+  PendingForward Forward(std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                         const RunOptions& options, bool rows_alone);
+
   std::shared_ptr<const LanguageModel> model_;
   KvCache cache_;
   BlockPool pool_;
@@ -122,6 +126,7 @@ class DecoderRunner {
   std::unique_ptr<cuda::Stream> copies_;        // likewise
   std::unique_ptr<cuda::Stream> block_copies_;  // where the cache is, likewise
   Session session_;
+  uint32_t rank_runner_ = 0;  // by which other ranks know this one
   // Kept from step to step, so that a step need not allocate them.
   std::vector<int32_t> tokens_, positions_, rows_;
   std::vector<SequenceSlice> slices_;

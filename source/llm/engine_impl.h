@@ -71,8 +71,10 @@ inline std::atomic<bool> checks_steps = false;
 [[noreturn]] void FailRefused(int32_t token);
 
 /// Reading a sequence again costs a GPU more than copying it, and the CPU's memory is the cache's.
-inline size_t SwapBytes(const KvCache& cache, const EngineOptions& options) {
+inline size_t SwapBytes(const LanguageModel& model, const KvCache& cache,
+                        const EngineOptions& options) {
   constexpr size_t kOfGpu = size_t{4} << 30;
+  if (model.ranks() > 1) return 0;  // each rank has a part of a block
   return options.swap_bytes.value_or(cache.device().type == DeviceType::kCpu ? 0 : kOfGpu);
 }
 
@@ -109,7 +111,7 @@ struct Engine::Impl {
         cache_tokens(tokens),
         runner(model, options.kv.value_or(model->default_kv()), tokens, options.threads,
                fast_batches()),
-        saver(runner.cache(), SwapBytes(runner.cache(), options)),
+        saver(runner.cache(), SwapBytes(*model, runner.cache(), options)),
         scheduler(runner.pool(),
                   {.step_tokens = mixes_steps() ? options.step_tokens : options.prompt_chunk,
                    .prompt_tokens = options.prompt_chunk,

@@ -10,7 +10,10 @@
 #include "decoder/decoder_graph.h"
 #include "decoder/quantized_checkpoint.h"
 #include "decoder/random_checkpoint.h"
+#include "decoder/shard.h"
 #include "llm/exactness.h"
+#include "llm/load_on_ranks.h"
+#include "llm/rank_group.h"
 #include "parser/adapter/adapter.h"
 #include "parser/checkpoint/checkpoint.h"
 #include "parser/checkpoint/tokenizer_source.h"
@@ -88,6 +91,8 @@ struct LanguageModel::Impl {
   std::string special_tokens;  ///< as variables of chat templates
   bool exact = false;          ///< activations stay f32
   std::vector<std::string> adapters;
+  std::shared_ptr<RankGroup> group;  ///< null for one rank
+  int64_t kv_heads = 0;              ///< of this rank
 
   void Fill(const TokenizerSource& source, const std::vector<NamedTemplate>& texts,
             const std::vector<int32_t>& ends);
@@ -116,6 +121,7 @@ std::string SpecialTokens(const Tokenizer& tokenizer) {
 void LanguageModel::Impl::Fill(const TokenizerSource& source,
                                const std::vector<NamedTemplate>& texts,
                                const std::vector<int32_t>& ends) {
+  if (group != nullptr && group->rank() > 0) return;  // rank 0 speaks for all
   if (source.kind != TokenizerSource::Kind::kNone) tokenizer = tokenizer::TokenizerOf(source);
   if (tokenizer) special_tokens = SpecialTokens(*tokenizer);
   for (const NamedTemplate& text : texts) templates.emplace_back(text);
@@ -134,6 +140,12 @@ void CheckAdapters(const std::filesystem::path& path, const LanguageModelOptions
     throw Error(ErrorCode::kUnsupported,
                 "LoRA adapters are for a folder of Hugging Face or a GGUF, not for a .param");
   }
+}
+
+/// Of several ranks the first one tells how far it is.
+LanguageModelOptions OptionsOfRank(LanguageModelOptions options, const RankGroup* group) {
+  if (group != nullptr && group->rank() > 0) options.progress = nullptr;
+  return options;
 }
 
 std::vector<LoraAdapter> ReadAdapters(const std::vector<AdapterFile>& files,
@@ -161,8 +173,17 @@ LanguageModel::~LanguageModel() = default;
 
 std::shared_ptr<const LanguageModel> LanguageModel::Load(const std::filesystem::path& path,
                                                          const LanguageModelOptions& options) {
+  return LoadOnRanks(options, [path, options](const std::shared_ptr<RankGroup>& group) {
+    return LoadRank(path, OptionsOfRank(options, group.get()), group);
+  });
+}
+
+std::shared_ptr<const LanguageModel> LanguageModel::LoadRank(
+    const std::filesystem::path& path, const LanguageModelOptions& options,
+    const std::shared_ptr<RankGroup>& group) {
   return Guarded([&] {
     auto impl = std::make_unique<Impl>();
+    impl->group = group;
     DecoderGraph decoder;
     // Promised weights are made of these while the graph is built.
     std::unique_ptr<Checkpoint> checkpoint, quantized;
@@ -207,13 +228,15 @@ std::shared_ptr<const LanguageModel> LanguageModel::Load(const std::filesystem::
 std::shared_ptr<const LanguageModel> LanguageModel::Random(std::string_view name,
                                                            std::string_view weights, int64_t group,
                                                            const LanguageModelOptions& options) {
-  return Guarded([&] {
+  const auto load = [=](const std::shared_ptr<RankGroup>& ranks) {
     auto impl = std::make_unique<Impl>();
+    impl->group = ranks;
     const std::unique_ptr<Checkpoint> checkpoint = MakeRandomCheckpoint(name, weights, group);
     DecoderGraph decoder = BuildDecoder(*checkpoint);
     impl->info = InfoOf(checkpoint->config(), 0, decoder);
-    return Finish(std::move(impl), std::move(decoder), options);
-  });
+    return Finish(std::move(impl), std::move(decoder), OptionsOfRank(options, ranks.get()));
+  };
+  return Guarded([&] { return LoadOnRanks(options, load); });
 }
 
 std::vector<std::string_view> LanguageModel::RandomNames() { return RandomModelNames(); }
@@ -225,7 +248,16 @@ std::shared_ptr<const LanguageModel> LanguageModel::Finish(std::unique_ptr<Impl>
   // coarse weights.
   const auto weight_bytes = static_cast<double>(impl->info.weight_bytes);
   impl->exact = options.exact.value_or(IsExactByDefault(options.device.type, weight_bytes));
-  AddArgmax(decoder.graph, !impl->exact && options.device.type == DeviceType::kCpu);
+  const bool alone = impl->group == nullptr;
+  AddArgmax(decoder.graph, alone && !impl->exact && options.device.type == DeviceType::kCpu);
+  impl->kv_heads = impl->info.kv_heads;
+  const uint64_t digest = alone ? 0 : DigestOf(decoder.graph, options);
+  if (!alone) {
+    const ShardReport report = Shard(
+        decoder.graph,
+        {.rank = impl->group->rank(), .ranks = impl->group->ranks(), .exact = options.ranks.exact});
+    if (report.kv_heads > 0) impl->kv_heads = report.kv_heads;
+  }
   LoadOptions load;
   load.isa = options.isa;
   load.device = options.device;
@@ -243,6 +275,7 @@ std::shared_ptr<const LanguageModel> LanguageModel::Finish(std::unique_ptr<Impl>
                     error.what() + "): convert them to fewer bits (int8, int4)");
   }
   impl->facts = FactsOf(*impl->graph, impl->exact, decoder.short_context, decoder.attention);
+  if (!alone) impl->group->Agree(digest, SummaryOf(impl->info, options));
   return std::shared_ptr<const LanguageModel>(new LanguageModel(std::move(impl)));
 }
 
@@ -251,7 +284,18 @@ const DecoderFacts& LanguageModel::facts() const { return impl_->facts; }
 const std::shared_ptr<const RuntimeGraph>& LanguageModel::graph() const { return impl_->graph; }
 
 KvShape LanguageModel::kv_shape(KvType type) const {
-  return {impl_->info.layers, impl_->info.kv_heads, impl_->info.head_dim, type};
+  return {impl_->info.layers, impl_->kv_heads, impl_->info.head_dim, type};
+}
+
+int LanguageModel::rank() const { return impl_->group ? impl_->group->rank() : 0; }
+int LanguageModel::ranks() const { return impl_->group ? impl_->group->ranks() : 1; }
+const std::shared_ptr<RankGroup>& LanguageModel::rank_group() const { return impl_->group; }
+
+void LanguageModel::Follow() const {
+  if (rank() == 0) {
+    throw Error(ErrorCode::kInvalidArgument, "rank 0 follows nobody: it runs an Engine");
+  }
+  impl_->group->Follow(shared_from_this());
 }
 
 KvType LanguageModel::default_kv() const { return impl_->exact ? KvType::kF32 : KvType::kF16; }

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+#include "decoder/cut_weights.h"
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "parser/pnnx/promised.h"
+#include "weights/weight_format.h"
+
+namespace oort {
+namespace {
+
+Tensor Elements(const Tensor& tensor) {
+  const PromisedBuffer* promised = PromisedBuffer::Of(tensor);
+  return promised != nullptr ? promised->Take() : tensor;
+}
+
+/// A tensor that is made of another one when it is needed.
+template <typename Make>
+Tensor MadeOf(const Tensor& from, const Shape& shape, Make make) {
+  auto promise = std::make_shared<Promise>(
+      1, [from, make] { return std::vector<Tensor>{make(Elements(from))}; });
+  return PromisedBuffer::Make(from.dtype(), shape, std::move(promise), 0);
+}
+
+/// Elements [begin, end) of the last axis of a matrix.
+Tensor CopyColumns(const Tensor& from, int64_t begin, int64_t end) {
+  Tensor to(from.dtype(), Shape{from.dim(0), end - begin});
+  const size_t item = ItemSize(from.dtype());
+  const size_t row = static_cast<size_t>(from.dim(1)) * item;
+  const size_t bytes = static_cast<size_t>(end - begin) * item;
+  const std::byte* read = from.raw() + static_cast<size_t>(begin) * item;
+  std::byte* write = to.raw();
+  for (int64_t i = 0; i < from.dim(0); ++i, read += row, write += bytes) {
+    std::memcpy(write, read, bytes);
+  }
+  return to;
+}
+
+}  // namespace
+
+Tensor WeightCutter::Rows(const Tensor& tensor, const AxisRange& rows) {
+  if (tensor.has_data()) return tensor.Rows(rows.begin, rows.end);
+  Tensor& cut = promised_[{tensor.buffer().get(), tensor.offset(), rows.begin, rows.end}];
+  if (cut.defined()) return cut;
+  Shape shape = tensor.shape();
+  shape[0] = rows.size();
+  cut = MadeOf(tensor, shape, [rows](const Tensor& whole) {
+    return whole.Rows(rows.begin, rows.end).Clone();  // the rest is let go of
+  });
+  return cut;
+}
+
+void WeightCutter::CutRows(Operator& op, const std::string& suffix, const AxisRange& rows) {
+  for (const char* name : {"weight", "scale", "minimum", "bias"}) {
+    const auto found = op.attributes.find(name + suffix);
+    if (found != op.attributes.end()) found->second = Rows(found->second, rows);
+  }
+}
+
+void WeightCutter::CutColumns(Operator& op, const std::string& suffix, int64_t columns,
+                              const AxisRange& kept) {
+  for (const char* name : {"weight", "scale", "minimum"}) {
+    const auto found = op.attributes.find(name + suffix);
+    if (found == op.attributes.end()) continue;
+    Tensor& tensor = found->second;
+    // Elements of this tensor for each column: half of one of 4 bits, fewer of scales.
+    const int64_t width = tensor.dim(1);
+    const int64_t begin = kept.begin * width / columns, end = kept.end * width / columns;
+    tensor = MadeOf(tensor, Shape{tensor.dim(0), end - begin},
+                    [begin, end](const Tensor& whole) { return CopyColumns(whole, begin, end); });
+  }
+}
+
+int64_t WeightCutter::ColumnUnit(const Operator& op, const std::string& suffix, int64_t columns) {
+  const auto weight = op.attributes.find("weight" + suffix);
+  const auto format = op.params.find("format" + suffix);
+  if (weight == op.attributes.end() || weight->second.rank() != 2 || columns < 1) return 0;
+  const std::optional<WeightFormat> known =
+      WeightFormatNamed(format == op.params.end() ? "f32" : format->second.text());
+  if (!known) return 0;
+  if (*known <= WeightFormat::kBf16) return 1;
+  const auto scale = op.attributes.find("scale" + suffix);
+  if (scale != op.attributes.end()) {
+    const int64_t groups = scale->second.rank() == 2 ? scale->second.dim(1) : 0;
+    return groups > 0 && columns % groups == 0 ? columns / groups : 0;
+  }
+  // Blocks: the least number of columns that are whole bytes of whole blocks.
+  for (const int64_t unit : {32, 256}) {
+    try {
+      if (columns % unit == 0 && RowBytes(*known, unit) > 0) return unit;
+    } catch (const Error&) {
+      continue;  // that is a part of a block
+    }
+  }
+  return 0;
+}
+
+}  // namespace oort

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// Parts of weights, which a rank reads without the rest. Weights that are made while the model is
+// loaded stay promises.
+#pragma once
+
+#include <map>
+#include <string>
+#include <tuple>
+
+#include "decoder/shard_plan.h"
+#include "oort/graph.h"
+
+namespace oort {
+
+/// Cuts attributes of operators with stored weights. One that several operators share (a head that
+/// is the embeddings) stays shared where they cut it alike.
+class WeightCutter {
+ public:
+  /// Rows of the weight of that suffix, of its scales and minimums, and of its bias.
+  void CutRows(Operator& op, const std::string& suffix, const AxisRange& rows);
+  /// Columns of the weight, its scales and minimums; they begin and end with a unit of ColumnUnit.
+  void CutColumns(Operator& op, const std::string& suffix, int64_t columns, const AxisRange& kept);
+  /// Columns that have to stay together: those of a block, or those that share a scale. 0 where the
+  /// format is not known.
+  static int64_t ColumnUnit(const Operator& op, const std::string& suffix, int64_t columns);
+
+ private:
+  Tensor Rows(const Tensor& tensor, const AxisRange& rows);
+
+  using Key = std::tuple<const Buffer*, size_t, int64_t, int64_t>;
+  std::map<Key, Tensor> promised_;
+};
+
+}  // namespace oort

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+// Several ranks that compute the steps of one model together: rank 0 leads, the others follow.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "collectives/collective.h"
+#include "llm/step_message.h"
+#include "oort/language_model.h"
+
+namespace oort {
+
+/// How long ranks wait for each other while models are loaded.
+inline constexpr double kLoadingDeadline = 600;
+
+/// Where a rank stands, and what of all others it can reach.
+/// Thread contract: on rank 0 any number of threads; on others one.
+class RankGroup {
+ public:
+  /// `pings`: others are processes, which have to be told now and then that rank 0 is there.
+  RankGroup(std::unique_ptr<Collective> group, double deadline, bool pings);
+  ~RankGroup();
+  RankGroup(const RankGroup&) = delete;
+  RankGroup& operator=(const RankGroup&) = delete;
+
+  int rank() const { return group_->rank(); }
+  int ranks() const { return group_->ranks(); }
+  Collective& collective() { return *group_; }
+  /// Ranks of this process, of which each has its share of the processors.
+  int local_ranks() const { return static_cast<int>(followers_.size()) + 1; }
+
+  /// A thread of this process that is another rank. `run` must not throw.
+  void AddFollower(std::function<void()> run) { followers_.emplace_back(std::move(run)); }
+
+  /// All ranks have loaded the same model in the same way, or all of them throw what is wrong.
+  void Agree(uint64_t digest, const std::string& summary);
+
+  /// Rank 0: sends a message to all, then runs `body` beside them. Where it throws, all ranks end.
+  void Lead(const RankMessage& message, const std::function<void()>& body);
+  /// A number for a new DecoderRunner of rank 0, whose caches the others have then, too.
+  uint32_t Open(KvType kv, int64_t cache_tokens, int threads);
+  void Close(uint32_t runner) noexcept;
+
+  /// Other ranks: do what rank 0 says until it needs the model no more.
+  void Follow(const std::shared_ptr<const LanguageModel>& model);
+
+ private:
+  struct Runner;
+  void Send(const RankMessage& message);
+  void Ping();
+  void Stop() noexcept;
+
+  std::unique_ptr<Collective> group_;
+  double deadline_;
+  bool pings_;
+  std::mutex mutex_;  // one step at a time: exchanges of two must not mix
+  uint32_t next_ = 1;
+  std::vector<std::thread> followers_;
+  std::condition_variable wake_;
+  bool stopping_ = false;
+  bool sent_ = false;  // since the last ping
+  std::thread pinger_;
+};
+
+/// Threads of one rank, where `threads` is what the caller asked for: 0 shares the processors out.
+int ThreadsOfRank(const LanguageModel& model, int threads);
+
+}  // namespace oort

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// What rank 0 tells the others to do, as bytes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "oort/kv_cache.h"
+
+namespace oort {
+
+enum class RankCommand : uint32_t {
+  kNothing,  ///< rank 0 is still there
+  kOpen,     ///< make a cache and a session
+  kStep,     ///< run a step
+  kCopy,     ///< copy blocks of the cache
+  kClose,    ///< let go of a cache and its session
+  kStop,     ///< the model is not needed any more
+};
+
+/// A step as all ranks run it; block numbers are the same for all.
+struct RankStep {
+  uint64_t unread_outputs = 0;
+  bool rows_alone = true;
+  std::vector<int32_t> tokens, positions, rows;
+  std::vector<SequenceSlice> slices;  ///< their blocks are in `blocks`
+  std::vector<std::vector<int32_t>> blocks;
+};
+
+/// Fields are those of its command; the others stay as they are here.
+struct RankMessage {
+  RankCommand command = RankCommand::kNothing;
+  uint32_t runner = 0;
+  KvType kv = KvType::kF32;
+  int64_t cache_tokens = 0;
+  int32_t threads = 0;
+  RankStep step;
+  std::vector<std::pair<int32_t, int32_t>> copies;
+
+  std::vector<std::byte> Write() const;
+  /// Throws kDevice for bytes that Write did not give: counts are checked before memory is taken.
+  static RankMessage Read(std::span<const std::byte> bytes);
+};
+
+}  // namespace oort

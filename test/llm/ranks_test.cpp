@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT
+// Models on several ranks answer as they do on one.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "kit/files.h"
+#include "llm/decoder_runner.h"
+#include "llm/smollm2_file.h"
+#include "oort/engine.h"
+#include "text/json.h"
+
+namespace oort {
+namespace {
+
+const std::filesystem::path kRankModels = std::filesystem::path(OORT_TEST_DATA) / "checkpoints";
+
+/// Logits of all tokens, read in steps of so many, and what greedy sampling picks behind each.
+struct RankLogits {
+  std::vector<float> logits;
+  std::vector<int32_t> argmax;
+};
+
+RankLogits LogitsOf(const std::shared_ptr<const LanguageModel>& model,
+                    const std::vector<int32_t>& tokens, size_t step, KvType kv) {
+  RankLogits result;
+  DecoderRunner runner(model, kv, 64, 1);
+  CachedSequence sequence, again;
+  for (size_t at = 0; at < tokens.size(); at += step) {
+    const auto piece = std::span(tokens).subspan(at, std::min(step, tokens.size() - at));
+    const int64_t length = static_cast<int64_t>(tokens.size());
+    const StepItem item{&sequence, piece, StepItem::kAll, length};
+    const std::span<const float> logits = runner.Step({&item, 1});
+    result.logits.insert(result.logits.end(), logits.begin(), logits.end());
+    const StepItem likeliest{&again, piece, StepItem::kAll, length};
+    const std::span<const int32_t> picked = runner.StepArgmax({&likeliest, 1});
+    result.argmax.insert(result.argmax.end(), picked.begin(), picked.end());
+  }
+  sequence = {};
+  again = {};
+  return result;
+}
+
+bool HasSameBits(const std::vector<float>& one, const std::vector<float>& other) {
+  return one.size() == other.size() &&
+         std::memcmp(one.data(), other.data(), one.size() * sizeof(float)) == 0;
+}
+
+std::vector<int32_t> TokensOf(const std::string& family) {
+  const std::string name = family.substr(0, family.find('.'));
+  return json::Parse(testing::FileBytes(kRankModels / (name + ".json")), name)["tokens"]
+      .get<std::vector<int32_t>>();
+}
+
+LanguageModelOptions RankedOptions(int ranks, bool exact_split) {
+  LanguageModelOptions options;
+  options.ranks.count = ranks;
+  options.ranks.exact = exact_split;
+  options.ranks.deadline = 120;  // machines that test are slow now and then
+  return options;
+}
+
+class RanksOfFamily : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(RanksOfFamily, ExactSplitHasTheBitsOfOneRank) {
+  const std::vector<int32_t> tokens = TokensOf(GetParam());
+  for (const bool exact : {true, false}) {
+    const auto alone = LanguageModel::Load(kRankModels / GetParam(), {.exact = exact});
+    const KvType kv = exact ? KvType::kF32 : KvType::kF16;
+    for (const int ranks : {2, 3, 4}) {
+      LanguageModelOptions options = RankedOptions(ranks, true);
+      options.exact = exact;
+      const auto together = LanguageModel::Load(kRankModels / GetParam(), options);
+      EXPECT_EQ(together->ranks(), ranks);
+      for (const size_t step : {tokens.size(), size_t{1}}) {
+        const RankLogits want = LogitsOf(alone, tokens, step, kv);
+        const RankLogits got = LogitsOf(together, tokens, step, kv);
+        EXPECT_TRUE(HasSameBits(got.logits, want.logits))
+            << ranks << " ranks, " << (exact ? "exact" : "fast") << ", step " << step;
+        EXPECT_EQ(got.argmax, want.argmax);
+      }
+    }
+  }
+}
+
+TEST_P(RanksOfFamily, FastSplitIsCloseAndAlwaysTheSame) {
+  const std::vector<int32_t> tokens = TokensOf(GetParam());
+  const auto alone = LanguageModel::Load(kRankModels / GetParam(), {.exact = true});
+  const RankLogits want = LogitsOf(alone, tokens, tokens.size(), KvType::kF32);
+  for (const int ranks : {2, 3}) {
+    LanguageModelOptions options = RankedOptions(ranks, false);
+    options.exact = true;
+    const auto together = LanguageModel::Load(kRankModels / GetParam(), options);
+    const RankLogits got = LogitsOf(together, tokens, tokens.size(), KvType::kF32);
+    const RankLogits again = LogitsOf(together, tokens, tokens.size(), KvType::kF32);
+    EXPECT_TRUE(HasSameBits(got.logits, again.logits));
+    ASSERT_EQ(got.logits.size(), want.logits.size());
+    for (size_t i = 0; i < got.logits.size(); ++i) {
+      ASSERT_NEAR(got.logits[i], want.logits[i], 1e-4 + 1e-4 * std::abs(want.logits[i])) << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, RanksOfFamily,
+                         ::testing::Values("llama", "llama.gguf", "mistral", "qwen2", "qwen3",
+                                           "gemma", "gemma2.gguf", "phi3", "gpt2", "llama2c_v1.bin",
+                                           "llama2c_v2.bin"),
+                         [](const auto& item) {
+                           std::string name = item.param;
+                           std::replace(name.begin(), name.end(), '.', '_');
+                           return name;
+                         });
+
+GenerateRequest RankRequest(uint64_t seed) {
+  GenerateRequest request;
+  request.prompt = {5, 9, 3, 7};
+  request.max_tokens = 20;
+  request.ignore_end = true;
+  request.sampling.temperature = seed == 0 ? 0.0f : 0.8f;
+  request.sampling.seed = seed;
+  return request;
+}
+
+TEST(Ranks, AnEngineAnswersSeveralAtOnceAsOneRankDoes) {
+  for (const char* weights : {"", "int8"}) {
+    LanguageModelOptions options = RankedOptions(3, true);
+    options.weights = weights;
+    const auto together = LanguageModel::Load(kRankModels / "llama", options);
+    const auto alone = LanguageModel::Load(kRankModels / "llama", {.weights = weights});
+    Engine one(alone, {.threads = 1}), many(together, {.threads = 1});
+    std::vector<int64_t> ids;
+    for (const uint64_t seed : {0, 1, 2}) ids.push_back(many.Submit(RankRequest(seed)));
+    while (many.Step()) {
+    }
+    for (size_t i = 0; i < ids.size(); ++i) {
+      EXPECT_EQ(many.Take(ids[i]).value().tokens, one.Generate(RankRequest(i)).tokens) << i;
+    }
+  }
+}
+
+TEST(Ranks, WhatIsWrongOnEveryRankIsToldOnce) {
+  try {
+    LanguageModel::Load(kRankModels / "no_such_model", RankedOptions(3, false));
+    FAIL() << "it was loaded";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("no_such_model"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Ranks, AStepThatFailsEndsTheGroupWithoutWaiting) {
+  const auto model = LanguageModel::Load(kRankModels / "llama", RankedOptions(2, false));
+  DecoderRunner runner(model, KvType::kF32, 64, 1);
+  CachedSequence sequence;
+  const std::vector<int32_t> wrong = {1 << 30};
+  const StepItem item{&sequence, wrong, StepItem::kLast};
+  for (int turn = 0; turn < 2; ++turn) {
+    try {
+      runner.Step({&item, 1});
+      FAIL() << "it ran";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("is not in a table"), std::string::npos)
+          << error.what();
+    }
+    EXPECT_EQ(sequence.length, 0);
+  }
+  sequence = {};
+}
+
+TEST(Ranks, GpusAreRefused) {
+  LanguageModelOptions options = RankedOptions(2, false);
+  options.device = Device::Cuda(0);
+  EXPECT_THROW(LanguageModel::Load(kRankModels / "llama", options), Error);
+}
+
+TEST(Ranks, SmolLmHasTheBitsOfOneRank) {
+  const std::filesystem::path file = testing::SmolModelFile();
+  if (file.empty() || testing::kTooSlowForSmol) GTEST_SKIP() << "no SmolLM2 here";
+  const std::vector<int32_t> tokens = {1, 504, 3575, 282, 4649, 314, 260, 1, 9, 44};
+  const auto alone = LanguageModel::Load(file);
+  const RankLogits want = LogitsOf(alone, tokens, 5, KvType::kF16);
+  for (const int ranks : {2, 4}) {
+    const auto together = LanguageModel::Load(file, RankedOptions(ranks, true));
+    EXPECT_TRUE(HasSameBits(LogitsOf(together, tokens, 5, KvType::kF16).logits, want.logits));
+  }
+}
+
+}  // namespace
+}  // namespace oort

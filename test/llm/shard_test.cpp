@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+// Which part of a model each rank has.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "decoder/decoder.h"
+#include "decoder/decoder_graph.h"
+#include "decoder/shard.h"
+#include "decoder/shard_plan.h"
+#include "parser/checkpoint/checkpoint.h"
+
+namespace oort {
+namespace {
+
+const std::filesystem::path kShardModels = std::filesystem::path(OORT_TEST_DATA) / "checkpoints";
+
+TEST(ShardPlan, SharesHeadsOutUnevenly) {
+  // SmolLM2 has 9 heads of queries, and 3 of keys.
+  const auto two = CutHeads(9, 3, 2);
+  ASSERT_TRUE(two);
+  EXPECT_EQ(two->queries, (AxisRanges{{0, 3}, {3, 9}}));
+  EXPECT_EQ(two->keys, (AxisRanges{{0, 1}, {1, 3}}));
+  // More ranks than heads of keys: two have the same one.
+  const auto four = CutHeads(9, 3, 4);
+  ASSERT_TRUE(four);
+  EXPECT_EQ(four->queries, (AxisRanges{{0, 3}, {3, 6}, {6, 7}, {7, 9}}));
+  EXPECT_EQ(four->keys, (AxisRanges{{0, 1}, {1, 2}, {2, 3}, {2, 3}}));
+  EXPECT_TRUE(CutHeads(9, 3, 9));
+  EXPECT_FALSE(CutHeads(9, 3, 10));
+}
+
+TEST(ShardPlan, CutsInWholeUnits) {
+  EXPECT_EQ(CutEvenly(100, 16, 3), (AxisRanges{{0, 32}, {32, 64}, {64, 100}}));
+  EXPECT_FALSE(CutEvenly(100, 64, 3));
+  EXPECT_TRUE(IsPartition(*CutEvenly(11008, 256, 2), 11008));
+}
+
+Graph ShardedGraph(const char* model, const ShardOptions& options, ShardReport& report) {
+  const auto checkpoint = Checkpoint::Open(kShardModels / model);
+  DecoderGraph decoder = BuildDecoder(*checkpoint);
+  AddArgmax(decoder.graph, false);
+  report = Shard(decoder.graph, options);
+  EXPECT_TRUE(decoder.graph.Check().empty());
+  return std::move(decoder.graph);
+}
+
+int64_t CountOf(const Graph& graph, std::string_view type) {
+  return std::ranges::count(graph.operators, type, &Operator::type);
+}
+
+TEST(Shard, TwoSumsALayerOrOnlyGathers) {
+  ShardReport report;
+  const Graph fast = ShardedGraph("llama", {.rank = 1, .ranks = 2}, report);
+  const int64_t layers = CountOf(fast, "oort.PagedAttention");
+  EXPECT_EQ(CountOf(fast, "oort.AllReduce"), 2 * layers + 1);  // and the embeddings
+  EXPECT_EQ(CountOf(fast, "oort.AllGather"), 1);               // the logits
+  EXPECT_TRUE(report.whole.empty());
+  const Graph exact = ShardedGraph("llama", {.rank = 1, .ranks = 2, .exact = true}, report);
+  EXPECT_EQ(CountOf(exact, "oort.AllReduce"), 1);
+  EXPECT_EQ(CountOf(exact, "oort.AllGather"), 4 * layers + 1);
+  EXPECT_EQ(CountOf(exact, "oort.RankArgmax"), 1);
+}
+
+TEST(Shard, RanksTogetherHaveEachWeightOnce) {
+  ShardReport report;
+  const Graph whole = ShardedGraph("llama", {}, report);
+  const auto bytes = [](const Graph& graph) {
+    int64_t sum = 0;
+    for (const Operator& op : graph.operators) {
+      if (op.type != "oort.QuantizedLinear" && op.type != "oort.QuantizedEmbedding") continue;
+      for (const auto& [name, tensor] : op.attributes) {
+        if (name.starts_with("weight")) sum += static_cast<int64_t>(tensor.bytes());
+      }
+    }
+    return sum;
+  };
+  for (const bool exact : {false, true}) {
+    int64_t sum = 0;
+    for (int rank = 0; rank < 2; ++rank) {
+      sum += bytes(ShardedGraph("llama", {.rank = rank, .ranks = 2, .exact = exact}, report));
+    }
+    EXPECT_EQ(sum, bytes(whole)) << exact;
+  }
+}
+
+TEST(Shard, WhatCannotBeSharedOutIsComputedByAll) {
+  ShardReport report;
+  const Graph graph = ShardedGraph("llama", {.rank = 40, .ranks = 64}, report);
+  EXPECT_FALSE(report.whole.empty());
+  EXPECT_GT(report.kv_heads, 0);
+}
+
+}  // namespace
+}  // namespace oort
