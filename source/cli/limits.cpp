@@ -31,6 +31,8 @@ struct LimitsOptions {
   double prompt = 512, context = 4096, memory = 0, bandwidth = 0, tflops = 0;
   int64_t group = 32;
   int threads = 0;
+  std::vector<int> ranks{1, 2, 4, 8};
+  std::vector<std::string> links;
   bool json = false, list = false, each_position = false;
 };
 
@@ -195,6 +197,7 @@ Json ReportJson(const LimitsReport& report, const LimitsOptions& options) {
                         {"flops", machine.flops},
                         {"memory", Whole(machine.memory)},
                         {"cases", cases}});
+    if (!report.links.empty()) machines.back()["ranks"] = RanksJson(report, machine);
   }
   return {{"model", report.name},
           {"family", report.shape.family},
@@ -344,6 +347,8 @@ int RunLimits(const LimitsOptions& options) {
   if (options.each_position) report.reads = limits::CacheReads::kEachPosition;
   report.prompt = options.prompt;
   report.context = options.context;
+  report.ranks = options.ranks;
+  report.links = options.links;
   for (const double cache : options.caches) {
     for (const double weights : options.weights) report.precisions.push_back({weights, cache});
   }
@@ -354,7 +359,10 @@ int RunLimits(const LimitsOptions& options) {
   }
   PrintModel(report, options);
   PrintGpuMemory(report, options);
-  for (const Machine& machine : report.machines) PrintMachine(report, machine);
+  for (const Machine& machine : report.machines) {
+    PrintMachine(report, machine);
+    PrintRanks(report, machine);
+  }
   return 0;
 }
 
@@ -391,6 +399,16 @@ Action AddLimits(CLI::App& app) {
       ->check(CLI::Range(0, kMostThreads));
   app.add_flag("--each-position", o.each_position,
                "Each position of a prompt reads the cache before it");
+  app.add_option("--link", o.links,
+                 "How several of a machine reach each other for one answer: nvlink, pcie, memory, "
+                 "100gbe, 10gbe, 1gbe")
+      ->delimiter(',')
+      ->type_name("NAME,…");
+  app.add_option("--ranks", o.ranks, "With --link: how many of the machine (default 1,2,4,8)")
+      ->delimiter(',')
+      ->type_name("N,…")
+      ->check(CLI::Range(1, 1024))
+      ->needs("--link");
   app.add_option("--plot", o.plot, "Draw an .svg or .html");
   app.add_flag("--json", o.json, "Print JSON");
   app.footer(
@@ -409,7 +427,8 @@ Action AddLimits(CLI::App& app) {
       "  compute-bound batch  sequences from which on compute is the limit, at positions 1 and N\n"
       "Examples:\n"
       "  oort limits SmolLM2-135M.gguf\n"
-      "  oort limits config.json --machine h100,4090 --weights 16,4 --kv 16 --plot limits.svg");
+      "  oort limits config.json --machine h100,4090 --weights 16,4 --kv 16 --plot limits.svg\n"
+      "  oort limits config.json --machine h100 --link nvlink,1gbe --ranks 1,2,8");
   return [options] { return RunLimits(*options); };
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/text.h"
 #include "limits/limits.h"
 
 namespace oort::cli {
@@ -14,6 +15,8 @@ struct LimitsReport {
   std::vector<limits::Machine> machines;
   std::vector<limits::BitWidths> precisions;
   double prompt = 512, context = 4096;
+  std::vector<int> ranks;          ///< machines, or GPUs, that compute an answer together
+  std::vector<std::string> links;  ///< between them; none where nobody asks
   limits::CacheReads reads = limits::CacheReads::kOnce;
 
   limits::TimeLimit Prefill(const limits::BitWidths& precision, const limits::Machine& machine,
@@ -28,6 +31,10 @@ struct LimitsReport {
 
 /// "w4kv16"
 std::string PrecisionName(const limits::BitWidths& precision);
+
+/// What several of a machine can do for one answer.
+void PrintRanks(const LimitsReport& report, const limits::Machine& machine);
+Json RanksJson(const LimitsReport& report, const limits::Machine& machine);
 
 /// Time of a prompt by its length and of a token by its position, for each machine and precision,
 /// as one picture; or as a page that holds it.

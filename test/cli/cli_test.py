@@ -732,6 +732,18 @@ class LimitsTest(Case):
             self.assertNotIn("://", picture.replace("http://www.w3.org/2000/svg", ""))
         self.assertIn("neoverse-v2", self.oort("limits", "--list").out)
 
+    def test_several_machines(self):
+        config = self.write("config.json", json.dumps(self.QWEN))
+        ask = ["limits", config, "--machine", "h100", "--weights", "16", "--kv", "16", "--link", "nvlink,1gbe", "--ranks", "1,2,8"]
+        rows = self.json(*ask)["machines"][0]["ranks"]
+        times = {(row["link"], row["ranks"]): row["own_seconds"] + row["exchange_seconds"] for row in rows}
+        self.assertEqual(times["nvlink", 1], times["1gbe", 1])
+        self.assertLess(times["nvlink", 8], times["nvlink", 2])
+        self.assertLess(times["nvlink", 2], times["nvlink", 1])
+        self.assertGreater(times["1gbe", 8], times["1gbe", 1])  # what is exchanged takes longer than what is saved
+        self.assertIn("slower than one", self.oort(*ask).out)
+        self.fails("limits", config, "--machine", "h100", "--link", "string", code=1, says="known are nvlink")
+
     def test_this_machine(self):
         config = self.write("config.json", json.dumps(self.QWEN))
         machine = self.json("limits", config, "--threads", "1")["machines"][0]

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+#include "limits/rank_limits.h"
+
+#include <algorithm>
+#include <array>
+
+#include "oort/error.h"
+
+namespace oort::limits {
+
+std::span<const Link> KnownLinks() {
+  // Latencies of sums of some kilobytes: of one kernel over NVLink as published for two to eight
+  // GPUs, of calls over PCIe, and of small messages over the networks. docs/several-machines.md
+  // names what was measured.
+  static const std::array<Link, 6> kLinks = {{
+      {"nvlink", "GPUs over NVLink", 5e-6, 450e9},
+      {"pcie", "GPUs over PCIe 4", 20e-6, 25e9},
+      {"memory", "processors of one machine", 3e-6, 10e9},
+      {"100gbe", "100 gigabit Ethernet with RDMA", 4e-6, 12.5e9},
+      {"10gbe", "10 gigabit Ethernet", 25e-6, 1.25e9},
+      {"1gbe", "gigabit Ethernet", 60e-6, 0.125e9},
+  }};
+  return kLinks;
+}
+
+const Link& FindLink(std::string_view name) {
+  std::string names;
+  for (const Link& link : KnownLinks()) {
+    if (link.name == name) return link;
+    names += (names.empty() ? "" : ", ") + link.name;
+  }
+  throw Error(ErrorCode::kNotFound,
+              "there is no link '" + std::string(name) + "'; known are " + names);
+}
+
+RankTime DecodeOnRanks(const ModelShape& shape, BitWidths precision, const Machine& machine,
+                       const Link& link, int ranks, double position) {
+  RankTime time;
+  const double others = static_cast<double>(std::max(ranks, 1) - 1);
+  time.own = DecodeLimit(shape, precision, machine, position).seconds() / (others + 1);
+  if (others == 0) return time;
+  const double sums = 2 * static_cast<double>(shape.layers) + 1;
+  const double bytes = sizeof(float) * static_cast<double>(shape.hidden);
+  time.exchange = (sums + 1) * link.latency + sums * others * bytes / link.bandwidth;
+  return time;
+}
+
+}  // namespace oort::limits
