@@ -137,6 +137,7 @@ int BenchLlm(const BenchLlmArguments& options) {
 Action AddBenchLlm(CLI::App& app) {
   auto options = std::make_shared<BenchLlmArguments>();
   options->language.Add(app, true);
+  options->language.AddRanks(app);
   options->language.AddDraft(app);
   app.add_option("--prompt-tokens", options->prompt_tokens, "Length of the prompt")
       ->capture_default_str()

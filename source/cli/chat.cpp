@@ -168,6 +168,7 @@ Action AddChat(CLI::App& app) {
   auto options = std::make_shared<ChatArguments>();
   options->answer.max_tokens = 1024;
   options->language.Add(app);
+  options->language.AddRanks(app);
   options->language.AddContext(app);
   options->language.AddDraft(app);
   app.add_option("--system", options->system, "What the model is told to be");

@@ -189,6 +189,7 @@ void AddAnswers(CLI::App& app, GenerateArguments& options) {
 Action AddGenerate(CLI::App& app) {
   auto options = std::make_shared<GenerateArguments>();
   options->language.Add(app);
+  options->language.AddRanks(app);
   options->language.AddContext(app);
   options->language.AddDraft(app);
   app.add_option("--prompt", options->prompt, "What to answer; - reads it from standard input")

@@ -14,6 +14,9 @@
 
 namespace oort::cli {
 
+/// This process was a rank that followed rank 0, which is done: there is nothing left to do or say.
+struct LedToTheEnd {};
+
 /// MODEL and how it is loaded and run.
 struct LanguageOptions {
   std::string model;
@@ -29,6 +32,9 @@ struct LanguageOptions {
   std::vector<AdapterFile> adapters;
   std::string draft;         ///< "ngram", or the files of a smaller model; empty: nobody guesses
   int64_t draft_tokens = 0;  ///< 0: as many as pay
+  std::string ranks;         ///< a number, or "mpi"; empty: mpi where mpirun has started several
+  std::string split;         ///< "exact" or "fast"; empty: exact with --exact
+  double rank_deadline = RankOptions().deadline;
 
   /// `or_random`: instead of MODEL the shape of one may be given, whose weights are random.
   void Add(CLI::App& app, bool or_random = false);
@@ -40,10 +46,16 @@ struct LanguageOptions {
   void AddWeights(CLI::App& app);
   /// --draft and --draft-tokens.
   void AddDraft(CLI::App& app);
+  /// --ranks, --split and --rank-deadline.
+  void AddRanks(CLI::App& app);
+  /// Throws LedToTheEnd where this process was another rank than the first, and is done.
   std::shared_ptr<const LanguageModel> Load() const;
   /// Loads the draft model, where there is one. Throws a UsageError where the model has a smaller
   /// context than asked for.
   EngineOptions ForEngine(const LanguageModel& loaded) const;
+
+ private:
+  RankOptions Ranks() const;
 };
 
 /// How tokens are picked, and when an answer ends.

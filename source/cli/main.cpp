@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/language.h"
 #include "cli/log_level.h"
 #include "cli/text.h"
 #include "cli/version.h"
@@ -157,6 +158,8 @@ int main(int argc, char** argv) {
     return oort::cli::Main(argc, argv);
   } catch (const oort::cli::UsageError& error) {
     return Fail(2, error.what());
+  } catch (const oort::cli::LedToTheEnd&) {
+    return 0;
   } catch (const oort::Error& error) {
     const bool interrupted = error.code() == oort::ErrorCode::kCancelled;
     return Fail(interrupted ? oort::cli::kInterrupted : 1, oort::cli::Summary(error));

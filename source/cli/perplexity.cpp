@@ -81,6 +81,7 @@ int Perplexity(PerplexityArguments options) {
 Action AddPerplexity(CLI::App& app) {
   auto options = std::make_shared<PerplexityArguments>();
   options->language.Add(app);
+  options->language.AddRanks(app);
   app.add_option("TEXT", options->text, "A text file; - reads standard input")->required();
   app.add_option("--reference,--against", options->reference,
                  "A model to compare with, run exactly: KL divergence and agreement");

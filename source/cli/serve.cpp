@@ -369,6 +369,7 @@ int RunServe(const ServeArguments& options) {
 Action AddServe(CLI::App& app) {
   auto options = std::make_shared<ServeArguments>();
   options->language.Add(app);
+  options->language.AddRanks(app);
   options->language.AddContext(app);
   options->language.AddDraft(app);
   app.get_option("MODEL")->required(false);

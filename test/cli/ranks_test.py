@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""One model on several ranks: threads, and processes of mpirun, where that and the plug-in for it are there.
+
+OORT_RANK_FAULTS=200 kills and stops so many ranks instead of a few."""
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+from cli_test import OORT
+from language_test import RAW, STORYTELLER, TINY, LanguageCase
+
+ASK = ["generate", STORYTELLER, "--raw", "--prompt", "Once upon a time", "--max-tokens", 24, "--threads", 1]
+PLUGIN = pathlib.Path(OORT).parent / "liboort-mpi.so"
+FAULTS = int(os.environ.get("OORT_RANK_FAULTS", "4"))
+
+
+class RanksTest(LanguageCase):
+    def test_exact_ranks_answer_as_one(self):
+        for exact in ([], ["--exact"]):
+            alone = self.json(*ASK, *exact)
+            for ranks in (2, 3, 5):
+                together = self.json(*ASK, *exact, "--ranks", ranks, "--split", "exact")
+                self.assertEqual(together["token_ids"], alone["token_ids"], f"{ranks} ranks {exact}")
+
+    def test_fast_ranks_answer_the_same_each_time(self):
+        once, again = (self.json(*ASK, "--ranks", 2, "--split", "fast", "--logprobs", 2) for _ in range(2))
+        self.assertEqual(once["token_ids"], again["token_ids"])
+        self.assertEqual(once["logprobs"], again["logprobs"])
+
+    def test_draws_and_batches(self):
+        draw = [*ASK, "--temperature", 1, "--seed", 3, "--n", 3]
+        alone, together = self.json(*draw), self.json(*draw, "--ranks", 2, "--split", "exact")
+        self.assertEqual([a["text"] for a in together["others"]], [a["text"] for a in alone["others"]])
+        last = self.oort("bench-llm", STORYTELLER, "--ranks", 2, "--threads", 1, "--prompt-tokens", 16, "--new-tokens", 4, "--rounds", 1)
+        self.assertRegex(last.out.splitlines()[-1], r"^prefill_tps [\d.]+ decode_tps [\d.]+$")
+
+    def test_perplexity_is_that_of_one_rank(self):
+        text = self.dir / "text.txt"
+        text.write_text(RAW[0]["text"] if RAW else "Once upon a time there was a little dog.")
+        ask = ["perplexity", STORYTELLER, text, "--threads", 1, "--exact"]
+        self.assertEqual(self.oort(*ask, "--ranks", 2).out, self.oort(*ask).out)
+
+    def test_what_makes_no_sense_is_refused(self):
+        self.fails(*ASK, "--ranks", 0, code=2, says="neither a number from 1 to 64 nor mpi")
+        self.fails(*ASK, "--ranks", "many", code=2, says="neither a number")
+        missing = self.dir / "nothing.gguf"
+        self.fails("generate", missing, "--prompt", "a", "--ranks", 3, code=1, says="nothing.gguf")
+
+
+def launcher():
+    """mpirun with what lets a few processes share a small machine; None where there is none."""
+    program = shutil.which("mpirun")
+    if program is None or not PLUGIN.exists():
+        return None
+    version = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
+    if "Open MPI" not in version and "OpenRTE" not in version:
+        return [program]
+    return [program, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "btl_vader_single_copy_mechanism", "none"]
+
+
+MPIRUN = launcher()
+
+
+@unittest.skipIf(MPIRUN is None, "no mpirun, or no plug-in for it")
+class MpiTest(LanguageCase):
+    def start(self, *words):
+        command = [*MPIRUN, *map(str, words)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+    def finish(self, job, seconds=120):
+        try:
+            out, error = job.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(job.pid, signal.SIGKILL)
+            raise
+        return job.returncode, out, error
+
+    def test_processes_answer_as_one(self):
+        alone = self.json(*ASK)
+        for ranks in (2, 3):
+            code, out, error = self.finish(self.start("-n", ranks, OORT, *ASK, "--split", "exact", "--json"))
+            self.assertEqual(code, 0, error)
+            self.assertEqual(json.loads(out)["token_ids"], alone["token_ids"])  # printed once: it is one JSON
+
+    def test_processes_give_the_bits_of_threads(self):
+        ask = [*ASK, "--split", "fast", "--logprobs", 3, "--json"]
+        threads = self.json(*ask[:-1], "--ranks", 2)
+        code, out, error = self.finish(self.start("-n", 2, OORT, *ask))
+        self.assertEqual(code, 0, error)
+        self.assertEqual(json.loads(out)["logprobs"], threads["logprobs"])
+
+    def test_a_rank_without_the_file_ends_all(self):
+        missing = self.dir / "nothing.gguf"
+        other = ["generate", missing, *ASK[2:]]
+        code, _, error = self.finish(self.start("-n", 1, OORT, *ASK, ":", "-n", 1, OORT, *other))
+        self.assertNotEqual(code, 0)
+        self.assertIn("nothing.gguf", error)
+
+    def test_a_rank_with_another_model_ends_all(self):
+        other = ["generate", TINY / "llama.gguf", *ASK[2:]]
+        code, _, error = self.finish(self.start("-n", 1, OORT, *ASK, ":", "-n", 1, OORT, *other))
+        self.assertNotEqual(code, 0)
+        self.assertIn("another model", error)
+
+    def ranks_of(self, job, count):
+        """Processes of the job that are ranks, once all are there."""
+        for _ in range(200):
+            found = []
+            for entry in pathlib.Path("/proc").glob("[0-9]*"):
+                try:
+                    if os.getsid(int(entry.name)) != job.pid and not self.is_child(entry, job.pid):
+                        continue
+                    if (entry / "exe").resolve() == pathlib.Path(OORT).resolve():
+                        found.append(int(entry.name))
+                except (OSError, ProcessLookupError):
+                    continue
+            if len(found) == count:
+                return found
+            time.sleep(0.05)
+        self.fail(f"{count} ranks did not start")
+        return []
+
+    @staticmethod
+    def is_child(entry, parent):
+        fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        return int(fields[1]) == parent
+
+    def test_a_rank_that_dies_or_hangs_ends_all_in_time(self):
+        deadline = 2
+        bench = ["bench-llm", STORYTELLER, "--prompt-tokens", 24, "--new-tokens", 40, "--rounds", 100000, "--threads", 1]
+        for turn in range(FAULTS):
+            job = self.start("-n", 3, OORT, *bench, "--rank-deadline", deadline)
+            victims = self.ranks_of(job, 3)
+            time.sleep(random.uniform(0.5, 2.5))
+            kind = signal.SIGKILL if turn % 2 == 0 else signal.SIGSTOP
+            os.kill(random.choice(victims), kind)
+            hit = time.monotonic()
+            code, _, error = self.finish(job, 60)
+            self.assertNotEqual(code, 0, error)
+            # Idle followers wait for twice the deadline; the rest is mpirun's, and a slow machine's.
+            self.assertLess(time.monotonic() - hit, 2 * deadline + 30)
+            if kind == signal.SIGSTOP:
+                self.assertRegex(error, r"oort: .*rank \d")
+
+
+if __name__ == "__main__":
+    unittest.main()
