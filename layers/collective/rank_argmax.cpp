@@ -13,11 +13,17 @@ class RankArgmax final : public Layer {
  public:
   explicit RankArgmax(const LayerInit& init)
       : name_(NameInGroup(init)),
+        index_(init.Arg("index")),
         first_(init.Int("first")),
         kernels_(SamplingKernelsFor(init.isa())) {}
 
   std::vector<Value> Infer(const Args& args) const override {
     const Shape& shape = args.shape(0);
+    if (args.Has(index_)) {
+      if (args.shape(index_) == shape) return {Tensor::Meta(DType::kI32, shape)};
+      throw Error(ErrorCode::kInvalidArgument, "expected an index for each of " + shape.ToString() +
+                                                   ", got " + args.tensor(index_).ToString());
+    }
     if (shape.rank() < 1 ||
         first_ > std::numeric_limits<int32_t>::max() - shape[shape.rank() - 1]) {
       throw Error(ErrorCode::kInvalidArgument,
@@ -32,18 +38,13 @@ class RankArgmax final : public Layer {
     Collective& group = GroupOfRun();
     const Tensor& x = args.tensor(0);
     Tensor& y = outputs[0].AsTensor();
-    const int64_t count = x.dim(-1), rows = y.elements();
     int32_t* tokens = y.data<int32_t>();
-    std::vector<Best> mine(static_cast<size_t>(rows));
-    const float* logits = x.data<float>();
-    context.ParallelFor(rows, 65536 / (count + 1) + 1, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        const float* from = logits + row * count;
-        const int32_t best = ArgmaxOf(kernels_, from, count);
-        if (best < 0) continue;
-        mine[static_cast<size_t>(row)] = {from[best], static_cast<int32_t>(first_) + best};
-      }
-    });
+    std::vector<Best> mine(static_cast<size_t>(y.elements()));
+    if (args.Has(index_)) {
+      TakeFound(x, args.tensor(index_), mine);
+    } else {
+      FindIn(context, x, mine);
+    }
     std::vector<Best> best = mine;
     const std::span<const std::byte> bytes = std::as_bytes(std::span<const Best>(mine));
     const std::vector<size_t> sizes(static_cast<size_t>(group.ranks()), bytes.size());
@@ -64,7 +65,30 @@ class RankArgmax final : public Layer {
     int32_t token = -1;
   };
 
+  void FindIn(const Context& context, const Tensor& x, std::vector<Best>& mine) const {
+    const int64_t count = x.dim(-1);
+    const float* logits = x.data<float>();
+    const int64_t rows = static_cast<int64_t>(mine.size());
+    context.ParallelFor(rows, 65536 / (count + 1) + 1, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const float* from = logits + row * count;
+        const int32_t best = ArgmaxOf(kernels_, from, count);
+        if (best < 0) continue;
+        mine[static_cast<size_t>(row)] = {from[best], static_cast<int32_t>(first_) + best};
+      }
+    });
+  }
+  /// What was found already, by an operator that has no need of all logits.
+  void TakeFound(const Tensor& x, const Tensor& index, std::vector<Best>& mine) const {
+    for (size_t row = 0; row < mine.size(); ++row) {
+      const int32_t best = index.data<int32_t>()[row];
+      if (best < 0) continue;
+      mine[row] = {x.data<float>()[row], static_cast<int32_t>(first_) + best};
+    }
+  }
+
   std::string name_;
+  int index_;
   int64_t first_;
   const SamplingKernels& kernels_;
 };
@@ -76,7 +100,9 @@ OORT_LAYERS(rank_argmax) {
   using namespace oort;
   OperatorSchema schema({"oort.RankArgmax"},
                         "oort.Argmax of rows of which each rank has a part, that of this one "
-                        "from `first` on; one rank's part of a model has it");
-  schema.Tensor("input", kF32Only).Int("first", 0).AtLeast(0);
+                        "from `first` on; with index, input has the largest logit of each row "
+                        "already. One rank's part of a model has it");
+  schema.Tensor("input", kF32Only).OptionalTensor("index", DTypeSet(DType::kI32));
+  schema.Int("first", 0).AtLeast(0);
   registry.Add(schema, Create<RankArgmax>());
 }

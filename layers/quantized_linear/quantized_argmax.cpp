@@ -18,6 +18,7 @@ class QuantizedArgmax final : public Layer {
               QuantizedMatrix::Shared(
                   ReadStored(init, 0, init.Int("out_features"), init.Int("in_features")),
                   AvailableThreads())),
+        gives_products_(init.op().outputs.size() > 1),
         packed_(StoredArguments(init, 1)) {
     if (head_.matrix().rows() > std::numeric_limits<int32_t>::max()) {
       throw Error(ErrorCode::kInvalidModel, "out_features is at most 2^31 - 1");
@@ -40,13 +41,21 @@ class QuantizedArgmax final : public Layer {
     }
     Shape rows;
     for (int i = 0; i + 1 < shape.rank(); ++i) rows.Append(shape[i]);
-    return {Tensor::Meta(DType::kI32, rows)};
+    if (!gives_products_) return {Tensor::Meta(DType::kI32, rows)};
+    return {Tensor::Meta(DType::kI32, rows), Tensor::Meta(DType::kF32, rows)};
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     Tensor& y = outputs[0].AsTensor();
-    head_.Find(args.tensor(input_).data<float>(), y.elements(), context.threads(),
-               context.workspace(), y.data<int32_t>());
+    const float* x = args.tensor(input_).data<float>();
+    int32_t* found = y.data<int32_t>();
+    head_.Find(x, y.elements(), context.threads(), context.workspace(), found);
+    if (!gives_products_) return;
+    float* products = outputs[1].AsTensor().data<float>();
+    for (int64_t row = 0; row < y.elements(); ++row, x += head_.matrix().columns()) {
+      products[row] = found[row] < 0 ? -std::numeric_limits<float>::infinity()
+                                     : head_.ProductOf(x, found[row], context.workspace());
+    }
   }
 
   size_t Workspace(const Args& args, int threads) const override {
@@ -74,6 +83,7 @@ class QuantizedArgmax final : public Layer {
 
   int input_;
   ArgmaxRow head_;
+  bool gives_products_;
   std::vector<int> packed_;
 };
 
@@ -88,10 +98,11 @@ OORT_LAYERS(quantized_argmax) {
       "the "
       "lowest of equal ones; NaN is never picked, -1 where nothing is above -infinity. Of weights "
       "of 8 bits, precision=bf16 looks through 4 bits first, and then through all bits of the rows "
-      "that those leave open");
+      "that those leave open. A second output, if there is one, gets these products");
   schema.Tensor("input", kF32Only);
   schema.Int("in_features").AtLeast(1).Int("out_features").AtLeast(1);
   AddStoredWeight(schema, 0);
+  schema.Outputs(1, 2);
   AddPrecisionParam(schema);
   registry.Add(schema, Create<QuantizedArgmax>());
 }

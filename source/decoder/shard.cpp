@@ -178,6 +178,7 @@ class Sharder {
         {"oort.PagedAttention", &Sharder::Attend},
         {"oort.Rotary", &Sharder::Turn},
         {"oort.Argmax", &Sharder::Pick},
+        {"oort.QuantizedArgmax", &Sharder::PickProduct},
         {"Tensor.reshape", &Sharder::Reshape},
         {"nn.RMSNorm", &Sharder::Norm},
         {"nn.LayerNorm", &Sharder::Norm},
@@ -391,6 +392,26 @@ class Sharder {
     op.type = "oort.RankArgmax";
     SetInt(op, "first", Mine(place.ranges).begin);
     ++report_.exchanges;
+  }
+
+  /// The best of its rows and its product, of which the best of all ranks is the answer.
+  void PickProduct(int index) {
+    GatherInputs(index);
+    const int64_t rows = IntOf(Op(index), "out_features");
+    const auto cut = CutEvenly(rows, kRowUnit, options_.ranks);
+    if (!cut || Op(index).outputs.size() != 1) {
+      report_.whole.push_back(Op(index).name);
+      return;
+    }
+    const AxisRange mine = Mine(*cut);
+    cutter_.CutRows(Op(index), "", mine);
+    SetInt(Op(index), "out_features", mine.size());
+    const std::string name = Op(index).name;
+    const int token = Op(index).outputs[0];
+    const int found = Detach(index, name + ".part"), product = graph_.AddOperand(name + ".product");
+    graph_.SetOutputs(index, {found, product});
+    const int pick = AddExchange("oort.RankArgmax", name + ".pick", {product, found}, token);
+    SetInt(Op(pick), "first", mine.begin);
   }
 
   Graph& graph_;

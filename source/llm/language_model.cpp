@@ -249,7 +249,7 @@ std::shared_ptr<const LanguageModel> LanguageModel::Finish(std::unique_ptr<Impl>
   const auto weight_bytes = static_cast<double>(impl->info.weight_bytes);
   impl->exact = options.exact.value_or(IsExactByDefault(options.device.type, weight_bytes));
   const bool alone = impl->group == nullptr;
-  AddArgmax(decoder.graph, alone && !impl->exact && options.device.type == DeviceType::kCpu);
+  AddArgmax(decoder.graph, !impl->exact && options.device.type == DeviceType::kCpu);
   impl->kv_heads = impl->info.kv_heads;
   const uint64_t digest = alone ? 0 : DigestOf(decoder.graph, options);
   if (!alone) {

@@ -116,6 +116,13 @@ size_t ArgmaxRow::AloneBytes(int threads) const {
   return AlignUp(multiplier_.Workspace(ProductWith(matrix_, nullptr, 1), threads), 64);
 }
 
+float ArgmaxRow::ProductOf(const float* x, int32_t row, std::byte* workspace) const {
+  const int32_t panel = row / static_cast<int32_t>(kPanelRows);
+  float products[kPanelRows];
+  multiplier_.RunPanels(ProductWith(matrix_, x, 1), {&panel, 1}, products, 1, workspace);
+  return products[row % kPanelRows];
+}
+
 bool ArgmaxRow::TakesCoarse(int64_t rows) const {
   // The products of several rows lie one behind the other, with nothing behind the last panel.
   return coarse_ != nullptr && (rows == 1 || coarse_->rows() % kPanelRows == 0);

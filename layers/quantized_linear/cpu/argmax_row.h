@@ -40,6 +40,9 @@ class ArgmaxRow {
   /// above -infinity.
   void Find(const float* x, int64_t rows, int threads, std::byte* workspace, int32_t* found) const;
   size_t Workspace(int64_t rows, int threads) const;
+  /// Of one row of x the product with one row of the matrix, bit by bit that of the whole product;
+  /// the workspace is Find's.
+  float ProductOf(const float* x, int32_t row, std::byte* workspace) const;
 
  private:
   QuantizedProduct ProductWith(const std::shared_ptr<const QuantizedMatrix>& matrix, const float* x,

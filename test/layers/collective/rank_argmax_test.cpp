@@ -29,5 +29,13 @@ TEST(RankArgmax, PicksTheLowestOfTheLargestOfAllRanks) {
   ExpectOnAllRanks<int32_t>(RunOnRanks({PickCase(low, 0), PickCase(high, 2)}), {1, 0, 4, -1});
 }
 
+TEST(RankArgmax, TakesWhatWasFoundAlready) {
+  RankCase low = PickCase(Tensor::From<float>({5, 7, 0}, {3}), 0);
+  RankCase high = PickCase(Tensor::From<float>({5, 8, 0}, {3}), 100);
+  low.inputs.push_back(Tensor::From<int32_t>({9, 4, -1}, {3}));
+  high.inputs.push_back(Tensor::From<int32_t>({1, 2, -1}, {3}));
+  ExpectOnAllRanks<int32_t>(RunOnRanks({low, high}), {9, 102, -1});
+}
+
 }  // namespace
 }  // namespace oort
