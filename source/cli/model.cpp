@@ -2,8 +2,11 @@
 #include "cli/model.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <iostream>
+#include <utility>
 
+#include "cli/inputs.h"
 #include "cli/progress.h"
 #include "cli/text.h"
 #include "core/cpu_limits.h"
@@ -61,6 +64,36 @@ Precision ParsePrecision(const std::string& name) {
   } catch (const Error& error) {
     throw UsageError("--precision: " + std::string(error.what()));
   }
+}
+
+/// Of `--precision auto` and `auto:SHARE`.
+constexpr std::string_view kAuto = "auto";
+
+/// How far outputs may be from f32, as a share of the largest.
+double ParseAutoError(const std::string& precision) {
+  if (precision == kAuto) return PrecisionSearch().most_error;
+  char* end = nullptr;
+  const std::string number = precision.substr(kAuto.size() + 1);
+  const double error = std::strtod(number.c_str(), &end);
+  if (number.empty() || *end != '\0' || !(error >= 0 && error <= 1)) {
+    throw UsageError("--precision " + precision +
+                     ": behind 'auto:' stands what outputs may lose, a number from 0 to 1");
+  }
+  return error;
+}
+
+std::string TrialText(const PrecisionTrial& trial) {
+  std::string text =
+      std::string(Name(trial.precision)) + " " + FormatNumber(trial.milliseconds, 3) + " ms";
+  if (trial.precision != Precision::kF32) text += " off by " + FormatNumber(trial.error, 2);
+  return text;
+}
+
+void TellChoice(const PrecisionChoice& choice, double most_error) {
+  std::vector<std::string> trials;
+  for (const PrecisionTrial& trial : choice.trials) trials.push_back(TrialText(trial));
+  std::cerr << "precision auto: " << Name(choice.chosen.precision) << " (" << Join(trials, ", ")
+            << "; at most " << FormatNumber(most_error) << " of the largest output)\n";
 }
 
 void CheckF16(Isa isa) {
@@ -128,8 +161,9 @@ void ModelOptions::AddLoad(CLI::App& app) {
       ->type_name("NAME");
   app.add_option("--precision", precision,
                  "What networks compute in: f32, or bf16 or f16 for speed; on a GPU also tf32; "
-                 "'oort verify' "
-                 "tells what it costs")
+                 "'oort verify' tells what it costs; auto tries those that the machine has units "
+                 "for and takes the fastest whose outputs differ by 0.01 of the largest at most "
+                 "(auto:0.001 by less)")
       ->type_name("NAME")
       ->capture_default_str();
   app.add_flag("--no-passes", no_passes, "Run the graph as it stands in the file, nothing fused");
@@ -151,14 +185,25 @@ void ModelOptions::AddConv(CLI::App& app) {
       ->check(CLI::IsMember(RuntimeGraph::ConvAlgorithms()));
 }
 
+bool ModelOptions::IsAuto() const {
+  return precision == kAuto || precision.starts_with(std::string(kAuto) + ":");
+}
+
 LoadOptions ModelOptions::Load() const {
-  LoadOptions options{.isa = ParseIsa(isa), .precision = ParsePrecision(precision)};
+  const bool automatic = IsAuto();
+  if (automatic) ParseAutoError(precision);
+  LoadOptions options{.isa = ParseIsa(isa),
+                      .precision = automatic ? Precision::kF32 : ParsePrecision(precision)};
   options.device = device.Get();
   const bool on_cpu = options.device.type == DeviceType::kCpu;
   if (options.precision == Precision::kTF32 && on_cpu) {
     throw UsageError("--precision " + precision + " needs a GPU: --device cuda");
   }
   if (options.precision == Precision::kF16 && on_cpu) CheckF16(options.isa);
+  if (options.precision == Precision::kBF16 && on_cpu && !HasUnits(Precision::kBF16, options.isa)) {
+    std::cerr << "oort: note: this processor has no units for bf16, so it is slower than f32 here; "
+                 "--precision auto finds what is fastest\n";
+  }
   options.conv_algorithm = conv;
   options.verify_checksums = !no_checksums;
   options.disabled_passes = without;
@@ -168,7 +213,31 @@ LoadOptions ModelOptions::Load() const {
 
 std::shared_ptr<const RuntimeGraph> ModelOptions::LoadModel() const {
   const LoadOptions options = Load();  // a wrong option is told before a wrong file
-  return cli::LoadModel(FindModel(model, bin), options);
+  const ModelFiles files = FindModel(model, bin);
+  return IsAuto() ? ChooseModel(files, options).graph : cli::LoadModel(files, options);
+}
+
+PrecisionChoice ModelOptions::ChooseModel(const ModelFiles& files, LoadOptions options) const {
+  PrecisionSearch search{.device = options.device,
+                         .isa = options.isa,
+                         .threads = threads,
+                         .most_error = ParseAutoError(precision)};
+  std::vector<Tensor> inputs;
+  const auto load = [&](Precision tried) {
+    options.precision = tried;
+    auto graph = cli::LoadModel(files, options);
+    if (inputs.empty()) inputs = RandomInputs(InputMetas(graph->inputs(), {}));
+    return graph;
+  };
+  // The first one is loaded in any case, and tells what inputs there are.
+  auto first = load(Precision::kF32);
+  const auto load_once = [&](Precision tried) {
+    return first != nullptr && tried == Precision::kF32 ? std::exchange(first, nullptr)
+                                                        : load(tried);
+  };
+  PrecisionChoice choice = ChoosePrecision(load_once, inputs, search);
+  TellChoice(choice, search.most_error);
+  return choice;
 }
 
 std::shared_ptr<const RuntimeGraph> LoadModel(const ModelFiles& files, LoadOptions options) {

@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/device_option.h"
 #include "oort/oort.h"
+#include "oort/precision_choice.h"
 
 namespace oort::cli {
 
@@ -49,7 +50,11 @@ struct ModelOptions {
   /// --conv
   void AddConv(CLI::App& app);
 
+  /// Whether the precision is to be found by trying (--precision auto); Load() then says f32.
+  bool IsAuto() const;
   LoadOptions Load() const;
+  /// The model in the precision that IsAuto finds, which it tells on stderr.
+  PrecisionChoice ChooseModel(const ModelFiles& files, LoadOptions options) const;
   SessionOptions ForSession() const { return {.threads = threads}; }
   std::shared_ptr<const RuntimeGraph> LoadModel() const;
 };

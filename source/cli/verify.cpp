@@ -140,7 +140,7 @@ void CompareOutputs(const std::vector<Tensor>& got, const std::vector<Tensor>& w
   if (result.reason.empty()) result.status = Result::kPassed;
 }
 
-void RunCase(const fs::path& path, const VerifyArguments& options, const LoadOptions& load,
+void RunCase(const fs::path& path, const VerifyArguments& options, const LoadOptions& given,
              int threads, Result& result) {
   const ModelFiles files = FindModel(path.string());
   const fs::path folder = files.param.parent_path();
@@ -152,6 +152,10 @@ void RunCase(const fs::path& path, const VerifyArguments& options, const LoadOpt
     }
   }
   const std::vector<Tensor> want = ReadExpected(folder);
+  LoadOptions load = given;
+  if (options.model.IsAuto()) {
+    load.precision = options.model.ChooseModel(files, load).chosen.precision;
+  }
   Tolerance limits = options.limits;
   const auto run = [&](const LoadOptions& how) {
     const auto graph = LoadModel(files, how);

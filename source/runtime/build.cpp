@@ -11,6 +11,7 @@
 #include "layers/convolution/conv_algorithm.h"
 #include "layers/precision_param.h"
 #include "oort/log.h"
+#include "oort/precision_choice.h"
 #include "runtime/builder.h"
 #include "runtime/placement.h"
 #include "runtime/promised_weights.h"
@@ -237,6 +238,12 @@ void GraphBuilder::SetPrecision() {
   const Precision precision = options_.precision;
   const bool on_cpu = options_.device.type == DeviceType::kCpu;
   if (precision == Precision::kF32 || (precision == Precision::kF16 && !on_cpu)) return;
+  if (precision == Precision::kBF16 && on_cpu && !HasUnits(precision, options_.isa)) {
+    log::Write(log::Level::kWarning,
+               "precision bf16: there are no units for it here, so numbers are rounded and then "
+               "multiplied in f32, which takes longer than f32 (--precision auto finds what is "
+               "fastest)");
+  }
   for (Operator& op : impl_->graph.operators) {
     // What computes in f16 is what the narrow-floats pass found fit for it.
     if (precision == Precision::kF16 && !ReadsF16(impl_->graph, op)) continue;

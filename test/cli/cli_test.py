@@ -90,13 +90,13 @@ class Case(unittest.TestCase):
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
         return path
 
-    def oort(self, *arguments, code=0, env=None):
+    def oort(self, *arguments, code=0, env=None, notes=False):
         done = subprocess.run(
             [OORT, *map(str, arguments)], capture_output=True, timeout=300, env={**os.environ, **(env or {})}
         )
         done.out, done.err = done.stdout.decode(), done.stderr.decode()
         self.assertEqual(done.returncode, code, f"{arguments}\n{done.out}\n{done.err}")
-        if code == 0:
+        if code == 0 and not notes:
             self.assertEqual(done.err, "")
         return done
 
@@ -254,6 +254,19 @@ class UsageTest(Case):
         self.assertEqual(features("amx,avx512,arm"), [])
         self.assertEqual([f for f in features("") if "tiles" not in f], features("amx"))
         self.fails("devices", env={"OORT_CPU_WITHOUT": "abacus"}, says="abacus")
+
+    def test_machines_of_other_kinds_give_the_same_answers(self):
+        odd = [
+            "l1=1K,l2=1K,l3=1K,cores=256,processors=512,pipes=1,clock=0.1,memory=0.1,moves=1,flops=1,join=0,wake=0",
+            "l1=1,l2=1,l3=1,cores=3,join=0,join_thread=0,wake=0,wake_thread=0,flops=1e-3,moves=1e-3",
+            "l1=1G,l2=8G,l3=64G,cores=1,pipes=64,clock=10,memory=1000,moves=1e6,flops=1e6,join=1e9,wake=1e12",
+        ]
+        devices = json.loads(self.oort("devices", "--json", env={"OORT_MACHINE": odd[0]}).out)["cpu"]
+        self.assertEqual((devices["machine"]["l2"], devices["machine"]["cores"]), (1024, 256))
+        for machine in odd:
+            for case in ("mini_resnet", "mini_mobilenet"):
+                self.oort("verify", CORPUS / case, env={"OORT_MACHINE": machine})
+        self.fails("devices", env={"OORT_MACHINE": "l9=1"}, says="l9")
 
     def test_a_closed_pipe_is_no_crash(self):
         command = f"'{OORT}' operators | head -n 1; exit ${{PIPESTATUS[0]}}"
@@ -430,14 +443,32 @@ class VerifyTest(Case):
 
     def test_a_precision_below_f32_tells_what_it_costs(self):
         case = CORPUS / "conv2d_batch"
-        line = self.oort("verify", case, "--precision", "bf16").out.splitlines()[0]
+        line = self.oort("verify", case, "--precision", "bf16", notes=True).out.splitlines()[0]
         cost = float(re.search(r"  from_f32 (\S+)\Z", line).group(1))
         self.assertGreater(cost, 1e-5)
         self.assertLess(cost, 0.02)
-        found = json.loads(self.oort("verify", case, "--precision", "bf16", "--json").out)
+        found = json.loads(self.oort("verify", case, "--precision", "bf16", "--json", notes=True).out)
         self.assertAlmostEqual(found["cases"][0]["from_f32"], cost, delta=1e-3 * cost + 1e-6)
         self.assertNotIn("from_f32", self.oort("verify", case).out)
         self.oort("verify", case, "--precision", "bf16", "--rtol", "1e-6", "--atol", "1e-6", code=1)
+
+    def test_auto_takes_what_loses_little(self):
+        for error in ("", ":0.01", ":0"):
+            done = self.oort("bench", DIGITS, "--runs", "1", "--precision", "auto" + error, "--json", notes=True)
+            chosen = json.loads(done.out)["precision"]
+            self.assertRegex(done.err, rf"\Aprecision auto: {chosen} \(f32 [^\n]+of the largest output\)\n\Z")
+        self.assertEqual(chosen, "f32")
+        line = self.oort("verify", CORPUS / "conv2d_batch", "--precision", "auto", notes=True).out.splitlines()[0]
+        self.assertTrue(line.startswith("ok"), line)
+        self.fails("bench", DIGITS, "--precision", "auto:2", code=2, says="from 0 to 1")
+        self.fails("bench", DIGITS, "--precision", "auto:", code=2, says="from 0 to 1")
+
+    def test_a_precision_without_units_says_so(self):
+        lesser = {"OORT_CPU_WITHOUT": "amx,avx512,arm"}
+        done = self.oort("bench", DIGITS, "--runs", "1", "--precision", "bf16", env=lesser, notes=True)
+        self.assertRegex(done.err, r"\Aoort: note: [^\n]*no units for bf16[^\n]*slower[^\n]*\n\Z")
+        done = self.oort("bench", DIGITS, "--runs", "1", "--precision", "auto", env=lesser, notes=True)
+        self.assertRegex(done.err, r"\Aprecision auto: f32 \(f32 [^,\n]+\)\n\Z")
 
     def test_f16_tells_what_it_costs_where_the_processor_has_it(self):
         if "f16 vectors" not in self.oort("devices").out:
