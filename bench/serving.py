@@ -161,8 +161,8 @@ def table(data):
     if "soak" in data:
         soak = data["soak"]
         rows.append((f"{soak['minutes']:g} minutes of full load with a tenth of faults",
-                     f"{soak['answer'] + soak['slow']:,} answers, none wrong; memory {soak['memory_first_mb']:.1f} MB at first, "
-                     f"{soak['memory_last_mb']:.1f} MB at last"))
+                     f"{soak['answer'] + soak['slow']:,} answers, none wrong; memory {soak['memory_first_mb']:.1f} MB, then "
+                     f"{soak['memory_last_mb']:.1f} MB"))
     speed = "speeds, processor time, idle streams and the idle server" if "http_tps" in data else "processor time, idle streams and the idle server"
     text = (f"On {data['cores']} cores of {data['machine']}, of which other work took a part: {speed} with {data['model']}, "
             "the rest with the storyteller.")
