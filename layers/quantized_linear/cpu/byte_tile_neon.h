@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tiles of up to four rows of x and eight of the weight by SDOT. Sums of a piece begin at the bits
+// Tiles of up to eight rows of x and eight of the weight by SDOT. Sums of a piece begin at the bits
 // of a large float, so that a subtraction makes floats of them: processors do more of these than of
 // conversions. Only for byte_tiles.dot.cpp.
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace oort::OORT_ISA {
 
-inline constexpr int kTileMostRows = 4;
+inline constexpr int kTileMostRows = 8;
 /// From so many rows on tiles are faster than GEMVs.
 inline constexpr int kTileFewestRows = 4;
 /// Whether bytes of all types of weights are multiplied alike.
@@ -35,55 +35,68 @@ using TileSums = int32x4_t[rows][2];
 /// A number of each row.
 template <int rows>
 struct RowLanes {
-  float32x4_t v;
+  float32x4_t v[(rows + 3) / 4];
   [[gnu::always_inline]] explicit RowLanes(const float* from) {
-    if constexpr (rows == 4) {
-      v = vld1q_f32(from);
+    if constexpr (rows >= 4) {
+      Unroll<rows / 4>([&](auto i) { v[i] = vld1q_f32(from + 4 * i); });
     } else if constexpr (rows == 2) {
-      v = vcombine_f32(vld1_f32(from), vdup_n_f32(0));
+      v[0] = vcombine_f32(vld1_f32(from), vdup_n_f32(0));
     } else {
-      v = vdupq_n_f32(*from);
+      v[0] = vdupq_n_f32(*from);
     }
   }
   template <int row>
   [[gnu::always_inline]] Vec Mul(Vec value) const {
-    return vmulq_laneq_f32(value.v, v, row);
+    return vmulq_laneq_f32(value.v, v[row / 4], row % 4);
   }
   template <int row>
   [[gnu::always_inline]] Vec Fma(Vec value, Vec sum) const {
-    return vfmaq_laneq_f32(sum.v, value.v, v, row);
+    return vfmaq_laneq_f32(sum.v, value.v, v[row / 4], row % 4);
   }
 };
 
 #if OORT_HAS_ASSEMBLY
-// Tiles of four rows are in assembly: GCC 12 does one row after the other, so that few sums are
-// under way at a time. Rows of x are in v20 to v23, 16 steps of each, and lines of weights in v24
-// to v27.
+// Tiles of eight and four rows are in assembly: GCC 12 does one row after the other, so that few
+// sums are under way at a time. Rows of x are in v16 to v23, 16 steps of each, and lines of weights
+// in v24 to v27.
 // clang-format off
-#define OORT_TILE_DOT(r, w, c, lane) \
-  OORT_ASM_DOT_OF(sdot, "%[s" #r #c "]", OORT_ASM_V(w), "v2" #r, lane)
-#define OORT_TILE_LINE(w0, w1, offset, lane)                                                      \
-  OORT_ASM_LOAD2(w0, w1, lines, offset)                                                           \
-  OORT_TILE_DOT(0, w0, 0, lane) OORT_TILE_DOT(1, w0, 0, lane) OORT_TILE_DOT(2, w0, 0, lane)       \
-  OORT_TILE_DOT(3, w0, 0, lane) OORT_TILE_DOT(0, w1, 1, lane) OORT_TILE_DOT(1, w1, 1, lane)       \
-  OORT_TILE_DOT(2, w1, 1, lane) OORT_TILE_DOT(3, w1, 1, lane)
-// 16 steps; the rows of x begin at the offsets x0 to x3.
-#define OORT_TILE_PART(x0, x1, x2, x3, a, b, c, d)                                                \
-  OORT_ASM_LOAD(20, x, x0) OORT_ASM_LOAD(21, x, x1) OORT_ASM_LOAD(22, x, x2)                      \
-  OORT_ASM_LOAD(23, x, x3)                                                                        \
-  OORT_TILE_LINE(24, 25, a, 0) OORT_TILE_LINE(26, 27, b, 1) OORT_TILE_LINE(24, 25, c, 2)          \
-  OORT_TILE_LINE(26, 27, d, 3)
+#define OORT_TILE_DOT(r, x, w, c, lane) \
+  OORT_ASM_DOT_OF(sdot, "%[s" #r #c "]", OORT_ASM_V(w), OORT_ASM_V(x), lane)
+#define OORT_TILE_DOTS_4(w, c, lane)                                                              \
+  OORT_TILE_DOT(0, 16, w, c, lane) OORT_TILE_DOT(1, 17, w, c, lane)                               \
+  OORT_TILE_DOT(2, 18, w, c, lane) OORT_TILE_DOT(3, 19, w, c, lane)
+#define OORT_TILE_DOTS_8(w, c, lane)                                                              \
+  OORT_TILE_DOTS_4(w, c, lane)                                                                    \
+  OORT_TILE_DOT(4, 20, w, c, lane) OORT_TILE_DOT(5, 21, w, c, lane)                               \
+  OORT_TILE_DOT(6, 22, w, c, lane) OORT_TILE_DOT(7, 23, w, c, lane)
+#define OORT_TILE_LINE(dots, w0, w1, offset, lane) \
+  OORT_ASM_LOAD2(w0, w1, lines, offset) dots(w0, 0, lane) dots(w1, 1, lane)
+// 16 steps: those of x begin at the offsets named, the lines at a to d.
+#define OORT_TILE_LOAD_4(x0, x1, x2, x3)                                                          \
+  OORT_ASM_LOAD(16, x, x0) OORT_ASM_LOAD(17, x, x1) OORT_ASM_LOAD(18, x, x2)                      \
+  OORT_ASM_LOAD(19, x, x3)
+#define OORT_TILE_LOAD_8(x0, x1, x2, x3, x4, x5, x6, x7)                                          \
+  OORT_TILE_LOAD_4(x0, x1, x2, x3) OORT_ASM_LOAD(20, x, x4) OORT_ASM_LOAD(21, x, x5)              \
+  OORT_ASM_LOAD(22, x, x6) OORT_ASM_LOAD(23, x, x7)
+#define OORT_TILE_LINES(dots, a, b, c, d)                                                         \
+  OORT_TILE_LINE(dots, 24, 25, a, 0) OORT_TILE_LINE(dots, 26, 27, b, 1)                           \
+  OORT_TILE_LINE(dots, 24, 25, c, 2) OORT_TILE_LINE(dots, 26, 27, d, 3)
 // Sums begin at `start`, which is loaded: the units that would copy it have more to do.
 #define OORT_TILE_START(r) "ldr %q[s" #r "0], %[start]\n ldr %q[s" #r "1], %[start]\n"
-#define OORT_TILE_RUN(parts)                                                                      \
-  asm(OORT_TILE_START(0) OORT_TILE_START(1) OORT_TILE_START(2) OORT_TILE_START(3) parts           \
-      : [s00] "=&w"(sums[0][0]), [s01] "=&w"(sums[0][1]), [s10] "=&w"(sums[1][0]),                \
-        [s11] "=&w"(sums[1][1]), [s20] "=&w"(sums[2][0]), [s21] "=&w"(sums[2][1]),                \
-        [s30] "=&w"(sums[3][0]), [s31] "=&w"(sums[3][1])                                          \
+#define OORT_TILE_START_4 OORT_TILE_START(0) OORT_TILE_START(1) OORT_TILE_START(2) OORT_TILE_START(3)
+#define OORT_TILE_START_8 \
+  OORT_TILE_START_4 OORT_TILE_START(4) OORT_TILE_START(5) OORT_TILE_START(6) OORT_TILE_START(7)
+#define OORT_TILE_SUM(r) [s##r##0] "=&w"(sums[r][0]), [s##r##1] "=&w"(sums[r][1])
+#define OORT_TILE_SUMS_4 OORT_TILE_SUM(0), OORT_TILE_SUM(1), OORT_TILE_SUM(2), OORT_TILE_SUM(3)
+#define OORT_TILE_SUMS_8 \
+  OORT_TILE_SUMS_4, OORT_TILE_SUM(4), OORT_TILE_SUM(5), OORT_TILE_SUM(6), OORT_TILE_SUM(7)
+#define OORT_TILE_RUN(rows, ...)                                                                  \
+  asm(OORT_TILE_START_##rows __VA_ARGS__                                                          \
+      : OORT_TILE_SUMS_##rows                                                                     \
       : [lines] "r"(lines), [x] "r"(x), [start] "m"(start),                                       \
         "m"(*reinterpret_cast<const int8_t(*)[V::piece * kPanelRows]>(lines)),                    \
-        "m"(*reinterpret_cast<const int8_t(*)[4 * V::piece]>(x))                                  \
-      : "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27")
+        "m"(*reinterpret_cast<const int8_t(*)[rows * V::piece]>(x))                               \
+      : "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27")
 // clang-format on
 #endif
 
@@ -92,12 +105,24 @@ template <typename V>
 [[gnu::always_inline]] inline void SumTile(const int8_t* lines, const int8_t* x,
                                            const int32_t (&start)[4], TileSums<V::rows>& sums) {
 #if OORT_HAS_ASSEMBLY
-  if constexpr (V::rows == 4 && V::piece == 32) {
-    OORT_TILE_RUN(OORT_TILE_PART(0, 32, 64, 96, 0, 64, 128, 192)
-                      OORT_TILE_PART(16, 48, 80, 112, 256, 320, 384, 448));
+  if constexpr (V::rows == 8 && V::piece == 32) {
+    OORT_TILE_RUN(8, OORT_TILE_LOAD_8(0, 32, 64, 96, 128, 160, 192, 224)
+                         OORT_TILE_LINES(OORT_TILE_DOTS_8, 0, 64, 128, 192)
+                             OORT_TILE_LOAD_8(16, 48, 80, 112, 144, 176, 208, 240)
+                                 OORT_TILE_LINES(OORT_TILE_DOTS_8, 256, 320, 384, 448));
+    return;
+  } else if constexpr (V::rows == 8) {
+    OORT_TILE_RUN(8, OORT_TILE_LOAD_8(0, 16, 32, 48, 64, 80, 96, 112)
+                         OORT_TILE_LINES(OORT_TILE_DOTS_8, 0, 64, 128, 192));
+    return;
+  } else if constexpr (V::rows == 4 && V::piece == 32) {
+    OORT_TILE_RUN(4, OORT_TILE_LOAD_4(0, 32, 64, 96) OORT_TILE_LINES(
+                         OORT_TILE_DOTS_4, 0, 64, 128, 192) OORT_TILE_LOAD_4(16, 48, 80, 112)
+                         OORT_TILE_LINES(OORT_TILE_DOTS_4, 256, 320, 384, 448));
     return;
   } else if constexpr (V::rows == 4) {
-    OORT_TILE_RUN(OORT_TILE_PART(0, 16, 32, 48, 0, 64, 128, 192));
+    OORT_TILE_RUN(
+        4, OORT_TILE_LOAD_4(0, 16, 32, 48) OORT_TILE_LINES(OORT_TILE_DOTS_4, 0, 64, 128, 192));
     return;
   }
 #endif
@@ -153,7 +178,7 @@ template <typename V>
     });
     return;
   }
-  uint32_t any_fine = 0;
+  uint64_t any_fine = 0;
   std::memcpy(&any_fine, x.is_fine + at, V::rows);
   if (any_fine != 0) [[unlikely]] {
     TileFloats<V::rows> fine;
