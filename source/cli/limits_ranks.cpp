@@ -44,9 +44,9 @@ void PrintRanks(const LimitsReport& report, const limits::Machine& machine) {
       for (const int ranks : report.ranks) {
         const double seconds =
             limits::DecodeOnRanks(report.shape, precision, machine, link, ranks, 1).seconds();
-        const double gain = alone / seconds;
-        cells.push_back(FormatNumber(1 / seconds, 3) + " (" + FormatFixed(gain, 2) + "x" +
-                        (gain < 1 ? ", slower than one)" : ")"));
+        const double gain = alone / seconds, rate = 1 / seconds;
+        cells.push_back((rate < 1000 ? FormatNumber(rate, 3) : FormatFixed(rate, 0)) + " (" +
+                        FormatFixed(gain, 2) + "x" + (gain < 1 ? ", slower than one)" : ")"));
       }
       table.Row(cells);
     }
