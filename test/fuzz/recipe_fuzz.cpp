@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Bytes as a recipe: an Error, or a recipe that is written and read again alike, and that quantizes
-// a small network or says why not.
+// Bytes as a recipe of a network and as one of a language model: an Error, or a recipe that is
+// written and read again alike. That of a network also quantizes a small one or says why not.
 #include <string_view>
 
 #include "harness.h"
+#include "llm_quantize/language_recipe.h"
 #include "oort/error.h"
 #include "quantize/quantize.h"
 
@@ -70,6 +71,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     options.samples = fuzz::OneSample();
     options.threads = 1;
     quantize::Quantize(fuzz::SmallNetwork(), options);
+    fuzz::CountWhole();
+  } catch (const Error&) {
+  }
+  try {
+    const llm_quantize::LanguageRecipe recipe = llm_quantize::ParseLanguageRecipe(input);
+    const std::string text = llm_quantize::LanguageRecipeText(recipe);
+    if (llm_quantize::ParseLanguageRecipe(text) != recipe) __builtin_trap();
     fuzz::CountWhole();
   } catch (const Error&) {
   }
