@@ -191,6 +191,44 @@ TEST(FoldSqueezeExcite, LeavesFactorsOfAnotherImageAndLargerKernels) {
   EXPECT_NE(TypesAfter(large, AllParts).find("pnnx.Expression"), std::string::npos);
 }
 
+void AllPartsOnGpu(Graph& graph, const PassContext& context) {
+  PassContext on_gpu = context;
+  on_gpu.on_gpu = true;
+  AllParts(graph, on_gpu);
+}
+
+TEST(FoldSqueezeExcite, IsOneOperatorOnAGpu) {
+  for (const char* pool : {kPool, kMean}) {
+    const std::string lines = Excite("20", pool);
+    SCOPED_TRACE(lines);
+    EXPECT_EQ(TypesAfter(lines, AllPartsOnGpu),
+              "nhwc.enter nhwc.Conv2d nhwc.SqueezeExcite nhwc.Conv2d nhwc.leave");
+    Graph graph = RandomGraph(lines);
+    AllPartsOnGpu(graph, NothingEvaluated());
+    LoadOptions plain;
+    plain.check_traced_shapes = false;
+    plain.disabled_passes = {"all"};
+    for (const Shape& shape : {Shape{1, 12, 6, 7}, Shape{3, 12, 9, 5}}) {
+      const Tensor x = RandomTensor(DType::kF32, shape, 1);
+      const auto want = Session(RuntimeGraph::Build(RandomGraph(lines), plain)).Forward({x});
+      const auto got = Session(RuntimeGraph::Build(graph, plain)).Forward({x});
+      testing::ExpectNear(got[0], want[0], kSummedInAnotherOrder);
+    }
+  }
+  // Means of which there are several, factors of another image, and what is read by others, too.
+  EXPECT_EQ(
+      TypesAfter(Excite("20", "nn.AdaptiveAvgPool2d pool 1 1 1 2 output_size=(2,1)"), AllPartsOnGpu)
+          .find("nhwc.SqueezeExcite"),
+      std::string::npos);
+  std::string other = Excite("20", kPool);
+  other.replace(other.find("6 1 7 expr"), 10, "6 0 7 expr");
+  other.replace(other.find("#6=(1,12,1,1)f32 #1="), 20, "#6=(1,12,1,1)f32 #0=");
+  EXPECT_EQ(TypesAfter(other, AllPartsOnGpu).find("nhwc.SqueezeExcite"), std::string::npos);
+  std::string shared = Excite("20", kPool);
+  shared.replace(shared.find("pnnx_output_0 1 0 8"), 19, "pnnx_output_0 2 0 8 6");
+  EXPECT_EQ(TypesAfter(shared, AllPartsOnGpu).find("nhwc.SqueezeExcite"), std::string::npos);
+}
+
 /// GPUs have no parts, and floats of 16 bits are converted as wholes.
 TEST(ChannelParts, AreForF32OnTheCpu) {
   PassContext context = NothingEvaluated();

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cuda/kernel_launch.h"
+#include "layers/convolution/cuda/fast_activation.cuh"
 #include "layers/convolution/cuda/warp_tile.cuh"
 #include "oort/error.h"
 
@@ -11,6 +12,12 @@ namespace oort::cuda {
 namespace {
 
 constexpr int kDepthwiseThreads = 128;
+
+struct DepthwiseConv {
+  ConvCall call;
+  bool is_fast;         // the activation is one of these
+  FastActivation fast;  // of 16-bit results
+};
 
 /// `count` channels as they lie in memory.
 template <typename T, int count>
@@ -35,8 +42,9 @@ struct DepthwisePlace {
 };
 
 template <typename T, int count>
-__device__ void WriteDepthwise(const ConvCall& conv, const DepthwisePlace& place, int x,
+__device__ void WriteDepthwise(const DepthwiseConv& args, const DepthwisePlace& place, int x,
                                const float (&sums)[count]) {
+  const ConvCall& conv = args.call;
   const Epilogue& epilogue = conv.epilogue;
   const int64_t at =
       ((place.image * conv.height.out + place.y) * conv.width.out + x) * conv.out_pixel +
@@ -51,7 +59,9 @@ __device__ void WriteDepthwise(const ConvCall& conv, const DepthwisePlace& place
     float value = sums[i];
     if (epilogue.bias != nullptr) value += epilogue.bias[place.channel + i];
     if (epilogue.addend != nullptr) value += ToFloat(results.at[i]);
-    results.at[i] = FromFloat<T>(Activate(epilogue.activation, epilogue.a, epilogue.b, value));
+    value = args.is_fast ? Activate(args.fast, value)
+                         : Activate(epilogue.activation, epilogue.a, epilogue.b, value);
+    results.at[i] = FromFloat<T>(value);
   }
   Piece::Store(static_cast<T*>(conv.out) + at, results);
 }
@@ -72,7 +82,11 @@ __device__ bool FindPlace(const ConvCall& conv, DepthwisePlace& place) {
 /// Square kernels without dilation: inputs that several outputs of a row read are loaded once.
 template <typename T, int count, int kernel, int stride, int along>
 __global__ void __launch_bounds__(kDepthwiseThreads)
-    DepthwiseRowKernel(const __grid_constant__ ConvCall conv) {
+    DepthwiseRowKernel(const __grid_constant__ DepthwiseConv args) {
+  using Piece = ChannelPiece<T, count>;
+  using Channels = decltype(Piece::Load(nullptr));
+  constexpr int kInputs = (along - 1) * stride + kernel;
+  const ConvCall& conv = args.call;
   LaunchDependents();
   DepthwisePlace place;
   const bool here = FindPlace<count, along>(conv, place);
@@ -88,26 +102,28 @@ __global__ void __launch_bounds__(kDepthwiseThreads)
     const T* row = static_cast<const T*>(conv.in) +
                    (place.image * conv.height.in + top + r) * conv.width.in * conv.in_pixel +
                    place.channel;
-    float taps[kernel][count];
+    // All loads of a row are on their way before the first is used: none is behind a branch.
+    Channels taps[kernel], inputs[kInputs];
 #pragma unroll
     for (int s = 0; s < kernel; ++s) {
-      const auto piece =
-          ChannelPiece<T, count>::Load(weight + int64_t{r * kernel + s} * conv.groups);
-#pragma unroll
-      for (int i = 0; i < count; ++i) taps[s][i] = ToFloat(piece.at[i]);
+      taps[s] = Piece::Load(weight + int64_t{r * kernel + s} * conv.groups);
     }
 #pragma unroll
-    for (int j = 0; j < (along - 1) * stride + kernel; ++j) {
-      const int x = left + j;
-      if (static_cast<unsigned>(x) >= static_cast<unsigned>(conv.width.in)) continue;
-      const auto piece = ChannelPiece<T, count>::Load(row + x * conv.in_pixel);
+    for (int j = 0; j < kInputs; ++j) {
+      const int x = min(max(left + j, 0), conv.width.in - 1);
+      inputs[j] = Piece::Load(row + x * conv.in_pixel);
+    }
 #pragma unroll
-      for (int t = 0; t < along; ++t) {
-        const int tap = j - t * stride;
-        if (tap < 0 || tap >= kernel) continue;
+    for (int j = 0; j < kInputs; ++j) {
+      const bool padding = static_cast<unsigned>(left + j) >= static_cast<unsigned>(conv.width.in);
 #pragma unroll
-        for (int i = 0; i < count; ++i) {
-          sums[t][i] = fmaf(ToFloat(piece.at[i]), taps[tap][i], sums[t][i]);
+      for (int i = 0; i < count; ++i) {
+        const float input = padding ? 0.0f : ToFloat(inputs[j].at[i]);
+#pragma unroll
+        for (int t = 0; t < along; ++t) {
+          const int tap = j - t * stride;
+          if (tap < 0 || tap >= kernel) continue;
+          sums[t][i] = fmaf(input, ToFloat(taps[tap].at[i]), sums[t][i]);
         }
       }
     }
@@ -115,7 +131,7 @@ __global__ void __launch_bounds__(kDepthwiseThreads)
 #pragma unroll
   for (int t = 0; t < along; ++t) {
     if (place.x + t < conv.width.out) {
-      WriteDepthwise<T, count>(conv, place, place.x + t, sums[t]);
+      WriteDepthwise<T, count>(args, place, place.x + t, sums[t]);
     }
   }
 }
@@ -123,7 +139,8 @@ __global__ void __launch_bounds__(kDepthwiseThreads)
 /// Any kernel.
 template <typename T, int count>
 __global__ void __launch_bounds__(kDepthwiseThreads)
-    DepthwiseKernel(const __grid_constant__ ConvCall conv) {
+    DepthwiseKernel(const __grid_constant__ DepthwiseConv args) {
+  const ConvCall& conv = args.call;
   LaunchDependents();
   DepthwisePlace place;
   const bool here = FindPlace<count, 1>(conv, place);
@@ -150,7 +167,7 @@ __global__ void __launch_bounds__(kDepthwiseThreads)
       }
     }
   }
-  WriteDepthwise<T, count>(conv, place, place.x, sums);
+  WriteDepthwise<T, count>(args, place, place.x, sums);
 }
 
 struct DepthwiseChoice {
@@ -199,12 +216,15 @@ void ConvolveDepthwise(const Stream& stream, const ConvCall& call, ConvMath math
                         (call.groups / choice.count);
   if (items >= int64_t{1} << 31)
     throw Error(ErrorCode::kUnsupported, "too many pixels to convolve");
+  const bool narrow = math == ConvMath::kF16 || math == ConvMath::kBF16;
+  const DepthwiseConv args = {call, narrow && FastActivation::Supports(call.epilogue.activation),
+                              FastActivation::Of(call.epilogue)};
   KernelLaunch launch;
   launch.kernel = choice.kernel;
   launch.blocks = dim3(static_cast<unsigned>((items + kDepthwiseThreads - 1) / kDepthwiseThreads));
   launch.threads = kDepthwiseThreads;
   launch.overlap = overlap;
-  Launch(stream, launch, &call);
+  Launch(stream, launch, &args);
 }
 
 }  // namespace oort::cuda

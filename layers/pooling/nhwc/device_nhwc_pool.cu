@@ -105,7 +105,31 @@ __device__ uint32_t Largest(uint32_t a, uint32_t b) {
   return is_signed ? __vmaxs4(a, b) : __vmaxu4(a, b);
 }
 
-/// The largest bytes under one window of `count` neighbouring channels, 4 of them or 1.
+/// The bytes of `count` neighbouring channels as words: 16 of them, 4 or 1.
+template <int count>
+struct ByteWords {
+  static constexpr int kWords = count == 16 ? 4 : 1;
+  uint32_t words[kWords];
+  __device__ static ByteWords Load(const uint8_t* from) {
+    if constexpr (count == 16) {
+      const uint4 four = *reinterpret_cast<const uint4*>(from);
+      return {{four.x, four.y, four.z, four.w}};
+    } else {
+      return {{count == 4 ? *reinterpret_cast<const uint32_t*>(from) : uint32_t{*from}}};
+    }
+  }
+  __device__ void Store(uint8_t* to) const {
+    if constexpr (count == 16) {
+      *reinterpret_cast<uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
+    } else if constexpr (count == 4) {
+      *reinterpret_cast<uint32_t*>(to) = words[0];
+    } else {
+      *to = static_cast<uint8_t>(words[0]);
+    }
+  }
+};
+
+/// The largest bytes under one window of `count` neighbouring channels.
 template <int count, bool is_signed>
 __global__ void __launch_bounds__(kPoolThreads)
     LargestBytesKernel(const __grid_constant__ NhwcPoolCall pool) {
@@ -124,33 +148,38 @@ __global__ void __launch_bounds__(kPoolThreads)
   const uint8_t* in =
       static_cast<const uint8_t*>(pool.in) + channel +
       ((image * pool.height.in + down.begin) * pool.width.in + along.begin) * pool.channels;
-  uint32_t most = is_signed ? 0x80808080u : 0;
+  using Bytes = ByteWords<count>;
+  Bytes most;
+#pragma unroll
+  for (int i = 0; i < Bytes::kWords; ++i) most.words[i] = is_signed ? 0x80808080u : 0;
   for (int r = 0; r < down.count; ++r) {
     for (int s = 0; s < along.count; ++s) {
       const uint8_t* at =
           in + (int64_t{r} * step_down * pool.width.in + s * step_along) * pool.channels;
-      const uint32_t word = count == 4 ? *reinterpret_cast<const uint32_t*>(at) : uint32_t{*at};
-      most = Largest<is_signed>(most, word);
+      const Bytes bytes = Bytes::Load(at);
+#pragma unroll
+      for (int i = 0; i < Bytes::kWords; ++i) {
+        most.words[i] = Largest<is_signed>(most.words[i], bytes.words[i]);
+      }
     }
   }
-  uint8_t* out = static_cast<uint8_t*>(pool.out) + int64_t{pixel} * pool.channels + channel;
-  if constexpr (count == 4) {
-    *reinterpret_cast<uint32_t*>(out) = most;
-  } else {
-    *out = static_cast<uint8_t>(most);
-  }
+  most.Store(static_cast<uint8_t*>(pool.out) + int64_t{pixel} * pool.channels + channel);
 }
 
 template <bool is_signed>
 void PoolBytes(const Stream& stream, const NhwcPoolCall& call, bool overlap) {
-  const bool words = call.channels % 4 == 0 && reinterpret_cast<uintptr_t>(call.in) % 4 == 0 &&
-                     reinterpret_cast<uintptr_t>(call.out) % 4 == 0;
-  const int64_t items =
-      call.batch * call.height.out * call.width.out * (call.channels / (words ? 4 : 1));
+  const auto whole = [&](int bytes) {
+    const auto place = static_cast<uintptr_t>(bytes);
+    return call.channels % bytes == 0 && reinterpret_cast<uintptr_t>(call.in) % place == 0 &&
+           reinterpret_cast<uintptr_t>(call.out) % place == 0;
+  };
+  const int count = whole(16) ? 16 : whole(4) ? 4 : 1;
+  const int64_t items = call.batch * call.height.out * call.width.out * (call.channels / count);
   if (items >= int64_t{1} << 31) throw Error(ErrorCode::kUnsupported, "too many pixels to pool");
   KernelLaunch launch;
-  launch.kernel = words ? reinterpret_cast<const void*>(&LargestBytesKernel<4, is_signed>)
-                        : reinterpret_cast<const void*>(&LargestBytesKernel<1, is_signed>);
+  launch.kernel = count == 16  ? reinterpret_cast<const void*>(&LargestBytesKernel<16, is_signed>)
+                  : count == 4 ? reinterpret_cast<const void*>(&LargestBytesKernel<4, is_signed>)
+                               : reinterpret_cast<const void*>(&LargestBytesKernel<1, is_signed>);
   launch.blocks = dim3(static_cast<unsigned>((items + kPoolThreads - 1) / kPoolThreads));
   launch.threads = kPoolThreads;
   launch.overlap = overlap;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Means and maxima of bytes against their formulas.
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "layers/quantize/bit_exact.h"
@@ -75,6 +77,30 @@ TEST(NhwcMaxPool, PoolsBytes) {
   pool(u).AlsoOnGpu().ExpectOutputs({Tensor::From<uint8_t>({7, 200, 255, 100}, {1, 2, 2})},
                                     kBitExact);
   pool(i).AlsoOnGpu().ExpectOutputs({Tensor::From<int8_t>({-7, -3, -7, -5}, {1, 2, 2})}, kBitExact);
+}
+
+// A GPU takes 16, 4 or one channel at a time.
+TEST(NhwcMaxPool, PoolsBytesOfManyChannels) {
+  for (int64_t channels : {32, 20, 7}) {
+    const Tensor x = RandomTensor(DType::kU8, {2, 5, 6, channels}, 3, 0, 255);
+    Tensor want(DType::kU8, {2, 2, 5, channels});  // windows of 3 by 2, two rows apart
+    for (int64_t i = 0; i < want.elements(); ++i) {
+      const int64_t c = i % channels, column = i / channels % 5, row = i / channels / 5 % 2;
+      const int64_t image = i / channels / 10;
+      uint8_t most = 0;
+      for (int64_t tap = 0; tap < 6; ++tap) {
+        const int64_t y = row * 2 + tap / 2, at = column + tap % 2;
+        most = std::max(most, x.data<uint8_t>()[((image * 5 + y) * 6 + at) * channels + c]);
+      }
+      want.data<uint8_t>()[i] = most;
+    }
+    OperatorCase("nhwc.MaxPool2d")
+        .Param("kernel_size", "(3,2)")
+        .Param("stride", "(2,1)")
+        .Input(x)
+        .AlsoOnGpu()
+        .ExpectOutputs({want}, kBitExact);
+  }
 }
 
 }  // namespace
