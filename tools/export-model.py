@@ -5,8 +5,8 @@
     pip install -r tools/requirements.txt
     tools/export-model.py NAME [FOLDER]     default: .cache/models/NAME of the repository
 
-FOLDER gets model.pnnx.param and model.pnnx.bin, and labels.txt where there are classes. Classifiers take pictures of
-0 … 1: what their training normalised with is part of the graph.
+FOLDER gets model.pnnx.param and model.pnnx.bin, or such files of several networks, and labels.txt where there are
+classes. Classifiers take pictures of 0 … 1: what their training normalised with is part of the graph.
 """
 import argparse
 import ast
@@ -68,26 +68,38 @@ def efficientnet_lite0(folder):
 
 def detector(folder, side):
     """A YOLO as ONNX: pnnx reads it itself; the names of classes stand in the file."""
-    convert_onnx(folder / "model.onnx", f"[1,3,{side},{side}]f32", folder)
+    convert_onnx(folder / "model.onnx", [f"[1,3,{side},{side}]f32"])
     data = (folder / "model.onnx").read_bytes()
     names = ast.literal_eval(re.search(rb"\{0: '[^}]*\}", data).group().decode())
     (folder / "labels.txt").write_text("\n".join(names[i] for i in range(len(names))) + "\n")
 
 
-def convert_onnx(path, shape, folder):
+def convert_onnx(path, shapes):
+    """Writes .pnnx.param and .bin beside an ONNX file; of two shapes, what differs stays open in the graph."""
     import pnnx
 
     program = pathlib.Path(pnnx.__file__).parent / "pnnx"
     with tempfile.TemporaryDirectory() as scratch:
-        shutil.copy(path, os.path.join(scratch, "model.onnx"))
-        command = [program, "model.onnx", f"inputshape={shape}"]
+        shutil.copy(path, os.path.join(scratch, "net.onnx"))
+        command = [program, "net.onnx", *(f"inputshape{i or ''}={s}" for i, s in zip((None, 2), shapes))]
         done = subprocess.run(command, cwd=scratch, capture_output=True, text=True)
-        written = pathlib.Path(scratch) / "model.pnnx.param"
+        written = pathlib.Path(scratch) / "net.pnnx.param"
         if not written.exists():
             told = done.stdout[-1000:] + done.stderr[-1000:]
             raise SystemExit(f"export-model: pnnx wrote no graph of {path}:\n{told}")
-        shutil.move(written, folder / "model.pnnx.param")
-        shutil.move(os.path.join(scratch, "model.pnnx.bin"), folder / "model.pnnx.bin")
+        shutil.move(written, path.with_suffix(".pnnx.param"))
+        shutil.move(os.path.join(scratch, "net.pnnx.bin"), path.with_suffix(".pnnx.bin"))
+
+
+def pp_ocr(folder):
+    import onnx
+
+    convert_onnx(folder / "detect.onnx", ["[1,3,640,640]f32", "[1,3,736,320]f32"])
+    convert_onnx(folder / "direction.onnx", ["[1,3,48,192]f32"])
+    convert_onnx(folder / "recognize.onnx", ["[1,3,48,320]f32", "[1,3,48,480]f32"])
+    properties = onnx.load(folder / "recognize.onnx").metadata_props
+    (characters,) = (item.value for item in properties if item.key == "character")
+    (folder / "characters.txt").write_text(characters.rstrip("\n") + "\n")
 
 
 class NcnnWeights:
@@ -172,6 +184,7 @@ MODELS = {
     "nudenet": lambda folder: detector(folder, 320),
     "realesr-x4": realesr_x4,
     "minilm": minilm,
+    "pp-ocr": pp_ocr,
 }
 
 
@@ -184,7 +197,7 @@ def main():
     if not folder.is_dir():
         parser.error(f"no folder {folder}: tools/fetch-model {arguments.name}")
     MODELS[arguments.name](folder)
-    print(f"{folder}/model.pnnx.param")
+    print("\n".join(str(path) for path in sorted(folder.glob("*.pnnx.param"))))
     return 0
 
 

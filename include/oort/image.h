@@ -107,6 +107,35 @@ struct SuppressionOptions {
 std::vector<Detection> Suppress(std::vector<Detection> detections,
                                 const SuppressionOptions& options = {});
 
+struct Point {
+  float x = 0, y = 0;
+};
+/// Corners of a rectangle that may be turned, clockwise from the top left.
+using Quad = std::array<Point, 4>;
+
+struct Region {
+  Quad corners;
+  float score = 0;  ///< the mean of the map within
+};
+
+struct RegionOptions {
+  float threshold = 0.3f;    ///< what of the map belongs to a region
+  float least_score = 0.5f;  ///< regions below are dropped
+  /// How far a region grows: this times its area over its perimeter, to each side. Maps of text are
+  /// trained to show the middle of a line.
+  float growth = 1.6f;
+  size_t most = 1000;
+};
+
+/// Connected parts of a map (H,W) or (1,1,H,W) of f32, each as the rectangle of least area around
+/// it, from top to bottom: what detectors of text do behind their network (differentiable
+/// binarization). Parts below 3 pixels of width are dropped.
+std::vector<Region> FindRegions(const Tensor& map, const RegionOptions& options = {});
+/// What lies within, upright, by bicubic interpolation; beyond the edges the edge is repeated.
+Image CropQuad(const Image& image, const Quad& quad);
+/// By quarters, against the clock.
+Image Turn(const Image& image, int quarters);
+
 using Color = std::array<float, 3>;
 /// The i-th of twelve colors that are easy to tell apart.
 Color Palette(int index);

@@ -24,7 +24,7 @@ std::vector<unsigned char> RoundPixels(const Image& image) {
   std::vector<unsigned char> bytes(image.pixels.size());
   std::transform(image.pixels.begin(), image.pixels.end(), bytes.begin(), [](float pixel) {
     // A NaN compares false, so that it becomes 0.
-    return pixel > 0 ? static_cast<unsigned char>(std::min(pixel, 255.0f) + 0.5f)
+    return pixel > 0 ? static_cast<unsigned char>(std::lround(std::min(pixel, 255.0f)))
                      : static_cast<unsigned char>(0);
   });
   return bytes;

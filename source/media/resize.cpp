@@ -32,8 +32,8 @@ std::vector<PixelTaps> SmoothTaps(int from, int to, Filter filter) {
   std::vector<PixelTaps> all(static_cast<size_t>(to));
   for (int i = 0; i < to; ++i) {
     const double center = (i + 0.5) * scale;
-    const int first = std::max(0, static_cast<int>(center - radius + 0.5));
-    const int last = std::min(from, static_cast<int>(center + radius + 0.5));
+    const int first = std::max(0, static_cast<int>(std::floor(center - radius + 0.5)));
+    const int last = std::min(from, static_cast<int>(std::floor(center + radius + 0.5)));
     PixelTaps& taps = all[static_cast<size_t>(i)];
     taps.first = first;
     std::vector<double> weights;

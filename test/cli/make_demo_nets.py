@@ -116,12 +116,55 @@ def upscaler():
     Image.fromarray(large).save(folder / "answer.png", optimize=True)
 
 
+class Ink(nn.Module):
+    """Where it is dark, as a detector of text says it."""
+
+    def forward(self, picture):
+        return torch.sigmoid(-8 * (picture.mean(1, keepdim=True) - 0.2))
+
+
+class Upright(nn.Module):
+    """Every line stands upright."""
+
+    def forward(self, line):
+        return torch.softmax(torch.stack([line.mean((1, 2, 3)) * 0 + 3, line.mean((1, 2, 3)) * 0], 1), 1)
+
+
+class Hues(nn.Module):
+    """Steps of eight pixels: nothing where it is light, else the channel that is brightest (blue, green, red)."""
+
+    def forward(self, line):
+        means = nn.functional.avg_pool2d(line[:, :, 16:32], (16, 8), (16, 8)).squeeze(2)
+        light = 2 * means.min(1, keepdim=True).values + 0.4
+        return torch.softmax(12 * torch.cat([light, means], 1).transpose(1, 2), 2)
+
+
+def reader():
+    """Lines of coloured letters: the answer is known without a network."""
+    folder = HERE / "demos" / "read"
+    pictures = [torch.rand(1, 3, 96, 128)], [torch.rand(1, 3, 128, 64)]
+    pnnx_case.convert(Ink().eval(), pictures[0], str(folder), second=pictures[1], stem="detect")
+    pnnx_case.convert(Upright().eval(), [torch.rand(1, 3, 48, 192)], str(folder), stem="direction")
+    lines = [torch.rand(1, 3, 48, 320)], [torch.rand(1, 3, 48, 480)]
+    pnnx_case.convert(Hues().eval(), lines[0], str(folder), second=lines[1], stem="recognize")
+    (folder / "characters.txt").write_text("B\n猫\nR\n")
+    colors = {"B": (20, 20, 130), "猫": (20, 120, 20), "R": (130, 20, 20)}
+    page = np.full((768, 768, 3), 255, np.uint8)
+    for (left, top), text in {(60, 80): "RBR猫", (400, 84): "猫B", (100, 300): "B猫RB猫R"}.items():
+        for i, letter in enumerate(text):
+            page[top : top + 40, left + 40 * i : left + 40 * i + 40] = colors[letter]
+    Image.fromarray(page).save(folder / "page.png", optimize=True)
+    turned = page.copy()
+    Image.fromarray(np.rot90(turned, 3)).save(folder / "turned.png", optimize=True)
+
+
 def main():
     torch.set_grad_enabled(False)
     torch.manual_seed(5)
     classifier()
     detector()
     upscaler()
+    reader()
 
 
 if __name__ == "__main__":

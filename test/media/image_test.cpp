@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -182,6 +183,64 @@ TEST(Boxes, ScoresThatAreNoNumbersAreDropped) {
   const auto kept = Suppress({{{0, 0, 1, 1}, nan, 0}, {{0, 0, 1, 1}, 0.5f, 0}});
   ASSERT_EQ(kept.size(), 1U);
   EXPECT_EQ(kept[0].score, 0.5f);
+}
+
+TEST(Regions, AreTheRectanglesThatOpenCvFinds) {
+  std::vector<Region> found = FindRegions(GoldenTensor("region-map"), {.growth = 0});
+  const Tensor golden = GoldenTensor("regions");
+  ASSERT_EQ(static_cast<int64_t>(found.size()), golden.dim(0));
+  const auto center = [](const Region& region) {
+    return (region.corners[0].x + region.corners[2].x) / 2;
+  };
+  std::sort(found.begin(), found.end(),
+            [&](const Region& a, const Region& b) { return center(a) < center(b); });
+  for (size_t i = 0; i < found.size(); ++i) {
+    const float* wanted = golden.data<float>() + 4 * i;
+    const Quad& quad = found[i].corners;
+    const float across = std::hypot(quad[1].x - quad[0].x, quad[1].y - quad[0].y);
+    const float down = std::hypot(quad[3].x - quad[0].x, quad[3].y - quad[0].y);
+    // Corners are cut to whole numbers.
+    EXPECT_NEAR(center(found[i]), wanted[0], 1.5);
+    EXPECT_NEAR((quad[0].y + quad[2].y) / 2, wanted[1], 1.5);
+    EXPECT_NEAR(std::max(across, down), wanted[2], 1.5);
+    EXPECT_NEAR(std::min(across, down), wanted[3], 1.5);
+    EXPECT_GT(found[i].score, 0.6f);
+  }
+}
+
+TEST(Regions, GrowAndAreDropped) {
+  Tensor map = Tensor::Zeros(DType::kF32, {20, 40});
+  for (int64_t y = 8; y < 13; ++y) {
+    for (int64_t x = 10; x < 30; ++x) map.data<float>()[y * 40 + x] = 1;
+  }
+  map.data<float>()[2 * 40 + 2] = 1;  // too small
+  const std::vector<Region> found = FindRegions(map);
+  ASSERT_EQ(found.size(), 1U);
+  // 20 x 5 pixels and one more by closing gaps; the area over the perimeter is 2, times 1.6.
+  EXPECT_NEAR(found[0].corners[0].x, 10 - 3.2, 0.01);
+  EXPECT_NEAR(found[0].corners[0].y, 8 - 3.2, 0.01);
+  EXPECT_NEAR(found[0].corners[2].x, 30 + 3.2, 0.01);
+  EXPECT_NEAR(found[0].corners[2].y, 13 + 3.2, 0.01);
+  EXPECT_TRUE(FindRegions(map, {.least_score = 0.99f}).empty());
+  EXPECT_TRUE(FindRegions(Tensor::Zeros(DType::kF32, {1, 1, 0, 4})).empty());
+  testing::ExpectThrows(
+      [] {
+        FindRegions(Tensor(DType::kF32, {3, 4, 5}));
+      },
+      ErrorCode::kInvalidArgument, "(1,1,H,W)");
+}
+
+TEST(Regions, AreCutOutAsByOpenCv) {
+  const Image cut = CropQuad(Picture(), {{{4, 6}, {30, 2}, {32, 14}, {6, 18}}});
+  EXPECT_EQ(cut.width, 26);
+  EXPECT_EQ(cut.height, 12);
+  // OpenCV knows 32 places between two pixels.
+  ExpectNear(cut.pixels, GoldenTensor("crop-quad"), 4);
+  ExpectNear(Turn(Picture(), 1).pixels, GoldenTensor("turned"), 1e-6);
+  EXPECT_EQ(Turn(Turn(Picture(), 3), -3).pixels, Picture().pixels);
+  EXPECT_EQ(Turn(Turn(Picture(), 2), 1).pixels, Turn(Picture(), 3).pixels);
+  testing::ExpectThrows([] { CropQuad(Picture(), Quad{}); }, ErrorCode::kInvalidArgument,
+                        "cannot be cut out");
 }
 
 TEST(Boxes, AreDrawnWithinThePicture) {

@@ -82,6 +82,28 @@ def boxes():
     (HERE / "suppressed.json").write_text(json.dumps(kept) + "\n")
 
 
+def regions():
+    """A map with turned bars, the rectangles of least area that OpenCV finds around them, and one of them cut out."""
+    bars = [((30, 20), (40, 9), 0), ((75, 45), (50, 12), 20), ((25, 60), (30, 8), -35), ((70, 80), (30, 10), 90)]
+    scene = np.zeros((100, 110), np.float32)
+    for bar in bars:
+        cv2.fillPoly(scene, [np.int32(np.round(cv2.boxPoints(bar)))], 0.9)
+    save("region-map", scene)
+    mask = cv2.dilate((scene > 0.3).astype(np.uint8), np.ones((2, 2)))
+    found = []
+    for contour in cv2.findContours(mask, cv2.RETR_LIST, cv2.CHAIN_APPROX_SIMPLE)[0]:
+        (x, y), sides, _ = cv2.minAreaRect(contour)
+        found.append([x, y, max(sides), min(sides)])
+    save("regions", sorted(found))
+    quad = np.float32([[4, 6], [30, 2], [32, 14], [6, 18]])
+    pixels = picture().astype(np.float32)
+    width, height = (int(np.linalg.norm(quad[0] - quad[i])) for i in (1, 3))
+    target = np.float32([[0, 0], [width, 0], [width, height], [0, height]])
+    how = {"flags": cv2.INTER_CUBIC, "borderMode": cv2.BORDER_REPLICATE}
+    save("crop-quad", cv2.warpPerspective(pixels, cv2.getPerspectiveTransform(quad, target), (width, height), **how))
+    save("turned", np.rot90(pixels))
+
+
 def tone(rate, seconds):
     """A sweep with noise, from -1 to 1."""
     random = np.random.default_rng(11)
@@ -126,6 +148,7 @@ def main():
     letterboxed(pixels, (32, 32), "letterbox-32x32")
     letterboxed(pixels, (60, 25), "letterbox-60x25")
     boxes()
+    regions()
     sounds()
 
 
