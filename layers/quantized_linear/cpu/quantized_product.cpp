@@ -207,7 +207,7 @@ int64_t QuantizedMultiplier::InvariantRows(const QuantizedProduct& product) cons
 }
 
 bool QuantizedMultiplier::OnlyBytes(const QuantizedProduct& product) const {
-  return dot_ != nullptr && AllQuantized(product) && !has_16_bit_units();
+  return byte_tiles_ != nullptr && AllQuantized(product) && !has_16_bit_units();
 }
 
 size_t QuantizedMultiplier::Workspace(const QuantizedProduct& product, int threads) const {

@@ -79,8 +79,9 @@ const ByteTileKernels* ByteTileKernelsFor([[maybe_unused]] Isa isa) {
 #if !defined(OORT_NO_AVX_VNNI)
   if (isa == Isa::kAvx2 && ThisCpu().avx_vnni) return &avx_vnni::ByteTileKernelsGet();
 #endif
+    // AVX-512 without VNNI multiplies f32 faster than AVX2 bytes.
 #if !defined(OORT_NO_AVX2_DOT)
-  if (isa == Isa::kAvx2 || isa == Isa::kAvx512) return &avx2_dot::ByteTileKernelsGet();
+  if (isa == Isa::kAvx2) return &avx2_dot::ByteTileKernelsGet();
 #endif
   return nullptr;
 }
