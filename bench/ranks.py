@@ -37,7 +37,8 @@ def measure(options):
             report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
             rows[name]["prefill"].append(report["prefill_tps"])
             rows[name]["decode"].append(report["decode_tps"])
-    return {"model": options.model.rpartition("/")[2], "threads": options.threads, "prompt": PROMPT, "answer": ANSWER, "rows": rows}
+    name = options.model.rpartition("/")[2]
+    return {"model": name, "threads": options.threads, "prompt": PROMPT, "answer": ANSWER, "rows": rows}
 
 
 def table(report):
@@ -56,12 +57,15 @@ def table(report):
 def svg(report):
     rows = {name: statistics.median(rates["decode"]) for name, rates in report["rows"].items()}
     most, height = max(rows.values()), 34
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="640" height="{height * len(rows) + 44}" font-family="sans-serif" font-size="14">']
-    parts.append(f'<text x="8" y="22">Tokens a second of an answer, {report["model"]}, {report["threads"]} threads in all</text>')
+    size = f'width="640" height="{height * len(rows) + 44}"'
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="14">']
+    title = f'Tokens a second of an answer, {report["model"]}, {report["threads"]} threads in all'
+    parts.append(f'<text x="8" y="22">{title}</text>')
     for i, (name, rate) in enumerate(rows.items()):
         y, width = 34 + height * i, 380 * rate / most
         parts.append(f'<text x="8" y="{y + 20}">{name}</text>')
-        parts.append(f'<rect x="170" y="{y + 4}" width="{width:.0f}" height="24" fill="{"#888" if i == 0 else "#3a7bbf"}"/>')
+        color = "#888" if i == 0 else "#3a7bbf"
+        parts.append(f'<rect x="170" y="{y + 4}" width="{width:.0f}" height="24" fill="{color}"/>')
         parts.append(f'<text x="{178 + width:.0f}" y="{y + 20}">{rate:.0f}</text>')
     return "\n".join([*parts, "</svg>", ""])
 

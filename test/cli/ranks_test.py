@@ -38,7 +38,8 @@ class RanksTest(LanguageCase):
         draw = [*ASK, "--temperature", 1, "--seed", 3, "--n", 3]
         alone, together = self.json(*draw), self.json(*draw, "--ranks", 2, "--split", "exact")
         self.assertEqual([a["text"] for a in together["others"]], [a["text"] for a in alone["others"]])
-        last = self.oort("bench-llm", STORYTELLER, "--ranks", 2, "--threads", 1, "--prompt-tokens", 16, "--new-tokens", 4, "--rounds", 1)
+        bench = ["bench-llm", STORYTELLER, "--prompt-tokens", 16, "--new-tokens", 4, "--rounds", 1]
+        last = self.oort(*bench, "--ranks", 2, "--threads", 1)
         self.assertRegex(last.out.splitlines()[-1], r"^prefill_tps [\d.]+ decode_tps [\d.]+$")
 
     def test_perplexity_is_that_of_one_rank(self):
@@ -62,7 +63,8 @@ def launcher():
     version = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
     if "Open MPI" not in version and "OpenRTE" not in version:
         return [program]
-    return [program, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "btl_vader_single_copy_mechanism", "none"]
+    shared = ["--mca", "btl_vader_single_copy_mechanism", "none"]  # containers forbid the other way
+    return [program, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", *shared]
 
 
 MPIRUN = launcher()
@@ -72,7 +74,8 @@ MPIRUN = launcher()
 class MpiTest(LanguageCase):
     def start(self, *words):
         command = [*MPIRUN, *map(str, words)]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.Popen(command, **pipes, text=True, start_new_session=True)
 
     def finish(self, job, seconds=120):
         try:
@@ -134,7 +137,8 @@ class MpiTest(LanguageCase):
 
     def test_a_rank_that_dies_or_hangs_ends_all_in_time(self):
         deadline = 2
-        bench = ["bench-llm", STORYTELLER, "--prompt-tokens", 24, "--new-tokens", 40, "--rounds", 100000, "--threads", 1]
+        bench = ["bench-llm", STORYTELLER, "--prompt-tokens", 24, "--new-tokens", 40, "--threads", 1]
+        bench += ["--rounds", 100000]
         for turn in range(FAULTS):
             job = self.start("-n", 3, OORT, *bench, "--rank-deadline", deadline)
             victims = self.ranks_of(job, 3)
