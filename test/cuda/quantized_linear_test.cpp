@@ -204,6 +204,8 @@ TEST_F(CudaQuantizedLinear, NumbersOfAnySize) {
       tested.format = format;
       tested.unit = unit;
       for (int64_t rows : {1, 6}) ExpectSame(tested, rows, Precision::kF32, 5e-5);
+      // Plain weights are multiplied as in the exact mode.
+      for (int64_t rows : {1, 6}) ExpectSame(tested, rows, Precision::kBF16, 5e-4);
     }
     QuantizedCase tested;
     tested.format = format;
@@ -286,13 +288,60 @@ TEST_F(CudaQuantizedLinear, ManyRowsOfAnySize) {
 }
 
 TEST_F(CudaQuantizedLinear, ARowDoesNotDependOnItsNeighbours) {
-  QuantizedCase tested;
-  tested.format = WeightFormat::kInt4;
-  tested.norm = true;
-  tested.part_rows = {2600};
-  const std::vector<Tensor> together = Run(tested, 12, Device::Cuda(0), Precision::kF32);
-  const std::vector<Tensor> alone = Run(tested, 1, Device::Cuda(0), Precision::kF32);
-  EXPECT_EQ(std::memcmp(together[0].raw(), alone[0].raw(), alone[0].bytes()), 0);
+  for (Precision precision : {Precision::kF32, Precision::kBF16}) {
+    QuantizedCase tested;
+    tested.format = WeightFormat::kInt4;
+    tested.norm = true;
+    tested.part_rows = {2600};
+    const std::vector<Tensor> alone = Run(tested, 1, Device::Cuda(0), precision);
+    for (int64_t rows : {2, 5, 8, 12}) {
+      SCOPED_TRACE(rows);
+      const std::vector<Tensor> together = Run(tested, rows, Device::Cuda(0), precision);
+      EXPECT_EQ(std::memcmp(together[0].raw(), alone[0].raw(), alone[0].bytes()), 0);
+    }
+  }
+}
+
+// In the fast mode x has two digits of 8 bits, and up to 8 rows are one launch.
+TEST_F(CudaQuantizedLinear, FewRowsInTheFastMode) {
+  for (WeightFormat format :
+       {WeightFormat::kInt8, WeightFormat::kUint8, WeightFormat::kInt4, WeightFormat::kUint4}) {
+    for (int64_t group : {32, 64}) {
+      for (DType scale : {DType::kF16, DType::kF32}) {
+        for (int64_t columns : {group * 3, int64_t{11008}}) {
+          QuantizedCase tested;
+          tested.format = format;
+          tested.group = group;
+          tested.scale = scale;
+          tested.columns = columns;
+          tested.part_rows = {40, 23};
+          SCOPED_TRACE(Name(scale));
+          for (int64_t rows : {1, 5, 13}) ExpectSame(tested, rows, Precision::kBF16, 5e-4);
+        }
+      }
+    }
+  }
+}
+
+// Enough strips for blocks to stage x together.
+TEST_F(CudaQuantizedLinear, FewRowsOfLargeMatricesInTheFastMode) {
+  for (WeightFormat format : {WeightFormat::kInt8, WeightFormat::kUint4}) {
+    for (int64_t columns : {128, 320, 4224}) {
+      for (bool gated : {false, true}) {
+        QuantizedCase tested;
+        tested.format = format;
+        tested.columns = columns;
+        tested.gated = gated;
+        tested.norm = tested.bias = true;
+        tested.addend = !gated;
+        tested.part_rows =
+            gated ? std::vector<int64_t>{1720, 1720} : std::vector<int64_t>{2213, 1001};
+        for (int64_t rows : {1, 3, 7, 24, 32}) {
+          ExpectSame(tested, rows, Precision::kBF16, rows > 16 ? 1e-3 : 5e-4);
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

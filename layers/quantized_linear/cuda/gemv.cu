@@ -1,187 +1,40 @@
 // SPDX-License-Identifier: MIT
-// A persistent, warp-specialized GEMV: one thread block on each multiprocessor walks over strips of
-// 16 rows. Fetching warps keep a ring of stages in shared memory full. Their asynchronous copies
-// begin before the preceding kernel, which computes x, has ended. Sixteen worker warps multiply on
-// tensor cores, each one or two steps of every stage. One more warp, the finisher, sums up the
-// workers' parts of a strip and writes the results. Warps synchronize only through barriers of
-// single stages and buffers.
-//
-// x lies in shared memory as sums of two 16-bit numbers or of four 8-bit digits (gemv_stage.h),
-// which stand in different columns of the second factor. So products keep the precision of f32
-// activations at no cost: the tensor cores have eight columns anyway, and the weights are read
-// once. Bytes are multiplied as they are, and nibbles without being extracted from their bytes.
 #include "layers/quantized_linear/cuda/gemv.h"
 
-#include <algorithm>
-
-#include "cuda/device.h"
-#include "cuda/kernel_tools.h"
-#include "cuda/launch.h"
-#include "cuda/stream.h"
-#include "layers/quantized_linear/cuda/gemv_roles.h"
+#include "layers/quantized_linear/cuda/gemv_kernel.h"
 
 namespace oort::cuda {
 namespace {
 
 using namespace gemv;
 
-// ---- The kernel --------------------------------------------------------------------------------
-
-/// Where things lie in dynamic shared memory.
-template <typename K>
-struct SharedPlan {
-  int rows, tiles, steps, stages;
-  __host__ __device__ int sums() const { return stages * K::kStageBytes; }
-  __host__ __device__ int values() const {
-    return sums() + kBuffers * kWorkers * tiles * K::kTileSums * 4;
-  }
-  __host__ __device__ int starts() const {
-    return values() + steps * kStepColumns * rows * K::kSplits * K::kSplitBytes;
-  }
-  __host__ __device__ int factors() const { return starts() + (K::kPacked ? spans() * 8 : 0); }
-  __host__ __device__ int total() const {
-    return factors() + (K::kBf16 ? 0 : spans() * static_cast<int>(sizeof(SpanFactor)));
-  }
-  __host__ __device__ int spans() const {
-    return steps * K::kSpansPerStep * rows * K::kPairsPerRow;
-  }
-};
-
-/// How many tiles the kernel for so many rows has. There are few kernels, because each takes long
-/// to compile.
-template <typename K>
-constexpr int TilesFor(int rows) {
-  return rows == 1 ? 1 : (rows <= 4 ? 4 : kGemvRows) / K::kTileTokens;
-}
-
-template <typename K, int kTiles, bool kSingle>
-__global__ void __launch_bounds__(K::kThreads, 1)
-    GemvKernel(const __grid_constant__ GemvProduct p, int stages) {
-  extern __shared__ __align__(128) unsigned char gemv_shared[];
-  __shared__ float squares[kGemvRows * kWorkers];
-  __shared__ float norm[kGemvRows];
-  __shared__ __align__(8) uint64_t barriers[2 * K::kStages + kBuffers + 1];
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const SharedPlan<K> plan{p.rows, kTiles, p.weights.steps, stages};
-  const uint32_t base = Keep(SharedAddress(gemv_shared));
-  const uint32_t first_barrier = Keep(SharedAddress(barriers));
-  const Ring<K> ring{base, first_barrier, first_barrier + K::kStages * 8, stages};
-  const uint32_t behind = first_barrier + 2 * K::kStages * 8;
-  const Handover handover{reinterpret_cast<float*>(gemv_shared + plan.sums()), behind};
-  const Barrier x_staged{behind + kBuffers * 8};
-  LaunchDependents();
-  if (threadIdx.x == 0) {
-    Turn turn;
-    for (int i = 0; i < stages; ++i, turn.Next(stages)) {
-      ring.Full(turn).Init(Ring<K>::kFillers);
-      ring.Empty(turn).Init(kWorkers);
-    }
-    for (int i = 0; i < kBuffers; ++i) handover.Empty({i, 0}).Init(32);
-    x_staged.Init(kWorkers);
-#if __CUDA_ARCH__ >= 900
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-#endif
-  }
-  __syncthreads();
-  if (warp > kWorkers) {
-    // Weights do not depend on the kernel before.
-    Fetch<K>(p.weights, ring, x_staged, warp - kWorkers - 1);
-    return;
-  }
-  const WorkPlace<K, kSingle> place(
-      ring, WorkerX<K, kSingle>(base + plan.values(), base + plan.starts(), base + plan.factors(),
-                                p.rows));
-  Eight gain{};
-  if (warp < kWorkers) gain = LoadGain(p);
-  WaitForPredecessor();
-  const StagedX staged{gemv_shared + plan.values(),
-                       reinterpret_cast<int*>(gemv_shared + plan.starts()),
-                       reinterpret_cast<SpanFactor*>(gemv_shared + plan.factors()), p.rows};
-  if (warp < kWorkers) {
-    Stage<K>(p, staged, squares, gain);
-    if (lane == 0) x_staged.Arrive();
-  }
-  // Everybody but the fetchers.
-  asm volatile("bar.sync 1, %0;" ::"n"((kWorkers + 1) * 32) : "memory");
-  if (warp == kWorkers) {
-    if (lane < p.rows) {
-      float sum = 0;
-      for (int i = 0; i < kWorkers; ++i) sum += squares[lane * kWorkers + i];
-      norm[lane] =
-          p.gain != nullptr ? rsqrtf(sum / static_cast<float>(p.columns) + p.epsilon) : 1.0f;
-    }
-    __syncwarp();
-    FinishStrips<kTiles * K::kTileSums>(p, handover, norm);
-    return;
-  }
-  if constexpr (K::kPacked && kSingle) {
-    if (p.weights.steps <= kHeldSteps * kWorkers) {
-      WorkHeld<K>(p.weights, ring, place, handover);
-      return;
-    }
-  }
-  Work<K, kTiles, kSingle>(p.weights, ring, place, handover);
-}
+using PlainBf16 = Kind<Bf16Weights, __half2, false, true>;
+using PlainF16 = Kind<F16Weights, __half2, false, true>;
 
 /// Of barriers and the like, at most.
 constexpr int kFixedShared = 2048;
 
-// ---- Launches ----------------------------------------------------------------------------------
-
-template <typename K>
-int64_t SharedBytes(const GemvProduct& p, int stages) {
-  return SharedPlan<K>{p.rows, TilesFor<K>(p.rows), p.weights.steps, stages}.total();
-}
-
-template <typename K, int kTiles, bool kSingle = false>
-void LaunchTiles(const Stream& stream, const GemvProduct& product, bool overlap) {
-  const auto kernel = GemvKernel<K, kTiles, kSingle>;
-  const int blocks = std::min(product.weights.strips, MultiprocessorCount(stream.device()));
-  const int64_t most = MostSharedBytes(stream.device());
-  int stages = kLeastStages;
-  while (stages < K::kStages && SharedBytes<K>(product, stages + 1) <= most) ++stages;
-  PreferShared(kernel);
-  Launch(stream,
-         {dim3(static_cast<unsigned>(blocks)), dim3(K::kThreads),
-          static_cast<size_t>(SharedBytes<K>(product, stages)), overlap},
-         kernel, product, stages);
-}
-
-template <typename K>
-void LaunchKind(const Stream& stream, const GemvProduct& product, bool overlap) {
-  if (product.rows == 1) return LaunchTiles<K, 1, true>(stream, product, overlap);
-  if (product.rows <= 4) return LaunchTiles<K, TilesFor<K>(4)>(stream, product, overlap);
-  LaunchTiles<K, TilesFor<K>(kGemvRows)>(stream, product, overlap);
-}
-
 /// Calls visit with the Kind of these weights.
 template <typename Visit>
-auto WithKind(const DeviceWeights& w, const Visit& visit) {
-  const auto scaled = [&]<typename Weights, typename Scale>(Weights, Scale) {
-    if (w.has_minimum) {
-      return w.chunk_scales ? visit(Kind<Weights, Scale, true, true>())
-                            : visit(Kind<Weights, Scale, true, false>());
-    }
-    return w.chunk_scales ? visit(Kind<Weights, Scale, false, true>())
-                          : visit(Kind<Weights, Scale, false, false>());
-  };
-  const auto packed = [&]<typename Weights>(Weights weights) {
-    return w.f32_scales ? scaled(weights, float2()) : scaled(weights, __half2());
-  };
+auto WithKind(const GemvProduct& product, const Visit& visit) {
+  const DeviceWeights& w = product.weights;
+  const bool few = product.few_digits;
   switch (w.format) {
-    case DeviceFormat::kBf16: return visit(Kind<Bf16Weights, __half2, false, true>());
-    case DeviceFormat::kF16: return visit(Kind<F16Weights, __half2, false, true>());
-    case DeviceFormat::kInt8: return packed(Int8Weights());
+    case DeviceFormat::kBf16: return visit(PlainBf16());
+    case DeviceFormat::kF16: return visit(PlainF16());
+    case DeviceFormat::kInt8:
+      return few ? WithPackedKind<FewDigits<Int8Weights>>(w, visit)
+                 : WithPackedKind<Int8Weights>(w, visit);
     case DeviceFormat::kInt4: break;
   }
-  return packed(Int4Weights());
+  return few ? WithPackedKind<FewDigits<Int4Weights>>(w, visit)
+             : WithPackedKind<Int4Weights>(w, visit);
 }
 
 }  // namespace
 
 int64_t GemvShared(const GemvProduct& product) {
-  return WithKind(product.weights,
-                  [&]<typename K>(K) { return SharedBytes<K>(product, kLeastStages); });
+  return WithKind(product, [&]<typename K>(K) { return SharedBytes<K>(product, kLeastStages); });
 }
 
 int64_t MostSharedBytes(int device) {
@@ -192,7 +45,16 @@ int64_t MostSharedBytes(int device) {
 }
 
 void RunGemv(const Stream& stream, const GemvProduct& product, bool overlap) {
-  WithKind(product.weights, [&]<typename K>(K) { LaunchKind<K>(stream, product, overlap); });
+  const bool few = product.few_digits;
+  switch (product.weights.format) {
+    case DeviceFormat::kBf16: return LaunchKind<PlainBf16>(stream, product, overlap);
+    case DeviceFormat::kF16: return LaunchKind<PlainF16>(stream, product, overlap);
+    case DeviceFormat::kInt8:
+      return few ? LaunchInt8FewDigits(stream, product, overlap)
+                 : LaunchInt8(stream, product, overlap);
+    case DeviceFormat::kInt4: break;
+  }
+  few ? LaunchInt4FewDigits(stream, product, overlap) : LaunchInt4(stream, product, overlap);
 }
 
 }  // namespace oort::cuda

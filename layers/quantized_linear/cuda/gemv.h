@@ -11,8 +11,8 @@ namespace oort::cuda {
 
 class Stream;
 
-/// Most rows of x of one launch.
-inline constexpr int kGemvRows = 16;
+/// Most rows of x of one launch, and of one whose x has few digits.
+inline constexpr int kGemvRows = 16, kFewDigitRows = 8;
 inline constexpr int kMostProducts = 3;
 
 /// The activations of these products and of those in dequantize.h.
@@ -33,6 +33,8 @@ struct GemvProduct {
   DeviceWeights weights;
   int rows = 0;     ///< of x
   int columns = 0;  ///< of x: the padding of the weights is not read
+  /// Packed weights meet x in 15 bits, of which 64 neighbours share the exponent, instead of 31.
+  bool few_digits = false;
   const float* x = nullptr;
   const float* gain = nullptr;  ///< of an RMS norm of x before the product, or null
   float epsilon = 0;

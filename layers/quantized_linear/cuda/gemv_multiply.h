@@ -116,13 +116,17 @@ struct PackedRecord {
     if constexpr (K::kHasMinimum) LoadPairs<K>(place.scales + offset + K::kScaleBytes, minimums);
   }
 
-  /// Bytes of rows g, g + 8, g, g + 8, in the order of the tensor cores. Nibbles stay where they
-  /// are in their bytes.
+  /// Bytes of rows g, g + 8, g, g + 8, in the order of the tensor cores. Where x has digits enough,
+  /// nibbles stay where they are in their bytes.
   __device__ __forceinline__ void Widen(int chunk, uint32_t (&a)[4]) const {
     if constexpr (K::kNibbles) {
       const uint32_t upper = chunk == 0 ? low.x : low.z, lower = chunk == 0 ? low.y : low.w;
       a[0] = upper & 0x0f0f0f0fu, a[1] = lower & 0x0f0f0f0fu;
-      a[2] = upper & 0xf0f0f0f0u, a[3] = lower & 0xf0f0f0f0u;
+      if constexpr (K::kSplits == 2) {
+        a[2] = upper >> 4 & 0x0f0f0f0fu, a[3] = lower >> 4 & 0x0f0f0f0fu;
+      } else {
+        a[2] = upper & 0xf0f0f0f0u, a[3] = lower & 0xf0f0f0f0u;
+      }
     } else {
       const uint4& w = chunk == 0 ? low : high;
       a[0] = w.x, a[1] = w.z, a[2] = w.y, a[3] = w.w;
@@ -188,14 +192,25 @@ __device__ __forceinline__ void MultiplyHeld(const RecordPlace& place, const Ste
   for (int i = 0; i < kSteps; ++i) MultiplyRecord(records[i], x[i], sums);
 }
 
-/// As MultiplyHeld, with one tile of x that lies in shared memory.
-template <typename K, int kSteps, bool kSingle>
+/// As MultiplyHeld, with tiles of x that lie in shared memory, all of which have rows.
+template <typename K, int kSteps, int kTiles, bool kSingle>
 __device__ __forceinline__ void MultiplySteps(const RecordPlace& place,
-                                              const WorkerX<K, kSingle>& x, float (&sums)[2]) {
-  StepX<K> steps[kSteps];
+                                              const WorkerX<K, kSingle>& x, Sums<K, kTiles>& sums) {
+  PackedRecord<K> records[kSteps];
 #pragma unroll
-  for (int i = 0; i < kSteps; ++i) steps[i].Load(x, 0, i * kWorkers);
-  MultiplyHeld<K, kSteps>(place, steps, sums);
+  for (int i = 0; i < kSteps; ++i) records[i].Load(place, i * kWorkers * K::kRecordBytes);
+  StepX<K> steps[kTiles][kSteps];
+#pragma unroll
+  for (int tile = 0; tile < kTiles; ++tile) {
+#pragma unroll
+    for (int i = 0; i < kSteps; ++i) steps[tile][i].Load(x, tile, i * kWorkers);
+  }
+#pragma unroll
+  for (int i = 0; i < kSteps; ++i) {
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile)
+      MultiplyRecord(records[i], steps[tile][i], sums[tile]);
+  }
 }
 
 /// Several tiles of one step.
@@ -218,9 +233,11 @@ __device__ __forceinline__ void MultiplyTiles(const RecordPlace& place,
 template <typename K, int kTiles, bool kSingle>
 __device__ __forceinline__ void MultiplyPacked(RecordPlace place, int steps, WorkerX<K, kSingle> x,
                                                Sums<K, kTiles>& sums) {
-  if constexpr (kTiles == 1) {
+  // There are registers for all of it but for the largest scales.
+  constexpr bool kLarge = K::kHasMinimum && sizeof(typename K::ScaleType) == 8;
+  if constexpr (kTiles == 1 || (K::kSplits == 2 && !kLarge)) {
     if (steps > (K::kStepsEach - 1) * kWorkers) {
-      MultiplySteps<K, K::kStepsEach>(place, x, sums[0]);
+      MultiplySteps<K, K::kStepsEach, kTiles>(place, x, sums);
       return;
     }
   }

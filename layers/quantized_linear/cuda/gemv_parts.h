@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "cuda/cluster.cuh"
 #include "cuda/tiles.h"
 #include "layers/quantized_linear/cuda/gemv.h"
 
@@ -21,11 +22,12 @@ constexpr int kLeastStages = 3;
 constexpr int kHeldSteps = 4;  // of a worker, whose part of x can stay in registers
 
 /// kStages: of the ring, where shared memory has the space. kStepsEach: of each worker in a stage.
-/// kFetchers: warps that fetch. kEarlyStages: those that they fetch before x is there.
+/// kClusters: blocks stage several rows of x together. kFetchers: warps that fetch. kEarlyStages:
+/// those that they fetch before x is there.
 /// kSplits: numbers that add up to an element of x, each in a column of the second factor. Plain
-/// weights meet two 16-bit numbers, packed ones four digits of 8 bits.
+/// weights meet two 16-bit numbers, packed ones four digits of 8 bits, or two of them.
 struct Bf16Weights {
-  static constexpr bool kPacked = false, kBf16 = true, kNibbles = false;
+  static constexpr bool kPacked = false, kBf16 = true, kNibbles = false, kClusters = false;
   static constexpr int kWeightBytes = 2048, kStages = 5, kStepsEach = 1;
   static constexpr int kSplits = 2, kFetchers = 4, kEarlyStages = 4;
 };
@@ -33,14 +35,21 @@ struct F16Weights : Bf16Weights {
   static constexpr bool kBf16 = false;
 };
 struct Int8Weights {
-  static constexpr bool kPacked = true, kBf16 = false, kNibbles = false;
+  static constexpr bool kPacked = true, kBf16 = false, kNibbles = false, kClusters = false;
   static constexpr int kWeightBytes = 1024, kStages = 9, kStepsEach = 1;
   static constexpr int kSplits = 4, kFetchers = 1, kEarlyStages = 7;
 };
 struct Int4Weights {
-  static constexpr bool kPacked = true, kBf16 = false, kNibbles = true;
+  static constexpr bool kPacked = true, kBf16 = false, kNibbles = true, kClusters = false;
   static constexpr int kWeightBytes = 512, kStages = 6, kStepsEach = 2;
   static constexpr int kSplits = 4, kFetchers = 1, kEarlyStages = 4;
+};
+
+/// The same with half of the digits: rows of x take half of the columns and of the memory.
+template <typename Weights>
+struct FewDigits : Weights {
+  static constexpr int kSplits = 2;
+  static constexpr bool kClusters = true;
 };
 
 /// A format with the type of its scales: pairs for rows g and g + 8.
@@ -104,6 +113,38 @@ struct Barrier {
         : "memory");
   }
 };
+
+/// Arrives at a barrier in all blocks of a cluster, behind what this warp has stored there.
+__device__ __forceinline__ void ArriveEverywhere(const Cluster& cluster, Barrier barrier) {
+  __syncwarp();
+  if (threadIdx.x % 32 != 0) return;
+#if __CUDA_ARCH__ >= 900
+  for (uint32_t block = 0; block < cluster.blocks; ++block) {
+    asm volatile(
+        "{ .reg .b32 there;\n"
+        "mapa.shared::cluster.u32 there, %0, %1;\n"
+        "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; }" ::"r"(barrier.at),
+        "r"(block)
+        : "memory");
+  }
+#else
+  barrier.Arrive();
+#endif
+}
+/// Waits for the first phase of a barrier, and for what was stored before it by all who arrived.
+__device__ __forceinline__ void WaitForAll(Barrier barrier) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "{ .reg .pred p;\n"
+      "wait: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], 0;\n"
+      "@p bra done;\n"
+      "bra wait;\n"
+      "done: }" ::"r"(barrier.at)
+      : "memory");
+#else
+  barrier.Wait(0);
+#endif
+}
 
 /// A position in a ring of `size` places; the parity tells one round from the next.
 struct Turn {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "layers/quantized_linear/cuda/gemv_multiply.h"
-#include "layers/quantized_linear/cuda/row_activation.h"
 
 namespace oort::cuda::gemv {
 
@@ -124,7 +123,10 @@ __device__ __forceinline__ void HandOver(const Handover& handover, Turn& buffer,
   float* mine = handover.sums + (buffer.place * kWorkers + warp) * kTiles * K::kTileSums + g;
 #pragma unroll
   for (int tile = 0; tile < kTiles; ++tile) {
-    if constexpr (K::kPacked) {
+    if constexpr (K::kPacked && K::kSplits == 2) {
+      mine[(tile * K::kTileTokens + t) * 16] = sums[tile][0];
+      mine[(tile * K::kTileTokens + t) * 16 + 8] = sums[tile][1];
+    } else if constexpr (K::kPacked) {
       const float upper = sums[tile][0] + __shfl_xor_sync(~0u, sums[tile][0], 1);
       const float lower = sums[tile][1] + __shfl_xor_sync(~0u, sums[tile][1], 1);
       mine[(tile * K::kTileTokens + t / 2) * 16 + t % 2 * 8] = t % 2 == 0 ? upper : lower;
@@ -216,76 +218,6 @@ __device__ __forceinline__ void WorkHeld(const DeviceWeights& w, const Ring<K>& 
       turn.Next(ring.count);
     }
     HandOver<K, 1>(handover, buffer, sums);
-  }
-}
-
-// ---- The finisher ------------------------------------------------------------------------------
-
-/// Where the result of a row of a strip goes.
-struct Target {
-  float* y = nullptr;             ///< of the first row of x; null for rows that only fill a strip
-  const float* addend = nullptr;  ///< likewise
-  int rows = 0;                   ///< from one row of x to the next
-
-  /// r: of the strip.
-  __device__ __forceinline__ Target(const GemvProduct& p, int strip, int r) {
-    if (p.gated) {
-      // Eight rows of a strip are the gates of the other eight.
-      rows = p.part_rows[0];
-      if (r < 8 && strip * 8 + r < rows) y = p.y[0] + strip * 8 + r;
-      return;
-    }
-    int row = strip * kStripRows + r, part = 0;
-#pragma unroll
-    for (int i = 0; i + 1 < kMostProducts; ++i) {
-      const int whole = (p.part_rows[i] + kStripRows - 1) / kStripRows * kStripRows;
-      if (part == i && i + 1 < p.parts && row >= whole) {
-        row -= whole;
-        ++part;
-      }
-    }
-    rows = part == 0 ? p.part_rows[0] : part == 1 ? p.part_rows[1] : p.part_rows[2];
-    if (row >= rows) return;
-    y = (part == 0 ? p.y[0] : part == 1 ? p.y[1] : p.y[2]) + row;
-    if (part == 0 && p.addend != nullptr) addend = p.addend + row;
-  }
-};
-
-/// kWarpSums: what each worker has of a strip.
-template <int kWarpSums>
-__device__ __forceinline__ void FinishStrips(const GemvProduct& p, const Handover& handover,
-                                             const float* norm) {
-  const int lane = threadIdx.x % 32, r = lane % 16;
-  const float first_norm = norm[0];
-  Turn buffer;
-  for (int strip = blockIdx.x; strip < p.weights.strips; strip += static_cast<int>(gridDim.x)) {
-    // Loads all that is known while the workers multiply. The first row of x is often the only one.
-    const Target target(p, strip, r);
-    const bool writes = lane < 16 && target.y != nullptr;
-    const float bias = p.bias != nullptr ? p.bias[strip * kStripRows + r] : 0.0f;
-    const float first_addend = target.addend != nullptr ? *target.addend : 0.0f;
-    handover.WaitFilled(buffer);
-    for (int token = 0; token < p.rows; ++token) {
-      const float* from = handover.sums +
-                          (buffer.place * kWorkers + lane / 16 * (kWorkers / 2)) * kWarpSums +
-                          token * 16 + r;
-      float value = 0;
-#pragma unroll
-      for (int i = 0; i < kWorkers / 2; ++i) value += from[i * kWarpSums];
-      value += __shfl_xor_sync(~0u, value, 16);
-      value = value * (token == 0 ? first_norm : norm[token]) + bias;
-      const int64_t at = static_cast<int64_t>(token) * target.rows;
-      if (p.gated) {
-        const float up = __shfl_down_sync(~0u, value, 8);
-        value = Activate(p.activation, value) * up;
-      } else {
-        if (target.addend != nullptr) value += token == 0 ? first_addend : target.addend[at];
-        value = Activate(p.activation, value);
-      }
-      if (writes) target.y[at] = value;
-    }
-    handover.Empty(buffer).Arrive();
-    buffer.Next(kBuffers);
   }
 }
 

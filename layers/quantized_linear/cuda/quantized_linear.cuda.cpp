@@ -161,6 +161,7 @@ class CudaQuantizedLinear final : public Layer {
     few.weights = product.matrix->weights();
     few.rows = static_cast<int>(rows);
     few.columns = static_cast<int>(spec_.columns());
+    few.few_digits = !exact_;
     if (norm_.defined()) {
       few.gain = norm_.data<float>();
       few.epsilon = static_cast<float>(spec_.norm_epsilon());
@@ -174,8 +175,9 @@ class CudaQuantizedLinear final : public Layer {
 
   /// Rows that one launch can take: its shared memory holds them.
   int64_t MostGemvRows(const DeviceProduct& product) const {
-    int64_t rows = cuda::kGemvRows;
-    while (rows > 0 && cuda::GemvShared(FewOf(product, rows)) > most_shared_) rows /= 2;
+    const bool few_digits = !exact_ && cuda::IsPacked(product.matrix->weights().format);
+    int64_t rows = few_digits ? cuda::kFewDigitRows : cuda::kGemvRows;
+    while (rows > 0 && cuda::GemvShared(FewOf(product, rows)) > most_shared_) --rows;
     return rows;
   }
   bool UsesFew(const DeviceProduct& product, int64_t rows) const {
@@ -186,9 +188,10 @@ class CudaQuantizedLinear final : public Layer {
 
   void RunFew(const Context& context, const DeviceProduct& product, const Args& args,
               std::span<Value> outputs, int64_t rows) const {
-    const int64_t most = MostGemvRows(product);
-    for (int64_t first = 0; first < rows; first += most) {
-      cuda::GemvProduct few = FewOf(product, std::min(most, rows - first));
+    const int64_t most = MostGemvRows(product), launches = (rows + most - 1) / most;
+    for (int64_t launch = 0; launch < launches; ++launch) {
+      const int64_t first = rows * launch / launches, end = rows * (launch + 1) / launches;
+      cuda::GemvProduct few = FewOf(product, end - first);
       few.x = args.tensor(spec_.input()).data<float>() + first * spec_.columns();
       for (int i = 0; i < few.parts; ++i) {
         const int64_t width = spec_.part_rows(product.first_part + i);

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: MIT
+#include "layers/quantized_linear/cuda/gemv_kernel.h"
+
+namespace oort::cuda::gemv {
+
+void LaunchInt4(const Stream& stream, const GemvProduct& product, bool overlap) {
+  LaunchPacked<Int4Weights>(stream, product, overlap);
+}
+
+}  // namespace oort::cuda::gemv
