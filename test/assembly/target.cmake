@@ -11,5 +11,6 @@ oort_add_twins(neon_f16 layers/convolution/direct/direct_conv.lanes.cpp
   layers/convolution/winograd/winograd.lanes.cpp)
 oort_add_twins(neon_bf16 source/cpu/gemm.bf16.cpp)
 oort_add_twins(neon_dot layers/quantize/integer.dot.cpp layers/quantized_linear/cpu/quantized_gemv.dot.cpp)
-oort_add_twins(neon_i8mm layers/quantize/integer.mmla.cpp layers/quantized_linear/cpu/nibble_rows.mmla.cpp
-  layers/quantized_linear/cpu/row_pairs.mmla.cpp)
+oort_add_twins(neon_i8mm layers/quantize/integer.mmla.cpp layers/quantized_linear/cpu/low_bit_pairs.mmla.cpp
+  layers/quantized_linear/cpu/nibble_pairs.mmla.cpp
+  layers/quantized_linear/cpu/nibble_rows.mmla.cpp layers/quantized_linear/cpu/row_pairs.mmla.cpp)

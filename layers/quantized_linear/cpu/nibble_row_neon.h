@@ -15,23 +15,18 @@ namespace oort::OORT_ISA {
 struct NibbleRowX {
   int64_t groups;  ///< at least 1
   const int8_t* q;
-  int64_t fine;  ///< bytes from q to the second bytes
-  const uint8_t* is_fine;
   const uint16_t* numbers;
   const int32_t* start;
   float power;
 };
 
 // clang-format off
-// `ahead` points to what will be multiplied a little later.
+// `ahead` points to what will be multiplied a little later. Second bytes of x are added behind this.
 #define OORT_NIBBLE_X0 12
 #define OORT_NIBBLE_X1 13
-#define OORT_NIBBLE_STEPS 14    // kFineSteps
 #define OORT_NIBBLE_NUMBERS 15  // of x: its scale and its offset, in f16; then the power
 #define OORT_NIBBLE_HALVES 28   // scales or minimums of four rows
 #define OORT_NIBBLE_SCALE 29    // scales of four rows, times that of x
-#define OORT_NIBBLE_FINE_X0 28
-#define OORT_NIBBLE_FINE_X1 29
 #define OORT_NIBBLE_SIXTEEN 30
 
 // One line of weights, which meets lanes `low` and `high` of x; then the next line is loaded. High
@@ -71,54 +66,31 @@ struct NibbleRowX {
   OORT_NIBBLE_LINE(a, OORT_NIBBLE_X1, 0, 1, 192, 224) finish(2, b, 16, 48) OORT_GROUP_FETCH(256) \
   OORT_NIBBLE_LINE(a, OORT_NIBBLE_X1, 2, 3, bytes, then) finish(3, b, 24, 56)                    \
   OORT_ASM_VECTORS_4(OORT_NIBBLE_ADD_LOW, a) OORT_GROUP_NEXT(head_bytes, bytes)
-// A group of which x has two bytes: the group before is finished first, and the sums of the second
-// bytes are those of the set L.
-#define OORT_NIBBLE_FINE_LINE(a, x, y, low, high, next, then)                                    \
-  OORT_GROUP_LOWS OORT_GROUP_HIGHS                                                               \
-  OORT_GROUP_DOTS(sdot, a, N, x, low) OORT_GROUP_DOTS(sdot, L, N, y, low)                        \
-  OORT_GROUP_DOTS(sdot, a, W, x, high) OORT_GROUP_DOTS(sdot, L, W, y, high)                      \
-  OORT_GROUP_LOAD(next, then)
-#define OORT_NIBBLE_FINE_GROUP(start, finish, head_bytes, bytes, then, a, b)                     \
-  OORT_GROUP_FINISH(finish, b)                                                                   \
-  "add x12, %[q], %[fine]\n" OORT_ASM_LOAD2_NEXT(OORT_NIBBLE_X0, OORT_NIBBLE_X1, q)              \
-  "ldp " OORT_ASM_Q(OORT_NIBBLE_FINE_X0) ", " OORT_ASM_Q(OORT_NIBBLE_FINE_X1) ", [x12]\n"        \
-  OORT_GROUP_ZERO(a) start(L) OORT_GROUP_FETCH_ALL                                               \
-  OORT_NIBBLE_FINE_LINE(a, OORT_NIBBLE_X0, OORT_NIBBLE_FINE_X0, 0, 1, 64, 96)                    \
-  OORT_NIBBLE_FINE_LINE(a, OORT_NIBBLE_X0, OORT_NIBBLE_FINE_X0, 2, 3, 128, 160)                  \
-  OORT_NIBBLE_FINE_LINE(a, OORT_NIBBLE_X1, OORT_NIBBLE_FINE_X1, 0, 1, 192, 224)                  \
-  OORT_NIBBLE_FINE_LINE(a, OORT_NIBBLE_X1, OORT_NIBBLE_FINE_X1, 2, 3, bytes, then)               \
-  OORT_GROUP_ADD_FINE(a, L, OORT_NIBBLE_STEPS) OORT_GROUP_NEXT(head_bytes, bytes)
-
 #define OORT_NIBBLE_TIMES_POWER(i) \
   OORT_ASM_FMUL_LANE(OORT_GROUP_REGISTER(T, i), OORT_GROUP_REGISTER(T, i), OORT_NIBBLE_NUMBERS, 0)
 #define OORT_NIBBLE_PANELS(start, finish, ...)                                                   \
   OORT_ASM_SET(16b, OORT_GROUP_MASK, 15)                                                         \
-  "dup " OORT_ASM_V(OORT_NIBBLE_STEPS) ".4s, %w[steps]\n"                                        \
   OORT_ASM_SET(4s, OORT_NIBBLE_SIXTEEN, 16) OORT_GROUP_LOAD(0, 32)                               \
   "12:\n mov %[left], %[groups]\n" OORT_GROUP_ZERO(T)                                            \
   OORT_GROUP_PIPELINE(                                                                           \
       left, OORT_NIBBLE_LOAD_NUMBERS, finish,                                                    \
-      OORT_GROUP_EITHER(5, 8, OORT_NIBBLE_GROUP(start, OORT_GROUP_NO_FINISH, __VA_ARGS__, A, B)), \
-      OORT_GROUP_EITHER(6, 9, OORT_NIBBLE_GROUP(start, finish, __VA_ARGS__, B, A)), B,           \
-      OORT_GROUP_EITHER(7, 10, OORT_NIBBLE_GROUP(start, finish, __VA_ARGS__, A, B)), A)          \
+      OORT_NIBBLE_GROUP(start, OORT_GROUP_NO_FINISH, __VA_ARGS__, A, B),                         \
+      OORT_NIBBLE_GROUP(start, finish, __VA_ARGS__, B, A), B,                                    \
+      OORT_NIBBLE_GROUP(start, finish, __VA_ARGS__, A, B), A)                                    \
   "ldr s" OORT_ASM_TEXT(OORT_NIBBLE_NUMBERS) ", %[power]\n"                                      \
   OORT_ASM_VECTORS_4(OORT_NIBBLE_TIMES_POWER)                                                    \
   "stp " OORT_ASM_Q(OORT_GROUP_T0) ", " OORT_ASM_Q(OORT_GROUP_T1) ", [%[y]], #32\n"              \
   "stp " OORT_ASM_Q(OORT_GROUP_T2) ", " OORT_ASM_Q(OORT_GROUP_T3) ", [%[y]], #32\n"              \
-  "sub %[q], %[q], %[groups], lsl #5\n sub %[is_fine], %[is_fine], %[groups]\n"                  \
+  "sub %[q], %[q], %[groups], lsl #5\n"                                                          \
   "sub %[numbers], %[numbers], %[groups], lsl #2\n" OORT_ASM_COUNT_DOWN(panels)                  \
-  "mov %[start], %[starts]\n mov %[head], %[lines]\n b.ne 12b\n b 11f\n"                         \
-  OORT_GROUP_AWAY(5, 8, OORT_NIBBLE_FINE_GROUP(start, OORT_GROUP_NO_FINISH, __VA_ARGS__, A, B))  \
-  OORT_GROUP_AWAY(6, 9, OORT_NIBBLE_FINE_GROUP(start, finish, __VA_ARGS__, B, A))                \
-  OORT_GROUP_AWAY(7, 10, OORT_NIBBLE_FINE_GROUP(start, finish, __VA_ARGS__, A, B)) "11:\n"
+  "mov %[start], %[starts]\n mov %[head], %[lines]\n b.ne 12b\n"
 #define OORT_NIBBLE_RUN(...)                                                                     \
   asm volatile(OORT_NIBBLE_PANELS(__VA_ARGS__)                                                   \
                : [lines] "+&r"(lines), [head] "+&r"(head), [ahead] "+&r"(ahead), [q] "+&r"(x.q), \
-                 [is_fine] "+&r"(x.is_fine), [numbers] "+&r"(x.numbers), [start] "+&r"(start),   \
-                 [left] "=&r"(left), [panels] "+&r"(panels), [y] "+&r"(y)                        \
-               : [groups] "r"(x.groups), [fine] "r"(x.fine), [starts] "r"(x.start),              \
-                 [steps] "r"(kFineSteps), [power] "m"(x.power)                                   \
-               : "cc", "memory", "x12", "x13", OORT_ASM_ALL_VECTORS)
+                 [numbers] "+&r"(x.numbers), [start] "+&r"(start), [left] "=&r"(left),           \
+                 [panels] "+&r"(panels), [y] "+&r"(y)                                            \
+               : [groups] "r"(x.groups), [starts] "r"(x.start), [power] "m"(x.power)             \
+               : "cc", "memory", OORT_ASM_ALL_VECTORS)
 // clang-format on
 
 /// `panels` panels, one behind the other, at least 1. Reads up to 128 bytes behind them, and

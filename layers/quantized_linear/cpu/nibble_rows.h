@@ -13,23 +13,34 @@
 
 namespace oort {
 
-/// Rows of x in the form above, in pieces of 32. Where a piece has a second byte (see ByteRows), q
-/// and fine hold x itself instead: kFineSteps * q + fine.
+/// A piece that has a second byte, in steps of 1 / kNibbleFineSteps of one of the first.
+struct FineNibbles {
+  int32_t piece;  ///< its place in the row
+  int32_t start;  ///< -8 times the sum of the second bytes
+  float scale;    ///< of the second bytes
+};
+inline constexpr int kNibbleFineSteps = 256;
+
+/// Rows of x in the form above, in pieces of 32. The few pieces whose largest element is so large
+/// that rounding it would make most of the error of the whole row have second bytes (see ByteRows),
+/// of the same form. Their products are summed apart and added at the end, so that kernels need not
+/// ask at each piece what it has.
 struct NibbleRows {
   int8_t* q = nullptr;
-  int8_t* fine = nullptr;
-  uint8_t* is_fine = nullptr;
   uint16_t* numbers = nullptr;  ///< of a piece: its scale, and that times its sum; f16
   int32_t* start = nullptr;     ///< four times the same: -8 times the sum
   float* power = nullptr;       ///< of a row: what its results are multiplied by
-  int64_t q_stride = 0;         ///< from one row to the next
-  int64_t piece_stride = 0;     ///< likewise, in pieces
+  int8_t* fine = nullptr;       ///< second bytes, of pieces that have them one behind the other
+  FineNibbles* fine_of = nullptr;
+  int32_t* fine_count = nullptr;  ///< of a row: pieces that have second bytes
+  int64_t q_stride = 0;           ///< from one row to the next
+  int64_t piece_stride = 0;       ///< likewise, in pieces
 
   /// The same from a row on.
   NibbleRows From(int64_t row) const {
     const int64_t bytes = row * q_stride, pieces = row * piece_stride;
-    return {q + bytes,          fine + bytes, is_fine + pieces, numbers + 2 * pieces,
-            start + 4 * pieces, power + row,  q_stride,         piece_stride};
+    return {q + bytes,        numbers + 2 * pieces, start + 4 * pieces, power + row, fine + bytes,
+            fine_of + pieces, fine_count + row,     q_stride,           piece_stride};
   }
 };
 

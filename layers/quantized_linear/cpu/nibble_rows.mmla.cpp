@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "layers/quantized_linear/cpu/nibble_rows.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -15,6 +16,8 @@ namespace {
 constexpr int kNibblePiece = 32;
 /// The least number of bytes by which a panel is prefetched before its use.
 constexpr int64_t kNibbleAheadBytes = 19456;
+/// Panels that are multiplied with first bytes before they meet second ones.
+constexpr int64_t kFinePanels = 8;
 
 // --- Rounding -----------------------------------------------------------------------------------
 
@@ -84,20 +87,29 @@ inline int32_t StorePiece(const int32x4_t (&from)[8], int8_t* to) {
   return vaddvq_s32(sum);
 }
 
-inline void PutNumbers(const NibbleRows& to, int64_t p, float scale, int32_t sum) {
-  const float32x4_t numbers = {scale, scale * static_cast<float>(sum), 0, 0};
+/// `rest` is the sum of the second bytes.
+inline void PutNumbers(const NibbleRows& to, int64_t p, float scale, int32_t sum,
+                       int32_t rest = 0) {
+  const float whole = static_cast<float>(sum) + static_cast<float>(rest) / kNibbleFineSteps;
+  const float32x4_t numbers = {scale, scale * whole, 0, 0};
   const uint16x4_t halves = vreinterpret_u16_f16(vcvt_f16_f32(numbers));
   vst1_lane_u32(reinterpret_cast<uint32_t*>(to.numbers + 2 * p), vreinterpret_u32_u16(halves), 0);
   vst1q_s32(to.start + 4 * p, vdupq_n_s32(-8 * sum));
 }
 
-/// Rounds a piece to the form of nibble_rows.h, y and u. The products are in sixteenths, so the
-/// scale is divided by 16.
-void RoundNibbles(const float* x, const Largest& most, float power, const NibbleRows& to,
-                  int64_t p) {
-  const float for_low = most.low * (1 / 119.0f), for_high = most.high * (1 / 127.0f);
-  const float scale = RoundUpToHalf((for_low > for_high ? for_low : for_high) * power / 16);
-  const float32x4_t inverse = vdupq_n_f32(most.both() > 0 ? power / (16 * scale) : 0);
+/// How a piece is rounded: the products are in sixteenths, so the scale is divided by 16.
+struct NibbleSteps {
+  float scale, inverse;
+  NibbleSteps(const Largest& most, float power) {
+    const float for_low = most.low * (1 / 119.0f), for_high = most.high * (1 / 127.0f);
+    scale = RoundUpToHalf((for_low > for_high ? for_low : for_high) * power / 16);
+    inverse = most.both() > 0 ? power / (16 * scale) : 0;
+  }
+};
+
+/// Rounds a piece to the form of nibble_rows.h, y and u.
+void RoundNibbles(const float* x, const NibbleSteps& by, const NibbleRows& to, int64_t p) {
+  const float32x4_t inverse = vdupq_n_f32(by.inverse);
   int32x4_t q[8], highs = vdupq_n_s32(0);
   Unroll<4>([&](auto i) {
     q[2 * i + 1] = vcvtnq_s32_f32(vmulq_f32(vld1q_f32(x + 8 * i + 4), inverse));
@@ -106,39 +118,60 @@ void RoundNibbles(const float* x, const Largest& most, float power, const Nibble
     q[2 * i] = vcvtnq_s32_f32(vsubq_f32(low, vcvtq_n_f32_s32(q[2 * i + 1], 4)));
   });
   const int32_t sum = 16 * StorePiece(q, to.q + p * kNibblePiece) + vaddvq_s32(highs);
-  PutNumbers(to, p, scale, sum);
+  PutNumbers(to, p, by.scale, sum);
 }
 
-/// Rounds a piece to two bytes for each element.
-void RoundFine(const float* x, float most, float power, const NibbleRows& to, int64_t p) {
-  constexpr float kSteps = static_cast<float>(kFineSteps);
-  const float scale = RoundUpToHalf(most * power / (127 * kSteps));
-  const float32x4_t inverse = vdupq_n_f32(power / (scale * kSteps));
-  int32x4_t q[8], fine[8];
-  Unroll<8>([&](auto i) {
-    const float32x4_t steps = vmulq_f32(vld1q_f32(x + 4 * i), inverse);
-    q[i] = vcvtnq_s32_f32(steps);
-    fine[i] = vcvtnq_s32_f32(vmulq_n_f32(vsubq_f32(steps, vcvtq_f32_s32(q[i])), kSteps));
+/// A number in steps, and what that leaves in parts of a step.
+struct TwoBytes {
+  int32x4_t whole, parts;
+  explicit TwoBytes(float32x4_t steps) : whole(vcvtnq_s32_f32(steps)) {
+    const float32x4_t rest = vsubq_f32(steps, vcvtq_f32_s32(whole));
+    parts = vminq_s32(vcvtnq_s32_f32(vmulq_n_f32(rest, kNibbleFineSteps)), vdupq_n_s32(127));
+  }
+  /// A sixteenth of it.
+  float32x4_t Sixteenth() const {
+    return vfmaq_n_f32(vcvtq_n_f32_s32(whole, 4), vcvtq_f32_s32(parts),
+                       1.0f / (16 * kNibbleFineSteps));
+  }
+};
+
+/// The same in two bytes for each element; the second bytes become the `index`-th ones of the row.
+void RoundFine(const float* x, const NibbleSteps& by, const NibbleRows& to, int64_t p,
+               int64_t index) {
+  const float32x4_t inverse = vdupq_n_f32(by.inverse);
+  int32x4_t q[8], fine[8], highs = vdupq_n_s32(0), fine_highs = highs;
+  Unroll<4>([&](auto i) {
+    const TwoBytes y(vmulq_f32(vld1q_f32(x + 8 * i + 4), inverse));
+    const TwoBytes u(vsubq_f32(vmulq_f32(vld1q_f32(x + 8 * i), inverse), y.Sixteenth()));
+    q[2 * i] = u.whole;
+    q[2 * i + 1] = y.whole;
+    fine[2 * i] = u.parts;
+    fine[2 * i + 1] = y.parts;
+    highs = vaddq_s32(highs, y.whole);
+    fine_highs = vaddq_s32(fine_highs, y.parts);
   });
-  const int32_t first = StorePiece(q, to.q + p * kNibblePiece);
-  const int32_t second = StorePiece(fine, to.fine + p * kNibblePiece);
-  PutNumbers(to, p, scale, kFineSteps * first + second);
+  const int32_t sum = 16 * StorePiece(q, to.q + p * kNibblePiece) + vaddvq_s32(highs);
+  const int32_t rest =
+      16 * StorePiece(fine, to.fine + index * kNibblePiece) + vaddvq_s32(fine_highs);
+  PutNumbers(to, p, by.scale, sum, rest);
+  to.fine_of[index] = {static_cast<int32_t>(p), -8 * rest, by.scale / kNibbleFineSteps};
 }
 
 void QuantizeNibbles(const float* x, int64_t count, const NibbleRows& to) {
   const NibbleRow row(x, count, to.start);
   *to.power = 1 / row.power;
+  int32_t fine = 0;
   for (int64_t p = 0; p * kNibblePiece < count; ++p, x += kNibblePiece) {
     Largest most;
     std::memcpy(&most, to.start + 4 * p, sizeof(most));
-    const bool is_fine = most.both() * most.both() > row.fine_from;
-    to.is_fine[p] = is_fine ? 1 : 0;
-    if (is_fine) {
-      RoundFine(x, most.both(), row.power, to, p);
+    const NibbleSteps by(most, row.power);
+    if (most.both() * most.both() > row.fine_from) {
+      RoundFine(x, by, to, p, fine++);
     } else {
-      RoundNibbles(x, most, row.power, to, p);
+      RoundNibbles(x, by, to, p);
     }
   }
+  *to.fine_count = fine;
 }
 
 // --- Products -----------------------------------------------------------------------------------
@@ -151,7 +184,6 @@ struct NibbleLines {
     Unroll<4>([&](auto i) { w[i] = vld1q_u8(reinterpret_cast<const uint8_t*>(from) + 64 * i); });
   }
   int8x16_t low(int i) const { return vreinterpretq_s8_u8(vandq_u8(w[i], vdupq_n_u8(15))); }
-  int8x16_t high(int i) const { return vreinterpretq_s8_u8(vshrq_n_u8(w[i], 4)); }
 };
 
 /// The 32 bytes of a row.
@@ -169,14 +201,6 @@ inline int32x4_t NibbleSum(const NibbleLines& lines, const NibbleBytes& x, int32
   return vmlaq_n_s32(sum, lows, 16);
 }
 
-inline int32x4_t PlainSum(const NibbleLines& lines, const NibbleBytes& x, int32x4_t sum) {
-  Unroll<4>([&](auto i) {
-    sum = vdotq_laneq_s32(sum, lines.low(i), x.v[i / 2], 2 * (i % 2));
-    sum = vdotq_laneq_s32(sum, lines.high(i), x.v[i / 2], 2 * (i % 2) + 1);
-  });
-  return sum;
-}
-
 /// One panel times one row, in intrinsics.
 template <bool minimums>
 void NibblePanel(const NibbleDot& dot, int row) {
@@ -187,7 +211,7 @@ void NibblePanel(const NibbleDot& dot, int row) {
   const std::byte* group = dot.panel;
   const int64_t groups = dot.k / kNibblePiece;
   for (int64_t g = 0; g < groups; ++g, group += kHead + 256) {
-    const NibbleBytes bytes(x.q + g * kNibblePiece), fine(x.fine + g * kNibblePiece);
+    const NibbleBytes bytes(x.q + g * kNibblePiece);
     const int32x4_t start = minimums ? vdupq_n_s32(0) : vld1q_s32(x.start + 4 * g);
     const float16x4_t numbers =
         vreinterpret_f16_u32(vld1_dup_u32(reinterpret_cast<const uint32_t*>(x.numbers + 2 * g)));
@@ -197,13 +221,7 @@ void NibblePanel(const NibbleDot& dot, int row) {
         return vreinterpretq_f16_u8(
             vcombine_u8(vld1_u8(reinterpret_cast<const uint8_t*>(group) + at), vdup_n_u8(0)));
       };
-      int32x4_t sum;
-      if (x.is_fine[g] == 0) {
-        sum = NibbleSum(lines, bytes, start);
-      } else {
-        const int32x4_t first = PlainSum(lines, bytes, vdupq_n_s32(0));
-        sum = vmlaq_n_s32(PlainSum(lines, fine, start), first, kFineSteps);
-      }
+      const int32x4_t sum = NibbleSum(lines, bytes, start);
       const float32x4_t scale = MultiplyLow<0>(vdupq_n_f32(0), halves(8 * i), numbers);
       totals[i] = vfmaq_f32(totals[i], scale, vcvtq_f32_s32(sum));
       if constexpr (minimums) totals[i] = MultiplyLow<1>(totals[i], halves(32 + 8 * i), numbers);
@@ -216,24 +234,55 @@ void NibblePanel(const NibbleDot& dot, int row) {
 
 #endif
 
+/// Adds the products of some panels with the second bytes of a row to its results.
+template <bool minimums>
+void AddFineProducts(const NibbleRows& x, const std::byte* panel, int64_t panel_bytes,
+                     int64_t panels, float* y) {
+  constexpr int kHead = minimums ? 64 : 32;
+  for (int32_t f = 0; f < *x.fine_count; ++f) {
+    const FineNibbles& of = x.fine_of[f];
+    const int8_t* from = x.fine + f * kNibblePiece;
+    const int8x16_t bytes[2] = {vld1q_s8(from), vld1q_s8(from + 16)};
+    const float x_scale = of.scale * *x.power;  // a power of two, so the results are the same
+    const std::byte* group = panel + int64_t{of.piece} * (kHead + 256);
+    for (int64_t p = 0; p < panels; ++p, group += panel_bytes) {
+      const uint8_t* lines = reinterpret_cast<const uint8_t*>(group) + kHead;
+      const uint16_t* scales = reinterpret_cast<const uint16_t*>(group);
+      Unroll<4>([&](auto part) {
+        int32x4_t sum = vdupq_n_s32(minimums ? 0 : of.start);
+        Unroll<4>([&](auto i) {
+          const uint8x16_t w = vld1q_u8(lines + 64 * i + 16 * part);
+          sum = vusdotq_laneq_s32(sum, vshlq_n_u8(w, 4), bytes[i / 2], 2 * (i % 2));
+          sum = vusdotq_laneq_s32(sum, w, bytes[i / 2], 2 * (i % 2) + 1);
+        });
+        const float16x4_t halves = vreinterpret_f16_u16(vld1_u16(scales + 4 * part));
+        const float32x4_t scale = vmulq_n_f32(vcvt_f32_f16(halves), x_scale);
+        float* to = y + p * kPanelRows + 4 * part;
+        vst1q_f32(to, vfmaq_f32(vld1q_f32(to), scale, vcvtq_f32_s32(sum)));
+      });
+    }
+  }
+}
+
 /// `panels` panels times one row.
 template <bool minimums>
 void NibblePanelsOne(const NibbleDot& dot, int first, int64_t panels,
                      [[maybe_unused]] const std::byte* ahead) {
+  const int64_t panel_bytes = dot.k / kNibblePiece * dot.layout.group_bytes();
 #if OORT_HAS_ASSEMBLY
   const int64_t p = first * dot.x.piece_stride;
-  const NibbleRowX x{dot.k / kNibblePiece,  dot.x.q + first * dot.x.q_stride,
-                     dot.x.fine - dot.x.q,  dot.x.is_fine + p,
-                     dot.x.numbers + 2 * p, dot.x.start + 4 * p,
-                     dot.x.power[first]};
+  const NibbleRowX x{dot.k / kNibblePiece, dot.x.q + first * dot.x.q_stride, dot.x.numbers + 2 * p,
+                     dot.x.start + 4 * p, dot.x.power[first]};
   NibbleRowDot<minimums>(x, panels, dot.panel, ahead, dot.y + first * dot.y_stride);
 #else
   NibbleDot moved = dot;
-  for (; panels > 0; --panels, moved.y += kPanelRows) {
+  for (int64_t i = 0; i < panels; ++i, moved.panel += panel_bytes, moved.y += kPanelRows) {
     NibblePanel<minimums>(moved, first);
-    moved.panel += dot.k / kNibblePiece * dot.layout.group_bytes();
   }
 #endif
+  if (dot.x.fine_count[first] == 0) return;
+  AddFineProducts<minimums>(dot.x.From(first), dot.panel, panel_bytes, panels,
+                            dot.y + first * dot.y_stride);
 }
 
 template <bool minimums>
@@ -247,10 +296,12 @@ void DotNibbles(NibbleDot dot) {
   }
   const int64_t bytes = dot.k / kNibblePiece * dot.layout.group_bytes();
   const int64_t distance = (kNibbleAheadBytes / bytes + 1) * bytes;
-  // With one row, all panels that prefetch at the same distance are multiplied in one call.
+  // With one row, all panels that prefetch at the same distance are multiplied in one call; but
+  // those whose second bytes follow are to be in the cache then.
+  const int64_t most = dot.rows == 1 && *dot.x.fine_count > 0 ? kFinePanels : dot.panels;
   for (int64_t some = 0; dot.rows == 1 && dot.panels > 0; dot.panels -= some) {
     const int64_t left = (dot.end - dot.panel - distance + bytes - 1) / bytes;
-    some = left > 0 && left < dot.panels ? left : dot.panels;
+    some = std::min(most, left > 0 && left < dot.panels ? left : dot.panels);
     NibblePanelsOne<minimums>(dot, 0, some, AheadOf(dot, distance));
     dot.panel += some * bytes;
     dot.y += some * kPanelRows;

@@ -18,10 +18,11 @@ namespace oort {
 namespace {
 
 /// Rows that meet a few panels together: as many as stay in the L1 cache beside one of these.
-constexpr int64_t kChunkRows = 2 * kBlockRows;
+constexpr int64_t kChunkRows = 3 * kBlockRows;
+static_assert(kChunkRows % (2 * kBlockPairs) == 0);
 /// The results whose epilogue runs together. For one row these are those of 128 panels: with 8
 /// panels at a time decode was 3 to 7 % slower.
-constexpr int64_t kFinishResults = kChunkRows * 8 * kPanelRows;
+constexpr int64_t kFinishResults = 128 * kPanelRows;
 constexpr int64_t kUnpackSteps = 64;  // of k that are unpacked at a time
 
 void FetchFirst(const QuantizedMatrix& matrix) {
@@ -261,7 +262,10 @@ struct QuantizedMultiplier::GemvRun {
   bool bytes;
   ByteRows x[2];  ///< in pieces of 32 and 16
   NibbleRows nibble_x;
-  RowPairs byte_pairs, nibble_pairs;  ///< null where there are none
+  BytePairs byte_pairs;      ///< null where there are none
+  NibblePairs nibble_pairs;  ///< likewise
+  LowPairs<32> low_pairs_32;
+  LowPairs<16> low_pairs_16;
 
   GemvRun(const QuantizedMultiplier& with, const Job& of)
       : multiplier(with), job(of), bytes(with.dot_ != nullptr && AllQuantized(of.product)) {
@@ -284,52 +288,52 @@ struct QuantizedMultiplier::GemvRun {
 
   /// The rows above, two by two.
   void FillPairs(const RowForms& forms, std::byte* to) {
-    const PairScratch scratch(job.product);
     if (forms.in_pairs[0]) {
-      byte_pairs = scratch.Fill(
-          job.product, job.threads, nullptr, to, [&](int64_t row, int rows, PairPiece* pieces) {
-            multiplier.pairs_->from_bytes(x[0], row, rows, scratch.pieces, pieces);
-          });
+      const BytePairScratch scratch(job.product);
+      byte_pairs = scratch.Fill(*multiplier.pairs_, job.product, job.threads, x[0], to);
       to += scratch.bytes;
     }
     if (forms.in_pairs[1]) {
-      nibble_pairs = scratch.Fill(job.product, job.threads, nibble_x.power, to,
-                                  [&](int64_t row, int rows, PairPiece* pieces) {
-                                    multiplier.pairs_->from_nibbles(nibble_x.From(row), rows,
-                                                                    scratch.pieces, pieces);
-                                  });
+      const NibblePairScratch scratch(job.product);
+      nibble_pairs = scratch.Fill(*multiplier.pairs_, job.product, job.threads, nibble_x, to);
+      to += scratch.bytes;
     }
-  }
-
-  /// Null where this matrix does not take rows in pairs.
-  const RowPairs* PairsFor(const PanelLayout& layout) const {
-    const RowPairs& pairs = TakesNibbles(layout) ? nibble_pairs : byte_pairs;
-    const bool takes = TakesNibbles(layout) || TakesPairsOfBytes(layout);
-    return takes && pairs.pieces != nullptr ? &pairs : nullptr;
+    if (forms.low_pairs[0]) {
+      const LowPairScratch<32> scratch(job.product);
+      low_pairs_32 =
+          scratch.Fill(multiplier.pairs_->from_low_32, job.product, job.threads, x[0], to);
+      to += scratch.bytes;
+    }
+    if (forms.low_pairs[1]) {
+      const LowPairScratch<16> scratch(job.product);
+      low_pairs_16 =
+          scratch.Fill(multiplier.pairs_->from_low_16, job.product, job.threads, x[1], to);
+    }
   }
 
   /// Panels [first, end) of those up to `last` that this thread multiplies.
   void Multiply(const QuantizedMatrix& matrix, int64_t first, int64_t end, int64_t last,
                 const std::byte* next, Rows rows, float* y, int64_t stride) const {
     const QuantizedProduct& product = job.product;
-    if (const RowPairs* pairs = PairsFor(matrix.layout()); pairs != nullptr) {
-      multiplier.pairs_->dot({matrix.layout(), job.k, matrix.panel(first), end - first,
-                              matrix.panel(last), next, pairs->From(rows.first), rows.count, y,
-                              stride});
-      return;
-    }
+    const auto run = [&](auto dot, const auto& of) {
+      dot({matrix.layout(), job.k, matrix.panel(first), end - first, matrix.panel(last), next,
+           of.From(rows.first), rows.count, y, stride});
+    };
     if (bytes && multiplier.nibbles_ != nullptr && TakesNibbles(matrix.layout())) {
-      multiplier.nibbles_->dot({matrix.layout(), job.k, matrix.panel(first), end - first,
-                                matrix.panel(last), next, nibble_x.From(rows.first), rows.count, y,
-                                stride});
-      return;
+      if (nibble_pairs.pieces != nullptr) return run(multiplier.pairs_->dot_nibbles, nibble_pairs);
+      return run(multiplier.nibbles_->dot, nibble_x);
     }
-    if (bytes) {
-      multiplier.dot_->dot({matrix.layout(), job.k, matrix.panel(first), end - first,
-                            matrix.panel(last), next, x[PieceOf(matrix.layout())].From(rows.first),
-                            rows.count, y, stride});
-      return;
+    if (byte_pairs.pieces != nullptr && TakesPairsOfBytes(matrix.layout())) {
+      return run(multiplier.pairs_->dot_bytes, byte_pairs);
     }
+    const int low = bytes ? StepsOfLowPairs(matrix.layout()) : 0;
+    if (low == 32 && low_pairs_32.pieces != nullptr) {
+      return run(multiplier.pairs_->dot_low_32, low_pairs_32);
+    }
+    if (low == 16 && low_pairs_16.pieces != nullptr) {
+      return run(multiplier.pairs_->dot_low_16, low_pairs_16);
+    }
+    if (bytes) return run(multiplier.dot_->dot, x[PieceOf(matrix.layout())]);
     for (int64_t p = first; p < end; ++p, y += kPanelRows) {
       for (int r = 0; r < rows.count; r += kGemvCallRows) {
         multiplier.kernels_.gemv({matrix.layout(), job.k, matrix.panel(p),

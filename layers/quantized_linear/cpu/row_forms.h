@@ -86,15 +86,16 @@ struct ByteScratch {
 
 /// x as nibble_rows.h has it, in scratch memory.
 struct NibbleScratch {
-  int64_t rows, k, columns, pieces, row_bytes, bytes;
+  int64_t rows, k, columns, pieces, row_bytes, fine_bytes, bytes;
   explicit NibbleScratch(const QuantizedProduct& product)
       : rows(product.rows),
         k(product.matrices[0]->columns()),
         columns(AlignLine(k)),
         pieces(CeilDivide(k, 32)),
         row_bytes(AlignLine(rows * columns)),
-        bytes(2 * row_bytes + AlignLine(rows * pieces) + AlignLine(rows * pieces * 4) +
-              AlignLine(rows * pieces * 16) + AlignLine(rows * 4)) {}
+        fine_bytes(AlignLine(rows * pieces * static_cast<int64_t>(sizeof(FineNibbles)))),
+        bytes(2 * row_bytes + AlignLine(rows * pieces * 4) + AlignLine(rows * pieces * 16) +
+              fine_bytes + 2 * AlignLine(rows * 4)) {}
 
   NibbleRows Fill(const NibbleKernels& kernels, const QuantizedProduct& product, int threads,
                   std::byte* memory) const {
@@ -104,10 +105,11 @@ struct NibbleScratch {
     all.piece_stride = pieces;
     all.q = reinterpret_cast<int8_t*>(take(row_bytes));
     all.fine = reinterpret_cast<int8_t*>(take(row_bytes));
-    all.is_fine = reinterpret_cast<uint8_t*>(take(rows * pieces));
     all.numbers = reinterpret_cast<uint16_t*>(take(rows * pieces * 4));
     all.start = reinterpret_cast<int32_t*>(take(rows * pieces * 16));
     all.power = reinterpret_cast<float*>(take(rows * 4));
+    all.fine_of = reinterpret_cast<FineNibbles*>(take(fine_bytes));
+    all.fine_count = reinterpret_cast<int32_t*>(take(rows * 4));
     RoundRows(product, threads, [&](int64_t row) {
       kernels.quantize(product.x + row * product.x_stride, k, all.From(row));
     });
@@ -115,22 +117,76 @@ struct NibbleScratch {
   }
 };
 
-/// The same rows two by two, as row_pairs.h has them.
-struct PairScratch {
-  int64_t rows, pieces, bytes;
-  explicit PairScratch(const QuantizedProduct& product)
-      : rows(product.rows),
+/// Rows of bytes two by two, as row_pairs.h has them.
+struct BytePairScratch {
+  int64_t pairs, pieces, bytes;
+  explicit BytePairScratch(const QuantizedProduct& product)
+      : pairs(CeilDivide(product.rows, 2)),
         pieces(CeilDivide(product.matrices[0]->columns(), 32)),
-        bytes(CeilDivide(rows, 2) * pieces * static_cast<int64_t>(sizeof(PairPiece))) {}
+        bytes(pairs * pieces * static_cast<int64_t>(sizeof(BytePairPiece))) {}
 
-  /// join(first row, how many rows, to) fills the pieces of a pair.
-  template <typename Join>
-  RowPairs Fill(const QuantizedProduct& product, int threads, float* power, std::byte* memory,
-                Join join) const {
-    const RowPairs all{reinterpret_cast<PairPiece*>(memory), power, pieces};
+  BytePairs Fill(const PairKernels& kernels, const QuantizedProduct& product, int threads,
+                 const ByteRows& rows, std::byte* memory) const {
+    const BytePairs all{reinterpret_cast<BytePairPiece*>(memory), pieces};
     RoundRows(product, threads, [&](int64_t row) {
       if (row % 2 != 0) return;
-      join(row, static_cast<int>(std::min<int64_t>(2, rows - row)), all.From(row).pieces);
+      const int count = static_cast<int>(std::min<int64_t>(2, product.rows - row));
+      kernels.from_bytes(rows, row, count, pieces, all.From(row).pieces);
+    });
+    return all;
+  }
+};
+
+/// The same for weights of 4 to 6 bits.
+template <int steps>
+struct LowPairScratch {
+  int64_t pairs, pieces, piece_bytes, bytes;
+  explicit LowPairScratch(const QuantizedProduct& product)
+      : pairs(CeilDivide(product.rows, 2)),
+        pieces(CeilDivide(product.matrices[0]->columns(), steps)),
+        piece_bytes(AlignLine(pairs * pieces * static_cast<int64_t>(sizeof(LowPairPiece<steps>)))),
+        bytes(piece_bytes +
+              AlignLine(pairs * pieces * static_cast<int64_t>(sizeof(LowFinePiece<steps>)))) {}
+
+  /// `join` is from_low of the kernels.
+  template <typename Join>
+  LowPairs<steps> Fill(Join join, const QuantizedProduct& product, int threads,
+                       const ByteRows& rows, std::byte* memory) const {
+    const LowPairs<steps> all{reinterpret_cast<LowPairPiece<steps>*>(memory),
+                              reinterpret_cast<LowFinePiece<steps>*>(memory + piece_bytes), pieces};
+    RoundRows(product, threads, [&](int64_t row) {
+      if (row % 2 != 0) return;
+      join(rows, row, static_cast<int>(std::min<int64_t>(2, product.rows - row)), all.From(row));
+    });
+    return all;
+  }
+};
+
+/// The same of rows as nibble_rows.h has them.
+struct NibblePairScratch {
+  int64_t blocks, pieces, piece_bytes, fine_bytes, bytes;
+  explicit NibblePairScratch(const QuantizedProduct& product)
+      : blocks(CeilDivide(product.rows, 2 * kBlockPairs)),
+        pieces(CeilDivide(product.matrices[0]->columns(), 32)),
+        piece_bytes(CeilDivide(product.rows, 2) * pieces *
+                    static_cast<int64_t>(sizeof(NibblePairPiece))),
+        fine_bytes(AlignLine(blocks * pieces * 4)),
+        bytes(2 * piece_bytes + fine_bytes + AlignLine(blocks * 4)) {}
+
+  NibblePairs Fill(const PairKernels& kernels, const QuantizedProduct& product, int threads,
+                   const NibbleRows& rows, std::byte* memory) const {
+    const auto take = [&](int64_t size) { return std::exchange(memory, memory + size); };
+    NibblePairs all;
+    all.pieces = reinterpret_cast<NibblePairPiece*>(take(piece_bytes));
+    all.fine = reinterpret_cast<NibblePairPiece*>(take(piece_bytes));
+    all.fine_piece = reinterpret_cast<int32_t*>(take(fine_bytes));
+    all.fine_count = reinterpret_cast<int32_t*>(memory);
+    all.power = rows.power;
+    all.count = pieces;
+    RoundRows(product, threads, [&](int64_t row) {
+      if (row % (2 * kBlockPairs) != 0) return;
+      const int64_t count = std::min<int64_t>(2 * kBlockPairs, product.rows - row);
+      kernels.from_nibbles(rows.From(row), static_cast<int>(count), all.From(row));
     });
     return all;
   }
@@ -139,23 +195,31 @@ struct PairScratch {
 /// Which forms of x the matrices of a product take.
 struct RowForms {
   bool nibbles = false;
-  bool plain[2] = {};     ///< as bytes in pieces of 32 and 16
-  bool in_pairs[2] = {};  ///< as pairs of bytes, and of nibbles
-  int64_t bytes = 0;      ///< of all
+  bool plain[2] = {};      ///< as bytes in pieces of 32 and 16
+  bool in_pairs[2] = {};   ///< as pairs of bytes, and of nibbles
+  bool low_pairs[2] = {};  ///< for 4 to 6 bits, in pieces of 32 and 16
+  int64_t bytes = 0;       ///< of all
   RowForms(const QuantizedProduct& product, bool has_nibbles, bool has_pairs) {
+    // What unpacks weights of 4 bits for pairs costs more than three rows one by one.
     const bool pairs = has_pairs && product.rows > 1;
     for (const auto& matrix : product.matrices) {
       const PanelLayout& layout = matrix->layout();
       (has_nibbles && TakesNibbles(layout) ? nibbles : plain[PieceOf(layout)]) = true;
       in_pairs[0] |= pairs && TakesPairsOfBytes(layout);
+      const bool low_pays = pairs && (layout.type != WeightType::kInt4 || product.rows > 3);
+      const int low = low_pays ? StepsOfLowPairs(layout) : 0;
+      low_pairs[0] |= low == 32;
+      low_pairs[1] |= low == 16;
     }
-    // What unpacks weights for pairs costs more than three rows one by one.
     in_pairs[1] = pairs && nibbles && product.rows > 3;
     if (nibbles) bytes += NibbleScratch(product).bytes;
     for (const size_t which : {0, 1}) {
       if (plain[which]) bytes += ByteScratch(product, which, true).bytes;
-      if (in_pairs[which]) bytes += PairScratch(product).bytes;
     }
+    if (in_pairs[0]) bytes += BytePairScratch(product).bytes;
+    if (in_pairs[1]) bytes += NibblePairScratch(product).bytes;
+    if (low_pairs[0]) bytes += LowPairScratch<32>(product).bytes;
+    if (low_pairs[1]) bytes += LowPairScratch<16>(product).bytes;
   }
 };
 

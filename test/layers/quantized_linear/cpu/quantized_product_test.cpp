@@ -186,20 +186,17 @@ void RoundPieceToHalves(const float* x, bool fine, float power, float* rounded) 
   };
   float most[2] = {0, 0};
   for (int i = 0; i < 32; ++i) most[i / 4 % 2] = std::max(most[i / 4 % 2], std::fabs(x[i]));
-  if (fine) {
-    const float scale = up(std::max(most[0], most[1]) * power / (127.0f * 254.0f));
-    for (int i = 0; i < 32; ++i) {
-      const float steps = x[i] * (power / (scale * 254.0f)), whole = std::nearbyint(steps);
-      rounded[i] = (254 * whole + std::nearbyint((steps - whole) * 254)) * (scale / power);
-    }
-    return;
-  }
   const float scale =
       up(std::max(most[0] * (1 / 119.0f), most[1] * (1 / 127.0f)) * power / 16) * 16;
+  // To whole steps, or to parts of these.
+  const auto round = [&](float steps) {
+    const float whole = std::nearbyint(steps);
+    return fine ? whole + std::min(std::nearbyint((steps - whole) * 256), 127.0f) / 256 : whole;
+  };
   for (int i = 0; i < 32; ++i) {
     if (i / 4 % 2 != 0) continue;
-    const float high = std::nearbyint(x[i + 4] * (power / scale));
-    const float low = std::nearbyint(x[i] * (power / scale) - high / 16);
+    const float high = round(x[i + 4] * (power / scale));
+    const float low = round(x[i] * (power / scale) - high / 16);
     rounded[i + 4] = high * (scale / power);
     rounded[i] = (low + high / 16) * (scale / power);
   }
