@@ -98,7 +98,9 @@ void RegisterAll() {
     Register(name + "/gemv_memory", {kind, 1, 98304, k, false});
     Register(name + "/gemv_cache", {kind, 1, 1536, k, false});
     Register(name + "/gemv_exact", {kind, 1, 1536, k, true});
-    for (int64_t rows : {2, 4, 8, 16, 32, 128}) {
+    // What checking guesses costs beside one row from memory.
+    Register(name + "/memory_rows:5", {kind, 5, 98304, k, false});
+    for (int64_t rows : {2, 4, 5, 8, 12, 16, 32, 128}) {
       Register(name + "/rows:" + std::to_string(rows), {kind, rows, 1536, k, false});
     }
     Register(name + "/down:128", {kind, 128, 576, 1536, false});

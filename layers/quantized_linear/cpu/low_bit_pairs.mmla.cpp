@@ -162,7 +162,8 @@ template <int steps>
 #endif
 }
 
-template <WeightType type_, bool minimums_, ScaleType scales_>
+/// `moved_`: whether sums begin at something else than 0.
+template <WeightType type_, bool minimums_, ScaleType scales_, bool moved_>
 struct LowVariant {
   static constexpr WeightType type = type_;
   static constexpr bool minimums = minimums_;
@@ -172,8 +173,7 @@ struct LowVariant {
   static constexpr int kBits = type == WeightType::kInt4 ? 4 : type == WeightType::kInt5 ? 5 : 6;
   static constexpr int64_t kHead = kPanelRows * kScaleBytes * (minimums ? 2 : 1);
   static constexpr int64_t kGroup = kHead + steps * kPanelRows * kBits / 8;
-  /// Whether sums begin at something else than 0: see DotVariant.
-  static constexpr bool moved = !minimums || scales == ScaleType::kByte;
+  static constexpr bool moved = moved_;
 };
 
 /// Some groups of four rows of the weight times `pairs` pairs.
@@ -337,16 +337,21 @@ void PairsOfLowBits16(const ByteRows& rows, int64_t first, int count_rows, const
 }
 
 void DotLowPairs32(const LowPairDot<32>& dot) {
-  using enum WeightType;
-  const bool bytes = dot.layout.scales == ScaleType::kByte;
-  if (dot.layout.type == kInt4) return DotLowPanels<LowVariant<kInt4, true, ScaleType::kByte>>(dot);
-  if (bytes) return DotLowPanels<LowVariant<kInt5, true, ScaleType::kByte>>(dot);
-  if (dot.layout.has_minimum) return DotLowPanels<LowVariant<kInt5, true, ScaleType::kF16>>(dot);
-  return DotLowPanels<LowVariant<kInt5, false, ScaleType::kF16>>(dot);
+  constexpr WeightType kFour = WeightType::kInt4, kFive = WeightType::kInt5;
+  constexpr ScaleType kBytes = ScaleType::kByte, kHalves = ScaleType::kF16;
+  const PanelLayout& layout = dot.layout;
+  if (layout.type == kFour) {
+    // Only scales that were rounded to bytes have a zero.
+    if (layout.zero == 0) return DotLowPanels<LowVariant<kFour, true, kBytes, false>>(dot);
+    return DotLowPanels<LowVariant<kFour, true, kBytes, true>>(dot);
+  }
+  if (layout.scales == kBytes) return DotLowPanels<LowVariant<kFive, true, kBytes, false>>(dot);
+  if (layout.has_minimum) return DotLowPanels<LowVariant<kFive, true, kHalves, false>>(dot);
+  return DotLowPanels<LowVariant<kFive, false, kHalves, true>>(dot);
 }
 
 void DotLowPairs16(const LowPairDot<16>& dot) {
-  DotLowPanels<LowVariant<WeightType::kInt6, false, ScaleType::kSignedByte>>(dot);
+  DotLowPanels<LowVariant<WeightType::kInt6, false, ScaleType::kSignedByte, true>>(dot);
 }
 
 }  // namespace oort::OORT_ISA

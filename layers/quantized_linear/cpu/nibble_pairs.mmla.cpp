@@ -109,14 +109,14 @@ void RunGroups(const std::byte* lines, const std::byte* head, const std::byte* /
       SumProducts<false>(weights, x[p].q, minimums ? kNoStart : x[p].start, sums);
       const float32x4_t scale = vld1q_f32(x[p].scale);
       float32x4_t to[2] = {vld1q_f32(totals + 8 * p), vld1q_f32(totals + 8 * p + 4)};
-      Unroll<2>([&](auto j) {
-        to[j] = vfmaq_f32(to[j], vmulq_f32(scales.two[j], scale), vcvtq_f32_s32(sums[j]));
-      });
       if constexpr (minimums) {
         const float16x8_t offset = vreinterpretq_f16_u16(vld1q_u16(x[p].offset));
         to[0] = vfmlalq_low_f16(to[0], least, offset);
         to[1] = vfmlalq_high_f16(to[1], least, offset);
       }
+      Unroll<2>([&](auto j) {
+        to[j] = vfmaq_f32(to[j], vmulq_f32(scales.two[j], scale), vcvtq_f32_s32(sums[j]));
+      });
       Unroll<2>([&](auto j) { vst1q_f32(totals + 8 * p + 4 * j, to[j]); });
     }
     lines += *steps;

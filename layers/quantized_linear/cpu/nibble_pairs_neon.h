@@ -52,13 +52,12 @@ namespace oort::OORT_ISA {
   OORT_PAIRS_STEP(12, 13, OORT_PAIRS_X0) OORT_PAIRS_STEP(14, 15, OORT_PAIRS_X1)                  \
   OORT_PAIRS_LOAD2(OORT_PAIRS_X2, OORT_PAIRS_X3, p, 32)                                          \
   OORT_PAIRS_STEP(16, 17, OORT_PAIRS_X2) OORT_PAIRS_STEP(18, 19, OORT_PAIRS_X3)                  \
-  OORT_PAIRS_LOAD2(OORT_PAIRS_X_SCALE, OORT_PAIRS_X_OFFSET, p, 64)                               \
+  OORT_PAIRS_LOAD2(OORT_PAIRS_X_SCALE, OORT_PAIRS_X_OFFSET, p, 64) minimums(total0, total1)      \
   OORT_ASM_BINARY(fmul, 4s, OORT_PAIRS_X0, OORT_PAIRS_SCALE0, OORT_PAIRS_X_SCALE)                \
   OORT_ASM_BINARY(fmul, 4s, OORT_PAIRS_X1, OORT_PAIRS_SCALE1, OORT_PAIRS_X_SCALE)                \
   OORT_PAIRS_TO_FLOAT(OORT_PAIRS_SUM0) OORT_PAIRS_TO_FLOAT(OORT_PAIRS_SUM1)                      \
   OORT_ASM_BINARY(fmla, 4s, total0, OORT_PAIRS_X0, OORT_PAIRS_SUM0)                              \
-  OORT_ASM_BINARY(fmla, 4s, total1, OORT_PAIRS_X1, OORT_PAIRS_SUM1)                              \
-  minimums(total0, total1)
+  OORT_ASM_BINARY(fmla, 4s, total1, OORT_PAIRS_X1, OORT_PAIRS_SUM1)
 #define OORT_PAIRS_1(...) OORT_PAIRS_ONE(0, 0, 1, __VA_ARGS__)
 #define OORT_PAIRS_2(...) OORT_PAIRS_1(__VA_ARGS__) OORT_PAIRS_ONE(1, 2, 3, __VA_ARGS__)
 #define OORT_PAIRS_3(...) OORT_PAIRS_2(__VA_ARGS__) OORT_PAIRS_ONE(2, 4, 5, __VA_ARGS__)

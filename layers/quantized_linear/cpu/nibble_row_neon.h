@@ -44,8 +44,9 @@ struct NibbleRowX {
   OORT_ASM_FMLAL(OORT_NIBBLE_SCALE, OORT_NIBBLE_HALVES, OORT_NIBBLE_NUMBERS, 0)                  \
   OORT_ASM_BINARY(fmla, 4s, OORT_GROUP_REGISTER(T, i), OORT_NIBBLE_SCALE, OORT_GROUP_REGISTER(sums, i))
 #define OORT_NIBBLE_TOTAL_MINIMUM(i, sums, scales, minimums)                                     \
-  OORT_NIBBLE_TOTAL(i, sums, scales, minimums) OORT_NIBBLE_LOAD_HALVES(minimums)                 \
-  OORT_ASM_FMLAL(OORT_GROUP_REGISTER(T, i), OORT_NIBBLE_HALVES, OORT_NIBBLE_NUMBERS, 1)
+  OORT_NIBBLE_LOAD_HALVES(minimums)                                                              \
+  OORT_ASM_FMLAL(OORT_GROUP_REGISTER(T, i), OORT_NIBBLE_HALVES, OORT_NIBBLE_NUMBERS, 1)          \
+  OORT_NIBBLE_TOTAL(i, sums, scales, minimums)
 #define OORT_NIBBLE_LOAD_NUMBERS OORT_ASM_LOAD_ONE_NEXT(s, OORT_NIBBLE_NUMBERS, numbers, 4)
 // The sums of a group without minimums begin at -8 times the sum of x. They are loaded four times:
 // loads have units of their own, while copies would take turns with the arithmetic.

@@ -222,9 +222,9 @@ void NibblePanel(const NibbleDot& dot, int row) {
             vcombine_u8(vld1_u8(reinterpret_cast<const uint8_t*>(group) + at), vdup_n_u8(0)));
       };
       const int32x4_t sum = NibbleSum(lines, bytes, start);
+      if constexpr (minimums) totals[i] = MultiplyLow<1>(totals[i], halves(32 + 8 * i), numbers);
       const float32x4_t scale = MultiplyLow<0>(vdupq_n_f32(0), halves(8 * i), numbers);
       totals[i] = vfmaq_f32(totals[i], scale, vcvtq_f32_s32(sum));
-      if constexpr (minimums) totals[i] = MultiplyLow<1>(totals[i], halves(32 + 8 * i), numbers);
     });
   }
   Unroll<4>([&](auto i) {
