@@ -25,9 +25,32 @@ struct Offer {
 /// the smallest offers are too large.
 std::vector<size_t> PickOffers(std::span<const std::vector<Offer>> matrices, double most_bytes);
 
-/// Picks the types of the matrices of these names, but for those of which a rule says something.
-/// Errors are those of what a matrix gives, by its squares, for inputs of that importance.
-void PickWithinBudget(const Checkpoint& checkpoint, const std::vector<std::string>& names,
-                      const Importance& importance, double bits, int threads, Targets& targets);
+/// Tries the types that matrices may get, then picks among them.
+class BudgetPicker {
+ public:
+  BudgetPicker(const Checkpoint& checkpoint, const Targets& targets, int threads)
+      : checkpoint_(checkpoint), targets_(targets), threads_(threads) {}
+
+  /// Tries the types of one matrix. The error of a type is that of what the matrix gives, squared,
+  /// by the squares of what it should give, in the mean over some of the `inputs` (f32, a row for
+  /// each token), so that a few tokens with huge numbers do not decide alone. Without inputs: over
+  /// all, as far as the importance of the columns tells; empty, all count alike.
+  void Try(const std::string& name, std::span<const float> importance, const Tensor* inputs);
+  /// Picks the types of all that were tried, but for those of which a rule says something.
+  void Pick(double bits, Targets& targets) const;
+
+ private:
+  struct Tried {
+    std::string name;
+    std::vector<QuantizeOptions> types;
+  };
+  const Checkpoint& checkpoint_;
+  const Targets& targets_;
+  int threads_;
+  std::vector<Tried> open_;
+  std::vector<std::vector<Offer>> offers_;  ///< of open_
+  double weights_ = 0;                      ///< of all matrices
+  double fixed_ = 0;                        ///< bytes of those that are not open
+};
 
 }  // namespace oort::llm_quantize

@@ -57,21 +57,21 @@ std::vector<std::vector<std::string>> MatricesOfLayer(int64_t layer, bool gated)
           {name + ".mlp.down_proj.weight"}};
 }
 
-Importance ImportanceOfText(const Checkpoint& checkpoint, const LanguageQuantizeOptions& options) {
+/// Calls `visit` with all matrices of the model as it is and what the text gives them.
+template <typename Visit>
+void VisitText(const Checkpoint& checkpoint, const LanguageQuantizeOptions& options,
+               const Visit& visit) {
   const DecoderConfig& config = checkpoint.config();
   LayerStream stream(
       checkpoint,
       CutIntoWindows(options.tokens, options.window, options.most_tokens, config.vocabulary),
       options.window, options.threads, options.stop);
-  Importance importance;
   uint64_t visited = 0;
   const auto total = static_cast<uint64_t>(4 * config.layers + 1);
   stream.Run([&](std::span<const std::string> names, Tensor& inputs) {
-    const ColumnImportance seen{MeanSquares(inputs), inputs.dim(0)};
-    for (const std::string& name : names) importance[name] = seen;
+    visit(names, ColumnImportance{MeanSquares(inputs), inputs.dim(0)}, inputs);
     if (options.progress) options.progress({"calibrate", ++visited, total});
   });
-  return importance;
 }
 
 /// One matrix after the other, with or without what a text shows of them.
@@ -155,14 +155,30 @@ class LanguageQuantizer {
   }
   /// What the text shows of the model as it is decides which matrices get more bits.
   void KeepBudget() {
-    Importance importance;
-    if (options_.importance) {
-      importance = *options_.importance;
-    } else if (NeedsText(options_)) {
-      importance = ImportanceOfText(checkpoint_, options_);
+    BudgetPicker picker(checkpoint_, targets_, threads_);
+    const auto try_all = [&](std::span<const std::string> names, const ColumnImportance* seen,
+                             const Tensor* inputs) {
+      const ThreadLease lease(threads_);
+      const std::vector<float> counts =
+          seen == nullptr ? std::vector<float>{} : ErrorWeights(*seen);
+      for (const std::string& name : names) {
+        if (name.starts_with("model.layers.")) picker.Try(name, counts, inputs);
+      }
+    };
+    if (NeedsText(options_)) {
+      VisitText(checkpoint_, options_,
+                [&](std::span<const std::string> names, const ColumnImportance& seen,
+                    const Tensor& inputs) { try_all(names, &seen, &inputs); });
+    } else {
+      for (const std::string& name : LayerNames()) {
+        const auto known = options_.importance ? options_.importance->find(name) : Known{};
+        const bool has = options_.importance && known != options_.importance->end();
+        try_all({&name, 1}, has ? &known->second : nullptr, nullptr);
+      }
     }
-    PickWithinBudget(checkpoint_, LayerNames(), importance, *options_.budget, threads_, targets_);
+    picker.Pick(*options_.budget, targets_);
   }
+  using Known = Importance::const_iterator;
 
   std::vector<std::string> Tables() const {
     std::vector<std::string> names = {"model.embed_tokens.weight"};
@@ -402,7 +418,14 @@ std::vector<int32_t> EncodeText(const std::filesystem::path& model, std::string_
 
 Importance MeasureImportance(const std::filesystem::path& model,
                              const LanguageQuantizeOptions& options) {
-  return Guarded([&] { return ImportanceOfText(*Checkpoint::Open(model), options); });
+  return Guarded([&] {
+    Importance importance;
+    VisitText(*Checkpoint::Open(model), options,
+              [&](std::span<const std::string> names, const ColumnImportance& seen, const Tensor&) {
+                for (const std::string& name : names) importance[name] = seen;
+              });
+    return importance;
+  });
 }
 
 }  // namespace oort::llm_quantize
