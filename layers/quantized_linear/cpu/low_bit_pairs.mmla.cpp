@@ -138,21 +138,29 @@ struct SpanSteps {
 
 // --- Products -----------------------------------------------------------------------------------
 
-/// sums += 2 x 2 products of a piece. In assembly for the reason of pair_products_neon.h.
+#if OORT_HAS_ASSEMBLY
+/// sums += 2 x 2 products of 16 steps. In assembly for the reason of pair_products_neon.h.
+[[gnu::always_inline]] inline void AddSixteenSteps(const FourRows& first, const FourRows& second,
+                                                   const int8_t (&x)[32], int32x4_t (&sums)[2]) {
+  int8x16_t p, q;
+  asm("ldp %q[p], %q[q], [%[x]]\n"
+      "usmmla %[a].4s, %[u0].16b, %[p].16b\n usmmla %[b].4s, %[v0].16b, %[p].16b\n"
+      "usmmla %[a].4s, %[u1].16b, %[q].16b\n usmmla %[b].4s, %[v1].16b, %[q].16b\n"
+      : [a] "+&w"(sums[0]), [b] "+&w"(sums[1]), [p] "=&w"(p), [q] "=&w"(q)
+      : [u0] "w"(first.two[0]), [v0] "w"(first.two[1]), [u1] "w"(second.two[0]),
+        [v1] "w"(second.two[1]), [x] "r"(&x[0]), "m"(x));
+}
+#endif
+
+/// sums += 2 x 2 products of a piece.
 template <int steps>
 [[gnu::always_inline]] inline void AddLowProducts(const FourRows (&w)[steps / 8],
                                                   const int8_t (&x)[steps / 8][2][8],
                                                   int32x4_t (&sums)[2]) {
 #if OORT_HAS_ASSEMBLY
-  int8x16_t p, q;
   Unroll<steps / 16>([&](auto half) {
-    constexpr int kFirst = 2 * half;
-    asm("ldp %q[p], %q[q], [%[x]]\n"
-        "usmmla %[a].4s, %[u0].16b, %[p].16b\n usmmla %[b].4s, %[v0].16b, %[p].16b\n"
-        "usmmla %[a].4s, %[u1].16b, %[q].16b\n usmmla %[b].4s, %[v1].16b, %[q].16b\n"
-        : [a] "+&w"(sums[0]), [b] "+&w"(sums[1]), [p] "=&w"(p), [q] "=&w"(q)
-        : [u0] "w"(w[kFirst].two[0]), [v0] "w"(w[kFirst].two[1]), [u1] "w"(w[kFirst + 1].two[0]),
-          [v1] "w"(w[kFirst + 1].two[1]), [x] "r"(&x[kFirst][0][0]), "m"(x));
+    AddSixteenSteps(w[2 * half], w[2 * half + 1],
+                    *reinterpret_cast<const int8_t(*)[32]>(&x[2 * half][0][0]), sums);
   });
 #else
   Unroll<steps / 8>([&](auto i) {
