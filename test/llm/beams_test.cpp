@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "cuda/device.h"
@@ -46,20 +47,38 @@ std::map<std::string, std::vector<BeamCase>> BeamCases(const char* file = "beams
   return cases;
 }
 
-void ExpectBeams(const BeamCase& want, const GenerateResult& result, double tolerance = 2e-4) {
+/// How far scores may be off. They are sums of log-probabilities, over or times a length: where a
+/// device rounds weights, their errors grow with them, and answers that are as likely as others may
+/// change places.
+struct ScoreTolerance {
+  double absolute = 2e-4, relative = 0;
+
+  double Of(double score) const { return absolute + relative * std::abs(score); }
+  bool MayChangePlaces(const std::vector<float>& scores, size_t i) const {
+    if (relative == 0) return false;
+    const auto near = [&](size_t j) {
+      return std::abs(scores[i] - scores[j]) <= 2 * Of(scores[i]);
+    };
+    return near(scores.size() - 1) || (i > 0 && near(i - 1)) || near(i + 1);
+  }
+};
+
+void ExpectBeams(const BeamCase& want, const GenerateResult& result,
+                 const ScoreTolerance& tolerance = {}) {
   std::vector<GeneratedAnswer> answers = {result};
   for (const GeneratedAnswer& other : result.others) answers.push_back(other);
   ASSERT_EQ(answers.size(), want.tokens.size());
   for (size_t i = 0; i < answers.size(); ++i) {
+    EXPECT_NEAR(answers[i].score, want.scores[i], tolerance.Of(want.scores[i])) << "answer " << i;
+    if (tolerance.MayChangePlaces(want.scores, i)) continue;
     EXPECT_EQ(answers[i].tokens, want.tokens[i]) << "answer " << i;
-    EXPECT_NEAR(answers[i].score, want.scores[i], tolerance) << "answer " << i;
     const bool is_whole = static_cast<int64_t>(want.tokens[i].size()) == want.request.max_tokens;
     if (is_whole) continue;
     EXPECT_EQ(answers[i].finish, FinishReason::kStop);
   }
 }
 
-void ExpectBeamsOfTransformers(Device device, double tolerance) {
+void ExpectBeamsOfTransformers(Device device, const ScoreTolerance& tolerance) {
   const auto cases = BeamCases();
   ASSERT_GE(cases.size(), 4u);
   for (const auto& [name, of_model] : cases) {
@@ -76,7 +95,7 @@ void ExpectBeamsOfTransformers(Device device, double tolerance) {
   }
 }
 
-TEST(Beams, AreThoseOfTransformers) { ExpectBeamsOfTransformers(Device::Cpu(), 2e-4); }
+TEST(Beams, AreThoseOfTransformers) { ExpectBeamsOfTransformers(Device::Cpu(), {}); }
 
 TEST(Beams, OfSmolLM2AreThoseOfTransformers) {
   if (testing::kTooSlowForSmol) GTEST_SKIP() << "too slow under a sanitizer";
@@ -89,14 +108,15 @@ TEST(Beams, OfSmolLM2AreThoseOfTransformers) {
   ASSERT_GE(cases.size(), 6u);
   for (size_t i = 0; i < cases.size(); ++i) {
     SCOPED_TRACE(i);
-    ExpectBeams(cases[i], engine.Generate(cases[i].request), 5e-4);
+    ExpectBeams(cases[i], engine.Generate(cases[i].request), {.absolute = 5e-4});
   }
 }
 
 TEST(Beams, AreThoseOfTransformersOnAGpu) {
   std::string reason;
   if (cuda::Devices(&reason).empty()) GTEST_SKIP() << reason;
-  ExpectBeamsOfTransformers(Device::Cuda(0), 5e-3);  // weights of f32 are f16 there
+  // Weights of f32 are f16 there: sums lose about a thousandth.
+  ExpectBeamsOfTransformers(Device::Cuda(0), {.absolute = 5e-3, .relative = 2e-3});
 }
 
 /// Side by side, with room for a few: beams of one search wait for each other, and searches for
