@@ -9,6 +9,7 @@
 #include "cli/text.h"
 #include "core/cpu_limits.h"
 #include "limits/device_memory.h"
+#include "limits/rank_limits.h"
 #include "llm/exactness.h"
 #include "oort/engine.h"
 #include "oort/error.h"
@@ -349,6 +350,8 @@ int RunLimits(const LimitsOptions& options) {
   report.context = options.context;
   report.ranks = options.ranks;
   report.links = options.links;
+  // An unknown one is refused before anything is printed.
+  for (const std::string& link : report.links) static_cast<void>(limits::FindLink(link));
   for (const double cache : options.caches) {
     for (const double weights : options.weights) report.precisions.push_back({weights, cache});
   }
