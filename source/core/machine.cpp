@@ -28,9 +28,8 @@ struct MachineKind {
   double clock, pipes, memory;
 };
 
-// Rates of the Neoverse-V1 were measured; pipes and usual clocks of the others are those of their
-// makers' optimization guides, and their memory is taken to be as fast until it is measured. A
-// Cortex-A72 does one multiply-add of 128 bits in a cycle.
+// Rates of the Neoverse-V1 were measured. Those of the others are estimates until somebody measures
+// them: published numbers of pipes, usual clocks, and bandwidths of machines that have them.
 constexpr MachineKind kMachineKinds[] = {
     {0x41, 0xd40, "Neoverse-V1", 2.6, 4, 25},
     {0x41, 0xd4f, "Neoverse-V2", 2.8, 4, 25},
