@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "oort/error.h"
+
 namespace oort {
 
 bool GlobMatches(std::string_view pattern, std::string_view text) {
