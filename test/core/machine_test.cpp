@@ -2,14 +2,12 @@
 #include "core/machine.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/system_folder.h"
 #include "kit/errors.h"
 #include "oort/error.h"
 
@@ -17,26 +15,14 @@ namespace oort {
 namespace {
 
 /// A folder as the system's of devices.
-class Sysfs : public ::testing::Test {
+class Sysfs : public testing::SystemFolder {
  protected:
-  void SetUp() override {
-    root_ = std::filesystem::path(::testing::TempDir()) /
-            ("sysfs." + std::to_string(::getpid()) + "." +
-             ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    std::filesystem::create_directories(root_);
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
-  void Write(const std::string& file, const std::string& text) {
-    std::filesystem::create_directories((root_ / file).parent_path());
-    std::ofstream(root_ / file) << text << '\n';
-  }
   void WriteCache(int index, const char* level, const char* type, const char* size) {
     const std::string folder = "cpu/cpu0/cache/index" + std::to_string(index) + "/";
     Write(folder + "level", level);
     Write(folder + "type", type);
     Write(folder + "size", size);
   }
-  std::filesystem::path root_;
 };
 
 TEST_F(Sysfs, NothingIsAsUsual) {

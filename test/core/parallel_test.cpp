@@ -3,12 +3,9 @@
 #include "core/parallel.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
-#include <filesystem>
-#include <fstream>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -17,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/system_folder.h"
 #include "core/thread_budget.h"
 #include "oort/error.h"
 
@@ -360,21 +358,7 @@ TEST(OmpThreads, ReadsTheFirstNumber) {
 }
 
 /// A folder of control groups.
-class Cgroups : public ::testing::Test {
- protected:
-  void SetUp() override {
-    root_ = std::filesystem::path(::testing::TempDir()) /
-            ("cgroups." + std::to_string(::getpid()) + "." +
-             ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    std::filesystem::create_directories(root_);
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
-  void Write(const std::string& file, const std::string& text) {
-    std::filesystem::create_directories((root_ / file).parent_path());
-    std::ofstream(root_ / file) << text << '\n';
-  }
-  std::filesystem::path root_;
-};
+class Cgroups : public testing::SystemFolder {};
 
 TEST_F(Cgroups, NoneMeansNoLimit) {
   EXPECT_EQ(CgroupThreads(root_, ""), kNoThreadLimit);

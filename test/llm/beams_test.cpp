@@ -54,10 +54,12 @@ struct ScoreTolerance {
   double absolute = 2e-4, relative = 0;
 
   double Of(double score) const { return absolute + relative * std::abs(score); }
+  /// The last one also with one that is not among the answers.
   bool MayChangePlaces(const std::vector<float>& scores, size_t i) const {
     if (relative == 0) return false;
+    constexpr double kTie = 2e-4;
     const auto near = [&](size_t j) {
-      return std::abs(scores[i] - scores[j]) <= 2 * Of(scores[i]);
+      return std::abs(scores[i] - scores[j]) <= 2 * (kTie + relative * std::abs(scores[i]));
     };
     return near(scores.size() - 1) || (i > 0 && near(i - 1)) || near(i + 1);
   }
