@@ -75,6 +75,8 @@ class Stream:
             if not woken.done():
                 woken.set_result(None)
 
+        rest = self._stream.rest()  # pieces come faster than tasks should be woken
+        timer = loop.call_later(rest, wake) if rest > 0 else None
         loop.add_reader(descriptor, wake)
         try:
             await woken
@@ -83,6 +85,8 @@ class Stream:
             raise
         finally:
             loop.remove_reader(descriptor)
+            if timer is not None:
+                timer.cancel()
 
     def __await__(self) -> Generator[Any, None, Result]:
         return self._finish().__await__()

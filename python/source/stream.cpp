@@ -7,18 +7,21 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
+#include <utility>
 
 #include "oort/error.h"
 
 namespace oort::python {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
 /// So long a thread waits before it looks for signals.
 constexpr Seconds kLook{0.05};
+/// Pieces that follow each other faster than this are handed over together: a reader that wakes for
+/// each takes a processor from the engine every time, and nobody reads so fast. It is woken between
+/// steps, by the first piece behind that time; if none comes, it looks by itself.
+constexpr Seconds kTogether{0.005}, kLonger{0.01};
 
 nb::list ListOf(const std::vector<TokenLogprob>& top) {
   nb::list list;
@@ -85,8 +88,30 @@ Stream::Queue::~Queue() {
   if (descriptor >= 0) close(descriptor);
 }
 
+void Stream::Queue::Push(Piece piece) {
+  const Clock::time_point now = Clock::now();
+  gap = now - std::exchange(last, now);
+  pieces.push_back(std::move(piece));
+  if (!quiet || now - woken >= kTogether) Wake();
+}
+
+bool Stream::Queue::Take(std::deque<Piece>& taken) {
+  if (!pieces.empty()) flows = gap < kTogether;
+  taken.swap(pieces);
+  quiet = signalled = false;
+  return !taken.empty() || ended;
+}
+
+bool Stream::Queue::BeQuiet() {
+  quiet = std::exchange(flows, false) && pieces.empty() && !ended;
+  return quiet;
+}
+
 void Stream::Queue::Wake() {
-  if (descriptor < 0) return;
+  quiet = false;
+  woken = last;
+  changed.notify_all();
+  if (descriptor < 0 || std::exchange(signalled, true)) return;
   const uint64_t one = 1;
   // It fails only where it has been woken 2^64 times.
   [[maybe_unused]] const ssize_t written = write(descriptor, &one, sizeof one);
@@ -99,20 +124,17 @@ Stream::Stream(std::shared_ptr<EngineThread> engine, GenerateRequest request, bo
   if (pieces) {
     request.on_piece = [queue = queue_](const GeneratedPiece& piece) {
       const std::lock_guard lock(queue->mutex);
-      queue->pieces.push_back({piece.answer,
-                               piece.token,
-                               std::string(piece.text),
-                               piece.logprob,
-                               {piece.top.begin(), piece.top.end()}});
-      queue->changed.notify_one();
-      queue->Wake();
+      queue->Push({piece.answer,
+                   piece.token,
+                   std::string(piece.text),
+                   piece.logprob,
+                   {piece.top.begin(), piece.top.end()}});
       return true;
     };
   }
   const auto on_ready = [queue = queue_] {
     const std::lock_guard lock(queue->mutex);
     queue->ended = true;
-    queue->changed.notify_all();
     queue->Wake();
   };
   const Unlocked unlocked;  // the engine may be ending, which takes a step
@@ -138,6 +160,10 @@ bool Stream::WaitUntil(double seconds, const Ready& ready) {
     {
       const Unlocked unlocked;
       std::unique_lock lock(queue_->mutex);
+      if (queue_->BeQuiet()) {
+        queue_->changed.wait_for(lock, std::min(most, kLonger), [&] { return !queue_->quiet; });
+        queue_->quiet = false;
+      }
       done = queue_->changed.wait_for(lock, most, [&] { return ready(*queue_); });
     }
     if (done) return true;
@@ -154,9 +180,8 @@ nb::object Stream::Take(double seconds) {
   std::deque<Piece> taken;
   bool ended = false;
   const auto take = [&](Queue& queue) {
-    taken.swap(queue.pieces);
     ended = queue.ended;
-    return !taken.empty() || ended;
+    return queue.Take(taken);
   };
   bool ready = false;
   {
@@ -199,12 +224,18 @@ int Stream::Descriptor() {
   return queue_->descriptor;
 }
 
+double Stream::Rest() {
+  const std::lock_guard lock(queue_->mutex);
+  return queue_->BeQuiet() ? kLonger.count() : 0;
+}
+
 void BindStream(nb::module_& module) {
   nb::class_<Stream>(module, "Stream")
       .def("take", &Stream::Take, nb::arg("seconds"))
       .def("result", &Stream::Result)
       .def("cancel", &Stream::Cancel)
-      .def("descriptor", &Stream::Descriptor);
+      .def("descriptor", &Stream::Descriptor)
+      .def("rest", &Stream::Rest);
 }
 
 }  // namespace oort::python

@@ -6,6 +6,7 @@
 #include <nanobind/nanobind.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <memory>
@@ -54,10 +55,14 @@ class Stream {
   /// The result, which Take or this waited for.
   nb::dict Result();
   void Cancel();
-  /// A descriptor that can be read when Take would not wait.
+  /// A descriptor that can be read when Take would not wait, but for a rest.
   int Descriptor();
+  /// Seconds after which to look without being woken: pieces are let gather meanwhile. 0 where they
+  /// come slowly, or the last rest brought none.
+  double Rest();
 
  private:
+  using Clock = std::chrono::steady_clock;
   struct Piece {
     int answer = 0;
     int32_t token = 0;
@@ -67,14 +72,23 @@ class Stream {
   };
   /// Shared with the engine's thread.
   struct Queue {
-    std::mutex mutex;
+    std::mutex mutex;  // of all that follows
     std::condition_variable changed;
     std::deque<Piece> pieces;
     bool ended = false;
     int descriptor = -1;
+    bool signalled = false;  ///< the descriptor was written to, and nobody took anything since
+    bool quiet = false;      ///< the reader need not be woken yet, and looks again by itself
+    bool flows = false;      ///< the last pieces came so fast that the reader may be quiet once
+    Clock::time_point last{}, woken{};  ///< when a piece came, and when one woke the reader
+    Clock::duration gap{};              ///< between the last two pieces
 
     ~Queue();
-    void Wake();  // under the lock
+    void Push(Piece piece);
+    /// True where there were pieces, or none will come.
+    bool Take(std::deque<Piece>& taken);
+    bool BeQuiet();
+    void Wake();
   };
 
   /// Waits until `ready` holds for the queue; false after so many seconds.

@@ -98,6 +98,19 @@ def test_threads_stream_at_once(storyteller):
     assert not wrong
 
 
+def test_pieces_that_come_fast_come_together_and_none_is_lost(storyteller):
+    expected = storyteller.generate(PROMPT, max_tokens=200, ignore_end=True).tokens
+    stream = storyteller.generate(PROMPT, max_tokens=200, ignore_end=True, stream=True)._stream
+    assert stream.rest() == 0  # of a stream that brought nothing yet, the first piece wakes
+    tokens = []
+    while (taken := stream.take(-1.0)) is not None:
+        tokens += [token for _, token, *_ in taken if token >= 0]
+        if len(tokens) % 3 == 0:
+            stream.rest()
+            assert stream.rest() == 0  # once for what came, lest the next piece waits twice
+    assert tokens == expected and stream.rest() == 0
+
+
 def test_a_stream_can_be_left(storyteller):
     with storyteller.generate(PROMPT, max_tokens=400, ignore_end=True, stream=True) as stream:
         assert next(stream)
