@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """What other array libraries need besides DLPack."""
 import sys
+from typing import Any, Sequence
 
 
-def wait_for_producer(array) -> None:
+def wait_for_producer(array: Any) -> None:
     """Waits until the elements of an array on a GPU are there: who makes them may have only queued that."""
     library = type(array).__module__.partition(".")[0]
     if library == "torch":
@@ -12,3 +13,22 @@ def wait_for_producer(array) -> None:
         sys.modules["cupy"].cuda.get_current_stream().synchronize()
     elif hasattr(array, "block_until_ready"):
         array.block_until_ready()
+
+
+def empty_beside(like: Any, shape: Sequence[int], dtype: str) -> Any:
+    """An array for a result, made by the library of `like` where that one lies: memory of its own allocator, which
+    knows what its streams still do with it. None where the library has no such dtype."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(like, torch.Tensor):
+        return torch.empty(tuple(shape), dtype=getattr(torch, dtype), device=like.device)
+    if dtype in ("bfloat16", "complex32"):
+        return None
+    return sys.modules[type(like).__module__.partition(".")[0]].empty(tuple(shape), dtype)
+
+
+def moved_beside(like: Any, array: Any) -> Any:
+    """A result in host memory, of torch for torch and of numpy else, as an array where `like` lies."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(like, torch.Tensor):
+        return array.to(like.device)
+    return sys.modules[type(like).__module__.partition(".")[0]].asarray(array)

@@ -227,6 +227,8 @@ ArrayOutput OutputOf(nb::handle object, std::string_view name) {
     throw nb::value_error(
         (std::string(name) + " is not dense: results need memory in rows").c_str());
   }
+  // What reads or writes it still would meet the results.
+  if (output.array.device_type() == kGpu) WaitForProducer(object);
   output.tensor = OverMemory(output.array, dtype, shape);
   return output;
 }

@@ -175,23 +175,100 @@ std::vector<nb::handle> Network::InOrder(const nb::args& args, const nb::kwargs&
   return inputs;
 }
 
-nb::object Network::Call(const nb::args& args, const nb::kwargs& kwargs) {
-  const std::vector<nb::handle> objects = InOrder(args, kwargs);
-  std::vector<nb::ndarray<nb::ro>> held;  // until the run is over
-  std::vector<Value> inputs;
-  held.reserve(objects.size());
-  inputs.reserve(objects.size());
-  for (size_t i = 0; i < objects.size(); ++i) {
-    ArrayInput input = InputOf(objects[i], NameOfInput(i));
-    held.push_back(std::move(input.array));
-    inputs.emplace_back(std::move(input.tensor));
+Network::Given Network::Read(const nb::args& args, const nb::kwargs& kwargs) const {
+  Given given;
+  given.objects = InOrder(args, kwargs);
+  given.held.reserve(given.objects.size());
+  given.values.reserve(given.objects.size());
+  for (size_t i = 0; i < given.objects.size(); ++i) {
+    ArrayInput input = InputOf(given.objects[i], NameOfInput(i));
+    given.held.push_back(std::move(input.array));
+    given.values.emplace_back(std::move(input.tensor));
   }
-  const Framework framework = objects.empty() ? Framework::kNumpy : FrameworkOf(objects[0]);
-  const std::vector<Value> results = Compute(inputs);
-  if (results.size() == 1) return ObjectOf(results[0], framework);
+  if (!given.objects.empty()) given.framework = FrameworkOf(given.objects[0]);
+  return given;
+}
+
+nb::object Network::Call(const nb::args& args, const nb::kwargs& kwargs) {
+  const Given given = Read(args, kwargs);
+  const bool can_be_beside =
+      given.framework == Framework::kTorch || given.framework == Framework::kCupy;
+  if (can_be_beside && given.values[0].AsTensor().device().type == DeviceType::kCuda) {
+    return RunBeside(given);
+  }
+  const std::vector<Value> results = Compute(given.values);
+  if (results.size() == 1) return ObjectOf(results[0], given.framework);
   nb::list list;
-  for (const Value& result : results) list.append(ObjectOf(result, framework));
+  for (const Value& result : results) list.append(ObjectOf(result, given.framework));
   return nb::tuple(list);
+}
+
+nb::object Network::CallBeside(const nb::args& args, const nb::kwargs& kwargs) {
+  return RunBeside(Read(args, kwargs));
+}
+
+nb::object Network::RunBeside(const Given& given) {
+  const nb::module_ interop = nb::module_::import_("oort._interop");
+  const nb::handle first = given.objects.at(0);
+  nb::list arrays;
+  std::vector<nb::ndarray<>> kept;
+  RunOptions options;
+  for (const Tensor& meta : KnownResults(given.values)) {
+    const nb::object array = interop.attr("empty_beside")(first, TupleOf(meta.shape()),
+                                                          nb::cast(NumpyName(meta.dtype())));
+    if (array.is_none()) {
+      options.outputs.clear();
+      break;
+    }
+    ArrayOutput output = OutputOf(array, "a result");
+    kept.push_back(std::move(output.array));
+    options.outputs.push_back(std::move(output.tensor));
+    arrays.append(array);
+  }
+  if (!options.outputs.empty()) {
+    try {
+      Compute(given.values, options);
+      return arrays.size() == 1 ? nb::object(arrays[0]) : nb::object(nb::tuple(arrays));
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kInvalidArgument) throw;
+      shapes_vary_ = true;  // if it is something else, the run below tells
+    }
+  }
+  const std::vector<Value> results = Compute(given.values);
+  RememberResults(given.values, results);
+  const Framework host =
+      given.framework == Framework::kTorch ? Framework::kTorch : Framework::kNumpy;
+  nb::list list;
+  for (const Value& result : results) {
+    const nb::object object = ObjectOf(result, host);
+    list.append(result.IsTensor() ? interop.attr("moved_beside")(first, object) : object);
+  }
+  return list.size() == 1 ? nb::object(list[0]) : nb::object(nb::tuple(list));
+}
+
+std::vector<Tensor> Network::KnownResults(const std::vector<Value>& inputs) {
+  const std::lock_guard lock(mutex_);
+  if (shapes_vary_ || known_inputs_.size() != inputs.size()) return {};
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Tensor& tensor = inputs[i].AsTensor();
+    if (tensor.dtype() != known_inputs_[i].dtype()) return {};
+    if (!(tensor.shape() == known_inputs_[i].shape())) return {};
+  }
+  return known_results_;
+}
+
+void Network::RememberResults(const std::vector<Value>& inputs, const std::vector<Value>& results) {
+  std::vector<Tensor> known_inputs, known_results;
+  for (const Value& input : inputs) {
+    known_inputs.push_back(Tensor::Meta(input.AsTensor().dtype(), input.AsTensor().shape()));
+  }
+  for (const Value& result : results) {
+    if (!result.IsTensor()) return;
+    known_results.push_back(Tensor::Meta(result.AsTensor().dtype(), result.AsTensor().shape()));
+  }
+  const std::lock_guard lock(mutex_);
+  known_inputs_ = std::move(known_inputs);
+  known_results_ = std::move(known_results);
 }
 
 nb::dict Network::Run(const nb::dict& inputs) {
@@ -322,6 +399,7 @@ void BindNetwork(nb::module_& module) {
           },
           nb::arg("param"), nb::arg("bin").none(), nb::arg("options"))
       .def("__call__", &Network::Call)
+      .def("_call_beside", &Network::CallBeside)
       .def("run", &Network::Run, nb::arg("inputs"))
       .def("run_into", &Network::RunInto, nb::arg("inputs"), nb::arg("out"))
       .def("_measure", &Network::Measure, nb::arg("inputs"), nb::arg("runs"))

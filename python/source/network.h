@@ -25,6 +25,9 @@ class Network {
 
   /// Arrays by position and by name, and results as `net(…)` gives them: an array, or a tuple.
   nb::object Call(const nb::args& args, const nb::kwargs& kwargs);
+  /// The same with results that the library of the first input allocates, where that one lies: what
+  /// a call does for arrays of torch and cupy on a GPU. For tests it takes those of the host.
+  nb::object CallBeside(const nb::args& args, const nb::kwargs& kwargs);
   /// The same with names; results come with theirs.
   nb::dict Run(const nb::dict& inputs);
   /// Results go into arrays of the caller's.
@@ -49,6 +52,20 @@ class Network {
     std::unique_ptr<Session> session_;
   };
 
+  /// Arguments of a call.
+  struct Given {
+    std::vector<nb::handle> objects;
+    std::vector<nb::ndarray<nb::ro>> held;  ///< until the run is over
+    std::vector<Value> values;
+    Framework framework = Framework::kNumpy;
+  };
+
+  Given Read(const nb::args& args, const nb::kwargs& kwargs) const;
+  /// The shapes of results are those of the run before with inputs of these shapes. The first run,
+  /// and one whose shapes depend on elements, goes through host memory.
+  nb::object RunBeside(const Given& given);
+  std::vector<Tensor> KnownResults(const std::vector<Value>& inputs);
+  void RememberResults(const std::vector<Value>& inputs, const std::vector<Value>& results);
   std::unique_ptr<Session> Take();
   void Give(std::unique_ptr<Session> session) noexcept;
   std::vector<Value> Compute(const std::vector<Value>& inputs, RunOptions options = {});
@@ -61,6 +78,8 @@ class Network {
   std::vector<std::unique_ptr<Session>> idle_;
   /// Whether the last run took so long that Ctrl-C should reach it.
   std::atomic<bool> slow_ = true;
+  std::vector<Tensor> known_inputs_, known_results_;  ///< metas, of the last RunBeside
+  std::atomic<bool> shapes_vary_ = false;             ///< results depend on more than shapes
 };
 
 void BindNetwork(nb::module_& module);

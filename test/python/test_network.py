@@ -192,3 +192,27 @@ def test_quantized_networks_are_smaller_and_answer_alike(tmp_path, digits):
         oort.quantize("models/digits", tmp_path / "f.pnnx.param", method="best")
     with pytest.raises(ValueError, match="overwrite"):
         oort.quantize("models/digits", "models/digits/digits.pnnx.param", pictures)
+
+
+def test_results_can_be_arrays_of_the_library_of_the_input(digits, picture):
+    """As for arrays of torch and cupy on a GPU: from the second run on, the library allocates what is written into."""
+    for shift in range(3):
+        turned = numpy.roll(picture, shift, axis=2)
+        result = digits._call_beside(turned)
+        assert numpy.array_equal(result, digits(turned)) and (result.flags.owndata or shift == 0)
+    two = numpy.concatenate([picture, picture])
+    assert digits._call_beside(two).shape == digits._call_beside(two).shape == (2, 10)
+    pair = oort.load(chain(["F.relu r 1 1 a b", "torch.neg n 1 1 a c"], outputs=["b", "c"]))
+    for _ in range(2):
+        first, second = pair._call_beside(numpy.float32([1, -2, 3, -4]))
+        assert first.tolist() == [1, 0, 3, 0] and second.tolist() == [-1, 2, -3, 4]
+
+
+def test_results_whose_shapes_depend_on_elements_are_moved():
+    net = oort.load(chain(["torch.nonzero z 1 1 a b"]))
+    for x in ([1, 0, 0, 2], [0, 0, 0, 2], [1, 1, 1, 2], [1, 0, 0, 2]):
+        assert net._call_beside(numpy.float32(x)).tolist() == numpy.argwhere(x).tolist()
+    pair = oort.load(chain(["torch.matmul m 2 1 a a b"], shape="(2,2)"))
+    pair._call_beside(numpy.ones((2, 2), numpy.float32))
+    with pytest.raises(oort.InvalidArgument):  # what is wrong for another reason is told
+        pair._call_beside(numpy.ones((2, 3), numpy.float32))
