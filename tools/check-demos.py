@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Holds the demos with trained networks against onnxruntime, torch and sentence-transformers, on ten inputs each.
+"""Holds the demos with trained networks against onnxruntime, torch and others, on ten inputs each.
 
     pip install -r tools/requirements.txt onnx onnxruntime opencv-python-headless scikit-image scikit-learn
+    pip install faster-whisper soundfile torchaudio           for listen, and Debian's espeak-ng, which speaks
     demos/run …                     once for each demo, so that the networks are there
     tools/check-demos.py [NAME…] [--demos build/demos]
 
 The pictures are those of scikit-image and scikit-learn, turned and cut; the passages are this repository's documents.
-Fails unless classes, boxes, pixels and the order of passages are the same.
+Fails unless classes, boxes, pixels, the order of passages, words and times are the same.
 """
 import argparse
 import importlib.util
@@ -30,6 +31,25 @@ QUESTIONS = [
     "less memory by fewer bits", "several requests at the same time", "What happens to broken files?",
     "write my own operator", "threads of a session", "How are passages of text turned into vectors?",
 ]  # fmt: skip
+
+LONG = (
+    "The comet came back after seventy six years. Nobody had expected it so early, and the astronomers were surprised. "
+    "They looked through their telescopes for many nights and wrote down what they saw. In the morning they drank "
+    "strong coffee and compared their notes. Some of them had seen a tail of green light, others had only seen clouds. "
+)
+# Voice, words a minute, and what is said; a number is seconds of silence.
+SPEECH = [
+    ("en-us", 140, ["Good morning. Please open the window and close the door."]),
+    ("en-gb", 160, ["My phone number is five five five, one two three four. Call me on Monday at ten o'clock."]),
+    ("en-us+f3", 150, ["The engine reads a model file, plans its memory, and runs the operators one by one."]),
+    ("en-gb+m3", 120, [3.5, "First we wait.", 6.0, "Then we speak again, after a long silence.", 4.0]),
+    ("en-us", 150, [LONG, 5.0, LONG]),
+    ("de", 140, ["Guten Morgen. Heute scheint die Sonne, und wir fahren mit dem Zug nach Berlin."]),
+    ("fr", 140, ["Bonjour. Le train pour Paris part à huit heures du matin."]),
+    ("es", 140, ["Buenos días. Mañana vamos a la playa con nuestros amigos."]),
+    ("it", 140, ["Buongiorno. Il gatto dorme sul tavolo della cucina."]),
+    ("en-us", 170, [LONG + LONG, 2.5, "That is all for today."]),
+]
 
 
 def tool(name):
@@ -189,7 +209,58 @@ def check_search(demos):
                     yield f"search '{question}': {ours} {text[:40]} instead of {scores[i]:.4f} {texts[i][:40]}"
 
 
-CHECKS = {"classify": check_classify, "detect": check_detect, "upscale": check_upscale, "search": check_search}
+def spoken(folder):
+    """Ten recordings of espeak-ng as files, and their samples at 16 kHz."""
+    import soundfile
+    import torch
+    import torchaudio
+
+    part = pathlib.Path(folder) / "part.wav"
+    for i, (voice, speed, texts) in enumerate(SPEECH):
+        pieces, rate = [], 22050
+        for text in texts:
+            if isinstance(text, float):
+                pieces.append(np.zeros(int(text * rate), np.int16))
+                continue
+            run(["espeak-ng", "-v", voice, "-s", speed, "-w", part, text])
+            samples, rate = soundfile.read(part, dtype="int16")
+            pieces.append(samples)
+        path = pathlib.Path(folder) / f"{i}.wav"
+        soundfile.write(path, np.concatenate(pieces), rate)
+        samples = torch.from_numpy(soundfile.read(path, dtype="float32")[0])
+        yield path, torchaudio.functional.resample(samples, rate, 16000).numpy()
+
+
+def faster_whisper_model(folder, threads=2):
+    """faster-whisper in f32 with the version of silero-vad that the demo has."""
+    import faster_whisper
+
+    voice = faster_whisper.vad.SileroVADModel(str(folder / "voice.onnx"))
+    faster_whisper.vad.get_vad_model = lambda: voice
+    return faster_whisper.WhisperModel(str(folder), device="cpu", compute_type="float32", cpu_threads=threads)
+
+
+GREEDY = {"beam_size": 1, "temperature": 0, "condition_on_previous_text": False, "vad_filter": True}
+
+
+def check_listen(demos):
+    folder = MODELS / "whisper-base"
+    theirs = faster_whisper_model(folder)
+    with tempfile.TemporaryDirectory() as scratch:
+        for path, samples in spoken(scratch):
+            printed = run([demos / "listen", folder, path])
+            rows = re.findall(r"^ +([\d.]+) +([\d.]+) (.*)$", printed, re.MULTILINE)
+            found = [(float(begin), float(end), text) for begin, end, text in rows]
+            segments, about = theirs.transcribe(samples, **GREEDY)
+            wanted = [(round(s.start, 2), round(s.end, 2), s.text) for s in segments]
+            if f"language: {about.language}\n" not in printed:
+                yield f"listen {path.name}: another language than {about.language}"
+            if found != wanted:
+                yield f"listen {path.name}: {found} instead of {wanted}"
+
+
+CHECKS = {"classify": check_classify, "detect": check_detect, "upscale": check_upscale, "search": check_search,
+          "listen": check_listen}  # fmt: skip
 
 
 def main():

@@ -177,6 +177,19 @@ def minilm(folder):
             shutil.move(os.path.join(scratch, name), folder / name)
 
 
+def whisper(folder):
+    import speech_networks
+
+    container, parts = folder / "model.bin", sorted(folder.glob("model.bin.[0-9]"))
+    if parts and not container.exists():
+        container.write_bytes(b"".join(part.read_bytes() for part in parts))
+    model = speech_networks.whisper(container)
+    speech_networks.export_whisper(model, folder)
+    speech_networks.write_rules(folder, multilingual=model.config.vocab_size > 51864)
+    state = "[1,1,128]f32,[1,1,128]f32"
+    convert_onnx(folder / "voice.onnx", [f"[7,576]f32,{state}", f"[12,576]f32,{state}"])
+
+
 MODELS = {
     "mobilenet-v2": mobilenet_v2,
     "efficientnet-lite0": efficientnet_lite0,
@@ -185,6 +198,8 @@ MODELS = {
     "realesr-x4": realesr_x4,
     "minilm": minilm,
     "pp-ocr": pp_ocr,
+    "whisper-base": whisper,
+    "whisper-tiny.en": whisper,
 }
 
 

@@ -50,5 +50,8 @@ Tensor MelFilters(const MelOptions& options);
 
 /// What Whisper hears: 30 seconds at 16 kHz, cut or filled with silence, as (1, mels, 3000).
 Tensor WhisperFeatures(std::span<const float> samples, int mels = 80);
+/// The same of a whole recording, as (mels, frames) with 100 frames a second, for who cuts windows
+/// out of it: what faster-whisper makes. A window's missing frames are 0.
+Tensor WhisperSpectrogram(std::span<const float> samples, int mels = 80);
 
 }  // namespace oort

@@ -117,6 +117,26 @@ int64_t FramesOf(int64_t samples, const MelOptions& options) {
   return padded < options.fft ? 0 : 1 + (padded - options.fft) / options.hop;
 }
 
+/// Ten decibels a unit, the last eight of them, about -1 … 1; the last frame is not used.
+Tensor WhisperLogarithm(std::span<const float> samples, int mels) {
+  const Tensor power = MelSpectrogram(samples, {.mels = mels, .reflected = true});
+  const int64_t frames = power.dim(1) - 1;
+  Tensor result(DType::kF32, {mels, frames});
+  float* out = result.data<float>();
+  float most = -10;
+  for (int64_t m = 0; m < mels; ++m) {
+    for (int64_t t = 0; t < frames; ++t) {
+      const float value = std::log10(std::max(power.data<float>()[m * (frames + 1) + t], 1e-10f));
+      out[m * frames + t] = value;
+      most = std::max(most, value);
+    }
+  }
+  for (float& value : std::span(out, static_cast<size_t>(mels * frames))) {
+    value = (std::max(value, most - 8) + 4) / 4;
+  }
+  return result;
+}
+
 }  // namespace
 
 Tensor MelFilters(const MelOptions& options) {
@@ -167,22 +187,14 @@ Tensor WhisperFeatures(std::span<const float> samples, int mels) {
   constexpr size_t kSeconds = 30, kRate = 16000;
   std::vector<float> heard(kSeconds * kRate);
   std::copy_n(samples.begin(), std::min(samples.size(), heard.size()), heard.begin());
-  const Tensor power = MelSpectrogram(heard, {.mels = mels, .reflected = true});
-  const int64_t frames = power.dim(1) - 1;  // the last one is not used
-  Tensor result(DType::kF32, {1, mels, frames});
-  float* out = result.data<float>();
-  float most = -10;
-  for (int64_t m = 0; m < mels; ++m) {
-    for (int64_t t = 0; t < frames; ++t) {
-      const float value = std::log10(std::max(power.data<float>()[m * (frames + 1) + t], 1e-10f));
-      out[m * frames + t] = value;
-      most = std::max(most, value);
-    }
-  }
-  for (float& value : std::span(out, static_cast<size_t>(mels * frames))) {
-    value = (std::max(value, most - 8) + 4) / 4;
-  }
-  return result;
+  const Tensor features = WhisperLogarithm(heard, mels);
+  return features.Reshaped({1, mels, features.dim(1)});
+}
+
+Tensor WhisperSpectrogram(std::span<const float> samples, int mels) {
+  std::vector<float> heard(samples.begin(), samples.end());
+  heard.resize(heard.size() + static_cast<size_t>(MelOptions{}.hop));
+  return WhisperLogarithm(heard, mels);
 }
 
 }  // namespace oort

@@ -13,6 +13,7 @@ import struct
 import subprocess
 import tempfile
 import unittest
+import wave
 import zlib
 
 DEMOS = pathlib.Path(os.environ["OORT_DEMOS"])
@@ -148,6 +149,38 @@ class ReadDemoTest(Demo):
 
     def test_refusals(self):
         self.refuses("read", NETS / "classify", NETS / "read" / "page.png")
+
+
+class ListenDemoTest(Demo):
+    SOUND = NETS / "listen" / "sound.wav"
+    ROW = re.compile(r"^ +([\d.]+) +([\d.]+) (.*)$", re.MULTILINE)
+
+    def test_words_and_times_are_those_of_transformers_and_faster_whisper(self):
+        printed = self.demo("listen", NETS / "listen", self.SOUND)
+        wanted = json.loads((NETS / "listen" / "answer.json").read_text())
+        self.assertIn(f"language: {wanted['language']}\n", printed)
+        rows = [[float(begin), float(end), text] for begin, end, text in self.ROW.findall(printed)]
+        self.assertEqual(rows, wanted["segments"])
+
+    def test_recordings_of_other_rates_one_after_the_other(self):
+        twice = self.demo("listen", NETS / "listen", self.SOUND, self.SOUND)
+        rows = self.ROW.findall(twice)
+        self.assertEqual(rows[: len(rows) // 2], rows[len(rows) // 2 :])
+        silence = self.folder / "silence.wav"
+        with wave.open(str(silence), "wb") as file:
+            file.setparams((2, 2, 44100, 0, "NONE", None))
+            file.writeframes(bytes(4 * 44100))
+        self.assertEqual(self.ROW.findall(self.demo("listen", NETS / "listen", silence)), [])
+
+    def test_a_language_may_be_told_and_silence_be_heard(self):
+        printed = self.demo("listen", NETS / "listen", self.SOUND, "--language", "en", "--whole")
+        self.assertNotIn("language:", printed)
+        self.assertTrue(self.ROW.findall(printed))
+
+    def test_refusals(self):
+        self.refuses("listen", NETS / "listen", PICTURE)
+        self.refuses("listen", NETS / "read", self.SOUND)
+        self.refuses("listen", NETS / "listen", self.SOUND, "--language", "tlh")
 
 
 class SearchDemoTest(Demo):

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Writes demos/: tiny networks of the kinds that the demos run, and what torch answers behind the same preparation.
 
-    pip install -r tools/requirements.txt opencv-python-headless
+    pip install -r tools/requirements.txt opencv-python-headless faster-whisper
     test/cli/make_demo_nets.py
 
 Weights are random, so what the networks see means nothing; that they see the same as in torch is what the tests hold.
@@ -10,10 +10,15 @@ Weights are random, so what the networks see means nothing; that they see the sa
 import json
 import pathlib
 import sys
+import types
+import wave
 
 import cv2
+import faster_whisper
 import numpy as np
+import tokenizers
 import torch
+import transformers
 from PIL import Image
 from torch import nn
 from torchvision import ops
@@ -22,6 +27,7 @@ from torchvision.transforms.v2 import functional as tv
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent / "tools"))
 import pnnx_case  # noqa: E402
+import speech_networks  # noqa: E402
 
 PICTURE = HERE.parent / "media" / "goldens" / "picture.png"
 SIDE, CLASSES = 28, 3
@@ -158,6 +164,121 @@ def reader():
     Image.fromarray(np.rot90(turned, 3)).save(folder / "turned.png", optimize=True)
 
 
+SPECIAL = ["endoftext", "startoftranscript", "en", "fr", "translate", "transcribe", "startoflm", "startofprev",
+           "nospeech", "notimestamps"]  # fmt: skip
+WINDOW = 100  # frames that the tiny Whisper hears: a second
+LETTERS = " abcdefghijklmnopqrstuvwxyz"
+
+
+class Loudness(nn.Module):
+    """Stands for silero-vad: it is loud where somebody speaks; what came before makes it a little likelier."""
+
+    def forward(self, windows, hidden, cell):
+        loud = windows.abs().mean(1)
+        return torch.sigmoid(80 * (loud - 0.05) + hidden.mean()), hidden + loud.mean(), cell
+
+
+def sound(path):
+    """Tones that glide, with silence of three seconds between, as bytes."""
+    seconds = np.arange(16000) / 16000
+    glide = 80 * np.sin(2 * np.pi * (300 * seconds + 900 * seconds**2)) * (np.sin(9 * seconds) > -0.8)
+    parts = [np.zeros(9000), glide, np.zeros(48000), glide[::-1], glide, np.zeros(7000)]
+    data = np.round(128 + np.concatenate(parts)).astype(np.uint8)
+    with wave.open(str(path), "wb") as file:
+        file.setparams((1, 1, 16000, 0, "NONE", None))
+        file.writeframes(data.tobytes())
+    return (data.astype(np.float32) - 128) / 128
+
+
+def tiny_tokenizer(path):
+    alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE({letter: i for i, letter in enumerate(alphabet)}, []))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    tokenizer.add_special_tokens([f"<|{name}|>" for name in SPECIAL])
+    tokenizer.save(str(path))
+    return tokenizer
+
+
+def tiny_whisper(tokens):
+    config = transformers.WhisperConfig(
+        vocab_size=tokens, d_model=16, num_mel_bins=80, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2,
+        decoder_attention_heads=2, encoder_ffn_dim=24, decoder_ffn_dim=24, max_source_positions=WINDOW // 2,
+        max_target_positions=232, pad_token_id=0, bos_token_id=0, eos_token_id=256, decoder_start_token_id=257,
+        init_std=0.4, suppress_tokens=None, begin_suppress_tokens=None)  # fmt: skip
+    return transformers.WhisperForConditionalGeneration(config).eval()
+
+
+def greedy(model, processors, prompt, features):
+    """Tokens of a window by transformers, without a cache."""
+    ids = torch.tensor([prompt])
+    encoded = model.model.encoder(features)
+    while ids.shape[1] < len(prompt) + 224:
+        scores = model(encoder_outputs=encoded, decoder_input_ids=ids).logits[:, -1]
+        for processor in processors:
+            scores = processor(ids, scores)
+        ids = torch.cat([ids, scores.argmax(1, keepdim=True)], 1)
+        if ids[0, -1] == 256:
+            return ids[0, len(prompt) : -1].tolist()
+    return ids[0, len(prompt) :].tolist()
+
+
+def listener():
+    """What transformers' greedy answer gives behind faster-whisper's preparation, and before its segments."""
+    folder = HERE / "demos" / "listen"
+    folder.mkdir(exist_ok=True)
+    tokenizer = tiny_tokenizer(folder / "tokenizer.json")
+    first = tokenizer.token_to_id("<|notimestamps|>") + 1
+    suppressed = [i for i in range(256) if tokenizer.decode([i]) not in LETTERS] + list(range(257, first - 1))
+    (folder / "suppressed.txt").write_text(" ".join(map(str, suppressed)) + "\n0 256\n")
+    (folder / "languages.txt").write_text("en\nfr\n")
+    torch.manual_seed(11)
+    model = tiny_whisper(first + WINDOW // 2 + 1)
+    speech_networks.export_whisper(model, folder)
+    state = [torch.zeros(1, 1, 128)] * 2
+    windows = [torch.rand(7, 576), *state], [torch.rand(12, 576), *state]
+    pnnx_case.convert(Loudness().eval(), windows[0], str(folder), second=windows[1], stem="voice")
+
+    samples = sound(folder / "sound.wav")
+
+    def loudness(padded):
+        rows = torch.from_numpy(padded).view(-1, 512)
+        rows = torch.cat([torch.cat([torch.zeros(1, 64), rows[:-1, -64:]]), rows], 1)
+        return Loudness()(rows, *state)[0].numpy()
+
+    faster_whisper.vad.get_vad_model = lambda: loudness
+    chunks = faster_whisper.vad.get_speech_timestamps(samples)
+    features = faster_whisper.feature_extractor.FeatureExtractor()(
+        np.concatenate(faster_whisper.vad.collect_chunks(samples, chunks)[0]))  # fmt: skip
+    features = torch.from_numpy(features.astype(np.float32))
+    times = faster_whisper.vad.SpeechTimestampsMap(chunks, 16000)
+    rules = types.SimpleNamespace(no_timestamps_token_id=first - 1, eos_token_id=256, bos_token_id=256,
+                                  max_initial_timestamp_index=50, forced_decoder_ids=None)  # fmt: skip
+    processors = [transformers.generation.SuppressTokensLogitsProcessor(suppressed),
+                  transformers.generation.SuppressTokensAtBeginLogitsProcessor([0, 256], 3),
+                  transformers.generation.WhisperTimeStampLogitsProcessor(rules, begin_index=3)]  # fmt: skip
+    split = faster_whisper.WhisperModel._split_segments_by_timestamps
+    whisper = types.SimpleNamespace(time_precision=0.02, input_stride=2)
+    begin = types.SimpleNamespace(timestamp_begin=first)
+    answer, seek, language = [], 0, None
+    while seek < features.shape[1] - 1:
+        size = min(WINDOW, features.shape[1] - 1 - seek)
+        window = torch.zeros(1, 80, WINDOW)
+        window[0, :, :size] = features[:, seek : seek + size]
+        if language is None:
+            scores = model(window, decoder_input_ids=torch.tensor([[257]])).logits[0, -1]
+            language = 258 + int(scores[259] > scores[258])
+        tokens = greedy(model, processors, [257, language, 261], window)
+        segments, seek, _ = split(whisper, begin, tokens, seek / 100, size, size / 100, seek)
+        for segment in segments:
+            text = tokenizer.decode([token for token in segment["tokens"] if token < 256])
+            if segment["start"] != segment["end"] and text.strip():
+                ends = times.get_original_time(segment["start"]), times.get_original_time(segment["end"], is_end=True)
+                answer.append([*ends, text])
+    answer = {"speech": chunks, "language": SPECIAL[language - 256], "segments": answer}
+    (folder / "answer.json").write_text(json.dumps(answer) + "\n")
+
+
 def main():
     torch.set_grad_enabled(False)
     torch.manual_seed(5)
@@ -165,6 +286,7 @@ def main():
     detector()
     upscaler()
     reader()
+    listener()
 
 
 if __name__ == "__main__":

@@ -128,6 +128,17 @@ TEST(Audio, HearsWhatWhisperHears) {
   ExpectNear(picked, golden, 1e-3);
 }
 
+TEST(Audio, HearsAWholeRecordingAsFasterWhisperDoes) {
+  const Tensor ours = WhisperSpectrogram(Sound()), golden = GoldenTensor("whisper-whole");
+  ASSERT_EQ(ours.shape(), (Shape{80, 121}));
+  std::vector<float> picked;
+  for (int64_t mel = 0; mel < 80; ++mel) {
+    for (int64_t t = 0; t < 121; t += 3) picked.push_back(ours.data<float>()[mel * 121 + t]);
+  }
+  ExpectNear(picked, golden, 1e-3);
+  EXPECT_EQ(WhisperSpectrogram({}).shape(), (Shape{80, 1}));
+}
+
 TEST(Audio, RefusesSpectrogramsThatAreNone) {
   testing::ExpectThrows([] { MelSpectrogram({}, {.fft = 1}); }, ErrorCode::kInvalidArgument,
                         "fft 1");

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes goldens/: what torchvision, OpenCV, librosa, torchaudio and transformers make of small pictures and sounds.
+"""Writes goldens/: what torchvision, OpenCV, librosa, torchaudio and others make of small pictures and sounds.
 
-    pip install torchvision torchaudio opencv-python-headless librosa soundfile transformers pillow
+    pip install torchvision torchaudio opencv-python-headless librosa soundfile transformers pillow faster-whisper
     test/media/make_goldens.py
 """
 import json
 import pathlib
 
 import cv2
+import faster_whisper
 import librosa
 import numpy as np
 import soundfile
@@ -135,6 +136,7 @@ def sounds():
     whole = features["input_features"][0]
     assert whole.shape == (80, 3000)
     save("whisper", np.concatenate([whole[:, :130:3], whole[:, -4:]], 1))
+    save("whisper-whole", faster_whisper.feature_extractor.FeatureExtractor()(sound)[:, ::3])
 
 
 def main():
