@@ -72,6 +72,8 @@ Generation& Engine::Impl::AddGeneration(std::unique_ptr<Generation> generation) 
   generation->odds = odds;
   const int64_t id = generation->id;
   Generation& added = *active.try_emplace(id, std::move(generation)).first->second;
+  earliest = std::min(earliest, added.request.deadline.value_or(Clock::time_point::max()));
+  some_search = some_search || added.group->search;
   next_id = id + 1;
   return added;
 }
@@ -376,7 +378,7 @@ StepRows Engine::Impl::Run(std::span<const StepItem> items, std::span<Generation
 
 /// Within a handler: the request ends with what was thrown.
 void Engine::Impl::Fail(Generation& g) {
-  g.finished = true;
+  g.finished = some_ended = true;
   g.group->failure = std::current_exception();
 }
 
@@ -391,11 +393,14 @@ void Engine::Impl::Discard(Generation& g) {
 
 /// Moves what is finished out of the way.
 void Engine::Impl::Collect() {
+  if (!some_ended) return;
+  bool under_way = false;
   std::erase_if(active, [&](auto& entry) {
     Generation& g = *entry.second;
     AnswerGroup& group = *g.group;
     if (group.failure) g.finished = true;
     // A step under way still writes into its blocks.
+    under_way = under_way || (g.finished && g.flights > 0);
     if (!g.finished || g.flights > 0) return false;
     Discard(g);
     if (group.live > 1) {
@@ -416,6 +421,7 @@ void Engine::Impl::Collect() {
     counts.reused_tokens += group.result.reused_tokens;
     return true;
   });
+  some_ended = under_way;
 }
 
 void Engine::Impl::Forget(int64_t id) {
@@ -431,10 +437,16 @@ void Engine::Impl::Forget(int64_t id) {
 /// Ends what is past its deadline.
 void Engine::Impl::EndOverdue() {
   const Clock::time_point now = Clock::now();
+  if (now < earliest) return;
+  earliest = Clock::time_point::max();
   for (const auto& [id, generation] : active) {
     Generation& g = *generation;
-    if (g.finished || !g.request.deadline || now < *g.request.deadline) continue;
-    Attempt(g, [&] { Finish(g, FinishReason::kDeadline); });
+    if (g.finished || !g.request.deadline) continue;
+    if (now < *g.request.deadline) {
+      earliest = std::min(earliest, *g.request.deadline);
+    } else {
+      Attempt(g, [&] { Finish(g, FinishReason::kDeadline); });
+    }
   }
 }
 

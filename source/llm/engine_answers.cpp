@@ -136,7 +136,7 @@ void Engine::Impl::Emit(Generation& g, const SampledToken& sampled, const std::s
 }
 
 void Engine::Impl::Finish(Generation& g, FinishReason reason) {
-  g.finished = true;
+  g.finished = some_ended = true;
   g.result.finish = reason;
   std::string rest;
   if (g.text) rest = g.stops.Add(g.text->Flush());

@@ -17,18 +17,23 @@ void Engine::Impl::ScoreBeam(Generation& g, std::span<const float> logits) {
 
 /// The next tokens of all searches whose beams have been scored.
 void Engine::Impl::AdvanceBeams() {
+  if (!some_search) return;
+  bool is_search = false;
   std::vector<std::shared_ptr<AnswerGroup>> ready;
   for (const auto& [id, g] : active) {
     const AnswerGroup& group = *g->group;
+    is_search = is_search || group.search;
     if (group.failure || group.beams.empty() || group.beams.front() != g.get()) continue;
     const auto waits = [](const Generation* beam) { return beam->scored && !beam->finished; };
     if (std::ranges::all_of(group.beams, waits)) ready.push_back(g->group);
   }
+  some_search = is_search;
   for (const std::shared_ptr<AnswerGroup>& group : ready) {
     try {
       Guarded([&] { Advance(*group); });
     } catch (...) {
       group->failure = std::current_exception();
+      some_ended = true;
     }
   }
 }

@@ -98,7 +98,11 @@ struct Engine::Impl {
   std::vector<uint32_t> allowed;              ///< tokens, of the answer that picks one
   std::vector<int32_t> drawn;                 ///< tokens of the last step
   int64_t next_id = 0;
-  EngineStats counts;  ///< what only grows
+  // What spares a step the walk over all that wait:
+  bool some_ended = false;   ///< an answer is finished, or its request failed
+  bool some_search = false;  ///< a request has beams
+  Clock::time_point earliest = Clock::time_point::max();  ///< no deadline is before it
+  EngineStats counts;                                     ///< what only grows
   std::unique_ptr<Drafter> drafter;
   std::optional<GuessOdds> odds;  ///< of guesses for all answers
   double guess_chance = 0.7;      ///< likewise, whatever they looked like

@@ -61,8 +61,9 @@ struct EngineLoop::Impl {
 
   EngineLoopOptions options;
   Engine engine;
-  std::map<int64_t, std::shared_ptr<Answer>>
-      answers;                               ///< by the engine's numbers; the thread's own
+  /// The engine's numbers, which grow, and whose they are; the thread's own. Each step looks at all
+  /// of them, so they lie side by side.
+  std::vector<std::pair<int64_t, std::shared_ptr<Answer>>> answers;
   std::map<const Answer*, int64_t> numbers;  ///< of these
   std::exception_ptr step_failure;           ///< of the last step, if it failed as a whole
   std::atomic<bool> cancel_all = false;
@@ -108,7 +109,7 @@ void EngineLoop::Impl::Obey(std::vector<Command>& taken) {
     try {
       const int64_t number = engine.Submit(std::move(*command.request));
       numbers.emplace(command.answer.get(), number);
-      answers.emplace(number, command.answer);
+      answers.emplace_back(number, command.answer);
     } catch (...) {
       command.answer->Set({}, std::current_exception());
     }
@@ -118,23 +119,20 @@ void EngineLoop::Impl::Obey(std::vector<Command>& taken) {
 
 /// Hands over what is finished; where a step failed as a whole, its failure instead.
 void EngineLoop::Impl::Deliver() {
-  for (auto it = answers.begin(); it != answers.end();) {
+  std::erase_if(answers, [&](const auto& entry) {
     std::optional<GenerateResult> result;
     std::exception_ptr failure;
     try {
-      result = engine.Take(it->first);
+      result = engine.Take(entry.first);
       if (result && result->finish == FinishReason::kCancelled) failure = step_failure;
     } catch (...) {
       failure = std::current_exception();
     }
-    if (!result && !failure) {
-      ++it;
-      continue;
-    }
-    it->second->Set(std::move(result), std::move(failure));
-    numbers.erase(it->second.get());
-    it = answers.erase(it);
-  }
+    if (!result && !failure) return false;
+    entry.second->Set(std::move(result), std::move(failure));
+    numbers.erase(entry.second.get());
+    return true;
+  });
 }
 
 /// Waits for something to do and takes the commands; false when the loop is to end.

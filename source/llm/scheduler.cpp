@@ -91,7 +91,22 @@ Sequence& Scheduler::Add(Owned sequence) {
   sequence->prompt_ = sequence->length();
   sequence->cached.blocks = SequenceBlocks(pool_);
   closed_ = false;
-  return *waiting_.emplace_back(std::move(sequence));
+  PutWaiting(std::move(sequence));
+  return *waiting_.back();
+}
+
+/// There is room for one more in the list.
+void Scheduler::PutWaiting(Owned sequence) {
+  sequence->queued_ = sequence->length();
+  waiting_tokens_ += sequence->queued_;
+  waiting_.push_back(std::move(sequence));
+}
+
+/// None where it does not wait.
+Scheduler::Owned Scheduler::TakeWaiting(const Sequence& sequence) {
+  Owned taken = Extract(waiting_, sequence);
+  if (taken) waiting_tokens_ -= taken->queued_;
+  return taken;
 }
 
 /// Sequences of a group are of one age.
@@ -287,7 +302,7 @@ void Scheduler::Restart(Sequence& sequence, uint64_t name_space) {
 }
 
 std::unique_ptr<Sequence> Scheduler::Remove(Sequence& sequence) {
-  Owned removed = Extract(sequence.runs_ ? running_ : waiting_, sequence);
+  Owned removed = sequence.runs_ ? Extract(running_, sequence) : TakeWaiting(sequence);
   Require(removed != nullptr, "a sequence was removed twice");
   removed->runs_ = false;
   // Beams end for other reasons than that they are answers.
@@ -462,7 +477,7 @@ bool Scheduler::TryAdmit(Sequence& sequence, bool to_the_last_block) {
   if (sequence.preemptions == 0) sequence.reused = sequence.computed;
   sequence.runs_ = true;
   sequence.passed_over_ = 0;
-  running_.push_back(Extract(waiting_, sequence));
+  running_.push_back(TakeWaiting(sequence));
   return true;
 }
 
@@ -514,18 +529,12 @@ void Scheduler::Preempt(Sequence& victim) {
   ++preemptions_;
   lengths_.Exceeded();
   victim.runs_ = false;
-  waiting_.push_back(Extract(running_, victim));
+  PutWaiting(Extract(running_, victim));
 }
 
 int64_t Scheduler::answering() const {
   return std::ranges::count_if(running_,
                                [](const Owned& sequence) { return sequence->pending() == 1; });
-}
-
-int64_t Scheduler::waiting_tokens() const {
-  int64_t tokens = 0;
-  for (const Owned& sequence : waiting_) tokens += sequence->length();
-  return tokens;
 }
 
 int64_t Scheduler::used_tokens() const {
@@ -547,10 +556,13 @@ void Scheduler::Check() const {
     Require(sequence->computed <= sequence->length(), "more was computed than is known");
     for (int32_t block : sequence->cached.blocks.blocks()) ++users[block];
   }
+  int64_t waiting_tokens = 0;
   for (const Owned& sequence : waiting_) {
     Require(!sequence->runs_ && sequence->cached.blocks.size() == 0,
             "a waiting sequence holds blocks");
+    waiting_tokens += sequence->queued_;
   }
+  Require(waiting_tokens == waiting_tokens_, "the tokens of those that wait are miscounted");
   Require(static_cast<int64_t>(users.size()) == pool_.used_blocks(), "a block in use is nobody's");
   for (const auto& [block, count] : users) {
     Require(pool_.users(block) == count, "the users of a block are miscounted");

@@ -46,6 +46,7 @@ struct Sequence {
   bool runs_ = false;
   int64_t arrival_ = 0;
   int64_t prompt_ = 0;       // tokens that it came with
+  int64_t queued_ = 0;       // tokens that it had when it began to wait: a beam may get one more
   int64_t passed_over_ = 0;  // how often others were admitted, or read, before it
   int64_t published_ = 0;    // blocks
   std::optional<BlockRef> last_published_;
@@ -131,7 +132,7 @@ class Scheduler {
 
   bool empty() const { return waiting_.empty() && running_.empty(); }
   int64_t waiting() const { return static_cast<int64_t>(waiting_.size()); }
-  int64_t waiting_tokens() const;
+  int64_t waiting_tokens() const { return waiting_tokens_; }
   int64_t running() const { return static_cast<int64_t>(running_.size()); }
   int64_t preemptions() const { return preemptions_; }
   /// Tokens that blocks in use hold, those of shared blocks once.
@@ -167,11 +168,14 @@ class Scheduler {
   void AddPrompts(std::vector<StepShare>& step);
   int64_t PartOf(const Sequence& prompt, int64_t most) const;
   std::vector<StepShare> HandOut();
+  void PutWaiting(Owned sequence);
+  Owned TakeWaiting(const Sequence& sequence);
 
   BlockPool& pool_;
   SchedulerOptions options_;
   BlockSaver& saver_;
   std::vector<Owned> waiting_;
+  int64_t waiting_tokens_ = 0;          // of these
   std::vector<Owned> running_;          // the one that goes first is never preempted
   std::map<uint64_t, int64_t> served_;  // tokens computed for each caller that has sequences here
   int64_t arrivals_ = 0;
