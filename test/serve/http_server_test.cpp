@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kit/errors.h"
+#include "serve/http/exchange.h"
 #include "serve/raw_client.h"
 
 namespace oort::serve::http {
@@ -287,6 +288,24 @@ TEST(HttpServer, ReadersWhoTakeNothingAreCut) {
   EXPECT_TRUE(reply.gone());
 }
 
+TEST(HttpServer, ReadersWhoTakeLittleAreCut) {
+  Limits limits;
+  limits.write_time = 300ms;
+  limits.write_progress = limits.unsent_bytes = size_t{1} << 30;
+  StreamServer server(limits);
+  RawClient client(server.port(), 4096);
+  client.Send(Get("/stream"));
+  const Reply reply = server.Next();
+  reply.Start({.body = std::string(64 << 20, 'x')});
+  size_t received = 0;
+  while (server.gone() == 0 && received < (64u << 20)) {  // he always takes something
+    received += client.Receive(10ms).size();
+    std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_TRUE(Eventually([&] { return server.gone() == 1; }));
+  EXPECT_LT(received, 64u << 20);
+}
+
 TEST(HttpServer, ResponsesThatPileUpAreCut) {
   Limits limits;
   limits.unsent_bytes = 1 << 20;
@@ -356,6 +375,35 @@ TEST(HttpServer, RunsPostedWorkInOrder) {
   }
   reply.Post([&reply] { reply.End(); });
   EXPECT_EQ(client.ReceiveAnswer().body, want);
+}
+
+TEST(Mailbox, WorkThatMakesWorkWakesNobody) {
+  int wakes = 0;
+  std::vector<int> order;
+  Mailbox mailbox([&] { ++wakes; });
+  mailbox.Push([&] {
+    order.push_back(1);
+    mailbox.Push([&] { order.push_back(3); });
+  });
+  mailbox.Push([&] { order.push_back(2); });
+  mailbox.Run();
+  EXPECT_EQ(order, (std::vector{1, 2, 3}));
+  EXPECT_EQ(wakes, 1);
+  mailbox.Push([&] { order.push_back(4); });  // after Run somebody has to call it again
+  EXPECT_EQ(wakes, 2);
+  mailbox.Run();
+  EXPECT_EQ(order.back(), 4);
+}
+
+TEST(Mailbox, WorkWithoutEndLetsSocketsHaveTheirTurn) {
+  int wakes = 0;
+  Mailbox mailbox([&] { ++wakes; });
+  std::function<void()> again = [&] { mailbox.Push(again); };
+  mailbox.Push(again);
+  for (int runs = 1; runs < 4; ++runs) {
+    EXPECT_EQ(wakes, runs);
+    mailbox.Run();  // returns, though there is always more
+  }
 }
 
 TEST(HttpServer, AFailureInPostedWorkEndsNothingElse) {

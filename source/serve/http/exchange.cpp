@@ -8,29 +8,44 @@
 #include "serve/http/server.h"
 
 namespace oort::serve::http {
+namespace {
+
+constexpr int kMostRounds = 4;
+
+}  // namespace
 
 void Mailbox::Push(std::function<void()> work) {
   const std::lock_guard lock(mutex_);
   if (closed_) return;
   work_.push_back(std::move(work));
-  if (work_.size() == 1) wake_();  // under the lock: once closed, nothing calls it
+  // Under the lock: once closed, nothing calls it.
+  if (work_.size() == 1 && !runs_) wake_();
 }
 
 void Mailbox::Run() {
-  std::vector<std::function<void()>> taken;
-  {
-    const std::lock_guard lock(mutex_);
-    taken.swap(work_);
-  }
-  for (std::function<void()>& work : taken) {
-    try {
-      work();
-    } catch (...) {
-      // What fails for one request must not end the others. Its reply goes with its work, and so
-      // the asker is told.
+  // A token's text makes work for the connection that sends it: the second round, without another
+  // wake-up. Sockets must not wait for more than a few rounds.
+  for (int round = 0; round < kMostRounds; ++round) {
+    std::vector<std::function<void()>> taken;
+    {
+      const std::lock_guard lock(mutex_);
+      taken.swap(work_);
+      runs_ = !taken.empty();
     }
-    work = nullptr;
+    if (taken.empty()) return;
+    for (std::function<void()>& work : taken) {
+      try {
+        work();
+      } catch (...) {
+        // What fails for one request must not end the others. Its reply goes with its work, and so
+        // the asker is told.
+      }
+      work = nullptr;
+    }
   }
+  const std::lock_guard lock(mutex_);
+  runs_ = false;
+  if (!work_.empty() && !closed_) wake_();
 }
 
 void Mailbox::Close() {

@@ -30,6 +30,7 @@ class Mailbox {
   std::function<void()> wake_;
   std::mutex mutex_;
   std::vector<std::function<void()>> work_;
+  bool runs_ = false;  ///< Run will look once more
   bool closed_ = false;
 };
 

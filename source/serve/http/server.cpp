@@ -70,6 +70,10 @@ struct Server::Impl {
   void Remove(const std::shared_ptr<Connection>& connection, const std::string& address);
   void SetOpen();
   void CloseAll();
+  /// A list of its own: who closes leaves the set.
+  std::vector<std::shared_ptr<Connection>> All() const {
+    return {connections.begin(), connections.end()};
+  }
 };
 
 namespace {
@@ -141,6 +145,18 @@ class Connection : public std::enable_shared_from_this<Connection> {
     kClosed,
   };
 
+  void Enter(Phase phase, Clock::time_point deadline = Clock::time_point::max()) {
+    phase_ = phase;
+    deadline_ = deadline;
+    progress_ = 0;
+  }
+
+  /// Who is slow has time again for every `enough` bytes.
+  void Progress(size_t bytes, size_t enough, std::chrono::milliseconds time) {
+    progress_ += bytes;
+    if (progress_ >= enough) Enter(phase_, Clock::now() + time);
+  }
+
   /// The connection always waits for bytes, since that is what notices that the peer leaves. No
   /// memory is set aside for them before they come.
   void Read() {
@@ -168,13 +184,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     } else {
       SendTls();
     }
-    if (phase_ == Phase::kBody) {
-      progress_ += bytes;
-      if (progress_ >= limits_.body_progress) {
-        progress_ = 0;
-        deadline_ = Clock::now() + limits_.body_time;
-      }
-    }
+    if (phase_ == Phase::kBody) Progress(bytes, limits_.body_progress, limits_.body_time);
     Advance();
     Read();
   }
@@ -183,8 +193,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Advance() {
     try {
       if (phase_ == Phase::kIdle && !unread_.empty()) {
-        phase_ = Phase::kHead;
-        deadline_ = Clock::now() + limits_.head_time;
+        Enter(Phase::kHead, Clock::now() + limits_.head_time);
       }
       if (phase_ == Phase::kHead) AdvanceHead();
       if (phase_ == Phase::kBody) AdvanceBody();
@@ -210,11 +219,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     scanned_ = 0;
     request_ = ParseHead(std::string_view(unread_).substr(0, *end), limits_.head);
     request_.peer = address_;
-    exchange_ =
-        std::make_shared<Exchange>(request_, server_.mailbox, server_.options.limits.unsent_bytes);
-    exchange_->SetWake([weak = weak_from_this()] {
-      if (const auto self = weak.lock()) self->Flush();
-    });
+    BeginExchange(request_);
     if (server_.draining) exchange_->CloseBehind();
     if (request_.length.value_or(0) > limits_.body_bytes) {
       throw Refusal{413, "the body has more than " + std::to_string(limits_.body_bytes) + " bytes"};
@@ -225,8 +230,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
         if (body) exchange_->CloseBehind();
         unread_.erase(0, *end);
         lingers_ = body;
-        phase_ = Phase::kAnswer;
-        deadline_ = Clock::time_point::max();
+        Enter(Phase::kAnswer);
         exchange_->Send(std::move(*response));
         return;
       }
@@ -236,14 +240,19 @@ class Connection : public std::enable_shared_from_this<Connection> {
     parser_->eager(true);
     parser_->header_limit(static_cast<uint32_t>(limits_.head.bytes) + 1);
     parser_->body_limit(limits_.body_bytes);
-    phase_ = Phase::kBody;
-    progress_ = 0;
-    deadline_ = Clock::now() + limits_.body_time;
+    Enter(Phase::kBody, Clock::now() + limits_.body_time);
     AdvanceBody();
     const bool waits = EqualsIgnoringCase(request_.Get("expect"), "100-continue");
     if (phase_ == Phase::kBody && waits && !request_.http_1_0 && unread_.empty()) {
       SendBytes("HTTP/1.1 100 Continue\r\n\r\n");
     }
+  }
+
+  void BeginExchange(const Request& request) {
+    exchange_ = std::make_shared<Exchange>(request, server_.mailbox, limits_.unsent_bytes);
+    exchange_->SetWake([weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->Flush();
+    });
   }
 
   void AdvanceBody() {
@@ -268,8 +277,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     request_.body = std::move(parser_->get().body());
     parser_.reset();
     ReleaseBody();
-    phase_ = Phase::kAnswer;
-    deadline_ = Clock::time_point::max();
+    Enter(Phase::kAnswer);
     if (unread_.empty() && unread_.capacity() > kKeptBuffer) unread_ = {};
     server_.options.handle(std::exchange(request_, {}), Reply(exchange_));
   }
@@ -294,13 +302,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
       unknown.method = "-";
       unknown.path = "-";
       unknown.peer = address_;
-      exchange_ = std::make_shared<Exchange>(unknown, server_.mailbox, limits_.unsent_bytes);
-      exchange_->SetWake([weak = weak_from_this()] {
-        if (const auto self = weak.lock()) self->Flush();
-      });
+      BeginExchange(unknown);
     }
-    phase_ = Phase::kAnswer;
-    deadline_ = Clock::time_point::max();
+    Enter(Phase::kAnswer);
     lingers_ = true;
     exchange_->CloseBehind();
     Response response{.status = refusal.status, .type = "text/plain", .body = refusal.message};
@@ -319,7 +323,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
       if (taken.ended) Finish();
       return;
     }
-    deadline_ = Clock::now() + limits_.write_time;
+    Enter(Phase::kAnswer, Clock::now() + limits_.write_time);
     of_response_ = taken.bytes.size();
     SendBytes(std::move(taken.bytes));
   }
@@ -345,30 +349,31 @@ class Connection : public std::enable_shared_from_this<Connection> {
     Write();
   }
 
+  /// Most of the time the socket takes all of it at once, and nobody has to be woken later.
   void Write() {
+    error_code error;
+    const size_t bytes = socket_.write_some(asio::buffer(outgoing_) + sent_, error);
+    if (error != asio::error::would_block) return OnWritten(error, bytes);
     writing_ = true;
-    const auto rest = asio::buffer(outgoing_) + sent_;
-    socket_.async_write_some(rest, [self = shared_from_this()](error_code error, size_t bytes) {
+    socket_.async_wait(tcp::socket::wait_write, [self = shared_from_this()](error_code failed) {
       self->writing_ = false;
-      self->OnWritten(error, bytes);
+      return failed ? self->Close() : self->Write();
     });
   }
 
   void OnWritten(error_code error, size_t bytes) {
-    if (phase_ == Phase::kClosed) return;
     if (error) return Close();
     sent_ += bytes;
     const bool whole = sent_ == outgoing_.size();
     // While a body is received only "100 Continue" is written, and that has no time of its own.
-    if (phase_ == Phase::kAnswer) {
-      deadline_ = whole ? Clock::time_point::max() : Clock::now() + limits_.write_time;
-    }
+    const bool answers = phase_ == Phase::kAnswer;
+    if (answers && !whole) Progress(bytes, limits_.write_progress, limits_.write_time);
+    if (answers && whole) Enter(Phase::kAnswer);
     if (!whole) return Write();
     outgoing_ = {};
     const size_t sent = std::exchange(of_response_, 0);
-    if (const std::shared_ptr<Exchange> exchange = exchange_; exchange && sent > 0) {
-      exchange->Sent(sent);
-    }
+    const std::shared_ptr<Exchange> exchange = exchange_;  // whoever is told may close
+    if (exchange && sent > 0) exchange->Sent(sent);
     if (phase_ == Phase::kAnswer) Flush();
     if (tls_ && phase_ != Phase::kClosed) SendTls();
   }
@@ -380,8 +385,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     exchange_->SetWake(nullptr);
     exchange_.reset();
     if (goes_on) {
-      phase_ = Phase::kIdle;
-      deadline_ = Clock::now() + limits_.idle_time;
+      Enter(Phase::kIdle, Clock::now() + limits_.idle_time);
       Advance();
       Read();
     } else if (lingers_) {
@@ -393,8 +397,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
         socket_.write_some(asio::buffer(tls_->TakeOutput()), ignored);
       }
       socket_.shutdown(tcp::socket::shutdown_send, ignored);
-      phase_ = Phase::kLinger;
-      deadline_ = Clock::now() + kLingerTime;
+      Enter(Phase::kLinger, Clock::now() + kLingerTime);
       unread_ = {};
       Read();
     } else {
@@ -424,7 +427,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Clock::time_point deadline_ = Clock::time_point::max();
   std::string unread_;
   size_t scanned_ = 0;   ///< of the head
-  size_t progress_ = 0;  ///< bytes of the body since the deadline was set
+  size_t progress_ = 0;  ///< bytes of body or response since the deadline was set
   size_t reserved_ = 0;  ///< bytes set aside for the body
   Request request_;
   std::optional<Parser> parser_;
@@ -498,16 +501,15 @@ void Server::Impl::Accepted(error_code error, tcp::socket socket) {
 }
 
 void Server::Impl::Tick() {
-  const Clock::time_point now = Clock::now();
-  // Whoever is too late closes, and so leaves the set.
-  const std::vector<std::shared_ptr<Connection>> all(connections.begin(), connections.end());
-  for (const std::shared_ptr<Connection>& connection : all) connection->Tick(now);
   ticking = !connections.empty();
   if (!ticking) return;
+  // First: the next tick comes even where there is no memory for this one.
   tick.expires_after(kTick);
   tick.async_wait([this](error_code stopped) {
     if (!stopped) Tick();
   });
+  const Clock::time_point now = Clock::now();
+  for (const std::shared_ptr<Connection>& connection : All()) connection->Tick(now);
 }
 
 void Server::Impl::Remove(const std::shared_ptr<Connection>& connection,
@@ -528,8 +530,7 @@ void Server::Impl::SetOpen() {
 }
 
 void Server::Impl::CloseAll() {
-  const std::vector<std::shared_ptr<Connection>> all(connections.begin(), connections.end());
-  for (const std::shared_ptr<Connection>& connection : all) connection->Close();
+  for (const std::shared_ptr<Connection>& connection : All()) connection->Close();
 }
 
 Server::Server(ServerOptions options) : impl_(std::make_unique<Impl>()) {
@@ -568,10 +569,9 @@ bool Server::Drain(std::chrono::milliseconds most) {
     impl->draining = true;
     error_code ignored;
     impl->acceptor.close(ignored);
-    const std::vector<std::shared_ptr<Connection>> all(impl->connections.begin(),
-                                                       impl->connections.end());
-    for (const std::shared_ptr<Connection>& connection : all) connection->CloseBehind();
-    for (const std::shared_ptr<Connection>& connection : all) {
+    // All of them first: who sees an idle one close knows that the others will.
+    for (const std::shared_ptr<Connection>& connection : impl->All()) connection->CloseBehind();
+    for (const std::shared_ptr<Connection>& connection : impl->All()) {
       if (connection->idle()) connection->Close();
     }
     const std::lock_guard lock(impl->mutex);

@@ -24,9 +24,11 @@ struct Limits {
   std::chrono::milliseconds head_time{10'000};
   std::chrono::milliseconds body_time{10'000};  ///< for each body_progress bytes
   size_t body_progress = 4 << 10;
-  std::chrono::milliseconds idle_time{30'000};   ///< between two requests
-  std::chrono::milliseconds write_time{60'000};  ///< a reader who takes nothing for so long is cut
-  size_t unsent_bytes = size_t{4} << 20;         ///< of one response; beyond it the reader is cut
+  std::chrono::milliseconds idle_time{30'000};  ///< between two requests
+  /// Who takes fewer than write_progress bytes in it, while there are more, is cut.
+  std::chrono::milliseconds write_time{60'000};
+  size_t write_progress = 16 << 10;
+  size_t unsent_bytes = size_t{4} << 20;  ///< of one response; beyond it the reader is cut
 };
 
 class Exchange;
