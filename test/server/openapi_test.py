@@ -9,7 +9,7 @@ import unittest
 import urllib.error
 import urllib.request
 
-from server import ENCODER, SECONDS, TOOL_TEMPLATE, Server, each_row, go_on_in, storyteller_with, with_rows
+from server import ENCODER, SECONDS, SOURCE, TOOL_TEMPLATE, Server, each_row, go_on_in, storyteller_with, with_rows
 
 go_on_in("openai")
 try:
@@ -23,6 +23,7 @@ CHAT = {"messages": TALK, "max_tokens": 4, "temperature": 0}
 FUNCTION = {"name": "now", "parameters": {"type": "object", "properties": {}}}
 TOOLS = {"tools": [{"type": "function", "function": FUNCTION}], "tool_choice": "required", "parallel_tool_calls": False}
 JSON_OBJECT = {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"const": 1}}}}
+PICTURE = {"name": "in0", "shape": [1, 1, 28, 28], "datatype": "FP32", "data": [0.5] * 784}
 # Address, body, and the schema of an event where the answer is a stream.
 POSTS = [
     ("/v1/chat/completions", CHAT, None),
@@ -49,6 +50,8 @@ POSTS = [
     ("/tokenize", {"messages": TALK}, None),
     ("/detokenize", {"tokens": [5, 6]}, None),
     ("/apply-template", {"messages": TALK}, None),
+    ("/v2/models/{name}/infer", {"inputs": [PICTURE], "outputs": [{"name": "out0"}], "id": "1"}, None),
+    ("/v2/models/{name}/infer", {"inputs": [PICTURE], "parameters": {}}, None),
 ]
 BAD = [
     ("/v1/chat/completions", {"messages": []}),
@@ -61,6 +64,8 @@ BAD = [
     ("/tokenize", {}),
     ("/detokenize", {"tokens": [-1]}),
     ("/apply-template", {"messages": "Hi"}),
+    ("/v2/models/{name}/infer", {"inputs": [{**PICTURE, "shape": [1, 28, 28, 2]}]}),
+    ("/v2/models/{name}/infer", {"inputs": [{**PICTURE, "shape": [4, 4], "data": [0] * 16}]}),
 ]
 
 
@@ -70,7 +75,8 @@ class OpenApiTest(unittest.TestCase):
     def setUpClass(cls):
         folder = cls.enterClassContext(tempfile.TemporaryDirectory())
         model = storyteller_with(TOOL_TEMPLATE, folder)
-        cls.server = cls.enterClassContext(Server("--quiet", "--encoder", f"minilm={ENCODER}", model=model))
+        options = ("--quiet", "--encoder", f"minilm={ENCODER}", "--graph", f"digits={SOURCE / 'models/digits'}")
+        cls.server = cls.enterClassContext(Server(*options, model=model))
         cls.document = json.loads(cls.ask("/openapi.json")[1])
 
     @classmethod
@@ -99,7 +105,7 @@ class OpenApiTest(unittest.TestCase):
     @each_row(POSTS)
     def test_an_answer(self, path, body, event):
         self.check(body, self.document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"])
-        status, text = self.ask(path, body)
+        status, text = self.ask(path.replace("{name}", "digits"), body)
         self.assertEqual(status, 200, text)
         if event is None:
             return self.check(json.loads(text), self.schema_of(path, "post", "200"))
@@ -110,13 +116,14 @@ class OpenApiTest(unittest.TestCase):
 
     @each_row(BAD)
     def test_an_error(self, path, body):
-        status, text = self.ask(path, body)
+        status, text = self.ask(path.replace("{name}", "digits"), body)
         self.assertEqual(status, 400, text)
         self.check(json.loads(text), self.schema_of(path, "post", "4XX"))
 
-    @each_row([("/v1/models",), ("/v1/models/{name}",), ("/api/tags",), ("/health",), ("/ready",), ("/version",)])
+    @each_row([("/v1/models",), ("/v1/models/{name}",), ("/api/tags",), ("/health",), ("/ready",), ("/version",), ("/v2",),
+               ("/v2/models/{name}",), ("/v2/models/{name}/ready",), ("/v2/health/ready",)])
     def test_what_is_told(self, path):
-        status, text = self.ask(path.replace("{name}", "storyteller"))
+        status, text = self.ask(path.replace("{name}", "digits" if path.startswith("/v2") else "storyteller"))
         self.assertEqual(status, 200, text)
         self.check(json.loads(text), self.schema_of(path, "get", "200"))
 
