@@ -6,14 +6,13 @@
 """
 import argparse
 import json
-import resource
 import socket
 import threading
 import time
-import urllib.request
 
 from server import STORYTELLER, Server
-from watch import SECONDS, address, is_idle, memory, metric, open_stream, percentile, request_bytes, wait_for
+from watch import (SECONDS, address, ask_health, is_idle, memory, metric, open_stream, percentile, processor_seconds,
+                   raise_file_limit, request_bytes, wait_for)
 
 BUSY = 8
 
@@ -45,24 +44,19 @@ def run_busy(url, tokens):
     return BUSY * tokens / (time.monotonic() - begin)
 
 
-def ask_health(url):
-    begin = time.monotonic()
-    urllib.request.urlopen(url + "/health", timeout=SECONDS).close()
-    return [time.monotonic() - begin]
-
-
 def written(url):
     return metric(url, "vllm:generation_tokens_total")
 
 
-def watch_second_half(url, before, tokens):
-    """Tokens a second while the busy answers, before which the server had written so many, are in their second half."""
+def watch_second_half(url, pid, before, tokens):
+    """Tokens a second, and tokens a second of processor time, while the busy answers, before which the server had written
+    so many, are in their second half."""
     moments = []
     for part in (0.5, 0.95):
         wait_for(lambda: written(url) >= before + part * BUSY * tokens, pause=0.1)
-        moments.append((time.monotonic(), written(url)))
-    (begin, first), (end, last) = moments
-    return (last - first) / (end - begin) if last > first else 0.0
+        moments.append((time.monotonic(), processor_seconds(pid), written(url)))
+    (begin, used_before, first), (end, used, last) = moments
+    return ((last - first) / (end - begin), (last - first) / (used - used_before)) if last > first else (0.0, 0.0)
 
 
 class Busy:
@@ -92,11 +86,12 @@ class Busy:
 
 
 def measure(url, pid, streams, tokens, speed):
-    """Tokens a second of the busy ones alone and beside the others, bytes that the others take, times of /health."""
-    alone = beside = None
+    """Tokens a second of the busy ones alone and beside the others (by the clock, and of processor time, which tells more
+    where others use the machine), bytes that the others take, times of /health."""
+    alone = beside = (None, None)
     busy = Busy(url, tokens)
     if speed:
-        alone = watch_second_half(url, busy.before, tokens)
+        alone = watch_second_half(url, pid, busy.before, tokens)
     busy.join()
     before = memory(pid)
     busy = Busy(url, tokens)
@@ -108,7 +103,7 @@ def measure(url, pid, streams, tokens, speed):
         peers.append(peer)
     if speed:
         assert written(url) < busy.before + BUSY * tokens / 2, "the streams opened too late: give --tokens more"
-        beside = watch_second_half(url, busy.before, tokens)
+        beside = watch_second_half(url, pid, busy.before, tokens)
     health = ask_health(url)
     while busy.runs() and len(health) < 300:
         health += ask_health(url)
@@ -128,16 +123,16 @@ def main():
     parser.add_argument("--model", default=STORYTELLER)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 2 * arguments.streams + 1024), hard))
+    raise_file_limit(2 * arguments.streams + 1024)
     options = ("--quiet", "--parallel", BUSY, "--queue", 100000, "--cache-tokens", BUSY * (arguments.tokens + 64))
     mode = {"mode": ()} if arguments.speed else {}  # users neither ask for the exact mode nor for one thread
     with Server(*options, model=arguments.model, **mode) as server:
         alone, beside, grown, health = measure(server.url, server.process.pid, arguments.streams, arguments.tokens,
                                                arguments.speed)
         wait_for(lambda: metric(server.url, "oort:blocks_used") == 0)
-        figures = {"streams": arguments.streams, "memory_mb": grown / 1e6, "busy_alone_tps": alone,
-                   "busy_beside_tps": beside, "health_p50_ms": 1e3 * percentile(health, 0.5),
+        figures = {"streams": arguments.streams, "memory_mb": grown / 1e6, "busy_alone_tps": alone[0],
+                   "busy_beside_tps": beside[0], "busy_alone_per_cpu_second": alone[1],
+                   "busy_beside_per_cpu_second": beside[1], "health_p50_ms": 1e3 * percentile(health, 0.5),
                    "health_p99_ms": 1e3 * percentile(health, 0.99)}
         print(json.dumps(figures) if arguments.json else
               "{streams} idle streams take {memory_mb:.1f} MB; tokens/s alone: {busy_alone_tps}, beside them: "

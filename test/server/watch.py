@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import pathlib
+import resource
 import time
 import urllib.parse
 import urllib.request
@@ -31,6 +32,19 @@ def wait_for(condition, pause=0.01):
 
 def is_idle(url):
     return metrics(url, "oort:num_requests_running", "oort:num_requests_waiting") == [0, 0]
+
+
+def ask_health(url):
+    """Seconds that /health takes, in a list."""
+    begin = time.monotonic()
+    urllib.request.urlopen(url + "/health", timeout=SECONDS).close()
+    return [time.monotonic() - begin]
+
+
+def raise_file_limit(count):
+    """Lets this process and its children open so many files, as far as it may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, count)), hard))
 
 
 def memory(pid):
