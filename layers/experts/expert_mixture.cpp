@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "core/checked.h"
+#include "core/cpu_limits.h"
+#include "core/parallel.h"
+#include "layers/epilogue.h"
+#include "layers/experts/expert_routing.h"
+#include "layers/precision_param.h"
+#include "layers/quantized_linear/stored_weight.h"
+#include "oort/kv_cache.h"
+
+namespace oort {
+namespace {
+
+enum Part : unsigned char { kGate, kUp, kDown };
+
+/// Rows of one expert in a weight that has those of all experts.
+StoredMatrix ExpertRows(const StoredMatrix& all, int64_t expert, int64_t rows) {
+  const auto cut = [&](const Tensor& tensor) {
+    return tensor.defined() ? tensor.Rows(expert * rows, (expert + 1) * rows) : Tensor();
+  };
+  return {all.format, rows, all.columns, cut(all.data), cut(all.scale), cut(all.minimum)};
+}
+
+/// Feed-forward layers of which each token goes through a few. Rows are grouped by expert, so that
+/// only experts in use are read, and each of them once.
+class ExpertMixture final : public Layer {
+ public:
+  explicit ExpertMixture(const LayerInit& init)
+      : input_(init.Arg("input")),
+        router_(init.Arg("router")),
+        hidden_(init.Int("in_features")),
+        intermediate_(init.Int("intermediate")),
+        rule_{init.Int("experts"), init.Int("used"), init.Bool("normalized")},
+        limit_(static_cast<float>(init.Float("limit"))),
+        epilogue_(init),
+        multiplier_(init.isa(), ReadPrecision(init)),
+        packed_(StoredArguments(init, 3)) {
+    if (rule_.used > rule_.experts) {
+      throw Error(ErrorCode::kInvalidModel, "a token uses " + std::to_string(rule_.used) + " of " +
+                                                std::to_string(rule_.experts) + " experts");
+    }
+    if (ReadPrecision(init) != Precision::kF32) epilogue_.AllowRough();
+    for (const Part part : {kGate, kUp, kDown}) Pack(init, part);
+  }
+
+  std::vector<Value> Infer(const Args& args) const override {
+    const Shape& shape = args.shape(input_);
+    if (shape.rank() != 2 || shape[1] != hidden_ ||
+        args.shape(router_) != Shape{shape[0], rule_.experts}) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "expected an input (tokens," + std::to_string(hidden_) +
+                      ") and a router's logits (tokens," + std::to_string(rule_.experts) +
+                      "), got " + shape.ToString() + " and " + args.shape(router_).ToString());
+    }
+    epilogue_.Check(args, shape);
+    return {Tensor::Meta(DType::kF32, shape)};
+  }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    const int64_t tokens = args.shape(input_)[0];
+    const float* x = args.tensor(input_).data<float>();
+    Tensor& out = outputs[0].AsTensor();
+    if (const float* addend = epilogue_.addend(args)) {
+      std::memcpy(out.raw(), addend, out.bytes());
+    } else {
+      std::memset(out.raw(), 0, out.bytes());
+    }
+    const ExpertRouting routing(rule_, args.tensor(router_).data<float>(), tokens);
+    const Scratch scratch = ScratchOf(context.workspace(), tokens);
+    const bool apart = AreAnswers(context);
+    for (const int64_t expert : routing.experts_in_use()) {
+      const int64_t rows = routing.count(expert);
+      const RoutedToken* routed = routing.begin(expert);
+      const float* gathered = x + routed->token * hidden_;
+      if (rows > 1) {
+        Gather(context, x, routed, rows, scratch.x);
+        gathered = scratch.x;
+      }
+      Run(context, expert, gathered, rows, apart, scratch);
+      Scatter(context, scratch.y, routed, rows, out.data<float>());
+    }
+  }
+
+  size_t Workspace(const Args& args, int threads) const override {
+    const int64_t tokens = args.shape(input_)[0];
+    size_t most = 0;
+    // An expert gets any number of them, and fewer rows may go through kernels that need more.
+    for (int64_t rows = 1; rows <= tokens; ++rows) {
+      for (const bool apart : {false, true}) {
+        most = std::max({most, multiplier_.Workspace(UpProduct(0, rows, apart), threads),
+                         multiplier_.Workspace(DownProduct(0, rows, apart), threads)});
+      }
+    }
+    return CheckedAdd(ScratchBytes(tokens), most);
+  }
+
+  bool Packs(int argument) const override { return IsAmong(packed_, argument); }
+
+  Cost Work(const Args& args, std::span<const Value> outputs) const override {
+    const auto tokens = static_cast<double>(args.shape(input_)[0]);
+    const double at_most =
+        std::min(tokens * static_cast<double>(rule_.used), static_cast<double>(rule_.experts));
+    Cost cost;
+    cost.flops = 6 * tokens * static_cast<double>(rule_.used) * static_cast<double>(hidden_) *
+                 static_cast<double>(intermediate_);
+    cost.bytes = static_cast<double>(weight_bytes_) / static_cast<double>(rule_.experts) * at_most +
+                 static_cast<double>(args.tensor(input_).bytes()) +
+                 static_cast<double>(outputs[0].AsTensor().bytes());
+    return cost;
+  }
+
+ private:
+  using MatrixPointer = std::shared_ptr<const QuantizedMatrix>;
+  struct Expert {
+    std::array<MatrixPointer, 2> up;  ///< gate and up
+    std::array<MatrixPointer, 1> down;
+    std::array<const float*, 2> up_bias = {};
+    std::array<const float*, 1> down_bias = {};
+  };
+  /// Of the rows of one expert.
+  struct Scratch {
+    float *x, *gate, *up, *y;
+    std::byte* rest;
+  };
+
+  int64_t RowsOf(Part part) const { return part == kDown ? hidden_ : intermediate_; }
+
+  void Pack(const LayerInit& init, Part part) {
+    const int64_t rows = RowsOf(part);
+    const int64_t columns = part == kDown ? intermediate_ : hidden_;
+    const StoredMatrix all =
+        ReadStored(init, part, CheckedMultiply<int64_t>(rule_.experts, rows), columns);
+    biases_[part] = init.Weight(PartName("bias", part));
+    if (biases_[part].defined() && biases_[part].shape() != Shape{rule_.experts * rows}) {
+      throw Error(ErrorCode::kInvalidModel, "expected a bias of " +
+                                                std::to_string(rule_.experts * rows) +
+                                                " elements, got " + biases_[part].ToString());
+    }
+    const float* bias = biases_[part].defined() ? biases_[part].data<float>() : nullptr;
+    experts_.resize(static_cast<size_t>(rule_.experts));
+    for (int64_t e = 0; e < rule_.experts; ++e) {
+      Expert& expert = experts_[static_cast<size_t>(e)];
+      const auto matrix = std::make_shared<const QuantizedMatrix>(
+          ExpertRows(all, e, rows), AvailableThreads(), multiplier_.scales());
+      weight_bytes_ += matrix->bytes();
+      const float* own = bias == nullptr ? nullptr : bias + e * rows;
+      if (part == kDown) {
+        expert.down = {matrix};
+        expert.down_bias = {own};
+      } else {
+        expert.up[part] = matrix;
+        expert.up_bias[part] = own;
+      }
+    }
+  }
+
+  /// As of oort.QuantizedLinear.
+  bool AreAnswers(const Context& context) const {
+    const SequenceBatch* batch = SequenceBatch::Of(context);
+    return batch != nullptr && (batch->rows_alone() || !multiplier_.has_16_bit_units()) &&
+           std::ranges::all_of(batch->slices(), [](const auto& slice) { return slice.count <= 1; });
+  }
+
+  QuantizedProduct UpProduct(int64_t expert, int64_t rows, bool apart) const {
+    const Expert& weights = experts_[static_cast<size_t>(expert)];
+    QuantizedProduct product;
+    product.rows = rows;
+    product.x_stride = hidden_;
+    product.matrices = weights.up;
+    product.biases = weights.up_bias;
+    product.gated = limit_ == 0;
+    if (product.gated) product.activation = epilogue_.activation();
+    product.apart = apart;
+    return product;
+  }
+  QuantizedProduct DownProduct(int64_t expert, int64_t rows, bool apart) const {
+    const Expert& weights = experts_[static_cast<size_t>(expert)];
+    QuantizedProduct product;
+    product.rows = rows;
+    product.x_stride = intermediate_;
+    product.matrices = weights.down;
+    product.biases = weights.down_bias;
+    product.apart = apart;
+    return product;
+  }
+
+  void Run(const Context& context, int64_t expert, const float* x, int64_t rows, bool apart,
+           const Scratch& scratch) const {
+    QuantizedProduct up = UpProduct(expert, rows, apart);
+    const std::array<float*, 2> hidden = {scratch.gate, scratch.up};
+    up.x = x;
+    up.y = {hidden.data(), up.gated ? 1u : 2u};
+    up.next = experts_[static_cast<size_t>(expert)].down[0]->data();
+    multiplier_.Run(up, context.threads(), scratch.rest);
+    if (!up.gated) ClampAndGate(context, rows * intermediate_, scratch.gate, scratch.up);
+    QuantizedProduct down = DownProduct(expert, rows, apart);
+    const std::array<float*, 1> y = {scratch.y};
+    down.x = scratch.gate;
+    down.y = y;
+    multiplier_.Run(down, context.threads(), scratch.rest);
+  }
+
+  /// gate * sigmoid(1.702 gate) * (up + 1) with both held to the limit, into `gate`.
+  void ClampAndGate(const Context& context, int64_t count, float* gate, const float* up) const {
+    constexpr float kSlope = 1.702F;
+    context.ParallelFor(count, GrainOf({12, 50}), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const float g = std::min(gate[i], limit_);
+        const float u = std::clamp(up[i], -limit_, limit_);
+        gate[i] = (u + 1) * (g / (1 + std::exp(-kSlope * g)));
+      }
+    });
+  }
+
+  void Gather(const Context& context, const float* x, const RoutedToken* routed, int64_t rows,
+              float* to) const {
+    const double bytes = static_cast<double>(hidden_) * 8;
+    context.ParallelFor(rows, GrainOf({bytes, 0}), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        std::copy_n(x + routed[row].token * hidden_, hidden_, to + row * hidden_);
+      }
+    });
+  }
+
+  /// A token comes to an expert once, so rows write apart from each other.
+  void Scatter(const Context& context, const float* y, const RoutedToken* routed, int64_t rows,
+               float* out) const {
+    const double bytes = static_cast<double>(hidden_) * 12;
+    context.ParallelFor(rows, GrainOf({bytes, 0}), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        float* to = out + routed[row].token * hidden_;
+        const float* from = y + row * hidden_;
+        const float weight = routed[row].weight;
+        for (int64_t i = 0; i < hidden_; ++i) to[i] += weight * from[i];
+      }
+    });
+  }
+
+  static size_t Lines(int64_t rows, int64_t width) {
+    const size_t bytes = CheckedMultiply<size_t>(static_cast<size_t>(rows),
+                                                 static_cast<size_t>(width) * sizeof(float));
+    return CheckedAdd<size_t>(bytes, 63) / 64 * 64;
+  }
+  size_t ScratchBytes(int64_t tokens) const {
+    const size_t wide = Lines(tokens, hidden_), narrow = Lines(tokens, intermediate_);
+    return CheckedAdd(CheckedMultiply<size_t>(2, wide), CheckedMultiply<size_t>(2, narrow));
+  }
+  Scratch ScratchOf(std::byte* workspace, int64_t tokens) const {
+    const auto take = [&](int64_t width) {
+      float* taken = reinterpret_cast<float*>(workspace);
+      workspace += Lines(tokens, width);
+      return taken;
+    };
+    Scratch scratch{};
+    scratch.x = take(hidden_);
+    scratch.gate = take(intermediate_);
+    scratch.up = take(intermediate_);
+    scratch.y = take(hidden_);
+    scratch.rest = workspace;
+    return scratch;
+  }
+
+  int input_, router_;
+  int64_t hidden_, intermediate_;
+  RoutingRule rule_;
+  float limit_;
+  FusedEpilogue epilogue_;
+  QuantizedMultiplier multiplier_;
+  std::vector<int> packed_;
+  std::array<Tensor, 3> biases_;
+  std::vector<Expert> experts_;
+  size_t weight_bytes_ = 0;
+};
+
+}  // namespace
+}  // namespace oort
+
+OORT_LAYERS(expert_mixture) {
+  using namespace oort;
+  OperatorSchema schema(
+      {"oort.ExpertMixture"},
+      "A mixture of experts: each row of x goes through the `used` feed-forward layers whose "
+      "router's logits are largest, and gets the sum of activation(x G^T) * (x U^T) D^T, weighted "
+      "by the softmax of the logits (over the chosen ones where normalized), plus the addend. The "
+      "rows of weight (G), weight_1 (U) and weight_2 (D) are those of all experts, one behind the "
+      "other. limit: both products are held to it, and become g sigmoid(1.702 g) (u + 1)");
+  schema.Tensor("input", kF32Only).Tensor("router", kF32Only).OptionalTensor("addend", kF32Only);
+  schema.Int("in_features").AtLeast(1).Int("intermediate").AtLeast(1);
+  schema.Int("experts").AtLeast(1).Int("used").AtLeast(1);
+  schema.Bool("normalized", false).Float("limit", 0.0).AtLeast(0);
+  for (int part = 0; part < 3; ++part) {
+    AddStoredWeight(schema, part);
+    schema.OptionalAttribute(PartName("bias", part));
+  }
+  AddEpilogueParams(schema);
+  AddPrecisionParam(schema);
+  registry.Add(schema, Create<ExpertMixture>());
+}
