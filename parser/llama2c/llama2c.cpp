@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Checkpoints of llama2.c: a header of seven numbers, then the tensors in a fixed order.
+// KuiperLLama writes such files, too, and one of its own: int8 behind a header of eight numbers.
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "core/checked.h"
@@ -14,12 +16,14 @@ namespace llama2c {
 namespace {
 
 constexpr uint32_t kMagic = 0x616b3432;  // "24ka" in the file
-constexpr uint64_t kLegacyHeader = 28, kHeader = 256;
+constexpr uint64_t kLegacyHeader = 28, kKuiperHeader = 32, kHeader = 256;
 constexpr uint64_t kSharedAt = 36, kGroupAt = 37;
 constexpr uint64_t kLargestVocabulary = uint64_t{1} << 28;
 
 struct Header {
-  int version = 0;  ///< 0: floats without a magic number, 1: floats, 2: int8
+  /// 0: floats without a magic number, 1: floats, 2: int8, 3: int8 of KuiperLLama, without a magic
+  /// number
+  int version = 0;
   int64_t dim = 0, hidden = 0, layers = 0, heads = 0, kv_heads = 0, vocabulary = 0, context = 0;
   bool shared_head = true;
   int64_t group = 0;
@@ -78,8 +82,8 @@ struct Piece {
 
 std::vector<Piece> PiecesOf(const Header& h) {
   const int64_t keys = h.dim / h.heads * h.kv_heads;
-  const bool q = h.version == 2;
-  const Piece embeddings{"model.embed_tokens", 2, h.vocabulary, h.dim, false, q};
+  const bool q = h.version >= 2;
+  const Piece embeddings{"model.embed_tokens", 2, h.vocabulary, h.dim, false, h.version == 2};
   const Piece attention_norm{"input_layernorm", 1, 1, h.dim};
   const Piece feed_norm{"post_attention_layernorm", 1, 1, h.dim};
   const Piece norm{"model.norm", 1, 1, h.dim, false};
@@ -104,6 +108,12 @@ std::vector<Piece> PiecesOf(const Header& h) {
     append(feed);
     pieces.push_back(norm);
     pieces.push_back(turns);
+  } else if (h.version == 3) {
+    append(attention);
+    append(feed);
+    if (!h.shared_head) pieces.push_back(head);
+    append(std::array{embeddings, attention_norm, feed_norm, norm});
+    return pieces;
   } else {
     pieces = {attention_norm, feed_norm, norm, embeddings};
     append(attention);
@@ -144,6 +154,20 @@ std::optional<uint64_t> FileBytes(const Header& header) {
     }
   }
   return total;
+}
+
+/// Also of files without a magic number, which are told apart by their exact size.
+std::optional<Header> ReadAnyHeader(const ByteSource& source) {
+  const auto header = ReadHeader(source);
+  if (!header || header->version != 0 || source.size() < kKuiperHeader ||
+      FileBytes(*header) == source.size()) {
+    return header;
+  }
+  Header other = *header;
+  other.version = 3;
+  other.bytes = kKuiperHeader;
+  other.group = ReadNumber<int32_t>(source, kLegacyHeader);
+  return FileBytes(other) == source.size() ? other : header;
 }
 
 void PlaceAll(const Header& header, const std::shared_ptr<const ByteSource>& source,
@@ -187,17 +211,20 @@ DecoderConfig ConfigOf(const Header& header) {
   return config;
 }
 
-/// tokenizer.bin, or the tok512.bin that belongs to a vocabulary of 512.
+/// tokenizer.bin, or the tok512.bin that belongs to a vocabulary of 512; beside files of
+/// KuiperLLama lies the tokenizer.model that they were made with.
 void FindTokenizer(const std::filesystem::path& model, CheckpointContents& contents) {
   const std::string own = "tok" + std::to_string(contents.config.vocabulary) + ".bin";
-  for (const std::string& name : {std::string("tokenizer.bin"), own}) {
+  const std::string pieces = "tokenizer.model";
+  for (const std::string& name : {std::string("tokenizer.bin"), own, pieces}) {
     const std::filesystem::path path = model.parent_path() / name;
     std::error_code ignored;
     if (!std::filesystem::is_regular_file(path, ignored)) continue;
     const auto source = ByteSource::File(path);
     if (source->size() > kLargestVocabulary) continue;
     TokenizerSource& tokenizer = contents.tokenizer;
-    tokenizer.kind = TokenizerSource::Kind::kLlama2c;
+    using Kind = TokenizerSource::Kind;
+    tokenizer.kind = name == pieces ? Kind::kSentencePiece : Kind::kLlama2c;
     tokenizer.bytes.resize(static_cast<size_t>(source->size()));
     source->ReadAt(0, std::as_writable_bytes(std::span(tokenizer.bytes)));
     tokenizer.vocabulary_size = static_cast<size_t>(contents.config.vocabulary);
@@ -211,22 +238,22 @@ void FindTokenizer(const std::filesystem::path& model, CheckpointContents& conte
 bool LooksLikeLlama2c(const ByteSource& source) {
   if (source.size() < sizeof(uint32_t)) return false;
   if (llama2c::ReadNumber<uint32_t>(source, 0) == llama2c::kMagic) return true;
-  const auto header = llama2c::ReadHeader(source);
+  const auto header = llama2c::ReadAnyHeader(source);
   return header && llama2c::FileBytes(*header) == source.size();
 }
 
 CheckpointContents ReadLlama2c(const std::shared_ptr<const ByteSource>& source) {
   using namespace llama2c;
   const std::string& name = source->name();
-  const auto header = ReadHeader(*source);
+  const auto header = ReadAnyHeader(*source);
   if (!header) {
     throw Error(ErrorCode::kInvalidModel, name + ": the header of llama2.c makes no sense");
   }
-  if (header->version < 0 || header->version > 2) {
+  if ((header->bytes == kHeader && header->version > 2) || header->version < 0) {
     throw Error(ErrorCode::kUnsupported, name + ": version " + std::to_string(header->version) +
                                              " of llama2.c's checkpoints; 0 to 2 can be read");
   }
-  if (header->version == 2 && (header->group < 1 || header->dim % header->group != 0 ||
+  if (header->version >= 2 && (header->group < 1 || header->dim % header->group != 0 ||
                                header->hidden % header->group != 0)) {
     throw Error(ErrorCode::kUnsupported, name + ": groups of " + std::to_string(header->group) +
                                              " elements that do not fit the rows");

@@ -54,6 +54,12 @@ TEST(Llama2c, ASharedHeadIsNotStored) {
 }
 
 TEST(Llama2c, FindsTheTokenizerOfItsVocabulary) {
+  const TemporaryFolder kuiper;
+  WriteFile(kuiper / "model.bin", Llama2cFile(3));
+  WriteFile(kuiper / "tokenizer.model", "sentence");
+  const auto checkpoint = Checkpoint::Open(kuiper / "model.bin");
+  EXPECT_EQ(checkpoint->tokenizer().kind, TokenizerSource::Kind::kSentencePiece);
+  EXPECT_EQ(checkpoint->tokenizer().bytes, "sentence");
   const TemporaryFolder folder;
   WriteFile(folder / "model.bin", Llama2cFile(0));
   WriteFile(folder / "tok262.bin", "pieces");
@@ -63,7 +69,7 @@ TEST(Llama2c, FindsTheTokenizerOfItsVocabulary) {
 }
 
 TEST(Llama2c, IsExactlyAsLongAsItSays) {
-  for (const int version : {0, 1, 2}) {
+  for (const int version : {0, 1, 2, 3}) {
     const std::string bytes = Llama2cFile(version);
     for (const size_t size : {size_t{0}, size_t{3}, size_t{4}, size_t{27}, size_t{28}, size_t{36},
                               size_t{255}, size_t{256}, bytes.size() - 1}) {
