@@ -16,7 +16,7 @@ class TensorChecker {
   void All() {
     const bool enough = table_.size() >= static_cast<size_t>(config_.layers);
     for (int64_t i = 0; enough && i < config_.layers; ++i) {
-      Layer("model.layers." + std::to_string(i) + ".");
+      Layer(i, "model.layers." + std::to_string(i) + ".");
     }
     if (!enough) {
       problems_.Add(ErrorCode::kInvalidModel, std::to_string(table_.size()) +
@@ -34,26 +34,49 @@ class TensorChecker {
   void Throw(std::string_view headline) const { problems_.Throw(headline); }
 
  private:
-  void Layer(const std::string& layer) {
+  void Layer(int64_t index, const std::string& layer) {
     const DecoderConfig& c = config_;
     const int64_t queries = c.heads * c.head_dim, keys = c.kv_heads * c.head_dim;
-    Norm(layer + "input_layernorm", c.hidden);
-    Norm(layer + "post_attention_layernorm", c.hidden);
+    if (c.pre_norms) Norm(layer + "input_layernorm", c.hidden);
+    const std::string feed_forward(c.FeedForwardNorm());
+    if (!feed_forward.empty() && feed_forward != "input_layernorm") {
+      Norm(layer + feed_forward, c.hidden);
+    }
     if (c.post_norms) {
-      Norm(layer + "pre_feedforward_layernorm", c.hidden);
+      Norm(layer + "post_attention_layernorm", c.hidden);
       Norm(layer + "post_feedforward_layernorm", c.hidden);
     }
     Linear(layer + "self_attn.q_proj", queries, c.hidden);
     Linear(layer + "self_attn.k_proj", keys, c.hidden);
     Linear(layer + "self_attn.v_proj", keys, c.hidden);
     Linear(layer + "self_attn.o_proj", c.hidden, queries);
-    if (c.query_key_norm) {
-      Vector(layer + "self_attn.q_norm.weight", c.head_dim);
-      Vector(layer + "self_attn.k_norm.weight", c.head_dim);
+    if (c.query_key_norm != DecoderConfig::QueryKeyNorm::kNone) {
+      const bool whole = c.query_key_norm == DecoderConfig::QueryKeyNorm::kAllHeads;
+      Vector(layer + "self_attn.q_norm.weight", whole ? queries : c.head_dim);
+      Vector(layer + "self_attn.k_norm.weight", whole ? keys : c.head_dim);
     }
-    if (c.gated) Linear(layer + "mlp.gate_proj", c.intermediate, c.hidden);
-    Linear(layer + "mlp.up_proj", c.intermediate, c.hidden);
-    Linear(layer + "mlp.down_proj", c.hidden, c.intermediate);
+    if (c.experts.IsAt(index)) {
+      Experts(layer + "mlp.");
+    } else {
+      FeedForward(layer + "mlp.", c.intermediate);
+    }
+  }
+
+  void FeedForward(const std::string& name, int64_t intermediate) {
+    if (config_.gated) Linear(name + "gate_proj", intermediate, config_.hidden);
+    Linear(name + "up_proj", intermediate, config_.hidden);
+    Linear(name + "down_proj", config_.hidden, intermediate);
+  }
+
+  void Experts(const std::string& name) {
+    const ExpertsConfig& e = config_.experts;
+    Linear(name + "gate", e.count, config_.hidden);
+    Matrix(name + "experts.gate_proj", e.count * e.intermediate, config_.hidden);
+    Matrix(name + "experts.up_proj", e.count * e.intermediate, config_.hidden);
+    Matrix(name + "experts.down_proj", e.count * config_.hidden, e.intermediate);
+    if (e.shared_intermediate == 0) return;
+    FeedForward(name + "shared_expert.", e.shared_intermediate);
+    Matrix(name + "shared_expert_gate", 1, config_.hidden);
   }
 
   void Norm(const std::string& name, int64_t size) {

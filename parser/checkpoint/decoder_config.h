@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/activation.h"
@@ -23,8 +24,30 @@ struct RotaryConfig {
   int64_t original_context = 0;
 };
 
+/// Feed-forward layers of which each token goes through a few.
+struct ExpertsConfig {
+  int64_t count = 0;  ///< 0: there is one feed-forward, which all tokens go through
+  int64_t used = 0;   ///< by a token
+  int64_t intermediate = 0;
+  int64_t shared_intermediate = 0;  ///< of one that all tokens go through besides; 0: there is none
+  bool normalized = false;          ///< the weights of the chosen ones sum to 1
+  std::vector<bool> dense;          ///< layers without experts; empty: there are none
+
+  bool IsAt(int64_t layer) const {
+    const auto index = static_cast<size_t>(layer);
+    return count > 0 && !(index < dense.size() && dense[index]);
+  }
+};
+
 struct DecoderConfig {
-  enum class Norm : unsigned char { kRms, kLayer };
+  enum class Norm : unsigned char { kRms, kLayer, kLayerWithoutBias };
+  /// How a layer's two halves follow each other. kParallel: attention and feed-forward see the same
+  /// x, each behind a norm of its own; kParallelOneNorm: behind the same one.
+  enum class Block : unsigned char { kSequential, kParallel, kParallelOneNorm };
+  /// Norms of queries and keys before the rotary embedding: of each head, or of all heads at once.
+  enum class QueryKeyNorm : unsigned char { kNone, kHead, kAllHeads };
+  /// Which rotary embedding a layer has.
+  enum class LayerRotary : unsigned char { kUsual, kLocal, kNone };
 
   std::string family;  ///< "llama", "qwen2", "gemma2", …: for people
   int64_t vocabulary = 0;
@@ -41,15 +64,33 @@ struct DecoderConfig {
   Activation activation = Activation::kSilu;  ///< of the feed-forward
   bool gated = true;                          ///< act(gate(x)) * up(x), else act(up(x))
   bool tied_head = false;                     ///< the head multiplies with the embeddings
-  bool query_key_norm = false;     ///< norms of each head before the rotary embedding (qwen3)
+  Block block = Block::kSequential;
+  QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;
+  bool pre_norms = true;           ///< norms before attention and before the feed-forward
   bool post_norms = false;         ///< norms after attention and after the feed-forward (gemma2)
   bool learned_positions = false;  ///< a table of positions is added to the embeddings (gpt2)
   float embedding_scale = 1;
+  float residual_scale = 1;  ///< of what attention and feed-forward add to x
+  float logit_scale = 1;
   float attention_scale = 0;     ///< of query times key; 1/sqrt(head_dim) for most
   float attention_softcap = 0;   ///< c: scores become c * tanh(score / c); 0: none
   float final_softcap = 0;       ///< the same of the logits
   std::vector<int64_t> windows;  ///< of each layer: a key is seen iff query - key < window; 0: all
+  ExpertsConfig experts;
   RotaryConfig rotary;
+  RotaryConfig local_rotary;              ///< of the layers that say kLocal
+  std::vector<LayerRotary> layer_rotary;  ///< of each layer; empty: kUsual
+
+  LayerRotary RotaryOf(int64_t layer) const {
+    const auto index = static_cast<size_t>(layer);
+    return index < layer_rotary.size() ? layer_rotary[index] : LayerRotary::kUsual;
+  }
+  /// The norm before the feed-forward, below the name of a layer; empty where there is none.
+  std::string_view FeedForwardNorm() const {
+    if (!pre_norms) return {};
+    if (block == Block::kParallelOneNorm) return "input_layernorm";
+    return post_norms ? "pre_feedforward_layernorm" : "post_attention_layernorm";
+  }
 };
 
 }  // namespace oort

@@ -82,6 +82,7 @@ PlacedTensor PlacedTensor::Cut(int64_t begin, int64_t count) const {
   PlacedTensor part = *this;
   if (rank == 1) {
     part.columns = count;
+    part.first_row += begin;
     part.offset += static_cast<uint64_t>(RowBytes(format, begin));
     RowBytes(format, count);  // whole blocks too
     return part;
@@ -146,6 +147,12 @@ StoredMatrix TensorTable::Matrix(std::string_view name) const {
 
 Tensor TensorTable::Vector(std::string_view name) const {
   const PlacedTensor& placed = Require(name, 1);
+  if (placed.packed != nullptr) {  // a row for each element
+    Tensor values(DType::kF32, {placed.columns});
+    ReadRows(placed.packed->Rows(placed.first_row, placed.columns), 0, placed.columns,
+             values.data<float>());
+    return values;
+  }
   const DType dtype = PlainType(placed.format);
   const int64_t items =
       RowBytes(placed.format, placed.columns) / static_cast<int64_t>(ItemSize(dtype));

@@ -35,6 +35,14 @@ constexpr RenamedPart kLayerNames[] = {
     {"ffn_gate", "mlp.gate_proj"},
     {"ffn_up", "mlp.up_proj"},
     {"ffn_down", "mlp.down_proj"},
+    {"ffn_gate_inp", "mlp.gate"},
+    {"ffn_gate_exps", "mlp.experts.gate_proj"},
+    {"ffn_up_exps", "mlp.experts.up_proj"},
+    {"ffn_down_exps", "mlp.experts.down_proj"},
+    {"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
+    {"ffn_up_shexp", "mlp.shared_expert.up_proj"},
+    {"ffn_down_shexp", "mlp.shared_expert.down_proj"},
+    {"ffn_gate_inp_shexp", "mlp.shared_expert_gate"},
 };
 
 template <size_t kCount>
@@ -130,11 +138,17 @@ class TensorMapper {
                  placed.Cut(config_.intermediate, config_.intermediate));
       return true;
     }
-    const std::string_view ffn_norm =
-        config_.post_norms ? "pre_feedforward_layernorm" : "post_attention_layernorm";
-    const std::string_view ours = name == "ffn_norm" ? ffn_norm : Renamed(kLayerNames, name);
+    std::string_view ours = Renamed(kLayerNames, name);
+    if (name == "ffn_norm") ours = config_.FeedForwardNorm();
+    if (FamilyOf(config_).falcon_layout && config_.block == DecoderConfig::Block::kParallel) {
+      // The norm that all members have is the feed-forward's here.
+      if (name == "attn_norm") ours = "post_attention_layernorm";
+      if (name == "attn_norm_2") ours = "input_layernorm";
+    }
     if (ours.empty()) return false;
-    table_.Add(prefix + std::string(ours) + ending, placed);
+    PlacedTensor given = placed;
+    if (name == "ffn_gate_inp_shexp") given.rank = 2;  // a matrix of one row
+    table_.Add(prefix + std::string(ours) + ending, given);
     return true;
   }
 
@@ -169,6 +183,20 @@ std::vector<float> ReadSmall(const std::vector<File>& files, std::string_view na
   return numbers;
 }
 
+/// Which norms a layer has says how its halves follow each other, where no key does.
+void ReadBlock(const std::vector<File>& files, DecoderConfig& config) {
+  using Block = DecoderConfig::Block;
+  const Family& family = FamilyOf(config);
+  const auto has = [&](std::string_view name) {
+    const File* owner = nullptr;
+    return FindEntry(files, name, &owner) != nullptr;
+  };
+  if (family.parallel_block == Block::kParallelOneNorm) {
+    config.block = has("blk.0.ffn_norm.weight") ? Block::kSequential : Block::kParallelOneNorm;
+  }
+  if (family.falcon_layout && has("blk.0.attn_norm_2.weight")) config.block = Block::kParallel;
+}
+
 }  // namespace
 
 CheckpointContents ReadContents(const std::vector<File>& files) {
@@ -184,6 +212,7 @@ CheckpointContents ReadContents(const std::vector<File>& files) {
   const TensorEntry* embeddings = FindEntry(files, "token_embd.weight", &owner);
   config.vocabulary = embeddings == nullptr ? 0 : embeddings->dims[1];
   config.tied_head = FindEntry(files, "output.weight", &owner) == nullptr;
+  ReadBlock(files, config);
   FinishConfig(config);
   TensorMapper mapper(config, contents.tensors);
   for (const File& file : files) {

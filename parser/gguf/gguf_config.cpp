@@ -12,6 +12,7 @@ namespace oort::gguf {
 namespace {
 
 constexpr int64_t kLayersOfGemma2_27b = 46;
+constexpr int64_t kLayersOfGemma3_27b = 62;
 
 /// Keys of the architecture: "llama." stands before all of them.
 class ArchitectureKeys {
@@ -102,10 +103,33 @@ void ReadRotary(const ArchitectureKeys& keys, const Metadata& metadata,
     scaling.kind = RotaryScaling::Kind::kDivided;
     scaling.short_factors = factors.frequencies;
   }
+  const Family& family = FamilyOf(config);
   const int64_t dims = keys.Integer("rope.dimension_count").value_or(config.head_dim);
   config.rotary = MakeRotary(dims, keys.Number("rope.freq_base").value_or(10000), scaling);
   // The rows of q and k were reordered for it when the file was made.
-  config.rotary.interleaved = FamilyOf(config).gguf_interleaved;
+  config.rotary.interleaved = family.gguf_interleaved || family.interleaved_rotary;
+  if (family.local_rotary_base == 0) return;
+  // What stretches to longer contexts is for the layers that see them.
+  const double local = keys.Number("rope.freq_base_swa").value_or(family.local_rotary_base);
+  config.local_rotary = MakeRotary(dims, local, {});
+}
+
+void ReadExperts(const ArchitectureKeys& keys, DecoderConfig& config) {
+  const Family& family = FamilyOf(config);
+  ExpertsConfig& experts = config.experts;
+  experts.count = keys.Integer("expert_count").value_or(0);
+  if (experts.count == 0) return;
+  if (!family.gguf_experts) {
+    throw Error(ErrorCode::kUnsupported, "mixtures of experts of the architecture " +
+                                             Quote(keys.Key("")) + " are not supported");
+  }
+  experts.used = keys.Require(keys.Integer("expert_used_count"), "expert_used_count");
+  experts.intermediate = keys.Integer("expert_feed_forward_length").value_or(0);
+  experts.normalized = family.normalized_experts;
+  if (family.shared_expert) {
+    const std::string_view shared = "expert_shared_feed_forward_length";
+    experts.shared_intermediate = keys.Require(keys.Integer(shared), shared);
+  }
 }
 
 void ReadSizes(const ArchitectureKeys& keys, DecoderConfig& config) {
@@ -114,8 +138,14 @@ void ReadSizes(const ArchitectureKeys& keys, DecoderConfig& config) {
   config.layers = keys.Require(keys.Integer("block_count"), "block_count");
   config.heads = keys.Require(keys.OfAllLayers("attention.head_count"), "attention.head_count");
   config.kv_heads = keys.OfAllLayers("attention.head_count_kv").value_or(config.heads);
-  config.intermediate =
-      keys.Require(keys.OfAllLayers("feed_forward_length"), "feed_forward_length");
+  ReadExperts(keys, config);
+  const auto intermediate = keys.OfAllLayers("feed_forward_length");
+  config.intermediate = config.experts.count == 0
+                            ? keys.Require(intermediate, "feed_forward_length")
+                            : intermediate.value_or(config.experts.intermediate);
+  if (config.experts.count > 0 && config.experts.intermediate == 0) {
+    config.experts.intermediate = config.intermediate;
+  }
   const int64_t whole = config.heads > 0 ? config.hidden / config.heads : 0;
   config.head_dim = keys.Integer("attention.key_length").value_or(whole);
   if (keys.Integer("attention.value_length").value_or(config.head_dim) != config.head_dim) {
@@ -125,19 +155,19 @@ void ReadSizes(const ArchitectureKeys& keys, DecoderConfig& config) {
                                        ? "attention.layer_norm_rms_epsilon"
                                        : "attention.layer_norm_epsilon";
   config.norm_epsilon = static_cast<float>(keys.Require(keys.Number(epsilon), epsilon));
-  if (keys.Integer("expert_count").value_or(0) != 0) {
-    throw Error(ErrorCode::kUnsupported, "mixtures of experts are not supported");
-  }
 }
 
 void ReadWindows(const ArchitectureKeys& keys, DecoderConfig& config) {
   const Family& family = FamilyOf(config);
   if (!family.gguf_window) return;
   if (config.layers < 1 || config.layers > 4096) return;  // FinishConfig says so
-  const bool every_second = family.windows == Family::Windows::kEven;
+  const bool some =
+      family.windows == Family::Windows::kEven || family.windows == Family::Windows::kMost;
   const int64_t window = keys.OfAllLayers("attention.sliding_window").value_or(family.window);
+  const int64_t period =
+      keys.Integer("attention.sliding_window_pattern").value_or(family.window_period);
   for (int64_t i = 0; i < config.layers; ++i) {
-    config.windows.push_back(every_second && i % 2 == 1 ? 0 : window);
+    config.windows.push_back(some && !IsWindowed(family, i, period) ? 0 : window);
   }
 }
 
@@ -145,10 +175,20 @@ void ReadScales(const ArchitectureKeys& keys, DecoderConfig& config) {
   if (FamilyOf(config).scaled_embeddings) {
     config.embedding_scale = std::sqrt(static_cast<float>(std::max<int64_t>(0, config.hidden)));
   }
-  if (!FamilyOf(config).softcaps) return;
-  config.attention_softcap = keys.Float("attn_logit_softcapping", 50);
-  config.final_softcap = keys.Float("final_logit_softcapping", 30);
-  if (config.layers == kLayersOfGemma2_27b && config.heads > 0) {
+  const Family& family = FamilyOf(config);
+  if (family.multipliers) {
+    config.embedding_scale = keys.Float("embedding_scale", 1);
+    config.residual_scale = keys.Float("residual_scale", 1);
+  }
+  if (family.multipliers || family.logit_scale > 0) {
+    const float scale = keys.Float("logit_scale", family.logit_scale > 0 ? family.logit_scale : 1);
+    config.logit_scale = family.gguf_logits_divided && scale != 0 ? 1 / scale : scale;
+  }
+  if (!family.query_scale) return;
+  config.attention_softcap = keys.Float("attn_logit_softcapping", family.softcaps ? 50 : 0);
+  config.final_softcap = keys.Float("final_logit_softcapping", family.softcaps ? 30 : 0);
+  if (config.layers == (family.softcaps ? kLayersOfGemma2_27b : kLayersOfGemma3_27b) &&
+      config.heads > 0) {
     // The largest scales queries by another size than that of its heads, and no key says so.
     config.attention_scale = static_cast<float>(
         1 / std::sqrt(static_cast<double>(config.hidden) / static_cast<double>(config.heads)));
@@ -162,13 +202,18 @@ DecoderConfig ReadConfig(const Metadata& metadata, const RotaryFactors& factors)
   if (!architecture) {
     throw Error(ErrorCode::kInvalidModel, "the key 'general.architecture' is missing");
   }
-  DecoderConfig config = RequireFamily(*architecture);
+  DecoderConfig config = RequireGgufFamily(*architecture);
   const ArchitectureKeys keys(metadata, *architecture);
   ReadSizes(keys, config);
   ReadWindows(keys, config);
   ReadScales(keys, config);
   if (const auto scale = keys.Number("attention.scale"); scale && *scale != 0) {
     config.attention_scale = static_cast<float>(*scale);
+  }
+  const Family& family = FamilyOf(config);
+  if (const auto parallel = metadata.Bool(keys.Key("use_parallel_residual"));
+      parallel && family.parallel_block == DecoderConfig::Block::kParallel) {
+    config.block = *parallel ? family.parallel_block : DecoderConfig::Block::kSequential;
   }
   if (!config.learned_positions) ReadRotary(keys, metadata, factors, config);
   return config;

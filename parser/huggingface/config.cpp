@@ -66,11 +66,12 @@ std::vector<bool> WindowedLayers(const json::Object& file, const Family& family,
   const int64_t first = family.windows == Family::Windows::kLater
                             ? file.Integer("max_window_layers").value_or(28)
                             : 0;
+  const int64_t period = file.Integer("sliding_window_pattern").value_or(family.window_period);
   for (size_t i = 0; i < windowed.size(); ++i) {
     if (types == nullptr) {
-      const bool later = static_cast<int64_t>(i) >= first;
-      windowed[i] = family.windows == Family::Windows::kAll ||
-                    (family.windows == Family::Windows::kEven ? i % 2 == 0 : later);
+      const auto layer = static_cast<int64_t>(i);
+      windowed[i] = family.windows == Family::Windows::kLater ? layer >= first
+                                                              : IsWindowed(family, layer, period);
       continue;
     }
     const json::Json& item = (*types)[i];
@@ -89,6 +90,93 @@ float SoftcapOf(const json::Object& file, std::string_view key, double otherwise
   return static_cast<float>(file.Number(key).value_or(otherwise));
 }
 
+/// A multiplier that is there in every file of its family, 1 where it is not.
+float MultiplierOf(const json::Object& file, std::string_view key) {
+  const double number = file.Number(key).value_or(1);
+  if (!(number > 0)) file.ThrowWrongType(key, "a number above 0");
+  return static_cast<float>(number);
+}
+
+void ReadMultipliers(const json::Object& file, DecoderConfig& config) {
+  config.embedding_scale = MultiplierOf(file, "embedding_multiplier");
+  config.residual_scale = MultiplierOf(file, "residual_multiplier");
+  config.attention_scale = MultiplierOf(file, "attention_multiplier");
+  config.logit_scale = 1 / MultiplierOf(file, "logits_scaling");
+}
+
+/// Whether a layer's halves see the same x, and behind which norms.
+void ReadBlock(const json::Object& file, DecoderConfig& config) {
+  using Block = DecoderConfig::Block;
+  const Family& family = FamilyOf(config);
+  if (!family.parallel_key.empty()) {
+    const bool parallel = file.Bool(family.parallel_key).value_or(family.parallel_default);
+    config.block = parallel ? family.parallel_block : Block::kSequential;
+  }
+  if (!family.falcon_layout) return;
+  if (file.Bool("alibi").value_or(false)) {
+    throw Error(ErrorCode::kUnsupported, "positions by ALiBi cannot be computed");
+  }
+  if (file.Bool("new_decoder_architecture").value_or(false)) {
+    const bool one = file.Integer("num_ln_in_parallel_attn").value_or(2) == 1;
+    config.block = one ? Block::kParallelOneNorm : Block::kParallel;
+    return;
+  }
+  config.kv_heads = file.Bool("multi_query").value_or(true) ? 1 : config.heads;
+  if (!file.Bool("parallel_attn").value_or(true)) config.block = Block::kSequential;
+}
+
+/// Which layers have no rotary embedding, where the file lists them.
+void ReadLayersWithoutRotary(const json::Object& file, DecoderConfig& config) {
+  const json::Json* list = file.Find("no_rope_layers");
+  if (FamilyOf(config).rotary_period == 0 || list == nullptr) return;
+  if (!list->is_array() || static_cast<int64_t>(list->size()) < config.layers) {
+    file.ThrowWrongType("no_rope_layers", "a list with a number for every layer");
+  }
+  for (int64_t i = 0; i < config.layers; ++i) {
+    const json::Json& item = (*list)[static_cast<size_t>(i)];
+    if (!item.is_number_integer()) file.ThrowWrongType("no_rope_layers", "a list of 0 and 1");
+    config.layer_rotary.push_back(item.get<int64_t>() != 0 ? DecoderConfig::LayerRotary::kUsual
+                                                           : DecoderConfig::LayerRotary::kNone);
+  }
+}
+
+/// Layers without experts: those that are listed, and all but every so manieth.
+std::vector<bool> ReadDenseLayers(const json::Object& file, int64_t layers) {
+  std::vector<bool> dense(static_cast<size_t>(std::clamp<int64_t>(layers, 0, 4096)));
+  const int64_t step = file.Integer("decoder_sparse_step").value_or(1);
+  if (step < 1) file.ThrowWrongType("decoder_sparse_step", "a number above 0");
+  for (size_t i = 0; i < dense.size(); ++i) {
+    dense[i] = (static_cast<int64_t>(i) + 1) % step != 0;
+  }
+  const json::Json* listed = file.Find("mlp_only_layers");
+  if (listed == nullptr) return dense;
+  if (!listed->is_array()) file.ThrowWrongType("mlp_only_layers", "a list of layers");
+  for (const json::Json& item : *listed) {
+    if (!item.is_number_integer()) file.ThrowWrongType("mlp_only_layers", "a list of layers");
+    const auto layer = item.get<int64_t>();
+    if (layer >= 0 && layer < layers) dense.at(static_cast<size_t>(layer)) = true;
+  }
+  return dense;
+}
+
+void ReadExperts(const json::Object& file, DecoderConfig& config) {
+  const Family& family = FamilyOf(config);
+  if (!family.experts) return;
+  ExpertsConfig& experts = config.experts;
+  experts.count = RequireFirst(file, {"num_experts", "num_local_experts"});
+  experts.used = file.RequireInteger("num_experts_per_tok");
+  experts.intermediate = file.Integer("moe_intermediate_size").value_or(config.intermediate);
+  experts.normalized = file.Bool("norm_topk_prob").value_or(family.normalized_experts);
+  if (family.shared_expert) {
+    experts.shared_intermediate = file.RequireInteger("shared_expert_intermediate_size");
+  }
+  if (file.Find("clip_qkv") != nullptr) {
+    throw Error(ErrorCode::kUnsupported, file.what() + ": queries that are clipped (clip_qkv)");
+  }
+  const std::vector<bool> dense = ReadDenseLayers(file, config.layers);
+  if (std::ranges::find(dense, true) != dense.end()) experts.dense = dense;
+}
+
 /// Of embeddings, attention and logits.
 void ReadScales(const json::Object& file, DecoderConfig& config) {
   const Family& family = FamilyOf(config);
@@ -98,6 +186,11 @@ void ReadScales(const json::Object& file, DecoderConfig& config) {
   if (family.gpt2_layout && file.Bool("scale_attn_by_inverse_layer_idx").value_or(false)) {
     throw Error(ErrorCode::kUnsupported, "attention scaled by the index of the layer");
   }
+  if (family.multipliers) ReadMultipliers(file, config);
+  if (family.logit_scale > 0) {
+    config.logit_scale =
+        static_cast<float>(file.Number("logit_scale").value_or(family.logit_scale));
+  }
   if (!family.scaled_embeddings && !family.softcaps) return;
   if (file.Bool("use_bidirectional_attention").value_or(false)) {
     throw Error(ErrorCode::kUnsupported, "attention in both directions");
@@ -105,9 +198,9 @@ void ReadScales(const json::Object& file, DecoderConfig& config) {
   if (family.scaled_embeddings) {
     config.embedding_scale = std::sqrt(static_cast<float>(std::max<int64_t>(0, config.hidden)));
   }
-  if (!family.softcaps) return;
-  config.attention_softcap = SoftcapOf(file, "attn_logit_softcapping", 50);
-  config.final_softcap = SoftcapOf(file, "final_logit_softcapping", 30);
+  if (!family.query_scale) return;
+  config.attention_softcap = SoftcapOf(file, "attn_logit_softcapping", family.softcaps ? 50 : 0);
+  config.final_softcap = SoftcapOf(file, "final_logit_softcapping", family.softcaps ? 30 : 0);
   const double scalar = file.Number("query_pre_attn_scalar").value_or(256);
   if (!(scalar > 0)) file.ThrowWrongType("query_pre_attn_scalar", "a number above 0");
   config.attention_scale = static_cast<float>(1 / std::sqrt(scalar));
@@ -125,7 +218,7 @@ void TakeSizes(const json::Object& file, DecoderConfig& config) {
   config.head_dim = sizes.head_dim;
   config.intermediate = sizes.intermediate;
   config.context = sizes.context;
-  const auto epsilon = file.Number(family.gpt2_layout ? "layer_norm_epsilon" : "rms_norm_eps");
+  const auto epsilon = file.Number(family.epsilon_key);
   config.norm_epsilon = static_cast<float>(epsilon.value_or(family.norm_epsilon));
 }
 
@@ -161,6 +254,11 @@ Sizes ReadSizes(const json::Object& file, const Family& family) {
 
 std::vector<int64_t> ReadWindows(const json::Object& file, const Family& family, int64_t layers) {
   const bool asked = !family.window_asked || file.Bool("use_sliding_window").value_or(false);
+  if (family.windows == Family::Windows::kNone && family.window_asked && asked) {
+    throw Error(ErrorCode::kUnsupported, "use_sliding_window: windows of models of the family " +
+                                             Quote(std::string(family.name)) +
+                                             " cannot be computed");
+  }
   if (family.windows == Family::Windows::kNone || !asked) return {};
   const int64_t window = WindowOf(file, family.window);
   if (window == 0 || layers < 1 || layers > 4096) return {};
@@ -181,9 +279,18 @@ DecoderConfig ReadConfig(const json::Object& file) {
   config.tied_head = file.Bool("tie_word_embeddings").value_or(config.tied_head);
   TakeSizes(file, config);
   ReadActivation(file, config);
+  ReadBlock(file, config);
+  ReadExperts(file, config);
+  const Family& members = FamilyOf(config);
+  if (!members.head_norm_key.empty() && file.Bool(members.head_norm_key).value_or(false)) {
+    throw Error(ErrorCode::kUnsupported, file.what() + ": " + std::string(members.head_norm_key) +
+                                             " asks for a norm of its own for every head, which "
+                                             "cannot be computed");
+  }
   config.windows = ReadWindows(file, FamilyOf(config), config.layers);
   ReadScales(file, config);
-  if (!config.learned_positions) config.rotary = ReadRotary(file, config);
+  if (!config.learned_positions) ReadRotary(file, config);
+  if (config.layers >= 1 && config.layers <= 4096) ReadLayersWithoutRotary(file, config);
   FinishConfig(config);
   return config;
 }
@@ -192,11 +299,13 @@ Biases ReadBiases(const json::Object& file, const Family& family) {
   switch (family.bias) {
     case Family::Bias::kNone: return {};
     case Family::Bias::kAttentionInputs: return {true, false, false};
-    case Family::Bias::kAll: return {true, true, true};
-    case Family::Bias::kAsked: break;
+    case Family::Bias::kAll: return {true, true, true, family.head_bias};
+    default: break;
   }
-  const bool attention = file.Bool("attention_bias").value_or(false);
-  return {attention, attention, family.mlp_bias && file.Bool("mlp_bias").value_or(false)};
+  const bool asked = file.Bool(family.bias_key).value_or(family.bias_default);
+  if (family.bias == Family::Bias::kAskedAll) return {asked, asked, asked};
+  if (family.bias == Family::Bias::kAskedInputs) return {asked, false, false};
+  return {asked, asked, family.mlp_bias && file.Bool("mlp_bias").value_or(false)};
 }
 
 }  // namespace huggingface

@@ -37,11 +37,12 @@ struct Biases {
   bool attention_inputs = false;  ///< q, k and v
   bool attention_output = false;
   bool mlp = false;
+  bool head = false;
 };
 Biases ReadBiases(const json::Object& config, const Family& family);
 
 /// Rotary embeddings: rope_theta and rope_scaling of old files, rope_parameters of new ones.
-RotaryConfig ReadRotary(const json::Object& config, const DecoderConfig& decoder);
+void ReadRotary(const json::Object& config, DecoderConfig& decoder);
 
 }  // namespace huggingface
 }  // namespace oort

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <cmath>
+#include <initializer_list>
 
 #include "core/problems.h"
 #include "parser/checkpoint/families.h"
@@ -11,30 +12,36 @@ namespace {
 
 using Kind = RotaryScaling::Kind;
 
-/// Parameters of each type of layers are one where they are all the same.
-std::optional<json::Object> OfOneType(const json::Object& parameters) {
-  std::optional<json::Object> all;
-  const json::Json* first = nullptr;
-  for (const std::string_view type : {"full_attention", "sliding_attention"}) {
-    const json::Json* value = parameters.Find(type);
-    if (value == nullptr) continue;
-    if (first != nullptr && *first != *value) {
-      throw Error(ErrorCode::kUnsupported,
-                  parameters.what() + ": layers with different rotary embeddings");
-    }
-    first = value;
-    all = parameters.Member(type);
+/// Parameters of one type of layers where the file has them for each; where layers of both types
+/// turn alike, these must be the same.
+std::optional<json::Object> OfType(const json::Object& parameters, std::string_view type,
+                                   bool alike) {
+  const json::Json* full = parameters.Find("full_attention");
+  const json::Json* sliding = parameters.Find("sliding_attention");
+  if (alike && full != nullptr && sliding != nullptr && *full != *sliding) {
+    throw Error(ErrorCode::kUnsupported,
+                parameters.what() + ": layers with different rotary embeddings");
   }
-  return all;
+  if (const auto own = parameters.Member(type)) return own;
+  if (!alike) return std::nullopt;
+  return parameters.Member(type == "full_attention" ? "sliding_attention" : "full_attention");
+}
+
+bool HasTypes(const json::Object& parameters) {
+  return parameters.Find("full_attention") != nullptr ||
+         parameters.Find("sliding_attention") != nullptr;
 }
 
 /// rope_scaling of old files, rope_parameters of new ones, whichever says something.
-std::optional<json::Object> ParametersOf(const json::Object& config) {
+std::optional<json::Object> ParametersOf(const json::Object& config, std::string_view type,
+                                         bool alike) {
   for (const std::string_view key : {"rope_scaling", "rope_parameters"}) {
     const json::Json* value = config.Find(key);
     if (value == nullptr || (value->is_object() && value->empty())) continue;
     const auto parameters = config.Member(key);
-    if (auto nested = OfOneType(*parameters)) return nested;
+    if (HasTypes(*parameters)) return OfType(*parameters, type, alike);
+    // Old files of models with two kinds of layers scale those that see everything.
+    if (!alike && type == "sliding_attention") return std::nullopt;
     return parameters;
   }
   return std::nullopt;
@@ -99,16 +106,25 @@ RotaryScaling ReadScaling(const json::Object& config, const json::Object& parame
   return scaling;
 }
 
-}  // namespace
-
-RotaryConfig ReadRotary(const json::Object& config, const DecoderConfig& decoder) {
-  const auto parameters = ParametersOf(config);
-  const auto number = [&](std::string_view key, double otherwise) {
-    const auto own = parameters ? parameters->Number(key) : std::nullopt;
-    return own ? *own : config.Number(key).value_or(otherwise);
+/// How the layers of one type turn.
+RotaryConfig RotaryOfType(const json::Object& config, const DecoderConfig& decoder,
+                          std::string_view type, double base) {
+  const Family& family = FamilyOf(decoder);
+  const bool alike = family.local_rotary_base == 0;
+  const auto parameters = ParametersOf(config, type, alike);
+  const auto number = [&](std::initializer_list<std::string_view> keys, double otherwise) {
+    for (const std::string_view key : keys) {
+      if (const auto own = parameters ? parameters->Number(key) : std::nullopt) return *own;
+    }
+    for (const std::string_view key : keys) {
+      if (const auto own = config.Number(key)) return *own;
+    }
+    return otherwise;
   };
   // Other families do not look at it.
-  const double part = FamilyOf(decoder).partial_rotary ? number("partial_rotary_factor", 1) : 1;
+  const double part = family.partial_rotary > 0
+                          ? number({"partial_rotary_factor", "rotary_pct"}, family.partial_rotary)
+                          : 1;
   if (!(part > 0 && part <= 1)) {
     config.ThrowWrongType("partial_rotary_factor", "a number above 0 and up to 1");
   }
@@ -116,7 +132,25 @@ RotaryConfig ReadRotary(const json::Object& config, const DecoderConfig& decoder
   const auto dims = static_cast<int64_t>(static_cast<double>(decoder.head_dim) * part);
   const RotaryScaling scaling =
       parameters ? ReadScaling(config, *parameters, decoder) : RotaryScaling{};
-  return MakeRotary(dims, number("rope_theta", 10000), scaling);
+  if (type == "sliding_attention") {
+    const auto own = parameters ? parameters->Number("rope_theta") : std::nullopt;
+    base = own ? *own : config.Number("rope_local_base_freq").value_or(base);
+  } else {
+    base = number({"rope_theta", "rotary_emb_base"}, base);
+  }
+  RotaryConfig rotary = MakeRotary(dims, base, scaling);
+  rotary.interleaved = family.interleaved_rotary;
+  return rotary;
+}
+
+}  // namespace
+
+void ReadRotary(const json::Object& config, DecoderConfig& decoder) {
+  const Family& family = FamilyOf(decoder);
+  decoder.rotary = RotaryOfType(config, decoder, "full_attention", family.rotary_base);
+  if (family.local_rotary_base == 0) return;
+  decoder.local_rotary =
+      RotaryOfType(config, decoder, "sliding_attention", family.local_rotary_base);
 }
 
 }  // namespace oort::huggingface

@@ -10,6 +10,7 @@
 
 #include "core/problems.h"
 #include "parser/checkpoint/families.h"
+#include "parser/checkpoint/row_parts.h"
 #include "parser/huggingface/packed_weights.h"
 #include "parser/safetensors/safetensors.h"
 #include "text/json.h"
@@ -20,26 +21,12 @@ namespace {
 constexpr std::string_view kSingle = "model.safetensors";
 constexpr std::string_view kIndex = "model.safetensors.index.json";
 
-struct HubName {
-  std::string_view file, ours;
-};
-constexpr HubName kGpt2Layer[] = {{"ln_1", "input_layernorm"},
-                                  {"ln_2", "post_attention_layernorm"},
-                                  {"attn.c_proj", "self_attn.o_proj"},
-                                  {"mlp.c_fc", "mlp.up_proj"},
-                                  {"mlp.c_proj", "mlp.down_proj"}};
-constexpr HubName kGpt2Top[] = {{"wte", "model.embed_tokens"},
-                                {"wpe", "model.embed_positions"},
-                                {"ln_f", "model.norm"},
-                                {"lm_head", "lm_head"}};
-
-/// "" where it is none of them.
-template <size_t kCount>
-std::string_view OursOf(const HubName (&names)[kCount], std::string_view name) {
-  for (const HubName& entry : names) {
-    if (entry.file == name) return entry.ours;
+/// What a family calls a tensor, as llama does.
+std::string LlamaName(const Family& family, const std::string& stem) {
+  for (const RenamedTensor& entry : family.hub_names) {
+    if (entry.file == stem) return std::string(entry.ours);
   }
-  return {};
+  return stem;
 }
 
 /// A name taken apart: "layers.3.mlp.up_proj.weight" is layer 3, "mlp.up_proj" and ".weight".
@@ -73,6 +60,7 @@ std::optional<NameParts> TakeApart(std::string_view name, std::string_view layer
 /// Buffers that old files saved with the weights.
 bool IsBuffer(std::string_view name) {
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
+         name.ends_with(".attention.bias") || name.ends_with(".attention.masked_bias") ||
          name.ends_with("rotary_emb.inv_freq");
 }
 
@@ -115,28 +103,36 @@ class HubMapper {
         problems_.Add(error.code(), error.what());
       }
     }
+    StackExperts();
     problems_.Throw(folder + ": there are tensors that cannot be used");
   }
 
  private:
   bool Place(std::string_view name, PlacedTensor placed) {
-    const bool is_gpt2 = FamilyOf(config_).gpt2_layout;
-    const std::string_view prefix = is_gpt2 ? "transformer." : "model.";
-    if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
-    const auto parts = TakeApart(name, is_gpt2 ? "h." : "layers.");
+    const Family& family = FamilyOf(config_);
+    if (name.starts_with(family.hub_prefix)) name.remove_prefix(family.hub_prefix.size());
+    auto parts = TakeApart(name, family.hub_layers);
     if (!parts || (parts->layer && *parts->layer >= config_.layers)) return false;
+    parts->stem = LlamaName(family, parts->stem);
     const std::string ours =
         parts->layer ? "model.layers." + std::to_string(*parts->layer) + "." : "";
-    if (is_gpt2) return PlaceGpt2(*parts, ours, std::move(placed));
-    if (FamilyOf(config_).offset_norms && parts->stem.ends_with("norm")) placed.added = 1;
+    if (family.offset_norms && parts->stem.ends_with("norm")) placed.added = 1;
     if (parts->layer) return PlaceInLayer(*parts, ours, placed);
-    const bool is_top = parts->stem == "embed_tokens" || parts->stem == "norm";
+    const bool is_top = parts->stem == "embed_tokens" || parts->stem == "norm" ||
+                        (config_.learned_positions && parts->stem == "embed_positions");
     if (!is_top && parts->stem != "lm_head") return false;
     table_.Add((is_top ? "model." : "") + parts->stem + parts->ending, std::move(placed));
     return true;
   }
 
-  bool PlaceInLayer(const NameParts& parts, const std::string& ours, const PlacedTensor& placed) {
+  bool PlaceInLayer(const NameParts& parts, const std::string& ours, PlacedTensor placed) {
+    if (FamilyOf(config_).gpt2_layout && placed.rank == 2) {  // it multiplies from the other side
+      placed.transposed_stride = placed.columns;
+      std::swap(placed.rows, placed.columns);
+    }
+    if (config_.experts.count > 0 && IsOfExpert(parts.stem)) {
+      return PlaceExpert(parts, ours, placed);
+    }
     if (parts.stem == "self_attn.qkv_proj") return CutQkv(ours, parts.ending, placed);
     if (parts.stem == "mlp.gate_up_proj") {
       table_.Add(ours + "mlp.gate_proj" + parts.ending, placed.Cut(0, config_.intermediate));
@@ -148,23 +144,43 @@ class HubMapper {
     return true;
   }
 
-  bool PlaceGpt2(const NameParts& parts, const std::string& ours, PlacedTensor placed) {
-    if (!parts.layer) {
-      const std::string_view top = OursOf(kGpt2Top, parts.stem);
-      if (top.empty()) return false;
-      table_.Add(std::string(top) + parts.ending, std::move(placed));
-      return true;
+  static constexpr std::string_view kExperts[] = {"mlp.experts.", "block_sparse_moe.experts."};
+
+  static bool IsOfExpert(std::string_view stem) {
+    return stem.starts_with(kExperts[0]) || stem.starts_with(kExperts[1]);
+  }
+
+  /// "mlp.experts.3.up_proj" waits for those of the other experts.
+  bool PlaceExpert(const NameParts& parts, const std::string& ours, const PlacedTensor& placed) {
+    std::string_view rest = parts.stem;
+    for (const std::string_view begin : kExperts) {
+      if (rest.starts_with(begin)) rest.remove_prefix(begin.size());
     }
-    // Its matrices multiply from the other side.
-    if (placed.rank == 2) {
-      placed.transposed_stride = placed.columns;
-      std::swap(placed.rows, placed.columns);
+    int64_t expert = -1;
+    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), expert);
+    const auto digits = static_cast<size_t>(end - rest.data());
+    if (error != std::errc() || expert < 0 || expert >= config_.experts.count ||
+        digits >= rest.size() || rest[digits] != '.' || placed.rank != 2 ||
+        parts.ending != ".weight") {
+      return false;
     }
-    if (parts.stem == "attn.c_attn") return CutQkv(ours, parts.ending, placed);
-    const std::string_view stem = OursOf(kGpt2Layer, parts.stem);
-    if (stem.empty()) return false;
-    table_.Add(ours + std::string(stem) + parts.ending, std::move(placed));
-    return true;
+    const std::string stem = LlamaName(FamilyOf(config_), std::string(rest.substr(digits + 1)));
+    return experts_[ours + "mlp.experts." + stem + parts.ending].emplace(expert, placed).second;
+  }
+
+  /// Experts of one layer are one matrix.
+  void StackExperts() {
+    for (auto& [name, parts] : experts_) {
+      if (static_cast<int64_t>(parts.size()) != config_.experts.count) {
+        problems_.Add(ErrorCode::kInvalidModel,
+                      Quote(name) + " is there for " + std::to_string(parts.size()) + " of " +
+                          std::to_string(config_.experts.count) + " experts");
+        continue;
+      }
+      std::vector<PlacedTensor> rows;
+      for (auto& [expert, placed] : parts) rows.push_back(std::move(placed));
+      table_.Add(name, Stacked(std::move(rows)));
+    }
   }
 
   static int64_t Units(const PlacedTensor& placed) {
@@ -174,15 +190,29 @@ class HubMapper {
   bool CutQkv(const std::string& ours, const std::string& ending, const PlacedTensor& placed) {
     const int64_t queries = config_.heads * config_.head_dim;
     const int64_t keys = config_.kv_heads * config_.head_dim;
+    if (Units(placed) != queries + 2 * keys) return false;
+    if (FamilyOf(config_).grouped_qkv) return CutGroups(ours, ending, placed);
     table_.Add(ours + "self_attn.q_proj" + ending, placed.Cut(0, queries));
     table_.Add(ours + "self_attn.k_proj" + ending, placed.Cut(queries, keys));
     table_.Add(ours + "self_attn.v_proj" + ending, placed.Cut(queries + keys, keys));
-    return Units(placed) == queries + 2 * keys;
+    return true;
+  }
+
+  /// Of each head of keys: its queries, the key, the value.
+  bool CutGroups(const std::string& ours, const std::string& ending, const PlacedTensor& placed) {
+    const int64_t queries = config_.heads / config_.kv_heads * config_.head_dim;
+    const int64_t keys = config_.head_dim, stride = queries + 2 * keys;
+    table_.Add(ours + "self_attn.q_proj" + ending, EveryRun(placed, 0, queries, stride));
+    table_.Add(ours + "self_attn.k_proj" + ending, EveryRun(placed, queries, keys, stride));
+    table_.Add(ours + "self_attn.v_proj" + ending, EveryRun(placed, queries + keys, keys, stride));
+    return true;
   }
 
   const DecoderConfig& config_;
   TensorTable& table_;
   PackedWeights packed_;
+  /// Of each matrix that experts have, those that were found.
+  std::map<std::string, std::map<int64_t, PlacedTensor>> experts_;
   ProblemList problems_;
 };
 
@@ -269,7 +299,7 @@ bool Has(const Biases& biases, std::string_view name) {
   if (is_of(".self_attn.o_proj.")) return biases.attention_output;
   if (is_of(".self_attn.")) return biases.attention_inputs;
   if (is_of(".mlp.")) return biases.mlp;
-  return !name.starts_with("lm_head.");
+  return biases.head || !name.starts_with("lm_head.");
 }
 
 }  // namespace

@@ -29,17 +29,19 @@ class DecoderWriter {
     positions_ = graph_.AddInput("pnnx_input_1", DType::kI32, tokens_shape);
     const int wanted = graph_.AddInput("pnnx_input_2", DType::kI32, tokens_shape);
     int x = Embed(tokens);
-    if (config_.rotary.dims > 0) angles_ = Angles();
+    WriteAngles();
     for (int64_t layer = 0; layer < config_.layers; ++layer) {
       const std::string name = "model.layers." + std::to_string(layer);
-      x = Attend(name, layer, x);
-      x = FeedForward(name, x);
+      x = Block(name, layer, x);
     }
     // Only the rows whose logits somebody wants go through the head, the largest product of all.
     Written select{"torch.index_select", "wanted"};
     select.Set("dim", Value(int64_t{0}));
     x = graph_.AddOne(std::move(select), {x, wanted});
     int logits = Head(Norm("model.norm", x));
+    if (config_.logit_scale != 1) {
+      logits = Expression("logits", "mul(@0," + Number(config_.logit_scale) + ")", {logits});
+    }
     if (config_.final_softcap > 0) logits = Softcap(logits);
     graph_.Add({"pnnx.Output", "pnnx_output_0"}, {logits}, 0);
     CheckAllAdapted();
@@ -58,13 +60,13 @@ class DecoderWriter {
         break;
       }
       case DecoderStage::kAttentionNorm:
-        outputs = {Norm(layer + ".input_layernorm", Rows(config_.hidden))};
+        outputs = {AttentionInput(layer, Rows(config_.hidden))};
         break;
       case DecoderStage::kAttention: {
         const int in = Rows(config_.hidden);
         if (config_.rotary.dims > 0) {
           positions_ = Input(DType::kI32, Shape{Shape::kUnknown});
-          angles_ = Angles();
+          WriteAngles();
         }
         outputs = {Attended(layer, index, 0, in)};
         break;
@@ -73,7 +75,8 @@ class DecoderWriter {
         const int in = Rows(config_.heads * config_.head_dim), x = Rows(config_.hidden);
         const int sum =
             AddResidual(layer + ".post_attention_layernorm", layer + ".self_attn.o_proj", in, x);
-        outputs = {sum, Norm(FeedForwardNorm(layer), sum)};
+        const bool parallel = config_.block != DecoderConfig::Block::kSequential;
+        outputs = {sum, FeedForwardInput(layer, parallel ? x : sum)};
         break;
       }
       case DecoderStage::kHidden: outputs = {Hidden(layer + ".mlp", Rows(config_.hidden))}; break;
@@ -117,9 +120,13 @@ class DecoderWriter {
         .Set("embedding_dim", Value(matrix.columns));
   }
 
-  int Angles() {
-    const RotaryConfig& rotary = config_.rotary;
-    Written angles{"oort.RotaryAngles", "rotary"};
+  void WriteAngles() {
+    if (config_.rotary.dims > 0) angles_ = Angles("rotary", config_.rotary);
+    if (config_.local_rotary.dims > 0) local_angles_ = Angles("local_rotary", config_.local_rotary);
+  }
+
+  int Angles(const std::string& name, const RotaryConfig& rotary) {
+    Written angles{"oort.RotaryAngles", name};
     angles.Attach("frequencies", FloatTensor(rotary.frequencies))
         .Attach("long_frequencies", FloatTensor(rotary.long_frequencies))
         .Set("magnitude", Value(static_cast<double>(rotary.magnitude)))
@@ -128,10 +135,28 @@ class DecoderWriter {
     return graph_.AddOne(std::move(angles), {positions_});
   }
 
-  int Attend(const std::string& layer, int64_t index, int x) {
-    const int attended = Attended(layer, index, index, Norm(layer + ".input_layernorm", x));
-    return AddResidual(layer + ".post_attention_layernorm", layer + ".self_attn.o_proj", attended,
-                       x);
+  int Block(const std::string& layer, int64_t index, int x) {
+    const int in = AttentionInput(layer, x);
+    const int attended = Attended(layer, index, index, in);
+    const int sum =
+        AddResidual(layer + ".post_attention_layernorm", layer + ".self_attn.o_proj", attended, x);
+    switch (config_.block) {
+      case DecoderConfig::Block::kParallel:
+        return FeedForward(layer, index, FeedForwardInput(layer, x), sum);
+      case DecoderConfig::Block::kParallelOneNorm: return FeedForward(layer, index, in, sum);
+      case DecoderConfig::Block::kSequential: break;
+    }
+    return FeedForward(layer, index, FeedForwardInput(layer, sum), sum);
+  }
+
+  /// What q, k and v multiply.
+  int AttentionInput(const std::string& layer, int x) {
+    return config_.pre_norms ? Norm(layer + ".input_layernorm", x) : x;
+  }
+  /// What gate and up multiply.
+  int FeedForwardInput(const std::string& layer, int x) {
+    const std::string norm(config_.FeedForwardNorm());
+    return norm.empty() ? x : Norm(layer + "." + norm, x);
   }
 
   /// What attention gives for `in`, before its output projection; keys and values go to
@@ -142,15 +167,21 @@ class DecoderWriter {
     std::vector<int> qkv = Linears(name, parts, in);
     for (size_t i = 0; i < parts.size(); ++i) qkv[i] = Adapted(parts[i], in, qkv[i]);
     int query = qkv[0], key = qkv[1];
-    if (config_.query_key_norm) {
+    if (config_.query_key_norm == DecoderConfig::QueryKeyNorm::kHead) {
       query = HeadNorm(name + ".q_norm", query, config_.heads);
       key = HeadNorm(name + ".k_norm", key, config_.kv_heads);
+    } else if (config_.query_key_norm == DecoderConfig::QueryKeyNorm::kAllHeads) {
+      query = Norm(name + ".q_norm", query);
+      key = Norm(name + ".k_norm", key);
     }
-    if (config_.rotary.dims > 0) {
+    const DecoderConfig::LayerRotary rotary = config_.RotaryOf(index);
+    if (config_.rotary.dims > 0 && rotary != DecoderConfig::LayerRotary::kNone) {
+      const bool local = rotary == DecoderConfig::LayerRotary::kLocal;
       Written turn{"oort.Rotary", name + ".rotary"};
       turn.Set("head_dim", Value(config_.head_dim))
           .Set("interleaved", Value(config_.rotary.interleaved));
-      const std::vector<int> turned = graph_.Add(std::move(turn), {query, key, angles_}, 2);
+      const std::vector<int> turned =
+          graph_.Add(std::move(turn), {query, key, local ? local_angles_ : angles_}, 2);
       query = turned[0];
       key = turned[1];
     }
@@ -170,14 +201,38 @@ class DecoderWriter {
     return index < config_.windows.size() ? config_.windows[index] : 0;
   }
 
-  int FeedForward(const std::string& layer, int x) {
-    const int hidden = Hidden(layer + ".mlp", Norm(FeedForwardNorm(layer), x));
+  /// x + what the feed-forward gives for `in`.
+  int FeedForward(const std::string& layer, int64_t index, int in, int x) {
+    if (config_.experts.IsAt(index)) return Experts(layer + ".mlp", in, x);
+    const int hidden = Hidden(layer + ".mlp", in);
     return AddResidual(layer + ".post_feedforward_layernorm", layer + ".mlp.down_proj", hidden, x);
   }
 
-  std::string FeedForwardNorm(const std::string& layer) const {
-    return layer +
-           (config_.post_norms ? ".pre_feedforward_layernorm" : ".post_attention_layernorm");
+  /// x + what a token's experts give for `in`, and the one that all tokens share.
+  int Experts(const std::string& name, int in, int x) {
+    const ExpertsConfig& experts = config_.experts;
+    Written route = LinearOf(name + ".gate", {name + ".gate"});
+    route.Set("precision", Value(std::string("f32")));  // other digits would choose others
+    const int router = graph_.AddOne(std::move(route), {in});
+    Written mixture{"oort.ExpertMixture", name + ".experts"};
+    const char* const parts[] = {".experts.gate_proj", ".experts.up_proj", ".experts.down_proj"};
+    for (size_t i = 0; i < std::size(parts); ++i) {
+      mixture.AttachWeight(MatrixOf(name + parts[i]), i == 0 ? "" : "_" + std::to_string(i));
+    }
+    mixture.Set("in_features", Value(config_.hidden))
+        .Set("intermediate", Value(experts.intermediate))
+        .Set("experts", Value(experts.count))
+        .Set("used", Value(experts.used))
+        .Set("normalized", Value(experts.normalized))
+        .Set("activation", Value(std::string(Name(config_.activation))));
+    const int sum = graph_.AddOne(std::move(mixture), {in, router, x});
+    if (experts.shared_intermediate == 0) return sum;
+    const int hidden = Hidden(name + ".shared_expert", in);
+    const std::string down = name + ".shared_expert.down_proj";
+    const int product = graph_.AddOne(LinearOf(down, {down}), {hidden});
+    const std::string gate = name + ".shared_expert_gate";
+    const int share = graph_.AddOne(LinearOf(gate, {gate}), {in});
+    return Expression(gate, "add(@0,mul(@1,sigmoid(@2)))", {sum, product, share});
   }
 
   /// What the feed-forward gives for `in`, before its last product.
@@ -204,12 +259,15 @@ class DecoderWriter {
 
   /// x + linear(in), with a norm of what is added where the model has one.
   int AddResidual(const std::string& norm, const std::string& linear, int in, int x) {
-    if (!config_.post_norms) {
+    if (!config_.post_norms && config_.residual_scale == 1) {
       return Adapted(linear, in, graph_.AddOne(LinearOf(linear, {linear}), {in, x}));
     }
     const int product = graph_.AddOne(LinearOf(linear, {linear}), {in});
-    const int added = Norm(norm, Adapted(linear, in, product));
-    return Expression(linear, "add(@0,@1)", {x, added});
+    int added = Adapted(linear, in, product);
+    if (config_.post_norms) added = Norm(norm, added);
+    const float scale = config_.residual_scale;
+    return Expression(linear, scale == 1 ? "add(@0,@1)" : "add(@0,mul(@1," + Number(scale) + "))",
+                      {x, added});
   }
 
   int Head(int x) {
@@ -217,8 +275,11 @@ class DecoderWriter {
     return graph_.AddOne(LinearOf("lm_head", {table}), {x});
   }
 
+  /// As expressions write it.
+  static std::string Number(float number) { return Value(static_cast<double>(number)).ToString(); }
+
   int Softcap(int logits) {
-    const std::string cap = Value(static_cast<double>(config_.final_softcap)).ToString();
+    const std::string cap = Number(config_.final_softcap);
     return Expression("softcap", "mul(tanh(div(@0," + cap + "))," + cap + ")", {logits});
   }
 
@@ -322,7 +383,8 @@ class DecoderWriter {
         .Set("normalized_shape", Value(Value::List{Value(weight.elements())}))
         .Set("eps", Value(static_cast<double>(config_.norm_epsilon)))
         .Set("elementwise_affine", Value(true));
-    if (!rms) norm.Attach("bias", checkpoint_.Vector(name + ".bias"));
+    if (config_.norm == DecoderConfig::Norm::kLayer)
+      norm.Attach("bias", checkpoint_.Vector(name + ".bias"));
     return graph_.AddOne(std::move(norm), {x});
   }
 
@@ -352,7 +414,7 @@ class DecoderWriter {
   std::set<std::string, std::less<>> adapted_;  ///< weights that adapters change
   GraphWriter graph_;
   StoredMatrix embeddings_;
-  int positions_ = -1, angles_ = -1;
+  int positions_ = -1, angles_ = -1, local_angles_ = -1;
   int inputs_ = 0;  ///< of a stage
 };
 

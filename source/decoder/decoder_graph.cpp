@@ -8,6 +8,16 @@
 #include "oort/error.h"
 
 namespace oort {
+namespace {
+
+/// 0 where it has no such number.
+size_t IntOf(const Operator& op, const std::string& name) {
+  const auto found = op.params.find(name);
+  if (found == op.params.end() || !found->second.value().IsInt()) return 0;
+  return static_cast<size_t>(std::max<int64_t>(0, found->second.value().AsInt()));
+}
+
+}  // namespace
 
 DecoderGraph::DecoderGraph(Graph written) : graph(std::move(written)) {
   std::set<const Buffer*> seen;  // a head may be the embeddings
@@ -17,8 +27,11 @@ DecoderGraph::DecoderGraph(Graph written) : graph(std::move(written)) {
     if (op.type == "oort.RotaryAngles" && original != op.params.end()) {
       short_context = original->second.value().AsInt();
     }
+    const size_t experts = IntOf(op, "experts"), used = IntOf(op, "used");
     for (const auto& [name, tensor] : op.attributes) {
-      if (op.type != "oort.QuantizedEmbedding") step_bytes += tensor.bytes();
+      const bool is_mixture = op.type == "oort.ExpertMixture" && experts > 0;
+      const size_t read = is_mixture ? tensor.bytes() / experts * used : tensor.bytes();
+      if (op.type != "oort.QuantizedEmbedding") step_bytes += read;
       if (seen.insert(tensor.buffer().get()).second) weight_bytes += tensor.bytes();
     }
   }

@@ -22,9 +22,10 @@ struct NamedShape {
   int64_t vocabulary, hidden, layers, heads, kv_heads, head_dim, intermediate, context;
   double rotary_base;
   bool tied;
+  int64_t experts = 0, experts_used = 0, expert_intermediate = 0;
 };
 
-constexpr std::array<NamedShape, 7> kNamedShapes = {{
+constexpr std::array<NamedShape, 10> kNamedShapes = {{
     {"smollm2-135m", "llama", 49152, 576, 30, 9, 3, 64, 1536, 8192, 1e5, true},
     {"llama3.2-1b", "llama", 128256, 2048, 16, 32, 8, 64, 8192, 131072, 5e5, true},
     {"qwen2.5-0.5b", "qwen2", 151936, 896, 24, 14, 2, 64, 4864, 32768, 1e6, true},
@@ -32,11 +33,14 @@ constexpr std::array<NamedShape, 7> kNamedShapes = {{
     {"llama2-7b", "llama", 32000, 4096, 32, 32, 32, 128, 11008, 4096, 1e4, false},
     {"mistral-7b", "mistral", 32000, 4096, 32, 32, 8, 128, 14336, 32768, 1e4, false},
     {"llama3-8b", "llama", 128256, 4096, 32, 32, 8, 128, 14336, 8192, 5e5, false},
+    {"olmoe-1b-7b", "olmoe", 50304, 2048, 16, 16, 16, 128, 1024, 4096, 1e4, false, 64, 8, 1024},
+    {"qwen3-30b-a3b", "qwen3_moe", 151936, 2048, 48, 32, 4, 128, 6144, 40960, 1e6, false, 128, 8,
+     768},
+    {"mixtral-8x7b", "mixtral", 32000, 4096, 32, 32, 8, 128, 14336, 32768, 1e6, false, 8, 2, 14336},
 }};
 
 DecoderConfig ConfigOf(const NamedShape& shape) {
-  DecoderConfig config;
-  config.family = shape.family;
+  DecoderConfig config = RequireFamily(shape.family);
   config.vocabulary = shape.vocabulary;
   config.hidden = shape.hidden;
   config.layers = shape.layers;
@@ -46,6 +50,10 @@ DecoderConfig ConfigOf(const NamedShape& shape) {
   config.intermediate = shape.intermediate;
   config.context = shape.context;
   config.tied_head = shape.tied;
+  config.experts.count = shape.experts;
+  config.experts.used = shape.experts_used;
+  config.experts.intermediate = shape.expert_intermediate;
+  config.experts.normalized = FamilyOf(config).normalized_experts;
   config.attention_scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
   config.rotary.dims = shape.head_dim;
   for (int64_t i = 0; i < shape.head_dim; i += 2) {
@@ -71,7 +79,8 @@ class RandomCheckpoint final : public Checkpoint {
       : config_(ConfigOf(shape)), weights_(weights) {
     const int64_t columns = config_.hidden;
     const int64_t rows =
-        std::max({config_.vocabulary, config_.intermediate, config_.heads * config_.head_dim});
+        std::max({config_.vocabulary, config_.intermediate, config_.heads * config_.head_dim,
+                  config_.experts.count * config_.experts.intermediate});
     const StoredMatrix largest = AllocateStored(weights_, rows, columns);
     data_ = largest.data;
     scale_ = largest.scale;
@@ -107,6 +116,9 @@ class RandomCheckpoint final : public Checkpoint {
     if (name.ends_with("k_proj.bias") || name.ends_with("v_proj.bias")) {
       count = config_.kv_heads * config_.head_dim;
     }
+    const bool whole = config_.query_key_norm == DecoderConfig::QueryKeyNorm::kAllHeads;
+    if (name.ends_with("q_norm.weight")) count = config_.head_dim * (whole ? config_.heads : 1);
+    if (name.ends_with("k_norm.weight")) count = config_.head_dim * (whole ? config_.kv_heads : 1);
     Tensor vector(DType::kF32, Shape{count});
     std::fill_n(vector.data<float>(), count, norm ? 1.0f : 0.01f);
     return vector;
@@ -127,6 +139,10 @@ class RandomCheckpoint final : public Checkpoint {
     if (is("q_proj")) return {queries, config_.hidden};
     if (is("k_proj") || is("v_proj")) return {keys, config_.hidden};
     if (is("o_proj")) return {config_.hidden, queries};
+    const ExpertsConfig& experts = config_.experts;
+    if (is("mlp.gate.")) return {experts.count, config_.hidden};
+    if (is(".experts.down_proj")) return {experts.count * config_.hidden, experts.intermediate};
+    if (is(".experts.")) return {experts.count * experts.intermediate, config_.hidden};
     if (is("gate_proj") || is("up_proj")) return {config_.intermediate, config_.hidden};
     if (is("down_proj")) return {config_.hidden, config_.intermediate};
     return {config_.vocabulary, config_.hidden};

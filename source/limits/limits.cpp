@@ -152,8 +152,7 @@ ParameterCounts CountParameters(const ModelShape& shape) {
     counts.feed_forward_active = always + sparse * expert * D(shape.experts_used);
     counts.router = sparse * hidden * D(shape.experts);
   }
-  counts.norms = layers * (D(shape.norms) * D(shape.norm_width) +
-                           (shape.query_key_norm ? 2 * D(shape.head_dim) : 0)) +
+  counts.norms = layers * (D(shape.norms) * D(shape.norm_width) + D(shape.query_key_norm)) +
                  D(shape.norm_width);
   counts.embedding = (D(shape.vocabulary) + D(shape.positions)) * hidden;
   counts.head = D(shape.vocabulary) * hidden;

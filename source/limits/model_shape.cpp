@@ -42,6 +42,17 @@ int64_t SizeOr(const json::Object& config, Names names, int64_t most, int64_t ot
   return value ? CheckedSize(*names.begin(), *value, most) : otherwise;
 }
 
+/// Numbers of the norms of queries and keys in a layer.
+int64_t HeadNorms(DecoderConfig::QueryKeyNorm norm, const ModelShape& shape) {
+  switch (norm) {
+    case DecoderConfig::QueryKeyNorm::kHead: return 2 * shape.head_dim;
+    case DecoderConfig::QueryKeyNorm::kAllHeads:
+      return (shape.heads + shape.kv_heads) * shape.head_dim;
+    case DecoderConfig::QueryKeyNorm::kNone: break;
+  }
+  return 0;
+}
+
 constexpr int64_t kMostWide = 10'000'000;
 constexpr int64_t kMostLayers = 100'000;
 constexpr int64_t kMostWords = 1'000'000'000;
@@ -83,19 +94,15 @@ constexpr auto kOthers = [] {
       old("biogpt", false, true, Bias::kAll),
       old("bloom", true, false, Bias::kAll),
       old("codegen", false, false, Bias::kAll),
-      old("falcon", false, false, Bias::kAsked),
       old("gpt_bigcode", true, true, Bias::kAll),
       old("gpt_neo", true, true, Bias::kAll),
-      old("gpt_neox", false, false, Bias::kAll),
       old("gptj", false, false, Bias::kAll),
       old("mpt", false, false, Bias::kAll),
       old("opt", true, true, Bias::kAll),
-      old("phi", false, false, Bias::kAll),
-      old("starcoder2", false, false, Bias::kAll),
-      {.name = "gemma3", .tied_head = true, .query_key_norm = true, .post_norms = true},
-      {.name = "gemma3_text", .tied_head = true, .query_key_norm = true, .post_norms = true},
-      {.name = "qwen2_moe", .bias = Bias::kAttentionInputs, .window_asked = true},
-      {.name = "qwen3_moe", .query_key_norm = true, .window_asked = true},
+      {.name = "gemma3",
+       .tied_head = true,
+       .query_key_norm = DecoderConfig::QueryKeyNorm::kHead,
+       .post_norms = true},
   });
 }();
 
@@ -140,7 +147,7 @@ ModelShape ReadAnyShape(const json::Object& config, std::string name) {
   shape.mlp_bias = biases.mlp;
   shape.norm_width = shape.hidden * (family.norm == DecoderConfig::Norm::kLayer ? 2 : 1);
   shape.norms = family.post_norms ? 4 : 2;
-  shape.query_key_norm = family.query_key_norm;
+  shape.query_key_norm = HeadNorms(family.query_key_norm, shape);
   if (family.learned_positions) shape.positions = std::min(shape.context, kMostWords);
   ReadExperts(config, shape);
   shape.windows = huggingface::ReadWindows(config, family, shape.layers);
@@ -215,10 +222,16 @@ ModelShape ShapeOf(const DecoderConfig& config) {
   shape.output_bias = shape.mlp_bias = bias == Family::Bias::kAll;
   shape.qkv_bias = shape.output_bias || bias == Family::Bias::kAttentionInputs;
   shape.norm_width = config.hidden * (config.norm == DecoderConfig::Norm::kLayer ? 2 : 1);
-  shape.norms = config.post_norms ? 4 : 2;
-  shape.query_key_norm = config.query_key_norm;
+  shape.norms = (config.pre_norms ? 2 : 0) + (config.post_norms ? 2 : 0);
+  if (config.block == DecoderConfig::Block::kParallelOneNorm) --shape.norms;
+  shape.query_key_norm = HeadNorms(config.query_key_norm, shape);
   shape.context = config.context;
   shape.positions = config.learned_positions ? config.context : 0;
+  shape.experts = config.experts.count;
+  shape.experts_used = config.experts.used;
+  shape.expert_intermediate = config.experts.intermediate;
+  shape.shared_intermediate = config.experts.shared_intermediate;
+  shape.dense_layers = std::ranges::count(config.experts.dense, true);
   shape.windows = config.windows;
   return shape;
 }

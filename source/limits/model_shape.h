@@ -22,11 +22,11 @@ struct ModelShape {
   bool gated = true;  ///< gate, up and down; else up and down
   bool tied_head = false;
   bool qkv_bias = false, output_bias = false, mlp_bias = false;
-  int64_t norm_width = 0;  ///< numbers of a norm: hidden, or twice that with a bias
-  int64_t norms = 2;       ///< in a layer
-  bool query_key_norm = false;
-  int64_t positions = 0;  ///< rows of a learned table of positions
-  int64_t context = 0;    ///< that the model was made for; 0: unknown
+  int64_t norm_width = 0;      ///< numbers of a norm: hidden, or twice that with a bias
+  int64_t norms = 2;           ///< in a layer
+  int64_t query_key_norm = 0;  ///< numbers of the norms of queries and keys in a layer
+  int64_t positions = 0;       ///< rows of a learned table of positions
+  int64_t context = 0;         ///< that the model was made for; 0: unknown
   /// Mixture of experts: of `experts` in a layer a token uses `experts_used`; 0: none.
   int64_t experts = 0, experts_used = 0, expert_intermediate = 0;
   int64_t shared_intermediate = 0;  ///< of what every token uses beside them

@@ -34,16 +34,17 @@ bool NeedsText(const LanguageQuantizeOptions& options) {
   return options.method != Method::kImportance || !options.importance;
 }
 
-/// The norm that gives the inputs of a matrix; empty where something else does.
+/// The norm that gives the inputs of a matrix, and of those that are scaled with it alone; empty
+/// where something else does.
 std::string NormBefore(const std::string& name, const DecoderConfig& config) {
+  if (!config.pre_norms || config.block == DecoderConfig::Block::kParallelOneNorm) return "";
   const size_t at = name.find(".self_attn.");
   if (at != name.npos) {
     return name.ends_with(".o_proj.weight") ? "" : name.substr(0, at) + ".input_layernorm";
   }
   const size_t mlp = name.find(".mlp.");
   if (mlp == name.npos || name.ends_with(".down_proj.weight")) return "";
-  return name.substr(0, mlp) +
-         (config.post_norms ? ".pre_feedforward_layernorm" : ".post_attention_layernorm");
+  return name.substr(0, mlp) + "." + std::string(config.FeedForwardNorm());
 }
 
 std::vector<std::vector<std::string>> MatricesOfLayer(int64_t layer, bool gated) {
@@ -85,6 +86,11 @@ class LanguageQuantizer {
         threads_(options.threads > 0 ? options.threads : AvailableThreads()),
         targets_(options, config_, as_gguf),
         weights_(checkpoint) {
+    if (config_.experts.count > 0) {
+      throw Error(ErrorCode::kUnsupported,
+                  "weights of a mixture of experts cannot be quantized with what a text shows of "
+                  "them; oort convert --weights int4 rounds them");
+    }
     if (options.method == Method::kGptq) lapack::Require();
     std::vector<std::string> names = LayerNames();
     for (const std::string& name : Tables()) names.push_back(name);

@@ -57,7 +57,7 @@ class GgufVocabulary {
 
   /// Control, unknown and user-defined tokens are found in the text before anything else.
   std::vector<AddedToken> Added() const {
-    const Family* const family = FindFamily(spec_.architecture);
+    const Family* const family = FindGgufFamily(spec_.architecture);
     const bool rstrip = family != nullptr && family->gguf_specials_rstrip;
     std::vector<AddedToken> out;
     for (size_t i = 0; i < count(); ++i) {

@@ -7,8 +7,9 @@
 FAMILY/config.json, *.safetensors   as transformers saves them
 FAMILY.gguf                         the same weights, laid out as llama.cpp's converter does
 FAMILY.json                         frequencies of the rotary embedding, some elements of all weights under the names
-                                    of the llama layout, and for some tokens the logits in f32
+                                    of the llama layout, for some tokens the logits in f32, and greedy answers
 llama2c_v{0,1,2}.bin, tokenizer.bin a llama in the three formats of llama2.c
+llama2c_v3.bin                      the same in KuiperLLama's own
 
 Needs torch, transformers, safetensors and gguf.
 """
@@ -26,6 +27,7 @@ import transformers
 HERE = pathlib.Path(__file__).parent
 VOCABULARY = 40
 TOKENS = [3, 17, 29, 5, 5, 38, 11, 0, 22, 31, 8, 14]
+PROMPTS = [[3, 17, 29], [5], [22, 31, 8, 14, 9, 9, 30], [38, 11]]
 COMMON = dict(
     vocab_size=VOCABULARY,
     hidden_size=32,
@@ -39,9 +41,15 @@ COMMON = dict(
     eos_token_id=2,
     pad_token_id=None,
 )
+OLD = {key: value for key, value in COMMON.items() if key != "num_key_value_heads"}
+MOE = dict(num_experts=6, num_experts_per_tok=2, moe_intermediate_size=16)
 LLAMA3 = dict(rope_type="llama3", factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=32)
 YARN = dict(rope_type="yarn", factor=2.0, original_max_position_embeddings=32)
 LONG = dict(rope_type="longrope", short_factor=[1.0, 1.1], long_factor=[1.5, 3.0])
+
+
+# Layers whose norms are scaled as the file's: 1 + w is gemma's way.
+OFFSET_NORMS = ("gemma", "gemma2", "gemma3_text")
 
 
 def rope(theta, scaling=None, **more):
@@ -76,6 +84,58 @@ MODELS = {
         "float32",
         None,
     ),
+    "olmo2": ("olmo2", transformers.Olmo2Config, COMMON | rope(500000.0), "float32", None),
+    "phi": ("phi2", transformers.PhiConfig, COMMON | dict(num_key_value_heads=4) | rope(10000.0, partial_rotary_factor=0.5), "float32", None),
+    "stablelm": ("stablelm", transformers.StableLmConfig, COMMON | dict(use_qkv_bias=True) | rope(10000.0, partial_rotary_factor=0.25), "float32", None),
+    "stablelm_parallel": (
+        "stablelm",
+        transformers.StableLmConfig,
+        COMMON | dict(use_parallel_residual=True) | rope(10000.0, partial_rotary_factor=0.5),
+        "float32",
+        None,
+    ),
+    "gpt_neox": ("gptneox", transformers.GPTNeoXConfig, OLD | rope(10000.0, partial_rotary_factor=0.25), "float32", None),
+    "falcon": ("falcon", transformers.FalconConfig, OLD | dict(ffn_hidden_size=24) | rope(10000.0), "float32", None),
+    "falcon_new": (
+        "falcon",
+        transformers.FalconConfig,
+        OLD | dict(ffn_hidden_size=24, new_decoder_architecture=True, num_kv_heads=2, bias=True) | rope(10000.0),
+        "float32",
+        None,
+    ),
+    "starcoder2": ("starcoder2", transformers.Starcoder2Config, COMMON | dict(sliding_window=None) | rope(100000.0), "float32", None),
+    "smollm3": ("smollm3", transformers.SmolLM3Config, COMMON | dict(num_hidden_layers=4) | rope(2e6), "float32", None),
+    "granite": (
+        "granite",
+        transformers.GraniteConfig,
+        COMMON | dict(embedding_multiplier=6.0, residual_multiplier=0.3, attention_multiplier=0.2, logits_scaling=4.0) | rope(10000.0),
+        "float32",
+        None,
+    ),
+    "cohere": ("command-r", transformers.CohereConfig, COMMON | dict(logit_scale=0.25) | rope(10000.0), "float32", None),
+    "mixtral": ("llama", transformers.MixtralConfig, COMMON | dict(num_local_experts=4, num_experts_per_tok=2) | rope(1e6), "float32", None),
+    "qwen2_moe": (
+        "qwen2moe",
+        transformers.Qwen2MoeConfig,
+        COMMON | MOE | dict(shared_expert_intermediate_size=20, norm_topk_prob=False) | rope(1e6),
+        "float32",
+        None,
+    ),
+    "qwen3_moe": ("qwen3moe", transformers.Qwen3MoeConfig, COMMON | MOE | dict(head_dim=12, norm_topk_prob=True) | rope(1e6), "bfloat16", None),
+    "olmoe": ("olmoe", transformers.OlmoeConfig, COMMON | dict(num_experts=5, num_experts_per_tok=3) | rope(10000.0), "float32", None),
+    "gemma3_text": (
+        "gemma3",
+        transformers.Gemma3TextConfig,
+        COMMON
+        | dict(head_dim=12, query_pre_attn_scalar=12, sliding_window=4, num_hidden_layers=3, layer_types=["sliding_attention", "sliding_attention", "full_attention"])
+        | dict(
+            rope_parameters=dict(
+                full_attention=dict(rope_type="linear", factor=2.0, rope_theta=1e6), sliding_attention=dict(rope_type="default", rope_theta=10000.0)
+            )
+        ),
+        "bfloat16",
+        None,
+    ),
 }
 
 
@@ -86,7 +146,7 @@ def make_model(config, dtype):
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if weight.dim() == 1:
-                weight.copy_(torch.randn_like(weight) * 0.2 + (0 if name.endswith("bias") or config.model_type.startswith("gemma") else 1))
+                weight.copy_(torch.randn_like(weight) * 0.2 + (0 if name.endswith("bias") or config.model_type in OFFSET_NORMS else 1))
             weight.copy_(weight.to(getattr(torch, dtype)))
     return model
 
@@ -100,9 +160,12 @@ def save_folder(model, folder, dtype, shard):
 
 def rotary_of(model):
     """The frequencies, those for long sequences where there are such, and the magnitude."""
-    rotary = getattr(model.model, "rotary_emb", None) if hasattr(model, "model") else None
+    rotary = getattr(model.base_model, "rotary_emb", None)
     if rotary is None:
         return {}
+    if hasattr(rotary, "full_attention_inv_freq"):
+        usual = dict(frequencies=rotary.full_attention_inv_freq.tolist(), magnitude=float(rotary.full_attention_attention_scaling))
+        return usual | dict(local_frequencies=rotary.sliding_attention_inv_freq.tolist())
     numbers = dict(frequencies=rotary.inv_freq.tolist(), magnitude=float(rotary.attention_scaling))
     if rotary.config.rope_parameters["rope_type"] == "longrope":
         long, magnitude = transformers.modeling_rope_utils.ROPE_INIT_FUNCTIONS["longrope"](rotary.config, "cpu", seq_len=1000)
@@ -115,64 +178,139 @@ def logits_of(model, tokens):
         return model(torch.tensor([tokens])).logits[0].tolist()
 
 
+def greedy(model, prompt, count=12):
+    """The most likely tokens behind a prompt, each from a pass over the whole text."""
+    text = list(prompt)
+    with torch.no_grad():
+        for _ in range(count):
+            text.append(int(model(torch.tensor([text])).logits[0, -1].argmax()))
+    return text[len(prompt) :]
+
+
 def permuted(weight, heads):
     """Rows of each head so that pairs of the rotary embedding stand side by side."""
     size = weight.shape[0] // heads
     return weight.reshape(heads, 2, size // 2, *weight.shape[1:]).swapaxes(1, 2).reshape(weight.shape)
 
 
-TOP = {"embed_tokens": "token_embd", "norm": "output_norm", "lm_head": "output", "wte": "token_embd", "wpe": "position_embd", "ln_f": "output_norm"}
+# What llama's layout calls the tensors that other families name otherwise.
+LLAMA_NAMES = {
+    "wte": "embed_tokens", "wpe": "embed_positions", "ln_f": "norm", "ln_1": "input_layernorm", "ln_2": "post_attention_layernorm",
+    "attn.c_attn": "self_attn.qkv_proj", "attn.c_proj": "self_attn.o_proj", "mlp.c_fc": "mlp.up_proj", "mlp.c_proj": "mlp.down_proj",
+    "word_embeddings": "embed_tokens", "ln_attn": "input_layernorm", "ln_mlp": "post_attention_layernorm",
+    "self_attention.query_key_value": "self_attn.qkv_proj", "self_attention.dense": "self_attn.o_proj", "mlp.dense_h_to_4h": "mlp.up_proj",
+    "mlp.dense_4h_to_h": "mlp.down_proj", "embed_in": "embed_tokens", "embed_out": "lm_head", "final_layer_norm": "norm",
+    "attention.query_key_value": "self_attn.qkv_proj", "attention.dense": "self_attn.o_proj", "final_layernorm": "norm",
+    "self_attn.dense": "self_attn.o_proj", "mlp.fc1": "mlp.up_proj", "mlp.fc2": "mlp.down_proj",
+}  # fmt: skip
+# What GGUF calls them.
+TOP = {"embed_tokens": "token_embd", "embed_positions": "position_embd", "norm": "output_norm", "lm_head": "output"}
 LAYER = {
     "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
     "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm",
     "self_attn.qkv_proj": "attn_qkv", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
+    "mlp.gate": "ffn_gate_inp", "mlp.experts.gate_proj": "ffn_gate_exps", "mlp.experts.up_proj": "ffn_up_exps", "mlp.experts.down_proj": "ffn_down_exps",
+    "mlp.shared_expert.gate_proj": "ffn_gate_shexp", "mlp.shared_expert.up_proj": "ffn_up_shexp", "mlp.shared_expert.down_proj": "ffn_down_shexp",
+    "mlp.shared_expert_gate": "ffn_gate_inp_shexp",
     "mlp.gate_up_proj": "ffn_up", "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm",
-    "ln_1": "attn_norm", "ln_2": "ffn_norm", "attn.c_attn": "attn_qkv", "attn.c_proj": "attn_output", "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down",
 }  # fmt: skip
+PERMUTED = ("llama", "smollm3", "granite")  # architectures of GGUF whose q and k are reordered
 
 
-def gguf_name(name, family):
-    parts = name.removeprefix("model.").removeprefix("transformer.").split(".")
-    ending = parts.pop()
-    if parts[0] not in ("layers", "h"):
-        return f"{TOP['.'.join(parts)]}.{ending}"
-    stem = ".".join(parts[2:])
-    if family == "gemma2" and stem == "post_attention_layernorm":
-        return f"blk.{parts[1]}.post_attention_norm.{ending}"
-    return f"blk.{parts[1]}.{LAYER[stem]}.{ending}"
+def state_of(model):
+    """All weights by name; those of experts under the names that they would have in a module of their own."""
+    for name, weight in model.state_dict().items():
+        if name.endswith("experts.gate_up_proj"):
+            for part, rows in zip(("gate_proj", "up_proj"), weight.chunk(2, dim=1)):
+                yield name.replace("gate_up_proj", f"{part}.weight"), rows.contiguous()
+        elif name.endswith("experts.down_proj"):
+            yield name + ".weight", weight
+        else:
+            yield name, weight
+
+
+def name_parts(name):
+    """The number of a layer or None, the name in the layout of llama, and the ending."""
+    *parts, ending = name.split(".")
+    if parts[0] in ("model", "transformer", "gpt_neox"):
+        parts = parts[1:]
+    layer = parts[1] if parts[0] in ("layers", "h") else None
+    stem = ".".join(parts[2:] if layer else parts)
+    return layer, LLAMA_NAMES.get(stem, stem), ending
+
+
+def gguf_name(name, family, config):
+    layer, stem, ending = name_parts(name)
+    if layer is None:
+        return f"{TOP[stem]}.{ending}"
+    ours = LAYER[stem]
+    if family in ("gemma2", "gemma3", "olmo2") and stem == "post_attention_layernorm":
+        ours = "post_attention_norm"
+    if family == "falcon" and config.new_decoder_architecture and stem in ("input_layernorm", "post_attention_layernorm"):
+        ours = "attn_norm" if stem == "post_attention_layernorm" else "attn_norm_2"
+    return f"blk.{layer}.{ours}.{ending}"
+
+
+def head_counts(config):
+    heads = config.num_attention_heads
+    if config.model_type == "falcon" and not config.new_decoder_architecture:
+        return heads, 1 if config.multi_query else heads
+    return heads, getattr(config, "num_kv_heads", None) or getattr(config, "num_key_value_heads", None) or heads
+
+
+def ungrouped(weight, config):
+    """Queries, keys and values from rows that have them for each head of keys."""
+    heads, kv_heads = head_counts(config)
+    size = config.hidden_size // heads
+    groups = weight.reshape(kv_heads, heads // kv_heads + 2, size, *weight.shape[1:])
+    return [part.reshape(-1, *weight.shape[1:]) for part in (groups[:, :-2], groups[:, -2], groups[:, -1])]
 
 
 def gguf_weight(name, weight, config, family):
-    if family == "llama" and name.endswith(("q_proj.weight", "q_proj.bias")):
-        return permuted(weight, config.num_attention_heads)
-    if family == "llama" and name.endswith(("k_proj.weight", "k_proj.bias")):
-        return permuted(weight, config.num_key_value_heads)
-    if family.startswith("gemma") and "norm" in name:
+    heads, kv_heads = head_counts(config)
+    if family in PERMUTED and name.endswith(("q_proj.weight", "q_proj.bias")):
+        return permuted(weight, heads)
+    if family in PERMUTED and name.endswith(("k_proj.weight", "k_proj.bias")):
+        return permuted(weight, kv_heads)
+    if "query_key_value" in name:
+        return np.concatenate(ungrouped(weight, config))
+    if config.model_type in OFFSET_NORMS and "norm" in name:
         return weight + 1
     if family == "gpt2" and weight.ndim == 2 and ".h." in name:
         return weight.T
+    if name.endswith("shared_expert_gate.weight"):
+        return weight[0]
     return weight
+
+
+def epsilon_of(config):
+    names = ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon")
+    return next(getattr(config, name) for name in names if hasattr(config, name))
 
 
 def write_metadata(writer, config, family):
     is_gpt2 = family == "gpt2"
+    heads, kv_heads = head_counts(config)
     writer.add_context_length(config.max_position_embeddings)
     writer.add_embedding_length(config.hidden_size)
     writer.add_block_count(config.num_hidden_layers)
-    writer.add_feed_forward_length(config.n_inner if is_gpt2 else config.intermediate_size)
-    writer.add_head_count(config.num_attention_heads)
+    names = ("n_inner", "ffn_hidden_size", "intermediate_size")
+    writer.add_feed_forward_length(next(getattr(config, name) for name in names if hasattr(config, name)))
+    writer.add_head_count(heads)
+    (writer.add_layer_norm_rms_eps if hasattr(config, "rms_norm_eps") else writer.add_layer_norm_eps)(epsilon_of(config))
     if is_gpt2:
-        writer.add_layer_norm_eps(config.layer_norm_epsilon)
         return
-    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    writer.add_head_count_kv(config.num_key_value_heads)
-    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-    if head_dim * config.num_attention_heads != config.hidden_size:
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // heads
+    writer.add_head_count_kv(kv_heads)
+    if head_dim * heads != config.hidden_size:
         writer.add_key_length(head_dim)
         writer.add_value_length(head_dim)
-    rope_parameters = config.rope_parameters
+    rope_parameters = config.rope_parameters.get("full_attention", config.rope_parameters)
     writer.add_rope_freq_base(rope_parameters["rope_theta"])
     writer.add_rope_dimension_count(int(head_dim * rope_parameters.get("partial_rotary_factor", 1.0)))
+    if rope_parameters["rope_type"] == "linear":
+        writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+        writer.add_rope_scaling_factor(rope_parameters["factor"])
     if rope_parameters["rope_type"] == "yarn":
         writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
         writer.add_rope_scaling_factor(rope_parameters["factor"])
@@ -185,6 +323,25 @@ def write_metadata(writer, config, family):
     if family == "gemma2":
         writer.add_attn_logit_softcapping(config.attn_logit_softcapping)
         writer.add_final_logit_softcapping(config.final_logit_softcapping)
+    if family == "gemma3":  # real files have all but every sixth layer windowed, and no key
+        writer.add_uint32("gemma3.attention.sliding_window_pattern", 3)
+    experts = getattr(config, "num_experts", None) or getattr(config, "num_local_experts", None)
+    if experts:
+        writer.add_expert_count(experts)
+        writer.add_expert_used_count(config.num_experts_per_tok)
+    if hasattr(config, "moe_intermediate_size"):
+        writer.add_expert_feed_forward_length(config.moe_intermediate_size)
+    if hasattr(config, "shared_expert_intermediate_size"):
+        writer.add_expert_shared_feed_forward_length(config.shared_expert_intermediate_size)
+    if family in ("gptneox", "stablelm"):
+        writer.add_parallel_residual(config.use_parallel_residual)
+    if family == "granite":
+        writer.add_attention_scale(config.attention_multiplier)
+        writer.add_embedding_scale(config.embedding_multiplier)
+        writer.add_residual_scale(config.residual_multiplier)
+        writer.add_logit_scale(config.logits_scaling)
+    if family == "command-r":
+        writer.add_logit_scale(config.logit_scale)
 
 
 def write_vocabulary(writer):
@@ -214,17 +371,17 @@ def write_gguf(model, path, family):
     writer = gguf.GGUFWriter(path, family)
     write_metadata(writer, config, family)
     write_vocabulary(writer)
-    parameters = {} if family == "gpt2" else config.rope_parameters
+    parameters = {} if family == "gpt2" else config.rope_parameters.get("full_attention", config.rope_parameters)
     if parameters.get("rope_type") == "llama3":
         writer.add_tensor("rope_freqs.weight", llama3_divisors(model))
     if parameters.get("rope_type") == "longrope":
         for length in ("long", "short"):
             writer.add_tensor(f"rope_factors_{length}.weight", np.array(parameters[f"{length}_factor"], dtype=np.float32))
-    for name, weight in model.state_dict().items():
+    for name, weight in state_of(model):
         if name == "lm_head.weight" and config.tie_word_embeddings:
             continue
         values = np.ascontiguousarray(gguf_weight(name, weight.numpy(), config, family))
-        writer.add_tensor(gguf_name(name, family), values)
+        writer.add_tensor(gguf_name(name, family, config), values)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -234,45 +391,37 @@ def write_gguf(model, path, family):
 def hub_weights(model):
     """All weights under the names of the llama layout, cut and turned as Oort has them."""
     config = model.config
-    layer_names = {"ln_1": "input_layernorm", "ln_2": "post_attention_layernorm", "attn.c_proj": "self_attn.o_proj", "mlp.c_fc": "mlp.up_proj", "mlp.c_proj": "mlp.down_proj"}
-    top_names = {"wte": "model.embed_tokens", "wpe": "model.embed_positions", "ln_f": "model.norm"}
     weights = {}
-    for name, weight in model.state_dict().items():
-        if name == "lm_head.weight":
-            if not config.tie_word_embeddings:
-                weights[name] = weight
+    for name, weight in state_of(model):
+        weight = weight.flatten(0, -2) if weight.dim() == 3 else weight
+        layer, stem, ending = name_parts(name)
+        if stem == "lm_head" and config.tie_word_embeddings:
             continue
-        if config.model_type.startswith("gemma") and "norm" in name:
+        if config.model_type in OFFSET_NORMS and "norm" in name:
             weight = weight + 1
-        if config.model_type == "gpt2":
-            *stem, ending = name.removeprefix("transformer.").split(".")
-            if stem[0] != "h":
-                weights[f"{top_names[stem[0]]}.{ending}"] = weight
-                continue
-            weight = weight.T if weight.dim() == 2 else weight
-            prefix, stem = f"model.layers.{stem[1]}.", ".".join(stem[2:])
-            if stem == "attn.c_attn":
-                for part, rows in zip("qkv", weight.chunk(3)):
-                    weights[f"{prefix}self_attn.{part}_proj.{ending}"] = rows
-            else:
-                weights[f"{prefix}{layer_names[stem]}.{ending}"] = weight
-        elif "qkv_proj" in name:
-            size = config.hidden_size // config.num_attention_heads
-            counts = [config.num_attention_heads * size] + 2 * [config.num_key_value_heads * size]
-            for part, rows in zip("qkv", weight.split(counts)):
-                weights[name.replace("qkv_proj", f"{part}_proj")] = rows
-        elif "gate_up_proj" in name:
+        if config.model_type == "gpt2" and layer and weight.dim() == 2:
+            weight = weight.T
+        prefix = f"model.layers.{layer}." if layer else "" if stem == "lm_head" else "model."
+        if stem == "self_attn.qkv_proj":
+            heads, kv_heads = head_counts(config)
+            size = config.hidden_size // heads
+            grouped = "query_key_value" in name
+            rows = ungrouped(weight, config) if grouped else weight.split([heads * size] + 2 * [kv_heads * size])
+            for part, values in zip("qkv", rows):
+                weights[f"{prefix}self_attn.{part}_proj.{ending}"] = values
+        elif stem == "mlp.gate_up_proj":
             for part, rows in zip(("gate", "up"), weight.chunk(2)):
-                weights[name.replace("gate_up_proj", f"{part}_proj")] = rows
+                weights[f"{prefix}mlp.{part}_proj.{ending}"] = rows
         else:
-            weights[name] = weight
+            weights[f"{prefix}{stem}.{ending}"] = weight
     return {name: weight.numpy() for name, weight in weights.items()}
 
 
 def sample(weight):
     """The shape, and elements from the beginning, from the middle of the second row, and from the end."""
     flat = weight.ravel()
-    at = [0, 1, weight.shape[-1] + weight.shape[-1] // 2 if weight.ndim == 2 else weight.shape[0] // 2, flat.size - 1]
+    middle = weight.shape[-1] + weight.shape[-1] // 2 if weight.ndim == 2 and len(weight) > 1 else weight.shape[-1] // 2
+    at = [0, 1, middle, flat.size - 1]
     return dict(shape=list(weight.shape), at=at, values=[float(flat[i]) for i in at])
 
 
@@ -320,6 +469,16 @@ def write_llama2c(path, model, version, group=8):
         put("model.norm.weight")
         file.write(np.full(2 * sizes[6] * (sizes[0] // heads // 2), 7.0, dtype=np.float32).tobytes())
         put("lm_head.weight")
+    elif version == 3:  # KuiperLLama's: int8 first, embeddings and norms behind it
+        sizes[5] = -sizes[5]
+        file.write(struct.pack("<8i", *sizes, group))
+        for stem in attention + feed:
+            put_layers(stem, True)
+        put("lm_head.weight", True)
+        put("model.embed_tokens.weight")
+        put_layers("input_layernorm")
+        put_layers("post_attention_layernorm")
+        put("model.norm.weight")
     else:
         header = struct.pack("<Ii7iB", 0x616B3432, version, *sizes, 0)
         if version == 2:
@@ -336,10 +495,10 @@ def write_llama2c(path, model, version, group=8):
     file.close()
 
 
-def make_llama2c():
+def make_llama2c(versions=None):
     pieces = [b"<unk>", b"\n<s>\n", b"\n</s>\n"] + [b"<0x%02X>" % i for i in range(256)] + [b"a", b"b", b"ab"]
     config = transformers.LlamaConfig(**(COMMON | dict(vocab_size=len(pieces), rms_norm_eps=1e-5) | rope(10000.0)))
-    for version in (0, 1, 2):
+    for version in (0, 1, 2, 3) if versions is None else versions:
         model = make_model(config, "float32")
         with torch.no_grad():
             write_llama2c(HERE / f"llama2c_v{version}.bin", model, version)
@@ -360,7 +519,7 @@ def write_answer(model, name, family, tokens=TOKENS):
     config = model.config
     weights = hub_weights(model)
     interleaved = {}
-    if family == "llama":
+    if family in PERMUTED:
         heads = dict(q_proj=config.num_attention_heads, k_proj=config.num_key_value_heads)
         for key, weight in weights.items():
             for part, count in heads.items():
@@ -372,6 +531,7 @@ def write_answer(model, name, family, tokens=TOKENS):
         interleaved=interleaved,
         tokens=tokens,
         logits=rounded(logits_of(model, tokens)),
+        answers=[dict(prompt=prompt, tokens=greedy(model, prompt)) for prompt in PROMPTS],
     )
     if name == "phi3":  # short enough for the other frequencies
         with torch.no_grad():
@@ -383,6 +543,9 @@ def write_answer(model, name, family, tokens=TOKENS):
 
 def main():
     for name in sys.argv[1:] or MODELS:
+        if name.startswith("llama2c_v"):
+            make_llama2c([int(name.removeprefix("llama2c_v"))])
+            continue
         family, make_config, arguments, dtype, shard = MODELS[name]
         model = make_model(make_config(**arguments), dtype)
         save_folder(model, HERE / name, dtype, shard)

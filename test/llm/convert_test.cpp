@@ -56,8 +56,31 @@ double RelativeError(const std::vector<float>& got, const std::vector<float>& wa
 }
 
 TEST(ConvertLanguageModel, KeepsWeightsAsTheyAre) {
-  for (const char* name : {"llama", "mistral.gguf", "qwen2", "qwen3.gguf", "gemma", "gemma2.gguf",
-                           "phi3", "gpt2", "llama2c_v0.bin", "llama2c_v2.bin"}) {
+  for (const char* name : {"llama",
+                           "mistral.gguf",
+                           "qwen2",
+                           "qwen3.gguf",
+                           "gemma",
+                           "gemma2.gguf",
+                           "phi3",
+                           "gpt2",
+                           "llama2c_v0.bin",
+                           "llama2c_v2.bin",
+                           "cohere",
+                           "falcon_new",
+                           "gemma3_text.gguf",
+                           "gpt_neox",
+                           "granite.gguf",
+                           "olmo2",
+                           "phi",
+                           "smollm3",
+                           "stablelm.gguf",
+                           "starcoder2",
+                           "llama2c_v3.bin",
+                           "mixtral",
+                           "qwen2_moe.gguf",
+                           "qwen3_moe",
+                           "olmoe"}) {
     SCOPED_TRACE(name);
     const Converted converted(name);
     EXPECT_EQ(LogitsOf(converted.param(), kSomeTokens),

@@ -7,6 +7,7 @@
 
 #include "kit/files.h"
 #include "llm/expect_logits.h"
+#include "oort/engine.h"
 
 namespace oort {
 namespace {
@@ -16,8 +17,8 @@ const std::filesystem::path kTinyModels = std::filesystem::path(OORT_TEST_DATA) 
 using testing::ExpectLogits;
 
 struct FamilyFile {
-  const char* answer;
-  const char* file;
+  std::string answer;
+  std::string file;
 };
 void PrintTo(const FamilyFile& file, std::ostream* out) { *out << file.file; }
 
@@ -25,8 +26,7 @@ class TinyFamily : public ::testing::TestWithParam<FamilyFile> {};
 
 TEST_P(TinyFamily, GivesTheLogitsOfTransformers) {
   const auto [name, file] = GetParam();
-  const json::Json answer =
-      json::Parse(testing::FileBytes(kTinyModels / (std::string(name) + ".json")), name);
+  const json::Json answer = json::Parse(testing::FileBytes(kTinyModels / (name + ".json")), name);
   const auto model = LanguageModel::Load(kTinyModels / file, {.exact = true});
   const auto tokens = answer["tokens"].get<std::vector<int32_t>>();
   for (const size_t step : {tokens.size(), size_t{5}, size_t{1}}) {
@@ -39,24 +39,73 @@ TEST_P(TinyFamily, GivesTheLogitsOfTransformers) {
   ExpectLogits(model, few, answer["short_logits"], 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Files, TinyFamily,
-    ::testing::Values(FamilyFile{"llama", "llama"}, FamilyFile{"llama", "llama.gguf"},
-                      FamilyFile{"mistral", "mistral"}, FamilyFile{"mistral", "mistral.gguf"},
-                      FamilyFile{"qwen2", "qwen2"}, FamilyFile{"qwen2", "qwen2.gguf"},
-                      FamilyFile{"qwen3", "qwen3"}, FamilyFile{"qwen3", "qwen3.gguf"},
-                      FamilyFile{"gemma", "gemma"}, FamilyFile{"gemma", "gemma.gguf"},
-                      FamilyFile{"gemma2", "gemma2"}, FamilyFile{"gemma2", "gemma2.gguf"},
-                      FamilyFile{"phi3", "phi3"}, FamilyFile{"phi3", "phi3.gguf"},
-                      FamilyFile{"gpt2", "gpt2"}, FamilyFile{"gpt2", "gpt2.gguf"},
-                      FamilyFile{"llama2c_v0", "llama2c_v0.bin"},
-                      FamilyFile{"llama2c_v1", "llama2c_v1.bin"},
-                      FamilyFile{"llama2c_v2", "llama2c_v2.bin"}),
-    [](const auto& item) {
-      std::string name = item.param.file;
-      std::replace(name.begin(), name.end(), '.', '_');
-      return name;
-    });
+/// Several requests side by side answer with the tokens that transformers takes greedily.
+TEST_P(TinyFamily, AnswersAsTransformers) {
+  const auto [name, file] = GetParam();
+  const json::Json answer = json::Parse(testing::FileBytes(kTinyModels / (name + ".json")), name);
+  if (!answer.contains("answers")) return;  // logits alone
+  const auto model = LanguageModel::Load(kTinyModels / file, {.exact = true});
+  EngineOptions options;
+  options.kv = KvType::kF32;
+  Engine engine(model, options);
+  std::vector<int64_t> ids;
+  for (const json::Json& item : answer["answers"]) {
+    GenerateRequest request;
+    request.prompt = item["prompt"].get<std::vector<int32_t>>();
+    request.max_tokens = static_cast<int64_t>(item["tokens"].size());
+    request.ignore_end = true;
+    request.sampling.temperature = 0;
+    ids.push_back(engine.Submit(std::move(request)));
+  }
+  while (engine.Step()) {
+  }
+  for (size_t i = 0; i < ids.size(); ++i) {
+    EXPECT_EQ(engine.Take(ids[i])->tokens,
+              answer["answers"][i]["tokens"].get<std::vector<int32_t>>())
+        << "request " << i;
+  }
+}
+
+std::vector<FamilyFile> TinyFiles() {
+  std::vector<FamilyFile> files = {{"llama2c_v0", "llama2c_v0.bin"},
+                                   {"llama2c_v1", "llama2c_v1.bin"},
+                                   {"llama2c_v2", "llama2c_v2.bin"},
+                                   {"llama2c_v3", "llama2c_v3.bin"}};
+  for (const char* family : {"cohere",
+                             "falcon",
+                             "falcon_new",
+                             "gemma",
+                             "gemma2",
+                             "gemma3_text",
+                             "gpt2",
+                             "gpt_neox",
+                             "granite",
+                             "llama",
+                             "mistral",
+                             "mixtral",
+                             "olmo2",
+                             "olmoe",
+                             "phi",
+                             "phi3",
+                             "qwen2",
+                             "qwen2_moe",
+                             "qwen3",
+                             "qwen3_moe",
+                             "smollm3",
+                             "stablelm",
+                             "stablelm_parallel",
+                             "starcoder2"}) {
+    files.push_back({family, family});
+    files.push_back({family, std::string(family) + ".gguf"});
+  }
+  return files;
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, TinyFamily, ::testing::ValuesIn(TinyFiles()), [](const auto& item) {
+  std::string name = item.param.file;
+  std::replace(name.begin(), name.end(), '.', '_');
+  return name;
+});
 
 }  // namespace
 }  // namespace oort

@@ -102,7 +102,7 @@ DecoderConfig TinyConfig(const std::string& family) {
   if (family == "qwen2") config.tied_head = true;
   if (family == "qwen3") {
     config.head_dim = 12;
-    config.query_key_norm = true;
+    config.query_key_norm = DecoderConfig::QueryKeyNorm::kHead;
   }
   if (family == "gemma" || family == "gemma2") {
     config.head_dim = family == "gemma" ? 10 : 12;
@@ -144,13 +144,22 @@ void ExpectConfig(const DecoderConfig& got, const DecoderConfig& want) {
   EXPECT_EQ(got.gated, want.gated);
   EXPECT_EQ(got.tied_head, want.tied_head);
   EXPECT_EQ(got.query_key_norm, want.query_key_norm);
+  EXPECT_EQ(got.block, want.block);
+  EXPECT_EQ(got.pre_norms, want.pre_norms);
   EXPECT_EQ(got.post_norms, want.post_norms);
+  EXPECT_FLOAT_EQ(got.residual_scale, want.residual_scale);
+  EXPECT_FLOAT_EQ(got.logit_scale, want.logit_scale);
+  EXPECT_EQ(got.layer_rotary, want.layer_rotary);
   EXPECT_EQ(got.learned_positions, want.learned_positions);
   EXPECT_EQ(got.embedding_scale, want.embedding_scale);
   EXPECT_EQ(got.attention_scale, want.attention_scale);
   EXPECT_EQ(got.attention_softcap, want.attention_softcap);
   EXPECT_EQ(got.final_softcap, want.final_softcap);
   EXPECT_EQ(got.windows, want.windows);
+  EXPECT_EQ(got.experts.count, want.experts.count);
+  EXPECT_EQ(got.experts.used, want.experts.used);
+  EXPECT_EQ(got.experts.normalized, want.experts.normalized);
+  EXPECT_EQ(got.experts.shared_intermediate, want.experts.shared_intermediate);
 }
 
 class CheckpointOfFamily : public ::testing::TestWithParam<const char*> {};
@@ -193,8 +202,35 @@ INSTANTIATE_TEST_SUITE_P(Families, CheckpointOfFamily,
                                            "phi3", "gpt2"),
                          [](const auto& item) { return std::string(item.param); });
 
+/// Both say the same of a model, and both have the weights of transformers.
+class TwoFormats : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(TwoFormats, SayTheSame) {
+  const std::string name = GetParam();
+  const json::Json answer = AnswerOf(name);
+  const auto folder = Checkpoint::Open(kModels / name);
+  const auto gguf = Checkpoint::Open(kModels / (name + ".gguf"));
+  EXPECT_TRUE(name.starts_with(folder->config().family)) << folder->config().family;
+  EXPECT_EQ(gguf->config().family, name == "mixtral" ? "llama" : folder->config().family);
+  ExpectConfig(gguf->config(), folder->config());
+  for (const auto* checkpoint : {folder.get(), gguf.get()}) {
+    ExpectRotary(checkpoint->config().rotary, answer["rotary"]);
+    ExpectWeights(*checkpoint, answer);
+    if (!answer["rotary"].contains("local_frequencies")) continue;
+    ExpectFrequencies(checkpoint->config().local_rotary.frequencies,
+                      answer["rotary"]["local_frequencies"]);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, TwoFormats,
+                         ::testing::Values("cohere", "falcon", "falcon_new", "gemma3_text",
+                                           "gpt_neox", "granite", "mixtral", "olmo2", "olmoe",
+                                           "phi", "qwen2_moe", "qwen3_moe", "smollm3", "stablelm",
+                                           "stablelm_parallel", "starcoder2"),
+                         [](const auto& item) { return std::string(item.param); });
+
 TEST(Checkpoint, ReadsLlama2c) {
-  for (const int version : {0, 1, 2}) {
+  for (const int version : {0, 1, 2, 3}) {
     SCOPED_TRACE(version);
     const std::string name = "llama2c_v" + std::to_string(version);
     const auto checkpoint = Checkpoint::Open(kModels / (name + ".bin"));

@@ -132,9 +132,12 @@ void ExpectConfigProblem(const Json& change, std::string_view message,
 }
 
 TEST(HuggingFaceConfig, RefusesWhatItDoesNotKnow) {
-  ExpectConfigProblem({{"model_type", "mamba"}},
-                      "gemma, gemma2, gpt2, llama, mistral, phi3, qwen2 and qwen3",
-                      ErrorCode::kUnsupported);
+  ExpectConfigProblem(
+      {{"model_type", "mamba"}},
+      "cohere, falcon, gemma, gemma2, gemma3_text, gpt2, gpt_neox, granite, llama, "
+      "mistral, mixtral, olmo2, olmoe, phi, phi3, qwen2, qwen2_moe, qwen3, qwen3_moe, "
+      "smollm3, stablelm and starcoder2",
+      ErrorCode::kUnsupported);
   ExpectConfigProblem({{"quantization_config", {{"bits", 4}}}}, "quantization_config",
                       ErrorCode::kUnsupported);
   ExpectConfigProblem({{"hidden_act", "mish"}}, "the activation 'mish'", ErrorCode::kUnsupported);

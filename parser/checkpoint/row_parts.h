@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// Matrices whose rows a file has in several places.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "parser/checkpoint/tensor_table.h"
+
+namespace oort {
+
+/// The rows of all parts, one part behind the other: `parts` are matrices, or vectors that are then
+/// one. They have as many columns and one format. Throws kInvalidModel unless they do.
+PlacedTensor Stacked(std::vector<PlacedTensor> parts);
+
+/// Rows of a matrix, or elements of a vector: `run` of them from `first` on, and again every
+/// `stride`, up to the end.
+PlacedTensor EveryRun(const PlacedTensor& whole, int64_t first, int64_t run, int64_t stride);
+
+}  // namespace oort
