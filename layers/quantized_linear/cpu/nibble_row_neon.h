@@ -4,6 +4,8 @@
 // whose sums are the same bit by bit. Only for that file.
 #pragma once
 
+#include <cstddef>
+
 #include "layers/quantized_linear/cpu/group_assembly_neon.h"
 #include "layers/quantized_linear/cpu/nibble_rows.h"
 
@@ -18,10 +20,13 @@ struct NibbleRowX {
   const uint16_t* numbers;
   const int32_t* start;
   float power;
+  const FineNibbles* fine_of;  ///< second bytes, as NibbleRows has them
+  const int8_t* fine;
+  int64_t fine_count;
 };
 
 // clang-format off
-// `ahead` points to what will be multiplied a little later. Second bytes of x are added behind this.
+// `ahead` points to what will be multiplied a little later.
 #define OORT_NIBBLE_X0 12
 #define OORT_NIBBLE_X1 13
 #define OORT_NIBBLE_NUMBERS 15  // of x: its scale and its offset, in f16; then the power
@@ -67,9 +72,48 @@ struct NibbleRowX {
   OORT_NIBBLE_LINE(a, OORT_NIBBLE_X1, 0, 1, 192, 224) finish(2, b, 16, 48) OORT_GROUP_FETCH(256) \
   OORT_NIBBLE_LINE(a, OORT_NIBBLE_X1, 2, 3, bytes, then) finish(3, b, 24, 56)                    \
   OORT_ASM_VECTORS_4(OORT_NIBBLE_ADD_LOW, a) OORT_GROUP_NEXT(head_bytes, bytes)
+// Pieces that have second bytes meet their groups once more, behind the last group of a panel, which
+// is in the nearest cache by then. The set W already holds the next panel's first line, so the set B
+// takes its place. x12 is the piece, x13 its bytes, x14 how many are left; x15 is where the lines of
+// the panel begin, x16 the bytes of a group, x17 where those of the piece's group are.
+#define OORT_NIBBLE_FINE_SCALE 14
+#define OORT_NIBBLE_FINE_LOW(i) \
+  "shl " OORT_ASM_V(OORT_GROUP_REGISTER(N, i)) ".16b, " OORT_ASM_V(OORT_GROUP_REGISTER(B, i)) ".16b, #4\n"
+#define OORT_NIBBLE_FINE_LINE(x, low, high, first, second)                                       \
+  "ldp " OORT_ASM_Q(OORT_GROUP_B0) ", " OORT_ASM_Q(OORT_GROUP_B1) ", [x17, #" #first "]\n"       \
+  "ldp " OORT_ASM_Q(OORT_GROUP_B2) ", " OORT_ASM_Q(OORT_GROUP_B3) ", [x17, #" #second "]\n"      \
+  OORT_ASM_VECTORS_4(OORT_NIBBLE_FINE_LOW) OORT_GROUP_DOTS(usdot, A, B, x, high)                 \
+  OORT_GROUP_DOTS(usdot, A, N, x, low)
+#define OORT_NIBBLE_FINE_ZERO OORT_GROUP_ZERO(A)
+#define OORT_NIBBLE_FINE_START                                                                   \
+  "ldr w8, [x12, #4]\n dup " OORT_ASM_V(OORT_GROUP_A0) ".4s, w8\n"                             \
+  "dup " OORT_ASM_V(OORT_GROUP_A1) ".4s, w8\n dup " OORT_ASM_V(OORT_GROUP_A2) ".4s, w8\n"      \
+  "dup " OORT_ASM_V(OORT_GROUP_A3) ".4s, w8\n"
+#define OORT_NIBBLE_FINE_TOTAL(i, head_bytes)                                                    \
+  "ldr d" OORT_ASM_TEXT(OORT_NIBBLE_HALVES) ", [x17, #8 * " #i " - " #head_bytes "]\n"           \
+  "scvtf " OORT_ASM_V(OORT_GROUP_REGISTER(A, i)) ".4s, "                                         \
+  OORT_ASM_V(OORT_GROUP_REGISTER(A, i)) ".4s\n"                                                  \
+  "fcvtl " OORT_ASM_V(OORT_NIBBLE_SCALE) ".4s, " OORT_ASM_V(OORT_NIBBLE_HALVES) ".4h\n"          \
+  OORT_ASM_FMUL_LANE(OORT_NIBBLE_SCALE, OORT_NIBBLE_SCALE, OORT_NIBBLE_FINE_SCALE, 0)            \
+  OORT_ASM_BINARY(fmla, 4s, OORT_GROUP_REGISTER(T, i), OORT_NIBBLE_SCALE, OORT_GROUP_REGISTER(A, i))
+#define OORT_NIBBLE_FINE(start, head_bytes, bytes)                                               \
+  "mov x14, %[fine_count]\n cbz x14, 14f\n"                                                      \
+  "mov x12, %[fine_of]\n mov x13, %[fine]\n mov x16, #" #bytes "\n"                              \
+  "msub x15, %[groups], x16, %[lines]\n"                                                         \
+  "13:\n ldrsw x17, [x12]\n madd x17, x17, x16, x15\n"                                           \
+  "ldp " OORT_ASM_Q(OORT_NIBBLE_X0) ", " OORT_ASM_Q(OORT_NIBBLE_X1) ", [x13], #32\n"             \
+  "ldr s" OORT_ASM_TEXT(OORT_NIBBLE_FINE_SCALE) ", [x12, #8]\n" start                            \
+  OORT_NIBBLE_FINE_LINE(OORT_NIBBLE_X0, 0, 1, 0, 32)                                             \
+  OORT_NIBBLE_FINE_LINE(OORT_NIBBLE_X0, 2, 3, 64, 96)                                            \
+  OORT_NIBBLE_FINE_LINE(OORT_NIBBLE_X1, 0, 1, 128, 160)                                          \
+  OORT_NIBBLE_FINE_LINE(OORT_NIBBLE_X1, 2, 3, 192, 224)                                          \
+  OORT_NIBBLE_FINE_TOTAL(0, head_bytes) OORT_NIBBLE_FINE_TOTAL(1, head_bytes)                    \
+  OORT_NIBBLE_FINE_TOTAL(2, head_bytes) OORT_NIBBLE_FINE_TOTAL(3, head_bytes)                    \
+  "add x12, x12, #12\n subs x14, x14, #1\n b.ne 13b\n 14:\n"
+
 #define OORT_NIBBLE_TIMES_POWER(i) \
   OORT_ASM_FMUL_LANE(OORT_GROUP_REGISTER(T, i), OORT_GROUP_REGISTER(T, i), OORT_NIBBLE_NUMBERS, 0)
-#define OORT_NIBBLE_PANELS(start, finish, ...)                                                   \
+#define OORT_NIBBLE_PANELS(fine, start, finish, ...)                                             \
   OORT_ASM_SET(16b, OORT_GROUP_MASK, 15)                                                         \
   OORT_ASM_SET(4s, OORT_NIBBLE_SIXTEEN, 16) OORT_GROUP_LOAD(0, 32)                               \
   "12:\n mov %[left], %[groups]\n" OORT_GROUP_ZERO(T)                                            \
@@ -78,7 +122,7 @@ struct NibbleRowX {
       OORT_NIBBLE_GROUP(start, OORT_GROUP_NO_FINISH, __VA_ARGS__, A, B),                         \
       OORT_NIBBLE_GROUP(start, finish, __VA_ARGS__, B, A), B,                                    \
       OORT_NIBBLE_GROUP(start, finish, __VA_ARGS__, A, B), A)                                    \
-  "ldr s" OORT_ASM_TEXT(OORT_NIBBLE_NUMBERS) ", %[power]\n"                                      \
+  fine "ldr s" OORT_ASM_TEXT(OORT_NIBBLE_NUMBERS) ", %[power]\n"                                 \
   OORT_ASM_VECTORS_4(OORT_NIBBLE_TIMES_POWER)                                                    \
   "stp " OORT_ASM_Q(OORT_GROUP_T0) ", " OORT_ASM_Q(OORT_GROUP_T1) ", [%[y]], #32\n"              \
   "stp " OORT_ASM_Q(OORT_GROUP_T2) ", " OORT_ASM_Q(OORT_GROUP_T3) ", [%[y]], #32\n"              \
@@ -90,8 +134,10 @@ struct NibbleRowX {
                : [lines] "+&r"(lines), [head] "+&r"(head), [ahead] "+&r"(ahead), [q] "+&r"(x.q), \
                  [numbers] "+&r"(x.numbers), [start] "+&r"(start), [left] "=&r"(left),           \
                  [panels] "+&r"(panels), [y] "+&r"(y)                                            \
-               : [groups] "r"(x.groups), [starts] "r"(x.start), [power] "m"(x.power)             \
-               : "cc", "memory", OORT_ASM_ALL_VECTORS)
+               : [groups] "r"(x.groups), [starts] "r"(x.start), [power] "m"(x.power),            \
+                 [fine_of] "r"(x.fine_of), [fine] "r"(x.fine), [fine_count] "r"(x.fine_count)    \
+               : "cc", "memory", "x12", "x13", "x14", "x15", "x16", "x17", "x8",                 \
+                 OORT_ASM_ALL_VECTORS)
 // clang-format on
 
 /// `panels` panels, one behind the other, at least 1. Reads up to 128 bytes behind them, and
@@ -101,11 +147,15 @@ inline void NibbleRowDot(NibbleRowX x, int64_t panels, const std::byte* panel,
                          const std::byte* ahead, float* y) {
   const std::byte *head = panel, *lines = panel + (minimums ? 64 : 32);
   const int32_t* start = x.start;
+  static_assert(sizeof(FineNibbles) == 12 && offsetof(FineNibbles, piece) == 0 &&
+                offsetof(FineNibbles, start) == 4 && offsetof(FineNibbles, scale) == 8);
   int64_t left;
   if constexpr (minimums) {
-    OORT_NIBBLE_RUN(OORT_GROUP_ZERO, OORT_NIBBLE_TOTAL_MINIMUM, 64, 320, 352);
+    OORT_NIBBLE_RUN(OORT_NIBBLE_FINE(OORT_NIBBLE_FINE_ZERO, 64, 320), OORT_GROUP_ZERO,
+                    OORT_NIBBLE_TOTAL_MINIMUM, 64, 320, 352);
   } else {
-    OORT_NIBBLE_RUN(OORT_NIBBLE_START, OORT_NIBBLE_TOTAL, 32, 288, 320);
+    OORT_NIBBLE_RUN(OORT_NIBBLE_FINE(OORT_NIBBLE_FINE_START, 32, 288), OORT_NIBBLE_START,
+                    OORT_NIBBLE_TOTAL, 32, 288, 320);
   }
 }
 

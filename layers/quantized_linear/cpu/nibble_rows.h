@@ -23,8 +23,8 @@ inline constexpr int kNibbleFineSteps = 256;
 
 /// Rows of x in the form above, in pieces of 32. The few pieces whose largest element is so large
 /// that rounding it would make most of the error of the whole row have second bytes (see ByteRows),
-/// of the same form. Their products are summed apart and added at the end, so that kernels need not
-/// ask at each piece what it has.
+/// of the same form. Their products are added behind those of all first bytes, so that kernels need
+/// not ask at each piece what it has.
 struct NibbleRows {
   int8_t* q = nullptr;
   uint16_t* numbers = nullptr;  ///< of a piece: its scale, and that times its sum; f16

@@ -16,8 +16,6 @@ namespace {
 constexpr int kNibblePiece = 32;
 /// The least number of bytes by which a panel is prefetched before its use.
 constexpr int64_t kNibbleAheadBytes = 19456;
-/// Panels that are multiplied with first bytes before they meet second ones.
-constexpr int64_t kFinePanels = 8;
 
 // --- Rounding -----------------------------------------------------------------------------------
 
@@ -201,6 +199,31 @@ inline int32x4_t NibbleSum(const NibbleLines& lines, const NibbleBytes& x, int32
   return vmlaq_n_s32(sum, lows, 16);
 }
 
+/// Adds the products of a panel with the second bytes of a row to the totals.
+template <bool minimums>
+void AddFineProducts(const NibbleRows& x, const std::byte* panel, float32x4_t (&totals)[4]) {
+  constexpr int kHead = minimums ? 64 : 32;
+  for (int32_t f = 0; f < *x.fine_count; ++f) {
+    const FineNibbles& of = x.fine_of[f];
+    const int8_t* from = x.fine + f * kNibblePiece;
+    const int8x16_t bytes[2] = {vld1q_s8(from), vld1q_s8(from + 16)};
+    const std::byte* group = panel + int64_t{of.piece} * (kHead + 256);
+    const uint8_t* lines = reinterpret_cast<const uint8_t*>(group) + kHead;
+    const uint16_t* scales = reinterpret_cast<const uint16_t*>(group);
+    Unroll<4>([&](auto part) {
+      int32x4_t sum = vdupq_n_s32(minimums ? 0 : of.start);
+      Unroll<4>([&](auto i) {
+        const uint8x16_t w = vld1q_u8(lines + 64 * i + 16 * part);
+        sum = vusdotq_laneq_s32(sum, vshlq_n_u8(w, 4), bytes[i / 2], 2 * (i % 2));
+        sum = vusdotq_laneq_s32(sum, w, bytes[i / 2], 2 * (i % 2) + 1);
+      });
+      const float16x4_t halves = vreinterpret_f16_u16(vld1_u16(scales + 4 * part));
+      const float32x4_t scale = vmulq_n_f32(vcvt_f32_f16(halves), of.scale);
+      totals[part] = vfmaq_f32(totals[part], scale, vcvtq_f32_s32(sum));
+    });
+  }
+}
+
 /// One panel times one row, in intrinsics.
 template <bool minimums>
 void NibblePanel(const NibbleDot& dot, int row) {
@@ -227,62 +250,29 @@ void NibblePanel(const NibbleDot& dot, int row) {
       totals[i] = vfmaq_f32(totals[i], scale, vcvtq_f32_s32(sum));
     });
   }
+  AddFineProducts<minimums>(x, dot.panel, totals);
   Unroll<4>([&](auto i) {
     vst1q_f32(dot.y + row * dot.y_stride + 4 * i, vmulq_n_f32(totals[i], *x.power));
   });
 }
-
 #endif
-
-/// Adds the products of some panels with the second bytes of a row to its results.
-template <bool minimums>
-void AddFineProducts(const NibbleRows& x, const std::byte* panel, int64_t panel_bytes,
-                     int64_t panels, float* y) {
-  constexpr int kHead = minimums ? 64 : 32;
-  for (int32_t f = 0; f < *x.fine_count; ++f) {
-    const FineNibbles& of = x.fine_of[f];
-    const int8_t* from = x.fine + f * kNibblePiece;
-    const int8x16_t bytes[2] = {vld1q_s8(from), vld1q_s8(from + 16)};
-    const float x_scale = of.scale * *x.power;  // a power of two, so the results are the same
-    const std::byte* group = panel + int64_t{of.piece} * (kHead + 256);
-    for (int64_t p = 0; p < panels; ++p, group += panel_bytes) {
-      const uint8_t* lines = reinterpret_cast<const uint8_t*>(group) + kHead;
-      const uint16_t* scales = reinterpret_cast<const uint16_t*>(group);
-      Unroll<4>([&](auto part) {
-        int32x4_t sum = vdupq_n_s32(minimums ? 0 : of.start);
-        Unroll<4>([&](auto i) {
-          const uint8x16_t w = vld1q_u8(lines + 64 * i + 16 * part);
-          sum = vusdotq_laneq_s32(sum, vshlq_n_u8(w, 4), bytes[i / 2], 2 * (i % 2));
-          sum = vusdotq_laneq_s32(sum, w, bytes[i / 2], 2 * (i % 2) + 1);
-        });
-        const float16x4_t halves = vreinterpret_f16_u16(vld1_u16(scales + 4 * part));
-        const float32x4_t scale = vmulq_n_f32(vcvt_f32_f16(halves), x_scale);
-        float* to = y + p * kPanelRows + 4 * part;
-        vst1q_f32(to, vfmaq_f32(vld1q_f32(to), scale, vcvtq_f32_s32(sum)));
-      });
-    }
-  }
-}
 
 /// `panels` panels times one row.
 template <bool minimums>
 void NibblePanelsOne(const NibbleDot& dot, int first, int64_t panels,
                      [[maybe_unused]] const std::byte* ahead) {
-  const int64_t panel_bytes = dot.k / kNibblePiece * dot.layout.group_bytes();
 #if OORT_HAS_ASSEMBLY
-  const int64_t p = first * dot.x.piece_stride;
-  const NibbleRowX x{dot.k / kNibblePiece, dot.x.q + first * dot.x.q_stride, dot.x.numbers + 2 * p,
-                     dot.x.start + 4 * p, dot.x.power[first]};
+  const NibbleRows row = dot.x.From(first);
+  const NibbleRowX x{dot.k / kNibblePiece, row.q,       row.numbers, row.start,
+                     *row.power,           row.fine_of, row.fine,    *row.fine_count};
   NibbleRowDot<minimums>(x, panels, dot.panel, ahead, dot.y + first * dot.y_stride);
 #else
   NibbleDot moved = dot;
-  for (int64_t i = 0; i < panels; ++i, moved.panel += panel_bytes, moved.y += kPanelRows) {
+  for (; panels > 0; --panels, moved.y += kPanelRows) {
     NibblePanel<minimums>(moved, first);
+    moved.panel += dot.k / kNibblePiece * dot.layout.group_bytes();
   }
 #endif
-  if (dot.x.fine_count[first] == 0) return;
-  AddFineProducts<minimums>(dot.x.From(first), dot.panel, panel_bytes, panels,
-                            dot.y + first * dot.y_stride);
 }
 
 template <bool minimums>
@@ -296,12 +286,10 @@ void DotNibbles(NibbleDot dot) {
   }
   const int64_t bytes = dot.k / kNibblePiece * dot.layout.group_bytes();
   const int64_t distance = (kNibbleAheadBytes / bytes + 1) * bytes;
-  // With one row, all panels that prefetch at the same distance are multiplied in one call; but
-  // those whose second bytes follow are to be in the cache then.
-  const int64_t most = dot.rows == 1 && *dot.x.fine_count > 0 ? kFinePanels : dot.panels;
+  // With one row, all panels that prefetch at the same distance are multiplied in one call.
   for (int64_t some = 0; dot.rows == 1 && dot.panels > 0; dot.panels -= some) {
     const int64_t left = (dot.end - dot.panel - distance + bytes - 1) / bytes;
-    some = std::min(most, left > 0 && left < dot.panels ? left : dot.panels);
+    some = left > 0 && left < dot.panels ? left : dot.panels;
     NibblePanelsOne<minimums>(dot, 0, some, AheadOf(dot, distance));
     dot.panel += some * bytes;
     dot.y += some * kPanelRows;
