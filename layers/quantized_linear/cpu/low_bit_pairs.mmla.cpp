@@ -19,10 +19,11 @@ constexpr int64_t kLowAheadBytes = 10240;
 
 // --- Rows ---------------------------------------------------------------------------------------
 
+/// In the order of LowPairPiece.
 template <int steps>
-void Interleave16(const int8_t* first, const int8_t* second, int8_t (&to)[steps / 8][2][8]) {
-  Unroll<steps / 8>([&](auto i) {
-    vst1q_s8(&to[i][0][0], vcombine_s8(vld1_s8(first + 8 * i), vld1_s8(second + 8 * i)));
+void InterleaveSteps(const int8_t* first, const int8_t* second, int8_t (&to)[steps / 8][2][8]) {
+  Unroll<steps / 16>([&](auto i) {
+    InterleaveSixteen(first + 16 * i, second + 16 * i, to[2 * i], to[2 * i + 1]);
   });
 }
 
@@ -35,7 +36,7 @@ void JoinLowRows(const ByteRows& rows, int64_t first, int count_rows, const LowP
     const int64_t a = rows.number_at(first, p), b = rows.number_at(second, p);
     const bool fine_a = rows.is_fine[a] != 0, fine_b = rows.is_fine[b] != 0;
     LowPairPiece<steps>& piece = to.pieces[p];
-    Interleave16<steps>(rows.q + a * steps, rows.q + b * steps, piece.q);
+    InterleaveSteps<steps>(rows.q + a * steps, rows.q + b * steps, piece.q);
     ByTurns(of.scale[a], of.scale[b], piece.scale);
     ByTurns(of.offset[a], of.offset[b], piece.offset);
     ByTurns(fine_a ? 0 : of.sum[a], fine_b ? 0 : of.sum[b], piece.sum);
@@ -43,8 +44,8 @@ void JoinLowRows(const ByteRows& rows, int64_t first, int count_rows, const LowP
     if (piece.has_fine == 0) continue;
     static constexpr int8_t kZeros[steps] = {};
     LowFinePiece<steps>& fine = to.fine[p];
-    Interleave16<steps>(fine_a ? rows.fine + a * steps : kZeros,
-                        fine_b ? rows.fine + b * steps : kZeros, fine.q);
+    InterleaveSteps<steps>(fine_a ? rows.fine + a * steps : kZeros,
+                           fine_b ? rows.fine + b * steps : kZeros, fine.q);
     ByTurns(fine_a ? of.sum[a] : 0, fine_b ? of.sum[b] : 0, fine.sum);
     ByTurns(fine_a ? kFineSteps : 1, fine_b ? kFineSteps : 1, fine.times);
   }
@@ -52,7 +53,7 @@ void JoinLowRows(const ByteRows& rows, int64_t first, int count_rows, const LowP
 
 // --- Weights ------------------------------------------------------------------------------------
 
-/// A group of four rows of the weight, eight steps in each FourRows.
+/// A group of four rows of the weight, eight steps in each FourRows, in the order of LowPairPiece.
 template <WeightType type, int steps>
 [[gnu::always_inline]] inline void UnpackLowBits(const std::byte* lines,
                                                  FourRows (&to)[steps / 8]) {
@@ -61,23 +62,26 @@ template <WeightType type, int steps>
     to[i] = Zip(vreinterpretq_u32_u8(first), vreinterpretq_u32_u8(second));
   };
   if constexpr (type == WeightType::kInt4) {
-    Unroll<steps / 8>([&](auto i) {
-      const uint8x16_t w = line(i);
-      put(i, vandq_u8(w, vdupq_n_u8(15)), vshrq_n_u8(w, 4));
+    Unroll<steps / 16>([&](auto i) {
+      const FourRows both = Zip(LoadWords(lines + 128 * i), LoadWords(lines + 128 * i + 64));
+      Unroll<2>([&](auto j) {
+        to[2 * i].two[j] = vandq_u8(both.two[j], vdupq_n_u8(15));
+        to[2 * i + 1].two[j] = vshrq_n_u8(both.two[j], 4);
+      });
     });
   } else if constexpr (type == WeightType::kInt5) {
     // See byte_lines.h.
     const uint8x16_t a = line(0), b = line(1), c = line(2), d = line(3), e = line(4);
     const uint8x16_t mask = vdupq_n_u8(31);
     const uint8x16_t rest = vsriq_n_u8(vshlq_n_u8(b, 2), vshlq_n_u8(d, 2), 1);
-    put(0, vandq_u8(a, mask), vandq_u8(b, mask));
-    put(1, vandq_u8(c, mask), vandq_u8(d, mask));
-    put(2, vandq_u8(e, mask), vshrq_n_u8(vsriq_n_u8(a, b, 3), 3));
-    put(3, vshrq_n_u8(vsriq_n_u8(c, d, 3), 3), vshrq_n_u8(vsriq_n_u8(e, rest, 3), 3));
+    put(0, vandq_u8(a, mask), vandq_u8(c, mask));
+    put(1, vandq_u8(b, mask), vandq_u8(d, mask));
+    put(2, vandq_u8(e, mask), vshrq_n_u8(vsriq_n_u8(c, d, 3), 3));
+    put(3, vshrq_n_u8(vsriq_n_u8(a, b, 3), 3), vshrq_n_u8(vsriq_n_u8(e, rest, 3), 3));
   } else {
     const uint8x16_t a = line(0), b = line(1), c = line(2), mask = vdupq_n_u8(63);
-    put(0, vandq_u8(a, mask), vandq_u8(b, mask));
-    put(1, vandq_u8(c, mask), vshrq_n_u8(vsriq_n_u8(vsriq_n_u8(a, b, 2), c, 4), 2));
+    put(0, vandq_u8(a, mask), vandq_u8(c, mask));
+    put(1, vandq_u8(b, mask), vshrq_n_u8(vsriq_n_u8(vsriq_n_u8(a, b, 2), c, 4), 2));
   }
 }
 
@@ -230,7 +234,7 @@ struct LowPart {
     }
     Unroll<pairs>([&](auto p) {
       const LowPairPiece<steps>& piece = x.pieces[p * x.stride + g];
-      int32x4_t sums[2];
+      float32x4_t sums[2];
       Sum(weights, piece, p * x.stride + g, sums);
       const float32x4_t scale = vld1q_f32(piece.scale);
       Unroll<2>([&](auto j) {
@@ -238,27 +242,40 @@ struct LowPart {
         if constexpr (V::minimums) {
           total = vfmaq_f32(total, least.two[j], vld1q_f32(piece.offset));
         }
-        total = vfmaq_f32(total, vmulq_f32(vcvtq_f32_s32(sums[j]), scale), scales.two[j]);
+        total = vfmaq_f32(total, vmulq_f32(sums[j], scale), scales.two[j]);
       });
     });
   }
 
+  /// Where the sums of first bytes begin.
   [[gnu::always_inline]] int32x4_t Start(const int32_t (&sum)[4]) const {
     return V::moved ? vmulq_n_s32(vld1q_s32(sum), -layout.zero) : vdupq_n_s32(0);
   }
   [[gnu::always_inline]] void Sum(const FourRows (&weights)[steps / 8],
                                   const LowPairPiece<steps>& piece, int64_t at,
-                                  int32x4_t (&sums)[2]) const {
-    sums[0] = sums[1] = Start(piece.sum);
-    AddLowProducts<steps>(weights, piece.q, sums);
-    if (piece.has_fine == 0) [[likely]]
-      return;
-    const LowFinePiece<steps>& fine = x.fine[at];
-    int32x4_t second[2];
-    second[0] = second[1] = Start(fine.sum);
-    AddLowProducts<steps>(weights, fine.q, second);
-    const int32x4_t times = vld1q_s32(fine.times);
-    Unroll<2>([&](auto j) { sums[j] = vmlaq_s32(second[j], sums[j], times); });
+                                  float32x4_t (&to)[2]) const {
+    int32x4_t sums[2];
+    if constexpr (!V::moved) {
+      SumProducts<false>(weights, piece.q, kZeroSums, sums);
+      if (piece.has_fine == 0) [[likely]] {
+        const float32x4_t zero = vreinterpretq_f32_s32(vdupq_n_s32(kZeroSum));
+        Unroll<2>([&](auto j) { to[j] = vsubq_f32(vreinterpretq_f32_s32(sums[j]), zero); });
+        return;
+      }
+      Unroll<2>([&](auto j) { sums[j] = vsubq_s32(sums[j], vdupq_n_s32(kZeroSum)); });
+    } else {
+      sums[0] = sums[1] = Start(piece.sum);
+      AddLowProducts<steps>(weights, piece.q, sums);
+    }
+    if (piece.has_fine != 0) [[unlikely]] {
+      const LowFinePiece<steps>& fine = x.fine[at];
+      int32x4_t second[2];
+      second[0] = second[1] = Start(fine.sum);
+      AddLowProducts<steps>(weights, fine.q, second);
+      const int32x4_t times = vld1q_s32(fine.times);
+      Unroll<2>([&](auto j) { sums[j] = vmlaq_s32(second[j], sums[j], times); });
+    }
+    Unroll<2>([&](auto j) { to[j] = vcvtq_f32_s32(sums[j]); });
   }
 };
 

@@ -29,10 +29,11 @@ struct PairSource {
   int32_t start[2];
 
   void Write(NibblePairPiece& to) const {
-    Interleave(q[0], q[1], to.q);
+    InterleaveSixteen(q[0], q[1], to.q[0], to.q[1]);
+    InterleaveSixteen(q[0] + 16, q[1] + 16, to.q[2], to.q[3]);
     ByTurns(scale[0], scale[1], to.scale);
     ByTurns(offset[0], offset[1], to.offset);
-    ByTurns(start[0], start[1], to.start);
+    ByTurns(kZeroSum + start[0], kZeroSum + start[1], to.start);
   }
 };
 
@@ -86,11 +87,12 @@ class FineBlock {
 // --- Products -----------------------------------------------------------------------------------
 
 #if !OORT_HAS_ASSEMBLY
-/// Unpacks the lines of a group of four rows of the weight: the low nibbles times 16, and bytes.
+/// Unpacks the lines of a group of four rows of the weight: of each two the low nibbles times 16,
+/// and then the bytes.
 [[gnu::always_inline]] inline void UnpackGroup(const std::byte* lines, GroupRows& weights) {
-  Unroll<4>([&](auto i) {
-    const uint32x4_t w = LoadWords(lines + 64 * i);
-    weights[i] = Zip(vreinterpretq_u32_u8(vshlq_n_u8(vreinterpretq_u8_u32(w), 4)), w);
+  Unroll<2>([&](auto i) {
+    weights[2 * i + 1] = Zip(LoadWords(lines + 128 * i), LoadWords(lines + 128 * i + 64));
+    Unroll<2>([&](auto j) { weights[2 * i].two[j] = vshlq_n_u8(weights[2 * i + 1].two[j], 4); });
   });
 }
 
@@ -99,6 +101,7 @@ template <bool minimums>
 void RunGroups(const std::byte* lines, const std::byte* head, const std::byte* /*ahead*/,
                const std::byte* /*near*/, const int32_t* steps, const NibblePairPiece* x, int pairs,
                int64_t count, float* totals) {
+  const float32x4_t zero = vreinterpretq_f32_s32(vdupq_n_s32(kZeroSum));
   for (; count > 0; --count, ++steps, x += pairs) {
     GroupRows weights;
     UnpackGroup(lines, weights);
@@ -106,7 +109,7 @@ void RunGroups(const std::byte* lines, const std::byte* head, const std::byte* /
     const float16x8_t least = FourNumbers(head + (minimums ? 32 : 0));
     for (int p = 0; p < pairs; ++p) {
       int32x4_t sums[2];
-      SumProducts<false>(weights, x[p].q, minimums ? kNoStart : x[p].start, sums);
+      SumProducts<false>(weights, x[p].q, minimums ? kZeroSums : x[p].start, sums);
       const float32x4_t scale = vld1q_f32(x[p].scale);
       float32x4_t to[2] = {vld1q_f32(totals + 8 * p), vld1q_f32(totals + 8 * p + 4)};
       if constexpr (minimums) {
@@ -115,7 +118,8 @@ void RunGroups(const std::byte* lines, const std::byte* head, const std::byte* /
         to[1] = vfmlalq_high_f16(to[1], least, offset);
       }
       Unroll<2>([&](auto j) {
-        to[j] = vfmaq_f32(to[j], vmulq_f32(scales.two[j], scale), vcvtq_f32_s32(sums[j]));
+        const float32x4_t sum = vsubq_f32(vreinterpretq_f32_s32(sums[j]), zero);
+        to[j] = vfmaq_f32(to[j], vmulq_f32(scales.two[j], scale), sum);
       });
       Unroll<2>([&](auto j) { vst1q_f32(totals + 8 * p + 4 * j, to[j]); });
     }

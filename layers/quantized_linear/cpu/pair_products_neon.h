@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
-// What products of pairs of rows have in common. Only for nibble_pairs.mmla.cpp and
-// row_pairs.mmla.cpp.
+// What products of pairs of rows have in common. Only for *_pairs.mmla.cpp.
 #pragma once
 
 #include <arm_neon.h>
 
 #include "cpu/assembly_neon.h"
 #include "cpu/unroll.h"
-#include "layers/quantized_linear/cpu/quantized_kernels.h"
+#include "layers/quantized_linear/cpu/row_pairs.h"
 
 namespace oort::OORT_ISA {
 
@@ -18,6 +17,16 @@ inline void Interleave(const int8_t* first, const int8_t* second, int8_t (&to)[4
   Unroll<4>([&](auto i) {
     vst1q_s8(&to[i][0][0], vcombine_s8(vld1_s8(first + 8 * i), vld1_s8(second + 8 * i)));
   });
+}
+
+/// The same of 16 steps, the first and third four of both rows, and then the others: so two lines
+/// of weights of 4 bits need not be taken apart before they are joined.
+inline void InterleaveSixteen(const int8_t* first, const int8_t* second, int8_t (&even)[2][8],
+                              int8_t (&odd)[2][8]) {
+  const int32x4_t a = vreinterpretq_s32_s8(vld1q_s8(first));
+  const int32x4_t b = vreinterpretq_s32_s8(vld1q_s8(second));
+  vst1q_s8(&even[0][0], vreinterpretq_s8_s32(vuzp1q_s32(a, b)));
+  vst1q_s8(&odd[0][0], vreinterpretq_s8_s32(vuzp2q_s32(a, b)));
 }
 
 /// Of two rows by turns.
@@ -79,6 +88,7 @@ struct FourScales {
       : [start] "m"(start), OORT_PAIR_OPERANDS)
 
 inline constexpr int32_t kNoStart[4] = {};
+inline constexpr int32_t kZeroSums[4] = {kZeroSum, kZeroSum, kZeroSum, kZeroSum};
 
 /// Sums of 2 x 2 products of a piece, for the first and the last two rows of the weight. They begin
 /// at `start`, which is loaded: the units that would copy it have more to do.

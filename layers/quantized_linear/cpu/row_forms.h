@@ -200,18 +200,18 @@ struct RowForms {
   bool low_pairs[2] = {};  ///< for 4 to 6 bits, in pieces of 32 and 16
   int64_t bytes = 0;       ///< of all
   RowForms(const QuantizedProduct& product, bool has_nibbles, bool has_pairs) {
-    // What unpacks weights of 4 bits for pairs costs more than three rows one by one.
     const bool pairs = has_pairs && product.rows > 1;
     for (const auto& matrix : product.matrices) {
       const PanelLayout& layout = matrix->layout();
       (has_nibbles && TakesNibbles(layout) ? nibbles : plain[PieceOf(layout)]) = true;
       in_pairs[0] |= pairs && TakesPairsOfBytes(layout);
-      const bool low_pays = pairs && (layout.type != WeightType::kInt4 || product.rows > 3);
+      // Unpacking K-quants of 4 bits for pairs costs more than two rows one by one.
+      const bool low_pays = pairs && (layout.type != WeightType::kInt4 || product.rows > 2);
       const int low = low_pays ? StepsOfLowPairs(layout) : 0;
       low_pairs[0] |= low == 32;
       low_pairs[1] |= low == 16;
     }
-    in_pairs[1] = pairs && nibbles && product.rows > 3;
+    in_pairs[1] = pairs && nibbles;
     if (nibbles) bytes += NibbleScratch(product).bytes;
     for (const size_t which : {0, 1}) {
       if (plain[which]) bytes += ByteScratch(product, which, true).bytes;

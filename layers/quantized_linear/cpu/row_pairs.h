@@ -16,13 +16,20 @@ namespace oort {
 /// Pairs of rows that meet weights of 4 bits while these are unpacked in registers.
 inline constexpr int kBlockPairs = 6;
 
+/// What sums of bytes begin at that are to become floats: the bits of 1.5 * 2^23. The bits of a sum
+/// that stays within 2^22 are then those of the float 1.5 * 2^23 + sum, so that a subtraction does
+/// what a conversion would, of which processors do fewer at a time.
+inline constexpr int32_t kZeroSum = 0x4b400000;
+
 /// 32 steps of two rows of x, rounded as NibbleRows has them. What a row has once stands here twice
 /// or more, as 2 x 2 sums have it: of the first row, the second, the first, …
 struct alignas(64) NibblePairPiece {
-  int8_t q[4][2][8];  ///< eight steps of the first row, then of the second
+  /// Eight steps of the first row, then of the second: of 16 steps those that meet low nibbles, 0
+  /// to 3 and 8 to 11, and then the others.
+  int8_t q[4][2][8];
   float scale[4];
   uint16_t offset[8];  ///< scale times sum, in f16
-  int32_t start[4];    ///< where sums begin if there are no minimums
+  int32_t start[4];    ///< where sums begin if there are no minimums, counted from kZeroSum
 };
 
 /// Rows of x two by two, for weights of 4 bits. The pairs of a block lie together: (block, piece,
@@ -64,7 +71,7 @@ struct BytePairs {
 /// `steps` steps, 16 or 32, of two rows of x, rounded as ByteRows has them for 4 to 6 bits.
 template <int steps>
 struct alignas(32) LowPairPiece {
-  int8_t q[steps / 8][2][8];
+  int8_t q[steps / 8][2][8];  ///< in the order of NibblePairPiece
   float scale[4];
   float offset[4];
   int32_t sum[4];    ///< of what is multiplied; 0 where the row has second bytes
