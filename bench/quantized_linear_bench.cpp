@@ -58,6 +58,7 @@ struct Case {
   Kind kind;
   int64_t rows, n, k;
   bool exact;
+  bool answers = false;  ///< a sequence each: few-row kernels, however many there are
 };
 
 void RunProduct(benchmark::State& state, const Case& c, int threads) {
@@ -74,6 +75,7 @@ void RunProduct(benchmark::State& state, const Case& c, int threads) {
   product.matrices = matrices;
   product.biases = biases;
   product.y = {&out, 1};
+  product.apart = c.answers;
   const int64_t bytes = static_cast<int64_t>(multiplier.Workspace(product, threads));
   Tensor workspace(DType::kU8, {bytes + 64});
   for (auto _ : state) multiplier.Run(product, threads, workspace.raw());
@@ -102,6 +104,10 @@ void RegisterAll() {
     Register(name + "/memory_rows:5", {kind, 5, 98304, k, false});
     for (int64_t rows : {2, 4, 5, 8, 12, 16, 32, 128}) {
       Register(name + "/rows:" + std::to_string(rows), {kind, rows, 1536, k, false});
+    }
+    for (int64_t rows : {3, 16, 20, 24, 28, 32, 40}) {
+      Register(name + "/answers:" + std::to_string(rows), {kind, rows, 1536, k, false, true});
+      Register(name + "/prompt:" + std::to_string(rows), {kind, rows, 1536, k, false});
     }
     Register(name + "/down:128", {kind, 128, 576, 1536, false});
   }

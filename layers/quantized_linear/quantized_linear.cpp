@@ -47,7 +47,7 @@ class QuantizedLinear final : public Layer {
       workspace += NormedBytes(args);
     }
     product.addend = spec_.epilogue().addend(args);
-    product.apart = AreAnswers(context);
+    product.apart = AreAnswers(context, product);
     product.next = context.next_weights();
     std::array<float*, kMostParts> y{};
     const size_t results = static_cast<size_t>(spec_.results());
@@ -69,10 +69,11 @@ class QuantizedLinear final : public Layer {
  private:
   /// Whether each row is a sequence of its own. Such rows do not depend on each other, so a step of
   /// answers may have any number of them (LayerTraits::batch_invariant_rows); unless they may, and
-  /// the kernels of prompts are faster for many of them.
-  bool AreAnswers(const Context& context) const {
+  /// the kernels of prompts are faster for so many of them.
+  bool AreAnswers(const Context& context, const QuantizedProduct& product) const {
     const SequenceBatch* batch = SequenceBatch::Of(context);
-    return batch != nullptr && (batch->rows_alone() || !multiplier_.has_16_bit_units()) &&
+    return batch != nullptr &&
+           (batch->rows_alone() || product.rows <= multiplier_.MostAnswers(product)) &&
            std::ranges::all_of(batch->slices(), [](const auto& slice) { return slice.count <= 1; });
   }
 

@@ -101,6 +101,8 @@ class QuantizedMultiplier {
   /// of a row is bit by bit what it is alone. All there can be, where rows are apart, and where
   /// nothing multiplies many rows faster than the units for bytes.
   int64_t InvariantRows(const QuantizedProduct& product) const;
+  /// The most rows that are no slower if they are apart.
+  int64_t MostAnswers(const QuantizedProduct& product) const;
 
   size_t Workspace(const QuantizedProduct& product, int threads) const;
   void Run(const QuantizedProduct& product, int threads, std::byte* workspace) const;

@@ -207,6 +207,16 @@ int64_t QuantizedMultiplier::InvariantRows(const QuantizedProduct& product) cons
   return product.apart || one_way ? std::numeric_limits<int64_t>::max() : kMostGemvRows;
 }
 
+int64_t QuantizedMultiplier::MostAnswers(const QuantizedProduct& product) const {
+  if (!has_16_bit_units()) return std::numeric_limits<int64_t>::max();
+  if (pairs_ == nullptr) return kMostGemvRows;
+  int64_t most = std::numeric_limits<int64_t>::max();
+  for (const auto& matrix : product.matrices) {
+    most = std::min(most, MostPairedRows(matrix->layout()));
+  }
+  return most;
+}
+
 bool QuantizedMultiplier::OnlyBytes(const QuantizedProduct& product) const {
   return byte_tiles_ != nullptr && AllQuantized(product) && !has_16_bit_units();
 }
