@@ -1,19 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Measures the networks of the demos, and `detect` from file to boxes, beside onnxruntime and nudenet, by turns.
+"""Measures the demos or their networks beside onnxruntime, nudenet and faster-whisper, by turns.
 
     pip install -r tools/requirements.txt onnx onnxruntime opencv-python-headless scikit-image scikit-learn nudenet
+    pip install faster-whisper soundfile torchaudio                   for listen, and Debian's espeak-ng
     demos/run …                                                  once for each demo, so that the networks are there
     bench/demos.py [NAME…] [--build build] [--machine TEXT]      measures; the figures go into docs/data/demos.json
     bench/demos.py --table                                       writes their table into docs/demos.md
 
-Both sides have two threads. A round measures Oort and then the other; the figure is the median over the rounds.
+Both sides have two threads, in `listen` one. A round measures Oort and then the other; the figure is the median over the rounds.
 """
 import argparse
 import importlib.util
 import json
+import os
 import pathlib
 import re
+import resource
 import statistics
 import subprocess
 import sys
@@ -101,6 +104,34 @@ def film():
     return ours, other
 
 
+def speech(model, recording, *options):
+    """`listen` on a recording of the checks, and faster-whisper with the same options, behind loading.
+
+    The figure is processor time of one thread: faster-whisper's threads wait busily, so that with two of them nothing
+    is told by their time unless the machine has nothing else to do.
+    """
+    folder = tempfile.TemporaryDirectory()
+    path, samples = list(checks().spoken(folder.name))[recording]
+    theirs = checks().faster_whisper_model(MODELS / model, threads=1)
+
+    def spent(build, times):
+        sound = pathlib.Path(folder.name) / path.name
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        command = [build / "demos" / "listen", MODELS / model, *[sound] * times, *options]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        subprocess.run(command, check=True, capture_output=True, env=environment)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return 1000 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+    def other(_):
+        start = time.process_time()
+        segments, _ = theirs.transcribe(samples, **checks().GREEDY)
+        list(segments)
+        return 1000 * (time.process_time() - start)
+
+    return lambda build: spent(build, 2) - spent(build, 1), other
+
+
 # name: what it is, the other side, how both sides are made
 CASES = {
     "classify": ("MobileNet-v2, 224 x 224", "onnxruntime",
@@ -112,6 +143,14 @@ CASES = {
                lambda: network("minilm", minilm_onnx, [(1, 32), (1, 32)], 20)),
     "search-32": ("MiniLM, 32 texts of 32 tokens", "onnxruntime",
                   lambda: network("minilm", minilm_onnx, [(32, 32), (32, 32)], 4)),
+    "listen": ("`listen` with Whisper base, a sentence; time of one thread", "faster-whisper",
+               lambda: speech("whisper-base", 0)),
+    "listen-long": ("`listen` with Whisper base, a minute; time of one thread", "faster-whisper",
+                    lambda: speech("whisper-base", 4)),
+    "listen-fast": ("the same in bf16 (`--fast`)", "faster-whisper in f32",
+                    lambda: speech("whisper-base", 4, "--fast")),
+    "listen-tiny": ("`listen` with Whisper tiny.en, a minute; time of one thread", "faster-whisper",
+                    lambda: speech("whisper-tiny.en", 4)),
 }  # fmt: skip
 
 
@@ -120,7 +159,7 @@ def measure(name, build, rounds, machine):
     ours, other = make()
     pairs = [(ours(build), other(build)) for _ in range(rounds)]
     row = {
-        "what": what, "beside": whom, "threads": THREADS, "machine": machine, "rounds": rounds,
+        "what": what, "beside": whom, "threads": 1 if name.startswith("listen") else THREADS, "machine": machine, "rounds": rounds,
         "oort_ms": round(statistics.median(a for a, _ in pairs), 2),
         "other_ms": round(statistics.median(b for _, b in pairs), 2),
         "times_as_fast": round(statistics.median(b / a for a, b in pairs), 2),

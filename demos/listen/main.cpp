@@ -162,7 +162,7 @@ void Listen(const fs::path& model, const std::vector<fs::path>& sounds, const Op
     std::printf("%s: %.2f s\n", path.string().c_str(), sound.seconds());
     if (!speech.empty()) listener.Listen(sound.samples, speech);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-    std::printf("%.2f s of work, %.1f times as fast as it was said\n", took.count(),
+    std::printf("%.3f s of work, %.1f times as fast as it was said\n", took.count(),
                 sound.seconds() / took.count());
   }
 }
