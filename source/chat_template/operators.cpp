@@ -103,6 +103,20 @@ Value AddSequences(Budget& budget, const Value& left, const Value& right) {
   return Value::List(&budget, std::move(items), left.kind());
 }
 
+/// The string over and over, up to `size` bytes.
+MarkedText RepeatText(const Value& value, uint64_t size) {
+  MarkedText text;
+  text.text.reserve(size);
+  if (size > 0) text.Append(value.str(), value.ranges());
+  // By what is there already: a line of a character is made in few steps.
+  while (text.text.size() < size) {
+    const size_t more = std::min<size_t>(text.text.size(), size - text.text.size());
+    const Ranges ranges = RangesIn(text.user, {0, more});
+    text.Append(std::string_view(text.text).substr(0, more), ranges);
+  }
+  return text;
+}
+
 Value Repeat(Budget& budget, const Value& value, int64_t count) {
   const uint64_t times = count > 0 ? static_cast<uint64_t>(count) : 0;
   uint64_t total = 0;
@@ -113,10 +127,7 @@ Value Repeat(Budget& budget, const Value& value, int64_t count) {
   }
   budget.Work(total);
   if (string) {
-    MarkedText text;
-    text.text.reserve(total);
-    for (uint64_t i = 0; i < times && unit > 0; ++i) text.Append(value.str(), value.ranges());
-    return Value::String(&budget, std::move(text), value.safe());
+    return Value::String(&budget, RepeatText(value, total), value.safe());
   }
   std::vector<Value> items;
   for (uint64_t i = 0; i < times && unit > 0; ++i) {

@@ -46,6 +46,8 @@ TEST(MarkedChat, JoinedTextsKeepWhatIsWhose) {
   EXPECT_EQ(Marked("{{ ['<y>', c, '<z>'] | join('-') }}"), "<y>-[ab<x>]-<z>");
   EXPECT_EQ(Marked("{{ c.join(['<y>', '<z>']) }}"), "<y>[ab<x>]<z>");
   EXPECT_EQ(Marked("{{ 2 * ('-' + c) }}"), "-[ab<x>]-[ab<x>]");
+  EXPECT_EQ(Marked("{{ (c + '-') * 5 }}"), "[ab<x>]-[ab<x>]-[ab<x>]-[ab<x>]-[ab<x>]-");
+  EXPECT_EQ(Marked("{{ 3 * c }}{{ 0 * c }}{{ 7 * '' }}"), "[ab<x>ab<x>ab<x>]");
   EXPECT_EQ(Marked("{% set n = namespace(t='<y>') %}{% set n.t = n.t + c %}{{ n.t }}"),
             "<y>[ab<x>]");
 }
