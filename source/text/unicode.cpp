@@ -53,21 +53,32 @@ Ranges RangesOfSet(const unicode::Table& set) {
 CodePointSet::CodePointSet(const Ranges& ranges) : index_(kCodePoints >> 8), pages_(1) {
   std::map<Page, uint16_t> known = {{Page{}, 0}};
   size_t next = 0;
+  // Most pages are like the one before: all of them lies inside of a range, or outside.
+  uint16_t last = 0;
   for (uint32_t page = 0; page < kCodePoints >> 8; ++page) {
     Page bits{};
     const uint32_t first = page << 8;
     while (next < ranges.size() && ranges[next].second <= first) ++next;
-    for (size_t i = next; i < ranges.size() && ranges[i].first < first + 256; ++i) {
-      const uint32_t end = std::min(ranges[i].second, first + 256);
-      for (uint32_t c = std::max(ranges[i].first, first); c < end; ++c) {
-        bits[c >> 6 & 3] |= uint64_t{1} << (c & 63);
-        if (c < 128) ascii_[c] = true;
+    if (next == ranges.size()) break;
+    if (ranges[next].first <= first && ranges[next].second >= first + 256) {
+      bits.fill(~uint64_t{0});
+    } else {
+      for (size_t i = next; i < ranges.size() && ranges[i].first < first + 256; ++i) {
+        const uint32_t end = std::min(ranges[i].second, first + 256);
+        for (uint32_t c = std::max(ranges[i].first, first); c < end; ++c) {
+          bits[c >> 6 & 3] |= uint64_t{1} << (c & 63);
+        }
       }
     }
-    const auto [entry, is_new] = known.emplace(bits, static_cast<uint16_t>(pages_.size()));
-    if (is_new) pages_.push_back(bits);
-    index_[page] = entry->second;
+    if (bits != pages_[last]) {
+      const auto [entry, is_new] = known.emplace(bits, static_cast<uint16_t>(pages_.size()));
+      if (is_new) pages_.push_back(bits);
+      last = entry->second;
+    }
+    index_[page] = last;
   }
+  const Page& lowest = pages_[index_[0]];
+  for (uint32_t c = 0; c < 128; ++c) ascii_[c] = lowest[c >> 6] >> (c & 63) & 1;
 }
 
 uint32_t ValueIn(const unicode::Table& runs, uint32_t c) {
