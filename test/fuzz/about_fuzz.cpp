@@ -2,6 +2,8 @@
 // A line as what a converted model says of itself, the bytes behind it as its tokenizer: an Error,
 // or a model that tokenizes, writes chats out and runs, whatever its graph is really like.
 #include <algorithm>
+#include <cstdlib>
+#include <memory>
 #include <string_view>
 
 #include "decoder/converted.h"
@@ -37,6 +39,13 @@ void UseText(const CheckpointContents& about) {
   }
 }
 
+/// The graph without its description, which is always the same: it is built once.
+std::shared_ptr<const RuntimeGraph> BuiltGraph(Graph graph) {
+  if (graph.operators.size() != DescribedGraph().operators.size()) std::abort();
+  static const auto built = RuntimeGraph::Build(std::move(graph));
+  return built;
+}
+
 /// Two steps of one sequence with a cache as it says.
 void UseGraph(const DecoderConfig& config, Graph graph) {
   for (const int64_t size : {config.layers, config.kv_heads, config.head_dim}) {
@@ -44,7 +53,7 @@ void UseGraph(const DecoderConfig& config, Graph graph) {
   }
   if (config.layers * config.kv_heads > kMostElements / config.head_dim) return;
   KvCache cache({config.layers, config.kv_heads, config.head_dim, KvType::kF16}, 1);
-  Session session(RuntimeGraph::Build(std::move(graph)), {.threads = 1});
+  Session session(BuiltGraph(std::move(graph)), {.threads = 1});
   const std::vector<int32_t> blocks = {0};
   for (const int32_t first : {0, 2}) {
     const SequenceSlice slice{0, 2, first, blocks};

@@ -105,14 +105,27 @@ std::vector<Value> OperatorCase::RunInputs() const {
   return inputs;
 }
 
-std::vector<Tensor> OperatorCase::RunOn(Isa isa, int threads) const {
+namespace {
+
+std::shared_ptr<const RuntimeGraph> BuildFor(Isa isa, Graph graph, const LayerRegistry* registry) {
   LoadOptions options;
   options.isa = isa;
-  options.registry = registry_;
-  Session session(RuntimeGraph::Build(BuildGraph(), options), {.threads = threads});
+  options.registry = registry;
+  return RuntimeGraph::Build(std::move(graph), options);
+}
+
+std::vector<Tensor> RunWith(int threads, std::shared_ptr<const RuntimeGraph> graph,
+                            const std::vector<Value>& inputs) {
+  Session session(std::move(graph), {.threads = threads});
   std::vector<Tensor> outputs;
-  for (Value& value : session.Run(RunInputs())) outputs.push_back(value.AsTensor());
+  for (Value& value : session.Run(inputs)) outputs.push_back(value.AsTensor());
   return outputs;
+}
+
+}  // namespace
+
+std::vector<Tensor> OperatorCase::RunOn(Isa isa, int threads) const {
+  return RunWith(threads, BuildFor(isa, BuildGraph(), registry_), RunInputs());
 }
 
 void OperatorCase::ExpectOutputsOnGpu(const std::vector<Tensor>& expected,
@@ -152,11 +165,13 @@ std::vector<Tensor> OperatorCase::Run() const { return RunOn(DefaultIsa(), 1); }
 void OperatorCase::ExpectOutputs(const std::vector<Tensor>& expected, Tolerance tolerance) const {
   int configurations = 0;
   for (Isa isa : SupportedIsas()) {
+    SCOPED_TRACE(type_ + " on " + std::string(Name(isa)));
+    std::shared_ptr<const RuntimeGraph> graph;  // as an application has it: one for all sessions
+    ASSERT_NO_THROW(graph = BuildFor(isa, BuildGraph(), registry_));
     for (int threads : kThreadCounts) {
-      SCOPED_TRACE(type_ + " on " + std::string(Name(isa)) + ", " + std::to_string(threads) +
-                   " threads");
+      SCOPED_TRACE(std::to_string(threads) + " threads");
       std::vector<Tensor> outputs;
-      ASSERT_NO_THROW(outputs = RunOn(isa, threads));
+      ASSERT_NO_THROW(outputs = RunWith(threads, graph, RunInputs()));
       ASSERT_EQ(outputs.size(), expected.size());
       for (size_t i = 0; i < outputs.size(); ++i) {
         SCOPED_TRACE("output " + std::to_string(i));
