@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <cstdint>
+
 namespace oort::testing {
 
 /// Whether this build has a sanitizer that makes everything many times slower: tests that try very
@@ -12,6 +14,16 @@ constexpr bool IsSanitized() {
   return __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
 #else
   return false;
+#endif
+}
+
+/// How far a test goes from one of very many cases to the next, where they differ by place and not
+/// by kind: 1, but `step` where a sanitizer makes everything slower. `tools/test --full` tries all.
+constexpr int64_t CaseStep([[maybe_unused]] int64_t step) {
+#ifdef OORT_FULL_TESTS
+  return 1;
+#else
+  return IsSanitized() ? step : 1;
 #endif
 }
 

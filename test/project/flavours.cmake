@@ -22,7 +22,8 @@ endfunction()
 # -O0 compiles several times faster than -O1, and what runs long is in the kernels. Line numbers are
 # enough for a stack trace. One set of kernels is enough, since all are of the same sources: the one of
 # this processor, where on x86-64 AVX2 stands for AVX-512.
-option(OORT_FULL_TESTS "Test also what CI leaves out: all kernels in the sanitizers, no unity files" OFF)
+option(OORT_FULL_TESTS
+  "Test also what CI leaves out: all kernels and cases (test/kit/sanitized.h) in the sanitizers, no unity files" OFF)
 set(sanitizer_kernels HOST)
 if(OORT_FULL_TESTS)
   set(sanitizer_kernels ALL)
@@ -30,7 +31,7 @@ endif()
 set(sanitizer_options -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O0 -g1"
   -DOORT_KERNEL_OPTIMIZATION=-O1 -DOORT_KERNELS=${sanitizer_kernels} -DOORT_AVX512=${OORT_FULL_TESTS}
   -DOORT_THREADS=OWN -DOORT_OPENMP=OFF -DOORT_CUDA=OFF -DOORT_INSTALL=OFF -DOORT_CLI=OFF -DOORT_UNITY=ON
-  -DOORT_PCH=ON)
+  -DOORT_PCH=ON -DOORT_FULL_TESTS=${OORT_FULL_TESTS})
 find_program(OORT_CLANG clang++)
 if(OORT_CLANG)
   # One build serves the tests and the fuzzers, which need clang. As tests they do not search.
