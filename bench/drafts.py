@@ -6,9 +6,9 @@
     bench/drafts.py build/oort MODEL --draft SMALLER       # guesses of a smaller model
     bench/drafts.py build/oort MODEL --json drafts.json --rounds 7
 
-Prompts are of three kinds: such whose answers repeat much of the prompt (a text to correct, a program to change), such
-that ask for a summary, and such whose answers have nothing to copy from. A ratio is the median over the rounds of
-tokens a second with guesses over that without, of two runs one right after the other.
+Prompts are of four kinds: such whose answers repeat much of the prompt (a text to correct, a program to change), such
+that ask for a summary, such that ask for a program, and such whose answers have nothing to copy from. A ratio is the
+median over the rounds of tokens a second with guesses over that without, of two runs one right after the other.
 """
 import argparse
 import json
@@ -55,6 +55,10 @@ PROMPTS = {
         f"Rename the class Account to Wallet, and write the whole program again:\n\n{CODE}",
     ],
     "summary": [f"Summarize this text in its own words, sentence by sentence:\n\n{ARTICLE}"],
+    "code": [
+        "Write a Python class for a queue with a fixed capacity, with methods to add, remove and count items.",
+        "Write a function in C that reverses a linked list, and a main function that shows how it is used.",
+    ],
     "free": [
         "Tell me a story about a lighthouse and a storm.",
         "Explain why leaves change their colour in autumn.",
@@ -108,7 +112,7 @@ def main():
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--tokens", type=int, default=160)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--kinds", default="edit,summary,free")
+    parser.add_argument("--kinds", default="edit,summary,code,free")
     parser.add_argument("--json")
     options = parser.parse_args()
     rows = []

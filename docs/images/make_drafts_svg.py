@@ -67,7 +67,8 @@ def main():
     parser.add_argument("--out", default=pathlib.Path(__file__).with_name("drafts.svg"), type=pathlib.Path)
     arguments = parser.parse_args()
     rows = {}
-    for kind, prompts in PROMPTS.items():
+    for kind in NAMES:
+        prompts = PROMPTS[kind]
         rows[kind] = [statistics.mean(tokens_per_step(arguments, prompt, guesses) for prompt in prompts)
                       for guesses in GUESSES]
         print(kind, [round(value, 2) for value in rows[kind]], flush=True)
