@@ -32,15 +32,18 @@ set(sanitizer_options -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DCMAKE_CXX_FLAGS_RELWI
   -DOORT_KERNEL_OPTIMIZATION=-O1 -DOORT_KERNELS=${sanitizer_kernels} -DOORT_AVX512=${OORT_FULL_TESTS}
   -DOORT_THREADS=OWN -DOORT_OPENMP=OFF -DOORT_CUDA=OFF -DOORT_INSTALL=OFF -DOORT_CLI=OFF -DOORT_UNITY=ON
   -DOORT_PCH=ON -DOORT_FULL_TESTS=${OORT_FULL_TESTS})
+# Tests of layers, and fuzzers that run models, mostly build graphs: they take a quarter to a third less, for two
+# files that take the compiler longer.
+set(optimized_graph -DOORT_GRAPH_OPTIMIZATION=-O1)
 find_program(OORT_CLANG clang++)
 if(OORT_CLANG)
   # One build serves the tests and the fuzzers, which need clang. As tests they do not search.
   oort_add_flavour(sanitize
     OPTIONS -DCMAKE_CXX_COMPILER=${OORT_CLANG} -DOORT_SANITIZE=address,undefined -DOORT_FUZZERS=ON
-      -DOORT_FUZZ_COVERAGE=OFF ${sanitizer_options}
+      -DOORT_FUZZ_COVERAGE=OFF ${optimized_graph} ${sanitizer_options}
     TESTS "tests=--label-exclude fuzz" "fuzz=--label-regex fuzz")
 else()
-  oort_add_flavour(sanitize OPTIONS -DOORT_SANITIZE=address,undefined ${sanitizer_options}
+  oort_add_flavour(sanitize OPTIONS -DOORT_SANITIZE=address,undefined ${optimized_graph} ${sanitizer_options}
     TESTS "tests=--label-exclude fuzz")
 endif()
 
