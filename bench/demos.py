@@ -8,7 +8,8 @@
     bench/demos.py [NAME…] [--build build] [--machine TEXT]      measures; the figures go into docs/data/demos.json
     bench/demos.py --table                                       writes their table into docs/demos.md
 
-Both sides have two threads, in `listen` one. A round measures Oort and then the other; the figure is the median over the rounds.
+Both sides have two threads, in `listen` one. A round measures Oort and then the other; the figure is the median over
+the rounds.
 """
 import argparse
 import importlib.util
@@ -145,11 +146,11 @@ CASES = {
                   lambda: network("minilm", minilm_onnx, [(32, 32), (32, 32)], 4)),
     "listen": ("`listen` with Whisper base, a sentence; time of one thread", "faster-whisper",
                lambda: speech("whisper-base", 0)),
-    "listen-long": ("`listen` with Whisper base, a minute; time of one thread", "faster-whisper",
+    "listen-long": ("`listen` with Whisper base, 50 seconds; time of one thread", "faster-whisper",
                     lambda: speech("whisper-base", 4)),
     "listen-fast": ("the same in bf16 (`--fast`)", "faster-whisper in f32",
                     lambda: speech("whisper-base", 4, "--fast")),
-    "listen-tiny": ("`listen` with Whisper tiny.en, a minute; time of one thread", "faster-whisper",
+    "listen-tiny": ("`listen` with Whisper tiny.en, 50 seconds; time of one thread", "faster-whisper",
                     lambda: speech("whisper-tiny.en", 4)),
 }  # fmt: skip
 
@@ -159,7 +160,8 @@ def measure(name, build, rounds, machine):
     ours, other = make()
     pairs = [(ours(build), other(build)) for _ in range(rounds)]
     row = {
-        "what": what, "beside": whom, "threads": 1 if name.startswith("listen") else THREADS, "machine": machine, "rounds": rounds,
+        "what": what, "beside": whom, "threads": 1 if name.startswith("listen") else THREADS,
+        "machine": machine, "rounds": rounds,
         "oort_ms": round(statistics.median(a for a, _ in pairs), 2),
         "other_ms": round(statistics.median(b for _, b in pairs), 2),
         "times_as_fast": round(statistics.median(b / a for a, b in pairs), 2),
