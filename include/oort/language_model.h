@@ -36,6 +36,21 @@ struct RankOptions {
   /// This process is one rank of those that mpirun has started. Ranks other than 0 load the same
   /// model with the same options, and call Follow.
   bool mpi = false;
+  /// This process is one rank of those that find each other over TCP, by themselves. Ranks other
+  /// than 0 do as with mpi.
+  struct Tcp {
+    int rank = 0;
+    int ranks = 0;        ///< 0: not over TCP
+    std::string address;  ///< HOST:PORT, where rank 0 listens
+    std::string secret;   ///< that all ranks know, and nobody else; 16 bytes at least
+    double join = 60;     ///< seconds until all have come
+  } tcp;
+  /// Rank `lone` of `count` alone, without the others: to measure what it computes. Its results are
+  /// no answers. -1: none.
+  int lone = -1;
+  /// Ranks have whole layers, one behind the other, and hand over a row of numbers for each token:
+  /// for slow networks. Results have the bits of one rank, which is also as fast.
+  bool pipeline = false;
   /// Results have the bits of one rank; else sums of products are split, too, which takes half as
   /// many exchanges and may give other last digits.
   bool exact = false;

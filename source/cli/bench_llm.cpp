@@ -110,6 +110,7 @@ int BenchLlm(const BenchLlmArguments& options) {
                    {"decode_percent", 100 * decode / light.decode},
                    {"prefill_rounds", rates.prefill},
                    {"decode_rounds", rates.decode}};
+    if (!options.language.shard.empty()) report["shard"] = options.language.shard;
     if (!options.language.draft.empty()) report["draft"] = DraftJson(rates.draft, rates.tokens);
     Print(std::cout, report);
     return 0;
@@ -138,6 +139,7 @@ Action AddBenchLlm(CLI::App& app) {
   auto options = std::make_shared<BenchLlmArguments>();
   options->language.Add(app, true);
   options->language.AddRanks(app);
+  options->language.AddShard(app);
   options->language.AddDraft(app);
   app.add_option("--prompt-tokens", options->prompt_tokens, "Length of the prompt")
       ->capture_default_str()

@@ -110,55 +110,6 @@ void LanguageOptions::AddDraft(CLI::App& app) {
       ->needs(drafter);
 }
 
-void LanguageOptions::AddRanks(CLI::App& app) {
-  app.add_option("--ranks", ranks,
-                 "Ranks that compute the model together: so many threads of this process, each "
-                 "with --threads of its own, or mpi for the processes that mpirun has started")
-      ->type_name("N|mpi")
-      ->check(CLI::Validator(
-          [](const std::string& text) {
-            int count = 0;
-            const auto [end, error] =
-                std::from_chars(text.data(), text.data() + text.size(), count);
-            const bool number = error == std::errc() && end == text.data() + text.size();
-            return text == "mpi" || (number && count >= 1 && count <= 64)
-                       ? std::string()
-                       : "Value " + text + " is neither a number from 1 to 64 nor mpi";
-          },
-          ""));
-  app.add_option("--split", split,
-                 "How ranks share products: exact gives the bits of one rank, fast needs half as "
-                 "many exchanges (default: fast; exact with --exact)")
-      ->type_name("NAME")
-      ->check(CLI::IsMember({"exact", "fast"}));
-  app.add_option("--rank-deadline", rank_deadline,
-                 "Seconds that ranks wait for one that does not come before all of them end")
-      ->capture_default_str()
-      ->check(CLI::Range(0.1, 86400.0));
-}
-
-namespace {
-
-/// What Open MPI, MPICH and their relatives tell a process of how many they have started.
-bool HasManyOfMpirun() {
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
-    const char* text = std::getenv(name);
-    if (text != nullptr && std::atoi(text) > 1) return true;
-  }
-  return false;
-}
-
-}  // namespace
-
-RankOptions LanguageOptions::Ranks() const {
-  RankOptions options;
-  options.mpi = ranks == "mpi" || (ranks.empty() && HasManyOfMpirun());
-  if (!options.mpi && !ranks.empty()) options.count = std::atoi(ranks.c_str());
-  options.exact = split.empty() ? exact.value_or(false) : split == "exact";
-  options.deadline = rank_deadline;
-  return options;
-}
-
 std::shared_ptr<const LanguageModel> LanguageOptions::Load() const {
   if (group && !weights.starts_with("int")) {
     throw UsageError("--group needs --weights int8 or --weights int4");

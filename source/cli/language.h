@@ -32,8 +32,11 @@ struct LanguageOptions {
   std::vector<AdapterFile> adapters;
   std::string draft;         ///< "ngram", or the files of a smaller model; empty: nobody guesses
   int64_t draft_tokens = 0;  ///< 0: as many as pay
-  std::string ranks;         ///< a number, or "mpi"; empty: mpi where mpirun has started several
-  std::string split;         ///< "exact" or "fast"; empty: exact with --exact
+  /// A number, "mpi", or "tcp:0/2@first:7070"; empty: mpi where mpirun has started several.
+  std::string ranks;
+  std::string rank_secret;  ///< a file
+  std::string split;        ///< "exact", "fast" or "pipeline"; empty: exact with --exact
+  std::string shard;        ///< "0/8": that rank of so many, alone
   double rank_deadline = RankOptions().deadline;
 
   /// `or_random`: instead of MODEL the shape of one may be given, whose weights are random.
@@ -46,8 +49,10 @@ struct LanguageOptions {
   void AddWeights(CLI::App& app);
   /// --draft and --draft-tokens.
   void AddDraft(CLI::App& app);
-  /// --ranks, --split and --rank-deadline.
+  /// --ranks, --split, --rank-deadline and --rank-secret.
   void AddRanks(CLI::App& app);
+  /// --shard, of commands that measure.
+  void AddShard(CLI::App& app);
   /// Throws LedToTheEnd where this process was another rank than the first, and is done.
   std::shared_ptr<const LanguageModel> Load() const;
   /// Loads the draft model, where there is one. Throws a UsageError where the model has a smaller

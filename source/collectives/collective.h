@@ -36,6 +36,9 @@ class Collective {
                         std::span<const size_t> sizes, Visit visit) = 0;
   /// All ranks get the bytes of `root`, of any number up to kMostBroadcast.
   virtual void Broadcast(std::string_view what, std::vector<std::byte>& bytes, int root) = 0;
+  /// Rank `to` gets the bytes of rank `from`, which do not wait for each other beyond that. Both
+  /// know how many there are; other ranks do nothing.
+  virtual void Pass(std::string_view what, std::span<std::byte> bytes, int from, int to) = 0;
   /// Tells all ranks that this one cannot go on, and why.
   virtual void Fail(std::string_view message) noexcept = 0;
   /// How long calls wait from now on, in seconds; infinity where whoever waits is told otherwise.

@@ -3,6 +3,9 @@
 
 #include <array>
 #include <atomic>
+#include <cstring>
+#include <deque>
+#include <map>
 #include <mutex>
 
 #include "collectives/patience.h"
@@ -24,13 +27,24 @@ struct alignas(64) LocalRank {
   std::array<Handed, 2> handed;
 };
 
+/// What ranks pass to one of the others, which takes it later.
+struct LocalMail {
+  std::mutex mutex;
+  std::deque<Handed> letters;
+};
+
 struct LocalGroup {
   std::vector<LocalRank> members;
+  std::map<std::pair<int, int>, LocalMail> mail;  ///< by who sends and who receives
   std::atomic<bool> failed = false;
   std::mutex mutex;
   std::string failure;  ///< the first one
 
-  explicit LocalGroup(int ranks) : members(static_cast<size_t>(ranks)) {}
+  explicit LocalGroup(int ranks) : members(static_cast<size_t>(ranks)) {
+    for (int from = 0; from < ranks; ++from) {
+      for (int to = 0; to < ranks; ++to) mail.try_emplace({from, to});
+    }
+  }
 
   void Fail(std::string message) {
     const std::scoped_lock lock(mutex);
@@ -58,7 +72,9 @@ class LocalCollective final : public Collective {
     for (int from = 0; from < ranks(); ++from) {
       const Handed& handed = Await(from, what);
       const size_t expected = sizes[static_cast<size_t>(from)];
-      if (handed.bytes.size() != expected || handed.what != what) Mismatch(from, what, expected);
+      if (handed.bytes.size() != expected || handed.what != what) {
+        Mismatch(from, handed, what, expected);
+      }
       visit(from, handed.bytes);
     }
   }
@@ -67,9 +83,25 @@ class LocalCollective final : public Collective {
     Hand(what, root == rank_ ? std::span<const std::byte>(bytes) : std::span<const std::byte>());
     for (int from = 0; from < ranks(); ++from) {
       const Handed& handed = Await(from, what);
-      if (handed.what != what) Mismatch(from, what, 0);
+      if (handed.what != what) Mismatch(from, handed, what, 0);
       if (from == root && root != rank_) bytes = handed.bytes;
     }
+  }
+
+  void Pass(std::string_view what, std::span<std::byte> bytes, int from, int to) override {
+    if (from == to || (rank_ != from && rank_ != to)) return;
+    if (group_->failed.load(std::memory_order_acquire)) group_->Throw();
+    LocalMail& mail = group_->mail.at({from, to});
+    if (rank_ == from) {
+      const std::scoped_lock lock(mail.mutex);
+      mail.letters.push_back({{bytes.begin(), bytes.end()}, std::string(what)});
+      return;
+    }
+    const Handed letter = AwaitLetter(mail, from, what);
+    if (letter.bytes.size() != bytes.size() || letter.what != what) {
+      Mismatch(from, letter, what, bytes.size());
+    }
+    if (!bytes.empty()) std::memcpy(bytes.data(), letter.bytes.data(), bytes.size());
   }
 
   void Fail(std::string_view message) noexcept override {
@@ -92,19 +124,36 @@ class LocalCollective final : public Collective {
   const Handed& Await(int from, std::string_view what) {
     LocalRank& other = group_->members[static_cast<size_t>(from)];
     Patience patience(deadline_);
-    while (other.turn.load(std::memory_order_acquire) < turn_) {
-      if (group_->failed.load(std::memory_order_acquire)) group_->Throw();
-      if (patience.Wait()) continue;
-      group_->Fail(RankName(from, "a thread of this process") + " did not come to " +
-                   std::string(what) + " within " + FormatFloat(deadline_) + " s, where rank " +
-                   std::to_string(rank_) + " waits for it: it hangs or is too slow; a longer " +
-                   "deadline gives it time");
-    }
+    while (other.turn.load(std::memory_order_acquire) < turn_) KeepWaiting(patience, from, what);
     return other.handed[turn_ % 2];
   }
 
-  [[noreturn]] void Mismatch(int from, std::string_view what, size_t expected) {
-    const Handed& handed = group_->members[static_cast<size_t>(from)].handed[turn_ % 2];
+  Handed AwaitLetter(LocalMail& mail, int from, std::string_view what) {
+    Patience patience(deadline_);
+    while (true) {
+      {
+        const std::scoped_lock lock(mail.mutex);
+        if (!mail.letters.empty()) {
+          Handed letter = std::move(mail.letters.front());
+          mail.letters.pop_front();
+          return letter;
+        }
+      }
+      KeepWaiting(patience, from, what);
+    }
+  }
+
+  void KeepWaiting(Patience& patience, int from, std::string_view what) {
+    if (group_->failed.load(std::memory_order_acquire)) group_->Throw();
+    if (patience.Wait()) return;
+    group_->Fail(RankName(from, "a thread of this process") + " did not come to " +
+                 std::string(what) + " within " + FormatFloat(deadline_) + " s, where rank " +
+                 std::to_string(rank_) + " waits for it: it hangs or is too slow; a longer " +
+                 "deadline gives it time");
+  }
+
+  [[noreturn]] void Mismatch(int from, const Handed& handed, std::string_view what,
+                             size_t expected) {
     group_->Fail("rank " + std::to_string(from) + " is at " + handed.what + " with " +
                  std::to_string(handed.bytes.size()) + " bytes, where rank " +
                  std::to_string(rank_) + " is at " + std::string(what) + " and expects " +

@@ -9,7 +9,7 @@
 extern "C" {
 
 /// Grows at its end alone; a plug-in of another version is refused.
-#define OORT_TRANSPORT_VERSION 1u
+#define OORT_TRANSPORT_VERSION 2u
 
 struct OortTransport {
   uint32_t version;
@@ -29,6 +29,9 @@ struct OortTransport {
   int (*poll_failure)(int* rank, char* text, size_t text_bytes);
   /// `clean`: all ranks are about to leave, too. Else nobody is waited for.
   void (*close)(int clean);
+  /// One at a time: bytes of one rank go to one other.
+  int (*start_send)(const void* data, size_t bytes, int to);
+  int (*start_receive)(void* data, size_t bytes, int from);
 };
 
 /// The only symbol of a plug-in; null where it cannot be used.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 #include <mutex>
 
 #include "collectives/patience.h"
@@ -99,6 +100,30 @@ class TransportCollective final : public Collective {
     Finish(what);
   }
 
+  void Pass(std::string_view what, std::span<std::byte> bytes, int from, int to) override {
+    if (from == to || (rank_ != from && rank_ != to)) return;
+    Begin();
+    // Behind it stands how many went before it between the two, as in an exchange.
+    const uint64_t turn = ++(rank_ == from ? passed_[to] : taken_[from]);
+    const Mark mark{turn, bytes.size()};
+    mine_.resize(bytes.size() + sizeof(Mark));
+    if (rank_ == from) {
+      if (!bytes.empty()) std::memcpy(mine_.data(), bytes.data(), bytes.size());
+      std::memcpy(mine_.data() + bytes.size(), &mark, sizeof(Mark));
+      Started(what, transport_.start_send(mine_.data(), mine_.size(), to));
+      return Finish(what);
+    }
+    Started(what, transport_.start_receive(mine_.data(), mine_.size(), from));
+    Finish(what);
+    Mark theirs;
+    std::memcpy(&theirs, mine_.data() + bytes.size(), sizeof(Mark));
+    if (theirs.turn != turn || theirs.bytes != bytes.size()) {
+      Abandon(Describe(from) + " is at another exchange than " + std::string(what) +
+              ": they do not compute the same model");
+    }
+    if (!bytes.empty()) std::memcpy(bytes.data(), mine_.data(), bytes.size());
+  }
+
   void Fail(std::string_view message) noexcept override {
     const std::scoped_lock lock(mutex_);
     if (!failure_.empty()) return;  // all know already
@@ -185,6 +210,7 @@ class TransportCollective final : public Collective {
   int rank_ = 0, ranks_ = 1;
   std::vector<std::string> hosts_;
   uint64_t turn_ = 0;
+  std::map<int, uint64_t> passed_, taken_;  // by the other rank
   std::vector<std::byte> mine_, all_;
   std::vector<size_t> sizes_, offsets_;
   std::mutex mutex_;

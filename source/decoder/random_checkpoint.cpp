@@ -25,12 +25,13 @@ struct NamedShape {
   int64_t experts = 0, experts_used = 0, expert_intermediate = 0;
 };
 
-constexpr std::array<NamedShape, 10> kNamedShapes = {{
+constexpr std::array<NamedShape, 11> kNamedShapes = {{
     {"smollm2-135m", "llama", 49152, 576, 30, 9, 3, 64, 1536, 8192, 1e5, true},
     {"llama3.2-1b", "llama", 128256, 2048, 16, 32, 8, 64, 8192, 131072, 5e5, true},
     {"qwen2.5-0.5b", "qwen2", 151936, 896, 24, 14, 2, 64, 4864, 32768, 1e6, true},
     {"qwen2.5-7b", "qwen2", 152064, 3584, 28, 28, 4, 128, 18944, 32768, 1e6, false},
     {"llama2-7b", "llama", 32000, 4096, 32, 32, 32, 128, 11008, 4096, 1e4, false},
+    {"llama2-70b", "llama", 32000, 8192, 80, 64, 8, 128, 28672, 4096, 1e4, false},
     {"mistral-7b", "mistral", 32000, 4096, 32, 32, 8, 128, 14336, 32768, 1e4, false},
     {"llama3-8b", "llama", 128256, 4096, 32, 32, 8, 128, 14336, 8192, 5e5, false},
     {"olmoe-1b-7b", "olmoe", 50304, 2048, 16, 16, 16, 128, 1024, 4096, 1e4, false, 64, 8, 1024},

@@ -8,6 +8,7 @@
 #include "decoder/converted.h"
 #include "decoder/decoder.h"
 #include "decoder/decoder_graph.h"
+#include "decoder/pipeline.h"
 #include "decoder/quantized_checkpoint.h"
 #include "decoder/random_checkpoint.h"
 #include "decoder/shard.h"
@@ -91,9 +92,10 @@ struct LanguageModel::Impl {
   std::string special_tokens;  ///< as variables of chat templates
   bool exact = false;          ///< activations stay f32
   std::vector<std::string> adapters;
-  std::shared_ptr<RankGroup> group;  ///< null for one rank
-  int64_t kv_heads = 0;              ///< of this rank
+  std::shared_ptr<RankGroup> group;     ///< null for one rank
+  int64_t kv_heads = 0, kv_layers = 0;  ///< of this rank
 
+  void TakePart(DecoderGraph& decoder, const RankOptions& ranks);
   void Fill(const TokenizerSource& source, const std::vector<NamedTemplate>& texts,
             const std::vector<int32_t>& ends);
   RenderedChat Render(const ChatInputs& inputs, std::string_view name,
@@ -126,6 +128,29 @@ void LanguageModel::Impl::Fill(const TokenizerSource& source,
   if (tokenizer) special_tokens = SpecialTokens(*tokenizer);
   for (const NamedTemplate& text : texts) templates.emplace_back(text);
   end_tokens = ends;
+}
+
+/// Leaves of the graph what this rank computes.
+void LanguageModel::Impl::TakePart(DecoderGraph& decoder, const RankOptions& ranks) {
+  if (ranks.pipeline) {
+    kv_layers = CutLayers(decoder.graph, {.rank = group->part(),
+                                          .ranks = group->ranks(),
+                                          .hidden = info.hidden,
+                                          .vocabulary = info.vocabulary});
+  } else {
+    const ShardReport report = Shard(
+        decoder.graph, {.rank = group->part(), .ranks = group->ranks(), .exact = ranks.exact});
+    if (report.kv_heads > 0) kv_heads = report.kv_heads;
+  }
+  std::erase_if(decoder.attention,
+                [&](const std::string& name) { return decoder.graph.FindOperator(name) < 0; });
+  // Whoever measures one rank alone asks what that one reads.
+  if (!group->lone()) return;
+  info.step_bytes = 0;
+  for (const Operator& op : decoder.graph.operators) {
+    if (op.type == "oort.QuantizedEmbedding" || op.type == "oort.QuantizedArgmax") continue;
+    for (const auto& [name, tensor] : op.attributes) info.step_bytes += tensor.bytes();
+  }
 }
 
 namespace {
@@ -252,12 +277,8 @@ std::shared_ptr<const LanguageModel> LanguageModel::Finish(std::unique_ptr<Impl>
   AddArgmax(decoder.graph, !impl->exact && options.device.type == DeviceType::kCpu);
   impl->kv_heads = impl->info.kv_heads;
   const uint64_t digest = alone ? 0 : DigestOf(decoder.graph, options);
-  if (!alone) {
-    const ShardReport report = Shard(
-        decoder.graph,
-        {.rank = impl->group->rank(), .ranks = impl->group->ranks(), .exact = options.ranks.exact});
-    if (report.kv_heads > 0) impl->kv_heads = report.kv_heads;
-  }
+  impl->kv_layers = impl->info.layers;
+  if (!alone) impl->TakePart(decoder, options.ranks);
   LoadOptions load;
   load.isa = options.isa;
   load.device = options.device;
@@ -284,7 +305,7 @@ const DecoderFacts& LanguageModel::facts() const { return impl_->facts; }
 const std::shared_ptr<const RuntimeGraph>& LanguageModel::graph() const { return impl_->graph; }
 
 KvShape LanguageModel::kv_shape(KvType type) const {
-  return {impl_->info.layers, impl_->kv_heads, impl_->info.head_dim, type};
+  return {impl_->kv_layers, impl_->kv_heads, impl_->info.head_dim, type};
 }
 
 int LanguageModel::rank() const { return impl_->group ? impl_->group->rank() : 0; }

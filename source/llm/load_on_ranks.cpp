@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "collectives/local_collective.h"
+#include "collectives/lone_collective.h"
 #include "collectives/plugin.h"
+#include "collectives/tcp/tcp_group.h"
 #include "core/guard.h"
 #include "llm/rank_group.h"
 
@@ -21,10 +23,15 @@ void CheckRanks(const LanguageModelOptions& options) {
     throw Error(ErrorCode::kInvalidArgument, "there are 1 to " + std::to_string(kMostRanks) +
                                                  " ranks, not " + std::to_string(ranks.count));
   }
-  if (ranks.mpi && ranks.count > 1) {
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        "ranks are threads of this process, or processes that mpirun has started, not both");
+  if ((ranks.count > 1 ? 1 : 0) + (ranks.mpi ? 1 : 0) + (ranks.tcp.ranks > 0 ? 1 : 0) > 1) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "ranks are threads of this process, processes that mpirun has started, or "
+                "processes over TCP: one of these");
+  }
+  if (ranks.pipeline && ranks.exact) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "ranks share layers (pipeline) or products (exact), not both: the bits of both are "
+                "those of one rank");
   }
   if (!(ranks.deadline > 0)) {
     throw Error(ErrorCode::kInvalidArgument, "the deadline of ranks is above 0 seconds");
@@ -55,6 +62,17 @@ void RunFollower(const RankLoader& load, std::unique_ptr<Collective> place, doub
   }
 }
 
+std::unique_ptr<Collective> JoinOverTcp(const RankOptions& ranks) {
+  TcpOptions tcp;
+  tcp.rank = ranks.tcp.rank;
+  tcp.ranks = ranks.tcp.ranks;
+  tcp.address = ranks.tcp.address;
+  tcp.secret = ranks.tcp.secret;
+  tcp.deadline = ranks.deadline;
+  tcp.join = ranks.tcp.join;
+  return JoinTcp(tcp);
+}
+
 /// FNV-1a.
 class Digest {
  public:
@@ -78,12 +96,16 @@ class Digest {
 std::shared_ptr<const LanguageModel> LoadOnRanks(const LanguageModelOptions& options,
                                                  const RankLoader& load) {
   const RankOptions& ranks = options.ranks;
-  if (ranks.count == 1 && !ranks.mpi) return load(nullptr);
+  if (ranks.count == 1 && !ranks.mpi && ranks.tcp.ranks == 0) return load(nullptr);
   return Guarded([&] {
     CheckRanks(options);
-    if (ranks.mpi) {
-      auto group = std::make_shared<RankGroup>(OpenMpi(ranks.deadline), ranks.deadline, true);
-      return LoadTelling(load, group);
+    if (ranks.mpi || ranks.tcp.ranks > 0) {
+      auto place = ranks.mpi ? OpenMpi(ranks.deadline) : JoinOverTcp(ranks);
+      return LoadTelling(load, std::make_shared<RankGroup>(std::move(place), ranks.deadline, true));
+    }
+    if (ranks.lone >= 0) {
+      auto place = MakeLoneRank(ranks.lone, ranks.count);
+      return load(std::make_shared<RankGroup>(std::move(place), ranks.deadline, false, true));
     }
     std::vector<std::unique_ptr<Collective>> places = MakeLocalGroup(ranks.count, ranks.deadline);
     auto group = std::make_shared<RankGroup>(std::move(places[0]), ranks.deadline, false);
@@ -98,10 +120,18 @@ std::shared_ptr<const LanguageModel> LoadOnRanks(const LanguageModelOptions& opt
   });
 }
 
+namespace {
+
+const char* RankSplitName(const RankOptions& ranks) {
+  return ranks.pipeline ? "pipeline" : ranks.exact ? "exact" : "fast";
+}
+
+}  // namespace
+
 uint64_t DigestOf(const Graph& graph, const LanguageModelOptions& options) {
   constexpr size_t kSample = 64;
   Digest digest;
-  digest.Add(options.ranks.exact ? "exact" : "fast");
+  digest.Add(RankSplitName(options.ranks));
   for (const Operator& op : graph.operators) {
     digest.Add(op.type);
     digest.Add(op.name);
@@ -118,8 +148,8 @@ uint64_t DigestOf(const Graph& graph, const LanguageModelOptions& options) {
 
 std::string SummaryOf(const LanguageModelInfo& info, const LanguageModelOptions& options) {
   return info.family + " of " + std::to_string(info.layers) + " layers, " +
-         std::to_string(info.weight_bytes) + " bytes of weights" +
-         (options.ranks.exact ? ", exact" : "");
+         std::to_string(info.weight_bytes) + " bytes of weights, split " +
+         RankSplitName(options.ranks);
 }
 
 }  // namespace oort

@@ -46,8 +46,8 @@ struct RankGroup::Runner {
   }
 };
 
-RankGroup::RankGroup(std::unique_ptr<Collective> group, double deadline, bool pings)
-    : group_(std::move(group)), deadline_(deadline), pings_(pings) {}
+RankGroup::RankGroup(std::unique_ptr<Collective> group, double deadline, bool pings, bool lone)
+    : group_(std::move(group)), deadline_(deadline), pings_(pings), lone_(lone) {}
 
 RankGroup::~RankGroup() {
   {

@@ -24,12 +24,16 @@ inline constexpr double kLoadingDeadline = 600;
 class RankGroup {
  public:
   /// `pings`: others are processes, which have to be told now and then that rank 0 is there.
-  RankGroup(std::unique_ptr<Collective> group, double deadline, bool pings);
+  /// `lone`: there are no others.
+  RankGroup(std::unique_ptr<Collective> group, double deadline, bool pings, bool lone = false);
   ~RankGroup();
   RankGroup(const RankGroup&) = delete;
   RankGroup& operator=(const RankGroup&) = delete;
 
-  int rank() const { return group_->rank(); }
+  int rank() const { return lone_ ? 0 : group_->rank(); }
+  /// Which part of the model this one computes: that of its rank.
+  int part() const { return group_->rank(); }
+  bool lone() const { return lone_; }
   int ranks() const { return group_->ranks(); }
   Collective& collective() { return *group_; }
   /// Ranks of this process, of which each has its share of the processors.
@@ -58,7 +62,7 @@ class RankGroup {
 
   std::unique_ptr<Collective> group_;
   double deadline_;
-  bool pings_;
+  bool pings_, lone_;
   std::mutex mutex_;  // one step at a time: exchanges of two must not mix
   uint32_t next_ = 1;
   std::vector<std::thread> followers_;

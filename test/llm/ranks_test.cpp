@@ -84,6 +84,25 @@ TEST_P(RanksOfFamily, ExactSplitHasTheBitsOfOneRank) {
   }
 }
 
+TEST_P(RanksOfFamily, LayersInTurnHaveTheBitsOfOneRank) {
+  const std::vector<int32_t> tokens = TokensOf(GetParam());
+  for (const bool exact : {true, false}) {
+    const auto alone = LanguageModel::Load(kRankModels / GetParam(), {.exact = exact});
+    const KvType kv = exact ? KvType::kF32 : KvType::kF16;
+    LanguageModelOptions options = RankedOptions(2, false);
+    options.exact = exact;
+    options.ranks.pipeline = true;
+    const auto together = LanguageModel::Load(kRankModels / GetParam(), options);
+    EXPECT_LT(together->kv_shape(kv).layers, alone->kv_shape(kv).layers);
+    for (const size_t step : {tokens.size(), size_t{1}}) {
+      const RankLogits want = LogitsOf(alone, tokens, step, kv);
+      const RankLogits got = LogitsOf(together, tokens, step, kv);
+      EXPECT_TRUE(HasSameBits(got.logits, want.logits)) << (exact ? "exact" : "fast") << step;
+      EXPECT_EQ(got.argmax, want.argmax);
+    }
+  }
+}
+
 TEST_P(RanksOfFamily, FastSplitIsCloseAndAlwaysTheSame) {
   const std::vector<int32_t> tokens = TokensOf(GetParam());
   const auto alone = LanguageModel::Load(kRankModels / GetParam(), {.exact = true});
@@ -135,6 +154,77 @@ TEST(Ranks, AnEngineAnswersSeveralAtOnceAsOneRankDoes) {
     }
     for (size_t i = 0; i < ids.size(); ++i) {
       EXPECT_EQ(many.Take(ids[i]).value().tokens, one.Generate(RankRequest(i)).tokens) << i;
+    }
+  }
+}
+
+TEST(Ranks, MoreRanksThanLayersAreRefused) {
+  LanguageModelOptions options = RankedOptions(3, false);
+  options.ranks.pipeline = true;
+  try {
+    LanguageModel::Load(kRankModels / "llama", options);
+    FAIL() << "it was loaded";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("cannot share its 2 layers"), std::string::npos)
+        << error.what();
+  }
+  options.ranks.exact = true;
+  EXPECT_THROW(LanguageModel::Load(kRankModels / "llama", options), Error);
+}
+
+/// Several at once, with a prompt that repeats itself, so that guesses are right now and then.
+std::vector<std::vector<int32_t>> AnswersOf(const std::shared_ptr<const LanguageModel>& model,
+                                            const DraftOptions& draft) {
+  EngineOptions options{.threads = 1};
+  options.draft = draft;
+  options.deterministic = true;
+  options.prompt_chunk = 8;
+  Engine engine(model, options);
+  std::vector<int64_t> ids;
+  for (const uint64_t seed : {0, 1, 2, 0}) {
+    GenerateRequest request = RankRequest(seed);
+    for (int turn = 0; turn < 5; ++turn) {
+      for (const int32_t token : {5, 9, 3, 7}) request.prompt.push_back(token);
+    }
+    ids.push_back(engine.Submit(std::move(request)));
+  }
+  while (engine.Step()) {
+  }
+  std::vector<std::vector<int32_t>> answers;
+  for (const int64_t id : ids) answers.push_back(engine.Take(id).value().tokens);
+  return answers;
+}
+
+TEST(Ranks, BatchesAndGuessesAnswerAsOnOneRank) {
+  const auto alone = LanguageModel::Load(kRankModels / "llama");
+  DraftOptions ngram, smaller;
+  ngram.source = DraftOptions::kNgram;
+  ngram.tokens = 3;
+  smaller.source = DraftOptions::kModel;  // it guesses as well as anybody can
+  smaller.model = alone;
+  smaller.tokens = 3;
+  const auto want = AnswersOf(alone, {});
+  for (const bool pipeline : {false, true}) {
+    LanguageModelOptions options = RankedOptions(2, !pipeline);
+    options.ranks.pipeline = pipeline;
+    const auto together = LanguageModel::Load(kRankModels / "llama", options);
+    EXPECT_EQ(AnswersOf(together, {}), want);
+    EXPECT_EQ(AnswersOf(together, ngram), want);
+    EXPECT_EQ(AnswersOf(together, smaller), want);
+  }
+}
+
+TEST(Ranks, OneOfThemAloneRunsToBeMeasured) {
+  for (const bool pipeline : {false, true}) {
+    for (const int rank : {0, 1}) {
+      LanguageModelOptions options = RankedOptions(2, false);
+      options.ranks.lone = rank;
+      options.ranks.pipeline = pipeline;
+      const auto model = LanguageModel::Load(kRankModels / "llama", options);
+      EXPECT_EQ(model->rank(), 0);  // it leads nobody, but an engine may run on it
+      EXPECT_LT(model->info().step_bytes, model->info().weight_bytes * 3 / 4);
+      Engine engine(model, {.threads = 1});
+      EXPECT_EQ(engine.Generate(RankRequest(0)).tokens.size(), 20U);
     }
   }
 }

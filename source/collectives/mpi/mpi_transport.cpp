@@ -14,7 +14,7 @@
 
 namespace {
 
-constexpr int kFailureTag = 1;
+constexpr int kFailureTag = 1, kPassTag = 2;
 constexpr size_t kMostFailureBytes = 2048;
 
 MPI_Comm exchanges = MPI_COMM_NULL;  // collectives
@@ -76,6 +76,20 @@ int StartGather(const void* mine, size_t bytes, void* all, const size_t* sizes,
 int StartBroadcast(void* data, size_t bytes, int root) {
   if (bytes > INT_MAX) return 1;
   const int code = MPI_Ibcast(data, static_cast<int>(bytes), MPI_BYTE, root, exchanges, &request);
+  return code == MPI_SUCCESS ? 0 : 1;
+}
+
+int StartSend(const void* data, size_t bytes, int to) {
+  if (bytes > INT_MAX) return 1;
+  const int code =
+      MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, to, kPassTag, exchanges, &request);
+  return code == MPI_SUCCESS ? 0 : 1;
+}
+
+int StartReceive(void* data, size_t bytes, int from) {
+  if (bytes > INT_MAX) return 1;
+  const int code =
+      MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, from, kPassTag, exchanges, &request);
   return code == MPI_SUCCESS ? 0 : 1;
 }
 
@@ -145,6 +159,8 @@ constexpr OortTransport kTransport = {
     .send_failure = SendFailure,
     .poll_failure = PollFailure,
     .close = Close,
+    .start_send = StartSend,
+    .start_receive = StartReceive,
 };
 
 }  // namespace
