@@ -146,10 +146,10 @@ void LanguageModel::Impl::TakePart(DecoderGraph& decoder, const RankOptions& ran
                 [&](const std::string& name) { return decoder.graph.FindOperator(name) < 0; });
   // Whoever measures one rank alone asks what that one reads.
   if (!group->lone()) return;
-  info.step_bytes = 0;
+  info.step_bytes = DecoderGraph(decoder.graph).step_bytes;
   for (const Operator& op : decoder.graph.operators) {
-    if (op.type == "oort.QuantizedEmbedding" || op.type == "oort.QuantizedArgmax") continue;
-    for (const auto& [name, tensor] : op.attributes) info.step_bytes += tensor.bytes();
+    if (op.type != "oort.QuantizedArgmax") continue;  // it reads the head, which has been counted
+    for (const auto& [name, tensor] : op.attributes) info.step_bytes -= tensor.bytes();
   }
 }
 
