@@ -4,8 +4,8 @@
 
 #include <cstring>
 
-#include "llm/decoder_runner.h"
 #include "llm_quantize/changed_folder.h"
+#include "llm_quantize/tiny_logits.h"
 #include "parser/checkpoint/checkpoint.h"
 
 namespace oort {
@@ -16,18 +16,6 @@ namespace fs = std::filesystem;
 const fs::path kPackedModels = fs::path(OORT_TEST_DATA) / "checkpoints" / "packed";
 constexpr const char* kPackedNames[] = {"gptq", "gptq_symmetric", "gptq_act_order", "gptq_8_bits",
                                         "awq"};
-
-std::vector<float> PackedLogits(const fs::path& path) {
-  const auto model = LanguageModel::Load(path, {.exact = true});
-  DecoderRunner runner(model, KvType::kF32, 64, 1);
-  const std::vector<int32_t> tokens = {3, 17, 29, 5, 5, 38, 11, 0, 22, 31, 8, 14};
-  CachedSequence sequence;
-  const StepItem item{&sequence, tokens, StepItem::kAll};
-  const auto logits = runner.Step({&item, 1});
-  std::vector<float> copy(logits.begin(), logits.end());
-  sequence = {};
-  return copy;
-}
 
 /// scale * (code - zero) to the last bit, in a format of groups where the groups lie together.
 TEST(PackedWeights, AreTheNumbersThatWerePacked) {
@@ -57,8 +45,8 @@ TEST(PackedWeights, AreTheNumbersThatWerePacked) {
 TEST(PackedWeights, AnswerLikeTheDequantizedModel) {
   for (const std::string name : kPackedNames) {
     SCOPED_TRACE(name);
-    const std::vector<float> got = PackedLogits(kPackedModels / name);
-    const std::vector<float> want = PackedLogits(kPackedModels / (name + "_plain"));
+    const std::vector<float> got = TinyLogits(kPackedModels / name);
+    const std::vector<float> want = TinyLogits(kPackedModels / (name + "_plain"));
     ASSERT_EQ(got.size(), want.size());
     for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-4F);
   }

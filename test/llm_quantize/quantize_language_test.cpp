@@ -11,8 +11,8 @@
 
 #include "kit/errors.h"
 #include "kit/files.h"
-#include "llm/decoder_runner.h"
 #include "llm_quantize/layer_stream.h"
+#include "llm_quantize/tiny_logits.h"
 #include "parser/gguf/gguf_writer.h"
 
 namespace oort::llm_quantize {
@@ -43,18 +43,6 @@ LanguageQuantizeOptions TinyOptions(Method method, const std::string& weights) {
   options.window = 32;
   options.threads = 2;
   return options;
-}
-
-std::vector<float> AllLogits(const fs::path& path) {
-  const auto model = LanguageModel::Load(path, {.exact = true});
-  DecoderRunner runner(model, KvType::kF32, 64, 1);
-  const std::vector<int32_t> tokens = {3, 17, 29, 5, 5, 38, 11, 0, 22, 31, 8, 14};
-  CachedSequence sequence;
-  const StepItem item{&sequence, tokens, StepItem::kAll};
-  const auto logits = runner.Step({&item, 1});
-  std::vector<float> copy(logits.begin(), logits.end());
-  sequence = {};
-  return copy;
 }
 
 double Distance(const std::vector<float>& got, const std::vector<float>& want) {
@@ -112,7 +100,7 @@ TEST(LayerStream, ComputesWhatTheModelComputes) {
         logits.push_back(static_cast<float>(sum));
       }
     }
-    EXPECT_LT(Distance(logits, AllLogits(kTinyModels / name)), 1e-5);
+    EXPECT_LT(Distance(logits, TinyLogits(kTinyModels / name)), 1e-5);
   }
 }
 
@@ -125,7 +113,7 @@ TEST(QuantizeLanguage, WritesAGgufThatIsTheSameModel) {
       const auto result =
           QuantizeLanguage(kTinyModels / name, out, TinyOptions(Method::kImportance, weights));
       EXPECT_GT(result.matrices.size(), 4U);
-      const double error = Distance(AllLogits(out), AllLogits(kTinyModels / name));
+      const double error = Distance(TinyLogits(out), TinyLogits(kTinyModels / name));
       EXPECT_LT(error, std::string_view(weights) == "q8_0" ? 0.05 : 0.5);
       EXPECT_GT(error, 0);
       // What is said of the model, and its tokenizer, are still there.
@@ -149,7 +137,7 @@ TEST(QuantizeLanguage, WritesAParamThatIsTheSameModel) {
       const fs::path out = folder / "out.pnnx.param";
       LanguageQuantizeOptions options = TinyOptions(method, "int8");
       QuantizeLanguage(kTinyModels / name, out, options);
-      const double error = Distance(AllLogits(out), AllLogits(kTinyModels / name));
+      const double error = Distance(TinyLogits(out), TinyLogits(kTinyModels / name));
       EXPECT_LT(error, 0.05);
       EXPECT_GT(error, 0);
     }
@@ -223,7 +211,7 @@ TEST(QuantizeLanguage, ImportanceGoesThroughItsFile) {
     }
   }
   QuantizeLanguage(model, folder / "b.gguf", again);
-  EXPECT_LT(Distance(AllLogits(folder / "b.gguf"), AllLogits(folder / "a.gguf")), 0.05);
+  EXPECT_LT(Distance(TinyLogits(folder / "b.gguf"), TinyLogits(folder / "a.gguf")), 0.05);
   EXPECT_EQ(MeasureImportance(model, options).size(), result.importance.size());
   // Of another model, and no imatrix at all.
   ExpectThrows(
