@@ -87,6 +87,8 @@ struct ModelServer::Impl {
   Workers workers{kWorkers, kWaitingBytes};
   ModelPool pool;
   std::unique_ptr<http::Server> server;
+  /// The same for its own thread, which begins before `server` is set.
+  std::atomic<const http::Server*> listening = nullptr;
 
   explicit Impl(ServeOptions given)
       : options(Checked(std::move(given))),
@@ -113,8 +115,10 @@ struct ModelServer::Impl {
     if (options.log || options.access_log)
       http.log = [this](const http::Served& served) { Log(served); };
     server = std::make_unique<http::Server>(std::move(http));
+    listening = server.get();
   }
   ~Impl() {
+    listening = nullptr;
     server.reset();
     pool.Stop();
     workers.Stop();
@@ -132,7 +136,7 @@ struct ModelServer::Impl {
             .quiet_time = options.quiet_time,
             .version = options.version,
             .page = options.page,
-            .connections = [this] { return server ? server->connections() : 0; },
+            .connections = [this] { return Connections(); },
             .models = [this] { return languages.List(pool); },
             .pool = pool,
             .graphs = &graphs,
@@ -140,13 +144,17 @@ struct ModelServer::Impl {
             .started = started,
             .draining = draining};
   }
+  int Connections() const {
+    const http::Server* const open = listening;
+    return open != nullptr ? open->connections() : 0;
+  }
   std::string MetricsOfAll() {
     std::vector<MeasuredModel> models = languages.Measured(pool);
     if (options.encoder) {
       EncoderLoop& encoder = *options.encoder;
       models.push_back({encoder.name(), &encoder.metrics(), encoder.stats()});
     }
-    return MetricsText(models, server ? server->connections() : 0);
+    return MetricsText(models, Connections());
   }
   std::vector<ModelSource> Sources() {
     std::vector<ModelSource> sources = languages.Sources(options.served.model != nullptr);
