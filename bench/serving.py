@@ -111,6 +111,35 @@ def measure_share(oort, client, model, clients):
         return sum(taken[:-1]) / taken[-1]
 
 
+PERSON = {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}, "tags": {
+    "type": "array", "items": {"type": "string"}}}, "required": ["name", "age", "tags"], "additionalProperties": False}
+CONSTRAINTS = {
+    "none": {"ignore_eos": True},
+    "schema": {"guided_json": {"type": "array", "items": PERSON, "minItems": 30}},
+    "json_object": {"response_format": {"type": "json_object"}},
+    "regex": {"regex": "[a-zA-Z ,.]*", "ignore_eos": True},
+}
+
+
+def measure_constraints(oort, model):
+    """Processor time of a token of an answer that keeps to a form, against that of a free one; by turns."""
+    from watch import open_stream
+
+    with Program(oort, model, "--threads", 1) as server:
+        def milliseconds(constraint, tokens=128):
+            before = sum(thread_seconds(server.process.pid).values())
+            body = {"prompt": "A list of people as JSON:\n", "max_tokens": tokens, "temperature": 0.8, "seed": 3}
+            answer = json.loads(open_stream(server.url, {**body, **constraint}).getresponse().read())
+            taken = sum(thread_seconds(server.process.pid).values()) - before
+            return 1e3 * taken / answer["usage"]["completion_tokens"]
+
+        for constraint in CONSTRAINTS.values():
+            milliseconds(constraint, 16)  # it is compiled once
+        turns = [{name: milliseconds(constraint) for name, constraint in CONSTRAINTS.items()} for _ in range(5)]
+        median = {name: statistics.median(turn[name] for turn in turns) for name in CONSTRAINTS}
+        return {name: time / median["none"] for name, time in median.items() if name != "none"}
+
+
 def measure_idle(oort, model):
     """The share of a core that a server takes which has answered and has nothing to do."""
     from watch import open_stream, processor_seconds
@@ -144,18 +173,29 @@ def speed_rows(data):
     ]
 
 
+def slow_count(data):
+    return sum(data["slow_http"]["connections"].values())
+
+
 def table(data):
     idle = data["idle_streams"]
     rows = speed_rows(data) if "http_tps" in data else []
     rows += [
         ("processor time of HTTP, JSON and text beside the engine's", f"{100 * data['share_1']:.1f} % for one client, "
          f"{100 * data['share_12']:.1f} % for 12"),
+        ("processor time of a token under a JSON schema, as any JSON, by a pattern", "{schema:.2f}, {json_object:.2f} and "
+         "{regex:.2f} times that of a free one".format(**data["constraints"])),
         ("an idle server", f"{100 * data['idle_share']:.1f} % of a core"),
         (f"tokens/s of 8 streams alone, and beside {idle['streams']:,} that wait",
          f"{idle['busy_alone_tps']:,.0f} and {idle['busy_beside_tps']:,.0f} "
          f"({100 * idle['busy_beside_tps'] / idle['busy_alone_tps']:.0f} %)"),
+        ("the same by processor time", f"{idle['busy_alone_per_cpu_second']:,.0f} and "
+         f"{idle['busy_beside_per_cpu_second']:,.0f} tokens a second of it "
+         f"({100 * idle['busy_beside_per_cpu_second'] / idle['busy_alone_per_cpu_second']:.0f} %)"),
         (f"{idle['streams']:,} streams that wait beside 8 that run", f"{idle['memory_mb']:.1f} MB; `/health` takes "
          f"{idle['health_p50_ms']:.1f} ms, p99 {idle['health_p99_ms']:.1f} ms"),
+        (f"{slow_count(data):,} slow peers (slowhttptest: heads, bodies, readers)", "{answers:,} answers beside them, none "
+         "wrong; `/health` {health_p50_ms:.1f} ms, p99 {health_p99_ms:.0f} ms".format(**data["slow_http"])),
         (f"{data['disconnects']:,} clients that leave (FIN, RST, half-close, every phase)", data["disconnects_keep"]),
     ]
     if "soak" in data:
@@ -189,9 +229,12 @@ def main():
         load = measure_many(oort, client, arguments.model, 12)
         data["clients_12"] = {name: load[name] for name in ("tokens_per_second", "ttft_ms", "itl_ms", "e2e_ms", "failed")}
     data["share_1"], data["share_12"] = (measure_share(oort, client, arguments.model, clients) for clients in (1, 12))
+    data["constraints"] = measure_constraints(oort, arguments.model)
     data["idle_share"] = measure_idle(oort, arguments.model)
     data["idle_streams"] = run_json(sys.executable, TESTS / "idle_streams_test.py", "--streams", arguments.streams,
                                     "--model", arguments.model, "--tokens", 1000, "--speed", "--json", OORT=oort)
+    data["slow_http"] = run_json(sys.executable, TESTS / "slow_http_test.py", "--connections", 1000, "--seconds", 25,
+                                 "--json", OORT=oort)
     done = subprocess.run([sys.executable, TESTS / "disconnects_test.py", "--count", str(arguments.disconnects)],
                           capture_output=True, text=True, env={**os.environ, "OORT": oort})
     if done.returncode != 0:
