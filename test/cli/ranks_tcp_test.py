@@ -28,6 +28,12 @@ def free_port():
         return listener.getsockname()[1]
 
 
+def processor_ticks(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
 class TcpCase(LanguageCase):
     def setUp(self):
         super().setUp()
@@ -124,11 +130,21 @@ class RankFaultsTest(TcpCase):
         for turn in range(FAULTS):
             split = ("fast", "exact", "pipeline")[turn // 2 % 3]
             jobs = self.start_all([*bench, "--split", split], ranks)
-            time.sleep(random.uniform(0.6, 1.6))
+            self.await_work(jobs)
+            time.sleep(random.uniform(0, 1))
             victim = random.randrange(ranks)
             kind = (signal.SIGKILL, signal.SIGSTOP)[turn % 2]
             jobs[victim].send_signal(kind)
             self.expect_ends(jobs, victim, kind, f"turn {turn}: {kind.name} of rank {victim}, {split}")
+
+    def await_work(self, jobs):
+        """Until all of them compute: those that still wait for each other take no processor time."""
+        ticks = os.sysconf("SC_CLK_TCK") // 2
+        for _ in range(1200):
+            if all(processor_ticks(job.pid) >= ticks for job in jobs):
+                return
+            time.sleep(0.05)
+        self.fail("the ranks do not come to compute")
 
     def expect_ends(self, jobs, victim, kind, what):
         """A follower waits for the next step twice as long; the rest is a slow machine's."""
