@@ -45,6 +45,11 @@ std::vector<std::string> Names(const std::string& prefix) {
   return {prefix + "1d", prefix + "2d", prefix + "3d"};
 }
 
+/// The NHWC form pads images by numbers that are known at load.
+NhwcRole PadNhwcRole(const Operator& op, int rank) {
+  return rank >= 3 && op.inputs.size() == 1 ? NhwcRole::kFollows : NhwcRole::kNone;
+}
+
 /// nn.*Pad1d, 2d, 3d: their `padding` has two, four and six numbers; one number stands for all.
 OperatorSchema ModuleSchema(const std::string& type, int axes, const char* doc) {
   OperatorSchema schema({type}, doc);
@@ -66,7 +71,8 @@ OORT_LAYERS(pad) {
                    .OneOf({"constant", "reflect", "replicate", "circular"})
                    .Number("value")
                    .Nullable()
-                   .Dynamic(),
+                   .Dynamic()
+                   .HasNhwcForm("nhwc.pad", PadNhwcRole),
                CreatePad(nullptr));
   struct Family {
     const char* prefix;
@@ -83,6 +89,7 @@ OORT_LAYERS(pad) {
     for (const std::string& type : Names(family.prefix)) {
       OperatorSchema schema = ModuleSchema(type, ++axes, family.doc);
       if (std::string_view(family.prefix) == "nn.ConstantPad") schema.Number("value", Value(0));
+      if (axes == 2) schema.HasNhwcForm("nhwc" + type.substr(2), PadNhwcRole);
       registry.Add(std::move(schema), CreatePad(family.mode));
     }
   }

@@ -163,9 +163,11 @@ class Interpolate : public Layer {
   std::vector<Value> Infer(const Args& args) const override {
     const DType dtype = args.tensor(0).dtype();
     const std::string& mode = params_.mode_name();
-    const bool image = mode == "bilinear" || mode == "bicubic";
-    if (dtype == DType::kU8 && !params_.Copies() && !image) {
-      throw Error(ErrorCode::kUnsupported, "mode " + mode + " does not take dtype u8");
+    const bool blends_u8 = mode == "bilinear" || mode == "bicubic";
+    const bool takes = IsFloat(dtype) || params_.Copies() || (dtype == DType::kU8 && blends_u8);
+    if (!takes) {
+      throw Error(ErrorCode::kUnsupported,
+                  "mode " + mode + " does not take dtype " + std::string(Name(dtype)));
     }
     return {Tensor::Meta(dtype, Geometry(args).output)};
   }
@@ -205,7 +207,7 @@ class Interpolate : public Layer {
   }
 
   size_t Workspace(const Args& args, int) const override {
-    if (args.tensor(0).dtype() == DType::kU8) {
+    if (!IsFloat(args.tensor(0).dtype())) {
       return params_.Copies() ? 0 : static_cast<size_t>(ResizeBytesWorkspace(Geometry(args)));
     }
     return params_.antialias() ? AntialiasWorkspace(Geometry(args), args.tensor(0).dtype()) : 0;
@@ -264,7 +266,7 @@ NhwcRole ResizeNhwcRole(const Operator& op, int rank) {
 
 OperatorSchema ResizeSchema(std::vector<std::string> types, std::string doc) {
   return OperatorSchema(std::move(types), std::move(doc))
-      .Tensor("input", kFloats | DType::kU8)
+      .Tensor("input", kFloats | DType::kU8 | DType::kI8)
       .Ints("size")
       .Nullable()
       .Dynamic()

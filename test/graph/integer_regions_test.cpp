@@ -170,6 +170,36 @@ TEST(IntegerRegions, JoinsBytesOfOneScale) {
   ExpectAlike(lines, testing::RandomTensor(DType::kF32, {1, 3, 12, 12}), 0.03);
 }
 
+/// Zeros around bytes are their zero point, which is none of 0 here.
+TEST(IntegerRegions, PadsAndRepeatsBytes) {
+  const std::string lines =
+      std::string(kInput) + kFirst +
+      "oort.Quantize q2 1 1 r1d q2 scale=0.05 zero_point=-10 dtype=i8 #q2=(1,16,12,12)i8\n"
+      "oort.Dequantize d2 1 1 q2 d2 scale=0.05 zero_point=-10 #d2=(1,16,12,12)f32\n"
+      "nn.ZeroPad2d z 1 1 d2 z padding=(0,1,0,1) #z=(1,16,13,13)f32\n"
+      "F.interpolate u 1 1 z u mode=nearest scale_factor=(2.0,2.0) size=None #u=(1,16,26,26)f32\n"
+      "F.pad p 1 1 u p pad=(1,0,1,0) mode=constant value=None #p=(1,16,27,27)f32\n"
+      "oort.Quantize q3 1 1 p q3 scale=0.05 zero_point=-10 dtype=i8 #q3=(1,16,27,27)i8\n"
+      "oort.Dequantize d3 1 1 q3 d3 scale=0.05 zero_point=-10 #d3=(1,16,27,27)f32\n"
+      "pnnx.Output out 1 0 d3\n";
+  EXPECT_EQ(TypesOf(lines),
+            "oort.Quantize nhwc.enter nhwc.IntegerConv2d oort.ByteTable nhwc.ConstantPad2d "
+            "nhwc.Upsample nhwc.pad oort.Dequantize nhwc.leave");
+  ExpectAlike(lines, testing::RandomTensor(DType::kF32, {1, 3, 12, 12}), 0.05);
+}
+
+/// A pad by another number than 0 has no place among bytes: it may lie outside of their range.
+TEST(IntegerRegions, LeavesPaddingByNumbers) {
+  const std::string lines =
+      std::string(kInput) + kFirst +
+      "F.pad p 1 1 r1d p pad=(1,0,1,0) mode=constant value=7 #p=(1,16,13,13)f32\n"
+      "oort.Quantize q3 1 1 p q3 scale=0.03 zero_point=0 dtype=u8 #q3=(1,16,13,13)u8\n"
+      "oort.Dequantize d3 1 1 q3 d3 scale=0.03 zero_point=0 #d3=(1,16,13,13)f32\n"
+      "pnnx.Output out 1 0 d3\n";
+  EXPECT_NE(TypesOf(lines).find("oort.Dequantize nhwc.pad oort.Quantize"), std::string::npos);
+  ExpectAlike(lines, testing::RandomTensor(DType::kF32, {1, 3, 12, 12}), 0.03);
+}
+
 TEST(IntegerRegions, LeavesWeightsWithZeroPointsAsNumbers) {
   std::string lines = std::string(kInput) + kFirst + "pnnx.Output out 1 0 r1d\n";
   const size_t at = lines.find("@scales=(16)f32");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/dispatch.h"
 #include "layers/composite/float_dtypes.h"
 #include "layers/resize/nhwc/resized.h"
 #include "layers/resize/resize_kernels.h"
@@ -16,6 +17,12 @@ class NhwcResize final : public Layer {
       : params_(init, nullptr, false, false), kernels_(ResizeKernelsFor(init.isa())) {}
 
   std::vector<Value> Infer(const Args& args) const override {
+    const DType dtype = args.tensor(0).dtype();
+    if (dtype != DType::kF32 && !params_.Copies()) {
+      throw Error(ErrorCode::kUnsupported, "in NHWC mode " + params_.mode_name() +
+                                               " does not take dtype " + std::string(Name(dtype)) +
+                                               "; load without the pass nhwc");
+    }
     return {ResizedImage(params_, args)};
   }
 
@@ -25,7 +32,9 @@ class NhwcResize final : public Layer {
     if (output.elements() == 0) return;
     const ResizeGeometry geometry = Geometry(args);
     if (params_.Copies()) {
-      Copy(context, geometry, input, output);
+      VisitItemSize(input.dtype(), [&](auto tag) {
+        Copy<typename decltype(tag)::Type>(context, geometry, input, output);
+      });
     } else {
       Blend(context, geometry, params_.AlignCorners(args), input, output);
     }
@@ -43,28 +52,31 @@ class NhwcResize final : public Layer {
  private:
   ResizeGeometry Geometry(const Args& args) const { return PixelGeometry(params_, args); }
 
-  /// Calls body(image, output row, where its pixels go) for each row of outputs.
-  template <typename Body>
+  /// Calls body(image, output row, where its pixels go) for each row of outputs. T has the size of
+  /// an element.
+  template <typename T, typename Body>
   static void ForRows(const Context& context, const ResizeGeometry& geometry, const Tensor& input,
                       Tensor& output, const Body& body) {
     const NhwcImage image(input.shape());
     const int64_t rows = geometry.axes[1].out, row = geometry.axes[2].out * image.channels;
     context.ParallelFor(image.batch * rows, 16384 / row + 1, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
-        const float* pixels = input.data<float>() + r / rows * image.pixels() * image.channels;
-        body(pixels, r % rows, output.data<float>() + r * row);
+        const T* pixels =
+            reinterpret_cast<const T*>(input.raw()) + r / rows * image.pixels() * image.channels;
+        body(pixels, r % rows, reinterpret_cast<T*>(output.raw()) + r * row);
       }
     });
   }
 
+  template <typename T>
   void Copy(const Context& context, const ResizeGeometry& geometry, const Tensor& input,
             Tensor& output) const {
     const bool exact = params_.mode() == ResizeMode::kNearestExact;
     const std::vector<int64_t> ys = NearestIndices<float>(geometry.axes[1], exact);
     const std::vector<int64_t> xs = NearestIndices<float>(geometry.axes[2], exact);
     const int64_t channels = input.dim(3), width = input.dim(2);
-    ForRows(context, geometry, input, output, [&](const float* image, int64_t y, float* out) {
-      const float* row = image + ys[static_cast<size_t>(y)] * width * channels;
+    ForRows<T>(context, geometry, input, output, [&](const T* image, int64_t y, T* out) {
+      const T* row = image + ys[static_cast<size_t>(y)] * width * channels;
       for (int64_t x : xs) out = std::copy_n(row + x * channels, channels, out);
     });
   }
@@ -75,7 +87,7 @@ class NhwcResize final : public Layer {
     const AxisTaps<float> along(geometry.axes[2], params_.mode(), align_corners);
     const int64_t channels = input.dim(3), width = input.dim(2);
     const int64_t out_height = geometry.axes[1].out, out_width = geometry.axes[2].out;
-    ForRows(context, geometry, input, output, [&](const float* image, int64_t y, float* out) {
+    const auto blend = [&](const float* image, int64_t y, float* out) {
       for (int64_t x = 0; x < out_width; ++x, out += channels) {
         std::array<const float*, 16> pixels;
         std::array<float, 16> weights;
@@ -90,7 +102,8 @@ class NhwcResize final : public Layer {
         }
         kernels_.blend_rows(pixels.data(), weights.data(), static_cast<int>(taps), out, channels);
       }
-    });
+    };
+    ForRows<float>(context, geometry, input, output, blend);
   }
 
   ResizeParams params_;
@@ -104,7 +117,7 @@ OORT_LAYERS(nhwc_resize) {
   using namespace oort;
   const OperatorSchema schema =
       OperatorSchema({"nhwc.Upsample"}, "nn.Upsample of (N, H, W, C). Made by the NHWC pass")
-          .Tensor("input", kF32Only | DType::kF16 | DType::kBF16)
+          .Tensor("input", kF32Only | DType::kF16 | DType::kBF16 | DType::kU8 | DType::kI8)
           .Ints("size")
           .Nullable()
           .Floats("scale_factor")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "layers/resize/nhwc/device_nhwc_resize.h"
 
+#include "layers/device_kernel.h"
 #include "layers/resize/nhwc/resized.h"
 
 namespace oort {
@@ -17,7 +18,9 @@ cuda::NhwcResizeMode CudaResizeMode(ResizeMode mode) {
 
 class CudaNhwcResize final : public Layer {
  public:
-  explicit CudaNhwcResize(const LayerInit& init) : params_(init, nullptr, false, false) {}
+  explicit CudaNhwcResize(const LayerInit& init) : params_(init, nullptr, false, false) {
+    RequireFloatsOnDevice(init);
+  }
 
   std::vector<Value> Infer(const Args& args) const override {
     return {ResizedImage(params_, args)};

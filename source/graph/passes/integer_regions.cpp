@@ -32,6 +32,35 @@ bool MovesElements(const Operator& op) {
   return false;
 }
 
+/// Gives elements of its first input as they are, by sizes or factors that are known at load.
+bool RepeatsElements(const Operator& op) {
+  if (op.inputs.size() != 1 || op.outputs.size() != 1) return false;
+  if (op.type == "F.upsample_nearest" || op.type == "nn.UpsamplingNearest2d") return true;
+  if (op.type != "F.interpolate" && op.type != "F.upsample" && op.type != "nn.Upsample") {
+    return false;
+  }
+  const std::string mode = ParameterText(op, "mode");
+  return mode.empty() || mode == "nearest" || mode == "nearest-exact";
+}
+
+/// Surrounds its first input with zeros, which bytes have as their zero point.
+bool PadsZeros(const Operator& op) {
+  if (op.inputs.size() != 1 || op.outputs.size() != 1) return false;
+  if (op.type.starts_with("nn.ZeroPad")) return true;
+  if (op.type != "F.pad" && !op.type.starts_with("nn.ConstantPad")) return false;
+  const std::string mode = ParameterText(op, "mode");
+  const Value value = ParameterValue(op, "value");
+  return (mode.empty() || mode == "constant") &&
+         (value.IsNone() || (value.IsNumber() && value.AsComplex() == 0.0));
+}
+
+/// The same of bytes with this zero point.
+void PadZeroPoints(Operator& op, int64_t zero_point) {
+  constexpr std::string_view kZeros = "nn.ZeroPad";
+  if (op.type.starts_with(kZeros)) op.type = "nn.ConstantPad" + op.type.substr(kZeros.size());
+  op.params["value"] = Parameter(std::to_string(zero_point));
+}
+
 bool IsJoin(const Operator& op) {
   return op.type == "torch.cat" && op.outputs.size() == 1 && !op.inputs.empty();
 }
@@ -117,7 +146,7 @@ class IntegerRegionsPass {
   /// Operands that an operator moves the elements of: all of a join, else the first.
   size_t MovedInputs(const Operator& op) {
     if (IsJoin(op)) return op.inputs.size();
-    return MovesElements(op) ? 1 : 0;
+    return MovesElements(op) || RepeatsElements(op) || PadsZeros(op) ? 1 : 0;
   }
 
   /// A mover of dequantized bytes becomes one of bytes with a Dequantize behind it.
@@ -143,6 +172,7 @@ class IntegerRegionsPass {
         const int from = DequantizeAt(Op(index).inputs[i]);
         rewriter_.ReplaceInput(index, i, Op(from).inputs[0]);
       }
+      if (PadsZeros(Op(index))) PadZeroPoints(Op(index), numbers->zero_point);
       const int floats = Op(index).outputs[0];
       const int bytes = graph_.AddOperandLike(floats, At(floats).name + ".bytes");
       At(bytes).dtype = dtype;
@@ -199,6 +229,7 @@ class IntegerRegionsPass {
         const int bytes = QuantizedOperand(Op(index).inputs[i], numbers, dtype);
         rewriter_.ReplaceInput(index, i, bytes);
       }
+      if (PadsZeros(Op(index))) PadZeroPoints(Op(index), numbers.zero_point);
       rewriter_.GiveOutput(quantize, index);
     }
   }

@@ -22,6 +22,19 @@ TEST(NhwcUpsample, IsLikeInterpolate) {
   }
 }
 
+TEST(NhwcUpsample, RepeatsBytes) {
+  for (DType dtype : {DType::kU8, DType::kI8}) {
+    const Tensor x = RandomTensor(dtype, {2, 33, 3, 4});
+    for (const char* mode : {"nearest", "nearest-exact"}) {
+      ExpectLikeChannelsFirst("Upsample", "F.interpolate", {{"size", "(5,13)"}, {"mode", mode}},
+                              {x});
+    }
+  }
+  CaseOf("nhwc.Upsample", {{"size", "(5,13)"}, {"mode", "bilinear"}},
+         {RandomTensor(DType::kU8, {1, 4, 4, 3})})
+      .ExpectError(ErrorCode::kUnsupported, "does not take dtype u8");
+}
+
 TEST(NhwcUpsample, RefusesWhatIsNoBatchOfImages) {
   CaseOf("nhwc.Upsample", {{"scale_factor", "2.0"}}, {RandomTensor(DType::kF32, {4, 4, 3})})
       .ExpectError(ErrorCode::kInvalidArgument, "rank 4");
