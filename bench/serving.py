@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import pathlib
-import platform
 import re
 import statistics
 import subprocess
@@ -23,6 +22,9 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TESTS = ROOT / "test/server"
 sys.path.insert(0, str(TESTS))
+sys.path.insert(0, str(ROOT / "bench"))
+from machine_name import processor_name  # noqa: E402
+
 BEGIN, END = "<!-- written by bench/serving.py -->", "<!-- end -->"
 
 
@@ -150,16 +152,6 @@ def measure_idle(oort, model):
         before, begin = processor_seconds(server.process.pid), time.monotonic()
         time.sleep(10)
         return (processor_seconds(server.process.pid) - before) / (time.monotonic() - begin)
-
-
-def processor_name():
-    """As lscpu tells it, which also knows ARM's cores by name; their /proc/cpuinfo has numbers alone."""
-    try:
-        listed = subprocess.run(["lscpu"], capture_output=True, text=True).stdout
-    except OSError:
-        listed = ""
-    match = re.search(r"^Model name:\s*(.+)$", listed, re.MULTILINE)
-    return match.group(1).strip() if match else platform.machine()
 
 
 def speed_rows(data):

@@ -1,99 +1,243 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What 8 bits cost a trained classifier on pictures of ImageNet: a row of the table in docs/quantization.md.
+"""What 8 bits cost a trained classifier on pictures of ImageNet, and what they gain: a row of docs/quantization.md.
 
     tools/quantize-accuracy.py mobilenet_v2 --weights mobilenet_v2-b0353104.pth --pictures FOLDER [--oort build/oort]
     tools/quantize-accuracy.py efficientnet_lite0 --weights efficientnet-lite0-57934424.pth --pictures FOLDER
+    tools/quantize-accuracy.py … --peers --json docs/data/quantized-neoverse-v1.json    adds the network's rows there
 
 FOLDER has one picture of each class; sorted by name, their numbers are the classes. Pictures 0, 5, … 495 calibrate;
 the 800 whose number is no multiple of 5 judge. Options behind `--` go to `oort quantize`. Needs torch, torchvision,
-pnnx, pillow and, for efficientnet_lite0, efficientnet-lite-pytorch.
+pnnx, pillow and, for efficientnet_lite0 to 2, efficientnet-lite-pytorch; with --peers onnxruntime, onnx, openvino and
+nncf are measured where they are installed: answers on the same pictures, and the time of one, on one thread by turns.
 """
 import argparse
 import json
 import os
 import pathlib
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 import numpy as np
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "bench"))
+from machine_name import processor_name  # noqa: E402
+
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 HALF = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+LITE_SIZES = {"efficientnet_lite0": 224, "efficientnet_lite1": 240, "efficientnet_lite2": 260}
+TURNS, FORWARDS = 6, 5
 
 
 def network(name):
-    """The module without its weights, and mean and deviation of its pixels."""
-    if name == "efficientnet_lite0":
+    """The module without its weights, mean and deviation of its pixels, and the side of its pictures."""
+    if name in LITE_SIZES:
         from efficientnet_lite_pytorch import EfficientNet
 
-        return EfficientNet.from_name("efficientnet-lite0"), HALF
+        return EfficientNet.from_name(name.replace("_", "-")), HALF, LITE_SIZES[name]
     import torchvision
 
-    return getattr(torchvision.models, name)(), IMAGENET
+    return getattr(torchvision.models, name)(), IMAGENET, 224
 
 
-def export(name, weights, folder):
+def export(name, weights, folder, onnx):
+    """model.pnnx.param and, if asked for, model.onnx."""
     import pnnx
     import torch
 
-    module, normalization = network(name)
+    module, normalization, size = network(name)
     module.load_state_dict(torch.load(weights, weights_only=True))
+    picture = torch.rand(1, 3, size, size)
     here = os.getcwd()
     os.chdir(folder)
-    pnnx.export(module.eval(), f"{name}.pt", (torch.rand(1, 3, 224, 224),), fp16=False)
+    pnnx.export(module.eval(), "model.pt", (picture,), fp16=False)
+    if onnx:
+        torch.onnx.export(module, (picture,), "model.onnx", dynamo=False, opset_version=17)
     os.chdir(here)
-    return folder / f"{name}.pnnx.param", normalization
+    return normalization, size
 
 
-def pixels(path):
-    """Resized so that the shorter side has 256, the middle 224 x 224 of it."""
+def pixels(path, size):
+    """Resized so that the shorter side is 8/7 of it, the middle size x size of it."""
     from PIL import Image
 
     image = Image.open(path).convert("RGB")
-    scale = 256 / min(image.size)
+    scale = round(size * 8 / 7) / min(image.size)
     image = image.resize((round(image.width * scale), round(image.height * scale)), Image.BILINEAR)
-    left, top = (image.width - 224) // 2, (image.height - 224) // 2
-    return np.asarray(image.crop((left, top, left + 224, top + 224)), np.float32).transpose(2, 0, 1) / 255
+    left, top = (image.width - size) // 2, (image.height - size) // 2
+    return np.asarray(image.crop((left, top, left + size, top + size)), np.float32).transpose(2, 0, 1) / 255
 
 
-def write_samples(pictures, normalization, folder):
+def write_samples(pictures, normalization, size, folder):
     mean, deviation = (np.array(values, np.float32).reshape(3, 1, 1) for values in normalization)
-    numbers = {"calibrate": range(0, min(500, len(pictures)), 5), "test": [i for i in range(len(pictures)) if i % 5]}
+    numbers = {"calibration": range(0, min(500, len(pictures)), 5), "test": [i for i in range(len(pictures)) if i % 5]}
     for name, chosen in numbers.items():
-        np.save(folder / f"{name}.npy", np.stack([(pixels(pictures[i]) - mean) / deviation for i in chosen]))
+        np.save(folder / f"{name}.npy", np.stack([(pixels(pictures[i], size) - mean) / deviation for i in chosen]))
     np.savetxt(folder / "labels.txt", numbers["test"], fmt="%d")
 
 
-def main():
+class Onnxruntime:
+    """A .onnx file on one thread."""
+
+    def __init__(self, path):
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        self.session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        self.name = self.session.get_inputs()[0].name
+
+    def __call__(self, picture):
+        return self.session.run(None, {self.name: picture})[0]
+
+
+class Openvino:
+    def __init__(self, path):
+        import openvino
+
+        settings = {"PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1, "INFERENCE_NUM_THREADS": 1}
+        self.model = openvino.Core().compile_model(str(path), "CPU", settings)
+        self.request = self.model.create_infer_request()
+
+    def __call__(self, picture):
+        return self.request.infer([picture])[self.model.output(0)]
+
+
+class Oort:
+    """Only timed: its answers come from the report of `oort quantize`."""
+
+    def __init__(self, program, model, picture):
+        self.command = [program, "bench", str(model), "--threads", "1", "--input", str(picture), "--json"]
+        self.command += ["--warmup", "1", "--runs", str(FORWARDS)]
+
+    def times(self):
+        return json.loads(subprocess.run(self.command, check=True, capture_output=True).stdout)["cpu_times_ms"]
+
+
+def quantized_peers(folder):
+    """Each runtime's float and 8-bit network as functions of a picture; the float one first."""
+    import int8_files
+
+    peers = {}
+    try:
+        int8_files.onnxruntime_files(folder, "percentile")
+        peers["ONNX Runtime"] = Onnxruntime(folder / "model.int8.onnx")
+    except ImportError as error:
+        print(f"without ONNX Runtime: {error}", file=sys.stderr)
+    try:
+        int8_files.openvino_files(folder)
+        peers["OpenVINO"] = Openvino(folder / "model.int8.xml")
+    except ImportError as error:
+        print(f"without OpenVINO: {error}", file=sys.stderr)
+    return peers
+
+
+def peer_row(forward, float_answers, labels, test):
+    answers = np.concatenate([np.asarray(forward(picture[None])) for picture in test])
+    noise = answers.astype(np.float64) - float_answers
+    return {
+        "right": float(np.mean(answers.argmax(1) == labels)),
+        "same": float(np.mean(answers.argmax(1) == float_answers.argmax(1))),
+        "sqnr_db": float(10 * np.log10(np.sum(float_answers.astype(np.float64) ** 2) / np.sum(noise**2))),
+    }
+
+
+def forward_times(forward, picture):
+    """Processor time of some forwards, in ms."""
+    forward(picture)
+    times = []
+    for _ in range(FORWARDS):
+        start = time.process_time()
+        forward(picture)
+        times.append(1e3 * (time.process_time() - start))
+    return times
+
+
+def measure_peers(arguments, folder, rows):
+    """Adds a row for each other runtime, and to every row the time of a picture."""
+    test, labels = np.load(folder / "test.npy"), np.loadtxt(folder / "labels.txt", dtype=int)
+    np.save(folder / "picture.npy", test[:1])
+    original = Onnxruntime(folder / "model.onnx")
+    float_answers = np.concatenate([original(picture[None]) for picture in test])
+    peers = quantized_peers(folder)
+    for name, forward in peers.items():
+        rows[name] = peer_row(forward, float_answers, labels, test)
+    ours = {
+        "Oort": Oort(arguments.oort, folder / "int8.pnnx.param", folder / "picture.npy"),
+        "Oort, f32": Oort(arguments.oort, folder / "model.pnnx.param", folder / "picture.npy"),
+    }
+    times = {name: [] for name in [*ours, *peers]}
+    for _ in range(TURNS):
+        for name, runner in ours.items():
+            times[name] += runner.times()
+        for name, forward in peers.items():
+            times[name] += forward_times(forward, test[:1])
+    rows["Oort, f32"] = {"right": rows["Oort"]["float_right"], "same": 1.0}
+    for name, taken in times.items():
+        rows[name]["ms"] = statistics.median(taken)
+
+
+def keep(path, network_name, rows):
+    """Replaces what the file says of this network."""
+    result = {"about": {}, "rows": []}
+    if path.exists():
+        result = json.loads(path.read_text(encoding="utf-8"))
+    result["about"] = {"machine": processor_name(), "clock": "processor time of one thread, median, ms"}
+    result["rows"] = [row for row in result["rows"] if row["network"] != network_name]
+    result["rows"] += [{"network": network_name, "runtime": name, **row} for name, row in rows.items()]
+    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("network")
     parser.add_argument("--weights", required=True, type=pathlib.Path)
     parser.add_argument("--pictures", required=True, type=pathlib.Path)
     parser.add_argument("--oort", default="build/oort", metavar="PROGRAM")
+    parser.add_argument("--peers", action="store_true", help="the same of other runtimes, and speed")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="keeps the rows of this network there")
     parser.add_argument("options", nargs="*", help="more options of oort quantize, behind --")
-    arguments = parser.parse_args()
+    return parser.parse_args()
+
+
+def main():
+    arguments = parse()
     pictures = sorted(path for path in arguments.pictures.iterdir() if path.suffix.lower() in (".jpeg", ".jpg", ".png"))
     if len(pictures) < 10:
         sys.exit(f"{arguments.pictures} has {len(pictures)} pictures")
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        model, normalization = export(arguments.network, arguments.weights.resolve(), folder)
-        write_samples(pictures, normalization, folder)
-        command = [arguments.oort, "quantize", model, "--output", folder / "int8.pnnx.param", "--json"]
-        command += ["--calibrate", folder / "calibrate.npy", "--test", folder / "test.npy"]
+        normalization, size = export(arguments.network, arguments.weights.resolve(), folder, arguments.peers)
+        write_samples(pictures, normalization, size, folder)
+        command = [arguments.oort, "quantize", folder / "model.pnnx.param", "--output", folder / "int8.pnnx.param"]
+        command += ["--json", "--calibrate", folder / "calibration.npy", "--test", folder / "test.npy"]
         command += ["--test-samples", str(len(pictures)), "--labels", folder / "labels.txt", *arguments.options]
         report = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-    right, same = report["accuracy"], report["agreement"]
-    percent = lambda part, whole: f"{100 * part / whole:.1f} %"
+        right, same = report["accuracy"], report["agreement"]
+        ours = {
+            "right": right["right"] / right["labelled"],
+            "float_right": right["float_right"] / right["labelled"],
+            "same": same["same"] / same["rows"],
+            "sqnr_db": report["error"]["sqnr_db"],
+        }
+        rows = {"Oort": ours}
+        if arguments.peers:
+            measure_peers(arguments, folder, rows)
     layers = sum(layer["quantized"] for layer in report["layers"])
     print(
-        f"| {arguments.network} | {layers} of {len(report['layers'])} "
-        f"| {percent(right['float_right'], right['labelled'])} "
-        f"| {percent(right['right'], right['labelled'])} | {percent(same['same'], same['rows'])} "
-        f"| {report['error']['sqnr_db']:.1f} dB | {report['method']} |"
+        f"| {arguments.network} | {layers} of {len(report['layers'])} | {100 * ours['float_right']:.1f} % "
+        f"| {100 * ours['right']:.1f} % | {100 * ours['same']:.1f} % | {ours['sqnr_db']:.1f} dB | {report['method']} |"
     )
+    if arguments.peers:
+        print(json.dumps(rows, indent=1))
+    if arguments.json:
+        keep(arguments.json, arguments.network, rows)
 
 
 if __name__ == "__main__":
