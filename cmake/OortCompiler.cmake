@@ -62,13 +62,15 @@ find_program(OORT_CCACHE_PROGRAM ccache)
 if(OORT_CCACHE_PROGRAM)
   set(OORT_CCACHE ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
     ${OORT_CCACHE_PROGRAM})
-  if(OORT_PCH)
-    # Without this sloppiness it keeps nothing that was compiled with precompiled headers. These must be
-    # found by their files' bytes: GCC compares the bytes of a header with #pragma once to those that it
-    # precompiled, and text without comments, which ccache would compare too, may be another file's.
-    list(INSERT OORT_CCACHE 3 CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=1)
+  if(OORT_PCH)  # else it keeps nothing that was compiled with precompiled headers
+    list(INSERT OORT_CCACHE 3 CCACHE_SLOPPINESS=pch_defines,time_macros)
   endif()
 endif()
 if(OORT_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${OORT_CCACHE})
+  if(OORT_PCH)
+    # Comments count: GCC compares the bytes of a header with #pragma once to those that it precompiled, and
+    # reads it a second time where only a comment differs. (nvcc cannot keep comments.)
+    list(INSERT CMAKE_CXX_COMPILER_LAUNCHER 3 CCACHE_COMMENTS=1)
+  endif()
 endif()
