@@ -31,6 +31,9 @@ Scores Evaluate(const PerplexityArguments& options,
     LanguageOptions load = options.language;
     load.model = options.reference;
     load.exact = true;
+    // What is judged must not befall what it is judged by.
+    load.kv.clear();
+    load.weights.clear();
     reference.model = load.Load();
     reference.options = load.ForEngine(*reference.model);
   }

@@ -385,6 +385,10 @@ class PerplexityTest(LanguageCase):
         same = self.json("perplexity", STORYTELLER, text, "--reference", STORYTELLER, *PARITY)
         self.assertLess(abs(same["kl_divergence"]), 1e-6)
         self.assertEqual(same["top1_agreement_percent"], 100)
+        for option in (["--kv", "int8"], ["--weights", "int8"]):
+            # They are for the model that is judged, and not for the reference.
+            other = self.json("perplexity", STORYTELLER, text, "--reference", STORYTELLER, "--exact", *option)
+            self.assertGreater(other["kl_divergence"], 0, option)
         rough = self.json("perplexity", self.converted("--weights", "int4"), text, "--reference", STORYTELLER, "--threads", 1)
         self.assertGreater(rough["kl_divergence"], 1e-4)
         self.assertLess(rough["kl_divergence"], 0.5)
