@@ -169,10 +169,10 @@ TEST(GgufModel, KeysMustBeThere) {
   GgufModel().Drop("general.architecture").ExpectProblem("'general.architecture' is missing");
   GgufModel()
       .Set(GgufText("general.architecture", "mamba"))
-      .ExpectProblem("gemma, gemma2, gpt2, llama", ErrorCode::kUnsupported);
+      .ExpectProblem("granite, llama, mistral, mixtral", ErrorCode::kUnsupported);
   GgufModel()
       .Set(GgufU32("llama.expert_count", 8))
-      .ExpectProblem("mixtures of experts", ErrorCode::kUnsupported);
+      .ExpectProblem("'llama.expert_used_count' is missing");
   GgufModel()
       .Set(GgufU32("llama.attention.value_length", 3))
       .ExpectProblem("different sizes", ErrorCode::kUnsupported);

@@ -2,6 +2,7 @@
 // Padding of NHWC images: numbers are those of the NCHW operators, from the width backwards.
 #include <algorithm>
 
+#include "layers/layout/axes.h"
 #include "layers/pad/pad_copy.h"
 
 namespace oort {
@@ -18,8 +19,9 @@ class NhwcPad final : public Layer {
   LayerTraits Traits() const override { return {.either_device = true}; }
 
   std::vector<Value> Infer(const Args& args) const override {
-    const Tensor& input = args.tensor(0);
-    return {Tensor::Meta(input.dtype(), Spec(args).Apply(input.shape()))};
+    // What cannot be padded is told by the axes that the model counts.
+    const Shape padded = NchwSpec(args).Apply(ToNchw(args.shape(0)));
+    return {Tensor::Meta(args.tensor(0).dtype(), ToNhwc(padded))};
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
@@ -28,13 +30,18 @@ class NhwcPad final : public Layer {
   }
 
  private:
-  Padding Spec(const Args& args) const {
+  Padding NchwSpec(const Args& args) const {
     const int rank = args.shape(0).rank();
     if (rank < 3) {
       throw Error(ErrorCode::kInvalidArgument,
                   "expected an image (…, H, W, C), got " + args.shape(0).ToString());
     }
-    Padding padding = Padding::FromTorch(args[pad_].AsInts(), rank, mode_);
+    return Padding::FromTorch(args[pad_].AsInts(), rank, mode_);
+  }
+
+  Padding Spec(const Args& args) const {
+    Padding padding = NchwSpec(args);
+    const int rank = args.shape(0).rank();
     const auto channels_last = [&](auto& extents) {
       const auto end = extents.begin() + rank;
       std::rotate(end - 3, end - 2, end);
