@@ -2,6 +2,7 @@
 // Which experts the tokens of a step go to, and with which weights.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
