@@ -31,6 +31,13 @@ struct RotaryScaling {
   std::vector<float> short_factors, long_factors;
 };
 
+/// What a file says of the rotary embedding, before frequencies are made of it.
+struct RotarySource {
+  int64_t dims = 0;
+  double base = 10000;
+  RotaryScaling scaling;
+};
+
 /// Throws kInvalidModel where the numbers make no sense. All arithmetic is that of Hugging Face, in
 /// f32, so that the frequencies are the same to the last bits.
 RotaryConfig MakeRotary(int64_t dims, double base, const RotaryScaling& scaling);

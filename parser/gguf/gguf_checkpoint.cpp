@@ -8,42 +8,12 @@
 #include "core/problems.h"
 #include "parser/checkpoint/families.h"
 #include "parser/gguf/gguf_config.h"
+#include "parser/gguf/gguf_names.h"
 #include "parser/gguf/gguf_tokenizer.h"
 
 namespace oort {
 namespace gguf {
 namespace {
-
-struct RenamedPart {
-  std::string_view file, ours;
-};
-
-constexpr RenamedPart kTopNames[] = {{"token_embd", "model.embed_tokens"},
-                                     {"position_embd", "model.embed_positions"},
-                                     {"output_norm", "model.norm"},
-                                     {"output", "lm_head"}};
-constexpr RenamedPart kLayerNames[] = {
-    {"attn_norm", "input_layernorm"},
-    {"attn_q", "self_attn.q_proj"},
-    {"attn_k", "self_attn.k_proj"},
-    {"attn_v", "self_attn.v_proj"},
-    {"attn_output", "self_attn.o_proj"},
-    {"attn_q_norm", "self_attn.q_norm"},
-    {"attn_k_norm", "self_attn.k_norm"},
-    {"post_attention_norm", "post_attention_layernorm"},
-    {"post_ffw_norm", "post_feedforward_layernorm"},
-    {"ffn_gate", "mlp.gate_proj"},
-    {"ffn_up", "mlp.up_proj"},
-    {"ffn_down", "mlp.down_proj"},
-    {"ffn_gate_inp", "mlp.gate"},
-    {"ffn_gate_exps", "mlp.experts.gate_proj"},
-    {"ffn_up_exps", "mlp.experts.up_proj"},
-    {"ffn_down_exps", "mlp.experts.down_proj"},
-    {"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
-    {"ffn_up_shexp", "mlp.shared_expert.up_proj"},
-    {"ffn_down_shexp", "mlp.shared_expert.down_proj"},
-    {"ffn_gate_inp_shexp", "mlp.shared_expert_gate"},
-};
 
 template <size_t kCount>
 std::string_view Renamed(const RenamedPart (&names)[kCount], std::string_view name) {

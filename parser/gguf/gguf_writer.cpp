@@ -48,13 +48,38 @@ void Writer::AddText(std::string_view key, std::string_view value) {
   PutText(pairs_, value);
 }
 
-void Writer::AddTexts(std::string_view key, std::span<const std::string> values) {
+void Writer::AddFloat(std::string_view key, float value) {
+  PutKey(key, ValueType::kF32);
+  Put(pairs_, &value, sizeof(value));
+}
+
+void Writer::AddBool(std::string_view key, bool value) {
+  PutKey(key, ValueType::kBool);
+  const char byte = value ? 1 : 0;
+  Put(pairs_, &byte, 1);
+}
+
+void Writer::PutArray(std::string_view key, ValueType type, size_t count) {
   PutKey(key, ValueType::kArray);
-  const auto type = static_cast<int32_t>(ValueType::kString);
-  const uint64_t count = values.size();
-  Put(pairs_, &type, sizeof(type));
-  Put(pairs_, &count, sizeof(count));
+  const auto number = static_cast<int32_t>(type);
+  const uint64_t elements = count;
+  Put(pairs_, &number, sizeof(number));
+  Put(pairs_, &elements, sizeof(elements));
+}
+
+void Writer::AddTexts(std::string_view key, std::span<const std::string> values) {
+  PutArray(key, ValueType::kString, values.size());
   for (const std::string& value : values) PutText(pairs_, value);
+}
+
+void Writer::AddIntegers(std::string_view key, std::span<const int32_t> values) {
+  PutArray(key, ValueType::kI32, values.size());
+  Put(pairs_, values.data(), values.size_bytes());
+}
+
+void Writer::AddFloats(std::string_view key, std::span<const float> values) {
+  PutArray(key, ValueType::kF32, values.size());
+  Put(pairs_, values.data(), values.size_bytes());
 }
 
 void Writer::PutEntry(std::string_view name, std::span<const int64_t> dims, int32_t type,

@@ -21,8 +21,12 @@ class Writer {
   /// A pair of another file, as it is there.
   void AddPair(const RawPair& pair);
   void AddInteger(std::string_view key, uint32_t value);
+  void AddFloat(std::string_view key, float value);
+  void AddBool(std::string_view key, bool value);
   void AddText(std::string_view key, std::string_view value);
   void AddTexts(std::string_view key, std::span<const std::string> values);
+  void AddIntegers(std::string_view key, std::span<const int32_t> values);
+  void AddFloats(std::string_view key, std::span<const float> values);
   /// `dims` innermost first, four at most. Throws kUnsupported for formats that GGUF does not have.
   void AddTensor(std::string_view name, std::span<const int64_t> dims, WeightFormat format);
   /// One of another file, whatever its type is.
@@ -43,6 +47,7 @@ class Writer {
   void Put(std::string& to, const void* bytes, size_t count);
   void PutText(std::string& to, std::string_view text);
   void PutKey(std::string_view key, ValueType type);
+  void PutArray(std::string_view key, ValueType type, size_t count);
   void PutEntry(std::string_view name, std::span<const int64_t> dims, int32_t type, uint64_t bytes);
 
   std::string pairs_, entries_;

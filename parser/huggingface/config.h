@@ -2,12 +2,14 @@
 // config.json of Hugging Face.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "parser/checkpoint/decoder_config.h"
 #include "parser/checkpoint/families.h"
+#include "parser/checkpoint/rotary.h"
 #include "text/json.h"
 
 namespace oort {
@@ -43,6 +45,8 @@ Biases ReadBiases(const json::Object& config, const Family& family);
 
 /// Rotary embeddings: rope_theta and rope_scaling of old files, rope_parameters of new ones.
 void ReadRotary(const json::Object& config, DecoderConfig& decoder);
+/// What config.json of a folder, which was read as `decoder`, says of the layers that see all.
+RotarySource ReadRotarySource(const std::filesystem::path& folder, const DecoderConfig& decoder);
 
 }  // namespace huggingface
 }  // namespace oort

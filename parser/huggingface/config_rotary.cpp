@@ -6,6 +6,7 @@
 #include "parser/checkpoint/families.h"
 #include "parser/checkpoint/rotary.h"
 #include "parser/huggingface/config.h"
+#include "parser/huggingface/folder.h"
 
 namespace oort::huggingface {
 namespace {
@@ -106,9 +107,10 @@ RotaryScaling ReadScaling(const json::Object& config, const json::Object& parame
   return scaling;
 }
 
-/// How the layers of one type turn.
-RotaryConfig RotaryOfType(const json::Object& config, const DecoderConfig& decoder,
+/// What is said of the layers of one type.
+RotarySource SourceOfType(const json::Object& config, const DecoderConfig& decoder,
                           std::string_view type, double base) {
+  RotarySource source;
   const Family& family = FamilyOf(decoder);
   const bool alike = family.local_rotary_base == 0;
   const auto parameters = ParametersOf(config, type, alike);
@@ -128,18 +130,25 @@ RotaryConfig RotaryOfType(const json::Object& config, const DecoderConfig& decod
   if (!(part > 0 && part <= 1)) {
     config.ThrowWrongType("partial_rotary_factor", "a number above 0 and up to 1");
   }
-  if (decoder.head_dim < 0 || decoder.head_dim > 65536) return {};  // FinishConfig says so
-  const auto dims = static_cast<int64_t>(static_cast<double>(decoder.head_dim) * part);
-  const RotaryScaling scaling =
-      parameters ? ReadScaling(config, *parameters, decoder) : RotaryScaling{};
+  if (decoder.head_dim < 0 || decoder.head_dim > 65536) return source;  // FinishConfig says so
+  source.dims = static_cast<int64_t>(static_cast<double>(decoder.head_dim) * part);
+  if (parameters) source.scaling = ReadScaling(config, *parameters, decoder);
   if (type == "sliding_attention") {
     const auto own = parameters ? parameters->Number("rope_theta") : std::nullopt;
-    base = own ? *own : config.Number("rope_local_base_freq").value_or(base);
+    source.base = own ? *own : config.Number("rope_local_base_freq").value_or(base);
   } else {
-    base = number({"rope_theta", "rotary_emb_base"}, base);
+    source.base = number({"rope_theta", "rotary_emb_base"}, base);
   }
-  RotaryConfig rotary = MakeRotary(dims, base, scaling);
-  rotary.interleaved = family.interleaved_rotary;
+  return source;
+}
+
+/// How these layers turn.
+RotaryConfig RotaryOfType(const json::Object& config, const DecoderConfig& decoder,
+                          std::string_view type, double base) {
+  const RotarySource source = SourceOfType(config, decoder, type, base);
+  if (decoder.head_dim < 0 || decoder.head_dim > 65536) return {};  // FinishConfig says so
+  RotaryConfig rotary = MakeRotary(source.dims, source.base, source.scaling);
+  rotary.interleaved = FamilyOf(decoder).interleaved_rotary;
   return rotary;
 }
 
@@ -151,6 +160,16 @@ void ReadRotary(const json::Object& config, DecoderConfig& decoder) {
   if (family.local_rotary_base == 0) return;
   decoder.local_rotary =
       RotaryOfType(config, decoder, "sliding_attention", family.local_rotary_base);
+}
+
+RotarySource ReadRotarySource(const std::filesystem::path& folder, const DecoderConfig& decoder) {
+  const auto text = Folder(folder).Text("config.json");
+  if (!text) {
+    throw Error(ErrorCode::kNotFound, Quote(folder.string()) + " has no config.json");
+  }
+  const json::Json config = json::Parse(*text, "config.json");
+  return SourceOfType(json::Object(config, "config.json"), decoder, "full_attention",
+                      FamilyOf(decoder).rotary_base);
 }
 
 }  // namespace oort::huggingface

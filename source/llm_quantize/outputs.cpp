@@ -20,23 +20,6 @@ bool IsOfTheOldFile(std::string_view key) {
          key == "general.quantization_version" || key == "general.alignment";
 }
 
-/// llama.cpp's number for "mostly this type".
-uint32_t FileType(WeightFormat format) {
-  switch (format) {
-    case WeightFormat::kF16: return 1;
-    case WeightFormat::kQ4_0: return 2;
-    case WeightFormat::kQ4_1: return 3;
-    case WeightFormat::kQ8_0: return 7;
-    case WeightFormat::kQ5_0: return 8;
-    case WeightFormat::kQ5_1: return 9;
-    case WeightFormat::kQ4K: return 15;
-    case WeightFormat::kQ5K: return 17;
-    case WeightFormat::kQ6K: return 18;
-    case WeightFormat::kBf16: return 32;
-    default: return 0;
-  }
-}
-
 /// The layer of "blk.7.attn_q.weight"; those of no layer come last.
 int64_t LayerOf(std::string_view name) {
   constexpr std::string_view kBlock = "blk.";
@@ -101,7 +84,7 @@ class GgufOutput final : public ModelOutput {
         std::ranges::max_element(elements, {}, [](const auto& pair) { return pair.second; });
     writer_.AddInteger("general.quantization_version", 2);
     if (most != elements.end()) {
-      writer_.AddInteger("general.file_type", FileType(most->first));
+      writer_.AddInteger("general.file_type", GgufFileType(most->first));
     }
     for (size_t i = 0; i < tensors_.size(); ++i) {
       const gguf::TensorEntry& entry = *tensors_[i].entry;
@@ -159,20 +142,38 @@ class ParamOutput final : public ModelOutput {
 
 }  // namespace
 
+uint32_t GgufFileType(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::kF16: return 1;
+    case WeightFormat::kQ4_0: return 2;
+    case WeightFormat::kQ4_1: return 3;
+    case WeightFormat::kQ8_0: return 7;
+    case WeightFormat::kQ5_0: return 8;
+    case WeightFormat::kQ5_1: return 9;
+    case WeightFormat::kQ4K: return 15;
+    case WeightFormat::kQ5K: return 17;
+    case WeightFormat::kQ6K: return 18;
+    case WeightFormat::kBf16: return 32;
+    default: return 0;
+  }
+}
+
 std::unique_ptr<ModelOutput> MakeGgufOutput(const std::filesystem::path& model,
                                             const std::filesystem::path& output,
                                             OverlayCheckpoint& weights, const FormatOf& format_of) {
   std::array<char, 4> magic{};
   std::error_code ignored;
-  if (!std::filesystem::is_directory(model, ignored)) {
-    const auto source = ByteSource::File(model);
-    if (source->size() >= magic.size()) {
-      source->ReadAt(0, std::as_writable_bytes(std::span(magic)));
-    }
+  if (std::filesystem::is_directory(model, ignored)) {
+    return MakeHubGgufOutput(model, output, weights, format_of);
+  }
+  const auto source = ByteSource::File(model);
+  if (source->size() >= magic.size()) {
+    source->ReadAt(0, std::as_writable_bytes(std::span(magic)));
   }
   if (std::string_view(magic.data(), magic.size()) != "GGUF") {
     throw Error(ErrorCode::kUnsupported,
-                "a GGUF is written of a GGUF alone, whose tokenizer it takes over; for " +
+                "a GGUF is written of a GGUF or of a folder of Hugging Face, whose tokenizer it "
+                "takes over; for " +
                     Quote(model.string()) + " write a .pnnx.param");
   }
   return std::make_unique<GgufOutput>(model, output, weights, format_of);

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "core/problems.h"
+#include "parser/gguf/gguf_names.h"
 #include "text/recipe_json.h"
 #include "weights/weight_blocks.h"
 #include "weights/weight_grid.h"
@@ -88,6 +89,11 @@ QuantizeOptions LayerOptions(const LanguageQuantizeOptions& options, bool as_ggu
   return {*format, kDefaultGroup, DType::kF16};
 }
 
+bool HasFusedValues(const DecoderConfig& config) {
+  const gguf::WrittenFamily* family = gguf::FindWrittenFamily(config.family);
+  return family != nullptr && family->has_fused_qkv;
+}
+
 }  // namespace
 
 Targets::Targets(const LanguageQuantizeOptions& options, const DecoderConfig& config, bool as_gguf)
@@ -96,6 +102,7 @@ Targets::Targets(const LanguageQuantizeOptions& options, const DecoderConfig& co
       layer_count_(config.layers),
       tied_head_(config.tied_head),
       as_gguf_(as_gguf),
+      fused_values_(as_gguf && HasFusedValues(config)),
       group_is_given_(options.group.has_value()) {
   LanguageQuantizeOptions base = options;
   if (const NamedMixture* mixture = MixtureNamed(options.weights)) {
@@ -130,6 +137,7 @@ QuantizeOptions Targets::Usual(std::string_view name) const {
     return usual;
   }
   const bool is_values = name.ends_with(".v_proj.weight");
+  if (is_values && fused_values_) return usual;
   if (!is_values && !name.ends_with(".down_proj.weight")) return usual;
   int64_t layer = 0;
   std::from_chars(name.data() + kLayers.size(), name.data() + name.size(), layer);

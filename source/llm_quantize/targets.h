@@ -47,6 +47,7 @@ class Targets {
   std::map<std::string, MatrixType, std::less<>> picked_;
   int64_t layer_count_;
   bool tied_head_, as_gguf_;
+  bool fused_values_;  ///< values lie in one tensor with queries and keys, and are of their type
   /// Of a mixture: what some matrices of the layers get instead; nothing where all get the same.
   std::optional<WeightFormat> better_;
   bool small_mixture_ = false;  ///< only the first layers get the better type

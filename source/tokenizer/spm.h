@@ -46,6 +46,9 @@ struct SpmOptions {
   bool suffix_spaces = false;  ///< words end with their space instead of beginning with it
 };
 
+/// Pieces of a .model file, and how they merge.
+SpmVocabulary ReadSpmVocabulary(std::string_view bytes, SpmAlgorithm& algorithm);
+
 /// Throws kInvalidModel where the vocabulary contradicts itself.
 ModelPtr MakeSpm(SpmVocabulary vocabulary, SpmOptions options);
 

@@ -187,6 +187,13 @@ std::optional<int32_t> ControlPiece(const SpmVocabulary& vocabulary, const std::
 }
 
 }  // namespace
+
+SpmVocabulary ReadSpmVocabulary(std::string_view bytes, SpmAlgorithm& algorithm) {
+  SpmFile file = ReadFile(bytes);
+  algorithm = file.options.algorithm;
+  return std::move(file.vocabulary);
+}
+
 }  // namespace oort::tokenizer
 
 namespace oort {

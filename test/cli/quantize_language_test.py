@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """`oort quantize` of language models from outside: what it writes and reports, and what it refuses."""
+import subprocess
 import sys
 import unittest
 
-from cli_test import SOURCE, Case
+from cli_test import OORT, SOURCE, Case
 
 STORYTELLER = SOURCE / "models" / "storyteller"
 TINY = SOURCE / "test" / "checkpoints" / "llama.gguf"
@@ -72,6 +73,20 @@ class QuantizeLanguageTest(Case):
         self.assertIn(b"model.layers.0.self_attn.q_proj.weight", done.stdout)
         self.assertIn(b"bits a weight", done.stdout)
         self.assertIn(b"llama", self.oort("info", self.out).stdout)
+
+    def test_gguf_of_a_folder(self):
+        """A folder of Hugging Face becomes a GGUF with the same tokens and nearly the same answers."""
+        self.out = self.dir / "out" / "model.gguf"
+        report = self.quantize("--weights", "q8_0", "--method", "search", "--test", self.text, "--test-tokens", "128")
+        self.assertLess(report["test"]["kl_divergence"], 0.01)
+        for text in ("Tell me a story about a fox.", "It's  12345 -- naïve?\n", "<|user|>Hi<|end|>"):
+            tokens = [subprocess.run([OORT, "tokenize", model, "--ids"], input=text.encode(), capture_output=True, check=True)
+                      for model in (STORYTELLER, self.out)]  # fmt: skip
+            self.assertEqual(tokens[0].stdout, tokens[1].stdout)
+        self.quantize("--weights", "q4_k_m", "--method", "search")
+        self.out.unlink()
+        self.out.with_name("model.recipe.json").unlink()
+        self.refuses("--weights", "q8_0", "--method", "search", model=TINY.with_name("qwen2"), says="tokenizer.json")
 
     def test_budget_and_recipe(self):
         """A budget is kept, the page names the matrices, and the recipe does the same again."""

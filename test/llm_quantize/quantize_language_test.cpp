@@ -250,8 +250,8 @@ TEST(QuantizeLanguage, SaysWhatIsWrong) {
   options = TinyOptions(Method::kSearch, "q4_0");
   options.asymmetric = true;
   expect(options, bad, "q4_0 has its own", model, out);
-  expect(TinyOptions(Method::kSearch, "q4_0"), ErrorCode::kUnsupported, "written of a GGUF alone",
-         kTinyModels / "llama", out);
+  expect(TinyOptions(Method::kSearch, "q4_0"), ErrorCode::kUnsupported,
+         "written of a GGUF or of a folder", kTinyModels / "llama2c_v0.bin", out);
   expect(TinyOptions(Method::kSearch, "q4_0"), bad, "ends in .gguf or .pnnx.param", model,
          folder / "out.bin");
   ExpectThrows([&] { QuantizeLanguage(model, model, TinyOptions(Method::kSearch, "q4_0")); }, bad,
