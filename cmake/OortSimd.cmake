@@ -186,9 +186,8 @@ function(oort_add_kernels target name isa sources)
     target_compile_options(${target}_${name} PRIVATE -fno-sanitize=all)
   endif()
   list(LENGTH sources count)
-  if(OORT_PCH AND count GREATER 4)  # two of the three seconds that most kernels take are headers
-    target_precompile_headers(${target}_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include/oort/layer.h
-      ${PROJECT_SOURCE_DIR}/source/cpu/vec.h)
+  if(count GREATER 4)
+    oort_precompile_headers(${target}_${name})
   endif()
   target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_${name}>)
 endfunction()
