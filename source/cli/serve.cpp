@@ -290,7 +290,7 @@ serve::ServeOptions ServerOptions(const ServeArguments& options) {
   if (!options.access_log.empty()) serve.access_log = LineWriter(options.access_log);
   serve.models_memory = options.models_memory;
   for (const std::string& graph : options.graphs) serve.graphs.push_back(GraphOf(options, graph));
-  serve.warn = [](std::string_view line) { WriteLine("oort: " + std::string(line)); };
+  serve.warn = [](std::string_view line) { WriteLine("oort: " + SingleLine(line)); };
   if (!options.quiet) serve.log = WriteLine;
   const bool alone = IsEncoderAlone(options);
   const bool first =

@@ -22,7 +22,7 @@ void AnswerMessages(Services& services, http::Request request, const Context& co
         [&](const openai::GenerateCall& kept) { return AnthropicFormat(kept, services.served); });
     job->Begin();
   } catch (...) {
-    const openai::ApiError error = openai::ApiErrorOf(std::current_exception());
+    const openai::ApiError error = context.ErrorOf(std::current_exception());
     ++(error.status < 500 ? services.metrics.rejected_invalid : services.metrics.failed);
     context.SendError(error, AnthropicError(error));
   }

@@ -25,6 +25,10 @@ void Context::SendError(const openai::ApiError& error) const {
   SendError(error, openai::ErrorBody(error));
 }
 
+openai::ApiError Context::ErrorOf(const std::exception_ptr& failure) const {
+  return failures != nullptr ? failures->ErrorOf(failure, id) : openai::ApiErrorOf(failure);
+}
+
 openai::ApiError QueueFull(const std::string& message) {
   return {429, message, "rate_limit_error", "", "queue_full"};
 }

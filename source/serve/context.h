@@ -11,6 +11,7 @@
 #include "oort/engine_loop.h"
 #include "openai/generate_call.h"
 #include "serve/encoder_loop.h"
+#include "serve/failure_log.h"
 #include "serve/graph_models.h"
 #include "serve/http/server.h"
 #include "serve/metrics.h"
@@ -70,6 +71,7 @@ struct Context {
   ModelPool::Lease model = {};              ///< that answers: stays until the request is over
   int adapter = -1;                         ///< of that model
   std::shared_ptr<openai::Json> json = {};  ///< where it was read already to find the model
+  FailureLog* failures = nullptr;           ///< outlives all requests; null: none is kept
 
   /// The body of the request, once.
   openai::Json TakeBody(const http::Request& request, const openai::Limits& limits) const;
@@ -78,6 +80,8 @@ struct Context {
   /// An error, with the header fields that go with its status; `body` is it in the API's form.
   void SendError(const openai::ApiError& error, std::string body) const;
   void SendError(const openai::ApiError& error) const;
+  /// What the asker is told of a failure; the server's own ones are logged.
+  openai::ApiError ErrorOf(const std::exception_ptr& failure) const;
 };
 
 /// The error for a request that finds no room.

@@ -47,7 +47,7 @@ void SendVectors(EncoderLoop& encoder, const Context& context, const EmbeddingJo
   }
   if (failure) {
     ++metrics.failed;
-    return context.SendError(openai::ApiErrorOf(failure));
+    return context.SendError(context.ErrorOf(failure));
   }
   ++metrics.finished[static_cast<size_t>(FinishReason::kStop)];
   metrics.prompt_tokens.Observe(static_cast<double>(job.tokens));

@@ -42,7 +42,7 @@ void GenerateJob::Begin() {
     handles_.clear();  // those before it end
     const bool full = error.code() == ErrorCode::kLimit;
     if (full) ++services_.metrics.rejected_full;
-    Fail(!full                ? openai::ApiErrorOf(std::current_exception())
+    Fail(!full                ? context_.ErrorOf(std::current_exception())
          : services_.draining ? ShuttingDown()
                               : QueueFull(error.what()));
     return;
@@ -120,7 +120,7 @@ void GenerateJob::Pump() {
       if (ended_ == results_.size()) return Finish();
     } catch (...) {
       ++services_.metrics.failed;
-      return Fail(openai::ApiErrorOf(std::current_exception()));
+      return Fail(context_.ErrorOf(std::current_exception()));
     }
   }
 }

@@ -77,6 +77,7 @@ ServeOptions Checked(ServeOptions options) {
 struct ModelServer::Impl {
   ServeOptions options;
   std::atomic<bool> draining = false;
+  FailureLog failures;
   const int64_t started = std::chrono::duration_cast<std::chrono::seconds>(
                               std::chrono::system_clock::now().time_since_epoch())
                               .count();
@@ -92,6 +93,7 @@ struct ModelServer::Impl {
 
   explicit Impl(ServeOptions given)
       : options(Checked(std::move(given))),
+        failures(options.warn),
         languages(options.models, options.served.any_name,
                   [this](Metrics& metrics) { return ServicesFor(metrics); }),
         graphs(options.graphs, languages.size()),
@@ -216,6 +218,7 @@ std::optional<http::Response> ModelServer::Impl::Check(const http::Request& requ
 void ModelServer::Impl::Handle(http::Request request, const http::Reply& reply) {
   Context context{reply, RequestId(request), KeyOf(request, options.access),
                   CorsFields(request, options.access)};
+  context.failures = &failures;
   context.fields.push_back({"X-Request-Id", context.id});
   context.fields.push_back({"X-Content-Type-Options", "nosniff"});
   reply.Note("request=" + context.id + " key=" + std::to_string(context.key));
@@ -244,7 +247,7 @@ void ModelServer::Impl::AnswerWithoutModel(const Route& route, http::Request req
     Services services = languages.Blank();
     route.answer(services, std::move(request), context);
   } catch (...) {
-    const openai::ApiError error = openai::ApiErrorOf(std::current_exception());
+    const openai::ApiError error = context.ErrorOf(std::current_exception());
     context.SendError(error, route.error_body(error));
   }
 }
@@ -254,7 +257,7 @@ void ModelServer::Impl::Answer(const Route& route, http::Request request, const 
   try {
     route.answer(services, std::move(request), context);
   } catch (...) {
-    const openai::ApiError error = openai::ApiErrorOf(std::current_exception());
+    const openai::ApiError error = context.ErrorOf(std::current_exception());
     ++(error.status < 500 ? services.metrics.rejected_invalid : services.metrics.failed);
     context.SendError(error, route.error_body(error));
   }
@@ -287,7 +290,7 @@ void ModelServer::Impl::Dispatch(const Route& route, http::Request request, Cont
                                              std::max(most, std::chrono::duration<double>(0)));
     if (!context.model) context.model = pool.Peek(model);
   } catch (...) {
-    const openai::ApiError error = openai::ApiErrorOf(std::current_exception());
+    const openai::ApiError error = context.ErrorOf(std::current_exception());
     ++languages.Blank().metrics.rejected_invalid;
     return context.SendError(error, route.error_body(error));
   }

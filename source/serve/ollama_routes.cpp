@@ -241,7 +241,7 @@ void ForOllama(Services& services, http::Request request, const Context& context
   try {
     answer(services, request, context);
   } catch (...) {
-    const openai::ApiError error = openai::ApiErrorOf(std::current_exception());
+    const openai::ApiError error = context.ErrorOf(std::current_exception());
     ++(error.status < 500 ? services.metrics.rejected_invalid : services.metrics.failed);
     context.SendError(error, OllamaError(error));
   }

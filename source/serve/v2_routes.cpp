@@ -56,7 +56,7 @@ void WithGraph(Services& services, const std::string& name, http::Request reques
          try {
            answer(static_cast<GraphRunner&>(*ready.model), std::move(asked), ready);
          } catch (...) {
-           const auto error = openai::ApiErrorOf(std::current_exception());
+           const auto error = ready.ErrorOf(std::current_exception());
            ready.SendError(error, V2Error(error));
          }
        }});
@@ -181,7 +181,7 @@ void Infer(GraphRunner& runner, const std::string& name, const http::Request& re
         if (failure) std::rethrow_exception(failure);
         SendResults(*call, outputs, runner, name, context);
       } catch (...) {
-        const openai::ApiError error = openai::ApiErrorOf(std::current_exception());
+        const openai::ApiError error = context.ErrorOf(std::current_exception());
         context.SendError(error, V2Error(error));
       }
     };

@@ -213,7 +213,7 @@ class ServeOnRanksTest(TcpCase):
     def test_a_server_lives_on_when_a_rank_dies(self):
         jobs, port, _ = self.answers_of(["--rank-deadline", 1], 2)
         jobs[1].kill()
-        for _ in range(2):
+        for _ in range(4):
             with self.assertRaises(urllib.error.HTTPError) as caught:
                 self.ask(port, "Once upon a time")
             self.assertEqual(caught.exception.code // 100, 5)
@@ -222,7 +222,27 @@ class ServeOnRanksTest(TcpCase):
             self.assertEqual(answer.status, 200)
         self.assertIsNone(jobs[0].poll())
         jobs[0].terminate()
-        self.finish(jobs[:1])
+        _, _, errors = self.finish(jobs[:1])
+        # The askers heard that it is the server's fault; who runs it hears the reason. The first time it has the
+        # operator as well; then the same reason is not told again.
+        told = re.findall(r"^oort: request \S+ failed: .*rank 1 \(.*$", errors[0], re.MULTILINE)
+        self.assertEqual(len(told), 2, errors[0])
+
+    def test_a_server_that_cannot_begin_says_why(self):
+        serve = ["--port", 0, "--threads", 1, "--quiet"]
+        broken = self.write("broken.gguf", "this is no model\n")
+        for words, says in ((["serve", self.dir / "nothing.gguf"], "cannot open .*nothing.gguf"),
+                            (["serve", broken], "broken.gguf.* is no language model")):
+            job = self.start_alone([*words, *serve, "--ranks", 2])
+            codes, outs, errors = self.finish([job])
+            self.assertEqual((codes, outs), ([1], [""]), errors)
+            self.assertRegex(errors[0], rf"\Aoort: [^\n]*{says}[^\n]*\n\Z")
+        port = free_port()
+        jobs = [self.start(["serve", file, *serve], rank, 2, port) for rank, file in enumerate((STORYTELLER, broken))]
+        codes, _, errors = self.finish(jobs)
+        self.assertEqual(codes, [1, 1], errors)
+        for error in errors:
+            self.assertRegex(error, r"\Aoort: [^\n]*broken.gguf[^\n]*\n\Z")
 
 
 if __name__ == "__main__":
