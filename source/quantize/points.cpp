@@ -6,7 +6,7 @@
 #include <numeric>
 #include <string_view>
 
-#include "graph/passes/rewrite.h"
+#include "graph/passes/zero_padding.h"
 
 namespace oort::quantize {
 namespace {
@@ -33,18 +33,11 @@ bool IsActivation(const Operator& op) {
                       "hardsigmoid", "tanh", "leakyrelu", "mish", "elu"});
 }
 
-bool PadsZeros(const Operator& op) {
-  const std::string mode = ParameterText(op, "mode");
-  const Value value = ParameterValue(op, "value");
-  return (mode.empty() || mode == "constant") &&
-         (value.IsNone() || (value.IsNumber() && value.AsComplex() == 0.0));
-}
-
 /// Gives elements of its first input as they are, or clipped.
 bool IsPassive(const Operator& op) {
   if (op.inputs.empty()) return false;
   if (IsOneOf(op, {"maxpool2d", "adaptivemaxpool2d"})) return op.outputs.size() == 1;
-  if (IsOneOf(op, {"pad", "zeropad2d", "constantpad2d"})) return PadsZeros(op);
+  if (PadsZeros(op)) return true;
   if (IsOneOf(op, {"interpolate", "upsample"})) return ParameterText(op, "mode") == "nearest";
   return IsOneOf(op, {"relu",
                       "relu6",

@@ -1,13 +1,34 @@
 // SPDX-License-Identifier: MIT
-// Weights that the file holds as bytes behind an oort.Dequantize.
+// Products whose weights the file holds as bytes behind an oort.Dequantize.
 #pragma once
 
 #include <algorithm>
 #include <optional>
 
 #include "graph/passes/byte_quantizer.h"
+#include "graph/passes/passes.h"
 
 namespace oort {
+
+/// The operands that an F.linear or F.conv2d reads; -1 where it has none. All are -1 where its
+/// inputs are not those that pnnx writes.
+struct ProductInputs {
+  int x = -1, weight = -1, bias = -1;
+};
+
+inline ProductInputs ProductInputsOf(const Operator& op, const PassContext& context) {
+  const OperatorSchema* schema = context.Schema(op.type);
+  if (schema == nullptr || op.outputs.size() != 1) return {};
+  std::vector<Problem> problems;
+  const BoundArgs bound = BindArguments(*schema, op, problems);
+  if (!problems.empty()) return {};
+  const auto input = [&](const char* name) {
+    const int at = schema->Find(name);
+    const int from = at < 0 ? -1 : bound.args[static_cast<size_t>(at)].input;
+    return from < 0 ? -1 : op.inputs[static_cast<size_t>(from)];
+  };
+  return {input("input"), input("weight"), input("bias")};
+}
 
 struct ByteWeight {
   Tensor integers;  ///< i8

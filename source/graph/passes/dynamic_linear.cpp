@@ -7,28 +7,8 @@
 namespace oort {
 namespace {
 
-/// Which inputs of an F.linear are what; -1 where it has none. `x` is -1 for all that differs from
-/// how pnnx writes it.
-struct LinearInputs {
-  int x = -1, weight = -1, bias = -1;
-};
-
-LinearInputs InputsOf(const Operator& op, const PassContext& context) {
-  const OperatorSchema* schema = context.Schema(op.type);
-  if (schema == nullptr || op.outputs.size() != 1) return {};
-  std::vector<Problem> problems;
-  const BoundArgs bound = BindArguments(*schema, op, problems);
-  const auto input = [&](const char* name) {
-    const int at = schema->Find(name);
-    const int from = at < 0 ? -1 : bound.args[static_cast<size_t>(at)].input;
-    return from < 0 ? -1 : op.inputs[static_cast<size_t>(from)];
-  };
-  if (!problems.empty()) return {};
-  return {input("input"), input("weight"), input("bias")};
-}
-
 void BecomeDynamic(Rewriter& rewriter, int index, const PassContext& context) {
-  const LinearInputs inputs = InputsOf(rewriter.op(index), context);
+  const ProductInputs inputs = ProductInputsOf(rewriter.op(index), context);
   if (inputs.x < 0 || inputs.weight < 0) return;
   const Operator* rows = rewriter.ProducerOf(inputs.x, "oort.DynamicQuantize");
   if (rows == nullptr || rows->inputs.size() != 1) return;

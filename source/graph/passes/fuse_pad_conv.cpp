@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "graph/passes/passes.h"
-#include "graph/passes/rewrite.h"
+#include "graph/passes/zero_padding.h"
 
 namespace oort {
 namespace {
@@ -30,16 +30,8 @@ std::vector<int64_t> Extents(const Value& value, size_t count) {
 /// How far zeros are put around each of the last axes on both sides, first axis first; empty for
 /// operators that do something else.
 std::vector<int64_t> ZeroPadding(const Operator& op, int axes) {
+  if (!PadsZeros(op)) return {};
   const bool function = op.type == "F.pad";
-  const bool zeros = op.type.starts_with("nn.ZeroPad"),
-             constant = op.type.starts_with("nn.ConstantPad");
-  if ((!function && !zeros && !constant) || op.inputs.size() != 1 || op.outputs.size() != 1)
-    return {};
-  const std::string mode = ParameterText(op, "mode");
-  if (function && !mode.empty() && mode != "constant") return {};
-  const Value value = ParameterValue(op, "value");
-  const bool zero = value.IsNone() || ((value.IsInt() || value.IsFloat()) && value.AsFloat() == 0);
-  if (!zero || (constant && value.IsNone())) return {};
   // A module of another dimension takes other ranks than the convolution.
   if (!function && !op.type.ends_with(std::to_string(axes) + "d")) return {};
   const std::vector<int64_t> pairs =

@@ -11,6 +11,7 @@
 #include "graph/passes/byte_quantizer.h"
 #include "graph/passes/byte_weight.h"
 #include "graph/passes/passes.h"
+#include "graph/passes/zero_padding.h"
 
 namespace oort {
 namespace {
@@ -43,18 +44,7 @@ bool RepeatsElements(const Operator& op) {
   return mode.empty() || mode == "nearest" || mode == "nearest-exact";
 }
 
-/// Surrounds its first input with zeros, which bytes have as their zero point.
-bool PadsZeros(const Operator& op) {
-  if (op.inputs.size() != 1 || op.outputs.size() != 1) return false;
-  if (op.type.starts_with("nn.ZeroPad")) return true;
-  if (op.type != "F.pad" && !op.type.starts_with("nn.ConstantPad")) return false;
-  const std::string mode = ParameterText(op, "mode");
-  const Value value = ParameterValue(op, "value");
-  return (mode.empty() || mode == "constant") &&
-         (value.IsNone() || (value.IsNumber() && value.AsComplex() == 0.0));
-}
-
-/// The same of bytes with this zero point.
+/// Lets an operator that pads with zeros pad bytes, whose zero is the zero point.
 void PadZeroPoints(Operator& op, int64_t zero_point) {
   constexpr std::string_view kZeros = "nn.ZeroPad";
   if (op.type.starts_with(kZeros)) op.type = "nn.ConstantPad" + op.type.substr(kZeros.size());
@@ -285,17 +275,8 @@ class IntegerRegionsPass {
     const bool convolution = op.type == "F.conv2d";
     if ((!convolution && op.type != "F.linear") || op.outputs.size() != 1) return {};
     if (!context_.HasLayer(convolution ? "oort.IntegerConv2d" : "oort.IntegerLinear")) return {};
-    const OperatorSchema* schema = context_.Schema(op.type);
-    if (schema == nullptr) return {};
-    std::vector<Problem> problems;
-    const BoundArgs bound = BindArguments(*schema, op, problems);
-    const auto input = [&](const char* name) {
-      const int at = schema->Find(name);
-      const int from = at < 0 ? -1 : bound.args[static_cast<size_t>(at)].input;
-      return from < 0 ? -1 : op.inputs[static_cast<size_t>(from)];
-    };
-    const int x = input("input"), weight = input("weight"), bias = input("bias");
-    if (!problems.empty() || x < 0 || weight < 0) return {};
+    const auto [x, weight, bias] = ProductInputsOf(op, context_);
+    if (x < 0 || weight < 0) return {};
     // Its parameters are constants: no other input is left.
     if (op.inputs.size() != (bias < 0 ? 2u : 3u)) return {};
     const int from = DequantizeAt(x);
