@@ -4,6 +4,7 @@
 
 #include "cpu/sampling.h"
 #include "layers/collective/group_of.h"
+#include "layers/reduction/token_rows.h"
 
 namespace oort {
 namespace {
@@ -24,14 +25,7 @@ class RankArgmax final : public Layer {
       throw Error(ErrorCode::kInvalidArgument, "expected an index for each of " + shape.ToString() +
                                                    ", got " + args.tensor(index_).ToString());
     }
-    if (shape.rank() < 1 ||
-        first_ > std::numeric_limits<int32_t>::max() - shape[shape.rank() - 1]) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "expected rows of at most 2^31 - 1 logits, got " + args.tensor(0).ToString());
-    }
-    Shape rows;
-    for (int i = 0; i + 1 < shape.rank(); ++i) rows.Append(shape[i]);
-    return {Tensor::Meta(DType::kI32, rows)};
+    return InferTokenOfRows(args.tensor(0), first_);
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {

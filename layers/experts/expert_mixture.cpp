@@ -168,26 +168,27 @@ class ExpertMixture final : public Layer {
            std::ranges::all_of(batch->slices(), [](const auto& slice) { return slice.count <= 1; });
   }
 
-  QuantizedProduct UpProduct(int64_t expert, int64_t rows, bool apart) const {
-    const Expert& weights = experts_[static_cast<size_t>(expert)];
+  static QuantizedProduct ProductOf(int64_t rows, int64_t width, bool apart) {
     QuantizedProduct product;
     product.rows = rows;
-    product.x_stride = hidden_;
+    product.x_stride = width;
+    product.apart = apart;
+    return product;
+  }
+  QuantizedProduct UpProduct(int64_t expert, int64_t rows, bool apart) const {
+    const Expert& weights = experts_[static_cast<size_t>(expert)];
+    QuantizedProduct product = ProductOf(rows, hidden_, apart);
     product.matrices = weights.up;
     product.biases = weights.up_bias;
     product.gated = limit_ == 0;
     if (product.gated) product.activation = epilogue_.activation();
-    product.apart = apart;
     return product;
   }
   QuantizedProduct DownProduct(int64_t expert, int64_t rows, bool apart) const {
     const Expert& weights = experts_[static_cast<size_t>(expert)];
-    QuantizedProduct product;
-    product.rows = rows;
-    product.x_stride = intermediate_;
+    QuantizedProduct product = ProductOf(rows, intermediate_, apart);
     product.matrices = weights.down;
     product.biases = weights.down_bias;
-    product.apart = apart;
     return product;
   }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include <limits>
-
 #include "cpu/sampling.h"
 #include "layers/reduction/device_token_argmax.h"
+#include "layers/reduction/token_rows.h"
 
 namespace oort {
 namespace {
@@ -14,14 +13,7 @@ class Argmax final : public Layer {
 
   LayerTraits Traits() const override { return {.either_device = true}; }
   std::vector<Value> Infer(const Args& args) const override {
-    const Shape& shape = args.shape(0);
-    if (shape.rank() < 1 || shape[shape.rank() - 1] > std::numeric_limits<int32_t>::max()) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "expected rows of at most 2^31 - 1 logits, got " + args.tensor(0).ToString());
-    }
-    Shape rows;
-    for (int i = 0; i + 1 < shape.rank(); ++i) rows.Append(shape[i]);
-    return {Tensor::Meta(DType::kI32, rows)};
+    return InferTokenOfRows(args.tensor(0));
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
