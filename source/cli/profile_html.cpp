@@ -2,17 +2,13 @@
 // One page with everything: no scripts or pictures from elsewhere, so that it opens anywhere.
 #include "cli/markup.h"
 #include "cli/profile_report.h"
+#include "cli/report_page.h"
 
 namespace oort::cli {
 namespace {
 
-constexpr const char* kStyle = R"(
-body { font-family: sans-serif; margin: 2em auto; max-width: 1100px; color: #222222; }
-h1 { font-size: 1.4em; } h2 { font-size: 1.15em; margin-top: 2em; }
-table { border-collapse: collapse; font-size: 13px; }
-th, td { padding: 2px 8px; text-align: right; white-space: nowrap; }
-th { background: #f0f0f0; cursor: pointer; position: sticky; top: 0; }
-td.text, th.text { text-align: left; } tr:nth-child(even) { background: #fafafa; }
+constexpr const char* kProfileStyle = R"(
+th { cursor: pointer; position: sticky; top: 0; }
 .bar { display: inline-block; height: 9px; background: #d9653b; }
 .scroll { overflow: auto; max-height: 85vh; border: 1px solid #dddddd; }
 svg { max-width: none; })";
@@ -32,10 +28,6 @@ document.querySelectorAll('th').forEach(function (head) {
     rows.forEach(function (row) { body.appendChild(row); });
   });
 });)";
-
-std::string TextCell(const std::string& text) {
-  return "<td class=\"text\">" + EscapeMarkup(text) + "</td>";
-}
 
 std::string NumberCell(double value, int decimals, const char* unit = "") {
   const std::string text = value > 0 ? FormatFixed(value, decimals) + unit : "";
@@ -94,11 +86,7 @@ std::string RunSummary(const ProfileReport& report) {
 }  // namespace
 
 std::string ProfileHtml(const ProfileReport& report) {
-  const std::string name = EscapeMarkup(report.model);
-  std::string html =
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n<title>oort profile " +
-      name + "</title>\n<style>" + kStyle + "</style></head>\n<body>\n<h1>" + name + "</h1>\n" +
-      RunSummary(report);
+  std::string html = RunSummary(report);
   html +=
       "<h2>Roofline</h2>\n<p>Each circle is an operator, its area its share of the time. The "
       "lines are the roofs of this machine, measured just before.</p>\n" +
@@ -114,7 +102,8 @@ std::string ProfileHtml(const ProfileReport& report) {
       "<h2>The graph as it runs</h2>\n<p>Redder takes longer; hover for shapes.</p>\n"
       "<div class=\"scroll\">" +
       GraphSvg(report) + "</div>\n";
-  return html + "<script>" + kScript + "</script>\n</body></html>\n";
+  html += std::string("<script>") + kScript + "</script>\n";
+  return ReportPage("profile", report.model, html, kProfileStyle);
 }
 
 }  // namespace oort::cli

@@ -94,7 +94,7 @@ std::string QuantizeHtml(const std::string& model, const QuantizeReport& report)
   std::ostringstream text;
   PrintQuantizeReport(text, summary);
   return ReportPage(
-      model,
+      "quantize", model,
       "<pre>" + EscapeMarkup(text.str()) +
           "</pre>\n<h2>Layers</h2>\n<p>Those first whose rounding alone changes the answers most. "
           "<i>Alone</i>: the network's answers with this layer alone in 8 bits. <i>Here</i>: what "

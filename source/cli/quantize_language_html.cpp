@@ -103,11 +103,12 @@ std::vector<const MatrixReport*> RankedMatrices(const LanguageQuantizeResult& re
 std::string LanguageQuantizeHtml(const std::string& model, const std::string& summary,
                                  const LanguageQuantizeResult& result) {
   return ReportPage(
-      model, "<pre>" + EscapeMarkup(summary) +
-                 "</pre>\n<h2>Where it loses</h2>\n<p>A column for each layer. The error is that "
-                 "of what a matrix gives, squared, by the squares of what it should give; the "
-                 "reddest loses most.</p>\n" +
-                 ErrorMap(result) + "\n<h2>Matrices</h2>\n" + MatrixTable(result));
+      "quantize", model,
+      "<pre>" + EscapeMarkup(summary) +
+          "</pre>\n<h2>Where it loses</h2>\n<p>A column for each layer. The error is that "
+          "of what a matrix gives, squared, by the squares of what it should give; the "
+          "reddest loses most.</p>\n" +
+          ErrorMap(result) + "\n<h2>Matrices</h2>\n" + MatrixTable(result));
 }
 
 }  // namespace oort::cli

@@ -17,12 +17,12 @@ tr:nth-child(even) { background: #fafafa; } pre { background: #f7f7f7; padding: 
 
 }  // namespace
 
-std::string ReportPage(const std::string& title, const std::string& body) {
+std::string ReportPage(const std::string& command, const std::string& title,
+                       const std::string& body, const char* style) {
   const std::string name = EscapeMarkup(title);
-  return "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n<title>oort "
-         "quantize " +
-         name + "</title>\n<style>" + kReportStyle + "</style></head>\n<body>\n<h1>" + name +
-         "</h1>\n" + body + "</body></html>\n";
+  return "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n<title>oort " +
+         command + " " + name + "</title>\n<style>" + kReportStyle + style +
+         "</style></head>\n<body>\n<h1>" + name + "</h1>\n" + body + "</body></html>\n";
 }
 
 std::string ReportTableHead(std::initializer_list<const char*> titles, size_t texts) {
