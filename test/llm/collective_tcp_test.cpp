@@ -13,6 +13,7 @@
 #include "collectives/tcp/handshake.h"
 #include "collectives/tcp/sha256.h"
 #include "collectives/tcp/tcp_group.h"
+#include "llm/each_rank.h"
 #include "oort/error.h"
 
 namespace oort {
@@ -80,21 +81,10 @@ TcpOptions OptionsFor(int rank, int ranks, const std::string& address, double de
 std::vector<std::string> OverTcp(int ranks, double deadline,
                                  const std::function<void(Collective&)>& body) {
   const std::string address = FreeAddress();
-  std::vector<std::string> errors(static_cast<size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        const auto group = JoinTcp(OptionsFor(rank, ranks, address, deadline));
-        body(*group);
-      } catch (const Error& error) {
-        EXPECT_EQ(error.code(), ErrorCode::kDevice);
-        errors[static_cast<size_t>(rank)] = error.what();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return errors;
+  return ErrorsOfRanks(ranks, [&](int rank) {
+    const auto group = JoinTcp(OptionsFor(rank, ranks, address, deadline));
+    body(*group);
+  });
 }
 
 void ExpectIn(const std::string& text, const std::string& part) {
@@ -102,25 +92,8 @@ void ExpectIn(const std::string& text, const std::string& part) {
 }
 
 TEST(TcpCollective, ManyExchangesOfAllSizesStayApart) {
-  const auto errors = OverTcp(4, 60, [](Collective& group) {
-    for (size_t turn = 0; turn < 100; ++turn) {
-      std::vector<float> values(turn % 7 * 5000, static_cast<float>(group.rank() + 1));
-      group.AllReduce("a sum", values);
-      for (const float value : values) ASSERT_EQ(value, 10);
-      const std::vector<size_t> counts = {0, 1, turn % 3, 5};
-      const std::vector<float> mine(counts[static_cast<size_t>(group.rank())],
-                                    static_cast<float>(group.rank()));
-      std::vector<float> all(counts[1] + counts[2] + counts[3]);
-      group.AllGather("parts", mine, counts, all);
-      ASSERT_EQ(all.front(), 1);
-      ASSERT_EQ(all.back(), 3);
-      std::vector<std::byte> told;
-      if (group.rank() == 2) told.assign(turn * 20000, std::byte{7});
-      group.Broadcast("news", told, 2);
-      ASSERT_EQ(told.size(), turn * 20000);
-    }
-    group.Barrier("the end");
-  });
+  const auto errors =
+      OverTcp(4, 60, [](Collective& group) { ExchangeManyTimes(group, 100, 5000, 20000); });
   for (const std::string& error : errors) EXPECT_EQ(error, "");
 }
 

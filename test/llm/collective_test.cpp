@@ -2,10 +2,8 @@
 // Exchanges between ranks that are threads, and what happens where one does not come.
 #include <gtest/gtest.h>
 
-#include <functional>
-#include <thread>
-
 #include "collectives/local_collective.h"
+#include "llm/each_rank.h"
 #include "oort/error.h"
 
 namespace oort {
@@ -15,42 +13,12 @@ namespace {
 std::vector<std::string> OnEachRank(int ranks, double deadline,
                                     const std::function<void(Collective&)>& body) {
   auto group = MakeLocalGroup(ranks, deadline);
-  std::vector<std::string> errors(static_cast<size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (size_t rank = 0; rank < errors.size(); ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        body(*group[rank]);
-      } catch (const Error& error) {
-        EXPECT_EQ(error.code(), ErrorCode::kDevice);
-        errors[rank] = error.what();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return errors;
+  return ErrorsOfRanks(ranks, [&](int rank) { body(*group[static_cast<size_t>(rank)]); });
 }
 
 TEST(LocalCollective, ManyExchangesOfAllSizesStayApart) {
-  const auto errors = OnEachRank(4, 60, [](Collective& group) {
-    for (size_t turn = 0; turn < 300; ++turn) {
-      std::vector<float> values(turn % 7 * 50, static_cast<float>(group.rank() + 1));
-      group.AllReduce("a sum", values);
-      for (const float value : values) ASSERT_EQ(value, 10);
-      const std::vector<size_t> counts = {0, 1, turn % 3, 5};
-      const std::vector<float> mine(counts[static_cast<size_t>(group.rank())],
-                                    static_cast<float>(group.rank()));
-      std::vector<float> all(counts[1] + counts[2] + counts[3]);
-      group.AllGather("parts", mine, counts, all);
-      ASSERT_EQ(all.front(), 1);
-      ASSERT_EQ(all.back(), 3);
-      std::vector<std::byte> told;
-      if (group.rank() == 2) told.assign(turn, std::byte{7});
-      group.Broadcast("news", told, 2);
-      ASSERT_EQ(told.size(), turn);
-    }
-    group.Barrier("the end");
-  });
+  const auto errors =
+      OnEachRank(4, 60, [](Collective& group) { ExchangeManyTimes(group, 300, 50, 1); });
   for (const std::string& error : errors) EXPECT_EQ(error, "");
 }
 

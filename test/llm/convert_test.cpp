@@ -7,7 +7,7 @@
 #include "decoder/converted.h"
 #include "kit/errors.h"
 #include "kit/files.h"
-#include "llm/decoder_runner.h"
+#include "llm/tiny_logits.h"
 #include "text/json.h"
 
 namespace oort {
@@ -27,23 +27,6 @@ struct Converted {
   fs::path bin() const { return folder / "model.pnnx.bin"; }
   TemporaryFolder folder;
 };
-
-std::vector<float> LogitsOf(const std::shared_ptr<const LanguageModel>& model,
-                            const std::vector<int32_t>& tokens) {
-  DecoderRunner runner(model, KvType::kF32, 64, 1);
-  CachedSequence sequence;
-  const StepItem item{&sequence, tokens, StepItem::kAll};
-  const auto logits = runner.Step({&item, 1});
-  std::vector<float> copy(logits.begin(), logits.end());
-  sequence = {};
-  return copy;
-}
-
-std::vector<float> LogitsOf(const fs::path& path, const std::vector<int32_t>& tokens) {
-  return LogitsOf(LanguageModel::Load(path, {.exact = true}), tokens);
-}
-
-const std::vector<int32_t> kSomeTokens = {3, 17, 29, 5, 5, 38, 11, 0, 22, 31, 8, 14};
 
 /// How far logits are apart, beside how far they spread.
 double RelativeError(const std::vector<float>& got, const std::vector<float>& want) {
@@ -83,13 +66,12 @@ TEST(ConvertLanguageModel, KeepsWeightsAsTheyAre) {
                            "olmoe"}) {
     SCOPED_TRACE(name);
     const Converted converted(name);
-    EXPECT_EQ(LogitsOf(converted.param(), kSomeTokens),
-              LogitsOf(kSourceModels / name, kSomeTokens));
+    EXPECT_EQ(TinyLogits(converted.param()), TinyLogits(kSourceModels / name));
   }
 }
 
 TEST(ConvertLanguageModel, WritesFewerBits) {
-  const std::vector<float> want = LogitsOf(kSourceModels / "llama", kSomeTokens);
+  const std::vector<float> want = TinyLogits(kSourceModels / "llama");
   struct Case {
     ConvertOptions options;
     double error, smaller;
@@ -103,7 +85,7 @@ TEST(ConvertLanguageModel, WritesFewerBits) {
                         Case{{.weights = "int4", .group = 128}, 0.35, 1.35}}) {
     SCOPED_TRACE(c.options.weights);
     const Converted converted("llama", c.options);
-    const double error = RelativeError(LogitsOf(converted.param(), kSomeTokens), want);
+    const double error = RelativeError(TinyLogits(converted.param()), want);
     EXPECT_LE(error, c.error);
     EXPECT_EQ(error == 0, c.options.weights == "f32");
     EXPECT_LE(static_cast<double>(fs::file_size(converted.bin())) * c.smaller,
@@ -120,7 +102,7 @@ TEST(LanguageModel, QuantizesWeightsOnTheWay) {
       const auto from_file = LanguageModel::Load(converted.param(), {.exact = true});
       const auto on_the_way =
           LanguageModel::Load(kSourceModels / name, {.exact = true, .weights = weights});
-      EXPECT_EQ(LogitsOf(on_the_way, kSomeTokens), LogitsOf(from_file, kSomeTokens));
+      EXPECT_EQ(TinyLogits(on_the_way), TinyLogits(from_file));
       EXPECT_EQ(on_the_way->info().weight_bytes, from_file->info().weight_bytes);
       const Tensor one = Tensor::Meta(DType::kI32, Shape{1});
       const auto held = [&](const LanguageModel& model) {

@@ -8,8 +8,8 @@
 
 #include "kit/errors.h"
 #include "kit/files.h"
+#include "llm/tiny_logits.h"
 #include "llm_quantize/quantize_language.h"
-#include "llm_quantize/tiny_logits.h"
 #include "parser/checkpoint/checkpoint.h"
 #include "parser/gguf/gguf.h"
 

@@ -4,8 +4,8 @@
 
 #include <cstring>
 
+#include "llm/tiny_logits.h"
 #include "llm_quantize/changed_folder.h"
-#include "llm_quantize/tiny_logits.h"
 #include "parser/checkpoint/checkpoint.h"
 
 namespace oort {

@@ -11,8 +11,8 @@
 
 #include "kit/errors.h"
 #include "kit/files.h"
+#include "llm/tiny_logits.h"
 #include "llm_quantize/layer_stream.h"
-#include "llm_quantize/tiny_logits.h"
 #include "parser/gguf/gguf_writer.h"
 
 namespace oort::llm_quantize {
