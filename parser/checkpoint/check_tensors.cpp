@@ -55,6 +55,7 @@ class TensorChecker {
       Vector(layer + "self_attn.q_norm.weight", whole ? queries : c.head_dim);
       Vector(layer + "self_attn.k_norm.weight", whole ? keys : c.head_dim);
     }
+    if (c.sinks) Vector(layer + "self_attn.sinks.weight", c.heads);
     if (c.experts.IsAt(index)) {
       Experts(layer + "mlp.");
     } else {
@@ -71,9 +72,9 @@ class TensorChecker {
   void Experts(const std::string& name) {
     const ExpertsConfig& e = config_.experts;
     Linear(name + "gate", e.count, config_.hidden);
-    Matrix(name + "experts.gate_proj", e.count * e.intermediate, config_.hidden);
-    Matrix(name + "experts.up_proj", e.count * e.intermediate, config_.hidden);
-    Matrix(name + "experts.down_proj", e.count * config_.hidden, e.intermediate);
+    Linear(name + "experts.gate_proj", e.count * e.intermediate, config_.hidden);
+    Linear(name + "experts.up_proj", e.count * e.intermediate, config_.hidden);
+    Linear(name + "experts.down_proj", e.count * config_.hidden, e.intermediate);
     if (e.shared_intermediate == 0) return;
     FeedForward(name + "shared_expert.", e.shared_intermediate);
     Matrix(name + "shared_expert_gate", 1, config_.hidden);

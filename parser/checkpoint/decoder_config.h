@@ -31,6 +31,7 @@ struct ExpertsConfig {
   int64_t intermediate = 0;
   int64_t shared_intermediate = 0;  ///< of one that all tokens go through besides; 0: there is none
   bool normalized = false;          ///< the weights of the chosen ones sum to 1
+  float limit = 0;  ///< gate and up are held to it, as gpt-oss has it; 0: they are not
   std::vector<bool> dense;          ///< layers without experts; empty: there are none
 
   bool IsAt(int64_t layer) const {
@@ -68,6 +69,7 @@ struct DecoderConfig {
   QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;
   bool pre_norms = true;           ///< norms before attention and before the feed-forward
   bool post_norms = false;         ///< norms after attention and after the feed-forward (gemma2)
+  bool sinks = false;              ///< attention has a score without a value for each head
   bool learned_positions = false;  ///< a table of positions is added to the embeddings (gpt2)
   float embedding_scale = 1;
   float residual_scale = 1;  ///< of what attention and feed-forward add to x

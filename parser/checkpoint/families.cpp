@@ -41,6 +41,14 @@ constexpr RenamedTensor kGptNeoxNames[] = {
     {"mlp.dense_h_to_4h", "mlp.up_proj"},
     {"mlp.dense_4h_to_h", "mlp.down_proj"},
 };
+constexpr RenamedTensor kGptOssNames[] = {
+    {"self_attn.sinks", "self_attn.sinks.weight"},
+    {"mlp.router", "mlp.gate"},
+    {"mlp.experts.gate_up_proj", "mlp.experts.gate_up_proj.weight"},
+    {"mlp.experts.gate_up_proj_bias", "mlp.experts.gate_up_proj.bias"},
+    {"mlp.experts.down_proj", "mlp.experts.down_proj.weight"},
+    {"mlp.experts.down_proj_bias", "mlp.experts.down_proj.bias"},
+};
 constexpr RenamedTensor kMixtralNames[] = {
     {"block_sparse_moe.gate", "mlp.gate"},
     {"w1", "gate_proj"},
@@ -163,6 +171,25 @@ constexpr auto kFamilies = [] {
        .hub_prefix = "gpt_neox.",
        .hub_names = kGptNeoxNames,
        .grouped_qkv = true},
+      {.name = "gpt_oss",
+       .gguf_name = "gpt-oss",
+       .sinks = true,
+       .bias_default = true,
+       .experts = true,
+       .normalized_experts = true,
+       .expert_bias = true,
+       .expert_limit = 7,
+       .context = 131072,
+       .head_dim = 64,
+       .norm_epsilon = 1e-5,
+       .windows = Windows::kEven,
+       .window = 128,
+       .rotary_base = 150000,
+       .yarn_truncated = false,
+       .hub_names = kGptOssNames,
+       .fused_experts = true,
+       .gguf_window = true,
+       .gguf_experts = true},
       {.name = "granite",
        .multipliers = true,
        .mlp_bias = true,
@@ -338,6 +365,7 @@ void CheckExperts(const DecoderConfig& config, Ranges& ranges) {
   if (experts.count == 0) return;
   ranges.Check("the number of experts that a token uses", experts.used, experts.count);
   ranges.Check("the size of an expert", experts.intermediate, int64_t{1} << 24);
+  ranges.CheckNumber("the limit of an expert's products", experts.limit, 0);
   ranges.Check("the size of the shared expert", experts.shared_intermediate, int64_t{1} << 24, 0);
 }
 
@@ -387,6 +415,7 @@ DecoderConfig BeginConfig(const Family* family, std::string_view name) {
   config.query_key_norm = family->query_key_norm;
   config.pre_norms = family->pre_norms;
   config.post_norms = family->post_norms;
+  config.sinks = family->sinks;
   config.learned_positions = family->learned_positions;
   return config;
 }

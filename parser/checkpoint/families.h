@@ -10,7 +10,8 @@
 
 namespace oort {
 
-/// What a file calls a tensor, or the beginning of its name, and what it is called here.
+/// What a file calls a tensor, and what it is called here: without ".weight" and ".bias", or, where
+/// `ours` ends with one of them, as a whole.
 struct RenamedTensor {
   std::string_view file, ours;
 };
@@ -43,6 +44,7 @@ struct Family {
   DecoderConfig::QueryKeyNorm query_key_norm = DecoderConfig::QueryKeyNorm::kNone;
   bool pre_norms = true;
   bool post_norms = false;
+  bool sinks = false;
   bool learned_positions = false;
   bool scaled_embeddings = false;  ///< by the root of the hidden size
   bool softcaps = false;           ///< of attention and logits; queries have a scale of their own
@@ -60,6 +62,8 @@ struct Family {
   bool experts = false;  ///< its members are mixtures of experts
   bool normalized_experts = false;
   bool shared_expert = false;
+  bool expert_bias = false;  ///< of the router, too
+  double expert_limit = 0;   ///< of gate and up; 0: there is none
   bool mlp_bias = false;  ///< config.json may ask for biases of the feed-forward
 
   // What its files leave out.
@@ -74,6 +78,7 @@ struct Family {
   int64_t original_context = 0;  ///< of rope scaling; 0: the context
   double partial_rotary = 0;     ///< share of a head that turns; 0: all, whatever the file says
   double rotary_base = 10000;
+  bool yarn_truncated = true;     ///< in GGUF: yarn's ramp begins and ends at whole dimensions
   bool yarn_is_longrope = false;  ///< "su" and "yarn" are old names of longrope
   std::string_view activation_key = "hidden_act";
   std::string_view epsilon_key = "rms_norm_eps";
@@ -87,6 +92,9 @@ struct Family {
   // How its files store weights.
   std::string_view hub_prefix = "model.", hub_layers = "layers.";
   std::span<const RenamedTensor> hub_names = {};  ///< "mlp.fc1", …: where they are not llama's
+  /// All experts of a layer are one tensor: (experts, inputs, outputs), and outputs of gate and up
+  /// alternate.
+  bool fused_experts = false;
   /// Rows of a fused q, k and v: for each head of keys its queries, the key, the value.
   bool grouped_qkv = false;
   bool gpt2_layout = false;          ///< keys are gpt2's, matrices transposed

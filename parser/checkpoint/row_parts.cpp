@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/checked.h"
 #include "core/problems.h"
 
 namespace oort {
@@ -17,12 +18,24 @@ StoredMatrix RowsOf(const PlacedTensor& part, int64_t begin, int64_t count) {
   return table.Matrix("part");
 }
 
-/// Puts `from` behind the rows that `to` has already.
-void Append(const Tensor& from, int64_t row, Tensor& to, int64_t rows) {
+/// Copies `count` rows from `first` on to row `row` of the `rows` that `to` has.
+void CopyRows(const Tensor& from, int64_t first, int64_t count, Tensor& to, int64_t row,
+              int64_t rows) {
   if (!from.defined() || from.elements() == 0) return;
   if (!to.defined()) to = Tensor(from.dtype(), {rows, from.dim(1)});
   const size_t bytes = from.bytes() / static_cast<size_t>(from.dim(0));
-  std::memcpy(to.raw() + static_cast<size_t>(row) * bytes, from.raw(), from.bytes());
+  std::memcpy(to.raw() + static_cast<size_t>(row) * bytes,
+              from.raw() + static_cast<size_t>(first) * bytes, static_cast<size_t>(count) * bytes);
+}
+
+/// The same of a matrix.
+void CopyRows(const StoredMatrix& from, int64_t first, int64_t count, StoredMatrix& to,
+              int64_t row) {
+  to.format = from.format;
+  to.columns = from.columns;
+  CopyRows(from.data, first, count, to.data, row, to.rows);
+  CopyRows(from.scale, first, count, to.scale, row, to.rows);
+  CopyRows(from.minimum, first, count, to.minimum, row, to.rows);
 }
 
 class StackedRows final : public CheckpointMatrix {
@@ -39,11 +52,7 @@ class StackedRows final : public CheckpointMatrix {
       if (from < until) {
         const StoredMatrix rows = RowsOf(part, from - first, until - from);
         if (rows.rows == count) return rows;  // a view of the file
-        all.format = rows.format;
-        all.columns = rows.columns;
-        Append(rows.data, row, all.data, count);
-        Append(rows.scale, row, all.scale, count);
-        Append(rows.minimum, row, all.minimum, count);
+        CopyRows(rows, 0, rows.rows, all, row);
         row += until - from;
       }
       first += part.rows;
@@ -53,6 +62,62 @@ class StackedRows final : public CheckpointMatrix {
 
  private:
   std::vector<PlacedTensor> parts_;
+};
+
+/// Runs of rows at equal distances in another matrix.
+class SpacedRows final : public CheckpointMatrix {
+ public:
+  SpacedRows(PlacedTensor whole, int64_t first, int64_t run, int64_t stride)
+      : whole_(std::move(whole)), first_(first), run_(run), stride_(stride) {}
+
+  StoredMatrix Rows(int64_t begin, int64_t count) const override {
+    StoredMatrix all;
+    all.rows = count;
+    const int64_t end = begin + count, runs_at_once = std::max<int64_t>(1, kRowsAtOnce / stride_);
+    for (int64_t run = begin / run_; run * run_ < end; run += runs_at_once) {
+      const int64_t last = std::min((end - 1) / run_, run + runs_at_once - 1);
+      const StoredMatrix rows =
+          RowsOf(whole_, first_ + run * stride_, (last - run) * stride_ + run_);
+      for (int64_t i = run; i <= last; ++i) {
+        const int64_t from = std::max(begin, i * run_), until = std::min(end, (i + 1) * run_);
+        CopyRows(rows, (i - run) * stride_ + from - i * run_, until - from, all, from - begin);
+      }
+    }
+    return all;
+  }
+
+ private:
+  static constexpr int64_t kRowsAtOnce = 4096;  ///< more would need much memory while they unpack
+
+  PlacedTensor whole_;
+  int64_t first_, run_, stride_;
+};
+
+/// Matrices that lie one behind the other in another, each turned.
+class TurnedRows final : public CheckpointMatrix {
+ public:
+  TurnedRows(PlacedTensor whole, int64_t inputs) : whole_(std::move(whole)), inputs_(inputs) {}
+
+  StoredMatrix Rows(int64_t begin, int64_t count) const override {
+    StoredMatrix all;
+    all.rows = count;
+    const int64_t end = begin + count, outputs = whole_.columns;
+    for (int64_t row = begin; row < end;) {
+      const int64_t part = row / outputs, until = std::min(end, (part + 1) * outputs);
+      PlacedTensor turned = whole_.Cut(part * inputs_, inputs_);
+      turned.transposed_stride = outputs;
+      std::swap(turned.rows, turned.columns);
+      const StoredMatrix rows = RowsOf(turned, row - part * outputs, until - row);
+      if (rows.rows == count) return rows;
+      CopyRows(rows, 0, rows.rows, all, row - begin);
+      row = until;
+    }
+    return all;
+  }
+
+ private:
+  PlacedTensor whole_;
+  int64_t inputs_;
 };
 
 }  // namespace
@@ -79,6 +144,20 @@ PlacedTensor Stacked(std::vector<PlacedTensor> parts) {
   return all;
 }
 
+PlacedTensor TurnedParts(const PlacedTensor& whole, int64_t inputs) {
+  if (inputs < 1 || whole.rows % inputs != 0 || whole.format > WeightFormat::kBf16) {
+    throw Error(ErrorCode::kInvalidModel,
+                "matrices of " + std::to_string(inputs) + " rows cannot be turned in " +
+                    whole.ShapeText() + " of " + std::string(Name(whole.format)));
+  }
+  PlacedTensor turned = whole;
+  turned.rows = CheckedMultiply(whole.rows / inputs, whole.columns);
+  turned.columns = inputs;
+  turned.first_row = 0;
+  turned.packed = std::make_shared<TurnedRows>(whole, inputs);
+  return turned;
+}
+
 PlacedTensor EveryRun(const PlacedTensor& whole, int64_t first, int64_t run, int64_t stride) {
   PlacedTensor rows = whole;
   if (whole.rank == 1) {  // a row for each element
@@ -86,9 +165,15 @@ PlacedTensor EveryRun(const PlacedTensor& whole, int64_t first, int64_t run, int
     rows.rows = whole.columns;
     rows.columns = 1;
   }
-  std::vector<PlacedTensor> parts;
-  for (int64_t at = first; at < rows.rows; at += stride) parts.push_back(rows.Cut(at, run));
-  PlacedTensor all = Stacked(std::move(parts));
+  if (run < 1 || stride < run || first < 0 || first >= rows.rows) {
+    throw Error(ErrorCode::kInternal, "no runs of rows");
+  }
+  const int64_t runs = (rows.rows - first - 1) / stride + 1;
+  rows.Cut(first + (runs - 1) * stride, run);  // throws unless the last one is whole
+  PlacedTensor all = rows;
+  all.rows = runs * run;
+  all.first_row = 0;
+  all.packed = std::make_shared<SpacedRows>(rows, first, run, stride);
   if (whole.rank != 1) return all;
   all.rank = 1;
   all.columns = all.rows;

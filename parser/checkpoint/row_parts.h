@@ -13,6 +13,10 @@ namespace oort {
 /// one. They have as many columns and one format. Throws kInvalidModel unless they do.
 PlacedTensor Stacked(std::vector<PlacedTensor> parts);
 
+/// Matrices that lie one behind the other, each turned: of `whole`, plain floats, every `inputs` rows
+/// become one row for each of its columns.
+PlacedTensor TurnedParts(const PlacedTensor& whole, int64_t inputs);
+
 /// Rows of a matrix, or elements of a vector: `run` of them from `first` on, and again every
 /// `stride`, up to the end.
 PlacedTensor EveryRun(const PlacedTensor& whole, int64_t first, int64_t run, int64_t stride);

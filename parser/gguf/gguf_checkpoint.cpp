@@ -118,6 +118,11 @@ class TensorMapper {
     if (ours.empty()) return false;
     PlacedTensor given = placed;
     if (name == "ffn_gate_inp_shexp") given.rank = 2;  // a matrix of one row
+    if (name.ends_with("_exps") && ending == ".bias" && given.rank == 2) {  // a row for each expert
+      given.rank = 1;
+      given.columns *= given.rows;
+      given.rows = 1;
+    }
     table_.Add(prefix + std::string(ours) + ending, given);
     return true;
   }

@@ -53,7 +53,8 @@ class ArchitectureKeys {
 };
 
 /// The kind of rope scaling that the metadata names.
-RotaryScaling ReadScaling(const ArchitectureKeys& keys, const Metadata& metadata) {
+RotaryScaling ReadScaling(const ArchitectureKeys& keys, const Metadata& metadata,
+                          const Family& family) {
   using Kind = RotaryScaling::Kind;
   RotaryScaling scaling;
   const std::string type(metadata.Text(keys.Key("rope.scaling.type")).value_or("linear"));
@@ -68,6 +69,7 @@ RotaryScaling ReadScaling(const ArchitectureKeys& keys, const Metadata& metadata
     scaling.kind = Kind::kLinear;
   } else if (type == "yarn") {
     scaling.kind = Kind::kYarn;
+    scaling.truncate = family.yarn_truncated;
     scaling.extrapolation = keys.Number("rope.scaling.yarn_ext_factor").value_or(1);
     scaling.beta_fast = keys.Number("rope.scaling.yarn_beta_fast").value_or(32);
     scaling.beta_slow = keys.Number("rope.scaling.yarn_beta_slow").value_or(1);
@@ -86,7 +88,8 @@ RotaryScaling ReadScaling(const ArchitectureKeys& keys, const Metadata& metadata
 
 void ReadRotary(const ArchitectureKeys& keys, const Metadata& metadata,
                 const RotaryFactors& factors, DecoderConfig& config) {
-  RotaryScaling scaling = ReadScaling(keys, metadata);
+  const Family& family = FamilyOf(config);
+  RotaryScaling scaling = ReadScaling(keys, metadata, family);
   if (!factors.long_factors.empty()) {
     scaling.kind = RotaryScaling::Kind::kLongrope;
     scaling.short_factors = factors.short_factors;
@@ -103,7 +106,6 @@ void ReadRotary(const ArchitectureKeys& keys, const Metadata& metadata,
     scaling.kind = RotaryScaling::Kind::kDivided;
     scaling.short_factors = factors.frequencies;
   }
-  const Family& family = FamilyOf(config);
   const int64_t dims = keys.Integer("rope.dimension_count").value_or(config.head_dim);
   config.rotary = MakeRotary(dims, keys.Number("rope.freq_base").value_or(10000), scaling);
   // The rows of q and k were reordered for it when the file was made.
@@ -126,6 +128,7 @@ void ReadExperts(const ArchitectureKeys& keys, DecoderConfig& config) {
   experts.used = keys.Require(keys.Integer("expert_used_count"), "expert_used_count");
   experts.intermediate = keys.Integer("expert_feed_forward_length").value_or(0);
   experts.normalized = family.normalized_experts;
+  experts.limit = static_cast<float>(family.expert_limit);
   if (family.shared_expert) {
     const std::string_view shared = "expert_shared_feed_forward_length";
     experts.shared_intermediate = keys.Require(keys.Integer(shared), shared);

@@ -28,6 +28,7 @@ inline constexpr RenamedPart kLayerNames[] = {
     {"attn_output", "self_attn.o_proj"},
     {"attn_q_norm", "self_attn.q_norm"},
     {"attn_k_norm", "self_attn.k_norm"},
+    {"attn_sinks", "self_attn.sinks"},
     {"post_attention_norm", "post_attention_layernorm"},
     {"post_ffw_norm", "post_feedforward_layernorm"},
     {"ffn_gate", "mlp.gate_proj"},

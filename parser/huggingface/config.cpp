@@ -167,6 +167,13 @@ void ReadExperts(const json::Object& file, DecoderConfig& config) {
   experts.used = file.RequireInteger("num_experts_per_tok");
   experts.intermediate = file.Integer("moe_intermediate_size").value_or(config.intermediate);
   experts.normalized = file.Bool("norm_topk_prob").value_or(family.normalized_experts);
+  if (family.expert_limit > 0) {
+    experts.limit = static_cast<float>(file.Number("swiglu_limit").value_or(family.expert_limit));
+    if (!(experts.limit > 0)) file.ThrowWrongType("swiglu_limit", "a number above 0");
+    if (file.Number("swiglu_alpha").value_or(1.702) != 1.702) {
+      throw Error(ErrorCode::kUnsupported, file.what() + ": a swiglu_alpha other than 1.702");
+    }
+  }
   if (family.shared_expert) {
     experts.shared_intermediate = file.RequireInteger("shared_expert_intermediate_size");
   }
@@ -305,7 +312,8 @@ Biases ReadBiases(const json::Object& file, const Family& family) {
   const bool asked = file.Bool(family.bias_key).value_or(family.bias_default);
   if (family.bias == Family::Bias::kAskedAll) return {asked, asked, asked};
   if (family.bias == Family::Bias::kAskedInputs) return {asked, false, false};
-  return {asked, asked, family.mlp_bias && file.Bool("mlp_bias").value_or(false)};
+  const bool mlp = family.mlp_bias && file.Bool("mlp_bias").value_or(false);
+  return {asked, asked, mlp || family.expert_bias};
 }
 
 }  // namespace huggingface

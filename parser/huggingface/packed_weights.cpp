@@ -199,7 +199,16 @@ bool PackedWeights::Take(const std::shared_ptr<const ByteSource>& source,
   if (quantization_.kind == Quantization::Kind::kNone) return false;
   const size_t dot = entry.name.rfind('.');
   if (dot == entry.name.npos) return false;
-  const std::string part = entry.name.substr(dot + 1);
+  std::string part = entry.name.substr(dot + 1);
+  if (quantization_.kind == Quantization::Kind::kMxfp4) {
+    // Experts have no modules of their own: "experts.down_proj_blocks".
+    for (const std::string ending : {"_blocks", "_scales"}) {
+      if (part == "weight" + ending || !part.ends_with(ending)) continue;
+      const std::string name = entry.name.substr(0, entry.name.size() - ending.size());
+      matrices_[name]["weight" + ending] = {source, entry};
+      return true;
+    }
+  }
   if (IsGptqOrAwq(quantization_)) {
     if (!IsOneOf(part, kPartNames)) return false;
   } else {

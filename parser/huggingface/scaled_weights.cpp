@@ -292,9 +292,14 @@ class Float4Matrix final : public ScaledMatrix {
     const bool blocks = FindPart(parts, "weight_blocks") != nullptr;
     weight_ = RequirePart(name, parts, blocks ? "weight_blocks" : "weight_packed");
     const PackedPart& scale = RequirePart(name, parts, blocks ? "weight_scales" : "weight_scale");
-    std::vector<int64_t> shape = weight_.entry.shape;
+    std::vector<int64_t> shape = weight_.entry.shape, scale_shape = scale.entry.shape;
+    // In a file of that size none of these products overflows.
+    if (blocks && shape.size() == 4 && scale_shape.size() == 3 && shape[0] == scale_shape[0]) {
+      shape = {shape[0] * shape[1], shape[2], shape[3]};  // of all experts
+      scale_shape = {scale_shape[0] * scale_shape[1], scale_shape[2]};
+    }
     if (blocks && shape.size() == 3 && shape[2] == kMxGroup / 2) {
-      shape = {shape[0], shape[1] * shape[2]};  // in a file of that size this does not overflow
+      shape = {shape[0], shape[1] * shape[2]};
     }
     if (weight_.entry.dtype != "U8" || shape.size() != 2 || shape[0] < 1 || shape[1] < 1) {
       FailPacked(name, "codes of FP4 should be bytes, but are " + ShapeOf(weight_.entry));
@@ -304,7 +309,7 @@ class Float4Matrix final : public ScaledMatrix {
     group_ = is_nv_ ? kNvGroup : kMxGroup;
     const bool powers = scale.entry.dtype == "U8" || scale.entry.dtype == "F8_E8M0";
     if ((!is_nv_ && !powers) || columns() % group_ != 0 ||
-        scale.entry.shape != std::vector<int64_t>{sizes_.first, columns() / group_}) {
+        scale_shape != std::vector<int64_t>{sizes_.first, columns() / group_}) {
       FailPacked(
           name, "scales " + ShapeOf(scale.entry) + " do not fit weights " + ShapeOf(weight_.entry));
     }

@@ -21,10 +21,14 @@ namespace {
 constexpr std::string_view kSingle = "model.safetensors";
 constexpr std::string_view kIndex = "model.safetensors.index.json";
 
+bool NamesWhole(const RenamedTensor& entry) {
+  return entry.ours.ends_with(".weight") || entry.ours.ends_with(".bias");
+}
+
 /// What a family calls a tensor, as llama does.
 std::string LlamaName(const Family& family, const std::string& stem) {
   for (const RenamedTensor& entry : family.hub_names) {
-    if (entry.file == stem) return std::string(entry.ours);
+    if (!NamesWhole(entry) && entry.file == stem) return std::string(entry.ours);
   }
   return stem;
 }
@@ -57,6 +61,19 @@ std::optional<NameParts> TakeApart(std::string_view name, std::string_view layer
   return parts;
 }
 
+/// As llama names it.
+void Rename(const Family& family, NameParts& parts) {
+  const std::string whole = parts.stem + parts.ending;
+  for (const RenamedTensor& entry : family.hub_names) {
+    if (!NamesWhole(entry) || entry.file != whole) continue;
+    const size_t dot = entry.ours.rfind('.');
+    parts.stem = entry.ours.substr(0, dot);
+    parts.ending = entry.ours.substr(dot);
+    return;
+  }
+  parts.stem = LlamaName(family, parts.stem);
+}
+
 /// Buffers that old files saved with the weights.
 bool IsBuffer(std::string_view name) {
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
@@ -81,9 +98,14 @@ class HubMapper {
     placed.offset = entry.offset;
     placed.format = *entry.format;
     placed.rank = static_cast<int>(entry.shape.size());
-    const bool shaped = placed.rank == 1 || placed.rank == 2;
+    const bool fused = placed.rank == 3 && FamilyOf(config_).fused_experts;
+    const bool shaped = placed.rank == 1 || placed.rank == 2 || fused;
     if (shaped) placed.columns = entry.shape.back();
-    if (placed.rank == 2) placed.rows = entry.shape.front();
+    if (placed.rank >= 2) placed.rows = entry.shape.front();
+    if (fused) {
+      placed.rank = 2;
+      placed.rows *= entry.shape[1];  // in a file of that size this does not overflow
+    }
     if (shaped && Place(entry.name, std::move(placed))) return;
     problems_.Add(
         ErrorCode::kUnsupported,
@@ -113,7 +135,7 @@ class HubMapper {
     if (name.starts_with(family.hub_prefix)) name.remove_prefix(family.hub_prefix.size());
     auto parts = TakeApart(name, family.hub_layers);
     if (!parts || (parts->layer && *parts->layer >= config_.layers)) return false;
-    parts->stem = LlamaName(family, parts->stem);
+    Rename(family, *parts);
     const std::string ours =
         parts->layer ? "model.layers." + std::to_string(*parts->layer) + "." : "";
     if (family.offset_norms && parts->stem.ends_with("norm")) placed.added = 1;
@@ -131,7 +153,8 @@ class HubMapper {
       std::swap(placed.rows, placed.columns);
     }
     if (config_.experts.count > 0 && IsOfExpert(parts.stem)) {
-      return PlaceExpert(parts, ours, placed);
+      return FamilyOf(config_).fused_experts ? PlaceFusedExperts(parts, ours, placed)
+                                             : PlaceExpert(parts, ours, placed);
     }
     if (parts.stem == "self_attn.qkv_proj") return CutQkv(ours, parts.ending, placed);
     if (parts.stem == "mlp.gate_up_proj") {
@@ -166,6 +189,34 @@ class HubMapper {
     }
     const std::string stem = LlamaName(FamilyOf(config_), std::string(rest.substr(digits + 1)));
     return experts_[ours + "mlp.experts." + stem + parts.ending].emplace(expert, placed).second;
+  }
+
+  /// "mlp.experts.gate_up_proj" of all experts: packed, outputs are rows; else inputs are.
+  bool PlaceFusedExperts(const NameParts& parts, const std::string& ours, PlacedTensor placed) {
+    const ExpertsConfig& experts = config_.experts;
+    const bool is_gate_up = parts.stem == "mlp.experts.gate_up_proj";
+    if (!is_gate_up && parts.stem != "mlp.experts.down_proj") return false;
+    const int64_t inputs = is_gate_up ? config_.hidden : experts.intermediate;
+    const int64_t outputs = is_gate_up ? 2 * experts.intermediate : config_.hidden;
+    const bool turned = parts.ending == ".weight" && placed.packed == nullptr;
+    const int64_t rows = experts.count * (turned ? inputs : outputs);
+    if (parts.ending == ".bias") {
+      if (placed.rank != 2 || placed.rows != experts.count || placed.columns != outputs) return false;
+      placed.rank = 1;
+      placed.columns = rows;
+      placed.rows = 1;
+    } else if (placed.rows != rows || placed.columns != (turned ? outputs : inputs)) {
+      return false;
+    }
+    if (turned) placed = TurnedParts(placed, inputs);
+    const std::string name = ours + "mlp.experts.";
+    if (!is_gate_up) {
+      table_.Add(name + "down_proj" + parts.ending, placed);
+      return true;
+    }
+    table_.Add(name + "gate_proj" + parts.ending, EveryRun(placed, 0, 1, 2));
+    table_.Add(name + "up_proj" + parts.ending, EveryRun(placed, 1, 1, 2));
+    return true;
   }
 
   /// Experts of one layer are one matrix.

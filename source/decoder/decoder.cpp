@@ -193,6 +193,7 @@ class DecoderWriter {
         .Set("scale", Value(static_cast<double>(config_.attention_scale)))
         .Set("softcap", Value(static_cast<double>(config_.attention_softcap)))
         .Set("window", Value(Window(index)));
+    if (config_.sinks) attend.Attach("sinks", checkpoint_.Vector(name + ".sinks.weight"));
     return graph_.AddOne(std::move(attend), {query, key, qkv[2]});
   }
 
@@ -217,8 +218,12 @@ class DecoderWriter {
     Written mixture{"oort.ExpertMixture", name + ".experts"};
     const char* const parts[] = {".experts.gate_proj", ".experts.up_proj", ".experts.down_proj"};
     for (size_t i = 0; i < std::size(parts); ++i) {
-      mixture.AttachWeight(MatrixOf(name + parts[i]), i == 0 ? "" : "_" + std::to_string(i));
+      const std::string suffix = i == 0 ? "" : "_" + std::to_string(i);
+      const std::string bias = name + parts[i] + ".bias";
+      mixture.AttachWeight(MatrixOf(name + parts[i]), suffix);
+      if (checkpoint_.Has(bias)) mixture.Attach("bias" + suffix, checkpoint_.Vector(bias));
     }
+    if (experts.limit > 0) mixture.Set("limit", Value(static_cast<double>(experts.limit)));
     mixture.Set("in_features", Value(config_.hidden))
         .Set("intermediate", Value(experts.intermediate))
         .Set("experts", Value(experts.count))

@@ -25,7 +25,7 @@ struct NamedShape {
   int64_t experts = 0, experts_used = 0, expert_intermediate = 0;
 };
 
-constexpr std::array<NamedShape, 11> kNamedShapes = {{
+constexpr std::array<NamedShape, 12> kNamedShapes = {{
     {"smollm2-135m", "llama", 49152, 576, 30, 9, 3, 64, 1536, 8192, 1e5, true},
     {"llama3.2-1b", "llama", 128256, 2048, 16, 32, 8, 64, 8192, 131072, 5e5, true},
     {"qwen2.5-0.5b", "qwen2", 151936, 896, 24, 14, 2, 64, 4864, 32768, 1e6, true},
@@ -37,6 +37,7 @@ constexpr std::array<NamedShape, 11> kNamedShapes = {{
     {"olmoe-1b-7b", "olmoe", 50304, 2048, 16, 16, 16, 128, 1024, 4096, 1e4, false, 64, 8, 1024},
     {"qwen3-30b-a3b", "qwen3_moe", 151936, 2048, 48, 32, 4, 128, 6144, 40960, 1e6, false, 128, 8,
      768},
+    {"gpt-oss-20b", "gpt_oss", 201088, 2880, 24, 64, 8, 64, 2880, 131072, 1.5e5, false, 32, 4, 2880},
     {"mixtral-8x7b", "mixtral", 32000, 4096, 32, 32, 8, 128, 14336, 32768, 1e6, false, 8, 2, 14336},
 }};
 
@@ -55,6 +56,7 @@ DecoderConfig ConfigOf(const NamedShape& shape) {
   config.experts.used = shape.experts_used;
   config.experts.intermediate = shape.expert_intermediate;
   config.experts.normalized = FamilyOf(config).normalized_experts;
+  config.experts.limit = static_cast<float>(FamilyOf(config).expert_limit);
   config.attention_scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
   config.rotary.dims = shape.head_dim;
   for (int64_t i = 0; i < shape.head_dim; i += 2) {
@@ -117,6 +119,7 @@ class RandomCheckpoint final : public Checkpoint {
     if (name.ends_with("k_proj.bias") || name.ends_with("v_proj.bias")) {
       count = config_.kv_heads * config_.head_dim;
     }
+    if (name.ends_with("sinks.weight")) count = config_.heads;
     const bool whole = config_.query_key_norm == DecoderConfig::QueryKeyNorm::kAllHeads;
     if (name.ends_with("q_norm.weight")) count = config_.head_dim * (whole ? config_.heads : 1);
     if (name.ends_with("k_norm.weight")) count = config_.head_dim * (whole ? config_.kv_heads : 1);

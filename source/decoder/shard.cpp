@@ -82,7 +82,8 @@ class Sharder {
       if (op.type != "oort.PagedAttention") continue;
       const int64_t dim = IntOf(op, "head_dim");
       const auto cut = CutHeads(IntOf(op, "heads"), IntOf(op, "kv_heads"), options_.ranks);
-      if (!cut || op.inputs.size() < 3) throw HeadsStayWhole();
+      // Sinks are not cut.
+      if (!cut || op.inputs.size() < 3 || !op.attributes.empty()) throw HeadsStayWhole();
       Hint(op.inputs[0], Scaled(cut->queries, dim));
       Hint(op.inputs[1], Scaled(cut->keys, dim));
       Hint(op.inputs[2], Scaled(cut->keys, dim));

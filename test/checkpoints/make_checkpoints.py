@@ -21,6 +21,7 @@ import sys
 
 import gguf
 import numpy as np
+import safetensors.torch
 import torch
 import transformers
 
@@ -45,6 +46,7 @@ OLD = {key: value for key, value in COMMON.items() if key != "num_key_value_head
 MOE = dict(num_experts=6, num_experts_per_tok=2, moe_intermediate_size=16)
 LLAMA3 = dict(rope_type="llama3", factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=32)
 YARN = dict(rope_type="yarn", factor=2.0, original_max_position_embeddings=32)
+UNTRUNCATED = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=32, beta_fast=32.0, beta_slow=1.0, truncate=False)
 LONG = dict(rope_type="longrope", short_factor=[1.0, 1.1], long_factor=[1.5, 3.0])
 
 
@@ -54,6 +56,13 @@ OFFSET_NORMS = ("gemma", "gemma2", "gemma3_text")
 
 def rope(theta, scaling=None, **more):
     return dict(rope_parameters={"rope_type": "default"} | (scaling or {}) | {"rope_theta": theta} | more)
+
+
+GPT_OSS = (
+    COMMON
+    | dict(hidden_size=64, intermediate_size=32, head_dim=16, num_local_experts=6, num_experts_per_tok=4, sliding_window=4, initializer_range=0.5)
+    | rope(150000.0, UNTRUNCATED)
+)
 
 
 # family of the GGUF, class of the config, what differs, dtype, bytes of a shard
@@ -123,6 +132,8 @@ MODELS = {
     ),
     "qwen3_moe": ("qwen3moe", transformers.Qwen3MoeConfig, COMMON | MOE | dict(head_dim=12, norm_topk_prob=True) | rope(1e6), "bfloat16", None),
     "olmoe": ("olmoe", transformers.OlmoeConfig, COMMON | dict(num_experts=5, num_experts_per_tok=3) | rope(10000.0), "float32", None),
+    "gpt_oss": ("gpt-oss", transformers.GptOssConfig, GPT_OSS, "float32", None),
+    "gpt_oss_mxfp4": ("gpt-oss", transformers.GptOssConfig, GPT_OSS, "bfloat16", None),
     "gemma3_text": (
         "gemma3",
         transformers.Gemma3TextConfig,
@@ -147,8 +158,55 @@ def make_model(config, dtype):
         for name, weight in model.named_parameters():
             if weight.dim() == 1:
                 weight.copy_(torch.randn_like(weight) * 0.2 + (0 if name.endswith("bias") or config.model_type in OFFSET_NORMS else 1))
+            elif name.endswith("_bias"):  # of experts
+                weight.copy_(torch.randn_like(weight) * 0.2)
             weight.copy_(weight.to(getattr(torch, dtype)))
     return model
+
+
+FP4 = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
+
+
+def mxfp4(weight):
+    """Codes of 4 bits (one a byte), scales as exponents plus 127, and what they stand for; blocks are of 32 inputs."""
+    blocks = weight.unflatten(-1, (-1, 32))
+    exponent = blocks.abs().amax(-1, keepdim=True).log2().floor() - 2
+    scaled = blocks / exponent.exp2()
+    codes = (scaled.abs()[..., None] - FP4).abs().argmin(-1)
+    values = (FP4[codes] * scaled.sign() * exponent.exp2()).reshape(weight.shape)
+    return (codes + 8 * (scaled < 0)).to(torch.uint8), (exponent[..., 0] + 127).to(torch.uint8), values
+
+
+def round_experts(model):
+    """Experts become numbers of MXFP4, as gpt-oss has them; returns codes and scales by the names of the weights."""
+    packed = {}
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+                codes, scales, values = mxfp4(weight.transpose(1, 2).contiguous())
+                weight.copy_(values.transpose(1, 2))
+                packed[name] = (codes, scales)
+    return packed
+
+
+def pack_folder(folder, packed):
+    """Puts codes and scales in the place of experts' weights, two codes in a byte."""
+    path = folder / "model.safetensors"
+    tensors = safetensors.torch.load_file(path)
+    for name, (codes, scales) in packed.items():
+        del tensors[name]
+        tensors[name + "_blocks"] = (codes[..., ::2] | codes[..., 1::2] << 4).contiguous()
+        tensors[name + "_scales"] = scales
+    safetensors.torch.save_file(tensors, path, metadata={"format": "pt"})
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization_config"] = dict(quant_method="mxfp4", modules_to_not_convert=["model.embed_tokens", "lm_head", "model.layers.*.self_attn"])
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+
+
+def gguf_blocks(codes, scales):
+    """Blocks of GGUF: the scale, then codes half a block apart in each byte."""
+    halves = codes[..., :16] | codes[..., 16:] << 4
+    return torch.cat([scales[..., None], halves], -1).flatten(-2).contiguous().numpy()
 
 
 def save_folder(model, folder, dtype, shard):
@@ -202,6 +260,7 @@ LLAMA_NAMES = {
     "mlp.dense_4h_to_h": "mlp.down_proj", "embed_in": "embed_tokens", "embed_out": "lm_head", "final_layer_norm": "norm",
     "attention.query_key_value": "self_attn.qkv_proj", "attention.dense": "self_attn.o_proj", "final_layernorm": "norm",
     "self_attn.dense": "self_attn.o_proj", "mlp.fc1": "mlp.up_proj", "mlp.fc2": "mlp.down_proj",
+    "mlp.router": "mlp.gate",
 }  # fmt: skip
 # What GGUF calls them.
 TOP = {"embed_tokens": "token_embd", "embed_positions": "position_embd", "norm": "output_norm", "lm_head": "output"}
@@ -211,7 +270,7 @@ LAYER = {
     "self_attn.qkv_proj": "attn_qkv", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
     "mlp.gate": "ffn_gate_inp", "mlp.experts.gate_proj": "ffn_gate_exps", "mlp.experts.up_proj": "ffn_up_exps", "mlp.experts.down_proj": "ffn_down_exps",
     "mlp.shared_expert.gate_proj": "ffn_gate_shexp", "mlp.shared_expert.up_proj": "ffn_up_shexp", "mlp.shared_expert.down_proj": "ffn_down_shexp",
-    "mlp.shared_expert_gate": "ffn_gate_inp_shexp",
+    "mlp.shared_expert_gate": "ffn_gate_inp_shexp", "self_attn.sinks": "attn_sinks",
     "mlp.gate_up_proj": "ffn_up", "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm",
 }  # fmt: skip
 PERMUTED = ("llama", "smollm3", "granite")  # architectures of GGUF whose q and k are reordered
@@ -219,8 +278,21 @@ PERMUTED = ("llama", "smollm3", "granite")  # architectures of GGUF whose q and 
 
 def state_of(model):
     """All weights by name; those of experts under the names that they would have in a module of their own."""
+    alternating = model.config.model_type == "gpt_oss"
     for name, weight in model.state_dict().items():
-        if name.endswith("experts.gate_up_proj"):
+        if name.endswith(".sinks"):
+            yield name + ".weight", weight
+        elif alternating and name.endswith(("experts.gate_up_proj", "experts.gate_up_proj_bias")):
+            for i, part in enumerate(("gate_proj", "up_proj")):
+                rows = weight[..., i::2]
+                ending = "bias" if name.endswith("bias") else "weight"
+                stem = name.removesuffix("_bias").replace("gate_up_proj", part)
+                yield f"{stem}.{ending}", (rows if ending == "bias" else rows.transpose(1, 2)).contiguous()
+        elif alternating and name.endswith("experts.down_proj_bias"):
+            yield name.replace("_bias", ".bias"), weight
+        elif alternating and name.endswith("experts.down_proj"):
+            yield name + ".weight", weight.transpose(1, 2).contiguous()
+        elif name.endswith("experts.gate_up_proj"):
             for part, rows in zip(("gate_proj", "up_proj"), weight.chunk(2, dim=1)):
                 yield name.replace("gate_up_proj", f"{part}.weight"), rows.contiguous()
         elif name.endswith("experts.down_proj"):
@@ -244,7 +316,7 @@ def gguf_name(name, family, config):
     if layer is None:
         return f"{TOP[stem]}.{ending}"
     ours = LAYER[stem]
-    if family in ("gemma2", "gemma3", "olmo2") and stem == "post_attention_layernorm":
+    if family in ("gemma2", "gemma3", "olmo2", "gpt-oss") and stem == "post_attention_layernorm":
         ours = "post_attention_norm"
     if family == "falcon" and config.new_decoder_architecture and stem in ("input_layernorm", "post_attention_layernorm"):
         ours = "attn_norm" if stem == "post_attention_layernorm" else "attn_norm_2"
@@ -329,6 +401,8 @@ def write_metadata(writer, config, family):
     if experts:
         writer.add_expert_count(experts)
         writer.add_expert_used_count(config.num_experts_per_tok)
+    if family == "gpt-oss":
+        writer.add_expert_feed_forward_length(config.intermediate_size)
     if hasattr(config, "moe_intermediate_size"):
         writer.add_expert_feed_forward_length(config.moe_intermediate_size)
     if hasattr(config, "shared_expert_intermediate_size"):
@@ -366,7 +440,17 @@ def llama3_divisors(model):
     return (plain / frequencies).float().numpy()
 
 
-def write_gguf(model, path, family):
+def packed_parts(packed):
+    """Codes and scales under the names that state_of gives the weights."""
+    for name, (codes, scales) in packed.items():
+        if name.endswith("gate_up_proj"):
+            for i, part in enumerate(("gate_proj", "up_proj")):
+                yield name.replace("gate_up_proj", part) + ".weight", (codes[:, i::2], scales[:, i::2])
+        else:
+            yield name + ".weight", (codes, scales)
+
+
+def write_gguf(model, path, family, packed={}):
     config = model.config
     writer = gguf.GGUFWriter(path, family)
     write_metadata(writer, config, family)
@@ -377,8 +461,12 @@ def write_gguf(model, path, family):
     if parameters.get("rope_type") == "longrope":
         for length in ("long", "short"):
             writer.add_tensor(f"rope_factors_{length}.weight", np.array(parameters[f"{length}_factor"], dtype=np.float32))
+    blocks = dict(packed_parts(packed))
     for name, weight in state_of(model):
         if name == "lm_head.weight" and config.tie_word_embeddings:
+            continue
+        if name in blocks:
+            writer.add_tensor(gguf_name(name, family, config), gguf_blocks(*blocks[name]), raw_dtype=gguf.GGMLQuantizationType.MXFP4)
             continue
         values = np.ascontiguousarray(gguf_weight(name, weight.numpy(), config, family))
         writer.add_tensor(gguf_name(name, family, config), values)
@@ -395,6 +483,8 @@ def hub_weights(model):
     for name, weight in state_of(model):
         weight = weight.flatten(0, -2) if weight.dim() == 3 else weight
         layer, stem, ending = name_parts(name)
+        if ".experts." in name and ending == "bias":
+            weight = weight.flatten()
         if stem == "lm_head" and config.tie_word_embeddings:
             continue
         if config.model_type in OFFSET_NORMS and "norm" in name:
@@ -548,8 +638,11 @@ def main():
             continue
         family, make_config, arguments, dtype, shard = MODELS[name]
         model = make_model(make_config(**arguments), dtype)
+        packed = round_experts(model) if name.endswith("_mxfp4") else {}
         save_folder(model, HERE / name, dtype, shard)
-        write_gguf(model, HERE / f"{name}.gguf", family)
+        if packed:
+            pack_folder(HERE / name, packed)
+        write_gguf(model, HERE / f"{name}.gguf", family, packed)
         write_answer(model, name, family)
     if not sys.argv[1:]:
         make_llama2c()

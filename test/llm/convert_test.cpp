@@ -63,6 +63,7 @@ TEST(ConvertLanguageModel, KeepsWeightsAsTheyAre) {
                            "mixtral",
                            "qwen2_moe.gguf",
                            "qwen3_moe",
+                           "gpt_oss_mxfp4",
                            "olmoe"}) {
     SCOPED_TRACE(name);
     const Converted converted(name);

@@ -46,6 +46,7 @@ std::vector<DecoderCase> DecoderCases() {
                              "mixtral",
                              "qwen2_moe",
                              "qwen3_moe",
+                             "gpt_oss",
                              "olmoe"}) {
     cases.push_back({family, family});
     cases.push_back({family, std::string(family) + ".gguf"});

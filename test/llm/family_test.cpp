@@ -79,6 +79,8 @@ std::vector<FamilyFile> TinyFiles() {
                              "gemma3_text",
                              "gpt2",
                              "gpt_neox",
+                             "gpt_oss",
+                             "gpt_oss_mxfp4",
                              "granite",
                              "llama",
                              "mistral",

@@ -224,7 +224,7 @@ TEST_P(TwoFormats, SayTheSame) {
 
 INSTANTIATE_TEST_SUITE_P(Families, TwoFormats,
                          ::testing::Values("cohere", "falcon", "falcon_new", "gemma3_text",
-                                           "gpt_neox", "granite", "mixtral", "olmo2", "olmoe",
+                                           "gpt_neox", "gpt_oss", "gpt_oss_mxfp4", "granite", "mixtral", "olmo2", "olmoe",
                                            "phi", "qwen2_moe", "qwen3_moe", "smollm3", "stablelm",
                                            "stablelm_parallel", "starcoder2"),
                          [](const auto& item) { return std::string(item.param); });

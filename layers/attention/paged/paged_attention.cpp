@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <utility>
 #include <vector>
 
@@ -58,6 +59,9 @@ class PagedAttention final : public PagedAttentionBase {
   }
 
  private:
+  /// Some kernels compute with powers of 2.
+  static constexpr float kLn2 = std::numbers::ln2_v<float>;
+
   /// How rows are computed: the more of one sequence, the more is shared.
   enum class Kind : unsigned char { kFew, kMany, kTiled };
 
@@ -213,18 +217,37 @@ class PagedAttention final : public PagedAttentionBase {
           tiles.scratch = own;
           SetChunk(batch, chunk, query, out, blocks, tiles);
           tiles_->attend(tiles);
+          AddSinks(chunk, kLn2, tiles);
         } else if (chunk.kind == Kind::kMany) {
           KvManyRows rows;
           rows.scratch = reinterpret_cast<float*>(own);
           SetChunk(batch, chunk, query, out, blocks, rows);
           many_.attend(rows);
+          AddSinks(chunk, 1, rows);
         } else {
           KvAttention rows;
           SetChunk(batch, chunk, query, out, blocks, rows);
-          if (halves_ == nullptr || !halves_->attend(rows)) kernels_.attend(rows);
+          const bool in_halves = halves_ != nullptr && halves_->attend(rows);
+          if (!in_halves) kernels_.attend(rows);
+          AddSinks(chunk, in_halves ? kLn2 : 1, rows);
         }
       }
     });
+  }
+
+  /// Sinks take a share of each row's weights. Kernels leave the largest score of a row, in units of
+  /// `unit`, and the sum of its weights relative to that.
+  template <typename Queries>
+  void AddSinks(const Chunk& chunk, float unit, const Queries& attention) const {
+    if (!sinks_.defined()) return;
+    const int64_t group = heads_ / kv_heads_;
+    for (int r = 0; r < chunk.rows; ++r) {
+      const int64_t head = chunk.head * group + (chunk.row + r) % group;
+      const float sink = std::exp(sinks_.data<float>()[head] - attention.max[r] * unit);
+      const float share = attention.weight[r] / (attention.weight[r] + sink);
+      float* const sums = attention.sums[r];
+      for (int64_t d = 0; d < head_dim_; ++d) sums[d] *= share;
+    }
   }
 
   template <typename Queries>
@@ -276,7 +299,8 @@ OORT_LAYERS(paged_attention) {
                      "kv_heads * head_dim) of the new tokens into the blocks of their sequences, "
                      "then lets each query see all tokens of its sequence up to its own, or the "
                      "last `window` of them. With angles, queries and keys turn first, as in "
-                     "oort.Rotary. Sequences and cache come with the run. precision=bf16 may round "
+                     "oort.Rotary. sinks: of each head a score that takes its share of the softmax "
+                     "without a value. Sequences and cache come with the run. precision=bf16 may round "
                      "both factors to bf16 where a sequence has many new tokens")
           .Tensor("query", kF32Only)
           .Tensor("key", kF32Only)
@@ -296,6 +320,7 @@ OORT_LAYERS(paged_attention) {
           .Int("window", 0)
           .AtLeast(0)
           .Bool("interleaved", false)
+          .OptionalAttribute("sinks", kF32Only)
           .Random();
   AddPrecisionParam(schema);
   registry.Add(schema, Create<PagedAttention>());

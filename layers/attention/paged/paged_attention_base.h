@@ -10,6 +10,7 @@
 #include "layers/rotary/head_turner.h"
 #include "oort/kv_cache.h"
 #include "oort/layer.h"
+#include "oort/tensor.h"
 
 namespace oort {
 
@@ -28,13 +29,19 @@ class PagedAttentionBase : public Layer {
         head_dim_(init.Int("head_dim")),
         window_(init.Int("window")),
         scale_(static_cast<float>(init.Float("scale"))),
-        softcap_(static_cast<float>(init.Float("softcap"))) {
+        softcap_(static_cast<float>(init.Float("softcap"))),
+        sinks_(init.Weight("sinks")) {
     if (heads_ % kv_heads_ != 0) {
       throw Error(ErrorCode::kInvalidModel, std::to_string(heads_) +
                                                 " heads of queries cannot share " +
                                                 std::to_string(kv_heads_) + " of keys evenly");
     }
     CheckedMultiply(std::max(heads_, kv_heads_), head_dim_);
+    if (sinks_.defined() && sinks_.shape() != Shape{heads_}) {
+      throw Error(ErrorCode::kInvalidModel, "expected a sink for each of " +
+                                                std::to_string(heads_) + " heads, got " +
+                                                sinks_.ToString());
+    }
   }
 
   std::vector<Value> Infer(const Args& args) const override {
@@ -111,6 +118,7 @@ class PagedAttentionBase : public Layer {
   bool interleaved_;
   int64_t layer_, heads_, kv_heads_, head_dim_, window_;
   float scale_, softcap_;
+  Tensor sinks_;  ///< of each head: a score that takes part in the softmax, but has no value
 };
 
 }  // namespace oort

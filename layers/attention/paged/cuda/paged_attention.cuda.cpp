@@ -17,6 +17,9 @@ class CudaPagedAttention final : public PagedAttentionBase {
                   "on the GPU heads have a multiple of 8 elements, 256 at most, and there are not "
                   "millions of them");
     }
+    if (sinks_.defined()) {
+      throw Error(ErrorCode::kUnsupported, "has sinks, which attention on the GPU does not know");
+    }
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {

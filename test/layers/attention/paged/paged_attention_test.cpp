@@ -24,6 +24,7 @@ struct CachedCase {
   KvType type = KvType::kF32;
   int64_t layer = 1;
   bool fast = false;  // may round to bf16
+  std::vector<float> sinks = {};
 
   Graph Build() const {
     Operator op;
@@ -36,6 +37,10 @@ struct CachedCase {
     op.params["scale"] = Parameter(std::to_string(scale));
     op.params["softcap"] = Parameter(std::to_string(softcap));
     if (fast) op.params["precision"] = Parameter("bf16");
+    if (!sinks.empty()) {
+      op.attributes["sinks"] = Tensor::From(std::span<const float>(sinks),
+                                            Shape{static_cast<int64_t>(sinks.size())});
+    }
     return testing::GraphOf(std::move(op), {"query", "key", "value"});
   }
   KvShape shape() const { return {3, kv_heads, head_dim, type}; }
@@ -76,6 +81,7 @@ std::vector<double> AttendInF64(const CachedCase& c, const CachedTokens& t, int6
     for (size_t d = 0; d < out.size(); ++d) out[d] += weight * v[d];
     sum += weight;
   }
+  if (!c.sinks.empty()) sum += std::exp(c.sinks[static_cast<size_t>(head)] - most);
   for (double& x : out) x /= sum;
   return out;
 }
@@ -219,6 +225,29 @@ TEST(PagedAttention, CapsScores) {
     c.softcap = 0.5;
     ExpectAttention(c, {{19, 1}});
   }
+}
+
+// A head that has nothing to look at looks at its sink.
+TEST(PagedAttention, SinksTakeAShare) {
+  for (KvType type : kKvTypes) {
+    for (const bool fast : {false, true}) {
+      CachedCase c;
+      c.type = type;
+      c.fast = fast;
+      c.head_dim = 32;
+      c.sinks = {0.5f, -1, 3, 0};
+      ExpectAttention(c, {{1, 1, 2, 40, 1}, {20, 3, 1, 1, 1}});
+      c.window = 5;
+      c.softcap = 2;
+      ExpectAttention(c, {{40, 1, 3}});
+    }
+  }
+  CachedCase c;
+  c.sinks = {200, -200, 1, 1};  // all of it, and none
+  ExpectAttention(c, {{3, 20}});
+  c.sinks = {1, 2, 3};
+  testing::ExpectThrows([&] { RuntimeGraph::Build(c.Build()); }, ErrorCode::kInvalidModel,
+                        "a sink for each of 4 heads");
 }
 
 TEST(PagedAttention, LongSequencesAndManyTokensAtOnce) {
