@@ -28,6 +28,32 @@ StoredMatrix ExpertRows(const StoredMatrix& all, int64_t expert, int64_t rows) {
   return {all.format, rows, all.columns, cut(all.data), cut(all.scale), cut(all.minimum)};
 }
 
+RoutingRule RuleOf(const LayerInit& init, const Tensor& correction) {
+  RoutingRule rule;
+  rule.experts = init.Int("experts");
+  rule.used = init.Int("used");
+  rule.normalized = init.Bool("normalized");
+  rule.sigmoid = init.Bool("sigmoid");
+  rule.groups = init.Int("groups");
+  rule.groups_used = std::min(init.Int("groups_used"), rule.groups);
+  rule.scale = static_cast<float>(init.Float("factor"));
+  if (rule.experts % rule.groups != 0 ||
+      rule.used > rule.experts / rule.groups * rule.groups_used) {
+    throw Error(ErrorCode::kInvalidModel, "a token cannot use " + std::to_string(rule.used) +
+                                              " of " + std::to_string(rule.experts) +
+                                              " experts from " + std::to_string(rule.groups_used) +
+                                              " of " + std::to_string(rule.groups) + " groups");
+  }
+  if (!correction.defined()) return rule;
+  if (correction.shape() != Shape{rule.experts}) {
+    throw Error(ErrorCode::kInvalidModel, "expected a correction of " +
+                                              std::to_string(rule.experts) + " scores, got " +
+                                              correction.ToString());
+  }
+  rule.correction = correction.data<float>();
+  return rule;
+}
+
 /// Feed-forward layers of which each token goes through a few. Rows are grouped by expert, so that
 /// only experts in use are read, and each of them once.
 class ExpertMixture final : public Layer {
@@ -37,15 +63,12 @@ class ExpertMixture final : public Layer {
         router_(init.Arg("router")),
         hidden_(init.Int("in_features")),
         intermediate_(init.Int("intermediate")),
-        rule_{init.Int("experts"), init.Int("used"), init.Bool("normalized")},
+        correction_(init.Weight("correction")),
+        rule_(RuleOf(init, correction_)),
         limit_(static_cast<float>(init.Float("limit"))),
         epilogue_(init),
         multiplier_(init.isa(), ReadPrecision(init)),
         packed_(StoredArguments(init, 3)) {
-    if (rule_.used > rule_.experts) {
-      throw Error(ErrorCode::kInvalidModel, "a token uses " + std::to_string(rule_.used) + " of " +
-                                                std::to_string(rule_.experts) + " experts");
-    }
     if (ReadPrecision(init) != Precision::kF32) epilogue_.AllowRough();
     for (const Part part : {kGate, kUp, kDown}) Pack(init, part);
   }
@@ -270,6 +293,7 @@ class ExpertMixture final : public Layer {
 
   int input_, router_;
   int64_t hidden_, intermediate_;
+  Tensor correction_;  ///< before the rule, which looks at it
   RoutingRule rule_;
   float limit_;
   FusedEpilogue epilogue_;
@@ -291,10 +315,16 @@ OORT_LAYERS(expert_mixture) {
       "router's logits are largest, and gets the sum of activation(x G^T) * (x U^T) D^T, weighted "
       "by the softmax of the logits (over the chosen ones where normalized), plus the addend. The "
       "rows of weight (G), weight_1 (U) and weight_2 (D) are those of all experts, one behind the "
-      "other. limit: both products are held to it, and become g sigmoid(1.702 g) (u + 1)");
+      "other. sigmoid: scores are sigmoids of the logits, and correction is added to those that "
+      "experts are chosen by. groups: experts are chosen from the best groups_used of these. "
+      "factor: "
+      "of the weights. limit: both products are held to it, and become g sigmoid(1.702 g) (u + 1)");
   schema.Tensor("input", kF32Only).Tensor("router", kF32Only).OptionalTensor("addend", kF32Only);
   schema.Int("in_features").AtLeast(1).Int("intermediate").AtLeast(1);
   schema.Int("experts").AtLeast(1).Int("used").AtLeast(1);
+  schema.Bool("sigmoid", false).Float("factor", 1.0);
+  schema.Int("groups", 1).AtLeast(1).Int("groups_used", 1).AtLeast(1);
+  schema.OptionalAttribute("correction", kF32Only);
   schema.Bool("normalized", false).Float("limit", 0.0).AtLeast(0);
   for (int part = 0; part < 3; ++part) {
     AddStoredWeight(schema, part);

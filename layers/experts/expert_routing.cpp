@@ -15,32 +15,89 @@ struct Choice {
 /// Every number is above NaN.
 bool IsAbove(float a, float b) { return a > b || (std::isnan(b) && !std::isnan(a)); }
 
-/// The `used` largest logits of one token, the largest first.
-void Choose(const RoutingRule& rule, const float* logits, std::vector<bool>& taken,
-            std::vector<Choice>& chosen) {
+/// What experts are compared by: logits rank as their softmax does.
+void RankExperts(const RoutingRule& rule, const float* logits, std::vector<float>& ranks) {
+  ranks.assign(logits, logits + rule.experts);
+  for (size_t e = 0; e < ranks.size(); ++e) {
+    if (rule.sigmoid) ranks[e] = 1 / (1 + std::exp(-ranks[e]));
+    if (rule.correction != nullptr) ranks[e] += rule.correction[e];
+  }
+}
+
+/// The place of the largest that is not taken.
+int64_t BestOf(const float* ranks, int64_t count, const std::vector<bool>& taken, int64_t first) {
+  int64_t best = -1;
+  for (int64_t i = first; i < first + count; ++i) {
+    if (taken[static_cast<size_t>(i)]) continue;
+    if (best < 0 || IsAbove(ranks[i], ranks[best])) best = i;
+  }
+  return best;
+}
+
+float RankOfGroup(const RoutingRule& rule, const std::vector<float>& ranks, int64_t group) {
+  const int64_t size = rule.experts / rule.groups;
+  std::vector<float> own(ranks.begin() + group * size, ranks.begin() + (group + 1) * size);
+  std::ranges::sort(own, IsAbove);
+  return rule.sigmoid && size > 1 ? own[0] + own[1] : own[0];
+}
+
+/// Takes experts of all groups but the best.
+void LeaveOutGroups(const RoutingRule& rule, const std::vector<float>& ranks,
+                    std::vector<bool>& taken) {
+  if (rule.groups_used >= rule.groups) return;
+  std::vector<float> groups;
+  for (int64_t group = 0; group < rule.groups; ++group) {
+    groups.push_back(RankOfGroup(rule, ranks, group));
+  }
+  std::vector<bool> used(groups.size(), false);
+  for (int64_t i = 0; i < rule.groups_used; ++i) {
+    used[static_cast<size_t>(BestOf(groups.data(), rule.groups, used, 0))] = true;
+  }
+  const auto size = static_cast<size_t>(rule.experts / rule.groups);
+  for (size_t e = 0; e < ranks.size(); ++e) {
+    if (!used[e / size]) taken[e] = true;
+  }
+}
+
+/// The `used` best experts of one token, the best first, with their logits.
+void Choose(const RoutingRule& rule, const float* logits, std::vector<float>& ranks,
+            std::vector<bool>& taken, std::vector<Choice>& chosen) {
   chosen.clear();
   taken.assign(static_cast<size_t>(rule.experts), false);
+  RankExperts(rule, logits, ranks);
+  LeaveOutGroups(rule, ranks, taken);
   for (int64_t i = 0; i < rule.used; ++i) {
-    int64_t best = -1;
-    for (int64_t e = 0; e < rule.experts; ++e) {
-      if (taken[static_cast<size_t>(e)]) continue;
-      if (best < 0 || IsAbove(logits[e], logits[best])) best = e;
-    }
+    const int64_t best = BestOf(ranks.data(), rule.experts, taken, 0);
     taken[static_cast<size_t>(best)] = true;
     chosen.push_back({best, logits[best]});
   }
 }
 
-/// Logits become shares of the softmax.
+void WeighBySigmoid(const RoutingRule& rule, std::vector<Choice>& chosen) {
+  float sum = 0;
+  for (Choice& choice : chosen) {
+    choice.weight = 1 / (1 + std::exp(-choice.weight));
+    sum += choice.weight;
+  }
+  const float factor = rule.normalized ? rule.scale / (sum + 1e-20F) : rule.scale;
+  for (Choice& choice : chosen) choice.weight *= factor;
+}
+
+/// Logits become weights.
 void Weigh(const RoutingRule& rule, const float* logits, std::vector<Choice>& chosen) {
-  const float largest = chosen.front().weight;
+  if (rule.sigmoid) return WeighBySigmoid(rule, chosen);
+  float largest = chosen.front().weight;
   float sum = 0;
   if (rule.normalized) {
+    for (const Choice& choice : chosen) largest = std::max(largest, choice.weight);
     for (const Choice& choice : chosen) sum += std::exp(choice.weight - largest);
   } else {
+    for (int64_t e = 0; e < rule.experts; ++e) largest = std::max(largest, logits[e]);
     for (int64_t e = 0; e < rule.experts; ++e) sum += std::exp(logits[e] - largest);
   }
-  for (Choice& choice : chosen) choice.weight = std::exp(choice.weight - largest) / sum;
+  for (Choice& choice : chosen) {
+    choice.weight = std::exp(choice.weight - largest) / sum * rule.scale;
+  }
 }
 
 }  // namespace
@@ -49,11 +106,12 @@ ExpertRouting::ExpertRouting(const RoutingRule& rule, const float* logits, int64
   const auto used = static_cast<size_t>(rule.used);
   std::vector<Choice> all, chosen;
   std::vector<bool> taken;
+  std::vector<float> ranks;
   all.reserve(static_cast<size_t>(tokens) * used);
   starts_.assign(static_cast<size_t>(rule.experts) + 1, 0);
   for (int64_t token = 0; token < tokens; ++token) {
     const float* row = logits + token * rule.experts;
-    Choose(rule, row, taken, chosen);
+    Choose(rule, row, ranks, taken, chosen);
     Weigh(rule, row, chosen);
     for (const Choice& choice : chosen) {
       ++starts_[static_cast<size_t>(choice.expert) + 1];

@@ -17,8 +17,15 @@ struct RoutedToken {
 /// How a router's logits become weights.
 struct RoutingRule {
   int64_t experts = 0, used = 0;
-  /// Softmax over the chosen experts alone; else over all, of which the chosen ones keep theirs.
+  /// The weights of the chosen experts sum to 1; else they are their shares among all.
   bool normalized = false;
+  /// Each expert has a score of its own, the sigmoid of its logit; else scores are a softmax.
+  bool sigmoid = false;
+  /// Experts are chosen from the `groups_used` best of so many groups of neighbours. A group is as
+  /// good as its best expert, or as its two best together where scores are sigmoids.
+  int64_t groups = 1, groups_used = 1;
+  float scale = 1;                    ///< of all weights
+  const float* correction = nullptr;  ///< added to the scores that experts are chosen by; or null
 };
 
 /// The tokens of a step by their experts: those of one expert stand side by side, in their order,

@@ -46,10 +46,14 @@ class TensorChecker {
       Norm(layer + "post_attention_layernorm", c.hidden);
       Norm(layer + "post_feedforward_layernorm", c.hidden);
     }
-    Linear(layer + "self_attn.q_proj", queries, c.hidden);
-    Linear(layer + "self_attn.k_proj", keys, c.hidden);
-    Linear(layer + "self_attn.v_proj", keys, c.hidden);
-    Linear(layer + "self_attn.o_proj", c.hidden, queries);
+    if (c.latent.rank > 0) {
+      Latent(layer + "self_attn.");
+    } else {
+      Linear(layer + "self_attn.q_proj", queries, c.hidden);
+      Linear(layer + "self_attn.k_proj", keys, c.hidden);
+      Linear(layer + "self_attn.v_proj", keys, c.hidden);
+      Linear(layer + "self_attn.o_proj", c.hidden, queries);
+    }
     if (c.query_key_norm != DecoderConfig::QueryKeyNorm::kNone) {
       const bool whole = c.query_key_norm == DecoderConfig::QueryKeyNorm::kAllHeads;
       Vector(layer + "self_attn.q_norm.weight", whole ? queries : c.head_dim);
@@ -61,6 +65,24 @@ class TensorChecker {
     } else {
       FeedForward(layer + "mlp.", c.intermediate);
     }
+  }
+
+  void Latent(const std::string& name) {
+    const LatentConfig& latent = config_.latent;
+    const int64_t heads = config_.heads;
+    if (latent.query_rank > 0) {
+      Linear(name + "q_a_proj", latent.query_rank, config_.hidden);
+      Vector(name + "q_a_norm.weight", latent.query_rank);
+    }
+    const int64_t inputs = latent.query_rank > 0 ? latent.query_rank : config_.hidden;
+    Matrix(name + "q_plain_proj", heads * latent.plain, inputs);
+    Matrix(name + "q_turned_proj", heads * latent.turned, inputs);
+    Linear(name + "kv_a_proj", latent.rank, config_.hidden);
+    Linear(name + "k_turned_proj", latent.turned, config_.hidden);
+    Vector(name + "kv_a_norm.weight", latent.rank);
+    Matrix(name + "k_b_proj", heads * latent.rank, latent.plain);
+    Matrix(name + "v_b_proj", heads * latent.value, latent.rank);
+    Linear(name + "o_proj", config_.hidden, heads * latent.value);
   }
 
   void FeedForward(const std::string& name, int64_t intermediate) {
@@ -75,9 +97,10 @@ class TensorChecker {
     Linear(name + "experts.gate_proj", e.count * e.intermediate, config_.hidden);
     Linear(name + "experts.up_proj", e.count * e.intermediate, config_.hidden);
     Linear(name + "experts.down_proj", e.count * config_.hidden, e.intermediate);
+    if (e.corrected) Vector(name + "gate_correction.bias", e.count);
     if (e.shared_intermediate == 0) return;
     FeedForward(name + "shared_expert.", e.shared_intermediate);
-    Matrix(name + "shared_expert_gate", 1, config_.hidden);
+    if (e.shared_gated) Matrix(name + "shared_expert_gate", 1, config_.hidden);
   }
 
   void Norm(const std::string& name, int64_t size) {

@@ -31,13 +31,29 @@ struct ExpertsConfig {
   int64_t intermediate = 0;
   int64_t shared_intermediate = 0;  ///< of one that all tokens go through besides; 0: there is none
   bool normalized = false;          ///< the weights of the chosen ones sum to 1
-  float limit = 0;  ///< gate and up are held to it, as gpt-oss has it; 0: they are not
-  std::vector<bool> dense;          ///< layers without experts; empty: there are none
+  float limit = 0;            ///< gate and up are held to it, as gpt-oss has it; 0: they are not
+  bool shared_gated = false;  ///< a gate says how much of the shared one counts
+  bool sigmoid = false;       ///< scores are sigmoids of logits; else a softmax
+  bool corrected = false;     ///< a correction is added to the scores that experts are chosen by
+  /// Experts are chosen from the best `groups_used` of so many groups.
+  int64_t groups = 1, groups_used = 1;
+  float scale = 1;          ///< of the weights
+  std::vector<bool> dense;  ///< layers without experts; empty: there are none
 
   bool IsAt(int64_t layer) const {
     const auto index = static_cast<size_t>(layer);
     return count > 0 && !(index < dense.size() && dense[index]);
   }
+};
+
+/// Latent attention (DeepSeek-V2): the cache holds a latent vector and a key that turns for all
+/// heads together. To attention that is one head of keys, and values are the keys.
+struct LatentConfig {
+  int64_t rank = 0;        ///< of the latent; 0: attention is the usual one
+  int64_t query_rank = 0;  ///< queries come through a latent of their own; 0: they do not
+  int64_t plain = 0;       ///< elements of a head's query and key that do not turn
+  int64_t turned = 0;      ///< those that do
+  int64_t value = 0;       ///< elements of a head's value
 };
 
 struct DecoderConfig {
@@ -78,6 +94,7 @@ struct DecoderConfig {
   float attention_softcap = 0;   ///< c: scores become c * tanh(score / c); 0: none
   float final_softcap = 0;       ///< the same of the logits
   std::vector<int64_t> windows;  ///< of each layer: a key is seen iff query - key < window; 0: all
+  LatentConfig latent;           ///< then kv_heads is 1, and head_dim is the latent and what turns
   ExpertsConfig experts;
   RotaryConfig rotary;
   RotaryConfig local_rotary;              ///< of the layers that say kLocal

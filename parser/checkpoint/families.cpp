@@ -11,6 +11,14 @@
 namespace oort {
 namespace {
 
+constexpr RenamedTensor kDeepseekNames[] = {
+    {"self_attn.q_a_layernorm", "self_attn.q_a_norm"},
+    {"self_attn.kv_a_layernorm", "self_attn.kv_a_norm"},
+    {"mlp.gate.e_score_correction_bias", "mlp.gate_correction.bias"},
+    {"mlp.shared_experts.gate_proj", "mlp.shared_expert.gate_proj"},
+    {"mlp.shared_experts.up_proj", "mlp.shared_expert.up_proj"},
+    {"mlp.shared_experts.down_proj", "mlp.shared_expert.down_proj"},
+};
 constexpr RenamedTensor kFalconNames[] = {
     {"word_embeddings", "embed_tokens"},
     {"ln_f", "norm"},
@@ -85,6 +93,25 @@ constexpr auto kFamilies = [] {
        .rotary_base = 500000,
        .epsilon_key = "layer_norm_eps",
        .head_norm_key = "use_qk_norm"},
+      {.name = "deepseek_v2",
+       .gguf_name = "deepseek2",
+       .interleaved_rotary = true,
+       .experts = true,
+       .shared_expert = true,
+       .shared_expert_gated = false,
+       .deepseek_layout = true,
+       .hub_names = kDeepseekNames,
+       .gguf_experts = true},
+      {.name = "deepseek_v3",  // calls itself deepseek2 in GGUF
+       .interleaved_rotary = true,
+       .experts = true,
+       .normalized_experts = true,
+       .shared_expert = true,
+       .shared_expert_gated = false,
+       .deepseek_layout = true,
+       .sigmoid_experts = true,
+       .context = 4096,
+       .hub_names = kDeepseekNames},
       {.name = "falcon",
        .norm = Norm::kLayer,
        .activation = Activation::kGelu,
@@ -366,7 +393,26 @@ void CheckExperts(const DecoderConfig& config, Ranges& ranges) {
   ranges.Check("the number of experts that a token uses", experts.used, experts.count);
   ranges.Check("the size of an expert", experts.intermediate, int64_t{1} << 24);
   ranges.CheckNumber("the limit of an expert's products", experts.limit, 0);
+  ranges.CheckNumber("the scale of experts' weights", experts.scale, 0);
+  ranges.Check("the number of groups of experts", experts.groups, experts.count);
+  ranges.Check("the number of groups that a token uses", experts.groups_used, experts.groups);
+  ranges.Require(experts.groups < 1 || experts.count % experts.groups != 0
+                     ? false
+                     : experts.used <= experts.count / experts.groups * experts.groups_used,
+                 std::to_string(experts.used) + " of " + std::to_string(experts.count) +
+                     " experts cannot come from " + std::to_string(experts.groups_used) + " of " +
+                     std::to_string(experts.groups) + " groups");
   ranges.Check("the size of the shared expert", experts.shared_intermediate, int64_t{1} << 24, 0);
+}
+
+void CheckLatent(const LatentConfig& latent, Ranges& ranges) {
+  constexpr int64_t kMost = int64_t{1} << 16;
+  if (latent.rank == 0) return;
+  ranges.Check("the rank of keys and values", latent.rank, kMost);
+  ranges.Check("the rank of queries", latent.query_rank, kMost, 0);
+  ranges.Check("the part of a head that does not turn", latent.plain, kMost);
+  ranges.Check("the part of a head that turns", latent.turned, kMost);
+  ranges.Check("the size of a head's value", latent.value, kMost);
 }
 
 }  // namespace
@@ -476,6 +522,7 @@ void FinishConfig(DecoderConfig& config) {
   CheckRotary(config.rotary, config, ranges);
   CheckRotary(config.local_rotary, config, ranges);
   CheckExperts(config, ranges);
+  CheckLatent(config.latent, ranges);
   for (const int64_t window : config.windows) {
     ranges.Check("the attention window", window, INT64_MAX, 0);
   }

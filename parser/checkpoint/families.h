@@ -62,9 +62,13 @@ struct Family {
   bool experts = false;  ///< its members are mixtures of experts
   bool normalized_experts = false;
   bool shared_expert = false;
+  bool shared_expert_gated = true;
+  /// Keys of experts and layers are DeepSeek's, and attention is latent.
+  bool deepseek_layout = false;
+  bool sigmoid_experts = false;
   bool expert_bias = false;  ///< of the router, too
   double expert_limit = 0;   ///< of gate and up; 0: there is none
-  bool mlp_bias = false;  ///< config.json may ask for biases of the feed-forward
+  bool mlp_bias = false;     ///< config.json may ask for biases of the feed-forward
 
   // What its files leave out.
   int64_t context = 2048;

@@ -93,6 +93,36 @@ class SpacedRows final : public CheckpointMatrix {
   int64_t first_, run_, stride_;
 };
 
+/// to[c][r] = from[r][c], in squares that fit the cache.
+template <typename T>
+void Turn(const T* from, int64_t rows, int64_t columns, T* to) {
+  constexpr int64_t kTile = 32;
+  for (int64_t r0 = 0; r0 < rows; r0 += kTile) {
+    for (int64_t c = 0; c < columns; ++c) {
+      for (int64_t r = r0; r < std::min(rows, r0 + kTile); ++r) {
+        to[c * rows + r] = from[r * columns + c];
+      }
+    }
+  }
+}
+
+/// The transpose: plain floats stay as they are, others become f32.
+StoredMatrix Turned(const StoredMatrix& matrix) {
+  StoredMatrix turned{matrix.format, matrix.columns, matrix.rows, {}, {}, {}};
+  if (matrix.format == WeightFormat::kF16 || matrix.format == WeightFormat::kBf16) {
+    turned.data = Tensor(matrix.data.dtype(), {turned.rows, turned.columns});
+    Turn(reinterpret_cast<const uint16_t*>(matrix.data.raw()), matrix.rows, matrix.columns,
+         reinterpret_cast<uint16_t*>(turned.data.raw()));
+    return turned;
+  }
+  Tensor values(DType::kF32, {matrix.rows, matrix.columns});
+  ReadRows(matrix, 0, matrix.rows, values.data<float>());
+  turned.format = WeightFormat::kF32;
+  turned.data = Tensor(DType::kF32, {turned.rows, turned.columns});
+  Turn(values.data<float>(), matrix.rows, matrix.columns, turned.data.data<float>());
+  return turned;
+}
+
 /// Matrices that lie one behind the other in another, each turned.
 class TurnedRows final : public CheckpointMatrix {
  public:
@@ -104,12 +134,8 @@ class TurnedRows final : public CheckpointMatrix {
     const int64_t end = begin + count, outputs = whole_.columns;
     for (int64_t row = begin; row < end;) {
       const int64_t part = row / outputs, until = std::min(end, (part + 1) * outputs);
-      PlacedTensor turned = whole_.Cut(part * inputs_, inputs_);
-      turned.transposed_stride = outputs;
-      std::swap(turned.rows, turned.columns);
-      const StoredMatrix rows = RowsOf(turned, row - part * outputs, until - row);
-      if (rows.rows == count) return rows;
-      CopyRows(rows, 0, rows.rows, all, row - begin);
+      const StoredMatrix rows = Turned(RowsOf(whole_, part * inputs_, inputs_));
+      CopyRows(rows, row - part * outputs, until - row, all, row - begin);
       row = until;
     }
     return all;
@@ -145,10 +171,9 @@ PlacedTensor Stacked(std::vector<PlacedTensor> parts) {
 }
 
 PlacedTensor TurnedParts(const PlacedTensor& whole, int64_t inputs) {
-  if (inputs < 1 || whole.rows % inputs != 0 || whole.format > WeightFormat::kBf16) {
-    throw Error(ErrorCode::kInvalidModel,
-                "matrices of " + std::to_string(inputs) + " rows cannot be turned in " +
-                    whole.ShapeText() + " of " + std::string(Name(whole.format)));
+  if (inputs < 1 || whole.rank != 2 || whole.rows % inputs != 0) {
+    throw Error(ErrorCode::kInvalidModel, "matrices of " + std::to_string(inputs) +
+                                              " rows do not make up " + whole.ShapeText());
   }
   PlacedTensor turned = whole;
   turned.rows = CheckedMultiply(whole.rows / inputs, whole.columns);

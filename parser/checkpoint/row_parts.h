@@ -13,8 +13,8 @@ namespace oort {
 /// one. They have as many columns and one format. Throws kInvalidModel unless they do.
 PlacedTensor Stacked(std::vector<PlacedTensor> parts);
 
-/// Matrices that lie one behind the other, each turned: of `whole`, plain floats, every `inputs` rows
-/// become one row for each of its columns.
+/// Matrices that lie one behind the other, each turned: of `whole`, every `inputs` rows become one
+/// row for each of its columns. Weights that are no plain floats become f32.
 PlacedTensor TurnedParts(const PlacedTensor& whole, int64_t inputs);
 
 /// Rows of a matrix, or elements of a vector: `run` of them from `first` on, and again every

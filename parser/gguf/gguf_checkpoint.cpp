@@ -7,6 +7,7 @@
 
 #include "core/problems.h"
 #include "parser/checkpoint/families.h"
+#include "parser/checkpoint/latent_tensors.h"
 #include "parser/gguf/gguf_config.h"
 #include "parser/gguf/gguf_names.h"
 #include "parser/gguf/gguf_tokenizer.h"
@@ -116,8 +117,14 @@ class TensorMapper {
       if (name == "attn_norm_2") ours = "input_layernorm";
     }
     if (ours.empty()) return false;
+    constexpr std::string_view kAttention = "self_attn.";
+    if (config_.latent.rank > 0 && ours.starts_with(kAttention) &&
+        AddLatentTensor(config_, prefix + "self_attn.", ours.substr(kAttention.size()), ending,
+                        placed, table_)) {
+      return true;
+    }
     PlacedTensor given = placed;
-    if (name == "ffn_gate_inp_shexp") given.rank = 2;  // a matrix of one row
+    if (name == "ffn_gate_inp_shexp") given.rank = 2;                       // a matrix of one row
     if (name.ends_with("_exps") && ending == ".bias" && given.rank == 2) {  // a row for each expert
       given.rank = 1;
       given.columns *= given.rows;
@@ -172,6 +179,14 @@ void ReadBlock(const std::vector<File>& files, DecoderConfig& config) {
   if (family.falcon_layout && has("blk.0.attn_norm_2.weight")) config.block = Block::kParallel;
 }
 
+/// Whether a layer has such a tensor; the first ones may be without experts.
+bool HasLayerTensor(const std::vector<File>& files, const DecoderConfig& config,
+                    std::string_view name) {
+  const File* owner = nullptr;
+  const std::string last = "blk." + std::to_string(config.layers - 1) + ".";
+  return config.experts.count > 0 && FindEntry(files, last + std::string(name), &owner) != nullptr;
+}
+
 }  // namespace
 
 CheckpointContents ReadContents(const std::vector<File>& files) {
@@ -188,6 +203,7 @@ CheckpointContents ReadContents(const std::vector<File>& files) {
   config.vocabulary = embeddings == nullptr ? 0 : embeddings->dims[1];
   config.tied_head = FindEntry(files, "output.weight", &owner) == nullptr;
   ReadBlock(files, config);
+  config.experts.corrected = HasLayerTensor(files, config, "exp_probs_b.bias");
   FinishConfig(config);
   TensorMapper mapper(config, contents.tensors);
   for (const File& file : files) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/checked.h"
 #include "core/problems.h"
 #include "parser/checkpoint/families.h"
 #include "parser/checkpoint/rotary.h"
@@ -76,8 +77,9 @@ RotaryScaling ReadScaling(const ArchitectureKeys& keys, const Metadata& metadata
     if (scaling.original_context == 0) {
       scaling.original_context = keys.Integer("context_length").value_or(0);
     }
-    // What is stored comes on top of what yarn itself says.
-    const double own = scaling.factor > 1 ? 0.1 * std::log(scaling.factor) + 1 : 1;
+    // What is stored comes on top of what yarn itself says, unless scores are multiplied instead.
+    const bool of_scores = keys.Number("rope.scaling.yarn_log_multiplier").has_value();
+    const double own = scaling.factor > 1 && !of_scores ? 0.1 * std::log(scaling.factor) + 1 : 1;
     scaling.attention_factor = own * magnitude;
   } else if (type != "none" && type != "longrope") {
     throw Error(ErrorCode::kUnsupported, "rope scaling of type " + Quote(type) +
@@ -116,7 +118,54 @@ void ReadRotary(const ArchitectureKeys& keys, const Metadata& metadata,
   config.local_rotary = MakeRotary(dims, local, {});
 }
 
-void ReadExperts(const ArchitectureKeys& keys, DecoderConfig& config) {
+void ReadDeepseekExperts(const ArchitectureKeys& keys, const Metadata& metadata,
+                         DecoderConfig& config) {
+  constexpr int64_t kSigmoid = 2;
+  ExpertsConfig& experts = config.experts;
+  experts.shared_intermediate = CheckedMultiply(keys.Integer("expert_shared_count").value_or(0),
+                                                std::max<int64_t>(0, experts.intermediate));
+  experts.scale = keys.Float("expert_weights_scale", 1);
+  experts.normalized = metadata.Bool(keys.Key("expert_weights_norm")).value_or(false);
+  experts.sigmoid = keys.Integer("expert_gating_func").value_or(1) == kSigmoid;
+  experts.groups = keys.Integer("expert_group_count").value_or(1);
+  experts.groups_used = keys.Integer("expert_group_used_count").value_or(experts.groups);
+  const int64_t first = keys.Integer("leading_dense_block_count").value_or(0);
+  if (first <= 0 || config.layers < 1 || config.layers > 4096) return;
+  experts.dense.assign(static_cast<size_t>(config.layers), false);
+  std::fill_n(experts.dense.begin(), std::min(first, config.layers), true);
+}
+
+/// Attention whose keys and values come from one latent vector. Older files tell the sizes of heads
+/// where newer ones tell those of the cache.
+void ReadLatent(const ArchitectureKeys& keys, DecoderConfig& config) {
+  LatentConfig& latent = config.latent;
+  const auto size = [&](std::string_view newer, std::string_view older) {
+    const auto value = keys.Integer(newer);
+    return keys.Require(value ? value : keys.Integer(older), older);
+  };
+  const std::string_view rank = "attention.kv_lora_rank", turned = "rope.dimension_count";
+  latent.rank = keys.Require(keys.Integer(rank), rank);
+  latent.query_rank = keys.Integer("attention.q_lora_rank").value_or(0);
+  latent.turned = keys.Require(keys.Integer(turned), turned);
+  const int64_t head = size("attention.key_length_mla", "attention.key_length");
+  latent.value = size("attention.value_length_mla", "attention.value_length");
+  if (latent.rank < 1 || latent.rank > 65536 || latent.turned < 1 || latent.turned > 65536 ||
+      head <= latent.turned || head > 65536) {
+    throw Error(ErrorCode::kInvalidModel, "the sizes of latent attention make no sense");
+  }
+  latent.plain = head - latent.turned;
+  config.head_dim = latent.rank + latent.turned;
+  config.kv_heads = 1;
+  double magnitude = 1;
+  if (const auto share = keys.Number("rope.scaling.yarn_log_multiplier")) {
+    const double factor = keys.Number("rope.scaling.factor").value_or(1);
+    if (factor > 1) magnitude += *share * std::log(factor);
+  }
+  config.attention_scale =
+      static_cast<float>(magnitude * magnitude / std::sqrt(static_cast<double>(head)));
+}
+
+void ReadExperts(const ArchitectureKeys& keys, const Metadata& metadata, DecoderConfig& config) {
   const Family& family = FamilyOf(config);
   ExpertsConfig& experts = config.experts;
   experts.count = keys.Integer("expert_count").value_or(0);
@@ -129,19 +178,22 @@ void ReadExperts(const ArchitectureKeys& keys, DecoderConfig& config) {
   experts.intermediate = keys.Integer("expert_feed_forward_length").value_or(0);
   experts.normalized = family.normalized_experts;
   experts.limit = static_cast<float>(family.expert_limit);
-  if (family.shared_expert) {
+  experts.shared_gated = family.shared_expert_gated;
+  if (family.deepseek_layout) {
+    ReadDeepseekExperts(keys, metadata, config);
+  } else if (family.shared_expert) {
     const std::string_view shared = "expert_shared_feed_forward_length";
     experts.shared_intermediate = keys.Require(keys.Integer(shared), shared);
   }
 }
 
-void ReadSizes(const ArchitectureKeys& keys, DecoderConfig& config) {
+void ReadSizes(const ArchitectureKeys& keys, const Metadata& metadata, DecoderConfig& config) {
   config.context = keys.Require(keys.Integer("context_length"), "context_length");
   config.hidden = keys.Require(keys.Integer("embedding_length"), "embedding_length");
   config.layers = keys.Require(keys.Integer("block_count"), "block_count");
   config.heads = keys.Require(keys.OfAllLayers("attention.head_count"), "attention.head_count");
   config.kv_heads = keys.OfAllLayers("attention.head_count_kv").value_or(config.heads);
-  ReadExperts(keys, config);
+  ReadExperts(keys, metadata, config);
   const auto intermediate = keys.OfAllLayers("feed_forward_length");
   config.intermediate = config.experts.count == 0
                             ? keys.Require(intermediate, "feed_forward_length")
@@ -151,7 +203,9 @@ void ReadSizes(const ArchitectureKeys& keys, DecoderConfig& config) {
   }
   const int64_t whole = config.heads > 0 ? config.hidden / config.heads : 0;
   config.head_dim = keys.Integer("attention.key_length").value_or(whole);
-  if (keys.Integer("attention.value_length").value_or(config.head_dim) != config.head_dim) {
+  if (FamilyOf(config).deepseek_layout) {
+    ReadLatent(keys, config);
+  } else if (keys.Integer("attention.value_length").value_or(config.head_dim) != config.head_dim) {
     throw Error(ErrorCode::kUnsupported, "keys and values of different sizes are not supported");
   }
   const std::string_view epsilon = config.norm == DecoderConfig::Norm::kRms
@@ -207,7 +261,7 @@ DecoderConfig ReadConfig(const Metadata& metadata, const RotaryFactors& factors)
   }
   DecoderConfig config = RequireGgufFamily(*architecture);
   const ArchitectureKeys keys(metadata, *architecture);
-  ReadSizes(keys, config);
+  ReadSizes(keys, metadata, config);
   ReadWindows(keys, config);
   ReadScales(keys, config);
   if (const auto scale = keys.Number("attention.scale"); scale && *scale != 0) {

@@ -159,11 +159,66 @@ std::vector<bool> ReadDenseLayers(const json::Object& file, int64_t layers) {
   return dense;
 }
 
+/// A size of latent attention or of DeepSeek's experts.
+int64_t SizeOf(const json::Object& file, std::string_view key, int64_t otherwise) {
+  const int64_t size = file.Integer(key).value_or(otherwise);
+  if (size < 0 || size > int64_t{1} << 24) file.ThrowWrongType(key, "a sensible number");
+  return size;
+}
+
+void ReadDeepseekExperts(const json::Object& file, DecoderConfig& config) {
+  ExpertsConfig& experts = config.experts;
+  const bool sigmoid = experts.sigmoid;
+  experts.shared_intermediate = CheckedMultiply(SizeOf(file, "n_shared_experts", sigmoid ? 1 : 2),
+                                                std::max<int64_t>(0, experts.intermediate));
+  experts.scale =
+      static_cast<float>(file.Number("routed_scaling_factor").value_or(sigmoid ? 2.5 : 1));
+  // The older models choose from groups only if they say so, and never divide by the sum.
+  const auto method = file.Text("topk_method").value_or(sigmoid ? "noaux_tc" : "greedy");
+  if (!sigmoid && method != "greedy" && method != "group_limited_greedy") {
+    throw Error(ErrorCode::kUnsupported,
+                file.what() + ": experts chosen by the topk_method " + Quote(std::string(method)));
+  }
+  if (sigmoid || method != "greedy") {
+    experts.groups = SizeOf(file, "n_group", sigmoid ? 8 : 1);
+    experts.groups_used = SizeOf(file, "topk_group", sigmoid ? 4 : 1);
+  }
+  if (!sigmoid) experts.normalized = false;
+  if (file.Integer("moe_layer_freq").value_or(1) != 1) {
+    throw Error(ErrorCode::kUnsupported, file.what() + ": a moe_layer_freq other than 1");
+  }
+}
+
+/// Attention whose keys and values come from one latent vector.
+void ReadLatent(const json::Object& file, DecoderConfig& config) {
+  if (!FamilyOf(config).deepseek_layout) return;
+  LatentConfig& latent = config.latent;
+  latent.rank = SizeOf(file, "kv_lora_rank", 512);
+  latent.query_rank = file.IsNull("q_lora_rank") ? 0 : SizeOf(file, "q_lora_rank", 1536);
+  latent.plain = SizeOf(file, "qk_nope_head_dim", 128);
+  latent.turned = SizeOf(file, "qk_rope_head_dim", 64);
+  latent.value = SizeOf(file, "v_head_dim", 128);
+  if (latent.rank < 1) file.ThrowWrongType("kv_lora_rank", "a number above 0");
+  if (file.Bool("rope_interleave").value_or(true)) return;
+  throw Error(ErrorCode::kUnsupported, file.what() + ": a rope_interleave that is false");
+}
+
+/// What attention is like once the frequencies of what turns are known.
+void FinishLatent(const json::Object& file, DecoderConfig& config) {
+  const LatentConfig& latent = config.latent;
+  if (latent.rank == 0) return;
+  config.head_dim = latent.rank + latent.turned;
+  config.kv_heads = 1;
+  const double size = static_cast<double>(latent.plain) + static_cast<double>(latent.turned);
+  config.attention_scale =
+      static_cast<float>(ReadAttentionMagnitude(file, config) / std::sqrt(std::max(1.0, size)));
+}
+
 void ReadExperts(const json::Object& file, DecoderConfig& config) {
   const Family& family = FamilyOf(config);
   if (!family.experts) return;
   ExpertsConfig& experts = config.experts;
-  experts.count = RequireFirst(file, {"num_experts", "num_local_experts"});
+  experts.count = RequireFirst(file, {"num_experts", "num_local_experts", "n_routed_experts"});
   experts.used = file.RequireInteger("num_experts_per_tok");
   experts.intermediate = file.Integer("moe_intermediate_size").value_or(config.intermediate);
   experts.normalized = file.Bool("norm_topk_prob").value_or(family.normalized_experts);
@@ -174,13 +229,21 @@ void ReadExperts(const json::Object& file, DecoderConfig& config) {
       throw Error(ErrorCode::kUnsupported, file.what() + ": a swiglu_alpha other than 1.702");
     }
   }
-  if (family.shared_expert) {
+  experts.sigmoid = experts.corrected = family.sigmoid_experts;
+  experts.shared_gated = family.shared_expert_gated;
+  if (family.deepseek_layout) {
+    ReadDeepseekExperts(file, config);
+  } else if (family.shared_expert) {
     experts.shared_intermediate = file.RequireInteger("shared_expert_intermediate_size");
   }
   if (file.Find("clip_qkv") != nullptr) {
     throw Error(ErrorCode::kUnsupported, file.what() + ": queries that are clipped (clip_qkv)");
   }
-  const std::vector<bool> dense = ReadDenseLayers(file, config.layers);
+  std::vector<bool> dense = ReadDenseLayers(file, config.layers);
+  if (family.deepseek_layout) {
+    const int64_t first = SizeOf(file, "first_k_dense_replace", experts.sigmoid ? 3 : 0);
+    std::fill_n(dense.begin(), std::min<int64_t>(first, std::ssize(dense)), true);
+  }
   if (std::ranges::find(dense, true) != dense.end()) experts.dense = dense;
 }
 
@@ -296,7 +359,10 @@ DecoderConfig ReadConfig(const json::Object& file) {
   }
   config.windows = ReadWindows(file, FamilyOf(config), config.layers);
   ReadScales(file, config);
+  ReadLatent(file, config);
+  if (config.latent.rank > 0) config.head_dim = config.latent.turned;
   if (!config.learned_positions) ReadRotary(file, config);
+  FinishLatent(file, config);
   if (config.layers >= 1 && config.layers <= 4096) ReadLayersWithoutRotary(file, config);
   FinishConfig(config);
   return config;

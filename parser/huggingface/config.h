@@ -45,6 +45,8 @@ Biases ReadBiases(const json::Object& config, const Family& family);
 
 /// Rotary embeddings: rope_theta and rope_scaling of old files, rope_parameters of new ones.
 void ReadRotary(const json::Object& config, DecoderConfig& decoder);
+/// What rope scaling multiplies the scores of latent attention with (mscale_all_dim), 1 for none.
+double ReadAttentionMagnitude(const json::Object& config, const DecoderConfig& decoder);
 /// What config.json of a folder, which was read as `decoder`, says of the layers that see all.
 RotarySource ReadRotarySource(const std::filesystem::path& folder, const DecoderConfig& decoder);
 

@@ -162,6 +162,15 @@ void ReadRotary(const json::Object& config, DecoderConfig& decoder) {
       RotaryOfType(config, decoder, "sliding_attention", family.local_rotary_base);
 }
 
+double ReadAttentionMagnitude(const json::Object& config, const DecoderConfig& decoder) {
+  const auto parameters = ParametersOf(config, "full_attention", true);
+  if (!parameters || KindNamed(TypeOf(*parameters), decoder) == Kind::kNone) return 1;
+  const double factor = parameters->Number("factor").value_or(1);
+  const double share = parameters->Number("mscale_all_dim").value_or(0);
+  const double magnitude = share == 0 || !(factor > 1) ? 1 : 0.1 * share * std::log(factor) + 1;
+  return magnitude * magnitude;
+}
+
 RotarySource ReadRotarySource(const std::filesystem::path& folder, const DecoderConfig& decoder) {
   const auto text = Folder(folder).Text("config.json");
   if (!text) {

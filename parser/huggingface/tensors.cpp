@@ -10,6 +10,7 @@
 
 #include "core/problems.h"
 #include "parser/checkpoint/families.h"
+#include "parser/checkpoint/latent_tensors.h"
 #include "parser/checkpoint/row_parts.h"
 #include "parser/huggingface/packed_weights.h"
 #include "parser/safetensors/safetensors.h"
@@ -134,7 +135,10 @@ class HubMapper {
     const Family& family = FamilyOf(config_);
     if (name.starts_with(family.hub_prefix)) name.remove_prefix(family.hub_prefix.size());
     auto parts = TakeApart(name, family.hub_layers);
-    if (!parts || (parts->layer && *parts->layer >= config_.layers)) return false;
+    if (!parts) return false;
+    if (parts->layer && *parts->layer >= config_.layers) {
+      return family.deepseek_layout;  // these predict tokens further ahead, and are not used
+    }
     Rename(family, *parts);
     const std::string ours =
         parts->layer ? "model.layers." + std::to_string(*parts->layer) + "." : "";
@@ -155,6 +159,12 @@ class HubMapper {
     if (config_.experts.count > 0 && IsOfExpert(parts.stem)) {
       return FamilyOf(config_).fused_experts ? PlaceFusedExperts(parts, ours, placed)
                                              : PlaceExpert(parts, ours, placed);
+    }
+    constexpr std::string_view kAttention = "self_attn.";
+    if (config_.latent.rank > 0 && parts.stem.starts_with(kAttention) &&
+        AddLatentTensor(config_, ours + "self_attn.", parts.stem.substr(kAttention.size()),
+                        parts.ending, placed, table_)) {
+      return true;
     }
     if (parts.stem == "self_attn.qkv_proj") return CutQkv(ours, parts.ending, placed);
     if (parts.stem == "mlp.gate_up_proj") {
@@ -201,7 +211,8 @@ class HubMapper {
     const bool turned = parts.ending == ".weight" && placed.packed == nullptr;
     const int64_t rows = experts.count * (turned ? inputs : outputs);
     if (parts.ending == ".bias") {
-      if (placed.rank != 2 || placed.rows != experts.count || placed.columns != outputs) return false;
+      if (placed.rank != 2 || placed.rows != experts.count || placed.columns != outputs)
+        return false;
       placed.rank = 1;
       placed.columns = rows;
       placed.rows = 1;
@@ -349,6 +360,7 @@ bool Has(const Biases& biases, std::string_view name) {
   const auto is_of = [&](std::string_view part) { return name.find(part) != name.npos; };
   if (is_of(".self_attn.o_proj.")) return biases.attention_output;
   if (is_of(".self_attn.")) return biases.attention_inputs;
+  if (is_of(".mlp.gate_correction.")) return true;
   if (is_of(".mlp.")) return biases.mlp;
   return biases.head || !name.starts_with("lm_head.");
 }

@@ -163,8 +163,9 @@ class DecoderWriter {
   /// `cache_layer` of the cache.
   int Attended(const std::string& layer, int64_t index, int64_t cache_layer, int in) {
     const std::string name = layer + ".self_attn";
+    if (config_.latent.rank > 0) return LatentAttended(name, index, cache_layer, in);
     const std::vector<std::string> parts = {name + ".q_proj", name + ".k_proj", name + ".v_proj"};
-    std::vector<int> qkv = Linears(name, parts, in);
+    std::vector<int> qkv = Products(name + ".qkv_proj", parts, in);
     for (size_t i = 0; i < parts.size(); ++i) qkv[i] = Adapted(parts[i], in, qkv[i]);
     int query = qkv[0], key = qkv[1];
     if (config_.query_key_norm == DecoderConfig::QueryKeyNorm::kHead) {
@@ -185,6 +186,11 @@ class DecoderWriter {
       query = turned[0];
       key = turned[1];
     }
+    return Attend(name, index, cache_layer, {query, key, qkv[2]});
+  }
+
+  int Attend(const std::string& name, int64_t index, int64_t cache_layer,
+             const std::vector<int>& inputs) {
     Written attend{"oort.PagedAttention", name};
     attend.Set("layer", Value(cache_layer))
         .Set("heads", Value(config_.heads))
@@ -194,7 +200,47 @@ class DecoderWriter {
         .Set("softcap", Value(static_cast<double>(config_.attention_softcap)))
         .Set("window", Value(Window(index)));
     if (config_.sinks) attend.Attach("sinks", checkpoint_.Vector(name + ".sinks.weight"));
-    return graph_.AddOne(std::move(attend), {query, key, qkv[2]});
+    return graph_.AddOne(std::move(attend), inputs);
+  }
+
+  /// Latent attention (DeepSeek-AI 2024): a head's key is a product of the latent with a matrix of
+  /// its own, and its query times that is the query times the matrix, times the latent. So queries
+  /// go to the latent instead, attention sees latents alone, and of their mean a head's value is
+  /// made.
+  int LatentAttended(const std::string& name, int64_t index, int64_t cache_layer, int in) {
+    const LatentConfig& latent = config_.latent;
+    int source = in;
+    if (latent.query_rank > 0) {
+      const std::string query = name + ".q_a_proj";
+      source =
+          Norm(name + ".q_a_norm", graph_.AddOne(LinearOf(query, {query}), {in}), kLatentEpsilon);
+    }
+    const std::vector<int> queries =
+        Products(name + ".q", {name + ".q_plain_proj", name + ".q_turned_proj"}, source);
+    const std::vector<int> keys =
+        Products(name + ".kv_a", {name + ".kv_a_proj", name + ".k_turned_proj"}, in);
+    Written turn{"oort.Rotary", name + ".rotary"};
+    turn.Set("head_dim", Value(latent.turned))
+        .Set("interleaved", Value(config_.rotary.interleaved));
+    const std::vector<int> turned = graph_.Add(std::move(turn), {queries[1], keys[1], angles_}, 2);
+    const int query = HeadLinear(name + ".k_b_proj", {queries[0], turned[0]}, latent.rank);
+    Written join{"torch.cat", name + ".key"};
+    join.Set("dim", Value(int64_t{1}));
+    const int key = graph_.AddOne(std::move(join),
+                                  {Norm(name + ".kv_a_norm", keys[0], kLatentEpsilon), turned[1]});
+    const int attended = Attend(name, index, cache_layer, {query, key, key});
+    return HeadLinear(name + ".v_b_proj", {attended}, latent.value);
+  }
+
+  /// A weight of its own for each head.
+  int HeadLinear(const std::string& name, const std::vector<int>& inputs, int64_t outputs) {
+    const StoredMatrix matrix = MatrixOf(name);
+    Written linear{"oort.HeadLinear", name};
+    linear.AttachWeight(matrix)
+        .Set("heads", Value(config_.heads))
+        .Set("in_features", Value(matrix.columns))
+        .Set("out_features", Value(outputs));
+    return graph_.AddOne(std::move(linear), inputs);
   }
 
   int64_t Window(int64_t layer) const {
@@ -230,14 +276,28 @@ class DecoderWriter {
         .Set("used", Value(experts.used))
         .Set("normalized", Value(experts.normalized))
         .Set("activation", Value(std::string(Name(config_.activation))));
+    SetRouting(name, mixture);
     const int sum = graph_.AddOne(std::move(mixture), {in, router, x});
     if (experts.shared_intermediate == 0) return sum;
     const int hidden = Hidden(name + ".shared_expert", in);
     const std::string down = name + ".shared_expert.down_proj";
+    if (!experts.shared_gated) return graph_.AddOne(LinearOf(down, {down}), {hidden, sum});
     const int product = graph_.AddOne(LinearOf(down, {down}), {hidden});
     const std::string gate = name + ".shared_expert_gate";
     const int share = graph_.AddOne(LinearOf(gate, {gate}), {in});
     return Expression(gate, "add(@0,mul(@1,sigmoid(@2)))", {sum, product, share});
+  }
+
+  /// What few families say of how experts are chosen.
+  void SetRouting(const std::string& name, Written& mixture) {
+    const ExpertsConfig& experts = config_.experts;
+    if (experts.sigmoid) mixture.Set("sigmoid", Value(true));
+    if (experts.scale != 1) mixture.Set("factor", Value(static_cast<double>(experts.scale)));
+    if (experts.groups > 1) {
+      mixture.Set("groups", Value(experts.groups)).Set("groups_used", Value(experts.groups_used));
+    }
+    if (!experts.corrected) return;
+    mixture.Attach("correction", checkpoint_.Vector(name + ".gate_correction.bias"));
   }
 
   /// What the feed-forward gives for `in`, before its last product.
@@ -313,8 +373,9 @@ class DecoderWriter {
     return linear;
   }
 
-  std::vector<int> Linears(const std::string& name, const std::vector<std::string>& parts, int in) {
-    return graph_.Add(LinearOf(name + ".qkv_proj", parts), {in}, static_cast<int>(parts.size()));
+  std::vector<int> Products(const std::string& name, const std::vector<std::string>& parts,
+                            int in) {
+    return graph_.Add(LinearOf(name, parts), {in}, static_cast<int>(parts.size()));
   }
 
   bool IsAdapted(const std::string& weight) const {
@@ -380,13 +441,17 @@ class DecoderWriter {
     }
   }
 
-  int Norm(const std::string& name, int x) {
+  /// Norms of latents have an epsilon of their own.
+  static constexpr float kLatentEpsilon = 1e-6F;
+
+  int Norm(const std::string& name, int x) { return Norm(name, x, config_.norm_epsilon); }
+  int Norm(const std::string& name, int x, float epsilon) {
     const Tensor weight = checkpoint_.Vector(name + ".weight");
     const bool rms = config_.norm == DecoderConfig::Norm::kRms;
     Written norm{rms ? "nn.RMSNorm" : "nn.LayerNorm", name};
     norm.Attach("weight", weight)
         .Set("normalized_shape", Value(Value::List{Value(weight.elements())}))
-        .Set("eps", Value(static_cast<double>(config_.norm_epsilon)))
+        .Set("eps", Value(static_cast<double>(epsilon)))
         .Set("elementwise_affine", Value(true));
     if (config_.norm == DecoderConfig::Norm::kLayer)
       norm.Attach("bias", checkpoint_.Vector(name + ".bias"));

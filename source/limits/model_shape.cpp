@@ -171,6 +171,10 @@ std::optional<ModelShape> ReadRunnableShape(const json::Object& config) {
   }
 }
 
+[[noreturn]] void RefuseLatent() {
+  throw Error(ErrorCode::kUnsupported, "the compressed cache of latent attention is not modelled");
+}
+
 }  // namespace
 
 ModelShape ReadModelShape(std::string_view config_json) {
@@ -178,10 +182,7 @@ ModelShape ReadModelShape(std::string_view config_json) {
   const json::Object whole(document, "config.json");
   const std::optional<json::Object> inner = whole.Member("text_config");
   const json::Object& config = inner ? *inner : whole;
-  if (config.Find("kv_lora_rank")) {
-    throw Error(ErrorCode::kUnsupported,
-                "config.json: the compressed cache of latent attention is not modelled");
-  }
+  if (config.Find("kv_lora_rank")) RefuseLatent();
   const std::string family(
       config.Text("model_type").value_or(whole.Text("model_type").value_or("")));
   if (!inner) {
@@ -207,6 +208,7 @@ ModelShape ShapeOfModel(const std::filesystem::path& model) {
 }
 
 ModelShape ShapeOf(const DecoderConfig& config) {
+  if (config.latent.rank > 0) RefuseLatent();
   ModelShape shape;
   shape.family = config.family;
   shape.vocabulary = config.vocabulary;

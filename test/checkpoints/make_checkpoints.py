@@ -65,6 +65,11 @@ GPT_OSS = (
 )
 
 
+MLA = dict(kv_lora_rank=16, qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=10, num_hidden_layers=3, first_k_dense_replace=1, moe_intermediate_size=16)
+MSCALE = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=32, mscale=0.7, mscale_all_dim=0.7)
+DEEPSEEK = {key: value for key, value in COMMON.items() if key != "num_key_value_heads"} | MLA
+
+
 # family of the GGUF, class of the config, what differs, dtype, bytes of a shard
 MODELS = {
     "llama": ("llama", transformers.LlamaConfig, COMMON | dict(rms_norm_eps=1e-5) | rope(500000.0, LLAMA3), "float32", None),
@@ -132,6 +137,30 @@ MODELS = {
     ),
     "qwen3_moe": ("qwen3moe", transformers.Qwen3MoeConfig, COMMON | MOE | dict(head_dim=12, norm_topk_prob=True) | rope(1e6), "bfloat16", None),
     "olmoe": ("olmoe", transformers.OlmoeConfig, COMMON | dict(num_experts=5, num_experts_per_tok=3) | rope(10000.0), "float32", None),
+    "deepseek_v2": (
+        "deepseek2",
+        transformers.DeepseekV2Config,
+        DEEPSEEK | dict(q_lora_rank=None, n_routed_experts=6, n_shared_experts=2, num_experts_per_tok=2) | rope(10000.0, MSCALE),
+        "float32",
+        None,
+    ),
+    "deepseek_v2_groups": (
+        "deepseek2",
+        transformers.DeepseekV2Config,
+        DEEPSEEK
+        | dict(q_lora_rank=20, n_routed_experts=6, n_shared_experts=1, num_experts_per_tok=2)
+        | dict(topk_method="group_limited_greedy", n_group=3, topk_group=2, routed_scaling_factor=4.0)
+        | rope(10000.0),
+        "bfloat16",
+        None,
+    ),
+    "deepseek_v3": (
+        "deepseek2",
+        transformers.DeepseekV3Config,
+        DEEPSEEK | dict(num_key_value_heads=4, q_lora_rank=20, n_routed_experts=8, n_shared_experts=1, num_experts_per_tok=3, n_group=4, topk_group=2) | rope(10000.0, MSCALE),
+        "float32",
+        None,
+    ),
     "gpt_oss": ("gpt-oss", transformers.GptOssConfig, GPT_OSS, "float32", None),
     "gpt_oss_mxfp4": ("gpt-oss", transformers.GptOssConfig, GPT_OSS, "bfloat16", None),
     "gemma3_text": (
@@ -161,6 +190,9 @@ def make_model(config, dtype):
             elif name.endswith("_bias"):  # of experts
                 weight.copy_(torch.randn_like(weight) * 0.2)
             weight.copy_(weight.to(getattr(torch, dtype)))
+        for name, buffer in model.named_buffers():
+            if name.endswith("e_score_correction_bias"):
+                buffer.copy_(torch.randn_like(buffer) * 0.2)
     return model
 
 
@@ -260,7 +292,9 @@ LLAMA_NAMES = {
     "mlp.dense_4h_to_h": "mlp.down_proj", "embed_in": "embed_tokens", "embed_out": "lm_head", "final_layer_norm": "norm",
     "attention.query_key_value": "self_attn.qkv_proj", "attention.dense": "self_attn.o_proj", "final_layernorm": "norm",
     "self_attn.dense": "self_attn.o_proj", "mlp.fc1": "mlp.up_proj", "mlp.fc2": "mlp.down_proj",
-    "mlp.router": "mlp.gate",
+    "mlp.router": "mlp.gate", "self_attn.q_a_layernorm": "self_attn.q_a_norm", "self_attn.kv_a_layernorm": "self_attn.kv_a_norm",
+    "mlp.shared_experts.gate_proj": "mlp.shared_expert.gate_proj", "mlp.shared_experts.up_proj": "mlp.shared_expert.up_proj",
+    "mlp.shared_experts.down_proj": "mlp.shared_expert.down_proj",
 }  # fmt: skip
 # What GGUF calls them.
 TOP = {"embed_tokens": "token_embd", "embed_positions": "position_embd", "norm": "output_norm", "lm_head": "output"}
@@ -271,6 +305,9 @@ LAYER = {
     "mlp.gate": "ffn_gate_inp", "mlp.experts.gate_proj": "ffn_gate_exps", "mlp.experts.up_proj": "ffn_up_exps", "mlp.experts.down_proj": "ffn_down_exps",
     "mlp.shared_expert.gate_proj": "ffn_gate_shexp", "mlp.shared_expert.up_proj": "ffn_up_shexp", "mlp.shared_expert.down_proj": "ffn_down_shexp",
     "mlp.shared_expert_gate": "ffn_gate_inp_shexp", "self_attn.sinks": "attn_sinks",
+    "self_attn.q_a_proj": "attn_q_a", "self_attn.q_a_norm": "attn_q_a_norm", "self_attn.q_b_proj": "attn_q_b",
+    "self_attn.kv_a_proj_with_mqa": "attn_kv_a_mqa", "self_attn.kv_a_norm": "attn_kv_a_norm", "self_attn.kv_b_proj": "attn_kv_b",
+    "self_attn.k_b_proj": "attn_k_b", "self_attn.v_b_proj": "attn_v_b", "mlp.gate_correction": "exp_probs_b",
     "mlp.gate_up_proj": "ffn_up", "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm",
 }  # fmt: skip
 PERMUTED = ("llama", "smollm3", "granite")  # architectures of GGUF whose q and k are reordered
@@ -282,6 +319,8 @@ def state_of(model):
     for name, weight in model.state_dict().items():
         if name.endswith(".sinks"):
             yield name + ".weight", weight
+        elif name.endswith("gate.e_score_correction_bias"):
+            yield name.replace("gate.e_score_correction_bias", "gate_correction.bias"), weight
         elif alternating and name.endswith(("experts.gate_up_proj", "experts.gate_up_proj_bias")):
             for i, part in enumerate(("gate_proj", "up_proj")):
                 rows = weight[..., i::2]
@@ -374,7 +413,7 @@ def write_metadata(writer, config, family):
         return
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // heads
     writer.add_head_count_kv(kv_heads)
-    if head_dim * heads != config.hidden_size:
+    if family != "deepseek2" and head_dim * heads != config.hidden_size:
         writer.add_key_length(head_dim)
         writer.add_value_length(head_dim)
     rope_parameters = config.rope_parameters.get("full_attention", config.rope_parameters)
@@ -407,6 +446,8 @@ def write_metadata(writer, config, family):
         writer.add_expert_feed_forward_length(config.moe_intermediate_size)
     if hasattr(config, "shared_expert_intermediate_size"):
         writer.add_expert_shared_feed_forward_length(config.shared_expert_intermediate_size)
+    if family == "deepseek2":
+        write_deepseek(writer, config)
     if family in ("gptneox", "stablelm"):
         writer.add_parallel_residual(config.use_parallel_residual)
     if family == "granite":
@@ -416,6 +457,48 @@ def write_metadata(writer, config, family):
         writer.add_logit_scale(config.logits_scaling)
     if family == "command-r":
         writer.add_logit_scale(config.logit_scale)
+
+
+def write_deepseek(writer, config):
+    """Sizes of heads as older files have them for deepseek_v2, those of the cache for the others."""
+    has_groups = config.model_type == "deepseek_v3" or config.topk_method != "greedy"
+    writer.add_kv_lora_rank(config.kv_lora_rank)
+    if config.q_lora_rank:
+        writer.add_q_lora_rank(config.q_lora_rank)
+    head = config.qk_nope_head_dim + config.qk_rope_head_dim
+    if has_groups:
+        writer.add_key_length(config.kv_lora_rank + config.qk_rope_head_dim)
+        writer.add_value_length(config.kv_lora_rank)
+        writer.add_key_length_mla(head)
+        writer.add_value_length_mla(config.v_head_dim)
+        writer.add_expert_group_count(config.n_group)
+        writer.add_expert_group_used_count(config.topk_group)
+    else:
+        writer.add_key_length(head)
+        writer.add_value_length(config.v_head_dim)
+    writer.add_leading_dense_block_count(config.first_k_dense_replace)
+    writer.add_expert_shared_count(config.n_shared_experts)
+    writer.add_expert_weights_scale(config.routed_scaling_factor)
+    if config.model_type == "deepseek_v3":
+        writer.add_expert_weights_norm(config.norm_topk_prob)
+        writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    if config.rope_parameters["rope_type"] == "yarn":
+        writer.add_rope_scaling_yarn_log_mul(0.1 * config.rope_parameters["mscale_all_dim"])
+
+
+def latent_parts(name, weight, config):
+    """What Oort makes of a tensor of latent attention: names below self_attn and their rows."""
+    heads, plain, turned, value = config.num_attention_heads, config.qk_nope_head_dim, config.qk_rope_head_dim, config.v_head_dim
+    if name in ("q_proj", "q_b_proj"):
+        parts = weight.unflatten(0, (heads, -1)).split([plain, turned], dim=1)
+        return {"q_plain_proj": parts[0].flatten(0, 1), "q_turned_proj": parts[1].flatten(0, 1)}
+    if name == "kv_a_proj_with_mqa":
+        parts = weight.split([config.kv_lora_rank, turned])
+        return {"kv_a_proj": parts[0], "k_turned_proj": parts[1]}
+    if name == "kv_b_proj":
+        keys, values = weight.unflatten(0, (heads, -1)).split([plain, value], dim=1)
+        return {"k_b_proj": keys.transpose(1, 2).flatten(0, 1), "v_b_proj": values.flatten(0, 1)}
+    return {}
 
 
 def write_vocabulary(writer):
@@ -468,6 +551,11 @@ def write_gguf(model, path, family, packed={}):
         if name in blocks:
             writer.add_tensor(gguf_name(name, family, config), gguf_blocks(*blocks[name]), raw_dtype=gguf.GGMLQuantizationType.MXFP4)
             continue
+        if name.endswith("kv_b_proj.weight") and config.model_type == "deepseek_v3":  # as newer files have it
+            for part, rows in latent_parts("kv_b_proj", weight, config).items():
+                rows = rows.unflatten(0, (config.num_attention_heads, -1)).contiguous().numpy()
+                writer.add_tensor(gguf_name(name.replace("kv_b_proj", part), family, config), rows)
+            continue
         values = np.ascontiguousarray(gguf_weight(name, weight.numpy(), config, family))
         writer.add_tensor(gguf_name(name, family, config), values)
     writer.write_header_to_file()
@@ -491,6 +579,11 @@ def hub_weights(model):
             weight = weight + 1
         if config.model_type == "gpt2" and layer and weight.dim() == 2:
             weight = weight.T
+        latent = latent_parts(stem.removeprefix("self_attn."), weight, config) if hasattr(config, "kv_lora_rank") else {}
+        for part, rows in latent.items():
+            weights[f"model.layers.{layer}.self_attn.{part}.{ending}"] = rows.contiguous()
+        if latent:
+            continue
         prefix = f"model.layers.{layer}." if layer else "" if stem == "lm_head" else "model."
         if stem == "self_attn.qkv_proj":
             heads, kv_heads = head_counts(config)

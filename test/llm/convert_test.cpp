@@ -63,6 +63,7 @@ TEST(ConvertLanguageModel, KeepsWeightsAsTheyAre) {
                            "mixtral",
                            "qwen2_moe.gguf",
                            "qwen3_moe",
+                           "deepseek_v2_groups",
                            "gpt_oss_mxfp4",
                            "olmoe"}) {
     SCOPED_TRACE(name);

@@ -46,6 +46,7 @@ std::vector<DecoderCase> DecoderCases() {
                              "mixtral",
                              "qwen2_moe",
                              "qwen3_moe",
+                             "deepseek_v3",
                              "gpt_oss",
                              "olmoe"}) {
     cases.push_back({family, family});

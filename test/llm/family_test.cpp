@@ -72,6 +72,9 @@ std::vector<FamilyFile> TinyFiles() {
                                    {"llama2c_v2", "llama2c_v2.bin"},
                                    {"llama2c_v3", "llama2c_v3.bin"}};
   for (const char* family : {"cohere",
+                             "deepseek_v2",
+                             "deepseek_v2_groups",
+                             "deepseek_v3",
                              "falcon",
                              "falcon_new",
                              "gemma",

@@ -134,7 +134,8 @@ void ExpectConfigProblem(const Json& change, std::string_view message,
 TEST(HuggingFaceConfig, RefusesWhatItDoesNotKnow) {
   ExpectConfigProblem(
       {{"model_type", "mamba"}},
-      "cohere, falcon, gemma, gemma2, gemma3_text, gpt2, gpt_neox, gpt_oss, granite, llama, "
+      "cohere, deepseek_v2, deepseek_v3, falcon, gemma, gemma2, gemma3_text, gpt2, gpt_neox, "
+      "gpt_oss, granite, llama, "
       "mistral, mixtral, olmo2, olmoe, phi, phi3, qwen2, qwen2_moe, qwen3, qwen3_moe, "
       "smollm3, stablelm and starcoder2",
       ErrorCode::kUnsupported);

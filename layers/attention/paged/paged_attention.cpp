@@ -235,8 +235,8 @@ class PagedAttention final : public PagedAttentionBase {
     });
   }
 
-  /// Sinks take a share of each row's weights. Kernels leave the largest score of a row, in units of
-  /// `unit`, and the sum of its weights relative to that.
+  /// Sinks take a share of each row's weights. Kernels leave the largest score of a row, in units
+  /// of `unit`, and the sum of its weights relative to that.
   template <typename Queries>
   void AddSinks(const Chunk& chunk, float unit, const Queries& attention) const {
     if (!sinks_.defined()) return;
@@ -294,14 +294,15 @@ class PagedAttention final : public PagedAttentionBase {
 OORT_LAYERS(paged_attention) {
   using namespace oort;
   OperatorSchema schema =
-      OperatorSchema({"oort.PagedAttention"},
-                     "Causal attention with grouped heads: writes keys and values (tokens, "
-                     "kv_heads * head_dim) of the new tokens into the blocks of their sequences, "
-                     "then lets each query see all tokens of its sequence up to its own, or the "
-                     "last `window` of them. With angles, queries and keys turn first, as in "
-                     "oort.Rotary. sinks: of each head a score that takes its share of the softmax "
-                     "without a value. Sequences and cache come with the run. precision=bf16 may round "
-                     "both factors to bf16 where a sequence has many new tokens")
+      OperatorSchema(
+          {"oort.PagedAttention"},
+          "Causal attention with grouped heads: writes keys and values (tokens, "
+          "kv_heads * head_dim) of the new tokens into the blocks of their sequences, "
+          "then lets each query see all tokens of its sequence up to its own, or the "
+          "last `window` of them. With angles, queries and keys turn first, as in "
+          "oort.Rotary. sinks: of each head a score that takes its share of the softmax "
+          "without a value. Sequences and cache come with the run. precision=bf16 may round "
+          "both factors to bf16 where a sequence has many new tokens")
           .Tensor("query", kF32Only)
           .Tensor("key", kF32Only)
           .Tensor("value", kF32Only)

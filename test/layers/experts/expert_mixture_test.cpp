@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "layers/experts/expert_routing.h"
@@ -143,7 +144,7 @@ TEST(ExpertMixture, SaysWhatDoesNotFit) {
   MixtureCase(w, {.used = kExperts + 1})
       .Input(x)
       .Input(router)
-      .ExpectError(ErrorCode::kInvalidModel, "a token uses 6 of 5 experts");
+      .ExpectError(ErrorCode::kInvalidModel, "a token cannot use 6 of 5 experts");
   MixtureCase(w, {}).Input(x).Input(x).ExpectError(ErrorCode::kInvalidArgument,
                                                    "a router's logits (tokens,5)");
   MixtureWeights small;
@@ -170,6 +171,52 @@ TEST(ExpertRouting, GroupsTokensByExpert) {
   EXPECT_FLOAT_EQ(routing.begin(1)[0].weight, 0.5F);
   const float share = 1 / (1 + std::exp(-1.0F));
   EXPECT_FLOAT_EQ(routing.begin(3)[0].weight, share);
+}
+
+/// Experts of the only token, and their weights.
+std::vector<std::pair<int64_t, float>> RoutedBy(const RoutingRule& rule,
+                                                const std::vector<float>& logits) {
+  const ExpertRouting routing(rule, logits.data(), 1);
+  std::vector<std::pair<int64_t, float>> found;
+  for (const int64_t expert : routing.experts_in_use()) {
+    found.emplace_back(expert, routing.begin(expert)->weight);
+  }
+  return found;
+}
+
+TEST(ExpertRouting, ChoosesFromTheBestGroups) {
+  const std::vector<float> logits = {3, 0, 2, 1.5F, 2.5F, -4};
+  RoutingRule rule{.experts = 6, .used = 2, .groups = 3, .groups_used = 1};
+  // The group with the best expert.
+  const auto best = RoutedBy(rule, logits);
+  ASSERT_EQ(best.size(), 2U);
+  EXPECT_EQ(best[0].first, 0);
+  EXPECT_EQ(best[1].first, 1);
+  float all = 0;
+  for (const float logit : logits) all += std::exp(logit);
+  EXPECT_FLOAT_EQ(best[1].second, std::exp(0.0F) / all);
+  // The group with the best two.
+  rule.sigmoid = true;
+  rule.scale = 3;
+  const auto two = RoutedBy(rule, logits);
+  ASSERT_EQ(two.size(), 2U);
+  EXPECT_EQ(two[0].first, 2);
+  EXPECT_EQ(two[1].first, 3);
+  const auto sigmoid = [](float x) { return 1 / (1 + std::exp(-x)); };
+  EXPECT_FLOAT_EQ(two[0].second, 3 * sigmoid(2));
+}
+
+TEST(ExpertRouting, CorrectionsChooseButDoNotWeigh) {
+  const std::vector<float> logits = {1, 0, -1, 2}, correction = {0, 1, 0, -1};
+  RoutingRule rule{.experts = 4, .used = 2, .normalized = true, .sigmoid = true};
+  rule.correction = correction.data();
+  const auto routed = RoutedBy(rule, logits);
+  ASSERT_EQ(routed.size(), 2U);
+  EXPECT_EQ(routed[0].first, 0);
+  EXPECT_EQ(routed[1].first, 1);
+  const float a = 1 / (1 + std::exp(-1.0F)), b = 0.5F;
+  EXPECT_FLOAT_EQ(routed[0].second, a / (a + b));
+  EXPECT_FLOAT_EQ(routed[1].second, b / (a + b));
 }
 
 }  // namespace

@@ -38,8 +38,8 @@ struct CachedCase {
     op.params["softcap"] = Parameter(std::to_string(softcap));
     if (fast) op.params["precision"] = Parameter("bf16");
     if (!sinks.empty()) {
-      op.attributes["sinks"] = Tensor::From(std::span<const float>(sinks),
-                                            Shape{static_cast<int64_t>(sinks.size())});
+      op.attributes["sinks"] =
+          Tensor::From(std::span<const float>(sinks), Shape{static_cast<int64_t>(sinks.size())});
     }
     return testing::GraphOf(std::move(op), {"query", "key", "value"});
   }
