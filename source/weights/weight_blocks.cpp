@@ -3,22 +3,18 @@
 
 #include <cstring>
 
-// Read where it lies, at any address and whatever the bytes were before: a copy costs as much
-// again.
-#define OORT_PACKED __attribute__((packed, may_alias))
+#include "weights/block_reader.h"
 
 namespace oort {
 namespace {
 
-// Every block type has the members of the file in their order, what it holds, and a Read that gives
-// the groups of one block. Products of a block's scale and a group's are exact in f32.
+// Products of a block's scale and a group's are exact in f32.
 
 constexpr GroupLayout kInt4Groups32{
     .bits = 4, .group = 32, .has_minimum = false, .is_signed = true, .f16_scales = true};
 constexpr GroupLayout kUint4Groups32{
     .bits = 4, .group = 32, .has_minimum = true, .is_signed = false, .f16_scales = true};
 constexpr GroupLayout kInt8Groups32{.bits = 8, .group = 32, .f16_scales = true};
-constexpr int kSpan = 256;
 
 int8_t Low(uint8_t byte) { return static_cast<int8_t>(byte & 15); }
 int8_t High(uint8_t byte) { return static_cast<int8_t>(byte >> 4); }
@@ -325,42 +321,6 @@ struct OORT_PACKED BlockTq2_0 {
   }
 };
 
-template <typename Block>
-void ReadBlocks(const std::byte* bytes, int64_t blocks, int8_t* __restrict q,
-                float* __restrict scale, float* __restrict minimum) {
-  constexpr int kGroups = Block::kElements / Block::kLayout.group;
-  for (int64_t i = 0; i < blocks; ++i) {
-    reinterpret_cast<const Block*>(bytes + i * static_cast<int64_t>(sizeof(Block)))
-        ->Read(q, scale, minimum);
-    q += Block::kElements;
-    scale += kGroups;
-    if constexpr (Block::kLayout.has_minimum) minimum += kGroups;
-  }
-}
-
-template <typename Block>
-void ReadBlockSteps(const std::byte* bytes, int64_t blocks, float* scale, float* minimum) {
-  for (int64_t i = 0; i < blocks; ++i) {
-    const Block* block =
-        reinterpret_cast<const Block*>(bytes + i * static_cast<int64_t>(sizeof(Block)));
-    scale[i] = HalfBitsToFloat(block->d);
-    if constexpr (Block::kLayout.has_minimum) minimum[i] = -HalfBitsToFloat(block->dmin);
-  }
-}
-
-template <typename Block, int kBytes>
-const BlockFormat* FormatOf() {
-  static_assert(sizeof(Block) == kBytes);
-  constexpr bool kSpans = Block::kLayout.span != 0;
-  static_assert(!kSpans || Block::kLayout.span == Block::kElements);
-  static constexpr BlockFormat kFormat = [] {
-    BlockFormat format{Block::kElements, kBytes, Block::kLayout, &ReadBlocks<Block>};
-    if constexpr (kSpans) format.read_steps = &ReadBlockSteps<Block>;
-    return format;
-  }();
-  return &kFormat;
-}
-
 }  // namespace
 
 const BlockFormat* BlockFormatOf(WeightFormat format) {
@@ -387,10 +347,8 @@ const BlockFormat* BlockFormatOf(WeightFormat format) {
     case WeightFormat::kMxfp4: return FormatOf<BlockMxfp4, 17>();
     case WeightFormat::kTq1_0: return FormatOf<BlockTq1_0, 54>();
     case WeightFormat::kTq2_0: return FormatOf<BlockTq2_0, 66>();
+    default: return GridFormatOf(format);
   }
-  return nullptr;
 }
 
 }  // namespace oort
-
-#undef OORT_PACKED

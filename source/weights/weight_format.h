@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How the weights of a matrix lie in a file, in 32 to 1.7 bits, and how to read them without loss.
+// How the weights of a matrix lie in a file, in 32 to 1.6 bits, and how to read them without loss.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +34,13 @@ enum class WeightFormat : unsigned char {
   kMxfp4,
   kTq1_0,
   kTq2_0,
+  kIq1S,
+  kIq1M,
+  kIq2Xxs,
+  kIq2Xs,
+  kIq2S,
+  kIq3Xxs,
+  kIq3S,
 };
 
 /// "f32", "int4", "q4_1", "q4_k": the parameter `format` of operators with such weights.
@@ -52,6 +59,8 @@ struct GroupLayout {
   /// Elements of a row whose scales and minimums are small whole numbers of steps, see ReadSteps;
   /// 0 where there are none.
   int span = 0;
+  /// Of spans: minimums count steps once this many scales are added to them.
+  int middle = 0;
 };
 
 /// A matrix of weights (rows: outputs, columns: inputs) as it lies in a file.
@@ -80,9 +89,10 @@ GroupLayout LayoutOf(const StoredMatrix& matrix);
 void ReadGroups(const StoredMatrix& matrix, int64_t begin, int64_t end, int8_t* q, float* scale,
                 float* minimum);
 
-/// Of a layout with spans: the steps, f16 numbers, of which scales are -128 to 127 times one, and
-/// minimums 0 to 255 times another; with minimums scales are 0 to 255 times theirs, too. Each gets
-/// (end - begin) * columns / span elements; minimum may be null where the layout has none.
+/// Of a layout with spans: the steps, of which scales are -128 to 127 times one, and minimums 0 to
+/// 255 times another; with minimums scales are 0 to 255 times theirs, too. 256 times a step is an
+/// f16 number or too large for one. Each gets (end - begin) * columns / span elements; minimum may
+/// be null where the layout has none.
 void ReadSteps(const StoredMatrix& matrix, int64_t begin, int64_t end, float* scale,
                float* minimum);
 

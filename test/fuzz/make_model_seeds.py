@@ -29,14 +29,14 @@ HUB = {
 }  # fmt: skip
 
 
-def write_gguf(name, family, kind, layer, more=lambda writer: None):
-    """`kind`: how matrices are stored."""
+def write_gguf(name, family, kind, layer, more=lambda writer: None, feed=FEED):
+    """`kind`: how matrices are stored. `layer` gives a shape, or a kind of blocks, which get any bytes, and a shape."""
     path = CORPUS / "gguf_fuzz" / name
     writer = gguf.GGUFWriter(path, family)
     writer.add_context_length(CONTEXT)
     writer.add_embedding_length(WIDE)
     writer.add_block_count(1)
-    writer.add_feed_forward_length(FEED)
+    writer.add_feed_forward_length(feed)
     writer.add_head_count(HEADS)
     if family == "gpt2":
         writer.add_layer_norm_eps(1e-5)
@@ -52,11 +52,15 @@ def write_gguf(name, family, kind, layer, more=lambda writer: None):
     more(writer)
 
     def add(tensor, shape):
-        values = np.ones(shape, dtype=np.float32)
         if len(shape) == 1:
-            writer.add_tensor(tensor, values)
+            writer.add_tensor(tensor, np.ones(shape, dtype=np.float32))
+        elif isinstance(shape[1], tuple):
+            blocks, (rows, columns) = shape
+            elements, size = gguf.GGML_QUANT_SIZES[blocks]
+            data = np.random.default_rng(7).integers(0, 0x38, (rows, columns // elements * size), dtype=np.uint8)
+            writer.add_tensor(tensor, data, raw_dtype=blocks)
         else:
-            writer.add_tensor(tensor, gguf.quantize(values, kind), raw_dtype=kind)
+            writer.add_tensor(tensor, gguf.quantize(np.ones(shape, dtype=np.float32), kind), raw_dtype=kind)
 
     add("token_embd.weight", (TOKENS, WIDE))
     add("output_norm.weight", (WIDE,))
@@ -93,6 +97,9 @@ def gguf_seeds():
     write_gguf("gpt2_q4_0.gguf", "gpt2", kinds.Q4_0, gpt2 | {"attn_norm.bias": (WIDE,), "ffn_norm.bias": (WIDE,)})
     gemma = LAYER | {"post_attention_norm": (WIDE,), "post_ffw_norm": (WIDE,)}
     write_gguf("gemma2_q4_1.gguf", "gemma2", kinds.Q4_1, gemma)
+    for grid in (kinds.IQ1_S, kinds.IQ1_M, kinds.IQ2_XXS, kinds.IQ2_XS, kinds.IQ2_S, kinds.IQ3_XXS, kinds.IQ3_S):
+        wide = LAYER | {"ffn_gate": (256, WIDE), "ffn_up": (256, WIDE), "ffn_down": (grid, (WIDE, 256))}
+        write_gguf(f"llama_{grid.name.lower()}.gguf", "llama", kinds.Q4_1, wide, feed=256)
 
 
 def llama2c_seeds():

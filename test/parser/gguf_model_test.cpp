@@ -232,8 +232,8 @@ TEST(GgufModel, TensorsMustHaveAPlace) {
       .ExpectProblem("has no place", ErrorCode::kUnsupported);
   GgufModel odd;
   odd.Drop(GgufModel::Layer("ffn_up"));
-  odd.spec().tensors.push_back({GgufModel::Layer("ffn_up"), {256, 4}, 16, std::string(264, 'x')});
-  odd.ExpectProblem("is stored as iq2_xxs", ErrorCode::kUnsupported);
+  odd.spec().tensors.push_back({GgufModel::Layer("ffn_up"), {256, 4}, 40, std::string(576, 'x')});
+  odd.ExpectProblem("is stored as nvfp4", ErrorCode::kUnsupported);
 }
 
 TEST(GgufModel, VocabulariesAreSound) {

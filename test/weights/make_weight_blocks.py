@@ -30,6 +30,13 @@ FORMATS = {
     "MXFP4": [],
     "TQ1_0": [52],
     "TQ2_0": [64],
+    "IQ1_S": [0],
+    "IQ1_M": [],
+    "IQ2_XXS": [0],
+    "IQ2_XS": [0],
+    "IQ2_S": [0],
+    "IQ3_XXS": [0],
+    "IQ3_S": [0],
 }
 
 
@@ -46,6 +53,8 @@ def main():
             scales = (random.integers(0, 0x7C00, len(blocks)) | random.integers(0, 2, len(blocks)) << 15).astype(np.uint16)
             scales[0] &= 0x83FF
             blocks[:, at : at + 2] = scales.view(np.uint8).reshape(-1, 2)
+        if name == "IQ1_M":
+            blocks[:, 55] &= 0xBF  # bit 14 of the f16 number that four words share: no infinities
         rows = blocks.reshape(ROWS, -1)
         values = gguf.dequantize(rows, kind).astype(np.float32)
         np.save(folder / f"{name.lower()}.blocks.npy", rows)

@@ -21,10 +21,12 @@ namespace {
 using testing::ExpectThrows;
 
 constexpr WeightFormat kBlockFormats[] = {
-    WeightFormat::kQ4_0,  WeightFormat::kQ4_1,  WeightFormat::kQ5_0,  WeightFormat::kQ5_1,
-    WeightFormat::kQ8_0,  WeightFormat::kQ2K,   WeightFormat::kQ3K,   WeightFormat::kQ4K,
-    WeightFormat::kQ5K,   WeightFormat::kQ6K,   WeightFormat::kIq4Nl, WeightFormat::kIq4Xs,
-    WeightFormat::kMxfp4, WeightFormat::kTq1_0, WeightFormat::kTq2_0};
+    WeightFormat::kQ4_0,   WeightFormat::kQ4_1,   WeightFormat::kQ5_0,  WeightFormat::kQ5_1,
+    WeightFormat::kQ8_0,   WeightFormat::kQ2K,    WeightFormat::kQ3K,   WeightFormat::kQ4K,
+    WeightFormat::kQ5K,    WeightFormat::kQ6K,    WeightFormat::kIq4Nl, WeightFormat::kIq4Xs,
+    WeightFormat::kMxfp4,  WeightFormat::kTq1_0,  WeightFormat::kTq2_0, WeightFormat::kIq1S,
+    WeightFormat::kIq1M,   WeightFormat::kIq2Xxs, WeightFormat::kIq2Xs, WeightFormat::kIq2S,
+    WeightFormat::kIq3Xxs, WeightFormat::kIq3S};
 
 Tensor WeightData(WeightFormat format, const std::string& part) {
   return ReadNpy(std::string(OORT_TEST_DATA) + "/weights/weight_blocks/" +

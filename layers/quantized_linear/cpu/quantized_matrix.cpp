@@ -71,6 +71,7 @@ std::vector<PanelLayout> LayoutsFor(const StoredMatrix& stored, ScaleStorage sca
   bytes.scales = groups.has_minimum ? ScaleType::kByte : ScaleType::kSignedByte;
   if (groups.span != 0) {
     bytes.span = groups.span / groups.group;
+    if (groups.has_minimum) bytes.zero = groups.middle;
     return {UsedBits(bytes, groups), plain};
   }
   if (AsksForBytes(stored, scales)) {
@@ -179,6 +180,9 @@ bool TakeSteps(const PanelLayout& layout, int64_t columns, PanelRows& rows, std:
     float* minimum = rows.minimum.data() + i * groups;
     const float step = rows.scale_step[static_cast<size_t>(i)];
     const float minimum_step = rows.minimum_step[static_cast<size_t>(i)];
+    if (layout.has_minimum && layout.zero != 0) {
+      for (int64_t g = 0; g < groups; ++g) minimum[g] += static_cast<float>(layout.zero) * scale[g];
+    }
     if (!CountSteps(step, groups, scale) || !CountSteps(minimum_step, groups, minimum)) {
       return false;
     }

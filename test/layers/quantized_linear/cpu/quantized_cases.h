@@ -52,6 +52,9 @@ inline constexpr StoredKind kStoredKinds[] = {
     {WeightFormat::kQ5K, 0, false, 256},
     {WeightFormat::kQ6K, 0, false, 256},
     {WeightFormat::kIq4Xs, 0, false, 256},
+    {WeightFormat::kIq1S, 0, false, 256},
+    {WeightFormat::kIq2Xs, 0, false, 256},
+    {WeightFormat::kIq3S, 0, false, 256},
     {WeightFormat::kUint4, 16, false, 16, ScaleStorage::kBytes},
     {WeightFormat::kUint4, 64, true, 64, ScaleStorage::kBytes},
     {WeightFormat::kQ4_1, 0, false, 32, ScaleStorage::kBytes},
@@ -91,6 +94,9 @@ inline BlockScales ScalesOf(WeightFormat format) {
     case WeightFormat::kQ4K: return {144, {0, 2}};
     case WeightFormat::kQ5K: return {176, {0, 2}};
     case WeightFormat::kIq4Xs: return {136, {0}};
+    case WeightFormat::kIq1S: return {50, {0}};
+    case WeightFormat::kIq2Xs: return {74, {0}};
+    case WeightFormat::kIq3S: return {110, {0}};
     default: return {210, {208}};
   }
 }
