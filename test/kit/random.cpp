@@ -3,6 +3,7 @@
 
 #include "core/dispatch.h"
 #include "oort/testing.h"
+#include "test/kit/sanitized.h"
 
 namespace oort::testing {
 namespace {
@@ -42,6 +43,10 @@ Tensor RangeTensor(DType dtype, Shape shape, double start, double step) {
   return Fill(dtype, shape, [&](int64_t i) { return start + step * static_cast<double>(i); });
 }
 
-std::vector<int64_t> EdgeLengths() { return {0, 1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 1031}; }
+std::vector<int64_t> EdgeLengths() {
+  // A sanitizer sees each way to end a line once.
+  if (CaseStep(2) > 1) return {0, 1, 7, 8, 17, 31, 1031};
+  return {0, 1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 1031};
+}
 
 }  // namespace oort::testing

@@ -46,6 +46,8 @@ Tensor Reference(const std::string& equation, const std::vector<Tensor>& operand
     }
     return at;
   };
+  std::vector<Tensor> wide;
+  for (const Tensor& operand : operands) wide.push_back(operand.To(DType::kC128));
   for (int64_t n = 0; n < assignments; ++n) {
     int64_t rest = n;
     for (const auto& [letter, extent] : extents) {
@@ -53,9 +55,8 @@ Tensor Reference(const std::string& equation, const std::vector<Tensor>& operand
       rest /= extent;
     }
     std::complex<double> product = 1;
-    for (size_t i = 0; i < operands.size(); ++i) {
-      const Tensor wide = operands[i].To(DType::kC128);
-      product *= wide.data<std::complex<double>>()[offset(terms[i], wide.shape())];
+    for (size_t i = 0; i < wide.size(); ++i) {
+      product *= wide[i].data<std::complex<double>>()[offset(terms[i], wide[i].shape())];
     }
     result.data<std::complex<double>>()[offset(output, shape)] += product;
   }

@@ -71,16 +71,24 @@ struct TileCase {
   }
 
   void Check(const ByteTileKernels& kernels, double relative) const {
-    std::vector<float> w(static_cast<size_t>(matrix->columns()));
+    const int64_t columns = matrix->columns();
+    std::vector<float> w(static_cast<size_t>(columns));
+    std::vector<double> seen;  // what the bytes stand for
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t k = 0; k < columns; ++k) seen.push_back(X(r, k));
+    }
     for (int64_t panel = 0; panel < matrix->panels(); ++panel) {
       const std::vector<float> y = Run(kernels, panel);
       for (int64_t i = 0; i < std::min<int64_t>(kPanelRows, matrix->rows() - panel * kPanelRows);
            ++i) {
         matrix->ReadRow(panel * kPanelRows + i, w.data());
         for (int64_t r = 0; r < rows; ++r) {
+          // Pointers: in builds with sanitizers an operator[] is a call.
+          const double* row = seen.data() + r * columns;
+          const float* weights = w.data();
           double sum = 0, magnitude = 0;
-          for (int64_t k = 0; k < matrix->columns(); ++k) {
-            const double term = X(r, k) * w[static_cast<size_t>(k)];
+          for (int64_t k = 0; k < columns; ++k) {
+            const double term = row[k] * weights[k];
             sum += term;
             magnitude += std::fabs(term);
           }
