@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 
 #include "cli/examine.h"
@@ -114,7 +115,7 @@ int DoctorLanguage(const DoctorArguments& options) {
     return model ? 0 : 1;
   }
   if (!model) {
-    std::cout << path << ": a language model\n    1x  " << SingleLine(problem)
+    std::cout << path << ":\n    1x  " << SingleLine(problem)
               << "\nit would not run: 1 problem in 1 place\n";
     return 1;
   }
@@ -127,7 +128,9 @@ int DoctorLanguage(const DoctorArguments& options) {
 }
 
 int Doctor(const DoctorArguments& options) {
-  if (IsLanguageModel(options.model.model)) return DoctorLanguage(options);
+  // A damaged file, or a page of errors that was downloaded under that name, was meant as one, too.
+  const bool is_named_so = std::filesystem::path(options.model.model).extension() == ".gguf";
+  if (is_named_so || IsLanguageModel(options.model.model)) return DoctorLanguage(options);
   const LoadOptions load = options.model.Load();
   const ModelFiles files = FindModel(options.model.model, options.model.bin);
   const Diagnosis diagnosis = Examine(files, load);

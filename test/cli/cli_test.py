@@ -553,6 +553,12 @@ class DoctorTest(Case):
         model = self.write("m.pnnx.param", RELU.replace("F.relu relu 1 1 0 1", "F.relu relu 1 1 7 1"))
         self.assertEqual(self.oort("doctor", model, code=1).err, "")
 
+    def test_a_file_that_should_be_a_language_model(self):
+        model = self.write("m.gguf", "<html>404 Not Found</html>\n")
+        text = self.oort("doctor", model, code=1).out
+        self.assertRegex(text, r"m\.gguf' is no language model: .* it is a web page .*\nit would not run")
+        self.assertFalse(self.json("doctor", model, code=1)["runs"])
+
     def test_without_weights(self):
         case = next(path for path in sorted(CORPUS.iterdir()) if "nn.Linear" in text_of(path / "model.pnnx.param"))
         model = self.write("m.pnnx.param", text_of(case / "model.pnnx.param"))
