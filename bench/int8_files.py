@@ -89,9 +89,16 @@ class NcnnLayer:
     def multiplies(self):
         return self.type in ("Convolution", "ConvolutionDepthWise", "InnerProduct")
 
+    @property
+    def may_be_winograd(self):
+        size, dilation, stride = (
+            (self.number(x, default), self.number(y, self.number(x, default)))
+            for x, y, default in ((1, 11, 0), (2, 12, 1), (3, 13, 1))
+        )
+        return self.type == "Convolution" and (size, dilation, stride) == ((3, 3), (1, 1), (1, 1))
 
-def ncnn_ranges(folder, layers):
-    """The largest absolute value that each layer with weights reads, on the first picture."""
+
+def ncnn_network(folder):
     import ncnn
 
     net = ncnn.Net()
@@ -100,13 +107,56 @@ def ncnn_ranges(folder, layers):
     stem = os.path.join(folder, "model.ncnn")
     if net.load_param(stem + ".param") != 0 or net.load_model(stem + ".bin") != 0:
         raise RuntimeError("ncnn cannot read what pnnx wrote")
+    return net
+
+
+def ncnn_magnitudes(net, picture, operands):
+    """(operand, magnitudes of its elements)"""
+    import ncnn
+
     extractor = net.create_extractor()
-    extractor.input("in0", ncnn.Mat(np.load(os.path.join(folder, "calibration.npy"))[0]).clone())
-    return {
-        layer.name: float(np.abs(np.array(extractor.extract(layer.inputs[0])[1])).max()) or 1.0
-        for layer in layers
-        if layer.multiplies
-    }
+    image = ncnn.Mat(picture)  # reads where the picture lies, and does not keep it alive
+    extractor.input("in0", image)
+    for operand in operands:
+        yield operand, np.abs(np.array(extractor.extract(operand)[1]))
+
+
+def ncnn_threshold(counts):
+    """How many bins of magnitudes to keep: the least Kullback-Leibler divergence from 128 levels.
+
+    As ncnn's own tool counts it: what lies beyond goes into the last bin, each level is spread over all of its bins,
+    and every bin has 1e-4 more.
+    """
+    share = counts / counts.sum()
+    below = np.concatenate([[0], np.cumsum(share)])
+    least, best = np.inf, len(counts)
+    for kept in range(128, len(counts)):
+        given = share[:kept] + 1e-4
+        given[-1] += 1 - below[kept]
+        edges = np.linspace(0, kept, 129)
+        levels = np.interp(edges, np.arange(kept + 1), below[: kept + 1])
+        rough = np.diff(np.interp(np.arange(kept + 1), edges, levels)) + 1e-4
+        divergence = np.sum(given * np.log(given / rough))
+        if divergence < least:
+            least, best = divergence, kept
+    return best
+
+
+def ncnn_ranges(folder, layers):
+    """By layer with weights: the largest magnitude that is told apart of what it reads."""
+    bins = 2048
+    net, pictures = ncnn_network(folder), np.load(os.path.join(folder, "calibration.npy"))
+    reading = {layer.name: layer.inputs[0] for layer in layers if layer.multiplies}
+    largest = dict.fromkeys(reading.values(), 1e-9)
+    for picture in pictures:
+        for operand, values in ncnn_magnitudes(net, picture, largest):
+            largest[operand] = max(largest[operand], float(values.max()))
+    counts = {operand: np.zeros(bins) for operand in largest}
+    for picture in pictures:
+        for operand, values in ncnn_magnitudes(net, picture, counts):
+            counts[operand] += np.histogram(values[values != 0], bins, (0, largest[operand]))[0]
+    kept = {operand: (ncnn_threshold(count) + 0.5) / bins if count.any() else 1 for operand, count in counts.items()}
+    return {name: kept[operand] * largest[operand] for name, operand in reading.items()}
 
 
 def ncnn_reader(layer, readers):
@@ -119,11 +169,7 @@ def ncnn_reader(layer, readers):
 
 
 def ncnn_files(folder):
-    """i8 weights, then the bias, the scales of weights, of inputs and of results, in the format of ncnn's own tool.
-
-    The kernels that run are those of its tool's files, so times compare; where layers pass bytes on, answers are still
-    far from those of floats.
-    """
+    """i8 weights, then the bias, the scales of weights, of inputs and of results, as ncnn's own tool writes them."""
     stem = os.path.join(folder, "model.ncnn")
     with open(stem + ".param", encoding="utf-8") as file:
         magic, counts, *lines = file.read().splitlines()
@@ -151,7 +197,9 @@ def write_ncnn_layer(layer, source, target, ranges, reader):
     weight = np.frombuffer(source.read(4 * size), "<f4").reshape(channels, -1)
     has_bias = layer.number(1 if layer.type == "InnerProduct" else 5)
     bias = source.read(4 * channels) if has_bias else b""
-    scales = (127 / np.maximum(np.abs(weight).max(1), 1e-9)).astype("<f4")
+    # ncnn's own tool gives 6 bits to weights that its Winograd might take, whose sums have 16 bits.
+    limit = 31 if layer.may_be_winograd else 127
+    scales = (limit / np.maximum(np.abs(weight).max(1), 1e-9)).astype("<f4")
     integers = np.clip(np.rint(weight * scales[:, None]), -127, 127).astype(np.int8).tobytes()
     target.write(struct.pack("<I", 0x000D4B38) + integers + b"\0" * (-len(integers) % 4) + bias)
     target.write(scales.tobytes() + struct.pack("<f", 127 / ranges[layer.name]))

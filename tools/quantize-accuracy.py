@@ -8,8 +8,9 @@
 
 FOLDER has one picture of each class; sorted by name, their numbers are the classes. Pictures 0, 5, … 495 calibrate;
 the 800 whose number is no multiple of 5 judge. Options behind `--` go to `oort quantize`. Needs torch, torchvision,
-pnnx, pillow and, for efficientnet_lite0 to 2, efficientnet-lite-pytorch; with --peers onnxruntime, onnx, openvino and
-nncf are measured where they are installed: answers on the same pictures, and the time of one, on one thread by turns.
+pnnx, pillow and, for efficientnet_lite0 to 2, efficientnet-lite-pytorch; with --peers onnxruntime, onnx, openvino with
+nncf, and ncnn are measured where they are installed: answers on the same pictures, and the time of one, on one thread
+by turns. ncnn's own quantizer is no part of its package: bench/int8_files.py writes its files.
 """
 import argparse
 import json
@@ -26,6 +27,7 @@ import numpy as np
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "bench"))
+import int8_files  # noqa: E402
 from machine_name import processor_name  # noqa: E402
 
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
@@ -109,6 +111,24 @@ class Openvino:
         return self.request.infer([picture])[self.model.output(0)]
 
 
+class Ncnn:
+    """What bench/int8_files.py wrote; what stays float is f16, its default."""
+
+    def __init__(self, stem):
+        import ncnn
+
+        self.ncnn, self.net = ncnn, ncnn.Net()
+        self.net.opt.num_threads = 1
+        self.net.opt.use_vulkan_compute = False
+        if self.net.load_param(f"{stem}.param") != 0 or self.net.load_model(f"{stem}.bin") != 0:
+            raise RuntimeError(f"ncnn cannot read {stem}")
+
+    def __call__(self, picture):
+        extractor = self.net.create_extractor()
+        extractor.input("in0", self.ncnn.Mat(picture[0]))
+        return np.array(extractor.extract("out0")[1]).reshape(1, -1)
+
+
 class Oort:
     """Only timed: its answers come from the report of `oort quantize`."""
 
@@ -120,21 +140,32 @@ class Oort:
         return json.loads(subprocess.run(self.command, check=True, capture_output=True).stdout)["cpu_times_ms"]
 
 
-def quantized_peers(folder):
-    """Each runtime's float and 8-bit network as functions of a picture; the float one first."""
-    import int8_files
+def onnxruntime_peer(folder):
+    int8_files.onnxruntime_files(folder, "percentile")
+    return Onnxruntime(folder / "model.int8.onnx")
 
+
+def openvino_peer(folder):
+    int8_files.openvino_files(folder)
+    return Openvino(folder / "model.int8.xml")
+
+
+def ncnn_peer(folder):
+    int8_files.ncnn_files(folder)
+    return Ncnn(folder / "model.int8.ncnn")
+
+
+PEERS = {"ONNX Runtime": onnxruntime_peer, "OpenVINO": openvino_peer, "ncnn": ncnn_peer}
+
+
+def quantized_peers(folder):
+    """Each runtime's network in 8 bits as a function of a picture."""
     peers = {}
-    try:
-        int8_files.onnxruntime_files(folder, "percentile")
-        peers["ONNX Runtime"] = Onnxruntime(folder / "model.int8.onnx")
-    except ImportError as error:
-        print(f"without ONNX Runtime: {error}", file=sys.stderr)
-    try:
-        int8_files.openvino_files(folder)
-        peers["OpenVINO"] = Openvino(folder / "model.int8.xml")
-    except ImportError as error:
-        print(f"without OpenVINO: {error}", file=sys.stderr)
+    for name, open_peer in PEERS.items():
+        try:
+            peers[name] = open_peer(folder)
+        except ImportError as error:
+            print(f"without {name}: {error}", file=sys.stderr)
     return peers
 
 
