@@ -194,8 +194,10 @@ void CompareNibblePairs(bool minimums, int64_t k, int64_t panels, int rows) {
   SetPanels(dot, layout, k, panels, rows, data);
   dot.x = {pieces.data(), fine.data(), fine_piece.data(), fine_count.data(), x.rows.power, count};
   for (int64_t row = 0; row < rows; row += most) {
-    neon_i8mm::PairKernelsGet().from_nibbles(
-        x.rows.From(row), static_cast<int>(std::min(most, rows - row)), dot.x.From(row));
+    const int some = static_cast<int>(std::min(most, rows - row));
+    for (int pair = 0; 2 * pair < some; ++pair) {
+      neon_i8mm::PairKernelsGet().from_nibbles(x.rows.From(row), some, pair, dot.x.From(row));
+    }
   }
   ExpectSame(dot, neon_i8mm::PairKernelsGet().dot_nibbles,
              neon_i8mm_twin::PairKernelsGet().dot_nibbles);

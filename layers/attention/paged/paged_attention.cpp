@@ -113,31 +113,47 @@ class PagedAttention final : public PagedAttentionBase {
 
   void WriteNew(const Context& context, const Batch& batch, const float* keys,
                 const float* values) const {
-    const double bytes = static_cast<double>(head_dim_ * KvCache::kBlockTokens) * 12;
-    for (const SequenceSlice& slice : batch.sequences.slices()) {
-      constexpr int64_t kBlock = KvCache::kBlockTokens;
-      const int64_t end = slice.position + slice.count, first_block = slice.position / kBlock;
-      const int64_t blocks = slice.count == 0 ? 0 : (end - 1) / kBlock + 1 - first_block;
-      context.ParallelFor(blocks * kv_heads_, GrainOf({bytes, 0}), [&](int64_t i, int64_t last) {
-        for (; i < last; ++i) {
-          const int64_t block = first_block + i / kv_heads_, head = i % kv_heads_;
-          const int32_t place = slice.blocks[static_cast<size_t>(block)];
-          KvTokens tokens;
-          tokens.type = batch.cache.shape().type;
-          tokens.head_dim = head_dim_;
-          const int64_t position = std::max(slice.position, block * kBlock);
-          const int64_t token = slice.first + position - slice.position;
-          tokens.stride = kv_heads_ * head_dim_;
-          tokens.keys = keys + token * tokens.stride + head * head_dim_;
-          tokens.values = values + token * tokens.stride + head * head_dim_;
-          tokens.slot = position - block * kBlock;
-          tokens.count = std::min(end, (block + 1) * kBlock) - position;
-          tokens.to_keys = batch.cache.Keys(layer_, place, head);
-          tokens.to_values = batch.cache.Values(layer_, place, head);
-          write_.write(tokens);
-        }
-      });
+    constexpr int64_t kBlock = KvCache::kBlockTokens;
+    const std::span<const SequenceSlice> slices = batch.sequences.slices();
+    std::vector<int64_t> ends;  // of the blocks that each sequence and those before it write to
+    ends.reserve(slices.size());
+    for (const SequenceSlice& slice : slices) {
+      const int64_t first = slice.position / kBlock, last = slice.position + slice.count - 1;
+      const int64_t blocks = slice.count == 0 ? 0 : last / kBlock + 1 - first;
+      ends.push_back((ends.empty() ? 0 : ends.back()) + blocks);
     }
+    const double bytes = static_cast<double>(head_dim_ * kBlock) * 12;
+    const int64_t all = ends.empty() ? 0 : ends.back() * kv_heads_;
+    context.ParallelFor(all, GrainOf({bytes, 0}), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t block = i / kv_heads_;
+        const auto which = std::ranges::upper_bound(ends, block) - ends.begin();
+        const SequenceSlice& slice = slices[static_cast<size_t>(which)];
+        const int64_t before = which == 0 ? 0 : ends[static_cast<size_t>(which - 1)];
+        WriteBlock(batch, slice, slice.position / kBlock + block - before, i % kv_heads_, keys,
+                   values);
+      }
+    });
+  }
+
+  /// The new tokens of a sequence that lie in its block `block`, for one head.
+  void WriteBlock(const Batch& batch, const SequenceSlice& slice, int64_t block, int64_t head,
+                  const float* keys, const float* values) const {
+    constexpr int64_t kBlock = KvCache::kBlockTokens;
+    const int32_t place = slice.blocks[static_cast<size_t>(block)];
+    KvTokens tokens;
+    tokens.type = batch.cache.shape().type;
+    tokens.head_dim = head_dim_;
+    const int64_t position = std::max(slice.position, block * kBlock);
+    const int64_t token = slice.first + position - slice.position;
+    tokens.stride = kv_heads_ * head_dim_;
+    tokens.keys = keys + token * tokens.stride + head * head_dim_;
+    tokens.values = values + token * tokens.stride + head * head_dim_;
+    tokens.slot = position - block * kBlock;
+    tokens.count = std::min(slice.position + slice.count, (block + 1) * kBlock) - position;
+    tokens.to_keys = batch.cache.Keys(layer_, place, head);
+    tokens.to_values = batch.cache.Values(layer_, place, head);
+    write_.write(tokens);
   }
 
   /// Rows of a chunk, such that the last one is not much smaller than the others: each costs what

@@ -6,7 +6,7 @@
 
 namespace oort::OORT_ISA {
 
-void PairsFromNibbles(const NibbleRows& rows, int count_rows, const NibblePairs& to);
+void PairFromNibbles(const NibbleRows& rows, int count_rows, int pair, const NibblePairs& to);
 void DotNibblePairs(const NibblePairDot& dot);
 
 }  // namespace oort::OORT_ISA

@@ -158,9 +158,7 @@ class PanelTimesPairs {
       }
     }
     if (*x_.fine_count > 0) AddFine();
-    for (int part = 0; part < kParts; ++part) {
-      for (int pair = 0; pair < pairs_; ++pair) Store(part, pair);
-    }
+    Store();
   }
 
  private:
@@ -189,13 +187,21 @@ class PanelTimesPairs {
     }
   }
 
-  void Store(int part, int pair) {
-    float32x4_t totals[2];
-    Unroll<2>([&](auto j) { totals[j] = vld1q_f32(totals_[part][pair][j]); });
-    const TwoRowsOf results(totals);
-    for (int r = 0; r < std::min(2, rows_ - 2 * pair); ++r) {
-      vst1q_f32(y_ + (2 * pair + r) * dot_.y_stride + 4 * part,
-                vmulq_n_f32(results.row[r], x_.power[2 * pair + r]));
+  void Store() const {
+    const int64_t stride = dot_.y_stride;
+    const float *totals = &totals_[0][0][0][0], *power = x_.power;
+    float* y = y_;
+    for (int left = rows_; left > 0; left -= 2, totals += 8, power += 2, y += 2 * stride) {
+      const bool has_second = left > 1;
+      const float32x4_t first = vdupq_n_f32(power[0]);
+      const float32x4_t second = has_second ? vdupq_n_f32(power[1]) : first;
+      Unroll<kParts>([&](auto part) {
+        const float* from = totals + part * (kBlockPairs * 8);
+        const float32x4_t two[2] = {vld1q_f32(from), vld1q_f32(from + 4)};
+        const TwoRowsOf results(two);
+        vst1q_f32(y + 4 * part, vmulq_f32(results.row[0], first));
+        if (has_second) vst1q_f32(y + stride + 4 * part, vmulq_f32(results.row[1], second));
+      });
     }
   }
 
@@ -221,20 +227,18 @@ void DotPanels(NibblePairDot dot) {
 
 }  // namespace
 
-void PairsFromNibbles(const NibbleRows& rows, int count_rows, const NibblePairs& to) {
+void PairFromNibbles(const NibbleRows& rows, int count_rows, int pair, const NibblePairs& to) {
   const int pairs = (count_rows + 1) / 2;
-  for (int pair = 0; pair < pairs; ++pair) {
-    // A row that is not there has the numbers of the one that is; its results are left out.
-    const NibbleRows a = rows.From(2 * pair), b = rows.From(std::min(2 * pair + 1, count_rows - 1));
-    for (int64_t p = 0; p < to.count; ++p) {
-      const PairSource source{{a.q + p * kPairSteps, b.q + p * kPairSteps},
-                              {FirstHalf(a.numbers + 2 * p), FirstHalf(b.numbers + 2 * p)},
-                              {a.numbers[2 * p + 1], b.numbers[2 * p + 1]},
-                              {a.start[4 * p], b.start[4 * p]}};
-      source.Write(to.pieces[p * pairs + pair]);
-    }
+  // A row that is not there has the numbers of the one that is; its results are left out.
+  const NibbleRows a = rows.From(2 * pair), b = rows.From(std::min(2 * pair + 1, count_rows - 1));
+  for (int64_t p = 0; p < to.count; ++p) {
+    const PairSource source{{a.q + p * kPairSteps, b.q + p * kPairSteps},
+                            {FirstHalf(a.numbers + 2 * p), FirstHalf(b.numbers + 2 * p)},
+                            {a.numbers[2 * p + 1], b.numbers[2 * p + 1]},
+                            {a.start[4 * p], b.start[4 * p]}};
+    source.Write(to.pieces[p * pairs + pair]);
   }
-  FineBlock(rows, count_rows).Write(pairs, to);
+  if (pair == 0) FineBlock(rows, count_rows).Write(pairs, to);
 }
 
 void DotNibblePairs(const NibblePairDot& dot) {

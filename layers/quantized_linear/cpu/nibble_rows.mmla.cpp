@@ -23,23 +23,20 @@ constexpr int64_t kNibbleAheadBytes = 19456;
 /// these squares over the row.
 constexpr float kNibbleFineFrom = 6.0f;
 
-/// The largest magnitudes of a piece: of the first four of each eight steps, and of the last four.
-struct Largest {
-  float low, high;
-  float both() const { return low > high ? low : high; }
-};
-
-inline Largest LargestOf(const float* x) {
+/// The largest magnitudes of a piece by turns: of the first four of each eight steps, and of the
+/// last four.
+inline float32x4_t LargestOf(const float* x) {
   float32x4_t lows = vabsq_f32(vld1q_f32(x)), highs = vabsq_f32(vld1q_f32(x + 4));
   Unroll<3>([&](auto i) {
     lows = vmaxq_f32(lows, vabsq_f32(vld1q_f32(x + 8 * (i + 1))));
     highs = vmaxq_f32(highs, vabsq_f32(vld1q_f32(x + 8 * (i + 1) + 4)));
   });
-  const Largest most{vmaxvq_f32(lows), vmaxvq_f32(highs)};
+  const float32x4_t twos = vpmaxq_f32(lows, highs), most = vpmaxq_f32(twos, twos);
   // A piece with NaN, or one so small that its inverse is not finite, becomes zeros.
-  const float32x4_t all = vmaxq_f32(lows, highs);
-  const float both = vmaxvq_f32(all);
-  return both > 1e-35f && both <= 3.4e38f ? most : Largest{0, 0};
+  const float32x4_t both = vpmaxq_f32(most, most);
+  const uint32x4_t fits =
+      vandq_u32(vcgtq_f32(both, vdupq_n_f32(1e-35f)), vcleq_f32(both, vdupq_n_f32(3.4e38f)));
+  return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(most), fits));
 }
 
 /// What all pieces of a row have in common.
@@ -48,26 +45,20 @@ struct NibbleRow {
   float power = 1;      ///< takes the largest element to 2^9 .. 2^10: scales and sums fit f16
   /// Keeps the largest elements of each piece where its `start` will be.
   NibbleRow(const float* x, int64_t count, int32_t* start) {
-    float squares = 0, most = 0;
+    float32x4_t squares = vdupq_n_f32(0), mosts = squares;
     for (int64_t at = 0; at < count; at += kNibblePiece, start += 4) {
-      const Largest largest = LargestOf(x + at);
-      const float here = largest.both();
-      std::memcpy(start, &largest, sizeof(largest));
-      squares += here * here;
-      most = here > most ? here : most;
+      const float32x4_t largest = LargestOf(x + at), here = vpmaxq_f32(largest, largest);
+      vst1q_s32(start, vreinterpretq_s32_f32(largest));
+      squares = vaddq_f32(squares, vmulq_f32(here, here));
+      mosts = vmaxq_f32(mosts, here);
     }
-    fine_from = kNibbleFineFrom * squares / static_cast<float>(count / kNibblePiece);
+    fine_from =
+        kNibbleFineFrom * vgetq_lane_f32(squares, 0) / static_cast<float>(count / kNibblePiece);
+    const float most = vgetq_lane_f32(mosts, 0);
     const uint32_t exponent = std::bit_cast<uint32_t>(most) >> 23;
     if (most > 0) power = std::bit_cast<float>((9 + 254 - exponent) << 23);
   }
 };
-
-/// Rounds a scale up to an f16 number, so that quotients by it stay within a byte.
-inline float RoundUpToHalf(float scale) {
-  const float least = 1.0f / 16384;
-  const uint32_t bits = std::bit_cast<uint32_t>(scale > least ? scale : least);
-  return std::bit_cast<float>((bits + 0x1fffu) & ~0x1fffu);
-}
 
 inline int16x8_t NarrowTwo(int32x4_t low, int32x4_t high) {
   return vqmovn_high_s32(vqmovn_s32(low), high);
@@ -98,12 +89,45 @@ inline void PutNumbers(const NibbleRows& to, int64_t p, float scale, int32_t sum
 /// How a piece is rounded: the products are in sixteenths, so the scale is divided by 16.
 struct NibbleSteps {
   float scale, inverse;
-  NibbleSteps(const Largest& most, float power) {
-    const float for_low = most.low * (1 / 119.0f), for_high = most.high * (1 / 127.0f);
-    scale = RoundUpToHalf((for_low > for_high ? for_low : for_high) * power / 16);
-    inverse = most.both() > 0 ? power / (16 * scale) : 0;
-  }
+  bool is_fine;  ///< whether it has second bytes
 };
+
+/// The steps of four pieces, whose largest elements stand where their `start` will be; they take
+/// the place of these. Scales are rounded up to f16 numbers, so that quotients by them stay within
+/// a byte.
+inline void FourSteps(const NibbleRow& row, int32_t* start) {
+  float* const at = reinterpret_cast<float*>(start);
+  float32x4x4_t of = vld4q_f32(at);
+  const float32x4_t both = vmaxq_f32(of.val[0], of.val[1]);
+  const float32x4_t unit =
+      vmaxq_f32(vmulq_n_f32(of.val[0], 1 / 119.0f), vmulq_n_f32(of.val[1], 1 / 127.0f));
+  const float32x4_t exact = vmulq_n_f32(vmulq_n_f32(unit, row.power), 1 / 16.0f);
+  const uint32x4_t bits = vreinterpretq_u32_f32(vmaxq_f32(exact, vdupq_n_f32(1.0f / 16384)));
+  const float32x4_t scale =
+      vreinterpretq_f32_u32(vbicq_u32(vaddq_u32(bits, vdupq_n_u32(0x1fff)), vdupq_n_u32(0x1fff)));
+  const float32x4_t inverse = vdivq_f32(vdupq_n_f32(row.power), vmulq_n_f32(scale, 16.0f));
+  const uint32x4_t is_fine = vcgtq_f32(vmulq_f32(both, both), vdupq_n_f32(row.fine_from));
+  of.val[0] = scale;
+  of.val[1] = vreinterpretq_f32_u32(
+      vandq_u32(vreinterpretq_u32_f32(inverse), vcgtq_f32(both, vdupq_n_f32(0))));
+  of.val[2] = vreinterpretq_f32_u32(is_fine);
+  vst4q_f32(at, of);
+}
+
+inline void StepsOfPieces(const NibbleRow& row, int64_t pieces, int32_t* start) {
+  int64_t p = 0;
+  for (; p + 4 <= pieces; p += 4) FourSteps(row, start + 4 * p);
+  if (p == pieces) return;
+  int32_t last[16] = {};
+  const size_t bytes = static_cast<size_t>(pieces - p) * 4 * sizeof(int32_t);
+  std::memcpy(last, start + 4 * p, bytes);
+  FourSteps(row, last);
+  std::memcpy(start + 4 * p, last, bytes);
+}
+
+inline NibbleSteps StepsAt(const int32_t* start) {
+  return {std::bit_cast<float>(start[0]), std::bit_cast<float>(start[1]), start[2] != 0};
+}
 
 /// Rounds a piece to the form of nibble_rows.h, y and u.
 void RoundNibbles(const float* x, const NibbleSteps& by, const NibbleRows& to, int64_t p) {
@@ -156,14 +180,15 @@ void RoundFine(const float* x, const NibbleSteps& by, const NibbleRows& to, int6
 }
 
 void QuantizeNibbles(const float* x, int64_t count, const NibbleRows& to) {
+  const int64_t pieces = count / kNibblePiece;
   const NibbleRow row(x, count, to.start);
+  // Of all pieces before the first is rounded: the quotients take long, and none waits for another.
+  StepsOfPieces(row, pieces, to.start);
   *to.power = 1 / row.power;
   int32_t fine = 0;
-  for (int64_t p = 0; p * kNibblePiece < count; ++p, x += kNibblePiece) {
-    Largest most;
-    std::memcpy(&most, to.start + 4 * p, sizeof(most));
-    const NibbleSteps by(most, row.power);
-    if (most.both() * most.both() > row.fine_from) {
+  for (int64_t p = 0; p < pieces; ++p, x += kNibblePiece) {
+    const NibbleSteps by = StepsAt(to.start + 4 * p);
+    if (by.is_fine) {
       RoundFine(x, by, to, p, fine++);
     } else {
       RoundNibbles(x, by, to, p);

@@ -24,15 +24,16 @@ inline bool AnyBytes(const QuantizedProduct& product, size_t piece) {
   });
 }
 
-/// Calls round(row) for all rows of a product, on several threads where there are many.
+/// Calls round(row) for all rows of a product, on several threads where there are many; `unit` rows
+/// that begin at a multiple of it are on one thread.
 template <typename Round>
-void RoundRows(const QuantizedProduct& product, int threads, Round round) {
+void RoundRows(const QuantizedProduct& product, int threads, int64_t unit, Round round) {
   const double columns = static_cast<double>(product.matrices[0]->columns());
-  const int64_t blocks = CeilDivide(product.rows, kBlockRows);
-  ParallelFor(threads, blocks, GrainOf({0, columns * kBlockRows * 8}),
+  ParallelFor(threads, CeilDivide(product.rows, unit),
+              GrainOf({0, columns * static_cast<double>(unit) * 8}),
               [&](int64_t begin, int64_t end) {
-                const int64_t last = std::min(end * kBlockRows, product.rows);
-                for (int64_t row = begin * kBlockRows; row < last; ++row) round(row);
+                const int64_t last = std::min(end * unit, product.rows);
+                for (int64_t row = begin * unit; row < last; ++row) round(row);
               });
 }
 
@@ -77,7 +78,7 @@ struct ByteScratch {
   ByteRows Fill(const QuantizedKernels& kernels, const QuantizedProduct& product, int threads,
                 std::byte* memory) const {
     const ByteRows all = In(memory);
-    RoundRows(product, threads, [&](int64_t row) {
+    RoundRows(product, threads, kBlockRows, [&](int64_t row) {
       kernels.quantize(product.x + row * product.x_stride, k, all.From(row));
     });
     return all;
@@ -110,7 +111,7 @@ struct NibbleScratch {
     all.power = reinterpret_cast<float*>(take(rows * 4));
     all.fine_of = reinterpret_cast<FineNibbles*>(take(fine_bytes));
     all.fine_count = reinterpret_cast<int32_t*>(take(rows * 4));
-    RoundRows(product, threads, [&](int64_t row) {
+    RoundRows(product, threads, 1, [&](int64_t row) {
       kernels.quantize(product.x + row * product.x_stride, k, all.From(row));
     });
     return all;
@@ -128,7 +129,7 @@ struct BytePairScratch {
   BytePairs Fill(const PairKernels& kernels, const QuantizedProduct& product, int threads,
                  const ByteRows& rows, std::byte* memory) const {
     const BytePairs all{reinterpret_cast<BytePairPiece*>(memory), pieces};
-    RoundRows(product, threads, [&](int64_t row) {
+    RoundRows(product, threads, 2, [&](int64_t row) {
       if (row % 2 != 0) return;
       const int count = static_cast<int>(std::min<int64_t>(2, product.rows - row));
       kernels.from_bytes(rows, row, count, pieces, all.From(row).pieces);
@@ -154,7 +155,7 @@ struct LowPairScratch {
                        const ByteRows& rows, std::byte* memory) const {
     const LowPairs<steps> all{reinterpret_cast<LowPairPiece<steps>*>(memory),
                               reinterpret_cast<LowFinePiece<steps>*>(memory + piece_bytes), pieces};
-    RoundRows(product, threads, [&](int64_t row) {
+    RoundRows(product, threads, 2, [&](int64_t row) {
       if (row % 2 != 0) return;
       join(rows, row, static_cast<int>(std::min<int64_t>(2, product.rows - row)), all.From(row));
     });
@@ -183,10 +184,12 @@ struct NibblePairScratch {
     all.fine_count = reinterpret_cast<int32_t*>(memory);
     all.power = rows.power;
     all.count = pieces;
-    RoundRows(product, threads, [&](int64_t row) {
-      if (row % (2 * kBlockPairs) != 0) return;
-      const int64_t count = std::min<int64_t>(2 * kBlockPairs, product.rows - row);
-      kernels.from_nibbles(rows.From(row), static_cast<int>(count), all.From(row));
+    RoundRows(product, threads, 2, [&](int64_t row) {
+      if (row % 2 != 0) return;
+      const int64_t within = row % (2 * kBlockPairs), block = row - within;
+      const int64_t count = std::min<int64_t>(2 * kBlockPairs, product.rows - block);
+      kernels.from_nibbles(rows.From(block), static_cast<int>(count), static_cast<int>(within / 2),
+                           all.From(block));
     });
     return all;
   }

@@ -127,9 +127,11 @@ inline int64_t MostPairedRows(const PanelLayout& layout) {
 }
 
 struct PairKernels {
-  /// Fills the first block with its rows, which quantize of NibbleKernels rounded.
-  void (*from_nibbles)(const NibbleRows& rows, int count_rows, const NibblePairs& to);
-  /// The same of rows from `first` on, which quantize of QuantizedKernels rounded for 8 bits.
+  /// Fills a pair of the first block with rows that quantize of NibbleKernels rounded; with the
+  /// first pair also the second bytes of all rows of the block, of which there are `count_rows`.
+  void (*from_nibbles)(const NibbleRows& rows, int count_rows, int pair, const NibblePairs& to);
+  /// The same of one pair of rows from `first` on, which quantize of QuantizedKernels rounded for 8
+  /// bits.
   void (*from_bytes)(const ByteRows& rows, int64_t first, int count_rows, int64_t count,
                      BytePairPiece* to);
   /// The same for 4 to 6 bits: fills the first pair.

@@ -123,7 +123,7 @@ void DotBytePairs(const BytePairDot& all) {
 }  // namespace
 
 const PairKernels& PairKernelsGet() {
-  static constexpr PairKernels kTable = {.from_nibbles = PairsFromNibbles,
+  static constexpr PairKernels kTable = {.from_nibbles = PairFromNibbles,
                                          .from_bytes = FromBytes,
                                          .from_low_32 = PairsOfLowBits32,
                                          .from_low_16 = PairsOfLowBits16,
