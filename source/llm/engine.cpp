@@ -231,12 +231,21 @@ void Engine::Impl::StepTogether(std::span<const StepPart> parts) {
   }
   const double taken = SecondsSince(start);
   for (Generation* g : readers) g->result.timings.prompt_seconds += taken;
-  int64_t tokens = 0;
-  for (const StepPart& part : parts) tokens += part.count;
+  int64_t tokens = 0, guesses = 0;
+  for (const StepPart& part : parts) {
+    tokens += part.count;
+    guesses += part.guesses;
+  }
   budget.Observe(tokens, taken);
-  if (readers.empty() && tokens == static_cast<int64_t>(wanted.size()))
-    costs.Observe(tokens, taken);
+  const bool answers_only = readers.empty() && tokens == static_cast<int64_t>(wanted.size());
+  const int64_t accepted = counts.draft.accepted;
   AcceptRows(parts, rows);
+  if (!answers_only) return;
+  const bool checks = drafter && guesses > 0;
+  if (drafter) {
+    ObserveGuesses(taken, std::ssize(parts), checks ? counts.draft.accepted - accepted : -1);
+  }
+  costs.Observe(tokens, taken);
 }
 
 /// Within a handler of what a step threw. Whose fault it was shows when each steps alone, which
@@ -334,7 +343,9 @@ void Engine::Impl::StepFlight() {
       }
     }
     rows = {{}, runner.EndArgmax()};
-    costs.Observe(static_cast<int64_t>(parts.size()), SecondsSince(start));
+    const double seconds = SecondsSince(start);
+    costs.Observe(std::ssize(parts), seconds);
+    ledger.Observe(seconds, seconds);
   } catch (...) {
     DropFlights();
     std::erase_if(parts, [](const StepPart& part) {

@@ -9,8 +9,13 @@ namespace {
 
 constexpr double kWeightForAnswer = 1.0 / 8, kWeightForAll = 1.0 / 32;
 constexpr int64_t kMostGuesses = 11;  // for one answer, where nobody says how many
-/// Where guesses of a model do not pay, a few are made so many tokens apart: the text may change.
-constexpr int64_t kTokensBetweenProbes = 64, kGuessesOfProbe = 3;
+/// Where guesses of a model do not pay, a few are made at the beginning of an answer, and so many
+/// tokens apart: the text may change.
+constexpr int64_t kFirstTokens = 4, kTokensBetweenProbes = 64, kGuessesOfProbe = 3;
+/// In so many tokens guesses have to pay for what a draft model reads before.
+constexpr double kTokensToPayIn = 64;
+/// Steps without guesses that guesses may lose at first, before anybody knows how they turn out.
+constexpr double kStepsToLose = 2;
 
 /// Chances that the guesses are right, each with all those before it.
 std::vector<double> ChancesOf(std::span<const Guess> guesses, const GuessOdds& odds) {
@@ -68,6 +73,33 @@ void Engine::Impl::CutGuesses(const Generation& g, std::vector<Guess>& guesses) 
   guesses.resize(kept);
 }
 
+/// What a guess takes, as it was so far, or else as the weights tell that both models read.
+double Engine::Impl::DraftSeconds() const {
+  if (draft_seconds > 0 || !options.draft.model) return draft_seconds;
+  const auto bytes = [](const LanguageModel& of) {
+    return static_cast<double>(std::max<size_t>(of.info().step_bytes, 1));
+  };
+  return costs.Seconds(1) * std::min(bytes(*options.draft.model) / bytes(*model), 1.0);
+}
+
+/// What a draft model takes to read so many tokens.
+double Engine::Impl::ReadSeconds(int64_t tokens) const {
+  if (tokens <= 2) return 0;  // it reads as many with every guess
+  const double usual = model->graph()->device().type == DeviceType::kCpu ? 0.35 : 0.05;
+  return static_cast<double>(tokens) * (read_seconds > 0 ? read_seconds : usual * DraftSeconds());
+}
+
+int64_t Engine::Impl::UnreadTokens(std::span<Generation* const> asking) const {
+  int64_t unread = 0;
+  for (const Generation* g : asking) unread += drafter->Unread(g->id, g->sequence->length());
+  return unread;
+}
+
+/// Whether guesses have not lost too much so far.
+bool Engine::Impl::MayGuess() const {
+  return options.draft.tokens > 0 || ledger.Allows(-kStepsToLose * costs.Seconds(1));
+}
+
 /// Guesses that drafting may make for each of these, by what drafting and steps have taken so far.
 int64_t Engine::Impl::GuessesOfRound(std::span<Generation* const> asking) {
   if (options.draft.tokens > 0 || drafter->is_free()) return kMostCheckedRows;
@@ -76,16 +108,27 @@ int64_t Engine::Impl::GuessesOfRound(std::span<Generation* const> asking) {
   bool probes = false;
   for (Generation* g : asking) {
     chance += g->guess_chance.value_or(guess_chance) / static_cast<double>(asking.size());
-    probes = probes || ++g->tokens_since_guess >= kTokensBetweenProbes;
+    const bool is_time = ++g->tokens_since_guess >= kTokensBetweenProbes;
+    probes = probes || is_time || std::ssize(g->result.tokens) <= kFirstTokens;
   }
-  const int64_t answers = static_cast<int64_t>(asking.size());
+  const int64_t answers = std::ssize(asking);
   const int64_t most = std::min(kMostGuesses, step_rows() / answers - 1);
-  const int64_t planned = PlanRound(chance, answers, draft_seconds, most, costs);
-  return planned > 0 || !probes ? planned : std::min(kGuessesOfProbe, most);
+  const double reading = ReadSeconds(UnreadTokens(asking)), plain = costs.Seconds(answers);
+  const RoundPlan plan = PlanRound(chance, answers, DraftSeconds(), most, costs);
+  if (MayGuess() && reading <= plan.gain * plain * kTokensToPayIn) {
+    round_seconds = -reading;  // it pays in steps to come
+    if (plan.guesses > 0) return plan.guesses;
+  }
+  const int64_t few = std::min(kGuessesOfProbe, most);
+  const double all = reading + static_cast<double>(few) * DraftSeconds() +
+                     costs.Seconds(answers * (1 + few)) - plain;
+  round_seconds = 0;
+  return probes && few > 0 && ledger.Allows(all) ? few : 0;
 }
 
 /// Fills `guesses` of the answers that a step is about to have a token for.
 void Engine::Impl::MakeGuesses(std::span<Generation* const> answers) {
+  round_seconds = 0;
   std::vector<Generation*> asking;
   for (Generation* g : answers) {
     g->guesses.clear();
@@ -103,6 +146,7 @@ void Engine::Impl::MakeGuesses(std::span<Generation* const> answers) {
                     .odds = g->odds->all(),
                     .least_chance = LeastChance()});
   }
+  const int64_t unread = UnreadTokens(asking);
   const Clock::time_point start = Clock::now();
   drafter->Draft(asks);
   size_t rounds = 0;
@@ -112,23 +156,40 @@ void Engine::Impl::MakeGuesses(std::span<Generation* const> answers) {
     asking[i]->tokens_since_guess = 0;
     CutGuesses(*asking[i], asking[i]->guesses);
   }
-  if (!drafter->is_free() && rounds > 0)
-    ObserveDraft(SecondsSince(start) / static_cast<double>(rounds));
+  if (drafter->is_free()) return;
+  const double seconds = SecondsSince(start);
+  round_seconds = std::max(round_seconds + seconds, 0.0);
+  if (rounds > 0) ObserveDraft(seconds, static_cast<double>(rounds), unread);
 }
 
 /// A guess that costs a model more than it may gain is not made.
 double Engine::Impl::LeastChance() const {
   if (options.draft.tokens > 0 || drafter->is_free() || !costs.is_known()) return 0;
-  return std::min(draft_seconds / costs.Seconds(1), 0.9);
+  return std::min(DraftSeconds() / costs.Seconds(1), 0.9);
 }
 
-/// The first time a prompt is read, too, which says nothing of guesses.
-void Engine::Impl::ObserveDraft(double seconds) {
-  if (draft_seconds == 0) {
-    draft_seconds = std::min(seconds, costs.Seconds(1) / 2);
+/// Learns from a round of so many guesses, for which the draft model had so many tokens to read.
+void Engine::Impl::ObserveDraft(double seconds, double guesses, int64_t unread) {
+  constexpr double kWeight = 0.2, kMostTimes = 2;  // the system may have taken the processor away
+  const double usual = DraftSeconds(), reading = ReadSeconds(unread);
+  if (reading > 0) {
+    const double each = std::max(seconds - guesses * usual, 0.0) / static_cast<double>(unread);
+    const double known = reading / static_cast<double>(unread);
+    read_seconds =
+        known + (read_seconds > 0 ? kWeight : 1.0) * (std::min(each, kMostTimes * known) - known);
     return;
   }
-  draft_seconds += 0.2 * (std::min(seconds, 2 * draft_seconds) - draft_seconds);
+  draft_seconds = usual + (draft_seconds > 0 ? kWeight : 1.0) *
+                              (std::min(seconds / guesses, kMostTimes * usual) - usual);
+}
+
+/// Behind a step of so many answers, with or without guesses: what these have lost or gained.
+void Engine::Impl::ObserveGuesses(double seconds, int64_t answers, int64_t accepted) {
+  const double each = costs.Seconds(answers) / static_cast<double>(answers);
+  const bool plain = round_seconds == 0 && accepted < 0;
+  const double tokens = static_cast<double>(answers + std::max<int64_t>(accepted, 0));
+  ledger.Observe(seconds + round_seconds, plain ? seconds : each * tokens);
+  round_seconds = 0;
 }
 
 /// How many of the guesses the step checks, of each.
@@ -143,7 +204,7 @@ std::vector<int64_t> Engine::Impl::PlanChecks(std::span<Generation* const> answe
     }
     return planned;
   }
-  if (left <= 0 || !costs.is_known()) return planned;
+  if (left <= 0 || !costs.is_known() || !MayGuess()) return planned;
   std::vector<std::vector<double>> chances;
   for (const Generation* g : answers) {
     chances.push_back(g->guesses.empty() ? std::vector<double>() : ChancesOf(g->guesses, *g->odds));

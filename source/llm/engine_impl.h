@@ -53,9 +53,11 @@ struct StepPart {
 };
 
 /// Of a row more in a step, in steps of one row: a GPU waits for the weights, a CPU mostly for
-/// products.
-inline double UsualCostOfRow(const LanguageModel& model) {
-  return model.graph()->device().type == DeviceType::kCpu ? 0.4 : 0.05;
+/// products. Where a try costs much, as with a draft model, a CPU that pays the whole row is
+/// expected.
+inline double UsualCostOfRow(const LanguageModel& model, const DraftOptions& draft) {
+  if (model.graph()->device().type != DeviceType::kCpu) return 0.05;
+  return draft.source == DraftOptions::kModel ? 0.7 : 0.4;
 }
 
 /// Who guesses for an engine with these options; null: nobody. Throws kInvalidArgument for options
@@ -107,7 +109,10 @@ struct Engine::Impl {
   std::optional<GuessOdds> odds;  ///< of guesses for all answers
   double guess_chance = 0.7;      ///< likewise, whatever they looked like
   double draft_seconds = 0;       ///< of a guess, where that takes time
-  StepCosts costs{UsualCostOfRow(*model)};
+  double read_seconds = 0;        ///< of a token that a draft model reads; 0: not known yet
+  double round_seconds = 0;       ///< of drafting for the step to come
+  GuessLedger ledger;
+  StepCosts costs{UsualCostOfRow(*model, options.draft)};
 
   Impl(std::shared_ptr<const LanguageModel> shared, const EngineOptions& given, int64_t tokens)
       : model(std::move(shared)),
@@ -172,7 +177,12 @@ struct Engine::Impl {
   int64_t GuessesOfRound(std::span<Generation* const> asking);
   void MakeGuesses(std::span<Generation* const> answers);
   double LeastChance() const;
-  void ObserveDraft(double seconds);
+  double DraftSeconds() const;
+  double ReadSeconds(int64_t tokens) const;
+  int64_t UnreadTokens(std::span<Generation* const> asking) const;
+  bool MayGuess() const;
+  void ObserveDraft(double seconds, double guesses, int64_t unread);
+  void ObserveGuesses(double seconds, int64_t answers, int64_t accepted);
   std::vector<int64_t> PlanChecks(std::span<Generation* const> answers) const;
   void AddGuesses(std::vector<StepPart>& parts);
   bool HasGuesses(Generation& generation);

@@ -55,6 +55,12 @@ std::array<double, kSurenessClasses> ModelDrafter::UsualOdds() const {
   return {0.15, 0.25, 0.35, 0.5, 0.65, 0.75, 0.87, 0.97};
 }
 
+int64_t ModelDrafter::Unread(int64_t id, int64_t tokens) const {
+  const auto found = held_.find(id);
+  const int64_t read = found == held_.end() ? 0 : std::ssize(found->second.tokens);
+  return std::max<int64_t>(tokens - read, 0);
+}
+
 /// Whether the smaller model has all that the answer is made of.
 bool ModelDrafter::CanDraft(const DraftAsk& ask) const {
   const LanguageModelInfo& info = runner_.model().info();

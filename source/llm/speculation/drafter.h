@@ -46,6 +46,8 @@ class Drafter {
   /// Whether guesses cost nothing to speak of, so that they can be made only to see whether they
   /// would have been right.
   virtual bool is_free() const = 0;
+  /// Tokens of an answer of so many that it has to read before it can guess.
+  virtual int64_t Unread(int64_t /*id*/, int64_t /*tokens*/) const { return 0; }
 };
 
 }  // namespace oort

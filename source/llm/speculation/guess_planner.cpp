@@ -12,6 +12,8 @@ constexpr double kWeightOfNewest = 0.2;
 constexpr double kWeightForOthers = 0.1;
 /// Guesses have to be expected to gain so much: what is expected is not exact.
 constexpr double kLeastGain = 1.03;
+/// What guesses may lose of all time, and how much of it that they have gained may be lost again.
+constexpr double kMostLost = 0.02, kMostKept = 0.02;
 
 }  // namespace
 
@@ -31,7 +33,8 @@ void StepCosts::Observe(int64_t rows, double seconds) {
   known *= (1 + kWeightOfNewest * change) / (1 + kWeightForOthers * change);
 }
 
-/// As the two largest numbers that are known tell, or else as is usual.
+/// As the two largest numbers that are known tell, or else as is usual, whichever is less: kernels
+/// that share the work of many rows do not share that of two, and only who tries finds out.
 double StepCosts::SecondsBeyond(int64_t known, int64_t rows) const {
   const auto at = [&](int64_t r) { return seconds_[static_cast<size_t>(r)]; };
   const auto share = [&](int64_t r) { return 1 + usual_cost_of_row_ * static_cast<double>(r - 1); };
@@ -40,7 +43,8 @@ double StepCosts::SecondsBeyond(int64_t known, int64_t rows) const {
   while (before > 0 && at(before) == 0) --before;
   if (before == 0) return last * share(rows) / share(known);
   const double slope = (last - at(before)) / static_cast<double>(known - before);
-  return last + std::max(slope, 0.0) * more;
+  const double usual = usual_cost_of_row_ * at(before) / share(before);
+  return last + std::clamp(slope, 0.0, usual) * more;
 }
 
 double StepCosts::Seconds(int64_t rows) const {
@@ -86,11 +90,11 @@ std::vector<int64_t> PlanGuesses(std::span<const std::vector<double>> chances, i
   return planned;
 }
 
-int64_t PlanRound(double chance, int64_t answers, double seconds_a_guess, int64_t most,
-                  const StepCosts& costs) {
-  const double count = static_cast<double>(answers);
-  double best = kLeastGain * count / costs.Seconds(answers), tokens = count, reached = 1;
-  int64_t planned = 0;
+RoundPlan PlanRound(double chance, int64_t answers, double seconds_a_guess, int64_t most,
+                    const StepCosts& costs) {
+  const double count = static_cast<double>(answers), plain = costs.Seconds(answers) / count;
+  double best = kLeastGain / plain, tokens = count, reached = 1;
+  RoundPlan plan;
   for (int64_t guesses = 1; guesses <= most; ++guesses) {
     reached *= chance;
     tokens += count * reached;
@@ -98,9 +102,16 @@ int64_t PlanRound(double chance, int64_t answers, double seconds_a_guess, int64_
         costs.Seconds(answers * (1 + guesses)) + seconds_a_guess * static_cast<double>(guesses);
     if (tokens / seconds <= best) continue;
     best = tokens / seconds;
-    planned = guesses;
+    plan = {guesses, 1 - 1 / (best * plain)};
   }
-  return planned;
+  return plan;
 }
+
+void GuessLedger::Observe(double seconds, double plain) {
+  seconds_ += seconds;
+  lost_ = std::max(lost_ + seconds - plain, -kMostKept * seconds_);
+}
+
+bool GuessLedger::Allows(double seconds) const { return lost_ + seconds <= kMostLost * seconds_; }
 
 }  // namespace oort

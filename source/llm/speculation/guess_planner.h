@@ -52,9 +52,28 @@ class StepCosts {
 std::vector<int64_t> PlanGuesses(std::span<const std::vector<double>> chances, int64_t rows,
                                  const StepCosts& costs);
 
+struct RoundPlan {
+  int64_t guesses = 0;  ///< for each answer; 0 where none pay
+  double gain = 0;      ///< in time, as a share of what the tokens take without guesses
+};
 /// How many guesses a round of drafting makes that takes so long for each of them, for so many
-/// answers whose guesses are mostly right with this chance; 0 where none pay.
-int64_t PlanRound(double chance, int64_t answers, double seconds_a_guess, int64_t most,
-                  const StepCosts& costs);
+/// answers whose guesses are mostly right with this chance.
+RoundPlan PlanRound(double chance, int64_t answers, double seconds_a_guess, int64_t most,
+                    const StepCosts& costs);
+
+/// Keeps count of what guesses have cost and gained, so that all that they lose together stays a
+/// small share of the time that answers take, whatever was expected of them.
+class GuessLedger {
+ public:
+  /// A step took so long with all that belongs to it, and its tokens would have taken `plain`
+  /// without guesses. Without guesses both are the same.
+  void Observe(double seconds, double plain);
+  /// Whether so many seconds more may be lost.
+  bool Allows(double seconds) const;
+
+ private:
+  double lost_ = 0;     // less than 0: gained
+  double seconds_ = 0;  // of all steps
+};
 
 }  // namespace oort

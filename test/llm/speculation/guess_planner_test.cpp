@@ -31,7 +31,8 @@ TEST(GuessPlanner, LearnsHowLongStepsTake) {
   costs.Observe(5, 100);
   costs.Observe(5, 6);
   EXPECT_DOUBLE_EQ(costs.Seconds(3), 4);
-  EXPECT_DOUBLE_EQ(costs.Seconds(9), 10);
+  // Beyond what is known rows may cost less, and never more than is usual until they are tried.
+  EXPECT_DOUBLE_EQ(costs.Seconds(9), 6.8);
   // One that was interrupted counts as twice as long at most.
   costs.Observe(5, 1e9);
   EXPECT_LT(costs.Seconds(5), 7.5);
@@ -67,10 +68,36 @@ TEST(GuessPlanner, SharesRowsOutToTheLikeliest) {
 
 TEST(GuessPlanner, CountsWhatGuessingTakes) {
   const StepCosts costs = Costs(0.05);
-  EXPECT_GE(PlanRound(0.9, 1, 0.1, 11, costs), 4);
-  EXPECT_EQ(PlanRound(0.9, 1, 0.95, 11, costs), 0);
-  EXPECT_EQ(PlanRound(0.1, 1, 0.1, 11, costs), 0);
-  EXPECT_LE(PlanRound(0.6, 1, 0.1, 11, costs), PlanRound(0.95, 1, 0.1, 11, costs));
+  EXPECT_GE(PlanRound(0.9, 1, 0.1, 11, costs).guesses, 4);
+  EXPECT_EQ(PlanRound(0.9, 1, 0.95, 11, costs).guesses, 0);
+  EXPECT_EQ(PlanRound(0.9, 1, 0.95, 11, costs).gain, 0);
+  EXPECT_EQ(PlanRound(0.1, 1, 0.1, 11, costs).guesses, 0);
+  const RoundPlan less = PlanRound(0.6, 1, 0.1, 11, costs),
+                  more = PlanRound(0.95, 1, 0.1, 11, costs);
+  EXPECT_LE(less.guesses, more.guesses);
+  EXPECT_LT(less.gain, more.gain);
+  // Six tokens of chance 1 in steps of one row take 6; as five guesses 5 * 0.1 + 1.25.
+  EXPECT_NEAR(PlanRound(1, 1, 0.1, 5, costs).gain, 1 - 1.75 / 6, 1e-9);
+}
+
+TEST(GuessPlanner, LosesNoMoreThanALittle) {
+  GuessLedger ledger;
+  EXPECT_TRUE(ledger.Allows(0));
+  EXPECT_FALSE(ledger.Allows(0.001));
+  for (int i = 0; i < 100; ++i) ledger.Observe(1, 1);
+  EXPECT_TRUE(ledger.Allows(1.9));
+  EXPECT_FALSE(ledger.Allows(2.1));
+  ledger.Observe(3, 1);  // a step of wrong guesses
+  EXPECT_TRUE(ledger.Allows(0));
+  EXPECT_FALSE(ledger.Allows(0.1));
+  ledger.Observe(3, 1);
+  EXPECT_FALSE(ledger.Allows(0));
+  for (int i = 0; i < 200; ++i) ledger.Observe(1, 1);
+  EXPECT_TRUE(ledger.Allows(0));
+  // What was gained is not lost again without bound.
+  for (int i = 0; i < 200; ++i) ledger.Observe(1, 4);
+  EXPECT_TRUE(ledger.Allows(19));
+  EXPECT_FALSE(ledger.Allows(21));
 }
 
 TEST(GuessPlanner, LearnsHowOftenGuessesAreRight) {
