@@ -8,12 +8,8 @@ class Piece(str):
     back at the end), its log-probability and those of the likeliest tokens where they were asked for, and the number
     of the answer where there are several."""
 
-    token: int
-    logprob: Optional[float]
-    top_logprobs: Optional[List[Tuple[int, float]]]
-    answer: int
-
-    __slots__ = ("token", "logprob", "top_logprobs", "answer")
+    __slots__ = ("_about",)  # one field: a reader makes thousands of pieces a second beside the engine
+    _about: Tuple[str, int, Optional[float], Optional[List[Tuple[int, float]]], int]
 
     def __new__(
         cls,
@@ -24,8 +20,24 @@ class Piece(str):
         answer: int = 0,
     ) -> "Piece":
         piece = super().__new__(cls, text)
-        piece.token, piece.logprob, piece.top_logprobs, piece.answer = token, logprob, top_logprobs, answer
+        piece._about = (text, token, logprob, top_logprobs, answer)
         return piece
+
+    @property
+    def token(self) -> int:
+        return self._about[1]
+
+    @property
+    def logprob(self) -> Optional[float]:
+        return self._about[2]
+
+    @property
+    def top_logprobs(self) -> Optional[List[Tuple[int, float]]]:
+        return self._about[3]
+
+    @property
+    def answer(self) -> int:
+        return self._about[4]
 
 
 class Timings(NamedTuple):

@@ -188,3 +188,23 @@ def test_decoders_do_not_embed(storyteller):
         storyteller.embed(["a"])
     with pytest.raises(oort.NotFound):
         oort.LanguageModel("no/such/model")
+
+
+def test_a_stream_goes_on_where_it_was_left(storyteller):
+    whole = storyteller.generate(PROMPT, max_tokens=8)
+    stream = storyteller.generate(PROMPT, max_tokens=8, stream=True)
+    pieces = [next(stream)]
+    for piece in stream:
+        pieces.append(piece)
+        break
+    pieces += stream
+    assert "".join(pieces) == whole.text and not list(stream)
+    assert [piece.token for piece in pieces if piece.token >= 0] == whole.tokens
+
+
+def test_a_piece_knows_its_token_wherever_it_goes():
+    import pickle
+
+    piece = pickle.loads(pickle.dumps(oort.Piece("fox", 7, -0.5, [(7, -0.5)], 1)))
+    assert (piece, piece.token, piece.logprob, piece.top_logprobs, piece.answer) == ("fox", 7, -0.5, [(7, -0.5)], 1)
+    assert (oort.Piece("fox").token, oort.Piece("fox").answer) == (-1, 0)
