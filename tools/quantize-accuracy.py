@@ -4,6 +4,7 @@
 
     tools/quantize-accuracy.py mobilenet_v2 --weights mobilenet_v2-b0353104.pth --pictures FOLDER [--oort build/oort]
     tools/quantize-accuracy.py efficientnet_lite0 --weights efficientnet-lite0-57934424.pth --pictures FOLDER
+    tools/quantize-accuracy.py squeezenet1_1 --weights squeezenet_v1.1.bin --pictures FOLDER    # of nihui/ncnn-assets
     tools/quantize-accuracy.py … --peers --json docs/data/quantized-neoverse-v1.json    adds the network's rows there
 
 FOLDER has one picture of each class; sorted by name, their numbers are the classes. Pictures 0, 5, … 495 calibrate;
@@ -32,6 +33,7 @@ from machine_name import processor_name  # noqa: E402
 
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 HALF = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+CAFFE = ((123 / 255, 117 / 255, 104 / 255), (1 / 255, 1 / 255, 1 / 255))
 LITE_SIZES = {"efficientnet_lite0": 224, "efficientnet_lite1": 240, "efficientnet_lite2": 260}
 TURNS, FORWARDS = 6, 5
 
@@ -44,7 +46,27 @@ def network(name):
         return EfficientNet.from_name(name.replace("_", "-")), HALF, LITE_SIZES[name]
     import torchvision
 
-    return getattr(torchvision.models, name)(), IMAGENET, 224
+    numbers = (CAFFE, 227) if name == "squeezenet1_1" else (IMAGENET, 224)
+    return getattr(torchvision.models, name)(), *numbers
+
+
+def caffe_state(path, module):
+    """Weights that ncnn's converter took from Caffe: f16 behind a mark, and f32 biases, in the order of the layers."""
+    import torch
+
+    data, at, state = path.read_bytes(), 0, {}
+    for name, tensor in module.state_dict().items():
+        half = name.endswith("weight")
+        size = tensor.numel() * (2 if half else 4)
+        at += 4 if half else 0
+        values = np.frombuffer(data[at : at + size], "<f2" if half else "<f4").astype(np.float32)
+        state[name] = torch.from_numpy(values.reshape(tensor.shape))
+        at += size + -size % 4
+    if at != len(data):
+        sys.exit(f"{path} has {len(data)} bytes, and the network takes {at}")
+    first = next(iter(state))
+    state[first] = state[first].flip(1)  # its pictures are blue, green, red
+    return state
 
 
 def export(name, weights, folder, onnx):
@@ -53,7 +75,8 @@ def export(name, weights, folder, onnx):
     import torch
 
     module, normalization, size = network(name)
-    module.load_state_dict(torch.load(weights, weights_only=True))
+    caffe = weights.suffix == ".bin"
+    module.load_state_dict(caffe_state(weights, module) if caffe else torch.load(weights, weights_only=True))
     picture = torch.rand(1, 3, size, size)
     here = os.getcwd()
     os.chdir(folder)
@@ -140,30 +163,25 @@ class Oort:
         return json.loads(subprocess.run(self.command, check=True, capture_output=True).stdout)["cpu_times_ms"]
 
 
-def onnxruntime_peer(folder):
-    int8_files.onnxruntime_files(folder, "percentile")
-    return Onnxruntime(folder / "model.int8.onnx")
+# What writes a runtime's network in 8 bits, and what opens it.
+PEERS = {
+    "ONNX Runtime": (
+        lambda folder: int8_files.onnxruntime_files(folder, "percentile"),
+        lambda folder: Onnxruntime(folder / "model.int8.onnx"),
+    ),
+    "OpenVINO": (int8_files.openvino_files, lambda folder: Openvino(folder / "model.int8.xml")),
+    "ncnn": (int8_files.ncnn_files, lambda folder: Ncnn(folder / "model.int8.ncnn")),
+}
 
 
-def openvino_peer(folder):
-    int8_files.openvino_files(folder)
-    return Openvino(folder / "model.int8.xml")
-
-
-def ncnn_peer(folder):
-    int8_files.ncnn_files(folder)
-    return Ncnn(folder / "model.int8.ncnn")
-
-
-PEERS = {"ONNX Runtime": onnxruntime_peer, "OpenVINO": openvino_peer, "ncnn": ncnn_peer}
-
-
-def quantized_peers(folder):
+def quantized_peers(folder, write):
     """Each runtime's network in 8 bits as a function of a picture."""
     peers = {}
-    for name, open_peer in PEERS.items():
+    for name, (quantize, open_network) in PEERS.items():
         try:
-            peers[name] = open_peer(folder)
+            if write:
+                quantize(folder)
+            peers[name] = open_network(folder)
         except ImportError as error:
             print(f"without {name}: {error}", file=sys.stderr)
     return peers
@@ -190,28 +208,61 @@ def forward_times(forward, picture):
     return times
 
 
-def measure_peers(arguments, folder, rows):
-    """Adds a row for each other runtime, and to every row the time of a picture."""
+def judge_peers(folder, rows):
+    """Adds a row for each other runtime."""
     test, labels = np.load(folder / "test.npy"), np.loadtxt(folder / "labels.txt", dtype=int)
     np.save(folder / "picture.npy", test[:1])
     original = Onnxruntime(folder / "model.onnx")
     float_answers = np.concatenate([original(picture[None]) for picture in test])
-    peers = quantized_peers(folder)
-    for name, forward in peers.items():
+    for name, forward in quantized_peers(folder, True).items():
         rows[name] = peer_row(forward, float_answers, labels, test)
+    rows["Oort, f32"] = {"right": rows["Oort"]["float_right"], "same": 1.0}
+
+
+def times_of_all(program, folder):
+    """The time of a picture by runtime, all by turns."""
+    picture = folder / "picture.npy"
     ours = {
-        "Oort": Oort(arguments.oort, folder / "int8.pnnx.param", folder / "picture.npy"),
-        "Oort, f32": Oort(arguments.oort, folder / "model.pnnx.param", folder / "picture.npy"),
+        "Oort": Oort(program, folder / "int8.pnnx.param", picture),
+        "Oort, f32": Oort(program, folder / "model.pnnx.param", picture),
     }
+    peers = quantized_peers(folder, False)
     times = {name: [] for name in [*ours, *peers]}
     for _ in range(TURNS):
         for name, runner in ours.items():
             times[name] += runner.times()
         for name, forward in peers.items():
-            times[name] += forward_times(forward, test[:1])
-    rows["Oort, f32"] = {"right": rows["Oort"]["float_right"], "same": 1.0}
-    for name, taken in times.items():
-        rows[name]["ms"] = statistics.median(taken)
+            times[name] += forward_times(forward, np.load(picture))
+    return {name: statistics.median(taken) for name, taken in times.items()}
+
+
+def kept_rows(arguments):
+    """What the file says of this network, by runtime."""
+    rows = json.loads(arguments.json.read_text(encoding="utf-8"))["rows"]
+    rows = [dict(row) for row in rows if row["network"] == arguments.network]
+    return {row.pop("runtime"): {key: row[key] for key in row if key != "network"} for row in rows}
+
+
+def our_row(arguments, folder):
+    """Quantizes, and prints the row for the page."""
+    command = [arguments.oort, "quantize", folder / "model.pnnx.param", "--output", folder / "int8.pnnx.param"]
+    command += ["--json", "--calibrate", folder / "calibration.npy", "--test", folder / "test.npy"]
+    command += ["--test-samples", "1000", "--labels", folder / "labels.txt", *arguments.options]
+    report = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    right, same = report["accuracy"], report["agreement"]
+    row = {
+        "right": right["right"] / right["labelled"],
+        "float_right": right["float_right"] / right["labelled"],
+        "same": same["same"] / same["rows"],
+        "sqnr_db": report["error"]["sqnr_db"],
+    }
+    layers = sum(layer["quantized"] for layer in report["layers"])
+    print(
+        f"| {arguments.network} | {layers} of {len(report['layers'])} | {100 * row['float_right']:.1f} % "
+        f"| {100 * row['right']:.1f} % | {100 * row['same']:.1f} % | {row['sqnr_db']:.1f} dB | {report['method']} |",
+        flush=True,
+    )
+    return row
 
 
 def keep(path, network_name, rows):
@@ -233,8 +284,13 @@ def parse():
     parser.add_argument("--oort", default="build/oort", metavar="PROGRAM")
     parser.add_argument("--peers", action="store_true", help="the same of other runtimes, and speed")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="keeps the rows of this network there")
+    parser.add_argument("--cache", type=pathlib.Path, metavar="DIR", help="where networks and pictures are kept")
+    parser.add_argument("--only-times", action="store_true", help="times what --cache has, and changes them in --json")
     parser.add_argument("options", nargs="*", help="more options of oort quantize, behind --")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.only_times and not (arguments.cache and arguments.json and arguments.peers):
+        parser.error("--only-times needs --peers, and the --cache and --json of a run before")
+    return arguments
 
 
 def main():
@@ -242,29 +298,20 @@ def main():
     pictures = sorted(path for path in arguments.pictures.iterdir() if path.suffix.lower() in (".jpeg", ".jpg", ".png"))
     if len(pictures) < 10:
         sys.exit(f"{arguments.pictures} has {len(pictures)} pictures")
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        normalization, size = export(arguments.network, arguments.weights.resolve(), folder, arguments.peers)
-        write_samples(pictures, normalization, size, folder)
-        command = [arguments.oort, "quantize", folder / "model.pnnx.param", "--output", folder / "int8.pnnx.param"]
-        command += ["--json", "--calibrate", folder / "calibration.npy", "--test", folder / "test.npy"]
-        command += ["--test-samples", str(len(pictures)), "--labels", folder / "labels.txt", *arguments.options]
-        report = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-        right, same = report["accuracy"], report["agreement"]
-        ours = {
-            "right": right["right"] / right["labelled"],
-            "float_right": right["float_right"] / right["labelled"],
-            "same": same["same"] / same["rows"],
-            "sqnr_db": report["error"]["sqnr_db"],
-        }
-        rows = {"Oort": ours}
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = (arguments.cache or pathlib.Path(temporary)) / arguments.network
+        folder.mkdir(parents=True, exist_ok=True)
+        if arguments.only_times:
+            rows = kept_rows(arguments)
+        else:
+            normalization, size = export(arguments.network, arguments.weights.resolve(), folder, arguments.peers)
+            write_samples(pictures, normalization, size, folder)
+            rows = {"Oort": our_row(arguments, folder)}
+            if arguments.peers:
+                judge_peers(folder, rows)
         if arguments.peers:
-            measure_peers(arguments, folder, rows)
-    layers = sum(layer["quantized"] for layer in report["layers"])
-    print(
-        f"| {arguments.network} | {layers} of {len(report['layers'])} | {100 * ours['float_right']:.1f} % "
-        f"| {100 * ours['right']:.1f} % | {100 * ours['same']:.1f} % | {ours['sqnr_db']:.1f} dB | {report['method']} |"
-    )
+            for name, ms in times_of_all(arguments.oort, folder).items():
+                rows[name]["ms"] = ms
     if arguments.peers:
         print(json.dumps(rows, indent=1))
     if arguments.json:
