@@ -72,6 +72,20 @@ class GenerateTest(LanguageCase):
         self.fails(*ask[:6], "--n", 2, code=2, says="--temperature above 0")
         self.fails(*ask, "--n", 1000, code=2, says="--n")
 
+    def test_encoder_decoders_answer_as_transformers_does(self):
+        for name in ("t5", "t5_gated", "bart"):
+            want = json.loads((TINY / f"{name}.json").read_text())["answers"][-1]
+            ask = ["generate", TINY / name, "--prompt", "the cat sat on a mat", "--max-tokens", 12, "--ignore-end"]
+            report = self.json(*ask)
+            self.assertEqual(report["prompt_token_ids"], want["text"])
+            self.assertEqual(report["token_ids"], want["tokens"])
+            self.assertEqual(report["finish_reason"], "length")
+            self.assertEqual(self.oort(*ask).out, report["text"] + "\n")
+            self.assertEqual(self.feed("the cat sat on a mat", *ask[:3], "-", *ask[4:]), report["text"] + "\n")
+        self.assertEqual(self.json(*ask, "--temperature", 1, "--seed", 3), self.json(*ask, "--temperature", 1, "--seed", 3))
+        self.fails(*ask, "--beams", 2, code=2, says="not for encoder-decoders")
+        self.fails(*ask, "--system", "x", code=2, says="--system is not for encoder-decoders")
+
     def test_guesses_change_no_answer(self):
         for options in (["--temperature", 0.8, "--seed", 3], []):
             ask = ["generate", STORYTELLER, "--prompt", "Tell me a story.", "--max-tokens", 60, *options, *PARITY]
