@@ -13,18 +13,24 @@ namespace {
 
 enum class Statistic { kMedian, kNanMedian, kKth, kMode };
 
-/// The elements of a line in ascending order, NaN last; equal elements keep their order.
+/// In ascending order, NaN last; equal elements keep their order.
+template <typename Key>
+void SortLine(std::vector<IndexedKey<Key>>& items) {
+  std::stable_sort(items.begin(), items.end(),
+                   [](const IndexedKey<Key>& a, const IndexedKey<Key>& b) {
+                     return (!a.IsNan() && b.IsNan()) || a.value < b.value;
+                   });
+}
+
+/// The elements of a line so sorted.
 template <typename T>
 std::vector<IndexedKey<SortKey<T>>> SortedLine(const T* x, int64_t count, int64_t step) {
-  using Item = IndexedKey<SortKey<T>>;
-  std::vector<Item> items;
+  std::vector<IndexedKey<SortKey<T>>> items;
   items.reserve(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i) {
     items.push_back({static_cast<SortKey<T>>(x[i * step]), i});
   }
-  std::stable_sort(items.begin(), items.end(), [](const Item& a, const Item& b) {
-    return (!a.IsNan() && b.IsNan()) || a.value < b.value;
-  });
+  SortLine(items);
   return items;
 }
 
