@@ -11,9 +11,9 @@
 namespace oort::cli {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using BatchClock = std::chrono::steady_clock;
 
-double Seconds(Clock::time_point from, Clock::time_point to) {
+double Seconds(BatchClock::time_point from, BatchClock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
@@ -43,7 +43,7 @@ class BatchRound {
   BatchRound(Engine& engine, const BatchArguments& options, int64_t batch, int64_t first)
       : engine_(engine), batch_(batch), new_tokens_(options.new_tokens), answered_(Size(batch)) {
     const int64_t vocabulary = engine.model().info().vocabulary;
-    start_ = Clock::now();
+    start_ = BatchClock::now();
     for (int64_t i = 0; i < batch; ++i) {
       GenerateRequest request = BatchRequest(options, vocabulary, first + i);
       request.on_piece = [this, i](const GeneratedPiece&) { return Count(i); };
@@ -53,17 +53,17 @@ class BatchRound {
 
   void Run(BatchRates& rates) {
     std::vector<double> steps;
-    Clock::time_point all_began{}, now = start_;
+    BatchClock::time_point all_began{}, now = start_;
     int64_t tokens_at_begin = 0;
     bool more = true;
     while (more) {
       const bool all_run = begun_ == batch_ && ended_ == 0;
-      if (all_run && all_began == Clock::time_point{}) {
+      if (all_run && all_began == BatchClock::time_point{}) {
         all_began = now;
         tokens_at_begin = tokens_;
       }
       more = engine_.Step();
-      const Clock::time_point before = std::exchange(now, Clock::now());
+      const BatchClock::time_point before = std::exchange(now, BatchClock::now());
       if (all_run) {
         steps.push_back(1e3 * Seconds(before, now));
         rate_ = static_cast<double>(tokens_ - tokens_at_begin) / Seconds(all_began, now);
@@ -97,7 +97,7 @@ class BatchRound {
   std::vector<int64_t> answered_, ids_;
   int64_t begun_ = 0, ended_ = 0, tokens_ = 0;
   double rate_ = 0;
-  Clock::time_point start_;
+  BatchClock::time_point start_;
 };
 
 /// A step reads all weights once and the cache of every answer, and multiplies each answer's row
