@@ -454,8 +454,8 @@ Action AddServe(CLI::App& app) {
   app.allow_extras();
   return []() -> int {
     throw Error(ErrorCode::kUnsupported,
-                "this program was built without its server: install Boost (Debian: libboost-dev) "
-                "and build it again");
+                "this program was built without its server: tools/build builds it with one, which "
+                "needs Boost (Debian: libboost-dev)");
   };
 }
 
