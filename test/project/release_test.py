@@ -2,6 +2,7 @@
 """The scripts of a release: what tools/sbom writes, what tools/check-glibc refuses, and that versions agree."""
 import hashlib
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -23,16 +24,79 @@ class Sbom(unittest.TestCase):
         with tempfile.TemporaryDirectory() as scratch:
             path = pathlib.Path(scratch) / "oort.tar.gz"
             path.write_bytes(b"packed")
-            done = subprocess.run([TOOLS / "sbom", "1.2.3", path], capture_output=True, text=True, check=True)
+            wheel = path.with_name("oort.whl")
+            wheel.write_bytes(b"a wheel")
+            done = subprocess.run([TOOLS / "sbom", "1.2.3", path, wheel], capture_output=True, text=True, check=True)
         document = json.loads(done.stdout)
         self.assertEqual(document["spdxVersion"], "SPDX-2.3")
         self.assertEqual(document["packages"][0]["versionInfo"], "1.2.3")
         sums = {entry["algorithm"]: entry["checksumValue"] for entry in document["files"][0]["checksums"]}
         self.assertEqual(sums["SHA256"], hashlib.sha256(b"packed").hexdigest())
+        self.assertIn("nanobind", [entry["name"] for entry in document["packages"]])
         known = {entry["SPDXID"] for entry in document["packages"] + document["files"]} | {"SPDXRef-DOCUMENT"}
         for relation in document["relationships"]:
             self.assertIn(relation["spdxElementId"], known)
             self.assertIn(relation["relatedSpdxElement"], known)
+
+
+class Release(unittest.TestCase):
+    """tools/release with all that it calls replaced: what it calls, and what it lists."""
+
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.root = pathlib.Path(self.scratch.name)
+        for name in ("tools/release", "tools/sbom", "pyproject.toml"):
+            (self.root / name).parent.mkdir(exist_ok=True)
+            shutil.copy(ROOT / name, self.root / name)
+        (self.root / "CMakeLists.txt").write_text("project(oort VERSION 1.2.3 LANGUAGES CXX)\n")
+        (self.root / "CHANGELOG.md").write_text("# Changes\n\n## 1.2.3\n")
+        called = f'echo "$(basename "$0") $*" >>{self.root}/log\n'
+        for name in ("tools/install-deps", "tools/check-glibc", "test/project/packages", "test/project/bare-root"):
+            self.write(name, called)
+        self.write("bin/cmake", called + '[ "$1" = --build ] || mkdir -p "$4"\n')
+        self.write("bin/cpack", called + "touch oort.deb oort.tar.gz\nmv oort.deb oort.tar.gz \"$4\"\n")
+        self.write("tools/wheel", called + 'touch "$1/oort.whl"\n')
+
+    def tearDown(self):
+        self.scratch.cleanup()
+
+    def write(self, name, text):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("#!/bin/sh\nset -e\n" + text)
+        path.chmod(0o755)
+
+    def release(self, *arguments, code=0):
+        """The names that the list of checksums has, and what was called."""
+        env = os.environ | {"PATH": f"{self.root}/bin:{os.environ['PATH']}"}
+        done = subprocess.run([self.root / "tools/release", *arguments], env=env, capture_output=True, text=True)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        if code != 0:
+            return done.stderr
+        sums = (self.root / "build-release/out/SHA256SUMS").read_text()
+        return {line.split("./")[1] for line in sums.splitlines()}, (self.root / "log").read_text()
+
+    def test_all_files_are_listed_and_tried(self):
+        files, log = self.release("--no-cuda")
+        self.assertEqual(files, {"oort.deb", "oort.tar.gz", "oort.whl", "oort-1.2.3.spdx.json"})
+        for name in ("check-glibc", "wheel", "packages", "bare-root"):
+            self.assertRegex(log, rf"(?m)^{name} ")
+        listed = json.loads((self.root / "build-release/out/oort-1.2.3.spdx.json").read_text())["files"]
+        self.assertEqual({entry["fileName"] for entry in listed}, {"./oort.deb", "./oort.tar.gz", "./oort.whl"})
+
+    def test_the_wheel_can_be_left_out(self):
+        files, log = self.release("--no-cuda", "--no-wheel")
+        self.assertEqual(files, {"oort.deb", "oort.tar.gz", "oort-1.2.3.spdx.json"})
+        self.assertNotRegex(log, r"(?m)^wheel ")
+
+    def test_what_fails_ends_it(self):
+        self.write("test/project/packages", "exit 3\n")
+        self.release("--no-cuda", code=3)
+        self.write("test/project/packages", "exit 0\n")
+        self.write("test/project/bare-root", "exit 77\n")  # it could not be tried here
+        self.release("--no-cuda")
+        (self.root / "CHANGELOG.md").write_text("# Changes\n")
+        self.assertIn("## 1.2.3", self.release(code=1))
 
 
 class Glibc(unittest.TestCase):
