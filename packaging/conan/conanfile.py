@@ -34,9 +34,9 @@ class OortConan(ConanFile):
         CMakeDeps(self).generate()
         toolchain = CMakeToolchain(self)
         toolchain.cache_variables.update({
-            "OORT_TESTS": False, "OORT_CLI": False, "OORT_SERVE": "OFF", "OORT_UNITY": True, "OORT_INSTALL": True,
-            "OORT_OPENMP": bool(self.options.openmp), "OORT_CUDA": "ON" if self.options.cuda else "OFF",
-            "OORT_PACKAGE": True, "CMAKE_DISABLE_FIND_PACKAGE_GTest": True,
+            "OORT_TESTS": False, "OORT_CLI": False, "OORT_SERVE": "OFF", "OORT_MPI": "OFF", "OORT_UNITY": True,
+            "OORT_INSTALL": True, "OORT_OPENMP": bool(self.options.openmp), "OORT_PACKAGE": True,
+            "OORT_CUDA": "ON" if self.options.cuda else "OFF", "CMAKE_DISABLE_FIND_PACKAGE_GTest": True,
         })
         toolchain.generate()
 
