@@ -376,7 +376,7 @@ class Quantization {
     }
     for (const Layer& layer : points_.layers) DescribeLayer(layer, best.numbers, result);
     if (options_.analyse && !judged_.empty()) Accumulate(result);
-    if (options_.measure && !judged_.empty()) Measure(result);
+    if (options_.measure) Measure(result);
     for (size_t i = 0; i < best.ranges.size(); ++i) DescribePoint(i, best, result);
   }
 
@@ -387,8 +387,13 @@ class Quantization {
     for (const LayerReport& layer : report.layers) {
       if (layer.quantized) names.push_back(layer.name);
     }
-    report.speed = MeasureSpeed(graph_, result.graph, JudgedBy().read(judged_.front()), names,
-                                options_.threads, options_.watcher);
+    const std::vector<Tensor> inputs =
+        judged_.empty() ? TracedInputs(graph_) : JudgedBy().read(judged_.front());
+    if (inputs.empty()) {
+      return report.warnings.push_back("without samples it is not known how fast the result is");
+    }
+    report.speed =
+        MeasureSpeed(graph_, result.graph, inputs, names, options_.threads, options_.watcher);
     if (report.speed.Ratio() >= 1) return;
     constexpr size_t kMostNames = 8;
     const std::vector<std::string> slower = report.speed.Slower();

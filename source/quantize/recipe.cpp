@@ -51,7 +51,7 @@ TensorResult ParseTensor(const OrderedJson& value, const std::string& name) {
   if (scale.has_value() != zero.has_value()) {
     Throw("tensor '" + name + "' needs 'scale' and 'zero_point' together");
   }
-  if (!scale && (!low || !high || *low > *high)) {
+  if ((!scale && (!low || !high)) || (low && high && *low > *high)) {
     Throw("tensor '" + name + "' needs 'scale' and 'zero_point', or 'low' <= 'high'");
   }
   result.range = {low.value_or(0), high.value_or(0)};

@@ -85,6 +85,22 @@ std::vector<std::string> Speed::Slower() const {
   return names;
 }
 
+std::vector<Tensor> TracedInputs(const Graph& graph) {
+  std::vector<Tensor> inputs;
+  for (const Operator& op : graph.operators) {
+    if (op.type != "pnnx.Input") continue;
+    for (const int output : op.outputs) {
+      const Operand& operand = graph.operands[static_cast<size_t>(output)];
+      if (!operand.has_shape || operand.dtype == DType::kNull) return {};
+      for (int axis = 0; axis < operand.shape.rank(); ++axis) {
+        if (operand.shape[axis] < 1) return {};
+      }
+      inputs.push_back(Tensor::Zeros(operand.dtype, operand.shape));
+    }
+  }
+  return inputs;
+}
+
 Speed MeasureSpeed(const Graph& exact, const Graph& rough, const std::vector<Tensor>& inputs,
                    const std::vector<std::string>& names, int threads, const Watcher& watcher) {
   std::vector<Runner> floats;

@@ -28,6 +28,9 @@ struct Speed {
   std::vector<std::string> Slower() const;
 };
 
+/// Zeros of the sizes that a network was traced with; nothing where its file does not tell.
+std::vector<Tensor> TracedInputs(const Graph& graph);
+
 /// Runs both on one sample. `names` are the layers to look at.
 Speed MeasureSpeed(const Graph& exact, const Graph& rough, const std::vector<Tensor>& inputs,
                    const std::vector<std::string>& names, int threads, const Watcher& watcher);

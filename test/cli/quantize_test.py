@@ -96,8 +96,9 @@ class QuantizeTest(QuantizeCase):
         files = [self.out, self.out.with_suffix(".bin"), self.recipe]
         first = [path.read_bytes() for path in files]
         kept = self.write("kept.json", self.recipe.read_bytes())
-        self.quantize("--recipe", kept)
+        report = self.quantize("--recipe", kept)
         self.assertEqual([path.read_bytes() for path in files], first)
+        self.assertGreater(report["speed"]["ratio"], 0)  # of zeros: there are no samples
         self.quantize("--recipe", kept, "--calibrate", self.data(20, seed=2))
         self.assertEqual([path.read_bytes() for path in files], first)
         # Twice the same data is twice the same file.
@@ -241,6 +242,10 @@ class QuantizeRefusalsTest(QuantizeCase):
             ('{"version": 1, "rules": [{"match": "layer9.*", "float": true}]}', "rule 1 ('layer9.*') matches no"),
             ('{"version": 1, "layers": {"tail": {}}}', "no convolution or linear layer 'tail'"),
             ('{"version": 1, "tensors": {"0": {"scale": 0, "zero_point": 0}}}', "the scale of tensor '0'"),
+            (
+                '{"version": 1, "tensors": {"0": {"low": 2, "high": 1, "scale": 1, "zero_point": 0}}}',
+                "tensor '0' needs 'scale' and 'zero_point', or 'low' <= 'high'",
+            ),
             ('{"version": 1, "layers": {"head": {"bias_correction": [1, 2]}}}', "2 numbers for 10 channels"),
             ('{"version": 1, "layers": {"head": {"rounding": "xyz"}}}', "the rounding of 'head'"),
             ('{"version": 1, "equalization": {"tail": [1, 2]}}', "the equalization of 'tail'"),
