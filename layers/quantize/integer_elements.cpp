@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Sums and functions of bytes, element by element.
+// Sums, products and functions of bytes, element by element.
+#include <algorithm>
+#include <optional>
+
 #include "cuda/memory.h"
 #include "layers/epilogue.h"
 #include "layers/per_element_layer.h"
@@ -9,9 +12,17 @@
 namespace oort {
 namespace {
 
-class IntegerAddLayer final : public PerElementLayer<2> {
- public:
-  explicit IntegerAddLayer(const LayerInit& init)
+/// What makes u8 of a byte, and the byte of a u8.
+uint8_t FlipOf(DType dtype) { return dtype == DType::kI8 ? 128 : 0; }
+
+const uint8_t* Bytes(const Tensor& tensor) {
+  return reinterpret_cast<const uint8_t*>(tensor.raw());
+}
+
+/// What two tensors of bytes mean, and what becomes of them: limits are in steps of the result.
+class PairOfBytesLayer : public PerElementLayer<2> {
+ protected:
+  explicit PairOfBytesLayer(const LayerInit& init)
       : kernels_(QuantizeKernelsFor(init.isa())),
         result_(ParseDType(init.String("dtype"))),
         a_{CheckedScale(init.Float("a_scale")), static_cast<int32_t>(init.Int("a_zero_point"))},
@@ -32,9 +43,23 @@ class IntegerAddLayer final : public PerElementLayer<2> {
     low_ = std::fmin(std::fmax(least, lowest), high_);
   }
 
-  std::vector<Value> Infer(const Args& args) const override {
+  void CheckZeroPoints(const Args& args) const {
     CheckedZeroPoint(a_.zero_point, args.tensor(0).dtype());
     CheckedZeroPoint(b_.zero_point, args.tensor(1).dtype());
+  }
+
+  const QuantizeKernels& kernels_;
+  DType result_;
+  Quantizer a_, b_, out_;
+  float low_, high_;
+};
+
+class IntegerAddLayer final : public PairOfBytesLayer {
+ public:
+  explicit IntegerAddLayer(const LayerInit& init) : PairOfBytesLayer(init) {}
+
+  std::vector<Value> Infer(const Args& args) const override {
+    CheckZeroPoints(args);
     if (args.shape(0) != args.shape(1)) {
       throw Error(ErrorCode::kInvalidArgument, "expected summands of one shape, got " +
                                                    args.shape(0).ToString() + " and " +
@@ -47,14 +72,10 @@ class IntegerAddLayer final : public PerElementLayer<2> {
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     Tensor& output = outputs[0].AsTensor();
-    const auto flip = [](DType dtype) {
-      return static_cast<uint8_t>(dtype == DType::kI8 ? 128 : 0);
-    };
-    const auto bytes = [](const std::byte* raw) { return reinterpret_cast<const uint8_t*>(raw); };
     ByteSum sum = {};
-    sum.flip_a = flip(args.tensor(0).dtype());
-    sum.flip_b = flip(args.tensor(1).dtype());
-    sum.flip_out = flip(result_);
+    sum.flip_a = FlipOf(args.tensor(0).dtype());
+    sum.flip_b = FlipOf(args.tensor(1).dtype());
+    sum.flip_out = FlipOf(result_);
     const double unit = static_cast<double>(out_.scale);
     const double scale_a = static_cast<double>(a_.scale) / unit;
     const double scale_b = static_cast<double>(b_.scale) / unit;
@@ -66,15 +87,15 @@ class IntegerAddLayer final : public PerElementLayer<2> {
     sum.high = high_;
     sum.zero_point = out_.zero_point + sum.flip_out;
     if (context.stream() != nullptr) {
-      sum.a = bytes(args.tensor(0).raw());
-      sum.b = bytes(args.tensor(1).raw());
+      sum.a = Bytes(args.tensor(0));
+      sum.b = Bytes(args.tensor(1));
       sum.out = reinterpret_cast<uint8_t*>(output.raw());
       return AddBytesOnDevice(*context.stream(), sum, output.elements());
     }
     context.ParallelFor(output.elements(), 32768, [&](int64_t begin, int64_t end) {
       ByteSum part = sum;
-      part.a = bytes(args.tensor(0).raw()) + begin;
-      part.b = bytes(args.tensor(1).raw()) + begin;
+      part.a = Bytes(args.tensor(0)) + begin;
+      part.b = Bytes(args.tensor(1)) + begin;
       part.out = reinterpret_cast<uint8_t*>(output.raw()) + begin;
       kernels_.add(part, end - begin);
     });
@@ -83,12 +104,103 @@ class IntegerAddLayer final : public PerElementLayer<2> {
   std::vector<Reuse> Reuses(const Args&) const override {
     return {{Reuse::kInPlace, 0, 0, 0}, {Reuse::kInPlace, 1, 0, 0}};
   }
+};
+
+/// How the second factor is repeated: element (i, j, k) of the product meets (i, k) of it.
+struct Repetition {
+  int64_t outer = 1, times = 1, inner = 1;
+};
+
+/// Where axes that are repeated lie next to each other, as those of pixels do in every layout.
+std::optional<Repetition> RepetitionOf(const Shape& whole, const Shape& part) {
+  if (whole.rank() != part.rank()) return {};
+  Repetition repetition;
+  int axis = 0;
+  for (; axis < whole.rank() && whole[axis] == part[axis]; ++axis) repetition.outer *= whole[axis];
+  for (; axis < whole.rank() && part[axis] == 1; ++axis) repetition.times *= whole[axis];
+  for (; axis < whole.rank() && whole[axis] == part[axis]; ++axis) repetition.inner *= whole[axis];
+  if (axis < whole.rank()) return {};
+  return repetition;
+}
+
+class IntegerMulLayer final : public PairOfBytesLayer {
+ public:
+  explicit IntegerMulLayer(const LayerInit& init) : PairOfBytesLayer(init) {}
+
+  std::vector<Value> Infer(const Args& args) const override {
+    CheckZeroPoints(args);
+    if (!RepetitionOf(args.shape(0), args.shape(1))) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "expected a second factor of the first one's shape, or with extents of 1 next to "
+                  "each other, got " +
+                      args.shape(0).ToString() + " and " + args.shape(1).ToString());
+    }
+    return {Tensor::Meta(result_, args.shape(0))};
+  }
+
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    Tensor& output = outputs[0].AsTensor();
+    if (output.elements() == 0) return;
+    const ByteProduct whole = ProductOf(args, output);
+    const Repetition of = *RepetitionOf(args.shape(0), args.shape(1));
+    if (of.times == 1) {  // then all lies in one row
+      return context.ParallelFor(output.elements(), 32768, [&](int64_t begin, int64_t end) {
+        kernels_.multiply(From(whole, begin, begin), end - begin);
+      });
+    }
+    // Rows of a few factors are too short for vectors: several go together.
+    const int64_t together = std::clamp<int64_t>(kRepeated / of.inner, 1, of.times);
+    const int64_t parts = (of.times + together - 1) / together;
+    const int64_t work = 1 + 32768 / (together * of.inner);
+    context.ParallelFor(of.outer * parts, work, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t row = i / parts * of.times + i % parts * together;
+        const int64_t rows = std::min(together, of.times - i % parts * together);
+        Repeat(From(whole, row * of.inner, i / parts * of.inner), rows, of.inner);
+      }
+    });
+  }
+
+  std::vector<Reuse> Reuses(const Args&) const override { return {{Reuse::kInPlace, 0, 0, 0}}; }
 
  private:
-  const QuantizeKernels& kernels_;
-  DType result_;
-  Quantizer a_, b_, out_;
-  float low_, high_;
+  ByteProduct ProductOf(const Args& args, Tensor& output) const {
+    ByteProduct product = {};
+    product.a = Bytes(args.tensor(0));
+    product.b = Bytes(args.tensor(1));
+    product.out = reinterpret_cast<uint8_t*>(output.raw());
+    product.flip_a = FlipOf(args.tensor(0).dtype());
+    product.flip_b = FlipOf(args.tensor(1).dtype());
+    product.flip_out = FlipOf(result_);
+    product.zero_a = a_.zero_point + product.flip_a;
+    product.zero_b = b_.zero_point + product.flip_b;
+    product.scale =
+        static_cast<float>(static_cast<double>(a_.scale) * static_cast<double>(b_.scale) /
+                           static_cast<double>(out_.scale));
+    product.low = low_;
+    product.high = high_;
+    product.zero_point = out_.zero_point + product.flip_out;
+    return product;
+  }
+
+  static ByteProduct From(ByteProduct product, int64_t at, int64_t b_at) {
+    product.a += at;
+    product.b += b_at;
+    product.out += at;
+    return product;
+  }
+
+  /// Each of `rows` meets the same factors.
+  void Repeat(ByteProduct product, int64_t rows, int64_t inner) const {
+    uint8_t repeated[kRepeated];
+    if (rows > 1) {
+      for (int64_t i = 0; i < rows; ++i) std::copy_n(product.b, inner, repeated + i * inner);
+      product.b = repeated;
+    }
+    kernels_.multiply(product, rows * inner);
+  }
+
+  static constexpr int64_t kRepeated = 1024;
 };
 
 /// What a function of one element gives for each byte.
@@ -130,8 +242,15 @@ class ByteTableLayer final : public PerElementLayer<1> {
   Tensor table_, on_device_;
 };
 
-void AddSummand(OperatorSchema& schema, const std::string& name) {
-  schema.Float(name + "_scale").Int(name + "_zero_point", 0).AtLeast(-128).AtMost(255);
+OperatorSchema PairOfBytes(const char* type, const char* doc) {
+  OperatorSchema schema({type}, doc);
+  schema.Tensor("a", kBytes).Tensor("b", kBytes);
+  for (const std::string name : {"a", "b"}) {
+    schema.Float(name + "_scale").Int(name + "_zero_point", 0).AtLeast(-128).AtMost(255);
+  }
+  schema.String("dtype").OneOf({"u8", "i8"}).Float("scale").Int("zero_point", 0).Elementwise();
+  AddEpilogueParams(schema);
+  return schema;
 }
 
 }  // namespace
@@ -139,15 +258,15 @@ void AddSummand(OperatorSchema& schema, const std::string& name) {
 
 OORT_LAYERS(integer_elements) {
   using namespace oort;
-  OperatorSchema add({"oort.IntegerAdd"},
-                     "The sum of two tensors of bytes, through an activation, as bytes. Made by "
-                     "passes");
-  add.Tensor("a", kBytes).Tensor("b", kBytes);
-  AddSummand(add, "a");
-  AddSummand(add, "b");
-  add.String("dtype").OneOf({"u8", "i8"}).Float("scale").Int("zero_point", 0).Elementwise();
-  AddEpilogueParams(add);
-  registry.Add(std::move(add), Create<IntegerAddLayer>());
+  registry.Add(PairOfBytes("oort.IntegerAdd",
+                           "The sum of two tensors of bytes, through an activation, as bytes. Made "
+                           "by passes"),
+               Create<IntegerAddLayer>());
+  registry.Add(PairOfBytes("oort.IntegerMul",
+                           "The product of two tensors of bytes, of which the second may have 1 "
+                           "for the first one's pixels, through an activation, as bytes. Made by "
+                           "passes"),
+               Create<IntegerMulLayer>());
   registry.Add(
       OperatorSchema({"oort.ByteTable"},
                      "`table` at each byte, i8 counted from 128 down as its bits are. Made "

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Means of bytes under windows, summed in s32.
+#include <algorithm>
 #include <cmath>
 
-#include "core/scratch_vector.h"
 #include "layers/layout/axes.h"
 #include "layers/pooling/adaptive.h"
 #include "layers/quantize/device_bytes.h"
@@ -31,7 +31,10 @@ class IntegerAvgPoolLayer final : public Layer {
         result_(ParseDType(init.String("dtype"))),
         in_{CheckedScale(init.Float("input_scale")),
             static_cast<int32_t>(init.Int("input_zero_point"))},
-        out_{CheckedScale(init.Float("scale")), CheckedZeroPoint(init.Int("zero_point"), result_)} {
+        out_(OutputOf(init, result_)) {
+    if (result_ == DType::kF32 && init.device().type != DeviceType::kCpu) {
+      throw Error(ErrorCode::kUnsupported, "means of bytes are bytes on a GPU, got dtype=f32");
+    }
     if (adaptive_ != init.Constant("kernel_size").IsNone()) {
       throw Error(ErrorCode::kInvalidModel, "expected either an output_size or a kernel_size");
     }
@@ -65,20 +68,23 @@ class IntegerAvgPoolLayer final : public Layer {
     const NhwcImage in(nhwc_ ? args.shape(0) : ToNhwc(args.shape(0)));
     const NhwcImage out(nhwc_ ? output.shape() : ToNhwc(output.shape()));
     const bool is_signed = args.tensor(0).dtype() == DType::kI8;
+    // By channels, too: there may be one window alone.
+    const int64_t parts = (in.channels + kMostChannels - 1) / kMostChannels;
+    const int64_t work = kMostChannels * (1 + in.pixels() / out.pixels());
     context.ParallelFor(
-        out.batch * out.pixels(), 1 + 4096 / in.channels, [&](int64_t begin, int64_t end) {
-          ScratchVector<int32_t> sums(static_cast<size_t>(in.channels));
+        out.batch * out.pixels() * parts, 1 + 32768 / work, [&](int64_t begin, int64_t end) {
+          int32_t sums[kMostChannels];
           for (int64_t i = begin; i < end; ++i) {
-            const int64_t n = i / out.pixels(), pixel = i % out.pixels();
+            const int64_t n = i / parts / out.pixels(), pixel = i / parts % out.pixels();
+            const ChannelRange channels = RangeOf(i % parts, in.channels);
             const MeanWindow window = WindowAt(args, pixel / out.width, pixel % out.width);
             const int64_t image = n * in.pixels() * in.channels;
             if (is_signed) {
-              Sum(args.tensor(0).data<int8_t>() + image, in, window, sums.data());
+              Sum(args.tensor(0).data<int8_t>() + image, in, window, channels, sums);
             } else {
-              Sum(args.tensor(0).data<uint8_t>() + image, in, window, sums.data());
+              Sum(args.tensor(0).data<uint8_t>() + image, in, window, channels, sums);
             }
-            Finish(sums.data(), window, out, pixel,
-                   reinterpret_cast<uint8_t*>(output.raw()) + n * out.pixels() * out.channels);
+            Finish(sums, window, out, pixel, channels, n * out.pixels() * out.channels, output);
           }
         });
   }
@@ -90,6 +96,21 @@ class IntegerAvgPoolLayer final : public Layer {
   }
 
  private:
+  /// Channels whose sums are made together.
+  struct ChannelRange {
+    int64_t first, count;
+  };
+  static constexpr int64_t kMostChannels = 64;
+  static ChannelRange RangeOf(int64_t part, int64_t channels) {
+    const int64_t first = part * kMostChannels;
+    return {first, std::min(kMostChannels, channels - first)};
+  }
+
+  static Quantizer OutputOf(const LayerInit& init, DType result) {
+    if (result == DType::kF32) return {1, 0};
+    return {CheckedScale(init.Float("scale")), CheckedZeroPoint(init.Int("zero_point"), result)};
+  }
+
   Shape Nchw(const Args& args) const { return nhwc_ ? ToNchw(args.shape(0)) : args.shape(0); }
   AdaptiveGeometry Adaptive(const Args& args) const { return AdaptTo(Nchw(args), output_size_, 2); }
   PoolGeometry Windows(const Args& args) const { return window_->Geometry(Nchw(args)); }
@@ -140,32 +161,47 @@ class IntegerAvgPoolLayer final : public Layer {
 
   /// Less the zero point, which the padding is.
   template <typename T>
-  void Sum(const T* image, const NhwcImage& in, const MeanWindow& window, int32_t* sums) const {
+  void Sum(const T* image, const NhwcImage& in, const MeanWindow& window, ChannelRange channels,
+           int32_t* sums) const {
     const PixelSteps steps = Steps(in);
-    for (int64_t c = 0; c < in.channels; ++c) sums[c] = 0;
+    for (int64_t c = 0; c < channels.count; ++c) sums[c] = 0;
     for (int64_t y = 0; y < window.height; ++y) {
       for (int64_t x = 0; x < window.width; ++x) {
-        const T* at = image + ((window.top + y) * in.width + window.left + x) * steps.pixel;
-        for (int64_t c = 0; c < in.channels; ++c) {
-          sums[c] += int32_t{at[c * steps.channel]} - in_.zero_point;
+        const T* at = image + ((window.top + y) * in.width + window.left + x) * steps.pixel +
+                      channels.first * steps.channel;
+        if (nhwc_) {
+          for (int64_t c = 0; c < channels.count; ++c) sums[c] += int32_t{at[c]};
+        } else {
+          for (int64_t c = 0; c < channels.count; ++c) sums[c] += int32_t{at[c * steps.channel]};
         }
       }
     }
+    const auto zeros = static_cast<int32_t>(window.height * window.width * in_.zero_point);
+    for (int64_t c = 0; c < channels.count; ++c) sums[c] -= zeros;
   }
 
   void Finish(const int32_t* sums, const MeanWindow& window, const NhwcImage& out, int64_t pixel,
-              uint8_t* bytes) const {
+              ChannelRange channels, int64_t image, Tensor& output) const {
     const PixelSteps steps = Steps(out);
+    const int64_t begin = image + pixel * steps.pixel + channels.first * steps.channel;
     const float factor =
         static_cast<float>(static_cast<double>(in_.scale) / static_cast<double>(out_.scale) /
                            static_cast<double>(window.divisor));
+    if (result_ == DType::kF32) {
+      float* means = output.data<float>() + begin;
+      for (int64_t c = 0; c < channels.count; ++c) {
+        means[c * steps.channel] = static_cast<float>(sums[c]) * factor;
+      }
+      return;
+    }
+    auto* bytes = reinterpret_cast<uint8_t*>(output.raw()) + begin;
     const float low = static_cast<float>(LeastByte(result_) - out_.zero_point);
     const float high = static_cast<float>(MostByte(result_) - out_.zero_point);
-    for (int64_t c = 0; c < out.channels; ++c) {
+    for (int64_t c = 0; c < channels.count; ++c) {
       float value = static_cast<float>(sums[c]) * factor;
       value = value > low ? value : low;
       value = value < high ? value : high;
-      bytes[pixel * steps.pixel + c * steps.channel] =
+      bytes[c * steps.channel] =
           static_cast<uint8_t>(static_cast<int32_t>(std::nearbyint(value)) + out_.zero_point);
     }
   }
@@ -202,8 +238,8 @@ OperatorSchema IntegerAvgPoolSchema(const char* type, const char* doc) {
       .AtLeast(-128)
       .AtMost(255)
       .String("dtype")
-      .OneOf({"u8", "i8"})
-      .Float("scale")
+      .OneOf({"u8", "i8", "f32"})
+      .Float("scale", 1)
       .Int("zero_point", 0);
 }
 
@@ -214,7 +250,7 @@ OORT_LAYERS(integer_pool) {
   using namespace oort;
   registry.Add(IntegerAvgPoolSchema("oort.IntegerAvgPool2d",
                                     "The mean of bytes under each window, or of as many windows as "
-                                    "output_size says, as bytes. Made by passes")
+                                    "output_size says, as bytes or f32. Made by passes")
                    .HasNhwcForm("nhwc.IntegerAvgPool2d"),
                CreateIntegerAvgPool(false));
   registry.Add(IntegerAvgPoolSchema("nhwc.IntegerAvgPool2d",

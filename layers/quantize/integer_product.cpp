@@ -2,6 +2,7 @@
 #include "layers/quantize/integer_product.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "core/checked.h"
@@ -25,6 +26,19 @@ bool AreSmall(int64_t positive, int64_t negative, int64_t zero_point) {
   const int64_t below = std::max(zero_point, zero_point + 128);
   constexpr int64_t kMost = int64_t{1} << 22;
   return positive * above + negative * below < kMost && positive * below + negative * above < kMost;
+}
+
+bool HasExponentials(Activation kind) {
+  switch (kind) {
+    case Activation::kSilu:
+    case Activation::kSigmoid:
+    case Activation::kTanh:
+    case Activation::kGelu:
+    case Activation::kGeluTanh:
+    case Activation::kElu:
+    case Activation::kMish: return true;
+    default: return false;
+  }
 }
 
 int64_t RoundUp(int64_t value, int64_t to) { return CeilDivide(value, to) * to; }
@@ -62,6 +76,7 @@ IntegerProduct::IntegerProduct(Isa isa, const Tensor& weight, const Tensor& scal
   std::memcpy(packed_.raw(), packing_.data(), packing_.size());
   packing_ = {};
   Prepare(weight.data<int8_t>());
+  MakeTable();
 }
 
 size_t IntegerProduct::AddWeights(int64_t numbers) {
@@ -249,17 +264,65 @@ IntegerEpilogue IntegerProduct::Epilogue(const IntegerCall& call, int64_t place,
   return epilogue;
 }
 
-/// Activates `count` numbers and makes results of them, from element `place` of the output on.
-void IntegerProduct::Finish(float* values, int64_t count, const IntegerCall& call,
-                            int64_t place) const {
+/// Activations with exponentials cost more than most products: bytes of them are looked up. A step
+/// of the result has at least eight of the table, so that no result is further off by more than a
+/// fifteenth of its step; where that takes too large a table, there is none.
+void IntegerProduct::MakeTable() {
+  if (!HasExponentials(numbers_.activation.kind) || numbers_.result == DType::kF32) return;
+  // Whatever instruction set multiplies, bytes are those of one.
+  const QuantizeKernels& kernels = QuantizeKernelsFor(Isa::kScalar);
+  const auto fill = [&](std::vector<float> values, uint8_t* bytes) {
+    kernels.activate(numbers_.activation, values.data(), static_cast<int>(values.size()));
+    kernels.quantize(values.data(), static_cast<int64_t>(values.size()),
+                     1.0f / numbers_.output.scale, numbers_.output.zero_point,
+                     LeastByte(numbers_.result), MostByte(numbers_.result), bytes);
+  };
+  // From where on the byte changes no more, by powers of 2^(1/4).
+  const auto reach = [&](float sign) {
+    std::vector<float> values;
+    for (int i = 400; i > -80; --i) values.push_back(sign * std::exp2(static_cast<float>(i) / 4));
+    std::vector<uint8_t> bytes(values.size());
+    fill(values, bytes.data());
+    size_t last = 1;
+    while (last + 1 < bytes.size() && bytes[last] == bytes[0]) ++last;
+    return std::fabs(values[last - 1]);
+  };
+  constexpr float kMostEntries = 30000, kFine = 16, kCoarse = 8;
+  const float below = reach(-1), above = reach(1), step = numbers_.output.scale;
+  table_inverse_ = std::min(kMostEntries / (below + above), kFine / step);
+  if (table_inverse_ * step < kCoarse) return;
+  table_low_ = -std::ceil(below * table_inverse_);
+  table_high_ = std::ceil(above * table_inverse_);
+  std::vector<float> values;
+  for (float at = table_low_; at <= table_high_; ++at) values.push_back(at / table_inverse_);
+  table_.resize(values.size());
+  fill(std::move(values), table_.data());
+}
+
+/// Activates `count` numbers and makes results of them.
+void IntegerProduct::Finish(float* values, int64_t count, std::byte* results) const {
+  if (!table_.empty()) {
+    return elements_.look_up(values, count, table_inverse_, table_low_, table_high_,
+                             table_.data() - static_cast<std::ptrdiff_t>(table_low_),
+                             reinterpret_cast<uint8_t*>(results));
+  }
   elements_.activate(numbers_.activation, values, static_cast<int>(count));
-  std::byte* to = static_cast<std::byte*>(call.output) + place * result_bytes();
   if (numbers_.result == DType::kF32) {
-    std::memcpy(to, values, static_cast<size_t>(count) * sizeof(float));
+    std::memcpy(results, values, static_cast<size_t>(count) * sizeof(float));
     return;
   }
   elements_.quantize(values, count, 1.0f / numbers_.output.scale, numbers_.output.zero_point,
-                     LeastByte(numbers_.result), MostByte(numbers_.result), to);
+                     LeastByte(numbers_.result), MostByte(numbers_.result), results);
+}
+
+/// The same of `rows` outputs with `width` channels each, of which `to` is the first.
+void IntegerProduct::FinishRows(float* values, int64_t rows, int64_t width, std::byte* to) const {
+  alignas(64) std::byte results[kBlockWindows * kMostPanel * sizeof(float)];
+  Finish(values, rows * width, results);
+  const int64_t bytes = width * result_bytes(), stride = out_ * result_bytes();
+  for (int64_t i = 0; i < rows; ++i) {
+    std::memcpy(to + i * stride, results + i * bytes, static_cast<size_t>(bytes));
+  }
 }
 
 /// Outputs of one call of a kernel. Packed ones stay in the second cache.
@@ -342,9 +405,8 @@ void IntegerProduct::RunFilters(const Context& context, const ConvGeometry& g, c
       job.epilogue.out = values;
       job.epilogue.stride = panel.count;
       kernels_.product(job);
-      for (int64_t i = 0; i < count; ++i) {
-        Finish(values + i * panel.count, panel.count, call, place + i * out_);
-      }
+      FinishRows(values, count, panel.count,
+                 static_cast<std::byte*>(call.output) + place * result_bytes());
     }
   });
 }
@@ -378,9 +440,7 @@ void IntegerProduct::RunDepthwise(const Context& context, const ConvGeometry& g,
       if (!direct()) job.epilogue.out = values.data();
       kernels_.depthwise(job);
       if (direct()) continue;
-      for (int64_t i = 0; i < columns.out; ++i) {
-        Finish(values.data() + i * out_, out_, call, place + i * out_);
-      }
+      Finish(values.data(), row, static_cast<std::byte*>(call.output) + place * result_bytes());
     }
   });
 }

@@ -62,7 +62,9 @@ class IntegerProduct {
   void RunDepthwise(const Context& context, const ConvGeometry& g, const Image& image,
                     const IntegerCall& call, int64_t n) const;
   IntegerEpilogue Epilogue(const IntegerCall& call, int64_t place, int64_t padded) const;
-  void Finish(float* values, int64_t count, const IntegerCall& call, int64_t place) const;
+  void MakeTable();
+  void Finish(float* values, int64_t count, std::byte* results) const;
+  void FinishRows(float* values, int64_t rows, int64_t width, std::byte* to) const;
   /// Whether the kernels make the results; else they leave numbers to Finish.
   bool direct() const { return found_.direct; }
   int64_t result_bytes() const { return numbers_.result == DType::kF32 ? 4 : 1; }
@@ -79,6 +81,10 @@ class IntegerProduct {
   Tensor packed_;                   // the same, aligned to the lines of a cache
   std::vector<int32_t> starts_[2];  // for u8 and for i8
   std::vector<float> scale_, bias_;
+  // The byte of the activation of each number from `table_low_` to `table_high_` in steps of which
+  // `table_inverse_` make 1; empty where activations are computed.
+  std::vector<uint8_t> table_;
+  float table_inverse_ = 0, table_low_ = 0, table_high_ = 0;
 };
 
 }  // namespace oort

@@ -62,6 +62,39 @@ void Add(const ByteSum& sum, int64_t count) {
   }
 }
 
+void Multiply(const ByteProduct& product, int64_t count) {
+  int64_t i = 0;
+#if defined(OORT_ISA_neon)
+  i = MultiplySixteens(product, count);
+#endif
+  for (; i < count; ++i) {
+    const int32_t a = static_cast<uint8_t>(product.a[i] ^ product.flip_a) - product.zero_a;
+    const int32_t b = static_cast<uint8_t>(product.b[i] ^ product.flip_b) - product.zero_b;
+    float value = static_cast<float>(a * b) * product.scale;
+    value = value > product.low ? value : product.low;
+    value = value < product.high ? value : product.high;
+    const int32_t rounded =
+        static_cast<int32_t>((value + kRounding) - kRounding) + product.zero_point;
+    product.out[i] = static_cast<uint8_t>(static_cast<uint8_t>(rounded) ^ product.flip_out);
+  }
+}
+
+void LookUp(const float* x, int64_t count, float inverse, float low, float high,
+            const uint8_t* table, uint8_t* bytes) {
+  constexpr int64_t kBlock = 64;
+  int32_t places[kBlock];
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t some = count - begin < kBlock ? count - begin : kBlock;
+    for (int64_t i = 0; i < some; ++i) {
+      float value = x[begin + i] * inverse;
+      value = value > low ? value : low;
+      value = value < high ? value : high;
+      places[i] = static_cast<int32_t>((value + kRounding) - kRounding);
+    }
+    for (int64_t i = 0; i < some; ++i) bytes[begin + i] = table[places[i]];
+  }
+}
+
 void ActivateNumbers(const ActivationSpec& spec, float* x, int count) {
   ActivateInPlace(spec, x, count);
 }
@@ -73,4 +106,6 @@ OORT_DEFINE_KERNELS(QuantizeKernels, {.quantize = OORT_ISA::Quantize,
                                       .dequantize_u8 = OORT_ISA::Dequantize<uint8_t>,
                                       .dequantize_i8 = OORT_ISA::Dequantize<int8_t>,
                                       .add = OORT_ISA::Add,
+                                      .multiply = OORT_ISA::Multiply,
+                                      .look_up = OORT_ISA::LookUp,
                                       .activate = OORT_ISA::ActivateNumbers})

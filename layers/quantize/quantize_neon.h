@@ -67,5 +67,36 @@ inline int64_t AddSixteens(const ByteSum& of, int64_t count) {
   return i;
 }
 
+/// The same of a product of bytes.
+inline int64_t MultiplySixteens(const ByteProduct& of, int64_t count) {
+  const ByteProduct product = of;  // the bytes that are stored might else be those of `of`
+  const float32x4_t least = vdupq_n_f32(product.low), most = vdupq_n_f32(product.high);
+  const uint8x16_t zero = vdupq_n_u8(static_cast<uint8_t>(product.zero_point));
+  const uint8x8_t zero_a = vdup_n_u8(static_cast<uint8_t>(product.zero_a));
+  const uint8x8_t zero_b = vdup_n_u8(static_cast<uint8_t>(product.zero_b));
+  const auto less = [](uint8x8_t bytes, uint8x8_t by) {
+    return vreinterpretq_s16_u16(vsubl_u8(bytes, by));
+  };
+  int64_t i = 0;
+  for (; i + 16 <= count; i += 16) {
+    const uint8x16_t a = veorq_u8(vld1q_u8(product.a + i), vdupq_n_u8(product.flip_a));
+    const uint8x16_t b = veorq_u8(vld1q_u8(product.b + i), vdupq_n_u8(product.flip_b));
+    const int16x8_t a_halves[2] = {less(vget_low_u8(a), zero_a), less(vget_high_u8(a), zero_a)};
+    const int16x8_t b_halves[2] = {less(vget_low_u8(b), zero_b), less(vget_high_u8(b), zero_b)};
+    float32x4_t values[4];
+    for (int half = 0; half < 2; ++half) {
+      const int16x8_t x = a_halves[half], y = b_halves[half];
+      values[2 * half] = vcvtq_f32_s32(vmull_s16(vget_low_s16(x), vget_low_s16(y)));
+      values[2 * half + 1] = vcvtq_f32_s32(vmull_high_s16(x, y));
+    }
+    for (float32x4_t& value : values) {
+      value = vminq_f32(vmaxnmq_f32(vmulq_n_f32(value, product.scale), least), most);
+    }
+    vst1q_u8(product.out + i,
+             veorq_u8(vaddq_u8(LastBytes(values), zero), vdupq_n_u8(product.flip_out)));
+  }
+  return i;
+}
+
 }  // namespace
 }  // namespace oort::OORT_ISA

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <string_view>
 
+#include "graph/passes/byte_quantizer.h"
 #include "graph/passes/zero_padding.h"
 
 namespace oort::quantize {
@@ -182,7 +183,7 @@ class PointFinder {
         if (!ComesFromPool(input, passed)) continue;
         for (const int layer : passed) {
           if (Of(decided_, layer) || !Of(points_.layers, layer).quantized()) continue;
-          Of(points_.layers, layer).why_float = "it scales channels (squeeze-and-excite)";
+          Of(points_.layers, layer).why_float = "it makes factors of channels (squeeze-and-excite)";
         }
       }
     }
@@ -217,8 +218,7 @@ class PointFinder {
       Of(points_.layers, layer).output = Of(end_of, *i) = EndOf(*i, true);
     }
     for (const int index : order_) {
-      const bool alone = Of(host_of_, index) < 0;
-      if (alone && (IsAdd(Op(index)) || IsAveragePool(Op(index)))) {
+      if (Of(host_of_, index) < 0 && Computes(Op(index))) {
         Of(end_of, index) = EndOf(index, false);
       }
     }
@@ -233,10 +233,15 @@ class PointFinder {
     }
     const int end = end_of[static_cast<size_t>(index)];
     if (end >= 0) {
-      if (!Of(point_, end)) return;
-      // What floats alone made is not rounded for a sum.
-      const bool fits = std::all_of(op.inputs.begin(), op.inputs.end(),
-                                    [&](int input) { return Of(point_, input) || IsMade(input); });
+      // Means of what is bytes for others are summed of bytes, and may be floats.
+      const int first = op.inputs[0];
+      const bool rounded = IsAveragePool(op) && Of(point_, first) && IsMade(first);
+      if (!Of(point_, end) && !rounded) return;
+      // What floats alone made is not rounded, but for the factors of channels, which are few.
+      const int factors = FactorsOf(op);
+      const bool fits = std::all_of(op.inputs.begin(), op.inputs.end(), [&](int input) {
+        return input == factors || Of(point_, input) || IsMade(input);
+      });
       if (fits) Enter(index);
       return;
     }
@@ -257,6 +262,27 @@ class PointFinder {
       Of(point_, op.inputs[0]) = true;
       for (const int output : op.outputs) Join(op.inputs[0], output);
     }
+  }
+
+  /// Operators without weights that read bytes and give others.
+  bool Computes(const Operator& op) const {
+    return IsAdd(op) || IsAveragePool(op) || MultipliesBytes(op);
+  }
+
+  /// Products of two tensors of one shape, or of an image and factors of its channels.
+  bool MultipliesBytes(const Operator& op) const {
+    if (!IsMultiplication(op) || op.inputs[0] == op.inputs[1]) return false;
+    const Operand &a = At(op.inputs[0]), &b = At(op.inputs[1]);
+    return a.has_shape && b.has_shape && (a.shape == b.shape || FactorsOf(op) >= 0);
+  }
+
+  /// Of a product with factors of channels these; -1 of all others.
+  int FactorsOf(const Operator& op) const {
+    if (!IsMultiplication(op)) return -1;
+    const Operand &a = At(op.inputs[0]), &b = At(op.inputs[1]);
+    if (!a.has_shape || !b.has_shape || a.shape == b.shape) return -1;
+    if (ScalesChannels(a.shape, b.shape)) return op.inputs[1];
+    return ScalesChannels(b.shape, a.shape) ? op.inputs[0] : -1;
   }
 
   /// Whether a host is a layer that multiplies bytes: else its sums read floats.
@@ -280,7 +306,7 @@ class PointFinder {
     const int layer = layer_of_[static_cast<size_t>(producer)];
     if (layer >= 0) return points_.layers[static_cast<size_t>(layer)].quantized();
     const Operator& op = Op(producer);
-    return (IsPassive(op) || IsAdd(op) || IsAveragePool(op) || op.type == "torch.cat") &&
+    return (IsPassive(op) || Computes(op) || op.type == "torch.cat") &&
            std::any_of(op.inputs.begin(), op.inputs.end(),
                        [&](int input) { return IsMade(input); });
   }

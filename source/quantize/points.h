@@ -50,8 +50,9 @@ struct Decision {
 };
 using Decide = std::function<std::optional<Decision>(const Operator& op)>;
 
-/// Layers about which nothing is decided are quantized unless they scale the channels of an image
-/// (squeeze-and-excite) or are isolated: neither what they read nor what they give is in bytes.
+/// Layers about which nothing is decided are quantized unless they make factors of the channels of
+/// an image (squeeze-and-excite: the image itself stays bytes) or are isolated: neither what they
+/// read nor what they give is in bytes.
 Points FindPoints(const Graph& graph, const Decide& decide);
 
 /// The same for layers whose inputs get scales while the network runs: each nn.Linear by itself.

@@ -61,7 +61,7 @@ void ExpectTheSameOnGpu(const std::string& lines, const Tensor& input, double st
 
 /// Integers and numbers differ by at most `step` anywhere, and by more than a hundredth of it in
 /// few places.
-void ExpectAlike(const std::string& lines, const Tensor& input, double step) {
+void ExpectAlikeOnCpu(const std::string& lines, const Tensor& input, double step) {
   for (Isa isa : SupportedIsas()) {
     SCOPED_TRACE(std::string(Name(isa)));
     const Tensor want = Session(Load(lines, false, isa)).Forward({input})[0];
@@ -74,6 +74,10 @@ void ExpectAlike(const std::string& lines, const Tensor& input, double step) {
     }
     EXPECT_LE(others * 50, want.elements()) << "places that differ";
   }
+}
+
+void ExpectAlike(const std::string& lines, const Tensor& input, double step) {
+  ExpectAlikeOnCpu(lines, input, step);
   ExpectTheSameOnGpu(lines, input, step);
 }
 
@@ -144,6 +148,40 @@ TEST(IntegerRegions, AddsTwoTensorsOfBytes) {
   const std::string types = TypesOf(lines);
   EXPECT_NE(types.find("oort.ByteTable oort.IntegerAdd"), std::string::npos) << types;
   ExpectAlike(lines, testing::RandomTensor(DType::kF32, {1, 3, 12, 12}), 0.06);
+}
+
+/// Squeeze-and-excite in floats, of an image that stays bytes.
+TEST(IntegerRegions, ScalesChannelsOfBytes) {
+  const std::string lines =
+      std::string(kInput) + kFirst +
+      "nn.AdaptiveAvgPool2d s 1 1 r1d s output_size=(1,1) #s=(1,16,1,1)f32\n"
+      "F.sigmoid g 1 1 s g #g=(1,16,1,1)f32\n"
+      "oort.Quantize qg 1 1 g gq scale=0.004 zero_point=0 dtype=u8 #gq=(1,16,1,1)u8\n"
+      "oort.Dequantize dg 1 1 gq gd scale=0.004 zero_point=0 #gd=(1,16,1,1)f32\n"
+      "pnnx.Expression m 2 1 gd r1d m expr=mul(@0,@1) #m=(1,16,12,12)f32\n"
+      "oort.Quantize qm 1 1 m mq scale=0.02 zero_point=-128 dtype=i8 #mq=(1,16,12,12)i8\n"
+      "oort.Dequantize dm 1 1 mq md scale=0.02 zero_point=-128 #md=(1,16,12,12)f32\n"
+      "pnnx.Output out 1 0 md\n";
+  EXPECT_EQ(TypesOf(lines),
+            "oort.Quantize nhwc.enter nhwc.IntegerConv2d nhwc.IntegerAvgPool2d F.sigmoid "
+            "oort.Quantize oort.IntegerMul oort.Dequantize nhwc.leave");
+  // A GPU multiplies floats there.
+  ExpectAlikeOnCpu(lines, testing::RandomTensor(DType::kF32, {1, 3, 12, 12}), 0.02);
+}
+
+/// Other shapes than those of images and their factors stay floats.
+TEST(IntegerRegions, LeavesOtherProductsAsNumbers) {
+  const std::string lines =
+      std::string(kInput) +
+      "Tensor.slice s 1 1 xd s dim=2 start=0 end=1 step=1 #s=(1,3,1,12)f32\n"
+      "oort.Quantize qs 1 1 s sq scale=0.02 zero_point=100 dtype=u8 #sq=(1,3,1,12)u8\n"
+      "oort.Dequantize ds 1 1 sq sd scale=0.02 zero_point=100 #sd=(1,3,1,12)f32\n"
+      "torch.mul m 2 1 xd sd m #m=(1,3,12,12)f32\n"
+      "oort.Quantize qm 1 1 m mq scale=0.02 zero_point=100 dtype=u8 #mq=(1,3,12,12)u8\n"
+      "oort.Dequantize dm 1 1 mq md scale=0.02 zero_point=100 #md=(1,3,12,12)f32\n"
+      "pnnx.Output out 1 0 md\n";
+  EXPECT_EQ(TypesOf(lines).find("IntegerMul"), std::string::npos) << TypesOf(lines);
+  ExpectAlike(lines, testing::RandomTensor(DType::kF32, {1, 3, 12, 12}), 0.02);
 }
 
 TEST(IntegerRegions, MakesTablesOfFunctions) {

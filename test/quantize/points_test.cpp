@@ -87,11 +87,41 @@ TEST_F(PointsTest, SqueezeExciteStaysFloat) {
        "nn.ReLU act2 1 1 d e\n" + Conv("up", 4, 4, "e", "f") + "nn.Sigmoid gate 1 1 f g\n" +
        "pnnx.Expression scale 2 1 b g h expr=mul(@0,@1)\n" + Conv("last", 4, 4, "h", "i") +
        Conv("end", 4, 4, "i", "j") + Output("j"));
-  EXPECT_EQ(WhyFloat("down"), "it scales channels (squeeze-and-excite)");
-  EXPECT_EQ(WhyFloat("up"), "it scales channels (squeeze-and-excite)");
+  EXPECT_EQ(WhyFloat("down"), "it makes factors of channels (squeeze-and-excite)");
+  EXPECT_EQ(WhyFloat("up"), "it makes factors of channels (squeeze-and-excite)");
   EXPECT_EQ(WhyFloat("last"), "");
   EXPECT_EQ(WhyFloat("one"), "it is isolated: its neighbours are float");
   EXPECT_EQ(Classes(), (Names{"h", "i"}));
+}
+
+/// The image stays bytes: its means are summed of them, and factors of its channels are rounded.
+TEST_F(PointsTest, ImagesWhoseChannelsAreScaledStayBytes) {
+  const std::string lines =
+      Input("(1,4,8,8)") + Conv("one", 4, 4, "x", "a") + "nn.ReLU act 1 1 a b #b=(1,4,8,8)f32\n" +
+      "nn.AdaptiveAvgPool2d squeeze 1 1 b c output_size=(1,1)\n" + Conv("down", 4, 4, "c", "d") +
+      "nn.ReLU act2 1 1 d e\n" + Conv("up", 4, 4, "e", "f") +
+      "nn.Sigmoid gate 1 1 f g #g=(1,4,1,1)f32\n" +
+      "pnnx.Expression scale 2 1 g b h expr=mul(@0,@1)\n" + Conv("last", 4, 4, "h", "i") +
+      Output("i");
+  Find(lines);
+  EXPECT_EQ(WhyFloat("up"), "it makes factors of channels (squeeze-and-excite)");
+  EXPECT_EQ(WhyFloat("one"), "");
+  EXPECT_EQ(WhyFloat("last"), "");
+  EXPECT_EQ(Classes(), (Names{"b", "g", "h", "x"}));
+  EXPECT_EQ(Uses(), (Names{"last:0", "one:0", "scale:0", "scale:1", "squeeze:0"}));
+  // Where the image is float, nothing is rounded for it.
+  Find(lines, [](const Operator& op) -> std::optional<Decision> {
+    return Decision{op.name != "last", "somebody said so"};
+  });
+  EXPECT_EQ(Classes(), (Names{"h"}));
+}
+
+TEST_F(PointsTest, ProductsOfBytesAreBytes) {
+  Find(Input("(1,4,8,8)") + Conv("one", 4, 4, "x", "a") + Conv("two", 4, 4, "x", "b") +
+       "nn.Sigmoid gate 1 1 b c\n" + "torch.mul scale 2 1 a c d #a=(1,4,8,8)f32 #c=(1,4,8,8)f32\n" +
+       Conv("three", 4, 4, "d", "e") + Output("e"));
+  EXPECT_EQ(Classes(), (Names{"a", "c", "d", "x"}));
+  EXPECT_EQ(Uses(), (Names{"one:0", "scale:0", "scale:1", "three:0", "two:0"}));
 }
 
 TEST_F(PointsTest, IsolatedLayersStayFloatUnlessAskedFor) {

@@ -49,6 +49,24 @@ inline std::optional<ByteQuantizer> DequantizeOf(const Operator& op) {
   return ReadQuantizer(op);
 }
 
+/// Whether `factors` has one number for each channel of an image: (…, C, 1, 1) for (…, C, H, W).
+inline bool ScalesChannels(const Shape& image, const Shape& factors) {
+  const int rank = image.rank();
+  if (rank < 3 || factors.rank() != rank) return false;
+  for (int axis = 0; axis < rank - 2; ++axis) {
+    if (image[axis] != factors[axis]) return false;
+  }
+  return factors[rank - 2] == 1 && factors[rank - 1] == 1;
+}
+
+/// The product of two operands and nothing else.
+inline bool IsMultiplication(const Operator& op) {
+  if (op.inputs.size() != 2 || op.outputs.size() != 1) return false;
+  if (op.type != "pnnx.Expression") return op.type == "torch.mul" || op.type == "Tensor.mul";
+  const std::string text = ParameterText(op, "expr");
+  return text == "mul(@0,@1)" || text == "mul(@1,@0)";
+}
+
 inline void SetQuantizer(Operator& op, const std::string& prefix, const ByteQuantizer& quantizer) {
   op.params[prefix + "scale"] = Parameter::FromValue(Value(quantizer.scale));
   op.params[prefix + "zero_point"] = Parameter::FromValue(Value(quantizer.zero_point));

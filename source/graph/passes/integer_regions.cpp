@@ -79,7 +79,9 @@ class IntegerRegionsPass {
       if (!rewriter_.dead(index) && QuantizeOf(Op(index))) AbsorbQuantize(index);
     }
     for (int index : graph_.TopologicalOrder()) {
-      if (!rewriter_.dead(index)) MakeProductOfNumbers(index);
+      if (rewriter_.dead(index)) continue;
+      MakeProductOfNumbers(index);
+      MakePoolOfNumbers(index);
     }
     rewriter_.Finish();
   }
@@ -258,7 +260,7 @@ class IntegerRegionsPass {
     const int operand = Op(quantize).inputs[0];
     if (rewriter_.HasOneUse(operand)) {
       const Tail tail = TailOf(operand);
-      if (MakeProduct(quantize, tail) || MakeSum(quantize, tail) || MakePool(quantize)) return;
+      if (MakeProduct(quantize, tail) || MakePair(quantize, tail) || MakePool(quantize)) return;
     }
     MakeTable(quantize);
   }
@@ -381,32 +383,44 @@ class IntegerRegionsPass {
     At(op.outputs[0]).dtype = dtype;
   }
 
-  bool MakeSum(int quantize, const Tail& tail) {
-    const int sum = rewriter_.ProducerOf(tail.source);
-    if (sum < 0 || !IsAddition(Op(sum)) || !context_.HasLayer("oort.IntegerAdd")) return false;
+  /// A sum or a product of two tensors of bytes. A GPU has no kernel for products.
+  bool MakePair(int quantize, const Tail& tail) {
+    const int pair = rewriter_.ProducerOf(tail.source);
+    if (pair < 0) return false;
+    const bool sum = IsAddition(Op(pair));
+    if (!sum && (!IsMultiplication(Op(pair)) || context_.on_gpu)) return false;
+    const char* type = sum ? "oort.IntegerAdd" : "oort.IntegerMul";
     const Activation kind = tail.activation.kind;
     if (kind != Activation::kNone && kind != Activation::kRelu && kind != Activation::kClamp) {
       return false;
     }
-    if (!SameShape(Op(sum).inputs[0], Op(sum).inputs[1])) return false;
+    if (!context_.HasLayer(type)) return false;
+    std::vector<int> floats = Op(pair).inputs;
+    if (!sum && Repeats(floats[1], floats[0])) std::swap(floats[0], floats[1]);
+    if (!SameShape(floats[0], floats[1]) && (sum || !Repeats(floats[0], floats[1]))) return false;
     std::vector<int> inputs;
-    Operator& op = Op(sum);
-    for (size_t side = 0; side < 2; ++side) {
-      const int from = DequantizeAt(op.inputs[side]);
+    for (const int operand : floats) {
+      const int from = DequantizeAt(operand);
       if (from < 0 || ByteDType(Op(from).inputs[0]) == DType::kNull) return false;
       inputs.push_back(Op(from).inputs[0]);
     }
-    const ByteQuantizer a = *DequantizeOf(Op(DequantizeAt(op.inputs[0])));
-    const ByteQuantizer b = *DequantizeOf(Op(DequantizeAt(op.inputs[1])));
-    op.type = "oort.IntegerAdd";
+    Operator& op = Op(pair);
+    op.type = type;
     op.params.clear();
-    SetQuantizer(op, "a_", a);
-    SetQuantizer(op, "b_", b);
+    SetQuantizer(op, "a_", *DequantizeOf(Op(DequantizeAt(floats[0]))));
+    SetQuantizer(op, "b_", *DequantizeOf(Op(DequantizeAt(floats[1]))));
     if (kind != Activation::kNone) SetActivation(op, tail.activation);
-    rewriter_.SetInputs(sum, std::move(inputs));
+    rewriter_.SetInputs(pair, std::move(inputs));
     for (int absorbed : tail.absorbed) rewriter_.Kill(absorbed);
-    TakeResult(sum, quantize);
+    TakeResult(pair, quantize);
     return true;
+  }
+
+  /// Whether `part` has a number for each channel of the image `whole`.
+  bool Repeats(int whole, int part) {
+    const Operand &image = At(whole), &factors = At(part);
+    if (!image.has_shape || !factors.has_shape) return false;
+    return ScalesChannels(image.shape, factors.shape);
   }
 
   /// Operator `index` gives the bytes that `quantize` gave.
@@ -421,7 +435,19 @@ class IntegerRegionsPass {
 
   bool MakePool(int quantize) {
     const int pool = rewriter_.ProducerOf(Op(quantize).inputs[0]);
-    if (pool < 0 || Op(pool).inputs.size() != 1 || Op(pool).outputs.size() != 1) return false;
+    if (pool < 0 || !SumBytes(pool)) return false;
+    TakeResult(pool, quantize);
+    return true;
+  }
+
+  /// A mean that nobody quantizes gives f32. A GPU has no kernel for that.
+  void MakePoolOfNumbers(int pool) {
+    if (!context_.on_gpu && SumBytes(pool)) Op(pool).params["dtype"] = Parameter("f32");
+  }
+
+  /// Makes an average pooling of what bytes mean the one of bytes; the caller says what it gives.
+  bool SumBytes(int pool) {
+    if (Op(pool).inputs.size() != 1 || Op(pool).outputs.size() != 1) return false;
     if (!context_.HasLayer("oort.IntegerAvgPool2d")) return false;
     Operator& op = Op(pool);
     const bool windows = op.type == "nn.AvgPool2d" || op.type == "F.avg_pool2d";
@@ -434,7 +460,6 @@ class IntegerRegionsPass {
     if (mean) op.params = {{"output_size", Parameter("(1,1)")}};
     SetQuantizer(op, "input_", *DequantizeOf(Op(from)));
     rewriter_.SetInputs(pool, {Op(from).inputs[0]});
-    TakeResult(pool, quantize);
     return true;
   }
 

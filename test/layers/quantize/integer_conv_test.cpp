@@ -249,6 +249,36 @@ TEST(IntegerConv, ActivatesByFormulas) {
   }
 }
 
+/// Bytes of activations with exponentials come from a table where that is fine enough: they are
+/// those of the formula but near ties.
+TEST(IntegerConv, LooksActivationsUp) {
+  const Tensor x = Bytes(DType::kU8, {1, 9, 11, 24}, 3, false);
+  const Tensor weight = Bytes(DType::kI8, {40, 24, 1, 1}, 4, false);
+  const Tensor scales = RandomTensor(DType::kF32, {40}, 5, 0.001, 0.02);
+  for (const char* activation : {"silu", "sigmoid", "tanh", "gelu", "mish"}) {
+    for (const float step : {0.25f, 0.03f, 0.0004f}) {
+      SCOPED_TRACE(std::string(activation) + " " + std::to_string(step));
+      OperatorCase numbers("nhwc.IntegerConv2d"), bytes("nhwc.IntegerConv2d");
+      for (OperatorCase* op : {&numbers, &bytes}) {
+        op->Attribute("weight", weight).Attribute("scales", scales).Input(x);
+        op->Param("input_scale", "0.02").Param("input_zero_point", "117");
+        op->Param("activation", activation);
+      }
+      const Tensor exact = numbers.Param("dtype", "f32").Run()[0];
+      bytes.Param("dtype", "i8").Param("scale", std::to_string(step)).Param("zero_point", "-100");
+      const Tensor got = bytes.Run()[0];
+      int64_t others = 0;
+      for (int64_t i = 0; i < got.elements(); ++i) {
+        const float rounded = std::nearbyint(exact.data<float>()[i] / step) - 100;
+        const auto wanted = static_cast<int>(std::clamp(rounded, -128.0f, 127.0f));
+        ASSERT_LE(std::abs(got.data<int8_t>()[i] - wanted), 1) << i;
+        others += got.data<int8_t>()[i] != wanted;
+      }
+      EXPECT_LE(others * 10, got.elements());
+    }
+  }
+}
+
 TEST(IntegerLinear, MultipliesRows) {
   for (int64_t rows : {1, 2, 7, 13}) {
     const Tensor x = Bytes(DType::kI8, {rows, 2, 37}, 3, false);

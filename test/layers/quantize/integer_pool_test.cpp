@@ -59,6 +59,23 @@ TEST(IntegerAvgPool, CountsThePaddingAsItIsTold) {
   pool("False").AlsoOnGpu().ExpectOutputs({Tensor::From<uint8_t>({56}, {1, 1, 1, 1})}, kBitExact);
 }
 
+TEST(IntegerAvgPool, GivesNumbersWhereNobodyQuantizesThem) {
+  constexpr int64_t kChannels = 150, kPixels = 5 * 7;  // more than are summed together
+  const Tensor x = RandomTensor(DType::kU8, {2, 5, 7, kChannels}, 3, 0, 255);
+  Tensor means(DType::kF32, {2, 1, 1, kChannels});
+  for (int64_t i = 0; i < means.elements(); ++i) {
+    int32_t sum = 0;
+    for (int64_t pixel = 0; pixel < kPixels; ++pixel) {
+      sum += x.data<uint8_t>()[(i / kChannels * kPixels + pixel) * kChannels + i % kChannels] - 3;
+    }
+    means.data<float>()[i] = static_cast<float>(sum) * static_cast<float>(0.5 / kPixels);
+  }
+  Pool(true, x)
+      .Param("output_size", "(1,1)")
+      .Param("dtype", "f32")
+      .ExpectOutputs({means}, kBitExact);
+}
+
 TEST(IntegerAvgPool, RefusesWhatDoesNotFit) {
   const Tensor x(DType::kU8, {1, 2, 2, 4});
   Pool(false, x).ExpectError(ErrorCode::kInvalidModel, "either an output_size or a kernel_size");
