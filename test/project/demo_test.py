@@ -71,5 +71,35 @@ class Demo(unittest.TestCase):
         self.assertEqual(self.demo(), {"built"})
 
 
+class Build(unittest.TestCase):
+    """What tools/build asks of CMake for the demo."""
+
+    def configured(self, *arguments, cache=None):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = pathlib.Path(scratch)
+            (folder / "cmake").write_text('#!/bin/sh\necho "$@"\n')
+            (folder / "cmake").chmod(0o755)
+            (folder / "build").mkdir()
+            if cache is not None:
+                (folder / "build/CMakeCache.txt").write_text(cache)
+            env = os.environ | {"OORT_SKIP_DEPS": "1", "PATH": f"{folder}:{os.environ['PATH']}"}
+            return subprocess.run([DEMO.parent / "build", folder / "build", "--no-cuda", *arguments], env=env,
+                                  check=True, capture_output=True, text=True).stdout
+
+    def test_the_demo_is_built_for_a_first_look(self):
+        asked = self.configured("--demo")
+        self.assertIn("-DOORT_SERVE=OFF -DOORT_QUICK=ON", asked)
+        self.assertIn("--target oort_cli demo_resnet", asked)
+        self.assertIn("-DOORT_QUICK=ON", self.configured("--demo", cache="OORT_QUICK:BOOL=ON\n"))
+
+    def test_the_rest_is_built_whole(self):
+        asked = self.configured(cache="OORT_QUICK:BOOL=ON\n")
+        self.assertIn("-DOORT_SERVE=AUTO -DOORT_QUICK=OFF", asked)
+        self.assertNotIn("--target", asked)
+
+    def test_the_demo_leaves_a_whole_build_as_it_is(self):
+        self.assertIn("-DOORT_SERVE=AUTO -DOORT_QUICK=OFF", self.configured("--demo", cache="OORT_QUICK:BOOL=OFF\n"))
+
+
 if __name__ == "__main__":
     unittest.main()
