@@ -28,32 +28,6 @@ StoredMatrix ExpertRows(const StoredMatrix& all, int64_t expert, int64_t rows) {
   return {all.format, rows, all.columns, cut(all.data), cut(all.scale), cut(all.minimum)};
 }
 
-RoutingRule RuleOf(const LayerInit& init, const Tensor& correction) {
-  RoutingRule rule;
-  rule.experts = init.Int("experts");
-  rule.used = init.Int("used");
-  rule.normalized = init.Bool("normalized");
-  rule.sigmoid = init.Bool("sigmoid");
-  rule.groups = init.Int("groups");
-  rule.groups_used = std::min(init.Int("groups_used"), rule.groups);
-  rule.scale = static_cast<float>(init.Float("factor"));
-  if (rule.experts % rule.groups != 0 ||
-      rule.used > rule.experts / rule.groups * rule.groups_used) {
-    throw Error(ErrorCode::kInvalidModel, "a token cannot use " + std::to_string(rule.used) +
-                                              " of " + std::to_string(rule.experts) +
-                                              " experts from " + std::to_string(rule.groups_used) +
-                                              " of " + std::to_string(rule.groups) + " groups");
-  }
-  if (!correction.defined()) return rule;
-  if (correction.shape() != Shape{rule.experts}) {
-    throw Error(ErrorCode::kInvalidModel, "expected a correction of " +
-                                              std::to_string(rule.experts) + " scores, got " +
-                                              correction.ToString());
-  }
-  rule.correction = correction.data<float>();
-  return rule;
-}
-
 /// Feed-forward layers of which each token goes through a few. Rows are grouped by expert, so that
 /// only experts in use are read, and each of them once.
 class ExpertMixture final : public Layer {
@@ -63,12 +37,20 @@ class ExpertMixture final : public Layer {
         router_(init.Arg("router")),
         hidden_(init.Int("in_features")),
         intermediate_(init.Int("intermediate")),
+        held_(init.Int("experts")),
+        first_(init.Int("first_expert")),
+        sums_(init.Bool("sum")),
         correction_(init.Weight("correction")),
-        rule_(RuleOf(init, correction_)),
+        rule_(ReadRoutingRule(init, std::max(init.Int("all_experts"), held_), correction_)),
         limit_(static_cast<float>(init.Float("limit"))),
         epilogue_(init),
         multiplier_(init.isa(), ReadPrecision(init)),
         packed_(StoredArguments(init, 3)) {
+    if (first_ > rule_.experts - held_) {
+      throw Error(ErrorCode::kInvalidModel, std::to_string(held_) + " experts from expert " +
+                                                std::to_string(first_) + " on are no part of " +
+                                                std::to_string(rule_.experts));
+    }
     if (ReadPrecision(init) != Precision::kF32) epilogue_.AllowRough();
     for (const Part part : {kGate, kUp, kDown}) Pack(init, part);
   }
@@ -83,7 +65,11 @@ class ExpertMixture final : public Layer {
                       "), got " + shape.ToString() + " and " + args.shape(router_).ToString());
     }
     epilogue_.Check(args, shape);
-    return {Tensor::Meta(DType::kF32, shape)};
+    if (sums_) return {Tensor::Meta(DType::kF32, shape)};
+    if (epilogue_.has_addend(args)) {
+      throw Error(ErrorCode::kInvalidArgument, "rows that are not summed up get no addend");
+    }
+    return {Tensor::Meta(DType::kF32, {CheckedMultiply(shape[0], rule_.used), hidden_})};
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
@@ -98,7 +84,9 @@ class ExpertMixture final : public Layer {
     const ExpertRouting routing(rule_, args.tensor(router_).data<float>(), tokens);
     const Scratch scratch = ScratchOf(context.workspace(), tokens);
     const bool apart = AreAnswers(context);
+    float* next = out.data<float>();  // where rows are not summed up
     for (const int64_t expert : routing.experts_in_use()) {
+      if (expert < first_ || expert >= first_ + held_) continue;  // another rank has it
       const int64_t rows = routing.count(expert);
       const RoutedToken* routed = routing.begin(expert);
       const float* gathered = x + routed->token * hidden_;
@@ -106,8 +94,10 @@ class ExpertMixture final : public Layer {
         Gather(context, x, routed, rows, scratch.x);
         gathered = scratch.x;
       }
-      Run(context, expert, gathered, rows, apart, scratch);
-      Scatter(context, scratch.y, routed, rows, out.data<float>());
+      float* y = sums_ ? scratch.y : next;
+      Run(context, expert - first_, gathered, rows, apart, scratch, y);
+      next += rows * hidden_;
+      if (sums_) AddWeighted(context, y, routed, rows, hidden_, out.data<float>());
     }
   }
 
@@ -131,8 +121,9 @@ class ExpertMixture final : public Layer {
     const double at_most =
         std::min(tokens * static_cast<double>(rule_.used), static_cast<double>(rule_.experts));
     Cost cost;
+    const double share = static_cast<double>(held_) / static_cast<double>(rule_.experts);
     cost.flops = 6 * tokens * static_cast<double>(rule_.used) * static_cast<double>(hidden_) *
-                 static_cast<double>(intermediate_);
+                 static_cast<double>(intermediate_) * share;
     cost.bytes = static_cast<double>(weight_bytes_) / static_cast<double>(rule_.experts) * at_most +
                  static_cast<double>(args.tensor(input_).bytes()) +
                  static_cast<double>(outputs[0].AsTensor().bytes());
@@ -158,17 +149,15 @@ class ExpertMixture final : public Layer {
   void Pack(const LayerInit& init, Part part) {
     const int64_t rows = RowsOf(part);
     const int64_t columns = part == kDown ? intermediate_ : hidden_;
-    const StoredMatrix all =
-        ReadStored(init, part, CheckedMultiply<int64_t>(rule_.experts, rows), columns);
+    const StoredMatrix all = ReadStored(init, part, CheckedMultiply<int64_t>(held_, rows), columns);
     biases_[part] = init.Weight(PartName("bias", part));
-    if (biases_[part].defined() && biases_[part].shape() != Shape{rule_.experts * rows}) {
-      throw Error(ErrorCode::kInvalidModel, "expected a bias of " +
-                                                std::to_string(rule_.experts * rows) +
+    if (biases_[part].defined() && biases_[part].shape() != Shape{held_ * rows}) {
+      throw Error(ErrorCode::kInvalidModel, "expected a bias of " + std::to_string(held_ * rows) +
                                                 " elements, got " + biases_[part].ToString());
     }
     const float* bias = biases_[part].defined() ? biases_[part].data<float>() : nullptr;
-    experts_.resize(static_cast<size_t>(rule_.experts));
-    for (int64_t e = 0; e < rule_.experts; ++e) {
+    experts_.resize(static_cast<size_t>(held_));
+    for (int64_t e = 0; e < held_; ++e) {
       Expert& expert = experts_[static_cast<size_t>(e)];
       const auto matrix = std::make_shared<const QuantizedMatrix>(
           ExpertRows(all, e, rows), AvailableThreads(), multiplier_.scales());
@@ -216,7 +205,7 @@ class ExpertMixture final : public Layer {
   }
 
   void Run(const Context& context, int64_t expert, const float* x, int64_t rows, bool apart,
-           const Scratch& scratch) const {
+           const Scratch& scratch, float* result) const {
     QuantizedProduct up = UpProduct(expert, rows, apart);
     const std::array<float*, 2> hidden = {scratch.gate, scratch.up};
     up.x = x;
@@ -225,7 +214,7 @@ class ExpertMixture final : public Layer {
     multiplier_.Run(up, context.threads(), scratch.rest);
     if (!up.gated) ClampAndGate(context, rows * intermediate_, scratch.gate, scratch.up);
     QuantizedProduct down = DownProduct(expert, rows, apart);
-    const std::array<float*, 1> y = {scratch.y};
+    const std::array<float*, 1> y = {result};
     down.x = scratch.gate;
     down.y = y;
     multiplier_.Run(down, context.threads(), scratch.rest);
@@ -249,20 +238,6 @@ class ExpertMixture final : public Layer {
     context.ParallelFor(rows, GrainOf({bytes, 0}), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         std::copy_n(x + routed[row].token * hidden_, hidden_, to + row * hidden_);
-      }
-    });
-  }
-
-  /// A token comes to an expert once, so rows write apart from each other.
-  void Scatter(const Context& context, const float* y, const RoutedToken* routed, int64_t rows,
-               float* out) const {
-    const double bytes = static_cast<double>(hidden_) * 12;
-    context.ParallelFor(rows, GrainOf({bytes, 0}), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        float* to = out + routed[row].token * hidden_;
-        const float* from = y + row * hidden_;
-        const float weight = routed[row].weight;
-        for (int64_t i = 0; i < hidden_; ++i) to[i] += weight * from[i];
       }
     });
   }
@@ -293,6 +268,8 @@ class ExpertMixture final : public Layer {
 
   int input_, router_;
   int64_t hidden_, intermediate_;
+  int64_t held_, first_;  // experts
+  bool sums_;
   Tensor correction_;  ///< before the rule, which looks at it
   RoutingRule rule_;
   float limit_;
@@ -317,15 +294,16 @@ OORT_LAYERS(expert_mixture) {
       "rows of weight (G), weight_1 (U) and weight_2 (D) are those of all experts, one behind the "
       "other. sigmoid: scores are sigmoids of the logits, and correction is added to those that "
       "experts are chosen by. groups: experts are chosen from the best groups_used of these. "
-      "factor: "
-      "of the weights. limit: both products are held to it, and become g sigmoid(1.702 g) (u + 1)");
+      "factor: of the weights. limit: both products are held to it, and become "
+      "g sigmoid(1.702 g) (u + 1). One rank's part of a model has the experts from first_expert on, "
+      "of all_experts that a router knows; with sum=False it gives what each of them makes of each "
+      "of its tokens, one row behind the other in the order of the experts, and zeros up to tokens "
+      "times used rows");
   schema.Tensor("input", kF32Only).Tensor("router", kF32Only).OptionalTensor("addend", kF32Only);
   schema.Int("in_features").AtLeast(1).Int("intermediate").AtLeast(1);
-  schema.Int("experts").AtLeast(1).Int("used").AtLeast(1);
-  schema.Bool("sigmoid", false).Float("factor", 1.0);
-  schema.Int("groups", 1).AtLeast(1).Int("groups_used", 1).AtLeast(1);
-  schema.OptionalAttribute("correction", kF32Only);
-  schema.Bool("normalized", false).Float("limit", 0.0).AtLeast(0);
+  schema.Int("experts").AtLeast(1).Float("limit", 0.0).AtLeast(0);
+  AddRoutingParams(schema);
+  schema.Int("first_expert", 0).AtLeast(0).Int("all_experts", 0).AtLeast(0).Bool("sum", true);
   for (int part = 0; part < 3; ++part) {
     AddStoredWeight(schema, part);
     schema.OptionalAttribute(PartName("bias", part));

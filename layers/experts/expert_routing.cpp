@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/parallel.h"
+#include "oort/error.h"
+
 namespace oort {
 namespace {
 
@@ -128,6 +131,52 @@ ExpertRouting::ExpertRouting(const RoutingRule& rule, const float* logits, int64
     const auto expert = static_cast<size_t>(all[i].expert);
     tokens_[static_cast<size_t>(next[expert]++)] = {static_cast<int64_t>(i / used), all[i].weight};
   }
+}
+
+void AddRoutingParams(OperatorSchema& schema) {
+  schema.Int("used").AtLeast(1).Bool("normalized", false);
+  schema.Bool("sigmoid", false).Float("factor", 1.0);
+  schema.Int("groups", 1).AtLeast(1).Int("groups_used", 1).AtLeast(1);
+  schema.OptionalAttribute("correction", kF32Only);
+}
+
+RoutingRule ReadRoutingRule(const LayerInit& init, int64_t experts, const Tensor& correction) {
+  RoutingRule rule;
+  rule.experts = experts;
+  rule.used = init.Int("used");
+  rule.normalized = init.Bool("normalized");
+  rule.sigmoid = init.Bool("sigmoid");
+  rule.groups = init.Int("groups");
+  rule.groups_used = std::min(init.Int("groups_used"), rule.groups);
+  rule.scale = static_cast<float>(init.Float("factor"));
+  if (rule.experts % rule.groups != 0 ||
+      rule.used > rule.experts / rule.groups * rule.groups_used) {
+    throw Error(ErrorCode::kInvalidModel, "a token cannot use " + std::to_string(rule.used) +
+                                              " of " + std::to_string(rule.experts) +
+                                              " experts from " + std::to_string(rule.groups_used) +
+                                              " of " + std::to_string(rule.groups) + " groups");
+  }
+  if (!correction.defined()) return rule;
+  if (correction.shape() != Shape{rule.experts}) {
+    throw Error(ErrorCode::kInvalidModel, "expected a correction of " +
+                                              std::to_string(rule.experts) + " scores, got " +
+                                              correction.ToString());
+  }
+  rule.correction = correction.data<float>();
+  return rule;
+}
+
+void AddWeighted(const Context& context, const float* rows, const RoutedToken* routed,
+                 int64_t count, int64_t width, float* out) {
+  const double bytes = static_cast<double>(width) * 12;
+  context.ParallelFor(count, GrainOf({bytes, 0}), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      float* to = out + routed[row].token * width;
+      const float* from = rows + row * width;
+      const float weight = routed[row].weight;
+      for (int64_t i = 0; i < width; ++i) to[i] += weight * from[i];
+    }
+  });
 }
 
 }  // namespace oort

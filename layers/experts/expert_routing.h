@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "oort/layer.h"
+
 namespace oort {
 
 /// A token at one of its experts.
@@ -28,6 +30,12 @@ struct RoutingRule {
   const float* correction = nullptr;  ///< added to the scores that experts are chosen by; or null
 };
 
+/// What operators say of a rule: `used`, `normalized`, `sigmoid`, `factor`, `groups`, `groups_used`
+/// and the attribute `correction`.
+void AddRoutingParams(OperatorSchema& schema);
+/// Throws kInvalidModel where it makes no sense. The rule looks at the correction, which stays.
+RoutingRule ReadRoutingRule(const LayerInit& init, int64_t experts, const Tensor& correction);
+
 /// The tokens of a step by their experts: those of one expert stand side by side, in their order,
 /// so that its weights are read once for all of them.
 class ExpertRouting {
@@ -49,5 +57,10 @@ class ExpertRouting {
   std::vector<RoutedToken> tokens_;
   std::vector<int64_t> starts_, in_use_;
 };
+
+/// Adds the rows that an expert gave to those of their tokens. All who do so share this code, so
+/// that they round alike. A token comes to an expert once, so rows write apart from each other.
+void AddWeighted(const Context& context, const float* rows, const RoutedToken* routed,
+                 int64_t count, int64_t width, float* out);
 
 }  // namespace oort

@@ -27,7 +27,9 @@ DecoderGraph::DecoderGraph(Graph written) : graph(std::move(written)) {
     if (op.type == "oort.RotaryAngles" && original != op.params.end()) {
       short_context = original->second.value().AsInt();
     }
-    const size_t experts = IntOf(op, "experts"), used = IntOf(op, "used");
+    // A rank has some of the experts, and reads as many of them as come to its share.
+    const size_t experts = std::max(IntOf(op, "experts"), IntOf(op, "all_experts"));
+    const size_t used = IntOf(op, "used");
     for (const auto& [name, tensor] : op.attributes) {
       const bool is_mixture = op.type == "oort.ExpertMixture" && experts > 0;
       const size_t read = is_mixture ? tensor.bytes() / experts * used : tensor.bytes();

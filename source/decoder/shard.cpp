@@ -177,6 +177,7 @@ class Sharder {
         {"oort.QuantizedLinear", &Sharder::Linear},
         {"oort.QuantizedEmbedding", &Sharder::Embed},
         {"oort.PagedAttention", &Sharder::Attend},
+        {"oort.ExpertMixture", &Sharder::Mix},
         {"oort.Rotary", &Sharder::Turn},
         {"oort.Argmax", &Sharder::Pick},
         {"oort.QuantizedArgmax", &Sharder::PickProduct},
@@ -212,6 +213,7 @@ class Sharder {
     const LinearInputs inputs = InputsOf(Op(index));
     if (!options_.exact && CanSum(Op(index), PlaceOf(inputs.input))) return Sum(index, inputs);
     GatherInputs(index);
+    if (IsRouter(Op(index))) return;
     const std::optional<std::vector<AxisRanges>> cut = CutsOf(Op(index));
     const bool finishes = inputs.addend >= 0 && HasActivation(Op(index));
     if (!cut || finishes) {
@@ -227,6 +229,15 @@ class Sharder {
     const int part = Detach(index, name + ".part");
     SetParts(AddExchange("oort.AllGather", name + ".gather", {part, addend}, whole), (*cut)[0]);
     Place(whole, {});
+  }
+
+  /// Whether it chooses experts: an exchange would take longer than its few rows.
+  bool IsRouter(const Operator& op) {
+    if (op.outputs.size() != 1) return false;
+    const auto& readers = graph_.operands[static_cast<size_t>(op.outputs[0])].consumers;
+    return std::ranges::any_of(readers, [&](int reader) {
+      return Op(reader).type == "oort.ExpertMixture" && Op(reader).inputs[0] != op.outputs[0];
+    });
   }
 
   /// Ranges of the rows of each weight; nothing where they are too few to share out.
@@ -301,6 +312,53 @@ class Sharder {
     if (addend >= 0) read.push_back(addend);
     AddExchange("oort.AllReduce", name + ".sum", std::move(read), whole, bias);
     Place(whole, {});
+  }
+
+  /// Each rank has some of the experts. The sums of its own are added to those of the others; for
+  /// the bits of one rank, what each expert gives is handed over instead, and then summed up.
+  void Mix(int index) {
+    GatherInputs(index);
+    const int64_t experts = IntOf(Op(index), "experts");
+    const auto cut = CutEvenly(experts, 1, options_.ranks);
+    if (!cut || Op(index).inputs.size() < 2 || Op(index).params.contains("all_experts")) {
+      report_.whole.push_back(Op(index).name);
+      return;
+    }
+    CutExperts(Op(index), Mine(*cut), experts);
+    const std::string name = Op(index).name;
+    std::vector<int> read = Op(index).inputs;  // the input, the router, and perhaps an addend
+    graph_.SetInputs(index, {read[0], read[1]});
+    const int whole = Op(index).outputs[0];
+    read[0] = Detach(index, name + ".part");
+    if (!options_.exact) {
+      read.erase(read.begin() + 1);
+      AddExchange("oort.AllReduce", name + ".sum", std::move(read), whole);
+    } else {
+      Op(index).params["sum"] = Parameter::FromValue(Value(false));
+      const int gather =
+          AddExchange("oort.GatherExperts", name + ".gather", std::move(read), whole);
+      SetParts(gather, *cut);
+      for (const char* param :
+           {"used", "normalized", "sigmoid", "factor", "groups", "groups_used"}) {
+        const auto found = Op(index).params.find(param);
+        if (found != Op(index).params.end()) Op(gather).params[param] = found->second;
+      }
+      const auto correction = Op(index).attributes.find("correction");
+      if (correction != Op(index).attributes.end()) {
+        Op(gather).attributes["correction"] = correction->second;
+      }
+    }
+    Place(whole, {});
+  }
+
+  void CutExperts(Operator& op, const AxisRange& mine, int64_t experts) {
+    for (size_t part = 0; part < 3; ++part) {
+      const int64_t rows = IntOf(op, part == 2 ? "in_features" : "intermediate");
+      cutter_.CutRows(op, SuffixOf(part), {mine.begin * rows, mine.end * rows});
+    }
+    SetInt(op, "experts", mine.size());
+    SetInt(op, "first_expert", mine.begin);
+    SetInt(op, "all_experts", experts);
   }
 
   /// Of the table of tokens a rank has the rows of its part of the vocabulary.

@@ -63,25 +63,32 @@ LanguageModelOptions RankedOptions(int ranks, bool exact_split) {
 
 class RanksOfFamily : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(RanksOfFamily, ExactSplitHasTheBitsOfOneRank) {
-  const std::vector<int32_t> tokens = TokensOf(GetParam());
-  for (const bool exact : {true, false}) {
-    const auto alone = LanguageModel::Load(kRankModels / GetParam(), {.exact = exact});
-    const KvType kv = exact ? KvType::kF32 : KvType::kF16;
-    for (const int ranks : {2, 3, 4}) {
-      LanguageModelOptions options = RankedOptions(ranks, true);
-      options.exact = exact;
-      const auto together = LanguageModel::Load(kRankModels / GetParam(), options);
-      EXPECT_EQ(together->ranks(), ranks);
-      for (const size_t step : {tokens.size(), size_t{1}}) {
-        const RankLogits want = LogitsOf(alone, tokens, step, kv);
-        const RankLogits got = LogitsOf(together, tokens, step, kv);
-        EXPECT_TRUE(HasSameBits(got.logits, want.logits))
-            << ranks << " ranks, " << (exact ? "exact" : "fast") << ", step " << step;
-        EXPECT_EQ(got.argmax, want.argmax);
-      }
+/// Holds so many ranks of the exact split against one, in one step and token by token.
+void ExpectBitsOfOne(const std::filesystem::path& file, const std::vector<int32_t>& tokens,
+                     bool exact, const std::vector<int>& counts) {
+  const auto alone = LanguageModel::Load(file, {.exact = exact});
+  const KvType kv = exact ? KvType::kF32 : KvType::kF16;
+  const std::vector<size_t> steps = {tokens.size(), 1};
+  std::vector<RankLogits> want;
+  for (const size_t step : steps) want.push_back(LogitsOf(alone, tokens, step, kv));
+  for (const int ranks : counts) {
+    LanguageModelOptions options = RankedOptions(ranks, true);
+    options.exact = exact;
+    const auto together = LanguageModel::Load(file, options);
+    EXPECT_EQ(together->ranks(), ranks);
+    for (size_t i = 0; i < steps.size(); ++i) {
+      const RankLogits got = LogitsOf(together, tokens, steps[i], kv);
+      EXPECT_TRUE(HasSameBits(got.logits, want[i].logits))
+          << ranks << " ranks, " << (exact ? "exact" : "fast") << ", step " << steps[i];
+      EXPECT_EQ(got.argmax, want[i].argmax);
     }
   }
+}
+
+TEST_P(RanksOfFamily, ExactSplitHasTheBitsOfOneRank) {
+  const std::vector<int32_t> tokens = TokensOf(GetParam());
+  ExpectBitsOfOne(kRankModels / GetParam(), tokens, true, {2, 3, 4, 5, 6, 7, 8});
+  ExpectBitsOfOne(kRankModels / GetParam(), tokens, false, {2, 3, 6});
 }
 
 TEST_P(RanksOfFamily, LayersInTurnHaveTheBitsOfOneRank) {
@@ -124,7 +131,11 @@ TEST_P(RanksOfFamily, FastSplitIsCloseAndAlwaysTheSame) {
 INSTANTIATE_TEST_SUITE_P(Files, RanksOfFamily,
                          ::testing::Values("llama", "llama.gguf", "mistral", "qwen2", "qwen3",
                                            "gemma", "gemma2.gguf", "phi3", "gpt2", "llama2c_v1.bin",
-                                           "llama2c_v2.bin"),
+                                           "llama2c_v2.bin", "mixtral", "mixtral.gguf", "qwen2_moe",
+                                           "qwen2_moe.gguf", "qwen3_moe", "olmoe", "gemma3_text",
+                                           "cohere", "falcon", "falcon_new", "phi", "granite",
+                                           "gpt_neox", "olmo2", "smollm3", "stablelm",
+                                           "stablelm_parallel", "starcoder2"),
                          [](const auto& item) {
                            std::string name = item.param;
                            std::replace(name.begin(), name.end(), '.', '_');
@@ -263,13 +274,35 @@ TEST(Ranks, GpusAreRefused) {
   EXPECT_THROW(LanguageModel::Load(kRankModels / "llama", options), Error);
 }
 
+TEST(Ranks, EachOfEightHasAPartOfTheStoryteller) {
+  // Its products have rows for eight ranks, those of the tiny families for two.
+  const std::filesystem::path file = std::filesystem::path(OORT_SOURCE_DIR) / "models/storyteller";
+  const std::vector<int32_t> tokens = {1, 504, 282, 46, 314, 260, 1, 9, 44};
+  for (const bool exact : {true, false}) {
+    ExpectBitsOfOne(file, tokens, exact, {2, 3, 4, 5, 6, 7, 8});
+  }
+}
+
+TEST(Ranks, AnEngineSharesExpertsOut) {
+  const auto alone = LanguageModel::Load(kRankModels / "qwen3_moe");
+  for (const bool exact_split : {true, false}) {
+    const auto together =
+        LanguageModel::Load(kRankModels / "qwen3_moe", RankedOptions(3, exact_split));
+    const auto answers = AnswersOf(together, {});
+    if (exact_split) {
+      EXPECT_EQ(answers, AnswersOf(alone, {}));
+    }
+    EXPECT_EQ(AnswersOf(together, {}), answers);
+  }
+}
+
 TEST(Ranks, SmolLmHasTheBitsOfOneRank) {
   const std::filesystem::path file = testing::SmolModelFile();
   if (file.empty() || testing::kTooSlowForSmol) GTEST_SKIP() << "no SmolLM2 here";
   const std::vector<int32_t> tokens = {1, 504, 3575, 282, 4649, 314, 260, 1, 9, 44};
   const auto alone = LanguageModel::Load(file);
   const RankLogits want = LogitsOf(alone, tokens, 5, KvType::kF16);
-  for (const int ranks : {2, 4}) {
+  for (const int ranks : {2, 4, 5, 8}) {
     const auto together = LanguageModel::Load(file, RankedOptions(ranks, true));
     EXPECT_TRUE(HasSameBits(LogitsOf(together, tokens, 5, KvType::kF16).logits, want.logits));
   }

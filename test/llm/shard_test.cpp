@@ -84,6 +84,43 @@ TEST(Shard, RanksTogetherHaveEachWeightOnce) {
   }
 }
 
+size_t ExpertBytes(const Graph& graph) {
+  size_t bytes = 0;
+  for (const Operator& op : graph.operators) {
+    if (op.type != "oort.ExpertMixture") continue;
+    for (const auto& [name, tensor] : op.attributes) bytes += tensor.bytes();
+  }
+  return bytes;
+}
+
+TEST(Shard, ExpertsAreSharedOut) {
+  for (const char* model : {"mixtral", "mixtral.gguf", "qwen2_moe", "olmoe"}) {
+    ShardReport report;
+    const size_t all = ExpertBytes(ShardedGraph(model, {}, report));
+    for (const bool exact : {false, true}) {
+      size_t sum = 0;
+      for (int rank = 0; rank < 3; ++rank) {
+        const Graph part = ShardedGraph(model, {rank, 3, exact}, report);
+        const int64_t layers = CountOf(part, "oort.ExpertMixture");
+        EXPECT_EQ(CountOf(part, "oort.GatherExperts"), exact ? layers : 0) << model;
+        EXPECT_LE(ExpertBytes(part), all / 2) << model;  // 6, 5 or 4 experts on three ranks
+        sum += ExpertBytes(part);
+      }
+      EXPECT_EQ(sum, all) << model;
+    }
+  }
+}
+
+TEST(Shard, ExpertsNeedNoExchangeMoreThanOtherLayers) {
+  ShardReport report;
+  const Graph fast = ShardedGraph("mixtral", {.rank = 0, .ranks = 2}, report);
+  const int64_t layers = CountOf(fast, "oort.PagedAttention");
+  EXPECT_EQ(CountOf(fast, "oort.AllReduce"), 2 * layers + 1);
+  EXPECT_EQ(CountOf(fast, "oort.AllGather"), 1);  // the logits; routers are whole
+  const Graph many = ShardedGraph("mixtral", {.rank = 4, .ranks = 5}, report);
+  EXPECT_EQ(std::ranges::count(report.whole, "model.layers.0.mlp.experts"), 1);
+}
+
 TEST(Shard, WhatCannotBeSharedOutIsComputedByAll) {
   ShardReport report;
   const Graph graph = ShardedGraph("llama", {.rank = 40, .ranks = 64}, report);
