@@ -30,6 +30,7 @@ struct LimitsOptions {
   std::vector<std::string> machines{"this"};
   std::vector<double> weights{16, 8, 6, 4}, caches{16, 8};
   double prompt = 512, context = 4096, memory = 0, bandwidth = 0, tflops = 0;
+  double layer_overhead = 0;  ///< microseconds
   int64_t group = 32;
   int threads = 0;
   std::vector<int> ranks{1, 2, 4, 8};
@@ -52,6 +53,7 @@ std::vector<Machine> PickMachines(const LimitsOptions& options) {
     if (options.bandwidth > 0) machine.bandwidth = options.bandwidth * 1e9;
     if (options.tflops > 0) machine.flops = options.tflops * 1e12;
     if (options.memory > 0) machine.memory = options.memory * 1024 * 1024 * 1024;
+    machine.layer_overhead = options.layer_overhead * 1e-6;
     if (!(machine.bandwidth > 0 && machine.flops > 0)) {
       throw Error(ErrorCode::kInternal, "the speed of " + machine.name + " is not known");
     }
@@ -411,6 +413,12 @@ Action AddLimits(CLI::App& app) {
       ->delimiter(',')
       ->type_name("N,…")
       ->check(CLI::Range(1, 1024))
+      ->needs("--link");
+  app.add_option("--layer-overhead", o.layer_overhead,
+                 "With --link: microseconds that each layer of a token takes beside reading its "
+                 "weights, and that ranks cannot share: launches, norms")
+      ->type_name("US")
+      ->check(CLI::Range(0.0, 1e6))
       ->needs("--link");
   app.add_option("--plot", o.plot, "Draw an .svg or .html");
   app.add_flag("--json", o.json, "Print JSON");

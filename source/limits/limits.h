@@ -45,6 +45,9 @@ struct Machine {
   double bandwidth = 0;  ///< bytes a second
   double flops = 0;      ///< dense multiplies and adds a second, of 16-bit numbers
   double memory = 0;     ///< bytes
+  /// Seconds that a layer of a token takes beside reading and multiplying, however many machines
+  /// share it: launches, norms, what waits for them. Only DecodeOnRanks counts them.
+  double layer_overhead = 0;
 };
 /// A100, H100, H200, 4090, Xeon, Neoverse.
 std::span<const Machine> KnownMachines();

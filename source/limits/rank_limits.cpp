@@ -37,7 +37,8 @@ RankTime DecodeOnRanks(const ModelShape& shape, BitWidths precision, const Machi
                        const Link& link, int ranks, double position) {
   RankTime time;
   const double others = static_cast<double>(std::max(ranks, 1) - 1);
-  time.own = DecodeLimit(shape, precision, machine, position).seconds() / (others + 1);
+  time.own = DecodeLimit(shape, precision, machine, position).seconds() / (others + 1) +
+             static_cast<double>(shape.layers) * machine.layer_overhead;
   if (others == 0) return time;
   const double sums = 2 * static_cast<double>(shape.layers) + 1;
   const double bytes = sizeof(float) * static_cast<double>(shape.hidden);

@@ -24,7 +24,7 @@ std::span<const Link> KnownLinks();
 const Link& FindLink(std::string_view name);
 
 struct RankTime {
-  double own = 0;       ///< seconds of a rank's part of a token
+  double own = 0;       ///< seconds of a rank's part of a token, with what no rank can share
   double exchange = 0;  ///< seconds of waiting for the numbers of others
   double seconds() const { return own + exchange; }
 };

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "limits/device_memory.h"
+#include "limits/rank_limits.h"
 #include "oort/error.h"
 
 namespace oort::limits {
@@ -490,6 +491,50 @@ TEST(DeviceMemory, PromptsOfVeryManyRowsUnpackWeights) {
   ModelShape experts = shape;
   experts.experts = 8;
   EXPECT_THROW(PredictDeviceMemory(experts, {}, {16, 1, 1}), Error);
+}
+
+/// Llama-2, of 7 or of 70 billion weights.
+ModelShape Llama2OnRanks(bool large) {
+  return ReadModelShape(large ? R"({"model_type": "llama", "vocab_size": 32000, "hidden_size": 8192,
+      "num_hidden_layers": 80, "num_attention_heads": 64, "num_key_value_heads": 8,
+      "intermediate_size": 28672})"
+                              : R"({"model_type": "llama", "vocab_size": 32000, "hidden_size": 4096,
+      "num_hidden_layers": 32, "num_attention_heads": 32, "intermediate_size": 11008})");
+}
+
+TEST(RankLimits, AreWithinTenPercentOfPublishedRates) {
+  // Tokens a second that the README of gpt-fast gives for A100s over NVLink, in 16 bits. It also
+  // says that these GPUs read 1700 GB/s at most. The overhead is what its 104.9 tokens a second on
+  // one GPU leave beside reading; all others are predictions.
+  struct Published {
+    bool large;
+    int ranks;
+    double rate;
+  };
+  const Published points[] = {{false, 1, 104.9},  {false, 2, 168.84}, {false, 4, 254.02},
+                              {false, 8, 328.43}, {true, 2, 21.32},   {true, 4, 38.01},
+                              {true, 8, 62.50}};
+  Machine machine = FindMachine("a100");
+  machine.bandwidth = 1700e9;
+  machine.layer_overhead = 55e-6;
+  for (const Published& point : points) {
+    const RankTime time = DecodeOnRanks(Llama2OnRanks(point.large), {16, 16}, machine,
+                                        FindLink("nvlink"), point.ranks, 1);
+    EXPECT_NEAR(1 / time.seconds(), point.rate, 0.1 * point.rate) << point.ranks;
+  }
+}
+
+TEST(RankLimits, SlowLinksAreSlowerThanOne) {
+  const ModelShape shape = Llama2OnRanks(false);
+  const Machine& machine = FindMachine("a100");
+  const auto seconds = [&](const char* link, int ranks) {
+    return DecodeOnRanks(shape, {4, 16}, machine, FindLink(link), ranks, 1).seconds();
+  };
+  EXPECT_EQ(seconds("1gbe", 1), seconds("nvlink", 1));
+  EXPECT_GT(seconds("1gbe", 2), seconds("1gbe", 1));
+  EXPECT_LT(seconds("nvlink", 8), seconds("nvlink", 4));
+  EXPECT_LT(seconds("nvlink", 8), seconds("pcie", 8));
+  EXPECT_THROW(FindLink("string and cans"), Error);
 }
 
 }  // namespace
