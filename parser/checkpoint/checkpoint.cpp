@@ -22,6 +22,10 @@ class FilesCheckpoint final : public Checkpoint {
   StoredMatrix Matrix(std::string_view name) const override {
     return Guarded([&] { return contents_.tensors.Matrix(name); });
   }
+  std::shared_ptr<const CheckpointMatrix> Scattered(std::string_view name) const override {
+    const PlacedTensor* placed = contents_.tensors.Find(name);
+    return placed != nullptr && placed->first_row == 0 ? placed->packed : nullptr;
+  }
   Tensor Vector(std::string_view name) const override {
     return Guarded([&] { return contents_.tensors.Vector(name); });
   }

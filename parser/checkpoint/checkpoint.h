@@ -19,6 +19,7 @@ namespace oort {
 /// or of llama2.c's tokenizer.bin, or what a GGUF holds. (Filled in by who reads the file; made
 /// into a Tokenizer by source/llm.)
 struct TokenizerSource;
+class CheckpointMatrix;
 
 struct NamedTemplate {
   std::string name;  ///< "default", "tool_use", …
@@ -46,6 +47,11 @@ class Checkpoint {
   /// A weight of two dimensions: views of the mapped file wherever its layout allows. Each maps its
   /// own part of the file, whose pages go with it.
   virtual StoredMatrix Matrix(std::string_view name) const = 0;
+  /// Not null where a matrix lies in several parts of the files, so that Matrix has to put it
+  /// together: who needs some of its rows gets them here.
+  virtual std::shared_ptr<const CheckpointMatrix> Scattered(std::string_view /*name*/) const {
+    return nullptr;
+  }
   /// A bias or norm, as f32.
   virtual Tensor Vector(std::string_view name) const = 0;
   virtual size_t file_bytes() const = 0;

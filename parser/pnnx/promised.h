@@ -3,6 +3,7 @@
 // whole.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -17,8 +18,11 @@ namespace oort {
 class Promise {
  public:
   using Make = std::function<std::vector<Tensor>()>;
-  /// `count` tensors will be asked for.
-  Promise(size_t count, Make make) : count_(count), make_(std::move(make)) {}
+  /// The same of rows [begin, end) alone.
+  using MakeRows = std::function<std::vector<Tensor>(int64_t begin, int64_t end)>;
+  /// `count` tensors will be asked for. `rows`: who needs a part of them need not make them whole.
+  Promise(size_t count, Make make, MakeRows rows = nullptr)
+      : count_(count), make_(std::move(make)), rows_(std::move(rows)) {}
 
   Tensor Take(size_t index) {
     if (made_.empty()) made_ = make_();
@@ -30,10 +34,15 @@ class Promise {
     }
     return tensor;
   }
+  bool has_rows() const { return rows_ != nullptr; }
+  Tensor Rows(size_t index, int64_t begin, int64_t end) const {
+    return rows_(begin, end).at(index);
+  }
 
  private:
   size_t count_, taken_ = 0;
   Make make_;
+  MakeRows rows_;
   std::vector<Tensor> made_;
 };
 
@@ -45,6 +54,11 @@ class PromisedBuffer final : public Buffer {
       : Buffer(bytes), promise_(std::move(promise)), index_(index) {}
 
   Tensor Take() const { return promise_->Take(index_); }
+  /// Rows [begin, end), in memory of their own or as a view.
+  Tensor Rows(int64_t begin, int64_t end) const {
+    if (promise_->has_rows()) return promise_->Rows(index_, begin, end);
+    return Take().Rows(begin, end).Clone();  // the rest is let go of
+  }
   const Promise* promise() const { return promise_.get(); }
 
   /// The promise of a tensor; null for all with another storage.

@@ -46,9 +46,11 @@ Tensor WeightCutter::Rows(const Tensor& tensor, const AxisRange& rows) {
   if (cut.defined()) return cut;
   Shape shape = tensor.shape();
   shape[0] = rows.size();
-  cut = MadeOf(tensor, shape, [rows](const Tensor& whole) {
-    return whole.Rows(rows.begin, rows.end).Clone();  // the rest is let go of
+  auto promise = std::make_shared<Promise>(1, [tensor, rows] {
+    const PromisedBuffer* promised = PromisedBuffer::Of(tensor);
+    return std::vector<Tensor>{promised->Rows(rows.begin, rows.end)};
   });
+  cut = PromisedBuffer::Make(tensor.dtype(), shape, std::move(promise), 0);
   return cut;
 }
 

@@ -8,6 +8,7 @@
 #include "cpu/activation.h"
 #include "decoder/decoder_stages.h"
 #include "decoder/graph_writer.h"
+#include "decoder/promised_rows.h"
 
 namespace oort {
 namespace {
@@ -266,7 +267,8 @@ class DecoderWriter {
     for (size_t i = 0; i < std::size(parts); ++i) {
       const std::string suffix = i == 0 ? "" : "_" + std::to_string(i);
       const std::string bias = name + parts[i] + ".bias";
-      mixture.AttachWeight(MatrixOf(name + parts[i]), suffix);
+      const int64_t rows = i == 2 ? config_.hidden : experts.intermediate;
+      mixture.AttachWeight(ExpertsOf(name + parts[i], experts.count * rows), suffix);
       if (checkpoint_.Has(bias)) mixture.Attach("bias" + suffix, checkpoint_.Vector(bias));
     }
     if (experts.limit > 0) mixture.Set("limit", Value(static_cast<double>(experts.limit)));
@@ -353,6 +355,12 @@ class DecoderWriter {
     if (name != "model.embed_tokens") return checkpoint_.Matrix(name + ".weight");
     if (embeddings_.rows == 0) embeddings_ = checkpoint_.Matrix(name + ".weight");
     return embeddings_;
+  }
+
+  /// Experts that a file has one by one are put together when the layer packs them.
+  StoredMatrix ExpertsOf(const std::string& name, int64_t rows) {
+    const auto scattered = checkpoint_.Scattered(name + ".weight");
+    return scattered == nullptr ? MatrixOf(name) : PromisedRows(scattered, rows);
   }
 
   /// Products of one input with the weights of these names.

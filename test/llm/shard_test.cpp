@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "decoder/decoder.h"
 #include "decoder/decoder_graph.h"
 #include "decoder/shard.h"
 #include "decoder/shard_plan.h"
 #include "parser/checkpoint/checkpoint.h"
+#include "parser/pnnx/promised.h"
 
 namespace oort {
 namespace {
@@ -109,6 +111,23 @@ TEST(Shard, ExpertsAreSharedOut) {
       EXPECT_EQ(sum, all) << model;
     }
   }
+}
+
+TEST(Shard, OfExpertsInAFolderARankReadsItsOwn) {
+  ShardReport report;
+  const Graph part = ShardedGraph("mixtral", {.rank = 1, .ranks = 2}, report);
+  const int index = part.FindOperator("model.layers.1.mlp.experts");
+  ASSERT_GE(index, 0);
+  const Tensor& promise = part.operators[static_cast<size_t>(index)].attributes.at("weight_2");
+  ASSERT_NE(PromisedBuffer::Of(promise), nullptr);
+  const Tensor made = PromisedBuffer::Of(promise)->Take();
+  const auto checkpoint = Checkpoint::Open(kShardModels / "mixtral");
+  const Tensor all = checkpoint->Matrix("model.layers.1.mlp.experts.down_proj.weight").data;
+  const Tensor want = all.Rows(all.dim(0) / 2, all.dim(0));
+  EXPECT_EQ(made.shape(), want.shape());
+  EXPECT_EQ(promise.shape(), want.shape());
+  EXPECT_EQ(std::memcmp(made.raw(), want.raw(), want.bytes()), 0);
+  EXPECT_LT(made.buffer()->size(), all.bytes());  // nothing of the other rank's
 }
 
 TEST(Shard, ExpertsNeedNoExchangeMoreThanOtherLayers) {
