@@ -57,7 +57,7 @@ class AllGather final : public Layer {
     const float* addend = args.Has(addend_) ? args.tensor(addend_).data<float>() : nullptr;
     int64_t at = 0;
     const std::span<const std::byte> mine(input.raw(), input.bytes());
-    group.Exchange(name_, mine, sizes, [&](int rank, std::span<const std::byte> bytes) {
+    const auto put = [&](int rank, std::span<const std::byte> bytes) {
       const int64_t part = parts_[static_cast<size_t>(rank)];
       const float* from = reinterpret_cast<const float*>(bytes.data());
       context.ParallelFor(rows, GrainOf({static_cast<double>(part) * 12, 0}),
@@ -67,7 +67,21 @@ class AllGather final : public Layer {
                             }
                           });
       at += part;
-    });
+    };
+    const size_t all_bytes = static_cast<size_t>(rows * width_) * sizeof(float);
+    if (all_bytes >= kBytesToShare && group.Share(name_, mine, [&](auto all) {
+          for (size_t rank = 0; rank < sizes.size(); ++rank) {
+            if (all[rank].size() != sizes[rank]) {
+              throw Error(ErrorCode::kDevice, "rank " + std::to_string(rank) +
+                                                  " has a part of another size: they do not "
+                                                  "compute the same model");
+            }
+            put(static_cast<int>(rank), all[rank]);
+          }
+        })) {
+      return;
+    }
+    group.Exchange(name_, mine, sizes, put);
   }
 
  private:

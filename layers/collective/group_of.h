@@ -2,6 +2,7 @@
 // What operators that exchange numbers between ranks have in common.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,10 @@ inline Collective& GroupOfRun() {
   }
   return *group;
 }
+
+/// From so many bytes on, ranks in one memory look at each other's numbers where they lie: waiting
+/// for each other twice then costs less than a copy.
+inline constexpr size_t kBytesToShare = size_t{32} << 10;
 
 /// What messages call an operator: "oort.AllReduce 'model.layers.0.mlp.down_proj.sum'".
 inline std::string NameInGroup(const LayerInit& init) {

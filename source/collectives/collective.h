@@ -34,6 +34,14 @@ class Collective {
   /// `what` is for messages: the operator that needs it.
   virtual void Exchange(std::string_view what, std::span<const std::byte> mine,
                         std::span<const size_t> sizes, Visit visit) = 0;
+  using UseAll = FunctionRef<void(std::span<const std::span<const std::byte>> all)>;
+  /// Where ranks live in one memory: `use` sees what all of them have where it lies, and may write
+  /// what no other rank reads meanwhile. Nobody returns before all are done. False where they do
+  /// not live so: then nothing was done.
+  virtual bool Share(std::string_view /*what*/, std::span<const std::byte> /*mine*/,
+                     UseAll /*use*/) {
+    return false;
+  }
   /// All ranks get the bytes of `root`, of any number up to kMostBroadcast.
   virtual void Broadcast(std::string_view what, std::vector<std::byte>& bytes, int root) = 0;
   /// Rank `to` gets the bytes of rank `from`, which do not wait for each other beyond that. Both

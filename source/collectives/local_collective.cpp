@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <thread>
 
 #include "collectives/patience.h"
 #include "core/number_text.h"
@@ -20,6 +21,7 @@ namespace {
 struct Handed {
   std::vector<std::byte> bytes;
   std::string what;
+  std::span<const std::byte> lent;  ///< of Share: it stays where it is
 };
 
 struct alignas(64) LocalRank {
@@ -37,6 +39,7 @@ struct LocalGroup {
   std::vector<LocalRank> members;
   std::map<std::pair<int, int>, LocalMail> mail;  ///< by who sends and who receives
   std::atomic<bool> failed = false;
+  std::atomic<int> readers = 0;  ///< ranks that look at what others have lent
   std::mutex mutex;
   std::string failure;  ///< the first one
 
@@ -49,7 +52,7 @@ struct LocalGroup {
   void Fail(std::string message) {
     const std::scoped_lock lock(mutex);
     if (failure.empty()) failure = std::move(message);
-    failed.store(true, std::memory_order_release);
+    failed.store(true);  // before any look at `readers`
   }
   [[noreturn]] void Throw() {
     const std::scoped_lock lock(mutex);
@@ -79,6 +82,29 @@ class LocalCollective final : public Collective {
     }
   }
 
+  bool Share(std::string_view what, std::span<const std::byte> mine, UseAll use) override {
+    try {
+      Hand(what, {}, mine);
+      std::vector<std::span<const std::byte>> all;
+      for (int from = 0; from < ranks(); ++from) {
+        const Handed& handed = Await(from, what);
+        if (handed.what != what) Mismatch(from, handed, what, mine.size());
+        all.push_back(handed.lent);
+      }
+      const Reading reading(*group_);
+      if (group_->failed.load()) group_->Throw();
+      use(all);
+    } catch (const std::exception& error) {
+      // What was lent may go once nobody looks at it, and nobody begins to after a failure.
+      Fail(error.what());
+      while (group_->readers.load() > 0) std::this_thread::yield();
+      throw;
+    }
+    Hand(what, {});
+    for (int from = 0; from < ranks(); ++from) AwaitEnd(from, what);
+    return true;
+  }
+
   void Broadcast(std::string_view what, std::vector<std::byte>& bytes, int root) override {
     Hand(what, root == rank_ ? std::span<const std::byte>(bytes) : std::span<const std::byte>());
     for (int from = 0; from < ranks(); ++from) {
@@ -94,7 +120,7 @@ class LocalCollective final : public Collective {
     LocalMail& mail = group_->mail.at({from, to});
     if (rank_ == from) {
       const std::scoped_lock lock(mail.mutex);
-      mail.letters.push_back({{bytes.begin(), bytes.end()}, std::string(what)});
+      mail.letters.push_back({{bytes.begin(), bytes.end()}, std::string(what), {}});
       return;
     }
     const Handed letter = AwaitLetter(mail, from, what);
@@ -108,16 +134,30 @@ class LocalCollective final : public Collective {
     try {
       group_->Fail(RankName(rank_, "a thread of this process") + ": " + std::string(message));
     } catch (...) {
-      group_->failed.store(true, std::memory_order_release);  // without a word: there is no memory
+      group_->failed.store(true);  // without a word: there is no memory
     }
   }
 
  private:
-  void Hand(std::string_view what, std::span<const std::byte> mine) {
+  /// While it lives, what others have lent has to stay.
+  class Reading {
+   public:
+    explicit Reading(LocalGroup& group) : group_(group) { group_.readers.fetch_add(1); }
+    ~Reading() { group_.readers.fetch_sub(1); }
+    Reading(const Reading&) = delete;
+    Reading& operator=(const Reading&) = delete;
+
+   private:
+    LocalGroup& group_;
+  };
+
+  void Hand(std::string_view what, std::span<const std::byte> mine,
+            std::span<const std::byte> lent = {}) {
     LocalRank& self = group_->members[static_cast<size_t>(rank_)];
     Handed& handed = self.handed[++turn_ % 2];
     handed.bytes.assign(mine.begin(), mine.end());
     handed.what = what;
+    handed.lent = lent;
     self.turn.store(turn_, std::memory_order_release);
   }
 
@@ -126,6 +166,17 @@ class LocalCollective final : public Collective {
     Patience patience(deadline_);
     while (other.turn.load(std::memory_order_acquire) < turn_) KeepWaiting(patience, from, what);
     return other.handed[turn_ % 2];
+  }
+
+  /// That a rank is done with what was lent; after a failure, that nobody looks at it.
+  void AwaitEnd(int from, std::string_view what) {
+    try {
+      const Handed& handed = Await(from, what);
+      if (handed.what != what) Mismatch(from, handed, what, 0);
+    } catch (const Error&) {
+      while (group_->readers.load() > 0) std::this_thread::yield();
+      throw;
+    }
   }
 
   Handed AwaitLetter(LocalMail& mail, int from, std::string_view what) {
