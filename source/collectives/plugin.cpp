@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
@@ -14,7 +15,20 @@
 namespace oort {
 namespace {
 
-constexpr const char* kMpiPlugin = "liboort-mpi.so";
+/// How many processes the launcher says that it has started; 0 where it says nothing.
+int CountIn(const char* variable) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? 0 : std::atoi(text);
+}
+int StartedByOpenMpi() { return CountIn("OMPI_COMM_WORLD_SIZE"); }
+int StartedByOther() { return CountIn("PMI_SIZE"); }  // MPICH, and those that speak its protocol
+
+/// That for MPICH stands beside the other where both are installed; with MPICH alone there is one.
+std::vector<const char*> NamesOfPlugins() {
+  if (StartedByOpenMpi() == 0 && StartedByOther() > 0)
+    return {"liboort-mpich.so", "liboort-mpi.so"};
+  return {"liboort-mpi.so"};
+}
 
 std::vector<std::string> PlacesOfPlugin() {
   if (const char* given = std::getenv("OORT_MPI"); given != nullptr && *given != '\0') {
@@ -23,13 +37,30 @@ std::vector<std::string> PlacesOfPlugin() {
   std::vector<std::string> places;
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (!error) {
-    const auto folder = program.parent_path();
-    places.push_back((folder / kMpiPlugin).string());
-    places.push_back((folder.parent_path() / "lib" / kMpiPlugin).string());
+  for (const char* name : NamesOfPlugins()) {
+    if (!error) {
+      const auto folder = program.parent_path();
+      places.push_back((folder / name).string());
+      places.push_back((folder.parent_path() / "lib" / name).string());
+    }
+    places.emplace_back(name);
   }
-  places.emplace_back(kMpiPlugin);
   return places;
+}
+
+/// A plug-in of another MPI than that of mpirun believes to be alone, and each process would answer
+/// by itself.
+std::unique_ptr<Collective> CheckedGroup(std::unique_ptr<Collective> group,
+                                         const std::string& place) {
+  const int started = std::max(StartedByOpenMpi(), StartedByOther());
+  if (group->ranks() == 1 && started > 1) {
+    throw Error(ErrorCode::kUnsupported,
+                "mpirun has started " + std::to_string(started) + " processes, but the MPI of " +
+                    place +
+                    " sees one: it is that of another MPI; set OORT_MPI to the plug-in "
+                    "that was built with this one");
+  }
+  return group;
 }
 
 }  // namespace
@@ -56,7 +87,7 @@ std::unique_ptr<Collective> OpenMpi(double deadline) {
     if (transport == nullptr || transport->version != OORT_TRANSPORT_VERSION) {
       throw Error(ErrorCode::kUnsupported, place + " is no plug-in for this version of Oort");
     }
-    return MakeTransportGroup(*transport, nullptr, deadline);
+    return CheckedGroup(MakeTransportGroup(*transport, nullptr, deadline), place);
   }
   throw Error(ErrorCode::kUnsupported,
               "ranks of mpirun need the plug-in liboort-mpi.so, which is built where MPI is "

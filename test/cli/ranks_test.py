@@ -70,6 +70,37 @@ def launcher():
 MPIRUN = launcher()
 
 
+def mpich_launcher():
+    """mpiexec of MPICH where that and its own plug-in are there beside Open MPI."""
+    program = shutil.which("mpiexec.mpich") or shutil.which("mpiexec.hydra")
+    return [program] if program and PLUGIN.with_name("liboort-mpich.so").exists() else None
+
+
+MPICH = mpich_launcher()
+
+
+@unittest.skipIf(MPICH is None, "no MPICH beside another MPI, or no plug-in for it")
+class MpichTest(LanguageCase):
+    def run_ranks(self, *words):
+        command = [*MPICH, "-n", "2", OORT, *map(str, words)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+    def test_processes_answer_as_one(self):
+        alone = self.json(*ASK)
+        for split in ("exact", "pipeline"):
+            done = self.run_ranks(*ASK, "--split", split, "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(json.loads(done.stdout)["token_ids"], alone["token_ids"], split)
+
+    @unittest.skipIf(MPIRUN is None, "no other MPI")
+    def test_a_plugin_of_another_mpi_is_refused(self):
+        environment = {**os.environ, "OORT_MPI": str(PLUGIN)}
+        command = [*MPICH, "-n", "2", OORT, *map(str, ASK)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("that of another MPI", done.stderr)
+
+
 @unittest.skipIf(MPIRUN is None, "no mpirun, or no plug-in for it")
 class MpiTest(LanguageCase):
     def start(self, *words):
