@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "layers/collective/on_ranks.h"
+#include "oort/testing.h"
 
 namespace oort {
 namespace {
@@ -33,6 +34,23 @@ TEST(AllGather, AddsWhatIsWhole) {
       RunOnRanks({GatherCase({Tensor::From<float>({1, 2}, {1, 2}), addend}, {2, 1}),
                   GatherCase({Tensor::From<float>({3}, {1, 1}), addend}, {2, 1})}),
       {101, 202, 303});
+}
+
+TEST(AllGather, PutsManyNumbersSideBySide) {
+  constexpr int64_t kRows = 3000;
+  const Tensor one = testing::RandomTensor(DType::kF32, {kRows, 2}, 1);
+  const Tensor two = testing::RandomTensor(DType::kF32, {kRows, 5}, 2);
+  const Tensor addend = testing::RandomTensor(DType::kF32, {kRows, 7}, 3);
+  std::vector<float> want;
+  for (int64_t row = 0; row < kRows; ++row) {
+    for (int64_t i = 0; i < 7; ++i) {
+      const float part =
+          i < 2 ? one.data<float>()[row * 2 + i] : two.data<float>()[row * 5 + i - 2];
+      want.push_back(part + addend.data<float>()[row * 7 + i]);
+    }
+  }
+  ExpectOnAllRanks<float>(
+      RunOnRanks({GatherCase({one, addend}, {2, 5}), GatherCase({two, addend}, {2, 5})}), want);
 }
 
 TEST(AllGather, RefusesPartsOfAnotherRank) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "layers/collective/on_ranks.h"
+#include "oort/testing.h"
 
 namespace oort {
 namespace {
@@ -35,6 +36,41 @@ TEST(AllReduce, AddsBiasAndAddendOnce) {
     cases.push_back(one);
   }
   ExpectOnAllRanks<float>(RunOnRanks(cases), {112, 224, 136, 248});
+}
+
+TEST(AllReduce, ManyNumbersHaveTheBitsOfFew) {
+  // So many are added where they lie, a part by each rank: 12345 is no multiple of anything.
+  constexpr int64_t kMany = 12345, kWidth = 5;
+  for (const int ranks : {1, 2, 3, 7}) {
+    const Tensor addend = testing::RandomTensor(DType::kF32, {kMany / kWidth, kWidth}, 90);
+    const Tensor bias = testing::RandomTensor(DType::kF32, {kWidth}, 91);
+    std::vector<RankCase> cases;
+    std::vector<float> want(kMany, 0.0f);
+    for (int rank = 0; rank < ranks; ++rank) {
+      const Tensor mine = testing::RandomTensor(DType::kF32, addend.shape(),
+                                                10U + static_cast<uint64_t>(rank), -1e3, 1e3);
+      for (size_t i = 0; i < want.size(); ++i) {
+        want[i] = rank == 0 ? mine.data<float>()[i] : want[i] + mine.data<float>()[i];
+      }
+      cases.push_back(ReduceCase({mine, addend}));
+      cases.back().op.attributes["bias"] = bias;
+    }
+    for (size_t i = 0; i < want.size(); ++i) {
+      want[i] = want[i] + bias.data<float>()[i % kWidth] + addend.data<float>()[i];
+    }
+    ExpectOnAllRanks<float>(RunOnRanks(cases), want);
+  }
+}
+
+TEST(AllReduce, ManyNumbersThatDoNotFitEndAllRanks) {
+  const auto case_of = [](int64_t count) {
+    return ReduceCase({testing::RandomTensor(DType::kF32, {1, count}, 3)});
+  };
+  const auto results = RunOnRanks({case_of(20000), case_of(20001), case_of(20000)});
+  for (const auto& result : results) {
+    EXPECT_NE(result.error.find("do not compute the same model"), std::string::npos)
+        << result.error;
+  }
 }
 
 TEST(AllReduce, RanksThatDisagreeAllSaySo) {
