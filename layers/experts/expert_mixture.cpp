@@ -295,7 +295,8 @@ OORT_LAYERS(expert_mixture) {
       "other. sigmoid: scores are sigmoids of the logits, and correction is added to those that "
       "experts are chosen by. groups: experts are chosen from the best groups_used of these. "
       "factor: of the weights. limit: both products are held to it, and become "
-      "g sigmoid(1.702 g) (u + 1). One rank's part of a model has the experts from first_expert on, "
+      "g sigmoid(1.702 g) (u + 1). One rank's part of a model has the experts from first_expert "
+      "on, "
       "of all_experts that a router knows; with sum=False it gives what each of them makes of each "
       "of its tokens, one row behind the other in the order of the experts, and zeros up to tokens "
       "times used rows");
