@@ -1,6 +1,6 @@
-# The plug-ins that connect ranks that mpirun starts. The library opens one when ranks are asked for, and never links MPI
-# itself. Open MPI and MPICH have other binaries: liboort-mpi.so is for the one that is the default here, and where that
-# is not MPICH, liboort-mpich.so is for MPICH, if it is installed beside it.
+# The plug-ins that connect ranks that mpirun starts. The library opens one when ranks are asked for, and never links
+# MPI itself. Open MPI and MPICH have other binaries: liboort-mpi.so is for the one that is the default here, and where
+# that is not MPICH, liboort-mpich.so is for MPICH, if it is installed beside it.
 if(OORT_MPI)
   set(MPI_CXX_SKIP_MPICXX ON)  # its old bindings of C++ are another library
   if(OORT_MPI STREQUAL "AUTO")
