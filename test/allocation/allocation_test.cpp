@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "core/exact_buffers.h"
+#include "kit/paths.h"
 #include "oort/oort.h"
 #include "oort/testing.h"
 
@@ -95,7 +96,7 @@ class SteadyForward : public ::testing::TestWithParam<Model> {
 #ifndef OORT_COUNTS
     GTEST_SKIP() << "malloc belongs to somebody else here";
 #endif
-    const std::filesystem::path folder = std::filesystem::path(OORT_SOURCE_DIR) / GetParam().folder;
+    const std::filesystem::path folder = SourceTree() / GetParam().folder;
     std::filesystem::path param;
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
       if (entry.path().extension() == ".param") param = entry.path();

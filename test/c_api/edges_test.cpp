@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "kit/paths.h"
 #include "oort/c.h"
 
 namespace {
@@ -32,7 +33,7 @@ struct Failure {
   }
 };
 
-std::string Models() { return std::string(OORT_SOURCE_DIR) + "/models"; }
+std::string Models() { return oort::SourceTree().string() + "/models"; }
 
 class CApiNetwork : public ::testing::Test {
  protected:
@@ -190,7 +191,7 @@ TEST(CApiEdges, OptionsAreCheckedWhenTheyAreSet) {
 }
 
 TEST(CApiEdges, EveryOptionIsInTheDocs) {
-  std::ifstream file(std::string(OORT_SOURCE_DIR) + "/docs/c-api.md");
+  std::ifstream file(oort::SourceTree().string() + "/docs/c-api.md");
   const std::string page{std::istreambuf_iterator<char>(file), {}};
   ASSERT_FALSE(page.empty());
   for (size_t i = 0; i < oort_option_count(); ++i) {

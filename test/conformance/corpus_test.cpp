@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "kit/paths.h"
 #include "oort/testing.h"
 
 namespace oort {
@@ -23,10 +24,10 @@ std::vector<fs::path> CasesIn(const fs::path& folder) {
   return cases;
 }
 
-std::vector<fs::path> OwnCases() { return CasesIn(fs::path(OORT_TEST_DATA) / "corpus"); }
+std::vector<fs::path> OwnCases() { return CasesIn(TestData() / "corpus"); }
 
 std::vector<fs::path> SharedCases() {
-  return CasesIn(fs::path(OORT_SOURCE_DIR) / ".." / "shared" / "corpus" / "cases");
+  return CasesIn(SourceTree() / ".." / "shared" / "corpus" / "cases");
 }
 
 std::string TestName(const ::testing::TestParamInfo<fs::path>& info) {

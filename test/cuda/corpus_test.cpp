@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "cuda/device.h"
+#include "kit/paths.h"
 #include "oort/npy.h"
 #include "oort/testing.h"
 
@@ -32,7 +33,7 @@ TEST(CudaCorpus, GivesTorchsAnswers) {
   std::string reason;
   if (cuda::Devices(&reason).empty()) GTEST_SKIP() << reason;
   int ran = 0;
-  for (const auto& entry : fs::directory_iterator(fs::path(OORT_TEST_DATA) / "corpus")) {
+  for (const auto& entry : fs::directory_iterator(TestData() / "corpus")) {
     const fs::path param = entry.path() / "model.pnnx.param";
     const fs::path bin = entry.path() / "model.pnnx.bin";
     if (!fs::exists(param)) continue;

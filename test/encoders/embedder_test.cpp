@@ -9,14 +9,14 @@
 
 #include "kit/errors.h"
 #include "kit/files.h"
+#include "kit/paths.h"
 
 namespace oort {
 namespace {
 
 using testing::ExpectThrows;
 
-const std::filesystem::path kTinyBert =
-    std::filesystem::path(OORT_TEST_DATA) / "encoders" / "tiny_bert";
+const std::filesystem::path kTinyBert = TestData() / "encoders" / "tiny_bert";
 
 struct EncoderAnswer {
   std::string text;
@@ -118,7 +118,7 @@ TEST(Embedder, RefusesWhatItCannotEmbed) {
   ExpectThrows([&] { Embedder("/nowhere"); }, ErrorCode::kNotFound, "tokenizer.json");
   EXPECT_TRUE(IsEncoder(kTinyBert));
   EXPECT_FALSE(IsEncoder(kTinyBert.parent_path()));
-  EXPECT_FALSE(IsEncoder(std::filesystem::path(OORT_SOURCE_DIR) / "models" / "storyteller"));
+  EXPECT_FALSE(IsEncoder(SourceTree() / "models" / "storyteller"));
 }
 
 }  // namespace

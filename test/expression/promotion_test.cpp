@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "kit/paths.h"
 #include "layers/expression/engine.h"
 
 namespace oort::expression {
@@ -66,7 +67,7 @@ std::vector<Value> Kinds() {
 }
 
 TEST(ExpressionPromotion, GivesTheDTypesOfTorch) {
-  std::ifstream file(OORT_TEST_DATA "/expression/promotion_table.txt");
+  std::ifstream file(TestData() / "expression/promotion_table.txt");
   const std::vector<Value> kinds = Kinds();
   int unary = 0, binary = 0;
   for (std::string line; std::getline(file, line);) {

@@ -11,6 +11,7 @@
 
 #include "grammar/accepts.h"
 #include "grammar/sources.h"
+#include "kit/paths.h"
 #include "oort/error.h"
 
 namespace oort {
@@ -256,8 +257,7 @@ TEST(StrictToolGrammar, ReasoningIsFree) {
 
 /// The token that stands before calls has no text: it is told apart from all that have.
 TEST(StrictToolGrammar, TheMarkIsAToken) {
-  const auto tokenizer =
-      Tokenizer::FromFile(std::filesystem::path(OORT_SOURCE_DIR) / "models/storyteller");
+  const auto tokenizer = Tokenizer::FromFile(SourceTree() / "models/storyteller");
   const int32_t mark = *tokenizer.IdOf("<|user|>");
   const GrammarCompiler compiler(tokenizer, tokenizer.size());
   const std::string strict[] = {"add"};

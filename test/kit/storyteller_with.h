@@ -9,6 +9,7 @@
 #include <string>
 
 #include "kit/files.h"
+#include "kit/paths.h"
 
 namespace oort::testing {
 
@@ -30,7 +31,7 @@ inline std::string ToolTemplate(const std::string& mark) {
 inline std::filesystem::path StorytellerWith(const std::string& chat_template) {
   namespace fs = std::filesystem;
   static std::deque<TemporaryFolder> folders;
-  const fs::path source = fs::path(OORT_SOURCE_DIR) / "models/storyteller";
+  const fs::path source = SourceTree() / "models/storyteller";
   const fs::path& folder = folders.emplace_back().path();
   for (const char* file :
        {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json"}) {

@@ -11,6 +11,7 @@
 #include "cuda/device.h"
 #include "kit/errors.h"
 #include "kit/files.h"
+#include "kit/paths.h"
 #include "oort/engine.h"
 
 namespace oort {
@@ -18,7 +19,7 @@ namespace {
 
 using testing::ExpectThrows;
 
-const std::filesystem::path kAnswerModels = std::filesystem::path(OORT_TEST_DATA) / "checkpoints";
+const std::filesystem::path kAnswerModels = TestData() / "checkpoints";
 
 std::shared_ptr<const LanguageModel> AnswerModel(bool exact = false) {
   return LanguageModel::Load(kAnswerModels / "llama", {.exact = exact});

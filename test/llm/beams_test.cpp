@@ -7,6 +7,7 @@
 
 #include "cuda/device.h"
 #include "kit/files.h"
+#include "kit/paths.h"
 #include "llm/smollm2_file.h"
 #include "oort/engine.h"
 #include "text/json.h"
@@ -14,7 +15,7 @@
 namespace oort {
 namespace {
 
-const std::filesystem::path kBeamModels = std::filesystem::path(OORT_TEST_DATA) / "checkpoints";
+const std::filesystem::path kBeamModels = TestData() / "checkpoints";
 
 struct BeamCase {
   GenerateRequest request;

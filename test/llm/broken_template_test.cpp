@@ -4,6 +4,7 @@
 
 #include "kit/errors.h"
 #include "kit/files.h"
+#include "kit/paths.h"
 #include "oort/engine.h"
 #include "text/json.h"
 
@@ -15,7 +16,7 @@ using testing::ExpectThrows;
 
 /// The storyteller with other templates.
 void WriteStoryteller(const fs::path& folder, const json::Json& templates) {
-  const fs::path source = fs::path(OORT_SOURCE_DIR) / "models" / "storyteller";
+  const fs::path source = SourceTree() / "models" / "storyteller";
   for (const char* name : {"config.json", "model.safetensors", "tokenizer.json"}) {
     fs::copy_file(source / name, folder / name);
   }

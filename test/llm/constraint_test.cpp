@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "kit/errors.h"
+#include "kit/paths.h"
 #include "oort/engine.h"
 
 namespace oort {
@@ -15,7 +16,7 @@ using testing::ExpectThrows;
 using Tokens = std::vector<int32_t>;
 
 std::shared_ptr<const LanguageModel> ConstrainedModel() {
-  return LanguageModel::Load(std::filesystem::path(OORT_TEST_DATA) / "checkpoints/llama.gguf");
+  return LanguageModel::Load(TestData() / "checkpoints/llama.gguf");
 }
 
 /// One of some answers.

@@ -7,6 +7,7 @@
 #include "decoder/converted.h"
 #include "kit/errors.h"
 #include "kit/files.h"
+#include "kit/paths.h"
 #include "llm/tiny_logits.h"
 #include "text/json.h"
 
@@ -17,7 +18,7 @@ namespace fs = std::filesystem;
 using testing::ExpectThrows;
 using testing::TemporaryFolder;
 
-const fs::path kSourceModels = fs::path(OORT_TEST_DATA) / "checkpoints";
+const fs::path kSourceModels = TestData() / "checkpoints";
 
 struct Converted {
   explicit Converted(const std::string& model, ConvertOptions options = {}) {
@@ -192,7 +193,7 @@ TEST(ConvertLanguageModel, LeavesNothingBehindWhenStopped) {
 }
 
 TEST(ConvertLanguageModel, OtherGraphsAreNoLanguageModels) {
-  const fs::path other = fs::path(OORT_SOURCE_DIR) / "models/digits/digits.pnnx.param";
+  const fs::path other = SourceTree() / "models/digits/digits.pnnx.param";
   ExpectThrows([&] { LanguageModel::Load(other); }, ErrorCode::kUnsupported,
                "is no language model that 'oort convert' wrote");
 }

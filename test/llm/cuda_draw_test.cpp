@@ -9,6 +9,7 @@
 
 #include "cuda/device.h"
 #include "cuda/memory.h"
+#include "kit/paths.h"
 #include "llm/sampling/without_logits.h"
 #include "oort/engine.h"
 #include "oort/testing.h"
@@ -110,8 +111,7 @@ TEST_F(CudaDraw, EqualLogitsAndThoseThatAreNone) {
 TEST_F(CudaDraw, AnAnswerIsTheSameWithLogitsAndWithout) {
   LanguageModelOptions load;
   load.device = Device::Cuda(0);
-  const auto model =
-      LanguageModel::Load(std::filesystem::path(OORT_TEST_DATA) / "checkpoints" / "llama", load);
+  const auto model = LanguageModel::Load(TestData() / "checkpoints" / "llama", load);
   const auto answer = [&](int top_logprobs, uint64_t seed) {
     Engine engine(model);
     GenerateRequest request;

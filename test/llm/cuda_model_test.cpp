@@ -10,6 +10,7 @@
 #include "decoder/random_checkpoint.h"
 #include "kit/errors.h"
 #include "kit/files.h"
+#include "kit/paths.h"
 #include "limits/device_memory.h"
 #include "llm/decoder_runner.h"
 #include "llm/memory_needs.h"
@@ -18,7 +19,7 @@
 namespace oort {
 namespace {
 
-const std::filesystem::path kGpuModels = std::filesystem::path(OORT_TEST_DATA) / "checkpoints";
+const std::filesystem::path kGpuModels = TestData() / "checkpoints";
 
 class CudaModel : public ::testing::Test {
  protected:

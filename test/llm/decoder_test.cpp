@@ -8,13 +8,14 @@
 
 #include "kit/errors.h"
 #include "kit/files.h"
+#include "kit/paths.h"
 #include "llm/decoder_runner.h"
 #include "text/json.h"
 
 namespace oort {
 namespace {
 
-const std::filesystem::path kDecoders = std::filesystem::path(OORT_TEST_DATA) / "checkpoints";
+const std::filesystem::path kDecoders = TestData() / "checkpoints";
 
 struct DecoderCase {
   std::string name;  ///< of the answers

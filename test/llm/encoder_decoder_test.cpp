@@ -12,6 +12,7 @@
 
 #include "kit/errors.h"
 #include "kit/files.h"
+#include "kit/paths.h"
 #include "text/json.h"
 
 namespace oort {
@@ -19,7 +20,7 @@ namespace {
 
 using testing::ExpectThrows;
 
-const std::filesystem::path kTextModels = std::filesystem::path(OORT_TEST_DATA) / "checkpoints";
+const std::filesystem::path kTextModels = TestData() / "checkpoints";
 
 json::Json TextAnswersOf(const std::string& name) {
   return json::Parse(testing::FileBytes(kTextModels / (name + ".json")), name);

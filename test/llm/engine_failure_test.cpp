@@ -8,6 +8,7 @@
 
 #include "kit/errors.h"
 #include "kit/files.h"
+#include "kit/paths.h"
 #include "oort/engine.h"
 #include "oort/pnnx.h"
 
@@ -16,7 +17,7 @@ namespace {
 
 using testing::ExpectThrows;
 
-const std::filesystem::path kFailureModels = std::filesystem::path(OORT_TEST_DATA) / "checkpoints";
+const std::filesystem::path kFailureModels = TestData() / "checkpoints";
 constexpr int64_t kPlaces = 12;
 
 /// A model that fails at the thirteenth token of a sequence: its table of positions ends there.

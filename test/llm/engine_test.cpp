@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "kit/errors.h"
+#include "kit/paths.h"
 #include "llm/decoder_runner.h"
 #include "llm/engine_impl.h"
 #include "llm/memory_needs.h"
@@ -16,7 +17,7 @@ using testing::ExpectThrows;
 /// All engines of this program, those of other files included, check their blocks after every step.
 const bool kChecksSteps = (checks_steps = true);
 
-const std::filesystem::path kEngineModels = std::filesystem::path(OORT_TEST_DATA) / "checkpoints";
+const std::filesystem::path kEngineModels = TestData() / "checkpoints";
 
 std::shared_ptr<const LanguageModel> TinyModel(const char* file = "llama.gguf") {
   return LanguageModel::Load(kEngineModels / file);

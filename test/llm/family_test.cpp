@@ -6,13 +6,14 @@
 #include <algorithm>
 
 #include "kit/files.h"
+#include "kit/paths.h"
 #include "llm/expect_logits.h"
 #include "oort/engine.h"
 
 namespace oort {
 namespace {
 
-const std::filesystem::path kTinyModels = std::filesystem::path(OORT_TEST_DATA) / "checkpoints";
+const std::filesystem::path kTinyModels = TestData() / "checkpoints";
 
 using testing::ExpectLogits;
 

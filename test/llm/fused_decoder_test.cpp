@@ -9,6 +9,7 @@
 #include "decoder/decoder.h"
 #include "graph/passes/passes.h"
 #include "kit/files.h"
+#include "kit/paths.h"
 #include "oort/kv_cache.h"
 #include "oort/language_model.h"
 #include "oort/testing.h"
@@ -17,7 +18,7 @@
 namespace oort {
 namespace {
 
-const std::filesystem::path kFoldedModels = std::filesystem::path(OORT_TEST_DATA) / "checkpoints";
+const std::filesystem::path kFoldedModels = TestData() / "checkpoints";
 
 int64_t CountType(const Graph& graph, std::string_view type) {
   return std::count_if(graph.operators.begin(), graph.operators.end(),

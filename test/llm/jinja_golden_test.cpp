@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "kit/paths.h"
 #include "oort/chat_template.h"
 #include "oort/error.h"
 
@@ -12,7 +13,7 @@ namespace oort {
 namespace {
 
 TEST(JinjaGolden, RendersWhatTransformersRenders) {
-  std::ifstream file(OORT_TEST_DATA "/llm/chat_goldens.json");
+  std::ifstream file(TestData() / "llm/chat_goldens.json");
   const auto golden = nlohmann::json::parse(file);
   ASSERT_GT(golden["cases"].size(), 200u);
   for (const auto& expected : golden["cases"]) {

@@ -9,6 +9,7 @@
 #include "kit/errors.h"
 #include "kit/files.h"
 #include "kit/gguf_builder.h"
+#include "kit/paths.h"
 #include "kit/peft_adapter.h"
 #include "llm/decoder_runner.h"
 #include "oort/engine.h"
@@ -27,7 +28,7 @@ using testing::SafetensorsOf;
 using testing::TemporaryFolder;
 using testing::WritePeft;
 
-const std::filesystem::path kLoraModels = std::filesystem::path(OORT_TEST_DATA) / "checkpoints";
+const std::filesystem::path kLoraModels = TestData() / "checkpoints";
 constexpr int64_t kRank = 3;
 constexpr float kAlpha = 6;
 constexpr int64_t kVocabulary = 40;

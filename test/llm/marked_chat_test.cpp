@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "kit/paths.h"
 #include "oort/chat_template.h"
 #include "oort/tokenizer.h"
 
@@ -97,9 +98,7 @@ TEST(MarkedChat, TextThatBecomesAControlTokenIsMarkedAsAWhole) {
   EXPECT_EQ(Marked("{{ c[0:2] + 'end' + c[-2:] }}", "<||>"), "[<|]end[|>]");
 }
 
-Tokenizer StoryTokenizer() {
-  return Tokenizer::FromFile(std::filesystem::path(OORT_SOURCE_DIR) / "models/storyteller");
-}
+Tokenizer StoryTokenizer() { return Tokenizer::FromFile(SourceTree() / "models/storyteller"); }
 
 TEST(MarkedChat, PlainRangesHoldNoSpecialTokens) {
   const Tokenizer tokenizer = StoryTokenizer();

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <random>
 
+#include "kit/paths.h"
 #include "kit/sanitized.h"
 #include "oort/engine.h"
 
@@ -157,8 +158,7 @@ void RunMix(const std::shared_ptr<const LanguageModel>& model, uint32_t seed, in
 }
 
 TEST(Mix, EveryRequestAnswersAsIfAlone) {
-  const auto model = LanguageModel::Load(
-      std::filesystem::path(OORT_TEST_DATA) / "checkpoints" / "llama", {.exact = true});
+  const auto model = LanguageModel::Load(TestData() / "checkpoints" / "llama", {.exact = true});
   constexpr uint32_t kCases = testing::IsSanitized() ? 20 : 100;
   int64_t preemptions = 0;
   for (uint32_t seed = 0; seed < kCases && !::testing::Test::HasFailure(); ++seed) {
@@ -169,7 +169,7 @@ TEST(Mix, EveryRequestAnswersAsIfAlone) {
 
 /// The same with guesses, of n-grams or of a model, of which most are wrong.
 TEST(Mix, GuessesChangeNoAnswer) {
-  const std::filesystem::path checkpoints = std::filesystem::path(OORT_TEST_DATA) / "checkpoints";
+  const std::filesystem::path checkpoints = TestData() / "checkpoints";
   const auto model = LanguageModel::Load(checkpoints / "llama", {.exact = true});
   const auto other = LanguageModel::Load(checkpoints / "mistral", {.exact = true});
   constexpr uint32_t kCases = testing::IsSanitized() ? 12 : 60;

@@ -5,6 +5,7 @@
 
 #include "cuda/device.h"
 #include "kit/errors.h"
+#include "kit/paths.h"
 #include "llm/decoder_runner.h"
 #include "runtime/device_backend.h"
 
@@ -50,8 +51,7 @@ std::vector<float> PlacedLogits(Device device) {
   LanguageModelOptions options;
   options.exact = true;
   options.device = device;
-  const auto model =
-      LanguageModel::Load(std::filesystem::path(OORT_TEST_DATA) / "checkpoints" / "qwen3", options);
+  const auto model = LanguageModel::Load(TestData() / "checkpoints" / "qwen3", options);
   DecoderRunner runner(model, KvType::kF32, 32, 1);
   EXPECT_EQ(runner.cache().device(), Device::Cpu());
   CachedSequence sequence;
@@ -74,8 +74,7 @@ TEST(PlacedModel, TheCacheIsWhereAttentionRuns) {
 }
 
 TEST(PlacedModel, AttentionOnTheHostRefusesACacheElsewhere) {
-  const auto model =
-      LanguageModel::Load(std::filesystem::path(OORT_TEST_DATA) / "checkpoints" / "llama");
+  const auto model = LanguageModel::Load(TestData() / "checkpoints" / "llama");
   const KvShape shape = model->kv_shape(KvType::kF16);
   KvCache cache(shape, 1, std::make_shared<EmptyDeviceBuffer>(KvCache::Bytes(shape, 1)));
   const std::vector<int32_t> blocks = {0};

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "kit/files.h"
+#include "kit/paths.h"
 #include "llm/decoder_runner.h"
 #include "llm/smollm2_file.h"
 #include "oort/engine.h"
@@ -14,7 +15,7 @@
 namespace oort {
 namespace {
 
-const std::filesystem::path kRankModels = std::filesystem::path(OORT_TEST_DATA) / "checkpoints";
+const std::filesystem::path kRankModels = TestData() / "checkpoints";
 
 /// Logits of all tokens, read in steps of so many, and what greedy sampling picks behind each.
 struct RankLogits {
@@ -276,7 +277,7 @@ TEST(Ranks, GpusAreRefused) {
 
 TEST(Ranks, EachOfEightHasAPartOfTheStoryteller) {
   // Its products have rows for eight ranks, those of the tiny families for two.
-  const std::filesystem::path file = std::filesystem::path(OORT_SOURCE_DIR) / "models/storyteller";
+  const std::filesystem::path file = SourceTree() / "models/storyteller";
   const std::vector<int32_t> tokens = {1, 504, 282, 46, 314, 260, 1, 9, 44};
   for (const bool exact : {true, false}) {
     ExpectBitsOfOne(file, tokens, exact, {2, 3, 4, 5, 6, 7, 8});

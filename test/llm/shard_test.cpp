@@ -9,13 +9,14 @@
 #include "decoder/decoder_graph.h"
 #include "decoder/shard.h"
 #include "decoder/shard_plan.h"
+#include "kit/paths.h"
 #include "parser/checkpoint/checkpoint.h"
 #include "parser/pnnx/promised.h"
 
 namespace oort {
 namespace {
 
-const std::filesystem::path kShardModels = std::filesystem::path(OORT_TEST_DATA) / "checkpoints";
+const std::filesystem::path kShardModels = TestData() / "checkpoints";
 
 TEST(ShardPlan, SharesHeadsOutUnevenly) {
   // SmolLM2 has 9 heads of queries, and 3 of keys.

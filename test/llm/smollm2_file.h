@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "kit/paths.h"
 #include "kit/sanitized.h"
 
 namespace oort::testing {
@@ -14,8 +15,8 @@ namespace oort::testing {
 inline std::filesystem::path SmolModelFile() {
   if (const char* given = std::getenv("OORT_SMOLLM2")) return given;
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(
-           std::filesystem::path(OORT_SOURCE_DIR) / ".cache" / "smollm2", ignored)) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(SourceTree() / ".cache" / "smollm2", ignored)) {
     if (entry.path().extension() == ".gguf") return entry.path();
   }
   return {};

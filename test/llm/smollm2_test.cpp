@@ -11,6 +11,7 @@
 
 #include "cuda/device.h"
 #include "kit/files.h"
+#include "kit/paths.h"
 #include "kit/sanitized.h"
 #include "llm/decoder_runner.h"
 #include "llm/smollm2_file.h"
@@ -19,7 +20,7 @@
 namespace oort {
 namespace {
 
-const std::filesystem::path kSmolRoot = OORT_SOURCE_DIR;
+const std::filesystem::path kSmolRoot = SourceTree();
 /// Where the second best token is this close, rounding decides, and the texts part.
 constexpr float kSmolGap = 0.02f;
 

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "kit/paths.h"
 #include "oort/tokenizer.h"
 #include "text/base64.h"
 #include "text/regex.h"
@@ -26,9 +27,7 @@ std::string ReadText(const fs::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-CaseJson AllCases() {
-  return CaseJson::parse(ReadText(fs::path(OORT_TEST_DATA) / "llm/tokenizer_cases.json"));
-}
+CaseJson AllCases() { return CaseJson::parse(ReadText(TestData() / "llm/tokenizer_cases.json")); }
 
 Tokenizer TokenizerOfCase(const CaseJson& golden) {
   if (golden.contains("json")) return Tokenizer::FromJson(golden["json"].dump());
@@ -109,7 +108,7 @@ TEST(TokenizerCases, RegularExpressionsAsOniguruma) {
 
 fs::path SharedFolder() {
   if (const char* given = std::getenv("OORT_SHARED_DIR")) return given;
-  return fs::path(OORT_SOURCE_DIR) / ".." / "shared";
+  return SourceTree() / ".." / "shared";
 }
 
 std::vector<std::string> SplitAt(const std::string& text, const std::string& separator) {

@@ -11,6 +11,7 @@
 #include "decoder/traced_tables.h"
 #include "kit/errors.h"
 #include "kit/files.h"
+#include "kit/paths.h"
 #include "llm/expect_logits.h"
 #include "oort/engine.h"
 #include "oort/pnnx.h"
@@ -21,7 +22,7 @@ namespace {
 using testing::ExpectLogits;
 using testing::ExpectThrows;
 
-const std::filesystem::path kTraces = std::filesystem::path(OORT_TEST_DATA) / "traces";
+const std::filesystem::path kTraces = TestData() / "traces";
 
 std::filesystem::path TraceFile(const std::string& name, const char* ending = ".pnnx.param") {
   return kTraces / (name + ending);

@@ -8,6 +8,7 @@
 
 #include "kit/errors.h"
 #include "kit/files.h"
+#include "kit/paths.h"
 #include "llm/tiny_logits.h"
 #include "llm_quantize/quantize_language.h"
 #include "parser/checkpoint/checkpoint.h"
@@ -20,7 +21,7 @@ namespace fs = std::filesystem;
 using oort::testing::ExpectThrows;
 using oort::testing::TemporaryFolder;
 
-const fs::path kHubModels = fs::path(OORT_TEST_DATA) / "checkpoints";
+const fs::path kHubModels = TestData() / "checkpoints";
 
 /// 37 letters, a pair of them and two special tokens, which is all that the tiny models have
 /// embeddings for.
@@ -168,7 +169,7 @@ TEST(HubGgufTokenizer, IsTakenOver) {
 
 TEST(HubGgufTokenizer, OfTheStorytellerGivesTheSameTokens) {
   const TemporaryFolder folder;
-  const fs::path model = fs::path(OORT_SOURCE_DIR) / "models" / "storyteller";
+  const fs::path model = SourceTree() / "models" / "storyteller";
   QuantizeLanguage(model, folder / "story.gguf", SearchOptions("q4_k_m"));
   const Tokenizer was = Tokenizer::FromFile(model), is = Tokenizer::FromFile(folder / "story.gguf");
   for (const char* text :

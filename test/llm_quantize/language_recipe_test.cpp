@@ -6,6 +6,7 @@
 
 #include "kit/errors.h"
 #include "kit/files.h"
+#include "kit/paths.h"
 #include "llm_quantize/budget.h"
 #include "llm_quantize/quantize_language.h"
 
@@ -15,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using oort::testing::ExpectThrows;
 
-const fs::path kTinyLlama = fs::path(OORT_TEST_DATA) / "checkpoints" / "llama.gguf";
+const fs::path kTinyLlama = TestData() / "checkpoints" / "llama.gguf";
 
 LanguageRecipe FullRecipe() {
   LanguageRecipe recipe;

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "kit/paths.h"
 #include "llm/tiny_logits.h"
 #include "llm_quantize/changed_folder.h"
 #include "parser/checkpoint/checkpoint.h"
@@ -13,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kPackedModels = fs::path(OORT_TEST_DATA) / "checkpoints" / "packed";
+const fs::path kPackedModels = TestData() / "checkpoints" / "packed";
 constexpr const char* kPackedNames[] = {"gptq", "gptq_symmetric", "gptq_act_order", "gptq_8_bits",
                                         "awq"};
 

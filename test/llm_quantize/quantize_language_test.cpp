@@ -11,6 +11,7 @@
 
 #include "kit/errors.h"
 #include "kit/files.h"
+#include "kit/paths.h"
 #include "llm/tiny_logits.h"
 #include "llm_quantize/layer_stream.h"
 #include "parser/gguf/gguf_writer.h"
@@ -22,7 +23,7 @@ namespace fs = std::filesystem;
 using oort::testing::ExpectThrows;
 using oort::testing::TemporaryFolder;
 
-const fs::path kTinyModels = fs::path(OORT_TEST_DATA) / "checkpoints";
+const fs::path kTinyModels = TestData() / "checkpoints";
 
 /// Tokens below 40, which all tiny models know.
 std::vector<int32_t> TinyText(size_t count) {

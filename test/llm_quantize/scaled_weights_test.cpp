@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "kit/paths.h"
 #include "llm/decoder_runner.h"
 #include "llm_quantize/changed_folder.h"
 #include "parser/huggingface/packed_parts.h"
@@ -18,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::ChangedFolder;
 
-const fs::path kScaledModels = fs::path(OORT_TEST_DATA) / "checkpoints" / "scaled";
+const fs::path kScaledModels = TestData() / "checkpoints" / "scaled";
 
 struct ScaledModel {
   const char* name;

@@ -9,12 +9,13 @@
 #include <span>
 #include <string>
 
+#include "kit/paths.h"
 #include "oort/npy.h"
 
 namespace oort::goldens {
 
 inline std::filesystem::path Golden(const std::string& name) {
-  return std::filesystem::path(OORT_TEST_DATA) / "media" / "goldens" / name;
+  return TestData() / "media" / "goldens" / name;
 }
 
 inline Tensor GoldenTensor(const std::string& name) { return ReadNpy(Golden(name + ".npy")); }

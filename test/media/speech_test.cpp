@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kit/paths.h"
 #include "oort/error.h"
 
 namespace oort {
@@ -155,15 +156,14 @@ TEST(TimeInWhole, SilenceThatWasLeftOutCountsAgain) {
 }
 
 TEST(WhisperTokens, ATokenizerOfAnotherModelIsRefused) {
-  const auto path =
-      std::filesystem::path(OORT_TEST_DATA) / "encoders" / "tiny_bert" / "tokenizer.json";
+  const auto path = TestData() / "encoders" / "tiny_bert" / "tokenizer.json";
   EXPECT_THROW(WhisperTokens::Of(Tokenizer::FromFile(path)), Error);
-  const auto whisper = std::filesystem::path(OORT_TEST_DATA) / "cli" / "demos" / "listen";
+  const auto whisper = TestData() / "cli" / "demos" / "listen";
   EXPECT_EQ(WhisperTokens::Of(Tokenizer::FromFile(whisper / "tokenizer.json")).timestamps, 266);
 }
 
 TEST(WhisperNetworks, TokensOneByOneGiveWhatTheyGiveAtOnce) {
-  WhisperNetworks networks(std::filesystem::path(OORT_TEST_DATA) / "cli" / "demos" / "listen");
+  WhisperNetworks networks(TestData() / "cli" / "demos" / "listen");
   const Tensor sound = Tensor::Zeros(DType::kF32, {networks.mels(), 250});
   std::vector<int32_t> tokens;
   for (int32_t i = 0; i < 140; ++i) tokens.push_back(7 * i % 250);  // past two growths of the cache
@@ -178,7 +178,7 @@ TEST(WhisperNetworks, TokensOneByOneGiveWhatTheyGiveAtOnce) {
 }
 
 TEST(WhisperNetworks, WhatDoesNotFitIsRefused) {
-  const auto folder = std::filesystem::path(OORT_TEST_DATA) / "cli" / "demos";
+  const auto folder = TestData() / "cli" / "demos";
   EXPECT_THROW(WhisperNetworks(folder / "read"), Error);
   WhisperNetworks networks(folder / "listen");
   EXPECT_THROW(networks.Step(std::array{1}), Error) << "nothing was heard";
@@ -189,7 +189,7 @@ TEST(WhisperNetworks, WhatDoesNotFitIsRefused) {
 }
 
 TEST(VoiceActivity, TheStateGoesFromPieceToPiece) {
-  VoiceActivity voice(std::filesystem::path(OORT_TEST_DATA) / "cli" / "demos" / "listen");
+  VoiceActivity voice(TestData() / "cli" / "demos" / "listen");
   const std::vector<float> loud(512 * 600, 0.05f);
   const std::vector<float> chances = voice.Probabilities(loud);
   ASSERT_EQ(chances.size(), 601U) << "the last one is filled up";

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "kit/paths.h"
 #include "oort/npy.h"
 #include "oort/oort.h"
 #include "oort/testing.h"
@@ -15,7 +16,7 @@
 namespace oort {
 namespace {
 
-const std::filesystem::path kFolder = std::filesystem::path(OORT_SOURCE_DIR) / "models" / "digits";
+const std::filesystem::path kFolder = SourceTree() / "models" / "digits";
 
 /// The number after "key": in drawn.json; -1 without one.
 int64_t Drawn(const std::string& key) {

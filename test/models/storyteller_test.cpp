@@ -8,14 +8,14 @@
 
 #include "kit/errors.h"
 #include "kit/files.h"
+#include "kit/paths.h"
 #include "oort/engine.h"
 #include "text/utf8.h"
 
 namespace oort {
 namespace {
 
-const std::filesystem::path kStoryteller =
-    std::filesystem::path(OORT_SOURCE_DIR) / "models" / "storyteller";
+const std::filesystem::path kStoryteller = SourceTree() / "models" / "storyteller";
 
 struct StoryAnswer {
   std::vector<ChatMessage> messages;  ///< none for text that is gone on with

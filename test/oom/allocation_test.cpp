@@ -8,6 +8,7 @@
 #include <new>
 #include <sstream>
 
+#include "kit/paths.h"
 #include "kit/sanitized.h"
 #include "oort/c.h"
 #include "oort/engine.h"
@@ -122,7 +123,7 @@ long FailEachAllocation(Body body) {
 
 class AllocationFailure : public ::testing::TestWithParam<const char*> {
  protected:
-  std::filesystem::path folder = std::filesystem::path(OORT_TEST_DATA) / "corpus" / GetParam();
+  std::filesystem::path folder = TestData() / "corpus" / GetParam();
   std::string param = ReadFile(folder / "model.pnnx.param");
   std::string bin = ReadFile(folder / "model.pnnx.bin");
   Tensor input = ReadNpy(folder / "in0.npy");
@@ -212,8 +213,7 @@ INSTANTIATE_TEST_SUITE_P(Networks, AllocationFailureInC, ::testing::Values("mel_
 /// Answers that fork, beams that fork and end, and a neighbour: whoever cannot have memory is told
 /// so, the others have their answers, and no block is lost.
 TEST(AllocationFailureOfAnEngine, EndsOneRequestAndLosesNoBlock) {
-  const auto model =
-      LanguageModel::Load(std::filesystem::path(OORT_TEST_DATA) / "checkpoints" / "llama");
+  const auto model = LanguageModel::Load(TestData() / "checkpoints" / "llama");
   const auto request_of = [](int64_t n, int64_t beams) {
     GenerateRequest request;
     request.prompt = {3, 17, 29};

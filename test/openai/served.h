@@ -6,6 +6,7 @@
 
 #include <filesystem>
 
+#include "kit/paths.h"
 #include "openai/generate_call.h"
 
 namespace oort::openai {
@@ -13,7 +14,7 @@ namespace oort::openai {
 inline const ServedModel& Storyteller() {
   static const ServedModel served = [] {
     ServedModel made;
-    made.model = LanguageModel::Load(std::filesystem::path(OORT_SOURCE_DIR) / "models/storyteller");
+    made.model = LanguageModel::Load(SourceTree() / "models/storyteller");
     made.name = "storyteller";
     made.aliases = {"stories"};
     made.fingerprint = "fp_1";

@@ -11,6 +11,7 @@
 
 #include "kit/errors.h"
 #include "kit/files.h"
+#include "kit/paths.h"
 #include "parser/checkpoint/tokenizer_source.h"
 #include "text/json.h"
 
@@ -19,7 +20,7 @@ namespace {
 
 using testing::ExpectThrows;
 
-const std::filesystem::path kModels = std::filesystem::path(OORT_TEST_DATA) / "checkpoints";
+const std::filesystem::path kModels = TestData() / "checkpoints";
 
 json::Json AnswerOf(const std::string& model) {
   return json::Parse(testing::FileBytes(kModels / (model + ".json")), model);

@@ -7,6 +7,7 @@
 
 #include "kit/errors.h"
 #include "kit/files.h"
+#include "kit/paths.h"
 #include "parser/checkpoint/checkpoint.h"
 #include "parser/checkpoint/tokenizer_source.h"
 #include "parser/huggingface/config.h"
@@ -21,7 +22,7 @@ using testing::FileBytes;
 using testing::TemporaryFolder;
 using testing::WriteFile;
 
-const fs::path kHubModels = fs::path(OORT_TEST_DATA) / "checkpoints";
+const fs::path kHubModels = TestData() / "checkpoints";
 
 void ExpectNumbers(const std::vector<float>& got, const Json& want) {
   ASSERT_EQ(got.size(), want.size());

@@ -6,6 +6,7 @@
 
 #include "kit/errors.h"
 #include "kit/files.h"
+#include "kit/paths.h"
 #include "kit/zip_builder.h"
 #include "parser/checkpoint/checkpoint.h"
 #include "parser/checkpoint/tokenizer_source.h"
@@ -20,8 +21,8 @@ using testing::TemporaryFolder;
 using testing::WriteFile;
 
 std::string Llama2cFile(int version) {
-  return FileBytes(std::string(OORT_TEST_DATA) + "/checkpoints/llama2c_v" +
-                   std::to_string(version) + ".bin");
+  return FileBytes(TestData().string() + "/checkpoints/llama2c_v" + std::to_string(version) +
+                   ".bin");
 }
 
 /// The bytes with four of them replaced.

@@ -4,6 +4,7 @@
 #include "kit/errors.h"
 #include "kit/exact.h"
 #include "kit/files.h"
+#include "kit/paths.h"
 #include "oort/pnnx.h"
 #include "oort/testing.h"
 #include "parser/pnnx/zip_writer.h"
@@ -217,12 +218,10 @@ int RoundTripAll(const std::filesystem::path& cases) {
   return count;
 }
 
-TEST(Write, RoundTripOfOurCorpus) {
-  EXPECT_GT(RoundTripAll(std::filesystem::path(OORT_TEST_DATA) / "corpus"), 0);
-}
+TEST(Write, RoundTripOfOurCorpus) { EXPECT_GT(RoundTripAll(TestData() / "corpus"), 0); }
 
 TEST(Write, RoundTripOfTheSharedCorpus) {
-  const auto cases = std::filesystem::path(OORT_SOURCE_DIR) / ".." / "shared" / "corpus" / "cases";
+  const auto cases = SourceTree() / ".." / "shared" / "corpus" / "cases";
   if (!std::filesystem::is_directory(cases)) {
     GTEST_SKIP() << "there is no corpus at " << cases;
   }

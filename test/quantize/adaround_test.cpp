@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "kit/paths.h"
 #include "oort/npy.h"
 #include "quantize/networks.h"
 #include "quantize/quantize.h"
@@ -15,7 +16,7 @@
 namespace oort::quantize {
 namespace {
 
-const std::string kRoundedGoldens = std::string(OORT_TEST_DATA) + "/quantize/goldens/";
+const std::string kRoundedGoldens = TestData().string() + "/quantize/goldens/";
 
 TEST(AdaroundTest, MovesTheWeightsThatNumpyMoves) {
   std::ifstream file(kRoundedGoldens + "goldens.json");

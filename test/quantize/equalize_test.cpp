@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "kit/paths.h"
 #include "oort/npy.h"
 #include "quantize/networks.h"
 #include "quantize/quantize.h"
@@ -15,7 +16,7 @@
 namespace oort::quantize {
 namespace {
 
-const std::string kEqualGoldens = std::string(OORT_TEST_DATA) + "/quantize/goldens/";
+const std::string kEqualGoldens = TestData().string() + "/quantize/goldens/";
 
 TEST(EqualizeTest, FactorsAreThoseOfNumpy) {
   std::ifstream file(kEqualGoldens + "goldens.json");

@@ -9,12 +9,13 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "kit/paths.h"
 #include "oort/npy.h"
 
 namespace oort::quantize {
 namespace {
 
-const std::string kGoldens = std::string(OORT_TEST_DATA) + "/quantize/goldens/";
+const std::string kGoldens = TestData().string() + "/quantize/goldens/";
 
 const nlohmann::json& Goldens() {
   static const nlohmann::json goldens = [] {

@@ -6,13 +6,14 @@
 #include <cmath>
 
 #include "graph/graph_builder.h"
+#include "kit/paths.h"
 #include "oort/npy.h"
 #include "oort/testing.h"
 
 namespace oort {
 namespace {
 
-const std::string kFolder = std::string(OORT_TEST_DATA) + "/quantize/goldens/torch/";
+const std::string kFolder = TestData().string() + "/quantize/goldens/torch/";
 
 std::shared_ptr<const RuntimeGraph> LoadGolden(std::vector<std::string> without = {}) {
   LoadOptions options;
@@ -69,7 +70,7 @@ TEST(TorchQuantized, AnswersTheSameInNumbers) {
 /// What PT2E quantized comes as fake quantization, with that of the weights folded: see
 /// make_pt2e_golden.py.
 TEST(TorchQuantized, FindsIntegersInFoldedWeights) {
-  const std::string folder = std::string(OORT_TEST_DATA) + "/quantize/goldens/pt2e/";
+  const std::string folder = TestData().string() + "/quantize/goldens/pt2e/";
   const auto loaded =
       RuntimeGraph::Load(folder + "model.pnnx.param", folder + "model.pnnx.bin", {});
   const std::string types = TypesIn(*loaded);

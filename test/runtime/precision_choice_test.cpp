@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "kit/paths.h"
 #include "oort/oort.h"
 #include "oort/testing.h"
 
@@ -19,7 +20,7 @@ struct Loader {
   int loads = 0;
   std::shared_ptr<const RuntimeGraph> operator()(Precision precision) {
     ++loads;
-    const auto folder = std::filesystem::path(OORT_TEST_DATA) / "corpus" / "mini_resnet";
+    const auto folder = TestData() / "corpus" / "mini_resnet";
     LoadOptions options;
     options.precision = precision;
     return RuntimeGraph::Load(folder / "model.pnnx.param", folder / "model.pnnx.bin", options);

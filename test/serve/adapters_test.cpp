@@ -2,6 +2,7 @@
 // LoRA adapters behind a server: models of their own on the weights of another.
 #include <future>
 
+#include "kit/paths.h"
 #include "kit/peft_adapter.h"
 #include "serve/served_model.h"
 
@@ -20,9 +21,8 @@ ServeOptions WithAdapter(const testing::TemporaryFolder& folder) {
   }
   testing::WritePeft(folder / "fox", tensors, testing::PeftConfig(4, 16));
   ServeOptions options = Options();
-  options.served.model =
-      LanguageModel::Load(std::filesystem::path(OORT_SOURCE_DIR) / "models/storyteller",
-                          {.adapters = {{"fox", folder / "fox"}}, .exact = true});
+  options.served.model = LanguageModel::Load(
+      SourceTree() / "models/storyteller", {.adapters = {{"fox", folder / "fox"}}, .exact = true});
   return options;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // /v1/embeddings with a tiny encoder.
+#include "kit/paths.h"
 #include "serve/encoder_loop.h"
 #include "serve/served_model.h"
 
@@ -9,7 +10,7 @@ namespace {
 Embedder TinyBert() {
   EmbedderOptions options;
   options.threads = 1;
-  return Embedder(std::filesystem::path(OORT_TEST_DATA) / "encoders/tiny_bert", options);
+  return Embedder(TestData() / "encoders/tiny_bert", options);
 }
 
 ServeOptions WithEncoder() {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "kit/errors.h"
+#include "kit/paths.h"
 #include "oort/npy.h"
 #include "oort/pnnx.h"
 #include "oort/session.h"
@@ -16,7 +17,7 @@ namespace {
 
 const std::string kInfer = "/v2/models/digits/infer";
 
-std::filesystem::path Digits() { return std::filesystem::path(OORT_SOURCE_DIR) / "models/digits"; }
+std::filesystem::path Digits() { return SourceTree() / "models/digits"; }
 
 std::shared_ptr<const RuntimeGraph> DigitsGraph() {
   static const auto graph =

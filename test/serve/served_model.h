@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "kit/paths.h"
 #include "serve/model_server.h"
 #include "serve/raw_client.h"
 
@@ -33,8 +34,8 @@ inline bool Eventually(const std::function<bool()>& is) {
 }
 
 inline std::shared_ptr<const LanguageModel> Storyteller() {
-  static const auto model = LanguageModel::Load(
-      std::filesystem::path(OORT_SOURCE_DIR) / "models/storyteller", {.exact = true});
+  static const auto model =
+      LanguageModel::Load(SourceTree() / "models/storyteller", {.exact = true});
   return model;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kit/errors.h"
+#include "kit/paths.h"
 #include "oort/error.h"
 
 namespace oort {
@@ -17,8 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 
 std::shared_ptr<const LanguageModel> LoopModel() {
-  static const auto model = LanguageModel::Load(
-      std::filesystem::path(OORT_TEST_DATA) / "checkpoints/llama", {.exact = true});
+  static const auto model = LanguageModel::Load(TestData() / "checkpoints/llama", {.exact = true});
   return model;
 }
 

@@ -13,6 +13,7 @@
 #include "core/parallel.h"
 #include "core/spin_team.h"
 #include "core/thread_budget.h"
+#include "kit/paths.h"
 #include "oort/oort.h"
 #include "oort/testing.h"
 
@@ -21,9 +22,7 @@ namespace {
 
 constexpr int kThreads = 16;
 
-std::filesystem::path Case(const char* name) {
-  return std::filesystem::path(OORT_TEST_DATA) / "corpus" / name;
-}
+std::filesystem::path Case(const char* name) { return TestData() / "corpus" / name; }
 
 std::shared_ptr<const RuntimeGraph> LoadCase(const char* name) {
   return RuntimeGraph::Load(Case(name) / "model.pnnx.param", Case(name) / "model.pnnx.bin");

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kit/errors.h"
+#include "kit/paths.h"
 #include "oort/npy.h"
 
 namespace oort {
@@ -182,8 +183,8 @@ TEST(QuantizeWeights, RefusesWhatItCannotHold) {
 
 StoredMatrix BlocksFor(WeightFormat format) {
   return {format, 3, 512,
-          ReadNpy(std::string(OORT_TEST_DATA) + "/weights/weight_blocks/" +
-                  std::string(Name(format)) + ".blocks.npy")};
+          ReadNpy(TestData().string() + "/weights/weight_blocks/" + std::string(Name(format)) +
+                  ".blocks.npy")};
 }
 
 TEST(QuantizeWeights, BlocksAreCopiedWithoutLoss) {

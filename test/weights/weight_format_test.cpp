@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kit/errors.h"
+#include "kit/paths.h"
 #include "oort/npy.h"
 #include "weights/weight_blocks.h"
 
@@ -29,8 +30,8 @@ constexpr WeightFormat kBlockFormats[] = {
     WeightFormat::kIq3Xxs, WeightFormat::kIq3S};
 
 Tensor WeightData(WeightFormat format, const std::string& part) {
-  return ReadNpy(std::string(OORT_TEST_DATA) + "/weights/weight_blocks/" +
-                 std::string(Name(format)) + "." + part + ".npy");
+  return ReadNpy(TestData().string() + "/weights/weight_blocks/" + std::string(Name(format)) + "." +
+                 part + ".npy");
 }
 
 StoredMatrix BlocksOf(WeightFormat format) {

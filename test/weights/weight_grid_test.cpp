@@ -11,6 +11,7 @@
 #include <random>
 
 #include "kit/errors.h"
+#include "kit/paths.h"
 #include "oort/npy.h"
 #include "weights/weight_blocks.h"
 #include "weights/write_blocks.h"
@@ -65,7 +66,7 @@ TEST(WriteBlocks, AreTheBytesThatWereRead) {
     StoredMatrix from{format,
                       3,
                       512,
-                      ReadNpy(std::string(OORT_TEST_DATA) + "/weights/weight_blocks/" +
+                      ReadNpy(TestData().string() + "/weights/weight_blocks/" +
                               std::string(Name(format)) + ".blocks.npy"),
                       {},
                       {}};

@@ -7,6 +7,7 @@
 #include "core/random.h"
 #include "cuda/device.h"
 #include "kit/errors.h"
+#include "kit/paths.h"
 #include "llm/engine_impl.h"
 #include "llm/model_drafter.h"
 #include "oort/engine.h"
@@ -16,7 +17,7 @@ namespace {
 
 using testing::ExpectThrows;
 
-const std::filesystem::path kDraftModels = std::filesystem::path(OORT_TEST_DATA) / "checkpoints";
+const std::filesystem::path kDraftModels = TestData() / "checkpoints";
 
 std::shared_ptr<const LanguageModel> LoadTiny(const char* file, bool exact) {
   return LanguageModel::Load(kDraftModels / file, {.exact = exact});
@@ -213,8 +214,7 @@ TEST(SpeculativeRequests, KeepToAllThatRequestsAskFor) {
 
 /// A stop string may end in the middle of what a step gave, and what comes behind it is not told.
 TEST(SpeculativeRequests, StopAndStreamTokenByToken) {
-  const auto model = LanguageModel::Load(std::filesystem::path(OORT_TEST_DATA).parent_path() /
-                                         "models" / "storyteller");
+  const auto model = LanguageModel::Load(SourceTree() / "models" / "storyteller");
   GenerateRequest request =
       Ask(model->tokenizer().Encode("Once upon a time, there was a little girl named Lily. She "
                                     "had a red ball. One day, Lily lost her red ball."),
@@ -297,8 +297,7 @@ TEST(SpeculativeRequests, GuessesStayWithinAShortContext) {
 
 TEST(ModelDrafter, RefusesAnotherVocabulary) {
   const auto model = LoadTiny("llama.gguf", true);
-  const auto story = LanguageModel::Load(std::filesystem::path(OORT_TEST_DATA).parent_path() /
-                                         "models" / "storyteller");
+  const auto story = LanguageModel::Load(SourceTree() / "models" / "storyteller");
   const auto engine_with = [&](const DraftOptions& draft) {
     return [&model, draft] { Engine(model, {.draft = draft}); };
   };
