@@ -20,14 +20,6 @@ namespace {
 
 enum Part : unsigned char { kGate, kUp, kDown };
 
-/// Rows of one expert in a weight that has those of all experts.
-StoredMatrix ExpertRows(const StoredMatrix& all, int64_t expert, int64_t rows) {
-  const auto cut = [&](const Tensor& tensor) {
-    return tensor.defined() ? tensor.Rows(expert * rows, (expert + 1) * rows) : Tensor();
-  };
-  return {all.format, rows, all.columns, cut(all.data), cut(all.scale), cut(all.minimum)};
-}
-
 /// Feed-forward layers of which each token goes through a few. Rows are grouped by expert, so that
 /// only experts in use are read, and each of them once.
 class ExpertMixture final : public Layer {
@@ -160,7 +152,7 @@ class ExpertMixture final : public Layer {
     for (int64_t e = 0; e < held_; ++e) {
       Expert& expert = experts_[static_cast<size_t>(e)];
       const auto matrix = std::make_shared<const QuantizedMatrix>(
-          ExpertRows(all, e, rows), AvailableThreads(), multiplier_.scales());
+          StoredRows(all, e, rows), AvailableThreads(), multiplier_.scales());
       weight_bytes_ += matrix->bytes();
       const float* own = bias == nullptr ? nullptr : bias + e * rows;
       if (part == kDown) {

@@ -29,12 +29,7 @@ class HeadLinear final : public Layer {
     const StoredMatrix all =
         ReadStored(init, 0, CheckedMultiply<int64_t>(heads_, out_features_), in_features_);
     for (int64_t head = 0; head < heads_; ++head) {
-      const auto cut = [&](const Tensor& tensor) {
-        return tensor.defined() ? tensor.Rows(head * out_features_, (head + 1) * out_features_)
-                                : Tensor();
-      };
-      const StoredMatrix own = {all.format,    out_features_,  all.columns,
-                                cut(all.data), cut(all.scale), cut(all.minimum)};
+      const StoredMatrix own = StoredRows(all, head, out_features_);
       matrices_.push_back(
           {std::make_shared<const QuantizedMatrix>(own, AvailableThreads(), multiplier_.scales())});
       weight_bytes_ += matrices_.back()[0]->bytes();

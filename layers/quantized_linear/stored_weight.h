@@ -62,6 +62,14 @@ inline StoredMatrix ReadStored(const LayerInit& init, int part, int64_t rows, in
   return stored;
 }
 
+/// The `part`th run of `rows` rows of a weight, such as those of one expert or of one head.
+inline StoredMatrix StoredRows(const StoredMatrix& all, int64_t part, int64_t rows) {
+  const auto cut = [&](const Tensor& tensor) {
+    return tensor.defined() ? tensor.Rows(part * rows, (part + 1) * rows) : Tensor();
+  };
+  return {all.format, rows, all.columns, cut(all.data), cut(all.scale), cut(all.minimum)};
+}
+
 /// For Layer::Packs: the arguments that hold the first `parts` weights.
 inline std::vector<int> StoredArguments(const LayerInit& init, int parts) {
   std::vector<int> arguments;
