@@ -12,8 +12,8 @@
 #include "layers/epilogue.h"
 #include "layers/experts/expert_routing.h"
 #include "layers/precision_param.h"
+#include "layers/quantized_linear/answer_rows.h"
 #include "layers/quantized_linear/stored_weight.h"
-#include "oort/kv_cache.h"
 
 namespace oort {
 namespace {
@@ -75,7 +75,7 @@ class ExpertMixture final : public Layer {
     }
     const ExpertRouting routing(rule_, args.tensor(router_).data<float>(), tokens);
     const Scratch scratch = ScratchOf(context.workspace(), tokens);
-    const bool apart = AreAnswers(context);
+    const bool apart = AreAnswersApart(context, multiplier_);
     float* next = out.data<float>();  // where rows are not summed up
     for (const int64_t expert : routing.experts_in_use()) {
       if (expert < first_ || expert >= first_ + held_) continue;  // another rank has it
@@ -163,13 +163,6 @@ class ExpertMixture final : public Layer {
         expert.up_bias[part] = own;
       }
     }
-  }
-
-  /// As of oort.QuantizedLinear.
-  bool AreAnswers(const Context& context) const {
-    const SequenceBatch* batch = SequenceBatch::Of(context);
-    return batch != nullptr && (batch->rows_alone() || !multiplier_.has_16_bit_units()) &&
-           std::ranges::all_of(batch->slices(), [](const auto& slice) { return slice.count <= 1; });
   }
 
   static QuantizedProduct ProductOf(int64_t rows, int64_t width, bool apart) {

@@ -9,8 +9,8 @@
 #include "core/cpu_limits.h"
 #include "core/parallel.h"
 #include "layers/precision_param.h"
+#include "layers/quantized_linear/answer_rows.h"
 #include "layers/quantized_linear/stored_weight.h"
-#include "oort/kv_cache.h"
 
 namespace oort {
 namespace {
@@ -64,7 +64,7 @@ class HeadLinear final : public Layer {
     if (rows == 0) return;
     float* product = context.workspace<float>();
     std::byte* rest = context.workspace() + ProductBytes(rows);
-    const bool apart = AreAnswers(context);
+    const bool apart = AreAnswersApart(context, multiplier_);
     for (int64_t head = 0; head < heads_; ++head) {
       QuantizedProduct own = ProductOf(head, rows, input.dim(1), apart);
       const std::array<float*, 1> y = {product};
@@ -106,13 +106,6 @@ class HeadLinear final : public Layer {
     product.biases = no_bias_;
     product.apart = apart;
     return product;
-  }
-
-  /// As of oort.QuantizedLinear.
-  bool AreAnswers(const Context& context) const {
-    const SequenceBatch* batch = SequenceBatch::Of(context);
-    return batch != nullptr && (batch->rows_alone() || !multiplier_.has_16_bit_units()) &&
-           std::ranges::all_of(batch->slices(), [](const auto& slice) { return slice.count <= 1; });
   }
 
   /// The product of a head, and its tail behind that.
