@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "bench/gpu_program.h"
 #include "bench/resnet50_layers.h"
-#include "cuda/device.h"
 #include "cuda/memory.h"
 #include "layers/quantize/cuda/byte_conv.h"
 #include "oort/error.h"
@@ -140,27 +140,15 @@ void RunBatch(int batch) {
               best_sum);
 }
 
-int Main(int count, char** arguments) {
-  std::string reason;
-  if (Devices(&reason).empty()) {
-    std::printf("no GPU: %s\n", reason.c_str());
-    return 0;
+void Run(const std::vector<std::string>& arguments) {
+  for (const int64_t batch : bench::NumbersFrom(arguments, 0, {1, 32})) {
+    RunBatch(static_cast<int>(batch));
   }
-  std::vector<int> batches;
-  for (int i = 1; i < count; ++i) batches.push_back(std::stoi(arguments[i]));
-  if (batches.empty()) batches = {1, 32};
-  for (int batch : batches) RunBatch(batch);
-  return 0;
 }
 
 }  // namespace
 }  // namespace oort::cuda
 
 int main(int count, char** arguments) {
-  try {
-    return oort::cuda::Main(count, arguments);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  return oort::bench::RunOnGpu(count, arguments, oort::cuda::Run);
 }

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "bench/gpu_program.h"
 #include "bench/resnet50_layers.h"
-#include "cuda/device.h"
 #include "cuda/memory.h"
 #include "layers/convolution/cuda/conv.h"
 #include "oort/error.h"
@@ -171,32 +171,20 @@ void RunBatch(ConvMath math, int batch) {
               best_sum);
 }
 
-int Main(int count, char** arguments) {
-  const std::string name = count > 1 ? arguments[1] : "f16";
+void Run(const std::vector<std::string>& arguments) {
+  const std::string name = arguments.empty() ? "f16" : arguments[0];
   const ConvMath math = name == "f32"    ? ConvMath::kF32
                         : name == "tf32" ? ConvMath::kTF32
                         : name == "bf16" ? ConvMath::kBF16
                                          : ConvMath::kF16;
-  std::string reason;
-  if (Devices(&reason).empty()) {
-    std::printf("no GPU: %s\n", reason.c_str());
-    return 0;
+  for (const int64_t batch : bench::NumbersFrom(arguments, 1, {1, 32})) {
+    RunBatch(math, static_cast<int>(batch));
   }
-  std::vector<int> batches;
-  for (int i = 2; i < count; ++i) batches.push_back(std::stoi(arguments[i]));
-  if (batches.empty()) batches = {1, 32};
-  for (int batch : batches) RunBatch(math, batch);
-  return 0;
 }
 
 }  // namespace
 }  // namespace oort::cuda
 
 int main(int count, char** arguments) {
-  try {
-    return oort::cuda::Main(count, arguments);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  return oort::bench::RunOnGpu(count, arguments, oort::cuda::Run);
 }

@@ -8,8 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "cuda/device.h"
+#include "bench/gpu_program.h"
 #include "cuda/memory.h"
+#include "oort/error.h"
 #include "oort/session.h"
 
 namespace oort {
@@ -29,45 +30,30 @@ double MedianMilliseconds(Session& session, const Tensor& input) {
   return times[kRuns / 2];
 }
 
-int Main(const std::vector<std::string>& arguments) {
-  std::string reason;
-  if (arguments.empty() || cuda::Devices(&reason).empty()) {
-    std::printf("no model, or no GPU: %s\n", reason.c_str());
-    return 0;
-  }
+void Run(const std::vector<std::string>& arguments) {
+  if (arguments.empty()) throw Error(ErrorCode::kInvalidArgument, "which model? MODEL.pnnx.param");
   const std::string& param = arguments[0];
   LoadOptions options;
   options.device = Device::Cuda(0);
   options.precision = PrecisionOf(arguments.size() > 1 ? arguments[1] : "f16");
   const std::string bin = param.substr(0, param.rfind(".param")) + ".bin";
   const auto graph = RuntimeGraph::Load(param, bin, options);
-  std::vector<std::string> batches(arguments.begin() + std::min<long>(2, std::ssize(arguments)),
-                                   arguments.end());
-  if (batches.empty()) batches = {"1", "32"};
-  for (const std::string& batch : batches) {
+  for (const int64_t batch : bench::NumbersFrom(arguments, 2, {1, 32})) {
     Shape shape = graph->inputs()[0].shape;
-    shape[0] = std::stol(batch);
+    shape[0] = batch;
     Tensor image(DType::kF32, shape);
     std::mt19937 random(1);
     std::normal_distribution<float> normal;
     for (int64_t i = 0; i < image.elements(); ++i) image.data<float>()[i] = normal(random);
     Session session(graph);
     const Tensor input = cuda::ToDevice(image, Device::Cuda(0));
-    std::printf("%s %s batch %s: %.4f ms\n", param.c_str(),
-                std::string(Name(options.precision)).c_str(), batch.c_str(),
+    std::printf("%s %s batch %ld: %.4f ms\n", param.c_str(),
+                std::string(Name(options.precision)).c_str(), static_cast<long>(batch),
                 MedianMilliseconds(session, input));
   }
-  return 0;
 }
 
 }  // namespace
 }  // namespace oort
 
-int main(int count, char** arguments) {
-  try {
-    return oort::Main({arguments + 1, arguments + count});
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
-}
+int main(int count, char** arguments) { return oort::bench::RunOnGpu(count, arguments, oort::Run); }

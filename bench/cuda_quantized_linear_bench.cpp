@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/device.h"
+#include "bench/gpu_program.h"
 #include "cuda/memory.h"
 #include "decoder/graph_writer.h"
 #include "oort/runtime_graph.h"
@@ -121,12 +121,7 @@ double MedianMicroseconds(Session& session, const Tensor& input, Tensor& output)
   return times[kRuns / 2];
 }
 
-int Main(const std::vector<std::string>& arguments) {
-  std::string reason;
-  if (cuda::Devices(&reason).empty()) {
-    std::printf("no GPU: %s\n", reason.c_str());
-    return 0;
-  }
+void Run(const std::vector<std::string>& arguments) {
   const auto argument = [&](size_t i, const char* otherwise) {
     return i < arguments.size() ? arguments[i] : std::string(otherwise);
   };
@@ -138,31 +133,19 @@ int Main(const std::vector<std::string>& arguments) {
   const int layers = std::stoi(argument(2, "8"));
   Model model(weights, layers);
   const auto graph = model.Load();
-  std::vector<std::string> rows(arguments.begin() + std::min<long>(3, std::ssize(arguments)),
-                                arguments.end());
-  if (rows.empty()) rows = {"1", "2", "4", "5", "8", "16", "24", "32", "64"};
-  for (const std::string& text : rows) {
-    const int64_t count = std::stol(text);
+  for (const int64_t count : bench::NumbersFrom(arguments, 3, {1, 2, 4, 5, 8, 16, 24, 32, 64})) {
     const Tensor input =
         cuda::ToDevice(SmallNumbers(DType::kF32, {count, kWidth}, 1), Device::Cuda(0));
     Tensor output = cuda::DeviceTensor(DType::kF32, {count, kWidth}, Device::Cuda(0));
     Session session(graph);
     const double time = MedianMicroseconds(session, input, output);
-    std::printf("%s groups of %s, %s rows: %.1f us a layer, %.0f GB/s\n", format.c_str(),
-                argument(1, "64").c_str(), text.c_str(), time / layers,
+    std::printf("%s groups of %s, %ld rows: %.1f us a layer, %.0f GB/s\n", format.c_str(),
+                argument(1, "64").c_str(), static_cast<long>(count), time / layers,
                 model.bytes() / time * 1e-3);
   }
-  return 0;
 }
 
 }  // namespace
 }  // namespace oort
 
-int main(int count, char** arguments) {
-  try {
-    return oort::Main({arguments + 1, arguments + count});
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
-}
+int main(int count, char** arguments) { return oort::bench::RunOnGpu(count, arguments, oort::Run); }

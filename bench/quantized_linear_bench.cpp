@@ -95,7 +95,7 @@ bool IsKQuant(WeightFormat format) {
 
 void RegisterAll() {
   for (const Kind& kind : kKinds) {
-    const std::string name = std::string("compact/") + kind.name;
+    const std::string name = std::string("quantized_linear/") + kind.name;
     const int64_t k = IsKQuant(kind.format) ? 768 : 576;  // blocks of K-quants are 256
     Register(name + "/gemv_memory", {kind, 1, 98304, k, false});
     Register(name + "/gemv_cache", {kind, 1, 1536, k, false});

@@ -51,7 +51,7 @@ std::vector<int32_t> ReadIds(const fs::path& path, size_t line) {
   return ids;
 }
 
-int32_t Likeliest(std::span<const float> logits) {
+int32_t Argmax(std::span<const float> logits) {
   return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
 
@@ -105,7 +105,7 @@ class Listener {
     double sum = 0;
     while (true) {
       rules_.Apply(written, logits);
-      const int32_t next = Likeliest(logits);
+      const int32_t next = Argmax(logits);
       if (silent > kSurelySilent) sum += LogProbability(logits, next);
       if (next == tokens_.end) break;
       written.push_back(next);
