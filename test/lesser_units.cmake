@@ -22,8 +22,12 @@ endif()
 # Behind the minus: what computes in f32 never asks for a unit.
 string(CONCAT of_units "*Gemm*:Quantized*:Integer*:PagedAttention.*:F16Kernels.*:Precision.*:"
   "*Decoder*:Engine.*:LanguageModel.Quantizes*:SmolLM2.*-SmolLM2.ExactMode*:QuantizedProduct.Exact*")
+set(programs cpu layers)
+if(NOT OORT_SANITIZE OR OORT_FULL_TESTS)
+  list(APPEND programs llm)  # it has no kernels of its own, which is what sanitizers look at here
+endif()
 foreach(units IN LISTS lacking)
-  foreach(name IN ITEMS cpu layers llm)
+  foreach(name IN LISTS programs)
     add_test(NAME ${name}.without_${units} COMMAND test_${name} --gtest_brief=1 --gtest_filter=${of_units})
     # Long ones first (COST), so that no core waits for the last.
     set_tests_properties(${name}.without_${units} PROPERTIES LABELS ${name} COST 60

@@ -122,6 +122,9 @@ TEST(GemmBf16, AddsBiasAndActivates) {
                {ActivationSpec{Activation::kNone}, ActivationSpec{Activation::kRelu},
                 ActivationSpec{Activation::kClamp, -3, 4}, ActivationSpec{Activation::kSilu}}) {
             for (int64_t k : {40, 1400}) {
+              // Several tiles and a cut sum at once, where all that follows a sum has to be done.
+              const bool large = m * n * k > 1'000'000;
+              if (large && (bias != Bias::kRow || !addend)) continue;
               CheckRounded({.m = m,
                             .n = n,
                             .k = k,
