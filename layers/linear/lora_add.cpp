@@ -5,6 +5,9 @@
 #include <vector>
 
 #include "core/parallel.h"
+#include "cuda/memory.h"
+#include "layers/attention/paged/sequence_table.h"
+#include "layers/linear/device_lora.h"
 #include "layers/linear/lora_kernels.h"
 #include "oort/kv_cache.h"
 #include "oort/layer.h"
@@ -20,6 +23,8 @@ class LoraAdd final : public Layer {
       : kernels_(LoraKernelsFor(init.isa())),
         base_(init.Arg("base")),
         input_(init.Arg("input")),
+        down_arg_(init.Arg("@down")),
+        up_arg_(init.Arg("@up")),
         down_(init.Weight("down")),
         up_(init.Weight("up")) {
     const std::vector<int64_t> ranks = init.Ints("ranks");
@@ -38,6 +43,12 @@ class LoraAdd final : public Layer {
       first += each;
       most_rank_ = std::max(most_rank_, each);
     }
+    if (init.device().type == DeviceType::kCuda) Upload(init.device());
+  }
+
+  LayerTraits Traits() const override { return {.either_device = true}; }
+  bool Packs(int argument) const override {
+    return on_device_parts_.defined() && (argument == down_arg_ || argument == up_arg_);
   }
 
   std::vector<Value> Infer(const Args& args) const override {
@@ -69,6 +80,7 @@ class LoraAdd final : public Layer {
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    if (context.stream() != nullptr) return ForwardOnDevice(context, args, outputs);
     const Tensor& base = args.tensor(base_);
     Tensor& out = outputs[0].AsTensor();
     if (out.raw() != base.raw() && base.bytes() > 0) {
@@ -114,6 +126,38 @@ class LoraAdd final : public Layer {
     return any;
   }
 
+  void Upload(Device device) {
+    Tensor parts(DType::kI64, {std::ssize(parts_), 2});
+    int64_t* out = parts.data<int64_t>();
+    for (const Part& part : parts_) {
+      *out++ = part.first;
+      *out++ = part.rank;
+    }
+    on_device_parts_ = cuda::ToDevice(parts, device);
+    down_ = cuda::ToDevice(down_, device);
+    up_ = cuda::ToDevice(up_, device);
+  }
+
+  /// A recorded step is replayed for sequences of other adapters: kernels read whose a row is from
+  /// the table of the step.
+  void ForwardOnDevice(const Context& context, const Args& args, std::span<Value> outputs) const {
+    const SequenceBatch* batch = SequenceBatch::Of(context);
+    if (batch == nullptr || batch->table() == nullptr) {
+      throw Error(
+          ErrorCode::kInvalidArgument,
+          "expected the sequences of a step in the GPU's memory: it is for language models");
+    }
+    const LoraOnDevice lora = {.down = down_.data<float>(),
+                               .up = up_.data<float>(),
+                               .parts = on_device_parts_.data<int64_t>(),
+                               .adapters = std::ssize(parts_),
+                               .most_rank = most_rank_,
+                               .inputs = down_.dim(1),
+                               .outputs = up_.dim(1)};
+    AddLoraOnDevice(*context.stream(), lora, batch->table()->device().adapters, args.tensor(base_),
+                    args.tensor(input_), context.workspace<float>(), outputs[0].AsTensor());
+  }
+
   void MultiplyDown(const Context& context, const Tensor& input, const Part* const* parts,
                     float* factors) const {
     const int64_t inputs = down_.dim(1);
@@ -146,8 +190,9 @@ class LoraAdd final : public Layer {
   }
 
   const LoraKernels& kernels_;
-  int base_, input_;
+  int base_, input_, down_arg_, up_arg_;
   Tensor down_, up_;         ///< (ranks, inputs) and (ranks, outputs)
+  Tensor on_device_parts_;   ///< the numbers of parts_ beside down_ and up_ in a GPU's memory
   std::vector<Part> parts_;  ///< of each adapter
   int64_t most_rank_ = 0;
 };
@@ -169,3 +214,5 @@ OORT_LAYERS(lora_add) {
                    .Attribute("up", kF32Only),
                Create<LoraAdd>());
 }
+
+OORT_CUDA_LAYERS(lora_add) { registry.AddDevice({"oort.LoraAdd"}, DeviceType::kCuda); }

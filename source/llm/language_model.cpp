@@ -155,12 +155,7 @@ void LanguageModel::Impl::TakePart(DecoderGraph& decoder, const RankOptions& ran
 
 namespace {
 
-void CheckAdapters(const std::filesystem::path& path, const LanguageModelOptions& options) {
-  if (options.device.type != DeviceType::kCpu) {
-    throw Error(ErrorCode::kUnsupported,
-                "LoRA adapters run on the CPU alone: leave out the GPU, "
-                "or merge the adapter into the weights");
-  }
+void CheckAdapters(const std::filesystem::path& path) {
   if (LooksConverted(path)) {
     throw Error(ErrorCode::kUnsupported,
                 "LoRA adapters are for a folder of Hugging Face or a GGUF, not for a .param");
@@ -213,7 +208,7 @@ std::shared_ptr<const LanguageModel> LanguageModel::LoadRank(
     // Promised weights are made of these while the graph is built.
     std::unique_ptr<Checkpoint> checkpoint, quantized;
     ConvertOptions convert;
-    if (!options.adapters.empty()) CheckAdapters(path, options);
+    if (!options.adapters.empty()) CheckAdapters(path);
     if (LooksConverted(path)) {
       if (!options.weights.empty()) {
         throw Error(ErrorCode::kUnsupported,

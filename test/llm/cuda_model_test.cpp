@@ -105,8 +105,8 @@ class CudaModel : public ::testing::Test {
 TEST(CudaLanguageLayers, AreAllThere) {
   if (!cuda::BuiltIn()) GTEST_SKIP() << "this build has no CUDA";
   for (const char* type : {"oort.QuantizedEmbedding", "oort.QuantizedLinear", "oort.RotaryAngles",
-                           "oort.Rotary", "oort.PagedAttention", "oort.Argmax", "nn.RMSNorm",
-                           "torch.index_select", "pnnx.Expression"}) {
+                           "oort.Rotary", "oort.PagedAttention", "oort.Argmax", "oort.LoraAdd",
+                           "nn.RMSNorm", "torch.index_select", "pnnx.Expression"}) {
     EXPECT_TRUE(LayerRegistry::Global().Has(type, DeviceType::kCuda)) << type;
   }
 }

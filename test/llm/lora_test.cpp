@@ -6,6 +6,7 @@
 #include <map>
 #include <random>
 
+#include "cuda/device.h"
 #include "kit/errors.h"
 #include "kit/files.h"
 #include "kit/gguf_builder.h"
@@ -367,14 +368,52 @@ TEST(Lora, RefusesFilesThatEndTooEarly) {
   }
 }
 
-TEST(Lora, RunsOnTheCpuAlone) {
+/// In 16 bits, which is what a GPU makes of f32.
+std::shared_ptr<const LanguageModel> LoadHalf(const Adapters& adapters, Device device) {
+  LanguageModelOptions options;
+  options.adapters = {{"a", adapters.folder / "a"}, {"b", adapters.folder / "b"}};
+  options.weights = "f16";
+  options.exact = true;
+  options.device = device;
+  return LanguageModel::Load(kLoraModels / "llama", options);
+}
+
+TEST(Lora, OnAGpuAsOnTheCpu) {
+  std::string reason;
+  if (cuda::Devices(&reason).empty()) GTEST_SKIP() << reason;
   const Adapters adapters;
-  ExpectThrows(
-      [&] {
-        LanguageModel::Load(kLoraModels / "llama", {.adapters = {{"a", adapters.folder / "a"}},
-                                                    .device = {DeviceType::kCuda, 0}});
-      },
-      ErrorCode::kUnsupported, "on the CPU alone");
+  const auto model = LoadHalf(adapters, Device::Cuda(0));
+  const auto host = LoadHalf(adapters, Device::Cpu());
+  for (const int32_t adapter : {-1, 0, 1}) {
+    // Single tokens are recorded at the second step and replayed.
+    for (const size_t step : {size_t{1}, size_t{3}, kPrompt.size()}) {
+      SCOPED_TRACE(std::to_string(adapter) + " in steps of " + std::to_string(step));
+      ExpectClose(Logits(model, adapter, step), Logits(host, adapter, step));
+    }
+  }
+}
+
+TEST(Lora, OnAGpuARowIsTheSameBesideOthers) {
+  std::string reason;
+  if (cuda::Devices(&reason).empty()) GTEST_SKIP() << reason;
+  const Adapters adapters;
+  const auto model = LoadHalf(adapters, Device::Cuda(0));
+  std::vector<GenerateRequest> requests;
+  for (const char* adapter : {"a", "", "b", "a", "b", ""}) {
+    requests.push_back(LoraRequest(adapter, static_cast<int32_t>(3 + requests.size())));
+  }
+  Engine together(model, {.cache_tokens = 512, .deterministic = true});
+  std::vector<int64_t> ids;
+  for (const GenerateRequest& request : requests) {
+    ids.push_back(together.Submit(request));
+    together.Step();  // adapters of a step are others each time
+  }
+  while (together.Step()) {
+  }
+  for (size_t i = 0; i < ids.size(); ++i) {
+    Engine alone(model, {.deterministic = true});
+    EXPECT_EQ(together.Take(ids[i]).value().tokens, alone.Generate(requests[i]).tokens) << i;
+  }
 }
 
 }  // namespace

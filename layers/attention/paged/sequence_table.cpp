@@ -27,6 +27,9 @@ void SequenceBatch::Enqueue(cuda::Stream& stream) const {
 namespace oort::cuda {
 namespace {
 
+/// Numbers for each row: position, first block and adapter, and the two of a tile.
+constexpr int64_t kArrays = 5;
+
 size_t IntBytes(int64_t count) {
   return CheckedMultiply(static_cast<size_t>(count), sizeof(int32_t));
 }
@@ -35,7 +38,7 @@ size_t IntBytes(int64_t count) {
 
 SequenceTable::SequenceTable(int device, int64_t most_rows, int64_t most_blocks)
     : most_rows_(most_rows),
-      rows_memory_(AllocateDevice(IntBytes(CheckedMultiply<int64_t>(most_rows, 4)), device)),
+      rows_memory_(AllocateDevice(IntBytes(CheckedMultiply<int64_t>(most_rows, kArrays)), device)),
       // The table is filled with zeros, because kernels read more entries than a sequence has.
       blocks_memory_(
           ToDevice(Tensor::Zeros(DType::kI32, Shape{most_blocks}), Device::Cuda(device)).buffer()) {
@@ -56,7 +59,8 @@ void SequenceTable::Set(std::span<const SequenceSlice> slices) {
   }
   // All arrays of this step are contiguous, so that one copy transfers them.
   int32_t* first_blocks = positions + rows_;
-  int32_t* tiles = first_blocks + rows_;
+  int32_t* adapters = first_blocks + rows_;
+  int32_t* tiles = adapters + rows_;
   int64_t row = 0;
   single_rows_ = tiles_ = 0;
   for (const SequenceSlice& slice : slices) {
@@ -71,6 +75,7 @@ void SequenceTable::Set(std::span<const SequenceSlice> slices) {
     for (int64_t i = 0; i < slice.count; ++i, ++row) {
       positions[row] = static_cast<int32_t>(slice.position + i);
       first_blocks[row] = static_cast<int32_t>(next_list_.size());
+      adapters[row] = slice.adapter;
     }
     next_list_.insert(next_list_.end(), slice.blocks.begin(), slice.blocks.end());
   }
@@ -92,7 +97,7 @@ void SequenceTable::Set(std::span<const SequenceSlice> slices) {
 
 void SequenceTable::Enqueue(Stream& stream) {
   const Pinned& pinned = pinned_[turn_];
-  stream.CopyToDevice(rows_memory_->data(), pinned.rows->data(), IntBytes(2 * (rows_ + tiles_)));
+  stream.CopyToDevice(rows_memory_->data(), pinned.rows->data(), IntBytes(3 * rows_ + 2 * tiles_));
   if (!blocks_changed_) return;
   stream.CopyToDevice(blocks_memory_->data(), pinned.blocks->data(),
                       IntBytes(static_cast<int64_t>(block_list_.size())));
@@ -101,8 +106,12 @@ void SequenceTable::Enqueue(Stream& stream) {
 
 DeviceSequences SequenceTable::device() const {
   const int32_t* rows = reinterpret_cast<const int32_t*>(rows_memory_->data());
-  return {rows, rows + rows_, reinterpret_cast<const int32_t*>(blocks_memory_->data()),
-          rows + 2 * rows_, static_cast<int32_t>(blocks_memory_->size() / sizeof(int32_t))};
+  return {.positions = rows,
+          .first_blocks = rows + rows_,
+          .blocks = reinterpret_cast<const int32_t*>(blocks_memory_->data()),
+          .adapters = rows + 2 * rows_,
+          .tiles = rows + 3 * rows_,
+          .most_blocks = static_cast<int32_t>(blocks_memory_->size() / sizeof(int32_t))};
 }
 
 }  // namespace oort::cuda

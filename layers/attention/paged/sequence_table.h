@@ -19,6 +19,7 @@ struct DeviceSequences {
   const int32_t* positions = nullptr;     ///< of each row in its sequence
   const int32_t* first_blocks = nullptr;  ///< of each row: where its sequence's begin; 0 first
   const int32_t* blocks = nullptr;        ///< of all sequences
+  const int32_t* adapters = nullptr;      ///< of each row; below 0: none
   /// First row and number of rows of each tile: neighbouring tokens of one sequence.
   const int32_t* tiles = nullptr;
   int32_t most_blocks = 0;  ///< that there is room for
@@ -47,7 +48,7 @@ class SequenceTable {
  private:
   /// Memory that copies read while the next step is written into another.
   struct Pinned {
-    std::shared_ptr<Buffer> rows, blocks;  // (4, most_rows), and a list of blocks
+    std::shared_ptr<Buffer> rows, blocks;  // numbers of rows, and a list of blocks
   };
 
   int64_t most_rows_;
