@@ -161,8 +161,9 @@ TEST_P(AllocationFailure, InAForwardIsAnErrorAndTheSessionGoesOn) {
   }
 }
 
-/// A code of the C interface as the exception that it was.
-void ThrowIfFailed(oort_code code, oort_error* error) {
+/// A code of the C interface as the exception that it was. The error is a reference, since arguments
+/// are evaluated in any order: the call that gives the code sets it.
+void ThrowIfFailed(oort_code code, oort_error*& error) {
   oort_error_free(error);
   if (code == OORT_OK) return;
   throw Error(code == OORT_OUT_OF_MEMORY ? Error::OutOfMemory() : Error(ErrorCode::kInternal, ""));
