@@ -100,6 +100,14 @@ struct Barrier {
   __device__ __forceinline__ void Arrive() const {
     asm volatile("{ .reg .b64 t; mbarrier.arrive.shared.b64 t, [%0]; }" ::"r"(at) : "memory");
   }
+  /// Arrives; the phase ends when so many bytes have come, too.
+  __device__ __forceinline__ void ArriveAndExpect([[maybe_unused]] int bytes) const {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("{ .reg .b64 t; mbarrier.arrive.expect_tx.shared.b64 t, [%0], %1; }" ::"r"(at),
+                 "r"(bytes)
+                 : "memory");
+#endif
+  }
   /// Waits until the phase of this parity has ended.
   __device__ __forceinline__ void Wait(int parity) const {
     asm volatile(

@@ -12,6 +12,7 @@
 #include "layers/quantized_linear/cuda/device_matrix.h"
 #include "layers/quantized_linear/cuda/gemv.h"
 #include "layers/quantized_linear/cuda/packed_gemm.h"
+#include "layers/quantized_linear/cuda/split_gemv.h"
 #include "layers/quantized_linear/cuda/warpgroup_gemm.h"
 #include "layers/quantized_linear/quantized_linear_spec.h"
 
@@ -29,6 +30,7 @@ struct DeviceProduct {
   std::shared_ptr<const cuda::DeviceMatrix> matrix;
   int first_part = 0, parts = 1;
   Tensor bias;  ///< for each row of the packed matrix, on the device; undefined for none
+  int64_t split_rows = 0;  ///< most of a launch of RunSplitGemv
 };
 
 class CudaQuantizedLinear final : public Layer {
@@ -107,6 +109,7 @@ class CudaQuantizedLinear final : public Layer {
                          ? cuda::DeviceMatrix::Shared(parts[0], device_)
                          : std::make_shared<cuda::DeviceMatrix>(parts, spec_.gated(), device_);
     product.bias = PackedBias(parts, first);
+    product.split_rows = MostSplitRows(product);
     products_.push_back(std::move(product));
   }
 
@@ -180,7 +183,20 @@ class CudaQuantizedLinear final : public Layer {
     while (rows > 0 && cuda::GemvShared(FewOf(product, rows)) > most_shared_) --rows;
     return rows;
   }
+  /// The same where clusters of blocks split the columns; 0 where they cannot.
+  int64_t MostSplitRows(const DeviceProduct& product) const {
+    if (!cuda::CanSplitGemv(device_.index, FewOf(product, 1))) return 0;
+    int64_t rows = cuda::kSplitGemvRows;
+    while (rows > 0 && cuda::SplitGemvShared(device_.index, FewOf(product, rows)) > most_shared_) {
+      --rows;
+    }
+    return rows;
+  }
+  bool Splits(const DeviceProduct& product, int64_t rows) const {
+    return product.split_rows > 0 && cuda::RowsToSplit().Has(rows);
+  }
   bool UsesFew(const DeviceProduct& product, int64_t rows) const {
+    if (Splits(product, rows)) return true;
     if (MostGemvRows(product) == 0) return false;
     std::string ignored;  // without cuBLAS it is slower, but it works
     return rows <= cuda::kGemvRows || !(MultipliesPacked(product, rows) || cuda::HasBlas(&ignored));
@@ -188,7 +204,9 @@ class CudaQuantizedLinear final : public Layer {
 
   void RunFew(const Context& context, const DeviceProduct& product, const Args& args,
               std::span<Value> outputs, int64_t rows) const {
-    const int64_t most = MostGemvRows(product), launches = (rows + most - 1) / most;
+    const bool splits = Splits(product, rows);
+    const int64_t most = splits ? product.split_rows : MostGemvRows(product);
+    const int64_t launches = (rows + most - 1) / most;
     for (int64_t launch = 0; launch < launches; ++launch) {
       const int64_t first = rows * launch / launches, end = rows * (launch + 1) / launches;
       cuda::GemvProduct few = FewOf(product, end - first);
@@ -203,7 +221,8 @@ class CudaQuantizedLinear final : public Layer {
           few.addend = addend + first * spec_.part_rows(0);
         }
       }
-      cuda::RunGemv(*context.stream(), few, true);
+      splits ? cuda::RunSplitGemv(*context.stream(), few, true)
+             : cuda::RunGemv(*context.stream(), few, true);
     }
   }
 
