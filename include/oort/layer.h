@@ -53,6 +53,8 @@ struct LayerTraits {
   /// Most rows of a batch for which the result of each is the same whatever the others are: more
   /// would be multiplied by another kernel, with sums in another order.
   int64_t batch_invariant_rows = std::numeric_limits<int64_t>::max();
+  /// Up to how many rows the kernels with that promise are the fastest, too.
+  int64_t fast_invariant_rows = std::numeric_limits<int64_t>::max();
 };
 
 /// One operator of a model, ready to run. What depends on weights alone is done in its

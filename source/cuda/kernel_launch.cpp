@@ -113,6 +113,7 @@ unsigned ClustersAtOnce(const KernelLaunch& launch, int device) {
   const std::lock_guard lock(mutex);
   const auto found = all.find({launch.kernel, device});
   if (found != all.end()) return found->second;
+  const DeviceGuard guard(device);
   Permit(launch, device);
   KernelLaunch one = launch;
   one.blocks = dim3(launch.cluster);

@@ -285,11 +285,13 @@ void DecoderRunner::AddSlice(const StepItem& item) {
 }
 
 /// Kernels are chosen, and runs recorded, for few different numbers. Up to 16 rows a GPU's kernels
-/// take any number, and compute each row as if it were alone; of more than eight, those for many
-/// are faster.
+/// take any number, and compute each row as if it were alone; for some formats of weights those for
+/// many are faster from fewer rows on.
 int64_t DecoderRunner::RoundRows(int64_t rows) const {
-  constexpr int64_t kInvariantRows = 16, kFewRows = 8, kFewestOfMany = 24;
-  if (rows <= kInvariantRows) return fast_batches_ && rows > kFewRows ? kFewestOfMany : rows;
+  constexpr int64_t kInvariantRows = 16, kFewestOfMany = 24;
+  if (rows <= kInvariantRows) {
+    return fast_batches_ && rows > model_->facts().fast_decode_rows ? kFewestOfMany : rows;
+  }
   const int64_t unit = rows <= 64 ? 8 : rows <= 128 ? 16 : rows <= 512 ? 32 : 64;
   return (rows + unit - 1) / unit * unit;
 }

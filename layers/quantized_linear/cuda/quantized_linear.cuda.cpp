@@ -65,7 +65,14 @@ class CudaQuantizedLinear final : public Layer {
     spec_.LetGo();
   }
 
-  LayerTraits Traits() const override { return {.batch_invariant_rows = cuda::kGemvRows}; }
+  LayerTraits Traits() const override {
+    // Of more rows cuBLAS, and kernels that unpack weights to f16, are faster.
+    constexpr int64_t kFewRows = 8;
+    const bool split = std::ranges::all_of(
+        products_, [&](const DeviceProduct& product) { return Splits(product, cuda::kGemvRows); });
+    return {.batch_invariant_rows = cuda::kGemvRows,
+            .fast_invariant_rows = split ? cuda::kGemvRows : kFewRows};
+  }
 
   std::vector<Value> Infer(const Args& args) const override { return spec_.Infer(args); }
 
